@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The control path: commands on the connection that stands for an open uverbs device.
+ *
+ * The connection is an AF_UNIX SOCK_SEQPACKET socket, one per ibv_context (libibverbs'
+ * cmd_fd). A client sends one datagram a command: struct simhca_cmd_hdr, the command's
+ * request struct, and as SCM_RIGHTS first the socket on which it wants the answer, then
+ * whatever descriptors the command needs. The answer is one datagram on that socket:
+ * struct simhca_reply_hdr, the reply struct, descriptors as SCM_RIGHTS.
+ *
+ * Since every command brings the socket for its answer, threads and forked children share
+ * the connection without a lock, and a daemon that dies closes every answer still owed.
+ * The sender's pid and uid come from the kernel (SO_PASSCRED), never from the message.
+ *
+ * A handle is a number that the device gave out; it means something only on this
+ * connection. status is 0 or a positive errno; with another status than 0 nothing has
+ * changed, no reply struct and no descriptor follow, and message says why in one line.
+ */
+#ifndef SIMHCA_ABI_CMD_H
+#define SIMHCA_ABI_CMD_H
+
+#ifndef SIMHCA_ABI_H
+#error "include simhca-abi.h"
+#endif
+
+#define SIMHCA_CMD_MAGIC 0x53484341u /* "SHCA" */
+#define SIMHCA_CMD_MAX_BYTES 512u    /* of a request or reply, header included */
+#define SIMHCA_CMD_MAX_FDS 8u
+#define SIMHCA_CMD_MESSAGE 160u      /* bytes, NUL included */
+
+enum simhca_cmd {
+	SIMHCA_CMD_OPEN_CONTEXT = 1,
+	SIMHCA_CMD_GET_SEGMENT,
+	SIMHCA_CMD_CREATE_CHANNEL,
+	SIMHCA_CMD_ALLOC_ASYNC_FD,
+	SIMHCA_CMD_ALLOC_PD,
+	SIMHCA_CMD_DEALLOC_PD,
+	SIMHCA_CMD_REG_MR,
+	SIMHCA_CMD_REREG_MR,
+	SIMHCA_CMD_DEREG_MR,
+	SIMHCA_CMD_CREATE_AH,
+	SIMHCA_CMD_DESTROY_AH,
+	SIMHCA_CMD_CREATE_CQ,
+	SIMHCA_CMD_RESIZE_CQ,
+	SIMHCA_CMD_DESTROY_CQ,
+	SIMHCA_CMD_CREATE_SRQ,
+	SIMHCA_CMD_MODIFY_SRQ,
+	SIMHCA_CMD_QUERY_SRQ,
+	SIMHCA_CMD_DESTROY_SRQ,
+	SIMHCA_CMD_CREATE_QP,
+	SIMHCA_CMD_MODIFY_QP,
+	SIMHCA_CMD_QUERY_QP,
+	SIMHCA_CMD_DESTROY_QP,
+	SIMHCA_CMD_ATTACH_MCAST,
+	SIMHCA_CMD_DETACH_MCAST,
+	SIMHCA_CMD_SET_AGENT,
+	SIMHCA_CMD_COUNT,
+};
+
+struct simhca_cmd_hdr {
+	uint32_t magic;    /* SIMHCA_CMD_MAGIC */
+	uint16_t version;  /* SIMHCA_ABI_VERSION */
+	uint16_t command;  /* enum simhca_cmd */
+	uint32_t length;   /* bytes of the datagram, this header included */
+	uint32_t reserved;
+};
+SIMHCA_ABI_SIZE(struct simhca_cmd_hdr, 16);
+
+struct simhca_reply_hdr {
+	uint32_t magic;    /* SIMHCA_CMD_MAGIC */
+	uint32_t status;   /* 0 or errno */
+	uint32_t length;   /* bytes of the datagram, this header included */
+	uint32_t reserved;
+	char message[SIMHCA_CMD_MESSAGE]; /* why it failed; empty on success */
+};
+SIMHCA_ABI_SIZE(struct simhca_reply_hdr, 176);
+
+/*
+ * OPEN_CONTEXT: once per connection; asked again (ibv_import_device on a duplicate of the
+ * descriptor) it returns the same context. Descriptors of the reply, in this order: device
+ * memory, context memory segment 0, the doorbell eventfd, the asynchronous event pipe's
+ * read end and its write end (the provider's watcher reports a dead daemon through it).
+ */
+struct simhca_open_context_reply {
+	uint32_t context_id;
+	uint32_t can_access_memory; /* 1: the device can reach this process with process_vm */
+	uint64_t devmem_size;       /* bytes */
+	uint64_t segment_size;      /* bytes of segment 0 */
+};
+
+/* GET_SEGMENT: one descriptor in the reply. */
+struct simhca_get_segment_req {
+	uint32_t segment;
+	uint32_t reserved;
+};
+struct simhca_get_segment_reply {
+	uint64_t size; /* bytes */
+};
+
+/*
+ * CREATE_CHANNEL, ALLOC_ASYNC_FD: no structs; one descriptor in the reply, the read end of a
+ * pipe whose records are the kernel's (8-byte ib_uverbs_comp_event_desc, 16-byte
+ * ib_uverbs_async_event_desc). A channel is later named by the pipe's inode number.
+ */
+
+struct simhca_handle { /* the reply of every create, the request of every destroy */
+	uint32_t handle;
+	uint32_t reserved;
+};
+SIMHCA_ABI_SIZE(struct simhca_handle, 8);
+
+struct simhca_reg_mr_req {
+	uint64_t addr;     /* in the sender's memory */
+	uint64_t length;   /* bytes */
+	uint64_t iova;
+	uint32_t pd;
+	uint32_t access;   /* enum simhca_access */
+	uint32_t null_mr;  /* 1: the null MR; addr, length and iova are ignored */
+	uint32_t reserved;
+};
+struct simhca_reg_mr_reply {
+	uint32_t handle;
+	uint32_t lkey;
+	uint32_t rkey;
+	uint32_t reserved;
+};
+
+enum simhca_rereg { /* the values of enum ibv_rereg_mr_flags */
+	SIMHCA_REREG_TRANSLATION = 1 << 0,
+	SIMHCA_REREG_PD = 1 << 1,
+	SIMHCA_REREG_ACCESS = 1 << 2,
+};
+struct simhca_rereg_mr_req { /* the reply is struct simhca_reg_mr_reply */
+	uint32_t handle;
+	uint32_t flags;    /* enum simhca_rereg */
+	uint64_t addr;
+	uint64_t length;
+	uint64_t iova;
+	uint32_t pd;
+	uint32_t access;
+};
+
+struct simhca_create_ah_req {
+	uint32_t pd;
+	uint32_t reserved;
+	struct simhca_av av;
+};
+
+struct simhca_create_cq_req {
+	uint64_t user_handle;  /* comes back in completion and asynchronous events */
+	uint64_t channel;      /* inode of the completion channel's pipe; 0: none */
+	uint32_t cqe;          /* entries wanted, 1 .. max_cqe */
+	uint32_t comp_vector;
+	uint32_t flags;        /* enum simhca_cq_flags */
+	uint32_t reserved;
+};
+enum simhca_cq_flags {
+	SIMHCA_CQ_TIMESTAMP = 1 << 0,      /* fill timestamp and wallclock of each CQE */
+	SIMHCA_CQ_IGNORE_OVERRUN = 1 << 1,
+};
+struct simhca_create_cq_reply {
+	uint32_t handle;
+	uint32_t cqe;                /* entries usable */
+	uint32_t entries;            /* of the ring */
+	uint32_t reserved;
+	struct simhca_mem_ref state; /* struct simhca_cq_mem */
+	struct simhca_mem_ref ring;  /* struct simhca_cqe [entries] */
+};
+
+/* RESIZE_CQ: the CQEs not yet consumed keep their indices; the reply is create_cq's. */
+struct simhca_resize_cq_req {
+	uint32_t handle;
+	uint32_t cqe;
+	uint32_t outstanding; /* completions that may still come: as the provider counts them */
+	uint32_t reserved;
+};
+
+/* Destroying a CQ, QP or SRQ says how many events were sent, so that the library can wait for their acknowledgement. */
+struct simhca_destroy_reply {
+	uint32_t comp_events;  /* events of this CQ that were taken out of its channel by the client */
+	uint32_t async_events; /* likewise asynchronous ones */
+};
+
+struct simhca_create_srq_req {
+	uint64_t user_handle;
+	uint32_t pd;
+	uint32_t max_wr;
+	uint32_t max_sge;
+	uint32_t limit;
+};
+struct simhca_create_srq_reply {
+	uint32_t handle;
+	uint32_t max_wr;
+	uint32_t max_sge;
+	uint32_t entries;
+	uint32_t stride;             /* bytes */
+	uint32_t srqn;
+	struct simhca_mem_ref state; /* struct simhca_srq_mem */
+	struct simhca_mem_ref ring;
+};
+enum simhca_srq_mask { /* the values of enum ibv_srq_attr_mask */
+	SIMHCA_SRQ_MAX_WR = 1 << 0,
+	SIMHCA_SRQ_LIMIT = 1 << 1,
+};
+/* MODIFY_SRQ with MAX_WR moves the ring: the reply is create_srq's, WQEs keep their indices. */
+struct simhca_modify_srq_req {
+	uint32_t handle;
+	uint32_t mask;
+	uint32_t max_wr;
+	uint32_t limit;
+};
+struct simhca_query_srq_reply {
+	uint32_t max_wr;
+	uint32_t max_sge;
+	uint32_t limit;
+	uint32_t reserved;
+};
+
+struct simhca_create_qp_req {
+	uint64_t user_handle;
+	uint32_t type;         /* enum simhca_qp_type */
+	uint32_t pd;
+	uint32_t send_cq;
+	uint32_t recv_cq;
+	uint32_t srq;          /* handle; valid if has_srq */
+	uint32_t has_srq;
+	uint32_t max_send_wr;
+	uint32_t max_recv_wr;
+	uint32_t max_send_sge;
+	uint32_t max_recv_sge;
+	uint32_t max_inline;   /* bytes */
+	uint32_t sq_sig_all;
+};
+struct simhca_create_qp_reply {
+	uint32_t handle;
+	uint32_t qpn;
+	uint32_t doorbell;     /* slot in the context's doorbell bitmap */
+	uint32_t max_send_wr;  /* as granted: the depth that posting is held to */
+	uint32_t max_recv_wr;
+	uint32_t max_send_sge;
+	uint32_t max_recv_sge;
+	uint32_t max_inline;
+	uint32_t sq_entries;   /* of the ring */
+	uint32_t sq_stride;    /* bytes */
+	uint32_t rq_entries;   /* 0 with an SRQ */
+	uint32_t rq_stride;
+	struct simhca_mem_ref state; /* struct simhca_qp_mem */
+	struct simhca_mem_ref sq;
+	struct simhca_mem_ref rq;
+};
+
+/* The fields and mask bits of struct ibv_qp_attr, at fixed widths. */
+struct simhca_qp_attr {
+	uint32_t qp_state;
+	uint32_t cur_qp_state;
+	uint32_t path_mtu;
+	uint32_t path_mig_state;
+	uint32_t qkey;
+	uint32_t rq_psn;
+	uint32_t sq_psn;
+	uint32_t dest_qp_num;
+	uint32_t qp_access_flags;
+	uint32_t rate_limit;
+	uint16_t pkey_index;
+	uint16_t alt_pkey_index;
+	uint8_t en_sqd_async_notify;
+	uint8_t sq_draining;
+	uint8_t max_rd_atomic;
+	uint8_t max_dest_rd_atomic;
+	uint8_t min_rnr_timer;
+	uint8_t port_num;
+	uint8_t timeout;
+	uint8_t retry_cnt;
+	uint8_t rnr_retry;
+	uint8_t alt_port_num;
+	uint8_t alt_timeout;
+	uint8_t reserved[9];
+	struct simhca_av av;
+	struct simhca_av alt_av;
+	uint32_t max_send_wr;  /* query only, like the four that follow */
+	uint32_t max_recv_wr;
+	uint32_t max_send_sge;
+	uint32_t max_recv_sge;
+	uint32_t max_inline;
+	uint32_t sq_sig_all;
+};
+SIMHCA_ABI_SIZE(struct simhca_qp_attr, 64 + 64 + 24);
+
+enum simhca_qp_attr_mask { /* the values of enum ibv_qp_attr_mask */
+	SIMHCA_QP_STATE = 1 << 0,
+	SIMHCA_QP_CUR_STATE = 1 << 1,
+	SIMHCA_QP_EN_SQD_ASYNC_NOTIFY = 1 << 2,
+	SIMHCA_QP_ACCESS_FLAGS = 1 << 3,
+	SIMHCA_QP_PKEY_INDEX = 1 << 4,
+	SIMHCA_QP_PORT = 1 << 5,
+	SIMHCA_QP_QKEY = 1 << 6,
+	SIMHCA_QP_AV = 1 << 7,
+	SIMHCA_QP_PATH_MTU = 1 << 8,
+	SIMHCA_QP_TIMEOUT = 1 << 9,
+	SIMHCA_QP_RETRY_CNT = 1 << 10,
+	SIMHCA_QP_RNR_RETRY = 1 << 11,
+	SIMHCA_QP_RQ_PSN = 1 << 12,
+	SIMHCA_QP_MAX_QP_RD_ATOMIC = 1 << 13,
+	SIMHCA_QP_ALT_PATH = 1 << 14,
+	SIMHCA_QP_MIN_RNR_TIMER = 1 << 15,
+	SIMHCA_QP_SQ_PSN = 1 << 16,
+	SIMHCA_QP_MAX_DEST_RD_ATOMIC = 1 << 17,
+	SIMHCA_QP_PATH_MIG_STATE = 1 << 18,
+	SIMHCA_QP_CAP = 1 << 19,
+	SIMHCA_QP_DEST_QPN = 1 << 20,
+	SIMHCA_QP_RATE_LIMIT = 1 << 25,
+};
+
+struct simhca_modify_qp_req {
+	uint32_t handle;
+	uint32_t mask;   /* enum simhca_qp_attr_mask */
+	struct simhca_qp_attr attr;
+};
+struct simhca_modify_qp_reply {
+	uint32_t state;  /* after the change */
+	uint32_t reserved;
+};
+struct simhca_query_qp_reply {
+	struct simhca_qp_attr attr;
+};
+
+struct simhca_mcast_req {
+	uint32_t qp;
+	uint16_t lid;
+	uint16_t reserved;
+	union simhca_gid gid;
+};
+
+/*
+ * SET_AGENT: for a process whose memory the device cannot reach with process_vm. The first
+ * extra descriptor is the agent's end of a SOCK_SEQPACKET pair on which the device sends
+ * struct simhca_agent_req, the second a sealed memfd of bounce_size bytes that both map.
+ * The agent copies between its own memory and the bounce memory with pread and pwrite on
+ * that descriptor, so that a bad address is an errno and not a signal.
+ */
+struct simhca_set_agent_req {
+	uint64_t bounce_size; /* bytes */
+};
+enum simhca_agent_op {
+	SIMHCA_AGENT_READ = 1,  /* the process's memory into the bounce memory */
+	SIMHCA_AGENT_WRITE = 2, /* the bounce memory into the process's memory */
+};
+struct simhca_agent_req {
+	uint32_t op;      /* enum simhca_agent_op */
+	uint32_t count;   /* of segments; they follow one another in the bounce memory */
+	uint64_t seq;     /* comes back in the answer */
+	uint64_t offset;  /* in the bounce memory */
+	struct {
+		uint64_t addr;
+		uint64_t length;
+	} segment[16];
+};
+SIMHCA_ABI_SIZE(struct simhca_agent_req, 280);
+struct simhca_agent_reply {
+	uint64_t seq;
+	uint32_t status;  /* 0 or errno */
+	uint32_t reserved;
+};
+SIMHCA_ABI_SIZE(struct simhca_agent_reply, 16);
+
+#endif
