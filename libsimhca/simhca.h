@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * libsimhca: the device model. What a daemon (or a test) needs to make devices, give them
+ * clients, and let them work:
+ *
+ *   fabric    what devices hang on: packets find their way by GID or LID (link.h)
+ *   engine    does the work of QPs; a thread runs it, or a test polls it (engine.h)
+ *   device    one HCA with one port: device memory, tables of QPs and keys
+ *   context   one open of a device by one client: context memory and all its objects
+ *   mm        an address space that regions lie in (dma.h)
+ *
+ * No sockets, no libibverbs, no globals. Control functions (everything here but the engine's)
+ * are called from one thread at a time per fabric; engines run beside them. Each takes the
+ * command's request struct, checks it as a stranger's, and fills the reply struct; it returns
+ * 0 or a negative errno, and then nothing has changed and why->text says what was wrong.
+ */
+#ifndef LIBSIMHCA_SIMHCA_H
+#define LIBSIMHCA_SIMHCA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "simhca-abi.h"
+
+struct simhca_fabric;
+struct simhca_engine;
+struct simhca_device;
+struct simhca_context;
+struct simhca_cq;
+struct simhca_mm;
+
+/* One line that says what was wrong with a request, in the caller's terms. */
+struct simhca_why {
+	char text[SIMHCA_CMD_MESSAGE];
+};
+/* Fills why (which may be NULL) and returns -error. */
+int simhca_why(struct simhca_why *why, int error, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+enum simhca_log_level { SIMHCA_LOG_ERROR, SIMHCA_LOG_WARNING, SIMHCA_LOG_INFO, SIMHCA_LOG_DEBUG };
+
+/* What the model tells its user. Called from engine threads and from control functions; must not call back. */
+struct simhca_ops {
+	/* a completion event for a CQ that has a channel */
+	void (*comp_event)(void *arg, uint64_t channel, uint64_t cq_user_handle);
+	/* type is an enum ibv_event_type; element the user handle of the QP, CQ or SRQ, or the port */
+	void (*async_event)(void *context_arg, uint64_t element, uint32_t type);
+	void (*log)(void *arg, enum simhca_log_level level, const char *line);
+	void *arg; /* of comp_event: the context's arg is passed instead; of log: this */
+};
+
+/* ------------------------------------------------------------------ fabric and engines */
+
+struct simhca_fabric *simhca_fabric_create(const struct simhca_ops *ops);
+void simhca_fabric_destroy(struct simhca_fabric *fabric); /* after its devices and engines */
+
+struct simhca_engine_config {
+	uint32_t spin_us;               /* how long to poll for work before sleeping; 0: not at all */
+	bool may_block;                 /* serves one context whose memory is behind an agent */
+	uint64_t (*clock_ns)(void *arg); /* NULL: CLOCK_MONOTONIC */
+	void *clock_arg;
+};
+/* NULL with errno set when out of descriptors or memory. */
+struct simhca_engine *simhca_engine_create(struct simhca_fabric *fabric,
+					   const struct simhca_engine_config *config);
+void simhca_engine_destroy(struct simhca_engine *engine); /* its contexts are gone, its thread has ended */
+/* One round without sleeping: true when there was work. For tests. */
+bool simhca_engine_poll(struct simhca_engine *engine);
+/* Works, spins and sleeps until simhca_engine_stop(), which may be called from any thread. */
+void simhca_engine_run(struct simhca_engine *engine);
+void simhca_engine_stop(struct simhca_engine *engine);
+
+/* ------------------------------------------------------------------------------ device */
+
+struct simhca_device_config {
+	char name[64];
+	bool infiniband;          /* link layer InfiniBand; else Ethernet (RoCE v2) */
+	uint64_t node_guid;       /* host order; 0 is refused */
+	uint64_t sys_image_guid;  /* host order */
+	uint16_t lid;             /* InfiniBand */
+	uint32_t mtu;             /* bytes: 256, 512, 1024, 2048 or 4096 */
+	uint32_t max_qp, max_cq, max_srq, max_mr, max_pd, max_ah; /* 0: the ABI's limit */
+	uint32_t max_qp_wr, max_sge, max_inline, max_cqe;          /* 0: the ABI's limit */
+};
+struct simhca_device *simhca_device_create(struct simhca_fabric *fabric,
+					   const struct simhca_device_config *config,
+					   struct simhca_why *why);
+void simhca_device_destroy(struct simhca_device *device); /* after its contexts */
+int simhca_device_memory_fd(const struct simhca_device *device); /* to pass on; do not close */
+const struct simhca_devmem *simhca_device_memory(const struct simhca_device *device);
+/* The port follows its network interface: raises PORT_ACTIVE or PORT_ERR, GID_CHANGE at every context. */
+void simhca_device_set_port(struct simhca_device *device, bool active);
+void simhca_device_set_gids(struct simhca_device *device,
+			    const struct simhca_gid_entry gids[SIMHCA_GID_ENTRIES]);
+
+/* ----------------------------------------------------------------------------- context */
+
+/* ctx_arg comes back in comp_event and async_event. */
+struct simhca_context *simhca_context_create(struct simhca_device *device,
+					     struct simhca_engine *engine, void *ctx_arg,
+					     struct simhca_why *why);
+/* Destroys every object that is left, in dependency order; no event is raised for them. */
+void simhca_context_destroy(struct simhca_context *context);
+uint32_t simhca_context_id(const struct simhca_context *context);
+int simhca_context_doorbell_fd(const struct simhca_context *context);
+/* Segment's memfd and size; -1 if there is no such segment. */
+int simhca_context_segment(const struct simhca_context *context, uint32_t segment, uint64_t *size);
+
+/* Objects alive, as `simhca status` shows them. */
+struct simhca_counts {
+	uint32_t pds, mrs, mws, cqs, qps, srqs, ahs;
+};
+void simhca_context_counts(const struct simhca_context *context, struct simhca_counts *counts);
+
+/* ---------------------------------------------------------------------- address spaces */
+
+/* Whether the kernel lets this process at pid's memory with process_vm_readv and _writev. */
+bool simhca_process_reachable(pid_t pid);
+/*
+ * The memory of process pid as context's regions see it; made at the first call, kept until
+ * the context goes. NULL when out of memory. pid == getpid(): plain copies, for tests.
+ */
+struct simhca_mm *simhca_context_mm(struct simhca_context *context, pid_t pid);
+/* The process has ended: every access fails from now on (pids are used again). */
+void simhca_mm_gone(struct simhca_mm *mm);
+/* Serve this memory through an agent; takes both descriptors, also when it fails. */
+int simhca_mm_set_agent(struct simhca_mm *mm, int socket, int bounce_fd, uint64_t bounce_size,
+			struct simhca_why *why);
+
+/* ---------------------------------------------------------------------- verbs commands */
+
+int simhca_alloc_pd(struct simhca_context *context, struct simhca_handle *reply,
+		    struct simhca_why *why);
+int simhca_dealloc_pd(struct simhca_context *context, uint32_t handle, struct simhca_why *why);
+
+int simhca_reg_mr(struct simhca_context *context, struct simhca_mm *mm,
+		  const struct simhca_reg_mr_req *req, struct simhca_reg_mr_reply *reply,
+		  struct simhca_why *why);
+int simhca_rereg_mr(struct simhca_context *context, struct simhca_mm *mm,
+		    const struct simhca_rereg_mr_req *req, struct simhca_reg_mr_reply *reply,
+		    struct simhca_why *why);
+int simhca_dereg_mr(struct simhca_context *context, uint32_t handle, struct simhca_why *why);
+
+int simhca_create_ah(struct simhca_context *context, const struct simhca_create_ah_req *req,
+		     struct simhca_handle *reply, struct simhca_why *why);
+int simhca_destroy_ah(struct simhca_context *context, uint32_t handle, struct simhca_why *why);
+
+int simhca_create_cq(struct simhca_context *context, const struct simhca_create_cq_req *req,
+		     struct simhca_create_cq_reply *reply, struct simhca_why *why);
+int simhca_resize_cq(struct simhca_context *context, const struct simhca_resize_cq_req *req,
+		     struct simhca_create_cq_reply *reply, struct simhca_why *why);
+/* channel and user_handle of a CQ: for the caller to purge its events when it is destroyed. */
+int simhca_cq_identity(struct simhca_context *context, uint32_t handle, uint64_t *channel,
+		       uint64_t *user_handle);
+int simhca_destroy_cq(struct simhca_context *context, uint32_t handle, struct simhca_why *why);
+
+int simhca_create_srq(struct simhca_context *context, const struct simhca_create_srq_req *req,
+		      struct simhca_create_srq_reply *reply, struct simhca_why *why);
+int simhca_modify_srq(struct simhca_context *context, const struct simhca_modify_srq_req *req,
+		      struct simhca_create_srq_reply *reply, struct simhca_why *why);
+int simhca_query_srq(struct simhca_context *context, uint32_t handle,
+		     struct simhca_query_srq_reply *reply, struct simhca_why *why);
+int simhca_destroy_srq(struct simhca_context *context, uint32_t handle, struct simhca_why *why);
+int simhca_srq_identity(struct simhca_context *context, uint32_t handle, uint64_t *user_handle);
+
+int simhca_create_qp(struct simhca_context *context, const struct simhca_create_qp_req *req,
+		     struct simhca_create_qp_reply *reply, struct simhca_why *why);
+int simhca_modify_qp(struct simhca_context *context, const struct simhca_modify_qp_req *req,
+		     struct simhca_modify_qp_reply *reply, struct simhca_why *why);
+int simhca_query_qp(struct simhca_context *context, uint32_t handle,
+		    struct simhca_query_qp_reply *reply, struct simhca_why *why);
+int simhca_destroy_qp(struct simhca_context *context, uint32_t handle, struct simhca_why *why);
+int simhca_qp_identity(struct simhca_context *context, uint32_t handle, uint64_t *user_handle);
+
+int simhca_attach_mcast(struct simhca_context *context, const struct simhca_mcast_req *req,
+			struct simhca_why *why);
+int simhca_detach_mcast(struct simhca_context *context, const struct simhca_mcast_req *req,
+			struct simhca_why *why);
+
+#endif
