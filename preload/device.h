@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The device node /dev/infiniband/uverbsN and its open descriptors.
+ *
+ * In the tree the node is the socket on which the daemon listens; an open descriptor is a
+ * connection to it. Both are shown as the character device that they stand for.
+ *
+ * No table says which descriptors are ours. The kernel knows: the peer of a connection has the name
+ * that the daemon bound, and keeps it through dup(), fork(), execve() and SCM_RIGHTS and after
+ * the daemon has died. All that counts is the end of that name, .../tree/dev/infiniband/uverbsN,
+ * since the directory before it may look different from another mount namespace.
+ */
+#ifndef SIMHCA_PRELOAD_DEVICE_H
+#define SIMHCA_PRELOAD_DEVICE_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+struct device_name {
+	char text[16]; /* "uverbs0" */
+};
+
+/* What stat() says of the node. */
+struct device_id {
+	dev_t dev;
+	ino_t ino;
+	dev_t rdev;
+};
+
+#define DEVICE_MODE (S_IFCHR | 0666)
+
+/* All preserve errno unless they say otherwise. */
+
+/* Is fd an open uverbs device, and which? */
+bool device_of_fd(int fd, struct device_name *name);
+
+/* The identity of the node of that name, from the tree. */
+bool device_identify(const struct device_name *name, struct device_id *id);
+
+/*
+ * Is the socket (dev, ino), which was found under the name path, a node of the tree? By its
+ * identity, so that it does not matter from which directory the name was relative.
+ */
+bool device_of_path(const char *path, dev_t dev, ino_t ino, struct device_name *name,
+		    struct device_id *id);
+
+/* open() of a node: a new descriptor, or -1 and errno, which is ENXIO if no daemon listens. */
+int device_connect(const struct device_name *name, int flags);
+
+#endif

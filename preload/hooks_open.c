@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Opening files and device nodes; and the netlink socket that must not exist. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <sys/socket.h>
+#include <sys/sysmacros.h>
+#include <linux/netlink.h>
+
+#include "device.h"
+#include "paths.h"
+#include "real.h"
+
+/*
+ * The second half of open(): the kernel was asked first, and says ENXIO of exactly those sockets
+ * that it would have opened if they were device nodes. So permissions, O_CREAT | O_EXCL,
+ * O_DIRECTORY, O_PATH and names relative to any directory are right without a word about them here.
+ */
+static int open_device(int dirfd, const char *path, int flags)
+{
+	struct device_name name;
+	struct device_id id;
+	struct statx stx;
+
+	if (!REAL(statx)(dirfd, path, 0, STATX_TYPE | STATX_INO, &stx) && S_ISSOCK(stx.stx_mode) &&
+	    device_of_path(path, makedev(stx.stx_dev_major, stx.stx_dev_minor), stx.stx_ino, &name,
+			   &id))
+		return device_connect(&name, flags);
+	errno = ENXIO;
+	return -1;
+}
+
+static inline int opened(int fd, int dirfd, const char *path, int flags)
+{
+	return fd < 0 && errno == ENXIO ? open_device(dirfd, path, flags) : fd;
+}
+
+static inline bool needs_mode(int flags)
+{
+	return (flags & O_CREAT) || (flags & O_TMPFILE) == O_TMPFILE;
+}
+
+#define OPEN_MODE(mode, flags)                                                                     \
+	do {                                                                                       \
+		if (needs_mode(flags)) {                                                           \
+			va_list args;                                                              \
+			va_start(args, flags);                                                     \
+			mode = va_arg(args, mode_t);                                               \
+			va_end(args);                                                              \
+		}                                                                                  \
+	} while (0)
+
+#define OPEN_HOOK(name)                                                                            \
+	HOOK(int, name, const char *path, int flags, ...)                                          \
+	{                                                                                          \
+		struct path_buf buf;                                                               \
+		mode_t mode = 0;                                                                   \
+                                                                                                   \
+		OPEN_MODE(mode, flags);                                                            \
+		path = paths_map(&buf, path);                                                      \
+		return opened(REAL(name)(path, flags, mode), AT_FDCWD, path, flags);               \
+	}
+
+#define OPENAT_HOOK(name)                                                                          \
+	HOOK(int, name, int dirfd, const char *path, int flags, ...)                               \
+	{                                                                                          \
+		struct path_buf buf;                                                               \
+		mode_t mode = 0;                                                                   \
+                                                                                                   \
+		OPEN_MODE(mode, flags);                                                            \
+		path = paths_map(&buf, path);                                                      \
+		return opened(REAL(name)(dirfd, path, flags, mode), dirfd, path, flags);           \
+	}
+
+/* What _FORTIFY_SOURCE makes of an open() without a mode. */
+#define OPEN_2_HOOK(name)                                                                          \
+	HOOK(int, name, const char *path, int flags)                                               \
+	{                                                                                          \
+		struct path_buf buf;                                                               \
+                                                                                                   \
+		path = paths_map(&buf, path);                                                      \
+		return opened(REAL(name)(path, flags), AT_FDCWD, path, flags);                     \
+	}
+
+#define OPENAT_2_HOOK(name)                                                                        \
+	HOOK(int, name, int dirfd, const char *path, int flags)                                    \
+	{                                                                                          \
+		struct path_buf buf;                                                               \
+                                                                                                   \
+		path = paths_map(&buf, path);                                                      \
+		return opened(REAL(name)(dirfd, path, flags), dirfd, path, flags);                 \
+	}
+
+#define FOPEN_HOOK(name)                                                                           \
+	HOOK(FILE *, name, const char *path, const char *mode)                                     \
+	{                                                                                          \
+		struct path_buf buf;                                                               \
+                                                                                                   \
+		return REAL(name)(paths_map(&buf, path), mode);                                    \
+	}
+
+#define FREOPEN_HOOK(name)                                                                         \
+	HOOK(FILE *, name, const char *path, const char *mode, FILE *stream)                       \
+	{                                                                                          \
+		struct path_buf buf;                                                               \
+                                                                                                   \
+		return REAL(name)(paths_map(&buf, path), mode, stream);                            \
+	}
+
+OPEN_HOOK(open)
+OPEN_HOOK(open64)
+OPENAT_HOOK(openat)
+OPENAT_HOOK(openat64)
+OPEN_2_HOOK(__open_2)
+OPEN_2_HOOK(__open64_2)
+OPENAT_2_HOOK(__openat_2)
+OPENAT_2_HOOK(__openat64_2)
+FOPEN_HOOK(fopen)
+FOPEN_HOOK(fopen64)
+FREOPEN_HOOK(freopen)
+FREOPEN_HOOK(freopen64)
+
+/*
+ * On a host with RDMA drivers loaded, libibverbs would ask the kernel for its devices and never
+ * look at sysfs. The errno is that of a kernel without them.
+ */
+HOOK(int, socket, int domain, int type, int protocol)
+{
+	if (domain == AF_NETLINK && protocol == NETLINK_RDMA && paths_tree()) {
+		errno = EPROTONOSUPPORT;
+		return -1;
+	}
+	return REAL(socket)(domain, type, protocol);
+}

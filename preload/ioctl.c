@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * RDMA_VERBS_IOCTL on an open device: the methods that libibverbs calls by itself, past the
+ * provider. Everything else is EPROTONOSUPPORT, the kernel's answer to a method that it does not
+ * have, upon which libibverbs looks for another way.
+ *
+ *	INVOKE_WRITE		at open, to learn whether the old write() commands are to be given
+ *				this way. They are, so that no write() has to be watched for them;
+ *				of these commands only CREATE_COMP_CHANNEL comes from libibverbs
+ *	ASYNC_EVENT_ALLOC	ibv_import_device()
+ *	QUERY_GID_ENTRY		ibv_query_gid() and relatives
+ *	QUERY_GID_TABLE		ibv_query_gid_table()
+ *
+ * The GID methods are answered from the files of the tree, and not left to libibverbs, which would
+ * read the same files: it wants EINVAL from reading the type of an empty entry, which sysfs can
+ *give and a plain file can not.
+ */
+#include <errno.h>
+#include <net/if.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <rdma/ib_user_ioctl_cmds.h>
+#include <rdma/ib_user_ioctl_verbs.h>
+#include <rdma/ib_user_verbs.h>
+#include <rdma/rdma_user_ioctl_cmds.h>
+
+#include "device.h"
+#include "paths.h"
+#include "real.h"
+#include "request.h"
+#include "simhca-abi.h"
+
+/* ------------------------------------------------------------------------------- attributes */
+
+#define MAX_ATTRS 8
+
+/* One call: its attributes by their id. Methods return 0 or a positive errno. */
+struct call {
+	int fd;
+	struct device_name device;
+	struct ib_uverbs_attr *attrs[MAX_ATTRS];
+};
+
+/* An attribute of up to 8 bytes is in its descriptor itself, not behind a pointer. */
+static int get_number(const struct call *call, unsigned int id, uint64_t *value)
+{
+	const struct ib_uverbs_attr *attr = call->attrs[id];
+
+	*value = 0;
+	if (!attr || !attr->len || attr->len > sizeof(*value))
+		return EINVAL;
+	memcpy(value, &attr->data, attr->len);
+	return 0;
+}
+
+static void *out_buffer(const struct call *call, unsigned int id)
+{
+	return (void *)(uintptr_t)call->attrs[id]->data;
+}
+
+static void put(struct call *call, unsigned int id, const void *value, size_t size)
+{
+	struct ib_uverbs_attr *attr = call->attrs[id];
+
+	memcpy(out_buffer(call, id), value, size < attr->len ? size : attr->len);
+	attr->flags |= UVERBS_ATTR_F_VALID_OUTPUT;
+}
+
+/* ------------------------------------------------------------- channels and the old commands */
+
+static int create_comp_channel(struct call *call)
+{
+	struct ib_uverbs_create_comp_channel_resp resp;
+	int fd;
+
+	if (!call->attrs[UVERBS_ATTR_CORE_OUT] ||
+	    call->attrs[UVERBS_ATTR_CORE_OUT]->len < sizeof(resp))
+		return ENOSPC;
+	fd = request_fd(call->fd, SIMHCA_CMD_CREATE_CHANNEL);
+	if (fd < 0)
+		return -fd;
+	resp.fd = (uint32_t)fd;
+	put(call, UVERBS_ATTR_CORE_OUT, &resp, sizeof(resp));
+	return 0;
+}
+
+static int invoke_write(struct call *call)
+{
+	uint64_t command;
+
+	if (get_number(call, UVERBS_ATTR_WRITE_CMD, &command))
+		return EINVAL;
+	switch (command) {
+	case IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL:
+		return create_comp_channel(call);
+	case IB_USER_VERBS_CMD_QUERY_DEVICE:
+		/* The probe is this command with no room for its answer. */
+		return call->attrs[UVERBS_ATTR_CORE_OUT] ? EOPNOTSUPP : ENOSPC;
+	default:
+		return EOPNOTSUPP;
+	}
+}
+
+static int alloc_async_fd(struct call *call)
+{
+	struct ib_uverbs_attr *handle = call->attrs[UVERBS_ATTR_ASYNC_EVENT_ALLOC_FD_HANDLE];
+	int fd;
+
+	if (!handle)
+		return EINVAL;
+	fd = request_fd(call->fd, SIMHCA_CMD_ALLOC_ASYNC_FD);
+	if (fd < 0)
+		return -fd;
+	handle->data_s64 = fd;
+	return 0;
+}
+
+/* ------------------------------------------------------------------------------------- GIDs */
+
+/* A port of the device that an open descriptor stands for. */
+struct port {
+	char device[64]; /* "simhca0" */
+	uint32_t number; /* from 1 */
+};
+
+static int find_device(const struct call *call, struct port *port)
+{
+	/* A device that has gone since it was opened. */
+	return paths_read(port->device, sizeof(port->device), "sys/class/infiniband_verbs/%s/ibdev",
+			  call->device.text) > 0
+		       ? 0
+		       : EIO;
+}
+
+#define read_port(port, text, fmt, ...)                                                            \
+	paths_read(text, sizeof(text), "sys/class/infiniband/%s/ports/%u/" fmt, (port)->device,    \
+		   (port)->number, ##__VA_ARGS__)
+
+/* "fe80:0000:0000:0000:0000:0000:0000:0001" */
+static bool parse_gid(const char *text, uint8_t gid[16])
+{
+	for (int i = 0; i < 8; i++) {
+		char *end;
+		unsigned long part = strtoul(text, &end, 16);
+
+		if (end == text || part > 0xffff || *end != (i < 7 ? ':' : '\0'))
+			return false;
+		gid[2 * i] = (uint8_t)(part >> 8);
+		gid[2 * i + 1] = (uint8_t)part;
+		text = end + 1;
+	}
+	return true;
+}
+
+/* sysfs has one name for the GIDs of InfiniBand and of RoCE v1, which have nothing in common. */
+static uint32_t read_gid_type(const struct port *port, uint32_t index)
+{
+	char text[32];
+
+	if (read_port(port, text, "gid_attrs/types/%u", index) > 0 && !strcmp(text, "RoCE v2"))
+		return IB_UVERBS_GID_TYPE_ROCE_V2;
+	if (read_port(port, text, "link_layer") > 0 && !strcmp(text, "Ethernet"))
+		return IB_UVERBS_GID_TYPE_ROCE_V1;
+	return IB_UVERBS_GID_TYPE_IB;
+}
+
+/* ENODATA: the entry is empty. EINVAL: there is no such port or entry. */
+static int read_gid(const struct port *port, uint32_t index, struct ib_uverbs_gid_entry *entry)
+{
+	static const uint8_t empty[16];
+	uint8_t gid[16];
+	char text[64];
+
+	_Static_assert(sizeof(gid) == sizeof(entry->gid), "a GID has 16 bytes");
+	if (read_port(port, text, "gids/%u", index) < 0 || !parse_gid(text, gid))
+		return EINVAL;
+	if (!memcmp(gid, empty, sizeof(gid)))
+		return ENODATA;
+
+	memset(entry, 0, sizeof(*entry));
+	memcpy(entry->gid, gid, sizeof(gid));
+	entry->gid_index = index;
+	entry->port_num = port->number;
+	entry->gid_type = read_gid_type(port, index);
+	if (read_port(port, text, "gid_attrs/ndevs/%u", index) > 0)
+		entry->netdev_ifindex = if_nametoindex(text);
+	return 0;
+}
+
+/* The caller says how large its entries are: a newer one has fields that are 0 from here. */
+static void put_gid(uint8_t *to, size_t size, const struct ib_uverbs_gid_entry *entry)
+{
+	size_t known = size < sizeof(*entry) ? size : sizeof(*entry);
+
+	memcpy(to, entry, known);
+	memset(to + known, 0, size - known);
+}
+
+static int query_gid_entry(struct call *call)
+{
+	struct ib_uverbs_attr *out = call->attrs[UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY];
+	struct ib_uverbs_gid_entry entry;
+	uint64_t number, index, flags;
+	struct port port;
+	int ret;
+
+	if (get_number(call, UVERBS_ATTR_QUERY_GID_ENTRY_PORT, &number) ||
+	    get_number(call, UVERBS_ATTR_QUERY_GID_ENTRY_GID_INDEX, &index) ||
+	    get_number(call, UVERBS_ATTR_QUERY_GID_ENTRY_FLAGS, &flags) || flags || !out ||
+	    !out->len || number > UINT32_MAX || index > UINT32_MAX)
+		return EINVAL;
+	ret = find_device(call, &port);
+	if (ret)
+		return ret;
+	port.number = (uint32_t)number;
+	ret = read_gid(&port, (uint32_t)index, &entry);
+	if (ret)
+		return ret;
+	put_gid(out_buffer(call, UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY), out->len, &entry);
+	out->flags |= UVERBS_ATTR_F_VALID_OUTPUT;
+	return 0;
+}
+
+/* All entries that are not empty, of all ports. EINVAL if there are more than fit. */
+static int query_gid_table(struct call *call)
+{
+	struct ib_uverbs_attr *out = call->attrs[UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES];
+	struct ib_uverbs_gid_entry entry;
+	uint64_t entry_size, flags, count = 0;
+	struct port port;
+	int ret;
+
+	if (get_number(call, UVERBS_ATTR_QUERY_GID_TABLE_ENTRY_SIZE, &entry_size) ||
+	    get_number(call, UVERBS_ATTR_QUERY_GID_TABLE_FLAGS, &flags) || flags || !entry_size ||
+	    !out || out->len % entry_size ||
+	    !call->attrs[UVERBS_ATTR_QUERY_GID_TABLE_RESP_NUM_ENTRIES])
+		return EINVAL;
+	ret = find_device(call, &port);
+	if (ret)
+		return ret;
+	for (port.number = 1;; port.number++) {
+		uint32_t index = 0;
+
+		for (; (ret = read_gid(&port, index, &entry)) != EINVAL; index++) {
+			if (ret == ENODATA)
+				continue;
+			if (count >= out->len / entry_size)
+				return EINVAL;
+			put_gid((uint8_t *)out_buffer(call,
+						      UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES) +
+					count++ * entry_size,
+				entry_size, &entry);
+		}
+		if (!index)
+			break;
+	}
+	out->flags |= UVERBS_ATTR_F_VALID_OUTPUT;
+	put(call, UVERBS_ATTR_QUERY_GID_TABLE_RESP_NUM_ENTRIES, &count, sizeof(count));
+	return 0;
+}
+
+/* ---------------------------------------------------------------------------------- methods */
+
+static const struct method {
+	uint16_t object;
+	uint16_t method;
+	uint16_t num_attrs; /* ids 0 .. num_attrs - 1 */
+	int (*run)(struct call *call);
+} methods[] = {
+	{ UVERBS_OBJECT_DEVICE, UVERBS_METHOD_INVOKE_WRITE, UVERBS_ATTR_WRITE_CMD + 1,
+	  invoke_write },
+	{ UVERBS_OBJECT_ASYNC_EVENT, UVERBS_METHOD_ASYNC_EVENT_ALLOC,
+	  UVERBS_ATTR_ASYNC_EVENT_ALLOC_FD_HANDLE + 1, alloc_async_fd },
+	{ UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_ENTRY,
+	  UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY + 1, query_gid_entry },
+	{ UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_TABLE,
+	  UVERBS_ATTR_QUERY_GID_TABLE_RESP_NUM_ENTRIES + 1, query_gid_table },
+};
+
+static const struct method *find_method(const struct ib_uverbs_ioctl_hdr *hdr)
+{
+	for (size_t i = 0; i < sizeof(methods) / sizeof(*methods); i++)
+		if (methods[i].object == hdr->object_id && methods[i].method == hdr->method_id)
+			return &methods[i];
+	return NULL;
+}
+
+static int run_method(struct call *call, struct ib_uverbs_ioctl_hdr *hdr)
+{
+	const struct method *method;
+
+	if (!hdr)
+		return EFAULT;
+	if (hdr->length != sizeof(*hdr) + hdr->num_attrs * sizeof(hdr->attrs[0]))
+		return EINVAL;
+	if (hdr->reserved1 || hdr->reserved2)
+		return EPROTONOSUPPORT;
+	method = find_method(hdr);
+	if (!method)
+		return EPROTONOSUPPORT;
+
+	for (unsigned int i = 0; i < hdr->num_attrs; i++) {
+		struct ib_uverbs_attr *attr = &hdr->attrs[i];
+
+		if (attr->attr_id < method->num_attrs)
+			call->attrs[attr->attr_id] = attr;
+		else if (attr->flags & UVERBS_ATTR_F_MANDATORY)
+			return EPROTONOSUPPORT;
+	}
+	return method->run(call);
+}
+
+HOOK(int, ioctl, int fd, unsigned long request, ...)
+{
+	struct call call = { .fd = fd };
+	int saved = errno;
+	va_list args;
+	void *arg;
+	int ret;
+
+	va_start(args, request);
+	arg = va_arg(args, void *);
+	va_end(args);
+	if ((uint32_t)request != RDMA_VERBS_IOCTL || !device_of_fd(fd, &call.device))
+		return REAL(ioctl)(fd, request, arg);
+
+	ret = run_method(&call, arg);
+	errno = ret ? ret : saved;
+	return ret ? -1 : 0;
+}

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+#include "paths.h"
+#include "real.h"
+
+/* ------------------------------------------------------------------------ where the tree is */
+
+#define TREE_MAX 256
+#define MAX_CANDIDATES 2
+
+static char candidates[MAX_CANDIDATES][TREE_MAX];
+static atomic_int candidates_state; /* 0: not there yet, 1: being written, 2: valid */
+
+/*
+ * Not getenv(): a shell has its own, which knows the shell's variables and may not be called as
+ * early as this.
+ */
+static const char *environment(const char *name)
+{
+	size_t len = strlen(name);
+
+	for (char **var = environ; var && *var; var++)
+		if (!strncmp(*var, name, len) && (*var)[len] == '=')
+			return *var + len + 1;
+	return NULL;
+}
+
+static void add_candidate(int *count, const char *directory, const char *below)
+{
+	if (directory[0] == '/' &&
+	    strlen(directory) + strlen(below) + sizeof("/tree") <= sizeof(candidates[0]))
+		sprintf(candidates[(*count)++], "%s%s/tree", directory, below);
+}
+
+static void find_candidates(void)
+{
+	bool trusted = !getauxval(AT_SECURE);
+	const char *runtime_dir = trusted ? environment("SIMHCA_RUNTIME_DIR") : NULL;
+	const char *xdg_dir = trusted ? environment("XDG_RUNTIME_DIR") : NULL;
+	int count = 0;
+
+	if (runtime_dir && *runtime_dir) {
+		add_candidate(&count, runtime_dir, "");
+		return;
+	}
+	if (xdg_dir && *xdg_dir)
+		add_candidate(&count, xdg_dir, "/simhca");
+	add_candidate(&count, "/run/simhca", "");
+}
+
+/*
+ * A constructor, since a program may overwrite its environment later (and what setproctitle()
+ * writes over is exactly those strings). Another library's constructor may be earlier and come here
+ * through a hook; threads do not exist then, but a signal may, and finds no tree until the end.
+ */
+__attribute__((constructor)) static void paths_init(void)
+{
+	int state = 0;
+
+	if (!atomic_compare_exchange_strong_explicit(&candidates_state, &state, 1,
+						     memory_order_relaxed, memory_order_relaxed))
+		return;
+	find_candidates();
+	/* Release: whoever sees 2 sees the candidates. */
+	atomic_store_explicit(&candidates_state, 2, memory_order_release);
+}
+
+const char *paths_tree(void)
+{
+	const char *tree = NULL;
+	int saved = errno;
+
+	if (atomic_load_explicit(&candidates_state, memory_order_acquire) != 2) {
+		paths_init();
+		if (atomic_load_explicit(&candidates_state, memory_order_acquire) != 2)
+			return NULL;
+	}
+	for (int i = 0; !tree && i < MAX_CANDIDATES && candidates[i][0]; i++)
+		if (!REAL(access)(candidates[i], F_OK))
+			tree = candidates[i];
+	errno = saved;
+	return tree;
+}
+
+__attribute__((format(printf, 2, 0))) static bool in_tree(struct path_buf *buf, const char *fmt,
+							  va_list args)
+{
+	const char *tree = paths_tree();
+	size_t len;
+	int ret;
+
+	if (!tree)
+		return false;
+	len = (size_t)sprintf(buf->text, "%s/", tree);
+	ret = vsnprintf(buf->text + len, sizeof(buf->text) - len, fmt, args);
+	return ret >= 0 && (size_t)ret < sizeof(buf->text) - len;
+}
+
+bool paths_in_tree(struct path_buf *buf, const char *fmt, ...)
+{
+	va_list args;
+	bool fits;
+
+	va_start(args, fmt);
+	fits = in_tree(buf, fmt, args);
+	va_end(args);
+	return fits;
+}
+
+int paths_read(char *text, size_t size, const char *fmt, ...)
+{
+	int saved = errno;
+	struct path_buf buf;
+	va_list args;
+	ssize_t len = -1;
+	int fd = -1;
+
+	va_start(args, fmt);
+	if (in_tree(&buf, fmt, args))
+		fd = REAL(open)(buf.text, O_RDONLY | O_CLOEXEC);
+	va_end(args);
+	if (fd >= 0) {
+		do
+			len = read(fd, text, size - 1);
+		while (len < 0 && errno == EINTR);
+		close(fd);
+	}
+	if (len > 0 && text[len - 1] == '\n')
+		len--;
+	if (len >= 0)
+		text[len] = '\0';
+	errno = saved;
+	return (int)len;
+}
+
+/* --------------------------------------------------------------------------- mapping a name */
+
+/*
+ * The directories that exist both here and there, down to those whose contents are the tree's.
+ * Only these are walked by their names alone: none of them is a symbolic link, so `..` after one
+ * is its parent. All other directories are the kernel's to walk.
+ */
+enum place { ROOT, SYS, CLASS, MISC, DEV, FIRST_IN_TREE };
+
+static const struct {
+	enum place parent;
+	const char *name;
+	const char *path;
+} places[] = {
+	[ROOT] = { ROOT, "", "" },
+	[SYS] = { ROOT, "sys", "/sys" },
+	[CLASS] = { SYS, "class", "/sys/class" },
+	[MISC] = { CLASS, "misc", "/sys/class/misc" },
+	[DEV] = { ROOT, "dev", "/dev" },
+	[FIRST_IN_TREE] = { CLASS, "infiniband", "/sys/class/infiniband" },
+	{ CLASS, "infiniband_verbs", "/sys/class/infiniband_verbs" },
+	{ CLASS, "infiniband_mad", "/sys/class/infiniband_mad" },
+	{ CLASS, "infiniband_cm", "/sys/class/infiniband_cm" },
+	{ MISC, "rdma_cm", "/sys/class/misc/rdma_cm" },
+	{ DEV, "infiniband", "/dev/infiniband" },
+};
+#define NUM_PLACES ((int)(sizeof(places) / sizeof(*places)))
+
+struct component {
+	const char *start;
+	size_t len;
+};
+
+static struct component next_component(const char *path)
+{
+	struct component c;
+
+	while (*path == '/')
+		path++;
+	c.start = path;
+	c.len = strcspn(path, "/");
+	return c;
+}
+
+static bool component_is(struct component c, const char *name)
+{
+	return !strncmp(c.start, name, c.len) && !name[c.len];
+}
+
+/* The place of that name in another one, or ROOT. */
+static int find_place(int parent, struct component c)
+{
+	for (int i = SYS; i < NUM_PLACES; i++)
+		if ((int)places[i].parent == parent && component_is(c, places[i].name))
+			return i;
+	return ROOT;
+}
+
+/* Where rest, the part of a name below a directory, leaves that directory by `..`; or NULL. */
+static const char *find_way_out(const char *rest)
+{
+	unsigned int depth = 0;
+	struct component c;
+
+	for (c = next_component(rest); c.len; c = next_component(c.start + c.len)) {
+		if (component_is(c, ".."))
+			if (!depth--)
+				return c.start + c.len;
+		if (!component_is(c, ".") && !component_is(c, ".."))
+			depth++;
+	}
+	return NULL;
+}
+
+static const char *join(struct path_buf *buf, const char *a, const char *b, const char *c)
+{
+	size_t la = strlen(a), lb = strlen(b), lc = strlen(c);
+
+	if (la + lb + lc < sizeof(buf->text)) {
+		memcpy(buf->text, a, la);
+		memcpy(buf->text + la, b, lb);
+		memcpy(buf->text + la + lb, c, lc + 1);
+	} else {
+		/* Longer than a file's name can be on Linux: the kernel returns ENAMETOOLONG. */
+		memset(buf->text, 'x', sizeof(buf->text) - 1);
+		buf->text[sizeof(buf->text) - 1] = '\0';
+	}
+	return buf->text;
+}
+
+const char *paths_map_absolute(struct path_buf *buf, const char *path)
+{
+	const char *tree = NULL;
+	const char *rest = path;
+	int place = ROOT;
+
+	for (;;) {
+		struct component c = next_component(rest);
+		const char *end = c.start + c.len;
+
+		if (component_is(c, ".") && c.len) {
+			rest = end;
+			continue;
+		}
+		if (component_is(c, "..") && c.len) {
+			place = (int)places[place].parent;
+			rest = end;
+			continue;
+		}
+		if (!c.len || !find_place(place, c)) {
+			/* Out of the tree again, or never in it: the rest is the kernel's. */
+			return tree ? join(buf, places[place].path, "/", c.start) : path;
+		}
+		place = find_place(place, c);
+		rest = end;
+		if (place < FIRST_IN_TREE)
+			continue;
+
+		if (!tree && !(tree = paths_tree()))
+			return path;
+		rest = find_way_out(end);
+		if (!rest)
+			return join(buf, tree, places[place].path, end);
+		place = (int)places[place].parent;
+	}
+}
+
+void paths_unmap(char *path)
+{
+	char canonical[PATH_MAX];
+	const char *tree;
+	int saved = errno;
+	size_t len;
+
+	if (!strstr(path, "/tree/"))
+		return;
+	tree = paths_tree();
+	if (tree && REAL(realpath)(tree, canonical)) {
+		len = strlen(canonical);
+		if (!strncmp(path, canonical, len) &&
+		    (!strncmp(path + len, "/sys/", 5) || !strncmp(path + len, "/dev/", 5)))
+			memmove(path, path + len, strlen(path + len) + 1);
+	}
+	errno = saved;
+}

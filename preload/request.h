@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* The two commands of simhca-abi-cmd.h that this library sends itself, rather than the provider. */
+#ifndef SIMHCA_PRELOAD_REQUEST_H
+#define SIMHCA_PRELOAD_REQUEST_H
+
+/*
+ * Send a command without arguments on an open device, and return the descriptor that the answer
+ * brings, close-on-exec; or a negative errno: the daemon's, or EIO when it is gone.
+ */
+int request_fd(int device_fd, int command);
+
+#endif
