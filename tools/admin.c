@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* The control socket: one JSON object a datagram, each way. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "tool.h"
+
+#define ANSWER_MAX 65536
+
+int admin_connect(const char *dir)
+{
+	struct timeval limit = { .tv_sec = ADMIN_TIMEOUT_MS / 1000 };
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int fd, error;
+
+	if ((size_t)snprintf(address.sun_path, sizeof(address.sun_path), "%s/control", dir) >=
+	    sizeof(address.sun_path)) {
+		errno = ENAMETOOLONG;
+		return -1;
+	}
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -1;
+	/* The send limit bounds connect() too, which waits while the backlog is full. */
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+	if (connect(fd, (struct sockaddr *)&address, sizeof(address))) {
+		error = errno == EAGAIN ? ETIMEDOUT : errno;
+		close(fd);
+		errno = error;
+		return -1;
+	}
+	return fd;
+}
+
+bool admin_nobody(int error)
+{
+	return error == ENOENT || error == ECONNREFUSED || error == ENOTDIR;
+}
+
+pid_t admin_peer(int fd)
+{
+	struct ucred peer = { 0 };
+	socklen_t length = sizeof(peer);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length))
+		return 0;
+	return peer.pid;
+}
+
+static int send_command(int fd, const char *command)
+{
+	char text[64];
+	int length = snprintf(text, sizeof(text), "{\"cmd\":\"%s\"}", command);
+
+	return send(fd, text, (size_t)length, MSG_NOSIGNAL) == length ? 0 : -1;
+}
+
+static ssize_t receive(int fd, char *answer, int *descriptor)
+{
+	union {
+		struct cmsghdr header;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control;
+	struct iovec part = { .iov_base = answer, .iov_len = ANSWER_MAX };
+	struct msghdr message = {
+		.msg_iov = &part,
+		.msg_iovlen = 1,
+		.msg_control = control.bytes,
+		.msg_controllen = sizeof(control.bytes),
+	};
+	struct cmsghdr *cmsg;
+	ssize_t length;
+
+	*descriptor = -1;
+	do {
+		length = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
+	} while (length < 0 && errno == EINTR);
+	if (length < 0) {
+		if (errno == EAGAIN)
+			errno = ETIMEDOUT;
+		return -1;
+	}
+	cmsg = CMSG_FIRSTHDR(&message);
+	if (cmsg && cmsg->cmsg_level == SOL_SOCKET && cmsg->cmsg_type == SCM_RIGHTS)
+		memcpy(descriptor, CMSG_DATA(cmsg), sizeof(*descriptor));
+	if (!length) {
+		errno = ECONNRESET;
+		return -1;
+	}
+	return length;
+}
+
+static json_t *understand(const char *answer, size_t length, char **refusal)
+{
+	json_t *json = json_loadb(answer, length, 0, NULL);
+	const char *error;
+
+	if (!json_is_object(json)) {
+		json_decref(json);
+		errno = EPROTO;
+		return NULL;
+	}
+	if (json_is_true(json_object_get(json, "ok")))
+		return json;
+	error = json_string_value(json_object_get(json, "error"));
+	if (refusal)
+		*refusal = strdup(error ? error : "gave no reason");
+	json_decref(json);
+	errno = EREMOTEIO;
+	return NULL;
+}
+
+json_t *admin_request(int fd, const char *command, int *memfd, char **refusal)
+{
+	json_t *json = NULL;
+	int descriptor, error;
+	ssize_t length;
+	char *answer;
+
+	if (refusal)
+		*refusal = NULL;
+	if (memfd)
+		*memfd = -1;
+	if (send_command(fd, command))
+		return NULL;
+	answer = malloc(ANSWER_MAX);
+	if (!answer)
+		return NULL;
+	length = receive(fd, answer, &descriptor);
+	if (length > 0)
+		json = understand(answer, (size_t)length, refusal);
+	error = errno;
+	free(answer);
+	if (memfd && json)
+		*memfd = descriptor;
+	else if (descriptor >= 0)
+		close(descriptor);
+	errno = error;
+	return json;
+}

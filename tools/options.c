@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* What the subcommands have in common on the command line. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tool.h"
+
+enum option_code next_option(int argc, char **argv, const struct option *table, int *index)
+{
+	int code;
+
+	*index = 0;
+	opterr = 0;
+	/* '+': the words of a command after ours are its own; ':': tell a missing value apart. */
+	code = getopt_long(argc, argv, "+:h", table, index);
+	if (code == 'h')
+		return OPT_HELP;
+	if (code == ':') {
+		complain("%s needs a value; simhca %s --help has the options", argv[optind - 1],
+			 argv[0]);
+		return OPT_USAGE_ERROR;
+	}
+	if (code == '?') {
+		complain("%s: no such option, or not complete; simhca %s --help has the options",
+			 argv[optind - 1], argv[0]);
+		return OPT_USAGE_ERROR;
+	}
+	return (enum option_code)code;
+}
+
+bool no_more_words(int argc, char **argv)
+{
+	if (optind == argc)
+		return true;
+	complain("%s: takes options only, and this is none", argv[optind]);
+	return false;
+}
+
+/* simhcad names two of them otherwise. */
+static const char *daemon_name(const char *name)
+{
+	if (!strcmp(name, "interface"))
+		return "netdev";
+	if (!strcmp(name, "log"))
+		return "log-file";
+	return name;
+}
+
+static bool is_option_name(const char *text, const char *end)
+{
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789-";
+
+	return text != end && *text != '-' && strspn(text, letters) == (size_t)(end - text);
+}
+
+bool daemon_options_add(struct daemon_options *options, const struct option *option,
+			const char *value)
+{
+	bool any = option->val == OPT_DAEMON_ANY;
+	const char *equals = strchr(value, '=');
+	char *argument;
+	char **grown;
+	int length;
+
+	if (any && (!equals || !is_option_name(value, equals))) {
+		complain("--daemon-option %s: must be NAME=VALUE, an option of simhcad without its "
+			 "dashes",
+			 value);
+		return false;
+	}
+	grown = realloc(options->arguments, (options->count + 2) * sizeof(*grown));
+	if (!grown)
+		goto no_memory;
+	options->arguments = grown;
+	length = any ? asprintf(&argument, "--%s", value)
+		     : asprintf(&argument, "--%s=%s", daemon_name(option->name), value);
+	if (length < 0)
+		goto no_memory;
+	options->arguments[options->count++] = argument;
+	options->arguments[options->count] = NULL;
+	return true;
+
+no_memory:
+	complain("out of memory");
+	return false;
+}
+
+void daemon_options_free(struct daemon_options *options)
+{
+	for (size_t i = 0; i < options->count; i++)
+		free(options->arguments[i]);
+	free(options->arguments);
+	*options = (struct daemon_options){ 0 };
+}

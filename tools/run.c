@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * simhca run: a command with the device, and a daemon that lives as long as its commands.
+ *
+ * The command runs in our process group, so that the terminal treats it as if we were not
+ * there: ^C and ^Z reach it directly. Signals sent to us alone are passed on. Its end is our
+ * end, with its status.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tool.h"
+
+static const char help[] =
+	"Usage: simhca run [OPTION]... [--] COMMAND [ARGUMENT]...\n"
+	"\n"
+	"Runs COMMAND with an RDMA device. When no daemon runs in the runtime directory, one is\n"
+	"started, and ends with the last command that uses it: a server and a client under two\n"
+	"`simhca run` meet on the same device.\n"
+	"\n"
+	"  --private                 a daemon and runtime directory that no other command "
+	"joins\n" HELP_COMMON "\n" HELP_DAEMON "\n"
+	"Environment: SIMHCA_PRELOAD_FIRST names a library that goes before all others in\n"
+	"LD_PRELOAD, as the runtime of AddressSanitizer must.\n"
+	"\n"
+	"Exit status: that of COMMAND; 128+N if signal N ended it; 127 if it was not found; 126 "
+	"if\n"
+	"it could not be executed; 125 if simhca itself failed; 2 for wrong options.\n";
+
+static const int passed_on[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 };
+
+struct run {
+	struct daemon daemon;
+	int signals;	   /* signalfd of those passed on, and SIGCHLD */
+	sigset_t old_mask; /* what we were started with, for the command */
+	struct sigaction old_pipe;
+	pid_t command; /* 0: ended */
+	int status;    /* then its wait status */
+};
+
+static bool catch_signals(struct run *run)
+{
+	struct sigaction ignore = { .sa_handler = SIG_IGN };
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGCHLD);
+	for (size_t i = 0; i < sizeof(passed_on) / sizeof(passed_on[0]); i++)
+		sigaddset(&set, passed_on[i]);
+	sigprocmask(SIG_BLOCK, &set, &run->old_mask);
+	/* The daemon's log goes through us; a reader that has gone must not end us. */
+	sigaction(SIGPIPE, &ignore, &run->old_pipe);
+	/* Inherited as ignored, children would vanish without a status. */
+	signal(SIGCHLD, SIG_DFL);
+	/* While the daemon starts only its pipes matter: SIGCHLD joins later. */
+	sigdelset(&set, SIGCHLD);
+	run->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (run->signals < 0)
+		complain("signalfd: %s", strerror(errno));
+	return run->signals >= 0;
+}
+
+static void catch_children(struct run *run)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGCHLD);
+	for (size_t i = 0; i < sizeof(passed_on) / sizeof(passed_on[0]); i++)
+		sigaddset(&set, passed_on[i]);
+	signalfd(run->signals, &set, 0);
+}
+
+/* The child's side; errno of a failed execution goes to report. */
+static void __attribute__((noreturn))
+become_command(const struct run *run, char **command, const struct variable *variables,
+	       pid_t parent, int report)
+{
+	int error;
+
+	prctl(PR_SET_PDEATHSIG, SIGTERM);
+	if (getppid() != parent)
+		raise(SIGKILL); /* we were too late to learn of its end */
+	for (int i = 0; variables[i].name; i++)
+		setenv(variables[i].name, variables[i].value, 1);
+	sigaction(SIGPIPE, &run->old_pipe, NULL);
+	sigprocmask(SIG_SETMASK, &run->old_mask, NULL);
+	execvp(command[0], command);
+	error = errno;
+	if (write(report, &error, sizeof(error)) < 0)
+		error = EIO;
+	_exit(EXIT_TOOL_FAILED);
+}
+
+/* Starts the command: 0, or the exit status that says why not, after a complaint. */
+static int start_command(struct run *run, char **command, const struct variable *variables)
+{
+	pid_t self = getpid();
+	int report[2], error = 0;
+
+	if (pipe2(report, O_CLOEXEC)) {
+		complain("pipe: %s", strerror(errno));
+		return EXIT_TOOL_FAILED;
+	}
+	run->command = fork();
+	if (!run->command)
+		become_command(run, command, variables, self, report[1]);
+	close(report[1]);
+	if (run->command < 0) {
+		run->command = 0;
+		complain("fork: %s", strerror(errno));
+		close(report[0]);
+		return EXIT_TOOL_FAILED;
+	}
+	if (read(report[0], &error, sizeof(error)) != sizeof(error))
+		error = 0;
+	close(report[0]);
+	if (!error)
+		return 0;
+	waitpid(run->command, NULL, 0);
+	run->command = 0;
+	complain("%s: %s", command[0], error == ENOENT ? "command not found" : strerror(error));
+	return error == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
+}
+
+static void pass_on_signals(struct run *run)
+{
+	struct signalfd_siginfo info;
+
+	while (read(run->signals, &info, sizeof(info)) == sizeof(info)) {
+		/* From the terminal: went to the whole process group, the command included. */
+		bool from_terminal = info.ssi_code == SI_KERNEL;
+
+		if (info.ssi_signo != SIGCHLD && !from_terminal && run->command)
+			kill(run->command, (int)info.ssi_signo);
+	}
+}
+
+static void wait_for_command(struct run *run)
+{
+	bool had_daemon = run->daemon.child;
+
+	while (run->command) {
+		struct pollfd fds[] = {
+			{ .fd = run->signals, .events = POLLIN },
+			{ .fd = run->daemon.log, .events = POLLIN },
+		};
+
+		poll(fds, 2, -1);
+		daemon_relay(&run->daemon);
+		pass_on_signals(run);
+		if (waitpid(run->command, &run->status, WNOHANG) == run->command)
+			run->command = 0;
+		daemon_reap(&run->daemon);
+		if (had_daemon && !run->daemon.child) {
+			had_daemon = false;
+			if (run->command)
+				complain("simhcad: has ended before its command; the device is "
+					 "gone");
+		}
+	}
+}
+
+/* Everything between a leased daemon and the exit status. */
+static int run_command(struct run *run, char **command, const char *dir)
+{
+	struct variable variables[ENVIRONMENT_MAX];
+	int status;
+
+	if (!environment_make(variables, dir, true))
+		return EXIT_TOOL_FAILED;
+	catch_children(run);
+	status = start_command(run, command, variables);
+	environment_free(variables);
+	if (status)
+		return status;
+	wait_for_command(run);
+	return WIFSIGNALED(run->status) ? EXIT_SIGNAL_BASE + WTERMSIG(run->status)
+					: WEXITSTATUS(run->status);
+}
+
+static int interrupted(struct run *run)
+{
+	struct signalfd_siginfo info = { .ssi_signo = SIGTERM };
+
+	if (read(run->signals, &info, sizeof(info)) < 0)
+		info.ssi_signo = SIGTERM;
+	return EXIT_SIGNAL_BASE + (int)info.ssi_signo;
+}
+
+static int run_in(const char *dir, const struct daemon_options *options, char **command)
+{
+	struct run run = { .daemon = DAEMON_NONE };
+	int status = EXIT_TOOL_FAILED;
+
+	if (!catch_signals(&run))
+		return EXIT_TOOL_FAILED;
+	switch (daemon_reach(&run.daemon, dir, options, true, run.signals)) {
+	case REACHED:
+		status = run_command(&run, command, dir);
+		break;
+	case REACH_BAD_OPTIONS:
+		status = EXIT_USAGE;
+		break;
+	case REACH_INTERRUPTED:
+		status = interrupted(&run);
+		break;
+	case REACH_FAILED:
+		break;
+	}
+	if (run.daemon.control >= 0 && !daemon_leave(&run.daemon) && !status)
+		status = EXIT_TOOL_FAILED;
+	daemon_free(&run.daemon);
+	close(run.signals);
+	return status;
+}
+
+int run_main(int argc, char **argv)
+{
+	static const struct option table[] = {
+		OPTIONS_COMMON,
+		OPTIONS_DAEMON,
+		{ "private", no_argument, NULL, OPT_PRIVATE },
+		{ 0 },
+	};
+	struct daemon_options options = { 0 };
+	const char *given = NULL;
+	bool private = false;
+	enum option_code code;
+	int index, status = EXIT_USAGE;
+	char *dir;
+
+	while ((code = next_option(argc, argv, table, &index)) != OPT_END) {
+		switch (code) {
+		case OPT_HELP:
+			fputs(help, stdout);
+			status = EXIT_SUCCESS;
+			goto out;
+		case OPT_RUNTIME_DIR:
+			given = optarg;
+			break;
+		case OPT_PRIVATE:
+			private
+			= true;
+			break;
+		case OPT_DAEMON:
+		case OPT_DAEMON_ANY:
+			if (!daemon_options_add(&options, &table[index], optarg))
+				goto out;
+			break;
+		default:
+			goto out;
+		}
+	}
+	if (optind == argc) {
+		complain("a command is missing: simhca run [OPTION]... -- COMMAND");
+		goto out;
+	}
+	if (private && given) {
+		complain("--runtime-dir %s: --private makes a directory of its own; give one of "
+			 "the two",
+			 given);
+		goto out;
+	}
+
+	status = EXIT_TOOL_FAILED;
+	dir = private ? runtime_dir_private() : runtime_dir(given);
+	if (!dir)
+		goto out;
+	status = run_in(dir, &options, argv + optind);
+	if (private)
+		runtime_dir_remove(dir);
+	free(dir);
+out:
+	daemon_options_free(&options);
+	return status;
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* The tool's entry: finds the subcommand. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "tool.h"
+
+static const char help[] =
+	"Usage: simhca SUBCOMMAND [OPTION]...\n"
+	"\n"
+	"Gives programs that use libibverbs an RDMA device in software.\n"
+	"\n"
+	"  run -- COMMAND   run COMMAND with the device, starting a daemon for it when none runs\n"
+	"  start            start a daemon that stays\n"
+	"  stop             stop it\n"
+	"  status           show devices, and the programs that have them open\n"
+	"  env              print the variables that `run` sets\n"
+	"\n"
+	"simhca SUBCOMMAND --help has the options; simhca --version the version.\n";
+
+static const struct subcommand {
+	const char *name;
+	int (*main)(int argc, char **argv);
+} subcommands[] = {
+	{ "run", run_main },	   { "start", start_main }, { "stop", stop_main },
+	{ "status", status_main }, { "env", env_main },
+};
+
+static char prefix[32] = "simhca";
+
+void set_subcommand(const char *name)
+{
+	snprintf(prefix, sizeof(prefix), "simhca %s", name);
+}
+
+void complain(const char *format, ...)
+{
+	char line[4096];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(line, sizeof(line), format, args);
+	va_end(args);
+	fprintf(stderr, "%s: %s\n", prefix, line);
+}
+
+long long now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000LL + now.tv_nsec / 1000000;
+}
+
+int main(int argc, char **argv)
+{
+	const char *word = argc > 1 ? argv[1] : NULL;
+
+	if (!word) {
+		complain("a subcommand is missing: run, start, stop, status or env");
+		return EXIT_USAGE;
+	}
+	if (!strcmp(word, "--help") || !strcmp(word, "-h") || !strcmp(word, "help")) {
+		fputs(help, stdout);
+		return EXIT_SUCCESS;
+	}
+	if (!strcmp(word, "--version") || !strcmp(word, "-V")) {
+		puts("simhca " SIMHCA_VERSION);
+		return EXIT_SUCCESS;
+	}
+	for (size_t i = 0; i < sizeof(subcommands) / sizeof(subcommands[0]); i++) {
+		if (!strcmp(word, subcommands[i].name)) {
+			set_subcommand(word);
+			return subcommands[i].main(argc - 1, argv + 1);
+		}
+	}
+	complain("%s: no such %s; run, start, stop, status and env are", word,
+		 word[0] == '-' ? "option; --help, --version and the subcommands" : "subcommand;");
+	return EXIT_USAGE;
+}

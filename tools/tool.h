@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * simhca, the tool. One file per subcommand (run.c, start.c, stop.c, status.c, env.c) above
+ * five helpers:
+ *
+ *   options.c      what the subcommands have in common on the command line
+ *   runtime.c      which runtime directory, and what is in it
+ *   admin.c        one request and its answer on the daemon's control socket
+ *   daemon.c       reaches the daemon of a runtime directory, starting one when none runs
+ *   environment.c  the variables that show the device to an unmodified program
+ */
+#ifndef SIMHCA_TOOL_H
+#define SIMHCA_TOOL_H
+
+#include <getopt.h>
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+/* Exit statuses. Those of `run` leave the range below 125 to the command, as env(1) does. */
+enum {
+	EXIT_USAGE = 2,
+	EXIT_TOOL_FAILED = 125,
+	EXIT_NOT_EXECUTABLE = 126,
+	EXIT_NOT_FOUND = 127,
+	EXIT_SIGNAL_BASE = 128,
+};
+
+int run_main(int argc, char **argv);
+int start_main(int argc, char **argv);
+int stop_main(int argc, char **argv);
+int status_main(int argc, char **argv);
+int env_main(int argc, char **argv);
+
+/* One line on stderr: "simhca SUBCOMMAND: ...". */
+void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void set_subcommand(const char *name); /* before the first complaint */
+
+long long now_ms(void); /* CLOCK_MONOTONIC */
+
+/* ------------------------------------------------------------------------------ options */
+
+enum option_code {
+	OPT_END = -1,
+	OPT_USAGE_ERROR = 256, /* has been complained about */
+	OPT_HELP,
+	OPT_RUNTIME_DIR,
+	OPT_PRIVATE,
+	OPT_JSON,
+	OPT_FORMAT,
+	OPT_DAEMON,	/* one of the options that go to the daemon */
+	OPT_DAEMON_ANY, /* --daemon-option NAME=VALUE */
+};
+
+/* What was asked of the daemon, as its arguments: "--mtu=4096". */
+struct daemon_options {
+	char **arguments; /* NULL terminated once count > 0 */
+	size_t count;
+};
+
+/* Entries of a struct option table. */
+#define OPTIONS_COMMON                                                                             \
+	{ "help", no_argument, NULL, OPT_HELP },                                                   \
+	{                                                                                          \
+		"runtime-dir", required_argument, NULL, OPT_RUNTIME_DIR                            \
+	}
+#define OPTIONS_DAEMON                                                                             \
+	{ "link-layer", required_argument, NULL, OPT_DAEMON },                                     \
+		{ "interface", required_argument, NULL, OPT_DAEMON },                              \
+		{ "devices", required_argument, NULL, OPT_DAEMON },                                \
+		{ "device", required_argument, NULL, OPT_DAEMON },                                 \
+		{ "mtu", required_argument, NULL, OPT_DAEMON },                                    \
+		{ "engines", required_argument, NULL, OPT_DAEMON },                                \
+		{ "memory", required_argument, NULL, OPT_DAEMON },                                 \
+		{ "config", required_argument, NULL, OPT_DAEMON },                                 \
+		{ "log", required_argument, NULL, OPT_DAEMON },                                    \
+		{ "log-level", required_argument, NULL, OPT_DAEMON },                              \
+	{                                                                                          \
+		"daemon-option", required_argument, NULL, OPT_DAEMON_ANY                           \
+	}
+
+/* Their help. */
+#define HELP_COMMON                                                                                \
+	"  --runtime-dir DIR         where the daemon meets its programs; default\n"               \
+	"                            $SIMHCA_RUNTIME_DIR, $XDG_RUNTIME_DIR/simhca, /run/simhca\n"  \
+	"                            or /tmp/simhca-UID, the first that can be used\n"             \
+	"  --help                    this text\n"
+#define HELP_DAEMON                                                                                \
+	"Options for a daemon that is started (one that runs already must agree with them):\n"     \
+	"  --link-layer LAYER        ethernet (RoCE v2) or ib (InfiniBand)\n"                      \
+	"  --interface IFNAME        network interface whose addresses become GIDs\n"              \
+	"  --devices N               number of devices\n"                                          \
+	"  --mtu N                   of the port, in bytes: 256, 512, 1024, 2048 or 4096\n"        \
+	"  --engines N               threads that move data\n"                                     \
+	"  --memory MODE             how the device reaches the memory of programs\n"              \
+	"  --config FILE             read options from FILE\n"                                     \
+	"  --log FILE                write the log to FILE; otherwise it goes to stderr\n"         \
+	"  --log-level LEVEL         error, warning, info or debug\n"                              \
+	"  --daemon-option NAME=VALUE  any other option of simhcad(8)\n"
+
+/*
+ * The next option of argv, complaining about unknown options, and options without their
+ * value. Options end at the first word that is none. index receives the table's index.
+ */
+enum option_code next_option(int argc, char **argv, const struct option *table, int *index);
+/* Returns false after a complaint when words are left over. */
+bool no_more_words(int argc, char **argv);
+/* Adds an OPT_DAEMON or OPT_DAEMON_ANY; false after a complaint. */
+bool daemon_options_add(struct daemon_options *options, const struct option *option,
+			const char *value);
+void daemon_options_free(struct daemon_options *options);
+
+/* ---------------------------------------------------------------------------- runtime.c */
+
+/*
+ * The absolute path of the runtime directory, which need not exist: given (may be NULL), or
+ * the first default that can be used. NULL after a complaint. The caller frees it.
+ */
+char *runtime_dir(const char *given);
+/* A fresh one that nobody else uses. NULL after a complaint. */
+char *runtime_dir_private(void);
+/* Deletes it with all that is in it. */
+void runtime_dir_remove(const char *dir);
+
+/* ------------------------------------------------------------------------------ admin.c */
+
+/* A connection to the daemon of dir; or -1 with errno: ENOENT, ECONNREFUSED: none runs. */
+int admin_connect(const char *dir);
+/* True when errno from admin_connect() means that no daemon listens. */
+bool admin_nobody(int error);
+/* The daemon's pid, as far as the kernel knows it; 0 if it is not visible from here. */
+pid_t admin_peer(int fd);
+/*
+ * Sends {"cmd": command} and returns the answer, whose "ok" is true. NULL with errno:
+ * ETIMEDOUT after ADMIN_TIMEOUT_MS, EREMOTEIO when the daemon refused (refusal, freed by the
+ * caller, says why), anything else: the connection ended. memfd, if not NULL, receives the
+ * descriptor that came along, or -1.
+ */
+json_t *admin_request(int fd, const char *command, int *memfd, char **refusal);
+#define ADMIN_TIMEOUT_MS 5000
+
+/* ----------------------------------------------------------------------------- daemon.c */
+
+/* A daemon that was reached, and started if started is set. */
+struct daemon {
+	char *dir;
+	int control; /* the connection that holds our lease; -1: none */
+	pid_t pid;   /* as the daemon says, for messages */
+	pid_t child; /* the daemon if it is our child and has not been waited for, else 0 */
+	int status;  /* of the child once it has ended, as waitpid() gives it */
+	int log;     /* what the child writes to its stderr; -1: not our child */
+	bool started;
+};
+#define DAEMON_NONE                                                                                \
+	{                                                                                          \
+		.control = -1, .log = -1                                                           \
+	}
+
+enum reach { REACHED, REACH_FAILED, REACH_BAD_OPTIONS, REACH_INTERRUPTED };
+
+/*
+ * Takes a lease at the daemon of dir; when none runs, starts one with options. signals (a
+ * signalfd, or -1) becoming readable ends the attempt. Failures have been complained about.
+ */
+enum reach daemon_reach(struct daemon *daemon, const char *dir,
+			const struct daemon_options *options, bool captive, int signals);
+/* Copies what the daemon has logged to our stderr; closes log at its end. */
+void daemon_relay(struct daemon *daemon);
+/* Notes the end of our child if it has ended. */
+void daemon_reap(struct daemon *daemon);
+/*
+ * Gives the lease back, and waits for a captive daemon to end if it was the last one.
+ * Returns false, after a complaint, if the daemon failed meanwhile or had to be killed.
+ */
+bool daemon_leave(struct daemon *daemon);
+/* Waits until no process holds the lock of dir. False when one still does by then. */
+bool daemon_wait_gone(const char *dir, int timeout_ms);
+void daemon_free(struct daemon *daemon);
+
+/* ------------------------------------------------------------------------ environment.c */
+
+struct variable {
+	const char *name;
+	char *value;
+};
+#define ENVIRONMENT_MAX 5
+
+/* Absolute path of the directory that our own executable is in. */
+const char *executable_dir(void);
+/*
+ * The variables for programs that are to see the device of dir, ending with a NULL name;
+ * on_top: extend the values of this process's environment, else state them alone.
+ * False after a complaint.
+ */
+bool environment_make(struct variable variables[ENVIRONMENT_MAX], const char *dir, bool on_top);
+void environment_free(struct variable variables[ENVIRONMENT_MAX]);
+/* Undoes LD_PRELOAD in this process's environment, for the daemon that we start. */
+void environment_without_preload(void);
+
+#endif
