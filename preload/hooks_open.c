@@ -30,9 +30,15 @@ static int open_device(int dirfd, const char *path, int flags)
 	return -1;
 }
 
-static inline int opened(int fd, int dirfd, const char *path, int flags)
+/* fd is what the kernel said, saved the errno from before it was asked. */
+static inline int opened(int fd, int saved, int dirfd, const char *path, int flags)
 {
-	return fd < 0 && errno == ENXIO ? open_device(dirfd, path, flags) : fd;
+	if (fd >= 0 || errno != ENXIO)
+		return fd;
+	fd = open_device(dirfd, path, flags);
+	if (fd >= 0)
+		errno = saved;
+	return fd;
 }
 
 static inline bool needs_mode(int flags)
@@ -54,22 +60,24 @@ static inline bool needs_mode(int flags)
 	HOOK(int, name, const char *path, int flags, ...)                                          \
 	{                                                                                          \
 		struct path_buf buf;                                                               \
+		int saved = errno;                                                                 \
 		mode_t mode = 0;                                                                   \
                                                                                                    \
 		OPEN_MODE(mode, flags);                                                            \
 		path = paths_map(&buf, path);                                                      \
-		return opened(REAL(name)(path, flags, mode), AT_FDCWD, path, flags);               \
+		return opened(REAL(name)(path, flags, mode), saved, AT_FDCWD, path, flags);        \
 	}
 
 #define OPENAT_HOOK(name)                                                                          \
 	HOOK(int, name, int dirfd, const char *path, int flags, ...)                               \
 	{                                                                                          \
 		struct path_buf buf;                                                               \
+		int saved = errno;                                                                 \
 		mode_t mode = 0;                                                                   \
                                                                                                    \
 		OPEN_MODE(mode, flags);                                                            \
 		path = paths_map(&buf, path);                                                      \
-		return opened(REAL(name)(dirfd, path, flags, mode), dirfd, path, flags);           \
+		return opened(REAL(name)(dirfd, path, flags, mode), saved, dirfd, path, flags);    \
 	}
 
 /* What _FORTIFY_SOURCE makes of an open() without a mode. */
@@ -77,18 +85,20 @@ static inline bool needs_mode(int flags)
 	HOOK(int, name, const char *path, int flags)                                               \
 	{                                                                                          \
 		struct path_buf buf;                                                               \
+		int saved = errno;                                                                 \
                                                                                                    \
 		path = paths_map(&buf, path);                                                      \
-		return opened(REAL(name)(path, flags), AT_FDCWD, path, flags);                     \
+		return opened(REAL(name)(path, flags), saved, AT_FDCWD, path, flags);              \
 	}
 
 #define OPENAT_2_HOOK(name)                                                                        \
 	HOOK(int, name, int dirfd, const char *path, int flags)                                    \
 	{                                                                                          \
 		struct path_buf buf;                                                               \
+		int saved = errno;                                                                 \
                                                                                                    \
 		path = paths_map(&buf, path);                                                      \
-		return opened(REAL(name)(dirfd, path, flags), dirfd, path, flags);                 \
+		return opened(REAL(name)(dirfd, path, flags), saved, dirfd, path, flags);          \
 	}
 
 #define FOPEN_HOOK(name)                                                                           \
