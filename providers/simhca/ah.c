@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Address handles. The device checks the address once, when the handle is made; a send WQE then
+ * carries a copy of it.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "command.h"
+
+void shca_av_from_attr(struct simhca_av *av, const struct ibv_ah_attr *attr)
+{
+	memset(av, 0, sizeof(*av));
+	av->dlid = attr->dlid;
+	av->sl = attr->sl;
+	av->src_path_bits = attr->src_path_bits;
+	av->static_rate = attr->static_rate;
+	av->port_num = attr->port_num;
+	if (!attr->is_global)
+		return; /* the application need not have set grh */
+	av->is_global = 1;
+	memcpy(av->dgid.raw, attr->grh.dgid.raw, sizeof(av->dgid.raw));
+	av->flow_label = attr->grh.flow_label;
+	av->sgid_index = attr->grh.sgid_index;
+	av->hop_limit = attr->grh.hop_limit;
+	av->traffic_class = attr->grh.traffic_class;
+}
+
+void shca_av_to_attr(const struct simhca_av *av, struct ibv_ah_attr *attr)
+{
+	memset(attr, 0, sizeof(*attr));
+	attr->dlid = av->dlid;
+	attr->sl = av->sl;
+	attr->src_path_bits = av->src_path_bits;
+	attr->static_rate = av->static_rate;
+	attr->port_num = av->port_num;
+	attr->is_global = av->is_global;
+	memcpy(attr->grh.dgid.raw, av->dgid.raw, sizeof(av->dgid.raw));
+	attr->grh.flow_label = av->flow_label;
+	attr->grh.sgid_index = av->sgid_index;
+	attr->grh.hop_limit = av->hop_limit;
+	attr->grh.traffic_class = av->traffic_class;
+}
+
+struct ibv_ah *shca_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
+{
+	struct simhca_create_ah_req req = { .pd = pd->handle };
+	struct simhca_handle reply;
+	struct shca_ah *ah;
+	int err;
+
+	ah = calloc(1, sizeof(*ah));
+	if (!ah)
+		return shca_null(ENOMEM);
+	shca_av_from_attr(&ah->av, attr);
+	req.av = ah->av;
+	err = shca_call(to_sctx(pd->context), SIMHCA_CMD_CREATE_AH, &req, &reply);
+	if (err) {
+		free(ah);
+		return shca_null(err);
+	}
+	ah->ibv_ah.handle = reply.handle;
+	return &ah->ibv_ah;
+}
+
+int shca_destroy_ah(struct ibv_ah *ibv_ah)
+{
+	int err =
+		shca_destroy(to_sctx(ibv_ah->context), SIMHCA_CMD_DESTROY_AH, ibv_ah->handle, NULL);
+
+	if (!err)
+		free(to_sah(ibv_ah));
+	return err;
+}

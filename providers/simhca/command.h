@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Commands to the device, as simhca-abi-cmd.h describes them. Safe in any number of threads and
+ * forked children at once: each command brings the socket for its own answer.
+ *
+ * All return 0 or a positive errno. EIO: the daemon is gone; the context is fatal from then on.
+ */
+#ifndef SHCA_PROVIDER_COMMAND_H
+#define SHCA_PROVIDER_COMMAND_H
+
+#include "provider.h"
+
+struct shca_command {
+	enum simhca_cmd command;
+	const void *req; /* zeroed before it is filled in, for it goes out whole */
+	size_t req_size;
+	const int *req_fds;
+	unsigned int num_req_fds;
+	void *reply;
+	size_t reply_size;
+	int *reply_fds; /* all num_reply_fds of them arrive, or the command fails */
+	unsigned int num_reply_fds;
+};
+
+int shca_execute(struct shca_context *ctx, const struct shca_command *cmd);
+
+/* The usual case: a request, an answer, no descriptors. */
+#define shca_call(ctx, cmd, req_ptr, reply_ptr)                                                    \
+	shca_execute((ctx), &(struct shca_command){ .command = (cmd),                              \
+						    .req = (req_ptr),                              \
+						    .req_size = sizeof(*(req_ptr)),                \
+						    .reply = (reply_ptr),                          \
+						    .reply_size = sizeof(*(reply_ptr)) })
+
+/* A request that is answered by its status alone. */
+#define shca_tell(ctx, cmd, req_ptr)                                                               \
+	shca_execute((ctx), &(struct shca_command){ .command = (cmd),                              \
+						    .req = (req_ptr),                              \
+						    .req_size = sizeof(*(req_ptr)) })
+
+/*
+ * Destroy an object. Succeeds when the daemon is gone, as there is nothing left to destroy.
+ * reply may be NULL.
+ */
+int shca_destroy(struct shca_context *ctx, enum simhca_cmd command, uint32_t handle,
+		 struct simhca_destroy_reply *reply);
+
+/* The connection is broken: nothing will be answered or completed any more. */
+void shca_set_fatal(struct shca_context *ctx);
+
+#endif

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Completion queues but for the taking of completions, which is in poll.c. */
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "command.h"
+
+#define SUPPORTED_WC_FLAGS                                                                         \
+	(IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |                             \
+	 IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
+#define SUPPORTED_FLAGS (IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN)
+
+/* Use the queue that the reply of create or resize describes. */
+static int adopt(struct shca_cq *cq, const struct simhca_create_cq_reply *reply)
+{
+	struct simhca_cq_mem *mem;
+	struct simhca_cqe *ring;
+
+	mem = shca_map(cq->ctx, &reply->state, sizeof(*mem));
+	ring = shca_map(cq->ctx, &reply->ring, (uint64_t)reply->entries * sizeof(*ring));
+	if (!mem || !ring)
+		return errno;
+	cq->mem = mem;
+	cq->ring = ring;
+	cq->mask = reply->entries - 1;
+	cq->vcq.cq.cqe = (int)reply->cqe;
+	return 0;
+}
+
+static struct shca_cq *create(struct shca_context *ctx, uint32_t cqe,
+			      struct ibv_comp_channel *channel, uint32_t comp_vector,
+			      uint32_t flags)
+{
+	struct simhca_create_cq_req req = {
+		.cqe = cqe,
+		.comp_vector = comp_vector,
+		.flags = flags,
+	};
+	struct simhca_create_cq_reply reply;
+	struct stat pipe;
+	struct shca_cq *cq;
+	int err;
+
+	if (cqe < 1 || cqe > ctx->dev->attr.max_cqe ||
+	    comp_vector >= ctx->dev->attr.num_comp_vectors)
+		return shca_null(EINVAL);
+	if (channel) {
+		if (fstat(channel->fd, &pipe))
+			return NULL;
+		req.channel = pipe.st_ino;
+	}
+
+	cq = calloc(1, sizeof(*cq));
+	if (!cq)
+		return shca_null(ENOMEM);
+	cq->ctx = ctx;
+	LIST_INIT(&cq->senders);
+	LIST_INIT(&cq->receivers);
+	req.user_handle = (uintptr_t)&cq->vcq.cq;
+	err = shca_call(ctx, SIMHCA_CMD_CREATE_CQ, &req, &reply);
+	if (err)
+		goto err_free;
+	cq->vcq.cq.handle = reply.handle;
+	err = adopt(cq, &reply);
+	if (err)
+		goto err_destroy;
+	return cq;
+
+err_destroy:
+	shca_destroy(ctx, SIMHCA_CMD_DESTROY_CQ, reply.handle, NULL);
+err_free:
+	free(cq);
+	return shca_null(err);
+}
+
+struct ibv_cq *shca_create_cq(struct ibv_context *context, int cqe,
+			      struct ibv_comp_channel *channel, int comp_vector)
+{
+	struct shca_cq *cq;
+
+	/* A negative number is too large a one. */
+	cq = create(to_sctx(context), (uint32_t)cqe, channel, (uint32_t)comp_vector, 0);
+	return cq ? &cq->vcq.cq : NULL;
+}
+
+struct ibv_cq_ex *shca_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
+{
+	uint32_t attr_flags = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS ? attr->flags : 0;
+	uint32_t flags = 0;
+	struct shca_cq *cq;
+
+	if ((attr->comp_mask & ~(uint32_t)IBV_CQ_INIT_ATTR_MASK_FLAGS) ||
+	    (attr_flags & ~(uint32_t)SUPPORTED_FLAGS) ||
+	    (attr->wc_flags & ~(uint64_t)SUPPORTED_WC_FLAGS))
+		return shca_null(EOPNOTSUPP);
+
+	if (attr->wc_flags &
+	    (IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK))
+		flags |= SIMHCA_CQ_TIMESTAMP;
+	if (attr_flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN)
+		flags |= SIMHCA_CQ_IGNORE_OVERRUN;
+	cq = create(to_sctx(context), attr->cqe, attr->channel, attr->comp_vector, flags);
+	if (!cq)
+		return NULL;
+	cq->single_threaded = attr_flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
+	shca_cq_set_readers(cq, attr->wc_flags);
+	return &cq->vcq.cq_ex;
+}
+
+/*
+ * The completions that the CQ must still have room for: those of signaled sends whose completion
+ * was not polled, and the receives that wait in the ring. The caller holds the CQ's lock.
+ */
+static uint32_t outstanding(const struct shca_cq *cq)
+{
+	const struct simhca_cqe *cqe;
+	const struct shca_qp *qp;
+	uint32_t count = 0;
+	uint32_t i, pi;
+
+	LIST_FOREACH(qp, &cq->senders, send_link)
+	{
+		pi = atomic_load_explicit(&qp->mem->sq_pi, memory_order_acquire);
+		i = atomic_load_explicit(&qp->sq.tail, memory_order_relaxed);
+		for (; i != pi; i++)
+			if (shca_sq_wqe(&qp->sq, i)->flags & SIMHCA_WQE_SIGNALED)
+				count++;
+	}
+	for (i = cq->ci; (cqe = shca_cq_peek(cq, i)); i++)
+		if (cqe->flags & SIMHCA_CQE_RECV)
+			count++;
+	return count;
+}
+
+/* Pollers wait until the ring has moved. */
+int shca_resize_cq(struct ibv_cq *ibv_cq, int cqe)
+{
+	struct shca_cq *cq = to_scq(ibv_cq);
+	struct simhca_resize_cq_req req = { .handle = ibv_cq->handle, .cqe = (uint32_t)cqe };
+	struct simhca_create_cq_reply reply;
+	int err;
+
+	if (cqe < 1 || (uint32_t)cqe > cq->ctx->dev->attr.max_cqe)
+		return EINVAL;
+
+	shca_cq_lock(cq);
+	req.outstanding = outstanding(cq);
+	err = shca_call(cq->ctx, SIMHCA_CMD_RESIZE_CQ, &req, &reply);
+	if (!err)
+		err = adopt(cq, &reply);
+	shca_cq_unlock(cq);
+	return err;
+}
+
+int shca_destroy_cq(struct ibv_cq *ibv_cq)
+{
+	struct shca_cq *cq = to_scq(ibv_cq);
+	struct simhca_destroy_reply events;
+	int err;
+
+	if (!LIST_EMPTY(&cq->senders) || !LIST_EMPTY(&cq->receivers))
+		return EBUSY;
+	err = shca_destroy(cq->ctx, SIMHCA_CMD_DESTROY_CQ, ibv_cq->handle, &events);
+	if (err)
+		return err;
+
+	pthread_mutex_lock(&ibv_cq->mutex);
+	while (!shca_is_fatal(cq->ctx) && (ibv_cq->comp_events_completed != events.comp_events ||
+					   ibv_cq->async_events_completed != events.async_events))
+		pthread_cond_wait(&ibv_cq->cond, &ibv_cq->mutex);
+	pthread_mutex_unlock(&ibv_cq->mutex);
+	free(cq);
+	return 0;
+}
+
+/*
+ * Each arm has a count of its own, so that the device cannot take it for the one before. What the
+ * CQ is armed for already is kept: a weaker request does not take a stronger one back.
+ *
+ * The exchange is a full barrier: a CQE that the device publishes before it sees the new value is
+ * seen by the poll that follows.
+ */
+int shca_req_notify_cq(struct ibv_cq *ibv_cq, int solicited_only)
+{
+	struct shca_cq *cq = to_scq(ibv_cq);
+	uint32_t wanted = solicited_only ? SIMHCA_ARM_SOLICITED : SIMHCA_ARM_NEXT;
+	uint32_t old = atomic_load_explicit(&cq->mem->arm, memory_order_relaxed);
+	uint32_t armed, arm;
+
+	do {
+		armed = old & SIMHCA_ARM_BITS;
+		arm = ((old & ~(uint32_t)SIMHCA_ARM_BITS) + SIMHCA_ARM_BITS + 1) |
+		      (armed > wanted ? armed : wanted);
+	} while (!atomic_compare_exchange_weak(&cq->mem->arm, &old, arm));
+	return 0;
+}
+
+void shca_cq_attach_qp(struct shca_qp *qp)
+{
+	struct shca_cq *send_cq = to_scq(qp->vqp.qp.send_cq);
+	struct shca_cq *recv_cq = to_scq(qp->vqp.qp.recv_cq);
+
+	shca_cq_lock(send_cq);
+	LIST_INSERT_HEAD(&send_cq->senders, qp, send_link);
+	shca_cq_unlock(send_cq);
+	shca_cq_lock(recv_cq);
+	LIST_INSERT_HEAD(&recv_cq->receivers, qp, recv_link);
+	shca_cq_unlock(recv_cq);
+}
+
+/*
+ * Make the CQEs of this QP void. The device writes no more of them. Those at the front are
+ * consumed at once, so that they take no room from others.
+ */
+static void void_cqes(struct shca_cq *cq, struct shca_qp *qp)
+{
+	struct simhca_cqe *cqe;
+	uint32_t i;
+
+	for (i = cq->ci; (cqe = shca_cq_peek(cq, i)); i++) {
+		if (cqe->qpn != qp->vqp.qp.qp_num)
+			continue;
+		if (qp->srq && (cqe->flags & SIMHCA_CQE_SRQ))
+			shca_srq_release(qp->srq);
+		cqe->qpn = SHCA_VOID_QPN;
+	}
+	while ((cqe = shca_cq_peek(cq, cq->ci)) && cqe->qpn == SHCA_VOID_QPN)
+		cq->ci++;
+	shca_cq_publish_ci(cq);
+}
+
+/* After this no poll sees the QP any more. */
+void shca_cq_detach_qp(struct shca_qp *qp)
+{
+	struct shca_cq *send_cq = to_scq(qp->vqp.qp.send_cq);
+	struct shca_cq *recv_cq = to_scq(qp->vqp.qp.recv_cq);
+
+	shca_cq_lock(send_cq);
+	void_cqes(send_cq, qp);
+	LIST_REMOVE(qp, send_link);
+	shca_cq_unlock(send_cq);
+	shca_cq_lock(recv_cq);
+	if (recv_cq != send_cq)
+		void_cqes(recv_cq, qp);
+	LIST_REMOVE(qp, recv_link);
+	shca_cq_unlock(recv_cq);
+}
+
+/*
+ * The QP starts over: its completions are gone and its rings are empty from index 0. Each tail
+ * belongs to the poller of its CQ.
+ */
+void shca_cq_reset_qp(struct shca_qp *qp)
+{
+	struct shca_cq *send_cq = to_scq(qp->vqp.qp.send_cq);
+	struct shca_cq *recv_cq = to_scq(qp->vqp.qp.recv_cq);
+
+	shca_cq_lock(send_cq);
+	void_cqes(send_cq, qp);
+	atomic_store_explicit(&qp->sq.tail, 0, memory_order_release);
+	shca_cq_unlock(send_cq);
+	shca_cq_lock(recv_cq);
+	if (recv_cq != send_cq)
+		void_cqes(recv_cq, qp);
+	atomic_store_explicit(&qp->rq.tail, 0, memory_order_release);
+	shca_cq_unlock(recv_cq);
+}

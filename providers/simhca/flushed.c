@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Completions in software. When the device is gone, every work request that it has not completed
+ * is completed here as flushed, once, so that a program which waits for them ends in an orderly
+ * way. Work requests of an SRQ that no QP has taken are not completed, as in any flush.
+ */
+#include <string.h>
+
+#include "provider.h"
+
+static const uint8_t completion_of[] = {
+	[SIMHCA_WR_RDMA_WRITE] = SIMHCA_WC_RDMA_WRITE,
+	[SIMHCA_WR_RDMA_WRITE_WITH_IMM] = SIMHCA_WC_RDMA_WRITE,
+	[SIMHCA_WR_SEND] = SIMHCA_WC_SEND,
+	[SIMHCA_WR_SEND_WITH_IMM] = SIMHCA_WC_SEND,
+	[SIMHCA_WR_RDMA_READ] = SIMHCA_WC_RDMA_READ,
+	[SIMHCA_WR_ATOMIC_CMP_AND_SWP] = SIMHCA_WC_COMP_SWAP,
+	[SIMHCA_WR_ATOMIC_FETCH_AND_ADD] = SIMHCA_WC_FETCH_ADD,
+	[SIMHCA_WR_LOCAL_INV] = SIMHCA_WC_LOCAL_INV,
+	[SIMHCA_WR_BIND_MW] = SIMHCA_WC_BIND_MW,
+	[SIMHCA_WR_SEND_WITH_INV] = SIMHCA_WC_SEND,
+};
+
+static void fill_cqe(struct simhca_cqe *cqe, const struct shca_qp *qp, uint64_t wr_id,
+		     uint8_t opcode)
+{
+	memset(cqe, 0, sizeof(*cqe));
+	cqe->wr_id = wr_id;
+	cqe->qpn = qp->vqp.qp.qp_num;
+	cqe->opcode = opcode;
+	cqe->status = SIMHCA_WC_WR_FLUSH_ERR;
+	cqe->vendor_err = SIMHCA_REASON_DEVICE_GONE;
+}
+
+static bool flush_send(const struct shca_qp *qp, struct simhca_cqe *cqe)
+{
+	uint32_t tail = atomic_load_explicit(&qp->sq.tail, memory_order_relaxed);
+	const struct simhca_send_wqe *wqe;
+
+	/* Acquire: pairs with the release in posting, which another thread may be doing. */
+	if (atomic_load_explicit(&qp->mem->sq_pi, memory_order_acquire) == tail)
+		return false;
+	wqe = shca_sq_wqe(&qp->sq, tail);
+	fill_cqe(cqe, qp, wqe->wr_id, completion_of[wqe->opcode % sizeof(completion_of)]);
+	cqe->wqe_index = tail;
+	return true;
+}
+
+static bool flush_recv(const struct shca_qp *qp, struct simhca_cqe *cqe)
+{
+	uint32_t tail = atomic_load_explicit(&qp->rq.tail, memory_order_relaxed);
+
+	if (qp->srq || atomic_load_explicit(&qp->mem->rq_pi, memory_order_acquire) == tail)
+		return false;
+	fill_cqe(cqe, qp, shca_rq_wqe(&qp->rq, tail)->wr_id, SIMHCA_WC_RECV);
+	cqe->flags = SIMHCA_CQE_RECV;
+	return true;
+}
+
+/* Make the completion of one outstanding work request of this CQ; the caller retires it. */
+bool shca_flush_one(struct shca_cq *cq, struct simhca_cqe *cqe)
+{
+	struct shca_qp *qp;
+
+	LIST_FOREACH(qp, &cq->senders, send_link)
+	if (flush_send(qp, cqe))
+		return true;
+	LIST_FOREACH(qp, &cq->receivers, recv_link)
+	if (flush_recv(qp, cqe))
+		return true;
+	return false;
+}

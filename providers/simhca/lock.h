@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The lock of a queue: held for a few hundred instructions, by threads of one process.
+ *
+ * The word names the holder's process by a number that every fork() changes in the child, so
+ * that a child that inherits a lock in the held state can tell that its holder, a thread that
+ * exists only in the parent, will never release it, and takes it over.
+ */
+#ifndef SHCA_PROVIDER_LOCK_H
+#define SHCA_PROVIDER_LOCK_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+struct shca_lock {
+	_Atomic uint32_t holder; /* 0: free, else shca_process of the holder */
+};
+
+/* The number of this process: 1, and one more in each generation of forked children. */
+extern uint32_t shca_process;
+
+void shca_lock_wait(struct shca_lock *lock);
+
+static inline void shca_lock(struct shca_lock *lock)
+{
+	uint32_t none = 0;
+
+	/* Acquire: what the last holder wrote is seen. */
+	if (!atomic_compare_exchange_strong_explicit(&lock->holder, &none, shca_process,
+						     memory_order_acquire, memory_order_relaxed))
+		shca_lock_wait(lock);
+}
+
+static inline void shca_unlock(struct shca_lock *lock)
+{
+	atomic_store_explicit(&lock->holder, 0, memory_order_release);
+}
+
+#endif

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Memory regions. libibverbs fills in context, pd, addr and length of an ordinary region after
+ * it was registered; of a null region nobody else does.
+ */
+#include <stdlib.h>
+
+#include "command.h"
+
+static struct ibv_mr *reg(struct ibv_pd *pd, const struct simhca_reg_mr_req *req,
+			  enum ibv_mr_type type)
+{
+	struct simhca_reg_mr_reply reply;
+	struct verbs_mr *vmr;
+	int err;
+
+	vmr = calloc(1, sizeof(*vmr));
+	if (!vmr)
+		return shca_null(ENOMEM);
+	err = shca_call(to_sctx(pd->context), SIMHCA_CMD_REG_MR, req, &reply);
+	if (err) {
+		free(vmr);
+		return shca_null(err);
+	}
+	vmr->mr_type = type;
+	vmr->access = (int)req->access;
+	vmr->ibv_mr.context = pd->context;
+	vmr->ibv_mr.pd = pd;
+	vmr->ibv_mr.handle = reply.handle;
+	vmr->ibv_mr.lkey = reply.lkey;
+	vmr->ibv_mr.rkey = reply.rkey;
+	return &vmr->ibv_mr;
+}
+
+struct ibv_mr *shca_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access)
+{
+	struct simhca_reg_mr_req req = {
+		.addr = (uintptr_t)addr,
+		.length = length,
+		.iova = iova,
+		.pd = pd->handle,
+		.access = (uint32_t)access,
+	};
+
+	return reg(pd, &req, IBV_MR_TYPE_MR);
+}
+
+struct ibv_mr *shca_alloc_null_mr(struct ibv_pd *pd)
+{
+	struct simhca_reg_mr_req req = { .pd = pd->handle, .null_mr = 1 };
+
+	return reg(pd, &req, IBV_MR_TYPE_NULL_MR);
+}
+
+/* pd is whatever the caller left there unless flags has CHANGE_PD. */
+int shca_rereg_mr(struct verbs_mr *vmr, int flags, struct ibv_pd *pd, void *addr, size_t length,
+		  int access)
+{
+	struct shca_context *ctx = to_sctx(vmr->ibv_mr.context);
+	struct simhca_rereg_mr_req req = {
+		.handle = vmr->ibv_mr.handle,
+		.flags = (uint32_t)flags,
+	};
+	struct simhca_reg_mr_reply reply;
+	int err;
+
+	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
+		req.addr = (uintptr_t)addr;
+		req.length = length;
+		req.iova = (uintptr_t)addr;
+	}
+	if (flags & IBV_REREG_MR_CHANGE_PD)
+		req.pd = pd->handle;
+	if (flags & IBV_REREG_MR_CHANGE_ACCESS)
+		req.access = (uint32_t)access;
+
+	err = shca_call(ctx, SIMHCA_CMD_REREG_MR, &req, &reply);
+	if (err) {
+		errno = err; /* ibv_rereg_mr() returns a code of its own */
+		return err;
+	}
+	vmr->ibv_mr.lkey = reply.lkey;
+	vmr->ibv_mr.rkey = reply.rkey;
+	if (flags & IBV_REREG_MR_CHANGE_ACCESS)
+		vmr->access = access;
+	return 0;
+}
+
+int shca_dereg_mr(struct verbs_mr *vmr)
+{
+	int err = shca_destroy(to_sctx(vmr->ibv_mr.context), SIMHCA_CMD_DEREG_MR,
+			       vmr->ibv_mr.handle, NULL);
+
+	if (!err)
+		free(vmr);
+	return err;
+}

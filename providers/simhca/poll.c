@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Taking completions: ibv_poll_cq() and the ibv_start_poll() family. */
+#include "provider.h"
+
+/* Whatever can complete; every enum simhca_wc_opcode is here. */
+static const uint8_t wc_opcode[256] = {
+	[SIMHCA_WC_SEND] = IBV_WC_SEND,
+	[SIMHCA_WC_RDMA_WRITE] = IBV_WC_RDMA_WRITE,
+	[SIMHCA_WC_RDMA_READ] = IBV_WC_RDMA_READ,
+	[SIMHCA_WC_COMP_SWAP] = IBV_WC_COMP_SWAP,
+	[SIMHCA_WC_FETCH_ADD] = IBV_WC_FETCH_ADD,
+	[SIMHCA_WC_BIND_MW] = IBV_WC_BIND_MW,
+	[SIMHCA_WC_LOCAL_INV] = IBV_WC_LOCAL_INV,
+	[SIMHCA_WC_RECV] = IBV_WC_RECV,
+	[SIMHCA_WC_RECV_RDMA_WITH_IMM] = IBV_WC_RECV_RDMA_WITH_IMM,
+};
+
+static inline unsigned int wc_flags(const struct simhca_cqe *cqe)
+{
+	return (cqe->flags & SIMHCA_CQE_GRH ? IBV_WC_GRH : 0) |
+	       (cqe->flags & SIMHCA_CQE_IMM ? IBV_WC_WITH_IMM : 0) |
+	       (cqe->flags & SIMHCA_CQE_INV ? IBV_WC_WITH_INV : 0);
+}
+
+/* Give back the slots of the WQEs that this CQE completes. */
+static inline void retire(struct shca_cq *cq, const struct simhca_cqe *cqe)
+{
+	struct shca_qp *qp = shca_find_qp(cq->ctx, cqe->qpn);
+	uint32_t tail;
+
+	if (!qp)
+		return;
+	if (!(cqe->flags & SIMHCA_CQE_RECV)) {
+		/* It also covers the unsignaled WQEs before it. */
+		tail = atomic_load_explicit(&qp->sq.tail, memory_order_relaxed);
+		tail += ((cqe->wqe_index - tail) & qp->sq.mask) + 1;
+		atomic_store_explicit(&qp->sq.tail, tail, memory_order_release);
+	} else if (!qp->srq) {
+		tail = atomic_load_explicit(&qp->rq.tail, memory_order_relaxed);
+		atomic_store_explicit(&qp->rq.tail, tail + 1, memory_order_release);
+	} else if (cqe->flags & SIMHCA_CQE_SRQ) {
+		shca_srq_release(qp->srq);
+	}
+}
+
+/* Nothing is in the ring: only a device that is gone leaves something to report. */
+static const struct simhca_cqe *next_flushed(struct shca_cq *cq)
+{
+	if (!shca_flush_one(cq, &cq->flushed))
+		return NULL;
+	retire(cq, &cq->flushed);
+	return &cq->flushed;
+}
+
+/* Consume the next completion. It stays valid until shca_cq_publish_ci(). */
+static inline const struct simhca_cqe *next_cqe(struct shca_cq *cq)
+{
+	const struct simhca_cqe *cqe;
+
+	for (;;) {
+		cqe = shca_cq_peek(cq, cq->ci);
+		if (!cqe) {
+			if (__builtin_expect(!shca_is_fatal(cq->ctx), 1))
+				return NULL;
+			/* It may have been written between the first look and the device's end. */
+			cqe = shca_cq_peek(cq, cq->ci);
+			if (!cqe)
+				return next_flushed(cq);
+		}
+		cq->ci++;
+		if (__builtin_expect(cqe->qpn != SHCA_VOID_QPN, 1)) {
+			retire(cq, cqe);
+			return cqe;
+		}
+	}
+}
+
+static inline void fill_wc(struct ibv_wc *wc, const struct simhca_cqe *cqe)
+{
+	wc->wr_id = cqe->wr_id;
+	wc->status = (enum ibv_wc_status)cqe->status;
+	wc->opcode = (enum ibv_wc_opcode)wc_opcode[cqe->opcode];
+	wc->vendor_err = cqe->vendor_err;
+	wc->byte_len = cqe->byte_len;
+	wc->imm_data = cqe->imm_or_rkey;
+	wc->qp_num = cqe->qpn;
+	wc->src_qp = cqe->src_qpn;
+	wc->wc_flags = wc_flags(cqe);
+	wc->pkey_index = cqe->pkey_index;
+	wc->slid = cqe->slid;
+	wc->sl = cqe->sl;
+	wc->dlid_path_bits = cqe->dlid_path_bits;
+}
+
+int shca_poll_cq(struct ibv_cq *ibv_cq, int num_entries, struct ibv_wc *wc)
+{
+	struct shca_cq *cq = to_scq(ibv_cq);
+	const struct simhca_cqe *cqe;
+	uint32_t ci;
+	int polled = 0;
+
+	shca_cq_lock(cq);
+	ci = cq->ci;
+	while (polled < num_entries && (cqe = next_cqe(cq)))
+		fill_wc(&wc[polled++], cqe);
+	if (cq->ci != ci)
+		shca_cq_publish_ci(cq);
+	shca_cq_unlock(cq);
+	return polled;
+}
+
+static int next_poll(struct ibv_cq_ex *cq_ex)
+{
+	struct shca_cq *cq = to_scq_ex(cq_ex);
+
+	cq->cur = next_cqe(cq);
+	if (!cq->cur)
+		return ENOENT;
+	cq_ex->wr_id = cq->cur->wr_id;
+	cq_ex->status = (enum ibv_wc_status)cq->cur->status;
+	return 0;
+}
+
+/* Takes the CQ's lock when it succeeds; end_poll() lets it go. */
+static int start_poll(struct ibv_cq_ex *cq_ex, struct ibv_poll_cq_attr *attr)
+{
+	struct shca_cq *cq = to_scq_ex(cq_ex);
+	int err;
+
+	if (attr->comp_mask)
+		return EINVAL;
+	shca_cq_lock(cq);
+	err = next_poll(cq_ex);
+	if (err) {
+		shca_cq_publish_ci(cq); /* of void entries */
+		shca_cq_unlock(cq);
+		return err;
+	}
+	cq->polling = true;
+	return 0;
+}
+
+/* Harmless after a start_poll() that failed, as callers do it. */
+static void end_poll(struct ibv_cq_ex *cq_ex)
+{
+	struct shca_cq *cq = to_scq_ex(cq_ex);
+
+	if (!cq->polling)
+		return;
+	cq->polling = false;
+	cq->cur = NULL;
+	shca_cq_publish_ci(cq);
+	shca_cq_unlock(cq);
+}
+
+static enum ibv_wc_opcode read_opcode(struct ibv_cq_ex *cq)
+{
+	return (enum ibv_wc_opcode)wc_opcode[to_scq_ex(cq)->cur->opcode];
+}
+
+static uint32_t read_vendor_err(struct ibv_cq_ex *cq)
+{
+	return to_scq_ex(cq)->cur->vendor_err;
+}
+
+static uint32_t read_byte_len(struct ibv_cq_ex *cq)
+{
+	return to_scq_ex(cq)->cur->byte_len;
+}
+
+static __be32 read_imm_data(struct ibv_cq_ex *cq)
+{
+	return to_scq_ex(cq)->cur->imm_or_rkey;
+}
+
+static uint32_t read_qp_num(struct ibv_cq_ex *cq)
+{
+	return to_scq_ex(cq)->cur->qpn;
+}
+
+static uint32_t read_src_qp(struct ibv_cq_ex *cq)
+{
+	return to_scq_ex(cq)->cur->src_qpn;
+}
+
+static unsigned int read_wc_flags(struct ibv_cq_ex *cq)
+{
+	return wc_flags(to_scq_ex(cq)->cur);
+}
+
+static uint32_t read_slid(struct ibv_cq_ex *cq)
+{
+	return to_scq_ex(cq)->cur->slid;
+}
+
+static uint8_t read_sl(struct ibv_cq_ex *cq)
+{
+	return to_scq_ex(cq)->cur->sl;
+}
+
+static uint8_t read_dlid_path_bits(struct ibv_cq_ex *cq)
+{
+	return to_scq_ex(cq)->cur->dlid_path_bits;
+}
+
+static uint64_t read_completion_ts(struct ibv_cq_ex *cq)
+{
+	return to_scq_ex(cq)->cur->timestamp;
+}
+
+static uint64_t read_completion_wallclock_ns(struct ibv_cq_ex *cq)
+{
+	return to_scq_ex(cq)->cur->wallclock;
+}
+
+void shca_cq_set_readers(struct shca_cq *cq, uint64_t flags)
+{
+	struct ibv_cq_ex *ex = &cq->vcq.cq_ex;
+
+	ex->start_poll = start_poll;
+	ex->next_poll = next_poll;
+	ex->end_poll = end_poll;
+	ex->read_opcode = read_opcode;
+	ex->read_vendor_err = read_vendor_err;
+	ex->read_wc_flags = read_wc_flags;
+	if (flags & IBV_WC_EX_WITH_BYTE_LEN)
+		ex->read_byte_len = read_byte_len;
+	if (flags & IBV_WC_EX_WITH_IMM)
+		ex->read_imm_data = read_imm_data;
+	if (flags & IBV_WC_EX_WITH_QP_NUM)
+		ex->read_qp_num = read_qp_num;
+	if (flags & IBV_WC_EX_WITH_SRC_QP)
+		ex->read_src_qp = read_src_qp;
+	if (flags & IBV_WC_EX_WITH_SLID)
+		ex->read_slid = read_slid;
+	if (flags & IBV_WC_EX_WITH_SL)
+		ex->read_sl = read_sl;
+	if (flags & IBV_WC_EX_WITH_DLID_PATH_BITS)
+		ex->read_dlid_path_bits = read_dlid_path_bits;
+	if (flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP)
+		ex->read_completion_ts = read_completion_ts;
+	if (flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
+		ex->read_completion_wallclock_ns = read_completion_wallclock_ns;
+}

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The libibverbs provider of simhca: its objects, and who offers what.
+ *
+ * A context is one connection to the daemon (control path, command.h) and a few memory
+ * segments shared with it (data path): doorbells, the rings and the run state of each queue.
+ * Posting writes a WQE into a ring and rings the doorbell; polling reads CQEs from a ring.
+ * Neither makes a system call unless the device sleeps.
+ *
+ * Locks: each send queue, receive queue and CQ has one (lock.h). A thread takes at most one
+ * CQ's lock and, inside of it, at most the context's qp_lock. Posting never takes a CQ's lock:
+ * the poller frees slots by moving the tail, which is atomic.
+ *
+ * When the daemon dies the context becomes fatal and stays so: posting and commands fail with
+ * EIO, polling completes in software what is outstanding (flushed.c), destroying succeeds.
+ */
+#ifndef SHCA_PROVIDER_H
+#define SHCA_PROVIDER_H
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/queue.h>
+#include <sys/types.h>
+
+#include <infiniband/verbs.h>
+
+#include "ibverbs-provider-abi.h"
+#include "simhca-abi.h"
+
+#include "lock.h"
+#include "watcher.h"
+
+#define SHCA_QPS_PER_LEAF 256
+#define SHCA_QP_LEAVES (SIMHCA_MAX_QP / SHCA_QPS_PER_LEAF)
+
+struct shca_qp;
+
+struct shca_segment {
+	_Atomic(void *) addr;  /* NULL: not mapped yet */
+	_Atomic uint64_t size; /* bytes; valid once addr is set */
+};
+
+struct shca_context {
+	struct verbs_context vctx;
+	const struct simhca_devmem *dev;
+	uint64_t dev_size;	    /* bytes */
+	struct simhca_ctx_mem *mem; /* segment 0 */
+	int doorbell_fd;
+	int async_write_fd; /* for the event that reports the death of the device */
+	atomic_bool fatal;  /* the connection is broken */
+	struct shca_segment segments[SIMHCA_MAX_SEGMENTS];
+	struct shca_watcher watcher;
+
+	/* QPs by QPN slot, in two levels. Readers hold the lock of a CQ that the QP uses. */
+	struct shca_lock qp_lock;
+	_Atomic(struct shca_qp *) *_Atomic qps[SHCA_QP_LEAVES];
+};
+
+struct shca_ah {
+	struct ibv_ah ibv_ah;
+	struct simhca_av av;
+};
+
+LIST_HEAD(shca_qp_list, shca_qp);
+
+struct shca_cq {
+	struct verbs_cq vcq;
+	struct shca_context *ctx;
+	struct shca_lock lock;
+	bool single_threaded; /* the application promised: no lock */
+	bool polling;	      /* between a successful start_poll and end_poll */
+	uint32_t ci;	      /* CQEs consumed, of which mem->ci tells the device later */
+	uint32_t mask;	      /* entries - 1 */
+	struct simhca_cqe *ring;
+	struct simhca_cq_mem *mem;
+	const struct simhca_cqe *cur; /* the CQE that ibv_wc_read_*() read */
+	struct simhca_cqe flushed;    /* a CQE made in software */
+	struct shca_qp_list senders;  /* QPs whose send_cq this is */
+	struct shca_qp_list receivers;
+};
+
+/*
+ * A queue as the one who posts sees it. head and tail are free-running like the ring's own
+ * indices: head counts WQEs written, tail those whose completion was polled. In between lie the
+ * slots in use, at most max_wr. (A ring may have more entries than that.)
+ */
+struct shca_sq {
+	struct shca_lock lock;
+	uint32_t head;
+	_Atomic uint32_t tail; /* moved by the poller; release, so that the slot is free to reuse */
+	uint32_t mask;	       /* entries - 1 */
+	uint32_t stride;       /* bytes */
+	uint32_t max_wr;
+	uint32_t max_sge;
+	uint32_t max_inline; /* bytes */
+	uint8_t *ring;
+	/* ibv_wr_start() .. ibv_wr_complete() */
+	struct simhca_send_wqe *cur; /* the WQE under construction; NULL after an error */
+	uint32_t start;		     /* head at wr_start: where an abort returns to */
+	int err;
+};
+
+/* A receive queue, of a QP or shared. */
+struct shca_rq {
+	struct shca_lock lock;
+	uint32_t head;
+	_Atomic uint32_t tail;
+	uint32_t mask;
+	uint32_t stride;
+	uint32_t max_wr;
+	uint32_t max_sge;
+	uint8_t *ring;
+	_Atomic uint32_t *pi; /* the device's view of head */
+};
+
+struct shca_srq {
+	struct verbs_srq vsrq;
+	struct shca_rq rq;
+	struct simhca_srq_mem *mem;
+};
+
+struct shca_qp {
+	struct verbs_qp vqp;
+	struct shca_context *ctx;
+	const struct simhca_qpc *qpc; /* the device's, read-only: the true state */
+	struct simhca_qp_mem *mem;
+	uint32_t doorbell; /* slot in the doorbell bitmap */
+	uint32_t send_ops; /* bit n: enum simhca_wr_opcode n is allowed */
+	uint8_t sig_all;   /* SIMHCA_WQE_SIGNALED if every WR is signaled */
+	struct shca_sq sq;
+	struct shca_rq rq;	       /* unused with an SRQ */
+	struct shca_srq *srq;	       /* or NULL */
+	LIST_ENTRY(shca_qp) send_link; /* in the send CQ's senders */
+	LIST_ENTRY(shca_qp) recv_link;
+};
+
+/*
+ * The qpn of a CQE that is void: its QP was reset or destroyed after the device wrote it. The entry
+ * stays where it is, for the device may be adding CQEs of other QPs behind it, and is skipped.
+ */
+#define SHCA_VOID_QPN 0
+
+#define SHCA_CONTAINER(type, member, ptr) ((type *)((char *)(ptr)-offsetof(type, member)))
+
+static inline struct shca_context *to_sctx(struct ibv_context *context)
+{
+	return SHCA_CONTAINER(struct shca_context, vctx.context, context);
+}
+
+static inline struct shca_cq *to_scq(struct ibv_cq *cq)
+{
+	return SHCA_CONTAINER(struct shca_cq, vcq.cq, cq);
+}
+
+static inline struct shca_cq *to_scq_ex(struct ibv_cq_ex *cq)
+{
+	return SHCA_CONTAINER(struct shca_cq, vcq.cq_ex, cq);
+}
+
+static inline struct shca_srq *to_ssrq(struct ibv_srq *srq)
+{
+	return SHCA_CONTAINER(struct shca_srq, vsrq.srq, srq);
+}
+
+static inline struct shca_qp *to_sqp(struct ibv_qp *qp)
+{
+	return SHCA_CONTAINER(struct shca_qp, vqp.qp, qp);
+}
+
+static inline struct shca_qp *to_sqp_ex(struct ibv_qp_ex *qp)
+{
+	return SHCA_CONTAINER(struct shca_qp, vqp.qp_ex, qp);
+}
+
+static inline struct shca_ah *to_sah(struct ibv_ah *ah)
+{
+	return SHCA_CONTAINER(struct shca_ah, ibv_ah, ah);
+}
+
+/*
+ * True once nothing will ever complete: the daemon is gone, or the device says that it failed.
+ * Acquire: whatever the device completed before is then visible in the rings.
+ */
+static inline bool shca_is_fatal(const struct shca_context *ctx)
+{
+	return atomic_load_explicit(&ctx->fatal, memory_order_acquire) ||
+	       atomic_load_explicit(&ctx->dev->fatal, memory_order_acquire);
+}
+
+static inline uint32_t shca_qp_state(const struct shca_qp *qp)
+{
+	return atomic_load_explicit(&qp->qpc->state, memory_order_acquire);
+}
+
+static inline struct simhca_send_wqe *shca_sq_wqe(const struct shca_sq *sq, uint32_t index)
+{
+	return (struct simhca_send_wqe *)(sq->ring + (size_t)(index & sq->mask) * sq->stride);
+}
+
+static inline struct simhca_recv_wqe *shca_rq_wqe(const struct shca_rq *rq, uint32_t index)
+{
+	return (struct simhca_recv_wqe *)(rq->ring + (size_t)(index & rq->mask) * rq->stride);
+}
+
+/* Messages for the person debugging; libibverbs writes them to the file VERBS_LOG_FILE. */
+#define shca_warn(ctx, ...) __verbs_log(&(ctx)->vctx, VERBS_LOG_WARN, "simhca: " __VA_ARGS__)
+
+/* For a verb that returns a pointer. */
+static inline void *shca_null(int err)
+{
+	errno = err;
+	return NULL;
+}
+
+/* segments.c: what a reference into context memory points to; NULL and errno on failure. */
+void *shca_map(struct shca_context *ctx, const struct simhca_mem_ref *ref, uint64_t bytes);
+int shca_map_whole(int fd, uint64_t size, int prot, void **addr);
+void shca_unmap_all(struct shca_context *ctx);
+
+/* query.c */
+int shca_query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
+			 struct ibv_device_attr_ex *attr, size_t attr_size);
+int shca_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *attr);
+int shca_query_rt_values(struct ibv_context *context, struct ibv_values_ex *values);
+
+/* pd.c */
+struct ibv_pd *shca_alloc_pd(struct ibv_context *context);
+int shca_dealloc_pd(struct ibv_pd *pd);
+
+/* mr.c */
+struct ibv_mr *shca_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access);
+struct ibv_mr *shca_alloc_null_mr(struct ibv_pd *pd);
+int shca_rereg_mr(struct verbs_mr *vmr, int flags, struct ibv_pd *pd, void *addr, size_t length,
+		  int access);
+int shca_dereg_mr(struct verbs_mr *vmr);
+
+/* ah.c */
+struct ibv_ah *shca_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr);
+int shca_destroy_ah(struct ibv_ah *ah);
+void shca_av_from_attr(struct simhca_av *av, const struct ibv_ah_attr *attr);
+void shca_av_to_attr(const struct simhca_av *av, struct ibv_ah_attr *attr);
+
+/* cq.c: creating, resizing, destroying, arming */
+struct ibv_cq *shca_create_cq(struct ibv_context *context, int cqe,
+			      struct ibv_comp_channel *channel, int comp_vector);
+struct ibv_cq_ex *shca_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr);
+int shca_resize_cq(struct ibv_cq *cq, int cqe);
+int shca_destroy_cq(struct ibv_cq *cq);
+int shca_req_notify_cq(struct ibv_cq *cq, int solicited_only);
+void shca_cq_attach_qp(struct shca_qp *qp);
+void shca_cq_detach_qp(struct shca_qp *qp);
+void shca_cq_reset_qp(struct shca_qp *qp);
+
+static inline void shca_cq_lock(struct shca_cq *cq)
+{
+	if (!cq->single_threaded)
+		shca_lock(&cq->lock);
+}
+
+static inline void shca_cq_unlock(struct shca_cq *cq)
+{
+	if (!cq->single_threaded)
+		shca_unlock(&cq->lock);
+}
+
+/* poll.c: taking CQEs */
+int shca_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc);
+void shca_cq_set_readers(struct shca_cq *cq, uint64_t wc_flags);
+
+/* The CQE with this index, or NULL when the device has not written it yet. */
+static inline struct simhca_cqe *shca_cq_peek(const struct shca_cq *cq, uint32_t index)
+{
+	struct simhca_cqe *cqe = &cq->ring[index & cq->mask];
+
+	/* Acquire: the rest of the CQE is read after the seq that publishes it. */
+	return atomic_load_explicit(&cqe->seq, memory_order_acquire) == index + 1 ? cqe : NULL;
+}
+
+/* Release: the device may overwrite a CQE only after it was read. */
+static inline void shca_cq_publish_ci(struct shca_cq *cq)
+{
+	atomic_store_explicit(&cq->mem->ci, cq->ci, memory_order_release);
+}
+
+/* A receive WQE has completed. Of an SRQ they complete on any number of CQs at once. */
+static inline void shca_srq_release(struct shca_srq *srq)
+{
+	atomic_fetch_add_explicit(&srq->rq.tail, 1, memory_order_release);
+}
+
+/* flushed.c: completions made in software */
+bool shca_flush_one(struct shca_cq *cq, struct simhca_cqe *cqe);
+
+/* srq.c */
+struct ibv_srq *shca_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr);
+struct ibv_srq *shca_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr);
+int shca_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask);
+int shca_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr);
+int shca_destroy_srq(struct ibv_srq *srq);
+int shca_get_srq_num(struct ibv_srq *srq, uint32_t *srq_num);
+
+/* qp.c */
+struct ibv_qp *shca_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
+struct ibv_qp *shca_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr);
+int shca_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
+int shca_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
+		  struct ibv_qp_init_attr *init_attr);
+int shca_destroy_qp(struct ibv_qp *qp);
+int shca_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
+int shca_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
+
+/* qp_table.c */
+int shca_qp_table_add(struct shca_qp *qp);
+void shca_qp_table_remove(struct shca_qp *qp);
+void shca_qp_table_free(struct shca_context *ctx);
+
+/* The QP with this number, or NULL. */
+static inline struct shca_qp *shca_find_qp(struct shca_context *ctx, uint32_t qpn)
+{
+	uint32_t slot = SIMHCA_QPN_SLOT(qpn);
+	_Atomic(struct shca_qp *) *leaf;
+	struct shca_qp *qp;
+
+	leaf = atomic_load_explicit(&ctx->qps[slot / SHCA_QPS_PER_LEAF], memory_order_acquire);
+	if (!leaf)
+		return NULL;
+	qp = atomic_load_explicit(&leaf[slot % SHCA_QPS_PER_LEAF], memory_order_acquire);
+	return qp && qp->vqp.qp.qp_num == qpn ? qp : NULL;
+}
+
+/* wr.c, wr_ex.c */
+int shca_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
+int shca_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
+int shca_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
+int shca_qp_set_builders(struct shca_qp *qp, uint64_t send_ops_flags);
+
+#endif

@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Queue pairs. Posting is in wr.c and wr_ex.c. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "command.h"
+
+#define OP(name) (1u << SIMHCA_WR_##name)
+#define UD_OPS (OP(SEND) | OP(SEND_WITH_IMM))
+#define UC_OPS (UD_OPS | OP(RDMA_WRITE) | OP(RDMA_WRITE_WITH_IMM))
+#define RC_OPS (UC_OPS | OP(RDMA_READ) | OP(ATOMIC_CMP_AND_SWP) | OP(ATOMIC_FETCH_AND_ADD))
+
+/* The operations of a QP type; 0: no such QPs here. */
+static uint32_t send_ops(enum ibv_qp_type type)
+{
+	switch (type) {
+	case IBV_QPT_RC:
+		return RC_OPS;
+	case IBV_QPT_UC:
+		return UC_OPS;
+	case IBV_QPT_UD:
+		return UD_OPS;
+	default:
+		return 0;
+	}
+}
+
+static int map_queues(struct shca_qp *qp, const struct simhca_create_qp_reply *reply)
+{
+	const char *dev = (const char *)qp->ctx->dev;
+
+	qp->qpc = (const struct simhca_qpc *)(dev + qp->ctx->dev->qpc_offset) +
+		  SIMHCA_QPN_SLOT(reply->qpn);
+	qp->mem = shca_map(qp->ctx, &reply->state, sizeof(*qp->mem));
+	if (!qp->mem)
+		return errno;
+	if (reply->sq_entries) {
+		qp->sq.ring = shca_map(qp->ctx, &reply->sq,
+				       (uint64_t)reply->sq_entries * reply->sq_stride);
+		if (!qp->sq.ring)
+			return errno;
+		qp->sq.mask = reply->sq_entries - 1;
+		qp->sq.stride = reply->sq_stride;
+	}
+	if (reply->rq_entries) {
+		qp->rq.ring = shca_map(qp->ctx, &reply->rq,
+				       (uint64_t)reply->rq_entries * reply->rq_stride);
+		if (!qp->rq.ring)
+			return errno;
+		qp->rq.mask = reply->rq_entries - 1;
+		qp->rq.stride = reply->rq_stride;
+	}
+	qp->rq.pi = &qp->mem->rq_pi;
+	qp->sq.max_wr = reply->max_send_wr;
+	qp->sq.max_sge = reply->max_send_sge;
+	qp->sq.max_inline = reply->max_inline;
+	qp->rq.max_wr = reply->max_recv_wr;
+	qp->rq.max_sge = reply->max_recv_sge;
+	qp->doorbell = reply->doorbell;
+	return 0;
+}
+
+static void init_public(struct shca_qp *qp, const struct simhca_create_qp_reply *reply,
+			struct ibv_context *context, const struct ibv_qp_init_attr_ex *attr)
+{
+	struct ibv_qp *ibv_qp = &qp->vqp.qp;
+
+	ibv_qp->context = context;
+	ibv_qp->qp_context = attr->qp_context;
+	ibv_qp->pd = attr->pd;
+	ibv_qp->send_cq = attr->send_cq;
+	ibv_qp->recv_cq = attr->recv_cq;
+	ibv_qp->srq = attr->srq;
+	ibv_qp->handle = reply->handle;
+	ibv_qp->qp_num = reply->qpn;
+	ibv_qp->state = IBV_QPS_RESET;
+	ibv_qp->qp_type = attr->qp_type;
+	pthread_mutex_init(&ibv_qp->mutex, NULL);
+	pthread_cond_init(&ibv_qp->cond, NULL);
+}
+
+static void caps_from_reply(struct ibv_qp_cap *cap, const struct simhca_create_qp_reply *reply)
+{
+	cap->max_send_wr = reply->max_send_wr;
+	cap->max_recv_wr = reply->max_recv_wr;
+	cap->max_send_sge = reply->max_send_sge;
+	cap->max_recv_sge = reply->max_recv_sge;
+	cap->max_inline_data = reply->max_inline;
+}
+
+static struct ibv_qp *create(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
+{
+	struct shca_context *ctx = to_sctx(context);
+	struct simhca_create_qp_req req = {
+		.type = (uint32_t)attr->qp_type,
+		.pd = attr->pd->handle,
+		.max_send_wr = attr->cap.max_send_wr,
+		.max_recv_wr = attr->cap.max_recv_wr,
+		.max_send_sge = attr->cap.max_send_sge,
+		.max_recv_sge = attr->cap.max_recv_sge,
+		.max_inline = attr->cap.max_inline_data,
+		.sq_sig_all = !!attr->sq_sig_all,
+	};
+	struct simhca_create_qp_reply reply;
+	struct shca_qp *qp;
+	int err;
+
+	if (!send_ops(attr->qp_type))
+		return shca_null(EOPNOTSUPP);
+	if (!attr->send_cq || !attr->recv_cq)
+		return shca_null(EINVAL);
+	req.send_cq = attr->send_cq->handle;
+	req.recv_cq = attr->recv_cq->handle;
+	if (attr->srq) {
+		req.has_srq = 1;
+		req.srq = attr->srq->handle;
+	}
+
+	qp = calloc(1, sizeof(*qp));
+	if (!qp)
+		return shca_null(ENOMEM);
+	qp->ctx = ctx;
+	qp->send_ops = send_ops(attr->qp_type);
+	qp->sig_all = attr->sq_sig_all ? SIMHCA_WQE_SIGNALED : 0;
+	qp->srq = attr->srq ? to_ssrq(attr->srq) : NULL;
+	if (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) {
+		err = shca_qp_set_builders(qp, attr->send_ops_flags);
+		if (err)
+			goto err_free;
+	}
+
+	req.user_handle = (uintptr_t)&qp->vqp.qp;
+	err = shca_call(ctx, SIMHCA_CMD_CREATE_QP, &req, &reply);
+	if (err)
+		goto err_free;
+	err = map_queues(qp, &reply);
+	if (err)
+		goto err_destroy;
+	init_public(qp, &reply, context, attr);
+	err = shca_qp_table_add(qp);
+	if (err)
+		goto err_destroy;
+	shca_cq_attach_qp(qp);
+	caps_from_reply(&attr->cap, &reply);
+	return &qp->vqp.qp;
+
+err_destroy:
+	shca_destroy(ctx, SIMHCA_CMD_DESTROY_QP, reply.handle, NULL);
+err_free:
+	free(qp);
+	return shca_null(err);
+}
+
+struct ibv_qp *shca_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+	struct ibv_qp_init_attr_ex attr_ex = {
+		.qp_context = attr->qp_context,
+		.send_cq = attr->send_cq,
+		.recv_cq = attr->recv_cq,
+		.srq = attr->srq,
+		.cap = attr->cap,
+		.qp_type = attr->qp_type,
+		.sq_sig_all = attr->sq_sig_all,
+		.comp_mask = IBV_QP_INIT_ATTR_PD,
+		.pd = pd,
+	};
+	struct ibv_qp *qp = create(pd->context, &attr_ex);
+
+	if (qp)
+		attr->cap = attr_ex.cap;
+	return qp;
+}
+
+struct ibv_qp *shca_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
+{
+	const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS |
+			       IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+
+	if ((attr->comp_mask & ~known) ||
+	    ((attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) && attr->create_flags))
+		return shca_null(EOPNOTSUPP);
+	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD))
+		return shca_null(EINVAL);
+	return create(context, attr);
+}
+
+/* Only what mask names has been set by the application; the rest goes out as 0. */
+static void attr_to_abi(struct simhca_qp_attr *to, const struct ibv_qp_attr *from, int mask)
+{
+	if (mask & IBV_QP_STATE)
+		to->qp_state = (uint32_t)from->qp_state;
+	if (mask & IBV_QP_CUR_STATE)
+		to->cur_qp_state = (uint32_t)from->cur_qp_state;
+	if (mask & IBV_QP_EN_SQD_ASYNC_NOTIFY)
+		to->en_sqd_async_notify = from->en_sqd_async_notify;
+	if (mask & IBV_QP_ACCESS_FLAGS)
+		to->qp_access_flags = from->qp_access_flags;
+	if (mask & IBV_QP_PKEY_INDEX)
+		to->pkey_index = from->pkey_index;
+	if (mask & IBV_QP_PORT)
+		to->port_num = from->port_num;
+	if (mask & IBV_QP_QKEY)
+		to->qkey = from->qkey;
+	if (mask & IBV_QP_AV)
+		shca_av_from_attr(&to->av, &from->ah_attr);
+	if (mask & IBV_QP_PATH_MTU)
+		to->path_mtu = (uint32_t)from->path_mtu;
+	if (mask & IBV_QP_TIMEOUT)
+		to->timeout = from->timeout;
+	if (mask & IBV_QP_RETRY_CNT)
+		to->retry_cnt = from->retry_cnt;
+	if (mask & IBV_QP_RNR_RETRY)
+		to->rnr_retry = from->rnr_retry;
+	if (mask & IBV_QP_RQ_PSN)
+		to->rq_psn = from->rq_psn;
+	if (mask & IBV_QP_MAX_QP_RD_ATOMIC)
+		to->max_rd_atomic = from->max_rd_atomic;
+	if (mask & IBV_QP_ALT_PATH) {
+		shca_av_from_attr(&to->alt_av, &from->alt_ah_attr);
+		to->alt_pkey_index = from->alt_pkey_index;
+		to->alt_port_num = from->alt_port_num;
+		to->alt_timeout = from->alt_timeout;
+	}
+	if (mask & IBV_QP_MIN_RNR_TIMER)
+		to->min_rnr_timer = from->min_rnr_timer;
+	if (mask & IBV_QP_SQ_PSN)
+		to->sq_psn = from->sq_psn;
+	if (mask & IBV_QP_MAX_DEST_RD_ATOMIC)
+		to->max_dest_rd_atomic = from->max_dest_rd_atomic;
+	if (mask & IBV_QP_PATH_MIG_STATE)
+		to->path_mig_state = (uint32_t)from->path_mig_state;
+	if (mask & IBV_QP_CAP) {
+		to->max_send_wr = from->cap.max_send_wr;
+		to->max_recv_wr = from->cap.max_recv_wr;
+		to->max_send_sge = from->cap.max_send_sge;
+		to->max_recv_sge = from->cap.max_recv_sge;
+		to->max_inline = from->cap.max_inline_data;
+	}
+	if (mask & IBV_QP_DEST_QPN)
+		to->dest_qp_num = from->dest_qp_num;
+	if (mask & IBV_QP_RATE_LIMIT)
+		to->rate_limit = from->rate_limit;
+}
+
+static void attr_from_abi(struct ibv_qp_attr *to, const struct simhca_qp_attr *from)
+{
+	memset(to, 0, sizeof(*to));
+	to->qp_state = (enum ibv_qp_state)from->qp_state;
+	to->cur_qp_state = (enum ibv_qp_state)from->cur_qp_state;
+	to->path_mtu = (enum ibv_mtu)from->path_mtu;
+	to->path_mig_state = (enum ibv_mig_state)from->path_mig_state;
+	to->qkey = from->qkey;
+	to->rq_psn = from->rq_psn;
+	to->sq_psn = from->sq_psn;
+	to->dest_qp_num = from->dest_qp_num;
+	to->qp_access_flags = from->qp_access_flags;
+	to->cap.max_send_wr = from->max_send_wr;
+	to->cap.max_recv_wr = from->max_recv_wr;
+	to->cap.max_send_sge = from->max_send_sge;
+	to->cap.max_recv_sge = from->max_recv_sge;
+	to->cap.max_inline_data = from->max_inline;
+	shca_av_to_attr(&from->av, &to->ah_attr);
+	shca_av_to_attr(&from->alt_av, &to->alt_ah_attr);
+	to->pkey_index = from->pkey_index;
+	to->alt_pkey_index = from->alt_pkey_index;
+	to->en_sqd_async_notify = from->en_sqd_async_notify;
+	to->sq_draining = from->sq_draining;
+	to->max_rd_atomic = from->max_rd_atomic;
+	to->max_dest_rd_atomic = from->max_dest_rd_atomic;
+	to->min_rnr_timer = from->min_rnr_timer;
+	to->port_num = from->port_num;
+	to->timeout = from->timeout;
+	to->retry_cnt = from->retry_cnt;
+	to->rnr_retry = from->rnr_retry;
+	to->alt_port_num = from->alt_port_num;
+	to->alt_timeout = from->alt_timeout;
+	to->rate_limit = from->rate_limit;
+}
+
+/*
+ * In RESET both sides start over: the device has zeroed its run state before it answered, and
+ * writes no CQE of this QP until it leaves RESET.
+ */
+static void reset(struct shca_qp *qp)
+{
+	shca_cq_reset_qp(qp);
+	shca_lock(&qp->sq.lock);
+	qp->sq.head = 0;
+	shca_unlock(&qp->sq.lock);
+	shca_lock(&qp->rq.lock);
+	qp->rq.head = 0;
+	shca_unlock(&qp->rq.lock);
+}
+
+int shca_modify_qp(struct ibv_qp *ibv_qp, struct ibv_qp_attr *attr, int mask)
+{
+	struct shca_qp *qp = to_sqp(ibv_qp);
+	struct simhca_modify_qp_req req = { .handle = ibv_qp->handle, .mask = (uint32_t)mask };
+	struct simhca_modify_qp_reply reply;
+	int err;
+
+	attr_to_abi(&req.attr, attr, mask);
+	err = shca_call(qp->ctx, SIMHCA_CMD_MODIFY_QP, &req, &reply);
+	if (!err && (mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RESET)
+		reset(qp);
+	return err;
+}
+
+int shca_query_qp(struct ibv_qp *ibv_qp, struct ibv_qp_attr *attr, int mask,
+		  struct ibv_qp_init_attr *init_attr)
+{
+	struct simhca_handle req = { .handle = ibv_qp->handle };
+	struct simhca_query_qp_reply reply;
+	int err;
+
+	err = shca_call(to_sqp(ibv_qp)->ctx, SIMHCA_CMD_QUERY_QP, &req, &reply);
+	if (err)
+		return err;
+	attr_from_abi(attr, &reply.attr);
+	init_attr->qp_context = ibv_qp->qp_context;
+	init_attr->send_cq = ibv_qp->send_cq;
+	init_attr->recv_cq = ibv_qp->recv_cq;
+	init_attr->srq = ibv_qp->srq;
+	init_attr->qp_type = ibv_qp->qp_type;
+	init_attr->cap = attr->cap;
+	init_attr->sq_sig_all = (int)reply.attr.sq_sig_all;
+	return 0;
+}
+
+/* The PD may be gone already when it was an imported one: it is not looked at. */
+int shca_destroy_qp(struct ibv_qp *ibv_qp)
+{
+	struct shca_qp *qp = to_sqp(ibv_qp);
+	struct shca_context *ctx = qp->ctx;
+	struct simhca_destroy_reply events;
+	int err;
+
+	err = shca_destroy(ctx, SIMHCA_CMD_DESTROY_QP, ibv_qp->handle, &events);
+	if (err)
+		return err;
+	shca_cq_detach_qp(qp);
+	shca_qp_table_remove(qp);
+
+	pthread_mutex_lock(&ibv_qp->mutex);
+	while (!shca_is_fatal(ctx) && ibv_qp->events_completed != events.async_events)
+		pthread_cond_wait(&ibv_qp->cond, &ibv_qp->mutex);
+	pthread_mutex_unlock(&ibv_qp->mutex);
+	free(qp);
+	return 0;
+}
+
+static int tell_mcast(enum simhca_cmd command, struct ibv_qp *qp, const union ibv_gid *gid,
+		      uint16_t lid)
+{
+	struct simhca_mcast_req req = { .qp = qp->handle, .lid = lid };
+
+	memcpy(req.gid.raw, gid->raw, sizeof(req.gid.raw));
+	return shca_tell(to_sqp(qp)->ctx, command, &req);
+}
+
+int shca_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+	return tell_mcast(SIMHCA_CMD_ATTACH_MCAST, qp, gid, lid);
+}
+
+int shca_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+	return tell_mcast(SIMHCA_CMD_DETACH_MCAST, qp, gid, lid);
+}

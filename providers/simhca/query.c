@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* What the device says about itself, read from device memory. */
+#include <string.h>
+#include <time.h>
+
+#include "provider.h"
+
+static void fill_orig_attr(struct ibv_device_attr *to, const struct simhca_device_attr *from)
+{
+	memcpy(to->fw_ver, from->fw_ver, sizeof(to->fw_ver));
+	to->fw_ver[sizeof(to->fw_ver) - 1] = '\0';
+	to->node_guid = from->node_guid;
+	to->sys_image_guid = from->sys_image_guid;
+	to->max_mr_size = from->max_mr_size;
+	to->page_size_cap = from->page_size_cap;
+	to->vendor_id = from->vendor_id;
+	to->vendor_part_id = from->vendor_part_id;
+	to->hw_ver = from->hw_ver;
+	to->max_qp = (int)from->max_qp;
+	to->max_qp_wr = (int)from->max_qp_wr;
+	to->device_cap_flags = (unsigned int)from->device_cap_flags;
+	to->max_sge = (int)from->max_sge;
+	to->max_sge_rd = (int)from->max_sge_rd;
+	to->max_cq = (int)from->max_cq;
+	to->max_cqe = (int)from->max_cqe;
+	to->max_mr = (int)from->max_mr;
+	to->max_pd = (int)from->max_pd;
+	to->max_qp_rd_atom = (int)from->max_qp_rd_atom;
+	to->max_res_rd_atom = (int)from->max_res_rd_atom;
+	to->max_qp_init_rd_atom = (int)from->max_qp_init_rd_atom;
+	to->atomic_cap = (enum ibv_atomic_cap)from->atomic_cap;
+	to->max_mw = (int)from->max_mw;
+	to->max_mcast_grp = (int)from->max_mcast_grp;
+	to->max_mcast_qp_attach = (int)from->max_mcast_qp_attach;
+	to->max_total_mcast_qp_attach = (int)from->max_total_mcast_qp_attach;
+	to->max_ah = (int)from->max_ah;
+	to->max_srq = (int)from->max_srq;
+	to->max_srq_wr = (int)from->max_srq_wr;
+	to->max_srq_sge = (int)from->max_srq_sge;
+	to->max_pkeys = from->max_pkeys;
+	to->local_ca_ack_delay = from->local_ca_ack_delay;
+	to->phys_port_cnt = from->phys_port_cnt;
+}
+
+/* attr_size is smaller than *attr when the caller knows an older struct, or only orig_attr. */
+int shca_query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
+			 struct ibv_device_attr_ex *attr, size_t attr_size)
+{
+	const struct simhca_device_attr *from = &to_sctx(context)->dev->attr;
+	struct ibv_device_attr_ex all = {};
+
+	if (input && input->comp_mask)
+		return EINVAL;
+
+	fill_orig_attr(&all.orig_attr, from);
+	all.completion_timestamp_mask = from->timestamp_mask;
+	all.hca_core_clock = from->hca_core_clock;
+	all.device_cap_flags_ex = from->device_cap_flags;
+	all.phys_port_cnt_ex = from->phys_port_cnt;
+
+	memcpy(attr, &all, attr_size < sizeof(all) ? attr_size : sizeof(all));
+	if (attr_size > sizeof(all))
+		memset((char *)attr + sizeof(all), 0, attr_size - sizeof(all));
+	return 0;
+}
+
+int shca_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *attr)
+{
+	const struct simhca_devmem *dev = to_sctx(context)->dev;
+	const struct simhca_port_attr *from = &dev->port;
+
+	if (port_num < 1 || port_num > dev->attr.phys_port_cnt)
+		return EINVAL;
+
+	memset(attr, 0, sizeof(*attr));
+	attr->state = (enum ibv_port_state)atomic_load_explicit(&from->state, memory_order_relaxed);
+	attr->max_mtu = (enum ibv_mtu)from->max_mtu;
+	attr->active_mtu =
+		(enum ibv_mtu)atomic_load_explicit(&from->active_mtu, memory_order_relaxed);
+	attr->gid_tbl_len = (int)from->gid_tbl_len;
+	attr->port_cap_flags = from->port_cap_flags;
+	attr->max_msg_sz = from->max_msg_sz;
+	attr->qkey_viol_cntr = from->qkey_viol_cntr;
+	attr->pkey_tbl_len = from->pkey_tbl_len;
+	attr->lid = from->lid;
+	attr->sm_lid = from->sm_lid;
+	attr->lmc = from->lmc;
+	attr->max_vl_num = from->max_vl_num;
+	attr->sm_sl = from->sm_sl;
+	attr->active_width = from->active_width;
+	attr->active_speed = from->active_speed;
+	attr->phys_state = from->phys_state;
+	attr->link_layer = from->link_layer;
+	attr->flags = from->flags;
+	attr->port_cap_flags2 = from->port_cap_flags2;
+	return 0;
+}
+
+/* The device's clock, as completion timestamps show it: CLOCK_MONOTONIC in hca_core_clock ticks. */
+int shca_query_rt_values(struct ibv_context *context, struct ibv_values_ex *values)
+{
+	const struct simhca_device_attr *attr = &to_sctx(context)->dev->attr;
+	struct timespec now;
+	unsigned __int128 ns;
+
+	if (values->comp_mask & ~(uint32_t)IBV_VALUES_MASK_RAW_CLOCK)
+		return EINVAL;
+	if (!(values->comp_mask & IBV_VALUES_MASK_RAW_CLOCK))
+		return 0;
+
+	if (clock_gettime(CLOCK_MONOTONIC, &now))
+		return errno;
+	ns = (unsigned __int128)now.tv_sec * 1000000000u + (unsigned long)now.tv_nsec;
+	values->raw_clock.tv_sec = 0;
+	values->raw_clock.tv_nsec =
+		(long)((uint64_t)(ns * attr->hca_core_clock / 1000000u) & attr->timestamp_mask);
+	return 0;
+}

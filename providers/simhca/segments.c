@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Segments of context memory, mapped when something in them is used for the first time, and
+ * unmapped with the context. No lock: two threads may fetch one at once, one mapping wins.
+ */
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "command.h"
+
+/* Map size bytes of fd, which is closed. Returns 0 or errno. */
+int shca_map_whole(int fd, uint64_t size, int prot, void **addr)
+{
+	void *mapped = mmap(NULL, size, prot, MAP_SHARED, fd, 0);
+	int err = mapped == MAP_FAILED ? errno : 0;
+
+	close(fd);
+	if (!err)
+		*addr = mapped;
+	return err;
+}
+
+static int fetch_segment(struct shca_context *ctx, uint32_t index)
+{
+	struct shca_segment *segment = &ctx->segments[index];
+	struct simhca_get_segment_req req = { .segment = index };
+	struct simhca_get_segment_reply reply;
+	void *addr, *none = NULL;
+	int err, fd;
+
+	err = shca_execute(ctx, &(struct shca_command){
+					.command = SIMHCA_CMD_GET_SEGMENT,
+					.req = &req,
+					.req_size = sizeof(req),
+					.reply = &reply,
+					.reply_size = sizeof(reply),
+					.reply_fds = &fd,
+					.num_reply_fds = 1,
+				});
+	if (err)
+		return err;
+	err = shca_map_whole(fd, reply.size, PROT_READ | PROT_WRITE, &addr);
+	if (err)
+		return err;
+
+	/* Every thread that fetches it stores the same size; release publishes it with addr. */
+	atomic_store_explicit(&segment->size, reply.size, memory_order_relaxed);
+	if (!atomic_compare_exchange_strong_explicit(&segment->addr, &none, addr,
+						     memory_order_release, memory_order_relaxed))
+		munmap(addr, reply.size);
+	return 0;
+}
+
+void *shca_map(struct shca_context *ctx, const struct simhca_mem_ref *ref, uint64_t bytes)
+{
+	struct shca_segment *segment;
+	uint64_t size;
+	char *addr;
+	int err;
+
+	if (ref->segment >= SIMHCA_MAX_SEGMENTS)
+		return shca_null(EPROTO);
+	segment = &ctx->segments[ref->segment];
+	addr = atomic_load_explicit(&segment->addr, memory_order_acquire);
+	if (!addr) {
+		err = fetch_segment(ctx, ref->segment);
+		if (err)
+			return shca_null(err);
+		addr = atomic_load_explicit(&segment->addr, memory_order_acquire);
+	}
+	size = atomic_load_explicit(&segment->size, memory_order_relaxed);
+	if (bytes > size || ref->offset > size - bytes || ref->offset % 64)
+		return shca_null(EPROTO);
+	return addr + ref->offset;
+}
+
+void shca_unmap_all(struct shca_context *ctx)
+{
+	struct shca_segment *segment;
+	void *addr;
+
+	for (segment = ctx->segments; segment < ctx->segments + SIMHCA_MAX_SEGMENTS; segment++) {
+		addr = atomic_load_explicit(&segment->addr, memory_order_relaxed);
+		if (addr)
+			munmap(addr, segment->size);
+	}
+	if (ctx->dev)
+		munmap((void *)ctx->dev, ctx->dev_size);
+}

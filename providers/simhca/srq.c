@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Shared receive queues. Posting is in wr.c. */
+#include <stdlib.h>
+
+#include "command.h"
+
+/* Use the ring that the reply of create or resize describes. */
+static int adopt(struct shca_context *ctx, struct shca_srq *srq,
+		 const struct simhca_create_srq_reply *reply)
+{
+	struct simhca_srq_mem *mem;
+	void *ring;
+
+	mem = shca_map(ctx, &reply->state, sizeof(*mem));
+	ring = shca_map(ctx, &reply->ring, (uint64_t)reply->entries * reply->stride);
+	if (!mem || !ring)
+		return errno;
+	srq->mem = mem;
+	srq->rq.pi = &mem->pi;
+	srq->rq.ring = ring;
+	srq->rq.mask = reply->entries - 1;
+	srq->rq.stride = reply->stride;
+	srq->rq.max_wr = reply->max_wr;
+	srq->rq.max_sge = reply->max_sge;
+	return 0;
+}
+
+static struct ibv_srq *create(struct ibv_pd *pd, struct ibv_srq_attr *attr, void *srq_context)
+{
+	struct shca_context *ctx = to_sctx(pd->context);
+	struct simhca_create_srq_req req = {
+		.pd = pd->handle,
+		.max_wr = attr->max_wr,
+		.max_sge = attr->max_sge,
+		.limit = attr->srq_limit,
+	};
+	struct simhca_create_srq_reply reply;
+	struct shca_srq *srq;
+	struct ibv_srq *ibv_srq;
+	int err;
+
+	srq = calloc(1, sizeof(*srq));
+	if (!srq)
+		return shca_null(ENOMEM);
+	ibv_srq = &srq->vsrq.srq;
+	req.user_handle = (uintptr_t)ibv_srq;
+	err = shca_call(ctx, SIMHCA_CMD_CREATE_SRQ, &req, &reply);
+	if (err)
+		goto err_free;
+	err = adopt(ctx, srq, &reply);
+	if (err)
+		goto err_destroy;
+
+	srq->vsrq.srq_type = IBV_SRQT_BASIC;
+	srq->vsrq.srq_num = reply.srqn;
+	ibv_srq->context = pd->context;
+	ibv_srq->srq_context = srq_context;
+	ibv_srq->pd = pd;
+	ibv_srq->handle = reply.handle;
+	pthread_mutex_init(&ibv_srq->mutex, NULL);
+	pthread_cond_init(&ibv_srq->cond, NULL);
+	attr->max_wr = reply.max_wr;
+	attr->max_sge = reply.max_sge;
+	return ibv_srq;
+
+err_destroy:
+	shca_destroy(ctx, SIMHCA_CMD_DESTROY_SRQ, reply.handle, NULL);
+err_free:
+	free(srq);
+	return shca_null(err);
+}
+
+struct ibv_srq *shca_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
+{
+	return create(pd, &attr->attr, attr->srq_context);
+}
+
+struct ibv_srq *shca_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr)
+{
+	if (attr->comp_mask & ~(uint32_t)(IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD) ||
+	    ((attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) && attr->srq_type != IBV_SRQT_BASIC))
+		return shca_null(EOPNOTSUPP);
+	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD))
+		return shca_null(EINVAL);
+	return create(attr->pd, &attr->attr, attr->srq_context);
+}
+
+/* Posters wait until a ring that is resized has moved. */
+int shca_modify_srq(struct ibv_srq *ibv_srq, struct ibv_srq_attr *attr, int mask)
+{
+	struct shca_context *ctx = to_sctx(ibv_srq->context);
+	struct shca_srq *srq = to_ssrq(ibv_srq);
+	struct simhca_modify_srq_req req = { .handle = ibv_srq->handle, .mask = (uint32_t)mask };
+	struct simhca_create_srq_reply reply;
+	int err;
+
+	if (mask & IBV_SRQ_LIMIT)
+		req.limit = attr->srq_limit;
+	if (!(mask & IBV_SRQ_MAX_WR))
+		return shca_tell(ctx, SIMHCA_CMD_MODIFY_SRQ, &req);
+
+	req.max_wr = attr->max_wr;
+	shca_lock(&srq->rq.lock);
+	err = shca_call(ctx, SIMHCA_CMD_MODIFY_SRQ, &req, &reply);
+	if (!err)
+		err = adopt(ctx, srq, &reply);
+	shca_unlock(&srq->rq.lock);
+	return err;
+}
+
+int shca_query_srq(struct ibv_srq *ibv_srq, struct ibv_srq_attr *attr)
+{
+	struct simhca_handle req = { .handle = ibv_srq->handle };
+	struct simhca_query_srq_reply reply;
+	int err;
+
+	err = shca_call(to_sctx(ibv_srq->context), SIMHCA_CMD_QUERY_SRQ, &req, &reply);
+	if (err)
+		return err;
+	attr->max_wr = reply.max_wr;
+	attr->max_sge = reply.max_sge;
+	attr->srq_limit = reply.limit;
+	return 0;
+}
+
+int shca_destroy_srq(struct ibv_srq *ibv_srq)
+{
+	struct shca_context *ctx = to_sctx(ibv_srq->context);
+	struct simhca_destroy_reply events;
+	int err;
+
+	err = shca_destroy(ctx, SIMHCA_CMD_DESTROY_SRQ, ibv_srq->handle, &events);
+	if (err)
+		return err;
+
+	pthread_mutex_lock(&ibv_srq->mutex);
+	while (!shca_is_fatal(ctx) && ibv_srq->events_completed != events.async_events)
+		pthread_cond_wait(&ibv_srq->cond, &ibv_srq->mutex);
+	pthread_mutex_unlock(&ibv_srq->mutex);
+	free(to_ssrq(ibv_srq));
+	return 0;
+}
+
+int shca_get_srq_num(struct ibv_srq *ibv_srq, uint32_t *srq_num)
+{
+	*srq_num = to_ssrq(ibv_srq)->vsrq.srq_num;
+	return 0;
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <rdma/ib_user_verbs.h>
+
+#include "command.h"
+
+#define STACK_BYTES (128 * 1024)
+
+/* Waits for room if the pipe is full, so that the event is not lost. */
+static void report_fatal(struct shca_context *ctx)
+{
+	struct ib_uverbs_async_event_desc event = { .event_type = IBV_EVENT_DEVICE_FATAL };
+	struct pollfd pfd[2] = {
+		{ .fd = ctx->async_write_fd, .events = POLLOUT },
+		{ .fd = ctx->watcher.stop_fd, .events = POLLIN },
+	};
+
+	for (;;) {
+		if (poll(pfd, 2, -1) < 0)
+			continue;
+		if (pfd[1].revents)
+			return;
+		if (write(ctx->async_write_fd, &event, sizeof(event)) >= 0 ||
+		    (errno != EAGAIN && errno != EINTR))
+			return;
+	}
+}
+
+static void *watch(void *arg)
+{
+	struct shca_context *ctx = arg;
+	struct shca_watcher *watcher = &ctx->watcher;
+	/* POLLHUP needs no asking for; and nothing but the end ever comes from cmd_fd. */
+	struct pollfd pfd[3] = {
+		{ .fd = watcher->stop_fd, .events = POLLIN },
+		{ .fd = ctx->vctx.context.cmd_fd, .events = 0 },
+		{ .fd = watcher->agent.fd, .events = POLLIN },
+	};
+
+	for (;;) {
+		if (poll(pfd, 3, -1) < 0)
+			continue;
+		if (pfd[0].revents)
+			return NULL;
+		if (pfd[1].revents) {
+			shca_set_fatal(ctx);
+			report_fatal(ctx);
+			return NULL;
+		}
+		if (pfd[2].revents && !shca_agent_serve(&watcher->agent))
+			pfd[2].fd = -1;
+	}
+}
+
+void shca_watcher_init(struct shca_watcher *watcher)
+{
+	watcher->stop_fd = -1;
+	watcher->agent.fd = -1;
+	watcher->agent.bounce_fd = -1;
+}
+
+/* The application's signals are not for this thread. */
+static int create_thread(struct shca_context *ctx)
+{
+	pthread_attr_t attr;
+	sigset_t all, old;
+	int err;
+
+	err = pthread_attr_init(&attr);
+	if (err)
+		return err;
+	pthread_attr_setstacksize(&attr, STACK_BYTES);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	err = pthread_create(&ctx->watcher.thread, &attr, watch, ctx);
+	/* EINVAL: the program's thread-local variables, which live on it, fill this stack. */
+	if (err == EINVAL)
+		err = pthread_create(&ctx->watcher.thread, NULL, watch, ctx);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	pthread_attr_destroy(&attr);
+	return err;
+}
+
+int shca_watcher_start(struct shca_context *ctx)
+{
+	struct shca_watcher *watcher = &ctx->watcher;
+	int err;
+
+	watcher->stop_fd = eventfd(0, EFD_CLOEXEC);
+	if (watcher->stop_fd < 0)
+		return errno;
+	err = create_thread(ctx);
+	if (!err)
+		watcher->process = shca_process;
+	return err;
+}
+
+void shca_watcher_stop(struct shca_watcher *watcher)
+{
+	/* In a forked child the thread does not exist, and the eventfd is still its parent's. */
+	if (watcher->process == shca_process) {
+		while (eventfd_write(watcher->stop_fd, 1) && errno == EINTR)
+			;
+		pthread_join(watcher->thread, NULL);
+	}
+	if (watcher->stop_fd >= 0)
+		close(watcher->stop_fd);
+	shca_agent_close(&watcher->agent);
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Building send WQEs, for ibv_post_send() and for ibv_wr_*(). The caller holds the SQ's lock.
+ * All return 0 or the errno for the application.
+ */
+#ifndef SIMHCA_PROVIDER_WQE_H
+#define SIMHCA_PROVIDER_WQE_H
+
+#include <string.h>
+
+#include "doorbell.h"
+#include "provider.h"
+
+/* Operations whose data may be inline: those that send data of ours. */
+#define SHCA_INLINE_OPS                                                                            \
+	(1u << SIMHCA_WR_SEND | 1u << SIMHCA_WR_SEND_WITH_IMM | 1u << SIMHCA_WR_RDMA_WRITE |       \
+	 1u << SIMHCA_WR_RDMA_WRITE_WITH_IMM)
+
+/* May one post? In SQE and ERR too: such work requests are flushed (IBTA vol. 1, 10.3.1). */
+static inline int shca_sq_ready(const struct shca_qp *qp)
+{
+	if (__builtin_expect(shca_is_fatal(qp->ctx), 0))
+		return EIO;
+	return shca_qp_state(qp) < SIMHCA_QPS_RTS ? EINVAL : 0;
+}
+
+/* Start the WQE at sq.head. It belongs to the device once the index passes it. */
+static inline int shca_wqe_begin(struct shca_qp *qp, uint32_t opcode, uint64_t wr_id,
+				 uint32_t flags, uint32_t imm_or_rkey, struct simhca_send_wqe **out)
+{
+	struct shca_sq *sq = &qp->sq;
+	struct simhca_send_wqe *wqe;
+
+	/* Acquire: the poller is done with the slot. */
+	if (sq->head - atomic_load_explicit(&sq->tail, memory_order_acquire) >= sq->max_wr)
+		return ENOMEM;
+	if (opcode >= 32 || !(qp->send_ops & (1u << opcode)))
+		return EINVAL;
+
+	wqe = shca_sq_wqe(sq, sq->head);
+	wqe->wr_id = wr_id;
+	wqe->opcode = (uint8_t)opcode;
+	wqe->flags = (uint8_t)((flags &
+				(SIMHCA_WQE_FENCE | SIMHCA_WQE_SIGNALED | SIMHCA_WQE_SOLICITED)) |
+			       qp->sig_all);
+	wqe->num_sge = 0;
+	wqe->reserved0 = 0;
+	wqe->imm_or_rkey = imm_or_rkey;
+	wqe->inline_len = 0;
+	wqe->reserved1 = 0;
+	*out = wqe;
+	return 0;
+}
+
+static inline void shca_wqe_set_ud(struct simhca_send_wqe *wqe, struct ibv_ah *ah, uint32_t qpn,
+				   uint32_t qkey)
+{
+	wqe->ud.av = to_sah(ah)->av;
+	wqe->ud.dest_qpn = qpn;
+	wqe->ud.qkey = qkey;
+}
+
+static inline void shca_wqe_set_rdma(struct simhca_send_wqe *wqe, uint64_t remote_addr,
+				     uint32_t rkey)
+{
+	wqe->rdma.remote_addr = remote_addr;
+	wqe->rdma.rkey = rkey;
+}
+
+static inline int shca_wqe_set_sges(const struct shca_sq *sq, struct simhca_send_wqe *wqe,
+				    size_t num_sge, const struct ibv_sge *sg_list)
+{
+	if (num_sge > sq->max_sge)
+		return EINVAL;
+	wqe->num_sge = (uint8_t)num_sge;
+	if (num_sge)
+		memcpy(wqe + 1, sg_list, num_sge * sizeof(*sg_list));
+	return 0;
+}
+
+/* Add length bytes to the inline data, which has *used bytes so far. */
+static inline int shca_wqe_add_inline(const struct shca_sq *sq, struct simhca_send_wqe *wqe,
+				      uint32_t *used, const void *addr, size_t length)
+{
+	if (length > sq->max_inline - *used)
+		return EINVAL;
+	if (length)
+		memcpy((uint8_t *)(wqe + 1) + *used, addr, length);
+	*used += (uint32_t)length;
+	return 0;
+}
+
+static inline int shca_wqe_end_inline(struct simhca_send_wqe *wqe, uint32_t used)
+{
+	if (!(SHCA_INLINE_OPS & (1u << wqe->opcode)))
+		return EINVAL;
+	wqe->inline_len = used;
+	wqe->flags |= SIMHCA_WQE_INLINE;
+	return 0;
+}
+
+/* Hand the WQEs up to sq.head to the device. */
+static inline void shca_sq_publish(struct shca_qp *qp)
+{
+	/* Release: the index becomes visible after the WQEs that it covers. */
+	atomic_store_explicit(&qp->mem->sq_pi, qp->sq.head, memory_order_release);
+	shca_ring_doorbell(qp->ctx, qp->doorbell);
+}
+
+#endif

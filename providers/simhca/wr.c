@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Posting of work request lists. The ibv_wr_*() interface is in wr_ex.c. */
+#include "wqe.h"
+
+static int push_inline(const struct shca_sq *sq, struct simhca_send_wqe *wqe,
+		       const struct ibv_send_wr *wr)
+{
+	uint32_t used = 0;
+	int i, err;
+
+	for (i = 0; i < wr->num_sge; i++) {
+		err = shca_wqe_add_inline(sq, wqe, &used,
+					  (const void *)(uintptr_t)wr->sg_list[i].addr,
+					  wr->sg_list[i].length);
+		if (err)
+			return err;
+	}
+	return shca_wqe_end_inline(wqe, used);
+}
+
+static int push_send(struct shca_qp *qp, const struct ibv_send_wr *wr)
+{
+	struct shca_sq *sq = &qp->sq;
+	struct simhca_send_wqe *wqe;
+	int err;
+
+	err = shca_wqe_begin(qp, wr->opcode, wr->wr_id, wr->send_flags, wr->imm_data, &wqe);
+	if (err)
+		return err;
+
+	switch (wr->opcode) {
+	case IBV_WR_RDMA_WRITE:
+	case IBV_WR_RDMA_WRITE_WITH_IMM:
+	case IBV_WR_RDMA_READ:
+		shca_wqe_set_rdma(wqe, wr->wr.rdma.remote_addr, wr->wr.rdma.rkey);
+		break;
+	case IBV_WR_ATOMIC_CMP_AND_SWP:
+	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+		shca_wqe_set_rdma(wqe, wr->wr.atomic.remote_addr, wr->wr.atomic.rkey);
+		wqe->rdma.compare_add = wr->wr.atomic.compare_add;
+		wqe->rdma.swap = wr->wr.atomic.swap;
+		break;
+	default:
+		if (qp->vqp.qp.qp_type == IBV_QPT_UD)
+			shca_wqe_set_ud(wqe, wr->wr.ud.ah, wr->wr.ud.remote_qpn,
+					wr->wr.ud.remote_qkey);
+	}
+
+	if (wr->send_flags & IBV_SEND_INLINE)
+		err = push_inline(sq, wqe, wr);
+	else /* a negative number is too large a one */
+		err = shca_wqe_set_sges(sq, wqe, (size_t)wr->num_sge, wr->sg_list);
+	if (!err)
+		sq->head++;
+	return err;
+}
+
+int shca_post_send(struct ibv_qp *ibv_qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
+{
+	struct shca_qp *qp = to_sqp(ibv_qp);
+	uint32_t head;
+	int err;
+
+	shca_lock(&qp->sq.lock);
+	head = qp->sq.head;
+	err = shca_sq_ready(qp);
+	for (; wr && !err; wr = wr->next) {
+		err = push_send(qp, wr);
+		if (err)
+			break;
+	}
+	if (err)
+		*bad_wr = wr;
+	if (qp->sq.head != head)
+		shca_sq_publish(qp);
+	shca_unlock(&qp->sq.lock);
+	return err;
+}
+
+static int push_recv(struct shca_rq *rq, const struct ibv_recv_wr *wr)
+{
+	struct simhca_recv_wqe *wqe;
+	size_t num_sge = (size_t)wr->num_sge;
+
+	/* Acquire: the poller is done with the slot. */
+	if (rq->head - atomic_load_explicit(&rq->tail, memory_order_acquire) >= rq->max_wr)
+		return ENOMEM;
+	if (num_sge > rq->max_sge)
+		return EINVAL;
+
+	wqe = shca_rq_wqe(rq, rq->head);
+	wqe->wr_id = wr->wr_id;
+	wqe->num_sge = (uint32_t)num_sge;
+	wqe->reserved = 0;
+	if (num_sge)
+		memcpy(wqe + 1, wr->sg_list, num_sge * sizeof(*wr->sg_list));
+	rq->head++;
+	return 0;
+}
+
+/* Returns 0 or the error at *bad_wr; the WRs before that one are posted. */
+static int push_recvs(struct shca_rq *rq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+{
+	int err = 0;
+
+	for (; wr; wr = wr->next) {
+		err = push_recv(rq, wr);
+		if (err) {
+			*bad_wr = wr;
+			break;
+		}
+	}
+	/* Release: the index becomes visible after the WQEs that it covers. */
+	atomic_store_explicit(rq->pi, rq->head, memory_order_release);
+	return err;
+}
+
+int shca_post_recv(struct ibv_qp *ibv_qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+{
+	struct shca_qp *qp = to_sqp(ibv_qp);
+	int err;
+
+	if (__builtin_expect(shca_is_fatal(qp->ctx), 0))
+		err = EIO;
+	else
+		err = qp->srq || shca_qp_state(qp) == SIMHCA_QPS_RESET ? EINVAL : 0;
+	if (err) {
+		*bad_wr = wr;
+		return err;
+	}
+
+	shca_lock(&qp->rq.lock);
+	err = push_recvs(&qp->rq, wr, bad_wr);
+	shca_unlock(&qp->rq.lock);
+
+	/*
+	 * The device looks at receive WQEs when a message comes, so it need not be told, but for
+	 * a QP in the error state, where it must flush them. It sets ERR, and then looks at rq_pi
+	 * to flush what is there; we set rq_pi, and then look for ERR. With a full barrier between
+	 * the two steps of each side, one sees the other.
+	 */
+	atomic_thread_fence(memory_order_seq_cst);
+	if (__builtin_expect(shca_qp_state(qp) == SIMHCA_QPS_ERR, 0))
+		shca_ring_doorbell(qp->ctx, qp->doorbell);
+	return err;
+}
+
+int shca_post_srq_recv(struct ibv_srq *ibv_srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+{
+	struct shca_srq *srq = to_ssrq(ibv_srq);
+	int err;
+
+	if (__builtin_expect(shca_is_fatal(to_sctx(ibv_srq->context)), 0)) {
+		*bad_wr = wr;
+		return EIO;
+	}
+	shca_lock(&srq->rq.lock);
+	err = push_recvs(&srq->rq, wr, bad_wr);
+	shca_unlock(&srq->rq.lock);
+	return err;
+}

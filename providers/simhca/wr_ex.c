@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The ibv_wr_*() interface. wr_start takes the SQ's lock; builders write WQEs beyond what the
+ * device has been told of, so that an abort, or an error in any of them, takes all of them back.
+ * The first error is kept and returned by wr_complete.
+ */
+#include "wqe.h"
+
+static void wr_start(struct ibv_qp_ex *ex)
+{
+	struct shca_qp *qp = to_sqp_ex(ex);
+
+	shca_lock(&qp->sq.lock);
+	qp->sq.start = qp->sq.head;
+	qp->sq.err = shca_sq_ready(qp);
+	qp->sq.cur = NULL;
+}
+
+static int wr_complete(struct ibv_qp_ex *ex)
+{
+	struct shca_qp *qp = to_sqp_ex(ex);
+	int err = qp->sq.err;
+
+	if (err)
+		qp->sq.head = qp->sq.start;
+	else if (qp->sq.head != qp->sq.start)
+		shca_sq_publish(qp);
+	shca_unlock(&qp->sq.lock);
+	return err;
+}
+
+static void wr_abort(struct ibv_qp_ex *ex)
+{
+	struct shca_qp *qp = to_sqp_ex(ex);
+
+	qp->sq.head = qp->sq.start;
+	shca_unlock(&qp->sq.lock);
+}
+
+static void fail(struct shca_sq *sq, int err)
+{
+	sq->err = err;
+	sq->cur = NULL;
+}
+
+/* Begin a work request; NULL when this or an earlier one of the batch has failed. */
+static struct simhca_send_wqe *begin(struct ibv_qp_ex *ex, uint32_t opcode, uint32_t imm)
+{
+	struct shca_qp *qp = to_sqp_ex(ex);
+	struct shca_sq *sq = &qp->sq;
+	int err;
+
+	if (sq->err)
+		return NULL;
+	err = shca_wqe_begin(qp, opcode, ex->wr_id, ex->wr_flags, imm, &sq->cur);
+	if (err)
+		fail(sq, err);
+	else
+		sq->head++;
+	return sq->cur;
+}
+
+static void begin_rdma(struct ibv_qp_ex *ex, uint32_t opcode, uint32_t imm, uint32_t rkey,
+		       uint64_t remote_addr)
+{
+	struct simhca_send_wqe *wqe = begin(ex, opcode, imm);
+
+	if (wqe)
+		shca_wqe_set_rdma(wqe, remote_addr, rkey);
+}
+
+static void begin_atomic(struct ibv_qp_ex *ex, uint32_t opcode, uint32_t rkey, uint64_t remote_addr,
+			 uint64_t compare_add, uint64_t swap)
+{
+	struct simhca_send_wqe *wqe = begin(ex, opcode, 0);
+
+	if (!wqe)
+		return;
+	shca_wqe_set_rdma(wqe, remote_addr, rkey);
+	wqe->rdma.compare_add = compare_add;
+	wqe->rdma.swap = swap;
+}
+
+static void wr_send(struct ibv_qp_ex *ex)
+{
+	begin(ex, SIMHCA_WR_SEND, 0);
+}
+
+static void wr_send_imm(struct ibv_qp_ex *ex, __be32 imm_data)
+{
+	begin(ex, SIMHCA_WR_SEND_WITH_IMM, imm_data);
+}
+
+static void wr_rdma_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr)
+{
+	begin_rdma(ex, SIMHCA_WR_RDMA_WRITE, 0, rkey, remote_addr);
+}
+
+static void wr_rdma_write_imm(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr,
+			      __be32 imm_data)
+{
+	begin_rdma(ex, SIMHCA_WR_RDMA_WRITE_WITH_IMM, imm_data, rkey, remote_addr);
+}
+
+static void wr_rdma_read(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr)
+{
+	begin_rdma(ex, SIMHCA_WR_RDMA_READ, 0, rkey, remote_addr);
+}
+
+static void wr_atomic_cmp_swp(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr,
+			      uint64_t compare, uint64_t swap)
+{
+	begin_atomic(ex, SIMHCA_WR_ATOMIC_CMP_AND_SWP, rkey, remote_addr, compare, swap);
+}
+
+static void wr_atomic_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr,
+				uint64_t add)
+{
+	begin_atomic(ex, SIMHCA_WR_ATOMIC_FETCH_AND_ADD, rkey, remote_addr, add, 0);
+}
+
+static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t remote_qpn,
+			   uint32_t remote_qkey)
+{
+	struct shca_sq *sq = &to_sqp_ex(ex)->sq;
+
+	if (sq->cur)
+		shca_wqe_set_ud(sq->cur, ah, remote_qpn, remote_qkey);
+}
+
+static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t num_sge, const struct ibv_sge *sg_list)
+{
+	struct shca_sq *sq = &to_sqp_ex(ex)->sq;
+	int err;
+
+	if (!sq->cur)
+		return;
+	err = shca_wqe_set_sges(sq, sq->cur, num_sge, sg_list);
+	if (err)
+		fail(sq, err);
+}
+
+static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint32_t length)
+{
+	struct ibv_sge sge = { .addr = addr, .length = length, .lkey = lkey };
+
+	wr_set_sge_list(ex, 1, &sge);
+}
+
+static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t num_buf,
+				    const struct ibv_data_buf *buf_list)
+{
+	struct shca_sq *sq = &to_sqp_ex(ex)->sq;
+	uint32_t used = 0;
+	size_t i;
+	int err = 0;
+
+	if (!sq->cur)
+		return;
+	for (i = 0; i < num_buf && !err; i++)
+		err = shca_wqe_add_inline(sq, sq->cur, &used, buf_list[i].addr, buf_list[i].length);
+	if (!err)
+		err = shca_wqe_end_inline(sq->cur, used);
+	if (err)
+		fail(sq, err);
+}
+
+static void wr_set_inline_data(struct ibv_qp_ex *ex, void *addr, size_t length)
+{
+	struct ibv_data_buf buf = { .addr = addr, .length = length };
+
+	wr_set_inline_data_list(ex, 1, &buf);
+}
+
+/* Give the QP the builders that the application asked for; EOPNOTSUPP if its type lacks one. */
+int shca_qp_set_builders(struct shca_qp *qp, uint64_t send_ops_flags)
+{
+	struct ibv_qp_ex *ex = &qp->vqp.qp_ex;
+
+	/* IBV_QP_EX_WITH_x is bit IBV_WR_x */
+	if (send_ops_flags & ~(uint64_t)qp->send_ops)
+		return EOPNOTSUPP;
+
+	ex->wr_start = wr_start;
+	ex->wr_complete = wr_complete;
+	ex->wr_abort = wr_abort;
+	ex->wr_set_ud_addr = wr_set_ud_addr;
+	ex->wr_set_sge = wr_set_sge;
+	ex->wr_set_sge_list = wr_set_sge_list;
+	ex->wr_set_inline_data = wr_set_inline_data;
+	ex->wr_set_inline_data_list = wr_set_inline_data_list;
+	if (send_ops_flags & IBV_QP_EX_WITH_SEND)
+		ex->wr_send = wr_send;
+	if (send_ops_flags & IBV_QP_EX_WITH_SEND_WITH_IMM)
+		ex->wr_send_imm = wr_send_imm;
+	if (send_ops_flags & IBV_QP_EX_WITH_RDMA_WRITE)
+		ex->wr_rdma_write = wr_rdma_write;
+	if (send_ops_flags & IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM)
+		ex->wr_rdma_write_imm = wr_rdma_write_imm;
+	if (send_ops_flags & IBV_QP_EX_WITH_RDMA_READ)
+		ex->wr_rdma_read = wr_rdma_read;
+	if (send_ops_flags & IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP)
+		ex->wr_atomic_cmp_swp = wr_atomic_cmp_swp;
+	if (send_ops_flags & IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD)
+		ex->wr_atomic_fetch_add = wr_atomic_fetch_add;
+	qp->vqp.comp_mask |= VERBS_QP_EX;
+	return 0;
+}
