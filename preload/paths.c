@@ -181,7 +181,7 @@ static struct component next_component(const char *path)
 	while (*path == '/')
 		path++;
 	c.start = path;
-	c.len = strcspn(path, "/");
+	c.len = (size_t)(strchrnul(path, '/') - path);
 	return c;
 }
 
@@ -194,7 +194,8 @@ static bool component_is(struct component c, const char *name)
 static int find_place(int parent, struct component c)
 {
 	for (int i = SYS; i < NUM_PLACES; i++)
-		if ((int)places[i].parent == parent && component_is(c, places[i].name))
+		if ((int)places[i].parent == parent && places[i].name[0] == c.start[0] &&
+		    component_is(c, places[i].name))
 			return i;
 	return ROOT;
 }
@@ -235,26 +236,27 @@ const char *paths_map_absolute(struct path_buf *buf, const char *path)
 {
 	const char *tree = NULL;
 	const char *rest = path;
-	int place = ROOT;
+	int place = ROOT, next;
 
 	for (;;) {
 		struct component c = next_component(rest);
 		const char *end = c.start + c.len;
 
-		if (component_is(c, ".") && c.len) {
+		if (component_is(c, ".")) {
 			rest = end;
 			continue;
 		}
-		if (component_is(c, "..") && c.len) {
+		if (component_is(c, "..")) {
 			place = (int)places[place].parent;
 			rest = end;
 			continue;
 		}
-		if (!c.len || !find_place(place, c)) {
+		next = c.len ? find_place(place, c) : ROOT;
+		if (next == ROOT) {
 			/* Out of the tree again, or never in it: the rest is the kernel's. */
 			return tree ? join(buf, places[place].path, "/", c.start) : path;
 		}
-		place = find_place(place, c);
+		place = next;
 		rest = end;
 		if (place < FIRST_IN_TREE)
 			continue;

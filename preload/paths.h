@@ -40,7 +40,12 @@ const char *paths_map_absolute(struct path_buf *buf, const char *path);
  */
 static inline const char *paths_map(struct path_buf *buf, const char *path)
 {
-	return path && path[0] == '/' ? paths_map_absolute(buf, path) : path;
+	if (!path || path[0] != '/')
+		return path;
+	/* Most names end here: /usr, /etc, /proc, /home ... */
+	if (path[1] != 's' && path[1] != 'd' && path[1] != '/' && path[1] != '.')
+		return path;
+	return paths_map_absolute(buf, path);
 }
 
 /* Turn an absolute path inside the tree into the name that programs know, in place. */

@@ -20,7 +20,7 @@ static void require(int ok, const char *what)
 int main(void)
 {
 	char *name = realpath("/sys/class/infiniband/rxe0/../rxe0", NULL);
-	struct dirent **list, *entry;
+	struct dirent **list, *entry = NULL;
 	char text[64], link[64];
 	struct stat st;
 	FILE *file;

@@ -46,9 +46,13 @@ static int teardown(void **state)
 	return 0;
 }
 
+/* The header with room for its attributes. */
 struct command {
-	struct ib_uverbs_ioctl_hdr hdr;
-	struct ib_uverbs_attr attrs[8];
+	union {
+		struct ib_uverbs_ioctl_hdr hdr;
+		uint8_t room[sizeof(struct ib_uverbs_ioctl_hdr) +
+			     8 * sizeof(struct ib_uverbs_attr)];
+	};
 };
 
 static struct command new_command(uint16_t object, uint16_t method)
@@ -58,7 +62,7 @@ static struct command new_command(uint16_t object, uint16_t method)
 
 static struct ib_uverbs_attr *add(struct command *command, uint16_t id, uint16_t len, uint64_t data)
 {
-	struct ib_uverbs_attr *attr = &command->attrs[command->hdr.num_attrs++];
+	struct ib_uverbs_attr *attr = &command->hdr.attrs[command->hdr.num_attrs++];
 
 	*attr = (struct ib_uverbs_attr){
 		.attr_id = id, .len = len, .flags = UVERBS_ATTR_F_MANDATORY, .data = data
@@ -69,7 +73,7 @@ static struct ib_uverbs_attr *add(struct command *command, uint16_t id, uint16_t
 static int run(int fd, struct command *command)
 {
 	command->hdr.length = (uint16_t)(sizeof(command->hdr) +
-					 command->hdr.num_attrs * sizeof(command->attrs[0]));
+					 command->hdr.num_attrs * sizeof(command->hdr.attrs[0]));
 	return ioctl(fd, RDMA_VERBS_IOCTL, &command->hdr) ? errno : 0;
 }
 
