@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """Programs with and without the preload library, on a fake device tree."""
+import contextlib
 import os
 import pathlib
 import subprocess
@@ -24,18 +25,24 @@ def clean_environment():
     return env | {"LC_ALL": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"}
 
 
-@pytest.fixture(scope="session")
-def runtime_dir():
+@contextlib.contextmanager
+def fake_daemon(*device):
     """A runtime directory that a fake daemon serves."""
     # Not pytest's tmp_path: the name of a socket is limited to 107 bytes.
     with tempfile.TemporaryDirectory(prefix="simhca-preload-") as directory:
-        with subprocess.Popen([program("fake-daemon"), directory], stdout=subprocess.PIPE,
+        with subprocess.Popen([program("fake-daemon"), directory, *device], stdout=subprocess.PIPE,
                               text=True, env=clean_environment()) as daemon:
             try:
                 assert daemon.stdout.readline() == "ready\n"
                 yield pathlib.Path(directory)
             finally:
                 daemon.kill()
+
+
+@pytest.fixture(scope="session")
+def runtime_dir():
+    with fake_daemon() as directory:
+        yield directory
 
 
 @pytest.fixture

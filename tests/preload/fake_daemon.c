@@ -44,56 +44,75 @@ void fake_remove(const char *runtime_dir)
 	waitpid(rm, NULL, 0);
 }
 
-void fake_write(const char *runtime_dir, const char *name, const char *text)
+/* Write the path of the tree's name into path, and make the directories that lead there. */
+static void make_parents(const char *runtime_dir, const char *name, char *path, size_t size)
 {
-	char path[512];
-	FILE *file;
-
-	snprintf(path, sizeof(path), "%s/tree/%s", runtime_dir, name);
+	snprintf(path, size, "%s/tree/%s", runtime_dir, name);
 	for (char *slash = path + strlen(runtime_dir) + 1; (slash = strchr(slash, '/')); slash++) {
 		*slash = '\0';
 		check(!mkdir(path, 0755) || errno == EEXIST, path);
 		*slash = '/';
 	}
+}
+
+void fake_write(const char *runtime_dir, const char *name, const char *text)
+{
+	char path[512];
+	FILE *file;
+
+	make_parents(runtime_dir, name, path, sizeof(path));
 	file = fopen(path, "w");
 	check(file, path);
 	fprintf(file, "%s\n", text);
 	fclose(file);
 }
 
-#define PORT "sys/class/infiniband/" FAKE_DEVICE "/ports/1/"
-
-void fake_tree(const char *runtime_dir)
+/* Write a file of the device. */
+static void write_attr(const char *runtime_dir, const char *device, const char *name,
+		       const char *text)
 {
-	char name[128], link[512], dev[32];
+	char path[256];
+
+	check(snprintf(path, sizeof(path), "sys/class/infiniband/%s/%s", device, name) <
+		      (int)sizeof(path),
+	      name);
+	fake_write(runtime_dir, path, text);
+}
+
+void fake_tree(const char *runtime_dir, const char *device)
+{
+	static const char *const gids[] = {
+		"fe80:0000:0000:0000:0200:00ff:fe00:0001",
+		"fe80:0000:0000:0000:0200:00ff:fe00:0001",
+		"0000:0000:0000:0000:0000:0000:0000:0000",
+		"0000:0000:0000:0000:0000:0000:0000:0000",
+	};
+	static const char *const types[] = { "IB/RoCE v1", "RoCE v2", "", "" };
+	char path[512], dev[32];
 
 	snprintf(dev, sizeof(dev), "%d:%d", FAKE_MAJOR, FAKE_MINOR);
 	fake_write(runtime_dir, "sys/class/infiniband_verbs/abi_version", "6");
-	fake_write(runtime_dir, "sys/class/infiniband_verbs/uverbs0/ibdev", FAKE_DEVICE);
+	fake_write(runtime_dir, "sys/class/infiniband_verbs/uverbs0/ibdev", device);
 	fake_write(runtime_dir, "sys/class/infiniband_verbs/uverbs0/dev", dev);
 	fake_write(runtime_dir, "sys/class/infiniband_verbs/uverbs0/abi_version", "1");
-	fake_write(runtime_dir, "sys/class/infiniband/" FAKE_DEVICE "/node_type", "1: CA");
-	fake_write(runtime_dir, "sys/class/infiniband/" FAKE_DEVICE "/node_guid",
-		   "0200:00ff:fe00:0001");
 	fake_write(runtime_dir, "sys/class/misc/rdma_cm/abi_version", "4");
-	fake_write(runtime_dir, PORT "link_layer", "Ethernet");
-	for (int i = 0; i < 4; i++) {
-		snprintf(name, sizeof(name), PORT "gids/%d", i);
-		fake_write(runtime_dir, name,
-			   i < 2 ? "fe80:0000:0000:0000:0200:00ff:fe00:0001"
-				 : "0000:0000:0000:0000:0000:0000:0000:0000");
-	}
-	fake_write(runtime_dir, PORT "gid_attrs/types/0", "IB/RoCE v1");
-	fake_write(runtime_dir, PORT "gid_attrs/types/1", "RoCE v2");
-	fake_write(runtime_dir, PORT "gid_attrs/ndevs/0", "lo");
-	fake_write(runtime_dir, PORT "gid_attrs/ndevs/1", "lo");
 
-	snprintf(link, sizeof(link), "%s/tree/sys/class/infiniband/" FAKE_DEVICE "/subsystem",
-		 runtime_dir);
-	check(!symlink("../../infiniband", link), link);
-	snprintf(link, sizeof(link), "%s/tree/dev/infiniband", runtime_dir);
-	fake_write(runtime_dir, "dev/infiniband/by-path", "");
-	check(!unlink(strcat(link, "/by-path")), link);
+	write_attr(runtime_dir, device, "node_type", "1: CA");
+	write_attr(runtime_dir, device, "node_guid", "0200:00ff:fe00:0001");
+	write_attr(runtime_dir, device, "ports/1/link_layer", "Ethernet");
+	for (size_t i = 0; i < sizeof(gids) / sizeof(*gids); i++) {
+		snprintf(path, sizeof(path), "ports/1/gids/%zu", i);
+		write_attr(runtime_dir, device, path, gids[i]);
+		snprintf(path, sizeof(path), "ports/1/gid_attrs/types/%zu", i);
+		write_attr(runtime_dir, device, path, types[i]);
+		snprintf(path, sizeof(path), "ports/1/gid_attrs/ndevs/%zu", i);
+		write_attr(runtime_dir, device, path, *types[i] ? "lo" : "");
+	}
+
+	snprintf(path, sizeof(path), "%s/tree/sys/class/infiniband/%s/subsystem", runtime_dir,
+		 device);
+	check(!symlink("../../infiniband", path), path);
+	make_parents(runtime_dir, "dev/infiniband/", path, sizeof(path));
 }
 
 static volatile sig_atomic_t refusing;
@@ -234,7 +253,7 @@ void fake_reexec(char **argv, const char *preload)
 	if (getenv("SIMHCA_RUNTIME_DIR"))
 		return;
 	runtime_dir = fake_runtime_dir();
-	fake_tree(runtime_dir);
+	fake_tree(runtime_dir, FAKE_DEVICE);
 	setenv("SIMHCA_RUNTIME_DIR", runtime_dir, 1);
 	if (preload)
 		setenv("LD_PRELOAD", preload, 1);

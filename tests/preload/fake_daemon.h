@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * A device tree and the least of a daemon. The device is named rxe0, so that the provider for such
- * devices, which every rdma-core has, makes libibverbs list it.
+ * A device tree and the least of a daemon. The device is named rxe0, unless said otherwise, so that
+ * the provider for such devices, which every rdma-core has, makes libibverbs list it.
  *
  * Commands are answered with a descriptor from which "channel!" or "async event here" can be read.
  */
@@ -20,8 +20,8 @@
 const char *fake_runtime_dir(void);
 void fake_remove(const char *runtime_dir);
 
-/* Write the tree into an existing runtime directory. */
-void fake_tree(const char *runtime_dir);
+/* Write the tree, with one device, into an existing runtime directory. */
+void fake_tree(const char *runtime_dir, const char *device);
 void fake_write(const char *runtime_dir, const char *name, const char *text);
 
 /* Listen and serve, in a child; ends with it when the caller's process does. */

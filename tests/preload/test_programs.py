@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from conftest import clean_environment, need, program
+from conftest import clean_environment, fake_daemon, need, program
 
 GUID = "0200:00ff:fe00:0001\n"
 DEVICE = "/sys/class/infiniband/rxe0"
@@ -31,6 +31,13 @@ def test_libibverbs_loaded_at_run_time(run):
 @pytest.mark.skipif(not shutil.which("ibv_devices"), reason="no ibv_devices here")
 def test_ibv_devices(run):
     assert "rxe0" in output(run("ibv_devices"))
+
+
+def test_libibverbs_past_the_provider(run):
+    """What libibverbs asks of the kernel by itself, with a provider that does nothing."""
+    with fake_daemon("boundary0") as directory:
+        assert output(run(program("boundary-client"), SIMHCA_RUNTIME_DIR=str(directory),
+                          RDMAV_DRIVERS=program("boundary"))) == "ok\n"
 
 
 def test_cat(run):
