@@ -26,7 +26,7 @@
 #define SIMHCA_CMD_MAGIC 0x53484341u /* "SHCA" */
 #define SIMHCA_CMD_MAX_BYTES 512u    /* of a request or reply, header included */
 #define SIMHCA_CMD_MAX_FDS 8u
-#define SIMHCA_CMD_MESSAGE 160u      /* bytes, NUL included */
+#define SIMHCA_CMD_MESSAGE 160u /* bytes, NUL included */
 
 enum simhca_cmd {
 	SIMHCA_CMD_OPEN_CONTEXT = 1,
@@ -58,18 +58,18 @@ enum simhca_cmd {
 };
 
 struct simhca_cmd_hdr {
-	uint32_t magic;    /* SIMHCA_CMD_MAGIC */
-	uint16_t version;  /* SIMHCA_ABI_VERSION */
-	uint16_t command;  /* enum simhca_cmd */
-	uint32_t length;   /* bytes of the datagram, this header included */
+	uint32_t magic;	  /* SIMHCA_CMD_MAGIC */
+	uint16_t version; /* SIMHCA_ABI_VERSION */
+	uint16_t command; /* enum simhca_cmd */
+	uint32_t length;  /* bytes of the datagram, this header included */
 	uint32_t reserved;
 };
 SIMHCA_ABI_SIZE(struct simhca_cmd_hdr, 16);
 
 struct simhca_reply_hdr {
-	uint32_t magic;    /* SIMHCA_CMD_MAGIC */
-	uint32_t status;   /* 0 or errno */
-	uint32_t length;   /* bytes of the datagram, this header included */
+	uint32_t magic;	 /* SIMHCA_CMD_MAGIC */
+	uint32_t status; /* 0 or errno */
+	uint32_t length; /* bytes of the datagram, this header included */
 	uint32_t reserved;
 	char message[SIMHCA_CMD_MESSAGE]; /* why it failed; empty on success */
 };
@@ -84,8 +84,8 @@ SIMHCA_ABI_SIZE(struct simhca_reply_hdr, 176);
 struct simhca_open_context_reply {
 	uint32_t context_id;
 	uint32_t can_access_memory; /* 1: the device can reach this process with process_vm */
-	uint64_t devmem_size;       /* bytes */
-	uint64_t segment_size;      /* bytes of segment 0 */
+	uint64_t devmem_size;	    /* bytes */
+	uint64_t segment_size;	    /* bytes of segment 0 */
 };
 
 /* GET_SEGMENT: one descriptor in the reply. */
@@ -110,12 +110,12 @@ struct simhca_handle { /* the reply of every create, the request of every destro
 SIMHCA_ABI_SIZE(struct simhca_handle, 8);
 
 struct simhca_reg_mr_req {
-	uint64_t addr;     /* in the sender's memory */
-	uint64_t length;   /* bytes */
+	uint64_t addr;	 /* in the sender's memory */
+	uint64_t length; /* bytes */
 	uint64_t iova;
 	uint32_t pd;
-	uint32_t access;   /* enum simhca_access */
-	uint32_t null_mr;  /* 1: the null MR; addr, length and iova are ignored */
+	uint32_t access;  /* enum simhca_access */
+	uint32_t null_mr; /* 1: the null MR; addr, length and iova are ignored */
 	uint32_t reserved;
 };
 struct simhca_reg_mr_reply {
@@ -126,13 +126,13 @@ struct simhca_reg_mr_reply {
 };
 
 enum simhca_rereg { /* the values of enum ibv_rereg_mr_flags */
-	SIMHCA_REREG_TRANSLATION = 1 << 0,
-	SIMHCA_REREG_PD = 1 << 1,
-	SIMHCA_REREG_ACCESS = 1 << 2,
+		    SIMHCA_REREG_TRANSLATION = 1 << 0,
+		    SIMHCA_REREG_PD = 1 << 1,
+		    SIMHCA_REREG_ACCESS = 1 << 2,
 };
 struct simhca_rereg_mr_req { /* the reply is struct simhca_reg_mr_reply */
 	uint32_t handle;
-	uint32_t flags;    /* enum simhca_rereg */
+	uint32_t flags; /* enum simhca_rereg */
 	uint64_t addr;
 	uint64_t length;
 	uint64_t iova;
@@ -147,21 +147,21 @@ struct simhca_create_ah_req {
 };
 
 struct simhca_create_cq_req {
-	uint64_t user_handle;  /* comes back in completion and asynchronous events */
-	uint64_t channel;      /* inode of the completion channel's pipe; 0: none */
-	uint32_t cqe;          /* entries wanted, 1 .. max_cqe */
+	uint64_t user_handle; /* comes back in completion and asynchronous events */
+	uint64_t channel;     /* inode of the completion channel's pipe; 0: none */
+	uint32_t cqe;	      /* entries wanted, 1 .. max_cqe */
 	uint32_t comp_vector;
-	uint32_t flags;        /* enum simhca_cq_flags */
+	uint32_t flags; /* enum simhca_cq_flags */
 	uint32_t reserved;
 };
 enum simhca_cq_flags {
-	SIMHCA_CQ_TIMESTAMP = 1 << 0,      /* fill timestamp and wallclock of each CQE */
+	SIMHCA_CQ_TIMESTAMP = 1 << 0, /* fill timestamp and wallclock of each CQE */
 	SIMHCA_CQ_IGNORE_OVERRUN = 1 << 1,
 };
 struct simhca_create_cq_reply {
 	uint32_t handle;
-	uint32_t cqe;                /* entries usable */
-	uint32_t entries;            /* of the ring */
+	uint32_t cqe;	  /* entries usable */
+	uint32_t entries; /* of the ring */
 	uint32_t reserved;
 	struct simhca_mem_ref state; /* struct simhca_cq_mem */
 	struct simhca_mem_ref ring;  /* struct simhca_cqe [entries] */
@@ -175,9 +175,11 @@ struct simhca_resize_cq_req {
 	uint32_t reserved;
 };
 
-/* Destroying a CQ, QP or SRQ says how many events were sent, so that the library can wait for their acknowledgement. */
+/* Destroying a CQ, QP or SRQ says how many events were sent, so that the library can wait for their
+ * acknowledgement. */
 struct simhca_destroy_reply {
-	uint32_t comp_events;  /* events of this CQ that were taken out of its channel by the client */
+	uint32_t comp_events;  /* events of this CQ that were taken out of its channel by the client
+				*/
 	uint32_t async_events; /* likewise asynchronous ones */
 };
 
@@ -193,14 +195,14 @@ struct simhca_create_srq_reply {
 	uint32_t max_wr;
 	uint32_t max_sge;
 	uint32_t entries;
-	uint32_t stride;             /* bytes */
+	uint32_t stride; /* bytes */
 	uint32_t srqn;
 	struct simhca_mem_ref state; /* struct simhca_srq_mem */
 	struct simhca_mem_ref ring;
 };
 enum simhca_srq_mask { /* the values of enum ibv_srq_attr_mask */
-	SIMHCA_SRQ_MAX_WR = 1 << 0,
-	SIMHCA_SRQ_LIMIT = 1 << 1,
+		       SIMHCA_SRQ_MAX_WR = 1 << 0,
+		       SIMHCA_SRQ_LIMIT = 1 << 1,
 };
 /* MODIFY_SRQ with MAX_WR moves the ring: the reply is create_srq's, WQEs keep their indices. */
 struct simhca_modify_srq_req {
@@ -218,31 +220,31 @@ struct simhca_query_srq_reply {
 
 struct simhca_create_qp_req {
 	uint64_t user_handle;
-	uint32_t type;         /* enum simhca_qp_type */
+	uint32_t type; /* enum simhca_qp_type */
 	uint32_t pd;
 	uint32_t send_cq;
 	uint32_t recv_cq;
-	uint32_t srq;          /* handle; valid if has_srq */
+	uint32_t srq; /* handle; valid if has_srq */
 	uint32_t has_srq;
 	uint32_t max_send_wr;
 	uint32_t max_recv_wr;
 	uint32_t max_send_sge;
 	uint32_t max_recv_sge;
-	uint32_t max_inline;   /* bytes */
+	uint32_t max_inline; /* bytes */
 	uint32_t sq_sig_all;
 };
 struct simhca_create_qp_reply {
 	uint32_t handle;
 	uint32_t qpn;
-	uint32_t doorbell;     /* slot in the context's doorbell bitmap */
-	uint32_t max_send_wr;  /* as granted: the depth that posting is held to */
+	uint32_t doorbell;    /* slot in the context's doorbell bitmap */
+	uint32_t max_send_wr; /* as granted: the depth that posting is held to */
 	uint32_t max_recv_wr;
 	uint32_t max_send_sge;
 	uint32_t max_recv_sge;
 	uint32_t max_inline;
-	uint32_t sq_entries;   /* of the ring */
-	uint32_t sq_stride;    /* bytes */
-	uint32_t rq_entries;   /* 0 with an SRQ */
+	uint32_t sq_entries; /* of the ring */
+	uint32_t sq_stride;  /* bytes */
+	uint32_t rq_entries; /* 0 with an SRQ */
 	uint32_t rq_stride;
 	struct simhca_mem_ref state; /* struct simhca_qp_mem */
 	struct simhca_mem_ref sq;
@@ -277,7 +279,7 @@ struct simhca_qp_attr {
 	uint8_t reserved[9];
 	struct simhca_av av;
 	struct simhca_av alt_av;
-	uint32_t max_send_wr;  /* query only, like the four that follow */
+	uint32_t max_send_wr; /* query only, like the four that follow */
 	uint32_t max_recv_wr;
 	uint32_t max_send_sge;
 	uint32_t max_recv_sge;
@@ -287,37 +289,37 @@ struct simhca_qp_attr {
 SIMHCA_ABI_SIZE(struct simhca_qp_attr, 64 + 64 + 24);
 
 enum simhca_qp_attr_mask { /* the values of enum ibv_qp_attr_mask */
-	SIMHCA_QP_STATE = 1 << 0,
-	SIMHCA_QP_CUR_STATE = 1 << 1,
-	SIMHCA_QP_EN_SQD_ASYNC_NOTIFY = 1 << 2,
-	SIMHCA_QP_ACCESS_FLAGS = 1 << 3,
-	SIMHCA_QP_PKEY_INDEX = 1 << 4,
-	SIMHCA_QP_PORT = 1 << 5,
-	SIMHCA_QP_QKEY = 1 << 6,
-	SIMHCA_QP_AV = 1 << 7,
-	SIMHCA_QP_PATH_MTU = 1 << 8,
-	SIMHCA_QP_TIMEOUT = 1 << 9,
-	SIMHCA_QP_RETRY_CNT = 1 << 10,
-	SIMHCA_QP_RNR_RETRY = 1 << 11,
-	SIMHCA_QP_RQ_PSN = 1 << 12,
-	SIMHCA_QP_MAX_QP_RD_ATOMIC = 1 << 13,
-	SIMHCA_QP_ALT_PATH = 1 << 14,
-	SIMHCA_QP_MIN_RNR_TIMER = 1 << 15,
-	SIMHCA_QP_SQ_PSN = 1 << 16,
-	SIMHCA_QP_MAX_DEST_RD_ATOMIC = 1 << 17,
-	SIMHCA_QP_PATH_MIG_STATE = 1 << 18,
-	SIMHCA_QP_CAP = 1 << 19,
-	SIMHCA_QP_DEST_QPN = 1 << 20,
-	SIMHCA_QP_RATE_LIMIT = 1 << 25,
+			   SIMHCA_QP_STATE = 1 << 0,
+			   SIMHCA_QP_CUR_STATE = 1 << 1,
+			   SIMHCA_QP_EN_SQD_ASYNC_NOTIFY = 1 << 2,
+			   SIMHCA_QP_ACCESS_FLAGS = 1 << 3,
+			   SIMHCA_QP_PKEY_INDEX = 1 << 4,
+			   SIMHCA_QP_PORT = 1 << 5,
+			   SIMHCA_QP_QKEY = 1 << 6,
+			   SIMHCA_QP_AV = 1 << 7,
+			   SIMHCA_QP_PATH_MTU = 1 << 8,
+			   SIMHCA_QP_TIMEOUT = 1 << 9,
+			   SIMHCA_QP_RETRY_CNT = 1 << 10,
+			   SIMHCA_QP_RNR_RETRY = 1 << 11,
+			   SIMHCA_QP_RQ_PSN = 1 << 12,
+			   SIMHCA_QP_MAX_QP_RD_ATOMIC = 1 << 13,
+			   SIMHCA_QP_ALT_PATH = 1 << 14,
+			   SIMHCA_QP_MIN_RNR_TIMER = 1 << 15,
+			   SIMHCA_QP_SQ_PSN = 1 << 16,
+			   SIMHCA_QP_MAX_DEST_RD_ATOMIC = 1 << 17,
+			   SIMHCA_QP_PATH_MIG_STATE = 1 << 18,
+			   SIMHCA_QP_CAP = 1 << 19,
+			   SIMHCA_QP_DEST_QPN = 1 << 20,
+			   SIMHCA_QP_RATE_LIMIT = 1 << 25,
 };
 
 struct simhca_modify_qp_req {
 	uint32_t handle;
-	uint32_t mask;   /* enum simhca_qp_attr_mask */
+	uint32_t mask; /* enum simhca_qp_attr_mask */
 	struct simhca_qp_attr attr;
 };
 struct simhca_modify_qp_reply {
-	uint32_t state;  /* after the change */
+	uint32_t state; /* after the change */
 	uint32_t reserved;
 };
 struct simhca_query_qp_reply {
@@ -342,14 +344,14 @@ struct simhca_set_agent_req {
 	uint64_t bounce_size; /* bytes */
 };
 enum simhca_agent_op {
-	SIMHCA_AGENT_READ = 1,  /* the process's memory into the bounce memory */
+	SIMHCA_AGENT_READ = 1,	/* the process's memory into the bounce memory */
 	SIMHCA_AGENT_WRITE = 2, /* the bounce memory into the process's memory */
 };
 struct simhca_agent_req {
-	uint32_t op;      /* enum simhca_agent_op */
-	uint32_t count;   /* of segments; they follow one another in the bounce memory */
-	uint64_t seq;     /* comes back in the answer */
-	uint64_t offset;  /* in the bounce memory */
+	uint32_t op;	 /* enum simhca_agent_op */
+	uint32_t count;	 /* of segments; they follow one another in the bounce memory */
+	uint64_t seq;	 /* comes back in the answer */
+	uint64_t offset; /* in the bounce memory */
 	struct {
 		uint64_t addr;
 		uint64_t length;
@@ -358,7 +360,7 @@ struct simhca_agent_req {
 SIMHCA_ABI_SIZE(struct simhca_agent_req, 280);
 struct simhca_agent_reply {
 	uint64_t seq;
-	uint32_t status;  /* 0 or errno */
+	uint32_t status; /* 0 or errno */
 	uint32_t reserved;
 };
 SIMHCA_ABI_SIZE(struct simhca_agent_reply, 16);

@@ -33,34 +33,34 @@
 /* Bumped whenever a layout or a command changes; both sides refuse another one. */
 #define SIMHCA_ABI_VERSION 1u
 
-#define SIMHCA_ABI_SIZE(type, bytes) \
+#define SIMHCA_ABI_SIZE(type, bytes)                                                               \
 	static_assert(sizeof(type) == (bytes), #type " must be " #bytes " bytes")
-#define SIMHCA_ABI_AT(type, member, offset) \
+#define SIMHCA_ABI_AT(type, member, offset)                                                        \
 	static_assert(offsetof(type, member) == (offset), #type "." #member " has moved")
 
 /* ------------------------------------------------------------------ limits */
 
 enum {
-	SIMHCA_MAX_QP = 1 << 16,       /* per device and per context; bounds the doorbell bitmap */
+	SIMHCA_MAX_QP = 1 << 16, /* per device and per context; bounds the doorbell bitmap */
 	SIMHCA_MAX_CQ = 1 << 16,
 	SIMHCA_MAX_SRQ = 1 << 16,
 	SIMHCA_MAX_PD = 1 << 16,
 	SIMHCA_MAX_AH = 1 << 16,
 	SIMHCA_MAX_MR = 1 << 16,
 	SIMHCA_MAX_MW = 1 << 16,
-	SIMHCA_MPT_ENTRIES = 1 << 17,  /* regions and windows share one index space */
+	SIMHCA_MPT_ENTRIES = 1 << 17, /* regions and windows share one index space */
 	SIMHCA_MAX_QP_WR = 16384,
 	SIMHCA_MAX_SRQ_WR = 32768,
 	SIMHCA_MAX_SGE = 32,
-	SIMHCA_MAX_INLINE = 1024,      /* bytes */
+	SIMHCA_MAX_INLINE = 1024, /* bytes */
 	SIMHCA_MAX_CQE = (1 << 22) - 1,
-	SIMHCA_MAX_RD_ATOMIC = 16,     /* as initiator and as responder, per QP */
+	SIMHCA_MAX_RD_ATOMIC = 16, /* as initiator and as responder, per QP */
 	SIMHCA_MAX_MCAST_GRP = 8192,
 	SIMHCA_MAX_MCAST_QP_ATTACH = 256,
 	SIMHCA_GID_ENTRIES = 8,
 	SIMHCA_PKEY_ENTRIES = 1,
 	SIMHCA_COMP_VECTORS = 4,
-	SIMHCA_MAX_SEGMENTS = 256,     /* context memory segments per context */
+	SIMHCA_MAX_SEGMENTS = 256, /* context memory segments per context */
 };
 
 #define SIMHCA_MAX_MSG_SIZE (1u << 30) /* bytes */
@@ -69,13 +69,13 @@ enum {
 #define SIMHCA_GRH_BYTES 40u
 
 /* A QPN is a 16-bit slot and an 8-bit generation, so that a late packet misses a reused slot. */
-#define SIMHCA_QPN_SLOT(qpn) ((qpn) & 0xffffu)
+#define SIMHCA_QPN_SLOT(qpn) ((qpn)&0xffffu)
 #define SIMHCA_QPN_MASK 0xffffffu
 #define SIMHCA_PSN_MASK 0xffffffu
 
 /* A key is a 24-bit MPT index and an 8-bit variant (IBTA vol. 1, 10.6.3). Index 0 is never used. */
 #define SIMHCA_KEY_INDEX(key) ((key) >> 8)
-#define SIMHCA_KEY_VARIANT(key) ((key) & 0xffu)
+#define SIMHCA_KEY_VARIANT(key) ((key)&0xffu)
 
 /* Access rights: the values of enum ibv_access_flags. */
 enum simhca_access {
@@ -92,9 +92,9 @@ enum simhca_access {
 
 /* Where a queue lies in context memory. */
 struct simhca_mem_ref {
-	uint32_t segment;  /* index of the memfd; fetched with SIMHCA_CMD_GET_SEGMENT */
+	uint32_t segment; /* index of the memfd; fetched with SIMHCA_CMD_GET_SEGMENT */
 	uint32_t reserved;
-	uint64_t offset;   /* bytes from its start */
+	uint64_t offset; /* bytes from its start */
 };
 SIMHCA_ABI_SIZE(struct simhca_mem_ref, 16);
 
@@ -102,11 +102,11 @@ SIMHCA_ABI_SIZE(struct simhca_mem_ref, 16);
 
 /* What ibv_query_device_ex reports; the fields are those of struct ibv_device_attr. */
 struct simhca_device_attr {
-	char fw_ver[64];           /* NUL terminated; equals fw_ver in the device tree */
-	uint64_t node_guid;        /* big endian */
+	char fw_ver[64];	   /* NUL terminated; equals fw_ver in the device tree */
+	uint64_t node_guid;	   /* big endian */
 	uint64_t sys_image_guid;   /* big endian */
-	uint64_t max_mr_size;      /* bytes */
-	uint64_t page_size_cap;    /* bit n: pages of 2^n bytes */
+	uint64_t max_mr_size;	   /* bytes */
+	uint64_t page_size_cap;	   /* bit n: pages of 2^n bytes */
 	uint64_t device_cap_flags; /* enum ibv_device_cap_flags and its extended bits */
 	uint64_t hca_core_clock;   /* kHz of the clock behind completion timestamps */
 	uint64_t timestamp_mask;   /* bits of a completion timestamp that count */
@@ -117,7 +117,7 @@ struct simhca_device_attr {
 	uint32_t max_qp_wr;
 	uint32_t max_sge;
 	uint32_t max_sge_rd;
-	uint32_t max_inline;       /* bytes */
+	uint32_t max_inline; /* bytes */
 	uint32_t max_cq;
 	uint32_t max_cqe;
 	uint32_t max_mr;
@@ -133,7 +133,7 @@ struct simhca_device_attr {
 	uint32_t max_mcast_grp;
 	uint32_t max_mcast_qp_attach;
 	uint32_t max_total_mcast_qp_attach;
-	uint32_t atomic_cap;       /* enum ibv_atomic_cap */
+	uint32_t atomic_cap; /* enum ibv_atomic_cap */
 	uint32_t num_comp_vectors;
 	uint16_t max_pkeys;
 	uint8_t local_ca_ack_delay; /* 4.096 us * 2^n */
@@ -144,24 +144,24 @@ SIMHCA_ABI_AT(struct simhca_device_attr, vendor_id, 120);
 
 /* What ibv_query_port reports for port 1; follows the network interface while the device runs. */
 struct simhca_port_attr {
-	_Atomic uint32_t state;       /* enum ibv_port_state */
-	_Atomic uint32_t active_mtu;  /* enum ibv_mtu */
-	uint32_t max_mtu;             /* enum ibv_mtu */
+	_Atomic uint32_t state;	     /* enum ibv_port_state */
+	_Atomic uint32_t active_mtu; /* enum ibv_mtu */
+	uint32_t max_mtu;	     /* enum ibv_mtu */
 	uint32_t gid_tbl_len;
 	uint32_t port_cap_flags;
-	uint32_t max_msg_sz;          /* bytes */
+	uint32_t max_msg_sz; /* bytes */
 	uint32_t qkey_viol_cntr;
 	uint16_t pkey_tbl_len;
-	uint16_t lid;                 /* 0 on Ethernet */
+	uint16_t lid; /* 0 on Ethernet */
 	uint16_t sm_lid;
 	uint8_t sm_sl;
 	uint8_t lmc;
 	uint8_t max_vl_num;
-	uint8_t active_width;         /* as in struct ibv_port_attr */
+	uint8_t active_width; /* as in struct ibv_port_attr */
 	uint8_t active_speed;
 	uint8_t phys_state;
-	uint8_t link_layer;           /* IBV_LINK_LAYER_INFINIBAND 1, IBV_LINK_LAYER_ETHERNET 2 */
-	uint8_t flags;                /* IBV_QPF_GRH_REQUIRED 1 on Ethernet */
+	uint8_t link_layer; /* IBV_LINK_LAYER_INFINIBAND 1, IBV_LINK_LAYER_ETHERNET 2 */
+	uint8_t flags;	    /* IBV_QPF_GRH_REQUIRED 1 on Ethernet */
 	uint16_t port_cap_flags2;
 	uint32_t reserved[3];
 };
@@ -171,7 +171,7 @@ union simhca_gid {
 	uint8_t raw[16];
 	struct {
 		uint64_t subnet_prefix; /* big endian */
-		uint64_t interface_id;  /* big endian */
+		uint64_t interface_id;	/* big endian */
 	} global;
 };
 SIMHCA_ABI_SIZE(union simhca_gid, 16);
@@ -184,7 +184,7 @@ enum simhca_gid_type {
 
 struct simhca_gid_entry {
 	union simhca_gid gid; /* all zero: the entry is empty */
-	uint32_t type;        /* enum simhca_gid_type */
+	uint32_t type;	      /* enum simhca_gid_type */
 	uint32_t ifindex;     /* of the network interface; 0 on InfiniBand */
 };
 SIMHCA_ABI_SIZE(struct simhca_gid_entry, 24);
@@ -200,54 +200,54 @@ struct simhca_av {
 	uint8_t sl;
 	uint8_t src_path_bits;
 	uint8_t static_rate;
-	uint8_t is_global;  /* 1: dgid and its companions are valid */
+	uint8_t is_global; /* 1: dgid and its companions are valid */
 	uint8_t port_num;
 	uint8_t reserved[2];
 };
 SIMHCA_ABI_SIZE(struct simhca_av, 32);
 
 enum simhca_qp_type { /* the values of enum ibv_qp_type */
-	SIMHCA_QPT_RC = 2,
-	SIMHCA_QPT_UC = 3,
-	SIMHCA_QPT_UD = 4,
+		      SIMHCA_QPT_RC = 2,
+		      SIMHCA_QPT_UC = 3,
+		      SIMHCA_QPT_UD = 4,
 };
 
 enum simhca_qp_state { /* the values of enum ibv_qp_state */
-	SIMHCA_QPS_RESET = 0,
-	SIMHCA_QPS_INIT = 1,
-	SIMHCA_QPS_RTR = 2,
-	SIMHCA_QPS_RTS = 3,
-	SIMHCA_QPS_SQD = 4,
-	SIMHCA_QPS_SQE = 5,
-	SIMHCA_QPS_ERR = 6,
+		       SIMHCA_QPS_RESET = 0,
+		       SIMHCA_QPS_INIT = 1,
+		       SIMHCA_QPS_RTR = 2,
+		       SIMHCA_QPS_RTS = 3,
+		       SIMHCA_QPS_SQD = 4,
+		       SIMHCA_QPS_SQE = 5,
+		       SIMHCA_QPS_ERR = 6,
 };
 
 /* QP context: the attributes of a QP, written by the device only. */
 struct simhca_qpc {
-	_Atomic uint32_t state;  /* enum simhca_qp_state */
-	uint32_t qpn;            /* 0: the slot is free */
-	uint32_t type;           /* enum simhca_qp_type */
-	uint32_t pd;             /* PD handle within the device */
-	uint32_t access;         /* remote rights granted on this QP: enum simhca_access */
+	_Atomic uint32_t state; /* enum simhca_qp_state */
+	uint32_t qpn;		/* 0: the slot is free */
+	uint32_t type;		/* enum simhca_qp_type */
+	uint32_t pd;		/* PD handle within the device */
+	uint32_t access;	/* remote rights granted on this QP: enum simhca_access */
 	uint32_t dest_qpn;
-	uint32_t qkey;           /* UD */
-	uint32_t sq_psn;         /* initial value, as set by modify_qp */
-	uint32_t rq_psn;         /* initial value, as set by modify_qp */
+	uint32_t qkey;	 /* UD */
+	uint32_t sq_psn; /* initial value, as set by modify_qp */
+	uint32_t rq_psn; /* initial value, as set by modify_qp */
 	uint32_t max_send_wr;
 	uint32_t max_recv_wr;
 	uint32_t max_send_sge;
 	uint32_t max_recv_sge;
-	uint32_t max_inline;     /* bytes */
+	uint32_t max_inline; /* bytes */
 	uint16_t pkey_index;
-	uint8_t path_mtu;        /* enum ibv_mtu */
+	uint8_t path_mtu; /* enum ibv_mtu */
 	uint8_t port_num;
 	uint8_t max_rd_atomic;
 	uint8_t max_dest_rd_atomic;
-	uint8_t min_rnr_timer;   /* coded, IBTA vol. 1 table 45 */
-	uint8_t timeout;         /* 4.096 us * 2^n; 0: no time-out */
+	uint8_t min_rnr_timer; /* coded, IBTA vol. 1 table 45 */
+	uint8_t timeout;       /* 4.096 us * 2^n; 0: no time-out */
 	uint8_t retry_cnt;
-	uint8_t rnr_retry;       /* 7: without end */
-	uint8_t sq_draining;     /* 1 in SQD until the last WQE under way has completed */
+	uint8_t rnr_retry;   /* 7: without end */
+	uint8_t sq_draining; /* 1 in SQD until the last WQE under way has completed */
 	uint8_t sq_sig_all;
 	uint8_t en_sqd_async_notify;
 	uint8_t reserved0[3];
@@ -259,35 +259,35 @@ SIMHCA_ABI_AT(struct simhca_qpc, av, 72);
 
 enum simhca_mpt_type {
 	SIMHCA_MPT_FREE = 0,
-	SIMHCA_MPT_MR = 1,        /* ordinary region */
-	SIMHCA_MPT_NULL_MR = 2,   /* reads as zero, drops what is written */
+	SIMHCA_MPT_MR = 1,	/* ordinary region */
+	SIMHCA_MPT_NULL_MR = 2, /* reads as zero, drops what is written */
 };
 
 /* Memory protection table entry: one region (or, later, window). Written by the device only. */
 struct simhca_mpt {
-	_Atomic uint32_t state;  /* enum simhca_mpt_type; FREE: no access can start */
-	uint32_t key;            /* the whole key, variant included */
-	uint32_t pd;             /* PD handle within the device */
-	uint32_t access;         /* enum simhca_access */
-	uint64_t iova;           /* first address by which work requests name it */
-	uint64_t length;         /* bytes */
-	uint64_t addr;           /* first address in the owner's memory */
-	uint32_t mm;             /* the address space it lies in */
+	_Atomic uint32_t state; /* enum simhca_mpt_type; FREE: no access can start */
+	uint32_t key;		/* the whole key, variant included */
+	uint32_t pd;		/* PD handle within the device */
+	uint32_t access;	/* enum simhca_access */
+	uint64_t iova;		/* first address by which work requests name it */
+	uint64_t length;	/* bytes */
+	uint64_t addr;		/* first address in the owner's memory */
+	uint32_t mm;		/* the address space it lies in */
 	uint32_t reserved[5];
 };
 SIMHCA_ABI_SIZE(struct simhca_mpt, 64);
 
 /* The start of device memory. */
 struct simhca_devmem {
-	uint32_t abi_version;      /* SIMHCA_ABI_VERSION */
-	_Atomic uint32_t fatal;    /* 1: the device has failed; nothing will ever complete */
-	uint64_t qpc_offset;       /* struct simhca_qpc [SIMHCA_MAX_QP], indexed by QPN slot */
-	uint64_t mpt_offset;       /* struct simhca_mpt [SIMHCA_MPT_ENTRIES], indexed by key index */
-	uint64_t size;             /* bytes */
+	uint32_t abi_version;	/* SIMHCA_ABI_VERSION */
+	_Atomic uint32_t fatal; /* 1: the device has failed; nothing will ever complete */
+	uint64_t qpc_offset;	/* struct simhca_qpc [SIMHCA_MAX_QP], indexed by QPN slot */
+	uint64_t mpt_offset;	/* struct simhca_mpt [SIMHCA_MPT_ENTRIES], indexed by key index */
+	uint64_t size;		/* bytes */
 	struct simhca_device_attr attr;
 	struct simhca_port_attr port;
 	uint32_t reserved[2];
-	_Atomic uint32_t gid_seq;  /* odd while the table changes: read again */
+	_Atomic uint32_t gid_seq; /* odd while the table changes: read again */
 	uint32_t reserved1;
 	struct simhca_gid_entry gids[SIMHCA_GID_ENTRIES];
 	uint16_t pkeys[SIMHCA_PKEY_ENTRIES];
@@ -317,8 +317,8 @@ SIMHCA_ABI_SIZE(struct simhca_devmem, 528);
 #define SIMHCA_DB_LEAVES (SIMHCA_MAX_QP / 64)
 
 struct simhca_ctx_mem {
-	uint32_t abi_version;                    /* SIMHCA_ABI_VERSION */
-	uint32_t context_id;                     /* as the daemon's tools show it */
+	uint32_t abi_version; /* SIMHCA_ABI_VERSION */
+	uint32_t context_id;  /* as the daemon's tools show it */
 	uint8_t reserved0[56];
 	_Atomic uint32_t armed;
 	uint8_t reserved1[60];
@@ -337,16 +337,16 @@ SIMHCA_ABI_SIZE(struct simhca_ctx_mem, 192 + 128 + 8192);
  * device never believes its own lines blindly either, for the client can write them.
  */
 struct simhca_qp_mem {
-	_Atomic uint32_t sq_pi;  /* client: send WQEs posted; released after the WQE is written */
-	_Atomic uint32_t rq_pi;  /* client: receive WQEs posted (unused with an SRQ) */
+	_Atomic uint32_t sq_pi; /* client: send WQEs posted; released after the WQE is written */
+	_Atomic uint32_t rq_pi; /* client: receive WQEs posted (unused with an SRQ) */
 	uint8_t reserved0[56];
-	_Atomic uint32_t lock;   /* holder of the QP's run state: 0 none, else an engine's number */
-	uint32_t sq_next;        /* next send WQE to start */
-	_Atomic uint32_t sq_ci;  /* oldest send WQE not completed */
-	_Atomic uint32_t rq_ci;  /* oldest receive WQE not consumed */
-	uint32_t sq_psn;         /* PSN of the next request packet */
-	uint32_t epsn;           /* expected PSN, responder */
-	uint32_t msn;            /* messages completed, responder */
+	_Atomic uint32_t lock;	/* holder of the QP's run state: 0 none, else an engine's number */
+	uint32_t sq_next;	/* next send WQE to start */
+	_Atomic uint32_t sq_ci; /* oldest send WQE not completed */
+	_Atomic uint32_t rq_ci; /* oldest receive WQE not consumed */
+	uint32_t sq_psn;	/* PSN of the next request packet */
+	uint32_t epsn;		/* expected PSN, responder */
+	uint32_t msn;		/* messages completed, responder */
 	uint32_t reserved1;
 	uint8_t reserved2[32];
 };
@@ -355,10 +355,10 @@ SIMHCA_ABI_SIZE(struct simhca_qp_mem, 128);
 
 /* Run state of an SRQ. WQEs are consumed in the order of posting. */
 struct simhca_srq_mem {
-	_Atomic uint32_t pi;     /* client: receive WQEs posted */
+	_Atomic uint32_t pi; /* client: receive WQEs posted */
 	uint8_t reserved0[60];
 	_Atomic uint32_t lock;
-	_Atomic uint32_t ci;     /* device: receive WQEs consumed */
+	_Atomic uint32_t ci; /* device: receive WQEs consumed */
 	uint8_t reserved1[56];
 };
 SIMHCA_ABI_SIZE(struct simhca_srq_mem, 128);
@@ -378,11 +378,11 @@ enum simhca_arm {
 
 /* Run state of a CQ. */
 struct simhca_cq_mem {
-	_Atomic uint32_t ci;     /* client: CQEs consumed; released after the CQE is read */
-	_Atomic uint32_t arm;    /* client sets, device clears */
+	_Atomic uint32_t ci;  /* client: CQEs consumed; released after the CQE is read */
+	_Atomic uint32_t arm; /* client sets, device clears */
 	uint8_t reserved0[56];
 	_Atomic uint32_t lock;
-	_Atomic uint32_t pi;     /* device: CQEs written */
+	_Atomic uint32_t pi;	  /* device: CQEs written */
 	_Atomic uint32_t overrun; /* device: 1 once a CQE was lost; the CQ is dead */
 	uint8_t reserved1[52];
 };
@@ -399,31 +399,31 @@ struct simhca_sge {
 SIMHCA_ABI_SIZE(struct simhca_sge, 16);
 
 enum simhca_wr_opcode { /* the values of enum ibv_wr_opcode */
-	SIMHCA_WR_RDMA_WRITE = 0,
-	SIMHCA_WR_RDMA_WRITE_WITH_IMM = 1,
-	SIMHCA_WR_SEND = 2,
-	SIMHCA_WR_SEND_WITH_IMM = 3,
-	SIMHCA_WR_RDMA_READ = 4,
-	SIMHCA_WR_ATOMIC_CMP_AND_SWP = 5,
-	SIMHCA_WR_ATOMIC_FETCH_AND_ADD = 6,
-	SIMHCA_WR_LOCAL_INV = 7,
-	SIMHCA_WR_BIND_MW = 8,
-	SIMHCA_WR_SEND_WITH_INV = 9,
+			SIMHCA_WR_RDMA_WRITE = 0,
+			SIMHCA_WR_RDMA_WRITE_WITH_IMM = 1,
+			SIMHCA_WR_SEND = 2,
+			SIMHCA_WR_SEND_WITH_IMM = 3,
+			SIMHCA_WR_RDMA_READ = 4,
+			SIMHCA_WR_ATOMIC_CMP_AND_SWP = 5,
+			SIMHCA_WR_ATOMIC_FETCH_AND_ADD = 6,
+			SIMHCA_WR_LOCAL_INV = 7,
+			SIMHCA_WR_BIND_MW = 8,
+			SIMHCA_WR_SEND_WITH_INV = 9,
 };
 
 enum simhca_wqe_flags { /* the values of enum ibv_send_flags */
-	SIMHCA_WQE_FENCE = 1 << 0,
-	SIMHCA_WQE_SIGNALED = 1 << 1,
-	SIMHCA_WQE_SOLICITED = 1 << 2,
-	SIMHCA_WQE_INLINE = 1 << 3,
+			SIMHCA_WQE_FENCE = 1 << 0,
+			SIMHCA_WQE_SIGNALED = 1 << 1,
+			SIMHCA_WQE_SOLICITED = 1 << 2,
+			SIMHCA_WQE_INLINE = 1 << 3,
 };
 
 /* A send WQE: this header, then either num_sge SGEs or length bytes of inline data. */
 struct simhca_send_wqe {
-	uint64_t wr_id;       /* returned in the CQE */
-	uint8_t opcode;       /* enum simhca_wr_opcode */
-	uint8_t flags;        /* enum simhca_wqe_flags */
-	uint8_t num_sge;      /* 0 with inline data */
+	uint64_t wr_id;	 /* returned in the CQE */
+	uint8_t opcode;	 /* enum simhca_wr_opcode */
+	uint8_t flags;	 /* enum simhca_wqe_flags */
+	uint8_t num_sge; /* 0 with inline data */
 	uint8_t reserved0;
 	uint32_t imm_or_rkey; /* immediate data (big endian), or the rkey to invalidate */
 	uint32_t inline_len;  /* bytes of inline data */
@@ -432,7 +432,7 @@ struct simhca_send_wqe {
 		struct {
 			uint64_t remote_addr;
 			uint64_t compare_add; /* atomics: compare, or the value to add */
-			uint64_t swap;        /* atomics: swap */
+			uint64_t swap;	      /* atomics: swap */
 			uint32_t rkey;
 		} rdma;
 		struct {
@@ -489,33 +489,33 @@ enum simhca_cqe_flags {
 };
 
 enum simhca_wc_opcode { /* of enum ibv_wc_opcode: what completed */
-	SIMHCA_WC_SEND = 0,
-	SIMHCA_WC_RDMA_WRITE = 1,
-	SIMHCA_WC_RDMA_READ = 2,
-	SIMHCA_WC_COMP_SWAP = 3,
-	SIMHCA_WC_FETCH_ADD = 4,
-	SIMHCA_WC_BIND_MW = 5,
-	SIMHCA_WC_LOCAL_INV = 6,
-	SIMHCA_WC_RECV = 128,
-	SIMHCA_WC_RECV_RDMA_WITH_IMM = 129,
+			SIMHCA_WC_SEND = 0,
+			SIMHCA_WC_RDMA_WRITE = 1,
+			SIMHCA_WC_RDMA_READ = 2,
+			SIMHCA_WC_COMP_SWAP = 3,
+			SIMHCA_WC_FETCH_ADD = 4,
+			SIMHCA_WC_BIND_MW = 5,
+			SIMHCA_WC_LOCAL_INV = 6,
+			SIMHCA_WC_RECV = 128,
+			SIMHCA_WC_RECV_RDMA_WITH_IMM = 129,
 };
 
 enum simhca_wc_status { /* the values of enum ibv_wc_status */
-	SIMHCA_WC_SUCCESS = 0,
-	SIMHCA_WC_LOC_LEN_ERR = 1,
-	SIMHCA_WC_LOC_QP_OP_ERR = 2,
-	SIMHCA_WC_LOC_PROT_ERR = 4,
-	SIMHCA_WC_WR_FLUSH_ERR = 5,
-	SIMHCA_WC_MW_BIND_ERR = 6,
-	SIMHCA_WC_BAD_RESP_ERR = 7,
-	SIMHCA_WC_LOC_ACCESS_ERR = 8,
-	SIMHCA_WC_REM_INV_REQ_ERR = 9,
-	SIMHCA_WC_REM_ACCESS_ERR = 10,
-	SIMHCA_WC_REM_OP_ERR = 11,
-	SIMHCA_WC_RETRY_EXC_ERR = 12,
-	SIMHCA_WC_RNR_RETRY_EXC_ERR = 13,
-	SIMHCA_WC_FATAL_ERR = 19,
-	SIMHCA_WC_GENERAL_ERR = 21,
+			SIMHCA_WC_SUCCESS = 0,
+			SIMHCA_WC_LOC_LEN_ERR = 1,
+			SIMHCA_WC_LOC_QP_OP_ERR = 2,
+			SIMHCA_WC_LOC_PROT_ERR = 4,
+			SIMHCA_WC_WR_FLUSH_ERR = 5,
+			SIMHCA_WC_MW_BIND_ERR = 6,
+			SIMHCA_WC_BAD_RESP_ERR = 7,
+			SIMHCA_WC_LOC_ACCESS_ERR = 8,
+			SIMHCA_WC_REM_INV_REQ_ERR = 9,
+			SIMHCA_WC_REM_ACCESS_ERR = 10,
+			SIMHCA_WC_REM_OP_ERR = 11,
+			SIMHCA_WC_RETRY_EXC_ERR = 12,
+			SIMHCA_WC_RNR_RETRY_EXC_ERR = 13,
+			SIMHCA_WC_FATAL_ERR = 19,
+			SIMHCA_WC_GENERAL_ERR = 21,
 };
 
 /*
@@ -525,17 +525,17 @@ enum simhca_wc_status { /* the values of enum ibv_wc_status */
  */
 struct simhca_cqe {
 	uint64_t wr_id;
-	uint64_t timestamp;     /* ticks of hca_core_clock */
-	uint64_t wallclock;     /* ns since the epoch */
-	uint32_t qpn;           /* local QP */
-	uint32_t src_qpn;       /* UD receive */
+	uint64_t timestamp; /* ticks of hca_core_clock */
+	uint64_t wallclock; /* ns since the epoch */
+	uint32_t qpn;	    /* local QP */
+	uint32_t src_qpn;   /* UD receive */
 	uint32_t byte_len;
-	uint32_t imm_or_rkey;   /* see flags; immediate data is big endian */
-	uint32_t vendor_err;    /* enum simhca_reason */
-	uint32_t wqe_index;     /* send: ring index of the WQE; all up to it are done */
-	uint8_t opcode;         /* enum simhca_wc_opcode */
-	uint8_t status;         /* enum simhca_wc_status */
-	uint8_t flags;          /* enum simhca_cqe_flags */
+	uint32_t imm_or_rkey; /* see flags; immediate data is big endian */
+	uint32_t vendor_err;  /* enum simhca_reason */
+	uint32_t wqe_index;   /* send: ring index of the WQE; all up to it are done */
+	uint8_t opcode;	      /* enum simhca_wc_opcode */
+	uint8_t status;	      /* enum simhca_wc_status */
+	uint8_t flags;	      /* enum simhca_cqe_flags */
 	uint8_t sl;
 	uint16_t slid;
 	uint16_t pkey_index;

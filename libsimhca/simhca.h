@@ -41,11 +41,13 @@ int simhca_why(struct simhca_why *why, int error, const char *format, ...)
 
 enum simhca_log_level { SIMHCA_LOG_ERROR, SIMHCA_LOG_WARNING, SIMHCA_LOG_INFO, SIMHCA_LOG_DEBUG };
 
-/* What the model tells its user. Called from engine threads and from control functions; must not call back. */
+/* What the model tells its user. Called from engine threads and from control functions; must not
+ * call back. */
 struct simhca_ops {
 	/* a completion event for a CQ that has a channel */
 	void (*comp_event)(void *arg, uint64_t channel, uint64_t cq_user_handle);
-	/* type is an enum ibv_event_type; element the user handle of the QP, CQ or SRQ, or the port */
+	/* type is an enum ibv_event_type; element the user handle of the QP, CQ or SRQ, or the port
+	 */
 	void (*async_event)(void *context_arg, uint64_t element, uint32_t type);
 	void (*log)(void *arg, enum simhca_log_level level, const char *line);
 	void *arg; /* of comp_event: the context's arg is passed instead; of log: this */
@@ -57,15 +59,16 @@ struct simhca_fabric *simhca_fabric_create(const struct simhca_ops *ops);
 void simhca_fabric_destroy(struct simhca_fabric *fabric); /* after its devices and engines */
 
 struct simhca_engine_config {
-	uint32_t spin_us;               /* how long to poll for work before sleeping; 0: not at all */
-	bool may_block;                 /* serves one context whose memory is behind an agent */
+	uint32_t spin_us; /* how long to poll for work before sleeping; 0: not at all */
+	bool may_block;	  /* serves one context whose memory is behind an agent */
 	uint64_t (*clock_ns)(void *arg); /* NULL: CLOCK_MONOTONIC */
 	void *clock_arg;
 };
 /* NULL with errno set when out of descriptors or memory. */
 struct simhca_engine *simhca_engine_create(struct simhca_fabric *fabric,
 					   const struct simhca_engine_config *config);
-void simhca_engine_destroy(struct simhca_engine *engine); /* its contexts are gone, its thread has ended */
+void simhca_engine_destroy(
+	struct simhca_engine *engine); /* its contexts are gone, its thread has ended */
 /* One round without sleeping: true when there was work. For tests. */
 bool simhca_engine_poll(struct simhca_engine *engine);
 /* Works, spins and sleeps until simhca_engine_stop(), which may be called from any thread. */
@@ -76,21 +79,22 @@ void simhca_engine_stop(struct simhca_engine *engine);
 
 struct simhca_device_config {
 	char name[64];
-	bool infiniband;          /* link layer InfiniBand; else Ethernet (RoCE v2) */
-	uint64_t node_guid;       /* host order; 0 is refused */
-	uint64_t sys_image_guid;  /* host order */
-	uint16_t lid;             /* InfiniBand */
-	uint32_t mtu;             /* bytes: 256, 512, 1024, 2048 or 4096 */
+	bool infiniband;	 /* link layer InfiniBand; else Ethernet (RoCE v2) */
+	uint64_t node_guid;	 /* host order; 0 is refused */
+	uint64_t sys_image_guid; /* host order */
+	uint16_t lid;		 /* InfiniBand */
+	uint32_t mtu;		 /* bytes: 256, 512, 1024, 2048 or 4096 */
 	uint32_t max_qp, max_cq, max_srq, max_mr, max_pd, max_ah; /* 0: the ABI's limit */
-	uint32_t max_qp_wr, max_sge, max_inline, max_cqe;          /* 0: the ABI's limit */
+	uint32_t max_qp_wr, max_sge, max_inline, max_cqe;	  /* 0: the ABI's limit */
 };
 struct simhca_device *simhca_device_create(struct simhca_fabric *fabric,
 					   const struct simhca_device_config *config,
 					   struct simhca_why *why);
-void simhca_device_destroy(struct simhca_device *device); /* after its contexts */
+void simhca_device_destroy(struct simhca_device *device);	 /* after its contexts */
 int simhca_device_memory_fd(const struct simhca_device *device); /* to pass on; do not close */
 const struct simhca_devmem *simhca_device_memory(const struct simhca_device *device);
-/* The port follows its network interface: raises PORT_ACTIVE or PORT_ERR, GID_CHANGE at every context. */
+/* The port follows its network interface: raises PORT_ACTIVE or PORT_ERR, GID_CHANGE at every
+ * context. */
 void simhca_device_set_port(struct simhca_device *device, bool active);
 void simhca_device_set_gids(struct simhca_device *device,
 			    const struct simhca_gid_entry gids[SIMHCA_GID_ENTRIES]);

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Address handles: checked and counted here; a UD work request carries the vector itself. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "av.h"
+#include "model.h"
+
+int simhca_av_check(const struct simhca_device *device, const struct simhca_av *av,
+		    struct simhca_why *why)
+{
+	static const union simhca_gid empty;
+
+	if (av->port_num != 1)
+		return simhca_why(why, EINVAL, "port_num = %u: this device has port 1",
+				  av->port_num);
+	if (!av->is_global) {
+		if (!device->config.infiniband)
+			return simhca_why(
+				why, EINVAL,
+				"an address on Ethernet needs a GRH: set is_global and grh");
+		return 0;
+	}
+	if (av->sgid_index >= SIMHCA_GID_ENTRIES)
+		return simhca_why(why, EINVAL, "sgid_index = %u: the GID table has %u entries",
+				  av->sgid_index, SIMHCA_GID_ENTRIES);
+	if (!memcmp(&device->mem->gids[av->sgid_index].gid, &empty, sizeof(empty)))
+		return simhca_why(why, EINVAL, "sgid_index = %u: that GID table entry is empty",
+				  av->sgid_index);
+	return 0;
+}
+
+int simhca_create_ah(struct simhca_context *context, const struct simhca_create_ah_req *req,
+		     struct simhca_handle *reply, struct simhca_why *why)
+{
+	struct simhca_pd *pd = simhca_object(context, SIMHCA_OBJ_PD, req->pd, why);
+	struct simhca_ah *ah;
+	int ret;
+
+	if (!pd)
+		return -EINVAL;
+	ret = simhca_av_check(context->device, &req->av, why);
+	if (ret)
+		return ret;
+	ah = calloc(1, sizeof(*ah));
+	if (!ah)
+		return simhca_why(why, ENOMEM, "out of memory");
+	ah->pd = pd;
+	ret = simhca_object_add(context, SIMHCA_OBJ_AH, ah, &reply->handle, why);
+	if (ret)
+		free(ah);
+	else
+		pd->users++;
+	return ret;
+}
+
+int simhca_destroy_ah(struct simhca_context *context, uint32_t handle, struct simhca_why *why)
+{
+	struct simhca_ah *ah = simhca_object(context, SIMHCA_OBJ_AH, handle, why);
+
+	if (!ah)
+		return -EINVAL;
+	ah->pd->users--;
+	simhca_object_remove(context, SIMHCA_OBJ_AH, handle);
+	free(ah);
+	return 0;
+}

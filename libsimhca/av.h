@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Address vectors: whether a port can send by one. */
+#ifndef LIBSIMHCA_AV_H
+#define LIBSIMHCA_AV_H
+
+#include "simhca.h"
+
+int simhca_av_check(const struct simhca_device *device, const struct simhca_av *av,
+		    struct simhca_why *why);
+
+#endif

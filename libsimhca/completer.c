@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The completer (IBTA vol. 1, 9.7.5, 9.7.6): what an answer means for the request under way:
+ * acknowledged, to be sent again now or later, or failed.
+ */
+#include "model.h"
+#include "psn.h"
+
+#define RNR_RETRY_FOREVER 7
+
+/* RNR NAK timer codes (IBTA vol. 1, table 45), in units of 10 us. */
+static const uint32_t rnr_timer_10us[32] = {
+	65536, 1,    2,	   3,	 4,    6,     8,     12,    16,	   24,	  32,
+	48,    64,   96,   128,	 192,  256,   384,   512,   768,   1024,  1536,
+	2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
+};
+
+static uint8_t wc_opcode(uint8_t opcode)
+{
+	switch (opcode) {
+	case SIMHCA_WR_RDMA_WRITE:
+	case SIMHCA_WR_RDMA_WRITE_WITH_IMM:
+		return SIMHCA_WC_RDMA_WRITE;
+	case SIMHCA_WR_RDMA_READ:
+		return SIMHCA_WC_RDMA_READ;
+	case SIMHCA_WR_ATOMIC_CMP_AND_SWP:
+		return SIMHCA_WC_COMP_SWAP;
+	case SIMHCA_WR_ATOMIC_FETCH_AND_ADD:
+		return SIMHCA_WC_FETCH_ADD;
+	default:
+		return SIMHCA_WC_SEND;
+	}
+}
+
+void simhca_complete_send(struct simhca_qp *qp, enum simhca_wc_status status,
+			  enum simhca_reason reason)
+{
+	const struct simhca_send *send = qp->req.send;
+	struct simhca_cqe cqe = {
+		.wr_id = send->wqe.wr_id,
+		.qpn = qp->qpn,
+		.byte_len = (uint32_t)send->length,
+		.vendor_err = reason,
+		.wqe_index = qp->req.index,
+		.opcode = wc_opcode(send->wqe.opcode),
+		.status = (uint8_t)status,
+	};
+
+	qp->req.started = false;
+	/* Before the CQE: whoever sees it may post to the slot at once. */
+	atomic_store_explicit(&qp->mem->sq_ci, qp->req.index + 1, memory_order_release);
+	if (status != SIMHCA_WC_SUCCESS || (send->wqe.flags & SIMHCA_WQE_SIGNALED))
+		simhca_cq_push(qp->send_cq, &cqe, false);
+	if (status != SIMHCA_WC_SUCCESS) {
+		simhca_log(qp->device->fabric, SIMHCA_LOG_INFO,
+			   "QP 0x%06x: send WQE %u fails with status %u: %s", qp->qpn,
+			   qp->req.index, status, simhca_reason_text(reason));
+		/* Unreliable senders stop only their SQ (IBTA vol. 1, 10.3.1.6). */
+		simhca_qp_fail(qp, qp->type == SIMHCA_QPT_RC ? SIMHCA_QPS_ERR : SIMHCA_QPS_SQE);
+	}
+}
+
+static enum simhca_next wait_for_timer(struct simhca_qp *qp, bool rnr, uint64_t delay_ns)
+{
+	qp->req.waiting = true;
+	qp->req.rnr = rnr;
+	if (delay_ns)
+		simhca_engine_arm_timer(qp, delay_ns);
+	return SIMHCA_NEXT_WAIT;
+}
+
+static enum simhca_next fail(struct simhca_qp *qp, enum simhca_wc_status status,
+			     enum simhca_reason reason)
+{
+	simhca_complete_send(qp, status, reason);
+	return SIMHCA_NEXT_WAIT;
+}
+
+static enum simhca_next acknowledged(struct simhca_engine *engine, struct simhca_qp *qp,
+				     const struct simhca_packet *packet,
+				     const struct simhca_reply *reply)
+{
+	uint32_t mtu = simhca_mtu_bytes(qp->qpc->path_mtu ? qp->qpc->path_mtu : 5);
+
+	if (packet->op == SIMHCA_PKT_COMPARE_SWAP || packet->op == SIMHCA_PKT_FETCH_ADD) {
+		struct simhca_sgl old = { .count = 1 };
+		enum simhca_reason reason;
+
+		old.seg[0] =
+			(struct simhca_seg){ .addr = (uintptr_t)&reply->atomic_old, .length = 8 };
+		if (simhca_dma_copy(&packet->payload, &old, 8, engine->scratch, &reason))
+			return fail(qp, SIMHCA_WC_LOC_PROT_ERR, reason);
+	}
+	qp->mem->sq_psn = simhca_psn_add(packet->psn, simhca_psn_count(packet->length, mtu));
+	qp->req.offset += packet->length;
+	qp->req.retries = qp->qpc->retry_cnt;
+	qp->req.rnr_retries = qp->qpc->rnr_retry;
+	if (packet->last)
+		simhca_complete_send(qp, SIMHCA_WC_SUCCESS, SIMHCA_REASON_NONE);
+	return SIMHCA_NEXT_PACKET;
+}
+
+enum simhca_next simhca_completer_run(struct simhca_engine *engine, struct simhca_qp *qp,
+				      const struct simhca_packet *packet,
+				      const struct simhca_reply *reply)
+{
+	if (reply->answer == SIMHCA_ANSWER_PAYLOAD)
+		return fail(qp, SIMHCA_WC_LOC_PROT_ERR, reply->reason);
+	if (qp->type != SIMHCA_QPT_RC) /* nobody answers: sent is done */
+		return acknowledged(engine, qp, packet, reply);
+
+	switch (reply->answer) {
+	case SIMHCA_ANSWER_ACK:
+		return acknowledged(engine, qp, packet, reply);
+	case SIMHCA_ANSWER_RNR_NAK:
+		if (!qp->req.rnr_retries)
+			return fail(qp, SIMHCA_WC_RNR_RETRY_EXC_ERR, reply->reason);
+		if (qp->req.rnr_retries != RNR_RETRY_FOREVER)
+			qp->req.rnr_retries--;
+		return wait_for_timer(qp, true, rnr_timer_10us[reply->rnr_timer & 31] * 10000ull);
+	case SIMHCA_ANSWER_NAK_PSN:
+		if (!qp->req.retries--)
+			return fail(qp, SIMHCA_WC_RETRY_EXC_ERR, reply->reason);
+		return SIMHCA_NEXT_PACKET;
+	case SIMHCA_ANSWER_NAK_INVALID:
+		return fail(qp, SIMHCA_WC_REM_INV_REQ_ERR, reply->reason);
+	case SIMHCA_ANSWER_NAK_ACCESS:
+		return fail(qp, SIMHCA_WC_REM_ACCESS_ERR, reply->reason);
+	case SIMHCA_ANSWER_NAK_OPERATIONAL:
+		return fail(qp, SIMHCA_WC_REM_OP_ERR, reply->reason);
+	case SIMHCA_ANSWER_NONE:
+	case SIMHCA_ANSWER_PAYLOAD:
+	case SIMHCA_ANSWER_ELSEWHERE:
+		break;
+	}
+	/* 4.096 us * 2^timeout; 0 means to wait without end (IBTA vol. 1, 9.7.6.1.3). */
+	return wait_for_timer(qp, false, qp->qpc->timeout ? 4096ull << (qp->qpc->timeout & 31) : 0);
+}

@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* A context: its memory, cut into segments and given out, and the handles of its objects. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "model.h"
+
+#define ALLOC_UNIT 128u		 /* bytes: what is given out never shares a cache line */
+#define FIRST_SEGMENT (1u << 20) /* bytes */
+#define GROWN_SEGMENT (8u << 20) /* bytes, or as much as one queue needs */
+
+static uint64_t round_up(uint64_t bytes, uint64_t unit)
+{
+	return (bytes + unit - 1) / unit * unit;
+}
+
+static int add_segment(struct simhca_context *context, uint64_t size, struct simhca_why *why)
+{
+	struct simhca_segment *segment = &context->segment[context->segments];
+	struct simhca_hole *hole;
+	void *base = MAP_FAILED;
+	int fd = -1;
+
+	if (context->segments == SIMHCA_MAX_SEGMENTS)
+		return simhca_why(why, ENOMEM, "a context has at most %u memory segments",
+				  SIMHCA_MAX_SEGMENTS);
+	hole = calloc(1, sizeof(*hole));
+	if (hole)
+		fd = memfd_create("simhca-context", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (fd >= 0 && !ftruncate(fd, (off_t)size) &&
+	    !fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+		base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (base == MAP_FAILED) {
+		int error = errno;
+
+		if (fd >= 0)
+			close(fd);
+		free(hole);
+		return simhca_why(why, error, "context memory: %s", strerror(error));
+	}
+	hole->length = size;
+	*segment = (struct simhca_segment){ .fd = fd, .base = base, .size = size, .holes = hole };
+	context->segments++;
+	return 0;
+}
+
+/* First fit in one segment; UINT64_MAX if nothing fits. */
+static uint64_t carve(struct simhca_segment *segment, uint64_t bytes)
+{
+	struct simhca_hole **link, *hole;
+	uint64_t offset;
+
+	for (link = &segment->holes; (hole = *link); link = &hole->next) {
+		if (hole->length < bytes)
+			continue;
+		offset = hole->offset;
+		hole->offset += bytes;
+		hole->length -= bytes;
+		if (!hole->length) {
+			*link = hole->next;
+			free(hole);
+		}
+		return offset;
+	}
+	return UINT64_MAX;
+}
+
+void *simhca_context_alloc(struct simhca_context *context, uint64_t bytes,
+			   struct simhca_mem_ref *where, struct simhca_why *why)
+{
+	uint64_t size = round_up(bytes ? bytes : 1, ALLOC_UNIT), offset;
+	uint32_t i;
+
+	for (i = 0; i < context->segments; i++) {
+		offset = carve(&context->segment[i], size);
+		if (offset != UINT64_MAX)
+			goto found;
+	}
+	if (add_segment(context, size > GROWN_SEGMENT ? round_up(size, 1u << 20) : GROWN_SEGMENT,
+			why))
+		return NULL;
+	offset = carve(&context->segment[i], size);
+found:
+	*where = (struct simhca_mem_ref){ .segment = i, .offset = offset };
+	return context->segment[i].base + offset;
+}
+
+/* Makes freed memory read as zero again; whole pages go back to the system. */
+static void wipe(struct simhca_segment *segment, uint64_t offset, uint64_t length)
+{
+	uint64_t first = round_up(offset, 4096), last = (offset + length) / 4096 * 4096;
+
+	if (first < last && !fallocate(segment->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+				       (off_t)first, (off_t)(last - first))) {
+		memset(segment->base + offset, 0, first - offset);
+		memset(segment->base + last, 0, offset + length - last);
+	} else {
+		memset(segment->base + offset, 0, length);
+	}
+}
+
+void simhca_context_free(struct simhca_context *context, const struct simhca_mem_ref *where,
+			 uint64_t bytes)
+{
+	struct simhca_segment *segment = &context->segment[where->segment];
+	struct simhca_hole **link = &segment->holes, *hole, *next;
+	uint64_t size = round_up(bytes ? bytes : 1, ALLOC_UNIT);
+
+	wipe(segment, where->offset, size);
+	hole = calloc(1, sizeof(*hole));
+	if (!hole)
+		return; /* lost until the context goes */
+	hole->offset = where->offset;
+	hole->length = size;
+	while (*link && (*link)->offset + (*link)->length < hole->offset)
+		link = &(*link)->next;
+	next = *link;
+	if (next && next->offset + next->length == hole->offset) { /* grows the one before */
+		next->length += size;
+		free(hole);
+		hole = next;
+		next = hole->next;
+	} else {
+		hole->next = next;
+		*link = hole;
+	}
+	if (next && hole->offset + hole->length == next->offset) { /* meets the one behind */
+		hole->length += next->length;
+		hole->next = next->next;
+		free(next);
+	}
+}
+
+struct simhca_context *simhca_context_create(struct simhca_device *device,
+					     struct simhca_engine *engine, void *ctx_arg,
+					     struct simhca_why *why)
+{
+	struct simhca_context *context = calloc(1, sizeof(*context));
+	struct simhca_mem_ref where;
+
+	if (!context) {
+		simhca_why(why, ENOMEM, "out of memory");
+		return NULL;
+	}
+	context->device = device;
+	context->engine = engine;
+	context->arg = ctx_arg;
+	context->doorbell = calloc(SIMHCA_MAX_QP, sizeof(*context->doorbell));
+	context->doorbell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (!context->doorbell || context->doorbell_fd < 0) {
+		simhca_why(why, errno, "doorbell: %s", strerror(errno));
+		goto fail;
+	}
+	if (add_segment(context, FIRST_SEGMENT, why))
+		goto fail;
+	context->mem = simhca_context_alloc(context, sizeof(*context->mem), &where, why);
+	context->id = device->fabric->next_context_id++;
+	context->mem->abi_version = SIMHCA_ABI_VERSION;
+	context->mem->context_id = context->id;
+	context->next = device->contexts;
+	device->contexts = context;
+	simhca_engine_attach(engine, context);
+	return context;
+fail:
+	if (context->doorbell_fd >= 0)
+		close(context->doorbell_fd);
+	free(context->doorbell);
+	free(context);
+	return NULL;
+}
+
+/* Destroys what is left of one type; what refuses (because it is in use) is tried again later. */
+static void destroy_all(struct simhca_context *context, enum simhca_object_type type,
+			int (*destroy)(struct simhca_context *, uint32_t, struct simhca_why *))
+{
+	for (uint32_t i = 0; i < context->handles[type].room; i++)
+		if (context->handles[type].slot[i])
+			destroy(context, i, NULL);
+}
+
+void simhca_context_destroy(struct simhca_context *context)
+{
+	struct simhca_context **link;
+
+	if (!context)
+		return;
+	atomic_store(&context->dead, true);
+	simhca_engine_detach(context->engine, context);
+	for (link = &context->device->contexts; *link != context; link = &(*link)->next)
+		;
+	*link = context->next;
+	if (!simhca_fabric_synchronize(context->device->fabric))
+		return; /* an engine is stuck in some client's memory: better to leak than to pull
+			   this away */
+
+	destroy_all(context, SIMHCA_OBJ_QP, simhca_destroy_qp);
+	destroy_all(context, SIMHCA_OBJ_SRQ, simhca_destroy_srq);
+	destroy_all(context, SIMHCA_OBJ_CQ, simhca_destroy_cq);
+	destroy_all(context, SIMHCA_OBJ_AH, simhca_destroy_ah);
+	destroy_all(context, SIMHCA_OBJ_MR, simhca_dereg_mr);
+	destroy_all(context, SIMHCA_OBJ_PD, simhca_dealloc_pd);
+	simhca_fabric_synchronize(context->device->fabric);
+
+	while (context->mms) {
+		struct simhca_mm *mm = context->mms;
+
+		context->mms = mm->next;
+		simhca_mm_destroy(mm);
+	}
+	for (int type = 0; type < SIMHCA_OBJ_TYPES; type++)
+		free(context->handles[type].slot);
+	for (uint32_t i = 0; i < context->segments; i++) {
+		struct simhca_segment *segment = &context->segment[i];
+
+		while (segment->holes) {
+			struct simhca_hole *hole = segment->holes;
+
+			segment->holes = hole->next;
+			free(hole);
+		}
+		munmap(segment->base, segment->size);
+		close(segment->fd);
+	}
+	close(context->doorbell_fd);
+	free(context->doorbell);
+	free(context);
+}
+
+uint32_t simhca_context_id(const struct simhca_context *context)
+{
+	return context->id;
+}
+
+int simhca_context_doorbell_fd(const struct simhca_context *context)
+{
+	return context->doorbell_fd;
+}
+
+int simhca_context_segment(const struct simhca_context *context, uint32_t segment, uint64_t *size)
+{
+	if (segment >= context->segments)
+		return -1;
+	*size = context->segment[segment].size;
+	return context->segment[segment].fd;
+}
+
+void simhca_context_counts(const struct simhca_context *context, struct simhca_counts *counts)
+{
+	*counts = (struct simhca_counts){
+		.pds = context->handles[SIMHCA_OBJ_PD].count,
+		.mrs = context->handles[SIMHCA_OBJ_MR].count,
+		.cqs = context->handles[SIMHCA_OBJ_CQ].count,
+		.qps = context->handles[SIMHCA_OBJ_QP].count,
+		.srqs = context->handles[SIMHCA_OBJ_SRQ].count,
+		.ahs = context->handles[SIMHCA_OBJ_AH].count,
+	};
+}
+
+struct simhca_mm *simhca_context_mm(struct simhca_context *context, pid_t pid)
+{
+	struct simhca_mm *mm;
+
+	for (mm = context->mms; mm; mm = mm->next)
+		if (mm->pid == pid)
+			return mm;
+	mm = simhca_mm_create(pid);
+	if (!mm)
+		return NULL;
+	mm->engine = context->engine;
+	if (context->engine->config.may_block)
+		mm->kind = SIMHCA_MM_AGENT;
+	mm->next = context->mms;
+	context->mms = mm;
+	return mm;
+}
+
+int simhca_mm_set_agent(struct simhca_mm *mm, int socket, int bounce_fd, uint64_t bounce_size,
+			struct simhca_why *why)
+{
+	struct simhca_agent *agent = NULL;
+	int error = EINVAL;
+
+	if (mm->kind == SIMHCA_MM_AGENT && !mm->agent) {
+		agent = simhca_agent_create(socket, bounce_fd, bounce_size);
+		error = errno;
+	}
+	close(bounce_fd);
+	if (!agent) {
+		close(socket);
+		return simhca_why(why, error, "the memory agent was refused: %s", strerror(error));
+	}
+	/* No region of this mm exists before the client has our answer. */
+	mm->agent = agent;
+	return 0;
+}
+
+static const char *const type_name[] = {
+	[SIMHCA_OBJ_PD] = "PD", [SIMHCA_OBJ_MR] = "MR",	  [SIMHCA_OBJ_AH] = "AH",
+	[SIMHCA_OBJ_CQ] = "CQ", [SIMHCA_OBJ_SRQ] = "SRQ", [SIMHCA_OBJ_QP] = "QP",
+};
+
+void *simhca_object(struct simhca_context *context, enum simhca_object_type type, uint32_t handle,
+		    struct simhca_why *why)
+{
+	void *object = simhca_handle_get(&context->handles[type], handle);
+
+	if (!object)
+		simhca_why(why, EINVAL, "this context has no %s with handle %u", type_name[type],
+			   handle);
+	return object;
+}
+
+static uint32_t *alive(struct simhca_device *device, enum simhca_object_type type, uint32_t *most)
+{
+	switch (type) {
+	case SIMHCA_OBJ_PD:
+		*most = device->config.max_pd;
+		return &device->alive.pd;
+	case SIMHCA_OBJ_MR:
+		*most = device->config.max_mr;
+		return &device->alive.mr;
+	case SIMHCA_OBJ_AH:
+		*most = device->config.max_ah;
+		return &device->alive.ah;
+	case SIMHCA_OBJ_CQ:
+		*most = device->config.max_cq;
+		return &device->alive.cq;
+	case SIMHCA_OBJ_SRQ:
+		*most = device->config.max_srq;
+		return &device->alive.srq;
+	default:
+		*most = device->config.max_qp;
+		return &device->alive.qp;
+	}
+}
+
+int simhca_object_add(struct simhca_context *context, enum simhca_object_type type, void *object,
+		      uint32_t *handle, struct simhca_why *why)
+{
+	uint32_t most, *count = alive(context->device, type, &most);
+
+	if (*count >= most)
+		return simhca_why(why, ENOMEM, "the device has its limit of %u %ss", most,
+				  type_name[type]);
+	if (simhca_handle_add(&context->handles[type], object, handle))
+		return simhca_why(why, ENOMEM, "out of memory");
+	(*count)++;
+	return 0;
+}
+
+void simhca_object_remove(struct simhca_context *context, enum simhca_object_type type,
+			  uint32_t handle)
+{
+	uint32_t most;
+
+	simhca_handle_remove(&context->handles[type], handle);
+	(*alive(context->device, type, &most))--;
+}
+
+void simhca_async_event(struct simhca_context *context, uint64_t element, uint32_t type)
+{
+	const struct simhca_ops *ops = &context->device->fabric->ops;
+
+	if (ops->async_event && !atomic_load(&context->dead))
+		ops->async_event(context->arg, element, type);
+}

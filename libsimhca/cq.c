@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Completion queues: publishing CQEs, completion events, resize, overrun. */
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "model.h"
+
+static uint64_t clock_now(clockid_t clock)
+{
+	struct timespec now;
+
+	clock_gettime(clock, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* CQEs written and not yet taken, as the client says; more than fit means that it lies or lags. */
+static uint32_t occupied(const struct simhca_cq *cq)
+{
+	/* acquire: the client has read the CQEs before ci, so their slots may be written. */
+	return cq->pi - atomic_load_explicit(&cq->mem->ci, memory_order_acquire);
+}
+
+/* The CQ lost a CQE: it is dead, and so are its QPs (IBTA vol. 1, 11.6.3.2 CQ error). */
+static void overrun(struct simhca_cq *cq)
+{
+	struct simhca_context *context = cq->context;
+
+	cq->overrun = true;
+	atomic_store_explicit(&cq->mem->overrun, 1, memory_order_release);
+	simhca_log(context->device->fabric, SIMHCA_LOG_WARNING,
+		   "context %u: a CQ of %u entries was full: CQ error, its QPs go to ERR",
+		   context->id, cq->cqe);
+	simhca_async_event(context, cq->user_handle, IBV_EVENT_CQ_ERR);
+	for (uint32_t slot = 0; slot < SIMHCA_MAX_QP; slot++) {
+		struct simhca_qp *qp = atomic_load(&context->doorbell[slot]);
+
+		if (qp && (qp->send_cq == cq || qp->recv_cq == cq))
+			simhca_qp_fail(qp, SIMHCA_QPS_ERR);
+	}
+}
+
+static uint32_t arm_matches(const struct simhca_cqe *cqe, bool solicited)
+{
+	uint32_t matches = SIMHCA_ARM_NEXT;
+
+	if (cqe->status != SIMHCA_WC_SUCCESS || ((cqe->flags & SIMHCA_CQE_RECV) && solicited))
+		matches |= SIMHCA_ARM_SOLICITED;
+	return matches;
+}
+
+/* Whether the CQ was armed for such a CQE; if so the arming is used up. */
+static bool disarm(struct simhca_cq *cq, uint32_t matches)
+{
+	uint32_t arm = atomic_load_explicit(&cq->mem->arm, memory_order_seq_cst);
+
+	while (arm & matches) {
+		/* A client that arms again meanwhile wins: its new arming is looked at afresh. */
+		if (atomic_compare_exchange_weak(&cq->mem->arm, &arm, arm & ~SIMHCA_ARM_BITS))
+			return true;
+	}
+	return false;
+}
+
+void simhca_cq_push(struct simhca_cq *cq, const struct simhca_cqe *cqe, bool solicited)
+{
+	const struct simhca_ops *ops = &cq->context->device->fabric->ops;
+	struct simhca_cqe *slot;
+	bool event;
+
+	pthread_mutex_lock(&cq->lock);
+	if (cq->overrun)
+		goto out;
+	if (occupied(cq) >= cq->cqe && !(cq->flags & SIMHCA_CQ_IGNORE_OVERRUN)) {
+		overrun(cq);
+		goto out;
+	}
+	slot = &cq->ring[cq->pi & (cq->entries - 1)];
+	memcpy(slot, cqe, offsetof(struct simhca_cqe, seq));
+	if (cq->flags & SIMHCA_CQ_TIMESTAMP) {
+		slot->timestamp = clock_now(CLOCK_MONOTONIC);
+		slot->wallclock = clock_now(CLOCK_REALTIME);
+	}
+	/* release: the CQE's fields are there before its sequence number says so. */
+	atomic_store_explicit(&slot->seq, ++cq->pi, memory_order_release);
+	atomic_store_explicit(&cq->mem->pi, cq->pi, memory_order_relaxed);
+	/*
+	 * Full barrier between publishing the CQE and reading arm; the client has one between
+	 * storing arm and looking for CQEs. So a client that arms and finds the queue empty is
+	 * seen here: no completion falls between the two.
+	 */
+	atomic_thread_fence(memory_order_seq_cst);
+	event = disarm(cq, arm_matches(cqe, solicited));
+	if (event && cq->channel && ops->comp_event && !atomic_load(&cq->context->dead))
+		ops->comp_event(cq->context->arg, cq->channel, cq->user_handle);
+out:
+	pthread_mutex_unlock(&cq->lock);
+}
+
+static uint64_t ring_bytes(uint32_t entries)
+{
+	return (uint64_t)entries * sizeof(struct simhca_cqe);
+}
+
+static void fill_reply(const struct simhca_cq *cq, uint32_t handle,
+		       struct simhca_create_cq_reply *reply)
+{
+	reply->handle = handle;
+	reply->cqe = cq->cqe;
+	reply->entries = cq->entries;
+	reply->state = cq->mem_ref;
+	reply->ring = cq->ring_ref;
+}
+
+static int check_cqe(const struct simhca_context *context, uint32_t cqe, struct simhca_why *why)
+{
+	if (!cqe || cqe > context->device->config.max_cqe)
+		return simhca_why(why, EINVAL, "cqe = %u: 1 to %u", cqe,
+				  context->device->config.max_cqe);
+	return 0;
+}
+
+int simhca_create_cq(struct simhca_context *context, const struct simhca_create_cq_req *req,
+		     struct simhca_create_cq_reply *reply, struct simhca_why *why)
+{
+	struct simhca_cq *cq;
+	int ret = check_cqe(context, req->cqe, why);
+
+	if (ret)
+		return ret;
+	if (req->comp_vector >= SIMHCA_COMP_VECTORS)
+		return simhca_why(why, EINVAL, "comp_vector = %u: 0 to %u", req->comp_vector,
+				  SIMHCA_COMP_VECTORS - 1);
+	if (req->flags & ~(uint32_t)(SIMHCA_CQ_TIMESTAMP | SIMHCA_CQ_IGNORE_OVERRUN))
+		return simhca_why(why, EINVAL, "CQ flags 0x%x are not known", req->flags);
+	cq = calloc(1, sizeof(*cq));
+	if (!cq)
+		return simhca_why(why, ENOMEM, "out of memory");
+	cq->context = context;
+	cq->cqe = req->cqe;
+	cq->entries = simhca_ring_entries(req->cqe);
+	cq->flags = req->flags;
+	cq->user_handle = req->user_handle;
+	cq->channel = req->channel;
+	ret = -ENOMEM;
+	cq->mem = simhca_context_alloc(context, sizeof(*cq->mem), &cq->mem_ref, why);
+	if (!cq->mem)
+		goto fail;
+	memset(cq->mem, 0, sizeof(*cq->mem));
+	cq->ring = simhca_context_alloc(context, ring_bytes(cq->entries), &cq->ring_ref, why);
+	if (!cq->ring)
+		goto fail;
+	ret = simhca_object_add(context, SIMHCA_OBJ_CQ, cq, &reply->handle, why);
+	if (ret)
+		goto fail;
+	pthread_mutex_init(&cq->lock, NULL);
+	fill_reply(cq, reply->handle, reply);
+	return 0;
+fail:
+	if (cq->ring)
+		simhca_context_free(context, &cq->ring_ref, ring_bytes(cq->entries));
+	if (cq->mem)
+		simhca_context_free(context, &cq->mem_ref, sizeof(*cq->mem));
+	free(cq);
+	return ret;
+}
+
+int simhca_resize_cq(struct simhca_context *context, const struct simhca_resize_cq_req *req,
+		     struct simhca_create_cq_reply *reply, struct simhca_why *why)
+{
+	struct simhca_cq *cq = simhca_object(context, SIMHCA_OBJ_CQ, req->handle, why);
+	uint32_t entries, old_entries, used;
+	struct simhca_mem_ref ring_ref, old_ref;
+	struct simhca_cqe *ring;
+	int ret;
+
+	if (!cq)
+		return -EINVAL;
+	ret = check_cqe(context, req->cqe, why);
+	if (ret)
+		return ret;
+	if (req->cqe < req->outstanding)
+		return simhca_why(why, EINVAL,
+				  "cqe = %u: %u completions are in the CQ or may still come",
+				  req->cqe, req->outstanding);
+	entries = simhca_ring_entries(req->cqe);
+	ring = simhca_context_alloc(context, ring_bytes(entries), &ring_ref, why);
+	if (!ring)
+		return -ENOMEM;
+
+	pthread_mutex_lock(&cq->lock);
+	used = occupied(cq);
+	if (used > req->cqe || used > cq->entries) {
+		pthread_mutex_unlock(&cq->lock);
+		simhca_context_free(context, &ring_ref, ring_bytes(entries));
+		return simhca_why(why, EINVAL, "cqe = %u: the CQ holds %u completions", req->cqe,
+				  used);
+	}
+	for (uint32_t i = cq->pi - used; i != cq->pi; i++)
+		memcpy(&ring[i & (entries - 1)], &cq->ring[i & (cq->entries - 1)], sizeof(*ring));
+	old_ref = cq->ring_ref;
+	old_entries = cq->entries;
+	cq->ring = ring;
+	cq->ring_ref = ring_ref;
+	cq->entries = entries;
+	cq->cqe = req->cqe;
+	pthread_mutex_unlock(&cq->lock);
+
+	simhca_context_free(context, &old_ref, ring_bytes(old_entries));
+	fill_reply(cq, req->handle, reply);
+	return 0;
+}
+
+int simhca_cq_identity(struct simhca_context *context, uint32_t handle, uint64_t *channel,
+		       uint64_t *user_handle)
+{
+	struct simhca_cq *cq = simhca_object(context, SIMHCA_OBJ_CQ, handle, NULL);
+
+	if (!cq)
+		return -EINVAL;
+	*channel = cq->channel;
+	*user_handle = cq->user_handle;
+	return 0;
+}
+
+int simhca_destroy_cq(struct simhca_context *context, uint32_t handle, struct simhca_why *why)
+{
+	struct simhca_cq *cq = simhca_object(context, SIMHCA_OBJ_CQ, handle, why);
+
+	if (!cq)
+		return -EINVAL;
+	if (cq->users)
+		return simhca_why(why, EBUSY, "%u queues of QPs still use this CQ", cq->users);
+	simhca_object_remove(context, SIMHCA_OBJ_CQ, handle);
+	simhca_context_free(context, &cq->ring_ref, ring_bytes(cq->entries));
+	simhca_context_free(context, &cq->mem_ref, sizeof(*cq->mem));
+	pthread_mutex_destroy(&cq->lock);
+	free(cq);
+	return 0;
+}

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* A device: its memory that clients read, what it reports of itself, its port. */
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <infiniband/verbs.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "model.h"
+
+#define QPC_OFFSET 4096u
+#define MPT_OFFSET (QPC_OFFSET + SIMHCA_MAX_QP * (uint64_t)sizeof(struct simhca_qpc))
+#define DEVMEM_SIZE (MPT_OFFSET + SIMHCA_MPT_ENTRIES * (uint64_t)sizeof(struct simhca_mpt))
+static_assert(sizeof(struct simhca_devmem) <= QPC_OFFSET, "the tables follow the header");
+
+static uint32_t limit(uint32_t asked, uint32_t most)
+{
+	return asked ? asked : most;
+}
+
+static int check_limit(uint32_t value, uint32_t most, const char *name, struct simhca_why *why)
+{
+	if (value > most)
+		return simhca_why(why, EINVAL, "%s = %u: the most is %u", name, value, most);
+	return 0;
+}
+
+static int check_config(struct simhca_device_config *c, struct simhca_why *why)
+{
+	int ret;
+
+#define LIMIT(field, most)                                                                         \
+	do {                                                                                       \
+		c->field = limit(c->field, most);                                                  \
+		ret = check_limit(c->field, most, #field, why);                                    \
+		if (ret)                                                                           \
+			return ret;                                                                \
+	} while (0)
+	LIMIT(max_qp, SIMHCA_MAX_QP - 32); /* slots 0..15 are not given out */
+	LIMIT(max_cq, SIMHCA_MAX_CQ);
+	LIMIT(max_srq, SIMHCA_MAX_SRQ);
+	LIMIT(max_mr, SIMHCA_MAX_MR);
+	LIMIT(max_pd, SIMHCA_MAX_PD);
+	LIMIT(max_ah, SIMHCA_MAX_AH);
+	LIMIT(max_qp_wr, SIMHCA_MAX_QP_WR);
+	LIMIT(max_sge, SIMHCA_MAX_SGE);
+	LIMIT(max_inline, SIMHCA_MAX_INLINE);
+	LIMIT(max_cqe, SIMHCA_MAX_CQE);
+#undef LIMIT
+	if (!c->node_guid)
+		return simhca_why(why, EINVAL, "node_guid is 0: a device needs one of its own");
+	if (c->mtu != 256 && c->mtu != 512 && c->mtu != 1024 && c->mtu != 2048 && c->mtu != 4096)
+		return simhca_why(why, EINVAL, "mtu = %u: 256, 512, 1024, 2048 or 4096", c->mtu);
+	if (c->infiniband && (c->lid == 0 || c->lid >= 0xc000))
+		return simhca_why(why, EINVAL, "lid = %u: 1 to 49151 on InfiniBand", c->lid);
+	return 0;
+}
+
+static void fill_attr(const struct simhca_device_config *c, struct simhca_device_attr *a)
+{
+	memcpy(a->fw_ver, SIMHCA_VERSION, sizeof(SIMHCA_VERSION));
+	a->node_guid = htobe64(c->node_guid);
+	a->sys_image_guid = htobe64(c->sys_image_guid ? c->sys_image_guid : c->node_guid);
+	a->max_mr_size = UINT64_MAX;
+	a->page_size_cap = 0xfffff000;
+	a->device_cap_flags = IBV_DEVICE_RESIZE_MAX_WR | IBV_DEVICE_BAD_PKEY_CNTR |
+			      IBV_DEVICE_BAD_QKEY_CNTR | IBV_DEVICE_CURR_QP_STATE_MOD |
+			      IBV_DEVICE_SHUTDOWN_PORT | IBV_DEVICE_PORT_ACTIVE_EVENT |
+			      IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
+			      IBV_DEVICE_SRQ_RESIZE;
+	a->hca_core_clock = 1000000; /* kHz: completion timestamps count nanoseconds */
+	a->timestamp_mask = UINT64_MAX;
+	a->vendor_id = 0x5343;
+	a->vendor_part_id = 1;
+	a->hw_ver = 1;
+	a->max_qp = c->max_qp;
+	a->max_qp_wr = c->max_qp_wr;
+	a->max_sge = c->max_sge;
+	a->max_sge_rd = c->max_sge;
+	a->max_inline = c->max_inline;
+	a->max_cq = c->max_cq;
+	a->max_cqe = c->max_cqe;
+	a->max_mr = c->max_mr;
+	a->max_pd = c->max_pd;
+	a->max_ah = c->max_ah;
+	a->max_srq = c->max_srq;
+	a->max_srq_wr = SIMHCA_MAX_SRQ_WR;
+	a->max_srq_sge = c->max_sge;
+	a->max_qp_rd_atom = SIMHCA_MAX_RD_ATOMIC;
+	a->max_qp_init_rd_atom = SIMHCA_MAX_RD_ATOMIC;
+	a->max_res_rd_atom = SIMHCA_MAX_RD_ATOMIC * c->max_qp;
+	a->max_mcast_grp = SIMHCA_MAX_MCAST_GRP;
+	a->max_mcast_qp_attach = SIMHCA_MAX_MCAST_QP_ATTACH;
+	a->max_total_mcast_qp_attach = SIMHCA_MAX_MCAST_GRP * SIMHCA_MAX_MCAST_QP_ATTACH;
+	a->atomic_cap = IBV_ATOMIC_HCA;
+	a->num_comp_vectors = SIMHCA_COMP_VECTORS;
+	a->max_pkeys = SIMHCA_PKEY_ENTRIES;
+	a->local_ca_ack_delay = 15;
+	a->phys_port_cnt = 1;
+}
+
+static void fill_port(const struct simhca_device_config *c, struct simhca_port_attr *p)
+{
+	uint32_t mtu = (uint32_t)__builtin_ctz(c->mtu) - 7; /* enum ibv_mtu: 256 is 1 */
+
+	atomic_init(&p->state, IBV_PORT_ACTIVE);
+	atomic_init(&p->active_mtu, mtu);
+	p->max_mtu = IBV_MTU_4096;
+	p->gid_tbl_len = SIMHCA_GID_ENTRIES;
+	p->port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
+	p->max_msg_sz = SIMHCA_MAX_MSG_SIZE;
+	p->pkey_tbl_len = SIMHCA_PKEY_ENTRIES;
+	p->lid = c->infiniband ? c->lid : 0;
+	p->sm_lid = c->infiniband ? 1 : 0;
+	p->max_vl_num = 1;
+	p->active_width = 2;  /* 4x */
+	p->active_speed = 32; /* EDR */
+	p->phys_state = 5;    /* LinkUp */
+	p->link_layer = c->infiniband ? IBV_LINK_LAYER_INFINIBAND : IBV_LINK_LAYER_ETHERNET;
+	p->flags = c->infiniband ? 0 : IBV_QPF_GRH_REQUIRED;
+}
+
+/* The memfd that clients map: nobody can resize it, nobody but us can ever write it. */
+static int create_memory(struct simhca_device *device, struct simhca_why *why)
+{
+	int fd = memfd_create(device->config.name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	void *base = MAP_FAILED;
+
+	if (fd >= 0 && !ftruncate(fd, DEVMEM_SIZE))
+		base = mmap(NULL, DEVMEM_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (base == MAP_FAILED ||
+	    fcntl(fd, F_ADD_SEALS,
+		  F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL)) {
+		int error = errno;
+
+		if (base != MAP_FAILED)
+			munmap(base, DEVMEM_SIZE);
+		if (fd >= 0)
+			close(fd);
+		return simhca_why(why, error, "device memory: %s", strerror(error));
+	}
+	device->memory_fd = fd;
+	device->mem = base;
+	device->qpcs = (void *)((char *)base + QPC_OFFSET);
+	device->mpts = (void *)((char *)base + MPT_OFFSET);
+	return 0;
+}
+
+struct simhca_device *simhca_device_create(struct simhca_fabric *fabric,
+					   const struct simhca_device_config *config,
+					   struct simhca_why *why)
+{
+	struct simhca_device *device = calloc(1, sizeof(*device));
+
+	if (!device) {
+		simhca_why(why, ENOMEM, "out of memory");
+		return NULL;
+	}
+	device->config = *config;
+	device->fabric = fabric;
+	device->next_pd = 1;
+	device->next_key_index = 1;
+	device->next_qpn_slot = 16;
+	device->mrs = calloc(SIMHCA_MPT_ENTRIES, sizeof(*device->mrs));
+	device->qps = calloc(SIMHCA_MAX_QP, sizeof(*device->qps));
+	device->qpn_generation = calloc(SIMHCA_MAX_QP, 1);
+	if (!device->mrs || !device->qps || !device->qpn_generation) {
+		simhca_why(why, ENOMEM, "out of memory");
+		goto fail;
+	}
+	if (check_config(&device->config, why) || create_memory(device, why))
+		goto fail;
+	pthread_rwlock_init(&device->mcast_lock, NULL);
+	device->mem->abi_version = SIMHCA_ABI_VERSION;
+	device->mem->qpc_offset = QPC_OFFSET;
+	device->mem->mpt_offset = MPT_OFFSET;
+	device->mem->size = DEVMEM_SIZE;
+	device->mem->pkeys[0] = SIMHCA_DEFAULT_PKEY;
+	fill_attr(&device->config, &device->mem->attr);
+	fill_port(&device->config, &device->mem->port);
+
+	pthread_rwlock_wrlock(&fabric->lock);
+	device->next = fabric->devices;
+	fabric->devices = device;
+	pthread_rwlock_unlock(&fabric->lock);
+	return device;
+fail:
+	free(device->mrs);
+	free(device->qps);
+	free(device->qpn_generation);
+	free(device);
+	return NULL;
+}
+
+void simhca_device_destroy(struct simhca_device *device)
+{
+	struct simhca_device **link;
+
+	if (!device)
+		return;
+	pthread_rwlock_wrlock(&device->fabric->lock);
+	for (link = &device->fabric->devices; *link != device; link = &(*link)->next)
+		;
+	*link = device->next;
+	pthread_rwlock_unlock(&device->fabric->lock);
+	simhca_fabric_synchronize(device->fabric);
+
+	atomic_store_explicit(&device->mem->fatal, 1, memory_order_release);
+	munmap(device->mem, DEVMEM_SIZE);
+	close(device->memory_fd);
+	pthread_rwlock_destroy(&device->mcast_lock);
+	free(device->mrs);
+	free(device->qps);
+	free(device->qpn_generation);
+	free(device);
+}
+
+int simhca_device_memory_fd(const struct simhca_device *device)
+{
+	return device->memory_fd;
+}
+
+const struct simhca_devmem *simhca_device_memory(const struct simhca_device *device)
+{
+	return device->mem;
+}
+
+static void event_everywhere(struct simhca_device *device, uint32_t type)
+{
+	struct simhca_context *context;
+
+	for (context = device->contexts; context; context = context->next)
+		simhca_async_event(context, 1, type); /* the element is the port */
+}
+
+void simhca_device_set_port(struct simhca_device *device, bool active)
+{
+	uint32_t state = active ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
+
+	if (atomic_exchange_explicit(&device->mem->port.state, state, memory_order_seq_cst) ==
+	    state)
+		return;
+	device->mem->port.phys_state = active ? 5 : 3; /* LinkUp, Disabled */
+	event_everywhere(device, active ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
+}
+
+void simhca_device_set_gids(struct simhca_device *device,
+			    const struct simhca_gid_entry gids[SIMHCA_GID_ENTRIES])
+{
+	if (!memcmp(device->mem->gids, gids, sizeof(device->mem->gids)))
+		return;
+	/*
+	 * Readers are engines (under the fabric's lock) and clients (by the sequence number):
+	 * release keeps the table's bytes between the two increments.
+	 */
+	pthread_rwlock_wrlock(&device->fabric->lock);
+	atomic_fetch_add_explicit(&device->mem->gid_seq, 1, memory_order_seq_cst);
+	memcpy(device->mem->gids, gids, sizeof(device->mem->gids));
+	atomic_fetch_add_explicit(&device->mem->gid_seq, 1, memory_order_release);
+	pthread_rwlock_unlock(&device->fabric->lock);
+	event_everywhere(device, IBV_EVENT_GID_CHANGE);
+}

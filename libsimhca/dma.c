@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "dma.h"
+#include "simhca.h"
+
+/* A place in an sgl. */
+struct cursor {
+	const struct simhca_sgl *sgl;
+	uint32_t index;
+	uint64_t offset; /* into the segment */
+};
+
+/*
+ * Takes the next run of at most limit bytes that lies in one address space, as an iovec list,
+ * and moves the cursor past it. Returns the run's length.
+ */
+static uint64_t take(struct cursor *cursor, uint64_t limit, struct iovec *iov, unsigned int *count,
+		     struct simhca_mm **mm)
+{
+	uint64_t total = 0;
+
+	*count = 0;
+	*mm = NULL;
+	while (total < limit && cursor->index < cursor->sgl->count) {
+		const struct simhca_seg *seg = &cursor->sgl->seg[cursor->index];
+		uint64_t left = seg->length - cursor->offset;
+		uint64_t bytes = left < limit - total ? left : limit - total;
+
+		if (bytes) {
+			if (*count && seg->mm != *mm)
+				break;
+			*mm = seg->mm;
+			iov[*count].iov_base = (void *)(uintptr_t)(seg->addr + cursor->offset);
+			iov[*count].iov_len = bytes;
+			(*count)++;
+			total += bytes;
+		}
+		if (bytes == left) {
+			cursor->index++;
+			cursor->offset = 0;
+		} else {
+			cursor->offset += bytes;
+		}
+	}
+	return total;
+}
+
+static int copy_own(bool write, const struct iovec *remote, unsigned int count, char *ours)
+{
+	for (unsigned int i = 0; i < count; i++) {
+		if (write)
+			memcpy(remote[i].iov_base, ours, remote[i].iov_len);
+		else
+			memcpy(ours, remote[i].iov_base, remote[i].iov_len);
+		ours += remote[i].iov_len;
+	}
+	return 0;
+}
+
+static int copy_process_vm(pid_t pid, bool write, const struct iovec *remote, unsigned int count,
+			   char *ours, size_t length)
+{
+	struct iovec local = { .iov_base = ours, .iov_len = length };
+	ssize_t moved;
+
+	moved = write ? process_vm_writev(pid, &local, 1, remote, count, 0)
+		      : process_vm_readv(pid, &local, 1, remote, count, 0);
+	if (moved < 0)
+		return errno;
+	/* The kernel stops without an errno at a bad page that is not the first. */
+	return (size_t)moved == length ? 0 : EFAULT;
+}
+
+/* Moves one run between memory of ours and mm; 0 or errno. */
+static int move(struct simhca_mm *mm, bool write, const struct iovec *remote, unsigned int count,
+		void *ours, size_t length)
+{
+	switch (mm->kind) {
+	case SIMHCA_MM_NULL:
+		if (!write)
+			memset(ours, 0, length);
+		return 0;
+	case SIMHCA_MM_OWN:
+		return copy_own(write, remote, count, ours);
+	case SIMHCA_MM_PROCESS_VM:
+		return copy_process_vm(mm->pid, write, remote, count, ours, length);
+	case SIMHCA_MM_AGENT:
+		if (!mm->agent)
+			return EPERM;
+		return simhca_agent_copy(mm->agent, write, remote, count, ours, length);
+	}
+	return EINVAL;
+}
+
+static int transfer(struct simhca_mm *mm, bool write, const struct iovec *remote,
+		    unsigned int count, void *ours, size_t length)
+{
+	int error;
+
+	if (atomic_load_explicit(&mm->gone, memory_order_acquire))
+		return ESRCH;
+	if (!write)
+		return move(mm, false, remote, count, ours, length);
+	pthread_rwlock_rdlock(&mm->atomic_lock);
+	error = move(mm, true, remote, count, ours, length);
+	pthread_rwlock_unlock(&mm->atomic_lock);
+	return error;
+}
+
+static enum simhca_reason reason_of(int error)
+{
+	switch (error) {
+	case ESRCH:
+		return SIMHCA_REASON_PROCESS_GONE;
+	case EPERM:
+	case ENOSYS:
+		return SIMHCA_REASON_MEMORY_REFUSED;
+	case ETIMEDOUT:
+		return SIMHCA_REASON_AGENT_TIMEOUT;
+	default:
+		return SIMHCA_REASON_PAGE_NOT_MAPPED;
+	}
+}
+
+enum simhca_dma_result simhca_dma_copy(const struct simhca_sgl *target,
+				       const struct simhca_sgl *source, uint64_t length,
+				       void *scratch, enum simhca_reason *reason)
+{
+	struct cursor from = { .sgl = source }, to = { .sgl = target };
+	struct iovec iov[SIMHCA_SGL_SEGS];
+	struct simhca_mm *mm;
+	unsigned int count;
+
+	while (length) {
+		uint64_t want = length < SIMHCA_DMA_SCRATCH ? length : SIMHCA_DMA_SCRATCH;
+		uint64_t got = take(&from, want, iov, &count, &mm);
+		char *data = scratch;
+		int error;
+
+		if (!got) {
+			*reason = SIMHCA_REASON_PAGE_NOT_MAPPED;
+			return SIMHCA_DMA_SOURCE;
+		}
+		if (!mm && count == 1) {
+			data = iov[0].iov_base; /* the device's own copy: no need for another */
+		} else if (!mm) {
+			copy_own(false, iov, count, scratch);
+		} else {
+			error = transfer(mm, false, iov, count, scratch, got);
+			if (error) {
+				*reason = reason_of(error);
+				return SIMHCA_DMA_SOURCE;
+			}
+		}
+		length -= got;
+		while (got) {
+			uint64_t put = take(&to, got, iov, &count, &mm);
+
+			if (!put) {
+				*reason = SIMHCA_REASON_PAGE_NOT_MAPPED;
+				return SIMHCA_DMA_TARGET;
+			}
+			error = mm ? transfer(mm, true, iov, count, data, put)
+				   : copy_own(true, iov, count, data);
+			if (error) {
+				*reason = reason_of(error);
+				return SIMHCA_DMA_TARGET;
+			}
+			data += put;
+			got -= put;
+		}
+	}
+	return SIMHCA_DMA_OK;
+}
+
+bool simhca_dma_atomic(struct simhca_mm *mm, uint64_t addr, const struct simhca_atomic_op *op,
+		       uint64_t *old, enum simhca_reason *reason)
+{
+	struct iovec remote = { .iov_base = (void *)(uintptr_t)addr, .iov_len = sizeof(*old) };
+	uint64_t value;
+	int error;
+
+	if (atomic_load_explicit(&mm->gone, memory_order_acquire)) {
+		*reason = SIMHCA_REASON_PROCESS_GONE;
+		return false;
+	}
+	pthread_rwlock_wrlock(&mm->atomic_lock);
+	error = move(mm, false, &remote, 1, old, sizeof(*old));
+	if (!error && (!op->compare_swap || *old == op->compare)) {
+		value = op->compare_swap ? op->swap_add : *old + op->swap_add;
+		error = move(mm, true, &remote, 1, &value, sizeof(value));
+	}
+	pthread_rwlock_unlock(&mm->atomic_lock);
+	if (error)
+		*reason = reason_of(error);
+	return !error;
+}
+
+int simhca_mm_check_range(const struct simhca_mm *mm, uint64_t addr, uint64_t length, bool writable)
+{
+	uint64_t at = addr, end = addr + length, from, to;
+	char path[64], line[512], rights[5];
+	FILE *maps;
+
+	if (!length || mm->kind == SIMHCA_MM_NULL)
+		return 0;
+	snprintf(path, sizeof(path), "/proc/%d/maps", (int)mm->pid);
+	maps = fopen(path, "re");
+	if (!maps)
+		return 0; /* not ours to look at: a bad page shows when it is used */
+	while (at < end && fgets(line, sizeof(line), maps)) {
+		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s", &from, &to, rights) != 3)
+			continue; /* the rest of a long line */
+		if (to <= at)
+			continue;
+		if (from > at || rights[0] != 'r' || (writable && rights[1] != 'w'))
+			break;
+		at = to;
+	}
+	fclose(maps);
+	return at >= end ? 0 : -EFAULT;
+}
+
+struct simhca_mm *simhca_mm_create(pid_t pid)
+{
+	struct simhca_mm *mm = calloc(1, sizeof(*mm));
+
+	if (!mm)
+		return NULL;
+	mm->pid = pid;
+	mm->kind = pid == getpid() ? SIMHCA_MM_OWN : SIMHCA_MM_PROCESS_VM;
+	atomic_init(&mm->gone, false);
+	pthread_rwlock_init(&mm->atomic_lock, NULL);
+	return mm;
+}
+
+void simhca_mm_destroy(struct simhca_mm *mm)
+{
+	if (!mm)
+		return;
+	simhca_agent_destroy(mm->agent);
+	pthread_rwlock_destroy(&mm->atomic_lock);
+	free(mm);
+}
+
+bool simhca_process_reachable(pid_t pid)
+{
+	char byte;
+	struct iovec local = { .iov_base = &byte, .iov_len = 1 };
+	struct iovec remote = { .iov_base = NULL, .iov_len = 1 };
+
+	/* Page 0 is not mapped: EFAULT means that the kernel would have let us look. */
+	return process_vm_readv(pid, &local, 1, &remote, 1, 0) == 1 || errno == EFAULT;
+}

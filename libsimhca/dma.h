@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The one seam through which the device touches memory that is not its own.
+ *
+ *   mm    an address space: how its bytes are reached
+ *   seg   a run of bytes in an mm
+ *   sgl   the runs that make up a message, or a slice of one, in order
+ *
+ * simhca_dma_copy() moves bytes from one sgl to another whatever the two mms are. A page that
+ * is not there, or not with this right, is an error with a reason, never a signal. Bytes
+ * before the bad one may have been written, as on a wire; the caller reports the error.
+ */
+#ifndef LIBSIMHCA_DMA_H
+#define LIBSIMHCA_DMA_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#include "simhca-abi.h"
+
+/* The ways to reach an address space. */
+enum simhca_mm_kind {
+	SIMHCA_MM_OWN,	      /* our own memory: plain copies */
+	SIMHCA_MM_PROCESS_VM, /* another process, with process_vm_readv and process_vm_writev */
+	SIMHCA_MM_AGENT,      /* another process, through its agent (dma_agent.c) */
+	SIMHCA_MM_NULL,	      /* the null MR: reads as zero, swallows what is written */
+};
+
+struct simhca_agent;
+struct simhca_engine;
+
+struct simhca_mm {
+	enum simhca_mm_kind kind;
+	pid_t pid;
+	atomic_bool gone;	      /* the process has ended */
+	struct simhca_engine *engine; /* AGENT: the engine that may wait for it */
+	struct simhca_agent *agent;
+	/* Device writes hold it shared, atomics exclusively: they are atomic against both. */
+	pthread_rwlock_t atomic_lock;
+	struct simhca_mm *next; /* in its context's list */
+};
+
+struct simhca_seg {
+	struct simhca_mm *mm;
+	uint64_t addr;
+	uint64_t length; /* bytes */
+};
+
+#define SIMHCA_SGL_SEGS (SIMHCA_MAX_SGE + 2) /* a UD receive puts the GRH's run before its own */
+
+struct simhca_sgl {
+	uint32_t count;
+	struct simhca_seg seg[SIMHCA_SGL_SEGS];
+};
+
+/* Which end of a copy failed. */
+enum simhca_dma_result { SIMHCA_DMA_OK, SIMHCA_DMA_SOURCE, SIMHCA_DMA_TARGET };
+
+#define SIMHCA_DMA_SCRATCH (128u * 1024u) /* bytes: stays in the second-level cache */
+
+/*
+ * Copies length bytes; both lists hold at least that many. scratch is SIMHCA_DMA_SCRATCH
+ * bytes of the engine's. On failure *reason says why.
+ */
+enum simhca_dma_result simhca_dma_copy(const struct simhca_sgl *target,
+				       const struct simhca_sgl *source, uint64_t length,
+				       void *scratch, enum simhca_reason *reason);
+
+struct simhca_atomic_op {
+	bool compare_swap; /* else fetch and add */
+	uint64_t compare;
+	uint64_t swap_add; /* the value to swap in, or to add */
+};
+/* The 8 bytes at addr, changed in one go as seen by all device accesses; *old is what was there. */
+bool simhca_dma_atomic(struct simhca_mm *mm, uint64_t addr, const struct simhca_atomic_op *op,
+		       uint64_t *old, enum simhca_reason *reason);
+
+/* Whether [addr, addr + length) is mapped, writable too if asked; 0, -EFAULT, or 0 if unknown. */
+int simhca_mm_check_range(const struct simhca_mm *mm, uint64_t addr, uint64_t length,
+			  bool writable);
+
+struct simhca_mm *simhca_mm_create(pid_t pid);
+void simhca_mm_destroy(struct simhca_mm *mm);
+
+/* dma_agent.c: moves bytes between memory of ours and the agent's process; waits, but not for ever.
+ */
+struct simhca_agent *simhca_agent_create(int socket, int bounce_fd, uint64_t bounce_size);
+void simhca_agent_destroy(struct simhca_agent *agent);
+int simhca_agent_copy(struct simhca_agent *agent, bool write, const struct iovec *remote,
+		      unsigned int count, void *ours, size_t length);
+
+#endif

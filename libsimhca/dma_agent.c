@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Memory behind an agent: the client's own thread copies between its memory and a bounce
+ * memory that both map, one request at a time. The engine waits for it, so only an engine
+ * that serves no one else may come here (dma.h, struct simhca_mm's engine). An agent that
+ * does not answer in time is given up for good.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "dma.h"
+
+#define AGENT_TIMEOUT_MS 5000
+#define AGENT_MIN_BOUNCE 4096u
+
+struct simhca_agent {
+	pthread_mutex_t lock; /* one request at a time */
+	int socket;
+	void *bounce;
+	uint64_t bounce_size;
+	uint64_t seq;
+	bool dead;
+};
+
+struct simhca_agent *simhca_agent_create(int socket, int bounce_fd, uint64_t bounce_size)
+{
+	const int seals = F_SEAL_SHRINK | F_SEAL_GROW;
+	struct simhca_agent *agent;
+	struct stat st;
+
+	/* Without the seals the client could shrink the file under us: SIGBUS. */
+	if (bounce_size < AGENT_MIN_BOUNCE || bounce_size > (64u << 20) || fstat(bounce_fd, &st) ||
+	    (uint64_t)st.st_size < bounce_size ||
+	    (fcntl(bounce_fd, F_GET_SEALS) & seals) != seals) {
+		errno = EINVAL;
+		return NULL;
+	}
+	agent = calloc(1, sizeof(*agent));
+	if (!agent)
+		return NULL;
+	agent->bounce = mmap(NULL, bounce_size, PROT_READ | PROT_WRITE, MAP_SHARED, bounce_fd, 0);
+	if (agent->bounce == MAP_FAILED) {
+		free(agent);
+		return NULL;
+	}
+	agent->socket = socket;
+	agent->bounce_size = bounce_size;
+	pthread_mutex_init(&agent->lock, NULL);
+	return agent;
+}
+
+void simhca_agent_destroy(struct simhca_agent *agent)
+{
+	if (!agent)
+		return;
+	munmap(agent->bounce, agent->bounce_size);
+	close(agent->socket);
+	pthread_mutex_destroy(&agent->lock);
+	free(agent);
+}
+
+/* Sends one request and waits for its answer; 0 or errno. */
+static int ask(struct simhca_agent *agent, struct simhca_agent_req *req)
+{
+	struct pollfd poll_answer = { .fd = agent->socket, .events = POLLIN };
+	struct simhca_agent_reply reply;
+
+	req->seq = ++agent->seq;
+	if (send(agent->socket, req, sizeof(*req), MSG_NOSIGNAL | MSG_DONTWAIT) != sizeof(*req))
+		return errno == EAGAIN ? ETIMEDOUT : ESRCH;
+	do {
+		ssize_t got;
+		int ready = poll(&poll_answer, 1, AGENT_TIMEOUT_MS);
+
+		if (ready == 0)
+			return ETIMEDOUT;
+		if (ready < 0)
+			return errno;
+		got = recv(agent->socket, &reply, sizeof(reply), MSG_DONTWAIT);
+		if (got != sizeof(reply))
+			return ESRCH;
+	} while (reply.seq != req->seq);
+	return reply.status ? EFAULT : 0;
+}
+
+int simhca_agent_copy(struct simhca_agent *agent, bool write, const struct iovec *remote,
+		      unsigned int count, void *ours, size_t length)
+{
+	struct simhca_agent_req req;
+	unsigned int index = 0;
+	size_t skip = 0, done = 0;
+	int error = 0;
+
+	pthread_mutex_lock(&agent->lock);
+	while (done < length && !error) {
+		size_t bytes = 0;
+
+		if (agent->dead) {
+			error = ETIMEDOUT;
+			break;
+		}
+		memset(&req, 0, sizeof(req));
+		req.op = write ? SIMHCA_AGENT_WRITE : SIMHCA_AGENT_READ;
+		while (index < count && req.count < 16 && bytes < agent->bounce_size) {
+			size_t left = remote[index].iov_len - skip;
+			size_t run = left < agent->bounce_size - bytes ? left
+								       : agent->bounce_size - bytes;
+
+			req.segment[req.count].addr = (uintptr_t)remote[index].iov_base + skip;
+			req.segment[req.count++].length = run;
+			bytes += run;
+			skip += run;
+			if (run == left) {
+				index++;
+				skip = 0;
+			}
+		}
+		if (write)
+			memcpy(agent->bounce, (char *)ours + done, bytes);
+		error = ask(agent, &req);
+		if (error == ETIMEDOUT || error == ESRCH)
+			agent->dead = true;
+		if (!error && !write)
+			memcpy((char *)ours + done, agent->bounce, bytes);
+		done += bytes;
+	}
+	pthread_mutex_unlock(&agent->lock);
+	return error;
+}

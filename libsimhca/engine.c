@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Engines: who works when. An engine polls the doorbells of its active contexts, runs the QPs
+ * that rang, fires timers, and when nothing is left arms its contexts and sleeps. A doorbell
+ * at an armed context writes to the context's eventfd, which wakes the engine.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+#include <utlist.h>
+
+#include "model.h"
+
+#define WAKE_TAG 0u	     /* epoll tag of wake_fd; contexts' ids begin at 1 */
+#define RUNS_PER_ROUND 32    /* QPs between two looks at the doorbells */
+#define ROUNDS_PER_LISTEN 32 /* rounds between two looks at the eventfds while busy */
+#define IDLE_ROUNDS 4096     /* rounds without a doorbell until a context is armed again */
+#define EVENTS 64
+
+uint64_t simhca_engine_now(const struct simhca_engine *engine)
+{
+	struct timespec now;
+
+	if (engine->config.clock_ns)
+		return engine->config.clock_ns(engine->config.clock_arg);
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static void wake(struct simhca_engine *engine)
+{
+	uint64_t one = 1;
+	ssize_t ignored;
+
+	/* seq_cst: the work was published before; the engine says that it sleeps and looks again.
+	 */
+	if (!atomic_load_explicit(&engine->sleeping, memory_order_seq_cst))
+		return;
+	ignored = write(engine->wake_fd, &one, sizeof(one));
+	(void)ignored; /* a full counter wakes as well */
+}
+
+/* ------------------------------------------------------------------ run queue and timers */
+
+void simhca_engine_schedule(struct simhca_engine *engine, struct simhca_qp *qp)
+{
+	if (atomic_load(&qp->dead) || atomic_exchange(&qp->queued, true))
+		return;
+	pthread_mutex_lock(&engine->lock);
+	atomic_store(&qp->queue_engine, engine);
+	DL_APPEND(engine->run_queue, qp);
+	pthread_mutex_unlock(&engine->lock);
+	wake(engine);
+}
+
+static struct simhca_qp *next_qp(struct simhca_engine *engine)
+{
+	struct simhca_qp *qp;
+
+	pthread_mutex_lock(&engine->lock);
+	qp = engine->run_queue;
+	if (qp) {
+		DL_DELETE(engine->run_queue, qp);
+		/* From here on a doorbell queues it again: nothing posted is overlooked. */
+		atomic_store(&qp->queue_engine, NULL);
+		atomic_store(&qp->queued, false);
+	}
+	pthread_mutex_unlock(&engine->lock);
+	return qp;
+}
+
+void simhca_engine_forget_qp(struct simhca_qp *qp)
+{
+	struct simhca_engine *engine = atomic_load(&qp->queue_engine);
+
+	if (!engine)
+		return;
+	pthread_mutex_lock(&engine->lock);
+	if (atomic_load(&qp->queue_engine) == engine) {
+		DL_DELETE(engine->run_queue, qp);
+		atomic_store(&qp->queue_engine, NULL);
+	}
+	pthread_mutex_unlock(&engine->lock);
+}
+
+void simhca_engine_arm_timer(struct simhca_qp *qp, uint64_t delay_ns)
+{
+	struct simhca_engine *engine = qp->context->engine;
+	uint64_t deadline = simhca_engine_now(engine) + delay_ns;
+
+	pthread_mutex_lock(&engine->lock);
+	if (simhca_timer_arm(&engine->timers, &qp->timer, deadline))
+		simhca_log(engine->fabric, SIMHCA_LOG_ERROR,
+			   "QP 0x%06x: no memory for its timer: it waits without end", qp->qpn);
+	pthread_mutex_unlock(&engine->lock);
+	wake(engine);
+}
+
+void simhca_engine_cancel_timer(struct simhca_qp *qp)
+{
+	struct simhca_engine *engine = qp->context->engine;
+
+	pthread_mutex_lock(&engine->lock);
+	simhca_timer_cancel(&engine->timers, &qp->timer);
+	pthread_mutex_unlock(&engine->lock);
+}
+
+static bool fire_timers(struct simhca_engine *engine)
+{
+	bool fired = false;
+
+	/* Without a clock call while nothing waits; a timer armed meanwhile is seen next round. */
+	for (;;) {
+		struct simhca_timer *timer = NULL;
+
+		pthread_mutex_lock(&engine->lock);
+		if (engine->timers.count)
+			timer = simhca_timers_expire(&engine->timers, simhca_engine_now(engine));
+		pthread_mutex_unlock(&engine->lock);
+		if (!timer)
+			return fired;
+		fired = true;
+		simhca_requester_timer(
+			(struct simhca_qp *)((char *)timer - offsetof(struct simhca_qp, timer)));
+	}
+}
+
+/* -------------------------------------------------------------------------- doorbells */
+
+static uint64_t take_bits(_Atomic uint64_t *word)
+{
+	if (!atomic_load_explicit(word, memory_order_relaxed))
+		return 0;
+	return atomic_exchange_explicit(word, 0, memory_order_seq_cst);
+}
+
+/* Queues every QP whose bit is set; from the top of the tree down (see simhca-abi.h). */
+static bool take_doorbells(struct simhca_engine *engine, struct simhca_context *context)
+{
+	struct simhca_ctx_mem *mem = context->mem;
+	uint64_t top = take_bits(&mem->top);
+	bool rang = false;
+
+	for (; top; top &= top - 1) {
+		uint32_t m = (uint32_t)__builtin_ctzll(top);
+		uint64_t mid;
+
+		if (m >= SIMHCA_DB_MIDS)
+			break; /* bits that mean nothing */
+		for (mid = take_bits(&mem->mid[m]); mid; mid &= mid - 1) {
+			uint32_t l = m * 64 + (uint32_t)__builtin_ctzll(mid);
+			uint64_t leaf;
+
+			for (leaf = take_bits(&mem->leaf[l]); leaf; leaf &= leaf - 1) {
+				struct simhca_qp *qp = atomic_load(
+					&context->doorbell[l * 64 +
+							   (uint32_t)__builtin_ctzll(leaf)]);
+
+				if (qp)
+					simhca_engine_schedule(engine, qp);
+				rang = true;
+			}
+		}
+	}
+	return rang;
+}
+
+/* ------------------------------------------------------ contexts; all under context_lock */
+
+static void activate(struct simhca_engine *engine, struct simhca_context *context)
+{
+	atomic_store_explicit(&context->mem->armed, 0, memory_order_seq_cst);
+	context->idle_rounds = 0;
+	if (!context->active) {
+		context->active = true;
+		DL_APPEND2(engine->active, context, active_prev, active_next);
+	}
+}
+
+/* From now on a doorbell writes to the eventfd; false if one rang just before. */
+static bool stop_polling(struct simhca_engine *engine, struct simhca_context *context)
+{
+	atomic_store_explicit(&context->mem->armed, 1, memory_order_seq_cst);
+	if (atomic_load_explicit(&context->mem->top, memory_order_seq_cst)) {
+		atomic_store_explicit(&context->mem->armed, 0, memory_order_seq_cst);
+		context->idle_rounds = 0;
+		return false;
+	}
+	context->active = false;
+	DL_DELETE2(engine->active, context, active_prev, active_next);
+	return true;
+}
+
+static bool poll_contexts(struct simhca_engine *engine)
+{
+	struct simhca_context *context, *next;
+	bool rang = false;
+
+	pthread_mutex_lock(&engine->context_lock);
+	DL_FOREACH_SAFE2(engine->active, context, next, active_next)
+	{
+		if (take_doorbells(engine, context)) {
+			context->idle_rounds = 0;
+			rang = true;
+		} else if (++context->idle_rounds > IDLE_ROUNDS) {
+			stop_polling(engine, context);
+		}
+	}
+	pthread_mutex_unlock(&engine->context_lock);
+	return rang;
+}
+
+/* Arms every context; false if one has work after all. */
+static bool arm_all(struct simhca_engine *engine)
+{
+	struct simhca_context *context, *next;
+	bool quiet = true;
+
+	pthread_mutex_lock(&engine->context_lock);
+	DL_FOREACH_SAFE2(engine->active, context, next, active_next)
+	quiet &= stop_polling(engine, context);
+	pthread_mutex_unlock(&engine->context_lock);
+	return quiet;
+}
+
+/* Waits up to timeout_ns for doorbells at armed contexts, and polls those that rang. */
+static void listen_for_doorbells(struct simhca_engine *engine, uint64_t timeout_ns)
+{
+	struct timespec timeout = { .tv_sec = (time_t)(timeout_ns / 1000000000u),
+				    .tv_nsec = (long)(timeout_ns % 1000000000u) };
+	struct epoll_event events[EVENTS];
+	uint64_t count;
+	ssize_t ignored;
+	int n;
+
+	n = epoll_pwait2(engine->epoll_fd, events, EVENTS,
+			 timeout_ns == UINT64_MAX ? NULL : &timeout, NULL);
+	if (n < 0 && errno == ENOSYS) /* Linux before 5.11: whole milliseconds, rounded up */
+		n = epoll_wait(engine->epoll_fd, events, EVENTS,
+			       timeout_ns == UINT64_MAX ? -1
+			       : timeout_ns / 1000000u > INT_MAX
+				       ? INT_MAX
+				       : (int)((timeout_ns + 999999u) / 1000000u));
+	if (n <= 0)
+		return;
+	pthread_mutex_lock(&engine->context_lock);
+	for (int i = 0; i < n; i++) {
+		uint32_t id = events[i].data.u32;
+		struct simhca_context *context;
+
+		if (id == WAKE_TAG) {
+			ignored = read(engine->wake_fd, &count, sizeof(count));
+			(void)ignored;
+			continue;
+		}
+		HASH_FIND(hh, engine->contexts, &id, sizeof(id), context);
+		if (context)
+			activate(engine, context);
+	}
+	pthread_mutex_unlock(&engine->context_lock);
+}
+
+void simhca_engine_attach(struct simhca_engine *engine, struct simhca_context *context)
+{
+	/* Edge-triggered: the counter is never read, each write is an event of its own. */
+	struct epoll_event event = { .events = EPOLLIN | EPOLLET, .data.u32 = context->id };
+
+	pthread_mutex_lock(&engine->context_lock);
+	HASH_ADD(hh, engine->contexts, id, sizeof(context->id), context);
+	atomic_store_explicit(&context->mem->armed, 1, memory_order_seq_cst);
+	if (epoll_ctl(engine->epoll_fd, EPOLL_CTL_ADD, context->doorbell_fd, &event))
+		activate(engine, context); /* no room for the event: poll it instead */
+	pthread_mutex_unlock(&engine->context_lock);
+}
+
+void simhca_engine_detach(struct simhca_engine *engine, struct simhca_context *context)
+{
+	pthread_mutex_lock(&engine->context_lock);
+	epoll_ctl(engine->epoll_fd, EPOLL_CTL_DEL, context->doorbell_fd, NULL);
+	HASH_DEL(engine->contexts, context);
+	if (context->active)
+		DL_DELETE2(engine->active, context, active_prev, active_next);
+	context->active = false;
+	pthread_mutex_unlock(&engine->context_lock);
+}
+
+/* ------------------------------------------------------------------------------ the loop */
+
+static bool run_qps(struct simhca_engine *engine)
+{
+	bool worked = false;
+
+	for (int i = 0; i < RUNS_PER_ROUND; i++) {
+		struct simhca_qp *qp;
+
+		/* The guard is entered before the QP is looked up, and left after every turn. */
+		simhca_guard_enter(&engine->guard);
+		qp = next_qp(engine);
+		if (qp && simhca_qp_step(engine, qp))
+			simhca_engine_schedule(engine, qp);
+		simhca_guard_leave(&engine->guard);
+		if (!qp)
+			break;
+		worked = true;
+	}
+	return worked;
+}
+
+bool simhca_engine_poll(struct simhca_engine *engine)
+{
+	bool worked = false;
+
+	if (engine->rounds++ % ROUNDS_PER_LISTEN == 0)
+		listen_for_doorbells(engine, 0);
+	simhca_guard_enter(&engine->guard);
+	worked |= poll_contexts(engine);
+	worked |= fire_timers(engine);
+	simhca_guard_leave(&engine->guard);
+	worked |= run_qps(engine);
+	return worked;
+}
+
+static uint64_t time_to_timer(struct simhca_engine *engine)
+{
+	uint64_t next, now;
+
+	pthread_mutex_lock(&engine->lock);
+	next = engine->run_queue ? 0 : simhca_timers_next(&engine->timers);
+	pthread_mutex_unlock(&engine->lock);
+	if (next == UINT64_MAX)
+		return UINT64_MAX;
+	now = simhca_engine_now(engine);
+	return next > now ? next - now : 0;
+}
+
+static void sleep_until_work(struct simhca_engine *engine)
+{
+	uint64_t timeout;
+
+	if (!arm_all(engine))
+		return;
+	atomic_store_explicit(&engine->sleeping, true, memory_order_seq_cst);
+	timeout = time_to_timer(engine); /* looks at the run queue after saying that we sleep */
+	if (timeout && !atomic_load(&engine->stop))
+		listen_for_doorbells(engine, timeout);
+	atomic_store_explicit(&engine->sleeping, false, memory_order_seq_cst);
+}
+
+void simhca_engine_run(struct simhca_engine *engine)
+{
+	const uint64_t spin_ns = engine->config.spin_us * 1000ull;
+	uint64_t idle_since = 0;
+
+	while (!atomic_load_explicit(&engine->stop, memory_order_acquire)) {
+		if (simhca_engine_poll(engine)) {
+			idle_since = 0;
+			continue;
+		}
+		if (spin_ns) {
+			uint64_t now = simhca_engine_now(engine);
+
+			if (!idle_since)
+				idle_since = now;
+			if (now - idle_since < spin_ns)
+				continue;
+			idle_since = 0;
+		}
+		sleep_until_work(engine);
+	}
+}
+
+void simhca_engine_stop(struct simhca_engine *engine)
+{
+	uint64_t one = 1;
+	ssize_t ignored;
+
+	atomic_store_explicit(&engine->stop, true, memory_order_seq_cst);
+	ignored = write(engine->wake_fd, &one, sizeof(one));
+	(void)ignored;
+}
+
+struct simhca_engine *simhca_engine_create(struct simhca_fabric *fabric,
+					   const struct simhca_engine_config *config)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.u32 = WAKE_TAG };
+	struct simhca_engine *engine = calloc(1, sizeof(*engine));
+	int error;
+
+	if (!engine)
+		return NULL;
+	engine->fabric = fabric;
+	engine->config = *config;
+	engine->scratch = aligned_alloc(4096, SIMHCA_DMA_SCRATCH);
+	engine->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	engine->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (!engine->scratch || engine->epoll_fd < 0 || engine->wake_fd < 0 ||
+	    epoll_ctl(engine->epoll_fd, EPOLL_CTL_ADD, engine->wake_fd, &event)) {
+		error = errno;
+		if (engine->epoll_fd >= 0)
+			close(engine->epoll_fd);
+		if (engine->wake_fd >= 0)
+			close(engine->wake_fd);
+		free(engine->scratch);
+		free(engine);
+		errno = error;
+		return NULL;
+	}
+	pthread_mutex_init(&engine->lock, NULL);
+	pthread_mutex_init(&engine->context_lock, NULL);
+	pthread_rwlock_wrlock(&fabric->lock);
+	engine->number = fabric->engines ? fabric->engines->number + 1 : 1;
+	engine->next = fabric->engines;
+	fabric->engines = engine;
+	pthread_rwlock_unlock(&fabric->lock);
+	return engine;
+}
+
+void simhca_engine_destroy(struct simhca_engine *engine)
+{
+	struct simhca_engine **link;
+
+	if (!engine)
+		return;
+	pthread_rwlock_wrlock(&engine->fabric->lock);
+	for (link = &engine->fabric->engines; *link != engine; link = &(*link)->next)
+		;
+	*link = engine->next;
+	pthread_rwlock_unlock(&engine->fabric->lock);
+	close(engine->epoll_fd);
+	close(engine->wake_fd);
+	simhca_timers_free(&engine->timers);
+	pthread_mutex_destroy(&engine->lock);
+	pthread_mutex_destroy(&engine->context_lock);
+	free(engine->scratch);
+	free(engine);
+}

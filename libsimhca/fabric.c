@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* The fabric: what devices and engines hang on, and how the model speaks to its user. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "model.h"
+
+/* An engine's step is bounded by a slice of payload; seconds mean that it is stuck. */
+#define SYNCHRONIZE_TIMEOUT_MS 2000
+
+int simhca_why(struct simhca_why *why, int error, const char *format, ...)
+{
+	va_list args;
+
+	if (why) {
+		va_start(args, format);
+		vsnprintf(why->text, sizeof(why->text), format, args);
+		va_end(args);
+	}
+	return -error;
+}
+
+void simhca_log(const struct simhca_fabric *fabric, enum simhca_log_level level, const char *format,
+		...)
+{
+	char line[256];
+	va_list args;
+
+	if (!fabric->ops.log)
+		return;
+	va_start(args, format);
+	vsnprintf(line, sizeof(line), format, args);
+	va_end(args);
+	fabric->ops.log(fabric->ops.arg, level, line);
+}
+
+struct simhca_fabric *simhca_fabric_create(const struct simhca_ops *ops)
+{
+	struct simhca_fabric *fabric = calloc(1, sizeof(*fabric));
+
+	if (!fabric)
+		return NULL;
+	fabric->ops = *ops;
+	fabric->next_context_id = 1;
+	pthread_rwlock_init(&fabric->lock, NULL);
+	return fabric;
+}
+
+void simhca_fabric_destroy(struct simhca_fabric *fabric)
+{
+	if (!fabric)
+		return;
+	pthread_rwlock_destroy(&fabric->lock);
+	free(fabric);
+}
+
+bool simhca_fabric_synchronize(struct simhca_fabric *fabric)
+{
+	bool clean = true;
+
+	for (struct simhca_engine *engine = fabric->engines; engine; engine = engine->next)
+		if (!simhca_guard_wait(&engine->guard, SYNCHRONIZE_TIMEOUT_MS))
+			clean = false;
+	if (!clean)
+		simhca_log(fabric, SIMHCA_LOG_ERROR,
+			   "an engine has been in one step for %u ms: a client's memory blocks it",
+			   SYNCHRONIZE_TIMEOUT_MS);
+	return clean;
+}

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Multicast groups of UD QPs (IBTA vol. 1, 10.5). */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model.h"
+
+static struct simhca_mcast_group **find(struct simhca_device *device, const union simhca_gid *gid)
+{
+	struct simhca_mcast_group **link = &device->groups;
+
+	while (*link && memcmp(&(*link)->gid, gid, sizeof(*gid)))
+		link = &(*link)->next;
+	return link;
+}
+
+static uint32_t member_index(const struct simhca_mcast_group *group, const struct simhca_qp *qp)
+{
+	uint32_t i = 0;
+
+	while (i < group->count && group->members[i] != qp)
+		i++;
+	return i;
+}
+
+static void remove_member(struct simhca_device *device, struct simhca_mcast_group **link,
+			  uint32_t index)
+{
+	struct simhca_mcast_group *group = *link;
+
+	group->members[index] = group->members[--group->count];
+	if (group->count)
+		return;
+	*link = group->next;
+	device->group_count--;
+	free(group->members);
+	free(group);
+}
+
+static int add_member(struct simhca_device *device, const union simhca_gid *gid,
+		      struct simhca_qp *qp, struct simhca_why *why)
+{
+	struct simhca_mcast_group **link = find(device, gid), *group = *link;
+	struct simhca_qp **members;
+
+	if (group && member_index(group, qp) < group->count)
+		return 0; /* attached already: the same as attached once */
+	if (group && group->count >= SIMHCA_MAX_MCAST_QP_ATTACH)
+		return simhca_why(why, ENOMEM, "the group has its limit of %u QPs",
+				  SIMHCA_MAX_MCAST_QP_ATTACH);
+	if (!group) {
+		if (device->group_count >= SIMHCA_MAX_MCAST_GRP)
+			return simhca_why(why, ENOMEM, "the device has its limit of %u groups",
+					  SIMHCA_MAX_MCAST_GRP);
+		group = calloc(1, sizeof(*group));
+		if (!group)
+			return simhca_why(why, ENOMEM, "out of memory");
+		group->gid = *gid;
+	}
+	members = realloc(group->members, (group->count + 1) * sizeof(*members));
+	if (!members) {
+		if (!*link)
+			free(group);
+		return simhca_why(why, ENOMEM, "out of memory");
+	}
+	group->members = members;
+	group->members[group->count++] = qp;
+	if (!*link) {
+		*link = group;
+		device->group_count++;
+	}
+	return 0;
+}
+
+static struct simhca_qp *check(struct simhca_context *context, const struct simhca_mcast_req *req,
+			       struct simhca_why *why)
+{
+	struct simhca_qp *qp = simhca_object(context, SIMHCA_OBJ_QP, req->qp, why);
+
+	if (qp && qp->type != SIMHCA_QPT_UD) {
+		simhca_why(why, EINVAL, "only UD QPs join multicast groups");
+		return NULL;
+	}
+	if (qp && req->gid.raw[0] != 0xff) {
+		simhca_why(why, EINVAL, "a multicast GID begins with 0xff, this one with 0x%02x",
+			   req->gid.raw[0]);
+		return NULL;
+	}
+	return qp;
+}
+
+int simhca_attach_mcast(struct simhca_context *context, const struct simhca_mcast_req *req,
+			struct simhca_why *why)
+{
+	struct simhca_qp *qp = check(context, req, why);
+	int ret;
+
+	if (!qp)
+		return -EINVAL;
+	pthread_rwlock_wrlock(&context->device->mcast_lock);
+	ret = add_member(context->device, &req->gid, qp, why);
+	pthread_rwlock_unlock(&context->device->mcast_lock);
+	return ret;
+}
+
+int simhca_detach_mcast(struct simhca_context *context, const struct simhca_mcast_req *req,
+			struct simhca_why *why)
+{
+	struct simhca_qp *qp = check(context, req, why);
+	struct simhca_mcast_group **link;
+	int ret = 0;
+
+	if (!qp)
+		return -EINVAL;
+	pthread_rwlock_wrlock(&context->device->mcast_lock);
+	link = find(context->device, &req->gid);
+	if (*link && member_index(*link, qp) < (*link)->count)
+		remove_member(context->device, link, member_index(*link, qp));
+	else
+		ret = simhca_why(why, EINVAL, "this QP is not attached to that group");
+	pthread_rwlock_unlock(&context->device->mcast_lock);
+	return ret;
+}
+
+void simhca_qp_detach_all(struct simhca_qp *qp)
+{
+	struct simhca_device *device = qp->device;
+	struct simhca_mcast_group **link = &device->groups, *group;
+
+	if (qp->type != SIMHCA_QPT_UD)
+		return;
+	pthread_rwlock_wrlock(&device->mcast_lock);
+	while ((group = *link)) {
+		uint32_t index = member_index(group, qp);
+
+		if (index < group->count)
+			remove_member(device, link, index);
+		if (*link == group)
+			link = &group->next;
+	}
+	pthread_rwlock_unlock(&device->mcast_lock);
+}
+
+void simhca_mcast_deliver(struct simhca_engine *engine, struct simhca_device *device,
+			  const struct simhca_packet *packet, struct simhca_reply *reply)
+{
+	struct simhca_mcast_group *group;
+
+	pthread_rwlock_rdlock(&device->mcast_lock);
+	group = *find(device, &packet->av->dgid);
+	for (uint32_t i = 0; group && i < group->count; i++) {
+		struct simhca_reply one = { .answer = SIMHCA_ANSWER_NONE };
+
+		simhca_link_deliver(engine, group->members[i], packet, &one);
+		/* Only what concerns the sender's own memory matters to it. */
+		if (one.answer == SIMHCA_ANSWER_PAYLOAD)
+			*reply = one;
+	}
+	pthread_rwlock_unlock(&device->mcast_lock);
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Protection domains: a number that keys and QPs must share (IBTA vol. 1, 10.2.3). */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "model.h"
+
+int simhca_alloc_pd(struct simhca_context *context, struct simhca_handle *reply,
+		    struct simhca_why *why)
+{
+	struct simhca_pd *pd = calloc(1, sizeof(*pd));
+	int ret;
+
+	if (!pd)
+		return simhca_why(why, ENOMEM, "out of memory");
+	pd->number = context->device->next_pd;
+	ret = simhca_object_add(context, SIMHCA_OBJ_PD, pd, &reply->handle, why);
+	if (ret)
+		free(pd);
+	else if (!++context->device->next_pd)
+		context->device->next_pd = 1;
+	return ret;
+}
+
+int simhca_dealloc_pd(struct simhca_context *context, uint32_t handle, struct simhca_why *why)
+{
+	struct simhca_pd *pd = simhca_object(context, SIMHCA_OBJ_PD, handle, why);
+
+	if (!pd)
+		return -EINVAL;
+	if (pd->users)
+		return simhca_why(why, EBUSY, "%u MRs, QPs, SRQs or AHs still use this PD",
+				  pd->users);
+	simhca_object_remove(context, SIMHCA_OBJ_PD, handle);
+	free(pd);
+	return 0;
+}

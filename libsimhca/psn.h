@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Packet sequence numbers: 24 bits, compared as serial numbers (IBTA vol. 1, 9.7.2). */
+#ifndef LIBSIMHCA_PSN_H
+#define LIBSIMHCA_PSN_H
+
+#include <stdint.h>
+
+#include "simhca-abi.h"
+
+static inline uint32_t simhca_psn_add(uint32_t psn, uint32_t n)
+{
+	return (psn + n) & SIMHCA_PSN_MASK;
+}
+
+/* < 0: a is older than b, 0: the same, > 0: newer; the window is half the number space. */
+static inline int32_t simhca_psn_cmp(uint32_t a, uint32_t b)
+{
+	return (int32_t)((a - b) << 8) >> 8;
+}
+
+/* PSNs that a message of this many bytes takes; an empty one takes one. mtu is a power of two. */
+static inline uint32_t simhca_psn_count(uint64_t bytes, uint32_t mtu)
+{
+	return bytes ? (uint32_t)((bytes + mtu - 1) / mtu) : 1;
+}
+
+#endif

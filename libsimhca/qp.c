@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Queue pairs: making and destroying them, and what brings them down. */
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model.h"
+
+static uint64_t sq_bytes(const struct simhca_qp *qp)
+{
+	return (uint64_t)qp->sq_entries * qp->sq_stride;
+}
+
+static uint64_t rq_bytes(const struct simhca_qp *qp)
+{
+	return (uint64_t)qp->rq_entries * qp->rq_stride;
+}
+
+/* Moves from any state but the quiet ones; false if there was nothing to move. */
+static bool fall(struct simhca_qp *qp, uint32_t to)
+{
+	uint32_t state = simhca_qp_state(qp);
+
+	do {
+		if (state == to || state == SIMHCA_QPS_ERR || state == SIMHCA_QPS_RESET ||
+		    (to == SIMHCA_QPS_SQE && state != SIMHCA_QPS_RTS && state != SIMHCA_QPS_SQD))
+			return false;
+	} while (!atomic_compare_exchange_weak(&qp->qpc->state, &state, to));
+	return true;
+}
+
+void simhca_qp_fail(struct simhca_qp *qp, uint32_t state)
+{
+	if (fall(qp, state))
+		simhca_engine_schedule(qp->context->engine, qp);
+}
+
+void simhca_qp_corrupt(struct simhca_qp *qp)
+{
+	if (!fall(qp, SIMHCA_QPS_ERR))
+		return;
+	simhca_log(qp->device->fabric, SIMHCA_LOG_WARNING, "QP 0x%06x: %s; it goes to ERR", qp->qpn,
+		   simhca_reason_text(SIMHCA_REASON_RING_CORRUPT));
+	simhca_async_event(qp->context, qp->user_handle, IBV_EVENT_QP_FATAL);
+	simhca_engine_schedule(qp->context->engine, qp);
+}
+
+bool simhca_qp_step(struct simhca_engine *engine, struct simhca_qp *qp)
+{
+	switch (simhca_qp_state(qp)) {
+	case SIMHCA_QPS_RTS:
+	case SIMHCA_QPS_SQD:
+		return simhca_requester_run(engine, qp);
+	case SIMHCA_QPS_SQE:
+	case SIMHCA_QPS_ERR:
+		simhca_flush(qp);
+		return false;
+	default:
+		return false;
+	}
+}
+
+void simhca_qp_clear(struct simhca_qp *qp)
+{
+	struct simhca_send *send = qp->req.send;
+
+	simhca_engine_cancel_timer(qp);
+	memset(&qp->req, 0, sizeof(qp->req));
+	memset(&qp->resp, 0, sizeof(qp->resp));
+	memset(qp->mem, 0, sizeof(*qp->mem));
+	qp->req.send = send;
+	qp->drained_event_due = false;
+	qp->last_wqe_event_due = qp->srq != NULL;
+}
+
+/* A free slot, not the one given back last; 0 if there is none. */
+static uint32_t find_slot(struct simhca_device *device)
+{
+	const uint32_t first = 16; /* QPN 0 and 1 are the specification's, the rest is margin */
+
+	for (uint32_t n = first; n < SIMHCA_MAX_QP; n++) {
+		uint32_t slot = device->next_qpn_slot;
+
+		device->next_qpn_slot = slot + 1 < SIMHCA_MAX_QP ? slot + 1 : first;
+		if (!atomic_load(&device->qps[slot]))
+			return slot;
+	}
+	return 0;
+}
+
+static uint32_t find_doorbell(struct simhca_context *context)
+{
+	while (context->doorbell_hint < SIMHCA_MAX_QP &&
+	       atomic_load(&context->doorbell[context->doorbell_hint]))
+		context->doorbell_hint++;
+	return context->doorbell_hint;
+}
+
+static int check_request(const struct simhca_context *context,
+			 const struct simhca_create_qp_req *req, struct simhca_why *why)
+{
+	const struct simhca_device_config *most = &context->device->config;
+
+	if (req->type != SIMHCA_QPT_RC && req->type != SIMHCA_QPT_UC && req->type != SIMHCA_QPT_UD)
+		return simhca_why(why, EOPNOTSUPP, "qp_type = %u: RC, UC and UD are supported",
+				  req->type);
+	if (req->max_send_wr > most->max_qp_wr)
+		return simhca_why(why, EINVAL, "max_send_wr = %u: at most %u", req->max_send_wr,
+				  most->max_qp_wr);
+	if (!req->has_srq && req->max_recv_wr > most->max_qp_wr)
+		return simhca_why(why, EINVAL, "max_recv_wr = %u: at most %u", req->max_recv_wr,
+				  most->max_qp_wr);
+	if (req->max_send_sge > most->max_sge)
+		return simhca_why(why, EINVAL, "max_send_sge = %u: at most %u", req->max_send_sge,
+				  most->max_sge);
+	if (!req->has_srq && req->max_recv_sge > most->max_sge)
+		return simhca_why(why, EINVAL, "max_recv_sge = %u: at most %u", req->max_recv_sge,
+				  most->max_sge);
+	if (req->max_inline > most->max_inline)
+		return simhca_why(why, EINVAL, "max_inline_data = %u: at most %u bytes",
+				  req->max_inline, most->max_inline);
+	return 0;
+}
+
+static int alloc_rings(struct simhca_qp *qp, struct simhca_why *why)
+{
+	struct simhca_context *context = qp->context;
+
+	qp->mem = simhca_context_alloc(context, sizeof(*qp->mem), &qp->mem_ref, why);
+	if (qp->mem && qp->sq_entries)
+		qp->sq = simhca_context_alloc(context, sq_bytes(qp), &qp->sq_ref, why);
+	if (qp->mem && (qp->sq || !qp->sq_entries) && qp->rq_entries)
+		qp->rq = simhca_context_alloc(context, rq_bytes(qp), &qp->rq_ref, why);
+	if (!qp->mem || (qp->sq_entries && !qp->sq) || (qp->rq_entries && !qp->rq))
+		return -ENOMEM;
+	memset(qp->mem, 0, sizeof(*qp->mem));
+	return 0;
+}
+
+static void free_qp(struct simhca_qp *qp)
+{
+	struct simhca_context *context = qp->context;
+
+	if (qp->sq)
+		simhca_context_free(context, &qp->sq_ref, sq_bytes(qp));
+	if (qp->rq)
+		simhca_context_free(context, &qp->rq_ref, rq_bytes(qp));
+	if (qp->mem)
+		simhca_context_free(context, &qp->mem_ref, sizeof(*qp->mem));
+	pthread_mutex_destroy(&qp->req_lock);
+	pthread_mutex_destroy(&qp->resp_lock);
+	free(qp->req.send);
+	free(qp);
+}
+
+static void fill_qpc(struct simhca_qp *qp, const struct simhca_create_qp_req *req)
+{
+	struct simhca_qpc *qpc = qp->qpc;
+
+	atomic_store(&qpc->state, SIMHCA_QPS_RESET);
+	memset((char *)qpc + sizeof(qpc->state), 0, sizeof(*qpc) - sizeof(qpc->state));
+	qpc->qpn = qp->qpn;
+	qpc->type = qp->type;
+	qpc->pd = qp->pd->number;
+	qpc->max_send_wr = req->max_send_wr;
+	qpc->max_send_sge = req->max_send_sge;
+	qpc->max_inline = req->max_inline;
+	qpc->sq_sig_all = req->sq_sig_all != 0;
+	if (!qp->srq) {
+		qpc->max_recv_wr = req->max_recv_wr;
+		qpc->max_recv_sge = req->max_recv_sge;
+	}
+}
+
+static void fill_reply(const struct simhca_qp *qp, uint32_t handle,
+		       struct simhca_create_qp_reply *reply)
+{
+	const struct simhca_qpc *qpc = qp->qpc;
+
+	*reply = (struct simhca_create_qp_reply){
+		.handle = handle,
+		.qpn = qp->qpn,
+		.doorbell = qp->doorbell,
+		.max_send_wr = qpc->max_send_wr,
+		.max_recv_wr = qpc->max_recv_wr,
+		.max_send_sge = qpc->max_send_sge,
+		.max_recv_sge = qpc->max_recv_sge,
+		.max_inline = qpc->max_inline,
+		.sq_entries = qp->sq_entries,
+		.sq_stride = qp->sq_stride,
+		.rq_entries = qp->rq_entries,
+		.rq_stride = qp->rq_stride,
+		.state = qp->mem_ref,
+		.sq = qp->sq_ref,
+		.rq = qp->rq_ref,
+	};
+}
+
+int simhca_create_qp(struct simhca_context *context, const struct simhca_create_qp_req *req,
+		     struct simhca_create_qp_reply *reply, struct simhca_why *why)
+{
+	struct simhca_device *device = context->device;
+	struct simhca_pd *pd = simhca_object(context, SIMHCA_OBJ_PD, req->pd, why);
+	struct simhca_cq *send_cq = NULL, *recv_cq = NULL;
+	struct simhca_srq *srq = NULL;
+	struct simhca_qp *qp;
+	uint32_t handle, slot;
+	int ret;
+
+	if (pd)
+		send_cq = simhca_object(context, SIMHCA_OBJ_CQ, req->send_cq, why);
+	if (send_cq)
+		recv_cq = simhca_object(context, SIMHCA_OBJ_CQ, req->recv_cq, why);
+	if (recv_cq && req->has_srq)
+		srq = simhca_object(context, SIMHCA_OBJ_SRQ, req->srq, why);
+	if (!recv_cq || (req->has_srq && !srq))
+		return -EINVAL;
+	ret = check_request(context, req, why);
+	if (ret)
+		return ret;
+
+	qp = calloc(1, sizeof(*qp));
+	if (!qp)
+		return simhca_why(why, ENOMEM, "out of memory");
+	pthread_mutex_init(&qp->req_lock, NULL);
+	pthread_mutex_init(&qp->resp_lock, NULL);
+	qp->context = context;
+	qp->device = device;
+	qp->pd = pd;
+	qp->send_cq = send_cq;
+	qp->recv_cq = recv_cq;
+	qp->srq = srq;
+	qp->type = req->type;
+	qp->user_handle = req->user_handle;
+	qp->last_wqe_event_due = srq != NULL;
+	qp->sq_entries = req->max_send_wr ? simhca_ring_entries(req->max_send_wr) : 0;
+	qp->sq_stride = simhca_send_stride(req->max_send_sge, req->max_inline);
+	if (!srq) {
+		qp->rq_entries = req->max_recv_wr ? simhca_ring_entries(req->max_recv_wr) : 0;
+		qp->rq_stride = simhca_recv_stride(req->max_recv_sge);
+	}
+	qp->req.send = calloc(1, sizeof(*qp->req.send));
+	ret = qp->req.send ? alloc_rings(qp, why) : simhca_why(why, ENOMEM, "out of memory");
+	if (ret)
+		goto fail;
+	slot = find_slot(device);
+	qp->doorbell = find_doorbell(context);
+	if (!slot || qp->doorbell == SIMHCA_MAX_QP) {
+		ret = simhca_why(why, ENOMEM, "all QP numbers are in use");
+		goto fail;
+	}
+	ret = simhca_object_add(context, SIMHCA_OBJ_QP, qp, &handle, why);
+	if (ret)
+		goto fail;
+	qp->qpn = (uint32_t)++device->qpn_generation[slot] << 16 | slot;
+	qp->qpc = &device->qpcs[slot];
+	fill_qpc(qp, req);
+	pd->users++;
+	send_cq->users++;
+	recv_cq->users++;
+	if (srq)
+		srq->users++;
+	fill_reply(qp, handle, reply);
+	atomic_store(&context->doorbell[qp->doorbell], qp);
+	atomic_store(&device->qps[slot], qp);
+	return 0;
+fail:
+	free_qp(qp);
+	return ret;
+}
+
+int simhca_qp_identity(struct simhca_context *context, uint32_t handle, uint64_t *user_handle)
+{
+	struct simhca_qp *qp = simhca_object(context, SIMHCA_OBJ_QP, handle, NULL);
+
+	if (!qp)
+		return -EINVAL;
+	*user_handle = qp->user_handle;
+	return 0;
+}
+
+int simhca_destroy_qp(struct simhca_context *context, uint32_t handle, struct simhca_why *why)
+{
+	struct simhca_qp *qp = simhca_object(context, SIMHCA_OBJ_QP, handle, why);
+	struct simhca_device *device = context->device;
+
+	if (!qp)
+		return -EINVAL;
+	/* Out of every table first; then wait until no engine holds what it found there. */
+	atomic_store(&qp->dead, true);
+	simhca_qp_detach_all(qp);
+	atomic_store(&device->qps[SIMHCA_QPN_SLOT(qp->qpn)], NULL);
+	atomic_store(&context->doorbell[qp->doorbell], NULL);
+	if (!simhca_fabric_synchronize(device->fabric)) {
+		atomic_store(&context->doorbell[qp->doorbell], qp);
+		atomic_store(&device->qps[SIMHCA_QPN_SLOT(qp->qpn)], qp);
+		return simhca_why(why, EBUSY, "an access of this QP does not end");
+	}
+	simhca_engine_forget_qp(qp);
+	simhca_engine_cancel_timer(qp);
+	if (qp->doorbell < context->doorbell_hint)
+		context->doorbell_hint = qp->doorbell;
+	memset((char *)qp->qpc + sizeof(qp->qpc->state), 0,
+	       sizeof(*qp->qpc) - sizeof(qp->qpc->state));
+	atomic_store(&qp->qpc->state, SIMHCA_QPS_RESET);
+	qp->pd->users--;
+	qp->send_cq->users--;
+	qp->recv_cq->users--;
+	if (qp->srq)
+		qp->srq->users--;
+	simhca_object_remove(context, SIMHCA_OBJ_QP, handle);
+	free_qp(qp);
+	return 0;
+}

@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* The QP state machine: which transitions exist and which attributes each takes (IBTA vol.
+ * 1, 11.2.5.2). */
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <string.h>
+
+#include "av.h"
+#include "model.h"
+
+enum { RC, UC, UD, TYPES };
+
+/* The attributes a transition needs and those it may change, by QP type; besides the state itself.
+ */
+struct transition {
+	bool legal;
+	uint32_t needs[TYPES], may[TYPES];
+};
+
+#define STATES (SIMHCA_QPS_ERR + 1)
+#define COMMON (SIMHCA_QP_PKEY_INDEX | SIMHCA_QP_PORT)
+#define PATH (SIMHCA_QP_ALT_PATH | SIMHCA_QP_PATH_MIG_STATE)
+
+static const struct transition table[STATES][STATES] = {
+	[SIMHCA_QPS_RESET] = {
+		[SIMHCA_QPS_RESET] = { .legal = true },
+		[SIMHCA_QPS_ERR] = { .legal = true },
+		[SIMHCA_QPS_INIT] = {
+			.legal = true,
+			.needs = {
+				[RC] = COMMON | SIMHCA_QP_ACCESS_FLAGS,
+				[UC] = COMMON | SIMHCA_QP_ACCESS_FLAGS,
+				[UD] = COMMON | SIMHCA_QP_QKEY,
+			},
+		},
+	},
+	[SIMHCA_QPS_INIT] = {
+		[SIMHCA_QPS_RESET] = { .legal = true },
+		[SIMHCA_QPS_ERR] = { .legal = true },
+		[SIMHCA_QPS_INIT] = {
+			.legal = true,
+			.may = {
+				[RC] = COMMON | SIMHCA_QP_ACCESS_FLAGS,
+				[UC] = COMMON | SIMHCA_QP_ACCESS_FLAGS,
+				[UD] = COMMON | SIMHCA_QP_QKEY,
+			},
+		},
+		[SIMHCA_QPS_RTR] = {
+			.legal = true,
+			.needs = {
+				[RC] = SIMHCA_QP_AV | SIMHCA_QP_PATH_MTU | SIMHCA_QP_DEST_QPN |
+				       SIMHCA_QP_RQ_PSN | SIMHCA_QP_MAX_DEST_RD_ATOMIC |
+				       SIMHCA_QP_MIN_RNR_TIMER,
+				[UC] = SIMHCA_QP_AV | SIMHCA_QP_PATH_MTU | SIMHCA_QP_DEST_QPN |
+				       SIMHCA_QP_RQ_PSN,
+			},
+			.may = {
+				[RC] = SIMHCA_QP_ALT_PATH | SIMHCA_QP_ACCESS_FLAGS | SIMHCA_QP_PKEY_INDEX,
+				[UC] = SIMHCA_QP_ALT_PATH | SIMHCA_QP_ACCESS_FLAGS | SIMHCA_QP_PKEY_INDEX,
+				[UD] = SIMHCA_QP_PKEY_INDEX | SIMHCA_QP_QKEY,
+			},
+		},
+	},
+	[SIMHCA_QPS_RTR] = {
+		[SIMHCA_QPS_RESET] = { .legal = true },
+		[SIMHCA_QPS_ERR] = { .legal = true },
+		[SIMHCA_QPS_RTS] = {
+			.legal = true,
+			.needs = {
+				[RC] = SIMHCA_QP_TIMEOUT | SIMHCA_QP_RETRY_CNT | SIMHCA_QP_RNR_RETRY |
+				       SIMHCA_QP_SQ_PSN | SIMHCA_QP_MAX_QP_RD_ATOMIC,
+				[UC] = SIMHCA_QP_SQ_PSN,
+				[UD] = SIMHCA_QP_SQ_PSN,
+			},
+			.may = {
+				[RC] = SIMHCA_QP_CUR_STATE | SIMHCA_QP_ACCESS_FLAGS | PATH |
+				       SIMHCA_QP_MIN_RNR_TIMER,
+				[UC] = SIMHCA_QP_CUR_STATE | SIMHCA_QP_ACCESS_FLAGS | PATH,
+				[UD] = SIMHCA_QP_CUR_STATE | SIMHCA_QP_QKEY,
+			},
+		},
+	},
+	[SIMHCA_QPS_RTS] = {
+		[SIMHCA_QPS_RESET] = { .legal = true },
+		[SIMHCA_QPS_ERR] = { .legal = true },
+		[SIMHCA_QPS_RTS] = {
+			.legal = true,
+			.may = {
+				[RC] = SIMHCA_QP_CUR_STATE | SIMHCA_QP_ACCESS_FLAGS | PATH |
+				       SIMHCA_QP_MIN_RNR_TIMER,
+				[UC] = SIMHCA_QP_CUR_STATE | SIMHCA_QP_ACCESS_FLAGS | PATH,
+				[UD] = SIMHCA_QP_CUR_STATE | SIMHCA_QP_QKEY,
+			},
+		},
+		[SIMHCA_QPS_SQD] = {
+			.legal = true,
+			.may = {
+				[RC] = SIMHCA_QP_EN_SQD_ASYNC_NOTIFY,
+				[UC] = SIMHCA_QP_EN_SQD_ASYNC_NOTIFY,
+				[UD] = SIMHCA_QP_EN_SQD_ASYNC_NOTIFY,
+			},
+		},
+	},
+	[SIMHCA_QPS_SQD] = {
+		[SIMHCA_QPS_RESET] = { .legal = true },
+		[SIMHCA_QPS_ERR] = { .legal = true },
+		[SIMHCA_QPS_RTS] = {
+			.legal = true,
+			.may = {
+				[RC] = SIMHCA_QP_CUR_STATE | SIMHCA_QP_ACCESS_FLAGS | PATH |
+				       SIMHCA_QP_MIN_RNR_TIMER,
+				[UC] = SIMHCA_QP_CUR_STATE | SIMHCA_QP_ACCESS_FLAGS | PATH,
+				[UD] = SIMHCA_QP_CUR_STATE | SIMHCA_QP_QKEY,
+			},
+		},
+		[SIMHCA_QPS_SQD] = {
+			.legal = true,
+			.may = {
+				[RC] = COMMON | SIMHCA_QP_AV | SIMHCA_QP_TIMEOUT | SIMHCA_QP_RETRY_CNT |
+				       SIMHCA_QP_RNR_RETRY | SIMHCA_QP_MAX_QP_RD_ATOMIC |
+				       SIMHCA_QP_MAX_DEST_RD_ATOMIC | SIMHCA_QP_ACCESS_FLAGS | PATH |
+				       SIMHCA_QP_MIN_RNR_TIMER,
+				[UC] = SIMHCA_QP_AV | SIMHCA_QP_ACCESS_FLAGS | SIMHCA_QP_PKEY_INDEX | PATH,
+				[UD] = SIMHCA_QP_PKEY_INDEX | SIMHCA_QP_QKEY,
+			},
+		},
+	},
+	[SIMHCA_QPS_SQE] = {
+		[SIMHCA_QPS_RESET] = { .legal = true },
+		[SIMHCA_QPS_ERR] = { .legal = true },
+		[SIMHCA_QPS_RTS] = {
+			.legal = true,
+			.may = {
+				[UC] = SIMHCA_QP_CUR_STATE | SIMHCA_QP_ACCESS_FLAGS,
+				[UD] = SIMHCA_QP_CUR_STATE | SIMHCA_QP_QKEY,
+			},
+		},
+	},
+	[SIMHCA_QPS_ERR] = {
+		[SIMHCA_QPS_RESET] = { .legal = true },
+		[SIMHCA_QPS_ERR] = { .legal = true },
+	},
+};
+
+static const char *const state_name[STATES] = {
+	"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"
+};
+
+static int type_index(uint32_t type)
+{
+	return type == SIMHCA_QPT_RC ? RC : type == SIMHCA_QPT_UC ? UC : UD;
+}
+
+/* ibv_qp_attr_mask bits in words, for messages; the first one set. */
+static const char *mask_name(uint32_t mask)
+{
+	static const char *const name[] = {
+		"STATE",
+		"CUR_STATE",
+		"EN_SQD_ASYNC_NOTIFY",
+		"ACCESS_FLAGS",
+		"PKEY_INDEX",
+		"PORT",
+		"QKEY",
+		"AV",
+		"PATH_MTU",
+		"TIMEOUT",
+		"RETRY_CNT",
+		"RNR_RETRY",
+		"RQ_PSN",
+		"MAX_QP_RD_ATOMIC",
+		"ALT_PATH",
+		"MIN_RNR_TIMER",
+		"SQ_PSN",
+		"MAX_DEST_RD_ATOMIC",
+		"PATH_MIG_STATE",
+		"CAP",
+		"DEST_QPN",
+	};
+	unsigned int bit = (unsigned int)__builtin_ctz(mask);
+
+	return bit < sizeof(name) / sizeof(name[0]) ? name[bit] : "unknown";
+}
+
+static int check_transition(const struct simhca_qp *qp, uint32_t from, uint32_t to, uint32_t mask,
+			    struct simhca_why *why)
+{
+	const struct transition *transition;
+	uint32_t needs, may, wrong;
+
+	if (to >= STATES)
+		return simhca_why(why, EINVAL, "qp_state = %u: there is no such state", to);
+	transition = &table[from][to];
+	if (!transition->legal ||
+	    (from == SIMHCA_QPS_SQE && qp->type == SIMHCA_QPT_RC && to == SIMHCA_QPS_RTS))
+		return simhca_why(why, EINVAL, "a QP cannot go from %s to %s", state_name[from],
+				  state_name[to]);
+	needs = transition->needs[type_index(qp->type)];
+	may = transition->may[type_index(qp->type)];
+	wrong = needs & ~mask;
+	if (wrong)
+		return simhca_why(why, EINVAL, "%s to %s needs attribute %s", state_name[from],
+				  state_name[to], mask_name(wrong));
+	wrong = mask & ~(needs | may | SIMHCA_QP_STATE);
+	if (wrong)
+		return simhca_why(why, EINVAL, "%s to %s does not take attribute %s",
+				  state_name[from], state_name[to], mask_name(wrong));
+	return 0;
+}
+
+static int check_values(const struct simhca_qp *qp, uint32_t mask,
+			const struct simhca_qp_attr *attr, struct simhca_why *why)
+{
+	const uint32_t rights = SIMHCA_ACCESS_LOCAL_WRITE | SIMHCA_ACCESS_REMOTE_WRITE |
+				SIMHCA_ACCESS_REMOTE_READ | SIMHCA_ACCESS_REMOTE_ATOMIC |
+				SIMHCA_ACCESS_MW_BIND;
+	uint32_t port_mtu = atomic_load(&qp->device->mem->port.active_mtu);
+
+	if ((mask & SIMHCA_QP_PKEY_INDEX) && attr->pkey_index >= SIMHCA_PKEY_ENTRIES)
+		return simhca_why(why, EINVAL, "pkey_index = %u: only 0", attr->pkey_index);
+	if ((mask & SIMHCA_QP_PORT) && attr->port_num != 1)
+		return simhca_why(why, EINVAL, "port_num = %u: only 1", attr->port_num);
+	if ((mask & SIMHCA_QP_ACCESS_FLAGS) && (attr->qp_access_flags & ~rights))
+		return simhca_why(why, EINVAL, "qp_access_flags 0x%x: 0x%x is no right of a QP",
+				  attr->qp_access_flags, attr->qp_access_flags & ~rights);
+	if ((mask & SIMHCA_QP_PATH_MTU) && (attr->path_mtu < 1 || attr->path_mtu > port_mtu))
+		return simhca_why(why, EINVAL, "path_mtu = %u: 1 to %u (the port's active_mtu)",
+				  attr->path_mtu, port_mtu);
+	if ((mask & SIMHCA_QP_TIMEOUT) && attr->timeout > 31)
+		return simhca_why(why, EINVAL, "timeout = %u: 0 to 31", attr->timeout);
+	if ((mask & SIMHCA_QP_RETRY_CNT) && attr->retry_cnt > 7)
+		return simhca_why(why, EINVAL, "retry_cnt = %u: 0 to 7", attr->retry_cnt);
+	if ((mask & SIMHCA_QP_RNR_RETRY) && attr->rnr_retry > 7)
+		return simhca_why(why, EINVAL, "rnr_retry = %u: 0 to 7", attr->rnr_retry);
+	if ((mask & SIMHCA_QP_MIN_RNR_TIMER) && attr->min_rnr_timer > 31)
+		return simhca_why(why, EINVAL, "min_rnr_timer = %u: 0 to 31", attr->min_rnr_timer);
+	if ((mask & SIMHCA_QP_MAX_QP_RD_ATOMIC) && attr->max_rd_atomic > SIMHCA_MAX_RD_ATOMIC)
+		return simhca_why(why, EINVAL, "max_rd_atomic = %u: 0 to %u", attr->max_rd_atomic,
+				  SIMHCA_MAX_RD_ATOMIC);
+	if ((mask & SIMHCA_QP_MAX_DEST_RD_ATOMIC) &&
+	    attr->max_dest_rd_atomic > SIMHCA_MAX_RD_ATOMIC)
+		return simhca_why(why, EINVAL, "max_dest_rd_atomic = %u: 0 to %u",
+				  attr->max_dest_rd_atomic, SIMHCA_MAX_RD_ATOMIC);
+	if ((mask & SIMHCA_QP_DEST_QPN) && attr->dest_qp_num > SIMHCA_QPN_MASK)
+		return simhca_why(why, EINVAL, "dest_qp_num = 0x%x: 24 bits", attr->dest_qp_num);
+	if (mask & SIMHCA_QP_ALT_PATH)
+		return simhca_why(why, EINVAL, "ALT_PATH: this device has no path migration");
+	if ((mask & SIMHCA_QP_PATH_MIG_STATE) && attr->path_mig_state != IBV_MIG_MIGRATED)
+		return simhca_why(why, EINVAL, "path_mig_state = %u: only MIGRATED",
+				  attr->path_mig_state);
+	if (mask & SIMHCA_QP_AV)
+		return simhca_av_check(qp->device, &attr->av, why);
+	return 0;
+}
+
+static void apply(struct simhca_qp *qp, uint32_t mask, const struct simhca_qp_attr *attr)
+{
+	struct simhca_qpc *qpc = qp->qpc;
+
+#define APPLY(bit, field, value)                                                                   \
+	do {                                                                                       \
+		if (mask & (bit))                                                                  \
+			qpc->field = (value);                                                      \
+	} while (0)
+	APPLY(SIMHCA_QP_EN_SQD_ASYNC_NOTIFY, en_sqd_async_notify, attr->en_sqd_async_notify != 0);
+	APPLY(SIMHCA_QP_ACCESS_FLAGS, access, attr->qp_access_flags);
+	APPLY(SIMHCA_QP_PKEY_INDEX, pkey_index, attr->pkey_index);
+	APPLY(SIMHCA_QP_PORT, port_num, attr->port_num);
+	APPLY(SIMHCA_QP_QKEY, qkey, attr->qkey);
+	APPLY(SIMHCA_QP_AV, av, attr->av);
+	APPLY(SIMHCA_QP_PATH_MTU, path_mtu, (uint8_t)attr->path_mtu);
+	APPLY(SIMHCA_QP_TIMEOUT, timeout, attr->timeout);
+	APPLY(SIMHCA_QP_RETRY_CNT, retry_cnt, attr->retry_cnt);
+	APPLY(SIMHCA_QP_RNR_RETRY, rnr_retry, attr->rnr_retry);
+	APPLY(SIMHCA_QP_RQ_PSN, rq_psn, attr->rq_psn & SIMHCA_PSN_MASK);
+	APPLY(SIMHCA_QP_SQ_PSN, sq_psn, attr->sq_psn & SIMHCA_PSN_MASK);
+	APPLY(SIMHCA_QP_MAX_QP_RD_ATOMIC, max_rd_atomic, attr->max_rd_atomic);
+	APPLY(SIMHCA_QP_MAX_DEST_RD_ATOMIC, max_dest_rd_atomic, attr->max_dest_rd_atomic);
+	APPLY(SIMHCA_QP_MIN_RNR_TIMER, min_rnr_timer, attr->min_rnr_timer);
+	APPLY(SIMHCA_QP_DEST_QPN, dest_qpn, attr->dest_qp_num);
+#undef APPLY
+	if (mask & SIMHCA_QP_RQ_PSN)
+		qp->mem->epsn = qpc->rq_psn;
+	if (mask & SIMHCA_QP_SQ_PSN)
+		qp->mem->sq_psn = qpc->sq_psn;
+}
+
+/* Back to what create_qp made. */
+static void reset(struct simhca_qp *qp)
+{
+	struct simhca_qpc *qpc = qp->qpc;
+	struct simhca_qpc keep = { .qpn = qpc->qpn,
+				   .type = qpc->type,
+				   .pd = qpc->pd,
+				   .max_send_wr = qpc->max_send_wr,
+				   .max_recv_wr = qpc->max_recv_wr,
+				   .max_send_sge = qpc->max_send_sge,
+				   .max_recv_sge = qpc->max_recv_sge,
+				   .max_inline = qpc->max_inline,
+				   .sq_sig_all = qpc->sq_sig_all };
+
+	memcpy((char *)qpc + sizeof(qpc->state), (char *)&keep + sizeof(keep.state),
+	       sizeof(keep) - sizeof(keep.state));
+	simhca_qp_clear(qp);
+}
+
+int simhca_modify_qp(struct simhca_context *context, const struct simhca_modify_qp_req *req,
+		     struct simhca_modify_qp_reply *reply, struct simhca_why *why)
+{
+	struct simhca_qp *qp = simhca_object(context, SIMHCA_OBJ_QP, req->handle, why);
+	/* A rate limit is for packet pacing, which a port without a wire has no use for. */
+	uint32_t mask = req->mask & ~(uint32_t)SIMHCA_QP_RATE_LIMIT;
+	uint32_t from, to;
+	int ret;
+
+	if (!qp)
+		return -EINVAL;
+	/*
+	 * Engines bring a QP down at any time, also without these locks; so the new state is
+	 * put in place only if the old one still stands, and else the request is judged again.
+	 */
+	pthread_mutex_lock(&qp->req_lock);
+	pthread_mutex_lock(&qp->resp_lock);
+	do {
+		from = simhca_qp_state(qp);
+		to = mask & SIMHCA_QP_STATE ? req->attr.qp_state : from;
+		if ((mask & SIMHCA_QP_CUR_STATE) && req->attr.cur_qp_state != from) {
+			ret = simhca_why(why, EINVAL, "cur_qp_state = %u, but the QP is in %s",
+					 req->attr.cur_qp_state, state_name[from]);
+			goto out;
+		}
+		ret = check_transition(qp, from, to, mask, why);
+		if (!ret)
+			ret = check_values(qp, mask, &req->attr, why);
+		if (ret)
+			goto out;
+		if (to != SIMHCA_QPS_RESET)
+			apply(qp, mask, &req->attr);
+	} while (!atomic_compare_exchange_strong(&qp->qpc->state, &from, to));
+
+	if (to == SIMHCA_QPS_RESET)
+		reset(qp);
+	if (to == SIMHCA_QPS_SQD && from == SIMHCA_QPS_RTS) {
+		qp->qpc->sq_draining = 1;
+		qp->drained_event_due = qp->qpc->en_sqd_async_notify;
+	}
+	reply->state = to;
+out:
+	pthread_mutex_unlock(&qp->resp_lock);
+	pthread_mutex_unlock(&qp->req_lock);
+	if (!ret && to >= SIMHCA_QPS_RTS) /* there may be work: WQEs, a drain to report, a flush */
+		simhca_engine_schedule(context->engine, qp);
+	return ret;
+}
+
+int simhca_query_qp(struct simhca_context *context, uint32_t handle,
+		    struct simhca_query_qp_reply *reply, struct simhca_why *why)
+{
+	struct simhca_qp *qp = simhca_object(context, SIMHCA_OBJ_QP, handle, why);
+	const struct simhca_qpc *qpc;
+
+	if (!qp)
+		return -EINVAL;
+	qpc = qp->qpc;
+	pthread_mutex_lock(&qp->req_lock);
+	pthread_mutex_lock(&qp->resp_lock);
+	reply->attr = (struct simhca_qp_attr){
+		.qp_state = simhca_qp_state(qp),
+		.cur_qp_state = simhca_qp_state(qp),
+		.path_mtu = qpc->path_mtu,
+		.path_mig_state = IBV_MIG_MIGRATED,
+		.qkey = qpc->qkey,
+		.rq_psn = qpc->rq_psn,
+		.sq_psn = qpc->sq_psn,
+		.dest_qp_num = qpc->dest_qpn,
+		.qp_access_flags = qpc->access,
+		.pkey_index = qpc->pkey_index,
+		.en_sqd_async_notify = qpc->en_sqd_async_notify,
+		.sq_draining = qpc->sq_draining,
+		.max_rd_atomic = qpc->max_rd_atomic,
+		.max_dest_rd_atomic = qpc->max_dest_rd_atomic,
+		.min_rnr_timer = qpc->min_rnr_timer,
+		.port_num = qpc->port_num,
+		.timeout = qpc->timeout,
+		.retry_cnt = qpc->retry_cnt,
+		.rnr_retry = qpc->rnr_retry,
+		.av = qpc->av,
+		.max_send_wr = qpc->max_send_wr,
+		.max_recv_wr = qpc->max_recv_wr,
+		.max_send_sge = qpc->max_send_sge,
+		.max_recv_sge = qpc->max_recv_sge,
+		.max_inline = qpc->max_inline,
+		.sq_sig_all = qpc->sq_sig_all,
+	};
+	pthread_mutex_unlock(&qp->resp_lock);
+	pthread_mutex_unlock(&qp->req_lock);
+	return 0;
+}

@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The requester (IBTA vol. 1, 9.4): takes send WQEs in order, checks them, and turns each into
+ * request packets. One WQE is under way at a time: on the local link an answer comes with the
+ * call, so the next can wait for it, and fences hold by themselves.
+ */
+#include <infiniband/verbs.h>
+#include <string.h>
+
+#include "model.h"
+#include "psn.h"
+
+/* A turn ends after so many packets or bytes, so that QPs share an engine fairly. */
+#define BUDGET_PACKETS 16
+#define BUDGET_BYTES (512u * 1024u)
+
+/* Operations by transport (IBTA vol. 1, table 38). */
+static bool transport_has(uint32_t type, uint32_t opcode)
+{
+	switch (opcode) {
+	case SIMHCA_WR_SEND:
+	case SIMHCA_WR_SEND_WITH_IMM:
+		return true;
+	case SIMHCA_WR_RDMA_WRITE:
+	case SIMHCA_WR_RDMA_WRITE_WITH_IMM:
+		return type == SIMHCA_QPT_RC || type == SIMHCA_QPT_UC;
+	case SIMHCA_WR_RDMA_READ:
+	case SIMHCA_WR_ATOMIC_CMP_AND_SWP:
+	case SIMHCA_WR_ATOMIC_FETCH_AND_ADD:
+		return type == SIMHCA_QPT_RC;
+	default:
+		return false;
+	}
+}
+
+static bool is_atomic(uint32_t opcode)
+{
+	return opcode == SIMHCA_WR_ATOMIC_CMP_AND_SWP || opcode == SIMHCA_WR_ATOMIC_FETCH_AND_ADD;
+}
+
+static bool takes_response(uint32_t opcode)
+{
+	return opcode == SIMHCA_WR_RDMA_READ || is_atomic(opcode);
+}
+
+static enum simhca_reason check_wqe(const struct simhca_qp *qp)
+{
+	const struct simhca_send *send = qp->req.send;
+	uint32_t opcode = send->wqe.opcode;
+
+	if (!transport_has(qp->type, opcode))
+		return SIMHCA_REASON_WQE_BAD_OPCODE;
+	if (takes_response(opcode)) {
+		if (send->wqe.flags & SIMHCA_WQE_INLINE)
+			return SIMHCA_REASON_WQE_BAD_OPCODE;
+		if (!qp->qpc->max_rd_atomic)
+			return SIMHCA_REASON_READ_NOT_ENABLED;
+	}
+	if (is_atomic(opcode) && send->length != 8)
+		return SIMHCA_REASON_ATOMIC_BAD_LENGTH;
+	if (send->length > SIMHCA_MAX_MSG_SIZE)
+		return SIMHCA_REASON_MSG_TOO_LONG;
+	if (qp->type == SIMHCA_QPT_UD) {
+		uint32_t mtu = atomic_load(&qp->device->mem->port.active_mtu);
+
+		if (send->length > simhca_mtu_bytes(mtu))
+			return SIMHCA_REASON_MSG_TOO_LONG;
+		if (send->wqe.ud.av.is_global && send->wqe.ud.av.sgid_index >= SIMHCA_GID_ENTRIES)
+			return SIMHCA_REASON_AV_BAD_GID_INDEX;
+	}
+	return SIMHCA_REASON_NONE;
+}
+
+/* The status for what a WQE itself does wrong. */
+static enum simhca_wc_status local_status(enum simhca_reason reason)
+{
+	switch (reason) {
+	case SIMHCA_REASON_MSG_TOO_LONG:
+	case SIMHCA_REASON_ATOMIC_BAD_LENGTH:
+		return SIMHCA_WC_LOC_LEN_ERR;
+	default:
+		return SIMHCA_WC_LOC_QP_OP_ERR;
+	}
+}
+
+/* Takes up the oldest WQE, if there is one. */
+static bool start_wqe(struct simhca_qp *qp)
+{
+	uint32_t ci = atomic_load_explicit(&qp->mem->sq_ci, memory_order_relaxed);
+	/* acquire: pairs with the client's release after it wrote the WQE. */
+	uint32_t pi = atomic_load_explicit(&qp->mem->sq_pi, memory_order_acquire);
+	enum simhca_reason reason;
+
+	if (pi == ci)
+		return false;
+	if (pi - ci > qp->sq_entries) {
+		simhca_qp_corrupt(qp);
+		return false;
+	}
+	qp->req.started = true;
+	qp->req.index = ci;
+	qp->req.offset = 0;
+	qp->req.retries = qp->qpc->retry_cnt;
+	qp->req.rnr_retries = qp->qpc->rnr_retry;
+	qp->mem->sq_next = ci + 1;
+	reason = simhca_sq_load(qp, ci);
+	if (reason == SIMHCA_REASON_NONE)
+		reason = check_wqe(qp);
+	if (reason != SIMHCA_REASON_NONE) {
+		simhca_complete_send(qp, local_status(reason), reason);
+		return false;
+	}
+	return true;
+}
+
+static enum simhca_packet_op packet_op(uint32_t opcode)
+{
+	switch (opcode) {
+	case SIMHCA_WR_RDMA_WRITE:
+	case SIMHCA_WR_RDMA_WRITE_WITH_IMM:
+		return SIMHCA_PKT_WRITE;
+	case SIMHCA_WR_RDMA_READ:
+		return SIMHCA_PKT_READ;
+	case SIMHCA_WR_ATOMIC_CMP_AND_SWP:
+		return SIMHCA_PKT_COMPARE_SWAP;
+	case SIMHCA_WR_ATOMIC_FETCH_AND_ADD:
+		return SIMHCA_PKT_FETCH_ADD;
+	default:
+		return SIMHCA_PKT_SEND;
+	}
+}
+
+/* The address part of a packet: a connected QP's own, or the work request's on UD. */
+static void fill_address(struct simhca_qp *qp, struct simhca_packet *packet)
+{
+	const struct simhca_send_wqe *wqe = &qp->req.send->wqe;
+	const struct simhca_devmem *mem = qp->device->mem;
+
+	if (qp->type == SIMHCA_QPT_UD) {
+		packet->av = &wqe->ud.av;
+		packet->dest_qpn = wqe->ud.dest_qpn;
+		/* A Q_Key with the top bit set means the QP's own (IBTA vol. 1, 10.2.5). */
+		packet->qkey = wqe->ud.qkey & 0x80000000u ? qp->qpc->qkey : wqe->ud.qkey;
+	} else {
+		packet->av = &qp->qpc->av;
+		packet->dest_qpn = qp->qpc->dest_qpn;
+	}
+	packet->src_qpn = qp->qpn;
+	packet->src_device = qp->device;
+	packet->slid = mem->port.lid | packet->av->src_path_bits;
+	if (packet->av->is_global)
+		packet->sgid = mem->gids[packet->av->sgid_index % SIMHCA_GID_ENTRIES].gid;
+	packet->pkey = SIMHCA_DEFAULT_PKEY;
+}
+
+/* The next packet of the current WQE; not NONE: a local buffer is at fault. */
+static enum simhca_reason build_packet(struct simhca_qp *qp, struct simhca_packet *packet)
+{
+	struct simhca_send *send = qp->req.send;
+	const struct simhca_send_wqe *wqe = &send->wqe;
+	uint64_t left = send->length - qp->req.offset;
+	struct simhca_key_use use = { .pd = qp->qpc->pd };
+
+	packet->op = packet_op(wqe->opcode);
+	packet->transport = qp->type;
+	packet->length = left < SIMHCA_LINK_SLICE ? left : SIMHCA_LINK_SLICE;
+	packet->psn = qp->mem->sq_psn & SIMHCA_PSN_MASK;
+	packet->first = !qp->req.offset;
+	packet->last = packet->length == left;
+	packet->solicited = packet->last && (wqe->flags & SIMHCA_WQE_SOLICITED);
+	packet->has_imm = packet->last && (wqe->opcode == SIMHCA_WR_SEND_WITH_IMM ||
+					   wqe->opcode == SIMHCA_WR_RDMA_WRITE_WITH_IMM);
+	packet->has_inv = false;
+	packet->imm_or_rkey = wqe->imm_or_rkey;
+	packet->qkey = 0;
+	if (qp->type != SIMHCA_QPT_UD) {
+		packet->va = wqe->rdma.remote_addr + qp->req.offset;
+		packet->rkey = wqe->rdma.rkey;
+		packet->dma_length = left;
+		packet->atomic = (struct simhca_atomic_op){
+			.compare_swap = wqe->opcode == SIMHCA_WR_ATOMIC_CMP_AND_SWP,
+			.compare = wqe->rdma.compare_add,
+			.swap_add = wqe->opcode == SIMHCA_WR_ATOMIC_CMP_AND_SWP
+					    ? wqe->rdma.swap
+					    : wqe->rdma.compare_add,
+		};
+	}
+	fill_address(qp, packet);
+
+	packet->payload.count = 0;
+	if (wqe->flags & SIMHCA_WQE_INLINE) {
+		packet->payload.seg[0] =
+			(struct simhca_seg){ .addr = (uintptr_t)send->data + qp->req.offset,
+					     .length = packet->length };
+		packet->payload.count = 1;
+		return SIMHCA_REASON_NONE;
+	}
+	if (takes_response(wqe->opcode))
+		use.access = SIMHCA_ACCESS_LOCAL_WRITE;
+	return simhca_translate_sges(qp->device, send->sge, wqe->num_sge, qp->req.offset,
+				     packet->length, &use, &packet->payload);
+}
+
+/* Whether the QP may send now: in SQD only what was begun before. */
+static bool may_send(struct simhca_qp *qp)
+{
+	uint32_t state = simhca_qp_state(qp);
+
+	if (state == SIMHCA_QPS_SQD && !qp->req.started) {
+		qp->qpc->sq_draining = 0;
+		if (qp->drained_event_due) {
+			qp->drained_event_due = false;
+			simhca_async_event(qp->context, qp->user_handle, IBV_EVENT_SQ_DRAINED);
+		}
+		return false;
+	}
+	return (state == SIMHCA_QPS_RTS || state == SIMHCA_QPS_SQD) && !qp->req.waiting;
+}
+
+bool simhca_requester_run(struct simhca_engine *engine, struct simhca_qp *qp)
+{
+	struct simhca_packet packet;
+	struct simhca_reply reply;
+	uint64_t bytes = 0;
+	bool more = false;
+
+	pthread_mutex_lock(&qp->req_lock);
+	for (unsigned int packets = 0; may_send(qp); packets++) {
+		enum simhca_reason reason;
+
+		if (packets >= BUDGET_PACKETS || bytes >= BUDGET_BYTES) {
+			more = true;
+			break;
+		}
+		if (!qp->req.started && !start_wqe(qp))
+			break;
+		reason = build_packet(qp, &packet);
+		if (reason != SIMHCA_REASON_NONE) {
+			simhca_complete_send(qp, SIMHCA_WC_LOC_PROT_ERR, reason);
+			break;
+		}
+		reply = (struct simhca_reply){ .answer = SIMHCA_ANSWER_NONE,
+					       .reason = SIMHCA_REASON_NO_RESPONSE };
+		simhca_link_request(engine, qp, &packet, &reply);
+		if (reply.answer == SIMHCA_ANSWER_ELSEWHERE) {
+			simhca_engine_schedule(reply.engine, qp);
+			break;
+		}
+		bytes += packet.length;
+		if (simhca_completer_run(engine, qp, &packet, &reply) == SIMHCA_NEXT_WAIT)
+			break;
+	}
+	pthread_mutex_unlock(&qp->req_lock);
+	return more;
+}
+
+void simhca_requester_timer(struct simhca_qp *qp)
+{
+	pthread_mutex_lock(&qp->req_lock);
+	if (qp->req.waiting) {
+		qp->req.waiting = false;
+		/* retry_cnt repetitions are allowed, so the last time-out is one more (9.7.6.1.3).
+		 */
+		if (!qp->req.rnr && qp->req.started && !qp->req.retries--)
+			simhca_complete_send(qp, SIMHCA_WC_RETRY_EXC_ERR,
+					     SIMHCA_REASON_NO_RESPONSE);
+	}
+	pthread_mutex_unlock(&qp->req_lock);
+	simhca_engine_schedule(qp->context->engine, qp);
+}
+
+static void flush_cqe(struct simhca_cq *cq, const struct simhca_qp *qp, uint64_t wr_id,
+		      uint8_t opcode, uint32_t index, uint8_t flags)
+{
+	struct simhca_cqe cqe = {
+		.wr_id = wr_id,
+		.qpn = qp->qpn,
+		.vendor_err = SIMHCA_REASON_FLUSHED,
+		.wqe_index = index,
+		.opcode = opcode,
+		.status = SIMHCA_WC_WR_FLUSH_ERR,
+		.flags = flags,
+	};
+
+	simhca_cq_push(cq, &cqe, false);
+}
+
+static void flush_sq(struct simhca_qp *qp)
+{
+	uint32_t ci = atomic_load(&qp->mem->sq_ci), pi = atomic_load(&qp->mem->sq_pi);
+
+	qp->req.started = false;
+	qp->req.waiting = false;
+	simhca_engine_cancel_timer(qp);
+	if (pi - ci > qp->sq_entries)
+		pi = ci; /* nonsense: nothing that could be named */
+	for (; ci != pi; ci++) {
+		struct simhca_send_wqe wqe;
+
+		memcpy(&wqe, qp->sq + (size_t)(ci & (qp->sq_entries - 1)) * qp->sq_stride,
+		       sizeof(wqe));
+		atomic_store(&qp->mem->sq_ci, ci + 1);
+		flush_cqe(qp->send_cq, qp, wqe.wr_id, SIMHCA_WC_SEND, ci, 0);
+	}
+}
+
+static void flush_rq(struct simhca_qp *qp)
+{
+	struct simhca_recv recv;
+	uint8_t flags = SIMHCA_CQE_RECV | (qp->srq ? SIMHCA_CQE_SRQ : 0);
+
+	qp->resp.in_message = false;
+	if (qp->resp.have_recv) {
+		qp->resp.have_recv = false;
+		flush_cqe(qp->recv_cq, qp, qp->resp.recv.wr_id, SIMHCA_WC_RECV, 0, flags);
+	}
+	if (qp->srq)
+		return; /* its WQEs belong to the other QPs as well */
+	while (simhca_rq_take(qp, &recv) == SIMHCA_TAKE_OK)
+		flush_cqe(qp->recv_cq, qp, recv.wr_id, SIMHCA_WC_RECV, 0, flags);
+}
+
+void simhca_flush(struct simhca_qp *qp)
+{
+	pthread_mutex_lock(&qp->req_lock);
+	pthread_mutex_lock(&qp->resp_lock);
+	switch (simhca_qp_state(qp)) {
+	case SIMHCA_QPS_ERR:
+		flush_sq(qp);
+		flush_rq(qp);
+		if (qp->last_wqe_event_due) {
+			qp->last_wqe_event_due = false;
+			simhca_async_event(qp->context, qp->user_handle,
+					   IBV_EVENT_QP_LAST_WQE_REACHED);
+		}
+		break;
+	case SIMHCA_QPS_SQE:
+		flush_sq(qp);
+		break;
+	}
+	pthread_mutex_unlock(&qp->resp_lock);
+	pthread_mutex_unlock(&qp->req_lock);
+}

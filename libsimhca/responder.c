@@ -1,0 +1,526 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The responder (IBTA vol. 1, 9.7.4): takes request packets, checks sequence, operation and
+ * rights, places or fetches the data, completes receives, and answers.
+ */
+#include <arpa/inet.h>
+#include <infiniband/verbs.h>
+#include <string.h>
+
+#include "model.h"
+#include "psn.h"
+
+static void answer(struct simhca_reply *reply, enum simhca_answer answer, enum simhca_reason reason)
+{
+	reply->answer = answer;
+	reply->reason = reason;
+}
+
+static void complete_recv(struct simhca_qp *qp, const struct simhca_packet *packet,
+			  enum simhca_wc_status status, enum simhca_reason reason, uint64_t bytes)
+{
+	struct simhca_cqe cqe = {
+		.wr_id = qp->resp.recv.wr_id,
+		.qpn = qp->qpn,
+		.src_qpn = packet->src_qpn,
+		.byte_len = (uint32_t)bytes,
+		.imm_or_rkey = packet->has_imm ? packet->imm_or_rkey : 0,
+		.vendor_err = reason,
+		.opcode = packet->op == SIMHCA_PKT_WRITE ? SIMHCA_WC_RECV_RDMA_WITH_IMM
+							 : SIMHCA_WC_RECV,
+		.status = (uint8_t)status,
+		.flags = SIMHCA_CQE_RECV,
+		.sl = packet->av->sl,
+		.slid = packet->slid,
+	};
+
+	if (qp->srq)
+		cqe.flags |= SIMHCA_CQE_SRQ;
+	if (packet->has_imm)
+		cqe.flags |= SIMHCA_CQE_IMM;
+	if (packet->solicited)
+		cqe.flags |= SIMHCA_CQE_SOLICITED;
+	if (packet->transport == SIMHCA_QPT_UD && packet->av->is_global)
+		cqe.flags |= SIMHCA_CQE_GRH;
+	qp->resp.have_recv = false;
+	simhca_cq_push(qp->recv_cq, &cqe, packet->solicited);
+}
+
+/*
+ * The request is refused for good: a NAK, and this side's QP fails as well. The consumer hears
+ * of it once: by the receive that failed (status) or, if none did, by an asynchronous event.
+ */
+static void refuse(struct simhca_qp *qp, const struct simhca_packet *packet, enum simhca_answer nak,
+		   enum simhca_wc_status status, enum simhca_reason reason,
+		   struct simhca_reply *reply)
+{
+	simhca_log(
+		qp->device->fabric, SIMHCA_LOG_INFO,
+		"QP 0x%06x refuses a request of QP 0x%06x (va 0x%llx, rkey 0x%08x, %llu bytes): %s",
+		qp->qpn, packet->src_qpn, (unsigned long long)packet->va, packet->rkey,
+		(unsigned long long)packet->length, simhca_reason_text(reason));
+	answer(reply, nak, reason);
+	if (status != SIMHCA_WC_SUCCESS) {
+		complete_recv(qp, packet, status, reason, 0);
+	} else if (packet->transport != SIMHCA_QPT_RC) {
+		qp->resp.in_message = false; /* silently dropped (IBTA vol. 1, 9.8.2) */
+		return;
+	} else {
+		simhca_async_event(qp->context, qp->user_handle,
+				   nak == SIMHCA_ANSWER_NAK_ACCESS ? IBV_EVENT_QP_ACCESS_ERR
+								   : IBV_EVENT_QP_REQ_ERR);
+	}
+	simhca_qp_fail(qp, SIMHCA_QPS_ERR);
+}
+
+/* Takes a receive WQE for the current message unless one is held; false: reply is filled. */
+static bool need_recv(struct simhca_qp *qp, struct simhca_reply *reply)
+{
+	enum simhca_take take;
+
+	if (qp->resp.have_recv)
+		return true;
+	take = qp->srq ? simhca_srq_take(qp->srq, &qp->resp.recv)
+		       : simhca_rq_take(qp, &qp->resp.recv);
+	switch (take) {
+	case SIMHCA_TAKE_OK:
+		qp->resp.have_recv = true;
+		return true;
+	case SIMHCA_TAKE_EMPTY:
+		answer(reply, SIMHCA_ANSWER_RNR_NAK, SIMHCA_REASON_PEER_NOT_READY);
+		reply->rnr_timer = qp->qpc->min_rnr_timer;
+		return false;
+	case SIMHCA_TAKE_CORRUPT:
+		break;
+	}
+	simhca_qp_corrupt(qp);
+	answer(reply, SIMHCA_ANSWER_NONE, SIMHCA_REASON_NO_RESPONSE);
+	return false;
+}
+
+/* Memory behind an agent may only be waited for by an engine made for that. */
+static bool belongs_elsewhere(struct simhca_engine *engine, const struct simhca_sgl *sgl,
+			      struct simhca_reply *reply)
+{
+	if (engine->config.may_block)
+		return false;
+	for (uint32_t i = 0; i < sgl->count; i++) {
+		const struct simhca_mm *mm = sgl->seg[i].mm;
+
+		if (mm && mm->kind == SIMHCA_MM_AGENT) {
+			answer(reply, SIMHCA_ANSWER_ELSEWHERE, SIMHCA_REASON_NONE);
+			reply->engine = mm->engine;
+			return true;
+		}
+	}
+	return false;
+}
+
+/*
+ * A copy that failed: at the requester's end it is the requester's error; at ours it is the
+ * end of a process (nobody answers) or refused with this NAK and, for a receive, this status.
+ */
+static void copy_failed(struct simhca_qp *qp, const struct simhca_packet *packet, bool our_end,
+			enum simhca_answer nak, enum simhca_wc_status status,
+			enum simhca_reason reason, struct simhca_reply *reply)
+{
+	if (!our_end)
+		answer(reply, SIMHCA_ANSWER_PAYLOAD, reason);
+	else if (reason == SIMHCA_REASON_PROCESS_GONE)
+		answer(reply, SIMHCA_ANSWER_NONE, SIMHCA_REASON_NO_RESPONSE);
+	else
+		refuse(qp, packet, nak, status, reason, reply);
+}
+
+/* Puts the packet's payload at offset of the receive buffers; false: reply is filled. */
+static bool place_in_recv(struct simhca_engine *engine, struct simhca_qp *qp,
+			  const struct simhca_packet *packet, const struct simhca_sgl *payload,
+			  uint64_t offset, uint64_t length, struct simhca_reply *reply)
+{
+	struct simhca_key_use use = { .pd = qp->qpc->pd, .access = SIMHCA_ACCESS_LOCAL_WRITE };
+	struct simhca_sgl target = { .count = 0 };
+	enum simhca_dma_result result;
+	enum simhca_reason reason;
+
+	if (qp->srq)
+		use.pd = qp->srq->pd->number; /* IBTA vol. 1, 10.2.9.4 */
+	if (offset + length > qp->resp.recv.length) {
+		refuse(qp, packet, SIMHCA_ANSWER_NAK_INVALID, SIMHCA_WC_LOC_LEN_ERR,
+		       SIMHCA_REASON_RECV_TOO_SHORT, reply);
+		return false;
+	}
+	reason = simhca_translate_sges(qp->device, qp->resp.recv.sge, qp->resp.recv.num_sge, offset,
+				       length, &use, &target);
+	if (reason != SIMHCA_REASON_NONE) {
+		refuse(qp, packet, SIMHCA_ANSWER_NAK_OPERATIONAL, SIMHCA_WC_LOC_PROT_ERR, reason,
+		       reply);
+		return false;
+	}
+	if (belongs_elsewhere(engine, &target, reply))
+		return false;
+	result = simhca_dma_copy(&target, payload, length, engine->scratch, &reason);
+	if (result == SIMHCA_DMA_OK)
+		return true;
+	copy_failed(qp, packet, result == SIMHCA_DMA_TARGET, SIMHCA_ANSWER_NAK_OPERATIONAL,
+		    SIMHCA_WC_LOC_PROT_ERR, reason, reply);
+	return false;
+}
+
+static bool execute_send(struct simhca_engine *engine, struct simhca_qp *qp,
+			 const struct simhca_packet *packet, struct simhca_reply *reply)
+{
+	if (!need_recv(qp, reply) || !place_in_recv(engine, qp, packet, &packet->payload,
+						    qp->resp.offset, packet->length, reply))
+		return false;
+	qp->resp.offset += packet->length;
+	if (packet->last)
+		complete_recv(qp, packet, SIMHCA_WC_SUCCESS, SIMHCA_REASON_NONE, qp->resp.offset);
+	return true;
+}
+
+/* An rkey's memory, for a one-sided operation; false: reply is filled. */
+static bool remote_memory(struct simhca_qp *qp, const struct simhca_packet *packet, uint64_t length,
+			  uint32_t right, struct simhca_seg *seg, struct simhca_reply *reply)
+{
+	struct simhca_key_use use = { .pd = qp->qpc->pd, .access = right, .remote = true };
+	enum simhca_reason reason;
+
+	reason = simhca_translate(qp->device, packet->rkey, packet->va, length, &use, seg);
+	if (reason == SIMHCA_REASON_NONE)
+		return true;
+	refuse(qp, packet, SIMHCA_ANSWER_NAK_ACCESS, SIMHCA_WC_SUCCESS, reason, reply);
+	return false;
+}
+
+/* A QP grants each one-sided operation by its access flags; without it the request is invalid. */
+static bool qp_grants(struct simhca_qp *qp, const struct simhca_packet *packet, uint32_t right,
+		      enum simhca_reason without, struct simhca_reply *reply)
+{
+	if (qp->qpc->access & right)
+		return true;
+	refuse(qp, packet, SIMHCA_ANSWER_NAK_INVALID, SIMHCA_WC_SUCCESS, without, reply);
+	return false;
+}
+
+static bool execute_write(struct simhca_engine *engine, struct simhca_qp *qp,
+			  const struct simhca_packet *packet, struct simhca_reply *reply)
+{
+	struct simhca_sgl target = { .count = 1 };
+	enum simhca_dma_result result;
+	enum simhca_reason reason;
+
+	if (!qp_grants(qp, packet, SIMHCA_ACCESS_REMOTE_WRITE, SIMHCA_REASON_QP_NO_REMOTE_WRITE,
+		       reply))
+		return false;
+	/* The first packet's RETH speaks for the whole message: no byte is placed if it is wrong.
+	 */
+	if (packet->first && !remote_memory(qp, packet, packet->dma_length,
+					    SIMHCA_ACCESS_REMOTE_WRITE, &target.seg[0], reply))
+		return false;
+	if (!remote_memory(qp, packet, packet->length, SIMHCA_ACCESS_REMOTE_WRITE, &target.seg[0],
+			   reply))
+		return false;
+	if (packet->has_imm && !need_recv(qp, reply))
+		return false;
+	if (belongs_elsewhere(engine, &target, reply))
+		return false;
+	result = simhca_dma_copy(&target, &packet->payload, packet->length, engine->scratch,
+				 &reason);
+	if (result != SIMHCA_DMA_OK) {
+		copy_failed(qp, packet, result == SIMHCA_DMA_TARGET, SIMHCA_ANSWER_NAK_ACCESS,
+			    SIMHCA_WC_SUCCESS, reason, reply);
+		return false;
+	}
+	qp->resp.offset += packet->length;
+	if (packet->has_imm)
+		complete_recv(qp, packet, SIMHCA_WC_SUCCESS, SIMHCA_REASON_NONE, qp->resp.offset);
+	return true;
+}
+
+static bool grants_responses(struct simhca_qp *qp, const struct simhca_packet *packet,
+			     struct simhca_reply *reply)
+{
+	if (qp->qpc->max_dest_rd_atomic)
+		return true;
+	refuse(qp, packet, SIMHCA_ANSWER_NAK_INVALID, SIMHCA_WC_SUCCESS,
+	       SIMHCA_REASON_RESP_NO_RD_ATOMIC, reply);
+	return false;
+}
+
+static bool execute_read(struct simhca_engine *engine, struct simhca_qp *qp,
+			 const struct simhca_packet *packet, struct simhca_reply *reply)
+{
+	struct simhca_sgl source = { .count = 1 };
+	enum simhca_dma_result result;
+	enum simhca_reason reason;
+
+	if (!qp_grants(qp, packet, SIMHCA_ACCESS_REMOTE_READ, SIMHCA_REASON_QP_NO_REMOTE_READ,
+		       reply) ||
+	    !grants_responses(qp, packet, reply))
+		return false;
+	/* All that is still to be read, so that a bad range yields nothing at all. */
+	if (!remote_memory(qp, packet, packet->dma_length, SIMHCA_ACCESS_REMOTE_READ,
+			   &source.seg[0], reply))
+		return false;
+	if (belongs_elsewhere(engine, &source, reply))
+		return false;
+	result = simhca_dma_copy(&packet->payload, &source, packet->length, engine->scratch,
+				 &reason);
+	if (result != SIMHCA_DMA_OK) {
+		copy_failed(qp, packet, result == SIMHCA_DMA_SOURCE, SIMHCA_ANSWER_NAK_ACCESS,
+			    SIMHCA_WC_SUCCESS, reason, reply);
+		return false;
+	}
+	return true;
+}
+
+static bool execute_atomic(struct simhca_engine *engine, struct simhca_qp *qp,
+			   const struct simhca_packet *packet, struct simhca_reply *reply)
+{
+	struct simhca_sgl target = { .count = 1 };
+	enum simhca_reason reason;
+	uint64_t old;
+	uint32_t slot;
+
+	if (!qp_grants(qp, packet, SIMHCA_ACCESS_REMOTE_ATOMIC, SIMHCA_REASON_QP_NO_REMOTE_ATOMIC,
+		       reply) ||
+	    !grants_responses(qp, packet, reply))
+		return false;
+	if (packet->va & 7) {
+		refuse(qp, packet, SIMHCA_ANSWER_NAK_INVALID, SIMHCA_WC_SUCCESS,
+		       SIMHCA_REASON_ATOMIC_UNALIGNED, reply);
+		return false;
+	}
+	if (!remote_memory(qp, packet, 8, SIMHCA_ACCESS_REMOTE_ATOMIC, &target.seg[0], reply) ||
+	    belongs_elsewhere(engine, &target, reply))
+		return false;
+	if (!simhca_dma_atomic(target.seg[0].mm, target.seg[0].addr, &packet->atomic, &old,
+			       &reason)) {
+		copy_failed(qp, packet, true, SIMHCA_ANSWER_NAK_ACCESS, SIMHCA_WC_SUCCESS, reason,
+			    reply);
+		return false;
+	}
+	reply->atomic_old = old;
+	slot = qp->resp.next_atomic++ % SIMHCA_MAX_RD_ATOMIC;
+	qp->resp.atomics[slot].valid = true;
+	qp->resp.atomics[slot].psn = packet->psn;
+	qp->resp.atomics[slot].old = old;
+	return true;
+}
+
+/* Carries out a packet that is in sequence; false: not done, and reply says why. */
+static bool execute(struct simhca_engine *engine, struct simhca_qp *qp,
+		    const struct simhca_packet *packet, struct simhca_reply *reply)
+{
+	switch (packet->op) {
+	case SIMHCA_PKT_SEND:
+		return execute_send(engine, qp, packet, reply);
+	case SIMHCA_PKT_WRITE:
+		return execute_write(engine, qp, packet, reply);
+	case SIMHCA_PKT_READ:
+		return execute_read(engine, qp, packet, reply);
+	case SIMHCA_PKT_COMPARE_SWAP:
+	case SIMHCA_PKT_FETCH_ADD:
+		return execute_atomic(engine, qp, packet, reply);
+	}
+	return false;
+}
+
+/* A packet that came before: its answer is given again, its effect is not (9.7.5.1.4). */
+static void repeat(struct simhca_engine *engine, struct simhca_qp *qp,
+		   const struct simhca_packet *packet, struct simhca_reply *reply)
+{
+	switch (packet->op) {
+	case SIMHCA_PKT_SEND:
+	case SIMHCA_PKT_WRITE:
+		answer(reply, SIMHCA_ANSWER_ACK, SIMHCA_REASON_NONE);
+		return;
+	case SIMHCA_PKT_READ:
+		if (execute_read(engine, qp, packet, reply))
+			answer(reply, SIMHCA_ANSWER_ACK, SIMHCA_REASON_NONE);
+		return;
+	case SIMHCA_PKT_COMPARE_SWAP:
+	case SIMHCA_PKT_FETCH_ADD:
+		for (uint32_t i = 0; i < SIMHCA_MAX_RD_ATOMIC; i++) {
+			if (qp->resp.atomics[i].valid && qp->resp.atomics[i].psn == packet->psn) {
+				reply->atomic_old = qp->resp.atomics[i].old;
+				answer(reply, SIMHCA_ANSWER_ACK, SIMHCA_REASON_NONE);
+				return;
+			}
+		}
+		answer(reply, SIMHCA_ANSWER_NONE, SIMHCA_REASON_NO_RESPONSE);
+		return;
+	}
+}
+
+/* Whether a packet continues, or begins, a message as it should. */
+static bool continues(const struct simhca_qp *qp, const struct simhca_packet *packet)
+{
+	if (packet->op == SIMHCA_PKT_SEND || packet->op == SIMHCA_PKT_WRITE) {
+		if (packet->first)
+			return !qp->resp.in_message;
+		return qp->resp.in_message && qp->resp.op == packet->op;
+	}
+	return !qp->resp.in_message;
+}
+
+static bool in_sequence_rc(struct simhca_engine *engine, struct simhca_qp *qp,
+			   const struct simhca_packet *packet, struct simhca_reply *reply)
+{
+	int32_t order = simhca_psn_cmp(packet->psn, qp->mem->epsn & SIMHCA_PSN_MASK);
+
+	if (order > 0) {
+		answer(reply, qp->resp.nak_sent ? SIMHCA_ANSWER_NONE : SIMHCA_ANSWER_NAK_PSN,
+		       SIMHCA_REASON_PSN_SEQUENCE);
+		qp->resp.nak_sent = true;
+		reply->epsn = qp->mem->epsn & SIMHCA_PSN_MASK;
+		return false;
+	}
+	if (order < 0) {
+		repeat(engine, qp, packet, reply);
+		return false;
+	}
+	qp->resp.nak_sent = false;
+	if (!continues(qp, packet)) {
+		refuse(qp, packet, SIMHCA_ANSWER_NAK_INVALID, SIMHCA_WC_SUCCESS,
+		       SIMHCA_REASON_OPCODE_SEQUENCE, reply);
+		return false;
+	}
+	return true;
+}
+
+/* Unreliable: a gap loses the message it falls into, the next first packet starts anew (9.8.2.2.1).
+ */
+static bool in_sequence_uc(struct simhca_qp *qp, const struct simhca_packet *packet)
+{
+	if (packet->first) {
+		qp->resp.in_message = false;
+		return true;
+	}
+	if (packet->psn == (qp->mem->epsn & SIMHCA_PSN_MASK) && continues(qp, packet))
+		return true;
+	qp->resp.in_message = false;
+	return false;
+}
+
+static void run_connected(struct simhca_engine *engine, struct simhca_qp *qp,
+			  const struct simhca_packet *packet, struct simhca_reply *reply)
+{
+	uint32_t mtu = simhca_mtu_bytes(qp->qpc->path_mtu);
+
+	if (packet->transport == SIMHCA_QPT_RC ? !in_sequence_rc(engine, qp, packet, reply)
+					       : !in_sequence_uc(qp, packet))
+		return;
+	if (packet->first)
+		qp->resp.offset = 0;
+	if (!execute(engine, qp, packet, reply))
+		return;
+	if (packet->op == SIMHCA_PKT_SEND || packet->op == SIMHCA_PKT_WRITE) {
+		qp->resp.in_message = !packet->last;
+		qp->resp.op = packet->op;
+	}
+	qp->mem->epsn = simhca_psn_add(packet->psn, simhca_psn_count(packet->length, mtu));
+	if (packet->last)
+		qp->mem->msn = (qp->mem->msn + 1) & SIMHCA_PSN_MASK;
+	answer(reply, SIMHCA_ANSWER_ACK, SIMHCA_REASON_NONE);
+}
+
+static bool is_ipv4_mapped(const union simhca_gid *gid)
+{
+	static const uint8_t prefix[12] = { [10] = 0xff, [11] = 0xff };
+
+	return !memcmp(gid->raw, prefix, sizeof(prefix));
+}
+
+static uint16_t ipv4_checksum(const uint8_t *header)
+{
+	uint32_t sum = 0;
+
+	for (int i = 0; i < 20; i += 2)
+		sum += (uint32_t)header[i] << 8 | header[i + 1];
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	return (uint16_t)~sum;
+}
+
+/*
+ * The 40 bytes before a datagram: a GRH (IBTA vol. 1, 8.3), or on RoCE v2 the IP header, which
+ * for IPv4 stands in the last 20 of them (annex A17.4.5.2).
+ */
+static void build_grh(const struct simhca_packet *packet, uint8_t grh[SIMHCA_GRH_BYTES])
+{
+	const struct simhca_av *av = packet->av;
+	uint16_t payload = (uint16_t)(packet->length + 8 /* DETH */ + 12 /* BTH */ + 4 /* ICRC */);
+	uint32_t word;
+
+	memset(grh, 0, SIMHCA_GRH_BYTES);
+	if (is_ipv4_mapped(&av->dgid)) {
+		uint8_t *ip = grh + 20;
+		uint16_t half;
+
+		ip[0] = 0x45;
+		ip[1] = av->traffic_class;
+		half = htons((uint16_t)(20 + 8 /* UDP */ + payload));
+		memcpy(ip + 2, &half, 2);
+		ip[6] = 0x40; /* do not fragment */
+		ip[8] = av->hop_limit;
+		ip[9] = 17; /* UDP */
+		memcpy(ip + 12, packet->sgid.raw + 12, 4);
+		memcpy(ip + 16, av->dgid.raw + 12, 4);
+		half = htons(ipv4_checksum(ip));
+		memcpy(ip + 10, &half, 2);
+		return;
+	}
+	word = htonl(6u << 28 | (uint32_t)av->traffic_class << 20 | (av->flow_label & 0xfffff));
+	memcpy(grh, &word, 4);
+	grh[4] = (uint8_t)(payload >> 8);
+	grh[5] = (uint8_t)payload;
+	grh[6] = 0x1b; /* next header: IBA transport */
+	grh[7] = av->hop_limit;
+	memcpy(grh + 8, packet->sgid.raw, 16);
+	memcpy(grh + 24, av->dgid.raw, 16);
+}
+
+static void run_datagram(struct simhca_engine *engine, struct simhca_qp *qp,
+			 const struct simhca_packet *packet, struct simhca_reply *reply)
+{
+	uint8_t grh[SIMHCA_GRH_BYTES];
+	struct simhca_sgl header = { .count = 1 };
+
+	if (packet->qkey != qp->qpc->qkey)
+		return; /* dropped and counted (IBTA vol. 1, 10.2.5) */
+	if (!need_recv(qp, reply))
+		return;
+	qp->resp.offset = 0;
+	if (packet->av->is_global) {
+		build_grh(packet, grh);
+		header.seg[0] =
+			(struct simhca_seg){ .addr = (uintptr_t)grh, .length = sizeof(grh) };
+		if (!place_in_recv(engine, qp, packet, &header, 0, sizeof(grh), reply))
+			return;
+	}
+	if (!place_in_recv(engine, qp, packet, &packet->payload, SIMHCA_GRH_BYTES, packet->length,
+			   reply))
+		return;
+	complete_recv(qp, packet, SIMHCA_WC_SUCCESS, SIMHCA_REASON_NONE,
+		      SIMHCA_GRH_BYTES + packet->length);
+	answer(reply, SIMHCA_ANSWER_ACK, SIMHCA_REASON_NONE);
+}
+
+void simhca_responder_run(struct simhca_engine *engine, struct simhca_qp *qp,
+			  const struct simhca_packet *packet, struct simhca_reply *reply)
+{
+	uint32_t state = simhca_qp_state(qp);
+
+	answer(reply, SIMHCA_ANSWER_NONE, SIMHCA_REASON_NO_RESPONSE);
+	if (state < SIMHCA_QPS_RTR || state == SIMHCA_QPS_ERR)
+		return;
+	if (state == SIMHCA_QPS_RTR && !qp->resp.comm_est && packet->transport != SIMHCA_QPT_UD) {
+		qp->resp.comm_est = true;
+		simhca_async_event(qp->context, qp->user_handle, IBV_EVENT_COMM_EST);
+	}
+	if (packet->transport == SIMHCA_QPT_UD)
+		run_datagram(engine, qp, packet, reply);
+	else
+		run_connected(engine, qp, packet, reply);
+}

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Shared receive queues (IBTA vol. 1, 10.2.9). */
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model.h"
+
+static uint64_t ring_bytes(uint32_t entries, uint32_t stride)
+{
+	return (uint64_t)entries * stride;
+}
+
+enum simhca_take simhca_srq_take(struct simhca_srq *srq, struct simhca_recv *recv)
+{
+	enum simhca_take result = SIMHCA_TAKE_EMPTY;
+	bool limit_reached = false;
+	uint32_t pi, ci;
+
+	pthread_mutex_lock(&srq->lock);
+	/* acquire: pairs with the client's release after it wrote the WQE. */
+	pi = atomic_load_explicit(&srq->mem->pi, memory_order_acquire);
+	ci = atomic_load_explicit(&srq->mem->ci, memory_order_relaxed);
+	if (pi - ci > srq->entries)
+		result = SIMHCA_TAKE_CORRUPT;
+	else if (pi != ci)
+		result = simhca_recv_load(srq->ring +
+						  (size_t)(ci & (srq->entries - 1)) * srq->stride,
+					  srq->max_sge, recv);
+	if (result == SIMHCA_TAKE_OK) {
+		atomic_store_explicit(&srq->mem->ci, ci + 1, memory_order_release);
+		/* The limit fires once, when fewer are left, and is then disarmed (10.2.9.2). */
+		if (srq->limit && pi - ci - 1 < srq->limit) {
+			srq->limit = 0;
+			limit_reached = true;
+		}
+	}
+	pthread_mutex_unlock(&srq->lock);
+	if (limit_reached)
+		simhca_async_event(srq->context, srq->user_handle, IBV_EVENT_SRQ_LIMIT_REACHED);
+	return result;
+}
+
+static void fill_reply(const struct simhca_srq *srq, uint32_t handle,
+		       struct simhca_create_srq_reply *reply)
+{
+	reply->handle = handle;
+	reply->max_wr = srq->max_wr;
+	reply->max_sge = srq->max_sge;
+	reply->entries = srq->entries;
+	reply->stride = srq->stride;
+	reply->srqn = handle;
+	reply->state = srq->mem_ref;
+	reply->ring = srq->ring_ref;
+}
+
+int simhca_create_srq(struct simhca_context *context, const struct simhca_create_srq_req *req,
+		      struct simhca_create_srq_reply *reply, struct simhca_why *why)
+{
+	struct simhca_pd *pd = simhca_object(context, SIMHCA_OBJ_PD, req->pd, why);
+	uint32_t max_sge = context->device->config.max_sge;
+	struct simhca_srq *srq;
+	int ret;
+
+	if (!pd)
+		return -EINVAL;
+	if (!req->max_wr || req->max_wr > SIMHCA_MAX_SRQ_WR)
+		return simhca_why(why, EINVAL, "max_wr = %u: 1 to %u", req->max_wr,
+				  SIMHCA_MAX_SRQ_WR);
+	if (req->max_sge > max_sge)
+		return simhca_why(why, EINVAL, "max_sge = %u: 0 to %u", req->max_sge, max_sge);
+	if (req->limit > req->max_wr)
+		return simhca_why(why, EINVAL, "srq_limit = %u: at most max_wr, %u", req->limit,
+				  req->max_wr);
+	srq = calloc(1, sizeof(*srq));
+	if (!srq)
+		return simhca_why(why, ENOMEM, "out of memory");
+	srq->context = context;
+	srq->pd = pd;
+	srq->max_wr = req->max_wr;
+	srq->max_sge = req->max_sge ? req->max_sge : 1;
+	srq->limit = req->limit;
+	srq->entries = simhca_ring_entries(req->max_wr);
+	srq->stride = simhca_recv_stride(srq->max_sge);
+	srq->user_handle = req->user_handle;
+	ret = -ENOMEM;
+	srq->mem = simhca_context_alloc(context, sizeof(*srq->mem), &srq->mem_ref, why);
+	if (!srq->mem)
+		goto fail;
+	memset(srq->mem, 0, sizeof(*srq->mem));
+	srq->ring = simhca_context_alloc(context, ring_bytes(srq->entries, srq->stride),
+					 &srq->ring_ref, why);
+	if (!srq->ring)
+		goto fail;
+	ret = simhca_object_add(context, SIMHCA_OBJ_SRQ, srq, &reply->handle, why);
+	if (ret)
+		goto fail;
+	pd->users++;
+	pthread_mutex_init(&srq->lock, NULL);
+	fill_reply(srq, reply->handle, reply);
+	return 0;
+fail:
+	if (srq->ring)
+		simhca_context_free(context, &srq->ring_ref, ring_bytes(srq->entries, srq->stride));
+	if (srq->mem)
+		simhca_context_free(context, &srq->mem_ref, sizeof(*srq->mem));
+	free(srq);
+	return ret;
+}
+
+/* Moves the WQEs that wait to a ring for max_wr of them; they keep their indices. */
+static int resize(struct simhca_srq *srq, uint32_t max_wr, struct simhca_why *why)
+{
+	struct simhca_context *context = srq->context;
+	uint32_t entries = simhca_ring_entries(max_wr), pi, ci, old_entries;
+	struct simhca_mem_ref ref, old_ref;
+	char *ring = simhca_context_alloc(context, ring_bytes(entries, srq->stride), &ref, why);
+
+	if (!ring)
+		return -ENOMEM;
+	pthread_mutex_lock(&srq->lock);
+	pi = atomic_load_explicit(&srq->mem->pi, memory_order_acquire);
+	ci = atomic_load_explicit(&srq->mem->ci, memory_order_relaxed);
+	if (pi - ci > max_wr || pi - ci > srq->entries) {
+		pthread_mutex_unlock(&srq->lock);
+		simhca_context_free(context, &ref, ring_bytes(entries, srq->stride));
+		return simhca_why(why, EINVAL, "max_wr = %u: the SRQ holds %u", max_wr, pi - ci);
+	}
+	for (uint32_t i = ci; i != pi; i++)
+		memcpy(ring + (size_t)(i & (entries - 1)) * srq->stride,
+		       srq->ring + (size_t)(i & (srq->entries - 1)) * srq->stride, srq->stride);
+	old_ref = srq->ring_ref;
+	old_entries = srq->entries;
+	srq->ring = ring;
+	srq->ring_ref = ref;
+	srq->entries = entries;
+	srq->max_wr = max_wr;
+	pthread_mutex_unlock(&srq->lock);
+	simhca_context_free(context, &old_ref, ring_bytes(old_entries, srq->stride));
+	return 0;
+}
+
+int simhca_modify_srq(struct simhca_context *context, const struct simhca_modify_srq_req *req,
+		      struct simhca_create_srq_reply *reply, struct simhca_why *why)
+{
+	struct simhca_srq *srq = simhca_object(context, SIMHCA_OBJ_SRQ, req->handle, why);
+	uint32_t max_wr;
+	int ret;
+
+	if (!srq)
+		return -EINVAL;
+	if (req->mask & ~(uint32_t)(SIMHCA_SRQ_MAX_WR | SIMHCA_SRQ_LIMIT))
+		return simhca_why(why, EINVAL, "SRQ attribute mask 0x%x: 1 to 3 are known",
+				  req->mask);
+	max_wr = req->mask & SIMHCA_SRQ_MAX_WR ? req->max_wr : srq->max_wr;
+	if (!max_wr || max_wr > SIMHCA_MAX_SRQ_WR)
+		return simhca_why(why, EINVAL, "max_wr = %u: 1 to %u", max_wr, SIMHCA_MAX_SRQ_WR);
+	if ((req->mask & SIMHCA_SRQ_LIMIT) && req->limit > max_wr)
+		return simhca_why(why, EINVAL, "srq_limit = %u: at most max_wr, %u", req->limit,
+				  max_wr);
+	if (req->mask & SIMHCA_SRQ_MAX_WR) {
+		ret = resize(srq, max_wr, why);
+		if (ret)
+			return ret;
+	}
+	if (req->mask & SIMHCA_SRQ_LIMIT) {
+		pthread_mutex_lock(&srq->lock);
+		srq->limit = req->limit;
+		pthread_mutex_unlock(&srq->lock);
+	}
+	fill_reply(srq, req->handle, reply);
+	return 0;
+}
+
+int simhca_query_srq(struct simhca_context *context, uint32_t handle,
+		     struct simhca_query_srq_reply *reply, struct simhca_why *why)
+{
+	struct simhca_srq *srq = simhca_object(context, SIMHCA_OBJ_SRQ, handle, why);
+
+	if (!srq)
+		return -EINVAL;
+	reply->max_wr = srq->max_wr;
+	reply->max_sge = srq->max_sge;
+	pthread_mutex_lock(&srq->lock);
+	reply->limit = srq->limit;
+	pthread_mutex_unlock(&srq->lock);
+	return 0;
+}
+
+int simhca_srq_identity(struct simhca_context *context, uint32_t handle, uint64_t *user_handle)
+{
+	struct simhca_srq *srq = simhca_object(context, SIMHCA_OBJ_SRQ, handle, NULL);
+
+	if (!srq)
+		return -EINVAL;
+	*user_handle = srq->user_handle;
+	return 0;
+}
+
+int simhca_destroy_srq(struct simhca_context *context, uint32_t handle, struct simhca_why *why)
+{
+	struct simhca_srq *srq = simhca_object(context, SIMHCA_OBJ_SRQ, handle, why);
+
+	if (!srq)
+		return -EINVAL;
+	if (srq->users)
+		return simhca_why(why, EBUSY, "%u QPs still use this SRQ", srq->users);
+	srq->pd->users--;
+	simhca_object_remove(context, SIMHCA_OBJ_SRQ, handle);
+	simhca_context_free(context, &srq->ring_ref, ring_bytes(srq->entries, srq->stride));
+	simhca_context_free(context, &srq->mem_ref, sizeof(*srq->mem));
+	pthread_mutex_destroy(&srq->lock);
+	free(srq);
+	return 0;
+}

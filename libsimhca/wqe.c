@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Reading work requests out of rings that a client can write at any time: each is copied
+ * once and judged by the copy.
+ */
+#include <string.h>
+
+#include "model.h"
+
+/* Sums SGE lengths; false when the sum passes the largest message. */
+static bool total_length(const struct simhca_sge *sge, uint32_t num_sge, uint64_t *length)
+{
+	*length = 0;
+	for (uint32_t i = 0; i < num_sge; i++)
+		*length += sge[i].length;
+	return *length <= SIMHCA_MAX_MSG_SIZE;
+}
+
+enum simhca_reason simhca_sq_load(struct simhca_qp *qp, uint32_t index)
+{
+	const char *slot = qp->sq + (size_t)(index & (qp->sq_entries - 1)) * qp->sq_stride;
+	struct simhca_send *send = qp->req.send;
+
+	memcpy(&send->wqe, slot, sizeof(send->wqe));
+	slot += sizeof(send->wqe);
+	if (send->wqe.flags & SIMHCA_WQE_INLINE) {
+		send->wqe.num_sge = 0;
+		if (send->wqe.inline_len > qp->qpc->max_inline)
+			return SIMHCA_REASON_WQE_INLINE_TOO_LONG;
+		send->length = send->wqe.inline_len;
+		memcpy(send->data, slot, send->wqe.inline_len);
+		return SIMHCA_REASON_NONE;
+	}
+	if (send->wqe.num_sge > qp->qpc->max_send_sge)
+		return SIMHCA_REASON_WQE_TOO_MANY_SGE;
+	memcpy(send->sge, slot, send->wqe.num_sge * sizeof(send->sge[0]));
+	if (!total_length(send->sge, send->wqe.num_sge, &send->length))
+		return SIMHCA_REASON_MSG_TOO_LONG;
+	return SIMHCA_REASON_NONE;
+}
+
+enum simhca_take simhca_recv_load(const char *slot, uint32_t max_sge, struct simhca_recv *recv)
+{
+	struct simhca_recv_wqe wqe;
+
+	memcpy(&wqe, slot, sizeof(wqe));
+	if (wqe.num_sge > max_sge)
+		return SIMHCA_TAKE_CORRUPT;
+	recv->wr_id = wqe.wr_id;
+	recv->num_sge = wqe.num_sge;
+	memcpy(recv->sge, slot + sizeof(wqe), wqe.num_sge * sizeof(recv->sge[0]));
+	/* A receive buffer may be larger than any message: only the sum matters. */
+	total_length(recv->sge, recv->num_sge, &recv->length);
+	return SIMHCA_TAKE_OK;
+}
+
+enum simhca_take simhca_rq_take(struct simhca_qp *qp, struct simhca_recv *recv)
+{
+	/* acquire: pairs with the client's release after it wrote the WQE. */
+	uint32_t pi = atomic_load_explicit(&qp->mem->rq_pi, memory_order_acquire);
+	uint32_t ci = atomic_load_explicit(&qp->mem->rq_ci, memory_order_relaxed);
+	enum simhca_take result;
+
+	if (pi == ci)
+		return SIMHCA_TAKE_EMPTY;
+	if (pi - ci > qp->rq_entries)
+		return SIMHCA_TAKE_CORRUPT;
+	result = simhca_recv_load(qp->rq + (size_t)(ci & (qp->rq_entries - 1)) * qp->rq_stride,
+				  qp->qpc->max_recv_sge, recv);
+	if (result == SIMHCA_TAKE_OK)
+		atomic_store_explicit(&qp->mem->rq_ci, ci + 1, memory_order_release);
+	return result;
+}
