@@ -310,18 +310,22 @@ static bool run_qps(struct simhca_engine *engine)
 	return worked;
 }
 
-bool simhca_engine_poll(struct simhca_engine *engine)
+static bool one_round(struct simhca_engine *engine)
 {
 	bool worked = false;
 
-	if (engine->rounds++ % ROUNDS_PER_LISTEN == 0)
-		listen_for_doorbells(engine, 0);
 	simhca_guard_enter(&engine->guard);
 	worked |= poll_contexts(engine);
 	worked |= fire_timers(engine);
 	simhca_guard_leave(&engine->guard);
 	worked |= run_qps(engine);
 	return worked;
+}
+
+bool simhca_engine_poll(struct simhca_engine *engine)
+{
+	listen_for_doorbells(engine, 0);
+	return one_round(engine);
 }
 
 static uint64_t time_to_timer(struct simhca_engine *engine)
@@ -356,7 +360,10 @@ void simhca_engine_run(struct simhca_engine *engine)
 	uint64_t idle_since = 0;
 
 	while (!atomic_load_explicit(&engine->stop, memory_order_acquire)) {
-		if (simhca_engine_poll(engine)) {
+		/* Contexts that are armed ring only the eventfd: look there too when never idle. */
+		if (engine->rounds++ % ROUNDS_PER_LISTEN == 0)
+			listen_for_doorbells(engine, 0);
+		if (one_round(engine)) {
 			idle_since = 0;
 			continue;
 		}

@@ -41,32 +41,62 @@ void simhca_link_deliver(struct simhca_engine *engine, struct simhca_qp *qp,
 	pthread_mutex_unlock(&qp->resp_lock);
 }
 
-void simhca_link_request(struct simhca_engine *engine, struct simhca_qp *qp,
-			 struct simhca_packet *packet, struct simhca_reply *reply)
+/* The device after this one; the first for NULL. It outlives the step that asked. */
+static struct simhca_device *next_device(struct simhca_fabric *fabric, struct simhca_device *device)
+{
+	pthread_rwlock_rdlock(&fabric->lock);
+	device = device ? device->next : fabric->devices;
+	pthread_rwlock_unlock(&fabric->lock);
+	return device;
+}
+
+/* The QP that an address and QPN name, or NULL. */
+static struct simhca_qp *find_peer(const struct simhca_qp *qp, const struct simhca_packet *packet)
 {
 	struct simhca_fabric *fabric = qp->device->fabric;
+	struct simhca_qp *peer = NULL;
 	struct simhca_device *device;
-	struct simhca_qp *peer;
 
 	pthread_rwlock_rdlock(&fabric->lock);
-	if (!port_active(qp->device))
-		goto out;
-	if (packet->dest_qpn == SIMHCA_MCAST_QPN) {
-		for (device = fabric->devices; device; device = device->next)
-			if (device->config.infiniband == qp->device->config.infiniband &&
-			    port_active(device))
-				simhca_mcast_deliver(engine, device, packet, reply);
-		goto out;
-	}
-	for (device = fabric->devices; device; device = device->next) {
+	for (device = fabric->devices; device && !peer; device = device->next) {
 		if (!answers_to(device, qp->device, packet->av))
 			continue;
 		peer = atomic_load(&device->qps[SIMHCA_QPN_SLOT(packet->dest_qpn)]);
-		if (peer && peer->qpn == packet->dest_qpn) {
-			simhca_link_deliver(engine, peer, packet, reply);
-			break;
-		}
+		if (peer && peer->qpn != packet->dest_qpn)
+			peer = NULL;
 	}
-out:
 	pthread_rwlock_unlock(&fabric->lock);
+	return peer;
+}
+
+static void multicast(struct simhca_engine *engine, struct simhca_qp *qp,
+		      const struct simhca_packet *packet, struct simhca_reply *reply)
+{
+	struct simhca_fabric *fabric = qp->device->fabric;
+	struct simhca_device *device = NULL;
+
+	while ((device = next_device(fabric, device))) {
+		if (device->config.infiniband != qp->device->config.infiniband ||
+		    !port_active(device))
+			continue;
+		simhca_mcast_deliver(engine, device, packet, reply);
+		if (reply->answer == SIMHCA_ANSWER_ELSEWHERE)
+			return;
+	}
+}
+
+void simhca_link_request(struct simhca_engine *engine, struct simhca_qp *qp,
+			 struct simhca_packet *packet, struct simhca_reply *reply)
+{
+	struct simhca_qp *peer;
+
+	if (!port_active(qp->device))
+		return;
+	if (packet->dest_qpn == SIMHCA_MCAST_QPN) {
+		multicast(engine, qp, packet, reply);
+		return;
+	}
+	peer = find_peer(qp, packet);
+	if (peer)
+		simhca_link_deliver(engine, peer, packet, reply);
 }

@@ -145,17 +145,33 @@ void simhca_qp_detach_all(struct simhca_qp *qp)
 void simhca_mcast_deliver(struct simhca_engine *engine, struct simhca_device *device,
 			  const struct simhca_packet *packet, struct simhca_reply *reply)
 {
+	struct simhca_qp *members[SIMHCA_MAX_MCAST_QP_ATTACH];
 	struct simhca_mcast_group *group;
+	uint32_t count = 0;
 
+	/* Copied, for no lock is held while data move; the step's guard keeps the QPs alive. */
 	pthread_rwlock_rdlock(&device->mcast_lock);
 	group = *find(device, &packet->av->dgid);
-	for (uint32_t i = 0; group && i < group->count; i++) {
+	if (group) {
+		count = group->count;
+		memcpy(members, group->members, count * sizeof(*members));
+	}
+	pthread_rwlock_unlock(&device->mcast_lock);
+
+	/* One member whose memory must be waited for: the whole datagram goes by its engine. */
+	for (uint32_t i = 0; i < count && !engine->config.may_block; i++) {
+		if (members[i]->context->engine->config.may_block) {
+			reply->answer = SIMHCA_ANSWER_ELSEWHERE;
+			reply->engine = members[i]->context->engine;
+			return;
+		}
+	}
+	for (uint32_t i = 0; i < count; i++) {
 		struct simhca_reply one = { .answer = SIMHCA_ANSWER_NONE };
 
-		simhca_link_deliver(engine, group->members[i], packet, &one);
+		simhca_link_deliver(engine, members[i], packet, &one);
 		/* Only what concerns the sender's own memory matters to it. */
 		if (one.answer == SIMHCA_ANSWER_PAYLOAD)
 			*reply = one;
 	}
-	pthread_rwlock_unlock(&device->mcast_lock);
 }
