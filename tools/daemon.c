@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "options.h"
 #include "tool.h"
 
 #define REACH_MS 15000	/* for all attempts to find a daemon that one starts or ends */
@@ -253,63 +254,67 @@ static enum start wait_ready(struct daemon *daemon, int ready, int signals, stru
 
 /* ------------------------------------------------------------------- the daemon's options */
 
-/* Whether argument, "--name=value", is one of the words of a daemon's option string. */
-static bool has_word(const char *string, const char *argument)
+/*
+ * True when a daemon that runs with the option string running is what options ask for. Asked
+ * nothing, any daemon will do. The string is the daemon's own way of writing its options, so
+ * the daemon's own code turns ours into one.
+ */
+static enum reach options_agree(const struct daemon *daemon, const char *running,
+				const struct daemon_options *options, bool captive)
 {
-	size_t length = strlen(argument);
+	char **arguments;
+	struct options parsed;
+	enum reach reach = REACH_FAILED;
+	int status;
 
-	for (const char *word = string; *word; word += strspn(word, " ")) {
-		size_t word_length = strcspn(word, " ");
-
-		if (word_length == length && !strncmp(word, argument, length))
-			return true;
-		word += word_length;
+	if (!options->count)
+		return REACHED;
+	arguments = calloc(options->count + 2, sizeof(*arguments));
+	if (!arguments) {
+		complain("out of memory");
+		return REACH_FAILED;
 	}
-	return false;
-}
-
-/* Options that leave no word of their own in the string, as they describe no device. */
-static bool is_about_the_run(const char *argument)
-{
-	static const char *const starts[] = { "--log-file=", "--log-level=", "--config=",
-					      "--device=" };
-
-	for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++)
-		if (!strncmp(argument, starts[i], strlen(starts[i])))
-			return true;
-	return false;
-}
-
-/* True when a daemon that was started with the options running is what options ask for. */
-static bool options_agree(const struct daemon *daemon, const char *running,
-			  const struct daemon_options *options, bool captive)
-{
-	for (size_t i = 0; i < options->count; i++) {
-		const char *argument = options->arguments[i];
-
-		if (is_about_the_run(argument) || has_word(running, argument))
-			continue;
-		complain("%s: the daemon that runs in %s (pid %d) was started with %s; use %s"
-			 "--runtime-dir for another daemon, or end that one with simhca stop",
-			 argument, daemon->dir, (int)daemon->pid, *running ? running : "no options",
-			 "--private or ");
-		return false;
-	}
-	return true;
+	arguments[0] = (char *)"simhcad";
+	memcpy(arguments + 1, options->arguments, options->count * sizeof(*arguments));
+	optind = 0; /* begin anew */
+	opterr = 1;
+	status = options_parse((int)options->count + 1, arguments, &parsed);
+	free(arguments);
+	if (status >= 0)
+		return status == EXIT_USAGE ? REACH_BAD_OPTIONS : REACH_FAILED;
+	if (!strcmp(parsed.normalised, running))
+		reach = REACHED;
+	else
+		complain("the daemon that runs in %s (pid %d) has the options %s, and these were "
+			 "asked "
+			 "for: %s; use %s--runtime-dir for another daemon, or end that one with "
+			 "simhca stop",
+			 daemon->dir, (int)daemon->pid, running, parsed.normalised,
+			 captive ? "--private or " : "");
+	options_free(&parsed);
+	return reach;
 }
 
 /* ------------------------------------------------------------------------------- reaching */
 
-enum lease { LEASE_TAKEN, LEASE_NOBODY, LEASE_AGAIN, LEASE_FAILED };
+enum lease { LEASE_TAKEN, LEASE_NOBODY, LEASE_AGAIN, LEASE_FAILED, LEASE_BAD_OPTIONS };
+
+/* Gives the connection up. */
+static enum lease no_lease(struct daemon *daemon, enum lease lease)
+{
+	close(daemon->control);
+	daemon->control = -1;
+	return lease;
+}
 
 /* One attempt at a lease from whoever listens. */
 static enum lease take_lease(struct daemon *daemon, const struct daemon_options *options,
 			     bool captive)
 {
+	enum reach reach = REACHED;
 	char *refusal = NULL;
 	const char *running;
 	json_t *answer;
-	bool agree;
 
 	daemon->control = admin_connect(daemon->dir);
 	if (daemon->control < 0) {
@@ -320,30 +325,28 @@ static enum lease take_lease(struct daemon *daemon, const struct daemon_options 
 	}
 	daemon->pid = admin_peer(daemon->control);
 	answer = admin_request(daemon->control, "lease", NULL, &refusal);
-	if (answer) {
-		running = json_string_value(json_object_get(answer, "options"));
-		daemon->pid = (pid_t)json_integer_value(json_object_get(answer, "pid"));
-		agree = daemon->started ||
-			options_agree(daemon, running ? running : "", options, captive);
-		json_decref(answer);
-		if (agree)
-			return LEASE_TAKEN;
-	} else if (errno == ETIMEDOUT) {
+	if (!answer && errno == ETIMEDOUT) {
 		complain("the daemon in %s (pid %d) does not answer within %d s", daemon->dir,
 			 (int)daemon->pid, ADMIN_TIMEOUT_MS / 1000);
-	} else if (errno == EREMOTEIO) {
-		complain("the daemon in %s (pid %d) refused: %s", daemon->dir, (int)daemon->pid,
-			 refusal ? refusal : "");
-		free(refusal);
-	} else {
-		/* It closed the connection: it is about to end. */
-		close(daemon->control);
-		daemon->control = -1;
-		return LEASE_AGAIN;
+		return no_lease(daemon, LEASE_FAILED);
 	}
-	close(daemon->control);
-	daemon->control = -1;
-	return LEASE_FAILED;
+	if (!answer && refusal) {
+		complain("the daemon in %s (pid %d) refused: %s", daemon->dir, (int)daemon->pid,
+			 refusal);
+		free(refusal);
+		return no_lease(daemon, LEASE_FAILED);
+	}
+	if (!answer) /* It closed the connection: it is about to end. */
+		return no_lease(daemon, LEASE_AGAIN);
+
+	daemon->pid = (pid_t)json_integer_value(json_object_get(answer, "pid"));
+	running = json_string_value(json_object_get(answer, "options"));
+	if (!daemon->started)
+		reach = options_agree(daemon, running ? running : "", options, captive);
+	json_decref(answer);
+	if (reach == REACHED)
+		return LEASE_TAKEN;
+	return no_lease(daemon, reach == REACH_BAD_OPTIONS ? LEASE_BAD_OPTIONS : LEASE_FAILED);
 }
 
 /* Whether some process holds the daemon's lock: one that starts, or one that ends. */
@@ -364,15 +367,30 @@ static bool lock_is_held(const char *dir)
 	return held;
 }
 
-/* Starts a daemon and waits for it. REACHED: it is ready. LEASE_AGAIN is the caller's matter. */
+/* Why the daemon that has ended was never ready. */
+static void explain_end(const struct daemon *daemon, const struct early_log *early)
+{
+	write_stderr(early->text, early->length);
+	if (WIFSIGNALED(daemon->status))
+		complain("simhcad: died of signal %d (%s) before it was ready",
+			 WTERMSIG(daemon->status), strsignal(WTERMSIG(daemon->status)));
+	else if (!early->length)
+		complain("simhcad: ended with status %d before it was ready",
+			 WEXITSTATUS(daemon->status));
+}
+
+/*
+ * Starts a daemon and waits for it. *again: it did not get the lock, or that is possible and
+ * may_retry is set; nothing was complained about then.
+ */
 static enum reach start(struct daemon *daemon, const struct daemon_options *options, bool captive,
-			int signals, bool *lost_race)
+			int signals, bool may_retry, bool *again)
 {
 	struct early_log *early = calloc(1, sizeof(*early));
 	enum reach reach = REACH_FAILED;
 	int ready;
 
-	*lost_race = false;
+	*again = false;
 	if (!early || spawn(daemon, options, captive, &ready)) {
 		free(early);
 		return REACH_FAILED;
@@ -381,27 +399,24 @@ static enum reach start(struct daemon *daemon, const struct daemon_options *opti
 	case START_READY:
 		daemon->started = true;
 		reach = REACHED;
+		write_stderr(early->text, early->length);
 		break;
 	case START_INTERRUPTED:
 		reach = REACH_INTERRUPTED;
 		break;
 	case START_TOO_SLOW:
+		write_stderr(early->text, early->length);
 		complain("simhcad: was not ready within %d s", READY_MS / 1000);
 		break;
 	case START_ENDED:
-		*lost_race = lock_is_held(daemon->dir);
 		if (WIFEXITED(daemon->status) && WEXITSTATUS(daemon->status) == EXIT_USAGE)
 			reach = REACH_BAD_OPTIONS;
-		else if (!*lost_race && WIFSIGNALED(daemon->status))
-			complain("simhcad: died of signal %d (%s) before it was ready",
-				 WTERMSIG(daemon->status), strsignal(WTERMSIG(daemon->status)));
-		else if (!*lost_race && !early->length)
-			complain("simhcad: ended with status %d before it was ready",
-				 WEXITSTATUS(daemon->status));
+		else
+			*again = may_retry || lock_is_held(daemon->dir);
+		if (!*again)
+			explain_end(daemon, early);
 		break;
 	}
-	if (!*lost_race)
-		write_stderr(early->text, early->length);
 	if (reach != REACHED) {
 		close(daemon->log);
 		daemon->log = -1;
@@ -413,7 +428,13 @@ static enum reach start(struct daemon *daemon, const struct daemon_options *opti
 enum reach daemon_reach(struct daemon *daemon, const char *dir,
 			const struct daemon_options *options, bool captive, int signals)
 {
+	struct pollfd interrupted = { .fd = signals, .events = POLLIN };
 	long long deadline = now_ms() + REACH_MS;
+	/*
+	 * Whoever tests the lock holds it for an instant, and a daemon that starts in that instant
+	 * fails: its first failure is not believed.
+	 */
+	bool may_retry = true;
 
 	*daemon = (struct daemon)DAEMON_NONE;
 	daemon->dir = strdup(dir);
@@ -422,15 +443,16 @@ enum reach daemon_reach(struct daemon *daemon, const char *dir,
 		return REACH_FAILED;
 	}
 	do {
-		struct pollfd interrupted = { .fd = signals, .events = POLLIN };
-		bool lost_race;
 		enum reach reach;
+		bool again;
 
 		switch (take_lease(daemon, options, captive)) {
 		case LEASE_TAKEN:
 			return REACHED;
 		case LEASE_FAILED:
 			return REACH_FAILED;
+		case LEASE_BAD_OPTIONS:
+			return REACH_BAD_OPTIONS;
 		case LEASE_NOBODY:
 			daemon_reap(daemon);
 			if (daemon->started) {
@@ -441,11 +463,12 @@ enum reach daemon_reach(struct daemon *daemon, const char *dir,
 			 */
 			if (lock_is_held(dir))
 				break;
-			reach = start(daemon, options, captive, signals, &lost_race);
+			reach = start(daemon, options, captive, signals, may_retry, &again);
 			if (reach == REACHED)
 				continue;
-			if (!lost_race || reach == REACH_INTERRUPTED)
+			if (!again)
 				return reach;
+			may_retry = false;
 			break;
 		case LEASE_AGAIN:
 			break;

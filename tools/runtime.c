@@ -12,8 +12,9 @@
 
 #include "tool.h"
 
-/* Sockets live in the directory, and a socket's address is short. */
-#define DIR_MAX (sizeof(((struct sockaddr_un *)NULL)->sun_path) - sizeof("/control-reserve"))
+/* Sockets live in the directory, and a socket's address is short. This is the longest of them. */
+#define DIR_MAX                                                                                    \
+	(sizeof(((struct sockaddr_un *)NULL)->sun_path) - sizeof("/tree/dev/infiniband/uverbs99"))
 
 /* Takes path over. */
 static char *checked(char *path)

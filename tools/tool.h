@@ -87,7 +87,7 @@ struct daemon_options {
 	"                            or /tmp/simhca-UID, the first that can be used\n"             \
 	"  --help                    this text\n"
 #define HELP_DAEMON                                                                                \
-	"Options for a daemon that is started (one that runs already must agree with them):\n"     \
+	"Options for a daemon that is started (one that runs already must have the same):\n"       \
 	"  --link-layer LAYER        ethernet (RoCE v2) or ib (InfiniBand)\n"                      \
 	"  --interface IFNAME        network interface whose addresses become GIDs\n"              \
 	"  --devices N               number of devices\n"                                          \

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""A daemon that stays, and what can be seen of it."""
+
+import json
+import os
+import signal
+import time
+
+import pytest
+
+from conftest import is_running, wait_until
+
+
+@pytest.fixture
+def started(tool):
+    assert tool("start").returncode == 0
+    yield tool
+    tool("stop")
+
+
+def test_start_and_stop(tool):
+    assert tool("status").returncode == 1
+    result = tool("start")
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+    pid = tool.daemon_pid()
+    assert is_running(pid)
+    result = tool("stop")
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+    assert not is_running(pid)
+
+
+def test_start_holds_no_descriptor(tool):
+    """Output that is captured ends, though the daemon stays."""
+    process = tool.start("start")
+    assert process.communicate(timeout=10) == ("", "")
+    assert tool.daemon_lives()
+    tool("stop")
+
+
+def test_start_twice(started):
+    pid = started.daemon_pid()
+    result = started("start")
+    assert result.returncode == 0 and "already" in result.stderr and str(pid) in result.stderr
+    assert started.daemon_pid() == pid
+    result = started("start", "--mtu", "512")
+    assert result.returncode == 1 and "mtu=512" in result.stderr
+    assert "--private" not in result.stderr  # start has no such option
+
+
+def test_start_fails(tool):
+    result = tool("start", FAKE_FAIL=1)
+    assert result.returncode == 1 and result.stderr == "simhcad: the moon is in the wrong phase\n"
+
+
+def test_run_joins_and_leaves_it(started):
+    pid = started.daemon_pid()
+    result = started("run", "cat", started.runtime / "pid")
+    assert result.returncode == 0 and int(result.stdout) == pid
+    assert is_running(pid)
+
+
+def test_stop_waits(tool):
+    tool("start", FAKE_END_DELAY=1)
+    pid = tool.daemon_pid()
+    before = time.monotonic()
+    assert tool("stop").returncode == 0
+    assert time.monotonic() - before >= 0.9 and not is_running(pid)
+
+
+def test_stop_when_none_runs(tool):
+    result = tool("stop")
+    assert result.returncode == 0 and "no daemon runs in" in result.stderr
+
+
+def test_stop_is_refused(tool):
+    tool.start("run", "sleep", "60", FAKE_REFUSE_STOP=1)
+    assert wait_until(tool.daemon_lives)
+    result = tool("stop")
+    assert result.returncode == 1 and "not today" in result.stderr
+
+
+def test_stop_without_answer(tool):
+    process = tool.start("run", "true", FAKE_MUTE=1)
+    assert wait_until(tool.daemon_lives)
+    result = tool("stop")
+    assert result.returncode == 1 and "kill -9" in result.stderr
+    process.kill()
+
+
+def test_status_text(started):
+    result = started("status")
+    assert result.returncode == 0
+    head, empty, device, *rest = result.stdout.splitlines()
+    assert f"pid {started.daemon_pid()}" in head and str(started.runtime) in head and not empty
+    assert device.startswith("simhca0: Ethernet, ACTIVE, netdev lo, mtu 4096")
+    table = [line.split() for line in rest if not line.startswith("  GID")]
+    assert table[0] == "context pid command memory pds mrs mws cqs qps srqs ahs".split()
+    assert table[1] == "7 4242 pingpong agent 1 2 0 3 4 0 5".split()
+    assert table[2] == "1 in all 1 2 0 3 4 0 5".split()
+
+
+def test_status_json(started):
+    result = started("status", "--json")
+    report = json.loads(result.stdout)
+    assert report["pid"] == started.daemon_pid()
+    assert report["devices"][0]["context"][0]["counts"]["ahs"] == 5
+
+
+@pytest.mark.parametrize("name", ["status", "stop"])
+def test_nobody_behind_the_socket(started, name):
+    """A daemon that was killed leaves its socket."""
+    os.kill(started.daemon_pid(), signal.SIGKILL)
+    assert wait_until(lambda: not started.daemon_lives())
+    assert "no daemon runs" in started(name).stderr
+    assert started("start").returncode == 0

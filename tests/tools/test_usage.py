@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""What the tool says about itself, and about command lines that it cannot use."""
+
+import pytest
+
+SUBCOMMANDS = ["run", "start", "stop", "status", "env"]
+
+
+def one_line(text):
+    return text.endswith("\n") and text.count("\n") == 1
+
+
+def test_help_names_every_subcommand(tool):
+    result = tool("--help")
+    assert result.returncode == 0 and not result.stderr
+    for name in SUBCOMMANDS:
+        assert f"\n  {name} " in result.stdout
+
+
+@pytest.mark.parametrize("name", SUBCOMMANDS)
+@pytest.mark.parametrize("option", ["--help", "-h"])
+def test_subcommand_help(tool, name, option):
+    result = tool(name, option)
+    assert result.returncode == 0 and not result.stderr
+    assert result.stdout.startswith(f"Usage: simhca {name} ")
+    assert "--runtime-dir" in result.stdout
+
+
+def test_version(tool):
+    result = tool("--version")
+    assert result.returncode == 0
+    word, number = result.stdout.split()
+    assert word == "simhca" and number[0].isdigit()
+
+
+@pytest.mark.parametrize("arguments, names", [
+    ([], "subcommand"),
+    (["fly"], "fly"),
+    (["--fly"], "--fly"),
+    (["run"], "command is missing"),
+    (["run", "--"], "command is missing"),
+    (["run", "--fly", "true"], "--fly"),
+    (["run", "--mtu"], "--mtu"),
+    (["run", "--daemon-option", "fly", "true"], "--daemon-option fly"),
+    (["run", "--daemon-option", "=1", "true"], "--daemon-option =1"),
+    (["run", "--daemon-option", "--mtu=1", "true"], "--daemon-option --mtu=1"),
+    (["run", "--private", "--runtime-dir", "/x", "true"], "--runtime-dir /x"),
+    (["start", "now"], "now"),
+    (["stop", "now"], "now"),
+    (["status", "--fly"], "--fly"),
+    (["env", "--format", "xml"], "--format xml: must be sh, docker or json"),
+])
+def test_usage_errors(tool, arguments, names):
+    result = tool(*arguments)
+    assert result.returncode == 2
+    assert names in result.stderr and one_line(result.stderr)
+    assert not result.stdout
+
+
+@pytest.mark.parametrize("name", ["run", "start"])
+def test_daemon_refuses_a_value(tool, name):
+    """The daemon knows its values; its line is what the user sees."""
+    result = tool(name, "--mtu", "7", *(["true"] if name == "run" else []))
+    assert result.returncode == 2
+    assert result.stderr == "simhcad: --mtu 7: must be 256, 512, 1024, 2048 or 4096\n"
+
+
+def test_runtime_directory_too_long(tool):
+    result = tool("status", SIMHCA_RUNTIME_DIR="/tmp/" + "d" * 120)
+    assert result.returncode == 1
+    assert "--runtime-dir" in result.stderr and one_line(result.stderr)
