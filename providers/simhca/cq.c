@@ -116,14 +116,14 @@ static uint32_t outstanding(const struct shca_cq *cq)
 	const struct simhca_cqe *cqe;
 	const struct shca_qp *qp;
 	uint32_t count = 0;
-	uint32_t i, pi;
+	uint32_t i, tail, pending;
 
 	LIST_FOREACH(qp, &cq->senders, send_link)
 	{
-		pi = atomic_load_explicit(&qp->mem->sq_pi, memory_order_acquire);
-		i = atomic_load_explicit(&qp->sq.tail, memory_order_relaxed);
-		for (; i != pi; i++)
-			if (shca_sq_wqe(&qp->sq, i)->flags & SIMHCA_WQE_SIGNALED)
+		tail = atomic_load_explicit(&qp->sq.tail, memory_order_relaxed);
+		pending = shca_sq_pending(qp);
+		for (i = 0; i < pending; i++)
+			if (shca_sq_wqe(&qp->sq, tail + i)->flags & SIMHCA_WQE_SIGNALED)
 				count++;
 	}
 	for (i = cq->ci; (cqe = shca_cq_peek(cq, i)); i++)

@@ -37,8 +37,7 @@ static bool flush_send(const struct shca_qp *qp, struct simhca_cqe *cqe)
 	uint32_t tail = atomic_load_explicit(&qp->sq.tail, memory_order_relaxed);
 	const struct simhca_send_wqe *wqe;
 
-	/* Acquire: pairs with the release in posting, which another thread may be doing. */
-	if (atomic_load_explicit(&qp->mem->sq_pi, memory_order_acquire) == tail)
+	if (!shca_sq_pending(qp))
 		return false;
 	wqe = shca_sq_wqe(&qp->sq, tail);
 	fill_cqe(cqe, qp, wqe->wr_id, completion_of[wqe->opcode % sizeof(completion_of)]);
@@ -50,7 +49,7 @@ static bool flush_recv(const struct shca_qp *qp, struct simhca_cqe *cqe)
 {
 	uint32_t tail = atomic_load_explicit(&qp->rq.tail, memory_order_relaxed);
 
-	if (qp->srq || atomic_load_explicit(&qp->mem->rq_pi, memory_order_acquire) == tail)
+	if (qp->srq || !shca_rq_pending(qp))
 		return false;
 	fill_cqe(cqe, qp, shca_rq_wqe(&qp->rq, tail)->wr_id, SIMHCA_WC_RECV);
 	cqe->flags = SIMHCA_CQE_RECV;

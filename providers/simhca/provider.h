@@ -206,6 +206,26 @@ static inline struct simhca_recv_wqe *shca_rq_wqe(const struct shca_rq *rq, uint
 	return (struct simhca_recv_wqe *)(rq->ring + (size_t)(index & rq->mask) * rq->stride);
 }
 
+/*
+ * Posted and not yet polled. Another thread may be destroying the QP, its indices mean nothing
+ * then; so more than there can be counts as none. Acquire: pairs with the release in posting.
+ */
+static inline uint32_t shca_sq_pending(const struct shca_qp *qp)
+{
+	uint32_t pending = atomic_load_explicit(&qp->mem->sq_pi, memory_order_acquire) -
+			   atomic_load_explicit(&qp->sq.tail, memory_order_relaxed);
+
+	return pending <= qp->sq.max_wr ? pending : 0;
+}
+
+static inline uint32_t shca_rq_pending(const struct shca_qp *qp)
+{
+	uint32_t pending = atomic_load_explicit(&qp->mem->rq_pi, memory_order_acquire) -
+			   atomic_load_explicit(&qp->rq.tail, memory_order_relaxed);
+
+	return pending <= qp->rq.max_wr ? pending : 0;
+}
+
 /* Messages for the person debugging; libibverbs writes them to the file VERBS_LOG_FILE. */
 #define shca_warn(ctx, ...) __verbs_log(&(ctx)->vctx, VERBS_LOG_WARN, "simhca: " __VA_ARGS__)
 
