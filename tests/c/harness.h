@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * What every test of the device model starts from.
+ *
+ *   world    a fabric, an engine and two devices; the test polls the engine and sets its clock,
+ *            or (threaded) engine threads run and time is real
+ *   client   one open of a device: its memory mapped, its events recorded
+ *   cq, qp, srq, mr   a client's objects, with the rings as a provider sees them
+ *   side     a client with one QP, its two CQs and a registered buffer
+ *   pair     two sides whose QPs talk to each other
+ *
+ * Everything belongs to the world and goes with it. Creating something that cannot be created
+ * fails the test; where a refusal is the point, tests call the model's functions themselves.
+ */
+#ifndef SIMHCA_TEST_HARNESS_H
+#define SIMHCA_TEST_HARNESS_H
+
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+#include <infiniband/verbs.h>
+
+#include "simhca.h"
+#include "simhca-abi.h"
+
+#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+#define USEC 1000ull
+#define MSEC 1000000ull
+#define SEC 1000000000ull
+
+/* Enough for every access that the model knows. */
+#define ALL_ACCESS                                                                                 \
+	(SIMHCA_ACCESS_LOCAL_WRITE | SIMHCA_ACCESS_REMOTE_WRITE | SIMHCA_ACCESS_REMOTE_READ |      \
+	 SIMHCA_ACCESS_REMOTE_ATOMIC)
+
+/* ------------------------------------------------------------------------------ world */
+
+struct block;
+struct client;
+
+struct world {
+	struct simhca_fabric *fabric;
+	struct simhca_engine *engine[2];
+	pthread_t thread[2];
+	unsigned int engines;
+	bool threaded;
+	bool infiniband;
+	struct simhca_device *device[2];
+	_Atomic uint64_t now; /* what the engine's clock says, in ns, unless threaded */
+	struct client *clients;
+	struct block *blocks;
+};
+
+struct world_config {
+	bool infiniband;
+	unsigned int threads;		    /* 0: the test polls */
+	struct simhca_device_config device; /* limits; name, GUIDs and LID are filled in */
+};
+
+struct world *world_new(const struct world_config *config);
+void world_free(struct world *world);
+
+/* cmocka fixtures; *state is the world. */
+int setup_ethernet(void **state);
+int setup_infiniband(void **state);
+int setup_one_thread(void **state);
+int setup_two_threads(void **state);
+int teardown(void **state);
+
+#define ON_ETHERNET(test) cmocka_unit_test_setup_teardown(test, setup_ethernet, teardown)
+#define ON_INFINIBAND(test)                                                                        \
+	{                                                                                          \
+#test " (InfiniBand)", test, setup_infiniband, teardown, NULL                      \
+	}
+#define ON_ONE_THREAD(test)                                                                        \
+	{                                                                                          \
+#test " (one engine thread)", test, setup_one_thread, teardown, NULL               \
+	}
+#define ON_TWO_THREADS(test)                                                                       \
+	{                                                                                          \
+#test " (two engine threads)", test, setup_two_threads, teardown, NULL             \
+	}
+
+/* Zeroed memory that the world frees. */
+void *world_alloc(struct world *world, size_t size);
+/* Polls the engine until it has nothing to do; fails the test if that never happens. */
+void settle(struct world *world);
+/* Polls the engine that many times, idle or not: for when a client keeps it busy. */
+void rounds(struct world *world, unsigned int count);
+/* Lets that much time pass at once, then settles. */
+void advance(struct world *world, uint64_t ns);
+
+/* The GID of a device: index 0 is an IPv4-mapped one, 1 is IPv6. */
+union simhca_gid device_gid(unsigned int device, unsigned int index);
+#define DEVICE_LID(device) ((uint16_t)(0x11 + (device)))
+
+/* ----------------------------------------------------------------------------- client */
+
+struct async_event {
+	uint64_t element;
+	uint32_t type;
+};
+
+struct client {
+	struct client *next;
+	struct world *world;
+	unsigned int device_index;
+	struct simhca_context *context;
+	struct simhca_mm *mm;
+	uint32_t pd;
+	struct simhca_ctx_mem *mem;
+	void *segment[SIMHCA_MAX_SEGMENTS];
+	uint64_t segment_size[SIMHCA_MAX_SEGMENTS];
+	pthread_mutex_t event_lock;
+	unsigned int num_events;
+	struct async_event event[4096];
+};
+
+struct client *client_new(struct world *world, unsigned int device);
+struct client *client_new_on(struct world *world, unsigned int device, unsigned int engine);
+/* As when the process dies: the model destroys what is left. The structs stay readable. */
+void client_gone(struct client *client);
+struct simhca_context *client_context(struct client *client);
+/* Where a queue lies, mapped for this client. */
+void *client_at(struct client *client, const struct simhca_mem_ref *ref);
+void ring_doorbell(struct client *client, uint32_t slot);
+
+/* How many asynchronous events of this type were raised for the element since last forgotten. */
+unsigned int events_of(struct client *client, const void *element, uint32_t type);
+void forget_events(struct client *client);
+
+uint32_t pd_new(struct client *client);
+
+/* ------------------------------------------------------------------------------ memory */
+
+struct mr {
+	struct client *client;
+	uint8_t *addr;
+	uint64_t length;
+	uint64_t iova;
+	uint32_t handle;
+	uint32_t lkey;
+	uint32_t rkey;
+};
+
+/* A region over fresh zeroed memory. */
+struct mr *mr_new(struct client *client, uint64_t length, uint32_t access);
+struct mr *mr_over(struct client *client, uint32_t pd, void *addr, uint64_t length, uint64_t iova,
+		   uint32_t access);
+/* 0 or a negative errno, like the model's own. */
+int mr_try(struct client *client, uint32_t pd, void *addr, uint64_t length, uint64_t iova,
+	   uint32_t access, struct simhca_reg_mr_reply *reply);
+struct simhca_sge sge(const struct mr *mr, uint64_t offset, uint32_t length);
+
+/* Bytes that depend on the seed and on their place. */
+void fill(uint8_t *at, size_t length, uint32_t seed);
+bool filled(const uint8_t *at, size_t length, uint32_t seed);
+bool all_bytes(const uint8_t *at, size_t length, uint8_t value);
+uint32_t test_random(uint64_t *seed);
+
+/* --------------------------------------------------------------------------------- CQ */
+
+struct cq {
+	struct client *client;
+	uint32_t handle;
+	uint32_t cqe;
+	uint32_t entries;
+	struct simhca_cq_mem *state;
+	struct simhca_cqe *ring;
+	uint32_t ci;
+	_Atomic unsigned int events; /* completion events received */
+};
+
+struct cq *cq_new(struct client *client, uint32_t cqe);
+struct cq *cq_new_flags(struct client *client, uint32_t cqe, uint32_t flags);
+int cq_resize(struct cq *cq, uint32_t cqe);
+void cq_arm(struct cq *cq, uint32_t bits);
+/* Takes one CQE if there is one. */
+bool cq_poll(struct cq *cq, struct simhca_cqe *cqe);
+/* Waits for one CQE; false when none comes. */
+bool cq_wait(struct cq *cq, struct simhca_cqe *cqe);
+
+/* The next completion must have this wr_id and status, and this reason if reason >= 0. */
+struct simhca_cqe expect_(struct cq *cq, uint64_t wr_id, int status, int reason, const char *file,
+			  int line);
+#define expect(cq, wr_id, status) expect_(cq, wr_id, IBV_WC_##status, -1, __FILE__, __LINE__)
+#define expect_why(cq, wr_id, status, reason)                                                      \
+	expect_(cq, wr_id, IBV_WC_##status, SIMHCA_REASON_##reason, __FILE__, __LINE__)
+void expect_none_(struct cq *cq, const char *file, int line);
+#define expect_none(cq) expect_none_(cq, __FILE__, __LINE__)
+
+/* -------------------------------------------------------------------------------- SRQ */
+
+struct srq {
+	struct client *client;
+	uint32_t handle;
+	uint32_t max_wr;
+	uint32_t max_sge;
+	uint32_t entries;
+	uint32_t stride;
+	struct simhca_srq_mem *state;
+	uint8_t *ring;
+	uint32_t pi;
+};
+
+struct srq *srq_new(struct client *client, uint32_t max_wr, uint32_t max_sge, uint32_t limit);
+int srq_modify(struct srq *srq, uint32_t mask, uint32_t max_wr, uint32_t limit);
+void srq_recv(struct srq *srq, uint64_t wr_id, const struct simhca_sge *sges, uint32_t num_sge);
+
+/* --------------------------------------------------------------------------------- QP */
+
+/* How to make and connect a QP. Start from default_options() and change what the test is about. */
+struct options {
+	enum ibv_qp_type type;
+	uint32_t max_send_wr, max_recv_wr;
+	uint32_t max_send_sge, max_recv_sge;
+	uint32_t max_inline;
+	uint32_t cqe;
+	uint32_t sq_sig_all;
+	uint32_t access;    /* remote rights granted on the QP */
+	uint32_t mr_access; /* of each side's buffer */
+	uint64_t buffer;    /* bytes of each side's buffer */
+	uint32_t path_mtu;  /* enum ibv_mtu */
+	uint32_t psn;	    /* sq_psn of one side and rq_psn of the other */
+	uint32_t qkey;
+	uint8_t timeout, retry_cnt, rnr_retry, min_rnr_timer;
+	uint8_t max_rd_atomic, max_dest_rd_atomic;
+	uint8_t gid_index;
+	bool same_device;  /* both sides on device 0 */
+	bool same_context; /* and in one context */
+};
+struct options default_options(enum ibv_qp_type type);
+
+struct qp {
+	struct client *client;
+	enum ibv_qp_type type;
+	uint32_t handle;
+	uint32_t qpn;
+	uint32_t doorbell;
+	uint32_t pd;
+	struct simhca_create_qp_reply granted;
+	struct simhca_qp_mem *state;
+	uint8_t *sq;
+	uint8_t *rq;
+	uint32_t sq_pi;
+	uint32_t rq_pi;
+};
+
+struct qp *qp_new(struct client *client, const struct options *options, struct cq *send_cq,
+		  struct cq *recv_cq, struct srq *srq);
+struct qp *qp_new_in(struct client *client, uint32_t pd, const struct options *options,
+		     struct cq *send_cq, struct cq *recv_cq, struct srq *srq);
+/* All that a QP needs to get from RESET to RTS towards a peer. */
+struct simhca_qp_attr qp_attr_to(const struct qp *qp, unsigned int peer_device, uint32_t peer_qpn,
+				 const struct options *options);
+struct simhca_av av_to(const struct world *world, unsigned int device, unsigned int gid_index);
+uint32_t init_mask(enum ibv_qp_type type);
+uint32_t rtr_mask(enum ibv_qp_type type);
+uint32_t rts_mask(enum ibv_qp_type type);
+/* 0 or a negative errno. */
+int qp_modify(struct qp *qp, uint32_t mask, struct simhca_qp_attr attr);
+/* To the state, by way of the states between, which must all succeed. */
+void qp_up_to(struct qp *qp, enum ibv_qp_state state, struct simhca_qp_attr attr);
+void qp_connect(struct qp *qp, unsigned int peer_device, uint32_t peer_qpn,
+		const struct options *options);
+/* With no attribute but the state. */
+int qp_move(struct qp *qp, enum ibv_qp_state state);
+struct simhca_qp_attr qp_query(struct qp *qp);
+enum ibv_qp_state qp_state(struct qp *qp);
+
+/* A send work request; what is left out is 0, and flags 0 is an unsignaled one. */
+struct wr {
+	uint64_t id;
+	uint8_t opcode; /* enum simhca_wr_opcode */
+	uint8_t flags;	/* enum simhca_wqe_flags */
+	uint8_t also;	/* further flags, beside those that post() sets */
+	uint32_t imm;
+	const struct simhca_sge *sges;
+	uint32_t num_sge;
+	const void *inline_data;
+	uint32_t inline_len;
+	uint64_t remote_addr;
+	uint64_t compare_add, swap;
+	uint32_t rkey;
+	struct simhca_av av;
+	uint32_t dest_qpn;
+	uint32_t qkey;
+};
+
+/* Writes the WQE and publishes it, without ringing the doorbell. */
+struct simhca_send_wqe *qp_put(struct qp *qp, const struct wr *wr);
+void qp_ring(struct qp *qp);
+void qp_post(struct qp *qp, const struct wr *wr);
+void qp_recv(struct qp *qp, uint64_t wr_id, const struct simhca_sge *sges, uint32_t num_sge);
+
+#define SGES(...)                                                                                  \
+	.sges = (const struct simhca_sge[]){ __VA_ARGS__ },                                        \
+	.num_sge = ARRAY_SIZE(((const struct simhca_sge[]){ __VA_ARGS__ }))
+#define post(side, ...)                                                                            \
+	qp_post((side)->qp, &(struct wr){ .flags = SIMHCA_WQE_SIGNALED, __VA_ARGS__ })
+#define post_recv(side, id, ...)                                                                   \
+	qp_recv((side)->qp, id, (const struct simhca_sge[]){ __VA_ARGS__ },                        \
+		ARRAY_SIZE(((const struct simhca_sge[]){ __VA_ARGS__ })))
+
+/* ------------------------------------------------------------------------ two QPs talk */
+
+struct side {
+	struct world *world;
+	struct client *client;
+	struct cq *send_cq;
+	struct cq *recv_cq;
+	struct qp *qp;
+	struct mr *mr;
+	struct side *peer;
+	struct options options;
+};
+struct pair {
+	struct side a, b;
+};
+
+/* A side whose QP is still in RESET. */
+struct side *side_new(struct client *client, const struct options *options);
+void side_make(struct side *side, struct client *client, const struct options *options,
+	       struct srq *srq);
+/* Two sides in RTS, on two devices unless the options say otherwise. */
+struct pair *pair_new(struct world *world, const struct options *options);
+/* The same, unconnected. */
+struct pair *pair_unconnected(struct world *world, const struct options *options);
+void pair_connect(struct pair *pair);
+/* RTS again after RESET of both. */
+void pair_reconnect(struct pair *pair);
+
+/* From or to the buffer of a side, in one SGE, signaled. UD goes to the peer. */
+void send_from(struct side *side, uint64_t id, uint64_t offset, uint32_t length);
+void recv_into(struct side *side, uint64_t id, uint64_t offset, uint32_t length);
+void rdma_write(struct side *side, uint64_t id, uint64_t offset, uint32_t length,
+		uint64_t peer_offset);
+void rdma_read(struct side *side, uint64_t id, uint64_t offset, uint32_t length,
+	       uint64_t peer_offset);
+/* The pair still carries a message from a to b. */
+void check_works_(struct pair *pair, const char *file, int line);
+#define check_works(pair) check_works_(pair, __FILE__, __LINE__)
+
+#endif

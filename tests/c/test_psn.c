@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* PSNs are 24-bit serial numbers: their arithmetic, and QPs whose PSNs wrap while they work. */
+#include "harness.h"
+#include "psn.h"
+
+static void adding_stays_within_24_bits(void **state)
+{
+	assert_int_equal(simhca_psn_add(0, 1), 1);
+	assert_int_equal(simhca_psn_add(0xfffffe, 1), 0xffffff);
+	assert_int_equal(simhca_psn_add(0xffffff, 1), 0);
+	assert_int_equal(simhca_psn_add(0xffffff, 0xffffff), 0xfffffe);
+	assert_int_equal(simhca_psn_add(0x800000, 0x800000), 0);
+}
+
+static void order_is_that_of_serial_numbers(void **state)
+{
+	static const uint32_t starts[] = { 0, 1, 0x7fffff, 0x800000, 0xfffffe, 0xffffff };
+	static const uint32_t steps[] = { 1, 2, 1000, 0x400000, 0x7fffff };
+
+	for (size_t i = 0; i < ARRAY_SIZE(starts); i++) {
+		assert_int_equal(simhca_psn_cmp(starts[i], starts[i]), 0);
+		for (size_t j = 0; j < ARRAY_SIZE(steps); j++) {
+			uint32_t later = simhca_psn_add(starts[i], steps[j]);
+
+			assert_true(simhca_psn_cmp(starts[i], later) < 0);
+			assert_true(simhca_psn_cmp(later, starts[i]) > 0);
+		}
+	}
+}
+
+static void a_message_takes_one_psn_a_packet(void **state)
+{
+	static const struct {
+		uint32_t bytes, psns;
+	} message[] = {
+		{ 0, 1 },    { 1, 1 },	  { 1023, 1 },	 { 1024, 1 },	    { 1025, 2 },
+		{ 2048, 2 }, { 2049, 3 }, { 65536, 64 }, { 1 << 20, 1024 }, { 300000, 293 }
+	};
+	struct options options = default_options(IBV_QPT_RC);
+	struct pair *pair;
+	uint32_t psn = options.psn;
+
+	options.buffer = 1 << 20;
+	pair = pair_new(*state, &options);
+	for (size_t i = 0; i < ARRAY_SIZE(message); i++) {
+		rdma_write(&pair->a, i, 0, message[i].bytes, 0);
+		expect(pair->a.send_cq, i, SUCCESS);
+		psn = simhca_psn_add(psn, message[i].psns);
+		assert_int_equal(pair->a.qp->state->sq_psn, psn);
+		assert_int_equal(pair->b.qp->state->epsn, psn);
+		assert_int_equal(pair->b.qp->state->msn, i + 1);
+	}
+	/* The other direction counts for itself. */
+	assert_int_equal(pair->b.qp->state->sq_psn, options.psn);
+	assert_int_equal(pair->a.qp->state->epsn, options.psn);
+}
+
+static void psns_wrap_on(struct world *world, enum ibv_qp_type type)
+{
+	struct options options = default_options(type);
+	struct pair *pair;
+
+	options.psn = 0xfffffd;
+	options.path_mtu = IBV_MTU_256;
+	pair = pair_new(world, &options);
+	for (int i = 0; i < 10; i++)
+		check_works(pair);
+	if (type != IBV_QPT_UD)
+		assert_true(pair->a.qp->state->sq_psn < 0x1000);
+}
+
+static void rc_goes_on_where_psns_wrap(void **state)
+{
+	psns_wrap_on(*state, IBV_QPT_RC);
+}
+
+static void uc_goes_on_where_psns_wrap(void **state)
+{
+	psns_wrap_on(*state, IBV_QPT_UC);
+}
+
+static void ud_goes_on_where_psns_wrap(void **state)
+{
+	psns_wrap_on(*state, IBV_QPT_UD);
+}
+
+/* A read takes as many PSNs as its response has packets. */
+static void reads_and_atomics_wrap_too(void **state)
+{
+	struct options options = default_options(IBV_QPT_RC);
+	struct pair *pair;
+
+	options.psn = 0xfffffe;
+	pair = pair_new(*state, &options);
+	fill(pair->b.mr->addr, 4096, 7);
+	rdma_read(&pair->a, 1, 8192, 4096, 0);
+	expect(pair->a.send_cq, 1, SUCCESS);
+	assert_true(filled(pair->a.mr->addr + 8192, 4096, 7));
+	assert_int_equal(pair->a.qp->state->sq_psn, 2);
+	post(&pair->a, .id = 2, .opcode = SIMHCA_WR_ATOMIC_FETCH_AND_ADD, .compare_add = 1,
+	     SGES(sge(pair->a.mr, 0, 8)), .remote_addr = pair->b.mr->iova,
+	     .rkey = pair->b.mr->rkey);
+	expect(pair->a.send_cq, 2, SUCCESS);
+	assert_int_equal(pair->a.qp->state->sq_psn, 3);
+}
+
+/* An RC requester whose PSNs the responder does not expect gets no answer it could use. */
+static void rc_with_a_gap_in_psns_fails(void **state)
+{
+	struct options options = default_options(IBV_QPT_RC);
+	struct pair *pair = pair_unconnected(*state, &options);
+	struct simhca_qp_attr attr;
+
+	pair_connect(pair);
+	assert_int_equal(0, qp_move(pair->a.qp, IBV_QPS_RESET));
+	attr = qp_attr_to(pair->a.qp, 1, pair->b.qp->qpn, &options);
+	attr.sq_psn = simhca_psn_add(options.psn, 100);
+	qp_up_to(pair->a.qp, IBV_QPS_RTS, attr);
+	fill(pair->a.mr->addr, 64, 1);
+	rdma_write(&pair->a, 1, 0, 64, 0);
+	for (int i = 0; i < 1000; i++)
+		advance(*state, 100 * MSEC);
+	expect(pair->a.send_cq, 1, RETRY_EXC_ERR);
+	assert_true(all_bytes(pair->b.mr->addr, 64, 0));
+}
+
+/* UC accepts whatever PSN begins a message: what came between is simply lost. */
+static void uc_with_a_gap_in_psns_goes_on(void **state)
+{
+	struct options options = default_options(IBV_QPT_UC);
+	struct pair *pair = pair_unconnected(*state, &options);
+	struct simhca_qp_attr attr;
+
+	qp_connect(pair->b.qp, 0, pair->a.qp->qpn, &options);
+	attr = qp_attr_to(pair->a.qp, 1, pair->b.qp->qpn, &options);
+	attr.sq_psn = simhca_psn_add(options.psn, 100);
+	qp_up_to(pair->a.qp, IBV_QPS_RTS, attr);
+	check_works(pair);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(adding_stays_within_24_bits),
+		cmocka_unit_test(order_is_that_of_serial_numbers),
+		ON_ETHERNET(a_message_takes_one_psn_a_packet),
+		ON_ETHERNET(rc_goes_on_where_psns_wrap),
+		ON_ETHERNET(uc_goes_on_where_psns_wrap),
+		ON_ETHERNET(ud_goes_on_where_psns_wrap),
+		ON_ETHERNET(reads_and_atomics_wrap_too),
+		ON_ETHERNET(rc_with_a_gap_in_psns_fails),
+		ON_ETHERNET(uc_with_a_gap_in_psns_goes_on),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
