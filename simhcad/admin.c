@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include <endian.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <utlist.h>
+
+#include "admin.h"
+#include "daemon.h"
+#include "gid_table.h"
+#include "log.h"
+#include "session.h"
+
+#define REQUEST_BYTES 1024
+#define REQUESTS 16	   /* of one connection, before others get their turn */
+#define FIRST_LEASE_S 10.0 /* how long a captive daemon waits for a user */
+
+struct connection {
+	struct admin *admin;
+	int fd;
+	ev_io io;
+	bool lease;
+	struct connection *prev, *next;
+};
+
+struct admin {
+	struct daemon *daemon;
+	struct listener listener;
+	struct connection *connections;
+	unsigned int leases;
+	ev_timer first_lease;
+};
+
+/* ---------------------------------------------------------------------------------- status */
+
+static json_t *counts_json(const struct simhca_counts *counts)
+{
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "pds", (json_int_t)counts->pds,
+			 "mrs", (json_int_t)counts->mrs, "mws", (json_int_t)counts->mws, "cqs",
+			 (json_int_t)counts->cqs, "qps", (json_int_t)counts->qps, "srqs",
+			 (json_int_t)counts->srqs, "ahs", (json_int_t)counts->ahs);
+}
+
+static void add_counts(struct simhca_counts *sum, const struct simhca_counts *counts)
+{
+	sum->pds += counts->pds;
+	sum->mrs += counts->mrs;
+	sum->mws += counts->mws;
+	sum->cqs += counts->cqs;
+	sum->qps += counts->qps;
+	sum->srqs += counts->srqs;
+	sum->ahs += counts->ahs;
+}
+
+/* A process names itself, with any bytes; JSON wants UTF-8. */
+static void make_printable(char *text)
+{
+	for (; *text; text++)
+		if (*text < ' ' || *text > '~')
+			*text = '?';
+}
+
+static json_t *contexts_json(const struct device *device, struct simhca_counts *sum)
+{
+	json_t *array = json_array();
+	const struct session *session;
+
+	memset(sum, 0, sizeof(*sum));
+	DL_FOREACH (device->sessions, session) {
+		struct simhca_counts counts;
+		char comm[sizeof(session->comm)];
+
+		if (!session->context)
+			continue;
+		simhca_context_counts(session->context, &counts);
+		add_counts(sum, &counts);
+		memcpy(comm, session->comm, sizeof(comm));
+		make_printable(comm);
+		json_array_append_new(
+			array, json_pack("{s:I, s:I, s:s, s:s, s:o}", "id",
+					 (json_int_t)simhca_context_id(session->context), "pid",
+					 (json_int_t)session->pid, "comm", comm, "memory",
+					 session->own_engine ? "agent" : "process_vm", "counts",
+					 counts_json(&counts)));
+	}
+	return array;
+}
+
+static json_t *gids_json(const struct device *device)
+{
+	json_t *array = json_array();
+	size_t used = 0;
+
+	for (size_t i = 0; i < SIMHCA_GID_ENTRIES; i++) {
+		char text[GID_TEXT] = "";
+
+		if (!gid_is_empty(&device->gids[i].gid)) {
+			gid_print(&device->gids[i].gid, text);
+			used = i + 1;
+		}
+		json_array_append_new(array, json_string(text));
+	}
+	while (json_array_size(array) > used)
+		json_array_remove(array, json_array_size(array) - 1);
+	return array;
+}
+
+static json_t *device_json(const struct device *device)
+{
+	const struct simhca_devmem *memory = simhca_device_memory(device->model);
+	uint64_t guid = be64toh(memory->attr.node_guid);
+	const struct settings *settings = &device->options->settings;
+	struct simhca_counts sum;
+	json_t *contexts = contexts_json(device, &sum);
+	char guid_text[24];
+
+	snprintf(guid_text, sizeof(guid_text), "%04x:%04x:%04x:%04x", (unsigned int)(guid >> 48),
+		 (unsigned int)(guid >> 32 & 0xffff), (unsigned int)(guid >> 16 & 0xffff),
+		 (unsigned int)(guid & 0xffff));
+	return json_pack("{s:s, s:s, s:s, s:s, s:I, s:s, s:o, s:I, s:o, s:o}", "name",
+			 device->options->name, "link_layer",
+			 settings->infiniband ? "InfiniBand" : "Ethernet", "netdev",
+			 settings->netdev, "state", device->up ? "ACTIVE" : "DOWN", "mtu",
+			 (json_int_t)settings->mtu, "node_guid", guid_text, "gids",
+			 gids_json(device), "contexts", (json_int_t)json_array_size(contexts),
+			 "counts", counts_json(&sum), "context", contexts);
+}
+
+static json_t *status_json(const struct admin *admin)
+{
+	const struct daemon *daemon = admin->daemon;
+	json_t *devices = json_array();
+
+	for (unsigned int i = 0; i < daemon->num_devices; i++)
+		json_array_append_new(devices, device_json(&daemon->devices[i]));
+	return json_pack("{s:b, s:s, s:I, s:I, s:s, s:s, s:b, s:I, s:o}", "ok", 1, "version",
+			 SIMHCA_VERSION, "pid", (json_int_t)getpid(), "uptime_s",
+			 (json_int_t)(ev_now(daemon->loop) - daemon->started), "runtime_dir",
+			 daemon->rundir.path, "options", daemon->options->normalised, "captive",
+			 (int)daemon->options->daemon.captive, "leases", (json_int_t)admin->leases,
+			 "devices", devices);
+}
+
+/* ------------------------------------------------------------------------------- answering */
+
+static json_t *refusal(const char *text)
+{
+	return json_pack("{s:b, s:s}", "ok", 0, "error", text);
+}
+
+static void send_text(int socket, const char *text, size_t length, int fd)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control = { .bytes = { 0 } };
+	struct iovec iov = { .iov_base = (void *)text, .iov_len = length };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+
+	if (fd >= 0) {
+		struct cmsghdr *cmsg;
+
+		msg.msg_control = control.bytes;
+		msg.msg_controllen = sizeof(control.bytes);
+		cmsg = CMSG_FIRSTHDR(&msg);
+		cmsg->cmsg_level = SOL_SOCKET;
+		cmsg->cmsg_type = SCM_RIGHTS;
+		cmsg->cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(cmsg), &fd, sizeof(fd));
+	}
+	if (sendmsg(socket, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+		log_debug("control: an answer could not be sent: %m");
+}
+
+/* Takes the answer. */
+static void answer(struct connection *connection, json_t *json, int fd)
+{
+	char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
+
+	if (text)
+		send_text(connection->fd, text, strlen(text), fd);
+	free(text);
+	json_decref(json);
+}
+
+/* json's text in a memfd, or -errno. */
+static int in_memory(const json_t *json)
+{
+	char *text = json_dumps(json, JSON_COMPACT);
+	size_t length, at = 0;
+	int fd;
+
+	if (!text)
+		return -ENOMEM;
+	fd = memfd_create("simhca-status", MFD_CLOEXEC);
+	length = strlen(text);
+	while (fd >= 0 && at < length) {
+		ssize_t written = write(fd, text + at, length - at);
+
+		if (written < 0) {
+			close(fd);
+			fd = -1;
+		} else {
+			at += (size_t)written;
+		}
+	}
+	free(text);
+	return fd < 0 ? -errno : fd;
+}
+
+static void on_lease(struct connection *connection)
+{
+	struct admin *admin = connection->admin;
+
+	if (!connection->lease) {
+		connection->lease = true;
+		admin->leases++;
+		ev_timer_stop(admin->daemon->loop, &admin->first_lease);
+	}
+	answer(connection,
+	       json_pack("{s:b, s:I, s:s}", "ok", 1, "pid", (json_int_t)getpid(), "options",
+			 admin->daemon->options->normalised),
+	       -1);
+}
+
+static void on_status(struct connection *connection)
+{
+	json_t *status = status_json(connection->admin);
+	int fd = status ? in_memory(status) : -ENOMEM;
+
+	json_decref(status);
+	if (fd < 0) {
+		answer(connection, refusal(strerror(-fd)), -1);
+		return;
+	}
+	answer(connection, json_pack("{s:b, s:b}", "ok", 1, "memfd", 1), fd);
+	close(fd);
+}
+
+static void on_stop(struct connection *connection)
+{
+	log_info("told to stop");
+	answer(connection, json_pack("{s:b}", "ok", 1), -1);
+	ev_break(connection->admin->daemon->loop, EVBREAK_ALL);
+}
+
+static void serve(struct connection *connection, const char *text, size_t length)
+{
+	static const struct {
+		const char *name;
+		void (*serve)(struct connection *connection);
+	} commands[] = { { "lease", on_lease }, { "status", on_status }, { "stop", on_stop } };
+	json_t *request = json_loadb(text, length, 0, NULL);
+	const char *name = json_string_value(json_object_get(request, "cmd"));
+	size_t i = 0;
+
+	if (!name && json_is_true(json_object_get(request, "lease")))
+		name = "lease";
+	while (name && i < sizeof(commands) / sizeof(commands[0]) && strcmp(commands[i].name, name))
+		i++;
+	if (!name)
+		answer(connection, refusal("not a request: should be {\"cmd\": \"..\"}"), -1);
+	else if (i == sizeof(commands) / sizeof(commands[0]))
+		answer(connection, refusal("the commands are lease, status and stop"), -1);
+	else
+		commands[i].serve(connection);
+	json_decref(request);
+}
+
+/* ------------------------------------------------------------------------------ connections */
+
+static void connection_close(struct connection *connection)
+{
+	struct admin *admin = connection->admin;
+
+	DL_DELETE(admin->connections, connection);
+	ev_io_stop(admin->daemon->loop, &connection->io);
+	close(connection->fd);
+	if (connection->lease && !--admin->leases && admin->daemon->options->daemon.captive) {
+		log_debug("the last lease is gone");
+		ev_break(admin->daemon->loop, EVBREAK_ALL);
+	}
+	free(connection);
+}
+
+static void close_descriptors(struct msghdr *msg)
+{
+	for (struct cmsghdr *cmsg = CMSG_FIRSTHDR(msg); cmsg; cmsg = CMSG_NXTHDR(msg, cmsg)) {
+		size_t count = (cmsg->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+
+		if (cmsg->cmsg_level != SOL_SOCKET || cmsg->cmsg_type != SCM_RIGHTS)
+			continue;
+		for (size_t i = 0; i < count; i++) {
+			int fd;
+
+			memcpy(&fd, CMSG_DATA(cmsg) + i * sizeof(int), sizeof(fd));
+			close(fd);
+		}
+	}
+}
+
+static void on_readable(struct ev_loop *loop, ev_io *io, int events)
+{
+	struct connection *connection = io->data;
+	char text[REQUEST_BYTES];
+	/* There is room for credentials, which tell an empty datagram from the end, and some fds.
+	 */
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(8 * sizeof(int))];
+	} control;
+
+	for (int i = 0; i < REQUESTS; i++) {
+		struct iovec iov = { .iov_base = text, .iov_len = sizeof(text) };
+		struct msghdr msg = { .msg_iov = &iov,
+				      .msg_iovlen = 1,
+				      .msg_control = control.bytes,
+				      .msg_controllen = sizeof(control.bytes) };
+		ssize_t length = recvmsg(connection->fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+
+		if (length < 0 && errno == EINTR)
+			continue;
+		if (length < 0 && errno == EAGAIN)
+			return;
+		if (length < 0 || (!length && !msg.msg_controllen)) {
+			connection_close(connection);
+			return;
+		}
+		close_descriptors(&msg);
+		serve(connection, text, (size_t)length);
+	}
+}
+
+static void on_connection(void *arg, int fd)
+{
+	struct admin *admin = arg;
+	struct connection *connection = calloc(1, sizeof(*connection));
+
+	if (!connection) {
+		close(fd);
+		return;
+	}
+	connection->admin = admin;
+	connection->fd = fd;
+	ev_io_init(&connection->io, on_readable, fd, EV_READ);
+	connection->io.data = connection;
+	ev_io_start(admin->daemon->loop, &connection->io);
+	DL_APPEND(admin->connections, connection);
+}
+
+static void on_no_lease(struct ev_loop *loop, ev_timer *timer, int events)
+{
+	log_warning("--captive: nobody has come within %.0f s", FIRST_LEASE_S);
+	ev_break(loop, EVBREAK_ALL);
+}
+
+struct admin *admin_open(struct daemon *daemon)
+{
+	struct admin *admin = calloc(1, sizeof(*admin));
+	char path[PATH_MAX + 16];
+
+	if (!admin) {
+		log_error("out of memory");
+		return NULL;
+	}
+	admin->daemon = daemon;
+	ev_timer_init(&admin->first_lease, on_no_lease, FIRST_LEASE_S, 0);
+	snprintf(path, sizeof(path), "%s/control", daemon->rundir.path);
+	if (listener_open(&admin->listener, daemon->loop, path, on_connection, admin)) {
+		free(admin);
+		return NULL;
+	}
+	if (daemon->options->daemon.captive)
+		ev_timer_start(daemon->loop, &admin->first_lease);
+	return admin;
+}
+
+void admin_close(struct admin *admin)
+{
+	if (!admin)
+		return;
+	listener_close(&admin->listener);
+	ev_timer_stop(admin->daemon->loop, &admin->first_lease);
+	while (admin->connections)
+		connection_close(admin->connections);
+	free(admin);
+}

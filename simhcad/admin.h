@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The control socket: how tools talk to the daemon.
+ *
+ * <runtime directory>/control is an AF_UNIX SOCK_SEQPACKET socket. Each datagram, either way, is
+ * one JSON object; each request gets one answer, in order. "ok" says whether it was served:
+ *
+ *	-> {"cmd": "..."}
+ *	<- {"ok": true, ...}    or    {"ok": false, "error": "one line"}
+ *
+ * lease	The connection counts as a user of the daemon until it is closed. A daemon started
+ *		with --captive ends when the last lease is gone, and when none was taken within
+ *		10 seconds. {"lease": true} is another way of saying it.
+ *	<- {"ok": true, "pid": 123,
+ *	    "options": "--devices=1 --link-layer=ethernet --netdev=lo ..."}
+ *		The options are those in effect, words with spaces between; --device=NAME,.. where
+ *		devices differ. Options that concern the run alone (directory, log) are left out.
+ *
+ * status	The report can be larger than a datagram: it is the text of one JSON object in a
+ *		memfd that comes with the answer, to be read from offset 0 to its size.
+ *	<- {"ok": true, "memfd": true}, and the descriptor as SCM_RIGHTS
+ *	   {"ok": true, "version": "0.1.0", "pid": 123, "uptime_s": 5, "runtime_dir": "...",
+ *	    "options": "...", "captive": false, "leases": 1,
+ *	    "devices": [{"name": "simhca0", "link_layer": "Ethernet", "netdev": "lo",
+ *			 "state": "ACTIVE", "mtu": 4096, "node_guid": "0200:0000:0000:0001",
+ *			 "gids": ["fe80:...", "0000:...", ""],
+ *			 "contexts": 1, "counts": {COUNTS},
+ *			 "context": [{"id": 1, "pid": 456, "comm": "ib_send_bw",
+ *				      "memory": "process_vm", "counts": {COUNTS}}]}]}
+ *		A GID's place is its index; "" is an empty entry; the list ends with the last one in
+ *		use. memory is "process_vm" or "agent". pid is 0 when the process is in a pid
+ *		namespace that the daemon cannot see into. COUNTS are the objects alive, in all
+ *		contexts or in this one: pds, mrs, mws, cqs, qps, srqs, ahs.
+ *
+ * stop		The daemon ends. The answer comes before that.
+ */
+#ifndef SIMHCAD_ADMIN_H
+#define SIMHCAD_ADMIN_H
+
+struct admin;
+struct daemon;
+
+/* NULL: what is wrong was logged. */
+struct admin *admin_open(struct daemon *daemon);
+void admin_close(struct admin *admin);
+
+#endif

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* The daemon: what its parts share. One event loop, in the main thread; engines run beside it. */
+#ifndef SIMHCAD_DAEMON_H
+#define SIMHCAD_DAEMON_H
+
+#include <ev.h>
+
+#include "device.h"
+#include "engines.h"
+#include "event_channel.h"
+#include "options.h"
+#include "process.h"
+#include "rundir.h"
+
+struct admin;
+struct netif;
+
+struct daemon {
+	struct ev_loop *loop;
+	const struct options *options;
+	struct rundir rundir;
+	struct simhca_fabric *fabric;
+	struct engines engines;
+	struct event_wakeup wakeup;
+	struct process_table processes;
+	struct netif *netif; /* NULL: no netlink here */
+	struct device devices[OPTIONS_MAX_DEVICES];
+	unsigned int num_devices; /* that exist */
+	struct admin *admin;
+	ev_tstamp started; /* on the loop's clock */
+};
+
+#endif

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* A device of this daemon: the model, its files, its socket, the clients that have it open. */
+#ifndef SIMHCAD_DEVICE_H
+#define SIMHCAD_DEVICE_H
+
+#include "device_tree.h"
+#include "listener.h"
+#include "options.h"
+
+struct daemon;
+struct session;
+
+struct device {
+	struct daemon *daemon;
+	unsigned int number; /* N of uverbsN */
+	const struct named_settings *options;
+	struct simhca_device *model;
+	struct simhca_gid_entry gids[SIMHCA_GID_ENTRIES];
+	bool up;
+	bool guid_only; /* its first GID is not the interface's: another device has that one */
+	struct listener listener;
+	struct session *sessions;
+};
+
+/* Makes the device with its files, and listens. -1: what is wrong was logged. */
+int device_open(struct device *device, struct daemon *daemon, unsigned int number);
+/* Destroys its sessions, too. */
+void device_close(struct device *device);
+
+/* The network interface may have changed. */
+void device_follow_interface(struct device *device);
+
+#endif

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The device tree: what programs see of the devices in /sys and /dev, as plain files below
+ * <runtime directory>/tree.
+ *
+ *	dev/infiniband/uverbsN                       the device's socket (session.h)
+ *	sys/class/infiniband_verbs/uverbsN/          ibdev, dev, abi_version, device
+ *	sys/class/infiniband/<name>/                 the device, its port and GIDs
+ *	sys/class/infiniband_mad/abi_version         for libibumad; there are no MAD devices
+ *
+ * sys appears complete, by a rename, when the sockets listen. From then on files are only
+ * rewritten in place, nothing is added or removed: libibverbs takes a directory of a device that
+ * has changed for a new device.
+ */
+#ifndef SIMHCAD_DEVICE_TREE_H
+#define SIMHCAD_DEVICE_TREE_H
+
+#include "rundir.h"
+#include "simhca.h"
+
+#define DEVICE_TREE_MAJOR 231 /* the kernel's for uverbs */
+#define DEVICE_TREE_MINOR 192 /* of uverbs0 */
+
+struct tree_device {
+	unsigned int number; /* N of uverbsN */
+	const char *name;
+	const char *netdev;
+	const struct simhca_devmem *memory;
+};
+
+/* These return -1 after logging what is wrong. */
+int device_tree_create(const struct rundir *rundir);
+int device_tree_add(const struct rundir *rundir, const struct tree_device *device);
+int device_tree_publish(const struct rundir *rundir);
+/* The port's state or GIDs have changed. */
+int device_tree_update(const struct rundir *rundir, const struct tree_device *device);
+
+#endif

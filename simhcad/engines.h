@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Engine threads: a pool over which contexts are spread, and one of its own for each context
+ * whose memory is behind an agent, because that engine may have to wait for the client.
+ */
+#ifndef SIMHCAD_ENGINES_H
+#define SIMHCAD_ENGINES_H
+
+#include "simhca.h"
+
+struct engine;
+
+struct engines {
+	struct simhca_fabric *fabric;
+	uint32_t spin_us;
+	struct engine **pool;
+	unsigned int count;
+	unsigned int next; /* in the pool, for the next context */
+};
+
+/* count and spin_us: 0 and UINT32_MAX stand for what suits the CPUs that we may run on. */
+int engines_start(struct engines *engines, struct simhca_fabric *fabric, uint32_t count,
+		  uint32_t spin_us);
+void engines_stop(struct engines *engines);
+
+struct simhca_engine *engines_pick(struct engines *engines);
+
+/* An engine of one's own. NULL with errno set. */
+struct engine *engine_start(struct engines *engines, bool may_block);
+struct simhca_engine *engine_model(const struct engine *engine);
+/* Its contexts are gone. */
+void engine_stop(struct engine *engine);
+
+#endif

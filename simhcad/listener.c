@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "listener.h"
+#include "log.h"
+
+#define BACKLOG 4096 /* connections; the kernel bounds it by net.core.somaxconn */
+#define ACCEPTS 64   /* connections taken before other events are looked at */
+#define PAUSE 0.25   /* seconds without accepting when descriptors ran out */
+
+/* The directory's mode keeps strangers out; this keeps them out when somebody changed it. */
+static bool is_welcome(int fd)
+{
+	struct ucred peer;
+	socklen_t size = sizeof(peer);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size))
+		return false;
+	if (peer.uid == geteuid() || peer.uid == 0)
+		return true;
+	log_warning("refused a connection of user %u, process %d", (unsigned int)peer.uid,
+		    (int)peer.pid);
+	return false;
+}
+
+static void pause_accepting(struct listener *listener)
+{
+	if (!listener->pause_logged)
+		log_error("%s: %m; new connections have to wait", listener->path);
+	listener->pause_logged = true;
+	ev_io_stop(listener->loop, &listener->io);
+	ev_timer_set(&listener->pause, PAUSE, 0);
+	ev_timer_start(listener->loop, &listener->pause);
+}
+
+static void on_connection(struct ev_loop *loop, ev_io *io, int events)
+{
+	struct listener *listener = io->data;
+
+	for (int i = 0; i < ACCEPTS; i++) {
+		int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+		if (fd >= 0) {
+			listener->pause_logged = false;
+			if (is_welcome(fd))
+				listener->accepted(listener->arg, fd);
+			else
+				close(fd);
+		} else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM ||
+			   errno == ENOBUFS) {
+			pause_accepting(listener);
+			return;
+		} else if (errno != EINTR && errno != ECONNABORTED) {
+			return;
+		}
+	}
+}
+
+static void on_pause_end(struct ev_loop *loop, ev_timer *timer, int events)
+{
+	struct listener *listener = timer->data;
+
+	ev_io_start(loop, &listener->io);
+}
+
+int listener_open(struct listener *listener, struct ev_loop *loop, const char *path,
+		  void (*accepted)(void *arg, int fd), void *arg)
+{
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	int on = 1;
+
+	_Static_assert(sizeof(listener->path) == sizeof(addr.sun_path), "any socket name fits");
+	listener->loop = loop;
+	listener->accepted = accepted;
+	listener->arg = arg;
+	listener->pause_logged = false;
+	snprintf(listener->path, sizeof(listener->path), "%s", path);
+	memcpy(addr.sun_path, listener->path, sizeof(addr.sun_path));
+	ev_timer_init(&listener->pause, on_pause_end, PAUSE, 0);
+	listener->pause.data = listener;
+
+	listener->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	/* SO_PASSCRED before listening: connections inherit it, so no message can be too early. */
+	if (listener->fd < 0 ||
+	    setsockopt(listener->fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) ||
+	    bind(listener->fd, (struct sockaddr *)&addr, sizeof(addr)) ||
+	    listen(listener->fd, BACKLOG)) {
+		log_error("%s: %m", path);
+		if (listener->fd >= 0)
+			close(listener->fd);
+		listener->fd = -1;
+		return -1;
+	}
+	ev_io_init(&listener->io, on_connection, listener->fd, EV_READ);
+	listener->io.data = listener;
+	ev_io_start(loop, &listener->io);
+	return 0;
+}
+
+void listener_close(struct listener *listener)
+{
+	if (listener->fd < 0)
+		return;
+	ev_io_stop(listener->loop, &listener->io);
+	ev_timer_stop(listener->loop, &listener->pause);
+	/* The name goes first: who finds it can still connect, and is told that we have gone. */
+	unlink(listener->path);
+	close(listener->fd);
+	listener->fd = -1;
+}

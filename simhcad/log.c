@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "log.h"
+
+#define LOG_LINE 1024 /* bytes; a longer message loses its end */
+
+/* Set before the threads start, constant afterwards. */
+static int log_fd = STDERR_FILENO;
+static enum simhca_log_level log_threshold = SIMHCA_LOG_INFO;
+/* Until then whoever started us is told of what goes wrong, wherever the log is. */
+static atomic_bool log_is_started;
+
+int log_open(const char *path, enum simhca_log_level level)
+{
+	log_threshold = level;
+	if (path) {
+		int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0600);
+
+		if (fd < 0)
+			return -errno;
+		log_fd = fd;
+	}
+	return 0;
+}
+
+void log_started(void)
+{
+	atomic_store_explicit(&log_is_started, true, memory_order_relaxed);
+}
+
+void log_close(void)
+{
+	if (log_fd != STDERR_FILENO)
+		close(log_fd);
+	log_fd = STDERR_FILENO;
+}
+
+static size_t put_prefix(char *line, size_t size, enum simhca_log_level level, bool to_file)
+{
+	static const char *const names[] = { "error", "warning", "info", "debug" };
+	struct timespec now;
+	struct tm tm;
+	size_t used;
+
+	if (!to_file)
+		return (size_t)snprintf(line, size, "simhcad: %s: ", names[level]);
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	localtime_r(&now.tv_sec, &tm);
+	used = strftime(line, size, "%F %T", &tm);
+	used += (size_t)snprintf(line + used, size - used, ".%03ld %s: ", now.tv_nsec / 1000000,
+				 names[level]);
+	return used;
+}
+
+static void put_line(int fd, enum simhca_log_level level, const char *format, va_list args)
+{
+	char line[LOG_LINE];
+	int saved = errno;
+	size_t used = put_prefix(line, sizeof(line), level, fd != STDERR_FILENO);
+	int length;
+
+	errno = saved; /* for %m */
+	length = vsnprintf(line + used, sizeof(line) - used - 1, format, args);
+	if (length > 0)
+		used += (size_t)length;
+	if (used > sizeof(line) - 2)
+		used = sizeof(line) - 2;
+	line[used++] = '\n';
+	/* Nobody is left to be told when the log itself fails. */
+	if (write(fd, line, used) < 0)
+		return;
+}
+
+void log_message(enum simhca_log_level level, const char *format, ...)
+{
+	bool starting = !atomic_load_explicit(&log_is_started, memory_order_relaxed);
+	va_list args, again;
+	int saved = errno;
+
+	if (level > log_threshold)
+		return;
+	va_start(args, format);
+	va_copy(again, args);
+	put_line(log_fd, level, format, args);
+	if (starting && log_fd != STDERR_FILENO && level <= SIMHCA_LOG_WARNING) {
+		errno = saved; /* for %m */
+		put_line(STDERR_FILENO, level, format, again);
+	}
+	va_end(again);
+	va_end(args);
+	errno = saved;
+}

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* simhcad: the device. Puts the parts together, in order, and takes them apart again. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "admin.h"
+#include "daemon.h"
+#include "log.h"
+#include "netif.h"
+#include "ready.h"
+#include "session.h"
+
+/* ----------------------------------------------------------- what the model has to say */
+
+static void on_comp_event(void *arg, uint64_t channel, uint64_t cq_user_handle)
+{
+	struct session *session = arg;
+
+	event_raise_completion(&session->events, channel, cq_user_handle);
+}
+
+static void on_async_event(void *arg, uint64_t element, uint32_t type)
+{
+	struct session *session = arg;
+
+	event_raise_async(&session->events, element, type);
+}
+
+static void on_log(void *arg, enum simhca_log_level level, const char *line)
+{
+	log_message(level, "%s", line);
+}
+
+/* ---------------------------------------------------------------------------- the daemon */
+
+static void on_interfaces(void *arg)
+{
+	struct daemon *daemon = arg;
+
+	for (unsigned int i = 0; i < daemon->num_devices; i++)
+		device_follow_interface(&daemon->devices[i]);
+}
+
+static int check_interfaces(const struct daemon *daemon)
+{
+	for (unsigned int i = 0; i < daemon->options->num_devices; i++) {
+		const struct named_settings *options = &daemon->options->devices[i];
+		struct interface interface;
+
+		if (netif_get(daemon->netif, options->settings.netdev, &interface))
+			continue;
+		log_error("%s: --netdev %s: must be a network interface of this host",
+			  options->name, options->settings.netdev);
+		return -1;
+	}
+	return 0;
+}
+
+static int open_devices(struct daemon *daemon)
+{
+	if (device_tree_create(&daemon->rundir))
+		return -1;
+	while (daemon->num_devices < daemon->options->num_devices) {
+		struct device *device = &daemon->devices[daemon->num_devices];
+
+		if (device_open(device, daemon, daemon->num_devices))
+			return -1;
+		daemon->num_devices++;
+	}
+	return device_tree_publish(&daemon->rundir);
+}
+
+static void on_signal(struct ev_loop *loop, ev_signal *signal, int events)
+{
+	log_debug("signal %d: ending", signal->signum);
+	ev_break(loop, EVBREAK_ALL);
+}
+
+static void announce(const struct daemon *daemon, int background)
+{
+	const struct settings *settings = &daemon->options->daemon;
+
+	log_info("simhcad " SIMHCA_VERSION " serves %u device%s in %s", daemon->num_devices,
+		 daemon->num_devices == 1 ? "" : "s", daemon->rundir.path);
+	log_debug("options: %s", daemon->options->normalised);
+	log_started();
+	ready_notify("READY=1");
+	if (settings->ready_fd != UINT32_MAX)
+		ready_write((int)settings->ready_fd);
+	if (background >= 0)
+		background_done(background);
+}
+
+/* From the locked directory to the last client. Returns the exit status. */
+static int serve(struct daemon *daemon, int background)
+{
+	static const struct simhca_ops ops = { .comp_event = on_comp_event,
+					       .async_event = on_async_event,
+					       .log = on_log };
+	const struct settings *settings = &daemon->options->daemon;
+	int status = 1;
+
+	daemon->fabric = simhca_fabric_create(&ops);
+	if (!daemon->fabric) {
+		log_error("out of memory");
+		return 1;
+	}
+	event_wakeup_init(&daemon->wakeup, daemon->loop);
+	daemon->processes.loop = daemon->loop;
+	daemon->netif = netif_open(daemon->loop, on_interfaces, daemon);
+	if (engines_start(&daemon->engines, daemon->fabric, settings->engines,
+			  settings->engine_spin))
+		goto out;
+	if (check_interfaces(daemon)) {
+		status = 2;
+		goto out;
+	}
+	/* Tools may come once there is something to ask about. */
+	if (open_devices(daemon))
+		goto out;
+	daemon->admin = admin_open(daemon);
+	if (!daemon->admin || rundir_write_pid(&daemon->rundir))
+		goto out;
+
+	announce(daemon, background);
+	ev_run(daemon->loop, 0);
+	ready_notify("STOPPING=1");
+	status = 0;
+out:
+	/* Nobody new comes in; then those who are there go. */
+	admin_close(daemon->admin);
+	for (unsigned int i = 0; i < daemon->num_devices; i++)
+		listener_close(&daemon->devices[i].listener);
+	netif_close(daemon->netif);
+	while (daemon->num_devices)
+		device_close(&daemon->devices[--daemon->num_devices]);
+	engines_stop(&daemon->engines);
+	event_wakeup_destroy(&daemon->wakeup);
+	simhca_fabric_destroy(daemon->fabric);
+	return status;
+}
+
+/* A context takes half a dozen descriptors. */
+static void raise_descriptor_limit(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit))
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	if (setrlimit(RLIMIT_NOFILE, &limit))
+		log_warning("the limit of open descriptors: %m");
+}
+
+static int start_log(const struct daemon *daemon)
+{
+	const struct settings *settings = &daemon->options->daemon;
+	char path[PATH_MAX + 16];
+	const char *file = settings->log_file;
+	int ret;
+
+	if (!file && settings->daemonize) {
+		snprintf(path, sizeof(path), "%s/simhcad.log", daemon->rundir.path);
+		file = path;
+	}
+	ret = log_open(file, settings->log_level);
+	if (ret)
+		fprintf(stderr, "simhcad: --log-file %s: %s\n", file, strerror(-ret));
+	return ret;
+}
+
+static int run(const struct options *options, int background)
+{
+	static const int ending[] = { SIGTERM, SIGINT, SIGHUP };
+	ev_signal signals[sizeof(ending) / sizeof(ending[0])];
+	struct daemon *daemon = calloc(1, sizeof(*daemon));
+	int status = 1;
+
+	if (!daemon)
+		return 1;
+	daemon->options = options;
+	if (rundir_open(&daemon->rundir, options->daemon.runtime_dir))
+		goto out_daemon;
+	daemon->loop = ev_loop_new(EVFLAG_AUTO | EVFLAG_NOENV);
+	if (!daemon->loop) {
+		log_error("the event loop: %m");
+		goto out_rundir;
+	}
+	daemon->started = ev_now(daemon->loop);
+	for (size_t i = 0; i < sizeof(ending) / sizeof(ending[0]); i++) {
+		ev_signal_init(&signals[i], on_signal, ending[i]);
+		ev_signal_start(daemon->loop, &signals[i]);
+	}
+	if (!start_log(daemon)) {
+		raise_descriptor_limit();
+		status = serve(daemon, background);
+	}
+	for (size_t i = 0; i < sizeof(ending) / sizeof(ending[0]); i++)
+		ev_signal_stop(daemon->loop, &signals[i]);
+	ev_loop_destroy(daemon->loop);
+out_rundir:
+	rundir_close(&daemon->rundir);
+out_daemon:
+	free(daemon);
+	return status;
+}
+
+int main(int argc, char **argv)
+{
+	struct options options;
+	int background = -1;
+	int status = options_parse(argc, argv, &options);
+
+	if (status >= 0)
+		return status;
+	signal(SIGPIPE, SIG_IGN);
+	if (options.daemon.daemonize) {
+		background = background_start();
+		if (background < 0) {
+			fprintf(stderr, "simhcad: --daemonize: %s\n", strerror(errno));
+			options_free(&options);
+			return 1;
+		}
+	}
+	status = run(&options, background);
+	options_free(&options);
+	log_close();
+	return status;
+}

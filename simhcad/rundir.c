@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "log.h"
+#include "options.h"
+#include "rundir.h"
+
+/* The longest socket name in it. */
+#define LONGEST_SOCKET "/tree/dev/infiniband/uverbs99"
+
+/* 0 or -errno; EPERM: it is not ours; EXDEV: it is open to others. */
+static int try_directory(const char *path, int *fd)
+{
+	struct stat st;
+
+	if (mkdir(path, 0700) && errno != EEXIST)
+		return -errno;
+	*fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (*fd < 0)
+		return -errno;
+	if (fstat(*fd, &st)) {
+		close(*fd);
+		*fd = -1;
+		return -EACCES;
+	}
+	if (st.st_uid == geteuid() && !(st.st_mode & 077) &&
+	    !faccessat(*fd, ".", W_OK | X_OK, AT_EACCESS))
+		return 0;
+	close(*fd);
+	*fd = -1;
+	if (st.st_uid != geteuid())
+		return -EPERM;
+	return st.st_mode & 077 ? -EXDEV : -EACCES;
+}
+
+static void explain(const char *path, int error)
+{
+	switch (error) {
+	case -EPERM:
+		log_error("runtime directory %s: belongs to another user", path);
+		break;
+	case -EXDEV:
+		log_error("runtime directory %s: is open to other users; chmod 700 it, or name "
+			  "another "
+			  "one with --runtime-dir",
+			  path);
+		break;
+	case -ELOOP:
+	case -ENOTDIR:
+		log_error("runtime directory %s: is not a directory", path);
+		break;
+	case -ENAMETOOLONG:
+		log_error("runtime directory %s: the name is too long for the sockets in it, %zu "
+			  "bytes "
+			  "are possible",
+			  path,
+			  sizeof(((struct sockaddr_un *)0)->sun_path) - sizeof(LONGEST_SOCKET));
+		break;
+	default:
+		log_error("runtime directory %s: %s", path, strerror(-error));
+	}
+}
+
+static int make_absolute(const char *wanted, char path[PATH_MAX])
+{
+	char cwd[PATH_MAX] = "";
+	size_t length;
+	int used;
+
+	if (wanted[0] != '/' && !getcwd(cwd, sizeof(cwd)))
+		return -errno;
+	used = snprintf(path, PATH_MAX, "%s%s%s", cwd, wanted[0] == '/' ? "" : "/", wanted);
+	if (used < 0 || used >= PATH_MAX)
+		return -ENAMETOOLONG;
+	length = (size_t)used;
+	while (length > 1 && path[length - 1] == '/')
+		path[--length] = '\0';
+	if (length + sizeof(LONGEST_SOCKET) > sizeof(((struct sockaddr_un *)0)->sun_path))
+		return -ENAMETOOLONG;
+	return 0;
+}
+
+static int find_directory(struct rundir *rundir, const char *wanted)
+{
+	const char *session = getenv("XDG_RUNTIME_DIR");
+	char names[3][PATH_MAX];
+	int count = 0;
+	int ret = -ENOENT;
+
+	if (!wanted)
+		wanted = getenv("SIMHCA_RUNTIME_DIR");
+	if (wanted && wanted[0]) {
+		ret = make_absolute(wanted, rundir->path);
+		if (!ret)
+			ret = try_directory(rundir->path, &rundir->fd);
+		if (ret)
+			explain(rundir->path[0] ? rundir->path : wanted, ret);
+		return ret;
+	}
+
+	if (session && session[0] == '/')
+		snprintf(names[count++], PATH_MAX, "%s/simhca", session);
+	snprintf(names[count++], PATH_MAX, "/run/simhca");
+	snprintf(names[count++], PATH_MAX, "/tmp/simhca-%u", (unsigned int)geteuid());
+	for (int i = 0; i < count; i++) {
+		ret = make_absolute(names[i], rundir->path);
+		if (!ret)
+			ret = try_directory(rundir->path, &rundir->fd);
+		if (!ret)
+			return 0;
+		/* What is ours but wrong is said; what is not for us is passed by. */
+		if (i == count - 1 || ret == -EXDEV || ret == -ENAMETOOLONG)
+			break;
+	}
+	explain(rundir->path, ret);
+	return ret;
+}
+
+/* name may be anything; links are removed, not followed. */
+static void remove_tree(int dir_fd, const char *name)
+{
+	struct dirent *entry;
+	DIR *dir;
+	int fd;
+
+	if (!unlinkat(dir_fd, name, 0) || (errno != EISDIR && errno != EPERM))
+		return;
+	fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	dir = fd < 0 ? NULL : fdopendir(fd);
+	if (!dir) {
+		if (fd >= 0)
+			close(fd);
+		return;
+	}
+	while ((entry = readdir(dir)))
+		if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, ".."))
+			remove_tree(fd, entry->d_name);
+	closedir(dir);
+	unlinkat(dir_fd, name, AT_REMOVEDIR);
+}
+
+static void clean(const struct rundir *rundir)
+{
+	remove_tree(rundir->fd, "control");
+	remove_tree(rundir->fd, "tree");
+	remove_tree(rundir->fd, "pid");
+}
+
+static int lock(struct rundir *rundir)
+{
+	char pid[16] = "";
+	ssize_t length;
+	int fd;
+
+	rundir->lock_fd =
+		openat(rundir->fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (rundir->lock_fd < 0) {
+		log_error("%s/lock: %m", rundir->path);
+		return -1;
+	}
+	if (!flock(rundir->lock_fd, LOCK_EX | LOCK_NB))
+		return 0;
+	if (errno != EWOULDBLOCK) {
+		log_error("%s/lock: %m", rundir->path);
+		return -1;
+	}
+	fd = openat(rundir->fd, "pid", O_RDONLY | O_CLOEXEC);
+	length = fd < 0 ? 0 : read(fd, pid, sizeof(pid) - 1);
+	if (fd >= 0)
+		close(fd);
+	pid[length > 0 ? length : 0] = '\0';
+	pid[strcspn(pid, "\n")] = '\0';
+	log_error("runtime directory %s: another simhcad%s%s%s serves it", rundir->path,
+		  pid[0] ? " (pid " : "", pid, pid[0] ? ")" : "");
+	return -1;
+}
+
+int rundir_open(struct rundir *rundir, const char *wanted)
+{
+	rundir->path[0] = '\0';
+	rundir->fd = -1;
+	rundir->lock_fd = -1;
+	if (find_directory(rundir, wanted))
+		return -1;
+	if (lock(rundir)) {
+		if (rundir->lock_fd >= 0)
+			close(rundir->lock_fd);
+		close(rundir->fd);
+		return -1;
+	}
+	clean(rundir);
+	return 0;
+}
+
+int rundir_write_pid(const struct rundir *rundir)
+{
+	int fd = openat(rundir->fd, "pid", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	int ret;
+
+	if (fd < 0) {
+		log_error("%s/pid: %m", rundir->path);
+		return -1;
+	}
+	ret = dprintf(fd, "%d\n", (int)getpid());
+	if (ret < 0)
+		log_error("%s/pid: %m", rundir->path);
+	close(fd);
+	return ret < 0 ? -1 : 0;
+}
+
+void rundir_close(struct rundir *rundir)
+{
+	clean(rundir);
+	close(rundir->lock_fd);
+	close(rundir->fd);
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * A session: one client's connection, which is its open device (simhca-abi-cmd.h). It ends when
+ * the last process closes the last descriptor of it, and with it everything that it holds.
+ */
+#ifndef SIMHCAD_SESSION_H
+#define SIMHCAD_SESSION_H
+
+#include <ev.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "event_channel.h"
+#include "process.h"
+#include "simhca.h"
+
+struct device;
+struct engine;
+
+struct session {
+	struct device *device;
+	int fd;
+	ev_io io;
+	struct event_set events;
+	struct process_use *processes;
+	struct session *prev, *next; /* in the device's list */
+
+	/* since OPEN_CONTEXT */
+	struct simhca_context *context; /* NULL: not yet */
+	struct engine *own_engine;	/* NULL: one of the pool serves it */
+	pid_t pid;			/* of who opened it; 0: cannot be seen from here */
+	char comm[16];
+};
+
+/* Takes the connection. */
+void session_open(struct device *device, int fd);
+void session_close(struct session *session);
+
+/* A request, as handlers see it. */
+struct request {
+	const void *body;	     /* as large as the command says, aligned */
+	pid_t pid;		     /* the sender */
+	int fds[SIMHCA_CMD_MAX_FDS]; /* after the answer socket; what is left here is closed */
+	unsigned int num_fds;
+};
+
+/* What a handler answers. */
+struct reply {
+	void *body; /* zeroed; as large as the command says, aligned */
+	int fds[SIMHCA_CMD_MAX_FDS];
+	bool close_fd[SIMHCA_CMD_MAX_FDS]; /* once sent */
+	unsigned int num_fds;
+};
+
+static inline void reply_add_fd(struct reply *reply, int fd, bool close_it)
+{
+	reply->fds[reply->num_fds] = fd;
+	reply->close_fd[reply->num_fds++] = close_it;
+}
+
+/* 0 or a negative errno, and then why->text says what is wrong. */
+typedef int command_handler(struct session *session, struct request *request, struct reply *reply,
+			    struct simhca_why *why);
+
+/* verbs_cmd.c */
+struct command {
+	const char *name;
+	size_t request_size, reply_size; /* bytes, without the headers */
+	unsigned int fds;		 /* besides the answer socket */
+	command_handler *handler;	 /* NULL: there is no such command */
+};
+const struct command *command_find(unsigned int number);
+
+#endif

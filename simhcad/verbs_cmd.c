@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* The commands of a session: thin calls of the device model. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon.h"
+#include "log.h"
+#include "session.h"
+
+/* Every handler has these parameters. */
+#define HANDLER(name)                                                                              \
+	static int name(struct session *session, struct request *request, struct reply *reply,     \
+			struct simhca_why *why)
+
+static struct simhca_mm *memory_of(struct session *session, pid_t pid, struct simhca_why *why)
+{
+	struct simhca_mm *mm = process_memory(&session->device->daemon->processes,
+					      &session->processes, session->context, pid);
+
+	if (!mm)
+		simhca_why(why, ENOMEM, "out of memory");
+	return mm;
+}
+
+/* ----------------------------------------------------------------------- opening a context */
+
+static void read_comm(struct session *session)
+{
+	char path[64];
+	ssize_t length;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/comm", (int)session->pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	length = fd < 0 ? 0 : read(fd, session->comm, sizeof(session->comm) - 1);
+	if (fd >= 0)
+		close(fd);
+	session->comm[length > 0 ? length : 0] = '\0';
+	session->comm[strcspn(session->comm, "\n")] = '\0';
+}
+
+/* pid 0 is a process of a pid namespace that we cannot see into. */
+static bool can_access(const struct daemon *daemon, pid_t pid)
+{
+	return daemon->options->daemon.memory != MEMORY_AGENT && pid > 0 &&
+	       simhca_process_reachable(pid);
+}
+
+static int create_context(struct session *session, pid_t pid, struct simhca_why *why)
+{
+	struct daemon *daemon = session->device->daemon;
+	struct simhca_engine *engine;
+
+	if (can_access(daemon, pid)) {
+		engine = engines_pick(&daemon->engines);
+	} else if (daemon->options->daemon.memory == MEMORY_PROCESS_VM) {
+		return simhca_why(why, EPERM,
+				  "the kernel keeps simhcad from the memory of process %d, and "
+				  "--memory process_vm leaves no other way",
+				  (int)pid);
+	} else {
+		session->own_engine = engine_start(&daemon->engines, true);
+		if (!session->own_engine)
+			return simhca_why(why, errno, "an engine thread: %s", strerror(errno));
+		engine = engine_model(session->own_engine);
+	}
+	session->context = simhca_context_create(session->device->model, engine, session, why);
+	if (!session->context) {
+		if (session->own_engine)
+			engine_stop(session->own_engine);
+		session->own_engine = NULL;
+		return why->text[0] ? -ENOMEM : simhca_why(why, ENOMEM, "out of memory");
+	}
+	session->pid = pid;
+	read_comm(session);
+	log_debug("%s: context %u: opened by process %d (%s)%s", session->device->options->name,
+		  simhca_context_id(session->context), (int)pid, session->comm,
+		  session->own_engine ? ", memory through its agent" : "");
+	return 0;
+}
+
+HANDLER(open_context)
+{
+	struct simhca_open_context_reply *out = reply->body;
+	int read_end, write_end, ret;
+
+	if (!session->context) {
+		ret = create_context(session, request->pid, why);
+		if (ret)
+			return ret;
+	}
+	read_end = event_first_async(&session->events, &write_end);
+	if (read_end < 0)
+		return simhca_why(why, -read_end, "the pipe for asynchronous events: %s",
+				  strerror(-read_end));
+
+	out->context_id = simhca_context_id(session->context);
+	out->can_access_memory =
+		!session->own_engine && can_access(session->device->daemon, request->pid);
+	out->devmem_size = simhca_device_memory(session->device->model)->size;
+	reply_add_fd(reply, simhca_device_memory_fd(session->device->model), false);
+	reply_add_fd(reply, simhca_context_segment(session->context, 0, &out->segment_size), false);
+	reply_add_fd(reply, simhca_context_doorbell_fd(session->context), false);
+	reply_add_fd(reply, read_end, true);
+	reply_add_fd(reply, write_end, true);
+	return 0;
+}
+
+HANDLER(get_segment)
+{
+	const struct simhca_get_segment_req *req = request->body;
+	struct simhca_get_segment_reply *out = reply->body;
+	int fd = simhca_context_segment(session->context, req->segment, &out->size);
+
+	if (fd < 0)
+		return simhca_why(why, EINVAL, "the context has no memory segment %u",
+				  req->segment);
+	reply_add_fd(reply, fd, false);
+	return 0;
+}
+
+HANDLER(set_agent)
+{
+	const struct simhca_set_agent_req *req = request->body;
+	struct simhca_mm *mm;
+	int ret;
+
+	if (!session->own_engine)
+		return simhca_why(why, EINVAL,
+				  "this context was opened by a process whose memory the device "
+				  "reaches: it takes no agent");
+	mm = memory_of(session, request->pid, why);
+	if (!mm)
+		return -ENOMEM;
+	ret = simhca_mm_set_agent(mm, request->fds[0], request->fds[1], req->bounce_size, why);
+	request->fds[0] = request->fds[1] = -1; /* the model has them, also if it failed */
+	return ret;
+}
+
+/* --------------------------------------------------------------------------------- events */
+
+static int reply_pipe(int fd, struct reply *reply, const char *what, struct simhca_why *why)
+{
+	if (fd < 0)
+		return simhca_why(why, -fd, "%s: %s", what, strerror(-fd));
+	reply_add_fd(reply, fd, true);
+	return 0;
+}
+
+HANDLER(create_channel)
+{
+	return reply_pipe(event_add_channel(&session->events), reply, "a completion channel", why);
+}
+
+HANDLER(alloc_async_fd)
+{
+	return reply_pipe(event_add_async(&session->events), reply,
+			  "a pipe for asynchronous events", why);
+}
+
+/* -------------------------------------------------------------------------- PD, MR and AH */
+
+static uint32_t handle_of(const struct request *request)
+{
+	return ((const struct simhca_handle *)request->body)->handle;
+}
+
+HANDLER(alloc_pd)
+{
+	return simhca_alloc_pd(session->context, reply->body, why);
+}
+
+HANDLER(dealloc_pd)
+{
+	return simhca_dealloc_pd(session->context, handle_of(request), why);
+}
+
+HANDLER(reg_mr)
+{
+	struct simhca_mm *mm = memory_of(session, request->pid, why);
+
+	if (!mm)
+		return -ENOMEM;
+	return simhca_reg_mr(session->context, mm, request->body, reply->body, why);
+}
+
+HANDLER(rereg_mr)
+{
+	struct simhca_mm *mm = memory_of(session, request->pid, why);
+
+	if (!mm)
+		return -ENOMEM;
+	return simhca_rereg_mr(session->context, mm, request->body, reply->body, why);
+}
+
+HANDLER(dereg_mr)
+{
+	return simhca_dereg_mr(session->context, handle_of(request), why);
+}
+
+HANDLER(create_ah)
+{
+	return simhca_create_ah(session->context, request->body, reply->body, why);
+}
+
+HANDLER(destroy_ah)
+{
+	return simhca_destroy_ah(session->context, handle_of(request), why);
+}
+
+/* ------------------------------------------------------------------------- CQ, SRQ and QP */
+
+HANDLER(create_cq)
+{
+	const struct simhca_create_cq_req *req = request->body;
+
+	if (req->channel && !event_has_channel(&session->events, req->channel))
+		return simhca_why(why, EINVAL, "this context has no completion channel %llu",
+				  (unsigned long long)req->channel);
+	return simhca_create_cq(session->context, req, reply->body, why);
+}
+
+HANDLER(resize_cq)
+{
+	return simhca_resize_cq(session->context, request->body, reply->body, why);
+}
+
+HANDLER(destroy_cq)
+{
+	struct simhca_destroy_reply *out = reply->body;
+	uint64_t channel = 0, user_handle = 0;
+	int ret = simhca_cq_identity(session->context, handle_of(request), &channel, &user_handle);
+
+	if (ret)
+		return simhca_why(why, -ret, "this context has no CQ with handle %u",
+				  handle_of(request));
+	ret = simhca_destroy_cq(session->context, handle_of(request), why);
+	if (ret)
+		return ret;
+	if (channel)
+		out->comp_events = event_purge_completions(&session->events, channel, user_handle);
+	out->async_events = event_purge_async(&session->events, user_handle);
+	return 0;
+}
+
+HANDLER(create_srq)
+{
+	return simhca_create_srq(session->context, request->body, reply->body, why);
+}
+
+HANDLER(modify_srq)
+{
+	return simhca_modify_srq(session->context, request->body, reply->body, why);
+}
+
+HANDLER(query_srq)
+{
+	return simhca_query_srq(session->context, handle_of(request), reply->body, why);
+}
+
+HANDLER(destroy_srq)
+{
+	struct simhca_destroy_reply *out = reply->body;
+	uint64_t user_handle = 0;
+	int ret = simhca_srq_identity(session->context, handle_of(request), &user_handle);
+
+	if (ret)
+		return simhca_why(why, -ret, "this context has no SRQ with handle %u",
+				  handle_of(request));
+	ret = simhca_destroy_srq(session->context, handle_of(request), why);
+	if (!ret)
+		out->async_events = event_purge_async(&session->events, user_handle);
+	return ret;
+}
+
+HANDLER(create_qp)
+{
+	return simhca_create_qp(session->context, request->body, reply->body, why);
+}
+
+HANDLER(modify_qp)
+{
+	return simhca_modify_qp(session->context, request->body, reply->body, why);
+}
+
+HANDLER(query_qp)
+{
+	return simhca_query_qp(session->context, handle_of(request), reply->body, why);
+}
+
+HANDLER(destroy_qp)
+{
+	struct simhca_destroy_reply *out = reply->body;
+	uint64_t user_handle = 0;
+	int ret = simhca_qp_identity(session->context, handle_of(request), &user_handle);
+
+	if (ret)
+		return simhca_why(why, -ret, "this context has no QP with handle %u",
+				  handle_of(request));
+	ret = simhca_destroy_qp(session->context, handle_of(request), why);
+	if (!ret)
+		out->async_events = event_purge_async(&session->events, user_handle);
+	return ret;
+}
+
+HANDLER(attach_mcast)
+{
+	return simhca_attach_mcast(session->context, request->body, why);
+}
+
+HANDLER(detach_mcast)
+{
+	return simhca_detach_mcast(session->context, request->body, why);
+}
+
+/* --------------------------------------------------------------------------------- dispatch */
+
+#define NONE 0
+#define COMMAND(NUMBER, function, request, reply, num_fds)                                         \
+	[SIMHCA_CMD_##NUMBER] = { .name = #NUMBER,                                                 \
+				  .request_size = request,                                         \
+				  .reply_size = reply,                                             \
+				  .fds = num_fds,                                                  \
+				  .handler = function }
+#define SIZE(name) sizeof(struct simhca_##name)
+#define HANDLE SIZE(handle)
+
+static const struct command commands[SIMHCA_CMD_COUNT] = {
+	COMMAND(OPEN_CONTEXT, open_context, NONE, SIZE(open_context_reply), 0),
+	COMMAND(GET_SEGMENT, get_segment, SIZE(get_segment_req), SIZE(get_segment_reply), 0),
+	COMMAND(CREATE_CHANNEL, create_channel, NONE, NONE, 0),
+	COMMAND(ALLOC_ASYNC_FD, alloc_async_fd, NONE, NONE, 0),
+	COMMAND(ALLOC_PD, alloc_pd, NONE, HANDLE, 0),
+	COMMAND(DEALLOC_PD, dealloc_pd, HANDLE, NONE, 0),
+	COMMAND(REG_MR, reg_mr, SIZE(reg_mr_req), SIZE(reg_mr_reply), 0),
+	COMMAND(REREG_MR, rereg_mr, SIZE(rereg_mr_req), SIZE(reg_mr_reply), 0),
+	COMMAND(DEREG_MR, dereg_mr, HANDLE, NONE, 0),
+	COMMAND(CREATE_AH, create_ah, SIZE(create_ah_req), HANDLE, 0),
+	COMMAND(DESTROY_AH, destroy_ah, HANDLE, NONE, 0),
+	COMMAND(CREATE_CQ, create_cq, SIZE(create_cq_req), SIZE(create_cq_reply), 0),
+	COMMAND(RESIZE_CQ, resize_cq, SIZE(resize_cq_req), SIZE(create_cq_reply), 0),
+	COMMAND(DESTROY_CQ, destroy_cq, HANDLE, SIZE(destroy_reply), 0),
+	COMMAND(CREATE_SRQ, create_srq, SIZE(create_srq_req), SIZE(create_srq_reply), 0),
+	COMMAND(MODIFY_SRQ, modify_srq, SIZE(modify_srq_req), SIZE(create_srq_reply), 0),
+	COMMAND(QUERY_SRQ, query_srq, HANDLE, SIZE(query_srq_reply), 0),
+	COMMAND(DESTROY_SRQ, destroy_srq, HANDLE, SIZE(destroy_reply), 0),
+	COMMAND(CREATE_QP, create_qp, SIZE(create_qp_req), SIZE(create_qp_reply), 0),
+	COMMAND(MODIFY_QP, modify_qp, SIZE(modify_qp_req), SIZE(modify_qp_reply), 0),
+	COMMAND(QUERY_QP, query_qp, HANDLE, SIZE(query_qp_reply), 0),
+	COMMAND(DESTROY_QP, destroy_qp, HANDLE, SIZE(destroy_reply), 0),
+	COMMAND(ATTACH_MCAST, attach_mcast, SIZE(mcast_req), NONE, 0),
+	COMMAND(DETACH_MCAST, detach_mcast, SIZE(mcast_req), NONE, 0),
+	COMMAND(SET_AGENT, set_agent, SIZE(set_agent_req), NONE, 2),
+};
+
+const struct command *command_find(unsigned int number)
+{
+	return number < SIMHCA_CMD_COUNT && commands[number].handler ? &commands[number] : NULL;
+}
