@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -12,6 +13,7 @@
 #include "tool.h"
 
 #define ANSWER_MAX 65536
+#define REPORT_MAX (64 << 20)
 
 int admin_connect(const char *dir)
 {
@@ -144,4 +146,41 @@ json_t *admin_request(int fd, const char *command, int *memfd, char **refusal)
 		close(descriptor);
 	errno = error;
 	return json;
+}
+
+/* The report is too long for a datagram: it is in a file in memory, read from its start. */
+static json_t *read_report(int memfd)
+{
+	struct stat st;
+	json_t *json = NULL;
+	char *text;
+
+	errno = EPROTO;
+	if (memfd < 0 || fstat(memfd, &st) || st.st_size > REPORT_MAX)
+		return NULL;
+	text = malloc((size_t)st.st_size + 1);
+	if (text && pread(memfd, text, (size_t)st.st_size, 0) == st.st_size)
+		json = json_loadb(text, (size_t)st.st_size, 0, NULL);
+	free(text);
+	if (!json)
+		errno = EPROTO;
+	return json;
+}
+
+json_t *admin_status(int fd, char **refusal)
+{
+	int memfd;
+	json_t *answer = admin_request(fd, "status", &memfd, refusal);
+	json_t *status = NULL;
+	int error;
+
+	if (answer) {
+		status = read_report(memfd);
+		error = errno;
+		if (memfd >= 0)
+			close(memfd);
+		json_decref(answer);
+		errno = error;
+	}
+	return status;
 }

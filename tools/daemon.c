@@ -119,11 +119,19 @@ become_daemon(char **arguments, const char *beside, int ready, int log)
 	_exit(EXIT_NOT_FOUND);
 }
 
+static bool is_given(const struct daemon_options *options, const char *name)
+{
+	for (size_t i = 0; i < options->count; i++)
+		if (!strncmp(options->arguments[i], name, strlen(name)))
+			return true;
+	return false;
+}
+
 /* The daemon's argument vector, and the path of the simhcad beside us. The caller frees both. */
 static char **daemon_arguments(const char *dir, const struct daemon_options *options, bool captive,
 			       char **beside)
 {
-	char **arguments = calloc(options->count + 7, sizeof(*arguments));
+	char **arguments = calloc(options->count + 8, sizeof(*arguments));
 	size_t n = 0;
 
 	if (!arguments || !executable_dir() ||
@@ -137,6 +145,9 @@ static char **daemon_arguments(const char *dir, const struct daemon_options *opt
 	arguments[n++] = (char *)dir;
 	arguments[n++] = (char *)"--ready-fd";
 	arguments[n++] = (char *)"3";
+	/* On the stderr of a command belongs what is wrong, not that all is well. */
+	if (captive && !is_given(options, "--log-") && !is_given(options, "--config="))
+		arguments[n++] = (char *)"--log-level=warning";
 	for (size_t i = 0; i < options->count; i++)
 		arguments[n++] = options->arguments[i];
 	return arguments;
@@ -325,6 +336,14 @@ static enum lease take_lease(struct daemon *daemon, const struct daemon_options 
 	}
 	daemon->pid = admin_peer(daemon->control);
 	answer = admin_request(daemon->control, "lease", NULL, &refusal);
+	if (answer) {
+		/*
+		 * A daemon whose last lease went in the same moment may have given us one on its
+		 * way out: it serves no second request then.
+		 */
+		json_decref(answer);
+		answer = admin_request(daemon->control, "lease", NULL, &refusal);
+	}
 	if (!answer && errno == ETIMEDOUT) {
 		complain("the daemon in %s (pid %d) does not answer within %d s", daemon->dir,
 			 (int)daemon->pid, ADMIN_TIMEOUT_MS / 1000);

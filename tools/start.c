@@ -17,6 +17,24 @@ static const char help[] =
 	"\n"
 	"Exit status: 0 when a daemon runs; 1 if it could not be started; 2 for wrong options.\n";
 
+/* A daemon that ran already: its status, after a word about it. */
+static int join(const struct daemon *daemon)
+{
+	json_t *report = admin_status(daemon->control, NULL);
+	bool captive = json_is_true(json_object_get(report, "captive"));
+
+	json_decref(report);
+	if (captive) {
+		complain(
+			"the daemon that runs in %s (pid %d) belongs to a simhca run and ends with "
+			"it; use --runtime-dir for another daemon, or try again afterwards",
+			daemon->dir, (int)daemon->pid);
+		return EXIT_FAILURE;
+	}
+	complain("a daemon runs in %s already (pid %d)", daemon->dir, (int)daemon->pid);
+	return EXIT_SUCCESS;
+}
+
 int start_main(int argc, char **argv)
 {
 	static const struct option table[] = {
@@ -59,9 +77,7 @@ int start_main(int argc, char **argv)
 	signal(SIGPIPE, SIG_IGN);
 	switch (daemon_reach(&daemon, dir, &options, false, -1)) {
 	case REACHED:
-		status = EXIT_SUCCESS;
-		if (!daemon.started)
-			complain("a daemon runs in %s already (pid %d)", dir, (int)daemon.pid);
+		status = daemon.started ? EXIT_SUCCESS : join(&daemon);
 		break;
 	case REACH_BAD_OPTIONS:
 		status = EXIT_USAGE;

@@ -4,12 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tool.h"
-
-#define STATUS_BYTES_MAX (64 << 20)
 
 static const char help[] =
 	"Usage: simhca status [OPTION]...\n"
@@ -53,7 +50,10 @@ static void print_device(const json_t *device)
 	       text_of(device, "link_layer"), text_of(device, "state"), text_of(device, "netdev"),
 	       number_of(device, "mtu"), text_of(device, "node_guid"));
 	json_array_foreach(json_object_get(device, "gids"), i, gid)
-		printf("  GID %zu: %s\n", i, json_string_value(gid));
+	{
+		if (json_string_length(gid))
+			printf("  GID %zu: %s\n", i, json_string_value(gid));
+	}
 
 	printf("  %7s %8s %-15s %-10s", "context", "pid", "command", "memory");
 	for (i = 0; i < OBJECTS; i++)
@@ -75,35 +75,20 @@ static void print_text(const json_t *status)
 	json_t *device;
 	size_t i;
 
-	printf("simhcad %s, pid %lld, up %lld s, in %s\n", text_of(status, "version"),
+	printf("simhcad %s, pid %lld, up %lld s, in %s%s\n", text_of(status, "version"),
 	       number_of(status, "pid"), number_of(status, "uptime_s"),
-	       text_of(status, "runtime_dir"));
+	       text_of(status, "runtime_dir"),
+	       json_is_true(json_object_get(status, "captive")) ? ", until the last simhca run ends"
+								: "");
 	json_array_foreach(json_object_get(status, "devices"), i, device) print_device(device);
-}
-
-/* The report is too long for a datagram: it is in a file in memory, read from its start. */
-static json_t *read_report(int memfd)
-{
-	struct stat st;
-	json_t *json = NULL;
-	char *text;
-
-	if (memfd < 0 || fstat(memfd, &st) || st.st_size > STATUS_BYTES_MAX)
-		return NULL;
-	text = malloc((size_t)st.st_size + 1);
-	if (text && pread(memfd, text, (size_t)st.st_size, 0) == st.st_size)
-		json = json_loadb(text, strnlen(text, (size_t)st.st_size), 0, NULL);
-	free(text);
-	return json;
 }
 
 /* The daemon's report; NULL after a complaint. */
 static json_t *ask(const char *dir)
 {
-	json_t *answer, *status = NULL;
 	int fd = admin_connect(dir);
 	char *refusal = NULL;
-	int memfd = -1;
+	json_t *status;
 
 	if (fd < 0) {
 		if (admin_nobody(errno))
@@ -112,20 +97,11 @@ static json_t *ask(const char *dir)
 			complain("the daemon in %s cannot be reached: %s", dir, strerror(errno));
 		return NULL;
 	}
-	answer = admin_request(fd, "status", &memfd, &refusal);
-	if (answer) {
-		status = read_report(memfd);
-		if (!status)
-			complain("the daemon in %s: its report cannot be read", dir);
-	} else if (refusal) {
-		complain("the daemon in %s refused: %s", dir, refusal);
-	} else {
-		complain("the daemon in %s gave no answer: %s", dir, strerror(errno));
-	}
-	json_decref(answer);
+	status = admin_status(fd, &refusal);
+	if (!status)
+		complain("the daemon in %s gave no report: %s", dir,
+			 refusal ? refusal : strerror(errno));
 	free(refusal);
-	if (memfd >= 0)
-		close(memfd);
 	close(fd);
 	return status;
 }

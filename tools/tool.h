@@ -139,6 +139,8 @@ pid_t admin_peer(int fd);
  */
 json_t *admin_request(int fd, const char *command, int *memfd, char **refusal);
 #define ADMIN_TIMEOUT_MS 5000
+/* The daemon's report, the object that simhcad/admin.h describes; NULL as above. */
+json_t *admin_status(int fd, char **refusal);
 
 /* ----------------------------------------------------------------------------- daemon.c */
 

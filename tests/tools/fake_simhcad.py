@@ -57,7 +57,7 @@ class Daemon:
         }
         return {
             "version": "0", "pid": os.getpid(), "uptime_s": int(time.monotonic() - self.started),
-            "runtime_dir": self.directory, "devices": [device],
+            "runtime_dir": self.directory, "captive": self.captive, "devices": [device],
         }
 
     def answer(self, client, command):

@@ -86,6 +86,20 @@ def test_daemon_environment(tool, tmp_path):
                                    "--node-guid=1:2"]
 
 
+@pytest.mark.parametrize("options, level", [
+    ([], "--log-level=warning"),
+    (["--log-level", "debug"], "--log-level=debug"),
+    (["--log", "/dev/null"], None),
+    (["--config", "/dev/null"], None),
+])
+def test_captive_daemon_is_quiet(tool, tmp_path, options, level):
+    """Its good news is no part of the command's output, unless asked for."""
+    record = tmp_path / "record"
+    tool("run", *options, "true", FAKE_RECORD=record)
+    levels = [word for word in records(record)[0]["argv"] if word.startswith("--log-level")]
+    assert levels == ([level] if level else [])
+
+
 def test_two_runs_meet(tool, tmp_path):
     """The second joins, and the daemon stays for it when the first has gone."""
     record = tmp_path / "record"

@@ -47,6 +47,13 @@ def test_start_twice(started):
     assert "--private" not in result.stderr  # start has no such option
 
 
+def test_start_does_not_take_a_captive_daemon_for_its_own(tool):
+    tool.start("run", "sleep", "60")
+    assert wait_until(tool.daemon_lives)
+    result = tool("start")
+    assert result.returncode == 1 and "simhca run" in result.stderr
+
+
 def test_start_fails(tool):
     result = tool("start", FAKE_FAIL=1)
     assert result.returncode == 1 and result.stderr == "simhcad: the moon is in the wrong phase\n"
