@@ -42,6 +42,8 @@
 
 enum {
 	SIMHCA_MAX_QP = 1 << 16, /* per device and per context; bounds the doorbell bitmap */
+	SIMHCA_QPN_SLOTS =
+		1 << 17, /* more than QPs, so that a freed one rests before it is used again */
 	SIMHCA_MAX_CQ = 1 << 16,
 	SIMHCA_MAX_SRQ = 1 << 16,
 	SIMHCA_MAX_PD = 1 << 16,
@@ -68,8 +70,9 @@ enum {
 #define SIMHCA_MCAST_QPN 0xffffffu
 #define SIMHCA_GRH_BYTES 40u
 
-/* A QPN is a 16-bit slot and an 8-bit generation, so that a late packet misses a reused slot. */
-#define SIMHCA_QPN_SLOT(qpn) ((qpn)&0xffffu)
+/* A QPN is a 17-bit slot and a 7-bit generation, so that a late packet misses a reused slot. */
+#define SIMHCA_QPN_SLOT(qpn) ((qpn) & (SIMHCA_QPN_SLOTS - 1u))
+#define SIMHCA_QPN_GENERATION_SHIFT 17
 #define SIMHCA_QPN_MASK 0xffffffu
 #define SIMHCA_PSN_MASK 0xffffffu
 
@@ -281,7 +284,7 @@ SIMHCA_ABI_SIZE(struct simhca_mpt, 64);
 struct simhca_devmem {
 	uint32_t abi_version;	/* SIMHCA_ABI_VERSION */
 	_Atomic uint32_t fatal; /* 1: the device has failed; nothing will ever complete */
-	uint64_t qpc_offset;	/* struct simhca_qpc [SIMHCA_MAX_QP], indexed by QPN slot */
+	uint64_t qpc_offset;	/* struct simhca_qpc [SIMHCA_QPN_SLOTS], indexed by QPN slot */
 	uint64_t mpt_offset;	/* struct simhca_mpt [SIMHCA_MPT_ENTRIES], indexed by key index */
 	uint64_t size;		/* bytes */
 	struct simhca_device_attr attr;

@@ -49,7 +49,8 @@ void simhca_complete_send(struct simhca_qp *qp, enum simhca_wc_status status,
 	qp->req.started = false;
 	/* Before the CQE: whoever sees it may post to the slot at once. */
 	atomic_store_explicit(&qp->mem->sq_ci, qp->req.index + 1, memory_order_release);
-	if (status != SIMHCA_WC_SUCCESS || (send->wqe.flags & SIMHCA_WQE_SIGNALED))
+	if (status != SIMHCA_WC_SUCCESS || (send->wqe.flags & SIMHCA_WQE_SIGNALED) ||
+	    qp->qpc->sq_sig_all)
 		simhca_cq_push(qp->send_cq, &cqe, false);
 	if (status != SIMHCA_WC_SUCCESS) {
 		simhca_log(qp->device->fabric, SIMHCA_LOG_INFO,

@@ -12,7 +12,7 @@
 #include "model.h"
 
 #define QPC_OFFSET 4096u
-#define MPT_OFFSET (QPC_OFFSET + SIMHCA_MAX_QP * (uint64_t)sizeof(struct simhca_qpc))
+#define MPT_OFFSET (QPC_OFFSET + SIMHCA_QPN_SLOTS * (uint64_t)sizeof(struct simhca_qpc))
 #define DEVMEM_SIZE (MPT_OFFSET + SIMHCA_MPT_ENTRIES * (uint64_t)sizeof(struct simhca_mpt))
 static_assert(sizeof(struct simhca_devmem) <= QPC_OFFSET, "the tables follow the header");
 
@@ -39,7 +39,7 @@ static int check_config(struct simhca_device_config *c, struct simhca_why *why)
 		if (ret)                                                                           \
 			return ret;                                                                \
 	} while (0)
-	LIMIT(max_qp, SIMHCA_MAX_QP - 32); /* slots 0..15 are not given out */
+	LIMIT(max_qp, SIMHCA_MAX_QP);
 	LIMIT(max_cq, SIMHCA_MAX_CQ);
 	LIMIT(max_srq, SIMHCA_MAX_SRQ);
 	LIMIT(max_mr, SIMHCA_MAX_MR);
@@ -165,8 +165,8 @@ struct simhca_device *simhca_device_create(struct simhca_fabric *fabric,
 	device->next_key_index = 1;
 	device->next_qpn_slot = 16;
 	device->mrs = calloc(SIMHCA_MPT_ENTRIES, sizeof(*device->mrs));
-	device->qps = calloc(SIMHCA_MAX_QP, sizeof(*device->qps));
-	device->qpn_generation = calloc(SIMHCA_MAX_QP, 1);
+	device->qps = calloc(SIMHCA_QPN_SLOTS, sizeof(*device->qps));
+	device->qpn_generation = calloc(SIMHCA_QPN_SLOTS, 1);
 	if (!device->mrs || !device->qps || !device->qpn_generation) {
 		simhca_why(why, ENOMEM, "out of memory");
 		goto fail;

@@ -258,3 +258,9 @@ bool simhca_process_reachable(pid_t pid)
 	/* Page 0 is not mapped: EFAULT means that the kernel would have let us look. */
 	return process_vm_readv(pid, &local, 1, &remote, 1, 0) == 1 || errno == EFAULT;
 }
+
+void simhca_mm_gone(struct simhca_mm *mm)
+{
+	atomic_store_explicit(&mm->gone, true, memory_order_release);
+	simhca_agent_abort(mm->agent);
+}

@@ -90,6 +90,8 @@ void simhca_mm_destroy(struct simhca_mm *mm);
  */
 struct simhca_agent *simhca_agent_create(int socket, int bounce_fd, uint64_t bounce_size);
 void simhca_agent_destroy(struct simhca_agent *agent);
+/* Ends a wait for the agent's answer, now and for good. */
+void simhca_agent_abort(struct simhca_agent *agent);
 int simhca_agent_copy(struct simhca_agent *agent, bool write, const struct iovec *remote,
 		      unsigned int count, void *ours, size_t length);
 

@@ -67,6 +67,12 @@ void simhca_agent_destroy(struct simhca_agent *agent)
 	free(agent);
 }
 
+void simhca_agent_abort(struct simhca_agent *agent)
+{
+	if (agent)
+		shutdown(agent->socket, SHUT_RDWR);
+}
+
 /* Sends one request and waits for its answer; 0 or errno. */
 static int ask(struct simhca_agent *agent, struct simhca_agent_req *req)
 {

@@ -77,12 +77,13 @@ void simhca_qp_clear(struct simhca_qp *qp)
 /* A free slot, not the one given back last; 0 if there is none. */
 static uint32_t find_slot(struct simhca_device *device)
 {
-	const uint32_t first = 16; /* QPN 0 and 1 are the specification's, the rest is margin */
+	/* QPN 0 and 1 are the specification's, the rest is margin; the last slot could be 0xffffff. */
+	const uint32_t first = 16, end = SIMHCA_QPN_SLOTS - 1;
 
-	for (uint32_t n = first; n < SIMHCA_MAX_QP; n++) {
+	for (uint32_t n = first; n < end; n++) {
 		uint32_t slot = device->next_qpn_slot;
 
-		device->next_qpn_slot = slot + 1 < SIMHCA_MAX_QP ? slot + 1 : first;
+		device->next_qpn_slot = slot + 1 < end ? slot + 1 : first;
 		if (!atomic_load(&device->qps[slot]))
 			return slot;
 	}
@@ -253,7 +254,8 @@ int simhca_create_qp(struct simhca_context *context, const struct simhca_create_
 	ret = simhca_object_add(context, SIMHCA_OBJ_QP, qp, &handle, why);
 	if (ret)
 		goto fail;
-	qp->qpn = (uint32_t)++device->qpn_generation[slot] << 16 | slot;
+	qp->qpn = ((uint32_t)++device->qpn_generation[slot] << SIMHCA_QPN_GENERATION_SHIFT | slot) &
+		  SIMHCA_QPN_MASK;
 	qp->qpc = &device->qpcs[slot];
 	fill_qpc(qp, req);
 	pd->users++;

@@ -35,7 +35,7 @@
 #include "watcher.h"
 
 #define SHCA_QPS_PER_LEAF 256
-#define SHCA_QP_LEAVES (SIMHCA_MAX_QP / SHCA_QPS_PER_LEAF)
+#define SHCA_QP_LEAVES (SIMHCA_QPN_SLOTS / SHCA_QPS_PER_LEAF)
 
 struct shca_qp;
 

@@ -47,6 +47,6 @@ void shca_qp_table_free(struct shca_context *ctx)
 {
 	uint32_t slot;
 
-	for (slot = 0; slot < SIMHCA_MAX_QP; slot += SHCA_QPS_PER_LEAF)
+	for (slot = 0; slot < SIMHCA_QPN_SLOTS; slot += SHCA_QPS_PER_LEAF)
 		free(leaf_of(ctx, slot));
 }

@@ -122,7 +122,7 @@ static int check_versions(const struct shca_context *ctx,
 	}
 	if (reply->segment_size < sizeof(*ctx->mem) || reply->devmem_size < sizeof(*dev) ||
 	    dev->qpc_offset > reply->devmem_size ||
-	    reply->devmem_size - dev->qpc_offset < SIMHCA_MAX_QP * sizeof(struct simhca_qpc))
+	    reply->devmem_size - dev->qpc_offset < SIMHCA_QPN_SLOTS * sizeof(struct simhca_qpc))
 		return EPROTO;
 	return 0;
 }
