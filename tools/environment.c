@@ -16,7 +16,7 @@
 #define STRING_(x) #x
 #define STRING(x) STRING_(x)
 /* libibverbs appends this to the absolute path of a driver. */
-#define PROVIDER_SUFFIX "-rdmav" STRING(SIMHCA_PABI) ".so"
+#define PROVIDER_SUFFIX "-rdmav" STRING(SIMHCA_PABI_VERSION) ".so"
 #define SYSTEM_DRIVER_FILE "/etc/libibverbs.d/simhca.driver"
 
 const char *executable_dir(void)
