@@ -118,8 +118,7 @@ static uint32_t outstanding(const struct shca_cq *cq)
 	uint32_t count = 0;
 	uint32_t i, tail, pending;
 
-	LIST_FOREACH(qp, &cq->senders, send_link)
-	{
+	for (qp = LIST_FIRST(&cq->senders); qp; qp = LIST_NEXT(qp, send_link)) {
 		tail = atomic_load_explicit(&qp->sq.tail, memory_order_relaxed);
 		pending = shca_sq_pending(qp);
 		for (i = 0; i < pending; i++)

@@ -61,11 +61,11 @@ bool shca_flush_one(struct shca_cq *cq, struct simhca_cqe *cqe)
 {
 	struct shca_qp *qp;
 
-	LIST_FOREACH(qp, &cq->senders, send_link)
-	if (flush_send(qp, cqe))
-		return true;
-	LIST_FOREACH(qp, &cq->receivers, recv_link)
-	if (flush_recv(qp, cqe))
-		return true;
+	for (qp = LIST_FIRST(&cq->senders); qp; qp = LIST_NEXT(qp, send_link))
+		if (flush_send(qp, cqe))
+			return true;
+	for (qp = LIST_FIRST(&cq->receivers); qp; qp = LIST_NEXT(qp, recv_link))
+		if (flush_recv(qp, cqe))
+			return true;
 	return false;
 }

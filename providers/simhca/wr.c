@@ -64,10 +64,10 @@ int shca_post_send(struct ibv_qp *ibv_qp, struct ibv_send_wr *wr, struct ibv_sen
 	shca_lock(&qp->sq.lock);
 	head = qp->sq.head;
 	err = shca_sq_ready(qp);
-	for (; wr && !err; wr = wr->next) {
+	while (wr && !err) {
 		err = push_send(qp, wr);
-		if (err)
-			break;
+		if (!err)
+			wr = wr->next;
 	}
 	if (err)
 		*bad_wr = wr;
