@@ -153,7 +153,7 @@ struct simhca_port_attr {
 	uint32_t gid_tbl_len;
 	uint32_t port_cap_flags;
 	uint32_t max_msg_sz; /* bytes */
-	uint32_t qkey_viol_cntr;
+	_Atomic uint32_t qkey_viol_cntr;
 	uint16_t pkey_tbl_len;
 	uint16_t lid; /* 0 on Ethernet */
 	uint16_t sm_lid;

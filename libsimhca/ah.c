@@ -7,11 +7,18 @@
 #include "av.h"
 #include "model.h"
 
-int simhca_av_check(const struct simhca_device *device, const struct simhca_av *av,
-		    struct simhca_why *why)
+bool simhca_av_has_source(const struct simhca_device *device, const struct simhca_av *av)
 {
 	static const union simhca_gid empty;
 
+	return !av->is_global ||
+	       (av->sgid_index < SIMHCA_GID_ENTRIES &&
+		memcmp(&device->mem->gids[av->sgid_index].gid, &empty, sizeof(empty)) != 0);
+}
+
+int simhca_av_check(const struct simhca_device *device, const struct simhca_av *av,
+		    struct simhca_why *why)
+{
 	if (av->port_num != 1)
 		return simhca_why(why, EINVAL, "port_num = %u: this device has port 1",
 				  av->port_num);
@@ -25,7 +32,7 @@ int simhca_av_check(const struct simhca_device *device, const struct simhca_av *
 	if (av->sgid_index >= SIMHCA_GID_ENTRIES)
 		return simhca_why(why, EINVAL, "sgid_index = %u: the GID table has %u entries",
 				  av->sgid_index, SIMHCA_GID_ENTRIES);
-	if (!memcmp(&device->mem->gids[av->sgid_index].gid, &empty, sizeof(empty)))
+	if (!simhca_av_has_source(device, av))
 		return simhca_why(why, EINVAL, "sgid_index = %u: that GID table entry is empty",
 				  av->sgid_index);
 	return 0;

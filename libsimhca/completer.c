@@ -8,6 +8,10 @@
 
 #define RNR_RETRY_FOREVER 7
 
+/* A responder that another engine works on: ask again soon, but not for ever. */
+#define BUSY_NS (20 * 1000)
+#define BUSY_MOST 500
+
 /* RNR NAK timer codes (IBTA vol. 1, table 45), in units of 10 us. */
 static const uint32_t rnr_timer_10us[32] = {
 	65536, 1,    2,	   3,	 4,    6,     8,     12,    16,	   24,	  32,
@@ -61,12 +65,10 @@ void simhca_complete_send(struct simhca_qp *qp, enum simhca_wc_status status,
 	}
 }
 
-static enum simhca_next wait_for_timer(struct simhca_qp *qp, bool rnr, uint64_t delay_ns)
+static enum simhca_next wait_for(struct simhca_qp *qp, enum simhca_wait what, uint64_t delay_ns)
 {
-	qp->req.waiting = true;
-	qp->req.rnr = rnr;
-	if (delay_ns)
-		simhca_engine_arm_timer(qp, delay_ns);
+	qp->req.wait = what;
+	qp->req.deadline = delay_ns ? simhca_engine_arm_timer(qp, delay_ns) : UINT64_MAX;
 	return SIMHCA_NEXT_WAIT;
 }
 
@@ -77,7 +79,7 @@ static enum simhca_next fail(struct simhca_qp *qp, enum simhca_wc_status status,
 	return SIMHCA_NEXT_WAIT;
 }
 
-static enum simhca_next acknowledged(struct simhca_engine *engine, struct simhca_qp *qp,
+static enum simhca_next acknowledged(struct simhca_worker *worker, struct simhca_qp *qp,
 				     const struct simhca_packet *packet,
 				     const struct simhca_reply *reply)
 {
@@ -89,7 +91,7 @@ static enum simhca_next acknowledged(struct simhca_engine *engine, struct simhca
 
 		old.seg[0] =
 			(struct simhca_seg){ .addr = (uintptr_t)&reply->atomic_old, .length = 8 };
-		if (simhca_dma_copy(&packet->payload, &old, 8, engine->scratch, &reason))
+		if (simhca_dma_copy(&packet->payload, &old, 8, worker->scratch, &reason))
 			return fail(qp, SIMHCA_WC_LOC_PROT_ERR, reason);
 	}
 	qp->mem->sq_psn = simhca_psn_add(packet->psn, simhca_psn_count(packet->length, mtu));
@@ -101,24 +103,35 @@ static enum simhca_next acknowledged(struct simhca_engine *engine, struct simhca
 	return SIMHCA_NEXT_PACKET;
 }
 
-enum simhca_next simhca_completer_run(struct simhca_engine *engine, struct simhca_qp *qp,
+/* No answer: 4.096 us * 2^timeout, where 0 means without end (IBTA vol. 1, 9.7.6.1.3). */
+static enum simhca_next unanswered(struct simhca_qp *qp)
+{
+	return wait_for(qp, SIMHCA_WAIT_ANSWER,
+			qp->qpc->timeout ? 4096ull << (qp->qpc->timeout & 31) : 0);
+}
+
+enum simhca_next simhca_completer_run(struct simhca_worker *worker, struct simhca_qp *qp,
 				      const struct simhca_packet *packet,
 				      const struct simhca_reply *reply)
 {
 	if (reply->answer == SIMHCA_ANSWER_PAYLOAD)
 		return fail(qp, SIMHCA_WC_LOC_PROT_ERR, reply->reason);
+	if (reply->answer == SIMHCA_ANSWER_BUSY && ++qp->req.busy < BUSY_MOST)
+		return wait_for(qp, SIMHCA_WAIT_BUSY, BUSY_NS);
+	qp->req.busy = 0;
 	if (qp->type != SIMHCA_QPT_RC) /* nobody answers: sent is done */
-		return acknowledged(engine, qp, packet, reply);
+		return acknowledged(worker, qp, packet, reply);
 
 	switch (reply->answer) {
 	case SIMHCA_ANSWER_ACK:
-		return acknowledged(engine, qp, packet, reply);
+		return acknowledged(worker, qp, packet, reply);
 	case SIMHCA_ANSWER_RNR_NAK:
 		if (!qp->req.rnr_retries)
 			return fail(qp, SIMHCA_WC_RNR_RETRY_EXC_ERR, reply->reason);
 		if (qp->req.rnr_retries != RNR_RETRY_FOREVER)
 			qp->req.rnr_retries--;
-		return wait_for_timer(qp, true, rnr_timer_10us[reply->rnr_timer & 31] * 10000ull);
+		return wait_for(qp, SIMHCA_WAIT_RNR,
+				rnr_timer_10us[reply->rnr_timer & 31] * 10000ull);
 	case SIMHCA_ANSWER_NAK_PSN:
 		if (!qp->req.retries--)
 			return fail(qp, SIMHCA_WC_RETRY_EXC_ERR, reply->reason);
@@ -131,9 +144,9 @@ enum simhca_next simhca_completer_run(struct simhca_engine *engine, struct simhc
 		return fail(qp, SIMHCA_WC_REM_OP_ERR, reply->reason);
 	case SIMHCA_ANSWER_NONE:
 	case SIMHCA_ANSWER_PAYLOAD:
+	case SIMHCA_ANSWER_BUSY:
 	case SIMHCA_ANSWER_ELSEWHERE:
 		break;
 	}
-	/* 4.096 us * 2^timeout; 0 means to wait without end (IBTA vol. 1, 9.7.6.1.3). */
-	return wait_for_timer(qp, false, qp->qpc->timeout ? 4096ull << (qp->qpc->timeout & 31) : 0);
+	return unanswered(qp);
 }

@@ -183,28 +183,35 @@ static void destroy_all(struct simhca_context *context, enum simhca_object_type 
 			destroy(context, i, NULL);
 }
 
-void simhca_context_destroy(struct simhca_context *context)
+/* Takes the context out of every list, so that no step begins with it. */
+static void retire(struct simhca_context *context)
 {
 	struct simhca_context **link;
 
-	if (!context)
+	if (atomic_exchange(&context->dead, true))
 		return;
-	atomic_store(&context->dead, true);
 	simhca_engine_detach(context->engine, context);
 	for (link = &context->device->contexts; *link != context; link = &(*link)->next)
 		;
 	*link = context->next;
-	if (!simhca_fabric_synchronize(context->device->fabric))
-		return; /* an engine is stuck in some client's memory: better to leak than to pull
-			   this away */
+}
 
+bool simhca_context_destroy(struct simhca_context *context)
+{
+	if (!context)
+		return true;
+	retire(context);
 	destroy_all(context, SIMHCA_OBJ_QP, simhca_destroy_qp);
 	destroy_all(context, SIMHCA_OBJ_SRQ, simhca_destroy_srq);
 	destroy_all(context, SIMHCA_OBJ_CQ, simhca_destroy_cq);
 	destroy_all(context, SIMHCA_OBJ_AH, simhca_destroy_ah);
 	destroy_all(context, SIMHCA_OBJ_MR, simhca_dereg_mr);
 	destroy_all(context, SIMHCA_OBJ_PD, simhca_dealloc_pd);
-	simhca_fabric_synchronize(context->device->fabric);
+	for (int type = 0; type < SIMHCA_OBJ_TYPES; type++)
+		if (context->handles[type].count)
+			return false;
+	if (!simhca_fabric_synchronize(context->device->fabric, context->id))
+		return false;
 
 	while (context->mms) {
 		struct simhca_mm *mm = context->mms;
@@ -229,6 +236,7 @@ void simhca_context_destroy(struct simhca_context *context)
 	close(context->doorbell_fd);
 	free(context->doorbell);
 	free(context);
+	return true;
 }
 
 uint32_t simhca_context_id(const struct simhca_context *context)

@@ -181,6 +181,11 @@ struct simhca_device *simhca_device_create(struct simhca_fabric *fabric,
 	device->mem->pkeys[0] = SIMHCA_DEFAULT_PKEY;
 	fill_attr(&device->config, &device->mem->attr);
 	fill_port(&device->config, &device->mem->port);
+	if (config->infiniband) { /* a port has at least the GID made of its GUID (IBTA vol.
+				     1, 4.1.1) */
+		device->mem->gids[0].gid.global.subnet_prefix = htobe64(0xfe80000000000000);
+		device->mem->gids[0].gid.global.interface_id = htobe64(config->node_guid);
+	}
 
 	pthread_rwlock_wrlock(&fabric->lock);
 	device->next = fabric->devices;
@@ -206,8 +211,9 @@ void simhca_device_destroy(struct simhca_device *device)
 		;
 	*link = device->next;
 	pthread_rwlock_unlock(&device->fabric->lock);
-	simhca_fabric_synchronize(device->fabric);
-
+	/* Without contexts no step can hold the device for longer than a lookup. */
+	while (!simhca_fabric_synchronize(device->fabric, UINT32_MAX))
+		;
 	atomic_store_explicit(&device->mem->fatal, 1, memory_order_release);
 	munmap(device->mem, DEVMEM_SIZE);
 	close(device->memory_fd);

@@ -38,7 +38,7 @@ static void wake(struct simhca_engine *engine)
 
 	/* seq_cst: the work was published before; the engine says that it sleeps and looks again.
 	 */
-	if (!atomic_load_explicit(&engine->sleeping, memory_order_seq_cst))
+	if (!atomic_load_explicit(&engine->sleepers, memory_order_seq_cst))
 		return;
 	ignored = write(engine->wake_fd, &one, sizeof(one));
 	(void)ignored; /* a full counter wakes as well */
@@ -87,17 +87,21 @@ void simhca_engine_forget_qp(struct simhca_qp *qp)
 	pthread_mutex_unlock(&engine->lock);
 }
 
-void simhca_engine_arm_timer(struct simhca_qp *qp, uint64_t delay_ns)
+uint64_t simhca_engine_arm_timer(struct simhca_qp *qp, uint64_t delay_ns)
 {
 	struct simhca_engine *engine = qp->context->engine;
 	uint64_t deadline = simhca_engine_now(engine) + delay_ns;
 
 	pthread_mutex_lock(&engine->lock);
+	/* Deadlines name waits, so a QP's next one differs from its last. */
+	if (deadline <= qp->timer.deadline_ns)
+		deadline = qp->timer.deadline_ns + 1;
 	if (simhca_timer_arm(&engine->timers, &qp->timer, deadline))
 		simhca_log(engine->fabric, SIMHCA_LOG_ERROR,
 			   "QP 0x%06x: no memory for its timer: it waits without end", qp->qpn);
 	pthread_mutex_unlock(&engine->lock);
 	wake(engine);
+	return deadline;
 }
 
 void simhca_engine_cancel_timer(struct simhca_qp *qp)
@@ -113,10 +117,11 @@ static bool fire_timers(struct simhca_engine *engine)
 {
 	bool fired = false;
 
-	/* Without a clock call while nothing waits; a timer armed meanwhile is seen next round. */
 	for (;;) {
 		struct simhca_timer *timer = NULL;
+		struct simhca_qp *qp;
 
+		/* Without a clock call while nothing waits. */
 		pthread_mutex_lock(&engine->lock);
 		if (engine->timers.count)
 			timer = simhca_timers_expire(&engine->timers, simhca_engine_now(engine));
@@ -124,8 +129,9 @@ static bool fire_timers(struct simhca_engine *engine)
 		if (!timer)
 			return fired;
 		fired = true;
-		simhca_requester_timer(
-			(struct simhca_qp *)((char *)timer - offsetof(struct simhca_qp, timer)));
+		qp = (struct simhca_qp *)((char *)timer - offsetof(struct simhca_qp, timer));
+		atomic_store(&qp->timer_fired, timer->deadline_ns);
+		simhca_engine_schedule(engine, qp);
 	}
 }
 
@@ -290,19 +296,20 @@ void simhca_engine_detach(struct simhca_engine *engine, struct simhca_context *c
 
 /* ------------------------------------------------------------------------------ the loop */
 
-static bool run_qps(struct simhca_engine *engine)
+static bool run_qps(struct simhca_worker *worker)
 {
+	struct simhca_engine *engine = worker->engine;
 	bool worked = false;
 
 	for (int i = 0; i < RUNS_PER_ROUND; i++) {
 		struct simhca_qp *qp;
 
 		/* The guard is entered before the QP is looked up, and left after every turn. */
-		simhca_guard_enter(&engine->guard);
+		simhca_guard_enter(&worker->guard);
 		qp = next_qp(engine);
-		if (qp && simhca_qp_step(engine, qp))
+		if (qp && simhca_qp_step(worker, qp))
 			simhca_engine_schedule(engine, qp);
-		simhca_guard_leave(&engine->guard);
+		simhca_guard_leave(&worker->guard);
 		if (!qp)
 			break;
 		worked = true;
@@ -310,22 +317,22 @@ static bool run_qps(struct simhca_engine *engine)
 	return worked;
 }
 
-static bool one_round(struct simhca_engine *engine)
+static bool one_round(struct simhca_worker *worker)
 {
 	bool worked = false;
 
-	simhca_guard_enter(&engine->guard);
-	worked |= poll_contexts(engine);
-	worked |= fire_timers(engine);
-	simhca_guard_leave(&engine->guard);
-	worked |= run_qps(engine);
+	simhca_guard_enter(&worker->guard);
+	worked |= poll_contexts(worker->engine);
+	worked |= fire_timers(worker->engine);
+	simhca_guard_leave(&worker->guard);
+	worked |= run_qps(worker);
 	return worked;
 }
 
 bool simhca_engine_poll(struct simhca_engine *engine)
 {
 	listen_for_doorbells(engine, 0);
-	return one_round(engine);
+	return one_round(&engine->poller);
 }
 
 static uint64_t time_to_timer(struct simhca_engine *engine)
@@ -347,23 +354,76 @@ static void sleep_until_work(struct simhca_engine *engine)
 
 	if (!arm_all(engine))
 		return;
-	atomic_store_explicit(&engine->sleeping, true, memory_order_seq_cst);
+	atomic_fetch_add_explicit(&engine->sleepers, 1, memory_order_seq_cst);
 	timeout = time_to_timer(engine); /* looks at the run queue after saying that we sleep */
 	if (timeout && !atomic_load(&engine->stop))
 		listen_for_doorbells(engine, timeout);
-	atomic_store_explicit(&engine->sleeping, false, memory_order_seq_cst);
+	atomic_fetch_sub_explicit(&engine->sleepers, 1, memory_order_seq_cst);
 }
 
-void simhca_engine_run(struct simhca_engine *engine)
+static struct simhca_worker *worker_join(struct simhca_engine *engine)
 {
+	struct simhca_worker *worker = calloc(1, sizeof(*worker));
+
+	if (!worker)
+		return NULL;
+	worker->engine = engine;
+	worker->scratch = aligned_alloc(4096, SIMHCA_DMA_SCRATCH);
+	if (!worker->scratch) {
+		free(worker);
+		return NULL;
+	}
+	pthread_rwlock_wrlock(&engine->fabric->lock);
+	worker->next = engine->workers;
+	engine->workers = worker;
+	engine->worker_count++;
+	pthread_rwlock_unlock(&engine->fabric->lock);
+	return worker;
+}
+
+static void worker_leave(struct simhca_worker *worker)
+{
+	struct simhca_engine *engine = worker->engine;
+	struct simhca_worker **link;
+
+	pthread_rwlock_wrlock(&engine->fabric->lock);
+	for (link = &engine->workers; *link != worker; link = &(*link)->next)
+		;
+	*link = worker->next;
+	engine->worker_count--;
+	pthread_rwlock_unlock(&engine->fabric->lock);
+	free(worker->scratch);
+	free(worker);
+}
+
+/* Another thread stood in while this one was stuck: one of the two has to go. */
+static bool superfluous(struct simhca_worker *worker)
+{
+	struct simhca_engine *engine = worker->engine;
+	bool go;
+
+	pthread_rwlock_rdlock(&engine->fabric->lock);
+	go = engine->worker_count > 1 && engine->workers != worker;
+	pthread_rwlock_unlock(&engine->fabric->lock);
+	return go;
+}
+
+int simhca_engine_run(struct simhca_engine *engine)
+{
+	struct simhca_worker *worker = worker_join(engine);
 	const uint64_t spin_ns = engine->config.spin_us * 1000ull;
 	uint64_t idle_since = 0;
 
+	if (!worker)
+		return -ENOMEM;
 	while (!atomic_load_explicit(&engine->stop, memory_order_acquire)) {
 		/* Contexts that are armed ring only the eventfd: look there too when never idle. */
-		if (engine->rounds++ % ROUNDS_PER_LISTEN == 0)
+		if (worker->rounds++ % ROUNDS_PER_LISTEN == 0) {
 			listen_for_doorbells(engine, 0);
-		if (one_round(engine)) {
+			if (superfluous(worker))
+				break;
+		}
+		if (one_round(worker)) {
 			idle_since = 0;
 			continue;
 		}
@@ -378,6 +438,26 @@ void simhca_engine_run(struct simhca_engine *engine)
 		}
 		sleep_until_work(engine);
 	}
+	worker_leave(worker);
+	return 0;
+}
+
+bool simhca_engine_stuck(struct simhca_engine *engine)
+{
+	struct simhca_worker *worker;
+	bool stuck;
+
+	pthread_rwlock_rdlock(&engine->fabric->lock);
+	stuck = engine->workers != NULL;
+	for (worker = engine->workers; worker; worker = worker->next) {
+		uint64_t count = atomic_load(&worker->guard.count);
+
+		if (!(count & 1) || count != worker->watched)
+			stuck = false;
+		worker->watched = count;
+	}
+	pthread_rwlock_unlock(&engine->fabric->lock);
+	return stuck;
 }
 
 void simhca_engine_stop(struct simhca_engine *engine)
@@ -401,17 +481,18 @@ struct simhca_engine *simhca_engine_create(struct simhca_fabric *fabric,
 		return NULL;
 	engine->fabric = fabric;
 	engine->config = *config;
-	engine->scratch = aligned_alloc(4096, SIMHCA_DMA_SCRATCH);
+	engine->poller.engine = engine;
+	engine->poller.scratch = aligned_alloc(4096, SIMHCA_DMA_SCRATCH);
 	engine->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	engine->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (!engine->scratch || engine->epoll_fd < 0 || engine->wake_fd < 0 ||
+	if (!engine->poller.scratch || engine->epoll_fd < 0 || engine->wake_fd < 0 ||
 	    epoll_ctl(engine->epoll_fd, EPOLL_CTL_ADD, engine->wake_fd, &event)) {
 		error = errno;
 		if (engine->epoll_fd >= 0)
 			close(engine->epoll_fd);
 		if (engine->wake_fd >= 0)
 			close(engine->wake_fd);
-		free(engine->scratch);
+		free(engine->poller.scratch);
 		free(engine);
 		errno = error;
 		return NULL;
@@ -442,6 +523,6 @@ void simhca_engine_destroy(struct simhca_engine *engine)
 	simhca_timers_free(&engine->timers);
 	pthread_mutex_destroy(&engine->lock);
 	pthread_mutex_destroy(&engine->context_lock);
-	free(engine->scratch);
+	free(engine->poller.scratch);
 	free(engine);
 }

@@ -7,9 +7,6 @@
 
 #include "model.h"
 
-/* An engine's step is bounded by a slice of payload; seconds mean that it is stuck. */
-#define SYNCHRONIZE_TIMEOUT_MS 2000
-
 int simhca_why(struct simhca_why *why, int error, const char *format, ...)
 {
 	va_list args;
@@ -56,16 +53,18 @@ void simhca_fabric_destroy(struct simhca_fabric *fabric)
 	free(fabric);
 }
 
-bool simhca_fabric_synchronize(struct simhca_fabric *fabric)
+bool simhca_fabric_synchronize(struct simhca_fabric *fabric, uint32_t context_id)
 {
-	bool clean = true;
+	struct simhca_engine *engine;
+	struct simhca_worker *worker;
+	bool quiet = true;
 
-	for (struct simhca_engine *engine = fabric->engines; engine; engine = engine->next)
-		if (!simhca_guard_wait(&engine->guard, SYNCHRONIZE_TIMEOUT_MS))
-			clean = false;
-	if (!clean)
-		simhca_log(fabric, SIMHCA_LOG_ERROR,
-			   "an engine has been in one step for %u ms: a client's memory blocks it",
-			   SYNCHRONIZE_TIMEOUT_MS);
-	return clean;
+	pthread_rwlock_rdlock(&fabric->lock);
+	for (engine = fabric->engines; engine && quiet; engine = engine->next) {
+		quiet = simhca_guard_wait(&engine->poller.guard, context_id);
+		for (worker = engine->workers; worker && quiet; worker = worker->next)
+			quiet = simhca_guard_wait(&worker->guard, context_id);
+	}
+	pthread_rwlock_unlock(&fabric->lock);
+	return quiet;
 }

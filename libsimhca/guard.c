@@ -4,24 +4,36 @@
 
 #include "guard.h"
 
-bool simhca_guard_wait(struct simhca_guard *guard, unsigned int timeout_ms)
+#define YIELDS 64
+#define NAPS 20
+#define NAP_NS (50 * 1000)
+
+static bool holds(struct simhca_guard *guard, uint64_t seen, uint32_t context)
+{
+	uint64_t contexts;
+
+	/* acquire pairs with leave: the step's accesses are over when we go on. */
+	if (atomic_load_explicit(&guard->count, memory_order_acquire) != seen)
+		return false;
+	contexts = atomic_load_explicit(&guard->contexts, memory_order_seq_cst);
+	return contexts == SIMHCA_GUARD_ANY || contexts >> 32 == context ||
+	       (uint32_t)contexts == context;
+}
+
+bool simhca_guard_wait(struct simhca_guard *guard, uint32_t context)
 {
 	uint64_t seen = atomic_load_explicit(&guard->count, memory_order_seq_cst);
-	struct timespec nap = { .tv_nsec = 50 * 1000 };
-	unsigned int naps = 0;
+	struct timespec nap = { .tv_nsec = NAP_NS };
 
 	if (!(seen & 1))
 		return true;
-	for (unsigned int spins = 0;; spins++) {
-		/* acquire pairs with leave: the step's accesses are over when we go on. */
-		if (atomic_load_explicit(&guard->count, memory_order_acquire) != seen)
+	for (int i = 0; i < YIELDS + NAPS; i++) {
+		if (!holds(guard, seen, context))
 			return true;
-		if (spins < 64) {
+		if (i < YIELDS)
 			sched_yield();
-		} else {
-			if (naps++ >= timeout_ms * 20)
-				return false;
+		else
 			nanosleep(&nap, NULL);
-		}
 	}
+	return !holds(guard, seen, context);
 }

@@ -29,15 +29,20 @@ static bool answers_to(const struct simhca_device *device, const struct simhca_d
 	return av->is_global && has_gid(device, &av->dgid);
 }
 
-void simhca_link_deliver(struct simhca_engine *engine, struct simhca_qp *qp,
+void simhca_link_deliver(struct simhca_worker *worker, struct simhca_qp *qp,
 			 const struct simhca_packet *packet, struct simhca_reply *reply)
 {
 	if (qp->type != packet->transport)
 		return;
-	pthread_mutex_lock(&qp->resp_lock);
+	/* Whoever holds it may be in a client's memory: never wait. */
+	if (pthread_mutex_trylock(&qp->resp_lock)) {
+		reply->answer = SIMHCA_ANSWER_BUSY;
+		return;
+	}
+	simhca_guard_narrow(&worker->guard, packet->src_context, qp->context->id);
 	/* A connected QP hears only the QP that it was connected to. */
 	if (qp->type == SIMHCA_QPT_UD || qp->qpc->dest_qpn == packet->src_qpn)
-		simhca_responder_run(engine, qp, packet, reply);
+		simhca_responder_run(worker, qp, packet, reply);
 	pthread_mutex_unlock(&qp->resp_lock);
 }
 
@@ -69,7 +74,7 @@ static struct simhca_qp *find_peer(const struct simhca_qp *qp, const struct simh
 	return peer;
 }
 
-static void multicast(struct simhca_engine *engine, struct simhca_qp *qp,
+static void multicast(struct simhca_worker *worker, struct simhca_qp *qp,
 		      const struct simhca_packet *packet, struct simhca_reply *reply)
 {
 	struct simhca_fabric *fabric = qp->device->fabric;
@@ -79,13 +84,14 @@ static void multicast(struct simhca_engine *engine, struct simhca_qp *qp,
 		if (device->config.infiniband != qp->device->config.infiniband ||
 		    !port_active(device))
 			continue;
-		simhca_mcast_deliver(engine, device, packet, reply);
+		simhca_mcast_deliver(worker, device, packet, reply);
+		simhca_guard_widen(&worker->guard);
 		if (reply->answer == SIMHCA_ANSWER_ELSEWHERE)
 			return;
 	}
 }
 
-void simhca_link_request(struct simhca_engine *engine, struct simhca_qp *qp,
+void simhca_link_request(struct simhca_worker *worker, struct simhca_qp *qp,
 			 struct simhca_packet *packet, struct simhca_reply *reply)
 {
 	struct simhca_qp *peer;
@@ -93,10 +99,10 @@ void simhca_link_request(struct simhca_engine *engine, struct simhca_qp *qp,
 	if (!port_active(qp->device))
 		return;
 	if (packet->dest_qpn == SIMHCA_MCAST_QPN) {
-		multicast(engine, qp, packet, reply);
+		multicast(worker, qp, packet, reply);
 		return;
 	}
 	peer = find_peer(qp, packet);
 	if (peer)
-		simhca_link_deliver(engine, peer, packet, reply);
+		simhca_link_deliver(worker, peer, packet, reply);
 }

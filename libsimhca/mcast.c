@@ -142,34 +142,45 @@ void simhca_qp_detach_all(struct simhca_qp *qp)
 	pthread_rwlock_unlock(&device->mcast_lock);
 }
 
-void simhca_mcast_deliver(struct simhca_engine *engine, struct simhca_device *device,
+/* A member's QP, if it is still there. */
+static struct simhca_qp *member(struct simhca_device *device, uint32_t qpn)
+{
+	struct simhca_qp *qp = atomic_load(&device->qps[SIMHCA_QPN_SLOT(qpn)]);
+
+	return qp && qp->qpn == qpn ? qp : NULL;
+}
+
+void simhca_mcast_deliver(struct simhca_worker *worker, struct simhca_device *device,
 			  const struct simhca_packet *packet, struct simhca_reply *reply)
 {
-	struct simhca_qp *members[SIMHCA_MAX_MCAST_QP_ATTACH];
+	uint32_t qpns[SIMHCA_MAX_MCAST_QP_ATTACH], count = 0;
 	struct simhca_mcast_group *group;
-	uint32_t count = 0;
+	struct simhca_qp *qp;
 
-	/* Copied, for no lock is held while data move; the step's guard keeps the QPs alive. */
+	/* Numbers, not pointers: no lock is held while data move, and the guard covers one QP then.
+	 */
 	pthread_rwlock_rdlock(&device->mcast_lock);
 	group = *find(device, &packet->av->dgid);
-	if (group) {
-		count = group->count;
-		memcpy(members, group->members, count * sizeof(*members));
-	}
+	for (; group && count < group->count; count++)
+		qpns[count] = group->members[count]->qpn;
 	pthread_rwlock_unlock(&device->mcast_lock);
 
 	/* One member whose memory must be waited for: the whole datagram goes by its engine. */
-	for (uint32_t i = 0; i < count && !engine->config.may_block; i++) {
-		if (members[i]->context->engine->config.may_block) {
+	for (uint32_t i = 0; i < count && !worker->engine->config.may_block; i++) {
+		qp = member(device, qpns[i]);
+		if (qp && qp->context->engine->config.may_block) {
 			reply->answer = SIMHCA_ANSWER_ELSEWHERE;
-			reply->engine = members[i]->context->engine;
+			reply->engine = qp->context->engine;
 			return;
 		}
 	}
 	for (uint32_t i = 0; i < count; i++) {
 		struct simhca_reply one = { .answer = SIMHCA_ANSWER_NONE };
 
-		simhca_link_deliver(engine, members[i], packet, &one);
+		simhca_guard_widen(&worker->guard);
+		qp = member(device, qpns[i]);
+		if (qp)
+			simhca_link_deliver(worker, qp, packet, &one);
 		/* Only what concerns the sender's own memory matters to it. */
 		if (one.answer == SIMHCA_ANSWER_PAYLOAD)
 			*reply = one;

@@ -3,12 +3,13 @@
  * The model's objects as its own files see them. simhca.h is what the outside sees.
  *
  * Locks, in the order in which they may be taken:
- *	qp->req_lock    requester and completer state of one QP
+ *	qp->req_lock    requester and completer state of one QP (simhca_qp_begin)
  *	qp->resp_lock   responder state; of the peer's QP, while the requester's is held
  *	srq->lock, cq->lock, device->mcast_lock
  *	engine->lock    the run queue and the timers of an engine
- * Nobody waits for a req_lock while holding a resp_lock, so two QPs that send to each other on
- * two engines cannot wait for each other.
+ * The first two may be held while data move through a client's memory, which can take as long as
+ * that client likes. So nobody waits for them: engines come back later, and control functions
+ * try for a moment and return -EAGAIN. The others are held for moments only.
  *
  * What a step finds in the device's tables stays alive until the step ends (guard.h).
  */
@@ -39,13 +40,26 @@ struct simhca_fabric {
 void simhca_log(const struct simhca_fabric *fabric, enum simhca_log_level level, const char *format,
 		...) __attribute__((format(printf, 3, 4)));
 
-/* Waits until no engine uses what was unlinked before the call; false if one is stuck. */
-bool simhca_fabric_synchronize(struct simhca_fabric *fabric);
+/* Waits a moment until no engine uses what was unlinked of this context; false if one still does.
+ */
+bool simhca_fabric_synchronize(struct simhca_fabric *fabric, uint32_t context_id);
 
 /* ------------------------------------------------------------------- engine */
 
-struct simhca_engine {
+/* A thread that runs an engine; or a test that polls it. */
+struct simhca_worker {
 	struct simhca_guard guard;
+	struct simhca_engine *engine;
+	struct simhca_worker *next; /* in the engine's list, under the fabric's lock */
+	uint64_t watched;	    /* guard count when simhca_engine_stuck() last looked */
+	uint32_t rounds;
+	void *scratch; /* SIMHCA_DMA_SCRATCH bytes */
+};
+
+struct simhca_engine {
+	struct simhca_worker poller; /* of simhca_engine_poll() */
+	struct simhca_worker *workers;
+	uint32_t worker_count;
 	struct simhca_fabric *fabric;
 	struct simhca_engine_config config;
 	struct simhca_engine *next;
@@ -58,11 +72,9 @@ struct simhca_engine {
 	struct simhca_context
 		*active; /* utlist: contexts whose doorbells are polled; the others are armed */
 	int epoll_fd;
-	int wake_fd; /* eventfd: somebody other than a doorbell has work for us */
-	atomic_bool sleeping;
+	int wake_fd;		   /* eventfd: somebody other than a doorbell has work for us */
+	_Atomic uint32_t sleepers; /* threads that sleep or are about to */
 	atomic_bool stop;
-	uint32_t rounds;
-	void *scratch; /* SIMHCA_DMA_SCRATCH bytes */
 };
 
 uint64_t simhca_engine_now(const struct simhca_engine *engine);
@@ -71,7 +83,8 @@ void simhca_engine_schedule(struct simhca_engine *engine, struct simhca_qp *qp);
 void simhca_engine_attach(struct simhca_engine *engine, struct simhca_context *context);
 void simhca_engine_detach(struct simhca_engine *engine, struct simhca_context *context);
 void simhca_engine_forget_qp(struct simhca_qp *qp);
-void simhca_engine_arm_timer(struct simhca_qp *qp, uint64_t delay_ns);
+/* When it expires the QP is scheduled, with timer_fired set to the deadline that is returned. */
+uint64_t simhca_engine_arm_timer(struct simhca_qp *qp, uint64_t delay_ns);
 void simhca_engine_cancel_timer(struct simhca_qp *qp);
 
 /* ------------------------------------------------------------------- device */
@@ -237,6 +250,14 @@ struct simhca_send {
 	uint8_t data[SIMHCA_MAX_INLINE];
 };
 
+/* What a requester waits for. */
+enum simhca_wait {
+	SIMHCA_WAIT_NOTHING,
+	SIMHCA_WAIT_RNR,    /* the delay that an RNR NAK asked for */
+	SIMHCA_WAIT_ANSWER, /* an acknowledgement; when time is up it is a retry */
+	SIMHCA_WAIT_BUSY,   /* the peer's responder, which another engine works on */
+};
+
 struct simhca_qp {
 	struct simhca_context *context;
 	struct simhca_device *device;
@@ -262,12 +283,16 @@ struct simhca_qp {
 	struct simhca_qp *prev, *next;
 	struct simhca_timer timer; /* under the lock of its context's engine */
 
+	_Atomic uint64_t timer_fired; /* the deadline that passed last */
+
 	/* requester and completer; under req_lock */
 	pthread_mutex_t req_lock;
+	atomic_bool again; /* somebody found req_lock taken: its holder schedules the QP anew */
 	struct {
-		bool started;	 /* the WQE at sq_ci is loaded and checked */
-		bool waiting;	 /* for the timer */
-		bool rnr;	 /* ... after an RNR NAK; else for an answer */
+		bool started;	       /* the WQE at sq_ci is loaded and checked */
+		enum simhca_wait wait; /* for the timer, until deadline */
+		uint64_t deadline;
+		uint32_t busy;	 /* times in a row that the peer was busy */
 		uint32_t index;	 /* ring index of the current WQE */
 		uint64_t offset; /* bytes of the message that are acknowledged */
 		uint8_t retries, rnr_retries;
@@ -347,8 +372,17 @@ static inline uint32_t simhca_mtu_bytes(uint32_t mtu /* enum ibv_mtu */)
 void simhca_qp_fail(struct simhca_qp *qp, uint32_t state);
 /* As simhca_qp_fail() for one whose shared memory makes no sense; raises QP_FATAL. */
 void simhca_qp_corrupt(struct simhca_qp *qp);
+/*
+ * Takes the requester's side of a QP without waiting. When it is taken, its holder will schedule
+ * the QP again, so that nothing is forgotten. Control functions try for a moment.
+ */
+bool simhca_qp_begin(struct simhca_qp *qp);
+void simhca_qp_end(struct simhca_qp *qp);
+/* Both sides, for control functions and flushing: 0 or -EAGAIN. */
+int simhca_qp_begin_both(struct simhca_qp *qp, bool patient);
+void simhca_qp_end_both(struct simhca_qp *qp);
 /* One turn at a QP: sends, retries or flushes; true when there is more to do at once. */
-bool simhca_qp_step(struct simhca_engine *engine, struct simhca_qp *qp);
+bool simhca_qp_step(struct simhca_worker *worker, struct simhca_qp *qp);
 /* Forgets what the requester and responder were doing. Under both locks. */
 void simhca_qp_clear(struct simhca_qp *qp);
 void simhca_qp_detach_all(struct simhca_qp *qp); /* from every multicast group */
@@ -356,16 +390,14 @@ void simhca_qp_detach_all(struct simhca_qp *qp); /* from every multicast group *
 /* ------------------------------------------- transport (requester.c, completer.c, responder.c) */
 
 /* Sends what the SQ holds, within a budget; true when there is more to do at once. */
-bool simhca_requester_run(struct simhca_engine *engine, struct simhca_qp *qp);
-/* The QP's timer has expired: send again, or give up. */
-void simhca_requester_timer(struct simhca_qp *qp);
+bool simhca_requester_run(struct simhca_worker *worker, struct simhca_qp *qp);
 /* Completes everything posted with a flush error: the SQ, and in ERR the RQ as well. */
 void simhca_flush(struct simhca_qp *qp);
 
 /* What the requester does next. */
 enum simhca_next { SIMHCA_NEXT_PACKET, SIMHCA_NEXT_WAIT };
 /* Takes the answer to the packet just sent. Under req_lock. */
-enum simhca_next simhca_completer_run(struct simhca_engine *engine, struct simhca_qp *qp,
+enum simhca_next simhca_completer_run(struct simhca_worker *worker, struct simhca_qp *qp,
 				      const struct simhca_packet *packet,
 				      const struct simhca_reply *reply);
 /* Retires the current send WQE with this status. Under req_lock. */
@@ -373,7 +405,7 @@ void simhca_complete_send(struct simhca_qp *qp, enum simhca_wc_status status,
 			  enum simhca_reason reason);
 
 /* Takes a request packet. Under resp_lock. */
-void simhca_responder_run(struct simhca_engine *engine, struct simhca_qp *qp,
+void simhca_responder_run(struct simhca_worker *worker, struct simhca_qp *qp,
 			  const struct simhca_packet *packet, struct simhca_reply *reply);
 
 /*
@@ -382,13 +414,13 @@ void simhca_responder_run(struct simhca_engine *engine, struct simhca_qp *qp,
  * of every MTU; PSNs advance as if it had been cut at the path MTU). The slice bounds a step.
  */
 #define SIMHCA_LINK_SLICE (256u * 1024u)
-void simhca_link_request(struct simhca_engine *engine, struct simhca_qp *qp,
+void simhca_link_request(struct simhca_worker *worker, struct simhca_qp *qp,
 			 struct simhca_packet *packet, struct simhca_reply *reply);
 /* mcast.c: a copy to every QP attached to the packet's destination GID. */
-void simhca_mcast_deliver(struct simhca_engine *engine, struct simhca_device *device,
+void simhca_mcast_deliver(struct simhca_worker *worker, struct simhca_device *device,
 			  const struct simhca_packet *packet, struct simhca_reply *reply);
 /* Hands a packet to one QP; the answer is NONE if the two do not belong together. */
-void simhca_link_deliver(struct simhca_engine *engine, struct simhca_qp *qp,
+void simhca_link_deliver(struct simhca_worker *worker, struct simhca_qp *qp,
 			 const struct simhca_packet *packet, struct simhca_reply *reply);
 
 #endif

@@ -63,10 +63,10 @@ static void publish(struct simhca_mpt *mpt, enum simhca_mpt_type type)
 }
 
 /* No access that starts from now on finds the entry, and none is under way when this returns. */
-static bool withdraw(struct simhca_device *device, struct simhca_mpt *mpt)
+static int withdraw(struct simhca_context *context, struct simhca_mpt *mpt)
 {
 	atomic_store_explicit(&mpt->state, SIMHCA_MPT_FREE, memory_order_seq_cst);
-	return simhca_fabric_synchronize(device->fabric);
+	return simhca_fabric_synchronize(context->device->fabric, context->id) ? 0 : -EAGAIN;
 }
 
 int simhca_reg_mr(struct simhca_context *context, struct simhca_mm *mm,
@@ -172,10 +172,9 @@ int simhca_rereg_mr(struct simhca_context *context, struct simhca_mm *mm,
 	if (ret)
 		return ret;
 
-	if (!withdraw(context->device, mpt)) {
-		publish(mpt, SIMHCA_MPT_MR);
-		return simhca_why(why, EBUSY, "an access to this region does not end");
-	}
+	ret = withdraw(context, mpt);
+	if (ret)
+		return ret;
 	mpt->access = next.access;
 	mpt->iova = next.iova;
 	mpt->addr = next.addr;
@@ -196,10 +195,13 @@ int simhca_dereg_mr(struct simhca_context *context, uint32_t handle, struct simh
 	struct simhca_mr *mr = simhca_object(context, SIMHCA_OBJ_MR, handle, why);
 	struct simhca_device *device = context->device;
 
+	int ret;
+
 	if (!mr)
 		return -EINVAL;
-	if (!withdraw(device, &device->mpts[mr->index]) && !atomic_load(&context->dead))
-		return simhca_why(why, EBUSY, "an access to this region does not end");
+	ret = withdraw(context, &device->mpts[mr->index]);
+	if (ret)
+		return ret;
 	atomic_store_explicit(&device->mrs[mr->index], NULL, memory_order_release);
 	mr->pd->users--;
 	simhca_object_remove(context, SIMHCA_OBJ_MR, handle);

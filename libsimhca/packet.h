@@ -35,7 +35,7 @@ struct simhca_packet {
 	uint16_t pkey;
 	/* the requester, which a wire would know by its addresses */
 	uint32_t src_qpn;
-	const struct simhca_device *src_device;
+	uint32_t src_context; /* id of its context */
 	/* DETH */
 	uint32_t qkey;
 	/* RETH, AtomicETH: of the whole message on a first packet, of the rest after it */
@@ -64,6 +64,7 @@ enum simhca_answer {
 	SIMHCA_ANSWER_NAK_OPERATIONAL, /* remote operational error */
 	SIMHCA_ANSWER_NONE,	       /* lost, or nobody there; the requester's timer knows */
 	SIMHCA_ANSWER_PAYLOAD,	 /* the requester's own payload could not be read or written */
+	SIMHCA_ANSWER_BUSY,	 /* another engine works on the responder: try again */
 	SIMHCA_ANSWER_ELSEWHERE, /* another engine must carry this request: `engine` */
 };
 

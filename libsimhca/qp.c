@@ -4,8 +4,12 @@
 #include <infiniband/verbs.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "model.h"
+
+/* How long a control function tries for a QP that an engine works on. */
+#define PATIENCE_NS (1000 * 1000)
 
 static uint64_t sq_bytes(const struct simhca_qp *qp)
 {
@@ -46,12 +50,60 @@ void simhca_qp_corrupt(struct simhca_qp *qp)
 	simhca_engine_schedule(qp->context->engine, qp);
 }
 
-bool simhca_qp_step(struct simhca_engine *engine, struct simhca_qp *qp)
+bool simhca_qp_begin(struct simhca_qp *qp)
+{
+	if (!pthread_mutex_trylock(&qp->req_lock))
+		return true;
+	/*
+	 * Ask the holder to look again; it reads the flag after it has let go. If it let go just
+	 * before we set it, the second try succeeds.
+	 */
+	atomic_store(&qp->again, true);
+	return !pthread_mutex_trylock(&qp->req_lock);
+}
+
+void simhca_qp_end(struct simhca_qp *qp)
+{
+	pthread_mutex_unlock(&qp->req_lock);
+	if (atomic_exchange(&qp->again, false))
+		simhca_engine_schedule(qp->context->engine, qp);
+}
+
+static bool lock_for_a_moment(pthread_mutex_t *lock)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_nsec += PATIENCE_NS;
+	if (until.tv_nsec >= 1000000000) {
+		until.tv_sec++;
+		until.tv_nsec -= 1000000000;
+	}
+	return !pthread_mutex_timedlock(lock, &until);
+}
+
+int simhca_qp_begin_both(struct simhca_qp *qp, bool patient)
+{
+	if (patient ? !lock_for_a_moment(&qp->req_lock) : !simhca_qp_begin(qp))
+		return -EAGAIN;
+	if (patient ? lock_for_a_moment(&qp->resp_lock) : !pthread_mutex_trylock(&qp->resp_lock))
+		return 0;
+	simhca_qp_end(qp);
+	return -EAGAIN;
+}
+
+void simhca_qp_end_both(struct simhca_qp *qp)
+{
+	pthread_mutex_unlock(&qp->resp_lock);
+	simhca_qp_end(qp);
+}
+
+bool simhca_qp_step(struct simhca_worker *worker, struct simhca_qp *qp)
 {
 	switch (simhca_qp_state(qp)) {
 	case SIMHCA_QPS_RTS:
 	case SIMHCA_QPS_SQD:
-		return simhca_requester_run(engine, qp);
+		return simhca_requester_run(worker, qp);
 	case SIMHCA_QPS_SQE:
 	case SIMHCA_QPS_ERR:
 		simhca_flush(qp);
@@ -77,7 +129,8 @@ void simhca_qp_clear(struct simhca_qp *qp)
 /* A free slot, not the one given back last; 0 if there is none. */
 static uint32_t find_slot(struct simhca_device *device)
 {
-	/* QPN 0 and 1 are the specification's, the rest is margin; the last slot could be 0xffffff. */
+	/* QPN 0 and 1 are the specification's, the rest is margin; the last slot could be 0xffffff.
+	 */
 	const uint32_t first = 16, end = SIMHCA_QPN_SLOTS - 1;
 
 	for (uint32_t n = first; n < end; n++) {
@@ -294,11 +347,8 @@ int simhca_destroy_qp(struct simhca_context *context, uint32_t handle, struct si
 	simhca_qp_detach_all(qp);
 	atomic_store(&device->qps[SIMHCA_QPN_SLOT(qp->qpn)], NULL);
 	atomic_store(&context->doorbell[qp->doorbell], NULL);
-	if (!simhca_fabric_synchronize(device->fabric)) {
-		atomic_store(&context->doorbell[qp->doorbell], qp);
-		atomic_store(&device->qps[SIMHCA_QPN_SLOT(qp->qpn)], qp);
-		return simhca_why(why, EBUSY, "an access of this QP does not end");
-	}
+	if (!simhca_fabric_synchronize(device->fabric, context->id))
+		return -EAGAIN;
 	simhca_engine_forget_qp(qp);
 	simhca_engine_cancel_timer(qp);
 	if (qp->doorbell < context->doorbell_hint)

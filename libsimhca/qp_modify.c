@@ -319,8 +319,9 @@ int simhca_modify_qp(struct simhca_context *context, const struct simhca_modify_
 	 * Engines bring a QP down at any time, also without these locks; so the new state is
 	 * put in place only if the old one still stands, and else the request is judged again.
 	 */
-	pthread_mutex_lock(&qp->req_lock);
-	pthread_mutex_lock(&qp->resp_lock);
+	ret = simhca_qp_begin_both(qp, true);
+	if (ret)
+		return ret;
 	do {
 		from = simhca_qp_state(qp);
 		to = mask & SIMHCA_QP_STATE ? req->attr.qp_state : from;
@@ -346,8 +347,7 @@ int simhca_modify_qp(struct simhca_context *context, const struct simhca_modify_
 	}
 	reply->state = to;
 out:
-	pthread_mutex_unlock(&qp->resp_lock);
-	pthread_mutex_unlock(&qp->req_lock);
+	simhca_qp_end_both(qp);
 	if (!ret && to >= SIMHCA_QPS_RTS) /* there may be work: WQEs, a drain to report, a flush */
 		simhca_engine_schedule(context->engine, qp);
 	return ret;
@@ -358,12 +358,14 @@ int simhca_query_qp(struct simhca_context *context, uint32_t handle,
 {
 	struct simhca_qp *qp = simhca_object(context, SIMHCA_OBJ_QP, handle, why);
 	const struct simhca_qpc *qpc;
+	int ret;
 
 	if (!qp)
 		return -EINVAL;
 	qpc = qp->qpc;
-	pthread_mutex_lock(&qp->req_lock);
-	pthread_mutex_lock(&qp->resp_lock);
+	ret = simhca_qp_begin_both(qp, true);
+	if (ret)
+		return ret;
 	reply->attr = (struct simhca_qp_attr){
 		.qp_state = simhca_qp_state(qp),
 		.cur_qp_state = simhca_qp_state(qp),
@@ -392,7 +394,6 @@ int simhca_query_qp(struct simhca_context *context, uint32_t handle,
 		.max_inline = qpc->max_inline,
 		.sq_sig_all = qpc->sq_sig_all,
 	};
-	pthread_mutex_unlock(&qp->resp_lock);
-	pthread_mutex_unlock(&qp->req_lock);
+	simhca_qp_end_both(qp);
 	return 0;
 }

@@ -7,12 +7,16 @@
 #include <infiniband/verbs.h>
 #include <string.h>
 
+#include "av.h"
 #include "model.h"
 #include "psn.h"
 
 /* A turn ends after so many packets or bytes, so that QPs share an engine fairly. */
 #define BUDGET_PACKETS 16
 #define BUDGET_BYTES (512u * 1024u)
+
+/* When another engine still works on a QP that is to be flushed. */
+#define FLUSH_RETRY_NS (100 * 1000)
 
 /* Operations by transport (IBTA vol. 1, table 38). */
 static bool transport_has(uint32_t type, uint32_t opcode)
@@ -65,7 +69,7 @@ static enum simhca_reason check_wqe(const struct simhca_qp *qp)
 
 		if (send->length > simhca_mtu_bytes(mtu))
 			return SIMHCA_REASON_MSG_TOO_LONG;
-		if (send->wqe.ud.av.is_global && send->wqe.ud.av.sgid_index >= SIMHCA_GID_ENTRIES)
+		if (!simhca_av_has_source(qp->device, &send->wqe.ud.av))
 			return SIMHCA_REASON_AV_BAD_GID_INDEX;
 	}
 	return SIMHCA_REASON_NONE;
@@ -146,7 +150,7 @@ static void fill_address(struct simhca_qp *qp, struct simhca_packet *packet)
 		packet->dest_qpn = qp->qpc->dest_qpn;
 	}
 	packet->src_qpn = qp->qpn;
-	packet->src_device = qp->device;
+	packet->src_context = qp->context->id;
 	packet->slid = mem->port.lid | packet->av->src_path_bits;
 	if (packet->av->is_global)
 		packet->sgid = mem->gids[packet->av->sgid_index % SIMHCA_GID_ENTRIES].gid;
@@ -201,6 +205,24 @@ static enum simhca_reason build_packet(struct simhca_qp *qp, struct simhca_packe
 				     packet->length, &use, &packet->payload);
 }
 
+/* The time that the QP waited for has passed; false if it has not. */
+static bool wait_is_over(struct simhca_qp *qp)
+{
+	if (qp->req.wait == SIMHCA_WAIT_NOTHING)
+		return true;
+	/* A timer that fired for an earlier wait does not count. */
+	if (atomic_load(&qp->timer_fired) != qp->req.deadline)
+		return false;
+	/* retry_cnt repetitions are allowed, so the last time-out is one more (9.7.6.1.3). */
+	if (qp->req.wait == SIMHCA_WAIT_ANSWER && !qp->req.retries--) {
+		qp->req.wait = SIMHCA_WAIT_NOTHING;
+		simhca_complete_send(qp, SIMHCA_WC_RETRY_EXC_ERR, SIMHCA_REASON_NO_RESPONSE);
+		return false;
+	}
+	qp->req.wait = SIMHCA_WAIT_NOTHING;
+	return true;
+}
+
 /* Whether the QP may send now: in SQD only what was begun before. */
 static bool may_send(struct simhca_qp *qp)
 {
@@ -214,17 +236,18 @@ static bool may_send(struct simhca_qp *qp)
 		}
 		return false;
 	}
-	return (state == SIMHCA_QPS_RTS || state == SIMHCA_QPS_SQD) && !qp->req.waiting;
+	return (state == SIMHCA_QPS_RTS || state == SIMHCA_QPS_SQD) && wait_is_over(qp);
 }
 
-bool simhca_requester_run(struct simhca_engine *engine, struct simhca_qp *qp)
+bool simhca_requester_run(struct simhca_worker *worker, struct simhca_qp *qp)
 {
 	struct simhca_packet packet;
 	struct simhca_reply reply;
 	uint64_t bytes = 0;
 	bool more = false;
 
-	pthread_mutex_lock(&qp->req_lock);
+	if (!simhca_qp_begin(qp))
+		return false;
 	for (unsigned int packets = 0; may_send(qp); packets++) {
 		enum simhca_reason reason;
 
@@ -241,32 +264,17 @@ bool simhca_requester_run(struct simhca_engine *engine, struct simhca_qp *qp)
 		}
 		reply = (struct simhca_reply){ .answer = SIMHCA_ANSWER_NONE,
 					       .reason = SIMHCA_REASON_NO_RESPONSE };
-		simhca_link_request(engine, qp, &packet, &reply);
+		simhca_link_request(worker, qp, &packet, &reply);
 		if (reply.answer == SIMHCA_ANSWER_ELSEWHERE) {
 			simhca_engine_schedule(reply.engine, qp);
 			break;
 		}
 		bytes += packet.length;
-		if (simhca_completer_run(engine, qp, &packet, &reply) == SIMHCA_NEXT_WAIT)
+		if (simhca_completer_run(worker, qp, &packet, &reply) == SIMHCA_NEXT_WAIT)
 			break;
 	}
-	pthread_mutex_unlock(&qp->req_lock);
+	simhca_qp_end(qp);
 	return more;
-}
-
-void simhca_requester_timer(struct simhca_qp *qp)
-{
-	pthread_mutex_lock(&qp->req_lock);
-	if (qp->req.waiting) {
-		qp->req.waiting = false;
-		/* retry_cnt repetitions are allowed, so the last time-out is one more (9.7.6.1.3).
-		 */
-		if (!qp->req.rnr && qp->req.started && !qp->req.retries--)
-			simhca_complete_send(qp, SIMHCA_WC_RETRY_EXC_ERR,
-					     SIMHCA_REASON_NO_RESPONSE);
-	}
-	pthread_mutex_unlock(&qp->req_lock);
-	simhca_engine_schedule(qp->context->engine, qp);
 }
 
 static void flush_cqe(struct simhca_cq *cq, const struct simhca_qp *qp, uint64_t wr_id,
@@ -290,7 +298,7 @@ static void flush_sq(struct simhca_qp *qp)
 	uint32_t ci = atomic_load(&qp->mem->sq_ci), pi = atomic_load(&qp->mem->sq_pi);
 
 	qp->req.started = false;
-	qp->req.waiting = false;
+	qp->req.wait = SIMHCA_WAIT_NOTHING;
 	simhca_engine_cancel_timer(qp);
 	if (pi - ci > qp->sq_entries)
 		pi = ci; /* nonsense: nothing that could be named */
@@ -322,8 +330,10 @@ static void flush_rq(struct simhca_qp *qp)
 
 void simhca_flush(struct simhca_qp *qp)
 {
-	pthread_mutex_lock(&qp->req_lock);
-	pthread_mutex_lock(&qp->resp_lock);
+	if (simhca_qp_begin_both(qp, false)) {
+		simhca_engine_arm_timer(qp, FLUSH_RETRY_NS);
+		return;
+	}
 	switch (simhca_qp_state(qp)) {
 	case SIMHCA_QPS_ERR:
 		flush_sq(qp);
@@ -338,6 +348,5 @@ void simhca_flush(struct simhca_qp *qp)
 		flush_sq(qp);
 		break;
 	}
-	pthread_mutex_unlock(&qp->resp_lock);
-	pthread_mutex_unlock(&qp->req_lock);
+	simhca_qp_end_both(qp);
 }

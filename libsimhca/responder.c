@@ -99,10 +99,10 @@ static bool need_recv(struct simhca_qp *qp, struct simhca_reply *reply)
 }
 
 /* Memory behind an agent may only be waited for by an engine made for that. */
-static bool belongs_elsewhere(struct simhca_engine *engine, const struct simhca_sgl *sgl,
+static bool belongs_elsewhere(struct simhca_worker *worker, const struct simhca_sgl *sgl,
 			      struct simhca_reply *reply)
 {
-	if (engine->config.may_block)
+	if (worker->engine->config.may_block)
 		return false;
 	for (uint32_t i = 0; i < sgl->count; i++) {
 		const struct simhca_mm *mm = sgl->seg[i].mm;
@@ -133,7 +133,7 @@ static void copy_failed(struct simhca_qp *qp, const struct simhca_packet *packet
 }
 
 /* Puts the packet's payload at offset of the receive buffers; false: reply is filled. */
-static bool place_in_recv(struct simhca_engine *engine, struct simhca_qp *qp,
+static bool place_in_recv(struct simhca_worker *worker, struct simhca_qp *qp,
 			  const struct simhca_packet *packet, const struct simhca_sgl *payload,
 			  uint64_t offset, uint64_t length, struct simhca_reply *reply)
 {
@@ -156,9 +156,9 @@ static bool place_in_recv(struct simhca_engine *engine, struct simhca_qp *qp,
 		       reply);
 		return false;
 	}
-	if (belongs_elsewhere(engine, &target, reply))
+	if (belongs_elsewhere(worker, &target, reply))
 		return false;
-	result = simhca_dma_copy(&target, payload, length, engine->scratch, &reason);
+	result = simhca_dma_copy(&target, payload, length, worker->scratch, &reason);
 	if (result == SIMHCA_DMA_OK)
 		return true;
 	copy_failed(qp, packet, result == SIMHCA_DMA_TARGET, SIMHCA_ANSWER_NAK_OPERATIONAL,
@@ -166,10 +166,10 @@ static bool place_in_recv(struct simhca_engine *engine, struct simhca_qp *qp,
 	return false;
 }
 
-static bool execute_send(struct simhca_engine *engine, struct simhca_qp *qp,
+static bool execute_send(struct simhca_worker *worker, struct simhca_qp *qp,
 			 const struct simhca_packet *packet, struct simhca_reply *reply)
 {
-	if (!need_recv(qp, reply) || !place_in_recv(engine, qp, packet, &packet->payload,
+	if (!need_recv(qp, reply) || !place_in_recv(worker, qp, packet, &packet->payload,
 						    qp->resp.offset, packet->length, reply))
 		return false;
 	qp->resp.offset += packet->length;
@@ -202,7 +202,7 @@ static bool qp_grants(struct simhca_qp *qp, const struct simhca_packet *packet, 
 	return false;
 }
 
-static bool execute_write(struct simhca_engine *engine, struct simhca_qp *qp,
+static bool execute_write(struct simhca_worker *worker, struct simhca_qp *qp,
 			  const struct simhca_packet *packet, struct simhca_reply *reply)
 {
 	struct simhca_sgl target = { .count = 1 };
@@ -222,9 +222,9 @@ static bool execute_write(struct simhca_engine *engine, struct simhca_qp *qp,
 		return false;
 	if (packet->has_imm && !need_recv(qp, reply))
 		return false;
-	if (belongs_elsewhere(engine, &target, reply))
+	if (belongs_elsewhere(worker, &target, reply))
 		return false;
-	result = simhca_dma_copy(&target, &packet->payload, packet->length, engine->scratch,
+	result = simhca_dma_copy(&target, &packet->payload, packet->length, worker->scratch,
 				 &reason);
 	if (result != SIMHCA_DMA_OK) {
 		copy_failed(qp, packet, result == SIMHCA_DMA_TARGET, SIMHCA_ANSWER_NAK_ACCESS,
@@ -247,7 +247,7 @@ static bool grants_responses(struct simhca_qp *qp, const struct simhca_packet *p
 	return false;
 }
 
-static bool execute_read(struct simhca_engine *engine, struct simhca_qp *qp,
+static bool execute_read(struct simhca_worker *worker, struct simhca_qp *qp,
 			 const struct simhca_packet *packet, struct simhca_reply *reply)
 {
 	struct simhca_sgl source = { .count = 1 };
@@ -262,9 +262,9 @@ static bool execute_read(struct simhca_engine *engine, struct simhca_qp *qp,
 	if (!remote_memory(qp, packet, packet->dma_length, SIMHCA_ACCESS_REMOTE_READ,
 			   &source.seg[0], reply))
 		return false;
-	if (belongs_elsewhere(engine, &source, reply))
+	if (belongs_elsewhere(worker, &source, reply))
 		return false;
-	result = simhca_dma_copy(&packet->payload, &source, packet->length, engine->scratch,
+	result = simhca_dma_copy(&packet->payload, &source, packet->length, worker->scratch,
 				 &reason);
 	if (result != SIMHCA_DMA_OK) {
 		copy_failed(qp, packet, result == SIMHCA_DMA_SOURCE, SIMHCA_ANSWER_NAK_ACCESS,
@@ -274,7 +274,7 @@ static bool execute_read(struct simhca_engine *engine, struct simhca_qp *qp,
 	return true;
 }
 
-static bool execute_atomic(struct simhca_engine *engine, struct simhca_qp *qp,
+static bool execute_atomic(struct simhca_worker *worker, struct simhca_qp *qp,
 			   const struct simhca_packet *packet, struct simhca_reply *reply)
 {
 	struct simhca_sgl target = { .count = 1 };
@@ -292,7 +292,7 @@ static bool execute_atomic(struct simhca_engine *engine, struct simhca_qp *qp,
 		return false;
 	}
 	if (!remote_memory(qp, packet, 8, SIMHCA_ACCESS_REMOTE_ATOMIC, &target.seg[0], reply) ||
-	    belongs_elsewhere(engine, &target, reply))
+	    belongs_elsewhere(worker, &target, reply))
 		return false;
 	if (!simhca_dma_atomic(target.seg[0].mm, target.seg[0].addr, &packet->atomic, &old,
 			       &reason)) {
@@ -309,25 +309,25 @@ static bool execute_atomic(struct simhca_engine *engine, struct simhca_qp *qp,
 }
 
 /* Carries out a packet that is in sequence; false: not done, and reply says why. */
-static bool execute(struct simhca_engine *engine, struct simhca_qp *qp,
+static bool execute(struct simhca_worker *worker, struct simhca_qp *qp,
 		    const struct simhca_packet *packet, struct simhca_reply *reply)
 {
 	switch (packet->op) {
 	case SIMHCA_PKT_SEND:
-		return execute_send(engine, qp, packet, reply);
+		return execute_send(worker, qp, packet, reply);
 	case SIMHCA_PKT_WRITE:
-		return execute_write(engine, qp, packet, reply);
+		return execute_write(worker, qp, packet, reply);
 	case SIMHCA_PKT_READ:
-		return execute_read(engine, qp, packet, reply);
+		return execute_read(worker, qp, packet, reply);
 	case SIMHCA_PKT_COMPARE_SWAP:
 	case SIMHCA_PKT_FETCH_ADD:
-		return execute_atomic(engine, qp, packet, reply);
+		return execute_atomic(worker, qp, packet, reply);
 	}
 	return false;
 }
 
 /* A packet that came before: its answer is given again, its effect is not (9.7.5.1.4). */
-static void repeat(struct simhca_engine *engine, struct simhca_qp *qp,
+static void repeat(struct simhca_worker *worker, struct simhca_qp *qp,
 		   const struct simhca_packet *packet, struct simhca_reply *reply)
 {
 	switch (packet->op) {
@@ -336,7 +336,7 @@ static void repeat(struct simhca_engine *engine, struct simhca_qp *qp,
 		answer(reply, SIMHCA_ANSWER_ACK, SIMHCA_REASON_NONE);
 		return;
 	case SIMHCA_PKT_READ:
-		if (execute_read(engine, qp, packet, reply))
+		if (execute_read(worker, qp, packet, reply))
 			answer(reply, SIMHCA_ANSWER_ACK, SIMHCA_REASON_NONE);
 		return;
 	case SIMHCA_PKT_COMPARE_SWAP:
@@ -364,7 +364,7 @@ static bool continues(const struct simhca_qp *qp, const struct simhca_packet *pa
 	return !qp->resp.in_message;
 }
 
-static bool in_sequence_rc(struct simhca_engine *engine, struct simhca_qp *qp,
+static bool in_sequence_rc(struct simhca_worker *worker, struct simhca_qp *qp,
 			   const struct simhca_packet *packet, struct simhca_reply *reply)
 {
 	int32_t order = simhca_psn_cmp(packet->psn, qp->mem->epsn & SIMHCA_PSN_MASK);
@@ -377,7 +377,7 @@ static bool in_sequence_rc(struct simhca_engine *engine, struct simhca_qp *qp,
 		return false;
 	}
 	if (order < 0) {
-		repeat(engine, qp, packet, reply);
+		repeat(worker, qp, packet, reply);
 		return false;
 	}
 	qp->resp.nak_sent = false;
@@ -403,17 +403,17 @@ static bool in_sequence_uc(struct simhca_qp *qp, const struct simhca_packet *pac
 	return false;
 }
 
-static void run_connected(struct simhca_engine *engine, struct simhca_qp *qp,
+static void run_connected(struct simhca_worker *worker, struct simhca_qp *qp,
 			  const struct simhca_packet *packet, struct simhca_reply *reply)
 {
 	uint32_t mtu = simhca_mtu_bytes(qp->qpc->path_mtu);
 
-	if (packet->transport == SIMHCA_QPT_RC ? !in_sequence_rc(engine, qp, packet, reply)
+	if (packet->transport == SIMHCA_QPT_RC ? !in_sequence_rc(worker, qp, packet, reply)
 					       : !in_sequence_uc(qp, packet))
 		return;
 	if (packet->first)
 		qp->resp.offset = 0;
-	if (!execute(engine, qp, packet, reply))
+	if (!execute(worker, qp, packet, reply))
 		return;
 	if (packet->op == SIMHCA_PKT_SEND || packet->op == SIMHCA_PKT_WRITE) {
 		qp->resp.in_message = !packet->last;
@@ -447,20 +447,22 @@ static uint16_t ipv4_checksum(const uint8_t *header)
  * The 40 bytes before a datagram: a GRH (IBTA vol. 1, 8.3), or on RoCE v2 the IP header, which
  * for IPv4 stands in the last 20 of them (annex A17.4.5.2).
  */
-static void build_grh(const struct simhca_packet *packet, uint8_t grh[SIMHCA_GRH_BYTES])
+static void build_grh(const struct simhca_packet *packet, bool infiniband,
+		      uint8_t grh[SIMHCA_GRH_BYTES])
 {
 	const struct simhca_av *av = packet->av;
-	uint16_t payload = (uint16_t)(packet->length + 8 /* DETH */ + 12 /* BTH */ + 4 /* ICRC */);
+	/* BTH, DETH, data, ICRC; and on RoCE v2 the UDP header before them. */
+	uint16_t payload = (uint16_t)(12 + 8 + packet->length + 4 + (infiniband ? 0 : 8));
 	uint32_t word;
 
 	memset(grh, 0, SIMHCA_GRH_BYTES);
-	if (is_ipv4_mapped(&av->dgid)) {
+	if (!infiniband && is_ipv4_mapped(&av->dgid)) {
 		uint8_t *ip = grh + 20;
 		uint16_t half;
 
 		ip[0] = 0x45;
 		ip[1] = av->traffic_class;
-		half = htons((uint16_t)(20 + 8 /* UDP */ + payload));
+		half = htons((uint16_t)(20 + payload));
 		memcpy(ip + 2, &half, 2);
 		ip[6] = 0x40; /* do not fragment */
 		ip[8] = av->hop_limit;
@@ -475,31 +477,33 @@ static void build_grh(const struct simhca_packet *packet, uint8_t grh[SIMHCA_GRH
 	memcpy(grh, &word, 4);
 	grh[4] = (uint8_t)(payload >> 8);
 	grh[5] = (uint8_t)payload;
-	grh[6] = 0x1b; /* next header: IBA transport */
+	grh[6] = infiniband ? 0x1b /* IBA transport */ : 17 /* UDP */;
 	grh[7] = av->hop_limit;
 	memcpy(grh + 8, packet->sgid.raw, 16);
 	memcpy(grh + 24, av->dgid.raw, 16);
 }
 
-static void run_datagram(struct simhca_engine *engine, struct simhca_qp *qp,
+static void run_datagram(struct simhca_worker *worker, struct simhca_qp *qp,
 			 const struct simhca_packet *packet, struct simhca_reply *reply)
 {
 	uint8_t grh[SIMHCA_GRH_BYTES];
 	struct simhca_sgl header = { .count = 1 };
 
-	if (packet->qkey != qp->qpc->qkey)
-		return; /* dropped and counted (IBTA vol. 1, 10.2.5) */
+	if (packet->qkey != qp->qpc->qkey) { /* dropped and counted (IBTA vol. 1, 10.2.5) */
+		atomic_fetch_add(&qp->device->mem->port.qkey_viol_cntr, 1);
+		return;
+	}
 	if (!need_recv(qp, reply))
 		return;
 	qp->resp.offset = 0;
 	if (packet->av->is_global) {
-		build_grh(packet, grh);
+		build_grh(packet, qp->device->config.infiniband, grh);
 		header.seg[0] =
 			(struct simhca_seg){ .addr = (uintptr_t)grh, .length = sizeof(grh) };
-		if (!place_in_recv(engine, qp, packet, &header, 0, sizeof(grh), reply))
+		if (!place_in_recv(worker, qp, packet, &header, 0, sizeof(grh), reply))
 			return;
 	}
-	if (!place_in_recv(engine, qp, packet, &packet->payload, SIMHCA_GRH_BYTES, packet->length,
+	if (!place_in_recv(worker, qp, packet, &packet->payload, SIMHCA_GRH_BYTES, packet->length,
 			   reply))
 		return;
 	complete_recv(qp, packet, SIMHCA_WC_SUCCESS, SIMHCA_REASON_NONE,
@@ -507,7 +511,7 @@ static void run_datagram(struct simhca_engine *engine, struct simhca_qp *qp,
 	answer(reply, SIMHCA_ANSWER_ACK, SIMHCA_REASON_NONE);
 }
 
-void simhca_responder_run(struct simhca_engine *engine, struct simhca_qp *qp,
+void simhca_responder_run(struct simhca_worker *worker, struct simhca_qp *qp,
 			  const struct simhca_packet *packet, struct simhca_reply *reply)
 {
 	uint32_t state = simhca_qp_state(qp);
@@ -520,7 +524,7 @@ void simhca_responder_run(struct simhca_engine *engine, struct simhca_qp *qp,
 		simhca_async_event(qp->context, qp->user_handle, IBV_EVENT_COMM_EST);
 	}
 	if (packet->transport == SIMHCA_QPT_UD)
-		run_datagram(engine, qp, packet, reply);
+		run_datagram(worker, qp, packet, reply);
 	else
-		run_connected(engine, qp, packet, reply);
+		run_connected(worker, qp, packet, reply);
 }

@@ -13,6 +13,10 @@
  * are called from one thread at a time per fabric; engines run beside them. Each takes the
  * command's request struct, checks it as a stranger's, and fills the reply struct; it returns
  * 0 or a negative errno, and then nothing has changed and why->text says what was wrong.
+ *
+ * -EAGAIN is not an answer for the client: an engine works on the object at this moment. Ask
+ * again a little later, with the same arguments; an object that was to be destroyed takes no new
+ * work meanwhile. Control functions never wait longer than a millisecond or so.
  */
 #ifndef LIBSIMHCA_SIMHCA_H
 #define LIBSIMHCA_SIMHCA_H
@@ -71,9 +75,18 @@ void simhca_engine_destroy(
 	struct simhca_engine *engine); /* its contexts are gone, its thread has ended */
 /* One round without sleeping: true when there was work. For tests. */
 bool simhca_engine_poll(struct simhca_engine *engine);
-/* Works, spins and sleeps until simhca_engine_stop(), which may be called from any thread. */
-void simhca_engine_run(struct simhca_engine *engine);
+/*
+ * Works, spins and sleeps until simhca_engine_stop(), which may be called from any thread. An
+ * engine wants one thread; a second one may join while the first is stuck, and leaves (or the first
+ * does) when both work again. -ENOMEM if it could not begin, else 0.
+ */
+int simhca_engine_run(struct simhca_engine *engine);
 void simhca_engine_stop(struct simhca_engine *engine);
+/*
+ * Whether every thread of the engine has been in one and the same step since the last call: a
+ * client's memory holds it up. To be asked now and then; the answer to true is another thread.
+ */
+bool simhca_engine_stuck(struct simhca_engine *engine);
 
 /* ------------------------------------------------------------------------------ device */
 
@@ -105,8 +118,11 @@ void simhca_device_set_gids(struct simhca_device *device,
 struct simhca_context *simhca_context_create(struct simhca_device *device,
 					     struct simhca_engine *engine, void *ctx_arg,
 					     struct simhca_why *why);
-/* Destroys every object that is left, in dependency order; no event is raised for them. */
-void simhca_context_destroy(struct simhca_context *context);
+/*
+ * Destroys every object that is left, in dependency order; no event is raised for them. False: an
+ * engine is still in this client's memory; call again later.
+ */
+bool simhca_context_destroy(struct simhca_context *context);
 uint32_t simhca_context_id(const struct simhca_context *context);
 int simhca_context_doorbell_fd(const struct simhca_context *context);
 /* Segment's memfd and size; -1 if there is no such segment. */
