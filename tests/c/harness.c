@@ -244,6 +244,7 @@ void rounds(struct world *world, unsigned int count)
 
 void advance(struct world *world, uint64_t ns)
 {
+	settle(world); /* what was posted before begins before */
 	atomic_fetch_add_explicit(&world->now, ns, memory_order_relaxed);
 	settle(world);
 }

@@ -96,7 +96,7 @@ void *world_alloc(struct world *world, size_t size);
 void settle(struct world *world);
 /* Polls the engine that many times, idle or not: for when a client keeps it busy. */
 void rounds(struct world *world, unsigned int count);
-/* Lets that much time pass at once, then settles. */
+/* Settles, lets that much time pass at once, and settles again. */
 void advance(struct world *world, uint64_t ns);
 
 /* The GID of a device: index 0 is an IPv4-mapped one, 1 is IPv6. */

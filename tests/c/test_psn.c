@@ -124,6 +124,72 @@ static void rc_with_a_gap_in_psns_fails(void **state)
 	assert_true(all_bytes(pair->b.mr->addr, 64, 0));
 }
 
+/* Sends again with PSNs that the responder has seen: after a reset of the requester alone. */
+static void rewind_requester(struct pair *pair, uint32_t psn)
+{
+	struct simhca_qp_attr attr = qp_attr_to(pair->a.qp, 1, pair->b.qp->qpn, &pair->a.options);
+
+	assert_int_equal(0, qp_move(pair->a.qp, IBV_QPS_RESET));
+	attr.sq_psn = psn;
+	qp_up_to(pair->a.qp, IBV_QPS_RTS, attr);
+}
+
+static void duplicates_are_answered_but_not_done_again(void **state)
+{
+	struct options options = default_options(IBV_QPT_RC);
+	struct pair *pair = pair_new(*state, &options);
+	uint64_t *counter = (uint64_t *)pair->b.mr->addr;
+
+	*counter = 100;
+	for (int lap = 0; lap < 3; lap++) {
+		rewind_requester(pair, options.psn);
+		if (!lap)
+			recv_into(&pair->b, 7, 2048, 64);
+		fill(pair->a.mr->addr + 1024, 64, (uint32_t)lap);
+		post(&pair->a, .id = 1, .opcode = SIMHCA_WR_ATOMIC_FETCH_AND_ADD, .compare_add = 1,
+		     SGES(sge(pair->a.mr, 0, 8)), .remote_addr = pair->b.mr->iova,
+		     .rkey = pair->b.mr->rkey);
+		send_from(&pair->a, 2, 1024, 64);
+		rdma_write(&pair->a, 3, 1024, 64, 4096);
+		rdma_read(&pair->a, 4, 8192, 64, 4096);
+		for (uint64_t id = 1; id <= 4; id++)
+			expect(pair->a.send_cq, id, SUCCESS);
+		/* The first lap did it; the others get the first one's results. */
+		assert_int_equal(*counter, 101);
+		assert_int_equal(*(uint64_t *)pair->a.mr->addr, 100);
+		assert_true(filled(pair->b.mr->addr + 2048, 64, 0));
+		assert_true(filled(pair->b.mr->addr + 4096, 64, 0));
+		assert_true(filled(pair->a.mr->addr + 8192, 64, 0));
+		if (!lap)
+			expect(pair->b.recv_cq, 7, SUCCESS);
+		expect_none(pair->b.recv_cq);
+	}
+	assert_int_equal(pair->b.qp->state->msn, 4);
+}
+
+/* An atomic whose result is no longer remembered is not answered: it must not be done twice. */
+static void forgotten_atomics_are_not_done_again(void **state)
+{
+	struct options options = default_options(IBV_QPT_RC);
+	struct pair *pair;
+
+	options.retry_cnt = 0;
+	pair = pair_new(*state, &options);
+	for (uint64_t i = 0; i < 2 * SIMHCA_MAX_RD_ATOMIC + 1; i++) {
+		post(&pair->a, .id = i, .opcode = SIMHCA_WR_ATOMIC_FETCH_AND_ADD, .compare_add = 1,
+		     SGES(sge(pair->a.mr, 0, 8)), .remote_addr = pair->b.mr->iova,
+		     .rkey = pair->b.mr->rkey);
+		expect(pair->a.send_cq, i, SUCCESS);
+	}
+	rewind_requester(pair, options.psn);
+	post(&pair->a, .id = 5, .opcode = SIMHCA_WR_ATOMIC_FETCH_AND_ADD, .compare_add = 1,
+	     SGES(sge(pair->a.mr, 0, 8)), .remote_addr = pair->b.mr->iova,
+	     .rkey = pair->b.mr->rkey);
+	advance(*state, SEC);
+	expect(pair->a.send_cq, 5, RETRY_EXC_ERR);
+	assert_int_equal(*(uint64_t *)pair->b.mr->addr, 2 * SIMHCA_MAX_RD_ATOMIC + 1);
+}
+
 /* UC accepts whatever PSN begins a message: what came between is simply lost. */
 static void uc_with_a_gap_in_psns_goes_on(void **state)
 {
@@ -149,6 +215,8 @@ int main(void)
 		ON_ETHERNET(ud_goes_on_where_psns_wrap),
 		ON_ETHERNET(reads_and_atomics_wrap_too),
 		ON_ETHERNET(rc_with_a_gap_in_psns_fails),
+		ON_ETHERNET(duplicates_are_answered_but_not_done_again),
+		ON_ETHERNET(forgotten_atomics_are_not_done_again),
 		ON_ETHERNET(uc_with_a_gap_in_psns_goes_on),
 	};
 

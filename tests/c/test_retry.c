@@ -202,7 +202,7 @@ static void progress_restores_the_retries(void **state)
 	struct pair *pair;
 	struct world *world = *state;
 
-	options.retry_cnt = 1;
+	options.retry_cnt = 2;
 	pair = pair_new(*state, &options);
 	for (uint64_t id = 0; id < 10; id++) {
 		simhca_device_set_port(world->device[1], false);

@@ -34,6 +34,20 @@ static void a_wrong_qkey_is_dropped(void **state)
 	}
 }
 
+static void a_wrong_qkey_is_counted(void **state)
+{
+	struct pair *pair = ud_pair(*state, 0);
+	struct world *world = *state;
+	uint32_t before = simhca_device_memory(world->device[1])->port.qkey_viol_cntr;
+
+	recv_into(&pair->b, 1, 0, 200);
+	for (uint64_t id = 1; id <= 3; id++) {
+		send_with(pair, id, QKEY + 1, av_to(*state, 1, 0), pair->b.qp->qpn);
+		expect(pair->a.send_cq, id, SUCCESS);
+	}
+	assert_int_equal(simhca_device_memory(world->device[1])->port.qkey_viol_cntr, before + 3);
+}
+
 /* A Q_Key with the high bit set stands for the sender's own (IBTA vol. 1, 10.2.5). */
 static void a_controlled_qkey_stands_for_the_senders(void **state)
 {
@@ -113,6 +127,7 @@ static void the_grh_of_an_ipv4_path(void **state)
 	assert_true(cqe.flags & SIMHCA_CQE_GRH);
 	assert_int_equal(ip[0], 0x45);
 	assert_int_equal(ip[1], 0x28);
+	assert_int_equal(ip[2] << 8 | ip[3], 20 + 8 + 12 + 8 + 100 + 4);
 	assert_int_equal(ip[8], 33);
 	assert_int_equal(ip[9], 17); /* UDP, as RoCE v2 */
 	assert_memory_equal(ip + 12, device_gid(0, 0).raw + 12, 4);
@@ -139,9 +154,31 @@ static void the_grh_of_an_ipv6_path(void **state)
 	assert_int_equal(ip[1], 0x81);
 	assert_int_equal(ip[2], 0x23);
 	assert_int_equal(ip[3], 0x45);
+	assert_int_equal(ip[4] << 8 | ip[5], 8 + 12 + 8 + 100 + 4); /* UDP, BTH, DETH, data, ICRC */
+	assert_int_equal(ip[6], 17); /* UDP: it is an IP header, and tells RoCE v2 from v1 */
 	assert_int_equal(ip[7], 33);
 	assert_memory_equal(ip + 8, device_gid(0, 1).raw, 16);
 	assert_memory_equal(ip + 24, device_gid(1, 1).raw, 16);
+}
+
+/* On InfiniBand it is a GRH indeed: the next header is InfiniBand's. */
+static void the_grh_of_an_infiniband_path(void **state)
+{
+	struct pair *pair = ud_pair(*state, 0);
+	struct simhca_av av = av_to(*state, 1, 0);
+	const uint8_t *grh = pair->b.mr->addr;
+
+	av.is_global = 1;
+	av.dgid = device_gid(1, 1);
+	av.hop_limit = 7;
+	recv_into(&pair->b, 1, 0, 200);
+	send_with(pair, 1, QKEY, av, pair->b.qp->qpn);
+	assert_true(expect(pair->b.recv_cq, 1, SUCCESS).flags & SIMHCA_CQE_GRH);
+	assert_int_equal(grh[0] >> 4, 6);
+	assert_int_equal(grh[4] << 8 | grh[5], 12 + 8 + 100 + 4); /* BTH, DETH, data, ICRC */
+	assert_int_equal(grh[6], 0x1b);
+	assert_int_equal(grh[7], 7);
+	assert_memory_equal(grh + 24, av.dgid.raw, 16);
 }
 
 /* On InfiniBand without a GRH the 40 bytes are there, and mean nothing. */
@@ -246,12 +283,14 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		ON_ETHERNET(a_wrong_qkey_is_dropped),
 		ON_INFINIBAND(a_wrong_qkey_is_dropped),
+		ON_ETHERNET(a_wrong_qkey_is_counted),
 		ON_ETHERNET(a_controlled_qkey_stands_for_the_senders),
 		ON_ETHERNET(unknown_destinations_are_silent),
 		ON_INFINIBAND(unknown_destinations_are_silent),
 		cmocka_unit_test(a_message_is_at_most_the_mtu),
 		ON_ETHERNET(the_grh_of_an_ipv4_path),
 		ON_ETHERNET(the_grh_of_an_ipv6_path),
+		ON_INFINIBAND(the_grh_of_an_infiniband_path),
 		ON_INFINIBAND(no_grh_on_a_local_lid_path),
 		ON_ETHERNET(the_completion_names_the_sender),
 		ON_INFINIBAND(the_completion_names_the_sender),

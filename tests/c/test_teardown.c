@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* A client that goes away, in whatever state, takes its objects with it and harms nobody. */
+#include "harness.h"
+
+static struct simhca_counts counts(struct client *client)
+{
+	struct simhca_counts all;
+
+	simhca_context_counts(client->context, &all);
+	return all;
+}
+
+static void counts_follow_the_objects(void **state)
+{
+	struct options options = default_options(IBV_QPT_UD);
+	struct client *client = client_new(*state, 0);
+	struct mr *mr = mr_new(client, 64, ALL_ACCESS);
+	struct cq *cq = cq_new(client, 4);
+	struct srq *srq = srq_new(client, 4, 1, 0);
+	struct qp *qp = qp_new(client, &options, cq, cq, srq);
+	struct simhca_handle ah;
+	struct simhca_counts all;
+
+	assert_int_equal(0, simhca_create_ah(client->context,
+					     &(struct simhca_create_ah_req){
+						     .pd = client->pd, .av = av_to(*state, 1, 0) },
+					     &ah, NULL));
+	all = counts(client);
+	assert_int_equal(all.pds, 1);
+	assert_int_equal(all.mrs, 1);
+	assert_int_equal(all.cqs, 1);
+	assert_int_equal(all.srqs, 1);
+	assert_int_equal(all.qps, 1);
+	assert_int_equal(all.ahs, 1);
+	assert_int_equal(0, simhca_destroy_qp(client->context, qp->handle, NULL));
+	assert_int_equal(0, simhca_destroy_srq(client->context, srq->handle, NULL));
+	assert_int_equal(0, simhca_destroy_cq(client->context, cq->handle, NULL));
+	assert_int_equal(0, simhca_destroy_ah(client->context, ah.handle, NULL));
+	assert_int_equal(0, simhca_dereg_mr(client->context, mr->handle, NULL));
+	assert_int_equal(0, simhca_dealloc_pd(client->context, client->pd, NULL));
+	all = counts(client);
+	assert_true(all_bytes((uint8_t *)&all, sizeof(all), 0));
+}
+
+/* Handles of one context mean nothing in another. */
+static void handles_belong_to_their_context(void **state)
+{
+	struct client *one = client_new(*state, 0), *two = client_new(*state, 0);
+	struct options options = default_options(IBV_QPT_RC);
+	struct cq *cq = cq_new(one, 4);
+	struct qp *qp = qp_new(one, &options, cq, cq, NULL);
+	struct srq *srq = srq_new(one, 4, 1, 0);
+	struct mr *mr = mr_new(one, 64, 0);
+	struct simhca_query_qp_reply query;
+	struct simhca_query_srq_reply srq_query;
+
+	assert_int_equal(-EINVAL, simhca_destroy_qp(two->context, qp->handle, NULL));
+	assert_int_equal(-EINVAL, simhca_destroy_cq(two->context, cq->handle, NULL));
+	assert_int_equal(-EINVAL, simhca_destroy_srq(two->context, srq->handle, NULL));
+	assert_int_equal(-EINVAL, simhca_dereg_mr(two->context, mr->handle, NULL));
+	assert_int_equal(-EINVAL, simhca_query_qp(two->context, qp->handle, &query, NULL));
+	assert_int_equal(-EINVAL, simhca_query_srq(two->context, srq->handle, &srq_query, NULL));
+	for (uint32_t handle = 100; handle; handle <<= 1) {
+		assert_int_equal(-EINVAL, simhca_destroy_qp(one->context, handle, NULL));
+		assert_int_equal(-EINVAL, simhca_dereg_mr(one->context, handle, NULL));
+		assert_int_equal(-EINVAL, simhca_dealloc_pd(one->context, handle, NULL));
+		assert_int_equal(-EINVAL, simhca_destroy_ah(one->context, handle, NULL));
+	}
+	assert_int_equal(-EINVAL, simhca_destroy_qp(one->context, UINT32_MAX, NULL));
+	assert_int_equal(0, simhca_query_qp(one->context, qp->handle, &query, NULL));
+}
+
+/* Everything alive, work under way in every state: gone, and the peers see time-outs. */
+static void a_context_goes_with_everything_alive(void **state)
+{
+	struct world *world = *state;
+
+	for (int lap = 0; lap < 20; lap++) {
+		struct options options = default_options(IBV_QPT_RC);
+		struct pair *pair[4];
+		struct client *client;
+		struct srq *srq;
+		struct mr *mr;
+
+		options.retry_cnt = 1;
+		options.buffer = 1 << 20;
+		for (int i = 0; i < 4; i++)
+			pair[i] = pair_new(world, &options);
+		client = pair[0]->b.client;
+		srq = srq_new(client, 16, 2, 3);
+		mr = mr_new(client, 4096, ALL_ACCESS);
+		for (uint64_t id = 0; id < 10; id++) {
+			struct simhca_sge one = sge(mr, id * 64, 64);
+
+			srq_recv(srq, id, &one, 1);
+		}
+		/* 0: large transfers both ways; 1: RNR wait; 2: errors; 3: idle */
+		for (uint64_t id = 0; id < 8; id++) {
+			rdma_write(&pair[0]->a, id, 0, 1 << 20, 0);
+			rdma_read(&pair[0]->b, id, 0, 1 << 20, 0);
+			send_from(&pair[1]->a, id, 0, 64);
+		}
+		recv_into(&pair[2]->b, 1, 0, 8);
+		send_from(&pair[2]->a, 1, 0, 9);
+		rounds(world, (unsigned int)lap % 7);
+		for (int i = 0; i < 4; i++)
+			client_gone(pair[i]->b.client);
+		settle(world);
+		send_from(&pair[3]->a, 5, 0, 64);
+		for (int i = 0; i < 3; i++)
+			advance(world, 4096ull << 14);
+		expect_why(pair[3]->a.send_cq, 5, RETRY_EXC_ERR, NO_RESPONSE);
+		expect(pair[1]->a.send_cq, 0, RETRY_EXC_ERR);
+		assert_int_equal(qp_state(pair[1]->a.qp), IBV_QPS_ERR);
+		for (int i = 0; i < 4; i++)
+			client_gone(pair[i]->a.client);
+		settle(world);
+	}
+}
+
+/* No event is raised for what the client's end destroys. */
+static void no_events_for_a_client_that_is_gone(void **state)
+{
+	struct options options = default_options(IBV_QPT_RC);
+	struct pair *pair = pair_new(*state, &options);
+
+	cq_arm(pair->b.recv_cq, SIMHCA_ARM_NEXT);
+	recv_into(&pair->b, 1, 0, 64);
+	settle(*state);
+	client_gone(pair->b.client);
+	advance(*state, 100 * SEC);
+	assert_int_equal(pair->b.client->num_events, 0);
+	assert_int_equal(pair->b.recv_cq->events, 0);
+}
+
+/* Many generations of clients on one device: nothing is used up. */
+static void clients_come_and_go(void **state)
+{
+	struct options options = default_options(IBV_QPT_RC);
+	struct pair *steady = pair_new(*state, &options);
+
+	for (int i = 0; i < 300; i++) {
+		struct pair *pair = pair_new(*state, &options);
+
+		check_works(pair);
+		client_gone(pair->a.client);
+		client_gone(pair->b.client);
+		check_works(steady);
+	}
+}
+
+/* Context memory is given back: queues made and destroyed do not fill the segments. */
+static void queues_come_and_go(void **state)
+{
+	struct client *client = client_new(*state, 0);
+	struct options options = default_options(IBV_QPT_RC);
+	uint64_t seed = 3;
+
+	for (int i = 0; i < 3000; i++) {
+		struct cq *cq = cq_new(client, 1 + test_random(&seed) % 5000);
+		struct qp *qp;
+
+		options.max_send_wr = 1 + test_random(&seed) % 2000;
+		options.max_recv_wr = 1 + test_random(&seed) % 2000;
+		qp = qp_new(client, &options, cq, cq, NULL);
+		/* New queues are clean, whatever was there before. */
+		assert_int_equal(atomic_load(&cq->state->arm), 0);
+		assert_int_equal(atomic_load(&cq->ring[0].seq), 0);
+		assert_int_equal(atomic_load(&cq->ring[cq->entries - 1].seq), 0);
+		assert_int_equal(atomic_load(&qp->state->sq_pi), 0);
+		memset(cq->ring, 0xff, cq->entries * sizeof(*cq->ring));
+		memset(cq->state, 0xff, sizeof(*cq->state));
+		memset(qp->state, 0xff, sizeof(*qp->state));
+		assert_int_equal(0, simhca_destroy_qp(client->context, qp->handle, NULL));
+		assert_int_equal(0, simhca_destroy_cq(client->context, cq->handle, NULL));
+	}
+	assert_true(!client->segment[3]);
+}
+
+static void destroying_a_qp_at_work(void **state)
+{
+	for (int lap = 0; lap < 50; lap++) {
+		struct options options = default_options(IBV_QPT_RC);
+		struct pair *pair;
+
+		options.buffer = 1 << 20;
+		options.retry_cnt = 0;
+		pair = pair_new(*state, &options);
+		for (uint64_t id = 0; id < 8; id++)
+			rdma_write(&pair->a, id, 0, 1 << 20, 0);
+		rounds(*state, (unsigned int)lap % 9);
+		assert_int_equal(0,
+				 simhca_destroy_qp((lap & 1 ? pair->a : pair->b).client->context,
+						   (lap & 1 ? pair->a : pair->b).qp->handle, NULL));
+		advance(*state, SEC);
+		if (!(lap & 1)) {
+			struct simhca_cqe cqe;
+			bool failed = false;
+
+			while (cq_poll(pair->a.send_cq, &cqe))
+				failed |= cqe.status == IBV_WC_RETRY_EXC_ERR;
+			assert_int_equal(failed, qp_state(pair->a.qp) == IBV_QPS_ERR);
+		}
+		client_gone(pair->a.client);
+		client_gone(pair->b.client);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		ON_ETHERNET(counts_follow_the_objects),
+		ON_ETHERNET(handles_belong_to_their_context),
+		ON_ETHERNET(a_context_goes_with_everything_alive),
+		ON_ETHERNET(no_events_for_a_client_that_is_gone),
+		ON_ETHERNET(clients_come_and_go),
+		ON_ETHERNET(queues_come_and_go),
+		ON_ETHERNET(destroying_a_qp_at_work),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
