@@ -1,0 +1,495 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * A client that writes nonsense into its own context memory: the model survives, that client's
+ * queues fail, everybody else's go on. Also a fuzz test that scribbles all over it.
+ */
+#include "harness.h"
+
+/* One who behaves (a pair of QPs on two other contexts), and one who does not. */
+struct scene {
+	struct world *world;
+	struct pair *good;
+	struct pair *bad;
+};
+
+static struct scene make(struct world *world, enum ibv_qp_type type)
+{
+	struct options options = default_options(type);
+	struct scene scene = { .world = world };
+
+	scene.bad = pair_new(world, &options);
+	options = default_options(IBV_QPT_RC);
+	scene.good = pair_new(world, &options);
+	check_works(scene.good);
+	return scene;
+}
+
+static void check_good(struct scene *scene)
+{
+	rounds(scene->world, 200);
+	check_works(scene->good);
+	assert_int_equal(qp_state(scene->good->a.qp), IBV_QPS_RTS);
+	assert_int_equal(qp_state(scene->good->b.qp), IBV_QPS_RTS);
+}
+
+static const uint32_t garbage[] = { 65,		100,	    0x7fffffff, 0x80000000,
+				    0xdeadbeef, 0xffffff00, 0xffffffff };
+
+static void a_send_producer_index_that_makes_no_sense(void **state)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(garbage); i++) {
+		struct scene scene = make(*state, IBV_QPT_RC);
+		struct side *a = &scene.bad->a;
+
+		atomic_store(&a->qp->state->sq_pi, garbage[i]);
+		qp_ring(a->qp);
+		settle(scene.world);
+		assert_int_equal(qp_state(a->qp), IBV_QPS_ERR);
+		assert_int_equal(events_of(a->client, a->qp, IBV_EVENT_QP_FATAL), 1);
+		check_good(&scene);
+		/* It is not lost for good: after a reset it works again. */
+		pair_reconnect(scene.bad);
+		check_works(scene.bad);
+	}
+}
+
+static void a_receive_producer_index_that_makes_no_sense(void **state)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(garbage); i++) {
+		struct scene scene = make(*state, IBV_QPT_RC);
+		struct side *b = &scene.bad->b;
+
+		atomic_store(&b->qp->state->rq_pi, garbage[i]);
+		send_from(&scene.bad->a, 1, 0, 64);
+		settle(scene.world);
+		assert_int_equal(qp_state(b->qp), IBV_QPS_ERR);
+		assert_int_equal(events_of(b->client, b->qp, IBV_EVENT_QP_FATAL), 1);
+		advance(scene.world, 100 * SEC);
+		for (int n = 0; n < 8; n++)
+			advance(scene.world, 4096ull << 14);
+		expect(scene.bad->a.send_cq, 1, RETRY_EXC_ERR);
+		check_good(&scene);
+	}
+}
+
+static void a_producer_index_that_runs_backwards(void **state)
+{
+	struct scene scene = make(*state, IBV_QPT_RC);
+	struct side *a = &scene.bad->a;
+
+	check_works(scene.bad);
+	atomic_fetch_sub(&a->qp->state->sq_pi, 1);
+	qp_ring(a->qp);
+	settle(scene.world);
+	assert_int_equal(qp_state(a->qp), IBV_QPS_ERR);
+	assert_int_equal(events_of(a->client, a->qp, IBV_EVENT_QP_FATAL), 1);
+	check_good(&scene);
+}
+
+/* The device's own lines are the client's to spoil, too. */
+static void the_devices_indices_overwritten(void **state)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(garbage); i++) {
+		struct scene scene = make(*state, IBV_QPT_RC);
+		struct simhca_qp_mem *mem[] = { scene.bad->a.qp->state, scene.bad->b.qp->state };
+
+		send_from(&scene.bad->a, 1, 0, 64);
+		settle(scene.world);
+		for (int n = 0; n < 2; n++) {
+			atomic_store(&mem[n]->sq_ci, garbage[i]);
+			atomic_store(&mem[n]->rq_ci, garbage[i]);
+			mem[n]->sq_next = mem[n]->sq_psn = mem[n]->epsn = mem[n]->msn = garbage[i];
+			ring_doorbell(scene.bad->a.client, scene.bad->a.qp->doorbell);
+			ring_doorbell(scene.bad->b.client, scene.bad->b.qp->doorbell);
+		}
+		for (int n = 0; n < 10; n++)
+			advance(scene.world, SEC);
+		check_good(&scene);
+	}
+}
+
+static void cq_indices_overwritten(void **state)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(garbage); i++) {
+		struct scene scene = make(*state, IBV_QPT_RC);
+		struct simhca_cq_mem *mem = scene.bad->a.send_cq->state;
+
+		atomic_store(&mem->ci, garbage[i] * 3);
+		atomic_store(&mem->pi, garbage[i]);
+		atomic_store(&mem->arm, garbage[i]);
+		atomic_store(&mem->overrun, garbage[i]);
+		for (uint64_t id = 0; id < 60; id++)
+			rdma_write(&scene.bad->a, id, 0, 8, 0);
+		settle(scene.world);
+		cq_resize(scene.bad->a.send_cq, 8);
+		cq_resize(scene.bad->a.send_cq, 1000);
+		check_good(&scene);
+	}
+}
+
+static void srq_indices_overwritten(void **state)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(garbage); i++) {
+		struct scene scene = make(*state, IBV_QPT_RC);
+		struct options options = default_options(IBV_QPT_RC);
+		struct client *client = client_new(scene.world, 1);
+		struct srq *srq = srq_new(client, 16, 2, 5);
+		struct side *sender = side_new(client_new(scene.world, 0), &options);
+		struct side receiver;
+
+		side_make(&receiver, client, &options, srq);
+		sender->peer = &receiver;
+		qp_connect(sender->qp, 1, receiver.qp->qpn, &options);
+		qp_connect(receiver.qp, 0, sender->qp->qpn, &options);
+		atomic_store(i % 2 ? &srq->state->pi : &srq->state->ci, garbage[i]);
+		send_from(sender, 1, 0, 8);
+		settle(scene.world);
+		srq_modify(srq, SIMHCA_SRQ_MAX_WR, 8, 0);
+		srq_modify(srq, SIMHCA_SRQ_MAX_WR, 64, 0);
+		check_good(&scene);
+	}
+}
+
+/* A WQE whose own counts go past its slot: refused by its copy, with the reason. */
+static void work_requests_that_lie_about_their_size(void **state)
+{
+	static const struct {
+		uint8_t flags, num_sge;
+		uint32_t inline_len;
+		enum simhca_reason reason;
+	} lie[] = {
+		{ SIMHCA_WQE_SIGNALED, 255, 0, SIMHCA_REASON_WQE_TOO_MANY_SGE },
+		{ SIMHCA_WQE_SIGNALED, 5, 0, SIMHCA_REASON_WQE_TOO_MANY_SGE },
+		{ SIMHCA_WQE_SIGNALED, 33, 0, SIMHCA_REASON_WQE_TOO_MANY_SGE },
+		{ SIMHCA_WQE_SIGNALED | SIMHCA_WQE_INLINE, 0, 257,
+		  SIMHCA_REASON_WQE_INLINE_TOO_LONG },
+		{ SIMHCA_WQE_SIGNALED | SIMHCA_WQE_INLINE, 0, 1u << 20,
+		  SIMHCA_REASON_WQE_INLINE_TOO_LONG },
+		{ SIMHCA_WQE_SIGNALED | SIMHCA_WQE_INLINE, 255, 0xffffffff,
+		  SIMHCA_REASON_WQE_INLINE_TOO_LONG },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(lie); i++) {
+		struct scene scene = make(*state, IBV_QPT_RC);
+		struct side *a = &scene.bad->a;
+		struct simhca_send_wqe *wqe;
+
+		wqe = qp_put(a->qp, &(struct wr){ .id = 1,
+						  .opcode = SIMHCA_WR_RDMA_WRITE,
+						  .remote_addr = scene.bad->b.mr->iova,
+						  .rkey = scene.bad->b.mr->rkey });
+		wqe->flags = lie[i].flags;
+		wqe->num_sge = lie[i].num_sge;
+		wqe->inline_len = lie[i].inline_len;
+		qp_ring(a->qp);
+		expect_(a->send_cq, 1, IBV_WC_LOC_QP_OP_ERR, lie[i].reason, __FILE__, __LINE__);
+		check_good(&scene);
+	}
+}
+
+/* A receive WQE with too many SGEs has no completion that could be trusted: the QP is corrupt. */
+static void receive_requests_that_lie_about_their_size(void **state)
+{
+	static const uint32_t counts[] = { 5, 33, 255, 0x10000000, 0xffffffff };
+
+	for (size_t i = 0; i < ARRAY_SIZE(counts); i++) {
+		struct scene scene = make(*state, IBV_QPT_RC);
+		struct side *b = &scene.bad->b;
+
+		recv_into(b, 1, 0, 64);
+		((struct simhca_recv_wqe *)b->qp->rq)->num_sge = counts[i];
+		send_from(&scene.bad->a, 1, 0, 8);
+		settle(scene.world);
+		assert_int_equal(qp_state(b->qp), IBV_QPS_ERR);
+		check_good(&scene);
+	}
+}
+
+/* Every opcode there is, with every flag, on every transport. */
+static void every_opcode_and_flag(void **state)
+{
+	static const enum ibv_qp_type kinds[] = { IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD };
+
+	for (size_t k = 0; k < ARRAY_SIZE(kinds); k++) {
+		struct scene scene = make(*state, kinds[k]);
+		struct pair *bad = scene.bad;
+
+		for (unsigned int opcode = 0; opcode < 256; opcode++) {
+			for (unsigned int flags = 0; flags < 256; flags += 15) {
+				struct simhca_send_wqe *wqe;
+				struct simhca_cqe cqe;
+
+				wqe = qp_put(bad->a.qp,
+					     &(struct wr){ .id = opcode,
+							   .opcode = (uint8_t)opcode,
+							   SGES(sge(bad->a.mr, 0, 8)),
+							   .remote_addr = bad->b.mr->iova,
+							   .rkey = bad->b.mr->rkey,
+							   .av = av_to(scene.world, 1, 0),
+							   .dest_qpn = bad->b.qp->qpn,
+							   .qkey = 0x11111111 });
+				wqe->flags = (uint8_t)flags;
+				recv_into(&bad->b, 1, 0, 512);
+				qp_ring(bad->a.qp);
+				settle(scene.world);
+				while (cq_poll(bad->a.send_cq, &cqe) ||
+				       cq_poll(bad->b.recv_cq, &cqe))
+					;
+				if (opcode > 8 || flags % 4 == 3)
+					pair_reconnect(bad);
+				else if (qp_state(bad->a.qp) != IBV_QPS_RTS ||
+					 qp_state(bad->b.qp) != IBV_QPS_RTS)
+					pair_reconnect(bad);
+				else if (bad->b.qp->rq_pi - atomic_load(&bad->b.qp->state->rq_ci) >
+					 32)
+					pair_reconnect(bad);
+			}
+		}
+		check_good(&scene);
+		check_works(bad);
+	}
+}
+
+static void every_doorbell_rung(void **state)
+{
+	struct scene scene = make(*state, IBV_QPT_RC);
+	struct simhca_ctx_mem *mem = scene.bad->a.client->mem;
+
+	for (int lap = 0; lap < 20; lap++) {
+		for (size_t i = 0; i < SIMHCA_DB_LEAVES; i++)
+			atomic_store(&mem->leaf[i], UINT64_MAX);
+		for (size_t i = 0; i < SIMHCA_DB_MIDS; i++)
+			atomic_store(&mem->mid[i], UINT64_MAX);
+		atomic_store(&mem->top, UINT64_MAX);
+		settle(scene.world);
+		check_good(&scene);
+	}
+	check_works(scene.bad);
+	/* Bits above without any below, and the other way round. */
+	atomic_store(&mem->top, UINT64_MAX);
+	settle(scene.world);
+	for (size_t i = 0; i < SIMHCA_DB_LEAVES; i++)
+		atomic_store(&mem->leaf[i], UINT64_MAX);
+	settle(scene.world);
+	atomic_store(&mem->armed, 0xffffffff);
+	check_works(scene.bad);
+	check_good(&scene);
+}
+
+/* A doorbell that rings without pause keeps the engine busy, and the others are still served. */
+static void a_doorbell_that_never_stops(void **state)
+{
+	struct scene scene = make(*state, IBV_QPT_RC);
+	struct pair *good = scene.good;
+	struct simhca_cqe cqe;
+
+	recv_into(&good->b, 1, 0, 64);
+	send_from(&good->a, 2, 0, 64);
+	for (int i = 0; i < 100; i++) {
+		ring_doorbell(scene.bad->a.client, scene.bad->a.qp->doorbell);
+		ring_doorbell(scene.bad->b.client, scene.bad->b.qp->doorbell + 77);
+		rounds(scene.world, 1);
+	}
+	assert_true(cq_poll(good->a.send_cq, &cqe));
+	assert_int_equal(cqe.status, IBV_WC_SUCCESS);
+	assert_true(cq_poll(good->b.recv_cq, &cqe));
+}
+
+/* Lock words that nobody holds: the model must not wait for them, or not for long. */
+static void lock_words_overwritten(void **state)
+{
+	struct scene scene = make(*state, IBV_QPT_RC);
+	struct pair *bad = scene.bad;
+
+	atomic_store(&bad->a.qp->state->lock, 0xdead);
+	atomic_store(&bad->b.qp->state->lock, 1);
+	atomic_store(&bad->a.send_cq->state->lock, 2);
+	atomic_store(&bad->b.recv_cq->state->lock, 0xffffffff);
+	recv_into(&bad->b, 1, 0, 64);
+	send_from(&bad->a, 1, 0, 64);
+	rounds(scene.world, 1000);
+	check_works(scene.good);
+	for (int i = 0; i < 100; i++) {
+		atomic_fetch_add(&scene.world->now, SEC);
+		rounds(scene.world, 100);
+	}
+	check_works(scene.good);
+	/* The client can be taken down whatever it holds. */
+	client_gone(bad->a.client);
+	client_gone(bad->b.client);
+	check_works(scene.good);
+}
+
+/* A QP on a full CQ of its own, posting on and on. */
+static void a_client_that_never_polls(void **state)
+{
+	struct scene scene = make(*state, IBV_QPT_RC);
+
+	for (uint64_t id = 0; id < 2000; id++) {
+		struct qp *qp = scene.bad->a.qp;
+
+		if (qp->sq_pi - atomic_load(&qp->state->sq_ci) < 64)
+			rdma_write(&scene.bad->a, id, 0, 8, 0);
+		rounds(scene.world, 3);
+	}
+	assert_int_equal(events_of(scene.bad->a.client, scene.bad->a.send_cq, IBV_EVENT_CQ_ERR), 1);
+	assert_int_equal(qp_state(scene.bad->a.qp), IBV_QPS_ERR);
+	check_good(&scene);
+}
+
+/* ------------------------------------------------------------------------------ fuzz */
+
+/* Some of each: single bits, words of a few kinds, long runs; mostly where it hurts. */
+static void scribble(struct client *client, struct pair *pair, uint64_t *seed)
+{
+	static const uint64_t nasty[] = { 0, 1, 2, 63, 64, 65, 0x7fffffff, 0xffffffff, UINT64_MAX };
+	struct qp *qps[] = { pair->a.qp, pair->b.qp };
+	struct cq *cqs[] = { pair->a.send_cq, pair->a.recv_cq, pair->b.send_cq, pair->b.recv_cq };
+	struct qp *qp = qps[test_random(seed) % 2];
+	struct cq *cq = cqs[test_random(seed) % 4];
+	uint64_t value = test_random(seed) % 2
+				 ? nasty[test_random(seed) % ARRAY_SIZE(nasty)]
+				 : (uint64_t)test_random(seed) << 32 | test_random(seed);
+	uint8_t *base, *at;
+	uint64_t size;
+
+	switch (test_random(seed) % 8) {
+	case 0:
+		base = (uint8_t *)qp->state;
+		size = sizeof(*qp->state);
+		break;
+	case 1:
+		base = (uint8_t *)cq->state;
+		size = sizeof(*cq->state);
+		break;
+	case 2:
+		base = qp->sq;
+		size = (uint64_t)qp->granted.sq_entries * qp->granted.sq_stride;
+		break;
+	case 3:
+		base = qp->rq;
+		size = (uint64_t)qp->granted.rq_entries * qp->granted.rq_stride;
+		break;
+	case 4:
+		base = (uint8_t *)cq->ring;
+		size = cq->entries * sizeof(*cq->ring);
+		break;
+	case 5:
+		base = (uint8_t *)client->mem;
+		size = sizeof(*client->mem);
+		break;
+	default:
+		base = client->segment[0];
+		size = client->segment_size[0];
+		break;
+	}
+	at = base + (test_random(seed) % (size / 8)) * 8;
+	switch (test_random(seed) % 4) {
+	case 0:
+		*at ^= (uint8_t)(1u << test_random(seed) % 8);
+		break;
+	case 1:
+		memset(at, (int)value,
+		       size - (uint64_t)(at - base) < 64 ? size - (uint64_t)(at - base) : 64);
+		break;
+	default:
+		memcpy(at, &value, 8);
+	}
+}
+
+/* A plausible request now and then, or the fuzz would only ever see dead QPs. */
+static void post_something(struct pair *pair, uint64_t *seed)
+{
+	struct side *side = test_random(seed) % 2 ? &pair->a : &pair->b;
+	struct qp *qp = side->qp;
+	uint32_t pi = atomic_load(&qp->state->sq_pi);
+	struct simhca_send_wqe wqe = {
+		.wr_id = test_random(seed),
+		.opcode = (uint8_t)(test_random(seed) % 7),
+		.flags = (uint8_t)(test_random(seed) % 16),
+		.num_sge = 1,
+	};
+	struct simhca_sge one = sge(side->mr, test_random(seed) % 1000, test_random(seed) % 3000);
+	uint8_t *slot =
+		qp->sq + (size_t)(pi & (qp->granted.sq_entries - 1)) * qp->granted.sq_stride;
+
+	wqe.rdma.remote_addr = side->peer->mr->iova + test_random(seed) % 1000;
+	wqe.rdma.rkey = side->peer->mr->rkey;
+	memcpy(slot, &wqe, sizeof(wqe));
+	memcpy(slot + sizeof(wqe), &one, sizeof(one));
+	atomic_store(&qp->state->sq_pi, pi + 1);
+	pi = atomic_load(&qp->state->rq_pi);
+	slot = qp->rq + (size_t)(pi & (qp->granted.rq_entries - 1)) * qp->granted.rq_stride;
+	memcpy(slot, &(struct simhca_recv_wqe){ .wr_id = 1, .num_sge = 1 }, 16);
+	memcpy(slot + 16, &one, sizeof(one));
+	atomic_store(&qp->state->rq_pi, pi + 1);
+	qp_ring(qp);
+}
+
+static void scribbling_over_context_memory(void **state)
+{
+	struct world *world = *state;
+	const char *given = getenv("SIMHCA_TEST_SEED");
+	uint64_t seed = given ? strtoull(given, NULL, 0) : 20261121;
+	struct options options = default_options(IBV_QPT_RC);
+	struct pair *good = pair_new(world, &options);
+	unsigned int turns = 6000;
+
+	print_message("SIMHCA_TEST_SEED=%llu\n", (unsigned long long)seed);
+	for (unsigned int victim = 0; victim < 8; victim++) {
+		struct pair *bad;
+		struct client *client;
+
+		options = default_options(
+			victim % 3 == 0 ? IBV_QPT_UD : (victim % 3 == 1 ? IBV_QPT_RC : IBV_QPT_UC));
+		options.same_context = true;
+		bad = pair_new(world, &options);
+		client = bad->a.client;
+		for (unsigned int turn = 0; turn < turns / 8; turn++) {
+			uint32_t length = 1 + test_random(&seed) % 5000;
+
+			for (unsigned int n = test_random(&seed) % 8; n; n--)
+				scribble(client, bad, &seed);
+			post_something(bad, &seed);
+
+			fill(good->a.mr->addr, length, turn);
+			recv_into(&good->b, turn, 8192, length);
+			send_from(&good->a, turn, 0, length);
+			atomic_fetch_add(&world->now, test_random(&seed) % (10 * MSEC));
+			rounds(world, 20);
+			expect(good->a.send_cq, turn, SUCCESS);
+			expect(good->b.recv_cq, turn, SUCCESS);
+			assert_true(filled(good->b.mr->addr + 8192, length, turn));
+
+			if (turn % 50 == 49) { /* back to life */
+				qp_move(bad->a.qp, IBV_QPS_RESET);
+				qp_move(bad->b.qp, IBV_QPS_RESET);
+				pair_connect(bad);
+			}
+		}
+		client_gone(client);
+	}
+	check_works(good);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		ON_ETHERNET(a_send_producer_index_that_makes_no_sense),
+		ON_ETHERNET(a_receive_producer_index_that_makes_no_sense),
+		ON_ETHERNET(a_producer_index_that_runs_backwards),
+		ON_ETHERNET(the_devices_indices_overwritten),
+		ON_ETHERNET(cq_indices_overwritten),
+		ON_ETHERNET(srq_indices_overwritten),
+		ON_ETHERNET(work_requests_that_lie_about_their_size),
+		ON_ETHERNET(receive_requests_that_lie_about_their_size),
+		ON_ETHERNET(every_opcode_and_flag),
+		ON_ETHERNET(every_doorbell_rung),
+		ON_ETHERNET(a_doorbell_that_never_stops),
+		ON_ETHERNET(lock_words_overwritten),
+		ON_ETHERNET(a_client_that_never_polls),
+		ON_ETHERNET(scribbling_over_context_memory),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
