@@ -62,6 +62,18 @@ void daemon_relay(struct daemon *daemon)
 	}
 }
 
+void daemon_notice_loss(struct daemon *daemon)
+{
+	struct pollfd control = { .fd = daemon->control, .events = POLLIN };
+
+	/* The daemon says nothing unasked: what can be read is the end. */
+	if (daemon->lost || daemon->control < 0 || poll(&control, 1, 0) <= 0)
+		return;
+	daemon->lost = true;
+	complain("the daemon in %s (pid %d) has ended before its command; the device is gone",
+		 daemon->dir, (int)daemon->pid);
+}
+
 void daemon_reap(struct daemon *daemon)
 {
 	if (daemon->child && waitpid(daemon->child, &daemon->status, WNOHANG) == daemon->child)
@@ -566,16 +578,17 @@ bool daemon_leave(struct daemon *daemon)
 {
 	long long deadline = now_ms() + ENDING_MS;
 
+	daemon_notice_loss(daemon);
 	if (daemon->control >= 0)
 		return_lease(daemon, deadline);
 	daemon_reap(daemon);
 	if ((!daemon->started || daemon->child) && goes_on(daemon->dir)) {
 		daemon_relay(daemon);
-		return true;
+		return !daemon->lost;
 	}
 	if (!daemon->started) {
 		daemon_wait_gone(daemon->dir, ENDING_MS);
-		return true; /* whoever started it tells how it ended */
+		return !daemon->lost;
 	}
 	while (daemon->child && now_ms() < deadline) {
 		relay_or_sleep(daemon);
@@ -589,5 +602,5 @@ bool daemon_leave(struct daemon *daemon)
 		kill_child(daemon);
 		return false;
 	}
-	return ended_well(daemon);
+	return ended_well(daemon) && !daemon->lost;
 }

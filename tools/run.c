@@ -147,26 +147,21 @@ static void pass_on_signals(struct run *run)
 
 static void wait_for_command(struct run *run)
 {
-	bool had_daemon = run->daemon.child;
-
 	while (run->command) {
+		struct daemon *daemon = &run->daemon;
 		struct pollfd fds[] = {
 			{ .fd = run->signals, .events = POLLIN },
-			{ .fd = run->daemon.log, .events = POLLIN },
+			{ .fd = daemon->log, .events = POLLIN },
+			{ .fd = daemon->lost ? -1 : daemon->control, .events = POLLIN },
 		};
 
-		poll(fds, 2, -1);
-		daemon_relay(&run->daemon);
+		poll(fds, 3, -1);
+		daemon_relay(daemon);
 		pass_on_signals(run);
 		if (waitpid(run->command, &run->status, WNOHANG) == run->command)
 			run->command = 0;
-		daemon_reap(&run->daemon);
-		if (had_daemon && !run->daemon.child) {
-			had_daemon = false;
-			if (run->command)
-				complain("simhcad: has ended before its command; the device is "
-					 "gone");
-		}
+		daemon_reap(daemon);
+		daemon_notice_loss(daemon);
 	}
 }
 

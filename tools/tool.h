@@ -153,6 +153,7 @@ struct daemon {
 	int status;  /* of the child once it has ended, as waitpid() gives it */
 	int log;     /* what the child writes to its stderr; -1: not our child */
 	bool started;
+	bool lost; /* it ended while we held the lease, which has been complained about */
 };
 #define DAEMON_NONE                                                                                \
 	{                                                                                          \
@@ -169,11 +170,13 @@ enum reach daemon_reach(struct daemon *daemon, const char *dir,
 			const struct daemon_options *options, bool captive, int signals);
 /* Copies what the daemon has logged to our stderr; closes log at its end. */
 void daemon_relay(struct daemon *daemon);
+/* Complains, once, if the daemon has ended while we hold a lease. */
+void daemon_notice_loss(struct daemon *daemon);
 /* Notes the end of our child if it has ended. */
 void daemon_reap(struct daemon *daemon);
 /*
  * Gives the lease back, and waits for a captive daemon to end if it was the last one.
- * Returns false, after a complaint, if the daemon failed meanwhile or had to be killed.
+ * Returns false, after a complaint, if the daemon was lost, ended badly or had to be killed.
  */
 bool daemon_leave(struct daemon *daemon);
 /* Waits until no process holds the lock of dir. False when one still does by then. */

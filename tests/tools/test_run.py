@@ -310,6 +310,20 @@ def test_daemon_dies_meanwhile(tool):
     assert tool("run", "sh", "-c", script + "9").returncode == 9
 
 
+def test_daemon_of_another_run_dies_meanwhile(tool):
+    """Its starter tells how it died; whoever joined it has lost the device no less."""
+    first = tool.start("run", "sleep", "60")
+    assert wait_until(tool.daemon_lives)
+    second = tool.start("run", "sleep", "1")
+    time.sleep(0.3)
+    os.kill(tool.daemon_pid(), signal.SIGKILL)
+    assert "device is gone" in second.communicate(timeout=10)[1]
+    assert second.returncode == 125
+    first.terminate()
+    stderr = first.communicate(timeout=10)[1]
+    assert "device is gone" in stderr and "signal 9" in stderr
+
+
 def test_daemon_ends_badly(tool):
     result = tool("run", "true", FAKE_END_STATUS=1)
     assert result.returncode == 125 and "status 1" in result.stderr
