@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""Programs that tests start: on a device of their own, on ours, or compiled from C."""
+import ctypes
+import errno
+import json
+import os
+import shlex
+import subprocess
+import sys
+
+from harness import HERE, REPO
+
+BUILD = os.path.abspath(os.environ.get('SIMHCA_BUILD') or os.path.join(REPO, 'build'))
+SIMHCA = os.path.join(BUILD, 'bin', 'simhca')
+OURS = ('SIMHCA_RUNTIME_DIR', 'IBV_DRIVERS', 'RDMAV_DRIVERS')
+
+
+def outside():
+    """The environment as it was before `simhca run`, for a device that is not ours."""
+    env = {name: value for name, value in os.environ.items() if name not in OURS}
+    preload = [name for name in env.pop('LD_PRELOAD', '').replace(':', ' ').split()
+               if 'libsimhca-preload' not in name]
+    if preload:
+        env['LD_PRELOAD'] = ':'.join(preload)
+    env['SIMHCA_BUILD'] = BUILD
+    return env
+
+
+def helper(name):
+    return os.path.join(HERE, 'helpers', name)
+
+
+def private(command, *options, timeout=120, preexec_fn=None, env=None):
+    """Runs command on a device of its own, made with these options, and returns how it ended."""
+    return subprocess.run([SIMHCA, 'run', '--private', *options, '--', *command],
+                          env={**outside(), **(env or {})}, timeout=timeout, text=True,
+                          stdin=subprocess.DEVNULL, capture_output=True, preexec_fn=preexec_fn,
+                          check=False)
+
+
+def private_python(name, *arguments, options=(), **keywords):
+    """A helper of ours on a device of its own; its standard output."""
+    done = private([sys.executable, helper(name), *arguments], *options, **keywords)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def private_tests(*selection, options=(), **keywords):
+    """Tests of this directory on a device of their own."""
+    command = [sys.executable, '-m', 'pytest', '-q', '-x', '-p', 'no:cacheprovider', *selection]
+    done = private(command, *options, timeout=300, **keywords)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def compiled(source, directory):
+    """Compiles a C helper against libibverbs; its path."""
+    target = os.path.join(str(directory), source.removesuffix('.c'))
+    flags = shlex.split(os.environ.get('CFLAGS', '-O2 -g'))
+    subprocess.run([os.environ.get('CC', 'cc'), '-std=gnu11', '-Wall', '-Wextra', *flags, '-pthread',
+                    '-o', target, helper(source), '-libverbs'], check=True)
+    return target
+
+
+def run_c(program, *arguments, timeout=120):
+    """Runs a compiled helper on our device; what it says on failure is shown."""
+    done = subprocess.run([program, *arguments], timeout=timeout, text=True, capture_output=True,
+                          check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def device_status(name):
+    """What `simhca status` says of the device that this process runs on."""
+    env = {**outside(), 'SIMHCA_RUNTIME_DIR': os.environ['SIMHCA_RUNTIME_DIR']}
+    done = subprocess.run([SIMHCA, 'status', '--json'], env=env, timeout=30, text=True,
+                          capture_output=True, check=True)
+    return next(device for device in json.loads(done.stdout)['devices'] if device['name'] == name)
+
+
+def forbid_process_vm():
+    """
+    From now on the kernel refuses process_vm_readv and process_vm_writev to this process and
+    all that it starts, as the seccomp profiles of containers do.
+    """
+    seccomp = ctypes.CDLL('libseccomp.so.2', use_errno=True)
+    seccomp.seccomp_init.restype = ctypes.c_void_p
+    seccomp.seccomp_load.argtypes = [ctypes.c_void_p]
+    allow, refuse = 0x7fff0000, 0x00050000 | errno.EPERM
+    context = ctypes.c_void_p(seccomp.seccomp_init(ctypes.c_uint32(allow)))
+    for name in (b'process_vm_readv', b'process_vm_writev'):
+        number = seccomp.seccomp_syscall_resolve_name(name)
+        if seccomp.seccomp_rule_add(context, ctypes.c_uint32(refuse), number, 0):
+            raise OSError(f'no seccomp rule for {name}')
+    if seccomp.seccomp_load(context):
+        raise OSError('the seccomp filter was not loaded')

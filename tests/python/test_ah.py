@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""Address handles: which addresses are accepted."""
+import errno
+
+import pytest
+from pyverbs.addr import AH, AHAttr
+
+from harness import PORT, refused
+
+
+def test_create(pd, device, ethernet):
+    """With a GRH everywhere; with a LID alone on InfiniBand only."""
+    AH(pd, attr=device.address(grh=True)).close()
+    if ethernet:
+        with refused(errno.EINVAL):
+            AH(pd, attr=AHAttr(port_num=PORT))
+    else:
+        AH(pd, attr=AHAttr(dlid=device.port.lid, port_num=PORT)).close()
+
+
+def test_many(pd, device):
+    """AHs are cheap: a thousand at once."""
+    for handle in [AH(pd, attr=device.address()) for _ in range(1000)]:
+        handle.close()
+
+
+@pytest.mark.parametrize('index', [7, 8, 255])
+def test_bad_sgid_index(pd, device, index):
+    """An empty entry of the GID table, and one past its end, are no source address."""
+    attr = device.address(grh=True)
+    attr.sgid_index = index
+    with refused(errno.EINVAL):
+        AH(pd, attr=attr)
+
+
+@pytest.mark.parametrize('port', [0, 2])
+def test_bad_port(pd, device, port):
+    """There is only port 1."""
+    attr = device.address()
+    attr.port_num = port
+    with refused(errno.EINVAL):
+        AH(pd, attr=attr)
+
+
+def test_every_gid(pd, device):
+    """Each entry that the GID table has will do."""
+    for entry in device.ctx.query_gid_table(8):
+        AH(pd, attr=device.address(grh=True, gid_index=entry.gid_index)).close()
