@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """Completion queues: how large, what resizing keeps, what happens to one that is full."""
 import errno
+import time
 
 import pytest
 import pyverbs.enums as e
+from pyverbs.addr import AH
 from pyverbs.cq import CQ
 
-from harness import RC, SEND, UD, poll, poll_error, poll_nothing, poll_ok, refused
+from harness import RC, SEND, UD, connect, poll, poll_error, poll_nothing, poll_ok, refused
 
 
 def test_sizes(ctx):
@@ -86,7 +88,6 @@ def _fill(side, cqes):
 
 
 def _ah(side):
-    from pyverbs.addr import AH
     return AH(side.pd, attr=side.device.address()), side.qp.qp_num, 1  # a wrong Q_Key: dropped
 
 
@@ -97,7 +98,7 @@ def test_resize_keeps_entries(side, before, after, filled):
     one = side(UD, cqe=before)
     one.start()
     ah = _fill(one, filled)
-    poll_until_written(one, filled)
+    settle()
     one.scq.resize(after)
     assert one.scq.cqe >= after
     assert [wc.wr_id for wc in poll_ok(one.scq, filled)] == list(range(filled))
@@ -106,9 +107,8 @@ def test_resize_keeps_entries(side, before, after, filled):
         assert poll_ok(one.scq).wr_id == 1000 + number
 
 
-def poll_until_written(side, _count):
-    """Waits until the SQ is empty: a later send of the same SQ would complete after them."""
-    import time
+def settle():
+    """Gives the device time to write completions that nobody takes."""
     time.sleep(0.05)
 
 
@@ -125,7 +125,7 @@ def test_resize_in_the_middle(side):
             number += 1
         for extra in range(3):
             one.send(SEND, one.region.sge(0, 1), wr_id=number + extra, ud=ah)
-        poll_until_written(one, 3)
+        settle()
         one.scq.resize(size)
         assert [wc.wr_id for wc in poll_ok(one.scq, 3)] == [number, number + 1, number + 2]
         number += 3
@@ -173,7 +173,6 @@ def test_destroyed_qp_leaves_no_completions(pair, keep, side):
     client = side(RC)
     survivor = side(UD, device=client.device, pd=client.pd, scq=client.scq, rcq=client.rcq)
     server = side(RC)
-    from harness import connect
     connect(client, server)
     survivor.start()
     for number in range(10):
@@ -181,7 +180,7 @@ def test_destroyed_qp_leaves_no_completions(pair, keep, side):
         client.send(SEND, client.region.sge(0, 1), wr_id=number)
     poll_ok(server.rcq, 10)
     survivor.send(SEND, survivor.region.sge(0, 1), wr_id=77, ud=_ah(survivor))
-    poll_until_written(survivor, 1)
+    settle()
     client.qp.close()
     assert poll_ok(client.scq).wr_id == 77
     poll_nothing(client.scq)

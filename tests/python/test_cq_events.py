@@ -2,25 +2,23 @@
 """Completion events: what arms, what raises one, and that none is lost or comes twice."""
 import os
 import signal
-import threading
 import time
 
 import pytest
 import pyverbs.enums as e
 from pyverbs.cq import CQ
+from pyverbs.pyverbs_error import PyverbsRDMAError
 
-from harness import SEND, SEND_IMM, SIGNALED, WRITE_IMM, Channel, poll, poll_ok
+from harness import SEND, SEND_IMM, SIGNALED, WRITE_IMM, Channel, connect, poll, poll_ok
 from programs import run_c
 
 SOLICITED = SIGNALED | e.IBV_SEND_SOLICITED
 
 
 @pytest.fixture
-def armed(side, keep):
+def armed(side):
     """A connected pair whose server has a receive CQ with a channel: (client, server, channel)."""
-    from harness import connect
-    client, server = side(), None
-    probe = side()
+    client, probe = side(), side()
     channel = Channel(probe.ctx)
     cq = CQ(probe.ctx, 100, None, channel.channel)
     server = side(device=probe.device, pd=probe.pd, rcq=cq)
@@ -107,7 +105,6 @@ def test_solicited_with_immediate(armed, opcode):
 
 def test_solicited_is_about_receives(side, keep):
     """The sender's own completion is not solicited by its own flag."""
-    from harness import connect
     probe, server = side(), side()
     channel = Channel(probe.ctx)
     cq = CQ(probe.ctx, 100, None, channel.channel)
@@ -173,11 +170,8 @@ def test_blocking(armed):
 
 def test_blocking_is_interrupted(armed):
     """A signal ends the wait."""
-    from pyverbs.pyverbs_error import PyverbsRDMAError
     _, server, channel = armed
     server.rcq.req_notify()
-    thread = threading.Timer(0.2, lambda: None)
-    thread.cancel()
     old = signal.signal(signal.SIGUSR1, lambda *_: None)
     child = os.fork()
     if not child:
@@ -194,7 +188,6 @@ def test_blocking_is_interrupted(armed):
 
 def test_several_cqs_on_a_channel(side, keep):
     """Each event says whose it is, and they come in the order of the completions."""
-    from harness import connect
     probe, client = side(), side()
     channel = Channel(probe.ctx)
     cqs = [CQ(probe.ctx, 10, None, channel.channel, comp_vector=vector % 2)
@@ -220,7 +213,6 @@ def test_several_cqs_on_a_channel(side, keep):
 
 def test_destroy_drops_events(side, keep):
     """Destroying a CQ takes its events, which nobody has read, out of the channel."""
-    from harness import connect
     probe, client = side(), side()
     channel = Channel(probe.ctx)
     gone, stays = (CQ(probe.ctx, 10, None, channel.channel) for _ in range(2))
@@ -245,7 +237,6 @@ def test_destroy_drops_events(side, keep):
 
 def test_ping_pong_with_events(side):
     """A thousand turns in which each side sleeps until its event."""
-    from harness import connect
     ends, channels, cqs = [], [], []
     for _ in range(2):
         probe = side()
