@@ -177,7 +177,9 @@ struct cq {
 	struct simhca_cq_mem *state;
 	struct simhca_cqe *ring;
 	uint32_t ci;
-	_Atomic unsigned int events; /* completion events received */
+	_Atomic unsigned int events;		    /* completion events received */
+	void (*on_event)(struct cq *cq, void *arg); /* called from the engine, if set */
+	void *on_event_arg;
 };
 
 struct cq *cq_new(struct client *client, uint32_t cqe);

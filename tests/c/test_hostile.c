@@ -320,6 +320,36 @@ static void lock_words_overwritten(void **state)
 	check_works(scene.good);
 }
 
+/* For each receive that is flushed the client posts another: a flush must come to an end. */
+static void refill(struct cq *cq, void *arg)
+{
+	struct qp *qp = arg;
+
+	if (atomic_load(&cq->events) < 100000)
+		atomic_fetch_add(&qp->state->rq_pi, 1);
+	cq_arm(cq, SIMHCA_ARM_NEXT);
+}
+
+static void a_queue_refilled_while_it_is_flushed(void **state)
+{
+	struct scene scene = make(*state, IBV_QPT_RC);
+	struct options options = default_options(IBV_QPT_RC);
+	struct client *client = client_new(scene.world, 0);
+	struct cq *cq = cq_new_flags(client, 16, SIMHCA_CQ_IGNORE_OVERRUN);
+	struct qp *qp = qp_new(client, &options, cq, cq, NULL);
+
+	qp_connect(qp, 1, 0xfff0, &options);
+	qp_recv(qp, 1, NULL, 0);
+	cq->on_event = refill;
+	cq->on_event_arg = qp;
+	cq_arm(cq, SIMHCA_ARM_NEXT);
+	assert_int_equal(0, qp_move(qp, IBV_QPS_ERR));
+	rounds(scene.world, 1);
+	assert_true(atomic_load(&cq->events) > 0);
+	assert_true(atomic_load(&cq->events) < 100000);
+	check_works(scene.good);
+}
+
 /* A QP on a full CQ of its own, posting on and on. */
 static void a_client_that_never_polls(void **state)
 {
@@ -487,6 +517,7 @@ int main(void)
 		ON_ETHERNET(every_doorbell_rung),
 		ON_ETHERNET(a_doorbell_that_never_stops),
 		ON_ETHERNET(lock_words_overwritten),
+		ON_ETHERNET(a_queue_refilled_while_it_is_flushed),
 		ON_ETHERNET(a_client_that_never_polls),
 		ON_ETHERNET(scribbling_over_context_memory),
 	};

@@ -117,7 +117,7 @@ static void every_absent_peer_looks_alike(void **state)
 		}
 		attr = qp_attr_to(a->qp, 1, b->qp->qpn, &options);
 		if (absence == NO_SUCH_QPN)
-			attr.dest_qp_num = b->qp->qpn ^ 0x10000; /* the slot, of another time */
+			attr.dest_qp_num = b->qp->qpn ^ 0x800000; /* the slot, of another time */
 		if (absence == NO_SUCH_PORT) {
 			if (world->infiniband)
 				attr.av.dlid = 0x4444;

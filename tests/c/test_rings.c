@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Rings go round: send, receive and completion queues of all sizes, many laps each. */
 #include "harness.h"
+#include "model.h"
 
 #define LAPS 50
 
@@ -177,6 +178,117 @@ static void one_doorbell_for_many_requests(void **state)
 		expect(pair->a.send_cq, i, SUCCESS);
 }
 
+/* As if the queues had been used 2^32 - left times: all counters stand just before their wrap. */
+static void age_qp(struct qp *qp, uint32_t left)
+{
+	qp->sq_pi = qp->rq_pi = -left;
+	qp->state->sq_next = -left;
+	atomic_store(&qp->state->sq_ci, -left);
+	atomic_store(&qp->state->sq_pi, -left);
+	atomic_store(&qp->state->rq_ci, -left);
+	atomic_store(&qp->state->rq_pi, -left);
+}
+
+static void age_cq(struct cq *cq, uint32_t left)
+{
+	struct simhca_cq *model =
+		simhca_handle_get(&cq->client->context->handles[SIMHCA_OBJ_CQ], cq->handle);
+
+	model->pi = cq->ci = -left;
+	atomic_store(&cq->state->pi, -left);
+	atomic_store(&cq->state->ci, -left);
+	/* What the lap before would have left behind. */
+	for (uint32_t i = 0; i < cq->entries; i++) {
+		uint32_t index = -left - 1 - i;
+
+		atomic_store(&cq->ring[index & (cq->entries - 1)].seq, index + 1);
+	}
+}
+
+static void counters_wrap(struct world *world, enum ibv_qp_type type, uint32_t depth)
+{
+	struct options options = default_options(type);
+	const uint32_t grh = type == IBV_QPT_UD ? SIMHCA_GRH_BYTES : 0;
+	struct pair *pair;
+
+	options.max_send_wr = options.max_recv_wr = options.cqe = depth;
+	pair = pair_new(world, &options);
+	settle(world);
+	age_qp(pair->a.qp, 10);
+	age_qp(pair->b.qp, 13);
+	age_cq(pair->a.send_cq, 12);
+	age_cq(pair->b.recv_cq, 9);
+	for (uint32_t id = 0; id < 40; id += depth) {
+		for (uint32_t i = 0; i < depth; i++)
+			recv_into(&pair->b, id + i, i * 128, 64 + grh);
+		for (uint32_t i = 0; i < depth; i++)
+			send_from(&pair->a, id + i, 0, 64);
+		for (uint32_t i = 0; i < depth; i++) {
+			expect(pair->a.send_cq, id + i, SUCCESS);
+			expect(pair->b.recv_cq, id + i, SUCCESS);
+		}
+		expect_none(pair->a.send_cq);
+		expect_none(pair->b.recv_cq);
+	}
+	assert_true(pair->a.qp->sq_pi < 100 && pair->b.qp->rq_pi < 100);
+	assert_true(pair->a.send_cq->ci < 100 && pair->b.recv_cq->ci < 100);
+	assert_int_equal(qp_state(pair->a.qp), IBV_QPS_RTS);
+	assert_int_equal(qp_state(pair->b.qp), IBV_QPS_RTS);
+}
+
+static void counters_wrap_at_32_bits(void **state)
+{
+	static const uint32_t depths[] = { 1, 2, 3, 5, 8 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(depths); i++) {
+		counters_wrap(*state, IBV_QPT_RC, depths[i]);
+		counters_wrap(*state, IBV_QPT_UC, depths[i]);
+		counters_wrap(*state, IBV_QPT_UD, depths[i]);
+	}
+}
+
+/* A ring that was just resized holds no CQE that was not written, not even at index 2^32 - 1. */
+static void a_resized_cq_has_no_phantom_at_the_wrap(void **state)
+{
+	struct options options = default_options(IBV_QPT_RC);
+	struct pair *pair;
+	struct cq *cq;
+
+	options.cqe = 4;
+	pair = pair_new(*state, &options);
+	cq = pair->a.send_cq;
+	age_cq(cq, 3);
+	assert_int_equal(0, cq_resize(cq, 16));
+	for (uint64_t id = 0; id < 40; id++) {
+		expect_none(cq);
+		rdma_write(&pair->a, id, 0, 8, 0);
+		expect(cq, id, SUCCESS);
+	}
+}
+
+static void srq_counters_wrap_at_32_bits(void **state)
+{
+	struct options options = default_options(IBV_QPT_RC);
+	struct pair *pair = pair_unconnected(*state, &options);
+	struct client *client = pair->b.client;
+	struct srq *srq = srq_new(client, 5, 1, 0);
+
+	pair->b.qp = qp_new(client, &options, pair->b.send_cq, pair->b.recv_cq, srq);
+	pair_connect(pair);
+	srq->pi = -7u;
+	atomic_store(&srq->state->ci, -7u);
+	atomic_store(&srq->state->pi, -7u);
+	for (uint64_t id = 0; id < 20; id++) {
+		struct simhca_sge one = sge(pair->b.mr, 0, 64);
+
+		srq_recv(srq, id, &one, 1);
+		send_from(&pair->a, id, 0, 64);
+		expect(pair->a.send_cq, id, SUCCESS);
+		expect(pair->b.recv_cq, id, SUCCESS);
+	}
+	assert_true(srq->pi < 100);
+}
+
 /* The device names what it gave, and gives at least what was asked. */
 static void strides_and_entries_are_those_of_the_contract(void **state)
 {
@@ -221,6 +333,9 @@ int main(void)
 		ON_ETHERNET(a_completion_retires_the_unsignaled_before_it),
 		ON_ETHERNET(sq_sig_all_completes_every_request),
 		ON_ETHERNET(one_doorbell_for_many_requests),
+		ON_ETHERNET(counters_wrap_at_32_bits),
+		ON_ETHERNET(a_resized_cq_has_no_phantom_at_the_wrap),
+		ON_ETHERNET(srq_counters_wrap_at_32_bits),
 		ON_ETHERNET(strides_and_entries_are_those_of_the_contract),
 	};
 

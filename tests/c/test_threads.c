@@ -301,10 +301,10 @@ static void contexts_go_while_they_work(void **state)
 
 		options.min_rnr_timer = 1;
 		options.timeout = 1;
-		options.buffer = 1 << 20;
+		options.buffer = 2 << 20;
 		pair = pair_new(*state, &options);
 		for (uint64_t id = 0; id < 6; id++) {
-			rdma_write(&pair->a, id, 0, 1 << 20, 0);
+			rdma_write(&pair->a, id, 0, 1 << 20, 1 << 20);
 			rdma_read(&pair->b, id, 0, 1 << 20, 0);
 		}
 		send_from(&pair->b, 9, 0, 64);

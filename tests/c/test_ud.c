@@ -66,7 +66,7 @@ static void unknown_destinations_are_silent(void **state)
 	struct simhca_av nowhere = av_to(world, 1, 0);
 
 	recv_into(&pair->b, 1, 0, 200);
-	send_with(pair, 1, QKEY, av_to(world, 1, 0), pair->b.qp->qpn ^ 0x10000);
+	send_with(pair, 1, QKEY, av_to(world, 1, 0), pair->b.qp->qpn ^ 0x800000);
 	expect(pair->a.send_cq, 1, SUCCESS);
 	send_with(pair, 2, QKEY, av_to(world, 0, 0), pair->b.qp->qpn + 1);
 	expect(pair->a.send_cq, 2, SUCCESS);
