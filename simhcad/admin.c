@@ -211,6 +211,9 @@ static int in_memory(const json_t *json)
 		}
 	}
 	free(text);
+	/* Its offset is the receiver's, too. */
+	if (fd >= 0)
+		lseek(fd, 0, SEEK_SET);
 	return fd < 0 ? -errno : fd;
 }
 

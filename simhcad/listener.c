@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -9,9 +11,11 @@
 #include "listener.h"
 #include "log.h"
 
-#define BACKLOG 4096 /* connections; the kernel bounds it by net.core.somaxconn */
-#define ACCEPTS 64   /* connections taken before other events are looked at */
-#define PAUSE 0.25   /* seconds without accepting when descriptors ran out */
+#define BACKLOG 4096  /* connections; the kernel bounds it by net.core.somaxconn */
+#define ACCEPTS 64    /* connections taken before other events are looked at */
+#define PAUSE 0.25    /* seconds without accepting when descriptors ran out */
+#define RESERVE 16    /* descriptors that connections leave to commands */
+#define COMPLAIN 60.0 /* seconds between two messages about it */
 
 /* The directory's mode keeps strangers out; this keeps them out when somebody changed it. */
 static bool is_welcome(int fd)
@@ -28,11 +32,22 @@ static bool is_welcome(int fd)
 	return false;
 }
 
-static void pause_accepting(struct listener *listener)
+/* Commands bring descriptors, and would get no answer when there is no room for them. */
+static bool is_near_limit(int fd)
 {
-	if (!listener->pause_logged)
-		log_error("%s: %m; new connections have to wait", listener->path);
-	listener->pause_logged = true;
+	struct rlimit limit;
+
+	return !getrlimit(RLIMIT_NOFILE, &limit) && (rlim_t)fd + RESERVE >= limit.rlim_cur;
+}
+
+static void pause_accepting(struct listener *listener, int error)
+{
+	ev_tstamp now = ev_now(listener->loop);
+
+	if (now - listener->complained > COMPLAIN || !listener->complained) {
+		log_error("%s: %s; new connections have to wait", listener->path, strerror(error));
+		listener->complained = now;
+	}
 	ev_io_stop(listener->loop, &listener->io);
 	ev_timer_set(&listener->pause, PAUSE, 0);
 	ev_timer_start(listener->loop, &listener->pause);
@@ -46,14 +61,19 @@ static void on_connection(struct ev_loop *loop, ev_io *io, int events)
 		int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
 		if (fd >= 0) {
-			listener->pause_logged = false;
+			bool full = is_near_limit(fd);
+
 			if (is_welcome(fd))
 				listener->accepted(listener->arg, fd);
 			else
 				close(fd);
+			if (full) {
+				pause_accepting(listener, EMFILE);
+				return;
+			}
 		} else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM ||
 			   errno == ENOBUFS) {
-			pause_accepting(listener);
+			pause_accepting(listener, errno);
 			return;
 		} else if (errno != EINTR && errno != ECONNABORTED) {
 			return;
@@ -78,7 +98,7 @@ int listener_open(struct listener *listener, struct ev_loop *loop, const char *p
 	listener->loop = loop;
 	listener->accepted = accepted;
 	listener->arg = arg;
-	listener->pause_logged = false;
+	listener->complained = 0;
 	snprintf(listener->path, sizeof(listener->path), "%s", path);
 	memcpy(addr.sun_path, listener->path, sizeof(addr.sun_path));
 	ev_timer_init(&listener->pause, on_pause_end, PAUSE, 0);

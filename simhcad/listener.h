@@ -7,7 +7,6 @@
 #define SIMHCAD_LISTENER_H
 
 #include <ev.h>
-#include <stdbool.h>
 
 struct listener {
 	struct ev_loop *loop;
@@ -15,7 +14,7 @@ struct listener {
 	int fd;
 	ev_io io;
 	ev_timer pause;
-	bool pause_logged;
+	ev_tstamp complained; /* that it had to pause; 0: not yet */
 	/* Takes the connection, which is non-blocking. */
 	void (*accepted)(void *arg, int fd);
 	void *arg;

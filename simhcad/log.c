@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -18,6 +19,7 @@ static int log_fd = STDERR_FILENO;
 static enum simhca_log_level log_threshold = SIMHCA_LOG_INFO;
 /* Until then whoever started us is told of what goes wrong, wherever the log is. */
 static atomic_bool log_is_started;
+static atomic_uint log_lost;
 
 int log_open(const char *path, enum simhca_log_level level)
 {
@@ -62,6 +64,22 @@ static size_t put_prefix(char *line, size_t size, enum simhca_log_level level, b
 	return used;
 }
 
+/* A pipe that nobody reads, or a terminal that was stopped, must not stop the device. */
+static bool has_room(int fd)
+{
+	struct pollfd pollfd = { .fd = fd, .events = POLLOUT };
+
+	return poll(&pollfd, 1, 0) == 1 && pollfd.revents & POLLOUT;
+}
+
+static void say_lost(int fd)
+{
+	unsigned int lost = atomic_exchange_explicit(&log_lost, 0, memory_order_relaxed);
+
+	if (lost)
+		dprintf(fd, "simhcad: warning: %u messages found no room here\n", lost);
+}
+
 static void put_line(int fd, enum simhca_log_level level, const char *format, va_list args)
 {
 	char line[LOG_LINE];
@@ -76,6 +94,13 @@ static void put_line(int fd, enum simhca_log_level level, const char *format, va
 	if (used > sizeof(line) - 2)
 		used = sizeof(line) - 2;
 	line[used++] = '\n';
+	if (fd == STDERR_FILENO) {
+		if (!has_room(fd)) {
+			atomic_fetch_add_explicit(&log_lost, 1, memory_order_relaxed);
+			return;
+		}
+		say_lost(fd);
+	}
 	/* Nobody is left to be told when the log itself fails. */
 	if (write(fd, line, used) < 0)
 		return;

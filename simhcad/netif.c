@@ -125,6 +125,23 @@ void netif_close(struct netif *netif)
 	free(netif);
 }
 
+/*
+ * The kernel tells of one link several times, once for each address family that has something to
+ * say of it, and libnl keeps them all. The link itself is the one of no family.
+ */
+static struct rtnl_link *find_link(struct netif *netif, const char *name)
+{
+	for (struct nl_object *object = nl_cache_get_first(netif->links); object;
+	     object = nl_cache_get_next(object)) {
+		struct rtnl_link *link = (struct rtnl_link *)object;
+
+		if (rtnl_link_get_family(link) == AF_UNSPEC &&
+		    !strcmp(rtnl_link_get_name(link) ? rtnl_link_get_name(link) : "", name))
+			return link;
+	}
+	return NULL;
+}
+
 static void describe_link(struct rtnl_link *link, struct interface *interface)
 {
 	unsigned int flags = rtnl_link_get_flags(link);
@@ -199,11 +216,10 @@ bool netif_get(struct netif *netif, const char *name, struct interface *interfac
 	memset(interface, 0, sizeof(*interface));
 	if (!netif)
 		return guess(name, interface);
-	link = netif->manager ? rtnl_link_get_by_name(netif->links, name) : NULL;
+	link = netif->manager ? find_link(netif, name) : NULL;
 	if (!link)
 		return false;
 	describe_link(link, interface);
-	rtnl_link_put(link);
 	add_addresses(netif, interface, AF_INET);
 	add_addresses(netif, interface, AF_INET6);
 	return true;

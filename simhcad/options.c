@@ -468,9 +468,10 @@ static void print_help(void)
 	}
 	printf("  %-34s %s\n", "--device NAME,OPTION=VALUE,..",
 	       "options of one device; it is added if --devices does not name it");
-	printf("\nAll but the last are also lines \"option = value\" of the configuration file; "
-	       "what\n"
-	       "describes a device may stand below [device NAME] there. See simhcad(8).\n");
+	printf("\nThose that do not concern the single run are also lines \"option = value\" of "
+	       "the\n"
+	       "configuration file; what describes a device may stand below [device NAME] there.\n"
+	       "See simhcad(8).\n");
 }
 
 /* --device NAME,option=value,.. */

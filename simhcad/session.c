@@ -226,6 +226,8 @@ void session_open(struct device *device, int fd)
 	session->fd = fd;
 	event_set_init(&session->events, &device->daemon->wakeup);
 	ev_io_init(&session->io, on_readable, fd, EV_READ);
+	/* Before the end of a process: peers of one that has died shall see it fall silent. */
+	ev_set_priority(&session->io, 1);
 	session->io.data = session;
 	ev_io_start(device->daemon->loop, &session->io);
 	DL_APPEND(device->sessions, session);

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Options: which of two sources wins, what devices there are, and the one way of writing it all. */
+#include <getopt.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "options.h"
+
+#define ARGUMENTS 16
+
+static char config[] = "/tmp/simhca-test-options-XXXXXX";
+
+static void write_config(const char *text)
+{
+	FILE *file = fopen(config, "w");
+
+	fputs(text, file);
+	fclose(file);
+}
+
+/* The words of line as the command line, with the configuration file. */
+static int parse(const char *line, struct options *options)
+{
+	char copy[512], *rest = copy, *word;
+	char *argv[ARGUMENTS] = { (char *)"simhcad", (char *)"--config", config };
+	int argc = 3;
+
+	snprintf(copy, sizeof(copy), "%s", line);
+	while ((word = strsep(&rest, " ")))
+		if (word[0])
+			argv[argc++] = word;
+	optind = 0;
+	return options_parse(argc, argv, options);
+}
+
+static void expect_options(const char *file, const char *line, const char *normalised)
+{
+	struct options options;
+
+	write_config(file);
+	assert_int_equal(parse(line, &options), -1);
+	assert_string_equal(options.normalised, normalised);
+	options_free(&options);
+}
+
+static void test_defaults(void **state)
+{
+	expect_options("", "",
+		       "--devices=1 --link-layer=ethernet --netdev=lo --mtu=4096 --lid=1 "
+		       "--memory=auto");
+	expect_options("", "--log-level debug --captive --runtime-dir /tmp/x",
+		       "--devices=1 --link-layer=ethernet --netdev=lo --mtu=4096 --lid=1 "
+		       "--memory=auto");
+}
+
+static void test_who_wins(void **state)
+{
+	struct options options;
+
+	write_config("mtu = 256\nlid = 5\nmax-qp = 10\n[device simhca1]\nmtu = 512\nlid = 77\n");
+	assert_int_equal(parse("--devices 3 --device simhca2,max-qp=20 --max-cq 9", &options), -1);
+	assert_int_equal(options.num_devices, 3);
+	assert_int_equal(options.devices[0].settings.mtu, 256);
+	assert_int_equal(options.devices[1].settings.mtu, 512);
+	assert_int_equal(options.devices[0].settings.lid, 5);
+	assert_int_equal(options.devices[1].settings.lid, 77);
+	assert_int_equal(options.devices[2].settings.lid, 7);
+	assert_int_equal(options.devices[1].settings.max_qp, 10);
+	assert_int_equal(options.devices[2].settings.max_qp, 20);
+	assert_int_equal(options.devices[2].settings.max_cq, 9);
+	options_free(&options);
+
+	/* The command line in general goes before the file's one device. */
+	assert_int_equal(parse("--mtu 1024", &options), -1);
+	assert_int_equal(options.num_devices, 1);
+	assert_string_equal(options.devices[0].name, "simhca1");
+	assert_int_equal(options.devices[0].settings.mtu, 1024);
+	options_free(&options);
+}
+
+static void test_names(void **state)
+{
+	expect_options("", "--devices simhca_a,simhca_b --node-guid 0x10 --engines 2",
+		       "--devices=simhca_a,simhca_b --link-layer=ethernet --netdev=lo --mtu=4096 "
+		       "--node-guid=0000:0000:0000:0010 --lid=1 --engines=2 --memory=auto");
+	expect_options("[device simhca1]\nlink-layer = ib\n", "--devices 2",
+		       "--devices=2 --netdev=lo --mtu=4096 --lid=1 --memory=auto "
+		       "--device=simhca0,link-layer=ethernet --device=simhca1,link-layer=ib");
+}
+
+static void test_refused(void **state)
+{
+	static const char *const lines[] = {
+		"--mtu 1500",
+		"--devices 0",
+		"--devices 33",
+		"--devices ib0",
+		"--devices simhca0,,simhca1",
+		"--device simhca0,engines=2",
+		"--device simhca0,mtu",
+		"--lid 65535",
+		"--node-guid 0:0:0:0",
+		"--engines -1",
+		"--engine-spin 1s",
+		"--memory magic",
+		"--mtu",
+		"--nonsense",
+		"word",
+		"--ready-fd 999",
+		"--netdev a/b",
+		"--device simhca-name-too-long",
+	};
+	static const char *const files[] = {
+		"mtu = 1500\n", "captive = on\n",	   "[devices]\nmtu = 256\n",
+		"nonsense\n",	"[device x]\nmtu = 256\n", "[device simhca0]\nengines = 2\n",
+	};
+	struct options options;
+
+	write_config("");
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
+		assert_int_equal(parse(lines[i], &options), 2);
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+		write_config(files[i]);
+		assert_int_equal(parse("", &options), 2);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_defaults),
+		cmocka_unit_test(test_who_wins),
+		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_refused),
+	};
+	int fd = mkstemp(config);
+	int ret;
+
+	if (fd < 0)
+		return 1;
+	close(fd);
+	ret = cmocka_run_group_tests(tests, NULL, NULL);
+	unlink(config);
+	return ret;
+}

@@ -1,0 +1,623 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""simhcad as a process: its command line, its runtime directory, and what it says to clients and
+tools that speak the protocols themselves, also badly. $SIMHCAD is the program."""
+import array
+import errno
+import json
+import mmap
+import os
+import random
+import re
+import shutil
+import signal
+import socket
+import stat
+import struct
+import subprocess
+import tempfile
+import time
+
+import pytest
+
+SIMHCAD = os.environ["SIMHCAD"]
+
+MAGIC = 0x53484341
+OPEN_CONTEXT, GET_SEGMENT, CREATE_CHANNEL, ALLOC_ASYNC_FD, ALLOC_PD, DEALLOC_PD, REG_MR = range(1, 8)
+CREATE_CQ, DESTROY_CQ, SET_AGENT, COUNT = 12, 14, 25, 26
+
+
+class Daemon:
+    def __init__(self, directory, *args, **env):
+        self.directory = directory
+        ready, child_end = os.pipe()
+        self.log_file = tempfile.TemporaryFile("w+")
+        self.process = subprocess.Popen(
+            [SIMHCAD, "--runtime-dir", directory, "--ready-fd", str(child_end), "--log-level", "debug",
+             *args],
+            pass_fds=[child_end], stderr=self.log_file, env={**os.environ, **env})
+        os.close(child_end)
+        self.is_ready = os.read(ready, 1) == b"\n"
+        assert os.read(ready, 1) == b""
+        os.close(ready)
+
+    def tree(self, path):
+        return os.path.join(self.directory, "tree", path)
+
+    def read(self, path):
+        with open(self.tree("sys/class/" + path)) as file:
+            return file.read().rstrip("\n")
+
+    def control(self):
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        sock.connect(os.path.join(self.directory, "control"))
+        return sock
+
+    def client(self, number=0):
+        return Client(self.tree(f"dev/infiniband/uverbs{number}"))
+
+    def status(self):
+        with self.control() as sock:
+            sock.send(b'{"cmd":"status"}')
+            text, fds, _, _ = socket.recv_fds(sock, 65536, 1)
+            assert json.loads(text) == {"ok": True, "memfd": True}
+            with os.fdopen(fds[0], "rb") as file:
+                return json.load(file)
+
+    def fds(self):
+        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+
+    def settle(self, condition):
+        deadline = time.monotonic() + 10
+        while not condition():
+            assert time.monotonic() < deadline, "did not happen within 10 s"
+            time.sleep(0.01)
+
+    def stop(self, sig=signal.SIGTERM):
+        if self.process.poll() is None:
+            self.process.send_signal(sig)
+        self.process.wait(30)
+        self.log_file.seek(0)
+        self.log = self.log_file.read()
+        return self.process.returncode
+
+
+class Client:
+    def __init__(self, path):
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.sock.connect(path)
+
+    def raw(self, data, fds=(), answer=True):
+        """Sends a datagram; the answer's status, body, message and descriptors."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with ours, theirs:
+            ours.settimeout(10)
+            socket.send_fds(self.sock, [data], ([theirs.fileno()] if answer else []) + list(fds))
+            theirs.close()
+            if not answer:
+                return None
+            data, got, flags, _ = socket.recv_fds(ours, 4096, 16)
+            assert len(data) >= 176, "the daemon gave no answer"
+            magic, status, length, _ = struct.unpack_from("4I", data)
+            assert magic == MAGIC and length == len(data)
+            message = data[16:176].split(b"\0")[0].decode()
+            assert bool(status) == bool(message)
+            return status, data[176:], message, got
+
+    def command(self, number, body=b"", fds=()):
+        return self.raw(struct.pack("IHHII", MAGIC, 1, number, 16 + len(body), 0) + body, fds)
+
+    def ok(self, number, body=b"", fds=()):
+        status, body, message, got = self.command(number, body, fds)
+        assert status == 0, message
+        return body, got
+
+    def open(self):
+        body, fds = self.ok(OPEN_CONTEXT)
+        self.id, self.can_access, self.devmem_size, self.segment_size = struct.unpack("IIQQ", body)
+        assert len(fds) == 5
+        return fds
+
+    def close(self):
+        self.sock.close()
+
+
+def close_all(fds):
+    for fd in fds:
+        os.close(fd)
+
+
+@pytest.fixture
+def directory():
+    path = tempfile.mkdtemp(prefix="simhcad-")
+    yield path
+    shutil.rmtree(path)
+
+
+@pytest.fixture
+def start(directory):
+    daemons = []
+
+    def start(*args, **env):
+        daemons.append(Daemon(directory, *args, **env))
+        return daemons[-1]
+    yield start
+    for daemon in daemons:
+        status = daemon.stop()
+        assert status is not None and status >= 0, daemon.log
+        assert "Sanitizer" not in daemon.log, daemon.log
+
+
+@pytest.fixture
+def daemon(start):
+    daemon = start()
+    assert daemon.is_ready
+    return daemon
+
+
+# ------------------------------------------------------------------------------- life of a daemon
+
+def test_leaves_only_the_lock(daemon):
+    assert set(os.listdir(daemon.directory)) == {"lock", "pid", "control", "tree"}
+    with open(daemon.directory + "/pid") as file:
+        assert int(file.read()) == daemon.process.pid
+    assert daemon.stop() == 0
+    assert os.listdir(daemon.directory) == ["lock"]
+
+
+@pytest.mark.parametrize("sig", [signal.SIGINT, signal.SIGHUP])
+def test_signals_end_it(daemon, sig):
+    fds = daemon.client().open()
+    assert daemon.stop(sig) == 0
+    close_all(fds)
+
+
+def test_one_daemon_a_directory(daemon, start):
+    second = start()
+    assert not second.is_ready
+    assert second.stop() == 1
+    assert f"(pid {daemon.process.pid})" in second.log
+    daemon.client().open()
+
+
+def test_cleans_up_after_a_dead_one(daemon, start):
+    daemon.process.kill()
+    daemon.process.wait()
+    os.makedirs(daemon.directory + "/tree/left/over")
+    daemon.process.returncode = 0
+    assert start().is_ready
+    assert not os.path.exists(daemon.directory + "/tree/left")
+
+
+def test_refuses_a_directory_open_to_others(start, directory):
+    os.chmod(directory, 0o755)
+    daemon = start()
+    assert not daemon.is_ready and daemon.stop() == 1
+    assert "chmod 700" in daemon.log
+
+
+def test_refuses_a_link(start, directory):
+    os.symlink(directory, directory + "/link")
+    run = subprocess.run([SIMHCAD, "--runtime-dir", directory + "/link"], capture_output=True, text=True)
+    assert run.returncode == 1 and "not a directory" in run.stderr
+
+
+def test_refuses_a_name_too_long_for_sockets(directory):
+    run = subprocess.run([SIMHCAD, "--runtime-dir", directory + "/" + 80 * "x"], capture_output=True,
+                         text=True)
+    assert run.returncode == 1 and run.stderr.count("\n") == 1 and "too long" in run.stderr
+
+
+def test_runtime_dir_from_environment(directory):
+    for variable, sub in (("SIMHCA_RUNTIME_DIR", ""), ("XDG_RUNTIME_DIR", "/simhca")):
+        environment = {k: v for k, v in os.environ.items() if k != "SIMHCA_RUNTIME_DIR"}
+        environment[variable] = directory
+        process = subprocess.Popen([SIMHCAD], env=environment, stderr=subprocess.PIPE)
+        deadline = time.monotonic() + 10
+        while not os.path.exists(directory + sub + "/pid") and time.monotonic() < deadline:
+            time.sleep(0.01)
+        process.terminate()
+        process.communicate(timeout=10)
+        assert process.returncode == 0
+        assert os.path.exists(directory + sub + "/lock")
+
+
+def test_notify_socket(start, directory):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
+        sock.bind("\0simhcad-test-%d" % os.getpid())
+        sock.settimeout(10)
+        daemon = start(NOTIFY_SOCKET="@simhcad-test-%d" % os.getpid())
+        assert sock.recv(100) == b"READY=1"
+        daemon.stop()
+        assert sock.recv(100) == b"STOPPING=1"
+
+
+def test_log_that_nobody_reads(directory):
+    """What does not fit into a pipe is lost, and the daemon goes on."""
+    reader, writer = os.pipe()
+    process = subprocess.Popen([SIMHCAD, "--runtime-dir", directory, "--log-level", "debug"], stderr=writer)
+    os.close(writer)
+    path = directory + "/tree/dev/infiniband/uverbs0"
+    deadline = time.monotonic() + 10
+    while not os.path.exists(directory + "/pid") and time.monotonic() < deadline:
+        time.sleep(0.01)
+    client = Client(path)
+    close_all(client.open())
+    for _ in range(2000):
+        assert client.command(COUNT)[0] == errno.EOPNOTSUPP
+    os.read(reader, 1 << 16)
+    client.command(COUNT)
+    process.terminate()
+    assert process.wait(10) == 0
+    assert b"messages found no room here" in os.read(reader, 1 << 16)
+    os.close(reader)
+
+
+def test_daemonize(directory):
+    subprocess.run([SIMHCAD, "--daemonize", "--runtime-dir", directory], check=True, timeout=30)
+    with open(directory + "/pid") as file:
+        pid = int(file.read())
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock:
+        sock.connect(directory + "/control")
+        sock.send(b'{"cmd":"stop"}')
+        assert json.loads(sock.recv(1000)) == {"ok": True}
+    deadline = time.monotonic() + 10
+    while os.path.exists(f"/proc/{pid}") and time.monotonic() < deadline:
+        with open(f"/proc/{pid}/stat") as file:
+            if file.read().rsplit(")")[1].split()[0] == "Z":
+                break
+        time.sleep(0.01)
+    assert sorted(os.listdir(directory)) == ["lock", "simhcad.log"]
+    with open(directory + "/simhcad.log") as file:
+        assert re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} info: ", file.read())
+
+
+def test_daemonize_fails_before_it_goes(directory):
+    run = subprocess.run([SIMHCAD, "--daemonize", "--netdev", "nosuch", "--runtime-dir", directory],
+                         capture_output=True, text=True, timeout=30)
+    assert run.returncode == 2 and "nosuch" in run.stderr
+
+
+# ---------------------------------------------------------------------------------- device tree
+
+def test_tree(start):
+    daemon = start("--devices", "2", "--device", "simhca1,link-layer=ib,lid=7", "--mtu", "1024")
+    assert daemon.read("infiniband_verbs/abi_version") == "6"
+    assert daemon.read("infiniband_verbs/uverbs1/ibdev") == "simhca1"
+    assert daemon.read("infiniband_verbs/uverbs1/dev") == "231:193"
+    assert daemon.read("infiniband_verbs/uverbs1/device/numa_node") == "-1"
+    assert daemon.read("infiniband/simhca0/node_type") == "1: CA"
+    assert daemon.read("infiniband/simhca0/ports/1/state") == "4: ACTIVE"
+    assert daemon.read("infiniband/simhca0/ports/1/link_layer") == "Ethernet"
+    assert daemon.read("infiniband/simhca0/ports/1/gids/1") == "0000:0000:0000:0000:0000:ffff:7f00:0001"
+    assert daemon.read("infiniband/simhca0/ports/1/gids/7") == "0000:" * 7 + "0000"
+    assert daemon.read("infiniband/simhca0/ports/1/gid_attrs/ndevs/1") == "lo"
+    assert daemon.read("infiniband/simhca0/ports/1/gid_attrs/types/7") == "RoCE v2"
+    assert daemon.read("infiniband/simhca0/ports/1/pkeys/0") == "0xffff"
+    assert daemon.read("infiniband/simhca1/ports/1/lid") == "0x7"
+    assert daemon.read("infiniband/simhca1/ports/1/link_layer") == "InfiniBand"
+    guids = [daemon.read(f"infiniband/simhca{i}/node_guid") for i in (0, 1)]
+    assert guids[0] != guids[1]
+    for i, guid in enumerate(guids):
+        assert daemon.read(f"infiniband/simhca{i}/ports/1/gids/0") == "fe80:0000:0000:0000:" + guid
+    assert stat.S_ISSOCK(os.stat(daemon.tree("dev/infiniband/uverbs1")).st_mode)
+    with open(daemon.client().open()[0], "rb") as devmem:
+        assert devmem.read(4) == b"\1\0\0\0"
+
+
+def in_new_network():
+    """What to put before a command so that it gets a network of its own; None: not allowed here."""
+    for command in (["unshare", "-n"], ["unshare", "-Urn"]):
+        if not subprocess.run(command + ["ip", "link", "show"], capture_output=True).returncode:
+            return command
+    return None
+
+
+def test_follows_the_interface(directory):
+    network = in_new_network()
+    if not network:
+        pytest.skip("needs to make a network namespace")
+    script = """
+        set -e
+        ip link set lo up
+        new_link() { ip link add eth7 type veth peer name eth8 && ip link set eth8 up; }
+        new_link 2>/dev/null || exit 77
+        "$SIMHCAD" --runtime-dir "$1" --netdev eth7 &
+        pid=$!
+        port="$1/tree/sys/class/infiniband/simhca0/ports/1"
+        wait_for() { i=0; until grep -q "$1" "$2" 2>/dev/null; do i=$((i+1)); [ $i -lt 500 ] || {
+                echo "$2: $(cat $2), not $1"; kill $pid; exit 1; }; sleep 0.02; done; }
+        wait_for DOWN $port/state
+        before=$(stat -c %y "$port/../..")
+        ip link set eth7 up
+        wait_for ACTIVE $port/state
+        ip addr add 192.0.2.7/24 dev eth7
+        wait_for ffff:c000:0207 $port/gids/1
+        wait_for eth7 $port/gid_attrs/ndevs/1
+        ip addr add 2001:db8::7/64 dev eth7 nodad
+        wait_for 2001:0db8 $port/gids/2
+        ip addr del 192.0.2.7/24 dev eth7
+        wait_for 0000:0000:0000:0000:0000:0000:0000:0000 $port/gids/1
+        wait_for 2001:0db8 $port/gids/2
+        ip link del eth7
+        wait_for DOWN $port/state
+        wait_for 0000:0000:0000:0000:0000:0000:0000:0000 $port/gids/2
+        new_link
+        ip link set eth7 up
+        wait_for ACTIVE $port/state
+        [ "$before" = "$(stat -c %y "$port/../..")" ] || { echo "the device looks new"; exit 1; }
+        kill $pid
+        wait $pid
+    """
+    run = subprocess.run(network + ["sh", "-c", script, "sh", directory], capture_output=True, text=True,
+                         timeout=60)
+    if run.returncode == 77:
+        pytest.skip("needs veth interfaces")
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+# -------------------------------------------------------------------------------------- sessions
+
+def test_open_context(daemon):
+    client = daemon.client()
+    fds = client.open()
+    devmem, segment, doorbell, async_read, async_write = fds
+    assert os.fstat(devmem).st_size == client.devmem_size
+    assert os.fstat(segment).st_size == client.segment_size
+    with mmap.mmap(segment, client.segment_size) as memory:
+        assert struct.unpack_from("II", memory) == (1, client.id)
+    with pytest.raises((PermissionError, OSError)):
+        mmap.mmap(devmem, client.devmem_size)
+    assert client.can_access == 1
+    # Asked again it is the same context, and the same pipe in other descriptions.
+    again = client.command(OPEN_CONTEXT)[3]
+    assert struct.unpack_from("I", client.command(OPEN_CONTEXT)[1])[0] == client.id
+    assert os.fstat(again[3]).st_ino == os.fstat(async_read).st_ino
+    os.write(async_write, 16 * b"x")
+    os.set_blocking(async_write, True)
+    assert os.read(again[3], 16) == 16 * b"x"
+    close_all(again)
+    assert client.ok(GET_SEGMENT, struct.pack("II", 0, 0))[0] == struct.pack("Q", client.segment_size)
+    assert client.command(GET_SEGMENT, struct.pack("II", 200, 0))[0] == errno.EINVAL
+    close_all(fds)
+
+
+def test_nothing_is_left_of_a_client(daemon):
+    before = daemon.fds()
+    for _ in range(3):
+        client = daemon.client()
+        close_all(client.open())
+        pd, _ = client.ok(ALLOC_PD)
+        for _ in range(5):
+            close_all(client.ok(CREATE_CHANNEL)[1])
+        client.close()
+    daemon.settle(lambda: daemon.fds() == before)
+    assert daemon.status()["devices"][0]["contexts"] == 0
+
+
+def test_killed_client(daemon):
+    before = daemon.fds()
+    child = os.fork()
+    if not child:
+        client = daemon.client()
+        client.open()
+        client.ok(ALLOC_PD)
+        buffer = array.array("B", bytes(4096))
+        client.ok(REG_MR, struct.pack("QQQIIII", buffer.buffer_info()[0], 4096, 0, 0, 1, 0, 0))
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+    daemon.settle(lambda: daemon.fds() == before)
+
+
+def test_context_outlives_the_process_that_opened_it(daemon):
+    """A forked child keeps the connection: its parent's memory is gone, the context is not."""
+    parent = daemon.client()
+    child = os.fork()
+    if not child:
+        fds = parent.open()
+        buffer = array.array("B", bytes(4096))
+        parent.ok(ALLOC_PD)
+        parent.ok(REG_MR, struct.pack("QQQIIII", buffer.buffer_info()[0], 4096, 0, 0, 1, 0, 0))
+        os._exit(0)
+    os.waitpid(child, 0)
+    pd, _ = parent.ok(ALLOC_PD)
+    assert struct.unpack_from("I", pd)[0] == 1
+    counts = daemon.status()["devices"][0]["counts"]
+    assert counts["pds"] == 2 and counts["mrs"] == 1
+
+
+def test_bad_requests(daemon):
+    client = daemon.client()
+    header = struct.pack("IHHII", MAGIC, 1, ALLOC_PD, 16, 0)
+    assert client.raw(header)[0] == errno.EINVAL  # not open
+    close_all(client.open())
+    before = daemon.fds()
+    assert client.raw(b"")[0] == errno.EPROTO
+    assert client.raw(b"x")[0] == errno.EPROTO
+    assert client.raw(header[:15])[0] == errno.EPROTO
+    assert client.raw(b"\0" + header[1:])[0] == errno.EPROTO
+    assert client.raw(header + b"x")[0] == errno.EPROTO
+    assert client.raw(struct.pack("IHHII", MAGIC, 1, ALLOC_PD, 20, 0) + b"long")[0] == errno.EINVAL
+    assert client.raw(10000 * b"x")[0] == errno.EMSGSIZE
+    status, _, message, _ = client.raw(struct.pack("IHHII", MAGIC, 99, ALLOC_PD, 16, 0))
+    assert status == errno.EPROTONOSUPPORT and "99" in message
+    for number in (0, COUNT, 0xffff):
+        assert client.command(number)[0] == errno.EOPNOTSUPP
+    assert client.command(DEALLOC_PD, struct.pack("II", 12345, 0))[0] == errno.EINVAL
+    assert client.command(SET_AGENT, struct.pack("Q", 4096))[0] == errno.EINVAL  # no descriptors
+    # Without a socket for the answer, with one that is none, and with too many descriptors.
+    client.raw(header, answer=False)
+    client.raw(header, fds=[0], answer=False)
+    with open("/dev/null") as null:
+        client.raw(header, fds=[null.fileno()], answer=False)
+        assert client.raw(header, fds=8 * [null.fileno()])[0] == 0
+        client.raw(header, fds=60 * [null.fileno()])
+        assert client.command(SET_AGENT, struct.pack("Q", 4096), fds=[null.fileno()] * 2)[0] == errno.EINVAL
+    assert client.command(ALLOC_PD)[0] == 0
+    daemon.settle(lambda: daemon.fds() == before)
+
+
+def test_noise(daemon):
+    """Requests of the right size with random contents: any answer will do, but an answer."""
+    noise = random.Random(1)
+    client = daemon.client()
+    close_all(client.open())
+    sizes = {GET_SEGMENT: 8, REG_MR: 40, 8: 40, 10: 40, 12: 32, 13: 16, 15: 24, 16: 16, 19: 56, 20: 160,
+             23: 24}
+    for _ in range(3000):
+        number = noise.randrange(1, COUNT - 1)
+        body = bytes(noise.choice((0, 0, 0, 1, 2, noise.randrange(256))) for _ in range(sizes.get(number, 8)))
+        for size in (len(body), 0, 8):
+            close_all(client.command(number, body[:size])[3])
+    assert daemon.process.poll() is None
+    client.close()
+    daemon.settle(lambda: daemon.status()["devices"][0]["contexts"] == 0)
+
+
+def test_client_that_takes_no_answers(daemon):
+    """The daemon neither waits for it nor keeps what it cannot deliver."""
+    client = daemon.client()
+    close_all(client.open())
+    before = daemon.fds()
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    theirs.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    request = struct.pack("IHHII", MAGIC, 1, CREATE_CHANNEL, 16, 0)
+    for _ in range(500):
+        socket.send_fds(client.sock, [request], [theirs.fileno()])
+    assert daemon.client().command(OPEN_CONTEXT)[0] == 0
+    ours.close()
+    theirs.close()
+    daemon.settle(lambda: daemon.fds() == before)
+
+
+def test_agent_mode(start):
+    daemon = start("--memory", "agent")
+    client = daemon.client()
+    close_all(client.open())
+    assert client.can_access == 0
+    assert daemon.status()["devices"][0]["context"][0]["memory"] == "agent"
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    bounce = os.memfd_create("bounce", os.MFD_ALLOW_SEALING)
+    os.ftruncate(bounce, 1 << 20)
+    status, _, message, _ = client.command(SET_AGENT, struct.pack("Q", 1 << 20),
+                                           [theirs.fileno(), bounce])
+    assert status in (0, errno.EINVAL, errno.EPERM), message
+    client.close()
+    daemon.settle(lambda: daemon.status()["devices"][0]["contexts"] == 0)
+
+
+def test_descriptors_run_out(start):
+    """With the table full new clients wait, and are served when others go."""
+    daemon = start()
+    subprocess.run(["prlimit", "--nofile=64:64", "--pid", str(daemon.process.pid)], check=True)
+    clients = [daemon.client() for _ in range(100)]
+    time.sleep(0.6)
+    with open(f"/proc/{daemon.process.pid}/stat") as file:
+        before = sum(map(int, file.read().rsplit(")")[1].split()[11:13]))
+    time.sleep(0.5)
+    with open(f"/proc/{daemon.process.pid}/stat") as file:
+        after = sum(map(int, file.read().rsplit(")")[1].split()[11:13]))
+    assert after - before < 20  # clock ticks of 10 ms
+    for client in clients[:90]:
+        client.close()
+    close_all(clients[99].open())
+    for client in clients[90:]:
+        client.close()
+    daemon.stop()
+    assert daemon.log.count("new connections have to wait") == 1
+
+
+# --------------------------------------------------------------------------------- control socket
+
+def test_control_requests(daemon):
+    with daemon.control() as sock:
+        for request in (b"", b"x", b"[]", b"{}", b'{"cmd":1}', b'{"cmd":"fly"}', b'{"cmd":"\xff"}',
+                        1000 * b"[", 5000 * b" "):
+            sock.send(request)
+            answer = json.loads(sock.recv(1000))
+            assert answer["ok"] is False and answer["error"]
+        sock.send(b'{"cmd":"lease"}')
+        answer = json.loads(sock.recv(1000))
+        assert answer["ok"] and answer["pid"] == daemon.process.pid
+        assert "--netdev=lo" in answer["options"].split()
+    client = daemon.client()
+    close_all(client.open())
+    status = daemon.status()
+    assert status["pid"] == daemon.process.pid and status["runtime_dir"] == daemon.directory
+    device, = status["devices"]
+    assert device["name"] == "simhca0" and device["state"] == "ACTIVE" and device["mtu"] == 4096
+    assert device["gids"][1].endswith("ffff:7f00:0001")
+    context, = device["context"]
+    assert context["pid"] == os.getpid() and context["memory"] == "process_vm"
+    with open("/proc/self/comm") as file:
+        assert context["comm"] == file.read().strip()
+
+
+def test_thousand_contexts(daemon):
+    clients = [daemon.client() for _ in range(1000)]
+    for client in clients:
+        close_all(client.open())
+    device, = daemon.status()["devices"]
+    assert device["contexts"] == 1000 and len(device["context"]) == 1000
+    for client in clients:
+        client.close()
+    daemon.settle(lambda: daemon.status()["devices"][0]["contexts"] == 0)
+
+
+def test_stop(daemon):
+    with daemon.control() as sock:
+        sock.send(b'{"cmd":"stop"}')
+        assert json.loads(sock.recv(1000)) == {"ok": True}
+    assert daemon.process.wait(10) == 0
+
+
+def lease(daemon):
+    sock = daemon.control()
+    sock.send(b'{"lease":true}')
+    assert json.loads(sock.recv(1000))["ok"]
+    return sock
+
+
+def test_captive(start):
+    daemon = start("--captive")
+    first, second = lease(daemon), lease(daemon)
+    daemon.status()  # no lease
+    first.close()
+    time.sleep(0.2)
+    assert daemon.process.poll() is None
+    second.close()
+    assert daemon.process.wait(10) == 0
+    assert os.listdir(daemon.directory) == ["lock"]
+
+
+def test_captive_without_anybody(start):
+    daemon = start("--captive")
+    began = time.monotonic()
+    assert daemon.process.wait(20) == 0
+    assert 8 < time.monotonic() - began < 15
+
+
+def test_idle_daemon_sleeps(daemon):
+    client = daemon.client()
+    fds = client.open()
+    time.sleep(0.3)
+    tasks = f"/proc/{daemon.process.pid}/task"
+
+    def switches():
+        total = 0
+        for task in os.listdir(tasks):
+            with open(f"{tasks}/{task}/status") as file:
+                total += sum(int(n) for n in re.findall(r"ctxt_switches:\s*(\d+)", file.read()))
+        return total
+    before = switches()
+    time.sleep(1)
+    assert switches() - before < 50
+    close_all(fds)
+
+
+def test_engine_threads(start):
+    daemon = start("--engines", "3")
+    names = []
+    for task in os.listdir(f"/proc/{daemon.process.pid}/task"):
+        with open(f"/proc/{daemon.process.pid}/task/{task}/comm") as file:
+            names.append(file.read().strip())
+    assert sorted(names) == ["simhca-engine/0", "simhca-engine/1", "simhca-engine/2", "simhcad"]
