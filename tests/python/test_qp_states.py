@@ -4,6 +4,8 @@ import errno
 
 import pytest
 import pyverbs.enums as e
+from pyverbs.addr import AH
+from pyverbs.wr import SGE
 
 from harness import (ATTRIBUTES, FLUSH, FULL, INIT_MASK, RC, REASON, REMOTE_READ, RTR_MASK,
                      RTS_MASK, SEND, UC, UD, WRITE, connect, eventually, pattern, poll,
@@ -374,8 +376,6 @@ def test_sqd_still_receives(pair):
 @pytest.mark.parametrize('qp_type', [UC, UD], ids=['UC', 'UD'])
 def test_sqe(side, qp_type):
     """A bad send of an unreliable QP stops its send queue only, and it can be started again."""
-    from pyverbs.addr import AH
-    from pyverbs.wr import SGE
     one, other = side(qp_type), side(qp_type)
     connect(one, other)
     ud = None
