@@ -7,16 +7,14 @@
 #include "av.h"
 #include "model.h"
 
-bool simhca_av_has_source(const struct simhca_device *device, const struct simhca_av *av)
+bool simhca_av_has_source(struct simhca_device *device, const struct simhca_av *av)
 {
-	static const union simhca_gid empty;
+	union simhca_gid gid;
 
-	return !av->is_global ||
-	       (av->sgid_index < SIMHCA_GID_ENTRIES &&
-		memcmp(&device->mem->gids[av->sgid_index].gid, &empty, sizeof(empty)) != 0);
+	return !av->is_global || simhca_device_gid(device, av->sgid_index, &gid);
 }
 
-int simhca_av_check(const struct simhca_device *device, const struct simhca_av *av,
+int simhca_av_check(struct simhca_device *device, const struct simhca_av *av,
 		    struct simhca_why *why)
 {
 	if (av->port_num != 1)

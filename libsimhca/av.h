@@ -5,10 +5,10 @@
 
 #include "simhca.h"
 
-int simhca_av_check(const struct simhca_device *device, const struct simhca_av *av,
+int simhca_av_check(struct simhca_device *device, const struct simhca_av *av,
 		    struct simhca_why *why);
 
 /* Whether the GID that the vector sends from is there; without a GRH none is needed. */
-bool simhca_av_has_source(const struct simhca_device *device, const struct simhca_av *av);
+bool simhca_av_has_source(struct simhca_device *device, const struct simhca_av *av);
 
 #endif

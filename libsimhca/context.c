@@ -111,6 +111,10 @@ void simhca_context_free(struct simhca_context *context, const struct simhca_mem
 	struct simhca_hole **link = &segment->holes, *hole, *next;
 	uint64_t size = round_up(bytes ? bytes : 1, ALLOC_UNIT);
 
+	/* The client may outlive its device, and then completes from these rings what is left in
+	 * them. */
+	if (atomic_load(&context->dead))
+		return;
 	wipe(segment, where->offset, size);
 	hole = calloc(1, sizeof(*hole));
 	if (!hole)
@@ -217,7 +221,7 @@ bool simhca_context_destroy(struct simhca_context *context)
 		struct simhca_mm *mm = context->mms;
 
 		context->mms = mm->next;
-		simhca_mm_destroy(mm);
+		simhca_mm_destroy(mm, &context->device->fabric->atomicities);
 	}
 	for (int type = 0; type < SIMHCA_OBJ_TYPES; type++)
 		free(context->handles[type].slot);
@@ -276,7 +280,7 @@ struct simhca_mm *simhca_context_mm(struct simhca_context *context, pid_t pid)
 	for (mm = context->mms; mm; mm = mm->next)
 		if (mm->pid == pid)
 			return mm;
-	mm = simhca_mm_create(pid);
+	mm = simhca_mm_create(pid, &context->device->fabric->atomicities);
 	if (!mm)
 		return NULL;
 	mm->engine = context->engine;

@@ -200,6 +200,11 @@ int simhca_resize_cq(struct simhca_context *context, const struct simhca_resize_
 	}
 	for (uint32_t i = cq->pi - used; i != cq->pi; i++)
 		memcpy(&ring[i & (entries - 1)], &cq->ring[i & (cq->entries - 1)], sizeof(*ring));
+	/* A fresh slot's seq is 0, which is what the last index before the counter wraps publishes.
+	 */
+	if (UINT32_MAX - cq->pi < entries)
+		atomic_store_explicit(&ring[UINT32_MAX & (entries - 1)].seq, 1,
+				      memory_order_relaxed);
 	old_ref = cq->ring_ref;
 	old_entries = cq->entries;
 	cq->ring = ring;

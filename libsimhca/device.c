@@ -253,6 +253,18 @@ void simhca_device_set_port(struct simhca_device *device, bool active)
 	event_everywhere(device, active ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
 }
 
+bool simhca_device_gid(struct simhca_device *device, uint32_t index, union simhca_gid *gid)
+{
+	static const union simhca_gid empty;
+
+	if (index >= SIMHCA_GID_ENTRIES)
+		return false;
+	pthread_rwlock_rdlock(&device->fabric->lock);
+	*gid = device->mem->gids[index].gid;
+	pthread_rwlock_unlock(&device->fabric->lock);
+	return memcmp(gid, &empty, sizeof(empty)) != 0;
+}
+
 void simhca_device_set_gids(struct simhca_device *device,
 			    const struct simhca_gid_entry gids[SIMHCA_GID_ENTRIES])
 {

@@ -107,9 +107,9 @@ static int transfer(struct simhca_mm *mm, bool write, const struct iovec *remote
 		return ESRCH;
 	if (!write)
 		return move(mm, false, remote, count, ours, length);
-	pthread_rwlock_rdlock(&mm->atomic_lock);
+	pthread_rwlock_rdlock(&mm->atomicity->lock);
 	error = move(mm, true, remote, count, ours, length);
-	pthread_rwlock_unlock(&mm->atomic_lock);
+	pthread_rwlock_unlock(&mm->atomicity->lock);
 	return error;
 }
 
@@ -190,13 +190,13 @@ bool simhca_dma_atomic(struct simhca_mm *mm, uint64_t addr, const struct simhca_
 		*reason = SIMHCA_REASON_PROCESS_GONE;
 		return false;
 	}
-	pthread_rwlock_wrlock(&mm->atomic_lock);
+	pthread_rwlock_wrlock(&mm->atomicity->lock);
 	error = move(mm, false, &remote, 1, old, sizeof(*old));
 	if (!error && (!op->compare_swap || *old == op->compare)) {
 		value = op->compare_swap ? op->swap_add : *old + op->swap_add;
 		error = move(mm, true, &remote, 1, &value, sizeof(value));
 	}
-	pthread_rwlock_unlock(&mm->atomic_lock);
+	pthread_rwlock_unlock(&mm->atomicity->lock);
 	if (error)
 		*reason = reason_of(error);
 	return !error;
@@ -227,25 +227,60 @@ int simhca_mm_check_range(const struct simhca_mm *mm, uint64_t addr, uint64_t le
 	return at >= end ? 0 : -EFAULT;
 }
 
-struct simhca_mm *simhca_mm_create(pid_t pid)
+static struct simhca_atomicity *get_atomicity(struct simhca_atomicity **list, pid_t pid)
+{
+	struct simhca_atomicity *atomicity;
+
+	for (atomicity = *list; atomicity; atomicity = atomicity->next)
+		if (atomicity->pid == pid)
+			break;
+	if (!atomicity) {
+		atomicity = calloc(1, sizeof(*atomicity));
+		if (!atomicity)
+			return NULL;
+		atomicity->pid = pid;
+		pthread_rwlock_init(&atomicity->lock, NULL);
+		atomicity->next = *list;
+		*list = atomicity;
+	}
+	atomicity->users++;
+	return atomicity;
+}
+
+static void put_atomicity(struct simhca_atomicity **list, struct simhca_atomicity *atomicity)
+{
+	if (--atomicity->users)
+		return;
+	while (*list != atomicity)
+		list = &(*list)->next;
+	*list = atomicity->next;
+	pthread_rwlock_destroy(&atomicity->lock);
+	free(atomicity);
+}
+
+struct simhca_mm *simhca_mm_create(pid_t pid, struct simhca_atomicity **list)
 {
 	struct simhca_mm *mm = calloc(1, sizeof(*mm));
 
 	if (!mm)
 		return NULL;
+	mm->atomicity = get_atomicity(list, pid);
+	if (!mm->atomicity) {
+		free(mm);
+		return NULL;
+	}
 	mm->pid = pid;
 	mm->kind = pid == getpid() ? SIMHCA_MM_OWN : SIMHCA_MM_PROCESS_VM;
 	atomic_init(&mm->gone, false);
-	pthread_rwlock_init(&mm->atomic_lock, NULL);
 	return mm;
 }
 
-void simhca_mm_destroy(struct simhca_mm *mm)
+void simhca_mm_destroy(struct simhca_mm *mm, struct simhca_atomicity **list)
 {
 	if (!mm)
 		return;
 	simhca_agent_destroy(mm->agent);
-	pthread_rwlock_destroy(&mm->atomic_lock);
+	put_atomicity(list, mm->atomicity);
 	free(mm);
 }
 

@@ -33,14 +33,25 @@ enum simhca_mm_kind {
 struct simhca_agent;
 struct simhca_engine;
 
+/*
+ * What makes atomics atomic: one for each process, whatever number of contexts it has. Device
+ * writes hold the lock shared, atomics exclusively. It is held while its process's memory is
+ * touched, so whoever waits for it waits for that process.
+ */
+struct simhca_atomicity {
+	pid_t pid;
+	uint32_t users;
+	pthread_rwlock_t lock;
+	struct simhca_atomicity *next; /* in the fabric's list; control functions only */
+};
+
 struct simhca_mm {
 	enum simhca_mm_kind kind;
 	pid_t pid;
 	atomic_bool gone;	      /* the process has ended */
 	struct simhca_engine *engine; /* AGENT: the engine that may wait for it */
 	struct simhca_agent *agent;
-	/* Device writes hold it shared, atomics exclusively: they are atomic against both. */
-	pthread_rwlock_t atomic_lock;
+	struct simhca_atomicity *atomicity;
 	struct simhca_mm *next; /* in its context's list */
 };
 
@@ -83,8 +94,8 @@ bool simhca_dma_atomic(struct simhca_mm *mm, uint64_t addr, const struct simhca_
 int simhca_mm_check_range(const struct simhca_mm *mm, uint64_t addr, uint64_t length,
 			  bool writable);
 
-struct simhca_mm *simhca_mm_create(pid_t pid);
-void simhca_mm_destroy(struct simhca_mm *mm);
+struct simhca_mm *simhca_mm_create(pid_t pid, struct simhca_atomicity **list);
+void simhca_mm_destroy(struct simhca_mm *mm, struct simhca_atomicity **list);
 
 /* dma_agent.c: moves bytes between memory of ours and the agent's process; waits, but not for ever.
  */

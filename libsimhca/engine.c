@@ -48,11 +48,14 @@ static void wake(struct simhca_engine *engine)
 
 void simhca_engine_schedule(struct simhca_engine *engine, struct simhca_qp *qp)
 {
-	if (atomic_load(&qp->dead) || atomic_exchange(&qp->queued, true))
+	if (atomic_exchange(&qp->queued, true))
 		return;
 	pthread_mutex_lock(&engine->lock);
-	atomic_store(&qp->queue_engine, engine);
-	DL_APPEND(engine->run_queue, qp);
+	/* Under the lock: who sets dead and then takes the QP off the queue has the last word. */
+	if (!atomic_load(&qp->dead)) {
+		atomic_store(&qp->queue_engine, engine);
+		DL_APPEND(engine->run_queue, qp);
+	}
 	pthread_mutex_unlock(&engine->lock);
 	wake(engine);
 }
@@ -96,7 +99,7 @@ uint64_t simhca_engine_arm_timer(struct simhca_qp *qp, uint64_t delay_ns)
 	/* Deadlines name waits, so a QP's next one differs from its last. */
 	if (deadline <= qp->timer.deadline_ns)
 		deadline = qp->timer.deadline_ns + 1;
-	if (simhca_timer_arm(&engine->timers, &qp->timer, deadline))
+	if (!atomic_load(&qp->dead) && simhca_timer_arm(&engine->timers, &qp->timer, deadline))
 		simhca_log(engine->fabric, SIMHCA_LOG_ERROR,
 			   "QP 0x%06x: no memory for its timer: it waits without end", qp->qpn);
 	pthread_mutex_unlock(&engine->lock);

@@ -35,6 +35,7 @@ struct simhca_fabric {
 	struct simhca_engine *engines;
 	pthread_rwlock_t lock; /* of both lists */
 	uint32_t next_context_id;
+	struct simhca_atomicity *atomicities; /* control functions only */
 };
 
 void simhca_log(const struct simhca_fabric *fabric, enum simhca_log_level level, const char *format,
@@ -191,6 +192,9 @@ void simhca_object_remove(struct simhca_context *context, enum simhca_object_typ
 			  uint32_t handle);
 
 void simhca_async_event(struct simhca_context *context, uint64_t element, uint32_t type);
+
+/* A GID table entry; false if there is none or it is empty. For engines. */
+bool simhca_device_gid(struct simhca_device *device, uint32_t index, union simhca_gid *gid);
 
 /* ------------------------------------------------------------------ objects */
 

@@ -92,7 +92,7 @@ int simhca_reg_mr(struct simhca_context *context, struct simhca_mm *mm,
 	if (!mr)
 		return simhca_why(why, ENOMEM, "out of memory");
 	mr->pd = pd;
-	mr->mm = req->null_mr ? simhca_mm_create(0) : mm;
+	mr->mm = req->null_mr ? simhca_mm_create(0, &device->fabric->atomicities) : mm;
 	mr->index = find_index(device);
 	if (!mr->mm || !mr->index) {
 		ret = simhca_why(why, ENOMEM, "out of memory or keys");
@@ -123,7 +123,7 @@ int simhca_reg_mr(struct simhca_context *context, struct simhca_mm *mm,
 	return 0;
 fail:
 	if (req->null_mr)
-		simhca_mm_destroy(mr->mm);
+		simhca_mm_destroy(mr->mm, &device->fabric->atomicities);
 	free(mr);
 	return ret;
 }
@@ -206,7 +206,7 @@ int simhca_dereg_mr(struct simhca_context *context, uint32_t handle, struct simh
 	mr->pd->users--;
 	simhca_object_remove(context, SIMHCA_OBJ_MR, handle);
 	if (mr->mm->kind == SIMHCA_MM_NULL)
-		simhca_mm_destroy(mr->mm);
+		simhca_mm_destroy(mr->mm, &device->fabric->atomicities);
 	free(mr);
 	return 0;
 }

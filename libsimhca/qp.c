@@ -335,6 +335,21 @@ int simhca_qp_identity(struct simhca_context *context, uint32_t handle, uint64_t
 	return 0;
 }
 
+/*
+ * Takes a dead QP away from the engines. Twice, for a step that was under way the first time may
+ * have put it back (one that began later cannot): the second time nobody does.
+ */
+static bool quiesce(struct simhca_qp *qp)
+{
+	for (int i = 0; i < 2; i++) {
+		simhca_engine_forget_qp(qp);
+		simhca_engine_cancel_timer(qp);
+		if (!simhca_fabric_synchronize(qp->device->fabric, qp->context->id))
+			return false;
+	}
+	return true;
+}
+
 int simhca_destroy_qp(struct simhca_context *context, uint32_t handle, struct simhca_why *why)
 {
 	struct simhca_qp *qp = simhca_object(context, SIMHCA_OBJ_QP, handle, why);
@@ -347,10 +362,8 @@ int simhca_destroy_qp(struct simhca_context *context, uint32_t handle, struct si
 	simhca_qp_detach_all(qp);
 	atomic_store(&device->qps[SIMHCA_QPN_SLOT(qp->qpn)], NULL);
 	atomic_store(&context->doorbell[qp->doorbell], NULL);
-	if (!simhca_fabric_synchronize(device->fabric, context->id))
+	if (!quiesce(qp))
 		return -EAGAIN;
-	simhca_engine_forget_qp(qp);
-	simhca_engine_cancel_timer(qp);
 	if (qp->doorbell < context->doorbell_hint)
 		context->doorbell_hint = qp->doorbell;
 	memset((char *)qp->qpc + sizeof(qp->qpc->state), 0,

@@ -145,6 +145,8 @@ static void fill_address(struct simhca_qp *qp, struct simhca_packet *packet)
 		packet->dest_qpn = wqe->ud.dest_qpn;
 		/* A Q_Key with the top bit set means the QP's own (IBTA vol. 1, 10.2.5). */
 		packet->qkey = wqe->ud.qkey & 0x80000000u ? qp->qpc->qkey : wqe->ud.qkey;
+		if (packet->av->is_global)
+			simhca_device_gid(qp->device, packet->av->sgid_index, &packet->sgid);
 	} else {
 		packet->av = &qp->qpc->av;
 		packet->dest_qpn = qp->qpc->dest_qpn;
@@ -152,8 +154,6 @@ static void fill_address(struct simhca_qp *qp, struct simhca_packet *packet)
 	packet->src_qpn = qp->qpn;
 	packet->src_context = qp->context->id;
 	packet->slid = mem->port.lid | packet->av->src_path_bits;
-	if (packet->av->is_global)
-		packet->sgid = mem->gids[packet->av->sgid_index % SIMHCA_GID_ENTRIES].gid;
 	packet->pkey = SIMHCA_DEFAULT_PKEY;
 }
 
@@ -324,7 +324,8 @@ static void flush_rq(struct simhca_qp *qp)
 	}
 	if (qp->srq)
 		return; /* its WQEs belong to the other QPs as well */
-	while (simhca_rq_take(qp, &recv) == SIMHCA_TAKE_OK)
+	/* Once around the ring: a client that posts on meanwhile rings for the rest. */
+	for (uint32_t i = 0; i < qp->rq_entries && simhca_rq_take(qp, &recv) == SIMHCA_TAKE_OK; i++)
 		flush_cqe(qp->recv_cq, qp, recv.wr_id, SIMHCA_WC_RECV, 0, flags);
 }
 
