@@ -45,6 +45,13 @@ void *world_alloc(struct world *world, size_t size)
 	return block->memory;
 }
 
+void test_nap(unsigned int us)
+{
+	struct timespec time = { .tv_nsec = us * 1000l };
+
+	nanosleep(&time, NULL);
+}
+
 static uint64_t test_clock(void *arg)
 {
 	struct world *world = arg;
@@ -82,8 +89,7 @@ static void on_log(void *arg, enum simhca_log_level level, const char *line)
 
 static void *engine_thread(void *engine)
 {
-	simhca_engine_run(engine);
-	return NULL;
+	return simhca_engine_run(engine) ? engine : NULL;
 }
 
 union simhca_gid device_gid(unsigned int device, unsigned int index)
@@ -171,11 +177,14 @@ struct world *world_new(const struct world_config *config)
 
 void world_free(struct world *world)
 {
+	void *failed;
+
 	for (struct client *client = world->clients; client; client = client->next)
 		client_gone(client);
 	for (unsigned int i = 0; world->threaded && i < world->engines; i++) {
 		simhca_engine_stop(world->engine[i]);
-		pthread_join(world->thread[i], NULL);
+		pthread_join(world->thread[i], &failed);
+		assert_null(failed);
 	}
 	for (struct client *client = world->clients; client; client = client->next) {
 		for (unsigned int i = 0; i < SIMHCA_MAX_SEGMENTS; i++)
@@ -300,7 +309,8 @@ struct client *client_new(struct world *world, unsigned int device)
 void client_gone(struct client *client)
 {
 	if (client->context)
-		simhca_context_destroy(client->context);
+		assert_int_equal(0,
+				 patiently(simhca_context_destroy(client->context) ? 0 : -EAGAIN));
 	client->context = NULL;
 }
 
@@ -498,7 +508,7 @@ int cq_resize(struct cq *cq, uint32_t cqe)
 	struct simhca_resize_cq_req req = { .handle = cq->handle, .cqe = cqe };
 	struct simhca_create_cq_reply reply = { 0 };
 	struct simhca_why why = { .text = "" };
-	int error = simhca_resize_cq(cq->client->context, &req, &reply, &why);
+	int error = patiently(simhca_resize_cq(cq->client->context, &req, &reply, &why));
 
 	if (error)
 		return error;
@@ -650,7 +660,7 @@ int srq_modify(struct srq *srq, uint32_t mask, uint32_t max_wr, uint32_t limit)
 	};
 	struct simhca_create_srq_reply reply = { 0 };
 	struct simhca_why why = { .text = "" };
-	int error = simhca_modify_srq(srq->client->context, &req, &reply, &why);
+	int error = patiently(simhca_modify_srq(srq->client->context, &req, &reply, &why));
 
 	if (!error && mask & SIMHCA_SRQ_MAX_WR)
 		srq_take_reply(srq, &reply);
@@ -815,7 +825,7 @@ int qp_modify(struct qp *qp, uint32_t mask, struct simhca_qp_attr attr)
 	struct simhca_modify_qp_req req = { .handle = qp->handle, .mask = mask, .attr = attr };
 	struct simhca_modify_qp_reply reply = { 0 };
 	struct simhca_why why = { .text = "" };
-	int error = simhca_modify_qp(qp->client->context, &req, &reply, &why);
+	int error = patiently(simhca_modify_qp(qp->client->context, &req, &reply, &why));
 
 	if (error) {
 		if (getenv("SIMHCA_TEST_LOG"))
@@ -859,7 +869,7 @@ struct simhca_qp_attr qp_query(struct qp *qp)
 	struct simhca_query_qp_reply reply = { 0 };
 	struct simhca_why why = { .text = "" };
 
-	if (simhca_query_qp(qp->client->context, qp->handle, &reply, &why))
+	if (patiently(simhca_query_qp(qp->client->context, qp->handle, &reply, &why)))
 		fail_msg("query_qp: %s", why.text);
 	return reply.attr;
 }

@@ -90,6 +90,22 @@ int teardown(void **state);
 #test " (two engine threads)", test, setup_two_threads, teardown, NULL             \
 	}
 
+/*
+ * A control function answers -EAGAIN while an engine works on the object, and wants to be asked
+ * again. Between two calls the engine gets a while to end its step.
+ */
+void test_nap(unsigned int us);
+#define patiently(call)                                                                            \
+	({                                                                                         \
+		int answer_ = (call);                                                              \
+                                                                                                   \
+		for (int n_ = 0; answer_ == -EAGAIN && n_ < 100000; n_++) {                        \
+			test_nap(100);                                                             \
+			answer_ = (call);                                                          \
+		}                                                                                  \
+		answer_;                                                                           \
+	})
+
 /* Zeroed memory that the world frees. */
 void *world_alloc(struct world *world, size_t size);
 /* Polls the engine until it has nothing to do; fails the test if that never happens. */

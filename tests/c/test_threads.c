@@ -3,16 +3,7 @@
  * Engine threads at work while clients post, control functions make, change and destroy objects,
  * and time is real. What fails here may only fail now and then: run it under ThreadSanitizer.
  */
-#include <time.h>
-
 #include "harness.h"
-
-static void nap(unsigned int us)
-{
-	struct timespec time = { .tv_nsec = us * 1000l };
-
-	nanosleep(&time, NULL);
-}
 
 /* The next completion within some seconds; for client threads, which may not fail a test. */
 static bool next(struct cq *cq, uint64_t wr_id)
@@ -119,7 +110,7 @@ static void doorbells_wake_the_engine(void **state)
 		rdma_write(&pair->a, i, 0, 8, 0);
 		expect(pair->a.send_cq, i, SUCCESS);
 		if (test_random(&seed) % 2)
-			nap(test_random(&seed) % 80);
+			test_nap(test_random(&seed) % 80);
 	}
 }
 
@@ -132,7 +123,7 @@ static void rnr_waits_in_real_time(void **state)
 	pair = pair_new(*state, &options);
 	for (uint32_t i = 0; i < 100; i++) {
 		send_from(&pair->a, i, 0, 64);
-		nap(100);
+		test_nap(100);
 		recv_into(&pair->b, i, 0, 64);
 		expect(pair->a.send_cq, i, SUCCESS);
 		expect(pair->b.recv_cq, i, SUCCESS);
@@ -174,7 +165,7 @@ static void no_completion_event_is_lost(void **state)
 		got = cq_poll(cq, &cqe);
 		if (!got) {
 			for (int n = 0; atomic_load(&cq->events) == seen && n < 200000; n++)
-				nap(n < 1000 ? 0 : 100);
+				test_nap(n < 1000 ? 0 : 100);
 			assert_true(atomic_load(&cq->events) > seen);
 			got = cq_wait(cq, &cqe);
 		}
@@ -275,13 +266,13 @@ static void qps_are_destroyed_while_they_work(void **state)
 			rdma_write(&pair->a, id, 0, 1 << 20, 0);
 			send_from(&pair->b, id, 0, 64);
 		}
-		nap(test_random(&seed) % 300);
+		test_nap(test_random(&seed) % 300);
 		for (int n = 0; n < 2; n++) {
 			struct side *side = (i + n) % 2 ? &pair->a : &pair->b;
 
-			assert_int_equal(0, simhca_destroy_qp(side->client->context,
-							      side->qp->handle, NULL));
-			nap(test_random(&seed) % 50);
+			assert_int_equal(0, patiently(simhca_destroy_qp(side->client->context,
+									side->qp->handle, NULL)));
+			test_nap(test_random(&seed) % 50);
 		}
 		client_gone(pair->a.client);
 		client_gone(pair->b.client);
@@ -308,9 +299,9 @@ static void contexts_go_while_they_work(void **state)
 			rdma_read(&pair->b, id, 0, 1 << 20, 0);
 		}
 		send_from(&pair->b, 9, 0, 64);
-		nap(test_random(&seed) % 400);
+		test_nap(test_random(&seed) % 400);
 		client_gone(i % 2 ? pair->a.client : pair->b.client);
-		nap(test_random(&seed) % 100);
+		test_nap(test_random(&seed) % 100);
 		client_gone(i % 2 ? pair->b.client : pair->a.client);
 	}
 	ping_stop(ping);
@@ -334,10 +325,11 @@ static void deregistration_ends_all_access(void **state)
 			post(&pair->a, .id = id, .opcode = SIMHCA_WR_RDMA_WRITE,
 			     SGES(sge(pair->a.mr, 0, 1 << 20)), .remote_addr = mr->iova,
 			     .rkey = mr->rkey);
-		nap(test_random(&seed) % 500);
-		assert_int_equal(0, simhca_dereg_mr(pair->b.client->context, mr->handle, NULL));
+		test_nap(test_random(&seed) % 500);
+		assert_int_equal(
+			0, patiently(simhca_dereg_mr(pair->b.client->context, mr->handle, NULL)));
 		memset(mr->addr, 7, 1 << 20);
-		nap(200);
+		test_nap(200);
 		assert_true(all_bytes(mr->addr, 1 << 20, 7));
 		client_gone(pair->a.client);
 		client_gone(pair->b.client);
@@ -360,12 +352,12 @@ static void qps_are_reset_while_they_work(void **state)
 
 		for (uint64_t id = 0; id < 6; id++)
 			rdma_write(&pair->a, id, 0, 1 << 18, 0);
-		nap(test_random(&seed) % 200);
+		test_nap(test_random(&seed) % 200);
 		if (i % 3)
 			assert_int_equal(0, qp_move(i % 2 ? pair->a.qp : pair->b.qp, IBV_QPS_ERR));
 		assert_int_equal(0, qp_move(pair->a.qp, IBV_QPS_RESET));
 		assert_int_equal(0, qp_move(pair->b.qp, IBV_QPS_RESET));
-		nap(50);
+		test_nap(50);
 		while (cq_poll(pair->a.send_cq, &cqe) || cq_poll(pair->b.recv_cq, &cqe))
 			;
 		pair_connect(pair);
@@ -440,14 +432,15 @@ static void members_join_and_leave_beside_traffic(void **state)
 		recv_into(member, 1, 0, 512);
 		post(sender, .id = i, .opcode = SIMHCA_WR_SEND, SGES(sge(sender->mr, 0, 64)),
 		     .av = av, .dest_qpn = SIMHCA_MCAST_QPN, .qkey = options.qkey);
-		assert_int_equal(0, simhca_attach_mcast(member->client->context, &req, NULL));
-		nap(20);
+		assert_int_equal(
+			0, patiently(simhca_attach_mcast(member->client->context, &req, NULL)));
+		test_nap(20);
 		if (i % 3 == 0)
-			assert_int_equal(0,
-					 simhca_detach_mcast(member->client->context, &req, NULL));
+			assert_int_equal(0, patiently(simhca_detach_mcast(member->client->context,
+									  &req, NULL)));
 		if (i % 3 == 1)
-			assert_int_equal(0, simhca_destroy_qp(member->client->context,
-							      member->qp->handle, NULL));
+			assert_int_equal(0, patiently(simhca_destroy_qp(member->client->context,
+									member->qp->handle, NULL)));
 		client_gone(member->client);
 		expect(sender->send_cq, i, SUCCESS);
 	}
@@ -489,7 +482,7 @@ static void a_queue_refilled_while_it_is_flushed(void **state)
 	assert_int_equal(0, pthread_create(&nuisance.thread, NULL, refill_thread, &nuisance));
 	assert_int_equal(0, qp_move(side.qp, IBV_QPS_ERR));
 	for (int i = 0; i < 20; i++) {
-		nap(1000);
+		test_nap(1000);
 		qp_ring(side.qp);
 		check_works(good);
 	}
