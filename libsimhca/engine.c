@@ -262,6 +262,8 @@ static void listen_for_doorbells(struct simhca_engine *engine, uint64_t timeout_
 		struct simhca_context *context;
 
 		if (id == WAKE_TAG) {
+			if (atomic_load(&engine->stop))
+				continue; /* it stays readable: every thread is to end */
 			ignored = read(engine->wake_fd, &count, sizeof(count));
 			(void)ignored;
 			continue;

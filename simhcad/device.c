@@ -164,7 +164,8 @@ void device_close(struct device *device)
 {
 	listener_close(&device->listener);
 	while (device->sessions)
-		session_close(device->sessions);
-	simhca_device_destroy(device->model);
+		session_close(device->sessions, true);
+	if (!device->daemon->engines.abandoned)
+		simhca_device_destroy(device->model);
 	device->model = NULL;
 }

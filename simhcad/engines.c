@@ -6,36 +6,47 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "engines.h"
 #include "log.h"
 
 #define DEFAULT_SPIN_US 50
 
+#define WATCH_INTERVAL 0.2 /* seconds in one step until a thread counts as stuck */
+#define THREADS 16	   /* of one engine, all but one of them stuck */
+#define END_SECONDS 2	   /* that a thread has to end */
+
 struct engine {
+	struct engines *engines;
 	struct simhca_engine *model;
-	pthread_t thread;
+	char name[16]; /* the kernel takes 15 characters */
+	pthread_t thread[THREADS];
+	unsigned int threads;
 };
 
 static void *run(void *arg)
 {
-	simhca_engine_run(arg);
+	if (simhca_engine_run(arg))
+		log_error("an engine thread has no memory to begin with");
 	return NULL;
 }
 
 /* Without signals, which are the main thread's business. */
-static int start_thread(struct engine *engine, const char *name)
+static int start_thread(struct engine *engine)
 {
+	pthread_t *thread = &engine->thread[engine->threads];
 	sigset_t all, before;
 	int ret;
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	ret = pthread_create(&engine->thread, NULL, run, engine->model);
+	ret = pthread_create(thread, NULL, run, engine->model);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (ret)
 		return ret;
-	pthread_setname_np(engine->thread, name);
+	pthread_setname_np(*thread, engine->name);
+	engine->threads++;
 	return 0;
 }
 
@@ -44,13 +55,13 @@ struct engine *engine_start(struct engines *engines, bool may_block)
 	struct simhca_engine_config config = { .spin_us = engines->spin_us,
 					       .may_block = may_block };
 	struct engine *engine = calloc(1, sizeof(*engine));
-	char name[16] = "simhca-agent"; /* the kernel takes 15 characters */
 	int ret;
 
 	if (!engine) {
 		errno = ENOMEM;
 		return NULL;
 	}
+	engine->engines = engines;
 	engine->model = simhca_engine_create(engines->fabric, &config);
 	if (!engine->model) {
 		ret = errno;
@@ -59,9 +70,12 @@ struct engine *engine_start(struct engines *engines, bool may_block)
 		return NULL;
 	}
 	/* Beyond 10 engines the last digit stands for all: it is a name, no more. */
-	if (!may_block)
-		snprintf(name, sizeof(name), "simhca-engine/%u", engines->count % 10);
-	ret = start_thread(engine, name);
+	if (may_block)
+		snprintf(engine->name, sizeof(engine->name), "simhca-agent");
+	else
+		snprintf(engine->name, sizeof(engine->name), "simhca-engine/%u",
+			 engines->count % 10);
+	ret = start_thread(engine);
 	if (ret) {
 		simhca_engine_destroy(engine->model);
 		free(engine);
@@ -71,10 +85,51 @@ struct engine *engine_start(struct engines *engines, bool may_block)
 	return engine;
 }
 
+/* Takes the threads that have ended off the list. */
+static void reap(struct engine *engine)
+{
+	for (unsigned int i = 0; i < engine->threads;) {
+		if (pthread_tryjoin_np(engine->thread[i], NULL))
+			i++;
+		else
+			engine->thread[i] = engine->thread[--engine->threads];
+	}
+}
+
+static void on_watch(struct ev_loop *loop, ev_timer *timer, int events)
+{
+	struct engines *engines = timer->data;
+
+	for (unsigned int i = 0; i < engines->count; i++) {
+		struct engine *engine = engines->pool[i];
+
+		if (engine->threads > 1)
+			reap(engine);
+		if (!simhca_engine_stuck(engine->model) || engine->threads == THREADS)
+			continue;
+		log_warning("%s is stuck in a client's memory: another thread goes on for it",
+			    engine->name);
+		if (start_thread(engine))
+			log_error("%s: no thread could be started", engine->name);
+	}
+}
+
 void engine_stop(struct engine *engine)
 {
+	struct timespec until;
+	bool ended = true;
+
 	simhca_engine_stop(engine->model);
-	pthread_join(engine->thread, NULL);
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += END_SECONDS;
+	for (unsigned int i = 0; i < engine->threads; i++)
+		if (pthread_timedjoin_np(engine->thread[i], NULL, &until))
+			ended = false;
+	if (!ended) {
+		log_error("%s is stuck in a client's memory and cannot be ended", engine->name);
+		engine->engines->abandoned = true;
+		return;
+	}
 	simhca_engine_destroy(engine->model);
 	free(engine);
 }
@@ -94,8 +149,8 @@ static unsigned int cpus_available(void)
 	return (unsigned int)CPU_COUNT(&set);
 }
 
-int engines_start(struct engines *engines, struct simhca_fabric *fabric, uint32_t count,
-		  uint32_t spin_us)
+int engines_start(struct engines *engines, struct simhca_fabric *fabric, struct ev_loop *loop,
+		  uint32_t count, uint32_t spin_us)
 {
 	unsigned int cpus = cpus_available();
 
@@ -118,12 +173,18 @@ int engines_start(struct engines *engines, struct simhca_fabric *fabric, uint32_
 		engines_stop(engines);
 		return -1;
 	}
+	engines->loop = loop;
+	ev_timer_init(&engines->watch, on_watch, WATCH_INTERVAL, WATCH_INTERVAL);
+	engines->watch.data = engines;
+	ev_timer_start(loop, &engines->watch);
 	log_debug("%u engine threads, %u us of polling, %u CPUs", count, spin_us, cpus);
 	return 0;
 }
 
 void engines_stop(struct engines *engines)
 {
+	if (engines->loop)
+		ev_timer_stop(engines->loop, &engines->watch);
 	for (unsigned int i = 0; i < engines->count; i++)
 		engine_stop(engines->pool[i]);
 	free(engines->pool);

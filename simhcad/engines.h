@@ -2,9 +2,16 @@
 /*
  * Engine threads: a pool over which contexts are spread, and one of its own for each context
  * whose memory is behind an agent, because that engine may have to wait for the client.
+ *
+ * A thread of the pool can get stuck all the same, in a client's memory that blocks (it can have a
+ * userfaultfd there, or a file of a FUSE server). A watch notices and gives that engine another
+ * thread, so that its other contexts go on.
  */
 #ifndef SIMHCAD_ENGINES_H
 #define SIMHCAD_ENGINES_H
+
+#include <ev.h>
+#include <stdbool.h>
 
 #include "simhca.h"
 
@@ -16,11 +23,14 @@ struct engines {
 	struct engine **pool;
 	unsigned int count;
 	unsigned int next; /* in the pool, for the next context */
+	struct ev_loop *loop;
+	ev_timer watch;
+	bool abandoned; /* a thread could not be ended: the process has to end with it */
 };
 
 /* count and spin_us: 0 and UINT32_MAX stand for what suits the CPUs that we may run on. */
-int engines_start(struct engines *engines, struct simhca_fabric *fabric, uint32_t count,
-		  uint32_t spin_us);
+int engines_start(struct engines *engines, struct simhca_fabric *fabric, struct ev_loop *loop,
+		  uint32_t count, uint32_t spin_us);
 void engines_stop(struct engines *engines);
 
 struct simhca_engine *engines_pick(struct engines *engines);

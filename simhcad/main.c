@@ -113,7 +113,7 @@ static int serve(struct daemon *daemon, int background)
 	event_wakeup_init(&daemon->wakeup, daemon->loop);
 	daemon->processes.loop = daemon->loop;
 	daemon->netif = netif_open(daemon->loop, on_interfaces, daemon);
-	if (engines_start(&daemon->engines, daemon->fabric, settings->engines,
+	if (engines_start(&daemon->engines, daemon->fabric, daemon->loop, settings->engines,
 			  settings->engine_spin))
 		goto out;
 	if (check_interfaces(daemon)) {
@@ -141,7 +141,8 @@ out:
 		device_close(&daemon->devices[--daemon->num_devices]);
 	engines_stop(&daemon->engines);
 	event_wakeup_destroy(&daemon->wakeup);
-	simhca_fabric_destroy(daemon->fabric);
+	if (!daemon->engines.abandoned)
+		simhca_fabric_destroy(daemon->fabric);
 	return status;
 }
 

@@ -27,6 +27,18 @@ struct datagram {
 	unsigned int num_fds;
 };
 
+/* A command that found an engine at work on its object. */
+struct deferred {
+	struct datagram datagram;
+	ev_tstamp since;
+	struct deferred *prev, *next;
+};
+
+#define RETRY_INTERVAL 0.001 /* seconds */
+#define RETRY_SECONDS 10.0   /* until such a command fails */
+#define CLOSING_INTERVAL 0.05
+#define FINAL_SECONDS 2.0
+
 /* ----------------------------------------------------------------------------- receiving */
 
 static void take_control(struct msghdr *msg, struct datagram *datagram)
@@ -160,7 +172,9 @@ static int check(const struct session *session, const struct datagram *datagram,
 	return 0;
 }
 
-static void serve(struct session *session, struct datagram *datagram)
+/* Carries a request out and answers it; false: it is to be tried again, and holds its descriptors.
+ */
+static bool serve(struct session *session, struct datagram *datagram, bool give_up)
 {
 	_Alignas(16) unsigned char body[REPLY_BODY] = { 0 };
 	struct reply reply = { .body = body };
@@ -174,6 +188,13 @@ static void serve(struct session *session, struct datagram *datagram)
 		request.fds[request.num_fds++] = datagram->fds[i];
 	if (!status)
 		status = command->handler(session, &request, &reply, &why);
+	if (status == -EAGAIN && !give_up)
+		return false;
+	if (status == -EAGAIN)
+		status = simhca_why(&why, EBUSY,
+				    "%s: the device is still at work in a client's "
+				    "memory that does not answer",
+				    command->name);
 	if (status)
 		log_debug("%s: context %d, process %d: %s: %s (%s)", session->device->options->name,
 			  session->context ? (int)simhca_context_id(session->context) : -1,
@@ -190,6 +211,53 @@ static void serve(struct session *session, struct datagram *datagram)
 	for (unsigned int i = 0; i < reply.num_fds; i++)
 		if (reply.close_fd[i])
 			close(reply.fds[i]);
+	return true;
+}
+
+/* ------------------------------------------------------------------------ trying again later */
+
+static void defer(struct session *session, const struct datagram *datagram)
+{
+	struct ev_loop *loop = session->device->daemon->loop;
+	struct deferred *deferred = malloc(sizeof(*deferred));
+
+	if (!deferred) {
+		for (unsigned int i = 0; i < datagram->num_fds; i++)
+			close(datagram->fds[i]); /* the client sees the end of its answer socket */
+		return;
+	}
+	deferred->datagram = *datagram;
+	deferred->since = ev_now(loop);
+	DL_APPEND(session->deferred, deferred);
+	if (!ev_is_active(&session->retry)) {
+		ev_timer_set(&session->retry, RETRY_INTERVAL, RETRY_INTERVAL);
+		ev_timer_start(loop, &session->retry);
+	}
+}
+
+static void drop_deferred(struct session *session, struct deferred *deferred)
+{
+	DL_DELETE(session->deferred, deferred);
+	free(deferred);
+}
+
+static void on_retry(struct ev_loop *loop, ev_timer *timer, int events)
+{
+	struct session *session = timer->data;
+	struct deferred *deferred, *next;
+
+	if (session->closing) {
+		session_close(session, false);
+		return;
+	}
+	DL_FOREACH_SAFE (session->deferred, deferred, next) {
+		bool give_up = ev_now(loop) - deferred->since > RETRY_SECONDS;
+
+		if (serve(session, &deferred->datagram, give_up))
+			drop_deferred(session, deferred);
+	}
+	if (!session->deferred)
+		ev_timer_stop(loop, timer);
 }
 
 static void on_readable(struct ev_loop *loop, ev_io *io, int events)
@@ -204,10 +272,11 @@ static void on_readable(struct ev_loop *loop, ev_io *io, int events)
 			return;
 		/* An empty datagram has a sender, the end of the connection has none. */
 		if (ret || (!datagram.length && !datagram.from_client)) {
-			session_close(session);
+			session_close(session, false);
 			return;
 		}
-		serve(session, &datagram);
+		if (!serve(session, &datagram, false))
+			defer(session, &datagram);
 	}
 }
 
@@ -229,30 +298,63 @@ void session_open(struct device *device, int fd)
 	/* Before the end of a process: peers of one that has died shall see it fall silent. */
 	ev_set_priority(&session->io, 1);
 	session->io.data = session;
+	ev_timer_init(&session->retry, on_retry, 0, 0);
+	session->retry.data = session;
 	ev_io_start(device->daemon->loop, &session->io);
 	DL_APPEND(device->sessions, session);
 }
 
-void session_close(struct session *session)
+/* The client is gone: nothing more is taken from it, and nothing answered. */
+static void stop_serving(struct session *session)
 {
 	struct daemon *daemon = session->device->daemon;
 	struct process_use *use;
 
+	session->closing = true;
 	if (session->context)
 		log_debug("%s: context %u, process %d (%s): closed", session->device->options->name,
 			  simhca_context_id(session->context), (int)session->pid, session->comm);
+	while (session->deferred) {
+		struct datagram *datagram = &session->deferred->datagram;
+
+		for (unsigned int i = 0; i < datagram->num_fds; i++)
+			close(datagram->fds[i]);
+		drop_deferred(session, session->deferred);
+	}
+	ev_io_stop(daemon->loop, &session->io);
+	close(session->fd);
 	/* An engine of its own may be waiting for the client: it shall stop that at once. */
-	if (session->own_engine)
-		DL_FOREACH (session->processes, use)
-			simhca_mm_gone(use->mm);
+	DL_FOREACH (session->processes, use)
+		simhca_mm_gone(use->mm);
 	process_release(&daemon->processes, &session->processes);
-	if (session->context)
-		simhca_context_destroy(session->context);
+}
+
+void session_close(struct session *session, bool final)
+{
+	struct daemon *daemon = session->device->daemon;
+	ev_tstamp until = ev_time() + FINAL_SECONDS;
+	bool gone;
+
+	if (!session->closing)
+		stop_serving(session);
+	do
+		gone = simhca_context_destroy(session->context);
+	while (!gone && final && ev_time() < until);
+	if (!gone && !final) {
+		if (!ev_is_active(&session->retry)) {
+			ev_timer_set(&session->retry, CLOSING_INTERVAL, CLOSING_INTERVAL);
+			ev_timer_start(daemon->loop, &session->retry);
+		}
+		return;
+	}
+	ev_timer_stop(daemon->loop, &session->retry);
+	DL_DELETE(session->device->sessions, session);
+	if (!gone) { /* an engine still uses it: the end of the process will free it */
+		daemon->engines.abandoned = true;
+		return;
+	}
 	if (session->own_engine)
 		engine_stop(session->own_engine);
 	event_set_destroy(&session->events);
-	ev_io_stop(daemon->loop, &session->io);
-	close(session->fd);
-	DL_DELETE(session->device->sessions, session);
 	free(session);
 }

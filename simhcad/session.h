@@ -24,6 +24,9 @@ struct session {
 	struct event_set events;
 	struct process_use *processes;
 	struct session *prev, *next; /* in the device's list */
+	struct deferred *deferred;   /* commands to be tried again */
+	ev_timer retry;
+	bool closing; /* the client is gone; its context waits for an engine to leave its memory */
 
 	/* since OPEN_CONTEXT */
 	struct simhca_context *context; /* NULL: not yet */
@@ -34,7 +37,11 @@ struct session {
 
 /* Takes the connection. */
 void session_open(struct device *device, int fd);
-void session_close(struct session *session);
+/*
+ * Ends it, now or, while an engine is still in the client's memory, a little later. At the end of
+ * the daemon there is no later: final says so, and what cannot be freed then is left.
+ */
+void session_close(struct session *session, bool final);
 
 /* A request, as handlers see it. */
 struct request {
@@ -58,7 +65,10 @@ static inline void reply_add_fd(struct reply *reply, int fd, bool close_it)
 	reply->close_fd[reply->num_fds++] = close_it;
 }
 
-/* 0 or a negative errno, and then why->text says what is wrong. */
+/*
+ * 0 or a negative errno, and then why->text says what is wrong. -EAGAIN: the same request is to be
+ * tried again soon; the handler has not taken its descriptors then.
+ */
 typedef int command_handler(struct session *session, struct request *request, struct reply *reply,
 			    struct simhca_why *why);
 
