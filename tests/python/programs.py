@@ -46,8 +46,10 @@ def private_python(name, *arguments, options=(), **keywords):
 
 
 def private_tests(*selection, options=(), **keywords):
-    """Tests of this directory on a device of their own."""
-    command = [sys.executable, '-m', 'pytest', '-q', '-x', '-p', 'no:cacheprovider', *selection]
+    """Tests of this directory (test_x.py or test_x.py::test_y) on a device of their own."""
+    command = [sys.executable, '-m', 'pytest', '-q', '-x', '-p', 'no:cacheprovider',
+               *[os.path.join(HERE, name) if name.startswith('test_') else name
+                 for name in selection]]
     done = private(command, *options, timeout=300, **keywords)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
