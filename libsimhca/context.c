@@ -278,7 +278,7 @@ struct simhca_mm *simhca_context_mm(struct simhca_context *context, pid_t pid)
 	struct simhca_mm *mm;
 
 	for (mm = context->mms; mm; mm = mm->next)
-		if (mm->pid == pid)
+		if (mm->pid == pid && !atomic_load(&mm->gone)) /* pids are used again */
 			return mm;
 	mm = simhca_mm_create(pid, &context->device->fabric->atomicities);
 	if (!mm)

@@ -342,7 +342,7 @@ enum simhca_reason simhca_translate_sges(struct simhca_device *device, const str
 					 uint32_t num_sge, uint64_t offset, uint64_t length,
 					 const struct simhca_key_use *use, struct simhca_sgl *sgl);
 
-/* -------------------------------------------------------------- queues (cq.c, srq.c, qp_queue.c)
+/* -------------------------------------------------------------- queues (cq.c, srq.c, wqe.c)
  */
 
 /* Publishes a CQE; seq and the time stamps are filled in here. solicited: the SE bit counts. */

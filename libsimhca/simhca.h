@@ -3,8 +3,8 @@
  * libsimhca: the device model. What a daemon (or a test) needs to make devices, give them
  * clients, and let them work:
  *
- *   fabric    what devices hang on: packets find their way by GID or LID (link.h)
- *   engine    does the work of QPs; a thread runs it, or a test polls it (engine.h)
+ *   fabric    what devices hang on: packets find their way by GID or LID
+ *   engine    does the work of QPs; a thread runs it, or a test polls it
  *   device    one HCA with one port: device memory, tables of QPs and keys
  *   context   one open of a device by one client: context memory and all its objects
  *   mm        an address space that regions lie in (dma.h)

@@ -13,7 +13,7 @@
  *
  * The GID methods are answered from the files of the tree, and not left to libibverbs, which would
  * read the same files: it wants EINVAL from reading the type of an empty entry, which sysfs can
- *give and a plain file can not.
+ * give and a plain file can not.
  */
 #include <errno.h>
 #include <net/if.h>
