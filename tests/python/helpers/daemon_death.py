@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""Kills the daemon that it runs on, in one of several situations; says "survived" at the end."""
+import contextlib
+import faulthandler
+import os
+import signal
+import sys
+import threading
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import pyverbs.enums as e  # noqa: E402
+from pyverbs.cq import CQ  # noqa: E402
+from pyverbs.device import Context  # noqa: E402
+from pyverbs.mr import MR  # noqa: E402
+from pyverbs.pyverbs_error import PyverbsRDMAError  # noqa: E402
+from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr  # noqa: E402
+from pyverbs.wr import RecvWR  # noqa: E402
+
+from harness import (FLUSH, PD, PORT, REASON, SEND, WRITE, Channel, Device, Side, connect, poll,  # noqa: E402
+                     poll_nothing)
+from test_cq_ex import make_cq, take  # noqa: E402
+
+case, how = sys.argv[1], int(sys.argv[2])
+faulthandler.dump_traceback_later(30, exit=True)
+runtime = os.environ['SIMHCA_RUNTIME_DIR']
+with open(os.path.join(runtime, 'pid'), encoding='ascii') as pid_file:
+    daemon = int(pid_file.read())
+
+
+def kill():
+    os.kill(daemon, how)
+
+
+def fails(call):
+    """The call returns, with an error."""
+    start = time.monotonic()
+    try:
+        call()
+    except PyverbsRDMAError:
+        assert time.monotonic() - start < 2
+        return
+    raise AssertionError('a call succeeded without a daemon')
+
+
+def all_flushed(completions, wr_ids):
+    assert sorted(wc.wr_id for wc in completions) == sorted(wr_ids), completions
+    for wc in completions:
+        assert wc.status == FLUSH, wc
+        assert wc.vendor_err == REASON['DEVICE_GONE'], wc
+
+
+def idle():
+    device = Device()
+    kill()
+    assert device.event() == e.IBV_EVENT_DEVICE_FATAL
+    device.no_event(0.1)
+    device.close()
+
+
+def traffic():
+    client, server = Side(send_wr=1000, cqe=2000), Side()
+    connect(client, server)
+    timer = threading.Timer(0.1, kill)
+    timer.start()
+    completed = []
+    posted = 0
+    with contextlib.suppress(PyverbsRDMAError):  # the posting that finds the device gone
+        while True:
+            while posted - len(completed) < 100:
+                client.send(WRITE, client.region.sge(0, 60000), to=server.region.at(),
+                            wr_id=posted)
+                posted += 1
+            completed += client.scq.poll(100)[1]
+    completed += poll(client.scq, posted - len(completed))
+    assert [wc.wr_id for wc in completed] == list(range(posted))
+    statuses = [wc.status for wc in completed]
+    assert statuses == [0] * statuses.count(0) + [FLUSH] * statuses.count(FLUSH)
+    poll_nothing(client.scq)
+    timer.join()
+    for side in (client, server):
+        assert side.device.event() == e.IBV_EVENT_DEVICE_FATAL
+
+
+def waiting():
+    client, server = Side(), Side()
+    connect(client, server)
+    for number in range(5):
+        client.send(SEND, client.region.sge(0, 8), wr_id=number)  # no receive is there
+        client.recv(wr_id=100 + number)
+    time.sleep(0.05)
+    kill()
+    assert client.device.event() == e.IBV_EVENT_DEVICE_FATAL
+    sent, received = poll(client.scq, 5), poll(client.rcq, 5)
+    all_flushed(sent, range(5))
+    all_flushed(received, range(100, 105))
+    poll_nothing(client.scq)
+    poll_nothing(client.rcq)
+    fails(lambda: client.send(SEND, client.region.sge(0, 8)))
+    fails(client.recv)
+    client.qp.close()
+    server.qp.close()
+
+
+def srq():
+    home, client = Side(), Side()
+    shared = SRQ(home.pd, SrqInitAttr(SrqAttr(max_wr=10)))
+    server = Side(device=home.device, pd=home.pd, srq=shared)
+    connect(client, server)
+    shared.post_recv(RecvWR(1, 1, [home.region.sge()]))
+    kill()
+    assert home.device.event() == e.IBV_EVENT_DEVICE_FATAL
+    fails(lambda: shared.post_recv(RecvWR(2, 1, [home.region.sge()])))
+    fails(lambda: shared.modify(SrqAttr(srq_limit=1), e.IBV_SRQ_LIMIT))
+    server.qp.close()
+    shared.close()
+
+
+def extended():
+    probe = Side()
+    side = Side(device=probe.device, pd=probe.pd, scq=make_cq(probe.ctx), rcq=make_cq(probe.ctx))
+    peer = Side()
+    connect(side, peer)
+    side.recv(wr_id=7)
+    side.send(SEND, side.region.sge(0, 8), wr_id=8)
+    time.sleep(0.02)
+    kill()
+    assert side.device.event() == e.IBV_EVENT_DEVICE_FATAL
+    for cq, wr_id in ((side.rcq, 7), (side.scq, 8)):
+        wc = take(cq)[0]
+        assert (wc['wr_id'], wc['status']) == (wr_id, FLUSH)
+        assert wc['vendor_err'] == REASON['DEVICE_GONE']
+    side.qp.close()
+
+
+def blocked():
+    """A program that sleeps on the async descriptor, as most have a thread for."""
+    device = Device()
+    channel = Channel(device.ctx)
+    cq = CQ(device.ctx, 10, None, channel.channel)
+    cq.req_notify()
+    child = os.fork()
+    if not child:
+        time.sleep(0.2)
+        kill()
+        os._exit(0)
+    event = device.ctx.get_async_event()
+    assert event.event_type == e.IBV_EVENT_DEVICE_FATAL
+    event.ack()
+    os.waitpid(child, 0)
+    cq.close()
+    channel.close()
+    device.close()
+
+
+def control():
+    side = Side()
+    side.start(side)
+    kill()
+    assert side.device.event() == e.IBV_EVENT_DEVICE_FATAL
+    fails(lambda: PD(side.ctx))
+    fails(lambda: CQ(side.ctx, 10))
+    fails(lambda: MR(side.pd, 4096, 7, address=side.region.addr))
+    fails(lambda: side.region.mr.rereg(e.IBV_REREG_MR_CHANGE_ACCESS, access=1))
+    fails(lambda: side.scq.resize(10))
+    fails(lambda: side.to(e.IBV_QPS_ERR))
+    fails(lambda: side.qp.query(e.IBV_QP_STATE))
+    fails(lambda: Side(device=side.device, pd=side.pd))
+    side.ctx.query_port(PORT)  # is read from memory: must not crash
+    side.qp.close()
+    side.region.close()
+    side.scq.close()
+    side.rcq.close()
+    side.pd.close()
+    side.device.close()
+    fails(lambda: Context(name='simhca0'))
+
+
+signal.alarm(40)
+start = time.monotonic()
+globals()[case]()
+assert time.monotonic() - start < 30
+print('survived', flush=True)
+os._exit(0)

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""
+The device reaches clients' memory in several ways. Whichever it is, what is said elsewhere about
+data, rights and bad addresses holds: other files are run again on devices made for it.
+"""
+import json
+import sys
+
+import pytest
+
+from programs import SIMHCA, forbid_process_vm, private, private_tests
+
+FILES = ['test_operations.py', 'test_rights.py', 'test_retry.py', 'test_srq.py', 'test_ud.py',
+         'test_mr.py', 'test_fork.py', 'test_threads.py']
+# Whole sets of parameters add nothing here; these take long.
+LESS = 'not small_mtu and not ud_over and not limits'
+
+
+def memory_of_a_client(*options, **keywords):
+    """How the device reaches a client, as `simhca status` says."""
+    code = ('import os, subprocess; from pyverbs.device import Context; '
+            'context = Context(name="simhca0"); '
+            f'subprocess.run([{SIMHCA!r}, "status", "--json"], check=True)')
+    done = private([sys.executable, '-c', code], *options, **keywords)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)['devices'][0]['context'][0]['memory']
+
+
+def test_modes():
+    """By itself process_vm where the kernel allows it, the agent where it refuses, or as told."""
+    assert memory_of_a_client() == 'process_vm'
+    assert memory_of_a_client('--memory', 'agent') == 'agent'
+    assert memory_of_a_client('--memory', 'process_vm') == 'process_vm'
+    assert memory_of_a_client(preexec_fn=forbid_process_vm) == 'agent'
+
+
+def test_refused_and_no_way_round():
+    """With process_vm asked for, and refused by the kernel, a client hears of it in some way."""
+    code = ('import sys; sys.path.insert(0, "tests/python"); import pyverbs.enums as e; '
+            'from pyverbs.device import Context; Context(name="simhca0")')
+    done = private([sys.executable, '-c', code], '--memory', 'process_vm',
+                   preexec_fn=forbid_process_vm)
+    assert done.returncode != 0
+
+
+@pytest.mark.patience(400)
+@pytest.mark.parametrize('file', FILES)
+def test_agent(file):
+    """--memory agent."""
+    private_tests(file, '-k', LESS, options=('--memory', 'agent'))
+
+
+@pytest.mark.patience(400)
+@pytest.mark.parametrize('file', FILES)
+def test_kernel_refuses(file):
+    """The kernel refuses process_vm_readv and process_vm_writev, as it does in many containers."""
+    private_tests(file, '-k', LESS, preexec_fn=forbid_process_vm)
