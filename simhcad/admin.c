@@ -20,6 +20,8 @@
 #define REQUEST_BYTES 1024
 #define REQUESTS 16	   /* of one connection, before others get their turn */
 #define FIRST_LEASE_S 10.0 /* how long a captive daemon waits for a user */
+#define LINGER_S 2.0	   /* how long it stays for programs that its last user has left running */
+#define LINGER_LOOK_S 0.01
 
 struct connection {
 	struct admin *admin;
@@ -35,6 +37,9 @@ struct admin {
 	struct connection *connections;
 	unsigned int leases;
 	ev_timer first_lease;
+	ev_timer linger;
+	ev_tstamp linger_until;
+	bool ending;
 };
 
 /* ---------------------------------------------------------------------------------- status */
@@ -221,6 +226,10 @@ static void on_lease(struct connection *connection)
 {
 	struct admin *admin = connection->admin;
 
+	if (admin->ending) {
+		answer(connection, refusal("this daemon is ending: start another"), -1);
+		return;
+	}
 	if (!connection->lease) {
 		connection->lease = true;
 		admin->leases++;
@@ -278,6 +287,41 @@ static void serve(struct connection *connection, const char *text, size_t length
 
 /* ------------------------------------------------------------------------------ connections */
 
+static bool is_in_use(const struct daemon *daemon)
+{
+	for (unsigned int i = 0; i < daemon->num_devices; i++)
+		if (daemon->devices[i].sessions)
+			return true;
+	return false;
+}
+
+/*
+ * The command of the last `simhca run` has ended; programs that it started in the background may be
+ * at their last completion, and get a moment to close the device.
+ */
+static void linger(struct admin *admin)
+{
+	struct ev_loop *loop = admin->daemon->loop;
+
+	if (admin->leases) {
+		ev_timer_stop(loop, &admin->linger);
+		return;
+	}
+	if (is_in_use(admin->daemon) && ev_now(loop) < admin->linger_until) {
+		if (!ev_is_active(&admin->linger))
+			ev_timer_start(loop, &admin->linger);
+		return;
+	}
+	log_debug("the last lease is gone");
+	admin->ending = true;
+	ev_break(loop, EVBREAK_ALL);
+}
+
+static void on_linger(struct ev_loop *loop, ev_timer *timer, int events)
+{
+	linger(timer->data);
+}
+
 static void connection_close(struct connection *connection)
 {
 	struct admin *admin = connection->admin;
@@ -286,8 +330,8 @@ static void connection_close(struct connection *connection)
 	ev_io_stop(admin->daemon->loop, &connection->io);
 	close(connection->fd);
 	if (connection->lease && !--admin->leases && admin->daemon->options->daemon.captive) {
-		log_debug("the last lease is gone");
-		ev_break(admin->daemon->loop, EVBREAK_ALL);
+		admin->linger_until = ev_now(admin->daemon->loop) + LINGER_S;
+		linger(admin);
 	}
 	free(connection);
 }
@@ -374,6 +418,8 @@ struct admin *admin_open(struct daemon *daemon)
 	}
 	admin->daemon = daemon;
 	ev_timer_init(&admin->first_lease, on_no_lease, FIRST_LEASE_S, 0);
+	ev_timer_init(&admin->linger, on_linger, LINGER_LOOK_S, LINGER_LOOK_S);
+	admin->linger.data = admin;
 	snprintf(path, sizeof(path), "%s/control", daemon->rundir.path);
 	if (listener_open(&admin->listener, daemon->loop, path, on_connection, admin)) {
 		free(admin);
@@ -390,7 +436,9 @@ void admin_close(struct admin *admin)
 		return;
 	listener_close(&admin->listener);
 	ev_timer_stop(admin->daemon->loop, &admin->first_lease);
+	admin->ending = true;
 	while (admin->connections)
 		connection_close(admin->connections);
+	ev_timer_stop(admin->daemon->loop, &admin->linger);
 	free(admin);
 }

@@ -9,8 +9,9 @@
  *	<- {"ok": true, ...}    or    {"ok": false, "error": "one line"}
  *
  * lease	The connection counts as a user of the daemon until it is closed. A daemon started
- *		with --captive ends when the last lease is gone, and when none was taken within
- *		10 seconds. {"lease": true} is another way of saying it.
+ *		with --captive ends when the last lease is gone and nobody has a device open any
+ *more, 2 seconds later at most, and when none was taken within 10 seconds. {"lease": true} is
+ *another way of saying it.
  *	<- {"ok": true, "pid": 123,
  *	    "options": "--devices=1 --link-layer=ethernet --netdev=lo ..."}
  *		The options are those in effect, words with spaces between; --device=NAME,.. where

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Taking completions: ibv_poll_cq() and the ibv_start_poll() family. */
+#include <sched.h>
+
 #include "provider.h"
+
+/* About 2 us of finding nothing. */
+#define EMPTY_POLLS 100
 
 /* Whatever can complete; every enum simhca_wc_opcode is here. */
 static const uint8_t wc_opcode[256] = {
@@ -52,6 +57,19 @@ static const struct simhca_cqe *next_flushed(struct shca_cq *cq)
 	return &cq->flushed;
 }
 
+/*
+ * Nothing is in the ring yet. The device is a thread like us, and where cores are scarce it, or the
+ * peer, may be waiting for the one that we poll on; so after a while let others go first. Where
+ * a core is free this returns at once.
+ */
+static void found_empty(struct shca_cq *cq)
+{
+	if (++cq->empty_polls < EMPTY_POLLS)
+		return;
+	cq->empty_polls = 0;
+	sched_yield();
+}
+
 /* Consume the next completion. It stays valid until shca_cq_publish_ci(). */
 static inline const struct simhca_cqe *next_cqe(struct shca_cq *cq)
 {
@@ -60,14 +78,17 @@ static inline const struct simhca_cqe *next_cqe(struct shca_cq *cq)
 	for (;;) {
 		cqe = shca_cq_peek(cq, cq->ci);
 		if (!cqe) {
-			if (__builtin_expect(!shca_is_fatal(cq->ctx), 1))
+			if (__builtin_expect(!shca_is_fatal(cq->ctx), 1)) {
+				found_empty(cq);
 				return NULL;
+			}
 			/* It may have been written between the first look and the device's end. */
 			cqe = shca_cq_peek(cq, cq->ci);
 			if (!cqe)
 				return next_flushed(cq);
 		}
 		cq->ci++;
+		cq->empty_polls = 0;
 		if (__builtin_expect(cqe->qpn != SHCA_VOID_QPN, 1)) {
 			retire(cq, cqe);
 			return cqe;

@@ -73,6 +73,7 @@ struct shca_cq {
 	struct shca_lock lock;
 	bool single_threaded; /* the application promised: no lock */
 	bool polling;	      /* between a successful start_poll and end_poll */
+	uint32_t empty_polls; /* in a row */
 	uint32_t ci;	      /* CQEs consumed, of which mem->ci tells the device later */
 	uint32_t mask;	      /* entries - 1 */
 	struct simhca_cqe *ring;
