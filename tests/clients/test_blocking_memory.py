@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""
+A client can make its own memory block for as long as it likes: a userfaultfd that nobody serves.
+The device is then stuck in its memory, and nobody else may be the worse for it.
+"""
+import pathlib
+import subprocess
+
+import pytest
+
+from common import PATIENCE, Device, pingpong, wait_until
+
+SOURCE = pathlib.Path(__file__).with_name("blocking_memory.c")
+
+
+@pytest.fixture(scope="module")
+def blocker(tmp_path_factory):
+    program = tmp_path_factory.mktemp("blocker") / "blocking_memory"
+    subprocess.run(["cc", "-D_GNU_SOURCE", "-Wall", "-Werror", "-O1", SOURCE, "-o", program,
+                    "-libverbs"], check=True)
+    return program
+
+
+@pytest.fixture
+def stuck_device(blocker):
+    """A device whose only engine thread is in the memory of a program that blocks it."""
+    with Device("ethernet", "--engines", 1) as device:
+        program = device.start(blocker)
+        wait_until(lambda: "blocking" in program.stdout or not program.running, PATIENCE,
+                   "the datagram is posted")
+        assert program.running, program.result()
+        wait_until(lambda: "is stuck in a client's memory" in device.log(), PATIENCE,
+                   "the daemon notices")
+        yield device, program
+        program.kill()
+
+
+def test_others_work_on(stuck_device):
+    """Data, control path and the way out of other programs: with a thread that stands in."""
+    device, _ = stuck_device
+    for _ in range(3):
+        pingpong(device, "ibv_rc_pingpong", "-e", "-c", iters=500)
+    assert device.objects()["qps"] == 1, "only the blocker's QP is left"
+
+
+def test_nothing_is_left_when_it_dies(stuck_device):
+    """Killed in the middle: its objects go, and the device can be stopped."""
+    device, program = stuck_device
+    program.kill()
+    device.expect_idle()
+    pingpong(device, "ibv_rc_pingpong", "-e", "-c", iters=500)
