@@ -1,0 +1,346 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""A device for tests, the programs that run on it, and what they print."""
+import itertools
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import typing
+
+HERE = pathlib.Path(__file__).resolve().parent
+BUILD = pathlib.Path(os.environ.get("SIMHCA_BUILD", HERE.parent.parent / "build")).resolve()
+SIMHCA = BUILD / "bin" / "simhca"
+
+LINK_LAYERS = ("ethernet", "ib")
+PATIENCE = 60  # seconds that a program may take which has no reason to wait
+ENDING = 30  # seconds until a program notices that its peer or its device is gone
+
+
+# ------------------------------------------------------------------------------ waiting
+
+
+def wait_until(condition, seconds, what):
+    """Polls condition() until it is true; what says what did not happen otherwise."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"within {seconds} s: {what}"
+        time.sleep(0.02)
+
+
+def listening_ports():
+    """The TCP ports that somebody listens on, by the kernel's tables; nobody is disturbed."""
+    ports = set()
+    for table in "/proc/net/tcp", "/proc/net/tcp6":
+        try:
+            lines = pathlib.Path(table).read_text().splitlines()[1:]
+        except FileNotFoundError:
+            continue
+        for line in lines:
+            _, local, _, state = line.split()[:4]
+            if state == "0A":
+                ports.add(int(local.rsplit(":", 1)[1], 16))
+    return ports
+
+
+def alive(pid):
+    """Whether a process runs; one that nobody has waited for yet does not."""
+    try:
+        stat = pathlib.Path("/proc", str(pid), "stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return stat.rsplit(")", 1)[1].split()[0] not in "ZX"
+
+
+_PORTS = itertools.count(20000 + os.getpid() * 61 % 8000)
+
+
+def new_port():
+    """A TCP port that no other test of this run has, and nobody listens on."""
+    taken = listening_ports()
+    return next(port for port in _PORTS if port not in taken)
+
+
+# ----------------------------------------------------------------------------- programs
+
+
+class Result(typing.NamedTuple):
+    """How a program has ended."""
+
+    argv: list
+    status: int
+    stdout: str
+    stderr: str
+
+    def __str__(self):
+        return (f"{' '.join(map(str, self.argv))}\nstatus {self.status}\n"
+                f"--- stdout\n{self.stdout}--- stderr\n{self.stderr}")
+
+
+class Program:
+    """A program in a session of its own. Its output goes to files, so that it never waits."""
+
+    def __init__(self, argv, env):
+        self.argv = [str(word) for word in argv]
+        # Not by descriptor: the file offset would be shared, and reading would move it.
+        self.directory = tempfile.TemporaryDirectory(prefix="simhca-output-")
+        self.out = pathlib.Path(self.directory.name, "out")
+        self.err = pathlib.Path(self.directory.name, "err")
+        with open(self.out, "wb") as out, open(self.err, "wb") as err:
+            self.process = subprocess.Popen(self.argv, env=env, stdin=subprocess.DEVNULL,
+                                            stdout=out, stderr=err, start_new_session=True)
+        self.pid = self.process.pid
+
+    @property
+    def stdout(self):
+        return self.out.read_text(errors="replace")
+
+    @property
+    def stderr(self):
+        return self.err.read_text(errors="replace")
+
+    @property
+    def running(self):
+        return self.process.poll() is None
+
+    def send(self, number):
+        self.process.send_signal(number)
+
+    def result(self):
+        return Result(self.argv, self.process.returncode, self.stdout, self.stderr)
+
+    def finish(self, seconds=PATIENCE):
+        """Waits for its end."""
+        try:
+            self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError(f"still ran after {seconds} s: {self.result()}") from None
+        return self.result()
+
+    def kill(self):
+        """Ends it with all that it has started in its session."""
+        try:
+            os.killpg(self.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self.process.wait()
+
+
+def clean_environment():
+    """Ours, without what would lead programs to another device."""
+    dropped = ("IBV_DRIVERS", "RDMAV_DRIVERS", "LD_PRELOAD", "SIMHCA_RUNTIME_DIR")
+    return {name: value for name, value in os.environ.items() if name not in dropped}
+
+
+class Launcher:
+    """Starts programs, and ends those that are left."""
+
+    def __init__(self, prefix=(), env=None):
+        self.prefix = list(prefix)
+        self.env = clean_environment() if env is None else env
+        self.programs = []
+
+    def start(self, *argv, **env):
+        program = Program([*self.prefix, *argv], self.env | env)
+        self.programs.append(program)
+        return program
+
+    def run(self, *argv, seconds=PATIENCE, **env):
+        return self.start(*argv, **env).finish(seconds)
+
+    def kill_programs(self):
+        while self.programs:
+            self.programs.pop().kill()
+
+
+# ------------------------------------------------------------------------------- device
+
+
+class Device(Launcher):
+    """
+    A daemon with one runtime directory. Programs get their environment from `simhca env` and
+    run directly below the test, so that a signal hits them and nothing else. prefix is a
+    command under which everything runs, the daemon as well.
+    """
+
+    def __init__(self, link_layer, *options, prefix=(), owner=None):
+        super().__init__(prefix)
+        self.link_layer = link_layer
+        self.options = [f"--link-layer={link_layer}", *options]
+        # Not below the tests' own directory: the address of a socket is short.
+        self.directory = tempfile.mkdtemp(prefix="simhca-")
+        if owner is not None:
+            os.chown(self.directory, owner, owner)
+        self.tool = Launcher(prefix, self.env | {"SIMHCA_RUNTIME_DIR": self.directory})
+
+    def __enter__(self):
+        try:
+            self.start_daemon()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *exception):
+        self.kill_programs()
+        try:
+            self.tool.run(SIMHCA, "stop")
+        finally:
+            self.tool.kill_programs()
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+    def start_daemon(self):
+        expect_success(self.tool.run(SIMHCA, "start", *self.options))
+        variables = self.tool.run(SIMHCA, "env", "--format", "json")
+        expect_success(variables)
+        self.env |= json.loads(variables.stdout)
+
+    def status(self):
+        result = self.tool.run(SIMHCA, "status", "--json")
+        expect_success(result)
+        return json.loads(result.stdout)
+
+    @property
+    def pid(self):
+        return self.status()["pid"]
+
+    def objects(self):
+        """How many verbs objects of each kind are alive, and how many contexts."""
+        total = {}
+        for device in self.status()["devices"]:
+            for kind, count in [*device["counts"].items(), ("contexts", device["contexts"])]:
+                total[kind] = total.get(kind, 0) + count
+        return total
+
+    def expect_objects(self, expected):
+        """The daemon learns of a program's end a moment after we do."""
+        seen = {}
+
+        def same():
+            seen.clear()
+            seen.update(self.objects())
+            return seen == expected
+
+        try:
+            wait_until(same, 10, "objects")
+        except AssertionError:
+            raise AssertionError(f"objects left: {seen}, expected {expected}; daemon's log:\n"
+                                 f"{self.log()}") from None
+
+    def expect_idle(self):
+        """No object is left of the programs that have run."""
+        self.expect_objects(dict.fromkeys(self.objects(), 0))
+
+    def log(self):
+        log = pathlib.Path(self.directory, "simhcad.log")
+        return log.read_text(errors="replace") if log.exists() else ""
+
+
+# -------------------------------------------------------------------------------- pairs
+
+
+def start_server(launcher, *argv):
+    """A server that listens, and its port."""
+    port = new_port()
+    server = launcher.start(*argv, "-p", port)
+    wait_until(lambda: port in listening_ports() or not server.running, PATIENCE,
+               f"{argv} listens")
+    assert server.running, server.result()
+    return server, port
+
+
+def start_pair(launcher, *argv):
+    """A server and its client."""
+    server, port = start_server(launcher, *argv)
+    return server, launcher.start(*argv, "-p", port, "localhost")
+
+
+def run_pair(launcher, *argv, seconds=PATIENCE):
+    """A server and its client until their ends; what they have printed, client first."""
+    server, client = start_pair(launcher, *argv)
+    try:
+        wait_until(lambda: not client.running and not server.running, seconds, "both end")
+    except AssertionError:
+        for program in client, server:
+            program.kill()
+        raise AssertionError(f"still ran after {seconds} s, or one of them:\n{client.result()}"
+                             f"\n{server.result()}") from None
+    return client.result(), server.result()
+
+
+def pair_script(*argv):
+    """A shell command that runs a server, and its client as soon as the server listens."""
+    port = new_port()
+    command = " ".join(map(str, [*argv, "-p", port]))
+    listens = f'grep -qs ":{port:04X} [0-9A-F]*:0000 0A" /proc/net/tcp /proc/net/tcp6'
+    return (f"{command} & server=$!; until {listens}; do sleep 0.05; done; "
+            f"{command} localhost; client=$?; wait $server && exit $client")
+
+
+def expect_success(result):
+    assert result.status == 0, result
+    return result
+
+
+# ----------------------------------------------------------------------------- pingpong
+
+
+def gid(link_layer):
+    """RoCE has no LIDs: the pingpong programs need a GID there."""
+    return ["-g", 0] if link_layer == "ethernet" else []
+
+
+def bandwidth_lines(text):
+    return re.findall(r"^(\d+) bytes in [\d.]+ seconds = [\d.]+ Mbit/sec$", text, re.M)
+
+
+def expect_pingpong(result, size, iters):
+    """It ended well, has moved all messages, and found no page with other data."""
+    expect_success(result)
+    assert bandwidth_lines(result.stdout) == [str(2 * size * iters)], result
+    assert f"\n{iters} iters in " in result.stdout, result
+    assert "invalid data" not in result.stdout, result
+    assert result.stderr == "", result
+
+
+def pingpong(device, program="ibv_rc_pingpong", *flags, size=4096, iters=1000):
+    """Runs both sides of one of the pingpong programs, and checks what they print."""
+    for result in run_pair(device, program, *gid(device.link_layer), "-s", size, "-n", iters,
+                           *flags):
+        expect_pingpong(result, size, iters)
+
+
+# ----------------------------------------------------------------------------- perftest
+
+
+def table(result):
+    """The rows of numbers below the heading that begins with #bytes."""
+    _, _, rows = result.stdout.partition("#bytes")
+    rows = re.match(r".*\n((?: *[\d. \t]+\n)*)-{10}", rows)
+    assert rows, f"no complete table: {result}"
+    return [[float(number) for number in row.split()] for row in rows[1].splitlines()]
+
+
+def expect_bandwidths(result, sizes, iters):
+    """bytes, iterations, peak, average MB/s, millions of messages/s for each size."""
+    rows = table(result)
+    assert [row[0] for row in rows] == sizes, result
+    for size, row_iters, peak, average, rate in rows:
+        assert row_iters == iters and rate > 0, result
+        # A small message in a slow moment is less than the two digits that the average has.
+        assert abs(average - rate * 1e6 * size / 2**20) <= 0.01 + 0.05 * average, result
+        assert peak >= average or peak == 0, result
+
+
+def expect_latencies(result, sizes, iters):
+    """bytes, iterations, min, max, typical, average .. in us for each size."""
+    rows = table(result)
+    assert [row[0] for row in rows] == sizes, result
+    for _, row_iters, least, most, typical, average, *_ in rows:
+        assert row_iters == iters, result
+        assert 0 < least <= typical <= most and least <= average <= most, result

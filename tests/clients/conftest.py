@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""Devices for the tests: one daemon a module and link layer, checked after each test."""
+import pytest
+
+pytest.register_assert_rewrite("common")
+
+from common import LINK_LAYERS, Device, Launcher  # noqa: E402 (it is rewritten on import)
+
+
+@pytest.fixture(scope="module", params=LINK_LAYERS)
+def module_device(request):
+    with Device(request.param) as device:
+        yield device
+
+
+@pytest.fixture
+def device(module_device):
+    """Ethernet, then InfiniBand. A test that leaves objects behind has failed."""
+    pid = module_device.pid
+    yield module_device
+    module_device.kill_programs()
+    module_device.expect_idle()
+    assert module_device.pid == pid, "the daemon is another one than before the test"
+
+
+@pytest.fixture
+def launcher():
+    """For what does without a daemon, or brings its own."""
+    launcher = Launcher()
+    yield launcher
+    launcher.kill_programs()
+
+
+@pytest.fixture(params=LINK_LAYERS)
+def link_layer(request):
+    return request.param

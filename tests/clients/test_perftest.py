@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""perftest's eight programs: the table that they print has all rows, and no zeros."""
+import itertools
+
+import pytest
+
+from common import LINK_LAYERS, expect_bandwidths, expect_latencies, expect_success, run_pair, start_pair
+
+QUIET = ["-F"]  # says nothing about the frequency of the CPU
+SIZES = [2**i for i in range(1, 24)]
+UD_SIZES = [2**i for i in range(1, 13)]
+ITERS = 50
+SMALL = [2]  # bytes, what the programs for latency measure by default
+LARGE = [65536]  # and those for bandwidth
+ATOMIC = [8]
+
+
+def bandwidths(device, program, *flags, sizes, iters=ITERS, rows_of_server=False):
+    """Both sides succeed, and the client has measured; the server, too, where it counts."""
+    client, server = run_pair(device, program, *QUIET, "-n", iters, *flags)
+    expect_bandwidths(expect_success(client), sizes, expected_iterations(flags, iters))
+    expect_success(server)
+    if rows_of_server:
+        expect_bandwidths(server, sizes, expected_iterations(flags, iters))
+
+
+def expected_iterations(flags, iters):
+    """The table counts the messages of all QPs."""
+    qps = flags[flags.index("-q") + 1] if "-q" in flags else 1
+    return iters * qps
+
+
+def latencies(device, program, *flags, sizes, iters=ITERS):
+    client, server = run_pair(device, program, *QUIET, "-n", iters, *flags)
+    expect_latencies(expect_success(client), sizes, iters)
+    expect_success(server)
+
+
+# (link layer, program, flags, sizes). A row costs the program a quarter of a second of measuring
+# the CPU's clock, so UC and UD run through all sizes on one link layer each; test_bandwidth() and
+# test_latency() have them on both.
+ALL_BANDWIDTHS = [
+    *itertools.product(LINK_LAYERS, ["ib_send_bw", "ib_write_bw", "ib_read_bw"], [[]], [SIZES]),
+    ("ethernet", "ib_send_bw", ["-c", "UC"], SIZES),
+    ("ethernet", "ib_send_bw", ["-c", "UD"], UD_SIZES),
+    ("ethernet", "ib_write_bw", ["-c", "UC"], SIZES),
+]
+ALL_LATENCIES = [
+    *itertools.product(LINK_LAYERS, ["ib_send_lat", "ib_write_lat", "ib_read_lat"], [[]], [SIZES]),
+    ("ib", "ib_send_lat", ["-c", "UC"], SIZES),
+    ("ib", "ib_send_lat", ["-c", "UD"], UD_SIZES),
+    ("ib", "ib_write_lat", ["-c", "UC"], SIZES),
+]
+
+
+def named(value):
+    """A test's name needs the flags, not the sizes."""
+    if isinstance(value, str):
+        return value
+    return "all" if len(value) > 2 else "-".join(value) or "RC"
+
+
+def on_link_layers(cases):
+    return pytest.mark.parametrize("module_device, program, flags, sizes", cases,
+                                   indirect=["module_device"], ids=named)
+
+
+@on_link_layers(ALL_BANDWIDTHS)
+def test_all_bandwidths(device, program, flags, sizes):
+    """-a: every size from 2 bytes to 8 MiB, on UD to the MTU."""
+    bandwidths(device, program, "-a", *flags, sizes=sizes, iters=20)
+
+
+@on_link_layers(ALL_LATENCIES)
+def test_all_latencies(device, program, flags, sizes):
+    """-a for the programs that measure latency."""
+    latencies(device, program, "-a", *flags, sizes=sizes, iters=20)
+
+
+BANDWIDTHS = {
+    # events; ib_write_bw has no -e
+    "send-e": ("ib_send_bw", ["-e"], LARGE),
+    "send-e-uc": ("ib_send_bw", ["-e", "-c", "UC"], LARGE),
+    "send-e-ud": ("ib_send_bw", ["-e", "-c", "UD"], [4096]),
+    "read-e": ("ib_read_bw", ["-e"], LARGE),
+    "atomic-e": ("ib_atomic_bw", ["-e"], ATOMIC),
+    # several QPs
+    "send-q": ("ib_send_bw", ["-q", 16], LARGE),
+    "send-q-e": ("ib_send_bw", ["-q", 16, "-e"], LARGE),
+    "send-q-ud": ("ib_send_bw", ["-q", 16, "-c", "UD"], [4096]),
+    "write-q": ("ib_write_bw", ["-q", 16], LARGE),
+    "write-q-uc": ("ib_write_bw", ["-q", 16, "-c", "UC"], LARGE),
+    "read-q": ("ib_read_bw", ["-q", 16], LARGE),
+    "atomic-q": ("ib_atomic_bw", ["-q", 16], ATOMIC),
+    "write-q-mr": ("ib_write_bw", ["-q", 4, "--mr_per_qp"], LARGE),
+    # a shared receive queue
+    "send-srq": ("ib_send_bw", ["--use-srq"], LARGE),
+    "send-srq-q": ("ib_send_bw", ["--use-srq", "-q", 16], LARGE),
+    "send-srq-q-e": ("ib_send_bw", ["--use-srq", "-q", 16, "-e"], LARGE),
+    # One QP: the queue has a receive for each message of one, and UD drops what finds none.
+    "send-srq-ud": ("ib_send_bw", ["--use-srq", "-c", "UD"], [4096]),
+    # inline data
+    "send-I": ("ib_send_bw", ["-I", 64, "-s", 64], [64]),
+    "send-I-ud": ("ib_send_bw", ["-I", 64, "-s", 64, "-c", "UD"], [64]),
+    "write-I": ("ib_write_bw", ["-I", 64, "-s", 64], [64]),
+    "write-I-uc": ("ib_write_bw", ["-I", 64, "-s", 64, "-c", "UC"], [64]),
+    # lists of work requests, CQ moderation, short queues, path MTU
+    "send-l": ("ib_send_bw", ["-l", 10], LARGE),
+    "send-recv-l": ("ib_send_bw", ["--recv_post_list=10"], LARGE),
+    "write-l": ("ib_write_bw", ["-l", 10], LARGE),
+    "read-l": ("ib_read_bw", ["-l", 10], LARGE),
+    "atomic-l": ("ib_atomic_bw", ["-l", 10], ATOMIC),
+    "write-uc": ("ib_write_bw", ["-c", "UC"], LARGE),
+    "send-Q": ("ib_send_bw", ["-Q", 1], LARGE),
+    "write-t": ("ib_write_bw", ["-t", 1], LARGE),
+    "send-r": ("ib_send_bw", ["-r", 2, "-t", 1], LARGE),
+    "read-o": ("ib_read_bw", ["-o", 1], LARGE),
+    "atomic-o": ("ib_atomic_bw", ["-o", 1], ATOMIC),
+    "send-m": ("ib_send_bw", ["-m", 256], LARGE),
+    "write-m": ("ib_write_bw", ["-m", 1024], LARGE),
+    # the GID by its index
+    "send-x": ("ib_send_bw", ["-x", 0], LARGE),
+    "write-x": ("ib_write_bw", ["-x", 0], LARGE),
+    # atomics
+    "atomic-add": ("ib_atomic_bw", ["-A", "FETCH_AND_ADD"], ATOMIC),
+    "atomic-swap": ("ib_atomic_bw", ["-A", "CMP_AND_SWAP"], ATOMIC),
+}
+
+
+@pytest.mark.parametrize("program, flags, sizes", BANDWIDTHS.values(), ids=BANDWIDTHS)
+def test_bandwidth(device, program, flags, sizes):
+    """One way in which programs use a queue pair, each."""
+    flags = flags if flags[-2:] != ["-c", "UD"] or "-s" in flags else [*flags, "-s", sizes[0]]
+    bandwidths(device, program, *flags, sizes=sizes)
+
+
+BOTH_WAYS = {
+    "send": ("ib_send_bw", [], LARGE),
+    "send-e": ("ib_send_bw", ["-e"], LARGE),
+    "send-uc": ("ib_send_bw", ["-c", "UC"], LARGE),
+    "send-ud": ("ib_send_bw", ["-c", "UD", "-s", 4096], [4096]),
+    "send-srq": ("ib_send_bw", ["--use-srq", "-q", 4], LARGE),
+    "send-q": ("ib_send_bw", ["-q", 16], LARGE),
+    "write": ("ib_write_bw", [], LARGE),
+    "write-uc": ("ib_write_bw", ["-c", "UC"], LARGE),
+    "read": ("ib_read_bw", [], LARGE),
+    "read-e": ("ib_read_bw", ["-e"], LARGE),
+    "atomic": ("ib_atomic_bw", [], ATOMIC),
+}
+
+
+@pytest.mark.parametrize("program, flags, sizes", BOTH_WAYS.values(), ids=BOTH_WAYS)
+def test_both_ways(device, program, flags, sizes):
+    """-b: both sides post, and both have a table."""
+    bandwidths(device, program, "-b", *flags, sizes=sizes, rows_of_server=True)
+
+
+LATENCIES = {
+    "send-e": ("ib_send_lat", ["-e"], SMALL),
+    "send-e-uc": ("ib_send_lat", ["-e", "-c", "UC"], SMALL),
+    "send-e-ud": ("ib_send_lat", ["-e", "-c", "UD"], SMALL),
+    "send-srq": ("ib_send_lat", ["--use-srq"], SMALL),
+    "send-srq-e": ("ib_send_lat", ["--use-srq", "-e"], SMALL),
+    "send-I": ("ib_send_lat", ["-I", 64, "-s", 64], [64]),
+    "send-I-ud": ("ib_send_lat", ["-I", 64, "-s", 64, "-c", "UD"], [64]),
+    "write-I": ("ib_write_lat", ["-I", 64, "-s", 64], [64]),
+    "write-I-uc": ("ib_write_lat", ["-I", 64, "-s", 64, "-c", "UC"], [64]),
+    "read-e": ("ib_read_lat", ["-e"], SMALL),
+    "atomic": ("ib_atomic_lat", [], ATOMIC),
+    "atomic-e": ("ib_atomic_lat", ["-e"], ATOMIC),
+    "atomic-swap": ("ib_atomic_lat", ["-A", "CMP_AND_SWAP"], ATOMIC),
+}
+
+
+@pytest.mark.parametrize("program, flags, sizes", LATENCIES.values(), ids=LATENCIES)
+def test_latency(device, program, flags, sizes):
+    """The same for the programs in which each message waits for the one before."""
+    latencies(device, program, *flags, sizes=sizes)
+
+
+def test_two_pairs_at_once(device):
+    """Two pairs that have the device to themselves only in their own view."""
+    writing = start_pair(device, "ib_write_bw", *QUIET, "-n", 2000)
+    sending = start_pair(device, "ib_send_bw", *QUIET, "-n", 2000, "-b")
+    for program in writing + sending:
+        expect_bandwidths(expect_success(program.finish()), LARGE, 2000)
+
+
+def test_many_messages(device):
+    """Queues and PSNs that wrap around: 100000 messages in a queue of 128."""
+    bandwidths(device, "ib_send_bw", "-s", 8, sizes=[8], iters=100000)

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""
+Programs that are stopped in the middle of their work: the other side ends by itself, nothing is
+left in the device, and the next program works.
+
+Which survivors end by themselves is as on hardware: those with a send request that nobody
+acknowledges (RC: retries exceeded), and those that wait for their peer's TCP connection. A
+program that only waits for messages, such as one half of the time ibv_rc_pingpong, waits on.
+"""
+import os
+import pathlib
+import random
+import signal
+
+import pytest
+
+from common import ENDING, PATIENCE, LINK_LAYERS, Device, pingpong, start_pair, wait_until
+
+SOAK = os.environ.get("SIMHCA_SOAK") == "1"
+KILLS = 200 if SOAK else 10
+
+# For much longer than any test; -N: without a table of all messages' times.
+LASTING = ["-F", "-D", 100]
+LASTING_EVENTS = ["-F", "-e", "-N", "-n", 10**8]
+
+SERVER, CLIENT = 0, 1
+
+# (program, victim)
+STOPPED = {
+    "write-server": (["ib_write_bw", *LASTING], SERVER),
+    "write-client": (["ib_write_bw", *LASTING], CLIENT),
+    "write-q-server": (["ib_write_bw", *LASTING, "-q", 16], SERVER),
+    "read-server": (["ib_read_bw", *LASTING], SERVER),
+    "read-client": (["ib_read_bw", *LASTING], CLIENT),
+    "read-e-server": (["ib_read_bw", *LASTING_EVENTS], SERVER),
+    "send-server": (["ib_send_bw", *LASTING], SERVER),
+    "send-e-server": (["ib_send_bw", *LASTING_EVENTS], SERVER),
+    "send-b-client": (["ib_send_bw", *LASTING, "-b"], CLIENT),
+    "send-b-server": (["ib_send_bw", *LASTING, "-b"], SERVER),
+    "atomic-server": (["ib_atomic_bw", *LASTING], SERVER),
+    "atomic-client": (["ib_atomic_bw", *LASTING], CLIENT),
+}
+
+
+def start_working(device, *argv):
+    """A pair that moves data: it has consumed CPU time since it was connected."""
+    pair = start_pair(device, *argv)
+    wait_until(lambda: device.objects()["qps"] >= 2, PATIENCE, "the QPs exist")
+    before = [cpu_ticks(program.pid) for program in pair]
+    wait_until(lambda: not all(program.running for program in pair) or
+               any(cpu_ticks(program.pid) - ticks > random.randint(5, 25)
+                   for program, ticks in zip(pair, before)), PATIENCE, "data move")
+    assert all(program.running for program in pair), [program.result() for program in pair]
+    return pair
+
+
+def cpu_ticks(pid):
+    fields = pathlib.Path("/proc", str(pid), "stat").read_text().rsplit(")", 1)[1].split()
+    return int(fields[11]) + int(fields[12])
+
+
+def stop(pair, victim, number):
+    """Stops one side; the other one, which must end by itself, has failed."""
+    pair[victim].send(number)
+    assert pair[victim].finish(ENDING).status == -number, pair[victim].result()
+    survivor = pair[1 - victim].finish(ENDING)
+    assert survivor.status > 0, f"has not failed, or died: {survivor}"
+
+
+@pytest.mark.parametrize("argv, victim", STOPPED.values(), ids=STOPPED)
+def test_killed(device, argv, victim):
+    """kill -9: the device learns of it from the closed connection alone."""
+    stop(start_working(device, *argv), victim, signal.SIGKILL)
+    device.expect_idle()
+    pingpong(device, "ibv_rc_pingpong", "-c", iters=100)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["INT", "TERM"])
+@pytest.mark.parametrize("victim", [SERVER, CLIENT], ids=["server", "client"])
+def test_interrupted(device, victim, number):
+    """^C and kill, which end these programs at once, too."""
+    stop(start_working(device, "ib_write_bw", *LASTING), victim, number)
+    device.expect_idle()
+    pingpong(device, "ibv_rc_pingpong", "-c", iters=100)
+
+
+PINGPONGS = ["ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_ud_pingpong", "ibv_srq_pingpong"]
+
+
+@pytest.mark.parametrize("program", PINGPONGS)
+def test_pingpong_killed(device, program):
+    """Both sides, asleep in the kernel or about to be, in the middle of an exchange."""
+    flags = ["-g", 0] if device.link_layer == "ethernet" else []
+    pair = start_working(device, program, *flags, "-e", "-n", 10**8)
+    for side in random.sample(pair, 2):
+        side.send(signal.SIGKILL)
+        side.finish(ENDING)
+    device.expect_idle()
+    pingpong(device, program, "-c", size=2048, iters=100)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_asyncwatch(device, number):
+    """ibv_asyncwatch opens the device, waits for events, and ends with the signal."""
+    watching = device.start("ibv_asyncwatch")
+    wait_until(lambda: "simhca0: async event FD" in watching.stdout, PATIENCE, "it waits")
+    assert device.objects()["contexts"] == 1
+    watching.send(number)
+    result = watching.finish(ENDING)
+    assert result.status == -number and result.stdout.count("\n") == 1, result
+    device.expect_idle()
+
+
+def test_stopped_and_continued(device):
+    """SIGSTOP for longer than all retries of the peer: its requests are served meanwhile."""
+    pair = start_working(device, "ib_write_bw", *LASTING)
+    pair[SERVER].send(signal.SIGSTOP)
+    before = cpu_ticks(pair[CLIENT].pid)
+    wait_until(lambda: not pair[CLIENT].running or cpu_ticks(pair[CLIENT].pid) - before > 200,
+               PATIENCE, "two more seconds of work")
+    assert pair[CLIENT].running, pair[CLIENT].result()
+    pair[SERVER].send(signal.SIGCONT)
+
+
+class Footprint:
+    """What the daemon holds of the kernel's."""
+
+    def __init__(self, pid):
+        proc = pathlib.Path("/proc", str(pid))
+        status = dict(line.split(":", 1) for line in (proc / "status").read_text().splitlines())
+        self.rss = int(status["VmRSS"].split()[0])  # KiB
+        self.fds = len(os.listdir(proc / "fd"))
+        self.maps = len((proc / "maps").read_text().splitlines())
+
+    def __repr__(self):
+        return f"VmRSS {self.rss} KiB, {self.fds} descriptors, {self.maps} mappings"
+
+
+@pytest.mark.parametrize("link_layer", LINK_LAYERS)
+def test_killed_again_and_again(link_layer):
+    """
+    A perftest client is killed 10 times (SIMHCA_SOAK=1: 200 times) beside a pair that goes on
+    undisturbed. After the first fifth, the daemon holds no more memory, descriptors and mappings
+    than before.
+    """
+    # Memory: 1 MiB is what allocators need to settle; 8 kills that leave 128 KiB each, or 160
+    # that leave 7 KiB each, are beyond.
+    with Device(link_layer) as device:
+        undisturbed = start_working(device, "ib_send_bw", *LASTING[:1], "--run_infinitely", "-D", 2)
+        alone = device.objects()
+        pid = device.pid
+        for kills in range(1, KILLS + 1):
+            stop(start_working(device, "ib_write_bw", *LASTING, "-q", 4), CLIENT, signal.SIGKILL)
+            device.expect_objects(alone)
+            if kills == KILLS // 5:
+                early = Footprint(pid)
+        late = Footprint(pid)
+        growth = f"after {KILLS // 5} kills {early}, after {KILLS} {late}"
+        assert late.rss <= early.rss + 1024, growth
+        assert late.fds <= early.fds and late.maps <= early.maps, growth
+        assert all(program.running for program in undisturbed), undisturbed[0].result()
+        pingpong(device, "ibv_rc_pingpong", "-e", "-c")
+        device.kill_programs()
+        device.expect_idle()
+        assert device.pid == pid
