@@ -314,11 +314,6 @@ void client_gone(struct client *client)
 	client->context = NULL;
 }
 
-struct simhca_context *client_context(struct client *client)
-{
-	return client->context;
-}
-
 void *client_at(struct client *client, const struct simhca_mem_ref *ref)
 {
 	uint64_t size;

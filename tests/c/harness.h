@@ -145,7 +145,6 @@ struct client *client_new(struct world *world, unsigned int device);
 struct client *client_new_on(struct world *world, unsigned int device, unsigned int engine);
 /* As when the process dies: the model destroys what is left. The structs stay readable. */
 void client_gone(struct client *client);
-struct simhca_context *client_context(struct client *client);
 /* Where a queue lies, mapped for this client. */
 void *client_at(struct client *client, const struct simhca_mem_ref *ref);
 void ring_doorbell(struct client *client, uint32_t slot);

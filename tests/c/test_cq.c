@@ -233,6 +233,30 @@ static void sizes_out_of_range_are_refused(void **state)
 			 -EINVAL);
 }
 
+static void unknown_flags_are_refused(void **state)
+{
+	struct client *client = client_new(*state, 0);
+	struct simhca_create_cq_reply reply;
+
+	assert_int_equal(simhca_create_cq(client->context,
+					  &(struct simhca_create_cq_req){ .cqe = 1, .flags = 4 },
+					  &reply, NULL),
+			 -EINVAL);
+}
+
+/* The provider knows what may still come: a CQ that is too small for it is refused. */
+static void shrinking_below_what_may_come_is_refused(void **state)
+{
+	struct client *client = client_new(*state, 0);
+	struct cq *cq = cq_new(client, 64);
+	struct simhca_resize_cq_req req = { .handle = cq->handle, .cqe = 8, .outstanding = 9 };
+	struct simhca_create_cq_reply reply;
+
+	assert_int_equal(simhca_resize_cq(client->context, &req, &reply, NULL), -EINVAL);
+	req.outstanding = 8;
+	assert_int_equal(simhca_resize_cq(client->context, &req, &reply, NULL), 0);
+}
+
 /* With SIMHCA_CQ_TIMESTAMP both stamps are there, and neither runs backwards. */
 static void completions_are_stamped(void **state)
 {
@@ -281,6 +305,8 @@ int main(void)
 		ON_ETHERNET(shrinking_below_what_waits_is_refused),
 		ON_ETHERNET(one_cq_serves_both_queues_of_many_qps),
 		ON_ETHERNET(sizes_out_of_range_are_refused),
+		ON_ETHERNET(unknown_flags_are_refused),
+		ON_ETHERNET(shrinking_below_what_may_come_is_refused),
 		ON_ETHERNET(completions_are_stamped),
 		ON_ETHERNET(a_cq_in_use_is_not_destroyed),
 	};

@@ -136,14 +136,19 @@ static void srq_indices_overwritten(void **state)
 		struct srq *srq = srq_new(client, 16, 2, 5);
 		struct side *sender = side_new(client_new(scene.world, 0), &options);
 		struct side receiver;
+		bool possible;
 
 		side_make(&receiver, client, &options, srq);
 		sender->peer = &receiver;
 		qp_connect(sender->qp, 1, receiver.qp->qpn, &options);
 		qp_connect(receiver.qp, 0, sender->qp->qpn, &options);
 		atomic_store(i % 2 ? &srq->state->pi : &srq->state->ci, garbage[i]);
+		/* One WQE more than none may be a lie, but it is a possible number. */
+		possible = srq->state->pi - srq->state->ci <= srq->entries;
 		send_from(sender, 1, 0, 8);
 		settle(scene.world);
+		assert_int_equal(qp_state(receiver.qp), IBV_QPS_ERR);
+		assert_int_equal(events_of(client, receiver.qp, IBV_EVENT_QP_FATAL), !possible);
 		srq_modify(srq, SIMHCA_SRQ_MAX_WR, 8, 0);
 		srq_modify(srq, SIMHCA_SRQ_MAX_WR, 64, 0);
 		check_good(&scene);
@@ -318,6 +323,28 @@ static void lock_words_overwritten(void **state)
 	client_gone(bad->a.client);
 	client_gone(bad->b.client);
 	check_works(scene.good);
+}
+
+/* One QP with endless work is given turns, not the engine. */
+static void a_client_with_endless_work(void **state)
+{
+	struct options options = default_options(IBV_QPT_RC);
+	struct scene scene = make(*state, IBV_QPT_RC);
+	struct simhca_cqe cqe;
+	struct pair *busy;
+
+	options.buffer = 1 << 20;
+	busy = pair_new(scene.world, &options);
+	for (uint64_t id = 0; id < 60; id++)
+		rdma_write(&busy->a, id, 0, 1 << 20, 0);
+	rounds(scene.world, 1);
+	recv_into(&scene.good->b, 1, 0, 64);
+	send_from(&scene.good->a, 2, 0, 64);
+	rounds(scene.world, 3);
+	assert_true(cq_poll(scene.good->a.send_cq, &cqe));
+	settle(scene.world);
+	for (uint64_t id = 0; id < 60; id++)
+		expect(busy->a.send_cq, id, SUCCESS);
 }
 
 /* For each receive that is flushed the client posts another: a flush must come to an end. */
@@ -517,6 +544,7 @@ int main(void)
 		ON_ETHERNET(every_doorbell_rung),
 		ON_ETHERNET(a_doorbell_that_never_stops),
 		ON_ETHERNET(lock_words_overwritten),
+		ON_ETHERNET(a_client_with_endless_work),
 		ON_ETHERNET(a_queue_refilled_while_it_is_flushed),
 		ON_ETHERNET(a_client_that_never_polls),
 		ON_ETHERNET(scribbling_over_context_memory),

@@ -252,6 +252,20 @@ static void a_failed_registering_again_changes_nothing(void **state)
 	assert_int_equal(write_to(pair, mr, one + 4088), 0);
 }
 
+static void the_null_mr_stays_what_it_is(void **state)
+{
+	struct client *client = client_new(*state, 0);
+	struct simhca_reg_mr_req req = { .pd = client->pd, .null_mr = 1 };
+	struct simhca_rereg_mr_req again = { .flags = SIMHCA_REREG_ACCESS, .access = LW };
+	struct simhca_reg_mr_reply reply;
+
+	assert_int_equal(0, simhca_reg_mr(client->context, client->mm, &req, &reply, NULL));
+	again.handle = reply.handle;
+	assert_int_equal(-EINVAL,
+			 simhca_rereg_mr(client->context, client->mm, &again, &reply, NULL));
+	assert_int_equal(0, simhca_dereg_mr(client->context, again.handle, NULL));
+}
+
 static void pds_in_use_are_kept(void **state)
 {
 	struct client *client = client_new(*state, 0);
@@ -298,6 +312,7 @@ int main(void)
 		ON_ETHERNET(zero_based_regions),
 		ON_ETHERNET(registering_again),
 		ON_ETHERNET(a_failed_registering_again_changes_nothing),
+		ON_ETHERNET(the_null_mr_stays_what_it_is),
 		ON_ETHERNET(pds_in_use_are_kept),
 		ON_ETHERNET(the_memory_of_a_process_that_ended),
 	};

@@ -568,6 +568,69 @@ static void reads_need_max_rd_atomic(void **state)
 	}
 }
 
+/* What takes a response needs a place for it: inline data is none. */
+static void reads_are_never_inline(void **state)
+{
+	static const uint8_t opcodes[] = { SIMHCA_WR_RDMA_READ, SIMHCA_WR_ATOMIC_CMP_AND_SWP,
+					   SIMHCA_WR_ATOMIC_FETCH_AND_ADD };
+
+	for (size_t i = 0; i < ARRAY_SIZE(opcodes); i++) {
+		struct options options = default_options(IBV_QPT_RC);
+		struct pair *pair = pair_new(*state, &options);
+
+		post(&pair->a, .id = 1, .opcode = opcodes[i], .inline_data = "12345678",
+		     .inline_len = 8, .remote_addr = pair->b.mr->iova, .rkey = pair->b.mr->rkey);
+		expect_why(pair->a.send_cq, 1, LOC_QP_OP_ERR, WQE_BAD_OPCODE);
+		assert_true(all_bytes(pair->b.mr->addr, 8, 0));
+	}
+}
+
+/* Sends the first packets of a long message, and no more. */
+static struct pair *half_a_message(struct world *world)
+{
+	const uint32_t length = 32u << 20; /* more than an engine moves in a round */
+	struct options options = default_options(IBV_QPT_RC);
+	struct pair *pair;
+
+	options.buffer = length;
+	pair = pair_new(world, &options);
+	recv_into(&pair->b, 7, 0, length);
+	recv_into(&pair->b, 8, 0, length);
+	send_from(&pair->a, 1, 0, length);
+	rounds(world, 1);
+	assert_true(pair->b.qp->state->epsn != pair->b.options.psn);
+	assert_int_equal(pair->b.qp->state->msn, 0);
+	return pair;
+}
+
+/* The receive that was taken for a message which never ended comes back first. */
+static void a_message_cut_short_gives_its_receive_back(void **state)
+{
+	struct pair *pair = half_a_message(*state);
+
+	assert_int_equal(0, simhca_destroy_qp(pair->a.client->context, pair->a.qp->handle, NULL));
+	settle(*state);
+	expect_none(pair->b.recv_cq);
+	assert_int_equal(0, qp_move(pair->b.qp, IBV_QPS_ERR));
+	expect_why(pair->b.recv_cq, 7, WR_FLUSH_ERR, FLUSHED);
+	expect_why(pair->b.recv_cq, 8, WR_FLUSH_ERR, FLUSHED);
+	expect_none(pair->b.recv_cq);
+}
+
+/* In the middle of a message nothing else may begin (IBTA vol. 1, 9.7.4.1.2). */
+static void a_message_within_a_message_is_refused(void **state)
+{
+	struct pair *pair = half_a_message(*state);
+	struct simhca_qp_attr attr = qp_attr_to(pair->a.qp, 1, pair->b.qp->qpn, &pair->a.options);
+
+	assert_int_equal(0, qp_move(pair->a.qp, IBV_QPS_RESET));
+	attr.sq_psn = pair->b.qp->state->epsn;
+	qp_up_to(pair->a.qp, IBV_QPS_RTS, attr);
+	rdma_write(&pair->a, 2, 0, 8, 0);
+	expect_why(pair->a.send_cq, 2, REM_INV_REQ_ERR, OPCODE_SEQUENCE);
+	assert_int_equal(qp_state(pair->b.qp), IBV_QPS_ERR);
+}
+
 /* More than 1 GiB is no message; the SGEs say so before any of it is looked at. */
 static void messages_above_the_largest_are_refused(void **state)
 {
@@ -640,6 +703,9 @@ int main(void)
 		ON_ETHERNET(a_qp_talks_to_itself),
 		ON_INFINIBAND(a_qp_talks_to_itself),
 		ON_ETHERNET(reads_need_max_rd_atomic),
+		ON_ETHERNET(reads_are_never_inline),
+		ON_ETHERNET(a_message_cut_short_gives_its_receive_back),
+		ON_ETHERNET(a_message_within_a_message_is_refused),
 		ON_ETHERNET(messages_above_the_largest_are_refused),
 		ON_ETHERNET(the_null_mr_reads_as_zero),
 	};

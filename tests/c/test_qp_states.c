@@ -355,6 +355,8 @@ static void values_out_of_range_are_refused(void **state)
 		assert_int_equal(-EINVAL, qp_modify(qp, mask, bad));                               \
 		assert_int_equal(qp_state(qp), from);                                              \
 	} while (0)
+	REFUSED(IBV_QPS_RESET, IBV_QPS_INIT, init_mask(IBV_QPT_RC), qp_access_flags, 1u << 14);
+	REFUSED(IBV_QPS_RESET, IBV_QPS_INIT, init_mask(IBV_QPT_RC), qp_access_flags, 1u << 31);
 	REFUSED(IBV_QPS_RESET, IBV_QPS_INIT, init_mask(IBV_QPT_RC), port_num, 0);
 	REFUSED(IBV_QPS_RESET, IBV_QPS_INIT, init_mask(IBV_QPT_RC), port_num, 2);
 	REFUSED(IBV_QPS_RESET, IBV_QPS_INIT, init_mask(IBV_QPT_RC), pkey_index,
@@ -375,6 +377,24 @@ static void values_out_of_range_are_refused(void **state)
 	REFUSED(IBV_QPS_RTR, IBV_QPS_RTS, rts_mask(IBV_QPT_RC), max_rd_atomic,
 		SIMHCA_MAX_RD_ATOMIC + 1);
 #undef REFUSED
+}
+
+/* There is no path migration: an alternate path, or arming one, is refused. */
+static void path_migration_is_refused(void **state)
+{
+	struct qp *qp = fresh_qp(*state, IBV_QPT_RC);
+	struct simhca_qp_attr attr = good_attr(qp, IBV_QPS_RTR);
+
+	put_into(qp, IBV_QPS_INIT);
+	attr.qp_state = IBV_QPS_RTR;
+	attr.alt_av = attr.av;
+	attr.alt_port_num = 1;
+	assert_int_equal(-EINVAL, qp_modify(qp, rtr_mask(IBV_QPT_RC) | SIMHCA_QP_ALT_PATH, attr));
+	put_into(qp, IBV_QPS_RTS);
+	attr.path_mig_state = IBV_MIG_REARM;
+	assert_int_equal(-EINVAL, qp_modify(qp, SIMHCA_QP_PATH_MIG_STATE, attr));
+	attr.path_mig_state = IBV_MIG_MIGRATED;
+	assert_int_equal(0, qp_modify(qp, SIMHCA_QP_PATH_MIG_STATE, attr));
 }
 
 /* A path MTU above the port's would need packets that the link does not carry. */
@@ -598,6 +618,7 @@ int main(void)
 		ON_ETHERNET(a_wrong_current_state_is_refused),
 		ON_ETHERNET(unknown_states_and_masks_are_refused),
 		ON_ETHERNET(values_out_of_range_are_refused),
+		ON_ETHERNET(path_migration_is_refused),
 		cmocka_unit_test(a_path_mtu_above_the_ports_is_refused),
 		ON_ETHERNET(queries_return_what_was_set),
 		ON_ETHERNET(ud_queries_return_the_qkey),

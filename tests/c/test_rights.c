@@ -132,6 +132,8 @@ static void uc_writes_without_right_are_lost(void **state)
 		expect(pair->a.send_cq, 1, SUCCESS);
 		assert_true(all_bytes(pair->b.mr->addr, 64, 0));
 		assert_int_equal(qp_state(pair->a.qp), IBV_QPS_RTS);
+		assert_int_equal(qp_state(pair->b.qp), IBV_QPS_RTS);
+		assert_int_equal(pair->b.client->num_events, 0);
 	}
 }
 

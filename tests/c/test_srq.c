@@ -244,6 +244,32 @@ static void buffers_belong_to_the_srqs_pd(void **state)
 	expect(pair->a.send_cq, 2, REM_OP_ERR);
 }
 
+static void srqs_that_make_no_sense_are_refused(void **state)
+{
+	struct client *client = client_new(*state, 0);
+	const struct simhca_create_srq_req good = {
+		.pd = client->pd, .max_wr = 10, .max_sge = 2, .limit = 10
+	};
+	struct simhca_create_srq_reply reply;
+	struct simhca_create_srq_req bad;
+
+#define REFUSED(field, value)                                                                      \
+	do {                                                                                       \
+		bad = good;                                                                        \
+		bad.field = value;                                                                 \
+		assert_int_equal(-EINVAL, simhca_create_srq(client->context, &bad, &reply, NULL)); \
+	} while (0)
+	REFUSED(pd, 999);
+	REFUSED(max_wr, 0);
+	REFUSED(max_wr, SIMHCA_MAX_SRQ_WR + 1);
+	REFUSED(max_wr, UINT32_MAX);
+	REFUSED(max_sge, SIMHCA_MAX_SGE + 1);
+	REFUSED(max_sge, UINT32_MAX);
+	REFUSED(limit, 11);
+#undef REFUSED
+	assert_int_equal(0, simhca_create_srq(client->context, &good, &reply, NULL));
+}
+
 static void an_srq_in_use_is_not_destroyed(void **state)
 {
 	struct shared *s = make(*state, IBV_QPT_RC, 16, 0);
@@ -268,6 +294,7 @@ int main(void)
 		ON_ETHERNET(a_qp_without_srq_has_no_such_event),
 		ON_ETHERNET(only_what_completes_a_receive_takes_one),
 		ON_ETHERNET(buffers_belong_to_the_srqs_pd),
+		ON_ETHERNET(srqs_that_make_no_sense_are_refused),
 		ON_ETHERNET(an_srq_in_use_is_not_destroyed),
 	};
 

@@ -61,6 +61,32 @@ static void handles_belong_to_their_context(void **state)
 	assert_int_equal(-EINVAL, simhca_query_qp(two->context, qp->handle, &query, NULL));
 	assert_int_equal(-EINVAL, simhca_query_srq(two->context, srq->handle, &srq_query, NULL));
 	for (uint32_t handle = 100; handle; handle <<= 1) {
+		const struct simhca_modify_qp_req modify = { .handle = handle };
+		const struct simhca_resize_cq_req resize = { .handle = handle, .cqe = 4 };
+		const struct simhca_modify_srq_req modify_srq = { .handle = handle };
+		const struct simhca_rereg_mr_req rereg = { .handle = handle, .flags = 1 };
+		const struct simhca_mcast_req mcast = { .qp = handle, .gid.raw = { 0xff } };
+		struct simhca_modify_qp_reply state_reply;
+		struct simhca_create_cq_reply cq_reply;
+		struct simhca_create_srq_reply srq_reply;
+		struct simhca_reg_mr_reply mr_reply;
+		uint64_t user_handle, channel;
+
+		assert_int_equal(-EINVAL,
+				 simhca_modify_qp(one->context, &modify, &state_reply, NULL));
+		assert_int_equal(-EINVAL, simhca_resize_cq(one->context, &resize, &cq_reply, NULL));
+		assert_int_equal(-EINVAL,
+				 simhca_modify_srq(one->context, &modify_srq, &srq_reply, NULL));
+		assert_int_equal(-EINVAL,
+				 simhca_rereg_mr(one->context, one->mm, &rereg, &mr_reply, NULL));
+		assert_int_equal(-EINVAL, simhca_attach_mcast(one->context, &mcast, NULL));
+		assert_int_equal(-EINVAL, simhca_detach_mcast(one->context, &mcast, NULL));
+		assert_int_equal(-EINVAL, simhca_qp_identity(one->context, handle, &user_handle));
+		assert_int_equal(-EINVAL, simhca_srq_identity(one->context, handle, &user_handle));
+		assert_int_equal(-EINVAL,
+				 simhca_cq_identity(one->context, handle, &channel, &user_handle));
+		assert_int_equal(-EINVAL, simhca_destroy_cq(one->context, handle, NULL));
+		assert_int_equal(-EINVAL, simhca_destroy_srq(one->context, handle, NULL));
 		assert_int_equal(-EINVAL, simhca_destroy_qp(one->context, handle, NULL));
 		assert_int_equal(-EINVAL, simhca_dereg_mr(one->context, handle, NULL));
 		assert_int_equal(-EINVAL, simhca_dealloc_pd(one->context, handle, NULL));
