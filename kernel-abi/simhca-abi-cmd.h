@@ -338,7 +338,8 @@ struct simhca_mcast_req {
  * extra descriptor is the agent's end of a SOCK_SEQPACKET pair on which the device sends
  * struct simhca_agent_req, the second a sealed memfd of bounce_size bytes that both map.
  * The agent copies between its own memory and the bounce memory with pread and pwrite on
- * that descriptor, so that a bad address is an errno and not a signal.
+ * that descriptor, so that a bad address is an errno and not a signal. REG_MR and REREG_MR
+ * answer ENOTCONN to a process that needs an agent and has none: a forked child.
  */
 struct simhca_set_agent_req {
 	uint64_t bounce_size; /* bytes */

@@ -523,7 +523,7 @@ enum simhca_wc_status { /* the values of enum ibv_wc_status */
 
 /*
  * A CQE is valid when seq equals the low 32 bits of its index plus one: a phase that is a
- * whole counter, so that a ring that was just resized needs no preparation. The device
+ * whole counter, so that CQEs keep their validity when a resize moves them. The device
  * writes seq last, with release order; the client reads it first, with acquire order.
  */
 struct simhca_cqe {

@@ -30,6 +30,12 @@ static int check_access(uint32_t access, struct simhca_why *why)
 static int check_range(const struct simhca_mm *mm, uint64_t addr, uint64_t length, uint64_t iova,
 		       uint32_t access, struct simhca_why *why)
 {
+	/* A forked child has no agent yet: its provider starts one when it is told so. */
+	if (mm->kind == SIMHCA_MM_AGENT && !mm->agent)
+		return simhca_why(
+			why, ENOTCONN,
+			"the device cannot reach the memory of process %d, which has no agent",
+			(int)mm->pid);
 	if (length && (addr + length - 1 < addr || iova + length - 1 < iova))
 		return simhca_why(why, EINVAL,
 				  "0x%" PRIx64 " + %" PRIu64

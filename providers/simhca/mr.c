@@ -7,6 +7,27 @@
 
 #include "command.h"
 
+/* A command that names memory of this process, to which a forked child has to give access first. */
+static int call_with_memory(struct shca_context *ctx, enum simhca_cmd command, const void *req,
+			    size_t req_size, struct simhca_reg_mr_reply *reply)
+{
+	struct shca_command cmd = {
+		.command = command,
+		.req = req,
+		.req_size = req_size,
+		.reply = reply,
+		.reply_size = sizeof(*reply),
+	};
+	int err = shca_execute(ctx, &cmd);
+
+	if (err == ENOTCONN) {
+		err = shca_watcher_adopt(ctx);
+		if (!err)
+			err = shca_execute(ctx, &cmd);
+	}
+	return err == ENOTCONN ? EPERM : err;
+}
+
 static struct ibv_mr *reg(struct ibv_pd *pd, const struct simhca_reg_mr_req *req,
 			  enum ibv_mr_type type)
 {
@@ -17,7 +38,7 @@ static struct ibv_mr *reg(struct ibv_pd *pd, const struct simhca_reg_mr_req *req
 	vmr = calloc(1, sizeof(*vmr));
 	if (!vmr)
 		return shca_null(ENOMEM);
-	err = shca_call(to_sctx(pd->context), SIMHCA_CMD_REG_MR, req, &reply);
+	err = call_with_memory(to_sctx(pd->context), SIMHCA_CMD_REG_MR, req, sizeof(*req), &reply);
 	if (err) {
 		free(vmr);
 		return shca_null(err);
@@ -74,7 +95,7 @@ int shca_rereg_mr(struct verbs_mr *vmr, int flags, struct ibv_pd *pd, void *addr
 	if (flags & IBV_REREG_MR_CHANGE_ACCESS)
 		req.access = (uint32_t)access;
 
-	err = shca_call(ctx, SIMHCA_CMD_REREG_MR, &req, &reply);
+	err = call_with_memory(ctx, SIMHCA_CMD_REREG_MR, &req, sizeof(req), &reply);
 	if (err) {
 		errno = err; /* ibv_rereg_mr() returns a code of its own */
 		return err;

@@ -131,7 +131,152 @@ static int connect_device(struct shca_context *ctx)
 {
 	struct simhca_open_context_reply reply;
 	int fds[NUM_OPEN_FDS];
-	int err, agent_fd = -1;
+	int err;
+
+	let_daemon_reach_memory(ctx->vctx.context.cmd_fd);
+	err = shca_execute(ctx, &(struct shca_command){
+					.command = SIMHCA_CMD_OPEN_CONTEXT,
+					.reply = &reply,
+					.reply_size = sizeof(reply),
+					.reply_fds = fds,
+					.num_reply_fds = NUM_OPEN_FDS,
+				});
+	if (err == ENOTSOCK)
+		fprintf(stderr, "simhca: /dev/infiniband leads to no simhcad: start the program "
+				"with `simhca run`\n");
+	if (err)
+		return err;
+
+	ctx->doorbell_fd = fds[FD_DOORBELL];
+	ctx->vctx.context.async_fd = fds[FD_ASYNC_READ];
+	ctx->async_write_fd = fds[FD_ASYNC_WRITE];
+	err = map_device(ctx, &reply, fds);
+	if (!err)
+		err = check_versions(ctx, &reply);
+	if (err)
+		return err;
+	ctx->vctx.context.num_comp_vectors = (int)ctx->dev->attr.num_comp_vectors;
+
+	return shca_watcher_start(ctx, !reply.can_access_memory);
+}
+
+static void free_context(struct ibv_context *context);
+static void async_event(struct ibv_context *context, struct ibv_async_event *event);
+
+static const struct verbs_context_ops context_ops = {
+	.alloc_null_mr = shca_alloc_null_mr,
+	.alloc_pd = shca_alloc_pd,
+	.async_event = async_event,
+	.attach_mcast = shca_attach_mcast,
+	.create_ah = shca_create_ah,
+	.create_cq = shca_create_cq,
+	.create_cq_ex = shca_create_cq_ex,
+	.create_qp = shca_create_qp,
+	.create_qp_ex = shca_create_qp_ex,
+	.create_srq = shca_create_srq,
+	.create_srq_ex = shca_create_srq_ex,
+	.dealloc_pd = shca_dealloc_pd,
+	.dereg_mr = shca_dereg_mr,
+	.destroy_ah = shca_destroy_ah,
+	.destroy_cq = shca_destroy_cq,
+	.destroy_qp = shca_destroy_qp,
+	.destroy_srq = shca_destroy_srq,
+	.detach_mcast = shca_detach_mcast,
+	.free_context = free_context,
+	.get_srq_num = shca_get_srq_num,
+	.modify_qp = shca_modify_qp,
+	.modify_srq = shca_modify_srq,
+	.poll_cq = shca_poll_cq,
+	.post_recv = shca_post_recv,
+	.post_send = shca_post_send,
+	.post_srq_recv = shca_post_srq_recv,
+	.query_device_ex = shca_query_device_ex,
+	.query_port = shca_query_port,
+	.query_qp = shca_query_qp,
+	.query_rt_values = shca_query_rt_values,
+	.query_srq = shca_query_srq,
+	.reg_mr = shca_reg_mr,
+	.req_notify_cq = shca_req_notify_cq,
+	.rereg_mr = shca_rereg_mr,
+	.resize_cq = shca_resize_cq,
+};
+
+/* The device may report its own end; polling must know before the application acts on it. */
+static void async_event(struct ibv_context *context, struct ibv_async_event *event)
+{
+	if (event->event_type == IBV_EVENT_DEVICE_FATAL)
+		shca_set_fatal(to_sctx(context));
+}
+
+/*
+ * Yama's restricted mode lets only ancestors at a process's memory, and whom the process names.
+ * A process can name only one, so do not take the place of another where there is no need.
+ */
+static void let_daemon_reach_memory(int cmd_fd)
+{
+	struct ucred daemon = {};
+	socklen_t length = sizeof(daemon);
+	FILE *file;
+	int scope = 0;
+
+	file = fopen("/proc/sys/kernel/yama/ptrace_scope", "re");
+	if (!file)
+		return;
+	if (fscanf(file, "%d", &scope) != 1)
+		scope = 0;
+	fclose(file);
+	if (scope == 1 && !getsockopt(cmd_fd, SOL_SOCKET, SO_PEERCRED, &daemon, &length) &&
+	    daemon.pid > 0)
+		prctl(PR_SET_PTRACER, daemon.pid, 0, 0, 0);
+}
+
+enum { FD_DEVMEM, FD_SEGMENT_0, FD_DOORBELL, FD_ASYNC_READ, FD_ASYNC_WRITE, NUM_OPEN_FDS };
+
+static int map_device(struct shca_context *ctx, const struct simhca_open_context_reply *reply,
+		      const int *fds)
+{
+	void *dev = NULL, *mem = NULL;
+	int err, err_mem;
+
+	err = shca_map_whole(fds[FD_DEVMEM], reply->devmem_size, PROT_READ, &dev);
+	if (!err) {
+		ctx->dev = dev;
+		ctx->dev_size = reply->devmem_size;
+	}
+	err_mem = shca_map_whole(fds[FD_SEGMENT_0], reply->segment_size, PROT_READ | PROT_WRITE,
+				 &mem);
+	if (!err_mem) {
+		ctx->mem = mem;
+		atomic_init(&ctx->segments[0].size, reply->segment_size);
+		atomic_init(&ctx->segments[0].addr, mem);
+	}
+	return err ? err : err_mem;
+}
+
+static int check_versions(const struct shca_context *ctx,
+			  const struct simhca_open_context_reply *reply)
+{
+	const struct simhca_devmem *dev = ctx->dev;
+
+	if (dev->abi_version != SIMHCA_ABI_VERSION || ctx->mem->abi_version != SIMHCA_ABI_VERSION) {
+		fprintf(stderr,
+			"simhca: simhcad speaks device ABI %u, this provider %u: install the two "
+			"from one version\n",
+			dev->abi_version, SIMHCA_ABI_VERSION);
+		return EPROTONOSUPPORT;
+	}
+	if (reply->segment_size < sizeof(*ctx->mem) || reply->devmem_size < sizeof(*dev) ||
+	    dev->qpc_offset > reply->devmem_size ||
+	    reply->devmem_size - dev->qpc_offset < SIMHCA_QPN_SLOTS * sizeof(struct simhca_qpc))
+		return EPROTO;
+	return 0;
+}
+
+static int connect_device(struct shca_context *ctx)
+{
+	struct simhca_open_context_reply reply;
+	int fds[NUM_OPEN_FDS];
+	int err;
 
 	let_daemon_reach_memory(ctx->vctx.context.cmd_fd);
 	err = shca_execute(ctx, &(struct shca_command){

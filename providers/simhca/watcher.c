@@ -86,7 +86,7 @@ static int create_thread(struct shca_context *ctx)
 	return err;
 }
 
-int shca_watcher_start(struct shca_context *ctx)
+static int start_thread(struct shca_context *ctx)
 {
 	struct shca_watcher *watcher = &ctx->watcher;
 	int err;
@@ -97,6 +97,38 @@ int shca_watcher_start(struct shca_context *ctx)
 	err = create_thread(ctx);
 	if (!err)
 		watcher->process = shca_process;
+	return err;
+}
+
+int shca_watcher_start(struct shca_context *ctx, bool with_agent)
+{
+	int err, device_fd = -1;
+
+	if (with_agent) {
+		err = shca_agent_init(&ctx->watcher.agent, &device_fd);
+		if (err)
+			return err;
+	}
+	err = start_thread(ctx);
+	if (!err && with_agent)
+		err = shca_agent_offer(ctx, device_fd);
+	if (device_fd >= 0)
+		close(device_fd);
+	return err;
+}
+
+int shca_watcher_adopt(struct shca_context *ctx)
+{
+	struct shca_watcher *watcher = &ctx->watcher;
+	int err = 0;
+
+	shca_lock(&watcher->adopting);
+	if (watcher->process != shca_process) {
+		shca_watcher_stop(watcher); /* closes our copies of the parent's descriptors */
+		shca_watcher_init(watcher);
+		err = shca_watcher_start(ctx, true);
+	}
+	shca_unlock(&watcher->adopting);
 	return err;
 }
 

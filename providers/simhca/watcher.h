@@ -5,8 +5,8 @@
  * IBV_EVENT_DEVICE_FATAL. Where the kernel keeps the device from reaching this process's memory,
  * it also serves as the memory agent (agent.c).
  *
- * The thread lives in the process that opened the context. A forked child has none: it learns
- * of a dead daemon from its next command.
+ * The thread lives in the process that opened the context. A forked child has none, unless it
+ * registers memory that needs an agent: it learns of a dead daemon from its next command.
  */
 #ifndef SIMHCA_PROVIDER_WATCHER_H
 #define SIMHCA_PROVIDER_WATCHER_H
@@ -14,6 +14,8 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "lock.h"
 
 struct shca_context;
 
@@ -27,12 +29,15 @@ struct shca_watcher {
 	pthread_t thread;
 	uint32_t process; /* shca_process where the thread lives; 0: it does not run */
 	int stop_fd;	  /* eventfd */
+	struct shca_lock adopting;
 	struct shca_agent agent;
 };
 
 /* All return 0 or errno. */
 void shca_watcher_init(struct shca_watcher *watcher);
-int shca_watcher_start(struct shca_context *ctx);
+int shca_watcher_start(struct shca_context *ctx, bool with_agent);
+/* In a forked child: a thread and an agent of its own, once. */
+int shca_watcher_adopt(struct shca_context *ctx);
 void shca_watcher_stop(struct shca_watcher *watcher); /* also after a failed start */
 
 /* Make the bounce memory and the socket; device_fd is the end that belongs to the device. */

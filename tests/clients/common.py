@@ -4,6 +4,7 @@ import itertools
 import json
 import os
 import pathlib
+import random
 import re
 import shutil
 import signal
@@ -81,27 +82,30 @@ class Result(typing.NamedTuple):
                 f"--- stdout\n{self.stdout}--- stderr\n{self.stderr}")
 
 
+def text_of(file):
+    """From its start, without moving the offset that the program writes at."""
+    descriptor = file.fileno()
+    return os.pread(descriptor, os.fstat(descriptor).st_size, 0).decode(errors="replace")
+
+
 class Program:
     """A program in a session of its own. Its output goes to files, so that it never waits."""
 
     def __init__(self, argv, env):
         self.argv = [str(word) for word in argv]
-        # Not by descriptor: the file offset would be shared, and reading would move it.
-        self.directory = tempfile.TemporaryDirectory(prefix="simhca-output-")
-        self.out = pathlib.Path(self.directory.name, "out")
-        self.err = pathlib.Path(self.directory.name, "err")
-        with open(self.out, "wb") as out, open(self.err, "wb") as err:
-            self.process = subprocess.Popen(self.argv, env=env, stdin=subprocess.DEVNULL,
-                                            stdout=out, stderr=err, start_new_session=True)
+        self.out = tempfile.TemporaryFile()
+        self.err = tempfile.TemporaryFile()
+        self.process = subprocess.Popen(self.argv, env=env, stdin=subprocess.DEVNULL,
+                                        stdout=self.out, stderr=self.err, start_new_session=True)
         self.pid = self.process.pid
 
     @property
     def stdout(self):
-        return self.out.read_text(errors="replace")
+        return text_of(self.out)
 
     @property
     def stderr(self):
-        return self.err.read_text(errors="replace")
+        return text_of(self.err)
 
     @property
     def running(self):
@@ -258,6 +262,24 @@ def start_pair(launcher, *argv):
     """A server and its client."""
     server, port = start_server(launcher, *argv)
     return server, launcher.start(*argv, "-p", port, "localhost")
+
+
+def cpu_ticks(pid):
+    """Hundredths of a second that a process has used."""
+    stat = pathlib.Path("/proc", str(pid), "stat").read_text().rsplit(")", 1)[1].split()
+    return int(stat[11]) + int(stat[12])
+
+
+def start_working(device, *argv):
+    """A pair in the middle of its work: it has consumed CPU time since its QPs exist."""
+    qps = device.objects()["qps"]
+    pair = start_pair(device, *argv)
+    wait_until(lambda: device.objects()["qps"] >= qps + 2, PATIENCE, "the QPs exist")
+    enough = sum(cpu_ticks(program.pid) for program in pair) + random.randint(10, 40)
+    wait_until(lambda: not all(program.running for program in pair) or
+               sum(cpu_ticks(program.pid) for program in pair) > enough, PATIENCE, "data move")
+    assert all(program.running for program in pair), [str(program.result()) for program in pair]
+    return pair
 
 
 def run_pair(launcher, *argv, seconds=PATIENCE):

@@ -1,10 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """Devices for the tests: one daemon a module and link layer, checked after each test."""
+import signal
+
 import pytest
 
 pytest.register_assert_rewrite("common")
 
 from common import LINK_LAYERS, Device, Launcher  # noqa: E402 (it is rewritten on import)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def end_in_order():
+    """SIGTERM, as from timeout(1), is ^C: no daemon and no program is left behind."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 @pytest.fixture(scope="module", params=LINK_LAYERS)

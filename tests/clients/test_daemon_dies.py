@@ -13,7 +13,7 @@ import time
 import pytest
 
 from common import ENDING, PATIENCE, SIMHCA, Device, expect_success, gid, pingpong, start_pair
-from common import wait_until
+from common import start_working, wait_until
 
 FOR_EVER = 10**8
 
@@ -37,24 +37,11 @@ PAIRS = {
 
 
 def start_pairs(device, *pairs):
-    """Pairs that are all connected, and at work for a moment."""
     programs = []
     for argv in pairs:
         flags = gid(device.link_layer) if "pingpong" in argv[0] else []
-        programs += start_pair(device, *argv, *flags)
-    wait_until(lambda: device.objects()["contexts"] == len(programs) and
-               all(context["counts"]["qps"] for context in device.status()["devices"][0]["context"]),
-               PATIENCE, "all have QPs")
-    for program in programs:
-        wait_until(lambda: has_worked(program.pid) or not program.running, PATIENCE, "it works")
-        assert program.running, program.result()
+        programs += start_working(device, *argv, *flags)
     return programs
-
-
-def has_worked(pid):
-    """Longer than it takes to start."""
-    with open(f"/proc/{pid}/stat", encoding="utf-8") as stat:
-        return int(stat.read().rsplit(")", 1)[1].split()[11]) > 30
 
 
 def expect_failure(program):

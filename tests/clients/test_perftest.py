@@ -4,7 +4,8 @@ import itertools
 
 import pytest
 
-from common import LINK_LAYERS, expect_bandwidths, expect_latencies, expect_success, run_pair, start_pair
+from common import LINK_LAYERS, expect_bandwidths, expect_latencies, expect_success, run_pair
+from common import start_pair
 
 QUIET = ["-F"]  # says nothing about the frequency of the CPU
 SIZES = [2**i for i in range(1, 24)]

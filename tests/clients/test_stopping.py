@@ -14,7 +14,7 @@ import signal
 
 import pytest
 
-from common import ENDING, PATIENCE, LINK_LAYERS, Device, pingpong, start_pair, wait_until
+from common import ENDING, PATIENCE, Device, cpu_ticks, gid, pingpong, start_working, wait_until
 
 SOAK = os.environ.get("SIMHCA_SOAK") == "1"
 KILLS = 200 if SOAK else 10
@@ -40,23 +40,6 @@ STOPPED = {
     "atomic-server": (["ib_atomic_bw", *LASTING], SERVER),
     "atomic-client": (["ib_atomic_bw", *LASTING], CLIENT),
 }
-
-
-def start_working(device, *argv):
-    """A pair that moves data: it has consumed CPU time since it was connected."""
-    pair = start_pair(device, *argv)
-    wait_until(lambda: device.objects()["qps"] >= 2, PATIENCE, "the QPs exist")
-    before = [cpu_ticks(program.pid) for program in pair]
-    wait_until(lambda: not all(program.running for program in pair) or
-               any(cpu_ticks(program.pid) - ticks > random.randint(5, 25)
-                   for program, ticks in zip(pair, before)), PATIENCE, "data move")
-    assert all(program.running for program in pair), [program.result() for program in pair]
-    return pair
-
-
-def cpu_ticks(pid):
-    fields = pathlib.Path("/proc", str(pid), "stat").read_text().rsplit(")", 1)[1].split()
-    return int(fields[11]) + int(fields[12])
 
 
 def stop(pair, victim, number):
@@ -90,8 +73,7 @@ PINGPONGS = ["ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_ud_pingpong", "ibv_srq_p
 @pytest.mark.parametrize("program", PINGPONGS)
 def test_pingpong_killed(device, program):
     """Both sides, asleep in the kernel or about to be, in the middle of an exchange."""
-    flags = ["-g", 0] if device.link_layer == "ethernet" else []
-    pair = start_working(device, program, *flags, "-e", "-n", 10**8)
+    pair = start_working(device, program, *gid(device.link_layer), "-e", "-n", 10**8)
     for side in random.sample(pair, 2):
         side.send(signal.SIGKILL)
         side.finish(ENDING)
@@ -136,7 +118,6 @@ class Footprint:
         return f"VmRSS {self.rss} KiB, {self.fds} descriptors, {self.maps} mappings"
 
 
-@pytest.mark.parametrize("link_layer", LINK_LAYERS)
 def test_killed_again_and_again(link_layer):
     """
     A perftest client is killed 10 times (SIMHCA_SOAK=1: 200 times) beside a pair that goes on

@@ -59,8 +59,8 @@ def compiled(source, directory):
     """Compiles a C helper against libibverbs; its path."""
     target = os.path.join(str(directory), source.removesuffix('.c'))
     flags = shlex.split(os.environ.get('CFLAGS', '-O2 -g'))
-    subprocess.run([os.environ.get('CC', 'cc'), '-std=gnu11', '-Wall', '-Wextra', *flags, '-pthread',
-                    '-o', target, helper(source), '-libverbs'], check=True)
+    subprocess.run([os.environ.get('CC', 'cc'), '-std=gnu11', '-Wall', '-Wextra', *flags,
+                    '-pthread', '-o', target, helper(source), '-libverbs'], check=True)
     return target
 
 

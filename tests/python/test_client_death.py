@@ -73,7 +73,7 @@ def test_killed_while_it_is_used(side):
 
 
 def test_killed_while_it_sends(side):
-    """A process that is killed while it writes to us: our QP is not harmed, memory is ours again."""
+    """A process that is killed while it writes to us: our QP is unharmed, memory is ours again."""
     one = side()
     one.attributes.update(timeout=8, retry_cnt=3)
     with Victim(one, 'active') as victim:

@@ -98,7 +98,7 @@ def test_no_such_type(pd, cq, qp_type):
 
 
 def test_qp_numbers(pd, cq):
-    """Numbers of 24 bits, different, none of the special ones; a number does not come back at once."""
+    """24 bits, all different, none of the special ones; none comes back at once."""
     seen = set()
     for _ in range(300):
         qp = QP(pd, QPInitAttr(qp_type=RC, scq=cq, rcq=cq, cap=QPCap()))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-"""Reliable delivery: waiting for a receiver that is not ready, and giving up on one that is gone."""
+"""Reliable delivery: waiting for a receiver that is not ready, giving up on one that is gone."""
 import time
 
 import pytest

@@ -9,9 +9,9 @@ from pyverbs import mem_alloc
 from pyverbs.pd import PD
 from pyverbs.wr import SGE
 
-from harness import (APIS, CMP_SWP, FETCH_ADD, FLUSH, FULL, LOCAL_WRITE, PAGE, RC, READ, REMOTE_ATOMIC,
-                     REMOTE_READ, REMOTE_WRITE, SEND, UC, WRITE, WRITE_IMM, connect, pattern, poll,
-                     poll_error, poll_nothing, poll_ok)
+from harness import (APIS, CMP_SWP, FETCH_ADD, FLUSH, FULL, LOCAL_WRITE, PAGE, RC, READ,
+                     REMOTE_ATOMIC, REMOTE_READ, REMOTE_WRITE, SEND, UC, WRITE, WRITE_IMM, connect,
+                     pattern, poll, poll_error, poll_nothing, poll_ok)
 
 ERR, RTS = e.IBV_QPS_ERR, e.IBV_QPS_RTS
 REM_ACCESS, REM_INV_REQ = e.IBV_WC_REM_ACCESS_ERR, e.IBV_WC_REM_INV_REQ_ERR

@@ -17,8 +17,8 @@ from pyverbs.pyverbs_error import PyverbsRDMAError  # noqa: E402
 from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr  # noqa: E402
 from pyverbs.wr import RecvWR  # noqa: E402
 
-from harness import (FLUSH, PD, PORT, REASON, SEND, WRITE, Channel, Device, Side, connect, poll,  # noqa: E402
-                     poll_nothing)
+from harness import (FLUSH, PD, PORT, REASON, SEND, WRITE, Channel, Device, Side,  # noqa: E402
+                     connect, poll, poll_nothing)
 from test_cq_ex import make_cq, take  # noqa: E402
 
 case, how = sys.argv[1], int(sys.argv[2])
