@@ -144,6 +144,19 @@ def test_resize_too_small(side):
     assert [wc.wr_id for wc in poll_ok(one.scq, 10)] == list(range(10))
 
 
+def test_resize_below_what_is_to_come(pair):
+    """Sends that have not completed yet will need their entries: not to fewer than those."""
+    client, server = pair(cqe=20)
+    for number in range(10):
+        client.send(SEND, client.region.sge(0, 1), wr_id=number)  # no receive is there
+    with refused(errno.EINVAL):
+        client.scq.resize(9)
+    client.scq.resize(10)
+    for _ in range(10):
+        server.recv()
+    assert [wc.wr_id for wc in poll_ok(client.scq, 10)] == list(range(10))
+
+
 def test_full_is_not_overrun(side):
     """As many completions as the queue has entries are no error."""
     one = side(UD, cqe=10)
