@@ -2,8 +2,9 @@
 """
 The daemon is killed: the hardware is gone. Programs get errors and end; none waits for ever.
 
-ib_write_lat is not among them: it waits for a change of its own memory, and calls nothing that
-could tell it.
+Two programs would wait on, as on hardware. ib_write_lat waits for a change of its own memory, and
+calls nothing that could tell it. A server that has all its receives in an SRQ gets no completions:
+they belong to no QP, so none is flushed. IBV_EVENT_DEVICE_FATAL is what such a program must watch.
 """
 import json
 import os
@@ -25,7 +26,7 @@ PAIRS = {
     "send-b": ["ib_send_bw", "-F", "-D", 100, "-b"],
     "send-e": ["ib_send_bw", "-F", "-e", "-N", "-n", FOR_EVER],
     "send-lat": ["ib_send_lat", "-F", "-n", 10**6],
-    "send-srq": ["ib_send_bw", "-F", "-D", 100, "--use-srq", "-q", 4],
+    "send-srq-b": ["ib_send_bw", "-F", "-D", 100, "--use-srq", "-q", 4, "-b"],
     "atomic": ["ib_atomic_bw", "-F", "-D", 100],
     "pingpong-rc": ["ibv_rc_pingpong", "-n", FOR_EVER],
     "pingpong-rc-e": ["ibv_rc_pingpong", "-e", "-n", FOR_EVER],
@@ -91,12 +92,12 @@ def test_no_daemon(link_layer):
 
 def test_simhca_run_says_so(launcher, link_layer):
     """Below simhca run, one line tells why the program has failed."""
-    run = launcher.start(SIMHCA, "run", "--private", f"--link-layer={link_layer}", "--", "sh", "-c",
-                         "echo $SIMHCA_RUNTIME_DIR; exec ibv_asyncwatch")
+    run = launcher.start(SIMHCA, "run", "--private", f"--link-layer={link_layer}", "--",
+                         "sh", "-c", "echo $SIMHCA_RUNTIME_DIR; exec ibv_asyncwatch")
     wait_until(lambda: "async event FD" in run.stdout, PATIENCE, "it waits")
     status = launcher.run(SIMHCA, "status", "--json", "--runtime-dir", run.stdout.split()[0])
     os.kill(json.loads(expect_success(status).stdout)["pid"], signal.SIGKILL)
-    gone = "simhca run: simhcad: has ended before its command; the device is gone\n"
+    gone = "has ended before its command; the device is gone\n"
     wait_until(lambda: gone in run.stderr, ENDING, "the message")
     run.send(signal.SIGTERM)
     assert run.finish(ENDING).status == 128 + signal.SIGTERM
