@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+#include <utlist.h>
 
 #include "daemon.h"
 #include "log.h"
@@ -158,6 +159,15 @@ int device_open(struct device *device, struct daemon *daemon, unsigned int numbe
 		return -1;
 	}
 	return 0;
+}
+
+void device_halt(struct device *device)
+{
+	struct session *session;
+
+	DL_FOREACH (device->sessions, session)
+		if (session->own_engine)
+			engine_halt(session->own_engine);
 }
 
 void device_close(struct device *device)

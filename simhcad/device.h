@@ -24,6 +24,8 @@ struct device {
 
 /* Makes the device with its files, and listens. -1: what is wrong was logged. */
 int device_open(struct device *device, struct daemon *daemon, unsigned int number);
+/* Nothing of its sessions completes any more. */
+void device_halt(struct device *device);
 /* Destroys its sessions, too. */
 void device_close(struct device *device);
 

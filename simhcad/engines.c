@@ -114,18 +114,24 @@ static void on_watch(struct ev_loop *loop, ev_timer *timer, int events)
 	}
 }
 
-void engine_stop(struct engine *engine)
+bool engine_halt(struct engine *engine)
 {
 	struct timespec until;
-	bool ended = true;
+	unsigned int left = 0;
 
 	simhca_engine_stop(engine->model);
 	clock_gettime(CLOCK_REALTIME, &until);
 	until.tv_sec += END_SECONDS;
 	for (unsigned int i = 0; i < engine->threads; i++)
 		if (pthread_timedjoin_np(engine->thread[i], NULL, &until))
-			ended = false;
-	if (!ended) {
+			engine->thread[left++] = engine->thread[i];
+	engine->threads = left;
+	return !left;
+}
+
+void engine_stop(struct engine *engine)
+{
+	if (!engine_halt(engine)) {
 		log_error("%s is stuck in a client's memory and cannot be ended", engine->name);
 		engine->engines->abandoned = true;
 		return;
@@ -181,10 +187,17 @@ int engines_start(struct engines *engines, struct simhca_fabric *fabric, struct 
 	return 0;
 }
 
-void engines_stop(struct engines *engines)
+void engines_halt(struct engines *engines)
 {
 	if (engines->loop)
 		ev_timer_stop(engines->loop, &engines->watch);
+	for (unsigned int i = 0; i < engines->count; i++)
+		engine_halt(engines->pool[i]);
+}
+
+void engines_stop(struct engines *engines)
+{
+	engines_halt(engines);
 	for (unsigned int i = 0; i < engines->count; i++)
 		engine_stop(engines->pool[i]);
 	free(engines->pool);

@@ -31,13 +31,17 @@ struct engines {
 /* count and spin_us: 0 and UINT32_MAX stand for what suits the CPUs that we may run on. */
 int engines_start(struct engines *engines, struct simhca_fabric *fabric, struct ev_loop *loop,
 		  uint32_t count, uint32_t spin_us);
-void engines_stop(struct engines *engines);
+/* Ends the threads: from then on nothing completes. */
+void engines_halt(struct engines *engines);
+void engines_stop(struct engines *engines); /* their contexts are gone */
 
 struct simhca_engine *engines_pick(struct engines *engines);
 
 /* An engine of one's own. NULL with errno set. */
 struct engine *engine_start(struct engines *engines, bool may_block);
 struct simhca_engine *engine_model(const struct engine *engine);
+/* Ends its threads; false if one cannot be ended. */
+bool engine_halt(struct engine *engine);
 /* Its contexts are gone. */
 void engine_stop(struct engine *engine);
 

@@ -137,6 +137,11 @@ out:
 	for (unsigned int i = 0; i < daemon->num_devices; i++)
 		listener_close(&daemon->devices[i].listener);
 	netif_close(daemon->netif);
+	/* All at once, or a program would see its peers go before it learns that the device does.
+	 */
+	engines_halt(&daemon->engines);
+	for (unsigned int i = 0; i < daemon->num_devices; i++)
+		device_halt(&daemon->devices[i]);
 	while (daemon->num_devices)
 		device_close(&daemon->devices[--daemon->num_devices]);
 	engines_stop(&daemon->engines);

@@ -66,7 +66,7 @@ def test_one_pair(link_layer, argv):
 def test_all_at_once(link_layer):
     """Under load of several programs."""
     with Device(link_layer) as device:
-        programs = start_pairs(device, PAIRS["write"], PAIRS["send-b"], PAIRS["pingpong-rc-e"])
+        programs = start_pairs(device, PAIRS["pingpong-rc-e"], PAIRS["write"], PAIRS["send-b"])
         os.kill(device.pid, signal.SIGKILL)
         for program in programs:
             expect_failure(program)
