@@ -796,7 +796,7 @@ static inline const char *simhca_provider_abi_probe(void)
 	union {
 		struct verbs_context_ops ops;
 		uintptr_t value[SIMHCA_PABI_NUM_OPS + ROOM];
-	} table;
+	} table = {};
 	union {
 		struct verbs_context vctx;
 		uintptr_t word[sizeof(struct verbs_context) / sizeof(uintptr_t) + ROOM];
