@@ -2,9 +2,8 @@
 """
 The daemon is killed: the hardware is gone. Programs get errors and end; none waits for ever.
 
-Two programs would wait on, as on hardware. ib_write_lat waits for a change of its own memory, and
-calls nothing that could tell it. A server that has all its receives in an SRQ gets no completions:
-they belong to no QP, so none is flushed. IBV_EVENT_DEVICE_FATAL is what such a program must watch.
+ib_write_lat is not among them: it waits for a change of its own memory, and calls nothing that
+could tell it.
 """
 import json
 import os
@@ -26,6 +25,7 @@ PAIRS = {
     "send-b": ["ib_send_bw", "-F", "-D", 100, "-b"],
     "send-e": ["ib_send_bw", "-F", "-e", "-N", "-n", FOR_EVER],
     "send-lat": ["ib_send_lat", "-F", "-n", 10**6],
+    "send-srq": ["ib_send_bw", "-F", "-D", 100, "--use-srq", "-q", 4],
     "send-srq-b": ["ib_send_bw", "-F", "-D", 100, "--use-srq", "-q", 4, "-b"],
     "atomic": ["ib_atomic_bw", "-F", "-D", 100],
     "pingpong-rc": ["ibv_rc_pingpong", "-n", FOR_EVER],
