@@ -2,7 +2,8 @@
 /*
  * Completions in software. When the device is gone, every work request that it has not completed
  * is completed here as flushed, once, so that a program which waits for them ends in an orderly
- * way. Work requests of an SRQ that no QP has taken are not completed, as in any flush.
+ * way. Those that wait in an SRQ as well, which no flush of one QP touches: a device that is gone
+ * is the end of all its QPs, and a program that polls for receives has nothing else to go by.
  */
 #include <string.h>
 
@@ -56,6 +57,25 @@ static bool flush_recv(const struct shca_qp *qp, struct simhca_cqe *cqe)
 	return true;
 }
 
+/* The device's index of the SRQ is ours now: whoever moves it has the WQE. */
+static bool flush_srq(const struct shca_qp *qp, struct simhca_cqe *cqe)
+{
+	struct shca_srq *srq = qp->srq;
+	uint32_t ci, pending;
+
+	if (!srq)
+		return false;
+	ci = atomic_load(&srq->mem->ci);
+	do {
+		pending = atomic_load_explicit(&srq->mem->pi, memory_order_acquire) - ci;
+		if (!pending || pending > srq->rq.max_wr)
+			return false;
+	} while (!atomic_compare_exchange_weak(&srq->mem->ci, &ci, ci + 1));
+	fill_cqe(cqe, qp, shca_rq_wqe(&srq->rq, ci)->wr_id, SIMHCA_WC_RECV);
+	cqe->flags = SIMHCA_CQE_RECV | SIMHCA_CQE_SRQ;
+	return true;
+}
+
 /* Make the completion of one outstanding work request of this CQ; the caller retires it. */
 bool shca_flush_one(struct shca_cq *cq, struct simhca_cqe *cqe)
 {
@@ -65,7 +85,7 @@ bool shca_flush_one(struct shca_cq *cq, struct simhca_cqe *cqe)
 		if (flush_send(qp, cqe))
 			return true;
 	for (qp = LIST_FIRST(&cq->receivers); qp; qp = LIST_NEXT(qp, recv_link))
-		if (flush_recv(qp, cqe))
+		if (flush_recv(qp, cqe) || flush_srq(qp, cqe))
 			return true;
 	return false;
 }
