@@ -121,11 +121,12 @@ class Footprint:
 def test_killed_again_and_again(link_layer):
     """
     A perftest client is killed 10 times (SIMHCA_SOAK=1: 200 times) beside a pair that goes on
-    undisturbed. After the first fifth, the daemon holds no more memory, descriptors and mappings
-    than before.
+    undisturbed. From the first fifth on, the daemon's memory, descriptors and mappings do not
+    grow with the kills.
     """
-    # Memory: 1 MiB is what allocators need to settle; 8 kills that leave 128 KiB each, or 160
-    # that leave 7 KiB each, are beyond.
+    # VmRSS includes the device's tables, of which new handles touch a page for each two programs
+    # or so until all have been used once; 1 MiB has room for those of 160 kills and for what
+    # allocators need to settle. A mapping that each kill leaves behind is one too many.
     with Device(link_layer) as device:
         undisturbed = start_working(device, "ib_send_bw", *LASTING[:1], "--run_infinitely", "-D", 2)
         alone = device.objects()
@@ -138,7 +139,8 @@ def test_killed_again_and_again(link_layer):
         late = Footprint(pid)
         growth = f"after {KILLS // 5} kills {early}, after {KILLS} {late}"
         assert late.rss <= early.rss + 1024, growth
-        assert late.fds <= early.fds and late.maps <= early.maps, growth
+        assert late.fds <= early.fds, growth
+        assert late.maps - early.maps < KILLS - KILLS // 5, growth
         assert all(program.running for program in undisturbed), undisturbed[0].result()
         pingpong(device, "ibv_rc_pingpong", "-e", "-c")
         device.kill_programs()
