@@ -157,18 +157,12 @@ def test_timestamps(extended):
 
     for _ in range(5):
         server.recv()
-    before, wall_before = device_ns(), time.time_ns()
-    for _ in range(5):
+        before, wall_before = device_ns(), time.time_ns()
         client.send(SEND, client.region.sge(0, 8))
-        time.sleep(0.002)
-    found = take(client.scq, 5)
-    after, wall_after = device_ns(), time.time_ns()
-    stamps = [wc['timestamp'] * 1000000 // clock for wc in found]
-    walls = [wc['completion_wallclock_ns'] for wc in found]
-    for times, first, last in ((stamps, before, after), (walls, wall_before, wall_after)):
-        assert first <= times[0] and times[-1] <= last
-        for one, two in zip(times, times[1:]):
-            assert 1000000 < two - one < 1000000000
+        wc = take(client.scq)[0]
+        after, wall_after = device_ns(), time.time_ns()
+        assert before <= wc['timestamp'] * 1000000 // clock <= after
+        assert wall_before <= wc['completion_wallclock_ns'] <= wall_after
 
 
 def test_errors(extended):
