@@ -287,15 +287,15 @@ enum simhca_mpt_type {
 /* Memory protection table entry: one region or window. Written by the device only. */
 struct simhca_mpt {
 	_Atomic uint32_t state; /* enum simhca_mpt_type; FREE: no access can start */
-	uint32_t key;		/* the whole key, variant included */
-	uint32_t pd;		/* PD handle within the device */
+	_Atomic uint32_t key;	/* the whole key, variant included */
+	_Atomic uint32_t pd;	/* PD handle within the device */
 	uint32_t access;	/* enum simhca_access */
 	uint64_t iova;		/* first address by which work requests name it */
 	uint64_t length;	/* bytes */
 	uint64_t addr;		/* first address in the owner's memory; 0 with a page list */
 	uint32_t mm;		/* the address space it lies in */
 	_Atomic uint32_t valid; /* fast-register regions: registered; windows: bound; else 1 */
-	uint32_t qpn;		/* type 2 windows: the QP that it is bound to; 0: none */
+	_Atomic uint32_t qpn;	/* type 2 windows: the QP that it is bound to; 0: none */
 	uint32_t bound;		/* regions: windows bound to it; windows: the region's key index */
 	uint32_t pages;		/* fast-register regions: length of the longest page list */
 	uint32_t page_shift;	/* fast-register regions: pages of 2^n bytes */
