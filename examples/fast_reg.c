@@ -122,22 +122,33 @@ static uint32_t round_length(const struct options *options, uint64_t cycle)
 
 /* ------------------------------------------------------------------ what both ends do */
 
-static void open_end(struct end *end, const struct options *options)
+/* The first device of simhca; NULL if there is none. */
+static struct ibv_context *open_device(void)
 {
 	struct ibv_device **devices = ibv_get_device_list(NULL);
-	struct ibv_qp_init_attr attr = { .qp_type = IBV_QPT_RC };
+	struct ibv_context *context = NULL;
 	int i;
 
-	must(end, "ibv_get_device_list", devices);
-	for (i = 0; devices[i] && !simhcadv_is_supported(devices[i]); i++)
-		;
-	if (!devices[i]) {
-		fprintf(stderr, "fast_reg: no device of simhca here: start it with simhca run\n");
+	for (i = 0; devices && devices[i] && !context; i++)
+		if (simhcadv_is_supported(devices[i]))
+			context = ibv_open_device(devices[i]);
+	if (devices)
+		ibv_free_device_list(devices);
+	return context;
+}
+
+static void open_end(struct end *end, const struct options *options)
+{
+	struct ibv_qp_init_attr attr = { .qp_type = IBV_QPT_RC };
+
+	end->context = open_device();
+	if (!end->context) {
+		fprintf(stderr,
+			"fast_reg: %s: no device of simhca here; start it as "
+			"simhca run -- fast_reg\n",
+			end->name);
 		exit(1);
 	}
-	end->context = must(end, "ibv_open_device", ibv_open_device(devices[i]));
-	ibv_free_device_list(devices);
-
 	end->depth = options->depth;
 	end->pd = must(end, "ibv_alloc_pd", ibv_alloc_pd(end->context));
 	end->channel = must(end, "ibv_create_comp_channel", ibv_create_comp_channel(end->context));
