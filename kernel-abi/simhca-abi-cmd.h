@@ -54,6 +54,9 @@ enum simhca_cmd {
 	SIMHCA_CMD_ATTACH_MCAST,
 	SIMHCA_CMD_DETACH_MCAST,
 	SIMHCA_CMD_SET_AGENT,
+	SIMHCA_CMD_ALLOC_MR,
+	SIMHCA_CMD_ALLOC_MW,
+	SIMHCA_CMD_DEALLOC_MW,
 	SIMHCA_CMD_COUNT,
 };
 
@@ -139,6 +142,34 @@ struct simhca_rereg_mr_req { /* the reply is struct simhca_reg_mr_reply */
 	uint32_t pd;
 	uint32_t access;
 };
+
+/*
+ * DEREG_MR and REREG_MR of a region with windows bound fail with EBUSY and change nothing.
+ *
+ * ALLOC_MR: a fast-register region, free until a FAST_REG makes it valid. The pages that it may be
+ * registered over are the sender's. The reply is struct simhca_reg_mr_reply (the key that it
+ * has until then); it ends with DEREG_MR, valid or not.
+ */
+struct simhca_alloc_mr_req {
+	uint32_t pd;
+	uint32_t max_pages; /* entries of the longest page list, 1 .. max_fast_reg_page_list_len */
+};
+SIMHCA_ABI_SIZE(struct simhca_alloc_mr_req, 8);
+
+enum simhca_mw_type { /* the values of enum ibv_mw_type */
+		      SIMHCA_MW_TYPE_1 = 1,
+		      SIMHCA_MW_TYPE_2 = 2, /* 2A or 2B: as device_cap_flags says */
+};
+struct simhca_alloc_mw_req {
+	uint32_t pd;
+	uint32_t type; /* enum simhca_mw_type */
+};
+SIMHCA_ABI_SIZE(struct simhca_alloc_mw_req, 8);
+struct simhca_alloc_mw_reply { /* DEALLOC_MW takes struct simhca_handle, bound or not */
+	uint32_t handle;
+	uint32_t rkey; /* names the window; grants nothing until it is bound */
+};
+SIMHCA_ABI_SIZE(struct simhca_alloc_mw_reply, 8);
 
 struct simhca_create_ah_req {
 	uint32_t pd;

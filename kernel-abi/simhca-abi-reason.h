@@ -21,6 +21,11 @@
 	X(KEY_BELOW_START, 19, "the access begins before the region")                              \
 	X(KEY_PAST_END, 20, "the access ends after the region")                                    \
 	X(KEY_WRAPS, 21, "address plus length passes the end of the address space")                \
+	X(KEY_NOT_LOCAL, 22, "the key of a memory window is no lkey")                              \
+	X(MW_NOT_BOUND, 23, "the memory window is not bound")                                      \
+	X(MW_OTHER_QP, 24, "the type 2 window is bound to another QP")                             \
+	X(MR_NOT_VALID, 25,                                                                        \
+	  "the fast-register region is free: invalidated, or not registered yet")                  \
 	/* rights */                                                                               \
 	X(MR_NO_LOCAL_WRITE, 32, "the region lacks LOCAL_WRITE")                                   \
 	X(MR_NO_REMOTE_READ, 33, "the region lacks REMOTE_READ")                                   \
@@ -29,6 +34,12 @@
 	X(QP_NO_REMOTE_READ, 36, "the responder's QP lacks REMOTE_READ")                           \
 	X(QP_NO_REMOTE_WRITE, 37, "the responder's QP lacks REMOTE_WRITE")                         \
 	X(QP_NO_REMOTE_ATOMIC, 38, "the responder's QP lacks REMOTE_ATOMIC")                       \
+	X(MW_NO_REMOTE_READ, 39, "the window lacks REMOTE_READ")                                   \
+	X(MW_NO_REMOTE_WRITE, 40, "the window lacks REMOTE_WRITE")                                 \
+	X(MW_NO_REMOTE_ATOMIC, 41, "the window lacks REMOTE_ATOMIC")                               \
+	X(MR_NO_MW_BIND, 42, "the region lacks MW_BIND")                                           \
+	X(BIND_NEEDS_LOCAL_WRITE, 43,                                                              \
+	  "a window with REMOTE_WRITE or REMOTE_ATOMIC needs a region with LOCAL_WRITE")           \
 	/* memory */                                                                               \
 	X(PAGE_NOT_MAPPED, 48, "a page of the buffer is not mapped, or not with this access")      \
 	X(MEMORY_REFUSED, 49, "the kernel refused access to the process's memory")                 \
@@ -53,7 +64,27 @@
 	X(RESP_ACCESS, 100, "the responder refused access to its memory")                          \
 	X(RESP_OPERATION, 101, "the responder failed while it served the request")                 \
 	X(OPCODE_SEQUENCE, 102, "a packet did not continue the message before it")                 \
-	X(CQ_OVERRUN, 103, "the completion queue was full")
+	X(CQ_OVERRUN, 103, "the completion queue was full")                                        \
+	/* memory management: binding, fast registration, invalidation */                          \
+	X(BIND_NO_WINDOW, 128, "the key to bind names no memory window")                           \
+	X(BIND_WRONG_TYPE, 129,                                                                    \
+	  "type 1 windows are bound with ibv_bind_mw, type 2 windows with a work request")         \
+	X(BIND_NOT_FREE, 130, "the type 2 window is bound already: invalidate it first")           \
+	X(BIND_OTHER_INDEX, 131, "the new rkey is not one of this window")                         \
+	X(BIND_NO_REGION, 132, "a window can be bound to a region only")                           \
+	X(BIND_NO_LENGTH, 133, "a type 2 window is bound to at least one byte")                    \
+	X(BIND_BAD_ACCESS, 134, "the window's access flags are not known")                         \
+	X(FAST_REG_NO_REGION, 144, "the key names no fast-register region")                        \
+	X(FAST_REG_NOT_FREE, 145, "the region is valid already: invalidate it first")              \
+	X(FAST_REG_TOO_MANY_PAGES, 146, "the page list is longer than the region was made for")    \
+	X(FAST_REG_PAGE_SIZE, 147, "the page size is not one that the device reports")             \
+	X(FAST_REG_UNALIGNED, 148, "an entry of the page list is no multiple of the page size")    \
+	X(FAST_REG_PAST_END, 149, "first-byte offset plus length passes the end of the pages")     \
+	X(FAST_REG_BAD_ACCESS, 150,                                                                \
+	  "the access flags are not known, or REMOTE_WRITE or REMOTE_ATOMIC without LOCAL_WRITE")  \
+	X(INV_NOT_ALLOWED, 160,                                                                    \
+	  "only type 2 windows and fast-register regions can be invalidated by a work request")    \
+	X(INV_WINDOWS_BOUND, 161, "memory windows are bound to the region")
 
 enum simhca_reason {
 #define SIMHCA_REASON_ENUM(name, value, text) SIMHCA_REASON_##name = (value),

@@ -31,7 +31,7 @@
 #include "simhca-abi-reason.h"
 
 /* Bumped whenever a layout or a command changes; both sides refuse another one. */
-#define SIMHCA_ABI_VERSION 1u
+#define SIMHCA_ABI_VERSION 2u
 
 #define SIMHCA_ABI_SIZE(type, bytes)                                                               \
 	static_assert(sizeof(type) == (bytes), #type " must be " #bytes " bytes")
@@ -50,7 +50,10 @@ enum {
 	SIMHCA_MAX_AH = 1 << 16,
 	SIMHCA_MAX_MR = 1 << 16,
 	SIMHCA_MAX_MW = 1 << 16,
-	SIMHCA_MPT_ENTRIES = 1 << 17, /* regions and windows share one index space */
+	SIMHCA_MPT_ENTRIES = 1 << 17,	     /* regions and windows share one index space */
+	SIMHCA_MAX_FAST_REG_PAGES = 4096,    /* pages of a fast-register region */
+	SIMHCA_FAST_REG_MIN_PAGE_SHIFT = 12, /* pages of 4 KiB .. */
+	SIMHCA_FAST_REG_MAX_PAGE_SHIFT = 21, /* .. to 2 MiB */
 	SIMHCA_MAX_QP_WR = 16384,
 	SIMHCA_MAX_SRQ_WR = 32768,
 	SIMHCA_MAX_SGE = 32,
@@ -79,6 +82,15 @@ enum {
 /* A key is a 24-bit MPT index and an 8-bit variant (IBTA vol. 1, 10.6.3). Index 0 is never used. */
 #define SIMHCA_KEY_INDEX(key) ((key) >> 8)
 #define SIMHCA_KEY_VARIANT(key) ((key)&0xffu)
+
+/*
+ * The key with the next variant: what ibv_inc_rkey() yields. A provider's ibv_bind_mw() names
+ * the new rkey of a type 1 window by this rule, so that mw->rkey is right when it returns.
+ */
+static inline uint32_t simhca_key_next(uint32_t key)
+{
+	return (key & ~0xffu) | ((key + 1) & 0xffu);
+}
 
 /* Access rights: the values of enum ibv_access_flags. */
 enum simhca_access {
@@ -141,8 +153,10 @@ struct simhca_device_attr {
 	uint16_t max_pkeys;
 	uint8_t local_ca_ack_delay; /* 4.096 us * 2^n */
 	uint8_t phys_port_cnt;
+	uint32_t max_fast_reg_page_list_len; /* entries */
+	uint32_t fast_reg_page_sizes;	     /* bit n: pages of 2^n bytes */
 };
-SIMHCA_ABI_SIZE(struct simhca_device_attr, 224);
+SIMHCA_ABI_SIZE(struct simhca_device_attr, 232);
 SIMHCA_ABI_AT(struct simhca_device_attr, vendor_id, 120);
 
 /* What ibv_query_port reports for port 1; follows the network interface while the device runs. */
@@ -264,21 +278,30 @@ enum simhca_mpt_type {
 	SIMHCA_MPT_FREE = 0,
 	SIMHCA_MPT_MR = 1,	/* ordinary region */
 	SIMHCA_MPT_NULL_MR = 2, /* reads as zero, drops what is written */
+	SIMHCA_MPT_FAST_MR = 3, /* region made valid by FAST_REG, free again by invalidation */
+	SIMHCA_MPT_MW_1 = 4,	/* window of type 1: any QP of its PD */
+	SIMHCA_MPT_MW_2A = 5,	/* window of type 2A: the QP that bound it */
+	SIMHCA_MPT_MW_2B = 6,	/* window of type 2B: that QP, and its PD */
 };
 
-/* Memory protection table entry: one region (or, later, window). Written by the device only. */
+/* Memory protection table entry: one region or window. Written by the device only. */
 struct simhca_mpt {
 	_Atomic uint32_t state; /* enum simhca_mpt_type; FREE: no access can start */
-	uint32_t key;		/* the whole key, variant included */
-	uint32_t pd;		/* PD handle within the device */
+	_Atomic uint32_t key;	/* the whole key, variant included */
+	_Atomic uint32_t pd;	/* PD handle within the device */
 	uint32_t access;	/* enum simhca_access */
 	uint64_t iova;		/* first address by which work requests name it */
 	uint64_t length;	/* bytes */
-	uint64_t addr;		/* first address in the owner's memory */
+	uint64_t addr;		/* first address in the owner's memory; 0 with a page list */
 	uint32_t mm;		/* the address space it lies in */
-	uint32_t reserved[5];
+	_Atomic uint32_t valid; /* fast-register regions: registered; windows: bound; else 1 */
+	_Atomic uint32_t qpn;	/* type 2 windows: the QP that it is bound to; 0: none */
+	uint32_t bound;		/* regions: windows bound to it; windows: the region's key index */
+	uint32_t pages;		/* fast-register regions: length of the longest page list */
+	uint32_t page_shift;	/* fast-register regions: pages of 2^n bytes */
 };
 SIMHCA_ABI_SIZE(struct simhca_mpt, 64);
+SIMHCA_ABI_AT(struct simhca_mpt, valid, 44);
 
 /* The start of device memory. */
 struct simhca_devmem {
@@ -289,7 +312,6 @@ struct simhca_devmem {
 	uint64_t size;		/* bytes */
 	struct simhca_device_attr attr;
 	struct simhca_port_attr port;
-	uint32_t reserved[2];
 	_Atomic uint32_t gid_seq; /* odd while the table changes: read again */
 	uint32_t reserved1;
 	struct simhca_gid_entry gids[SIMHCA_GID_ENTRIES];
@@ -412,6 +434,9 @@ enum simhca_wr_opcode { /* the values of enum ibv_wr_opcode */
 			SIMHCA_WR_LOCAL_INV = 7,
 			SIMHCA_WR_BIND_MW = 8,
 			SIMHCA_WR_SEND_WITH_INV = 9,
+			/* what enum ibv_wr_opcode has no value for (simhcadv.h) */
+			SIMHCA_WR_FAST_REG = 24,
+			SIMHCA_WR_RDMA_READ_WITH_INV = 25,
 };
 
 enum simhca_wqe_flags { /* the values of enum ibv_send_flags */
@@ -421,15 +446,25 @@ enum simhca_wqe_flags { /* the values of enum ibv_send_flags */
 			SIMHCA_WQE_INLINE = 1 << 3,
 };
 
-/* A send WQE: this header, then either num_sge SGEs or length bytes of inline data. */
+/*
+ * A send WQE: this header, then either num_sge SGEs or length bytes of inline data. Which member
+ * of the union counts follows from the opcode; LOCAL_INV, BIND_MW and FAST_REG take no SGEs.
+ *
+ * Memory management operations that fail for a state, a right or a range complete with
+ * MW_BIND_ERR ("memory management operation error"), and vendor_err names the rule.
+ */
 struct simhca_send_wqe {
 	uint64_t wr_id;	 /* returned in the CQE */
 	uint8_t opcode;	 /* enum simhca_wr_opcode */
 	uint8_t flags;	 /* enum simhca_wqe_flags */
 	uint8_t num_sge; /* 0 with inline data */
 	uint8_t reserved0;
-	uint32_t imm_or_rkey; /* immediate data (big endian), or the rkey to invalidate */
-	uint32_t inline_len;  /* bytes of inline data */
+	/*
+	 * Immediate data (big endian), or the whole key to invalidate: SEND_WITH_INV one of the
+	 * receiver's, LOCAL_INV and RDMA_READ_WITH_INV one of our own.
+	 */
+	uint32_t imm_or_rkey;
+	uint32_t inline_len; /* bytes of inline data */
 	uint32_t reserved1;
 	union {
 		struct {
@@ -443,9 +478,40 @@ struct simhca_send_wqe {
 			uint32_t dest_qpn;
 			uint32_t qkey;
 		} ud;
+		struct {
+			uint64_t addr;	   /* first byte, as the region's addresses count */
+			uint64_t length;   /* bytes; 0 unbinds a window of type 1 */
+			uint32_t mw;	   /* any key of the window: only the index counts */
+			uint32_t new_rkey; /* the window's key from now on; same index */
+			uint32_t lkey;	   /* of the region; with length 0 ignored */
+			uint32_t access;   /* REMOTE_READ, _WRITE, _ATOMIC, ZERO_BASED; LOCAL_WRITE
+					      says nothing */
+			uint32_t type;	   /* 1: posted by ibv_bind_mw(); 2: by IBV_WR_BIND_MW */
+			uint32_t reserved;
+		} bind;
+		struct {
+			/*
+			 * First address by which work requests name the region. It begins at the
+			 * same offset (iova modulo page size) of the first page.
+			 */
+			uint64_t iova;
+			uint64_t length; /* bytes */
+			/*
+			 * uint64_t [num_pages] in the memory of the process that allocated the
+			 * region: addresses in that process, aligned to the page size. The device
+			 * reads it between post and completion.
+			 */
+			uint64_t page_list;
+			uint32_t num_pages;
+			uint32_t page_shift; /* pages of 2^n bytes */
+			uint32_t access;     /* enum simhca_access */
+			uint32_t key;	     /* lkey and rkey from now on; the region's index */
+		} fast_reg;
 	};
 };
 SIMHCA_ABI_AT(struct simhca_send_wqe, rdma, 24);
+SIMHCA_ABI_AT(struct simhca_send_wqe, bind, 24);
+SIMHCA_ABI_AT(struct simhca_send_wqe, fast_reg, 24);
 SIMHCA_ABI_SIZE(struct simhca_send_wqe, 64);
 
 /* A receive WQE, of an RQ or SRQ: this header, then num_sge SGEs. */
@@ -501,6 +567,7 @@ enum simhca_wc_opcode { /* of enum ibv_wc_opcode: what completed */
 			SIMHCA_WC_LOCAL_INV = 6,
 			SIMHCA_WC_RECV = 128,
 			SIMHCA_WC_RECV_RDMA_WITH_IMM = 129,
+			SIMHCA_WC_FAST_REG = 135, /* IBV_WC_DRIVER1 */
 };
 
 enum simhca_wc_status { /* the values of enum ibv_wc_status */

@@ -11,6 +11,7 @@
 /* A responder that another engine works on: ask again soon, but not for ever. */
 #define BUSY_NS (20 * 1000)
 #define BUSY_MOST 500
+#define BUSY_LONG_NS (1000 * 1000)
 
 /* RNR NAK timer codes (IBTA vol. 1, table 45), in units of 10 us. */
 static const uint32_t rnr_timer_10us[32] = {
@@ -26,11 +27,18 @@ static uint8_t wc_opcode(uint8_t opcode)
 	case SIMHCA_WR_RDMA_WRITE_WITH_IMM:
 		return SIMHCA_WC_RDMA_WRITE;
 	case SIMHCA_WR_RDMA_READ:
+	case SIMHCA_WR_RDMA_READ_WITH_INV:
 		return SIMHCA_WC_RDMA_READ;
 	case SIMHCA_WR_ATOMIC_CMP_AND_SWP:
 		return SIMHCA_WC_COMP_SWAP;
 	case SIMHCA_WR_ATOMIC_FETCH_AND_ADD:
 		return SIMHCA_WC_FETCH_ADD;
+	case SIMHCA_WR_BIND_MW:
+		return SIMHCA_WC_BIND_MW;
+	case SIMHCA_WR_LOCAL_INV:
+		return SIMHCA_WC_LOCAL_INV;
+	case SIMHCA_WR_FAST_REG:
+		return SIMHCA_WC_FAST_REG;
 	default:
 		return SIMHCA_WC_SEND;
 	}
@@ -72,6 +80,12 @@ static enum simhca_next wait_for(struct simhca_qp *qp, enum simhca_wait what, ui
 	return SIMHCA_NEXT_WAIT;
 }
 
+enum simhca_next simhca_wait_busy(struct simhca_qp *qp)
+{
+	/* What takes long will take longer: memory of a client that blocks. */
+	return wait_for(qp, SIMHCA_WAIT_BUSY, qp->req.busy++ < BUSY_MOST ? BUSY_NS : BUSY_LONG_NS);
+}
+
 static enum simhca_next fail(struct simhca_qp *qp, enum simhca_wc_status status,
 			     enum simhca_reason reason)
 {
@@ -98,7 +112,9 @@ static enum simhca_next acknowledged(struct simhca_worker *worker, struct simhca
 	qp->req.offset += packet->length;
 	qp->req.retries = qp->qpc->retry_cnt;
 	qp->req.rnr_retries = qp->qpc->rnr_retry;
-	if (packet->last)
+	if (packet->last && qp->req.send->wqe.opcode == SIMHCA_WR_RDMA_READ_WITH_INV)
+		qp->req.answered = true; /* completes once the key is invalid */
+	else if (packet->last)
 		simhca_complete_send(qp, SIMHCA_WC_SUCCESS, SIMHCA_REASON_NONE);
 	return SIMHCA_NEXT_PACKET;
 }
@@ -116,8 +132,8 @@ enum simhca_next simhca_completer_run(struct simhca_worker *worker, struct simhc
 {
 	if (reply->answer == SIMHCA_ANSWER_PAYLOAD)
 		return fail(qp, SIMHCA_WC_LOC_PROT_ERR, reply->reason);
-	if (reply->answer == SIMHCA_ANSWER_BUSY && ++qp->req.busy < BUSY_MOST)
-		return wait_for(qp, SIMHCA_WAIT_BUSY, BUSY_NS);
+	if (reply->answer == SIMHCA_ANSWER_BUSY && qp->req.busy < BUSY_MOST)
+		return simhca_wait_busy(qp);
 	qp->req.busy = 0;
 	if (qp->type != SIMHCA_QPT_RC) /* nobody answers: sent is done */
 		return acknowledged(worker, qp, packet, reply);

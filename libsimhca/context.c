@@ -209,6 +209,7 @@ bool simhca_context_destroy(struct simhca_context *context)
 	destroy_all(context, SIMHCA_OBJ_SRQ, simhca_destroy_srq);
 	destroy_all(context, SIMHCA_OBJ_CQ, simhca_destroy_cq);
 	destroy_all(context, SIMHCA_OBJ_AH, simhca_destroy_ah);
+	destroy_all(context, SIMHCA_OBJ_MW, simhca_dealloc_mw); /* before what they are bound to */
 	destroy_all(context, SIMHCA_OBJ_MR, simhca_dereg_mr);
 	destroy_all(context, SIMHCA_OBJ_PD, simhca_dealloc_pd);
 	for (int type = 0; type < SIMHCA_OBJ_TYPES; type++)
@@ -266,6 +267,7 @@ void simhca_context_counts(const struct simhca_context *context, struct simhca_c
 	*counts = (struct simhca_counts){
 		.pds = context->handles[SIMHCA_OBJ_PD].count,
 		.mrs = context->handles[SIMHCA_OBJ_MR].count,
+		.mws = context->handles[SIMHCA_OBJ_MW].count,
 		.cqs = context->handles[SIMHCA_OBJ_CQ].count,
 		.qps = context->handles[SIMHCA_OBJ_QP].count,
 		.srqs = context->handles[SIMHCA_OBJ_SRQ].count,
@@ -312,8 +314,9 @@ int simhca_mm_set_agent(struct simhca_mm *mm, int socket, int bounce_fd, uint64_
 }
 
 static const char *const type_name[] = {
-	[SIMHCA_OBJ_PD] = "PD", [SIMHCA_OBJ_MR] = "MR",	  [SIMHCA_OBJ_AH] = "AH",
-	[SIMHCA_OBJ_CQ] = "CQ", [SIMHCA_OBJ_SRQ] = "SRQ", [SIMHCA_OBJ_QP] = "QP",
+	[SIMHCA_OBJ_PD] = "PD", [SIMHCA_OBJ_MR] = "MR", [SIMHCA_OBJ_MW] = "MW",
+	[SIMHCA_OBJ_AH] = "AH", [SIMHCA_OBJ_CQ] = "CQ", [SIMHCA_OBJ_SRQ] = "SRQ",
+	[SIMHCA_OBJ_QP] = "QP",
 };
 
 void *simhca_object(struct simhca_context *context, enum simhca_object_type type, uint32_t handle,
@@ -336,6 +339,9 @@ static uint32_t *alive(struct simhca_device *device, enum simhca_object_type typ
 	case SIMHCA_OBJ_MR:
 		*most = device->config.max_mr;
 		return &device->alive.mr;
+	case SIMHCA_OBJ_MW:
+		*most = device->config.max_mw;
+		return &device->alive.mw;
 	case SIMHCA_OBJ_AH:
 		*most = device->config.max_ah;
 		return &device->alive.ah;

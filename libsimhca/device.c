@@ -43,6 +43,7 @@ static int check_config(struct simhca_device_config *c, struct simhca_why *why)
 	LIMIT(max_cq, SIMHCA_MAX_CQ);
 	LIMIT(max_srq, SIMHCA_MAX_SRQ);
 	LIMIT(max_mr, SIMHCA_MAX_MR);
+	LIMIT(max_mw, SIMHCA_MAX_MW);
 	LIMIT(max_pd, SIMHCA_MAX_PD);
 	LIMIT(max_ah, SIMHCA_MAX_AH);
 	LIMIT(max_qp_wr, SIMHCA_MAX_QP_WR);
@@ -70,7 +71,10 @@ static void fill_attr(const struct simhca_device_config *c, struct simhca_device
 			      IBV_DEVICE_BAD_QKEY_CNTR | IBV_DEVICE_CURR_QP_STATE_MOD |
 			      IBV_DEVICE_SHUTDOWN_PORT | IBV_DEVICE_PORT_ACTIVE_EVENT |
 			      IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
-			      IBV_DEVICE_SRQ_RESIZE;
+			      IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_MEM_WINDOW |
+			      IBV_DEVICE_MEM_MGT_EXTENSIONS;
+	a->device_cap_flags |=
+		c->mw_type_2a ? IBV_DEVICE_MEM_WINDOW_TYPE_2A : IBV_DEVICE_MEM_WINDOW_TYPE_2B;
 	a->hca_core_clock = 1000000; /* kHz: completion timestamps count nanoseconds */
 	a->timestamp_mask = UINT64_MAX;
 	a->vendor_id = 0x5343;
@@ -84,6 +88,7 @@ static void fill_attr(const struct simhca_device_config *c, struct simhca_device
 	a->max_cq = c->max_cq;
 	a->max_cqe = c->max_cqe;
 	a->max_mr = c->max_mr;
+	a->max_mw = c->max_mw;
 	a->max_pd = c->max_pd;
 	a->max_ah = c->max_ah;
 	a->max_srq = c->max_srq;
@@ -100,6 +105,9 @@ static void fill_attr(const struct simhca_device_config *c, struct simhca_device
 	a->max_pkeys = SIMHCA_PKEY_ENTRIES;
 	a->local_ca_ack_delay = 15;
 	a->phys_port_cnt = 1;
+	a->max_fast_reg_page_list_len = SIMHCA_MAX_FAST_REG_PAGES;
+	for (uint32_t n = SIMHCA_FAST_REG_MIN_PAGE_SHIFT; n <= SIMHCA_FAST_REG_MAX_PAGE_SHIFT; n++)
+		a->fast_reg_page_sizes |= 1u << n;
 }
 
 static void fill_port(const struct simhca_device_config *c, struct simhca_port_attr *p)
@@ -164,10 +172,10 @@ struct simhca_device *simhca_device_create(struct simhca_fabric *fabric,
 	device->next_pd = 1;
 	device->next_key_index = 1;
 	device->next_qpn_slot = 16;
-	device->mrs = calloc(SIMHCA_MPT_ENTRIES, sizeof(*device->mrs));
+	device->keys = calloc(SIMHCA_MPT_ENTRIES, sizeof(*device->keys));
 	device->qps = calloc(SIMHCA_QPN_SLOTS, sizeof(*device->qps));
 	device->qpn_generation = calloc(SIMHCA_QPN_SLOTS, 1);
-	if (!device->mrs || !device->qps || !device->qpn_generation) {
+	if (!device->keys || !device->qps || !device->qpn_generation) {
 		simhca_why(why, ENOMEM, "out of memory");
 		goto fail;
 	}
@@ -193,7 +201,7 @@ struct simhca_device *simhca_device_create(struct simhca_fabric *fabric,
 	pthread_rwlock_unlock(&fabric->lock);
 	return device;
 fail:
-	free(device->mrs);
+	free(device->keys);
 	free(device->qps);
 	free(device->qpn_generation);
 	free(device);
@@ -218,7 +226,7 @@ void simhca_device_destroy(struct simhca_device *device)
 	munmap(device->mem, DEVMEM_SIZE);
 	close(device->memory_fd);
 	pthread_rwlock_destroy(&device->mcast_lock);
-	free(device->mrs);
+	free(device->keys);
 	free(device->qps);
 	free(device->qpn_generation);
 	free(device);

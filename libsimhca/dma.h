@@ -61,7 +61,13 @@ struct simhca_seg {
 	uint64_t length; /* bytes */
 };
 
-#define SIMHCA_SGL_SEGS (SIMHCA_MAX_SGE + 2) /* a UD receive puts the GRH's run before its own */
+/* Most bytes of a message that one sgl describes, and one step moves. */
+#define SIMHCA_LINK_SLICE (256u * 1024u)
+/*
+ * An SGE is one run, or with a page list one for each page that it touches, which is at most two
+ * more than lie in it whole.
+ */
+#define SIMHCA_SGL_SEGS (2 * SIMHCA_MAX_SGE + (SIMHCA_LINK_SLICE >> SIMHCA_FAST_REG_MIN_PAGE_SHIFT))
 
 struct simhca_sgl {
 	uint32_t count;

@@ -32,6 +32,8 @@ static bool answers_to(const struct simhca_device *device, const struct simhca_d
 void simhca_link_deliver(struct simhca_worker *worker, struct simhca_qp *qp,
 			 const struct simhca_packet *packet, struct simhca_reply *reply)
 {
+	uint32_t held;
+
 	if (qp->type != packet->transport)
 		return;
 	/* Whoever holds it may be in a client's memory: never wait. */
@@ -40,9 +42,11 @@ void simhca_link_deliver(struct simhca_worker *worker, struct simhca_qp *qp,
 		return;
 	}
 	simhca_guard_narrow(&worker->guard, packet->src_context, qp->context->id);
+	held = worker->num_held;
 	/* A connected QP hears only the QP that it was connected to. */
 	if (qp->type == SIMHCA_QPT_UD || qp->qpc->dest_qpn == packet->src_qpn)
 		simhca_responder_run(worker, qp, packet, reply);
+	simhca_key_release(worker, held);
 	pthread_mutex_unlock(&qp->resp_lock);
 }
 

@@ -6,6 +6,7 @@
  *	qp->req_lock    requester and completer state of one QP (simhca_qp_begin)
  *	qp->resp_lock   responder state; of the peer's QP, while the requester's is held
  *	srq->lock, cq->lock, device->mcast_lock
+ *	key->lock       of a window, then of a region; never two of one kind
  *	engine->lock    the run queue and the timers of an engine
  * The first two may be held while data move through a client's memory, which can take as long as
  * that client likes. So nobody waits for them: engines come back later, and control functions
@@ -47,6 +48,11 @@ bool simhca_fabric_synchronize(struct simhca_fabric *fabric, uint32_t context_id
 
 /* ------------------------------------------------------------------- engine */
 
+/* Translations that one packet needs: both ends' SGEs, and what the rkey names. */
+#define SIMHCA_MAX_HELD (2 * SIMHCA_MAX_SGE + 1)
+
+struct simhca_key;
+
 /* A thread that runs an engine; or a test that polls it. */
 struct simhca_worker {
 	struct simhca_guard guard;
@@ -55,6 +61,9 @@ struct simhca_worker {
 	uint64_t watched;	    /* guard count when simhca_engine_stuck() last looked */
 	uint32_t rounds;
 	void *scratch; /* SIMHCA_DMA_SCRATCH bytes */
+	/* Keys that this step's accesses use, for simhca_key_release(). */
+	struct simhca_key *held[SIMHCA_MAX_HELD];
+	uint32_t num_held;
 };
 
 struct simhca_engine {
@@ -103,14 +112,14 @@ struct simhca_device {
 	struct simhca_device_config config;
 	int memory_fd;
 	struct simhca_devmem *mem;
-	struct simhca_qpc *qpcs;	/* in device memory */
-	struct simhca_mpt *mpts;	/* in device memory */
-	struct simhca_mr *_Atomic *mrs; /* by key index: what an mpt cannot say */
-	struct simhca_qp *_Atomic *qps; /* by QPN slot */
+	struct simhca_qpc *qpcs;	  /* in device memory */
+	struct simhca_mpt *mpts;	  /* in device memory */
+	struct simhca_key *_Atomic *keys; /* by key index: what an mpt cannot say */
+	struct simhca_qp *_Atomic *qps;	  /* by QPN slot */
 	uint32_t next_qpn_slot, next_key_index;
 	uint8_t *qpn_generation;
 	struct {
-		uint32_t pd, mr, ah, cq, srq, qp;
+		uint32_t pd, mr, mw, ah, cq, srq, qp;
 	} alive;
 	uint32_t next_pd;
 	struct simhca_context *contexts;
@@ -124,6 +133,7 @@ struct simhca_device {
 enum simhca_object_type {
 	SIMHCA_OBJ_PD,
 	SIMHCA_OBJ_MR,
+	SIMHCA_OBJ_MW,
 	SIMHCA_OBJ_AH,
 	SIMHCA_OBJ_CQ,
 	SIMHCA_OBJ_SRQ,
@@ -203,10 +213,24 @@ struct simhca_pd {
 	uint32_t users;
 };
 
-struct simhca_mr {
+/* What an entry of the protection table stands for: a region or a window. */
+struct simhca_key {
 	struct simhca_pd *pd;
-	struct simhca_mm *mm;
+	struct simhca_mm *mm; /* regions: where they lie */
+	struct simhca_mpt *mpt;
 	uint32_t index;
+	/*
+	 * An ordinary region changes only after it was withdrawn, so nobody needs this lock to use
+	 * it. Windows and fast-register regions are changed by work requests while others use
+	 * them: the lock covers their mpt and what follows here. It also covers mpt->bound of
+	 * every region, with the step from "nothing bound" to FREE.
+	 */
+	pthread_mutex_t lock;
+	uint32_t holds;		   /* accesses under way, of what work requests change */
+	struct simhca_key *region; /* windows: the region that it is bound to */
+	uint64_t region_offset;	   /* windows: bytes from the region's start to its own */
+	uint64_t *pages;	   /* fast-register regions: room for mpt->pages addresses */
+	uint64_t first_byte;	   /* fast-register regions: offset into the first page */
 };
 
 struct simhca_ah {
@@ -259,7 +283,7 @@ enum simhca_wait {
 	SIMHCA_WAIT_NOTHING,
 	SIMHCA_WAIT_RNR,    /* the delay that an RNR NAK asked for */
 	SIMHCA_WAIT_ANSWER, /* an acknowledgement; when time is up it is a retry */
-	SIMHCA_WAIT_BUSY,   /* the peer's responder, which another engine works on */
+	SIMHCA_WAIT_BUSY,   /* the peer's responder, which another engine works on; old accesses */
 };
 
 struct simhca_qp {
@@ -299,6 +323,8 @@ struct simhca_qp {
 		uint32_t busy;	 /* times in a row that the peer was busy */
 		uint32_t index;	 /* ring index of the current WQE */
 		uint64_t offset; /* bytes of the message that are acknowledged */
+		bool answered;	 /* RDMA_READ_WITH_INV: the data are there */
+		bool revoked;	 /* the key to invalidate is void; old accesses may be under way */
 		uint8_t retries, rnr_retries;
 		struct simhca_send *send;
 	} req;
@@ -311,6 +337,10 @@ struct simhca_qp {
 		bool have_recv;	 /* recv is taken off its queue, for the current message */
 		bool nak_sent;	 /* one NAK for a gap, until the expected PSN comes */
 		uint64_t offset; /* bytes of the message placed */
+		/* SEND_WITH_INV: the data of the packet with this PSN are placed, its key is void
+		 */
+		bool revoked;
+		uint32_t revoked_psn;
 		struct simhca_recv recv;
 		/* the latest atomics, to answer a repeated one without doing it again */
 		struct {
@@ -323,24 +353,89 @@ struct simhca_qp {
 	} resp;
 };
 
-/* ----------------------------------------------------------- protection (mr.c) */
+/* ------------------------------------------- protection (key.c, mr.c, mw.c, fast_reg.c) */
 
+/*
+ * One table serves regions, windows and fast-register regions. A key names an entry; what may be
+ * done with it depends on who asks.
+ *
+ * "Under way" means: from translation to the end of the packet. For an ordinary region the guards
+ * say when that is over, and a control function can wait. A work request that takes a key back must
+ * not wait, so windows and fast-register regions count the accesses under way (holds): the
+ * work request comes back later until there is none, and only then completes.
+ */
 struct simhca_key_use {
-	uint32_t pd;	 /* of the QP */
+	struct simhca_worker *worker;
+	struct simhca_device *device;
+	uint32_t pd;	 /* of the QP, or of the SRQ for its buffers */
+	uint32_t qpn;	 /* of the QP */
 	uint32_t access; /* rights needed: enum simhca_access */
 	bool remote;	 /* by an rkey */
 };
+
 /*
- * One access check for every key: whether [va, va + length) of key may be used so, and where
- * it lies. The caller is inside a guard. Length 0 names no memory and is always granted.
+ * One access check for every key: whether [va, va + length) of key may be used so; where it lies is
+ * added to sgl, and the key is held until simhca_key_release(). With sgl NULL it is only checked.
+ * The caller is inside a guard. Length 0 names no memory and is always granted.
  */
-enum simhca_reason simhca_translate(struct simhca_device *device, uint32_t key, uint64_t va,
-				    uint64_t length, const struct simhca_key_use *use,
-				    struct simhca_seg *seg);
+enum simhca_reason simhca_translate(const struct simhca_key_use *use, uint32_t key, uint64_t va,
+				    uint64_t length, struct simhca_sgl *sgl);
 /* Adds bytes [offset, offset + length) of an SGE list to sgl. */
-enum simhca_reason simhca_translate_sges(struct simhca_device *device, const struct simhca_sge *sge,
-					 uint32_t num_sge, uint64_t offset, uint64_t length,
-					 const struct simhca_key_use *use, struct simhca_sgl *sgl);
+enum simhca_reason simhca_translate_sges(const struct simhca_key_use *use,
+					 const struct simhca_sge *sge, uint32_t num_sge,
+					 uint64_t offset, uint64_t length, struct simhca_sgl *sgl);
+/* The accesses that the worker translated for are over, but for the first `keep`. */
+void simhca_key_release(struct simhca_worker *worker, uint32_t keep);
+
+/* Whether the user may invalidate this key by a work request. */
+enum simhca_reason simhca_key_may_invalidate(const struct simhca_key_use *use, uint32_t key);
+/* Invalidates it if so: no access starts from now on. Those under way end in their time. */
+enum simhca_reason simhca_key_invalidate(const struct simhca_key_use *use, uint32_t key);
+/* Whether no access is under way by the key's entry. */
+bool simhca_key_idle(const struct simhca_key_use *use, uint32_t key);
+
+/* A BIND_MW. *again: the old key is void, but accesses by it are under way: to be asked again. */
+enum simhca_reason simhca_bind_mw(const struct simhca_key_use *use,
+				  const struct simhca_send_wqe *wqe, bool *again);
+/* A FAST_REG of the QP. *elsewhere: nothing is done, that engine must read the page list. */
+enum simhca_reason simhca_fast_reg(const struct simhca_key_use *use, const struct simhca_qp *qp,
+				   const struct simhca_send_wqe *wqe,
+				   struct simhca_engine **elsewhere);
+
+/* Windows of type 2 that are bound to the QP are free again. By control functions, when no step is
+ * under way in the QP's responder. */
+void simhca_qp_free_windows(struct simhca_qp *qp);
+
+/* For mr.c, mw.c and fast_reg.c. */
+static inline bool simhca_is_window(uint32_t type)
+{
+	return type == SIMHCA_MPT_MW_1 || type == SIMHCA_MPT_MW_2A || type == SIMHCA_MPT_MW_2B;
+}
+#define SIMHCA_ACCESS_REMOTE_CHANGE (SIMHCA_ACCESS_REMOTE_WRITE | SIMHCA_ACCESS_REMOTE_ATOMIC)
+#define SIMHCA_ACCESS_REMOTE_ALL (SIMHCA_ACCESS_REMOTE_CHANGE | SIMHCA_ACCESS_REMOTE_READ)
+#define SIMHCA_ACCESS_OPTIONAL 0x3ff00000u /* IBV_ACCESS_OPTIONAL_RANGE: may be ignored */
+/* A free entry with a new key, filed under a handle of this type; not yet to be found by its key.
+ */
+struct simhca_key *simhca_key_create(struct simhca_context *context, enum simhca_object_type type,
+				     struct simhca_pd *pd, uint32_t *handle,
+				     struct simhca_why *why);
+void simhca_key_publish(struct simhca_key *key, enum simhca_mpt_type type);
+/* No access that starts from now on finds the entry, and none is under way on success. */
+int simhca_key_withdraw(struct simhca_context *context, struct simhca_key *key);
+/* The same for a region: -EBUSY, and nothing has changed, while windows are bound to it. */
+int simhca_region_withdraw(struct simhca_context *context, struct simhca_key *region,
+			   struct simhca_why *why);
+void simhca_key_destroy(struct simhca_context *context, enum simhca_object_type type,
+			uint32_t handle, struct simhca_key *key);
+/* The table's entry that a key names, whoever it belongs to; NULL if it is free. Inside a guard. */
+struct simhca_mpt *simhca_mpt_find(struct simhca_device *device, uint32_t key);
+/* What stands behind an entry that was found; of a context that the guard keeps. May be NULL. */
+struct simhca_key *simhca_key_of(struct simhca_device *device, uint32_t key);
+/* Whether [va, va + length) lies inside, and how far from the start. */
+enum simhca_reason simhca_key_range(const struct simhca_mpt *mpt, uint64_t va, uint64_t length,
+				    uint64_t *offset);
+/* Under the window's lock. */
+void simhca_mw_unbind(struct simhca_key *window);
 
 /* -------------------------------------------------------------- queues (cq.c, srq.c, wqe.c)
  */
@@ -404,6 +499,15 @@ enum simhca_next { SIMHCA_NEXT_PACKET, SIMHCA_NEXT_WAIT };
 enum simhca_next simhca_completer_run(struct simhca_worker *worker, struct simhca_qp *qp,
 				      const struct simhca_packet *packet,
 				      const struct simhca_reply *reply);
+/* Something else has to end first: the QP comes back a little later. Under req_lock. */
+enum simhca_next simhca_wait_busy(struct simhca_qp *qp);
+/* What a memory management WQE asks for, and the invalidation that ends a read. Under req_lock. */
+enum simhca_next simhca_local_run(struct simhca_worker *worker, struct simhca_qp *qp);
+static inline bool simhca_is_local_op(uint32_t opcode)
+{
+	return opcode == SIMHCA_WR_LOCAL_INV || opcode == SIMHCA_WR_BIND_MW ||
+	       opcode == SIMHCA_WR_FAST_REG;
+}
 /* Retires the current send WQE with this status. Under req_lock. */
 void simhca_complete_send(struct simhca_qp *qp, enum simhca_wc_status status,
 			  enum simhca_reason reason);
@@ -417,7 +521,6 @@ void simhca_responder_run(struct simhca_worker *worker, struct simhca_qp *qp,
  * payload still in its owner's memory, and carries up to SIMHCA_LINK_SLICE bytes (a multiple
  * of every MTU; PSNs advance as if it had been cut at the path MTU). The slice bounds a step.
  */
-#define SIMHCA_LINK_SLICE (256u * 1024u)
 void simhca_link_request(struct simhca_worker *worker, struct simhca_qp *qp,
 			 struct simhca_packet *packet, struct simhca_reply *reply);
 /* mcast.c: a copy to every QP attached to the packet's destination GID. */

@@ -1,27 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Memory regions and the one check that every access by key goes through. */
+/* Ordinary memory regions and the null region; fast-register regions are in fast_reg.c. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
 #include "model.h"
 
-#define REMOTE_CHANGE (SIMHCA_ACCESS_REMOTE_WRITE | SIMHCA_ACCESS_REMOTE_ATOMIC)
 #define KNOWN_ACCESS                                                                               \
 	(SIMHCA_ACCESS_LOCAL_WRITE | SIMHCA_ACCESS_REMOTE_WRITE | SIMHCA_ACCESS_REMOTE_READ |      \
 	 SIMHCA_ACCESS_REMOTE_ATOMIC | SIMHCA_ACCESS_MW_BIND | SIMHCA_ACCESS_ZERO_BASED |          \
 	 SIMHCA_ACCESS_HUGETLB)
-#define OPTIONAL_ACCESS 0x3ff00000u /* IBV_ACCESS_OPTIONAL_RANGE: may be ignored */
 
 static int check_access(uint32_t access, struct simhca_why *why)
 {
 	if (access & SIMHCA_ACCESS_ON_DEMAND)
 		return simhca_why(why, EOPNOTSUPP,
 				  "ON_DEMAND: this device reports no on-demand paging");
-	if (access & ~(KNOWN_ACCESS | OPTIONAL_ACCESS))
+	if (access & ~(KNOWN_ACCESS | SIMHCA_ACCESS_OPTIONAL))
 		return simhca_why(why, EINVAL, "access flags 0x%x are not known",
-				  access & ~(KNOWN_ACCESS | OPTIONAL_ACCESS));
-	if ((access & REMOTE_CHANGE) && !(access & SIMHCA_ACCESS_LOCAL_WRITE))
+				  access & ~(KNOWN_ACCESS | SIMHCA_ACCESS_OPTIONAL));
+	if ((access & SIMHCA_ACCESS_REMOTE_CHANGE) && !(access & SIMHCA_ACCESS_LOCAL_WRITE))
 		return simhca_why(why, EINVAL,
 				  "REMOTE_WRITE and REMOTE_ATOMIC need LOCAL_WRITE as well");
 	return 0;
@@ -49,73 +47,40 @@ static int check_range(const struct simhca_mm *mm, uint64_t addr, uint64_t lengt
 	return 0;
 }
 
-/* A free index, not the one given back last; 0 if there is none. */
-static uint32_t find_index(struct simhca_device *device)
-{
-	for (uint32_t n = 1; n < SIMHCA_MPT_ENTRIES; n++) {
-		uint32_t index = device->next_key_index;
-
-		device->next_key_index = index + 1 < SIMHCA_MPT_ENTRIES ? index + 1 : 1;
-		if (!atomic_load_explicit(&device->mrs[index], memory_order_relaxed))
-			return index;
-	}
-	return 0;
-}
-
-static void publish(struct simhca_mpt *mpt, enum simhca_mpt_type type)
-{
-	/* release: whoever sees the type sees the rest of the entry. */
-	atomic_store_explicit(&mpt->state, type, memory_order_release);
-}
-
-/* No access that starts from now on finds the entry, and none is under way when this returns. */
-static int withdraw(struct simhca_context *context, struct simhca_mpt *mpt)
-{
-	atomic_store_explicit(&mpt->state, SIMHCA_MPT_FREE, memory_order_seq_cst);
-	return simhca_fabric_synchronize(context->device->fabric, context->id) ? 0 : -EAGAIN;
-}
-
 int simhca_reg_mr(struct simhca_context *context, struct simhca_mm *mm,
 		  const struct simhca_reg_mr_req *req, struct simhca_reg_mr_reply *reply,
 		  struct simhca_why *why)
 {
 	struct simhca_pd *pd = simhca_object(context, SIMHCA_OBJ_PD, req->pd, why);
-	struct simhca_device *device = context->device;
+	struct simhca_atomicity **atomicities = &context->device->fabric->atomicities;
 	struct simhca_mpt *mpt;
-	struct simhca_mr *mr;
+	struct simhca_key *region;
 	int ret;
 
 	if (!pd)
 		return -EINVAL;
-	if (!req->null_mr) {
+	if (req->null_mr) {
+		mm = simhca_mm_create(0, atomicities);
+		if (!mm)
+			return simhca_why(why, ENOMEM, "out of memory");
+		mm->kind = SIMHCA_MM_NULL;
+	} else {
 		ret = check_access(req->access, why);
 		if (!ret)
 			ret = check_range(mm, req->addr, req->length, req->iova, req->access, why);
 		if (ret)
 			return ret;
 	}
-	mr = calloc(1, sizeof(*mr));
-	if (!mr)
-		return simhca_why(why, ENOMEM, "out of memory");
-	mr->pd = pd;
-	mr->mm = req->null_mr ? simhca_mm_create(0, &device->fabric->atomicities) : mm;
-	mr->index = find_index(device);
-	if (!mr->mm || !mr->index) {
-		ret = simhca_why(why, ENOMEM, "out of memory or keys");
-		goto fail;
+	region = simhca_key_create(context, SIMHCA_OBJ_MR, pd, &reply->handle, why);
+	if (!region) {
+		if (req->null_mr)
+			simhca_mm_destroy(mm, atomicities);
+		return -ENOMEM;
 	}
-	ret = simhca_object_add(context, SIMHCA_OBJ_MR, mr, &reply->handle, why);
-	if (ret)
-		goto fail;
-	pd->users++;
-	mpt = &device->mpts[mr->index];
-	/* The variant moves on at each use of the index, so that a key kept too long shows. */
-	mpt->key = mr->index << 8 | SIMHCA_KEY_VARIANT(mpt->key + 1);
-	mpt->pd = pd->number;
+	region->mm = mm;
+	mpt = region->mpt;
 	if (req->null_mr) {
-		mr->mm->kind = SIMHCA_MM_NULL;
 		mpt->access = SIMHCA_ACCESS_LOCAL_WRITE;
-		mpt->iova = mpt->addr = 0;
 		mpt->length = UINT64_MAX;
 	} else {
 		mpt->access = req->access;
@@ -124,21 +89,15 @@ int simhca_reg_mr(struct simhca_context *context, struct simhca_mm *mm,
 		mpt->length = req->length;
 	}
 	reply->lkey = reply->rkey = mpt->key;
-	atomic_store_explicit(&device->mrs[mr->index], mr, memory_order_release);
-	publish(mpt, req->null_mr ? SIMHCA_MPT_NULL_MR : SIMHCA_MPT_MR);
+	simhca_key_publish(region, req->null_mr ? SIMHCA_MPT_NULL_MR : SIMHCA_MPT_MR);
 	return 0;
-fail:
-	if (req->null_mr)
-		simhca_mm_destroy(mr->mm, &device->fabric->atomicities);
-	free(mr);
-	return ret;
 }
 
 int simhca_rereg_mr(struct simhca_context *context, struct simhca_mm *mm,
 		    const struct simhca_rereg_mr_req *req, struct simhca_reg_mr_reply *reply,
 		    struct simhca_why *why)
 {
-	struct simhca_mr *mr = simhca_object(context, SIMHCA_OBJ_MR, req->handle, why);
+	struct simhca_key *mr = simhca_object(context, SIMHCA_OBJ_MR, req->handle, why);
 	const uint32_t known = SIMHCA_REREG_TRANSLATION | SIMHCA_REREG_PD | SIMHCA_REREG_ACCESS;
 	struct simhca_pd *pd;
 	struct simhca_mpt *mpt;
@@ -147,9 +106,11 @@ int simhca_rereg_mr(struct simhca_context *context, struct simhca_mm *mm,
 
 	if (!mr)
 		return -EINVAL;
-	mpt = &context->device->mpts[mr->index];
-	if (atomic_load(&mpt->state) == SIMHCA_MPT_NULL_MR)
+	mpt = mr->mpt;
+	if (mr->mm->kind == SIMHCA_MM_NULL)
 		return simhca_why(why, EINVAL, "the null MR cannot be registered again");
+	if (mr->pages)
+		return simhca_why(why, EINVAL, "a fast-register MR is registered by work requests");
 	if (!req->flags || (req->flags & ~known))
 		return simhca_why(why, EINVAL, "rereg flags 0x%x: 1 to 7 are known", req->flags);
 	next = (struct simhca_mpt){
@@ -178,7 +139,7 @@ int simhca_rereg_mr(struct simhca_context *context, struct simhca_mm *mm,
 	if (ret)
 		return ret;
 
-	ret = withdraw(context, mpt);
+	ret = simhca_region_withdraw(context, mr, why);
 	if (ret)
 		return ret;
 	mpt->access = next.access;
@@ -190,7 +151,7 @@ int simhca_rereg_mr(struct simhca_context *context, struct simhca_mm *mm,
 	pd->users++;
 	mr->pd = pd;
 	mr->mm = mm;
-	publish(mpt, SIMHCA_MPT_MR);
+	simhca_key_publish(mr, SIMHCA_MPT_MR);
 	reply->handle = req->handle;
 	reply->lkey = reply->rkey = mpt->key;
 	return 0;
@@ -198,101 +159,18 @@ int simhca_rereg_mr(struct simhca_context *context, struct simhca_mm *mm,
 
 int simhca_dereg_mr(struct simhca_context *context, uint32_t handle, struct simhca_why *why)
 {
-	struct simhca_mr *mr = simhca_object(context, SIMHCA_OBJ_MR, handle, why);
-	struct simhca_device *device = context->device;
-
+	struct simhca_key *region = simhca_object(context, SIMHCA_OBJ_MR, handle, why);
+	struct simhca_mm *mm;
 	int ret;
 
-	if (!mr)
+	if (!region)
 		return -EINVAL;
-	ret = withdraw(context, &device->mpts[mr->index]);
+	mm = region->mm;
+	ret = simhca_region_withdraw(context, region, why);
 	if (ret)
 		return ret;
-	atomic_store_explicit(&device->mrs[mr->index], NULL, memory_order_release);
-	mr->pd->users--;
-	simhca_object_remove(context, SIMHCA_OBJ_MR, handle);
-	if (mr->mm->kind == SIMHCA_MM_NULL)
-		simhca_mm_destroy(mr->mm, &device->fabric->atomicities);
-	free(mr);
+	simhca_key_destroy(context, SIMHCA_OBJ_MR, handle, region);
+	if (mm->kind == SIMHCA_MM_NULL)
+		simhca_mm_destroy(mm, &context->device->fabric->atomicities);
 	return 0;
-}
-
-/* The reason that names the missing right; the region's or window's side. */
-static enum simhca_reason missing_right(uint32_t missing)
-{
-	if (missing & SIMHCA_ACCESS_LOCAL_WRITE)
-		return SIMHCA_REASON_MR_NO_LOCAL_WRITE;
-	if (missing & SIMHCA_ACCESS_REMOTE_WRITE)
-		return SIMHCA_REASON_MR_NO_REMOTE_WRITE;
-	if (missing & SIMHCA_ACCESS_REMOTE_READ)
-		return SIMHCA_REASON_MR_NO_REMOTE_READ;
-	return SIMHCA_REASON_MR_NO_REMOTE_ATOMIC;
-}
-
-enum simhca_reason simhca_translate(struct simhca_device *device, uint32_t key, uint64_t va,
-				    uint64_t length, const struct simhca_key_use *use,
-				    struct simhca_seg *seg)
-{
-	uint32_t index = SIMHCA_KEY_INDEX(key), missing;
-	const struct simhca_mpt *mpt;
-	struct simhca_mr *mr;
-	uint64_t offset;
-
-	*seg = (struct simhca_seg){ 0 };
-	if (!length)
-		return SIMHCA_REASON_NONE;
-	if (index >= SIMHCA_MPT_ENTRIES)
-		return SIMHCA_REASON_KEY_UNKNOWN;
-	mpt = &device->mpts[index];
-	/*
-	 * seq_cst, after the guard was entered: either we see FREE, or the withdrawal waits for
-	 * our step to end. The load also acquires what publish() released.
-	 */
-	if (atomic_load_explicit(&mpt->state, memory_order_seq_cst) == SIMHCA_MPT_FREE)
-		return SIMHCA_REASON_KEY_UNKNOWN;
-	mr = atomic_load_explicit(&device->mrs[index], memory_order_acquire);
-	if (!mr)
-		return SIMHCA_REASON_KEY_UNKNOWN;
-	if (mpt->key != key)
-		return SIMHCA_REASON_KEY_STALE;
-	if (mpt->pd != use->pd)
-		return SIMHCA_REASON_KEY_WRONG_PD;
-	if (va + length - 1 < va)
-		return SIMHCA_REASON_KEY_WRAPS;
-	if (va < mpt->iova)
-		return SIMHCA_REASON_KEY_BELOW_START;
-	offset = va - mpt->iova;
-	if (offset > mpt->length || mpt->length - offset < length)
-		return SIMHCA_REASON_KEY_PAST_END;
-	missing = use->access & ~mpt->access;
-	if (missing)
-		return missing_right(missing);
-	*seg = (struct simhca_seg){ .mm = mr->mm, .addr = mpt->addr + offset, .length = length };
-	return SIMHCA_REASON_NONE;
-}
-
-enum simhca_reason simhca_translate_sges(struct simhca_device *device, const struct simhca_sge *sge,
-					 uint32_t num_sge, uint64_t offset, uint64_t length,
-					 const struct simhca_key_use *use, struct simhca_sgl *sgl)
-{
-	for (uint32_t i = 0; i < num_sge && length; i++) {
-		uint64_t bytes;
-		enum simhca_reason reason;
-
-		if (offset >= sge[i].length) {
-			offset -= sge[i].length;
-			continue;
-		}
-		bytes = sge[i].length - offset;
-		if (bytes > length)
-			bytes = length;
-		reason = simhca_translate(device, sge[i].lkey, sge[i].addr + offset, bytes, use,
-					  &sgl->seg[sgl->count]);
-		if (reason != SIMHCA_REASON_NONE)
-			return reason;
-		sgl->count++;
-		length -= bytes;
-		offset = 0;
-	}
-	return SIMHCA_REASON_NONE;
 }

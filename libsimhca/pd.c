@@ -29,7 +29,7 @@ int simhca_dealloc_pd(struct simhca_context *context, uint32_t handle, struct si
 	if (!pd)
 		return -EINVAL;
 	if (pd->users)
-		return simhca_why(why, EBUSY, "%u MRs, QPs, SRQs or AHs still use this PD",
+		return simhca_why(why, EBUSY, "%u MRs, MWs, QPs, SRQs or AHs still use this PD",
 				  pd->users);
 	simhca_object_remove(context, SIMHCA_OBJ_PD, handle);
 	free(pd);

@@ -364,6 +364,7 @@ int simhca_destroy_qp(struct simhca_context *context, uint32_t handle, struct si
 	atomic_store(&context->doorbell[qp->doorbell], NULL);
 	if (!quiesce(qp))
 		return -EAGAIN;
+	simhca_qp_free_windows(qp);
 	if (qp->doorbell < context->doorbell_hint)
 		context->doorbell_hint = qp->doorbell;
 	memset((char *)qp->qpc + sizeof(qp->qpc->state), 0,

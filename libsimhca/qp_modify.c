@@ -339,8 +339,10 @@ int simhca_modify_qp(struct simhca_context *context, const struct simhca_modify_
 			apply(qp, mask, &req->attr);
 	} while (!atomic_compare_exchange_strong(&qp->qpc->state, &from, to));
 
-	if (to == SIMHCA_QPS_RESET)
+	if (to == SIMHCA_QPS_RESET) {
+		simhca_qp_free_windows(qp);
 		reset(qp);
+	}
 	if (to == SIMHCA_QPS_SQD && from == SIMHCA_QPS_RTS) {
 		qp->qpc->sq_draining = 1;
 		qp->drained_event_due = qp->qpc->en_sqd_async_notify;

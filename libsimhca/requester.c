@@ -27,8 +27,13 @@ static bool transport_has(uint32_t type, uint32_t opcode)
 		return true;
 	case SIMHCA_WR_RDMA_WRITE:
 	case SIMHCA_WR_RDMA_WRITE_WITH_IMM:
+	case SIMHCA_WR_SEND_WITH_INV:
+	case SIMHCA_WR_LOCAL_INV:
+	case SIMHCA_WR_BIND_MW:
+	case SIMHCA_WR_FAST_REG:
 		return type == SIMHCA_QPT_RC || type == SIMHCA_QPT_UC;
 	case SIMHCA_WR_RDMA_READ:
+	case SIMHCA_WR_RDMA_READ_WITH_INV:
 	case SIMHCA_WR_ATOMIC_CMP_AND_SWP:
 	case SIMHCA_WR_ATOMIC_FETCH_AND_ADD:
 		return type == SIMHCA_QPT_RC;
@@ -44,16 +49,21 @@ static bool is_atomic(uint32_t opcode)
 
 static bool takes_response(uint32_t opcode)
 {
-	return opcode == SIMHCA_WR_RDMA_READ || is_atomic(opcode);
+	return opcode == SIMHCA_WR_RDMA_READ || opcode == SIMHCA_WR_RDMA_READ_WITH_INV ||
+	       is_atomic(opcode);
 }
 
-static enum simhca_reason check_wqe(const struct simhca_qp *qp)
+static enum simhca_reason check_wqe(struct simhca_qp *qp)
 {
-	const struct simhca_send *send = qp->req.send;
+	struct simhca_send *send = qp->req.send;
 	uint32_t opcode = send->wqe.opcode;
 
 	if (!transport_has(qp->type, opcode))
 		return SIMHCA_REASON_WQE_BAD_OPCODE;
+	if (simhca_is_local_op(opcode)) {
+		send->length = 0;
+		return SIMHCA_REASON_NONE;
+	}
 	if (takes_response(opcode)) {
 		if (send->wqe.flags & SIMHCA_WQE_INLINE)
 			return SIMHCA_REASON_WQE_BAD_OPCODE;
@@ -102,6 +112,9 @@ static bool start_wqe(struct simhca_qp *qp)
 		return false;
 	}
 	qp->req.started = true;
+	qp->req.answered = false;
+	qp->req.revoked = false;
+	qp->req.busy = 0;
 	qp->req.index = ci;
 	qp->req.offset = 0;
 	qp->req.retries = qp->qpc->retry_cnt;
@@ -114,6 +127,18 @@ static bool start_wqe(struct simhca_qp *qp)
 		simhca_complete_send(qp, local_status(reason), reason);
 		return false;
 	}
+	/* A read that cannot end as it should does not begin. */
+	if (qp->req.send->wqe.opcode == SIMHCA_WR_RDMA_READ_WITH_INV) {
+		struct simhca_key_use use = { .device = qp->device,
+					      .pd = qp->qpc->pd,
+					      .qpn = qp->qpn };
+
+		reason = simhca_key_may_invalidate(&use, qp->req.send->wqe.imm_or_rkey);
+		if (reason != SIMHCA_REASON_NONE) {
+			simhca_complete_send(qp, SIMHCA_WC_MW_BIND_ERR, reason);
+			return false;
+		}
+	}
 	return true;
 }
 
@@ -124,6 +149,7 @@ static enum simhca_packet_op packet_op(uint32_t opcode)
 	case SIMHCA_WR_RDMA_WRITE_WITH_IMM:
 		return SIMHCA_PKT_WRITE;
 	case SIMHCA_WR_RDMA_READ:
+	case SIMHCA_WR_RDMA_READ_WITH_INV:
 		return SIMHCA_PKT_READ;
 	case SIMHCA_WR_ATOMIC_CMP_AND_SWP:
 		return SIMHCA_PKT_COMPARE_SWAP;
@@ -158,12 +184,15 @@ static void fill_address(struct simhca_qp *qp, struct simhca_packet *packet)
 }
 
 /* The next packet of the current WQE; not NONE: a local buffer is at fault. */
-static enum simhca_reason build_packet(struct simhca_qp *qp, struct simhca_packet *packet)
+static enum simhca_reason build_packet(struct simhca_worker *worker, struct simhca_qp *qp,
+				       struct simhca_packet *packet)
 {
 	struct simhca_send *send = qp->req.send;
 	const struct simhca_send_wqe *wqe = &send->wqe;
 	uint64_t left = send->length - qp->req.offset;
-	struct simhca_key_use use = { .pd = qp->qpc->pd };
+	struct simhca_key_use use = {
+		.worker = worker, .device = qp->device, .pd = qp->qpc->pd, .qpn = qp->qpn
+	};
 
 	packet->op = packet_op(wqe->opcode);
 	packet->transport = qp->type;
@@ -174,7 +203,7 @@ static enum simhca_reason build_packet(struct simhca_qp *qp, struct simhca_packe
 	packet->solicited = packet->last && (wqe->flags & SIMHCA_WQE_SOLICITED);
 	packet->has_imm = packet->last && (wqe->opcode == SIMHCA_WR_SEND_WITH_IMM ||
 					   wqe->opcode == SIMHCA_WR_RDMA_WRITE_WITH_IMM);
-	packet->has_inv = false;
+	packet->has_inv = packet->last && wqe->opcode == SIMHCA_WR_SEND_WITH_INV;
 	packet->imm_or_rkey = wqe->imm_or_rkey;
 	packet->qkey = 0;
 	if (qp->type != SIMHCA_QPT_UD) {
@@ -201,8 +230,8 @@ static enum simhca_reason build_packet(struct simhca_qp *qp, struct simhca_packe
 	}
 	if (takes_response(wqe->opcode))
 		use.access = SIMHCA_ACCESS_LOCAL_WRITE;
-	return simhca_translate_sges(qp->device, send->sge, wqe->num_sge, qp->req.offset,
-				     packet->length, &use, &packet->payload);
+	return simhca_translate_sges(&use, send->sge, wqe->num_sge, qp->req.offset, packet->length,
+				     &packet->payload);
 }
 
 /* The time that the QP waited for has passed; false if it has not. */
@@ -239,17 +268,38 @@ static bool may_send(struct simhca_qp *qp)
 	return (state == SIMHCA_QPS_RTS || state == SIMHCA_QPS_SQD) && wait_is_over(qp);
 }
 
+/* Sends the next packet of the current WQE and takes its answer. */
+static enum simhca_next send_packet(struct simhca_worker *worker, struct simhca_qp *qp,
+				    uint64_t *bytes)
+{
+	struct simhca_reply reply = { .answer = SIMHCA_ANSWER_NONE,
+				      .reason = SIMHCA_REASON_NO_RESPONSE };
+	struct simhca_packet packet;
+	enum simhca_reason reason;
+
+	reason = build_packet(worker, qp, &packet);
+	if (reason != SIMHCA_REASON_NONE) {
+		simhca_complete_send(qp, SIMHCA_WC_LOC_PROT_ERR, reason);
+		return SIMHCA_NEXT_WAIT;
+	}
+	simhca_link_request(worker, qp, &packet, &reply);
+	if (reply.answer == SIMHCA_ANSWER_ELSEWHERE) {
+		simhca_engine_schedule(reply.engine, qp);
+		return SIMHCA_NEXT_WAIT;
+	}
+	*bytes += packet.length;
+	return simhca_completer_run(worker, qp, &packet, &reply);
+}
+
 bool simhca_requester_run(struct simhca_worker *worker, struct simhca_qp *qp)
 {
-	struct simhca_packet packet;
-	struct simhca_reply reply;
 	uint64_t bytes = 0;
 	bool more = false;
 
 	if (!simhca_qp_begin(qp))
 		return false;
 	for (unsigned int packets = 0; may_send(qp); packets++) {
-		enum simhca_reason reason;
+		enum simhca_next next;
 
 		if (packets >= BUDGET_PACKETS || bytes >= BUDGET_BYTES) {
 			more = true;
@@ -257,20 +307,14 @@ bool simhca_requester_run(struct simhca_worker *worker, struct simhca_qp *qp)
 		}
 		if (!qp->req.started && !start_wqe(qp))
 			break;
-		reason = build_packet(qp, &packet);
-		if (reason != SIMHCA_REASON_NONE) {
-			simhca_complete_send(qp, SIMHCA_WC_LOC_PROT_ERR, reason);
-			break;
-		}
-		reply = (struct simhca_reply){ .answer = SIMHCA_ANSWER_NONE,
-					       .reason = SIMHCA_REASON_NO_RESPONSE };
-		simhca_link_request(worker, qp, &packet, &reply);
-		if (reply.answer == SIMHCA_ANSWER_ELSEWHERE) {
-			simhca_engine_schedule(reply.engine, qp);
-			break;
-		}
-		bytes += packet.length;
-		if (simhca_completer_run(worker, qp, &packet, &reply) == SIMHCA_NEXT_WAIT)
+		/* The last packet narrowed the guard, and this one may go to another context. */
+		simhca_guard_widen(&worker->guard);
+		if (simhca_is_local_op(qp->req.send->wqe.opcode) || qp->req.answered)
+			next = simhca_local_run(worker, qp);
+		else
+			next = send_packet(worker, qp, &bytes);
+		simhca_key_release(worker, 0);
+		if (next == SIMHCA_NEXT_WAIT)
 			break;
 	}
 	simhca_qp_end(qp);

@@ -24,7 +24,7 @@ static void complete_recv(struct simhca_qp *qp, const struct simhca_packet *pack
 		.qpn = qp->qpn,
 		.src_qpn = packet->src_qpn,
 		.byte_len = (uint32_t)bytes,
-		.imm_or_rkey = packet->has_imm ? packet->imm_or_rkey : 0,
+		.imm_or_rkey = packet->has_imm || packet->has_inv ? packet->imm_or_rkey : 0,
 		.vendor_err = reason,
 		.opcode = packet->op == SIMHCA_PKT_WRITE ? SIMHCA_WC_RECV_RDMA_WITH_IMM
 							 : SIMHCA_WC_RECV,
@@ -38,6 +38,8 @@ static void complete_recv(struct simhca_qp *qp, const struct simhca_packet *pack
 		cqe.flags |= SIMHCA_CQE_SRQ;
 	if (packet->has_imm)
 		cqe.flags |= SIMHCA_CQE_IMM;
+	if (packet->has_inv && status == SIMHCA_WC_SUCCESS)
+		cqe.flags |= SIMHCA_CQE_INV;
 	if (packet->solicited)
 		cqe.flags |= SIMHCA_CQE_SOLICITED;
 	if (packet->transport == SIMHCA_QPT_UD && packet->av->is_global)
@@ -137,20 +139,26 @@ static bool place_in_recv(struct simhca_worker *worker, struct simhca_qp *qp,
 			  const struct simhca_packet *packet, const struct simhca_sgl *payload,
 			  uint64_t offset, uint64_t length, struct simhca_reply *reply)
 {
-	struct simhca_key_use use = { .pd = qp->qpc->pd, .access = SIMHCA_ACCESS_LOCAL_WRITE };
-	struct simhca_sgl target = { .count = 0 };
+	struct simhca_key_use use = {
+		.worker = worker,
+		.device = qp->device,
+		/* The SRQ's buffers are the SRQ's PD's (IBTA vol. 1, 10.2.9.4). */
+		.pd = qp->srq ? qp->srq->pd->number : qp->qpc->pd,
+		.qpn = qp->qpn,
+		.access = SIMHCA_ACCESS_LOCAL_WRITE,
+	};
+	struct simhca_sgl target;
 	enum simhca_dma_result result;
 	enum simhca_reason reason;
 
-	if (qp->srq)
-		use.pd = qp->srq->pd->number; /* IBTA vol. 1, 10.2.9.4 */
+	target.count = 0;
 	if (offset + length > qp->resp.recv.length) {
 		refuse(qp, packet, SIMHCA_ANSWER_NAK_INVALID, SIMHCA_WC_LOC_LEN_ERR,
 		       SIMHCA_REASON_RECV_TOO_SHORT, reply);
 		return false;
 	}
-	reason = simhca_translate_sges(qp->device, qp->resp.recv.sge, qp->resp.recv.num_sge, offset,
-				       length, &use, &target);
+	reason = simhca_translate_sges(&use, qp->resp.recv.sge, qp->resp.recv.num_sge, offset,
+				       length, &target);
 	if (reason != SIMHCA_REASON_NONE) {
 		refuse(qp, packet, SIMHCA_ANSWER_NAK_OPERATIONAL, SIMHCA_WC_LOC_PROT_ERR, reason,
 		       reply);
@@ -166,11 +174,62 @@ static bool place_in_recv(struct simhca_worker *worker, struct simhca_qp *qp,
 	return false;
 }
 
+/* The key of a SEND_WITH_INV is not to be invalidated: the receive that fails says so here. */
+static bool refuse_invalidate(struct simhca_qp *qp, const struct simhca_packet *packet,
+			      enum simhca_reason reason, struct simhca_reply *reply)
+{
+	refuse(qp, packet, SIMHCA_ANSWER_NAK_ACCESS, SIMHCA_WC_LOC_ACCESS_ERR, reason, reply);
+	return false;
+}
+
+/*
+ * Ends a SEND_WITH_INV, whose data are placed. First the key is void; the message is complete when
+ * no access by it is under way any more. Until then the requester asks again.
+ */
+static bool invalidate(struct simhca_worker *worker, struct simhca_qp *qp,
+		       const struct simhca_packet *packet, const struct simhca_key_use *use,
+		       struct simhca_reply *reply)
+{
+	enum simhca_reason reason;
+
+	simhca_key_release(worker, 0); /* our own accesses are over: it may be the buffer's key */
+	if (!qp->resp.revoked) {
+		reason = simhca_key_invalidate(use, packet->imm_or_rkey);
+		if (reason != SIMHCA_REASON_NONE)
+			return refuse_invalidate(qp, packet, reason, reply);
+		qp->resp.revoked = true;
+		qp->resp.revoked_psn = packet->psn;
+	}
+	if (!simhca_key_idle(use, packet->imm_or_rkey)) {
+		answer(reply, SIMHCA_ANSWER_BUSY, SIMHCA_REASON_NONE);
+		return false;
+	}
+	qp->resp.revoked = false;
+	return true;
+}
+
 static bool execute_send(struct simhca_worker *worker, struct simhca_qp *qp,
 			 const struct simhca_packet *packet, struct simhca_reply *reply)
 {
-	if (!need_recv(qp, reply) || !place_in_recv(worker, qp, packet, &packet->payload,
-						    qp->resp.offset, packet->length, reply))
+	struct simhca_key_use use = { .device = qp->device, .pd = qp->qpc->pd, .qpn = qp->qpn };
+	enum simhca_reason reason;
+
+	if (!need_recv(qp, reply))
+		return false;
+	/* Unless this very packet was here before, and only had to wait for others to end. */
+	if (!packet->has_inv || qp->resp.revoked_psn != packet->psn)
+		qp->resp.revoked = false;
+	if (!qp->resp.revoked) {
+		if (packet->has_inv) { /* before any byte of it is placed */
+			reason = simhca_key_may_invalidate(&use, packet->imm_or_rkey);
+			if (reason != SIMHCA_REASON_NONE)
+				return refuse_invalidate(qp, packet, reason, reply);
+		}
+		if (!place_in_recv(worker, qp, packet, &packet->payload, qp->resp.offset,
+				   packet->length, reply))
+			return false;
+	}
+	if (packet->has_inv && !invalidate(worker, qp, packet, &use, reply))
 		return false;
 	qp->resp.offset += packet->length;
 	if (packet->last)
@@ -178,14 +237,22 @@ static bool execute_send(struct simhca_worker *worker, struct simhca_qp *qp,
 	return true;
 }
 
-/* An rkey's memory, for a one-sided operation; false: reply is filled. */
-static bool remote_memory(struct simhca_qp *qp, const struct simhca_packet *packet, uint64_t length,
-			  uint32_t right, struct simhca_seg *seg, struct simhca_reply *reply)
+/* An rkey's memory, for a one-sided operation; sgl NULL: only checked. False: reply is filled. */
+static bool remote_memory(struct simhca_worker *worker, struct simhca_qp *qp,
+			  const struct simhca_packet *packet, uint64_t length, uint32_t right,
+			  struct simhca_sgl *sgl, struct simhca_reply *reply)
 {
-	struct simhca_key_use use = { .pd = qp->qpc->pd, .access = right, .remote = true };
+	struct simhca_key_use use = {
+		.worker = worker,
+		.device = qp->device,
+		.pd = qp->qpc->pd,
+		.qpn = qp->qpn,
+		.access = right,
+		.remote = true,
+	};
 	enum simhca_reason reason;
 
-	reason = simhca_translate(qp->device, packet->rkey, packet->va, length, &use, seg);
+	reason = simhca_translate(&use, packet->rkey, packet->va, length, sgl);
 	if (reason == SIMHCA_REASON_NONE)
 		return true;
 	refuse(qp, packet, SIMHCA_ANSWER_NAK_ACCESS, SIMHCA_WC_SUCCESS, reason, reply);
@@ -205,19 +272,20 @@ static bool qp_grants(struct simhca_qp *qp, const struct simhca_packet *packet, 
 static bool execute_write(struct simhca_worker *worker, struct simhca_qp *qp,
 			  const struct simhca_packet *packet, struct simhca_reply *reply)
 {
-	struct simhca_sgl target = { .count = 1 };
+	struct simhca_sgl target;
 	enum simhca_dma_result result;
 	enum simhca_reason reason;
 
+	target.count = 0;
 	if (!qp_grants(qp, packet, SIMHCA_ACCESS_REMOTE_WRITE, SIMHCA_REASON_QP_NO_REMOTE_WRITE,
 		       reply))
 		return false;
 	/* The first packet's RETH speaks for the whole message: no byte is placed if it is wrong.
 	 */
-	if (packet->first && !remote_memory(qp, packet, packet->dma_length,
-					    SIMHCA_ACCESS_REMOTE_WRITE, &target.seg[0], reply))
+	if (packet->first && !remote_memory(worker, qp, packet, packet->dma_length,
+					    SIMHCA_ACCESS_REMOTE_WRITE, NULL, reply))
 		return false;
-	if (!remote_memory(qp, packet, packet->length, SIMHCA_ACCESS_REMOTE_WRITE, &target.seg[0],
+	if (!remote_memory(worker, qp, packet, packet->length, SIMHCA_ACCESS_REMOTE_WRITE, &target,
 			   reply))
 		return false;
 	if (packet->has_imm && !need_recv(qp, reply))
@@ -250,17 +318,20 @@ static bool grants_responses(struct simhca_qp *qp, const struct simhca_packet *p
 static bool execute_read(struct simhca_worker *worker, struct simhca_qp *qp,
 			 const struct simhca_packet *packet, struct simhca_reply *reply)
 {
-	struct simhca_sgl source = { .count = 1 };
+	struct simhca_sgl source;
 	enum simhca_dma_result result;
 	enum simhca_reason reason;
 
+	source.count = 0;
 	if (!qp_grants(qp, packet, SIMHCA_ACCESS_REMOTE_READ, SIMHCA_REASON_QP_NO_REMOTE_READ,
 		       reply) ||
 	    !grants_responses(qp, packet, reply))
 		return false;
 	/* All that is still to be read, so that a bad range yields nothing at all. */
-	if (!remote_memory(qp, packet, packet->dma_length, SIMHCA_ACCESS_REMOTE_READ,
-			   &source.seg[0], reply))
+	if (!remote_memory(worker, qp, packet, packet->dma_length, SIMHCA_ACCESS_REMOTE_READ, NULL,
+			   reply) ||
+	    !remote_memory(worker, qp, packet, packet->length, SIMHCA_ACCESS_REMOTE_READ, &source,
+			   reply))
 		return false;
 	if (belongs_elsewhere(worker, &source, reply))
 		return false;
@@ -277,11 +348,12 @@ static bool execute_read(struct simhca_worker *worker, struct simhca_qp *qp,
 static bool execute_atomic(struct simhca_worker *worker, struct simhca_qp *qp,
 			   const struct simhca_packet *packet, struct simhca_reply *reply)
 {
-	struct simhca_sgl target = { .count = 1 };
+	struct simhca_sgl target;
 	enum simhca_reason reason;
 	uint64_t old;
 	uint32_t slot;
 
+	target.count = 0;
 	if (!qp_grants(qp, packet, SIMHCA_ACCESS_REMOTE_ATOMIC, SIMHCA_REASON_QP_NO_REMOTE_ATOMIC,
 		       reply) ||
 	    !grants_responses(qp, packet, reply))
@@ -291,9 +363,14 @@ static bool execute_atomic(struct simhca_worker *worker, struct simhca_qp *qp,
 		       SIMHCA_REASON_ATOMIC_UNALIGNED, reply);
 		return false;
 	}
-	if (!remote_memory(qp, packet, 8, SIMHCA_ACCESS_REMOTE_ATOMIC, &target.seg[0], reply) ||
+	if (!remote_memory(worker, qp, packet, 8, SIMHCA_ACCESS_REMOTE_ATOMIC, &target, reply) ||
 	    belongs_elsewhere(worker, &target, reply))
 		return false;
+	if (target.count != 1) { /* a zero-based window that starts just before a page does */
+		refuse(qp, packet, SIMHCA_ANSWER_NAK_INVALID, SIMHCA_WC_SUCCESS,
+		       SIMHCA_REASON_ATOMIC_UNALIGNED, reply);
+		return false;
+	}
 	if (!simhca_dma_atomic(target.seg[0].mm, target.seg[0].addr, &packet->atomic, &old,
 			       &reason)) {
 		copy_failed(qp, packet, true, SIMHCA_ANSWER_NAK_ACCESS, SIMHCA_WC_SUCCESS, reason,

@@ -97,8 +97,9 @@ struct simhca_device_config {
 	uint64_t sys_image_guid; /* host order */
 	uint16_t lid;		 /* InfiniBand */
 	uint32_t mtu;		 /* bytes: 256, 512, 1024, 2048 or 4096 */
-	uint32_t max_qp, max_cq, max_srq, max_mr, max_pd, max_ah; /* 0: the ABI's limit */
-	uint32_t max_qp_wr, max_sge, max_inline, max_cqe;	  /* 0: the ABI's limit */
+	bool mw_type_2a;	 /* type 2 windows are of type 2A; else of type 2B */
+	uint32_t max_qp, max_cq, max_srq, max_mr, max_mw, max_pd, max_ah; /* 0: the ABI's limit */
+	uint32_t max_qp_wr, max_sge, max_inline, max_cqe;		  /* 0: the ABI's limit */
 };
 struct simhca_device *simhca_device_create(struct simhca_fabric *fabric,
 					   const struct simhca_device_config *config,
@@ -161,7 +162,15 @@ int simhca_reg_mr(struct simhca_context *context, struct simhca_mm *mm,
 int simhca_rereg_mr(struct simhca_context *context, struct simhca_mm *mm,
 		    const struct simhca_rereg_mr_req *req, struct simhca_reg_mr_reply *reply,
 		    struct simhca_why *why);
+/* A fast-register region of pages of mm. */
+int simhca_alloc_mr(struct simhca_context *context, struct simhca_mm *mm,
+		    const struct simhca_alloc_mr_req *req, struct simhca_reg_mr_reply *reply,
+		    struct simhca_why *why);
 int simhca_dereg_mr(struct simhca_context *context, uint32_t handle, struct simhca_why *why);
+
+int simhca_alloc_mw(struct simhca_context *context, const struct simhca_alloc_mw_req *req,
+		    struct simhca_alloc_mw_reply *reply, struct simhca_why *why);
+int simhca_dealloc_mw(struct simhca_context *context, uint32_t handle, struct simhca_why *why);
 
 int simhca_create_ah(struct simhca_context *context, const struct simhca_create_ah_req *req,
 		     struct simhca_handle *reply, struct simhca_why *why);

@@ -161,7 +161,7 @@ HANDLER(alloc_async_fd)
 			  "a pipe for asynchronous events", why);
 }
 
-/* -------------------------------------------------------------------------- PD, MR and AH */
+/* ---------------------------------------------------------------------- PD, MR, MW and AH */
 
 static uint32_t handle_of(const struct request *request)
 {
@@ -199,6 +199,25 @@ HANDLER(rereg_mr)
 HANDLER(dereg_mr)
 {
 	return simhca_dereg_mr(session->context, handle_of(request), why);
+}
+
+HANDLER(alloc_mr)
+{
+	struct simhca_mm *mm = memory_of(session, request->pid, why);
+
+	if (!mm)
+		return -ENOMEM;
+	return simhca_alloc_mr(session->context, mm, request->body, reply->body, why);
+}
+
+HANDLER(alloc_mw)
+{
+	return simhca_alloc_mw(session->context, request->body, reply->body, why);
+}
+
+HANDLER(dealloc_mw)
+{
+	return simhca_dealloc_mw(session->context, handle_of(request), why);
 }
 
 HANDLER(create_ah)
@@ -354,6 +373,9 @@ static const struct command commands[SIMHCA_CMD_COUNT] = {
 	COMMAND(ATTACH_MCAST, attach_mcast, SIZE(mcast_req), NONE, 0),
 	COMMAND(DETACH_MCAST, detach_mcast, SIZE(mcast_req), NONE, 0),
 	COMMAND(SET_AGENT, set_agent, SIZE(set_agent_req), NONE, 2),
+	COMMAND(ALLOC_MR, alloc_mr, SIZE(alloc_mr_req), SIZE(reg_mr_reply), 0),
+	COMMAND(ALLOC_MW, alloc_mw, SIZE(alloc_mw_req), SIZE(alloc_mw_reply), 0),
+	COMMAND(DEALLOC_MW, dealloc_mw, HANDLE, NONE, 0),
 };
 
 const struct command *command_find(unsigned int number)

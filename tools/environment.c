@@ -37,18 +37,27 @@ const char *executable_dir(void)
 	return path;
 }
 
-/* The first of places, relative to our executable, with a file called name. NULL: none. */
+/*
+ * The first of places, relative to our executable, with a file called name. NULL: none. The path
+ * ends in that name, also where it is a link, for libibverbs completes it.
+ */
 static char *find_library(const char *const *places, const char *name)
 {
-	char *path, *resolved;
+	char *directory, *resolved, *path;
 
 	for (; *places; places++) {
-		if (asprintf(&path, "%s/%s/%s", executable_dir(), *places, name) < 0)
+		if (asprintf(&directory, "%s/%s", executable_dir(), *places) < 0)
 			return NULL;
-		resolved = realpath(path, NULL);
+		resolved = realpath(directory, NULL);
+		free(directory);
+		if (!resolved)
+			continue;
+		if (asprintf(&path, "%s/%s", resolved, name) < 0)
+			path = NULL;
+		free(resolved);
+		if (!path || !access(path, F_OK))
+			return path;
 		free(path);
-		if (resolved)
-			return resolved;
 	}
 	return NULL;
 }
@@ -99,12 +108,9 @@ static char *find_provider(void)
 					      SIMHCA_LIB_FROM_BIN "/libibverbs",
 					      SIMHCA_LIB_FROM_BIN, NULL };
 	char *path = find_library(places, "libsimhca" PROVIDER_SUFFIX);
-	char *suffix;
 
-	/* realpath() may have led to a name with a version. */
-	suffix = path ? strstr(path, PROVIDER_SUFFIX) : NULL;
-	if (suffix)
-		*suffix = '\0';
+	if (path)
+		path[strlen(path) - strlen(PROVIDER_SUFFIX)] = '\0';
 	return path;
 }
 

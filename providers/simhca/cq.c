@@ -256,6 +256,7 @@ void shca_cq_reset_qp(struct shca_qp *qp)
 
 	shca_cq_lock(send_cq);
 	void_cqes(send_cq, qp);
+	shca_page_lists_return(&qp->sq, 0, qp->sq.mask + 1);
 	atomic_store_explicit(&qp->sq.tail, 0, memory_order_release);
 	shca_cq_unlock(send_cq);
 	shca_cq_lock(recv_cq);

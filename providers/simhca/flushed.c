@@ -20,6 +20,8 @@ static const uint8_t completion_of[] = {
 	[SIMHCA_WR_LOCAL_INV] = SIMHCA_WC_LOCAL_INV,
 	[SIMHCA_WR_BIND_MW] = SIMHCA_WC_BIND_MW,
 	[SIMHCA_WR_SEND_WITH_INV] = SIMHCA_WC_SEND,
+	[SIMHCA_WR_FAST_REG] = SIMHCA_WC_FAST_REG,
+	[SIMHCA_WR_RDMA_READ_WITH_INV] = SIMHCA_WC_RDMA_READ,
 };
 
 static void fill_cqe(struct simhca_cqe *cqe, const struct shca_qp *qp, uint64_t wr_id,

@@ -28,29 +28,35 @@ static int call_with_memory(struct shca_context *ctx, enum simhca_cmd command, c
 	return err == ENOTCONN ? EPERM : err;
 }
 
+static void init_public(struct ibv_mr *mr, struct ibv_pd *pd,
+			const struct simhca_reg_mr_reply *reply)
+{
+	mr->context = pd->context;
+	mr->pd = pd;
+	mr->handle = reply->handle;
+	mr->lkey = reply->lkey;
+	mr->rkey = reply->rkey;
+}
+
 static struct ibv_mr *reg(struct ibv_pd *pd, const struct simhca_reg_mr_req *req,
 			  enum ibv_mr_type type)
 {
 	struct simhca_reg_mr_reply reply;
-	struct verbs_mr *vmr;
+	struct shca_mr *mr;
 	int err;
 
-	vmr = calloc(1, sizeof(*vmr));
-	if (!vmr)
+	mr = calloc(1, sizeof(*mr));
+	if (!mr)
 		return shca_null(ENOMEM);
 	err = call_with_memory(to_sctx(pd->context), SIMHCA_CMD_REG_MR, req, sizeof(*req), &reply);
 	if (err) {
-		free(vmr);
+		free(mr);
 		return shca_null(err);
 	}
-	vmr->mr_type = type;
-	vmr->access = (int)req->access;
-	vmr->ibv_mr.context = pd->context;
-	vmr->ibv_mr.pd = pd;
-	vmr->ibv_mr.handle = reply.handle;
-	vmr->ibv_mr.lkey = reply.lkey;
-	vmr->ibv_mr.rkey = reply.rkey;
-	return &vmr->ibv_mr;
+	mr->vmr.mr_type = type;
+	mr->vmr.access = (int)req->access;
+	init_public(&mr->vmr.ibv_mr, pd, &reply);
+	return &mr->vmr.ibv_mr;
 }
 
 struct ibv_mr *shca_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access)
@@ -71,6 +77,28 @@ struct ibv_mr *shca_alloc_null_mr(struct ibv_pd *pd)
 	struct simhca_reg_mr_req req = { .pd = pd->handle, .null_mr = 1 };
 
 	return reg(pd, &req, IBV_MR_TYPE_NULL_MR);
+}
+
+/* To libibverbs it is like a null region: it can be deregistered, and nothing else. */
+struct ibv_mr *shca_alloc_mr(struct ibv_pd *pd, uint32_t max_page_list_len)
+{
+	struct simhca_alloc_mr_req req = { .pd = pd->handle, .max_pages = max_page_list_len };
+	struct simhca_reg_mr_reply reply;
+	struct shca_mr *mr;
+	int err;
+
+	mr = calloc(1, sizeof(*mr));
+	if (!mr)
+		return shca_null(ENOMEM);
+	err = shca_call(to_sctx(pd->context), SIMHCA_CMD_ALLOC_MR, &req, &reply);
+	if (err) {
+		free(mr);
+		return shca_null(err);
+	}
+	mr->vmr.mr_type = IBV_MR_TYPE_NULL_MR;
+	mr->max_page_list_len = max_page_list_len;
+	init_public(&mr->vmr.ibv_mr, pd, &reply);
+	return &mr->vmr.ibv_mr;
 }
 
 /* pd is whatever the caller left there unless flags has CHANGE_PD. */
@@ -107,12 +135,15 @@ int shca_rereg_mr(struct verbs_mr *vmr, int flags, struct ibv_pd *pd, void *addr
 	return 0;
 }
 
+/* EBUSY: windows are bound to it, and it stays as it is. */
 int shca_dereg_mr(struct verbs_mr *vmr)
 {
 	int err = shca_destroy(to_sctx(vmr->ibv_mr.context), SIMHCA_CMD_DEREG_MR,
 			       vmr->ibv_mr.handle, NULL);
 
-	if (!err)
-		free(vmr);
+	if (err)
+		errno = err;
+	else
+		free(to_smr(vmr));
 	return err;
 }

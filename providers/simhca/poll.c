@@ -18,6 +18,7 @@ static const uint8_t wc_opcode[256] = {
 	[SIMHCA_WC_LOCAL_INV] = IBV_WC_LOCAL_INV,
 	[SIMHCA_WC_RECV] = IBV_WC_RECV,
 	[SIMHCA_WC_RECV_RDMA_WITH_IMM] = IBV_WC_RECV_RDMA_WITH_IMM,
+	[SIMHCA_WC_FAST_REG] = SIMHCADV_WC_FAST_REG,
 };
 
 static inline unsigned int wc_flags(const struct simhca_cqe *cqe)
@@ -25,6 +26,17 @@ static inline unsigned int wc_flags(const struct simhca_cqe *cqe)
 	return (cqe->flags & SIMHCA_CQE_GRH ? IBV_WC_GRH : 0) |
 	       (cqe->flags & SIMHCA_CQE_IMM ? IBV_WC_WITH_IMM : 0) |
 	       (cqe->flags & SIMHCA_CQE_INV ? IBV_WC_WITH_INV : 0);
+}
+
+static inline void release_sends(struct shca_sq *sq, uint32_t wqe_index)
+{
+	uint32_t tail = atomic_load_explicit(&sq->tail, memory_order_relaxed);
+	uint32_t next = tail + ((wqe_index - tail) & sq->mask) + 1;
+
+	if (__builtin_expect(atomic_load_explicit(&sq->page_lists, memory_order_relaxed) != NULL,
+			     0))
+		shca_page_lists_return(sq, tail, next);
+	atomic_store_explicit(&sq->tail, next, memory_order_release);
 }
 
 /* Give back the slots of the WQEs that this CQE completes. */
@@ -37,9 +49,7 @@ static inline void retire(struct shca_cq *cq, const struct simhca_cqe *cqe)
 		return;
 	if (!(cqe->flags & SIMHCA_CQE_RECV)) {
 		/* It also covers the unsignaled WQEs before it. */
-		tail = atomic_load_explicit(&qp->sq.tail, memory_order_relaxed);
-		tail += ((cqe->wqe_index - tail) & qp->sq.mask) + 1;
-		atomic_store_explicit(&qp->sq.tail, tail, memory_order_release);
+		release_sends(&qp->sq, cqe->wqe_index);
 	} else if (!qp->srq) {
 		tail = atomic_load_explicit(&qp->rq.tail, memory_order_relaxed);
 		atomic_store_explicit(&qp->rq.tail, tail + 1, memory_order_release);

@@ -34,9 +34,18 @@
 #include "lock.h"
 #include "watcher.h"
 
+/* The public calls are the only symbols of the library that others see. */
+#pragma GCC visibility push(default)
+#include "simhcadv.h"
+#pragma GCC visibility pop
+
+/* The operations that ibv_*() knows; those above it are for simhcadv_*(). */
+#define SHCA_IBV_OPS ((1u << SIMHCA_WR_FAST_REG) - 1)
+
 #define SHCA_QPS_PER_LEAF 256
 #define SHCA_QP_LEAVES (SIMHCA_QPN_SLOTS / SHCA_QPS_PER_LEAF)
 
+struct shca_page_list;
 struct shca_qp;
 
 struct shca_segment {
@@ -58,6 +67,16 @@ struct shca_context {
 	/* QPs by QPN slot, in two levels. Readers hold the lock of a CQ that the QP uses. */
 	struct shca_lock qp_lock;
 	_Atomic(struct shca_qp *) *_Atomic qps[SHCA_QP_LEAVES];
+};
+
+struct shca_mr {
+	struct verbs_mr vmr;
+	uint32_t max_page_list_len; /* of a fast-register region; 0: it is another one */
+};
+
+struct shca_mw {
+	struct ibv_mw ibv_mw;
+	struct shca_lock lock; /* of type 1: rkey goes on with each bind */
 };
 
 struct shca_ah {
@@ -99,6 +118,9 @@ struct shca_sq {
 	uint32_t max_sge;
 	uint32_t max_inline; /* bytes */
 	uint8_t *ring;
+	/* by slot: the page list that belongs to the WQE there, or NULL; no array before the first
+	 */
+	_Atomic(struct shca_page_list **) page_lists;
 	/* ibv_wr_start() .. ibv_wr_complete() */
 	struct simhca_send_wqe *cur; /* the WQE under construction; NULL after an error */
 	uint32_t start;		     /* head at wr_start: where an abort returns to */
@@ -131,10 +153,12 @@ struct shca_qp {
 	struct simhca_qp_mem *mem;
 	uint32_t doorbell; /* slot in the doorbell bitmap */
 	uint32_t send_ops; /* bit n: enum simhca_wr_opcode n is allowed */
+	uint32_t pd;	   /* its handle */
 	uint8_t sig_all;   /* SIMHCA_WQE_SIGNALED if every WR is signaled */
 	struct shca_sq sq;
-	struct shca_rq rq;	       /* unused with an SRQ */
-	struct shca_srq *srq;	       /* or NULL */
+	struct shca_rq rq;    /* unused with an SRQ */
+	struct shca_srq *srq; /* or NULL */
+	struct simhcadv_qp_ex dv;
 	LIST_ENTRY(shca_qp) send_link; /* in the send CQ's senders */
 	LIST_ENTRY(shca_qp) recv_link;
 };
@@ -175,6 +199,21 @@ static inline struct shca_qp *to_sqp(struct ibv_qp *qp)
 static inline struct shca_qp *to_sqp_ex(struct ibv_qp_ex *qp)
 {
 	return SHCA_CONTAINER(struct shca_qp, vqp.qp_ex, qp);
+}
+
+static inline struct shca_mr *to_smr(struct verbs_mr *vmr)
+{
+	return SHCA_CONTAINER(struct shca_mr, vmr, vmr);
+}
+
+static inline struct shca_mw *to_smw(struct ibv_mw *mw)
+{
+	return SHCA_CONTAINER(struct shca_mw, ibv_mw, mw);
+}
+
+static inline struct shca_qp *to_sqp_dv(struct simhcadv_qp_ex *qp)
+{
+	return SHCA_CONTAINER(struct shca_qp, dv, qp);
 }
 
 static inline struct shca_ah *to_sah(struct ibv_ah *ah)
@@ -242,6 +281,9 @@ void *shca_map(struct shca_context *ctx, const struct simhca_mem_ref *ref, uint6
 int shca_map_whole(int fd, uint64_t size, int prot, void **addr);
 void shca_unmap_all(struct shca_context *ctx);
 
+/* simhca.c */
+bool shca_is_ours(const struct ibv_device *device);
+
 /* query.c */
 int shca_query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
 			 struct ibv_device_attr_ex *attr, size_t attr_size);
@@ -252,12 +294,22 @@ int shca_query_rt_values(struct ibv_context *context, struct ibv_values_ex *valu
 struct ibv_pd *shca_alloc_pd(struct ibv_context *context);
 int shca_dealloc_pd(struct ibv_pd *pd);
 
-/* mr.c */
+/* mr.c; shca_alloc_mr() makes a fast-register region */
+struct ibv_mr *shca_alloc_mr(struct ibv_pd *pd, uint32_t max_page_list_len);
 struct ibv_mr *shca_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access);
 struct ibv_mr *shca_alloc_null_mr(struct ibv_pd *pd);
 int shca_rereg_mr(struct verbs_mr *vmr, int flags, struct ibv_pd *pd, void *addr, size_t length,
 		  int access);
 int shca_dereg_mr(struct verbs_mr *vmr);
+
+/* mw.c */
+struct ibv_mw *shca_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
+int shca_dealloc_mw(struct ibv_mw *mw);
+int shca_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
+
+/* page_list.c: the page lists of the WQEs from .. to - 1 belong to the application again */
+void shca_page_lists_return(struct shca_sq *sq, uint32_t from, uint32_t to);
+void shca_page_lists_free(struct shca_sq *sq);
 
 /* ah.c */
 struct ibv_ah *shca_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr);
@@ -325,6 +377,7 @@ int shca_destroy_srq(struct ibv_srq *srq);
 int shca_get_srq_num(struct ibv_srq *srq, uint32_t *srq_num);
 
 /* qp.c */
+uint32_t shca_send_ops(enum ibv_qp_type type);
 struct ibv_qp *shca_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
 struct ibv_qp *shca_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr);
 int shca_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
@@ -353,10 +406,11 @@ static inline struct shca_qp *shca_find_qp(struct shca_context *ctx, uint32_t qp
 	return qp && qp->vqp.qp.qp_num == qpn ? qp : NULL;
 }
 
-/* wr.c, wr_ex.c */
+/* wr.c, wr_ex.c, wr_dv.c */
 int shca_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
 int shca_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
 int shca_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
 int shca_qp_set_builders(struct shca_qp *qp, uint64_t send_ops_flags);
+void shca_qp_set_dv_builders(struct shca_qp *qp, uint64_t send_ops_flags);
 
 #endif

@@ -7,11 +7,15 @@
 
 #define OP(name) (1u << SIMHCA_WR_##name)
 #define UD_OPS (OP(SEND) | OP(SEND_WITH_IMM))
-#define UC_OPS (UD_OPS | OP(RDMA_WRITE) | OP(RDMA_WRITE_WITH_IMM))
-#define RC_OPS (UC_OPS | OP(RDMA_READ) | OP(ATOMIC_CMP_AND_SWP) | OP(ATOMIC_FETCH_AND_ADD))
+#define UC_OPS                                                                                     \
+	(UD_OPS | OP(RDMA_WRITE) | OP(RDMA_WRITE_WITH_IMM) | OP(SEND_WITH_INV) | OP(LOCAL_INV) |   \
+	 OP(BIND_MW) | OP(FAST_REG))
+#define RC_OPS                                                                                     \
+	(UC_OPS | OP(RDMA_READ) | OP(ATOMIC_CMP_AND_SWP) | OP(ATOMIC_FETCH_AND_ADD) |              \
+	 OP(RDMA_READ_WITH_INV))
 
 /* The operations of a QP type; 0: no such QPs here. */
-static uint32_t send_ops(enum ibv_qp_type type)
+uint32_t shca_send_ops(enum ibv_qp_type type)
 {
 	switch (type) {
 	case IBV_QPT_RC:
@@ -105,7 +109,7 @@ static struct ibv_qp *create(struct ibv_context *context, struct ibv_qp_init_att
 	struct shca_qp *qp;
 	int err;
 
-	if (!send_ops(attr->qp_type))
+	if (!shca_send_ops(attr->qp_type))
 		return shca_null(EOPNOTSUPP);
 	if (!attr->send_cq || !attr->recv_cq)
 		return shca_null(EINVAL);
@@ -120,7 +124,8 @@ static struct ibv_qp *create(struct ibv_context *context, struct ibv_qp_init_att
 	if (!qp)
 		return shca_null(ENOMEM);
 	qp->ctx = ctx;
-	qp->send_ops = send_ops(attr->qp_type);
+	qp->send_ops = shca_send_ops(attr->qp_type);
+	qp->pd = attr->pd->handle;
 	qp->sig_all = attr->sq_sig_all ? SIMHCA_WQE_SIGNALED : 0;
 	qp->srq = attr->srq ? to_ssrq(attr->srq) : NULL;
 	if (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) {
@@ -340,6 +345,7 @@ int shca_destroy_qp(struct ibv_qp *ibv_qp)
 		return err;
 	shca_cq_detach_qp(qp);
 	shca_qp_table_remove(qp);
+	shca_page_lists_free(&qp->sq);
 
 	pthread_mutex_lock(&ibv_qp->mutex);
 	while (!shca_is_fatal(ctx) && ibv_qp->events_completed != events.async_events)

@@ -19,10 +19,12 @@ static void free_context(struct ibv_context *context);
 static void async_event(struct ibv_context *context, struct ibv_async_event *event);
 
 static const struct verbs_context_ops context_ops = {
+	.alloc_mw = shca_alloc_mw,
 	.alloc_null_mr = shca_alloc_null_mr,
 	.alloc_pd = shca_alloc_pd,
 	.async_event = async_event,
 	.attach_mcast = shca_attach_mcast,
+	.bind_mw = shca_bind_mw,
 	.create_ah = shca_create_ah,
 	.create_cq = shca_create_cq,
 	.create_cq_ex = shca_create_cq_ex,
@@ -30,6 +32,7 @@ static const struct verbs_context_ops context_ops = {
 	.create_qp_ex = shca_create_qp_ex,
 	.create_srq = shca_create_srq,
 	.create_srq_ex = shca_create_srq_ex,
+	.dealloc_mw = shca_dealloc_mw,
 	.dealloc_pd = shca_dealloc_pd,
 	.dereg_mr = shca_dereg_mr,
 	.destroy_ah = shca_destroy_ah,
@@ -242,4 +245,10 @@ static const struct verbs_device_ops simhca_device_ops = {
 	.uninit_device = uninit_device,
 	.alloc_context = alloc_context,
 };
+
+bool shca_is_ours(const struct ibv_device *device)
+{
+	return verbs_get_device(device)->ops == &simhca_device_ops;
+}
+
 SIMHCA_REGISTER_DRIVER(simhca_device_ops)

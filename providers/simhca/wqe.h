@@ -16,6 +16,10 @@
 	(1u << SIMHCA_WR_SEND | 1u << SIMHCA_WR_SEND_WITH_IMM | 1u << SIMHCA_WR_RDMA_WRITE |       \
 	 1u << SIMHCA_WR_RDMA_WRITE_WITH_IMM)
 
+#define SHCA_MW_ACCESS                                                                             \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \
+	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_OPTIONAL_RANGE)
+
 /* May one post? In SQE and ERR too: such work requests are flushed (IBTA vol. 1, 10.3.1). */
 static inline int shca_sq_ready(const struct shca_qp *qp)
 {
@@ -67,6 +71,34 @@ static inline void shca_wqe_set_rdma(struct simhca_send_wqe *wqe, uint64_t remot
 	wqe->rdma.rkey = rkey;
 }
 
+/* What a bind needs of its objects; the device checks what is only in its own table. */
+static inline int shca_check_bind(const struct shca_qp *qp, const struct ibv_mw *mw,
+				  enum ibv_mw_type type, const struct ibv_mw_bind_info *info)
+{
+	if (mw->type != type || (info->mw_access_flags & ~(unsigned int)SHCA_MW_ACCESS))
+		return EINVAL;
+	if (!info->mr && (type == IBV_MW_TYPE_2 || info->addr || info->length))
+		return EINVAL;
+	if (mw->context != qp->vqp.qp.context || mw->pd->handle != qp->pd)
+		return EPERM;
+	if (info->mr && (info->mr->context != mw->context || info->mr->pd->handle != qp->pd))
+		return EPERM;
+	return 0;
+}
+
+static inline void shca_wqe_set_bind(struct simhca_send_wqe *wqe, const struct ibv_mw *mw,
+				     uint32_t new_rkey, const struct ibv_mw_bind_info *info)
+{
+	wqe->bind.addr = info->addr;
+	wqe->bind.length = info->length;
+	wqe->bind.mw = mw->rkey;
+	wqe->bind.new_rkey = new_rkey;
+	wqe->bind.lkey = info->mr ? info->mr->lkey : 0;
+	wqe->bind.access = info->mw_access_flags;
+	wqe->bind.type = (uint32_t)mw->type;
+	wqe->bind.reserved = 0;
+}
+
 static inline int shca_wqe_set_sges(const struct shca_sq *sq, struct simhca_send_wqe *wqe,
 				    size_t num_sge, const struct ibv_sge *sg_list)
 {
@@ -97,6 +129,15 @@ static inline int shca_wqe_end_inline(struct simhca_send_wqe *wqe, uint32_t used
 	wqe->inline_len = used;
 	wqe->flags |= SIMHCA_WQE_INLINE;
 	return 0;
+}
+
+/* wr_ex.c: for all builders. NULL when this or an earlier one of the batch has failed. */
+struct simhca_send_wqe *shca_wr_begin(struct shca_qp *qp, uint32_t opcode, uint32_t imm_or_rkey);
+void shca_wr_fail(struct shca_qp *qp, int err);
+/* The WQE is complete: setters that follow do nothing. */
+static inline void shca_wr_end(struct shca_qp *qp)
+{
+	qp->sq.cur = NULL;
 }
 
 /* Hand the WQEs up to sq.head to the device. */

@@ -18,12 +18,23 @@ static int push_inline(const struct shca_sq *sq, struct simhca_send_wqe *wqe,
 	return shca_wqe_end_inline(wqe, used);
 }
 
+/* A work request that moves no data: its SGEs, if any, say nothing. */
+static int push_no_data(struct shca_sq *sq, const struct ibv_send_wr *wr)
+{
+	if (wr->send_flags & IBV_SEND_INLINE)
+		return EINVAL;
+	sq->head++;
+	return 0;
+}
+
 static int push_send(struct shca_qp *qp, const struct ibv_send_wr *wr)
 {
 	struct shca_sq *sq = &qp->sq;
 	struct simhca_send_wqe *wqe;
 	int err;
 
+	if ((uint32_t)wr->opcode >= SIMHCA_WR_FAST_REG)
+		return EINVAL; /* simhcadv_post_*() has those */
 	err = shca_wqe_begin(qp, wr->opcode, wr->wr_id, wr->send_flags, wr->imm_data, &wqe);
 	if (err)
 		return err;
@@ -40,6 +51,14 @@ static int push_send(struct shca_qp *qp, const struct ibv_send_wr *wr)
 		wqe->rdma.compare_add = wr->wr.atomic.compare_add;
 		wqe->rdma.swap = wr->wr.atomic.swap;
 		break;
+	case IBV_WR_BIND_MW:
+		err = shca_check_bind(qp, wr->bind_mw.mw, IBV_MW_TYPE_2, &wr->bind_mw.bind_info);
+		if (err)
+			return err;
+		shca_wqe_set_bind(wqe, wr->bind_mw.mw, wr->bind_mw.rkey, &wr->bind_mw.bind_info);
+		return push_no_data(sq, wr);
+	case IBV_WR_LOCAL_INV:
+		return push_no_data(sq, wr);
 	default:
 		if (qp->vqp.qp.qp_type == IBV_QPT_UD)
 			shca_wqe_set_ud(wqe, wr->wr.ud.ah, wr->wr.ud.remote_qpn,

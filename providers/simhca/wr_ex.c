@@ -16,13 +16,20 @@ static void wr_start(struct ibv_qp_ex *ex)
 	qp->sq.cur = NULL;
 }
 
+/* Forget the batch. */
+static void forget(struct shca_sq *sq)
+{
+	shca_page_lists_return(sq, sq->start, sq->head);
+	sq->head = sq->start;
+}
+
 static int wr_complete(struct ibv_qp_ex *ex)
 {
 	struct shca_qp *qp = to_sqp_ex(ex);
 	int err = qp->sq.err;
 
 	if (err)
-		qp->sq.head = qp->sq.start;
+		forget(&qp->sq);
 	else if (qp->sq.head != qp->sq.start)
 		shca_sq_publish(qp);
 	shca_unlock(&qp->sq.lock);
@@ -33,31 +40,36 @@ static void wr_abort(struct ibv_qp_ex *ex)
 {
 	struct shca_qp *qp = to_sqp_ex(ex);
 
-	qp->sq.head = qp->sq.start;
+	forget(&qp->sq);
 	shca_unlock(&qp->sq.lock);
 }
 
-static void fail(struct shca_sq *sq, int err)
+void shca_wr_fail(struct shca_qp *qp, int err)
 {
-	sq->err = err;
-	sq->cur = NULL;
+	if (!qp->sq.err)
+		qp->sq.err = err;
+	qp->sq.cur = NULL;
 }
 
-/* Begin a work request; NULL when this or an earlier one of the batch has failed. */
-static struct simhca_send_wqe *begin(struct ibv_qp_ex *ex, uint32_t opcode, uint32_t imm)
+struct simhca_send_wqe *shca_wr_begin(struct shca_qp *qp, uint32_t opcode, uint32_t imm_or_rkey)
 {
-	struct shca_qp *qp = to_sqp_ex(ex);
+	const struct ibv_qp_ex *ex = &qp->vqp.qp_ex;
 	struct shca_sq *sq = &qp->sq;
 	int err;
 
 	if (sq->err)
 		return NULL;
-	err = shca_wqe_begin(qp, opcode, ex->wr_id, ex->wr_flags, imm, &sq->cur);
+	err = shca_wqe_begin(qp, opcode, ex->wr_id, ex->wr_flags, imm_or_rkey, &sq->cur);
 	if (err)
-		fail(sq, err);
+		shca_wr_fail(qp, err);
 	else
 		sq->head++;
 	return sq->cur;
+}
+
+static struct simhca_send_wqe *begin(struct ibv_qp_ex *ex, uint32_t opcode, uint32_t imm_or_rkey)
+{
+	return shca_wr_begin(to_sqp_ex(ex), opcode, imm_or_rkey);
 }
 
 static void begin_rdma(struct ibv_qp_ex *ex, uint32_t opcode, uint32_t imm, uint32_t rkey,
@@ -89,6 +101,35 @@ static void wr_send(struct ibv_qp_ex *ex)
 static void wr_send_imm(struct ibv_qp_ex *ex, __be32 imm_data)
 {
 	begin(ex, SIMHCA_WR_SEND_WITH_IMM, imm_data);
+}
+
+static void wr_send_inv(struct ibv_qp_ex *ex, uint32_t invalidate_rkey)
+{
+	begin(ex, SIMHCA_WR_SEND_WITH_INV, invalidate_rkey);
+}
+
+static void wr_local_inv(struct ibv_qp_ex *ex, uint32_t invalidate_rkey)
+{
+	begin(ex, SIMHCA_WR_LOCAL_INV, invalidate_rkey);
+	shca_wr_end(to_sqp_ex(ex));
+}
+
+static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
+		       const struct ibv_mw_bind_info *info)
+{
+	struct shca_qp *qp = to_sqp_ex(ex);
+	struct simhca_send_wqe *wqe = begin(ex, SIMHCA_WR_BIND_MW, 0);
+	int err;
+
+	if (!wqe)
+		return;
+	err = shca_check_bind(qp, mw, IBV_MW_TYPE_2, info);
+	if (err) {
+		shca_wr_fail(qp, err);
+		return;
+	}
+	shca_wqe_set_bind(wqe, mw, rkey, info);
+	shca_wr_end(qp);
 }
 
 static void wr_rdma_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr)
@@ -130,14 +171,14 @@ static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t rem
 
 static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t num_sge, const struct ibv_sge *sg_list)
 {
-	struct shca_sq *sq = &to_sqp_ex(ex)->sq;
+	struct shca_qp *qp = to_sqp_ex(ex);
 	int err;
 
-	if (!sq->cur)
+	if (!qp->sq.cur)
 		return;
-	err = shca_wqe_set_sges(sq, sq->cur, num_sge, sg_list);
+	err = shca_wqe_set_sges(&qp->sq, qp->sq.cur, num_sge, sg_list);
 	if (err)
-		fail(sq, err);
+		shca_wr_fail(qp, err);
 }
 
 static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint32_t length)
@@ -162,7 +203,7 @@ static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t num_buf,
 	if (!err)
 		err = shca_wqe_end_inline(sq->cur, used);
 	if (err)
-		fail(sq, err);
+		shca_wr_fail(to_sqp_ex(ex), err);
 }
 
 static void wr_set_inline_data(struct ibv_qp_ex *ex, void *addr, size_t length)
@@ -178,7 +219,7 @@ int shca_qp_set_builders(struct shca_qp *qp, uint64_t send_ops_flags)
 	struct ibv_qp_ex *ex = &qp->vqp.qp_ex;
 
 	/* IBV_QP_EX_WITH_x is bit IBV_WR_x */
-	if (send_ops_flags & ~(uint64_t)qp->send_ops)
+	if (send_ops_flags & ~(uint64_t)(qp->send_ops & SHCA_IBV_OPS))
 		return EOPNOTSUPP;
 
 	ex->wr_start = wr_start;
@@ -203,6 +244,13 @@ int shca_qp_set_builders(struct shca_qp *qp, uint64_t send_ops_flags)
 		ex->wr_atomic_cmp_swp = wr_atomic_cmp_swp;
 	if (send_ops_flags & IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD)
 		ex->wr_atomic_fetch_add = wr_atomic_fetch_add;
+	if (send_ops_flags & IBV_QP_EX_WITH_SEND_WITH_INV)
+		ex->wr_send_inv = wr_send_inv;
+	if (send_ops_flags & IBV_QP_EX_WITH_LOCAL_INV)
+		ex->wr_local_inv = wr_local_inv;
+	if (send_ops_flags & IBV_QP_EX_WITH_BIND_MW)
+		ex->wr_bind_mw = wr_bind_mw;
+	shca_qp_set_dv_builders(qp, 0);
 	qp->vqp.comp_mask |= VERBS_QP_EX;
 	return 0;
 }

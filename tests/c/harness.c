@@ -432,6 +432,58 @@ struct simhca_sge sge(const struct mr *mr, uint64_t offset, uint32_t length)
 	};
 }
 
+struct mr *fast_mr_new(struct client *client, uint32_t pd, uint32_t max_pages)
+{
+	struct simhca_alloc_mr_req req = { .pd = pd, .max_pages = max_pages };
+	struct mr *mr = world_alloc(client->world, sizeof(*mr));
+	struct simhca_reg_mr_reply reply = { 0 };
+	struct simhca_why why = { .text = "" };
+
+	if (simhca_alloc_mr(client->context, client->mm, &req, &reply, &why))
+		fail_msg("alloc_mr: %s", why.text);
+	mr->client = client;
+	mr->handle = reply.handle;
+	mr->lkey = reply.lkey;
+	mr->rkey = reply.rkey;
+	return mr;
+}
+
+int mr_gone(struct mr *mr)
+{
+	struct simhca_why why = { .text = "" };
+
+	return patiently(simhca_dereg_mr(mr->client->context, mr->handle, &why));
+}
+
+struct mw *mw_new(struct client *client, uint32_t pd, uint32_t type)
+{
+	struct simhca_alloc_mw_req req = { .pd = pd, .type = type };
+	struct mw *mw = world_alloc(client->world, sizeof(*mw));
+	struct simhca_alloc_mw_reply reply = { 0 };
+	struct simhca_why why = { .text = "" };
+
+	if (simhca_alloc_mw(client->context, &req, &reply, &why))
+		fail_msg("alloc_mw: %s", why.text);
+	*mw = (struct mw){
+		.client = client, .type = type, .handle = reply.handle, .rkey = reply.rkey
+	};
+	return mw;
+}
+
+void mw_gone(struct mw *mw)
+{
+	assert_int_equal(0, patiently(simhca_dealloc_mw(mw->client->context, mw->handle, NULL)));
+}
+
+const struct simhca_mpt *mpt_of(struct client *client, uint32_t key)
+{
+	const struct simhca_devmem *mem =
+		simhca_device_memory(client->world->device[client->device_index]);
+
+	return (const struct simhca_mpt *)((const char *)mem + mem->mpt_offset) +
+	       SIMHCA_KEY_INDEX(key);
+}
+
 static uint8_t pattern(size_t i, uint32_t seed)
 {
 	uint32_t x = (uint32_t)i * 2654435761u + seed * 40503u;
@@ -892,6 +944,22 @@ struct simhca_send_wqe *qp_put(struct qp *qp, const struct wr *wr)
 		wqe.ud.av = wr->av;
 		wqe.ud.dest_qpn = wr->dest_qpn;
 		wqe.ud.qkey = wr->qkey;
+	} else if (wr->opcode == SIMHCA_WR_BIND_MW) {
+		wqe.bind.addr = wr->addr;
+		wqe.bind.length = wr->length;
+		wqe.bind.mw = wr->mw;
+		wqe.bind.new_rkey = wr->key;
+		wqe.bind.lkey = wr->lkey;
+		wqe.bind.access = wr->access;
+		wqe.bind.type = wr->mw_type;
+	} else if (wr->opcode == SIMHCA_WR_FAST_REG) {
+		wqe.fast_reg.iova = wr->addr;
+		wqe.fast_reg.length = wr->length;
+		wqe.fast_reg.page_list = (uintptr_t)wr->pages;
+		wqe.fast_reg.num_pages = wr->num_pages;
+		wqe.fast_reg.page_shift = wr->page_shift;
+		wqe.fast_reg.access = wr->access;
+		wqe.fast_reg.key = wr->key;
 	} else {
 		wqe.rdma.remote_addr = wr->remote_addr;
 		wqe.rdma.compare_add = wr->compare_add;
@@ -922,6 +990,56 @@ void qp_post(struct qp *qp, const struct wr *wr)
 {
 	qp_put(qp, wr);
 	qp_ring(qp);
+}
+
+void qp_bind(struct qp *qp, uint64_t id, struct mw *mw, const struct mr *mr, uint64_t offset,
+	     uint64_t length, uint32_t access)
+{
+	struct wr wr = {
+		.id = id,
+		.opcode = SIMHCA_WR_BIND_MW,
+		.flags = SIMHCA_WQE_SIGNALED,
+		.addr = mr ? mr->iova + offset : 0,
+		.length = length,
+		.mw = mw->rkey,
+		.key = simhca_key_next(mw->rkey),
+		.lkey = mr ? mr->lkey : 0,
+		.access = access,
+		.mw_type = mw->type,
+	};
+
+	qp_post(qp, &wr);
+	mw->rkey = wr.key;
+}
+
+void qp_fast_reg(struct qp *qp, uint64_t id, struct mr *mr, const uint64_t *pages,
+		 uint32_t num_pages, uint64_t iova, uint64_t length, uint32_t access)
+{
+	struct wr wr = {
+		.id = id,
+		.opcode = SIMHCA_WR_FAST_REG,
+		.flags = SIMHCA_WQE_SIGNALED,
+		.addr = iova,
+		.length = length,
+		.pages = pages,
+		.num_pages = num_pages,
+		.page_shift = 12,
+		.access = access,
+		.key = simhca_key_next(mr->lkey),
+	};
+
+	qp_post(qp, &wr);
+	mr->iova = iova;
+	mr->length = length;
+	mr->lkey = mr->rkey = wr.key;
+}
+
+void qp_local_inv(struct qp *qp, uint64_t id, uint32_t key)
+{
+	qp_post(qp, &(struct wr){ .id = id,
+				  .opcode = SIMHCA_WR_LOCAL_INV,
+				  .flags = SIMHCA_WQE_SIGNALED,
+				  .imm = key });
 }
 
 void qp_recv(struct qp *qp, uint64_t wr_id, const struct simhca_sge *sges, uint32_t num_sge)

@@ -5,7 +5,7 @@
  *   world    a fabric, an engine and two devices; the test polls the engine and sets its clock,
  *            or (threaded) engine threads run and time is real
  *   client   one open of a device: its memory mapped, its events recorded
- *   cq, qp, srq, mr   a client's objects, with the rings as a provider sees them
+ *   cq, qp, srq, mr, mw   a client's objects, with the rings as a provider sees them
  *   side     a client with one QP, its two CQs and a registered buffer
  *   pair     two sides whose QPs talk to each other
  *
@@ -175,6 +175,21 @@ struct mr *mr_over(struct client *client, uint32_t pd, void *addr, uint64_t leng
 int mr_try(struct client *client, uint32_t pd, void *addr, uint64_t length, uint64_t iova,
 	   uint32_t access, struct simhca_reg_mr_reply *reply);
 struct simhca_sge sge(const struct mr *mr, uint64_t offset, uint32_t length);
+/* A fast-register region, free; addr and iova are 0 until qp_fast_reg(). */
+struct mr *fast_mr_new(struct client *client, uint32_t pd, uint32_t max_pages);
+/* 0 or a negative errno. */
+int mr_gone(struct mr *mr);
+
+struct mw {
+	struct client *client;
+	uint32_t type;
+	uint32_t handle;
+	uint32_t rkey;
+};
+struct mw *mw_new(struct client *client, uint32_t pd, uint32_t type);
+void mw_gone(struct mw *mw);
+/* The protection table's entry of a key, as clients see it. */
+const struct simhca_mpt *mpt_of(struct client *client, uint32_t key);
 
 /* Bytes that depend on the seed and on their place. */
 void fill(uint8_t *at, size_t length, uint32_t seed);
@@ -311,12 +326,24 @@ struct wr {
 	struct simhca_av av;
 	uint32_t dest_qpn;
 	uint32_t qkey;
+	/* BIND_MW, FAST_REG */
+	uint64_t addr, length;
+	uint32_t mw, mw_type, lkey, access, key;
+	const uint64_t *pages;
+	uint32_t num_pages, page_shift;
 };
 
 /* Writes the WQE and publishes it, without ringing the doorbell. */
 struct simhca_send_wqe *qp_put(struct qp *qp, const struct wr *wr);
 void qp_ring(struct qp *qp);
 void qp_post(struct qp *qp, const struct wr *wr);
+/* Binds to [offset, offset + length) of the region; the window's next key is its key then. */
+void qp_bind(struct qp *qp, uint64_t id, struct mw *mw, const struct mr *mr, uint64_t offset,
+	     uint64_t length, uint32_t access);
+/* Registers length bytes of the pages of 4 KiB; the region's next key is its key then. */
+void qp_fast_reg(struct qp *qp, uint64_t id, struct mr *mr, const uint64_t *pages,
+		 uint32_t num_pages, uint64_t iova, uint64_t length, uint32_t access);
+void qp_local_inv(struct qp *qp, uint64_t id, uint32_t key);
 void qp_recv(struct qp *qp, uint64_t wr_id, const struct simhca_sge *sges, uint32_t num_sge);
 
 #define SGES(...)                                                                                  \

@@ -54,10 +54,10 @@ static void test_defaults(void **state)
 {
 	expect_options("", "",
 		       "--devices=1 --link-layer=ethernet --netdev=lo --mtu=4096 --lid=1 "
-		       "--memory=auto");
+		       "--mw-type-2a=off --memory=auto");
 	expect_options("", "--log-level debug --captive --runtime-dir /tmp/x",
 		       "--devices=1 --link-layer=ethernet --netdev=lo --mtu=4096 --lid=1 "
-		       "--memory=auto");
+		       "--mw-type-2a=off --memory=auto");
 }
 
 static void test_who_wins(void **state)
@@ -89,9 +89,10 @@ static void test_names(void **state)
 {
 	expect_options("", "--devices simhca_a,simhca_b --node-guid 0x10 --engines 2",
 		       "--devices=simhca_a,simhca_b --link-layer=ethernet --netdev=lo --mtu=4096 "
-		       "--node-guid=0000:0000:0000:0010 --lid=1 --engines=2 --memory=auto");
+		       "--node-guid=0000:0000:0000:0010 --lid=1 --mw-type-2a=off --engines=2 "
+		       "--memory=auto");
 	expect_options("[device simhca1]\nlink-layer = ib\n", "--devices 2",
-		       "--devices=2 --netdev=lo --mtu=4096 --lid=1 --memory=auto "
+		       "--devices=2 --netdev=lo --mtu=4096 --lid=1 --mw-type-2a=off --memory=auto "
 		       "--device=simhca0,link-layer=ethernet --device=simhca1,link-layer=ib");
 }
 

@@ -58,7 +58,8 @@ SEND_OPS = {
     RC: (e.IBV_QP_EX_WITH_SEND | e.IBV_QP_EX_WITH_SEND_WITH_IMM
          | e.IBV_QP_EX_WITH_RDMA_WRITE | e.IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM
          | e.IBV_QP_EX_WITH_RDMA_READ | e.IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP
-         | e.IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD),
+         | e.IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | e.IBV_QP_EX_WITH_BIND_MW
+         | e.IBV_QP_EX_WITH_LOCAL_INV | e.IBV_QP_EX_WITH_SEND_WITH_INV),
     UC: (e.IBV_QP_EX_WITH_SEND | e.IBV_QP_EX_WITH_SEND_WITH_IMM
          | e.IBV_QP_EX_WITH_RDMA_WRITE | e.IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM),
     UD: e.IBV_QP_EX_WITH_SEND | e.IBV_QP_EX_WITH_SEND_WITH_IMM,
@@ -104,7 +105,7 @@ ATTRIBUTES = {
 def _read_reasons():
     with open(os.path.join(REPO, 'kernel-abi', 'simhca-abi-reason.h'), encoding='utf-8') as header:
         return {name: int(value) for name, value in
-                re.findall(r'^\s*X\((\w+), (\d+), "', header.read(), re.M)}
+                re.findall(r'^\s*X\((\w+), (\d+),', header.read(), re.M)}
 
 
 REASON = _read_reasons()  # name: value of vendor_err

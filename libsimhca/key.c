@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The protection table: entries, the one check that every access by key goes through, and the
+ * invalidation of keys by work requests (IBTA vol. 1, 10.6).
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "model.h"
+
+/* --------------------------------------------------------------------------- entries */
+
+/* A free index, not the one given back last; 0 if there is none. */
+static uint32_t find_index(struct simhca_device *device)
+{
+	for (uint32_t n = 1; n < SIMHCA_MPT_ENTRIES; n++) {
+		uint32_t index = device->next_key_index;
+
+		device->next_key_index = index + 1 < SIMHCA_MPT_ENTRIES ? index + 1 : 1;
+		if (!atomic_load_explicit(&device->keys[index], memory_order_relaxed))
+			return index;
+	}
+	return 0;
+}
+
+struct simhca_key *simhca_key_create(struct simhca_context *context, enum simhca_object_type type,
+				     struct simhca_pd *pd, uint32_t *handle, struct simhca_why *why)
+{
+	struct simhca_device *device = context->device;
+	struct simhca_key *key = calloc(1, sizeof(*key));
+	struct simhca_mpt *mpt;
+
+	if (key)
+		key->index = find_index(device);
+	if (!key || !key->index) {
+		simhca_why(why, ENOMEM, "out of memory or keys");
+		free(key);
+		return NULL;
+	}
+	if (simhca_object_add(context, type, key, handle, why)) {
+		free(key);
+		return NULL;
+	}
+	key->pd = pd;
+	pd->users++;
+	pthread_mutex_init(&key->lock, NULL);
+	mpt = key->mpt = &device->mpts[key->index];
+	/* The variant moves on at each use of the index, so that a key kept too long shows. */
+	atomic_store_explicit(&mpt->key, key->index << 8 | SIMHCA_KEY_VARIANT(mpt->key + 1),
+			      memory_order_relaxed);
+	atomic_store_explicit(&mpt->pd, pd->number, memory_order_relaxed);
+	mpt->iova = mpt->addr = mpt->length = 0;
+	mpt->access = mpt->bound = mpt->pages = mpt->page_shift = 0;
+	/* FREE until it is published, so nobody makes use of it yet. */
+	atomic_store_explicit(&device->keys[key->index], key, memory_order_release);
+	return key;
+}
+
+void simhca_key_publish(struct simhca_key *key, enum simhca_mpt_type type)
+{
+	atomic_store_explicit(&key->mpt->valid, type == SIMHCA_MPT_MR || type == SIMHCA_MPT_NULL_MR,
+			      memory_order_relaxed);
+	/* release: whoever sees the type sees the rest of the entry. */
+	atomic_store_explicit(&key->mpt->state, type, memory_order_release);
+}
+
+static void take_out(struct simhca_key *key)
+{
+	atomic_store_explicit(&key->mpt->state, SIMHCA_MPT_FREE, memory_order_seq_cst);
+	atomic_store_explicit(&key->mpt->valid, 0, memory_order_relaxed);
+}
+
+static int end_of_uses(struct simhca_context *context)
+{
+	return simhca_fabric_synchronize(context->device->fabric, context->id) ? 0 : -EAGAIN;
+}
+
+int simhca_key_withdraw(struct simhca_context *context, struct simhca_key *key)
+{
+	pthread_mutex_lock(&key->lock);
+	take_out(key);
+	pthread_mutex_unlock(&key->lock);
+	return end_of_uses(context);
+}
+
+int simhca_region_withdraw(struct simhca_context *context, struct simhca_key *region,
+			   struct simhca_why *why)
+{
+	uint32_t bound;
+
+	/* Under the lock: a window is bound before this, and counts, or finds nothing after it. */
+	pthread_mutex_lock(&region->lock);
+	bound = region->mpt->bound;
+	if (!bound)
+		take_out(region);
+	pthread_mutex_unlock(&region->lock);
+	if (bound)
+		return simhca_why(why, EBUSY, "%u memory windows are bound to this MR", bound);
+	return end_of_uses(context);
+}
+
+void simhca_key_destroy(struct simhca_context *context, enum simhca_object_type type,
+			uint32_t handle, struct simhca_key *key)
+{
+	atomic_store_explicit(&context->device->keys[key->index], NULL, memory_order_release);
+	key->pd->users--;
+	simhca_object_remove(context, type, handle);
+	pthread_mutex_destroy(&key->lock);
+	free(key->pages);
+	free(key);
+}
+
+struct simhca_mpt *simhca_mpt_find(struct simhca_device *device, uint32_t key)
+{
+	uint32_t index = SIMHCA_KEY_INDEX(key);
+
+	/*
+	 * seq_cst, after the guard was entered: either we see FREE, or the withdrawal waits for
+	 * our step to end. The load also acquires what simhca_key_publish() released.
+	 */
+	if (index >= SIMHCA_MPT_ENTRIES ||
+	    atomic_load_explicit(&device->mpts[index].state, memory_order_seq_cst) ==
+		    SIMHCA_MPT_FREE)
+		return NULL;
+	return &device->mpts[index];
+}
+
+struct simhca_key *simhca_key_of(struct simhca_device *device, uint32_t key)
+{
+	return atomic_load_explicit(&device->keys[SIMHCA_KEY_INDEX(key)], memory_order_acquire);
+}
+
+/* ---------------------------------------------------------------------------- access */
+
+/* Work requests change it while others use it: only to be read under its lock. */
+static bool changes(uint32_t type)
+{
+	return type == SIMHCA_MPT_FAST_MR || simhca_is_window(type);
+}
+
+static bool of_one_qp(uint32_t type)
+{
+	return type == SIMHCA_MPT_MW_2A || type == SIMHCA_MPT_MW_2B;
+}
+
+/* The reason that names the missing right; the region's or the window's side. */
+static enum simhca_reason missing_right(uint32_t type, uint32_t missing)
+{
+	bool window = simhca_is_window(type);
+
+	if (missing & SIMHCA_ACCESS_LOCAL_WRITE)
+		return SIMHCA_REASON_MR_NO_LOCAL_WRITE;
+	if (missing & SIMHCA_ACCESS_REMOTE_WRITE)
+		return window ? SIMHCA_REASON_MW_NO_REMOTE_WRITE : SIMHCA_REASON_MR_NO_REMOTE_WRITE;
+	if (missing & SIMHCA_ACCESS_REMOTE_READ)
+		return window ? SIMHCA_REASON_MW_NO_REMOTE_READ : SIMHCA_REASON_MR_NO_REMOTE_READ;
+	return window ? SIMHCA_REASON_MW_NO_REMOTE_ATOMIC : SIMHCA_REASON_MR_NO_REMOTE_ATOMIC;
+}
+
+enum simhca_reason simhca_key_range(const struct simhca_mpt *mpt, uint64_t va, uint64_t length,
+				    uint64_t *offset)
+{
+	if (length && va + length - 1 < va)
+		return SIMHCA_REASON_KEY_WRAPS;
+	if (va < mpt->iova)
+		return SIMHCA_REASON_KEY_BELOW_START;
+	*offset = va - mpt->iova;
+	if (*offset > mpt->length || mpt->length - *offset < length)
+		return SIMHCA_REASON_KEY_PAST_END;
+	return SIMHCA_REASON_NONE;
+}
+
+/*
+ * Whether it is this key, and this user's to use. Needs no lock. Only if it is may the entry be
+ * looked up: anything else may belong to a context that our guard, once narrowed, does not keep.
+ */
+static enum simhca_reason check_owner(const struct simhca_key_use *use,
+				      const struct simhca_mpt *mpt, uint32_t type, uint32_t key)
+{
+	bool window = simhca_is_window(type);
+
+	if (atomic_load_explicit(&mpt->key, memory_order_relaxed) != key)
+		return SIMHCA_REASON_KEY_STALE;
+	if (window && !use->remote)
+		return SIMHCA_REASON_KEY_NOT_LOCAL;
+	/* A window of type 2A knows its QP alone (IBTA vol. 1, 10.6.7.2). */
+	if (type != SIMHCA_MPT_MW_2A &&
+	    atomic_load_explicit(&mpt->pd, memory_order_relaxed) != use->pd)
+		return SIMHCA_REASON_KEY_WRONG_PD;
+	if (!atomic_load_explicit(&mpt->valid, memory_order_relaxed))
+		return window ? SIMHCA_REASON_MW_NOT_BOUND : SIMHCA_REASON_MR_NOT_VALID;
+	if (of_one_qp(type) && atomic_load_explicit(&mpt->qpn, memory_order_relaxed) != use->qpn)
+		return SIMHCA_REASON_MW_OTHER_QP;
+	return SIMHCA_REASON_NONE;
+}
+
+/* Adds [offset, offset + length) of a region, which nobody changes meanwhile. */
+static void append(struct simhca_sgl *sgl, const struct simhca_key *region, uint64_t offset,
+		   uint64_t length)
+{
+	uint64_t page_size;
+
+	if (!region->pages) {
+		sgl->seg[sgl->count++] = (struct simhca_seg){ .mm = region->mm,
+							      .addr = region->mpt->addr + offset,
+							      .length = length };
+		return;
+	}
+	page_size = 1ull << region->mpt->page_shift;
+	offset += region->first_byte;
+	while (length) {
+		uint64_t in_page = offset & (page_size - 1);
+		uint64_t bytes = page_size - in_page < length ? page_size - in_page : length;
+
+		sgl->seg[sgl->count++] = (struct simhca_seg){
+			.mm = region->mm,
+			.addr = region->pages[offset >> region->mpt->page_shift] + in_page,
+			.length = bytes,
+		};
+		offset += bytes;
+		length -= bytes;
+	}
+}
+
+static enum simhca_reason access_entry(const struct simhca_key_use *use,
+				       const struct simhca_key *entry, uint32_t key, uint64_t va,
+				       uint64_t length, struct simhca_sgl *sgl)
+{
+	const struct simhca_mpt *mpt = entry->mpt;
+	uint32_t type = atomic_load_explicit(&mpt->state, memory_order_relaxed), missing;
+	enum simhca_reason reason;
+	uint64_t offset;
+
+	if (type == SIMHCA_MPT_FREE) /* by now */
+		return SIMHCA_REASON_KEY_UNKNOWN;
+	reason = check_owner(use, mpt, type, key);
+	if (reason == SIMHCA_REASON_NONE)
+		reason = simhca_key_range(mpt, va, length, &offset);
+	if (reason != SIMHCA_REASON_NONE)
+		return reason;
+	missing = use->access & ~mpt->access;
+	if (missing)
+		return missing_right(type, missing);
+	if (!sgl)
+		return SIMHCA_REASON_NONE;
+	/* A window's region cannot change while it counts the window. */
+	if (simhca_is_window(type))
+		append(sgl, entry->region, entry->region_offset + offset, length);
+	else
+		append(sgl, entry, offset, length);
+	return SIMHCA_REASON_NONE;
+}
+
+enum simhca_reason simhca_translate(const struct simhca_key_use *use, uint32_t key, uint64_t va,
+				    uint64_t length, struct simhca_sgl *sgl)
+{
+	const struct simhca_mpt *mpt;
+	struct simhca_key *entry;
+	enum simhca_reason reason;
+	uint32_t type;
+
+	if (!length)
+		return SIMHCA_REASON_NONE;
+	mpt = simhca_mpt_find(use->device, key);
+	if (!mpt)
+		return SIMHCA_REASON_KEY_UNKNOWN;
+	type = atomic_load_explicit(&mpt->state, memory_order_relaxed);
+	reason = check_owner(use, mpt, type, key);
+	if (reason != SIMHCA_REASON_NONE)
+		return reason;
+	entry = simhca_key_of(use->device, key);
+	if (!entry)
+		return SIMHCA_REASON_KEY_UNKNOWN;
+	if (!changes(type))
+		return access_entry(use, entry, key, va, length, sgl);
+
+	pthread_mutex_lock(&entry->lock);
+	reason = access_entry(use, entry, key, va, length, sgl);
+	if (reason == SIMHCA_REASON_NONE && sgl) {
+		entry->holds++;
+		use->worker->held[use->worker->num_held++] = entry;
+	}
+	pthread_mutex_unlock(&entry->lock);
+	return reason;
+}
+
+enum simhca_reason simhca_translate_sges(const struct simhca_key_use *use,
+					 const struct simhca_sge *sge, uint32_t num_sge,
+					 uint64_t offset, uint64_t length, struct simhca_sgl *sgl)
+{
+	for (uint32_t i = 0; i < num_sge && length; i++) {
+		uint64_t bytes;
+		enum simhca_reason reason;
+
+		if (offset >= sge[i].length) {
+			offset -= sge[i].length;
+			continue;
+		}
+		bytes = sge[i].length - offset;
+		if (bytes > length)
+			bytes = length;
+		reason = simhca_translate(use, sge[i].lkey, sge[i].addr + offset, bytes, sgl);
+		if (reason != SIMHCA_REASON_NONE)
+			return reason;
+		length -= bytes;
+		offset = 0;
+	}
+	return SIMHCA_REASON_NONE;
+}
+
+void simhca_key_release(struct simhca_worker *worker, uint32_t keep)
+{
+	while (worker->num_held > keep) {
+		struct simhca_key *key = worker->held[--worker->num_held];
+
+		pthread_mutex_lock(&key->lock);
+		key->holds--;
+		pthread_mutex_unlock(&key->lock);
+	}
+}
+
+/* ---------------------------------------------------------------------- invalidation */
+
+/* First without the entry's lock, then under it. */
+static enum simhca_reason check_invalidate(const struct simhca_key_use *use,
+					   const struct simhca_mpt *mpt, uint32_t key)
+{
+	uint32_t type = atomic_load_explicit(&mpt->state, memory_order_relaxed);
+	struct simhca_key_use owner = { .pd = use->pd, .qpn = use->qpn, .remote = true };
+	enum simhca_reason reason;
+
+	if (type == SIMHCA_MPT_FREE)
+		return SIMHCA_REASON_KEY_UNKNOWN;
+	reason = check_owner(&owner, mpt, type, key);
+	/* Of a key that is the user's otherwise: ordinary regions and type 1 windows. */
+	if ((reason == SIMHCA_REASON_NONE || reason == SIMHCA_REASON_MW_NOT_BOUND) &&
+	    type != SIMHCA_MPT_FAST_MR && !of_one_qp(type))
+		return SIMHCA_REASON_INV_NOT_ALLOWED;
+	return reason;
+}
+
+static enum simhca_reason invalidate(const struct simhca_key_use *use, uint32_t key, bool now)
+{
+	const struct simhca_mpt *mpt = simhca_mpt_find(use->device, key);
+	struct simhca_key *entry;
+	enum simhca_reason reason;
+
+	if (!mpt)
+		return SIMHCA_REASON_KEY_UNKNOWN;
+	reason = check_invalidate(use, mpt, key);
+	if (reason != SIMHCA_REASON_NONE)
+		return reason;
+	entry = simhca_key_of(use->device, key);
+	if (!entry)
+		return SIMHCA_REASON_KEY_UNKNOWN;
+	pthread_mutex_lock(&entry->lock);
+	reason = check_invalidate(use, mpt, key);
+	if (reason == SIMHCA_REASON_NONE && entry->pages && mpt->bound)
+		reason = SIMHCA_REASON_INV_WINDOWS_BOUND;
+	if (reason == SIMHCA_REASON_NONE && now) {
+		if (entry->pages)
+			atomic_store_explicit(&entry->mpt->valid, 0, memory_order_relaxed);
+		else
+			simhca_mw_unbind(entry);
+	}
+	pthread_mutex_unlock(&entry->lock);
+	return reason;
+}
+
+enum simhca_reason simhca_key_may_invalidate(const struct simhca_key_use *use, uint32_t key)
+{
+	return invalidate(use, key, false);
+}
+
+enum simhca_reason simhca_key_invalidate(const struct simhca_key_use *use, uint32_t key)
+{
+	return invalidate(use, key, true);
+}
+
+bool simhca_key_idle(const struct simhca_key_use *use, uint32_t key)
+{
+	const struct simhca_mpt *mpt = simhca_mpt_find(use->device, key);
+	struct simhca_key *entry;
+	bool idle;
+
+	/* Whoever took it out of the table meanwhile waits for the accesses itself. */
+	if (!mpt || atomic_load_explicit(&mpt->pd, memory_order_relaxed) != use->pd)
+		return true;
+	entry = simhca_key_of(use->device, key);
+	if (!entry)
+		return true;
+	pthread_mutex_lock(&entry->lock);
+	idle = !entry->holds;
+	pthread_mutex_unlock(&entry->lock);
+	return idle;
+}

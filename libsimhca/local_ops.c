@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The send queue's work requests that send nothing: binding windows, fast registration and
+ * invalidation. They are carried out in the order of the queue, like all others: what was posted
+ * before them is done, and what was posted after them finds the key as they leave it.
+ */
+#include "model.h"
+
+/*
+ * Two steps. First the key is void: no access starts with it. Then, as soon as none is under way
+ * any more, the work request may complete; until then the QP comes back, for it must not wait.
+ */
+static enum simhca_reason invalidate(struct simhca_qp *qp, const struct simhca_key_use *use,
+				     bool *again)
+{
+	uint32_t key = qp->req.send->wqe.imm_or_rkey;
+
+	if (!qp->req.revoked) {
+		enum simhca_reason reason = simhca_key_invalidate(use, key);
+
+		if (reason != SIMHCA_REASON_NONE)
+			return reason;
+		qp->req.revoked = true;
+	}
+	*again = !simhca_key_idle(use, key);
+	return SIMHCA_REASON_NONE;
+}
+
+enum simhca_next simhca_local_run(struct simhca_worker *worker, struct simhca_qp *qp)
+{
+	const struct simhca_send_wqe *wqe = &qp->req.send->wqe;
+	struct simhca_key_use use = {
+		.worker = worker,
+		.device = qp->device,
+		.pd = qp->qpc->pd,
+		.qpn = qp->qpn,
+	};
+	struct simhca_engine *elsewhere = NULL;
+	enum simhca_reason reason;
+	bool again = false;
+
+	switch (wqe->opcode) {
+	case SIMHCA_WR_BIND_MW:
+		reason = simhca_bind_mw(&use, wqe, &again);
+		break;
+	case SIMHCA_WR_FAST_REG:
+		reason = simhca_fast_reg(&use, qp, wqe, &elsewhere);
+		break;
+	default:
+		reason = invalidate(qp, &use, &again);
+		break;
+	}
+	if (elsewhere) {
+		simhca_engine_schedule(elsewhere, qp);
+		return SIMHCA_NEXT_WAIT;
+	}
+	if (again)
+		return simhca_wait_busy(qp);
+	simhca_complete_send(
+		qp, reason == SIMHCA_REASON_NONE ? SIMHCA_WC_SUCCESS : SIMHCA_WC_MW_BIND_ERR,
+		reason);
+	return reason == SIMHCA_REASON_NONE ? SIMHCA_NEXT_PACKET : SIMHCA_NEXT_WAIT;
+}

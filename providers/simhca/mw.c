@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Memory windows. Those of type 2 are bound by a work request of the application: see wr.c. */
+#include <stdlib.h>
+
+#include "command.h"
+#include "wqe.h"
+
+struct ibv_mw *shca_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
+{
+	struct simhca_alloc_mw_req req = { .pd = pd->handle, .type = (uint32_t)type };
+	struct simhca_alloc_mw_reply reply;
+	struct shca_mw *mw;
+	int err;
+
+	if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2)
+		return shca_null(EINVAL);
+	mw = calloc(1, sizeof(*mw));
+	if (!mw)
+		return shca_null(ENOMEM);
+	err = shca_call(to_sctx(pd->context), SIMHCA_CMD_ALLOC_MW, &req, &reply);
+	if (err) {
+		free(mw);
+		return shca_null(err);
+	}
+	mw->ibv_mw.context = pd->context;
+	mw->ibv_mw.pd = pd;
+	mw->ibv_mw.rkey = reply.rkey;
+	mw->ibv_mw.handle = reply.handle;
+	mw->ibv_mw.type = type;
+	return &mw->ibv_mw;
+}
+
+int shca_dealloc_mw(struct ibv_mw *mw)
+{
+	int err = shca_destroy(to_sctx(mw->context), SIMHCA_CMD_DEALLOC_MW, mw->handle, NULL);
+
+	if (err)
+		errno = err;
+	else
+		free(to_smw(mw));
+	return err;
+}
+
+/* The caller holds the locks of the window and of the SQ. */
+static int post_bind(struct shca_qp *qp, struct ibv_mw *mw, const struct ibv_mw_bind *bind)
+{
+	uint32_t rkey = simhca_key_next(mw->rkey);
+	struct simhca_send_wqe *wqe;
+	int err;
+
+	err = shca_sq_ready(qp);
+	if (!err)
+		err = shca_wqe_begin(qp, SIMHCA_WR_BIND_MW, bind->wr_id, bind->send_flags, 0, &wqe);
+	if (err)
+		return err;
+	shca_wqe_set_bind(wqe, mw, rkey, &bind->bind_info);
+	qp->sq.head++;
+	mw->rkey = rkey;
+	shca_sq_publish(qp);
+	return 0;
+}
+
+/* Binds a window of type 1. Whether it succeeds or not in the end, mw->rkey is the new key. */
+int shca_bind_mw(struct ibv_qp *ibv_qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
+{
+	struct shca_qp *qp = to_sqp(ibv_qp);
+	int err;
+
+	err = shca_check_bind(qp, mw, IBV_MW_TYPE_1, &bind->bind_info);
+	if (!err && (bind->send_flags & IBV_SEND_INLINE))
+		err = EINVAL;
+	if (err)
+		return err;
+	shca_lock(&to_smw(mw)->lock);
+	shca_lock(&qp->sq.lock);
+	err = post_bind(qp, mw, bind);
+	shca_unlock(&qp->sq.lock);
+	shca_unlock(&to_smw(mw)->lock);
+	return err;
+}

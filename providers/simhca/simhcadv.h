@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Direct verbs of simhca: what the device can do and ibv_*() cannot say. Link with -lsimhca
+ * (pkg-config simhca); simhcadv(7) is the overview, and each call has a page of its own.
+ *
+ * Fast registration. A fast-register region is an index in the device's table that has no
+ * translation yet. The work request FAST_REG makes it valid over a list of pages, in the order of
+ * the send queue: the next work request there may use the key. LOCAL_INV, a SEND_WITH_INV of the
+ * peer, or READ_WITH_INV make it free again, without a system call.
+ *
+ * Structs that may grow have a comp_mask: on the way in it says which of the later members the
+ * caller set or asks for, on the way out which were filled in. Today none has later members.
+ */
+#ifndef SIMHCADV_H
+#define SIMHCADV_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Whether the calls below work on this device: it is one of simhca, served by this library. */
+bool simhcadv_is_supported(struct ibv_device *device);
+
+struct simhcadv_device_attr {
+	uint64_t comp_mask;		     /* no bits are known today */
+	uint64_t page_sizes;		     /* bit n: FAST_REG takes pages of 2^n bytes */
+	uint32_t max_fast_reg_page_list_len; /* pages of one fast-register region */
+};
+
+/* Returns 0 or errno. */
+int simhcadv_query_device(struct ibv_context *context, struct simhcadv_device_attr *attr);
+
+/*
+ * A fast-register region for at most max_page_list_len pages, in the free state. ibv_dereg_mr()
+ * ends it. NULL and errno on failure.
+ */
+struct ibv_mr *simhcadv_alloc_mr(struct ibv_pd *pd, uint32_t max_page_list_len);
+
+/* Replace the 8-bit variant in lkey and rkey, for the FAST_REG that follows. Returns 0 or errno. */
+int simhcadv_update_key(struct ibv_mr *mr, uint8_t newkey);
+
+/*
+ * The pages of one FAST_REG: addresses in the caller's own memory, each a multiple of the page
+ * size. The list belongs to the device from the post of a work request that names it until a
+ * completion that covers that request was polled.
+ */
+struct simhcadv_page_list {
+	uint64_t *page_list;
+	uint32_t max_page_list_len;
+};
+
+/* NULL and errno on failure. */
+struct simhcadv_page_list *simhcadv_alloc_page_list(struct ibv_context *context,
+						    uint32_t max_page_list_len);
+/* Returns 0 or errno; EBUSY while the list belongs to the device. */
+int simhcadv_free_page_list(struct simhcadv_page_list *list);
+
+/* What becomes valid, and how it is addressed. */
+struct simhcadv_fast_reg {
+	uint64_t iova_start; /* first address by which work requests name it; its offset in a page
+				is the offset in the first page of the list */
+	struct simhcadv_page_list *page_list;
+	uint32_t page_list_len; /* pages in use */
+	uint32_t page_shift;	/* log2 of the page size */
+	uint64_t length;	/* bytes */
+	uint32_t access;	/* enum ibv_access_flags */
+	uint32_t rkey;		/* of the region, with the variant that it shall have */
+};
+
+struct simhcadv_fast_reg_wr {
+	struct simhcadv_fast_reg_wr *next;
+	uint64_t wr_id;
+	unsigned int send_flags; /* IBV_SEND_SIGNALED, IBV_SEND_FENCE */
+	struct simhcadv_fast_reg fast_reg;
+};
+
+/* An RDMA READ; once its data is in place, the region or window of invalidate_rkey is free. */
+struct simhcadv_read_with_inv_wr {
+	struct simhcadv_read_with_inv_wr *next;
+	uint64_t wr_id;
+	struct ibv_sge *sg_list;
+	int num_sge;
+	unsigned int send_flags; /* IBV_SEND_SIGNALED, IBV_SEND_FENCE */
+	uint64_t remote_addr;
+	uint32_t rkey;		  /* of the peer's memory */
+	uint32_t invalidate_rkey; /* of our own */
+};
+
+/* As ibv_post_send(): 0, or errno and the first work request that was not posted. */
+int simhcadv_post_fast_reg(struct ibv_qp *qp, struct simhcadv_fast_reg_wr *wr,
+			   struct simhcadv_fast_reg_wr **bad_wr);
+int simhcadv_post_read_with_inv(struct ibv_qp *qp, struct simhcadv_read_with_inv_wr *wr,
+				struct simhcadv_read_with_inv_wr **bad_wr);
+
+/* Opcodes of successful completions. READ_WITH_INV completes as what it is, IBV_WC_RDMA_READ. */
+enum simhcadv_wc_opcode {
+	SIMHCADV_WC_FAST_REG = IBV_WC_DRIVER1,
+};
+
+enum simhcadv_qp_create_send_ops_flags {
+	SIMHCADV_QP_EX_WITH_FAST_REG = 1 << 0,
+	SIMHCADV_QP_EX_WITH_READ_WITH_INV = 1 << 1,
+};
+
+enum simhcadv_qp_init_attr_mask {
+	SIMHCADV_QP_INIT_ATTR_MASK_SEND_OPS_FLAGS = 1 << 0,
+};
+
+struct simhcadv_qp_init_attr {
+	uint64_t comp_mask;	 /* enum simhcadv_qp_init_attr_mask */
+	uint64_t send_ops_flags; /* enum simhcadv_qp_create_send_ops_flags */
+};
+
+/*
+ * ibv_create_qp_ex() for a QP that has builders of ours, too. simhca_attr may be NULL. NULL and
+ * errno on failure.
+ */
+struct ibv_qp *simhcadv_create_qp(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr,
+				  struct simhcadv_qp_init_attr *simhca_attr);
+
+/* The builders of ours; between ibv_wr_start() and ibv_wr_complete(), as all others. */
+struct simhcadv_qp_ex {
+	uint64_t comp_mask;
+	void (*wr_fast_reg)(struct simhcadv_qp_ex *qp, const struct simhcadv_fast_reg *fast_reg);
+	void (*wr_read_with_inv)(struct simhcadv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr,
+				 uint32_t invalidate_rkey);
+};
+
+/* NULL and errno if the QP is not of simhca. */
+struct simhcadv_qp_ex *simhcadv_qp_ex_from_ibv_qp_ex(struct ibv_qp_ex *qp);
+
+static inline void simhcadv_wr_fast_reg(struct simhcadv_qp_ex *qp,
+					const struct simhcadv_fast_reg *fast_reg)
+{
+	qp->wr_fast_reg(qp, fast_reg);
+}
+
+static inline void simhcadv_wr_read_with_inv(struct simhcadv_qp_ex *qp, uint32_t rkey,
+					     uint64_t remote_addr, uint32_t invalidate_rkey)
+{
+	qp->wr_read_with_inv(qp, rkey, remote_addr, invalidate_rkey);
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

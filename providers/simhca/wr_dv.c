@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Work requests that only simhcadv.h knows: posting of lists, and the builders. */
+#include "page_list.h"
+#include "wqe.h"
+
+#define SEND_FLAGS (IBV_SEND_SIGNALED | IBV_SEND_FENCE)
+
+/* The WQE with this index. What the list must have is checked here, the rest by the device. */
+static int set_fast_reg(struct shca_qp *qp, struct simhca_send_wqe *wqe, uint32_t index,
+			const struct simhcadv_fast_reg *reg)
+{
+	struct shca_page_list *list = to_spage_list(reg->page_list);
+
+	if (list->ctx != qp->ctx || list->public.page_list != list->pages)
+		return EINVAL;
+	if (!reg->page_list_len || reg->page_list_len > list->max_len)
+		return EINVAL;
+	wqe->fast_reg.iova = reg->iova_start;
+	wqe->fast_reg.length = reg->length;
+	wqe->fast_reg.page_list = (uintptr_t)list->pages;
+	wqe->fast_reg.num_pages = reg->page_list_len;
+	wqe->fast_reg.page_shift = reg->page_shift;
+	wqe->fast_reg.access = reg->access;
+	wqe->fast_reg.key = reg->rkey;
+	return shca_page_list_post(&qp->sq, index, list);
+}
+
+static int push_fast_reg(struct shca_qp *qp, const struct simhcadv_fast_reg_wr *wr)
+{
+	struct simhca_send_wqe *wqe;
+	int err;
+
+	if (wr->send_flags & ~(unsigned int)SEND_FLAGS)
+		return EINVAL;
+	err = shca_wqe_begin(qp, SIMHCA_WR_FAST_REG, wr->wr_id, wr->send_flags, 0, &wqe);
+	if (!err)
+		err = set_fast_reg(qp, wqe, qp->sq.head, &wr->fast_reg);
+	if (!err)
+		qp->sq.head++;
+	return err;
+}
+
+static int push_read_with_inv(struct shca_qp *qp, const struct simhcadv_read_with_inv_wr *wr)
+{
+	struct simhca_send_wqe *wqe;
+	int err;
+
+	if (wr->send_flags & ~(unsigned int)SEND_FLAGS)
+		return EINVAL;
+	err = shca_wqe_begin(qp, SIMHCA_WR_RDMA_READ_WITH_INV, wr->wr_id, wr->send_flags,
+			     wr->invalidate_rkey, &wqe);
+	if (err)
+		return err;
+	shca_wqe_set_rdma(wqe, wr->remote_addr, wr->rkey);
+	/* A negative number is too large a one. */
+	err = shca_wqe_set_sges(&qp->sq, wqe, (size_t)wr->num_sge, wr->sg_list);
+	if (!err)
+		qp->sq.head++;
+	return err;
+}
+
+/* Lock the SQ for posting. Returns what shca_sq_ready() says. */
+static int start(struct shca_qp *qp)
+{
+	shca_lock(&qp->sq.lock);
+	qp->sq.start = qp->sq.head;
+	return shca_sq_ready(qp);
+}
+
+static void finish(struct shca_qp *qp)
+{
+	if (qp->sq.head != qp->sq.start)
+		shca_sq_publish(qp);
+	shca_unlock(&qp->sq.lock);
+}
+
+int simhcadv_post_fast_reg(struct ibv_qp *ibv_qp, struct simhcadv_fast_reg_wr *wr,
+			   struct simhcadv_fast_reg_wr **bad_wr)
+{
+	struct shca_qp *qp = to_sqp(ibv_qp);
+	int err;
+
+	*bad_wr = wr;
+	if (!shca_is_ours(ibv_qp->context->device))
+		return EOPNOTSUPP;
+	err = start(qp);
+	while (!err && *bad_wr) {
+		err = push_fast_reg(qp, *bad_wr);
+		if (!err)
+			*bad_wr = (*bad_wr)->next;
+	}
+	finish(qp);
+	return err;
+}
+
+int simhcadv_post_read_with_inv(struct ibv_qp *ibv_qp, struct simhcadv_read_with_inv_wr *wr,
+				struct simhcadv_read_with_inv_wr **bad_wr)
+{
+	struct shca_qp *qp = to_sqp(ibv_qp);
+	int err;
+
+	*bad_wr = wr;
+	if (!shca_is_ours(ibv_qp->context->device))
+		return EOPNOTSUPP;
+	err = start(qp);
+	while (!err && *bad_wr) {
+		err = push_read_with_inv(qp, *bad_wr);
+		if (!err)
+			*bad_wr = (*bad_wr)->next;
+	}
+	finish(qp);
+	return err;
+}
+
+static struct simhca_send_wqe *begin(struct shca_qp *qp, uint32_t opcode, uint32_t rkey)
+{
+	if (qp->vqp.qp_ex.wr_flags & ~(unsigned int)SEND_FLAGS)
+		shca_wr_fail(qp, EINVAL);
+	return shca_wr_begin(qp, opcode, rkey);
+}
+
+static void wr_fast_reg(struct simhcadv_qp_ex *dv, const struct simhcadv_fast_reg *reg)
+{
+	struct shca_qp *qp = to_sqp_dv(dv);
+	struct simhca_send_wqe *wqe = begin(qp, SIMHCA_WR_FAST_REG, 0);
+	int err;
+
+	if (!wqe)
+		return;
+	err = set_fast_reg(qp, wqe, qp->sq.head - 1, reg);
+	if (err)
+		shca_wr_fail(qp, err);
+	else
+		shca_wr_end(qp);
+}
+
+static void wr_read_with_inv(struct simhcadv_qp_ex *dv, uint32_t rkey, uint64_t remote_addr,
+			     uint32_t invalidate_rkey)
+{
+	struct simhca_send_wqe *wqe =
+		begin(to_sqp_dv(dv), SIMHCA_WR_RDMA_READ_WITH_INV, invalidate_rkey);
+
+	if (wqe)
+		shca_wqe_set_rdma(wqe, remote_addr, rkey);
+}
+
+static void wr_fast_reg_missing(struct simhcadv_qp_ex *dv, const struct simhcadv_fast_reg *reg)
+{
+	shca_wr_fail(to_sqp_dv(dv), EOPNOTSUPP);
+}
+
+static void wr_read_with_inv_missing(struct simhcadv_qp_ex *dv, uint32_t rkey, uint64_t remote_addr,
+				     uint32_t invalidate_rkey)
+{
+	shca_wr_fail(to_sqp_dv(dv), EOPNOTSUPP);
+}
+
+/* Those that were not asked for are there as well, and say so. */
+void shca_qp_set_dv_builders(struct shca_qp *qp, uint64_t send_ops_flags)
+{
+	qp->dv.wr_fast_reg =
+		send_ops_flags & SIMHCADV_QP_EX_WITH_FAST_REG ? wr_fast_reg : wr_fast_reg_missing;
+	qp->dv.wr_read_with_inv = send_ops_flags & SIMHCADV_QP_EX_WITH_READ_WITH_INV
+					  ? wr_read_with_inv
+					  : wr_read_with_inv_missing;
+}

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""
+The direct verbs: each TEST() of tests/dv on its own, the example, and what the library shows
+to the linker.
+"""
+import os
+import re
+import shlex
+import subprocess
+
+import pytest
+
+import programs
+from harness import REPO
+
+DV = os.path.join(REPO, 'tests', 'dv')
+INCLUDE, LIB = os.path.join(programs.BUILD, 'include'), os.path.join(programs.BUILD, 'lib')
+HEADER = os.path.join(REPO, 'providers', 'simhca', 'simhcadv.h')
+
+
+def read(*path):
+    with open(os.path.join(*path), encoding='utf-8') as file:
+        return file.read()
+
+
+def names_in(source):
+    return re.findall(r'^TEST\((\w+)\)', read(DV, source), re.M)
+
+
+SOURCES = sorted(name for name in os.listdir(DV) if name.endswith('.c'))
+TESTS = [(source, name) for source in SOURCES for name in names_in(source)]
+
+
+def compiled(source, directory, *flags, compiler=None):
+    """
+    Compiles a program against the build tree's library; its path. A library with a sanitizer
+    leaves symbols to the runtime that is preloaded.
+    """
+    target = os.path.join(str(directory), os.path.basename(source).rsplit('.', 1)[0])
+    extra = shlex.split(os.environ.get('CFLAGS', '-O1 -g'))
+    subprocess.run([compiler or os.environ.get('CC', 'cc'), '-Wall', '-Wextra', '-Werror',
+                    '-D_GNU_SOURCE', *flags, *extra, f'-I{INCLUDE}', f'-I{REPO}/kernel-abi', '-o',
+                    target, source, f'-L{LIB}', f'-Wl,-rpath,{LIB}',
+                    '-Wl,--allow-shlib-undefined', '-lsimhca', '-libverbs',
+                    '-pthread'], check=True)
+    return target
+
+
+@pytest.fixture(scope='module')
+def program(tmp_path_factory):
+    """program(source): its path, compiled once."""
+    directory = tmp_path_factory.mktemp('dv')
+    made = {}
+
+    def make(source):
+        if source not in made:
+            made[source] = compiled(source, directory, '-std=gnu11')
+        return made[source]
+
+    return make
+
+
+@pytest.mark.parametrize('source, name', TESTS, ids=[f'{s[:-2]}-{n}' for s, n in TESTS])
+def test_dv(program, source, name):
+    programs.run_c(program(os.path.join(DV, source)), name)
+
+
+def test_in_every_source():
+    assert {source for source, _ in TESTS} == set(SOURCES) and len(TESTS) == len(set(TESTS))
+
+
+@pytest.mark.parametrize('arguments', [[], ['--depth', '1'], ['-d', '16', '-p', '1'],
+                                       ['-d', '2', '-p', '64']], ids=' '.join)
+def test_example(program, arguments):
+    said = programs.run_c(program(os.path.join(REPO, 'examples', 'fast_reg.c')), '--cycles', '1000',
+                          *arguments)
+    assert said.startswith('1000 cycles') and 'refused, as it must be' in said
+
+
+@pytest.mark.parametrize('arguments', [['--cycles', '0'], ['--depth', '65'], ['--pages', 'x'],
+                                       ['--no-such'], ['word']], ids=' '.join)
+def test_example_options(program, arguments):
+    path = program(os.path.join(REPO, 'examples', 'fast_reg.c'))
+    done = subprocess.run([path, *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and done.stderr
+
+
+def test_example_without_a_device(program):
+    """It says how to be started."""
+    path = program(os.path.join(REPO, 'examples', 'fast_reg.c'))
+    done = subprocess.run([path], env=programs.outside(), capture_output=True, text=True,
+                          timeout=60, check=False)
+    assert done.returncode == 1 and 'simhca run' in done.stderr
+
+
+# ------------------------------------------------------------------------ library and header
+
+def public_calls():
+    """Functions that the header declares, without the inline ones."""
+    return set(re.findall(r'^(?!static)\w[\w\s*]*?\b(simhcadv_\w+)\(', read(HEADER), re.M))
+
+
+def inline_calls():
+    return set(re.findall(r'^static inline [\w\s*]*?\b(simhcadv_\w+)\(', read(HEADER), re.M))
+
+
+def test_symbols():
+    """The library shows what the header declares, versioned, and nothing else."""
+    said = subprocess.run(['nm', '-D', '--defined-only', os.path.join(LIB, 'libsimhca.so.1')],
+                          capture_output=True, text=True, check=True).stdout
+    symbols = {line.split()[2] for line in said.splitlines() if line.split()[1] == 'T'}
+    assert symbols == {f'{name}@@SIMHCA_1.0' for name in public_calls()}
+
+
+def test_one_object_under_two_names():
+    plugins = [name for name in os.listdir(LIB) if re.fullmatch(r'libsimhca-rdmav\d+\.so', name)]
+    assert len(plugins) == 1
+    assert os.path.samefile(os.path.join(LIB, plugins[0]), os.path.join(LIB, 'libsimhca.so.1'))
+
+
+@pytest.mark.parametrize('name', sorted(public_calls() | inline_calls()))
+def test_man_page(name):
+    """One for each call: with its prototype, and with its errors unless it cannot fail."""
+    page = read(REPO, 'man', f'{name}.3')
+    assert re.search(rf'^\.BI "[^"]*\b{name}\(', page, re.M)
+    assert '.SH ERRORS' in page or name == 'simhcadv_is_supported'
+    assert name in read(REPO, 'man', 'simhcadv.7')
+
+
+@pytest.mark.parametrize('compiler, standard', [('cc', 'c11'), ('c++', 'c++11')])
+def test_header_alone(tmp_path, compiler, standard):
+    """The header needs no other one before it, in C and in C++."""
+    if subprocess.run(['sh', '-c', f'command -v {compiler}'], capture_output=True,
+                      check=False).returncode:
+        pytest.skip(f'no {compiler} here')
+    file = tmp_path / ('alone.c' if compiler == 'cc' else 'alone.cc')
+    file.write_text('#include <infiniband/simhcadv.h>\nint main(void) { return 0; }\n')
+    compiled(str(file), tmp_path, f'-std={standard}', '-U_GNU_SOURCE', compiler=compiler)
