@@ -6,6 +6,7 @@ import errno
 import json
 import mmap
 import os
+import pathlib
 import random
 import re
 import shutil
@@ -22,8 +23,10 @@ import pytest
 SIMHCAD = os.environ["SIMHCAD"]
 
 MAGIC = 0x53484341
+VERSION = int(re.search(r"SIMHCA_ABI_VERSION (\d+)u", pathlib.Path(
+    __file__).parents[2].joinpath("kernel-abi/simhca-abi.h").read_text())[1])
 OPEN_CONTEXT, GET_SEGMENT, CREATE_CHANNEL, ALLOC_ASYNC_FD, ALLOC_PD, DEALLOC_PD, REG_MR = range(1, 8)
-CREATE_CQ, DESTROY_CQ, SET_AGENT, COUNT = 12, 14, 25, 26
+CREATE_CQ, DESTROY_CQ, SET_AGENT, COUNT = 12, 14, 25, 29
 
 
 class Daemon:
@@ -104,7 +107,7 @@ class Client:
             return status, data[176:], message, got
 
     def command(self, number, body=b"", fds=()):
-        return self.raw(struct.pack("IHHII", MAGIC, 1, number, 16 + len(body), 0) + body, fds)
+        return self.raw(struct.pack("IHHII", MAGIC, VERSION, number, 16 + len(body), 0) + body, fds)
 
     def ok(self, number, body=b"", fds=()):
         status, body, message, got = self.command(number, body, fds)
@@ -301,7 +304,7 @@ def test_tree(start):
         assert daemon.read(f"infiniband/simhca{i}/ports/1/gids/0") == "fe80:0000:0000:0000:" + guid
     assert stat.S_ISSOCK(os.stat(daemon.tree("dev/infiniband/uverbs1")).st_mode)
     with open(daemon.client().open()[0], "rb") as devmem:
-        assert devmem.read(4) == b"\1\0\0\0"
+        assert devmem.read(4) == struct.pack("I", VERSION)
 
 
 def in_new_network():
@@ -364,7 +367,7 @@ def test_open_context(daemon):
     assert os.fstat(devmem).st_size == client.devmem_size
     assert os.fstat(segment).st_size == client.segment_size
     with mmap.mmap(segment, client.segment_size) as memory:
-        assert struct.unpack_from("II", memory) == (1, client.id)
+        assert struct.unpack_from("II", memory) == (VERSION, client.id)
     with pytest.raises((PermissionError, OSError)):
         mmap.mmap(devmem, client.devmem_size)
     assert client.can_access == 1
@@ -427,7 +430,7 @@ def test_context_outlives_the_process_that_opened_it(daemon):
 
 def test_bad_requests(daemon):
     client = daemon.client()
-    header = struct.pack("IHHII", MAGIC, 1, ALLOC_PD, 16, 0)
+    header = struct.pack("IHHII", MAGIC, VERSION, ALLOC_PD, 16, 0)
     assert client.raw(header)[0] == errno.EINVAL  # not open
     close_all(client.open())
     before = daemon.fds()
@@ -436,7 +439,7 @@ def test_bad_requests(daemon):
     assert client.raw(header[:15])[0] == errno.EPROTO
     assert client.raw(b"\0" + header[1:])[0] == errno.EPROTO
     assert client.raw(header + b"x")[0] == errno.EPROTO
-    assert client.raw(struct.pack("IHHII", MAGIC, 1, ALLOC_PD, 20, 0) + b"long")[0] == errno.EINVAL
+    assert client.raw(struct.pack("IHHII", MAGIC, VERSION, ALLOC_PD, 20, 0) + b"long")[0] == errno.EINVAL
     assert client.raw(10000 * b"x")[0] == errno.EMSGSIZE
     status, _, message, _ = client.raw(struct.pack("IHHII", MAGIC, 99, ALLOC_PD, 16, 0))
     assert status == errno.EPROTONOSUPPORT and "99" in message
@@ -480,7 +483,7 @@ def test_client_that_takes_no_answers(daemon):
     before = daemon.fds()
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     theirs.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
-    request = struct.pack("IHHII", MAGIC, 1, CREATE_CHANNEL, 16, 0)
+    request = struct.pack("IHHII", MAGIC, VERSION, CREATE_CHANNEL, 16, 0)
     for _ in range(500):
         socket.send_fds(client.sock, [request], [theirs.fileno()])
     assert daemon.client().command(OPEN_CONTEXT)[0] == 0
