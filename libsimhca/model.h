@@ -48,7 +48,10 @@ bool simhca_fabric_synchronize(struct simhca_fabric *fabric, uint32_t context_id
 
 /* ------------------------------------------------------------------- engine */
 
-/* Translations that one packet needs: both ends' SGEs, and what the rkey names. */
+/*
+ * Translations that one packet needs: both ends' SGEs, and what the rkey names; or on UD one SGE
+ * more, in which the GRH ends and the payload begins.
+ */
 #define SIMHCA_MAX_HELD (2 * SIMHCA_MAX_SGE + 1)
 
 struct simhca_key;

@@ -569,6 +569,46 @@ static void a_valid_region_can_be_destroyed(void **state)
 	expect_why(s.a->send_cq, 1, REM_ACCESS_ERR, KEY_UNKNOWN);
 }
 
+/* A datagram to many, each with the longest list of buffers, all of them in such a region. */
+static void datagrams_to_many(void **state)
+{
+	enum { RECEIVERS = 8, EACH = 64 };
+	struct setting s = make(*state, IBV_QPT_RC);
+	struct options options = default_options(IBV_QPT_UD);
+	union simhca_gid group = { .raw = { 0xff, 0x0e } };
+	struct simhca_sge list[SIMHCA_MAX_SGE];
+	struct client *client = s.b->client;
+	struct side *sender, *receiver[RECEIVERS];
+
+	options.max_recv_sge = SIMHCA_MAX_SGE;
+	fast_reg(&s, PAGES, IOVA, PAGES * PAGE);
+	sender = side_new(client, &options);
+	qp_connect(sender->qp, 0, 0, &options);
+	for (uint64_t i = 0; i < RECEIVERS; i++) {
+		struct simhca_mcast_req req = { .lid = 0xc001, .gid = group };
+
+		receiver[i] = side_new(client, &options);
+		qp_connect(receiver[i]->qp, 0, 0, &options);
+		req.qp = receiver[i]->qp->handle;
+		assert_int_equal(0, simhca_attach_mcast(client->context, &req, NULL));
+		for (uint64_t n = 0; n < SIMHCA_MAX_SGE; n++)
+			list[n] = sge(s.mr, i * PAGE + n * EACH, EACH);
+		qp_recv(receiver[i]->qp, i, list, SIMHCA_MAX_SGE);
+	}
+	fill(sender->mr->addr, 1000, 8);
+	post(sender, .id = 1, .opcode = SIMHCA_WR_SEND, SGES(sge(sender->mr, 0, 1000)),
+	     .av = { .dgid = group, .is_global = 1, .port_num = 1 }, .dest_qpn = SIMHCA_MCAST_QPN,
+	     .qkey = options.qkey);
+	expect(sender->send_cq, 1, SUCCESS);
+	for (uint64_t i = 0; i < RECEIVERS; i++) {
+		expect(receiver[i]->recv_cq, i, SUCCESS);
+		for (uint64_t n = 0; n < 1000; n++)
+			assert_int_equal(*byte_at(&s, i * PAGE + SIMHCA_GRH_BYTES + n),
+					 sender->mr->addr[n]);
+	}
+	invalidate(&s); /* nothing is left that it would wait for */
+}
+
 static void on_unreliable_connections(void **state)
 {
 	struct setting s = make(*state, IBV_QPT_UC);
@@ -600,6 +640,7 @@ int main(void)
 		ON_ETHERNET(windows_over_pages),
 		ON_ETHERNET(atomics_across_pages),
 		ON_ETHERNET(a_valid_region_can_be_destroyed),
+		ON_ETHERNET(datagrams_to_many),
 		ON_ETHERNET(on_unreliable_connections),
 	};
 
