@@ -106,7 +106,8 @@ struct simhca_get_segment_reply {
  * ib_uverbs_async_event_desc). A channel is later named by the pipe's inode number.
  */
 
-struct simhca_handle { /* the reply of every create, the request of every destroy */
+/* the reply of every create, the request of every destroy */
+struct simhca_handle {
 	uint32_t handle;
 	uint32_t reserved;
 };
@@ -128,12 +129,14 @@ struct simhca_reg_mr_reply {
 	uint32_t reserved;
 };
 
-enum simhca_rereg { /* the values of enum ibv_rereg_mr_flags */
-		    SIMHCA_REREG_TRANSLATION = 1 << 0,
-		    SIMHCA_REREG_PD = 1 << 1,
-		    SIMHCA_REREG_ACCESS = 1 << 2,
+/* the values of enum ibv_rereg_mr_flags */
+enum simhca_rereg {
+	SIMHCA_REREG_TRANSLATION = 1 << 0,
+	SIMHCA_REREG_PD = 1 << 1,
+	SIMHCA_REREG_ACCESS = 1 << 2,
 };
-struct simhca_rereg_mr_req { /* the reply is struct simhca_reg_mr_reply */
+/* the reply is struct simhca_reg_mr_reply */
+struct simhca_rereg_mr_req {
 	uint32_t handle;
 	uint32_t flags; /* enum simhca_rereg */
 	uint64_t addr;
@@ -156,16 +159,18 @@ struct simhca_alloc_mr_req {
 };
 SIMHCA_ABI_SIZE(struct simhca_alloc_mr_req, 8);
 
-enum simhca_mw_type { /* the values of enum ibv_mw_type */
-		      SIMHCA_MW_TYPE_1 = 1,
-		      SIMHCA_MW_TYPE_2 = 2, /* 2A or 2B: as device_cap_flags says */
+/* the values of enum ibv_mw_type */
+enum simhca_mw_type {
+	SIMHCA_MW_TYPE_1 = 1,
+	SIMHCA_MW_TYPE_2 = 2, /* 2A or 2B: as device_cap_flags says */
 };
 struct simhca_alloc_mw_req {
 	uint32_t pd;
 	uint32_t type; /* enum simhca_mw_type */
 };
 SIMHCA_ABI_SIZE(struct simhca_alloc_mw_req, 8);
-struct simhca_alloc_mw_reply { /* DEALLOC_MW takes struct simhca_handle, bound or not */
+/* DEALLOC_MW takes struct simhca_handle, bound or not */
+struct simhca_alloc_mw_reply {
 	uint32_t handle;
 	uint32_t rkey; /* names the window; grants nothing until it is bound */
 };
@@ -231,9 +236,10 @@ struct simhca_create_srq_reply {
 	struct simhca_mem_ref state; /* struct simhca_srq_mem */
 	struct simhca_mem_ref ring;
 };
-enum simhca_srq_mask { /* the values of enum ibv_srq_attr_mask */
-		       SIMHCA_SRQ_MAX_WR = 1 << 0,
-		       SIMHCA_SRQ_LIMIT = 1 << 1,
+/* the values of enum ibv_srq_attr_mask */
+enum simhca_srq_mask {
+	SIMHCA_SRQ_MAX_WR = 1 << 0,
+	SIMHCA_SRQ_LIMIT = 1 << 1,
 };
 /* MODIFY_SRQ with MAX_WR moves the ring: the reply is create_srq's, WQEs keep their indices. */
 struct simhca_modify_srq_req {
@@ -319,29 +325,30 @@ struct simhca_qp_attr {
 };
 SIMHCA_ABI_SIZE(struct simhca_qp_attr, 64 + 64 + 24);
 
-enum simhca_qp_attr_mask { /* the values of enum ibv_qp_attr_mask */
-			   SIMHCA_QP_STATE = 1 << 0,
-			   SIMHCA_QP_CUR_STATE = 1 << 1,
-			   SIMHCA_QP_EN_SQD_ASYNC_NOTIFY = 1 << 2,
-			   SIMHCA_QP_ACCESS_FLAGS = 1 << 3,
-			   SIMHCA_QP_PKEY_INDEX = 1 << 4,
-			   SIMHCA_QP_PORT = 1 << 5,
-			   SIMHCA_QP_QKEY = 1 << 6,
-			   SIMHCA_QP_AV = 1 << 7,
-			   SIMHCA_QP_PATH_MTU = 1 << 8,
-			   SIMHCA_QP_TIMEOUT = 1 << 9,
-			   SIMHCA_QP_RETRY_CNT = 1 << 10,
-			   SIMHCA_QP_RNR_RETRY = 1 << 11,
-			   SIMHCA_QP_RQ_PSN = 1 << 12,
-			   SIMHCA_QP_MAX_QP_RD_ATOMIC = 1 << 13,
-			   SIMHCA_QP_ALT_PATH = 1 << 14,
-			   SIMHCA_QP_MIN_RNR_TIMER = 1 << 15,
-			   SIMHCA_QP_SQ_PSN = 1 << 16,
-			   SIMHCA_QP_MAX_DEST_RD_ATOMIC = 1 << 17,
-			   SIMHCA_QP_PATH_MIG_STATE = 1 << 18,
-			   SIMHCA_QP_CAP = 1 << 19,
-			   SIMHCA_QP_DEST_QPN = 1 << 20,
-			   SIMHCA_QP_RATE_LIMIT = 1 << 25,
+/* the values of enum ibv_qp_attr_mask */
+enum simhca_qp_attr_mask {
+	SIMHCA_QP_STATE = 1 << 0,
+	SIMHCA_QP_CUR_STATE = 1 << 1,
+	SIMHCA_QP_EN_SQD_ASYNC_NOTIFY = 1 << 2,
+	SIMHCA_QP_ACCESS_FLAGS = 1 << 3,
+	SIMHCA_QP_PKEY_INDEX = 1 << 4,
+	SIMHCA_QP_PORT = 1 << 5,
+	SIMHCA_QP_QKEY = 1 << 6,
+	SIMHCA_QP_AV = 1 << 7,
+	SIMHCA_QP_PATH_MTU = 1 << 8,
+	SIMHCA_QP_TIMEOUT = 1 << 9,
+	SIMHCA_QP_RETRY_CNT = 1 << 10,
+	SIMHCA_QP_RNR_RETRY = 1 << 11,
+	SIMHCA_QP_RQ_PSN = 1 << 12,
+	SIMHCA_QP_MAX_QP_RD_ATOMIC = 1 << 13,
+	SIMHCA_QP_ALT_PATH = 1 << 14,
+	SIMHCA_QP_MIN_RNR_TIMER = 1 << 15,
+	SIMHCA_QP_SQ_PSN = 1 << 16,
+	SIMHCA_QP_MAX_DEST_RD_ATOMIC = 1 << 17,
+	SIMHCA_QP_PATH_MIG_STATE = 1 << 18,
+	SIMHCA_QP_CAP = 1 << 19,
+	SIMHCA_QP_DEST_QPN = 1 << 20,
+	SIMHCA_QP_RATE_LIMIT = 1 << 25,
 };
 
 struct simhca_modify_qp_req {

@@ -60,11 +60,7 @@
 	X(NO_RESPONSE, 96, "nothing answered: no such port or QP, or it was not ready to receive") \
 	X(PEER_NOT_READY, 97, "the responder had no receive work request")                         \
 	X(PSN_SEQUENCE, 98, "packets were missing: PSN sequence error")                            \
-	X(RESP_INVALID_REQUEST, 99, "the responder found the request invalid")                     \
-	X(RESP_ACCESS, 100, "the responder refused access to its memory")                          \
-	X(RESP_OPERATION, 101, "the responder failed while it served the request")                 \
 	X(OPCODE_SEQUENCE, 102, "a packet did not continue the message before it")                 \
-	X(CQ_OVERRUN, 103, "the completion queue was full")                                        \
 	/* memory management: binding, fast registration, invalidation */                          \
 	X(BIND_NO_WINDOW, 128, "the key to bind names no memory window")                           \
 	X(BIND_WRONG_TYPE, 129,                                                                    \

@@ -41,9 +41,8 @@
 /* ------------------------------------------------------------------ limits */
 
 enum {
-	SIMHCA_MAX_QP = 1 << 16, /* per device and per context; bounds the doorbell bitmap */
-	SIMHCA_QPN_SLOTS =
-		1 << 17, /* more than QPs, so that a freed one rests before it is used again */
+	SIMHCA_MAX_QP = 1 << 16,    /* per device and per context; bounds the doorbell bitmap */
+	SIMHCA_QPN_SLOTS = 1 << 17, /* more than QPs: a freed one rests a while */
 	SIMHCA_MAX_CQ = 1 << 16,
 	SIMHCA_MAX_SRQ = 1 << 16,
 	SIMHCA_MAX_PD = 1 << 16,
@@ -223,20 +222,22 @@ struct simhca_av {
 };
 SIMHCA_ABI_SIZE(struct simhca_av, 32);
 
-enum simhca_qp_type { /* the values of enum ibv_qp_type */
-		      SIMHCA_QPT_RC = 2,
-		      SIMHCA_QPT_UC = 3,
-		      SIMHCA_QPT_UD = 4,
+/* the values of enum ibv_qp_type */
+enum simhca_qp_type {
+	SIMHCA_QPT_RC = 2,
+	SIMHCA_QPT_UC = 3,
+	SIMHCA_QPT_UD = 4,
 };
 
-enum simhca_qp_state { /* the values of enum ibv_qp_state */
-		       SIMHCA_QPS_RESET = 0,
-		       SIMHCA_QPS_INIT = 1,
-		       SIMHCA_QPS_RTR = 2,
-		       SIMHCA_QPS_RTS = 3,
-		       SIMHCA_QPS_SQD = 4,
-		       SIMHCA_QPS_SQE = 5,
-		       SIMHCA_QPS_ERR = 6,
+/* the values of enum ibv_qp_state */
+enum simhca_qp_state {
+	SIMHCA_QPS_RESET = 0,
+	SIMHCA_QPS_INIT = 1,
+	SIMHCA_QPS_RTR = 2,
+	SIMHCA_QPS_RTS = 3,
+	SIMHCA_QPS_SQD = 4,
+	SIMHCA_QPS_SQE = 5,
+	SIMHCA_QPS_ERR = 6,
 };
 
 /* QP context: the attributes of a QP, written by the device only. */
@@ -365,7 +366,7 @@ struct simhca_qp_mem {
 	_Atomic uint32_t sq_pi; /* client: send WQEs posted; released after the WQE is written */
 	_Atomic uint32_t rq_pi; /* client: receive WQEs posted (unused with an SRQ) */
 	uint8_t reserved0[56];
-	_Atomic uint32_t lock;	/* holder of the QP's run state: 0 none, else an engine's number */
+	_Atomic uint32_t lock;	/* for engine steps in the caller; 0 today */
 	uint32_t sq_next;	/* next send WQE to start */
 	_Atomic uint32_t sq_ci; /* oldest send WQE not completed */
 	_Atomic uint32_t rq_ci; /* oldest receive WQE not consumed */
@@ -423,27 +424,29 @@ struct simhca_sge {
 };
 SIMHCA_ABI_SIZE(struct simhca_sge, 16);
 
-enum simhca_wr_opcode { /* the values of enum ibv_wr_opcode */
-			SIMHCA_WR_RDMA_WRITE = 0,
-			SIMHCA_WR_RDMA_WRITE_WITH_IMM = 1,
-			SIMHCA_WR_SEND = 2,
-			SIMHCA_WR_SEND_WITH_IMM = 3,
-			SIMHCA_WR_RDMA_READ = 4,
-			SIMHCA_WR_ATOMIC_CMP_AND_SWP = 5,
-			SIMHCA_WR_ATOMIC_FETCH_AND_ADD = 6,
-			SIMHCA_WR_LOCAL_INV = 7,
-			SIMHCA_WR_BIND_MW = 8,
-			SIMHCA_WR_SEND_WITH_INV = 9,
-			/* what enum ibv_wr_opcode has no value for (simhcadv.h) */
-			SIMHCA_WR_FAST_REG = 24,
-			SIMHCA_WR_RDMA_READ_WITH_INV = 25,
+/* the values of enum ibv_wr_opcode */
+enum simhca_wr_opcode {
+	SIMHCA_WR_RDMA_WRITE = 0,
+	SIMHCA_WR_RDMA_WRITE_WITH_IMM = 1,
+	SIMHCA_WR_SEND = 2,
+	SIMHCA_WR_SEND_WITH_IMM = 3,
+	SIMHCA_WR_RDMA_READ = 4,
+	SIMHCA_WR_ATOMIC_CMP_AND_SWP = 5,
+	SIMHCA_WR_ATOMIC_FETCH_AND_ADD = 6,
+	SIMHCA_WR_LOCAL_INV = 7,
+	SIMHCA_WR_BIND_MW = 8,
+	SIMHCA_WR_SEND_WITH_INV = 9,
+	/* what enum ibv_wr_opcode has no value for (simhcadv.h) */
+	SIMHCA_WR_FAST_REG = 24,
+	SIMHCA_WR_RDMA_READ_WITH_INV = 25,
 };
 
-enum simhca_wqe_flags { /* the values of enum ibv_send_flags */
-			SIMHCA_WQE_FENCE = 1 << 0,
-			SIMHCA_WQE_SIGNALED = 1 << 1,
-			SIMHCA_WQE_SOLICITED = 1 << 2,
-			SIMHCA_WQE_INLINE = 1 << 3,
+/* the values of enum ibv_send_flags */
+enum simhca_wqe_flags {
+	SIMHCA_WQE_FENCE = 1 << 0,
+	SIMHCA_WQE_SIGNALED = 1 << 1,
+	SIMHCA_WQE_SOLICITED = 1 << 2,
+	SIMHCA_WQE_INLINE = 1 << 3,
 };
 
 /*
@@ -557,35 +560,37 @@ enum simhca_cqe_flags {
 	SIMHCA_CQE_SOLICITED = 1 << 5, /* the sender asked for an event */
 };
 
-enum simhca_wc_opcode { /* of enum ibv_wc_opcode: what completed */
-			SIMHCA_WC_SEND = 0,
-			SIMHCA_WC_RDMA_WRITE = 1,
-			SIMHCA_WC_RDMA_READ = 2,
-			SIMHCA_WC_COMP_SWAP = 3,
-			SIMHCA_WC_FETCH_ADD = 4,
-			SIMHCA_WC_BIND_MW = 5,
-			SIMHCA_WC_LOCAL_INV = 6,
-			SIMHCA_WC_RECV = 128,
-			SIMHCA_WC_RECV_RDMA_WITH_IMM = 129,
-			SIMHCA_WC_FAST_REG = 135, /* IBV_WC_DRIVER1 */
+/* of enum ibv_wc_opcode: what completed */
+enum simhca_wc_opcode {
+	SIMHCA_WC_SEND = 0,
+	SIMHCA_WC_RDMA_WRITE = 1,
+	SIMHCA_WC_RDMA_READ = 2,
+	SIMHCA_WC_COMP_SWAP = 3,
+	SIMHCA_WC_FETCH_ADD = 4,
+	SIMHCA_WC_BIND_MW = 5,
+	SIMHCA_WC_LOCAL_INV = 6,
+	SIMHCA_WC_RECV = 128,
+	SIMHCA_WC_RECV_RDMA_WITH_IMM = 129,
+	SIMHCA_WC_FAST_REG = 135, /* IBV_WC_DRIVER1 */
 };
 
-enum simhca_wc_status { /* the values of enum ibv_wc_status */
-			SIMHCA_WC_SUCCESS = 0,
-			SIMHCA_WC_LOC_LEN_ERR = 1,
-			SIMHCA_WC_LOC_QP_OP_ERR = 2,
-			SIMHCA_WC_LOC_PROT_ERR = 4,
-			SIMHCA_WC_WR_FLUSH_ERR = 5,
-			SIMHCA_WC_MW_BIND_ERR = 6,
-			SIMHCA_WC_BAD_RESP_ERR = 7,
-			SIMHCA_WC_LOC_ACCESS_ERR = 8,
-			SIMHCA_WC_REM_INV_REQ_ERR = 9,
-			SIMHCA_WC_REM_ACCESS_ERR = 10,
-			SIMHCA_WC_REM_OP_ERR = 11,
-			SIMHCA_WC_RETRY_EXC_ERR = 12,
-			SIMHCA_WC_RNR_RETRY_EXC_ERR = 13,
-			SIMHCA_WC_FATAL_ERR = 19,
-			SIMHCA_WC_GENERAL_ERR = 21,
+/* the values of enum ibv_wc_status */
+enum simhca_wc_status {
+	SIMHCA_WC_SUCCESS = 0,
+	SIMHCA_WC_LOC_LEN_ERR = 1,
+	SIMHCA_WC_LOC_QP_OP_ERR = 2,
+	SIMHCA_WC_LOC_PROT_ERR = 4,
+	SIMHCA_WC_WR_FLUSH_ERR = 5,
+	SIMHCA_WC_MW_BIND_ERR = 6,
+	SIMHCA_WC_BAD_RESP_ERR = 7,
+	SIMHCA_WC_LOC_ACCESS_ERR = 8,
+	SIMHCA_WC_REM_INV_REQ_ERR = 9,
+	SIMHCA_WC_REM_ACCESS_ERR = 10,
+	SIMHCA_WC_REM_OP_ERR = 11,
+	SIMHCA_WC_RETRY_EXC_ERR = 12,
+	SIMHCA_WC_RNR_RETRY_EXC_ERR = 13,
+	SIMHCA_WC_FATAL_ERR = 19,
+	SIMHCA_WC_GENERAL_ERR = 21,
 };
 
 /*
