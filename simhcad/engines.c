@@ -11,7 +11,14 @@
 #include "engines.h"
 #include "log.h"
 
-#define DEFAULT_SPIN_US 50
+/*
+ * How long an idle engine polls. With CPUs to spare, until a program that got a message has most
+ * likely answered. On two, just long enough for one that polls on the other CPU to answer at once:
+ * its doorbell is then seen without a wake-up across CPUs, which costs more than all the rest. Any
+ * longer would keep the program on this CPU from its own turn.
+ */
+#define SPIN_US 50
+#define SPIN_US_SCARCE 2
 
 #define WATCH_INTERVAL 0.2 /* seconds in one step until a thread counts as stuck */
 #define THREADS 16	   /* of one engine, all but one of them stuck */
@@ -163,7 +170,7 @@ int engines_start(struct engines *engines, struct simhca_fabric *fabric, struct 
 	if (!count)
 		count = cpus <= 4 ? 1 : cpus < 12 ? 2 : cpus < 16 ? 3 : 4;
 	if (spin_us == UINT32_MAX)
-		spin_us = cpus <= 2 ? 0 : DEFAULT_SPIN_US;
+		spin_us = cpus <= 2 ? SPIN_US_SCARCE : SPIN_US;
 	memset(engines, 0, sizeof(*engines));
 	engines->fabric = fabric;
 	engines->spin_us = spin_us;
