@@ -31,17 +31,20 @@ uint64_t simhca_engine_now(const struct simhca_engine *engine)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-static void wake(struct simhca_engine *engine)
+static void rouse(struct simhca_engine *engine)
 {
 	uint64_t one = 1;
-	ssize_t ignored;
+	ssize_t ignored = write(engine->wake_fd, &one, sizeof(one));
 
+	(void)ignored; /* a full counter wakes as well */
+}
+
+static void wake(struct simhca_engine *engine)
+{
 	/* seq_cst: the work was published before; the engine says that it sleeps and looks again.
 	 */
-	if (!atomic_load_explicit(&engine->sleepers, memory_order_seq_cst))
-		return;
-	ignored = write(engine->wake_fd, &one, sizeof(one));
-	(void)ignored; /* a full counter wakes as well */
+	if (atomic_load_explicit(&engine->sleepers, memory_order_seq_cst))
+		rouse(engine);
 }
 
 /* ------------------------------------------------------------------ run queue and timers */
@@ -424,9 +427,9 @@ int simhca_engine_run(struct simhca_engine *engine)
 	while (!atomic_load_explicit(&engine->stop, memory_order_acquire)) {
 		/* Contexts that are armed ring only the eventfd: look there too when never idle. */
 		if (worker->rounds++ % ROUNDS_PER_LISTEN == 0) {
-			listen_for_doorbells(engine, 0);
 			if (superfluous(worker))
 				break;
+			listen_for_doorbells(engine, 0);
 		}
 		if (one_round(worker)) {
 			idle_since = 0;
@@ -444,35 +447,38 @@ int simhca_engine_run(struct simhca_engine *engine)
 		sleep_until_work(engine);
 	}
 	worker_leave(worker);
+	/* What we were about to do, whoever stays has to find: wake it, for it may be asleep. */
+	rouse(engine);
 	return 0;
 }
 
 bool simhca_engine_stuck(struct simhca_engine *engine)
 {
 	struct simhca_worker *worker;
-	bool stuck;
+	bool all, any = false;
 
 	pthread_rwlock_rdlock(&engine->fabric->lock);
-	stuck = engine->workers != NULL;
+	all = engine->workers != NULL;
 	for (worker = engine->workers; worker; worker = worker->next) {
 		uint64_t count = atomic_load(&worker->guard.count);
 
-		if (!(count & 1) || count != worker->watched)
-			stuck = false;
+		if ((count & 1) && count == worker->watched)
+			any = true;
+		else
+			all = false;
 		worker->watched = count;
 	}
 	pthread_rwlock_unlock(&engine->fabric->lock);
-	return stuck;
+	/* One that sleeps does not know that the one who polled for both is stuck. */
+	if (any && !all)
+		rouse(engine);
+	return all;
 }
 
 void simhca_engine_stop(struct simhca_engine *engine)
 {
-	uint64_t one = 1;
-	ssize_t ignored;
-
 	atomic_store_explicit(&engine->stop, true, memory_order_seq_cst);
-	ignored = write(engine->wake_fd, &one, sizeof(one));
-	(void)ignored;
+	rouse(engine);
 }
 
 struct simhca_engine *simhca_engine_create(struct simhca_fabric *fabric,

@@ -84,7 +84,8 @@ int simhca_engine_run(struct simhca_engine *engine);
 void simhca_engine_stop(struct simhca_engine *engine);
 /*
  * Whether every thread of the engine has been in one and the same step since the last call: a
- * client's memory holds it up. To be asked now and then; the answer to true is another thread.
+ * client's memory holds it up. To be asked now and then; the answer to true is another thread. If
+ * only some have been, it wakes the others.
  */
 bool simhca_engine_stuck(struct simhca_engine *engine);
 
