@@ -17,6 +17,7 @@ import pytest
 from common import ENDING, PATIENCE, Device, cpu_ticks, gid, pingpong, start_working, wait_until
 
 SOAK = os.environ.get("SIMHCA_SOAK") == "1"
+WARM_UP = 8  # kills until the daemon's allocator has seen the most that it has to hold at once
 KILLS = 200 if SOAK else 10
 
 # For much longer than any test; -N: without a table of all messages' times.
@@ -121,8 +122,8 @@ class Footprint:
 def test_killed_again_and_again(link_layer):
     """
     A perftest client is killed 10 times (SIMHCA_SOAK=1: 200 times) beside a pair that goes on
-    undisturbed. From the first fifth on, the daemon's memory, descriptors and mappings do not
-    grow with the kills.
+    undisturbed. After a few kills to warm up, the daemon's memory, descriptors and mappings do
+    not grow with the kills.
     """
     # VmRSS includes the device's tables, of which new handles touch a page for each two programs
     # or so until all have been used once; 1 MiB has room for those of 160 kills and for what
@@ -131,16 +132,17 @@ def test_killed_again_and_again(link_layer):
         undisturbed = start_working(device, "ib_send_bw", *LASTING[:1], "--run_infinitely", "-D", 2)
         alone = device.objects()
         pid = device.pid
-        for kills in range(1, KILLS + 1):
+        for kills in range(1, WARM_UP + KILLS + 1):
             stop(start_working(device, "ib_write_bw", *LASTING, "-q", 4), CLIENT, signal.SIGKILL)
             device.expect_objects(alone)
-            if kills == KILLS // 5:
+            if kills == WARM_UP:
                 early = Footprint(pid)
+        # The connection of our last question may still be closing.
+        wait_until(lambda: Footprint(pid).fds <= early.fds, 10, f"descriptors are {early.fds} again")
         late = Footprint(pid)
-        growth = f"after {KILLS // 5} kills {early}, after {KILLS} {late}"
+        growth = f"after {WARM_UP} kills {early}, after {KILLS} more {late}"
         assert late.rss <= early.rss + 1024, growth
-        assert late.fds <= early.fds, growth
-        assert late.maps - early.maps < KILLS - KILLS // 5, growth
+        assert late.maps - early.maps < KILLS, growth
         assert all(program.running for program in undisturbed), undisturbed[0].result()
         pingpong(device, "ibv_rc_pingpong", "-e", "-c")
         device.kill_programs()
