@@ -536,18 +536,21 @@ bool daemon_wait_gone(const char *dir, int timeout_ms)
 	return true;
 }
 
-/* Somebody else's lease, or no captive daemon at all: it answers, and goes on without us. */
+/* Somebody else's lease, or no captive daemon at all; not one that lingers on its way out. */
 static bool goes_on(const char *dir)
 {
 	int fd = admin_connect(dir);
 	json_t *answer = NULL;
+	bool stays;
 
 	if (fd >= 0) {
 		answer = admin_request(fd, "status", NULL, NULL);
 		close(fd);
 	}
+	stays = answer && (!json_is_true(json_object_get(answer, "captive")) ||
+			   json_integer_value(json_object_get(answer, "leases")) > 0);
 	json_decref(answer);
-	return answer != NULL;
+	return stays;
 }
 
 /* Gives the lease back, and waits until the daemon has noticed. */
