@@ -85,11 +85,12 @@ void simhca_cq_push(struct simhca_cq *cq, const struct simhca_cqe *cqe, bool sol
 	}
 	/* release: the CQE's fields are there before its sequence number says so. */
 	atomic_store_explicit(&slot->seq, ++cq->pi, memory_order_release);
-	atomic_store_explicit(&cq->mem->pi, cq->pi, memory_order_relaxed);
+	/* release: who looks at pi alone finds the CQEs before it. */
+	atomic_store_explicit(&cq->mem->pi, cq->pi, memory_order_release);
 	/*
 	 * Full barrier between publishing the CQE and reading arm; the client has one between
 	 * storing arm and looking for CQEs. So a client that arms and finds the queue empty is
-	 * seen here: no completion falls between the two.
+	 * seen here: no completion falls between the two. (providers/simhca/cq.c has both sides.)
 	 */
 	atomic_thread_fence(memory_order_seq_cst);
 	event = disarm(cq, arm_matches(cqe, solicited));

@@ -173,16 +173,30 @@ int shca_destroy_cq(struct ibv_cq *ibv_cq)
 }
 
 /*
- * Each arm has a count of its own, so that the device cannot take it for the one before. What the
- * CQ is armed for already is kept: a weaker request does not take a stronger one back.
+ * Arming, and why no wake-up is lost.
  *
- * The exchange is a full barrier: a CQE that the device publishes before it sees the new value is
- * seen by the poll that follows.
+ *	the program				the device (simhca_cq_push())
+ *	A1 arm: a new count and what for	D1 the CQE, its seq, pi
+ *	A2 full barrier				D2 full barrier
+ *	A3 look for CQEs: pi, or seq		D3 read arm
+ *	   none: sleep on the channel		D4 exchange it for none: send an event
+ *
+ * Both sides store first and load afterwards, with a full barrier in between. The barriers have one
+ * order. If A2 is before D2, D3 sees the arm of A1 (or a later one), and D4 sends an event; if
+ * D2 is before A2, A3 sees the CQE of D1, and whoever looks does not sleep. Without A3 (the second
+ * look) a CQE from before A1 raises no event: that is the specification's rule, and why a
+ * program polls once more after it has armed. ibv_req_notify_cq() leaves A3 to the program's poll.
+ *
+ * A1 is an exchange of the whole word, with a count that no earlier arm had (but for one 2^30
+ * arms ago). So D4, which exchanges exactly the value that D3 saw, cannot use up an arm that
+ * came after D3: it fails and looks again. And two D4 cannot both succeed on one arm: an event
+ * for each arm at most. What the CQ is armed for already is kept: a weaker request does not take a
+ * stronger one back.
+ *
+ * Returns the value that arm has now.
  */
-int shca_req_notify_cq(struct ibv_cq *ibv_cq, int solicited_only)
+static uint32_t arm_cq(struct shca_cq *cq, uint32_t wanted)
 {
-	struct shca_cq *cq = to_scq(ibv_cq);
-	uint32_t wanted = solicited_only ? SIMHCA_ARM_SOLICITED : SIMHCA_ARM_NEXT;
 	uint32_t old = atomic_load_explicit(&cq->mem->arm, memory_order_relaxed);
 	uint32_t armed, arm;
 
@@ -191,7 +205,67 @@ int shca_req_notify_cq(struct ibv_cq *ibv_cq, int solicited_only)
 		arm = ((old & ~(uint32_t)SIMHCA_ARM_BITS) + SIMHCA_ARM_BITS + 1) |
 		      (armed > wanted ? armed : wanted);
 	} while (!atomic_compare_exchange_weak(&cq->mem->arm, &old, arm));
+	atomic_thread_fence(memory_order_seq_cst); /* A2 */
+	return arm;
+}
+
+int shca_req_notify_cq(struct ibv_cq *ibv_cq, int solicited_only)
+{
+	arm_cq(to_scq(ibv_cq), solicited_only ? SIMHCA_ARM_SOLICITED : SIMHCA_ARM_NEXT);
 	return 0;
+}
+
+/*
+ * Whether a poll would find something. Of a CQ that somebody polls at this moment: whether it
+ * may; that one may even be our own caller, between ibv_start_poll() and ibv_end_poll().
+ */
+static bool has_completions(struct shca_cq *cq)
+{
+	/* Acquire: the seq of every CQE before pi is there as well. */
+	uint32_t pi = atomic_load_explicit(&cq->mem->pi, memory_order_acquire);
+	const struct simhca_cqe *cqe;
+	bool found = true;
+	uint32_t i;
+
+	/* Who polls tells the device of its ci before it lets go of the lock. */
+	if (pi == atomic_load_explicit(&cq->mem->ci, memory_order_relaxed))
+		return false;
+	if (!shca_cq_trylock(cq))
+		return true;
+	for (i = cq->ci; (cqe = shca_cq_peek(cq, i)); i++)
+		if (cqe->qpn != SHCA_VOID_QPN)
+			break;
+	found = cqe != NULL;
+	shca_cq_unlock(cq);
+	return found;
+}
+
+/* Whether the device has used up this very arm: there is an event. */
+static bool was_raised(const struct shca_cq *cq, uint32_t arm)
+{
+	return cq->vcq.cq.channel && atomic_load_explicit(&cq->mem->arm, memory_order_relaxed) ==
+					     (arm & ~(uint32_t)SIMHCA_ARM_BITS);
+}
+
+int simhcadv_req_notify_cq(struct ibv_cq *ibv_cq, int flags)
+{
+	int what = flags & (SIMHCADV_CQ_NEXT_COMP | SIMHCADV_CQ_SOLICITED);
+	struct shca_cq *cq;
+	uint32_t arm;
+
+	if (!shca_is_ours(ibv_cq->context->device))
+		return -EOPNOTSUPP;
+	if ((flags & ~(what | SIMHCADV_CQ_REPORT_MISSED_EVENTS)) ||
+	    (what != SIMHCADV_CQ_NEXT_COMP && what != SIMHCADV_CQ_SOLICITED))
+		return -EINVAL;
+	cq = to_scq(ibv_cq);
+	if (shca_is_fatal(cq->ctx))
+		return -EIO;
+	arm = arm_cq(cq, what == SIMHCADV_CQ_SOLICITED ? SIMHCA_ARM_SOLICITED : SIMHCA_ARM_NEXT);
+	if (!(flags & SIMHCADV_CQ_REPORT_MISSED_EVENTS))
+		return 0;
+	/* A3. What came after A1 may have been announced already, and then nothing is missed. */
+	return has_completions(cq) && !was_raised(cq, arm);
 }
 
 void shca_cq_attach_qp(struct shca_qp *qp)

@@ -10,6 +10,7 @@
 #define SHCA_PROVIDER_LOCK_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 struct shca_lock {
@@ -21,13 +22,19 @@ extern uint32_t shca_process;
 
 void shca_lock_wait(struct shca_lock *lock);
 
-static inline void shca_lock(struct shca_lock *lock)
+/* True if it was free. */
+static inline bool shca_trylock(struct shca_lock *lock)
 {
 	uint32_t none = 0;
 
 	/* Acquire: what the last holder wrote is seen. */
-	if (!atomic_compare_exchange_strong_explicit(&lock->holder, &none, shca_process,
-						     memory_order_acquire, memory_order_relaxed))
+	return atomic_compare_exchange_strong_explicit(&lock->holder, &none, shca_process,
+						       memory_order_acquire, memory_order_relaxed);
+}
+
+static inline void shca_lock(struct shca_lock *lock)
+{
+	if (!shca_trylock(lock))
 		shca_lock_wait(lock);
 }
 

@@ -334,6 +334,11 @@ static inline void shca_cq_lock(struct shca_cq *cq)
 		shca_lock(&cq->lock);
 }
 
+static inline bool shca_cq_trylock(struct shca_cq *cq)
+{
+	return cq->single_threaded || shca_trylock(&cq->lock);
+}
+
 static inline void shca_cq_unlock(struct shca_cq *cq)
 {
 	if (!cq->single_threaded)

@@ -146,6 +146,20 @@ static inline void simhcadv_wr_read_with_inv(struct simhcadv_qp_ex *qp, uint32_t
 	qp->wr_read_with_inv(qp, rkey, remote_addr, invalidate_rkey);
 }
 
+/* What to be notified of: one of the first two. */
+enum simhcadv_cq_notify_flags {
+	SIMHCADV_CQ_SOLICITED = 1 << 0,
+	SIMHCADV_CQ_NEXT_COMP = 1 << 1,
+	SIMHCADV_CQ_REPORT_MISSED_EVENTS = 1 << 2,
+};
+
+/*
+ * ibv_req_notify_cq() that says whether something was there already. Negative: -errno. 0: armed
+ * and, if asked, nothing was missed: there is no completion in the CQ but such as raise an event.
+ * Positive, only if asked: armed, and the CQ holds completions that raise none: poll again.
+ */
+int simhcadv_req_notify_cq(struct ibv_cq *cq, int flags);
+
 #ifdef __cplusplus
 }
 #endif
