@@ -34,6 +34,7 @@ def watchdog(request):
 
 def pytest_configure(config):
     config.addinivalue_line('markers', 'patience(seconds): how long this test may take')
+    config.addinivalue_line('markers', 'once: neither the link layer nor a sanitizer adds to it')
 
 
 @pytest.fixture

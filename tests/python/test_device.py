@@ -172,6 +172,7 @@ def test_several_devices():
     assert len({device['node_guid'] for device in said}) == 3
 
 
+@pytest.mark.once
 @pytest.mark.patience(240)
 @pytest.mark.parametrize('kind', ['cq', 'mr', 'qp', 'pd', 'srq', 'ah'])
 def test_limits_can_be_reached(c_program, kind):
