@@ -123,6 +123,11 @@ def status_name(status):
     return names[0] if names else str(status)
 
 
+def is_type_2a(ctx):
+    """Whether type 2 windows are of type 2A; else they are of type 2B."""
+    return bool(ctx.query_device().device_cap_flags & e.IBV_DEVICE_MEM_WINDOW_TYPE_2A)
+
+
 # ----------------------------------------------------------------------------- waiting
 
 def poll(cq, count=1, timeout=TIMEOUT):

@@ -55,12 +55,26 @@ def private_tests(*selection, options=(), **keywords):
     return done.stdout
 
 
-def compiled(source, directory):
-    """Compiles a C helper against libibverbs; its path."""
-    target = os.path.join(str(directory), source.removesuffix('.c'))
-    flags = shlex.split(os.environ.get('CFLAGS', '-O2 -g'))
-    subprocess.run([os.environ.get('CC', 'cc'), '-std=gnu11', '-Wall', '-Wextra', *flags,
-                    '-pthread', '-o', target, helper(source), '-libverbs'], check=True)
+def compiled(source, directory, *flags, library=False, dv=False, compiler=None):
+    """
+    Compiles a C helper, or a source by its whole path, against libibverbs; its path. As a library
+    it is for ctypes. dv: with the direct verbs of the build tree, whose library, if it has a
+    sanitizer, leaves symbols to the runtime that is preloaded.
+    """
+    stem = os.path.basename(source).rsplit('.', 1)[0]
+    target = os.path.join(str(directory), f'{stem}.so' if library else stem)
+    command = [compiler or os.environ.get('CC', 'cc'), '-Wall', '-Wextra', '-D_GNU_SOURCE',
+               *(flags or ['-std=gnu11']),
+               *shlex.split(os.environ.get('CFLAGS', '-O1 -g' if dv else '-O2 -g'))]
+    if library:
+        command += ['-shared', '-fPIC']
+    if dv:
+        command += [f'-I{BUILD}/include', f'-I{REPO}/kernel-abi']
+    command += ['-o', target, source if os.path.isabs(source) else helper(source)]
+    if dv:
+        lib = os.path.join(BUILD, 'lib')
+        command += [f'-L{lib}', f'-Wl,-rpath,{lib}', '-Wl,--allow-shlib-undefined', '-lsimhca']
+    subprocess.run([*command, '-libverbs', '-pthread'], check=True)
     return target
 
 

@@ -5,7 +5,6 @@ to the linker.
 """
 import os
 import re
-import shlex
 import subprocess
 
 import pytest
@@ -14,7 +13,7 @@ import programs
 from harness import REPO
 
 DV = os.path.join(REPO, 'tests', 'dv')
-INCLUDE, LIB = os.path.join(programs.BUILD, 'include'), os.path.join(programs.BUILD, 'lib')
+LIB = os.path.join(programs.BUILD, 'lib')
 HEADER = os.path.join(REPO, 'providers', 'simhca', 'simhcadv.h')
 
 
@@ -31,21 +30,6 @@ SOURCES = sorted(name for name in os.listdir(DV) if name.endswith('.c'))
 TESTS = [(source, name) for source in SOURCES for name in names_in(source)]
 
 
-def compiled(source, directory, *flags, compiler=None):
-    """
-    Compiles a program against the build tree's library; its path. A library with a sanitizer
-    leaves symbols to the runtime that is preloaded.
-    """
-    target = os.path.join(str(directory), os.path.basename(source).rsplit('.', 1)[0])
-    extra = shlex.split(os.environ.get('CFLAGS', '-O1 -g'))
-    subprocess.run([compiler or os.environ.get('CC', 'cc'), '-Wall', '-Wextra', '-Werror',
-                    '-D_GNU_SOURCE', *flags, *extra, f'-I{INCLUDE}', f'-I{REPO}/kernel-abi', '-o',
-                    target, source, f'-L{LIB}', f'-Wl,-rpath,{LIB}',
-                    '-Wl,--allow-shlib-undefined', '-lsimhca', '-libverbs',
-                    '-pthread'], check=True)
-    return target
-
-
 @pytest.fixture(scope='module')
 def program(tmp_path_factory):
     """program(source): its path, compiled once."""
@@ -54,7 +38,7 @@ def program(tmp_path_factory):
 
     def make(source):
         if source not in made:
-            made[source] = compiled(source, directory, '-std=gnu11')
+            made[source] = programs.compiled(source, directory, '-std=gnu11', '-Werror', dv=True)
         return made[source]
 
     return make
@@ -135,4 +119,5 @@ def test_header_alone(tmp_path, compiler, standard):
         pytest.skip(f'no {compiler} here')
     file = tmp_path / ('alone.c' if compiler == 'cc' else 'alone.cc')
     file.write_text('#include <infiniband/simhcadv.h>\nint main(void) { return 0; }\n')
-    compiled(str(file), tmp_path, f'-std={standard}', '-U_GNU_SOURCE', compiler=compiler)
+    programs.compiled(str(file), tmp_path, f'-std={standard}', '-Werror', '-U_GNU_SOURCE',
+                      dv=True, compiler=compiler)

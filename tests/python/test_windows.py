@@ -19,7 +19,7 @@ from pyverbs.wr import SGE, SendWR
 import programs
 from harness import (APIS, CMP_SWP, FETCH_ADD, FLUSH, FULL, LOCAL_WRITE, PAGE, RC, READ, REMOTE_ATOMIC,
                      REMOTE_READ, REMOTE_WRITE, SEND, SIGNALED, SUCCESS, UC, UD, WRITE, Side, connect,
-                     eventually, pattern, poll, poll_error, poll_nothing, poll_ok, refused)
+                     eventually, is_type_2a, pattern, poll, poll_error, poll_nothing, poll_ok, refused)
 
 MW_BIND, ZERO_BASED = e.IBV_ACCESS_MW_BIND, e.IBV_ACCESS_ZERO_BASED
 REMOTE = REMOTE_READ | REMOTE_WRITE | REMOTE_ATOMIC
@@ -165,10 +165,6 @@ def other_pair(pair, keep):
 
 
 # -------------------------------------------------------------------------- capabilities
-
-def is_type_2a(ctx):
-    return bool(ctx.query_device().device_cap_flags & e.IBV_DEVICE_MEM_WINDOW_TYPE_2A)
-
 
 def test_capabilities(ctx):
     attr = ctx.query_device()
