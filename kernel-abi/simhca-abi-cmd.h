@@ -57,6 +57,8 @@ enum simhca_cmd {
 	SIMHCA_CMD_ALLOC_MR,
 	SIMHCA_CMD_ALLOC_MW,
 	SIMHCA_CMD_DEALLOC_MW,
+	SIMHCA_CMD_MODIFY_CQ,
+	SIMHCA_CMD_ARM_CQ,
 	SIMHCA_CMD_COUNT,
 };
 
@@ -210,6 +212,23 @@ struct simhca_resize_cq_req {
 	uint32_t outstanding; /* completions that may still come: as the provider counts them */
 	uint32_t reserved;
 };
+
+/*
+ * MODIFY_CQ: moderation. An event waits until count completions that it could have been raised for
+ * have come, or period microseconds have passed since the first. Either 0: no moderation.
+ */
+struct simhca_modify_cq_req {
+	uint32_t handle;
+	uint32_t count;
+	uint32_t period;
+	uint32_t reserved;
+};
+SIMHCA_ABI_SIZE(struct simhca_modify_cq_req, 16);
+
+/*
+ * ARM_CQ takes struct simhca_handle, on devices with event_at_arm alone: the client has armed this
+ * CQ while there were CQEs in it. The device looks, and raises the event if they fit the arm.
+ */
 
 /* Destroying a CQ, QP or SRQ says how many events were sent, so that the library can wait for their
  * acknowledgement. */

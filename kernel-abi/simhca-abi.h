@@ -31,7 +31,7 @@
 #include "simhca-abi-reason.h"
 
 /* Bumped whenever a layout or a command changes; both sides refuse another one. */
-#define SIMHCA_ABI_VERSION 2u
+#define SIMHCA_ABI_VERSION 3u
 
 #define SIMHCA_ABI_SIZE(type, bytes)                                                               \
 	static_assert(sizeof(type) == (bytes), #type " must be " #bytes " bytes")
@@ -64,7 +64,9 @@ enum {
 	SIMHCA_GID_ENTRIES = 8,
 	SIMHCA_PKEY_ENTRIES = 1,
 	SIMHCA_COMP_VECTORS = 4,
-	SIMHCA_MAX_SEGMENTS = 256, /* context memory segments per context */
+	SIMHCA_MAX_CQ_COUNT = 65535,  /* completions that one event waits for (moderation) */
+	SIMHCA_MAX_CQ_PERIOD = 65535, /* us that an event waits for them */
+	SIMHCA_MAX_SEGMENTS = 256,    /* context memory segments per context */
 };
 
 #define SIMHCA_MAX_MSG_SIZE (1u << 30) /* bytes */
@@ -154,8 +156,13 @@ struct simhca_device_attr {
 	uint8_t phys_port_cnt;
 	uint32_t max_fast_reg_page_list_len; /* entries */
 	uint32_t fast_reg_page_sizes;	     /* bit n: pages of 2^n bytes */
+	uint32_t max_cq_count;		     /* CQ moderation, as MODIFY_CQ takes it */
+	uint32_t max_cq_period;		     /* us */
+	uint32_t event_at_arm; /* 1: arming a CQ that holds completions raises an event: see ARM_CQ
+				*/
+	uint32_t reserved;
 };
-SIMHCA_ABI_SIZE(struct simhca_device_attr, 232);
+SIMHCA_ABI_SIZE(struct simhca_device_attr, 248);
 SIMHCA_ABI_AT(struct simhca_device_attr, vendor_id, 120);
 
 /* What ibv_query_port reports for port 1; follows the network interface while the device runs. */
@@ -320,8 +327,8 @@ struct simhca_devmem {
 	uint8_t reserved2[6];
 };
 SIMHCA_ABI_AT(struct simhca_devmem, attr, 32);
-SIMHCA_ABI_AT(struct simhca_devmem, gids, 328);
-SIMHCA_ABI_SIZE(struct simhca_devmem, 528);
+SIMHCA_ABI_AT(struct simhca_devmem, gids, 344);
+SIMHCA_ABI_SIZE(struct simhca_devmem, 544);
 
 /* ------------------------------------------------------ context memory */
 
@@ -406,11 +413,12 @@ enum simhca_arm {
 struct simhca_cq_mem {
 	_Atomic uint32_t ci;  /* client: CQEs consumed; released after the CQE is read */
 	_Atomic uint32_t arm; /* client sets, device clears */
-	uint8_t reserved0[56];
+	/* device: 1 once a CQE was lost; the CQ is dead. Here, as it is read by each empty poll */
+	_Atomic uint32_t overrun;
+	uint8_t reserved0[52];
 	_Atomic uint32_t lock;
-	_Atomic uint32_t pi;	  /* device: CQEs written */
-	_Atomic uint32_t overrun; /* device: 1 once a CQE was lost; the CQ is dead */
-	uint8_t reserved1[52];
+	_Atomic uint32_t pi; /* device: CQEs written */
+	uint8_t reserved1[56];
 };
 SIMHCA_ABI_AT(struct simhca_cq_mem, lock, 64);
 SIMHCA_ABI_SIZE(struct simhca_cq_mem, 128);

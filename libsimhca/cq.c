@@ -42,14 +42,21 @@ static void overrun(struct simhca_cq *cq)
 	}
 }
 
-static uint32_t arm_matches(const struct simhca_cqe *cqe, bool solicited)
-{
-	uint32_t matches = SIMHCA_ARM_NEXT;
+/* ------------------------------------------------------------------------------ events */
 
-	if (cqe->status != SIMHCA_WC_SUCCESS || ((cqe->flags & SIMHCA_CQE_RECV) && solicited))
-		matches |= SIMHCA_ARM_SOLICITED;
-	return matches;
-}
+/*
+ * A CQ is armed in mem->arm, by the client. The protocol, and why no wake-up is lost, is told in
+ * providers/simhca/cq.c; tests/model/arm.pml is a model of it. What is ours:
+ *
+ *	D1  the CQE's fields, seq, pi		(release: the client reads seq or pi first, acquire)
+ *	D2  full barrier			(against the client's, between arming and looking)
+ *	D3  read arm
+ *	D4  exchange the value read for one with the same count and no bits; then raise the event
+ *
+ * D4 is done by one thread at a time (cq->lock), against clients that arm meanwhile. It succeeds
+ * on the very arm that D3 saw, or D3 is done again: an arm is used up once, and never unseen. The
+ * client's memory is that of a stranger: it can arm without end, which costs it events of its own.
+ */
 
 /* Whether the CQ was armed for such a CQE; if so the arming is used up. */
 static bool disarm(struct simhca_cq *cq, uint32_t matches)
@@ -64,11 +71,119 @@ static bool disarm(struct simhca_cq *cq, uint32_t matches)
 	return false;
 }
 
-void simhca_cq_push(struct simhca_cq *cq, const struct simhca_cqe *cqe, bool solicited)
+/* An event if the CQ is armed for what matches, and the arming is used up. */
+static void tell(struct simhca_cq *cq, uint32_t matches)
 {
 	const struct simhca_ops *ops = &cq->context->device->fabric->ops;
+
+	if (disarm(cq, matches) && cq->channel && ops->comp_event &&
+	    !atomic_load(&cq->context->dead))
+		ops->comp_event(cq->context->arg, cq->channel, cq->user_handle);
+}
+
+/* The event that was held back. What the CQ is armed for by now does not matter. */
+static void tell_held(struct simhca_cq *cq)
+{
+	cq->held = 0;
+	tell(cq, SIMHCA_ARM_BITS);
+}
+
+static void period_is_over(struct simhca_engine *engine, struct simhca_timer *timer)
+{
+	struct simhca_cq *cq =
+		(struct simhca_cq *)((char *)timer - offsetof(struct simhca_cq, timer));
+
+	(void)engine;
+	pthread_mutex_lock(&cq->lock);
+	if (cq->held)
+		tell_held(cq);
+	pthread_mutex_unlock(&cq->lock);
+}
+
+/*
+ * Moderation: the event waits for more completions, or for the end of the period that the first of
+ * them began. The CQ stays armed until then, so what the client sees is a slow D4. Had the timer
+ * been taken by an engine when the count is reached, it finds nothing held, or tells of the next
+ * batch too early: the period is a bound.
+ */
+static void hold(struct simhca_cq *cq, uint32_t matches)
+{
+	struct simhca_engine *engine = cq->context->engine;
+
+	if (!(atomic_load_explicit(&cq->mem->arm, memory_order_seq_cst) & matches))
+		return;
+	if (++cq->held >= cq->mod_count) {
+		simhca_engine_stop_timer(engine, &cq->timer);
+		tell_held(cq);
+	} else if (cq->held == 1) {
+		cq->timed = true;
+		cq->timer.expired = period_is_over;
+		if (!simhca_engine_start_timer(engine, &cq->timer, cq->mod_period_us * 1000ull))
+			tell_held(cq);
+	}
+}
+
+static void notify(struct simhca_cq *cq, const struct simhca_cqe *cqe, bool solicited)
+{
+	uint32_t matches = SIMHCA_ARM_NEXT;
+
+	if (cqe->status != SIMHCA_WC_SUCCESS || ((cqe->flags & SIMHCA_CQE_RECV) && solicited)) {
+		matches |= SIMHCA_ARM_SOLICITED;
+		cq->solicited = cq->pushed;
+	}
+	if (cq->mod_count)
+		hold(cq, matches);
+	else
+		tell(cq, matches);
+}
+
+int simhca_modify_cq(struct simhca_context *context, const struct simhca_modify_cq_req *req,
+		     struct simhca_why *why)
+{
+	struct simhca_cq *cq = simhca_object(context, SIMHCA_OBJ_CQ, req->handle, why);
+
+	if (!cq)
+		return -EINVAL;
+	if (req->count > SIMHCA_MAX_CQ_COUNT || req->period > SIMHCA_MAX_CQ_PERIOD)
+		return simhca_why(why, EINVAL, "moderation by %u completions, %u us: up to %u, %u",
+				  req->count, req->period, SIMHCA_MAX_CQ_COUNT,
+				  SIMHCA_MAX_CQ_PERIOD);
+	pthread_mutex_lock(&cq->lock);
+	cq->mod_count = req->period ? req->count : 0;
+	cq->mod_period_us = req->period;
+	/* An event that waits does not wait by the old rule, nor without a bound. */
+	if (cq->held) {
+		simhca_engine_stop_timer(context->engine, &cq->timer);
+		tell_held(cq);
+	}
+	pthread_mutex_unlock(&cq->lock);
+	return 0;
+}
+
+int simhca_arm_cq(struct simhca_context *context, uint32_t handle, struct simhca_why *why)
+{
+	struct simhca_cq *cq = simhca_object(context, SIMHCA_OBJ_CQ, handle, why);
+	uint32_t waiting, matches;
+
+	if (!cq)
+		return -EINVAL;
+	if (!context->device->config.event_at_arm)
+		return simhca_why(why, EINVAL, "this device raises no event when a CQ is armed");
+	pthread_mutex_lock(&cq->lock);
+	waiting = occupied(cq);
+	matches = waiting ? SIMHCA_ARM_NEXT : SIMHCA_ARM_NONE;
+	if (cq->solicited && cq->pushed - cq->solicited < waiting)
+		matches |= SIMHCA_ARM_SOLICITED;
+	tell(cq, matches);
+	pthread_mutex_unlock(&cq->lock);
+	return 0;
+}
+
+/* -------------------------------------------------------------------------------- CQEs */
+
+void simhca_cq_push(struct simhca_cq *cq, const struct simhca_cqe *cqe, bool solicited)
+{
 	struct simhca_cqe *slot;
-	bool event;
 
 	pthread_mutex_lock(&cq->lock);
 	if (cq->overrun)
@@ -87,15 +202,14 @@ void simhca_cq_push(struct simhca_cq *cq, const struct simhca_cqe *cqe, bool sol
 	atomic_store_explicit(&slot->seq, ++cq->pi, memory_order_release);
 	/* release: who looks at pi alone finds the CQEs before it. */
 	atomic_store_explicit(&cq->mem->pi, cq->pi, memory_order_release);
+	cq->pushed++;
 	/*
-	 * Full barrier between publishing the CQE and reading arm; the client has one between
+	 * D2. Full barrier between publishing the CQE and reading arm; the client has one between
 	 * storing arm and looking for CQEs. So a client that arms and finds the queue empty is
-	 * seen here: no completion falls between the two. (providers/simhca/cq.c has both sides.)
+	 * seen here: no completion falls between the two.
 	 */
 	atomic_thread_fence(memory_order_seq_cst);
-	event = disarm(cq, arm_matches(cqe, solicited));
-	if (event && cq->channel && ops->comp_event && !atomic_load(&cq->context->dead))
-		ops->comp_event(cq->context->arg, cq->channel, cq->user_handle);
+	notify(cq, cqe, solicited);
 out:
 	pthread_mutex_unlock(&cq->lock);
 }
@@ -192,6 +306,11 @@ int simhca_resize_cq(struct simhca_context *context, const struct simhca_resize_
 		return -ENOMEM;
 
 	pthread_mutex_lock(&cq->lock);
+	if (cq->overrun) {
+		pthread_mutex_unlock(&cq->lock);
+		simhca_context_free(context, &ring_ref, ring_bytes(entries));
+		return simhca_why(why, EINVAL, "the CQ is in error: a completion found no room");
+	}
 	used = occupied(cq);
 	if (used > req->cqe || used > cq->entries) {
 		pthread_mutex_unlock(&cq->lock);
@@ -239,6 +358,12 @@ int simhca_destroy_cq(struct simhca_context *context, uint32_t handle, struct si
 		return -EINVAL;
 	if (cq->users)
 		return simhca_why(why, EBUSY, "%u queues of QPs still use this CQ", cq->users);
+	if (cq->timed) {
+		/* Nothing is added any more, so nothing starts the timer; it may be expiring. */
+		simhca_engine_stop_timer(context->engine, &cq->timer);
+		if (!simhca_fabric_synchronize(context->device->fabric, context->id))
+			return -EAGAIN;
+	}
 	simhca_object_remove(context, SIMHCA_OBJ_CQ, handle);
 	simhca_context_free(context, &cq->ring_ref, ring_bytes(cq->entries));
 	simhca_context_free(context, &cq->mem_ref, sizeof(*cq->mem));

@@ -105,6 +105,9 @@ static void fill_attr(const struct simhca_device_config *c, struct simhca_device
 	a->max_pkeys = SIMHCA_PKEY_ENTRIES;
 	a->local_ca_ack_delay = 15;
 	a->phys_port_cnt = 1;
+	a->max_cq_count = SIMHCA_MAX_CQ_COUNT;
+	a->max_cq_period = SIMHCA_MAX_CQ_PERIOD;
+	a->event_at_arm = c->event_at_arm;
 	a->max_fast_reg_page_list_len = SIMHCA_MAX_FAST_REG_PAGES;
 	for (uint32_t n = SIMHCA_FAST_REG_MIN_PAGE_SHIFT; n <= SIMHCA_FAST_REG_MAX_PAGE_SHIFT; n++)
 		a->fast_reg_page_sizes |= 1u << n;

@@ -93,12 +93,22 @@ void simhca_engine_forget_qp(struct simhca_qp *qp)
 	pthread_mutex_unlock(&engine->lock);
 }
 
+static void qp_timer_expired(struct simhca_engine *engine, struct simhca_timer *timer)
+{
+	struct simhca_qp *qp =
+		(struct simhca_qp *)((char *)timer - offsetof(struct simhca_qp, timer));
+
+	atomic_store(&qp->timer_fired, timer->deadline_ns);
+	simhca_engine_schedule(engine, qp);
+}
+
 uint64_t simhca_engine_arm_timer(struct simhca_qp *qp, uint64_t delay_ns)
 {
 	struct simhca_engine *engine = qp->context->engine;
 	uint64_t deadline = simhca_engine_now(engine) + delay_ns;
 
 	pthread_mutex_lock(&engine->lock);
+	qp->timer.expired = qp_timer_expired;
 	/* Deadlines name waits, so a QP's next one differs from its last. */
 	if (deadline <= qp->timer.deadline_ns)
 		deadline = qp->timer.deadline_ns + 1;
@@ -112,10 +122,26 @@ uint64_t simhca_engine_arm_timer(struct simhca_qp *qp, uint64_t delay_ns)
 
 void simhca_engine_cancel_timer(struct simhca_qp *qp)
 {
-	struct simhca_engine *engine = qp->context->engine;
+	simhca_engine_stop_timer(qp->context->engine, &qp->timer);
+}
+
+bool simhca_engine_start_timer(struct simhca_engine *engine, struct simhca_timer *timer,
+			       uint64_t delay_ns)
+{
+	uint64_t deadline = simhca_engine_now(engine) + delay_ns;
+	int ret;
 
 	pthread_mutex_lock(&engine->lock);
-	simhca_timer_cancel(&engine->timers, &qp->timer);
+	ret = simhca_timer_arm(&engine->timers, timer, deadline);
+	pthread_mutex_unlock(&engine->lock);
+	wake(engine);
+	return !ret;
+}
+
+void simhca_engine_stop_timer(struct simhca_engine *engine, struct simhca_timer *timer)
+{
+	pthread_mutex_lock(&engine->lock);
+	simhca_timer_cancel(&engine->timers, timer);
 	pthread_mutex_unlock(&engine->lock);
 }
 
@@ -125,7 +151,6 @@ static bool fire_timers(struct simhca_engine *engine)
 
 	for (;;) {
 		struct simhca_timer *timer = NULL;
-		struct simhca_qp *qp;
 
 		/* Without a clock call while nothing waits. */
 		pthread_mutex_lock(&engine->lock);
@@ -135,9 +160,7 @@ static bool fire_timers(struct simhca_engine *engine)
 		if (!timer)
 			return fired;
 		fired = true;
-		qp = (struct simhca_qp *)((char *)timer - offsetof(struct simhca_qp, timer));
-		atomic_store(&qp->timer_fired, timer->deadline_ns);
-		simhca_engine_schedule(engine, qp);
+		timer->expired(engine, timer);
 	}
 }
 

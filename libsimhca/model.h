@@ -99,6 +99,10 @@ void simhca_engine_forget_qp(struct simhca_qp *qp);
 /* When it expires the QP is scheduled, with timer_fired set to the deadline that is returned. */
 uint64_t simhca_engine_arm_timer(struct simhca_qp *qp, uint64_t delay_ns);
 void simhca_engine_cancel_timer(struct simhca_qp *qp);
+/* For other objects than QPs. False: out of memory. Who frees it stops it, and synchronizes. */
+bool simhca_engine_start_timer(struct simhca_engine *engine, struct simhca_timer *timer,
+			       uint64_t delay_ns);
+void simhca_engine_stop_timer(struct simhca_engine *engine, struct simhca_timer *timer);
 
 /* ------------------------------------------------------------------- device */
 
@@ -248,6 +252,13 @@ struct simhca_cq {
 	uint32_t entries, cqe, flags;
 	uint32_t pi; /* ours; mem->pi is a copy for the client */
 	bool overrun;
+	uint64_t pushed;    /* CQEs since it was made */
+	uint64_t solicited; /* what pushed was after the last one that was solicited, or in error */
+	/* moderation, if mod_count is not 0 */
+	uint32_t mod_count, mod_period_us;
+	uint32_t held;		   /* completions whose event waits for more of them */
+	bool timed;		   /* the timer has been used */
+	struct simhca_timer timer; /* of its context's engine: until held ones are told of */
 	uint64_t user_handle, channel;
 	uint32_t users;
 	struct simhca_mem_ref mem_ref, ring_ref;

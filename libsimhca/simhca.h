@@ -99,6 +99,7 @@ struct simhca_device_config {
 	uint16_t lid;		 /* InfiniBand */
 	uint32_t mtu;		 /* bytes: 256, 512, 1024, 2048 or 4096 */
 	bool mw_type_2a;	 /* type 2 windows are of type 2A; else of type 2B */
+	bool event_at_arm;	 /* arming a CQ that holds completions raises an event */
 	uint32_t max_qp, max_cq, max_srq, max_mr, max_mw, max_pd, max_ah; /* 0: the ABI's limit */
 	uint32_t max_qp_wr, max_sge, max_inline, max_cqe;		  /* 0: the ABI's limit */
 };
@@ -181,6 +182,9 @@ int simhca_create_cq(struct simhca_context *context, const struct simhca_create_
 		     struct simhca_create_cq_reply *reply, struct simhca_why *why);
 int simhca_resize_cq(struct simhca_context *context, const struct simhca_resize_cq_req *req,
 		     struct simhca_create_cq_reply *reply, struct simhca_why *why);
+int simhca_modify_cq(struct simhca_context *context, const struct simhca_modify_cq_req *req,
+		     struct simhca_why *why);
+int simhca_arm_cq(struct simhca_context *context, uint32_t handle, struct simhca_why *why);
 /* channel and user_handle of a CQ: for the caller to purge its events when it is destroyed. */
 int simhca_cq_identity(struct simhca_context *context, uint32_t handle, uint64_t *channel,
 		       uint64_t *user_handle);

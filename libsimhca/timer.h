@@ -6,7 +6,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct simhca_engine;
+
 struct simhca_timer {
+	/* Called by its engine without a lock, in a guard. */
+	void (*expired)(struct simhca_engine *engine, struct simhca_timer *timer);
 	uint64_t deadline_ns;
 	size_t slot; /* place in the heap, counted from 1; 0: not armed */
 };

@@ -99,6 +99,8 @@ static const struct option_desc table[] = {
 	       "LID on InfiniBand; in general it is the first device's, the others count up [1]"),
 	FLAG("mw-type-2a", mw_type_2a, SCOPE_DEVICE,
 	     "type 2 memory windows are of type 2A instead of 2B"),
+	FLAG("event-at-arm", event_at_arm, SCOPE_DEVICE,
+	     "arming a CQ that holds completions raises an event, as some hardware does"),
 	LIMIT("max-qp", max_qp, SIMHCA_MAX_QP, "QPs of the device"),
 	LIMIT("max-cq", max_cq, SIMHCA_MAX_CQ, "CQs"),
 	LIMIT("max-srq", max_srq, SIMHCA_MAX_SRQ, "SRQs"),
@@ -527,7 +529,7 @@ static int parse_command_line(int argc, char **argv, struct layer *layer)
 	for (size_t i = 0; i < NUM_OPTIONS; i++)
 		longs[i] = (struct option){ .name = table[i].name,
 					    .has_arg = table[i].argument ? required_argument
-									 : no_argument,
+									 : optional_argument,
 					    .val = 1 + (int)i };
 	longs[NUM_OPTIONS] = (struct option){ .name = "device",
 					      .has_arg = required_argument,
@@ -548,7 +550,10 @@ static int parse_command_line(int argc, char **argv, struct layer *layer)
 			continue;
 		}
 		desc = &table[which - 1];
-		if (set_value(&layer->general, desc, desc->argument ? optarg : "on", error)) {
+		/* A flag alone is on; `simhca run --daemon-option` has names with values only. */
+		if (!optarg)
+			optarg = (char *)"on";
+		if (set_value(&layer->general, desc, optarg, error)) {
 			fprintf(stderr, "simhcad: --%s %s: %s\n", desc->name, optarg, error);
 			return -1;
 		}

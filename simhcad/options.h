@@ -55,6 +55,7 @@ struct settings {
 	uint64_t sys_image_guid; /* 0: the node GUID */
 	uint32_t lid;		 /* InfiniBand; 0: derived from the device's position */
 	uint32_t mw_type_2a;	 /* type 2 memory windows are of type 2A; else 2B */
+	uint32_t event_at_arm;	 /* arming a CQ that holds completions raises an event */
 	uint32_t max_qp, max_cq, max_srq, max_mr, max_mw, max_pd, max_ah;
 	uint32_t max_qp_wr, max_sge, max_inline, max_cqe;
 };

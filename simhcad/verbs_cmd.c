@@ -247,6 +247,16 @@ HANDLER(resize_cq)
 	return simhca_resize_cq(session->context, request->body, reply->body, why);
 }
 
+HANDLER(modify_cq)
+{
+	return simhca_modify_cq(session->context, request->body, why);
+}
+
+HANDLER(arm_cq)
+{
+	return simhca_arm_cq(session->context, handle_of(request), why);
+}
+
 HANDLER(destroy_cq)
 {
 	struct simhca_destroy_reply *out = reply->body;
@@ -376,6 +386,8 @@ static const struct command commands[SIMHCA_CMD_COUNT] = {
 	COMMAND(ALLOC_MR, alloc_mr, SIZE(alloc_mr_req), SIZE(reg_mr_reply), 0),
 	COMMAND(ALLOC_MW, alloc_mw, SIZE(alloc_mw_req), SIZE(alloc_mw_reply), 0),
 	COMMAND(DEALLOC_MW, dealloc_mw, HANDLE, NONE, 0),
+	COMMAND(MODIFY_CQ, modify_cq, SIZE(modify_cq_req), NONE, 0),
+	COMMAND(ARM_CQ, arm_cq, HANDLE, NONE, 0),
 };
 
 const struct command *command_find(unsigned int number)

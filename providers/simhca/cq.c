@@ -103,6 +103,7 @@ struct ibv_cq_ex *shca_create_cq_ex(struct ibv_context *context, struct ibv_cq_i
 	if (!cq)
 		return NULL;
 	cq->single_threaded = attr_flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
+	cq->ignore_overrun = attr_flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
 	shca_cq_set_readers(cq, attr->wc_flags);
 	return &cq->vcq.cq_ex;
 }
@@ -149,6 +150,21 @@ int shca_resize_cq(struct ibv_cq *ibv_cq, int cqe)
 		err = adopt(cq, &reply);
 	shca_cq_unlock(cq);
 	return err;
+}
+
+int shca_modify_cq(struct ibv_cq *ibv_cq, struct ibv_modify_cq_attr *attr)
+{
+	struct simhca_modify_cq_req req = {
+		.handle = ibv_cq->handle,
+		.count = attr->moderate.cq_count,
+		.period = attr->moderate.cq_period,
+	};
+
+	if (!attr->attr_mask)
+		return EINVAL;
+	if (attr->attr_mask & ~(uint32_t)IBV_CQ_ATTR_MODERATE)
+		return EOPNOTSUPP;
+	return shca_tell(to_scq(ibv_cq)->ctx, SIMHCA_CMD_MODIFY_CQ, &req);
 }
 
 int shca_destroy_cq(struct ibv_cq *ibv_cq)
@@ -209,12 +225,6 @@ static uint32_t arm_cq(struct shca_cq *cq, uint32_t wanted)
 	return arm;
 }
 
-int shca_req_notify_cq(struct ibv_cq *ibv_cq, int solicited_only)
-{
-	arm_cq(to_scq(ibv_cq), solicited_only ? SIMHCA_ARM_SOLICITED : SIMHCA_ARM_NEXT);
-	return 0;
-}
-
 /*
  * Whether a poll would find something. Of a CQ that somebody polls at this moment: whether it
  * may; that one may even be our own caller, between ibv_start_poll() and ibv_end_poll().
@@ -247,6 +257,31 @@ static bool was_raised(const struct shca_cq *cq, uint32_t arm)
 					     (arm & ~(uint32_t)SIMHCA_ARM_BITS);
 }
 
+/*
+ * A device with event_at_arm raises an event for what the CQ holds when it is armed. Where arming
+ * is a write to the device it sees that by itself; here it has to be told. This is for finding
+ * mistakes in programs, so it may cost a command.
+ */
+static void raise_at_arm(struct shca_cq *cq)
+{
+	struct simhca_handle req = { .handle = cq->vcq.cq.handle };
+
+	if (__builtin_expect(!cq->ctx->dev->attr.event_at_arm, 1))
+		return;
+	/* It fails when the device is gone, and then there are no events. */
+	if (has_completions(cq))
+		shca_tell(cq->ctx, SIMHCA_CMD_ARM_CQ, &req);
+}
+
+int shca_req_notify_cq(struct ibv_cq *ibv_cq, int solicited_only)
+{
+	struct shca_cq *cq = to_scq(ibv_cq);
+
+	arm_cq(cq, solicited_only ? SIMHCA_ARM_SOLICITED : SIMHCA_ARM_NEXT);
+	raise_at_arm(cq);
+	return 0;
+}
+
 int simhcadv_req_notify_cq(struct ibv_cq *ibv_cq, int flags)
 {
 	int what = flags & (SIMHCADV_CQ_NEXT_COMP | SIMHCADV_CQ_SOLICITED);
@@ -261,7 +296,11 @@ int simhcadv_req_notify_cq(struct ibv_cq *ibv_cq, int flags)
 	cq = to_scq(ibv_cq);
 	if (shca_is_fatal(cq->ctx))
 		return -EIO;
+	/* What the CQ holds can be polled, but nothing is added any more. */
+	if (atomic_load_explicit(&cq->mem->overrun, memory_order_acquire))
+		return flags & SIMHCADV_CQ_REPORT_MISSED_EVENTS && has_completions(cq) ? 1 : -EIO;
 	arm = arm_cq(cq, what == SIMHCADV_CQ_SOLICITED ? SIMHCA_ARM_SOLICITED : SIMHCA_ARM_NEXT);
+	raise_at_arm(cq);
 	if (!(flags & SIMHCADV_CQ_REPORT_MISSED_EVENTS))
 		return 0;
 	/* A3. What came after A1 may have been announced already, and then nothing is missed. */

@@ -91,6 +91,8 @@ struct shca_cq {
 	struct shca_context *ctx;
 	struct shca_lock lock;
 	bool single_threaded; /* the application promised: no lock */
+	bool ignore_overrun;  /* the device does not look whether a CQE was read */
+	bool failed;	      /* an overrun, and what was there before it has been taken */
 	bool polling;	      /* between a successful start_poll and end_poll */
 	uint32_t empty_polls; /* in a row */
 	uint32_t ci;	      /* CQEs consumed, of which mem->ci tells the device later */
@@ -323,6 +325,7 @@ struct ibv_cq *shca_create_cq(struct ibv_context *context, int cqe,
 struct ibv_cq_ex *shca_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr);
 int shca_resize_cq(struct ibv_cq *cq, int cqe);
 int shca_destroy_cq(struct ibv_cq *cq);
+int shca_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr);
 int shca_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 void shca_cq_attach_qp(struct shca_qp *qp);
 void shca_cq_detach_qp(struct shca_qp *qp);

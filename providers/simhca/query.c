@@ -57,6 +57,8 @@ int shca_query_device_ex(struct ibv_context *context, const struct ibv_query_dev
 	all.hca_core_clock = from->hca_core_clock;
 	all.device_cap_flags_ex = from->device_cap_flags;
 	all.phys_port_cnt_ex = from->phys_port_cnt;
+	all.cq_mod_caps.max_cq_count = (uint16_t)from->max_cq_count;
+	all.cq_mod_caps.max_cq_period = (uint16_t)from->max_cq_period;
 
 	memcpy(attr, &all, attr_size < sizeof(all) ? attr_size : sizeof(all));
 	if (attr_size > sizeof(all))

@@ -42,6 +42,7 @@ static const struct verbs_context_ops context_ops = {
 	.detach_mcast = shca_detach_mcast,
 	.free_context = free_context,
 	.get_srq_num = shca_get_srq_num,
+	.modify_cq = shca_modify_cq,
 	.modify_qp = shca_modify_qp,
 	.modify_srq = shca_modify_srq,
 	.poll_cq = shca_poll_cq,

@@ -185,6 +185,250 @@ static void the_event_clears_the_bits_only(void **state)
 	}
 }
 
+/* ----------------------------------------------------------------------- event at arm */
+
+static int setup_event_at_arm(void **state)
+{
+	*state = world_new(&(struct world_config){ .device = { .event_at_arm = true } });
+	return 0;
+}
+
+#define ON_EVENT_AT_ARM(test) cmocka_unit_test_setup_teardown(test, setup_event_at_arm, teardown)
+
+/* As a provider does it: arm, and tell the device. */
+static void arm_and_tell(struct cq *cq, uint32_t bits)
+{
+	cq_arm(cq, bits);
+	assert_int_equal(simhca_arm_cq(cq->client->context, cq->handle, NULL), 0);
+}
+
+static void what_is_there_raises_an_event_at_once(void **state)
+{
+	struct options options = default_options(IBV_QPT_RC);
+	struct pair *pair = pair_new(*state, &options);
+	struct cq *cq = pair->a.send_cq;
+
+	arm_and_tell(cq, SIMHCA_ARM_NEXT);
+	assert_int_equal(cq->events, 0);
+	rdma_write(&pair->a, 1, 0, 8, 0);
+	settle(*state);
+	assert_int_equal(cq->events, 1);
+	for (unsigned int i = 2; i < 5; i++) {
+		arm_and_tell(cq, SIMHCA_ARM_NEXT);
+		assert_int_equal(cq->events, i);
+		assert_int_equal(atomic_load(&cq->state->arm) & SIMHCA_ARM_BITS, 0);
+	}
+	expect(cq, 1, SUCCESS);
+	arm_and_tell(cq, SIMHCA_ARM_NEXT);
+	assert_int_equal(cq->events, 4);
+}
+
+/* Armed for solicited completions: only if one of those waits, wherever in the CQ. */
+static void only_a_solicited_one_counts_for_a_solicited_arm(void **state)
+{
+	struct options options = default_options(IBV_QPT_RC);
+	struct pair *pair = pair_new(*state, &options);
+	struct cq *cq = pair->b.recv_cq;
+
+	for (uint64_t id = 1; id <= 4; id++) {
+		recv_into(&pair->b, id, 0, 64);
+		qp_post(pair->a.qp, &(struct wr){ .id = id,
+						  .opcode = SIMHCA_WR_SEND,
+						  .flags = SIMHCA_WQE_SIGNALED |
+							   (id == 2 ? SIMHCA_WQE_SOLICITED : 0),
+						  SGES(sge(pair->a.mr, 0, 8)) });
+		expect(pair->a.send_cq, id, SUCCESS);
+		arm_and_tell(cq, SIMHCA_ARM_SOLICITED);
+		/* The second one itself uses up the first arm. */
+		assert_int_equal(cq->events, id == 1 ? 0 : id);
+	}
+	expect(cq, 1, SUCCESS);
+	arm_and_tell(cq, SIMHCA_ARM_SOLICITED);
+	assert_int_equal(cq->events, 5);
+	expect(cq, 2, SUCCESS);
+	arm_and_tell(cq, SIMHCA_ARM_SOLICITED);
+	assert_int_equal(cq->events, 5);
+	arm_and_tell(cq, SIMHCA_ARM_NEXT);
+	assert_int_equal(cq->events, 6);
+}
+
+static void other_devices_refuse_to_be_told(void **state)
+{
+	struct options options = default_options(IBV_QPT_RC);
+	struct pair *pair = pair_new(*state, &options);
+	struct cq *cq = pair->a.send_cq;
+
+	assert_int_equal(simhca_arm_cq(cq->client->context, cq->handle, NULL), -EINVAL);
+	assert_int_equal(simhca_arm_cq(cq->client->context, 12345, NULL), -EINVAL);
+}
+
+/* ------------------------------------------------------------------------- moderation */
+
+static int moderate(struct cq *cq, uint32_t count, uint32_t period)
+{
+	struct simhca_modify_cq_req req = { .handle = cq->handle,
+					    .count = count,
+					    .period = period };
+
+	return simhca_modify_cq(cq->client->context, &req, NULL);
+}
+
+static void one_write(struct pair *pair)
+{
+	rdma_write(&pair->a, 1, 0, 8, 0);
+	expect(pair->a.send_cq, 1, SUCCESS);
+}
+
+static void an_event_waits_for_the_count(void **state)
+{
+	struct options options = default_options(IBV_QPT_RC);
+	struct pair *pair = pair_new(*state, &options);
+	struct cq *cq = pair->a.send_cq;
+
+	assert_int_equal(moderate(cq, 3, 1000), 0);
+	for (unsigned int round = 0; round < 4; round++) {
+		cq_arm(cq, SIMHCA_ARM_NEXT);
+		one_write(pair);
+		one_write(pair);
+		assert_int_equal(cq->events, round);
+		one_write(pair);
+		assert_int_equal(cq->events, round + 1);
+		assert_int_equal(atomic_load(&cq->state->arm) & SIMHCA_ARM_BITS, 0);
+		advance(*state, 5 * MSEC); /* the period is over, and nothing is held */
+		assert_int_equal(cq->events, round + 1);
+	}
+}
+
+static void the_period_bounds_the_wait(void **state)
+{
+	struct options options = default_options(IBV_QPT_RC);
+	struct pair *pair = pair_new(*state, &options);
+	struct cq *cq = pair->a.send_cq;
+
+	assert_int_equal(moderate(cq, 100, 1000), 0);
+	for (unsigned int round = 0; round < 3; round++) {
+		cq_arm(cq, SIMHCA_ARM_NEXT);
+		advance(*state, 5 * MSEC); /* it begins with the first completion, not before */
+		assert_int_equal(cq->events, round);
+		one_write(pair);
+		advance(*state, 600 * USEC);
+		one_write(pair);
+		assert_int_equal(cq->events, round);
+		advance(*state, 401 * USEC); /* the second one does not begin it anew */
+		assert_int_equal(cq->events, round + 1);
+		advance(*state, 5 * MSEC);
+		assert_int_equal(cq->events, round + 1);
+	}
+}
+
+/* What comes while the CQ is not armed is no part of a batch. */
+static void only_what_fits_the_arm_is_counted(void **state)
+{
+	struct options options = default_options(IBV_QPT_RC);
+	struct pair *pair = pair_new(*state, &options);
+	struct cq *cq = pair->b.recv_cq;
+
+	assert_int_equal(moderate(cq, 2, 1000), 0);
+	send_solicited(pair, 1, SIMHCA_WQE_SOLICITED);
+	send_solicited(pair, 2, SIMHCA_WQE_SOLICITED);
+	advance(*state, 5 * MSEC);
+	assert_int_equal(cq->events, 0);
+	cq_arm(cq, SIMHCA_ARM_SOLICITED);
+	send_solicited(pair, 3, 0);
+	send_solicited(pair, 4, 0);
+	advance(*state, 5 * MSEC);
+	assert_int_equal(cq->events, 0);
+	send_solicited(pair, 5, SIMHCA_WQE_SOLICITED);
+	send_solicited(pair, 6, 0);
+	assert_int_equal(cq->events, 0);
+	send_solicited(pair, 7, SIMHCA_WQE_SOLICITED);
+	assert_int_equal(cq->events, 1);
+}
+
+static void without_count_or_period_nothing_waits(void **state)
+{
+	static const uint32_t off[][2] = { { 0, 0 }, { 0, 100 }, { 100, 0 }, { 1, 100 } };
+	struct options options = default_options(IBV_QPT_RC);
+	struct pair *pair = pair_new(*state, &options);
+	struct cq *cq = pair->a.send_cq;
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(off); i++) {
+		assert_int_equal(moderate(cq, off[i][0], off[i][1]), 0);
+		cq_arm(cq, SIMHCA_ARM_NEXT);
+		one_write(pair);
+		assert_int_equal(cq->events, i + 1);
+	}
+}
+
+/* An event that waits by the old rule is raised. */
+static void a_change_does_not_leave_an_event_behind(void **state)
+{
+	struct options options = default_options(IBV_QPT_RC);
+	struct pair *pair = pair_new(*state, &options);
+	struct cq *cq = pair->a.send_cq;
+
+	assert_int_equal(moderate(cq, 100, 60000), 0);
+	cq_arm(cq, SIMHCA_ARM_NEXT);
+	one_write(pair);
+	assert_int_equal(cq->events, 0);
+	assert_int_equal(moderate(cq, 0, 0), 0);
+	assert_int_equal(cq->events, 1);
+	advance(*state, 100 * MSEC);
+	assert_int_equal(cq->events, 1);
+}
+
+static void moderation_has_limits(void **state)
+{
+	struct options options = default_options(IBV_QPT_RC);
+	struct pair *pair = pair_new(*state, &options);
+	struct cq *cq = pair->a.send_cq;
+
+	assert_int_equal(moderate(cq, SIMHCA_MAX_CQ_COUNT, SIMHCA_MAX_CQ_PERIOD), 0);
+	assert_int_equal(moderate(cq, SIMHCA_MAX_CQ_COUNT + 1, 1), -EINVAL);
+	assert_int_equal(moderate(cq, 1, SIMHCA_MAX_CQ_PERIOD + 1), -EINVAL);
+	cq_arm(cq, SIMHCA_ARM_NEXT);
+	one_write(pair);
+	advance(*state, 65534 * USEC);
+	assert_int_equal(cq->events, 0);
+	advance(*state, 2 * USEC);
+	assert_int_equal(cq->events, 1);
+}
+
+/* A CQ may go while an event is held back. */
+static void a_cq_goes_with_a_period_under_way(void **state)
+{
+	struct options options = default_options(IBV_QPT_RC);
+	struct pair *pair = pair_new(*state, &options);
+	struct cq *cq = pair->a.send_cq;
+
+	assert_int_equal(moderate(cq, 100, 1000), 0);
+	cq_arm(cq, SIMHCA_ARM_NEXT);
+	one_write(pair);
+	assert_int_equal(
+		patiently(simhca_destroy_qp(pair->a.client->context, pair->a.qp->handle, NULL)), 0);
+	assert_int_equal(patiently(simhca_destroy_cq(pair->a.client->context, cq->handle, NULL)),
+			 0);
+	advance(*state, 5 * MSEC);
+	assert_int_equal(cq->events, 0);
+}
+
+/* In real time: whatever the count, each event comes, and an engine that sleeps wakes for it. */
+static void the_period_ends_in_real_time(void **state)
+{
+	struct options options = default_options(IBV_QPT_RC);
+	struct pair *pair = pair_new(*state, &options);
+	struct cq *cq = pair->a.send_cq;
+
+	assert_int_equal(moderate(cq, 1000, 2000), 0);
+	for (unsigned int round = 1; round <= 20; round++) {
+		cq_arm(cq, SIMHCA_ARM_NEXT);
+		one_write(pair);
+		for (int i = 0; i < 100000 && cq->events < round; i++)
+			test_nap(100);
+		assert_int_equal(cq->events, round);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -199,6 +443,18 @@ int main(void)
 		ON_ETHERNET(write_with_immediate_can_solicit),
 		ON_ETHERNET(next_is_raised_by_solicited_too),
 		ON_ETHERNET(the_event_clears_the_bits_only),
+		ON_EVENT_AT_ARM(what_is_there_raises_an_event_at_once),
+		ON_EVENT_AT_ARM(only_a_solicited_one_counts_for_a_solicited_arm),
+		ON_ETHERNET(other_devices_refuse_to_be_told),
+		ON_ETHERNET(an_event_waits_for_the_count),
+		ON_ETHERNET(the_period_bounds_the_wait),
+		ON_ETHERNET(only_what_fits_the_arm_is_counted),
+		ON_ETHERNET(without_count_or_period_nothing_waits),
+		ON_ETHERNET(a_change_does_not_leave_an_event_behind),
+		ON_ETHERNET(moderation_has_limits),
+		ON_ETHERNET(a_cq_goes_with_a_period_under_way),
+		ON_ONE_THREAD(the_period_ends_in_real_time),
+		ON_TWO_THREADS(the_period_ends_in_real_time),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

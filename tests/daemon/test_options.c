@@ -54,10 +54,10 @@ static void test_defaults(void **state)
 {
 	expect_options("", "",
 		       "--devices=1 --link-layer=ethernet --netdev=lo --mtu=4096 --lid=1 "
-		       "--mw-type-2a=off --memory=auto");
+		       "--mw-type-2a=off --event-at-arm=off --memory=auto");
 	expect_options("", "--log-level debug --captive --runtime-dir /tmp/x",
 		       "--devices=1 --link-layer=ethernet --netdev=lo --mtu=4096 --lid=1 "
-		       "--mw-type-2a=off --memory=auto");
+		       "--mw-type-2a=off --event-at-arm=off --memory=auto");
 }
 
 static void test_who_wins(void **state)
@@ -85,14 +85,34 @@ static void test_who_wins(void **state)
 	options_free(&options);
 }
 
+/* With a value, too: so `simhca run --daemon-option` can name them. */
+static void test_flags(void **state)
+{
+	struct options options;
+
+	assert_int_equal(parse("--mw-type-2a --event-at-arm=on", &options), -1);
+	assert_true(options.devices[0].settings.mw_type_2a);
+	assert_true(options.devices[0].settings.event_at_arm);
+	options_free(&options);
+	assert_int_equal(parse("--devices=2 --event-at-arm --event-at-arm=off "
+			       "--device simhca1,event-at-arm=on",
+			       &options),
+			 -1);
+	assert_false(options.devices[0].settings.event_at_arm);
+	assert_true(options.devices[1].settings.event_at_arm);
+	options_free(&options);
+}
+
 static void test_names(void **state)
 {
 	expect_options("", "--devices simhca_a,simhca_b --node-guid 0x10 --engines 2",
 		       "--devices=simhca_a,simhca_b --link-layer=ethernet --netdev=lo --mtu=4096 "
-		       "--node-guid=0000:0000:0000:0010 --lid=1 --mw-type-2a=off --engines=2 "
+		       "--node-guid=0000:0000:0000:0010 --lid=1 --mw-type-2a=off "
+		       "--event-at-arm=off --engines=2 "
 		       "--memory=auto");
 	expect_options("[device simhca1]\nlink-layer = ib\n", "--devices 2",
-		       "--devices=2 --netdev=lo --mtu=4096 --lid=1 --mw-type-2a=off --memory=auto "
+		       "--devices=2 --netdev=lo --mtu=4096 --lid=1 --mw-type-2a=off "
+		       "--event-at-arm=off --memory=auto "
 		       "--device=simhca0,link-layer=ethernet --device=simhca1,link-layer=ib");
 }
 
@@ -100,6 +120,7 @@ static void test_refused(void **state)
 {
 	static const char *const lines[] = {
 		"--mtu 1500",
+		"--event-at-arm=maybe",
 		"--devices 0",
 		"--devices 33",
 		"--devices ib0",
@@ -136,9 +157,8 @@ static void test_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_defaults),
-		cmocka_unit_test(test_who_wins),
-		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_defaults), cmocka_unit_test(test_who_wins),
+		cmocka_unit_test(test_flags),	 cmocka_unit_test(test_names),
 		cmocka_unit_test(test_refused),
 	};
 	int fd = mkstemp(config);

@@ -6,83 +6,11 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
-#include "dv.h"
+#include "loop.h"
 
 #define NEXT SIMHCADV_CQ_NEXT_COMP
 #define SOLICITED SIMHCADV_CQ_SOLICITED
 #define REPORT SIMHCADV_CQ_REPORT_MISSED_EVENTS
-
-/* A QP that sends to itself, its completions on one CQ each. */
-struct loop {
-	struct end end;
-	struct ibv_comp_channel *channel;
-	struct ibv_cq *recv_cq;
-};
-
-static struct loop new_loop_of(uint64_t cq_ex_flags)
-{
-	struct loop loop = { .end = new_end() };
-	struct ibv_cq_init_attr_ex attr = { .cqe = 100,
-					    .comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS,
-					    .flags = (uint32_t)cq_ex_flags };
-	struct ibv_qp_init_attr init = { .send_cq = loop.end.cq,
-					 .qp_type = IBV_QPT_RC,
-					 .cap = { 64, 64, 1, 1, 0 } };
-	struct ibv_cq_ex *cq_ex;
-
-	loop.channel = ibv_create_comp_channel(loop.end.context);
-	CHECK(loop.channel);
-	attr.channel = loop.channel;
-	cq_ex = ibv_create_cq_ex(loop.end.context, &attr);
-	CHECK(cq_ex);
-	loop.recv_cq = ibv_cq_ex_to_cq(cq_ex);
-	init.recv_cq = loop.recv_cq;
-	loop.end.qp = ibv_create_qp(loop.end.pd, &init);
-	CHECK(loop.end.qp);
-	start_qp(loop.end.qp, loop.end.qp->qp_num);
-	return loop;
-}
-
-static struct loop new_loop(void)
-{
-	return new_loop_of(0);
-}
-
-/* A message has arrived, and its receive has completed. */
-static void message(const struct loop *loop, unsigned int flags)
-{
-	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED | flags };
-
-	CHECK(!post_recv(loop->end.qp, 1, loop->end.mr, 0, 64));
-	CHECK(!post_send(loop->end.qp, &wr));
-	/* RC: the receive is complete before the send is. */
-	poll_success(loop->end.cq);
-}
-
-static bool has_event(const struct loop *loop)
-{
-	struct pollfd readable = { .fd = loop->channel->fd, .events = POLLIN };
-
-	return poll(&readable, 1, 0) == 1;
-}
-
-static void take_event(const struct loop *loop)
-{
-	struct pollfd readable = { .fd = loop->channel->fd, .events = POLLIN };
-	struct ibv_cq *cq;
-	void *context;
-
-	CHECK(poll(&readable, 1, 10000) == 1);
-	CHECK(!ibv_get_cq_event(loop->channel, &cq, &context));
-	CHECK(cq == loop->recv_cq);
-	ibv_ack_cq_events(cq, 1);
-}
-
-/* A receive's event is raised before the send completes, so it would be there. */
-static void check_no_event(const struct loop *loop)
-{
-	CHECK(!has_event(loop));
-}
 
 TEST(flags)
 {
@@ -187,14 +115,8 @@ TEST(next_is_not_weakened)
 TEST(completions_of_a_gone_qp)
 {
 	struct loop loop = new_loop(), other = loop;
-	struct ibv_qp_init_attr init = { .send_cq = loop.end.cq,
-					 .recv_cq = loop.recv_cq,
-					 .qp_type = IBV_QPT_RC,
-					 .cap = { 64, 64, 1, 1, 0 } };
 
-	other.end.qp = ibv_create_qp(loop.end.pd, &init);
-	CHECK(other.end.qp);
-	start_qp(other.end.qp, other.end.qp->qp_num);
+	other.end.qp = new_loop_qp(&loop);
 	message(&loop, 0);
 	message(&other, 0);
 	message(&other, 0);
@@ -221,7 +143,7 @@ TEST(while_polling)
 
 TEST(single_threaded)
 {
-	struct loop loop = new_loop_of(IBV_CREATE_CQ_ATTR_SINGLE_THREADED);
+	struct loop loop = new_loop_of(100, IBV_CREATE_CQ_ATTR_SINGLE_THREADED);
 
 	CHECK(simhcadv_req_notify_cq(loop.recv_cq, NEXT | REPORT) == 0);
 	message(&loop, 0);

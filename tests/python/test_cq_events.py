@@ -9,8 +9,10 @@ import pyverbs.enums as e
 from pyverbs.cq import CQ
 from pyverbs.pyverbs_error import PyverbsRDMAError
 
+import programs
 from harness import SEND, SEND_IMM, SIGNALED, WRITE_IMM, Channel, connect, poll, poll_ok
 from programs import run_c
+from test_fast_reg import compiled
 
 SOLICITED = SIGNALED | e.IBV_SEND_SOLICITED
 
@@ -258,6 +260,17 @@ def test_ping_pong_with_events(side):
         end.qp.close()
         cq.close()
         channel.close()
+
+
+@pytest.mark.parametrize('options, raises', [
+    ([], 'no'), (['--daemon-option', 'event-at-arm=on'], 'yes'),
+    (['--device', 'simhca0,event-at-arm=on'], 'yes'), (['--daemon-option', 'event-at-arm=off'], 'no'),
+], ids=['default', 'on', 'one device', 'off'])
+def test_event_at_arm(tmp_path, options, raises):
+    """The device option: whether arming what holds completions raises an event."""
+    program = compiled(programs.helper('event_at_arm.c'), tmp_path, '-std=gnu11')
+    done = programs.private([program, raises], *options)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.patience(150)
