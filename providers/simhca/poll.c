@@ -80,22 +80,61 @@ static void found_empty(struct shca_cq *cq)
 	sched_yield();
 }
 
+/*
+ * The device has written over the CQE that is next, as the CQ ignores overruns: go on with the
+ * oldest that is left.
+ */
+static bool overtaken(struct shca_cq *cq)
+{
+	uint32_t seq = atomic_load_explicit(&cq->ring[cq->ci & cq->mask].seq, memory_order_acquire);
+	uint32_t pi;
+
+	if ((int32_t)(seq - (cq->ci + 1)) <= 0)
+		return false;
+	pi = atomic_load_explicit(&cq->mem->pi, memory_order_acquire);
+	cq->ci = pi - (cq->mask + 1);
+	return true;
+}
+
+/* What became of the CQ that a poll has found empty. */
+enum empty { EMPTY, EMPTY_LOOK_AGAIN, EMPTY_FOR_EVER, EMPTY_FATAL };
+
+static inline enum empty why_empty(struct shca_cq *cq)
+{
+	if (__builtin_expect(shca_is_fatal(cq->ctx), 0))
+		return EMPTY_FATAL;
+	/* Acquire: what came before the overrun is seen then. */
+	if (__builtin_expect(atomic_load_explicit(&cq->mem->overrun, memory_order_acquire), 0))
+		return EMPTY_FOR_EVER;
+	if (__builtin_expect(cq->ignore_overrun, 0) && overtaken(cq))
+		return EMPTY_LOOK_AGAIN;
+	return EMPTY;
+}
+
 /* Consume the next completion. It stays valid until shca_cq_publish_ci(). */
 static inline const struct simhca_cqe *next_cqe(struct shca_cq *cq)
 {
 	const struct simhca_cqe *cqe;
+	enum empty why;
 
 	for (;;) {
 		cqe = shca_cq_peek(cq, cq->ci);
 		if (!cqe) {
-			if (__builtin_expect(!shca_is_fatal(cq->ctx), 1)) {
+			why = why_empty(cq);
+			if (__builtin_expect(why == EMPTY, 1)) {
 				found_empty(cq);
 				return NULL;
 			}
-			/* It may have been written between the first look and the device's end. */
+			/* It may have been written between the first look and the end. */
 			cqe = shca_cq_peek(cq, cq->ci);
-			if (!cqe)
+			if (!cqe && why == EMPTY_FATAL)
 				return next_flushed(cq);
+			if (!cqe && why == EMPTY_FOR_EVER) {
+				cq->failed = true;
+				return NULL;
+			}
+			if (!cqe)
+				continue;
 		}
 		cq->ci++;
 		cq->empty_polls = 0;
@@ -136,6 +175,8 @@ int shca_poll_cq(struct ibv_cq *ibv_cq, int num_entries, struct ibv_wc *wc)
 		fill_wc(&wc[polled++], cqe);
 	if (cq->ci != ci)
 		shca_cq_publish_ci(cq);
+	if (__builtin_expect(cq->failed && !polled, 0))
+		polled = -1;
 	shca_cq_unlock(cq);
 	return polled;
 }
@@ -146,7 +187,7 @@ static int next_poll(struct ibv_cq_ex *cq_ex)
 
 	cq->cur = next_cqe(cq);
 	if (!cq->cur)
-		return ENOENT;
+		return cq->failed ? EIO : ENOENT;
 	cq_ex->wr_id = cq->cur->wr_id;
 	cq_ex->status = (enum ibv_wc_status)cq->cur->status;
 	return 0;
