@@ -23,10 +23,14 @@ import pytest
 SIMHCAD = os.environ["SIMHCAD"]
 
 MAGIC = 0x53484341
-VERSION = int(re.search(r"SIMHCA_ABI_VERSION (\d+)u", pathlib.Path(
-    __file__).parents[2].joinpath("kernel-abi/simhca-abi.h").read_text())[1])
-OPEN_CONTEXT, GET_SEGMENT, CREATE_CHANNEL, ALLOC_ASYNC_FD, ALLOC_PD, DEALLOC_PD, REG_MR = range(1, 8)
-CREATE_CQ, DESTROY_CQ, SET_AGENT, COUNT = 12, 14, 25, 29
+ABI = pathlib.Path(__file__).parents[2].joinpath("kernel-abi")
+VERSION = int(re.search(r"SIMHCA_ABI_VERSION (\d+)u", ABI.joinpath("simhca-abi.h").read_text())[1])
+# The commands' names in the order of their numbers, which begin at 1; the last one is their count.
+COMMANDS = re.findall(r"^\tSIMHCA_CMD_(\w+)[ ,]", ABI.joinpath("simhca-abi-cmd.h").read_text(), re.M)
+(OPEN_CONTEXT, GET_SEGMENT, CREATE_CHANNEL, ALLOC_ASYNC_FD, ALLOC_PD, DEALLOC_PD, REG_MR, CREATE_CQ,
+ DESTROY_CQ, SET_AGENT, COUNT) = (1 + COMMANDS.index(name) for name in (
+     "OPEN_CONTEXT", "GET_SEGMENT", "CREATE_CHANNEL", "ALLOC_ASYNC_FD", "ALLOC_PD", "DEALLOC_PD",
+     "REG_MR", "CREATE_CQ", "DESTROY_CQ", "SET_AGENT", "COUNT"))
 
 
 class Daemon:
