@@ -59,6 +59,9 @@ enum simhca_cmd {
 	SIMHCA_CMD_DEALLOC_MW,
 	SIMHCA_CMD_MODIFY_CQ,
 	SIMHCA_CMD_ARM_CQ,
+	SIMHCA_CMD_OPEN_XRCD,
+	SIMHCA_CMD_CLOSE_XRCD,
+	SIMHCA_CMD_OPEN_QP,
 	SIMHCA_CMD_COUNT,
 };
 
@@ -238,8 +241,36 @@ struct simhca_destroy_reply {
 	uint32_t async_events; /* likewise asynchronous ones */
 };
 
+/*
+ * OPEN_XRCD: an XRC domain. With has_fd the first extra descriptor is a file that the sender has
+ * open: all who bring that file (the inode counts) and the same device open one domain. The kernel
+ * passes the descriptor, so nobody gets into a domain by claiming an inode. ENOENT if there is
+ * no such domain and CREATE is not set, EINVAL if there is one and EXCLUSIVE is. Without has_fd it
+ * is a new domain that nobody else can open. The reply and the request of CLOSE_XRCD are struct
+ * simhca_handle; EBUSY as long as this context has SRQs or QPs that were made or opened through the
+ * handle.
+ */
+struct simhca_open_xrcd_req {
+	uint32_t has_fd;
+	uint32_t flags; /* enum simhca_xrcd_flags */
+};
+SIMHCA_ABI_SIZE(struct simhca_open_xrcd_req, 8);
+enum simhca_xrcd_flags {
+	SIMHCA_XRCD_CREATE = 1 << 0,	/* O_CREAT */
+	SIMHCA_XRCD_EXCLUSIVE = 1 << 1, /* O_EXCL */
+};
+
+/* the values of enum ibv_srq_type */
+enum simhca_srq_type {
+	SIMHCA_SRQT_BASIC = 0,
+	SIMHCA_SRQT_XRC = 1,
+};
 struct simhca_create_srq_req {
 	uint64_t user_handle;
+	uint32_t type; /* enum simhca_srq_type */
+	uint32_t xrcd; /* handles, of an XRC SRQ */
+	uint32_t cq;
+	uint32_t reserved;
 	uint32_t pd;
 	uint32_t max_wr;
 	uint32_t max_sge;
@@ -250,8 +281,8 @@ struct simhca_create_srq_reply {
 	uint32_t max_wr;
 	uint32_t max_sge;
 	uint32_t entries;
-	uint32_t stride; /* bytes */
-	uint32_t srqn;
+	uint32_t stride;	     /* bytes */
+	uint32_t srqn;		     /* within the device */
 	struct simhca_mem_ref state; /* struct simhca_srq_mem */
 	struct simhca_mem_ref ring;
 };
@@ -288,6 +319,8 @@ struct simhca_create_qp_req {
 	uint32_t max_recv_sge;
 	uint32_t max_inline; /* bytes */
 	uint32_t sq_sig_all;
+	uint32_t xrcd; /* XRC_RECV: handle of its domain; PD, CQs and sizes say nothing then */
+	uint32_t reserved;
 };
 struct simhca_create_qp_reply {
 	uint32_t handle;
@@ -306,6 +339,17 @@ struct simhca_create_qp_reply {
 	struct simhca_mem_ref sq;
 	struct simhca_mem_ref rq;
 };
+
+/*
+ * OPEN_QP: another handle of an XRC_RECV QP. The QP goes with the last of its handles, that is with
+ * the last of the contexts that have it open; its asynchronous events go to each of them.
+ */
+struct simhca_open_qp_req {
+	uint64_t user_handle;
+	uint32_t xrcd; /* handle; the QP must be of this domain */
+	uint32_t qpn;
+};
+SIMHCA_ABI_SIZE(struct simhca_open_qp_req, 16);
 
 /* The fields and mask bits of struct ibv_qp_attr, at fixed widths. */
 struct simhca_qp_attr {

@@ -61,6 +61,10 @@
 	X(PEER_NOT_READY, 97, "the responder had no receive work request")                         \
 	X(PSN_SEQUENCE, 98, "packets were missing: PSN sequence error")                            \
 	X(OPCODE_SEQUENCE, 102, "a packet did not continue the message before it")                 \
+	/* XRC */                                                                                  \
+	X(XRC_NO_SRQ, 112, "the responder has no XRC SRQ of this number")                          \
+	X(XRC_OTHER_DOMAIN, 113, "the SRQ belongs to another XRC domain than the responder's QP")  \
+	X(XRC_CQ_ERROR, 114, "the CQ of the XRC SRQ is in error: it was full")                     \
 	/* memory management: binding, fast registration, invalidation */                          \
 	X(BIND_NO_WINDOW, 128, "the key to bind names no memory window")                           \
 	X(BIND_WRONG_TYPE, 129,                                                                    \

@@ -45,6 +45,8 @@ enum {
 	SIMHCA_QPN_SLOTS = 1 << 17, /* more than QPs: a freed one rests a while */
 	SIMHCA_MAX_CQ = 1 << 16,
 	SIMHCA_MAX_SRQ = 1 << 16,
+	SIMHCA_SRQN_SLOTS = 1 << 17, /* as with QPs */
+	SIMHCA_MAX_XRCD = 1 << 12,   /* opens of XRC domains, of all contexts */
 	SIMHCA_MAX_PD = 1 << 16,
 	SIMHCA_MAX_AH = 1 << 16,
 	SIMHCA_MAX_MR = 1 << 16,
@@ -78,6 +80,8 @@ enum {
 #define SIMHCA_QPN_SLOT(qpn) ((qpn) & (SIMHCA_QPN_SLOTS - 1u))
 #define SIMHCA_QPN_GENERATION_SHIFT 17
 #define SIMHCA_QPN_MASK 0xffffffu
+/* An SRQ's number is made alike; XRC requests carry it (IBTA vol. 1, annex A14). */
+#define SIMHCA_SRQN_SLOT(srqn) ((srqn) & (SIMHCA_SRQN_SLOTS - 1u))
 #define SIMHCA_PSN_MASK 0xffffffu
 
 /* A key is a 24-bit MPT index and an 8-bit variant (IBTA vol. 1, 10.6.3). Index 0 is never used. */
@@ -234,6 +238,8 @@ enum simhca_qp_type {
 	SIMHCA_QPT_RC = 2,
 	SIMHCA_QPT_UC = 3,
 	SIMHCA_QPT_UD = 4,
+	SIMHCA_QPT_XRC_SEND = 9,  /* initiator: only sends; each request names the peer's SRQ */
+	SIMHCA_QPT_XRC_RECV = 10, /* target: no queues of its own; shared by who has it open */
 };
 
 /* the values of enum ibv_qp_state */
@@ -277,7 +283,8 @@ struct simhca_qpc {
 	uint8_t en_sqd_async_notify;
 	uint8_t reserved0[3];
 	struct simhca_av av;
-	uint32_t reserved1[38];
+	uint32_t xrcd; /* XRC_RECV: the number of its domain within the device; else 0 */
+	uint32_t reserved1[37];
 };
 SIMHCA_ABI_SIZE(struct simhca_qpc, 256);
 SIMHCA_ABI_AT(struct simhca_qpc, av, 72);
@@ -476,7 +483,7 @@ struct simhca_send_wqe {
 	 */
 	uint32_t imm_or_rkey;
 	uint32_t inline_len; /* bytes of inline data */
-	uint32_t reserved1;
+	uint32_t xrc_srqn;   /* XRC_SEND: the peer's SRQ, for RDMA and atomics too; else 0 */
 	union {
 		struct {
 			uint64_t remote_addr;
@@ -615,10 +622,14 @@ struct simhca_cqe {
 	uint32_t byte_len;
 	uint32_t imm_or_rkey; /* see flags; immediate data is big endian */
 	uint32_t vendor_err;  /* enum simhca_reason */
-	uint32_t wqe_index;   /* send: ring index of the WQE; all up to it are done */
-	uint8_t opcode;	      /* enum simhca_wc_opcode */
-	uint8_t status;	      /* enum simhca_wc_status */
-	uint8_t flags;	      /* enum simhca_cqe_flags */
+	/*
+	 * Send: the ring index of the WQE; all up to it are done. Receive from an XRC SRQ: its
+	 * number, for its completions come from QPs that this context need not know.
+	 */
+	uint32_t wqe_index;
+	uint8_t opcode; /* enum simhca_wc_opcode */
+	uint8_t status; /* enum simhca_wc_status */
+	uint8_t flags;	/* enum simhca_cqe_flags */
 	uint8_t sl;
 	uint16_t slid;
 	uint16_t pkey_index;

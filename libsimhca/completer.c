@@ -69,7 +69,7 @@ void simhca_complete_send(struct simhca_qp *qp, enum simhca_wc_status status,
 			   "QP 0x%06x: send WQE %u fails with status %u: %s", qp->qpn,
 			   qp->req.index, status, simhca_reason_text(reason));
 		/* Unreliable senders stop only their SQ (IBTA vol. 1, 10.3.1.6). */
-		simhca_qp_fail(qp, qp->type == SIMHCA_QPT_RC ? SIMHCA_QPS_ERR : SIMHCA_QPS_SQE);
+		simhca_qp_fail(qp, simhca_is_reliable(qp->type) ? SIMHCA_QPS_ERR : SIMHCA_QPS_SQE);
 	}
 }
 
@@ -135,7 +135,7 @@ enum simhca_next simhca_completer_run(struct simhca_worker *worker, struct simhc
 	if (reply->answer == SIMHCA_ANSWER_BUSY && qp->req.busy < BUSY_MOST)
 		return simhca_wait_busy(qp);
 	qp->req.busy = 0;
-	if (qp->type != SIMHCA_QPT_RC) /* nobody answers: sent is done */
+	if (!simhca_is_reliable(qp->type)) /* nobody answers: sent is done */
 		return acknowledged(worker, qp, packet, reply);
 
 	switch (reply->answer) {

@@ -207,6 +207,7 @@ bool simhca_context_destroy(struct simhca_context *context)
 	retire(context);
 	destroy_all(context, SIMHCA_OBJ_QP, simhca_destroy_qp);
 	destroy_all(context, SIMHCA_OBJ_SRQ, simhca_destroy_srq);
+	destroy_all(context, SIMHCA_OBJ_XRCD, simhca_close_xrcd);
 	destroy_all(context, SIMHCA_OBJ_CQ, simhca_destroy_cq);
 	destroy_all(context, SIMHCA_OBJ_AH, simhca_destroy_ah);
 	destroy_all(context, SIMHCA_OBJ_MW, simhca_dealloc_mw); /* before what they are bound to */
@@ -272,6 +273,7 @@ void simhca_context_counts(const struct simhca_context *context, struct simhca_c
 		.qps = context->handles[SIMHCA_OBJ_QP].count,
 		.srqs = context->handles[SIMHCA_OBJ_SRQ].count,
 		.ahs = context->handles[SIMHCA_OBJ_AH].count,
+		.xrcds = context->handles[SIMHCA_OBJ_XRCD].count,
 	};
 }
 
@@ -314,9 +316,9 @@ int simhca_mm_set_agent(struct simhca_mm *mm, int socket, int bounce_fd, uint64_
 }
 
 static const char *const type_name[] = {
-	[SIMHCA_OBJ_PD] = "PD", [SIMHCA_OBJ_MR] = "MR", [SIMHCA_OBJ_MW] = "MW",
-	[SIMHCA_OBJ_AH] = "AH", [SIMHCA_OBJ_CQ] = "CQ", [SIMHCA_OBJ_SRQ] = "SRQ",
-	[SIMHCA_OBJ_QP] = "QP",
+	[SIMHCA_OBJ_PD] = "PD", [SIMHCA_OBJ_MR] = "MR",		  [SIMHCA_OBJ_MW] = "MW",
+	[SIMHCA_OBJ_AH] = "AH", [SIMHCA_OBJ_CQ] = "CQ",		  [SIMHCA_OBJ_SRQ] = "SRQ",
+	[SIMHCA_OBJ_QP] = "QP", [SIMHCA_OBJ_XRCD] = "XRC domain",
 };
 
 void *simhca_object(struct simhca_context *context, enum simhca_object_type type, uint32_t handle,
@@ -351,6 +353,9 @@ static uint32_t *alive(struct simhca_device *device, enum simhca_object_type typ
 	case SIMHCA_OBJ_SRQ:
 		*most = device->config.max_srq;
 		return &device->alive.srq;
+	case SIMHCA_OBJ_XRCD:
+		*most = SIMHCA_MAX_XRCD;
+		return &device->alive.xrcd;
 	default:
 		*most = device->config.max_qp;
 		return &device->alive.qp;

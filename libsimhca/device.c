@@ -72,7 +72,7 @@ static void fill_attr(const struct simhca_device_config *c, struct simhca_device
 			      IBV_DEVICE_SHUTDOWN_PORT | IBV_DEVICE_PORT_ACTIVE_EVENT |
 			      IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
 			      IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_MEM_WINDOW |
-			      IBV_DEVICE_MEM_MGT_EXTENSIONS;
+			      IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_XRC;
 	a->device_cap_flags |=
 		c->mw_type_2a ? IBV_DEVICE_MEM_WINDOW_TYPE_2A : IBV_DEVICE_MEM_WINDOW_TYPE_2B;
 	a->hca_core_clock = 1000000; /* kHz: completion timestamps count nanoseconds */
@@ -160,6 +160,15 @@ static int create_memory(struct simhca_device *device, struct simhca_why *why)
 	return 0;
 }
 
+static void free_tables(struct simhca_device *device)
+{
+	free(device->keys);
+	free(device->qps);
+	free(device->srqs);
+	simhca_numbers_free(&device->qpns);
+	simhca_numbers_free(&device->srqns);
+}
+
 struct simhca_device *simhca_device_create(struct simhca_fabric *fabric,
 					   const struct simhca_device_config *config,
 					   struct simhca_why *why)
@@ -174,11 +183,13 @@ struct simhca_device *simhca_device_create(struct simhca_fabric *fabric,
 	device->fabric = fabric;
 	device->next_pd = 1;
 	device->next_key_index = 1;
-	device->next_qpn_slot = 16;
+	device->next_xrcd = 1;
 	device->keys = calloc(SIMHCA_MPT_ENTRIES, sizeof(*device->keys));
 	device->qps = calloc(SIMHCA_QPN_SLOTS, sizeof(*device->qps));
-	device->qpn_generation = calloc(SIMHCA_QPN_SLOTS, 1);
-	if (!device->keys || !device->qps || !device->qpn_generation) {
+	device->srqs = calloc(SIMHCA_SRQN_SLOTS, sizeof(*device->srqs));
+	if (!device->keys || !device->qps || !device->srqs ||
+	    !simhca_numbers_init(&device->qpns, SIMHCA_QPN_SLOTS) ||
+	    !simhca_numbers_init(&device->srqns, SIMHCA_SRQN_SLOTS)) {
 		simhca_why(why, ENOMEM, "out of memory");
 		goto fail;
 	}
@@ -204,9 +215,7 @@ struct simhca_device *simhca_device_create(struct simhca_fabric *fabric,
 	pthread_rwlock_unlock(&fabric->lock);
 	return device;
 fail:
-	free(device->keys);
-	free(device->qps);
-	free(device->qpn_generation);
+	free_tables(device);
 	free(device);
 	return NULL;
 }
@@ -229,9 +238,7 @@ void simhca_device_destroy(struct simhca_device *device)
 	munmap(device->mem, DEVMEM_SIZE);
 	close(device->memory_fd);
 	pthread_rwlock_destroy(&device->mcast_lock);
-	free(device->keys);
-	free(device->qps);
-	free(device->qpn_generation);
+	free_tables(device);
 	free(device);
 }
 

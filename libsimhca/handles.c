@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Handle tables: small integers for a context's objects, lowest free one first. */
+/*
+ * Handle tables: small integers for a context's objects, lowest free one first; and the numbers
+ * that QPs and SRQs have in a device.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,4 +43,43 @@ void simhca_handle_remove(struct simhca_handles *handles, uint32_t handle)
 	handles->count--;
 	if (handle < handles->hint)
 		handles->hint = handle;
+}
+
+bool simhca_numbers_init(struct simhca_numbers *numbers, uint32_t slots)
+{
+	numbers->slots = slots;
+	numbers->generation = calloc(slots, sizeof(*numbers->generation));
+	numbers->taken = calloc(slots, sizeof(*numbers->taken));
+	return numbers->generation && numbers->taken;
+}
+
+void simhca_numbers_free(struct simhca_numbers *numbers)
+{
+	free(numbers->generation);
+	free(numbers->taken);
+}
+
+uint32_t simhca_number_take(struct simhca_numbers *numbers)
+{
+	/* QPN 0 and 1 are the specification's, the rest is margin; the last slot could be 0xffffff.
+	 */
+	const uint32_t first = 16, end = numbers->slots - 1;
+
+	for (uint32_t n = first; n < end; n++) {
+		uint32_t slot = numbers->next < first ? first : numbers->next;
+
+		numbers->next = slot + 1 < end ? slot + 1 : first;
+		if (numbers->taken[slot])
+			continue;
+		numbers->taken[slot] = true;
+		return ((uint32_t)++numbers->generation[slot] << SIMHCA_QPN_GENERATION_SHIFT |
+			slot) &
+		       SIMHCA_QPN_MASK;
+	}
+	return 0;
+}
+
+void simhca_number_give(struct simhca_numbers *numbers, uint32_t number)
+{
+	numbers->taken[number & (numbers->slots - 1)] = false;
 }

@@ -29,24 +29,45 @@ static bool answers_to(const struct simhca_device *device, const struct simhca_d
 	return av->is_global && has_gid(device, &av->dgid);
 }
 
+/* The QP type that takes what a QP of this type sends. */
+static uint32_t receiver_type(uint32_t sender_type)
+{
+	return sender_type == SIMHCA_QPT_XRC_SEND ? SIMHCA_QPT_XRC_RECV : sender_type;
+}
+
+/*
+ * Looks the packet's SRQ up, before the guard is narrowed to that SRQ's context; returns its id.
+ * The packets of a message are all for one SRQ: if a later one says otherwise the responder refuses
+ * it.
+ */
+static uint32_t find_xrc_srq(struct simhca_qp *qp, const struct simhca_packet *packet)
+{
+	if (!qp->resp.in_message && !qp->resp.have_recv)
+		qp->resp.srqn = packet->xrc_srqn;
+	qp->resp.srq = simhca_find_xrc_srq(qp->device, qp->resp.srqn);
+	return qp->resp.srq ? qp->resp.srq->context->id : packet->src_context;
+}
+
 void simhca_link_deliver(struct simhca_worker *worker, struct simhca_qp *qp,
 			 const struct simhca_packet *packet, struct simhca_reply *reply)
 {
-	uint32_t held;
+	uint32_t held, context;
 
-	if (qp->type != packet->transport)
+	if (qp->type != receiver_type(packet->transport))
 		return;
 	/* Whoever holds it may be in a client's memory: never wait. */
 	if (pthread_mutex_trylock(&qp->resp_lock)) {
 		reply->answer = SIMHCA_ANSWER_BUSY;
 		return;
 	}
-	simhca_guard_narrow(&worker->guard, packet->src_context, qp->context->id);
+	context = qp->type == SIMHCA_QPT_XRC_RECV ? find_xrc_srq(qp, packet) : qp->context->id;
+	simhca_guard_narrow(&worker->guard, packet->src_context, context);
 	held = worker->num_held;
 	/* A connected QP hears only the QP that it was connected to. */
 	if (qp->type == SIMHCA_QPT_UD || qp->qpc->dest_qpn == packet->src_qpn)
 		simhca_responder_run(worker, qp, packet, reply);
 	simhca_key_release(worker, held);
+	qp->resp.srq = NULL;
 	pthread_mutex_unlock(&qp->resp_lock);
 }
 

@@ -106,6 +106,20 @@ void simhca_engine_stop_timer(struct simhca_engine *engine, struct simhca_timer 
 
 /* ------------------------------------------------------------------- device */
 
+/*
+ * 24-bit numbers of QPs, or of SRQs: a slot, given out in turn, and a generation that changes with
+ * each use, so that a late packet misses a slot's next owner. Control functions only.
+ */
+struct simhca_numbers {
+	uint32_t slots, next;
+	uint8_t *generation;
+	bool *taken;
+};
+bool simhca_numbers_init(struct simhca_numbers *numbers, uint32_t slots);
+void simhca_numbers_free(struct simhca_numbers *numbers);
+uint32_t simhca_number_take(struct simhca_numbers *numbers); /* 0: all are in use */
+void simhca_number_give(struct simhca_numbers *numbers, uint32_t number);
+
 struct simhca_mcast_group {
 	union simhca_gid gid;
 	struct simhca_qp **members;
@@ -123,12 +137,14 @@ struct simhca_device {
 	struct simhca_mpt *mpts;	  /* in device memory */
 	struct simhca_key *_Atomic *keys; /* by key index: what an mpt cannot say */
 	struct simhca_qp *_Atomic *qps;	  /* by QPN slot */
-	uint32_t next_qpn_slot, next_key_index;
-	uint8_t *qpn_generation;
+	struct simhca_srq *_Atomic *srqs; /* XRC SRQs by SRQN slot */
+	struct simhca_numbers qpns, srqns;
+	uint32_t next_key_index;
 	struct {
-		uint32_t pd, mr, mw, ah, cq, srq, qp;
+		uint32_t pd, mr, mw, ah, cq, srq, qp, xrcd;
 	} alive;
-	uint32_t next_pd;
+	uint32_t next_pd, next_xrcd;
+	struct simhca_xrcd *xrcds; /* control functions only */
 	struct simhca_context *contexts;
 	pthread_rwlock_t mcast_lock;
 	struct simhca_mcast_group *groups;
@@ -145,6 +161,7 @@ enum simhca_object_type {
 	SIMHCA_OBJ_CQ,
 	SIMHCA_OBJ_SRQ,
 	SIMHCA_OBJ_QP,
+	SIMHCA_OBJ_XRCD,
 	SIMHCA_OBJ_TYPES,
 };
 
@@ -264,9 +281,27 @@ struct simhca_cq {
 	struct simhca_mem_ref mem_ref, ring_ref;
 };
 
+/* An XRC domain, shared by the contexts that have it open; xrcd.c. */
+struct simhca_xrcd {
+	struct simhca_xrcd *next; /* in the device's list */
+	uint32_t number;	  /* in the device */
+	int file;		  /* holds the inode, lest its number name another; -1: none */
+	uint64_t dev, ino;
+	uint32_t opens;
+};
+
+/* What a context's handle of a domain stands for. */
+struct simhca_xrcd_open {
+	struct simhca_xrcd *xrcd;
+	uint32_t users; /* SRQs and QPs of this context */
+};
+
 struct simhca_srq {
 	struct simhca_context *context;
 	struct simhca_pd *pd;
+	uint32_t type, srqn;
+	struct simhca_xrcd_open *domain; /* XRC: through which it is in its domain */
+	struct simhca_cq *cq;		 /* XRC: where its receives complete */
 	pthread_mutex_t lock;
 	struct simhca_srq_mem *mem;
 	char *ring;
@@ -300,9 +335,26 @@ enum simhca_wait {
 	SIMHCA_WAIT_BUSY,   /* the peer's responder, which another engine works on; old accesses */
 };
 
-struct simhca_qp {
+/* A handle of an XRC_RECV QP. */
+struct simhca_qp_open {
+	struct simhca_qp_open *next;
 	struct simhca_context *context;
+	struct simhca_xrcd_open *domain;
+	uint32_t handle;
+	uint64_t user_handle;
+};
+
+/*
+ * An XRC_RECV QP (xrc_target.c) outlives the context that made it, if others have it open. So it
+ * belongs to none: it has no rings, doorbell, timer or PD, its run state is the device's own
+ * memory, and no engine ever runs it; only its responder works, on the engine of who sends.
+ */
+struct simhca_qp {
+	struct simhca_context *context; /* NULL of an XRC_RECV QP, and so are PD and CQs */
 	struct simhca_device *device;
+	struct simhca_xrcd *xrcd; /* XRC_RECV; and then who has it open, under opens_lock */
+	struct simhca_qp_open *opens;
+	pthread_mutex_t opens_lock;
 	struct simhca_pd *pd;
 	struct simhca_cq *send_cq, *recv_cq;
 	struct simhca_srq *srq;
@@ -364,6 +416,9 @@ struct simhca_qp {
 		} atomics[SIMHCA_MAX_RD_ATOMIC];
 		uint32_t next_atomic;
 		bool comm_est; /* the event has been raised */
+		/* XRC_RECV: the SRQ of the message at hand, and, in a step only, what it names */
+		uint32_t srqn;
+		struct simhca_srq *srq;
 	} resp;
 };
 
@@ -478,6 +533,17 @@ static inline uint32_t simhca_mtu_bytes(uint32_t mtu /* enum ibv_mtu */)
 	return 128u << mtu;
 }
 
+/* Reliable services: every request is answered, and a NAK ends the connection. */
+static inline bool simhca_is_reliable(uint32_t type)
+{
+	return type == SIMHCA_QPT_RC || type == SIMHCA_QPT_XRC_SEND || type == SIMHCA_QPT_XRC_RECV;
+}
+
+/* An asynchronous event of a QP, to everybody who has it open. */
+void simhca_qp_event(struct simhca_qp *qp, uint32_t type);
+/* Makes its entry in device memory that of a QP in RESET; qpn 0: of no QP. */
+void simhca_qpc_init(struct simhca_qpc *qpc, uint32_t qpn, uint32_t type);
+
 /*
  * Moves a QP to ERR (or, for an unreliable sender, SQE) and lets an engine flush it. May be
  * called under any of the QP's locks, its own or a peer's.
@@ -500,12 +566,24 @@ bool simhca_qp_step(struct simhca_worker *worker, struct simhca_qp *qp);
 void simhca_qp_clear(struct simhca_qp *qp);
 void simhca_qp_detach_all(struct simhca_qp *qp); /* from every multicast group */
 
+/* XRC_RECV QPs, for qp.c and qp_modify.c; flush: under resp_lock, in ERR. */
+int simhca_create_xrc_target(struct simhca_context *context, const struct simhca_create_qp_req *req,
+			     struct simhca_create_qp_reply *reply, struct simhca_why *why);
+uint64_t simhca_qp_user_handle(struct simhca_qp *qp, const struct simhca_context *context,
+			       uint32_t handle);
+int simhca_close_xrc_target(struct simhca_context *context, uint32_t handle, struct simhca_qp *qp);
+void simhca_flush_xrc_target(struct simhca_qp *qp);
+/* The XRC SRQ of this number, or NULL. Inside a guard, or in a control function. */
+struct simhca_srq *simhca_find_xrc_srq(struct simhca_device *device, uint32_t srqn);
+
 /* ------------------------------------------- transport (requester.c, completer.c, responder.c) */
 
 /* Sends what the SQ holds, within a budget; true when there is more to do at once. */
 bool simhca_requester_run(struct simhca_worker *worker, struct simhca_qp *qp);
 /* Completes everything posted with a flush error: the SQ, and in ERR the RQ as well. */
 void simhca_flush(struct simhca_qp *qp);
+void simhca_flush_cqe(struct simhca_cq *cq, const struct simhca_qp *qp, uint64_t wr_id,
+		      uint8_t opcode, uint32_t index, uint8_t flags);
 
 /* What the requester does next. */
 enum simhca_next { SIMHCA_NEXT_PACKET, SIMHCA_NEXT_WAIT };

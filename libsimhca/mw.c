@@ -77,8 +77,11 @@ int simhca_dealloc_mw(struct simhca_context *context, uint32_t handle, struct si
 
 void simhca_qp_free_windows(struct simhca_qp *qp)
 {
-	const struct simhca_handles *windows = &qp->context->handles[SIMHCA_OBJ_MW];
+	const struct simhca_handles *windows;
 
+	if (!qp->context)
+		return; /* XRC_RECV: it binds none */
+	windows = &qp->context->handles[SIMHCA_OBJ_MW];
 	/* All windows that it can have bound are of its PD, and so of its context. */
 	for (uint32_t i = 0; windows->count && i < windows->room; i++) {
 		struct simhca_key *window = windows->slot[i];

@@ -36,6 +36,8 @@ struct simhca_packet {
 	/* the requester, which a wire would know by its addresses */
 	uint32_t src_qpn;
 	uint32_t src_context; /* id of its context */
+	/* XRCETH */
+	uint32_t xrc_srqn;
 	/* DETH */
 	uint32_t qkey;
 	/* RETH, AtomicETH: of the whole message on a first packet, of the rest after it */

@@ -36,7 +36,11 @@ static bool fall(struct simhca_qp *qp, uint32_t to)
 
 void simhca_qp_fail(struct simhca_qp *qp, uint32_t state)
 {
-	if (fall(qp, state))
+	if (!fall(qp, state))
+		return;
+	if (qp->type == SIMHCA_QPT_XRC_RECV)
+		simhca_flush_xrc_target(qp);
+	else
 		simhca_engine_schedule(qp->context->engine, qp);
 }
 
@@ -117,30 +121,14 @@ void simhca_qp_clear(struct simhca_qp *qp)
 {
 	struct simhca_send *send = qp->req.send;
 
-	simhca_engine_cancel_timer(qp);
+	if (qp->context)
+		simhca_engine_cancel_timer(qp);
 	memset(&qp->req, 0, sizeof(qp->req));
 	memset(&qp->resp, 0, sizeof(qp->resp));
 	memset(qp->mem, 0, sizeof(*qp->mem));
 	qp->req.send = send;
 	qp->drained_event_due = false;
-	qp->last_wqe_event_due = qp->srq != NULL;
-}
-
-/* A free slot, not the one given back last; 0 if there is none. */
-static uint32_t find_slot(struct simhca_device *device)
-{
-	/* QPN 0 and 1 are the specification's, the rest is margin; the last slot could be 0xffffff.
-	 */
-	const uint32_t first = 16, end = SIMHCA_QPN_SLOTS - 1;
-
-	for (uint32_t n = first; n < end; n++) {
-		uint32_t slot = device->next_qpn_slot;
-
-		device->next_qpn_slot = slot + 1 < end ? slot + 1 : first;
-		if (!atomic_load(&device->qps[slot]))
-			return slot;
-	}
-	return 0;
+	qp->last_wqe_event_due = qp->srq || qp->type == SIMHCA_QPT_XRC_RECV;
 }
 
 static uint32_t find_doorbell(struct simhca_context *context)
@@ -156,9 +144,15 @@ static int check_request(const struct simhca_context *context,
 {
 	const struct simhca_device_config *most = &context->device->config;
 
-	if (req->type != SIMHCA_QPT_RC && req->type != SIMHCA_QPT_UC && req->type != SIMHCA_QPT_UD)
-		return simhca_why(why, EOPNOTSUPP, "qp_type = %u: RC, UC and UD are supported",
+	if (req->type != SIMHCA_QPT_RC && req->type != SIMHCA_QPT_UC &&
+	    req->type != SIMHCA_QPT_UD && req->type != SIMHCA_QPT_XRC_SEND)
+		return simhca_why(why, EOPNOTSUPP, "qp_type = %u: RC, UC, UD and XRC are supported",
 				  req->type);
+	if (req->type == SIMHCA_QPT_XRC_SEND &&
+	    (req->has_srq || req->max_recv_wr || req->max_recv_sge))
+		return simhca_why(why, EINVAL,
+				  "an XRC_SEND QP receives nothing: it has no SRQ, and "
+				  "max_recv_wr and max_recv_sge are 0");
 	if (req->max_send_wr > most->max_qp_wr)
 		return simhca_why(why, EINVAL, "max_send_wr = %u: at most %u", req->max_send_wr,
 				  most->max_qp_wr);
@@ -202,20 +196,27 @@ static void free_qp(struct simhca_qp *qp)
 		simhca_context_free(context, &qp->rq_ref, rq_bytes(qp));
 	if (qp->mem)
 		simhca_context_free(context, &qp->mem_ref, sizeof(*qp->mem));
+	if (qp->qpn)
+		simhca_number_give(&qp->device->qpns, qp->qpn);
 	pthread_mutex_destroy(&qp->req_lock);
 	pthread_mutex_destroy(&qp->resp_lock);
 	free(qp->req.send);
 	free(qp);
 }
 
+void simhca_qpc_init(struct simhca_qpc *qpc, uint32_t qpn, uint32_t type)
+{
+	memset((char *)qpc + sizeof(qpc->state), 0, sizeof(*qpc) - sizeof(qpc->state));
+	atomic_store(&qpc->state, SIMHCA_QPS_RESET);
+	qpc->qpn = qpn;
+	qpc->type = type;
+}
+
 static void fill_qpc(struct simhca_qp *qp, const struct simhca_create_qp_req *req)
 {
 	struct simhca_qpc *qpc = qp->qpc;
 
-	atomic_store(&qpc->state, SIMHCA_QPS_RESET);
-	memset((char *)qpc + sizeof(qpc->state), 0, sizeof(*qpc) - sizeof(qpc->state));
-	qpc->qpn = qp->qpn;
-	qpc->type = qp->type;
+	simhca_qpc_init(qpc, qp->qpn, qp->type);
 	qpc->pd = qp->pd->number;
 	qpc->max_send_wr = req->max_send_wr;
 	qpc->max_send_sge = req->max_send_sge;
@@ -255,22 +256,32 @@ int simhca_create_qp(struct simhca_context *context, const struct simhca_create_
 		     struct simhca_create_qp_reply *reply, struct simhca_why *why)
 {
 	struct simhca_device *device = context->device;
-	struct simhca_pd *pd = simhca_object(context, SIMHCA_OBJ_PD, req->pd, why);
 	struct simhca_cq *send_cq = NULL, *recv_cq = NULL;
 	struct simhca_srq *srq = NULL;
+	struct simhca_pd *pd;
 	struct simhca_qp *qp;
-	uint32_t handle, slot;
+	uint32_t handle;
 	int ret;
 
+	if (req->type == SIMHCA_QPT_XRC_RECV)
+		return simhca_create_xrc_target(context, req, reply, why);
+	pd = simhca_object(context, SIMHCA_OBJ_PD, req->pd, why);
 	if (pd)
 		send_cq = simhca_object(context, SIMHCA_OBJ_CQ, req->send_cq, why);
-	if (send_cq)
+	/* XRC_SEND completes no receives; so that nobody has to ask, it has its send CQ for them.
+	 */
+	if (send_cq && req->type == SIMHCA_QPT_XRC_SEND)
+		recv_cq = send_cq;
+	else if (send_cq)
 		recv_cq = simhca_object(context, SIMHCA_OBJ_CQ, req->recv_cq, why);
 	if (recv_cq && req->has_srq)
 		srq = simhca_object(context, SIMHCA_OBJ_SRQ, req->srq, why);
 	if (!recv_cq || (req->has_srq && !srq))
 		return -EINVAL;
 	ret = check_request(context, req, why);
+	if (!ret && srq && srq->type == SIMHCA_SRQT_XRC)
+		ret = simhca_why(why, EINVAL,
+				 "an XRC SRQ takes from XRC_RECV QPs, not from a QP of its own");
 	if (ret)
 		return ret;
 
@@ -298,18 +309,16 @@ int simhca_create_qp(struct simhca_context *context, const struct simhca_create_
 	ret = qp->req.send ? alloc_rings(qp, why) : simhca_why(why, ENOMEM, "out of memory");
 	if (ret)
 		goto fail;
-	slot = find_slot(device);
+	qp->qpn = simhca_number_take(&device->qpns);
 	qp->doorbell = find_doorbell(context);
-	if (!slot || qp->doorbell == SIMHCA_MAX_QP) {
+	if (!qp->qpn || qp->doorbell == SIMHCA_MAX_QP) {
 		ret = simhca_why(why, ENOMEM, "all QP numbers are in use");
 		goto fail;
 	}
 	ret = simhca_object_add(context, SIMHCA_OBJ_QP, qp, &handle, why);
 	if (ret)
 		goto fail;
-	qp->qpn = ((uint32_t)++device->qpn_generation[slot] << SIMHCA_QPN_GENERATION_SHIFT | slot) &
-		  SIMHCA_QPN_MASK;
-	qp->qpc = &device->qpcs[slot];
+	qp->qpc = &device->qpcs[SIMHCA_QPN_SLOT(qp->qpn)];
 	fill_qpc(qp, req);
 	pd->users++;
 	send_cq->users++;
@@ -318,7 +327,7 @@ int simhca_create_qp(struct simhca_context *context, const struct simhca_create_
 		srq->users++;
 	fill_reply(qp, handle, reply);
 	atomic_store(&context->doorbell[qp->doorbell], qp);
-	atomic_store(&device->qps[slot], qp);
+	atomic_store(&device->qps[SIMHCA_QPN_SLOT(qp->qpn)], qp);
 	return 0;
 fail:
 	free_qp(qp);
@@ -331,7 +340,7 @@ int simhca_qp_identity(struct simhca_context *context, uint32_t handle, uint64_t
 
 	if (!qp)
 		return -EINVAL;
-	*user_handle = qp->user_handle;
+	*user_handle = simhca_qp_user_handle(qp, context, handle);
 	return 0;
 }
 
@@ -357,6 +366,8 @@ int simhca_destroy_qp(struct simhca_context *context, uint32_t handle, struct si
 
 	if (!qp)
 		return -EINVAL;
+	if (qp->type == SIMHCA_QPT_XRC_RECV)
+		return simhca_close_xrc_target(context, handle, qp);
 	/* Out of every table first; then wait until no engine holds what it found there. */
 	atomic_store(&qp->dead, true);
 	simhca_qp_detach_all(qp);
@@ -367,9 +378,7 @@ int simhca_destroy_qp(struct simhca_context *context, uint32_t handle, struct si
 	simhca_qp_free_windows(qp);
 	if (qp->doorbell < context->doorbell_hint)
 		context->doorbell_hint = qp->doorbell;
-	memset((char *)qp->qpc + sizeof(qp->qpc->state), 0,
-	       sizeof(*qp->qpc) - sizeof(qp->qpc->state));
-	atomic_store(&qp->qpc->state, SIMHCA_QPS_RESET);
+	simhca_qpc_init(qp->qpc, 0, 0);
 	qp->pd->users--;
 	qp->send_cq->users--;
 	qp->recv_cq->users--;

@@ -8,7 +8,7 @@
 #include "av.h"
 #include "model.h"
 
-enum { RC, UC, UD, TYPES };
+enum { RC, UC, UD, XRC_SEND, XRC_RECV, TYPES };
 
 /* The attributes a transition needs and those it may change, by QP type; besides the state itself.
  */
@@ -20,6 +20,12 @@ struct transition {
 #define STATES (SIMHCA_QPS_ERR + 1)
 #define COMMON (SIMHCA_QP_PKEY_INDEX | SIMHCA_QP_PORT)
 #define PATH (SIMHCA_QP_ALT_PATH | SIMHCA_QP_PATH_MIG_STATE)
+/*
+ * An XRC QP is only one half of an RC QP. What is about the other half changes nothing, but
+ * programs give it on the way to RTS, as if it were RC (perftest does).
+ */
+#define XRC_RESPONDER (SIMHCA_QP_MAX_DEST_RD_ATOMIC | SIMHCA_QP_MIN_RNR_TIMER)
+#define XRC_REQUESTER (SIMHCA_QP_RETRY_CNT | SIMHCA_QP_RNR_RETRY | SIMHCA_QP_MAX_QP_RD_ATOMIC)
 
 static const struct transition table[STATES][STATES] = {
 	[SIMHCA_QPS_RESET] = {
@@ -31,6 +37,8 @@ static const struct transition table[STATES][STATES] = {
 				[RC] = COMMON | SIMHCA_QP_ACCESS_FLAGS,
 				[UC] = COMMON | SIMHCA_QP_ACCESS_FLAGS,
 				[UD] = COMMON | SIMHCA_QP_QKEY,
+				[XRC_SEND] = COMMON | SIMHCA_QP_ACCESS_FLAGS,
+				[XRC_RECV] = COMMON | SIMHCA_QP_ACCESS_FLAGS,
 			},
 		},
 	},
@@ -43,6 +51,8 @@ static const struct transition table[STATES][STATES] = {
 				[RC] = COMMON | SIMHCA_QP_ACCESS_FLAGS,
 				[UC] = COMMON | SIMHCA_QP_ACCESS_FLAGS,
 				[UD] = COMMON | SIMHCA_QP_QKEY,
+				[XRC_SEND] = COMMON | SIMHCA_QP_ACCESS_FLAGS,
+				[XRC_RECV] = COMMON | SIMHCA_QP_ACCESS_FLAGS,
 			},
 		},
 		[SIMHCA_QPS_RTR] = {
@@ -53,11 +63,19 @@ static const struct transition table[STATES][STATES] = {
 				       SIMHCA_QP_MIN_RNR_TIMER,
 				[UC] = SIMHCA_QP_AV | SIMHCA_QP_PATH_MTU | SIMHCA_QP_DEST_QPN |
 				       SIMHCA_QP_RQ_PSN,
+				[XRC_SEND] = SIMHCA_QP_AV | SIMHCA_QP_PATH_MTU | SIMHCA_QP_DEST_QPN |
+					     SIMHCA_QP_RQ_PSN,
+				[XRC_RECV] = SIMHCA_QP_AV | SIMHCA_QP_PATH_MTU | SIMHCA_QP_DEST_QPN |
+					     SIMHCA_QP_RQ_PSN | SIMHCA_QP_MAX_DEST_RD_ATOMIC |
+					     SIMHCA_QP_MIN_RNR_TIMER,
 			},
 			.may = {
 				[RC] = SIMHCA_QP_ALT_PATH | SIMHCA_QP_ACCESS_FLAGS | SIMHCA_QP_PKEY_INDEX,
 				[UC] = SIMHCA_QP_ALT_PATH | SIMHCA_QP_ACCESS_FLAGS | SIMHCA_QP_PKEY_INDEX,
 				[UD] = SIMHCA_QP_PKEY_INDEX | SIMHCA_QP_QKEY,
+				[XRC_SEND] = SIMHCA_QP_ALT_PATH | SIMHCA_QP_ACCESS_FLAGS | SIMHCA_QP_PKEY_INDEX |
+					     XRC_RESPONDER,
+				[XRC_RECV] = SIMHCA_QP_ALT_PATH | SIMHCA_QP_ACCESS_FLAGS | SIMHCA_QP_PKEY_INDEX,
 			},
 		},
 	},
@@ -71,12 +89,18 @@ static const struct transition table[STATES][STATES] = {
 				       SIMHCA_QP_SQ_PSN | SIMHCA_QP_MAX_QP_RD_ATOMIC,
 				[UC] = SIMHCA_QP_SQ_PSN,
 				[UD] = SIMHCA_QP_SQ_PSN,
+				[XRC_SEND] = SIMHCA_QP_TIMEOUT | SIMHCA_QP_RETRY_CNT | SIMHCA_QP_RNR_RETRY |
+					     SIMHCA_QP_SQ_PSN | SIMHCA_QP_MAX_QP_RD_ATOMIC,
+				[XRC_RECV] = SIMHCA_QP_TIMEOUT | SIMHCA_QP_SQ_PSN,
 			},
 			.may = {
 				[RC] = SIMHCA_QP_CUR_STATE | SIMHCA_QP_ACCESS_FLAGS | PATH |
 				       SIMHCA_QP_MIN_RNR_TIMER,
 				[UC] = SIMHCA_QP_CUR_STATE | SIMHCA_QP_ACCESS_FLAGS | PATH,
 				[UD] = SIMHCA_QP_CUR_STATE | SIMHCA_QP_QKEY,
+				[XRC_SEND] = SIMHCA_QP_CUR_STATE | SIMHCA_QP_ACCESS_FLAGS | PATH,
+				[XRC_RECV] = SIMHCA_QP_CUR_STATE | SIMHCA_QP_ACCESS_FLAGS | PATH |
+					     SIMHCA_QP_MIN_RNR_TIMER | XRC_REQUESTER,
 			},
 		},
 	},
@@ -90,6 +114,9 @@ static const struct transition table[STATES][STATES] = {
 				       SIMHCA_QP_MIN_RNR_TIMER,
 				[UC] = SIMHCA_QP_CUR_STATE | SIMHCA_QP_ACCESS_FLAGS | PATH,
 				[UD] = SIMHCA_QP_CUR_STATE | SIMHCA_QP_QKEY,
+				[XRC_SEND] = SIMHCA_QP_CUR_STATE | SIMHCA_QP_ACCESS_FLAGS | PATH,
+				[XRC_RECV] = SIMHCA_QP_CUR_STATE | SIMHCA_QP_ACCESS_FLAGS | PATH |
+					     SIMHCA_QP_MIN_RNR_TIMER,
 			},
 		},
 		[SIMHCA_QPS_SQD] = {
@@ -98,6 +125,8 @@ static const struct transition table[STATES][STATES] = {
 				[RC] = SIMHCA_QP_EN_SQD_ASYNC_NOTIFY,
 				[UC] = SIMHCA_QP_EN_SQD_ASYNC_NOTIFY,
 				[UD] = SIMHCA_QP_EN_SQD_ASYNC_NOTIFY,
+				[XRC_SEND] = SIMHCA_QP_EN_SQD_ASYNC_NOTIFY,
+				[XRC_RECV] = SIMHCA_QP_EN_SQD_ASYNC_NOTIFY,
 			},
 		},
 	},
@@ -111,6 +140,9 @@ static const struct transition table[STATES][STATES] = {
 				       SIMHCA_QP_MIN_RNR_TIMER,
 				[UC] = SIMHCA_QP_CUR_STATE | SIMHCA_QP_ACCESS_FLAGS | PATH,
 				[UD] = SIMHCA_QP_CUR_STATE | SIMHCA_QP_QKEY,
+				[XRC_SEND] = SIMHCA_QP_CUR_STATE | SIMHCA_QP_ACCESS_FLAGS | PATH,
+				[XRC_RECV] = SIMHCA_QP_CUR_STATE | SIMHCA_QP_ACCESS_FLAGS | PATH |
+					     SIMHCA_QP_MIN_RNR_TIMER,
 			},
 		},
 		[SIMHCA_QPS_SQD] = {
@@ -122,6 +154,12 @@ static const struct transition table[STATES][STATES] = {
 				       SIMHCA_QP_MIN_RNR_TIMER,
 				[UC] = SIMHCA_QP_AV | SIMHCA_QP_ACCESS_FLAGS | SIMHCA_QP_PKEY_INDEX | PATH,
 				[UD] = SIMHCA_QP_PKEY_INDEX | SIMHCA_QP_QKEY,
+				[XRC_SEND] = SIMHCA_QP_PORT | SIMHCA_QP_AV | SIMHCA_QP_TIMEOUT | SIMHCA_QP_RETRY_CNT |
+					     SIMHCA_QP_RNR_RETRY | SIMHCA_QP_MAX_QP_RD_ATOMIC |
+					     SIMHCA_QP_ACCESS_FLAGS | SIMHCA_QP_PKEY_INDEX | PATH,
+				[XRC_RECV] = SIMHCA_QP_PORT | SIMHCA_QP_AV | SIMHCA_QP_TIMEOUT |
+					     SIMHCA_QP_MAX_DEST_RD_ATOMIC | SIMHCA_QP_ACCESS_FLAGS |
+					     SIMHCA_QP_PKEY_INDEX | SIMHCA_QP_MIN_RNR_TIMER | PATH,
 			},
 		},
 	},
@@ -148,7 +186,18 @@ static const char *const state_name[STATES] = {
 
 static int type_index(uint32_t type)
 {
-	return type == SIMHCA_QPT_RC ? RC : type == SIMHCA_QPT_UC ? UC : UD;
+	switch (type) {
+	case SIMHCA_QPT_RC:
+		return RC;
+	case SIMHCA_QPT_UC:
+		return UC;
+	case SIMHCA_QPT_XRC_SEND:
+		return XRC_SEND;
+	case SIMHCA_QPT_XRC_RECV:
+		return XRC_RECV;
+	default:
+		return UD;
+	}
 }
 
 /* ibv_qp_attr_mask bits in words, for messages; the first one set. */
@@ -192,7 +241,7 @@ static int check_transition(const struct simhca_qp *qp, uint32_t from, uint32_t 
 		return simhca_why(why, EINVAL, "qp_state = %u: there is no such state", to);
 	transition = &table[from][to];
 	if (!transition->legal ||
-	    (from == SIMHCA_QPS_SQE && qp->type == SIMHCA_QPT_RC && to == SIMHCA_QPS_RTS))
+	    (from == SIMHCA_QPS_SQE && simhca_is_reliable(qp->type) && to == SIMHCA_QPS_RTS))
 		return simhca_why(why, EINVAL, "a QP cannot go from %s to %s", state_name[from],
 				  state_name[to]);
 	needs = transition->needs[type_index(qp->type)];
@@ -297,11 +346,21 @@ static void reset(struct simhca_qp *qp)
 				   .max_send_sge = qpc->max_send_sge,
 				   .max_recv_sge = qpc->max_recv_sge,
 				   .max_inline = qpc->max_inline,
-				   .sq_sig_all = qpc->sq_sig_all };
+				   .sq_sig_all = qpc->sq_sig_all,
+				   .xrcd = qpc->xrcd };
 
 	memcpy((char *)qpc + sizeof(qpc->state), (char *)&keep + sizeof(keep.state),
 	       sizeof(keep) - sizeof(keep.state));
 	simhca_qp_clear(qp);
+}
+
+/* What a state brings along for a QP without a send queue, and without an engine: it is at once. */
+static void settle_xrc_target(struct simhca_qp *qp, uint32_t from, uint32_t to)
+{
+	if (to == SIMHCA_QPS_SQD && from == SIMHCA_QPS_RTS && qp->qpc->en_sqd_async_notify)
+		simhca_qp_event(qp, IBV_EVENT_SQ_DRAINED);
+	if (to == SIMHCA_QPS_ERR && from != SIMHCA_QPS_ERR)
+		simhca_flush_xrc_target(qp);
 }
 
 int simhca_modify_qp(struct simhca_context *context, const struct simhca_modify_qp_req *req,
@@ -343,14 +402,17 @@ int simhca_modify_qp(struct simhca_context *context, const struct simhca_modify_
 		simhca_qp_free_windows(qp);
 		reset(qp);
 	}
-	if (to == SIMHCA_QPS_SQD && from == SIMHCA_QPS_RTS) {
+	if (qp->type == SIMHCA_QPT_XRC_RECV) {
+		settle_xrc_target(qp, from, to);
+	} else if (to == SIMHCA_QPS_SQD && from == SIMHCA_QPS_RTS) {
 		qp->qpc->sq_draining = 1;
 		qp->drained_event_due = qp->qpc->en_sqd_async_notify;
 	}
 	reply->state = to;
 out:
 	simhca_qp_end_both(qp);
-	if (!ret && to >= SIMHCA_QPS_RTS) /* there may be work: WQEs, a drain to report, a flush */
+	/* There may be work: WQEs, a drain to report, a flush. */
+	if (!ret && to >= SIMHCA_QPS_RTS && qp->type != SIMHCA_QPT_XRC_RECV)
 		simhca_engine_schedule(context->engine, qp);
 	return ret;
 }

@@ -31,12 +31,12 @@ static bool transport_has(uint32_t type, uint32_t opcode)
 	case SIMHCA_WR_LOCAL_INV:
 	case SIMHCA_WR_BIND_MW:
 	case SIMHCA_WR_FAST_REG:
-		return type == SIMHCA_QPT_RC || type == SIMHCA_QPT_UC;
+		return simhca_is_reliable(type) || type == SIMHCA_QPT_UC;
 	case SIMHCA_WR_RDMA_READ:
 	case SIMHCA_WR_RDMA_READ_WITH_INV:
 	case SIMHCA_WR_ATOMIC_CMP_AND_SWP:
 	case SIMHCA_WR_ATOMIC_FETCH_AND_ADD:
-		return type == SIMHCA_QPT_RC;
+		return simhca_is_reliable(type);
 	default:
 		return false;
 	}
@@ -205,6 +205,7 @@ static enum simhca_reason build_packet(struct simhca_worker *worker, struct simh
 					   wqe->opcode == SIMHCA_WR_RDMA_WRITE_WITH_IMM);
 	packet->has_inv = packet->last && wqe->opcode == SIMHCA_WR_SEND_WITH_INV;
 	packet->imm_or_rkey = wqe->imm_or_rkey;
+	packet->xrc_srqn = wqe->xrc_srqn & SIMHCA_QPN_MASK;
 	packet->qkey = 0;
 	if (qp->type != SIMHCA_QPT_UD) {
 		packet->va = wqe->rdma.remote_addr + qp->req.offset;
@@ -321,7 +322,7 @@ bool simhca_requester_run(struct simhca_worker *worker, struct simhca_qp *qp)
 	return more;
 }
 
-static void flush_cqe(struct simhca_cq *cq, const struct simhca_qp *qp, uint64_t wr_id,
+void simhca_flush_cqe(struct simhca_cq *cq, const struct simhca_qp *qp, uint64_t wr_id,
 		      uint8_t opcode, uint32_t index, uint8_t flags)
 {
 	struct simhca_cqe cqe = {
@@ -352,7 +353,7 @@ static void flush_sq(struct simhca_qp *qp)
 		memcpy(&wqe, qp->sq + (size_t)(ci & (qp->sq_entries - 1)) * qp->sq_stride,
 		       sizeof(wqe));
 		atomic_store(&qp->mem->sq_ci, ci + 1);
-		flush_cqe(qp->send_cq, qp, wqe.wr_id, SIMHCA_WC_SEND, ci, 0);
+		simhca_flush_cqe(qp->send_cq, qp, wqe.wr_id, SIMHCA_WC_SEND, ci, 0);
 	}
 }
 
@@ -364,13 +365,13 @@ static void flush_rq(struct simhca_qp *qp)
 	qp->resp.in_message = false;
 	if (qp->resp.have_recv) {
 		qp->resp.have_recv = false;
-		flush_cqe(qp->recv_cq, qp, qp->resp.recv.wr_id, SIMHCA_WC_RECV, 0, flags);
+		simhca_flush_cqe(qp->recv_cq, qp, qp->resp.recv.wr_id, SIMHCA_WC_RECV, 0, flags);
 	}
 	if (qp->srq)
 		return; /* its WQEs belong to the other QPs as well */
 	/* Once around the ring: a client that posts on meanwhile rings for the rest. */
 	for (uint32_t i = 0; i < qp->rq_entries && simhca_rq_take(qp, &recv) == SIMHCA_TAKE_OK; i++)
-		flush_cqe(qp->recv_cq, qp, recv.wr_id, SIMHCA_WC_RECV, 0, flags);
+		simhca_flush_cqe(qp->recv_cq, qp, recv.wr_id, SIMHCA_WC_RECV, 0, flags);
 }
 
 void simhca_flush(struct simhca_qp *qp)

@@ -16,9 +16,22 @@ static void answer(struct simhca_reply *reply, enum simhca_answer answer, enum s
 	reply->reason = reason;
 }
 
+/* Where its receives come from; an XRC_RECV QP's is what the packet at hand names. */
+static struct simhca_srq *srq_of(const struct simhca_qp *qp)
+{
+	return qp->type == SIMHCA_QPT_XRC_RECV ? qp->resp.srq : qp->srq;
+}
+
+/* The PD that keys are checked against: on XRC, for RDMA too, it is the SRQ's (annex A14). */
+static uint32_t pd_of(const struct simhca_qp *qp)
+{
+	return qp->type == SIMHCA_QPT_XRC_RECV ? qp->resp.srq->pd->number : qp->qpc->pd;
+}
+
 static void complete_recv(struct simhca_qp *qp, const struct simhca_packet *packet,
 			  enum simhca_wc_status status, enum simhca_reason reason, uint64_t bytes)
 {
+	const struct simhca_srq *srq = srq_of(qp);
 	struct simhca_cqe cqe = {
 		.wr_id = qp->resp.recv.wr_id,
 		.qpn = qp->qpn,
@@ -34,7 +47,7 @@ static void complete_recv(struct simhca_qp *qp, const struct simhca_packet *pack
 		.slid = packet->slid,
 	};
 
-	if (qp->srq)
+	if (srq)
 		cqe.flags |= SIMHCA_CQE_SRQ;
 	if (packet->has_imm)
 		cqe.flags |= SIMHCA_CQE_IMM;
@@ -45,7 +58,10 @@ static void complete_recv(struct simhca_qp *qp, const struct simhca_packet *pack
 	if (packet->transport == SIMHCA_QPT_UD && packet->av->is_global)
 		cqe.flags |= SIMHCA_CQE_GRH;
 	qp->resp.have_recv = false;
-	simhca_cq_push(qp->recv_cq, &cqe, packet->solicited);
+	if (qp->type == SIMHCA_QPT_XRC_RECV)
+		cqe.wqe_index = srq->srqn;
+	simhca_cq_push(qp->type == SIMHCA_QPT_XRC_RECV ? srq->cq : qp->recv_cq, &cqe,
+		       packet->solicited);
 }
 
 /*
@@ -64,26 +80,26 @@ static void refuse(struct simhca_qp *qp, const struct simhca_packet *packet, enu
 	answer(reply, nak, reason);
 	if (status != SIMHCA_WC_SUCCESS) {
 		complete_recv(qp, packet, status, reason, 0);
-	} else if (packet->transport != SIMHCA_QPT_RC) {
+	} else if (!simhca_is_reliable(packet->transport)) {
 		qp->resp.in_message = false; /* silently dropped (IBTA vol. 1, 9.8.2) */
 		return;
 	} else {
-		simhca_async_event(qp->context, qp->user_handle,
-				   nak == SIMHCA_ANSWER_NAK_ACCESS ? IBV_EVENT_QP_ACCESS_ERR
-								   : IBV_EVENT_QP_REQ_ERR);
+		simhca_qp_event(qp, nak == SIMHCA_ANSWER_NAK_ACCESS ? IBV_EVENT_QP_ACCESS_ERR
+								    : IBV_EVENT_QP_REQ_ERR);
 	}
 	simhca_qp_fail(qp, SIMHCA_QPS_ERR);
 }
 
 /* Takes a receive WQE for the current message unless one is held; false: reply is filled. */
-static bool need_recv(struct simhca_qp *qp, struct simhca_reply *reply)
+static bool need_recv(struct simhca_qp *qp, const struct simhca_packet *packet,
+		      struct simhca_reply *reply)
 {
+	struct simhca_srq *srq = srq_of(qp);
 	enum simhca_take take;
 
 	if (qp->resp.have_recv)
 		return true;
-	take = qp->srq ? simhca_srq_take(qp->srq, &qp->resp.recv)
-		       : simhca_rq_take(qp, &qp->resp.recv);
+	take = srq ? simhca_srq_take(srq, &qp->resp.recv) : simhca_rq_take(qp, &qp->resp.recv);
 	switch (take) {
 	case SIMHCA_TAKE_OK:
 		qp->resp.have_recv = true;
@@ -94,6 +110,12 @@ static bool need_recv(struct simhca_qp *qp, struct simhca_reply *reply)
 		return false;
 	case SIMHCA_TAKE_CORRUPT:
 		break;
+	}
+	if (qp->type == SIMHCA_QPT_XRC_RECV) { /* it is the SRQ that is broken, and its owner's */
+		simhca_async_event(srq->context, srq->user_handle, IBV_EVENT_SRQ_ERR);
+		refuse(qp, packet, SIMHCA_ANSWER_NAK_OPERATIONAL, SIMHCA_WC_SUCCESS,
+		       SIMHCA_REASON_RING_CORRUPT, reply);
+		return false;
 	}
 	simhca_qp_corrupt(qp);
 	answer(reply, SIMHCA_ANSWER_NONE, SIMHCA_REASON_NO_RESPONSE);
@@ -143,7 +165,7 @@ static bool place_in_recv(struct simhca_worker *worker, struct simhca_qp *qp,
 		.worker = worker,
 		.device = qp->device,
 		/* The SRQ's buffers are the SRQ's PD's (IBTA vol. 1, 10.2.9.4). */
-		.pd = qp->srq ? qp->srq->pd->number : qp->qpc->pd,
+		.pd = srq_of(qp) ? srq_of(qp)->pd->number : qp->qpc->pd,
 		.qpn = qp->qpn,
 		.access = SIMHCA_ACCESS_LOCAL_WRITE,
 	};
@@ -211,10 +233,10 @@ static bool invalidate(struct simhca_worker *worker, struct simhca_qp *qp,
 static bool execute_send(struct simhca_worker *worker, struct simhca_qp *qp,
 			 const struct simhca_packet *packet, struct simhca_reply *reply)
 {
-	struct simhca_key_use use = { .device = qp->device, .pd = qp->qpc->pd, .qpn = qp->qpn };
+	struct simhca_key_use use = { .device = qp->device, .pd = pd_of(qp), .qpn = qp->qpn };
 	enum simhca_reason reason;
 
-	if (!need_recv(qp, reply))
+	if (!need_recv(qp, packet, reply))
 		return false;
 	/* Unless this very packet was here before, and only had to wait for others to end. */
 	if (!packet->has_inv || qp->resp.revoked_psn != packet->psn)
@@ -245,7 +267,7 @@ static bool remote_memory(struct simhca_worker *worker, struct simhca_qp *qp,
 	struct simhca_key_use use = {
 		.worker = worker,
 		.device = qp->device,
-		.pd = qp->qpc->pd,
+		.pd = pd_of(qp),
 		.qpn = qp->qpn,
 		.access = right,
 		.remote = true,
@@ -288,7 +310,7 @@ static bool execute_write(struct simhca_worker *worker, struct simhca_qp *qp,
 	if (!remote_memory(worker, qp, packet, packet->length, SIMHCA_ACCESS_REMOTE_WRITE, &target,
 			   reply))
 		return false;
-	if (packet->has_imm && !need_recv(qp, reply))
+	if (packet->has_imm && !need_recv(qp, packet, reply))
 		return false;
 	if (belongs_elsewhere(worker, &target, reply))
 		return false;
@@ -385,6 +407,32 @@ static bool execute_atomic(struct simhca_worker *worker, struct simhca_qp *qp,
 	return true;
 }
 
+/* XRC: whether the SRQ that the packet names may be delivered to; false: reply is filled. */
+static bool has_xrc_srq(struct simhca_qp *qp, const struct simhca_packet *packet,
+			struct simhca_reply *reply)
+{
+	enum simhca_answer nak = SIMHCA_ANSWER_NAK_ACCESS;
+	struct simhca_srq *srq = qp->resp.srq;
+	enum simhca_reason reason;
+
+	if (packet->xrc_srqn != qp->resp.srqn) {
+		nak = SIMHCA_ANSWER_NAK_INVALID;
+		reason = SIMHCA_REASON_OPCODE_SEQUENCE;
+	} else if (!srq) {
+		qp->resp.have_recv = false; /* it went with the SRQ that it was taken from */
+		reason = SIMHCA_REASON_XRC_NO_SRQ;
+	} else if (srq->domain->xrcd != qp->xrcd) {
+		reason = SIMHCA_REASON_XRC_OTHER_DOMAIN;
+	} else if (atomic_load_explicit(&srq->cq->mem->overrun, memory_order_relaxed)) {
+		nak = SIMHCA_ANSWER_NAK_OPERATIONAL;
+		reason = SIMHCA_REASON_XRC_CQ_ERROR;
+	} else {
+		return true;
+	}
+	refuse(qp, packet, nak, SIMHCA_WC_SUCCESS, reason, reply);
+	return false;
+}
+
 /* Carries out a packet that is in sequence; false: not done, and reply says why. */
 static bool execute(struct simhca_worker *worker, struct simhca_qp *qp,
 		    const struct simhca_packet *packet, struct simhca_reply *reply)
@@ -413,6 +461,8 @@ static void repeat(struct simhca_worker *worker, struct simhca_qp *qp,
 		answer(reply, SIMHCA_ANSWER_ACK, SIMHCA_REASON_NONE);
 		return;
 	case SIMHCA_PKT_READ:
+		if (qp->type == SIMHCA_QPT_XRC_RECV && !has_xrc_srq(qp, packet, reply))
+			return;
 		if (execute_read(worker, qp, packet, reply))
 			answer(reply, SIMHCA_ANSWER_ACK, SIMHCA_REASON_NONE);
 		return;
@@ -485,8 +535,10 @@ static void run_connected(struct simhca_worker *worker, struct simhca_qp *qp,
 {
 	uint32_t mtu = simhca_mtu_bytes(qp->qpc->path_mtu);
 
-	if (packet->transport == SIMHCA_QPT_RC ? !in_sequence_rc(worker, qp, packet, reply)
-					       : !in_sequence_uc(qp, packet))
+	if (simhca_is_reliable(packet->transport) ? !in_sequence_rc(worker, qp, packet, reply)
+						  : !in_sequence_uc(qp, packet))
+		return;
+	if (qp->type == SIMHCA_QPT_XRC_RECV && !has_xrc_srq(qp, packet, reply))
 		return;
 	if (packet->first)
 		qp->resp.offset = 0;
@@ -570,7 +622,7 @@ static void run_datagram(struct simhca_worker *worker, struct simhca_qp *qp,
 		atomic_fetch_add(&qp->device->mem->port.qkey_viol_cntr, 1);
 		return;
 	}
-	if (!need_recv(qp, reply))
+	if (!need_recv(qp, packet, reply))
 		return;
 	qp->resp.offset = 0;
 	if (packet->av->is_global) {
@@ -598,7 +650,7 @@ void simhca_responder_run(struct simhca_worker *worker, struct simhca_qp *qp,
 		return;
 	if (state == SIMHCA_QPS_RTR && !qp->resp.comm_est && packet->transport != SIMHCA_QPT_UD) {
 		qp->resp.comm_est = true;
-		simhca_async_event(qp->context, qp->user_handle, IBV_EVENT_COMM_EST);
+		simhca_qp_event(qp, IBV_EVENT_COMM_EST);
 	}
 	if (packet->transport == SIMHCA_QPT_UD)
 		run_datagram(worker, qp, packet, reply);

@@ -133,7 +133,7 @@ int simhca_context_segment(const struct simhca_context *context, uint32_t segmen
 
 /* Objects alive, as `simhca status` shows them. */
 struct simhca_counts {
-	uint32_t pds, mrs, mws, cqs, qps, srqs, ahs;
+	uint32_t pds, mrs, mws, cqs, qps, srqs, ahs, xrcds;
 };
 void simhca_context_counts(const struct simhca_context *context, struct simhca_counts *counts);
 
@@ -198,6 +198,17 @@ int simhca_query_srq(struct simhca_context *context, uint32_t handle,
 		     struct simhca_query_srq_reply *reply, struct simhca_why *why);
 int simhca_destroy_srq(struct simhca_context *context, uint32_t handle, struct simhca_why *why);
 int simhca_srq_identity(struct simhca_context *context, uint32_t handle, uint64_t *user_handle);
+
+/*
+ * An XRC domain. file, if the request has one: a descriptor of the file that names it, which is
+ * held as long as the domain lives. The model takes it, also when it fails.
+ */
+int simhca_open_xrcd(struct simhca_context *context, const struct simhca_open_xrcd_req *req,
+		     int file, struct simhca_handle *reply, struct simhca_why *why);
+int simhca_close_xrcd(struct simhca_context *context, uint32_t handle, struct simhca_why *why);
+/* An XRC_RECV QP that another context has made. */
+int simhca_open_qp(struct simhca_context *context, const struct simhca_open_qp_req *req,
+		   struct simhca_handle *reply, struct simhca_why *why);
 
 int simhca_create_qp(struct simhca_context *context, const struct simhca_create_qp_req *req,
 		     struct simhca_create_qp_reply *reply, struct simhca_why *why);

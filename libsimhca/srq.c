@@ -50,9 +50,47 @@ static void fill_reply(const struct simhca_srq *srq, uint32_t handle,
 	reply->max_sge = srq->max_sge;
 	reply->entries = srq->entries;
 	reply->stride = srq->stride;
-	reply->srqn = handle;
+	reply->srqn = srq->srqn;
 	reply->state = srq->mem_ref;
 	reply->ring = srq->ring_ref;
+}
+
+struct simhca_srq *simhca_find_xrc_srq(struct simhca_device *device, uint32_t srqn)
+{
+	struct simhca_srq *srq = atomic_load(&device->srqs[SIMHCA_SRQN_SLOT(srqn)]);
+
+	return srq && srq->srqn == srqn ? srq : NULL;
+}
+
+/* The domain and the CQ of an XRC SRQ. */
+static int find_xrc(struct simhca_srq *srq, const struct simhca_create_srq_req *req,
+		    struct simhca_why *why)
+{
+	srq->domain = simhca_object(srq->context, SIMHCA_OBJ_XRCD, req->xrcd, why);
+	if (srq->domain)
+		srq->cq = simhca_object(srq->context, SIMHCA_OBJ_CQ, req->cq, why);
+	return srq->cq ? 0 : -EINVAL;
+}
+
+/* XRC: from now on requests find it. */
+static void publish_xrc(struct simhca_srq *srq)
+{
+	srq->domain->users++;
+	srq->cq->users++;
+	atomic_store(&srq->context->device->srqs[SIMHCA_SRQN_SLOT(srq->srqn)], srq);
+}
+
+/* XRC: no request finds it any more, and on success none uses it. */
+static int withdraw_xrc(struct simhca_srq *srq)
+{
+	struct simhca_device *device = srq->context->device;
+
+	atomic_store(&device->srqs[SIMHCA_SRQN_SLOT(srq->srqn)], NULL);
+	if (!simhca_fabric_synchronize(device->fabric, srq->context->id))
+		return -EAGAIN;
+	srq->domain->users--;
+	srq->cq->users--;
+	return 0;
 }
 
 int simhca_create_srq(struct simhca_context *context, const struct simhca_create_srq_req *req,
@@ -73,10 +111,14 @@ int simhca_create_srq(struct simhca_context *context, const struct simhca_create
 	if (req->limit > req->max_wr)
 		return simhca_why(why, EINVAL, "srq_limit = %u: at most max_wr, %u", req->limit,
 				  req->max_wr);
+	if (req->type != SIMHCA_SRQT_BASIC && req->type != SIMHCA_SRQT_XRC)
+		return simhca_why(why, EOPNOTSUPP, "srq_type = %u: BASIC and XRC are supported",
+				  req->type);
 	srq = calloc(1, sizeof(*srq));
 	if (!srq)
 		return simhca_why(why, ENOMEM, "out of memory");
 	srq->context = context;
+	srq->type = req->type;
 	srq->pd = pd;
 	srq->max_wr = req->max_wr;
 	srq->max_sge = req->max_sge ? req->max_sge : 1;
@@ -84,6 +126,9 @@ int simhca_create_srq(struct simhca_context *context, const struct simhca_create
 	srq->entries = simhca_ring_entries(req->max_wr);
 	srq->stride = simhca_recv_stride(srq->max_sge);
 	srq->user_handle = req->user_handle;
+	ret = srq->type == SIMHCA_SRQT_XRC ? find_xrc(srq, req, why) : 0;
+	if (ret)
+		goto fail;
 	ret = -ENOMEM;
 	srq->mem = simhca_context_alloc(context, sizeof(*srq->mem), &srq->mem_ref, why);
 	if (!srq->mem)
@@ -93,14 +138,23 @@ int simhca_create_srq(struct simhca_context *context, const struct simhca_create
 					 &srq->ring_ref, why);
 	if (!srq->ring)
 		goto fail;
+	srq->srqn = simhca_number_take(&context->device->srqns);
+	if (!srq->srqn) {
+		ret = simhca_why(why, ENOMEM, "all SRQ numbers are in use");
+		goto fail;
+	}
 	ret = simhca_object_add(context, SIMHCA_OBJ_SRQ, srq, &reply->handle, why);
 	if (ret)
 		goto fail;
 	pd->users++;
 	pthread_mutex_init(&srq->lock, NULL);
 	fill_reply(srq, reply->handle, reply);
+	if (srq->type == SIMHCA_SRQT_XRC)
+		publish_xrc(srq);
 	return 0;
 fail:
+	if (srq->srqn)
+		simhca_number_give(&context->device->srqns, srq->srqn);
 	if (srq->ring)
 		simhca_context_free(context, &srq->ring_ref, ring_bytes(srq->entries, srq->stride));
 	if (srq->mem)
@@ -206,7 +260,14 @@ int simhca_destroy_srq(struct simhca_context *context, uint32_t handle, struct s
 		return -EINVAL;
 	if (srq->users)
 		return simhca_why(why, EBUSY, "%u QPs still use this SRQ", srq->users);
+	if (srq->type == SIMHCA_SRQT_XRC) {
+		int ret = withdraw_xrc(srq);
+
+		if (ret)
+			return ret;
+	}
 	srq->pd->users--;
+	simhca_number_give(&context->device->srqns, srq->srqn);
 	simhca_object_remove(context, SIMHCA_OBJ_SRQ, handle);
 	simhca_context_free(context, &srq->ring_ref, ring_bytes(srq->entries, srq->stride));
 	simhca_context_free(context, &srq->mem_ref, sizeof(*srq->mem));

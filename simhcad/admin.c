@@ -46,10 +46,11 @@ struct admin {
 
 static json_t *counts_json(const struct simhca_counts *counts)
 {
-	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "pds", (json_int_t)counts->pds,
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "pds", (json_int_t)counts->pds,
 			 "mrs", (json_int_t)counts->mrs, "mws", (json_int_t)counts->mws, "cqs",
 			 (json_int_t)counts->cqs, "qps", (json_int_t)counts->qps, "srqs",
-			 (json_int_t)counts->srqs, "ahs", (json_int_t)counts->ahs);
+			 (json_int_t)counts->srqs, "ahs", (json_int_t)counts->ahs, "xrcds",
+			 (json_int_t)counts->xrcds);
 }
 
 static void add_counts(struct simhca_counts *sum, const struct simhca_counts *counts)
@@ -61,6 +62,7 @@ static void add_counts(struct simhca_counts *sum, const struct simhca_counts *co
 	sum->qps += counts->qps;
 	sum->srqs += counts->srqs;
 	sum->ahs += counts->ahs;
+	sum->xrcds += counts->xrcds;
 }
 
 /* A process names itself, with any bytes; JSON wants UTF-8. */

@@ -275,6 +275,43 @@ HANDLER(destroy_cq)
 	return 0;
 }
 
+/*
+ * A descriptor of the client's file that does nothing but hold its inode. The client's own would
+ * keep its locks, or its end of a pipe, as well. 0 or -errno.
+ */
+static int hold_file(int fd, int *held, struct simhca_why *why)
+{
+	char path[64];
+	int flags = fcntl(fd, F_GETFL);
+
+	if (flags < 0 || (flags & O_PATH)) /* for that, nobody needs the right to open the file */
+		return simhca_why(why, EBADF,
+				  "the descriptor of the XRC domain is not an open file");
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	*held = open(path, O_PATH | O_CLOEXEC);
+	if (*held < 0)
+		return simhca_why(why, errno, "the file of the XRC domain: %s", strerror(errno));
+	return 0;
+}
+
+HANDLER(open_xrcd)
+{
+	const struct simhca_open_xrcd_req *req = request->body;
+	int file = -1, ret;
+
+	if (req->has_fd && request->num_fds) {
+		ret = hold_file(request->fds[0], &file, why);
+		if (ret)
+			return ret;
+	}
+	return simhca_open_xrcd(session->context, req, file, reply->body, why);
+}
+
+HANDLER(close_xrcd)
+{
+	return simhca_close_xrcd(session->context, handle_of(request), why);
+}
+
 HANDLER(create_srq)
 {
 	return simhca_create_srq(session->context, request->body, reply->body, why);
@@ -308,6 +345,11 @@ HANDLER(destroy_srq)
 HANDLER(create_qp)
 {
 	return simhca_create_qp(session->context, request->body, reply->body, why);
+}
+
+HANDLER(open_qp)
+{
+	return simhca_open_qp(session->context, request->body, reply->body, why);
 }
 
 HANDLER(modify_qp)
@@ -388,6 +430,9 @@ static const struct command commands[SIMHCA_CMD_COUNT] = {
 	COMMAND(DEALLOC_MW, dealloc_mw, HANDLE, NONE, 0),
 	COMMAND(MODIFY_CQ, modify_cq, SIZE(modify_cq_req), NONE, 0),
 	COMMAND(ARM_CQ, arm_cq, HANDLE, NONE, 0),
+	COMMAND(OPEN_XRCD, open_xrcd, SIZE(open_xrcd_req), HANDLE, 0),
+	COMMAND(CLOSE_XRCD, close_xrcd, HANDLE, NONE, 0),
+	COMMAND(OPEN_QP, open_qp, SIZE(open_qp_req), HANDLE, 0),
 };
 
 const struct command *command_find(unsigned int number)

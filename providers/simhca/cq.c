@@ -56,6 +56,7 @@ static struct shca_cq *create(struct shca_context *ctx, uint32_t cqe,
 	cq->ctx = ctx;
 	LIST_INIT(&cq->senders);
 	LIST_INIT(&cq->receivers);
+	LIST_INIT(&cq->xrc_srqs);
 	req.user_handle = (uintptr_t)&cq->vcq.cq;
 	err = shca_call(ctx, SIMHCA_CMD_CREATE_CQ, &req, &reply);
 	if (err)
@@ -173,7 +174,7 @@ int shca_destroy_cq(struct ibv_cq *ibv_cq)
 	struct simhca_destroy_reply events;
 	int err;
 
-	if (!LIST_EMPTY(&cq->senders) || !LIST_EMPTY(&cq->receivers))
+	if (!LIST_EMPTY(&cq->senders) || !LIST_EMPTY(&cq->receivers) || !LIST_EMPTY(&cq->xrc_srqs))
 		return EBUSY;
 	err = shca_destroy(cq->ctx, SIMHCA_CMD_DESTROY_CQ, ibv_cq->handle, &events);
 	if (err)
@@ -307,23 +308,40 @@ int simhcadv_req_notify_cq(struct ibv_cq *ibv_cq, int flags)
 	return has_completions(cq) && !was_raised(cq, arm);
 }
 
+/* NULL for an XRC_SEND QP, whatever CQ its creator named. */
+static struct shca_cq *recv_cq_of(const struct shca_qp *qp)
+{
+	if (qp->vqp.qp.qp_type == IBV_QPT_XRC_SEND)
+		return NULL;
+	return to_scq(qp->vqp.qp.recv_cq);
+}
+
 void shca_cq_attach_qp(struct shca_qp *qp)
 {
 	struct shca_cq *send_cq = to_scq(qp->vqp.qp.send_cq);
-	struct shca_cq *recv_cq = to_scq(qp->vqp.qp.recv_cq);
+	struct shca_cq *recv_cq = recv_cq_of(qp);
 
 	shca_cq_lock(send_cq);
 	LIST_INSERT_HEAD(&send_cq->senders, qp, send_link);
 	shca_cq_unlock(send_cq);
+	if (!recv_cq)
+		return;
 	shca_cq_lock(recv_cq);
 	LIST_INSERT_HEAD(&recv_cq->receivers, qp, recv_link);
 	shca_cq_unlock(recv_cq);
 }
 
-/*
- * Make the CQEs of this QP void. The device writes no more of them. Those at the front are
- * consumed at once, so that they take no room from others.
- */
+/* Consumes the void CQEs at the front at once, so that they take no room from others. */
+static void skip_void_cqes(struct shca_cq *cq)
+{
+	struct simhca_cqe *cqe;
+
+	while ((cqe = shca_cq_peek(cq, cq->ci)) && cqe->qpn == SHCA_VOID_QPN)
+		cq->ci++;
+	shca_cq_publish_ci(cq);
+}
+
+/* Make the CQEs of this QP void. The device writes no more of them. */
 static void void_cqes(struct shca_cq *cq, struct shca_qp *qp)
 {
 	struct simhca_cqe *cqe;
@@ -336,21 +354,21 @@ static void void_cqes(struct shca_cq *cq, struct shca_qp *qp)
 			shca_srq_release(qp->srq);
 		cqe->qpn = SHCA_VOID_QPN;
 	}
-	while ((cqe = shca_cq_peek(cq, cq->ci)) && cqe->qpn == SHCA_VOID_QPN)
-		cq->ci++;
-	shca_cq_publish_ci(cq);
+	skip_void_cqes(cq);
 }
 
 /* After this no poll sees the QP any more. */
 void shca_cq_detach_qp(struct shca_qp *qp)
 {
 	struct shca_cq *send_cq = to_scq(qp->vqp.qp.send_cq);
-	struct shca_cq *recv_cq = to_scq(qp->vqp.qp.recv_cq);
+	struct shca_cq *recv_cq = recv_cq_of(qp);
 
 	shca_cq_lock(send_cq);
 	void_cqes(send_cq, qp);
 	LIST_REMOVE(qp, send_link);
 	shca_cq_unlock(send_cq);
+	if (!recv_cq)
+		return;
 	shca_cq_lock(recv_cq);
 	if (recv_cq != send_cq)
 		void_cqes(recv_cq, qp);
@@ -365,16 +383,40 @@ void shca_cq_detach_qp(struct shca_qp *qp)
 void shca_cq_reset_qp(struct shca_qp *qp)
 {
 	struct shca_cq *send_cq = to_scq(qp->vqp.qp.send_cq);
-	struct shca_cq *recv_cq = to_scq(qp->vqp.qp.recv_cq);
+	struct shca_cq *recv_cq = recv_cq_of(qp);
 
 	shca_cq_lock(send_cq);
 	void_cqes(send_cq, qp);
 	shca_page_lists_return(&qp->sq, 0, qp->sq.mask + 1);
 	atomic_store_explicit(&qp->sq.tail, 0, memory_order_release);
 	shca_cq_unlock(send_cq);
+	if (!recv_cq)
+		return;
 	shca_cq_lock(recv_cq);
 	if (recv_cq != send_cq)
 		void_cqes(recv_cq, qp);
 	atomic_store_explicit(&qp->rq.tail, 0, memory_order_release);
 	shca_cq_unlock(recv_cq);
+}
+
+void shca_cq_attach_xrc_srq(struct shca_cq *cq, struct shca_srq *srq)
+{
+	shca_cq_lock(cq);
+	LIST_INSERT_HEAD(&cq->xrc_srqs, srq, xrc_link);
+	shca_cq_unlock(cq);
+}
+
+/* An XRC SRQ goes, and its completions with it; the QPs that they came from may be others'. */
+void shca_cq_detach_xrc_srq(struct shca_cq *cq, struct shca_srq *srq)
+{
+	struct simhca_cqe *cqe;
+	uint32_t i;
+
+	shca_cq_lock(cq);
+	for (i = cq->ci; (cqe = shca_cq_peek(cq, i)); i++)
+		if ((cqe->flags & SIMHCA_CQE_SRQ) && shca_cq_xrc_srq(cq, cqe) == srq)
+			cqe->qpn = SHCA_VOID_QPN;
+	skip_void_cqes(cq);
+	LIST_REMOVE(srq, xrc_link);
+	shca_cq_unlock(cq);
 }

@@ -24,12 +24,11 @@ static const uint8_t completion_of[] = {
 	[SIMHCA_WR_RDMA_READ_WITH_INV] = SIMHCA_WC_RDMA_READ,
 };
 
-static void fill_cqe(struct simhca_cqe *cqe, const struct shca_qp *qp, uint64_t wr_id,
-		     uint8_t opcode)
+static void fill_cqe(struct simhca_cqe *cqe, uint32_t qpn, uint64_t wr_id, uint8_t opcode)
 {
 	memset(cqe, 0, sizeof(*cqe));
 	cqe->wr_id = wr_id;
-	cqe->qpn = qp->vqp.qp.qp_num;
+	cqe->qpn = qpn;
 	cqe->opcode = opcode;
 	cqe->status = SIMHCA_WC_WR_FLUSH_ERR;
 	cqe->vendor_err = SIMHCA_REASON_DEVICE_GONE;
@@ -43,7 +42,8 @@ static bool flush_send(const struct shca_qp *qp, struct simhca_cqe *cqe)
 	if (!shca_sq_pending(qp))
 		return false;
 	wqe = shca_sq_wqe(&qp->sq, tail);
-	fill_cqe(cqe, qp, wqe->wr_id, completion_of[wqe->opcode % sizeof(completion_of)]);
+	fill_cqe(cqe, qp->vqp.qp.qp_num, wqe->wr_id,
+		 completion_of[wqe->opcode % sizeof(completion_of)]);
 	cqe->wqe_index = tail;
 	return true;
 }
@@ -54,40 +54,42 @@ static bool flush_recv(const struct shca_qp *qp, struct simhca_cqe *cqe)
 
 	if (qp->srq || !shca_rq_pending(qp))
 		return false;
-	fill_cqe(cqe, qp, shca_rq_wqe(&qp->rq, tail)->wr_id, SIMHCA_WC_RECV);
+	fill_cqe(cqe, qp->vqp.qp.qp_num, shca_rq_wqe(&qp->rq, tail)->wr_id, SIMHCA_WC_RECV);
 	cqe->flags = SIMHCA_CQE_RECV;
 	return true;
 }
 
 /* The device's index of the SRQ is ours now: whoever moves it has the WQE. */
-static bool flush_srq(const struct shca_qp *qp, struct simhca_cqe *cqe)
+static bool flush_srq(struct shca_srq *srq, uint32_t qpn, struct simhca_cqe *cqe)
 {
-	struct shca_srq *srq = qp->srq;
 	uint32_t ci, pending;
 
-	if (!srq)
-		return false;
 	ci = atomic_load(&srq->mem->ci);
 	do {
 		pending = atomic_load_explicit(&srq->mem->pi, memory_order_acquire) - ci;
 		if (!pending || pending > srq->rq.max_wr)
 			return false;
 	} while (!atomic_compare_exchange_weak(&srq->mem->ci, &ci, ci + 1));
-	fill_cqe(cqe, qp, shca_rq_wqe(&srq->rq, ci)->wr_id, SIMHCA_WC_RECV);
+	fill_cqe(cqe, qpn, shca_rq_wqe(&srq->rq, ci)->wr_id, SIMHCA_WC_RECV);
 	cqe->flags = SIMHCA_CQE_RECV | SIMHCA_CQE_SRQ;
+	cqe->wqe_index = srq->vsrq.srq_num;
 	return true;
 }
 
 /* Make the completion of one outstanding work request of this CQ; the caller retires it. */
 bool shca_flush_one(struct shca_cq *cq, struct simhca_cqe *cqe)
 {
+	struct shca_srq *srq;
 	struct shca_qp *qp;
 
 	for (qp = LIST_FIRST(&cq->senders); qp; qp = LIST_NEXT(qp, send_link))
 		if (flush_send(qp, cqe))
 			return true;
 	for (qp = LIST_FIRST(&cq->receivers); qp; qp = LIST_NEXT(qp, recv_link))
-		if (flush_recv(qp, cqe) || flush_srq(qp, cqe))
+		if (flush_recv(qp, cqe) || (qp->srq && flush_srq(qp->srq, qp->vqp.qp.qp_num, cqe)))
 			return true;
+	LIST_FOREACH(srq, &cq->xrc_srqs, xrc_link)
+	if (flush_srq(srq, 0, cqe)) /* of no QP in particular */
+		return true;
 	return false;
 }

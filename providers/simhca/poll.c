@@ -39,14 +39,24 @@ static inline void release_sends(struct shca_sq *sq, uint32_t wqe_index)
 	atomic_store_explicit(&sq->tail, next, memory_order_release);
 }
 
+static void retire_xrc(struct shca_cq *cq, const struct simhca_cqe *cqe)
+{
+	struct shca_srq *srq = cqe->flags & SIMHCA_CQE_SRQ ? shca_cq_xrc_srq(cq, cqe) : NULL;
+
+	if (srq)
+		shca_srq_release(srq);
+}
+
 /* Give back the slots of the WQEs that this CQE completes. */
 static inline void retire(struct shca_cq *cq, const struct simhca_cqe *cqe)
 {
 	struct shca_qp *qp = shca_find_qp(cq->ctx, cqe->qpn);
 	uint32_t tail;
 
-	if (!qp)
+	if (!qp) { /* XRC: the QP is the device's, or another process's */
+		retire_xrc(cq, cqe);
 		return;
+	}
 	if (!(cqe->flags & SIMHCA_CQE_RECV)) {
 		/* It also covers the unsignaled WQEs before it. */
 		release_sends(&qp->sq, cqe->wqe_index);

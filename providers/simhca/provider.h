@@ -74,6 +74,11 @@ struct shca_mr {
 	uint32_t max_page_list_len; /* of a fast-register region; 0: it is another one */
 };
 
+struct shca_xrcd {
+	struct ibv_xrcd ibv_xrcd;
+	uint32_t handle;
+};
+
 struct shca_mw {
 	struct ibv_mw ibv_mw;
 	struct shca_lock lock; /* of type 1: rkey goes on with each bind */
@@ -103,6 +108,7 @@ struct shca_cq {
 	struct simhca_cqe flushed;    /* a CQE made in software */
 	struct shca_qp_list senders;  /* QPs whose send_cq this is */
 	struct shca_qp_list receivers;
+	LIST_HEAD(, shca_srq) xrc_srqs; /* whose receives complete here */
 };
 
 /*
@@ -146,17 +152,18 @@ struct shca_srq {
 	struct verbs_srq vsrq;
 	struct shca_rq rq;
 	struct simhca_srq_mem *mem;
+	LIST_ENTRY(shca_srq) xrc_link; /* in its CQ's xrc_srqs */
 };
 
 struct shca_qp {
 	struct verbs_qp vqp;
 	struct shca_context *ctx;
 	const struct simhca_qpc *qpc; /* the device's, read-only: the true state */
-	struct simhca_qp_mem *mem;
-	uint32_t doorbell; /* slot in the doorbell bitmap */
-	uint32_t send_ops; /* bit n: enum simhca_wr_opcode n is allowed */
-	uint32_t pd;	   /* its handle */
-	uint8_t sig_all;   /* SIMHCA_WQE_SIGNALED if every WR is signaled */
+	struct simhca_qp_mem *mem;    /* NULL of XRC_RECV, which has no queues */
+	uint32_t doorbell;	      /* slot in the doorbell bitmap */
+	uint32_t send_ops;	      /* bit n: enum simhca_wr_opcode n is allowed */
+	uint32_t pd;		      /* its handle */
+	uint8_t sig_all;	      /* SIMHCA_WQE_SIGNALED if every WR is signaled */
 	struct shca_sq sq;
 	struct shca_rq rq;    /* unused with an SRQ */
 	struct shca_srq *srq; /* or NULL */
@@ -216,6 +223,11 @@ static inline struct shca_mw *to_smw(struct ibv_mw *mw)
 static inline struct shca_qp *to_sqp_dv(struct simhcadv_qp_ex *qp)
 {
 	return SHCA_CONTAINER(struct shca_qp, dv, qp);
+}
+
+static inline struct shca_xrcd *to_sxrcd(struct ibv_xrcd *xrcd)
+{
+	return SHCA_CONTAINER(struct shca_xrcd, ibv_xrcd, xrcd);
 }
 
 static inline struct shca_ah *to_sah(struct ibv_ah *ah)
@@ -330,6 +342,8 @@ int shca_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 void shca_cq_attach_qp(struct shca_qp *qp);
 void shca_cq_detach_qp(struct shca_qp *qp);
 void shca_cq_reset_qp(struct shca_qp *qp);
+void shca_cq_attach_xrc_srq(struct shca_cq *cq, struct shca_srq *srq);
+void shca_cq_detach_xrc_srq(struct shca_cq *cq, struct shca_srq *srq);
 
 static inline void shca_cq_lock(struct shca_cq *cq)
 {
@@ -373,8 +387,26 @@ static inline void shca_srq_release(struct shca_srq *srq)
 	atomic_fetch_add_explicit(&srq->rq.tail, 1, memory_order_release);
 }
 
+/* The XRC SRQ that a receive's CQE is of, or NULL. The caller holds the CQ's lock. */
+static inline struct shca_srq *shca_cq_xrc_srq(const struct shca_cq *cq,
+					       const struct simhca_cqe *cqe)
+{
+	struct shca_srq *srq;
+
+	LIST_FOREACH(srq, &cq->xrc_srqs, xrc_link)
+	if (srq->vsrq.srq_num == cqe->wqe_index)
+		return srq;
+	return NULL;
+}
+
 /* flushed.c: completions made in software */
 bool shca_flush_one(struct shca_cq *cq, struct simhca_cqe *cqe);
+
+/* xrc.c */
+struct ibv_xrcd *shca_open_xrcd(struct ibv_context *context, struct ibv_xrcd_init_attr *attr);
+int shca_close_xrcd(struct ibv_xrcd *xrcd);
+struct ibv_qp *shca_create_xrc_recv(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr);
+struct ibv_qp *shca_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *attr);
 
 /* srq.c */
 struct ibv_srq *shca_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr);
@@ -386,6 +418,9 @@ int shca_get_srq_num(struct ibv_srq *srq, uint32_t *srq_num);
 
 /* qp.c */
 uint32_t shca_send_ops(enum ibv_qp_type type);
+/* The device's and the public part of a QP that was created or opened. */
+void shca_qp_init(struct shca_qp *qp, struct ibv_context *context, uint32_t handle, uint32_t qpn,
+		  void *qp_context, enum ibv_qp_type type);
 struct ibv_qp *shca_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
 struct ibv_qp *shca_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr);
 int shca_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);

@@ -14,11 +14,12 @@
 	(UC_OPS | OP(RDMA_READ) | OP(ATOMIC_CMP_AND_SWP) | OP(ATOMIC_FETCH_AND_ADD) |              \
 	 OP(RDMA_READ_WITH_INV))
 
-/* The operations of a QP type; 0: no such QPs here. */
+/* The operations that a QP of this type can be asked for; 0: none, or no such QPs here. */
 uint32_t shca_send_ops(enum ibv_qp_type type)
 {
 	switch (type) {
 	case IBV_QPT_RC:
+	case IBV_QPT_XRC_SEND:
 		return RC_OPS;
 	case IBV_QPT_UC:
 		return UC_OPS;
@@ -31,10 +32,6 @@ uint32_t shca_send_ops(enum ibv_qp_type type)
 
 static int map_queues(struct shca_qp *qp, const struct simhca_create_qp_reply *reply)
 {
-	const char *dev = (const char *)qp->ctx->dev;
-
-	qp->qpc = (const struct simhca_qpc *)(dev + qp->ctx->dev->qpc_offset) +
-		  SIMHCA_QPN_SLOT(reply->qpn);
 	qp->mem = shca_map(qp->ctx, &reply->state, sizeof(*qp->mem));
 	if (!qp->mem)
 		return errno;
@@ -64,21 +61,21 @@ static int map_queues(struct shca_qp *qp, const struct simhca_create_qp_reply *r
 	return 0;
 }
 
-static void init_public(struct shca_qp *qp, const struct simhca_create_qp_reply *reply,
-			struct ibv_context *context, const struct ibv_qp_init_attr_ex *attr)
+void shca_qp_init(struct shca_qp *qp, struct ibv_context *context, uint32_t handle, uint32_t qpn,
+		  void *qp_context, enum ibv_qp_type type)
 {
+	const struct simhca_devmem *dev = to_sctx(context)->dev;
 	struct ibv_qp *ibv_qp = &qp->vqp.qp;
 
+	qp->ctx = to_sctx(context);
+	qp->qpc = (const struct simhca_qpc *)((const char *)dev + dev->qpc_offset) +
+		  SIMHCA_QPN_SLOT(qpn);
 	ibv_qp->context = context;
-	ibv_qp->qp_context = attr->qp_context;
-	ibv_qp->pd = attr->pd;
-	ibv_qp->send_cq = attr->send_cq;
-	ibv_qp->recv_cq = attr->recv_cq;
-	ibv_qp->srq = attr->srq;
-	ibv_qp->handle = reply->handle;
-	ibv_qp->qp_num = reply->qpn;
+	ibv_qp->qp_context = qp_context;
+	ibv_qp->handle = handle;
+	ibv_qp->qp_num = qpn;
 	ibv_qp->state = IBV_QPS_RESET;
-	ibv_qp->qp_type = attr->qp_type;
+	ibv_qp->qp_type = type;
 	pthread_mutex_init(&ibv_qp->mutex, NULL);
 	pthread_cond_init(&ibv_qp->cond, NULL);
 }
@@ -111,11 +108,14 @@ static struct ibv_qp *create(struct ibv_context *context, struct ibv_qp_init_att
 
 	if (!shca_send_ops(attr->qp_type))
 		return shca_null(EOPNOTSUPP);
-	if (!attr->send_cq || !attr->recv_cq)
+	if (!attr->send_cq || (!attr->recv_cq && attr->qp_type != IBV_QPT_XRC_SEND))
 		return shca_null(EINVAL);
 	req.send_cq = attr->send_cq->handle;
-	req.recv_cq = attr->recv_cq->handle;
-	if (attr->srq) {
+	if (attr->qp_type == IBV_QPT_XRC_SEND) /* which says nothing of receives */
+		req.max_recv_wr = req.max_recv_sge = 0;
+	else
+		req.recv_cq = attr->recv_cq->handle;
+	if (attr->srq && attr->qp_type != IBV_QPT_XRC_SEND) {
 		req.has_srq = 1;
 		req.srq = attr->srq->handle;
 	}
@@ -123,11 +123,10 @@ static struct ibv_qp *create(struct ibv_context *context, struct ibv_qp_init_att
 	qp = calloc(1, sizeof(*qp));
 	if (!qp)
 		return shca_null(ENOMEM);
-	qp->ctx = ctx;
 	qp->send_ops = shca_send_ops(attr->qp_type);
 	qp->pd = attr->pd->handle;
 	qp->sig_all = attr->sq_sig_all ? SIMHCA_WQE_SIGNALED : 0;
-	qp->srq = attr->srq ? to_ssrq(attr->srq) : NULL;
+	qp->srq = req.has_srq ? to_ssrq(attr->srq) : NULL;
 	if (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) {
 		err = shca_qp_set_builders(qp, attr->send_ops_flags);
 		if (err)
@@ -138,10 +137,14 @@ static struct ibv_qp *create(struct ibv_context *context, struct ibv_qp_init_att
 	err = shca_call(ctx, SIMHCA_CMD_CREATE_QP, &req, &reply);
 	if (err)
 		goto err_free;
+	shca_qp_init(qp, context, reply.handle, reply.qpn, attr->qp_context, attr->qp_type);
+	qp->vqp.qp.pd = attr->pd;
+	qp->vqp.qp.send_cq = attr->send_cq;
+	qp->vqp.qp.recv_cq = attr->recv_cq;
+	qp->vqp.qp.srq = attr->srq;
 	err = map_queues(qp, &reply);
 	if (err)
 		goto err_destroy;
-	init_public(qp, &reply, context, attr);
 	err = shca_qp_table_add(qp);
 	if (err)
 		goto err_destroy;
@@ -179,12 +182,14 @@ struct ibv_qp *shca_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 struct ibv_qp *shca_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
 {
 	const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS |
-			       IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+			       IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_XRCD;
 
 	if ((attr->comp_mask & ~known) ||
 	    ((attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) && attr->create_flags))
 		return shca_null(EOPNOTSUPP);
-	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD))
+	if (attr->qp_type == IBV_QPT_XRC_RECV)
+		return shca_create_xrc_recv(context, attr);
+	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || (attr->comp_mask & IBV_QP_INIT_ATTR_XRCD))
 		return shca_null(EINVAL);
 	return create(context, attr);
 }
@@ -288,6 +293,8 @@ static void attr_from_abi(struct ibv_qp_attr *to, const struct simhca_qp_attr *f
  */
 static void reset(struct shca_qp *qp)
 {
+	if (!qp->mem)
+		return;
 	shca_cq_reset_qp(qp);
 	shca_lock(&qp->sq.lock);
 	qp->sq.head = 0;
@@ -343,9 +350,11 @@ int shca_destroy_qp(struct ibv_qp *ibv_qp)
 	err = shca_destroy(ctx, SIMHCA_CMD_DESTROY_QP, ibv_qp->handle, &events);
 	if (err)
 		return err;
-	shca_cq_detach_qp(qp);
-	shca_qp_table_remove(qp);
-	shca_page_lists_free(&qp->sq);
+	if (qp->mem) {
+		shca_cq_detach_qp(qp);
+		shca_qp_table_remove(qp);
+		shca_page_lists_free(&qp->sq);
+	}
 
 	pthread_mutex_lock(&ibv_qp->mutex);
 	while (!shca_is_fatal(ctx) && ibv_qp->events_completed != events.async_events)

@@ -25,14 +25,16 @@ static int adopt(struct shca_context *ctx, struct shca_srq *srq,
 	return 0;
 }
 
-static struct ibv_srq *create(struct ibv_pd *pd, struct ibv_srq_attr *attr, void *srq_context)
+static struct ibv_srq *create(struct ibv_srq_init_attr_ex *attr)
 {
+	struct ibv_pd *pd = attr->pd;
 	struct shca_context *ctx = to_sctx(pd->context);
 	struct simhca_create_srq_req req = {
+		.type = (uint32_t)attr->srq_type,
 		.pd = pd->handle,
-		.max_wr = attr->max_wr,
-		.max_sge = attr->max_sge,
-		.limit = attr->srq_limit,
+		.max_wr = attr->attr.max_wr,
+		.max_sge = attr->attr.max_sge,
+		.limit = attr->attr.srq_limit,
 	};
 	struct simhca_create_srq_reply reply;
 	struct shca_srq *srq;
@@ -44,6 +46,11 @@ static struct ibv_srq *create(struct ibv_pd *pd, struct ibv_srq_attr *attr, void
 		return shca_null(ENOMEM);
 	ibv_srq = &srq->vsrq.srq;
 	req.user_handle = (uintptr_t)ibv_srq;
+	if (attr->srq_type == IBV_SRQT_XRC) {
+		req.xrcd = to_sxrcd(attr->xrcd)->handle;
+		req.cq = attr->cq->handle;
+		srq->vsrq.cq = attr->cq;
+	}
 	err = shca_call(ctx, SIMHCA_CMD_CREATE_SRQ, &req, &reply);
 	if (err)
 		goto err_free;
@@ -51,16 +58,18 @@ static struct ibv_srq *create(struct ibv_pd *pd, struct ibv_srq_attr *attr, void
 	if (err)
 		goto err_destroy;
 
-	srq->vsrq.srq_type = IBV_SRQT_BASIC;
+	srq->vsrq.srq_type = attr->srq_type;
 	srq->vsrq.srq_num = reply.srqn;
 	ibv_srq->context = pd->context;
-	ibv_srq->srq_context = srq_context;
+	ibv_srq->srq_context = attr->srq_context;
 	ibv_srq->pd = pd;
 	ibv_srq->handle = reply.handle;
 	pthread_mutex_init(&ibv_srq->mutex, NULL);
 	pthread_cond_init(&ibv_srq->cond, NULL);
-	attr->max_wr = reply.max_wr;
-	attr->max_sge = reply.max_sge;
+	if (srq->vsrq.cq)
+		shca_cq_attach_xrc_srq(to_scq(srq->vsrq.cq), srq);
+	attr->attr.max_wr = reply.max_wr;
+	attr->attr.max_sge = reply.max_sge;
 	return ibv_srq;
 
 err_destroy:
@@ -72,17 +81,48 @@ err_free:
 
 struct ibv_srq *shca_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
 {
-	return create(pd, &attr->attr, attr->srq_context);
+	struct ibv_srq_init_attr_ex attr_ex = {
+		.srq_context = attr->srq_context,
+		.attr = attr->attr,
+		.srq_type = IBV_SRQT_BASIC,
+		.pd = pd,
+	};
+	struct ibv_srq *srq = create(&attr_ex);
+
+	if (srq)
+		attr->attr = attr_ex.attr;
+	return srq;
 }
 
 struct ibv_srq *shca_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr)
 {
-	if (attr->comp_mask & ~(uint32_t)(IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD) ||
-	    ((attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) && attr->srq_type != IBV_SRQT_BASIC))
+	const uint32_t xrc = IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
+	const uint32_t basic = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD;
+	struct ibv_srq_init_attr_ex known = {
+		.srq_context = attr->srq_context,
+		.attr = attr->attr,
+		.comp_mask = attr->comp_mask,
+	};
+	struct ibv_srq *srq;
+
+	if (attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE)
+		known.srq_type = attr->srq_type;
+	if ((attr->comp_mask & ~(basic | xrc)) ||
+	    (known.srq_type != IBV_SRQT_BASIC && known.srq_type != IBV_SRQT_XRC))
 		return shca_null(EOPNOTSUPP);
-	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD))
+	/* Domain and CQ belong to an XRC SRQ, and to no other. */
+	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) ||
+	    (attr->comp_mask & xrc) != (known.srq_type == IBV_SRQT_XRC ? xrc : 0))
 		return shca_null(EINVAL);
-	return create(attr->pd, &attr->attr, attr->srq_context);
+	known.pd = attr->pd;
+	if (known.srq_type == IBV_SRQT_XRC) {
+		known.xrcd = attr->xrcd;
+		known.cq = attr->cq;
+	}
+	srq = create(&known);
+	if (srq)
+		attr->attr = known.attr;
+	return srq;
 }
 
 /* Posters wait until a ring that is resized has moved. */
@@ -126,18 +166,21 @@ int shca_query_srq(struct ibv_srq *ibv_srq, struct ibv_srq_attr *attr)
 int shca_destroy_srq(struct ibv_srq *ibv_srq)
 {
 	struct shca_context *ctx = to_sctx(ibv_srq->context);
+	struct shca_srq *srq = to_ssrq(ibv_srq);
 	struct simhca_destroy_reply events;
 	int err;
 
 	err = shca_destroy(ctx, SIMHCA_CMD_DESTROY_SRQ, ibv_srq->handle, &events);
 	if (err)
 		return err;
+	if (srq->vsrq.cq)
+		shca_cq_detach_xrc_srq(to_scq(srq->vsrq.cq), srq);
 
 	pthread_mutex_lock(&ibv_srq->mutex);
 	while (!shca_is_fatal(ctx) && ibv_srq->events_completed != events.async_events)
 		pthread_cond_wait(&ibv_srq->cond, &ibv_srq->mutex);
 	pthread_mutex_unlock(&ibv_srq->mutex);
-	free(to_ssrq(ibv_srq));
+	free(srq);
 	return 0;
 }
 

@@ -38,6 +38,8 @@ static int push_send(struct shca_qp *qp, const struct ibv_send_wr *wr)
 	err = shca_wqe_begin(qp, wr->opcode, wr->wr_id, wr->send_flags, wr->imm_data, &wqe);
 	if (err)
 		return err;
+	if (qp->vqp.qp.qp_type == IBV_QPT_XRC_SEND)
+		wqe->xrc_srqn = wr->qp_type.xrc.remote_srqn;
 
 	switch (wr->opcode) {
 	case IBV_WR_RDMA_WRITE:
@@ -142,7 +144,7 @@ int shca_post_recv(struct ibv_qp *ibv_qp, struct ibv_recv_wr *wr, struct ibv_rec
 	if (__builtin_expect(shca_is_fatal(qp->ctx), 0))
 		err = EIO;
 	else
-		err = qp->srq || shca_qp_state(qp) == SIMHCA_QPS_RESET ? EINVAL : 0;
+		err = qp->srq || !qp->rq.pi || shca_qp_state(qp) == SIMHCA_QPS_RESET ? EINVAL : 0;
 	if (err) {
 		*bad_wr = wr;
 		return err;

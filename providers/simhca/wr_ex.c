@@ -169,6 +169,14 @@ static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t rem
 		shca_wqe_set_ud(sq->cur, ah, remote_qpn, remote_qkey);
 }
 
+static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t remote_srqn)
+{
+	struct shca_sq *sq = &to_sqp_ex(ex)->sq;
+
+	if (sq->cur)
+		sq->cur->xrc_srqn = remote_srqn;
+}
+
 static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t num_sge, const struct ibv_sge *sg_list)
 {
 	struct shca_qp *qp = to_sqp_ex(ex);
@@ -226,6 +234,7 @@ int shca_qp_set_builders(struct shca_qp *qp, uint64_t send_ops_flags)
 	ex->wr_complete = wr_complete;
 	ex->wr_abort = wr_abort;
 	ex->wr_set_ud_addr = wr_set_ud_addr;
+	ex->wr_set_xrc_srqn = wr_set_xrc_srqn;
 	ex->wr_set_sge = wr_set_sge;
 	ex->wr_set_sge_list = wr_set_sge_list;
 	ex->wr_set_inline_data = wr_set_inline_data;

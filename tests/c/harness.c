@@ -669,6 +669,7 @@ void expect_none_(struct cq *cq, const char *file, int line)
 static void srq_take_reply(struct srq *srq, const struct simhca_create_srq_reply *reply)
 {
 	srq->handle = reply->handle;
+	srq->srqn = reply->srqn;
 	srq->max_wr = reply->max_wr;
 	srq->max_sge = reply->max_sge;
 	srq->entries = reply->entries;
@@ -677,24 +678,39 @@ static void srq_take_reply(struct srq *srq, const struct simhca_create_srq_reply
 	srq->ring = client_at(srq->client, &reply->ring);
 }
 
-struct srq *srq_new(struct client *client, uint32_t max_wr, uint32_t max_sge, uint32_t limit)
+static struct srq *make_srq(struct client *client, struct simhca_create_srq_req req)
 {
 	struct srq *srq = world_alloc(client->world, sizeof(*srq));
-	struct simhca_create_srq_req req = {
-		.user_handle = (uintptr_t)srq,
-		.pd = client->pd,
-		.max_wr = max_wr,
-		.max_sge = max_sge,
-		.limit = limit,
-	};
 	struct simhca_create_srq_reply reply = { 0 };
 	struct simhca_why why = { .text = "" };
 
+	req.user_handle = (uintptr_t)srq;
+	req.pd = client->pd;
 	if (simhca_create_srq(client->context, &req, &reply, &why))
 		fail_msg("create_srq: %s", why.text);
 	srq->client = client;
 	srq_take_reply(srq, &reply);
 	return srq;
+}
+
+struct srq *srq_new(struct client *client, uint32_t max_wr, uint32_t max_sge, uint32_t limit)
+{
+	return make_srq(client, (struct simhca_create_srq_req){
+					.max_wr = max_wr,
+					.max_sge = max_sge,
+					.limit = limit,
+				});
+}
+
+struct srq *xrc_srq_new(struct client *client, uint32_t xrcd, struct cq *cq, uint32_t max_wr)
+{
+	return make_srq(client, (struct simhca_create_srq_req){
+					.type = SIMHCA_SRQT_XRC,
+					.xrcd = xrcd,
+					.cq = cq->handle,
+					.max_wr = max_wr,
+					.max_sge = 2,
+				});
 }
 
 int srq_modify(struct srq *srq, uint32_t mask, uint32_t max_wr, uint32_t limit)
@@ -766,6 +782,7 @@ struct qp *qp_new_in(struct client *client, uint32_t pd, const struct options *o
 		     struct cq *send_cq, struct cq *recv_cq, struct srq *srq)
 {
 	struct qp *qp = world_alloc(client->world, sizeof(*qp));
+	const bool no_rq = srq || options->type == IBV_QPT_XRC_SEND;
 	struct simhca_create_qp_req req = {
 		.user_handle = (uintptr_t)qp,
 		.type = options->type,
@@ -775,9 +792,9 @@ struct qp *qp_new_in(struct client *client, uint32_t pd, const struct options *o
 		.srq = srq ? srq->handle : 0,
 		.has_srq = srq != NULL,
 		.max_send_wr = options->max_send_wr,
-		.max_recv_wr = srq ? 0 : options->max_recv_wr,
+		.max_recv_wr = no_rq ? 0 : options->max_recv_wr,
 		.max_send_sge = options->max_send_sge,
-		.max_recv_sge = srq ? 0 : options->max_recv_sge,
+		.max_recv_sge = no_rq ? 0 : options->max_recv_sge,
 		.max_inline = options->max_inline,
 		.sq_sig_all = options->sq_sig_all,
 	};
@@ -852,7 +869,7 @@ uint32_t rtr_mask(enum ibv_qp_type type)
 
 	if (type != IBV_QPT_UD)
 		mask |= SIMHCA_QP_AV | SIMHCA_QP_PATH_MTU | SIMHCA_QP_DEST_QPN | SIMHCA_QP_RQ_PSN;
-	if (type == IBV_QPT_RC)
+	if (type == IBV_QPT_RC || type == IBV_QPT_XRC_RECV)
 		mask |= SIMHCA_QP_MAX_DEST_RD_ATOMIC | SIMHCA_QP_MIN_RNR_TIMER;
 	return mask;
 }
@@ -861,7 +878,9 @@ uint32_t rts_mask(enum ibv_qp_type type)
 {
 	uint32_t mask = SIMHCA_QP_STATE | SIMHCA_QP_SQ_PSN;
 
-	if (type == IBV_QPT_RC)
+	if (type == IBV_QPT_XRC_RECV)
+		mask |= SIMHCA_QP_TIMEOUT;
+	if (type == IBV_QPT_RC || type == IBV_QPT_XRC_SEND)
 		mask |= SIMHCA_QP_TIMEOUT | SIMHCA_QP_RETRY_CNT | SIMHCA_QP_RNR_RETRY |
 			SIMHCA_QP_MAX_QP_RD_ATOMIC;
 	return mask;
@@ -936,6 +955,7 @@ struct simhca_send_wqe *qp_put(struct qp *qp, const struct wr *wr)
 		.flags = wr->flags | wr->also,
 		.num_sge = (uint8_t)wr->num_sge,
 		.imm_or_rkey = wr->imm,
+		.xrc_srqn = wr->srqn,
 	};
 
 	assert_true(qp->sq_pi - atomic_load_explicit(&qp->state->sq_ci, memory_order_acquire) <

@@ -235,6 +235,7 @@ void expect_none_(struct cq *cq, const char *file, int line);
 struct srq {
 	struct client *client;
 	uint32_t handle;
+	uint32_t srqn;
 	uint32_t max_wr;
 	uint32_t max_sge;
 	uint32_t entries;
@@ -245,6 +246,8 @@ struct srq {
 };
 
 struct srq *srq_new(struct client *client, uint32_t max_wr, uint32_t max_sge, uint32_t limit);
+/* An XRC SRQ of the domain with this handle, and of the client's PD. */
+struct srq *xrc_srq_new(struct client *client, uint32_t xrcd, struct cq *cq, uint32_t max_wr);
 int srq_modify(struct srq *srq, uint32_t mask, uint32_t max_wr, uint32_t limit);
 void srq_recv(struct srq *srq, uint64_t wr_id, const struct simhca_sge *sges, uint32_t num_sge);
 
@@ -323,6 +326,7 @@ struct wr {
 	uint64_t remote_addr;
 	uint64_t compare_add, swap;
 	uint32_t rkey;
+	uint32_t srqn; /* XRC_SEND */
 	struct simhca_av av;
 	uint32_t dest_qpn;
 	uint32_t qkey;
