@@ -62,6 +62,13 @@ enum simhca_cmd {
 	SIMHCA_CMD_OPEN_XRCD,
 	SIMHCA_CMD_CLOSE_XRCD,
 	SIMHCA_CMD_OPEN_QP,
+	SIMHCA_CMD_ALLOC_DM,
+	SIMHCA_CMD_FREE_DM,
+	SIMHCA_CMD_IMPORT_DM,
+	SIMHCA_CMD_REG_DM_MR,
+	SIMHCA_CMD_REG_DMABUF_MR,
+	SIMHCA_CMD_QUERY_PD,
+	SIMHCA_CMD_QUERY_MR,
 	SIMHCA_CMD_COUNT,
 };
 
@@ -180,6 +187,61 @@ struct simhca_alloc_mw_reply {
 	uint32_t rkey; /* names the window; grants nothing until it is bound */
 };
 SIMHCA_ABI_SIZE(struct simhca_alloc_mw_reply, 8);
+
+/*
+ * ALLOC_DM: on-chip memory, zeroed. One descriptor in the reply: a memfd of size bytes, which
+ * cannot be resized, for the program to map. FREE_DM fails with EBUSY while regions of it are
+ * registered. IMPORT_DM asks for the same again, by its handle.
+ */
+struct simhca_alloc_dm_req {
+	uint64_t length;    /* bytes */
+	uint32_t log_align; /* at an address that is a multiple of 2^n, 12 at most */
+	uint32_t reserved;
+};
+SIMHCA_ABI_SIZE(struct simhca_alloc_dm_req, 16);
+struct simhca_dm_reply {
+	uint32_t handle;
+	uint32_t reserved;
+	uint64_t length; /* as asked for */
+	uint64_t size;	 /* of the memfd */
+};
+SIMHCA_ABI_SIZE(struct simhca_dm_reply, 24);
+
+/* REG_DM_MR: the reply is struct simhca_reg_mr_reply, and DEREG_MR ends it, as for the next one. */
+struct simhca_reg_dm_mr_req {
+	uint64_t offset; /* into the on-chip memory */
+	uint64_t length; /* bytes */
+	uint32_t dm;	 /* handle */
+	uint32_t pd;
+	uint32_t access; /* enum simhca_access, with ZERO_BASED */
+	uint32_t reserved;
+};
+SIMHCA_ABI_SIZE(struct simhca_reg_dm_mr_req, 32);
+
+/*
+ * REG_DMABUF_MR: a region of the file whose descriptor comes along: a dma-buf, or what lies in
+ * memory only (memfd, tmpfs, hugetlbfs). The descriptor may be closed afterwards, and the file may
+ * shrink: an access to what is no longer there is an error completion.
+ */
+struct simhca_reg_dmabuf_mr_req {
+	uint64_t offset; /* into the file; the same within a page as iova */
+	uint64_t length; /* bytes */
+	uint64_t iova;
+	uint32_t pd;
+	uint32_t access; /* enum simhca_access */
+};
+SIMHCA_ABI_SIZE(struct simhca_reg_dmabuf_mr_req, 32);
+
+/* QUERY_PD: nothing is to be told but that it exists. Like QUERY_MR it is for imports. */
+struct simhca_query_mr_reply {
+	uint32_t lkey;
+	uint32_t rkey;
+	uint32_t access; /* enum simhca_access */
+	uint32_t reserved;
+	uint64_t length; /* bytes */
+	uint64_t iova;
+};
+SIMHCA_ABI_SIZE(struct simhca_query_mr_reply, 32);
 
 struct simhca_create_ah_req {
 	uint32_t pd;

@@ -69,9 +69,13 @@ enum {
 	SIMHCA_MAX_CQ_COUNT = 65535,  /* completions that one event waits for (moderation) */
 	SIMHCA_MAX_CQ_PERIOD = 65535, /* us that an event waits for them */
 	SIMHCA_MAX_SEGMENTS = 256,    /* context memory segments per context */
+	SIMHCA_MAX_DM_SIZE = 4 << 20, /* bytes of on-chip memory per device */
+	SIMHCA_DM_PAGE = 4096,	      /* bytes: what it is given out in */
+	SIMHCA_MAX_FILE_MR = 4096,    /* regions of files (dma-buf) per device */
 };
 
-#define SIMHCA_MAX_MSG_SIZE (1u << 30) /* bytes */
+#define SIMHCA_MAX_MSG_SIZE (1u << 30)	      /* bytes */
+#define SIMHCA_MAX_FILE_MR_BYTES (1ull << 42) /* of all regions of files of a device */
 #define SIMHCA_DEFAULT_PKEY 0xffffu
 #define SIMHCA_MCAST_QPN 0xffffffu
 #define SIMHCA_GRH_BYTES 40u
@@ -165,8 +169,9 @@ struct simhca_device_attr {
 	uint32_t event_at_arm; /* 1: arming a CQ that holds completions raises an event: see ARM_CQ
 				*/
 	uint32_t reserved;
+	uint64_t max_dm_size; /* bytes of on-chip memory */
 };
-SIMHCA_ABI_SIZE(struct simhca_device_attr, 248);
+SIMHCA_ABI_SIZE(struct simhca_device_attr, 256);
 SIMHCA_ABI_AT(struct simhca_device_attr, vendor_id, 120);
 
 /* What ibv_query_port reports for port 1; follows the network interface while the device runs. */
@@ -334,8 +339,8 @@ struct simhca_devmem {
 	uint8_t reserved2[6];
 };
 SIMHCA_ABI_AT(struct simhca_devmem, attr, 32);
-SIMHCA_ABI_AT(struct simhca_devmem, gids, 344);
-SIMHCA_ABI_SIZE(struct simhca_devmem, 544);
+SIMHCA_ABI_AT(struct simhca_devmem, gids, 352);
+SIMHCA_ABI_SIZE(struct simhca_devmem, 552);
 
 /* ------------------------------------------------------ context memory */
 

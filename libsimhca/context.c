@@ -212,6 +212,7 @@ bool simhca_context_destroy(struct simhca_context *context)
 	destroy_all(context, SIMHCA_OBJ_AH, simhca_destroy_ah);
 	destroy_all(context, SIMHCA_OBJ_MW, simhca_dealloc_mw); /* before what they are bound to */
 	destroy_all(context, SIMHCA_OBJ_MR, simhca_dereg_mr);
+	destroy_all(context, SIMHCA_OBJ_DM, simhca_free_dm);
 	destroy_all(context, SIMHCA_OBJ_PD, simhca_dealloc_pd);
 	for (int type = 0; type < SIMHCA_OBJ_TYPES; type++)
 		if (context->handles[type].count)
@@ -274,6 +275,8 @@ void simhca_context_counts(const struct simhca_context *context, struct simhca_c
 		.srqs = context->handles[SIMHCA_OBJ_SRQ].count,
 		.ahs = context->handles[SIMHCA_OBJ_AH].count,
 		.xrcds = context->handles[SIMHCA_OBJ_XRCD].count,
+		.dms = context->handles[SIMHCA_OBJ_DM].count,
+		.dm_bytes = (uint32_t)context->dm_used,
 	};
 }
 
@@ -318,7 +321,7 @@ int simhca_mm_set_agent(struct simhca_mm *mm, int socket, int bounce_fd, uint64_
 static const char *const type_name[] = {
 	[SIMHCA_OBJ_PD] = "PD", [SIMHCA_OBJ_MR] = "MR",		  [SIMHCA_OBJ_MW] = "MW",
 	[SIMHCA_OBJ_AH] = "AH", [SIMHCA_OBJ_CQ] = "CQ",		  [SIMHCA_OBJ_SRQ] = "SRQ",
-	[SIMHCA_OBJ_QP] = "QP", [SIMHCA_OBJ_XRCD] = "XRC domain",
+	[SIMHCA_OBJ_QP] = "QP", [SIMHCA_OBJ_XRCD] = "XRC domain", [SIMHCA_OBJ_DM] = "DM",
 };
 
 void *simhca_object(struct simhca_context *context, enum simhca_object_type type, uint32_t handle,
@@ -356,6 +359,9 @@ static uint32_t *alive(struct simhca_device *device, enum simhca_object_type typ
 	case SIMHCA_OBJ_XRCD:
 		*most = SIMHCA_MAX_XRCD;
 		return &device->alive.xrcd;
+	case SIMHCA_OBJ_DM: /* pages are what limits them */
+		*most = SIMHCA_MAX_DM_SIZE / SIMHCA_DM_PAGE;
+		return &device->alive.dm;
 	default:
 		*most = device->config.max_qp;
 		return &device->alive.qp;

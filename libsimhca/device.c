@@ -50,7 +50,11 @@ static int check_config(struct simhca_device_config *c, struct simhca_why *why)
 	LIMIT(max_sge, SIMHCA_MAX_SGE);
 	LIMIT(max_inline, SIMHCA_MAX_INLINE);
 	LIMIT(max_cqe, SIMHCA_MAX_CQE);
+	LIMIT(max_dm_size, SIMHCA_MAX_DM_SIZE);
 #undef LIMIT
+	if (c->max_dm_size % SIMHCA_DM_PAGE)
+		return simhca_why(why, EINVAL, "max_dm_size = %u: must be a multiple of %d",
+				  c->max_dm_size, SIMHCA_DM_PAGE);
 	if (!c->node_guid)
 		return simhca_why(why, EINVAL, "node_guid is 0: a device needs one of its own");
 	if (c->mtu != 256 && c->mtu != 512 && c->mtu != 1024 && c->mtu != 2048 && c->mtu != 4096)
@@ -87,6 +91,7 @@ static void fill_attr(const struct simhca_device_config *c, struct simhca_device
 	a->max_inline = c->max_inline;
 	a->max_cq = c->max_cq;
 	a->max_cqe = c->max_cqe;
+	a->max_dm_size = c->max_dm_size;
 	a->max_mr = c->max_mr;
 	a->max_mw = c->max_mw;
 	a->max_pd = c->max_pd;

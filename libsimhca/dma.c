@@ -4,10 +4,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "dma.h"
 #include "simhca.h"
+
+#define MIN_PAGE 4096u /* bytes */
 
 /* A place in an sgl. */
 struct cursor {
@@ -227,18 +231,24 @@ int simhca_mm_check_range(const struct simhca_mm *mm, uint64_t addr, uint64_t le
 	return at >= end ? 0 : -EFAULT;
 }
 
-static struct simhca_atomicity *get_atomicity(struct simhca_atomicity **list, pid_t pid)
+/* file is NULL for a process. */
+static struct simhca_atomicity *get_atomicity(struct simhca_atomicity **list, pid_t pid,
+					      const struct stat *file)
 {
+	dev_t dev = file ? file->st_dev : 0;
+	ino_t ino = file ? file->st_ino : 0;
 	struct simhca_atomicity *atomicity;
 
 	for (atomicity = *list; atomicity; atomicity = atomicity->next)
-		if (atomicity->pid == pid)
+		if (atomicity->pid == pid && atomicity->dev == dev && atomicity->ino == ino)
 			break;
 	if (!atomicity) {
 		atomicity = calloc(1, sizeof(*atomicity));
 		if (!atomicity)
 			return NULL;
 		atomicity->pid = pid;
+		atomicity->dev = dev;
+		atomicity->ino = ino;
 		pthread_rwlock_init(&atomicity->lock, NULL);
 		atomicity->next = *list;
 		*list = atomicity;
@@ -258,13 +268,14 @@ static void put_atomicity(struct simhca_atomicity **list, struct simhca_atomicit
 	free(atomicity);
 }
 
-struct simhca_mm *simhca_mm_create(pid_t pid, struct simhca_atomicity **list)
+static struct simhca_mm *create_mm(pid_t pid, const struct stat *file,
+				   struct simhca_atomicity **list)
 {
 	struct simhca_mm *mm = calloc(1, sizeof(*mm));
 
 	if (!mm)
 		return NULL;
-	mm->atomicity = get_atomicity(list, pid);
+	mm->atomicity = get_atomicity(list, file ? 0 : pid, file);
 	if (!mm->atomicity) {
 		free(mm);
 		return NULL;
@@ -275,12 +286,53 @@ struct simhca_mm *simhca_mm_create(pid_t pid, struct simhca_atomicity **list)
 	return mm;
 }
 
+struct simhca_mm *simhca_mm_create(pid_t pid, struct simhca_atomicity **list)
+{
+	return create_mm(pid, NULL, list);
+}
+
+struct simhca_mm *simhca_mm_create_file(int fd, uint64_t offset, uint64_t length, bool writable,
+					bool ours, struct simhca_atomicity **list)
+{
+	uint64_t unit, start, end;
+	struct simhca_mm *mm;
+	struct stat file;
+
+	if (fstat(fd, &file))
+		return NULL;
+	/* hugetlbfs maps whole pages of its own size, and says so here. */
+	unit = file.st_blksize > MIN_PAGE ? (uint64_t)file.st_blksize : MIN_PAGE;
+	start = offset / unit * unit;
+	end = (offset + length + unit - 1) / unit * unit;
+	mm = create_mm(getpid(), &file, list);
+	if (!mm) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	mm->size = end - start;
+	mm->mapping = mmap(NULL, mm->size, writable ? PROT_READ | PROT_WRITE : PROT_READ,
+			   MAP_SHARED, fd, (off_t)start);
+	if (mm->mapping == MAP_FAILED) {
+		int error = errno;
+
+		mm->size = 0;
+		simhca_mm_destroy(mm, list);
+		errno = error;
+		return NULL;
+	}
+	mm->kind = ours ? SIMHCA_MM_OWN : SIMHCA_MM_PROCESS_VM;
+	mm->base = (uintptr_t)mm->mapping + (offset - start);
+	return mm;
+}
+
 void simhca_mm_destroy(struct simhca_mm *mm, struct simhca_atomicity **list)
 {
 	if (!mm)
 		return;
 	simhca_agent_destroy(mm->agent);
 	put_atomicity(list, mm->atomicity);
+	if (mm->size)
+		munmap(mm->mapping, mm->size);
 	free(mm);
 }
 

@@ -34,12 +34,14 @@ struct simhca_agent;
 struct simhca_engine;
 
 /*
- * What makes atomics atomic: one for each process, whatever number of contexts it has. Device
- * writes hold the lock shared, atomics exclusively. It is held while its process's memory is
- * touched, so whoever waits for it waits for that process.
+ * What makes atomics atomic: one for each process, whatever number of contexts it has, and one for
+ * each file that regions lie in. Device writes hold the lock shared, atomics exclusively. It is
+ * held while its process's memory is touched, so whoever waits for it waits for that process.
  */
 struct simhca_atomicity {
-	pid_t pid;
+	pid_t pid; /* 0: of the file that follows */
+	dev_t dev;
+	ino_t ino;
 	uint32_t users;
 	pthread_rwlock_t lock;
 	struct simhca_atomicity *next; /* in the fabric's list; control functions only */
@@ -48,6 +50,9 @@ struct simhca_atomicity {
 struct simhca_mm {
 	enum simhca_mm_kind kind;
 	pid_t pid;
+	uint64_t base; /* added to addresses; 0 but for mapped files */
+	uint64_t size; /* bytes mapped; 0: nothing to unmap */
+	void *mapping;
 	atomic_bool gone;	      /* the process has ended */
 	struct simhca_engine *engine; /* AGENT: the engine that may wait for it */
 	struct simhca_agent *agent;
@@ -101,6 +106,14 @@ int simhca_mm_check_range(const struct simhca_mm *mm, uint64_t addr, uint64_t le
 			  bool writable);
 
 struct simhca_mm *simhca_mm_create(pid_t pid, struct simhca_atomicity **list);
+/*
+ * Bytes [offset, offset + length) of a file, mapped into this process, as addresses from 0. ours:
+ * nobody can shrink it, and plain copies are safe. A client's file is reached by system calls on
+ * our own address space: a page that has gone is an errno there and would be a signal otherwise.
+ * length is not 0. NULL and errno.
+ */
+struct simhca_mm *simhca_mm_create_file(int fd, uint64_t offset, uint64_t length, bool writable,
+					bool ours, struct simhca_atomicity **list);
 void simhca_mm_destroy(struct simhca_mm *mm, struct simhca_atomicity **list);
 
 /* dma_agent.c: moves bytes between memory of ours and the agent's process; waits, but not for ever.

@@ -201,9 +201,10 @@ static void append(struct simhca_sgl *sgl, const struct simhca_key *region, uint
 	uint64_t page_size;
 
 	if (!region->pages) {
-		sgl->seg[sgl->count++] = (struct simhca_seg){ .mm = region->mm,
-							      .addr = region->mpt->addr + offset,
-							      .length = length };
+		sgl->seg[sgl->count++] =
+			(struct simhca_seg){ .mm = region->mm,
+					     .addr = region->mm->base + region->mpt->addr + offset,
+					     .length = length };
 		return;
 	}
 	page_size = 1ull << region->mpt->page_shift;

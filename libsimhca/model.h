@@ -141,10 +141,13 @@ struct simhca_device {
 	struct simhca_numbers qpns, srqns;
 	uint32_t next_key_index;
 	struct {
-		uint32_t pd, mr, mw, ah, cq, srq, qp, xrcd;
+		uint32_t pd, mr, mw, ah, cq, srq, qp, xrcd, dm;
 	} alive;
 	uint32_t next_pd, next_xrcd;
 	struct simhca_xrcd *xrcds; /* control functions only */
+	uint64_t dm_used;	   /* bytes of on-chip memory */
+	uint32_t file_mrs;
+	uint64_t file_mr_bytes;
 	struct simhca_context *contexts;
 	pthread_rwlock_t mcast_lock;
 	struct simhca_mcast_group *groups;
@@ -162,6 +165,7 @@ enum simhca_object_type {
 	SIMHCA_OBJ_SRQ,
 	SIMHCA_OBJ_QP,
 	SIMHCA_OBJ_XRCD,
+	SIMHCA_OBJ_DM,
 	SIMHCA_OBJ_TYPES,
 };
 
@@ -208,6 +212,7 @@ struct simhca_context {
 	struct simhca_handles handles[SIMHCA_OBJ_TYPES];
 	struct simhca_qp *_Atomic *doorbell; /* by doorbell slot */
 	uint32_t doorbell_hint;
+	uint64_t dm_used; /* bytes of on-chip memory */
 };
 
 /* Zeroed memory in the context's segments; *where and the address in this process. NULL: why says.
@@ -255,6 +260,8 @@ struct simhca_key {
 	uint64_t region_offset;	   /* windows: bytes from the region's start to its own */
 	uint64_t *pages;	   /* fast-register regions: room for mpt->pages addresses */
 	uint64_t first_byte;	   /* fast-register regions: offset into the first page */
+	uint32_t *dm_users;	   /* regions of on-chip memory: its count of them */
+	bool of_file;		   /* the region's mm is its own, and maps a file */
 };
 
 struct simhca_ah {
@@ -475,7 +482,8 @@ enum simhca_reason simhca_fast_reg(const struct simhca_key_use *use, const struc
  * under way in the QP's responder. */
 void simhca_qp_free_windows(struct simhca_qp *qp);
 
-/* For mr.c, mw.c and fast_reg.c. */
+/* For mr.c, dm.c, file_mr.c, mw.c and fast_reg.c. */
+int simhca_check_access(uint32_t access, struct simhca_why *why); /* of a region */
 static inline bool simhca_is_window(uint32_t type)
 {
 	return type == SIMHCA_MPT_MW_1 || type == SIMHCA_MPT_MW_2A || type == SIMHCA_MPT_MW_2B;

@@ -11,7 +11,7 @@
 	 SIMHCA_ACCESS_REMOTE_ATOMIC | SIMHCA_ACCESS_MW_BIND | SIMHCA_ACCESS_ZERO_BASED |          \
 	 SIMHCA_ACCESS_HUGETLB)
 
-static int check_access(uint32_t access, struct simhca_why *why)
+int simhca_check_access(uint32_t access, struct simhca_why *why)
 {
 	if (access & SIMHCA_ACCESS_ON_DEMAND)
 		return simhca_why(why, EOPNOTSUPP,
@@ -65,7 +65,7 @@ int simhca_reg_mr(struct simhca_context *context, struct simhca_mm *mm,
 			return simhca_why(why, ENOMEM, "out of memory");
 		mm->kind = SIMHCA_MM_NULL;
 	} else {
-		ret = check_access(req->access, why);
+		ret = simhca_check_access(req->access, why);
 		if (!ret)
 			ret = check_range(mm, req->addr, req->length, req->iova, req->access, why);
 		if (ret)
@@ -109,6 +109,10 @@ int simhca_rereg_mr(struct simhca_context *context, struct simhca_mm *mm,
 	mpt = mr->mpt;
 	if (mr->mm->kind == SIMHCA_MM_NULL)
 		return simhca_why(why, EINVAL, "the null MR cannot be registered again");
+	if (mr->dm_users || mr->of_file)
+		return simhca_why(
+			why, EINVAL,
+			"an MR of on-chip memory or of a file cannot be registered again");
 	if (mr->pages)
 		return simhca_why(why, EINVAL, "a fast-register MR is registered by work requests");
 	if (!req->flags || (req->flags & ~known))
@@ -123,7 +127,7 @@ int simhca_rereg_mr(struct simhca_context *context, struct simhca_mm *mm,
 			return -EINVAL;
 	}
 	if (req->flags & SIMHCA_REREG_ACCESS) {
-		ret = check_access(req->access, why);
+		ret = simhca_check_access(req->access, why);
 		if (ret)
 			return ret;
 		next.access = req->access;
@@ -157,20 +161,44 @@ int simhca_rereg_mr(struct simhca_context *context, struct simhca_mm *mm,
 	return 0;
 }
 
+/* The region is out of use: lets go of the memory that is not its process's. */
+static void release_memory(struct simhca_device *device, struct simhca_key *region)
+{
+	if (region->dm_users)
+		(*region->dm_users)--;
+	if (region->of_file) {
+		device->file_mrs--;
+		device->file_mr_bytes -= region->mpt->length;
+	}
+	if (region->of_file || region->mm->kind == SIMHCA_MM_NULL)
+		simhca_mm_destroy(region->mm, &device->fabric->atomicities);
+}
+
 int simhca_dereg_mr(struct simhca_context *context, uint32_t handle, struct simhca_why *why)
 {
 	struct simhca_key *region = simhca_object(context, SIMHCA_OBJ_MR, handle, why);
-	struct simhca_mm *mm;
 	int ret;
 
 	if (!region)
 		return -EINVAL;
-	mm = region->mm;
 	ret = simhca_region_withdraw(context, region, why);
 	if (ret)
 		return ret;
+	release_memory(context->device, region);
 	simhca_key_destroy(context, SIMHCA_OBJ_MR, handle, region);
-	if (mm->kind == SIMHCA_MM_NULL)
-		simhca_mm_destroy(mm, &context->device->fabric->atomicities);
+	return 0;
+}
+
+int simhca_query_mr(struct simhca_context *context, uint32_t handle,
+		    struct simhca_query_mr_reply *reply, struct simhca_why *why)
+{
+	const struct simhca_key *region = simhca_object(context, SIMHCA_OBJ_MR, handle, why);
+
+	if (!region)
+		return -EINVAL;
+	reply->lkey = reply->rkey = region->mpt->key;
+	reply->access = region->mpt->access;
+	reply->length = region->mpt->length;
+	reply->iova = region->mpt->iova;
 	return 0;
 }

@@ -22,6 +22,11 @@ int simhca_alloc_pd(struct simhca_context *context, struct simhca_handle *reply,
 	return ret;
 }
 
+int simhca_query_pd(struct simhca_context *context, uint32_t handle, struct simhca_why *why)
+{
+	return simhca_object(context, SIMHCA_OBJ_PD, handle, why) ? 0 : -EINVAL;
+}
+
 int simhca_dealloc_pd(struct simhca_context *context, uint32_t handle, struct simhca_why *why)
 {
 	struct simhca_pd *pd = simhca_object(context, SIMHCA_OBJ_PD, handle, why);

@@ -102,6 +102,7 @@ struct simhca_device_config {
 	bool event_at_arm;	 /* arming a CQ that holds completions raises an event */
 	uint32_t max_qp, max_cq, max_srq, max_mr, max_mw, max_pd, max_ah; /* 0: the ABI's limit */
 	uint32_t max_qp_wr, max_sge, max_inline, max_cqe;		  /* 0: the ABI's limit */
+	uint32_t max_dm_size; /* bytes of on-chip memory, whole pages; 0: the ABI's limit */
 };
 struct simhca_device *simhca_device_create(struct simhca_fabric *fabric,
 					   const struct simhca_device_config *config,
@@ -133,7 +134,8 @@ int simhca_context_segment(const struct simhca_context *context, uint32_t segmen
 
 /* Objects alive, as `simhca status` shows them. */
 struct simhca_counts {
-	uint32_t pds, mrs, mws, cqs, qps, srqs, ahs, xrcds;
+	uint32_t pds, mrs, mws, cqs, qps, srqs, ahs, xrcds, dms;
+	uint32_t dm_bytes;
 };
 void simhca_context_counts(const struct simhca_context *context, struct simhca_counts *counts);
 
@@ -169,6 +171,24 @@ int simhca_alloc_mr(struct simhca_context *context, struct simhca_mm *mm,
 		    const struct simhca_alloc_mr_req *req, struct simhca_reg_mr_reply *reply,
 		    struct simhca_why *why);
 int simhca_dereg_mr(struct simhca_context *context, uint32_t handle, struct simhca_why *why);
+
+/* For imports: what there is to know of a PD or MR that exists. */
+int simhca_query_pd(struct simhca_context *context, uint32_t handle, struct simhca_why *why);
+int simhca_query_mr(struct simhca_context *context, uint32_t handle,
+		    struct simhca_query_mr_reply *reply, struct simhca_why *why);
+
+/* *fd: to pass on; do not close */
+int simhca_alloc_dm(struct simhca_context *context, const struct simhca_alloc_dm_req *req,
+		    struct simhca_dm_reply *reply, int *fd, struct simhca_why *why);
+int simhca_import_dm(struct simhca_context *context, uint32_t handle, struct simhca_dm_reply *reply,
+		     int *fd, struct simhca_why *why);
+int simhca_free_dm(struct simhca_context *context, uint32_t handle, struct simhca_why *why);
+int simhca_reg_dm_mr(struct simhca_context *context, const struct simhca_reg_dm_mr_req *req,
+		     struct simhca_reg_mr_reply *reply, struct simhca_why *why);
+/* The descriptor stays the caller's. */
+int simhca_reg_dmabuf_mr(struct simhca_context *context, int fd,
+			 const struct simhca_reg_dmabuf_mr_req *req,
+			 struct simhca_reg_mr_reply *reply, struct simhca_why *why);
 
 int simhca_alloc_mw(struct simhca_context *context, const struct simhca_alloc_mw_req *req,
 		    struct simhca_alloc_mw_reply *reply, struct simhca_why *why);

@@ -62,6 +62,7 @@ static struct simhca_device *make_model(struct device *device)
 		.max_sge = settings->max_sge,
 		.max_inline = settings->max_inline,
 		.max_cqe = settings->max_cqe,
+		.max_dm_size = settings->max_dm_size,
 	};
 	struct simhca_device *model;
 	struct simhca_why why = { "" };

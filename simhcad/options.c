@@ -112,6 +112,8 @@ static const struct option_desc table[] = {
 	LIMIT("max-sge", max_sge, SIMHCA_MAX_SGE, "scatter/gather entries of a work request"),
 	LIMIT("max-inline", max_inline, SIMHCA_MAX_INLINE, "bytes of inline data"),
 	LIMIT("max-cqe", max_cqe, SIMHCA_MAX_CQE, "entries of one CQ"),
+	NUMBER("max-dm-size", max_dm_size, "BYTES", SCOPE_DEVICE, SIMHCA_DM_PAGE,
+	       SIMHCA_MAX_DM_SIZE, "on-chip memory of the device"),
 	NUMBER("engines", engines, "N", 0, 1, 64,
 	       "engine threads [1 on up to 4 CPUs, else 2 to 4]"),
 	NUMBER("engine-spin", engine_spin, "US", 0, 0, 1000000,

@@ -58,6 +58,7 @@ struct settings {
 	uint32_t event_at_arm;	 /* arming a CQ that holds completions raises an event */
 	uint32_t max_qp, max_cq, max_srq, max_mr, max_mw, max_pd, max_ah;
 	uint32_t max_qp_wr, max_sge, max_inline, max_cqe;
+	uint32_t max_dm_size; /* bytes */
 };
 
 struct named_settings {

@@ -220,6 +220,53 @@ HANDLER(dealloc_mw)
 	return simhca_dealloc_mw(session->context, handle_of(request), why);
 }
 
+/* ------------------------------------------- on-chip memory, files as memory, imports */
+
+HANDLER(alloc_dm)
+{
+	int fd, ret = simhca_alloc_dm(session->context, request->body, reply->body, &fd, why);
+
+	if (!ret)
+		reply_add_fd(reply, fd, false);
+	return ret;
+}
+
+HANDLER(free_dm)
+{
+	return simhca_free_dm(session->context, handle_of(request), why);
+}
+
+/* Whoever has a descriptor of the connection has all rights to what was made on it. */
+HANDLER(import_dm)
+{
+	int fd, ret = simhca_import_dm(session->context, handle_of(request), reply->body, &fd, why);
+
+	if (!ret)
+		reply_add_fd(reply, fd, false);
+	return ret;
+}
+
+HANDLER(reg_dm_mr)
+{
+	return simhca_reg_dm_mr(session->context, request->body, reply->body, why);
+}
+
+HANDLER(reg_dmabuf_mr)
+{
+	return simhca_reg_dmabuf_mr(session->context, request->fds[0], request->body, reply->body,
+				    why);
+}
+
+HANDLER(query_pd)
+{
+	return simhca_query_pd(session->context, handle_of(request), why);
+}
+
+HANDLER(query_mr)
+{
+	return simhca_query_mr(session->context, handle_of(request), reply->body, why);
+}
+
 HANDLER(create_ah)
 {
 	return simhca_create_ah(session->context, request->body, reply->body, why);
@@ -433,6 +480,13 @@ static const struct command commands[SIMHCA_CMD_COUNT] = {
 	COMMAND(OPEN_XRCD, open_xrcd, SIZE(open_xrcd_req), HANDLE, 0),
 	COMMAND(CLOSE_XRCD, close_xrcd, HANDLE, NONE, 0),
 	COMMAND(OPEN_QP, open_qp, SIZE(open_qp_req), HANDLE, 0),
+	COMMAND(ALLOC_DM, alloc_dm, SIZE(alloc_dm_req), SIZE(dm_reply), 0),
+	COMMAND(FREE_DM, free_dm, HANDLE, NONE, 0),
+	COMMAND(IMPORT_DM, import_dm, HANDLE, SIZE(dm_reply), 0),
+	COMMAND(REG_DM_MR, reg_dm_mr, SIZE(reg_dm_mr_req), SIZE(reg_mr_reply), 0),
+	COMMAND(REG_DMABUF_MR, reg_dmabuf_mr, SIZE(reg_dmabuf_mr_req), SIZE(reg_mr_reply), 1),
+	COMMAND(QUERY_PD, query_pd, HANDLE, NONE, 0),
+	COMMAND(QUERY_MR, query_mr, HANDLE, SIZE(query_mr_reply), 0),
 };
 
 const struct command *command_find(unsigned int number)

@@ -29,7 +29,7 @@ static int adopt(struct shca_cq *cq, const struct simhca_create_cq_reply *reply)
 
 static struct shca_cq *create(struct shca_context *ctx, uint32_t cqe,
 			      struct ibv_comp_channel *channel, uint32_t comp_vector,
-			      uint32_t flags)
+			      uint32_t flags, struct ibv_pd *parent_domain)
 {
 	struct simhca_create_cq_req req = {
 		.cqe = cqe,
@@ -37,6 +37,7 @@ static struct shca_cq *create(struct shca_context *ctx, uint32_t cqe,
 		.flags = flags,
 	};
 	struct simhca_create_cq_reply reply;
+	struct shca_home home;
 	struct stat pipe;
 	struct shca_cq *cq;
 	int err;
@@ -50,9 +51,11 @@ static struct shca_cq *create(struct shca_context *ctx, uint32_t cqe,
 		req.channel = pipe.st_ino;
 	}
 
-	cq = calloc(1, sizeof(*cq));
+	cq = shca_home_alloc(parent_domain, SIMHCADV_RES_TYPE_CQ, sizeof(*cq), &home);
 	if (!cq)
-		return shca_null(ENOMEM);
+		return NULL;
+	cq->home = home;
+	cq->single_threaded = shca_home_is_single_threaded(&home);
 	cq->ctx = ctx;
 	LIST_INIT(&cq->senders);
 	LIST_INIT(&cq->receivers);
@@ -70,7 +73,7 @@ static struct shca_cq *create(struct shca_context *ctx, uint32_t cqe,
 err_destroy:
 	shca_destroy(ctx, SIMHCA_CMD_DESTROY_CQ, reply.handle, NULL);
 err_free:
-	free(cq);
+	shca_home_free(cq->home, cq);
 	return shca_null(err);
 }
 
@@ -80,31 +83,41 @@ struct ibv_cq *shca_create_cq(struct ibv_context *context, int cqe,
 	struct shca_cq *cq;
 
 	/* A negative number is too large a one. */
-	cq = create(to_sctx(context), (uint32_t)cqe, channel, (uint32_t)comp_vector, 0);
+	cq = create(to_sctx(context), (uint32_t)cqe, channel, (uint32_t)comp_vector, 0, NULL);
 	return cq ? &cq->vcq.cq : NULL;
 }
 
 struct ibv_cq_ex *shca_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
 {
 	uint32_t attr_flags = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS ? attr->flags : 0;
+	struct ibv_pd *parent_domain = NULL;
 	uint32_t flags = 0;
 	struct shca_cq *cq;
 
-	if ((attr->comp_mask & ~(uint32_t)IBV_CQ_INIT_ATTR_MASK_FLAGS) ||
+	if ((attr->comp_mask &
+	     ~(uint32_t)(IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD)) ||
 	    (attr_flags & ~(uint32_t)SUPPORTED_FLAGS) ||
 	    (attr->wc_flags & ~(uint64_t)SUPPORTED_WC_FLAGS))
 		return shca_null(EOPNOTSUPP);
 
+	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) {
+		parent_domain = attr->parent_domain;
+		/* A CQ protects nothing: an ordinary PD has no say in it. */
+		if (!parent_domain || !to_spd(parent_domain)->protection)
+			return shca_null(EINVAL);
+	}
 	if (attr->wc_flags &
 	    (IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK))
 		flags |= SIMHCA_CQ_TIMESTAMP;
 	if (attr_flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN)
 		flags |= SIMHCA_CQ_IGNORE_OVERRUN;
-	cq = create(to_sctx(context), attr->cqe, attr->channel, attr->comp_vector, flags);
+	cq = create(to_sctx(context), attr->cqe, attr->channel, attr->comp_vector, flags,
+		    parent_domain);
 	if (!cq)
 		return NULL;
-	cq->single_threaded = attr_flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
 	cq->ignore_overrun = attr_flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
+	if (attr_flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED)
+		cq->single_threaded = true;
 	shca_cq_set_readers(cq, attr->wc_flags);
 	return &cq->vcq.cq_ex;
 }
@@ -185,7 +198,7 @@ int shca_destroy_cq(struct ibv_cq *ibv_cq)
 					   ibv_cq->async_events_completed != events.async_events))
 		pthread_cond_wait(&ibv_cq->cond, &ibv_cq->mutex);
 	pthread_mutex_unlock(&ibv_cq->mutex);
-	free(cq);
+	shca_home_free(cq->home, cq);
 	return 0;
 }
 

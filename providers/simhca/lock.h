@@ -15,6 +15,7 @@
 
 struct shca_lock {
 	_Atomic uint32_t holder; /* 0: free, else shca_process of the holder */
+	uint32_t unused;	 /* 1: a thread domain's: there is nobody to lock out */
 };
 
 /* The number of this process: 1, and one more in each generation of forked children. */
@@ -27,6 +28,8 @@ static inline bool shca_trylock(struct shca_lock *lock)
 {
 	uint32_t none = 0;
 
+	if (lock->unused)
+		return true;
 	/* Acquire: what the last holder wrote is seen. */
 	return atomic_compare_exchange_strong_explicit(&lock->holder, &none, shca_process,
 						       memory_order_acquire, memory_order_relaxed);
@@ -40,7 +43,8 @@ static inline void shca_lock(struct shca_lock *lock)
 
 static inline void shca_unlock(struct shca_lock *lock)
 {
-	atomic_store_explicit(&lock->holder, 0, memory_order_release);
+	if (!lock->unused)
+		atomic_store_explicit(&lock->holder, 0, memory_order_release);
 }
 
 #endif

@@ -101,6 +101,105 @@ struct ibv_mr *shca_alloc_mr(struct ibv_pd *pd, uint32_t max_page_list_len)
 	return &mr->vmr.ibv_mr;
 }
 
+static struct shca_mr *new_mr(enum ibv_mr_type type, int access)
+{
+	struct shca_mr *mr = calloc(1, sizeof(*mr));
+
+	if (mr) {
+		mr->vmr.mr_type = type;
+		mr->vmr.access = access;
+	}
+	return mr;
+}
+
+/* Deregistering it has nothing to undo in the program's own memory, as of a null region. */
+struct ibv_mr *shca_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t offset, size_t length,
+			      unsigned int access)
+{
+	struct simhca_reg_dm_mr_req req = {
+		.offset = offset,
+		.length = length,
+		.dm = dm->handle,
+		.pd = pd->handle,
+		.access = access,
+	};
+	struct simhca_reg_mr_reply reply;
+	struct shca_mr *mr = new_mr(IBV_MR_TYPE_NULL_MR, (int)access);
+	int err;
+
+	if (!mr)
+		return shca_null(ENOMEM);
+	err = shca_call(to_sctx(pd->context), SIMHCA_CMD_REG_DM_MR, &req, &reply);
+	if (err) {
+		free(mr);
+		return shca_null(err);
+	}
+	init_public(&mr->vmr.ibv_mr, pd, &reply);
+	mr->vmr.ibv_mr.length = length;
+	return &mr->vmr.ibv_mr;
+}
+
+struct ibv_mr *shca_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
+				  int fd, int access)
+{
+	struct simhca_reg_dmabuf_mr_req req = {
+		.offset = offset,
+		.length = length,
+		.iova = iova,
+		.pd = pd->handle,
+		.access = (uint32_t)access,
+	};
+	struct simhca_reg_mr_reply reply;
+	struct shca_mr *mr = new_mr(IBV_MR_TYPE_DMABUF_MR, access);
+	int err;
+
+	if (!mr)
+		return shca_null(ENOMEM);
+	err = shca_execute(to_sctx(pd->context), &(struct shca_command){
+							 .command = SIMHCA_CMD_REG_DMABUF_MR,
+							 .req = &req,
+							 .req_size = sizeof(req),
+							 .req_fds = &fd,
+							 .num_req_fds = 1,
+							 .reply = &reply,
+							 .reply_size = sizeof(reply),
+						 });
+	if (err) {
+		free(mr);
+		return shca_null(err);
+	}
+	init_public(&mr->vmr.ibv_mr, pd, &reply);
+	return &mr->vmr.ibv_mr;
+}
+
+/* The memory is somebody else's: there is no address to tell. */
+struct ibv_mr *shca_import_mr(struct ibv_pd *pd, uint32_t handle)
+{
+	struct simhca_handle req = { .handle = handle };
+	struct simhca_query_mr_reply reply;
+	struct shca_mr *mr = new_mr(IBV_MR_TYPE_IMPORTED_MR, 0);
+	int err;
+
+	if (!mr)
+		return shca_null(ENOMEM);
+	err = shca_call(to_sctx(pd->context), SIMHCA_CMD_QUERY_MR, &req, &reply);
+	if (err) {
+		free(mr);
+		return shca_null(err);
+	}
+	mr->vmr.access = (int)reply.access;
+	init_public(&mr->vmr.ibv_mr, pd,
+		    &(struct simhca_reg_mr_reply){
+			    .handle = handle, .lkey = reply.lkey, .rkey = reply.rkey });
+	mr->vmr.ibv_mr.length = reply.length;
+	return &mr->vmr.ibv_mr;
+}
+
+void shca_unimport_mr(struct ibv_mr *mr)
+{
+	free(to_smr(verbs_get_mr(mr)));
+}
+
 /* pd is whatever the caller left there unless flags has CHANGE_PD. */
 int shca_rereg_mr(struct verbs_mr *vmr, int flags, struct ibv_pd *pd, void *addr, size_t length,
 		  int access)

@@ -89,12 +89,38 @@ struct shca_ah {
 	struct simhca_av av;
 };
 
+/* A thread domain: the program promises that one thread at a time uses what is made in it. */
+struct shca_td {
+	struct ibv_td ibv_td;
+	_Atomic uint32_t users; /* parent domains */
+};
+
+/* A protection domain, or a parent domain over one. */
+struct shca_pd {
+	struct ibv_pd ibv_pd;
+	_Atomic uint32_t refs;	    /* its own; of a PD parent domains', of those their objects' */
+	struct shca_pd *protection; /* of a parent domain; NULL: it is none */
+	struct shca_td *td;	    /* or NULL */
+	void *(*alloc)(struct ibv_pd *pd, void *pd_context, size_t size, size_t alignment,
+		       uint64_t resource_type);
+	void (*free)(struct ibv_pd *pd, void *pd_context, void *ptr, uint64_t resource_type);
+	void *pd_context;
+};
+
+/* Where the provider's part of an object lies: in a parent domain, or nowhere in particular. */
+struct shca_home {
+	struct shca_pd *domain; /* NULL: none */
+	uint64_t type;		/* enum simhcadv_res_type */
+	bool external;		/* from the domain's allocator */
+};
+
 LIST_HEAD(shca_qp_list, shca_qp);
 
 struct shca_cq {
 	struct verbs_cq vcq;
 	struct shca_context *ctx;
 	struct shca_lock lock;
+	struct shca_home home;
 	bool single_threaded; /* the application promised: no lock */
 	bool ignore_overrun;  /* the device does not look whether a CQE was read */
 	bool failed;	      /* an overrun, and what was there before it has been taken */
@@ -153,6 +179,7 @@ struct shca_srq {
 	struct shca_rq rq;
 	struct simhca_srq_mem *mem;
 	LIST_ENTRY(shca_srq) xrc_link; /* in its CQ's xrc_srqs */
+	struct shca_home home;
 };
 
 struct shca_qp {
@@ -167,6 +194,7 @@ struct shca_qp {
 	struct shca_sq sq;
 	struct shca_rq rq;    /* unused with an SRQ */
 	struct shca_srq *srq; /* or NULL */
+	struct shca_home home;
 	struct simhcadv_qp_ex dv;
 	LIST_ENTRY(shca_qp) send_link; /* in the send CQ's senders */
 	LIST_ENTRY(shca_qp) recv_link;
@@ -228,6 +256,11 @@ static inline struct shca_qp *to_sqp_dv(struct simhcadv_qp_ex *qp)
 static inline struct shca_xrcd *to_sxrcd(struct ibv_xrcd *xrcd)
 {
 	return SHCA_CONTAINER(struct shca_xrcd, ibv_xrcd, xrcd);
+}
+
+static inline struct shca_pd *to_spd(struct ibv_pd *pd)
+{
+	return SHCA_CONTAINER(struct shca_pd, ibv_pd, pd);
 }
 
 static inline struct shca_ah *to_sah(struct ibv_ah *ah)
@@ -307,6 +340,35 @@ int shca_query_rt_values(struct ibv_context *context, struct ibv_values_ex *valu
 /* pd.c */
 struct ibv_pd *shca_alloc_pd(struct ibv_context *context);
 int shca_dealloc_pd(struct ibv_pd *pd);
+struct ibv_pd *shca_import_pd(struct ibv_context *context, uint32_t handle);
+void shca_unimport_pd(struct ibv_pd *pd);
+
+/* domain.c: thread domains, parent domains, and what is made in them */
+struct ibv_td *shca_alloc_td(struct ibv_context *context, struct ibv_td_init_attr *attr);
+int shca_dealloc_td(struct ibv_td *td);
+struct ibv_pd *shca_alloc_parent_domain(struct ibv_context *context,
+					struct ibv_parent_domain_init_attr *attr);
+int shca_dealloc_parent_domain(struct shca_pd *domain);
+void shca_pd_put(struct shca_pd *pd); /* a reference less */
+/*
+ * Zeroed memory for the provider's part of an object on pd, which may be NULL; NULL and errno.
+ * What it says in home is for shca_home_free(), which the memory itself may hold.
+ */
+void *shca_home_alloc(struct ibv_pd *pd, enum simhcadv_res_type type, size_t size,
+		      struct shca_home *home);
+void shca_home_free(struct shca_home home, void *ptr);
+
+/* Whether one thread at a time uses the object. */
+static inline bool shca_home_is_single_threaded(const struct shca_home *home)
+{
+	return home->domain && home->domain->td;
+}
+
+/* dm.c */
+struct ibv_dm *shca_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr *attr);
+int shca_free_dm(struct ibv_dm *dm);
+struct ibv_dm *shca_import_dm(struct ibv_context *context, uint32_t handle);
+void shca_unimport_dm(struct ibv_dm *dm);
 
 /* mr.c; shca_alloc_mr() makes a fast-register region */
 struct ibv_mr *shca_alloc_mr(struct ibv_pd *pd, uint32_t max_page_list_len);
@@ -315,6 +377,12 @@ struct ibv_mr *shca_alloc_null_mr(struct ibv_pd *pd);
 int shca_rereg_mr(struct verbs_mr *vmr, int flags, struct ibv_pd *pd, void *addr, size_t length,
 		  int access);
 int shca_dereg_mr(struct verbs_mr *vmr);
+struct ibv_mr *shca_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t offset, size_t length,
+			      unsigned int access);
+struct ibv_mr *shca_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
+				  int fd, int access);
+struct ibv_mr *shca_import_mr(struct ibv_pd *pd, uint32_t handle);
+void shca_unimport_mr(struct ibv_mr *mr);
 
 /* mw.c */
 struct ibv_mw *shca_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
@@ -424,6 +492,7 @@ void shca_qp_init(struct shca_qp *qp, struct ibv_context *context, uint32_t hand
 struct ibv_qp *shca_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
 struct ibv_qp *shca_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr);
 int shca_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
+int shca_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags);
 int shca_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
 		  struct ibv_qp_init_attr *init_attr);
 int shca_destroy_qp(struct ibv_qp *qp);

@@ -59,6 +59,7 @@ int shca_query_device_ex(struct ibv_context *context, const struct ibv_query_dev
 	all.phys_port_cnt_ex = from->phys_port_cnt;
 	all.cq_mod_caps.max_cq_count = (uint16_t)from->max_cq_count;
 	all.cq_mod_caps.max_cq_period = (uint16_t)from->max_cq_period;
+	all.max_dm_size = from->max_dm_size;
 
 	memcpy(attr, &all, attr_size < sizeof(all) ? attr_size : sizeof(all));
 	if (attr_size > sizeof(all))

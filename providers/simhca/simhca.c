@@ -19,9 +19,12 @@ static void free_context(struct ibv_context *context);
 static void async_event(struct ibv_context *context, struct ibv_async_event *event);
 
 static const struct verbs_context_ops context_ops = {
+	.alloc_dm = shca_alloc_dm,
 	.alloc_mw = shca_alloc_mw,
 	.alloc_null_mr = shca_alloc_null_mr,
+	.alloc_parent_domain = shca_alloc_parent_domain,
 	.alloc_pd = shca_alloc_pd,
+	.alloc_td = shca_alloc_td,
 	.async_event = async_event,
 	.attach_mcast = shca_attach_mcast,
 	.bind_mw = shca_bind_mw,
@@ -35,6 +38,7 @@ static const struct verbs_context_ops context_ops = {
 	.create_srq_ex = shca_create_srq_ex,
 	.dealloc_mw = shca_dealloc_mw,
 	.dealloc_pd = shca_dealloc_pd,
+	.dealloc_td = shca_dealloc_td,
 	.dereg_mr = shca_dereg_mr,
 	.destroy_ah = shca_destroy_ah,
 	.destroy_cq = shca_destroy_cq,
@@ -42,7 +46,11 @@ static const struct verbs_context_ops context_ops = {
 	.destroy_srq = shca_destroy_srq,
 	.detach_mcast = shca_detach_mcast,
 	.free_context = free_context,
+	.free_dm = shca_free_dm,
 	.get_srq_num = shca_get_srq_num,
+	.import_dm = shca_import_dm,
+	.import_mr = shca_import_mr,
+	.import_pd = shca_import_pd,
 	.modify_cq = shca_modify_cq,
 	.modify_qp = shca_modify_qp,
 	.modify_srq = shca_modify_srq,
@@ -55,12 +63,18 @@ static const struct verbs_context_ops context_ops = {
 	.query_device_ex = shca_query_device_ex,
 	.query_port = shca_query_port,
 	.query_qp = shca_query_qp,
+	.query_qp_data_in_order = shca_query_qp_data_in_order,
 	.query_rt_values = shca_query_rt_values,
 	.query_srq = shca_query_srq,
+	.reg_dm_mr = shca_reg_dm_mr,
+	.reg_dmabuf_mr = shca_reg_dmabuf_mr,
 	.reg_mr = shca_reg_mr,
 	.req_notify_cq = shca_req_notify_cq,
 	.rereg_mr = shca_rereg_mr,
 	.resize_cq = shca_resize_cq,
+	.unimport_dm = shca_unimport_dm,
+	.unimport_mr = shca_unimport_mr,
+	.unimport_pd = shca_unimport_pd,
 };
 
 /* The device may report its own end; polling must know before the application acts on it. */
@@ -182,8 +196,7 @@ static void free_context(struct ibv_context *context)
 	free(ctx);
 }
 
-static struct verbs_context *alloc_context(struct ibv_device *device, int cmd_fd,
-					   void *private_data)
+static struct verbs_context *open_context(struct ibv_device *device, int cmd_fd)
 {
 	struct shca_context *ctx = NULL;
 	const char *wrong;
@@ -211,6 +224,27 @@ static struct verbs_context *alloc_context(struct ibv_device *device, int cmd_fd
 		return shca_null(err);
 	}
 	return &ctx->vctx;
+}
+
+static struct verbs_context *alloc_context(struct ibv_device *device, int cmd_fd,
+					   void *private_data)
+{
+	return open_context(device, cmd_fd);
+}
+
+/*
+ * A duplicate of the descriptor of an open context, perhaps from another process: the device's
+ * side of it is the same, ours a new one. The library gets itself a pipe of events afterwards.
+ */
+static struct verbs_context *import_context(struct ibv_device *device, int cmd_fd)
+{
+	struct verbs_context *vctx = open_context(device, cmd_fd);
+
+	if (vctx) {
+		close(vctx->context.async_fd);
+		vctx->context.async_fd = -1;
+	}
+	return vctx;
 }
 
 /*
@@ -248,6 +282,7 @@ static const struct verbs_device_ops simhca_device_ops = {
 	.alloc_device = alloc_device,
 	.uninit_device = uninit_device,
 	.alloc_context = alloc_context,
+	.import_context = import_context,
 };
 
 bool shca_is_ours(const struct ibv_device *device)

@@ -146,6 +146,17 @@ static inline void simhcadv_wr_read_with_inv(struct simhcadv_qp_ex *qp, uint32_t
 	qp->wr_read_with_inv(qp, rkey, remote_addr, invalidate_rkey);
 }
 
+/*
+ * resource_type in the calls of a parent domain's allocator (ibv_alloc_parent_domain): which
+ * object's state the memory is for. The rings themselves are shared with the device, and not the
+ * program's to allocate.
+ */
+enum simhcadv_res_type {
+	SIMHCADV_RES_TYPE_QP = 0x53430001,
+	SIMHCADV_RES_TYPE_CQ = 0x53430002,
+	SIMHCADV_RES_TYPE_SRQ = 0x53430003,
+};
+
 /* What to be notified of: one of the first two. */
 enum simhcadv_cq_notify_flags {
 	SIMHCADV_CQ_SOLICITED = 1 << 0,

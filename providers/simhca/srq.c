@@ -39,11 +39,14 @@ static struct ibv_srq *create(struct ibv_srq_init_attr_ex *attr)
 	struct simhca_create_srq_reply reply;
 	struct shca_srq *srq;
 	struct ibv_srq *ibv_srq;
+	struct shca_home home;
 	int err;
 
-	srq = calloc(1, sizeof(*srq));
+	srq = shca_home_alloc(pd, SIMHCADV_RES_TYPE_SRQ, sizeof(*srq), &home);
 	if (!srq)
-		return shca_null(ENOMEM);
+		return NULL;
+	srq->home = home;
+	srq->rq.lock.unused = shca_home_is_single_threaded(&home);
 	ibv_srq = &srq->vsrq.srq;
 	req.user_handle = (uintptr_t)ibv_srq;
 	if (attr->srq_type == IBV_SRQT_XRC) {
@@ -75,7 +78,7 @@ static struct ibv_srq *create(struct ibv_srq_init_attr_ex *attr)
 err_destroy:
 	shca_destroy(ctx, SIMHCA_CMD_DESTROY_SRQ, reply.handle, NULL);
 err_free:
-	free(srq);
+	shca_home_free(srq->home, srq);
 	return shca_null(err);
 }
 
@@ -180,7 +183,7 @@ int shca_destroy_srq(struct ibv_srq *ibv_srq)
 	while (!shca_is_fatal(ctx) && ibv_srq->events_completed != events.async_events)
 		pthread_cond_wait(&ibv_srq->cond, &ibv_srq->mutex);
 	pthread_mutex_unlock(&ibv_srq->mutex);
-	free(srq);
+	shca_home_free(srq->home, srq);
 	return 0;
 }
 

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Regions of a file that the client hands over: dma-bufs, and whatever else lies in memory only.
+ *
+ * Files on disks and those of user-space file systems are refused: an access to them can take as
+ * long as somebody likes while the kernel holds locks of our whole address space, and some files of
+ * procfs and the like act with the rights of whoever touches them.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/magic.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "model.h"
+
+#define ALLOWED_ACCESS                                                                             \
+	(SIMHCA_ACCESS_LOCAL_WRITE | SIMHCA_ACCESS_REMOTE_WRITE | SIMHCA_ACCESS_REMOTE_READ |      \
+	 SIMHCA_ACCESS_REMOTE_ATOMIC | SIMHCA_ACCESS_OPTIONAL)
+#define PAGE 4096u /* bytes */
+
+static int check_file(int fd, uint64_t *size, struct simhca_why *why)
+{
+	struct statfs fs;
+	struct stat file;
+	off_t end;
+
+	if (fstatfs(fd, &fs) || fstat(fd, &file))
+		return simhca_why(why, errno, "the file of the MR: %s", strerror(errno));
+	switch ((uint32_t)fs.f_type) {
+	case TMPFS_MAGIC:
+	case HUGETLBFS_MAGIC:
+		if (!S_ISREG(file.st_mode))
+			break;
+		*size = (uint64_t)file.st_size;
+		return 0;
+	case DMA_BUF_MAGIC:
+		end = lseek(fd, 0, SEEK_END); /* its exporter's, where stat may not know it */
+		*size = end < 0 ? (uint64_t)file.st_size : (uint64_t)end;
+		return 0;
+	}
+	return simhca_why(why, EOPNOTSUPP,
+			  "an MR of a file needs a dma-buf, a memfd, or a file of tmpfs or "
+			  "hugetlbfs");
+}
+
+static int check(int fd, const struct simhca_reg_dmabuf_mr_req *req, struct simhca_why *why)
+{
+	uint64_t size = 0;
+	int ret;
+
+	if (req->access & ~ALLOWED_ACCESS)
+		return simhca_why(why, EINVAL, "access flags 0x%x are not for an MR of a dma-buf",
+				  req->access & ~ALLOWED_ACCESS);
+	ret = simhca_check_access(req->access, why);
+	if (!ret)
+		ret = check_file(fd, &size, why);
+	if (ret)
+		return ret;
+	if (!req->length || req->offset > size || req->length > size - req->offset)
+		return simhca_why(why, EINVAL,
+				  "%" PRIu64 " bytes from %" PRIu64
+				  " are none, or pass the end of the file, which has %" PRIu64,
+				  req->length, req->offset, size);
+	if (req->iova + req->length - 1 < req->iova)
+		return simhca_why(why, EINVAL,
+				  "iova 0x%" PRIx64 " + %" PRIu64
+				  " bytes pass the end of the address space",
+				  req->iova, req->length);
+	if (req->offset % PAGE != req->iova % PAGE)
+		return simhca_why(why, EINVAL,
+				  "offset 0x%" PRIx64 " and iova 0x%" PRIx64
+				  " differ in their places in a page",
+				  req->offset, req->iova);
+	/* The way in which we reach it; seccomp may forbid it. */
+	if (!simhca_process_reachable(getpid()))
+		return simhca_why(why, EOPNOTSUPP,
+				  "the kernel does not let simhcad use process_vm_readv()");
+	return 0;
+}
+
+int simhca_reg_dmabuf_mr(struct simhca_context *context, int fd,
+			 const struct simhca_reg_dmabuf_mr_req *req,
+			 struct simhca_reg_mr_reply *reply, struct simhca_why *why)
+{
+	struct simhca_pd *pd = simhca_object(context, SIMHCA_OBJ_PD, req->pd, why);
+	struct simhca_device *device = context->device;
+	struct simhca_key *region;
+	struct simhca_mm *mm;
+	int ret;
+
+	if (!pd)
+		return -EINVAL;
+	ret = check(fd, req, why);
+	if (ret)
+		return ret;
+	if (device->file_mrs >= SIMHCA_MAX_FILE_MR ||
+	    req->length > SIMHCA_MAX_FILE_MR_BYTES - device->file_mr_bytes)
+		return simhca_why(why, ENOMEM,
+				  "the device maps files for its MRs: %u of them, %llu GiB at most",
+				  SIMHCA_MAX_FILE_MR, SIMHCA_MAX_FILE_MR_BYTES >> 30);
+	mm = simhca_mm_create_file(fd, req->offset, req->length,
+				   req->access & SIMHCA_ACCESS_LOCAL_WRITE, false,
+				   &device->fabric->atomicities);
+	if (!mm)
+		return simhca_why(why, errno, "the file cannot be mapped: %s", strerror(errno));
+	region = simhca_key_create(context, SIMHCA_OBJ_MR, pd, &reply->handle, why);
+	if (!region) {
+		simhca_mm_destroy(mm, &device->fabric->atomicities);
+		return -ENOMEM;
+	}
+	device->file_mrs++;
+	device->file_mr_bytes += req->length;
+	region->mm = mm;
+	region->of_file = true;
+	region->mpt->access = req->access;
+	region->mpt->iova = req->iova;
+	region->mpt->length = req->length;
+	reply->lkey = reply->rkey = region->mpt->key;
+	simhca_key_publish(region, SIMHCA_MPT_MR);
+	return 0;
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * On-chip memory: mapped here, so the program reaches it with plain copies, as it would reach a
+ * NIC's through its BAR. Forked children inherit the mapping.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "command.h"
+
+/* A NIC's memory is reached by words of 4 bytes; ours holds programs to that. */
+#define DM_WORD 4u
+
+struct shca_dm {
+	struct ibv_dm ibv_dm;
+	char *addr;
+	uint64_t length; /* bytes, as asked for */
+	uint64_t size;	 /* of the mapping */
+};
+
+static struct shca_dm *to_sdm(struct ibv_dm *dm)
+{
+	return SHCA_CONTAINER(struct shca_dm, ibv_dm, dm);
+}
+
+static int check_copy(const struct shca_dm *dm, uint64_t offset, size_t length)
+{
+	if (offset % DM_WORD || length % DM_WORD || offset > dm->length ||
+	    length > dm->length - offset) {
+		errno = EINVAL;
+		return EINVAL;
+	}
+	return 0;
+}
+
+static int memcpy_to_dm(struct ibv_dm *dm, uint64_t offset, const void *from, size_t length)
+{
+	int err = check_copy(to_sdm(dm), offset, length);
+
+	if (!err)
+		memcpy(to_sdm(dm)->addr + offset, from, length);
+	return err;
+}
+
+static int memcpy_from_dm(void *to, struct ibv_dm *dm, uint64_t offset, size_t length)
+{
+	int err = check_copy(to_sdm(dm), offset, length);
+
+	if (!err)
+		memcpy(to, to_sdm(dm)->addr + offset, length);
+	return err;
+}
+
+/* By either command: both answer with the memory. */
+static struct ibv_dm *get(struct ibv_context *context, enum simhca_cmd command, const void *req,
+			  size_t req_size)
+{
+	struct simhca_dm_reply reply;
+	struct shca_dm *dm;
+	int err, fd;
+
+	dm = calloc(1, sizeof(*dm));
+	if (!dm)
+		return shca_null(ENOMEM);
+	err = shca_execute(to_sctx(context), &(struct shca_command){
+						     .command = command,
+						     .req = req,
+						     .req_size = req_size,
+						     .reply = &reply,
+						     .reply_size = sizeof(reply),
+						     .reply_fds = &fd,
+						     .num_reply_fds = 1,
+					     });
+	if (err)
+		goto err_free;
+	err = shca_map_whole(fd, reply.size, PROT_READ | PROT_WRITE, (void **)&dm->addr);
+	if (err)
+		goto err_give_back;
+	dm->length = reply.length;
+	dm->size = reply.size;
+	dm->ibv_dm = (struct ibv_dm){
+		.context = context,
+		.memcpy_to_dm = memcpy_to_dm,
+		.memcpy_from_dm = memcpy_from_dm,
+		.comp_mask = IBV_DM_MASK_HANDLE,
+		.handle = reply.handle,
+	};
+	return &dm->ibv_dm;
+
+err_give_back:
+	if (command == SIMHCA_CMD_ALLOC_DM)
+		shca_destroy(to_sctx(context), SIMHCA_CMD_FREE_DM, reply.handle, NULL);
+err_free:
+	free(dm);
+	return shca_null(err);
+}
+
+struct ibv_dm *shca_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr *attr)
+{
+	struct simhca_alloc_dm_req req = {
+		.length = attr->length,
+		.log_align = attr->log_align_req,
+	};
+
+	if (attr->comp_mask)
+		return shca_null(EINVAL);
+	return get(context, SIMHCA_CMD_ALLOC_DM, &req, sizeof(req));
+}
+
+struct ibv_dm *shca_import_dm(struct ibv_context *context, uint32_t handle)
+{
+	struct simhca_handle req = { .handle = handle };
+
+	return get(context, SIMHCA_CMD_IMPORT_DM, &req, sizeof(req));
+}
+
+/* The memory itself stays as long as anybody has it mapped. */
+void shca_unimport_dm(struct ibv_dm *ibv_dm)
+{
+	struct shca_dm *dm = to_sdm(ibv_dm);
+
+	munmap(dm->addr, dm->size);
+	free(dm);
+}
+
+/* EBUSY: regions of it are registered. */
+int shca_free_dm(struct ibv_dm *dm)
+{
+	int err = shca_destroy(to_sctx(dm->context), SIMHCA_CMD_FREE_DM, dm->handle, NULL);
+
+	if (err)
+		errno = err;
+	else
+		shca_unimport_dm(dm);
+	return err;
+}
