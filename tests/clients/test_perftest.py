@@ -100,6 +100,12 @@ BANDWIDTHS = {
     "send-srq-q-e": ("ib_send_bw", ["--use-srq", "-q", 16, "-e"], LARGE),
     # One QP: the queue has a receive for each message of one, and UD drops what finds none.
     "send-srq-ud": ("ib_send_bw", ["--use-srq", "-c", "UD"], [4096]),
+    # XRC, whose receive queue is named by each message
+    "send-xrc": ("ib_send_bw", ["-c", "XRC"], LARGE),
+    "send-xrc-q-e": ("ib_send_bw", ["-c", "XRC", "-q", 4, "-e"], LARGE),
+    "write-xrc": ("ib_write_bw", ["-c", "XRC"], LARGE),
+    "read-xrc": ("ib_read_bw", ["-c", "XRC"], LARGE),
+    "atomic-xrc": ("ib_atomic_bw", ["-c", "XRC"], ATOMIC),
     # inline data
     "send-I": ("ib_send_bw", ["-I", 64, "-s", 64], [64]),
     "send-I-ud": ("ib_send_bw", ["-I", 64, "-s", 64, "-c", "UD"], [64]),
@@ -141,6 +147,8 @@ BOTH_WAYS = {
     "send-uc": ("ib_send_bw", ["-c", "UC"], LARGE),
     "send-ud": ("ib_send_bw", ["-c", "UD", "-s", 4096], [4096]),
     "send-srq": ("ib_send_bw", ["--use-srq", "-q", 4], LARGE),
+    "send-xrc": ("ib_send_bw", ["-c", "XRC"], LARGE),
+    "write-xrc": ("ib_write_bw", ["-c", "XRC"], LARGE),
     "send-q": ("ib_send_bw", ["-q", 16], LARGE),
     "write": ("ib_write_bw", [], LARGE),
     "write-uc": ("ib_write_bw", ["-c", "UC"], LARGE),
@@ -162,6 +170,8 @@ LATENCIES = {
     "send-e-ud": ("ib_send_lat", ["-e", "-c", "UD"], SMALL),
     "send-srq": ("ib_send_lat", ["--use-srq"], SMALL),
     "send-srq-e": ("ib_send_lat", ["--use-srq", "-e"], SMALL),
+    "send-xrc": ("ib_send_lat", ["-c", "XRC"], SMALL),
+    "write-xrc": ("ib_write_lat", ["-c", "XRC"], SMALL),
     "send-I": ("ib_send_lat", ["-I", 64, "-s", 64], [64]),
     "send-I-ud": ("ib_send_lat", ["-I", 64, "-s", 64, "-c", "UD"], [64]),
     "write-I": ("ib_write_lat", ["-I", 64, "-s", 64], [64]),

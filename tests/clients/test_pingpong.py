@@ -3,7 +3,7 @@
 import pytest
 
 from common import PATIENCE, SIMHCA, bandwidth_lines, expect_success, listening_ports, pingpong
-from common import start_pair, wait_until
+from common import gid, start_pair, start_server, wait_until
 
 PROGRAMS = ["ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_ud_pingpong", "ibv_srq_pingpong"]
 MODES = {"polling": [], "events": ["-e"], "validated": ["-c"], "both": ["-e", "-c"]}
@@ -63,6 +63,16 @@ def test_short_receive_queue(device, depth):
 def test_srq_shared_by(device, count):
     """An SRQ below one QP, a few, many."""
     pingpong(device, "ibv_srq_pingpong", "-e", "-c", "-q", count, iters=2000)
+
+
+@pytest.mark.parametrize("flags", [[], ["-e"]], ids=["polling", "events"])
+def test_xrc(device, flags):
+    """ibv_xsrq_pingpong: one XRC SRQ and domain, for two clients at once."""
+    command = ["ibv_xsrq_pingpong", *gid(device.link_layer), "-n", 500, *flags]
+    server, port = start_server(device, *command, "-c", 2)
+    clients = [device.start(*command, "-p", port, "localhost") for _ in range(2)]
+    for program in server, *clients:
+        assert expect_success(program.finish()).stdout.endswith("success\n"), program.result()
 
 
 @pytest.mark.parametrize("flags", [["-N", "-e"], ["-t"], ["-N", "-t", "-c"]], ids=" ".join)
