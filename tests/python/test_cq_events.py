@@ -12,7 +12,6 @@ from pyverbs.pyverbs_error import PyverbsRDMAError
 import programs
 from harness import SEND, SEND_IMM, SIGNALED, WRITE_IMM, Channel, connect, poll, poll_ok
 from programs import run_c
-from test_fast_reg import compiled
 
 SOLICITED = SIGNALED | e.IBV_SEND_SOLICITED
 
@@ -268,7 +267,7 @@ def test_ping_pong_with_events(side):
 ], ids=['default', 'on', 'one device', 'off'])
 def test_event_at_arm(tmp_path, options, raises):
     """The device option: whether arming what holds completions raises an event."""
-    program = compiled(programs.helper('event_at_arm.c'), tmp_path, '-std=gnu11')
+    program = programs.compiled('event_at_arm.c', tmp_path, dv=True)
     done = programs.private([program, raises], *options)
     assert done.returncode == 0, done.stdout + done.stderr
 
