@@ -56,6 +56,8 @@
 	X(RESP_NO_RD_ATOMIC, 72, "max_dest_rd_atomic is 0: the responder takes no read or atomic") \
 	X(AV_BAD_GID_INDEX, 73, "the address handle names an empty GID table entry")               \
 	X(RING_CORRUPT, 74, "the ring's indices make no sense")                                    \
+	X(FRAME_TOO_SHORT, 75, "an Ethernet frame has at least a header of 14 bytes")              \
+	X(FRAME_TOO_LONG, 76, "the Ethernet frame is longer than the port's MTU and its header")   \
 	/* transport */                                                                            \
 	X(NO_RESPONSE, 96, "nothing answered: no such port or QP, or it was not ready to receive") \
 	X(PEER_NOT_READY, 97, "the responder had no receive work request")                         \

@@ -72,6 +72,16 @@ enum {
 	SIMHCA_MAX_DM_SIZE = 4 << 20, /* bytes of on-chip memory per device */
 	SIMHCA_DM_PAGE = 4096,	      /* bytes: what it is given out in */
 	SIMHCA_MAX_FILE_MR = 4096,    /* regions of files (dma-buf) per device */
+	SIMHCA_MAX_WQ = 1 << 14,
+	SIMHCA_MAX_RWQ_TABLES = 1 << 12,
+	SIMHCA_RWQ_TABLE_ENTRIES = 64, /* of an indirection table */
+	SIMHCA_RSS_KEY_BYTES = 40,     /* of a Toeplitz key */
+	SIMHCA_MAX_FLOWS = 4096,
+	SIMHCA_FLOW_PRIORITIES = 16, /* 0 .. 15 */
+	SIMHCA_MAX_COUNTERS = 4096,
+	SIMHCA_FRAME_MIN = 14,	       /* bytes: an Ethernet header */
+	SIMHCA_FRAME_OVERHEAD = 18,    /* bytes beyond the port's MTU: the header, one VLAN tag */
+	SIMHCA_MAX_FRAME_COPIES = 256, /* QPs and WQs that get one frame */
 };
 
 #define SIMHCA_MAX_MSG_SIZE (1u << 30)	      /* bytes */
@@ -245,6 +255,12 @@ enum simhca_qp_type {
 	SIMHCA_QPT_UD = 4,
 	SIMHCA_QPT_XRC_SEND = 9,  /* initiator: only sends; each request names the peer's SRQ */
 	SIMHCA_QPT_XRC_RECV = 10, /* target: no queues of its own; shared by who has it open */
+	SIMHCA_QPT_RAW_PACKET = 8,
+	/*
+	 * Not in verbs: what ibv_create_wq() makes. It is a receive queue alone, has a number and
+	 * a QP context like a QP, and is RESET, RTR (which stands for RDY) or ERR.
+	 */
+	SIMHCA_QPT_WQ = 256,
 };
 
 /* the values of enum ibv_qp_state */
@@ -467,6 +483,7 @@ enum simhca_wqe_flags {
 	SIMHCA_WQE_SIGNALED = 1 << 1,
 	SIMHCA_WQE_SOLICITED = 1 << 2,
 	SIMHCA_WQE_INLINE = 1 << 3,
+	SIMHCA_WQE_IP_CSUM = 1 << 4, /* RAW_PACKET: fill in the IPv4, TCP and UDP checksums */
 };
 
 /*
@@ -578,6 +595,7 @@ enum simhca_cqe_flags {
 	SIMHCA_CQE_GRH = 1 << 3,       /* UD: the buffer starts with a GRH */
 	SIMHCA_CQE_SRQ = 1 << 4,       /* the receive WQE came from an SRQ */
 	SIMHCA_CQE_SOLICITED = 1 << 5, /* the sender asked for an event */
+	SIMHCA_CQE_CSUM_OK = 1 << 6,   /* a frame: its IPv4 and TCP or UDP checksums are right */
 };
 
 /* of enum ibv_wc_opcode: what completed */
@@ -625,8 +643,11 @@ struct simhca_cqe {
 	uint32_t qpn;	    /* local QP */
 	uint32_t src_qpn;   /* UD receive */
 	uint32_t byte_len;
-	uint32_t imm_or_rkey; /* see flags; immediate data is big endian */
-	uint32_t vendor_err;  /* enum simhca_reason */
+	union {
+		uint32_t imm_or_rkey; /* see flags; immediate data is big endian */
+		uint32_t flow_tag;    /* a frame, which has neither: of the flow that it came by */
+	};
+	uint32_t vendor_err; /* enum simhca_reason */
 	/*
 	 * Send: the ring index of the WQE; all up to it are done. Receive from an XRC SRQ: its
 	 * number, for its completions come from QPs that this context need not know.
@@ -637,7 +658,10 @@ struct simhca_cqe {
 	uint8_t flags;	/* enum simhca_cqe_flags */
 	uint8_t sl;
 	uint16_t slid;
-	uint16_t pkey_index;
+	union {
+		uint16_t pkey_index;
+		uint16_t cvlan; /* a frame: the VLAN tag that was stripped off; else 0 */
+	};
 	uint8_t dlid_path_bits;
 	uint8_t reserved[3];
 	_Atomic uint32_t seq;

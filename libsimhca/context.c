@@ -205,7 +205,11 @@ bool simhca_context_destroy(struct simhca_context *context)
 	if (!context)
 		return true;
 	retire(context);
+	destroy_all(context, SIMHCA_OBJ_FLOW, simhca_destroy_flow);
+	destroy_all(context, SIMHCA_OBJ_COUNTERS, simhca_destroy_counters);
 	destroy_all(context, SIMHCA_OBJ_QP, simhca_destroy_qp);
+	destroy_all(context, SIMHCA_OBJ_RWQ_TABLE, simhca_destroy_rwq_table);
+	destroy_all(context, SIMHCA_OBJ_WQ, simhca_destroy_wq);
 	destroy_all(context, SIMHCA_OBJ_SRQ, simhca_destroy_srq);
 	destroy_all(context, SIMHCA_OBJ_XRCD, simhca_close_xrcd);
 	destroy_all(context, SIMHCA_OBJ_CQ, simhca_destroy_cq);
@@ -319,9 +323,19 @@ int simhca_mm_set_agent(struct simhca_mm *mm, int socket, int bounce_fd, uint64_
 }
 
 static const char *const type_name[] = {
-	[SIMHCA_OBJ_PD] = "PD", [SIMHCA_OBJ_MR] = "MR",		  [SIMHCA_OBJ_MW] = "MW",
-	[SIMHCA_OBJ_AH] = "AH", [SIMHCA_OBJ_CQ] = "CQ",		  [SIMHCA_OBJ_SRQ] = "SRQ",
-	[SIMHCA_OBJ_QP] = "QP", [SIMHCA_OBJ_XRCD] = "XRC domain", [SIMHCA_OBJ_DM] = "DM",
+	[SIMHCA_OBJ_PD] = "PD",
+	[SIMHCA_OBJ_MR] = "MR",
+	[SIMHCA_OBJ_MW] = "MW",
+	[SIMHCA_OBJ_AH] = "AH",
+	[SIMHCA_OBJ_CQ] = "CQ",
+	[SIMHCA_OBJ_SRQ] = "SRQ",
+	[SIMHCA_OBJ_QP] = "QP",
+	[SIMHCA_OBJ_XRCD] = "XRC domain",
+	[SIMHCA_OBJ_DM] = "DM",
+	[SIMHCA_OBJ_WQ] = "WQ",
+	[SIMHCA_OBJ_FLOW] = "flow",
+	[SIMHCA_OBJ_RWQ_TABLE] = "indirection table",
+	[SIMHCA_OBJ_COUNTERS] = "counters object",
 };
 
 void *simhca_object(struct simhca_context *context, enum simhca_object_type type, uint32_t handle,
@@ -362,6 +376,18 @@ static uint32_t *alive(struct simhca_device *device, enum simhca_object_type typ
 	case SIMHCA_OBJ_DM: /* pages are what limits them */
 		*most = SIMHCA_MAX_DM_SIZE / SIMHCA_DM_PAGE;
 		return &device->alive.dm;
+	case SIMHCA_OBJ_WQ:
+		*most = SIMHCA_MAX_WQ;
+		return &device->alive.wq;
+	case SIMHCA_OBJ_RWQ_TABLE:
+		*most = SIMHCA_MAX_RWQ_TABLES;
+		return &device->alive.rwq_table;
+	case SIMHCA_OBJ_FLOW:
+		*most = SIMHCA_MAX_FLOWS;
+		return &device->alive.flow;
+	case SIMHCA_OBJ_COUNTERS:
+		*most = SIMHCA_MAX_COUNTERS;
+		return &device->alive.counters;
 	default:
 		*most = device->config.max_qp;
 		return &device->alive.qp;

@@ -77,6 +77,8 @@ static void fill_attr(const struct simhca_device_config *c, struct simhca_device
 			      IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
 			      IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_MEM_WINDOW |
 			      IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_XRC;
+	if (!c->infiniband)
+		a->device_cap_flags |= IBV_DEVICE_RAW_IP_CSUM | IBV_DEVICE_MANAGED_FLOW_STEERING;
 	a->device_cap_flags |=
 		c->mw_type_2a ? IBV_DEVICE_MEM_WINDOW_TYPE_2A : IBV_DEVICE_MEM_WINDOW_TYPE_2B;
 	a->hca_core_clock = 1000000; /* kHz: completion timestamps count nanoseconds */
@@ -201,6 +203,7 @@ struct simhca_device *simhca_device_create(struct simhca_fabric *fabric,
 	if (check_config(&device->config, why) || create_memory(device, why))
 		goto fail;
 	pthread_rwlock_init(&device->mcast_lock, NULL);
+	pthread_rwlock_init(&device->flow_lock, NULL);
 	device->mem->abi_version = SIMHCA_ABI_VERSION;
 	device->mem->qpc_offset = QPC_OFFSET;
 	device->mem->mpt_offset = MPT_OFFSET;
@@ -243,6 +246,7 @@ void simhca_device_destroy(struct simhca_device *device)
 	munmap(device->mem, DEVMEM_SIZE);
 	close(device->memory_fd);
 	pthread_rwlock_destroy(&device->mcast_lock);
+	pthread_rwlock_destroy(&device->flow_lock);
 	free_tables(device);
 	free(device);
 }

@@ -29,10 +29,17 @@ static bool answers_to(const struct simhca_device *device, const struct simhca_d
 	return av->is_global && has_gid(device, &av->dgid);
 }
 
-/* The QP type that takes what a QP of this type sends. */
-static uint32_t receiver_type(uint32_t sender_type)
+/* Whether it takes what QPs of this type send. */
+static bool takes_from(const struct simhca_qp *qp, uint32_t sender_type)
 {
-	return sender_type == SIMHCA_QPT_XRC_SEND ? SIMHCA_QPT_XRC_RECV : sender_type;
+	switch (sender_type) {
+	case SIMHCA_QPT_XRC_SEND:
+		return qp->type == SIMHCA_QPT_XRC_RECV;
+	case SIMHCA_QPT_RAW_PACKET:
+		return qp->type == SIMHCA_QPT_RAW_PACKET || qp->type == SIMHCA_QPT_WQ;
+	default:
+		return qp->type == sender_type;
+	}
 }
 
 /*
@@ -53,7 +60,7 @@ void simhca_link_deliver(struct simhca_worker *worker, struct simhca_qp *qp,
 {
 	uint32_t held, context;
 
-	if (qp->type != receiver_type(packet->transport))
+	if (!takes_from(qp, packet->transport))
 		return;
 	/* Whoever holds it may be in a client's memory: never wait. */
 	if (pthread_mutex_trylock(&qp->resp_lock)) {
@@ -64,7 +71,8 @@ void simhca_link_deliver(struct simhca_worker *worker, struct simhca_qp *qp,
 	simhca_guard_narrow(&worker->guard, packet->src_context, context);
 	held = worker->num_held;
 	/* A connected QP hears only the QP that it was connected to. */
-	if (qp->type == SIMHCA_QPT_UD || qp->qpc->dest_qpn == packet->src_qpn)
+	if (qp->type == SIMHCA_QPT_UD || packet->transport == SIMHCA_QPT_RAW_PACKET ||
+	    qp->qpc->dest_qpn == packet->src_qpn)
 		simhca_responder_run(worker, qp, packet, reply);
 	simhca_key_release(worker, held);
 	qp->resp.srq = NULL;
@@ -123,6 +131,10 @@ void simhca_link_request(struct simhca_worker *worker, struct simhca_qp *qp,
 
 	if (!port_active(qp->device))
 		return;
+	if (packet->transport == SIMHCA_QPT_RAW_PACKET) {
+		simhca_ethernet_send(worker, qp, packet, reply);
+		return;
+	}
 	if (packet->dest_qpn == SIMHCA_MCAST_QPN) {
 		multicast(worker, qp, packet, reply);
 		return;

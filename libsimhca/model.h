@@ -5,7 +5,7 @@
  * Locks, in the order in which they may be taken:
  *	qp->req_lock    requester and completer state of one QP (simhca_qp_begin)
  *	qp->resp_lock   responder state; of the peer's QP, while the requester's is held
- *	srq->lock, cq->lock, device->mcast_lock
+ *	srq->lock, cq->lock, device->mcast_lock, device->flow_lock
  *	key->lock       of a window, then of a region; never two of one kind
  *	engine->lock    the run queue and the timers of an engine
  * The first two may be held while data move through a client's memory, which can take as long as
@@ -141,7 +141,7 @@ struct simhca_device {
 	struct simhca_numbers qpns, srqns;
 	uint32_t next_key_index;
 	struct {
-		uint32_t pd, mr, mw, ah, cq, srq, qp, xrcd, dm;
+		uint32_t pd, mr, mw, ah, cq, srq, qp, xrcd, dm, wq, rwq_table, flow, counters;
 	} alive;
 	uint32_t next_pd, next_xrcd;
 	struct simhca_xrcd *xrcds; /* control functions only */
@@ -152,6 +152,8 @@ struct simhca_device {
 	pthread_rwlock_t mcast_lock;
 	struct simhca_mcast_group *groups;
 	uint32_t group_count;
+	pthread_rwlock_t flow_lock;
+	struct simhca_flow *flows; /* in the order in which they are asked (flow.c) */
 };
 
 /* ------------------------------------------------------------------ context */
@@ -166,6 +168,10 @@ enum simhca_object_type {
 	SIMHCA_OBJ_QP,
 	SIMHCA_OBJ_XRCD,
 	SIMHCA_OBJ_DM,
+	SIMHCA_OBJ_WQ,
+	SIMHCA_OBJ_RWQ_TABLE,
+	SIMHCA_OBJ_FLOW,
+	SIMHCA_OBJ_COUNTERS,
 	SIMHCA_OBJ_TYPES,
 };
 
@@ -369,9 +375,13 @@ struct simhca_qp {
 	uint32_t qpn, type;
 	uint32_t doorbell; /* slot in the context's bitmap */
 	uint64_t user_handle;
-	atomic_bool dead;	 /* being destroyed: nothing more is scheduled */
-	bool drained_event_due;	 /* SQD: raise SQ_DRAINED; under req_lock */
-	bool last_wqe_event_due; /* with an SRQ, on the way to ERR; under req_lock */
+	atomic_bool dead;	  /* being destroyed: nothing more is scheduled */
+	bool drained_event_due;	  /* SQD: raise SQ_DRAINED; under req_lock */
+	bool last_wqe_event_due;  /* with an SRQ, on the way to ERR; under req_lock */
+	uint32_t users;		  /* flows to this QP; places of this WQ in tables */
+	bool strip_cvlan;	  /* RAW_PACKET, WQ: C-VLAN tags go into the CQE; under resp_lock */
+	struct simhca_rss *rss;	  /* an RSS QP: how it chooses a WQ (ethernet.h) */
+	struct simhca_cast *cast; /* RAW_PACKET: who has the frame under way; under req_lock */
 
 	struct simhca_qp_mem *mem;
 	char *sq, *rq;
@@ -553,6 +563,18 @@ void simhca_qp_event(struct simhca_qp *qp, uint32_t type);
 void simhca_qpc_init(struct simhca_qpc *qpc, uint32_t qpn, uint32_t type);
 
 /*
+ * How QPs come to be, and what else looks like one (wq.c): alloc, fill in what is special, add. If
+ * that fails the QP is freed. CQs are counted as its users if it has them.
+ */
+struct simhca_qp *simhca_qp_alloc(struct simhca_context *context, uint32_t type,
+				  struct simhca_pd *pd, uint64_t user_handle);
+void simhca_qp_free(struct simhca_qp *qp);
+int simhca_qp_add(struct simhca_qp *qp, enum simhca_object_type as,
+		  const struct simhca_create_qp_req *caps, struct simhca_create_qp_reply *reply,
+		  struct simhca_why *why);
+int simhca_qp_remove(struct simhca_qp *qp, enum simhca_object_type as, uint32_t handle);
+
+/*
  * Moves a QP to ERR (or, for an unreliable sender, SQE) and lets an engine flush it. May be
  * called under any of the QP's locks, its own or a peer's.
  */
@@ -623,6 +645,9 @@ void simhca_responder_run(struct simhca_worker *worker, struct simhca_qp *qp,
  */
 void simhca_link_request(struct simhca_worker *worker, struct simhca_qp *qp,
 			 struct simhca_packet *packet, struct simhca_reply *reply);
+/* ethernet.c: the frame to all who are to get it. */
+void simhca_ethernet_send(struct simhca_worker *worker, struct simhca_qp *qp,
+			  struct simhca_packet *packet, struct simhca_reply *reply);
 /* mcast.c: a copy to every QP attached to the packet's destination GID. */
 void simhca_mcast_deliver(struct simhca_worker *worker, struct simhca_device *device,
 			  const struct simhca_packet *packet, struct simhca_reply *reply);

@@ -54,6 +54,12 @@ struct simhca_packet {
 	/* payload; for a read the memory that takes the response */
 	struct simhca_sgl payload;
 	uint64_t length; /* bytes of payload */
+	/* RAW_PACKET: the payload is an Ethernet frame (ethernet.h) */
+	bool set_checksums; /* the sender wants them filled in */
+	bool checksums_ok;
+	bool has_cvlan; /* the frame has a C-VLAN tag in front: */
+	uint16_t cvlan;
+	uint32_t flow_tag;
 };
 
 /* AETH syndromes (IBTA vol. 1, 9.7.5.2.1), and what else may come of a request. */

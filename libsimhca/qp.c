@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "model.h"
+#include "ethernet.h"
 
 /* How long a control function tries for a QP that an engine works on. */
 #define PATIENCE_NS (1000 * 1000)
@@ -50,7 +50,8 @@ void simhca_qp_corrupt(struct simhca_qp *qp)
 		return;
 	simhca_log(qp->device->fabric, SIMHCA_LOG_WARNING, "QP 0x%06x: %s; it goes to ERR", qp->qpn,
 		   simhca_reason_text(SIMHCA_REASON_RING_CORRUPT));
-	simhca_async_event(qp->context, qp->user_handle, IBV_EVENT_QP_FATAL);
+	simhca_async_event(qp->context, qp->user_handle,
+			   qp->type == SIMHCA_QPT_WQ ? IBV_EVENT_WQ_FATAL : IBV_EVENT_QP_FATAL);
 	simhca_engine_schedule(qp->context->engine, qp);
 }
 
@@ -125,6 +126,8 @@ void simhca_qp_clear(struct simhca_qp *qp)
 		simhca_engine_cancel_timer(qp);
 	memset(&qp->req, 0, sizeof(qp->req));
 	memset(&qp->resp, 0, sizeof(qp->resp));
+	if (qp->cast)
+		memset(qp->cast, 0, sizeof(*qp->cast));
 	memset(qp->mem, 0, sizeof(*qp->mem));
 	qp->req.send = send;
 	qp->drained_event_due = false;
@@ -145,9 +148,15 @@ static int check_request(const struct simhca_context *context,
 	const struct simhca_device_config *most = &context->device->config;
 
 	if (req->type != SIMHCA_QPT_RC && req->type != SIMHCA_QPT_UC &&
-	    req->type != SIMHCA_QPT_UD && req->type != SIMHCA_QPT_XRC_SEND)
-		return simhca_why(why, EOPNOTSUPP, "qp_type = %u: RC, UC, UD and XRC are supported",
+	    req->type != SIMHCA_QPT_UD && req->type != SIMHCA_QPT_XRC_SEND &&
+	    req->type != SIMHCA_QPT_RAW_PACKET)
+		return simhca_why(why, EOPNOTSUPP,
+				  "qp_type = %u: RC, UC, UD, XRC and RAW_PACKET are supported",
 				  req->type);
+	if (req->type == SIMHCA_QPT_RAW_PACKET && most->infiniband)
+		return simhca_why(why, EOPNOTSUPP, "RAW_PACKET QPs are for Ethernet ports");
+	if (req->strip_cvlan && req->type != SIMHCA_QPT_RAW_PACKET)
+		return simhca_why(why, EINVAL, "only RAW_PACKET QPs strip VLAN tags");
 	if (req->type == SIMHCA_QPT_XRC_SEND &&
 	    (req->has_srq || req->max_recv_wr || req->max_recv_sge))
 		return simhca_why(why, EINVAL,
@@ -186,10 +195,29 @@ static int alloc_rings(struct simhca_qp *qp, struct simhca_why *why)
 	return 0;
 }
 
-static void free_qp(struct simhca_qp *qp)
+struct simhca_qp *simhca_qp_alloc(struct simhca_context *context, uint32_t type,
+				  struct simhca_pd *pd, uint64_t user_handle)
 {
-	struct simhca_context *context = qp->context;
+	struct simhca_qp *qp = calloc(1, sizeof(*qp));
 
+	if (!qp)
+		return NULL;
+	pthread_mutex_init(&qp->req_lock, NULL);
+	pthread_mutex_init(&qp->resp_lock, NULL);
+	qp->context = context;
+	qp->device = context->device;
+	qp->pd = pd;
+	qp->type = type;
+	qp->user_handle = user_handle;
+	return qp;
+}
+
+void simhca_qp_free(struct simhca_qp *qp)
+{
+	struct simhca_context *context = qp ? qp->context : NULL;
+
+	if (!qp)
+		return;
 	if (qp->sq)
 		simhca_context_free(context, &qp->sq_ref, sq_bytes(qp));
 	if (qp->rq)
@@ -201,6 +229,8 @@ static void free_qp(struct simhca_qp *qp)
 	pthread_mutex_destroy(&qp->req_lock);
 	pthread_mutex_destroy(&qp->resp_lock);
 	free(qp->req.send);
+	free(qp->cast);
+	free(qp->rss);
 	free(qp);
 }
 
@@ -252,15 +282,73 @@ static void fill_reply(const struct simhca_qp *qp, uint32_t handle,
 	};
 }
 
+/* What it works with is not destroyed before it (+1), or may be again (-1). */
+static void hold(struct simhca_qp *qp, int32_t users)
+{
+	qp->pd->users += (uint32_t)users;
+	if (qp->send_cq)
+		qp->send_cq->users += (uint32_t)users;
+	if (qp->recv_cq)
+		qp->recv_cq->users += (uint32_t)users;
+	if (qp->srq)
+		qp->srq->users += (uint32_t)users;
+	if (qp->rss)
+		qp->rss->table->users += (uint32_t)users;
+}
+
+int simhca_qp_add(struct simhca_qp *qp, enum simhca_object_type as,
+		  const struct simhca_create_qp_req *caps, struct simhca_create_qp_reply *reply,
+		  struct simhca_why *why)
+{
+	struct simhca_context *context = qp->context;
+	struct simhca_device *device = qp->device;
+	uint32_t handle;
+	int ret;
+
+	qp->last_wqe_event_due = qp->srq != NULL;
+	qp->sq_entries = caps->max_send_wr ? simhca_ring_entries(caps->max_send_wr) : 0;
+	qp->sq_stride = simhca_send_stride(caps->max_send_sge, caps->max_inline);
+	if (!qp->srq) {
+		qp->rq_entries = caps->max_recv_wr ? simhca_ring_entries(caps->max_recv_wr) : 0;
+		qp->rq_stride = simhca_recv_stride(caps->max_recv_sge);
+	}
+	qp->req.send = calloc(1, sizeof(*qp->req.send));
+	if (qp->type == SIMHCA_QPT_RAW_PACKET)
+		qp->cast = calloc(1, sizeof(*qp->cast));
+	if (!qp->req.send || (qp->type == SIMHCA_QPT_RAW_PACKET && !qp->cast))
+		ret = simhca_why(why, ENOMEM, "out of memory");
+	else
+		ret = alloc_rings(qp, why);
+	if (ret)
+		goto fail;
+	qp->qpn = simhca_number_take(&device->qpns);
+	qp->doorbell = find_doorbell(context);
+	if (!qp->qpn || qp->doorbell == SIMHCA_MAX_QP) {
+		ret = simhca_why(why, ENOMEM, "all QP numbers are in use");
+		goto fail;
+	}
+	ret = simhca_object_add(context, as, qp, &handle, why);
+	if (ret)
+		goto fail;
+	qp->qpc = &device->qpcs[SIMHCA_QPN_SLOT(qp->qpn)];
+	fill_qpc(qp, caps);
+	hold(qp, 1);
+	fill_reply(qp, handle, reply);
+	atomic_store(&context->doorbell[qp->doorbell], qp);
+	atomic_store(&device->qps[SIMHCA_QPN_SLOT(qp->qpn)], qp);
+	return 0;
+fail:
+	simhca_qp_free(qp);
+	return ret;
+}
+
 int simhca_create_qp(struct simhca_context *context, const struct simhca_create_qp_req *req,
 		     struct simhca_create_qp_reply *reply, struct simhca_why *why)
 {
-	struct simhca_device *device = context->device;
 	struct simhca_cq *send_cq = NULL, *recv_cq = NULL;
 	struct simhca_srq *srq = NULL;
 	struct simhca_pd *pd;
 	struct simhca_qp *qp;
-	uint32_t handle;
 	int ret;
 
 	if (req->type == SIMHCA_QPT_XRC_RECV)
@@ -285,53 +373,14 @@ int simhca_create_qp(struct simhca_context *context, const struct simhca_create_
 	if (ret)
 		return ret;
 
-	qp = calloc(1, sizeof(*qp));
+	qp = simhca_qp_alloc(context, req->type, pd, req->user_handle);
 	if (!qp)
 		return simhca_why(why, ENOMEM, "out of memory");
-	pthread_mutex_init(&qp->req_lock, NULL);
-	pthread_mutex_init(&qp->resp_lock, NULL);
-	qp->context = context;
-	qp->device = device;
-	qp->pd = pd;
 	qp->send_cq = send_cq;
 	qp->recv_cq = recv_cq;
 	qp->srq = srq;
-	qp->type = req->type;
-	qp->user_handle = req->user_handle;
-	qp->last_wqe_event_due = srq != NULL;
-	qp->sq_entries = req->max_send_wr ? simhca_ring_entries(req->max_send_wr) : 0;
-	qp->sq_stride = simhca_send_stride(req->max_send_sge, req->max_inline);
-	if (!srq) {
-		qp->rq_entries = req->max_recv_wr ? simhca_ring_entries(req->max_recv_wr) : 0;
-		qp->rq_stride = simhca_recv_stride(req->max_recv_sge);
-	}
-	qp->req.send = calloc(1, sizeof(*qp->req.send));
-	ret = qp->req.send ? alloc_rings(qp, why) : simhca_why(why, ENOMEM, "out of memory");
-	if (ret)
-		goto fail;
-	qp->qpn = simhca_number_take(&device->qpns);
-	qp->doorbell = find_doorbell(context);
-	if (!qp->qpn || qp->doorbell == SIMHCA_MAX_QP) {
-		ret = simhca_why(why, ENOMEM, "all QP numbers are in use");
-		goto fail;
-	}
-	ret = simhca_object_add(context, SIMHCA_OBJ_QP, qp, &handle, why);
-	if (ret)
-		goto fail;
-	qp->qpc = &device->qpcs[SIMHCA_QPN_SLOT(qp->qpn)];
-	fill_qpc(qp, req);
-	pd->users++;
-	send_cq->users++;
-	recv_cq->users++;
-	if (srq)
-		srq->users++;
-	fill_reply(qp, handle, reply);
-	atomic_store(&context->doorbell[qp->doorbell], qp);
-	atomic_store(&device->qps[SIMHCA_QPN_SLOT(qp->qpn)], qp);
-	return 0;
-fail:
-	free_qp(qp);
-	return ret;
+	qp->strip_cvlan = req->strip_cvlan != 0;
+	return simhca_qp_add(qp, SIMHCA_OBJ_QP, req, reply, why);
 }
 
 int simhca_qp_identity(struct simhca_context *context, uint32_t handle, uint64_t *user_handle)
@@ -359,19 +408,14 @@ static bool quiesce(struct simhca_qp *qp)
 	return true;
 }
 
-int simhca_destroy_qp(struct simhca_context *context, uint32_t handle, struct simhca_why *why)
+int simhca_qp_remove(struct simhca_qp *qp, enum simhca_object_type as, uint32_t handle)
 {
-	struct simhca_qp *qp = simhca_object(context, SIMHCA_OBJ_QP, handle, why);
-	struct simhca_device *device = context->device;
+	struct simhca_context *context = qp->context;
 
-	if (!qp)
-		return -EINVAL;
-	if (qp->type == SIMHCA_QPT_XRC_RECV)
-		return simhca_close_xrc_target(context, handle, qp);
 	/* Out of every table first; then wait until no engine holds what it found there. */
 	atomic_store(&qp->dead, true);
 	simhca_qp_detach_all(qp);
-	atomic_store(&device->qps[SIMHCA_QPN_SLOT(qp->qpn)], NULL);
+	atomic_store(&qp->device->qps[SIMHCA_QPN_SLOT(qp->qpn)], NULL);
 	atomic_store(&context->doorbell[qp->doorbell], NULL);
 	if (!quiesce(qp))
 		return -EAGAIN;
@@ -379,12 +423,21 @@ int simhca_destroy_qp(struct simhca_context *context, uint32_t handle, struct si
 	if (qp->doorbell < context->doorbell_hint)
 		context->doorbell_hint = qp->doorbell;
 	simhca_qpc_init(qp->qpc, 0, 0);
-	qp->pd->users--;
-	qp->send_cq->users--;
-	qp->recv_cq->users--;
-	if (qp->srq)
-		qp->srq->users--;
-	simhca_object_remove(context, SIMHCA_OBJ_QP, handle);
-	free_qp(qp);
+	hold(qp, -1);
+	simhca_object_remove(context, as, handle);
+	simhca_qp_free(qp);
 	return 0;
+}
+
+int simhca_destroy_qp(struct simhca_context *context, uint32_t handle, struct simhca_why *why)
+{
+	struct simhca_qp *qp = simhca_object(context, SIMHCA_OBJ_QP, handle, why);
+
+	if (!qp)
+		return -EINVAL;
+	if (qp->type == SIMHCA_QPT_XRC_RECV)
+		return simhca_close_xrc_target(context, handle, qp);
+	if (qp->users)
+		return simhca_why(why, EBUSY, "%u flows still lead to this QP", qp->users);
+	return simhca_qp_remove(qp, SIMHCA_OBJ_QP, handle);
 }

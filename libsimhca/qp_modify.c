@@ -8,7 +8,7 @@
 #include "av.h"
 #include "model.h"
 
-enum { RC, UC, UD, XRC_SEND, XRC_RECV, TYPES };
+enum { RC, UC, UD, XRC_SEND, XRC_RECV, RAW, TYPES };
 
 /* The attributes a transition needs and those it may change, by QP type; besides the state itself.
  */
@@ -39,6 +39,7 @@ static const struct transition table[STATES][STATES] = {
 				[UD] = COMMON | SIMHCA_QP_QKEY,
 				[XRC_SEND] = COMMON | SIMHCA_QP_ACCESS_FLAGS,
 				[XRC_RECV] = COMMON | SIMHCA_QP_ACCESS_FLAGS,
+				[RAW] = SIMHCA_QP_PORT,
 			},
 		},
 	},
@@ -53,6 +54,7 @@ static const struct transition table[STATES][STATES] = {
 				[UD] = COMMON | SIMHCA_QP_QKEY,
 				[XRC_SEND] = COMMON | SIMHCA_QP_ACCESS_FLAGS,
 				[XRC_RECV] = COMMON | SIMHCA_QP_ACCESS_FLAGS,
+				[RAW] = SIMHCA_QP_PORT,
 			},
 		},
 		[SIMHCA_QPS_RTR] = {
@@ -101,6 +103,7 @@ static const struct transition table[STATES][STATES] = {
 				[XRC_SEND] = SIMHCA_QP_CUR_STATE | SIMHCA_QP_ACCESS_FLAGS | PATH,
 				[XRC_RECV] = SIMHCA_QP_CUR_STATE | SIMHCA_QP_ACCESS_FLAGS | PATH |
 					     SIMHCA_QP_MIN_RNR_TIMER | XRC_REQUESTER,
+				[RAW] = SIMHCA_QP_CUR_STATE,
 			},
 		},
 	},
@@ -117,6 +120,7 @@ static const struct transition table[STATES][STATES] = {
 				[XRC_SEND] = SIMHCA_QP_CUR_STATE | SIMHCA_QP_ACCESS_FLAGS | PATH,
 				[XRC_RECV] = SIMHCA_QP_CUR_STATE | SIMHCA_QP_ACCESS_FLAGS | PATH |
 					     SIMHCA_QP_MIN_RNR_TIMER,
+				[RAW] = SIMHCA_QP_CUR_STATE,
 			},
 		},
 		[SIMHCA_QPS_SQD] = {
@@ -127,6 +131,7 @@ static const struct transition table[STATES][STATES] = {
 				[UD] = SIMHCA_QP_EN_SQD_ASYNC_NOTIFY,
 				[XRC_SEND] = SIMHCA_QP_EN_SQD_ASYNC_NOTIFY,
 				[XRC_RECV] = SIMHCA_QP_EN_SQD_ASYNC_NOTIFY,
+				[RAW] = SIMHCA_QP_EN_SQD_ASYNC_NOTIFY,
 			},
 		},
 	},
@@ -143,6 +148,7 @@ static const struct transition table[STATES][STATES] = {
 				[XRC_SEND] = SIMHCA_QP_CUR_STATE | SIMHCA_QP_ACCESS_FLAGS | PATH,
 				[XRC_RECV] = SIMHCA_QP_CUR_STATE | SIMHCA_QP_ACCESS_FLAGS | PATH |
 					     SIMHCA_QP_MIN_RNR_TIMER,
+				[RAW] = SIMHCA_QP_CUR_STATE,
 			},
 		},
 		[SIMHCA_QPS_SQD] = {
@@ -171,6 +177,7 @@ static const struct transition table[STATES][STATES] = {
 			.may = {
 				[UC] = SIMHCA_QP_CUR_STATE | SIMHCA_QP_ACCESS_FLAGS,
 				[UD] = SIMHCA_QP_CUR_STATE | SIMHCA_QP_QKEY,
+				[RAW] = SIMHCA_QP_CUR_STATE,
 			},
 		},
 	},
@@ -195,6 +202,8 @@ static int type_index(uint32_t type)
 		return XRC_SEND;
 	case SIMHCA_QPT_XRC_RECV:
 		return XRC_RECV;
+	case SIMHCA_QPT_RAW_PACKET:
+		return RAW;
 	default:
 		return UD;
 	}
@@ -374,6 +383,8 @@ int simhca_modify_qp(struct simhca_context *context, const struct simhca_modify_
 
 	if (!qp)
 		return -EINVAL;
+	if (qp->rss) /* as mlx5 has it */
+		return simhca_why(why, ENOSYS, "an RSS QP has no state: its WQs have");
 	/*
 	 * Engines bring a QP down at any time, also without these locks; so the new state is
 	 * put in place only if the old one still stands, and else the request is judged again.
@@ -426,6 +437,8 @@ int simhca_query_qp(struct simhca_context *context, uint32_t handle,
 
 	if (!qp)
 		return -EINVAL;
+	if (qp->rss)
+		return simhca_why(why, ENOSYS, "an RSS QP has no state: its WQs have");
 	qpc = qp->qpc;
 	ret = simhca_qp_begin_both(qp, true);
 	if (ret)

@@ -23,8 +23,9 @@ static bool transport_has(uint32_t type, uint32_t opcode)
 {
 	switch (opcode) {
 	case SIMHCA_WR_SEND:
-	case SIMHCA_WR_SEND_WITH_IMM:
 		return true;
+	case SIMHCA_WR_SEND_WITH_IMM:
+		return type != SIMHCA_QPT_RAW_PACKET;
 	case SIMHCA_WR_RDMA_WRITE:
 	case SIMHCA_WR_RDMA_WRITE_WITH_IMM:
 	case SIMHCA_WR_SEND_WITH_INV:
@@ -51,6 +52,17 @@ static bool takes_response(uint32_t opcode)
 {
 	return opcode == SIMHCA_WR_RDMA_READ || opcode == SIMHCA_WR_RDMA_READ_WITH_INV ||
 	       is_atomic(opcode);
+}
+
+static enum simhca_reason check_frame(const struct simhca_qp *qp)
+{
+	uint32_t mtu = simhca_mtu_bytes(atomic_load(&qp->device->mem->port.active_mtu));
+
+	if (qp->req.send->length < SIMHCA_FRAME_MIN)
+		return SIMHCA_REASON_FRAME_TOO_SHORT;
+	if (qp->req.send->length > mtu + SIMHCA_FRAME_OVERHEAD)
+		return SIMHCA_REASON_FRAME_TOO_LONG;
+	return SIMHCA_REASON_NONE;
 }
 
 static enum simhca_reason check_wqe(struct simhca_qp *qp)
@@ -82,7 +94,7 @@ static enum simhca_reason check_wqe(struct simhca_qp *qp)
 		if (!simhca_av_has_source(qp->device, &send->wqe.ud.av))
 			return SIMHCA_REASON_AV_BAD_GID_INDEX;
 	}
-	return SIMHCA_REASON_NONE;
+	return qp->type == SIMHCA_QPT_RAW_PACKET ? check_frame(qp) : SIMHCA_REASON_NONE;
 }
 
 /* The status for what a WQE itself does wrong. */
@@ -90,6 +102,8 @@ static enum simhca_wc_status local_status(enum simhca_reason reason)
 {
 	switch (reason) {
 	case SIMHCA_REASON_MSG_TOO_LONG:
+	case SIMHCA_REASON_FRAME_TOO_SHORT:
+	case SIMHCA_REASON_FRAME_TOO_LONG:
 	case SIMHCA_REASON_ATOMIC_BAD_LENGTH:
 		return SIMHCA_WC_LOC_LEN_ERR;
 	default:
@@ -206,6 +220,7 @@ static enum simhca_reason build_packet(struct simhca_worker *worker, struct simh
 	packet->has_inv = packet->last && wqe->opcode == SIMHCA_WR_SEND_WITH_INV;
 	packet->imm_or_rkey = wqe->imm_or_rkey;
 	packet->xrc_srqn = wqe->xrc_srqn & SIMHCA_QPN_MASK;
+	packet->set_checksums = wqe->flags & SIMHCA_WQE_IP_CSUM;
 	packet->qkey = 0;
 	if (qp->type != SIMHCA_QPT_UD) {
 		packet->va = wqe->rdma.remote_addr + qp->req.offset;

@@ -7,6 +7,7 @@
 #include <infiniband/verbs.h>
 #include <string.h>
 
+#include "frame.h"
 #include "model.h"
 #include "psn.h"
 
@@ -26,6 +27,11 @@ static struct simhca_srq *srq_of(const struct simhca_qp *qp)
 static uint32_t pd_of(const struct simhca_qp *qp)
 {
 	return qp->type == SIMHCA_QPT_XRC_RECV ? qp->resp.srq->pd->number : qp->qpc->pd;
+}
+
+static bool strips(const struct simhca_qp *qp, const struct simhca_packet *packet)
+{
+	return packet->has_cvlan && qp->strip_cvlan;
 }
 
 static void complete_recv(struct simhca_qp *qp, const struct simhca_packet *packet,
@@ -57,6 +63,11 @@ static void complete_recv(struct simhca_qp *qp, const struct simhca_packet *pack
 		cqe.flags |= SIMHCA_CQE_SOLICITED;
 	if (packet->transport == SIMHCA_QPT_UD && packet->av->is_global)
 		cqe.flags |= SIMHCA_CQE_GRH;
+	if (packet->transport == SIMHCA_QPT_RAW_PACKET && status == SIMHCA_WC_SUCCESS) {
+		cqe.flow_tag = packet->flow_tag;
+		cqe.cvlan = strips(qp, packet) ? packet->cvlan : 0;
+		cqe.flags |= packet->checksums_ok ? SIMHCA_CQE_CSUM_OK : 0;
+	}
 	qp->resp.have_recv = false;
 	if (qp->type == SIMHCA_QPT_XRC_RECV)
 		cqe.wqe_index = srq->srqn;
@@ -561,17 +572,6 @@ static bool is_ipv4_mapped(const union simhca_gid *gid)
 	return !memcmp(gid->raw, prefix, sizeof(prefix));
 }
 
-static uint16_t ipv4_checksum(const uint8_t *header)
-{
-	uint32_t sum = 0;
-
-	for (int i = 0; i < 20; i += 2)
-		sum += (uint32_t)header[i] << 8 | header[i + 1];
-	sum = (sum & 0xffff) + (sum >> 16);
-	sum = (sum & 0xffff) + (sum >> 16);
-	return (uint16_t)~sum;
-}
-
 /*
  * The 40 bytes before a datagram: a GRH (IBTA vol. 1, 8.3), or on RoCE v2 the IP header, which
  * for IPv4 stands in the last 20 of them (annex A17.4.5.2).
@@ -598,7 +598,7 @@ static void build_grh(const struct simhca_packet *packet, bool infiniband,
 		ip[9] = 17; /* UDP */
 		memcpy(ip + 12, packet->sgid.raw + 12, 4);
 		memcpy(ip + 16, av->dgid.raw + 12, 4);
-		half = htons(ipv4_checksum(ip));
+		half = htons(simhca_checksum_end(simhca_checksum_add(0, ip, 20)));
 		memcpy(ip + 10, &half, 2);
 		return;
 	}
@@ -640,6 +640,29 @@ static void run_datagram(struct simhca_worker *worker, struct simhca_qp *qp,
 	answer(reply, SIMHCA_ANSWER_ACK, SIMHCA_REASON_NONE);
 }
 
+/* An Ethernet frame, for a RAW_PACKET QP or a WQ. Who has no buffer for it loses it. */
+static void run_frame(struct simhca_worker *worker, struct simhca_qp *qp,
+		      const struct simhca_packet *packet, struct simhca_reply *reply)
+{
+	uint64_t addr = packet->payload.seg[0].addr, length = packet->length;
+	struct simhca_sgl payload = { .count = 1 };
+
+	if (!need_recv(qp, packet, reply))
+		return;
+	payload.seg[0] = (struct simhca_seg){ .addr = addr, .length = length };
+	if (strips(qp, packet)) {
+		payload.seg[0].length = SIMHCA_VLAN_OFFSET;
+		addr += SIMHCA_VLAN_OFFSET + SIMHCA_VLAN_BYTES;
+		length -= SIMHCA_VLAN_BYTES;
+		payload.seg[payload.count++] =
+			(struct simhca_seg){ .addr = addr, .length = length - SIMHCA_VLAN_OFFSET };
+	}
+	if (!place_in_recv(worker, qp, packet, &payload, 0, length, reply))
+		return;
+	complete_recv(qp, packet, SIMHCA_WC_SUCCESS, SIMHCA_REASON_NONE, length);
+	answer(reply, SIMHCA_ANSWER_ACK, SIMHCA_REASON_NONE);
+}
+
 void simhca_responder_run(struct simhca_worker *worker, struct simhca_qp *qp,
 			  const struct simhca_packet *packet, struct simhca_reply *reply)
 {
@@ -648,6 +671,10 @@ void simhca_responder_run(struct simhca_worker *worker, struct simhca_qp *qp,
 	answer(reply, SIMHCA_ANSWER_NONE, SIMHCA_REASON_NO_RESPONSE);
 	if (state < SIMHCA_QPS_RTR || state == SIMHCA_QPS_ERR)
 		return;
+	if (packet->transport == SIMHCA_QPT_RAW_PACKET) {
+		run_frame(worker, qp, packet, reply);
+		return;
+	}
 	if (state == SIMHCA_QPS_RTR && !qp->resp.comm_est && packet->transport != SIMHCA_QPT_UD) {
 		qp->resp.comm_est = true;
 		simhca_qp_event(qp, IBV_EVENT_COMM_EST);

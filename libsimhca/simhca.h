@@ -239,6 +239,30 @@ int simhca_query_qp(struct simhca_context *context, uint32_t handle,
 int simhca_destroy_qp(struct simhca_context *context, uint32_t handle, struct simhca_why *why);
 int simhca_qp_identity(struct simhca_context *context, uint32_t handle, uint64_t *user_handle);
 
+/* Ethernet. The caller has judged whether the client may do so (CAP_NET_RAW). */
+int simhca_create_wq(struct simhca_context *context, const struct simhca_create_wq_req *req,
+		     struct simhca_create_qp_reply *reply, struct simhca_why *why);
+int simhca_modify_wq(struct simhca_context *context, const struct simhca_modify_wq_req *req,
+		     struct simhca_modify_wq_reply *reply, struct simhca_why *why);
+int simhca_wq_identity(struct simhca_context *context, uint32_t handle, uint64_t *user_handle);
+int simhca_destroy_wq(struct simhca_context *context, uint32_t handle, struct simhca_why *why);
+int simhca_create_rwq_table(struct simhca_context *context,
+			    const struct simhca_create_rwq_table_req *req,
+			    struct simhca_handle *reply, struct simhca_why *why);
+int simhca_destroy_rwq_table(struct simhca_context *context, uint32_t handle,
+			     struct simhca_why *why);
+int simhca_create_rss_qp(struct simhca_context *context, const struct simhca_create_rss_qp_req *req,
+			 struct simhca_create_qp_reply *reply, struct simhca_why *why);
+int simhca_create_flow(struct simhca_context *context, const struct simhca_create_flow_req *req,
+		       struct simhca_handle *reply, struct simhca_why *why);
+int simhca_destroy_flow(struct simhca_context *context, uint32_t handle, struct simhca_why *why);
+int simhca_create_counters(struct simhca_context *context, struct simhca_handle *reply,
+			   struct simhca_why *why);
+int simhca_read_counters(struct simhca_context *context, uint32_t handle,
+			 struct simhca_read_counters_reply *reply, struct simhca_why *why);
+int simhca_destroy_counters(struct simhca_context *context, uint32_t handle,
+			    struct simhca_why *why);
+
 int simhca_attach_mcast(struct simhca_context *context, const struct simhca_mcast_req *req,
 			struct simhca_why *why);
 int simhca_detach_mcast(struct simhca_context *context, const struct simhca_mcast_req *req,

@@ -797,6 +797,7 @@ struct qp *qp_new_in(struct client *client, uint32_t pd, const struct options *o
 		.max_recv_sge = no_rq ? 0 : options->max_recv_sge,
 		.max_inline = options->max_inline,
 		.sq_sig_all = options->sq_sig_all,
+		.strip_cvlan = options->strip_cvlan,
 	};
 	struct simhca_why why = { .text = "" };
 
@@ -859,6 +860,8 @@ struct simhca_qp_attr qp_attr_to(const struct qp *qp, unsigned int peer_device, 
 
 uint32_t init_mask(enum ibv_qp_type type)
 {
+	if (type == IBV_QPT_RAW_PACKET)
+		return SIMHCA_QP_STATE | SIMHCA_QP_PORT;
 	return SIMHCA_QP_STATE | SIMHCA_QP_PKEY_INDEX | SIMHCA_QP_PORT |
 	       (type == IBV_QPT_UD ? SIMHCA_QP_QKEY : SIMHCA_QP_ACCESS_FLAGS);
 }
@@ -867,6 +870,8 @@ uint32_t rtr_mask(enum ibv_qp_type type)
 {
 	uint32_t mask = SIMHCA_QP_STATE;
 
+	if (type == IBV_QPT_RAW_PACKET)
+		return mask;
 	if (type != IBV_QPT_UD)
 		mask |= SIMHCA_QP_AV | SIMHCA_QP_PATH_MTU | SIMHCA_QP_DEST_QPN | SIMHCA_QP_RQ_PSN;
 	if (type == IBV_QPT_RC || type == IBV_QPT_XRC_RECV)
@@ -878,6 +883,8 @@ uint32_t rts_mask(enum ibv_qp_type type)
 {
 	uint32_t mask = SIMHCA_QP_STATE | SIMHCA_QP_SQ_PSN;
 
+	if (type == IBV_QPT_RAW_PACKET)
+		return SIMHCA_QP_STATE;
 	if (type == IBV_QPT_XRC_RECV)
 		mask |= SIMHCA_QP_TIMEOUT;
 	if (type == IBV_QPT_RC || type == IBV_QPT_XRC_SEND)

@@ -270,6 +270,7 @@ struct options {
 	uint8_t timeout, retry_cnt, rnr_retry, min_rnr_timer;
 	uint8_t max_rd_atomic, max_dest_rd_atomic;
 	uint8_t gid_index;
+	bool strip_cvlan;  /* RAW_PACKET */
 	bool same_device;  /* both sides on device 0 */
 	bool same_context; /* and in one context */
 };

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* The Ethernet link: takes a frame from a RAW_PACKET QP to those who are to get it. */
+#include <infiniband/verbs.h>
+#include <string.h>
+
+#include "ethernet.h"
+
+#define MAX_FRAME (4096 + SIMHCA_FRAME_OVERHEAD)
+
+void simhca_targets_add(struct simhca_targets *targets, const struct simhca_qp *qp,
+			uint32_t flow_tag)
+{
+	uint64_t id = (uint64_t)qp->context->id << 32 | qp->qpn;
+
+	for (uint32_t i = 0; i < targets->count; i++)
+		if (targets->target[i].id == id)
+			return;
+	if (targets->count < SIMHCA_MAX_FRAME_COPIES)
+		targets->target[targets->count++] = (struct simhca_target){
+			.id = id, .device = qp->device, .qpn = qp->qpn, .flow_tag = flow_tag
+		};
+}
+
+static void find_targets(const struct simhca_qp *qp, const struct simhca_frame *frame,
+			 uint32_t length, struct simhca_targets *targets)
+{
+	struct simhca_fabric *fabric = qp->device->fabric;
+	struct simhca_device *device;
+
+	targets->count = 0;
+	pthread_rwlock_rdlock(&fabric->lock);
+	for (device = fabric->devices; device; device = device->next)
+		if (!device->config.infiniband &&
+		    atomic_load(&device->mem->port.state) == IBV_PORT_ACTIVE)
+			simhca_flow_match(device, qp, frame, length, !qp->cast->counted, targets);
+	pthread_rwlock_unlock(&fabric->lock);
+}
+
+/* The target's QP or WQ if it is still there; the device may have gone as well. */
+static struct simhca_qp *find_qp(struct simhca_fabric *fabric, const struct simhca_target *target)
+{
+	struct simhca_device *device;
+	struct simhca_qp *qp = NULL;
+
+	pthread_rwlock_rdlock(&fabric->lock);
+	for (device = fabric->devices; device && device != target->device; device = device->next)
+		;
+	if (device)
+		qp = atomic_load(&device->qps[SIMHCA_QPN_SLOT(target->qpn)]);
+	pthread_rwlock_unlock(&fabric->lock);
+	return qp && qp->qpn == target->qpn ? qp : NULL;
+}
+
+static bool has_got_it(const struct simhca_cast *cast, uint64_t id)
+{
+	for (uint32_t i = 0; i < cast->count; i++)
+		if (cast->done[i] == id)
+			return true;
+	return false;
+}
+
+/* In *reply, what is to be done before those who could not take the frame now can. */
+static void deliver_to(struct simhca_worker *worker, struct simhca_qp *qp,
+		       const struct simhca_target *target, struct simhca_packet *packet,
+		       struct simhca_reply *reply)
+{
+	struct simhca_reply one = { .answer = SIMHCA_ANSWER_NONE };
+	struct simhca_engine *engine;
+	struct simhca_qp *peer;
+
+	/* The last delivery narrowed the guard, and this one may go to another context. */
+	simhca_guard_widen(&worker->guard);
+	peer = find_qp(qp->device->fabric, target);
+	if (peer) {
+		engine = peer->context->engine;
+		packet->flow_tag = target->flow_tag;
+		/* Memory that must be waited for: the frame goes on by its engine. */
+		if (engine->config.may_block && !worker->engine->config.may_block) {
+			one.answer = SIMHCA_ANSWER_ELSEWHERE;
+			one.engine = engine;
+		} else {
+			simhca_link_deliver(worker, peer, packet, &one);
+		}
+	}
+	if (one.answer == SIMHCA_ANSWER_ELSEWHERE ||
+	    (one.answer == SIMHCA_ANSWER_BUSY && reply->answer != SIMHCA_ANSWER_ELSEWHERE))
+		*reply = one;
+	else if (one.answer != SIMHCA_ANSWER_BUSY && qp->cast->count < SIMHCA_MAX_FRAME_COPIES)
+		qp->cast->done[qp->cast->count++] = target->id;
+}
+
+void simhca_ethernet_send(struct simhca_worker *worker, struct simhca_qp *qp,
+			  struct simhca_packet *packet, struct simhca_reply *reply)
+{
+	uint32_t length = (uint32_t)packet->length;
+	struct simhca_sgl copy = { .count = 1 };
+	struct simhca_targets targets;
+	struct simhca_frame frame;
+	uint8_t bytes[MAX_FRAME];
+	enum simhca_reason reason;
+
+	/* One copy, by which the frame is judged and which all get: the sender may change its own.
+	 */
+	copy.seg[0] = (struct simhca_seg){ .addr = (uintptr_t)bytes, .length = length };
+	simhca_guard_narrow(&worker->guard, packet->src_context, packet->src_context);
+	if (simhca_dma_copy(&copy, &packet->payload, length, worker->scratch, &reason)) {
+		reply->answer = SIMHCA_ANSWER_PAYLOAD;
+		reply->reason = reason;
+		return;
+	}
+	if (qp->cast->index != qp->req.index) {
+		qp->cast->index = qp->req.index;
+		qp->cast->count = 0;
+		qp->cast->counted = false;
+	}
+	simhca_guard_widen(&worker->guard);
+	simhca_frame_parse(bytes, length, &frame);
+	if (packet->set_checksums)
+		simhca_frame_set_checksums(bytes, &frame);
+	find_targets(qp, &frame, length, &targets);
+	qp->cast->counted = true;
+
+	packet->payload.count = 1;
+	packet->payload.seg[0] = copy.seg[0];
+	packet->cvlan = frame.cvlan ? be16toh(frame.fields.vlan_tag) : 0;
+	packet->has_cvlan = frame.cvlan;
+	packet->checksums_ok = targets.count && simhca_frame_checksums_ok(bytes, &frame);
+	reply->answer = SIMHCA_ANSWER_ACK;
+	for (uint32_t i = 0; i < targets.count; i++)
+		if (!has_got_it(qp->cast, targets.target[i].id))
+			deliver_to(worker, qp, &targets.target[i], packet, reply);
+}
