@@ -23,6 +23,7 @@ struct datagram {
 	bool truncated;	  /* it was longer */
 	bool from_client; /* false: the end of the connection */
 	pid_t pid;
+	uid_t uid;
 	int fds[1 + SIMHCA_CMD_MAX_FDS];
 	unsigned int num_fds;
 };
@@ -53,6 +54,7 @@ static void take_control(struct msghdr *msg, struct datagram *datagram)
 
 			memcpy(&sender, CMSG_DATA(cmsg), sizeof(sender));
 			datagram->pid = sender.pid;
+			datagram->uid = sender.uid;
 			datagram->from_client = true;
 		}
 		if (cmsg->cmsg_type != SCM_RIGHTS)
@@ -178,7 +180,11 @@ static bool serve(struct session *session, struct datagram *datagram, bool give_
 {
 	_Alignas(16) unsigned char body[REPLY_BODY] = { 0 };
 	struct reply reply = { .body = body };
-	struct request request = { .body = datagram->body, .pid = datagram->pid };
+	struct request request = {
+		.body = datagram->body,
+		.pid = datagram->pid,
+		.uid = datagram->uid,
+	};
 	const struct command *command = NULL;
 	struct simhca_why why = { "" };
 	int status = check(session, datagram, &command, &why);

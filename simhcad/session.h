@@ -47,6 +47,7 @@ void session_close(struct session *session, bool final);
 struct request {
 	const void *body;	     /* as large as the command says, aligned */
 	pid_t pid;		     /* the sender */
+	uid_t uid;		     /* its user */
 	int fds[SIMHCA_CMD_MAX_FDS]; /* after the answer socket; what is left here is closed */
 	unsigned int num_fds;
 };

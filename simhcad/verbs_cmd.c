@@ -8,6 +8,7 @@
 
 #include "daemon.h"
 #include "log.h"
+#include "privilege.h"
 #include "session.h"
 
 /* Every handler has these parameters. */
@@ -391,7 +392,12 @@ HANDLER(destroy_srq)
 
 HANDLER(create_qp)
 {
-	return simhca_create_qp(session->context, request->body, reply->body, why);
+	const struct simhca_create_qp_req *req = request->body;
+	int ret = 0;
+
+	if (req->type == SIMHCA_QPT_RAW_PACKET)
+		ret = privilege_net_raw(request->pid, request->uid, why);
+	return ret ? ret : simhca_create_qp(session->context, request->body, reply->body, why);
 }
 
 HANDLER(open_qp)
@@ -432,6 +438,77 @@ HANDLER(attach_mcast)
 HANDLER(detach_mcast)
 {
 	return simhca_detach_mcast(session->context, request->body, why);
+}
+
+/* ------------------------------------------------------------------------------- Ethernet */
+
+HANDLER(create_wq)
+{
+	return simhca_create_wq(session->context, request->body, reply->body, why);
+}
+
+HANDLER(modify_wq)
+{
+	return simhca_modify_wq(session->context, request->body, reply->body, why);
+}
+
+HANDLER(destroy_wq)
+{
+	struct simhca_destroy_reply *out = reply->body;
+	uint64_t user_handle = 0;
+	int ret = simhca_wq_identity(session->context, handle_of(request), &user_handle);
+
+	if (ret)
+		return simhca_why(why, -ret, "this context has no WQ with handle %u",
+				  handle_of(request));
+	ret = simhca_destroy_wq(session->context, handle_of(request), why);
+	if (!ret)
+		out->async_events = event_purge_async(&session->events, user_handle);
+	return ret;
+}
+
+HANDLER(create_rwq_table)
+{
+	return simhca_create_rwq_table(session->context, request->body, reply->body, why);
+}
+
+HANDLER(destroy_rwq_table)
+{
+	return simhca_destroy_rwq_table(session->context, handle_of(request), why);
+}
+
+HANDLER(create_rss_qp)
+{
+	int ret = privilege_net_raw(request->pid, request->uid, why);
+
+	return ret ? ret : simhca_create_rss_qp(session->context, request->body, reply->body, why);
+}
+
+HANDLER(create_flow)
+{
+	int ret = privilege_net_raw(request->pid, request->uid, why);
+
+	return ret ? ret : simhca_create_flow(session->context, request->body, reply->body, why);
+}
+
+HANDLER(destroy_flow)
+{
+	return simhca_destroy_flow(session->context, handle_of(request), why);
+}
+
+HANDLER(create_counters)
+{
+	return simhca_create_counters(session->context, reply->body, why);
+}
+
+HANDLER(read_counters)
+{
+	return simhca_read_counters(session->context, handle_of(request), reply->body, why);
+}
+
+HANDLER(destroy_counters)
+{
+	return simhca_destroy_counters(session->context, handle_of(request), why);
 }
 
 /* --------------------------------------------------------------------------------- dispatch */
@@ -487,6 +564,17 @@ static const struct command commands[SIMHCA_CMD_COUNT] = {
 	COMMAND(REG_DMABUF_MR, reg_dmabuf_mr, SIZE(reg_dmabuf_mr_req), SIZE(reg_mr_reply), 1),
 	COMMAND(QUERY_PD, query_pd, HANDLE, NONE, 0),
 	COMMAND(QUERY_MR, query_mr, HANDLE, SIZE(query_mr_reply), 0),
+	COMMAND(CREATE_WQ, create_wq, SIZE(create_wq_req), SIZE(create_qp_reply), 0),
+	COMMAND(MODIFY_WQ, modify_wq, SIZE(modify_wq_req), SIZE(modify_wq_reply), 0),
+	COMMAND(DESTROY_WQ, destroy_wq, HANDLE, SIZE(destroy_reply), 0),
+	COMMAND(CREATE_RWQ_TABLE, create_rwq_table, SIZE(create_rwq_table_req), HANDLE, 0),
+	COMMAND(DESTROY_RWQ_TABLE, destroy_rwq_table, HANDLE, NONE, 0),
+	COMMAND(CREATE_RSS_QP, create_rss_qp, SIZE(create_rss_qp_req), SIZE(create_qp_reply), 0),
+	COMMAND(CREATE_FLOW, create_flow, SIZE(create_flow_req), HANDLE, 0),
+	COMMAND(DESTROY_FLOW, destroy_flow, HANDLE, NONE, 0),
+	COMMAND(CREATE_COUNTERS, create_counters, NONE, HANDLE, 0),
+	COMMAND(READ_COUNTERS, read_counters, HANDLE, SIZE(read_counters_reply), 0),
+	COMMAND(DESTROY_COUNTERS, destroy_counters, HANDLE, NONE, 0),
 };
 
 const struct command *command_find(unsigned int number)
