@@ -7,7 +7,8 @@
 
 #define SUPPORTED_WC_FLAGS                                                                         \
 	(IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |                             \
-	 IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
+	 IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK | IBV_WC_EX_WITH_CVLAN |                    \
+	 IBV_WC_EX_WITH_FLOW_TAG)
 #define SUPPORTED_FLAGS (IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN)
 
 /* Use the queue that the reply of create or resize describes. */
@@ -321,27 +322,34 @@ int simhcadv_req_notify_cq(struct ibv_cq *ibv_cq, int flags)
 	return has_completions(cq) && !was_raised(cq, arm);
 }
 
-/* NULL for an XRC_SEND QP, whatever CQ its creator named. */
+/* A QP has both CQs, a WQ one to receive, an RSS QP none. */
+static struct shca_cq *send_cq_of(const struct shca_qp *qp)
+{
+	return qp->vqp.qp.send_cq ? to_scq(qp->vqp.qp.send_cq) : NULL;
+}
+
+/* NULL also for an XRC_SEND QP, whatever CQ its creator named. */
 static struct shca_cq *recv_cq_of(const struct shca_qp *qp)
 {
-	if (qp->vqp.qp.qp_type == IBV_QPT_XRC_SEND)
+	if (!qp->vqp.qp.recv_cq || qp->vqp.qp.qp_type == IBV_QPT_XRC_SEND)
 		return NULL;
 	return to_scq(qp->vqp.qp.recv_cq);
 }
 
 void shca_cq_attach_qp(struct shca_qp *qp)
 {
-	struct shca_cq *send_cq = to_scq(qp->vqp.qp.send_cq);
-	struct shca_cq *recv_cq = recv_cq_of(qp);
+	struct shca_cq *send_cq = send_cq_of(qp), *recv_cq = recv_cq_of(qp);
 
-	shca_cq_lock(send_cq);
-	LIST_INSERT_HEAD(&send_cq->senders, qp, send_link);
-	shca_cq_unlock(send_cq);
-	if (!recv_cq)
-		return;
-	shca_cq_lock(recv_cq);
-	LIST_INSERT_HEAD(&recv_cq->receivers, qp, recv_link);
-	shca_cq_unlock(recv_cq);
+	if (send_cq) {
+		shca_cq_lock(send_cq);
+		LIST_INSERT_HEAD(&send_cq->senders, qp, send_link);
+		shca_cq_unlock(send_cq);
+	}
+	if (recv_cq) {
+		shca_cq_lock(recv_cq);
+		LIST_INSERT_HEAD(&recv_cq->receivers, qp, recv_link);
+		shca_cq_unlock(recv_cq);
+	}
 }
 
 /* Consumes the void CQEs at the front at once, so that they take no room from others. */
@@ -373,20 +381,21 @@ static void void_cqes(struct shca_cq *cq, struct shca_qp *qp)
 /* After this no poll sees the QP any more. */
 void shca_cq_detach_qp(struct shca_qp *qp)
 {
-	struct shca_cq *send_cq = to_scq(qp->vqp.qp.send_cq);
-	struct shca_cq *recv_cq = recv_cq_of(qp);
+	struct shca_cq *send_cq = send_cq_of(qp), *recv_cq = recv_cq_of(qp);
 
-	shca_cq_lock(send_cq);
-	void_cqes(send_cq, qp);
-	LIST_REMOVE(qp, send_link);
-	shca_cq_unlock(send_cq);
-	if (!recv_cq)
-		return;
-	shca_cq_lock(recv_cq);
-	if (recv_cq != send_cq)
-		void_cqes(recv_cq, qp);
-	LIST_REMOVE(qp, recv_link);
-	shca_cq_unlock(recv_cq);
+	if (send_cq) {
+		shca_cq_lock(send_cq);
+		void_cqes(send_cq, qp);
+		LIST_REMOVE(qp, send_link);
+		shca_cq_unlock(send_cq);
+	}
+	if (recv_cq) {
+		shca_cq_lock(recv_cq);
+		if (recv_cq != send_cq)
+			void_cqes(recv_cq, qp);
+		LIST_REMOVE(qp, recv_link);
+		shca_cq_unlock(recv_cq);
+	}
 }
 
 /*
@@ -395,21 +404,22 @@ void shca_cq_detach_qp(struct shca_qp *qp)
  */
 void shca_cq_reset_qp(struct shca_qp *qp)
 {
-	struct shca_cq *send_cq = to_scq(qp->vqp.qp.send_cq);
-	struct shca_cq *recv_cq = recv_cq_of(qp);
+	struct shca_cq *send_cq = send_cq_of(qp), *recv_cq = recv_cq_of(qp);
 
-	shca_cq_lock(send_cq);
-	void_cqes(send_cq, qp);
-	shca_page_lists_return(&qp->sq, 0, qp->sq.mask + 1);
-	atomic_store_explicit(&qp->sq.tail, 0, memory_order_release);
-	shca_cq_unlock(send_cq);
-	if (!recv_cq)
-		return;
-	shca_cq_lock(recv_cq);
-	if (recv_cq != send_cq)
-		void_cqes(recv_cq, qp);
-	atomic_store_explicit(&qp->rq.tail, 0, memory_order_release);
-	shca_cq_unlock(recv_cq);
+	if (send_cq) {
+		shca_cq_lock(send_cq);
+		void_cqes(send_cq, qp);
+		shca_page_lists_return(&qp->sq, 0, qp->sq.mask + 1);
+		atomic_store_explicit(&qp->sq.tail, 0, memory_order_release);
+		shca_cq_unlock(send_cq);
+	}
+	if (recv_cq) {
+		shca_cq_lock(recv_cq);
+		if (recv_cq != send_cq)
+			void_cqes(recv_cq, qp);
+		atomic_store_explicit(&qp->rq.tail, 0, memory_order_release);
+		shca_cq_unlock(recv_cq);
+	}
 }
 
 void shca_cq_attach_xrc_srq(struct shca_cq *cq, struct shca_srq *srq)

@@ -25,7 +25,8 @@ static inline unsigned int wc_flags(const struct simhca_cqe *cqe)
 {
 	return (cqe->flags & SIMHCA_CQE_GRH ? IBV_WC_GRH : 0) |
 	       (cqe->flags & SIMHCA_CQE_IMM ? IBV_WC_WITH_IMM : 0) |
-	       (cqe->flags & SIMHCA_CQE_INV ? IBV_WC_WITH_INV : 0);
+	       (cqe->flags & SIMHCA_CQE_INV ? IBV_WC_WITH_INV : 0) |
+	       (cqe->flags & SIMHCA_CQE_CSUM_OK ? IBV_WC_IP_CSUM_OK : 0);
 }
 
 static inline void release_sends(struct shca_sq *sq, uint32_t wqe_index)
@@ -295,6 +296,19 @@ static uint64_t read_completion_wallclock_ns(struct ibv_cq_ex *cq)
 	return to_scq_ex(cq)->cur->wallclock;
 }
 
+static uint16_t read_cvlan(struct ibv_cq_ex *cq)
+{
+	return to_scq_ex(cq)->cur->cvlan;
+}
+
+/* Only frames have one; in other completions immediate data or a key are in its place. */
+static uint32_t read_flow_tag(struct ibv_cq_ex *cq)
+{
+	const struct simhca_cqe *cqe = to_scq_ex(cq)->cur;
+
+	return cqe->flags & (SIMHCA_CQE_IMM | SIMHCA_CQE_INV) ? 0 : cqe->flow_tag;
+}
+
 void shca_cq_set_readers(struct shca_cq *cq, uint64_t flags)
 {
 	struct ibv_cq_ex *ex = &cq->vcq.cq_ex;
@@ -323,4 +337,8 @@ void shca_cq_set_readers(struct shca_cq *cq, uint64_t flags)
 		ex->read_completion_ts = read_completion_ts;
 	if (flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
 		ex->read_completion_wallclock_ns = read_completion_wallclock_ns;
+	if (flags & IBV_WC_EX_WITH_CVLAN)
+		ex->read_cvlan = read_cvlan;
+	if (flags & IBV_WC_EX_WITH_FLOW_TAG)
+		ex->read_flow_tag = read_flow_tag;
 }

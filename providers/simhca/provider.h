@@ -499,6 +499,29 @@ int shca_destroy_qp(struct ibv_qp *qp);
 int shca_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
 int shca_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
 
+/* For WQs, which are QPs to posting and polling. */
+int shca_qp_map_queues(struct shca_qp *qp, const struct simhca_create_qp_reply *reply);
+void shca_qp_start_over(struct shca_qp *qp);
+
+/* wq.c */
+struct ibv_wq *shca_create_wq(struct ibv_context *context, struct ibv_wq_init_attr *attr);
+int shca_modify_wq(struct ibv_wq *wq, struct ibv_wq_attr *attr);
+int shca_destroy_wq(struct ibv_wq *wq);
+struct ibv_rwq_ind_table *shca_create_rwq_ind_table(struct ibv_context *context,
+						    struct ibv_rwq_ind_table_init_attr *attr);
+int shca_destroy_rwq_ind_table(struct ibv_rwq_ind_table *table);
+
+/* flow.c */
+struct ibv_flow *shca_create_flow(struct ibv_qp *qp, struct ibv_flow_attr *attr);
+int shca_destroy_flow(struct ibv_flow *flow);
+struct ibv_counters *shca_create_counters(struct ibv_context *context,
+					  struct ibv_counters_init_attr *attr);
+int shca_destroy_counters(struct ibv_counters *counters);
+int shca_attach_counters(struct ibv_counters *counters, struct ibv_counter_attach_attr *attr,
+			 struct ibv_flow *flow);
+int shca_read_counters(struct ibv_counters *counters, uint64_t *values, uint32_t num_values,
+		       uint32_t flags);
+
 /* qp_table.c */
 int shca_qp_table_add(struct shca_qp *qp);
 void shca_qp_table_remove(struct shca_qp *qp);
@@ -521,6 +544,7 @@ static inline struct shca_qp *shca_find_qp(struct shca_context *ctx, uint32_t qp
 /* wr.c, wr_ex.c, wr_dv.c */
 int shca_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
 int shca_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
+int shca_post_rq(struct shca_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
 int shca_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
 int shca_qp_set_builders(struct shca_qp *qp, uint64_t send_ops_flags);
 void shca_qp_set_dv_builders(struct shca_qp *qp, uint64_t send_ops_flags);

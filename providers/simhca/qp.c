@@ -6,6 +6,7 @@
 #include "command.h"
 
 #define OP(name) (1u << SIMHCA_WR_##name)
+#define RAW_OPS OP(SEND)
 #define UD_OPS (OP(SEND) | OP(SEND_WITH_IMM))
 #define UC_OPS                                                                                     \
 	(UD_OPS | OP(RDMA_WRITE) | OP(RDMA_WRITE_WITH_IMM) | OP(SEND_WITH_INV) | OP(LOCAL_INV) |   \
@@ -25,12 +26,14 @@ uint32_t shca_send_ops(enum ibv_qp_type type)
 		return UC_OPS;
 	case IBV_QPT_UD:
 		return UD_OPS;
+	case IBV_QPT_RAW_PACKET:
+		return RAW_OPS;
 	default:
 		return 0;
 	}
 }
 
-static int map_queues(struct shca_qp *qp, const struct simhca_create_qp_reply *reply)
+int shca_qp_map_queues(struct shca_qp *qp, const struct simhca_create_qp_reply *reply)
 {
 	qp->mem = shca_map(qp->ctx, &reply->state, sizeof(*qp->mem));
 	if (!qp->mem)
@@ -89,6 +92,43 @@ static void caps_from_reply(struct ibv_qp_cap *cap, const struct simhca_create_q
 	cap->max_inline_data = reply->max_inline;
 }
 
+/* NULL, with errno set. */
+static struct shca_qp *alloc(const struct ibv_qp_init_attr_ex *attr)
+{
+	struct shca_home home;
+	struct shca_qp *qp = shca_home_alloc(attr->pd, SIMHCADV_RES_TYPE_QP, sizeof(*qp), &home);
+
+	if (!qp)
+		return NULL;
+	qp->home = home;
+	qp->sq.lock.unused = qp->rq.lock.unused = shca_home_is_single_threaded(&home);
+	qp->send_ops = shca_send_ops(attr->qp_type);
+	qp->pd = attr->pd->handle;
+	qp->sig_all = attr->sq_sig_all ? SIMHCA_WQE_SIGNALED : 0;
+	return qp;
+}
+
+/* The device has made it: from here on it is a QP to us as well, or is destroyed again. */
+static int adopt(struct shca_qp *qp, const struct simhca_create_qp_reply *reply,
+		 struct ibv_context *context, const struct ibv_qp_init_attr_ex *attr)
+{
+	int err;
+
+	shca_qp_init(qp, context, reply->handle, reply->qpn, attr->qp_context, attr->qp_type);
+	qp->vqp.qp.pd = attr->pd;
+	qp->vqp.qp.send_cq = attr->send_cq;
+	qp->vqp.qp.recv_cq = attr->recv_cq;
+	qp->vqp.qp.srq = attr->srq;
+	err = shca_qp_map_queues(qp, reply);
+	if (!err)
+		err = shca_qp_table_add(qp);
+	if (!err)
+		shca_cq_attach_qp(qp);
+	else
+		shca_destroy(qp->ctx, SIMHCA_CMD_DESTROY_QP, reply->handle, NULL);
+	return err;
+}
+
 static struct ibv_qp *create(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
 {
 	struct shca_context *ctx = to_sctx(context);
@@ -103,9 +143,8 @@ static struct ibv_qp *create(struct ibv_context *context, struct ibv_qp_init_att
 		.sq_sig_all = !!attr->sq_sig_all,
 	};
 	struct simhca_create_qp_reply reply;
-	struct shca_home home;
 	struct shca_qp *qp;
-	int err;
+	int err = 0;
 
 	if (!shca_send_ops(attr->qp_type))
 		return shca_null(EOPNOTSUPP);
@@ -120,46 +159,63 @@ static struct ibv_qp *create(struct ibv_context *context, struct ibv_qp_init_att
 		req.has_srq = 1;
 		req.srq = attr->srq->handle;
 	}
+	if (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS)
+		req.strip_cvlan = !!(attr->create_flags & IBV_QP_CREATE_CVLAN_STRIPPING);
 
-	qp = shca_home_alloc(attr->pd, SIMHCADV_RES_TYPE_QP, sizeof(*qp), &home);
+	qp = alloc(attr);
 	if (!qp)
 		return NULL;
-	qp->home = home;
-	qp->sq.lock.unused = qp->rq.lock.unused = shca_home_is_single_threaded(&home);
-	qp->send_ops = shca_send_ops(attr->qp_type);
-	qp->pd = attr->pd->handle;
-	qp->sig_all = attr->sq_sig_all ? SIMHCA_WQE_SIGNALED : 0;
 	qp->srq = req.has_srq ? to_ssrq(attr->srq) : NULL;
-	if (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) {
-		err = shca_qp_set_builders(qp, attr->send_ops_flags);
-		if (err)
-			goto err_free;
-	}
-
 	req.user_handle = (uintptr_t)&qp->vqp.qp;
-	err = shca_call(ctx, SIMHCA_CMD_CREATE_QP, &req, &reply);
-	if (err)
-		goto err_free;
-	shca_qp_init(qp, context, reply.handle, reply.qpn, attr->qp_context, attr->qp_type);
-	qp->vqp.qp.pd = attr->pd;
-	qp->vqp.qp.send_cq = attr->send_cq;
-	qp->vqp.qp.recv_cq = attr->recv_cq;
-	qp->vqp.qp.srq = attr->srq;
-	err = map_queues(qp, &reply);
-	if (err)
-		goto err_destroy;
-	err = shca_qp_table_add(qp);
-	if (err)
-		goto err_destroy;
-	shca_cq_attach_qp(qp);
+	if (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)
+		err = shca_qp_set_builders(qp, attr->send_ops_flags);
+	if (!err)
+		err = shca_call(ctx, SIMHCA_CMD_CREATE_QP, &req, &reply);
+	if (!err)
+		err = adopt(qp, &reply, context, attr);
+	if (err) {
+		shca_home_free(qp->home, qp);
+		return shca_null(err);
+	}
 	caps_from_reply(&attr->cap, &reply);
 	return &qp->vqp.qp;
+}
 
-err_destroy:
-	shca_destroy(ctx, SIMHCA_CMD_DESTROY_QP, reply.handle, NULL);
-err_free:
-	shca_home_free(qp->home, qp);
-	return shca_null(err);
+/* Without queues of its own: it hands frames on to the WQs of a table. */
+static struct ibv_qp *create_rss(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
+{
+	const uint32_t needed = IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH;
+	const struct ibv_rx_hash_conf *hash = &attr->rx_hash_conf;
+	struct simhca_create_rss_qp_req req = { .pd = attr->pd->handle };
+	struct simhca_create_qp_reply reply;
+	struct shca_qp *qp;
+	int err;
+
+	if (attr->qp_type != IBV_QPT_RAW_PACKET ||
+	    (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS))
+		return shca_null(EOPNOTSUPP);
+	if ((attr->comp_mask & needed) != needed || attr->send_cq || attr->recv_cq || attr->srq ||
+	    ((attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) && attr->create_flags))
+		return shca_null(EINVAL);
+	req.table = (uint32_t)attr->rwq_ind_tbl->ind_tbl_handle;
+	req.hash_function = hash->rx_hash_function;
+	req.hash_fields = hash->rx_hash_fields_mask;
+	req.key_length = hash->rx_hash_key_len;
+	memcpy(req.key, hash->rx_hash_key,
+	       req.key_length < sizeof(req.key) ? req.key_length : sizeof(req.key));
+
+	qp = alloc(attr);
+	if (!qp)
+		return NULL;
+	req.user_handle = (uintptr_t)&qp->vqp.qp;
+	err = shca_call(to_sctx(context), SIMHCA_CMD_CREATE_RSS_QP, &req, &reply);
+	if (!err)
+		err = adopt(qp, &reply, context, attr);
+	if (err) {
+		shca_home_free(qp->home, qp);
+		return shca_null(err);
+	}
+	return &qp->vqp.qp;
 }
 
 struct ibv_qp *shca_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
@@ -182,19 +238,28 @@ struct ibv_qp *shca_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 	return qp;
 }
 
+/* A QP never gets its own frames back, so there is nothing to block. */
+static uint32_t create_flags(enum ibv_qp_type type)
+{
+	return type == IBV_QPT_RAW_PACKET
+		       ? IBV_QP_CREATE_CVLAN_STRIPPING | IBV_QP_CREATE_BLOCK_SELF_MCAST_LB
+		       : 0;
+}
+
 struct ibv_qp *shca_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
 {
+	const uint32_t rss = IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH;
 	const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS |
-			       IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_XRCD;
+			       IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_XRCD | rss;
 
-	if ((attr->comp_mask & ~known) ||
-	    ((attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) && attr->create_flags))
+	if ((attr->comp_mask & ~known) || ((attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) &&
+					   (attr->create_flags & ~create_flags(attr->qp_type))))
 		return shca_null(EOPNOTSUPP);
 	if (attr->qp_type == IBV_QPT_XRC_RECV)
 		return shca_create_xrc_recv(context, attr);
 	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || (attr->comp_mask & IBV_QP_INIT_ATTR_XRCD))
 		return shca_null(EINVAL);
-	return create(context, attr);
+	return attr->comp_mask & rss ? create_rss(context, attr) : create(context, attr);
 }
 
 /* Only what mask names has been set by the application; the rest goes out as 0. */
@@ -294,7 +359,7 @@ static void attr_from_abi(struct ibv_qp_attr *to, const struct simhca_qp_attr *f
  * In RESET both sides start over: the device has zeroed its run state before it answered, and
  * writes no CQE of this QP until it leaves RESET.
  */
-static void reset(struct shca_qp *qp)
+void shca_qp_start_over(struct shca_qp *qp)
 {
 	if (!qp->mem)
 		return;
@@ -317,7 +382,7 @@ int shca_modify_qp(struct ibv_qp *ibv_qp, struct ibv_qp_attr *attr, int mask)
 	attr_to_abi(&req.attr, attr, mask);
 	err = shca_call(qp->ctx, SIMHCA_CMD_MODIFY_QP, &req, &reply);
 	if (!err && (mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RESET)
-		reset(qp);
+		shca_qp_start_over(qp);
 	return err;
 }
 

@@ -42,6 +42,18 @@ static void fill_orig_attr(struct ibv_device_attr *to, const struct simhca_devic
 	to->phys_port_cnt = from->phys_port_cnt;
 }
 
+/* What the Ethernet side can do, which an InfiniBand port does not have. */
+static void fill_ethernet_caps(struct ibv_device_attr_ex *to)
+{
+	to->rss_caps.supported_qpts = 1u << IBV_QPT_RAW_PACKET;
+	to->rss_caps.max_rwq_indirection_tables = SIMHCA_MAX_RWQ_TABLES;
+	to->rss_caps.max_rwq_indirection_table_size = SIMHCA_RWQ_TABLE_ENTRIES;
+	to->rss_caps.rx_hash_fields_mask = SIMHCA_HASH_ALL;
+	to->rss_caps.rx_hash_function = IBV_RX_HASH_FUNC_TOEPLITZ;
+	to->max_wq_type_rq = SIMHCA_MAX_WQ;
+	to->raw_packet_caps = IBV_RAW_PACKET_CAP_CVLAN_STRIPPING | IBV_RAW_PACKET_CAP_IP_CSUM;
+}
+
 /* attr_size is smaller than *attr when the caller knows an older struct, or only orig_attr. */
 int shca_query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
 			 struct ibv_device_attr_ex *attr, size_t attr_size)
@@ -60,6 +72,8 @@ int shca_query_device_ex(struct ibv_context *context, const struct ibv_query_dev
 	all.cq_mod_caps.max_cq_count = (uint16_t)from->max_cq_count;
 	all.cq_mod_caps.max_cq_period = (uint16_t)from->max_cq_period;
 	all.max_dm_size = from->max_dm_size;
+	if (to_sctx(context)->dev->port.link_layer == IBV_LINK_LAYER_ETHERNET)
+		fill_ethernet_caps(&all);
 
 	memcpy(attr, &all, attr_size < sizeof(all) ? attr_size : sizeof(all));
 	if (attr_size > sizeof(all))

@@ -44,8 +44,8 @@ static inline int shca_wqe_begin(struct shca_qp *qp, uint32_t opcode, uint64_t w
 	wqe = shca_sq_wqe(sq, sq->head);
 	wqe->wr_id = wr_id;
 	wqe->opcode = (uint8_t)opcode;
-	wqe->flags = (uint8_t)((flags &
-				(SIMHCA_WQE_FENCE | SIMHCA_WQE_SIGNALED | SIMHCA_WQE_SOLICITED)) |
+	wqe->flags = (uint8_t)((flags & (SIMHCA_WQE_FENCE | SIMHCA_WQE_SIGNALED |
+					 SIMHCA_WQE_SOLICITED | SIMHCA_WQE_IP_CSUM)) |
 			       qp->sig_all);
 	wqe->num_sge = 0;
 	wqe->reserved0 = 0;

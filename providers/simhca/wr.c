@@ -136,9 +136,9 @@ static int push_recvs(struct shca_rq *rq, struct ibv_recv_wr *wr, struct ibv_rec
 	return err;
 }
 
-int shca_post_recv(struct ibv_qp *ibv_qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+/* To the receive queue of a QP, or that of a WQ. */
+int shca_post_rq(struct shca_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
 {
-	struct shca_qp *qp = to_sqp(ibv_qp);
 	int err;
 
 	if (__builtin_expect(shca_is_fatal(qp->ctx), 0))
@@ -164,6 +164,11 @@ int shca_post_recv(struct ibv_qp *ibv_qp, struct ibv_recv_wr *wr, struct ibv_rec
 	if (__builtin_expect(shca_qp_state(qp) == SIMHCA_QPS_ERR, 0))
 		shca_ring_doorbell(qp->ctx, qp->doorbell);
 	return err;
+}
+
+int shca_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+{
+	return shca_post_rq(to_sqp(qp), wr, bad_wr);
 }
 
 int shca_post_srq_recv(struct ibv_srq *ibv_srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
