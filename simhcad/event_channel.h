@@ -10,6 +10,18 @@
  * order of the first of them. The event loop delivers them when there is room.
  *
  * Engine threads raise events, the main thread does everything else. One lock per event set.
+ *
+ * Memory order. An event is raised after its completion was published (libsimhca/cq.c), and the
+ * program reads it by a system call on the same pipe: the kernel's lock of the pipe orders the two,
+ * so who has read an event sees the completion, on whatever core. A record that has to wait is put
+ * into the pipe by the main thread, which took the count from the engine under the set's lock: the
+ * same holds, one step further. Going to sleep needs no order of ours: the program sleeps in the
+ * kernel, on a pipe that has a record or has none.
+ *
+ * That a record which found no room is not forgotten: who counts it has, under the set's lock,
+ * either found others that wait, or told the event loop (in_wakeup) to watch for room. The loop
+ * stops watching only under that lock, when nothing waits. It clears in_wakeup before it watches,
+ * so a pipe that is full again by then is told of again. tests/model/channel.pml is a model of it.
  */
 #ifndef SIMHCAD_EVENT_CHANNEL_H
 #define SIMHCAD_EVENT_CHANNEL_H
