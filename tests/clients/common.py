@@ -270,14 +270,26 @@ def cpu_ticks(pid):
     return int(stat[11]) + int(stat[12])
 
 
+def waits(pid):
+    """How often a process has gone to sleep: for one that waits for events, once a message."""
+    status = pathlib.Path("/proc", str(pid), "status").read_text()
+    return int(re.search(r"^voluntary_ctxt_switches:\s*(\d+)", status, re.M)[1])
+
+
 def start_working(device, *argv):
-    """A pair in the middle of its work: it has consumed CPU time since its QPs exist."""
+    """A pair in the middle of its work: since its QPs exist it has computed, or waited often."""
     qps = device.objects()["qps"]
     pair = start_pair(device, *argv)
     wait_until(lambda: device.objects()["qps"] >= qps + 2, PATIENCE, "the QPs exist")
-    enough = sum(cpu_ticks(program.pid) for program in pair) + random.randint(10, 40)
+
+    def so_far(measure):
+        return sum(measure(program.pid) for program in pair)
+
+    enough_ticks = so_far(cpu_ticks) + random.randint(10, 40)
+    enough_waits = so_far(waits) + random.randint(100, 1000)
     wait_until(lambda: not all(program.running for program in pair) or
-               sum(cpu_ticks(program.pid) for program in pair) > enough, PATIENCE, "data move")
+               so_far(cpu_ticks) > enough_ticks or so_far(waits) > enough_waits,
+               PATIENCE, "data move")
     assert all(program.running for program in pair), [str(program.result()) for program in pair]
     return pair
 
