@@ -22,7 +22,8 @@ enum {
 	DUETS = 2,
 	OWNERS = WINDOW_2 + DUETS,
 	PAGE = 4096,
-	PAGES = 3,
+	PAGES = 64,
+	LISTED = PAGES / 2, /* pages of a fast-register region */
 	SLOT = PAGES * PAGE,
 	STRIPES = ASKERS + 1,
 	GUARD = 0xee, /* what lies around a granted range */
@@ -184,14 +185,19 @@ static bool completed(struct owner *owner)
 	return false;
 }
 
+/* Some of the slot's pages, in any order; returns their bytes. */
 static uint64_t pick_pages(struct owner *owner)
 {
-	uint32_t first = dice(&owner->seed, PAGES),
-		 second = (first + 1 + dice(&owner->seed, 2)) % 3;
+	for (uint32_t i = 0; i < PAGES; i++)
+		owner->pages[i] = (uintptr_t)owner->slot + (uint64_t)i * PAGE;
+	for (uint32_t i = 0; i < LISTED; i++) {
+		uint32_t other = i + dice(&owner->seed, PAGES - i);
+		uint64_t page = owner->pages[i];
 
-	owner->pages[0] = (uintptr_t)owner->slot + first * PAGE;
-	owner->pages[1] = (uintptr_t)owner->slot + second * PAGE;
-	return 2 * PAGE;
+		owner->pages[i] = owner->pages[other];
+		owner->pages[other] = page;
+	}
+	return (uint64_t)LISTED * PAGE;
 }
 
 /* Makes the key valid; false if the QP fails. */
@@ -211,8 +217,8 @@ static bool open_key(struct owner *owner)
 		return true;
 	case FAST:
 		iova = FAST_BASE + owner->offset;
-		qp_fast_reg(owner->link->pair->b.qp, ++owner->id, owner->mr, owner->pages, 2, iova,
-			    length, ALL_ACCESS);
+		qp_fast_reg(owner->link->pair->b.qp, ++owner->id, owner->mr, owner->pages, LISTED,
+			    iova, length, ALL_ACCESS);
 		owner->key = owner->mr->rkey;
 		owner->va = iova;
 		return completed(owner);
@@ -402,7 +408,7 @@ static void *owner_thread(void *arg)
 
 /* ------------------------------------------------------------------------------- askers */
 
-enum attempt { WITHIN, BEYOND, STALE };
+enum attempt { WITHIN, BEYOND, STALE, FOREIGN };
 
 /* The WR that attempts it; false: there is nothing of this kind to attempt. */
 static bool compose(struct link *link, struct owner *owner, enum attempt attempt, struct wr *wr,
@@ -472,6 +478,9 @@ static bool attempt(struct link *link, struct owner *owner)
 	struct simhca_cqe cqe;
 	uint64_t epoch;
 
+	/* Only its own QP may use a type 2 window. */
+	if (owner->kind == WINDOW_2 && !link->only)
+		attempt = FOREIGN;
 	if (!compose(link, owner, attempt, &wr, &local, &epoch)) {
 		sched_yield();
 		return true;
@@ -491,8 +500,9 @@ static bool attempt(struct link *link, struct owner *owner)
 		violated(link->stress, "a byte that was not granted was read", owner);
 	if (attempt != WITHIN && !much_has_happened(owner, epoch))
 		violated(link->stress,
-			 attempt == STALE ? "an access has succeeded after the revocation"
-					  : "an access beyond the grant has succeeded",
+			 attempt == STALE    ? "an access has succeeded after the revocation"
+			 : attempt == BEYOND ? "an access beyond the grant has succeeded"
+					     : "an access by a window of another QP has succeeded",
 			 owner);
 	return true;
 }
@@ -501,9 +511,12 @@ static void *asker_thread(void *arg)
 {
 	struct link *link = arg;
 
-	while (!atomic_load(&link->stress->stop_askers))
-		if (!attempt(link, &link->stress->owner[dice(&link->seed, WINDOW_2)]))
+	while (!atomic_load(&link->stress->stop_askers)) {
+		uint32_t among = dice(&link->seed, 16) ? WINDOW_2 : OWNERS;
+
+		if (!attempt(link, &link->stress->owner[dice(&link->seed, among)]))
 			mend(link);
+	}
 	return NULL;
 }
 
@@ -554,10 +567,10 @@ static void owner_make(struct owner *owner, struct stress *stress, int number)
 	memset(owner->slot, GUARD, SLOT);
 	owner->base = mr_over(client, client->pd, owner->slot, SLOT, (uintptr_t)owner->slot,
 			      ALL_ACCESS | SIMHCA_ACCESS_MW_BIND);
-	owner->pages = world_alloc(world, 2 * sizeof(*owner->pages));
+	owner->pages = world_alloc(world, PAGES * sizeof(*owner->pages));
 	owner->link = &stress->control;
 	if (owner->kind == FAST)
-		owner->mr = fast_mr_new(client, client->pd, 2);
+		owner->mr = fast_mr_new(client, client->pd, LISTED);
 	if (owner->kind == WINDOW_1) {
 		owner->link = world_alloc(world, sizeof(*owner->link));
 		link_make(owner->link, stress, 0);
