@@ -84,6 +84,8 @@
 	X(FAST_REG_PAST_END, 149, "first-byte offset plus length passes the end of the pages")     \
 	X(FAST_REG_BAD_ACCESS, 150,                                                                \
 	  "the access flags are not known, or REMOTE_WRITE or REMOTE_ATOMIC without LOCAL_WRITE")  \
+	X(FAST_REG_LIST_CHANGED, 151,                                                              \
+	  "the page list was written between the post and the completion of the registration")     \
 	X(INV_NOT_ALLOWED, 160,                                                                    \
 	  "only type 2 windows and fast-register regions can be invalidated by a work request")    \
 	X(INV_WINDOWS_BOUND, 161, "memory windows are bound to the region")

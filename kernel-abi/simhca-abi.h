@@ -504,8 +504,14 @@ struct simhca_send_wqe {
 	 * receiver's, LOCAL_INV and RDMA_READ_WITH_INV one of our own.
 	 */
 	uint32_t imm_or_rkey;
-	uint32_t inline_len; /* bytes of inline data */
-	uint32_t xrc_srqn;   /* XRC_SEND: the peer's SRQ, for RDMA and atomics too; else 0 */
+	union {
+		struct {
+			uint32_t inline_len; /* bytes of inline data */
+			/* XRC_SEND: the peer's SRQ, for RDMA and atomics too; else 0 */
+			uint32_t xrc_srqn;
+		};
+		uint64_t page_list_sum; /* FAST_REG: simhca_page_list_sum() at the post */
+	};
 	union {
 		struct {
 			uint64_t remote_addr;
@@ -539,7 +545,7 @@ struct simhca_send_wqe {
 			/*
 			 * uint64_t [num_pages] in the memory of the process that allocated the
 			 * region: addresses in that process, aligned to the page size. The device
-			 * reads it between post and completion.
+			 * reads it between post and completion, and wants it as it was posted.
 			 */
 			uint64_t page_list;
 			uint32_t num_pages;
@@ -549,10 +555,28 @@ struct simhca_send_wqe {
 		} fast_reg;
 	};
 };
+SIMHCA_ABI_AT(struct simhca_send_wqe, page_list_sum, 16);
 SIMHCA_ABI_AT(struct simhca_send_wqe, rdma, 24);
 SIMHCA_ABI_AT(struct simhca_send_wqe, bind, 24);
 SIMHCA_ABI_AT(struct simhca_send_wqe, fast_reg, 24);
 SIMHCA_ABI_SIZE(struct simhca_send_wqe, 64);
+
+/*
+ * By this the device sees that a page list was written after it was posted. Each step maps
+ * different sums to different ones, so that a list in which one entry has changed never has the
+ * same sum, and one with more changes has it once in 2^64 times. It is no defence against a forger,
+ * who has nothing to gain: a list names the poster's own memory.
+ */
+static inline uint64_t simhca_page_list_sum(const uint64_t *pages, uint32_t count)
+{
+	uint64_t sum = count;
+
+	for (uint32_t i = 0; i < count; i++) {
+		sum = (sum ^ pages[i]) * 0x9e3779b97f4a7c15u;
+		sum ^= sum >> 32;
+	}
+	return sum;
+}
 
 /* A receive WQE, of an RQ or SRQ: this header, then num_sge SGEs. */
 struct simhca_recv_wqe {

@@ -100,6 +100,9 @@ static enum simhca_reason read_list(struct simhca_worker *worker, struct simhca_
 	to.seg[0] = (struct simhca_seg){ .addr = (uintptr_t)list, .length = bytes };
 	if (simhca_dma_copy(&to, &from, bytes, worker->scratch, &reason) != SIMHCA_DMA_OK)
 		return reason;
+	/* The device owns it since the post: registering what it says now would be a guess. */
+	if (simhca_page_list_sum(list, wqe->fast_reg.num_pages) != wqe->page_list_sum)
+		return SIMHCA_REASON_FAST_REG_LIST_CHANGED;
 	for (uint32_t i = 0; i < wqe->fast_reg.num_pages; i++)
 		if (list[i] & (page_size - 1))
 			return SIMHCA_REASON_FAST_REG_UNALIGNED;

@@ -22,6 +22,8 @@ static int set_fast_reg(struct shca_qp *qp, struct simhca_send_wqe *wqe, uint32_
 	wqe->fast_reg.page_shift = reg->page_shift;
 	wqe->fast_reg.access = reg->access;
 	wqe->fast_reg.key = reg->rkey;
+	/* Of the list as it is: whoever writes to it from here on does so too early. */
+	wqe->page_list_sum = simhca_page_list_sum(list->pages, reg->page_list_len);
 	return shca_page_list_post(&qp->sq, index, list);
 }
 

@@ -986,6 +986,8 @@ struct simhca_send_wqe *qp_put(struct qp *qp, const struct wr *wr)
 		wqe.fast_reg.num_pages = wr->num_pages;
 		wqe.fast_reg.page_shift = wr->page_shift;
 		wqe.fast_reg.access = wr->access;
+		if (wr->num_pages <= SIMHCA_MAX_FAST_REG_PAGES)
+			wqe.page_list_sum = simhca_page_list_sum(wr->pages, wr->num_pages);
 		wqe.fast_reg.key = wr->key;
 	} else {
 		wqe.rdma.remote_addr = wr->remote_addr;

@@ -109,6 +109,73 @@ TEST(returned_by_failure)
 	CHECK(!simhcadv_free_page_list(s.list));
 }
 
+/* Written while the device has it: which pages the region would have had nobody can say. */
+static void written_too_early(void (*write)(uint64_t *pages))
+{
+	struct setting s = stopped();
+	uint64_t was[2] = { s.list->page_list[0], s.list->page_list[1] };
+
+	CHECK(!post_reg(s.pair.server.qp, &s.reg, 0));
+	write(s.list->page_list);
+	to_state(s.pair.server.qp, IBV_QPS_RTS);
+	expect_error(s.pair.server.cq, IBV_WC_MW_BIND_ERR, SIMHCA_REASON_FAST_REG_LIST_CHANGED);
+	CHECK(state_of(s.pair.server.qp) == IBV_QPS_ERR);
+	/* Nothing was registered, and list and region are good for the next time. */
+	s.pair = second_pair(&s.pair, s.pair.server.pd);
+	memcpy(s.list->page_list, was, sizeof(was));
+	do_reg(&s.pair.server, &s.reg);
+	do_rdma(&s.pair.client, IBV_WR_RDMA_READ, s.reg.iova_start, s.mr->rkey, 2 * PAGE);
+	CHECK(!memcmp(s.pair.client.memory, s.pair.server.memory, 2 * PAGE));
+	CHECK(!simhcadv_free_page_list(s.list));
+}
+
+static void one_page(uint64_t *pages)
+{
+	pages[1] += PAGE;
+}
+
+static void swap_pages(uint64_t *pages)
+{
+	uint64_t page = pages[0];
+
+	pages[0] = pages[1];
+	pages[1] = page;
+}
+
+static void no_page(uint64_t *pages)
+{
+	pages[0] = 1; /* neither aligned nor mapped: that it was changed comes first */
+}
+
+TEST(written_while_posted)
+{
+	written_too_early(one_page);
+}
+
+TEST(swapped_while_posted)
+{
+	written_too_early(swap_pages);
+}
+
+TEST(spoiled_while_posted)
+{
+	written_too_early(no_page);
+}
+
+/* What the request does not name is the program's all the time, and so is the list once read. */
+TEST(written_beside_and_afterwards)
+{
+	struct setting s = stopped();
+
+	CHECK(!post_reg(s.pair.server.qp, &s.reg, IBV_SEND_SIGNALED));
+	s.list->page_list[2] = 0x1234;
+	to_state(s.pair.server.qp, IBV_QPS_RTS);
+	poll_success(s.pair.server.cq);
+	s.list->page_list[0] = 0x1234;
+	do_rdma(&s.pair.client, IBV_WR_RDMA_READ, s.reg.iova_start, s.mr->rkey, 2 * PAGE);
+	CHECK(!memcmp(s.pair.client.memory, s.pair.server.memory, 2 * PAGE));
+}
+
 /* Many times around the ring, with as many lists as can be under way. */
 TEST(around_the_ring)
 {
