@@ -58,7 +58,7 @@ bool daemon_options_add(struct daemon_options *options, const struct option *opt
 			const char *value)
 {
 	bool any = option->val == OPT_DAEMON_ANY;
-	const char *equals = strchr(value, '=');
+	const char *equals = any ? strchr(value, '=') : NULL;
 	char *argument;
 	char **grown;
 	int length;
@@ -73,8 +73,10 @@ bool daemon_options_add(struct daemon_options *options, const struct option *opt
 	if (!grown)
 		goto no_memory;
 	options->arguments = grown;
-	length = any ? asprintf(&argument, "--%s", value)
-		     : asprintf(&argument, "--%s=%s", daemon_name(option->name), value);
+	if (any || !value)
+		length = asprintf(&argument, "--%s", any ? value : daemon_name(option->name));
+	else
+		length = asprintf(&argument, "--%s=%s", daemon_name(option->name), value);
 	if (length < 0)
 		goto no_memory;
 	options->arguments[options->count++] = argument;

@@ -71,6 +71,7 @@ struct daemon_options {
 		{ "devices", required_argument, NULL, OPT_DAEMON },                                \
 		{ "device", required_argument, NULL, OPT_DAEMON },                                 \
 		{ "mtu", required_argument, NULL, OPT_DAEMON },                                    \
+		{ "mw-type-2a", no_argument, NULL, OPT_DAEMON },                                   \
 		{ "engines", required_argument, NULL, OPT_DAEMON },                                \
 		{ "memory", required_argument, NULL, OPT_DAEMON },                                 \
 		{ "config", required_argument, NULL, OPT_DAEMON },                                 \
@@ -92,6 +93,7 @@ struct daemon_options {
 	"  --interface IFNAME        network interface whose addresses become GIDs\n"              \
 	"  --devices N               number of devices\n"                                          \
 	"  --mtu N                   of the port, in bytes: 256, 512, 1024, 2048 or 4096\n"        \
+	"  --mw-type-2a              memory windows of type 2 are of type 2A instead of 2B\n"      \
 	"  --engines N               threads that move data\n"                                     \
 	"  --memory MODE             how the device reaches the memory of programs\n"              \
 	"  --config FILE             read options from FILE\n"                                     \
@@ -106,7 +108,7 @@ struct daemon_options {
 enum option_code next_option(int argc, char **argv, const struct option *table, int *index);
 /* Returns false after a complaint when words are left over. */
 bool no_more_words(int argc, char **argv);
-/* Adds an OPT_DAEMON or OPT_DAEMON_ANY; false after a complaint. */
+/* Adds an OPT_DAEMON (value NULL: it takes none) or OPT_DAEMON_ANY; false after a complaint. */
 bool daemon_options_add(struct daemon_options *options, const struct option *option,
 			const char *value);
 void daemon_options_free(struct daemon_options *options);

@@ -411,14 +411,18 @@ class Model:
     # ---------------------------------------------------------------------------- moving bytes
 
     def _read(self, pieces):
+        """The bytes; a Fault has those of the pieces before it."""
         data = b''
         for address, length in pieces:
             if address is None:
                 data += bytes(length)
-            else:
-                memory = self._memory_of(address)
+                continue
+            memory = self._memory_of(address)
+            try:
                 memory.check(address, length, False)
-                data += memory.read(address, length)
+            except Fault as fault:
+                raise Fault(data) from fault
+            data += memory.read(address, length)
         return data
 
     def _write(self, pieces, data, sure=True):
@@ -436,17 +440,21 @@ class Model:
 
     def _copy(self, target, source):
         """'source' or 'target' if a page is missing there; else None."""
+        missing = None
         try:
             data = self._read(source)
-        except Fault:
-            return 'source'
-        if not all(address is None or self._can_write(address, length)
-                   for address, length in target):
-            for part in _by_page(target, data):
-                self._write(*part, sure=False)
-            return 'target'
-        self._write(target, data)
-        return None
+        except Fault as fault:
+            data, missing = fault.args[0], 'source'
+        if not missing and not all(address is None or self._can_write(address, length)
+                                   for address, length in target):
+            missing = 'target'
+        if not missing:
+            self._write(target, data)
+            return None
+        # As on a wire, what comes before the fault may have arrived.
+        for part in _by_page(target, data):
+            self._write(*part, sure=False)
+        return missing
 
     # --------------------------------------------------------------------------- work requests
 
@@ -724,7 +732,7 @@ def _by_page(pieces, data):
     """The same bytes in pieces that lie in one page each: ([(address, length)], bytes)."""
     at = 0
     for address, length in pieces:
-        end = at + length
+        end = min(at + length, len(data))
         while at < end:
             part = end - at if address is None else min(PAGE - address % PAGE, end - at)
             yield [(address, part)], data[at:at + part]

@@ -301,7 +301,7 @@ def test_disagreement_is_seen(world, monkeypatch, rule):
 
 
 @pytest.mark.patience(1800)
-@pytest.mark.parametrize('options', [('--device', 'simhca0,mw-type-2a=on'), ('--memory', 'agent')],
+@pytest.mark.parametrize('options', [('--mw-type-2a',), ('--memory', 'agent')],
                          ids=['type-2a', 'agent'])
 def test_other_devices(options):
     """One whose type 2 windows are of type 2A, and one that reaches memory by an agent."""

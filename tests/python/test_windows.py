@@ -179,7 +179,7 @@ def test_type_2a():
     """A device whose type 2 windows are of type 2A passes the same tests."""
     if os.environ.get('SIMHCA_TEST_TYPE_2A'):
         pytest.skip('this is one')
-    programs.private_tests('test_windows.py', options=['--device', 'simhca0,mw-type-2a=on'],
+    programs.private_tests('test_windows.py', options=['--mw-type-2a'],
                            env={'SIMHCA_TEST_TYPE_2A': '1'})
 
 

@@ -71,7 +71,8 @@ def test_daemon_environment(tool, tmp_path):
     record = tmp_path / "record"
     mine = os.open("/dev/null", os.O_RDONLY)
     process = subprocess.Popen([tool.path, "run", "--mtu", "1024", "--interface", "eth7",
-                                "--log", "/dev/null", "--daemon-option", "node-guid=1:2", "true"],
+                                "--log", "/dev/null", "--mw-type-2a",
+                                "--daemon-option", "node-guid=1:2", "true"],
                                env=tool.env(FAKE_RECORD=record,
                                             LD_PRELOAD=tool.prefix / "lib/libsimhca-preload.so"),
                                stdin=subprocess.DEVNULL, pass_fds=[mine])
@@ -82,8 +83,8 @@ def test_daemon_environment(tool, tmp_path):
     assert daemon["fds"] == [0, 1, 2, 3, 4]  # 3: --ready-fd; 4: the record itself
     assert daemon["sid"] not in (os.getsid(0), process.pid)
     assert "--captive" in daemon["argv"]
-    assert daemon["argv"][-4:] == ["--mtu=1024", "--netdev=eth7", "--log-file=/dev/null",
-                                   "--node-guid=1:2"]
+    assert daemon["argv"][-5:] == ["--mtu=1024", "--netdev=eth7", "--log-file=/dev/null",
+                                   "--mw-type-2a", "--node-guid=1:2"]
 
 
 @pytest.mark.parametrize("options, level", [

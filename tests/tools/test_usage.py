@@ -41,6 +41,7 @@ def test_version(tool):
     (["run", "--"], "command is missing"),
     (["run", "--fly", "true"], "--fly"),
     (["run", "--mtu"], "--mtu"),
+    (["run", "--mw-type-2a=on", "true"], "--mw-type-2a=on"),
     (["run", "--daemon-option", "fly", "true"], "--daemon-option fly"),
     (["run", "--daemon-option", "=1", "true"], "--daemon-option =1"),
     (["run", "--daemon-option", "--mtu=1", "true"], "--daemon-option --mtu=1"),
