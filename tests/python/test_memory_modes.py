@@ -44,7 +44,7 @@ def test_refused_and_no_way_round():
 
 
 @pytest.mark.patience(400)
-@pytest.mark.parametrize('file', FILES)
+@pytest.mark.parametrize('file', [*FILES, 'test_fast_reg.py'])
 def test_agent(file):
     """--memory agent."""
     private_tests(file, '-k', LESS, options=('--memory', 'agent'))
