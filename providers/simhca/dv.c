@@ -24,9 +24,6 @@ struct ibv_mr *simhcadv_alloc_mr(struct ibv_pd *pd, uint32_t max_page_list_len)
 {
 	if (!shca_is_ours(pd->context->device))
 		return shca_null(EOPNOTSUPP);
-	if (!max_page_list_len ||
-	    max_page_list_len > to_sctx(pd->context)->dev->attr.max_fast_reg_page_list_len)
-		return shca_null(EINVAL);
 	return shca_alloc_mr(pd, max_page_list_len);
 }
 

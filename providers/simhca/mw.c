@@ -12,8 +12,6 @@ struct ibv_mw *shca_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 	struct shca_mw *mw;
 	int err;
 
-	if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2)
-		return shca_null(EINVAL);
 	mw = calloc(1, sizeof(*mw));
 	if (!mw)
 		return shca_null(ENOMEM);

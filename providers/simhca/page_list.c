@@ -12,12 +12,16 @@ struct simhcadv_page_list *simhcadv_alloc_page_list(struct ibv_context *context,
 						    uint32_t max_page_list_len)
 {
 	struct shca_page_list *list;
+	uint32_t most;
 
 	if (!simhcadv_is_supported(context->device))
 		return shca_null(EOPNOTSUPP);
-	if (!max_page_list_len ||
-	    max_page_list_len > to_sctx(context)->dev->attr.max_fast_reg_page_list_len)
+	most = to_sctx(context)->dev->attr.max_fast_reg_page_list_len;
+	if (!max_page_list_len || max_page_list_len > most) {
+		shca_warn(to_sctx(context), "max_page_list_len = %u: 1 to %u\n", max_page_list_len,
+			  most);
 		return shca_null(EINVAL);
+	}
 	list = calloc(1, sizeof(*list) + max_page_list_len * sizeof(list->pages[0]));
 	if (!list)
 		return shca_null(ENOMEM);

@@ -230,8 +230,71 @@ TEST(unmapped_page_is_seen_at_access)
 	CHECK(!munmap(pair.server.memory + PAGE, PAGE));
 	do_reg(&pair.server, &reg);
 	do_rdma(&pair.client, IBV_WR_RDMA_READ, reg.iova_start, mr->rkey, PAGE);
-	post_rdma(&pair.client, IBV_WR_RDMA_READ, reg.iova_start + PAGE, mr->rkey, 8);
-	CHECK(poll_one(pair.client.cq).status != IBV_WC_SUCCESS);
+	fail_rdma(&pair.client, IBV_WR_RDMA_READ, reg.iova_start + PAGE, mr->rkey, 8,
+		  SIMHCA_REASON_PAGE_NOT_MAPPED);
+}
+
+TEST(read_only_page_is_seen_at_access)
+{
+	struct pair pair = new_pair();
+	struct ibv_mr *mr = new_region(&pair.server, 2);
+	struct simhcadv_fast_reg reg = over_memory(&pair.server, mr, new_list(&pair.server, 2), 2);
+
+	CHECK(!mprotect(pair.server.memory + PAGE, PAGE, PROT_READ));
+	do_reg(&pair.server, &reg);
+	do_rdma(&pair.client, IBV_WR_RDMA_READ, reg.iova_start, mr->rkey, 2 * PAGE);
+	do_rdma(&pair.client, IBV_WR_RDMA_WRITE, reg.iova_start, mr->rkey, PAGE);
+	fail_rdma(&pair.client, IBV_WR_RDMA_WRITE, reg.iova_start + PAGE, mr->rkey, 8,
+		  SIMHCA_REASON_PAGE_NOT_MAPPED);
+}
+
+/* At the side that registered it, as the buffer of its own work request and of a message. */
+TEST(unmapped_page_in_an_own_buffer)
+{
+	struct pair pair = new_pair(), second = second_pair(&pair, pair.server.pd);
+	struct ibv_mr *mr = new_region(&pair.server, 2);
+	struct simhcadv_fast_reg reg = over_memory(&pair.server, mr, new_list(&pair.server, 2), 2);
+	struct ibv_sge sge = { .addr = reg.iova_start + PAGE, .length = 8, .lkey = mr->lkey };
+	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND, .sg_list = &sge, .num_sge = 1 };
+	struct ibv_recv_wr recv = { .sg_list = &sge, .num_sge = 1 }, *bad;
+
+	CHECK(!munmap(pair.server.memory + PAGE, PAGE));
+	do_reg(&pair.server, &reg);
+	CHECK(!ibv_post_recv(second.server.qp, &recv, &bad));
+	post_rdma(&second.client, IBV_WR_SEND, 0, 0, 8);
+	expect_error(second.client.cq, IBV_WC_REM_OP_ERR, SIMHCA_REASON_PAGE_NOT_MAPPED);
+	expect_error(second.server.cq, IBV_WC_LOC_PROT_ERR, SIMHCA_REASON_PAGE_NOT_MAPPED);
+	CHECK(!post_recv(pair.client.qp, 1, pair.client.mr, 0, 64));
+	CHECK(!post_send(pair.server.qp, &wr));
+	expect_error(pair.server.cq, IBV_WC_LOC_PROT_ERR, SIMHCA_REASON_PAGE_NOT_MAPPED);
+}
+
+/* The list itself lies in memory that the device cannot read when it gets there. */
+TEST(unreadable_page_list)
+{
+	enum { LONG = 4096 };
+	struct pair pair = new_pair();
+	struct ibv_mr *mr = new_region(&pair.server, LONG);
+	struct simhcadv_page_list *list = new_list(&pair.server, LONG);
+	struct simhcadv_fast_reg reg = over(mr, list, NULL, 0);
+	uint8_t *inside = (uint8_t *)(((uintptr_t)list->page_list + 2 * PAGE) & ~(PAGE - 1ul));
+
+	for (uint32_t i = 0; i < LONG; i++)
+		list->page_list[i] = (uintptr_t)pair.server.memory + i % 16 * PAGE;
+	reg.page_list_len = LONG;
+	reg.length = (uint64_t)LONG * PAGE;
+	to_state(pair.server.qp, IBV_QPS_SQD);
+	CHECK(!post_reg(pair.server.qp, &reg, 0));
+	CHECK(!mprotect(inside, PAGE, PROT_NONE));
+	to_state(pair.server.qp, IBV_QPS_RTS);
+	expect_error(pair.server.cq, IBV_WC_MW_BIND_ERR, SIMHCA_REASON_PAGE_NOT_MAPPED);
+	CHECK(!mprotect(inside, PAGE, PROT_READ | PROT_WRITE));
+	/* Nothing has become of it: the same registration succeeds. */
+	pair = second_pair(&pair, pair.server.pd);
+	do_reg(&pair.server, &reg);
+	do_rdma(&pair.client, IBV_WR_RDMA_READ, reg.iova_start + 5 * PAGE, mr->rkey, PAGE);
+	CHECK(!memcmp(pair.client.memory, pair.server.memory + 5 * PAGE, PAGE));
+	CHECK(!simhcadv_free_page_list(list));
 }
 
 TEST(unreliable_connection)
