@@ -281,6 +281,8 @@ void simhca_context_counts(const struct simhca_context *context, struct simhca_c
 		.xrcds = context->handles[SIMHCA_OBJ_XRCD].count,
 		.dms = context->handles[SIMHCA_OBJ_DM].count,
 		.dm_bytes = (uint32_t)context->dm_used,
+		.wqs = context->handles[SIMHCA_OBJ_WQ].count,
+		.flows = context->handles[SIMHCA_OBJ_FLOW].count,
 	};
 }
 

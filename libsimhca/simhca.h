@@ -134,7 +134,7 @@ int simhca_context_segment(const struct simhca_context *context, uint32_t segmen
 
 /* Objects alive, as `simhca status` shows them. */
 struct simhca_counts {
-	uint32_t pds, mrs, mws, cqs, qps, srqs, ahs, xrcds, dms;
+	uint32_t pds, mrs, mws, cqs, qps, srqs, ahs, xrcds, dms, wqs, flows;
 	uint32_t dm_bytes;
 };
 void simhca_context_counts(const struct simhca_context *context, struct simhca_counts *counts);

@@ -31,7 +31,8 @@
  *		A GID's place is its index; "" is an empty entry; the list ends with the last one in
  *		use. memory is "process_vm" or "agent". pid is 0 when the process is in a pid
  *		namespace that the daemon cannot see into. COUNTS are the objects alive, in all
- *		contexts or in this one: pds, mrs, mws, cqs, qps, srqs, ahs.
+ *		contexts or in this one: pds, mrs, mws, cqs, qps, srqs, ahs, xrcds, dms (and
+ *		dm_bytes), wqs, flows.
  *
  * stop		The daemon ends. The answer comes before that.
  */
