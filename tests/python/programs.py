@@ -30,9 +30,12 @@ def helper(name):
     return os.path.join(HERE, 'helpers', name)
 
 
-def private(command, *options, timeout=120, preexec_fn=None, env=None):
-    """Runs command on a device of its own, made with these options, and returns how it ended."""
-    return subprocess.run([SIMHCA, 'run', '--private', *options, '--', *command],
+def private(command, *options, timeout=120, preexec_fn=None, env=None, run_in=()):
+    """
+    Runs command on a device of its own, made with these options, and returns how it ended. run_in:
+    what is to start both, with its arguments.
+    """
+    return subprocess.run([*run_in, SIMHCA, 'run', '--private', *options, '--', *command],
                           env={**outside(), **(env or {})}, timeout=timeout, text=True,
                           stdin=subprocess.DEVNULL, capture_output=True, preexec_fn=preexec_fn,
                           check=False)
