@@ -34,6 +34,23 @@ static bool strips(const struct simhca_qp *qp, const struct simhca_packet *packe
 	return packet->has_cvlan && qp->strip_cvlan;
 }
 
+static bool is_ipv4_mapped(const union simhca_gid *gid)
+{
+	static const uint8_t prefix[12] = { [10] = 0xff, [11] = 0xff };
+
+	return !memcmp(gid->raw, prefix, sizeof(prefix));
+}
+
+/*
+ * A RoCE frame has no service level, but its completion tells which header the first 40 bytes hold
+ * (annex A17.4.5.1). Where, the annex leaves open; clients look where ConnectX puts it, in sl:
+ * bit 3 is set with a UDP header, the others are 1 for IPv6 and 2 for IPv4.
+ */
+static uint8_t roce_header(const struct simhca_packet *packet)
+{
+	return 1 << 3 | (is_ipv4_mapped(&packet->av->dgid) ? 2 : 1);
+}
+
 static void complete_recv(struct simhca_qp *qp, const struct simhca_packet *packet,
 			  enum simhca_wc_status status, enum simhca_reason reason, uint64_t bytes)
 {
@@ -61,8 +78,11 @@ static void complete_recv(struct simhca_qp *qp, const struct simhca_packet *pack
 		cqe.flags |= SIMHCA_CQE_INV;
 	if (packet->solicited)
 		cqe.flags |= SIMHCA_CQE_SOLICITED;
-	if (packet->transport == SIMHCA_QPT_UD && packet->av->is_global)
+	if (packet->transport == SIMHCA_QPT_UD && packet->av->is_global) {
 		cqe.flags |= SIMHCA_CQE_GRH;
+		if (!qp->device->config.infiniband)
+			cqe.sl = roce_header(packet);
+	}
 	if (packet->transport == SIMHCA_QPT_RAW_PACKET && status == SIMHCA_WC_SUCCESS) {
 		cqe.flow_tag = packet->flow_tag;
 		cqe.cvlan = strips(qp, packet) ? packet->cvlan : 0;
@@ -563,13 +583,6 @@ static void run_connected(struct simhca_worker *worker, struct simhca_qp *qp,
 	if (packet->last)
 		qp->mem->msn = (qp->mem->msn + 1) & SIMHCA_PSN_MASK;
 	answer(reply, SIMHCA_ANSWER_ACK, SIMHCA_REASON_NONE);
-}
-
-static bool is_ipv4_mapped(const union simhca_gid *gid)
-{
-	static const uint8_t prefix[12] = { [10] = 0xff, [11] = 0xff };
-
-	return !memcmp(gid->raw, prefix, sizeof(prefix));
 }
 
 /*

@@ -224,6 +224,8 @@ def test_grh(ends, ethernet):
         assert wc.wc_flags == e.IBV_WC_GRH
         header = server.region.read(GRH_BYTES)
         address = ipaddress.IPv6Address(gid)
+        # On RoCE there is no service level: bit 3 is UDP, the others are 1 for IPv6, 2 for IPv4.
+        assert wc.sl == ((10 if address.ipv4_mapped else 9) if ethernet else 0)
         if address.ipv4_mapped:
             ip = header[20:]
             assert ip[0] == 0x45 and ip[8] == 7 and ip[9] == 17
