@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""What the tests of UCX, MPI and their like share: transports, and programs of ours."""
+import pathlib
+import subprocess
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+# Nothing but the device, and a process's messages to itself, which no device need carry: shared
+# memory and TCP cannot stand in. rc_v is rc_verbs with ud_verbs to connect by.
+TRANSPORTS = {"rc": "rc_v,self", "ud": "ud_verbs,self"}
+
+
+def ucx(transport):
+    """
+    The environment that makes UCX use one transport of the device. UCX sends datagrams again
+    after 10 ms, which is nothing where many processes share few CPUs; and what is late then
+    confuses UCX 1.13, which connects by datagrams for RC, too.
+    """
+    return {"UCX_TLS": TRANSPORTS[transport], "UCX_NET_DEVICES": "simhca0:1",
+            "UCX_UD_TIMER_TICK": "1s", "UCX_WARN_UNUSED_ENV_VARS": "n"}
+
+
+def compiled(directory, source, *flags, compiler="cc"):
+    """A program of ours, compiled with a middleware's own compiler or libraries."""
+    program = directory / f"{pathlib.Path(source).stem}.{compiler}"
+    subprocess.run([compiler, "-Wall", "-Wextra", "-Werror", "-O1", HERE / source, "-o", program,
+                    *flags], check=True)
+    return program

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""
+Open MPI and MPICH, as Debian builds them, over UCX on the device: programs that check every word.
+More ranks than CPUs, as on the machines that projects have their tests run on.
+"""
+import pytest
+
+from common import PATIENCE, expect_success
+from middleware import compiled, ucx
+
+MESSAGES = ["ring", "all to all", "both ways", "reduction"]
+ONE_SIDED = ["put", "get", "accumulate", "fetch and op", "compare and swap"]
+PROGRAMS = {"messages": MESSAGES, "one_sided": ONE_SIDED}
+MPIRUN = ["mpirun.openmpi", "--oversubscribe"]
+# Without more words, Open MPI's own choice could be its TCP or shared memory.
+OVER_UCX = ["--mca", "pml", "ucx", "--mca", "osc", "ucx"]
+OPENMPI_ENV = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+               # of Open MPI's launcher: no other network, and no shell to a remote host
+               "OMPI_MCA_plm_rsh_agent": "/bin/false", "OMPI_MCA_oob_tcp_if_include": "lo"}
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("mpi")
+    return {(mpi, name): compiled(directory, f"mpi_{name}.c", compiler=f"mpicc.{mpi}")
+            for mpi in ("openmpi", "mpich") for name in PROGRAMS}
+
+
+def expect_done(result, program, ranks):
+    expect_success(result)
+    lines = [line for line in result.stdout.splitlines() if not line.startswith("[")]
+    assert lines == [*PROGRAMS[program], f"{ranks} ranks"], result
+
+
+CASES = [
+    ("rc", 2, "one_sided"),
+    ("rc", 4, "messages"),
+    ("ud", 2, "messages"),
+    ("ud", 4, "one_sided"),
+    ("rc", 8, "messages"),
+]
+# Open MPI takes seconds to start, and more with each rank.
+OPENMPI_CASES = CASES[:3]
+MPICH_CASES = [*CASES, ("ud", 8, "messages"), ("rc", 8, "one_sided")]
+
+
+@pytest.mark.parametrize("transport, ranks, program", OPENMPI_CASES)
+@pytest.mark.parametrize("module_device", ["ethernet"], indirect=True)
+def test_openmpi(device, programs, transport, ranks, program):
+    result = device.run(*MPIRUN, "-np", ranks, *OVER_UCX, programs["openmpi", program],
+                        seconds=2 * PATIENCE, **OPENMPI_ENV, **ucx(transport))
+    expect_done(result, program, ranks)
+
+
+@pytest.mark.parametrize("transport, ranks, program", MPICH_CASES)
+@pytest.mark.parametrize("module_device", ["ethernet"], indirect=True)
+def test_mpich(device, programs, transport, ranks, program):
+    result = device.run("mpiexec.mpich", "-n", ranks, programs["mpich", program],
+                        seconds=2 * PATIENCE, **ucx(transport))
+    expect_done(result, program, ranks)
+
+
+@pytest.mark.parametrize("transport", ["rc", "ud"])
+@pytest.mark.parametrize("module_device", ["ib"], indirect=True)
+def test_mpich_infiniband(device, programs, transport):
+    """LIDs instead of GIDs."""
+    result = device.run("mpiexec.mpich", "-n", 3, programs["mpich", "messages"],
+                        seconds=2 * PATIENCE, **ucx(transport))
+    expect_done(result, "messages", 3)
+
+
+@pytest.mark.parametrize("module_device", ["ib"], indirect=True)
+def test_openmpi_openib(device, programs):
+    """
+    Open MPI's own verbs, without UCX; it connects by datagrams, on InfiniBand only. (One-sided,
+    compare-and-swap crashes in Open MPI 4.1.4 itself.)
+    """
+    result = device.run(*MPIRUN, "-np", 2, "--mca", "pml", "ob1", "--mca", "btl", "openib,self",
+                        "--mca", "btl_openib_allow_ib", 1,
+                        "--mca", "btl_openib_warn_no_device_params_found", 0,
+                        programs["openmpi", "messages"], seconds=2 * PATIENCE, **OPENMPI_ENV)
+    expect_done(result, "messages", 2)

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""UCX on the device: its view of it, its own benchmark, and every operation with checked data."""
+import re
+
+import pytest
+
+from common import Device, expect_success, listening_ports, new_port, wait_until
+from common import PATIENCE
+from middleware import TRANSPORTS, compiled, ucx
+
+ITERS = 200
+
+
+@pytest.fixture(scope="module")
+def ucp_check(tmp_path_factory):
+    return compiled(tmp_path_factory.mktemp("ucp"), "ucp_check.c", "-lucp", "-lucs")
+
+
+@pytest.fixture(scope="module")
+def arming_device():
+    """
+    UCX arms a CQ and goes to sleep without looking at it again: it relies on an event for what is
+    there already, as ConnectX gives it.
+    """
+    with Device("ethernet", "--daemon-option", "event-at-arm=yes") as device:
+        yield device
+
+
+def transports(text):
+    """The attributes that `ucx_info -d` lists, by transport of the device."""
+    found = {}
+    for part in re.split(r"^#\s+Transport: ", text, flags=re.M)[1:]:
+        if re.search(r"^#\s+Device: simhca0:1$", part, re.M):
+            found[part.split()[0]] = dict(re.findall(r"^#\s+([^:\n]+): +(.*)$", part, re.M))
+    return found
+
+
+def test_info(device):
+    """ucx_info finds the device, and in it what the verbs transports need."""
+    found = transports(expect_success(device.run("ucx_info", "-d")).stdout)
+    assert set(found) == {"rc_verbs", "ud_verbs"}
+    assert found["rc_verbs"]["put_zcopy"].startswith("<= 1G"), found
+    for operation in "atomic_add", "atomic_fadd", "atomic_cswap":
+        assert found["rc_verbs"][operation] == "64 bit", found
+    for attributes in found.values():
+        assert float(re.match(r"[\d.]+", attributes["bandwidth"])[0]) > 1000, attributes
+        assert "peer failure" in attributes["error handling"], attributes
+
+
+def perftest(device, *flags, iters=ITERS, **env):
+    """Both sides of ucx_perftest; the client's last line is numbers that make sense."""
+    port = new_port()
+    argv = ["ucx_perftest", "-f", "-q", "-p", port, "-n", iters, "-w", 20, *flags]
+    server = device.start(*argv, **env)
+    wait_until(lambda: port in listening_ports() or not server.running, PATIENCE, "it listens")
+    client = expect_success(device.run(*argv, "127.0.0.1", **env))
+    expect_success(server.finish())
+    assert "ERROR" not in client.stdout + client.stderr, client
+    lines = [line.split() for line in client.stdout.splitlines() if line.strip()]
+    numbers = [float(word) for word in lines[-1] if re.fullmatch(r"[\d.]+", word)]
+    assert len(numbers) == 8, client
+    done, _, average, _, _, _, rate, overall = numbers
+    assert done == iters and average > 0 and rate > 0 and overall > 0, client
+
+
+UCP = {
+    "tag-lat": ["-t", "tag_lat", "-s", 64],
+    "tag-sync": ["-t", "tag_sync_lat", "-s", 64],
+    "tag-bw": ["-t", "tag_bw", "-s", 65536],
+    "tag-iov": ["-t", "tag_bw", "-s", "16,48,8192", "-D", "iov"],
+    "tag-unexpected": ["-t", "tag_lat", "-s", 3000, "-U"],
+    "am-lat": ["-t", "ucp_am_lat", "-s", 64],
+    "am-bw": ["-t", "ucp_am_bw", "-s", 65536],
+    "put-lat": ["-t", "ucp_put_lat", "-s", 64],
+    "put-bw": ["-t", "ucp_put_bw", "-s", 65536],
+    "get": ["-t", "ucp_get", "-s", 65536],
+    "add": ["-t", "ucp_add", "-s", 8],
+    "fadd": ["-t", "ucp_fadd", "-s", 8],
+    "swap": ["-t", "ucp_swap", "-s", 8],
+    "cswap": ["-t", "ucp_cswap", "-s", 8],
+    "stream": ["-t", "stream_bw", "-s", 4096],
+    "error-handling": ["-t", "tag_lat", "-s", 64, "-e"],
+}
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("flags", UCP.values(), ids=UCP)
+@pytest.mark.parametrize("module_device", ["ethernet"], indirect=True)
+def test_ucp_perftest(device, transport, flags):
+    """The high-level operations, each over each transport."""
+    perftest(device, *flags, **ucx(transport))
+
+
+UCT = {
+    "rc-am": ("rc_verbs", ["-t", "am_lat", "-s", 32]),
+    "rc-am-bcopy": ("rc_verbs", ["-t", "am_bw", "-s", 4000, "-D", "bcopy"]),
+    "rc-am-zcopy": ("rc_verbs", ["-t", "am_bw", "-s", 4000, "-D", "zcopy"]),
+    "rc-put": ("rc_verbs", ["-t", "put_lat", "-s", 32]),
+    "rc-put-zcopy": ("rc_verbs", ["-t", "put_bw", "-s", 100000, "-D", "zcopy"]),
+    "rc-get-bcopy": ("rc_verbs", ["-t", "get", "-s", 4000, "-D", "bcopy"]),
+    "rc-get-zcopy": ("rc_verbs", ["-t", "get", "-s", 100000, "-D", "zcopy"]),
+    "rc-add": ("rc_verbs", ["-t", "add_mr", "-s", 8]),
+    "rc-fadd": ("rc_verbs", ["-t", "fadd", "-s", 8]),
+    "rc-cswap": ("rc_verbs", ["-t", "cswap", "-s", 8]),
+    "ud-am": ("ud_verbs", ["-t", "am_lat", "-s", 32]),
+    "ud-am-bcopy": ("ud_verbs", ["-t", "am_bw", "-s", 4000, "-D", "bcopy"]),
+    "ud-am-zcopy": ("ud_verbs", ["-t", "am_bw", "-s", 4000, "-D", "zcopy"]),
+}
+
+
+@pytest.mark.parametrize("transport, flags", UCT.values(), ids=UCT)
+@pytest.mark.parametrize("module_device", ["ethernet"], indirect=True)
+def test_uct_perftest(device, transport, flags):
+    """The transports by themselves: here atomics are the device's own."""
+    perftest(device, "-d", "simhca0:1", "-x", transport, *flags)
+
+
+SLEEP = {
+    "tag": ["-t", "tag_lat", "-s", 64],
+    "tag-rendezvous": ["-t", "tag_lat", "-s", 300000],
+    "am": ["-t", "ucp_am_lat", "-s", 64],
+}
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("flags", SLEEP.values(), ids=SLEEP)
+def test_wakeup_perftest(arming_device, transport, flags):
+    """-E sleep: nothing is polled, completion events wake both sides."""
+    perftest(arming_device, *flags, "-E", "sleep", iters=50, **ucx(transport))
+    arming_device.expect_idle()
+
+
+DONE = ["tag, sync, am, stream", "put, get", "atomics", "both sides are done"]
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_data(device, ucp_check, transport):
+    """Each kind of operation, with sizes from one byte to a mebibyte, and every byte checked."""
+    result = expect_success(device.run(ucp_check, "poll", **ucx(transport)))
+    assert result.stdout.splitlines() == DONE, result
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_wakeup_data(arming_device, ucp_check, transport):
+    """The same, asleep between the events."""
+    result = expect_success(arming_device.run(ucp_check, "sleep", **ucx(transport)))
+    assert result.stdout.splitlines() == DONE, result
+    arming_device.expect_idle()
+
+
+def test_transport_is_used(device, ucp_check):
+    """UCX says itself that it goes by the device, for everything."""
+    result = expect_success(device.run(ucp_check, "poll", UCX_LOG_LEVEL="info", **ucx("rc")))
+    lanes = re.findall(r"ep_cfg\[\d+\]: (.*)", result.stdout + result.stderr)
+    assert lanes, result
+    for lane in " ".join(lanes).split():
+        assert re.fullmatch(r"\w+\((rc_verbs|ud_verbs)/simhca0:1\)", lane), result
