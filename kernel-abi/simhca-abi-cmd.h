@@ -136,6 +136,13 @@ struct simhca_handle {
 };
 SIMHCA_ABI_SIZE(struct simhca_handle, 8);
 
+/* Who hears of an object's events, and by what name. */
+struct simhca_user_handle {
+	uint64_t element; /* comes back in completion and asynchronous events */
+	uint64_t events;  /* inode of the pipe for asynchronous ones; 0: the connection's first */
+};
+SIMHCA_ABI_SIZE(struct simhca_user_handle, 16);
+
 struct simhca_reg_mr_req {
 	uint64_t addr;	 /* in the sender's memory */
 	uint64_t length; /* bytes */
@@ -261,9 +268,9 @@ struct simhca_create_ah_req {
 };
 
 struct simhca_create_cq_req {
-	uint64_t user_handle; /* comes back in completion and asynchronous events */
-	uint64_t channel;     /* inode of the completion channel's pipe; 0: none */
-	uint32_t cqe;	      /* entries wanted, 1 .. max_cqe */
+	struct simhca_user_handle user_handle;
+	uint64_t channel; /* inode of the completion channel's pipe; 0: none */
+	uint32_t cqe;	  /* entries wanted, 1 .. max_cqe */
 	uint32_t comp_vector;
 	uint32_t flags; /* enum simhca_cq_flags */
 	uint32_t reserved;
@@ -339,7 +346,7 @@ enum simhca_srq_type {
 	SIMHCA_SRQT_XRC = 1,
 };
 struct simhca_create_srq_req {
-	uint64_t user_handle;
+	struct simhca_user_handle user_handle;
 	uint32_t type; /* enum simhca_srq_type */
 	uint32_t xrcd; /* handles, of an XRC SRQ */
 	uint32_t cq;
@@ -379,7 +386,7 @@ struct simhca_query_srq_reply {
 };
 
 struct simhca_create_qp_req {
-	uint64_t user_handle;
+	struct simhca_user_handle user_handle;
 	uint32_t type; /* enum simhca_qp_type */
 	uint32_t pd;
 	uint32_t send_cq;
@@ -418,11 +425,11 @@ struct simhca_create_qp_reply {
  * the last of the contexts that have it open; its asynchronous events go to each of them.
  */
 struct simhca_open_qp_req {
-	uint64_t user_handle;
+	struct simhca_user_handle user_handle;
 	uint32_t xrcd; /* handle; the QP must be of this domain */
 	uint32_t qpn;
 };
-SIMHCA_ABI_SIZE(struct simhca_open_qp_req, 16);
+SIMHCA_ABI_SIZE(struct simhca_open_qp_req, 24);
 
 /*
  * Ethernet: RAW_PACKET QPs, WQs, RSS and flow steering. A sender without CAP_NET_RAW over simhcad's
@@ -432,7 +439,7 @@ SIMHCA_ABI_SIZE(struct simhca_open_qp_req, 16);
  * state's rq_pi, and completes with its own number as qpn.
  */
 struct simhca_create_wq_req {
-	uint64_t user_handle;
+	struct simhca_user_handle user_handle;
 	uint32_t pd;
 	uint32_t cq;
 	uint32_t max_wr;
@@ -440,7 +447,7 @@ struct simhca_create_wq_req {
 	uint32_t strip_cvlan;
 	uint32_t reserved;
 };
-SIMHCA_ABI_SIZE(struct simhca_create_wq_req, 32);
+SIMHCA_ABI_SIZE(struct simhca_create_wq_req, 40);
 
 /* the values of enum ibv_wq_state */
 enum simhca_wq_state {
@@ -493,7 +500,7 @@ enum simhca_hash_fields {
  * nor CQs nor a state of its own. Answered and destroyed like another QP.
  */
 struct simhca_create_rss_qp_req {
-	uint64_t user_handle;
+	struct simhca_user_handle user_handle;
 	uint64_t hash_fields; /* enum simhca_hash_fields */
 	uint32_t pd;
 	uint32_t table;
@@ -501,7 +508,7 @@ struct simhca_create_rss_qp_req {
 	uint32_t key_length;	/* bytes; SIMHCA_RSS_KEY_BYTES */
 	uint8_t key[SIMHCA_RSS_KEY_BYTES];
 };
-SIMHCA_ABI_SIZE(struct simhca_create_rss_qp_req, 72);
+SIMHCA_ABI_SIZE(struct simhca_create_rss_qp_req, 80);
 
 /* Headers that a frame has, or a flow asks for. */
 enum simhca_layer {

@@ -419,10 +419,11 @@ void simhca_object_remove(struct simhca_context *context, enum simhca_object_typ
 	(*alive(context->device, type, &most))--;
 }
 
-void simhca_async_event(struct simhca_context *context, uint64_t element, uint32_t type)
+void simhca_async_event(struct simhca_context *context, struct simhca_user_handle user,
+			uint32_t type)
 {
 	const struct simhca_ops *ops = &context->device->fabric->ops;
 
 	if (ops->async_event && !atomic_load(&context->dead))
-		ops->async_event(context->arg, element, type);
+		ops->async_event(context->arg, user, type);
 }

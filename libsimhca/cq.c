@@ -78,7 +78,7 @@ static void tell(struct simhca_cq *cq, uint32_t matches)
 
 	if (disarm(cq, matches) && cq->channel && ops->comp_event &&
 	    !atomic_load(&cq->context->dead))
-		ops->comp_event(cq->context->arg, cq->channel, cq->user_handle);
+		ops->comp_event(cq->context->arg, cq->channel, cq->user_handle.element);
 }
 
 /* The event that was held back. What the CQ is armed for by now does not matter. */
@@ -339,7 +339,7 @@ int simhca_resize_cq(struct simhca_context *context, const struct simhca_resize_
 }
 
 int simhca_cq_identity(struct simhca_context *context, uint32_t handle, uint64_t *channel,
-		       uint64_t *user_handle)
+		       struct simhca_user_handle *user_handle)
 {
 	struct simhca_cq *cq = simhca_object(context, SIMHCA_OBJ_CQ, handle, NULL);
 

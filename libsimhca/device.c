@@ -266,7 +266,8 @@ static void event_everywhere(struct simhca_device *device, uint32_t type)
 	struct simhca_context *context;
 
 	for (context = device->contexts; context; context = context->next)
-		simhca_async_event(context, 1, type); /* the element is the port */
+		simhca_async_event(context, (struct simhca_user_handle){ .element = 1 /* port */ },
+				   type);
 }
 
 void simhca_device_set_port(struct simhca_device *device, bool active)

@@ -236,7 +236,8 @@ int simhca_object_add(struct simhca_context *context, enum simhca_object_type ty
 void simhca_object_remove(struct simhca_context *context, enum simhca_object_type type,
 			  uint32_t handle);
 
-void simhca_async_event(struct simhca_context *context, uint64_t element, uint32_t type);
+void simhca_async_event(struct simhca_context *context, struct simhca_user_handle user,
+			uint32_t type);
 
 /* A GID table entry; false if there is none or it is empty. For engines. */
 bool simhca_device_gid(struct simhca_device *device, uint32_t index, union simhca_gid *gid);
@@ -289,7 +290,8 @@ struct simhca_cq {
 	uint32_t held;		   /* completions whose event waits for more of them */
 	bool timed;		   /* the timer has been used */
 	struct simhca_timer timer; /* of its context's engine: until held ones are told of */
-	uint64_t user_handle, channel;
+	struct simhca_user_handle user_handle;
+	uint64_t channel;
 	uint32_t users;
 	struct simhca_mem_ref mem_ref, ring_ref;
 };
@@ -319,7 +321,7 @@ struct simhca_srq {
 	struct simhca_srq_mem *mem;
 	char *ring;
 	uint32_t entries, stride, max_wr, max_sge, limit;
-	uint64_t user_handle;
+	struct simhca_user_handle user_handle;
 	uint32_t users;
 	struct simhca_mem_ref mem_ref, ring_ref;
 };
@@ -354,7 +356,7 @@ struct simhca_qp_open {
 	struct simhca_context *context;
 	struct simhca_xrcd_open *domain;
 	uint32_t handle;
-	uint64_t user_handle;
+	struct simhca_user_handle user_handle;
 };
 
 /*
@@ -374,7 +376,7 @@ struct simhca_qp {
 	struct simhca_qpc *qpc;
 	uint32_t qpn, type;
 	uint32_t doorbell; /* slot in the context's bitmap */
-	uint64_t user_handle;
+	struct simhca_user_handle user_handle;
 	atomic_bool dead;	  /* being destroyed: nothing more is scheduled */
 	bool drained_event_due;	  /* SQD: raise SQ_DRAINED; under req_lock */
 	bool last_wqe_event_due;  /* with an SRQ, on the way to ERR; under req_lock */
@@ -567,7 +569,7 @@ void simhca_qpc_init(struct simhca_qpc *qpc, uint32_t qpn, uint32_t type);
  * that fails the QP is freed. CQs are counted as its users if it has them.
  */
 struct simhca_qp *simhca_qp_alloc(struct simhca_context *context, uint32_t type,
-				  struct simhca_pd *pd, uint64_t user_handle);
+				  struct simhca_pd *pd, struct simhca_user_handle user_handle);
 void simhca_qp_free(struct simhca_qp *qp);
 int simhca_qp_add(struct simhca_qp *qp, enum simhca_object_type as,
 		  const struct simhca_create_qp_req *caps, struct simhca_create_qp_reply *reply,
@@ -599,8 +601,8 @@ void simhca_qp_detach_all(struct simhca_qp *qp); /* from every multicast group *
 /* XRC_RECV QPs, for qp.c and qp_modify.c; flush: under resp_lock, in ERR. */
 int simhca_create_xrc_target(struct simhca_context *context, const struct simhca_create_qp_req *req,
 			     struct simhca_create_qp_reply *reply, struct simhca_why *why);
-uint64_t simhca_qp_user_handle(struct simhca_qp *qp, const struct simhca_context *context,
-			       uint32_t handle);
+struct simhca_user_handle
+simhca_qp_user_handle(struct simhca_qp *qp, const struct simhca_context *context, uint32_t handle);
 int simhca_close_xrc_target(struct simhca_context *context, uint32_t handle, struct simhca_qp *qp);
 void simhca_flush_xrc_target(struct simhca_qp *qp);
 /* The XRC SRQ of this number, or NULL. Inside a guard, or in a control function. */

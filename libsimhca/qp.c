@@ -196,7 +196,7 @@ static int alloc_rings(struct simhca_qp *qp, struct simhca_why *why)
 }
 
 struct simhca_qp *simhca_qp_alloc(struct simhca_context *context, uint32_t type,
-				  struct simhca_pd *pd, uint64_t user_handle)
+				  struct simhca_pd *pd, struct simhca_user_handle user_handle)
 {
 	struct simhca_qp *qp = calloc(1, sizeof(*qp));
 
@@ -383,7 +383,8 @@ int simhca_create_qp(struct simhca_context *context, const struct simhca_create_
 	return simhca_qp_add(qp, SIMHCA_OBJ_QP, req, reply, why);
 }
 
-int simhca_qp_identity(struct simhca_context *context, uint32_t handle, uint64_t *user_handle)
+int simhca_qp_identity(struct simhca_context *context, uint32_t handle,
+		       struct simhca_user_handle *user_handle)
 {
 	struct simhca_qp *qp = simhca_object(context, SIMHCA_OBJ_QP, handle, NULL);
 

@@ -52,7 +52,7 @@ struct simhca_ops {
 	void (*comp_event)(void *arg, uint64_t channel, uint64_t cq_user_handle);
 	/* type is an enum ibv_event_type; element the user handle of the QP, CQ or SRQ, or the port
 	 */
-	void (*async_event)(void *context_arg, uint64_t element, uint32_t type);
+	void (*async_event)(void *context_arg, struct simhca_user_handle user, uint32_t type);
 	void (*log)(void *arg, enum simhca_log_level level, const char *line);
 	void *arg; /* of comp_event: the context's arg is passed instead; of log: this */
 };
@@ -207,7 +207,7 @@ int simhca_modify_cq(struct simhca_context *context, const struct simhca_modify_
 int simhca_arm_cq(struct simhca_context *context, uint32_t handle, struct simhca_why *why);
 /* channel and user_handle of a CQ: for the caller to purge its events when it is destroyed. */
 int simhca_cq_identity(struct simhca_context *context, uint32_t handle, uint64_t *channel,
-		       uint64_t *user_handle);
+		       struct simhca_user_handle *user_handle);
 int simhca_destroy_cq(struct simhca_context *context, uint32_t handle, struct simhca_why *why);
 
 int simhca_create_srq(struct simhca_context *context, const struct simhca_create_srq_req *req,
@@ -217,7 +217,8 @@ int simhca_modify_srq(struct simhca_context *context, const struct simhca_modify
 int simhca_query_srq(struct simhca_context *context, uint32_t handle,
 		     struct simhca_query_srq_reply *reply, struct simhca_why *why);
 int simhca_destroy_srq(struct simhca_context *context, uint32_t handle, struct simhca_why *why);
-int simhca_srq_identity(struct simhca_context *context, uint32_t handle, uint64_t *user_handle);
+int simhca_srq_identity(struct simhca_context *context, uint32_t handle,
+			struct simhca_user_handle *user_handle);
 
 /*
  * An XRC domain. file, if the request has one: a descriptor of the file that names it, which is
@@ -237,14 +238,16 @@ int simhca_modify_qp(struct simhca_context *context, const struct simhca_modify_
 int simhca_query_qp(struct simhca_context *context, uint32_t handle,
 		    struct simhca_query_qp_reply *reply, struct simhca_why *why);
 int simhca_destroy_qp(struct simhca_context *context, uint32_t handle, struct simhca_why *why);
-int simhca_qp_identity(struct simhca_context *context, uint32_t handle, uint64_t *user_handle);
+int simhca_qp_identity(struct simhca_context *context, uint32_t handle,
+		       struct simhca_user_handle *user_handle);
 
 /* Ethernet. The caller has judged whether the client may do so (CAP_NET_RAW). */
 int simhca_create_wq(struct simhca_context *context, const struct simhca_create_wq_req *req,
 		     struct simhca_create_qp_reply *reply, struct simhca_why *why);
 int simhca_modify_wq(struct simhca_context *context, const struct simhca_modify_wq_req *req,
 		     struct simhca_modify_wq_reply *reply, struct simhca_why *why);
-int simhca_wq_identity(struct simhca_context *context, uint32_t handle, uint64_t *user_handle);
+int simhca_wq_identity(struct simhca_context *context, uint32_t handle,
+		       struct simhca_user_handle *user_handle);
 int simhca_destroy_wq(struct simhca_context *context, uint32_t handle, struct simhca_why *why);
 int simhca_create_rwq_table(struct simhca_context *context,
 			    const struct simhca_create_rwq_table_req *req,

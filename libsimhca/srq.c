@@ -242,7 +242,8 @@ int simhca_query_srq(struct simhca_context *context, uint32_t handle,
 	return 0;
 }
 
-int simhca_srq_identity(struct simhca_context *context, uint32_t handle, uint64_t *user_handle)
+int simhca_srq_identity(struct simhca_context *context, uint32_t handle,
+			struct simhca_user_handle *user_handle)
 {
 	struct simhca_srq *srq = simhca_object(context, SIMHCA_OBJ_SRQ, handle, NULL);
 

@@ -118,7 +118,8 @@ int simhca_modify_wq(struct simhca_context *context, const struct simhca_modify_
 	return ret;
 }
 
-int simhca_wq_identity(struct simhca_context *context, uint32_t handle, uint64_t *user_handle)
+int simhca_wq_identity(struct simhca_context *context, uint32_t handle,
+		       struct simhca_user_handle *user_handle)
 {
 	struct simhca_qp *wq = simhca_object(context, SIMHCA_OBJ_WQ, handle, NULL);
 

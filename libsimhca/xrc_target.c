@@ -21,16 +21,16 @@ static struct simhca_qp_open **find_open(struct simhca_qp *qp, const struct simh
 	return link;
 }
 
-uint64_t simhca_qp_user_handle(struct simhca_qp *qp, const struct simhca_context *context,
-			       uint32_t handle)
+struct simhca_user_handle
+simhca_qp_user_handle(struct simhca_qp *qp, const struct simhca_context *context, uint32_t handle)
 {
 	return qp->context ? qp->user_handle : (*find_open(qp, context, handle))->user_handle;
 }
 
 /* A further handle of the QP, in this context. */
 static int add_open(struct simhca_context *context, struct simhca_qp *qp,
-		    struct simhca_xrcd_open *domain, uint64_t user_handle, uint32_t *handle,
-		    struct simhca_why *why)
+		    struct simhca_xrcd_open *domain, struct simhca_user_handle user_handle,
+		    uint32_t *handle, struct simhca_why *why)
 {
 	struct simhca_qp_open *open = calloc(1, sizeof(*open));
 	int ret;

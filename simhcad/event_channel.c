@@ -355,16 +355,28 @@ void event_raise_completion(struct event_set *set, uint64_t channel, uint64_t cq
 	pthread_mutex_unlock(&set->lock);
 }
 
-void event_raise_async(struct event_set *set, uint64_t element, uint32_t type)
+/*
+ * An object tells which pipe is its process's: another may hold the same context, to which the
+ * element means nothing. When that one is closed nobody is left to hear of it.
+ */
+static bool is_for(const struct event_pipe *pipe, uint64_t inode)
+{
+	return !inode || pipe->inode == inode;
+}
+
+void event_raise_async(struct event_set *set, uint64_t inode, uint64_t element, uint32_t type)
 {
 	struct event_key key = { .element = element, .type = type };
 	struct event_pipe *pipe;
 
 	pthread_mutex_lock(&set->lock);
 	DL_FOREACH (set->async, pipe) {
-		raise_event(pipe, &key);
-		if (!is_of_device(type))
+		if (is_of_device(type)) {
+			raise_event(pipe, &key);
+		} else if (is_for(pipe, inode)) {
+			raise_event(pipe, &key);
 			break;
+		}
 	}
 	pthread_mutex_unlock(&set->lock);
 }
@@ -478,7 +490,7 @@ uint32_t event_purge_completions(struct event_set *set, uint64_t channel, uint64
 	return delivered;
 }
 
-uint32_t event_purge_async(struct event_set *set, uint64_t element)
+uint32_t event_purge_async(struct event_set *set, uint64_t inode, uint64_t element)
 {
 	uint32_t delivered = 0;
 	struct event_pipe *pipe;
@@ -486,7 +498,8 @@ uint32_t event_purge_async(struct event_set *set, uint64_t element)
 	pthread_mutex_lock(&set->lock);
 	/* All of them: the first one was another while an older one was still open. */
 	DL_FOREACH (set->async, pipe)
-		delivered += purge(pipe, element);
+		if (is_for(pipe, inode))
+			delivered += purge(pipe, element);
 	pthread_mutex_unlock(&set->lock);
 	return delivered;
 }

@@ -49,7 +49,7 @@ struct event_set {
 	struct event_wakeup *wakeup;
 	pthread_mutex_t lock;
 	struct event_pipe *channels; /* hash by inode */
-	struct event_pipe *async;    /* list; events of objects go to the first */
+	struct event_pipe *async;    /* list, the oldest first */
 };
 
 void event_set_init(struct event_set *set, struct event_wakeup *wakeup);
@@ -69,13 +69,14 @@ bool event_has_channel(struct event_set *set, uint64_t inode);
 
 /* From any thread. */
 void event_raise_completion(struct event_set *set, uint64_t channel, uint64_t cq);
-void event_raise_async(struct event_set *set, uint64_t element, uint32_t type);
+/* An object's goes to its pipe, by inode, or to the first for 0; the device's to all of them. */
+void event_raise_async(struct event_set *set, uint64_t pipe, uint64_t element, uint32_t type);
 
 /*
  * The element is gone: take back its events that the client has not read, and forget it. Returns
  * how many the client did read.
  */
 uint32_t event_purge_completions(struct event_set *set, uint64_t channel, uint64_t cq);
-uint32_t event_purge_async(struct event_set *set, uint64_t element);
+uint32_t event_purge_async(struct event_set *set, uint64_t pipe, uint64_t element);
 
 #endif

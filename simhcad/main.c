@@ -24,11 +24,11 @@ static void on_comp_event(void *arg, uint64_t channel, uint64_t cq_user_handle)
 	event_raise_completion(&session->events, channel, cq_user_handle);
 }
 
-static void on_async_event(void *arg, uint64_t element, uint32_t type)
+static void on_async_event(void *arg, struct simhca_user_handle user, uint32_t type)
 {
 	struct session *session = arg;
 
-	event_raise_async(&session->events, element, type);
+	event_raise_async(&session->events, user.events, user.element, type);
 }
 
 static void on_log(void *arg, enum simhca_log_level level, const char *line)

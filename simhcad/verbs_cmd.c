@@ -308,8 +308,9 @@ HANDLER(arm_cq)
 HANDLER(destroy_cq)
 {
 	struct simhca_destroy_reply *out = reply->body;
-	uint64_t channel = 0, user_handle = 0;
-	int ret = simhca_cq_identity(session->context, handle_of(request), &channel, &user_handle);
+	struct simhca_user_handle user = { 0 };
+	uint64_t channel = 0;
+	int ret = simhca_cq_identity(session->context, handle_of(request), &channel, &user);
 
 	if (ret)
 		return simhca_why(why, -ret, "this context has no CQ with handle %u",
@@ -318,8 +319,8 @@ HANDLER(destroy_cq)
 	if (ret)
 		return ret;
 	if (channel)
-		out->comp_events = event_purge_completions(&session->events, channel, user_handle);
-	out->async_events = event_purge_async(&session->events, user_handle);
+		out->comp_events = event_purge_completions(&session->events, channel, user.element);
+	out->async_events = event_purge_async(&session->events, user.events, user.element);
 	return 0;
 }
 
@@ -378,15 +379,15 @@ HANDLER(query_srq)
 HANDLER(destroy_srq)
 {
 	struct simhca_destroy_reply *out = reply->body;
-	uint64_t user_handle = 0;
-	int ret = simhca_srq_identity(session->context, handle_of(request), &user_handle);
+	struct simhca_user_handle user = { 0 };
+	int ret = simhca_srq_identity(session->context, handle_of(request), &user);
 
 	if (ret)
 		return simhca_why(why, -ret, "this context has no SRQ with handle %u",
 				  handle_of(request));
 	ret = simhca_destroy_srq(session->context, handle_of(request), why);
 	if (!ret)
-		out->async_events = event_purge_async(&session->events, user_handle);
+		out->async_events = event_purge_async(&session->events, user.events, user.element);
 	return ret;
 }
 
@@ -418,15 +419,15 @@ HANDLER(query_qp)
 HANDLER(destroy_qp)
 {
 	struct simhca_destroy_reply *out = reply->body;
-	uint64_t user_handle = 0;
-	int ret = simhca_qp_identity(session->context, handle_of(request), &user_handle);
+	struct simhca_user_handle user = { 0 };
+	int ret = simhca_qp_identity(session->context, handle_of(request), &user);
 
 	if (ret)
 		return simhca_why(why, -ret, "this context has no QP with handle %u",
 				  handle_of(request));
 	ret = simhca_destroy_qp(session->context, handle_of(request), why);
 	if (!ret)
-		out->async_events = event_purge_async(&session->events, user_handle);
+		out->async_events = event_purge_async(&session->events, user.events, user.element);
 	return ret;
 }
 
@@ -455,15 +456,15 @@ HANDLER(modify_wq)
 HANDLER(destroy_wq)
 {
 	struct simhca_destroy_reply *out = reply->body;
-	uint64_t user_handle = 0;
-	int ret = simhca_wq_identity(session->context, handle_of(request), &user_handle);
+	struct simhca_user_handle user = { 0 };
+	int ret = simhca_wq_identity(session->context, handle_of(request), &user);
 
 	if (ret)
 		return simhca_why(why, -ret, "this context has no WQ with handle %u",
 				  handle_of(request));
 	ret = simhca_destroy_wq(session->context, handle_of(request), why);
 	if (!ret)
-		out->async_events = event_purge_async(&session->events, user_handle);
+		out->async_events = event_purge_async(&session->events, user.events, user.element);
 	return ret;
 }
 

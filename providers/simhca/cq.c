@@ -61,7 +61,7 @@ static struct shca_cq *create(struct shca_context *ctx, uint32_t cqe,
 	LIST_INIT(&cq->senders);
 	LIST_INIT(&cq->receivers);
 	LIST_INIT(&cq->xrc_srqs);
-	req.user_handle = (uintptr_t)&cq->vcq.cq;
+	req.user_handle = shca_user_handle(ctx, &cq->vcq.cq);
 	err = shca_call(ctx, SIMHCA_CMD_CREATE_CQ, &req, &reply);
 	if (err)
 		goto err_free;

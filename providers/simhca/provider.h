@@ -59,8 +59,9 @@ struct shca_context {
 	uint64_t dev_size;	    /* bytes */
 	struct simhca_ctx_mem *mem; /* segment 0 */
 	int doorbell_fd;
-	int async_write_fd; /* for the event that reports the death of the device */
-	atomic_bool fatal;  /* the connection is broken */
+	int async_write_fd; /* for the event that reports the death of the device; -1: imported */
+	_Atomic uint64_t async_pipe; /* inode of async_fd's; 0: not looked at yet */
+	atomic_bool fatal;	     /* the connection is broken */
 	struct shca_segment segments[SIMHCA_MAX_SEGMENTS];
 	struct shca_watcher watcher;
 
@@ -330,6 +331,8 @@ void shca_unmap_all(struct shca_context *ctx);
 
 /* simhca.c */
 bool shca_is_ours(const struct ibv_device *device);
+/* By which the device tells this context of an object's events. */
+struct simhca_user_handle shca_user_handle(struct shca_context *ctx, const void *element);
 
 /* query.c */
 int shca_query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,

@@ -166,7 +166,7 @@ static struct ibv_qp *create(struct ibv_context *context, struct ibv_qp_init_att
 	if (!qp)
 		return NULL;
 	qp->srq = req.has_srq ? to_ssrq(attr->srq) : NULL;
-	req.user_handle = (uintptr_t)&qp->vqp.qp;
+	req.user_handle = shca_user_handle(ctx, &qp->vqp.qp);
 	if (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)
 		err = shca_qp_set_builders(qp, attr->send_ops_flags);
 	if (!err)
@@ -207,7 +207,7 @@ static struct ibv_qp *create_rss(struct ibv_context *context, struct ibv_qp_init
 	qp = alloc(attr);
 	if (!qp)
 		return NULL;
-	req.user_handle = (uintptr_t)&qp->vqp.qp;
+	req.user_handle = shca_user_handle(to_sctx(context), &qp->vqp.qp);
 	err = shca_call(to_sctx(context), SIMHCA_CMD_CREATE_RSS_QP, &req, &reply);
 	if (!err)
 		err = adopt(qp, &reply, context, attr);

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <rdma/ib_user_ioctl_verbs.h>
@@ -192,6 +193,22 @@ static int connect_device(struct shca_context *ctx)
 	return shca_watcher_start(ctx, !reply.can_access_memory);
 }
 
+/*
+ * Of an imported context the library makes the pipe after we have returned it, so it is looked at
+ * when the first object is made.
+ */
+struct simhca_user_handle shca_user_handle(struct shca_context *ctx, const void *element)
+{
+	uint64_t pipe = atomic_load_explicit(&ctx->async_pipe, memory_order_relaxed);
+	struct stat async;
+
+	if (!pipe && !fstat(ctx->vctx.context.async_fd, &async)) {
+		pipe = async.st_ino;
+		atomic_store_explicit(&ctx->async_pipe, pipe, memory_order_relaxed);
+	}
+	return (struct simhca_user_handle){ .element = (uintptr_t)element, .events = pipe };
+}
+
 static void free_context(struct ibv_context *context)
 {
 	struct shca_context *ctx = to_sctx(context);
@@ -250,11 +267,15 @@ static struct verbs_context *alloc_context(struct ibv_device *device, int cmd_fd
 static struct verbs_context *import_context(struct ibv_device *device, int cmd_fd)
 {
 	struct verbs_context *vctx = open_context(device, cmd_fd);
+	struct shca_context *ctx;
 
-	if (vctx) {
-		close(vctx->context.async_fd);
-		vctx->context.async_fd = -1;
-	}
+	if (!vctx)
+		return NULL;
+	ctx = to_sctx(&vctx->context);
+	close(ctx->vctx.context.async_fd);
+	ctx->vctx.context.async_fd = -1;
+	close(ctx->async_write_fd);
+	ctx->async_write_fd = -1;
 	return vctx;
 }
 

@@ -48,7 +48,7 @@ static struct ibv_srq *create(struct ibv_srq_init_attr_ex *attr)
 	srq->home = home;
 	srq->rq.lock.unused = shca_home_is_single_threaded(&home);
 	ibv_srq = &srq->vsrq.srq;
-	req.user_handle = (uintptr_t)ibv_srq;
+	req.user_handle = shca_user_handle(ctx, ibv_srq);
 	if (attr->srq_type == IBV_SRQT_XRC) {
 		req.xrcd = to_sxrcd(attr->xrcd)->handle;
 		req.cq = attr->cq->handle;

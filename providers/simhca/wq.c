@@ -45,7 +45,7 @@ struct ibv_wq *shca_create_wq(struct ibv_context *context, struct ibv_wq_init_at
 	wq = calloc(1, sizeof(*wq));
 	if (!wq)
 		return shca_null(ENOMEM);
-	req.user_handle = (uintptr_t)&wq->wq;
+	req.user_handle = shca_user_handle(ctx, &wq->wq);
 	err = shca_call(ctx, SIMHCA_CMD_CREATE_WQ, &req, &reply);
 	if (err)
 		goto err_free;

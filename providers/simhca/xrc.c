@@ -76,7 +76,7 @@ struct ibv_qp *shca_create_xrc_recv(struct ibv_context *context, struct ibv_qp_i
 	qp = calloc(1, sizeof(*qp));
 	if (!qp)
 		return shca_null(ENOMEM);
-	req.user_handle = (uintptr_t)&qp->vqp.qp;
+	req.user_handle = shca_user_handle(to_sctx(context), &qp->vqp.qp);
 	req.xrcd = to_sxrcd(attr->xrcd)->handle;
 	err = shca_call(to_sctx(context), SIMHCA_CMD_CREATE_QP, &req, &reply);
 	if (err) {
@@ -103,7 +103,7 @@ struct ibv_qp *shca_open_qp(struct ibv_context *context, struct ibv_qp_open_attr
 	qp = calloc(1, sizeof(*qp));
 	if (!qp)
 		return shca_null(ENOMEM);
-	req.user_handle = (uintptr_t)&qp->vqp.qp;
+	req.user_handle = shca_user_handle(to_sctx(context), &qp->vqp.qp);
 	req.xrcd = to_sxrcd(attr->xrcd)->handle;
 	req.qpn = attr->qp_num;
 	err = shca_call(to_sctx(context), SIMHCA_CMD_OPEN_QP, &req, &reply);

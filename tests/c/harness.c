@@ -70,13 +70,13 @@ static void on_comp_event(void *arg, uint64_t channel, uint64_t cq_user_handle)
 		cq->on_event(cq, cq->on_event_arg);
 }
 
-static void on_async_event(void *context_arg, uint64_t element, uint32_t type)
+static void on_async_event(void *context_arg, struct simhca_user_handle user, uint32_t type)
 {
 	struct client *client = context_arg;
 
 	pthread_mutex_lock(&client->event_lock);
 	if (client->num_events < ARRAY_SIZE(client->event))
-		client->event[client->num_events++] = (struct async_event){ element, type };
+		client->event[client->num_events++] = (struct async_event){ user.element, type };
 	pthread_mutex_unlock(&client->event_lock);
 }
 
@@ -525,7 +525,7 @@ struct cq *cq_new_flags(struct client *client, uint32_t cqe, uint32_t flags)
 {
 	struct cq *cq = world_alloc(client->world, sizeof(*cq));
 	struct simhca_create_cq_req req = {
-		.user_handle = (uintptr_t)cq,
+		.user_handle.element = (uintptr_t)cq,
 		.channel = 1,
 		.cqe = cqe,
 		.flags = flags,
@@ -684,7 +684,7 @@ static struct srq *make_srq(struct client *client, struct simhca_create_srq_req 
 	struct simhca_create_srq_reply reply = { 0 };
 	struct simhca_why why = { .text = "" };
 
-	req.user_handle = (uintptr_t)srq;
+	req.user_handle.element = (uintptr_t)srq;
 	req.pd = client->pd;
 	if (simhca_create_srq(client->context, &req, &reply, &why))
 		fail_msg("create_srq: %s", why.text);
@@ -784,7 +784,7 @@ struct qp *qp_new_in(struct client *client, uint32_t pd, const struct options *o
 	struct qp *qp = world_alloc(client->world, sizeof(*qp));
 	const bool no_rq = srq || options->type == IBV_QPT_XRC_SEND;
 	struct simhca_create_qp_req req = {
-		.user_handle = (uintptr_t)qp,
+		.user_handle.element = (uintptr_t)qp,
 		.type = options->type,
 		.pd = pd,
 		.send_cq = send_cq->handle,

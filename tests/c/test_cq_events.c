@@ -67,7 +67,7 @@ static void a_cq_without_channel_raises_nothing(void **state)
 
 	assert_int_equal(simhca_create_cq(pair->a.client->context,
 					  &(struct simhca_create_cq_req){
-						  .user_handle = (uintptr_t)cq, .cqe = 16 },
+						  .user_handle.element = (uintptr_t)cq, .cqe = 16 },
 					  &reply, NULL),
 			 0);
 	*cq = (struct cq){

@@ -139,7 +139,7 @@ static struct wq *wq_new(struct client *client)
 {
 	struct wq *wq = world_alloc(client->world, sizeof(*wq));
 	struct simhca_create_wq_req req = {
-		.user_handle = (uintptr_t)wq, .pd = client->pd, .max_wr = 64, .max_sge = 1
+		.user_handle.element = (uintptr_t)wq, .pd = client->pd, .max_wr = 64, .max_sge = 1
 	};
 	struct simhca_create_qp_reply *reply = &wq->ring.granted;
 

@@ -70,7 +70,8 @@ static void handles_belong_to_their_context(void **state)
 		struct simhca_create_cq_reply cq_reply;
 		struct simhca_create_srq_reply srq_reply;
 		struct simhca_reg_mr_reply mr_reply;
-		uint64_t user_handle, channel;
+		struct simhca_user_handle user_handle;
+		uint64_t channel;
 
 		assert_int_equal(-EINVAL,
 				 simhca_modify_qp(one->context, &modify, &state_reply, NULL));

@@ -66,7 +66,7 @@ static struct qp *target_new(struct client *client, uint32_t xrcd)
 	const struct simhca_create_qp_req req = {
 		.type = SIMHCA_QPT_XRC_RECV,
 		.xrcd = xrcd,
-		.user_handle = (uintptr_t)qp,
+		.user_handle.element = (uintptr_t)qp,
 	};
 
 	assert_int_equal(0, simhca_create_qp(client->context, &req, &qp->granted, NULL));
@@ -79,7 +79,7 @@ static int target_try(struct client *client, uint32_t xrcd, uint32_t qpn, struct
 {
 	struct qp *qp = target_handle(client);
 	const struct simhca_open_qp_req req = {
-		.user_handle = (uintptr_t)qp,
+		.user_handle.element = (uintptr_t)qp,
 		.xrcd = xrcd,
 		.qpn = qpn,
 	};

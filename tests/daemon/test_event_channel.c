@@ -217,23 +217,23 @@ static void test_async_pipes(void **state)
 	first = event_first_async(&f->set, &write_end);
 	assert_true(first >= 0);
 	second = event_add_async(&f->set);
-	event_raise_async(&f->set, 100, IBV_EVENT_COMM_EST);
-	event_raise_async(&f->set, 1, IBV_EVENT_PORT_ERR);
+	event_raise_async(&f->set, 0, 100, IBV_EVENT_COMM_EST);
+	event_raise_async(&f->set, 0, 1, IBV_EVENT_PORT_ERR);
 	read_async(first, 100, IBV_EVENT_COMM_EST);
 	read_async(first, 1, IBV_EVENT_PORT_ERR);
 	read_async(second, 1, IBV_EVENT_PORT_ERR);
 	assert_true(is_empty(first) && is_empty(second));
 
-	event_raise_async(&f->set, 100, IBV_EVENT_SQ_DRAINED);
-	event_raise_async(&f->set, 200, IBV_EVENT_COMM_EST);
-	assert_int_equal(event_purge_async(&f->set, 100), 1);
+	event_raise_async(&f->set, 0, 100, IBV_EVENT_SQ_DRAINED);
+	event_raise_async(&f->set, 0, 200, IBV_EVENT_COMM_EST);
+	assert_int_equal(event_purge_async(&f->set, 0, 100), 1);
 	read_async(first, 200, IBV_EVENT_COMM_EST);
 	assert_true(is_empty(first));
 
 	/* The same pipe again, in another description: blocking, whatever the first one is. */
 	close(write_end);
 	again = event_first_async(&f->set, &write_end);
-	event_raise_async(&f->set, 300, IBV_EVENT_COMM_EST);
+	event_raise_async(&f->set, 0, 300, IBV_EVENT_COMM_EST);
 	read_async(again, 300, IBV_EVENT_COMM_EST);
 	assert_int_equal(fcntl(again, F_GETFL) & O_NONBLOCK, 0);
 	close(first);
@@ -248,9 +248,9 @@ static void test_port_is_no_object(void **state)
 	struct fixture *f = *state;
 	int write_end, fd = event_first_async(&f->set, &write_end);
 
-	event_raise_async(&f->set, 1, IBV_EVENT_PORT_ERR);
-	event_raise_async(&f->set, 1, IBV_EVENT_COMM_EST);
-	assert_int_equal(event_purge_async(&f->set, 1), 0);
+	event_raise_async(&f->set, 0, 1, IBV_EVENT_PORT_ERR);
+	event_raise_async(&f->set, 0, 1, IBV_EVENT_COMM_EST);
+	assert_int_equal(event_purge_async(&f->set, 0, 1), 0);
 	read_async(fd, 1, IBV_EVENT_PORT_ERR);
 	assert_true(is_empty(fd));
 	close(fd);
