@@ -135,3 +135,13 @@ def test_extended_refuses(ctx, pd, cq):
         QPEx(ctx, QPInitAttrEx(qp_type=RC, scq=cq, rcq=cq, cap=QPCap(), pd=pd, create_flags=1 << 20,
                                comp_mask=e.IBV_QP_INIT_ATTR_PD
                                | e.IBV_QP_INIT_ATTR_CREATE_FLAGS))
+
+
+@TYPES
+def test_data_in_order(pd, cq, qp_type):
+    """The device promises no order among the bytes of a message, whatever it is asked about."""
+    qp = QP(pd, QPInitAttr(qp_type=qp_type, scq=cq, rcq=cq, cap=QPCap()))
+    for opcode in (e.IBV_WR_SEND, e.IBV_WR_RDMA_WRITE, e.IBV_WR_RDMA_READ):
+        for flags in (0, 1):
+            assert qp.query_data_in_order(opcode, flags) == 0
+    qp.close()
