@@ -45,10 +45,12 @@ def test_disagreement_is_seen(world, monkeypatch, rule):
     monkeypatch.setattr(World, 'deadline', 1.0)
     with pytest.raises(Disagreement) as caught:
         world.run(100000)
+    assert not world.library.world_abandon()
     assert f'seed {world.seed}, step {world.steps_done}' in str(caught.value)
     assert len(str(caught.value).splitlines()) > 10
 
 
+@pytest.mark.once
 @pytest.mark.patience(1800)
 @pytest.mark.parametrize('options', [('--mw-type-2a',), ('--memory', 'agent')],
                          ids=['type-2a', 'agent'])

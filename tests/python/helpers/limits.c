@@ -27,6 +27,8 @@ static void *make(const char *kind)
 		return ibv_reg_mr(pd, buffer, sizeof(buffer), FULL_ACCESS);
 	case 'p':
 		return ibv_alloc_pd(context);
+	case 'w':
+		return ibv_alloc_mw(pd, IBV_MW_TYPE_2);
 	case 'q':
 		return ibv_create_qp(pd, &qp);
 	default:
@@ -45,6 +47,8 @@ static int destroy(const char *kind, void *object)
 		return ibv_dereg_mr(object);
 	case 'p':
 		return ibv_dealloc_pd(object);
+	case 'w':
+		return ibv_dealloc_mw(object);
 	case 'q':
 		return ibv_destroy_qp(object);
 	default:
@@ -66,6 +70,8 @@ static int limit_of(const char *kind)
 		return attr.max_mr;
 	case 'p':
 		return attr.max_pd - 1; /* one is ours */
+	case 'w':
+		return attr.max_mw;
 	case 'q':
 		return attr.max_qp;
 	default:

@@ -118,6 +118,14 @@ int world_close(void)
 	return err;
 }
 
+/* With all objects that there are. */
+int world_abandon(void)
+{
+	int err = ibv_close_device(world.end[0].context);
+
+	return err ? err : ibv_close_device(world.end[1].context);
+}
+
 uint64_t new_memory(uint64_t length)
 {
 	void *memory =
