@@ -83,6 +83,12 @@ static inline uint8_t *new_pages(size_t pages)
 	return memory;
 }
 
+/* Nobody reaches it any more; its place stays taken, or the next mapping would be there. */
+static inline void drop_page(uint8_t *page)
+{
+	CHECK(!mprotect(page, PAGE, PROT_NONE));
+}
+
 /* All but the QP. */
 static inline struct end new_end(void)
 {

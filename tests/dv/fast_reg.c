@@ -227,7 +227,7 @@ TEST(unmapped_page_is_seen_at_access)
 	struct ibv_mr *mr = new_region(&pair.server, 2);
 	struct simhcadv_fast_reg reg = over_memory(&pair.server, mr, new_list(&pair.server, 2), 2);
 
-	CHECK(!munmap(pair.server.memory + PAGE, PAGE));
+	drop_page(pair.server.memory + PAGE);
 	do_reg(&pair.server, &reg);
 	do_rdma(&pair.client, IBV_WR_RDMA_READ, reg.iova_start, mr->rkey, PAGE);
 	fail_rdma(&pair.client, IBV_WR_RDMA_READ, reg.iova_start + PAGE, mr->rkey, 8,
@@ -258,7 +258,7 @@ TEST(unmapped_page_in_an_own_buffer)
 	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND, .sg_list = &sge, .num_sge = 1 };
 	struct ibv_recv_wr recv = { .sg_list = &sge, .num_sge = 1 }, *bad;
 
-	CHECK(!munmap(pair.server.memory + PAGE, PAGE));
+	drop_page(pair.server.memory + PAGE);
 	do_reg(&pair.server, &reg);
 	CHECK(!ibv_post_recv(second.server.qp, &recv, &bad));
 	post_rdma(&second.client, IBV_WR_SEND, 0, 0, 8);

@@ -73,7 +73,7 @@ TEST(registration)
 	};
 
 	CHECK(pd);
-	CHECK(!munmap(pages + PAGE, PAGE));
+	drop_page(pages + PAGE);
 	CHECK(!mprotect(pages + 3 * PAGE, PAGE, PROT_READ));
 	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
 		uint64_t addr = table[i].addr == top ? top : (uintptr_t)pages + table[i].addr;
@@ -116,7 +116,7 @@ TEST(registration_again)
 	};
 
 	CHECK(pd && null);
-	CHECK(!munmap(hole, PAGE));
+	drop_page(hole);
 	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
 		errno = 0;
 		CHECK(ibv_rereg_mr(mr, table[i].flags, pd, table[i].addr, table[i].length,

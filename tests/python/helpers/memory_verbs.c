@@ -142,9 +142,10 @@ int protect(uint64_t addr, uint64_t length, int writable)
 		       : 0;
 }
 
+/* Its place stays taken, or the next best mapping of the process would be there. */
 int drop(uint64_t addr, uint64_t length)
 {
-	return munmap((void *)(uintptr_t)addr, length) ? errno : 0;
+	return mprotect((void *)(uintptr_t)addr, length, PROT_NONE) ? errno : 0;
 }
 
 /* The first place where the two differ; length if they do not. */
