@@ -8,15 +8,21 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Whether the process is in our own user namespace. */
-static bool same_user_namespace(pid_t pid)
+/*
+ * Whether the process is in our own user namespace. We may look at those of our own user; who hides
+ * it from us is root.
+ */
+static bool same_user_namespace(pid_t pid, uid_t uid)
 {
 	struct stat ours, theirs;
 	char path[64];
 
 	snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)pid);
-	return !stat("/proc/self/ns/user", &ours) && !stat(path, &theirs) &&
-	       ours.st_dev == theirs.st_dev && ours.st_ino == theirs.st_ino;
+	if (stat("/proc/self/ns/user", &ours))
+		return false;
+	if (stat(path, &theirs))
+		return errno == EACCES && uid == 0;
+	return ours.st_dev == theirs.st_dev && ours.st_ino == theirs.st_ino;
 }
 
 /*
@@ -54,7 +60,7 @@ int privilege_net_raw(pid_t pid, uid_t uid, struct simhca_why *why)
 				  "is in another pid namespace");
 	if (!effective(pid, uid, &capabilities) || !(capabilities >> CAP_NET_RAW & 1))
 		return simhca_why(why, EPERM, "process %d has no CAP_NET_RAW", (int)pid);
-	if (!same_user_namespace(pid))
+	if (!same_user_namespace(pid, uid))
 		return simhca_why(why, EPERM,
 				  "process %d has CAP_NET_RAW in another user namespace than "
 				  "simhcad's: start simhcad in there",

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """RAW_PACKET QPs, flows, counters, WQs and RSS through libibverbs, and who may use them."""
+import os
 import shutil
 import subprocess
 
@@ -40,6 +41,13 @@ def test_capabilities(program):
 def test_on_ethernet(program, ethernet, what):
     """flows: errors, counters. extended: ibv_wr_*, tags. rss: WQs. dropped: the capability."""
     run_c(program, what)
+
+
+@pytest.mark.once
+@pytest.mark.skipif(os.geteuid() != 0, reason='for root alone')
+@needs_net_raw
+def test_root_for_another_user(program, ethernet):
+    run_c(program, 'set_uid')
 
 
 @needs_net_raw

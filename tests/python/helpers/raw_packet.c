@@ -538,6 +538,15 @@ static void dropped(void)
 	CHECK(!ibv_destroy_qp(qp));
 }
 
+/* As in a set-user-ID program: whose capabilities these are cannot be told. */
+static void set_uid(void)
+{
+	CHECK(!setresuid(65534, 0, 0));
+	FAILS(EPERM, raw_qp(cq, 0, 0));
+	CHECK(!setresuid(0, 0, 0));
+	CHECK(raw_qp(cq, 0, 0));
+}
+
 static void denied(void)
 {
 	FAILS(EPERM, raw_qp(cq, 0, 0));
@@ -585,6 +594,7 @@ int main(int argc, char **argv)
 		{ "denied", denied },
 		{ "capabilities", capabilities },
 		{ "no_ethernet", no_ethernet },
+		{ "set_uid", set_uid },
 	};
 
 	CHECK(argc == 2);
