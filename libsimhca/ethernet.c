@@ -30,8 +30,7 @@ static void find_targets(const struct simhca_qp *qp, const struct simhca_frame *
 	targets->count = 0;
 	pthread_rwlock_rdlock(&fabric->lock);
 	for (device = fabric->devices; device; device = device->next)
-		if (!device->config.infiniband &&
-		    atomic_load(&device->mem->port.state) == IBV_PORT_ACTIVE)
+		if (atomic_load(&device->mem->port.state) == IBV_PORT_ACTIVE)
 			simhca_flow_match(device, qp, frame, length, !qp->cast->counted, targets);
 	pthread_rwlock_unlock(&fabric->lock);
 }

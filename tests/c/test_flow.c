@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Flow steering: which frames a flow takes, who else gets them, and what is no flow. */
 #include "frames.h"
+#include "model.h"
 
 enum { RECEIVERS = 4 };
 
@@ -517,6 +518,81 @@ static void a_frame_has_so_many_copies(void **state)
 	assert_int_equal(got, SIMHCA_MAX_FRAME_COPIES);
 }
 
+/*
+ * As when another engine works on a receiver: the others get the frame at once and only once, and
+ * that one as soon as it can. The sender's completion comes when all have it.
+ */
+static void a_busy_receiver_gets_it_later(void **state)
+{
+	struct scene scene = make(state);
+	struct client *client = scene.receiver[1]->client;
+	struct simhca_create_flow_req req = to(&scene, 1);
+	struct simhca_read_counters_reply reply;
+	struct simhca_handle counters;
+	struct simhca_qp *busy;
+
+	assert_int_equal(0, simhca_create_counters(client->context, &counters, NULL));
+	for (unsigned int i = 0; i < RECEIVERS; i += 2)
+		add_type(&scene, i, SIMHCA_FLOW_SNIFFER);
+	req.flags = SIMHCA_FLOW_COUNT;
+	req.counters = counters.handle;
+	add(&scene, 1, &req);
+	busy = scene.world->device[1]->qps[SIMHCA_QPN_SLOT(scene.receiver[1]->qp->qpn)];
+	for (int round = 0; round < 2; round++) {
+		uint32_t length = frame_make(scene.sender->mr->addr, &udp);
+
+		pthread_mutex_lock(&busy->resp_lock);
+		post(scene.sender, .id = 5, .opcode = SIMHCA_WR_SEND,
+		     SGES(sge(scene.sender->mr, 0, length)));
+		for (int i = 0; i < 10; i++) {
+			advance(scene.world, 100 * USEC);
+			assert_int_equal(arrived(scene.receiver[0]), i == 0);
+			assert_int_equal(arrived(scene.receiver[2]), i == 0);
+			assert_int_equal(arrived(scene.receiver[1]), 0);
+			expect_none(scene.sender->send_cq);
+		}
+		pthread_mutex_unlock(&busy->resp_lock);
+		advance(scene.world, 100 * USEC);
+		expect(scene.sender->send_cq, 5, SUCCESS);
+		for (unsigned int i = 0; i < RECEIVERS; i++)
+			assert_int_equal(arrived(scene.receiver[i]), i == 1);
+		assert_int_equal(0, simhca_read_counters(client->context, counters.handle, &reply,
+							 NULL));
+		assert_int_equal(reply.packets, round + 1);
+	}
+}
+
+/* One that stays busy loses it after a while, and holds up nobody for good. */
+static void a_receiver_that_stays_busy_loses_it(void **state)
+{
+	struct scene scene = make(state);
+	struct simhca_qp *busy;
+
+	add_type(&scene, 1, SIMHCA_FLOW_SNIFFER);
+	add_type(&scene, 3, SIMHCA_FLOW_SNIFFER);
+	busy = scene.world->device[1]->qps[SIMHCA_QPN_SLOT(scene.receiver[1]->qp->qpn)];
+	pthread_mutex_lock(&busy->resp_lock);
+	frame_make(scene.sender->mr->addr, &udp);
+	send_from(scene.sender, 5, 0, 142);
+	for (int i = 0; i < 600; i++)
+		advance(scene.world, 100 * USEC);
+	expect(scene.sender->send_cq, 5, SUCCESS);
+	assert_int_equal(arrived(scene.receiver[3]), 1);
+	pthread_mutex_unlock(&busy->resp_lock);
+	assert_int_equal(who_gets(&scene, &udp), 1 << 1 | 1 << 3);
+}
+
+/* Nor do many flows of one QP take the place of others. */
+static void a_qp_counts_once_for_that(void **state)
+{
+	struct scene scene = make(state);
+
+	for (unsigned int i = 0; i < SIMHCA_MAX_FRAME_COPIES + 10; i++)
+		add_type(&scene, 0, SIMHCA_FLOW_SNIFFER);
+	add_type(&scene, 2, SIMHCA_FLOW_SNIFFER);
+	assert_int_equal(who_gets(&scene, &udp), 1 << 0 | 1 << 2);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -539,6 +615,9 @@ int main(void)
 		ON_ETHERNET(flows_go_with_their_client),
 		ON_ETHERNET(receivers_do_not_hold_up_each_other),
 		ON_ETHERNET(a_frame_has_so_many_copies),
+		ON_ETHERNET(a_qp_counts_once_for_that),
+		ON_ETHERNET(a_busy_receiver_gets_it_later),
+		ON_ETHERNET(a_receiver_that_stays_busy_loses_it),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
