@@ -132,13 +132,15 @@ static void no_byte_beyond_the_frame_is_read(void **state)
 	static const struct recipe recipe[] = {
 		{ .tags = 2, .ip = 4, .l4 = IPPROTO_TCP, .payload = 40 },
 		{ .tags = 1, .ip = 6, .l4 = IPPROTO_UDP, .payload = 40 },
+		{ .ip = 6, .proto = IPPROTO_HOPOPTS, .payload = 40 },
+		{ .ip = 6, .proto = IPPROTO_FRAGMENT, .payload = 40 },
 	};
 	uint64_t seed = 5;
 
 	for (unsigned int round = 0; round < 20000; round++) {
 		uint8_t bytes[256], *exact;
 		struct simhca_frame frame;
-		uint32_t length = frame_make(bytes, &recipe[round & 1]);
+		uint32_t length = frame_make(bytes, &recipe[round & 3]);
 
 		for (unsigned int i = 0; round > 400 && i < 1 + round % 8; i++)
 			bytes[12 + test_random(&seed) % (length - 12)] =
