@@ -65,6 +65,7 @@ void simhca_complete_send(struct simhca_qp *qp, enum simhca_wc_status status,
 	    qp->qpc->sq_sig_all)
 		simhca_cq_push(qp->send_cq, &cqe, false);
 	if (status != SIMHCA_WC_SUCCESS) {
+		simhca_stats_once(qp->device, SIMHCA_STAT_REQ_CQE_ERROR);
 		simhca_log(qp->device->fabric, SIMHCA_LOG_INFO,
 			   "QP 0x%06x: send WQE %u fails with status %u: %s", qp->qpn,
 			   qp->req.index, status, simhca_reason_text(reason));
@@ -142,6 +143,7 @@ enum simhca_next simhca_completer_run(struct simhca_worker *worker, struct simhc
 	case SIMHCA_ANSWER_ACK:
 		return acknowledged(worker, qp, packet, reply);
 	case SIMHCA_ANSWER_RNR_NAK:
+		simhca_stats_add(worker, qp->device, SIMHCA_STAT_RNR_NAK_RETRY, 1);
 		if (!qp->req.rnr_retries)
 			return fail(qp, SIMHCA_WC_RNR_RETRY_EXC_ERR, reply->reason);
 		if (qp->req.rnr_retries != RNR_RETRY_FOREVER)
@@ -149,12 +151,15 @@ enum simhca_next simhca_completer_run(struct simhca_worker *worker, struct simhc
 		return wait_for(qp, SIMHCA_WAIT_RNR,
 				rnr_timer_10us[reply->rnr_timer & 31] * 10000ull);
 	case SIMHCA_ANSWER_NAK_PSN:
+		simhca_stats_add(worker, qp->device, SIMHCA_STAT_PACKET_SEQ_ERR, 1);
 		if (!qp->req.retries--)
 			return fail(qp, SIMHCA_WC_RETRY_EXC_ERR, reply->reason);
 		return SIMHCA_NEXT_PACKET;
 	case SIMHCA_ANSWER_NAK_INVALID:
+		simhca_stats_once(qp->device, SIMHCA_STAT_REQ_REMOTE_INVALID);
 		return fail(qp, SIMHCA_WC_REM_INV_REQ_ERR, reply->reason);
 	case SIMHCA_ANSWER_NAK_ACCESS:
+		simhca_stats_once(qp->device, SIMHCA_STAT_REQ_REMOTE_ACCESS);
 		return fail(qp, SIMHCA_WC_REM_ACCESS_ERR, reply->reason);
 	case SIMHCA_ANSWER_NAK_OPERATIONAL:
 		return fail(qp, SIMHCA_WC_REM_OP_ERR, reply->reason);

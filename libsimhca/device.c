@@ -172,6 +172,7 @@ static void free_tables(struct simhca_device *device)
 	free(device->keys);
 	free(device->qps);
 	free(device->srqs);
+	free(device->stats);
 	simhca_numbers_free(&device->qpns);
 	simhca_numbers_free(&device->srqns);
 }
@@ -194,7 +195,11 @@ struct simhca_device *simhca_device_create(struct simhca_fabric *fabric,
 	device->keys = calloc(SIMHCA_MPT_ENTRIES, sizeof(*device->keys));
 	device->qps = calloc(SIMHCA_QPN_SLOTS, sizeof(*device->qps));
 	device->srqs = calloc(SIMHCA_SRQN_SLOTS, sizeof(*device->srqs));
-	if (!device->keys || !device->qps || !device->srqs ||
+	device->stats = aligned_alloc(_Alignof(struct simhca_stats_block),
+				      SIMHCA_STATS_BLOCKS * sizeof(*device->stats));
+	if (device->stats)
+		memset(device->stats, 0, SIMHCA_STATS_BLOCKS * sizeof(*device->stats));
+	if (!device->keys || !device->qps || !device->srqs || !device->stats ||
 	    !simhca_numbers_init(&device->qpns, SIMHCA_QPN_SLOTS) ||
 	    !simhca_numbers_init(&device->srqns, SIMHCA_SRQN_SLOTS)) {
 		simhca_why(why, ENOMEM, "out of memory");
@@ -277,6 +282,8 @@ void simhca_device_set_port(struct simhca_device *device, bool active)
 	if (atomic_exchange_explicit(&device->mem->port.state, state, memory_order_seq_cst) ==
 	    state)
 		return;
+	if (!active)
+		simhca_stats_once(device, SIMHCA_STAT_LINK_DOWNED);
 	device->mem->port.phys_state = active ? 5 : 3; /* LinkUp, Disabled */
 	event_everywhere(device, active ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
 }

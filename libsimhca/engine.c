@@ -392,6 +392,18 @@ static void sleep_until_work(struct simhca_engine *engine)
 	atomic_fetch_sub_explicit(&engine->sleepers, 1, memory_order_seq_cst);
 }
 
+/* Under the fabric's lock. */
+static uint32_t take_stats_block(struct simhca_fabric *fabric)
+{
+	for (uint32_t block = 0; block < SIMHCA_STATS_SHARED; block++) {
+		if (fabric->stats_blocks & 1u << block)
+			continue;
+		fabric->stats_blocks |= 1u << block;
+		return block;
+	}
+	return SIMHCA_STATS_SHARED;
+}
+
 static struct simhca_worker *worker_join(struct simhca_engine *engine)
 {
 	struct simhca_worker *worker = calloc(1, sizeof(*worker));
@@ -408,6 +420,7 @@ static struct simhca_worker *worker_join(struct simhca_engine *engine)
 	worker->next = engine->workers;
 	engine->workers = worker;
 	engine->worker_count++;
+	worker->stats_block = take_stats_block(engine->fabric);
 	pthread_rwlock_unlock(&engine->fabric->lock);
 	return worker;
 }
@@ -422,6 +435,8 @@ static void worker_leave(struct simhca_worker *worker)
 		;
 	*link = worker->next;
 	engine->worker_count--;
+	if (worker->stats_block != SIMHCA_STATS_SHARED)
+		engine->fabric->stats_blocks &= ~(1u << worker->stats_block);
 	pthread_rwlock_unlock(&engine->fabric->lock);
 	free(worker->scratch);
 	free(worker);
@@ -516,6 +531,7 @@ struct simhca_engine *simhca_engine_create(struct simhca_fabric *fabric,
 	engine->fabric = fabric;
 	engine->config = *config;
 	engine->poller.engine = engine;
+	engine->poller.stats_block = SIMHCA_STATS_SHARED;
 	engine->poller.scratch = aligned_alloc(4096, SIMHCA_DMA_SCRATCH);
 	engine->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	engine->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -74,6 +74,7 @@ void simhca_link_deliver(struct simhca_worker *worker, struct simhca_qp *qp,
 	if (qp->type == SIMHCA_QPT_UD || packet->transport == SIMHCA_QPT_RAW_PACKET ||
 	    qp->qpc->dest_qpn == packet->src_qpn)
 		simhca_responder_run(worker, qp, packet, reply);
+	simhca_stats_responder(worker, qp->device, packet, reply);
 	simhca_key_release(worker, held);
 	qp->resp.srq = NULL;
 	pthread_mutex_unlock(&qp->resp_lock);
@@ -124,13 +125,11 @@ static void multicast(struct simhca_worker *worker, struct simhca_qp *qp,
 	}
 }
 
-void simhca_link_request(struct simhca_worker *worker, struct simhca_qp *qp,
-			 struct simhca_packet *packet, struct simhca_reply *reply)
+static void carry(struct simhca_worker *worker, struct simhca_qp *qp, struct simhca_packet *packet,
+		  struct simhca_reply *reply)
 {
 	struct simhca_qp *peer;
 
-	if (!port_active(qp->device))
-		return;
 	if (packet->transport == SIMHCA_QPT_RAW_PACKET) {
 		simhca_ethernet_send(worker, qp, packet, reply);
 		return;
@@ -142,4 +141,15 @@ void simhca_link_request(struct simhca_worker *worker, struct simhca_qp *qp,
 	peer = find_peer(qp, packet);
 	if (peer)
 		simhca_link_deliver(worker, peer, packet, reply);
+}
+
+void simhca_link_request(struct simhca_worker *worker, struct simhca_qp *qp,
+			 struct simhca_packet *packet, struct simhca_reply *reply)
+{
+	if (!port_active(qp->device)) {
+		simhca_stats_once(qp->device, SIMHCA_STAT_XMIT_DISCARDS);
+		return;
+	}
+	carry(worker, qp, packet, reply);
+	simhca_stats_requester(worker, qp->device, packet, reply);
 }

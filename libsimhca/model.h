@@ -26,6 +26,7 @@
 #include "guard.h"
 #include "packet.h"
 #include "simhca.h"
+#include "stats.h"
 #include "timer.h"
 
 /* ------------------------------------------------------------------- fabric */
@@ -37,6 +38,7 @@ struct simhca_fabric {
 	pthread_rwlock_t lock; /* of both lists */
 	uint32_t next_context_id;
 	struct simhca_atomicity *atomicities; /* control functions only */
+	uint32_t stats_blocks;		      /* bit n: a thread counts in block n */
 };
 
 void simhca_log(const struct simhca_fabric *fabric, enum simhca_log_level level, const char *format,
@@ -63,6 +65,7 @@ struct simhca_worker {
 	struct simhca_worker *next; /* in the engine's list, under the fabric's lock */
 	uint64_t watched;	    /* guard count when simhca_engine_stuck() last looked */
 	uint32_t rounds;
+	uint32_t stats_block;
 	void *scratch; /* SIMHCA_DMA_SCRATCH bytes */
 	/* Keys that this step's accesses use, for simhca_key_release(). */
 	struct simhca_key *held[SIMHCA_MAX_HELD];
@@ -152,6 +155,7 @@ struct simhca_device {
 	pthread_rwlock_t mcast_lock;
 	struct simhca_mcast_group *groups;
 	uint32_t group_count;
+	struct simhca_stats_block *stats; /* SIMHCA_STATS_BLOCKS */
 	pthread_rwlock_t flow_lock;
 	struct simhca_flow *flows; /* in the order in which they are asked (flow.c) */
 };

@@ -54,6 +54,7 @@ struct simhca_packet {
 	/* payload; for a read the memory that takes the response */
 	struct simhca_sgl payload;
 	uint64_t length; /* bytes of payload */
+	uint8_t mtu;	 /* of the path: enum ibv_mtu; 0: the port's */
 	/* RAW_PACKET: the payload is an Ethernet frame (ethernet.h) */
 	bool set_checksums; /* the sender wants them filled in */
 	bool checksums_ok;

@@ -222,6 +222,7 @@ static enum simhca_reason build_packet(struct simhca_worker *worker, struct simh
 	packet->xrc_srqn = wqe->xrc_srqn & SIMHCA_QPN_MASK;
 	packet->set_checksums = wqe->flags & SIMHCA_WQE_IP_CSUM;
 	packet->qkey = 0;
+	packet->mtu = qp->type == SIMHCA_QPT_UD ? 0 : qp->qpc->path_mtu;
 	if (qp->type != SIMHCA_QPT_UD) {
 		packet->va = wqe->rdma.remote_addr + qp->req.offset;
 		packet->rkey = wqe->rdma.rkey;
@@ -258,6 +259,8 @@ static bool wait_is_over(struct simhca_qp *qp)
 	/* A timer that fired for an earlier wait does not count. */
 	if (atomic_load(&qp->timer_fired) != qp->req.deadline)
 		return false;
+	if (qp->req.wait == SIMHCA_WAIT_ANSWER)
+		simhca_stats_once(qp->device, SIMHCA_STAT_LOCAL_ACK_TIMEOUT);
 	/* retry_cnt repetitions are allowed, so the last time-out is one more (9.7.6.1.3). */
 	if (qp->req.wait == SIMHCA_WAIT_ANSWER && !qp->req.retries--) {
 		qp->req.wait = SIMHCA_WAIT_NOTHING;
@@ -351,6 +354,8 @@ void simhca_flush_cqe(struct simhca_cq *cq, const struct simhca_qp *qp, uint64_t
 	};
 
 	simhca_cq_push(cq, &cqe, false);
+	simhca_stats_once(qp->device, flags & SIMHCA_CQE_RECV ? SIMHCA_STAT_RESP_CQE_FLUSH
+							      : SIMHCA_STAT_REQ_CQE_FLUSH);
 }
 
 static void flush_sq(struct simhca_qp *qp)

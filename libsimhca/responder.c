@@ -89,6 +89,10 @@ static void complete_recv(struct simhca_qp *qp, const struct simhca_packet *pack
 		cqe.flags |= packet->checksums_ok ? SIMHCA_CQE_CSUM_OK : 0;
 	}
 	qp->resp.have_recv = false;
+	if (status != SIMHCA_WC_SUCCESS)
+		simhca_stats_once(qp->device, SIMHCA_STAT_RESP_CQE_ERROR);
+	if (status == SIMHCA_WC_LOC_LEN_ERR)
+		simhca_stats_once(qp->device, SIMHCA_STAT_RESP_LOCAL_LENGTH);
 	if (qp->type == SIMHCA_QPT_XRC_RECV)
 		cqe.wqe_index = srq->srqn;
 	simhca_cq_push(qp->type == SIMHCA_QPT_XRC_RECV ? srq->cq : qp->recv_cq, &cqe,
@@ -109,6 +113,8 @@ static void refuse(struct simhca_qp *qp, const struct simhca_packet *packet, enu
 		qp->qpn, packet->src_qpn, (unsigned long long)packet->va, packet->rkey,
 		(unsigned long long)packet->length, simhca_reason_text(reason));
 	answer(reply, nak, reason);
+	if (nak == SIMHCA_ANSWER_NAK_ACCESS)
+		simhca_stats_once(qp->device, SIMHCA_STAT_RESP_REMOTE_ACCESS);
 	if (status != SIMHCA_WC_SUCCESS) {
 		complete_recv(qp, packet, status, reason, 0);
 	} else if (!simhca_is_reliable(packet->transport)) {
@@ -528,6 +534,7 @@ static bool in_sequence_rc(struct simhca_worker *worker, struct simhca_qp *qp,
 	int32_t order = simhca_psn_cmp(packet->psn, qp->mem->epsn & SIMHCA_PSN_MASK);
 
 	if (order > 0) {
+		simhca_stats_add(worker, qp->device, SIMHCA_STAT_OUT_OF_SEQUENCE, 1);
 		answer(reply, qp->resp.nak_sent ? SIMHCA_ANSWER_NONE : SIMHCA_ANSWER_NAK_PSN,
 		       SIMHCA_REASON_PSN_SEQUENCE);
 		qp->resp.nak_sent = true;
@@ -535,6 +542,7 @@ static bool in_sequence_rc(struct simhca_worker *worker, struct simhca_qp *qp,
 		return false;
 	}
 	if (order < 0) {
+		simhca_stats_add(worker, qp->device, SIMHCA_STAT_DUPLICATE_REQUEST, 1);
 		repeat(worker, qp, packet, reply);
 		return false;
 	}

@@ -107,7 +107,39 @@ struct simhca_device_config {
 struct simhca_device *simhca_device_create(struct simhca_fabric *fabric,
 					   const struct simhca_device_config *config,
 					   struct simhca_why *why);
-void simhca_device_destroy(struct simhca_device *device);	 /* after its contexts */
+void simhca_device_destroy(struct simhca_device *device); /* after its contexts */
+
+/* What the port has counted since the device was created (stats.h). */
+enum simhca_stat {
+	SIMHCA_STAT_XMIT_BYTES,
+	SIMHCA_STAT_XMIT_PACKETS,
+	SIMHCA_STAT_XMIT_MULTICAST, /* of the packets */
+	SIMHCA_STAT_XMIT_DISCARDS,  /* requests while the port was down */
+	SIMHCA_STAT_RCV_BYTES,
+	SIMHCA_STAT_RCV_PACKETS,
+	SIMHCA_STAT_RCV_MULTICAST, /* of the packets */
+	SIMHCA_STAT_LINK_DOWNED,
+	SIMHCA_STAT_RX_WRITE,
+	SIMHCA_STAT_RX_READ,
+	SIMHCA_STAT_RX_ATOMIC,
+	SIMHCA_STAT_OUT_OF_BUFFER, /* no receive was posted */
+	SIMHCA_STAT_OUT_OF_SEQUENCE,
+	SIMHCA_STAT_DUPLICATE_REQUEST,
+	SIMHCA_STAT_RNR_NAK_RETRY,
+	SIMHCA_STAT_PACKET_SEQ_ERR,
+	SIMHCA_STAT_LOCAL_ACK_TIMEOUT,
+	SIMHCA_STAT_REQ_CQE_ERROR,
+	SIMHCA_STAT_REQ_CQE_FLUSH,
+	SIMHCA_STAT_REQ_REMOTE_ACCESS,
+	SIMHCA_STAT_REQ_REMOTE_INVALID,
+	SIMHCA_STAT_RESP_CQE_ERROR,
+	SIMHCA_STAT_RESP_CQE_FLUSH,
+	SIMHCA_STAT_RESP_LOCAL_LENGTH,
+	SIMHCA_STAT_RESP_REMOTE_ACCESS,
+	SIMHCA_STATS,
+};
+void simhca_device_stats(const struct simhca_device *device, uint64_t stats[SIMHCA_STATS]);
+
 int simhca_device_memory_fd(const struct simhca_device *device); /* to pass on; do not close */
 const struct simhca_devmem *simhca_device_memory(const struct simhca_device *device);
 /* The port follows its network interface: raises PORT_ACTIVE or PORT_ERR, GID_CHANGE at every

@@ -137,6 +137,20 @@ static bool shares_interface(const struct device *device)
 	return false;
 }
 
+/* A look costs next to nothing, and files are written only when something was counted. */
+static void on_count(struct ev_loop *loop, ev_timer *timer, int events)
+{
+	struct device *device = timer->data;
+	struct tree_device tree = tree_device(device);
+	uint64_t stats[SIMHCA_STATS];
+
+	simhca_device_stats(device->model, stats);
+	if (!memcmp(stats, device->stats, sizeof(stats)))
+		return;
+	device_tree_count(&device->daemon->rundir, &tree, stats, device->stats);
+	memcpy(device->stats, stats, sizeof(stats));
+}
+
 int device_open(struct device *device, struct daemon *daemon, unsigned int number)
 {
 	char path[PATH_MAX + 64];
@@ -162,6 +176,10 @@ int device_open(struct device *device, struct daemon *daemon, unsigned int numbe
 		device_close(device);
 		return -1;
 	}
+	ev_timer_init(&device->count, on_count, DEVICE_TREE_COUNTERS_MS / 1000.0,
+		      DEVICE_TREE_COUNTERS_MS / 1000.0);
+	device->count.data = device;
+	ev_timer_start(daemon->loop, &device->count);
 	return 0;
 }
 
@@ -176,6 +194,7 @@ void device_halt(struct device *device)
 
 void device_close(struct device *device)
 {
+	ev_timer_stop(device->daemon->loop, &device->count);
 	listener_close(&device->listener);
 	while (device->sessions)
 		session_close(device->sessions, true);

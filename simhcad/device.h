@@ -3,6 +3,8 @@
 #ifndef SIMHCAD_DEVICE_H
 #define SIMHCAD_DEVICE_H
 
+#include <ev.h>
+
 #include "device_tree.h"
 #include "listener.h"
 #include "options.h"
@@ -20,6 +22,8 @@ struct device {
 	bool guid_only; /* its first GID is not the interface's: another device has that one */
 	struct listener listener;
 	struct session *sessions;
+	ev_timer count;
+	uint64_t stats[SIMHCA_STATS]; /* as the files of counters say */
 };
 
 /* Makes the device with its files, and listens. -1: what is wrong was logged. */

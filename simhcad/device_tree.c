@@ -21,28 +21,55 @@
 #define MAD_CLASS_ABI 5	  /* of libibumad */
 #define DEVICE_ABI 1	  /* what the provider matches */
 
-static const char *const counters[] = {
-	"VL15_dropped",
-	"excessive_buffer_overrun_errors",
-	"link_downed",
-	"link_error_recovery",
-	"local_link_integrity_errors",
-	"multicast_rcv_packets",
-	"multicast_xmit_packets",
-	"port_rcv_constraint_errors",
-	"port_rcv_data",
-	"port_rcv_errors",
-	"port_rcv_packets",
-	"port_rcv_remote_physical_errors",
-	"port_rcv_switch_relay_errors",
-	"port_xmit_constraint_errors",
-	"port_xmit_data",
-	"port_xmit_discards",
-	"port_xmit_packets",
-	"port_xmit_wait",
-	"symbol_error",
-	"unicast_rcv_packets",
-	"unicast_xmit_packets",
+/*
+ * What stands in a file of counters: a number of the model, less another one, in some unit. NONE:
+ * it is always 0, for nothing here can go wrong in that way.
+ */
+#define NONE SIMHCA_STATS
+static const struct counter {
+	const char *name;
+	enum simhca_stat stat, less;
+	unsigned int unit; /* bytes or packets */
+} counters[] = {
+	{ "counters/VL15_dropped", NONE, NONE, 1 },
+	{ "counters/excessive_buffer_overrun_errors", NONE, NONE, 1 },
+	{ "counters/link_downed", SIMHCA_STAT_LINK_DOWNED, NONE, 1 },
+	{ "counters/link_error_recovery", NONE, NONE, 1 },
+	{ "counters/local_link_integrity_errors", NONE, NONE, 1 },
+	{ "counters/multicast_rcv_packets", SIMHCA_STAT_RCV_MULTICAST, NONE, 1 },
+	{ "counters/multicast_xmit_packets", SIMHCA_STAT_XMIT_MULTICAST, NONE, 1 },
+	{ "counters/port_rcv_constraint_errors", NONE, NONE, 1 },
+	{ "counters/port_rcv_data", SIMHCA_STAT_RCV_BYTES, NONE, 4 },
+	{ "counters/port_rcv_errors", NONE, NONE, 1 },
+	{ "counters/port_rcv_packets", SIMHCA_STAT_RCV_PACKETS, NONE, 1 },
+	{ "counters/port_rcv_remote_physical_errors", NONE, NONE, 1 },
+	{ "counters/port_rcv_switch_relay_errors", NONE, NONE, 1 },
+	{ "counters/port_xmit_constraint_errors", NONE, NONE, 1 },
+	{ "counters/port_xmit_data", SIMHCA_STAT_XMIT_BYTES, NONE, 4 },
+	{ "counters/port_xmit_discards", SIMHCA_STAT_XMIT_DISCARDS, NONE, 1 },
+	{ "counters/port_xmit_packets", SIMHCA_STAT_XMIT_PACKETS, NONE, 1 },
+	{ "counters/port_xmit_wait", NONE, NONE, 1 },
+	{ "counters/symbol_error", NONE, NONE, 1 },
+	{ "counters/unicast_rcv_packets", SIMHCA_STAT_RCV_PACKETS, SIMHCA_STAT_RCV_MULTICAST, 1 },
+	{ "counters/unicast_xmit_packets", SIMHCA_STAT_XMIT_PACKETS, SIMHCA_STAT_XMIT_MULTICAST,
+	  1 },
+	{ "hw_counters/duplicate_request", SIMHCA_STAT_DUPLICATE_REQUEST, NONE, 1 },
+	{ "hw_counters/local_ack_timeout_err", SIMHCA_STAT_LOCAL_ACK_TIMEOUT, NONE, 1 },
+	{ "hw_counters/out_of_buffer", SIMHCA_STAT_OUT_OF_BUFFER, NONE, 1 },
+	{ "hw_counters/out_of_sequence", SIMHCA_STAT_OUT_OF_SEQUENCE, NONE, 1 },
+	{ "hw_counters/packet_seq_err", SIMHCA_STAT_PACKET_SEQ_ERR, NONE, 1 },
+	{ "hw_counters/req_cqe_error", SIMHCA_STAT_REQ_CQE_ERROR, NONE, 1 },
+	{ "hw_counters/req_cqe_flush_error", SIMHCA_STAT_REQ_CQE_FLUSH, NONE, 1 },
+	{ "hw_counters/req_remote_access_errors", SIMHCA_STAT_REQ_REMOTE_ACCESS, NONE, 1 },
+	{ "hw_counters/req_remote_invalid_request", SIMHCA_STAT_REQ_REMOTE_INVALID, NONE, 1 },
+	{ "hw_counters/resp_cqe_error", SIMHCA_STAT_RESP_CQE_ERROR, NONE, 1 },
+	{ "hw_counters/resp_cqe_flush_error", SIMHCA_STAT_RESP_CQE_FLUSH, NONE, 1 },
+	{ "hw_counters/resp_local_length_error", SIMHCA_STAT_RESP_LOCAL_LENGTH, NONE, 1 },
+	{ "hw_counters/resp_remote_access_errors", SIMHCA_STAT_RESP_REMOTE_ACCESS, NONE, 1 },
+	{ "hw_counters/rnr_nak_retry_err", SIMHCA_STAT_RNR_NAK_RETRY, NONE, 1 },
+	{ "hw_counters/rx_atomic_requests", SIMHCA_STAT_RX_ATOMIC, NONE, 1 },
+	{ "hw_counters/rx_read_requests", SIMHCA_STAT_RX_READ, NONE, 1 },
+	{ "hw_counters/rx_write_requests", SIMHCA_STAT_RX_WRITE, NONE, 1 },
 };
 
 /* A place in the tree where files are written; after the first failure nothing happens any more. */
@@ -275,11 +302,34 @@ static void put_port_state(struct writer *writer, const struct tree_device *devi
 	put_gids(writer, device);
 }
 
+static uint64_t counter_value(const struct counter *counter, const uint64_t stats[SIMHCA_STATS])
+{
+	uint64_t value = counter->stat == NONE ? 0 : stats[counter->stat];
+
+	/* What it is less by is read later, and may have grown meanwhile. */
+	if (counter->less != NONE)
+		value -= stats[counter->less] < value ? stats[counter->less] : value;
+	return value / counter->unit;
+}
+
+/* Those that differ from what was; all of them if there is no before. */
+static void put_counters(struct writer *writer, const uint64_t stats[SIMHCA_STATS],
+			 const uint64_t *before)
+{
+	for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++) {
+		uint64_t value = counter_value(&counters[i], stats);
+
+		if (!before || counter_value(&counters[i], before) != value)
+			put(writer, counters[i].name, "%" PRIu64, value);
+	}
+}
+
 static void put_port(struct writer *writer, const struct tree_device *device)
 {
 	const struct simhca_devmem *memory = device->memory;
 	const struct simhca_port_attr *port = &memory->port;
-	char line[16], name[64];
+	static const uint64_t zero[SIMHCA_STATS];
+	char line[16];
 
 	make_directory(writer, "gids");
 	make_directory(writer, "gid_attrs/types");
@@ -299,11 +349,8 @@ static void put_port(struct writer *writer, const struct tree_device *device)
 		snprintf(line, sizeof(line), "0x%04x", memory->pkeys[i]);
 		put_numbered(writer, "pkeys", i, line);
 	}
-	for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++) {
-		snprintf(name, sizeof(name), "counters/%s", counters[i]);
-		put(writer, name, "0");
-	}
-	put(writer, "hw_counters/lifespan", "10");
+	put_counters(writer, zero, NULL);
+	put(writer, "hw_counters/lifespan", "%d", DEVICE_TREE_COUNTERS_MS);
 }
 
 static void put_rdma_device(struct writer *writer, const struct tree_device *device)
@@ -377,4 +424,13 @@ int device_tree_update(const struct rundir *rundir, const struct tree_device *de
 	set_base(&writer, PUBLISHED "/class/infiniband/%s/ports/1", device->name);
 	put_port_state(&writer, device);
 	return writer.failed ? -1 : 0;
+}
+
+void device_tree_count(const struct rundir *rundir, const struct tree_device *device,
+		       const uint64_t stats[SIMHCA_STATS], const uint64_t before[SIMHCA_STATS])
+{
+	struct writer writer = { .rundir = rundir };
+
+	set_base(&writer, PUBLISHED "/class/infiniband/%s/ports/1", device->name);
+	put_counters(&writer, stats, before);
 }

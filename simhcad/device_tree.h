@@ -18,8 +18,9 @@
 #include "rundir.h"
 #include "simhca.h"
 
-#define DEVICE_TREE_MAJOR 231 /* the kernel's for uverbs */
-#define DEVICE_TREE_MINOR 192 /* of uverbs0 */
+#define DEVICE_TREE_MAJOR 231	    /* the kernel's for uverbs */
+#define DEVICE_TREE_MINOR 192	    /* of uverbs0 */
+#define DEVICE_TREE_COUNTERS_MS 200 /* how old what a file of counters says may be */
 
 struct tree_device {
 	unsigned int number; /* N of uverbsN */
@@ -34,5 +35,8 @@ int device_tree_add(const struct rundir *rundir, const struct tree_device *devic
 int device_tree_publish(const struct rundir *rundir);
 /* The port's state or GIDs have changed. */
 int device_tree_update(const struct rundir *rundir, const struct tree_device *device);
+/* The files of counters that change from before to stats; failures are logged, no more. */
+void device_tree_count(const struct rundir *rundir, const struct tree_device *device,
+		       const uint64_t stats[SIMHCA_STATS], const uint64_t before[SIMHCA_STATS]);
 
 #endif
