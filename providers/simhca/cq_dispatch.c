@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Completion callbacks: the calls of simhcadv.h, and what one turn of a CQ is. */
+#include <signal.h>
+#include <stdlib.h>
+
+#include "cq_dispatch.h"
+
+/* Completions taken at once. */
+#define BATCH 16
+
+/*
+ * What the program wrote before it posted is there when the completion comes, by way of the device.
+ * ThreadSanitizer does not see that one: the program tells it by __tsan_release() of its cqe.
+ */
+#ifdef __SANITIZE_THREAD__
+void __tsan_acquire(void *addr);
+#define AFTER_POST_OF(cqe) __tsan_acquire(cqe)
+#else
+#define AFTER_POST_OF(cqe)
+#endif
+
+/*
+ * The callbacks of at most `budget` completions (-1: of all), one after the other; how many. Ends
+ * early if the CQ is being freed: what was polled is delivered, and no more is polled. In a child
+ * that a callback has forked it returns at once: the rest belongs to the parent.
+ */
+static int deliver(struct shca_served *served, const struct shca_run *run, int budget)
+{
+	struct ibv_wc wc[BATCH];
+	struct simhcadv_cqe *cqe;
+	int asked, polled, i, done = 0;
+
+	while (done != budget &&
+	       !atomic_load_explicit(&served->users.closing, memory_order_relaxed)) {
+		asked = budget < 0 || budget - done > BATCH ? BATCH : budget - done;
+		polled = ibv_poll_cq(served->cq, asked, wc);
+		if (polled < 0 && !done)
+			return -EIO;
+		for (i = 0; i < polled; i++) {
+			cqe = (struct simhcadv_cqe *)(uintptr_t)wc[i].wr_id;
+			done++;
+			if (!cqe)
+				continue;
+			AFTER_POST_OF(cqe);
+			cqe->done(served->cq, &wc[i]);
+			if (run->process != shca_process)
+				return done;
+		}
+		if (polled < asked)
+			break;
+	}
+	return done;
+}
+
+/* 0: armed, and an event will come. Positive: armed, but poll again. Negative: -errno. */
+static int arm(const struct shca_served *served)
+{
+	int err;
+
+	if (served->has_hint)
+		return simhcadv_req_notify_cq(served->cq, SIMHCADV_CQ_NEXT_COMP |
+								  SIMHCADV_CQ_REPORT_MISSED_EVENTS);
+	err = ibv_req_notify_cq(served->cq, 0);
+	return err ? -err : 1;
+}
+
+/*
+ * Found empty, the CQ is armed. With the hint that is all, unless the device says that something
+ * was missed. Without, something may have come before the arm, so poll once more; if nothing
+ * has, whatever comes raises an event.
+ */
+bool shca_served_turn(struct shca_served *served, const struct shca_run *run)
+{
+	int delivered, armed = 0, done = 0;
+
+	for (;;) {
+		delivered = deliver(served, run, SHCA_TURN_BUDGET - done);
+		if (run->process != shca_process)
+			return false;
+		if (armed && !delivered)
+			return served->has_hint;
+		done += delivered > 0 ? delivered : 0;
+		if (done == SHCA_TURN_BUDGET)
+			return true;
+		armed = arm(served);
+		if (armed < 0)
+			shca_poller_lost(served->poller);
+		if (armed <= 0 || delivered < 0)
+			return false;
+	}
+}
+
+static struct shca_served *create(struct ibv_cq *cq, enum simhcadv_poll_context poll_ctx)
+{
+	struct shca_served *served = calloc(1, sizeof(*served));
+	int err;
+
+	if (!served)
+		return shca_null(ENOMEM);
+	err = shca_users_init(&served->users);
+	if (err) {
+		free(served);
+		return shca_null(err);
+	}
+	served->cq = cq;
+	served->process = shca_process;
+	served->poll_ctx = poll_ctx;
+	served->has_hint = shca_is_ours(cq->context->device);
+	return served;
+}
+
+static void destroy(struct shca_served *served)
+{
+	shca_users_destroy(&served->users);
+	free(served);
+}
+
+struct ibv_cq *simhcadv_alloc_cq(struct ibv_context *context, void *cq_context, int nr_cqe,
+				 int comp_vector, enum simhcadv_poll_context poll_ctx)
+{
+	struct ibv_comp_channel *channel = NULL;
+	struct shca_poller *poller = NULL;
+	struct shca_served *served;
+	struct ibv_cq *cq;
+	int err;
+
+	if (nr_cqe < 1 || comp_vector < 0 || comp_vector >= context->num_comp_vectors)
+		return shca_null(EINVAL);
+	switch (poll_ctx) {
+	case SIMHCADV_POLL_DIRECT:
+		break;
+	case SIMHCADV_POLL_SOFTIRQ:
+	case SIMHCADV_POLL_WORKQUEUE:
+		poller = shca_poller_get(context, comp_vector, poll_ctx == SIMHCADV_POLL_WORKQUEUE);
+		if (!poller)
+			return NULL;
+		channel = shca_poller_channel(poller);
+		break;
+	default:
+		return shca_null(EINVAL);
+	}
+
+	cq = ibv_create_cq(context, nr_cqe, cq_context, channel, comp_vector);
+	if (!cq)
+		goto err_poller;
+	served = create(cq, poll_ctx);
+	if (!served)
+		goto err_cq;
+	served->poller = poller;
+	shca_registry_add(served);
+	if (poller)
+		shca_poller_add(poller, served);
+	return cq;
+
+err_cq:
+	err = errno;
+	ibv_destroy_cq(cq);
+	errno = err;
+err_poller:
+	err = errno;
+	if (poller)
+		shca_poller_put(poller);
+	return shca_null(err);
+}
+
+/*
+ * It and its threads are the parent's, who goes on using it; so the child only drops what it knows
+ * of it.
+ */
+static int forget(struct shca_served *served)
+{
+	shca_registry_remove(served);
+	destroy(served);
+	return 0;
+}
+
+/* Whoever frees it is alone with it. */
+static int destroy_served(struct shca_served *served)
+{
+	struct shca_poller *poller = served->poller;
+	int err;
+
+	if (poller)
+		shca_poller_remove(poller, served);
+	/* Before it is destroyed: another thread may then create a CQ at the same address. */
+	shca_registry_remove(served);
+	err = ibv_destroy_cq(served->cq);
+	if (err)
+		shca_registry_add(served);
+	if (poller) {
+		if (err)
+			shca_poller_add(poller, served);
+		shca_poller_gone(poller);
+		if (!err)
+			shca_poller_put(poller);
+	}
+	return err;
+}
+
+int simhcadv_free_cq(struct ibv_cq *cq)
+{
+	struct shca_served *served = shca_registry_find(cq);
+	int err;
+
+	if (!served)
+		return EINVAL;
+	shca_users_adopt(&served->users);
+	err = shca_users_close(served);
+	shca_registry_unlock(cq);
+	if (err)
+		return err;
+
+	err = shca_users_wait(served);
+	if (!err && served->process != shca_process)
+		return forget(served);
+	if (!err)
+		err = destroy_served(served);
+	if (!err) {
+		destroy(served);
+		return 0;
+	}
+	/* It goes on, with a turn now for those that it has missed. */
+	shca_users_reopen(served);
+	if (served->poller && served->process == shca_process) {
+		shca_turns_want(served);
+		shca_poller_kick(served->poller);
+	}
+	return err;
+}
+
+int simhcadv_process_cq_direct(struct ibv_cq *cq, int budget)
+{
+	struct shca_served *served;
+	struct shca_run run;
+	bool entered;
+	int done;
+
+	if (budget < -1)
+		return -EINVAL;
+	served = shca_registry_find(cq);
+	if (!served)
+		return -EINVAL;
+	shca_users_adopt(&served->users);
+	entered = served->poll_ctx == SIMHCADV_POLL_DIRECT && shca_users_enter(served, &run);
+	shca_registry_unlock(cq);
+	if (!entered)
+		return -EINVAL;
+	done = deliver(served, &run, budget);
+	shca_users_exit(&run);
+	return done;
+}
+
+/* ------------------------------------------------------------------------------- threads */
+
+int shca_start_thread(pthread_t *thread, const char *name, void *(*run)(void *), void *arg)
+{
+	/* Those that a callback raises itself, by a fault, are its thread's own. */
+	static const int faults[] = { SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP };
+	sigset_t blocked, before;
+	size_t i;
+	int err;
+
+	sigfillset(&blocked);
+	for (i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
+		sigdelset(&blocked, faults[i]);
+	pthread_sigmask(SIG_SETMASK, &blocked, &before);
+	err = pthread_create(thread, NULL, run, arg);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (!err)
+		pthread_setname_np(*thread, name);
+	return err;
+}
+
+/* Around fork(): the child inherits lists that nobody is changing. */
+static void hold(void)
+{
+	shca_pollers_hold();
+	shca_workqueue_hold();
+	shca_users_hold();
+	shca_registry_hold();
+}
+
+static void release(void)
+{
+	shca_registry_release();
+	shca_users_release();
+	shca_workqueue_release();
+	shca_pollers_release();
+}
+
+static __attribute__((constructor)) void watch_forks(void)
+{
+	pthread_atfork(hold, release, release);
+}
