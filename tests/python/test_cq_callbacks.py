@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""
+Completion callbacks where tests/dv is not enough: on a device that is not the library's, when the
+daemon dies, at rest, and the example.
+"""
+import os
+import re
+import shutil
+import signal
+import subprocess
+
+import pytest
+
+import programs
+from harness import REPO
+
+DV = os.path.join(REPO, 'tests', 'dv')
+LIBRARY = os.path.join(programs.BUILD, 'lib', 'libsimhca.so.1')
+SOAK = bool(os.environ.get('SIMHCA_SOAK'))
+
+
+def names_in(source):
+    with open(os.path.join(DV, source), encoding='utf-8') as file:
+        return [(source, name) for name in re.findall(r'^TEST\((\w+)\)', file.read(), re.M)]
+
+
+# ------------------------------------------------------------------- on any verbs device
+
+@pytest.fixture(scope='module')
+def foreign(tmp_path_factory):
+    """
+    foreign(source, test): runs it where libibverbs has its provider from a copy of the library's
+    file; to the library itself, which is loaded beside it, the device is not its own.
+    """
+    directory = tmp_path_factory.mktemp('foreign')
+    plugin, = [name for name in os.listdir(os.path.dirname(LIBRARY))
+               if re.fullmatch(r'libsimhca-rdmav\d+\.so', name)]
+    shutil.copy(LIBRARY, directory / plugin.replace('simhca', 'foreign'))
+    made = {}
+
+    def run(source, test):
+        if source not in made:
+            made[source] = programs.compiled(
+                os.path.join(DV, source), directory, '-std=gnu11', '-Werror', '-O1', '-g',
+                f'-DFOREIGN="{LIBRARY}"', f'-I{programs.BUILD}/include', f'-I{REPO}/kernel-abi')
+        done = subprocess.run([made[source], test], timeout=600, text=True, capture_output=True,
+                              env={**os.environ, 'IBV_DRIVERS': str(directory / 'libforeign')},
+                              check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    return run
+
+
+@pytest.mark.once
+@pytest.mark.patience(600 if SOAK else 60)
+@pytest.mark.parametrize('source, name', names_in('cq_callbacks.c') + names_in('cq_callbacks_free.c'))
+def test_any_device(foreign, source, name):
+    foreign(source, name)
+
+
+# --------------------------------------------------------------------- death, and at rest
+
+@pytest.fixture(scope='module')
+def helper(tmp_path_factory):
+    """helper(case, variable=value): on a device of its own; what it said, with "done" at the end."""
+    program = programs.compiled('cq_callbacks.c', tmp_path_factory.mktemp('callbacks'), '-std=gnu11',
+                                '-Werror', dv=True)
+
+    def run(case, **env):
+        done = programs.private([program, case],
+                                env={name: str(value) for name, value in env.items()})
+        # The exit status is not its own if the daemon has died.
+        assert done.stdout.endswith('done\n'), done.stdout + done.stderr
+        return done.stdout
+
+    return run
+
+
+@pytest.mark.parametrize('how', [signal.SIGKILL, signal.SIGTERM], ids=['KILL', 'TERM'])
+def test_daemon_death(helper, how):
+    """Callbacks see what was outstanding as flushed, threads do not spin, and all can be freed."""
+    helper('death', SIGNAL=int(how))
+
+
+@pytest.mark.once
+@pytest.mark.patience(120)
+def test_idle(helper):
+    """Armed CQs of every kind, and no traffic: less than 1 % of a core for us and the daemon."""
+    seconds = 60 if SOAK else 3
+    ours, daemons = map(float, helper('idle', SECONDS=seconds).split()[:2])
+    print(f'in {seconds} s: {ours * 1000:.2f} ms, the daemon {daemons * 1000:.2f} ms')
+    assert ours + daemons < seconds / 100
