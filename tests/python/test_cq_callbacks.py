@@ -58,6 +58,18 @@ def test_any_device(foreign, source, name):
     foreign(source, name)
 
 
+if SOAK:
+    @pytest.mark.patience(600)
+    @pytest.mark.parametrize('source, name', [
+        ('cq_callbacks.c', 'no_lost_wakeup'), ('cq_callbacks_free.c', 'under_load'),
+        ('cq_callbacks_free.c', 'forks_under_load')])
+    def test_long_form(source, name, tmp_path):
+        """What test_fast_reg.py runs in its short form, on a device of the library's."""
+        program = programs.compiled(os.path.join(DV, source), tmp_path, '-std=gnu11', '-Werror',
+                                    dv=True)
+        programs.run_c(program, name, timeout=600)
+
+
 # --------------------------------------------------------------------- death, and at rest
 
 @pytest.fixture(scope='module')
@@ -90,3 +102,32 @@ def test_idle(helper):
     ours, daemons = map(float, helper('idle', SECONDS=seconds).split()[:2])
     print(f'in {seconds} s: {ours * 1000:.2f} ms, the daemon {daemons * 1000:.2f} ms')
     assert ours + daemons < seconds / 100
+
+
+# -------------------------------------------------------------------------- the example
+
+@pytest.fixture(scope='module')
+def example(tmp_path_factory):
+    return programs.compiled(os.path.join(REPO, 'examples', 'cq_callbacks.c'),
+                             tmp_path_factory.mktemp('example'), '-std=gnu11', '-Werror', dv=True)
+
+
+@pytest.mark.parametrize('context', ['direct', 'softirq', 'workqueue'])
+def test_example(example, context):
+    """Every echo is checked by the client, and the server has sent as many."""
+    said = programs.run_c(example, '--context', context, '--qps', '100', '--messages', '20')
+    assert said.startswith(f'100 QPs, 2000 echoes by {context}, checked')
+
+
+@pytest.mark.parametrize('arguments', [['--qps', '0'], ['--qps', '10001'], ['--messages', 'x'],
+                                       ['--context', 'hard'], ['--no-such'], ['word']], ids=' '.join)
+def test_example_options(example, arguments):
+    done = subprocess.run([example, *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and done.stderr
+
+
+def test_example_without_a_device(example):
+    """It says how to be started."""
+    done = subprocess.run([example], env=programs.outside(), capture_output=True, text=True,
+                          timeout=60, check=False)
+    assert done.returncode == 1 and 'simhca run' in done.stderr
