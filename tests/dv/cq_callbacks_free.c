@@ -397,7 +397,7 @@ static void *churn(void *arg)
 {
 	struct churn *churn = arg;
 	struct load load;
-	int rounds = getenv("SIMHCA_SOAK") ? 2000 : 40;
+	int rounds = getenv("SIMHCA_SOAK") ? 1000 : 40;
 
 	for (int i = 0; i < rounds; i++) {
 		start_load(&load, new_echo_on(churn->pd, i % 2, churn->poll_ctx));
