@@ -103,8 +103,8 @@ static void want_all(struct shca_poller *poller)
 	struct shca_served *served;
 
 	pthread_mutex_lock(&poller->lock);
-	LIST_FOREACH(served, &poller->cqs, poller_link)
-	shca_turns_want(served);
+	for (served = LIST_FIRST(&poller->cqs); served; served = LIST_NEXT(served, poller_link))
+		shca_turns_want(served);
 	pthread_mutex_unlock(&poller->lock);
 }
 
@@ -250,10 +250,10 @@ struct shca_poller *shca_poller_get(struct ibv_context *context, int comp_vector
 		comp_vector = VECTOR_OF_WORKQUEUE;
 	pthread_mutex_lock(&pollers_lock);
 	/* Those of a parent process stay in the list, and belong to it. */
-	LIST_FOREACH(poller, &pollers, link)
-	if (poller->context == context && poller->comp_vector == comp_vector &&
-	    poller->process == shca_process)
-		break;
+	for (poller = LIST_FIRST(&pollers); poller; poller = LIST_NEXT(poller, link))
+		if (poller->context == context && poller->comp_vector == comp_vector &&
+		    poller->process == shca_process)
+			break;
 	if (!poller) {
 		poller = create(context, comp_vector);
 		if (poller)

@@ -25,9 +25,9 @@ struct shca_served *shca_registry_find(const struct ibv_cq *cq)
 	struct shca_served *served;
 
 	pthread_mutex_lock(&bucket->lock);
-	LIST_FOREACH(served, &bucket->cqs, bucket_link)
-	if (served->cq == cq)
-		return served;
+	for (served = LIST_FIRST(&bucket->cqs); served; served = LIST_NEXT(served, bucket_link))
+		if (served->cq == cq)
+			return served;
 	pthread_mutex_unlock(&bucket->lock);
 	return NULL;
 }

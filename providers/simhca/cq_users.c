@@ -95,12 +95,12 @@ static bool waits_for_us(struct shca_served *served)
 	bool found = false;
 
 	pthread_mutex_lock(&users->lock);
-	LIST_FOREACH(run, &users->runs, link)
-	if (run->thread == &self ||
-	    (run->thread->waits_for && waits_for_us(run->thread->waits_for))) {
-		found = true;
-		break;
-	}
+	for (run = LIST_FIRST(&users->runs); run; run = LIST_NEXT(run, link))
+		if (run->thread == &self ||
+		    (run->thread->waits_for && waits_for_us(run->thread->waits_for))) {
+			found = true;
+			break;
+		}
 	pthread_mutex_unlock(&users->lock);
 	return found;
 }

@@ -53,8 +53,7 @@ TEST(arguments)
 #endif
 	CHECK(simhcadv_free_cq(plain) == EINVAL);
 	CHECK(simhcadv_process_cq_direct(plain, 1) == -EINVAL);
-	EACH_CONTEXT(ctx)
-	{
+	EACH_CONTEXT (ctx) {
 		cq = simhcadv_alloc_cq(context, &plain, 100, 1, ctx);
 		CHECK(cq && cq->cq_context == &plain && cq->context == context && cq->cqe >= 100);
 		CHECK(!cq->channel == (ctx == DIRECT));
@@ -131,8 +130,7 @@ TEST(direct_budget_is_used)
 /* A wr_id of 0 is dropped, and counts. */
 TEST(no_callback)
 {
-	EACH_CONTEXT(ctx)
-	{
+	EACH_CONTEXT (ctx) {
 		struct echo echo = new_echo(ctx);
 		struct request received = { .cqe = { count } };
 
@@ -163,8 +161,7 @@ static void alone(struct ibv_cq *cq, struct ibv_wc *wc)
 /* Each completion once, in the order of the queue, one callback at a time. */
 TEST(in_order_and_alone)
 {
-	EACH_CONTEXT(ctx)
-	{
+	EACH_CONTEXT (ctx) {
 		static struct request requests[SLOTS];
 		struct echo echo = new_echo(ctx);
 
@@ -211,8 +208,7 @@ static void start_chain(struct chain *chain, struct echo echo, long rounds)
 
 TEST(callbacks_post)
 {
-	EACH_CONTEXT(ctx)
-	{
+	EACH_CONTEXT (ctx) {
 		struct chain chain;
 
 		start_chain(&chain, new_echo(ctx), 2000);
@@ -331,8 +327,7 @@ TEST(several_producers)
 
 TEST(flushed)
 {
-	EACH_CONTEXT(ctx)
-	{
+	EACH_CONTEXT (ctx) {
 		struct request received = { .cqe = { count } }, sent = { .cqe = { count } };
 		struct echo echo = new_echo(ctx);
 

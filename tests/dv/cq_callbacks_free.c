@@ -7,8 +7,7 @@
 /* While QPs use the CQ it is refused, and nothing has changed. */
 TEST(busy)
 {
-	EACH_CONTEXT(ctx)
-	{
+	EACH_CONTEXT (ctx) {
 		struct echo echo = new_echo(ctx);
 
 		works(&echo);
@@ -49,8 +48,7 @@ static void *process(void *arg)
 /* It returns when the callback under way has. */
 TEST(waits_for_callbacks)
 {
-	EACH_CONTEXT(ctx)
-	{
+	EACH_CONTEXT (ctx) {
 		struct request received = { .cqe = { slow } };
 		struct echo echo = new_echo(ctx);
 		pthread_t poller;
@@ -174,12 +172,10 @@ TEST(callback_frees_another)
 {
 	struct ibv_pd *pd = new_pd();
 
-	EACH_CONTEXT(ctx)
-	{
+	EACH_CONTEXT (ctx) {
 		struct echo echo = new_echo_on(pd, 0, ctx);
 
-		EACH_CONTEXT(other_ctx)
-		{
+		EACH_CONTEXT (other_ctx) {
 			for (int vector = 0; vector < 2; vector++) {
 				struct echo other = new_echo_on(pd, vector, other_ctx);
 				struct request late = { .cqe = { count } };
@@ -245,8 +241,7 @@ TEST(callback_frees_one_that_waits)
 /* Its own CQ: that can never be waited for. The CQ goes on. */
 TEST(callback_frees_its_own)
 {
-	EACH_CONTEXT(ctx)
-	{
+	EACH_CONTEXT (ctx) {
 		struct echo echo = new_echo(ctx);
 		struct free_other free_other;
 
@@ -477,15 +472,13 @@ static void free_all_and_work(void *arg)
 
 	CHECK(!threads_named("simhca-cq"));
 	CHECK(simhcadv_process_cq_direct(inherited[DIRECT].cq, -1) == 0);
-	EACH_CONTEXT(ctx)
-	{
+	EACH_CONTEXT (ctx) {
 		/* The parent's QPs use them; the child has nothing to do with that. */
 		CHECK(!simhcadv_free_cq(inherited[ctx].cq));
 		CHECK(simhcadv_free_cq(inherited[ctx].cq) == EINVAL);
 	}
 	/* In the inherited context, on threads of its own. */
-	EACH_CONTEXT(ctx)
-	{
+	EACH_CONTEXT (ctx) {
 		own = new_echo_on(inherited[0].pd, 0, ctx);
 		CHECK(threads_named("simhca-cq") == (ctx != DIRECT));
 		works(&own);
@@ -509,12 +502,12 @@ TEST(forked_child)
 	if (has_sanitizer())
 		return;
 	CHECK(!sem_init(&go, 0, 0));
-	EACH_CONTEXT(ctx)
-	echoes[ctx] = new_echo_on(pd, 0, ctx);
+	EACH_CONTEXT (ctx)
+		echoes[ctx] = new_echo_on(pd, 0, ctx);
 	for (int i = 0; i < 5; i++) {
 		in_child(free_all_and_work, echoes);
-		EACH_CONTEXT(ctx)
-		works(&echoes[ctx]);
+		EACH_CONTEXT (ctx)
+			works(&echoes[ctx]);
 	}
 	/* While a callback is under way, which the child can wait for in vain. */
 	entered = false;
@@ -523,8 +516,7 @@ TEST(forked_child)
 	in_child(free_all_and_work, echoes);
 	sem_post(&go);
 	AWAIT(received.done == 1);
-	EACH_CONTEXT(ctx)
-	{
+	EACH_CONTEXT (ctx) {
 		works(&echoes[ctx]);
 		free_echo(&echoes[ctx]);
 	}
@@ -539,8 +531,8 @@ TEST(forks_under_load)
 
 	if (has_sanitizer())
 		return;
-	EACH_CONTEXT(ctx)
-	echoes[ctx] = new_echo_on(pd, 0, ctx);
+	EACH_CONTEXT (ctx)
+		echoes[ctx] = new_echo_on(pd, 0, ctx);
 	for (int i = 0; i < 2; i++) {
 		churns[i] = (struct churn){ .pd = pd, .poll_ctx = i ? SOFTIRQ : WORKQUEUE };
 		start_thread(&churns[i].thread, churn, &churns[i]);
@@ -551,8 +543,7 @@ TEST(forks_under_load)
 	}
 	for (int i = 0; i < 2; i++)
 		CHECK(!pthread_join(churns[i].thread, NULL));
-	EACH_CONTEXT(ctx)
-	{
+	EACH_CONTEXT (ctx) {
 		works(&echoes[ctx]);
 		free_echo(&echoes[ctx]);
 	}

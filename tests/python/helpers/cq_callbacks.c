@@ -53,11 +53,11 @@ static struct echo *armed_cqs(struct ibv_pd *pd, int *number)
 
 	CHECK(echoes);
 	*number = 0;
-	EACH_CONTEXT(ctx)
-	for (int i = 0; i < vectors; i++) {
-		echoes[*number] = new_echo_on(pd, i, ctx);
-		works(&echoes[(*number)++]);
-	}
+	EACH_CONTEXT (ctx)
+		for (int i = 0; i < vectors; i++) {
+			echoes[*number] = new_echo_on(pd, i, ctx);
+			works(&echoes[(*number)++]);
+		}
 	return echoes;
 }
 
