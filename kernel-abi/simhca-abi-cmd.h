@@ -62,6 +62,7 @@ enum simhca_cmd {
 	SIMHCA_CMD_OPEN_XRCD,
 	SIMHCA_CMD_CLOSE_XRCD,
 	SIMHCA_CMD_OPEN_QP,
+	SIMHCA_CMD_SRQ_OP,
 	SIMHCA_CMD_ALLOC_DM,
 	SIMHCA_CMD_FREE_DM,
 	SIMHCA_CMD_IMPORT_DM,
@@ -344,13 +345,14 @@ enum simhca_xrcd_flags {
 enum simhca_srq_type {
 	SIMHCA_SRQT_BASIC = 0,
 	SIMHCA_SRQT_XRC = 1,
+	SIMHCA_SRQT_TM = 2,
 };
 struct simhca_create_srq_req {
 	struct simhca_user_handle user_handle;
 	uint32_t type; /* enum simhca_srq_type */
-	uint32_t xrcd; /* handles, of an XRC SRQ */
-	uint32_t cq;
-	uint32_t reserved;
+	uint32_t xrcd; /* handle, of an XRC SRQ */
+	uint32_t cq;   /* likewise, of an XRC or tag-matching SRQ: where its receives complete */
+	uint32_t max_tags; /* of a tag-matching SRQ */
 	uint32_t pd;
 	uint32_t max_wr;
 	uint32_t max_sge;
@@ -378,6 +380,37 @@ struct simhca_modify_srq_req {
 	uint32_t max_wr;
 	uint32_t limit;
 };
+/*
+ * SRQ_OP: one operation on the tag list of a tag-matching SRQ, over when it is answered. It
+ * completes on the SRQ's CQ if SIGNALED, or if it fails (DEL of an entry that has been used). The
+ * reply is struct simhca_handle, for ADD the entry's; ENOMEM: the list is full.
+ */
+/* the values of enum ibv_ops_wr_opcode */
+enum simhca_srq_opcode {
+	SIMHCA_SRQ_TAG_ADD = 0,
+	SIMHCA_SRQ_TAG_DEL = 1,
+	SIMHCA_SRQ_TAG_SYNC = 2,
+};
+/* the values of enum ibv_ops_flags */
+enum simhca_srq_op_flags {
+	SIMHCA_SRQ_OP_SIGNALED = 1 << 0,
+	SIMHCA_SRQ_OP_SYNC = 1 << 1, /* unexpected is valid */
+};
+struct simhca_srq_op_req {
+	uint64_t wr_id;
+	uint32_t srq;
+	uint32_t opcode;     /* enum simhca_srq_opcode */
+	uint32_t flags;	     /* enum simhca_srq_op_flags */
+	uint32_t unexpected; /* messages that found no entry, as far as the client has seen them */
+	uint32_t entry;	     /* DEL: its handle */
+	uint32_t num_sge;    /* what follows is for ADD */
+	uint64_t recv_wr_id; /* of the completion of the message that matches */
+	uint64_t tag;	     /* matches if the message's tag & mask is this */
+	uint64_t mask;
+	struct simhca_sge sge[SIMHCA_MAX_TM_SGE];
+};
+SIMHCA_ABI_SIZE(struct simhca_srq_op_req, 120);
+
 struct simhca_query_srq_reply {
 	uint32_t max_wr;
 	uint32_t max_sge;

@@ -67,6 +67,9 @@
 	X(XRC_NO_SRQ, 112, "the responder has no XRC SRQ of this number")                          \
 	X(XRC_OTHER_DOMAIN, 113, "the SRQ belongs to another XRC domain than the responder's QP")  \
 	X(XRC_CQ_ERROR, 114, "the CQ of the XRC SRQ is in error: it was full")                     \
+	/* tag matching */                                                                         \
+	X(TM_NO_ENTRY, 120,                                                                        \
+	  "the tag list has no such entry: a message took it, or it was deleted")                  \
 	/* memory management: binding, fast registration, invalidation */                          \
 	X(BIND_NO_WINDOW, 128, "the key to bind names no memory window")                           \
 	X(BIND_WRONG_TYPE, 129,                                                                    \

@@ -46,6 +46,10 @@ enum {
 	SIMHCA_MAX_CQ = 1 << 16,
 	SIMHCA_MAX_SRQ = 1 << 16,
 	SIMHCA_SRQN_SLOTS = 1 << 17, /* as with QPs */
+	SIMHCA_MAX_TAGS = 4096,	     /* entries of a tag list (tag-matching SRQ) */
+	SIMHCA_MAX_TM_OPS = 4096,    /* list operations at a time; each is over when it is posted */
+	SIMHCA_MAX_TM_SGE = 4,	     /* of a tagged buffer */
+	SIMHCA_MAX_RNDV_HEADER = 64, /* bytes of a request for a rendezvous */
 	SIMHCA_MAX_XRCD = 1 << 12,   /* opens of XRC domains, of all contexts */
 	SIMHCA_MAX_PD = 1 << 16,
 	SIMHCA_MAX_AH = 1 << 16,
@@ -620,6 +624,15 @@ enum simhca_cqe_flags {
 	SIMHCA_CQE_SRQ = 1 << 4,       /* the receive WQE came from an SRQ */
 	SIMHCA_CQE_SOLICITED = 1 << 5, /* the sender asked for an event */
 	SIMHCA_CQE_CSUM_OK = 1 << 6,   /* a frame: its IPv4 and TCP or UDP checksums are right */
+	SIMHCA_CQE_SRQ_CQ = 1 << 7,    /* an XRC or tag-matching SRQ's: see wqe_index */
+};
+
+/* What a completion says of tag matching; the values of enum ibv_wc_flags, shifted. */
+enum simhca_cqe_tm_flags {
+	SIMHCA_CQE_TM_SYNC_REQ = 1 << 0, /* unexpected messages that the client has not counted */
+	SIMHCA_CQE_TM_MATCH = 1 << 1,	 /* tag and app_ctx are valid */
+	SIMHCA_CQE_TM_DATA_VALID = 1 << 2,
+	SIMHCA_CQE_TM_SHIFT = 4,
 };
 
 /* of enum ibv_wc_opcode: what completed */
@@ -633,6 +646,11 @@ enum simhca_wc_opcode {
 	SIMHCA_WC_LOCAL_INV = 6,
 	SIMHCA_WC_RECV = 128,
 	SIMHCA_WC_RECV_RDMA_WITH_IMM = 129,
+	SIMHCA_WC_TM_ADD = 130,
+	SIMHCA_WC_TM_DEL = 131,
+	SIMHCA_WC_TM_SYNC = 132,
+	SIMHCA_WC_TM_RECV = 133,
+	SIMHCA_WC_TM_NO_TAG = 134,
 	SIMHCA_WC_FAST_REG = 135, /* IBV_WC_DRIVER1 */
 };
 
@@ -653,6 +671,8 @@ enum simhca_wc_status {
 	SIMHCA_WC_RNR_RETRY_EXC_ERR = 13,
 	SIMHCA_WC_FATAL_ERR = 19,
 	SIMHCA_WC_GENERAL_ERR = 21,
+	SIMHCA_WC_TM_ERR = 22,
+	SIMHCA_WC_TM_RNDV_INCOMPLETE = 23,
 };
 
 /*
@@ -664,8 +684,8 @@ struct simhca_cqe {
 	uint64_t wr_id;
 	uint64_t timestamp; /* ticks of hca_core_clock */
 	uint64_t wallclock; /* ns since the epoch */
-	uint32_t qpn;	    /* local QP */
-	uint32_t src_qpn;   /* UD receive */
+	uint32_t qpn;	    /* local QP; SIMHCA_QPN_MASK if it is none's */
+	uint32_t src_qpn;   /* UD receive; TM_MATCH: high half of the tag */
 	uint32_t byte_len;
 	union {
 		uint32_t imm_or_rkey; /* see flags; immediate data is big endian */
@@ -673,21 +693,29 @@ struct simhca_cqe {
 	};
 	uint32_t vendor_err; /* enum simhca_reason */
 	/*
-	 * Send: the ring index of the WQE; all up to it are done. Receive from an XRC SRQ: its
-	 * number, for its completions come from QPs that this context need not know.
+	 * Send: the ring index of the WQE; all up to it are done. With SRQ_CQ: the SRQ's number,
+	 * for the QP may be another CQ's, or none that this context knows. TM_MATCH: low half of
+	 * the tag.
 	 */
 	uint32_t wqe_index;
 	uint8_t opcode; /* enum simhca_wc_opcode */
 	uint8_t status; /* enum simhca_wc_status */
 	uint8_t flags;	/* enum simhca_cqe_flags */
 	uint8_t sl;
-	uint16_t slid;
 	union {
-		uint16_t pkey_index;
-		uint16_t cvlan; /* a frame: the VLAN tag that was stripped off; else 0 */
+		struct {
+			uint16_t slid;
+			union {
+				uint16_t pkey_index;
+				uint16_t cvlan; /* a frame: the VLAN tag that was stripped off; else
+						   0 */
+			};
+		};
+		uint32_t app_ctx; /* TM_MATCH: of the header; big endian */
 	};
 	uint8_t dlid_path_bits;
-	uint8_t reserved[3];
+	uint8_t tm_flags; /* enum simhca_cqe_tm_flags */
+	uint8_t reserved[2];
 	_Atomic uint32_t seq;
 };
 SIMHCA_ABI_AT(struct simhca_cqe, seq, 60);

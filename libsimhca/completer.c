@@ -58,6 +58,10 @@ void simhca_complete_send(struct simhca_qp *qp, enum simhca_wc_status status,
 		.status = (uint8_t)status,
 	};
 
+	if (__builtin_expect(qp->req.rndv, 0)) {
+		simhca_rndv_complete(qp, status, reason);
+		return;
+	}
 	qp->req.started = false;
 	/* Before the CQE: whoever sees it may post to the slot at once. */
 	atomic_store_explicit(&qp->mem->sq_ci, qp->req.index + 1, memory_order_release);

@@ -37,7 +37,7 @@ static void overrun(struct simhca_cq *cq)
 	for (uint32_t slot = 0; slot < SIMHCA_MAX_QP; slot++) {
 		struct simhca_qp *qp = atomic_load(&context->doorbell[slot]);
 
-		if (qp && (qp->send_cq == cq || qp->recv_cq == cq))
+		if (qp && (qp->send_cq == cq || simhca_recv_cq(qp, qp->srq) == cq))
 			simhca_qp_fail(qp, SIMHCA_QPS_ERR);
 	}
 }

@@ -320,7 +320,9 @@ struct simhca_srq {
 	struct simhca_pd *pd;
 	uint32_t type, srqn;
 	struct simhca_xrcd_open *domain; /* XRC: through which it is in its domain */
-	struct simhca_cq *cq;		 /* XRC: where its receives complete */
+	struct simhca_cq *cq;	  /* XRC, tag matching: where its receives complete; else NULL */
+	struct simhca_tags *tags; /* tag matching: the list, of at most max_tags; under lock */
+	uint32_t max_tags;
 	pthread_mutex_t lock;
 	struct simhca_srq_mem *mem;
 	char *ring;
@@ -337,6 +339,29 @@ struct simhca_recv {
 	uint64_t length; /* of all SGEs */
 	struct simhca_sge sge[SIMHCA_MAX_SGE];
 };
+
+/* What a tag-matching SRQ makes of a message (tag_match.c). */
+enum simhca_tm_kind {
+	SIMHCA_TM_NO_TAG,     /* not to be matched: it takes a receive WQE, header and all */
+	SIMHCA_TM_UNEXPECTED, /* so does one that found no entry */
+	SIMHCA_TM_EAGER,      /* the data after the header go to the entry's buffer */
+	SIMHCA_TM_RNDV,	      /* the data are to be fetched into it */
+};
+#define SIMHCA_TMH_BYTES 16u
+
+struct simhca_tm_message {
+	enum simhca_tm_kind kind;
+	uint64_t tag;
+	uint32_t app_ctx; /* big endian */
+	/* rendezvous */
+	uint32_t rkey, length;
+	uint64_t va;
+};
+
+static inline bool simhca_tm_matched(const struct simhca_tm_message *message)
+{
+	return message->kind == SIMHCA_TM_EAGER || message->kind == SIMHCA_TM_RNDV;
+}
 
 /* A send WQE likewise, with its inline data. */
 struct simhca_send {
@@ -388,6 +413,8 @@ struct simhca_qp {
 	bool strip_cvlan;	  /* RAW_PACKET, WQ: C-VLAN tags go into the CQE; under resp_lock */
 	struct simhca_rss *rss;	  /* an RSS QP: how it chooses a WQ (ethernet.h) */
 	struct simhca_cast *cast; /* RAW_PACKET: who has the frame under way; under req_lock */
+	struct simhca_rndv *rndv; /* to be fetched, oldest first; under the lock of its SRQ */
+	atomic_bool rndv_waits;	  /* there are some */
 
 	struct simhca_qp_mem *mem;
 	char *sq, *rq;
@@ -407,6 +434,7 @@ struct simhca_qp {
 	atomic_bool again; /* somebody found req_lock taken: its holder schedules the QP anew */
 	struct {
 		bool started;	       /* the WQE at sq_ci is loaded and checked */
+		bool rndv;	       /* or, instead of one, a rendezvous is under way */
 		enum simhca_wait wait; /* for the timer, until deadline */
 		uint64_t deadline;
 		uint32_t busy;	 /* times in a row that the peer was busy */
@@ -442,6 +470,8 @@ struct simhca_qp {
 		/* XRC_RECV: the SRQ of the message at hand, and, in a step only, what it names */
 		uint32_t srqn;
 		struct simhca_srq *srq;
+		/* of the message that recv is for, if the SRQ matches tags */
+		struct simhca_tm_message tm;
 	} resp;
 };
 
@@ -539,11 +569,30 @@ void simhca_cq_push(struct simhca_cq *cq, const struct simhca_cqe *cqe, bool sol
 /* Takes the next receive WQE; false when there is none. Under resp_lock. */
 enum simhca_take { SIMHCA_TAKE_OK, SIMHCA_TAKE_EMPTY, SIMHCA_TAKE_CORRUPT };
 enum simhca_take simhca_srq_take(struct simhca_srq *srq, struct simhca_recv *recv);
+/* Under the SRQ's lock; the limit event is the caller's to raise. */
+enum simhca_take simhca_srq_take_locked(struct simhca_srq *srq, struct simhca_recv *recv,
+					bool *limit_reached);
 enum simhca_take simhca_rq_take(struct simhca_qp *qp, struct simhca_recv *recv);
 /* Copies the WQE at ring index into qp->req.send and checks its shape. */
 enum simhca_reason simhca_sq_load(struct simhca_qp *qp, uint32_t index);
 /* Reads a receive WQE's header and SGEs from a ring slot. */
 enum simhca_take simhca_recv_load(const char *slot, uint32_t max_sge, struct simhca_recv *recv);
+
+/* Tag matching (tag_match.c): NULL when out of memory; free() ends it. */
+struct simhca_tags *simhca_tags_create(uint32_t max_tags);
+/* Takes, for the message that this first packet begins, an entry of the list or a receive WQE. */
+enum simhca_take simhca_tm_take(struct simhca_worker *worker, struct simhca_qp *qp,
+				const struct simhca_packet *packet);
+/* A receive's CQE becomes one of the QP's tag-matching SRQ. */
+void simhca_tm_fill_cqe(const struct simhca_qp *qp, struct simhca_cqe *cqe);
+/* The rendezvous that has just matched is to be fetched, by the QP's requester. Under resp_lock. */
+void simhca_rndv_add(struct simhca_qp *qp);
+/* Makes the next step of the oldest one the current WQE; false: there is none. Under req_lock. */
+bool simhca_rndv_start(struct simhca_qp *qp);
+void simhca_rndv_complete(struct simhca_qp *qp, enum simhca_wc_status status,
+			  enum simhca_reason reason);
+/* Forgets all of them. Under both locks. */
+void simhca_rndv_drop_all(struct simhca_qp *qp, bool flush);
 
 /* ---------------------------------------------------------------- QPs (qp.c) */
 
@@ -555,6 +604,13 @@ static inline uint32_t simhca_qp_state(const struct simhca_qp *qp)
 static inline uint32_t simhca_mtu_bytes(uint32_t mtu /* enum ibv_mtu */)
 {
 	return 128u << mtu;
+}
+
+/* Where a receive that came from this SRQ, or from no SRQ, completes. */
+static inline struct simhca_cq *simhca_recv_cq(const struct simhca_qp *qp,
+					       const struct simhca_srq *srq)
+{
+	return srq && srq->cq ? srq->cq : qp->recv_cq;
 }
 
 /* Reliable services: every request is answered, and a NAK ends the connection. */

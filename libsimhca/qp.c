@@ -124,6 +124,7 @@ void simhca_qp_clear(struct simhca_qp *qp)
 
 	if (qp->context)
 		simhca_engine_cancel_timer(qp);
+	simhca_rndv_drop_all(qp, false);
 	memset(&qp->req, 0, sizeof(qp->req));
 	memset(&qp->resp, 0, sizeof(qp->resp));
 	if (qp->cast)
@@ -367,6 +368,8 @@ int simhca_create_qp(struct simhca_context *context, const struct simhca_create_
 	if (!recv_cq || (req->has_srq && !srq))
 		return -EINVAL;
 	ret = check_request(context, req, why);
+	if (!ret && srq && srq->type == SIMHCA_SRQT_TM && req->type != SIMHCA_QPT_RC)
+		ret = simhca_why(why, EINVAL, "tags are matched on RC QPs only");
 	if (!ret && srq && srq->type == SIMHCA_SRQT_XRC)
 		ret = simhca_why(why, EINVAL,
 				 "an XRC SRQ takes from XRC_RECV QPs, not from a QP of its own");
@@ -424,6 +427,7 @@ int simhca_qp_remove(struct simhca_qp *qp, enum simhca_object_type as, uint32_t 
 	if (qp->doorbell < context->doorbell_hint)
 		context->doorbell_hint = qp->doorbell;
 	simhca_qpc_init(qp->qpc, 0, 0);
+	simhca_rndv_drop_all(qp, false);
 	hold(qp, -1);
 	simhca_object_remove(context, as, handle);
 	simhca_qp_free(qp);

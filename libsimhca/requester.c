@@ -111,7 +111,18 @@ static enum simhca_wc_status local_status(enum simhca_reason reason)
 	}
 }
 
-/* Takes up the oldest WQE, if there is one. */
+static void begin_request(struct simhca_qp *qp)
+{
+	qp->req.started = true;
+	qp->req.answered = false;
+	qp->req.revoked = false;
+	qp->req.busy = 0;
+	qp->req.offset = 0;
+	qp->req.retries = qp->qpc->retry_cnt;
+	qp->req.rnr_retries = qp->qpc->rnr_retry;
+}
+
+/* Takes up what is next: a rendezvous that waits, or the oldest WQE. */
 static bool start_wqe(struct simhca_qp *qp)
 {
 	uint32_t ci = atomic_load_explicit(&qp->mem->sq_ci, memory_order_relaxed);
@@ -119,20 +130,19 @@ static bool start_wqe(struct simhca_qp *qp)
 	uint32_t pi = atomic_load_explicit(&qp->mem->sq_pi, memory_order_acquire);
 	enum simhca_reason reason;
 
+	if (__builtin_expect(atomic_load_explicit(&qp->rndv_waits, memory_order_acquire), 0) &&
+	    simhca_rndv_start(qp)) {
+		begin_request(qp);
+		return true;
+	}
 	if (pi == ci)
 		return false;
 	if (pi - ci > qp->sq_entries) {
 		simhca_qp_corrupt(qp);
 		return false;
 	}
-	qp->req.started = true;
-	qp->req.answered = false;
-	qp->req.revoked = false;
-	qp->req.busy = 0;
+	begin_request(qp);
 	qp->req.index = ci;
-	qp->req.offset = 0;
-	qp->req.retries = qp->qpc->retry_cnt;
-	qp->req.rnr_retries = qp->qpc->rnr_retry;
 	qp->mem->sq_next = ci + 1;
 	reason = simhca_sq_load(qp, ci);
 	if (reason == SIMHCA_REASON_NONE)
@@ -247,6 +257,8 @@ static enum simhca_reason build_packet(struct simhca_worker *worker, struct simh
 	}
 	if (takes_response(wqe->opcode))
 		use.access = SIMHCA_ACCESS_LOCAL_WRITE;
+	if (qp->req.rndv) /* a tagged buffer */
+		use.pd = qp->srq->pd->number;
 	return simhca_translate_sges(&use, send->sge, wqe->num_sge, qp->req.offset, packet->length,
 				     &packet->payload);
 }
@@ -363,6 +375,7 @@ static void flush_sq(struct simhca_qp *qp)
 	uint32_t ci = atomic_load(&qp->mem->sq_ci), pi = atomic_load(&qp->mem->sq_pi);
 
 	qp->req.started = false;
+	simhca_rndv_drop_all(qp, true);
 	qp->req.wait = SIMHCA_WAIT_NOTHING;
 	simhca_engine_cancel_timer(qp);
 	if (pi - ci > qp->sq_entries)
@@ -377,21 +390,38 @@ static void flush_sq(struct simhca_qp *qp)
 	}
 }
 
+/* The receive that a message had taken, but not completed. */
+static void flush_message(struct simhca_qp *qp)
+{
+	struct simhca_cqe cqe = {
+		.wr_id = qp->resp.recv.wr_id,
+		.qpn = qp->qpn,
+		.vendor_err = SIMHCA_REASON_FLUSHED,
+		.opcode = SIMHCA_WC_RECV,
+		.status = SIMHCA_WC_WR_FLUSH_ERR,
+		.flags = SIMHCA_CQE_RECV | (qp->srq ? SIMHCA_CQE_SRQ : 0),
+	};
+
+	qp->resp.in_message = false;
+	if (!qp->resp.have_recv)
+		return;
+	qp->resp.have_recv = false;
+	if (qp->srq && qp->srq->tags)
+		simhca_tm_fill_cqe(qp, &cqe);
+	simhca_stats_once(qp->device, SIMHCA_STAT_RESP_CQE_FLUSH);
+	simhca_cq_push(simhca_recv_cq(qp, qp->srq), &cqe, false);
+}
+
 static void flush_rq(struct simhca_qp *qp)
 {
 	struct simhca_recv recv;
-	uint8_t flags = SIMHCA_CQE_RECV | (qp->srq ? SIMHCA_CQE_SRQ : 0);
 
-	qp->resp.in_message = false;
-	if (qp->resp.have_recv) {
-		qp->resp.have_recv = false;
-		simhca_flush_cqe(qp->recv_cq, qp, qp->resp.recv.wr_id, SIMHCA_WC_RECV, 0, flags);
-	}
+	flush_message(qp);
 	if (qp->srq)
 		return; /* its WQEs belong to the other QPs as well */
 	/* Once around the ring: a client that posts on meanwhile rings for the rest. */
 	for (uint32_t i = 0; i < qp->rq_entries && simhca_rq_take(qp, &recv) == SIMHCA_TAKE_OK; i++)
-		simhca_flush_cqe(qp->recv_cq, qp, recv.wr_id, SIMHCA_WC_RECV, 0, flags);
+		simhca_flush_cqe(qp->recv_cq, qp, recv.wr_id, SIMHCA_WC_RECV, 0, SIMHCA_CQE_RECV);
 }
 
 void simhca_flush(struct simhca_qp *qp)

@@ -93,10 +93,13 @@ static void complete_recv(struct simhca_qp *qp, const struct simhca_packet *pack
 		simhca_stats_once(qp->device, SIMHCA_STAT_RESP_CQE_ERROR);
 	if (status == SIMHCA_WC_LOC_LEN_ERR)
 		simhca_stats_once(qp->device, SIMHCA_STAT_RESP_LOCAL_LENGTH);
-	if (qp->type == SIMHCA_QPT_XRC_RECV)
+	if (srq && srq->tags) {
+		simhca_tm_fill_cqe(qp, &cqe);
+	} else if (srq && srq->cq) {
+		cqe.flags |= SIMHCA_CQE_SRQ_CQ;
 		cqe.wqe_index = srq->srqn;
-	simhca_cq_push(qp->type == SIMHCA_QPT_XRC_RECV ? srq->cq : qp->recv_cq, &cqe,
-		       packet->solicited);
+	}
+	simhca_cq_push(simhca_recv_cq(qp, srq), &cqe, packet->solicited);
 }
 
 /*
@@ -128,15 +131,20 @@ static void refuse(struct simhca_qp *qp, const struct simhca_packet *packet, enu
 }
 
 /* Takes a receive WQE for the current message unless one is held; false: reply is filled. */
-static bool need_recv(struct simhca_qp *qp, const struct simhca_packet *packet,
-		      struct simhca_reply *reply)
+static bool need_recv(struct simhca_worker *worker, struct simhca_qp *qp,
+		      const struct simhca_packet *packet, struct simhca_reply *reply)
 {
 	struct simhca_srq *srq = srq_of(qp);
 	enum simhca_take take;
 
 	if (qp->resp.have_recv)
 		return true;
-	take = srq ? simhca_srq_take(srq, &qp->resp.recv) : simhca_rq_take(qp, &qp->resp.recv);
+	if (!srq)
+		take = simhca_rq_take(qp, &qp->resp.recv);
+	else if (srq->tags && packet->op == SIMHCA_PKT_SEND)
+		take = simhca_tm_take(worker, qp, packet);
+	else
+		take = simhca_srq_take(srq, &qp->resp.recv);
 	switch (take) {
 	case SIMHCA_TAKE_OK:
 		qp->resp.have_recv = true;
@@ -267,14 +275,58 @@ static bool invalidate(struct simhca_worker *worker, struct simhca_qp *qp,
 	return true;
 }
 
+/* Whether the message at hand has matched an entry of a tag list. */
+static bool is_tagged(const struct simhca_qp *qp)
+{
+	return qp->srq && qp->srq->tags && simhca_tm_matched(&qp->resp.tm);
+}
+
+static uint64_t tagged_bytes(const struct simhca_qp *qp)
+{
+	if (qp->resp.tm.kind == SIMHCA_TM_RNDV)
+		return 0; /* so far */
+	return qp->resp.offset - SIMHCA_TMH_BYTES;
+}
+
+/* The part of a list after its first bytes. */
+static void skip(struct simhca_sgl *to, const struct simhca_sgl *from, uint64_t bytes)
+{
+	uint32_t i = 0;
+
+	while (i < from->count && bytes >= from->seg[i].length)
+		bytes -= from->seg[i++].length;
+	to->count = 0;
+	for (; i < from->count; i++, bytes = 0) {
+		to->seg[to->count] = from->seg[i];
+		to->seg[to->count].addr += bytes;
+		to->seg[to->count++].length -= bytes;
+	}
+}
+
+/* The same for a tagged buffer: eager data without their header, of a rendezvous nothing yet. */
+static bool place_tagged(struct simhca_worker *worker, struct simhca_qp *qp,
+			 const struct simhca_packet *packet, struct simhca_reply *reply)
+{
+	const uint64_t header = packet->first ? SIMHCA_TMH_BYTES : 0;
+	struct simhca_sgl data;
+
+	if (qp->resp.tm.kind == SIMHCA_TM_RNDV)
+		return true;
+	skip(&data, &packet->payload, header);
+	return place_in_recv(worker, qp, packet, &data, qp->resp.offset + header - SIMHCA_TMH_BYTES,
+			     packet->length - header, reply);
+}
+
 static bool execute_send(struct simhca_worker *worker, struct simhca_qp *qp,
 			 const struct simhca_packet *packet, struct simhca_reply *reply)
 {
 	struct simhca_key_use use = { .device = qp->device, .pd = pd_of(qp), .qpn = qp->qpn };
 	enum simhca_reason reason;
+	bool tagged;
 
-	if (!need_recv(qp, packet, reply))
+	if (!need_recv(worker, qp, packet, reply))
 		return false;
+	tagged = is_tagged(qp);
 	/* Unless this very packet was here before, and only had to wait for others to end. */
 	if (!packet->has_inv || qp->resp.revoked_psn != packet->psn)
 		qp->resp.revoked = false;
@@ -284,15 +336,20 @@ static bool execute_send(struct simhca_worker *worker, struct simhca_qp *qp,
 			if (reason != SIMHCA_REASON_NONE)
 				return refuse_invalidate(qp, packet, reason, reply);
 		}
-		if (!place_in_recv(worker, qp, packet, &packet->payload, qp->resp.offset,
-				   packet->length, reply))
+		if (tagged ? !place_tagged(worker, qp, packet, reply)
+			   : !place_in_recv(worker, qp, packet, &packet->payload, qp->resp.offset,
+					    packet->length, reply))
 			return false;
 	}
 	if (packet->has_inv && !invalidate(worker, qp, packet, &use, reply))
 		return false;
 	qp->resp.offset += packet->length;
-	if (packet->last)
-		complete_recv(qp, packet, SIMHCA_WC_SUCCESS, SIMHCA_REASON_NONE, qp->resp.offset);
+	if (!packet->last)
+		return true;
+	complete_recv(qp, packet, SIMHCA_WC_SUCCESS, SIMHCA_REASON_NONE,
+		      tagged ? tagged_bytes(qp) : qp->resp.offset);
+	if (tagged && qp->resp.tm.kind == SIMHCA_TM_RNDV)
+		simhca_rndv_add(qp);
 	return true;
 }
 
@@ -347,7 +404,7 @@ static bool execute_write(struct simhca_worker *worker, struct simhca_qp *qp,
 	if (!remote_memory(worker, qp, packet, packet->length, SIMHCA_ACCESS_REMOTE_WRITE, &target,
 			   reply))
 		return false;
-	if (packet->has_imm && !need_recv(qp, packet, reply))
+	if (packet->has_imm && !need_recv(worker, qp, packet, reply))
 		return false;
 	if (belongs_elsewhere(worker, &target, reply))
 		return false;
@@ -643,7 +700,7 @@ static void run_datagram(struct simhca_worker *worker, struct simhca_qp *qp,
 		atomic_fetch_add(&qp->device->mem->port.qkey_viol_cntr, 1);
 		return;
 	}
-	if (!need_recv(qp, packet, reply))
+	if (!need_recv(worker, qp, packet, reply))
 		return;
 	qp->resp.offset = 0;
 	if (packet->av->is_global) {
@@ -668,7 +725,7 @@ static void run_frame(struct simhca_worker *worker, struct simhca_qp *qp,
 	uint64_t addr = packet->payload.seg[0].addr, length = packet->length;
 	struct simhca_sgl payload = { .count = 1 };
 
-	if (!need_recv(qp, packet, reply))
+	if (!need_recv(worker, qp, packet, reply))
 		return;
 	payload.seg[0] = (struct simhca_seg){ .addr = addr, .length = length };
 	if (strips(qp, packet)) {

@@ -249,6 +249,9 @@ int simhca_modify_srq(struct simhca_context *context, const struct simhca_modify
 int simhca_query_srq(struct simhca_context *context, uint32_t handle,
 		     struct simhca_query_srq_reply *reply, struct simhca_why *why);
 int simhca_destroy_srq(struct simhca_context *context, uint32_t handle, struct simhca_why *why);
+/* On the list of a tag-matching SRQ. */
+int simhca_srq_op(struct simhca_context *context, const struct simhca_srq_op_req *req,
+		  struct simhca_handle *reply, struct simhca_why *why);
 int simhca_srq_identity(struct simhca_context *context, uint32_t handle,
 			struct simhca_user_handle *user_handle);
 

@@ -12,30 +12,38 @@ static uint64_t ring_bytes(uint32_t entries, uint32_t stride)
 	return (uint64_t)entries * stride;
 }
 
+enum simhca_take simhca_srq_take_locked(struct simhca_srq *srq, struct simhca_recv *recv,
+					bool *limit_reached)
+{
+	/* acquire: pairs with the client's release after it wrote the WQE. */
+	uint32_t pi = atomic_load_explicit(&srq->mem->pi, memory_order_acquire);
+	uint32_t ci = atomic_load_explicit(&srq->mem->ci, memory_order_relaxed);
+	enum simhca_take result;
+
+	if (pi == ci)
+		return SIMHCA_TAKE_EMPTY;
+	if (pi - ci > srq->entries)
+		return SIMHCA_TAKE_CORRUPT;
+	result = simhca_recv_load(srq->ring + (size_t)(ci & (srq->entries - 1)) * srq->stride,
+				  srq->max_sge, recv);
+	if (result != SIMHCA_TAKE_OK)
+		return result;
+	atomic_store_explicit(&srq->mem->ci, ci + 1, memory_order_release);
+	/* The limit fires once, when fewer are left, and is then disarmed (10.2.9.2). */
+	if (srq->limit && pi - ci - 1 < srq->limit) {
+		srq->limit = 0;
+		*limit_reached = true;
+	}
+	return SIMHCA_TAKE_OK;
+}
+
 enum simhca_take simhca_srq_take(struct simhca_srq *srq, struct simhca_recv *recv)
 {
-	enum simhca_take result = SIMHCA_TAKE_EMPTY;
+	enum simhca_take result;
 	bool limit_reached = false;
-	uint32_t pi, ci;
 
 	pthread_mutex_lock(&srq->lock);
-	/* acquire: pairs with the client's release after it wrote the WQE. */
-	pi = atomic_load_explicit(&srq->mem->pi, memory_order_acquire);
-	ci = atomic_load_explicit(&srq->mem->ci, memory_order_relaxed);
-	if (pi - ci > srq->entries)
-		result = SIMHCA_TAKE_CORRUPT;
-	else if (pi != ci)
-		result = simhca_recv_load(srq->ring +
-						  (size_t)(ci & (srq->entries - 1)) * srq->stride,
-					  srq->max_sge, recv);
-	if (result == SIMHCA_TAKE_OK) {
-		atomic_store_explicit(&srq->mem->ci, ci + 1, memory_order_release);
-		/* The limit fires once, when fewer are left, and is then disarmed (10.2.9.2). */
-		if (srq->limit && pi - ci - 1 < srq->limit) {
-			srq->limit = 0;
-			limit_reached = true;
-		}
-	}
+	result = simhca_srq_take_locked(srq, recv, &limit_reached);
 	pthread_mutex_unlock(&srq->lock);
 	if (limit_reached)
 		simhca_async_event(srq->context, srq->user_handle, IBV_EVENT_SRQ_LIMIT_REACHED);
@@ -62,13 +70,24 @@ struct simhca_srq *simhca_find_xrc_srq(struct simhca_device *device, uint32_t sr
 	return srq && srq->srqn == srqn ? srq : NULL;
 }
 
-/* The domain and the CQ of an XRC SRQ. */
-static int find_xrc(struct simhca_srq *srq, const struct simhca_create_srq_req *req,
-		    struct simhca_why *why)
+/* What an XRC or a tag-matching SRQ has besides. */
+static int make_special(struct simhca_srq *srq, const struct simhca_create_srq_req *req,
+			struct simhca_why *why)
 {
-	srq->domain = simhca_object(srq->context, SIMHCA_OBJ_XRCD, req->xrcd, why);
-	if (srq->domain)
-		srq->cq = simhca_object(srq->context, SIMHCA_OBJ_CQ, req->cq, why);
+	if (srq->type == SIMHCA_SRQT_XRC) {
+		srq->domain = simhca_object(srq->context, SIMHCA_OBJ_XRCD, req->xrcd, why);
+		if (!srq->domain)
+			return -EINVAL;
+	} else {
+		if (!req->max_tags || req->max_tags > SIMHCA_MAX_TAGS)
+			return simhca_why(why, EINVAL, "max_num_tags = %u: 1 to %u", req->max_tags,
+					  SIMHCA_MAX_TAGS);
+		srq->max_tags = req->max_tags;
+		srq->tags = simhca_tags_create(req->max_tags);
+		if (!srq->tags)
+			return simhca_why(why, ENOMEM, "out of memory");
+	}
+	srq->cq = simhca_object(srq->context, SIMHCA_OBJ_CQ, req->cq, why);
 	return srq->cq ? 0 : -EINVAL;
 }
 
@@ -76,7 +95,6 @@ static int find_xrc(struct simhca_srq *srq, const struct simhca_create_srq_req *
 static void publish_xrc(struct simhca_srq *srq)
 {
 	srq->domain->users++;
-	srq->cq->users++;
 	atomic_store(&srq->context->device->srqs[SIMHCA_SRQN_SLOT(srq->srqn)], srq);
 }
 
@@ -89,7 +107,6 @@ static int withdraw_xrc(struct simhca_srq *srq)
 	if (!simhca_fabric_synchronize(device->fabric, srq->context->id))
 		return -EAGAIN;
 	srq->domain->users--;
-	srq->cq->users--;
 	return 0;
 }
 
@@ -111,9 +128,9 @@ int simhca_create_srq(struct simhca_context *context, const struct simhca_create
 	if (req->limit > req->max_wr)
 		return simhca_why(why, EINVAL, "srq_limit = %u: at most max_wr, %u", req->limit,
 				  req->max_wr);
-	if (req->type != SIMHCA_SRQT_BASIC && req->type != SIMHCA_SRQT_XRC)
-		return simhca_why(why, EOPNOTSUPP, "srq_type = %u: BASIC and XRC are supported",
-				  req->type);
+	if (req->type > SIMHCA_SRQT_TM)
+		return simhca_why(why, EOPNOTSUPP, "srq_type = %u: 0 to %u are known", req->type,
+				  SIMHCA_SRQT_TM);
 	srq = calloc(1, sizeof(*srq));
 	if (!srq)
 		return simhca_why(why, ENOMEM, "out of memory");
@@ -126,7 +143,7 @@ int simhca_create_srq(struct simhca_context *context, const struct simhca_create
 	srq->entries = simhca_ring_entries(req->max_wr);
 	srq->stride = simhca_recv_stride(srq->max_sge);
 	srq->user_handle = req->user_handle;
-	ret = srq->type == SIMHCA_SRQT_XRC ? find_xrc(srq, req, why) : 0;
+	ret = srq->type != SIMHCA_SRQT_BASIC ? make_special(srq, req, why) : 0;
 	if (ret)
 		goto fail;
 	ret = -ENOMEM;
@@ -147,6 +164,8 @@ int simhca_create_srq(struct simhca_context *context, const struct simhca_create
 	if (ret)
 		goto fail;
 	pd->users++;
+	if (srq->cq)
+		srq->cq->users++;
 	pthread_mutex_init(&srq->lock, NULL);
 	fill_reply(srq, reply->handle, reply);
 	if (srq->type == SIMHCA_SRQT_XRC)
@@ -159,6 +178,7 @@ fail:
 		simhca_context_free(context, &srq->ring_ref, ring_bytes(srq->entries, srq->stride));
 	if (srq->mem)
 		simhca_context_free(context, &srq->mem_ref, sizeof(*srq->mem));
+	free(srq->tags);
 	free(srq);
 	return ret;
 }
@@ -268,11 +288,14 @@ int simhca_destroy_srq(struct simhca_context *context, uint32_t handle, struct s
 			return ret;
 	}
 	srq->pd->users--;
+	if (srq->cq)
+		srq->cq->users--;
 	simhca_number_give(&context->device->srqns, srq->srqn);
 	simhca_object_remove(context, SIMHCA_OBJ_SRQ, handle);
 	simhca_context_free(context, &srq->ring_ref, ring_bytes(srq->entries, srq->stride));
 	simhca_context_free(context, &srq->mem_ref, sizeof(*srq->mem));
 	pthread_mutex_destroy(&srq->lock);
+	free(srq->tags);
 	free(srq);
 	return 0;
 }

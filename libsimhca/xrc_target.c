@@ -182,7 +182,7 @@ void simhca_flush_xrc_target(struct simhca_qp *qp)
 		srq = simhca_find_xrc_srq(qp->device, qp->resp.srqn);
 	if (srq && qp->resp.have_recv)
 		simhca_flush_cqe(srq->cq, qp, qp->resp.recv.wr_id, SIMHCA_WC_RECV, srq->srqn,
-				 SIMHCA_CQE_RECV | SIMHCA_CQE_SRQ);
+				 SIMHCA_CQE_RECV | SIMHCA_CQE_SRQ | SIMHCA_CQE_SRQ_CQ);
 	qp->resp.have_recv = false;
 	if (qp->last_wqe_event_due) {
 		qp->last_wqe_event_due = false;

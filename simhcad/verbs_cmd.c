@@ -371,6 +371,11 @@ HANDLER(modify_srq)
 	return simhca_modify_srq(session->context, request->body, reply->body, why);
 }
 
+HANDLER(srq_op)
+{
+	return simhca_srq_op(session->context, request->body, reply->body, why);
+}
+
 HANDLER(query_srq)
 {
 	return simhca_query_srq(session->context, handle_of(request), reply->body, why);
@@ -557,6 +562,7 @@ static const struct command commands[SIMHCA_CMD_COUNT] = {
 	COMMAND(ARM_CQ, arm_cq, HANDLE, NONE, 0),
 	COMMAND(OPEN_XRCD, open_xrcd, SIZE(open_xrcd_req), HANDLE, 0),
 	COMMAND(CLOSE_XRCD, close_xrcd, HANDLE, NONE, 0),
+	COMMAND(SRQ_OP, srq_op, SIZE(srq_op_req), HANDLE, 0),
 	COMMAND(OPEN_QP, open_qp, SIZE(open_qp_req), HANDLE, 0),
 	COMMAND(ALLOC_DM, alloc_dm, SIZE(alloc_dm_req), SIZE(dm_reply), 0),
 	COMMAND(FREE_DM, free_dm, HANDLE, NONE, 0),

@@ -8,7 +8,7 @@
 #define SUPPORTED_WC_FLAGS                                                                         \
 	(IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |                             \
 	 IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK | IBV_WC_EX_WITH_CVLAN |                    \
-	 IBV_WC_EX_WITH_FLOW_TAG)
+	 IBV_WC_EX_WITH_FLOW_TAG | IBV_WC_EX_WITH_TM_INFO)
 #define SUPPORTED_FLAGS (IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN)
 
 /* Use the queue that the reply of create or resize describes. */
@@ -60,7 +60,7 @@ static struct shca_cq *create(struct shca_context *ctx, uint32_t cqe,
 	cq->ctx = ctx;
 	LIST_INIT(&cq->senders);
 	LIST_INIT(&cq->receivers);
-	LIST_INIT(&cq->xrc_srqs);
+	LIST_INIT(&cq->srqs);
 	req.user_handle = shca_user_handle(ctx, &cq->vcq.cq);
 	err = shca_call(ctx, SIMHCA_CMD_CREATE_CQ, &req, &reply);
 	if (err)
@@ -188,7 +188,7 @@ int shca_destroy_cq(struct ibv_cq *ibv_cq)
 	struct simhca_destroy_reply events;
 	int err;
 
-	if (!LIST_EMPTY(&cq->senders) || !LIST_EMPTY(&cq->receivers) || !LIST_EMPTY(&cq->xrc_srqs))
+	if (!LIST_EMPTY(&cq->senders) || !LIST_EMPTY(&cq->receivers) || !LIST_EMPTY(&cq->srqs))
 		return EBUSY;
 	err = shca_destroy(cq->ctx, SIMHCA_CMD_DESTROY_CQ, ibv_cq->handle, &events);
 	if (err)
@@ -422,24 +422,24 @@ void shca_cq_reset_qp(struct shca_qp *qp)
 	}
 }
 
-void shca_cq_attach_xrc_srq(struct shca_cq *cq, struct shca_srq *srq)
+void shca_cq_attach_srq(struct shca_cq *cq, struct shca_srq *srq)
 {
 	shca_cq_lock(cq);
-	LIST_INSERT_HEAD(&cq->xrc_srqs, srq, xrc_link);
+	LIST_INSERT_HEAD(&cq->srqs, srq, cq_link);
 	shca_cq_unlock(cq);
 }
 
-/* An XRC SRQ goes, and its completions with it; the QPs that they came from may be others'. */
-void shca_cq_detach_xrc_srq(struct shca_cq *cq, struct shca_srq *srq)
+/* An SRQ that completes here goes, and its completions with it; their QPs may be others'. */
+void shca_cq_detach_srq(struct shca_cq *cq, struct shca_srq *srq)
 {
 	struct simhca_cqe *cqe;
 	uint32_t i;
 
 	shca_cq_lock(cq);
 	for (i = cq->ci; (cqe = shca_cq_peek(cq, i)); i++)
-		if ((cqe->flags & SIMHCA_CQE_SRQ) && shca_cq_xrc_srq(cq, cqe) == srq)
+		if ((cqe->flags & SIMHCA_CQE_SRQ_CQ) && shca_cq_srq(cq, cqe) == srq)
 			cqe->qpn = SHCA_VOID_QPN;
 	skip_void_cqes(cq);
-	LIST_REMOVE(srq, xrc_link);
+	LIST_REMOVE(srq, cq_link);
 	shca_cq_unlock(cq);
 }

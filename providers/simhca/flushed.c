@@ -71,7 +71,7 @@ static bool flush_srq(struct shca_srq *srq, uint32_t qpn, struct simhca_cqe *cqe
 			return false;
 	} while (!atomic_compare_exchange_weak(&srq->mem->ci, &ci, ci + 1));
 	fill_cqe(cqe, qpn, shca_rq_wqe(&srq->rq, ci)->wr_id, SIMHCA_WC_RECV);
-	cqe->flags = SIMHCA_CQE_RECV | SIMHCA_CQE_SRQ;
+	cqe->flags = SIMHCA_CQE_RECV | SIMHCA_CQE_SRQ | (srq->vsrq.cq ? SIMHCA_CQE_SRQ_CQ : 0);
 	cqe->wqe_index = srq->vsrq.srq_num;
 	return true;
 }
@@ -88,7 +88,7 @@ bool shca_flush_one(struct shca_cq *cq, struct simhca_cqe *cqe)
 	for (qp = LIST_FIRST(&cq->receivers); qp; qp = LIST_NEXT(qp, recv_link))
 		if (flush_recv(qp, cqe) || (qp->srq && flush_srq(qp->srq, qp->vqp.qp.qp_num, cqe)))
 			return true;
-	LIST_FOREACH(srq, &cq->xrc_srqs, xrc_link)
+	LIST_FOREACH(srq, &cq->srqs, cq_link)
 	if (flush_srq(srq, 0, cqe)) /* of no QP in particular */
 		return true;
 	return false;

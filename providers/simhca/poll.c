@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Taking completions: ibv_poll_cq() and the ibv_start_poll() family. */
+#include <endian.h>
 #include <sched.h>
 
 #include "provider.h"
@@ -18,6 +19,11 @@ static const uint8_t wc_opcode[256] = {
 	[SIMHCA_WC_LOCAL_INV] = IBV_WC_LOCAL_INV,
 	[SIMHCA_WC_RECV] = IBV_WC_RECV,
 	[SIMHCA_WC_RECV_RDMA_WITH_IMM] = IBV_WC_RECV_RDMA_WITH_IMM,
+	[SIMHCA_WC_TM_ADD] = IBV_WC_TM_ADD,
+	[SIMHCA_WC_TM_DEL] = IBV_WC_TM_DEL,
+	[SIMHCA_WC_TM_SYNC] = IBV_WC_TM_SYNC,
+	[SIMHCA_WC_TM_RECV] = IBV_WC_TM_RECV,
+	[SIMHCA_WC_TM_NO_TAG] = IBV_WC_TM_NO_TAG,
 	[SIMHCA_WC_FAST_REG] = SIMHCADV_WC_FAST_REG,
 };
 
@@ -26,7 +32,8 @@ static inline unsigned int wc_flags(const struct simhca_cqe *cqe)
 	return (cqe->flags & SIMHCA_CQE_GRH ? IBV_WC_GRH : 0) |
 	       (cqe->flags & SIMHCA_CQE_IMM ? IBV_WC_WITH_IMM : 0) |
 	       (cqe->flags & SIMHCA_CQE_INV ? IBV_WC_WITH_INV : 0) |
-	       (cqe->flags & SIMHCA_CQE_CSUM_OK ? IBV_WC_IP_CSUM_OK : 0);
+	       (cqe->flags & SIMHCA_CQE_CSUM_OK ? IBV_WC_IP_CSUM_OK : 0) |
+	       (unsigned int)cqe->tm_flags << SIMHCA_CQE_TM_SHIFT;
 }
 
 static inline void release_sends(struct shca_sq *sq, uint32_t wqe_index)
@@ -40,9 +47,10 @@ static inline void release_sends(struct shca_sq *sq, uint32_t wqe_index)
 	atomic_store_explicit(&sq->tail, next, memory_order_release);
 }
 
-static void retire_xrc(struct shca_cq *cq, const struct simhca_cqe *cqe)
+/* Of an SRQ that completes here, for QPs that need not have to do with this CQ. */
+static void retire_of_srq(struct shca_cq *cq, const struct simhca_cqe *cqe)
 {
-	struct shca_srq *srq = cqe->flags & SIMHCA_CQE_SRQ ? shca_cq_xrc_srq(cq, cqe) : NULL;
+	struct shca_srq *srq = cqe->flags & SIMHCA_CQE_SRQ ? shca_cq_srq(cq, cqe) : NULL;
 
 	if (srq)
 		shca_srq_release(srq);
@@ -51,13 +59,16 @@ static void retire_xrc(struct shca_cq *cq, const struct simhca_cqe *cqe)
 /* Give back the slots of the WQEs that this CQE completes. */
 static inline void retire(struct shca_cq *cq, const struct simhca_cqe *cqe)
 {
-	struct shca_qp *qp = shca_find_qp(cq->ctx, cqe->qpn);
+	struct shca_qp *qp;
 	uint32_t tail;
 
-	if (!qp) { /* XRC: the QP is the device's, or another process's */
-		retire_xrc(cq, cqe);
+	if (__builtin_expect(cqe->flags & SIMHCA_CQE_SRQ_CQ, 0)) {
+		retire_of_srq(cq, cqe);
 		return;
 	}
+	qp = shca_find_qp(cq->ctx, cqe->qpn);
+	if (!qp)
+		return;
 	if (!(cqe->flags & SIMHCA_CQE_RECV)) {
 		/* It also covers the unsignaled WQEs before it. */
 		release_sends(&qp->sq, cqe->wqe_index);
@@ -286,6 +297,15 @@ static uint8_t read_dlid_path_bits(struct ibv_cq_ex *cq)
 	return to_scq_ex(cq)->cur->dlid_path_bits;
 }
 
+static void read_tm_info(struct ibv_cq_ex *cq, struct ibv_wc_tm_info *info)
+{
+	const struct simhca_cqe *cqe = to_scq_ex(cq)->cur;
+	const bool match = cqe->tm_flags & SIMHCA_CQE_TM_MATCH;
+
+	info->tag = match ? (uint64_t)cqe->src_qpn << 32 | cqe->wqe_index : 0;
+	info->priv = match ? be32toh(cqe->app_ctx) : 0;
+}
+
 static uint64_t read_completion_ts(struct ibv_cq_ex *cq)
 {
 	return to_scq_ex(cq)->cur->timestamp;
@@ -333,6 +353,8 @@ void shca_cq_set_readers(struct shca_cq *cq, uint64_t flags)
 		ex->read_sl = read_sl;
 	if (flags & IBV_WC_EX_WITH_DLID_PATH_BITS)
 		ex->read_dlid_path_bits = read_dlid_path_bits;
+	if (flags & IBV_WC_EX_WITH_TM_INFO)
+		ex->read_tm_info = read_tm_info;
 	if (flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP)
 		ex->read_completion_ts = read_completion_ts;
 	if (flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)

@@ -135,7 +135,7 @@ struct shca_cq {
 	struct simhca_cqe flushed;    /* a CQE made in software */
 	struct shca_qp_list senders;  /* QPs whose send_cq this is */
 	struct shca_qp_list receivers;
-	LIST_HEAD(, shca_srq) xrc_srqs; /* whose receives complete here */
+	LIST_HEAD(, shca_srq) srqs; /* XRC and tag matching: whose receives complete here */
 };
 
 /*
@@ -179,7 +179,7 @@ struct shca_srq {
 	struct verbs_srq vsrq;
 	struct shca_rq rq;
 	struct simhca_srq_mem *mem;
-	LIST_ENTRY(shca_srq) xrc_link; /* in its CQ's xrc_srqs */
+	LIST_ENTRY(shca_srq) cq_link; /* in its CQ's srqs */
 	struct shca_home home;
 };
 
@@ -413,8 +413,8 @@ int shca_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 void shca_cq_attach_qp(struct shca_qp *qp);
 void shca_cq_detach_qp(struct shca_qp *qp);
 void shca_cq_reset_qp(struct shca_qp *qp);
-void shca_cq_attach_xrc_srq(struct shca_cq *cq, struct shca_srq *srq);
-void shca_cq_detach_xrc_srq(struct shca_cq *cq, struct shca_srq *srq);
+void shca_cq_attach_srq(struct shca_cq *cq, struct shca_srq *srq);
+void shca_cq_detach_srq(struct shca_cq *cq, struct shca_srq *srq);
 
 static inline void shca_cq_lock(struct shca_cq *cq)
 {
@@ -458,13 +458,12 @@ static inline void shca_srq_release(struct shca_srq *srq)
 	atomic_fetch_add_explicit(&srq->rq.tail, 1, memory_order_release);
 }
 
-/* The XRC SRQ that a receive's CQE is of, or NULL. The caller holds the CQ's lock. */
-static inline struct shca_srq *shca_cq_xrc_srq(const struct shca_cq *cq,
-					       const struct simhca_cqe *cqe)
+/* The SRQ that a CQE with SRQ_CQ is of, or NULL. The caller holds the CQ's lock. */
+static inline struct shca_srq *shca_cq_srq(const struct shca_cq *cq, const struct simhca_cqe *cqe)
 {
 	struct shca_srq *srq;
 
-	LIST_FOREACH(srq, &cq->xrc_srqs, xrc_link)
+	LIST_FOREACH(srq, &cq->srqs, cq_link)
 	if (srq->vsrq.srq_num == cqe->wqe_index)
 		return srq;
 	return NULL;
@@ -486,6 +485,7 @@ int shca_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask);
 int shca_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr);
 int shca_destroy_srq(struct ibv_srq *srq);
 int shca_get_srq_num(struct ibv_srq *srq, uint32_t *srq_num);
+int shca_post_srq_ops(struct ibv_srq *srq, struct ibv_ops_wr *op, struct ibv_ops_wr **bad_op);
 
 /* qp.c */
 uint32_t shca_send_ops(enum ibv_qp_type type);

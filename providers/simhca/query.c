@@ -69,6 +69,13 @@ int shca_query_device_ex(struct ibv_context *context, const struct ibv_query_dev
 	all.hca_core_clock = from->hca_core_clock;
 	all.device_cap_flags_ex = from->device_cap_flags;
 	all.phys_port_cnt_ex = from->phys_port_cnt;
+	all.tm_caps = (struct ibv_tm_caps){
+		.max_rndv_hdr_size = SIMHCA_MAX_RNDV_HEADER,
+		.max_num_tags = SIMHCA_MAX_TAGS,
+		.flags = IBV_TM_CAP_RC,
+		.max_ops = SIMHCA_MAX_TM_OPS,
+		.max_sge = SIMHCA_MAX_TM_SGE,
+	};
 	all.cq_mod_caps.max_cq_count = (uint16_t)from->max_cq_count;
 	all.cq_mod_caps.max_cq_period = (uint16_t)from->max_cq_period;
 	all.max_dm_size = from->max_dm_size;

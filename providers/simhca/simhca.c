@@ -70,6 +70,7 @@ static const struct verbs_context_ops context_ops = {
 	.poll_cq = shca_poll_cq,
 	.post_recv = shca_post_recv,
 	.post_send = shca_post_send,
+	.post_srq_ops = shca_post_srq_ops,
 	.post_srq_recv = shca_post_srq_recv,
 	.query_device_ex = shca_query_device_ex,
 	.query_port = shca_query_port,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Shared receive queues. Posting is in wr.c. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "command.h"
 
@@ -49,8 +50,11 @@ static struct ibv_srq *create(struct ibv_srq_init_attr_ex *attr)
 	srq->rq.lock.unused = shca_home_is_single_threaded(&home);
 	ibv_srq = &srq->vsrq.srq;
 	req.user_handle = shca_user_handle(ctx, ibv_srq);
-	if (attr->srq_type == IBV_SRQT_XRC) {
+	if (attr->srq_type == IBV_SRQT_XRC)
 		req.xrcd = to_sxrcd(attr->xrcd)->handle;
+	if (attr->srq_type == IBV_SRQT_TM)
+		req.max_tags = attr->tm_cap.max_num_tags;
+	if (attr->srq_type != IBV_SRQT_BASIC) {
 		req.cq = attr->cq->handle;
 		srq->vsrq.cq = attr->cq;
 	}
@@ -70,7 +74,7 @@ static struct ibv_srq *create(struct ibv_srq_init_attr_ex *attr)
 	pthread_mutex_init(&ibv_srq->mutex, NULL);
 	pthread_cond_init(&ibv_srq->cond, NULL);
 	if (srq->vsrq.cq)
-		shca_cq_attach_xrc_srq(to_scq(srq->vsrq.cq), srq);
+		shca_cq_attach_srq(to_scq(srq->vsrq.cq), srq);
 	attr->attr.max_wr = reply.max_wr;
 	attr->attr.max_sge = reply.max_sge;
 	return ibv_srq;
@@ -99,29 +103,37 @@ struct ibv_srq *shca_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *att
 
 struct ibv_srq *shca_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr)
 {
-	const uint32_t xrc = IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
-	const uint32_t basic = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD;
+	/* What belongs to each type, and to no other, besides the type and the PD. */
+	static const uint32_t own[] = {
+		[IBV_SRQT_BASIC] = 0,
+		[IBV_SRQT_XRC] = IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
+		[IBV_SRQT_TM] = IBV_SRQ_INIT_ATTR_CQ | IBV_SRQ_INIT_ATTR_TM,
+	};
+	const uint32_t all = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
+			     IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ | IBV_SRQ_INIT_ATTR_TM;
 	struct ibv_srq_init_attr_ex known = {
 		.srq_context = attr->srq_context,
 		.attr = attr->attr,
-		.comp_mask = attr->comp_mask,
+		.srq_type = IBV_SRQT_BASIC,
 	};
+	const uint32_t given = attr->comp_mask & ~(uint32_t)IBV_SRQ_INIT_ATTR_TYPE;
 	struct ibv_srq *srq;
 
 	if (attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE)
 		known.srq_type = attr->srq_type;
-	if ((attr->comp_mask & ~(basic | xrc)) ||
-	    (known.srq_type != IBV_SRQT_BASIC && known.srq_type != IBV_SRQT_XRC))
+	if ((attr->comp_mask & ~all) || known.srq_type > IBV_SRQT_TM)
 		return shca_null(EOPNOTSUPP);
-	/* Domain and CQ belong to an XRC SRQ, and to no other. */
-	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) ||
-	    (attr->comp_mask & xrc) != (known.srq_type == IBV_SRQT_XRC ? xrc : 0))
+	if (given != (own[known.srq_type] | IBV_SRQ_INIT_ATTR_PD))
 		return shca_null(EINVAL);
 	known.pd = attr->pd;
-	if (known.srq_type == IBV_SRQT_XRC) {
+	if (given & IBV_SRQ_INIT_ATTR_XRCD)
 		known.xrcd = attr->xrcd;
+	if (given & IBV_SRQ_INIT_ATTR_CQ)
 		known.cq = attr->cq;
-	}
+	if (given & IBV_SRQ_INIT_ATTR_TM)
+		known.tm_cap = attr->tm_cap;
+	if (known.tm_cap.max_ops > SIMHCA_MAX_TM_OPS)
+		return shca_null(EINVAL);
 	srq = create(&known);
 	if (srq)
 		attr->attr = known.attr;
@@ -177,7 +189,7 @@ int shca_destroy_srq(struct ibv_srq *ibv_srq)
 	if (err)
 		return err;
 	if (srq->vsrq.cq)
-		shca_cq_detach_xrc_srq(to_scq(srq->vsrq.cq), srq);
+		shca_cq_detach_srq(to_scq(srq->vsrq.cq), srq);
 
 	pthread_mutex_lock(&ibv_srq->mutex);
 	while (!shca_is_fatal(ctx) && ibv_srq->events_completed != events.async_events)
@@ -190,5 +202,50 @@ int shca_destroy_srq(struct ibv_srq *ibv_srq)
 int shca_get_srq_num(struct ibv_srq *ibv_srq, uint32_t *srq_num)
 {
 	*srq_num = to_ssrq(ibv_srq)->vsrq.srq_num;
+	return 0;
+}
+
+/* An operation is over when it is posted, so no number of them can be too many. */
+static int post_op(struct shca_context *ctx, uint32_t handle, struct ibv_ops_wr *op)
+{
+	struct simhca_srq_op_req req = {
+		.wr_id = op->wr_id,
+		.srq = handle,
+		.opcode = (uint32_t)op->opcode,
+		.flags = (uint32_t)op->flags,
+		.unexpected = op->tm.unexpected_cnt,
+	};
+	struct simhca_handle reply;
+	int err;
+
+	if (op->opcode == IBV_WR_TAG_DEL)
+		req.entry = op->tm.handle;
+	if (op->opcode == IBV_WR_TAG_ADD) {
+		if (op->tm.add.num_sge < 0 || op->tm.add.num_sge > SIMHCA_MAX_TM_SGE)
+			return EINVAL;
+		req.num_sge = (uint32_t)op->tm.add.num_sge;
+		req.recv_wr_id = op->tm.add.recv_wr_id;
+		req.tag = op->tm.add.tag;
+		req.mask = op->tm.add.mask;
+		if (req.num_sge)
+			memcpy(req.sge, op->tm.add.sg_list, req.num_sge * sizeof(req.sge[0]));
+	}
+	err = shca_call(ctx, SIMHCA_CMD_SRQ_OP, &req, &reply);
+	if (!err && op->opcode == IBV_WR_TAG_ADD)
+		op->tm.handle = reply.handle;
+	return err;
+}
+
+int shca_post_srq_ops(struct ibv_srq *srq, struct ibv_ops_wr *op, struct ibv_ops_wr **bad_op)
+{
+	int err;
+
+	for (; op; op = op->next) {
+		err = post_op(to_sctx(srq->context), srq->handle, op);
+		if (err) {
+			*bad_op = op;
+			return err;
+		}
+	}
 	return 0;
 }

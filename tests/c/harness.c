@@ -713,6 +713,17 @@ struct srq *xrc_srq_new(struct client *client, uint32_t xrcd, struct cq *cq, uin
 				});
 }
 
+struct srq *tm_srq_new(struct client *client, struct cq *cq, uint32_t max_wr, uint32_t max_tags)
+{
+	return make_srq(client, (struct simhca_create_srq_req){
+					.type = SIMHCA_SRQT_TM,
+					.cq = cq->handle,
+					.max_wr = max_wr,
+					.max_sge = 2,
+					.max_tags = max_tags,
+				});
+}
+
 int srq_modify(struct srq *srq, uint32_t mask, uint32_t max_wr, uint32_t limit)
 {
 	struct simhca_modify_srq_req req = {

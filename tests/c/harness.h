@@ -248,6 +248,8 @@ struct srq {
 struct srq *srq_new(struct client *client, uint32_t max_wr, uint32_t max_sge, uint32_t limit);
 /* An XRC SRQ of the domain with this handle, and of the client's PD. */
 struct srq *xrc_srq_new(struct client *client, uint32_t xrcd, struct cq *cq, uint32_t max_wr);
+/* One that matches tags. */
+struct srq *tm_srq_new(struct client *client, struct cq *cq, uint32_t max_wr, uint32_t max_tags);
 int srq_modify(struct srq *srq, uint32_t mask, uint32_t max_wr, uint32_t limit);
 void srq_recv(struct srq *srq, uint64_t wr_id, const struct simhca_sge *sges, uint32_t num_sge);
 

@@ -192,7 +192,7 @@ static void check_arrives(struct scene *s, struct server *server, uint64_t id)
 	expect(s->cq, id, SUCCESS);
 	cqe = expect(server->cq, id, SUCCESS);
 	assert_int_equal(cqe.opcode, SIMHCA_WC_RECV);
-	assert_int_equal(cqe.flags, SIMHCA_CQE_RECV | SIMHCA_CQE_SRQ);
+	assert_int_equal(cqe.flags, SIMHCA_CQE_RECV | SIMHCA_CQE_SRQ | SIMHCA_CQE_SRQ_CQ);
 	assert_int_equal(cqe.qpn, s->server[0].target->qpn);
 	assert_int_equal(cqe.wqe_index, server->srq->srqn);
 	assert_int_equal(cqe.byte_len, 100);
@@ -889,7 +889,7 @@ static void the_target_fails_in_the_middle_of_a_message(void **state)
 	rounds(*state, 1);
 	assert_int_equal(0, qp_move(s->server[0].target, IBV_QPS_ERR));
 	cqe = expect_why(to->cq, 1, WR_FLUSH_ERR, FLUSHED);
-	assert_int_equal(cqe.flags, SIMHCA_CQE_RECV | SIMHCA_CQE_SRQ);
+	assert_int_equal(cqe.flags, SIMHCA_CQE_RECV | SIMHCA_CQE_SRQ | SIMHCA_CQE_SRQ_CQ);
 	assert_int_equal(cqe.wqe_index, to->srq->srqn);
 	expect_none(to->cq);
 	expect_none(s->server[0].cq);

@@ -1,0 +1,441 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Tag matching: an SRQ with a list of tagged buffers. A message begins with a header (struct
+ * ibv_tmh); one whose tag is in the list goes where the list says, any other takes a receive WQE
+ * as ever, header and all, and is called unexpected.
+ *
+ *   eager       the data follow the header, and are placed without it
+ *   rendezvous  a second header says where the data are: once the tag has matched, the QP that
+ *               the message came by reads them, by itself, and tells the sender that it has (FIN)
+ *
+ * Who posts a tag has looked at the unexpected messages first, but one may have come meanwhile that
+ * it has not seen: that one is older, and has to be matched by the client. So both sides count
+ * unexpected messages, and an entry that is added while the counts differ matches nothing until
+ * they have been equal once.
+ */
+#include <errno.h>
+#include <infiniband/tm_types.h>
+#include <infiniband/verbs.h>
+#include <endian.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+#include "model.h"
+
+static_assert(sizeof(struct ibv_tmh) == SIMHCA_TMH_BYTES, "the header before every message");
+
+struct simhca_tag {
+	struct simhca_tag *prev, *next; /* in the list, in the order of posting; or free */
+	bool listed, active;
+	uint16_t generation; /* in the handle: an entry that is used again is another one */
+	uint64_t tag, mask, wr_id;
+	uint32_t num_sge;
+	struct simhca_sge sge[SIMHCA_MAX_TM_SGE];
+};
+
+/* The list, under the SRQ's lock. */
+struct simhca_tags {
+	struct simhca_tag *list, *free;
+	uint32_t unexpected; /* messages that found no entry */
+	uint32_t counted;    /* of these, the client says, it knows */
+	struct simhca_tag entry[];
+};
+
+/* A message whose tag has matched, and whose data are to be fetched. */
+struct simhca_rndv {
+	struct simhca_rndv *next;
+	uint64_t wr_id;
+	uint32_t num_sge;
+	struct simhca_sge sge[SIMHCA_MAX_TM_SGE];
+	uint64_t room; /* bytes of the buffer */
+	uint64_t va;
+	uint32_t rkey, length;
+	struct ibv_tmh fin;
+	bool data_valid; /* only FIN is left to be sent */
+};
+
+/* --------------------------------------------------------------------------------- the list */
+
+struct simhca_tags *simhca_tags_create(uint32_t max_tags)
+{
+	struct simhca_tags *tags = calloc(1, sizeof(*tags) + max_tags * sizeof(struct simhca_tag));
+
+	for (uint32_t i = max_tags; tags && i--;)
+		LL_PREPEND(tags->free, &tags->entry[i]);
+	return tags;
+}
+
+static uint32_t handle_of(const struct simhca_tags *tags, const struct simhca_tag *entry)
+{
+	return (uint32_t)(entry - tags->entry) | (uint32_t)entry->generation << 16;
+}
+
+static void unlist(struct simhca_tags *tags, struct simhca_tag *entry)
+{
+	DL_DELETE(tags->list, entry);
+	entry->listed = entry->active = false;
+	entry->generation++;
+	LL_PREPEND(tags->free, entry);
+}
+
+static bool in_sync(const struct simhca_tags *tags)
+{
+	return tags->unexpected == tags->counted;
+}
+
+/* The client has told how many unexpected messages it knows. */
+static void count(struct simhca_tags *tags, uint32_t unexpected)
+{
+	struct simhca_tag *entry;
+
+	tags->counted = unexpected;
+	if (in_sync(tags))
+		DL_FOREACH (tags->list, entry)
+			entry->active = true;
+}
+
+static int add(struct simhca_tags *tags, const struct simhca_srq_op_req *req, uint32_t *handle,
+	       struct simhca_why *why)
+{
+	struct simhca_tag *entry = tags->free;
+
+	if (!entry)
+		return simhca_why(why, ENOMEM, "the tag list is full");
+	LL_DELETE(tags->free, entry);
+	entry->tag = req->tag;
+	entry->mask = req->mask;
+	entry->wr_id = req->recv_wr_id;
+	entry->num_sge = req->num_sge;
+	memcpy(entry->sge, req->sge, sizeof(entry->sge));
+	entry->listed = true;
+	entry->active = in_sync(tags);
+	DL_APPEND(tags->list, entry);
+	*handle = handle_of(tags, entry);
+	return 0;
+}
+
+/* False: a message has had it, or it was deleted before. */
+static bool remove_entry(struct simhca_tags *tags, uint32_t max_tags, uint32_t handle)
+{
+	struct simhca_tag *entry = &tags->entry[handle & 0xffff];
+
+	if ((handle & 0xffff) >= max_tags || !entry->listed || handle_of(tags, entry) != handle)
+		return false;
+	unlist(tags, entry);
+	return true;
+}
+
+/* The completion of an operation. */
+static void complete_op(struct simhca_srq *srq, const struct simhca_srq_op_req *req, bool done,
+			bool synced)
+{
+	struct simhca_cqe cqe = {
+		.wr_id = req->wr_id,
+		.qpn = SIMHCA_QPN_MASK,
+		.vendor_err = done ? SIMHCA_REASON_NONE : SIMHCA_REASON_TM_NO_ENTRY,
+		.wqe_index = srq->srqn,
+		.opcode = (uint8_t)(SIMHCA_WC_TM_ADD + req->opcode),
+		.status = done ? SIMHCA_WC_SUCCESS : SIMHCA_WC_TM_ERR,
+		.flags = SIMHCA_CQE_RECV | SIMHCA_CQE_SRQ_CQ,
+		.tm_flags = synced ? 0 : SIMHCA_CQE_TM_SYNC_REQ,
+	};
+
+	if (!done || (req->flags & SIMHCA_SRQ_OP_SIGNALED))
+		simhca_cq_push(srq->cq, &cqe, false);
+}
+
+int simhca_srq_op(struct simhca_context *context, const struct simhca_srq_op_req *req,
+		  struct simhca_handle *reply, struct simhca_why *why)
+{
+	const uint32_t known = SIMHCA_SRQ_OP_SIGNALED | SIMHCA_SRQ_OP_SYNC;
+	struct simhca_srq *srq = simhca_object(context, SIMHCA_OBJ_SRQ, req->srq, why);
+	bool done = true, synced;
+	int ret = 0;
+
+	if (!srq)
+		return -EINVAL;
+	if (srq->type != SIMHCA_SRQT_TM)
+		return simhca_why(why, EINVAL, "this SRQ has no tag list");
+	if (req->opcode > SIMHCA_SRQ_TAG_SYNC || (req->flags & ~known))
+		return simhca_why(why, EINVAL, "list operation %u with flags 0x%x is not known",
+				  req->opcode, req->flags);
+	if (req->opcode == SIMHCA_SRQ_TAG_ADD && req->num_sge > SIMHCA_MAX_TM_SGE)
+		return simhca_why(why, EINVAL, "num_sge = %u: at most %u", req->num_sge,
+				  SIMHCA_MAX_TM_SGE);
+	pthread_mutex_lock(&srq->lock);
+	if ((req->flags & SIMHCA_SRQ_OP_SYNC) || req->opcode == SIMHCA_SRQ_TAG_SYNC)
+		count(srq->tags, req->unexpected);
+	if (req->opcode == SIMHCA_SRQ_TAG_ADD)
+		ret = add(srq->tags, req, &reply->handle, why);
+	else if (req->opcode == SIMHCA_SRQ_TAG_DEL)
+		done = remove_entry(srq->tags, srq->max_tags, req->entry);
+	synced = in_sync(srq->tags);
+	if (!ret) /* under the lock, so that no message that matches completes before its entry */
+		complete_op(srq, req, done, synced);
+	pthread_mutex_unlock(&srq->lock);
+	return ret;
+}
+
+/* -------------------------------------------------------------------------------- a message */
+
+/* The first bytes of a packet, which are in the sender's memory; false: it has not so many. */
+static bool peek(struct simhca_worker *worker, const struct simhca_packet *packet, void *to,
+		 uint64_t length)
+{
+	struct simhca_sgl target = { .count = 1 };
+	enum simhca_reason reason;
+
+	target.seg[0] = (struct simhca_seg){ .addr = (uintptr_t)to, .length = length };
+	return packet->length >= length &&
+	       simhca_dma_copy(&target, &packet->payload, length, worker->scratch, &reason) ==
+		       SIMHCA_DMA_OK;
+}
+
+/* What a message is by its headers; not yet whether there is an entry for it. */
+static void classify(struct simhca_worker *worker, const struct simhca_packet *packet,
+		     struct simhca_tm_message *message)
+{
+	struct {
+		struct ibv_tmh tmh;
+		struct ibv_rvh rvh;
+	} header;
+
+	*message = (struct simhca_tm_message){ .kind = SIMHCA_TM_NO_TAG };
+	if (!peek(worker, packet, &header.tmh, sizeof(header.tmh)))
+		return;
+	message->tag = be64toh(header.tmh.tag);
+	message->app_ctx = header.tmh.app_ctx;
+	if (header.tmh.opcode == IBV_TMH_EAGER) {
+		message->kind = SIMHCA_TM_EAGER;
+	} else if (header.tmh.opcode == IBV_TMH_RNDV &&
+		   peek(worker, packet, &header, sizeof(header))) {
+		message->kind = SIMHCA_TM_RNDV;
+		message->va = be64toh(header.rvh.va);
+		message->rkey = be32toh(header.rvh.rkey);
+		message->length = be32toh(header.rvh.len);
+	}
+}
+
+/* Takes the oldest entry that the tag matches. Under the SRQ's lock. */
+static bool match(struct simhca_srq *srq, uint64_t tag, struct simhca_recv *recv)
+{
+	struct simhca_tag *entry;
+
+	DL_FOREACH (srq->tags->list, entry)
+		if (entry->active && (tag & entry->mask) == entry->tag)
+			break;
+	if (!entry)
+		return false;
+	recv->wr_id = entry->wr_id;
+	recv->num_sge = entry->num_sge;
+	recv->length = 0;
+	for (uint32_t i = 0; i < entry->num_sge; i++) {
+		recv->sge[i] = entry->sge[i];
+		recv->length += entry->sge[i].length;
+	}
+	unlist(srq->tags, entry);
+	return true;
+}
+
+enum simhca_take simhca_tm_take(struct simhca_worker *worker, struct simhca_qp *qp,
+				const struct simhca_packet *packet)
+{
+	struct simhca_tm_message *message = &qp->resp.tm;
+	struct simhca_srq *srq = qp->srq;
+	enum simhca_take take = SIMHCA_TAKE_OK;
+	bool limit_reached = false;
+
+	classify(worker, packet, message); /* without the lock: it reads a client's memory */
+	pthread_mutex_lock(&srq->lock);
+	if (message->kind == SIMHCA_TM_NO_TAG || !match(srq, message->tag, &qp->resp.recv)) {
+		take = simhca_srq_take_locked(srq, &qp->resp.recv, &limit_reached);
+		/* Whether it matched, and that it did not, is one step for who adds a tag. */
+		if (message->kind != SIMHCA_TM_NO_TAG) {
+			message->kind = SIMHCA_TM_UNEXPECTED;
+			srq->tags->unexpected += take == SIMHCA_TAKE_OK;
+		}
+	}
+	pthread_mutex_unlock(&srq->lock);
+	if (limit_reached)
+		simhca_async_event(srq->context, srq->user_handle, IBV_EVENT_SRQ_LIMIT_REACHED);
+	return take;
+}
+
+void simhca_tm_fill_cqe(const struct simhca_qp *qp, struct simhca_cqe *cqe)
+{
+	const struct simhca_tm_message *message = &qp->resp.tm;
+
+	cqe->flags |= SIMHCA_CQE_SRQ_CQ;
+	cqe->wqe_index = qp->srq->srqn;
+	if (cqe->opcode != SIMHCA_WC_RECV) /* a write with immediate data has no header */
+		return;
+	cqe->opcode = message->kind == SIMHCA_TM_NO_TAG ? SIMHCA_WC_TM_NO_TAG : SIMHCA_WC_TM_RECV;
+	if (!simhca_tm_matched(message))
+		return;
+	cqe->flags &= (uint8_t)~SIMHCA_CQE_SRQ; /* it used an entry of the list, and no WQE */
+	if (cqe->status != SIMHCA_WC_SUCCESS)
+		return;
+	cqe->tm_flags = SIMHCA_CQE_TM_MATCH;
+	if (message->kind == SIMHCA_TM_EAGER)
+		cqe->tm_flags |= SIMHCA_CQE_TM_DATA_VALID;
+	cqe->src_qpn = (uint32_t)(message->tag >> 32);
+	cqe->wqe_index = (uint32_t)message->tag;
+	cqe->app_ctx = message->app_ctx;
+}
+
+/* ------------------------------------------------------------------------------- rendezvous */
+
+/* The second completion of a rendezvous, when its data are there or will not be. */
+static void complete_rndv(struct simhca_qp *qp, const struct simhca_rndv *rndv,
+			  enum simhca_wc_status status, enum simhca_reason reason)
+{
+	const struct simhca_cqe cqe = {
+		.wr_id = rndv->wr_id,
+		.qpn = qp->qpn,
+		.byte_len = status == SIMHCA_WC_SUCCESS ? rndv->length : 0,
+		.vendor_err = reason,
+		.wqe_index = qp->srq->srqn,
+		.opcode = SIMHCA_WC_TM_RECV,
+		.status = (uint8_t)status,
+		.flags = SIMHCA_CQE_RECV | SIMHCA_CQE_SRQ_CQ,
+		.tm_flags = status == SIMHCA_WC_SUCCESS ? SIMHCA_CQE_TM_DATA_VALID : 0,
+	};
+
+	simhca_cq_push(qp->srq->cq, &cqe, false);
+}
+
+void simhca_rndv_add(struct simhca_qp *qp)
+{
+	const struct simhca_tm_message *message = &qp->resp.tm;
+	const struct simhca_recv *recv = &qp->resp.recv;
+	struct simhca_rndv *rndv = calloc(1, sizeof(*rndv)), **link;
+
+	if (!rndv) {
+		complete_rndv(qp, &(struct simhca_rndv){ .wr_id = recv->wr_id },
+			      SIMHCA_WC_TM_RNDV_INCOMPLETE, SIMHCA_REASON_NO_RESPONSE);
+		return;
+	}
+	rndv->wr_id = recv->wr_id;
+	rndv->num_sge = recv->num_sge;
+	memcpy(rndv->sge, recv->sge, recv->num_sge * sizeof(recv->sge[0]));
+	rndv->room = recv->length;
+	rndv->va = message->va;
+	rndv->rkey = message->rkey;
+	rndv->length = message->length;
+	rndv->fin = (struct ibv_tmh){ .opcode = IBV_TMH_FIN,
+				      .app_ctx = message->app_ctx,
+				      .tag = htobe64(message->tag) };
+	pthread_mutex_lock(&qp->srq->lock);
+	for (link = &qp->rndv; *link; link = &(*link)->next)
+		;
+	*link = rndv;
+	atomic_store_explicit(&qp->rndv_waits, true, memory_order_release);
+	pthread_mutex_unlock(&qp->srq->lock);
+	simhca_engine_schedule(qp->context->engine, qp);
+}
+
+/* Under req_lock only the requester's side takes from the queue; others add. */
+static void drop(struct simhca_qp *qp)
+{
+	struct simhca_rndv *rndv;
+
+	pthread_mutex_lock(&qp->srq->lock);
+	rndv = qp->rndv;
+	qp->rndv = rndv->next;
+	if (!qp->rndv)
+		atomic_store_explicit(&qp->rndv_waits, false, memory_order_relaxed);
+	pthread_mutex_unlock(&qp->srq->lock);
+	free(rndv);
+}
+
+static struct simhca_rndv *oldest(struct simhca_qp *qp)
+{
+	struct simhca_rndv *rndv;
+
+	pthread_mutex_lock(&qp->srq->lock);
+	rndv = qp->rndv;
+	pthread_mutex_unlock(&qp->srq->lock);
+	return rndv;
+}
+
+/* What cannot be read is not asked for: the sender's QP shall not fail for it. */
+static enum simhca_reason check_rndv(const struct simhca_qp *qp, const struct simhca_rndv *rndv)
+{
+	if (rndv->length > rndv->room)
+		return SIMHCA_REASON_RECV_TOO_SHORT;
+	if (rndv->length > SIMHCA_MAX_MSG_SIZE)
+		return SIMHCA_REASON_MSG_TOO_LONG;
+	if (!qp->qpc->max_rd_atomic)
+		return SIMHCA_REASON_READ_NOT_ENABLED;
+	return SIMHCA_REASON_NONE;
+}
+
+bool simhca_rndv_start(struct simhca_qp *qp)
+{
+	struct simhca_send *send = qp->req.send;
+	struct simhca_rndv *rndv;
+	enum simhca_reason reason;
+
+	while ((rndv = oldest(qp))) {
+		reason = rndv->data_valid ? SIMHCA_REASON_NONE : check_rndv(qp, rndv);
+		if (reason == SIMHCA_REASON_NONE)
+			break;
+		complete_rndv(qp, rndv, SIMHCA_WC_TM_RNDV_INCOMPLETE, reason);
+		drop(qp);
+	}
+	if (!rndv)
+		return false;
+	qp->req.rndv = true;
+	memset(&send->wqe, 0, sizeof(send->wqe));
+	if (rndv->data_valid) {
+		send->wqe.opcode = SIMHCA_WR_SEND;
+		send->wqe.flags = SIMHCA_WQE_INLINE;
+		send->length = sizeof(rndv->fin);
+		memcpy(send->data, &rndv->fin, sizeof(rndv->fin));
+		return true;
+	}
+	send->wqe.opcode = SIMHCA_WR_RDMA_READ;
+	send->wqe.num_sge = (uint8_t)rndv->num_sge;
+	send->wqe.rdma.remote_addr = rndv->va;
+	send->wqe.rdma.rkey = rndv->rkey;
+	send->length = rndv->length;
+	memcpy(send->sge, rndv->sge, sizeof(rndv->sge));
+	return true;
+}
+
+void simhca_rndv_complete(struct simhca_qp *qp, enum simhca_wc_status status,
+			  enum simhca_reason reason)
+{
+	struct simhca_rndv *rndv = oldest(qp);
+
+	qp->req.started = false;
+	qp->req.rndv = false;
+	if (status == SIMHCA_WC_SUCCESS && !rndv->data_valid) {
+		rndv->data_valid = true;
+		complete_rndv(qp, rndv, SIMHCA_WC_SUCCESS, SIMHCA_REASON_NONE);
+		return;
+	}
+	if (status != SIMHCA_WC_SUCCESS) {
+		simhca_log(qp->device->fabric, SIMHCA_LOG_INFO,
+			   "QP 0x%06x: the %s of a rendezvous fails with status %u: %s", qp->qpn,
+			   rndv->data_valid ? "end" : "read", status, simhca_reason_text(reason));
+		/* No completion is left to tell that FIN has not arrived. */
+		if (rndv->data_valid)
+			simhca_qp_event(qp, IBV_EVENT_QP_FATAL);
+		else
+			complete_rndv(qp, rndv, SIMHCA_WC_TM_RNDV_INCOMPLETE, reason);
+		simhca_qp_fail(qp, SIMHCA_QPS_ERR);
+	}
+	drop(qp);
+}
+
+void simhca_rndv_drop_all(struct simhca_qp *qp, bool flush)
+{
+	qp->req.rndv = false;
+	while (qp->rndv) {
+		if (flush && !qp->rndv->data_valid)
+			complete_rndv(qp, qp->rndv, SIMHCA_WC_WR_FLUSH_ERR, SIMHCA_REASON_FLUSHED);
+		drop(qp);
+	}
+}
