@@ -926,7 +926,8 @@ static void processes_come_and_go(void **state)
 			struct simhca_sge all = sge(guest.mr, 0, 256 * 1024);
 
 			srq_recv(guest.srq, i, &all, 1);
-			send_to(s, i, keeper->srq->srqn);
+			xrc_post(s, .id = i, .opcode = SIMHCA_WR_SEND, .srqn = keeper->srq->srqn,
+				 SGES(sge(s->mr, 0, 100)));
 			xrc_post(s, .id = i, .opcode = SIMHCA_WR_SEND, .srqn = guest.srq->srqn,
 				 SGES(sge(s->mr, 0, 256 * 1024)));
 		}
