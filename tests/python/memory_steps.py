@@ -460,6 +460,7 @@ class Steps:
             count = self.below(MAX_PAGES + 2)
         shift = self.pick((12,) * 30 + (13, 11, 22))
         in_arena = self.arena.length // PAGE - (3 if self.chance(0.9) else 0)
+        in_arena -= shift == 13  # two of ours: what follows the arena is not to be touched
         pages = [self.arena.start + self.below(in_arena) * PAGE for _ in range(count)]
         if pages and self.chance(0.02):
             pages[-1] += 8
