@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""
+Many of everything: processes, QPs, ranks that all talk to each other. How long it takes is for
+scripts/bench scale to say; here it only has to work, and to cost memory in proportion.
+"""
+import os
+import pathlib
+import subprocess
+
+import pytest
+
+from common import Device, expect_success, wait_until
+from middleware import HERE, compiled
+
+LONG = bool(os.environ.get("SIMHCA_SOAK"))
+SECONDS = 300
+PROCESSES = 1000 if LONG else 300
+RANKS = 64 if LONG else 24
+FEW, MANY = (2500, 10000) if LONG else (500, 4000)
+# Bytes of the daemon, its own and shared, that one idle object may cost.
+MOST = {"qps": 8192, "cqs": 4096, "mrs": 1024}
+
+
+@pytest.fixture(scope="module")
+def scale(tmp_path_factory):
+    return compiled(tmp_path_factory.mktemp("scale"), HERE.parent.parent / "bench" / "scale.c",
+                    "-libverbs")
+
+
+@pytest.fixture
+def ethernet():
+    """A daemon of its own, for one that has had many objects keeps memory for them."""
+    with Device("ethernet") as device:
+        yield device
+
+
+def resident(pid):
+    """Bytes that a process has in memory."""
+    lines = pathlib.Path("/proc", str(pid), "status").read_text().splitlines()
+    values = dict(line.split(":", 1) for line in lines)
+    return 1024 * sum(int(values[name].split()[0]) for name in ("RssAnon", "RssShmem"))
+
+
+def test_processes(ethernet, scale):
+    """Each has the device open, all at once; and all of them can close it."""
+    result = expect_success(ethernet.run(scale, "open", PROCESSES, seconds=SECONDS))
+    assert "ready" in result.stdout.splitlines(), result
+    ethernet.expect_idle()
+
+
+def test_all_to_all(ethernet, scale):
+    """Processes with a QP for each other one: every word of every message is checked."""
+    expect_success(ethernet.run(scale, "alltoall", RANKS, seconds=SECONDS))
+    ethernet.expect_idle()
+
+
+@pytest.mark.parametrize("kind", MOST)
+def test_objects(ethernet, scale, kind):
+    """One process makes, connects and destroys thousands; the daemon's memory grows with them."""
+    def cost(count):
+        before = resident(ethernet.pid)
+        argv = [str(word) for word in (scale, kind, count)]
+        with subprocess.Popen(argv, env=ethernet.env, stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE, text=True) as process:
+            lines = []
+            for line in process.stdout:
+                lines.append(line.strip())
+                if lines[-1] == "ready":
+                    grown = resident(ethernet.pid) - before
+                    assert ethernet.objects()[kind] == count
+                    process.stdin.close()
+            assert process.wait(SECONDS) == 0 and "ready" in lines, lines
+        ethernet.expect_idle()
+        return grown
+
+    expect_success(ethernet.run(scale, kind, 2))  # what a first client costs in any case
+    few = cost(FEW)
+    many = cost(MANY)
+    # The second run finds memory that the first gave back.
+    assert few + many < MANY * MOST[kind] + (1 << 20), (few, many)
+
+
+def test_memory_comes_back(ethernet, scale):
+    """Doing it again and again costs no more than doing it once."""
+    expect_success(ethernet.run(scale, "qps", FEW))
+    wait_until(lambda: not ethernet.objects()["contexts"], SECONDS, "the context is gone")
+    before = resident(ethernet.pid)
+    for _ in range(5):
+        expect_success(ethernet.run(scale, "qps", FEW))
+        ethernet.expect_idle()
+    assert resident(ethernet.pid) - before < FEW * MOST["qps"]
