@@ -342,10 +342,11 @@ def expect_pingpong(result, size, iters):
     assert result.stderr == "", result
 
 
-def pingpong(device, program="ibv_rc_pingpong", *flags, size=4096, iters=1000):
+def pingpong(device, program="ibv_rc_pingpong", *flags, size=4096, iters=1000,
+             seconds=PATIENCE):
     """Runs both sides of one of the pingpong programs, and checks what they print."""
     for result in run_pair(device, program, *gid(device.link_layer), "-s", size, "-n", iters,
-                           *flags):
+                           *flags, seconds=seconds):
         expect_pingpong(result, size, iters)
 
 

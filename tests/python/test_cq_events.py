@@ -13,6 +13,7 @@ import programs
 from harness import SEND, SEND_IMM, SIGNALED, WRITE_IMM, Channel, connect, poll, poll_ok
 from programs import run_c
 
+SOAK = os.environ.get('SIMHCA_SOAK') == '1'
 SOLICITED = SIGNALED | e.IBV_SEND_SOLICITED
 
 
@@ -272,7 +273,24 @@ def test_event_at_arm(tmp_path, options, raises):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.patience(150)
-def test_no_lost_wakeup(c_program):
-    """Arming races completions many times: after arm and an empty poll, an event always comes."""
-    run_c(c_program('cq_race.c'), '200000', timeout=140)
+# Messages of each way to hammer.
+RACES = 1000000 if SOAK else 5000
+
+
+@pytest.fixture(scope='module')
+def hammer(tmp_path_factory):
+    return programs.compiled('cq_hammer.c', tmp_path_factory.mktemp('hammer'), dv=True)
+
+
+@pytest.mark.patience(3600 if SOAK else 120)
+@pytest.mark.parametrize('options', [
+    '-p 1 -q 1', '-p 4 -q 2', '-p 4 -q 2 -h', '-p 4 -q 2 -f -h', '-p 6 -q 3 -c 2', '-p 6 -q 3 -c 2 -h',
+    '-p 4 -q 2 -f -m',
+])
+def test_races(hammer, options):
+    """
+    Arming races completions: no wake-up is lost, no event comes for nothing, and the hint is exact.
+    -p producers (-f: processes) on -q CQs of one channel that -c threads wait on; -h with the
+    missed-event hint; -m with moderation.
+    """
+    print(run_c(hammer, '-n', str(RACES), *options.split(), timeout=3500 if SOAK else 110))
