@@ -16,9 +16,10 @@ ENOENT = errno.ENOENT
 ALL = (e.IBV_WC_EX_WITH_BYTE_LEN | e.IBV_WC_EX_WITH_IMM | e.IBV_WC_EX_WITH_QP_NUM
        | e.IBV_WC_EX_WITH_SRC_QP | e.IBV_WC_EX_WITH_SLID | e.IBV_WC_EX_WITH_SL
        | e.IBV_WC_EX_WITH_DLID_PATH_BITS | e.IBV_WC_EX_WITH_COMPLETION_TIMESTAMP
-       | e.IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
+       | e.IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK | e.IBV_WC_EX_WITH_CVLAN
+       | e.IBV_WC_EX_WITH_FLOW_TAG)
 FIELDS = ('opcode', 'vendor_err', 'byte_len', 'imm_data', 'qp_num', 'src_qp', 'wc_flags', 'slid',
-          'sl', 'dlid_path_bits', 'timestamp', 'completion_wallclock_ns')
+          'sl', 'dlid_path_bits', 'timestamp', 'completion_wallclock_ns', 'cvlan', 'flow_tag')
 
 
 def make_cq(ctx, wc_flags=ALL, **options):
@@ -94,7 +95,7 @@ def test_bad_attributes(ctx):
         make_cq(ctx, comp_mask=e.IBV_CQ_INIT_ATTR_MASK_FLAGS, flags=1 << 20)
 
 
-@pytest.mark.parametrize('flags', [1 << bit for bit in range(11) if ALL & 1 << bit])
+@pytest.mark.parametrize('flags', [1 << bit for bit in range(12) if ALL & 1 << bit])
 def test_each_field_alone(ctx, flags):
     """Each field can be asked for by itself."""
     make_cq(ctx, flags).close()
@@ -131,6 +132,8 @@ def test_rc_fields(extended):
         assert wc['wc_flags'] == e.IBV_WC_WITH_IMM
         assert wc['qp_num'] == server.qp.qp_num
         assert (wc['status'], wc['vendor_err'], wc['sl'], wc['dlid_path_bits']) == (0, 0, 0, 0)
+        # Of frames alone, and immediate data are neither.
+        assert (wc['cvlan'], wc['flow_tag']) == (0, 0)
 
 
 def test_ud_fields(extended):
@@ -146,10 +149,24 @@ def test_ud_fields(extended):
     assert wc['slid'] == client.device.port.lid
 
 
+@pytest.mark.parametrize('level', [0, 5, 15])
+def test_service_level(extended, level):
+    """The service level is the sender's, from its address handle."""
+    client, server = extended(UD)
+    server.recv()
+    address = client.device.address(server.device)
+    address.sl = level
+    ah = AH(client.pd, attr=address)
+    client.send(SEND, client.region.sge(0, 1), ud=(ah, server.qp.qp_num, 0x11111111))
+    assert take(server.rcq)[0]['sl'] == level
+
+
 def test_timestamps(extended):
     """Timestamps are of the device's clock, the wall clock's of the system; they go forward."""
     client, server = extended()
-    clock = client.ctx.query_device_ex().hca_core_clock  # kHz
+    attr = client.ctx.query_device_ex()
+    clock = attr.hca_core_clock  # kHz
+    assert clock and attr.completion_timestamp_mask == 2**64 - 1
 
     def device_ns():
         seconds, ticks = client.ctx.query_rt_values_ex()
