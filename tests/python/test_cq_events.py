@@ -284,7 +284,7 @@ def hammer(tmp_path_factory):
 
 @pytest.mark.patience(3600 if SOAK else 120)
 @pytest.mark.parametrize('options', [
-    '-p 1 -q 1', '-p 4 -q 2', '-p 4 -q 2 -h', '-p 4 -q 2 -f -h', '-p 6 -q 3 -c 2', '-p 6 -q 3 -c 2 -h',
+    '-p 2 -q 1', '-p 4 -q 2', '-p 4 -q 2 -h', '-p 4 -q 2 -f -h', '-p 6 -q 3 -c 2', '-p 6 -q 3 -c 2 -h',
     '-p 4 -q 2 -f -m',
 ])
 def test_races(hammer, options):

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Arming races completions, many times: producers send as soon as their last message was consumed,
- * with a delay that moves through the race; consumers arm, look once more, and sleep on the
- *channel. Every second CQ is armed for solicited completions. Must never be seen:
+ * Arming races completions, many times: producers send as soon as their last message was consumed;
+ * consumers arm after a delay that moves through the race, look once more, and sleep on the
+ * channel. Every second CQ is armed for solicited completions. Must never be seen:
  *
- *	a lost wake-up: nothing on the channel for 20 seconds while messages are missing
- *	an event without an arm, or two for one
- *	an event for nothing: more events than completions. (One that finds its completion taken is
- *no mistake: the device adds a completion first, and looks afterwards whether the CQ is armed.) a
- *hint that is wrong: "poll again", and there is nothing
+ * - a lost wake-up: nothing on the channel for 20 seconds while messages are missing
+ * - an event without an arm, or two for one
+ * - more events than completions. (An event that finds its completion taken is no mistake: the
+ *   device adds a completion first, and looks afterwards whether the CQ is armed.)
+ * - a hint that is wrong: "poll again", and there is nothing
  */
 #include <fcntl.h>
 #include <getopt.h>
@@ -66,11 +66,9 @@ static void *produce(void *arg)
 		struct ibv_wc wc;
 		int polled;
 
-		/* One message on its way, or two. */
-		while (atomic_load(&shared->consumed[me]) + me % 2 < i)
+		/* One message on its way; or several, of which one arm tells at most once. */
+		while (atomic_load(&shared->consumed[me]) + me % 2 * (DEPTH - 2) < i)
 			sched_yield();
-		for (volatile long spin = (i * 37) % 3000; spin > 0; spin--)
-			;
 		CHECK(!post_send(qp, &wr));
 		while (!(polled = ibv_poll_cq(cq, 1, &wc)))
 			;
@@ -90,6 +88,7 @@ static struct queue {
 	pthread_mutex_t lock;
 	long arms, events, completions, slept;
 	long idle; /* events whose completion had been taken */
+	bool due;  /* an event was read */
 } queues[MAX];
 
 static struct ibv_comp_channel *channel;
@@ -124,6 +123,9 @@ static void drain(struct queue *queue)
 	bool solicited = is_solicited((int)(queue - queues));
 	int said;
 
+	/* Until about when the next completion comes. */
+	for (volatile long spin = queue->slept * 37 % 9000; spin > 0; spin--)
+		;
 	for (;;) {
 		queue->arms++;
 		if (hint) {
@@ -144,23 +146,45 @@ static void drain(struct queue *queue)
 	queue->slept++;
 }
 
-static void on_event(struct queue *queue)
+/* All events that can be read by now, before anything is armed: an arm has one at most. */
+static bool read_events(void)
+{
+	struct ibv_cq *cq;
+	void *context;
+	bool any = false;
+
+	while (!ibv_get_cq_event(channel, &cq, &context)) {
+		struct queue *queue = context;
+
+		CHECK(queue->cq == cq);
+		ibv_ack_cq_events(cq, 1);
+		pthread_mutex_lock(&queue->lock);
+		queue->events++;
+		CHECK(queue->events <= queue->arms);
+		queue->due = true;
+		pthread_mutex_unlock(&queue->lock);
+		any = true;
+	}
+	CHECK(errno == EAGAIN); /* no more, or another thread has it */
+	return any;
+}
+
+static void work(struct queue *queue)
 {
 	pthread_mutex_lock(&queue->lock);
-	queue->events++;
-	CHECK(queue->events <= queue->arms);
-	queue->idle += !take(queue);
-	CHECK(queue->events <= queue->completions);
-	drain(queue);
+	if (queue->due) {
+		queue->due = false;
+		queue->idle += !take(queue);
+		CHECK(queue->events <= queue->completions);
+		drain(queue);
+	}
 	pthread_mutex_unlock(&queue->lock);
 }
 
 static void *consume(void *arg)
 {
 	struct pollfd readable = { .fd = channel->fd, .events = POLLIN };
-	struct ibv_cq *cq;
 	double last = now();
-	void *queue;
 
 	while (atomic_load(&total) < rounds) {
 		if (poll(&readable, 1, 100) == 0) {
@@ -170,14 +194,10 @@ static void *consume(void *arg)
 			CHECK(now() - last < 60);
 			continue;
 		}
-		if (ibv_get_cq_event(channel, &cq, &queue)) {
-			CHECK(errno == EAGAIN); /* another thread has it */
-			continue;
-		}
-		last = now();
-		ibv_ack_cq_events(cq, 1);
-		CHECK(((struct queue *)queue)->cq == cq);
-		on_event(queue);
+		if (read_events())
+			last = now();
+		for (int i = 0; i < cqs; i++)
+			work(&queues[i]);
 	}
 	return arg;
 }
