@@ -273,6 +273,14 @@ def test_event_at_arm(tmp_path, options, raises):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_notify_after_death(tmp_path):
+    """simhcadv_req_notify_cq() on a device that is gone: who waits for an event must hear of it."""
+    program = programs.compiled('notify_after_death.c', tmp_path, dv=True)
+    done = programs.private([program])
+    # `simhca run` fails, as its daemon has died.
+    assert done.stdout == 'told of it\n', done.stdout + done.stderr
+
+
 # Messages of each way to hammer.
 RACES = 1000000 if SOAK else 5000
 
