@@ -476,6 +476,7 @@ enum simhca_wr_opcode {
 	SIMHCA_WR_LOCAL_INV = 7,
 	SIMHCA_WR_BIND_MW = 8,
 	SIMHCA_WR_SEND_WITH_INV = 9,
+	SIMHCA_WR_ATOMIC_WRITE = 15, /* with neither SGEs nor inline data: of rdma.swap */
 	/* what enum ibv_wr_opcode has no value for (simhcadv.h) */
 	SIMHCA_WR_FAST_REG = 24,
 	SIMHCA_WR_RDMA_READ_WITH_INV = 25,
@@ -520,7 +521,7 @@ struct simhca_send_wqe {
 		struct {
 			uint64_t remote_addr;
 			uint64_t compare_add; /* atomics: compare, or the value to add */
-			uint64_t swap;	      /* atomics: swap */
+			uint64_t swap;	      /* atomics: swap; ATOMIC_WRITE: the value */
 			uint32_t rkey;
 		} rdma;
 		struct {
@@ -644,6 +645,7 @@ enum simhca_wc_opcode {
 	SIMHCA_WC_FETCH_ADD = 4,
 	SIMHCA_WC_BIND_MW = 5,
 	SIMHCA_WC_LOCAL_INV = 6,
+	SIMHCA_WC_ATOMIC_WRITE = 9,
 	SIMHCA_WC_RECV = 128,
 	SIMHCA_WC_RECV_RDMA_WITH_IMM = 129,
 	SIMHCA_WC_TM_ADD = 130,

@@ -11,6 +11,8 @@
 
 #include "model.h"
 
+/* IB_UVERBS_DEVICE_ATOMIC_WRITE, which older headers lack. */
+#define ATOMIC_WRITE (1ull << 40)
 #define QPC_OFFSET 4096u
 #define MPT_OFFSET (QPC_OFFSET + SIMHCA_QPN_SLOTS * (uint64_t)sizeof(struct simhca_qpc))
 #define DEVMEM_SIZE (MPT_OFFSET + SIMHCA_MPT_ENTRIES * (uint64_t)sizeof(struct simhca_mpt))
@@ -76,7 +78,7 @@ static void fill_attr(const struct simhca_device_config *c, struct simhca_device
 			      IBV_DEVICE_SHUTDOWN_PORT | IBV_DEVICE_PORT_ACTIVE_EVENT |
 			      IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
 			      IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_MEM_WINDOW |
-			      IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_XRC;
+			      IBV_DEVICE_MEM_MGT_EXTENSIONS | ATOMIC_WRITE | IBV_DEVICE_XRC;
 	if (!c->infiniband)
 		a->device_cap_flags |= IBV_DEVICE_RAW_IP_CSUM | IBV_DEVICE_MANAGED_FLOW_STEERING;
 	a->device_cap_flags |=

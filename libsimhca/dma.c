@@ -195,9 +195,9 @@ bool simhca_dma_atomic(struct simhca_mm *mm, uint64_t addr, const struct simhca_
 		return false;
 	}
 	pthread_rwlock_wrlock(&mm->atomicity->lock);
-	error = move(mm, false, &remote, 1, old, sizeof(*old));
+	error = op->store ? 0 : move(mm, false, &remote, 1, old, sizeof(*old));
 	if (!error && (!op->compare_swap || *old == op->compare)) {
-		value = op->compare_swap ? op->swap_add : *old + op->swap_add;
+		value = op->compare_swap || op->store ? op->swap_add : *old + op->swap_add;
 		error = move(mm, true, &remote, 1, &value, sizeof(value));
 	}
 	pthread_rwlock_unlock(&mm->atomicity->lock);

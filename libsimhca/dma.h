@@ -93,7 +93,8 @@ enum simhca_dma_result simhca_dma_copy(const struct simhca_sgl *target,
 				       void *scratch, enum simhca_reason *reason);
 
 struct simhca_atomic_op {
-	bool compare_swap; /* else fetch and add */
+	bool compare_swap; /* else fetch and add, or */
+	bool store;	   /* put swap_add there, whatever it was */
 	uint64_t compare;
 	uint64_t swap_add; /* the value to swap in, or to add */
 };

@@ -20,6 +20,7 @@ enum simhca_packet_op {
 	SIMHCA_PKT_READ,
 	SIMHCA_PKT_COMPARE_SWAP,
 	SIMHCA_PKT_FETCH_ADD,
+	SIMHCA_PKT_ATOMIC_WRITE,
 };
 
 struct simhca_packet {

@@ -37,6 +37,7 @@ static bool transport_has(uint32_t type, uint32_t opcode)
 	case SIMHCA_WR_RDMA_READ_WITH_INV:
 	case SIMHCA_WR_ATOMIC_CMP_AND_SWP:
 	case SIMHCA_WR_ATOMIC_FETCH_AND_ADD:
+	case SIMHCA_WR_ATOMIC_WRITE:
 		return simhca_is_reliable(type);
 	default:
 		return false;
@@ -82,7 +83,16 @@ static enum simhca_reason check_wqe(struct simhca_qp *qp)
 		if (!qp->qpc->max_rd_atomic)
 			return SIMHCA_REASON_READ_NOT_ENABLED;
 	}
-	if (is_atomic(opcode) && send->length != 8)
+	if (opcode == SIMHCA_WR_ATOMIC_WRITE) {
+		if (!qp->qpc->max_rd_atomic)
+			return SIMHCA_REASON_READ_NOT_ENABLED;
+		if (!send->wqe.num_sge && !(send->wqe.flags & SIMHCA_WQE_INLINE)) {
+			memcpy(send->data, &send->wqe.rdma.swap, 8);
+			send->wqe.flags |= SIMHCA_WQE_INLINE;
+			send->length = 8;
+		}
+	}
+	if ((is_atomic(opcode) || opcode == SIMHCA_WR_ATOMIC_WRITE) && send->length != 8)
 		return SIMHCA_REASON_ATOMIC_BAD_LENGTH;
 	if (send->length > SIMHCA_MAX_MSG_SIZE)
 		return SIMHCA_REASON_MSG_TOO_LONG;
@@ -179,6 +189,8 @@ static enum simhca_packet_op packet_op(uint32_t opcode)
 		return SIMHCA_PKT_COMPARE_SWAP;
 	case SIMHCA_WR_ATOMIC_FETCH_AND_ADD:
 		return SIMHCA_PKT_FETCH_ADD;
+	case SIMHCA_WR_ATOMIC_WRITE:
+		return SIMHCA_PKT_ATOMIC_WRITE;
 	default:
 		return SIMHCA_PKT_SEND;
 	}

@@ -461,6 +461,57 @@ static bool execute_read(struct simhca_worker *worker, struct simhca_qp *qp,
 	return true;
 }
 
+/* The 8 bytes at packet->va that an atomic or an atomic write is about. */
+static bool atomic_target(struct simhca_worker *worker, struct simhca_qp *qp,
+			  const struct simhca_packet *packet, uint32_t access,
+			  struct simhca_sgl *target, struct simhca_reply *reply)
+{
+	target->count = 0;
+	if (packet->va & 7) {
+		refuse(qp, packet, SIMHCA_ANSWER_NAK_INVALID, SIMHCA_WC_SUCCESS,
+		       SIMHCA_REASON_ATOMIC_UNALIGNED, reply);
+		return false;
+	}
+	if (!remote_memory(worker, qp, packet, 8, access, target, reply) ||
+	    belongs_elsewhere(worker, target, reply))
+		return false;
+	if (target->count != 1) { /* a zero-based window that starts just before a page does */
+		refuse(qp, packet, SIMHCA_ANSWER_NAK_INVALID, SIMHCA_WC_SUCCESS,
+		       SIMHCA_REASON_ATOMIC_UNALIGNED, reply);
+		return false;
+	}
+	return true;
+}
+
+/* A write of 8 bytes that no other access sees in parts (IBTA vol. 1, A19). */
+static bool execute_atomic_write(struct simhca_worker *worker, struct simhca_qp *qp,
+				 const struct simhca_packet *packet, struct simhca_reply *reply)
+{
+	struct simhca_atomic_op store = { .store = true };
+	struct simhca_sgl target, value;
+	enum simhca_dma_result result;
+	enum simhca_reason reason;
+	uint64_t old;
+
+	if (!qp_grants(qp, packet, SIMHCA_ACCESS_REMOTE_WRITE, SIMHCA_REASON_QP_NO_REMOTE_WRITE,
+		       reply) ||
+	    !grants_responses(qp, packet, reply) ||
+	    !atomic_target(worker, qp, packet, SIMHCA_ACCESS_REMOTE_WRITE, &target, reply))
+		return false;
+	value.count = 1;
+	value.seg[0] = (struct simhca_seg){ .addr = (uintptr_t)&store.swap_add, .length = 8 };
+	result = simhca_dma_copy(&value, &packet->payload, 8, worker->scratch, &reason);
+	if (result == SIMHCA_DMA_OK &&
+	    !simhca_dma_atomic(target.seg[0].mm, target.seg[0].addr, &store, &old, &reason))
+		result = SIMHCA_DMA_TARGET;
+	if (result != SIMHCA_DMA_OK) {
+		copy_failed(qp, packet, result == SIMHCA_DMA_TARGET, SIMHCA_ANSWER_NAK_ACCESS,
+			    SIMHCA_WC_SUCCESS, reason, reply);
+		return false;
+	}
+	return true;
+}
+
 static bool execute_atomic(struct simhca_worker *worker, struct simhca_qp *qp,
 			   const struct simhca_packet *packet, struct simhca_reply *reply)
 {
@@ -469,24 +520,11 @@ static bool execute_atomic(struct simhca_worker *worker, struct simhca_qp *qp,
 	uint64_t old;
 	uint32_t slot;
 
-	target.count = 0;
 	if (!qp_grants(qp, packet, SIMHCA_ACCESS_REMOTE_ATOMIC, SIMHCA_REASON_QP_NO_REMOTE_ATOMIC,
 		       reply) ||
-	    !grants_responses(qp, packet, reply))
+	    !grants_responses(qp, packet, reply) ||
+	    !atomic_target(worker, qp, packet, SIMHCA_ACCESS_REMOTE_ATOMIC, &target, reply))
 		return false;
-	if (packet->va & 7) {
-		refuse(qp, packet, SIMHCA_ANSWER_NAK_INVALID, SIMHCA_WC_SUCCESS,
-		       SIMHCA_REASON_ATOMIC_UNALIGNED, reply);
-		return false;
-	}
-	if (!remote_memory(worker, qp, packet, 8, SIMHCA_ACCESS_REMOTE_ATOMIC, &target, reply) ||
-	    belongs_elsewhere(worker, &target, reply))
-		return false;
-	if (target.count != 1) { /* a zero-based window that starts just before a page does */
-		refuse(qp, packet, SIMHCA_ANSWER_NAK_INVALID, SIMHCA_WC_SUCCESS,
-		       SIMHCA_REASON_ATOMIC_UNALIGNED, reply);
-		return false;
-	}
 	if (!simhca_dma_atomic(target.seg[0].mm, target.seg[0].addr, &packet->atomic, &old,
 			       &reason)) {
 		copy_failed(qp, packet, true, SIMHCA_ANSWER_NAK_ACCESS, SIMHCA_WC_SUCCESS, reason,
@@ -541,6 +579,8 @@ static bool execute(struct simhca_worker *worker, struct simhca_qp *qp,
 	case SIMHCA_PKT_COMPARE_SWAP:
 	case SIMHCA_PKT_FETCH_ADD:
 		return execute_atomic(worker, qp, packet, reply);
+	case SIMHCA_PKT_ATOMIC_WRITE:
+		return execute_atomic_write(worker, qp, packet, reply);
 	}
 	return false;
 }
@@ -552,6 +592,7 @@ static void repeat(struct simhca_worker *worker, struct simhca_qp *qp,
 	switch (packet->op) {
 	case SIMHCA_PKT_SEND:
 	case SIMHCA_PKT_WRITE:
+	case SIMHCA_PKT_ATOMIC_WRITE:
 		answer(reply, SIMHCA_ANSWER_ACK, SIMHCA_REASON_NONE);
 		return;
 	case SIMHCA_PKT_READ:

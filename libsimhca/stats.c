@@ -72,6 +72,7 @@ static struct wire request(const struct simhca_packet *packet)
 		wire = with_payload(packet, path_mtu(packet));
 		break;
 	case SIMHCA_PKT_WRITE:
+	case SIMHCA_PKT_ATOMIC_WRITE:
 		wire = with_payload(packet, path_mtu(packet));
 		wire.bytes += packet->first ? RETH : 0;
 		break;
@@ -153,6 +154,7 @@ void simhca_stats_responder(const struct simhca_worker *worker, struct simhca_de
 	case SIMHCA_PKT_SEND:
 		break;
 	case SIMHCA_PKT_WRITE:
+	case SIMHCA_PKT_ATOMIC_WRITE:
 		simhca_stats_add(worker, device, SIMHCA_STAT_RX_WRITE, 1);
 		break;
 	case SIMHCA_PKT_READ:

@@ -14,7 +14,7 @@
 /* Operations whose data may be inline: those that send data of ours. */
 #define SHCA_INLINE_OPS                                                                            \
 	(1u << SIMHCA_WR_SEND | 1u << SIMHCA_WR_SEND_WITH_IMM | 1u << SIMHCA_WR_RDMA_WRITE |       \
-	 1u << SIMHCA_WR_RDMA_WRITE_WITH_IMM)
+	 1u << SIMHCA_WR_RDMA_WRITE_WITH_IMM | 1u << SIMHCA_WR_ATOMIC_WRITE)
 
 #define SHCA_MW_ACCESS                                                                             \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \

@@ -41,7 +41,11 @@ static int push_send(struct shca_qp *qp, const struct ibv_send_wr *wr)
 	if (qp->vqp.qp.qp_type == IBV_QPT_XRC_SEND)
 		wqe->xrc_srqn = wr->qp_type.xrc.remote_srqn;
 
-	switch (wr->opcode) {
+	switch ((uint32_t)wr->opcode) {
+	case SIMHCA_WR_ATOMIC_WRITE: /* as IBV_WR_ATOMIC_WRITE, which older headers lack */
+		if (wr->num_sge < 1)
+			return EINVAL;
+		/* fallthrough */
 	case IBV_WR_RDMA_WRITE:
 	case IBV_WR_RDMA_WRITE_WITH_IMM:
 	case IBV_WR_RDMA_READ:

@@ -160,6 +160,18 @@ static void wr_atomic_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t re
 	begin_atomic(ex, SIMHCA_WR_ATOMIC_FETCH_AND_ADD, rkey, remote_addr, add, 0);
 }
 
+#ifdef SIMHCA_HAVE_ATOMIC_WRITE
+/* The value goes where the request's address is: it takes no room that the QP might not have. */
+static void wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr,
+			    const void *atomic_wr)
+{
+	uint64_t value;
+
+	memcpy(&value, atomic_wr, sizeof(value));
+	begin_atomic(ex, SIMHCA_WR_ATOMIC_WRITE, rkey, remote_addr, 0, value);
+}
+#endif
+
 static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t remote_qpn,
 			   uint32_t remote_qkey)
 {
@@ -226,8 +238,14 @@ int shca_qp_set_builders(struct shca_qp *qp, uint64_t send_ops_flags)
 {
 	struct ibv_qp_ex *ex = &qp->vqp.qp_ex;
 
-	/* IBV_QP_EX_WITH_x is bit IBV_WR_x */
-	if (send_ops_flags & ~(uint64_t)(qp->send_ops & SHCA_IBV_OPS))
+	uint64_t known = qp->send_ops & SHCA_IBV_OPS & ~(1u << SIMHCA_WR_ATOMIC_WRITE);
+
+#ifdef SIMHCA_HAVE_ATOMIC_WRITE
+	if (qp->send_ops & (1u << SIMHCA_WR_ATOMIC_WRITE))
+		known |= IBV_QP_EX_WITH_ATOMIC_WRITE;
+#endif
+	/* IBV_QP_EX_WITH_x is bit IBV_WR_x, but for that one */
+	if (send_ops_flags & ~known)
 		return EOPNOTSUPP;
 
 	ex->wr_start = wr_start;
@@ -253,6 +271,10 @@ int shca_qp_set_builders(struct shca_qp *qp, uint64_t send_ops_flags)
 		ex->wr_atomic_cmp_swp = wr_atomic_cmp_swp;
 	if (send_ops_flags & IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD)
 		ex->wr_atomic_fetch_add = wr_atomic_fetch_add;
+#ifdef SIMHCA_HAVE_ATOMIC_WRITE
+	if (send_ops_flags & IBV_QP_EX_WITH_ATOMIC_WRITE)
+		ex->wr_atomic_write = wr_atomic_write;
+#endif
 	if (send_ops_flags & IBV_QP_EX_WITH_SEND_WITH_INV)
 		ex->wr_send_inv = wr_send_inv;
 	if (send_ops_flags & IBV_QP_EX_WITH_LOCAL_INV)
