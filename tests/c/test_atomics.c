@@ -177,6 +177,105 @@ static void a_fence_waits_for_reads_and_atomics(void **state)
 	}
 }
 
+/* An atomic write, of the value in the request, of inline data or of an SGE. */
+static void atomic_writes(void **state)
+{
+	struct options options = default_options(IBV_QPT_RC);
+	struct pair *pair = pair_new(*state, &options);
+	uint64_t *target = (uint64_t *)(pair->b.mr->addr + 16);
+	const uint64_t inline_value = 0x2222222222222222;
+	uint64_t *local = (uint64_t *)pair->a.mr->addr;
+	struct simhca_cqe cqe;
+
+	post(&pair->a, .id = 1, .opcode = SIMHCA_WR_ATOMIC_WRITE, .remote_addr = (uintptr_t)target,
+	     .rkey = pair->b.mr->rkey, .swap = 0x1111111111111111);
+	cqe = expect(pair->a.send_cq, 1, SUCCESS);
+	assert_int_equal(cqe.opcode, SIMHCA_WC_ATOMIC_WRITE);
+	assert_int_equal(cqe.byte_len, 8);
+	assert_true(*target == 0x1111111111111111);
+	post(&pair->a, .id = 2, .opcode = SIMHCA_WR_ATOMIC_WRITE, .remote_addr = (uintptr_t)target,
+	     .rkey = pair->b.mr->rkey, .inline_data = &inline_value, .inline_len = 8);
+	expect(pair->a.send_cq, 2, SUCCESS);
+	assert_true(*target == inline_value);
+	local[3] = 0x3333333333333333;
+	post(&pair->a, .id = 3, .opcode = SIMHCA_WR_ATOMIC_WRITE, .remote_addr = (uintptr_t)target,
+	     .rkey = pair->b.mr->rkey, SGES(sge(pair->a.mr, 24, 4), sge(pair->a.mr, 28, 4)));
+	expect(pair->a.send_cq, 3, SUCCESS);
+	assert_true(*target == local[3]);
+	assert_true(all_bytes(pair->b.mr->addr, 16, 0));
+	assert_true(all_bytes(pair->b.mr->addr + 24, 64, 0));
+}
+
+static void atomic_writes_that_are_refused(void **state)
+{
+	struct options options = default_options(IBV_QPT_RC);
+	struct pair *pair = pair_new(*state, &options);
+	uint64_t target = pair->b.mr->iova;
+
+	for (unsigned int i = 1; i < 8; i++) {
+		post(&pair->a, .id = i, .opcode = SIMHCA_WR_ATOMIC_WRITE, .remote_addr = target + i,
+		     .rkey = pair->b.mr->rkey);
+		expect_why(pair->a.send_cq, i, REM_INV_REQ_ERR, ATOMIC_UNALIGNED);
+		pair_reconnect(pair);
+	}
+	for (unsigned int length = 0; length < 17; length++) {
+		if (length == 8)
+			continue;
+		post(&pair->a, .id = 1, .opcode = SIMHCA_WR_ATOMIC_WRITE, .remote_addr = target,
+		     .rkey = pair->b.mr->rkey, SGES(sge(pair->a.mr, 0, length)));
+		expect_why(pair->a.send_cq, 1, LOC_LEN_ERR, ATOMIC_BAD_LENGTH);
+		pair_reconnect(pair);
+	}
+	assert_true(all_bytes(pair->b.mr->addr, 64, 0));
+}
+
+/* It is a write to the rights, and an atomic to the resources. */
+static void what_atomic_writes_need(void **state)
+{
+	struct options options = default_options(IBV_QPT_RC);
+	struct pair *pair;
+
+	options.access = options.mr_access = SIMHCA_ACCESS_LOCAL_WRITE | SIMHCA_ACCESS_REMOTE_WRITE;
+	pair = pair_new(*state, &options);
+	post(&pair->a, .id = 1, .opcode = SIMHCA_WR_ATOMIC_WRITE, .remote_addr = pair->b.mr->iova,
+	     .rkey = pair->b.mr->rkey);
+	expect(pair->a.send_cq, 1, SUCCESS);
+
+	options.mr_access = ALL_ACCESS & ~SIMHCA_ACCESS_REMOTE_WRITE;
+	pair = pair_new(*state, &options);
+	post(&pair->a, .id = 1, .opcode = SIMHCA_WR_ATOMIC_WRITE, .remote_addr = pair->b.mr->iova,
+	     .rkey = pair->b.mr->rkey);
+	expect_why(pair->a.send_cq, 1, REM_ACCESS_ERR, MR_NO_REMOTE_WRITE);
+
+	options = default_options(IBV_QPT_RC);
+	options.access = ALL_ACCESS & ~SIMHCA_ACCESS_REMOTE_WRITE;
+	pair = pair_new(*state, &options);
+	post(&pair->a, .id = 1, .opcode = SIMHCA_WR_ATOMIC_WRITE, .remote_addr = pair->b.mr->iova,
+	     .rkey = pair->b.mr->rkey);
+	expect_why(pair->a.send_cq, 1, REM_INV_REQ_ERR, QP_NO_REMOTE_WRITE);
+
+	options = default_options(IBV_QPT_RC);
+	options.max_rd_atomic = 0;
+	pair = pair_new(*state, &options);
+	post(&pair->a, .id = 1, .opcode = SIMHCA_WR_ATOMIC_WRITE, .remote_addr = pair->b.mr->iova,
+	     .rkey = pair->b.mr->rkey);
+	expect_why(pair->a.send_cq, 1, LOC_QP_OP_ERR, READ_NOT_ENABLED);
+
+	options = default_options(IBV_QPT_RC);
+	options.max_dest_rd_atomic = 0;
+	pair = pair_new(*state, &options);
+	post(&pair->a, .id = 1, .opcode = SIMHCA_WR_ATOMIC_WRITE, .remote_addr = pair->b.mr->iova,
+	     .rkey = pair->b.mr->rkey);
+	expect_why(pair->a.send_cq, 1, REM_INV_REQ_ERR, RESP_NO_RD_ATOMIC);
+	assert_true(all_bytes(pair->b.mr->addr, 64, 0));
+
+	options = default_options(IBV_QPT_UC);
+	pair = pair_new(*state, &options);
+	post(&pair->a, .id = 1, .opcode = SIMHCA_WR_ATOMIC_WRITE, .remote_addr = pair->b.mr->iova,
+	     .rkey = pair->b.mr->rkey);
+	expect_why(pair->a.send_cq, 1, LOC_QP_OP_ERR, WQE_BAD_OPCODE);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -187,6 +286,9 @@ int main(void)
 		ON_ETHERNET(a_result_buffer_of_another_size_is_refused),
 		ON_ETHERNET(nobody_gets_the_same_ticket),
 		ON_ETHERNET(a_fence_waits_for_reads_and_atomics),
+		ON_ETHERNET(atomic_writes),
+		ON_ETHERNET(atomic_writes_that_are_refused),
+		ON_ETHERNET(what_atomic_writes_need),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
