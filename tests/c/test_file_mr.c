@@ -89,6 +89,17 @@ static void rights(void **state)
 	close(fd);
 }
 
+/* Every client has the descriptor of device memory: nobody writes there by way of a region. */
+static void device_memory(void **state)
+{
+	struct client *client = client_new(*state, 0);
+	struct simhca_device *device = client->world->device[0];
+	struct simhca_reg_mr_reply reply;
+
+	assert_int_equal(-EPERM, reg_try(client, simhca_device_memory_fd(device), 0, PAGE, 0,
+					 SIMHCA_ACCESS_LOCAL_WRITE, &reply));
+}
+
 /* What is no memory: it could block the daemon, or act with its rights. */
 static void files_that_are_refused(void **state)
 {
@@ -223,11 +234,9 @@ static void how_much(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		ON_ETHERNET(ranges),
-		ON_ETHERNET(rights),
-		ON_ETHERNET(files_that_are_refused),
-		ON_ETHERNET(data),
-		ON_ETHERNET(a_file_that_shrinks),
+		ON_ETHERNET(ranges),	    ON_ETHERNET(rights),
+		ON_ETHERNET(device_memory), ON_ETHERNET(files_that_are_refused),
+		ON_ETHERNET(data),	    ON_ETHERNET(a_file_that_shrinks),
 		ON_ETHERNET(how_much),
 	};
 

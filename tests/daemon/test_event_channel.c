@@ -242,6 +242,38 @@ static void test_async_pipes(void **state)
 	close(write_end);
 }
 
+/* An object names its pipe: the same element of another process is another object. */
+static void test_async_pipe_of_an_object(void **state)
+{
+	struct fixture *f = *state;
+	int write_end, first, second;
+	struct stat one, two;
+
+	first = event_first_async(&f->set, &write_end);
+	second = event_add_async(&f->set);
+	assert_int_equal(0, fstat(first, &one));
+	assert_int_equal(0, fstat(second, &two));
+	event_raise_async(&f->set, two.st_ino, 100, IBV_EVENT_COMM_EST);
+	read_async(second, 100, IBV_EVENT_COMM_EST);
+	assert_true(is_empty(first));
+
+	/* Each has what it read counted, and what it did not read taken back. */
+	event_raise_async(&f->set, one.st_ino, 100, IBV_EVENT_SQ_DRAINED);
+	event_raise_async(&f->set, two.st_ino, 100, IBV_EVENT_SQ_DRAINED);
+	assert_int_equal(event_purge_async(&f->set, two.st_ino, 100), 1);
+	assert_true(is_empty(second));
+	read_async(first, 100, IBV_EVENT_SQ_DRAINED);
+	assert_int_equal(event_purge_async(&f->set, one.st_ino, 100), 1);
+
+	/* Whose pipe is closed hears nothing more, and neither does another. */
+	close(second);
+	event_raise_async(&f->set, two.st_ino, 100, IBV_EVENT_COMM_EST);
+	assert_true(is_empty(first));
+	assert_int_equal(event_purge_async(&f->set, two.st_ino, 100), 0);
+	close(first);
+	close(write_end);
+}
+
 /* A device event about the port is none about the object whose handle is 1. */
 static void test_port_is_no_object(void **state)
 {
@@ -309,6 +341,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_full_channel_that_is_closed_is_dropped, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(test_async_pipes, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_async_pipe_of_an_object, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_port_is_no_object, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_threads, setup, teardown),
 	};
