@@ -81,6 +81,9 @@ enum simhca_cmd {
 	SIMHCA_CMD_CREATE_COUNTERS,
 	SIMHCA_CMD_READ_COUNTERS,
 	SIMHCA_CMD_DESTROY_COUNTERS,
+	SIMHCA_CMD_SET_USERFAULTFD,
+	SIMHCA_CMD_ADVISE_MR,
+	SIMHCA_CMD_QUERY_ODP,
 	SIMHCA_CMD_COUNT,
 };
 
@@ -251,16 +254,35 @@ struct simhca_reg_dmabuf_mr_req {
 };
 SIMHCA_ABI_SIZE(struct simhca_reg_dmabuf_mr_req, 32);
 
+/* What on-demand paging has done, for one region or (QUERY_ODP) for a device since it exists. */
+struct simhca_odp_counters {
+	uint64_t faults;	    /* accesses that were stopped */
+	uint64_t fault_pages;	    /* pages brought in for them */
+	uint64_t failures;	    /* faults that could not be resolved */
+	uint64_t invalidations;	    /* times that pages were taken away */
+	uint64_t invalidated_pages; /* pages taken away */
+	uint64_t prefetches;	    /* ranges prefetched */
+	uint64_t prefetched_pages;  /* pages brought in for them */
+	uint64_t watched_pages;	    /* pages brought in whose end an event will tell */
+	uint64_t checked_pages;	    /* pages brought in that are looked for at each access */
+};
+SIMHCA_ABI_SIZE(struct simhca_odp_counters, 72);
+
 /* QUERY_PD: nothing is to be told but that it exists. Like QUERY_MR it is for imports. */
 struct simhca_query_mr_reply {
 	uint32_t lkey;
 	uint32_t rkey;
 	uint32_t access; /* enum simhca_access */
-	uint32_t reserved;
+	uint32_t type;	 /* enum simhca_mpt_type */
 	uint64_t length; /* bytes */
 	uint64_t iova;
+	uint64_t addr;
+	uint32_t windows; /* bound to it */
+	uint32_t reserved;
+	uint64_t present_pages; /* on-demand: in the device's table now */
+	struct simhca_odp_counters odp;
 };
-SIMHCA_ABI_SIZE(struct simhca_query_mr_reply, 32);
+SIMHCA_ABI_SIZE(struct simhca_query_mr_reply, 56 + 72);
 
 struct simhca_create_ah_req {
 	uint32_t pd;
@@ -711,6 +733,10 @@ struct simhca_set_agent_req {
 enum simhca_agent_op {
 	SIMHCA_AGENT_READ = 1,	/* the process's memory into the bounce memory */
 	SIMHCA_AGENT_WRITE = 2, /* the bounce memory into the process's memory */
+	/* of one segment, whole pages; nothing is copied. EACCES: mapped, but not writable */
+	SIMHCA_AGENT_PAGE_IN = 3,	/* fault pages in for reading */
+	SIMHCA_AGENT_PAGE_IN_WRITE = 4, /* and for writing; no byte changes */
+	SIMHCA_AGENT_RESIDENT = 5,	/* are all of them in the page tables? EFAULT: no */
 };
 struct simhca_agent_req {
 	uint32_t op;	 /* enum simhca_agent_op */
@@ -729,5 +755,31 @@ struct simhca_agent_reply {
 	uint32_t reserved;
 };
 SIMHCA_ABI_SIZE(struct simhca_agent_reply, 16);
+
+/*
+ * SET_USERFAULTFD: no structs; the first extra descriptor is a userfaultfd of the sender, made
+ * non-blocking, with UFFDIO_API done and the events FORK, REMAP, REMOVE and UNMAP asked for as far
+ * as the kernel lets the sender. The device registers the pages of on-demand regions with it, in
+ * write-protect mode and without ever protecting any: so no access of the program is held up, and
+ * its events tell which pages the program drops. One is kept for each process.
+ */
+
+/* the values of enum ibv_advise_mr_advice */
+enum simhca_advice_kind {
+	SIMHCA_ADVICE_PREFETCH = 0,
+	SIMHCA_ADVICE_PREFETCH_WRITE = 1,
+	SIMHCA_ADVICE_PREFETCH_NO_FAULT = 2,
+};
+#define SIMHCA_ADVISE_FLUSH 1u /* IBV_ADVISE_MR_FLAG_FLUSH: answer when it is done */
+#define SIMHCA_ADVISE_MAX_SGE 24
+struct simhca_advise_mr_req {
+	uint32_t pd;
+	uint32_t advice;   /* enum simhca_advice_kind */
+	uint32_t flags;	   /* SIMHCA_ADVISE_FLUSH */
+	uint32_t num_sge;  /* 1 .. SIMHCA_ADVISE_MAX_SGE */
+	uint64_t reserved; /* 0; the device's note while the answer is being waited for */
+	struct simhca_sge sge[SIMHCA_ADVISE_MAX_SGE];
+};
+SIMHCA_ABI_SIZE(struct simhca_advise_mr_req, 24 + 16 * SIMHCA_ADVISE_MAX_SGE);
 
 #endif

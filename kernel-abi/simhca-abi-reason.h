@@ -44,6 +44,8 @@
 	X(PAGE_NOT_MAPPED, 48, "a page of the buffer is not mapped, or not with this access")      \
 	X(MEMORY_REFUSED, 49, "the kernel refused access to the process's memory")                 \
 	X(AGENT_TIMEOUT, 50, "the process did not serve its memory in time")                       \
+	X(FAULT_NOT_MAPPED, 51, "page fault: nothing is mapped there")                             \
+	X(FAULT_NOT_WRITABLE, 52, "page fault: what is mapped there is not writable")              \
 	/* work requests */                                                                        \
 	X(WQE_BAD_OPCODE, 64, "this QP type has no such operation")                                \
 	X(WQE_TOO_MANY_SGE, 65, "the work request has more SGEs than its queue allows")            \

@@ -182,10 +182,16 @@ struct simhca_device_attr {
 	uint32_t max_cq_period;		     /* us */
 	uint32_t event_at_arm; /* 1: arming a CQ that holds completions raises an event: see ARM_CQ
 				*/
-	uint32_t reserved;
+	/* on-demand paging: enum ibv_odp_general_caps, and per transport what may use its regions:
+	   enum ibv_odp_transport_cap_bits */
+	uint32_t odp_caps;
+	uint32_t rc_odp_caps;
+	uint32_t uc_odp_caps;
+	uint32_t ud_odp_caps;
+	uint32_t xrc_odp_caps;
 	uint64_t max_dm_size; /* bytes of on-chip memory */
 };
-SIMHCA_ABI_SIZE(struct simhca_device_attr, 256);
+SIMHCA_ABI_SIZE(struct simhca_device_attr, 272);
 SIMHCA_ABI_AT(struct simhca_device_attr, vendor_id, 120);
 
 /* What ibv_query_port reports for port 1; follows the network interface while the device runs. */
@@ -359,8 +365,8 @@ struct simhca_devmem {
 	uint8_t reserved2[6];
 };
 SIMHCA_ABI_AT(struct simhca_devmem, attr, 32);
-SIMHCA_ABI_AT(struct simhca_devmem, gids, 352);
-SIMHCA_ABI_SIZE(struct simhca_devmem, 552);
+SIMHCA_ABI_AT(struct simhca_devmem, gids, 368);
+SIMHCA_ABI_SIZE(struct simhca_devmem, 568);
 
 /* ------------------------------------------------------ context memory */
 

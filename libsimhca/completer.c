@@ -3,7 +3,7 @@
  * The completer (IBTA vol. 1, 9.7.5, 9.7.6): what an answer means for the request under way:
  * acknowledged, to be sent again now or later, or failed.
  */
-#include "model.h"
+#include "odp.h"
 #include "psn.h"
 
 #define RNR_RETRY_FOREVER 7
@@ -100,6 +100,38 @@ static enum simhca_next fail(struct simhca_qp *qp, enum simhca_wc_status status,
 	return SIMHCA_NEXT_WAIT;
 }
 
+/* A control function wants the QP, and faults are disabled meanwhile. */
+#define FAULTS_OFF_NS (1000 * 1000)
+
+enum simhca_next simhca_wait_fault(struct simhca_qp *qp, enum simhca_fault_context context,
+				   enum simhca_fault_verdict verdict, enum simhca_reason reason)
+{
+	if (verdict == SIMHCA_FAULT_ERROR)
+		return fail(qp, SIMHCA_WC_LOC_PROT_ERR, reason);
+	if (verdict == SIMHCA_FAULT_GO)
+		return SIMHCA_NEXT_PACKET;
+	/*
+	 * It may have ended since it was raised; then the QP has been scheduled, and finds that it
+	 * need not wait. Only if none could be raised nobody schedules it.
+	 */
+	if (!simhca_fault_raised(qp, context))
+		return wait_for(qp, SIMHCA_WAIT_BUSY, FAULTS_OFF_NS);
+	qp->req.fault = context;
+	return wait_for(qp, SIMHCA_WAIT_FAULT, 0);
+}
+
+/* The requester's own memory could not be read or written: it may have been dropped just now. */
+static enum simhca_next payload_failed(struct simhca_worker *worker, struct simhca_qp *qp,
+				       const struct simhca_packet *packet,
+				       enum simhca_reason reason)
+{
+	enum simhca_fault_context context = simhca_requester_context(packet);
+	enum simhca_fault_verdict verdict =
+		simhca_fault_take_copy(worker, qp, context, &packet->payload, &reason);
+
+	return simhca_wait_fault(qp, context, verdict, reason);
+}
+
 static enum simhca_next acknowledged(struct simhca_worker *worker, struct simhca_qp *qp,
 				     const struct simhca_packet *packet,
 				     const struct simhca_reply *reply)
@@ -113,8 +145,9 @@ static enum simhca_next acknowledged(struct simhca_worker *worker, struct simhca
 		old.seg[0] =
 			(struct simhca_seg){ .addr = (uintptr_t)&reply->atomic_old, .length = 8 };
 		if (simhca_dma_copy(&packet->payload, &old, 8, worker->scratch, &reason))
-			return fail(qp, SIMHCA_WC_LOC_PROT_ERR, reason);
+			return payload_failed(worker, qp, packet, reason);
 	}
+	simhca_fault_over(qp, simhca_requester_context(packet));
 	qp->mem->sq_psn = simhca_psn_add(packet->psn, simhca_psn_count(packet->length, mtu));
 	qp->req.offset += packet->length;
 	qp->req.retries = qp->qpc->retry_cnt;
@@ -138,7 +171,11 @@ enum simhca_next simhca_completer_run(struct simhca_worker *worker, struct simhc
 				      const struct simhca_reply *reply)
 {
 	if (reply->answer == SIMHCA_ANSWER_PAYLOAD)
-		return fail(qp, SIMHCA_WC_LOC_PROT_ERR, reply->reason);
+		return payload_failed(worker, qp, packet, reply->reason);
+	/* The responder waits for pages: for as long as it takes, and whatever the transport. */
+	if (reply->answer == SIMHCA_ANSWER_FAULT)
+		return wait_for(qp, SIMHCA_WAIT_RNR,
+				rnr_timer_10us[reply->rnr_timer & 31] * 10000ull);
 	if (reply->answer == SIMHCA_ANSWER_BUSY && qp->req.busy < BUSY_MOST)
 		return simhca_wait_busy(qp);
 	qp->req.busy = 0;
@@ -173,6 +210,7 @@ enum simhca_next simhca_completer_run(struct simhca_worker *worker, struct simhc
 	case SIMHCA_ANSWER_PAYLOAD:
 	case SIMHCA_ANSWER_BUSY:
 	case SIMHCA_ANSWER_ELSEWHERE:
+	case SIMHCA_ANSWER_FAULT:
 		break;
 	}
 	return unanswered(qp);

@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "model.h"
+#include "odp.h"
 
 #define ALLOC_UNIT 128u		 /* bytes: what is given out never shares a cache line */
 #define FIRST_SEGMENT (1u << 20) /* bytes */
@@ -224,10 +224,12 @@ bool simhca_context_destroy(struct simhca_context *context)
 	if (!simhca_fabric_synchronize(context->device->fabric, context->id))
 		return false;
 
+	simhca_advices_forget(context);
 	while (context->mms) {
 		struct simhca_mm *mm = context->mms;
 
 		context->mms = mm->next;
+		simhca_pager_put(mm->pager);
 		simhca_mm_destroy(mm, &context->device->fabric->atomicities);
 	}
 	for (int type = 0; type < SIMHCA_OBJ_TYPES; type++)

@@ -109,6 +109,11 @@ static void fill_attr(const struct simhca_device_config *c, struct simhca_device
 	a->max_mcast_grp = SIMHCA_MAX_MCAST_GRP;
 	a->max_mcast_qp_attach = SIMHCA_MAX_MCAST_QP_ATTACH;
 	a->max_total_mcast_qp_attach = SIMHCA_MAX_MCAST_GRP * SIMHCA_MAX_MCAST_QP_ATTACH;
+	a->odp_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
+	a->ud_odp_caps = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
+	a->uc_odp_caps = a->ud_odp_caps | IBV_ODP_SUPPORT_WRITE;
+	a->rc_odp_caps = a->uc_odp_caps | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
+	a->xrc_odp_caps = a->rc_odp_caps;
 	a->atomic_cap = IBV_ATOMIC_HCA;
 	a->num_comp_vectors = SIMHCA_COMP_VECTORS;
 	a->max_pkeys = SIMHCA_PKEY_ENTRIES;

@@ -8,8 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "dma.h"
-#include "simhca.h"
+#include "odp.h"
 
 #define MIN_PAGE 4096u /* bytes */
 
@@ -350,4 +349,5 @@ void simhca_mm_gone(struct simhca_mm *mm)
 {
 	atomic_store_explicit(&mm->gone, true, memory_order_release);
 	simhca_agent_abort(mm->agent);
+	simhca_pager_gone(mm->pager);
 }

@@ -32,6 +32,8 @@ enum simhca_mm_kind {
 
 struct simhca_agent;
 struct simhca_engine;
+struct simhca_odp;
+struct simhca_pager;
 
 /*
  * What makes atomics atomic: one for each process, whatever number of contexts it has, and one for
@@ -57,13 +59,15 @@ struct simhca_mm {
 	struct simhca_engine *engine; /* AGENT: the engine that may wait for it */
 	struct simhca_agent *agent;
 	struct simhca_atomicity *atomicity;
-	struct simhca_mm *next; /* in its context's list */
+	struct simhca_pager *pager; /* once it has an on-demand region */
+	struct simhca_mm *next;	    /* in its context's list */
 };
 
 struct simhca_seg {
 	struct simhca_mm *mm;
 	uint64_t addr;
-	uint64_t length; /* bytes */
+	uint64_t length;	/* bytes */
+	struct simhca_odp *odp; /* the on-demand region that it lies in */
 };
 
 /* Most bytes of a message that one sgl describes, and one step moves. */
@@ -123,6 +127,9 @@ struct simhca_agent *simhca_agent_create(int socket, int bounce_fd, uint64_t bou
 void simhca_agent_destroy(struct simhca_agent *agent);
 /* Ends a wait for the agent's answer, now and for good. */
 void simhca_agent_abort(struct simhca_agent *agent);
+/* Has the agent do something with memory of its process that moves no bytes; 0 or errno. */
+int simhca_agent_ask(struct simhca_agent *agent, enum simhca_agent_op op, uint64_t addr,
+		     uint64_t length);
 int simhca_agent_copy(struct simhca_agent *agent, bool write, const struct iovec *remote,
 		      unsigned int count, void *ours, size_t length);
 

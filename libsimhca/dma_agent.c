@@ -94,7 +94,25 @@ static int ask(struct simhca_agent *agent, struct simhca_agent_req *req)
 		if (got != sizeof(reply))
 			return ESRCH;
 	} while (reply.seq != req->seq);
-	return reply.status ? EFAULT : 0;
+	if (!reply.status)
+		return 0;
+	return reply.status == EACCES ? EACCES : EFAULT;
+}
+
+int simhca_agent_ask(struct simhca_agent *agent, enum simhca_agent_op op, uint64_t addr,
+		     uint64_t length)
+{
+	struct simhca_agent_req req = { .op = op, .count = 1 };
+	int error;
+
+	req.segment[0].addr = addr;
+	req.segment[0].length = length;
+	pthread_mutex_lock(&agent->lock);
+	error = agent->dead ? ETIMEDOUT : ask(agent, &req);
+	if (error == ETIMEDOUT || error == ESRCH)
+		agent->dead = true;
+	pthread_mutex_unlock(&agent->lock);
+	return error;
 }
 
 int simhca_agent_copy(struct simhca_agent *agent, bool write, const struct iovec *remote,

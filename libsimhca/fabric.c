@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "model.h"
+#include "odp.h"
 
 int simhca_why(struct simhca_why *why, int error, const char *format, ...)
 {
@@ -39,6 +39,10 @@ struct simhca_fabric *simhca_fabric_create(const struct simhca_ops *ops)
 
 	if (!fabric)
 		return NULL;
+	if (simhca_pagers_init(fabric)) {
+		free(fabric);
+		return NULL;
+	}
 	fabric->ops = *ops;
 	fabric->next_context_id = 1;
 	pthread_rwlock_init(&fabric->lock, NULL);
@@ -49,6 +53,7 @@ void simhca_fabric_destroy(struct simhca_fabric *fabric)
 {
 	if (!fabric)
 		return;
+	simhca_pagers_end(fabric);
 	pthread_rwlock_destroy(&fabric->lock);
 	free(fabric);
 }

@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "model.h"
+#include "odp.h"
 
 /* --------------------------------------------------------------------------- entries */
 
@@ -194,12 +194,33 @@ static enum simhca_reason check_owner(const struct simhca_key_use *use,
 	return SIMHCA_REASON_NONE;
 }
 
+/* An access to pages that are not in the region's map is to become a fault (fault.c). */
+static void append_on_demand(const struct simhca_key_use *use, struct simhca_sgl *sgl,
+			     struct simhca_odp *odp, uint64_t addr, uint64_t length)
+{
+	struct simhca_worker *worker = use->worker;
+	bool write = use->access & (SIMHCA_ACCESS_LOCAL_WRITE | SIMHCA_ACCESS_REMOTE_CHANGE);
+	uint64_t first, count = simhca_odp_pages(odp, addr, length, &first);
+
+	sgl->seg[sgl->count++] =
+		(struct simhca_seg){ .mm = odp->mm, .addr = addr, .length = length, .odp = odp };
+	if (simhca_page_map_look(odp->map, first, count, write) != SIMHCA_PAGES_ABSENT)
+		return;
+	worker->absent[worker->num_absent].odp = odp;
+	worker->absent[worker->num_absent].addr = addr;
+	worker->absent[worker->num_absent++].length = length;
+}
+
 /* Adds [offset, offset + length) of a region, which nobody changes meanwhile. */
-static void append(struct simhca_sgl *sgl, const struct simhca_key *region, uint64_t offset,
-		   uint64_t length)
+static void append(const struct simhca_key_use *use, struct simhca_sgl *sgl,
+		   const struct simhca_key *region, uint64_t offset, uint64_t length)
 {
 	uint64_t page_size;
 
+	if (region->odp) {
+		append_on_demand(use, sgl, region->odp, region->mpt->addr + offset, length);
+		return;
+	}
 	if (!region->pages) {
 		sgl->seg[sgl->count++] =
 			(struct simhca_seg){ .mm = region->mm,
@@ -246,9 +267,9 @@ static enum simhca_reason access_entry(const struct simhca_key_use *use,
 		return SIMHCA_REASON_NONE;
 	/* A window's region cannot change while it counts the window. */
 	if (simhca_is_window(type))
-		append(sgl, entry->region, entry->region_offset + offset, length);
+		append(use, sgl, entry->region, entry->region_offset + offset, length);
 	else
-		append(sgl, entry, offset, length);
+		append(use, sgl, entry, offset, length);
 	return SIMHCA_REASON_NONE;
 }
 

@@ -3,7 +3,7 @@
 #include <infiniband/verbs.h>
 #include <string.h>
 
-#include "model.h"
+#include "odp.h"
 
 static bool port_active(const struct simhca_device *device)
 {
@@ -71,8 +71,12 @@ void simhca_link_deliver(struct simhca_worker *worker, struct simhca_qp *qp,
 	simhca_guard_narrow(&worker->guard, packet->src_context, context);
 	held = worker->num_held;
 	/* A connected QP hears only the QP that it was connected to. */
-	if (qp->type == SIMHCA_QPT_UD || packet->transport == SIMHCA_QPT_RAW_PACKET ||
-	    qp->qpc->dest_qpn == packet->src_qpn)
+	if (qp->type != SIMHCA_QPT_UD && packet->transport != SIMHCA_QPT_RAW_PACKET &&
+	    qp->qpc->dest_qpn != packet->src_qpn)
+		;
+	else if (!packet->resumed && !simhca_odp_verify(&packet->payload))
+		*reply = (struct simhca_reply){ .answer = SIMHCA_ANSWER_PAYLOAD };
+	else
 		simhca_responder_run(worker, qp, packet, reply);
 	simhca_stats_responder(worker, qp->device, packet, reply);
 	simhca_key_release(worker, held);

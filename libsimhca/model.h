@@ -39,6 +39,12 @@ struct simhca_fabric {
 	uint32_t next_context_id;
 	struct simhca_atomicity *atomicities; /* control functions only */
 	uint32_t stats_blocks;		      /* bit n: a thread counts in block n */
+	struct simhca_faults *faults;	      /* odp.h */
+	pthread_mutex_t pager_lock;
+	struct simhca_pager *pagers;
+	uint64_t next_pager;
+	int pager_epoll; /* of the pagers' userfaultfds, and of pager_stop */
+	int pager_stop;	 /* eventfd */
 };
 
 void simhca_log(const struct simhca_fabric *fabric, enum simhca_log_level level, const char *format,
@@ -57,6 +63,10 @@ bool simhca_fabric_synchronize(struct simhca_fabric *fabric, uint32_t context_id
 #define SIMHCA_MAX_HELD (2 * SIMHCA_MAX_SGE + 1)
 
 struct simhca_key;
+struct simhca_odp;
+struct simhca_pager;
+struct simhca_fault;
+struct simhca_advice;
 
 /* A thread that runs an engine; or a test that polls it. */
 struct simhca_worker {
@@ -70,6 +80,12 @@ struct simhca_worker {
 	/* Keys that this step's accesses use, for simhca_key_release(). */
 	struct simhca_key *held[SIMHCA_MAX_HELD];
 	uint32_t num_held;
+	/* On-demand memory that was translated last, and is not present. */
+	struct {
+		struct simhca_odp *odp;
+		uint64_t addr, length;
+	} absent[SIMHCA_MAX_SGE];
+	uint32_t num_absent;
 };
 
 struct simhca_engine {
@@ -157,7 +173,8 @@ struct simhca_device {
 	uint32_t group_count;
 	struct simhca_stats_block *stats; /* SIMHCA_STATS_BLOCKS */
 	pthread_rwlock_t flow_lock;
-	struct simhca_flow *flows; /* in the order in which they are asked (flow.c) */
+	struct simhca_flow *flows;	/* in the order in which they are asked (flow.c) */
+	_Atomic uint64_t odp_count[16]; /* by enum simhca_odp_count (odp.h) */
 };
 
 /* ------------------------------------------------------------------ context */
@@ -222,7 +239,10 @@ struct simhca_context {
 	struct simhca_handles handles[SIMHCA_OBJ_TYPES];
 	struct simhca_qp *_Atomic *doorbell; /* by doorbell slot */
 	uint32_t doorbell_hint;
-	uint64_t dm_used; /* bytes of on-chip memory */
+	uint64_t dm_used;	       /* bytes of on-chip memory */
+	struct simhca_advice *advices; /* under faults.lock */
+	uint32_t num_advices;
+	uint64_t next_advice;
 };
 
 /* Zeroed memory in the context's segments; *where and the address in this process. NULL: why says.
@@ -273,6 +293,7 @@ struct simhca_key {
 	uint64_t first_byte;	   /* fast-register regions: offset into the first page */
 	uint32_t *dm_users;	   /* regions of on-chip memory: its count of them */
 	bool of_file;		   /* the region's mm is its own, and maps a file */
+	struct simhca_odp *odp;	   /* on-demand regions */
 };
 
 struct simhca_ah {
@@ -377,6 +398,7 @@ enum simhca_wait {
 	SIMHCA_WAIT_RNR,    /* the delay that an RNR NAK asked for */
 	SIMHCA_WAIT_ANSWER, /* an acknowledgement; when time is up it is a retry */
 	SIMHCA_WAIT_BUSY,   /* the peer's responder, which another engine works on; old accesses */
+	SIMHCA_WAIT_FAULT,  /* pages of its own; whoever brings them in schedules the QP */
 };
 
 /* A handle of an XRC_RECV QP. */
@@ -433,9 +455,10 @@ struct simhca_qp {
 	pthread_mutex_t req_lock;
 	atomic_bool again; /* somebody found req_lock taken: its holder schedules the QP anew */
 	struct {
-		bool started;	       /* the WQE at sq_ci is loaded and checked */
-		bool rndv;	       /* or, instead of one, a rendezvous is under way */
-		enum simhca_wait wait; /* for the timer, until deadline */
+		bool started;			 /* the WQE at sq_ci is loaded and checked */
+		bool rndv;			 /* or, instead of one, a rendezvous is under way */
+		enum simhca_wait wait;		 /* for the timer, until deadline */
+		enum simhca_fault_context fault; /* WAIT_FAULT: which one */
 		uint64_t deadline;
 		uint32_t busy;	 /* times in a row that the peer was busy */
 		uint32_t index;	 /* ring index of the current WQE */
@@ -473,6 +496,14 @@ struct simhca_qp {
 		/* of the message that recv is for, if the SRQ matches tags */
 		struct simhca_tm_message tm;
 	} resp;
+
+	/*
+	 * Made when first needed, each under the lock of its side; for others, by
+	 * simhca_faults_*().
+	 */
+	struct simhca_fault *_Atomic fault[SIMHCA_FAULT_CONTEXTS];
+	_Atomic uint64_t faults_off_until; /* ns: no fault is raised before */
+	_Atomic uint32_t fault_count[SIMHCA_FAULT_CONTEXTS];
 };
 
 /* ------------------------------------------- protection (key.c, mr.c, mw.c, fast_reg.c) */
@@ -573,8 +604,9 @@ enum simhca_take simhca_srq_take(struct simhca_srq *srq, struct simhca_recv *rec
 enum simhca_take simhca_srq_take_locked(struct simhca_srq *srq, struct simhca_recv *recv,
 					bool *limit_reached);
 enum simhca_take simhca_rq_take(struct simhca_qp *qp, struct simhca_recv *recv);
-/* Copies the WQE at ring index into qp->req.send and checks its shape. */
-enum simhca_reason simhca_sq_load(struct simhca_qp *qp, uint32_t index);
+/* Copies the WQE at ring index and checks its shape. */
+enum simhca_reason simhca_sq_load(const struct simhca_qp *qp, uint32_t index,
+				  struct simhca_send *send);
 /* Reads a receive WQE's header and SGEs from a ring slot. */
 enum simhca_take simhca_recv_load(const char *slot, uint32_t max_sge, struct simhca_recv *recv);
 

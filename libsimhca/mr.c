@@ -4,18 +4,15 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "model.h"
+#include "odp.h"
 
 #define KNOWN_ACCESS                                                                               \
 	(SIMHCA_ACCESS_LOCAL_WRITE | SIMHCA_ACCESS_REMOTE_WRITE | SIMHCA_ACCESS_REMOTE_READ |      \
 	 SIMHCA_ACCESS_REMOTE_ATOMIC | SIMHCA_ACCESS_MW_BIND | SIMHCA_ACCESS_ZERO_BASED |          \
-	 SIMHCA_ACCESS_HUGETLB)
+	 SIMHCA_ACCESS_ON_DEMAND | SIMHCA_ACCESS_HUGETLB)
 
 int simhca_check_access(uint32_t access, struct simhca_why *why)
 {
-	if (access & SIMHCA_ACCESS_ON_DEMAND)
-		return simhca_why(why, EOPNOTSUPP,
-				  "ON_DEMAND: this device reports no on-demand paging");
 	if (access & ~(KNOWN_ACCESS | SIMHCA_ACCESS_OPTIONAL))
 		return simhca_why(why, EINVAL, "access flags 0x%x are not known",
 				  access & ~(KNOWN_ACCESS | SIMHCA_ACCESS_OPTIONAL));
@@ -39,12 +36,26 @@ static int check_range(const struct simhca_mm *mm, uint64_t addr, uint64_t lengt
 				  "0x%" PRIx64 " + %" PRIu64
 				  " bytes pass the end of the address space",
 				  addr, length);
-	if (simhca_mm_check_range(mm, addr, length, access & SIMHCA_ACCESS_LOCAL_WRITE))
+	/* Of an on-demand region nothing need be mapped before it is accessed. */
+	if (!(access & SIMHCA_ACCESS_ON_DEMAND) &&
+	    simhca_mm_check_range(mm, addr, length, access & SIMHCA_ACCESS_LOCAL_WRITE))
 		return simhca_why(why, EFAULT,
 				  "0x%" PRIx64 " + %" PRIu64 " bytes are not all mapped%s", addr,
 				  length,
 				  access & SIMHCA_ACCESS_LOCAL_WRITE ? " and writable" : "");
 	return 0;
+}
+
+/* The on-demand part of a region with this access, or NULL if it has none. */
+static int make_odp(struct simhca_device *device, struct simhca_mm *mm, uint64_t addr,
+		    uint64_t length, uint32_t access, struct simhca_odp **odp,
+		    struct simhca_why *why)
+{
+	*odp = NULL;
+	if (!(access & SIMHCA_ACCESS_ON_DEMAND))
+		return 0;
+	*odp = simhca_odp_create(device, mm, addr, length, access, why);
+	return *odp ? 0 : -ENOMEM;
 }
 
 int simhca_reg_mr(struct simhca_context *context, struct simhca_mm *mm,
@@ -55,6 +66,7 @@ int simhca_reg_mr(struct simhca_context *context, struct simhca_mm *mm,
 	struct simhca_atomicity **atomicities = &context->device->fabric->atomicities;
 	struct simhca_mpt *mpt;
 	struct simhca_key *region;
+	struct simhca_odp *odp;
 	int ret;
 
 	if (!pd)
@@ -71,13 +83,19 @@ int simhca_reg_mr(struct simhca_context *context, struct simhca_mm *mm,
 		if (ret)
 			return ret;
 	}
+	ret = make_odp(context->device, mm, req->addr, req->length, req->null_mr ? 0 : req->access,
+		       &odp, why);
+	if (ret)
+		return ret;
 	region = simhca_key_create(context, SIMHCA_OBJ_MR, pd, &reply->handle, why);
 	if (!region) {
 		if (req->null_mr)
 			simhca_mm_destroy(mm, atomicities);
+		simhca_odp_destroy(odp);
 		return -ENOMEM;
 	}
 	region->mm = mm;
+	region->odp = odp;
 	mpt = region->mpt;
 	if (req->null_mr) {
 		mpt->access = SIMHCA_ACCESS_LOCAL_WRITE;
@@ -93,6 +111,15 @@ int simhca_reg_mr(struct simhca_context *context, struct simhca_mm *mm,
 	return 0;
 }
 
+/* No access that starts from now on finds the region, and neither one nor a fault is under way. */
+static int withdraw(struct simhca_context *context, struct simhca_key *region,
+		    struct simhca_why *why)
+{
+	int ret = simhca_region_withdraw(context, region, why);
+
+	return ret || simhca_odp_close(region->odp) ? ret : -EAGAIN;
+}
+
 int simhca_rereg_mr(struct simhca_context *context, struct simhca_mm *mm,
 		    const struct simhca_rereg_mr_req *req, struct simhca_reg_mr_reply *reply,
 		    struct simhca_why *why)
@@ -102,6 +129,7 @@ int simhca_rereg_mr(struct simhca_context *context, struct simhca_mm *mm,
 	struct simhca_pd *pd;
 	struct simhca_mpt *mpt;
 	struct simhca_mpt next;
+	struct simhca_odp *odp;
 	int ret;
 
 	if (!mr)
@@ -143,9 +171,16 @@ int simhca_rereg_mr(struct simhca_context *context, struct simhca_mm *mm,
 	if (ret)
 		return ret;
 
-	ret = simhca_region_withdraw(context, mr, why);
+	ret = make_odp(context->device, mm, next.addr, next.length, next.access, &odp, why);
 	if (ret)
 		return ret;
+	ret = withdraw(context, mr, why);
+	if (ret) {
+		simhca_odp_destroy(odp);
+		return ret;
+	}
+	simhca_odp_destroy(mr->odp);
+	mr->odp = odp;
 	mpt->access = next.access;
 	mpt->iova = next.iova;
 	mpt->addr = next.addr;
@@ -181,24 +216,11 @@ int simhca_dereg_mr(struct simhca_context *context, uint32_t handle, struct simh
 
 	if (!region)
 		return -EINVAL;
-	ret = simhca_region_withdraw(context, region, why);
+	ret = withdraw(context, region, why);
 	if (ret)
 		return ret;
+	simhca_odp_destroy(region->odp);
 	release_memory(context->device, region);
 	simhca_key_destroy(context, SIMHCA_OBJ_MR, handle, region);
-	return 0;
-}
-
-int simhca_query_mr(struct simhca_context *context, uint32_t handle,
-		    struct simhca_query_mr_reply *reply, struct simhca_why *why)
-{
-	const struct simhca_key *region = simhca_object(context, SIMHCA_OBJ_MR, handle, why);
-
-	if (!region)
-		return -EINVAL;
-	reply->lkey = reply->rkey = region->mpt->key;
-	reply->access = region->mpt->access;
-	reply->length = region->mpt->length;
-	reply->iova = region->mpt->iova;
 	return 0;
 }

@@ -62,6 +62,8 @@ struct simhca_packet {
 	bool has_cvlan; /* the frame has a C-VLAN tag in front: */
 	uint16_t cvlan;
 	uint32_t flow_tag;
+	/* Its pages were just brought in: it goes on whatever became of them since. */
+	bool resumed;
 };
 
 /* AETH syndromes (IBTA vol. 1, 9.7.5.2.1), and what else may come of a request. */
@@ -76,6 +78,7 @@ enum simhca_answer {
 	SIMHCA_ANSWER_PAYLOAD,	 /* the requester's own payload could not be read or written */
 	SIMHCA_ANSWER_BUSY,	 /* another engine works on the responder: try again */
 	SIMHCA_ANSWER_ELSEWHERE, /* another engine must carry this request: `engine` */
+	SIMHCA_ANSWER_FAULT,	 /* RNR NAK for a page fault: costs no retry */
 };
 
 struct simhca_reply {

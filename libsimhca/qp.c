@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "ethernet.h"
+#include "odp.h"
 
 /* How long a control function tries for a QP that an engine works on. */
 #define PATIENCE_NS (1000 * 1000)
@@ -229,6 +230,7 @@ void simhca_qp_free(struct simhca_qp *qp)
 		simhca_number_give(&qp->device->qpns, qp->qpn);
 	pthread_mutex_destroy(&qp->req_lock);
 	pthread_mutex_destroy(&qp->resp_lock);
+	simhca_faults_free(qp);
 	free(qp->req.send);
 	free(qp->cast);
 	free(qp->rss);
@@ -421,7 +423,7 @@ int simhca_qp_remove(struct simhca_qp *qp, enum simhca_object_type as, uint32_t 
 	simhca_qp_detach_all(qp);
 	atomic_store(&qp->device->qps[SIMHCA_QPN_SLOT(qp->qpn)], NULL);
 	atomic_store(&context->doorbell[qp->doorbell], NULL);
-	if (!quiesce(qp))
+	if (!quiesce(qp) || !simhca_faults_disable(qp))
 		return -EAGAIN;
 	simhca_qp_free_windows(qp);
 	if (qp->doorbell < context->doorbell_hint)

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "av.h"
-#include "model.h"
+#include "odp.h"
 
 enum { RC, UC, UD, XRC_SEND, XRC_RECV, RAW, TYPES };
 
@@ -269,9 +269,10 @@ static int check_transition(const struct simhca_qp *qp, uint32_t from, uint32_t 
 static int check_values(const struct simhca_qp *qp, uint32_t mask,
 			const struct simhca_qp_attr *attr, struct simhca_why *why)
 {
+	/* ON_DEMAND says nothing of a QP; programs use one set of flags for both. */
 	const uint32_t rights = SIMHCA_ACCESS_LOCAL_WRITE | SIMHCA_ACCESS_REMOTE_WRITE |
 				SIMHCA_ACCESS_REMOTE_READ | SIMHCA_ACCESS_REMOTE_ATOMIC |
-				SIMHCA_ACCESS_MW_BIND;
+				SIMHCA_ACCESS_MW_BIND | SIMHCA_ACCESS_ON_DEMAND;
 	uint32_t port_mtu = atomic_load(&qp->device->mem->port.active_mtu);
 
 	if ((mask & SIMHCA_QP_PKEY_INDEX) && attr->pkey_index >= SIMHCA_PKEY_ENTRIES)
@@ -403,6 +404,10 @@ int simhca_modify_qp(struct simhca_context *context, const struct simhca_modify_
 		ret = check_transition(qp, from, to, mask, why);
 		if (!ret)
 			ret = check_values(qp, mask, &req->attr, why);
+		/* What leaves the working states leaves no page fault behind. */
+		if (!ret && (to == SIMHCA_QPS_RESET || to == SIMHCA_QPS_ERR) &&
+		    !simhca_faults_disable(qp))
+			ret = -EAGAIN;
 		if (ret)
 			goto out;
 		if (to != SIMHCA_QPS_RESET)
@@ -413,6 +418,8 @@ int simhca_modify_qp(struct simhca_context *context, const struct simhca_modify_
 		simhca_qp_free_windows(qp);
 		reset(qp);
 	}
+	if (from == SIMHCA_QPS_INIT && to == SIMHCA_QPS_RTR)
+		atomic_store(&qp->faults_off_until, 0);
 	if (qp->type == SIMHCA_QPT_XRC_RECV) {
 		settle_xrc_target(qp, from, to);
 	} else if (to == SIMHCA_QPS_SQD && from == SIMHCA_QPS_RTS) {

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "av.h"
-#include "model.h"
+#include "odp.h"
 #include "psn.h"
 
 /* A turn ends after so many packets or bytes, so that QPs share an engine fairly. */
@@ -154,7 +154,7 @@ static bool start_wqe(struct simhca_qp *qp)
 	begin_request(qp);
 	qp->req.index = ci;
 	qp->mem->sq_next = ci + 1;
-	reason = simhca_sq_load(qp, ci);
+	reason = simhca_sq_load(qp, ci, qp->req.send);
 	if (reason == SIMHCA_REASON_NONE)
 		reason = check_wqe(qp);
 	if (reason != SIMHCA_REASON_NONE) {
@@ -260,6 +260,8 @@ static enum simhca_reason build_packet(struct simhca_worker *worker, struct simh
 	fill_address(qp, packet);
 
 	packet->payload.count = 0;
+	packet->resumed = false;
+	worker->num_absent = 0;
 	if (wqe->flags & SIMHCA_WQE_INLINE) {
 		packet->payload.seg[0] =
 			(struct simhca_seg){ .addr = (uintptr_t)send->data + qp->req.offset,
@@ -280,6 +282,12 @@ static bool wait_is_over(struct simhca_qp *qp)
 {
 	if (qp->req.wait == SIMHCA_WAIT_NOTHING)
 		return true;
+	if (qp->req.wait == SIMHCA_WAIT_FAULT) {
+		if (simhca_fault_under_way(qp, qp->req.fault))
+			return false;
+		qp->req.wait = SIMHCA_WAIT_NOTHING;
+		return true;
+	}
 	/* A timer that fired for an earlier wait does not count. */
 	if (atomic_load(&qp->timer_fired) != qp->req.deadline)
 		return false;
@@ -311,6 +319,47 @@ static bool may_send(struct simhca_qp *qp)
 	return (state == SIMHCA_QPS_RTS || state == SIMHCA_QPS_SQD) && wait_is_over(qp);
 }
 
+/*
+ * The requester has stopped at a page fault of one direction. A device has other messages under
+ * way at that moment: the next one of the other direction raises its fault now, so that the two
+ * are resolved side by side.
+ */
+static void look_ahead(struct simhca_worker *worker, struct simhca_qp *qp, bool was_response)
+{
+	uint32_t pi = atomic_load_explicit(&qp->mem->sq_pi, memory_order_acquire);
+
+	if (pi - qp->req.index > qp->sq_entries)
+		return;
+	for (uint32_t index = qp->req.index + 1; index != pi; index++) {
+		struct simhca_key_use use = {
+			.worker = worker, .device = qp->device, .pd = qp->qpc->pd, .qpn = qp->qpn
+		};
+		struct simhca_sgl sgl = { .count = 0 };
+		struct simhca_send send;
+		enum simhca_reason reason;
+		bool response;
+
+		/* What is wrong with it shows when it is its turn. */
+		if (simhca_sq_load(qp, index, &send) != SIMHCA_REASON_NONE)
+			return;
+		response = takes_response(send.wqe.opcode);
+		if (response == was_response || (send.wqe.flags & SIMHCA_WQE_INLINE) ||
+		    simhca_is_local_op(send.wqe.opcode) || !send.length)
+			continue;
+		if (response)
+			use.access = SIMHCA_ACCESS_LOCAL_WRITE;
+		worker->num_absent = 0;
+		reason = simhca_translate_sges(
+			&use, send.sge, send.wqe.num_sge, 0,
+			send.length < SIMHCA_LINK_SLICE ? send.length : SIMHCA_LINK_SLICE, &sgl);
+		if (reason == SIMHCA_REASON_NONE)
+			simhca_fault_take(worker, qp,
+					  response ? SIMHCA_REQUESTER_WRITE : SIMHCA_REQUESTER_READ,
+					  &reason);
+		return;
+	}
+}
+
 /* Sends the next packet of the current WQE and takes its answer. */
 static enum simhca_next send_packet(struct simhca_worker *worker, struct simhca_qp *qp,
 				    uint64_t *bytes)
@@ -318,6 +367,8 @@ static enum simhca_next send_packet(struct simhca_worker *worker, struct simhca_
 	struct simhca_reply reply = { .answer = SIMHCA_ANSWER_NONE,
 				      .reason = SIMHCA_REASON_NO_RESPONSE };
 	struct simhca_packet packet;
+	enum simhca_fault_context context;
+	enum simhca_fault_verdict verdict;
 	enum simhca_reason reason;
 
 	reason = build_packet(worker, qp, &packet);
@@ -325,6 +376,13 @@ static enum simhca_next send_packet(struct simhca_worker *worker, struct simhca_
 		simhca_complete_send(qp, SIMHCA_WC_LOC_PROT_ERR, reason);
 		return SIMHCA_NEXT_WAIT;
 	}
+	context = simhca_requester_context(&packet);
+	verdict = simhca_fault_take(worker, qp, context, &reason);
+	if (verdict == SIMHCA_FAULT_WAIT)
+		look_ahead(worker, qp, context == SIMHCA_REQUESTER_WRITE);
+	if (verdict != SIMHCA_FAULT_GO)
+		return simhca_wait_fault(qp, context, verdict, reason);
+	packet.resumed = simhca_fault_resumed(qp, context);
 	simhca_link_request(worker, qp, &packet, &reply);
 	if (reply.answer == SIMHCA_ANSWER_ELSEWHERE) {
 		simhca_engine_schedule(reply.engine, qp);
@@ -444,6 +502,9 @@ void simhca_flush(struct simhca_qp *qp)
 	}
 	switch (simhca_qp_state(qp)) {
 	case SIMHCA_QPS_ERR:
+		/* No page fault of a dead QP: the end of the last one brings us here again. */
+		if (!simhca_faults_disable(qp))
+			break;
 		flush_sq(qp);
 		flush_rq(qp);
 		if (qp->last_wqe_event_due) {

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "frame.h"
-#include "model.h"
+#include "odp.h"
 #include "psn.h"
 
 static void answer(struct simhca_reply *reply, enum simhca_answer answer, enum simhca_reason reason)
@@ -185,20 +185,68 @@ static bool belongs_elsewhere(struct simhca_worker *worker, const struct simhca_
 	return false;
 }
 
+/* What a fault of ours means for the request; false: reply is filled. */
+static bool went_on(struct simhca_qp *qp, const struct simhca_packet *packet,
+		    enum simhca_fault_context context, enum simhca_fault_verdict verdict,
+		    enum simhca_answer nak, enum simhca_wc_status status, enum simhca_reason reason,
+		    struct simhca_reply *reply)
+{
+	switch (verdict) {
+	case SIMHCA_FAULT_GO:
+		return true;
+	case SIMHCA_FAULT_WAIT:
+		answer(reply, SIMHCA_ANSWER_FAULT, SIMHCA_REASON_NONE);
+		reply->rnr_timer = simhca_fault_rnr_timer(qp, context);
+		return false;
+	case SIMHCA_FAULT_ERROR:
+		break;
+	}
+	if (reason == SIMHCA_REASON_PROCESS_GONE)
+		answer(reply, SIMHCA_ANSWER_NONE, SIMHCA_REASON_NO_RESPONSE);
+	else
+		refuse(qp, packet, nak, status, reason, reply);
+	return false;
+}
+
+/*
+ * Whether the pages of a packet's memory at our end are there; if not, their fault is raised, and
+ * the answer is to come back, or, if it cannot be resolved, this NAK and status.
+ */
+static bool pages_there(struct simhca_worker *worker, struct simhca_qp *qp,
+			const struct simhca_packet *packet, enum simhca_fault_context context,
+			const struct simhca_sgl *sgl, enum simhca_answer nak,
+			enum simhca_wc_status status, struct simhca_reply *reply)
+{
+	enum simhca_reason reason = SIMHCA_REASON_NONE;
+	enum simhca_fault_verdict verdict = simhca_fault_take(worker, qp, context, &reason);
+
+	if (verdict == SIMHCA_FAULT_GO && !simhca_fault_resumed(qp, context) &&
+	    !simhca_odp_verify(sgl))
+		verdict = simhca_fault_take_copy(worker, qp, context, sgl, &reason);
+	return went_on(qp, packet, context, verdict, nak, status, reason, reply);
+}
+
 /*
  * A copy that failed: at the requester's end it is the requester's error; at ours it is the
  * end of a process (nobody answers) or refused with this NAK and, for a receive, this status.
  */
-static void copy_failed(struct simhca_qp *qp, const struct simhca_packet *packet, bool our_end,
-			enum simhca_answer nak, enum simhca_wc_status status,
-			enum simhca_reason reason, struct simhca_reply *reply)
+static void copy_failed(struct simhca_worker *worker, struct simhca_qp *qp,
+			const struct simhca_packet *packet, enum simhca_fault_context context,
+			const struct simhca_sgl *ours, enum simhca_answer nak,
+			enum simhca_wc_status status, enum simhca_reason reason,
+			struct simhca_reply *reply)
 {
-	if (!our_end)
+	enum simhca_fault_verdict verdict;
+
+	if (!ours) {
 		answer(reply, SIMHCA_ANSWER_PAYLOAD, reason);
-	else if (reason == SIMHCA_REASON_PROCESS_GONE)
-		answer(reply, SIMHCA_ANSWER_NONE, SIMHCA_REASON_NO_RESPONSE);
-	else
-		refuse(qp, packet, nak, status, reason, reply);
+		return;
+	}
+	verdict = simhca_fault_take_copy(worker, qp, context, ours, &reason);
+	/* As if it had not been raised: the request comes again. */
+	if (verdict == SIMHCA_FAULT_GO)
+		verdict = SIMHCA_FAULT_WAIT;
+	went_on(qp, packet, context, verdict, nak, status, reason, reply);
 }
 
 /* Puts the packet's payload at offset of the receive buffers; false: reply is filled. */
@@ -219,6 +267,7 @@ static bool place_in_recv(struct simhca_worker *worker, struct simhca_qp *qp,
 	enum simhca_reason reason;
 
 	target.count = 0;
+	worker->num_absent = 0;
 	if (offset + length > qp->resp.recv.length) {
 		refuse(qp, packet, SIMHCA_ANSWER_NAK_INVALID, SIMHCA_WC_LOC_LEN_ERR,
 		       SIMHCA_REASON_RECV_TOO_SHORT, reply);
@@ -231,12 +280,17 @@ static bool place_in_recv(struct simhca_worker *worker, struct simhca_qp *qp,
 		       reply);
 		return false;
 	}
-	if (belongs_elsewhere(worker, &target, reply))
+	if (belongs_elsewhere(worker, &target, reply) ||
+	    !pages_there(worker, qp, packet, SIMHCA_RESPONDER_WRITE, &target,
+			 SIMHCA_ANSWER_NAK_OPERATIONAL, SIMHCA_WC_LOC_PROT_ERR, reply))
 		return false;
 	result = simhca_dma_copy(&target, payload, length, worker->scratch, &reason);
-	if (result == SIMHCA_DMA_OK)
+	if (result == SIMHCA_DMA_OK) {
+		simhca_fault_over(qp, SIMHCA_RESPONDER_WRITE);
 		return true;
-	copy_failed(qp, packet, result == SIMHCA_DMA_TARGET, SIMHCA_ANSWER_NAK_OPERATIONAL,
+	}
+	copy_failed(worker, qp, packet, SIMHCA_RESPONDER_WRITE,
+		    result == SIMHCA_DMA_TARGET ? &target : NULL, SIMHCA_ANSWER_NAK_OPERATIONAL,
 		    SIMHCA_WC_LOC_PROT_ERR, reason, reply);
 	return false;
 }
@@ -368,6 +422,7 @@ static bool remote_memory(struct simhca_worker *worker, struct simhca_qp *qp,
 	};
 	enum simhca_reason reason;
 
+	worker->num_absent = 0;
 	reason = simhca_translate(&use, packet->rkey, packet->va, length, sgl);
 	if (reason == SIMHCA_REASON_NONE)
 		return true;
@@ -406,15 +461,19 @@ static bool execute_write(struct simhca_worker *worker, struct simhca_qp *qp,
 		return false;
 	if (packet->has_imm && !need_recv(worker, qp, packet, reply))
 		return false;
-	if (belongs_elsewhere(worker, &target, reply))
+	if (belongs_elsewhere(worker, &target, reply) ||
+	    !pages_there(worker, qp, packet, SIMHCA_RESPONDER_WRITE, &target,
+			 SIMHCA_ANSWER_NAK_ACCESS, SIMHCA_WC_SUCCESS, reply))
 		return false;
 	result = simhca_dma_copy(&target, &packet->payload, packet->length, worker->scratch,
 				 &reason);
 	if (result != SIMHCA_DMA_OK) {
-		copy_failed(qp, packet, result == SIMHCA_DMA_TARGET, SIMHCA_ANSWER_NAK_ACCESS,
+		copy_failed(worker, qp, packet, SIMHCA_RESPONDER_WRITE,
+			    result == SIMHCA_DMA_TARGET ? &target : NULL, SIMHCA_ANSWER_NAK_ACCESS,
 			    SIMHCA_WC_SUCCESS, reason, reply);
 		return false;
 	}
+	simhca_fault_over(qp, SIMHCA_RESPONDER_WRITE);
 	qp->resp.offset += packet->length;
 	if (packet->has_imm)
 		complete_recv(qp, packet, SIMHCA_WC_SUCCESS, SIMHCA_REASON_NONE, qp->resp.offset);
@@ -449,15 +508,19 @@ static bool execute_read(struct simhca_worker *worker, struct simhca_qp *qp,
 	    !remote_memory(worker, qp, packet, packet->length, SIMHCA_ACCESS_REMOTE_READ, &source,
 			   reply))
 		return false;
-	if (belongs_elsewhere(worker, &source, reply))
+	if (belongs_elsewhere(worker, &source, reply) ||
+	    !pages_there(worker, qp, packet, SIMHCA_RESPONDER_READ, &source,
+			 SIMHCA_ANSWER_NAK_ACCESS, SIMHCA_WC_SUCCESS, reply))
 		return false;
 	result = simhca_dma_copy(&packet->payload, &source, packet->length, worker->scratch,
 				 &reason);
 	if (result != SIMHCA_DMA_OK) {
-		copy_failed(qp, packet, result == SIMHCA_DMA_SOURCE, SIMHCA_ANSWER_NAK_ACCESS,
+		copy_failed(worker, qp, packet, SIMHCA_RESPONDER_READ,
+			    result == SIMHCA_DMA_SOURCE ? &source : NULL, SIMHCA_ANSWER_NAK_ACCESS,
 			    SIMHCA_WC_SUCCESS, reason, reply);
 		return false;
 	}
+	simhca_fault_over(qp, SIMHCA_RESPONDER_READ);
 	return true;
 }
 
@@ -480,7 +543,8 @@ static bool atomic_target(struct simhca_worker *worker, struct simhca_qp *qp,
 		       SIMHCA_REASON_ATOMIC_UNALIGNED, reply);
 		return false;
 	}
-	return true;
+	return pages_there(worker, qp, packet, SIMHCA_RESPONDER_WRITE, target,
+			   SIMHCA_ANSWER_NAK_ACCESS, SIMHCA_WC_SUCCESS, reply);
 }
 
 /* A write of 8 bytes that no other access sees in parts (IBTA vol. 1, A19). */
@@ -505,10 +569,12 @@ static bool execute_atomic_write(struct simhca_worker *worker, struct simhca_qp 
 	    !simhca_dma_atomic(target.seg[0].mm, target.seg[0].addr, &store, &old, &reason))
 		result = SIMHCA_DMA_TARGET;
 	if (result != SIMHCA_DMA_OK) {
-		copy_failed(qp, packet, result == SIMHCA_DMA_TARGET, SIMHCA_ANSWER_NAK_ACCESS,
+		copy_failed(worker, qp, packet, SIMHCA_RESPONDER_WRITE,
+			    result == SIMHCA_DMA_TARGET ? &target : NULL, SIMHCA_ANSWER_NAK_ACCESS,
 			    SIMHCA_WC_SUCCESS, reason, reply);
 		return false;
 	}
+	simhca_fault_over(qp, SIMHCA_RESPONDER_WRITE);
 	return true;
 }
 
@@ -527,10 +593,11 @@ static bool execute_atomic(struct simhca_worker *worker, struct simhca_qp *qp,
 		return false;
 	if (!simhca_dma_atomic(target.seg[0].mm, target.seg[0].addr, &packet->atomic, &old,
 			       &reason)) {
-		copy_failed(qp, packet, true, SIMHCA_ANSWER_NAK_ACCESS, SIMHCA_WC_SUCCESS, reason,
-			    reply);
+		copy_failed(worker, qp, packet, SIMHCA_RESPONDER_WRITE, &target,
+			    SIMHCA_ANSWER_NAK_ACCESS, SIMHCA_WC_SUCCESS, reason, reply);
 		return false;
 	}
+	simhca_fault_over(qp, SIMHCA_RESPONDER_WRITE);
 	reply->atomic_old = old;
 	slot = qp->resp.next_atomic++ % SIMHCA_MAX_RD_ATOMIC;
 	qp->resp.atomics[slot].valid = true;

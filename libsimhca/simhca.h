@@ -93,13 +93,15 @@ bool simhca_engine_stuck(struct simhca_engine *engine);
 
 struct simhca_device_config {
 	char name[64];
-	bool infiniband;	 /* link layer InfiniBand; else Ethernet (RoCE v2) */
-	uint64_t node_guid;	 /* host order; 0 is refused */
-	uint64_t sys_image_guid; /* host order */
-	uint16_t lid;		 /* InfiniBand */
-	uint32_t mtu;		 /* bytes: 256, 512, 1024, 2048 or 4096 */
-	bool mw_type_2a;	 /* type 2 windows are of type 2A; else of type 2B */
-	bool event_at_arm;	 /* arming a CQ that holds completions raises an event */
+	bool infiniband;	   /* link layer InfiniBand; else Ethernet (RoCE v2) */
+	uint64_t node_guid;	   /* host order; 0 is refused */
+	uint64_t sys_image_guid;   /* host order */
+	uint16_t lid;		   /* InfiniBand */
+	uint32_t mtu;		   /* bytes: 256, 512, 1024, 2048 or 4096 */
+	bool mw_type_2a;	   /* type 2 windows are of type 2A; else of type 2B */
+	bool event_at_arm;	   /* arming a CQ that holds completions raises an event */
+	uint32_t fault_latency_us; /* what each page fault takes, besides what it takes */
+	bool odp_checks;	   /* look for on-demand pages at each access, though events tell */
 	uint32_t max_qp, max_cq, max_srq, max_mr, max_mw, max_pd, max_ah; /* 0: the ABI's limit */
 	uint32_t max_qp_wr, max_sge, max_inline, max_cqe;		  /* 0: the ABI's limit */
 	uint32_t max_dm_size; /* bytes of on-chip memory, whole pages; 0: the ABI's limit */
@@ -171,6 +173,30 @@ struct simhca_counts {
 };
 void simhca_context_counts(const struct simhca_context *context, struct simhca_counts *counts);
 
+/*
+ * What tools show of a context's QPs and regions: the first one whose handle is *handle or more.
+ * False: there is none. For control functions' thread.
+ */
+enum simhca_fault_context {
+	SIMHCA_REQUESTER_READ,	/* a message that it sends */
+	SIMHCA_REQUESTER_WRITE, /* a response that it places */
+	SIMHCA_RESPONDER_READ,	/* memory that the peer reads */
+	SIMHCA_RESPONDER_WRITE, /* a message that it receives, memory that the peer writes */
+	SIMHCA_FAULT_CONTEXTS,
+};
+struct simhca_qp_info {
+	uint32_t qpn, type, state, pd, dest_qpn;
+	uint64_t faults[SIMHCA_FAULT_CONTEXTS];	   /* so far */
+	bool fault_pending[SIMHCA_FAULT_CONTEXTS]; /* queued or being resolved */
+};
+bool simhca_next_qp(const struct simhca_context *context, uint32_t *handle,
+		    struct simhca_qp_info *info);
+struct simhca_mr_info {
+	uint32_t key, pd, pid;
+	struct simhca_query_mr_reply attr;
+};
+bool simhca_next_mr(struct simhca_context *context, uint32_t *handle, struct simhca_mr_info *info);
+
 /* ---------------------------------------------------------------------- address spaces */
 
 /* Whether the kernel lets this process at pid's memory with process_vm_readv and _writev. */
@@ -185,6 +211,28 @@ void simhca_mm_gone(struct simhca_mm *mm);
 /* Serve this memory through an agent; takes both descriptors, also when it fails. */
 int simhca_mm_set_agent(struct simhca_mm *mm, int socket, int bounce_fd, uint64_t bounce_size,
 			struct simhca_why *why);
+
+/* ------------------------------------------------------------------- on-demand paging */
+
+/*
+ * Page-fault workers: threads that bring pages in, and may wait for a program's memory. Each runs
+ * until simhca_faults_stop().
+ */
+void simhca_faults_run(struct simhca_fabric *fabric);
+void simhca_faults_stop(struct simhca_fabric *fabric);
+/* Whether all workers have been in the same piece of work since the last call, and more waits. */
+bool simhca_faults_stuck(struct simhca_fabric *fabric);
+/* Does one piece of work that is due, if there is any. For tests. */
+bool simhca_faults_poll(struct simhca_fabric *fabric);
+
+/*
+ * A userfaultfd of the process behind mm, which says when pages leave its memory; taken, also when
+ * it fails. One thread reads them all, until simhca_pagers_stop(); it never waits for a program.
+ */
+int simhca_mm_set_userfaultfd(struct simhca_context *context, struct simhca_mm *mm, int fd,
+			      struct simhca_why *why);
+void simhca_pagers_run(struct simhca_fabric *fabric);
+void simhca_pagers_stop(struct simhca_fabric *fabric);
 
 /* ---------------------------------------------------------------------- verbs commands */
 
@@ -203,6 +251,10 @@ int simhca_alloc_mr(struct simhca_context *context, struct simhca_mm *mm,
 		    const struct simhca_alloc_mr_req *req, struct simhca_reg_mr_reply *reply,
 		    struct simhca_why *why);
 int simhca_dereg_mr(struct simhca_context *context, uint32_t handle, struct simhca_why *why);
+/* With FLUSH it answers -EAGAIN until it is done, and keeps a note in the request meanwhile. */
+int simhca_advise_mr(struct simhca_context *context, struct simhca_advise_mr_req *req,
+		     struct simhca_why *why);
+void simhca_query_odp(const struct simhca_device *device, struct simhca_odp_counters *counters);
 
 /* For imports: what there is to know of a PD or MR that exists. */
 int simhca_query_pd(struct simhca_context *context, uint32_t handle, struct simhca_why *why);

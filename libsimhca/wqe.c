@@ -16,10 +16,10 @@ static bool total_length(const struct simhca_sge *sge, uint32_t num_sge, uint64_
 	return *length <= SIMHCA_MAX_MSG_SIZE;
 }
 
-enum simhca_reason simhca_sq_load(struct simhca_qp *qp, uint32_t index)
+enum simhca_reason simhca_sq_load(const struct simhca_qp *qp, uint32_t index,
+				  struct simhca_send *send)
 {
 	const char *slot = qp->sq + (size_t)(index & (qp->sq_entries - 1)) * qp->sq_stride;
-	struct simhca_send *send = qp->req.send;
 
 	memcpy(&send->wqe, slot, sizeof(send->wqe));
 	slot += sizeof(send->wqe);

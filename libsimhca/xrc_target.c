@@ -8,7 +8,7 @@
 #include <infiniband/verbs.h>
 #include <stdlib.h>
 
-#include "model.h"
+#include "odp.h"
 
 /* The handle is one of this context's that stands for the QP. */
 static struct simhca_qp_open **find_open(struct simhca_qp *qp, const struct simhca_context *context,
@@ -73,6 +73,7 @@ static void free_target(struct simhca_qp *qp)
 	pthread_mutex_destroy(&qp->req_lock);
 	pthread_mutex_destroy(&qp->resp_lock);
 	pthread_mutex_destroy(&qp->opens_lock);
+	simhca_faults_free(qp);
 	free(qp->mem);
 	free(qp);
 }
@@ -149,7 +150,7 @@ int simhca_close_xrc_target(struct simhca_context *context, uint32_t handle, str
 	atomic_store(&qp->dead, true);
 	atomic_store(&qp->device->qps[SIMHCA_QPN_SLOT(qp->qpn)], NULL);
 	if (!simhca_fabric_synchronize(qp->device->fabric, UINT32_MAX) ||
-	    simhca_qp_begin_both(qp, true))
+	    !simhca_faults_disable(qp) || simhca_qp_begin_both(qp, true))
 		return -EAGAIN;
 	simhca_qp_end_both(qp);
 	simhca_qpc_init(qp->qpc, 0, 0);

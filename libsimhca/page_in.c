@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * How pages of a process are brought in, and looked for. Nothing here changes a byte of them.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "odp.h"
+
+#define BATCH 512u /* pages of one system call */
+
+/* ---------------------------------------------------------- what the mappings say */
+
+/* Linux 6.11 has it; its own header may be older. */
+struct procmap_query {
+	uint64_t size;
+	uint64_t query_flags;
+	uint64_t query_addr;
+	uint64_t vma_start;
+	uint64_t vma_end;
+	uint64_t vma_flags;
+	uint64_t vma_page_size;
+	uint64_t vma_offset;
+	uint64_t inode;
+	uint32_t dev_major;
+	uint32_t dev_minor;
+	uint32_t vma_name_size;
+	uint32_t build_id_size;
+	uint64_t vma_name_addr;
+	uint64_t build_id_addr;
+};
+#define QUERY_MAPPING _IOWR(0x66, 17, struct procmap_query)
+#define MAPPING_WRITABLE 2u
+
+static int open_proc(const struct simhca_mm *mm, const char *name)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)mm->pid, name);
+	return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+/* Whether [addr, end) is mapped and writable; 1, 0, or -1 when this kernel cannot be asked so. */
+static int query_writable(const struct simhca_mm *mm, uint64_t addr, uint64_t end)
+{
+	struct procmap_query query = { .size = sizeof(query) };
+	int fd = open_proc(mm, "maps"), writable = 1;
+
+	if (fd < 0)
+		return -1;
+	while (addr < end && writable == 1) {
+		query.query_addr = addr;
+		if (!ioctl(fd, QUERY_MAPPING, &query)) {
+			writable = !!(query.vma_flags & MAPPING_WRITABLE);
+			addr = query.vma_end;
+		} else {
+			writable = errno == ENOENT ? 0 : -1;
+		}
+	}
+	close(fd);
+	return writable;
+}
+
+static bool is_writable(const struct simhca_mm *mm, uint64_t addr, uint64_t length)
+{
+	int writable = query_writable(mm, addr, addr + length);
+
+	if (writable < 0)
+		writable = !simhca_mm_check_range(mm, addr, length, true);
+	return writable;
+}
+
+/* ----------------------------------------------------------------- bringing pages in */
+
+/* Reads a byte of each page, which faults it in for reading. */
+static int touch(const struct simhca_mm *mm, uint64_t addr, unsigned int pages)
+{
+	struct iovec remote[BATCH];
+	char bytes[BATCH];
+	struct iovec local = { .iov_base = bytes, .iov_len = pages };
+	ssize_t got;
+
+	for (unsigned int i = 0; i < pages; i++)
+		remote[i] = (struct iovec){
+			.iov_base = (void *)(uintptr_t)(addr + i * SIMHCA_PAGE_BYTES), .iov_len = 1
+		};
+	got = process_vm_readv(mm->pid, &local, 1, remote, pages, 0);
+	if (got < 0)
+		return errno;
+	return (size_t)got == pages ? 0 : EFAULT;
+}
+
+/*
+ * The kernel's way to write into another process is to get hold of its pages for writing first, as
+ * a store of that process would, and then to copy. From a source that is not readable there is
+ * nothing to copy; the first half is what we want. It always ends with EFAULT, so it cannot tell
+ * whether there was something to get hold of; the caller looks.
+ */
+static void touch_for_write(const struct simhca_mm *mm, uint64_t addr, uint64_t length)
+{
+	struct iovec remote = { .iov_base = (void *)(uintptr_t)addr, .iov_len = length };
+	struct iovec local = { .iov_len = length };
+	void *unreadable = mmap(NULL, length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ssize_t ignored;
+
+	if (unreadable == MAP_FAILED)
+		return;
+	local.iov_base = unreadable;
+	ignored = process_vm_writev(mm->pid, &local, 1, &remote, 1, 0);
+	(void)ignored;
+	munmap(unreadable, length);
+}
+
+static int page_in_batch(struct simhca_mm *mm, uint64_t addr, unsigned int pages, bool write)
+{
+	uint64_t length = pages * SIMHCA_PAGE_BYTES;
+	int error;
+
+	switch (mm->kind) {
+	case SIMHCA_MM_AGENT:
+		if (!mm->agent)
+			return EPERM;
+		return simhca_agent_ask(mm->agent,
+					write ? SIMHCA_AGENT_PAGE_IN_WRITE : SIMHCA_AGENT_PAGE_IN,
+					addr, length);
+	case SIMHCA_MM_OWN:
+	case SIMHCA_MM_PROCESS_VM:
+		if (write)
+			touch_for_write(mm, addr, length);
+		error = touch(mm, addr, pages);
+		if (!error && write && !is_writable(mm, addr, length))
+			error = EACCES;
+		return error;
+	case SIMHCA_MM_NULL:
+		break;
+	}
+	return EINVAL;
+}
+
+int simhca_page_in(struct simhca_mm *mm, uint64_t addr, uint64_t pages, bool write)
+{
+	int error = 0;
+
+	while (pages && !error) {
+		unsigned int batch = pages < BATCH ? (unsigned int)pages : BATCH;
+
+		if (atomic_load_explicit(&mm->gone, memory_order_acquire))
+			return ESRCH;
+		error = page_in_batch(mm, addr, batch, write);
+		addr += batch * SIMHCA_PAGE_BYTES;
+		pages -= batch;
+	}
+	return error;
+}
+
+/* ------------------------------------------------------------------- looking for them */
+
+#define PAGEMAP_THERE (UINT64_C(3) << 62) /* in memory, or swapped out: its contents exist */
+
+uint64_t simhca_pages_resident(struct simhca_mm *mm, uint64_t addr, unsigned int pages)
+{
+	uint64_t entry[64], there = 0;
+	ssize_t got;
+	int fd;
+
+	if (mm->kind == SIMHCA_MM_AGENT) {
+		if (!mm->agent || simhca_agent_ask(mm->agent, SIMHCA_AGENT_RESIDENT, addr,
+						   pages * SIMHCA_PAGE_BYTES))
+			return 0;
+		return pages == 64 ? UINT64_MAX : (UINT64_C(1) << pages) - 1;
+	}
+	fd = open_proc(mm, "pagemap");
+	if (fd < 0)
+		return 0;
+	got = pread(fd, entry, pages * sizeof(entry[0]),
+		    (off_t)((addr >> SIMHCA_PAGE_SHIFT) * sizeof(entry[0])));
+	close(fd);
+	for (ssize_t i = 0; i < got / (ssize_t)sizeof(entry[0]); i++)
+		if (entry[i] & PAGEMAP_THERE)
+			there |= UINT64_C(1) << i;
+	return there;
+}

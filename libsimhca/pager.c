@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Pagers: one for each process with on-demand regions. Its userfaultfd tells which pages the
+ * program drops. Such an event holds up the program's own system call until it was read, so the
+ * thread that reads them (simhca_pagers_run) does nothing else, and waits for nobody.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/uio.h>
+#include <unistd.h>
+#include <utlist.h>
+
+#include "odp.h"
+
+#define EVENTS 16
+#define STOP 0u			  /* number of the eventfd that ends the thread */
+#define CHUNK (UINT64_C(1) << 21) /* what is registered around a page: a huge page */
+
+/* ------------------------------------------------------------------------------- life */
+
+int simhca_pagers_init(struct simhca_fabric *fabric)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.u64 = STOP };
+
+	fabric->faults = simhca_faults_create();
+	fabric->pager_epoll = epoll_create1(EPOLL_CLOEXEC);
+	fabric->pager_stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	pthread_mutex_init(&fabric->pager_lock, NULL);
+	if (fabric->faults && fabric->pager_epoll >= 0 && fabric->pager_stop >= 0 &&
+	    !epoll_ctl(fabric->pager_epoll, EPOLL_CTL_ADD, fabric->pager_stop, &event))
+		return 0;
+	simhca_pagers_end(fabric);
+	return -1;
+}
+
+void simhca_pagers_end(struct simhca_fabric *fabric)
+{
+	if (fabric->pager_epoll >= 0)
+		close(fabric->pager_epoll);
+	if (fabric->pager_stop >= 0)
+		close(fabric->pager_stop);
+	pthread_mutex_destroy(&fabric->pager_lock);
+	if (fabric->faults)
+		simhca_faults_destroy(fabric->faults);
+}
+
+struct simhca_pager *simhca_pager_of(struct simhca_fabric *fabric, struct simhca_mm *mm)
+{
+	struct simhca_pager *pager = mm->pager;
+
+	if (pager)
+		return pager;
+	pthread_mutex_lock(&fabric->pager_lock);
+	/* pid 0 is a process that cannot be told from others. */
+	for (pager = mm->pid ? fabric->pagers : NULL; pager; pager = pager->next)
+		if (pager->pid == mm->pid && !pager->gone)
+			break;
+	if (!pager) {
+		pager = calloc(1, sizeof(*pager));
+		if (pager) {
+			pager->fabric = fabric;
+			pager->pid = mm->pid;
+			pager->number = ++fabric->next_pager;
+			pager->userfaultfd = -1;
+			pthread_mutex_init(&pager->lock, NULL);
+			pager->next = fabric->pagers;
+			fabric->pagers = pager;
+		}
+	}
+	if (pager)
+		pager->users++;
+	pthread_mutex_unlock(&fabric->pager_lock);
+	mm->pager = pager;
+	return pager;
+}
+
+/* Under pager_lock. */
+static void put(struct simhca_pager *pager)
+{
+	struct simhca_pager **link = &pager->fabric->pagers;
+
+	if (--pager->users)
+		return;
+	while (*link != pager)
+		link = &(*link)->next;
+	*link = pager->next;
+	/* Which lets go of whoever waits for an event to be read. */
+	if (pager->userfaultfd >= 0)
+		close(pager->userfaultfd);
+	pthread_mutex_destroy(&pager->lock);
+	free(pager);
+}
+
+void simhca_pager_put(struct simhca_pager *pager)
+{
+	struct simhca_fabric *fabric;
+
+	if (!pager)
+		return;
+	fabric = pager->fabric;
+	pthread_mutex_lock(&fabric->pager_lock);
+	put(pager);
+	pthread_mutex_unlock(&fabric->pager_lock);
+}
+
+void simhca_pager_gone(struct simhca_pager *pager)
+{
+	if (!pager)
+		return;
+	pthread_mutex_lock(&pager->fabric->pager_lock);
+	pager->gone = true;
+	pthread_mutex_unlock(&pager->fabric->pager_lock);
+}
+
+/* ----------------------------------------------------------------------- registration */
+
+/* A stranger's descriptor could be anything. */
+static bool is_userfaultfd(int fd)
+{
+	char path[40], target[40];
+	ssize_t length;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	length = readlink(path, target, sizeof(target) - 1);
+	if (length < 0)
+		return false;
+	target[length] = '\0';
+	return !strcmp(target, "anon_inode:[userfaultfd]");
+}
+
+int simhca_mm_set_userfaultfd(struct simhca_context *context, struct simhca_mm *mm, int fd,
+			      struct simhca_why *why)
+{
+	struct simhca_fabric *fabric = context->device->fabric;
+	struct simhca_pager *pager = simhca_pager_of(fabric, mm);
+	struct epoll_event event = { .events = EPOLLIN };
+
+	if (!pager || !is_userfaultfd(fd)) {
+		close(fd);
+		return pager ? simhca_why(why, EINVAL, "the descriptor is no userfaultfd")
+			     : simhca_why(why, ENOMEM, "out of memory");
+	}
+	pthread_mutex_lock(&fabric->pager_lock);
+	event.data.u64 = pager->number;
+	if (pager->userfaultfd < 0 && !context->device->config.odp_checks &&
+	    !epoll_ctl(fabric->pager_epoll, EPOLL_CTL_ADD, fd, &event)) {
+		pager->userfaultfd = fd;
+		fd = -1;
+		atomic_store_explicit(&pager->events, true, memory_order_release);
+	}
+	pthread_mutex_unlock(&fabric->pager_lock);
+	if (fd >= 0) /* there is one, or none is wanted */
+		close(fd);
+	return 0;
+}
+
+static bool register_range(const struct simhca_pager *pager, uint64_t start, uint64_t end)
+{
+	struct uffdio_register range = {
+		.range = { .start = start, .len = end - start },
+		.mode = UFFDIO_REGISTER_MODE_WP,
+	};
+
+	return start < end && !ioctl(pager->userfaultfd, UFFDIO_REGISTER, &range);
+}
+
+bool simhca_pager_watch(struct simhca_pager *pager, const struct simhca_odp *odp, uint64_t start,
+			uint64_t end)
+{
+	uint64_t chunk = start & ~(CHUNK - 1), chunk_end = (end + CHUNK - 1) & ~(CHUNK - 1);
+	uint64_t last = odp->addr + odp->length - 1;
+	uint64_t region_end = (last | (SIMHCA_PAGE_BYTES - 1)) + 1;
+
+	/* acquire: pairs with the release after the descriptor was stored. */
+	if (!atomic_load_explicit(&pager->events, memory_order_acquire))
+		return false;
+	/*
+	 * Anew at each fault, for what is mapped there may have changed. More than the pages at
+	 * hand, so that a mapping is not cut into many; the whole chunk for huge pages; and if
+	 * something in the chunk cannot be registered, the pages alone.
+	 */
+	return register_range(pager, chunk > odp->base ? chunk : odp->base,
+			      region_end && chunk_end > region_end ? region_end : chunk_end) ||
+	       register_range(pager, chunk, chunk_end) || register_range(pager, start, end);
+}
+
+/* ----------------------------------------------------------------------------- events */
+
+static void invalidate(struct simhca_pager *pager, uint64_t start, uint64_t end)
+{
+	struct simhca_odp *odp;
+
+	pthread_mutex_lock(&pager->lock);
+	DL_FOREACH (pager->regions, odp)
+		simhca_odp_invalidate(odp, start, end);
+	pthread_mutex_unlock(&pager->lock);
+}
+
+static void on_event(struct simhca_pager *pager, const struct uffd_msg *msg)
+{
+	switch (msg->event) {
+	case UFFD_EVENT_REMOVE:
+	case UFFD_EVENT_UNMAP:
+		invalidate(pager, msg->arg.remove.start, msg->arg.remove.end);
+		break;
+	case UFFD_EVENT_REMAP:
+		invalidate(pager, msg->arg.remap.from, msg->arg.remap.from + msg->arg.remap.len);
+		invalidate(pager, msg->arg.remap.to, msg->arg.remap.to + msg->arg.remap.len);
+		break;
+	case UFFD_EVENT_FORK:
+		/* The child's memory is none of ours; the parent's pages are copied on write. */
+		close((int)msg->arg.fork.ufd);
+		invalidate(pager, 0, UINT64_MAX);
+		break;
+	}
+}
+
+/*
+ * Never waits. The client may have made its copy of the descriptor blocking, so newer kernels are
+ * asked not to wait in the call itself, and older ones by the flag.
+ */
+static ssize_t read_events(int fd, struct uffd_msg *msg, size_t size)
+{
+	struct iovec iov = { .iov_base = msg, .iov_len = size };
+	ssize_t got = preadv2(fd, &iov, 1, -1, RWF_NOWAIT);
+
+	if (got >= 0 || errno != EOPNOTSUPP)
+		return got;
+	if (fcntl(fd, F_SETFL, O_NONBLOCK))
+		return -1;
+	return read(fd, msg, size);
+}
+
+/* The regions' pages are all as unsure as if there had never been events. */
+static void give_up(struct simhca_fabric *fabric, struct simhca_pager *pager)
+{
+	atomic_store(&pager->events, false);
+	epoll_ctl(fabric->pager_epoll, EPOLL_CTL_DEL, pager->userfaultfd, NULL);
+	invalidate(pager, 0, UINT64_MAX);
+}
+
+static void serve(struct simhca_fabric *fabric, uint64_t number)
+{
+	struct simhca_pager *pager;
+	struct uffd_msg msg[EVENTS];
+	ssize_t got;
+
+	/* Held by a count, not by the lock, while it is read. */
+	pthread_mutex_lock(&fabric->pager_lock);
+	for (pager = fabric->pagers; pager && pager->number != number; pager = pager->next)
+		;
+	if (pager)
+		pager->users++;
+	pthread_mutex_unlock(&fabric->pager_lock);
+	if (!pager)
+		return;
+	got = read_events(pager->userfaultfd, msg, sizeof(msg));
+	for (ssize_t i = 0; i < got / (ssize_t)sizeof(msg[0]); i++)
+		on_event(pager, &msg[i]);
+	if (got < 0 && errno != EAGAIN && errno != EINTR)
+		give_up(fabric, pager);
+	simhca_pager_put(pager);
+}
+
+void simhca_pagers_run(struct simhca_fabric *fabric)
+{
+	struct epoll_event events[EVENTS];
+
+	for (;;) {
+		int n = epoll_wait(fabric->pager_epoll, events, EVENTS, -1);
+
+		for (int i = 0; i < n; i++) {
+			if (events[i].data.u64 == STOP)
+				return;
+			serve(fabric, events[i].data.u64);
+		}
+	}
+}
+
+void simhca_pagers_stop(struct simhca_fabric *fabric)
+{
+	uint64_t one = 1;
+	ssize_t ignored = write(fabric->pager_stop, &one, sizeof(one));
+
+	(void)ignored;
+}
