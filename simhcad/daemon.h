@@ -9,6 +9,7 @@
 #include "engines.h"
 #include "event_channel.h"
 #include "options.h"
+#include "paging.h"
 #include "process.h"
 #include "rundir.h"
 
@@ -21,6 +22,7 @@ struct daemon {
 	struct rundir rundir;
 	struct simhca_fabric *fabric;
 	struct engines engines;
+	struct paging paging;
 	struct event_wakeup wakeup;
 	struct process_table processes;
 	struct netif *netif; /* NULL: no netlink here */

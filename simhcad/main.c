@@ -114,7 +114,9 @@ static int serve(struct daemon *daemon, int background)
 	daemon->processes.loop = daemon->loop;
 	daemon->netif = netif_open(daemon->loop, on_interfaces, daemon);
 	if (engines_start(&daemon->engines, daemon->fabric, daemon->loop, settings->engines,
-			  settings->engine_spin))
+			  settings->engine_spin) ||
+	    paging_start(&daemon->paging, daemon->fabric, daemon->loop,
+			 settings->fault_workers ? settings->fault_workers : 4))
 		goto out;
 	if (check_interfaces(daemon)) {
 		status = 2;
@@ -144,6 +146,8 @@ out:
 		device_halt(&daemon->devices[i]);
 	while (daemon->num_devices)
 		device_close(&daemon->devices[--daemon->num_devices]);
+	if (!paging_stop(&daemon->paging))
+		daemon->engines.abandoned = true;
 	engines_stop(&daemon->engines);
 	event_wakeup_destroy(&daemon->wakeup);
 	if (!daemon->engines.abandoned)

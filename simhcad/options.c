@@ -53,6 +53,8 @@ static const struct choice memory_modes[] = { { "auto", MEMORY_AUTO },
 					      { "agent", MEMORY_AGENT },
 					      { NULL, 0 } };
 
+static const struct choice invalidations[] = { { "events", 0 }, { "checks", 1 }, { NULL, 0 } };
+
 #define AT(field) offsetof(struct settings, field)
 #define FLAG(n, field, s, h)                                                                       \
 	{                                                                                          \
@@ -101,6 +103,12 @@ static const struct option_desc table[] = {
 	     "type 2 memory windows are of type 2A instead of 2B"),
 	FLAG("event-at-arm", event_at_arm, SCOPE_DEVICE,
 	     "arming a CQ that holds completions raises an event, as some hardware does"),
+	NUMBER("fault-latency", fault_latency, "US", SCOPE_DEVICE, 0, 10000000,
+	       "how much longer each page fault of an on-demand region takes [0]"),
+	CHOICE("odp-invalidation", odp_checks, "events|checks", SCOPE_DEVICE, invalidations,
+	       "events",
+	       "how to learn of on-demand pages that a program drops: userfaultfd where it can be "
+	       "had, or by looking at each access [events]"),
 	LIMIT("max-qp", max_qp, SIMHCA_MAX_QP, "QPs of the device"),
 	LIMIT("max-cq", max_cq, SIMHCA_MAX_CQ, "CQs"),
 	LIMIT("max-srq", max_srq, SIMHCA_MAX_SRQ, "SRQs"),
@@ -120,6 +128,8 @@ static const struct option_desc table[] = {
 	       "how long an idle engine polls before it sleeps [2 on up to 2 CPUs, else 50]"),
 	CHOICE("memory", memory, "auto|process_vm|agent", 0, memory_modes, "auto",
 	       "how to reach the memory of clients [auto]"),
+	NUMBER("fault-workers", fault_workers, "N", 0, 1, 64,
+	       "threads that resolve page faults [4]"),
 	STRING("runtime-dir", runtime_dir, "DIR", SCOPE_RUN, NULL,
 	       "[$SIMHCA_RUNTIME_DIR, else $XDG_RUNTIME_DIR/simhca, /run/simhca, "
 	       "/tmp/simhca-UID]"),

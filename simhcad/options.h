@@ -36,11 +36,12 @@ struct settings {
 	char *runtime_dir;
 	char *config;
 	char *log_file;
-	char *devices;	      /* "2" or "simhca0,simhca4" */
-	uint32_t log_level;   /* enum simhca_log_level */
-	uint32_t engines;     /* 0: by the number of CPUs */
-	uint32_t engine_spin; /* us; UINT32_MAX: by the number of CPUs */
-	uint32_t memory;      /* enum memory_mode */
+	char *devices;		/* "2" or "simhca0,simhca4" */
+	uint32_t log_level;	/* enum simhca_log_level */
+	uint32_t engines;	/* 0: by the number of CPUs */
+	uint32_t engine_spin;	/* us; UINT32_MAX: by the number of CPUs */
+	uint32_t memory;	/* enum memory_mode */
+	uint32_t fault_workers; /* 0: 4 */
 	uint32_t daemonize;
 	uint32_t captive;
 	uint32_t ready_fd; /* UINT32_MAX: none */
@@ -56,6 +57,8 @@ struct settings {
 	uint32_t lid;		 /* InfiniBand; 0: derived from the device's position */
 	uint32_t mw_type_2a;	 /* type 2 memory windows are of type 2A; else 2B */
 	uint32_t event_at_arm;	 /* arming a CQ that holds completions raises an event */
+	uint32_t fault_latency;	 /* us */
+	uint32_t odp_checks;	 /* on-demand pages are looked for at each access */
 	uint32_t max_qp, max_cq, max_srq, max_mr, max_mw, max_pd, max_ah;
 	uint32_t max_qp_wr, max_sge, max_inline, max_cqe;
 	uint32_t max_dm_size; /* bytes */

@@ -45,7 +45,9 @@ void session_close(struct session *session, bool final);
 
 /* A request, as handlers see it. */
 struct request {
-	const void *body;	     /* as large as the command says, aligned */
+	/* As large as the command says, aligned. A handler that answers -EAGAIN may leave a note in
+	   it, and trusts what it finds there no more than what the client sent. */
+	void *body;
 	pid_t pid;		     /* the sender */
 	uid_t uid;		     /* its user */
 	int fds[SIMHCA_CMD_MAX_FDS]; /* after the answer socket; what is left here is closed */

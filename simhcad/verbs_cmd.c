@@ -202,6 +202,28 @@ HANDLER(dereg_mr)
 	return simhca_dereg_mr(session->context, handle_of(request), why);
 }
 
+HANDLER(set_userfaultfd)
+{
+	struct simhca_mm *mm = memory_of(session, request->pid, why);
+	int fd = request->fds[0];
+
+	if (!mm)
+		return -ENOMEM;
+	request->fds[0] = -1; /* the model has it, also if it failed */
+	return simhca_mm_set_userfaultfd(session->context, mm, fd, why);
+}
+
+HANDLER(advise_mr)
+{
+	return simhca_advise_mr(session->context, request->body, why);
+}
+
+HANDLER(query_odp)
+{
+	simhca_query_odp(session->device->model, reply->body);
+	return 0;
+}
+
 HANDLER(alloc_mr)
 {
 	struct simhca_mm *mm = memory_of(session, request->pid, why);
@@ -556,6 +578,9 @@ static const struct command commands[SIMHCA_CMD_COUNT] = {
 	COMMAND(DETACH_MCAST, detach_mcast, SIZE(mcast_req), NONE, 0),
 	COMMAND(SET_AGENT, set_agent, SIZE(set_agent_req), NONE, 2),
 	COMMAND(ALLOC_MR, alloc_mr, SIZE(alloc_mr_req), SIZE(reg_mr_reply), 0),
+	COMMAND(SET_USERFAULTFD, set_userfaultfd, NONE, NONE, 1),
+	COMMAND(ADVISE_MR, advise_mr, SIZE(advise_mr_req), NONE, 0),
+	COMMAND(QUERY_ODP, query_odp, NONE, SIZE(odp_counters), 0),
 	COMMAND(ALLOC_MW, alloc_mw, SIZE(alloc_mw_req), SIZE(alloc_mw_reply), 0),
 	COMMAND(DEALLOC_MW, dealloc_mw, HANDLE, NONE, 0),
 	COMMAND(MODIFY_CQ, modify_cq, SIZE(modify_cq_req), NONE, 0),

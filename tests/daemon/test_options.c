@@ -54,10 +54,12 @@ static void test_defaults(void **state)
 {
 	expect_options("", "",
 		       "--devices=1 --link-layer=ethernet --netdev=lo --mtu=4096 --lid=1 "
-		       "--mw-type-2a=off --event-at-arm=off --memory=auto");
+		       "--mw-type-2a=off --event-at-arm=off --fault-latency=0 "
+		       "--odp-invalidation=events --memory=auto");
 	expect_options("", "--log-level debug --captive --runtime-dir /tmp/x",
 		       "--devices=1 --link-layer=ethernet --netdev=lo --mtu=4096 --lid=1 "
-		       "--mw-type-2a=off --event-at-arm=off --memory=auto");
+		       "--mw-type-2a=off --event-at-arm=off --fault-latency=0 "
+		       "--odp-invalidation=events --memory=auto");
 }
 
 static void test_who_wins(void **state)
@@ -94,7 +96,8 @@ static void test_flags(void **state)
 	assert_true(options.devices[0].settings.mw_type_2a);
 	assert_true(options.devices[0].settings.event_at_arm);
 	options_free(&options);
-	assert_int_equal(parse("--devices=2 --event-at-arm --event-at-arm=off "
+	assert_int_equal(parse("--devices=2 --event-at-arm --event-at-arm=off --fault-latency=0 "
+			       "--odp-invalidation=events "
 			       "--device simhca1,event-at-arm=on",
 			       &options),
 			 -1);
@@ -108,12 +111,13 @@ static void test_names(void **state)
 	expect_options("", "--devices simhca_a,simhca_b --node-guid 0x10 --engines 2",
 		       "--devices=simhca_a,simhca_b --link-layer=ethernet --netdev=lo --mtu=4096 "
 		       "--node-guid=0000:0000:0000:0010 --lid=1 --mw-type-2a=off "
-		       "--event-at-arm=off --engines=2 "
+		       "--event-at-arm=off --fault-latency=0 --odp-invalidation=events --engines=2 "
 		       "--memory=auto");
-	expect_options("[device simhca1]\nlink-layer = ib\n", "--devices 2",
-		       "--devices=2 --netdev=lo --mtu=4096 --lid=1 --mw-type-2a=off "
-		       "--event-at-arm=off --memory=auto "
-		       "--device=simhca0,link-layer=ethernet --device=simhca1,link-layer=ib");
+	expect_options(
+		"[device simhca1]\nlink-layer = ib\n", "--devices 2",
+		"--devices=2 --netdev=lo --mtu=4096 --lid=1 --mw-type-2a=off "
+		"--event-at-arm=off --fault-latency=0 --odp-invalidation=events --memory=auto "
+		"--device=simhca0,link-layer=ethernet --device=simhca1,link-layer=ib");
 }
 
 static void test_refused(void **state)

@@ -627,4 +627,5 @@ def test_engine_threads(start):
     for task in os.listdir(f"/proc/{daemon.process.pid}/task"):
         with open(f"/proc/{daemon.process.pid}/task/{task}/comm") as file:
             names.append(file.read().strip())
-    assert {"simhca-engine/0", "simhca-engine/1", "simhca-engine/2", "simhcad"} == set(names)
+    assert {"simhca-engine/0", "simhca-engine/1", "simhca-engine/2", "simhca-fault", "simhca-pager",
+            "simhcad"} == set(names)

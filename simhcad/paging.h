@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The threads behind on-demand paging: workers that resolve page faults, and one that reads the
+ * events of the programs' userfaultfds, which hold up those programs until they are read.
+ *
+ * A worker may be stuck in the memory of a program. A watch starts another when all are, and faults
+ * wait.
+ */
+#ifndef SIMHCAD_PAGING_H
+#define SIMHCAD_PAGING_H
+
+#include <ev.h>
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "simhca.h"
+
+#define PAGING_WORKERS_MOST 64
+
+struct paging {
+	struct simhca_fabric *fabric;
+	struct ev_loop *loop;
+	ev_timer watch;
+	pthread_t reader;
+	bool reads;
+	pthread_t worker[PAGING_WORKERS_MOST];
+	unsigned int workers;
+};
+
+/* 0; or -1, which has been logged. */
+int paging_start(struct paging *paging, struct simhca_fabric *fabric, struct ev_loop *loop,
+		 unsigned int workers);
+/* False: a worker cannot be ended, and the process has to end with it. */
+bool paging_stop(struct paging *paging);
+
+#endif
