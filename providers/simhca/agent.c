@@ -91,6 +91,84 @@ static int copy(const struct shca_agent *agent, const struct simhca_agent_req *r
 	return err;
 }
 
+/* Linux 5.14 has them; its own header may be older. */
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
+#define MADV_POPULATE_WRITE 23
+#endif
+#define PAGE_BYTES 4096u
+#define PAGEMAP_THERE (UINT64_C(3) << 62) /* in memory, or swapped out */
+
+/* Without the advice: a byte of each page is read, which tells at least whether it can be. */
+static int touch(const struct shca_agent *agent, uint64_t addr, uint64_t length)
+{
+	uint64_t at;
+	int err = 0;
+
+	for (at = 0; at < length && !err; at += PAGE_BYTES)
+		err = copy_segment(agent->bounce_fd, SIMHCA_AGENT_READ, addr + at, 1, 0);
+	return err;
+}
+
+/* Brings pages in, as an access would, without changing a byte of them. */
+static int page_in(const struct shca_agent *agent, uint64_t addr, uint64_t length, bool write)
+{
+	void *start = (void *)(uintptr_t)addr;
+	int err;
+
+	do
+		err = madvise(start, length, write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ)
+			      ? errno
+			      : 0;
+	while (err == EAGAIN || err == EINTR);
+	if (!err)
+		return 0;
+	if (err != EINVAL)
+		return EFAULT;
+	/* Either a right is missing, or the kernel knows no such advice. */
+	if (write && !madvise(start, length, MADV_POPULATE_READ))
+		return EACCES;
+	return touch(agent, addr, length);
+}
+
+/* A process that may not look at its own page tables has no page that it is sure of. */
+static int all_resident(uint64_t addr, uint64_t length)
+{
+	uint64_t entry[64], at = addr / PAGE_BYTES, end = (addr + length) / PAGE_BYTES;
+	int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	int err = fd < 0 ? EFAULT : 0;
+
+	while (!err && at < end) {
+		size_t pages = end - at < 64 ? (size_t)(end - at) : 64, i;
+		size_t bytes = pages * sizeof(entry[0]);
+
+		if (pread(fd, entry, bytes, (off_t)(at * sizeof(entry[0]))) != (ssize_t)bytes)
+			err = EFAULT;
+		for (i = 0; i < pages && !err; i++)
+			if (!(entry[i] & PAGEMAP_THERE))
+				err = EFAULT;
+		at += pages;
+	}
+	if (fd >= 0)
+		close(fd);
+	return err;
+}
+
+static int carry_out(const struct shca_agent *agent, const struct simhca_agent_req *req)
+{
+	uint64_t addr = req->segment[0].addr, length = req->segment[0].length;
+
+	switch (req->op) {
+	case SIMHCA_AGENT_PAGE_IN:
+	case SIMHCA_AGENT_PAGE_IN_WRITE:
+		return page_in(agent, addr, length, req->op == SIMHCA_AGENT_PAGE_IN_WRITE);
+	case SIMHCA_AGENT_RESIDENT:
+		return all_resident(addr, length);
+	default:
+		return copy(agent, req);
+	}
+}
+
 bool shca_agent_serve(struct shca_agent *agent)
 {
 	struct simhca_agent_req req = {};
@@ -104,7 +182,7 @@ bool shca_agent_serve(struct shca_agent *agent)
 		return false;
 
 	reply.seq = req.seq;
-	reply.status = (uint32_t)copy(agent, &req);
+	reply.status = (uint32_t)carry_out(agent, &req);
 	while (send(agent->fd, &reply, sizeof(reply), MSG_NOSIGNAL) < 0)
 		if (errno != EINTR)
 			return false;

@@ -48,6 +48,8 @@ static struct ibv_mr *reg(struct ibv_pd *pd, const struct simhca_reg_mr_req *req
 	mr = calloc(1, sizeof(*mr));
 	if (!mr)
 		return shca_null(ENOMEM);
+	if (req->access & IBV_ACCESS_ON_DEMAND)
+		shca_odp_offer_events(to_sctx(pd->context));
 	err = call_with_memory(to_sctx(pd->context), SIMHCA_CMD_REG_MR, req, sizeof(*req), &reply);
 	if (err) {
 		free(mr);
@@ -222,6 +224,8 @@ int shca_rereg_mr(struct verbs_mr *vmr, int flags, struct ibv_pd *pd, void *addr
 	if (flags & IBV_REREG_MR_CHANGE_ACCESS)
 		req.access = (uint32_t)access;
 
+	if (req.access & IBV_ACCESS_ON_DEMAND)
+		shca_odp_offer_events(ctx);
 	err = call_with_memory(ctx, SIMHCA_CMD_REREG_MR, &req, sizeof(req), &reply);
 	if (err) {
 		errno = err; /* ibv_rereg_mr() returns a code of its own */

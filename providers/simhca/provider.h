@@ -64,6 +64,7 @@ struct shca_context {
 	atomic_bool fatal;	     /* the connection is broken */
 	struct shca_segment segments[SIMHCA_MAX_SEGMENTS];
 	struct shca_watcher watcher;
+	_Atomic uint32_t offered_events; /* shca_process that gave the device its userfaultfd */
 
 	/* QPs by QPN slot, in two levels. Readers hold the lock of a CQ that the QP uses. */
 	struct shca_lock qp_lock;
@@ -386,6 +387,11 @@ struct ibv_mr *shca_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t len
 				  int fd, int access);
 struct ibv_mr *shca_import_mr(struct ibv_pd *pd, uint32_t handle);
 void shca_unimport_mr(struct ibv_mr *mr);
+
+/* odp.c: on-demand paging */
+void shca_odp_offer_events(struct shca_context *ctx);
+int shca_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
+		   struct ibv_sge *sg_list, uint32_t num_sge);
 
 /* mw.c */
 struct ibv_mw *shca_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);

@@ -68,6 +68,11 @@ int shca_query_device_ex(struct ibv_context *context, const struct ibv_query_dev
 	all.completion_timestamp_mask = from->timestamp_mask;
 	all.hca_core_clock = from->hca_core_clock;
 	all.device_cap_flags_ex = from->device_cap_flags;
+	all.odp_caps.general_caps = from->odp_caps;
+	all.odp_caps.per_transport_caps.rc_odp_caps = from->rc_odp_caps;
+	all.odp_caps.per_transport_caps.uc_odp_caps = from->uc_odp_caps;
+	all.odp_caps.per_transport_caps.ud_odp_caps = from->ud_odp_caps;
+	all.xrc_odp_caps = from->xrc_odp_caps;
 	all.phys_port_cnt_ex = from->phys_port_cnt;
 	all.tm_caps = (struct ibv_tm_caps){
 		.max_rndv_hdr_size = SIMHCA_MAX_RNDV_HEADER,

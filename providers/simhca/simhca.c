@@ -21,6 +21,7 @@ static void async_event(struct ibv_context *context, struct ibv_async_event *eve
 
 static const struct verbs_context_ops context_ops = {
 	.alloc_dm = shca_alloc_dm,
+	.advise_mr = shca_advise_mr,
 	.alloc_mw = shca_alloc_mw,
 	.alloc_null_mr = shca_alloc_null_mr,
 	.alloc_parent_domain = shca_alloc_parent_domain,

@@ -39,6 +39,39 @@ struct simhcadv_device_attr {
 int simhcadv_query_device(struct ibv_context *context, struct simhcadv_device_attr *attr);
 
 /*
+ * What on-demand paging has done: for one region, or for a device since simhcad runs. A page is
+ * 4 KiB, whatever the size of the program's own.
+ */
+struct simhcadv_odp_counters {
+	uint64_t faults;	    /* accesses that were stopped */
+	uint64_t fault_pages;	    /* pages brought in for them */
+	uint64_t failures;	    /* faults that could not be resolved */
+	uint64_t invalidations;	    /* times that the program dropped pages */
+	uint64_t invalidated_pages; /* pages that left the device's table so */
+	uint64_t prefetches;	    /* ranges that ibv_advise_mr() brought in */
+	uint64_t prefetched_pages;
+	uint64_t watched_pages; /* pages brought in whose end an event tells */
+	uint64_t checked_pages; /* pages brought in that are looked for at each access */
+};
+
+/* Of the device, in all contexts. Returns 0 or errno. */
+int simhcadv_query_odp(struct ibv_context *context, struct simhcadv_odp_counters *counters);
+
+struct simhcadv_mr_attr {
+	uint64_t comp_mask;	/* no bits are known today */
+	uint64_t addr;		/* in the program's memory */
+	uint64_t length;	/* bytes */
+	uint64_t iova;		/* by which work requests name it */
+	uint32_t access;	/* enum ibv_access_flags */
+	uint32_t windows;	/* bound to it */
+	uint64_t present_pages; /* ON_DEMAND: pages that the device has in its table */
+	struct simhcadv_odp_counters odp;
+};
+
+/* Returns 0 or errno. */
+int simhcadv_query_mr(struct ibv_mr *mr, struct simhcadv_mr_attr *attr);
+
+/*
  * A fast-register region for at most max_page_list_len pages, in the free state. ibv_dereg_mr()
  * ends it. NULL and errno on failure.
  */

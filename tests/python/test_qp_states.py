@@ -105,7 +105,7 @@ def test_attributes_that_do_not_belong(side, qp_type, target, extra):
 
 @pytest.mark.parametrize('target, values', [
     (INIT, {'port_num': 0}), (INIT, {'port_num': 2}), (INIT, {'pkey_index': 1}),
-    (INIT, {'qp_access_flags': 1 << 6}), (RTR, {'path_mtu': 0}), (RTR, {'path_mtu': 6}),
+    (INIT, {'qp_access_flags': 1 << 5}), (RTR, {'path_mtu': 0}), (RTR, {'path_mtu': 6}),
     (RTR, {'max_dest_rd_atomic': 17}), (RTR, {'min_rnr_timer': 32}),
     (RTR, {'dest_qp_num': 1 << 24}), (RTS, {'timeout': 32}), (RTS, {'retry_cnt': 8}),
     (RTS, {'rnr_retry': 8}), (RTS, {'max_rd_atomic': 17})],
