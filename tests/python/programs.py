@@ -97,19 +97,24 @@ def device_status(name):
     return next(device for device in json.loads(done.stdout)['devices'] if device['name'] == name)
 
 
-def forbid_process_vm():
+def forbid_system_call(*names):
     """
-    From now on the kernel refuses process_vm_readv and process_vm_writev to this process and
-    all that it starts, as the seccomp profiles of containers do.
+    From now on the kernel refuses these system calls to this process and all that it starts, as
+    the seccomp profiles of containers do.
     """
     seccomp = ctypes.CDLL('libseccomp.so.2', use_errno=True)
     seccomp.seccomp_init.restype = ctypes.c_void_p
     seccomp.seccomp_load.argtypes = [ctypes.c_void_p]
     allow, refuse = 0x7fff0000, 0x00050000 | errno.EPERM
     context = ctypes.c_void_p(seccomp.seccomp_init(ctypes.c_uint32(allow)))
-    for name in (b'process_vm_readv', b'process_vm_writev'):
-        number = seccomp.seccomp_syscall_resolve_name(name)
+    for name in names:
+        number = seccomp.seccomp_syscall_resolve_name(name.encode())
         if seccomp.seccomp_rule_add(context, ctypes.c_uint32(refuse), number, 0):
             raise OSError(f'no seccomp rule for {name}')
     if seccomp.seccomp_load(context):
         raise OSError('the seccomp filter was not loaded')
+
+
+def forbid_process_vm():
+    """Leaves the agent as the only way to a client's memory."""
+    forbid_system_call('process_vm_readv', 'process_vm_writev')
