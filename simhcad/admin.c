@@ -15,6 +15,7 @@
 #include "daemon.h"
 #include "gid_table.h"
 #include "log.h"
+#include "resources.h"
 #include "session.h"
 
 #define REQUEST_BYTES 1024
@@ -249,18 +250,33 @@ static void on_lease(struct connection *connection)
 	       -1);
 }
 
-static void on_status(struct connection *connection)
+/* A report can be larger than a datagram. Takes it. */
+static void send_report(struct connection *connection, json_t *report)
 {
-	json_t *status = status_json(connection->admin);
-	int fd = status ? in_memory(status) : -ENOMEM;
+	int fd = report ? in_memory(report) : -ENOMEM;
 
-	json_decref(status);
+	json_decref(report);
 	if (fd < 0) {
 		answer(connection, refusal(strerror(-fd)), -1);
 		return;
 	}
 	answer(connection, json_pack("{s:b, s:b}", "ok", 1, "memfd", 1), fd);
 	close(fd);
+}
+
+static void on_status(struct connection *connection)
+{
+	send_report(connection, status_json(connection->admin));
+}
+
+static void on_qp(struct connection *connection)
+{
+	send_report(connection, resources_qps(connection->admin->daemon));
+}
+
+static void on_mr(struct connection *connection)
+{
+	send_report(connection, resources_mrs(connection->admin->daemon));
 }
 
 static void on_stop(struct connection *connection)
@@ -275,7 +291,11 @@ static void serve(struct connection *connection, const char *text, size_t length
 	static const struct {
 		const char *name;
 		void (*serve)(struct connection *connection);
-	} commands[] = { { "lease", on_lease }, { "status", on_status }, { "stop", on_stop } };
+	} commands[] = { { "lease", on_lease },
+			 { "status", on_status },
+			 { "qp", on_qp },
+			 { "mr", on_mr },
+			 { "stop", on_stop } };
 	json_t *request = json_loadb(text, length, 0, NULL);
 	const char *name = json_string_value(json_object_get(request, "cmd"));
 	size_t i = 0;
@@ -287,7 +307,7 @@ static void serve(struct connection *connection, const char *text, size_t length
 	if (!name)
 		answer(connection, refusal("not a request: should be {\"cmd\": \"..\"}"), -1);
 	else if (i == sizeof(commands) / sizeof(commands[0]))
-		answer(connection, refusal("the commands are lease, status and stop"), -1);
+		answer(connection, refusal("the commands are lease, status, qp, mr and stop"), -1);
 	else
 		commands[i].serve(connection);
 	json_decref(request);

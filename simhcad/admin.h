@@ -34,6 +34,13 @@
  *		contexts or in this one: pds, mrs, mws, cqs, qps, srqs, ahs, xrcds, dms (and
  *		dm_bytes), wqs, flows.
  *
+ * qp, mr	The QPs or the memory regions of all contexts, one by one: likewise a memfd, with an
+ *		array. Each has device, context, pid and comm, and
+ *	qp:	lqpn, rqpn, type, state, pdn, faults {requester_read, requester_write,
+ *responder_read, responder_write}: page faults so far; faults_pending: how many it is stopped by
+ *	mr:	lkey, rkey, mrlen, pdn, access, windows; and of on-demand regions odp
+ *{present_pages, faults, ..}: the counters of struct simhcadv_odp_counters
+ *
  * stop		The daemon ends. The answer comes before that.
  */
 #ifndef SIMHCAD_ADMIN_H

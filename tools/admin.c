@@ -167,10 +167,10 @@ static json_t *read_report(int memfd)
 	return json;
 }
 
-json_t *admin_status(int fd, char **refusal)
+json_t *admin_report(int fd, const char *command, char **refusal)
 {
 	int memfd;
-	json_t *answer = admin_request(fd, "status", &memfd, refusal);
+	json_t *answer = admin_request(fd, command, &memfd, refusal);
 	json_t *status = NULL;
 	int error;
 
@@ -183,4 +183,9 @@ json_t *admin_status(int fd, char **refusal)
 		errno = error;
 	}
 	return status;
+}
+
+json_t *admin_status(int fd, char **refusal)
+{
+	return admin_report(fd, "status", refusal);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * simhca, the tool. One file per subcommand (run.c, start.c, stop.c, status.c, env.c) above
- * five helpers:
+ * simhca, the tool. One file per subcommand (run.c, start.c, stop.c, status.c, env.c, resource.c)
+ * above five helpers:
  *
  *   options.c      what the subcommands have in common on the command line
  *   runtime.c      which runtime directory, and what is in it
@@ -32,6 +32,8 @@ int start_main(int argc, char **argv);
 int stop_main(int argc, char **argv);
 int status_main(int argc, char **argv);
 int env_main(int argc, char **argv);
+int qp_main(int argc, char **argv);
+int mr_main(int argc, char **argv);
 
 /* One line on stderr: "simhca SUBCOMMAND: ...". */
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -74,6 +76,7 @@ struct daemon_options {
 		{ "mw-type-2a", no_argument, NULL, OPT_DAEMON },                                   \
 		{ "engines", required_argument, NULL, OPT_DAEMON },                                \
 		{ "memory", required_argument, NULL, OPT_DAEMON },                                 \
+		{ "fault-latency", required_argument, NULL, OPT_DAEMON },                          \
 		{ "config", required_argument, NULL, OPT_DAEMON },                                 \
 		{ "log", required_argument, NULL, OPT_DAEMON },                                    \
 		{ "log-level", required_argument, NULL, OPT_DAEMON },                              \
@@ -96,6 +99,7 @@ struct daemon_options {
 	"  --mw-type-2a              memory windows of type 2 are of type 2A instead of 2B\n"      \
 	"  --engines N               threads that move data\n"                                     \
 	"  --memory MODE             how the device reaches the memory of programs\n"              \
+	"  --fault-latency US        how much longer each page fault of on-demand memory takes\n"  \
 	"  --config FILE             read options from FILE\n"                                     \
 	"  --log FILE                write the log to FILE; otherwise it goes to stderr\n"         \
 	"  --log-level LEVEL         error, warning, info or debug\n"                              \
@@ -143,6 +147,8 @@ json_t *admin_request(int fd, const char *command, int *memfd, char **refusal);
 #define ADMIN_TIMEOUT_MS 5000
 /* The daemon's report, the object that simhcad/admin.h describes; NULL as above. */
 json_t *admin_status(int fd, char **refusal);
+/* What "qp" or "mr" returns, an array; NULL as above. */
+json_t *admin_report(int fd, const char *command, char **refusal);
 
 /* ----------------------------------------------------------------------------- daemon.c */
 

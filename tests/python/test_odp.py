@@ -6,9 +6,11 @@ what the program drops, where the device looks at each access (by option, or bec
 forbids userfaultfd), and with an agent.
 """
 import ctypes
+import json
 import os
 import random
 import signal
+import subprocess
 import tempfile
 
 import pytest
@@ -17,8 +19,8 @@ from pyverbs.mr import MR
 from pyverbs.wr import SGE
 
 from harness import (CMP_SWP, FETCH_ADD, FULL, PAGE, READ, SEND, SEND_IMM, SUCCESS, WRITE,
-                     WRITE_IMM, Side, connect, poll, poll_error, poll_ok)
-from programs import forbid_system_call, private_tests
+                     WRITE_IMM, Side, connect, eventually, poll, poll_error, poll_ok)
+from programs import SIMHCA, forbid_system_call, outside, private_tests
 
 ON_DEMAND = e.IBV_ACCESS_ON_DEMAND
 PAGES = 64
@@ -314,6 +316,51 @@ def test_advice(paging_pair):
             one.pd.advise_mr(advice, flags, [one.at_offset(i * PAGE, PAGE) for i in range(60)])
     one.send(WRITE, one.at_offset(0, PAGE), to=two.remote(0))
     assert poll(one.scq)[0].status == SUCCESS
+
+
+def listed(what, **match):
+    """The objects of this process that `simhca qp` or `simhca mr` shows and that match."""
+    env = {**outside(), 'SIMHCA_RUNTIME_DIR': os.environ['SIMHCA_RUNTIME_DIR']}
+    done = subprocess.run([SIMHCA, what, '--json'], env=env, timeout=30, text=True,
+                          capture_output=True, check=True)
+    text = subprocess.run([SIMHCA, what], env=env, timeout=30, text=True, capture_output=True,
+                          check=True).stdout
+    found = [entry for entry in json.loads(done.stdout)
+             if all(entry[key] == value for key, value in match.items())]
+    assert len(text.splitlines()) >= len(found)
+    return found
+
+
+def test_counters(paging_pair):
+    """What `simhca mr` and `simhca qp` show of faults, invalidations and prefetches."""
+    one, two = paging_pair()
+    one.send(WRITE, one.at_offset(0, 3 * PAGE), to=two.remote(0))
+    poll_ok(one.scq)
+    one.send(READ, one.at_offset(10 * PAGE, 8), to=two.remote(0))
+    poll_ok(one.scq)
+    mine, theirs = (listed('mr', rkey=side.mr.rkey)[0]['odp'] for side in (one, two))
+    assert (mine['faults'], mine['fault_pages'], mine['present_pages']) == (2, 4, 4)
+    assert (theirs['faults'], theirs['fault_pages'], theirs['present_pages']) == (1, 3, 3)
+    assert mine['watched_pages'] + mine['checked_pages'] == 4
+    shown = [listed('qp', lqpn=side.qp.qp_num)[0] for side in (one, two)]
+    assert shown[0]['faults'] == {'requester_read': 1, 'requester_write': 1, 'responder_read': 0,
+                                  'responder_write': 0}
+    assert shown[1]['faults'] == {'requester_read': 0, 'requester_write': 0, 'responder_read': 0,
+                                  'responder_write': 1}
+    assert not shown[0]['faults_pending'] and shown[0]['state'] == 'RTS'
+    assert shown[0]['rqpn'] == two.qp.qp_num
+    one.pd.advise_mr(e._IBV_ADVISE_MR_ADVICE_PREFETCH, e._IBV_ADVISE_MR_FLAG_FLUSH,
+                     [one.at_offset(20 * PAGE, 5 * PAGE)])
+    mine = listed('mr', rkey=one.mr.rkey)[0]['odp']
+    assert (mine['prefetches'], mine['prefetched_pages']) == (1, 5)
+    check(libc.madvise(one.area.addr, 2 * PAGE, DONTNEED))
+    one.send(WRITE, one.at_offset(0, 3 * PAGE), to=two.remote(0))
+    poll_ok(one.scq)
+    eventually(lambda: listed('mr', rkey=one.mr.rkey)[0]['odp']['invalidated_pages'] == 2)
+    check(libc.munmap(one.area.addr + PAGE, PAGE))
+    one.send(WRITE, one.at_offset(0, 3 * PAGE), to=two.remote(0))
+    poll_error(one.scq, e.IBV_WC_LOC_PROT_ERR, 'FAULT_NOT_MAPPED')
+    assert listed('mr', rkey=one.mr.rkey)[0]['odp']['failures'] == 1
 
 
 @pytest.mark.patience(200)

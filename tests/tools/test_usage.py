@@ -3,7 +3,7 @@
 
 import pytest
 
-SUBCOMMANDS = ["run", "start", "stop", "status", "env"]
+SUBCOMMANDS = ["run", "start", "stop", "status", "qp", "mr", "env"]
 
 
 def one_line(text):
