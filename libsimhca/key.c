@@ -204,7 +204,9 @@ static void append_on_demand(const struct simhca_key_use *use, struct simhca_sgl
 
 	sgl->seg[sgl->count++] =
 		(struct simhca_seg){ .mm = odp->mm, .addr = addr, .length = length, .odp = odp };
-	if (simhca_page_map_look(odp->map, first, count, write) != SIMHCA_PAGES_ABSENT)
+	/* One that is not noted is found absent when the others are there. */
+	if (simhca_page_map_look(odp->map, first, count, write) != SIMHCA_PAGES_ABSENT ||
+	    worker->num_absent == SIMHCA_MAX_SGE)
 		return;
 	worker->absent[worker->num_absent].odp = odp;
 	worker->absent[worker->num_absent].addr = addr;

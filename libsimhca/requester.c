@@ -328,7 +328,7 @@ static void look_ahead(struct simhca_worker *worker, struct simhca_qp *qp, bool 
 {
 	uint32_t pi = atomic_load_explicit(&qp->mem->sq_pi, memory_order_acquire);
 
-	if (pi - qp->req.index > qp->sq_entries)
+	if (pi - qp->req.index > qp->sq_entries || qp->req.rndv)
 		return;
 	for (uint32_t index = qp->req.index + 1; index != pi; index++) {
 		struct simhca_key_use use = {
