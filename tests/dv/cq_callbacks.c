@@ -18,7 +18,7 @@ static struct ibv_qp *with_plain_sends(struct ibv_pd *pd, struct ibv_cq *recv_cq
 	init.send_cq = plain_cq = ibv_create_cq(pd->context, SLOTS, NULL, NULL, 0);
 	plain_sender = plain_cq ? ibv_create_qp(pd, &init) : NULL;
 	CHECK(plain_sender);
-	start_qp(plain_sender, plain_sender->qp_num);
+	start_qp_within(plain_sender, plain_sender->qp_num, 18, 7);
 	return plain_sender;
 }
 

@@ -81,7 +81,8 @@ static inline struct ibv_qp *make_qp(struct ibv_pd *pd, struct ibv_cq *cq, enum 
 }
 
 /* A connected QP to its peer, or a UD QP, from RESET to RTS. */
-static inline void start_qp(struct ibv_qp *qp, uint32_t peer)
+static inline void start_qp_within(struct ibv_qp *qp, uint32_t peer, uint8_t timeout,
+				   uint8_t retries)
 {
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_INIT,
@@ -93,8 +94,8 @@ static inline void start_qp(struct ibv_qp *qp, uint32_t peer)
 		.max_rd_atomic = 16,
 		.max_dest_rd_atomic = 16,
 		.min_rnr_timer = 1,
-		.timeout = 8,
-		.retry_cnt = 3,
+		.timeout = timeout,
+		.retry_cnt = retries,
 		.rnr_retry = 7,
 		.ah_attr = loopback(qp->context),
 	};
@@ -115,6 +116,12 @@ static inline void start_qp(struct ibv_qp *qp, uint32_t peer)
 				     (rc ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
 						      IBV_QP_MAX_QP_RD_ATOMIC
 					 : 0)));
+}
+
+/* A peer that is silent is noticed after a few milliseconds. */
+static inline void start_qp(struct ibv_qp *qp, uint32_t peer)
+{
+	start_qp_within(qp, peer, 8, 3);
 }
 
 static inline double now(void)
