@@ -191,7 +191,10 @@ static inline void free_echo(const struct echo *echo)
 	CHECK(!simhcadv_free_cq(echo->cq));
 }
 
-/* How many threads of this process have names that begin so. */
+/*
+ * How many threads of this process have names that begin so. One that has been joined may still be
+ * seen for a moment: wait for the number.
+ */
 static inline int threads_named(const char *prefix)
 {
 	char path[64], name[32];

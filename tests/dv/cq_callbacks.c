@@ -44,7 +44,7 @@ TEST(arguments)
 		      errno == EINVAL);
 	}
 	/* None of these has left a thread. */
-	CHECK(!threads_named("simhca-cq") && !threads_named("simhca-worker") &&
+	AWAIT(!threads_named("simhca-cq") && !threads_named("simhca-worker") &&
 	      !threads_named("simhca-manager"));
 
 #ifdef FOREIGN
@@ -455,7 +455,7 @@ TEST(blocking_callbacks)
 	}
 	free_echo(&softirq.echo);
 	free_echo(&chain.echo);
-	CHECK(!threads_named("simhca-worker") && !threads_named("simhca-manager"));
+	AWAIT(!threads_named("simhca-worker") && !threads_named("simhca-manager"));
 }
 
 /* The pool grows to its bound; one more has to wait until a callback returns. */
@@ -475,7 +475,7 @@ TEST(workers_are_bounded)
 	}
 	AWAIT(blocked == WORKERS);
 	usleep(50000);
-	CHECK(blocked == WORKERS && threads_named("simhca-worker") == WORKERS);
+	AWAIT(blocked == WORKERS && threads_named("simhca-worker") == WORKERS);
 	for (int i = 0; i < CQS; i++)
 		sem_post(&gate);
 	for (int i = 0; i < CQS; i++)
@@ -484,7 +484,7 @@ TEST(workers_are_bounded)
 		done += requests[i].done;
 		free_echo(&echoes[i]);
 	}
-	CHECK(done == CQS && !threads_named("simhca-worker"));
+	AWAIT(done == CQS && !threads_named("simhca-worker"));
 }
 
 /* As long as nobody blocks, CPUs bound it. */
@@ -504,7 +504,7 @@ TEST(workers_as_cpus)
 	for (int i = 0; i < CQS; i++)
 		AWAIT(chains[i].received.done == 100);
 	/* On a busy machine the worker may look blocked now and then, but not that often. */
-	CHECK(threads_named("simhca-worker") < CQS / 2);
+	AWAIT(threads_named("simhca-worker") < CQS / 2);
 }
 
 /* ------------------------------------------------------------------------------- threads */
@@ -514,31 +514,31 @@ TEST(threads_come_and_go)
 	struct ibv_context *context = new_pd()->context, *other = new_pd()->context;
 	struct ibv_cq *direct = new_cq_on(context, 0, DIRECT), *cqs[6];
 
-	CHECK(!threads_named("simhca-cq"));
+	AWAIT(!threads_named("simhca-cq"));
 	for (int i = 0; i < 6; i++)
 		cqs[i] = new_cq_on(i < 5 ? context : other, i < 3 ? 0 : 1, SOFTIRQ);
 	/* Vectors 0 and 1 of the one, and 1 of the other. */
-	CHECK(threads_named("simhca-cq/0") == 1 && threads_named("simhca-cq/1") == 2);
-	CHECK(threads_named("simhca-cq") == 3);
+	AWAIT(threads_named("simhca-cq/0") == 1 && threads_named("simhca-cq/1") == 2);
+	AWAIT(threads_named("simhca-cq") == 3);
 	for (int i = 0; i < 3; i++) {
-		CHECK(threads_named("simhca-cq/0") == 1);
+		AWAIT(threads_named("simhca-cq/0") == 1);
 		CHECK(!simhcadv_free_cq(cqs[i]));
 	}
-	CHECK(!threads_named("simhca-cq/0") && threads_named("simhca-cq/1") == 2);
+	AWAIT(!threads_named("simhca-cq/0") && threads_named("simhca-cq/1") == 2);
 	for (int i = 3; i < 6; i++)
 		CHECK(!simhcadv_free_cq(cqs[i]));
-	CHECK(!threads_named("simhca-cq"));
+	AWAIT(!threads_named("simhca-cq"));
 
 	cqs[0] = new_cq_on(context, 0, WORKQUEUE);
 	cqs[1] = new_cq_on(context, 1, WORKQUEUE);
 	cqs[2] = new_cq_on(other, 1, WORKQUEUE);
-	CHECK(threads_named("simhca-cq/wq") == 2 && threads_named("simhca-cq") == 2);
-	CHECK(threads_named("simhca-manager") == 1 && threads_named("simhca-worker") >= 1);
+	AWAIT(threads_named("simhca-cq/wq") == 2 && threads_named("simhca-cq") == 2);
+	AWAIT(threads_named("simhca-manager") == 1 && threads_named("simhca-worker") >= 1);
 	for (int i = 0; i < 3; i++) {
-		CHECK(threads_named("simhca-manager") == 1);
+		AWAIT(threads_named("simhca-manager") == 1);
 		CHECK(!simhcadv_free_cq(cqs[i]));
 	}
-	CHECK(!threads_named("simhca-cq") && !threads_named("simhca-manager") &&
+	AWAIT(!threads_named("simhca-cq") && !threads_named("simhca-manager") &&
 	      !threads_named("simhca-worker"));
 	CHECK(!simhcadv_free_cq(direct));
 }
@@ -596,7 +596,7 @@ TEST(many_cqs)
 		CHECK(cqs[i]);
 	}
 	CHECK(open_files() <= before + 4);
-	CHECK(threads_named("simhca-cq") == 2);
+	AWAIT(threads_named("simhca-cq") == 2);
 	for (int i = 0; i < CQS; i++)
 		CHECK(!simhcadv_free_cq(cqs[i]));
 	CHECK(open_files() == before);

@@ -18,7 +18,7 @@ TEST(busy)
 		free_echo(&echo);
 		CHECK(simhcadv_free_cq(echo.cq) == EINVAL);
 	}
-	CHECK(!threads_named("simhca-cq") && !threads_named("simhca-worker"));
+	AWAIT(!threads_named("simhca-cq") && !threads_named("simhca-worker"));
 }
 
 /* -------------------------------------------------------------------- from other threads */
@@ -195,7 +195,7 @@ TEST(callback_frees_another)
 		}
 		free_echo(&echo);
 	}
-	CHECK(!threads_named("simhca-cq") && !threads_named("simhca-worker"));
+	AWAIT(!threads_named("simhca-cq") && !threads_named("simhca-worker"));
 }
 
 static void wait_to_go_on(struct ibv_cq *cq, struct ibv_wc *wc)
@@ -332,7 +332,7 @@ TEST(callbacks_free_in_a_circle)
 		CHECK(freed == CIRCLE - 1);
 		CHECK(!simhcadv_free_cq(circle_free[refused].other));
 	}
-	CHECK(!threads_named("simhca-cq") && !threads_named("simhca-worker"));
+	AWAIT(!threads_named("simhca-cq") && !threads_named("simhca-worker"));
 }
 
 /* --------------------------------------------------------------------------- under load */
@@ -430,7 +430,7 @@ TEST(under_load)
 		CHECK(!pthread_join(churns[i].thread, NULL));
 	end_load(&steady[0]);
 	end_load(&steady[1]);
-	CHECK(!threads_named("simhca-cq") && !threads_named("simhca-worker") &&
+	AWAIT(!threads_named("simhca-cq") && !threads_named("simhca-worker") &&
 	      !threads_named("simhca-manager"));
 }
 
@@ -449,7 +449,7 @@ TEST(with_completions_and_events)
 			message(&echo, NULL, &received);
 		free_echo(&echo);
 	}
-	CHECK(!threads_named("simhca-cq") && !threads_named("simhca-worker"));
+	AWAIT(!threads_named("simhca-cq") && !threads_named("simhca-worker"));
 }
 
 /* --------------------------------------------------------------------------------- forks */
@@ -482,7 +482,7 @@ static void free_all_and_work(void *arg)
 {
 	struct echo *inherited = arg, own;
 
-	CHECK(!threads_named("simhca-cq"));
+	AWAIT(!threads_named("simhca-cq"));
 	CHECK(simhcadv_process_cq_direct(inherited[DIRECT].cq, -1) == 0);
 	EACH_CONTEXT (ctx) {
 		/* The parent's QPs use them; the child has nothing to do with that. */
@@ -492,11 +492,11 @@ static void free_all_and_work(void *arg)
 	/* In the inherited context, on threads of its own. */
 	EACH_CONTEXT (ctx) {
 		own = new_echo_on(inherited[0].pd, 0, ctx);
-		CHECK(threads_named("simhca-cq") == (ctx != DIRECT));
+		AWAIT(threads_named("simhca-cq") == (ctx != DIRECT));
 		works(&own);
 		free_echo(&own);
 	}
-	CHECK(!threads_named("simhca-cq") && !threads_named("simhca-worker"));
+	AWAIT(!threads_named("simhca-cq") && !threads_named("simhca-worker"));
 }
 
 static void nothing(void *arg)

@@ -121,7 +121,7 @@ static void death(int signal)
 		CHECK(!sent[i].done);
 		free_echo(&echoes[i]);
 	}
-	CHECK(!threads_named("simhca-cq") && !threads_named("simhca-worker") &&
+	AWAIT(!threads_named("simhca-cq") && !threads_named("simhca-worker") &&
 	      !threads_named("simhca-manager"));
 	CHECK(!ibv_dealloc_pd(pd));
 	free(echoes);
