@@ -18,7 +18,8 @@ static const char help[] =
 	"  --json                    as one JSON object\n" HELP_COMMON "\n"
 	"Exit status: 0 when a daemon runs; 1 if none does; 2 for wrong options.\n";
 
-static const char *const objects[] = { "pds", "mrs", "mws", "cqs", "qps", "srqs", "ahs", "dms" };
+static const char *const objects[] = { "pds",  "mrs", "mws",   "cqs", "qps",
+				       "srqs", "ahs", "xrcds", "dms" };
 #define OBJECTS (sizeof(objects) / sizeof(objects[0]))
 
 static const char *text_of(const json_t *object, const char *key)
