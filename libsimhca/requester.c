@@ -322,14 +322,17 @@ static bool may_send(struct simhca_qp *qp)
 /*
  * The requester has stopped at a page fault of one direction. A device has other messages under
  * way at that moment: the next one of the other direction raises its fault now, so that the two
- * are resolved side by side.
+ * are resolved side by side, be it posted already or while the requester stands.
  */
-static void look_ahead(struct simhca_worker *worker, struct simhca_qp *qp, bool was_response)
+static void look_ahead(struct simhca_worker *worker, struct simhca_qp *qp)
 {
 	uint32_t pi = atomic_load_explicit(&qp->mem->sq_pi, memory_order_acquire);
+	bool was_response = qp->req.fault == SIMHCA_REQUESTER_WRITE;
 
-	if (pi - qp->req.index > qp->sq_entries || qp->req.rndv)
+	if (pi - qp->req.index > qp->sq_entries || qp->req.rndv ||
+	    simhca_fault_raised(qp, was_response ? SIMHCA_REQUESTER_READ : SIMHCA_REQUESTER_WRITE))
 		return;
+	simhca_guard_widen(&worker->guard);
 	for (uint32_t index = qp->req.index + 1; index != pi; index++) {
 		struct simhca_key_use use = {
 			.worker = worker, .device = qp->device, .pd = qp->qpc->pd, .qpn = qp->qpn
@@ -378,8 +381,6 @@ static enum simhca_next send_packet(struct simhca_worker *worker, struct simhca_
 	}
 	context = simhca_requester_context(&packet);
 	verdict = simhca_fault_take(worker, qp, context, &reason);
-	if (verdict == SIMHCA_FAULT_WAIT)
-		look_ahead(worker, qp, context == SIMHCA_REQUESTER_WRITE);
 	if (verdict != SIMHCA_FAULT_GO)
 		return simhca_wait_fault(qp, context, verdict, reason);
 	packet.resumed = simhca_fault_resumed(qp, context);
@@ -417,6 +418,11 @@ bool simhca_requester_run(struct simhca_worker *worker, struct simhca_qp *qp)
 		simhca_key_release(worker, 0);
 		if (next == SIMHCA_NEXT_WAIT)
 			break;
+	}
+	if (qp->req.wait == SIMHCA_WAIT_FAULT && qp->req.started &&
+	    simhca_qp_state(qp) == SIMHCA_QPS_RTS) {
+		look_ahead(worker, qp);
+		simhca_key_release(worker, 0);
 	}
 	simhca_qp_end(qp);
 	return more;

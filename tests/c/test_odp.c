@@ -279,6 +279,26 @@ static void four_faults_of_one_qp(void **state)
 	}
 }
 
+/* The same if the second message comes when the requester stands already. */
+static void a_fault_beside_one_that_waits(void **state)
+{
+	struct pair *pair = pair_of_four(*state);
+
+	send_from(&pair->a, 1, 0, 100);
+	settle(*state);
+	one_fault(&pair->a, SIMHCA_REQUESTER_READ, true);
+	rdma_read(&pair->a, 2, PAGE, 100, 0);
+	settle(*state);
+	assert_true(info(&pair->a).fault_pending[SIMHCA_REQUESTER_READ]);
+	assert_true(info(&pair->a).fault_pending[SIMHCA_REQUESTER_WRITE]);
+	recv_into(&pair->b, 9, 0, 100);
+	page_in(*state);
+	expect(pair->a.send_cq, 1, SUCCESS);
+	expect(pair->a.send_cq, 2, SUCCESS);
+	assert_int_equal(info(&pair->a).faults[SIMHCA_REQUESTER_READ], 1);
+	assert_int_equal(info(&pair->a).faults[SIMHCA_REQUESTER_WRITE], 1);
+}
+
 /* ------------------------------------------------------------------ what is brought in */
 
 /* A message over pages of which some are there and some are not; and the region's ragged ends. */
@@ -759,6 +779,7 @@ int main(void)
 		ON_INFINIBAND(unreliable_transports_lose_nothing),
 		ON_ETHERNET(other_qps_go_on_meanwhile),
 		ON_ETHERNET(four_faults_of_one_qp),
+		ON_ETHERNET(a_fault_beside_one_that_waits),
 		ON_ETHERNET(a_fault_in_the_middle),
 		ON_ETHERNET(a_list_of_regions_is_one_fault),
 		ON_ETHERNET(a_write_fault_changes_nothing),
