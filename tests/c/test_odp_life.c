@@ -36,12 +36,11 @@ static void *work(void *arg)
 }
 
 /* Engines, workers and the reader all have threads, as in the daemon. */
-static struct paging *start(bool checks, unsigned int threads)
+static struct paging *start(struct simhca_device_config config)
 {
 	struct paging *paging = calloc(1, sizeof(*paging));
 
-	paging->world = world_new(
-		&(struct world_config){ .threads = threads, .device = { .odp_checks = checks } });
+	paging->world = world_new(&(struct world_config){ .threads = 1, .device = config });
 	assert_int_equal(0,
 			 pthread_create(&paging->reader, NULL, read_events, paging->world->fabric));
 	for (int i = 0; i < WORKERS; i++)
@@ -52,13 +51,20 @@ static struct paging *start(bool checks, unsigned int threads)
 
 static int setup_events(void **state)
 {
-	*state = start(false, 1);
+	*state = start((struct simhca_device_config){ 0 });
 	return 0;
 }
 
 static int setup_checks(void **state)
 {
-	*state = start(true, 1);
+	*state = start((struct simhca_device_config){ .odp_checks = true });
+	return 0;
+}
+
+/* What is in the line stays there until it is taken back. */
+static int setup_slow(void **state)
+{
+	*state = start((struct simhca_device_config){ .fault_latency_us = 3600u * 1000 * 1000 });
 	return 0;
 }
 
@@ -239,8 +245,30 @@ static void only_a_userfaultfd_will_do(void **state)
 
 /* ------------------------------------------------------------------ coming and going */
 
-/* One round: four faults, of which some are queued, some under way and some resolved by now. */
-static void round_of_faults(struct pair *pair, uint8_t *at, uint64_t *seed)
+/* Waits until a's QP is stopped by so many faults. */
+static void wait_for_faults(const struct pair *pair, unsigned int count)
+{
+	unsigned int pending = 0;
+
+	for (int i = 0; i < 100000 && pending != count; i++) {
+		uint32_t handle = pair->a.qp->handle;
+		struct simhca_qp_info info;
+
+		assert_true(simhca_next_qp(pair->a.client->context, &handle, &info));
+		pending = 0;
+		for (int n = 0; n < SIMHCA_FAULT_CONTEXTS; n++)
+			pending += info.fault_pending[n];
+		if (pending != count)
+			test_nap(100);
+	}
+	assert_int_equal(pending, count);
+}
+
+/*
+ * One round. With all: four faults are in the line; else some are, some are under way, and some
+ * are resolved by now or will never be raised.
+ */
+static void round_of_faults(struct pair *pair, uint8_t *at, bool all, uint64_t *seed)
 {
 	struct mr *mr =
 		mr_over(pair->a.client, pair->a.client->pd, at, COUNT * PAGE, (uintptr_t)at, ODP);
@@ -250,13 +278,17 @@ static void round_of_faults(struct pair *pair, uint8_t *at, uint64_t *seed)
 	send_from(&pair->a, 1, 0, 8);
 	rdma_read(&pair->a, 2, PAGE, 8, 0);
 	rdma_write(&pair->b, 3, 0, 8, 2 * PAGE);
-	if (test_random(seed) & 1)
+	if (all)
+		wait_for_faults(pair, 3);
+	else if (test_random(seed) & 1)
 		test_nap(test_random(seed) % 200);
 	/* The peer comes back with another request, while its first one may be being resolved. */
 	assert_int_equal(0, patiently(qp_move(pair->b.qp, IBV_QPS_RESET)));
 	qp_connect(pair->b.qp, pair->a.client->device_index, pair->a.qp->qpn, &pair->b.options);
 	rdma_read(&pair->b, 4, 0, 8, 3 * PAGE);
-	if (test_random(seed) & 1)
+	if (all)
+		wait_for_faults(pair, SIMHCA_FAULT_CONTEXTS);
+	else if (test_random(seed) & 1)
 		test_nap(test_random(seed) % 200);
 	switch (how) {
 	case 0:
@@ -285,7 +317,7 @@ static void round_of_faults(struct pair *pair, uint8_t *at, uint64_t *seed)
 	pair->a.recv_cq->state->ci = pair->a.recv_cq->state->pi;
 }
 
-static void nothing_is_left_behind(void **state)
+static void rounds_of_faults(void **state, bool all)
 {
 	struct paging *paging = *state;
 	struct options options = default_options(IBV_QPT_RC);
@@ -299,11 +331,23 @@ static void nothing_is_left_behind(void **state)
 	pair = pair_new(paging->world, &options);
 	simhca_context_counts(pair->a.client->context, &before);
 	for (int i = 0; i < (rounds ? atoi(rounds) : 1000); i++)
-		round_of_faults(pair, at, &seed);
+		round_of_faults(pair, at, all, &seed);
 	simhca_context_counts(pair->a.client->context, &after);
 	assert_memory_equal(&before, &after, sizeof(before));
 	client_gone(pair->a.client);
+	assert_false(simhca_faults_poll(paging->world->fabric));
 	munmap(at, COUNT * PAGE);
+}
+
+static void nothing_is_left_behind(void **state)
+{
+	rounds_of_faults(state, false);
+}
+
+/* Reset, error and destruction with exactly four faults outstanding. */
+static void nothing_is_left_of_four_faults(void **state)
+{
+	rounds_of_faults(state, true);
 }
 
 int main(void)
@@ -320,6 +364,7 @@ int main(void)
 		WITH(setup_events, only_a_userfaultfd_will_do),
 		WITH(setup_events, nothing_is_left_behind),
 		WITH(setup_checks, nothing_is_left_behind),
+		WITH(setup_slow, nothing_is_left_of_four_faults),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
