@@ -72,8 +72,8 @@ def test_mpich_infiniband(device, programs, transport):
 @pytest.mark.parametrize("module_device", ["ib"], indirect=True)
 def test_openmpi_openib(device, programs):
     """
-    Open MPI's own verbs, without UCX; it connects by datagrams, on InfiniBand only. (One-sided,
-    compare-and-swap crashes in Open MPI 4.1.4 itself.)
+    Open MPI's own verbs, without UCX; it connects by datagrams, on InfiniBand only. (Not one-sided:
+    Open MPI 4.1.4 hands the BTL a NULL handle for a compare-and-swap within a node.)
     """
     result = device.run(*MPIRUN, "-np", 2, "--mca", "pml", "ob1", "--mca", "btl", "openib,self",
                         "--mca", "btl_openib_allow_ib", 1,

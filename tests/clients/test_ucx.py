@@ -125,7 +125,10 @@ SLEEP = {
 @pytest.mark.parametrize("transport", TRANSPORTS)
 @pytest.mark.parametrize("flags", SLEEP.values(), ids=SLEEP)
 def test_wakeup_perftest(arming_device, transport, flags):
-    """-E sleep: nothing is polled, completion events wake both sides."""
+    """
+    -E sleep: nothing is polled, completion events wake both sides. (No put_bw: its server sleeps
+    until it has been written to, and a write raises no event there.)
+    """
     perftest(arming_device, *flags, "-E", "sleep", iters=50, **ucx(transport))
     arming_device.expect_idle()
 
