@@ -194,6 +194,30 @@ static void a_responders_fault_costs_no_retry(void **state)
 	}
 }
 
+/* It comes again after 10 us, and, if that was too early, ever more seldom, up to 1.28 ms. */
+static void a_requester_comes_back_ever_more_seldom(void **state)
+{
+	struct pair *pair = paging_pair(*state, IBV_QPT_RC, 2);
+
+	pair->a.mr = mr_new(pair->a.client, PAGE, ALL_ACCESS);
+	rdma_write(&pair->a, 1, 0, 100, 0);
+	settle(*state);
+	assert_true(simhca_faults_poll(((struct world *)*state)->fabric));
+	advance(*state, 9 * USEC);
+	expect_none(pair->a.send_cq);
+	advance(*state, USEC);
+	expect(pair->a.send_cq, 1, SUCCESS);
+
+	rdma_write(&pair->a, 2, 0, 100, PAGE);
+	for (int i = 0; i < 20; i++)
+		advance(*state, 2 * MSEC);
+	assert_true(simhca_faults_poll(((struct world *)*state)->fabric));
+	advance(*state, 1279 * USEC);
+	expect_none(pair->a.send_cq);
+	advance(*state, USEC);
+	expect(pair->a.send_cq, 2, SUCCESS);
+}
+
 /* UC and UD have no answers, and lose nothing all the same: the link holds the packet back. */
 static void unreliable_transports_lose_nothing(void **state)
 {
@@ -297,6 +321,41 @@ static void a_fault_beside_one_that_waits(void **state)
 	expect(pair->a.send_cq, 2, SUCCESS);
 	assert_int_equal(info(&pair->a).faults[SIMHCA_REQUESTER_READ], 1);
 	assert_int_equal(info(&pair->a).faults[SIMHCA_REQUESTER_WRITE], 1);
+}
+
+/* Pages that are dropped as soon as they are there delay a QP, and each fault lets it get on. */
+static void a_resumed_access_goes_on(void **state)
+{
+	struct world *world = *state;
+	struct pair *pair = paging_pair(world, IBV_QPT_RC, 2);
+	struct mr *dropped = pair->b.mr, *ordinary = mr_new(pair->b.client, PAGE, ALL_ACCESS);
+
+	/* What it sends from. */
+	pair->b.mr = ordinary;
+	rdma_write(&pair->a, 1, 0, 100, 0);
+	settle(world);
+	assert_true(simhca_faults_poll(world->fabric));
+	assert_int_equal(0, madvise(pair->a.mr->addr, PAGE, MADV_DONTNEED));
+	settle(world);
+	expect(pair->a.send_cq, 1, SUCCESS);
+	one_fault(&pair->a, SIMHCA_REQUESTER_READ, false);
+
+	/* What its peer writes to; another access takes the page out of the map in between. */
+	pair->a.mr = mr_new(pair->a.client, PAGE, ALL_ACCESS);
+	pair->b.mr = dropped;
+	rdma_write(&pair->a, 2, 0, 100, 0);
+	settle(world);
+	assert_true(simhca_faults_poll(world->fabric));
+	assert_int_equal(0, madvise(dropped->addr, PAGE, MADV_DONTNEED));
+	rdma_write(&pair->b, 3, 0, 100, 0);
+	settle(world);
+	assert_int_equal(present(dropped), 0);
+	assert_true(info(&pair->b).fault_pending[SIMHCA_REQUESTER_READ]);
+	advance(world, MSEC);
+	expect(pair->a.send_cq, 2, SUCCESS);
+	assert_int_equal(info(&pair->b).faults[SIMHCA_RESPONDER_WRITE], 1);
+	page_in(world);
+	expect(pair->b.send_cq, 3, SUCCESS);
 }
 
 /* ------------------------------------------------------------------ what is brought in */
@@ -775,11 +834,13 @@ int main(void)
 		ON_ETHERNET(a_sender_stops_until_its_pages_are_there),
 		ON_ETHERNET(a_reader_stops_until_its_pages_are_there),
 		ON_ETHERNET(a_responders_fault_costs_no_retry),
+		ON_ETHERNET(a_requester_comes_back_ever_more_seldom),
 		ON_ETHERNET(unreliable_transports_lose_nothing),
 		ON_INFINIBAND(unreliable_transports_lose_nothing),
 		ON_ETHERNET(other_qps_go_on_meanwhile),
 		ON_ETHERNET(four_faults_of_one_qp),
 		ON_ETHERNET(a_fault_beside_one_that_waits),
+		ON_ETHERNET(a_resumed_access_goes_on),
 		ON_ETHERNET(a_fault_in_the_middle),
 		ON_ETHERNET(a_list_of_regions_is_one_fault),
 		ON_ETHERNET(a_write_fault_changes_nothing),

@@ -243,6 +243,60 @@ static void only_a_userfaultfd_will_do(void **state)
 	close(fds[1]);
 }
 
+#define MANY 512u
+
+/* Of MANY pages, those that the process has. */
+static uint64_t resident(const uint8_t *at)
+{
+	static uint64_t entry[MANY];
+	int fd = open("/proc/self/pagemap", O_RDONLY);
+	uint64_t there = 0;
+
+	assert_int_equal(sizeof(entry), pread(fd, entry, sizeof(entry),
+					      (off_t)((uintptr_t)at / PAGE * sizeof(entry[0]))));
+	close(fd);
+	for (unsigned int i = 0; i < MANY; i++)
+		there += entry[i] >> 62 != 0;
+	return there;
+}
+
+/* A page that is dropped while it is brought in with many others is not in the table afterwards. */
+static void pages_dropped_while_they_come(void **state)
+{
+	struct paging *paging = *state;
+	struct client *client = client_new(paging->world, 0);
+	struct simhca_advise_mr_req req = { .pd = client->pd, .num_sge = 1 };
+	uint64_t seed = 1;
+
+	if (!offer_events(client))
+		skip(); /* as above: accesses look for themselves, and no event is lost */
+	for (int round = 0; round < 200; round++) {
+		uint8_t *at = mmap(NULL, MANY * PAGE, PROT_READ | PROT_WRITE,
+				   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		struct mr *mr = mr_over(client, client->pd, at, MANY * PAGE, (uintptr_t)at, ODP);
+		struct simhca_query_mr_reply now;
+
+		req.sge[0] = sge(mr, 0, MANY * PAGE);
+		assert_int_equal(0, simhca_advise_mr(client->context, &req, NULL));
+		/* Only when they are registered with the userfaultfd the program waits for it. */
+		test_nap(test_random(&seed) % 400);
+		for (unsigned int i = 0; i < 4; i++)
+			assert_ptr_equal(at + i * PAGE,
+					 mmap(at + i * PAGE, PAGE, PROT_READ | PROT_WRITE,
+					      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0));
+		for (int i = 0; i < 10000; i++) {
+			now = query(mr);
+			if (now.odp.prefetches && now.present_pages <= resident(at))
+				break;
+			test_nap(100);
+		}
+		assert_int_equal(now.odp.prefetches, 1);
+		assert_true(now.present_pages <= resident(at));
+		assert_int_equal(0, patiently(mr_gone(mr)));
+		munmap(at, MANY * PAGE);
+	}
+}
+
 /* ------------------------------------------------------------------ coming and going */
 
 /* Waits until a's QP is stopped by so many faults. */
@@ -362,6 +416,7 @@ int main(void)
 		WITH(setup_events, events_are_used_where_they_can_be_had),
 		WITH(setup_checks, checks_are_what_was_asked_for),
 		WITH(setup_events, only_a_userfaultfd_will_do),
+		WITH(setup_events, pages_dropped_while_they_come),
 		WITH(setup_events, nothing_is_left_behind),
 		WITH(setup_checks, nothing_is_left_behind),
 		WITH(setup_slow, nothing_is_left_of_four_faults),
