@@ -135,8 +135,12 @@ static int page_in_batch(struct simhca_mm *mm, uint64_t addr, unsigned int pages
 		if (write)
 			touch_for_write(mm, addr, length);
 		error = touch(mm, addr, pages);
-		if (!error && write && !is_writable(mm, addr, length))
-			error = EACCES;
+		if (!error && write && !is_writable(mm, addr, length)) {
+			/* Nothing can be asked of a process that has ended meanwhile. */
+			error = touch(mm, addr, pages);
+			if (!error)
+				error = EACCES;
+		}
 		return error;
 	case SIMHCA_MM_NULL:
 		break;
