@@ -126,20 +126,26 @@ int world_abandon(void)
 	return err ? err : ibv_close_device(world.end[1].context);
 }
 
-uint64_t new_memory(uint64_t length)
-{
-	void *memory =
-		mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	return memory == MAP_FAILED ? 0 : (uintptr_t)memory;
-}
-
 int protect(uint64_t addr, uint64_t length, int writable)
 {
 	return mprotect((void *)(uintptr_t)addr, length,
 			writable ? PROT_READ | PROT_WRITE : PROT_READ)
 		       ? errno
 		       : 0;
+}
+
+/* Of addresses on both sides, so that what is out of bounds is not mapped. */
+#define MARGIN (UINT64_C(1) << 20)
+
+uint64_t new_memory(uint64_t length)
+{
+	void *memory =
+		mmap(NULL, length + 2 * MARGIN, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint64_t addr = (uintptr_t)memory + MARGIN;
+
+	if (memory == MAP_FAILED || protect(addr, length, true))
+		return 0;
+	return addr;
 }
 
 /* Its place stays taken, or the next best mapping of the process would be there. */
