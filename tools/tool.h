@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * simhca, the tool. One file per subcommand (run.c, start.c, stop.c, status.c, env.c, resource.c)
- * above five helpers:
+ * above six helpers:
  *
  *   options.c      what the subcommands have in common on the command line
  *   runtime.c      which runtime directory, and what is in it
+ *   report.c       subcommands that print what the daemon answers to one request
  *   admin.c        one request and its answer on the daemon's control socket
  *   daemon.c       reaches the daemon of a runtime directory, starting one when none runs
  *   environment.c  the variables that show the device to an unmodified program
@@ -149,6 +150,19 @@ json_t *admin_request(int fd, const char *command, int *memfd, char **refusal);
 json_t *admin_status(int fd, char **refusal);
 /* What "qp" or "mr" returns, an array; NULL as above. */
 json_t *admin_report(int fd, const char *command, char **refusal);
+
+/* ----------------------------------------------------------------------------- report.c */
+
+struct report {
+	const char *help;
+	json_t *(*ask)(int fd, char **refusal); /* as admin_status() */
+	void (*print)(const json_t *answer);	/* without --json */
+};
+/* The whole subcommand; returns its exit status. */
+int report_main(int argc, char **argv, const struct report *report);
+/* A member of an answer; "-" if it is missing or empty. */
+const char *report_text(const json_t *object, const char *key);
+long long report_number(const json_t *object, const char *key);
 
 /* ----------------------------------------------------------------------------- daemon.c */
 
