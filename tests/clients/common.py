@@ -317,7 +317,7 @@ def pair_script(*argv):
 
 
 def expect_success(result):
-    assert result.status == 0, result
+    assert result.status == 0, str(result)
     return result
 
 
