@@ -725,6 +725,8 @@ static void advice_that_is_refused(void **state)
 	struct mr *readable = on_demand(pair->a.client, pages(1), PAGE, SIMHCA_ACCESS_ON_DEMAND);
 	struct mr none = *pair->a.mr;
 	struct simhca_advise_mr_req empty = { .pd = none.client->pd };
+	struct simhca_advise_mr_req foreign = { .num_sge = 1 };
+	struct simhca_handle other;
 
 	assert_int_equal(-EOPNOTSUPP, advise(pair->a.mr, 3, 0, 0, 1));
 	assert_int_equal(-EINVAL, advise(pair->a.mr, 0, 2, 0, 1));
@@ -732,6 +734,10 @@ static void advice_that_is_refused(void **state)
 	assert_int_equal(-EPERM, advise(readable, SIMHCA_ADVICE_PREFETCH_WRITE, 0, 0, 1));
 	assert_int_equal(-EFAULT, advise(pair->a.mr, 0, 0, 4 * PAGE - 1, 2));
 	assert_int_equal(-EINVAL, simhca_advise_mr(none.client->context, &empty, NULL));
+	assert_int_equal(0, simhca_alloc_pd(none.client->context, &other, NULL));
+	foreign.pd = other.handle;
+	foreign.sge[0] = sge(pair->a.mr, 0, 1);
+	assert_int_equal(-EPERM, simhca_advise_mr(none.client->context, &foreign, NULL));
 	none.lkey ^= 1;
 	assert_int_equal(-ENOENT, advise(&none, 0, 0, 0, 1));
 	/* What is not mapped shows when it is waited for. */
