@@ -182,13 +182,32 @@ int shca_modify_cq(struct ibv_cq *ibv_cq, struct ibv_modify_cq_attr *attr)
 	return shca_tell(to_scq(ibv_cq)->ctx, SIMHCA_CMD_MODIFY_CQ, &req);
 }
 
+/*
+ * Whether queues use it. Who destroys the last of them takes it off the CQ after the device knows
+ * no more of it, and holds the lock until it has: an unlocked look could find the lists empty, and
+ * the lock be released in memory that is free by then. A poll that was begun and not ended is our
+ * caller's, and the lock is held already.
+ */
+static bool in_use(struct shca_cq *cq)
+{
+	bool locked = atomic_load_explicit(&cq->polling, memory_order_relaxed);
+	bool used;
+
+	if (!locked)
+		shca_cq_lock(cq);
+	used = !LIST_EMPTY(&cq->senders) || !LIST_EMPTY(&cq->receivers) || !LIST_EMPTY(&cq->srqs);
+	if (!locked)
+		shca_cq_unlock(cq);
+	return used;
+}
+
 int shca_destroy_cq(struct ibv_cq *ibv_cq)
 {
 	struct shca_cq *cq = to_scq(ibv_cq);
 	struct simhca_destroy_reply events;
 	int err;
 
-	if (!LIST_EMPTY(&cq->senders) || !LIST_EMPTY(&cq->receivers) || !LIST_EMPTY(&cq->srqs))
+	if (in_use(cq))
 		return EBUSY;
 	err = shca_destroy(cq->ctx, SIMHCA_CMD_DESTROY_CQ, ibv_cq->handle, &events);
 	if (err)

@@ -231,7 +231,7 @@ static int start_poll(struct ibv_cq_ex *cq_ex, struct ibv_poll_cq_attr *attr)
 		shca_cq_unlock(cq);
 		return err;
 	}
-	cq->polling = true;
+	atomic_store_explicit(&cq->polling, true, memory_order_relaxed);
 	return 0;
 }
 
@@ -240,9 +240,9 @@ static void end_poll(struct ibv_cq_ex *cq_ex)
 {
 	struct shca_cq *cq = to_scq_ex(cq_ex);
 
-	if (!cq->polling)
+	if (!atomic_load_explicit(&cq->polling, memory_order_relaxed))
 		return;
-	cq->polling = false;
+	atomic_store_explicit(&cq->polling, false, memory_order_relaxed);
 	cq->cur = NULL;
 	shca_cq_publish_ci(cq);
 	shca_cq_unlock(cq);

@@ -126,7 +126,7 @@ struct shca_cq {
 	bool single_threaded; /* the application promised: no lock */
 	bool ignore_overrun;  /* the device does not look whether a CQE was read */
 	bool failed;	      /* an overrun, and what was there before it has been taken */
-	bool polling;	      /* between a successful start_poll and end_poll */
+	atomic_bool polling;  /* between a successful start_poll and end_poll */
 	uint32_t empty_polls; /* in a row */
 	uint32_t ci;	      /* CQEs consumed, of which mem->ci tells the device later */
 	uint32_t mask;	      /* entries - 1 */
