@@ -2,77 +2,7 @@
 /* On-demand regions: when accesses fault, who waits, and how it ends. */
 #include <sys/mman.h>
 
-#include "harness.h"
-
-#define PAGE 4096u
-#define ODP (ALL_ACCESS | SIMHCA_ACCESS_ON_DEMAND)
-
-/* Fresh pages, of which the process has none yet; left mapped. */
-static uint8_t *pages(unsigned int count)
-{
-	uint8_t *at = mmap(NULL, count * (size_t)PAGE, PROT_READ | PROT_WRITE,
-			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	assert_ptr_not_equal(at, MAP_FAILED);
-	return at;
-}
-
-static struct mr *on_demand(struct client *client, uint8_t *at, uint64_t length, uint32_t access)
-{
-	return mr_over(client, client->pd, at, length, (uintptr_t)at, access);
-}
-
-/* A pair of RC QPs, each side with an on-demand region of so many fresh pages. */
-static struct pair *paging_pair(struct world *world, enum ibv_qp_type type, unsigned int count)
-{
-	struct options options = default_options(type);
-	struct pair *pair;
-
-	options.access = ALL_ACCESS;
-	pair = pair_new(world, &options);
-	pair->a.mr = on_demand(pair->a.client, pages(count), count * (uint64_t)PAGE, ODP);
-	pair->b.mr = on_demand(pair->b.client, pages(count), count * (uint64_t)PAGE, ODP);
-	return pair;
-}
-
-static struct simhca_odp_counters counters(const struct mr *mr)
-{
-	struct simhca_query_mr_reply reply = { 0 };
-
-	assert_int_equal(0, simhca_query_mr(mr->client->context, mr->handle, &reply, NULL));
-	return reply.odp;
-}
-
-static uint64_t present(const struct mr *mr)
-{
-	struct simhca_query_mr_reply reply = { 0 };
-
-	assert_int_equal(0, simhca_query_mr(mr->client->context, mr->handle, &reply, NULL));
-	return reply.present_pages;
-}
-
-static struct simhca_qp_info info(const struct side *side)
-{
-	struct simhca_qp_info info;
-	uint32_t handle = side->qp->handle;
-
-	assert_true(simhca_next_qp(side->client->context, &handle, &info));
-	assert_int_equal(handle, side->qp->handle);
-	return info;
-}
-
-/* Resolves what faults there are, and lets requesters come again, until nothing happens. */
-static void page_in(struct world *world)
-{
-	for (int quiet = 0; quiet < 2; quiet++) {
-		settle(world);
-		while (simhca_faults_poll(world->fabric)) {
-			settle(world);
-			quiet = 0;
-		}
-		advance(world, 2 * MSEC);
-	}
-}
+#include "paging.h"
 
 /* One page fault where context says, and none elsewhere. */
 static void one_fault(const struct side *side, enum simhca_fault_context context, bool pending)
@@ -132,6 +62,22 @@ static void a_reader_stops_until_its_pages_are_there(void **state)
 	expect(pair->a.send_cq, 1, SUCCESS);
 	assert_true(filled(pair->a.mr->addr, 100, 1));
 	one_fault(&pair->a, SIMHCA_REQUESTER_WRITE, false);
+}
+
+/* An atomic write only reads from its own side's memory, though it goes with the atomics. */
+static void an_atomic_writes_source_is_read(void **state)
+{
+	struct pair *pair = paging_pair(*state, IBV_QPT_RC, 4);
+
+	pair->b.mr = mr_new(pair->b.client, 8, ALL_ACCESS);
+	fill(pair->a.mr->addr, 8, 1);
+	post(&pair->a, .id = 1, .opcode = SIMHCA_WR_ATOMIC_WRITE, SGES(sge(pair->a.mr, 0, 8)),
+	     .remote_addr = pair->b.mr->iova, .rkey = pair->b.mr->rkey);
+	settle(*state);
+	one_fault(&pair->a, SIMHCA_REQUESTER_READ, true);
+	page_in(*state);
+	expect(pair->a.send_cq, 1, SUCCESS);
+	assert_true(filled(pair->b.mr->addr, 8, 1));
 }
 
 /* What a posts towards b's fresh pages, by number. */
@@ -839,6 +785,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		ON_ETHERNET(a_sender_stops_until_its_pages_are_there),
 		ON_ETHERNET(a_reader_stops_until_its_pages_are_there),
+		ON_ETHERNET(an_atomic_writes_source_is_read),
 		ON_ETHERNET(a_responders_fault_costs_no_retry),
 		ON_ETHERNET(a_requester_comes_back_ever_more_seldom),
 		ON_ETHERNET(unreliable_transports_lose_nothing),
