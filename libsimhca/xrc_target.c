@@ -150,9 +150,12 @@ int simhca_close_xrc_target(struct simhca_context *context, uint32_t handle, str
 	atomic_store(&qp->dead, true);
 	atomic_store(&qp->device->qps[SIMHCA_QPN_SLOT(qp->qpn)], NULL);
 	if (!simhca_fabric_synchronize(qp->device->fabric, UINT32_MAX) ||
-	    !simhca_faults_disable(qp) || simhca_qp_begin_both(qp, true))
+	    simhca_qp_begin_both(qp, true))
 		return -EAGAIN;
 	simhca_qp_end_both(qp);
+	/* Not before: until then one of them may raise a fault. */
+	if (!simhca_faults_disable(qp))
+		return -EAGAIN;
 	simhca_qpc_init(qp->qpc, 0, 0);
 	remove_open(qp, link);
 	free_target(qp);
