@@ -211,8 +211,8 @@ static void on_event(struct simhca_pager *pager, const struct uffd_msg *msg)
 		invalidate(pager, msg->arg.remove.start, msg->arg.remove.end);
 		break;
 	case UFFD_EVENT_REMAP:
+		/* What was mapped at the other end before has had an UNMAP. */
 		invalidate(pager, msg->arg.remap.from, msg->arg.remap.from + msg->arg.remap.len);
-		invalidate(pager, msg->arg.remap.to, msg->arg.remap.to + msg->arg.remap.len);
 		break;
 	case UFFD_EVENT_FORK:
 		/* The child's memory is none of ours; the parent's pages are copied on write. */
