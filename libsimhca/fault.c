@@ -207,11 +207,9 @@ static void work_off(struct simhca_faults *faults, struct simhca_page_work *work
 		struct simhca_advice *advice = (struct simhca_advice *)work;
 		bool over;
 
-		advice->under_way = true;
 		pthread_mutex_unlock(&faults->lock);
 		over = simhca_advice_step(advice);
 		pthread_mutex_lock(&faults->lock);
-		advice->under_way = false;
 		if (over) {
 			release_ranges(advice->range, advice->num_ranges);
 			simhca_advice_ended(advice);
@@ -297,14 +295,6 @@ bool simhca_faults_stuck(struct simhca_fabric *fabric)
 
 /* ---------------------------------------------------------------- the side of the QP */
 
-static bool may_raise(const struct simhca_qp *qp)
-{
-	uint32_t state = simhca_qp_state(qp);
-
-	return state >= SIMHCA_QPS_RTR && state != SIMHCA_QPS_ERR && !atomic_load(&qp->dead) &&
-	       now_of_qp(qp) >= atomic_load(&qp->faults_off_until);
-}
-
 /* Whether what is absent now is part of what the fault was about. */
 static bool covers(const struct simhca_fault *fault, const struct simhca_worker *worker)
 {
@@ -345,7 +335,12 @@ static enum simhca_fault_verdict raise_fault(struct simhca_worker *worker, struc
 	struct simhca_fault *fault = qp->fault[context];
 	uint64_t latency_ns = qp->device->config.fault_latency_us * 1000ull;
 
-	if (!may_raise(qp))
+	/*
+	 * Of a QP that is about to change. One that has changed is not heard of here: whoever
+	 * takes it out of the working states holds both its locks, or waits for all steps, and
+	 * disables its faults after that.
+	 */
+	if (now_of_qp(qp) < atomic_load(&qp->faults_off_until))
 		return SIMHCA_FAULT_WAIT;
 	if (!fault)
 		fault = make_fault(qp, context);
@@ -475,7 +470,7 @@ uint8_t simhca_fault_rnr_timer(struct simhca_qp *qp, enum simhca_fault_context c
 bool simhca_faults_disable(struct simhca_qp *qp)
 {
 	struct simhca_faults *faults = faults_of(qp);
-	bool quiet = true, some = false, taken_back = false;
+	bool quiet = true, some = false;
 
 	for (int i = 0; i < SIMHCA_FAULT_CONTEXTS; i++)
 		some |= qp->fault[i] != NULL;
@@ -491,17 +486,23 @@ bool simhca_faults_disable(struct simhca_qp *qp)
 			simhca_faults_dequeue(&fault->work);
 			release_ranges(fault->range, fault->num_ranges);
 			set_state(fault, SIMHCA_FAULT_IDLE);
-			taken_back = true;
 			break;
 		case SIMHCA_FAULT_RESOLVING:
 			quiet = false;
 			break;
+		case SIMHCA_FAULT_RESUMED:
+		case SIMHCA_FAULT_FAILED: /* by the time it comes back, that may have changed */
+			set_state(fault, SIMHCA_FAULT_IDLE);
+			break;
 		}
+		if (fault)
+			fault->fruitless = 0;
 	}
 	pthread_mutex_unlock(&faults->lock);
-	/* Should it stay as it is after all, it raises them again. */
-	if (taken_back)
-		wake_up(qp);
+	/*
+	 * Should it stay as it is after all, what it stood at is raised again: the end of the one
+	 * that is being resolved schedules it.
+	 */
 	return quiet;
 }
 

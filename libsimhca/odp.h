@@ -182,7 +182,6 @@ struct simhca_advice {
 	bool write, fault;
 	bool wanted; /* somebody waits for the outcome */
 	bool done;
-	bool under_way;
 	enum simhca_reason reason;
 	uint32_t num_ranges, at; /* the range that is next, and how much of it is done */
 	uint64_t offset;
@@ -257,8 +256,9 @@ bool simhca_fault_raised(const struct simhca_qp *qp, enum simhca_fault_context c
 /* The RNR NAK timer code for a request that has to wait for a fault. */
 uint8_t simhca_fault_rnr_timer(struct simhca_qp *qp, enum simhca_fault_context context);
 /*
- * No fault is scheduled for a moment, and what is queued is taken back: what comes next is to
- * change the QP. True: none is under way.
+ * No fault is scheduled for a moment, what is queued is taken back, and what has ended is
+ * forgotten: what comes next is to change the QP. True: none is under way. With both locks of the
+ * QP, or when no step finds it any more.
  */
 bool simhca_faults_disable(struct simhca_qp *qp);
 void simhca_faults_free(struct simhca_qp *qp);
