@@ -429,6 +429,68 @@ static void the_period_ends_in_real_time(void **state)
 	}
 }
 
+static void write_to_itself(struct qp *qp, struct mr *mr)
+{
+	qp_post(qp, &(struct wr){ .id = 1,
+				  .opcode = SIMHCA_WR_RDMA_WRITE,
+				  .flags = SIMHCA_WQE_SIGNALED,
+				  .remote_addr = mr->iova,
+				  .rkey = mr->rkey,
+				  SGES(sge(mr, 0, 8)) });
+}
+
+static void await_events(struct cq *cq, unsigned int count)
+{
+	for (int i = 0; i < 100000 && cq->events < count; i++)
+		test_nap(100);
+	assert_int_equal(cq->events, count);
+}
+
+/*
+ * CQs whose period ends at any moment: while it is changed, while the ring moves, while the CQ is
+ * destroyed. Each arm's event comes, once, and none for a CQ that has gone.
+ */
+static void periods_end_while_cqs_change_and_go(void **state)
+{
+	struct options options = default_options(IBV_QPT_RC);
+	struct client *client = client_new(*state, 0);
+	struct mr *mr = mr_new(client, 64, ALL_ACCESS);
+	uint64_t seed = 4711;
+
+	for (unsigned int round = 0; round < 100; round++) {
+		struct cq *cq = cq_new(client, 16);
+		struct qp *qp = qp_new(client, &options, cq, cq, NULL);
+		unsigned int events;
+
+		qp_connect(qp, 0, qp->qpn, &options);
+		for (unsigned int i = 0; i < 8; i++) {
+			assert_int_equal(
+				moderate(cq, test_random(&seed) % 4, test_random(&seed) % 100), 0);
+			cq_arm(cq, SIMHCA_ARM_NEXT);
+			write_to_itself(qp, mr);
+			if (test_random(&seed) % 2)
+				assert_int_equal(cq_resize(cq, 8 + test_random(&seed) % 64), 0);
+			if (test_random(&seed) % 2)
+				assert_int_equal(moderate(cq, 5, test_random(&seed) % 50), 0);
+			expect(cq, 1, SUCCESS);
+			await_events(cq, i + 1);
+		}
+		assert_int_equal(moderate(cq, 5, 1 + test_random(&seed) % 60), 0);
+		cq_arm(cq, SIMHCA_ARM_NEXT);
+		write_to_itself(qp, mr);
+		expect(cq, 1, SUCCESS);
+		assert_int_equal(patiently(simhca_destroy_qp(client->context, qp->handle, NULL)),
+				 0);
+		assert_int_equal(patiently(simhca_destroy_cq(client->context, cq->handle, NULL)),
+				 0);
+		events = cq->events;
+		assert_true(events == 8 || events == 9);
+		if (round % 10 == 0)
+			test_nap(200);
+		assert_int_equal(cq->events, events);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -455,6 +517,8 @@ int main(void)
 		ON_ETHERNET(a_cq_goes_with_a_period_under_way),
 		ON_ONE_THREAD(the_period_ends_in_real_time),
 		ON_TWO_THREADS(the_period_ends_in_real_time),
+		ON_ONE_THREAD(periods_end_while_cqs_change_and_go),
+		ON_TWO_THREADS(periods_end_while_cqs_change_and_go),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* ibv_modify_cq(): one event for several completions, or for a period. */
+#include <pthread.h>
+#include <stdatomic.h>
+
 #include "loop.h"
 
 #define LONG 60000 /* us: no test takes so long from one message to the next */
@@ -103,4 +106,58 @@ TEST(destroyed_in_the_period)
 	CHECK(!ibv_destroy_cq(loop.recv_cq));
 	CHECK(poll(&readable, 1, 60) == 0);
 	CHECK(!ibv_destroy_comp_channel(channel));
+}
+
+static atomic_bool finished;
+
+static void *change_moderation(void *arg)
+{
+	const struct loop *loop = arg;
+
+	for (uint16_t i = 0; !finished; i++) {
+		CHECK(!moderate(loop->recv_cq, i % 5, (uint16_t)(i * 37 % 300)));
+		usleep(100);
+	}
+	return NULL;
+}
+
+static void *change_size(void *arg)
+{
+	const struct loop *loop = arg;
+
+	for (int i = 0; !finished; i++) {
+		CHECK(!ibv_resize_cq(loop->recv_cq, 4 + i * 37 % 500));
+		usleep(100);
+	}
+	return NULL;
+}
+
+/* Whatever changes meanwhile, each arm has its event; and then the CQ goes in a period. */
+TEST(changed_under_traffic)
+{
+	for (int round = 0; round < 10; round++) {
+		struct loop loop = new_loop();
+		pthread_t threads[2];
+
+		finished = false;
+		CHECK(!pthread_create(&threads[0], NULL, change_moderation, &loop));
+		CHECK(!pthread_create(&threads[1], NULL, change_size, &loop));
+		for (int i = 0; i < 100; i++) {
+			CHECK(!ibv_req_notify_cq(loop.recv_cq, 0));
+			message(&loop, 0);
+			take_event(&loop);
+			poll_success(loop.recv_cq);
+			CHECK(!has_event(&loop));
+		}
+		finished = true;
+		for (int i = 0; i < 2; i++)
+			CHECK(!pthread_join(threads[i], NULL));
+		CHECK(!moderate(loop.recv_cq, 5, (uint16_t)(50 + 20 * round)));
+		CHECK(!ibv_req_notify_cq(loop.recv_cq, 0));
+		message(&loop, 0);
+		CHECK(!ibv_destroy_qp(loop.end.qp));
+		CHECK(!ibv_destroy_cq(loop.recv_cq));
+		CHECK(!has_event(&loop));
+		CHECK(!ibv_destroy_comp_channel(loop.channel));
+	}
 }
