@@ -47,6 +47,15 @@ def test_info(device):
         assert "peer failure" in attributes["error handling"], attributes
 
 
+def numbers_of(client):
+    """The last line of numbers that ucx_perftest has printed."""
+    lines = [line.split() for line in client.stdout.splitlines() if line.strip()]
+    found = [[float(word) for word in line if re.fullmatch(r"[\d.]+", word)] for line in lines]
+    found = [numbers for numbers in found if len(numbers) == 8]
+    assert found, client
+    return found[-1]
+
+
 def perftest(device, *flags, iters=ITERS, **env):
     """Both sides of ucx_perftest; the client's last line is numbers that make sense."""
     port = new_port()
@@ -56,10 +65,7 @@ def perftest(device, *flags, iters=ITERS, **env):
     client = expect_success(device.run(*argv, "127.0.0.1", **env))
     expect_success(server.finish())
     assert "ERROR" not in client.stdout + client.stderr, client
-    lines = [line.split() for line in client.stdout.splitlines() if line.strip()]
-    numbers = [float(word) for word in lines[-1] if re.fullmatch(r"[\d.]+", word)]
-    assert len(numbers) == 8, client
-    done, _, average, _, _, _, rate, overall = numbers
+    done, _, average, _, _, _, rate, overall = numbers_of(client)
     assert done == iters and average > 0 and rate > 0 and overall > 0, client
 
 

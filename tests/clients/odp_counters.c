@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Prints a device's counters of on-demand paging, over all regions that it has had, as JSON. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "simhcadv.h"
+
+int main(void)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	struct ibv_context *context = list && list[0] ? ibv_open_device(list[0]) : NULL;
+	struct simhcadv_odp_counters odp;
+
+	if (!context || simhcadv_query_odp(context, &odp)) {
+		fprintf(stderr, "no device that counts\n");
+		return 1;
+	}
+	printf("{\"faults\": %" PRIu64 ", \"fault_pages\": %" PRIu64 ", \"failures\": %" PRIu64
+	       ", \"invalidated_pages\": %" PRIu64 ", \"watched_pages\": %" PRIu64
+	       ", \"checked_pages\": %" PRIu64 "}\n",
+	       odp.faults, odp.fault_pages, odp.failures, odp.invalidated_pages, odp.watched_pages,
+	       odp.checked_pages);
+	ibv_close_device(context);
+	ibv_free_device_list(list);
+	return 0;
+}
