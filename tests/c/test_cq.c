@@ -103,6 +103,25 @@ static void ignoring_overrun_is_possible(void **state)
 	assert_int_equal(atomic_load(&cq->state->pi), 20);
 }
 
+/* What was written over cannot be moved; who has polled what is left can resize it again. */
+static void a_cq_that_was_written_over_is_not_resized(void **state)
+{
+	struct options options = default_options(IBV_QPT_RC);
+	struct pair *pair = pair_unconnected(*state, &options);
+	struct cq *cq = cq_new_flags(pair->a.client, 2, SIMHCA_CQ_IGNORE_OVERRUN);
+
+	pair->a.qp = qp_new(pair->a.client, &options, cq, cq, NULL);
+	pair_connect(pair);
+	writes(&pair->a, 0, 20);
+	settle(*state);
+	assert_int_equal(cq_resize(cq, 64), -EINVAL);
+	cq->ci = 20;
+	atomic_store(&cq->state->ci, 20);
+	assert_int_equal(cq_resize(cq, 64), 0);
+	writes(&pair->a, 20, 1);
+	expect(cq, 20, SUCCESS);
+}
+
 static void resize_keeps(struct world *world, uint32_t from, uint32_t to, uint32_t before,
 			 uint32_t waiting)
 {
@@ -300,6 +319,7 @@ int main(void)
 		ON_ETHERNET(an_overrun_cq_kills_its_qps),
 		ON_ETHERNET(an_overrun_receive_cq_fails_the_responder),
 		ON_ETHERNET(ignoring_overrun_is_possible),
+		ON_ETHERNET(a_cq_that_was_written_over_is_not_resized),
 		ON_ETHERNET(growing_keeps_the_entries),
 		ON_ETHERNET(shrinking_keeps_the_entries),
 		ON_ETHERNET(shrinking_below_what_waits_is_refused),
