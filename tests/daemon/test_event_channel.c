@@ -114,6 +114,74 @@ static void test_order_of_overflow(void **state)
 	assert_int_equal(cq, 0);
 }
 
+/* While others wait, an event waits behind them, whether there is room by now or not. */
+static void test_order_when_room_comes(void **state)
+{
+	struct fixture *f = *state;
+	unsigned int in_pipe = 65536 / 8;
+
+	for (unsigned int i = 0; i < in_pipe; i++)
+		event_raise_completion(&f->set, f->channel, 1);
+	event_raise_completion(&f->set, f->channel, 5);
+	for (unsigned int i = 0; i < in_pipe; i++)
+		assert_int_equal(next(f), 1);
+	event_raise_completion(&f->set, f->channel, 4);
+	assert_int_equal(next(f), 0);
+	turn(f);
+	assert_int_equal(next(f), 5);
+	assert_int_equal(next(f), 4);
+	assert_int_equal(next(f), 0);
+}
+
+/* A pipe that was full is watched again when it is full again, and can go then. */
+static void test_full_again(void **state)
+{
+	struct fixture *f = *state;
+
+	for (unsigned int lap = 0; lap < 3; lap++) {
+		unsigned int read_now, total = 0;
+
+		for (int i = 0; i < 10000; i++)
+			event_raise_completion(&f->set, f->channel, 7);
+		do {
+			read_now = 0;
+			turn(f);
+			while (next(f) == 7)
+				read_now++;
+			total += read_now;
+		} while (read_now);
+		assert_int_equal(total, 10000);
+	}
+	for (int i = 0; i < 10000; i++)
+		event_raise_completion(&f->set, f->channel, 7);
+}
+
+static void end_of_rest(struct ev_loop *loop, ev_timer *timer, int events)
+{
+	ev_break(loop, EVBREAK_ALL);
+}
+
+/* When nothing waits any more, a pipe that has room is no reason to wake up. */
+static void test_rest_after_overflow(void **state)
+{
+	struct fixture *f = *state;
+	unsigned int before;
+	ev_timer timer;
+
+	for (int i = 0; i < 10000; i++)
+		event_raise_completion(&f->set, f->channel, 7);
+	for (int i = 0; i < 4; i++) {
+		turn(f);
+		while (next(f))
+			;
+	}
+	before = ev_iteration(f->loop);
+	ev_timer_init(&timer, end_of_rest, 0.05, 0);
+	ev_timer_start(f->loop, &timer);
+	ev_run(f->loop, 0);
+	assert_in_range(ev_iteration(f->loop) - before, 1, 20);
+}
+
 static void test_purge_counts_what_was_read(void **state)
 {
 	struct fixture *f = *state;
@@ -335,6 +403,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_70000_unread, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_order_of_overflow, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_order_when_room_comes, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_full_again, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_rest_after_overflow, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_purge_counts_what_was_read, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_purge_of_overflow, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_closed_channel_is_dropped, setup, teardown),
