@@ -11,17 +11,14 @@
 	 IBV_WC_EX_WITH_FLOW_TAG | IBV_WC_EX_WITH_TM_INFO)
 #define SUPPORTED_FLAGS (IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN)
 
-/* Use the queue that the reply of create or resize describes. */
+/* Use the ring that the reply of create or resize describes. */
 static int adopt(struct shca_cq *cq, const struct simhca_create_cq_reply *reply)
 {
-	struct simhca_cq_mem *mem;
-	struct simhca_cqe *ring;
+	struct simhca_cqe *ring =
+		shca_map(cq->ctx, &reply->ring, (uint64_t)reply->entries * sizeof(*ring));
 
-	mem = shca_map(cq->ctx, &reply->state, sizeof(*mem));
-	ring = shca_map(cq->ctx, &reply->ring, (uint64_t)reply->entries * sizeof(*ring));
-	if (!mem || !ring)
+	if (!ring)
 		return errno;
-	cq->mem = mem;
 	cq->ring = ring;
 	cq->mask = reply->entries - 1;
 	cq->vcq.cq.cqe = (int)reply->cqe;
@@ -66,7 +63,9 @@ static struct shca_cq *create(struct shca_context *ctx, uint32_t cqe,
 	if (err)
 		goto err_free;
 	cq->vcq.cq.handle = reply.handle;
-	err = adopt(cq, &reply);
+	/* It stays where it is when the ring moves: who arms the CQ has no lock. */
+	cq->mem = shca_map(ctx, &reply.state, sizeof(*cq->mem));
+	err = cq->mem ? adopt(cq, &reply) : errno;
 	if (err)
 		goto err_destroy;
 	return cq;
