@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Completion queues: full, overrun, resized with entries in place, and one for several QPs. */
 #include "harness.h"
+#include "model.h"
 
 static void writes(struct side *side, uint64_t from, uint64_t count)
 {
@@ -175,6 +176,30 @@ static void shrinking_keeps_the_entries(void **state)
 	resize_keeps(*state, 100, 10, 77, 10);
 }
 
+/*
+ * The counter of CQEs wraps, and the CQE before that has the sequence number of a slot that was
+ * never written: a ring that is new by then has none there that a client could take for it.
+ */
+static void a_resized_ring_is_empty_where_the_counter_wraps(void **state)
+{
+	struct options options = default_options(IBV_QPT_RC);
+	struct pair *pair = pair_new(*state, &options);
+	struct cq *cq = pair->a.send_cq;
+	struct simhca_cq *device =
+		simhca_object(cq->client->context, SIMHCA_OBJ_CQ, cq->handle, NULL);
+
+	device->pi = cq->ci = UINT32_MAX - 2;
+	atomic_store(&cq->state->pi, cq->ci);
+	atomic_store(&cq->state->ci, cq->ci);
+	assert_int_equal(cq_resize(cq, 8), 0);
+	for (uint32_t i = 0; i < 20; i++) {
+		expect_none(cq);
+		writes(&pair->a, i, 1);
+		expect(cq, i, SUCCESS);
+	}
+	assert_int_equal(cq->ci, 17);
+}
+
 static void shrinking_below_what_waits_is_refused(void **state)
 {
 	struct options options = default_options(IBV_QPT_RC);
@@ -322,6 +347,7 @@ int main(void)
 		ON_ETHERNET(a_cq_that_was_written_over_is_not_resized),
 		ON_ETHERNET(growing_keeps_the_entries),
 		ON_ETHERNET(shrinking_keeps_the_entries),
+		ON_ETHERNET(a_resized_ring_is_empty_where_the_counter_wraps),
 		ON_ETHERNET(shrinking_below_what_waits_is_refused),
 		ON_ETHERNET(one_cq_serves_both_queues_of_many_qps),
 		ON_ETHERNET(sizes_out_of_range_are_refused),
