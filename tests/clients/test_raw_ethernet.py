@@ -51,6 +51,9 @@ BANDWIDTHS = {
     "srq": (["--use-srq"], MTU),
     "both-ways": (["-b"], MTU),
     "vlan": (["--vlan_en"], MTU),
+    "tcp-ipv6": (["-s", 500, "--tcp", "--raw_ipv6", "-j", "fd00::2", "-J", "fd00::1", "-k", 6,
+                  "-K", 5], 500),
+    "many-flows": (["-s", 500, "-q", 2, "--flows", 4, *UDP], 500),
 }
 
 
@@ -67,3 +70,11 @@ def test_latency(device, flags):
     """Frames to and fro, each after the other."""
     for result in run_raw(device, "raw_ethernet_lat", "-n", 200, "-s", 100, *flags):
         expect_latencies(result, [100], 200)
+
+
+@pytest.mark.parametrize("match", [[], UDP], ids=["ethernet", "udp"])
+def test_flow_rate(device, match):
+    """raw_ethernet_fs_rate: how fast flows come into being and go; it has no client."""
+    result = start(device, "raw_ethernet_fs_rate", "--server", "-n", 100, *match).finish()
+    row = re.search(r"^100 +([\d.]+) +\t+([\d.]+)", expect_success(result).stdout, re.M)
+    assert row and 0 < float(row[1]) <= float(row[2]), result

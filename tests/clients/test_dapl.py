@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""
+uDAPL's own tests. Of its providers, scm connects by TCP and ucm by datagrams to LIDs, so on
+InfiniBand only; the third, ofa, by rdma_cm.
+"""
+import pytest
+
+from common import LINK_LAYERS, PATIENCE, expect_success, wait_until
+
+PROVIDERS = [*((layer, "scm") for layer in LINK_LAYERS), ("ib", "ucm")]
+SMALL = ["-b", 65536, "-B", 10]
+
+
+@pytest.fixture
+def dat(tmp_path):
+    """The environment in which simhca-scm and simhca-ucm are providers."""
+    registry = tmp_path / "dat.conf"
+    registry.write_text("".join(
+        f'simhca-{name} u2.0 nonthreadsafe default libdaplo{name}.so.2 dapl.2.0 "simhca0 1" ""\n'
+        for name in ("scm", "ucm")))
+    return {"DAT_OVERRIDE": str(registry)}
+
+
+def run(device, dat, program, provider, client_flags, *flags):
+    """A server, a client when it is there, and both their ends."""
+    server = device.start(program, "-P", f"simhca-{provider}", "-s", *flags, **dat)
+    wait_until(lambda: "waiting for client" in server.stdout or not server.running, PATIENCE, "it listens")
+    client = device.run(program, "-P", f"simhca-{provider}", *client_flags, "-h", "localhost",
+                        *flags, **dat)
+    return expect_success(client), expect_success(server.finish())
+
+
+@pytest.mark.parametrize("module_device, provider", PROVIDERS, indirect=["module_device"])
+@pytest.mark.parametrize("flags", [["-p"], ["-W", "-D"]], ids=["-p", "-W -D"])
+def test_dtest(device, dat, provider, flags):
+    """Messages, RDMA writes and reads; -D checks the data that -W writes to and fro."""
+    for result in run(device, dat, "dtest", provider, [], *SMALL, *flags):
+        assert "DAPL Test Complete. PASSED" in result.stdout, result
