@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "ethernet.h"
+#include "odp.h"
 
 static uint32_t wq_state(const struct simhca_qp *wq)
 {
@@ -106,11 +107,17 @@ int simhca_modify_wq(struct simhca_context *context, const struct simhca_modify_
 		ret = check(wq, req, why);
 		if (ret || !(req->mask & SIMHCA_WQ_STATE))
 			break;
+		if (req->state != SIMHCA_WQS_RDY && !simhca_faults_disable(wq)) {
+			ret = -EAGAIN;
+			break;
+		}
 	} while (!atomic_compare_exchange_strong(&wq->qpc->state, &from, qp_state[req->state]));
 	if (!ret && (req->mask & SIMHCA_WQ_FLAGS))
 		wq->strip_cvlan = req->strip_cvlan != 0;
 	if (!ret && (req->mask & SIMHCA_WQ_STATE) && req->state == SIMHCA_WQS_RESET)
 		simhca_qp_clear(wq);
+	if (!ret && (req->mask & SIMHCA_WQ_STATE) && req->state == SIMHCA_WQS_RDY)
+		atomic_store(&wq->faults_off_until, 0);
 	reply->state = wq_state(wq);
 	simhca_qp_end_both(wq);
 	if (!ret && reply->state == SIMHCA_WQS_ERR)

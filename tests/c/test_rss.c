@@ -2,6 +2,7 @@
 /* Work queues, indirection tables, and the QPs that spread frames over them by a hash. */
 #include "ethernet.h"
 #include "frames.h"
+#include "paging.h"
 
 /* The key of the verification suite in Microsoft's RSS specification, and its examples. */
 static const uint8_t known_key[SIMHCA_RSS_KEY_BYTES] = {
@@ -336,6 +337,31 @@ static void a_wq_that_fails_fails_alone(void **state)
 	expect(scene.wq[0]->cq, 0, SUCCESS);
 }
 
+/* A page fault that a WQ stands at does not outlive its reset, and the next one is raised at once.
+ */
+static void a_wq_leaves_no_fault(void **state)
+{
+	struct scene scene = make(state, IPV4);
+	struct recipe recipe = recipe_for(1);
+	struct wq *wq = scene.wq[1];
+
+	wq->mr = on_demand(scene.client, pages(1), PAGE, ODP);
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(0, wq_go(wq, SIMHCA_WQS_RESET));
+		assert_false(simhca_faults_poll(scene.world->fabric));
+		wq->ring.rq_pi = 0;
+		assert_int_equal(0, wq_go(wq, SIMHCA_WQS_RDY));
+		wq_recv(wq, 0);
+		frame_go(scene.sender, &recipe);
+		expect_none(wq->cq);
+		assert_int_equal(counters(wq->mr).faults, i + 1);
+	}
+	assert_int_equal(0, wq_go(wq, SIMHCA_WQS_ERR));
+	settle(scene.world);
+	assert_false(simhca_faults_poll(scene.world->fabric));
+	assert_int_equal(present(wq->mr), 0);
+}
+
 static void a_wq_strips_vlan_tags_on_request(void **state)
 {
 	struct scene scene = make(state, IPV4);
@@ -497,6 +523,7 @@ int main(void)
 		ON_ETHERNET(many_flows_use_all_queues),
 		ON_ETHERNET(a_wq_receives_while_it_is_ready),
 		ON_ETHERNET(a_wq_that_fails_fails_alone),
+		ON_ETHERNET(a_wq_leaves_no_fault),
 		ON_ETHERNET(a_wq_strips_vlan_tags_on_request),
 		ON_ETHERNET(states_of_a_wq),
 		ON_ETHERNET(what_is_no_wq_and_no_table),
