@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Arming a CQ: one event an arm, for what it was armed for and nothing else. */
+#include <stdatomic.h>
+
 #include "harness.h"
 
 static void unarmed_cqs_raise_nothing(void **state)
@@ -491,6 +493,64 @@ static void periods_end_while_cqs_change_and_go(void **state)
 	}
 }
 
+/* ------------------------------------------------ an engine that is just raising an event */
+
+struct ending {
+	atomic_bool hold, entered, go_on;
+};
+
+static void hold_the_engine(struct cq *cq, void *arg)
+{
+	struct ending *ending = arg;
+
+	if (!atomic_load(&ending->hold))
+		return;
+	atomic_store(&ending->entered, true);
+	for (int i = 0; i < 100000 && !atomic_load(&ending->go_on); i++)
+		test_nap(100);
+}
+
+/* The timer is no longer in its engine's hands, and not yet done with the CQ: that has to stay. */
+static void a_cq_stays_while_its_period_ends(void **state)
+{
+	struct options options = default_options(IBV_QPT_RC);
+	struct client *client = client_new(*state, 0);
+	struct mr *mr = mr_new(client, 64, ALL_ACCESS);
+	struct ending *ending = world_alloc(*state, sizeof(*ending));
+	bool shown = false;
+
+	/* Should the period be over before the QP has gone: once more. */
+	for (int round = 0; round < 50 && !shown; round++) {
+		struct cq *cq = cq_new(client, 16);
+		struct qp *qp = qp_new(client, &options, cq, cq, NULL);
+
+		atomic_store(&ending->hold, false);
+		atomic_store(&ending->entered, false);
+		atomic_store(&ending->go_on, false);
+		cq->on_event = hold_the_engine;
+		cq->on_event_arg = ending;
+		qp_connect(qp, 0, qp->qpn, &options);
+		assert_int_equal(moderate(cq, 100, 20000), 0);
+		cq_arm(cq, SIMHCA_ARM_NEXT);
+		write_to_itself(qp, mr);
+		expect(cq, 1, SUCCESS);
+		assert_int_equal(patiently(simhca_destroy_qp(client->context, qp->handle, NULL)),
+				 0);
+		atomic_store(&ending->hold, true);
+		await_events(cq, 1);
+		for (int i = 0; i < 100 && !atomic_load(&ending->entered); i++)
+			test_nap(100);
+		shown = atomic_load(&ending->entered);
+		if (shown)
+			assert_int_equal(simhca_destroy_cq(client->context, cq->handle, NULL),
+					 -EAGAIN);
+		atomic_store(&ending->go_on, true);
+		assert_int_equal(patiently(simhca_destroy_cq(client->context, cq->handle, NULL)),
+				 0);
+	}
+	assert_true(shown);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -519,6 +579,7 @@ int main(void)
 		ON_TWO_THREADS(the_period_ends_in_real_time),
 		ON_ONE_THREAD(periods_end_while_cqs_change_and_go),
 		ON_TWO_THREADS(periods_end_while_cqs_change_and_go),
+		ON_ONE_THREAD(a_cq_stays_while_its_period_ends),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
