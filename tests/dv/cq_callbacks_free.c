@@ -384,11 +384,32 @@ static void start_load(struct load *load, struct echo echo)
 		CHECK(!try_send(load->echo.qp, &load_send, IBV_SEND_SIGNALED));
 }
 
+/* It stands still: what the QP is at, and whether it is the completions that nobody takes. */
+static void give_up(struct load *load, long received)
+{
+	struct ibv_cq *cq = load->echo.cq;
+	enum ibv_qp_state state = state_of(load->echo.qp);
+	struct ibv_wc wc = {};
+	int polled = ibv_poll_cq(cq, 1, &wc);
+
+	fprintf(stderr,
+		"poll context %d: %ld receives, %ld before, %ld flushed, QP state %d, %u events, "
+		"polled %d (%s)\n",
+		load->echo.poll_ctx, (long)load->received.done, received, (long)load->flushed,
+		state, cq->comp_events_completed, polled, ibv_wc_status_str(wc.status));
+	exit(1);
+}
+
 static void end_load(struct load *load)
 {
 	long received = load->received.done;
+	double end = now() + PATIENCE;
 
-	AWAIT(load->received.done > received + 20);
+	while (load->received.done <= received + 20) {
+		if (now() > end)
+			give_up(load, received);
+		usleep(50);
+	}
 	to_state(load->echo.qp, IBV_QPS_ERR);
 	AWAIT(load->flushed >= 8);
 	free_echo(&load->echo);
