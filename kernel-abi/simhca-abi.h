@@ -31,7 +31,7 @@
 #include "simhca-abi-reason.h"
 
 /* Bumped whenever a layout or a command changes; both sides refuse another one. */
-#define SIMHCA_ABI_VERSION 3u
+#define SIMHCA_ABI_VERSION 4u
 
 #define SIMHCA_ABI_SIZE(type, bytes)                                                               \
 	static_assert(sizeof(type) == (bytes), #type " must be " #bytes " bytes")
@@ -43,6 +43,7 @@
 enum {
 	SIMHCA_MAX_QP = 1 << 16,    /* per device and per context; bounds the doorbell bitmap */
 	SIMHCA_QPN_SLOTS = 1 << 17, /* more than QPs: a freed one rests a while */
+	SIMHCA_MAX_LANES = 2, /* doorbell eventfds of a context: one for each of so many CPUs */
 	SIMHCA_MAX_CQ = 1 << 16,
 	SIMHCA_MAX_SRQ = 1 << 16,
 	SIMHCA_SRQN_SLOTS = 1 << 17, /* as with QPs */
@@ -380,7 +381,9 @@ SIMHCA_ABI_SIZE(struct simhca_devmem, 568);
  * whoever takes a bit above afterwards. All of it is sequentially consistent.
  *
  * Then the client looks at armed: non-zero means that the device does not poll this
- * context; the client that exchanges it to 0 writes 1 to the context's doorbell eventfd.
+ * context; the client that exchanges it to 0 writes 1 to one of the context's doorbell
+ * eventfds. Any of them wakes the device; that of the CPU on which the client runs does so without
+ * an interrupt on another one, which in a virtual machine costs more than all the rest.
  * The device sets armed before it looks at top a last time and sleeps, so one of the two
  * sees the other (the store-then-load of each side is what needs seq_cst).
  */

@@ -140,6 +140,24 @@ void simhca_context_free(struct simhca_context *context, const struct simhca_mem
 	}
 }
 
+static int open_doorbells(struct simhca_context *context)
+{
+	while (context->doorbells < context->engine->lanes) {
+		int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+
+		if (fd < 0)
+			return -errno;
+		context->doorbell_fd[context->doorbells++] = fd;
+	}
+	return 0;
+}
+
+static void close_doorbells(struct simhca_context *context)
+{
+	while (context->doorbells)
+		close(context->doorbell_fd[--context->doorbells]);
+}
+
 struct simhca_context *simhca_context_create(struct simhca_device *device,
 					     struct simhca_engine *engine, void *ctx_arg,
 					     struct simhca_why *why)
@@ -155,8 +173,7 @@ struct simhca_context *simhca_context_create(struct simhca_device *device,
 	context->engine = engine;
 	context->arg = ctx_arg;
 	context->doorbell = calloc(SIMHCA_MAX_QP, sizeof(*context->doorbell));
-	context->doorbell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (!context->doorbell || context->doorbell_fd < 0) {
+	if (!context->doorbell || open_doorbells(context)) {
 		simhca_why(why, errno, "doorbell: %s", strerror(errno));
 		goto fail;
 	}
@@ -171,8 +188,7 @@ struct simhca_context *simhca_context_create(struct simhca_device *device,
 	simhca_engine_attach(engine, context);
 	return context;
 fail:
-	if (context->doorbell_fd >= 0)
-		close(context->doorbell_fd);
+	close_doorbells(context);
 	free(context->doorbell);
 	free(context);
 	return NULL;
@@ -246,7 +262,7 @@ bool simhca_context_destroy(struct simhca_context *context)
 		munmap(segment->base, segment->size);
 		close(segment->fd);
 	}
-	close(context->doorbell_fd);
+	close_doorbells(context);
 	free(context->doorbell);
 	free(context);
 	return true;
@@ -257,9 +273,14 @@ uint32_t simhca_context_id(const struct simhca_context *context)
 	return context->id;
 }
 
-int simhca_context_doorbell_fd(const struct simhca_context *context)
+void simhca_context_doorbells(const struct simhca_context *context,
+			      struct simhca_doorbells *doorbells)
 {
-	return context->doorbell_fd;
+	doorbells->count = context->doorbells;
+	for (uint32_t i = 0; i < context->doorbells; i++) {
+		doorbells->lane[i].fd = context->doorbell_fd[i];
+		doorbells->lane[i].cpu = context->engine->config.cpu[i];
+	}
 }
 
 int simhca_context_segment(const struct simhca_context *context, uint32_t segment, uint64_t *size)

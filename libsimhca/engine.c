@@ -1,25 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * Engines: who works when. An engine polls the doorbells of its active contexts, runs the QPs
- * that rang, fires timers, and when nothing is left arms its contexts and sleeps. A doorbell
- * at an armed context writes to the context's eventfd, which wakes the engine.
+ * that rang, fires timers, and when nothing is left arms its contexts and sleeps (doorbells.c).
  */
 #include <errno.h>
-#include <limits.h>
 #include <stdlib.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <time.h>
-#include <unistd.h>
 #include <utlist.h>
 
-#include "model.h"
+#include "engine.h"
 
-#define WAKE_TAG 0u	     /* epoll tag of wake_fd; contexts' ids begin at 1 */
 #define RUNS_PER_ROUND 32    /* QPs between two looks at the doorbells */
 #define ROUNDS_PER_LISTEN 32 /* rounds between two looks at the eventfds while busy */
-#define IDLE_ROUNDS 4096     /* rounds without a doorbell until a context is armed again */
-#define EVENTS 64
 
 uint64_t simhca_engine_now(const struct simhca_engine *engine)
 {
@@ -29,22 +21,6 @@ uint64_t simhca_engine_now(const struct simhca_engine *engine)
 		return engine->config.clock_ns(engine->config.clock_arg);
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
-static void rouse(struct simhca_engine *engine)
-{
-	uint64_t one = 1;
-	ssize_t ignored = write(engine->wake_fd, &one, sizeof(one));
-
-	(void)ignored; /* a full counter wakes as well */
-}
-
-static void wake(struct simhca_engine *engine)
-{
-	/* seq_cst: the work was published before; the engine says that it sleeps and looks again.
-	 */
-	if (atomic_load_explicit(&engine->sleepers, memory_order_seq_cst))
-		rouse(engine);
 }
 
 /* ------------------------------------------------------------------ run queue and timers */
@@ -60,7 +36,7 @@ void simhca_engine_schedule(struct simhca_engine *engine, struct simhca_qp *qp)
 		DL_APPEND(engine->run_queue, qp);
 	}
 	pthread_mutex_unlock(&engine->lock);
-	wake(engine);
+	simhca_engine_wake(engine);
 }
 
 static struct simhca_qp *next_qp(struct simhca_engine *engine)
@@ -116,7 +92,7 @@ uint64_t simhca_engine_arm_timer(struct simhca_qp *qp, uint64_t delay_ns)
 		simhca_log(engine->fabric, SIMHCA_LOG_ERROR,
 			   "QP 0x%06x: no memory for its timer: it waits without end", qp->qpn);
 	pthread_mutex_unlock(&engine->lock);
-	wake(engine);
+	simhca_engine_wake(engine);
 	return deadline;
 }
 
@@ -134,7 +110,7 @@ bool simhca_engine_start_timer(struct simhca_engine *engine, struct simhca_timer
 	pthread_mutex_lock(&engine->lock);
 	ret = simhca_timer_arm(&engine->timers, timer, deadline);
 	pthread_mutex_unlock(&engine->lock);
-	wake(engine);
+	simhca_engine_wake(engine);
 	return !ret;
 }
 
@@ -162,167 +138,6 @@ static bool fire_timers(struct simhca_engine *engine)
 		fired = true;
 		timer->expired(engine, timer);
 	}
-}
-
-/* -------------------------------------------------------------------------- doorbells */
-
-static uint64_t take_bits(_Atomic uint64_t *word)
-{
-	if (!atomic_load_explicit(word, memory_order_relaxed))
-		return 0;
-	return atomic_exchange_explicit(word, 0, memory_order_seq_cst);
-}
-
-/* Queues every QP whose bit is set; from the top of the tree down (see simhca-abi.h). */
-static bool take_doorbells(struct simhca_engine *engine, struct simhca_context *context)
-{
-	struct simhca_ctx_mem *mem = context->mem;
-	uint64_t top = take_bits(&mem->top);
-	bool rang = false;
-
-	for (; top; top &= top - 1) {
-		uint32_t m = (uint32_t)__builtin_ctzll(top);
-		uint64_t mid;
-
-		if (m >= SIMHCA_DB_MIDS)
-			break; /* bits that mean nothing */
-		for (mid = take_bits(&mem->mid[m]); mid; mid &= mid - 1) {
-			uint32_t l = m * 64 + (uint32_t)__builtin_ctzll(mid);
-			uint64_t leaf;
-
-			for (leaf = take_bits(&mem->leaf[l]); leaf; leaf &= leaf - 1) {
-				struct simhca_qp *qp = atomic_load(
-					&context->doorbell[l * 64 +
-							   (uint32_t)__builtin_ctzll(leaf)]);
-
-				if (qp)
-					simhca_engine_schedule(engine, qp);
-				rang = true;
-			}
-		}
-	}
-	return rang;
-}
-
-/* ------------------------------------------------------ contexts; all under context_lock */
-
-static void activate(struct simhca_engine *engine, struct simhca_context *context)
-{
-	atomic_store_explicit(&context->mem->armed, 0, memory_order_seq_cst);
-	context->idle_rounds = 0;
-	if (!context->active) {
-		context->active = true;
-		DL_APPEND2(engine->active, context, active_prev, active_next);
-	}
-}
-
-/* From now on a doorbell writes to the eventfd; false if one rang just before. */
-static bool stop_polling(struct simhca_engine *engine, struct simhca_context *context)
-{
-	atomic_store_explicit(&context->mem->armed, 1, memory_order_seq_cst);
-	if (atomic_load_explicit(&context->mem->top, memory_order_seq_cst)) {
-		atomic_store_explicit(&context->mem->armed, 0, memory_order_seq_cst);
-		context->idle_rounds = 0;
-		return false;
-	}
-	context->active = false;
-	DL_DELETE2(engine->active, context, active_prev, active_next);
-	return true;
-}
-
-static bool poll_contexts(struct simhca_engine *engine)
-{
-	struct simhca_context *context, *next;
-	bool rang = false;
-
-	pthread_mutex_lock(&engine->context_lock);
-	DL_FOREACH_SAFE2(engine->active, context, next, active_next)
-	{
-		if (take_doorbells(engine, context)) {
-			context->idle_rounds = 0;
-			rang = true;
-		} else if (++context->idle_rounds > IDLE_ROUNDS) {
-			stop_polling(engine, context);
-		}
-	}
-	pthread_mutex_unlock(&engine->context_lock);
-	return rang;
-}
-
-/* Arms every context; false if one has work after all. */
-static bool arm_all(struct simhca_engine *engine)
-{
-	struct simhca_context *context, *next;
-	bool quiet = true;
-
-	pthread_mutex_lock(&engine->context_lock);
-	DL_FOREACH_SAFE2(engine->active, context, next, active_next)
-	quiet &= stop_polling(engine, context);
-	pthread_mutex_unlock(&engine->context_lock);
-	return quiet;
-}
-
-/* Waits up to timeout_ns for doorbells at armed contexts, and polls those that rang. */
-static void listen_for_doorbells(struct simhca_engine *engine, uint64_t timeout_ns)
-{
-	struct timespec timeout = { .tv_sec = (time_t)(timeout_ns / 1000000000u),
-				    .tv_nsec = (long)(timeout_ns % 1000000000u) };
-	struct epoll_event events[EVENTS];
-	uint64_t count;
-	ssize_t ignored;
-	int n;
-
-	n = epoll_pwait2(engine->epoll_fd, events, EVENTS,
-			 timeout_ns == UINT64_MAX ? NULL : &timeout, NULL);
-	if (n < 0 && errno == ENOSYS) /* Linux before 5.11: whole milliseconds, rounded up */
-		n = epoll_wait(engine->epoll_fd, events, EVENTS,
-			       timeout_ns == UINT64_MAX ? -1
-			       : timeout_ns / 1000000u > INT_MAX
-				       ? INT_MAX
-				       : (int)((timeout_ns + 999999u) / 1000000u));
-	if (n <= 0)
-		return;
-	pthread_mutex_lock(&engine->context_lock);
-	for (int i = 0; i < n; i++) {
-		uint32_t id = events[i].data.u32;
-		struct simhca_context *context;
-
-		if (id == WAKE_TAG) {
-			if (atomic_load(&engine->stop))
-				continue; /* it stays readable: every thread is to end */
-			ignored = read(engine->wake_fd, &count, sizeof(count));
-			(void)ignored;
-			continue;
-		}
-		HASH_FIND(hh, engine->contexts, &id, sizeof(id), context);
-		if (context)
-			activate(engine, context);
-	}
-	pthread_mutex_unlock(&engine->context_lock);
-}
-
-void simhca_engine_attach(struct simhca_engine *engine, struct simhca_context *context)
-{
-	/* Edge-triggered: the counter is never read, each write is an event of its own. */
-	struct epoll_event event = { .events = EPOLLIN | EPOLLET, .data.u32 = context->id };
-
-	pthread_mutex_lock(&engine->context_lock);
-	HASH_ADD(hh, engine->contexts, id, sizeof(context->id), context);
-	atomic_store_explicit(&context->mem->armed, 1, memory_order_seq_cst);
-	if (epoll_ctl(engine->epoll_fd, EPOLL_CTL_ADD, context->doorbell_fd, &event))
-		activate(engine, context); /* no room for the event: poll it instead */
-	pthread_mutex_unlock(&engine->context_lock);
-}
-
-void simhca_engine_detach(struct simhca_engine *engine, struct simhca_context *context)
-{
-	pthread_mutex_lock(&engine->context_lock);
-	epoll_ctl(engine->epoll_fd, EPOLL_CTL_DEL, context->doorbell_fd, NULL);
-	HASH_DEL(engine->contexts, context);
-	if (context->active)
-		DL_DELETE2(engine->active, context, active_prev, active_next);
-	context->active = false;
-	pthread_mutex_unlock(&engine->context_lock);
 }
 
 /* ------------------------------------------------------------------------------ the loop */
@@ -353,7 +168,7 @@ static bool one_round(struct simhca_worker *worker)
 	bool worked = false;
 
 	simhca_guard_enter(&worker->guard);
-	worked |= poll_contexts(worker->engine);
+	worked |= simhca_doorbells_poll(worker->engine);
 	worked |= fire_timers(worker->engine);
 	simhca_guard_leave(&worker->guard);
 	worked |= run_qps(worker);
@@ -362,7 +177,8 @@ static bool one_round(struct simhca_worker *worker)
 
 bool simhca_engine_poll(struct simhca_engine *engine)
 {
-	listen_for_doorbells(engine, 0);
+	for (uint32_t lane = 0; lane < engine->lanes; lane++)
+		simhca_lane_listen(engine, lane, 0);
 	return one_round(&engine->poller);
 }
 
@@ -379,100 +195,45 @@ static uint64_t time_to_timer(struct simhca_engine *engine)
 	return next > now ? next - now : 0;
 }
 
-static void sleep_until_work(struct simhca_engine *engine)
+static void sleep_until_work(struct simhca_worker *worker)
 {
+	struct simhca_engine *engine = worker->engine;
 	uint64_t timeout;
 
-	if (!arm_all(engine))
+	simhca_baton_consider(worker);
+	simhca_baton_release(worker);
+	if (!simhca_doorbells_arm(engine))
 		return;
-	atomic_fetch_add_explicit(&engine->sleepers, 1, memory_order_seq_cst);
-	timeout = time_to_timer(engine); /* looks at the run queue after saying that we sleep */
+	timeout = time_to_timer(engine); /* looks at the run queue after the baton is down */
 	if (timeout && !atomic_load(&engine->stop))
-		listen_for_doorbells(engine, timeout);
-	atomic_fetch_sub_explicit(&engine->sleepers, 1, memory_order_seq_cst);
+		simhca_lane_listen(engine, worker->lane, timeout);
 }
 
-/* Under the fabric's lock. */
-static uint32_t take_stats_block(struct simhca_fabric *fabric)
+int simhca_engine_run(struct simhca_engine *engine, uint32_t lane)
 {
-	for (uint32_t block = 0; block < SIMHCA_STATS_SHARED; block++) {
-		if (fabric->stats_blocks & 1u << block)
-			continue;
-		fabric->stats_blocks |= 1u << block;
-		return block;
-	}
-	return SIMHCA_STATS_SHARED;
-}
-
-static struct simhca_worker *worker_join(struct simhca_engine *engine)
-{
-	struct simhca_worker *worker = calloc(1, sizeof(*worker));
-
-	if (!worker)
-		return NULL;
-	worker->engine = engine;
-	worker->scratch = aligned_alloc(4096, SIMHCA_DMA_SCRATCH);
-	if (!worker->scratch) {
-		free(worker);
-		return NULL;
-	}
-	pthread_rwlock_wrlock(&engine->fabric->lock);
-	worker->next = engine->workers;
-	engine->workers = worker;
-	engine->worker_count++;
-	worker->stats_block = take_stats_block(engine->fabric);
-	pthread_rwlock_unlock(&engine->fabric->lock);
-	return worker;
-}
-
-static void worker_leave(struct simhca_worker *worker)
-{
-	struct simhca_engine *engine = worker->engine;
-	struct simhca_worker **link;
-
-	pthread_rwlock_wrlock(&engine->fabric->lock);
-	for (link = &engine->workers; *link != worker; link = &(*link)->next)
-		;
-	*link = worker->next;
-	engine->worker_count--;
-	if (worker->stats_block != SIMHCA_STATS_SHARED)
-		engine->fabric->stats_blocks &= ~(1u << worker->stats_block);
-	pthread_rwlock_unlock(&engine->fabric->lock);
-	free(worker->scratch);
-	free(worker);
-}
-
-/* Another thread stood in while this one was stuck: one of the two has to go. */
-static bool superfluous(struct simhca_worker *worker)
-{
-	struct simhca_engine *engine = worker->engine;
-	bool go;
-
-	pthread_rwlock_rdlock(&engine->fabric->lock);
-	go = engine->worker_count > 1 && engine->workers != worker;
-	pthread_rwlock_unlock(&engine->fabric->lock);
-	return go;
-}
-
-int simhca_engine_run(struct simhca_engine *engine)
-{
-	struct simhca_worker *worker = worker_join(engine);
-	const uint64_t spin_ns = engine->config.spin_us * 1000ull;
+	struct simhca_worker *worker = simhca_worker_join(engine, lane);
 	uint64_t idle_since = 0;
 
 	if (!worker)
 		return -ENOMEM;
 	while (!atomic_load_explicit(&engine->stop, memory_order_acquire)) {
+		bool holds = simhca_baton_take(worker);
+		uint64_t spin_ns;
+
 		/* Contexts that are armed ring only the eventfd: look there too when never idle. */
-		if (worker->rounds++ % ROUNDS_PER_LISTEN == 0) {
-			if (superfluous(worker))
+		if (!holds || worker->rounds++ % ROUNDS_PER_LISTEN == 0) {
+			if (simhca_worker_superfluous(worker))
 				break;
-			listen_for_doorbells(engine, 0);
+			simhca_lane_listen(engine, lane, holds ? 0 : UINT64_MAX);
+			if (!holds)
+				continue;
 		}
 		if (one_round(worker)) {
+			simhca_baton_found(worker);
 			idle_since = 0;
 			continue;
 		}
+		spin_ns = simhca_baton_spin_ns(worker);
 		if (spin_ns) {
 			uint64_t now = simhca_engine_now(engine);
 
@@ -482,49 +243,26 @@ int simhca_engine_run(struct simhca_engine *engine)
 				continue;
 			idle_since = 0;
 		}
-		sleep_until_work(engine);
+		sleep_until_work(worker);
 	}
-	worker_leave(worker);
+	simhca_baton_release(worker);
+	simhca_worker_leave(worker);
 	/* What we were about to do, whoever stays has to find: wake it, for it may be asleep. */
-	rouse(engine);
+	simhca_engine_rouse(engine);
 	return 0;
-}
-
-bool simhca_engine_stuck(struct simhca_engine *engine)
-{
-	struct simhca_worker *worker;
-	bool all, any = false;
-
-	pthread_rwlock_rdlock(&engine->fabric->lock);
-	all = engine->workers != NULL;
-	for (worker = engine->workers; worker; worker = worker->next) {
-		uint64_t count = atomic_load(&worker->guard.count);
-
-		if ((count & 1) && count == worker->watched)
-			any = true;
-		else
-			all = false;
-		worker->watched = count;
-	}
-	pthread_rwlock_unlock(&engine->fabric->lock);
-	/* One that sleeps does not know that the one who polled for both is stuck. */
-	if (any && !all)
-		rouse(engine);
-	return all;
 }
 
 void simhca_engine_stop(struct simhca_engine *engine)
 {
 	atomic_store_explicit(&engine->stop, true, memory_order_seq_cst);
-	rouse(engine);
+	simhca_engine_rouse(engine);
 }
 
 struct simhca_engine *simhca_engine_create(struct simhca_fabric *fabric,
 					   const struct simhca_engine_config *config)
 {
-	struct epoll_event event = { .events = EPOLLIN, .data.u32 = WAKE_TAG };
 	struct simhca_engine *engine = calloc(1, sizeof(*engine));
-	int error;
+	int ret;
 
 	if (!engine)
 		return NULL;
@@ -533,18 +271,11 @@ struct simhca_engine *simhca_engine_create(struct simhca_fabric *fabric,
 	engine->poller.engine = engine;
 	engine->poller.stats_block = SIMHCA_STATS_SHARED;
 	engine->poller.scratch = aligned_alloc(4096, SIMHCA_DMA_SCRATCH);
-	engine->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	engine->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (!engine->poller.scratch || engine->epoll_fd < 0 || engine->wake_fd < 0 ||
-	    epoll_ctl(engine->epoll_fd, EPOLL_CTL_ADD, engine->wake_fd, &event)) {
-		error = errno;
-		if (engine->epoll_fd >= 0)
-			close(engine->epoll_fd);
-		if (engine->wake_fd >= 0)
-			close(engine->wake_fd);
+	ret = engine->poller.scratch ? simhca_lanes_open(engine) : -ENOMEM;
+	if (ret) {
 		free(engine->poller.scratch);
 		free(engine);
-		errno = error;
+		errno = -ret;
 		return NULL;
 	}
 	pthread_mutex_init(&engine->lock, NULL);
@@ -568,8 +299,7 @@ void simhca_engine_destroy(struct simhca_engine *engine)
 		;
 	*link = engine->next;
 	pthread_rwlock_unlock(&engine->fabric->lock);
-	close(engine->epoll_fd);
-	close(engine->wake_fd);
+	simhca_lanes_close(engine);
 	simhca_timers_free(&engine->timers);
 	pthread_mutex_destroy(&engine->lock);
 	pthread_mutex_destroy(&engine->context_lock);

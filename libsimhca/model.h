@@ -76,7 +76,14 @@ struct simhca_worker {
 	uint64_t watched;	    /* guard count when simhca_engine_stuck() last looked */
 	uint32_t rounds;
 	uint32_t stats_block;
-	void *scratch; /* SIMHCA_DMA_SCRATCH bytes */
+	pid_t tid;
+	uint32_t lane; /* it sleeps in this one */
+	/* Since it has the baton (baton.c). */
+	uint64_t awake_ns;
+	uint32_t finds; /* rounds with work */
+	bool guest;	/* it was invited */
+	bool roams;	/* it may run on any CPU, not just its lane's */
+	void *scratch;	/* SIMHCA_DMA_SCRATCH bytes */
 	/* Keys that this step's accesses use, for simhca_key_release(). */
 	struct simhca_key *held[SIMHCA_MAX_HELD];
 	uint32_t num_held;
@@ -88,10 +95,30 @@ struct simhca_worker {
 	uint32_t num_absent;
 };
 
+/*
+ * Where threads of an engine sleep: one lane for each CPU that it has a thread on. A program rings
+ * on the CPU that it runs on, so that no wake-up crosses CPUs.
+ */
+struct simhca_lane {
+	int epoll_fd;
+	int wake_fd; /* eventfd: somebody other than a doorbell has work for us */
+};
+
+/* Who of an engine's threads works; see baton.c. */
+struct simhca_baton {
+	_Atomic(struct simhca_worker *) holder; /* NULL: all sleep, or are about to */
+	_Atomic(struct simhca_worker *) heir;	/* waits to become the holder */
+	_Atomic uint32_t invited; /* lane whose thread is to become the heir, plus 1 */
+	/* The holder's. */
+	uint32_t last_lane;
+	uint32_t streak;   /* wake-ups of that lane in a row */
+	uint32_t patience; /* a streak so long and a thread of another lane is invited */
+	uint64_t released_ns;
+};
+
 struct simhca_engine {
-	struct simhca_worker poller; /* of simhca_engine_poll() */
-	struct simhca_worker *workers;
-	uint32_t worker_count;
+	struct simhca_worker poller;   /* of simhca_engine_poll() */
+	struct simhca_worker *workers; /* the newest first */
 	struct simhca_fabric *fabric;
 	struct simhca_engine_config config;
 	struct simhca_engine *next;
@@ -103,9 +130,9 @@ struct simhca_engine {
 	struct simhca_context *contexts; /* uthash, by id */
 	struct simhca_context
 		*active; /* utlist: contexts whose doorbells are polled; the others are armed */
-	int epoll_fd;
-	int wake_fd;		   /* eventfd: somebody other than a doorbell has work for us */
-	_Atomic uint32_t sleepers; /* threads that sleep or are about to */
+	struct simhca_lane lane[SIMHCA_MAX_LANES];
+	uint32_t lanes;
+	struct simhca_baton baton;
 	atomic_bool stop;
 };
 
@@ -230,8 +257,9 @@ struct simhca_context {
 	uint32_t idle_rounds;
 	atomic_bool dead;
 	uint32_t id;
-	void *arg; /* of the upcalls */
-	int doorbell_fd;
+	void *arg;			   /* of the upcalls */
+	int doorbell_fd[SIMHCA_MAX_LANES]; /* by lane of the engine */
+	uint32_t doorbells;
 	struct simhca_ctx_mem *mem;
 	struct simhca_segment segment[SIMHCA_MAX_SEGMENTS];
 	uint32_t segments;

@@ -65,6 +65,9 @@ void simhca_fabric_destroy(struct simhca_fabric *fabric); /* after its devices a
 struct simhca_engine_config {
 	uint32_t spin_us; /* how long to poll for work before sleeping; 0: not at all */
 	bool may_block;	  /* serves one context whose memory is behind an agent */
+	/* The CPUs on which the engine has a thread, and lanes of these numbers; 0: one lane. */
+	uint32_t cpu[SIMHCA_MAX_LANES];
+	uint32_t num_cpus;
 	uint64_t (*clock_ns)(void *arg); /* NULL: CLOCK_MONOTONIC */
 	void *clock_arg;
 };
@@ -77,17 +80,18 @@ void simhca_engine_destroy(
 bool simhca_engine_poll(struct simhca_engine *engine);
 /*
  * Works, spins and sleeps until simhca_engine_stop(), which may be called from any thread. An
- * engine wants one thread; a second one may join while the first is stuck, and leaves (or the first
- * does) when both work again. -ENOMEM if it could not begin, else 0.
+ * engine wants one thread for each lane, running on that lane's CPU; a second one may join while
+ * the first is stuck, and the first leaves when both work again. -ENOMEM if it could not begin,
+ * else 0.
  */
-int simhca_engine_run(struct simhca_engine *engine);
+int simhca_engine_run(struct simhca_engine *engine, uint32_t lane);
 void simhca_engine_stop(struct simhca_engine *engine);
 /*
- * Whether every thread of the engine has been in one and the same step since the last call: a
- * client's memory holds it up. To be asked now and then; the answer to true is another thread. If
- * only some have been, it wakes the others.
+ * A lane of which each thread has been waiting in one and the same step since the last call: a
+ * client's memory holds it up; -1: none. To be asked now and then; the answer to a lane is another
+ * thread in it. If a thread is stuck it wakes the others.
  */
-bool simhca_engine_stuck(struct simhca_engine *engine);
+int simhca_engine_stuck(struct simhca_engine *engine);
 
 /* ------------------------------------------------------------------------------ device */
 
@@ -162,7 +166,16 @@ struct simhca_context *simhca_context_create(struct simhca_device *device,
  */
 bool simhca_context_destroy(struct simhca_context *context);
 uint32_t simhca_context_id(const struct simhca_context *context);
-int simhca_context_doorbell_fd(const struct simhca_context *context);
+/* Which of its eventfds a client on this CPU should write to: they differ in nothing else. */
+struct simhca_doorbells {
+	uint32_t count;
+	struct {
+		int fd;
+		uint32_t cpu;
+	} lane[SIMHCA_MAX_LANES];
+};
+void simhca_context_doorbells(const struct simhca_context *context,
+			      struct simhca_doorbells *doorbells);
 /* Segment's memfd and size; -1 if there is no such segment. */
 int simhca_context_segment(const struct simhca_context *context, uint32_t segment, uint64_t *size);
 

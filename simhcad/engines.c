@@ -13,42 +13,51 @@
 
 /*
  * How long an idle engine polls. With CPUs to spare, until a program that got a message has most
- * likely answered. On two, just long enough for one that polls on the other CPU to answer at once:
- * its doorbell is then seen without a wake-up across CPUs, which costs more than all the rest. Any
- * longer would keep the program on this CPU from its own turn.
+ * likely answered. On two, next to nothing: who waits for what the engine did may wait for its CPU
+ * as well, and waking it there is cheap.
  */
 #define SPIN_US 50
-#define SPIN_US_SCARCE 2
+#define SPIN_US_SCARCE 1
 
 #define WATCH_INTERVAL 0.2 /* seconds in one step until a thread counts as stuck */
-#define THREADS 16	   /* of one engine, all but one of them stuck */
+#define THREADS 16	   /* of one engine, all but one in each lane stuck */
 #define END_SECONDS 2	   /* that a thread has to end */
+
+/* What one of its threads is to run. */
+struct lane {
+	struct engine *engine;
+	unsigned int number;
+};
 
 struct engine {
 	struct engines *engines;
 	struct simhca_engine *model;
 	char name[16]; /* the kernel takes 15 characters */
+	struct lane lane[SIMHCA_MAX_LANES];
 	pthread_t thread[THREADS];
 	unsigned int threads;
 };
 
 static void *run(void *arg)
 {
-	if (simhca_engine_run(arg))
+	const struct lane *lane = arg;
+
+	if (simhca_engine_run(lane->engine->model, lane->number))
 		log_error("an engine thread has no memory to begin with");
 	return NULL;
 }
 
 /* Without signals, which are the main thread's business. */
-static int start_thread(struct engine *engine)
+static int start_thread(struct engine *engine, unsigned int number)
 {
 	pthread_t *thread = &engine->thread[engine->threads];
+	struct lane *lane = &engine->lane[number];
 	sigset_t all, before;
 	int ret;
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	ret = pthread_create(thread, NULL, run, engine->model);
+	ret = pthread_create(thread, NULL, run, lane);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (ret)
 		return ret;
@@ -62,13 +71,18 @@ struct engine *engine_start(struct engines *engines, bool may_block)
 	struct simhca_engine_config config = { .spin_us = engines->spin_us,
 					       .may_block = may_block };
 	struct engine *engine = calloc(1, sizeof(*engine));
-	int ret;
+	unsigned int lanes = 1;
+	int ret = 0;
 
 	if (!engine) {
 		errno = ENOMEM;
 		return NULL;
 	}
 	engine->engines = engines;
+	if (!may_block && engines->num_cpus) {
+		lanes = config.num_cpus = engines->num_cpus;
+		memcpy(config.cpu, engines->cpu, sizeof(config.cpu));
+	}
 	engine->model = simhca_engine_create(engines->fabric, &config);
 	if (!engine->model) {
 		ret = errno;
@@ -82,14 +96,18 @@ struct engine *engine_start(struct engines *engines, bool may_block)
 	else
 		snprintf(engine->name, sizeof(engine->name), "simhca-engine/%u",
 			 engines->count % 10);
-	ret = start_thread(engine);
-	if (ret) {
-		simhca_engine_destroy(engine->model);
-		free(engine);
-		errno = ret;
-		return NULL;
+	for (unsigned int i = 0; i < lanes && !ret; i++) {
+		engine->lane[i].engine = engine;
+		engine->lane[i].number = i;
+		ret = start_thread(engine, i);
 	}
-	return engine;
+	if (!ret)
+		return engine;
+	if (engine_halt(engine))
+		simhca_engine_destroy(engine->model);
+	free(engine);
+	errno = ret;
+	return NULL;
 }
 
 /* Takes the threads that have ended off the list. */
@@ -109,14 +127,15 @@ static void on_watch(struct ev_loop *loop, ev_timer *timer, int events)
 
 	for (unsigned int i = 0; i < engines->count; i++) {
 		struct engine *engine = engines->pool[i];
+		int lane;
 
-		if (engine->threads > 1)
-			reap(engine);
-		if (!simhca_engine_stuck(engine->model) || engine->threads == THREADS)
+		reap(engine);
+		lane = simhca_engine_stuck(engine->model);
+		if (lane < 0 || engine->threads == THREADS)
 			continue;
 		log_warning("%s is stuck in a client's memory: another thread goes on for it",
 			    engine->name);
-		if (start_thread(engine))
+		if (start_thread(engine, (unsigned int)lane))
 			log_error("%s: no thread could be started", engine->name);
 	}
 }
@@ -152,26 +171,35 @@ struct simhca_engine *engine_model(const struct engine *engine)
 	return engine->model;
 }
 
-static unsigned int cpus_available(void)
+/* How many CPUs we may run on; notes them if they are few. */
+static unsigned int cpus_available(struct engines *engines)
 {
+	unsigned int count;
 	cpu_set_t set;
 
 	/* Fails on a host with more than 1,024 of them. */
 	if (sched_getaffinity(0, sizeof(set), &set))
 		return CPU_SETSIZE;
-	return (unsigned int)CPU_COUNT(&set);
+	count = (unsigned int)CPU_COUNT(&set);
+	if (count < 2 || count > SIMHCA_MAX_LANES)
+		return count;
+	for (uint32_t cpu = 0; cpu < CPU_SETSIZE; cpu++)
+		if (CPU_ISSET(cpu, &set))
+			engines->cpu[engines->num_cpus++] = cpu;
+	return count;
 }
 
 int engines_start(struct engines *engines, struct simhca_fabric *fabric, struct ev_loop *loop,
 		  uint32_t count, uint32_t spin_us)
 {
-	unsigned int cpus = cpus_available();
+	unsigned int cpus;
 
+	memset(engines, 0, sizeof(*engines));
+	cpus = cpus_available(engines);
 	if (!count)
 		count = cpus <= 4 ? 1 : cpus < 12 ? 2 : cpus < 16 ? 3 : 4;
 	if (spin_us == UINT32_MAX)
 		spin_us = cpus <= 2 ? SPIN_US_SCARCE : SPIN_US;
-	memset(engines, 0, sizeof(*engines));
 	engines->fabric = fabric;
 	engines->spin_us = spin_us;
 	engines->pool = calloc(count, sizeof(*engines->pool));

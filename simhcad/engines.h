@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Engine threads: a pool over which contexts are spread, and one of its own for each context
- * whose memory is behind an agent, because that engine may have to wait for the client.
+ * Engine threads: a pool of engines over which contexts are spread, and one of its own for each
+ * context whose memory is behind an agent, because that engine may have to wait for the client. On
+ * two CPUs an engine of the pool has a thread for each, of which one works at a time.
  *
  * A thread of the pool can get stuck all the same, in a client's memory that blocks (it can have a
- * userfaultfd there, or a file of a FUSE server). A watch notices and gives that engine another
- * thread, so that its other contexts go on.
+ * userfaultfd there, or a file of a FUSE server). A watch notices and has another one work for it,
+ * so that its other contexts go on.
  */
 #ifndef SIMHCAD_ENGINES_H
 #define SIMHCAD_ENGINES_H
@@ -20,6 +21,9 @@ struct engine;
 struct engines {
 	struct simhca_fabric *fabric;
 	uint32_t spin_us;
+	/* All that there are, if few: then each engine has a thread on each. Else num_cpus is 0. */
+	uint32_t cpu[SIMHCA_MAX_LANES];
+	unsigned int num_cpus;
 	struct engine **pool;
 	unsigned int count;
 	unsigned int next; /* in the pool, for the next context */

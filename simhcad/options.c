@@ -125,7 +125,7 @@ static const struct option_desc table[] = {
 	NUMBER("engines", engines, "N", 0, 1, 64,
 	       "engine threads [1 on up to 4 CPUs, else 2 to 4]"),
 	NUMBER("engine-spin", engine_spin, "US", 0, 0, 1000000,
-	       "how long an idle engine polls before it sleeps [2 on up to 2 CPUs, else 50]"),
+	       "how long an idle engine polls before it sleeps [1 on up to 2 CPUs, else 50]"),
 	CHOICE("memory", memory, "auto|process_vm|agent", 0, memory_modes, "auto",
 	       "how to reach the memory of clients [auto]"),
 	NUMBER("fault-workers", fault_workers, "N", 0, 1, 64,

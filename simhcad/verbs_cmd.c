@@ -86,6 +86,7 @@ static int create_context(struct session *session, pid_t pid, struct simhca_why 
 HANDLER(open_context)
 {
 	struct simhca_open_context_reply *out = reply->body;
+	struct simhca_doorbells doorbells;
 	int read_end, write_end, ret;
 
 	if (!session->context) {
@@ -104,9 +105,15 @@ HANDLER(open_context)
 	out->devmem_size = simhca_device_memory(session->device->model)->size;
 	reply_add_fd(reply, simhca_device_memory_fd(session->device->model), false);
 	reply_add_fd(reply, simhca_context_segment(session->context, 0, &out->segment_size), false);
-	reply_add_fd(reply, simhca_context_doorbell_fd(session->context), false);
 	reply_add_fd(reply, read_end, true);
 	reply_add_fd(reply, write_end, true);
+	simhca_context_doorbells(session->context, &doorbells);
+	for (uint32_t i = 0; i < SIMHCA_MAX_LANES; i++) {
+		uint32_t lane = i < doorbells.count ? i : 0;
+
+		reply_add_fd(reply, doorbells.lane[lane].fd, false);
+		out->doorbell_cpu[i] = doorbells.lane[lane].cpu;
+	}
 	return 0;
 }
 

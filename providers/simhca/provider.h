@@ -58,7 +58,8 @@ struct shca_context {
 	const struct simhca_devmem *dev;
 	uint64_t dev_size;	    /* bytes */
 	struct simhca_ctx_mem *mem; /* segment 0 */
-	int doorbell_fd;
+	int doorbell_fd[SIMHCA_MAX_LANES];
+	uint32_t doorbell_cpu[SIMHCA_MAX_LANES];
 	int async_write_fd; /* for the event that reports the death of the device; -1: imported */
 	_Atomic uint64_t async_pipe; /* inode of async_fd's; 0: not looked at yet */
 	atomic_bool fatal;	     /* the connection is broken */

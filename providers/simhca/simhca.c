@@ -120,7 +120,14 @@ static void let_daemon_reach_memory(int cmd_fd)
 		prctl(PR_SET_PTRACER, daemon.pid, 0, 0, 0);
 }
 
-enum { FD_DEVMEM, FD_SEGMENT_0, FD_DOORBELL, FD_ASYNC_READ, FD_ASYNC_WRITE, NUM_OPEN_FDS };
+enum {
+	FD_DEVMEM,
+	FD_SEGMENT_0,
+	FD_ASYNC_READ,
+	FD_ASYNC_WRITE,
+	FD_DOORBELLS,
+	NUM_OPEN_FDS = FD_DOORBELLS + SIMHCA_MAX_LANES
+};
 
 static int map_device(struct shca_context *ctx, const struct simhca_open_context_reply *reply,
 		      const int *fds)
@@ -182,7 +189,10 @@ static int connect_device(struct shca_context *ctx)
 	if (err)
 		return err;
 
-	ctx->doorbell_fd = fds[FD_DOORBELL];
+	for (int i = 0; i < SIMHCA_MAX_LANES; i++) {
+		ctx->doorbell_fd[i] = fds[FD_DOORBELLS + i];
+		ctx->doorbell_cpu[i] = reply.doorbell_cpu[i];
+	}
 	ctx->vctx.context.async_fd = fds[FD_ASYNC_READ];
 	ctx->async_write_fd = fds[FD_ASYNC_WRITE];
 	err = map_device(ctx, &reply, fds);
@@ -216,8 +226,9 @@ static void free_context(struct ibv_context *context)
 	struct shca_context *ctx = to_sctx(context);
 
 	shca_watcher_stop(&ctx->watcher);
-	if (ctx->doorbell_fd >= 0)
-		close(ctx->doorbell_fd);
+	for (int i = 0; i < SIMHCA_MAX_LANES; i++)
+		if (ctx->doorbell_fd[i] >= 0)
+			close(ctx->doorbell_fd[i]);
 	if (ctx->async_write_fd >= 0)
 		close(ctx->async_write_fd);
 	shca_unmap_all(ctx);
@@ -235,7 +246,8 @@ static struct verbs_context *open_context(struct ibv_device *device, int cmd_fd)
 	ctx = verbs_init_and_alloc_context(device, cmd_fd, ctx, vctx, RDMA_DRIVER_UNKNOWN);
 	if (!ctx)
 		return NULL;
-	ctx->doorbell_fd = -1;
+	for (int i = 0; i < SIMHCA_MAX_LANES; i++)
+		ctx->doorbell_fd[i] = -1;
 	ctx->async_write_fd = -1;
 	shca_watcher_init(&ctx->watcher);
 

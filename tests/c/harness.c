@@ -89,7 +89,12 @@ static void on_log(void *arg, enum simhca_log_level level, const char *line)
 
 static void *engine_thread(void *engine)
 {
-	return simhca_engine_run(engine) ? engine : NULL;
+	return simhca_engine_run(engine, 0) ? engine : NULL;
+}
+
+static void *second_thread(void *engine)
+{
+	return simhca_engine_run(engine, 1) ? engine : NULL;
 }
 
 union simhca_gid device_gid(unsigned int device, unsigned int index)
@@ -155,6 +160,12 @@ struct world *world_new(const struct world_config *config)
 	assert_non_null(world);
 	atomic_init(&world->now, 1000 * SEC);
 	world->threaded = config->threads;
+	world->lanes = config->lanes;
+	world->ring_lane = 2;
+	if (config->lanes) { /* Where there is no CPU 1 the two share CPU 0. */
+		engine.num_cpus = 2;
+		engine.cpu[1] = 1;
+	}
 	world->infiniband = config->infiniband;
 	world->engines = config->threads ? config->threads : 1;
 	world->fabric = simhca_fabric_create(&ops);
@@ -172,6 +183,9 @@ struct world *world_new(const struct world_config *config)
 	for (unsigned int i = 0; world->threaded && i < world->engines; i++)
 		assert_int_equal(0, pthread_create(&world->thread[i], NULL, engine_thread,
 						   world->engine[i]));
+	for (unsigned int i = 0; world->lanes && i < world->engines; i++)
+		assert_int_equal(0, pthread_create(&world->second_thread[i], NULL, second_thread,
+						   world->engine[i]));
 	return world;
 }
 
@@ -184,6 +198,10 @@ void world_free(struct world *world)
 	for (unsigned int i = 0; world->threaded && i < world->engines; i++) {
 		simhca_engine_stop(world->engine[i]);
 		pthread_join(world->thread[i], &failed);
+		assert_null(failed);
+		if (!world->lanes)
+			continue;
+		pthread_join(world->second_thread[i], &failed);
 		assert_null(failed);
 	}
 	for (struct client *client = world->clients; client; client = client->next) {
@@ -231,6 +249,12 @@ int setup_one_thread(void **state)
 int setup_two_threads(void **state)
 {
 	return setup(state, false, 2);
+}
+
+int setup_lanes(void **state)
+{
+	*state = world_new(&(struct world_config){ .threads = 1, .lanes = true });
+	return 0;
 }
 
 int teardown(void **state)
@@ -345,8 +369,14 @@ void ring_doorbell(struct client *client, uint32_t slot)
 	atomic_fetch_or(&mem->mid[slot / 4096], 1ull << (slot / 64 % 64));
 	atomic_fetch_or(&mem->top, 1ull << (slot / 4096));
 	if (atomic_load(&mem->armed) && atomic_exchange(&mem->armed, 0)) {
-		ssize_t n = write(simhca_context_doorbell_fd(client->context), &one, sizeof(one));
+		struct simhca_doorbells doorbells;
+		unsigned int lane;
+		ssize_t n;
 
+		/* Any of them will do. */
+		simhca_context_doorbells(client->context, &doorbells);
+		lane = client->world->ring_lane < 2 ? client->world->ring_lane : client->rings++;
+		n = write(doorbells.lane[lane % doorbells.count].fd, &one, sizeof(one));
 		(void)n; /* a full counter wakes just as well */
 	}
 }

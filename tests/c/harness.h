@@ -51,7 +51,10 @@ struct world {
 	struct simhca_fabric *fabric;
 	struct simhca_engine *engine[2];
 	pthread_t thread[2];
+	pthread_t second_thread[2]; /* of each engine, with lanes */
 	unsigned int engines;
+	bool lanes;
+	unsigned int ring_lane; /* where doorbells wake; 2: in turn */
 	bool threaded;
 	bool infiniband;
 	struct simhca_device *device[2];
@@ -62,7 +65,8 @@ struct world {
 
 struct world_config {
 	bool infiniband;
-	unsigned int threads;		    /* 0: the test polls */
+	unsigned int threads;		    /* engines with one each; 0: the test polls */
+	bool lanes;			    /* each engine has two lanes, and a thread for each */
 	struct simhca_device_config device; /* limits; name, GUIDs and LID are filled in */
 };
 
@@ -74,6 +78,7 @@ int setup_ethernet(void **state);
 int setup_infiniband(void **state);
 int setup_one_thread(void **state);
 int setup_two_threads(void **state);
+int setup_lanes(void **state);
 int teardown(void **state);
 
 #define ON_ETHERNET(test) cmocka_unit_test_setup_teardown(test, setup_ethernet, teardown)
@@ -88,6 +93,11 @@ int teardown(void **state);
 #define ON_TWO_THREADS(test)                                                                       \
 	{                                                                                          \
 #test " (two engine threads)", test, setup_two_threads, teardown, NULL             \
+	}
+
+#define ON_LANES(test)                                                                             \
+	{                                                                                          \
+#test " (one engine, two lanes)", test, setup_lanes, teardown, NULL                \
 	}
 
 /*
@@ -134,6 +144,7 @@ struct client {
 	struct simhca_mm *mm;
 	uint32_t pd;
 	struct simhca_ctx_mem *mem;
+	_Atomic unsigned int rings;
 	void *segment[SIMHCA_MAX_SEGMENTS];
 	uint64_t segment_size[SIMHCA_MAX_SEGMENTS];
 	pthread_mutex_t event_lock;

@@ -120,8 +120,9 @@ class Client:
 
     def open(self):
         body, fds = self.ok(OPEN_CONTEXT)
-        self.id, self.can_access, self.devmem_size, self.segment_size = struct.unpack("IIQQ", body)
-        assert len(fds) == 5
+        (self.id, self.can_access, self.devmem_size, self.segment_size,
+         *self.doorbell_cpus) = struct.unpack("IIQQII", body)
+        assert len(fds) == 6
         return fds
 
     def close(self):
@@ -364,10 +365,15 @@ def test_follows_the_interface(directory):
 
 # -------------------------------------------------------------------------------------- sessions
 
+def eventfd_id(fd):
+    with open(f"/proc/self/fdinfo/{fd}") as file:
+        return re.search(r"eventfd-id: *(\d+)", file.read())[1]
+
+
 def test_open_context(daemon):
     client = daemon.client()
     fds = client.open()
-    devmem, segment, doorbell, async_read, async_write = fds
+    devmem, segment, async_read, async_write, *doorbells = fds
     assert os.fstat(devmem).st_size == client.devmem_size
     assert os.fstat(segment).st_size == client.segment_size
     with mmap.mmap(segment, client.segment_size) as memory:
@@ -375,13 +381,20 @@ def test_open_context(daemon):
     with pytest.raises((PermissionError, OSError)):
         mmap.mmap(devmem, client.devmem_size)
     assert client.can_access == 1
+    # One for each CPU where there are two, else twice the same.
+    cpus = sorted(os.sched_getaffinity(daemon.process.pid))
+    if len(cpus) == 2:
+        assert client.doorbell_cpus == cpus
+    else:
+        assert client.doorbell_cpus[0] == client.doorbell_cpus[1]
+    assert (eventfd_id(doorbells[0]) != eventfd_id(doorbells[1])) == (len(cpus) == 2)
     # Asked again it is the same context, and the same pipe in other descriptions.
     again = client.command(OPEN_CONTEXT)[3]
     assert struct.unpack_from("I", client.command(OPEN_CONTEXT)[1])[0] == client.id
-    assert os.fstat(again[3]).st_ino == os.fstat(async_read).st_ino
+    assert os.fstat(again[2]).st_ino == os.fstat(async_read).st_ino
     os.write(async_write, 16 * b"x")
     os.set_blocking(async_write, True)
-    assert os.read(again[3], 16) == 16 * b"x"
+    assert os.read(again[2], 16) == 16 * b"x"
     close_all(again)
     assert client.ok(GET_SEGMENT, struct.pack("II", 0, 0))[0] == struct.pack("Q", client.segment_size)
     assert client.command(GET_SEGMENT, struct.pack("II", 200, 0))[0] == errno.EINVAL

@@ -5,7 +5,7 @@
  * Two threads of a program post to QPs and ring (providers/simhca/doorbell.h); the engine takes the
  * bits, from the top down, and when it finds none arms the context, looks once more, and sleeps
  * (libsimhca/engine.c); another engine hands it a QP through its run queue. The tree has three
- * levels here too, with two leaves. A work request is served when the engine has looked at its QP
+ * levels here too, with two leaves. The engine has one thread; baton.pml has two. A work request is served when the engine has looked at its QP
  * after it was posted. A lost one is a world in which nothing happens while it waits: an
  * invalid end state.
  *
@@ -15,8 +15,8 @@
  *	NO_SLEEP_BARRIER	the engine may look at top before armed is seen
  *	BOTTOM_UP		the engine takes leaves first and top last
  *	RING_TOP_DOWN		the one who rings sets top first and the leaf last
- *	NO_SLEEPERS_FIRST	the engine looks at its run queue before it says that it sleeps
- *	WAKE_FIRST		the other engine looks for sleepers before it has queued the QP
+ *	LOOK_FIRST		the engine looks at its run queue before it puts the baton down
+ *	WAKE_FIRST		the other engine looks for a holder before it has queued the QP
  */
 #define QPS 3
 #define LEAVES 2
@@ -26,7 +26,7 @@
 byte leaf[LEAVES], mid, top;
 bool armed = true;
 byte doorbell_fd, wake_fd;	/* eventfds, as epoll sees them: written since the last look */
-byte sleepers;
+bool held = true;	/* the baton: the engine works */
 bool queued;		/* QP 2 is on the run queue */
 
 /* Of the model alone. */
@@ -82,17 +82,17 @@ proctype poster(byte times; byte first; byte second)
 /* simhca_engine_schedule() by another engine. */
 proctype other_engine()
 {
-	byte sleeping;
+	bool works;
 
 	waits[2] = true;
 #ifdef WAKE_FIRST
-	sleeping = sleepers;
+	works = held;
 	queued = true;
 #else
 	queued = true;	/* under the lock */
-	sleeping = sleepers;
+	works = held;
 #endif
-	if :: sleeping > 0 -> wake_fd = 1 :: else fi;
+	if :: !works -> wake_fd = 1 :: else fi;
 	finished++
 }
 
@@ -144,6 +144,12 @@ proctype engine()
 	   if
 	   :: rang
 	   :: else ->
+#ifdef LOOK_FIRST
+		nothing = !queued;
+		held = false;
+#else
+		held = false;
+#endif
 		quiet = true;
 		if
 		:: polls ->
@@ -165,11 +171,7 @@ proctype engine()
 		fi;
 		if
 		:: quiet ->
-#ifdef NO_SLEEPERS_FIRST
-			nothing = !queued;
-			sleepers++;
-#else
-			sleepers++;
+#ifndef LOOK_FIRST
 			nothing = !queued;
 #endif
 			if
@@ -177,7 +179,6 @@ proctype engine()
 end_asleep:			atomic { doorbell_fd || wake_fd -> skip }
 			:: else
 			fi;
-			sleepers--;
 			/* What epoll_wait() returned; a context that rang is active again. */
 			wake_fd = 0;
 			atomic {
@@ -187,7 +188,8 @@ end_asleep:			atomic { doorbell_fd || wake_fd -> skip }
 				fi
 			}
 		:: else
-		fi
+		fi;
+		held = true
 	   fi
 	od
 }

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Doorbells: how an engine learns of work, awake and asleep. The contexts that are active are
+ * polled, by whichever thread of the engine is awake; the others are armed, and a doorbell there
+ * writes to one of the context's eventfds, which wakes a thread of its lane.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <sched.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+#include <utlist.h>
+
+#include "engine.h"
+
+#define WAKE_TAG 0u	 /* epoll tag of wake_fd; contexts' ids begin at 1 */
+#define IDLE_ROUNDS 4096 /* rounds without a doorbell until a context is armed again */
+#define EVENTS 64
+
+/* --------------------------------------------------------------------------------- lanes */
+
+int simhca_lanes_open(struct simhca_engine *engine)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.u32 = WAKE_TAG };
+
+	engine->lanes = engine->config.num_cpus ? engine->config.num_cpus : 1;
+	for (uint32_t i = 0; i < engine->lanes; i++)
+		engine->lane[i] = (struct simhca_lane){ .epoll_fd = -1, .wake_fd = -1 };
+	for (uint32_t i = 0; i < engine->lanes; i++) {
+		struct simhca_lane *lane = &engine->lane[i];
+		int error;
+
+		lane->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+		lane->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+		if (lane->epoll_fd >= 0 && lane->wake_fd >= 0 &&
+		    !epoll_ctl(lane->epoll_fd, EPOLL_CTL_ADD, lane->wake_fd, &event))
+			continue;
+		error = errno;
+		simhca_lanes_close(engine);
+		return -error;
+	}
+	return 0;
+}
+
+void simhca_lanes_close(struct simhca_engine *engine)
+{
+	for (uint32_t i = 0; i < engine->lanes; i++) {
+		if (engine->lane[i].epoll_fd >= 0)
+			close(engine->lane[i].epoll_fd);
+		if (engine->lane[i].wake_fd >= 0)
+			close(engine->lane[i].wake_fd);
+	}
+}
+
+static void rouse(struct simhca_lane *lane)
+{
+	uint64_t one = 1;
+	ssize_t ignored = write(lane->wake_fd, &one, sizeof(one));
+
+	(void)ignored; /* a full counter wakes as well */
+}
+
+void simhca_engine_rouse(struct simhca_engine *engine)
+{
+	for (uint32_t i = 0; i < engine->lanes; i++)
+		rouse(&engine->lane[i]);
+}
+
+/* The lane of the CPU that the caller runs on. */
+static uint32_t lane_here(const struct simhca_engine *engine)
+{
+	int cpu = engine->lanes > 1 ? sched_getcpu() : -1;
+
+	for (uint32_t i = 0; i < engine->lanes; i++)
+		if (cpu >= 0 && engine->config.cpu[i] == (uint32_t)cpu)
+			return i;
+	return 0;
+}
+
+void simhca_engine_wake(struct simhca_engine *engine)
+{
+	/* seq_cst: the work was published before; who holds the baton puts it down and looks again.
+	 */
+	if (!atomic_load_explicit(&engine->baton.holder, memory_order_seq_cst))
+		rouse(&engine->lane[lane_here(engine)]);
+}
+
+void simhca_lane_rouse(struct simhca_engine *engine, uint32_t lane)
+{
+	rouse(&engine->lane[lane]);
+}
+
+/* -------------------------------------------------------------------------- doorbells */
+
+static uint64_t take_bits(_Atomic uint64_t *word)
+{
+	if (!atomic_load_explicit(word, memory_order_relaxed))
+		return 0;
+	return atomic_exchange_explicit(word, 0, memory_order_seq_cst);
+}
+
+/* Queues every QP whose bit is set; from the top of the tree down (see simhca-abi.h). */
+static bool take_doorbells(struct simhca_engine *engine, struct simhca_context *context)
+{
+	struct simhca_ctx_mem *mem = context->mem;
+	uint64_t top = take_bits(&mem->top);
+	bool rang = false;
+
+	for (; top; top &= top - 1) {
+		uint32_t m = (uint32_t)__builtin_ctzll(top);
+		uint64_t mid;
+
+		if (m >= SIMHCA_DB_MIDS)
+			break; /* bits that mean nothing */
+		for (mid = take_bits(&mem->mid[m]); mid; mid &= mid - 1) {
+			uint32_t l = m * 64 + (uint32_t)__builtin_ctzll(mid);
+			uint64_t leaf;
+
+			for (leaf = take_bits(&mem->leaf[l]); leaf; leaf &= leaf - 1) {
+				struct simhca_qp *qp = atomic_load(
+					&context->doorbell[l * 64 +
+							   (uint32_t)__builtin_ctzll(leaf)]);
+
+				if (qp)
+					simhca_engine_schedule(engine, qp);
+				rang = true;
+			}
+		}
+	}
+	return rang;
+}
+
+/* ------------------------------------------------------ contexts; all under context_lock */
+
+static void activate(struct simhca_engine *engine, struct simhca_context *context)
+{
+	atomic_store_explicit(&context->mem->armed, 0, memory_order_seq_cst);
+	context->idle_rounds = 0;
+	if (!context->active) {
+		context->active = true;
+		DL_APPEND2(engine->active, context, active_prev, active_next);
+	}
+}
+
+/* From now on a doorbell writes to the eventfd; false if one rang just before. */
+static bool stop_polling(struct simhca_engine *engine, struct simhca_context *context)
+{
+	atomic_store_explicit(&context->mem->armed, 1, memory_order_seq_cst);
+	if (atomic_load_explicit(&context->mem->top, memory_order_seq_cst)) {
+		atomic_store_explicit(&context->mem->armed, 0, memory_order_seq_cst);
+		context->idle_rounds = 0;
+		return false;
+	}
+	context->active = false;
+	DL_DELETE2(engine->active, context, active_prev, active_next);
+	return true;
+}
+
+bool simhca_doorbells_poll(struct simhca_engine *engine)
+{
+	struct simhca_context *context, *next;
+	bool rang = false;
+
+	pthread_mutex_lock(&engine->context_lock);
+	DL_FOREACH_SAFE2(engine->active, context, next, active_next)
+	{
+		if (take_doorbells(engine, context)) {
+			context->idle_rounds = 0;
+			rang = true;
+		} else if (++context->idle_rounds > IDLE_ROUNDS) {
+			stop_polling(engine, context);
+		}
+	}
+	pthread_mutex_unlock(&engine->context_lock);
+	return rang;
+}
+
+bool simhca_doorbells_arm(struct simhca_engine *engine)
+{
+	struct simhca_context *context, *next;
+	bool quiet = true;
+
+	pthread_mutex_lock(&engine->context_lock);
+	DL_FOREACH_SAFE2(engine->active, context, next, active_next)
+	quiet &= stop_polling(engine, context);
+	pthread_mutex_unlock(&engine->context_lock);
+	return quiet;
+}
+
+bool simhca_doorbells_quiet(struct simhca_engine *engine)
+{
+	bool quiet;
+
+	pthread_mutex_lock(&engine->context_lock);
+	quiet = !engine->active;
+	pthread_mutex_unlock(&engine->context_lock);
+	return quiet;
+}
+
+void simhca_lane_listen(struct simhca_engine *engine, uint32_t lane, uint64_t timeout_ns)
+{
+	struct timespec timeout = { .tv_sec = (time_t)(timeout_ns / 1000000000u),
+				    .tv_nsec = (long)(timeout_ns % 1000000000u) };
+	struct epoll_event events[EVENTS];
+	uint64_t count;
+	ssize_t ignored;
+	int n;
+
+	n = epoll_pwait2(engine->lane[lane].epoll_fd, events, EVENTS,
+			 timeout_ns == UINT64_MAX ? NULL : &timeout, NULL);
+	if (n < 0 && errno == ENOSYS) /* Linux before 5.11: whole milliseconds, rounded up */
+		n = epoll_wait(engine->lane[lane].epoll_fd, events, EVENTS,
+			       timeout_ns == UINT64_MAX ? -1
+			       : timeout_ns / 1000000u > INT_MAX
+				       ? INT_MAX
+				       : (int)((timeout_ns + 999999u) / 1000000u));
+	if (n <= 0)
+		return;
+	pthread_mutex_lock(&engine->context_lock);
+	for (int i = 0; i < n; i++) {
+		uint32_t id = events[i].data.u32;
+		struct simhca_context *context;
+
+		if (id == WAKE_TAG) {
+			if (atomic_load(&engine->stop))
+				continue; /* it stays readable: every thread is to end */
+			ignored = read(engine->lane[lane].wake_fd, &count, sizeof(count));
+			(void)ignored;
+			continue;
+		}
+		HASH_FIND(hh, engine->contexts, &id, sizeof(id), context);
+		if (context)
+			activate(engine, context);
+	}
+	pthread_mutex_unlock(&engine->context_lock);
+}
+
+void simhca_engine_attach(struct simhca_engine *engine, struct simhca_context *context)
+{
+	/* Edge-triggered: the counter is never read, each write is an event of its own. */
+	struct epoll_event event = { .events = EPOLLIN | EPOLLET, .data.u32 = context->id };
+
+	pthread_mutex_lock(&engine->context_lock);
+	HASH_ADD(hh, engine->contexts, id, sizeof(context->id), context);
+	atomic_store_explicit(&context->mem->armed, 1, memory_order_seq_cst);
+	for (uint32_t i = 0; i < engine->lanes; i++)
+		if (epoll_ctl(engine->lane[i].epoll_fd, EPOLL_CTL_ADD, context->doorbell_fd[i],
+			      &event))
+			activate(engine, context); /* no room for the event: poll it instead */
+	pthread_mutex_unlock(&engine->context_lock);
+}
+
+void simhca_engine_detach(struct simhca_engine *engine, struct simhca_context *context)
+{
+	pthread_mutex_lock(&engine->context_lock);
+	for (uint32_t i = 0; i < engine->lanes; i++)
+		epoll_ctl(engine->lane[i].epoll_fd, EPOLL_CTL_DEL, context->doorbell_fd[i], NULL);
+	HASH_DEL(engine->contexts, context);
+	if (context->active)
+		DL_DELETE2(engine->active, context, active_prev, active_next);
+	context->active = false;
+	pthread_mutex_unlock(&engine->context_lock);
+}

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Threads of an engine: how they join and leave it, and how one is found out that is stuck. */
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine.h"
+
+/* Under the fabric's lock. */
+static uint32_t take_stats_block(struct simhca_fabric *fabric)
+{
+	for (uint32_t block = 0; block < SIMHCA_STATS_SHARED; block++) {
+		if (fabric->stats_blocks & 1u << block)
+			continue;
+		fabric->stats_blocks |= 1u << block;
+		return block;
+	}
+	return SIMHCA_STATS_SHARED;
+}
+
+struct simhca_worker *simhca_worker_join(struct simhca_engine *engine, uint32_t lane)
+{
+	struct simhca_worker *worker = calloc(1, sizeof(*worker));
+
+	if (!worker)
+		return NULL;
+	worker->engine = engine;
+	worker->lane = lane;
+	worker->tid = gettid();
+	simhca_worker_settle(worker);
+	worker->scratch = aligned_alloc(4096, SIMHCA_DMA_SCRATCH);
+	if (!worker->scratch) {
+		free(worker);
+		return NULL;
+	}
+	pthread_rwlock_wrlock(&engine->fabric->lock);
+	worker->next = engine->workers;
+	engine->workers = worker;
+	worker->stats_block = take_stats_block(engine->fabric);
+	pthread_rwlock_unlock(&engine->fabric->lock);
+	return worker;
+}
+
+/* What fails here, because a CPU has gone, costs speed and no more. */
+static void run_on(const struct simhca_engine *engine, uint32_t from, uint32_t to)
+{
+	cpu_set_t cpus;
+
+	CPU_ZERO(&cpus);
+	for (uint32_t lane = from; lane < to; lane++)
+		CPU_SET(engine->config.cpu[lane], &cpus);
+	sched_setaffinity(0, sizeof(cpus), &cpus);
+}
+
+void simhca_worker_settle(struct simhca_worker *worker)
+{
+	worker->roams = false;
+	if (worker->engine->lanes > 1)
+		run_on(worker->engine, worker->lane, worker->lane + 1);
+}
+
+void simhca_worker_roam(struct simhca_worker *worker)
+{
+	worker->roams = true;
+	if (worker->engine->lanes > 1)
+		run_on(worker->engine, 0, worker->engine->lanes);
+}
+
+void simhca_worker_leave(struct simhca_worker *worker)
+{
+	struct simhca_engine *engine = worker->engine;
+	struct simhca_worker **link;
+
+	pthread_rwlock_wrlock(&engine->fabric->lock);
+	for (link = &engine->workers; *link != worker; link = &(*link)->next)
+		;
+	*link = worker->next;
+	if (worker->stats_block != SIMHCA_STATS_SHARED)
+		engine->fabric->stats_blocks &= ~(1u << worker->stats_block);
+	pthread_rwlock_unlock(&engine->fabric->lock);
+	free(worker->scratch);
+	free(worker);
+}
+
+/* The newest of a lane stays. */
+bool simhca_worker_superfluous(const struct simhca_worker *worker)
+{
+	const struct simhca_engine *engine = worker->engine;
+	const struct simhca_worker *other;
+
+	pthread_rwlock_rdlock(&engine->fabric->lock);
+	for (other = engine->workers; other->lane != worker->lane; other = other->next)
+		;
+	pthread_rwlock_unlock(&engine->fabric->lock);
+	return other != worker;
+}
+
+/* --------------------------------------------------------------------------------- stuck */
+
+/*
+ * Whether the thread runs, or would if it had a CPU: then it is in nobody's memory, and goes on by
+ * itself. On a host with more to do than CPUs a thread can be kept from them for seconds.
+ */
+static bool is_runnable(pid_t tid)
+{
+	char path[64], stat[256];
+	const char *state;
+	ssize_t length;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)tid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false; /* no /proc: what its guard says has to do */
+	length = read(fd, stat, sizeof(stat) - 1);
+	close(fd);
+	if (length <= 0)
+		return false;
+	stat[length] = '\0';
+	state = strrchr(stat, ')'); /* ends the name, which is 15 characters at most */
+	return state && !strncmp(state, ") R", 3);
+}
+
+/* Whether it has been in one step since the last look, and waits there. */
+static bool is_stuck(struct simhca_worker *worker)
+{
+	uint64_t count = atomic_load(&worker->guard.count);
+	bool moved = !(count & 1) || count != worker->watched;
+
+	worker->watched = count;
+	return !moved && !is_runnable(worker->tid);
+}
+
+int simhca_engine_stuck(struct simhca_engine *engine)
+{
+	bool stuck[SIMHCA_MAX_LANES] = { false }, well[SIMHCA_MAX_LANES] = { false };
+	struct simhca_worker *worker;
+	bool any = false;
+	int found = -1;
+
+	pthread_rwlock_rdlock(&engine->fabric->lock);
+	for (worker = engine->workers; worker; worker = worker->next) {
+		if (!is_stuck(worker)) {
+			well[worker->lane] = true;
+			continue;
+		}
+		stuck[worker->lane] = any = true;
+		simhca_baton_release(worker);
+	}
+	pthread_rwlock_unlock(&engine->fabric->lock);
+	for (uint32_t lane = 0; lane < engine->lanes && found < 0; lane++)
+		if (stuck[lane] && !well[lane])
+			found = (int)lane;
+	/* Those who sleep do not know that the one who polled for all is stuck. */
+	if (any)
+		simhca_engine_rouse(engine);
+	return found;
+}

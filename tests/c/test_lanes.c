@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* An engine with two lanes: one thread works at a time, and one that is stuck loses its turn. */
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+
+#include "harness.h"
+
+/* What the engine does in a step, in its own thread: it tells of a completion event. */
+struct watch {
+	atomic_int inside, most;
+	_Atomic pid_t first; /* thread that came */
+	atomic_uint others;  /* times that another one came */
+	enum { PASS, SPIN, SLEEP } how;
+	atomic_bool entered, go_on;
+};
+
+static void on_event(struct cq *cq, void *arg)
+{
+	struct watch *watch = arg;
+	int inside = atomic_fetch_add(&watch->inside, 1) + 1;
+	pid_t tid = gettid();
+
+	(void)cq;
+	if (inside > atomic_load(&watch->most))
+		atomic_store(&watch->most, inside);
+	if (!atomic_load(&watch->first))
+		atomic_store(&watch->first, tid);
+	else if (atomic_load(&watch->first) != tid)
+		atomic_fetch_add(&watch->others, 1);
+	atomic_store(&watch->entered, true);
+	while (watch->how != PASS && !atomic_load(&watch->go_on))
+		if (watch->how == SLEEP)
+			test_nap(1000);
+	atomic_fetch_sub(&watch->inside, 1);
+}
+
+static struct pair *pair_watched(struct world *world, struct watch *watch)
+{
+	struct options options = default_options(IBV_QPT_RC);
+	struct pair *pair = pair_new(world, &options);
+
+	pair->a.send_cq->on_event = on_event;
+	pair->a.send_cq->on_event_arg = watch;
+	return pair;
+}
+
+static void write_and_tell(struct pair *pair, uint32_t id)
+{
+	cq_arm(pair->a.send_cq, SIMHCA_ARM_NEXT);
+	rdma_write(&pair->a, id, 0, 8, 0);
+}
+
+/* A thread has to wait in its step until we say. */
+static void hold(struct pair *pair, struct watch *watch, int how)
+{
+	watch->how = how;
+	write_and_tell(pair, 1);
+	for (int n = 0; !atomic_load(&watch->entered) && n < 100000; n++)
+		test_nap(100);
+	assert_true(atomic_load(&watch->entered));
+}
+
+static void let_go(struct pair *pair, struct watch *watch)
+{
+	atomic_store(&watch->go_on, true);
+	expect(pair->a.send_cq, 1, SUCCESS);
+	/* It came before the event: the thread may still be with us. */
+	for (int n = 0; atomic_load(&watch->inside) && n < 100000; n++)
+		test_nap(100);
+	assert_int_equal(atomic_load(&watch->inside), 0);
+}
+
+/* Timers wake the other thread now and then; so often only an invitation does. */
+enum { PAIRS = 4, LAPS = 500, ENOUGH = 200 };
+
+/* Doorbells come in on both lanes, but two threads are never in a step at once. */
+static void one_thread_works_at_a_time(void **state)
+{
+	struct watch watch = { .how = PASS };
+	struct pair *pair[PAIRS];
+
+	for (int i = 0; i < PAIRS; i++)
+		pair[i] = pair_watched(*state, &watch);
+	for (uint32_t lap = 0; lap < LAPS; lap++) {
+		for (int i = 0; i < PAIRS; i++)
+			write_and_tell(pair[i], lap);
+		for (int i = 0; i < PAIRS; i++)
+			expect(pair[i]->a.send_cq, lap, SUCCESS);
+	}
+	assert_int_equal(atomic_load(&watch.most), 1);
+}
+
+/*
+ * A program that rings on one CPU only, again and again, is served from another one for a try. The
+ * pauses let the engine fall asleep between some of the requests, and not between others.
+ */
+static void another_lane_is_invited(void **state)
+{
+	struct watch watch = { .how = PASS };
+	struct world *world = *state;
+	struct pair *pair = pair_watched(world, &watch);
+	cpu_set_t before, cpus;
+	uint64_t seed = 5;
+
+	sched_getaffinity(0, sizeof(before), &before);
+	if (!CPU_ISSET(0, &before) || !CPU_ISSET(1, &before))
+		skip(); /* the lanes are of these two */
+	CPU_ZERO(&cpus);
+	CPU_SET(1, &cpus);
+	sched_setaffinity(0, sizeof(cpus), &cpus);
+	world->ring_lane = 1;
+	for (uint32_t i = 0; i < 500000 && atomic_load(&watch.others) < ENOUGH; i++) {
+		write_and_tell(pair, i);
+		expect(pair->a.send_cq, i, SUCCESS);
+		for (uint64_t n = test_random(&seed) % 30000; n; n--)
+			atomic_signal_fence(memory_order_seq_cst);
+	}
+	sched_setaffinity(0, sizeof(before), &before);
+	assert_in_range(atomic_load(&watch.others), ENOUGH, UINT32_MAX);
+}
+
+/* Its guard stays as it is for as long as it has no CPU; that is not being stuck. */
+static void a_thread_that_runs_is_not_stuck(void **state)
+{
+	struct watch watch = { 0 };
+	struct world *world = *state;
+	struct pair *pair = pair_watched(world, &watch);
+
+	hold(pair, &watch, SPIN);
+	for (int i = 0; i < 5; i++) {
+		assert_int_equal(simhca_engine_stuck(world->engine[0]), -1);
+		test_nap(10000);
+	}
+	let_go(pair, &watch);
+}
+
+static void a_thread_that_waits_is_stuck(void **state)
+{
+	struct watch watch = { 0 };
+	struct world *world = *state;
+	struct pair *pair = pair_watched(world, &watch);
+	int lane = -1;
+
+	hold(pair, &watch, SLEEP);
+	/* It sleeps nearly all of the time. */
+	for (int i = 0; i < 100 && lane < 0; i++) {
+		lane = simhca_engine_stuck(world->engine[0]);
+		test_nap(100);
+	}
+	let_go(pair, &watch);
+	assert_in_range(lane, 0, world->lanes ? 1 : 0);
+	for (int i = 0; i < 10; i++)
+		simhca_engine_stuck(world->engine[0]);
+	test_nap(10000);
+	assert_int_equal(simhca_engine_stuck(world->engine[0]), -1);
+}
+
+/* The thread of the other lane goes on for one that is found to be stuck. */
+static void others_go_on_without_the_stuck(void **state)
+{
+	struct options options = default_options(IBV_QPT_RC);
+	struct watch watch = { 0 };
+	struct world *world = *state;
+	struct pair *stuck = pair_watched(world, &watch), *well = pair_new(world, &options);
+	int lane = -1;
+
+	hold(stuck, &watch, SLEEP);
+	for (int i = 0; i < 1000 && lane < 0; i++) {
+		lane = simhca_engine_stuck(world->engine[0]);
+		test_nap(100);
+	}
+	assert_in_range(lane, 0, 1);
+	world->ring_lane = 1 - (unsigned int)lane;
+	for (uint32_t i = 0; i < 100; i++) {
+		rdma_write(&well->a, i, 0, 8, 0);
+		expect(well->a.send_cq, i, SUCCESS);
+	}
+	let_go(stuck, &watch);
+	world->ring_lane = 2;
+	for (uint32_t i = 0; i < 100; i++) {
+		rdma_write(&stuck->a, i, 0, 8, 0);
+		expect(stuck->a.send_cq, i, SUCCESS);
+	}
+}
+
+/* What woke the other thread in vain is there when it is woken again. */
+static void work_left_to_the_stuck_is_found(void **state)
+{
+	struct options options = default_options(IBV_QPT_RC);
+	struct watch watch = { 0 };
+	struct world *world = *state;
+	struct pair *stuck = pair_watched(world, &watch), *well = pair_new(world, &options);
+	int lane = -1;
+
+	hold(stuck, &watch, SLEEP);
+	world->ring_lane = 0;
+	rdma_write(&well->a, 1, 0, 8, 0);
+	world->ring_lane = 1;
+	rdma_write(&well->b, 2, 0, 8, 0);
+	test_nap(20000);
+	for (int i = 0; i < 1000 && lane < 0; i++) {
+		lane = simhca_engine_stuck(world->engine[0]);
+		test_nap(100);
+	}
+	assert_in_range(lane, 0, 1);
+	/* The other one waits for a thread in the lane of the stuck one. */
+	if (lane)
+		expect(well->a.send_cq, 1, SUCCESS);
+	else
+		expect(well->b.send_cq, 2, SUCCESS);
+	let_go(stuck, &watch);
+}
+
+struct stand_in {
+	struct simhca_engine *engine;
+	uint32_t lane;
+	pthread_t thread;
+};
+
+static void *stand_in_thread(void *arg)
+{
+	struct stand_in *stand_in = arg;
+
+	return simhca_engine_run(stand_in->engine, stand_in->lane) ? arg : NULL;
+}
+
+/* What rang in the lane of a stuck thread waits for another thread there. */
+static void a_stand_in_finds_what_is_left(void **state)
+{
+	struct options options = default_options(IBV_QPT_RC);
+	struct watch watch = { 0 };
+	struct world *world = *state;
+	struct pair *stuck = pair_watched(world, &watch), *well = pair_new(world, &options);
+	struct stand_in stand_in = { .engine = world->engine[0] };
+	void *failed;
+	int lane = -1;
+
+	hold(stuck, &watch, SLEEP);
+	rdma_write(&well->a, 1, 0, 8, 0);
+	rdma_write(&well->b, 2, 0, 8, 0);
+	for (int i = 0; i < 1000 && lane < 0; i++) {
+		lane = simhca_engine_stuck(world->engine[0]);
+		test_nap(100);
+	}
+	assert_in_range(lane, 0, 1);
+	stand_in.lane = (uint32_t)lane;
+	assert_int_equal(0, pthread_create(&stand_in.thread, NULL, stand_in_thread, &stand_in));
+	expect(well->a.send_cq, 1, SUCCESS);
+	expect(well->b.send_cq, 2, SUCCESS);
+	let_go(stuck, &watch);
+	simhca_engine_stop(world->engine[0]);
+	pthread_join(stand_in.thread, &failed);
+	assert_null(failed);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		ON_LANES(one_thread_works_at_a_time),
+		ON_LANES(another_lane_is_invited),
+		ON_ONE_THREAD(a_thread_that_runs_is_not_stuck),
+		ON_LANES(a_thread_that_runs_is_not_stuck),
+		ON_ONE_THREAD(a_thread_that_waits_is_stuck),
+		ON_LANES(a_thread_that_waits_is_stuck),
+		ON_LANES(others_go_on_without_the_stuck),
+		ON_LANES(work_left_to_the_stuck_is_found),
+		ON_LANES(a_stand_in_finds_what_is_left),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
