@@ -11,9 +11,9 @@
  * A program that has a CPU's time to itself and posts again and again is slowed down by an engine
  * that works on that very CPU, while another may be idle. Whether it is nobody tells; so the engine
  * tries. When one lane has been woken several times in a row, each soon after it fell asleep, the
- * thread of another one is invited: it polls for longer, for the program is not in its way. If it
- * then finds work several times without sleeping, that was good; else the next attempt waits for
- * twice as many wake-ups. A thread that works on and on is left to the kernel to place.
+ * thread of another one is invited: it polls for longer, for the program is not in its way. Each
+ * attempt waits for twice as many wake-ups as the last, until one was good: the thread found work
+ * several times without sleeping. A thread that works on and on is left to the kernel to place.
  */
 #include "engine.h"
 
@@ -22,7 +22,7 @@
 #define WAIT_NS 50000u	    /* for the holder to hand the baton over */
 #define GOOD 8u		    /* times that a thread finds work without sleeping: it is well placed */
 #define LEAST_PATIENCE 8u   /* wake-ups of one lane before another is invited */
-#define MOST_PATIENCE 8192u
+#define MOST_PATIENCE 1024u
 #define ROAM_NS 1000000u  /* who has worked for so long without sleeping may run on any CPU */
 #define LOOK_AT_CLOCK 32u /* times that it found work */
 
@@ -33,13 +33,20 @@ static bool pass(_Atomic(struct simhca_worker *) *place, struct simhca_worker *f
 						       memory_order_seq_cst);
 }
 
+bool simhca_baton_is_held(const struct simhca_worker *worker)
+{
+	/* acquire: what the holder before us left in the engine. */
+	return atomic_load_explicit(&worker->engine->baton.holder, memory_order_acquire) == worker;
+}
+
 /* The thread woke up, and is the one to work. */
 static void begin(struct simhca_worker *worker, bool guest)
 {
 	struct simhca_baton *baton = &worker->engine->baton;
 
-	if (worker->engine->lanes == 1)
+	if (worker->engine->lanes == 1 || !worker->slept)
 		return;
+	worker->slept = false;
 	worker->awake_ns = simhca_engine_now(worker->engine);
 	worker->guest = guest;
 	worker->finds = 0;
@@ -50,6 +57,9 @@ static void begin(struct simhca_worker *worker, bool guest)
 	baton->last_lane = worker->lane;
 }
 
+/* Stands for an heir who is being made the holder. */
+static struct simhca_worker claimed;
+
 /* Waits for the holder to finish its round. */
 static bool inherit(struct simhca_worker *worker)
 {
@@ -59,16 +69,14 @@ static bool inherit(struct simhca_worker *worker)
 
 	if (!pass(&baton->heir, NULL, worker))
 		return false;
-	while (atomic_load(&baton->holder) != worker) {
-		if (pass(&baton->holder, NULL, worker))
+	while (!simhca_baton_is_held(worker) && !pass(&baton->holder, NULL, worker))
+		if (simhca_engine_now(engine) > end)
 			break;
-		if (simhca_engine_now(engine) < end)
-			continue;
-		if (pass(&baton->heir, worker, NULL))
-			return false;
-	}
-	pass(&baton->heir, worker, NULL);
-	return true;
+	/* Whoever has claimed us is about to make us the holder; or finds that it is not any more.
+	 */
+	while (!pass(&baton->heir, worker, NULL) && atomic_load(&baton->heir) == &claimed)
+		;
+	return simhca_baton_is_held(worker);
 }
 
 bool simhca_baton_take(struct simhca_worker *worker)
@@ -78,14 +86,13 @@ bool simhca_baton_take(struct simhca_worker *worker)
 	struct simhca_worker *heir;
 	uint32_t invited;
 
-	if (atomic_load_explicit(&baton->holder, memory_order_relaxed) == worker) {
+	if (simhca_baton_is_held(worker)) {
 		heir = atomic_load_explicit(&baton->heir, memory_order_relaxed);
-		if (!heir)
+		/* Claimed, it waits for nothing else; and it looks at all there is. */
+		if (!heir || heir == &claimed || !pass(&baton->heir, heir, &claimed))
 			return true;
-		/* From here on the heir waits for nothing else. It looks at all there is. */
-		if (!pass(&baton->heir, heir, NULL))
-			return true;
-		atomic_store(&baton->holder, heir);
+		/* We can have lost the baton just now. */
+		atomic_store(&baton->heir, pass(&baton->holder, worker, heir) ? NULL : heir);
 		return false;
 	}
 	invited = worker->lane + 1;
@@ -98,6 +105,11 @@ bool simhca_baton_take(struct simhca_worker *worker)
 		return false;
 	begin(worker, false);
 	return true;
+}
+
+void simhca_baton_init(struct simhca_engine *engine)
+{
+	engine->baton.patience = LEAST_PATIENCE;
 }
 
 void simhca_baton_release(struct simhca_worker *worker)
@@ -130,22 +142,18 @@ void simhca_baton_consider(struct simhca_worker *worker)
 	struct simhca_baton *baton = &engine->baton;
 
 	/* It can have lost the baton, being taken for stuck. */
-	if (engine->lanes == 1 || atomic_load(&baton->holder) != worker)
+	if (engine->lanes == 1 || !simhca_baton_is_held(worker))
 		return;
-	if (!baton->patience)
+	if (worker->guest && worker->finds >= GOOD)
 		baton->patience = LEAST_PATIENCE;
-	if (worker->guest) {
-		baton->patience = worker->finds >= GOOD ? LEAST_PATIENCE : 2 * baton->patience;
-		if (baton->patience > MOST_PATIENCE)
-			baton->patience = MOST_PATIENCE;
-	} else if (baton->streak >= baton->patience) {
+	if (!worker->guest && baton->streak >= baton->patience) {
 		uint32_t lane = (worker->lane + 1) % engine->lanes;
 
 		baton->streak = 0;
+		if (baton->patience < MOST_PATIENCE)
+			baton->patience *= 2;
 		atomic_store(&baton->invited, lane + 1);
 		simhca_lane_rouse(engine, lane);
 	}
 	baton->released_ns = simhca_engine_now(engine);
-	if (worker->roams)
-		simhca_worker_settle(worker);
 }

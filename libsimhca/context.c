@@ -140,6 +140,22 @@ void simhca_context_free(struct simhca_context *context, const struct simhca_mem
 	}
 }
 
+static void drop_segments(struct simhca_context *context)
+{
+	for (uint32_t i = 0; i < context->segments; i++) {
+		struct simhca_segment *segment = &context->segment[i];
+
+		while (segment->holes) {
+			struct simhca_hole *hole = segment->holes;
+
+			segment->holes = hole->next;
+			free(hole);
+		}
+		munmap(segment->base, segment->size);
+		close(segment->fd);
+	}
+}
+
 static int open_doorbells(struct simhca_context *context)
 {
 	while (context->doorbells < context->engine->lanes) {
@@ -164,6 +180,7 @@ struct simhca_context *simhca_context_create(struct simhca_device *device,
 {
 	struct simhca_context *context = calloc(1, sizeof(*context));
 	struct simhca_mem_ref where;
+	int ret;
 
 	if (!context) {
 		simhca_why(why, ENOMEM, "out of memory");
@@ -183,11 +200,16 @@ struct simhca_context *simhca_context_create(struct simhca_device *device,
 	context->id = device->fabric->next_context_id++;
 	context->mem->abi_version = SIMHCA_ABI_VERSION;
 	context->mem->context_id = context->id;
+	ret = simhca_engine_attach(engine, context);
+	if (ret) {
+		simhca_why(why, -ret, "doorbell: %s", strerror(-ret));
+		goto fail;
+	}
 	context->next = device->contexts;
 	device->contexts = context;
-	simhca_engine_attach(engine, context);
 	return context;
 fail:
+	drop_segments(context);
 	close_doorbells(context);
 	free(context->doorbell);
 	free(context);
@@ -250,18 +272,7 @@ bool simhca_context_destroy(struct simhca_context *context)
 	}
 	for (int type = 0; type < SIMHCA_OBJ_TYPES; type++)
 		free(context->handles[type].slot);
-	for (uint32_t i = 0; i < context->segments; i++) {
-		struct simhca_segment *segment = &context->segment[i];
-
-		while (segment->holes) {
-			struct simhca_hole *hole = segment->holes;
-
-			segment->holes = hole->next;
-			free(hole);
-		}
-		munmap(segment->base, segment->size);
-		close(segment->fd);
-	}
+	drop_segments(context);
 	close_doorbells(context);
 	free(context->doorbell);
 	free(context);

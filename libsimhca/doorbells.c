@@ -189,16 +189,6 @@ bool simhca_doorbells_arm(struct simhca_engine *engine)
 	return quiet;
 }
 
-bool simhca_doorbells_quiet(struct simhca_engine *engine)
-{
-	bool quiet;
-
-	pthread_mutex_lock(&engine->context_lock);
-	quiet = !engine->active;
-	pthread_mutex_unlock(&engine->context_lock);
-	return quiet;
-}
-
 void simhca_lane_listen(struct simhca_engine *engine, uint32_t lane, uint64_t timeout_ns)
 {
 	struct timespec timeout = { .tv_sec = (time_t)(timeout_ns / 1000000000u),
@@ -237,19 +227,23 @@ void simhca_lane_listen(struct simhca_engine *engine, uint32_t lane, uint64_t ti
 	pthread_mutex_unlock(&engine->context_lock);
 }
 
-void simhca_engine_attach(struct simhca_engine *engine, struct simhca_context *context)
+int simhca_engine_attach(struct simhca_engine *engine, struct simhca_context *context)
 {
 	/* Edge-triggered: the counter is never read, each write is an event of its own. */
 	struct epoll_event event = { .events = EPOLLIN | EPOLLET, .data.u32 = context->id };
+	int ret = 0;
 
 	pthread_mutex_lock(&engine->context_lock);
 	HASH_ADD(hh, engine->contexts, id, sizeof(context->id), context);
 	atomic_store_explicit(&context->mem->armed, 1, memory_order_seq_cst);
-	for (uint32_t i = 0; i < engine->lanes; i++)
+	for (uint32_t i = 0; i < engine->lanes && !ret; i++)
 		if (epoll_ctl(engine->lane[i].epoll_fd, EPOLL_CTL_ADD, context->doorbell_fd[i],
 			      &event))
-			activate(engine, context); /* no room for the event: poll it instead */
+			ret = -errno; /* the user has as many watches as he may */
 	pthread_mutex_unlock(&engine->context_lock);
+	if (ret)
+		simhca_engine_detach(engine, context);
+	return ret;
 }
 
 void simhca_engine_detach(struct simhca_engine *engine, struct simhca_context *context)

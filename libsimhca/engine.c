@@ -159,6 +159,9 @@ static bool run_qps(struct simhca_worker *worker)
 		if (!qp)
 			break;
 		worked = true;
+		/* Who was taken for stuck leaves the rest to who has the baton. */
+		if (worker != &engine->poller && !simhca_baton_is_held(worker))
+			break;
 	}
 	return worked;
 }
@@ -200,13 +203,26 @@ static void sleep_until_work(struct simhca_worker *worker)
 	struct simhca_engine *engine = worker->engine;
 	uint64_t timeout;
 
+	if (worker->roams)
+		simhca_worker_settle(worker);
 	simhca_baton_consider(worker);
 	simhca_baton_release(worker);
 	if (!simhca_doorbells_arm(engine))
 		return;
 	timeout = time_to_timer(engine); /* looks at the run queue after the baton is down */
-	if (timeout && !atomic_load(&engine->stop))
-		simhca_lane_listen(engine, worker->lane, timeout);
+	if (!timeout || atomic_load(&engine->stop))
+		return;
+	worker->slept = true;
+	simhca_lane_listen(engine, worker->lane, timeout);
+}
+
+/* Somebody else works. */
+static void wait_for_turn(struct simhca_worker *worker)
+{
+	if (worker->roams)
+		simhca_worker_settle(worker);
+	worker->slept = true;
+	simhca_lane_listen(worker->engine, worker->lane, UINT64_MAX);
 }
 
 int simhca_engine_run(struct simhca_engine *engine, uint32_t lane)
@@ -224,9 +240,12 @@ int simhca_engine_run(struct simhca_engine *engine, uint32_t lane)
 		if (!holds || worker->rounds++ % ROUNDS_PER_LISTEN == 0) {
 			if (simhca_worker_superfluous(worker))
 				break;
-			simhca_lane_listen(engine, lane, holds ? 0 : UINT64_MAX);
-			if (!holds)
+			if (!holds) {
+				wait_for_turn(worker);
 				continue;
+			}
+			for (uint32_t i = 0; i < engine->lanes; i++)
+				simhca_lane_listen(engine, i, 0);
 		}
 		if (one_round(worker)) {
 			simhca_baton_found(worker);
@@ -278,6 +297,7 @@ struct simhca_engine *simhca_engine_create(struct simhca_fabric *fabric,
 		errno = -ret;
 		return NULL;
 	}
+	simhca_baton_init(engine);
 	pthread_mutex_init(&engine->lock, NULL);
 	pthread_mutex_init(&engine->context_lock, NULL);
 	pthread_rwlock_wrlock(&fabric->lock);

@@ -21,8 +21,6 @@ void simhca_lane_listen(struct simhca_engine *engine, uint32_t lane, uint64_t ti
 bool simhca_doorbells_poll(struct simhca_engine *engine);
 /* Arms every context; false if one has work after all. */
 bool simhca_doorbells_arm(struct simhca_engine *engine);
-/* Whether all are armed still. */
-bool simhca_doorbells_quiet(struct simhca_engine *engine);
 
 /* ----------------------------------------------------------------- worker.c */
 
@@ -37,6 +35,9 @@ bool simhca_worker_superfluous(const struct simhca_worker *worker);
 
 /* ------------------------------------------------------------------ baton.c */
 
+void simhca_baton_init(struct simhca_engine *engine);
+/* Whether the thread is the one that works; it can lose the baton by being taken for stuck. */
+bool simhca_baton_is_held(const struct simhca_worker *worker);
 /* Whether the thread is the one that works, or has become it. */
 bool simhca_baton_take(struct simhca_worker *worker);
 /* Lets go of it if this thread has it. Who does so to sleep looks once more before it sleeps. */

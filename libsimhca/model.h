@@ -73,11 +73,15 @@ struct simhca_worker {
 	struct simhca_guard guard;
 	struct simhca_engine *engine;
 	struct simhca_worker *next; /* in the engine's list, under the fabric's lock */
-	uint64_t watched;	    /* guard count when simhca_engine_stuck() last looked */
+	/* When simhca_engine_stuck() last looked and the guard had moved: */
+	uint64_t watched; /* its count */
+	uint64_t watched_cpu_ns;
 	uint32_t rounds;
 	uint32_t stats_block;
 	pid_t tid;
+	pthread_t thread;
 	uint32_t lane; /* it sleeps in this one */
+	bool slept;    /* since it had the baton */
 	/* Since it has the baton (baton.c). */
 	uint64_t awake_ns;
 	uint32_t finds; /* rounds with work */
@@ -101,7 +105,8 @@ struct simhca_worker {
  */
 struct simhca_lane {
 	int epoll_fd;
-	int wake_fd; /* eventfd: somebody other than a doorbell has work for us */
+	int wake_fd;	   /* eventfd: somebody other than a doorbell has work for us */
+	bool was_readable; /* when simhca_engine_stuck() last looked */
 };
 
 /* Who of an engine's threads works; see baton.c. */
@@ -139,7 +144,8 @@ struct simhca_engine {
 uint64_t simhca_engine_now(const struct simhca_engine *engine);
 /* Puts a QP on the run queue, once, and wakes the engine if it sleeps. */
 void simhca_engine_schedule(struct simhca_engine *engine, struct simhca_qp *qp);
-void simhca_engine_attach(struct simhca_engine *engine, struct simhca_context *context);
+/* 0 or -errno. */
+int simhca_engine_attach(struct simhca_engine *engine, struct simhca_context *context);
 void simhca_engine_detach(struct simhca_engine *engine, struct simhca_context *context);
 void simhca_engine_forget_qp(struct simhca_qp *qp);
 /* When it expires the QP is scheduled, with timer_fired set to the deadline that is returned. */

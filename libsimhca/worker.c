@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Threads of an engine: how they join and leave it, and how one is found out that is stuck. */
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "engine.h"
+
+#define MOST_STEP_NS 100000000u /* of CPU time, far more than any step takes */
 
 /* Under the fabric's lock. */
 static uint32_t take_stats_block(struct simhca_fabric *fabric)
@@ -30,6 +34,7 @@ struct simhca_worker *simhca_worker_join(struct simhca_engine *engine, uint32_t 
 	worker->engine = engine;
 	worker->lane = lane;
 	worker->tid = gettid();
+	worker->thread = pthread_self();
 	simhca_worker_settle(worker);
 	worker->scratch = aligned_alloc(4096, SIMHCA_DMA_SCRATCH);
 	if (!worker->scratch) {
@@ -100,10 +105,17 @@ bool simhca_worker_superfluous(const struct simhca_worker *worker)
 
 /* --------------------------------------------------------------------------------- stuck */
 
-/*
- * Whether the thread runs, or would if it had a CPU: then it is in nobody's memory, and goes on by
- * itself. On a host with more to do than CPUs a thread can be kept from them for seconds.
- */
+/* Nanoseconds of CPU time that the thread has used. */
+static uint64_t cpu_time(const struct simhca_worker *worker)
+{
+	struct timespec used = { 0 };
+	clockid_t clock;
+
+	if (!pthread_getcpuclockid(worker->thread, &clock))
+		clock_gettime(clock, &used);
+	return (uint64_t)used.tv_sec * 1000000000u + (uint64_t)used.tv_nsec;
+}
+
 static bool is_runnable(pid_t tid)
 {
 	char path[64], stat[256];
@@ -124,21 +136,57 @@ static bool is_runnable(pid_t tid)
 	return state && !strncmp(state, ") R", 3);
 }
 
-/* Whether it has been in one step since the last look, and waits there. */
+/*
+ * Whether it has been in one step since the last look, and is held up there by a client's memory.
+ * That it can be in only if its guard is narrow. A thread that is runnable is no more than kept
+ * from the CPU, on a host with more to do than CPUs for seconds; unless it uses up time that no
+ * step takes: a client can have its page faults tried again and again.
+ */
 static bool is_stuck(struct simhca_worker *worker)
 {
 	uint64_t count = atomic_load(&worker->guard.count);
-	bool moved = !(count & 1) || count != worker->watched;
+	bool runnable;
 
-	worker->watched = count;
-	return !moved && !is_runnable(worker->tid);
+	if (!(count & 1) || count != worker->watched) {
+		worker->watched = count;
+		worker->watched_cpu_ns = cpu_time(worker);
+		return false;
+	}
+	if (atomic_load(&worker->guard.contexts) == SIMHCA_GUARD_ANY)
+		return false;
+	runnable = is_runnable(worker->tid);
+	if (atomic_load(&worker->guard.count) != count)
+		return false; /* it moved while we looked at its state */
+	return !runnable || cpu_time(worker) - worker->watched_cpu_ns > MOST_STEP_NS;
+}
+
+/*
+ * A thread that is kept from the CPU that it is bound to does not hear what rings in its lane. What
+ * waits there for a whole interval is heard by us.
+ */
+static bool listen_for_the_deaf(struct simhca_engine *engine)
+{
+	bool heard = false;
+
+	for (uint32_t i = 0; i < engine->lanes; i++) {
+		struct simhca_lane *lane = &engine->lane[i];
+		struct pollfd waits = { .fd = lane->epoll_fd, .events = POLLIN };
+		bool readable = poll(&waits, 1, 0) == 1;
+
+		if (readable && lane->was_readable) {
+			simhca_lane_listen(engine, i, 0);
+			heard = true;
+		}
+		lane->was_readable = readable;
+	}
+	return heard;
 }
 
 int simhca_engine_stuck(struct simhca_engine *engine)
 {
 	bool stuck[SIMHCA_MAX_LANES] = { false }, well[SIMHCA_MAX_LANES] = { false };
+	bool any = engine->lanes > 1 && listen_for_the_deaf(engine);
 	struct simhca_worker *worker;
-	bool any = false;
 	int found = -1;
 
 	pthread_rwlock_rdlock(&engine->fabric->lock);
@@ -154,7 +202,7 @@ int simhca_engine_stuck(struct simhca_engine *engine)
 	for (uint32_t lane = 0; lane < engine->lanes && found < 0; lane++)
 		if (stuck[lane] && !well[lane])
 			found = (int)lane;
-	/* Those who sleep do not know that the one who polled for all is stuck. */
+	/* Those who sleep do not know that who polled for all is stuck, nor what others missed. */
 	if (any)
 		simhca_engine_rouse(engine);
 	return found;

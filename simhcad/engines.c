@@ -103,9 +103,7 @@ struct engine *engine_start(struct engines *engines, bool may_block)
 	}
 	if (!ret)
 		return engine;
-	if (engine_halt(engine))
-		simhca_engine_destroy(engine->model);
-	free(engine);
+	engine_stop(engine);
 	errno = ret;
 	return NULL;
 }

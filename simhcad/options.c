@@ -123,7 +123,7 @@ static const struct option_desc table[] = {
 	NUMBER("max-dm-size", max_dm_size, "BYTES", SCOPE_DEVICE, SIMHCA_DM_PAGE,
 	       SIMHCA_MAX_DM_SIZE, "on-chip memory of the device"),
 	NUMBER("engines", engines, "N", 0, 1, 64,
-	       "engine threads [1 on up to 4 CPUs, else 2 to 4]"),
+	       "engines: threads that work at a time [1 on up to 4 CPUs, else 2 to 4]"),
 	NUMBER("engine-spin", engine_spin, "US", 0, 0, 1000000,
 	       "how long an idle engine polls before it sleeps [1 on up to 2 CPUs, else 50]"),
 	CHOICE("memory", memory, "auto|process_vm|agent", 0, memory_modes, "auto",

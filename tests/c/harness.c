@@ -160,7 +160,7 @@ struct world *world_new(const struct world_config *config)
 	assert_non_null(world);
 	atomic_init(&world->now, 1000 * SEC);
 	world->threaded = config->threads;
-	world->lanes = config->lanes;
+	world->second_threads = config->lanes && !config->deaf_lane;
 	world->ring_lane = 2;
 	if (config->lanes) { /* Where there is no CPU 1 the two share CPU 0. */
 		engine.num_cpus = 2;
@@ -183,7 +183,7 @@ struct world *world_new(const struct world_config *config)
 	for (unsigned int i = 0; world->threaded && i < world->engines; i++)
 		assert_int_equal(0, pthread_create(&world->thread[i], NULL, engine_thread,
 						   world->engine[i]));
-	for (unsigned int i = 0; world->lanes && i < world->engines; i++)
+	for (unsigned int i = 0; world->second_threads && i < world->engines; i++)
 		assert_int_equal(0, pthread_create(&world->second_thread[i], NULL, second_thread,
 						   world->engine[i]));
 	return world;
@@ -199,7 +199,7 @@ void world_free(struct world *world)
 		simhca_engine_stop(world->engine[i]);
 		pthread_join(world->thread[i], &failed);
 		assert_null(failed);
-		if (!world->lanes)
+		if (!world->second_threads)
 			continue;
 		pthread_join(world->second_thread[i], &failed);
 		assert_null(failed);

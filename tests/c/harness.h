@@ -53,7 +53,7 @@ struct world {
 	pthread_t thread[2];
 	pthread_t second_thread[2]; /* of each engine, with lanes */
 	unsigned int engines;
-	bool lanes;
+	bool second_threads;
 	unsigned int ring_lane; /* where doorbells wake; 2: in turn */
 	bool threaded;
 	bool infiniband;
@@ -67,6 +67,7 @@ struct world_config {
 	bool infiniband;
 	unsigned int threads;		    /* engines with one each; 0: the test polls */
 	bool lanes;			    /* each engine has two lanes, and a thread for each */
+	bool deaf_lane;			    /* but none for the second */
 	struct simhca_device_config device; /* limits; name, GUIDs and LID are filled in */
 };
 

@@ -4,8 +4,9 @@
  * both (libsimhca/baton.c). No work request is forgotten, whichever lane somebody wakes, and the
  * baton never goes to a thread that does not know.
  *
- * A program posts and rings; another engine puts a QP on the run queue. The tree of doorbells is
- * one bit here (doorbell.pml has the tree). A work request is served when the holder has looked
+ * A program posts and rings; another engine puts a QP on the run queue; and once, at any time, the
+ * watch takes the holder for stuck, and takes the baton from it. The tree of doorbells is one bit
+ * here (doorbell.pml has the tree). A work request is served when the holder has looked
  * after it was posted. A lost one is a world in which nothing happens while it waits: an invalid
  * end state.
  *
@@ -16,9 +17,11 @@
  *	WAKE_FIRST		the other engine looks for a holder before it has queued the QP
  *	NO_CLAIM		the holder passes the baton on without a claim to the heir, who
  *				may have given up
+ *	NO_PATIENCE		an heir who has been claimed does not wait for what comes of it
  *	NO_ACTIVATE		a thread that a doorbell wakes in vain leaves the context inactive
  */
 #define LANES 2
+#define CLAIMED 3
 
 bool top;		/* the doorbell */
 bool armed = true;
@@ -89,6 +92,18 @@ proctype other_engine()
 	finished++
 }
 
+/* simhca_engine_stuck() */
+proctype watch()
+{
+	if
+	:: atomic { holder != 0 -> holder = 0 };
+	   wake_fd[0] = true;
+	   wake_fd[1] = true
+	:: true
+	fi;
+	finished++
+}
+
 inline lock()
 {
 	atomic { !context_lock -> context_lock = true }
@@ -107,14 +122,24 @@ inline take_baton(me, holds, mine)
 	:: holder == me ->
 		mine = heir;
 		if
-		:: !mine -> holds = true
+		:: !mine || mine == CLAIMED -> holds = true
 		:: else ->
 #ifdef NO_CLAIM
 			heir = 0;
 			holder = mine
 #else
-			atomic { if :: heir == mine -> heir = 0 :: else -> holds = true fi };
-			if :: !holds -> holder = mine :: else fi
+			atomic { if :: heir == mine -> heir = CLAIMED :: else -> holds = true fi };
+			if
+			:: !holds ->
+				atomic {
+					if
+					:: holder == me -> holder = mine; mine = 0
+					:: else
+					fi
+				};
+				heir = mine
+			:: else
+			fi
 #endif
 		fi
 	:: else ->
@@ -132,31 +157,37 @@ inline take_baton(me, holds, mine)
 inline inherit(me, holds)
 {
 	heir = me;
+	if
+	:: holder == me
+	:: atomic { holder == 0 -> holder = me }
+	:: true
+	fi;
+#ifdef NO_PATIENCE
+	atomic { if :: heir == me -> heir = 0 :: else fi };
+#else
 	do
-	:: holder == me -> holds = true; break
-	:: atomic { holder == 0 -> holder = me; holds = true }; break
 	:: atomic { heir == me -> heir = 0 }; break
-#ifdef NO_CLAIM
-	:: heir = 0; break
-#endif
+	:: atomic { heir != me && heir != CLAIMED -> break }
 	od;
-	atomic { if :: heir == me -> heir = 0 :: else fi }
+#endif
+	holds = holder == me
 }
 
 /* What epoll_wait() returned; a context that rang is active again. */
 inline woken(me)
 {
 	wake_fd[me - 1] = false;
-	lock();
-	if
+	atomic {
+		!context_lock ->
+		if
 #ifdef NO_ACTIVATE
-	:: doorbell_fd[me - 1] -> doorbell_fd[me - 1] = false; polls = polls || holder == 0
+		:: doorbell_fd[me - 1] -> doorbell_fd[me - 1] = false; polls = polls || holder == 0
 #else
-	:: doorbell_fd[me - 1] -> doorbell_fd[me - 1] = false; armed = false; polls = true
+		:: doorbell_fd[me - 1] -> doorbell_fd[me - 1] = false; armed = false; polls = true
 #endif
-	:: else
-	fi;
-	unlock()
+		:: else
+		fi
+	}
 }
 
 /* simhca_doorbells_arm() */
@@ -196,12 +227,13 @@ end_elsewhere:	atomic { doorbell_fd[me - 1] || wake_fd[me - 1] -> skip };
 		woken(me)
 	   :: else -> /* a round */
 		rang = false;
-		lock();
-		if
-		:: polls -> atomic { rang = top; top = false }; if :: rang -> served(0) :: else fi
-		:: else
-		fi;
-		unlock();
+		atomic {
+			!context_lock ->
+			if
+			:: polls -> rang = top; top = false; if :: rang -> served(0) :: else fi
+			:: else
+			fi
+		};
 		if :: atomic { queued -> queued = false }; served(1); rang = true :: else fi;
 		if
 		:: rang -> rang = false
@@ -242,8 +274,9 @@ init {
 	atomic {
 		run engine(1);
 		run engine(2);
-		run poster(2);
-		run other_engine()
+		run poster(1);
+		run other_engine();
+		run watch()
 	}
-	finished == 2 && !waits[0] && !waits[1]
+	finished == 3 && !waits[0] && !waits[1]
 }
