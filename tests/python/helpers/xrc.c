@@ -430,8 +430,10 @@ static void receive(int socket, int file, uint32_t qpn)
 		CHECK(!post_srq(srq, (uint64_t)i, all.mr));
 	tell(socket, number_of(srq));
 	tell(socket, target->qp_num);
-	if (!qpn)
+	if (!qpn) {
 		start(target, hear(socket));
+		tell(socket, 0); /* ready to receive */
+	}
 	for (;;) {
 		struct ibv_wc wc;
 
@@ -487,6 +489,7 @@ static void processes(void)
 	child[1] = start_child(file, child[0].qpn);
 	CHECK(child[1].qpn == child[0].qpn && child[1].srqn != child[0].srqn);
 	tell(child[0].socket, sender->qp_num);
+	hear(child[0].socket);
 	start(sender, child[0].qpn);
 	for (uint32_t i = 0; i < 200; i++) {
 		struct child *to = i < 100 ? &child[i * 7 % 3 % 2] : &child[1];
