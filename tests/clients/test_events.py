@@ -37,9 +37,9 @@ def test_perftest(device, flags):
 
     ib_send_lat has one channel for both CQs, and takes the first event after a send for that of the
     send. It gives up ("Couldn't post send") when the answer to a message is there before its
-    sender's completion, which no rule forbids. Here that takes an engine thread which is not
-    run for a fifth of a second, so that another one stands in for it: a machine that is
-    very busy.
+    sender's completion, which no rule forbids. Here that takes an engine thread which waits
+    in a program's memory, so that another one stands in for it; not one that a busy machine
+    keeps from its CPU.
     """
     program, *flags = flags
     client, server = run_pair(device, program, "-F", "-e", "-n", MESSAGES, *flags,
