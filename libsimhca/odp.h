@@ -102,11 +102,11 @@ struct simhca_pager {
 	struct simhca_fabric *fabric;
 	struct simhca_pager *next; /* in the fabric's list */
 	pid_t pid;
-	uint32_t users;	    /* address spaces, and the event thread; under fabric->pager_lock */
-	bool gone;	    /* the process has ended; under fabric->pager_lock */
-	uint64_t number;    /* names it to epoll */
-	int userfaultfd;    /* -1: none; changes once, and back at the end */
-	atomic_bool events; /* it works */
+	uint32_t users;	 /* address spaces, and the event thread; under fabric->pager_lock */
+	bool gone;	 /* the process has ended; under fabric->pager_lock */
+	uint64_t number; /* names it to epoll */
+	/* -1: none; changes once, and not back. What it names may be given up for another file. */
+	_Atomic int userfaultfd;
 	pthread_mutex_t lock;
 	struct simhca_odp *regions;
 	/* under faults.lock */

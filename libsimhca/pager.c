@@ -68,7 +68,7 @@ struct simhca_pager *simhca_pager_of(struct simhca_fabric *fabric, struct simhca
 			pager->fabric = fabric;
 			pager->pid = mm->pid;
 			pager->number = ++fabric->next_pager;
-			pager->userfaultfd = -1;
+			atomic_init(&pager->userfaultfd, -1);
 			pthread_mutex_init(&pager->lock, NULL);
 			pager->next = fabric->pagers;
 			fabric->pagers = pager;
@@ -153,7 +153,6 @@ int simhca_mm_set_userfaultfd(struct simhca_context *context, struct simhca_mm *
 	    !epoll_ctl(fabric->pager_epoll, EPOLL_CTL_ADD, fd, &event)) {
 		pager->userfaultfd = fd;
 		fd = -1;
-		atomic_store_explicit(&pager->events, true, memory_order_release);
 	}
 	pthread_mutex_unlock(&fabric->pager_lock);
 	if (fd >= 0) /* there is one, or none is wanted */
@@ -161,14 +160,14 @@ int simhca_mm_set_userfaultfd(struct simhca_context *context, struct simhca_mm *
 	return 0;
 }
 
-static bool register_range(const struct simhca_pager *pager, uint64_t start, uint64_t end)
+static bool register_range(int fd, uint64_t start, uint64_t end)
 {
 	struct uffdio_register range = {
 		.range = { .start = start, .len = end - start },
 		.mode = UFFDIO_REGISTER_MODE_WP,
 	};
 
-	return start < end && !ioctl(pager->userfaultfd, UFFDIO_REGISTER, &range);
+	return start < end && !ioctl(fd, UFFDIO_REGISTER, &range);
 }
 
 bool simhca_pager_watch(struct simhca_pager *pager, const struct simhca_odp *odp, uint64_t start,
@@ -177,18 +176,18 @@ bool simhca_pager_watch(struct simhca_pager *pager, const struct simhca_odp *odp
 	uint64_t chunk = start & ~(CHUNK - 1), chunk_end = (end + CHUNK - 1) & ~(CHUNK - 1);
 	uint64_t last = odp->addr + odp->length - 1;
 	uint64_t region_end = (last | (SIMHCA_PAGE_BYTES - 1)) + 1;
+	int fd = pager->userfaultfd;
 
-	/* acquire: pairs with the release after the descriptor was stored. */
-	if (!atomic_load_explicit(&pager->events, memory_order_acquire))
+	if (fd < 0)
 		return false;
 	/*
 	 * Anew at each fault, for what is mapped there may have changed. More than the pages at
 	 * hand, so that a mapping is not cut into many; the whole chunk for huge pages; and if
 	 * something in the chunk cannot be registered, the pages alone.
 	 */
-	return register_range(pager, chunk > odp->base ? chunk : odp->base,
+	return register_range(fd, chunk > odp->base ? chunk : odp->base,
 			      region_end && chunk_end > region_end ? region_end : chunk_end) ||
-	       register_range(pager, chunk, chunk_end) || register_range(pager, start, end);
+	       register_range(fd, chunk, chunk_end) || register_range(fd, start, end);
 }
 
 /* ----------------------------------------------------------------------------- events */
@@ -238,11 +237,22 @@ static ssize_t read_events(int fd, struct uffd_msg *msg, size_t size)
 	return read(fd, msg, size);
 }
 
-/* The regions' pages are all as unsure as if there had never been events. */
+/*
+ * An event that cannot be read, because we have no descriptor left for a fork's, say, would hold up
+ * the program for good: the userfaultfd is closed. Its number stays taken, for workers use it
+ * meanwhile, and names a file with which nothing can be registered. From then on the regions' pages
+ * are all as unsure as if there had never been events.
+ */
 static void give_up(struct simhca_fabric *fabric, struct simhca_pager *pager)
 {
-	atomic_store(&pager->events, false);
-	epoll_ctl(fabric->pager_epoll, EPOLL_CTL_DEL, pager->userfaultfd, NULL);
+	int fd = pager->userfaultfd;
+
+	simhca_log(fabric, SIMHCA_LOG_WARNING,
+		   "process %d: its userfaultfd cannot be read (%s), and is done without",
+		   (int)pager->pid, strerror(errno));
+	/* Should the program have kept a copy, the file would be reported on and on. */
+	epoll_ctl(fabric->pager_epoll, EPOLL_CTL_DEL, fd, NULL);
+	dup3(fabric->pager_epoll, fd, O_CLOEXEC);
 	invalidate(pager, 0, UINT64_MAX);
 }
 
