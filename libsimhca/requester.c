@@ -346,8 +346,9 @@ static void look_ahead(struct simhca_worker *worker, struct simhca_qp *qp)
 		if (simhca_sq_load(qp, index, &send) != SIMHCA_REASON_NONE)
 			return;
 		response = takes_response(send.wqe.opcode);
+		/* A local operation has no SGEs, and so no length. */
 		if (response == was_response || (send.wqe.flags & SIMHCA_WQE_INLINE) ||
-		    simhca_is_local_op(send.wqe.opcode) || !send.length)
+		    !send.length)
 			continue;
 		if (response)
 			use.access = SIMHCA_ACCESS_LOCAL_WRITE;
