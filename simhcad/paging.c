@@ -64,18 +64,17 @@ int paging_start(struct paging *paging, struct simhca_fabric *fabric, struct ev_
 
 	memset(paging, 0, sizeof(*paging));
 	paging->fabric = fabric;
+	paging->loop = loop;
+	ev_timer_init(&paging->watch, on_watch, WATCH_INTERVAL, WATCH_INTERVAL);
+	paging->watch.data = paging;
 	ret = start_thread(&paging->reader, read_events, paging, "simhca-pager");
 	paging->reads = !ret;
 	while (!ret && paging->workers < workers)
 		ret = start_worker(paging);
 	if (ret) {
 		log_error("the threads of on-demand paging: %s", strerror(ret));
-		paging_stop(paging);
 		return -1;
 	}
-	paging->loop = loop;
-	ev_timer_init(&paging->watch, on_watch, WATCH_INTERVAL, WATCH_INTERVAL);
-	paging->watch.data = paging;
 	ev_timer_start(loop, &paging->watch);
 	return 0;
 }
@@ -87,8 +86,7 @@ bool paging_stop(struct paging *paging)
 
 	if (!paging->fabric)
 		return true;
-	if (paging->loop)
-		ev_timer_stop(paging->loop, &paging->watch);
+	ev_timer_stop(paging->loop, &paging->watch);
 	simhca_faults_stop(paging->fabric);
 	simhca_pagers_stop(paging->fabric);
 	clock_gettime(CLOCK_REALTIME, &until);

@@ -27,10 +27,13 @@ struct paging {
 	unsigned int workers;
 };
 
-/* 0; or -1, which has been logged. */
+/* 0; or -1, which has been logged. paging_stop() is due either way. */
 int paging_start(struct paging *paging, struct simhca_fabric *fabric, struct ev_loop *loop,
 		 unsigned int workers);
-/* False: a worker cannot be ended, and the process has to end with it. */
+/*
+ * Once, also if nothing was started. False: a worker cannot be ended, and the process has to end
+ * with it.
+ */
 bool paging_stop(struct paging *paging);
 
 #endif
