@@ -634,11 +634,20 @@ def test_idle_daemon_sleeps(daemon):
     close_all(fds)
 
 
-def test_engine_threads(start):
-    daemon = start("--engines", "3")
+def threads(daemon):
     names = []
     for task in os.listdir(f"/proc/{daemon.process.pid}/task"):
         with open(f"/proc/{daemon.process.pid}/task/{task}/comm") as file:
             names.append(file.read().strip())
+    return names
+
+
+def test_engine_threads(start):
+    names = threads(start("--engines", "3"))
     assert {"simhca-engine/0", "simhca-engine/1", "simhca-engine/2", "simhca-fault", "simhca-pager",
             "simhcad"} == set(names)
+    assert names.count("simhca-fault") == 4
+
+
+def test_fault_workers(start):
+    assert threads(start("--fault-workers", "7")).count("simhca-fault") == 7
