@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ethernet.h"
+#include "odp.h"
 
 #define MAX_FRAME (4096 + SIMHCA_FRAME_OVERHEAD)
 
@@ -102,6 +103,10 @@ void simhca_ethernet_send(struct simhca_worker *worker, struct simhca_qp *qp,
 	 */
 	copy.seg[0] = (struct simhca_seg){ .addr = (uintptr_t)bytes, .length = length };
 	simhca_guard_narrow(&worker->guard, packet->src_context, packet->src_context);
+	if (!packet->resumed && !simhca_odp_verify(&packet->payload)) {
+		*reply = (struct simhca_reply){ .answer = SIMHCA_ANSWER_PAYLOAD };
+		return;
+	}
 	if (simhca_dma_copy(&copy, &packet->payload, length, worker->scratch, &reason)) {
 		reply->answer = SIMHCA_ANSWER_PAYLOAD;
 		reply->reason = reason;

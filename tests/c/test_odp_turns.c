@@ -217,7 +217,10 @@ static void a_requesters_pages_are_looked_for(void **state)
 	static const struct {
 		enum ibv_qp_type type;
 		bool reads;
-	} uses[] = { { IBV_QPT_RC, false }, { IBV_QPT_RC, true }, { IBV_QPT_UD, false } };
+	} uses[] = { { IBV_QPT_RC, false },
+		     { IBV_QPT_RC, true },
+		     { IBV_QPT_UD, false },
+		     { IBV_QPT_RAW_PACKET, false } };
 	struct world *world = *state;
 
 	for (size_t i = 0; i < ARRAY_SIZE(uses); i++) {
