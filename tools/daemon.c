@@ -110,8 +110,13 @@ become_daemon(char **arguments, const char *beside, int ready, int log)
 	dup2(ready, ready_as);
 	closefrom(ready_as + 1);
 
-	/* A session of its own: the terminal's ^C is for the command. */
-	setsid();
+	/*
+	 * A process group of its own: the terminal's ^C is for the command. But the command's
+	 * session: Linux shares CPU time between sessions first (sched(7), autogroup), and on a
+	 * busy host can keep a daemon in one of its own from the CPU for seconds, in which its
+	 * programs wait.
+	 */
+	setpgid(0, 0);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	/* We stop reading its log one day; that must not end it. */

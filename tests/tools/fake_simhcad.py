@@ -113,7 +113,7 @@ def main():
         with open(record, "a", encoding="utf-8") as out:
             print(json.dumps({"argv": sys.argv[1:], "preload": os.environ.get("LD_PRELOAD"),
                               "fds": sorted(map(int, os.listdir("/proc/self/fd")))[:-1],
-                              "sid": os.getsid(0)}), file=out)
+                              "sid": os.getsid(0), "pgid": os.getpgid(0)}), file=out)
     if given.get("mtu") == "7":
         print("simhcad: --mtu 7: must be 256, 512, 1024, 2048 or 4096", file=sys.stderr)
         sys.exit(2)

@@ -67,7 +67,10 @@ def test_daemon_ends_with_the_command(tool):
 
 
 def test_daemon_environment(tool, tmp_path):
-    """The daemon has a session of its own, and neither our descriptors nor the preload library."""
+    """
+    The daemon has a process group of its own in the command's session, so that it gets its share of
+    CPU time, and neither our descriptors nor the preload library.
+    """
     record = tmp_path / "record"
     mine = os.open("/dev/null", os.O_RDONLY)
     process = subprocess.Popen([tool.path, "run", "--mtu", "1024", "--interface", "eth7",
@@ -81,7 +84,8 @@ def test_daemon_environment(tool, tmp_path):
     daemon, = records(record)
     assert daemon["preload"] is None
     assert daemon["fds"] == [0, 1, 2, 3, 4]  # 3: --ready-fd; 4: the record itself
-    assert daemon["sid"] not in (os.getsid(0), process.pid)
+    assert daemon["sid"] == os.getsid(0)
+    assert daemon["pgid"] not in (os.getpgid(0), process.pid)
     assert "--captive" in daemon["argv"]
     assert daemon["argv"][-5:] == ["--mtu=1024", "--netdev=eth7", "--log-file=/dev/null",
                                    "--mw-type-2a", "--node-guid=1:2"]
