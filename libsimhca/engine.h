@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* What the files of an engine share: engine.c the loop, doorbells.c how it wakes, worker.c who runs
- * it. */
+/* What the files of an engine share: the loop, how it wakes, and who runs it. */
 #ifndef SIMHCA_ENGINE_H
 #define SIMHCA_ENGINE_H
 
@@ -42,8 +41,7 @@ bool simhca_baton_is_held(const struct simhca_worker *worker);
 bool simhca_baton_take(struct simhca_worker *worker);
 /* Lets go of it if this thread has it. Who does so to sleep looks once more before it sleeps. */
 void simhca_baton_release(struct simhca_worker *worker);
-/* Before the holder sleeps: would the engine be better off on another CPU? Then it is called there.
- */
+/* Before the holder sleeps: invites another lane's thread if the engine may be better off there. */
 void simhca_baton_consider(struct simhca_worker *worker);
 /* How long the holder polls before it sleeps. */
 uint64_t simhca_baton_spin_ns(const struct simhca_worker *worker);

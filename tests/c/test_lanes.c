@@ -65,6 +65,19 @@ static void hold(struct pair *pair, struct watch *watch, int how)
 	assert_true(atomic_load(&watch->entered));
 }
 
+/* The lane of the held thread: it is found to be stuck at the second look. */
+static int stuck_lane(struct world *world)
+{
+	int lane = -1;
+
+	for (int i = 0; i < 1000 && lane < 0; i++) {
+		lane = simhca_engine_stuck(world->engine[0]);
+		test_nap(100);
+	}
+	assert_in_range(lane, 0, 1);
+	return lane;
+}
+
 static void let_go(struct pair *pair, struct watch *watch)
 {
 	atomic_store(&watch->go_on, true);
@@ -186,14 +199,10 @@ static void others_go_on_without_the_stuck(void **state)
 	struct watch watch = { 0 };
 	struct world *world = *state;
 	struct pair *stuck = pair_watched(world, &watch), *well = pair_new(world, &options);
-	int lane = -1;
+	int lane;
 
 	hold(stuck, &watch, SLEEP);
-	for (int i = 0; i < 1000 && lane < 0; i++) {
-		lane = simhca_engine_stuck(world->engine[0]);
-		test_nap(100);
-	}
-	assert_in_range(lane, 0, 1);
+	lane = stuck_lane(world);
 	world->ring_lane = 1 - (unsigned int)lane;
 	for (uint32_t i = 0; i < 100; i++) {
 		rdma_write(&well->a, i, 0, 8, 0);
@@ -214,7 +223,7 @@ static void work_left_to_the_stuck_is_found(void **state)
 	struct watch watch = { 0 };
 	struct world *world = *state;
 	struct pair *stuck = pair_watched(world, &watch), *well = pair_new(world, &options);
-	int lane = -1;
+	int lane;
 
 	hold(stuck, &watch, SLEEP);
 	world->ring_lane = 0;
@@ -222,11 +231,7 @@ static void work_left_to_the_stuck_is_found(void **state)
 	world->ring_lane = 1;
 	rdma_write(&well->b, 2, 0, 8, 0);
 	test_nap(20000);
-	for (int i = 0; i < 1000 && lane < 0; i++) {
-		lane = simhca_engine_stuck(world->engine[0]);
-		test_nap(100);
-	}
-	assert_in_range(lane, 0, 1);
+	lane = stuck_lane(world);
 	/* The other one waits for a thread in the lane of the stuck one. */
 	if (lane)
 		expect(well->a.send_cq, 1, SUCCESS);
@@ -285,16 +290,12 @@ static void a_stand_in_finds_what_is_left(void **state)
 	struct pair *stuck = pair_watched(world, &watch), *well = pair_new(world, &options);
 	struct stand_in stand_in = { .engine = world->engine[0] };
 	void *failed;
-	int lane = -1;
+	int lane;
 
 	hold(stuck, &watch, SLEEP);
 	rdma_write(&well->a, 1, 0, 8, 0);
 	rdma_write(&well->b, 2, 0, 8, 0);
-	for (int i = 0; i < 1000 && lane < 0; i++) {
-		lane = simhca_engine_stuck(world->engine[0]);
-		test_nap(100);
-	}
-	assert_in_range(lane, 0, 1);
+	lane = stuck_lane(world);
 	stand_in.lane = (uint32_t)lane;
 	assert_int_equal(0, pthread_create(&stand_in.thread, NULL, stand_in_thread, &stand_in));
 	expect(well->a.send_cq, 1, SUCCESS);
