@@ -18,8 +18,8 @@
  *
  * No lock is held while callbacks run. Locks, in the order of taking them: that of a poll thread,
  * that of a queue of turns or of a registry's bucket, that of a CQ's users. The locks of the lists
- *of threads (poll threads, then the workqueue's) and of waits are taken with none of these held;
- *inside of the latter, those of users.
+ * of threads (poll threads, then the workqueue's) and of waits are taken with none of these held;
+ * inside of the latter, those of users.
  *
  * All belongs to the process that made it: a forked child has none of the threads. It can poll
  * DIRECT CQs that it has inherited, and forget the others.

@@ -89,8 +89,8 @@ bool shca_flush_one(struct shca_cq *cq, struct simhca_cqe *cqe)
 	for (qp = LIST_FIRST(&cq->receivers); qp; qp = LIST_NEXT(qp, recv_link))
 		if (flush_recv(qp, cqe) || (qp->srq && flush_srq(qp->srq, qp->vqp.qp.qp_num, cqe)))
 			return true;
-	LIST_FOREACH(srq, &cq->srqs, cq_link)
-	if (flush_srq(srq, 0, cqe)) /* of no QP in particular */
-		return true;
+	for (srq = LIST_FIRST(&cq->srqs); srq; srq = LIST_NEXT(srq, cq_link))
+		if (flush_srq(srq, 0, cqe)) /* of no QP in particular */
+			return true;
 	return false;
 }

@@ -9,6 +9,8 @@
  *   side     a client with one QP, its two CQs and a registered buffer
  *   pair     two sides whose QPs talk to each other
  *
+ * The first two are in harness.c, the others in harness_{memory,cq,qp,pair}.c.
+ *
  * Everything belongs to the world and goes with it. Creating something that cannot be created
  * fails the test; where a refusal is the point, tests call the model's functions themselves.
  */
@@ -119,6 +121,10 @@ void test_nap(unsigned int us);
 
 /* Zeroed memory that the world frees. */
 void *world_alloc(struct world *world, size_t size);
+/* An engine that is still busy after so many rounds will never be idle. */
+#define IDLE_ROUNDS 1000000u
+/* Polls each engine once; whether there was something to do. */
+bool world_poll(struct world *world);
 /* Polls the engine until it has nothing to do; fails the test if that never happens. */
 void settle(struct world *world);
 /* Polls the engine that many times, idle or not: for when a client keeps it busy. */

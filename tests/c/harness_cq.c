@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* A client's CQs, and what is expected of them. */
+#include <sched.h>
+#include <time.h>
+
+#include "harness.h"
+
+#define THREADED_WAIT_MS 20000u
+
+struct cq *cq_new_flags(struct client *client, uint32_t cqe, uint32_t flags)
+{
+	struct cq *cq = world_alloc(client->world, sizeof(*cq));
+	struct simhca_create_cq_req req = {
+		.user_handle.element = (uintptr_t)cq,
+		.channel = 1,
+		.cqe = cqe,
+		.flags = flags,
+	};
+	struct simhca_create_cq_reply reply = { 0 };
+	struct simhca_why why = { .text = "" };
+
+	if (simhca_create_cq(client->context, &req, &reply, &why))
+		fail_msg("create_cq: %s", why.text);
+	assert_true(reply.cqe >= cqe && reply.entries >= reply.cqe);
+	cq->client = client;
+	cq->handle = reply.handle;
+	cq->cqe = reply.cqe;
+	cq->entries = reply.entries;
+	cq->state = client_at(client, &reply.state);
+	cq->ring = client_at(client, &reply.ring);
+	return cq;
+}
+
+struct cq *cq_new(struct client *client, uint32_t cqe)
+{
+	return cq_new_flags(client, cqe, 0);
+}
+
+int cq_resize(struct cq *cq, uint32_t cqe)
+{
+	struct simhca_resize_cq_req req = { .handle = cq->handle, .cqe = cqe };
+	struct simhca_create_cq_reply reply = { 0 };
+	struct simhca_why why = { .text = "" };
+	int error = patiently(simhca_resize_cq(cq->client->context, &req, &reply, &why));
+
+	if (error)
+		return error;
+	cq->cqe = reply.cqe;
+	cq->entries = reply.entries;
+	cq->state = client_at(cq->client, &reply.state);
+	cq->ring = client_at(cq->client, &reply.ring);
+	return 0;
+}
+
+void cq_arm(struct cq *cq, uint32_t bits)
+{
+	uint32_t old = atomic_load(&cq->state->arm), now;
+
+	do {
+		now = (old & ~SIMHCA_ARM_BITS) + SIMHCA_ARM_BITS + 1;
+		/* An arm for any completion is not weakened by one for solicited ones. */
+		now |= (old & SIMHCA_ARM_BITS) == SIMHCA_ARM_NEXT ? SIMHCA_ARM_NEXT : bits;
+	} while (!atomic_compare_exchange_weak(&cq->state->arm, &old, now));
+}
+
+bool cq_poll(struct cq *cq, struct simhca_cqe *cqe)
+{
+	struct simhca_cqe *slot = &cq->ring[cq->ci & (cq->entries - 1)];
+
+	/* acquire: what the device wrote before seq is there once seq is. */
+	if (atomic_load_explicit(&slot->seq, memory_order_acquire) != cq->ci + 1)
+		return false;
+	memcpy(cqe, slot, offsetof(struct simhca_cqe, seq));
+	cq->ci++;
+	/* release: the slot may be written again only after it was read. */
+	atomic_store_explicit(&cq->state->ci, cq->ci, memory_order_release);
+	return true;
+}
+
+bool cq_wait(struct cq *cq, struct simhca_cqe *cqe)
+{
+	struct timespec nap = { .tv_nsec = 100 * 1000 };
+
+	if (cq_poll(cq, cqe))
+		return true;
+	if (!cq->client->world->threaded) {
+		for (unsigned int i = 0; i < IDLE_ROUNDS; i++) {
+			bool busy = world_poll(cq->client->world);
+
+			if (cq_poll(cq, cqe))
+				return true;
+			if (!busy)
+				return false;
+		}
+		return false;
+	}
+	for (unsigned int naps = 0; naps < THREADED_WAIT_MS * 10;) {
+		for (unsigned int i = 0; i < 100; i++) {
+			if (cq_poll(cq, cqe))
+				return true;
+			sched_yield();
+		}
+		nanosleep(&nap, NULL);
+		naps++;
+	}
+	return false;
+}
+
+struct simhca_cqe expect_(struct cq *cq, uint64_t wr_id, int status, int reason, const char *file,
+			  int line)
+{
+	struct simhca_cqe cqe;
+
+	memset(&cqe, 0, sizeof(cqe));
+	if (!cq_wait(cq, &cqe)) {
+		print_error("%s:%d: no completion of %llu\n", file, line,
+			    (unsigned long long)wr_id);
+		_fail(file, line);
+	}
+	if (cqe.wr_id != wr_id || cqe.status != status ||
+	    (reason >= 0 && cqe.vendor_err != (uint32_t)reason)) {
+		print_error("%s:%d: expected %llu: %s", file, line, (unsigned long long)wr_id,
+			    ibv_wc_status_str(status));
+		if (reason >= 0)
+			print_error(" (%s)", simhca_reason_text(reason));
+		print_error(", got %llu: %s (%s)\n", (unsigned long long)cqe.wr_id,
+			    ibv_wc_status_str(cqe.status), simhca_reason_text(cqe.vendor_err));
+		_fail(file, line);
+	}
+	if (status == IBV_WC_SUCCESS && cqe.vendor_err != SIMHCA_REASON_NONE) {
+		print_error("%s:%d: a success with a reason\n", file, line);
+		_fail(file, line);
+	}
+	if (status != IBV_WC_SUCCESS && cqe.vendor_err == SIMHCA_REASON_NONE) {
+		print_error("%s:%d: an error without a reason\n", file, line);
+		_fail(file, line);
+	}
+	return cqe;
+}
+
+void expect_none_(struct cq *cq, const char *file, int line)
+{
+	struct simhca_cqe cqe;
+
+	if (!cq_wait(cq, &cqe))
+		return;
+	print_error("%s:%d: expected no completion, got %llu: %s (%s)\n", file, line,
+		    (unsigned long long)cqe.wr_id, ibv_wc_status_str(cqe.status),
+		    simhca_reason_text(cqe.vendor_err));
+	_fail(file, line);
+}
