@@ -270,25 +270,3 @@ int shca_start_thread(pthread_t *thread, const char *name, void *(*run)(void *),
 		pthread_setname_np(*thread, name);
 	return err;
 }
-
-/* Around fork(): the child inherits lists that nobody is changing. */
-static void hold(void)
-{
-	shca_pollers_hold();
-	shca_workqueue_hold();
-	shca_users_hold();
-	shca_registry_hold();
-}
-
-static void release(void)
-{
-	shca_registry_release();
-	shca_users_release();
-	shca_workqueue_release();
-	shca_pollers_release();
-}
-
-static __attribute__((constructor)) void watch_forks(void)
-{
-	pthread_atfork(hold, release, release);
-}

@@ -77,6 +77,12 @@ static bool flush_srq(struct shca_srq *srq, uint32_t qpn, struct simhca_cqe *cqe
 	return true;
 }
 
+/* An SRQ with a CQ of its own completes there, whichever QP uses it. */
+static bool completes_with_qp(const struct shca_srq *srq)
+{
+	return srq && !srq->vsrq.cq;
+}
+
 /* Make the completion of one outstanding work request of this CQ; the caller retires it. */
 bool shca_flush_one(struct shca_cq *cq, struct simhca_cqe *cqe)
 {
@@ -87,7 +93,8 @@ bool shca_flush_one(struct shca_cq *cq, struct simhca_cqe *cqe)
 		if (flush_send(qp, cqe))
 			return true;
 	for (qp = LIST_FIRST(&cq->receivers); qp; qp = LIST_NEXT(qp, recv_link))
-		if (flush_recv(qp, cqe) || (qp->srq && flush_srq(qp->srq, qp->vqp.qp.qp_num, cqe)))
+		if (flush_recv(qp, cqe) ||
+		    (completes_with_qp(qp->srq) && flush_srq(qp->srq, qp->vqp.qp.qp_num, cqe)))
 			return true;
 	for (srq = LIST_FIRST(&cq->srqs); srq; srq = LIST_NEXT(srq, cq_link))
 		if (flush_srq(srq, 0, cqe)) /* of no QP in particular */

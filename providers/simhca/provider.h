@@ -66,6 +66,7 @@ struct shca_context {
 	struct shca_segment segments[SIMHCA_MAX_SEGMENTS];
 	struct shca_watcher watcher;
 	_Atomic uint32_t offered_events; /* shca_process that gave the device its userfaultfd */
+	LIST_ENTRY(shca_context) link;	 /* in the process's list (fork.c) */
 
 	/* QPs by QPN slot, in two levels. Readers hold the lock of a CQ that the QP uses. */
 	struct shca_lock qp_lock;
@@ -325,6 +326,10 @@ static inline void *shca_null(int err)
 	errno = err;
 	return NULL;
 }
+
+/* fork.c: from here on fork() minds the context; until it is removed. */
+void shca_fork_add(struct shca_context *ctx);
+void shca_fork_remove(struct shca_context *ctx);
 
 /* segments.c: what a reference into context memory points to; NULL and errno on failure. */
 void *shca_map(struct shca_context *ctx, const struct simhca_mem_ref *ref, uint64_t bytes);

@@ -225,6 +225,7 @@ static void free_context(struct ibv_context *context)
 {
 	struct shca_context *ctx = to_sctx(context);
 
+	shca_fork_remove(ctx);
 	shca_watcher_stop(&ctx->watcher);
 	for (int i = 0; i < SIMHCA_MAX_LANES; i++)
 		if (ctx->doorbell_fd[i] >= 0)
@@ -250,6 +251,7 @@ static struct verbs_context *open_context(struct ibv_device *device, int cmd_fd)
 		ctx->doorbell_fd[i] = -1;
 	ctx->async_write_fd = -1;
 	shca_watcher_init(&ctx->watcher);
+	shca_fork_add(ctx);
 
 	verbs_set_ops(&ctx->vctx, &context_ops);
 	wrong = simhca_provider_abi_mismatch(&ctx->vctx.context, &context_ops);

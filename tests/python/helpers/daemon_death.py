@@ -14,7 +14,7 @@ from pyverbs.cq import CQ  # noqa: E402
 from pyverbs.device import Context  # noqa: E402
 from pyverbs.mr import MR  # noqa: E402
 from pyverbs.pyverbs_error import PyverbsRDMAError  # noqa: E402
-from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr  # noqa: E402
+from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr, SrqInitAttrEx  # noqa: E402
 from pyverbs.wr import RecvWR  # noqa: E402
 
 from harness import (FLUSH, PD, PORT, REASON, SEND, WRITE, Channel, Device, Side,  # noqa: E402
@@ -107,11 +107,38 @@ def srq():
     shared = SRQ(home.pd, SrqInitAttr(SrqAttr(max_wr=10)))
     server = Side(device=home.device, pd=home.pd, srq=shared)
     connect(client, server)
-    shared.post_recv(RecvWR(1, 1, [home.region.sge()]))
+    for number in range(3):
+        shared.post_recv(RecvWR(number, 1, [home.region.sge()]))
     kill()
     assert home.device.event() == e.IBV_EVENT_DEVICE_FATAL
+    all_flushed(poll(server.rcq, 3), range(3))
+    poll_nothing(server.rcq)
     fails(lambda: shared.post_recv(RecvWR(2, 1, [home.region.sge()])))
     fails(lambda: shared.modify(SrqAttr(srq_limit=1), e.IBV_SRQ_LIMIT))
+    server.qp.close()
+    shared.close()
+
+
+def srq_with_cq():
+    """What waits in it is flushed where it would have completed."""
+    home, client = Side(), Side()
+    attr = SrqInitAttrEx(max_wr=10)
+    attr.comp_mask = (e.IBV_SRQ_INIT_ATTR_TYPE | e.IBV_SRQ_INIT_ATTR_PD | e.IBV_SRQ_INIT_ATTR_CQ |
+                      e.IBV_SRQ_INIT_ATTR_TM)
+    attr.srq_type = e.IBV_SRQT_TM
+    attr.pd = home.pd
+    attr.cq = cq = CQ(home.ctx, 10)
+    attr.max_num_tags = attr.max_ops = 4
+    shared = SRQ(home.ctx, attr)
+    server = Side(device=home.device, pd=home.pd, srq=shared)
+    connect(client, server)
+    for number in range(3):
+        shared.post_recv(RecvWR(number, 1, [home.region.sge()]))
+    kill()
+    assert home.device.event() == e.IBV_EVENT_DEVICE_FATAL
+    poll_nothing(server.rcq)
+    all_flushed(poll(cq, 3), range(3))
+    poll_nothing(cq)
     server.qp.close()
     shared.close()
 
