@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <setjmp.h>
 #include <stdint.h>
+#include <sched.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "cq_dispatch.h"
@@ -150,6 +152,40 @@ static void own_circle(void **state)
 	assert_int_equal(shca_users_wait(&cqs[0]), 0);
 }
 
+static struct shca_run other_run;
+
+/* Inside of CQ 0, frees CQ 1. */
+static void *frees_another(void *arg)
+{
+	int *result = arg;
+
+	assert_true(shca_users_enter(&cqs[0], &other_run));
+	assert_int_equal(shca_users_close(&cqs[1]), 0);
+	*result = shca_users_wait(&cqs[1]);
+	shca_users_exit(&other_run);
+	return NULL;
+}
+
+/* A wait that is over is part of no circle: that thread may be inside of what others free. */
+static void no_circle_by_a_wait_that_is_over(void **state)
+{
+	pthread_t thread;
+	int result = -1;
+
+	assert_int_equal(shca_users_close(&cqs[0]), 0);
+	assert_int_equal(shca_users_wait(&cqs[0]), 0);
+	shca_users_reopen(&cqs[0]);
+	shca_turns_want(&cqs[1]);
+	takes(1);
+	assert_int_equal(pthread_create(&thread, NULL, frees_another, &result), 0);
+	while (!atomic_load(&cqs[1].users.closing))
+		sched_yield();
+	usleep(10000); /* it waits by now; should it not, it must not matter */
+	ends(1, false);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_int_equal(result, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -159,6 +195,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(leaves, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(says_that_others_wait, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(own_circle, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(no_circle_by_a_wait_that_is_over, set_up,
+						tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -458,6 +458,37 @@ TEST(blocking_callbacks)
 	AWAIT(!threads_named("simhca-worker") && !threads_named("simhca-manager"));
 }
 
+/* The pool grows again when, after a quiet time, more callbacks block than did before. */
+TEST(blocking_again)
+{
+	enum { FIRST = 4, THEN = 12 };
+	static struct request requests[FIRST + THEN];
+	struct echo echoes[FIRST + THEN];
+	struct ibv_pd *pd = new_pd();
+
+	CHECK(!sem_init(&gate, 0, 0));
+	for (int i = 0; i < FIRST + THEN; i++) {
+		if (i == FIRST) {
+			AWAIT(blocked == FIRST);
+			for (int j = 0; j < FIRST; j++)
+				sem_post(&gate);
+			for (int j = 0; j < FIRST; j++)
+				AWAIT(requests[j].done == 1);
+			usleep(20000); /* the manager goes to sleep */
+		}
+		requests[i].cqe.done = block;
+		echoes[i] = new_echo_on(pd, 0, WORKQUEUE);
+		message(&echoes[i], NULL, &requests[i]);
+	}
+	AWAIT(blocked == FIRST + THEN);
+	for (int i = 0; i < THEN; i++)
+		sem_post(&gate);
+	for (int i = 0; i < FIRST + THEN; i++) {
+		AWAIT(requests[i].done == 1);
+		free_echo(&echoes[i]);
+	}
+}
+
 /* The pool grows to its bound; one more has to wait until a callback returns. */
 TEST(workers_are_bounded)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* A completion that finds no room: what the program sees, and what IGNORE_OVERRUN does. */
+/* A completion that finds no room: what the program sees, and what makes room. */
 #include "loop.h"
 
 #define SIZE 8 /* a power of two: no entry of the ring is to spare */
@@ -129,4 +129,48 @@ TEST(ignore_overrun)
 	}
 	CHECK(state_of(loop.end.qp) == IBV_QPS_RTS);
 	CHECK(poll(&async, 1, 0) == 0);
+}
+
+static void take_one(const struct loop *loop, uint64_t wr_id)
+{
+	struct ibv_cq_ex *cq_ex = (struct ibv_cq_ex *)loop->recv_cq;
+	struct ibv_poll_cq_attr attr = { 0 };
+
+	CHECK(!ibv_start_poll(cq_ex, &attr));
+	CHECK(cq_ex->wr_id == wr_id && cq_ex->status == IBV_WC_SUCCESS);
+	ibv_end_poll(cq_ex);
+}
+
+/* What was taken by ibv_start_poll() makes room at ibv_end_poll(): no poll has to find nothing. */
+TEST(taken_one_by_one)
+{
+	struct loop loop = new_loop_of(SIZE, 0);
+
+	for (int round = 0; round < 3; round++) {
+		for (uint64_t i = 0; i < SIZE; i++)
+			numbered(&loop, i, 0);
+		for (uint64_t i = 0; i < SIZE; i++)
+			take_one(&loop, i);
+	}
+	CHECK(state_of(loop.end.qp) == IBV_QPS_RTS);
+}
+
+/* So do the completions of a QP that has gone, once a poll has found nothing behind them. */
+TEST(left_by_another_qp)
+{
+	struct loop loop = new_loop_of(SIZE, 0), gone = loop;
+	struct ibv_poll_cq_attr attr = { 0 };
+
+	gone.end.qp = new_loop_qp(&loop);
+	numbered(&loop, 1, 0);
+	for (uint64_t i = 0; i < SIZE - 1; i++)
+		numbered(&gone, 100, 0);
+	CHECK(!ibv_destroy_qp(gone.end.qp));
+	take_one(&loop, 1);
+	CHECK(ibv_start_poll((struct ibv_cq_ex *)loop.recv_cq, &attr) == ENOENT);
+	for (uint64_t i = 0; i < SIZE; i++)
+		numbered(&loop, i, 0);
+	for (uint64_t i = 0; i < SIZE; i++)
+		take_one(&loop, i);
+	CHECK(state_of(loop.end.qp) == IBV_QPS_RTS);
 }
