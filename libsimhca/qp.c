@@ -417,12 +417,14 @@ static bool quiesce(struct simhca_qp *qp)
 int simhca_qp_remove(struct simhca_qp *qp, enum simhca_object_type as, uint32_t handle)
 {
 	struct simhca_context *context = qp->context;
+	struct simhca_qp *ours = qp;
 
 	/* Out of every table first; then wait until no engine holds what it found there. */
 	atomic_store(&qp->dead, true);
 	simhca_qp_detach_all(qp);
 	atomic_store(&qp->device->qps[SIMHCA_QPN_SLOT(qp->qpn)], NULL);
-	atomic_store(&context->doorbell[qp->doorbell], NULL);
+	/* Its slot may be another QP's when we come here again. */
+	atomic_compare_exchange_strong(&context->doorbell[qp->doorbell], &ours, NULL);
 	if (!quiesce(qp) || !simhca_faults_disable(qp))
 		return -EAGAIN;
 	simhca_qp_free_windows(qp);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* A client that goes away, in whatever state, takes its objects with it and harms nobody. */
+#include "engine.h"
 #include "harness.h"
 
 static struct simhca_counts counts(struct client *client)
@@ -233,6 +234,46 @@ static void destroying_a_qp_at_work(void **state)
 	}
 }
 
+static struct qp *loopback_qp(struct client *client, struct cq *cq)
+{
+	struct options options = default_options(IBV_QPT_RC);
+	struct qp *qp = qp_new(client, &options, cq, cq, NULL);
+
+	qp_connect(qp, 0, qp->qpn, &options);
+	return qp;
+}
+
+/*
+ * A QP that an engine still works on cannot go at once. When it does in the end, it has nothing to
+ * do any more with what others were given meanwhile: their doorbells still ring.
+ */
+static void a_qp_that_goes_late(void **state)
+{
+	struct world *world = *state;
+	struct simhca_guard *at_work = &world->engine[0]->poller.guard;
+	struct client *client = client_new(world, 0);
+	struct cq *cq = cq_new(client, 64);
+	struct qp *first = loopback_qp(client, cq), *late = loopback_qp(client, cq);
+	struct qp *others[4];
+
+	simhca_guard_enter(at_work);
+	assert_int_equal(-EAGAIN, simhca_destroy_qp(client->context, late->handle, NULL));
+	simhca_guard_leave(at_work);
+	/* With it goes a lower number than that of the QP in question. */
+	assert_int_equal(0, simhca_destroy_qp(client->context, first->handle, NULL));
+	for (unsigned int i = 0; i < ARRAY_SIZE(others); i++)
+		others[i] = loopback_qp(client, cq);
+	assert_int_equal(0, simhca_destroy_qp(client->context, late->handle, NULL));
+	for (unsigned int i = 0; i < ARRAY_SIZE(others); i++) {
+		qp_recv(others[i], 1, NULL, 0);
+		qp_post(others[i], &(struct wr){ .id = 2,
+						 .flags = SIMHCA_WQE_SIGNALED,
+						 .opcode = SIMHCA_WR_SEND });
+		expect(cq, 1, SUCCESS);
+		expect(cq, 2, SUCCESS);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -243,6 +284,7 @@ int main(void)
 		ON_ETHERNET(clients_come_and_go),
 		ON_ETHERNET(queues_come_and_go),
 		ON_ETHERNET(destroying_a_qp_at_work),
+		ON_ETHERNET(a_qp_that_goes_late),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
