@@ -73,6 +73,22 @@ TEST(resize_keeps_the_arm)
 	}
 }
 
+/* Sends that are not signaled will need no entry. */
+TEST(resize_below_unsignaled)
+{
+	struct loop loop = new_loop();
+	struct ibv_send_wr wr = { .wr_id = 7, .opcode = IBV_WR_SEND };
+
+	for (int i = 0; i < 11; i++) {
+		CHECK(!post_recv(loop.end.qp, 1, loop.end.mr, 0, 64));
+		wr.send_flags = i == 10 ? IBV_SEND_SIGNALED : 0;
+		CHECK(!post_send(loop.end.qp, &wr));
+		poll_success(loop.recv_cq);
+	}
+	CHECK(!ibv_resize_cq(loop.end.cq, 2));
+	CHECK(poll_success(loop.end.cq).wr_id == 7);
+}
+
 /*
  * SINGLE_THREADED: no lock is taken. Of another CQ a poll would wait for the end of the one that
  * was started, for ever.
