@@ -155,7 +155,23 @@ TEST(taken_one_by_one)
 	CHECK(state_of(loop.end.qp) == IBV_QPS_RTS);
 }
 
-/* So do the completions of a QP that has gone, once a poll has found nothing behind them. */
+/* The completions of a QP that has gone take no room, if nothing is before them. */
+TEST(left_at_the_front)
+{
+	struct loop loop = new_loop_of(SIZE, 0), gone = loop;
+
+	gone.end.qp = new_loop_qp(&loop);
+	for (uint64_t i = 0; i < SIZE; i++)
+		numbered(&gone, 100, 0);
+	CHECK(!ibv_destroy_qp(gone.end.qp));
+	for (uint64_t i = 0; i < SIZE; i++)
+		numbered(&loop, i, 0);
+	for (uint64_t i = 0; i < SIZE; i++)
+		take_one(&loop, i);
+	CHECK(state_of(loop.end.qp) == IBV_QPS_RTS);
+}
+
+/* Nor do others, once a poll has found nothing behind them. */
 TEST(left_by_another_qp)
 {
 	struct loop loop = new_loop_of(SIZE, 0), gone = loop;

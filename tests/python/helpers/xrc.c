@@ -300,8 +300,9 @@ static void objects(void)
 	/* libibverbs comes to ibv_create_qp() as well; a CQ for receives does not count. */
 	init.qp_type = IBV_QPT_XRC_SEND;
 	init.srq = NULL;
+	init.recv_cq = ibv_create_cq(all.context, 8, NULL, NULL, 0);
 	plain = ibv_create_qp(all.pd, &init);
-	CHECK(plain && !ibv_destroy_qp(plain));
+	CHECK(plain && !ibv_destroy_cq(init.recv_cq) && !ibv_destroy_qp(plain));
 
 	CHECK(ibv_destroy_cq(all.cq) == EBUSY);
 	CHECK(ibv_close_xrcd(all.xrcd) == EBUSY);
