@@ -89,22 +89,47 @@ TEST(resize_below_unsignaled)
 	CHECK(poll_success(loop.end.cq).wr_id == 7);
 }
 
-/*
- * SINGLE_THREADED: no lock is taken. Of another CQ a poll would wait for the end of the one that
- * was started, for ever.
- */
-TEST(single_threaded_has_no_lock)
+/* Of another CQ a poll would wait for the end of the one that was started, for ever. */
+static void check_no_lock(const struct loop *loop)
 {
-	struct loop loop = new_loop_of(100, IBV_CREATE_CQ_ATTR_SINGLE_THREADED);
-	struct ibv_cq_ex *cq_ex = (struct ibv_cq_ex *)loop.recv_cq;
+	struct ibv_cq_ex *cq_ex = (struct ibv_cq_ex *)loop->recv_cq;
 	struct ibv_poll_cq_attr attr = { 0 };
 	struct ibv_wc wc;
 
 	for (uint64_t i = 0; i < 3; i++)
-		numbered(&loop, i, 0);
+		numbered(loop, i, 0);
 	CHECK(!ibv_start_poll(cq_ex, &attr) && cq_ex->wr_id == 0);
-	CHECK(ibv_poll_cq(loop.recv_cq, 1, &wc) == 1 && wc.wr_id == 1);
-	CHECK(!ibv_resize_cq(loop.recv_cq, 200));
+	CHECK(ibv_poll_cq(loop->recv_cq, 1, &wc) == 1 && wc.wr_id == 1);
+	CHECK(!ibv_resize_cq(loop->recv_cq, 200));
 	CHECK(!ibv_next_poll(cq_ex) && cq_ex->wr_id == 2);
 	ibv_end_poll(cq_ex);
+}
+
+TEST(single_threaded_has_no_lock)
+{
+	struct loop loop = new_loop_of(100, IBV_CREATE_CQ_ATTR_SINGLE_THREADED);
+
+	alarm(20);
+	check_no_lock(&loop);
+}
+
+/* A thread domain is the same promise. */
+TEST(a_thread_domains_has_no_lock)
+{
+	struct loop loop = { .end = new_end() };
+	struct ibv_td_init_attr td_attr = { 0 };
+	struct ibv_parent_domain_init_attr attr = { .pd = loop.end.pd };
+	struct ibv_cq_init_attr_ex cq_attr = { .cqe = 100, .comp_mask = IBV_CQ_INIT_ATTR_MASK_PD };
+	struct ibv_cq_ex *cq_ex;
+
+	attr.td = ibv_alloc_td(loop.end.context, &td_attr);
+	CHECK(attr.td);
+	cq_attr.parent_domain = ibv_alloc_parent_domain(loop.end.context, &attr);
+	CHECK(cq_attr.parent_domain);
+	cq_ex = ibv_create_cq_ex(loop.end.context, &cq_attr);
+	CHECK(cq_ex);
+	loop.recv_cq = ibv_cq_ex_to_cq(cq_ex);
+	loop.end.qp = new_loop_qp(&loop);
+	alarm(20);
+	check_no_lock(&loop);
 }

@@ -157,6 +157,26 @@ def test_resize_below_what_is_to_come(pair):
     assert [wc.wr_id for wc in poll_ok(client.scq, 10)] == list(range(10))
 
 
+def test_resize_below_both(side):
+    """What waits in a CQ and what is still to come need entries together."""
+    home, server = side(), side()
+    one = CQ(home.ctx, 20)
+    client = side(device=home.device, pd=home.pd, scq=one, rcq=one)
+    connect(client, server)
+    for number in range(5):
+        client.recv(wr_id=number)
+        server.send(SEND, server.region.sge(0, 1))
+    poll_ok(server.scq, 5)
+    for number in range(5, 10):
+        client.send(SEND, client.region.sge(0, 1), wr_id=number)  # no receive is there
+    with refused(errno.EINVAL):
+        one.resize(9)
+    one.resize(10)
+    for _ in range(5):
+        server.recv()
+    assert [wc.wr_id for wc in poll_ok(one, 10)] == list(range(10))
+
+
 def test_full_is_not_overrun(side):
     """As many completions as the queue has entries are no error."""
     one = side(UD, cqe=10)

@@ -140,6 +140,24 @@ def test_full(shared):
         assert [wc.wr_id for wc in poll_ok(one.home.rcq, depth)] == list(range(depth))
 
 
+def test_slots_of_a_qp_that_goes(shared):
+    """So do those whose completions nobody polls, because their QP is destroyed before."""
+    one = shared(max_wr=10)
+    depth = one.srq.query().max_wr
+    for number in range(depth):
+        one.recv(number)
+    for _ in range(depth):
+        one.send(0)
+    with refused(errno.ENOMEM):
+        one.recv(99)
+    one.servers[0].qp.close()
+    for number in range(depth):
+        one.recv(number)
+    for _ in range(depth):
+        one.send(1)
+    assert [wc.wr_id for wc in poll_ok(one.home.rcq, depth)] == list(range(depth))
+
+
 def test_too_many_sges(shared):
     """One SGE more than was granted."""
     one = shared()
