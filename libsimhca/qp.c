@@ -438,6 +438,26 @@ int simhca_qp_remove(struct simhca_qp *qp, enum simhca_object_type as, uint32_t 
 	return 0;
 }
 
+bool simhca_qp_has_sends(struct simhca_context *context, uint32_t handle)
+{
+	struct simhca_qp *qp = simhca_object(context, SIMHCA_OBJ_QP, handle, NULL);
+	bool has = true; /* an engine is at it */
+
+	if (!qp || qp->type == SIMHCA_QPT_RC || qp->type == SIMHCA_QPT_XRC_SEND ||
+	    qp->type == SIMHCA_QPT_XRC_RECV || !qp->sq_entries || atomic_load(&qp->dead))
+		return false;
+	if (simhca_qp_begin(qp)) {
+		has = simhca_qp_state(qp) == SIMHCA_QPS_RTS &&
+		      qp->req.wait == SIMHCA_WAIT_NOTHING &&
+		      atomic_load(&qp->mem->sq_pi) != atomic_load(&qp->mem->sq_ci);
+		simhca_qp_end(qp);
+	}
+	/* Should the doorbell be missing, as that of a program that was stopped before it. */
+	if (has)
+		simhca_engine_schedule(context->engine, qp);
+	return has;
+}
+
 int simhca_destroy_qp(struct simhca_context *context, uint32_t handle, struct simhca_why *why)
 {
 	struct simhca_qp *qp = simhca_object(context, SIMHCA_OBJ_QP, handle, why);

@@ -176,12 +176,13 @@ static int check(const struct session *session, const struct datagram *datagram,
 
 /* Carries a request out and answers it; false: it is to be tried again, and holds its descriptors.
  */
-static bool serve(struct session *session, struct datagram *datagram, bool give_up)
+static bool serve(struct session *session, struct datagram *datagram, double age)
 {
 	_Alignas(16) unsigned char body[REPLY_BODY] = { 0 };
 	struct reply reply = { .body = body };
 	struct request request = {
 		.body = datagram->body,
+		.age = age,
 		.pid = datagram->pid,
 		.uid = datagram->uid,
 	};
@@ -194,7 +195,7 @@ static bool serve(struct session *session, struct datagram *datagram, bool give_
 		request.fds[request.num_fds++] = datagram->fds[i];
 	if (!status)
 		status = command->handler(session, &request, &reply, &why);
-	if (status == -EAGAIN && !give_up)
+	if (status == -EAGAIN && age <= RETRY_SECONDS)
 		return false;
 	if (status == -EAGAIN)
 		status = simhca_why(&why, EBUSY,
@@ -257,9 +258,7 @@ static void on_retry(struct ev_loop *loop, ev_timer *timer, int events)
 		return;
 	}
 	DL_FOREACH_SAFE (session->deferred, deferred, next) {
-		bool give_up = ev_now(loop) - deferred->since > RETRY_SECONDS;
-
-		if (serve(session, &deferred->datagram, give_up))
+		if (serve(session, &deferred->datagram, ev_now(loop) - deferred->since))
 			drop_deferred(session, deferred);
 	}
 	if (!session->deferred)
@@ -281,7 +280,7 @@ static void on_readable(struct ev_loop *loop, ev_io *io, int events)
 			session_close(session, false);
 			return;
 		}
-		if (!serve(session, &datagram, false))
+		if (!serve(session, &datagram, 0))
 			defer(session, &datagram);
 	}
 }

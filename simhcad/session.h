@@ -48,6 +48,7 @@ struct request {
 	/* As large as the command says, aligned. A handler that answers -EAGAIN may leave a note in
 	   it, and trusts what it finds there no more than what the client sent. */
 	void *body;
+	double age;		     /* seconds since it was first tried */
 	pid_t pid;		     /* the sender */
 	uid_t uid;		     /* its user */
 	int fds[SIMHCA_CMD_MAX_FDS]; /* after the answer socket; what is left here is closed */

@@ -12,6 +12,8 @@
 #include "session.h"
 
 /* Every handler has these parameters. */
+#define LAST_SENDS_SECONDS 1.0 /* for what a QP has still to send when it is destroyed */
+
 #define HANDLER(name)                                                                              \
 	static int name(struct session *session, struct request *request, struct reply *reply,     \
 			struct simhca_why *why)
@@ -459,6 +461,9 @@ HANDLER(destroy_qp)
 	if (ret)
 		return simhca_why(why, -ret, "this context has no QP with handle %u",
 				  handle_of(request));
+	if (request->age < LAST_SENDS_SECONDS &&
+	    simhca_qp_has_sends(session->context, handle_of(request)))
+		return -EAGAIN;
 	ret = simhca_destroy_qp(session->context, handle_of(request), why);
 	if (!ret)
 		out->async_events = event_purge_async(&session->events, user.events, user.element);

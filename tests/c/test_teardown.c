@@ -274,6 +274,51 @@ static void a_qp_that_goes_late(void **state)
 	}
 }
 
+static bool has_sends(const struct side *side)
+{
+	return simhca_qp_has_sends(side->client->context, side->qp->handle);
+}
+
+/* Who destroys a QP asks first, where nobody waits for an acknowledgement. */
+static void sends_that_are_still_to_come(void **state)
+{
+	static const enum ibv_qp_type types[] = { IBV_QPT_UD, IBV_QPT_UC, IBV_QPT_RC };
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(types); i++) {
+		struct options options = default_options(types[i]);
+		struct pair *pair = pair_new(*state, &options);
+
+		assert_false(has_sends(&pair->a));
+		recv_into(&pair->b, 1, 0, 128);
+		send_from(&pair->a, 2, 0, 64);
+		assert_int_equal(has_sends(&pair->a), types[i] != IBV_QPT_RC);
+		settle(*state);
+		assert_false(has_sends(&pair->a));
+		expect(pair->b.recv_cq, 1, SUCCESS);
+		expect(pair->a.send_cq, 2, SUCCESS);
+	}
+}
+
+/* Asking is as good as the doorbell; a QP that has failed sends nothing, and one that is gone. */
+static void sends_without_a_doorbell(void **state)
+{
+	struct options options = default_options(IBV_QPT_UC);
+	struct pair *pair = pair_new(*state, &options);
+	struct wr wr = { .opcode = SIMHCA_WR_SEND };
+
+	settle(*state);
+	qp_put(pair->a.qp, &wr);
+	settle(*state);
+	assert_true(has_sends(&pair->a));
+	settle(*state);
+	assert_false(has_sends(&pair->a));
+	qp_put(pair->a.qp, &wr);
+	assert_int_equal(0, qp_move(pair->a.qp, IBV_QPS_ERR));
+	assert_false(has_sends(&pair->a));
+	assert_int_equal(0, simhca_destroy_qp(pair->a.client->context, pair->a.qp->handle, NULL));
+	assert_false(has_sends(&pair->a));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -285,6 +330,8 @@ int main(void)
 		ON_ETHERNET(queues_come_and_go),
 		ON_ETHERNET(destroying_a_qp_at_work),
 		ON_ETHERNET(a_qp_that_goes_late),
+		ON_ETHERNET(sends_that_are_still_to_come),
+		ON_ETHERNET(sends_without_a_doorbell),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
