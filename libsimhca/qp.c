@@ -447,8 +447,7 @@ bool simhca_qp_has_sends(struct simhca_context *context, uint32_t handle)
 	    qp->type == SIMHCA_QPT_XRC_RECV || !qp->sq_entries || atomic_load(&qp->dead))
 		return false;
 	if (simhca_qp_begin(qp)) {
-		has = simhca_qp_state(qp) == SIMHCA_QPS_RTS &&
-		      qp->req.wait == SIMHCA_WAIT_NOTHING &&
+		has = simhca_qp_state(qp) == SIMHCA_QPS_RTS && qp->req.wait != SIMHCA_WAIT_FAULT &&
 		      atomic_load(&qp->mem->sq_pi) != atomic_load(&qp->mem->sq_ci);
 		simhca_qp_end(qp);
 	}

@@ -339,7 +339,8 @@ int simhca_query_qp(struct simhca_context *context, uint32_t handle,
 		    struct simhca_query_qp_reply *reply, struct simhca_why *why);
 /*
  * Whether a QP without acknowledgements (UC, UD, RAW_PACKET) has sends that an engine will get to,
- * and has been told of. A NIC has sent them by the time that it is told to destroy the QP.
+ * and has been told of; not if it waits for pages. A NIC has sent them by the time that it is told
+ * to destroy the QP.
  */
 bool simhca_qp_has_sends(struct simhca_context *context, uint32_t handle);
 int simhca_destroy_qp(struct simhca_context *context, uint32_t handle, struct simhca_why *why);

@@ -299,6 +299,25 @@ static void sends_that_are_still_to_come(void **state)
 	}
 }
 
+/* Also those to a QP that is busy at the moment. */
+static void sends_to_a_busy_peer(void **state)
+{
+	struct options options = default_options(IBV_QPT_UC);
+	struct pair *pair = pair_new(*state, &options);
+	struct simhca_device *device = pair->b.world->device[1];
+	struct simhca_qp *peer = atomic_load(&device->qps[SIMHCA_QPN_SLOT(pair->b.qp->qpn)]);
+
+	recv_into(&pair->b, 1, 0, 128);
+	pthread_mutex_lock(&peer->resp_lock);
+	send_from(&pair->a, 2, 0, 64);
+	settle(*state);
+	assert_true(has_sends(&pair->a));
+	pthread_mutex_unlock(&peer->resp_lock);
+	advance(*state, SEC);
+	assert_false(has_sends(&pair->a));
+	expect(pair->b.recv_cq, 1, SUCCESS);
+}
+
 /* Asking is as good as the doorbell; a QP that has failed sends nothing, and one that is gone. */
 static void sends_without_a_doorbell(void **state)
 {
@@ -331,6 +350,7 @@ int main(void)
 		ON_ETHERNET(destroying_a_qp_at_work),
 		ON_ETHERNET(a_qp_that_goes_late),
 		ON_ETHERNET(sends_that_are_still_to_come),
+		ON_ETHERNET(sends_to_a_busy_peer),
 		ON_ETHERNET(sends_without_a_doorbell),
 	};
 
