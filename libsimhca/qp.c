@@ -443,8 +443,7 @@ bool simhca_qp_has_sends(struct simhca_context *context, uint32_t handle)
 	struct simhca_qp *qp = simhca_object(context, SIMHCA_OBJ_QP, handle, NULL);
 	bool has = true; /* an engine is at it */
 
-	if (!qp || qp->type == SIMHCA_QPT_RC || qp->type == SIMHCA_QPT_XRC_SEND ||
-	    qp->type == SIMHCA_QPT_XRC_RECV || !qp->sq_entries || atomic_load(&qp->dead))
+	if (!qp || simhca_is_reliable(qp->type) || !qp->sq_entries || atomic_load(&qp->dead))
 		return false;
 	if (simhca_qp_begin(qp)) {
 		has = simhca_qp_state(qp) == SIMHCA_QPS_RTS && qp->req.wait != SIMHCA_WAIT_FAULT &&

@@ -11,9 +11,9 @@
 #include "privilege.h"
 #include "session.h"
 
-/* Every handler has these parameters. */
 #define LAST_SENDS_SECONDS 1.0 /* for what a QP has still to send when it is destroyed */
 
+/* Every handler has these parameters. */
 #define HANDLER(name)                                                                              \
 	static int name(struct session *session, struct request *request, struct reply *reply,     \
 			struct simhca_why *why)

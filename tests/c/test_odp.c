@@ -433,6 +433,19 @@ static void a_local_buffer_that_is_not_there(void **state)
 	assert_true(all_bytes(pair->b.mr->addr, 3 * PAGE, 0));
 }
 
+/* Who destroys a QP does not wait for pages. */
+static void sends_that_wait_for_pages(void **state)
+{
+	struct pair *pair = paging_pair(*state, IBV_QPT_UC, 3);
+
+	pair->b.mr = mr_new(pair->b.client, 3 * PAGE, ALL_ACCESS);
+	rdma_write(&pair->a, 1, 0, PAGE, 0);
+	settle(*state);
+	assert_false(simhca_qp_has_sends(pair->a.client->context, pair->a.qp->handle));
+	page_in(*state);
+	expect(pair->a.send_cq, 1, SUCCESS);
+}
+
 static void the_peers_memory_that_is_not_there(void **state)
 {
 	for (int what = 1; what < 4; what++) {
@@ -799,6 +812,7 @@ int main(void)
 		ON_ETHERNET(a_write_fault_changes_nothing),
 		ON_ETHERNET(an_implicit_region),
 		ON_ETHERNET(a_local_buffer_that_is_not_there),
+		ON_ETHERNET(sends_that_wait_for_pages),
 		ON_ETHERNET(the_peers_memory_that_is_not_there),
 		ON_ETHERNET(a_receive_buffer_that_is_not_there),
 		ON_ETHERNET(memory_that_may_only_be_read),

@@ -338,6 +338,23 @@ static void sends_without_a_doorbell(void **state)
 	assert_false(has_sends(&pair->a));
 }
 
+/* Nor does one whose destruction has begun and has to wait for an engine. */
+static void sends_of_a_dying_qp(void **state)
+{
+	struct options options = default_options(IBV_QPT_UC);
+	struct pair *pair = pair_new(*state, &options);
+	struct simhca_guard *at_work = &pair->a.world->engine[0]->poller.guard;
+	struct simhca_context *context = pair->a.client->context;
+
+	settle(*state);
+	qp_put(pair->a.qp, &(struct wr){ .opcode = SIMHCA_WR_SEND });
+	simhca_guard_enter(at_work);
+	assert_int_equal(-EAGAIN, simhca_destroy_qp(context, pair->a.qp->handle, NULL));
+	simhca_guard_leave(at_work);
+	assert_false(has_sends(&pair->a));
+	assert_int_equal(0, simhca_destroy_qp(context, pair->a.qp->handle, NULL));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -352,6 +369,7 @@ int main(void)
 		ON_ETHERNET(sends_that_are_still_to_come),
 		ON_ETHERNET(sends_to_a_busy_peer),
 		ON_ETHERNET(sends_without_a_doorbell),
+		ON_ETHERNET(sends_of_a_dying_qp),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
