@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 
 #include "midway.h"
+#include "xrc.h"
 
 static bool step_waits; /* in the next pread() */
 static sem_t step_is_there, step_goes_on;
@@ -48,37 +49,20 @@ struct scene {
 	struct mr *from, *to; /* both on demand; of what is written the pages are there */
 };
 
-static struct qp *target_new(struct client *client, uint32_t xrcd)
-{
-	struct qp *qp = world_alloc(client->world, sizeof(*qp));
-	const struct simhca_create_qp_req req = { .type = SIMHCA_QPT_XRC_RECV,
-						  .xrcd = xrcd,
-						  .user_handle.element = (uintptr_t)qp };
-
-	qp->client = client;
-	qp->type = IBV_QPT_XRC_RECV;
-	qp->state = world_alloc(client->world, sizeof(*qp->state));
-	assert_int_equal(0, simhca_create_qp(client->context, &req, &qp->granted, NULL));
-	qp->handle = qp->granted.handle;
-	qp->qpn = qp->granted.qpn;
-	return qp;
-}
-
 static struct scene *make(struct world *world)
 {
-	static const struct simhca_open_xrcd_req req = { .flags = SIMHCA_XRCD_CREATE };
 	struct options options = default_options(IBV_QPT_XRC_RECV);
 	struct scene *s = world_alloc(world, sizeof(*s));
-	struct simhca_handle xrcd = { 0 };
 	struct prefetch prefetch;
+	uint32_t xrcd;
 
 	options.access = ALL_ACCESS;
 	s->world = world;
 	s->server = client_new(world, 1);
 	s->client = client_new(world, 0);
-	assert_int_equal(0, simhca_open_xrcd(s->server->context, &req, -1, &xrcd, NULL));
-	s->target = target_new(s->server, xrcd.handle);
-	s->srq = xrc_srq_new(s->server, xrcd.handle, cq_new(s->server, 16), 16);
+	xrcd = xrcd_open(s->server, -1);
+	s->target = target_new(s->server, xrcd);
+	s->srq = xrc_srq_new(s->server, xrcd, cq_new(s->server, 16), 16);
 	s->cq = cq_new(s->client, 16);
 	s->to = on_demand(s->server, pages(2), 2 * PAGE, ODP);
 	s->from = on_demand(s->client, pages(2), 2 * PAGE, ODP);
