@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,7 +66,14 @@ int background_start(void)
 		return -1;
 	if (!child) {
 		close(ends[0]);
-		setsid();
+		/*
+		 * A process group of its own is out of reach of the terminal's keys and of its
+		 * end; a session of its own is none of use (Documentation/architecture.md,
+		 * "Engines"). What is said before background_done() is said on a terminal, too,
+		 * that stops who writes in the background (stty tostop).
+		 */
+		setpgid(0, 0);
+		signal(SIGTTOU, SIG_IGN);
 		return ends[1];
 	}
 

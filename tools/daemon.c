@@ -112,9 +112,7 @@ become_daemon(char **arguments, const char *beside, int ready, int log)
 
 	/*
 	 * A process group of its own: the terminal's ^C is for the command. But the command's
-	 * session: Linux shares CPU time between sessions first (sched(7), autogroup), and on a
-	 * busy host can keep a daemon in one of its own from the CPU for seconds, in which its
-	 * programs wait.
+	 * session, with which it shares CPU time (Documentation/architecture.md, "Engines").
 	 */
 	setpgid(0, 0);
 	sigemptyset(&none);

@@ -89,14 +89,16 @@ def text_of(file):
 
 
 class Program:
-    """A program in a session of its own. Its output goes to files, so that it never waits."""
+    """
+    A program in a process group of its own. Its output goes to files, so that it never waits.
+    """
 
     def __init__(self, argv, env):
         self.argv = [str(word) for word in argv]
         self.out = tempfile.TemporaryFile()
         self.err = tempfile.TemporaryFile()
         self.process = subprocess.Popen(self.argv, env=env, stdin=subprocess.DEVNULL,
-                                        stdout=self.out, stderr=self.err, start_new_session=True)
+                                        stdout=self.out, stderr=self.err, process_group=0)
         self.pid = self.process.pid
 
     @property
@@ -127,7 +129,7 @@ class Program:
         return self.result()
 
     def kill(self):
-        """Ends it with all that it has started in its session."""
+        """Ends it with all that it has started in its group."""
         try:
             os.killpg(self.pid, signal.SIGKILL)
         except ProcessLookupError:

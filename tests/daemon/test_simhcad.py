@@ -7,8 +7,10 @@ import json
 import mmap
 import os
 import pathlib
+import pty
 import random
 import re
+import select
 import shutil
 import signal
 import socket
@@ -260,10 +262,12 @@ def test_log_that_nobody_reads(directory):
     os.close(reader)
 
 
-def test_daemonize(directory):
-    subprocess.run([SIMHCAD, "--daemonize", "--runtime-dir", directory], check=True, timeout=30)
-    with open(directory + "/pid") as file:
-        pid = int(file.read())
+def pid_in(directory):
+    return int(pathlib.Path(directory, "pid").read_text())
+
+
+def stop(pid, directory):
+    """And waits for its end, of which its parent may hear late."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock:
         sock.connect(directory + "/control")
         sock.send(b'{"cmd":"stop"}')
@@ -274,6 +278,15 @@ def test_daemonize(directory):
             if file.read().rsplit(")")[1].split()[0] == "Z":
                 break
         time.sleep(0.01)
+
+
+def test_daemonize(directory):
+    subprocess.run([SIMHCAD, "--daemonize", "--runtime-dir", directory], check=True, timeout=30)
+    pid = pid_in(directory)
+    # It shares CPU time with who has started it, but no signals from the terminal.
+    assert os.getsid(pid) == os.getsid(0)
+    assert os.getpgid(pid) == pid
+    stop(pid, directory)
     assert sorted(os.listdir(directory)) == ["lock", "simhcad.log"]
     with open(directory + "/simhcad.log") as file:
         assert re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} info: ", file.read())
@@ -283,6 +296,23 @@ def test_daemonize_fails_before_it_goes(directory):
     run = subprocess.run([SIMHCAD, "--daemonize", "--netdev", "nosuch", "--runtime-dir", directory],
                          capture_output=True, text=True, timeout=30)
     assert run.returncode == 2 and "nosuch" in run.stderr
+
+
+def test_outlives_its_terminal(directory):
+    """Also one that stops those who write to it from the background."""
+    start = f"{SIMHCAD} --daemonize --runtime-dir {directory}"
+    script = f"stty tostop; {start} --netdev nosuch; echo =$?=; {start}; echo =$?=; read line"
+    shell, terminal = pty.fork()
+    if not shell:
+        os.execv("/bin/sh", ["sh", "-c", script])
+    said = b""
+    while said.count(b"=") < 4:
+        assert select.select([terminal], [], [], 30)[0], said
+        said += os.read(terminal, 1000)
+    assert re.search(rb"nosuch.*=2=.*=0=", said, re.S), said
+    os.close(terminal)
+    assert os.WTERMSIG(os.waitpid(shell, 0)[1]) == signal.SIGHUP
+    stop(pid_in(directory), directory)
 
 
 # ---------------------------------------------------------------------------------- device tree
