@@ -102,15 +102,21 @@ def waiting():
     server.qp.close()
 
 
-def srq():
-    home, client = Side(), Side()
-    shared = SRQ(home.pd, SrqInitAttr(SrqAttr(max_wr=10)))
-    server = Side(device=home.device, pd=home.pd, srq=shared)
+def died_with(home, shared):
+    """A QP with that SRQ, in which three receives wait when the daemon dies."""
+    client, server = Side(), Side(device=home.device, pd=home.pd, srq=shared)
     connect(client, server)
     for number in range(3):
         shared.post_recv(RecvWR(number, 1, [home.region.sge()]))
     kill()
     assert home.device.event() == e.IBV_EVENT_DEVICE_FATAL
+    return server
+
+
+def srq():
+    home = Side()
+    shared = SRQ(home.pd, SrqInitAttr(SrqAttr(max_wr=10)))
+    server = died_with(home, shared)
     all_flushed(poll(server.rcq, 3), range(3))
     poll_nothing(server.rcq)
     fails(lambda: shared.post_recv(RecvWR(2, 1, [home.region.sge()])))
@@ -121,7 +127,7 @@ def srq():
 
 def srq_with_cq():
     """What waits in it is flushed where it would have completed."""
-    home, client = Side(), Side()
+    home = Side()
     attr = SrqInitAttrEx(max_wr=10)
     attr.comp_mask = (e.IBV_SRQ_INIT_ATTR_TYPE | e.IBV_SRQ_INIT_ATTR_PD | e.IBV_SRQ_INIT_ATTR_CQ |
                       e.IBV_SRQ_INIT_ATTR_TM)
@@ -130,12 +136,7 @@ def srq_with_cq():
     attr.cq = cq = CQ(home.ctx, 10)
     attr.max_num_tags = attr.max_ops = 4
     shared = SRQ(home.ctx, attr)
-    server = Side(device=home.device, pd=home.pd, srq=shared)
-    connect(client, server)
-    for number in range(3):
-        shared.post_recv(RecvWR(number, 1, [home.region.sge()]))
-    kill()
-    assert home.device.event() == e.IBV_EVENT_DEVICE_FATAL
+    server = died_with(home, shared)
     poll_nothing(server.rcq)
     all_flushed(poll(cq, 3), range(3))
     poll_nothing(cq)
