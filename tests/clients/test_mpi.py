@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """
-Open MPI and MPICH, as Debian builds them, over UCX on the device: programs that check every word.
+Open MPI, its OpenSHMEM and MPICH, as Debian builds them, over UCX on the device: programs that
+check every word.
 More ranks than CPUs, as on the machines that projects have their tests run on.
 """
 import pytest
@@ -49,6 +50,18 @@ def test_openmpi(device, programs, transport, ranks, program):
     result = device.run(*MPIRUN, "-np", ranks, *OVER_UCX, programs["openmpi", program],
                         seconds=2 * PATIENCE, **OPENMPI_ENV, **ucx(transport))
     expect_done(result, program, ranks)
+
+
+@pytest.mark.parametrize("transport, ranks", [("rc", 4), ("ud", 4), ("rc", 8)])
+@pytest.mark.parametrize("module_device", ["ethernet"], indirect=True)
+def test_openshmem(device, tmp_path, transport, ranks):
+    program = compiled(tmp_path, "shmem.c", compiler="shmemcc")
+    result = device.run("shmemrun", "--oversubscribe", "-np", ranks, "--mca", "spml", "ucx",
+                        "--mca", "pml", "ucx", program, seconds=2 * PATIENCE, **OPENMPI_ENV,
+                        **ucx(transport))
+    expect_success(result)
+    assert result.stdout.splitlines() == ["put", "get", "atomics", "ring", "reduction",
+                                          f"{ranks} PEs"], result
 
 
 @pytest.mark.parametrize("transport, ranks, program", MPICH_CASES)
