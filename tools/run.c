@@ -229,7 +229,7 @@ int run_main(int argc, char **argv)
 	};
 	struct daemon_options options = { 0 };
 	const char *given = NULL;
-	bool private = false;
+	bool is_private = false;
 	enum option_code code;
 	int index, status = EXIT_USAGE;
 	char *dir;
@@ -244,8 +244,7 @@ int run_main(int argc, char **argv)
 			given = optarg;
 			break;
 		case OPT_PRIVATE:
-			private
-			= true;
+			is_private = true;
 			break;
 		case OPT_DAEMON:
 		case OPT_DAEMON_ANY:
@@ -260,7 +259,7 @@ int run_main(int argc, char **argv)
 		complain("a command is missing: simhca run [OPTION]... -- COMMAND");
 		goto out;
 	}
-	if (private && given) {
+	if (is_private && given) {
 		complain("--runtime-dir %s: --private makes a directory of its own; give one of "
 			 "the two",
 			 given);
@@ -268,11 +267,11 @@ int run_main(int argc, char **argv)
 	}
 
 	status = EXIT_TOOL_FAILED;
-	dir = private ? runtime_dir_private() : runtime_dir(given);
+	dir = is_private ? runtime_dir_private() : runtime_dir(given);
 	if (!dir)
 		goto out;
 	status = run_in(dir, &options, argv + optind);
-	if (private)
+	if (is_private)
 		runtime_dir_remove(dir);
 	free(dir);
 out:
