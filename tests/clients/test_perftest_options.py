@@ -11,7 +11,7 @@ import signal
 import pytest
 
 from common import PATIENCE, expect_bandwidths, expect_latencies, expect_success, run_pair
-from common import start_pair, table, wait_until
+from common import start_pair, start_server, table, wait_until
 
 pytestmark = pytest.mark.parametrize("module_device", ["ethernet"], indirect=True)
 
@@ -115,7 +115,11 @@ def test_report_both(device):
 def test_report(device, tmp_path, program):
     """--out_json: the results in a file, which in this version is not quite JSON."""
     report = tmp_path / "report"
-    client, _ = pair(device, program, "--out_json", f"--out_json_file={report}")
+    words = program, "-F", "-n", ITERS
+    server, port = start_server(device, *words)
+    client = device.run(*words, "--out_json", f"--out_json_file={report}", "-p", port, "localhost")
+    expect_success(client)
+    expect_success(server.finish())
     _, _, results = report.read_text().partition("results: {")
     values = dict(re.findall(r"^(\w+): ([\d.]+),$", results, re.M))
     assert int(values["n_iterations"]) == table(client)[0][1] == ITERS, (results, client)
