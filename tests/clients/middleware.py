@@ -9,6 +9,13 @@ HERE = pathlib.Path(__file__).resolve().parent
 # memory and TCP cannot stand in. rc_v is rc_verbs with ud_verbs to connect by.
 TRANSPORTS = {"rc": "rc_v,self", "ud": "ud_verbs,self"}
 
+# Open MPI and its OpenSHMEM; without more words, their own choice could be TCP or shared memory.
+OPENMPI = ["mpirun.openmpi", "--oversubscribe", "--mca", "pml", "ucx", "--mca", "osc", "ucx"]
+OPENSHMEM = ["shmemrun", "--oversubscribe", "--mca", "pml", "ucx", "--mca", "spml", "ucx"]
+OPENMPI_ENV = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+               # of Open MPI's launcher: no other network, and no shell to a remote host
+               "OMPI_MCA_plm_rsh_agent": "/bin/false", "OMPI_MCA_oob_tcp_if_include": "lo"}
+
 
 def ucx(transport):
     """

@@ -3,7 +3,7 @@
 import pytest
 
 from common import ENDING, expect_success, run_pair, wait_until
-from middleware import compiled, ucx
+from middleware import OPENMPI, OPENMPI_ENV, OPENSHMEM, compiled, ucx
 
 PORT = "/sys/class/infiniband/simhca0/ports/1"
 MTU = 4096
@@ -56,11 +56,21 @@ def test_writes(device, size):
            local_ack_timeout_err=0, rnr_nak_retry_err=0, req_cqe_error=0)
 
 
-def test_middleware(device, tmp_path):
-    """MPI's messages do go through the port: as many bytes as the program sends, and some."""
-    program = compiled(tmp_path, "mpi_messages.c", compiler="mpicc.mpich")
+# What each sends at the least, in bytes. MPI: five rounds of rings of its largest message, of two
+# ranks. OpenSHMEM: what two PEs put and get.
+MIDDLEWARE = {
+    "mpich": (["mpiexec.mpich"], "mpicc.mpich", "mpi_messages.c", [1 << 18], 5 * 2 * (1 << 18)),
+    "openmpi": (OPENMPI, "mpicc.openmpi", "mpi_messages.c", [1 << 18], 5 * 2 * (1 << 18)),
+    "openshmem": (OPENSHMEM, "shmemcc", "shmem.c", [], 2 * 2 * 10000 * 8),
+}
+
+
+@pytest.mark.parametrize("name", MIDDLEWARE)
+def test_middleware(device, tmp_path, name):
+    """Its messages do go through the port: as many bytes as the program sends, and some."""
+    launcher, compiler, source, words, least = MIDDLEWARE[name]
+    program = compiled(tmp_path, source, compiler=compiler)
     before = counters(device)
-    expect_success(device.run("mpiexec.mpich", "-n", 2, program, 1 << 18, **ucx("rc")))
-    # Rings of the largest message alone: five rounds, two ranks.
-    wait_until(lambda: counters(device)["port_xmit_data"] - before["port_xmit_data"] >
-               5 * 2 * (1 << 18) // 4, ENDING, "the messages are counted")
+    expect_success(device.run(*launcher, "-n", 2, program, *words, **OPENMPI_ENV, **ucx("rc")))
+    wait_until(lambda: counters(device)["port_xmit_data"] - before["port_xmit_data"] > least // 4,
+               ENDING, "the messages are counted")

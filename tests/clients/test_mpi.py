@@ -7,17 +7,11 @@ More ranks than CPUs, as on the machines that projects have their tests run on.
 import pytest
 
 from common import PATIENCE, expect_success
-from middleware import compiled, ucx
+from middleware import OPENMPI, OPENMPI_ENV, OPENSHMEM, compiled, ucx
 
 MESSAGES = ["ring", "all to all", "both ways", "reduction"]
 ONE_SIDED = ["put", "get", "accumulate", "fetch and op", "compare and swap"]
 PROGRAMS = {"messages": MESSAGES, "one_sided": ONE_SIDED}
-MPIRUN = ["mpirun.openmpi", "--oversubscribe"]
-# Without more words, Open MPI's own choice could be its TCP or shared memory.
-OVER_UCX = ["--mca", "pml", "ucx", "--mca", "osc", "ucx"]
-OPENMPI_ENV = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-               # of Open MPI's launcher: no other network, and no shell to a remote host
-               "OMPI_MCA_plm_rsh_agent": "/bin/false", "OMPI_MCA_oob_tcp_if_include": "lo"}
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +41,7 @@ MPICH_CASES = [*CASES, ("rc", 4, "messages"), ("ud", 4, "one_sided")]
 @pytest.mark.parametrize("transport, ranks, program", CASES)
 @pytest.mark.parametrize("module_device", ["ethernet"], indirect=True)
 def test_openmpi(device, programs, transport, ranks, program):
-    result = device.run(*MPIRUN, "-np", ranks, *OVER_UCX, programs["openmpi", program],
+    result = device.run(*OPENMPI, "-np", ranks, programs["openmpi", program],
                         seconds=2 * PATIENCE, **OPENMPI_ENV, **ucx(transport))
     expect_done(result, program, ranks)
 
@@ -56,8 +50,7 @@ def test_openmpi(device, programs, transport, ranks, program):
 @pytest.mark.parametrize("module_device", ["ethernet"], indirect=True)
 def test_openshmem(device, tmp_path, transport, ranks):
     program = compiled(tmp_path, "shmem.c", compiler="shmemcc")
-    result = device.run("shmemrun", "--oversubscribe", "-np", ranks, "--mca", "spml", "ucx",
-                        "--mca", "pml", "ucx", program, seconds=2 * PATIENCE, **OPENMPI_ENV,
+    result = device.run(*OPENSHMEM, "-np", ranks, program, seconds=2 * PATIENCE, **OPENMPI_ENV,
                         **ucx(transport))
     expect_success(result)
     assert result.stdout.splitlines() == ["put", "get", "atomics", "ring", "reduction",
@@ -87,8 +80,8 @@ def test_openmpi_openib(device, programs):
     Open MPI's own verbs, without UCX; it connects by datagrams, on InfiniBand only. (Not one-sided:
     Open MPI 4.1.4 hands the BTL a NULL handle for a compare-and-swap within a node.)
     """
-    result = device.run(*MPIRUN, "-np", 2, "--mca", "pml", "ob1", "--mca", "btl", "openib,self",
-                        "--mca", "btl_openib_allow_ib", 1,
+    result = device.run("mpirun.openmpi", "--oversubscribe", "-np", 2, "--mca", "pml", "ob1",
+                        "--mca", "btl", "openib,self", "--mca", "btl_openib_allow_ib", 1,
                         "--mca", "btl_openib_warn_no_device_params_found", 0,
                         programs["openmpi", "messages"], seconds=2 * PATIENCE, **OPENMPI_ENV)
     expect_done(result, "messages", 2)
