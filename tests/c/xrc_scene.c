@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 #include "xrc_scene.h"
 
-static void server_make(struct scene *s, struct server *server)
+static void server_make(struct scene *s, struct server *server, int file)
 {
 	server->client = client_new(s->world, 1);
-	server->xrcd = xrcd_open(server->client, s->file);
+	server->xrcd = xrcd_open(server->client, file);
 	server->cq = cq_new(server->client, 64);
 	server->srq = xrc_srq_new(server->client, server->xrcd, server->cq, 64);
 	server->mr = mr_new(server->client, s->options.buffer, ALL_ACCESS);
@@ -14,12 +14,13 @@ struct scene *make_with(struct world *world, const struct options *options)
 {
 	struct scene *s = world_alloc(world, sizeof(*s));
 	struct options send = *options;
+	int file = xrcd_file();
 
 	s->world = world;
 	s->options = *options;
-	s->file = xrcd_file();
-	server_make(s, &s->server[0]);
-	server_make(s, &s->server[1]);
+	server_make(s, &s->server[0], file);
+	server_make(s, &s->server[1], file);
+	close(file);
 	s->server[0].target = target_new(s->server[0].client, s->server[0].xrcd);
 	s->server[1].target =
 		target_open(s->server[1].client, s->server[1].xrcd, s->server[0].target->qpn);
@@ -31,7 +32,6 @@ struct scene *make_with(struct world *world, const struct options *options)
 	s->qp = qp_new(s->client, &send, s->cq, s->cq, NULL);
 	qp_connect(s->server[0].target, 0, s->qp->qpn, options);
 	qp_connect(s->qp, 1, s->server[0].target->qpn, &send);
-	close(s->file);
 	return s;
 }
 

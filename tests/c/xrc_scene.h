@@ -18,7 +18,6 @@ struct server {
 /* Two servers that share a domain and a target QP, which the first has made; and who sends. */
 struct scene {
 	struct world *world;
-	int file;
 	struct options options;
 	struct server server[2];
 	struct client *client;
