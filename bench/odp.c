@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * What on-demand paging costs: RDMA writes of one program to itself, one at a time, into an
  * ordinary region, and into an on-demand one whose pages are present, absent, or prefetched. Prints

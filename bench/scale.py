@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """What many objects cost: the daemon's memory for each, and the time to make them.
 
     scale.py SIMHCA PROGRAM [N]...

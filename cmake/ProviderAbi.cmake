@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 # Which private provider ABI the installed libibverbs speaks. SIMHCA_PABI_VERSION is the number
 # in its IBVERBS_PRIVATE_<n> symbol version, also the suffix of provider plugins; SIMHCA_PABI
 # names the layout of ibverbs-provider-abi.h, which differs for 59 from release 62 on.

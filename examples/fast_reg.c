@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * A server in the manner of storage: what a client asks for lies scattered over the server's
  * memory, and only for as long as the client reads it may the client reach it.

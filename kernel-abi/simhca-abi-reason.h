@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Why a work request failed: the values of vendor_err in a work completion. Each names one
  * precise cause; the status beside it is the coarse class that the specification gives it.

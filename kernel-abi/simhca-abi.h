@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * The contract between the simhca device (simhcad) and its provider: every byte that
  * the two share. Three kinds of memory, each a memfd that cannot be resized:

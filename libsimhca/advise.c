@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* ibv_advise_mr(): pages of on-demand regions are brought in before anybody accesses them. */
 #include <errno.h>
 #include <inttypes.h>

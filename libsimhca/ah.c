@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Address handles: checked and counted here; a UD work request carries the vector itself. */
 #include <errno.h>
 #include <stdlib.h>

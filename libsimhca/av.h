@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Address vectors: whether a port can send by one. */
 #ifndef LIBSIMHCA_AV_H
 #define LIBSIMHCA_AV_H

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * The baton: which thread of an engine works. An engine has a thread for each lane, asleep on its
  * CPU, and the one that a doorbell wakes works for all; the others sleep on. So work goes

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * The completer (IBTA vol. 1, 9.7.5, 9.7.6): what an answer means for the request under way:
  * acknowledged, to be sent again now or later, or failed.

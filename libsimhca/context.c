@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* A context: its memory, cut into segments and given out, and the handles of its objects. */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Completion queues: publishing CQEs, completion events, resize, overrun. */
 #include <errno.h>
 #include <infiniband/verbs.h>

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* A device: its memory that clients read, what it reports of itself, its port. */
 #include <endian.h>
 #include <errno.h>

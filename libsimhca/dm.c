@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * On-chip memory (ibv_alloc_dm), and its regions. Each piece is a memfd of its own, which the
  * device and the programs that hold it map, so nobody sees the memory of others; what they have

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Memory behind an agent: the client's own thread copies between its memory and a bounce
  * memory that both map, one request at a time. The engine waits for it, so only an engine

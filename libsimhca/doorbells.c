@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Doorbells: how an engine learns of work, awake and asleep. The contexts that are active are
  * polled, by whichever thread of the engine is awake; the others are armed, and a doorbell there

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Engines: who works when. An engine polls the doorbells of its active contexts, runs the QPs
  * that rang, fires timers, and when nothing is left arms its contexts and sleeps (doorbells.c).

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* What the files of an engine share: the loop, how it wakes, and who runs it. */
 #ifndef SIMHCA_ENGINE_H
 #define SIMHCA_ENGINE_H

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* The Ethernet link: takes a frame from a RAW_PACKET QP to those who are to get it. */
 #include <infiniband/verbs.h>
 #include <string.h>

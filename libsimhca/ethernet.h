@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * The Ethernet side of a device: RAW_PACKET QPs send whole frames, flows say which QPs get them,
  * and an RSS QP hands them on to one WQ of a table.

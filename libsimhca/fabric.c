@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* The fabric: what devices and engines hang on, and how the model speaks to its user. */
 #include <errno.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Fast-register regions (IBTA vol. 1, 10.6.4.3): a command gives a region a key and room for a list
  * of pages, work requests make it valid over such a list, and invalidate it, again and again.

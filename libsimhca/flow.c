@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Flow steering: which frames go to which RAW_PACKET QPs. A device has one table, whose order is
  * that in which flows are asked:

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Ethernet frames: what their headers say, and their checksums. A frame begins with its
  * destination address and has no FCS. Nothing in it is to be trusted: every length is checked

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Handle tables: small integers for a context's objects, lowest free one first; and the numbers
  * that QPs and SRQs have in a device.

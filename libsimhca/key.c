@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * The protection table: entries, the one check that every access by key goes through, and the
  * invalidation of keys by work requests (IBTA vol. 1, 10.6).

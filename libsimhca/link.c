@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* The local link: finds the QP that a packet is for, and hands it over. */
 #include <infiniband/verbs.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * The send queue's work requests that send nothing: binding windows, fast registration and
  * invalidation. They are carried out in the order of the queue, like all others: what was posted

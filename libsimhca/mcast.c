@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Multicast groups of UD QPs (IBTA vol. 1, 10.5). */
 #include <errno.h>
 #include <stdlib.h>

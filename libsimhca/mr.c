@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Ordinary memory regions and the null region; fast-register regions are in fast_reg.c. */
 #include <errno.h>
 #include <inttypes.h>

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Memory windows (IBTA vol. 1, 10.6.7): a second key to a part of a region, with remote rights
  * of its own. Commands make and destroy them, work requests bind them.

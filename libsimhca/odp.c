@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* On-demand regions: what of them is in the device's table, and how that changes. */
 #include <errno.h>
 #include <stdlib.h>

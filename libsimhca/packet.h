@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Packets: the fields of the InfiniBand transport headers (IBTA vol. 1, chapter 9.2) and a
  * reference to the payload where it lies. A link carries them: the local one by a call, with

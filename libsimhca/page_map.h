@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * A page map: which pages of an on-demand region the device has in its table, and whether only for
  * reading or for writing too. Pages count from 0, the first of the region.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Pagers: one for each process with on-demand regions. Its userfaultfd tells which pages the
  * program drops. Such an event holds up the program's own system call until it was read, so the

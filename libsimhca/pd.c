@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Protection domains: a number that keys and QPs must share (IBTA vol. 1, 10.2.3). */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Packet sequence numbers: 24 bits, compared as serial numbers (IBTA vol. 1, 9.7.2). */
 #ifndef LIBSIMHCA_PSN_H
 #define LIBSIMHCA_PSN_H

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Queue pairs: making and destroying them, and what brings them down. */
 #include <errno.h>
 #include <infiniband/verbs.h>

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* The QP state machine: which transitions exist and which attributes each takes (IBTA vol.
  * 1, 11.2.5.2). */
 #include <errno.h>

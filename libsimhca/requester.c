@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * The requester (IBTA vol. 1, 9.4): takes send WQEs in order, checks them, and turns each into
  * request packets. One WQE is under way at a time: on the local link an answer comes with the

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * The responder (IBTA vol. 1, 9.7.4): takes request packets, checks sequence, operation and
  * rights, places or fetches the data, completes receives, and answers.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Receive side scaling: QPs that choose a WQ of a table by a hash of the frame's headers. */
 #include <errno.h>
 #include <infiniband/verbs.h>

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Port statistics: what /sys shows as counters and hw_counters. Each thread that runs an engine
  * counts in a block of its own, for each device, so that counting is an add to a line that nobody

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Tag matching: an SRQ with a list of tagged buffers. A message begins with a header (struct
  * ibv_tmh); one whose tag is in the list goes where the list says, any other takes a receive WQE

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Timers of one engine: a binary heap ordered by deadline. The caller serialises. */
 #ifndef LIBSIMHCA_TIMER_H
 #define LIBSIMHCA_TIMER_H

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Threads of an engine: how they join and leave it, and how one is found out that is stuck. */
 #include <fcntl.h>
 #include <poll.h>

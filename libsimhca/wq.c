@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Work queues (ibv_create_wq): receive queues on their own, to which RSS QPs hand frames. To the
  * engines each is a QP that has nothing but its receive queue; RTR stands for RDY.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * XRC_RECV QPs, the targets of XRC (IBTA vol. 1, annex A14): one connection that delivers to any
  * SRQ of its domain, whichever process that belongs to. Any process with the domain open can open

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * XRC domains (IBTA vol. 1, annex A14): the SRQs that a target QP may deliver to. Processes share
  * one by opening it with the same file.

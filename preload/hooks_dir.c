@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Directories. Those of the tree are plain ones, so only their names need a hand. */
 #include <fcntl.h>
 #include <sys/sysmacros.h>

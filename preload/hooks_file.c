@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* What else takes a file's name: access, links, extended attributes, watches. */
 #include "paths.h"
 #include "real.h"

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Opening files and device nodes; and the netlink socket that must not exist. */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * RDMA_VERBS_IOCTL on an open device: the methods that libibverbs calls by itself, past the
  * provider. Everything else is EPROTONOSUPPORT, the kernel's answer to a method that it does not

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * The functions behind the hooks: REAL(open) is the open() that the program would have called
  * without this library, be it libc's or that of another preloaded library.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* The two commands of simhca-abi-cmd.h that this library sends itself, rather than the provider. */
 #ifndef SIMHCA_PRELOAD_REQUEST_H
 #define SIMHCA_PRELOAD_REQUEST_H

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * The configuration file: lines "option = value" with the names of the command line's options,
  * general ones first, those of one device below a line [device NAME].

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* The daemon: what its parts share. One event loop, in the main thread; engines run beside it. */
 #ifndef SIMHCAD_DAEMON_H
 #define SIMHCAD_DAEMON_H

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* A device of this daemon: the model, its files, its socket, the clients that have it open. */
 #ifndef SIMHCAD_DEVICE_H
 #define SIMHCAD_DEVICE_H

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Engine threads: a pool of engines over which contexts are spread, and one of its own for each
  * context whose memory is behind an agent, because that engine may have to wait for the client. On

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Completion channels and asynchronous events: pipes from the device to a client, whose records
  * are those of the kernel's uverbs (8 and 16 bytes).

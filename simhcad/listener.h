@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * A listening AF_UNIX SOCK_SEQPACKET socket on the event loop. Connections of other users than
  * ours and root are closed. When descriptors run out, accepting pauses.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * The daemon's log: one line a message, to a file (with the time in front) or to standard error.
  * Every line is one write(2), so lines of different threads never mix.

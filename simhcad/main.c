@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* simhcad: the device. Puts the parts together, in order, and takes them apart again. */
 #include <errno.h>
 #include <signal.h>

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* The host's network interfaces and their addresses, followed as they change (libnl-route). */
 #ifndef SIMHCAD_NETIF_H
 #define SIMHCAD_NETIF_H

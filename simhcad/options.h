@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Options. One table (options.c) describes all of them; the command line, the configuration file,
  * --help and the string that identifies a daemon's options are made from it.

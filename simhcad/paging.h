@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * The threads behind on-demand paging: workers that resolve page faults, and one that reads the
  * events of the programs' userfaultfds, which hold up those programs until they are read.

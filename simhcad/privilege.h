@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * What a client is privileged to do. Where a kernel would look at the caller's capabilities the
  * daemon has to look at the process that sent the command, and at nothing that it says.

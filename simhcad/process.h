@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Client processes, whose memory the device reaches: each is watched through a pidfd, and when it
  * has ended its address space is declared gone wherever it is used, before its pid can name

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Telling whoever started the daemon how it is, each in the way that they asked for. */
 #ifndef SIMHCAD_READY_H
 #define SIMHCAD_READY_H

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* The objects of programs one by one, for `simhca qp` and `simhca mr`; admin.h has the format. */
 #ifndef SIMHCAD_RESOURCES_H
 #define SIMHCAD_RESOURCES_H

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * The runtime directory: where a daemon and its clients meet. One daemon a directory, held by
  * flock() on `lock`, which stays when the daemon ends; everything else goes.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * A session: one client's connection, which is its open device (simhca-abi-cmd.h). It ends when
  * the last process closes the last descriptor of it, and with it everything that it holds.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Reaching the daemon of a runtime directory. Three things can happen at once: two tools
  * start a daemon for one directory, a daemon ends while somebody connects to it, a daemon

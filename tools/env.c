@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* simhca env: the variables of `simhca run`, for those who set them on their own. */
 #include <stdio.h>
 #include <stdlib.h>

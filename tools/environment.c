@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * The variables that show the device to an unmodified program: where the daemon is, the
  * preload library, and the provider if libibverbs would not find it by itself.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Subcommands that print what the daemon answers to one request: status, qp, mr. */
 #include <errno.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* simhca qp, simhca mr: the objects of all programs, one a line, in the style of rdma-resource(8).
  */
 #include <stdio.h>

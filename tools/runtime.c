@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Which runtime directory: daemon, tool and programs must come to the same answer. */
 #include <errno.h>
 #include <ftw.h>

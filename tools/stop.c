@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* simhca stop: ends the daemon, and returns when it is gone. */
 #include <errno.h>
 #include <signal.h>

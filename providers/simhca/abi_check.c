@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * The device ABI gives many of its values the numbers that libibverbs uses, so that the provider
  * need not translate them. Here the compiler confirms each of them.

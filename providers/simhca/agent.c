@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * The memory agent: copies between this process's memory and the bounce memory when the device
  * asks for it. The copy is a read or write of the bounce memfd with the process's memory as the

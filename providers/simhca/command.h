@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Commands to the device, as simhca-abi-cmd.h describes them. Safe in any number of threads and
  * forked children at once: each command brings the socket for its own answer.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Completion queues but for the taking of completions, which is in poll.c. */
 #include <stdlib.h>
 #include <sys/stat.h>

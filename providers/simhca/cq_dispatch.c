@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Completion callbacks: the calls of simhcadv.h, and what one turn of a CQ is. */
 #include <signal.h>
 #include <stdlib.h>

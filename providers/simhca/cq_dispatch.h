@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Completion callbacks: CQs that this library polls, and calls the `done` of each completion.
  * Nothing here needs a device of ours: it uses ibv_*(), and the hint of simhcadv_req_notify_cq()

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Poll threads. One per context and completion vector has the CQs of SOFTIRQ, and polls them
  * itself; one per context has those of WORKQUEUE, and passes them on. It begins with the first of

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * The CQs of simhcadv_alloc_cq() by their ibv_cq, which belongs to whatever provider the device
  * has, so that nothing can be attached to it.

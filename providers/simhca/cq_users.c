@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Who is inside of a CQ's callbacks. To free a CQ is to let nobody in any more and to wait until
  * those inside have left. A callback may free CQs, too, so such waits can form a circle: that of a

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * The workqueue: the threads of this process that poll CQs of WORKQUEUE, of all contexts. Callbacks
  * on them may block. As long as they do not, there are no more workers than CPUs that the process

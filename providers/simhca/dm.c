@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * On-chip memory: mapped here, so the program reaches it with plain copies, as it would reach a
  * NIC's through its BAR. Forked children inherit the mapping.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Thread domains and parent domains. A parent domain is a PD by another name, that gives the
  * objects made in it an allocator and a thread domain. The allocator is asked for the state that

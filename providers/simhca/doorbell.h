@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Telling the device that a QP has work; the protocol is stated at struct simhca_ctx_mem. */
 #ifndef SIMHCA_PROVIDER_DOORBELL_H
 #define SIMHCA_PROVIDER_DOORBELL_H

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Direct verbs but for page lists (page_list.c) and work requests (wr_dv.c). */
 #include "provider.h"
 

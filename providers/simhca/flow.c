@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Flow steering, and the counters of flows. A rule of verbs is a list of headers, each with values
  * and masks; that of the device is one struct with all fields, and another with all masks.

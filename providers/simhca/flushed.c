@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Completions in software. When the device is gone, every work request that it has not completed
  * is completed here as flushed, once, so that a program which waits for them ends in an orderly

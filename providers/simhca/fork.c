@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * What is held while the program forks, so that the child inherits lists that nobody is changing
  * and no mutex that a thread of the parent holds. The locks of queues need none of this (lock.h).

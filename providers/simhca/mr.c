@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Memory regions. libibverbs fills in context, pd, addr and length of an ordinary region after
  * it was registered; of a null region nobody else does.

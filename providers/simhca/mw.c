@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Memory windows. Those of type 2 are bound by a work request of the application: see wr.c. */
 #include <stdlib.h>
 

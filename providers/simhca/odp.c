@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* On-demand paging: events that tell the device what leaves this process's memory, and advice. */
 #include <fcntl.h>
 #include <linux/userfaultfd.h>

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Page lists of fast registration, and to whom each belongs. Posting takes a list for the slot of
  * its work request in the send queue; polling, resetting or destroying gives it back with the slot.

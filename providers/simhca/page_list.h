@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #ifndef SIMHCA_PROVIDER_PAGE_LIST_H
 #define SIMHCA_PROVIDER_PAGE_LIST_H
 

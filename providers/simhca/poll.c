@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Taking completions: ibv_poll_cq() and the ibv_start_poll() family. */
 #include <endian.h>
 #include <sched.h>

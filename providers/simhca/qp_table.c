@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* The QPs of a context by number, for the poller, which knows of a QP only what a CQE says. */
 #include <stdlib.h>
 

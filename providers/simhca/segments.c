@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Segments of context memory, mapped when something in them is used for the first time, and
  * unmapped with the context. No lock: two threads may fetch one at once, one mapping wins.

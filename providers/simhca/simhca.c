@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Registration with libibverbs; opening and closing of the device. */
 #include <stdio.h>
 #include <stdlib.h>

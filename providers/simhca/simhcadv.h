@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Direct verbs of simhca: what the device can do and ibv_*() cannot say. Link with -lsimhca
  * (pkg-config simhca); simhcadv(7) is the overview, and each call has a page of its own.

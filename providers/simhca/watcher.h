@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * The service thread of a context. It waits for the end of the connection, which is how a
  * process learns that the daemon has died while it is not asking it anything, and reports it as

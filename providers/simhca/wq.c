@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Receive work queues, and the indirection tables of RSS. Posting is in wr.c. */
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Building send WQEs, for ibv_post_send() and for ibv_wr_*(). The caller holds the SQ's lock.
  * All return 0 or the errno for the application.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Posting of work request lists. The ibv_wr_*() interface is in wr_ex.c. */
 #include "wqe.h"
 

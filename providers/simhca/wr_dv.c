@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Work requests that only simhcadv.h knows: posting of lists, and the builders. */
 #include "page_list.h"
 #include "wqe.h"

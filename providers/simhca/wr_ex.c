@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * The ibv_wr_*() interface. wr_start takes the SQ's lock; builders write WQEs beyond what the
  * device has been told of, so that an abort, or an error in any of them, takes all of them back.

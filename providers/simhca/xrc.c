@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * XRC: domains, and XRC_RECV QPs. Such a QP has no queues and no CQs here: its receives are an XRC
  * SRQ's (srq.c), and complete on that one's CQ.

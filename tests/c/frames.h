@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Ethernet frames for tests, the sides that send and receive them, and flows. */
 #ifndef SIMHCA_TEST_FRAMES_H
 #define SIMHCA_TEST_FRAMES_H

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * In the middle of a page fault. The worker's way into a process's memory is a system call, which
  * programs with this provide themselves: between the kernel's answer and the worker's next step

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* What tests of on-demand regions share. */
 #ifndef SIMHCA_TEST_PAGING_H
 #define SIMHCA_TEST_PAGING_H

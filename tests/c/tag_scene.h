@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* What tests of tag matching share. */
 #ifndef SIMHCA_TEST_TAG_SCENE_H
 #define SIMHCA_TEST_TAG_SCENE_H

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* COMPARE AND SWAP, FETCH AND ADD: what they do, return and refuse; and fences around them. */
 #include "harness.h"
 

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Completion queues: full, overrun, resized with entries in place, and one for several QPs. */
 #include "harness.h"
 #include "model.h"

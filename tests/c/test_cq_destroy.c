@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * The provider's ibv_destroy_cq() against threads that destroy the QPs and SRQs of that CQ: it is
  * refused until the last of them has let go of the CQ. The device is played here.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Arming a CQ: one event an arm, for what it was armed for and nothing else. */
 #include <stdatomic.h>
 

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Turns of CQs with callbacks: their order, events that come meanwhile, CQs that are being freed.
  */
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * How many workers poll the CQs of WORKQUEUE: as many as CPUs while turns are taken, one more each
  * time that none was taken for a while. How long a while is, the test says: the manager's timed

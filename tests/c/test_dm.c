@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* On-chip memory: how much there is, its regions, every operation on them, and its end. */
 #include <sys/mman.h>
 #include <sys/stat.h>

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Regions of files: which files, which ranges, and what a client does to them afterwards. */
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Flow steering: which frames a flow takes, who else gets them, and what is no flow. */
 #include "frames.h"
 #include "model.h"

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* What the device reads in a frame's headers, and the checksums that it makes and judges. */
 #include "frame.h"
 #include "frames.h"

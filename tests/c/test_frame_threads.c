@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Frames when two engines work at once: receivers are often busy with another sender's frame, and
  * get each of them once all the same, while flows come and go.

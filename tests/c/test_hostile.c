@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * A client that writes nonsense into its own context memory: the model survives, that client's
  * queues fail, everybody else's go on. Also a fuzz test that scribbles all over it.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * LOCAL_INV, SEND_WITH_INV and RDMA_READ_WITH_INV: who may invalidate what, and that a completed
  * invalidation is final: no access with the key starts, and none is under way.

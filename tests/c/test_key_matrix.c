@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Every kind of key, used by every user, in every way, in every state: what each side sees, why,
  * and that memory changes exactly when it may. expected() states the rules once more, in the

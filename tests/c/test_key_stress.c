@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Keys are granted, used, abused and revoked by many threads at once, for two seconds, or a minute
  * with SIMHCA_SOAK=1. Owners grant a part of their memory for a moment, by each kind of key, and

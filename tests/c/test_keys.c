@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Keys: every way in which one can be wrong, as rkey and as lkey, with its own reason. */
 #include "harness.h"
 

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* An engine with two lanes: one thread works at a time, and one that is stuck loses its turn. */
 #include <pthread.h>
 #include <sched.h>

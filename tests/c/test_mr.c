@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Registering memory: what is accepted and refused, registering again, and who keeps what alive. */
 #include <sys/mman.h>
 

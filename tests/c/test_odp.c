@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* On-demand regions: when accesses fault, who waits, and how it ends. */
 #include <sys/mman.h>
 

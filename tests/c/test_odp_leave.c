@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* QPs and regions that are to go, or fail, in the middle of a page fault. */
 #include <sys/mman.h>
 

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * On-demand regions beside everything that goes on at once: pages that the program drops, told by
  * events or found out at the access; and QPs and regions that go while workers resolve faults.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Pages, processes, copies and workers in the middle of a page fault. */
 #include <signal.h>
 #include <sys/mman.h>

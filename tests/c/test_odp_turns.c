@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Which page faults are raised side by side, in whose turn they are resolved, and who looks. */
 #include <signal.h>
 #include <sys/mman.h>

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Page faults of XRC_RECV QPs, which belong to no engine. The program provides the system call by
  * which a step looks for pages, and the lock by which a QP's last step is waited for.

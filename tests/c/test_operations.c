@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Every operation on every transport: the bytes, the completions on both sides, and what is
  * refused. */
 #include <arpa/inet.h>

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Does kernel-abi/ibverbs-provider-abi.h state the ABI of the libibverbs that is installed? Every
  * test lets the real library read or write one of the structures and looks at it through the

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* PSNs are 24-bit serial numbers: their arithmetic, and QPs whose PSNs wrap while they work. */
 #include "harness.h"
 #include "psn.h"

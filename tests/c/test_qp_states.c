@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * The QP state machine (IBTA vol. 1, 10.3.1 and the table of modifiable attributes in 11.2.5.2),
  * with the optional attributes as Linux' ib_modify_qp_is_ok() grants them. Every pair of states,

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* RAW_PACKET QPs: whole frames, from one port to whoever has a flow for them. */
 #include "frames.h"
 

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Nobody answers: time-outs of 4.096 us * 2^timeout, retry_cnt of them and one, then an error. */
 #include "harness.h"
 

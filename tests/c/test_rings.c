@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Rings go round: send, receive and completion queues of all sizes, many laps each. */
 #include "harness.h"
 #include "model.h"

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* A receiver that is not ready: RNR NAK, its timer, and how often the requester tries again. */
 #include "harness.h"
 

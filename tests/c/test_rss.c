@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Work queues, indirection tables, and the QPs that spread frames over them by a hash. */
 #include "ethernet.h"
 #include "frames.h"

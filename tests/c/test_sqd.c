@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Draining a send queue (SQD), and the event that tells of a first message (COMM_EST). */
 #include "harness.h"
 

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Port statistics: what each kind of packet, answer and failure adds to which number, and no more.
  */
 #include "harness.h"

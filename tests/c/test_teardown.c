@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* A client that goes away, in whatever state, takes its objects with it and harms nobody. */
 #include "engine.h"
 #include "harness.h"

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Engine threads at work while clients post, control functions make, change and destroy objects,
  * and time is real. What fails here may only fail now and then: run it under ThreadSanitizer.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* UD: Q_Keys, the GRH that a receiver sees, who sent it, and how long a message may be. */
 #include "harness.h"
 

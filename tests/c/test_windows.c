@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Memory windows: making, binding and losing them, and how they count against their region. */
 #include "harness.h"
 #include "model.h"

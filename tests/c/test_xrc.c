@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Extended reliable connections (IBTA vol. 1, annex A14): QPs of two halves, and SRQs that each
  * request names.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Target QPs of XRC that several processes share (IBTA vol. 1, annex A14): how long they live. */
 #include "xrc_scene.h"
 

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Domains of extended reliable connections (IBTA vol. 1, annex A14), and who gets into them. */
 #include <fcntl.h>
 #include <sys/eventfd.h>

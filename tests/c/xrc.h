@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Domains of XRC and the target QPs in them. */
 #ifndef SIMHCA_TEST_XRC_H
 #define SIMHCA_TEST_XRC_H

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* What tests of XRC's connections share. */
 #ifndef SIMHCA_TEST_XRC_SCENE_H
 #define SIMHCA_TEST_XRC_SCENE_H

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * A client whose memory blocks whoever touches it: its send buffer has a userfaultfd that nobody
  * serves. It sends a datagram from there to itself, says "blocking", and stays.

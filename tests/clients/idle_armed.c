@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Connected QPs, armed CQs on a few channels, a thread that sleeps on each, and no traffic. */
 #include <pthread.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * A libibverbs with another private layout than the one that the provider was built for, made of
  * the installed one: preloaded, this library stands between the two. Built with one of

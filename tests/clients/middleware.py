@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """What the tests of UCX, MPI and their like share: transports, and programs of ours."""
 import pathlib
 import subprocess

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Messages between MPI ranks, every word checked: a ring, all to all, both ways at once, and a
  * reduction. Rank 0 prints a line for each. An argument limits the largest message (bytes).

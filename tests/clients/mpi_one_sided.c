@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * One-sided MPI: put and get between fences, accumulate under a lock, fetch-and-op as a ticket
  * counter that gives each number once, and compare-and-swap. Rank 0 prints a line for each.

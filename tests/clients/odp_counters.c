@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Prints a device's counters of on-demand paging, over all regions that it has had, as JSON. */
 #include <inttypes.h>
 #include <stdio.h>

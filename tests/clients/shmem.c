@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* OpenSHMEM: every word that comes over is checked. PE 0 prints a line for each part. */
 #include <shmem.h>
 #include <stdio.h>

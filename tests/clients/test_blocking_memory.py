@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """
 A client can make its own memory block for as long as it likes: a userfaultfd that nobody serves.
 The device is then stuck in its memory, and nobody else may be the worse for it.

@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """
 uDAPL's own tests. Of its providers, scm connects by TCP and ucm by datagrams to LIDs, so on
 InfiniBand only; the third, ofa, by rdma_cm.

@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """
 Programs that sleep until their completions come, for long; and what sleeping costs. SIMHCA_SOAK=1
 makes a million messages of ten thousand, and a minute of three seconds.

@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """Gloo's own ibverbs transport, which PyTorch's collectives can use: an all-reduce, checked."""
 import pytest
 

@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """
 libfabric's verbs provider finds the device, and ofi_rxd runs over its datagrams. Its connected
 endpoints, and ofi_rxm on top of them, need rdma_cm, and so does the event queue that fi_pingpong

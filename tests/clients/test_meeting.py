@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """Programs below `simhca run`: in one of them, or in several that meet in one daemon."""
 import pathlib
 import signal

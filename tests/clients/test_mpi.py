@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """
 Open MPI, its OpenSHMEM and MPICH, as Debian builds them, over UCX on the device: programs that
 check every word.

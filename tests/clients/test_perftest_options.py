@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """
 Options of perftest's programs that people type, beside the ways to use a queue pair that
 test_perftest.py has. Not here: what needs rdma_cm (-R, -z, -T), another kind of device (-c DC or

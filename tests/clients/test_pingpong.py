@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """The pingpong programs of libibverbs: RC, UC, UD, SRQ, by polling and by events, validated."""
 import pytest
 

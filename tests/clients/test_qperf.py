@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """
 qperf's tests of RC, UC and UD. Without rdma_cm it knows no GIDs, so InfiniBand only. Its server
 goes on after a test; all tests use one.

@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """perftest's raw_ethernet programs: frames between two processes, by way of flows."""
 import pathlib
 import re

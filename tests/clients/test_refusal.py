@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """
 A provider and a libibverbs that do not belong together: the provider is refused when it is loaded,
 with one line that says why, and the program goes on without the device.

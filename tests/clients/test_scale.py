@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """
 Many of everything: processes, QPs, ranks that all talk to each other. How long it takes is for
 scripts/bench scale to say; here it only has to work, and to cost memory in proportion.

@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """
 Programs that are stopped in the middle of their work: the other side ends by itself, nothing is
 left in the device, and the next program works.

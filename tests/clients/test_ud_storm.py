@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """
 Datagrams among many processes on few CPUs: whole, once, in order, and buffers are the program's own
 again when a completion says so. SIMHCA_SOAK=1 makes two seconds a minute.

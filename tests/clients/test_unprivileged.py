@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """Without any privilege: as nobody, and in a container's namespaces. Nothing is skipped as root."""
 import os
 

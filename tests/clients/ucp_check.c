@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Every kind of UCP operation between two processes, with the data checked at both ends, for
  * ucx_perftest looks at none. UCX chooses the transport by its environment (UCX_TLS).

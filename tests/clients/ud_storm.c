@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Two processes send each other datagrams as fast as they can, and look at every byte. A buffer is
  * written over as soon as the device says that it is done with it: a send buffer at its completion,

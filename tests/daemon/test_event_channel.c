@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Event channels: no event is lost however full the pipe is, and purging takes back just the right
  * ones. */
 #include <errno.h>

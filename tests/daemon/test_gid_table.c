@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* The GID table: which addresses become GIDs, and that a GID keeps its index. */
 #include <arpa/inet.h>
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Options: which of two sources wins, what devices there are, and the one way of writing it all. */
 #include <getopt.h>
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * The threads of on-demand paging: how many there are, when there are more, and how they end. The
  * program provides what they run, and says whether they are stuck.

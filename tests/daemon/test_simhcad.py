@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """simhcad as a process: its command line, its runtime directory, and what it says to clients and
 tools that speak the protocols themselves, also badly. $SIMHCAD is the program."""
 import array

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* What the tests of completion callbacks share. */
 #ifndef CALLBACKS_H
 #define CALLBACKS_H

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* simhcadv_free_cq(): what it waits for, from where it may be called, and forked children. */
 #include <dlfcn.h>
 

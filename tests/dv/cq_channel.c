@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Completion channels: acknowledging, many of them, full ones, and how programs wait on them. */
 #include <fcntl.h>
 #include <pthread.h>

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* ibv_destroy_cq() of a CQ whose QPs another thread makes and destroys. */
 #include <pthread.h>
 #include <sched.h>

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* ibv_modify_cq(): one event for several completions, or for a period. */
 #include <pthread.h>
 #include <stdatomic.h>

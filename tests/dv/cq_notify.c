@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* simhcadv_req_notify_cq(): what it arms for, and that it reports what was missed, exactly. */
 #include <linux/seccomp.h>
 #include <pthread.h>

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Resizing a CQ while others poll it and completions come, and what the creation flags change. */
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Tests in C, of the direct verbs above all: each program is a set of TEST()s, run by name, or all
  * of them. tests/python/test_fast_reg.py finds them by these lines, and runs each on its own.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Fast registration: what it grants, its order, its ways back to free, and what it refuses. */
 #include "dv.h"
 

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * With -DFOREIGN="PATH" and without -lsimhca: a device that is not the library's. libibverbs has
  * its provider from a copy of the library's file (IBV_DRIVERS), and only then is the library itself

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* fork() while another thread is inside of libibverbs. */
 #include <pthread.h>
 #include <semaphore.h>

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * What is wrong with a call that concerns keys is said twice: by errno, and in words, which
  * libibverbs logs (VERBS_LOG_LEVEL, VERBS_LOG_FILE). And nothing is half done: what was there works

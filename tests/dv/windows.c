@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Memory windows, as far as pyverbs cannot say it: no region, lists of work requests. */
 #include "dv.h"
 

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Arming a CQ, completing, and sleeping on the channel: that no wake-up is lost, that there is an
  * event for each arm at most and none without, and that the missed-event hint is exact.

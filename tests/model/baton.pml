@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * The baton: an engine with two threads, each asleep in a lane of its own, one of which works for
  * both (libsimhca/baton.c). No work request is forgotten, whichever lane somebody wakes, and the

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * A channel's pipe that is full (simhcad/event_channel.c): that every event reaches the program,
  * once, and that its reader is woken.

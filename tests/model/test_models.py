@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """
 The models in Promela: spin explores every state of each, and finds nothing wrong. Each model lists
 mutants in its first comment; those must fail, or the model would prove nothing.

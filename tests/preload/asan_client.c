@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* The hooks between AddressSanitizer's own and libc: each call in both directions. */
 #include <dirent.h>
 #include <fcntl.h>

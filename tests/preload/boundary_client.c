@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Calls of libibverbs' public API that go past the provider. */
 #include <errno.h>
 #include <net/if.h>

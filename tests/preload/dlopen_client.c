@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Lists devices as NCCL does: nothing RDMA in the link, libibverbs found at run time. */
 #include <dlfcn.h>
 #include <endian.h>

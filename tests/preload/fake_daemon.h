@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * A device tree and the least of a daemon. The device is named rxe0, unless said otherwise, so that
  * the provider for such devices, which every rdma-core has, makes libibverbs list it.

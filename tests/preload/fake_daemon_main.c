@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* fake-daemon DIRECTORY [DEVICE]: makes a tree there and serves it until it is killed. */
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* An open device is a character device, through whatever way its descriptor came here. */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """Fixtures. Run by `simhca run --private -- /usr/bin/python3 -m pytest tests/python`."""
 import faulthandler
 import signal

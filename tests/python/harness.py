@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """What the tests share: memory, regions, one end of a connection, waiting with a bound.
 
 A test makes Sides (a context with its own PD, CQs, region and QP), connects two of them, posts

@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """
 A reference model of keys: what a device does with regions, windows, fast-register regions and
 invalidation, one work request at a time, in the words of the InfiniBand specification (vol. 1,

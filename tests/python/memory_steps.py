@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """
 Random steps for memory_model.py: mostly what a program does, and now and then what it must not do,
 wrong by as little as can be. Each step is (name of the verb, arguments), or ('batch', [Work, ..]).

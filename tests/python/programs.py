@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """Programs that tests start: on a device of their own, on ours, or compiled from C."""
 import ctypes
 import errno

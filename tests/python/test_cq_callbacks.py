@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """
 Completion callbacks where tests/dv is not enough: on a device that is not the library's, when the
 daemon dies, at rest, and the example.

@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """Extended CQs: ibv_start_poll and its family, with every field that this device reports."""
 import errno
 import socket

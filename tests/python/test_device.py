@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """What the device says of itself: attributes and limits, port, GID and P_Key tables, clock."""
 import errno
 import ipaddress

@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """
 The direct verbs: each TEST() of tests/dv on its own, the example, and what the library shows
 to the linker.

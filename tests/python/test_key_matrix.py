@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """
 Every kind of key, used by every user, in every way, in every state, through libibverbs: the status
 at both ends, vendor_err, the asynchronous event, and that memory changes exactly when it may. What

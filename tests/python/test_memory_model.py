@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """
 The device against a reference model (memory_model.py), step by step through long random sequences
 (memory_steps.py): status at both ends, vendor_err, opcodes, events, errno of every call, and each

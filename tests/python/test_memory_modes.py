@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """
 The device reaches clients' memory in several ways. Whichever it is, what is said elsewhere about
 data, rights and bad addresses holds: other files are run again on devices made for it.

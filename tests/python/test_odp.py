@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """
 On-demand regions by libibverbs: what a program does with its memory while the device uses it, and
 what the device then finds. The file runs on three kinds of device: where userfaultfd events tell

@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """
 On-demand regions whose owner is stopped, dies in the middle of a page fault, or keeps the device
 waiting in its memory: the peer sees what it would see of hardware, and nobody else sees anything.

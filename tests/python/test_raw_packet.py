@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """RAW_PACKET QPs, flows, counters, WQs and RSS through libibverbs, and who may use them."""
 import os
 import shutil

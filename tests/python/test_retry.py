@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """Reliable delivery: waiting for a receiver that is not ready, giving up on one that is gone."""
 import time
 

@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """
 What must not be reached is not: each kind of bad access, its status and reason at both ends,
 the event at the responder, the states afterwards, and memory as it was before.

@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """
 Tag-matching SRQs through libibverbs. What the device does is in tests/c/test_tag_matching.c, and
 rdma-core has a test of its own.

@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """Datagrams: addressing, Q_Keys, the GRH, lengths, and what is silently dropped."""
 import ipaddress
 import socket

@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """
 Memory windows of both types: binding, use, invalidation by either side, and everything that is
 refused, with its status and reason at both ends.

@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """
 Extended reliable connections through libibverbs. What the device does is in tests/c/test_xrc.c;
 pyverbs cannot open a QP of another process, so these are programs in C.

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """A simhcad that has no device: the runtime directory, the lock and the admin protocol only.
 
 The tests of the tool put it beside a copy of `simhca`. FAKE_* variables make it behave badly.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Preloaded under rdma-core's tests: what they ask of their dma-buf allocator, which wants a GPU,
  * done with memfds. The names and their arguments are those that pyverbs calls.

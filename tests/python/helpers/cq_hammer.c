@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Arming races completions, many times: producers send as soon as their last message was consumed;
  * consumers arm after a delay that moves through the race, look once more, and sleep on the

@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """Kills the daemon that it runs on, in one of several situations; says "survived" at the end."""
 import contextlib
 import faulthandler

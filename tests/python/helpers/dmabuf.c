@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Regions of files through the whole stack; and what a hostile program does with them. */
 #include <fcntl.h>
 #include <sys/mman.h>

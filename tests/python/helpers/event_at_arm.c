@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Whether arming a CQ that holds completions raises an event at once: must be so with the argument
  * "yes", must not with "no". Either way an empty one raises none.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* What the C helpers share: a device, and failing with a line that says where. */
 #ifndef HELPER_H
 #define HELPER_H

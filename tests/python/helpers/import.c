@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Importing devices, PDs, MRs and DM. "here": in one process, in every order of going; "there": the
  * second process is another program, which gets a descriptor and handles and nothing else.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Keys are granted, used, abused and taken back at once by threads of several processes, for so
  * many seconds. The owning process grants parts of its memory for a moment, by each kind of key;

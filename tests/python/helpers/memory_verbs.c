@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * The device's hands for test_memory_model.py, which loads this as a library: everything by small
  * numbers, so that a step of the test is a call or two. QPs come in connections: the even one asks,

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Multicast groups of UD QPs: who gets a copy of what is sent to a group. */
 #include "helper.h"
 

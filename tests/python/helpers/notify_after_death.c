@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* The daemon, which is ours alone, is killed: arming says that no event will come. */
 #include <signal.h>
 #include <sys/socket.h>

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * A process with an on-demand region and a QP. odp_owner MODE: tells QPN, rkey and address as
  * binary, reads those of its peer, says "r" when it is connected, and then

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Parent domains: whom the allocator is asked for, in which order things go, thread domains. */
 #include "helper.h"
 #include "../../../providers/simhca/simhcadv.h"

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * RAW_PACKET QPs, flows, counters, WQs and RSS, as libibverbs has them. The argument says what is
  * looked at. Without an Ethernet port or CAP_NET_RAW there is a refusal of its own to see.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* What libibverbs and the provider make of a tag-matching SRQ; the rest is rdma-core's own test. */
 #include <endian.h>
 #include <infiniband/tm_types.h>

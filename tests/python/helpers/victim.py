@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """A process to be killed. It tells its QPN, rkey and address, and then behaves as asked."""
 import os
 import struct

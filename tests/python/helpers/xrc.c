@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * XRC as libibverbs has it, in one process or in several. xrc TEST, one of those in main(); a child
  * process talks to its parent through a socket, and ends with it.
