@@ -14,7 +14,7 @@ if(NOT SIMHCA_PABI)
 	endif()
 	set(SIMHCA_PABI ${SIMHCA_PABI_NUMBER} CACHE STRING "Layout of libibverbs' private ABI" FORCE)
 endif()
-set(SIMHCA_PABI_KNOWN 34 57 59 62 64)
+set(SIMHCA_PABI_KNOWN 34 57 59 62 64 65)
 if(NOT SIMHCA_PABI IN_LIST SIMHCA_PABI_KNOWN)
 	message(FATAL_ERROR "libibverbs' private ABI is ${SIMHCA_PABI}; simhca knows ${SIMHCA_PABI_KNOWN}. "
 		"Set -DSIMHCA_PABI to one of these, or build against another libibverbs.")

@@ -19,6 +19,7 @@
  *	59		59			59 .. 61
  *	62		59			62, 63 (two ops were inserted)
  *	64		64			64
+ *	65		65			65
  *
  * 59 and 62 cannot share one layout: struct verbs_context_ops is sorted by name, so the two new ops
  * moved everything that follows, and the public struct verbs_context grew too. The release number
@@ -47,7 +48,7 @@
 #include <infiniband/verbs.h>
 
 #ifndef SIMHCA_PABI
-#error "define SIMHCA_PABI as the layout of libibverbs' private ABI: 34, 57, 59, 62 or 64"
+#error "define SIMHCA_PABI as the layout of libibverbs' private ABI: 34, 57, 59, 62, 64 or 65"
 #elif SIMHCA_PABI == 34
 #define SIMHCA_PABI_VERSION 34
 #define SIMHCA_PABI_RELEASES "39-56"
@@ -63,8 +64,11 @@
 #elif SIMHCA_PABI == 64
 #define SIMHCA_PABI_VERSION 64
 #define SIMHCA_PABI_RELEASES "64"
+#elif SIMHCA_PABI == 65
+#define SIMHCA_PABI_VERSION 65
+#define SIMHCA_PABI_RELEASES "65"
 #else
-#error "SIMHCA_PABI is no known layout of libibverbs' private ABI: 34, 57, 59, 62 or 64"
+#error "SIMHCA_PABI is no known layout of libibverbs' private ABI: 34, 57, 59, 62, 64 or 65"
 #endif
 
 #define SIMHCA_PABI_STR__(x) #x
@@ -294,6 +298,10 @@ struct verbs_context_ops {
 	int (*close_xrcd)(struct ibv_xrcd *xrcd);
 	void (*cq_event)(struct ibv_cq *cq);
 	struct ibv_ah *(*create_ah)(struct ibv_pd *pd, struct ibv_ah_attr *attr);
+#if SIMHCA_PABI >= 65
+	struct ibv_comp_cntr *(*create_comp_cntr)(struct ibv_context *context,
+						  struct ibv_comp_cntr_init_attr *attr);
+#endif
 	struct ibv_counters *(*create_counters)(struct ibv_context *context,
 						struct ibv_counters_init_attr *attr);
 	struct ibv_cq *(*create_cq)(struct ibv_context *context, int cqe,
@@ -320,6 +328,9 @@ struct verbs_context_ops {
 	int (*dealloc_td)(struct ibv_td *td);
 	int (*dereg_mr)(struct verbs_mr *vmr);
 	int (*destroy_ah)(struct ibv_ah *ah);
+#if SIMHCA_PABI >= 65
+	int (*destroy_comp_cntr)(struct ibv_comp_cntr *cntr);
+#endif
 	int (*destroy_counters)(struct ibv_counters *counters);
 	int (*destroy_cq)(struct ibv_cq *cq);
 	int (*destroy_flow)(struct ibv_flow *flow);
@@ -341,6 +352,10 @@ struct verbs_context_ops {
 	struct ibv_dm *(*import_dm)(struct ibv_context *context, uint32_t dm_handle);
 	struct ibv_mr *(*import_mr)(struct ibv_pd *pd, uint32_t mr_handle);
 	struct ibv_pd *(*import_pd)(struct ibv_context *context, uint32_t pd_handle);
+#if SIMHCA_PABI >= 65
+	int (*inc_comp_cntr)(struct ibv_comp_cntr *cntr, uint64_t amount);
+	int (*inc_err_comp_cntr)(struct ibv_comp_cntr *cntr, uint64_t amount);
+#endif
 	int (*modify_cq)(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr);
 	int (*modify_flow_action_esp)(struct ibv_flow_action *action,
 				      struct ibv_flow_action_esp_attr *attr);
@@ -356,6 +371,12 @@ struct verbs_context_ops {
 	int (*post_srq_ops)(struct ibv_srq *srq, struct ibv_ops_wr *op, struct ibv_ops_wr **bad_op);
 	int (*post_srq_recv)(struct ibv_srq *srq, struct ibv_recv_wr *wr,
 			     struct ibv_recv_wr **bad_wr);
+#if SIMHCA_PABI >= 65
+	int (*qp_attach_comp_cntr)(struct ibv_qp *qp, struct ibv_comp_cntr *cntr,
+				   struct ibv_qp_attach_comp_cntr_attr *attr);
+	int (*query_comp_cntr_caps)(struct ibv_context *context, struct ibv_comp_cntr_caps *caps,
+				    size_t caps_size);
+#endif
 	int (*query_device_ex)(struct ibv_context *context,
 			       const struct ibv_query_device_ex_input *input,
 			       struct ibv_device_attr_ex *attr, size_t attr_size);
@@ -370,8 +391,14 @@ struct verbs_context_ops {
 	int (*query_qp_data_in_order)(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags);
 	int (*query_rt_values)(struct ibv_context *context, struct ibv_values_ex *values);
 	int (*query_srq)(struct ibv_srq *srq, struct ibv_srq_attr *attr);
+#if SIMHCA_PABI >= 65
+	int (*read_comp_cntr)(struct ibv_comp_cntr *cntr, uint64_t *value);
+#endif
 	int (*read_counters)(struct ibv_counters *counters, uint64_t *values, uint32_t nvalues,
 			     uint32_t flags);
+#if SIMHCA_PABI >= 65
+	int (*read_err_comp_cntr)(struct ibv_comp_cntr *cntr, uint64_t *value);
+#endif
 	struct ibv_mr *(*reg_dm_mr)(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t dm_offset,
 				    size_t length, unsigned int access);
 	struct ibv_mr *(*reg_dmabuf_mr)(struct ibv_pd *pd, uint64_t offset, size_t length,
@@ -385,7 +412,13 @@ struct verbs_context_ops {
 	int (*rereg_mr)(struct verbs_mr *vmr, int flags, struct ibv_pd *pd, void *addr,
 			size_t length, int access);
 	int (*resize_cq)(struct ibv_cq *cq, int cqe);
+#if SIMHCA_PABI >= 65
+	int (*set_comp_cntr)(struct ibv_comp_cntr *cntr, uint64_t value);
+#endif
 	int (*set_ece)(struct ibv_qp *qp, struct ibv_ece *ece);
+#if SIMHCA_PABI >= 65
+	int (*set_err_comp_cntr)(struct ibv_comp_cntr *cntr, uint64_t value);
+#endif
 	void (*unimport_dm)(struct ibv_dm *dm);
 	void (*unimport_mr)(struct ibv_mr *mr);
 	void (*unimport_pd)(struct ibv_pd *pd);
@@ -644,6 +677,36 @@ SIMHCA_PABI_OP_(req_notify_cq, 76);
 SIMHCA_PABI_OP_(resize_cq, 78);
 SIMHCA_PABI_OP_(unimport_pd, 82);
 SIMHCA_PABI_SIZE_(struct verbs_context_ops, 83 * sizeof(void (*)(void)));
+#elif SIMHCA_PABI == 65
+#define SIMHCA_PABI_PUBLIC_OPS_ 46
+SIMHCA_PABI_OP_(advise_mr, 0);
+SIMHCA_PABI_OP_(alloc_buf, 1);
+SIMHCA_PABI_OP_(alloc_dm, 2);
+SIMHCA_PABI_OP_(alloc_dmah, 3);
+SIMHCA_PABI_OP_(alloc_mw, 4);
+SIMHCA_PABI_OP_(async_event, 9);
+SIMHCA_PABI_OP_(create_qp, 22);
+SIMHCA_PABI_OP_(create_wq, 27);
+SIMHCA_PABI_OP_(dealloc_dmah, 28);
+SIMHCA_PABI_OP_(dealloc_mw, 29);
+SIMHCA_PABI_OP_(dereg_mr, 32);
+SIMHCA_PABI_OP_(detach_mcast, 43);
+SIMHCA_PABI_OP_(dm_export_dmabuf_fd, 44);
+SIMHCA_PABI_OP_(free_buf, 45);
+SIMHCA_PABI_OP_(free_context, 46);
+SIMHCA_PABI_OP_(modify_qp, 56);
+SIMHCA_PABI_OP_(poll_cq, 62);
+SIMHCA_PABI_OP_(post_send, 64);
+SIMHCA_PABI_OP_(post_srq_recv, 66);
+SIMHCA_PABI_OP_(query_port, 71);
+SIMHCA_PABI_OP_(query_port_speed, 72);
+SIMHCA_PABI_OP_(query_qp, 73);
+SIMHCA_PABI_OP_(reg_mr, 82);
+SIMHCA_PABI_OP_(reg_mr_ex, 83);
+SIMHCA_PABI_OP_(req_notify_cq, 84);
+SIMHCA_PABI_OP_(resize_cq, 86);
+SIMHCA_PABI_OP_(unimport_pd, 92);
+SIMHCA_PABI_SIZE_(struct verbs_context_ops, 93 * sizeof(void (*)(void)));
 #endif
 
 static_assert(offsetof(struct verbs_context, context) == SIMHCA_PABI_PUBLIC_OPS_ * sizeof(void *),

@@ -92,7 +92,7 @@ def prefix():
     shutil.copy(HERE / "fake_simhcad.py", directory / "bin" / "simhcad")
     (directory / "bin" / "simhcad").chmod(0o755)
     shutil.copy(BUILD / "lib" / "libsimhca-preload.so", directory / "lib")
-    for pabi in (34, 57, 59, 62, 64):
+    for pabi in (34, 57, 59, 64, 65):
         (directory / "lib" / f"libsimhca-rdmav{pabi}.so").touch()
     yield directory
     shutil.rmtree(directory)
