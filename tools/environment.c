@@ -141,7 +141,7 @@ void environment_free(struct variable variables[ENVIRONMENT_MAX])
 
 bool environment_make(struct variable variables[ENVIRONMENT_MAX], const char *dir, bool on_top)
 {
-	static const char *const places[] = { "../lib", SIMHCA_LIB_FROM_BIN, NULL };
+	static const char *const places[] = { "../lib", SIMHCA_LIB_FROM_BIN "/simhca", NULL };
 	const char *preloaded = on_top ? getenv("LD_PRELOAD") : NULL;
 	const char *first = on_top ? getenv("SIMHCA_PRELOAD_FIRST") : NULL;
 	char *preload, *provider = NULL;
@@ -153,8 +153,8 @@ bool environment_make(struct variable variables[ENVIRONMENT_MAX], const char *di
 		return false;
 	preload = find_library(places, PRELOAD_NAME);
 	if (!preload) {
-		complain("%s: is neither in %s/../lib nor in %s/%s", PRELOAD_NAME, executable_dir(),
-			 executable_dir(), SIMHCA_LIB_FROM_BIN);
+		complain("%s: is neither in %s/../lib nor in %s/%s/simhca", PRELOAD_NAME,
+			 executable_dir(), executable_dir(), SIMHCA_LIB_FROM_BIN);
 		return false;
 	}
 	if (!provider_is_known()) {
