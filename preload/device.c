@@ -61,13 +61,30 @@ bool device_of_fd(int fd, struct device_name *name)
 	       parse_name(base, name);
 }
 
+/* The number at the beginning of text, which moves behind it; false: none. */
+static bool parse_number(const char **text, unsigned int *number)
+{
+	const char *digit = *text;
+
+	for (*number = 0; *digit >= '0' && *digit <= '9'; digit++)
+		*number = *number * 10 + (unsigned int)(*digit - '0');
+	if (digit == *text)
+		return false;
+	*text = digit;
+	return true;
+}
+
 static bool read_rdev(const struct device_name *name, dev_t *rdev)
 {
 	unsigned int major_number, minor_number;
+	const char *rest;
 	char text[32];
 
-	if (paths_read(text, sizeof(text), "sys/class/infiniband_verbs/%s/dev", name->text) < 0 ||
-	    sscanf(text, "%u:%u", &major_number, &minor_number) != 2)
+	if (paths_read(text, sizeof(text), "sys/class/infiniband_verbs/%s/dev", name->text) < 0)
+		return false;
+	rest = text;
+	if (!parse_number(&rest, &major_number) || *rest++ != ':' ||
+	    !parse_number(&rest, &minor_number))
 		return false;
 	*rdev = makedev(major_number, minor_number);
 	return true;

@@ -15,10 +15,10 @@
  * read the same files: it wants EINVAL from reading the type of an empty entry, which sysfs can
  * give and a plain file can not.
  */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <net/if.h>
 #include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 #include <rdma/ib_user_ioctl_cmds.h>
 #include <rdma/ib_user_ioctl_verbs.h>
@@ -137,22 +137,6 @@ static int find_device(const struct call *call, struct port *port)
 	paths_read(text, sizeof(text), "sys/class/infiniband/%s/ports/%u/" fmt, (port)->device,    \
 		   (port)->number, ##__VA_ARGS__)
 
-/* "fe80:0000:0000:0000:0000:0000:0000:0001" */
-static bool parse_gid(const char *text, uint8_t gid[16])
-{
-	for (int i = 0; i < 8; i++) {
-		char *end;
-		unsigned long part = strtoul(text, &end, 16);
-
-		if (end == text || part > 0xffff || *end != (i < 7 ? ':' : '\0'))
-			return false;
-		gid[2 * i] = (uint8_t)(part >> 8);
-		gid[2 * i + 1] = (uint8_t)part;
-		text = end + 1;
-	}
-	return true;
-}
-
 /* sysfs has one name for the GIDs of InfiniBand and of RoCE v1, which have nothing in common. */
 static uint32_t read_gid_type(const struct port *port, uint32_t index)
 {
@@ -173,7 +157,7 @@ static int read_gid(const struct port *port, uint32_t index, struct ib_uverbs_gi
 	char text[64];
 
 	_Static_assert(sizeof(gid) == sizeof(entry->gid), "a GID has 16 bytes");
-	if (read_port(port, text, "gids/%u", index) < 0 || !parse_gid(text, gid))
+	if (read_port(port, text, "gids/%u", index) < 0 || inet_pton(AF_INET6, text, gid) != 1)
 		return EINVAL;
 	if (!memcmp(gid, empty, sizeof(gid)))
 		return ENODATA;

@@ -40,6 +40,12 @@ static void add_candidate(int *count, const char *directory, const char *below)
 		sprintf(candidates[(*count)++], "%s%s/tree", directory, below);
 }
 
+/*
+ * In a program of another libc this library is in the way of nobody, but shows no device: musl has
+ * no dlvsym() and other types behind some of the functions.
+ */
+extern const char *gnu_get_libc_version(void) __attribute__((weak));
+
 static void find_candidates(void)
 {
 	bool trusted = !getauxval(AT_SECURE);
@@ -47,6 +53,8 @@ static void find_candidates(void)
 	const char *xdg_dir = trusted ? environment("XDG_RUNTIME_DIR") : NULL;
 	int count = 0;
 
+	if (!gnu_get_libc_version)
+		return;
 	if (runtime_dir && *runtime_dir) {
 		add_candidate(&count, runtime_dir, "");
 		return;

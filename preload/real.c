@@ -17,6 +17,9 @@ static const char *const real_names[] = { REAL_FUNCTIONS(REAL_NAME) };
  */
 static const char *const oldest_versions[] = { "GLIBC_2.2.5", "GLIBC_2.17", "GLIBC_2.27" };
 
+/* musl has none, and no such functions either. */
+extern __typeof__(dlvsym) dlvsym __attribute__((weak));
+
 /* Every function that a libc can lack returns int. */
 static int not_there(void)
 {
@@ -29,7 +32,8 @@ void *real_lookup(enum real_index index)
 	int saved = errno;
 	void *address = dlsym(RTLD_NEXT, real_names[index]);
 
-	for (size_t i = 0; !address && i < sizeof(oldest_versions) / sizeof(*oldest_versions); i++)
+	for (size_t i = 0;
+	     !address && dlvsym && i < sizeof(oldest_versions) / sizeof(*oldest_versions); i++)
 		address = dlvsym(RTLD_NEXT, real_names[index], oldest_versions[i]);
 	if (!address)
 		address = (void *)(uintptr_t)not_there;

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """Unmodified programs see the device where they would see a real one."""
 import os
+import pathlib
 import platform
 import shutil
 import subprocess
@@ -193,6 +194,15 @@ def test_address_sanitizer(run):
     if not os.path.exists(program("asan-client")):
         pytest.skip("the compiler has no AddressSanitizer")
     assert output(run(program("asan-client"), ASAN_OPTIONS="verify_asan_link_order=0")) == "ok\n"
+
+
+def test_program_of_another_libc(run, tmp_path):
+    """It runs as if we were not there: musl has neither our libc's versions nor its extras."""
+    if not shutil.which("musl-gcc"):
+        pytest.skip("no musl-gcc here: musl-tools is not installed")
+    source = pathlib.Path(__file__).with_name("musl_client.c")
+    subprocess.run(["musl-gcc", "-Wall", "-Werror", "-o", tmp_path / "client", source], check=True)
+    assert output(run(tmp_path / "client")) == "no device\n"
 
 
 def test_exports_only_hooks():
