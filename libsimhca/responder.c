@@ -295,12 +295,19 @@ static bool place_in_recv(struct simhca_worker *worker, struct simhca_qp *qp,
 	return false;
 }
 
-/* The key of a SEND_WITH_INV is not to be invalidated: the receive that fails says so here. */
-static bool refuse_invalidate(struct simhca_qp *qp, const struct simhca_packet *packet,
-			      enum simhca_reason reason, struct simhca_reply *reply)
+/*
+ * The key of a SEND_WITH_INV cannot be invalidated. The message itself has arrived, and is
+ * acknowledged; only then this side fails, by its receive (IBTA vol. 1, 9.9.3, class J).
+ */
+static void fail_invalidate(struct simhca_qp *qp, const struct simhca_packet *packet,
+			    enum simhca_reason reason, struct simhca_reply *reply)
 {
-	refuse(qp, packet, SIMHCA_ANSWER_NAK_ACCESS, SIMHCA_WC_LOC_ACCESS_ERR, reason, reply);
-	return false;
+	simhca_log(qp->device->fabric, SIMHCA_LOG_INFO,
+		   "QP 0x%06x cannot invalidate key 0x%08x for QP 0x%06x: %s", qp->qpn,
+		   packet->imm_or_rkey, packet->src_qpn, simhca_reason_text(reason));
+	answer(reply, SIMHCA_ANSWER_ACK, SIMHCA_REASON_NONE);
+	complete_recv(qp, packet, SIMHCA_WC_LOC_ACCESS_ERR, reason, 0);
+	simhca_qp_fail(qp, SIMHCA_QPS_ERR);
 }
 
 /*
@@ -308,20 +315,22 @@ static bool refuse_invalidate(struct simhca_qp *qp, const struct simhca_packet *
  * no access by it is under way any more. Until then the requester asks again.
  */
 static bool invalidate(struct simhca_worker *worker, struct simhca_qp *qp,
-		       const struct simhca_packet *packet, const struct simhca_key_use *use,
-		       struct simhca_reply *reply)
+		       const struct simhca_packet *packet, struct simhca_reply *reply)
 {
+	struct simhca_key_use use = { .device = qp->device, .pd = pd_of(qp), .qpn = qp->qpn };
 	enum simhca_reason reason;
 
 	simhca_key_release(worker, 0); /* our own accesses are over: it may be the buffer's key */
 	if (!qp->resp.revoked) {
-		reason = simhca_key_invalidate(use, packet->imm_or_rkey);
-		if (reason != SIMHCA_REASON_NONE)
-			return refuse_invalidate(qp, packet, reason, reply);
+		reason = simhca_key_invalidate(&use, packet->imm_or_rkey);
+		if (reason != SIMHCA_REASON_NONE) {
+			fail_invalidate(qp, packet, reason, reply);
+			return false;
+		}
 		qp->resp.revoked = true;
 		qp->resp.revoked_psn = packet->psn;
 	}
-	if (!simhca_key_idle(use, packet->imm_or_rkey)) {
+	if (!simhca_key_idle(&use, packet->imm_or_rkey)) {
 		answer(reply, SIMHCA_ANSWER_BUSY, SIMHCA_REASON_NONE);
 		return false;
 	}
@@ -374,8 +383,6 @@ static bool place_tagged(struct simhca_worker *worker, struct simhca_qp *qp,
 static bool execute_send(struct simhca_worker *worker, struct simhca_qp *qp,
 			 const struct simhca_packet *packet, struct simhca_reply *reply)
 {
-	struct simhca_key_use use = { .device = qp->device, .pd = pd_of(qp), .qpn = qp->qpn };
-	enum simhca_reason reason;
 	bool tagged;
 
 	if (!need_recv(worker, qp, packet, reply))
@@ -384,18 +391,11 @@ static bool execute_send(struct simhca_worker *worker, struct simhca_qp *qp,
 	/* Unless this very packet was here before, and only had to wait for others to end. */
 	if (!packet->has_inv || qp->resp.revoked_psn != packet->psn)
 		qp->resp.revoked = false;
-	if (!qp->resp.revoked) {
-		if (packet->has_inv) { /* before any byte of it is placed */
-			reason = simhca_key_may_invalidate(&use, packet->imm_or_rkey);
-			if (reason != SIMHCA_REASON_NONE)
-				return refuse_invalidate(qp, packet, reason, reply);
-		}
-		if (tagged ? !place_tagged(worker, qp, packet, reply)
-			   : !place_in_recv(worker, qp, packet, &packet->payload, qp->resp.offset,
-					    packet->length, reply))
-			return false;
-	}
-	if (packet->has_inv && !invalidate(worker, qp, packet, &use, reply))
+	if (!qp->resp.revoked && (tagged ? !place_tagged(worker, qp, packet, reply)
+					 : !place_in_recv(worker, qp, packet, &packet->payload,
+							  qp->resp.offset, packet->length, reply)))
+		return false;
+	if (packet->has_inv && !invalidate(worker, qp, packet, reply))
 		return false;
 	qp->resp.offset += packet->length;
 	if (!packet->last)

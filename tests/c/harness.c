@@ -79,9 +79,37 @@ static void on_async_event(void *context_arg, struct simhca_user_handle user, ui
 
 static void on_log(void *arg, enum simhca_log_level level, const char *line)
 {
-	(void)arg;
+	struct world *world = arg;
+	size_t used, needs = strlen(line) + 2;
+
 	if (getenv("SIMHCA_TEST_LOG"))
 		print_message("[      LOG ] %d %s\n", level, line);
+	pthread_mutex_lock(&world->log_lock);
+	used = strlen(world->log);
+	if (used + needs > sizeof(world->log))
+		used = 0;
+	snprintf(world->log + used, sizeof(world->log) - used, "%s\n", line);
+	pthread_mutex_unlock(&world->log_lock);
+}
+
+unsigned int logged(struct world *world, const char *words)
+{
+	unsigned int lines = 0;
+
+	pthread_mutex_lock(&world->log_lock);
+	for (const char *at = world->log; (at = strstr(at, words)); lines++) {
+		at = strchr(at, '\n');
+		assert_non_null(at);
+	}
+	pthread_mutex_unlock(&world->log_lock);
+	return lines;
+}
+
+void forget_log(struct world *world)
+{
+	pthread_mutex_lock(&world->log_lock);
+	world->log[0] = 0;
+	pthread_mutex_unlock(&world->log_lock);
 }
 
 static void *engine_thread(void *engine)
@@ -151,10 +179,12 @@ struct world *world_new(const struct world_config *config)
 		.comp_event = on_comp_event,
 		.async_event = on_async_event,
 		.log = on_log,
+		.arg = world,
 	};
 	struct simhca_engine_config engine = { 0 };
 
 	assert_non_null(world);
+	pthread_mutex_init(&world->log_lock, NULL);
 	atomic_init(&world->now, 1000 * SEC);
 	world->threaded = config->threads;
 	world->second_threads = config->lanes && !config->deaf_lane;

@@ -63,6 +63,8 @@ struct world {
 	_Atomic uint64_t now; /* what the engine's clock says, in ns, unless threaded */
 	struct client *clients;
 	struct block *blocks;
+	pthread_mutex_t log_lock;
+	char log[16384]; /* what was logged last, in lines */
 };
 
 struct world_config {
@@ -131,6 +133,10 @@ void settle(struct world *world);
 void rounds(struct world *world, unsigned int count);
 /* Settles, lets that much time pass at once, and settles again. */
 void advance(struct world *world, uint64_t ns);
+
+/* How many lines with these words were logged since last forgotten. */
+unsigned int logged(struct world *world, const char *words);
+void forget_log(struct world *world);
 
 /* The GID of a device: index 0 is an IPv4-mapped one, 1 is IPv6. */
 union simhca_gid device_gid(unsigned int device, unsigned int index);

@@ -645,7 +645,9 @@ class Model:
             else:
                 self._complete(qp, work)
             return
-        if refused.receive is not None:
+        if refused.receive == LOC_LEN and not qp.reliable:
+            pass  # dropped, and the receive is there for the next
+        elif refused.receive is not None:
             receive = peer.receives.pop(0)
             self.completions.append(Completion(receive.wr_id, refused.receive, refused.reason))
             self._fail_qp(peer)
@@ -661,12 +663,6 @@ class Model:
         if not peer.receives:
             raise Refused(RNR_RETRY, 'PEER_NOT_READY')
         receive = peer.receives[0]
-        invalidated = None
-        if work.opcode == SEND_INV:
-            try:
-                invalidated = self._may_invalidate(peer, work.invalidate)
-            except Denied as denied:
-                raise Refused(REM_ACCESS, denied.reason, LOC_ACCESS) from denied
         if length > sum(size for _, size, _ in receive.sges):
             raise Refused(REM_INV, 'RECV_TOO_SHORT', LOC_LEN)
         try:
@@ -678,11 +674,18 @@ class Model:
             raise Refused(REM_OP, 'PAGE_NOT_MAPPED', LOC_PROT)
         if missing:
             raise Fault
-        if invalidated:
-            self._invalidate(invalidated)
         peer.receives.pop(0)
+        invalidated = None
+        if work.opcode == SEND_INV:  # what cannot be invalidated is the receiver's failure alone
+            try:
+                self._invalidate(self._may_invalidate(peer, work.invalidate))
+                invalidated = work.invalidate
+            except Denied as denied:
+                self.completions.append(Completion(receive.wr_id, LOC_ACCESS, denied.reason))
+                self._fail_qp(peer)
+                return
         self.completions.append(Completion(receive.wr_id, SUCCESS, 'NONE', e.IBV_WC_RECV, length,
-                                           work.invalidate if invalidated else None))
+                                           invalidated))
 
     def _remote(self, peer, work, length):
         """The memory that a one-sided operation names, if QP and key grant it."""
