@@ -5,6 +5,7 @@
  */
 #include <arpa/inet.h>
 #include <infiniband/verbs.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "frame.h"
@@ -102,31 +103,65 @@ static void complete_recv(struct simhca_qp *qp, const struct simhca_packet *pack
 	simhca_cq_push(simhca_recv_cq(qp, srq), &cqe, packet->solicited);
 }
 
+/* What is told of a request that is refused or dropped. */
+static void tell(const struct simhca_qp *qp, const struct simhca_packet *packet, const char *does,
+		 enum simhca_reason reason)
+{
+	char memory[64] = "";
+
+	if (packet->op != SIMHCA_PKT_SEND)
+		snprintf(memory, sizeof(memory), "va 0x%llx, rkey 0x%08x, ",
+			 (unsigned long long)packet->va, packet->rkey);
+	simhca_log(qp->device->fabric, SIMHCA_LOG_INFO,
+		   "QP 0x%06x %s a request of QP 0x%06x (%s%llu bytes): %s", qp->qpn, does,
+		   packet->src_qpn, memory, (unsigned long long)packet->length,
+		   simhca_reason_text(reason));
+}
+
+/*
+ * Unreliable, and the requester's fault: silently dropped, and the QP goes on. A receive that the
+ * message had taken is there for the next one (IBTA vol. 1, 9.9.3, class D). One of an SRQ cannot
+ * go back, nor wait for this QP's next message, so it fails (class E).
+ */
+static void drop(struct simhca_qp *qp, const struct simhca_packet *packet,
+		 enum simhca_wc_status status, enum simhca_reason reason)
+{
+	tell(qp, packet, "drops", reason);
+	qp->resp.in_message = false;
+	if (qp->resp.have_recv && srq_of(qp))
+		complete_recv(qp, packet, status, reason, 0);
+	else if (status == SIMHCA_WC_LOC_LEN_ERR)
+		simhca_stats_once(qp->device, SIMHCA_STAT_RESP_LOCAL_LENGTH);
+}
+
 /*
  * The request is refused for good: a NAK, and this side's QP fails as well. The consumer hears
- * of it once: by the receive that failed (status) or, if none did, by an asynchronous event.
+ * of it once: by the receive that failed (status), by the one that the message had taken, or, if
+ * there is none, by an asynchronous event (IBTA vol. 1, 9.9.3, class C).
  */
 static void refuse(struct simhca_qp *qp, const struct simhca_packet *packet, enum simhca_answer nak,
 		   enum simhca_wc_status status, enum simhca_reason reason,
 		   struct simhca_reply *reply)
 {
-	simhca_log(
-		qp->device->fabric, SIMHCA_LOG_INFO,
-		"QP 0x%06x refuses a request of QP 0x%06x (va 0x%llx, rkey 0x%08x, %llu bytes): %s",
-		qp->qpn, packet->src_qpn, (unsigned long long)packet->va, packet->rkey,
-		(unsigned long long)packet->length, simhca_reason_text(reason));
 	answer(reply, nak, reason);
 	if (nak == SIMHCA_ANSWER_NAK_ACCESS)
 		simhca_stats_once(qp->device, SIMHCA_STAT_RESP_REMOTE_ACCESS);
-	if (status != SIMHCA_WC_SUCCESS) {
-		complete_recv(qp, packet, status, reason, 0);
-	} else if (!simhca_is_reliable(packet->transport)) {
-		qp->resp.in_message = false; /* silently dropped (IBTA vol. 1, 9.8.2) */
+	/* Its own memory is the QP's fault. Frames that are too long stop a queue, as on ConnectX.
+	 */
+	if (nak != SIMHCA_ANSWER_NAK_OPERATIONAL && !simhca_is_reliable(packet->transport) &&
+	    packet->transport != SIMHCA_QPT_RAW_PACKET) {
+		drop(qp, packet, status, reason);
 		return;
-	} else {
+	}
+	tell(qp, packet, "refuses", reason);
+	if (status == SIMHCA_WC_SUCCESS && qp->resp.have_recv)
+		status = nak == SIMHCA_ANSWER_NAK_ACCESS ? SIMHCA_WC_LOC_ACCESS_ERR
+							 : SIMHCA_WC_REM_INV_REQ_ERR;
+	if (status != SIMHCA_WC_SUCCESS)
+		complete_recv(qp, packet, status, reason, 0);
+	else
 		simhca_qp_event(qp, nak == SIMHCA_ANSWER_NAK_ACCESS ? IBV_EVENT_QP_ACCESS_ERR
 								    : IBV_EVENT_QP_REQ_ERR);
-	}
 	simhca_qp_fail(qp, SIMHCA_QPS_ERR);
 }
 
@@ -185,11 +220,32 @@ static bool belongs_elsewhere(struct simhca_worker *worker, const struct simhca_
 	return false;
 }
 
+/* The memory at our end that a request is about. */
+enum memory { RECEIVE_BUFFER, REMOTE_MEMORY };
+
+/* What is wrong with it is told to the receive that it belongs to; or that it would complete. */
+static void refuse_memory(struct simhca_worker *worker, struct simhca_qp *qp,
+			  const struct simhca_packet *packet, enum memory memory,
+			  enum simhca_reason reason, struct simhca_reply *reply)
+{
+	if (memory == RECEIVE_BUFFER) {
+		refuse(qp, packet, SIMHCA_ANSWER_NAK_OPERATIONAL, SIMHCA_WC_LOC_PROT_ERR, reason,
+		       reply);
+		return;
+	}
+	/* Whose write with immediate data it is hears of it by a receive, if it has one posted. */
+	if (packet->op == SIMHCA_PKT_WRITE && packet->has_imm &&
+	    simhca_is_reliable(packet->transport) && !need_recv(worker, qp, packet, reply) &&
+	    reply->answer != SIMHCA_ANSWER_RNR_NAK)
+		return; /* its ring is corrupt, and the QP has failed */
+	refuse(qp, packet, SIMHCA_ANSWER_NAK_ACCESS, SIMHCA_WC_SUCCESS, reason, reply);
+}
+
 /* What a fault of ours means for the request; false: reply is filled. */
-static bool went_on(struct simhca_qp *qp, const struct simhca_packet *packet,
-		    enum simhca_fault_context context, enum simhca_fault_verdict verdict,
-		    enum simhca_answer nak, enum simhca_wc_status status, enum simhca_reason reason,
-		    struct simhca_reply *reply)
+static bool went_on(struct simhca_worker *worker, struct simhca_qp *qp,
+		    const struct simhca_packet *packet, enum simhca_fault_context context,
+		    enum simhca_fault_verdict verdict, enum memory memory,
+		    enum simhca_reason reason, struct simhca_reply *reply)
 {
 	switch (verdict) {
 	case SIMHCA_FAULT_GO:
@@ -204,18 +260,18 @@ static bool went_on(struct simhca_qp *qp, const struct simhca_packet *packet,
 	if (reason == SIMHCA_REASON_PROCESS_GONE)
 		answer(reply, SIMHCA_ANSWER_NONE, SIMHCA_REASON_NO_RESPONSE);
 	else
-		refuse(qp, packet, nak, status, reason, reply);
+		refuse_memory(worker, qp, packet, memory, reason, reply);
 	return false;
 }
 
 /*
  * Whether the pages of a packet's memory at our end are there; if not, their fault is raised, and
- * the answer is to come back, or, if it cannot be resolved, this NAK and status.
+ * the answer is to come back, or, if it cannot be resolved, that the memory is refused.
  */
 static bool pages_there(struct simhca_worker *worker, struct simhca_qp *qp,
 			const struct simhca_packet *packet, enum simhca_fault_context context,
-			const struct simhca_sgl *sgl, enum simhca_answer nak,
-			enum simhca_wc_status status, struct simhca_reply *reply)
+			const struct simhca_sgl *sgl, enum memory memory,
+			struct simhca_reply *reply)
 {
 	enum simhca_reason reason = SIMHCA_REASON_NONE;
 	enum simhca_fault_verdict verdict = simhca_fault_take(worker, qp, context, &reason);
@@ -223,18 +279,17 @@ static bool pages_there(struct simhca_worker *worker, struct simhca_qp *qp,
 	if (verdict == SIMHCA_FAULT_GO && !simhca_fault_resumed(qp, context) &&
 	    !simhca_odp_verify(sgl))
 		verdict = simhca_fault_take_copy(worker, qp, context, sgl, &reason);
-	return went_on(qp, packet, context, verdict, nak, status, reason, reply);
+	return went_on(worker, qp, packet, context, verdict, memory, reason, reply);
 }
 
 /*
- * A copy that failed: at the requester's end it is the requester's error; at ours it is the
- * end of a process (nobody answers) or refused with this NAK and, for a receive, this status.
+ * A copy that failed: at the requester's end (ours: NULL) it is the requester's error; at ours it
+ * is the end of a process (nobody answers) or refused.
  */
 static void copy_failed(struct simhca_worker *worker, struct simhca_qp *qp,
 			const struct simhca_packet *packet, enum simhca_fault_context context,
-			const struct simhca_sgl *ours, enum simhca_answer nak,
-			enum simhca_wc_status status, enum simhca_reason reason,
-			struct simhca_reply *reply)
+			const struct simhca_sgl *ours, enum memory memory,
+			enum simhca_reason reason, struct simhca_reply *reply)
 {
 	enum simhca_fault_verdict verdict;
 
@@ -246,7 +301,7 @@ static void copy_failed(struct simhca_worker *worker, struct simhca_qp *qp,
 	/* As if it had not been raised: the request comes again. */
 	if (verdict == SIMHCA_FAULT_GO)
 		verdict = SIMHCA_FAULT_WAIT;
-	went_on(qp, packet, context, verdict, nak, status, reason, reply);
+	went_on(worker, qp, packet, context, verdict, memory, reason, reply);
 }
 
 /* Puts the packet's payload at offset of the receive buffers; false: reply is filled. */
@@ -276,13 +331,12 @@ static bool place_in_recv(struct simhca_worker *worker, struct simhca_qp *qp,
 	reason = simhca_translate_sges(&use, qp->resp.recv.sge, qp->resp.recv.num_sge, offset,
 				       length, &target);
 	if (reason != SIMHCA_REASON_NONE) {
-		refuse(qp, packet, SIMHCA_ANSWER_NAK_OPERATIONAL, SIMHCA_WC_LOC_PROT_ERR, reason,
-		       reply);
+		refuse_memory(worker, qp, packet, RECEIVE_BUFFER, reason, reply);
 		return false;
 	}
 	if (belongs_elsewhere(worker, &target, reply) ||
-	    !pages_there(worker, qp, packet, SIMHCA_RESPONDER_WRITE, &target,
-			 SIMHCA_ANSWER_NAK_OPERATIONAL, SIMHCA_WC_LOC_PROT_ERR, reply))
+	    !pages_there(worker, qp, packet, SIMHCA_RESPONDER_WRITE, &target, RECEIVE_BUFFER,
+			 reply))
 		return false;
 	result = simhca_dma_copy(&target, payload, length, worker->scratch, &reason);
 	if (result == SIMHCA_DMA_OK) {
@@ -290,8 +344,7 @@ static bool place_in_recv(struct simhca_worker *worker, struct simhca_qp *qp,
 		return true;
 	}
 	copy_failed(worker, qp, packet, SIMHCA_RESPONDER_WRITE,
-		    result == SIMHCA_DMA_TARGET ? &target : NULL, SIMHCA_ANSWER_NAK_OPERATIONAL,
-		    SIMHCA_WC_LOC_PROT_ERR, reason, reply);
+		    result == SIMHCA_DMA_TARGET ? &target : NULL, RECEIVE_BUFFER, reason, reply);
 	return false;
 }
 
@@ -426,7 +479,7 @@ static bool remote_memory(struct simhca_worker *worker, struct simhca_qp *qp,
 	reason = simhca_translate(&use, packet->rkey, packet->va, length, sgl);
 	if (reason == SIMHCA_REASON_NONE)
 		return true;
-	refuse(qp, packet, SIMHCA_ANSWER_NAK_ACCESS, SIMHCA_WC_SUCCESS, reason, reply);
+	refuse_memory(worker, qp, packet, REMOTE_MEMORY, reason, reply);
 	return false;
 }
 
@@ -462,15 +515,14 @@ static bool execute_write(struct simhca_worker *worker, struct simhca_qp *qp,
 	if (packet->has_imm && !need_recv(worker, qp, packet, reply))
 		return false;
 	if (belongs_elsewhere(worker, &target, reply) ||
-	    !pages_there(worker, qp, packet, SIMHCA_RESPONDER_WRITE, &target,
-			 SIMHCA_ANSWER_NAK_ACCESS, SIMHCA_WC_SUCCESS, reply))
+	    !pages_there(worker, qp, packet, SIMHCA_RESPONDER_WRITE, &target, REMOTE_MEMORY, reply))
 		return false;
 	result = simhca_dma_copy(&target, &packet->payload, packet->length, worker->scratch,
 				 &reason);
 	if (result != SIMHCA_DMA_OK) {
 		copy_failed(worker, qp, packet, SIMHCA_RESPONDER_WRITE,
-			    result == SIMHCA_DMA_TARGET ? &target : NULL, SIMHCA_ANSWER_NAK_ACCESS,
-			    SIMHCA_WC_SUCCESS, reason, reply);
+			    result == SIMHCA_DMA_TARGET ? &target : NULL, REMOTE_MEMORY, reason,
+			    reply);
 		return false;
 	}
 	simhca_fault_over(qp, SIMHCA_RESPONDER_WRITE);
@@ -509,15 +561,14 @@ static bool execute_read(struct simhca_worker *worker, struct simhca_qp *qp,
 			   reply))
 		return false;
 	if (belongs_elsewhere(worker, &source, reply) ||
-	    !pages_there(worker, qp, packet, SIMHCA_RESPONDER_READ, &source,
-			 SIMHCA_ANSWER_NAK_ACCESS, SIMHCA_WC_SUCCESS, reply))
+	    !pages_there(worker, qp, packet, SIMHCA_RESPONDER_READ, &source, REMOTE_MEMORY, reply))
 		return false;
 	result = simhca_dma_copy(&packet->payload, &source, packet->length, worker->scratch,
 				 &reason);
 	if (result != SIMHCA_DMA_OK) {
 		copy_failed(worker, qp, packet, SIMHCA_RESPONDER_READ,
-			    result == SIMHCA_DMA_SOURCE ? &source : NULL, SIMHCA_ANSWER_NAK_ACCESS,
-			    SIMHCA_WC_SUCCESS, reason, reply);
+			    result == SIMHCA_DMA_SOURCE ? &source : NULL, REMOTE_MEMORY, reason,
+			    reply);
 		return false;
 	}
 	simhca_fault_over(qp, SIMHCA_RESPONDER_READ);
@@ -543,8 +594,8 @@ static bool atomic_target(struct simhca_worker *worker, struct simhca_qp *qp,
 		       SIMHCA_REASON_ATOMIC_UNALIGNED, reply);
 		return false;
 	}
-	return pages_there(worker, qp, packet, SIMHCA_RESPONDER_WRITE, target,
-			   SIMHCA_ANSWER_NAK_ACCESS, SIMHCA_WC_SUCCESS, reply);
+	return pages_there(worker, qp, packet, SIMHCA_RESPONDER_WRITE, target, REMOTE_MEMORY,
+			   reply);
 }
 
 /* A write of 8 bytes that no other access sees in parts (IBTA vol. 1, A19). */
@@ -570,8 +621,8 @@ static bool execute_atomic_write(struct simhca_worker *worker, struct simhca_qp 
 		result = SIMHCA_DMA_TARGET;
 	if (result != SIMHCA_DMA_OK) {
 		copy_failed(worker, qp, packet, SIMHCA_RESPONDER_WRITE,
-			    result == SIMHCA_DMA_TARGET ? &target : NULL, SIMHCA_ANSWER_NAK_ACCESS,
-			    SIMHCA_WC_SUCCESS, reason, reply);
+			    result == SIMHCA_DMA_TARGET ? &target : NULL, REMOTE_MEMORY, reason,
+			    reply);
 		return false;
 	}
 	simhca_fault_over(qp, SIMHCA_RESPONDER_WRITE);
@@ -593,8 +644,8 @@ static bool execute_atomic(struct simhca_worker *worker, struct simhca_qp *qp,
 		return false;
 	if (!simhca_dma_atomic(target.seg[0].mm, target.seg[0].addr, &packet->atomic, &old,
 			       &reason)) {
-		copy_failed(worker, qp, packet, SIMHCA_RESPONDER_WRITE, &target,
-			    SIMHCA_ANSWER_NAK_ACCESS, SIMHCA_WC_SUCCESS, reason, reply);
+		copy_failed(worker, qp, packet, SIMHCA_RESPONDER_WRITE, &target, REMOTE_MEMORY,
+			    reason, reply);
 		return false;
 	}
 	simhca_fault_over(qp, SIMHCA_RESPONDER_WRITE);
@@ -811,6 +862,11 @@ static void run_datagram(struct simhca_worker *worker, struct simhca_qp *qp,
 	if (!need_recv(worker, qp, packet, reply))
 		return;
 	qp->resp.offset = 0;
+	if (SIMHCA_GRH_BYTES + packet->length > qp->resp.recv.length) {
+		refuse(qp, packet, SIMHCA_ANSWER_NAK_INVALID, SIMHCA_WC_LOC_LEN_ERR,
+		       SIMHCA_REASON_RECV_TOO_SHORT, reply);
+		return;
+	}
 	if (packet->av->is_global) {
 		build_grh(packet, qp->device->config.infiniband, grh);
 		header.seg[0] =

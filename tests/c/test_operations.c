@@ -368,33 +368,6 @@ static void rc_messages_longer_than_the_buffer_fail_both(void **state)
 	}
 }
 
-static void uc_drops_a_message_longer_than_the_buffer(void **state)
-{
-	struct pair *pair = big_pair(*state, IBV_QPT_UC);
-
-	memset(pair->b.mr->addr, 0xee, 4096);
-	recv_into(&pair->b, 1, 0, 100);
-	send_from(&pair->a, 2, 0, 101);
-	expect(pair->a.send_cq, 2, SUCCESS);
-	settle(*state);
-	assert_true(all_bytes(pair->b.mr->addr + 100, 100, 0xee));
-	assert_int_equal(qp_state(pair->a.qp), IBV_QPS_RTS);
-}
-
-/* UD: too long for the buffer, GRH included, is an error at the receiver and none at the sender. */
-static void ud_messages_longer_than_the_buffer(void **state)
-{
-	struct pair *pair = big_pair(*state, IBV_QPT_UD);
-
-	memset(pair->b.mr->addr, 0xee, 4096);
-	recv_into(&pair->b, 1, 0, 99 + SIMHCA_GRH_BYTES);
-	send_from(&pair->a, 2, 0, 100);
-	expect(pair->a.send_cq, 2, SUCCESS);
-	settle(*state);
-	assert_true(all_bytes(pair->b.mr->addr + 99 + SIMHCA_GRH_BYTES, 100, 0xee));
-	assert_int_equal(qp_state(pair->a.qp), IBV_QPS_RTS);
-}
-
 static void uc_and_ud_lose_what_nobody_awaits(void **state)
 {
 	for (size_t t = 1; t < ARRAY_SIZE(transports); t++) {
@@ -692,8 +665,6 @@ int main(void)
 		ON_ETHERNET(gather_and_scatter_across_odd_boundaries),
 		ON_ETHERNET(the_rest_of_a_receive_buffer_is_left_alone),
 		ON_ETHERNET(rc_messages_longer_than_the_buffer_fail_both),
-		ON_ETHERNET(uc_drops_a_message_longer_than_the_buffer),
-		ON_ETHERNET(ud_messages_longer_than_the_buffer),
 		ON_ETHERNET(uc_and_ud_lose_what_nobody_awaits),
 		ON_ETHERNET(operations_that_a_transport_lacks),
 		ON_ETHERNET(requests_are_done_in_order),

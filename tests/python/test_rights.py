@@ -29,7 +29,13 @@ RIGHT_NAME = {REMOTE_WRITE: 'REMOTE_WRITE', REMOTE_READ: 'REMOTE_READ',
 
 def refused_by_peer(client, server, opcode, to, status, reason, event, length=8, sge=None,
                     **options):
-    """The operation fails at the requester, the responder hears of it, and nothing is changed."""
+    """
+    The operation fails at the requester, the responder hears of it, by the receive of a write with
+    immediate data (posted as 5) or else by the event, and nothing is changed.
+    """
+    by_receive = opcode == WRITE_IMM and status == REM_ACCESS
+    if by_receive:
+        server.recv(wr_id=5)
     before = client.region.read(client.region.length), server.region.read(server.region.length)
     client.send(opcode, sge or client.region.sge(0, length), to=to, wr_id=1, **options)
     client.send(WRITE, client.region.sge(0, 1), to=server.region.at(), wr_id=2, flags=0)
@@ -37,7 +43,9 @@ def refused_by_peer(client, server, opcode, to, status, reason, event, length=8,
     assert wc.wr_id == 1
     wc = poll(client.scq)[0]
     assert (wc.wr_id, wc.status) == (2, FLUSH)
-    if event is not None:
+    if by_receive:
+        assert poll_error(server.rcq, e.IBV_WC_LOC_ACCESS_ERR, reason).wr_id == 5
+    elif event is not None:
         assert server.device.event() == event
     assert (client.state(), server.state()) == (ERR, ERR)
     client.device.no_event(0.01)
@@ -63,8 +71,6 @@ def test_region_lacks_right(pair, opcode, api):
     right = RIGHT[opcode]
     client, server = pair(size=PAGE, ex=api == 'wr')
     weak = server.new_region(PAGE, FULL & ~right)
-    if opcode == WRITE_IMM:
-        server.recv()
     refused_by_peer(client, server, opcode, weak.at(), REM_ACCESS, 'MR_NO_' + RIGHT_NAME[right],
                     ACCESS_EVENT, api=api)
     assert weak.read(PAGE) == bytes(PAGE)
@@ -102,8 +108,6 @@ def test_only_this_right(pair, opcode):
 def test_bad_rkey(two, keep, opcode, case, reason):
     """Keys that name nothing, something older, or something of another PD."""
     client, server = two
-    if opcode == WRITE_IMM:
-        server.recv()
     address, rkey = server.region.at()
     if case == 'other pd':
         rkey = server.new_region(PAGE, pd=PD(server.ctx), memory=server.region.memory).rkey
@@ -123,8 +127,6 @@ def test_out_of_range(two, opcode, case, reason):
     """Any byte outside of the region, also a single one at either end, spoils the whole access."""
     client, server = two
     target = server.new_region(256, FULL, memory=server.region.memory)
-    if opcode == WRITE_IMM:
-        server.recv()
     step = 8 if opcode in (CMP_SWP, FETCH_ADD) else 1
     address = {'before': target.addr - step, 'past': target.addr + 256 - 8 + step,
                'end': target.addr + 256, 'far': target.addr + (1 << 40), 'null': 0}[case]
