@@ -65,6 +65,14 @@
 	X(PEER_NOT_READY, 97, "the responder had no receive work request")                         \
 	X(PSN_SEQUENCE, 98, "packets were missing: PSN sequence error")                            \
 	X(OPCODE_SEQUENCE, 102, "a packet did not continue the message before it")                 \
+	X(PSN_BEFORE_START, 103,                                                                   \
+	  "the PSN lies before the responder's rq_psn: it was never expected, and is no "          \
+	  "duplicate")                                                                             \
+	X(PSN_REUSED, 104, "the PSN is that of an earlier request, which was shorter")             \
+	X(PATH_MTU_DIFFERS, 105,                                                                   \
+	  "the two ends have different path MTUs, so they count PSNs differently")                 \
+	X(ATOMIC_FORGOTTEN, 106,                                                                   \
+	  "a repeated atomic whose first result is not remembered any more")                       \
 	/* XRC */                                                                                  \
 	X(XRC_NO_SRQ, 112, "the responder has no XRC SRQ of this number")                          \
 	X(XRC_OTHER_DOMAIN, 113, "the SRQ belongs to another XRC domain than the responder's QP")  \

@@ -152,6 +152,7 @@ static enum simhca_next acknowledged(struct simhca_worker *worker, struct simhca
 	qp->req.offset += packet->length;
 	qp->req.retries = qp->qpc->retry_cnt;
 	qp->req.rnr_retries = qp->qpc->rnr_retry;
+	qp->req.why = SIMHCA_REASON_NO_RESPONSE;
 	if (packet->last && qp->req.send->wqe.opcode == SIMHCA_WR_RDMA_READ_WITH_INV)
 		qp->req.answered = true; /* completes once the key is invalid */
 	else if (packet->last)
@@ -182,6 +183,10 @@ enum simhca_next simhca_completer_run(struct simhca_worker *worker, struct simhc
 	if (!simhca_is_reliable(qp->type)) /* nobody answers: sent is done */
 		return acknowledged(worker, qp, packet, reply);
 
+	/* A responder tells of a gap once; the reason stands for the silence after it, too. */
+	if ((reply->answer == SIMHCA_ANSWER_NAK_PSN || reply->answer == SIMHCA_ANSWER_NONE) &&
+	    reply->reason != SIMHCA_REASON_NO_RESPONSE)
+		qp->req.why = reply->reason;
 	switch (reply->answer) {
 	case SIMHCA_ANSWER_ACK:
 		return acknowledged(worker, qp, packet, reply);

@@ -500,6 +500,7 @@ struct simhca_qp {
 		bool answered;	 /* RDMA_READ_WITH_INV: the data are there */
 		bool revoked;	 /* the key to invalidate is void; old accesses may be under way */
 		uint8_t retries, rnr_retries;
+		enum simhca_reason why; /* no answer came, or none that helps */
 		struct simhca_send *send;
 	} req;
 
@@ -510,6 +511,8 @@ struct simhca_qp {
 		enum simhca_packet_op op;
 		bool have_recv;	 /* recv is taken off its queue, for the current message */
 		bool nak_sent;	 /* one NAK for a gap, until the expected PSN comes */
+		bool told_psn;	 /* of a request that was not answered, for its PSN */
+		uint32_t taken;	 /* PSNs since rq_psn, as far back as duplicates can lie */
 		uint64_t offset; /* bytes of the message placed */
 		/* SEND_WITH_INV: the data of the packet with this PSN are placed, its key is void
 		 */

@@ -12,6 +12,9 @@ static inline uint32_t simhca_psn_add(uint32_t psn, uint32_t n)
 	return (psn + n) & SIMHCA_PSN_MASK;
 }
 
+/* So many PSNs before the expected one are those of duplicates (9.7.1). */
+#define SIMHCA_PSN_DUPLICATES 0x800000u
+
 /* < 0: a is older than b, 0: the same, > 0: newer; the window is half the number space. */
 static inline int32_t simhca_psn_cmp(uint32_t a, uint32_t b)
 {

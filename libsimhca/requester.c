@@ -130,6 +130,7 @@ static void begin_request(struct simhca_qp *qp)
 	qp->req.offset = 0;
 	qp->req.retries = qp->qpc->retry_cnt;
 	qp->req.rnr_retries = qp->qpc->rnr_retry;
+	qp->req.why = SIMHCA_REASON_NO_RESPONSE;
 }
 
 /* Takes up what is next: a rendezvous that waits, or the oldest WQE. */
@@ -296,7 +297,7 @@ static bool wait_is_over(struct simhca_qp *qp)
 	/* retry_cnt repetitions are allowed, so the last time-out is one more (9.7.6.1.3). */
 	if (qp->req.wait == SIMHCA_WAIT_ANSWER && !qp->req.retries--) {
 		qp->req.wait = SIMHCA_WAIT_NOTHING;
-		simhca_complete_send(qp, SIMHCA_WC_RETRY_EXC_ERR, SIMHCA_REASON_NO_RESPONSE);
+		simhca_complete_send(qp, SIMHCA_WC_RETRY_EXC_ERR, qp->req.why);
 		return false;
 	}
 	qp->req.wait = SIMHCA_WAIT_NOTHING;

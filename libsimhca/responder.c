@@ -728,8 +728,46 @@ static void repeat(struct simhca_worker *worker, struct simhca_qp *qp,
 				return;
 			}
 		}
-		answer(reply, SIMHCA_ANSWER_NONE, SIMHCA_REASON_NO_RESPONSE);
+		answer(reply, SIMHCA_ANSWER_NONE, SIMHCA_REASON_ATOMIC_FORGOTTEN);
 		return;
+	}
+}
+
+/* Not answered, so that it does not count as done; the requester's timer decides. Told once. */
+static void ignore(struct simhca_qp *qp, const struct simhca_packet *packet,
+		   enum simhca_reason reason, struct simhca_reply *reply)
+{
+	answer(reply, SIMHCA_ANSWER_NONE, reason);
+	if (qp->resp.told_psn)
+		return;
+	qp->resp.told_psn = true;
+	simhca_log(qp->device->fabric, SIMHCA_LOG_INFO,
+		   "QP 0x%06x ignores PSN 0x%06x of QP 0x%06x (rq_psn is 0x%06x, now expected "
+		   "0x%06x): %s",
+		   qp->qpn, packet->psn, packet->src_qpn, qp->qpc->rq_psn,
+		   qp->mem->epsn & SIMHCA_PSN_MASK, simhca_reason_text(reason));
+}
+
+/*
+ * A packet `back` PSNs before the expected one. Acknowledging means that it was done; so it is a
+ * duplicate only if all its PSNs were taken before, in this connection (IBTA vol. 1, 9.7.1).
+ */
+static void run_old(struct simhca_worker *worker, struct simhca_qp *qp,
+		    const struct simhca_packet *packet, uint32_t psns, uint32_t back,
+		    struct simhca_reply *reply)
+{
+	if (back > qp->resp.taken) {
+		simhca_stats_add(worker, qp->device, SIMHCA_STAT_OUT_OF_SEQUENCE, 1);
+		ignore(qp, packet, SIMHCA_REASON_PSN_BEFORE_START, reply);
+	} else if (psns <= back) {
+		simhca_stats_add(worker, qp->device, SIMHCA_STAT_DUPLICATE_REQUEST, 1);
+		repeat(worker, qp, packet, reply);
+	} else if (packet->op == SIMHCA_PKT_SEND || packet->op == SIMHCA_PKT_WRITE) {
+		/* On a wire the first packet that is new is a middle or last one of no message. */
+		refuse(qp, packet, SIMHCA_ANSWER_NAK_INVALID, SIMHCA_WC_SUCCESS,
+		       SIMHCA_REASON_PSN_REUSED, reply);
+	} else {
+		ignore(qp, packet, SIMHCA_REASON_PSN_REUSED, reply);
 	}
 }
 
@@ -745,7 +783,8 @@ static bool continues(const struct simhca_qp *qp, const struct simhca_packet *pa
 }
 
 static bool in_sequence_rc(struct simhca_worker *worker, struct simhca_qp *qp,
-			   const struct simhca_packet *packet, struct simhca_reply *reply)
+			   const struct simhca_packet *packet, uint32_t psns,
+			   struct simhca_reply *reply)
 {
 	int32_t order = simhca_psn_cmp(packet->psn, qp->mem->epsn & SIMHCA_PSN_MASK);
 
@@ -758,8 +797,7 @@ static bool in_sequence_rc(struct simhca_worker *worker, struct simhca_qp *qp,
 		return false;
 	}
 	if (order < 0) {
-		simhca_stats_add(worker, qp->device, SIMHCA_STAT_DUPLICATE_REQUEST, 1);
-		repeat(worker, qp, packet, reply);
+		run_old(worker, qp, packet, psns, (uint32_t)-order, reply);
 		return false;
 	}
 	qp->resp.nak_sent = false;
@@ -788,9 +826,15 @@ static bool in_sequence_uc(struct simhca_qp *qp, const struct simhca_packet *pac
 static void run_connected(struct simhca_worker *worker, struct simhca_qp *qp,
 			  const struct simhca_packet *packet, struct simhca_reply *reply)
 {
-	uint32_t mtu = simhca_mtu_bytes(qp->qpc->path_mtu);
+	uint32_t psns = simhca_psn_count(packet->length, simhca_mtu_bytes(qp->qpc->path_mtu));
 
-	if (simhca_is_reliable(packet->transport) ? !in_sequence_rc(worker, qp, packet, reply)
+	/* Both ends would count on differently, until one takes what is new for a duplicate. */
+	if (psns != simhca_psn_count(packet->length, simhca_mtu_bytes(packet->mtu))) {
+		refuse(qp, packet, SIMHCA_ANSWER_NAK_INVALID, SIMHCA_WC_SUCCESS,
+		       SIMHCA_REASON_PATH_MTU_DIFFERS, reply);
+		return;
+	}
+	if (simhca_is_reliable(packet->transport) ? !in_sequence_rc(worker, qp, packet, psns, reply)
 						  : !in_sequence_uc(qp, packet))
 		return;
 	if (qp->type == SIMHCA_QPT_XRC_RECV && !has_xrc_srq(qp, packet, reply))
@@ -803,7 +847,10 @@ static void run_connected(struct simhca_worker *worker, struct simhca_qp *qp,
 		qp->resp.in_message = !packet->last;
 		qp->resp.op = packet->op;
 	}
-	qp->mem->epsn = simhca_psn_add(packet->psn, simhca_psn_count(packet->length, mtu));
+	qp->mem->epsn = simhca_psn_add(packet->psn, psns);
+	qp->resp.taken += psns;
+	if (qp->resp.taken > SIMHCA_PSN_DUPLICATES)
+		qp->resp.taken = SIMHCA_PSN_DUPLICATES;
 	if (packet->last)
 		qp->mem->msn = (qp->mem->msn + 1) & SIMHCA_PSN_MASK;
 	answer(reply, SIMHCA_ANSWER_ACK, SIMHCA_REASON_NONE);

@@ -104,27 +104,7 @@ static void reads_and_atomics_wrap_too(void **state)
 	assert_int_equal(pair->a.qp->state->sq_psn, 3);
 }
 
-/* An RC requester whose PSNs the responder does not expect gets no answer it could use. */
-static void rc_with_a_gap_in_psns_fails(void **state)
-{
-	struct options options = default_options(IBV_QPT_RC);
-	struct pair *pair = pair_unconnected(*state, &options);
-	struct simhca_qp_attr attr;
-
-	pair_connect(pair);
-	assert_int_equal(0, qp_move(pair->a.qp, IBV_QPS_RESET));
-	attr = qp_attr_to(pair->a.qp, 1, pair->b.qp->qpn, &options);
-	attr.sq_psn = simhca_psn_add(options.psn, 100);
-	qp_up_to(pair->a.qp, IBV_QPS_RTS, attr);
-	fill(pair->a.mr->addr, 64, 1);
-	rdma_write(&pair->a, 1, 0, 64, 0);
-	for (int i = 0; i < 1000; i++)
-		advance(*state, 100 * MSEC);
-	expect(pair->a.send_cq, 1, RETRY_EXC_ERR);
-	assert_true(all_bytes(pair->b.mr->addr, 64, 0));
-}
-
-/* Sends again with PSNs that the responder has seen: after a reset of the requester alone. */
+/* Sends on with other PSNs: after a reset of the requester alone. */
 static void rewind_requester(struct pair *pair, uint32_t psn)
 {
 	struct simhca_qp_attr attr = qp_attr_to(pair->a.qp, 1, pair->b.qp->qpn, &pair->a.options);
@@ -132,6 +112,155 @@ static void rewind_requester(struct pair *pair, uint32_t psn)
 	assert_int_equal(0, qp_move(pair->a.qp, IBV_QPS_RESET));
 	attr.sq_psn = psn;
 	qp_up_to(pair->a.qp, IBV_QPS_RTS, attr);
+}
+
+static void wait_for_all_retries(struct world *world)
+{
+	for (int i = 0; i < 100; i++)
+		advance(world, 100 * MSEC);
+}
+
+/*
+ * An RC requester whose PSNs the responder does not expect gets no answer it could use. The
+ * responder says so once and is silent then; the reason is its NAK's all the same.
+ */
+static void rc_with_a_gap_in_psns_fails(void **state)
+{
+	struct options options = default_options(IBV_QPT_RC);
+	struct pair *pair = pair_new(*state, &options);
+
+	rewind_requester(pair, simhca_psn_add(options.psn, 100));
+	fill(pair->a.mr->addr, 64, 1);
+	rdma_write(&pair->a, 1, 0, 64, 0);
+	wait_for_all_retries(*state);
+	expect_why(pair->a.send_cq, 1, RETRY_EXC_ERR, PSN_SEQUENCE);
+	assert_true(all_bytes(pair->b.mr->addr, 64, 0));
+}
+
+/* Also if the peer goes away after its NAK; but not once something was answered. */
+static void the_reason_of_a_nak_is_kept(void **state)
+{
+	struct options options = default_options(IBV_QPT_RC);
+	struct pair *pair = pair_new(*state, &options);
+	struct world *world = *state;
+
+	rewind_requester(pair, simhca_psn_add(options.psn, 1));
+	rdma_write(&pair->a, 1, 0, 64, 0);
+	settle(world);
+	simhca_device_set_port(world->device[1], false);
+	wait_for_all_retries(world);
+	expect_why(pair->a.send_cq, 1, RETRY_EXC_ERR, PSN_SEQUENCE);
+	simhca_device_set_port(world->device[1], true);
+
+	pair_reconnect(pair);
+	rewind_requester(pair, simhca_psn_add(options.psn, 1));
+	rdma_write(&pair->a, 2, 0, 64, 0);
+	settle(world);
+	expect_none(pair->a.send_cq);
+	pair->a.qp->state->sq_psn = options.psn; /* what was missing comes */
+	advance(world, 100 * MSEC);
+	expect(pair->a.send_cq, 2, SUCCESS);
+	simhca_device_set_port(world->device[1], false);
+	rdma_write(&pair->a, 3, 0, 64, 0);
+	wait_for_all_retries(world);
+	expect_why(pair->a.send_cq, 3, RETRY_EXC_ERR, NO_RESPONSE);
+	simhca_device_set_port(world->device[1], true);
+}
+
+/*
+ * What lies before rq_psn was never expected, however near, so it is no duplicate: nothing that was
+ * not done is acknowledged. One line says why, however often it is repeated.
+ */
+static void what_lies_before_rq_psn_is_not_acknowledged(void **state)
+{
+	static const uint8_t opcodes[] = { SIMHCA_WR_SEND, SIMHCA_WR_RDMA_WRITE,
+					   SIMHCA_WR_RDMA_WRITE_WITH_IMM, SIMHCA_WR_RDMA_READ,
+					   SIMHCA_WR_ATOMIC_FETCH_AND_ADD };
+	static const uint32_t back[] = { 1, 82, 0x7ffff0 };
+	struct options options = default_options(IBV_QPT_RC);
+
+	for (size_t i = 0; i < ARRAY_SIZE(opcodes) * ARRAY_SIZE(back); i++) {
+		struct pair *pair = pair_new(*state, &options);
+
+		/* The like of what was received does not change it. */
+		check_works(pair);
+		memset(pair->b.mr->addr, 0x5a, 64);
+		memset(pair->a.mr->addr, 0x77, 64);
+		rewind_requester(pair,
+				 simhca_psn_add(options.psn, 0u - back[i / ARRAY_SIZE(opcodes)]));
+		recv_into(&pair->b, 7, 128, 64);
+		forget_log(*state);
+		post(&pair->a, .id = 1, .opcode = opcodes[i % ARRAY_SIZE(opcodes)],
+		     SGES(sge(pair->a.mr, 0, 8)), .remote_addr = pair->b.mr->iova,
+		     .rkey = pair->b.mr->rkey, .compare_add = 1);
+		wait_for_all_retries(*state);
+		expect_why(pair->a.send_cq, 1, RETRY_EXC_ERR, PSN_BEFORE_START);
+		assert_true(all_bytes(pair->a.mr->addr, 64, 0x77));
+		assert_true(all_bytes(pair->b.mr->addr, 64, 0x5a));
+		expect_none(pair->b.recv_cq);
+		assert_int_equal(qp_state(pair->b.qp), IBV_QPS_RTS);
+		assert_int_equal(logged(*state, "ignores PSN"), 1);
+	}
+}
+
+/* What begins with the PSN of an older request and ends behind it has been done in part at most. */
+static void what_goes_beyond_a_duplicate_is_not_acknowledged(void **state)
+{
+	static const uint8_t opcodes[] = { SIMHCA_WR_SEND, SIMHCA_WR_RDMA_WRITE,
+					   SIMHCA_WR_RDMA_READ };
+	struct options options = default_options(IBV_QPT_RC);
+
+	for (size_t i = 0; i < ARRAY_SIZE(opcodes); i++) {
+		struct pair *pair = pair_new(*state, &options);
+		bool reads = opcodes[i] == SIMHCA_WR_RDMA_READ;
+
+		rdma_write(&pair->a, 1, 0, 8, 0);
+		expect(pair->a.send_cq, 1, SUCCESS);
+		rewind_requester(pair, options.psn);
+		recv_into(&pair->b, 7, 0, 8192);
+		post(&pair->a, .id = 2, .opcode = opcodes[i], SGES(sge(pair->a.mr, 0, 8192)),
+		     .remote_addr = pair->b.mr->iova, .rkey = pair->b.mr->rkey);
+		wait_for_all_retries(*state);
+		if (reads)
+			expect_why(pair->a.send_cq, 2, RETRY_EXC_ERR, PSN_REUSED);
+		else
+			expect_why(pair->a.send_cq, 2, REM_INV_REQ_ERR, PSN_REUSED);
+		assert_int_equal(qp_state(pair->b.qp), reads ? IBV_QPS_RTS : IBV_QPS_ERR);
+	}
+}
+
+/*
+ * With different path MTUs the two ends would count PSNs differently, and soon one would take a new
+ * request for a duplicate. What is one packet for both is none the worse for it.
+ */
+static void path_mtus_that_differ(void **state)
+{
+	static const enum ibv_mtu mtu[][2] = { { IBV_MTU_4096, IBV_MTU_1024 },
+					       { IBV_MTU_1024, IBV_MTU_4096 } };
+	static const enum ibv_qp_type types[] = { IBV_QPT_RC, IBV_QPT_UC };
+
+	for (size_t i = 0; i < ARRAY_SIZE(mtu) * ARRAY_SIZE(types); i++) {
+		struct options options = default_options(types[i / 2]);
+		struct pair *pair = pair_unconnected(*state, &options);
+		bool reliable = options.type == IBV_QPT_RC;
+
+		pair->a.options.path_mtu = mtu[i % 2][0];
+		pair->b.options.path_mtu = mtu[i % 2][1];
+		pair_connect(pair);
+		fill(pair->a.mr->addr, 4096, 5);
+		rdma_write(&pair->a, 1, 0, 1024, 0);
+		expect(pair->a.send_cq, 1, SUCCESS);
+		assert_true(filled(pair->b.mr->addr, 1024, 5));
+		memset(pair->b.mr->addr, 0x5a, 4096);
+		rdma_write(&pair->a, 2, 0, 1025, 0);
+		if (reliable)
+			expect_why(pair->a.send_cq, 2, REM_INV_REQ_ERR, PATH_MTU_DIFFERS);
+		else
+			expect(pair->a.send_cq, 2, SUCCESS);
+		assert_true(all_bytes(pair->b.mr->addr, 4096, 0x5a));
+		assert_int_equal(events_of(pair->b.client, pair->b.qp, IBV_EVENT_QP_REQ_ERR),
+				 reliable);
+	}
 }
 
 static void duplicates_are_answered_but_not_done_again(void **state)
@@ -186,7 +315,7 @@ static void forgotten_atomics_are_not_done_again(void **state)
 	     SGES(sge(pair->a.mr, 0, 8)), .remote_addr = pair->b.mr->iova,
 	     .rkey = pair->b.mr->rkey);
 	advance(*state, SEC);
-	expect(pair->a.send_cq, 5, RETRY_EXC_ERR);
+	expect_why(pair->a.send_cq, 5, RETRY_EXC_ERR, ATOMIC_FORGOTTEN);
 	assert_int_equal(*(uint64_t *)pair->b.mr->addr, 2 * SIMHCA_MAX_RD_ATOMIC + 1);
 }
 
@@ -215,6 +344,12 @@ int main(void)
 		ON_ETHERNET(ud_goes_on_where_psns_wrap),
 		ON_ETHERNET(reads_and_atomics_wrap_too),
 		ON_ETHERNET(rc_with_a_gap_in_psns_fails),
+		ON_INFINIBAND(rc_with_a_gap_in_psns_fails),
+		ON_ETHERNET(the_reason_of_a_nak_is_kept),
+		ON_ETHERNET(what_lies_before_rq_psn_is_not_acknowledged),
+		ON_INFINIBAND(what_lies_before_rq_psn_is_not_acknowledged),
+		ON_ETHERNET(what_goes_beyond_a_duplicate_is_not_acknowledged),
+		ON_ETHERNET(path_mtus_that_differ),
 		ON_ETHERNET(duplicates_are_answered_but_not_done_again),
 		ON_ETHERNET(forgotten_atomics_are_not_done_again),
 		ON_ETHERNET(uc_with_a_gap_in_psns_goes_on),

@@ -213,6 +213,8 @@ static void packets_out_of_sequence(void **state)
 			 b.of[SIMHCA_STAT_DUPLICATE_REQUEST]);
 
 	pair = pair_new(*state, &options);
+	rdma_write(&pair->a, 2, 0, 8, 0);
+	expect(pair->a.send_cq, 2, SUCCESS);
 	pair->a.qp->state->sq_psn -= 1;
 	rdma_write(&pair->a, 2, 0, 8, 0);
 	expect(pair->a.send_cq, 2, SUCCESS);

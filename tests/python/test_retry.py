@@ -168,11 +168,20 @@ def test_wrong_packet_number(side):
     poll_nothing(server.rcq)
 
 
-def test_repeated_packet_number(side):
-    """A packet of the past is acknowledged and has no effect: it was here before."""
+@pytest.mark.parametrize('opcode', [SEND, WRITE])
+@pytest.mark.parametrize('sent, awaited, reason', [(17, 99, 'PSN_BEFORE_START'),
+                                                   (17, 3, 'PSN_SEQUENCE')])
+def test_packet_numbers_that_differ(side, opcode, sent, awaited, reason):
+    """
+    The two ends disagree on the first PSN. Nothing arrives, so nothing succeeds, whichever is
+    ahead; and the completion says that it is that.
+    """
     client, server = side(), side()
-    connect(client, server, {'sq_psn': 900}, {'rq_psn': 1000})
+    connect(client, server, {'sq_psn': sent, 'timeout': 4, 'retry_cnt': 2}, {'rq_psn': awaited})
+    client.region.write(pattern(8))
     server.recv()
-    client.send(SEND, client.region.sge(0, 8))
-    poll_ok(client.scq)
+    client.send(opcode, client.region.sge(0, 8), to=server.region.at(64))
+    poll_error(client.scq, RETRY, reason)
     poll_nothing(server.rcq)
+    assert server.region.read(72) == bytes(72)
+    assert server.state() == RTS
