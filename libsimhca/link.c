@@ -18,9 +18,8 @@ static bool has_gid(const struct simhca_device *device, const union simhca_gid *
 	return false;
 }
 
-/* Whether a port answers to this address: on InfiniBand to its LID, on Ethernet to a GID. */
-static bool answers_to(const struct simhca_device *device, const struct simhca_device *source,
-		       const struct simhca_av *av)
+bool simhca_link_answers_to(const struct simhca_device *device, const struct simhca_device *source,
+			    const struct simhca_av *av)
 {
 	if (device->config.infiniband != source->config.infiniband || !port_active(device))
 		return false;
@@ -102,7 +101,7 @@ static struct simhca_qp *find_peer(const struct simhca_qp *qp, const struct simh
 
 	pthread_rwlock_rdlock(&fabric->lock);
 	for (device = fabric->devices; device && !peer; device = device->next) {
-		if (!answers_to(device, qp->device, packet->av))
+		if (!simhca_link_answers_to(device, qp->device, packet->av))
 			continue;
 		peer = atomic_load(&device->qps[SIMHCA_QPN_SLOT(packet->dest_qpn)]);
 		if (peer && peer->qpn != packet->dest_qpn)

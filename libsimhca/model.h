@@ -205,6 +205,8 @@ struct simhca_device {
 	struct simhca_mcast_group *groups;
 	uint32_t group_count;
 	struct simhca_stats_block *stats; /* SIMHCA_STATS_BLOCKS */
+	simhca_gmp_handler *gmp;	  /* takes what comes in at QP 1 */
+	void *gmp_arg;
 	pthread_rwlock_t flow_lock;
 	struct simhca_flow *flows;	/* in the order in which they are asked (flow.c) */
 	_Atomic uint64_t odp_count[16]; /* by enum simhca_odp_count (odp.h) */
@@ -768,6 +770,10 @@ void simhca_complete_send(struct simhca_qp *qp, enum simhca_wc_status status,
 /* Takes a request packet. Under resp_lock. */
 void simhca_responder_run(struct simhca_worker *worker, struct simhca_qp *qp,
 			  const struct simhca_packet *packet, struct simhca_reply *reply);
+
+/* Whether a port answers to this address: on InfiniBand to its LID, on Ethernet to a GID. */
+bool simhca_link_answers_to(const struct simhca_device *device, const struct simhca_device *source,
+			    const struct simhca_av *av);
 
 /*
  * The local link: both ends in this process. A packet is handed over by a call with its

@@ -154,6 +154,23 @@ void simhca_device_set_port(struct simhca_device *device, bool active);
 void simhca_device_set_gids(struct simhca_device *device,
 			    const struct simhca_gid_entry gids[SIMHCA_GID_ENTRIES]);
 
+/*
+ * Management datagrams, from QP 1 of a port to QP 1 of another: UD packets with the well-known
+ * Q_Key, whose sender and receiver are not QPs of a program (IBTA vol. 1, 13.5). SIMHCA_MAD_BYTES
+ * each (mad.h).
+ */
+struct simhca_gmp {
+	const void *mad;
+	union simhca_gid sgid, dgid; /* all zero without a GRH */
+	uint16_t slid;
+};
+/* Called by the thread that sends, and must not send itself. */
+typedef void simhca_gmp_handler(void *arg, const struct simhca_gmp *gmp);
+void simhca_device_set_gmp(struct simhca_device *device, simhca_gmp_handler *handler, void *arg);
+/* False: the port is down, or nobody has this address. A MAD is lost then, as on a wire. */
+bool simhca_device_send_gmp(struct simhca_device *device, const struct simhca_av *av,
+			    const void *mad);
+
 /* ----------------------------------------------------------------------------- context */
 
 /* ctx_arg comes back in comp_event and async_event. */

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* General management packets: MADs from QP 1 to QP 1, over the local link. */
+
+#include <infiniband/verbs.h>
+
+#include "model.h"
+
+void simhca_device_set_gmp(struct simhca_device *device, simhca_gmp_handler *handler, void *arg)
+{
+	device->gmp = handler;
+	device->gmp_arg = arg;
+}
+
+bool simhca_device_send_gmp(struct simhca_device *device, const struct simhca_av *av,
+			    const void *mad)
+{
+	struct simhca_gmp gmp = { .mad = mad, .dgid = av->dgid, .slid = device->config.lid };
+	struct simhca_device *to;
+
+	if (atomic_load(&device->mem->port.state) != IBV_PORT_ACTIVE)
+		return false;
+	if (av->is_global && !simhca_device_gid(device, av->sgid_index, &gmp.sgid))
+		return false;
+	pthread_rwlock_rdlock(&device->fabric->lock);
+	for (to = device->fabric->devices; to; to = to->next)
+		if (to->gmp && simhca_link_answers_to(to, device, av))
+			break;
+	pthread_rwlock_unlock(&device->fabric->lock);
+	if (to)
+		to->gmp(to->gmp_arg, &gmp);
+	return to;
+}
