@@ -40,6 +40,10 @@
 	X(MR_NO_MW_BIND, 42, "the region lacks MW_BIND")                                           \
 	X(BIND_NEEDS_LOCAL_WRITE, 43,                                                              \
 	  "a window with REMOTE_WRITE or REMOTE_ATOMIC needs a region with LOCAL_WRITE")           \
+	X(KEY_NO_FLUSH_GLOBAL, 44, "the region or window lacks FLUSH_GLOBAL")                      \
+	X(KEY_NO_FLUSH_PERSISTENT, 45, "the region or window lacks FLUSH_PERSISTENT")              \
+	X(QP_NO_FLUSH_GLOBAL, 46, "the responder's QP lacks FLUSH_GLOBAL")                         \
+	X(QP_NO_FLUSH_PERSISTENT, 47, "the responder's QP lacks FLUSH_PERSISTENT")                 \
 	/* memory */                                                                               \
 	X(PAGE_NOT_MAPPED, 48, "a page of the buffer is not mapped, or not with this access")      \
 	X(MEMORY_REFUSED, 49, "the kernel refused access to the process's memory")                 \
@@ -60,6 +64,7 @@
 	X(RING_CORRUPT, 74, "the ring's indices make no sense")                                    \
 	X(FRAME_TOO_SHORT, 75, "an Ethernet frame has at least a header of 14 bytes")              \
 	X(FRAME_TOO_LONG, 76, "the Ethernet frame is longer than the port's MTU and its header")   \
+	X(FLUSH_BAD_TYPE, 77, "a flush has no placement, or a placement or selectivity unknown")   \
 	/* transport */                                                                            \
 	X(NO_RESPONSE, 96, "nothing answered: no such port or QP, or it was not ready to receive") \
 	X(PEER_NOT_READY, 97, "the responder had no receive work request")                         \

@@ -31,7 +31,7 @@
 #include "simhca-abi-reason.h"
 
 /* Bumped whenever a layout or a command changes; both sides refuse another one. */
-#define SIMHCA_ABI_VERSION 4u
+#define SIMHCA_ABI_VERSION 5u
 
 #define SIMHCA_ABI_SIZE(type, bytes)                                                               \
 	static_assert(sizeof(type) == (bytes), #type " must be " #bytes " bytes")
@@ -126,6 +126,8 @@ enum simhca_access {
 	SIMHCA_ACCESS_ZERO_BASED = 1 << 5,
 	SIMHCA_ACCESS_ON_DEMAND = 1 << 6,
 	SIMHCA_ACCESS_HUGETLB = 1 << 7,
+	SIMHCA_ACCESS_FLUSH_GLOBAL = 1 << 8,
+	SIMHCA_ACCESS_FLUSH_PERSISTENT = 1 << 9,
 	SIMHCA_ACCESS_RELAXED_ORDERING = 1 << 20,
 };
 
@@ -485,10 +487,23 @@ enum simhca_wr_opcode {
 	SIMHCA_WR_LOCAL_INV = 7,
 	SIMHCA_WR_BIND_MW = 8,
 	SIMHCA_WR_SEND_WITH_INV = 9,
+	SIMHCA_WR_FLUSH = 14,
 	SIMHCA_WR_ATOMIC_WRITE = 15, /* with neither SGEs nor inline data: of rdma.swap */
 	/* what enum ibv_wr_opcode has no value for (simhcadv.h) */
 	SIMHCA_WR_FAST_REG = 24,
 	SIMHCA_WR_RDMA_READ_WITH_INV = 25,
+};
+
+/* FLUSH, how far: the values of enum ibv_placement_type. One or both. */
+enum simhca_flush_placement {
+	SIMHCA_FLUSH_GLOBAL = 1 << 0,
+	SIMHCA_FLUSH_PERSISTENT = 1 << 1,
+};
+
+/* FLUSH, what: the values of enum ibv_selectivity_level. */
+enum simhca_flush_selectivity {
+	SIMHCA_FLUSH_RANGE = 0,
+	SIMHCA_FLUSH_MR = 1, /* all of the region or window; address and length say nothing */
 };
 
 /* the values of enum ibv_send_flags */
@@ -502,7 +517,8 @@ enum simhca_wqe_flags {
 
 /*
  * A send WQE: this header, then either num_sge SGEs or length bytes of inline data. Which member
- * of the union counts follows from the opcode; LOCAL_INV, BIND_MW and FAST_REG take no SGEs.
+ * of the union counts follows from the opcode; LOCAL_INV, BIND_MW, FAST_REG and FLUSH
+ * take no SGEs.
  *
  * Memory management operations that fail for a state, a right or a range complete with
  * MW_BIND_ERR ("memory management operation error"), and vendor_err names the rule.
@@ -533,6 +549,15 @@ struct simhca_send_wqe {
 			uint64_t swap;	      /* atomics: swap; ATOMIC_WRITE: the value */
 			uint32_t rkey;
 		} rdma;
+		struct {
+			uint64_t remote_addr;
+			uint64_t length; /* bytes */
+			uint64_t reserved;
+			uint32_t rkey;
+			uint8_t placement;   /* enum simhca_flush_placement */
+			uint8_t selectivity; /* enum simhca_flush_selectivity */
+			uint8_t reserved1[2];
+		} flush;
 		struct {
 			struct simhca_av av;
 			uint32_t dest_qpn;
@@ -571,6 +596,7 @@ struct simhca_send_wqe {
 };
 SIMHCA_ABI_AT(struct simhca_send_wqe, page_list_sum, 16);
 SIMHCA_ABI_AT(struct simhca_send_wqe, rdma, 24);
+SIMHCA_ABI_AT(struct simhca_send_wqe, flush.rkey, offsetof(struct simhca_send_wqe, rdma.rkey));
 SIMHCA_ABI_AT(struct simhca_send_wqe, bind, 24);
 SIMHCA_ABI_AT(struct simhca_send_wqe, fast_reg, 24);
 SIMHCA_ABI_SIZE(struct simhca_send_wqe, 64);
@@ -654,6 +680,7 @@ enum simhca_wc_opcode {
 	SIMHCA_WC_FETCH_ADD = 4,
 	SIMHCA_WC_BIND_MW = 5,
 	SIMHCA_WC_LOCAL_INV = 6,
+	SIMHCA_WC_FLUSH = 8,
 	SIMHCA_WC_ATOMIC_WRITE = 9,
 	SIMHCA_WC_RECV = 128,
 	SIMHCA_WC_RECV_RDMA_WITH_IMM = 129,

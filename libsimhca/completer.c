@@ -35,6 +35,8 @@ static uint8_t wc_opcode(uint8_t opcode)
 		return SIMHCA_WC_FETCH_ADD;
 	case SIMHCA_WR_ATOMIC_WRITE:
 		return SIMHCA_WC_ATOMIC_WRITE;
+	case SIMHCA_WR_FLUSH:
+		return SIMHCA_WC_FLUSH;
 	case SIMHCA_WR_BIND_MW:
 		return SIMHCA_WC_BIND_MW;
 	case SIMHCA_WR_LOCAL_INV:

@@ -11,8 +11,13 @@
 
 #include "model.h"
 
-/* IB_UVERBS_DEVICE_ATOMIC_WRITE, which older headers lack. */
+/* IB_UVERBS_DEVICE_x, which older headers lack. */
+#define FLUSH_GLOBAL (1ull << 38)
+#define FLUSH_PERSISTENT (1ull << 39)
 #define ATOMIC_WRITE (1ull << 40)
+/* IBV_ODP_SUPPORT_x, likewise. */
+#define ODP_FLUSH (1u << 6)
+#define ODP_ATOMIC_WRITE (1u << 7)
 #define QPC_OFFSET 4096u
 #define MPT_OFFSET (QPC_OFFSET + SIMHCA_QPN_SLOTS * (uint64_t)sizeof(struct simhca_qpc))
 #define DEVMEM_SIZE (MPT_OFFSET + SIMHCA_MPT_ENTRIES * (uint64_t)sizeof(struct simhca_mpt))
@@ -78,7 +83,8 @@ static void fill_attr(const struct simhca_device_config *c, struct simhca_device
 			      IBV_DEVICE_SHUTDOWN_PORT | IBV_DEVICE_PORT_ACTIVE_EVENT |
 			      IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
 			      IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_MEM_WINDOW |
-			      IBV_DEVICE_MEM_MGT_EXTENSIONS | ATOMIC_WRITE | IBV_DEVICE_XRC;
+			      IBV_DEVICE_MEM_MGT_EXTENSIONS | ATOMIC_WRITE | IBV_DEVICE_XRC |
+			      FLUSH_GLOBAL | FLUSH_PERSISTENT;
 	if (!c->infiniband)
 		a->device_cap_flags |= IBV_DEVICE_RAW_IP_CSUM | IBV_DEVICE_MANAGED_FLOW_STEERING;
 	a->device_cap_flags |=
@@ -112,7 +118,8 @@ static void fill_attr(const struct simhca_device_config *c, struct simhca_device
 	a->odp_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
 	a->ud_odp_caps = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
 	a->uc_odp_caps = a->ud_odp_caps | IBV_ODP_SUPPORT_WRITE;
-	a->rc_odp_caps = a->uc_odp_caps | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
+	a->rc_odp_caps = a->uc_odp_caps | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC |
+			 ODP_ATOMIC_WRITE | ODP_FLUSH;
 	a->xrc_odp_caps = a->rc_odp_caps;
 	a->atomic_cap = IBV_ATOMIC_HCA;
 	a->num_comp_vectors = SIMHCA_COMP_VECTORS;

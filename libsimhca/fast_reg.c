@@ -11,7 +11,7 @@
 
 #define KNOWN_ACCESS                                                                               \
 	(SIMHCA_ACCESS_LOCAL_WRITE | SIMHCA_ACCESS_REMOTE_ALL | SIMHCA_ACCESS_MW_BIND |            \
-	 SIMHCA_ACCESS_ZERO_BASED | SIMHCA_ACCESS_OPTIONAL)
+	 SIMHCA_ACCESS_ZERO_BASED | SIMHCA_ACCESS_FLUSH_ALL | SIMHCA_ACCESS_OPTIONAL)
 
 /* The worker's scratch memory: what moves a list, and the list itself. */
 #define LIST_AT (SIMHCA_DMA_SCRATCH / 2)

@@ -19,7 +19,7 @@
 
 #define ALLOWED_ACCESS                                                                             \
 	(SIMHCA_ACCESS_LOCAL_WRITE | SIMHCA_ACCESS_REMOTE_WRITE | SIMHCA_ACCESS_REMOTE_READ |      \
-	 SIMHCA_ACCESS_REMOTE_ATOMIC | SIMHCA_ACCESS_OPTIONAL)
+	 SIMHCA_ACCESS_REMOTE_ATOMIC | SIMHCA_ACCESS_FLUSH_ALL | SIMHCA_ACCESS_OPTIONAL)
 #define PAGE 4096u /* bytes */
 
 static int check_file(int fd, uint64_t *size, struct simhca_why *why)

@@ -154,6 +154,10 @@ static enum simhca_reason missing_right(uint32_t type, uint32_t missing)
 		return window ? SIMHCA_REASON_MW_NO_REMOTE_WRITE : SIMHCA_REASON_MR_NO_REMOTE_WRITE;
 	if (missing & SIMHCA_ACCESS_REMOTE_READ)
 		return window ? SIMHCA_REASON_MW_NO_REMOTE_READ : SIMHCA_REASON_MR_NO_REMOTE_READ;
+	if (missing & SIMHCA_ACCESS_FLUSH_GLOBAL)
+		return SIMHCA_REASON_KEY_NO_FLUSH_GLOBAL;
+	if (missing & SIMHCA_ACCESS_FLUSH_PERSISTENT)
+		return SIMHCA_REASON_KEY_NO_FLUSH_PERSISTENT;
 	return window ? SIMHCA_REASON_MW_NO_REMOTE_ATOMIC : SIMHCA_REASON_MR_NO_REMOTE_ATOMIC;
 }
 
@@ -253,12 +257,12 @@ static enum simhca_reason access_entry(const struct simhca_key_use *use,
 	const struct simhca_mpt *mpt = entry->mpt;
 	uint32_t type = atomic_load_explicit(&mpt->state, memory_order_relaxed), missing;
 	enum simhca_reason reason;
-	uint64_t offset;
+	uint64_t offset = 0;
 
 	if (type == SIMHCA_MPT_FREE) /* by now */
 		return SIMHCA_REASON_KEY_UNKNOWN;
 	reason = check_owner(use, mpt, type, key);
-	if (reason == SIMHCA_REASON_NONE)
+	if (reason == SIMHCA_REASON_NONE && !use->whole)
 		reason = simhca_key_range(mpt, va, length, &offset);
 	if (reason != SIMHCA_REASON_NONE)
 		return reason;
@@ -283,7 +287,7 @@ enum simhca_reason simhca_translate(const struct simhca_key_use *use, uint32_t k
 	enum simhca_reason reason;
 	uint32_t type;
 
-	if (!length)
+	if (!length && !use->flush)
 		return SIMHCA_REASON_NONE;
 	mpt = simhca_mpt_find(use->device, key);
 	if (!mpt)

@@ -563,6 +563,8 @@ struct simhca_key_use {
 	uint32_t qpn;	 /* of the QP */
 	uint32_t access; /* rights needed: enum simhca_access */
 	bool remote;	 /* by an rkey */
+	bool flush;	 /* the key counts even if the length is 0 */
+	bool whole;	 /* all that the key names: address and length do not count */
 };
 
 /*
@@ -606,6 +608,7 @@ static inline bool simhca_is_window(uint32_t type)
 }
 #define SIMHCA_ACCESS_REMOTE_CHANGE (SIMHCA_ACCESS_REMOTE_WRITE | SIMHCA_ACCESS_REMOTE_ATOMIC)
 #define SIMHCA_ACCESS_REMOTE_ALL (SIMHCA_ACCESS_REMOTE_CHANGE | SIMHCA_ACCESS_REMOTE_READ)
+#define SIMHCA_ACCESS_FLUSH_ALL (SIMHCA_ACCESS_FLUSH_GLOBAL | SIMHCA_ACCESS_FLUSH_PERSISTENT)
 #define SIMHCA_ACCESS_OPTIONAL 0x3ff00000u /* IBV_ACCESS_OPTIONAL_RANGE: may be ignored */
 /* A free entry with a new key, filed under a handle of this type; not yet to be found by its key.
  */

@@ -9,7 +9,7 @@
 #define KNOWN_ACCESS                                                                               \
 	(SIMHCA_ACCESS_LOCAL_WRITE | SIMHCA_ACCESS_REMOTE_WRITE | SIMHCA_ACCESS_REMOTE_READ |      \
 	 SIMHCA_ACCESS_REMOTE_ATOMIC | SIMHCA_ACCESS_MW_BIND | SIMHCA_ACCESS_ZERO_BASED |          \
-	 SIMHCA_ACCESS_ON_DEMAND | SIMHCA_ACCESS_HUGETLB)
+	 SIMHCA_ACCESS_ON_DEMAND | SIMHCA_ACCESS_HUGETLB | SIMHCA_ACCESS_FLUSH_ALL)
 
 int simhca_check_access(uint32_t access, struct simhca_why *why)
 {

@@ -9,7 +9,7 @@
 
 #define KNOWN_ACCESS                                                                               \
 	(SIMHCA_ACCESS_REMOTE_ALL | SIMHCA_ACCESS_ZERO_BASED | SIMHCA_ACCESS_LOCAL_WRITE |         \
-	 SIMHCA_ACCESS_OPTIONAL)
+	 SIMHCA_ACCESS_FLUSH_ALL | SIMHCA_ACCESS_OPTIONAL)
 
 int simhca_alloc_mw(struct simhca_context *context, const struct simhca_alloc_mw_req *req,
 		    struct simhca_alloc_mw_reply *reply, struct simhca_why *why)

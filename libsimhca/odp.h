@@ -232,7 +232,8 @@ enum simhca_fault_verdict simhca_fault_take_copy(struct simhca_worker *worker, s
 static inline enum simhca_fault_context simhca_requester_context(const struct simhca_packet *packet)
 {
 	return packet->op == SIMHCA_PKT_SEND || packet->op == SIMHCA_PKT_WRITE ||
-			       packet->op == SIMHCA_PKT_ATOMIC_WRITE
+			       packet->op == SIMHCA_PKT_ATOMIC_WRITE ||
+			       packet->op == SIMHCA_PKT_FLUSH
 		       ? SIMHCA_REQUESTER_READ
 		       : SIMHCA_REQUESTER_WRITE;
 }

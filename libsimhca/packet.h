@@ -21,6 +21,7 @@ enum simhca_packet_op {
 	SIMHCA_PKT_COMPARE_SWAP,
 	SIMHCA_PKT_FETCH_ADD,
 	SIMHCA_PKT_ATOMIC_WRITE,
+	SIMHCA_PKT_FLUSH,
 };
 
 struct simhca_packet {
@@ -46,6 +47,8 @@ struct simhca_packet {
 	uint32_t rkey;
 	uint64_t dma_length;
 	struct simhca_atomic_op atomic;
+	/* FETH */
+	uint8_t flush_placement, flush_selectivity;
 	/* ImmDt (big endian), IETH */
 	uint32_t imm_or_rkey;
 	/* GRH and LRH, as far as a receiver sees them */

@@ -272,7 +272,8 @@ static int check_values(const struct simhca_qp *qp, uint32_t mask,
 	/* ON_DEMAND says nothing of a QP; programs use one set of flags for both. */
 	const uint32_t rights = SIMHCA_ACCESS_LOCAL_WRITE | SIMHCA_ACCESS_REMOTE_WRITE |
 				SIMHCA_ACCESS_REMOTE_READ | SIMHCA_ACCESS_REMOTE_ATOMIC |
-				SIMHCA_ACCESS_MW_BIND | SIMHCA_ACCESS_ON_DEMAND;
+				SIMHCA_ACCESS_MW_BIND | SIMHCA_ACCESS_ON_DEMAND |
+				SIMHCA_ACCESS_FLUSH_ALL;
 	uint32_t port_mtu = atomic_load(&qp->device->mem->port.active_mtu);
 
 	if ((mask & SIMHCA_QP_PKEY_INDEX) && attr->pkey_index >= SIMHCA_PKEY_ENTRIES)

@@ -38,6 +38,7 @@ static bool transport_has(uint32_t type, uint32_t opcode)
 	case SIMHCA_WR_ATOMIC_CMP_AND_SWP:
 	case SIMHCA_WR_ATOMIC_FETCH_AND_ADD:
 	case SIMHCA_WR_ATOMIC_WRITE:
+	case SIMHCA_WR_FLUSH:
 		return simhca_is_reliable(type);
 	default:
 		return false;
@@ -66,6 +67,19 @@ static enum simhca_reason check_frame(const struct simhca_qp *qp)
 	return SIMHCA_REASON_NONE;
 }
 
+/* It moves no data, and takes a resource of the responder like a read (IBTA vol. 1, A19). */
+static enum simhca_reason check_flush(struct simhca_qp *qp)
+{
+	const uint8_t both = SIMHCA_FLUSH_GLOBAL | SIMHCA_FLUSH_PERSISTENT;
+	struct simhca_send *send = qp->req.send;
+
+	send->length = 0;
+	if (!send->wqe.flush.placement || (send->wqe.flush.placement & ~both) ||
+	    send->wqe.flush.selectivity > SIMHCA_FLUSH_MR)
+		return SIMHCA_REASON_FLUSH_BAD_TYPE;
+	return qp->qpc->max_rd_atomic ? SIMHCA_REASON_NONE : SIMHCA_REASON_READ_NOT_ENABLED;
+}
+
 static enum simhca_reason check_wqe(struct simhca_qp *qp)
 {
 	struct simhca_send *send = qp->req.send;
@@ -77,6 +91,8 @@ static enum simhca_reason check_wqe(struct simhca_qp *qp)
 		send->length = 0;
 		return SIMHCA_REASON_NONE;
 	}
+	if (opcode == SIMHCA_WR_FLUSH)
+		return check_flush(qp);
 	if (takes_response(opcode)) {
 		if (send->wqe.flags & SIMHCA_WQE_INLINE)
 			return SIMHCA_REASON_WQE_BAD_OPCODE;
@@ -192,6 +208,8 @@ static enum simhca_packet_op packet_op(uint32_t opcode)
 		return SIMHCA_PKT_FETCH_ADD;
 	case SIMHCA_WR_ATOMIC_WRITE:
 		return SIMHCA_PKT_ATOMIC_WRITE;
+	case SIMHCA_WR_FLUSH:
+		return SIMHCA_PKT_FLUSH;
 	default:
 		return SIMHCA_PKT_SEND;
 	}
@@ -257,6 +275,11 @@ static enum simhca_reason build_packet(struct simhca_worker *worker, struct simh
 					    ? wqe->rdma.swap
 					    : wqe->rdma.compare_add,
 		};
+	}
+	if (packet->op == SIMHCA_PKT_FLUSH) {
+		packet->dma_length = wqe->flush.length;
+		packet->flush_placement = wqe->flush.placement;
+		packet->flush_selectivity = wqe->flush.selectivity;
 	}
 	fill_address(qp, packet);
 

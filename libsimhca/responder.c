@@ -472,6 +472,9 @@ static bool remote_memory(struct simhca_worker *worker, struct simhca_qp *qp,
 		.qpn = qp->qpn,
 		.access = right,
 		.remote = true,
+		.flush = packet->op == SIMHCA_PKT_FLUSH,
+		.whole = packet->op == SIMHCA_PKT_FLUSH &&
+			 packet->flush_selectivity == SIMHCA_FLUSH_MR,
 	};
 	enum simhca_reason reason;
 
@@ -657,6 +660,32 @@ static bool execute_atomic(struct simhca_worker *worker, struct simhca_qp *qp,
 	return true;
 }
 
+/*
+ * FLUSH (IBTA vol. 1, A19): what this QP wrote before is where everybody sees it. The device keeps
+ * nothing back: a copy is in its owner's memory when it ends, and requests are carried out one by
+ * one. So there is nothing to do but to check, and to answer.
+ */
+static bool execute_flush(struct simhca_worker *worker, struct simhca_qp *qp,
+			  const struct simhca_packet *packet, struct simhca_reply *reply)
+{
+	uint32_t rights = 0;
+
+	if (packet->flush_placement & SIMHCA_FLUSH_GLOBAL)
+		rights |= SIMHCA_ACCESS_FLUSH_GLOBAL;
+	if (packet->flush_placement & SIMHCA_FLUSH_PERSISTENT)
+		rights |= SIMHCA_ACCESS_FLUSH_PERSISTENT;
+	if ((rights & SIMHCA_ACCESS_FLUSH_GLOBAL) &&
+	    !qp_grants(qp, packet, SIMHCA_ACCESS_FLUSH_GLOBAL, SIMHCA_REASON_QP_NO_FLUSH_GLOBAL,
+		       reply))
+		return false;
+	if ((rights & SIMHCA_ACCESS_FLUSH_PERSISTENT) &&
+	    !qp_grants(qp, packet, SIMHCA_ACCESS_FLUSH_PERSISTENT,
+		       SIMHCA_REASON_QP_NO_FLUSH_PERSISTENT, reply))
+		return false;
+	return grants_responses(qp, packet, reply) &&
+	       remote_memory(worker, qp, packet, packet->dma_length, rights, NULL, reply);
+}
+
 /* XRC: whether the SRQ that the packet names may be delivered to; false: reply is filled. */
 static bool has_xrc_srq(struct simhca_qp *qp, const struct simhca_packet *packet,
 			struct simhca_reply *reply)
@@ -699,6 +728,8 @@ static bool execute(struct simhca_worker *worker, struct simhca_qp *qp,
 		return execute_atomic(worker, qp, packet, reply);
 	case SIMHCA_PKT_ATOMIC_WRITE:
 		return execute_atomic_write(worker, qp, packet, reply);
+	case SIMHCA_PKT_FLUSH:
+		return execute_flush(worker, qp, packet, reply);
 	}
 	return false;
 }
@@ -711,6 +742,7 @@ static void repeat(struct simhca_worker *worker, struct simhca_qp *qp,
 	case SIMHCA_PKT_SEND:
 	case SIMHCA_PKT_WRITE:
 	case SIMHCA_PKT_ATOMIC_WRITE:
+	case SIMHCA_PKT_FLUSH:
 		answer(reply, SIMHCA_ANSWER_ACK, SIMHCA_REASON_NONE);
 		return;
 	case SIMHCA_PKT_READ:

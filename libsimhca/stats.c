@@ -7,6 +7,7 @@
 /* Bytes of headers (IBTA vol. 1, chapter 9.2). */
 #define BTH_AND_ICRC (12 + 4)
 #define DETH 8
+#define FETH 4
 #define RETH 16
 #define ATOMIC_ETH 28
 #define IMM_DT 4
@@ -78,6 +79,9 @@ static struct wire request(const struct simhca_packet *packet)
 		break;
 	case SIMHCA_PKT_READ:
 		wire.bytes += RETH;
+		break;
+	case SIMHCA_PKT_FLUSH:
+		wire.bytes += FETH + RETH;
 		break;
 	case SIMHCA_PKT_COMPARE_SWAP:
 	case SIMHCA_PKT_FETCH_ADD:
@@ -152,6 +156,7 @@ void simhca_stats_responder(const struct simhca_worker *worker, struct simhca_de
 		return;
 	switch (packet->op) {
 	case SIMHCA_PKT_SEND:
+	case SIMHCA_PKT_FLUSH:
 		break;
 	case SIMHCA_PKT_WRITE:
 	case SIMHCA_PKT_ATOMIC_WRITE:

@@ -13,7 +13,7 @@
 	 OP(BIND_MW) | OP(FAST_REG))
 #define RC_OPS                                                                                     \
 	(UC_OPS | OP(RDMA_READ) | OP(ATOMIC_CMP_AND_SWP) | OP(ATOMIC_FETCH_AND_ADD) |              \
-	 OP(ATOMIC_WRITE) | OP(RDMA_READ_WITH_INV))
+	 OP(ATOMIC_WRITE) | OP(FLUSH) | OP(RDMA_READ_WITH_INV))
 
 /* The operations that a QP of this type can be asked for; 0: none, or no such QPs here. */
 uint32_t shca_send_ops(enum ibv_qp_type type)

@@ -18,7 +18,8 @@
 
 #define SHCA_MW_ACCESS                                                                             \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \
-	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_OPTIONAL_RANGE)
+	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ZERO_BASED | SIMHCA_ACCESS_FLUSH_GLOBAL |           \
+	 SIMHCA_ACCESS_FLUSH_PERSISTENT | IBV_ACCESS_OPTIONAL_RANGE)
 
 /* May one post? In SQE and ERR too: such work requests are flushed (IBTA vol. 1, 10.3.1). */
 static inline int shca_sq_ready(const struct shca_qp *qp)

@@ -35,6 +35,8 @@ static int push_send(struct shca_qp *qp, const struct ibv_send_wr *wr)
 
 	if ((uint32_t)wr->opcode >= SIMHCA_WR_FAST_REG)
 		return EINVAL; /* simhcadv_post_*() has those */
+	if ((uint32_t)wr->opcode == SIMHCA_WR_FLUSH)
+		return EINVAL; /* struct ibv_send_wr cannot say what to flush; ibv_wr_flush() can */
 	err = shca_wqe_begin(qp, wr->opcode, wr->wr_id, wr->send_flags, wr->imm_data, &wqe);
 	if (err)
 		return err;

@@ -172,6 +172,22 @@ static void wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote
 }
 #endif
 
+#ifdef SIMHCA_HAVE_FLUSH
+static void wr_flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr, size_t length,
+		     uint8_t type, uint8_t level)
+{
+	struct simhca_send_wqe *wqe = begin(ex, SIMHCA_WR_FLUSH, 0);
+
+	if (!wqe)
+		return;
+	wqe->flush.remote_addr = remote_addr;
+	wqe->flush.length = length;
+	wqe->flush.rkey = rkey;
+	wqe->flush.placement = type;
+	wqe->flush.selectivity = level;
+}
+#endif
+
 static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t remote_qpn,
 			   uint32_t remote_qkey)
 {
@@ -238,13 +254,18 @@ int shca_qp_set_builders(struct shca_qp *qp, uint64_t send_ops_flags)
 {
 	struct ibv_qp_ex *ex = &qp->vqp.qp_ex;
 
-	uint64_t known = qp->send_ops & SHCA_IBV_OPS & ~(1u << SIMHCA_WR_ATOMIC_WRITE);
+	uint64_t known = qp->send_ops & SHCA_IBV_OPS &
+			 ~(1u << SIMHCA_WR_ATOMIC_WRITE | 1u << SIMHCA_WR_FLUSH);
 
 #ifdef SIMHCA_HAVE_ATOMIC_WRITE
 	if (qp->send_ops & (1u << SIMHCA_WR_ATOMIC_WRITE))
 		known |= IBV_QP_EX_WITH_ATOMIC_WRITE;
 #endif
-	/* IBV_QP_EX_WITH_x is bit IBV_WR_x, but for that one */
+#ifdef SIMHCA_HAVE_FLUSH
+	if (qp->send_ops & (1u << SIMHCA_WR_FLUSH))
+		known |= IBV_QP_EX_WITH_FLUSH;
+#endif
+	/* IBV_QP_EX_WITH_x is bit IBV_WR_x, but for those two */
 	if (send_ops_flags & ~known)
 		return EOPNOTSUPP;
 
@@ -274,6 +295,10 @@ int shca_qp_set_builders(struct shca_qp *qp, uint64_t send_ops_flags)
 #ifdef SIMHCA_HAVE_ATOMIC_WRITE
 	if (send_ops_flags & IBV_QP_EX_WITH_ATOMIC_WRITE)
 		ex->wr_atomic_write = wr_atomic_write;
+#endif
+#ifdef SIMHCA_HAVE_FLUSH
+	if (send_ops_flags & IBV_QP_EX_WITH_FLUSH)
+		ex->wr_flush = wr_flush;
 #endif
 	if (send_ops_flags & IBV_QP_EX_WITH_SEND_WITH_INV)
 		ex->wr_send_inv = wr_send_inv;

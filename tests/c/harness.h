@@ -353,7 +353,8 @@ struct wr {
 	uint64_t remote_addr;
 	uint64_t compare_add, swap;
 	uint32_t rkey;
-	uint32_t srqn; /* XRC_SEND */
+	uint32_t srqn;			/* XRC_SEND */
+	uint8_t placement, selectivity; /* FLUSH, of remote_addr, rkey and length */
 	struct simhca_av av;
 	uint32_t dest_qpn;
 	uint32_t qkey;

@@ -338,6 +338,12 @@ struct simhca_send_wqe *qp_put(struct qp *qp, const struct wr *wr)
 		if (wr->num_pages <= SIMHCA_MAX_FAST_REG_PAGES)
 			wqe.page_list_sum = simhca_page_list_sum(wr->pages, wr->num_pages);
 		wqe.fast_reg.key = wr->key;
+	} else if (wr->opcode == SIMHCA_WR_FLUSH) {
+		wqe.flush.remote_addr = wr->remote_addr;
+		wqe.flush.length = wr->length;
+		wqe.flush.rkey = wr->rkey;
+		wqe.flush.placement = wr->placement;
+		wqe.flush.selectivity = wr->selectivity;
 	} else {
 		wqe.rdma.remote_addr = wr->remote_addr;
 		wqe.rdma.compare_add = wr->compare_add;

@@ -97,6 +97,27 @@ static void an_atomic(void **state)
 		S(XMIT_PACKETS, 1), S(RX_ATOMIC, 1));
 }
 
+/* FETH and RETH, and an answer without data. */
+static void a_flush(void **state)
+{
+	struct options options = default_options(IBV_QPT_RC);
+	struct stats a, b;
+	struct pair *pair;
+
+	options.access |= SIMHCA_ACCESS_FLUSH_GLOBAL;
+	options.mr_access |= SIMHCA_ACCESS_FLUSH_GLOBAL;
+	pair = pair_new(*state, &options);
+	a = stats_of(*state, 0);
+	b = stats_of(*state, 1);
+	post(&pair->a, .id = 1, .opcode = SIMHCA_WR_FLUSH, .remote_addr = pair->b.mr->iova,
+	     .length = 4096, .rkey = pair->b.mr->rkey, .placement = SIMHCA_FLUSH_GLOBAL);
+	expect(pair->a.send_cq, 1, SUCCESS);
+	counted(*state, 0, &a, S(XMIT_BYTES, PACKET + 20), S(XMIT_PACKETS, 1), S(RCV_BYTES, ACK),
+		S(RCV_PACKETS, 1));
+	counted(*state, 1, &b, S(RCV_BYTES, PACKET + 20), S(RCV_PACKETS, 1), S(XMIT_BYTES, ACK),
+		S(XMIT_PACKETS, 1));
+}
+
 /* Nobody acknowledges a datagram; and one that finds no receive is lost at the receiver. */
 static void datagrams(void **state)
 {
@@ -243,6 +264,7 @@ int main(void)
 		ON_ETHERNET(a_write_and_its_acknowledgement),
 		ON_ETHERNET(a_read_and_its_response),
 		ON_ETHERNET(an_atomic),
+		ON_ETHERNET(a_flush),
 		ON_ETHERNET(datagrams),
 		ON_ETHERNET(a_receiver_that_is_not_ready),
 		ON_ETHERNET(a_peer_that_is_gone),
