@@ -90,7 +90,6 @@
 	X(BIND_WRONG_TYPE, 129,                                                                    \
 	  "type 1 windows are bound with ibv_bind_mw, type 2 windows with a work request")         \
 	X(BIND_NOT_FREE, 130, "the type 2 window is bound already: invalidate it first")           \
-	X(BIND_OTHER_INDEX, 131, "the new rkey is not one of this window")                         \
 	X(BIND_NO_REGION, 132, "a window can be bound to a region only")                           \
 	X(BIND_NO_LENGTH, 133, "a type 2 window is bound to at least one byte")                    \
 	X(BIND_BAD_ACCESS, 134, "the window's access flags are not known")                         \

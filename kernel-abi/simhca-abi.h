@@ -116,6 +116,13 @@ static inline uint32_t simhca_key_next(uint32_t key)
 	return (key & ~0xffu) | ((key + 1) & 0xffu);
 }
 
+/* The key that a bind gives a window: the consumer chooses the variant, the index is the window's.
+ */
+static inline uint32_t simhca_key_bound(uint32_t window, uint32_t chosen)
+{
+	return (window & ~0xffu) | (chosen & 0xffu);
+}
+
 /* Access rights: the values of enum ibv_access_flags. */
 enum simhca_access {
 	SIMHCA_ACCESS_LOCAL_WRITE = 1 << 0,
@@ -567,7 +574,7 @@ struct simhca_send_wqe {
 			uint64_t addr;	   /* first byte, as the region's addresses count */
 			uint64_t length;   /* bytes; 0 unbinds a window of type 1 */
 			uint32_t mw;	   /* any key of the window: only the index counts */
-			uint32_t new_rkey; /* the window's key from now on; same index */
+			uint32_t new_rkey; /* its low 8 bits are the key's from now on */
 			uint32_t lkey;	   /* of the region; with length 0 ignored */
 			uint32_t access;   /* REMOTE_READ, _WRITE, _ATOMIC, ZERO_BASED; LOCAL_WRITE
 					      says nothing */

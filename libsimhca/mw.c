@@ -110,8 +110,6 @@ static enum simhca_reason check_window(const struct simhca_key_use *use,
 		return SIMHCA_REASON_KEY_WRONG_PD;
 	if (wqe->bind.type != type)
 		return SIMHCA_REASON_BIND_WRONG_TYPE;
-	if (SIMHCA_KEY_INDEX(wqe->bind.new_rkey) != window->index)
-		return SIMHCA_REASON_BIND_OTHER_INDEX;
 	if (wqe->bind.access & ~KNOWN_ACCESS)
 		return SIMHCA_REASON_BIND_BAD_ACCESS;
 	if (type == SIMHCA_MW_TYPE_1)
@@ -176,7 +174,12 @@ static void fill(struct simhca_key *window, const struct simhca_key_use *use,
 {
 	struct simhca_mpt *mpt = window->mpt;
 
-	mpt->key = wqe->bind.new_rkey;
+	mpt->key = simhca_key_bound(mpt->key, wqe->bind.new_rkey);
+	if (mpt->key != wqe->bind.new_rkey)
+		simhca_log(
+			use->device->fabric, SIMHCA_LOG_DEBUG,
+			"QP 0x%06x binds a window: the rkey 0x%08x that it was given makes 0x%08x",
+			use->qpn, wqe->bind.new_rkey, mpt->key);
 	if (!region)
 		return;
 	window->region = region;

@@ -163,6 +163,11 @@ struct shca_sq {
 	struct simhca_send_wqe *cur; /* the WQE under construction; NULL after an error */
 	uint32_t start;		     /* head at wr_start: where an abort returns to */
 	int err;
+	struct { /* the windows that are bound, and their new keys */
+		struct ibv_mw *mw;
+		uint32_t rkey;
+	} * binds;
+	uint32_t num_binds, room_for_binds;
 };
 
 /* A receive queue, of a QP or shared. */

@@ -433,6 +433,7 @@ int shca_destroy_qp(struct ibv_qp *ibv_qp)
 		shca_cq_detach_qp(qp);
 		shca_qp_table_remove(qp);
 		shca_page_lists_free(&qp->sq);
+		free(qp->sq.binds);
 	}
 
 	pthread_mutex_lock(&ibv_qp->mutex);

@@ -64,7 +64,11 @@ static int push_send(struct shca_qp *qp, const struct ibv_send_wr *wr)
 		if (err)
 			return err;
 		shca_wqe_set_bind(wqe, wr->bind_mw.mw, wr->bind_mw.rkey, &wr->bind_mw.bind_info);
-		return push_no_data(sq, wr);
+		err = push_no_data(sq, wr);
+		if (!err)
+			wr->bind_mw.mw->rkey =
+				simhca_key_bound(wr->bind_mw.mw->rkey, wr->bind_mw.rkey);
+		return err;
 	case IBV_WR_LOCAL_INV:
 		return push_no_data(sq, wr);
 	default:

@@ -4,6 +4,8 @@
  * device has been told of, so that an abort, or an error in any of them, takes all of them back.
  * The first error is kept and returned by wr_complete.
  */
+#include <stdlib.h>
+
 #include "wqe.h"
 
 static void wr_start(struct ibv_qp_ex *ex)
@@ -14,6 +16,7 @@ static void wr_start(struct ibv_qp_ex *ex)
 	qp->sq.start = qp->sq.head;
 	qp->sq.err = shca_sq_ready(qp);
 	qp->sq.cur = NULL;
+	qp->sq.num_binds = 0;
 }
 
 /* Forget the batch. */
@@ -32,6 +35,8 @@ static int wr_complete(struct ibv_qp_ex *ex)
 		forget(&qp->sq);
 	else if (qp->sq.head != qp->sq.start)
 		shca_sq_publish(qp);
+	for (uint32_t i = 0; !err && i < qp->sq.num_binds; i++)
+		qp->sq.binds[i].mw->rkey = qp->sq.binds[i].rkey;
 	shca_unlock(&qp->sq.lock);
 	return err;
 }
@@ -114,6 +119,23 @@ static void wr_local_inv(struct ibv_qp_ex *ex, uint32_t invalidate_rkey)
 	shca_wr_end(to_sqp_ex(ex));
 }
 
+/* The window has its new key when the batch is complete. */
+static int will_have_key(struct shca_sq *sq, struct ibv_mw *mw, uint32_t rkey)
+{
+	if (sq->num_binds == sq->room_for_binds) {
+		uint32_t room = sq->room_for_binds ? 2 * sq->room_for_binds : 4;
+		void *binds = reallocarray(sq->binds, room, sizeof(*sq->binds));
+
+		if (!binds)
+			return ENOMEM;
+		sq->binds = binds;
+		sq->room_for_binds = room;
+	}
+	sq->binds[sq->num_binds].mw = mw;
+	sq->binds[sq->num_binds++].rkey = simhca_key_bound(mw->rkey, rkey);
+	return 0;
+}
+
 static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
 		       const struct ibv_mw_bind_info *info)
 {
@@ -124,6 +146,8 @@ static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
 	if (!wqe)
 		return;
 	err = shca_check_bind(qp, mw, IBV_MW_TYPE_2, info);
+	if (!err)
+		err = will_have_key(&qp->sq, mw, rkey);
 	if (err) {
 		shca_wr_fail(qp, err);
 		return;

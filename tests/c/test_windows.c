@@ -230,11 +230,6 @@ static void window_of_other_client(struct wr *wr, struct side *side)
 	wr->mw = wr->key = mw_new(stranger, stranger->pd, 2)->rkey;
 }
 
-static void other_index(struct wr *wr, struct side *side)
-{
-	wr->key = side->mr->rkey;
-}
-
 static void type_1_as_type_2(struct wr *wr, struct side *side)
 {
 	wr->mw = wr->key = mw_new(side->client, side->client->pd, 1)->rkey;
@@ -331,7 +326,6 @@ static const struct bad_bind bad_binds[] = {
 	{ "region as window", SIMHCA_REASON_BIND_NO_WINDOW, region_as_window },
 	{ "window of other PD", SIMHCA_REASON_KEY_WRONG_PD, window_of_other_pd },
 	{ "window of other client", SIMHCA_REASON_KEY_WRONG_PD, window_of_other_client },
-	{ "other index", SIMHCA_REASON_BIND_OTHER_INDEX, other_index },
 	{ "type 1 as type 2", SIMHCA_REASON_BIND_WRONG_TYPE, type_1_as_type_2 },
 	{ "type 2 as type 1", SIMHCA_REASON_BIND_WRONG_TYPE, type_2_as_type_1 },
 	{ "no length", SIMHCA_REASON_BIND_NO_LENGTH, no_length },
@@ -350,6 +344,31 @@ static const struct bad_bind bad_binds[] = {
 	{ "a byte past", SIMHCA_REASON_KEY_PAST_END, a_byte_past },
 	{ "wraps", SIMHCA_REASON_KEY_WRAPS, wraps },
 };
+
+/* A consumer chooses the low 8 bits of the key alone: the index is the window's, whatever it says.
+ */
+static void the_index_of_a_key_is_the_windows(void **state)
+{
+	static const uint32_t given[] = { 0x00000012, 0xffffff34, 0x80000056 };
+	struct pair *pair = bindable_pair(*state);
+	struct side *b = &pair->b;
+
+	for (size_t i = 0; i < ARRAY_SIZE(given); i++) {
+		struct mw *mw = mw_new(b->client, b->client->pd, 2);
+		uint32_t key = (mw->rkey & ~0xffu) | (given[i] & 0xff);
+
+		forget_log(*state);
+		post(b, .id = i, .opcode = SIMHCA_WR_BIND_MW, .addr = b->mr->iova, .length = 64,
+		     .mw = mw->rkey, .key = given[i], .lkey = b->mr->lkey, .access = REMOTE,
+		     .mw_type = 2);
+		expect(b->send_cq, i, SUCCESS);
+		assert_int_equal(mpt_of(b->client, mw->rkey)->key, key);
+		assert_int_equal(logged(*state, "that it was given"), 1);
+		post(&pair->a, .id = 9, .opcode = SIMHCA_WR_RDMA_WRITE, SGES(sge(pair->a.mr, 0, 8)),
+		     .remote_addr = b->mr->iova, .rkey = key);
+		expect(pair->a.send_cq, 9, SUCCESS);
+	}
+}
 
 static void binds_that_are_refused(void **state)
 {
@@ -706,7 +725,10 @@ int main(void)
 		ON_ETHERNET(length_0_unbinds_type_1),
 		ON_ETHERNET(zero_based_windows),
 		ON_ETHERNET(windows_count_as_their_region_does),
+		ON_ETHERNET(the_index_of_a_key_is_the_windows),
+		ON_INFINIBAND(the_index_of_a_key_is_the_windows),
 		ON_ETHERNET(binds_that_are_refused),
+		ON_INFINIBAND(binds_that_are_refused),
 		ON_ETHERNET(datagram_qps_bind_nothing),
 		ON_ETHERNET(type_2_must_be_free),
 		ON_ETHERNET(a_refused_bind_changes_nothing),

@@ -69,6 +69,40 @@ TEST(type_2_needs_a_region)
 	CHECK(post_send(s.pair.server.qp, &wr) == EINVAL);
 }
 
+/*
+ * The low 8 bits of a type 2 window's key are the consumer's, the index is the window's. As with
+ * type 1, mw->rkey is the key when the post returns, whatever comes of it; and if it is refused
+ * nothing has changed.
+ */
+TEST(key_of_a_type_2_window)
+{
+	struct setting s = bindable();
+	struct ibv_mw *mw = new_window(&s, IBV_MW_TYPE_2);
+	uint32_t index = mw->rkey & ~0xffu, before = mw->rkey;
+	struct ibv_send_wr wr = { .opcode = IBV_WR_BIND_MW, .send_flags = IBV_SEND_SIGNALED };
+	const uint32_t given[] = { 0x12, 0xffffff34, before };
+
+	wr.bind_mw.mw = mw;
+	wr.bind_mw.rkey = ~before;
+	wr.bind_mw.bind_info = all_of(s.mr);
+	wr.send_flags |= IBV_SEND_INLINE;
+	CHECK(post_send(s.pair.server.qp, &wr) == EINVAL && mw->rkey == before);
+	wr.send_flags &= ~(unsigned int)IBV_SEND_INLINE;
+	for (size_t i = 0; i < sizeof(given) / sizeof(given[0]); i++) {
+		struct ibv_send_wr inv = { .opcode = IBV_WR_LOCAL_INV };
+
+		wr.bind_mw.rkey = given[i];
+		CHECK(!post_send(s.pair.server.qp, &wr));
+		CHECK(mw->rkey == (index | (given[i] & 0xff)));
+		poll_success(s.pair.server.cq);
+		do_rdma(&s.pair.client, IBV_WR_RDMA_READ, (uintptr_t)s.mr->addr, mw->rkey, PAGE);
+		inv.invalidate_rkey = mw->rkey;
+		inv.send_flags = IBV_SEND_SIGNALED;
+		CHECK(!post_send(s.pair.server.qp, &inv));
+		poll_success(s.pair.server.cq);
+	}
+}
+
 /* Those before the bad one are posted, and bad_wr says which it is. */
 TEST(bad_one_in_a_list)
 {

@@ -478,6 +478,9 @@ class Model:
         if work.opcode == BIND_1:
             window = self.windows[work.window]
             work.key = window.user_key = window.user_key & ~0xff | window.user_key + 1 & 0xff
+        if work.opcode == BIND_2:
+            window = self.windows[work.window]
+            window.user_key = window.user_key & ~0xff | work.key & 0xff
         if qp.state != 'RTS':
             self.completions.append(Completion(work.wr_id, FLUSH, 'FLUSHED'))
             return 0
@@ -513,8 +516,6 @@ class Model:
             return errno.EPERM  # libibverbs looks at this one first
         if work.access & ~(RIGHTS | ZERO_BASED):
             return errno.EINVAL
-        if window.pd != qp.pd or region.pd != qp.pd:
-            return errno.EPERM
         return 0
 
     def _complete(self, qp, work):
@@ -542,18 +543,21 @@ class Model:
 
     def _bind(self, qp, work):
         window, region = self.windows[work.window], self.regions[work.region]
-        if work.key >> 8 != window.key >> 8:
-            raise Denied('BIND_OTHER_INDEX')
+        key = window.key & ~0xff | work.key & 0xff
+        if window.pd != qp.pd:
+            raise Denied('KEY_WRONG_PD')
         if window.kind == 'type 2' and not work.length:
             raise Denied('BIND_NO_LENGTH')
         if window.kind == 'type 2' and window.valid:
             raise Denied('BIND_NOT_FREE')
         if not work.length:
             self._unbind(window)
-            window.key = work.key
+            window.key = key
             return
         if region.user_key != region.key:
             raise Denied('KEY_STALE')
+        if region.pd != qp.pd:
+            raise Denied('KEY_WRONG_PD')
         self._check_valid(qp, region)
         if not region.access & MW_BIND:
             raise Denied('MR_NO_MW_BIND')
@@ -561,7 +565,7 @@ class Model:
             raise Denied('BIND_NEEDS_LOCAL_WRITE')
         offset = self._check_range(region, work.address, work.length)
         self._unbind(window)
-        window.key, window.valid, window.region, window.offset = work.key, True, region, offset
+        window.key, window.valid, window.region, window.offset = key, True, region, offset
         window.access, window.length = work.access, work.length
         window.start = 0 if work.access & ZERO_BASED else work.address
         window.qp = qp.number if window.kind == 'type 2' else None

@@ -9,7 +9,7 @@ import random
 
 import programs
 from harness import REASON_NAME, status_name
-from memory_model import BIND_1, PAGE, SUCCESS, Completion, Memory, Model
+from memory_model import BIND_1, BIND_2, PAGE, SUCCESS, Completion, Memory, Model
 from memory_steps import CONNECTIONS, Steps
 
 SHOWN = 40    # steps that a failure shows
@@ -159,8 +159,8 @@ class World:
             # A list that the device has is not to be written.
             self.work.listed = 0 if work.page_list in self.model.lists_posted else len(work.pages)
             self.agree('errno of the post', self.model.post(work), self.post(work))
-            if work.opcode == BIND_1:
-                self.agree('rkey of the type 1 window',
+            if work.opcode in (BIND_1, BIND_2):
+                self.agree('rkey of the window',
                            self.model.windows[work.window].user_key,
                            self.library.window_key(work.window))
         self.settle()
