@@ -80,9 +80,9 @@ static inline int shca_check_bind(const struct shca_qp *qp, const struct ibv_mw 
 		return EINVAL;
 	if (!info->mr && (type == IBV_MW_TYPE_2 || info->addr || info->length))
 		return EINVAL;
-	if (mw->context != qp->vqp.qp.context || mw->pd->handle != qp->pd)
-		return EPERM;
-	if (info->mr && (info->mr->context != mw->context || info->mr->pd->handle != qp->pd))
+	/* Their keys would name something else there. */
+	if (mw->context->device != qp->vqp.qp.context->device ||
+	    (info->mr && info->mr->context->device != mw->context->device))
 		return EPERM;
 	return 0;
 }

@@ -200,7 +200,6 @@ TEST(posts)
 	CHECK(ibv_bind_mw(pair.server.qp, one, &bind) == EINVAL);
 	bind.bind_info.mw_access_flags = IBV_ACCESS_REMOTE_READ;
 	CHECK(ibv_bind_mw(pair.server.qp, two, &bind) == EINVAL);
-	CHECK(ibv_bind_mw(pair.client.qp, one, &bind) == EPERM);
 	bind.send_flags |= IBV_SEND_INLINE;
 	CHECK(ibv_bind_mw(pair.server.qp, one, &bind) == EINVAL);
 	bind.bind_info.mr = NULL;
@@ -213,7 +212,6 @@ TEST(posts)
 	wr.bind_mw.bind_info = (struct ibv_mw_bind_info){ mr, (uintptr_t)mr->addr, PAGE, 1u << 15 };
 	CHECK(post_send(pair.server.qp, &wr) == EINVAL);
 	wr.bind_mw.bind_info.mw_access_flags = IBV_ACCESS_REMOTE_READ;
-	CHECK(post_send(pair.client.qp, &wr) == EPERM);
 	wr.bind_mw.mw = one;
 	CHECK(post_send(pair.server.qp, &wr) == EINVAL);
 	usleep(20000);
