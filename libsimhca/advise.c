@@ -73,7 +73,7 @@ static int fill(struct simhca_advice *advice, struct simhca_context *context,
 	const struct simhca_pd *pd = simhca_object(context, SIMHCA_OBJ_PD, req->pd, why);
 
 	if (!pd)
-		return -EINVAL;
+		return -ENOENT;
 	for (uint32_t i = 0; i < req->num_sge; i++) {
 		struct simhca_page_range *range = &advice->range[advice->num_ranges];
 		int error = 0;

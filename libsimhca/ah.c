@@ -44,7 +44,7 @@ int simhca_create_ah(struct simhca_context *context, const struct simhca_create_
 	int ret;
 
 	if (!pd)
-		return -EINVAL;
+		return -ENOENT;
 	ret = simhca_av_check(context->device, &req->av, why);
 	if (ret)
 		return ret;
@@ -65,7 +65,7 @@ int simhca_destroy_ah(struct simhca_context *context, uint32_t handle, struct si
 	struct simhca_ah *ah = simhca_object(context, SIMHCA_OBJ_AH, handle, why);
 
 	if (!ah)
-		return -EINVAL;
+		return -ENOENT;
 	ah->pd->users--;
 	simhca_object_remove(context, SIMHCA_OBJ_AH, handle);
 	free(ah);

@@ -380,7 +380,7 @@ void *simhca_object(struct simhca_context *context, enum simhca_object_type type
 	void *object = simhca_handle_get(&context->handles[type], handle);
 
 	if (!object)
-		simhca_why(why, EINVAL, "this context has no %s with handle %u", type_name[type],
+		simhca_why(why, ENOENT, "this context has no %s with handle %u", type_name[type],
 			   handle);
 	return object;
 }

@@ -143,7 +143,7 @@ int simhca_modify_cq(struct simhca_context *context, const struct simhca_modify_
 	struct simhca_cq *cq = simhca_object(context, SIMHCA_OBJ_CQ, req->handle, why);
 
 	if (!cq)
-		return -EINVAL;
+		return -ENOENT;
 	if (req->count > SIMHCA_MAX_CQ_COUNT || req->period > SIMHCA_MAX_CQ_PERIOD)
 		return simhca_why(why, EINVAL, "moderation by %u completions, %u us: up to %u, %u",
 				  req->count, req->period, SIMHCA_MAX_CQ_COUNT,
@@ -166,7 +166,7 @@ int simhca_arm_cq(struct simhca_context *context, uint32_t handle, struct simhca
 	uint32_t waiting, matches;
 
 	if (!cq)
-		return -EINVAL;
+		return -ENOENT;
 	if (!context->device->config.event_at_arm)
 		return simhca_why(why, EINVAL, "this device raises no event when a CQ is armed");
 	pthread_mutex_lock(&cq->lock);
@@ -292,7 +292,7 @@ int simhca_resize_cq(struct simhca_context *context, const struct simhca_resize_
 	int ret;
 
 	if (!cq)
-		return -EINVAL;
+		return -ENOENT;
 	ret = check_cqe(context, req->cqe, why);
 	if (ret)
 		return ret;
@@ -344,7 +344,7 @@ int simhca_cq_identity(struct simhca_context *context, uint32_t handle, uint64_t
 	struct simhca_cq *cq = simhca_object(context, SIMHCA_OBJ_CQ, handle, NULL);
 
 	if (!cq)
-		return -EINVAL;
+		return -ENOENT;
 	*channel = cq->channel;
 	*user_handle = cq->user_handle;
 	return 0;
@@ -355,7 +355,7 @@ int simhca_destroy_cq(struct simhca_context *context, uint32_t handle, struct si
 	struct simhca_cq *cq = simhca_object(context, SIMHCA_OBJ_CQ, handle, why);
 
 	if (!cq)
-		return -EINVAL;
+		return -ENOENT;
 	if (cq->users)
 		return simhca_why(why, EBUSY, "%u queues of QPs still use this CQ", cq->users);
 	if (cq->timed) {

@@ -108,7 +108,7 @@ int simhca_import_dm(struct simhca_context *context, uint32_t handle, struct sim
 	struct simhca_dm *dm = simhca_object(context, SIMHCA_OBJ_DM, handle, why);
 
 	if (!dm)
-		return -EINVAL;
+		return -ENOENT;
 	fill_reply(dm, handle, reply, fd);
 	return 0;
 }
@@ -120,7 +120,7 @@ int simhca_free_dm(struct simhca_context *context, uint32_t handle, struct simhc
 	struct simhca_device *device = context->device;
 
 	if (!dm)
-		return -EINVAL;
+		return -ENOENT;
 	if (dm->users)
 		return simhca_why(why, EBUSY, "%u MRs of this on-chip memory are registered",
 				  dm->users);
@@ -141,7 +141,7 @@ int simhca_reg_dm_mr(struct simhca_context *context, const struct simhca_reg_dm_
 	int ret;
 
 	if (!dm)
-		return -EINVAL;
+		return -ENOENT;
 	if (!(req->access & SIMHCA_ACCESS_ZERO_BASED) ||
 	    (req->access & (SIMHCA_ACCESS_ON_DEMAND | SIMHCA_ACCESS_HUGETLB)))
 		return simhca_why(why, EINVAL,

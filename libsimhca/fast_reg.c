@@ -27,7 +27,7 @@ int simhca_alloc_mr(struct simhca_context *context, struct simhca_mm *mm,
 	uint64_t *pages;
 
 	if (!pd)
-		return -EINVAL;
+		return -ENOENT;
 	if (!req->max_pages || req->max_pages > SIMHCA_MAX_FAST_REG_PAGES)
 		return simhca_why(why, EINVAL, "max_page_list_len = %u: 1 to %u", req->max_pages,
 				  SIMHCA_MAX_FAST_REG_PAGES);

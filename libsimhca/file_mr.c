@@ -93,7 +93,7 @@ int simhca_reg_dmabuf_mr(struct simhca_context *context, int fd,
 	int ret;
 
 	if (!pd)
-		return -EINVAL;
+		return -ENOENT;
 	ret = check(fd, req, why);
 	if (ret)
 		return ret;

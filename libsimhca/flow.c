@@ -218,7 +218,7 @@ int simhca_create_flow(struct simhca_context *context, const struct simhca_creat
 	int ret;
 
 	if (!qp)
-		return -EINVAL;
+		return -ENOENT;
 	if (qp->type != SIMHCA_QPT_RAW_PACKET)
 		return simhca_why(why, EINVAL, "a flow leads to a RAW_PACKET QP");
 	ret = check_request(req, why);
@@ -227,7 +227,7 @@ int simhca_create_flow(struct simhca_context *context, const struct simhca_creat
 	if (req->flags & SIMHCA_FLOW_COUNT) {
 		counters = simhca_object(context, SIMHCA_OBJ_COUNTERS, req->counters, why);
 		if (!counters)
-			return -EINVAL;
+			return -ENOENT;
 	}
 	flow = calloc(1, sizeof(*flow));
 	if (!flow)
@@ -261,7 +261,7 @@ int simhca_destroy_flow(struct simhca_context *context, uint32_t handle, struct 
 	struct simhca_flow *flow = simhca_object(context, SIMHCA_OBJ_FLOW, handle, why);
 
 	if (!flow)
-		return -EINVAL;
+		return -ENOENT;
 	take_out(context->device, flow);
 	flow->qp->users--;
 	if (flow->counters)
@@ -293,7 +293,7 @@ int simhca_read_counters(struct simhca_context *context, uint32_t handle,
 	struct simhca_counters *counters = simhca_object(context, SIMHCA_OBJ_COUNTERS, handle, why);
 
 	if (!counters)
-		return -EINVAL;
+		return -ENOENT;
 	reply->packets = atomic_load_explicit(&counters->packets, memory_order_relaxed);
 	reply->bytes = atomic_load_explicit(&counters->bytes, memory_order_relaxed);
 	return 0;
@@ -304,7 +304,7 @@ int simhca_destroy_counters(struct simhca_context *context, uint32_t handle, str
 	struct simhca_counters *counters = simhca_object(context, SIMHCA_OBJ_COUNTERS, handle, why);
 
 	if (!counters)
-		return -EINVAL;
+		return -ENOENT;
 	if (counters->users)
 		return simhca_why(why, EBUSY, "%u flows still count with these counters",
 				  counters->users);

@@ -70,7 +70,7 @@ int simhca_reg_mr(struct simhca_context *context, struct simhca_mm *mm,
 	int ret;
 
 	if (!pd)
-		return -EINVAL;
+		return -ENOENT;
 	if (req->null_mr) {
 		mm = simhca_mm_create(0, atomicities);
 		if (!mm)
@@ -133,7 +133,7 @@ int simhca_rereg_mr(struct simhca_context *context, struct simhca_mm *mm,
 	int ret;
 
 	if (!mr)
-		return -EINVAL;
+		return -ENOENT;
 	mpt = mr->mpt;
 	if (mr->mm->kind == SIMHCA_MM_NULL)
 		return simhca_why(why, EINVAL, "the null MR cannot be registered again");
@@ -152,7 +152,7 @@ int simhca_rereg_mr(struct simhca_context *context, struct simhca_mm *mm,
 	if (req->flags & SIMHCA_REREG_PD) {
 		pd = simhca_object(context, SIMHCA_OBJ_PD, req->pd, why);
 		if (!pd)
-			return -EINVAL;
+			return -ENOENT;
 	}
 	if (req->flags & SIMHCA_REREG_ACCESS) {
 		ret = simhca_check_access(req->access, why);
@@ -215,7 +215,7 @@ int simhca_dereg_mr(struct simhca_context *context, uint32_t handle, struct simh
 	int ret;
 
 	if (!region)
-		return -EINVAL;
+		return -ENOENT;
 	ret = withdraw(context, region, why);
 	if (ret)
 		return ret;

@@ -19,7 +19,7 @@ int simhca_alloc_mw(struct simhca_context *context, const struct simhca_alloc_mw
 	struct simhca_key *window;
 
 	if (!pd)
-		return -EINVAL;
+		return -ENOENT;
 	if (req->type != SIMHCA_MW_TYPE_1 && req->type != SIMHCA_MW_TYPE_2)
 		return simhca_why(why, EINVAL, "memory window type %u: only 1 and 2", req->type);
 	window = simhca_key_create(context, SIMHCA_OBJ_MW, pd, &reply->handle, why);
@@ -66,7 +66,7 @@ int simhca_dealloc_mw(struct simhca_context *context, uint32_t handle, struct si
 	int ret;
 
 	if (!window)
-		return -EINVAL;
+		return -ENOENT;
 	ret = simhca_key_withdraw(context, window);
 	unbind(window); /* also if an access is under way: none starts, and no bind */
 	if (ret)

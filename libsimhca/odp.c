@@ -240,7 +240,7 @@ int simhca_query_mr(struct simhca_context *context, uint32_t handle,
 	const struct simhca_mpt *mpt;
 
 	if (!region)
-		return -EINVAL;
+		return -ENOENT;
 	mpt = region->mpt;
 	*reply = (struct simhca_query_mr_reply){
 		.lkey = mpt->key,

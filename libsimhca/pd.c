@@ -24,7 +24,7 @@ int simhca_alloc_pd(struct simhca_context *context, struct simhca_handle *reply,
 
 int simhca_query_pd(struct simhca_context *context, uint32_t handle, struct simhca_why *why)
 {
-	return simhca_object(context, SIMHCA_OBJ_PD, handle, why) ? 0 : -EINVAL;
+	return simhca_object(context, SIMHCA_OBJ_PD, handle, why) ? 0 : -ENOENT;
 }
 
 int simhca_dealloc_pd(struct simhca_context *context, uint32_t handle, struct simhca_why *why)
@@ -32,7 +32,7 @@ int simhca_dealloc_pd(struct simhca_context *context, uint32_t handle, struct si
 	struct simhca_pd *pd = simhca_object(context, SIMHCA_OBJ_PD, handle, why);
 
 	if (!pd)
-		return -EINVAL;
+		return -ENOENT;
 	if (pd->users)
 		return simhca_why(why, EBUSY, "%u MRs, MWs, QPs, SRQs or AHs still use this PD",
 				  pd->users);

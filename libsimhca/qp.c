@@ -368,7 +368,7 @@ int simhca_create_qp(struct simhca_context *context, const struct simhca_create_
 	if (recv_cq && req->has_srq)
 		srq = simhca_object(context, SIMHCA_OBJ_SRQ, req->srq, why);
 	if (!recv_cq || (req->has_srq && !srq))
-		return -EINVAL;
+		return -ENOENT;
 	ret = check_request(context, req, why);
 	if (!ret && srq && srq->type == SIMHCA_SRQT_TM && req->type != SIMHCA_QPT_RC)
 		ret = simhca_why(why, EINVAL, "tags are matched on RC QPs only");
@@ -394,7 +394,7 @@ int simhca_qp_identity(struct simhca_context *context, uint32_t handle,
 	struct simhca_qp *qp = simhca_object(context, SIMHCA_OBJ_QP, handle, NULL);
 
 	if (!qp)
-		return -EINVAL;
+		return -ENOENT;
 	*user_handle = simhca_qp_user_handle(qp, context, handle);
 	return 0;
 }
@@ -461,7 +461,7 @@ int simhca_destroy_qp(struct simhca_context *context, uint32_t handle, struct si
 	struct simhca_qp *qp = simhca_object(context, SIMHCA_OBJ_QP, handle, why);
 
 	if (!qp)
-		return -EINVAL;
+		return -ENOENT;
 	if (qp->type == SIMHCA_QPT_XRC_RECV)
 		return simhca_close_xrc_target(context, handle, qp);
 	if (qp->users)

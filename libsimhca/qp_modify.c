@@ -384,7 +384,7 @@ int simhca_modify_qp(struct simhca_context *context, const struct simhca_modify_
 	int ret;
 
 	if (!qp)
-		return -EINVAL;
+		return -ENOENT;
 	if (qp->rss) /* as mlx5 has it */
 		return simhca_why(why, ENOSYS, "an RSS QP has no state: its WQs have");
 	/*
@@ -444,7 +444,7 @@ int simhca_query_qp(struct simhca_context *context, uint32_t handle,
 	int ret;
 
 	if (!qp)
-		return -EINVAL;
+		return -ENOENT;
 	if (qp->rss)
 		return simhca_why(why, ENOSYS, "an RSS QP has no state: its WQs have");
 	qpc = qp->qpc;

@@ -84,7 +84,7 @@ int simhca_create_rwq_table(struct simhca_context *context,
 		table->wq[i] = simhca_object(context, SIMHCA_OBJ_WQ, req->wq[i], why);
 		if (!table->wq[i]) {
 			free(table);
-			return -EINVAL;
+			return -ENOENT;
 		}
 	}
 	ret = simhca_object_add(context, SIMHCA_OBJ_RWQ_TABLE, table, &reply->handle, why);
@@ -103,7 +103,7 @@ int simhca_destroy_rwq_table(struct simhca_context *context, uint32_t handle,
 	struct simhca_rwq_table *table = simhca_object(context, SIMHCA_OBJ_RWQ_TABLE, handle, why);
 
 	if (!table)
-		return -EINVAL;
+		return -ENOENT;
 	if (table->users)
 		return simhca_why(why, EBUSY, "%u QPs still use this indirection table",
 				  table->users);
@@ -151,7 +151,7 @@ int simhca_create_rss_qp(struct simhca_context *context, const struct simhca_cre
 	if (pd)
 		table = simhca_object(context, SIMHCA_OBJ_RWQ_TABLE, req->table, why);
 	if (!table)
-		return -EINVAL;
+		return -ENOENT;
 	ret = check_hash(req, why);
 	if (ret)
 		return ret;

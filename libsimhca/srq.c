@@ -77,7 +77,7 @@ static int make_special(struct simhca_srq *srq, const struct simhca_create_srq_r
 	if (srq->type == SIMHCA_SRQT_XRC) {
 		srq->domain = simhca_object(srq->context, SIMHCA_OBJ_XRCD, req->xrcd, why);
 		if (!srq->domain)
-			return -EINVAL;
+			return -ENOENT;
 	} else {
 		if (!req->max_tags || req->max_tags > SIMHCA_MAX_TAGS)
 			return simhca_why(why, EINVAL, "max_num_tags = %u: 1 to %u", req->max_tags,
@@ -88,7 +88,7 @@ static int make_special(struct simhca_srq *srq, const struct simhca_create_srq_r
 			return simhca_why(why, ENOMEM, "out of memory");
 	}
 	srq->cq = simhca_object(srq->context, SIMHCA_OBJ_CQ, req->cq, why);
-	return srq->cq ? 0 : -EINVAL;
+	return srq->cq ? 0 : -ENOENT;
 }
 
 /* XRC: from now on requests find it. */
@@ -119,7 +119,7 @@ int simhca_create_srq(struct simhca_context *context, const struct simhca_create
 	int ret;
 
 	if (!pd)
-		return -EINVAL;
+		return -ENOENT;
 	if (!req->max_wr || req->max_wr > SIMHCA_MAX_SRQ_WR)
 		return simhca_why(why, EINVAL, "max_wr = %u: 1 to %u", req->max_wr,
 				  SIMHCA_MAX_SRQ_WR);
@@ -223,7 +223,7 @@ int simhca_modify_srq(struct simhca_context *context, const struct simhca_modify
 	int ret;
 
 	if (!srq)
-		return -EINVAL;
+		return -ENOENT;
 	if (req->mask & ~(uint32_t)(SIMHCA_SRQ_MAX_WR | SIMHCA_SRQ_LIMIT))
 		return simhca_why(why, EINVAL, "SRQ attribute mask 0x%x: 1 to 3 are known",
 				  req->mask);
@@ -253,7 +253,7 @@ int simhca_query_srq(struct simhca_context *context, uint32_t handle,
 	struct simhca_srq *srq = simhca_object(context, SIMHCA_OBJ_SRQ, handle, why);
 
 	if (!srq)
-		return -EINVAL;
+		return -ENOENT;
 	reply->max_wr = srq->max_wr;
 	reply->max_sge = srq->max_sge;
 	pthread_mutex_lock(&srq->lock);
@@ -268,7 +268,7 @@ int simhca_srq_identity(struct simhca_context *context, uint32_t handle,
 	struct simhca_srq *srq = simhca_object(context, SIMHCA_OBJ_SRQ, handle, NULL);
 
 	if (!srq)
-		return -EINVAL;
+		return -ENOENT;
 	*user_handle = srq->user_handle;
 	return 0;
 }
@@ -278,7 +278,7 @@ int simhca_destroy_srq(struct simhca_context *context, uint32_t handle, struct s
 	struct simhca_srq *srq = simhca_object(context, SIMHCA_OBJ_SRQ, handle, why);
 
 	if (!srq)
-		return -EINVAL;
+		return -ENOENT;
 	if (srq->users)
 		return simhca_why(why, EBUSY, "%u QPs still use this SRQ", srq->users);
 	if (srq->type == SIMHCA_SRQT_XRC) {

@@ -154,7 +154,7 @@ int simhca_srq_op(struct simhca_context *context, const struct simhca_srq_op_req
 	int ret = 0;
 
 	if (!srq)
-		return -EINVAL;
+		return -ENOENT;
 	if (srq->type != SIMHCA_SRQT_TM)
 		return simhca_why(why, EINVAL, "this SRQ has no tag list");
 	if (req->opcode > SIMHCA_SRQ_TAG_SYNC || (req->flags & ~known))

@@ -32,7 +32,7 @@ int simhca_create_wq(struct simhca_context *context, const struct simhca_create_
 	if (pd)
 		cq = simhca_object(context, SIMHCA_OBJ_CQ, req->cq, why);
 	if (!cq)
-		return -EINVAL;
+		return -ENOENT;
 	if (most->infiniband)
 		return simhca_why(why, EOPNOTSUPP, "WQs are for Ethernet ports");
 	if (!req->max_wr || req->max_wr > most->max_qp_wr)
@@ -96,7 +96,7 @@ int simhca_modify_wq(struct simhca_context *context, const struct simhca_modify_
 	int ret;
 
 	if (!wq)
-		return -EINVAL;
+		return -ENOENT;
 	ret = simhca_qp_begin_both(wq, true);
 	if (ret)
 		return ret;
@@ -131,7 +131,7 @@ int simhca_wq_identity(struct simhca_context *context, uint32_t handle,
 	struct simhca_qp *wq = simhca_object(context, SIMHCA_OBJ_WQ, handle, NULL);
 
 	if (!wq)
-		return -EINVAL;
+		return -ENOENT;
 	*user_handle = wq->user_handle;
 	return 0;
 }
@@ -141,7 +141,7 @@ int simhca_destroy_wq(struct simhca_context *context, uint32_t handle, struct si
 	struct simhca_qp *wq = simhca_object(context, SIMHCA_OBJ_WQ, handle, why);
 
 	if (!wq)
-		return -EINVAL;
+		return -ENOENT;
 	if (wq->users)
 		return simhca_why(why, EBUSY, "the WQ stands in %u entries of indirection tables",
 				  wq->users);

@@ -88,7 +88,7 @@ int simhca_create_xrc_target(struct simhca_context *context, const struct simhca
 	int ret;
 
 	if (!domain)
-		return -EINVAL;
+		return -ENOENT;
 	qp = calloc(1, sizeof(*qp));
 	if (!qp)
 		return simhca_why(why, ENOMEM, "out of memory");
@@ -127,7 +127,7 @@ int simhca_open_qp(struct simhca_context *context, const struct simhca_open_qp_r
 	struct simhca_qp *qp;
 
 	if (!domain)
-		return -EINVAL;
+		return -ENOENT;
 	qp = atomic_load(&context->device->qps[SIMHCA_QPN_SLOT(req->qpn)]);
 	/* Of others' QPs nothing is said, not even whether there is one. */
 	if (!qp || qp->qpn != req->qpn || qp->xrcd != domain->xrcd)

@@ -142,7 +142,7 @@ int simhca_close_xrcd(struct simhca_context *context, uint32_t handle, struct si
 	struct simhca_xrcd_open *open = simhca_object(context, SIMHCA_OBJ_XRCD, handle, why);
 
 	if (!open)
-		return -EINVAL;
+		return -ENOENT;
 	if (open->users)
 		return simhca_why(why, EBUSY,
 				  "%u SRQs or QPs of this context still use this domain",

@@ -316,7 +316,7 @@ HANDLER(create_cq)
 	const struct simhca_create_cq_req *req = request->body;
 
 	if (req->channel && !event_has_channel(&session->events, req->channel))
-		return simhca_why(why, EINVAL, "this context has no completion channel %llu",
+		return simhca_why(why, EBADF, "this context has no completion channel %llu",
 				  (unsigned long long)req->channel);
 	return simhca_create_cq(session->context, req, reply->body, why);
 }

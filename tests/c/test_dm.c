@@ -96,7 +96,7 @@ static void it_is_limited_by_the_device(void **state)
 	assert_int_equal(counts.dm_bytes, most - PAGE);
 	/* What is given back is there again. */
 	assert_int_equal(0, dm_free(one, &dm));
-	assert_int_equal(-EINVAL, dm_free(one, &dm));
+	assert_int_equal(-ENOENT, dm_free(one, &dm));
 	assert_int_equal(0, dm_try(two, most - PAGE, 0, &dm));
 	client_gone(two);
 	assert_int_equal(0, dm_try(one, most, 0, &dm));
@@ -151,7 +151,7 @@ static void its_regions(void **state)
 			 dm_mr_try(client, dm, 0, 100, access | SIMHCA_ACCESS_ON_DEMAND, &empty));
 	assert_int_equal(-EINVAL, dm_mr_try(client, dm, 0, 100,
 					    SIMHCA_ACCESS_REMOTE_WRITE | ZERO_BASED, &empty));
-	assert_int_equal(-EINVAL, dm_mr_try(other, dm, 0, 100, access, &empty));
+	assert_int_equal(-ENOENT, dm_mr_try(other, dm, 0, 100, access, &empty));
 	again.handle = reply.handle;
 	assert_int_equal(-EINVAL,
 			 simhca_rereg_mr(client->context, client->mm, &again, &empty, NULL));
@@ -256,11 +256,11 @@ static void imports(void **state)
 	assert_int_equal(0, fstat(dm->fd, &one));
 	assert_int_equal(0, fstat(fd, &two));
 	assert_int_equal(one.st_ino, two.st_ino);
-	assert_int_equal(-EINVAL,
+	assert_int_equal(-ENOENT,
 			 simhca_import_dm(client->context, dm->handle + 1, &reply, &fd, NULL));
-	assert_int_equal(-EINVAL, simhca_import_dm(other->context, dm->handle, &reply, &fd, NULL));
+	assert_int_equal(-ENOENT, simhca_import_dm(other->context, dm->handle, &reply, &fd, NULL));
 	assert_int_equal(0, dm_free(client, dm));
-	assert_int_equal(-EINVAL, simhca_import_dm(client->context, dm->handle, &reply, &fd, NULL));
+	assert_int_equal(-ENOENT, simhca_import_dm(client->context, dm->handle, &reply, &fd, NULL));
 }
 
 static void imports_of_regions_and_pds(void **state)
@@ -276,10 +276,10 @@ static void imports_of_regions_and_pds(void **state)
 	assert_int_equal(reply.length, 64);
 	assert_int_equal(reply.iova, mr->iova);
 	assert_int_equal(0, simhca_query_pd(client->context, client->pd, NULL));
-	assert_int_equal(-EINVAL, simhca_query_mr(other->context, mr->handle, &reply, NULL));
-	assert_int_equal(-EINVAL, simhca_query_pd(client->context, client->pd + 1, NULL));
+	assert_int_equal(-ENOENT, simhca_query_mr(other->context, mr->handle, &reply, NULL));
+	assert_int_equal(-ENOENT, simhca_query_pd(client->context, client->pd + 1, NULL));
 	assert_int_equal(0, mr_gone(mr));
-	assert_int_equal(-EINVAL, simhca_query_mr(client->context, mr->handle, &reply, NULL));
+	assert_int_equal(-ENOENT, simhca_query_mr(client->context, mr->handle, &reply, NULL));
 }
 
 /* A client that dies leaves nothing, whatever depends on what. */

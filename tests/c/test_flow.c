@@ -389,8 +389,8 @@ static void counters_count(void **state)
 	assert_int_equal(-EBUSY, simhca_destroy_counters(client->context, counters.handle, NULL));
 	flow_gone(client, flow);
 	assert_int_equal(0, simhca_destroy_counters(client->context, counters.handle, NULL));
-	assert_int_equal(-EINVAL, flow_try(client, &req, NULL));
-	assert_int_equal(-EINVAL,
+	assert_int_equal(-ENOENT, flow_try(client, &req, NULL));
+	assert_int_equal(-ENOENT,
 			 simhca_read_counters(client->context, counters.handle, &reply, NULL));
 }
 
@@ -408,7 +408,7 @@ static void what_is_no_flow(void **state)
 		__VA_ARGS__;                                                                       \
 		assert_int_equal(-(error), flow_try(client, &req, NULL));                          \
 	} while (0)
-	REFUSED(EINVAL, req.qp = 12345);
+	REFUSED(ENOENT, req.qp = 12345);
 	REFUSED(EINVAL, req.qp = ud->qp->handle);
 	REFUSED(EINVAL, req.type = 4);
 	REFUSED(ENOSPC, req.priority = SIMHCA_FLOW_PRIORITIES);
@@ -416,7 +416,7 @@ static void what_is_no_flow(void **state)
 	REFUSED(EINVAL, req.port = 2);
 	REFUSED(EINVAL, req.flags = 1 << 4);
 	REFUSED(EINVAL, req.flags = SIMHCA_FLOW_TAG, req.tag = 1 << 24);
-	REFUSED(EINVAL, req.flags = SIMHCA_FLOW_COUNT, req.counters = 3);
+	REFUSED(ENOENT, req.flags = SIMHCA_FLOW_COUNT, req.counters = 3);
 	REFUSED(EINVAL, req.flags = SIMHCA_FLOW_DROP | SIMHCA_FLOW_DONT_TRAP);
 	REFUSED(EINVAL, flow_wants_layer(&req, SIMHCA_LAYER_IPV4 | SIMHCA_LAYER_IPV6));
 	REFUSED(EINVAL, flow_wants_layer(&req, SIMHCA_LAYER_TCP | SIMHCA_LAYER_UDP));
@@ -436,7 +436,7 @@ static void what_is_no_flow(void **state)
 			REFUSED(EINVAL, req.type = type, req.flags = SIMHCA_FLOW_TAG);
 	}
 #undef REFUSED
-	assert_int_equal(-EINVAL, simhca_destroy_flow(client->context, 0, NULL));
+	assert_int_equal(-ENOENT, simhca_destroy_flow(client->context, 0, NULL));
 	add(&scene, 0, &good);
 }
 

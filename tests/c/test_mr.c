@@ -92,8 +92,8 @@ static void unknown_pds_are_refused(void **state)
 
 	while (theirs == client->pd)
 		theirs = pd_new(other);
-	assert_int_equal(-EINVAL, mr_try(client, theirs, memory, 64, 0, 0, &reply));
-	assert_int_equal(-EINVAL, mr_try(client, 0xffffffff, memory, 64, 0, 0, &reply));
+	assert_int_equal(-ENOENT, mr_try(client, theirs, memory, 64, 0, 0, &reply));
+	assert_int_equal(-ENOENT, mr_try(client, 0xffffffff, memory, 64, 0, 0, &reply));
 }
 
 /* Zero length is legal: a key that opens nothing. */
@@ -242,7 +242,7 @@ static void a_failed_registering_again_changes_nothing(void **state)
 
 	assert_int_equal(-EINVAL, rereg(mr, 0, NULL, 0, 0, 0));
 	assert_int_equal(-EINVAL, rereg(mr, 8, NULL, 0, 0, 0));
-	assert_int_equal(-EINVAL, rereg(mr, SIMHCA_REREG_PD, NULL, 0, 9999, 0));
+	assert_int_equal(-ENOENT, rereg(mr, SIMHCA_REREG_PD, NULL, 0, 9999, 0));
 	assert_int_equal(-EINVAL, rereg(mr, SIMHCA_REREG_ACCESS, NULL, 0, 0, RW));
 	assert_int_equal(-EFAULT, rereg(mr, SIMHCA_REREG_TRANSLATION, (uint8_t *)16, 64, 0, 0));
 	assert_int_equal(-EINVAL, rereg(mr, SIMHCA_REREG_TRANSLATION, one, UINT64_MAX, 0, 0));
@@ -275,9 +275,9 @@ static void pds_in_use_are_kept(void **state)
 
 	assert_int_equal(-EBUSY, simhca_dealloc_pd(client->context, pd, NULL));
 	assert_int_equal(0, simhca_dereg_mr(client->context, mr->handle, NULL));
-	assert_int_equal(-EINVAL, simhca_dereg_mr(client->context, mr->handle, NULL));
+	assert_int_equal(-ENOENT, simhca_dereg_mr(client->context, mr->handle, NULL));
 	assert_int_equal(0, simhca_dealloc_pd(client->context, pd, NULL));
-	assert_int_equal(-EINVAL, simhca_dealloc_pd(client->context, pd, NULL));
+	assert_int_equal(-ENOENT, simhca_dealloc_pd(client->context, pd, NULL));
 }
 
 /* The process is gone: its memory is not touched, and whoever asks gets no answer or an error. */

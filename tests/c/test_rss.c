@@ -430,8 +430,8 @@ static void what_is_no_wq_and_no_table(void **state)
 		__VA_ARGS__;                                                                       \
 		assert_int_equal(-(error), simhca_create_wq(client->context, &req, &reply, NULL)); \
 	} while (0)
-	REFUSED(EINVAL, req.pd = 99);
-	REFUSED(EINVAL, req.cq = 99);
+	REFUSED(ENOENT, req.pd = 99);
+	REFUSED(ENOENT, req.cq = 99);
 	REFUSED(EINVAL, req.max_wr = 0);
 	REFUSED(EINVAL, req.max_wr = SIMHCA_MAX_QP_WR + 1);
 	REFUSED(EINVAL, req.max_sge = SIMHCA_MAX_SGE + 1);
@@ -440,10 +440,10 @@ static void what_is_no_wq_and_no_table(void **state)
 		wqs[i] = wq_new(client);
 	assert_int_equal(-EINVAL, table_try(client, wqs, 7, &table));
 	assert_int_equal(-EINVAL, table_try(client, wqs, 32, &table));
-	assert_int_equal(-EINVAL, table_try(other, wqs, 1, &table));
+	assert_int_equal(-ENOENT, table_try(other, wqs, 1, &table));
 	wrong.wq[0] = wqs[0]->handle;
 	wrong.wq[1] = 77;
-	assert_int_equal(-EINVAL, simhca_create_rwq_table(client->context, &wrong, &handle, NULL));
+	assert_int_equal(-ENOENT, simhca_create_rwq_table(client->context, &wrong, &handle, NULL));
 	/* What was refused holds nothing. */
 	assert_int_equal(0, patiently(simhca_destroy_wq(client->context, wqs[0]->handle, NULL)));
 	wqs[0] = wqs[1];
@@ -453,8 +453,8 @@ static void what_is_no_wq_and_no_table(void **state)
 	assert_int_equal(0, simhca_destroy_rwq_table(client->context, table, NULL));
 	assert_int_equal(0, patiently(simhca_destroy_wq(client->context, wqs[1]->handle, NULL)));
 	assert_int_equal(0, simhca_destroy_cq(client->context, wqs[1]->cq->handle, NULL));
-	assert_int_equal(-EINVAL, simhca_destroy_wq(client->context, wqs[1]->handle, NULL));
-	assert_int_equal(-EINVAL, simhca_destroy_rwq_table(client->context, table, NULL));
+	assert_int_equal(-ENOENT, simhca_destroy_wq(client->context, wqs[1]->handle, NULL));
+	assert_int_equal(-ENOENT, simhca_destroy_rwq_table(client->context, table, NULL));
 }
 
 static void what_is_no_rss_qp(void **state)
@@ -470,8 +470,8 @@ static void what_is_no_rss_qp(void **state)
 		assert_int_equal(-(error),                                                         \
 				 simhca_create_rss_qp(scene.client->context, &req, &reply, NULL)); \
 	} while (0)
-	REFUSED(EINVAL, req.pd = 99);
-	REFUSED(EINVAL, req.table = 99);
+	REFUSED(ENOENT, req.pd = 99);
+	REFUSED(ENOENT, req.table = 99);
 	REFUSED(EOPNOTSUPP, req.hash_function = 0);
 	REFUSED(EOPNOTSUPP, req.hash_function = 2);
 	REFUSED(EINVAL, req.key_length = 39);

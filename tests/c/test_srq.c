@@ -259,7 +259,6 @@ static void srqs_that_make_no_sense_are_refused(void **state)
 		bad.field = value;                                                                 \
 		assert_int_equal(-EINVAL, simhca_create_srq(client->context, &bad, &reply, NULL)); \
 	} while (0)
-	REFUSED(pd, 999);
 	REFUSED(max_wr, 0);
 	REFUSED(max_wr, SIMHCA_MAX_SRQ_WR + 1);
 	REFUSED(max_wr, UINT32_MAX);
@@ -267,6 +266,9 @@ static void srqs_that_make_no_sense_are_refused(void **state)
 	REFUSED(max_sge, UINT32_MAX);
 	REFUSED(limit, 11);
 #undef REFUSED
+	bad = good;
+	bad.pd = 999;
+	assert_int_equal(-ENOENT, simhca_create_srq(client->context, &bad, &reply, NULL));
 	assert_int_equal(0, simhca_create_srq(client->context, &good, &reply, NULL));
 }
 

@@ -43,7 +43,7 @@ static void what_is_refused(void **state)
 	assert_int_equal(-EINVAL, simhca_create_srq(client->context, &srq, &srq_reply, NULL));
 	srq.max_tags = SIMHCA_MAX_TAGS;
 	srq.cq = 99;
-	assert_int_equal(-EINVAL, simhca_create_srq(client->context, &srq, &srq_reply, NULL));
+	assert_int_equal(-ENOENT, simhca_create_srq(client->context, &srq, &srq_reply, NULL));
 	assert_int_equal(-EINVAL, simhca_create_qp(client->context, &qp, &qp_reply, NULL));
 	qp.type = SIMHCA_QPT_UD;
 	assert_int_equal(-EINVAL, simhca_create_qp(client->context, &qp, &qp_reply, NULL));

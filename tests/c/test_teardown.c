@@ -55,12 +55,12 @@ static void handles_belong_to_their_context(void **state)
 	struct simhca_query_qp_reply query;
 	struct simhca_query_srq_reply srq_query;
 
-	assert_int_equal(-EINVAL, simhca_destroy_qp(two->context, qp->handle, NULL));
-	assert_int_equal(-EINVAL, simhca_destroy_cq(two->context, cq->handle, NULL));
-	assert_int_equal(-EINVAL, simhca_destroy_srq(two->context, srq->handle, NULL));
-	assert_int_equal(-EINVAL, simhca_dereg_mr(two->context, mr->handle, NULL));
-	assert_int_equal(-EINVAL, simhca_query_qp(two->context, qp->handle, &query, NULL));
-	assert_int_equal(-EINVAL, simhca_query_srq(two->context, srq->handle, &srq_query, NULL));
+	assert_int_equal(-ENOENT, simhca_destroy_qp(two->context, qp->handle, NULL));
+	assert_int_equal(-ENOENT, simhca_destroy_cq(two->context, cq->handle, NULL));
+	assert_int_equal(-ENOENT, simhca_destroy_srq(two->context, srq->handle, NULL));
+	assert_int_equal(-ENOENT, simhca_dereg_mr(two->context, mr->handle, NULL));
+	assert_int_equal(-ENOENT, simhca_query_qp(two->context, qp->handle, &query, NULL));
+	assert_int_equal(-ENOENT, simhca_query_srq(two->context, srq->handle, &srq_query, NULL));
 	for (uint32_t handle = 100; handle; handle <<= 1) {
 		const struct simhca_modify_qp_req modify = { .handle = handle };
 		const struct simhca_resize_cq_req resize = { .handle = handle, .cqe = 4 };
@@ -74,27 +74,27 @@ static void handles_belong_to_their_context(void **state)
 		struct simhca_user_handle user_handle;
 		uint64_t channel;
 
-		assert_int_equal(-EINVAL,
+		assert_int_equal(-ENOENT,
 				 simhca_modify_qp(one->context, &modify, &state_reply, NULL));
-		assert_int_equal(-EINVAL, simhca_resize_cq(one->context, &resize, &cq_reply, NULL));
-		assert_int_equal(-EINVAL,
+		assert_int_equal(-ENOENT, simhca_resize_cq(one->context, &resize, &cq_reply, NULL));
+		assert_int_equal(-ENOENT,
 				 simhca_modify_srq(one->context, &modify_srq, &srq_reply, NULL));
-		assert_int_equal(-EINVAL,
+		assert_int_equal(-ENOENT,
 				 simhca_rereg_mr(one->context, one->mm, &rereg, &mr_reply, NULL));
-		assert_int_equal(-EINVAL, simhca_attach_mcast(one->context, &mcast, NULL));
-		assert_int_equal(-EINVAL, simhca_detach_mcast(one->context, &mcast, NULL));
-		assert_int_equal(-EINVAL, simhca_qp_identity(one->context, handle, &user_handle));
-		assert_int_equal(-EINVAL, simhca_srq_identity(one->context, handle, &user_handle));
-		assert_int_equal(-EINVAL,
+		assert_int_equal(-ENOENT, simhca_attach_mcast(one->context, &mcast, NULL));
+		assert_int_equal(-ENOENT, simhca_detach_mcast(one->context, &mcast, NULL));
+		assert_int_equal(-ENOENT, simhca_qp_identity(one->context, handle, &user_handle));
+		assert_int_equal(-ENOENT, simhca_srq_identity(one->context, handle, &user_handle));
+		assert_int_equal(-ENOENT,
 				 simhca_cq_identity(one->context, handle, &channel, &user_handle));
-		assert_int_equal(-EINVAL, simhca_destroy_cq(one->context, handle, NULL));
-		assert_int_equal(-EINVAL, simhca_destroy_srq(one->context, handle, NULL));
-		assert_int_equal(-EINVAL, simhca_destroy_qp(one->context, handle, NULL));
-		assert_int_equal(-EINVAL, simhca_dereg_mr(one->context, handle, NULL));
-		assert_int_equal(-EINVAL, simhca_dealloc_pd(one->context, handle, NULL));
-		assert_int_equal(-EINVAL, simhca_destroy_ah(one->context, handle, NULL));
+		assert_int_equal(-ENOENT, simhca_destroy_cq(one->context, handle, NULL));
+		assert_int_equal(-ENOENT, simhca_destroy_srq(one->context, handle, NULL));
+		assert_int_equal(-ENOENT, simhca_destroy_qp(one->context, handle, NULL));
+		assert_int_equal(-ENOENT, simhca_dereg_mr(one->context, handle, NULL));
+		assert_int_equal(-ENOENT, simhca_dealloc_pd(one->context, handle, NULL));
+		assert_int_equal(-ENOENT, simhca_destroy_ah(one->context, handle, NULL));
 	}
-	assert_int_equal(-EINVAL, simhca_destroy_qp(one->context, UINT32_MAX, NULL));
+	assert_int_equal(-ENOENT, simhca_destroy_qp(one->context, UINT32_MAX, NULL));
 	assert_int_equal(0, simhca_query_qp(one->context, qp->handle, &query, NULL));
 }
 

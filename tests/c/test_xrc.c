@@ -48,12 +48,12 @@ static void what_does_not_fit_together(void **state)
 	assert_int_equal(-EINVAL, simhca_create_qp(client->context, &qp, &qp_reply, NULL));
 	/* A target needs a domain, and an XRC SRQ a domain and a CQ. */
 	qp = (struct simhca_create_qp_req){ .type = SIMHCA_QPT_XRC_RECV, .xrcd = xrcd + 1 };
-	assert_int_equal(-EINVAL, simhca_create_qp(client->context, &qp, &qp_reply, NULL));
+	assert_int_equal(-ENOENT, simhca_create_qp(client->context, &qp, &qp_reply, NULL));
 	srq.xrcd++;
-	assert_int_equal(-EINVAL, simhca_create_srq(client->context, &srq, &srq_reply, NULL));
+	assert_int_equal(-ENOENT, simhca_create_srq(client->context, &srq, &srq_reply, NULL));
 	srq.xrcd--;
 	srq.cq++;
-	assert_int_equal(-EINVAL, simhca_create_srq(client->context, &srq, &srq_reply, NULL));
+	assert_int_equal(-ENOENT, simhca_create_srq(client->context, &srq, &srq_reply, NULL));
 	srq.type = 7;
 	assert_int_equal(-EOPNOTSUPP, simhca_create_srq(client->context, &srq, &srq_reply, NULL));
 }

@@ -492,7 +492,7 @@ def test_bad_requests(daemon):
     assert status == errno.EPROTONOSUPPORT and "99" in message
     for number in (0, COUNT, 0xffff):
         assert client.command(number)[0] == errno.EOPNOTSUPP
-    assert client.command(DEALLOC_PD, struct.pack("II", 12345, 0))[0] == errno.EINVAL
+    assert client.command(DEALLOC_PD, struct.pack("II", 12345, 0))[0] == errno.ENOENT
     assert client.command(SET_AGENT, struct.pack("Q", 4096))[0] == errno.EINVAL  # no descriptors
     # Without a socket for the answer, with one that is none, and with too many descriptors.
     client.raw(header, answer=False)
