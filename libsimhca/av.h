@@ -3,6 +3,8 @@
 #ifndef LIBSIMHCA_AV_H
 #define LIBSIMHCA_AV_H
 
+#include <string.h>
+
 #include "simhca.h"
 
 int simhca_av_check(struct simhca_device *device, const struct simhca_av *av,
@@ -10,5 +12,13 @@ int simhca_av_check(struct simhca_device *device, const struct simhca_av *av,
 
 /* Whether the GID that the vector sends from is there; without a GRH none is needed. */
 bool simhca_av_has_source(struct simhca_device *device, const struct simhca_av *av);
+
+/* ::ffff:0:0/96: the GID of an IPv4 address or group on RoCE (annex A17). */
+static inline bool simhca_gid_is_ipv4(const union simhca_gid *gid)
+{
+	static const uint8_t prefix[12] = { [10] = 0xff, [11] = 0xff };
+
+	return !memcmp(gid->raw, prefix, sizeof(prefix));
+}
 
 #endif

@@ -4,7 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "av.h"
 #include "model.h"
+
+#define MULTICAST_LID 0xc000u
+#define PERMISSIVE_LID 0xffffu
 
 static struct simhca_mcast_group **find(struct simhca_device *device, const union simhca_gid *gid)
 {
@@ -73,31 +77,41 @@ static int add_member(struct simhca_device *device, const union simhca_gid *gid,
 	return 0;
 }
 
+/* As the kernel has it (rdma_is_multicast_addr()): IPv4 groups, 224.0.0.0/4, as well. */
+static bool is_group(const union simhca_gid *gid)
+{
+	return gid->raw[0] == 0xff || (simhca_gid_is_ipv4(gid) && gid->raw[12] >> 4 == 0xe);
+}
+
+/* The QP of a request, or NULL and a negative errno. The LID of an Ethernet group is nobody's. */
 static struct simhca_qp *check(struct simhca_context *context, const struct simhca_mcast_req *req,
-			       struct simhca_why *why)
+			       int *error, struct simhca_why *why)
 {
 	struct simhca_qp *qp = simhca_object(context, SIMHCA_OBJ_QP, req->qp, why);
 
-	if (qp && qp->type != SIMHCA_QPT_UD) {
-		simhca_why(why, EINVAL, "only UD QPs join multicast groups");
-		return NULL;
-	}
-	if (qp && req->gid.raw[0] != 0xff) {
-		simhca_why(why, EINVAL, "a multicast GID begins with 0xff, this one with 0x%02x",
-			   req->gid.raw[0]);
-		return NULL;
-	}
-	return qp;
+	*error = 0;
+	if (!qp)
+		*error = -ENOENT;
+	else if (qp->type != SIMHCA_QPT_UD)
+		*error = simhca_why(why, EINVAL, "only UD QPs join multicast groups");
+	else if (!is_group(&req->gid))
+		*error = simhca_why(why, EINVAL,
+				    "a multicast GID begins with 0xff, or is ::ffff:224.0.0.0/4");
+	else if (qp->device->config.infiniband &&
+		 (req->lid < MULTICAST_LID || req->lid == PERMISSIVE_LID))
+		*error = simhca_why(why, EINVAL,
+				    "lid = 0x%04x: multicast LIDs are 0xc000 to 0xfffe", req->lid);
+	return *error ? NULL : qp;
 }
 
 int simhca_attach_mcast(struct simhca_context *context, const struct simhca_mcast_req *req,
 			struct simhca_why *why)
 {
-	struct simhca_qp *qp = check(context, req, why);
 	int ret;
+	struct simhca_qp *qp = check(context, req, &ret, why);
 
 	if (!qp)
-		return -EINVAL;
+		return ret;
 	pthread_rwlock_wrlock(&context->device->mcast_lock);
 	ret = add_member(context->device, &req->gid, qp, why);
 	pthread_rwlock_unlock(&context->device->mcast_lock);
@@ -107,12 +121,12 @@ int simhca_attach_mcast(struct simhca_context *context, const struct simhca_mcas
 int simhca_detach_mcast(struct simhca_context *context, const struct simhca_mcast_req *req,
 			struct simhca_why *why)
 {
-	struct simhca_qp *qp = check(context, req, why);
+	int ret;
+	struct simhca_qp *qp = check(context, req, &ret, why);
 	struct simhca_mcast_group **link;
-	int ret = 0;
 
 	if (!qp)
-		return -EINVAL;
+		return ret;
 	pthread_rwlock_wrlock(&context->device->mcast_lock);
 	link = find(context->device, &req->gid);
 	if (*link && member_index(*link, qp) < (*link)->count)

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "av.h"
 #include "frame.h"
 #include "odp.h"
 #include "psn.h"
@@ -35,13 +36,6 @@ static bool strips(const struct simhca_qp *qp, const struct simhca_packet *packe
 	return packet->has_cvlan && qp->strip_cvlan;
 }
 
-static bool is_ipv4_mapped(const union simhca_gid *gid)
-{
-	static const uint8_t prefix[12] = { [10] = 0xff, [11] = 0xff };
-
-	return !memcmp(gid->raw, prefix, sizeof(prefix));
-}
-
 /*
  * A RoCE frame has no service level, but its completion tells which header the first 40 bytes hold
  * (annex A17.4.5.1). Where, the annex leaves open; clients look where ConnectX puts it, in sl:
@@ -49,7 +43,7 @@ static bool is_ipv4_mapped(const union simhca_gid *gid)
  */
 static uint8_t roce_header(const struct simhca_packet *packet)
 {
-	return 1 << 3 | (is_ipv4_mapped(&packet->av->dgid) ? 2 : 1);
+	return 1 << 3 | (simhca_gid_is_ipv4(&packet->av->dgid) ? 2 : 1);
 }
 
 static void complete_recv(struct simhca_qp *qp, const struct simhca_packet *packet,
@@ -901,7 +895,7 @@ static void build_grh(const struct simhca_packet *packet, bool infiniband,
 	uint32_t word;
 
 	memset(grh, 0, SIMHCA_GRH_BYTES);
-	if (!infiniband && is_ipv4_mapped(&av->dgid)) {
+	if (!infiniband && simhca_gid_is_ipv4(&av->dgid)) {
 		uint8_t *ip = grh + 20;
 		uint16_t half;
 

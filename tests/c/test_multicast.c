@@ -189,7 +189,7 @@ static void bad_memberships_are_refused(void **state)
 
 	assert_int_equal(-EINVAL, attach(connected, 1)); /* RC has no multicast */
 	req.qp = 9999;
-	assert_int_equal(-EINVAL, simhca_attach_mcast(context, &req, NULL));
+	assert_int_equal(-ENOENT, simhca_attach_mcast(context, &req, NULL));
 	req = membership(t.receiver[0], 1);
 	req.gid = device_gid(0, 0); /* unicast */
 	assert_int_equal(-EINVAL, simhca_attach_mcast(context, &req, NULL));

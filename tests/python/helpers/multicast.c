@@ -110,9 +110,18 @@ static void set_group(union ibv_gid *gid, unsigned char last)
 	gid->raw[15] = last;
 }
 
+static void set_ipv4(union ibv_gid *gid, unsigned char first)
+{
+	memset(gid, 0, sizeof(*gid));
+	gid->raw[10] = gid->raw[11] = 0xff;
+	gid->raw[12] = first;
+	gid->raw[15] = 9;
+}
+
 int main(void)
 {
-	union ibv_gid not_a_group = { .raw = { 0xfe, 0x80 } };
+	static const uint16_t no_lid[] = { 0, 1, 0xbfff, 0xffff };
+	union ibv_gid group_v4, not_a_group = { .raw = { 0xfe, 0x80 } };
 	struct ibv_qp *rc;
 
 	set_group(&group_a, 1);
@@ -138,9 +147,31 @@ int main(void)
 	expect(&group_a, QKEY, 1 << 2);
 	CHECK(ibv_detach_mcast(ends[1].qp, &group_a, 0xc001) == EINVAL);
 
+	/* An IPv4 group, as it is in a GID. */
+	set_ipv4(&group_v4, 224);
+	CHECK(!ibv_attach_mcast(ends[1].qp, &group_v4, 0xc003));
+	expect(&group_v4, QKEY, 1 << 1);
+	CHECK(!ibv_detach_mcast(ends[1].qp, &group_v4, 0xc003));
+	expect(&group_v4, QKEY, 0);
+	set_ipv4(&group_v4, 239);
+	CHECK(!ibv_attach_mcast(ends[1].qp, &group_v4, 0xc003));
+	CHECK(!ibv_detach_mcast(ends[1].qp, &group_v4, 0xc003));
+
 	/* What is refused. */
-	CHECK(ibv_attach_mcast(ends[1].qp, &not_a_group, 0) == EINVAL);
-	CHECK(ibv_detach_mcast(ends[1].qp, &group_b, 0) == EINVAL);
+	CHECK(ibv_attach_mcast(ends[1].qp, &not_a_group, 0xc001) == EINVAL);
+	set_ipv4(&group_v4, 223);
+	CHECK(ibv_attach_mcast(ends[1].qp, &group_v4, 0xc003) == EINVAL);
+	set_ipv4(&group_v4, 240);
+	CHECK(ibv_attach_mcast(ends[1].qp, &group_v4, 0xc003) == EINVAL);
+	group_v4.raw[10] = 0;
+	group_v4.raw[12] = 224;
+	CHECK(ibv_attach_mcast(ends[1].qp, &group_v4, 0xc003) == EINVAL);
+	CHECK(ibv_detach_mcast(ends[1].qp, &group_b, 0xc002) == EINVAL);
+	/* On Ethernet nobody has an LID; on InfiniBand that of a group is 0xc000 to 0xfffe. */
+	for (size_t i = 0; i < sizeof(no_lid) / sizeof(no_lid[0]); i++) {
+		CHECK(ibv_attach_mcast(ends[1].qp, &group_a, no_lid[i]) == (ethernet ? 0 : EINVAL));
+		CHECK(ibv_detach_mcast(ends[1].qp, &group_a, no_lid[i]) == (ethernet ? 0 : EINVAL));
+	}
 	rc = make_qp(ends[1].pd, ends[1].cq, IBV_QPT_RC);
 	CHECK(ibv_attach_mcast(rc, &group_a, 0xc001) == EINVAL);
 	CHECK(!ibv_destroy_qp(rc));
