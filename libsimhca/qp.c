@@ -182,6 +182,18 @@ static int check_request(const struct simhca_context *context,
 	return 0;
 }
 
+/* Inline data lie where the SGEs would, so there is room for as much as the list takes. */
+static uint32_t inline_granted(const struct simhca_create_qp_req *req,
+			       const struct simhca_device_config *most)
+{
+	uint32_t room =
+		req->max_send_wr ? req->max_send_sge * (uint32_t)sizeof(struct simhca_sge) : 0;
+
+	if (room > most->max_inline)
+		room = most->max_inline;
+	return req->max_inline > room ? req->max_inline : room;
+}
+
 static int alloc_rings(struct simhca_qp *qp, struct simhca_why *why)
 {
 	struct simhca_context *context = qp->context;
@@ -348,6 +360,7 @@ fail:
 int simhca_create_qp(struct simhca_context *context, const struct simhca_create_qp_req *req,
 		     struct simhca_create_qp_reply *reply, struct simhca_why *why)
 {
+	struct simhca_create_qp_req granted = *req;
 	struct simhca_cq *send_cq = NULL, *recv_cq = NULL;
 	struct simhca_srq *srq = NULL;
 	struct simhca_pd *pd;
@@ -385,7 +398,8 @@ int simhca_create_qp(struct simhca_context *context, const struct simhca_create_
 	qp->recv_cq = recv_cq;
 	qp->srq = srq;
 	qp->strip_cvlan = req->strip_cvlan != 0;
-	return simhca_qp_add(qp, SIMHCA_OBJ_QP, req, reply, why);
+	granted.max_inline = inline_granted(req, &context->device->config);
+	return simhca_qp_add(qp, SIMHCA_OBJ_QP, &granted, reply, why);
 }
 
 int simhca_qp_identity(struct simhca_context *context, uint32_t handle,

@@ -38,6 +38,9 @@ def test_caps(pd, cq, qp_type, caps):
     granted = _caps(attr.cap)
     for name, value in _caps(wanted).items():
         assert granted[name] >= value
+    # Inline data lie in the place of the list of SGEs.
+    if granted['max_send_wr']:
+        assert granted['max_inline_data'] >= 16 * granted['max_send_sge']
     got, init = qp.query(e.IBV_QP_CAP | e.IBV_QP_STATE)
     assert _caps(got.cap) == granted
     assert _caps(init.cap) == granted
