@@ -266,23 +266,19 @@ static int check_transition(const struct simhca_qp *qp, uint32_t from, uint32_t 
 	return 0;
 }
 
+/*
+ * Of qp_access_flags there is nothing to check: as in the kernel, flags that say nothing of a QP
+ * are taken, for programs use one set of flags for regions and QPs.
+ */
 static int check_values(const struct simhca_qp *qp, uint32_t mask,
 			const struct simhca_qp_attr *attr, struct simhca_why *why)
 {
-	/* ON_DEMAND says nothing of a QP; programs use one set of flags for both. */
-	const uint32_t rights = SIMHCA_ACCESS_LOCAL_WRITE | SIMHCA_ACCESS_REMOTE_WRITE |
-				SIMHCA_ACCESS_REMOTE_READ | SIMHCA_ACCESS_REMOTE_ATOMIC |
-				SIMHCA_ACCESS_MW_BIND | SIMHCA_ACCESS_ON_DEMAND |
-				SIMHCA_ACCESS_FLUSH_ALL;
 	uint32_t port_mtu = atomic_load(&qp->device->mem->port.active_mtu);
 
 	if ((mask & SIMHCA_QP_PKEY_INDEX) && attr->pkey_index >= SIMHCA_PKEY_ENTRIES)
 		return simhca_why(why, EINVAL, "pkey_index = %u: only 0", attr->pkey_index);
 	if ((mask & SIMHCA_QP_PORT) && attr->port_num != 1)
 		return simhca_why(why, EINVAL, "port_num = %u: only 1", attr->port_num);
-	if ((mask & SIMHCA_QP_ACCESS_FLAGS) && (attr->qp_access_flags & ~rights))
-		return simhca_why(why, EINVAL, "qp_access_flags 0x%x: 0x%x is no right of a QP",
-				  attr->qp_access_flags, attr->qp_access_flags & ~rights);
 	if ((mask & SIMHCA_QP_PATH_MTU) && (attr->path_mtu < 1 || attr->path_mtu > port_mtu))
 		return simhca_why(why, EINVAL, "path_mtu = %u: 1 to %u (the port's active_mtu)",
 				  attr->path_mtu, port_mtu);

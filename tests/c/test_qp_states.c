@@ -355,8 +355,6 @@ static void values_out_of_range_are_refused(void **state)
 		assert_int_equal(-EINVAL, qp_modify(qp, mask, bad));                               \
 		assert_int_equal(qp_state(qp), from);                                              \
 	} while (0)
-	REFUSED(IBV_QPS_RESET, IBV_QPS_INIT, init_mask(IBV_QPT_RC), qp_access_flags, 1u << 14);
-	REFUSED(IBV_QPS_RESET, IBV_QPS_INIT, init_mask(IBV_QPT_RC), qp_access_flags, 1u << 31);
 	REFUSED(IBV_QPS_RESET, IBV_QPS_INIT, init_mask(IBV_QPT_RC), port_num, 0);
 	REFUSED(IBV_QPS_RESET, IBV_QPS_INIT, init_mask(IBV_QPT_RC), port_num, 2);
 	REFUSED(IBV_QPS_RESET, IBV_QPS_INIT, init_mask(IBV_QPT_RC), pkey_index,

@@ -105,7 +105,7 @@ def test_attributes_that_do_not_belong(side, qp_type, target, extra):
 
 @pytest.mark.parametrize('target, values', [
     (INIT, {'port_num': 0}), (INIT, {'port_num': 2}), (INIT, {'pkey_index': 1}),
-    (INIT, {'qp_access_flags': 1 << 5}), (RTR, {'path_mtu': 0}), (RTR, {'path_mtu': 6}),
+    (RTR, {'path_mtu': 0}), (RTR, {'path_mtu': 6}),
     (RTR, {'max_dest_rd_atomic': 17}), (RTR, {'min_rnr_timer': 32}),
     (RTR, {'dest_qp_num': 1 << 24}), (RTS, {'timeout': 32}), (RTS, {'retry_cnt': 8}),
     (RTS, {'rnr_retry': 8}), (RTS, {'max_rd_atomic': 17})],
@@ -119,6 +119,18 @@ def test_bad_values(side, target, values):
         step(one, target, **values)
     assert one.state() == source
     step(one, target)
+
+
+@pytest.mark.parametrize('flags', [
+    e.IBV_ACCESS_ZERO_BASED, e.IBV_ACCESS_RELAXED_ORDERING, e.IBV_ACCESS_HUGETLB,
+    e.IBV_ACCESS_ON_DEMAND, 1 << 8, 1 << 9, 1 << 14, 1 << 31], ids=hex)
+def test_access_flags_without_a_meaning(side, flags):
+    """One set of flags for regions and QPs, FLUSH_GLOBAL and _PERSISTENT too: it is taken."""
+    one = side(size=0)
+    step(one, INIT, qp_access_flags=flags | REMOTE_READ)
+    assert one.qp.query(e.IBV_QP_ACCESS_FLAGS)[0].qp_access_flags & FULL == REMOTE_READ
+    step(one, RTR, MASK[RTR][RC] | e.IBV_QP_ACCESS_FLAGS, qp_access_flags=flags)
+    assert not one.qp.query(e.IBV_QP_ACCESS_FLAGS)[0].qp_access_flags & FULL
 
 
 def test_bad_address(side, ethernet):
