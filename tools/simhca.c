@@ -81,6 +81,6 @@ int main(int argc, char **argv)
 		}
 	}
 	complain("%s: no such %s; run, start, stop, status, qp, mr and env are", word,
-		 word[0] == '-' ? "option; --help, --version and the subcommands" : "subcommand;");
+		 word[0] == '-' ? "option; --help, --version and the subcommands" : "subcommand");
 	return EXIT_USAGE;
 }

@@ -35,7 +35,7 @@ def test_version(tool):
 
 @pytest.mark.parametrize("arguments, names", [
     ([], "subcommand"),
-    (["fly"], "fly"),
+    (["fly"], "fly: no such subcommand; run, start,"),
     (["--fly"], "--fly"),
     (["run"], "command is missing"),
     (["run", "--"], "command is missing"),
