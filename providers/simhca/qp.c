@@ -257,7 +257,8 @@ struct ibv_qp *shca_create_qp_ex(struct ibv_context *context, struct ibv_qp_init
 		return shca_null(EOPNOTSUPP);
 	if (attr->qp_type == IBV_QPT_XRC_RECV)
 		return shca_create_xrc_recv(context, attr);
-	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || (attr->comp_mask & IBV_QP_INIT_ATTR_XRCD))
+	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !attr->pd ||
+	    (attr->comp_mask & IBV_QP_INIT_ATTR_XRCD))
 		return shca_null(EINVAL);
 	return attr->comp_mask & rss ? create_rss(context, attr) : create(context, attr);
 }

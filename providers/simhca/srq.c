@@ -123,7 +123,7 @@ struct ibv_srq *shca_create_srq_ex(struct ibv_context *context, struct ibv_srq_i
 		known.srq_type = attr->srq_type;
 	if ((attr->comp_mask & ~all) || known.srq_type > IBV_SRQT_TM)
 		return shca_null(EOPNOTSUPP);
-	if (given != (own[known.srq_type] | IBV_SRQ_INIT_ATTR_PD))
+	if (given != (own[known.srq_type] | IBV_SRQ_INIT_ATTR_PD) || !attr->pd)
 		return shca_null(EINVAL);
 	known.pd = attr->pd;
 	if (given & IBV_SRQ_INIT_ATTR_XRCD)

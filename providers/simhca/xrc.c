@@ -84,6 +84,9 @@ struct ibv_qp *shca_create_xrc_recv(struct ibv_context *context, struct ibv_qp_i
 		return shca_null(err);
 	}
 	shca_qp_init(qp, context, reply.handle, reply.qpn, attr->qp_context, IBV_QPT_XRC_RECV);
+	/* It protects nothing, but programs make the SRQs of the connection in it. */
+	if (attr->comp_mask & IBV_QP_INIT_ATTR_PD)
+		qp->vqp.qp.pd = attr->pd;
 	return &qp->vqp.qp;
 }
 

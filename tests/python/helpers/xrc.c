@@ -289,6 +289,11 @@ static void objects(void)
 	struct ibv_qp *plain;
 
 	CHECK_ERRNO(ibv_create_srq_ex(all.context, &srq_attr), EINVAL); /* no domain */
+	srq_attr.comp_mask |= IBV_SRQ_INIT_ATTR_XRCD;
+	srq_attr.xrcd = all.xrcd;
+	srq_attr.pd = NULL;
+	CHECK_ERRNO(ibv_create_srq_ex(all.context, &srq_attr), EINVAL);
+	srq_attr.pd = all.pd;
 	srq_attr.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD;
 	srq_attr.xrcd = all.xrcd;
 	CHECK_ERRNO(ibv_create_srq_ex(all.context, &srq_attr), EINVAL); /* no CQ */
@@ -296,6 +301,14 @@ static void objects(void)
 	CHECK_ERRNO(ibv_create_qp(all.pd, &init), EINVAL);
 	CHECK_ERRNO(ibv_open_qp(all.context, &open_attr), EINVAL);
 	CHECK_ERRNO(open_target(all.context, all.xrcd, sender->qp_num), EINVAL);
+
+	/* rdma_cm makes the SRQs of a connection in its QP's PD. */
+	CHECK(!target->pd);
+	qp_attr.comp_mask = IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_PD;
+	qp_attr.xrcd = all.xrcd;
+	qp_attr.pd = all.pd;
+	plain = ibv_create_qp_ex(all.context, &qp_attr);
+	CHECK(plain && plain->pd == all.pd && !ibv_destroy_qp(plain));
 
 	/* libibverbs comes to ibv_create_qp() as well; a CQ for receives does not count. */
 	init.qp_type = IBV_QPT_XRC_SEND;
