@@ -168,7 +168,7 @@ int shca_execute(struct shca_context *ctx, const struct shca_command *cmd)
 	int err;
 
 	if (atomic_load_explicit(&ctx->fatal, memory_order_relaxed))
-		return EIO;
+		return shca_result(EIO);
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, answer))
 		return errno;
 
@@ -182,7 +182,7 @@ int shca_execute(struct shca_context *ctx, const struct shca_command *cmd)
 		err = EIO;
 	}
 	close(answer[0]);
-	return err;
+	return shca_result(err);
 }
 
 int shca_destroy(struct shca_context *ctx, enum simhca_cmd command, uint32_t handle,

@@ -3,7 +3,8 @@
  * Commands to the device, as simhca-abi-cmd.h describes them. Safe in any number of threads and
  * forked children at once: each command brings the socket for its own answer.
  *
- * All return 0 or a positive errno. EIO: the daemon is gone; the context is fatal from then on.
+ * All return 0 or a positive errno, which errno is set to as well. EIO: the daemon is gone; the
+ * context is fatal from then on.
  */
 #ifndef SHCA_PROVIDER_COMMAND_H
 #define SHCA_PROVIDER_COMMAND_H

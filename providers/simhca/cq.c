@@ -96,8 +96,9 @@ struct ibv_cq_ex *shca_create_cq_ex(struct ibv_context *context, struct ibv_cq_i
 
 	if ((attr->comp_mask &
 	     ~(uint32_t)(IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD)) ||
-	    (attr_flags & ~(uint32_t)SUPPORTED_FLAGS) ||
-	    (attr->wc_flags & ~(uint64_t)SUPPORTED_WC_FLAGS))
+	    (attr_flags & ~(uint32_t)SUPPORTED_FLAGS))
+		return shca_null(EINVAL);
+	if (attr->wc_flags & ~(uint64_t)SUPPORTED_WC_FLAGS)
 		return shca_null(EOPNOTSUPP);
 
 	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) {
@@ -155,7 +156,7 @@ int shca_resize_cq(struct ibv_cq *ibv_cq, int cqe)
 	int err;
 
 	if (cqe < 1 || (uint32_t)cqe > cq->ctx->dev->attr.max_cqe)
-		return EINVAL;
+		return shca_result(EINVAL);
 
 	shca_cq_lock(cq);
 	req.outstanding = outstanding(cq);
@@ -175,9 +176,9 @@ int shca_modify_cq(struct ibv_cq *ibv_cq, struct ibv_modify_cq_attr *attr)
 	};
 
 	if (!attr->attr_mask)
-		return EINVAL;
+		return shca_result(EINVAL);
 	if (attr->attr_mask & ~(uint32_t)IBV_CQ_ATTR_MODERATE)
-		return EOPNOTSUPP;
+		return shca_result(EOPNOTSUPP);
 	return shca_tell(to_scq(ibv_cq)->ctx, SIMHCA_CMD_MODIFY_CQ, &req);
 }
 
@@ -207,7 +208,7 @@ int shca_destroy_cq(struct ibv_cq *ibv_cq)
 	int err;
 
 	if (in_use(cq))
-		return EBUSY;
+		return shca_result(EBUSY);
 	err = shca_destroy(cq->ctx, SIMHCA_CMD_DESTROY_CQ, ibv_cq->handle, &events);
 	if (err)
 		return err;

@@ -203,12 +203,12 @@ int simhcadv_free_cq(struct ibv_cq *cq)
 	int err;
 
 	if (!served)
-		return EINVAL;
+		return shca_result(EINVAL);
 	shca_users_adopt(&served->users);
 	err = shca_users_close(served);
 	shca_registry_unlock(cq);
 	if (err)
-		return err;
+		return shca_result(err);
 
 	err = shca_users_wait(served);
 	if (!err && served->process != shca_process)
@@ -225,7 +225,7 @@ int simhcadv_free_cq(struct ibv_cq *cq)
 		shca_turns_want(served);
 		shca_poller_kick(served->poller);
 	}
-	return err;
+	return shca_result(err);
 }
 
 int simhcadv_process_cq_direct(struct ibv_cq *cq, int budget)

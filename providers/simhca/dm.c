@@ -26,12 +26,9 @@ static struct shca_dm *to_sdm(struct ibv_dm *dm)
 
 static int check_copy(const struct shca_dm *dm, uint64_t offset, size_t length)
 {
-	if (offset % DM_WORD || length % DM_WORD || offset > dm->length ||
-	    length > dm->length - offset) {
-		errno = EINVAL;
-		return EINVAL;
-	}
-	return 0;
+	if (offset > dm->length || length > dm->length - offset)
+		return shca_result(EFAULT);
+	return shca_result(offset % DM_WORD || length % DM_WORD ? EINVAL : 0);
 }
 
 static int memcpy_to_dm(struct ibv_dm *dm, uint64_t offset, const void *from, size_t length)
@@ -129,9 +126,7 @@ int shca_free_dm(struct ibv_dm *dm)
 {
 	int err = shca_destroy(to_sctx(dm->context), SIMHCA_CMD_FREE_DM, dm->handle, NULL);
 
-	if (err)
-		errno = err;
-	else
+	if (!err)
 		shca_unimport_dm(dm);
 	return err;
 }

@@ -30,7 +30,7 @@ int shca_dealloc_td(struct ibv_td *ibv_td)
 	struct shca_td *td = SHCA_CONTAINER(struct shca_td, ibv_td, ibv_td);
 
 	if (atomic_load_explicit(&td->users, memory_order_acquire))
-		return EBUSY;
+		return shca_result(EBUSY);
 	free(td);
 	return 0;
 }
@@ -84,7 +84,7 @@ int shca_dealloc_parent_domain(struct shca_pd *domain)
 	struct shca_td *td = domain->td;
 
 	if (atomic_load_explicit(&domain->refs, memory_order_acquire) > 1)
-		return EBUSY;
+		return shca_result(EBUSY);
 	if (td)
 		atomic_fetch_sub_explicit(&td->users, 1, memory_order_release);
 	shca_pd_put(domain);

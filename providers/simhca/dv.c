@@ -12,7 +12,7 @@ int simhcadv_query_device(struct ibv_context *context, struct simhcadv_device_at
 	const struct simhca_device_attr *from;
 
 	if (!shca_is_ours(context->device))
-		return EOPNOTSUPP;
+		return shca_result(EOPNOTSUPP);
 	from = &to_sctx(context)->dev->attr;
 	attr->comp_mask = 0;
 	attr->page_sizes = from->fast_reg_page_sizes;
@@ -30,9 +30,9 @@ struct ibv_mr *simhcadv_alloc_mr(struct ibv_pd *pd, uint32_t max_page_list_len)
 int simhcadv_update_key(struct ibv_mr *mr, uint8_t newkey)
 {
 	if (!shca_is_ours(mr->context->device))
-		return EOPNOTSUPP;
+		return shca_result(EOPNOTSUPP);
 	if (!to_smr(verbs_get_mr(mr))->max_page_list_len)
-		return EINVAL;
+		return shca_result(EINVAL);
 	mr->lkey = (mr->lkey & ~(uint32_t)0xff) | newkey;
 	mr->rkey = (mr->rkey & ~(uint32_t)0xff) | newkey;
 	return 0;

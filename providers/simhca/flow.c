@@ -291,7 +291,7 @@ struct ibv_counters *shca_create_counters(struct ibv_context *context,
 	int err;
 
 	if (attr->comp_mask)
-		return shca_null(EINVAL);
+		return shca_null(EOPNOTSUPP);
 	counters = calloc(1, sizeof(*counters));
 	if (!counters)
 		return shca_null(ENOMEM);
@@ -328,11 +328,11 @@ int shca_attach_counters(struct ibv_counters *ibv_counters, struct ibv_counter_a
 	int err = 0;
 
 	if (flow || attr->comp_mask)
-		return EOPNOTSUPP;
+		return shca_result(EOPNOTSUPP);
 	if (attr->counter_desc != IBV_COUNTER_PACKETS && attr->counter_desc != IBV_COUNTER_BYTES)
-		return EOPNOTSUPP;
+		return shca_result(EOPNOTSUPP);
 	if (attr->index >= UINT16_MAX)
-		return EINVAL;
+		return shca_result(EINVAL);
 	shca_lock(&counters->lock);
 	if (counters->bound) {
 		err = EBUSY;
@@ -347,7 +347,7 @@ int shca_attach_counters(struct ibv_counters *ibv_counters, struct ibv_counter_a
 			counters->num_values = attr->index + 1;
 	}
 	shca_unlock(&counters->lock);
-	return err;
+	return shca_result(err);
 }
 
 int shca_read_counters(struct ibv_counters *ibv_counters, uint64_t *values, uint32_t num_values,
@@ -360,7 +360,7 @@ int shca_read_counters(struct ibv_counters *ibv_counters, uint64_t *values, uint
 	int err;
 
 	if (flags & ~(uint32_t)IBV_READ_COUNTERS_ATTR_PREFER_CACHED)
-		return EINVAL;
+		return shca_result(EINVAL);
 	err = shca_call(to_sctx(ibv_counters->context), SIMHCA_CMD_READ_COUNTERS, &req, &reply);
 	if (err)
 		return err;
@@ -375,5 +375,5 @@ int shca_read_counters(struct ibv_counters *ibv_counters, uint64_t *values, uint
 									       : reply.bytes;
 	}
 	shca_unlock(&counters->lock);
-	return err;
+	return shca_result(err);
 }

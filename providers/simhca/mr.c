@@ -25,7 +25,7 @@ static int call_with_memory(struct shca_context *ctx, enum simhca_cmd command, c
 		if (!err)
 			err = shca_execute(ctx, &cmd);
 	}
-	return err == ENOTCONN ? EPERM : err;
+	return shca_result(err == ENOTCONN ? EPERM : err);
 }
 
 static void init_public(struct ibv_mr *mr, struct ibv_pd *pd,
@@ -227,10 +227,8 @@ int shca_rereg_mr(struct verbs_mr *vmr, int flags, struct ibv_pd *pd, void *addr
 	if (req.access & IBV_ACCESS_ON_DEMAND)
 		shca_odp_offer_events(ctx);
 	err = call_with_memory(ctx, SIMHCA_CMD_REREG_MR, &req, sizeof(req), &reply);
-	if (err) {
-		errno = err; /* ibv_rereg_mr() returns a code of its own */
+	if (err)
 		return err;
-	}
 	vmr->ibv_mr.lkey = reply.lkey;
 	vmr->ibv_mr.rkey = reply.rkey;
 	if (flags & IBV_REREG_MR_CHANGE_ACCESS)
@@ -244,9 +242,7 @@ int shca_dereg_mr(struct verbs_mr *vmr)
 	int err = shca_destroy(to_sctx(vmr->ibv_mr.context), SIMHCA_CMD_DEREG_MR,
 			       vmr->ibv_mr.handle, NULL);
 
-	if (err)
-		errno = err;
-	else
+	if (!err)
 		free(to_smr(vmr));
 	return err;
 }

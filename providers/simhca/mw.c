@@ -32,9 +32,7 @@ int shca_dealloc_mw(struct ibv_mw *mw)
 {
 	int err = shca_destroy(to_sctx(mw->context), SIMHCA_CMD_DEALLOC_MW, mw->handle, NULL);
 
-	if (err)
-		errno = err;
-	else
+	if (!err)
 		free(to_smw(mw));
 	return err;
 }
@@ -68,11 +66,11 @@ int shca_bind_mw(struct ibv_qp *ibv_qp, struct ibv_mw *mw, struct ibv_mw_bind *b
 	if (!err && (bind->send_flags & IBV_SEND_INLINE))
 		err = EINVAL;
 	if (err)
-		return err;
+		return shca_result(err);
 	shca_lock(&to_smw(mw)->lock);
 	shca_lock(&qp->sq.lock);
 	err = post_bind(qp, mw, bind);
 	shca_unlock(&qp->sq.lock);
 	shca_unlock(&to_smw(mw)->lock);
-	return err;
+	return shca_result(err);
 }

@@ -77,7 +77,7 @@ int shca_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t
 	int err = 0;
 
 	if (!num_sge)
-		return EINVAL;
+		return shca_result(EINVAL);
 	while (at < num_sge && !err) {
 		struct simhca_advise_mr_req req = {
 			.pd = pd->handle,
@@ -115,7 +115,7 @@ int simhcadv_query_odp(struct ibv_context *context, struct simhcadv_odp_counters
 	int err;
 
 	if (!shca_is_ours(context->device))
-		return EOPNOTSUPP;
+		return shca_result(EOPNOTSUPP);
 	err = shca_execute(to_sctx(context), &(struct shca_command){
 						     .command = SIMHCA_CMD_QUERY_ODP,
 						     .reply = &reply,
@@ -133,7 +133,7 @@ int simhcadv_query_mr(struct ibv_mr *mr, struct simhcadv_mr_attr *attr)
 	int err;
 
 	if (!shca_is_ours(mr->context->device))
-		return EOPNOTSUPP;
+		return shca_result(EOPNOTSUPP);
 	req = (struct simhca_handle){ .handle = mr->handle };
 	err = shca_call(to_sctx(mr->context), SIMHCA_CMD_QUERY_MR, &req, &reply);
 	if (err)

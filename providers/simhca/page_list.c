@@ -50,10 +50,8 @@ int simhcadv_free_page_list(struct simhcadv_page_list *public)
 {
 	struct shca_page_list *list = to_spage_list(public);
 
-	if (!take(list)) {
-		errno = EBUSY;
-		return EBUSY;
-	}
+	if (!take(list))
+		return shca_result(EBUSY);
 	free(list);
 	return 0;
 }

@@ -42,7 +42,7 @@ int shca_dealloc_pd(struct ibv_pd *ibv_pd)
 	if (pd->protection)
 		return shca_dealloc_parent_domain(pd);
 	if (atomic_load_explicit(&pd->refs, memory_order_acquire) > 1)
-		return EBUSY;
+		return shca_result(EBUSY);
 	err = shca_destroy(to_sctx(ibv_pd->context), SIMHCA_CMD_DEALLOC_PD, ibv_pd->handle, NULL);
 	if (!err)
 		free(pd);

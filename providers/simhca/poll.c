@@ -202,6 +202,8 @@ int shca_poll_cq(struct ibv_cq *ibv_cq, int num_entries, struct ibv_wc *wc)
 	if (__builtin_expect(cq->failed && !polled, 0))
 		polled = -1;
 	shca_cq_unlock(cq);
+	if (__builtin_expect(polled < 0, 0))
+		errno = EIO;
 	return polled;
 }
 
@@ -211,7 +213,7 @@ static int next_poll(struct ibv_cq_ex *cq_ex)
 
 	cq->cur = next_cqe(cq);
 	if (!cq->cur)
-		return cq->failed ? EIO : ENOENT;
+		return cq->failed ? shca_result(EIO) : ENOENT; /* empty is no failure */
 	cq_ex->wr_id = cq->cur->wr_id;
 	cq_ex->status = (enum ibv_wc_status)cq->cur->status;
 	return 0;
@@ -224,7 +226,7 @@ static int start_poll(struct ibv_cq_ex *cq_ex, struct ibv_poll_cq_attr *attr)
 	int err;
 
 	if (attr->comp_mask)
-		return EINVAL;
+		return shca_result(EINVAL);
 	shca_cq_lock(cq);
 	err = next_poll(cq_ex);
 	if (err) {

@@ -325,6 +325,17 @@ static inline uint32_t shca_rq_pending(const struct shca_qp *qp)
 /* Messages for the person debugging; libibverbs writes them to the file VERBS_LOG_FILE. */
 #define shca_warn(ctx, ...) __verbs_log(&(ctx)->vctx, VERBS_LOG_WARN, "simhca: " __VA_ARGS__)
 
+/*
+ * How a verb ends that returns an error: errno has it too, as with a kernel device, for programs
+ * use perror(). A verb whose last step is a command need not: shca_execute() has set it.
+ */
+static inline int shca_result(int err)
+{
+	if (err)
+		errno = err;
+	return err;
+}
+
 /* For a verb that returns a pointer. */
 static inline void *shca_null(int err)
 {

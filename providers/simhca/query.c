@@ -62,7 +62,9 @@ int shca_query_device_ex(struct ibv_context *context, const struct ibv_query_dev
 	struct ibv_device_attr_ex all = {};
 
 	if (input && input->comp_mask)
-		return EINVAL;
+		return shca_result(EINVAL);
+	if (shca_is_fatal(to_sctx(context)))
+		return shca_result(EIO);
 
 	fill_orig_attr(&all.orig_attr, from);
 	all.completion_timestamp_mask = from->timestamp_mask;
@@ -99,7 +101,9 @@ int shca_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_po
 	const struct simhca_port_attr *from = &dev->port;
 
 	if (port_num < 1 || port_num > dev->attr.phys_port_cnt)
-		return EINVAL;
+		return shca_result(EINVAL);
+	if (shca_is_fatal(to_sctx(context)))
+		return shca_result(EIO);
 
 	memset(attr, 0, sizeof(*attr));
 	attr->state = (enum ibv_port_state)atomic_load_explicit(&from->state, memory_order_relaxed);
@@ -133,7 +137,7 @@ int shca_query_rt_values(struct ibv_context *context, struct ibv_values_ex *valu
 	unsigned __int128 ns;
 
 	if (values->comp_mask & ~(uint32_t)IBV_VALUES_MASK_RAW_CLOCK)
-		return EINVAL;
+		return shca_result(EINVAL);
 	if (!(values->comp_mask & IBV_VALUES_MASK_RAW_CLOCK))
 		return 0;
 

@@ -244,7 +244,7 @@ int shca_post_srq_ops(struct ibv_srq *srq, struct ibv_ops_wr *op, struct ibv_ops
 		err = post_op(to_sctx(srq->context), srq->handle, op);
 		if (err) {
 			*bad_op = op;
-			return err;
+			return shca_result(err);
 		}
 	}
 	return 0;

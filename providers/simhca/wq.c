@@ -90,7 +90,7 @@ int shca_modify_wq(struct ibv_wq *ibv_wq, struct ibv_wq_attr *attr)
 		req.curr_state = (uint32_t)attr->curr_wq_state;
 	if (attr->attr_mask & IBV_WQ_ATTR_FLAGS) {
 		if (attr->flags_mask & ~(uint32_t)IBV_WQ_FLAGS_CVLAN_STRIPPING)
-			return EOPNOTSUPP;
+			return shca_result(EOPNOTSUPP);
 		if (attr->flags_mask)
 			req.strip_cvlan = !!(attr->flags & IBV_WQ_FLAGS_CVLAN_STRIPPING);
 		else

@@ -105,7 +105,7 @@ int shca_post_send(struct ibv_qp *ibv_qp, struct ibv_send_wr *wr, struct ibv_sen
 	if (qp->sq.head != head)
 		shca_sq_publish(qp);
 	shca_unlock(&qp->sq.lock);
-	return err;
+	return shca_result(err);
 }
 
 static int push_recv(struct shca_rq *rq, const struct ibv_recv_wr *wr)
@@ -157,7 +157,7 @@ int shca_post_rq(struct shca_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr 
 		err = qp->srq || !qp->rq.pi || shca_qp_state(qp) == SIMHCA_QPS_RESET ? EINVAL : 0;
 	if (err) {
 		*bad_wr = wr;
-		return err;
+		return shca_result(err);
 	}
 
 	shca_lock(&qp->rq.lock);
@@ -173,7 +173,7 @@ int shca_post_rq(struct shca_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr 
 	atomic_thread_fence(memory_order_seq_cst);
 	if (__builtin_expect(shca_qp_state(qp) == SIMHCA_QPS_ERR, 0))
 		shca_ring_doorbell(qp->ctx, qp->doorbell);
-	return err;
+	return shca_result(err);
 }
 
 int shca_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
@@ -188,10 +188,10 @@ int shca_post_srq_recv(struct ibv_srq *ibv_srq, struct ibv_recv_wr *wr, struct i
 
 	if (__builtin_expect(shca_is_fatal(to_sctx(ibv_srq->context)), 0)) {
 		*bad_wr = wr;
-		return EIO;
+		return shca_result(EIO);
 	}
 	shca_lock(&srq->rq.lock);
 	err = push_recvs(&srq->rq, wr, bad_wr);
 	shca_unlock(&srq->rq.lock);
-	return err;
+	return shca_result(err);
 }

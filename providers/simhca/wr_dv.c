@@ -84,7 +84,7 @@ int simhcadv_post_fast_reg(struct ibv_qp *ibv_qp, struct simhcadv_fast_reg_wr *w
 
 	*bad_wr = wr;
 	if (!shca_is_ours(ibv_qp->context->device))
-		return EOPNOTSUPP;
+		return shca_result(EOPNOTSUPP);
 	err = start(qp);
 	while (!err && *bad_wr) {
 		err = push_fast_reg(qp, *bad_wr);
@@ -92,7 +92,7 @@ int simhcadv_post_fast_reg(struct ibv_qp *ibv_qp, struct simhcadv_fast_reg_wr *w
 			*bad_wr = (*bad_wr)->next;
 	}
 	finish(qp);
-	return err;
+	return shca_result(err);
 }
 
 int simhcadv_post_read_with_inv(struct ibv_qp *ibv_qp, struct simhcadv_read_with_inv_wr *wr,
@@ -103,7 +103,7 @@ int simhcadv_post_read_with_inv(struct ibv_qp *ibv_qp, struct simhcadv_read_with
 
 	*bad_wr = wr;
 	if (!shca_is_ours(ibv_qp->context->device))
-		return EOPNOTSUPP;
+		return shca_result(EOPNOTSUPP);
 	err = start(qp);
 	while (!err && *bad_wr) {
 		err = push_read_with_inv(qp, *bad_wr);
@@ -111,7 +111,7 @@ int simhcadv_post_read_with_inv(struct ibv_qp *ibv_qp, struct simhcadv_read_with
 			*bad_wr = (*bad_wr)->next;
 	}
 	finish(qp);
-	return err;
+	return shca_result(err);
 }
 
 static struct simhca_send_wqe *begin(struct shca_qp *qp, uint32_t opcode, uint32_t rkey)

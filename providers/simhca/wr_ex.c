@@ -38,7 +38,7 @@ static int wr_complete(struct ibv_qp_ex *ex)
 	for (uint32_t i = 0; !err && i < qp->sq.num_binds; i++)
 		qp->sq.binds[i].mw->rkey = qp->sq.binds[i].rkey;
 	shca_unlock(&qp->sq.lock);
-	return err;
+	return shca_result(err);
 }
 
 static void wr_abort(struct ibv_qp_ex *ex)
