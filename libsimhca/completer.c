@@ -165,6 +165,8 @@ static enum simhca_next acknowledged(struct simhca_worker *worker, struct simhca
 /* No answer: 4.096 us * 2^timeout, where 0 means without end (IBTA vol. 1, 9.7.6.1.3). */
 static enum simhca_next unanswered(struct simhca_qp *qp)
 {
+	if (!qp->qpc->timeout) /* else when the time is over */
+		simhca_silence_unanswered(qp);
 	return wait_for(qp, SIMHCA_WAIT_ANSWER,
 			qp->qpc->timeout ? 4096ull << (qp->qpc->timeout & 31) : 0);
 }

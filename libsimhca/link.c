@@ -18,26 +18,31 @@ static bool has_gid(const struct simhca_device *device, const union simhca_gid *
 	return false;
 }
 
-bool simhca_link_answers_to(const struct simhca_device *device, const struct simhca_device *source,
-			    const struct simhca_av *av)
+bool simhca_link_has_address(const struct simhca_device *device, const struct simhca_device *source,
+			     const struct simhca_av *av)
 {
-	if (device->config.infiniband != source->config.infiniband || !port_active(device))
+	if (device->config.infiniband != source->config.infiniband)
 		return false;
 	if (device->config.infiniband)
 		return av->dlid == device->config.lid;
 	return av->is_global && has_gid(device, &av->dgid);
 }
 
-/* Whether it takes what QPs of this type send. */
-static bool takes_from(const struct simhca_qp *qp, uint32_t sender_type)
+bool simhca_link_answers_to(const struct simhca_device *device, const struct simhca_device *source,
+			    const struct simhca_av *av)
+{
+	return port_active(device) && simhca_link_has_address(device, source, av);
+}
+
+bool simhca_link_takes_from(uint32_t type, uint32_t sender_type)
 {
 	switch (sender_type) {
 	case SIMHCA_QPT_XRC_SEND:
-		return qp->type == SIMHCA_QPT_XRC_RECV;
+		return type == SIMHCA_QPT_XRC_RECV;
 	case SIMHCA_QPT_RAW_PACKET:
-		return qp->type == SIMHCA_QPT_RAW_PACKET || qp->type == SIMHCA_QPT_WQ;
+		return type == SIMHCA_QPT_RAW_PACKET || type == SIMHCA_QPT_WQ;
 	default:
-		return qp->type == sender_type;
+		return type == sender_type;
 	}
 }
 
@@ -59,7 +64,7 @@ void simhca_link_deliver(struct simhca_worker *worker, struct simhca_qp *qp,
 {
 	uint32_t held, context;
 
-	if (!takes_from(qp, packet->transport))
+	if (!simhca_link_takes_from(qp->type, packet->transport))
 		return;
 	/* Whoever holds it may be in a client's memory: never wait. */
 	if (pthread_mutex_trylock(&qp->resp_lock)) {

@@ -503,6 +503,7 @@ struct simhca_qp {
 		bool revoked;	 /* the key to invalidate is void; old accesses may be under way */
 		uint8_t retries, rnr_retries;
 		enum simhca_reason why; /* no answer came, or none that helps */
+		bool told;		/* of that */
 		struct simhca_send *send;
 	} req;
 
@@ -774,9 +775,21 @@ void simhca_complete_send(struct simhca_qp *qp, enum simhca_wc_status status,
 void simhca_responder_run(struct simhca_worker *worker, struct simhca_qp *qp,
 			  const struct simhca_packet *packet, struct simhca_reply *reply);
 
-/* Whether a port answers to this address: on InfiniBand to its LID, on Ethernet to a GID. */
+/* Whether a port has this address: on InfiniBand as its LID, on Ethernet as a GID. */
+bool simhca_link_has_address(const struct simhca_device *device, const struct simhca_device *source,
+			     const struct simhca_av *av);
+/* And is active. */
 bool simhca_link_answers_to(const struct simhca_device *device, const struct simhca_device *source,
 			    const struct simhca_av *av);
+/* Whether QPs of the one type take what those of the other send. */
+bool simhca_link_takes_from(uint32_t type, uint32_t sender_type);
+
+/*
+ * silence.c: a line about a connected QP that nobody will answer. When it is in RTR: if no port has
+ * its peer's address; all else may still come. When nothing came in time: why, once.
+ */
+void simhca_silence_connected(const struct simhca_qp *qp);
+void simhca_silence_unanswered(struct simhca_qp *qp);
 
 /*
  * The local link: both ends in this process. A packet is handed over by a call with its

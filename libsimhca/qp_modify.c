@@ -415,8 +415,11 @@ int simhca_modify_qp(struct simhca_context *context, const struct simhca_modify_
 		simhca_qp_free_windows(qp);
 		reset(qp);
 	}
-	if (from == SIMHCA_QPS_INIT && to == SIMHCA_QPS_RTR)
+	if (from == SIMHCA_QPS_INIT && to == SIMHCA_QPS_RTR) {
 		atomic_store(&qp->faults_off_until, 0);
+		if (mask & SIMHCA_QP_AV)
+			simhca_silence_connected(qp);
+	}
 	if (qp->type == SIMHCA_QPT_XRC_RECV) {
 		settle_xrc_target(qp, from, to);
 	} else if (to == SIMHCA_QPS_SQD && from == SIMHCA_QPS_RTS) {

@@ -315,8 +315,10 @@ static bool wait_is_over(struct simhca_qp *qp)
 	/* A timer that fired for an earlier wait does not count. */
 	if (atomic_load(&qp->timer_fired) != qp->req.deadline)
 		return false;
-	if (qp->req.wait == SIMHCA_WAIT_ANSWER)
+	if (qp->req.wait == SIMHCA_WAIT_ANSWER) {
 		simhca_stats_once(qp->device, SIMHCA_STAT_LOCAL_ACK_TIMEOUT);
+		simhca_silence_unanswered(qp);
+	}
 	/* retry_cnt repetitions are allowed, so the last time-out is one more (9.7.6.1.3). */
 	if (qp->req.wait == SIMHCA_WAIT_ANSWER && !qp->req.retries--) {
 		qp->req.wait = SIMHCA_WAIT_NOTHING;

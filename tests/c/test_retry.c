@@ -46,6 +46,7 @@ static void it_fails_after_all_time_outs_and_not_before(void **state)
 	}
 }
 
+/* As on hardware; but the log says so, once. */
 static void timeout_zero_waits_for_ever(void **state)
 {
 	struct side *side = lonely(*state, 0, 0);
@@ -55,6 +56,26 @@ static void timeout_zero_waits_for_ever(void **state)
 		advance(*state, 3600 * SEC);
 	expect_none(side->send_cq);
 	assert_int_equal(qp_state(side->qp), IBV_QPS_RTS);
+	assert_int_equal(logged(*state, "the peer has no such QP; its timeout is 0"), 1);
+}
+
+/* The same of a peer that was there and has failed: nothing ends the wait but the program. */
+static void timeout_zero_and_a_peer_in_error(void **state)
+{
+	struct options options = default_options(IBV_QPT_RC);
+	struct pair *pair;
+
+	options.timeout = 0;
+	pair = pair_new(*state, &options);
+	check_works(pair);
+	assert_int_equal(0, qp_move(pair->b.qp, IBV_QPS_ERR));
+	for (uint64_t id = 1; id <= 3; id++)
+		send_from(&pair->a, id, 0, 8);
+	advance(*state, 3600 * SEC);
+	expect_none(pair->a.send_cq);
+	assert_int_equal(logged(*state, "the peer's QP is in ERR; its timeout is 0"), 1);
+	assert_int_equal(0, qp_move(pair->a.qp, IBV_QPS_ERR));
+	expect_why(pair->a.send_cq, 1, WR_FLUSH_ERR, FLUSHED);
 }
 
 /* Lets every time-out of a default QP pass. */
@@ -99,8 +120,21 @@ enum absence {
 	ABSENCES,
 };
 
+/* To the program; the log says what it is, at the first time-out. */
 static void every_absent_peer_looks_alike(void **state)
 {
+	static const char *const told[ABSENCES] = {
+		[NO_SUCH_QPN] = "the peer has no such QP",
+		[NO_SUCH_PORT] = "no port has this address",
+		[PEER_RESET] = "the peer's QP is not in RTR or RTS yet",
+		[PEER_INIT] = "the peer's QP is not in RTR or RTS yet",
+		[PEER_ERR] = "the peer's QP is in ERR",
+		[PEER_DESTROYED] = "the peer has no such QP",
+		[PEER_CONTEXT_GONE] = "the peer has no such QP",
+		[PEER_OF_ANOTHER_TYPE] = "the peer's QP is of another type",
+		[PEER_OF_SOMEBODY_ELSE] = "the peer's QP is connected to another one",
+		[PORT_DOWN] = "a port is down",
+	};
 	struct world *world = *state;
 
 	for (int absence = 0; absence < ABSENCES; absence++) {
@@ -124,7 +158,10 @@ static void every_absent_peer_looks_alike(void **state)
 			else
 				attr.av.dgid.raw[15] = 0x99;
 		}
+		forget_log(world);
 		qp_up_to(a->qp, IBV_QPS_RTS, attr);
+		/* Whatever else is missing may still come. */
+		assert_int_equal(logged(world, "is connected to"), absence == NO_SUCH_PORT);
 		attr = qp_attr_to(b->qp, 0, a->qp->qpn, &b->options);
 		if (absence == PEER_OF_SOMEBODY_ELSE)
 			attr.dest_qp_num = 0x123;
@@ -148,15 +185,32 @@ static void every_absent_peer_looks_alike(void **state)
 		send_from(a, 1, 0, 64);
 		settle(world);
 		expect_none(a->send_cq);
+		assert_int_equal(logged(world, "has no answer from"), 0);
 		for (int i = 0; i < 8; i++) {
 			expect_none(a->send_cq);
 			advance(world, timeout_ns(14));
+			assert_int_equal(logged(world, "has no answer from"), 1);
 		}
+		assert_int_equal(logged(world, told[absence]), absence == NO_SUCH_PORT ? 2 : 1);
 		expect_why(a->send_cq, 1, RETRY_EXC_ERR, NO_RESPONSE);
 		assert_true(all_bytes(b->mr->addr, 64, 0));
 		if (absence == PORT_DOWN)
 			simhca_device_set_port(world->device[1], true);
 	}
+}
+
+/* Whoever sends without acknowledgement has no time-outs: it hears of it when it is connected. */
+static void uc_towards_an_address_of_nobody(void **state)
+{
+	struct options options = default_options(IBV_QPT_UC);
+	struct pair *pair = pair_unconnected(*state, &options);
+	struct simhca_qp_attr attr = qp_attr_to(pair->a.qp, 1, pair->b.qp->qpn, &options);
+
+	attr.av.dlid = 0;
+	attr.av.dgid.raw[15] = 0x99;
+	qp_up_to(pair->a.qp, IBV_QPS_RTS, attr);
+	assert_int_equal(logged(*state, "is connected to"), 1);
+	assert_int_equal(logged(*state, "no port has this address"), 1);
 }
 
 /* A peer that comes back in time is none the worse for it. */
@@ -237,6 +291,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		ON_ETHERNET(it_fails_after_all_time_outs_and_not_before),
 		ON_ETHERNET(timeout_zero_waits_for_ever),
+		ON_ETHERNET(timeout_zero_and_a_peer_in_error),
+		ON_INFINIBAND(timeout_zero_and_a_peer_in_error),
+		ON_ETHERNET(uc_towards_an_address_of_nobody),
+		ON_INFINIBAND(uc_towards_an_address_of_nobody),
 		ON_ETHERNET(every_operation_fails_this_way),
 		ON_ETHERNET(every_absent_peer_looks_alike),
 		ON_INFINIBAND(every_absent_peer_looks_alike),

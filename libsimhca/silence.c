@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * Who waits for an answer sees a time-out, whatever the reason, and with a timeout of 0 not even
+ * that. The device sees both ends, and can say why nobody answers.
+ */
+#include <arpa/inet.h>
+#include <infiniband/verbs.h>
+#include <stdio.h>
+
+#include "model.h"
+
+enum obstacle {
+	NO_PORT,
+	PORT_DOWN,
+	NO_QP,
+	OTHER_TYPE,
+	NOT_READY,
+	IN_ERROR,
+	CONNECTED_ELSEWHERE,
+	NOTHING_TO_SEE,
+};
+
+static const char *const text[] = {
+	[NO_PORT] = "no port has this address",
+	[PORT_DOWN] = "a port is down",
+	[NO_QP] = "the peer has no such QP",
+	[OTHER_TYPE] = "the peer's QP is of another type",
+	[NOT_READY] = "the peer's QP is not in RTR or RTS yet",
+	[IN_ERROR] = "the peer's QP is in ERR",
+	[CONNECTED_ELSEWHERE] = "the peer's QP is connected to another one",
+	[NOTHING_TO_SEE] = "the peer is there and does not answer",
+};
+
+/* Looks at device memory only, which stays whatever becomes of the peer. */
+static enum obstacle find_obstacle(const struct simhca_qp *qp)
+{
+	struct simhca_fabric *fabric = qp->device->fabric;
+	const struct simhca_device *device;
+	const struct simhca_qpc *peer = NULL;
+	bool has_port = false;
+	uint32_t state;
+
+	pthread_rwlock_rdlock(&fabric->lock);
+	for (device = fabric->devices; device && !peer; device = device->next) {
+		has_port |= simhca_link_has_address(device, qp->device, &qp->qpc->av);
+		if (simhca_link_answers_to(device, qp->device, &qp->qpc->av))
+			peer = &device->qpcs[SIMHCA_QPN_SLOT(qp->qpc->dest_qpn)];
+	}
+	pthread_rwlock_unlock(&fabric->lock);
+	if (!has_port)
+		return NO_PORT;
+	if (!peer || atomic_load(&qp->device->mem->port.state) != IBV_PORT_ACTIVE)
+		return PORT_DOWN;
+	if (peer->qpn != qp->qpc->dest_qpn)
+		return NO_QP;
+	if (!simhca_link_takes_from(peer->type, qp->type))
+		return OTHER_TYPE;
+	state = atomic_load(&peer->state);
+	if (state < SIMHCA_QPS_RTR)
+		return NOT_READY;
+	if (state == SIMHCA_QPS_ERR)
+		return IN_ERROR;
+	return peer->dest_qpn == qp->qpn ? NOTHING_TO_SEE : CONNECTED_ELSEWHERE;
+}
+
+static void tell(const struct simhca_qp *qp, const char *what, const char *why, const char *more)
+{
+	const struct simhca_av *av = &qp->qpc->av;
+	char address[INET6_ADDRSTRLEN + 4] = "GID ";
+
+	if (qp->device->config.infiniband)
+		snprintf(address, sizeof(address), "LID 0x%04x", av->dlid);
+	else
+		inet_ntop(AF_INET6, av->dgid.raw, address + 4, INET6_ADDRSTRLEN);
+	simhca_log(qp->device->fabric, SIMHCA_LOG_INFO, "QP 0x%06x %s QP 0x%06x at %s: %s%s",
+		   qp->qpn, what, qp->qpc->dest_qpn, address, why, more);
+}
+
+void simhca_silence_connected(const struct simhca_qp *qp)
+{
+	if (find_obstacle(qp) == NO_PORT)
+		tell(qp, "is connected to", text[NO_PORT], "");
+}
+
+void simhca_silence_unanswered(struct simhca_qp *qp)
+{
+	enum obstacle obstacle;
+
+	if (qp->req.told)
+		return;
+	qp->req.told = true;
+	obstacle = find_obstacle(qp);
+	tell(qp, "has no answer from",
+	     obstacle == NOTHING_TO_SEE && qp->req.why != SIMHCA_REASON_NO_RESPONSE
+		     ? simhca_reason_text(qp->req.why)
+		     : text[obstacle],
+	     qp->qpc->timeout ? "" : "; its timeout is 0, so it waits without end");
+}
