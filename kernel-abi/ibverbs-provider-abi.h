@@ -26,10 +26,12 @@
  * is the third component of pkg-config's version of libibverbs (1.14.44.0 is release 44).
  *
  * The second such change is in the public struct ibv_qp_ex, which grew at 44 and at 45 and is
- * embedded in struct verbs_qp below: a provider is only good for a library whose verbs.h it was
- * compiled with.
+ * embedded in struct verbs_qp below: one PABI 34 is three layouts, of 39 .. 43, 44 and 45 .. 56.
+ * A third is struct ibv_port_attr, which grew at 49. A provider that was compiled with the larger
+ * one is loaded by the library with the smaller one; so query_port() must not write the fields
+ * behind port_cap_flags2 that it has no value for. libibverbs clears them.
  *
- * What the compiler cannot see is checked when the provider is loaded: simhca_provider_abi_probe().
+ * What the compiler cannot see is checked when the provider is loaded: ibverbs-provider-check.h.
  *
  * All functions declared here are exported by libibverbs.so; link with -libverbs.
  */
@@ -51,22 +53,16 @@
 #error "define SIMHCA_PABI as the layout of libibverbs' private ABI: 34, 57, 59, 62, 64 or 65"
 #elif SIMHCA_PABI == 34
 #define SIMHCA_PABI_VERSION 34
-#define SIMHCA_PABI_RELEASES "39-56"
 #elif SIMHCA_PABI == 57
 #define SIMHCA_PABI_VERSION 57
-#define SIMHCA_PABI_RELEASES "57-58"
 #elif SIMHCA_PABI == 59
 #define SIMHCA_PABI_VERSION 59
-#define SIMHCA_PABI_RELEASES "59-61"
 #elif SIMHCA_PABI == 62
 #define SIMHCA_PABI_VERSION 59
-#define SIMHCA_PABI_RELEASES "62-63"
 #elif SIMHCA_PABI == 64
 #define SIMHCA_PABI_VERSION 64
-#define SIMHCA_PABI_RELEASES "64"
 #elif SIMHCA_PABI == 65
 #define SIMHCA_PABI_VERSION 65
-#define SIMHCA_PABI_RELEASES "65"
 #else
 #error "SIMHCA_PABI is no known layout of libibverbs' private ABI: 34, 57, 59, 62, 64 or 65"
 #endif
@@ -502,8 +498,6 @@ void __verbs_log(struct verbs_context *context, uint32_t level, const char *fmt,
 	static_assert(offsetof(type, member) == (offset), #type "." #member " is misplaced")
 #define SIMHCA_PABI_SIZE_(type, size)                                                              \
 	static_assert(sizeof(type) == (size), #type " has the wrong size")
-#define SIMHCA_PABI_OP_(op, index)                                                                 \
-	SIMHCA_PABI_AT_(struct verbs_context_ops, op, (index) * sizeof(void (*)(void)))
 
 #ifdef __LP64__
 SIMHCA_PABI_SIZE_(struct verbs_match_ent, 24);
@@ -566,358 +560,22 @@ SIMHCA_PABI_AT_(struct ibv_buf, dmabuf_fd, 24);
 static_assert(offsetof(struct ibv_qp_ex, qp_base) == 0, "ibv_qp_ex does not begin with an ibv_qp");
 
 /*
- * The ops, and the public structure they are copied to. The latter catches a SIMHCA_PABI that does
- * not belong to the installed verbs.h: SIMHCA_PABI_PUBLIC_OPS_ is the number of pointers, most of
- * them public slots, in front of struct verbs_context's ibv_context.
+ * Does SIMHCA_PABI belong to the installed verbs.h? The number of pointers, most of them public
+ * slots, in front of struct verbs_context's ibv_context tells all but 64 from 65, and 34 from 57;
+ * those the probe tells apart, when the provider is loaded. tests/abi has the place of every op.
  */
-#if SIMHCA_PABI == 34 || SIMHCA_PABI == 57
+#if SIMHCA_PABI <= 57
 #define SIMHCA_PABI_PUBLIC_OPS_ 40
-SIMHCA_PABI_OP_(advise_mr, 0);
-SIMHCA_PABI_OP_(alloc_dm, 1);
-SIMHCA_PABI_OP_(alloc_mw, 2);
-SIMHCA_PABI_OP_(async_event, 7);
-SIMHCA_PABI_OP_(create_qp, 19);
-SIMHCA_PABI_OP_(create_wq, 24);
-SIMHCA_PABI_OP_(dealloc_mw, 25);
-SIMHCA_PABI_OP_(dereg_mr, 28);
-SIMHCA_PABI_OP_(detach_mcast, 38);
-SIMHCA_PABI_OP_(free_context, 39);
-SIMHCA_PABI_OP_(modify_qp, 47);
-SIMHCA_PABI_OP_(poll_cq, 53);
-SIMHCA_PABI_OP_(post_send, 55);
-SIMHCA_PABI_OP_(post_srq_recv, 57);
-SIMHCA_PABI_OP_(query_port, 60);
-SIMHCA_PABI_OP_(query_qp, 61);
-SIMHCA_PABI_OP_(reg_mr, 68);
-SIMHCA_PABI_OP_(req_notify_cq, 69);
-SIMHCA_PABI_OP_(resize_cq, 71);
-SIMHCA_PABI_OP_(unimport_pd, 75);
-SIMHCA_PABI_SIZE_(struct verbs_context_ops, 76 * sizeof(void (*)(void)));
 #elif SIMHCA_PABI == 59
 #define SIMHCA_PABI_PUBLIC_OPS_ 43
-SIMHCA_PABI_OP_(advise_mr, 0);
-SIMHCA_PABI_OP_(alloc_dm, 1);
-SIMHCA_PABI_OP_(alloc_dmah, 2);
-SIMHCA_PABI_OP_(alloc_mw, 3);
-SIMHCA_PABI_OP_(async_event, 8);
-SIMHCA_PABI_OP_(create_qp, 20);
-SIMHCA_PABI_OP_(create_wq, 25);
-SIMHCA_PABI_OP_(dealloc_dmah, 26);
-SIMHCA_PABI_OP_(dealloc_mw, 27);
-SIMHCA_PABI_OP_(dereg_mr, 30);
-SIMHCA_PABI_OP_(detach_mcast, 40);
-SIMHCA_PABI_OP_(free_context, 41);
-SIMHCA_PABI_OP_(modify_qp, 49);
-SIMHCA_PABI_OP_(poll_cq, 55);
-SIMHCA_PABI_OP_(post_send, 57);
-SIMHCA_PABI_OP_(post_srq_recv, 59);
-SIMHCA_PABI_OP_(query_port, 62);
-SIMHCA_PABI_OP_(query_qp, 63);
-SIMHCA_PABI_OP_(reg_mr, 70);
-SIMHCA_PABI_OP_(reg_mr_ex, 71);
-SIMHCA_PABI_OP_(req_notify_cq, 72);
-SIMHCA_PABI_OP_(resize_cq, 74);
-SIMHCA_PABI_OP_(unimport_pd, 78);
-SIMHCA_PABI_SIZE_(struct verbs_context_ops, 79 * sizeof(void (*)(void)));
 #elif SIMHCA_PABI == 62
 #define SIMHCA_PABI_PUBLIC_OPS_ 44
-SIMHCA_PABI_OP_(advise_mr, 0);
-SIMHCA_PABI_OP_(alloc_dm, 1);
-SIMHCA_PABI_OP_(alloc_dmah, 2);
-SIMHCA_PABI_OP_(alloc_mw, 3);
-SIMHCA_PABI_OP_(async_event, 8);
-SIMHCA_PABI_OP_(create_qp, 20);
-SIMHCA_PABI_OP_(create_wq, 25);
-SIMHCA_PABI_OP_(dealloc_dmah, 26);
-SIMHCA_PABI_OP_(dealloc_mw, 27);
-SIMHCA_PABI_OP_(dereg_mr, 30);
-SIMHCA_PABI_OP_(detach_mcast, 40);
-SIMHCA_PABI_OP_(dm_export_dmabuf_fd, 41);
-SIMHCA_PABI_OP_(free_context, 42);
-SIMHCA_PABI_OP_(modify_qp, 50);
-SIMHCA_PABI_OP_(poll_cq, 56);
-SIMHCA_PABI_OP_(post_send, 58);
-SIMHCA_PABI_OP_(post_srq_recv, 60);
-SIMHCA_PABI_OP_(query_port, 63);
-SIMHCA_PABI_OP_(query_port_speed, 64);
-SIMHCA_PABI_OP_(query_qp, 65);
-SIMHCA_PABI_OP_(reg_mr, 72);
-SIMHCA_PABI_OP_(reg_mr_ex, 73);
-SIMHCA_PABI_OP_(req_notify_cq, 74);
-SIMHCA_PABI_OP_(resize_cq, 76);
-SIMHCA_PABI_OP_(unimport_pd, 80);
-SIMHCA_PABI_SIZE_(struct verbs_context_ops, 81 * sizeof(void (*)(void)));
-#elif SIMHCA_PABI == 64
+#else
 #define SIMHCA_PABI_PUBLIC_OPS_ 46
-SIMHCA_PABI_OP_(advise_mr, 0);
-SIMHCA_PABI_OP_(alloc_buf, 1);
-SIMHCA_PABI_OP_(alloc_dm, 2);
-SIMHCA_PABI_OP_(alloc_dmah, 3);
-SIMHCA_PABI_OP_(alloc_mw, 4);
-SIMHCA_PABI_OP_(async_event, 9);
-SIMHCA_PABI_OP_(create_qp, 21);
-SIMHCA_PABI_OP_(create_wq, 26);
-SIMHCA_PABI_OP_(dealloc_dmah, 27);
-SIMHCA_PABI_OP_(dealloc_mw, 28);
-SIMHCA_PABI_OP_(dereg_mr, 31);
-SIMHCA_PABI_OP_(detach_mcast, 41);
-SIMHCA_PABI_OP_(dm_export_dmabuf_fd, 42);
-SIMHCA_PABI_OP_(free_buf, 43);
-SIMHCA_PABI_OP_(free_context, 44);
-SIMHCA_PABI_OP_(modify_qp, 52);
-SIMHCA_PABI_OP_(poll_cq, 58);
-SIMHCA_PABI_OP_(post_send, 60);
-SIMHCA_PABI_OP_(post_srq_recv, 62);
-SIMHCA_PABI_OP_(query_port, 65);
-SIMHCA_PABI_OP_(query_port_speed, 66);
-SIMHCA_PABI_OP_(query_qp, 67);
-SIMHCA_PABI_OP_(reg_mr, 74);
-SIMHCA_PABI_OP_(reg_mr_ex, 75);
-SIMHCA_PABI_OP_(req_notify_cq, 76);
-SIMHCA_PABI_OP_(resize_cq, 78);
-SIMHCA_PABI_OP_(unimport_pd, 82);
-SIMHCA_PABI_SIZE_(struct verbs_context_ops, 83 * sizeof(void (*)(void)));
-#elif SIMHCA_PABI == 65
-#define SIMHCA_PABI_PUBLIC_OPS_ 46
-SIMHCA_PABI_OP_(advise_mr, 0);
-SIMHCA_PABI_OP_(alloc_buf, 1);
-SIMHCA_PABI_OP_(alloc_dm, 2);
-SIMHCA_PABI_OP_(alloc_dmah, 3);
-SIMHCA_PABI_OP_(alloc_mw, 4);
-SIMHCA_PABI_OP_(async_event, 9);
-SIMHCA_PABI_OP_(create_qp, 22);
-SIMHCA_PABI_OP_(create_wq, 27);
-SIMHCA_PABI_OP_(dealloc_dmah, 28);
-SIMHCA_PABI_OP_(dealloc_mw, 29);
-SIMHCA_PABI_OP_(dereg_mr, 32);
-SIMHCA_PABI_OP_(detach_mcast, 43);
-SIMHCA_PABI_OP_(dm_export_dmabuf_fd, 44);
-SIMHCA_PABI_OP_(free_buf, 45);
-SIMHCA_PABI_OP_(free_context, 46);
-SIMHCA_PABI_OP_(modify_qp, 56);
-SIMHCA_PABI_OP_(poll_cq, 62);
-SIMHCA_PABI_OP_(post_send, 64);
-SIMHCA_PABI_OP_(post_srq_recv, 66);
-SIMHCA_PABI_OP_(query_port, 71);
-SIMHCA_PABI_OP_(query_port_speed, 72);
-SIMHCA_PABI_OP_(query_qp, 73);
-SIMHCA_PABI_OP_(reg_mr, 82);
-SIMHCA_PABI_OP_(reg_mr_ex, 83);
-SIMHCA_PABI_OP_(req_notify_cq, 84);
-SIMHCA_PABI_OP_(resize_cq, 86);
-SIMHCA_PABI_OP_(unimport_pd, 92);
-SIMHCA_PABI_SIZE_(struct verbs_context_ops, 93 * sizeof(void (*)(void)));
 #endif
-
-static_assert(offsetof(struct verbs_context, context) == SIMHCA_PABI_PUBLIC_OPS_ * sizeof(void *),
-	      "the installed infiniband/verbs.h does not belong to SIMHCA_PABI: is libibverbs of "
-	      "PABI 59 release 59-61 (SIMHCA_PABI=59) or 62-63 (SIMHCA_PABI=62)?");
-
-/*
- * Is it the library's layout?
- */
-
-/*
- * After verbs_set_ops(vctx, ops) with the context that holds ctx: does every op stand where the
- * public structures promise it? libibverbs takes each op from its place in *its* verbs_context_ops
- * to a public slot of struct verbs_context or ibv_context_ops, so a layout that differs puts a
- * neighbour there. It does so for most ops, from the first (advise_mr) to resize_cq, the fifth from
- * the end; an op that is NULL is not looked at. Slots that ibv_open_device() overwrites later are
- * not looked at either, so ctx can be checked at any time.
- *
- * Returns NULL when all is well, else the name of the first thing that is not in its place.
- */
-static inline const char *simhca_provider_abi_mismatch(const struct ibv_context *ctx,
-						       const struct verbs_context_ops *ops)
-{
-	const struct verbs_context *vctx = verbs_get_ctx((struct ibv_context *)ctx);
-
-	if (!vctx || vctx->sz != sizeof(*vctx))
-		return "struct verbs_context";
-
-#define SIMHCA_PABI_CHECK_(op, slot)                                                               \
-	do {                                                                                       \
-		if (ops->op && (void *)ops->op != (void *)(slot))                                  \
-			return #op;                                                                \
-	} while (0)
-#define SIMHCA_PABI_EXT_(op) SIMHCA_PABI_CHECK_(op, vctx->op)
-#define SIMHCA_PABI_CTX_(op) SIMHCA_PABI_CHECK_(op, ctx->ops.op)
-#define SIMHCA_PABI_OLD_(op) SIMHCA_PABI_CHECK_(op, ctx->ops._compat_##op)
-
-	SIMHCA_PABI_EXT_(advise_mr);
-#if SIMHCA_PABI >= 64
-	SIMHCA_PABI_EXT_(alloc_buf);
-#endif
-	SIMHCA_PABI_EXT_(alloc_dm);
-#if SIMHCA_PABI >= 59
-	SIMHCA_PABI_EXT_(alloc_dmah);
-#endif
-	SIMHCA_PABI_CTX_(alloc_mw);
-	SIMHCA_PABI_EXT_(alloc_null_mr);
-	SIMHCA_PABI_EXT_(alloc_parent_domain);
-	SIMHCA_PABI_OLD_(alloc_pd);
-	SIMHCA_PABI_EXT_(alloc_td);
-	SIMHCA_PABI_OLD_(async_event);
-	SIMHCA_PABI_EXT_(attach_counters_point_flow);
-	SIMHCA_PABI_OLD_(attach_mcast);
-	SIMHCA_PABI_CTX_(bind_mw);
-	SIMHCA_PABI_EXT_(close_xrcd);
-	SIMHCA_PABI_OLD_(cq_event);
-	SIMHCA_PABI_OLD_(create_ah);
-	SIMHCA_PABI_EXT_(create_counters);
-	SIMHCA_PABI_OLD_(create_cq);
-	SIMHCA_PABI_CHECK_(create_flow, vctx->ibv_create_flow);
-	SIMHCA_PABI_EXT_(create_flow_action_esp);
-	SIMHCA_PABI_OLD_(create_qp);
-	SIMHCA_PABI_EXT_(create_qp_ex);
-	SIMHCA_PABI_EXT_(create_rwq_ind_table);
-	SIMHCA_PABI_OLD_(create_srq);
-	SIMHCA_PABI_EXT_(create_srq_ex);
-	SIMHCA_PABI_EXT_(create_wq);
-#if SIMHCA_PABI >= 59
-	SIMHCA_PABI_EXT_(dealloc_dmah);
-#endif
-	SIMHCA_PABI_CTX_(dealloc_mw);
-	SIMHCA_PABI_OLD_(dealloc_pd);
-	SIMHCA_PABI_EXT_(dealloc_td);
-	SIMHCA_PABI_OLD_(dereg_mr);
-	SIMHCA_PABI_OLD_(destroy_ah);
-	SIMHCA_PABI_EXT_(destroy_counters);
-	SIMHCA_PABI_OLD_(destroy_cq);
-	SIMHCA_PABI_CHECK_(destroy_flow, vctx->ibv_destroy_flow);
-	SIMHCA_PABI_EXT_(destroy_flow_action);
-	SIMHCA_PABI_OLD_(destroy_qp);
-	SIMHCA_PABI_EXT_(destroy_rwq_ind_table);
-	SIMHCA_PABI_OLD_(destroy_srq);
-	SIMHCA_PABI_EXT_(destroy_wq);
-	SIMHCA_PABI_OLD_(detach_mcast);
-#if SIMHCA_PABI >= 62
-	SIMHCA_PABI_EXT_(dm_export_dmabuf_fd);
-#endif
-#if SIMHCA_PABI >= 64
-	SIMHCA_PABI_EXT_(free_buf);
-#endif
-	SIMHCA_PABI_EXT_(free_dm);
-	SIMHCA_PABI_EXT_(get_srq_num);
-	SIMHCA_PABI_EXT_(modify_cq);
-	SIMHCA_PABI_EXT_(modify_flow_action_esp);
-	SIMHCA_PABI_OLD_(modify_qp);
-	SIMHCA_PABI_EXT_(modify_qp_rate_limit);
-	SIMHCA_PABI_OLD_(modify_srq);
-	SIMHCA_PABI_EXT_(modify_wq);
-	SIMHCA_PABI_EXT_(open_qp);
-	SIMHCA_PABI_EXT_(open_xrcd);
-	SIMHCA_PABI_CTX_(poll_cq);
-	SIMHCA_PABI_CTX_(post_recv);
-	SIMHCA_PABI_CTX_(post_send);
-	SIMHCA_PABI_EXT_(post_srq_ops);
-	SIMHCA_PABI_CTX_(post_srq_recv);
-	SIMHCA_PABI_EXT_(query_device_ex);
-	SIMHCA_PABI_OLD_(query_qp);
-	SIMHCA_PABI_EXT_(query_rt_values);
-	SIMHCA_PABI_OLD_(query_srq);
-	SIMHCA_PABI_EXT_(read_counters);
-	SIMHCA_PABI_EXT_(reg_dm_mr);
-	SIMHCA_PABI_OLD_(reg_mr);
-#if SIMHCA_PABI >= 59
-	SIMHCA_PABI_EXT_(reg_mr_ex);
-#endif
-	SIMHCA_PABI_CTX_(req_notify_cq);
-	SIMHCA_PABI_OLD_(rereg_mr);
-	SIMHCA_PABI_OLD_(resize_cq);
-
-#undef SIMHCA_PABI_OLD_
-#undef SIMHCA_PABI_CTX_
-#undef SIMHCA_PABI_EXT_
-#undef SIMHCA_PABI_CHECK_
-	return NULL;
-}
-
-static inline bool simhca_provider_abi_ok(const struct ibv_context *ctx,
-					  const struct verbs_context_ops *ops)
-{
-	return !simhca_provider_abi_mismatch(ctx, ops);
-}
-
-/*
- * Compare the whole layout with that of the library that is loaded, without a device:
- * verbs_set_ops() takes a table in which every op has a value of its own to a context made up here.
- * The public slots are checked as above. The library's private copy must then hold the values in
- * the order of our layout and none beyond, which also covers the ops that have no public slot.
- * Finally ibv_qp_to_qp_ex() must find verbs_qp.comp_mask. No function pointer of the table is ever
- * called.
- *
- * The room behind each structure keeps a library with longer ones from reading or writing past
- * them, and the context is full of pointers to priv, so that such a library finds it wherever it
- * looks.
- *
- * Returns NULL when all is well, else the name of the first thing that is not in its place.
- */
-static inline const char *simhca_provider_abi_probe(void)
-{
-	enum { ROOM = 64, PRIV = 512 };
-	union {
-		struct verbs_context_ops ops;
-		uintptr_t value[SIMHCA_PABI_NUM_OPS + ROOM];
-	} table = {};
-	union {
-		struct verbs_context vctx;
-		uintptr_t word[sizeof(struct verbs_context) / sizeof(uintptr_t) + ROOM];
-	} context;
-	struct {
-		struct verbs_qp vqp;
-		void *room[ROOM];
-	} qp = {};
-	uintptr_t priv[PRIV] = {};
-	size_t first, i;
-	const char *wrong;
-
-	for (i = 0; i < sizeof(table.value) / sizeof(table.value[0]); i++)
-		table.value[i] = 0x10000 + i;
-	for (i = 0; i < sizeof(context.word) / sizeof(context.word[0]); i++)
-		context.word[i] = (uintptr_t)priv;
-
-	context.vctx.context.abi_compat = __VERBS_ABI_IS_EXTENDED;
-	context.vctx.sz = sizeof(context.vctx);
-	verbs_set_ops(&context.vctx, &table.ops);
-	wrong = simhca_provider_abi_mismatch(&context.vctx.context, &table.ops);
-	if (wrong)
-		return wrong;
-
-	for (first = 0; first < PRIV && priv[first] != table.value[0]; first++)
-		;
-	if (first + SIMHCA_PABI_NUM_OPS >= PRIV)
-		return "struct verbs_ex_private";
-	for (i = 0; i < SIMHCA_PABI_NUM_OPS; i++)
-		if (priv[first + i] != table.value[i])
-			return "struct verbs_context_ops";
-	if (priv[first + i] == table.value[i])
-		return "struct verbs_context_ops";
-
-	qp.vqp.comp_mask = VERBS_QP_EX;
-	if (ibv_qp_to_qp_ex(&qp.vqp.qp) != &qp.vqp.qp_ex)
-		return "struct verbs_qp";
-
-	return NULL;
-}
-
-/*
- * Register device_ops when the provider is loaded, or say in one line why not. device_ops is the
- * name of a const struct verbs_device_ops.
- */
-#define SIMHCA_REGISTER_DRIVER(device_ops)                                                         \
-	static __attribute__((constructor)) void device_ops##_register(void)                       \
-	{                                                                                          \
-		const char *wrong = simhca_provider_abi_probe();                                   \
-                                                                                                   \
-		if (wrong)                                                                         \
-			fprintf(stderr,                                                            \
-				"%s: built for rdma-core " SIMHCA_PABI_RELEASES                    \
-				", but this libibverbs has another %s: rebuild the provider "      \
-				"against it\n",                                                    \
-				(device_ops).name, wrong);                                         \
-		else                                                                               \
-			verbs_register_driver(&(device_ops));                                      \
-	}
+static_assert(
+	offsetof(struct verbs_context, context) == SIMHCA_PABI_PUBLIC_OPS_ * sizeof(void *),
+	"the installed infiniband/verbs.h does not belong to SIMHCA_PABI: leave that to cmake, "
+	"which asks the installed library");
 
 #endif /* SIMHCA_IBVERBS_PROVIDER_ABI_H */

@@ -105,7 +105,10 @@ int shca_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_po
 	if (shca_is_fatal(to_sctx(context)))
 		return shca_result(EIO);
 
-	memset(attr, 0, sizeof(*attr));
+	/*
+	 * libibverbs has cleared *attr, which may end after port_cap_flags2: before release 49 it
+	 * did. So what comes later is not written.
+	 */
 	attr->state = (enum ibv_port_state)atomic_load_explicit(&from->state, memory_order_relaxed);
 	attr->max_mtu = (enum ibv_mtu)from->max_mtu;
 	attr->active_mtu =

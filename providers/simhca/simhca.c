@@ -12,6 +12,7 @@
 #include <rdma/ib_user_ioctl_verbs.h>
 
 #include "command.h"
+#include "ibverbs-provider-check.h"
 
 /* abi_version of the uverbs device in the device tree. */
 #define UVERBS_ABI_VERSION 1
@@ -256,9 +257,7 @@ static struct verbs_context *open_context(struct ibv_device *device, int cmd_fd)
 	verbs_set_ops(&ctx->vctx, &context_ops);
 	wrong = simhca_provider_abi_mismatch(&ctx->vctx.context, &context_ops);
 	if (wrong) {
-		fprintf(stderr,
-			"simhca: this libibverbs has another %s than the provider was built for\n",
-			wrong);
+		simhca_provider_abi_refuse("simhca", wrong);
 		err = EPROTONOSUPPORT;
 	} else {
 		err = connect_device(ctx);

@@ -21,7 +21,7 @@
 
 /* The header calls test_set_ops(), which can pretend to be a library of another layout. */
 #define verbs_set_ops test_set_ops
-#include "ibverbs-provider-abi.h"
+#include "ibverbs-provider-check.h"
 #undef verbs_set_ops
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))

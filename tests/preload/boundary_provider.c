@@ -2,7 +2,7 @@
 /* A provider for devices named boundary*, which implements nothing but opening. */
 #include <stdlib.h>
 
-#include "ibverbs-provider-abi.h"
+#include "ibverbs-provider-check.h"
 
 static void free_context(struct ibv_context *context)
 {
