@@ -1,24 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * The completer (IBTA vol. 1, 9.7.5, 9.7.6): what an answer means for the request under way:
- * acknowledged, to be sent again now or later, or failed.
+ * The completer (IBTA vol. 1, 9.7.5, 9.7.6): takes response packets, and knows what each means for
+ * the messages under way: acknowledged, to be sent again now or later, or failed.
  */
 #include "odp.h"
 #include "psn.h"
 
 #define RNR_RETRY_FOREVER 7
-
-/* A responder that another engine works on: ask again soon, but not for ever. */
-#define BUSY_NS (20 * 1000)
-#define BUSY_MOST 500
-#define BUSY_LONG_NS (1000 * 1000)
-
-/* RNR NAK timer codes (IBTA vol. 1, table 45), in units of 10 us. */
-static const uint32_t rnr_timer_10us[32] = {
-	65536, 1,    2,	   3,	 4,    6,     8,     12,    16,	   24,	  32,
-	48,    64,   96,   128,	 192,  256,   384,   512,   768,   1024,  1536,
-	2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
-};
 
 static uint8_t wc_opcode(uint8_t opcode)
 {
@@ -48,179 +36,287 @@ static uint8_t wc_opcode(uint8_t opcode)
 	}
 }
 
-void simhca_complete_send(struct simhca_qp *qp, enum simhca_wc_status status,
-			  enum simhca_reason reason)
+static void forget_oldest(struct simhca_qp *qp)
 {
-	const struct simhca_send *send = qp->req.send;
-	struct simhca_cqe cqe = {
+	struct simhca_requester *req = &qp->req;
+
+	req->answered = req->revoked = false;
+	if (req->count) { /* else it failed before it was under way */
+		req->reads -= simhca_is_read_like(simhca_flight(req, 0)->opcode);
+		req->count--;
+	}
+	if (!req->count) /* what was never sent takes no PSNs */
+		qp->mem->sq_psn = req->psn_next = req->psn_send;
+}
+
+void simhca_complete_send(struct simhca_worker *worker, struct simhca_qp *qp,
+			  enum simhca_wc_status status, enum simhca_reason reason)
+{
+	const struct simhca_send *send = worker->send;
+	uint32_t index = qp->req.oldest;
+	struct simhca_cqe cqe;
+
+	if (__builtin_expect(qp->req.rndv, 0)) {
+		forget_oldest(qp);
+		simhca_rndv_complete(qp, status, reason);
+		return;
+	}
+	if (!simhca_flight_load(worker, qp, 0))
+		return;
+	cqe = (struct simhca_cqe){
 		.wr_id = send->wqe.wr_id,
 		.qpn = qp->qpn,
 		.byte_len = (uint32_t)send->length,
 		.vendor_err = reason,
-		.wqe_index = qp->req.index,
+		.wqe_index = index,
 		.opcode = wc_opcode(send->wqe.opcode),
 		.status = (uint8_t)status,
 	};
-
-	if (__builtin_expect(qp->req.rndv, 0)) {
-		simhca_rndv_complete(qp, status, reason);
-		return;
-	}
-	qp->req.started = false;
+	forget_oldest(qp);
+	qp->req.oldest = index + 1;
 	/* Before the CQE: whoever sees it may post to the slot at once. */
-	atomic_store_explicit(&qp->mem->sq_ci, qp->req.index + 1, memory_order_release);
+	atomic_store_explicit(&qp->mem->sq_ci, index + 1, memory_order_release);
 	if (status != SIMHCA_WC_SUCCESS || (send->wqe.flags & SIMHCA_WQE_SIGNALED) ||
 	    qp->qpc->sq_sig_all)
 		simhca_cq_push(qp->send_cq, &cqe, false);
 	if (status != SIMHCA_WC_SUCCESS) {
 		simhca_stats_once(qp->device, SIMHCA_STAT_REQ_CQE_ERROR);
 		simhca_log(qp->device->fabric, SIMHCA_LOG_INFO,
-			   "QP 0x%06x: send WQE %u fails with status %u: %s", qp->qpn,
-			   qp->req.index, status, simhca_reason_text(reason));
+			   "QP 0x%06x: send WQE %u fails with status %u: %s", qp->qpn, index,
+			   status, simhca_reason_text(reason));
 		/* Unreliable senders stop only their SQ (IBTA vol. 1, 10.3.1.6). */
 		simhca_qp_fail(qp, simhca_is_reliable(qp->type) ? SIMHCA_QPS_ERR : SIMHCA_QPS_SQE);
 	}
 }
 
-static enum simhca_next wait_for(struct simhca_qp *qp, enum simhca_wait what, uint64_t delay_ns)
+void simhca_go_back(struct simhca_qp *qp)
 {
-	qp->req.wait = what;
-	qp->req.deadline = delay_ns ? simhca_engine_arm_timer(qp, delay_ns) : UINT64_MAX;
-	return SIMHCA_NEXT_WAIT;
+	qp->req.psn_send = qp->req.psn_una;
 }
 
-enum simhca_next simhca_wait_busy(struct simhca_qp *qp)
+void simhca_acknowledge(struct simhca_worker *worker, struct simhca_qp *qp, uint32_t psn)
 {
-	/* What takes long will take longer: memory of a client that blocks. */
-	return wait_for(qp, SIMHCA_WAIT_BUSY, qp->req.busy++ < BUSY_MOST ? BUSY_NS : BUSY_LONG_NS);
-}
+	struct simhca_requester *req = &qp->req;
 
-static enum simhca_next fail(struct simhca_qp *qp, enum simhca_wc_status status,
-			     enum simhca_reason reason)
-{
-	simhca_complete_send(qp, status, reason);
-	return SIMHCA_NEXT_WAIT;
-}
-
-/* A control function wants the QP, and faults are disabled meanwhile. */
-#define FAULTS_OFF_NS (1000 * 1000)
-
-enum simhca_next simhca_wait_fault(struct simhca_qp *qp, enum simhca_fault_context context,
-				   enum simhca_fault_verdict verdict, enum simhca_reason reason)
-{
-	if (verdict == SIMHCA_FAULT_ERROR)
-		return fail(qp, SIMHCA_WC_LOC_PROT_ERR, reason);
-	if (verdict == SIMHCA_FAULT_GO)
-		return SIMHCA_NEXT_PACKET;
-	/*
-	 * It may have ended since it was raised; then the QP has been scheduled, and finds that it
-	 * need not wait. Only if none could be raised nobody schedules it.
-	 */
-	if (!simhca_fault_raised(qp, context))
-		return wait_for(qp, SIMHCA_WAIT_BUSY, FAULTS_OFF_NS);
-	qp->req.fault = context;
-	return wait_for(qp, SIMHCA_WAIT_FAULT, 0);
-}
-
-/* The requester's own memory could not be read or written: it may have been dropped just now. */
-static enum simhca_next payload_failed(struct simhca_worker *worker, struct simhca_qp *qp,
-				       const struct simhca_packet *packet,
-				       enum simhca_reason reason)
-{
-	enum simhca_fault_context context = simhca_requester_context(packet);
-	enum simhca_fault_verdict verdict =
-		simhca_fault_take_copy(worker, qp, context, &packet->payload, &reason);
-
-	return simhca_wait_fault(qp, context, verdict, reason);
-}
-
-static enum simhca_next acknowledged(struct simhca_worker *worker, struct simhca_qp *qp,
-				     const struct simhca_packet *packet,
-				     const struct simhca_reply *reply)
-{
-	uint32_t mtu = simhca_mtu_bytes(qp->qpc->path_mtu ? qp->qpc->path_mtu : 5);
-
-	if (packet->op == SIMHCA_PKT_COMPARE_SWAP || packet->op == SIMHCA_PKT_FETCH_ADD) {
-		struct simhca_sgl old = { .count = 1 };
-		enum simhca_reason reason;
-
-		old.seg[0] =
-			(struct simhca_seg){ .addr = (uintptr_t)&reply->atomic_old, .length = 8 };
-		if (simhca_dma_copy(&packet->payload, &old, 8, worker->scratch, &reason))
-			return payload_failed(worker, qp, packet, reason);
+	if (simhca_psn_cmp(psn, req->psn_una) <= 0)
+		return;
+	simhca_fault_over(qp, SIMHCA_REQUESTER_READ);
+	req->psn_una = psn;
+	if (simhca_psn_cmp(req->psn_send, psn) < 0)
+		req->psn_send = psn;
+	req->went_back = false;
+	req->retries = qp->qpc->retry_cnt;
+	req->rnr_retries = qp->qpc->rnr_retry;
+	req->why = SIMHCA_REASON_NO_RESPONSE;
+	if (req->wait == SIMHCA_WAIT_ANSWER)
+		req->wait = SIMHCA_WAIT_NOTHING;
+	while (req->count && simhca_psn_cmp(simhca_flight(req, 0)->last, psn) < 0) {
+		if (simhca_flight(req, 0)->opcode == SIMHCA_WR_RDMA_READ_WITH_INV) {
+			req->answered = true; /* completes once the key is invalid */
+			return;
+		}
+		simhca_complete_send(worker, qp, SIMHCA_WC_SUCCESS, SIMHCA_REASON_NONE);
 	}
-	simhca_fault_over(qp, simhca_requester_context(packet));
-	qp->mem->sq_psn = simhca_psn_add(packet->psn, simhca_psn_count(packet->length, mtu));
-	qp->req.offset += packet->length;
-	qp->req.retries = qp->qpc->retry_cnt;
-	qp->req.rnr_retries = qp->qpc->rnr_retry;
-	qp->req.why = SIMHCA_REASON_NO_RESPONSE;
-	if (packet->last && qp->req.send->wqe.opcode == SIMHCA_WR_RDMA_READ_WITH_INV)
-		qp->req.answered = true; /* completes once the key is invalid */
-	else if (packet->last)
-		simhca_complete_send(qp, SIMHCA_WC_SUCCESS, SIMHCA_REASON_NONE);
-	return SIMHCA_NEXT_PACKET;
 }
 
-/* No answer: 4.096 us * 2^timeout, where 0 means without end (IBTA vol. 1, 9.7.6.1.3). */
-static enum simhca_next unanswered(struct simhca_qp *qp)
+/* The responder misses a packet, or its answer was lost: all is sent again from there. */
+static void lost(struct simhca_worker *worker, struct simhca_qp *qp, enum simhca_reason reason)
 {
-	if (!qp->qpc->timeout) /* else when the time is over */
-		simhca_silence_unanswered(qp);
-	return wait_for(qp, SIMHCA_WAIT_ANSWER,
-			qp->qpc->timeout ? 4096ull << (qp->qpc->timeout & 31) : 0);
+	struct simhca_requester *req = &qp->req;
+
+	/* Further signs of the same loss, until something is acknowledged, are of no interest. */
+	if (req->went_back || req->wait == SIMHCA_WAIT_RNR)
+		return;
+	if (!req->retries--) {
+		simhca_complete_send(worker, qp, SIMHCA_WC_RETRY_EXC_ERR, reason);
+		return;
+	}
+	req->went_back = true;
+	simhca_go_back(qp);
 }
 
-enum simhca_next simhca_completer_run(struct simhca_worker *worker, struct simhca_qp *qp,
-				      const struct simhca_packet *packet,
-				      const struct simhca_reply *reply)
+/*
+ * An answer to psn acknowledges all before it (9.7.5.1.2), but for what an acknowledgement does not
+ * answer: if such a response is missing it has been lost, and false is returned.
+ */
+static bool acknowledge_before(struct simhca_worker *worker, struct simhca_qp *qp, uint32_t psn)
 {
-	if (reply->answer == SIMHCA_ANSWER_PAYLOAD)
-		return payload_failed(worker, qp, packet, reply->reason);
-	/* The responder waits for pages: for as long as it takes, and whatever the transport. */
-	if (reply->answer == SIMHCA_ANSWER_FAULT)
-		return wait_for(qp, SIMHCA_WAIT_RNR,
-				rnr_timer_10us[reply->rnr_timer & 31] * 10000ull);
-	if (reply->answer == SIMHCA_ANSWER_BUSY && qp->req.busy < BUSY_MOST)
-		return simhca_wait_busy(qp);
-	qp->req.busy = 0;
-	if (!simhca_is_reliable(qp->type)) /* nobody answers: sent is done */
-		return acknowledged(worker, qp, packet, reply);
+	struct simhca_requester *req = &qp->req;
+	uint32_t until = psn;
 
-	/* A responder tells of a gap once; the reason stands for the silence after it, too. */
-	if ((reply->answer == SIMHCA_ANSWER_NAK_PSN || reply->answer == SIMHCA_ANSWER_NONE) &&
-	    reply->reason != SIMHCA_REASON_NO_RESPONSE)
-		qp->req.why = reply->reason;
-	switch (reply->answer) {
-	case SIMHCA_ANSWER_ACK:
-		return acknowledged(worker, qp, packet, reply);
-	case SIMHCA_ANSWER_RNR_NAK:
-		simhca_stats_add(worker, qp->device, SIMHCA_STAT_RNR_NAK_RETRY, 1);
-		if (!qp->req.rnr_retries)
-			return fail(qp, SIMHCA_WC_RNR_RETRY_EXC_ERR, reply->reason);
-		if (qp->req.rnr_retries != RNR_RETRY_FOREVER)
-			qp->req.rnr_retries--;
-		return wait_for(qp, SIMHCA_WAIT_RNR,
-				rnr_timer_10us[reply->rnr_timer & 31] * 10000ull);
-	case SIMHCA_ANSWER_NAK_PSN:
-		simhca_stats_add(worker, qp->device, SIMHCA_STAT_PACKET_SEQ_ERR, 1);
-		if (!qp->req.retries--)
-			return fail(qp, SIMHCA_WC_RETRY_EXC_ERR, reply->reason);
-		return SIMHCA_NEXT_PACKET;
-	case SIMHCA_ANSWER_NAK_INVALID:
-		simhca_stats_once(qp->device, SIMHCA_STAT_REQ_REMOTE_INVALID);
-		return fail(qp, SIMHCA_WC_REM_INV_REQ_ERR, reply->reason);
-	case SIMHCA_ANSWER_NAK_ACCESS:
-		simhca_stats_once(qp->device, SIMHCA_STAT_REQ_REMOTE_ACCESS);
-		return fail(qp, SIMHCA_WC_REM_ACCESS_ERR, reply->reason);
-	case SIMHCA_ANSWER_NAK_OPERATIONAL:
-		return fail(qp, SIMHCA_WC_REM_OP_ERR, reply->reason);
-	case SIMHCA_ANSWER_NONE:
-	case SIMHCA_ANSWER_PAYLOAD:
-	case SIMHCA_ANSWER_BUSY:
-	case SIMHCA_ANSWER_ELSEWHERE:
-	case SIMHCA_ANSWER_FAULT:
+	for (uint32_t i = 0; i < req->count; i++) {
+		const struct simhca_flight *flight = simhca_flight(req, i);
+
+		if (simhca_psn_cmp(flight->first, psn) >= 0)
+			break;
+		if (!simhca_is_read_like(flight->opcode))
+			continue;
+		until = simhca_psn_cmp(flight->first, req->psn_una) > 0 ? flight->first
+									: req->psn_una;
 		break;
 	}
-	return unanswered(qp);
+	simhca_acknowledge(worker, qp, until);
+	if (until == psn)
+		return true;
+	lost(worker, qp, SIMHCA_REASON_PSN_SEQUENCE);
+	return false;
+}
+
+/* Puts the data of a response where the message at hand, the oldest, wants them. */
+static struct simhca_handover place(struct simhca_worker *worker, struct simhca_qp *qp,
+				    uint64_t offset, const struct simhca_sgl *data, uint64_t length)
+{
+	struct simhca_send *send = worker->send;
+	struct simhca_key_use use = {
+		.worker = worker,
+		.device = qp->device,
+		.pd = qp->req.rndv ? qp->srq->pd->number : qp->qpc->pd,
+		.qpn = qp->qpn,
+		.access = SIMHCA_ACCESS_LOCAL_WRITE,
+	};
+	struct simhca_handover handover = { .outcome = SIMHCA_TAKEN };
+	enum simhca_fault_verdict verdict = SIMHCA_FAULT_ERROR;
+	enum simhca_dma_result result;
+	enum simhca_reason reason;
+	struct simhca_sgl target;
+
+	target.count = 0;
+	worker->num_absent = 0;
+	reason = simhca_translate_sges(&use, send->sge, send->wqe.num_sge, offset, length, &target);
+	if (reason == SIMHCA_REASON_NONE)
+		verdict = simhca_fault_take(worker, qp, SIMHCA_REQUESTER_WRITE, &reason);
+	if (verdict == SIMHCA_FAULT_GO && !simhca_fault_resumed(qp, SIMHCA_REQUESTER_WRITE) &&
+	    !simhca_odp_verify(&target))
+		verdict = simhca_fault_take_copy(worker, qp, SIMHCA_REQUESTER_WRITE, &target,
+						 &reason);
+	if (verdict == SIMHCA_FAULT_GO) {
+		result = simhca_dma_copy(&target, data, length, worker->scratch, &reason);
+		if (result == SIMHCA_DMA_OK) {
+			simhca_fault_over(qp, SIMHCA_REQUESTER_WRITE);
+			simhca_acknowledge(
+				worker, qp,
+				simhca_psn_add(qp->req.psn_una,
+					       simhca_psn_count(length, simhca_qp_mtu(qp))));
+			return handover;
+		}
+		if (result == SIMHCA_DMA_SOURCE) {
+			handover.outcome = SIMHCA_UNREADABLE;
+			handover.reason = reason;
+			return handover;
+		}
+		verdict = simhca_fault_take_copy(worker, qp, SIMHCA_REQUESTER_WRITE, &target,
+						 &reason);
+	}
+	/* As if it had been lost: it is asked for again when the pages are there. */
+	simhca_go_back(qp);
+	simhca_wait_fault(worker, qp, SIMHCA_REQUESTER_WRITE, verdict, reason);
+	return handover;
+}
+
+static struct simhca_handover response(struct simhca_worker *worker, struct simhca_qp *qp,
+				       const struct simhca_packet *packet)
+{
+	struct simhca_requester *req = &qp->req;
+	struct simhca_handover taken = { .outcome = SIMHCA_TAKEN };
+	const struct simhca_flight *flight;
+	struct simhca_sgl old = { .count = 1 };
+	uint64_t offset, left;
+	bool of_atomic = packet->op == SIMHCA_PKT_ATOMIC_ACK;
+
+	if (!acknowledge_before(worker, qp, packet->psn) || !req->count)
+		return taken;
+	flight = simhca_flight(req, 0);
+	if (!simhca_is_read_like(flight->opcode) || simhca_is_atomic(flight->opcode) != of_atomic ||
+	    req->answered || !simhca_flight_load(worker, qp, 0))
+		return taken;
+	if (of_atomic) {
+		old.seg[0] =
+			(struct simhca_seg){ .addr = (uintptr_t)&packet->atomic_old, .length = 8 };
+		return place(worker, qp, 0, &old, 8);
+	}
+	if (!simhca_takes_response(flight->opcode)) {
+		simhca_acknowledge(worker, qp, simhca_psn_add(packet->psn, 1));
+		return taken;
+	}
+	offset = (uint64_t)simhca_psn_cmp(packet->psn, flight->first) * simhca_qp_mtu(qp);
+	left = worker->send->length - offset;
+	/* A response that is not what was asked for is none. */
+	if (packet->length > left ||
+	    (packet->length < left && packet->length % simhca_qp_mtu(qp)) ||
+	    (left && !packet->length))
+		return taken;
+	return place(worker, qp, offset, packet->payload, packet->length);
+}
+
+static void fail(struct simhca_worker *worker, struct simhca_qp *qp, enum simhca_wc_status status,
+		 enum simhca_reason reason)
+{
+	if (qp->req.count)
+		simhca_complete_send(worker, qp, status, reason);
+}
+
+static void nak(struct simhca_worker *worker, struct simhca_qp *qp,
+		const struct simhca_packet *packet)
+{
+	struct simhca_requester *req = &qp->req;
+
+	if (!acknowledge_before(worker, qp, packet->psn))
+		return;
+	if (SIMHCA_SYNDROME_IS_RNR(packet->syndrome)) {
+		if (req->wait == SIMHCA_WAIT_RNR)
+			return;
+		simhca_stats_add(worker, qp->device, SIMHCA_STAT_RNR_NAK_RETRY, 1);
+		if (!req->rnr_retries) {
+			fail(worker, qp, SIMHCA_WC_RNR_RETRY_EXC_ERR, packet->reason);
+			return;
+		}
+		if (req->rnr_retries != RNR_RETRY_FOREVER)
+			req->rnr_retries--;
+		simhca_go_back(qp);
+		simhca_wait_rnr(qp, packet->syndrome & SIMHCA_RNR_TIMER_MASK);
+		return;
+	}
+	switch (packet->syndrome) {
+	case SIMHCA_SYNDROME_NAK_PSN:
+		lost(worker, qp, packet->reason);
+		break;
+	case SIMHCA_SYNDROME_NAK_INVALID:
+		simhca_stats_once(qp->device, SIMHCA_STAT_REQ_REMOTE_INVALID);
+		fail(worker, qp, SIMHCA_WC_REM_INV_REQ_ERR, packet->reason);
+		break;
+	case SIMHCA_SYNDROME_NAK_ACCESS:
+		simhca_stats_once(qp->device, SIMHCA_STAT_REQ_REMOTE_ACCESS);
+		fail(worker, qp, SIMHCA_WC_REM_ACCESS_ERR, packet->reason);
+		break;
+	case SIMHCA_SYNDROME_NAK_OPERATIONAL:
+		fail(worker, qp, SIMHCA_WC_REM_OP_ERR, packet->reason);
+		break;
+	default: /* reserved */
+		break;
+	}
+}
+
+struct simhca_handover simhca_completer_run(struct simhca_worker *worker, struct simhca_qp *qp,
+					    const struct simhca_packet *packet)
+{
+	struct simhca_requester *req = &qp->req;
+	struct simhca_handover taken = { .outcome = SIMHCA_TAKEN };
+
+	if (packet->syndrome == SIMHCA_SYNDROME_NAK_PSN) {
+		simhca_stats_add(worker, qp->device, SIMHCA_STAT_PACKET_SEQ_ERR, 1);
+		/* A responder tells of a gap once; the reason stands for the silence after it. */
+		if (packet->reason != SIMHCA_REASON_NONE)
+			req->why = packet->reason;
+	}
+	/* Late, or an answer to nothing. */
+	if (!req->count || simhca_psn_cmp(packet->psn, req->psn_una) < 0 ||
+	    simhca_psn_cmp(packet->psn, req->psn_sent) >= 0)
+		return taken;
+	if (packet->op != SIMHCA_PKT_ACK)
+		return response(worker, qp, packet);
+	if (!SIMHCA_SYNDROME_IS_ACK(packet->syndrome))
+		nak(worker, qp, packet);
+	else
+		acknowledge_before(worker, qp, simhca_psn_add(packet->psn, 1));
+	return taken;
 }

@@ -240,6 +240,7 @@ struct simhca_device *simhca_device_create(struct simhca_fabric *fabric,
 	device->next = fabric->devices;
 	fabric->devices = device;
 	pthread_rwlock_unlock(&fabric->lock);
+	simhca_fabric_changed(fabric);
 	return device;
 fail:
 	free_tables(device);
@@ -258,6 +259,7 @@ void simhca_device_destroy(struct simhca_device *device)
 		;
 	*link = device->next;
 	pthread_rwlock_unlock(&device->fabric->lock);
+	simhca_fabric_changed(device->fabric);
 	/* Without contexts no step can hold the device for longer than a lookup. */
 	while (!simhca_fabric_synchronize(device->fabric, UINT32_MAX))
 		;
@@ -296,6 +298,7 @@ void simhca_device_set_port(struct simhca_device *device, bool active)
 	if (atomic_exchange_explicit(&device->mem->port.state, state, memory_order_seq_cst) ==
 	    state)
 		return;
+	simhca_fabric_changed(device->fabric);
 	if (!active)
 		simhca_stats_once(device, SIMHCA_STAT_LINK_DOWNED);
 	device->mem->port.phys_state = active ? 5 : 3; /* LinkUp, Disabled */
@@ -328,5 +331,6 @@ void simhca_device_set_gids(struct simhca_device *device,
 	memcpy(device->mem->gids, gids, sizeof(device->mem->gids));
 	atomic_fetch_add_explicit(&device->mem->gid_seq, 1, memory_order_release);
 	pthread_rwlock_unlock(&device->fabric->lock);
+	simhca_fabric_changed(device->fabric);
 	event_everywhere(device, IBV_EVENT_GID_CHANGE);
 }

@@ -289,10 +289,9 @@ struct simhca_engine *simhca_engine_create(struct simhca_fabric *fabric,
 	engine->config = *config;
 	engine->poller.engine = engine;
 	engine->poller.stats_block = SIMHCA_STATS_SHARED;
-	engine->poller.scratch = aligned_alloc(4096, SIMHCA_DMA_SCRATCH);
-	ret = engine->poller.scratch ? simhca_lanes_open(engine) : -ENOMEM;
+	ret = simhca_worker_init(&engine->poller) ? simhca_lanes_open(engine) : -ENOMEM;
 	if (ret) {
-		free(engine->poller.scratch);
+		simhca_worker_end(&engine->poller);
 		free(engine);
 		errno = -ret;
 		return NULL;
@@ -323,6 +322,6 @@ void simhca_engine_destroy(struct simhca_engine *engine)
 	simhca_timers_free(&engine->timers);
 	pthread_mutex_destroy(&engine->lock);
 	pthread_mutex_destroy(&engine->context_lock);
-	free(engine->poller.scratch);
+	simhca_worker_end(&engine->poller);
 	free(engine);
 }

@@ -23,6 +23,9 @@ bool simhca_doorbells_arm(struct simhca_engine *engine);
 
 /* ----------------------------------------------------------------- worker.c */
 
+/* The memory that it works with; false: there is none, and end() is still due. */
+bool simhca_worker_init(struct simhca_worker *worker);
+void simhca_worker_end(struct simhca_worker *worker);
 /* The calling thread becomes one of the engine's. NULL: no memory. */
 struct simhca_worker *simhca_worker_join(struct simhca_engine *engine, uint32_t lane);
 void simhca_worker_leave(struct simhca_worker *worker);

@@ -59,12 +59,12 @@ static bool has_got_it(const struct simhca_cast *cast, uint64_t id)
 	return false;
 }
 
-/* In *reply, what is to be done before those who could not take the frame now can. */
+/* In *handover, what has to happen before those who could not take the frame now can. */
 static void deliver_to(struct simhca_worker *worker, struct simhca_qp *qp,
 		       const struct simhca_target *target, struct simhca_packet *packet,
-		       struct simhca_reply *reply)
+		       struct simhca_handover *handover)
 {
-	struct simhca_reply one = { .answer = SIMHCA_ANSWER_NONE };
+	struct simhca_handover one = { .outcome = SIMHCA_TAKEN };
 	struct simhca_engine *engine;
 	struct simhca_qp *peer;
 
@@ -76,44 +76,40 @@ static void deliver_to(struct simhca_worker *worker, struct simhca_qp *qp,
 		packet->flow_tag = target->flow_tag;
 		/* Memory that must be waited for: the frame goes on by its engine. */
 		if (engine->config.may_block && !worker->engine->config.may_block) {
-			one.answer = SIMHCA_ANSWER_ELSEWHERE;
+			one.outcome = SIMHCA_ELSEWHERE;
 			one.engine = engine;
 		} else {
-			simhca_link_deliver(worker, peer, packet, &one);
+			one = simhca_link_deliver(worker, peer, packet);
 		}
 	}
-	if (one.answer == SIMHCA_ANSWER_ELSEWHERE ||
-	    (one.answer == SIMHCA_ANSWER_BUSY && reply->answer != SIMHCA_ANSWER_ELSEWHERE))
-		*reply = one;
-	else if (one.answer != SIMHCA_ANSWER_BUSY && qp->cast->count < SIMHCA_MAX_FRAME_COPIES)
+	if (one.outcome == SIMHCA_ELSEWHERE ||
+	    (one.outcome == SIMHCA_BUSY && handover->outcome != SIMHCA_ELSEWHERE))
+		*handover = one;
+	else if (one.outcome != SIMHCA_BUSY && qp->cast->count < SIMHCA_MAX_FRAME_COPIES)
 		qp->cast->done[qp->cast->count++] = target->id;
 }
 
-void simhca_ethernet_send(struct simhca_worker *worker, struct simhca_qp *qp,
-			  struct simhca_packet *packet, struct simhca_reply *reply)
+static struct simhca_handover send_frame(struct simhca_worker *worker, struct simhca_qp *qp,
+					 struct simhca_packet *packet)
 {
+	struct simhca_handover handover = { .outcome = SIMHCA_TAKEN };
 	uint32_t length = (uint32_t)packet->length;
 	struct simhca_sgl copy = { .count = 1 };
 	struct simhca_targets targets;
 	struct simhca_frame frame;
 	uint8_t bytes[MAX_FRAME];
-	enum simhca_reason reason;
 
 	/* One copy, by which the frame is judged and which all get: the sender may change its own.
 	 */
 	copy.seg[0] = (struct simhca_seg){ .addr = (uintptr_t)bytes, .length = length };
 	simhca_guard_narrow(&worker->guard, packet->src_context, packet->src_context);
-	if (!packet->resumed && !simhca_odp_verify(&packet->payload)) {
-		*reply = (struct simhca_reply){ .answer = SIMHCA_ANSWER_PAYLOAD };
-		return;
+	if ((!packet->resumed && !simhca_odp_verify(packet->payload)) ||
+	    simhca_dma_copy(&copy, packet->payload, length, worker->scratch, &handover.reason)) {
+		handover.outcome = SIMHCA_UNREADABLE;
+		return handover;
 	}
-	if (simhca_dma_copy(&copy, &packet->payload, length, worker->scratch, &reason)) {
-		reply->answer = SIMHCA_ANSWER_PAYLOAD;
-		reply->reason = reason;
-		return;
-	}
-	if (qp->cast->index != qp->req.index) {
-		qp->cast->index = qp->req.index;
+	if (qp->cast->index != qp->req.oldest) {
+		qp->cast->index = qp->req.oldest;
 		qp->cast->count = 0;
 		qp->cast->counted = false;
 	}
@@ -124,13 +120,31 @@ void simhca_ethernet_send(struct simhca_worker *worker, struct simhca_qp *qp,
 	find_targets(qp, &frame, length, &targets);
 	qp->cast->counted = true;
 
-	packet->payload.count = 1;
-	packet->payload.seg[0] = copy.seg[0];
+	packet->payload = &copy;
 	packet->cvlan = frame.cvlan ? be16toh(frame.fields.vlan_tag) : 0;
 	packet->has_cvlan = frame.cvlan;
 	packet->checksums_ok = targets.count && simhca_frame_checksums_ok(bytes, &frame);
-	reply->answer = SIMHCA_ANSWER_ACK;
 	for (uint32_t i = 0; i < targets.count; i++)
 		if (!has_got_it(qp->cast, targets.target[i].id))
-			deliver_to(worker, qp, &targets.target[i], packet, reply);
+			deliver_to(worker, qp, &targets.target[i], packet, &handover);
+	return handover;
 }
+
+static struct simhca_handover request(struct simhca_worker *worker, struct simhca_qp *qp,
+				      struct simhca_packet *packet)
+{
+	struct simhca_handover handover = { .outcome = SIMHCA_TAKEN };
+
+	if (!simhca_link_is_up(qp))
+		return handover;
+	handover = send_frame(worker, qp, packet);
+	if (handover.outcome == SIMHCA_TAKEN)
+		simhca_stats_sent(worker, qp->device, packet);
+	return handover;
+}
+
+const struct simhca_link simhca_ethernet_link = {
+	.slice = SIMHCA_LINK_SLICE,
+	.window = 1,
+	.request = request, /* nobody responds to a frame */
+};

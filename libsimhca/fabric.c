@@ -45,6 +45,8 @@ struct simhca_fabric *simhca_fabric_create(const struct simhca_ops *ops)
 	}
 	fabric->ops = *ops;
 	fabric->next_context_id = 1;
+	fabric->generation = 1;
+	fabric->link = &simhca_local_link;
 	pthread_rwlock_init(&fabric->lock, NULL);
 	return fabric;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* The local link: finds the QP that a packet is for, and hands it over. */
+/* The local link: finds the QP that a packet is for, and hands it over by a call. */
 #include <infiniband/verbs.h>
 #include <string.h>
 
@@ -47,45 +47,64 @@ bool simhca_link_takes_from(uint32_t type, uint32_t sender_type)
 }
 
 /*
- * Looks the packet's SRQ up, before the guard is narrowed to that SRQ's context; returns its id.
+ * Looks the packet's SRQ up, before the guard is narrowed to that SRQ's context; false: none.
  * The packets of a message are all for one SRQ: if a later one says otherwise the responder refuses
  * it.
  */
-static uint32_t find_xrc_srq(struct simhca_qp *qp, const struct simhca_packet *packet)
+static bool find_xrc_srq(struct simhca_qp *qp, const struct simhca_packet *packet)
 {
-	if (!qp->resp.in_message && !qp->resp.have_recv)
+	if (packet && !qp->resp.in_message && !qp->resp.have_recv)
 		qp->resp.srqn = packet->xrc_srqn;
 	qp->resp.srq = simhca_find_xrc_srq(qp->device, qp->resp.srqn);
-	return qp->resp.srq ? qp->resp.srq->context->id : packet->src_context;
+	return qp->resp.srq;
 }
 
-void simhca_link_deliver(struct simhca_worker *worker, struct simhca_qp *qp,
-			 const struct simhca_packet *packet, struct simhca_reply *reply)
+/* The responder's turn, with a request, or to go on with a response that it owes (NULL). */
+static struct simhca_handover run_responder(struct simhca_worker *worker, struct simhca_qp *qp,
+					    const struct simhca_packet *packet, uint32_t other)
 {
-	uint32_t held, context;
+	struct simhca_handover handover = { .outcome = SIMHCA_TAKEN };
+	uint32_t held, context = other;
 
-	if (!simhca_link_takes_from(qp->type, packet->transport))
-		return;
 	/* Whoever holds it may be in a client's memory: never wait. */
 	if (pthread_mutex_trylock(&qp->resp_lock)) {
-		reply->answer = SIMHCA_ANSWER_BUSY;
-		return;
+		handover.outcome = SIMHCA_BUSY;
+		return handover;
 	}
-	context = qp->type == SIMHCA_QPT_XRC_RECV ? find_xrc_srq(qp, packet) : qp->context->id;
-	simhca_guard_narrow(&worker->guard, packet->src_context, context);
+	if (qp->type != SIMHCA_QPT_XRC_RECV)
+		context = qp->context->id;
+	else if (find_xrc_srq(qp, packet))
+		context = qp->resp.srq->context->id;
+	simhca_guard_narrow(&worker->guard, other, context);
 	held = worker->num_held;
-	/* A connected QP hears only the QP that it was connected to. */
-	if (qp->type != SIMHCA_QPT_UD && packet->transport != SIMHCA_QPT_RAW_PACKET &&
-	    qp->qpc->dest_qpn != packet->src_qpn)
-		;
-	else if (!packet->resumed && !simhca_odp_verify(&packet->payload))
-		*reply = (struct simhca_reply){ .answer = SIMHCA_ANSWER_PAYLOAD };
-	else
-		simhca_responder_run(worker, qp, packet, reply);
-	simhca_stats_responder(worker, qp->device, packet, reply);
+	if (!packet) {
+		if (qp->resp.read.owed)
+			handover = simhca_responder_continue(worker, qp);
+	} else if (qp->type != SIMHCA_QPT_UD && packet->transport != SIMHCA_QPT_RAW_PACKET &&
+		   qp->qpc->dest_qpn != packet->src_qpn) {
+		; /* a connected QP hears only the QP that it was connected to */
+	} else if (packet->payload && !packet->resumed && !simhca_odp_verify(packet->payload)) {
+		handover.outcome = SIMHCA_UNREADABLE;
+	} else {
+		handover = simhca_responder_run(worker, qp, packet);
+	}
 	simhca_key_release(worker, held);
 	qp->resp.srq = NULL;
 	pthread_mutex_unlock(&qp->resp_lock);
+	return handover;
+}
+
+struct simhca_handover simhca_link_deliver(struct simhca_worker *worker, struct simhca_qp *qp,
+					   const struct simhca_packet *packet)
+{
+	struct simhca_handover handover = { .outcome = SIMHCA_TAKEN };
+
+	if (!simhca_link_takes_from(qp->type, packet->transport))
+		return handover;
+	handover = run_responder(worker, qp, packet, packet->src_context);
+	if (handover.outcome == SIMHCA_TAKEN)
+		simhca_stats_received(worker, qp->device, packet);
+	return handover;
 }
 
 /* The device after this one; the first for NULL. It outlives the step that asked. */
@@ -98,66 +117,129 @@ static struct simhca_device *next_device(struct simhca_fabric *fabric, struct si
 }
 
 /* The QP that an address and QPN name, or NULL. */
-static struct simhca_qp *find_peer(const struct simhca_qp *qp, const struct simhca_packet *packet)
+static struct simhca_qp *find(const struct simhca_device *source, const struct simhca_av *av,
+			      uint32_t qpn)
 {
-	struct simhca_fabric *fabric = qp->device->fabric;
+	struct simhca_fabric *fabric = source->fabric;
 	struct simhca_qp *peer = NULL;
 	struct simhca_device *device;
 
 	pthread_rwlock_rdlock(&fabric->lock);
 	for (device = fabric->devices; device && !peer; device = device->next) {
-		if (!simhca_link_answers_to(device, qp->device, packet->av))
+		if (!simhca_link_answers_to(device, source, av))
 			continue;
-		peer = atomic_load(&device->qps[SIMHCA_QPN_SLOT(packet->dest_qpn)]);
-		if (peer && peer->qpn != packet->dest_qpn)
+		peer = atomic_load(&device->qps[SIMHCA_QPN_SLOT(qpn)]);
+		if (peer && peer->qpn != qpn)
 			peer = NULL;
 	}
 	pthread_rwlock_unlock(&fabric->lock);
 	return peer;
 }
 
-static void multicast(struct simhca_worker *worker, struct simhca_qp *qp,
-		      const struct simhca_packet *packet, struct simhca_reply *reply)
+/*
+ * A connected QP's peer. It was looked up before, and nothing has come or gone since, or it is
+ * looked up now. Inside a guard, so that what is found stays.
+ */
+static struct simhca_qp *peer_of(struct simhca_qp *qp)
 {
+	/*
+	 * seq_cst, after the guard was entered or widened: who takes a QP away raises the number
+	 * and then looks at the guards. Either we see the new number, or he waits for us. Before
+	 * the look-up, which may so be newer than it says, but not older.
+	 */
+	uint64_t generation =
+		atomic_load_explicit(&qp->device->fabric->generation, memory_order_seq_cst);
+
+	if (qp->peer.generation != generation) {
+		qp->peer.qp = find(qp->device, &qp->qpc->av, qp->qpc->dest_qpn);
+		qp->peer.generation = generation;
+	}
+	return qp->peer.qp;
+}
+
+static struct simhca_handover multicast(struct simhca_worker *worker, struct simhca_qp *qp,
+					const struct simhca_packet *packet)
+{
+	struct simhca_handover handover = { .outcome = SIMHCA_TAKEN };
 	struct simhca_fabric *fabric = qp->device->fabric;
 	struct simhca_device *device = NULL;
 
 	while ((device = next_device(fabric, device))) {
+		struct simhca_handover one;
+
 		if (device->config.infiniband != qp->device->config.infiniband ||
 		    !port_active(device))
 			continue;
-		simhca_mcast_deliver(worker, device, packet, reply);
+		one = simhca_mcast_deliver(worker, device, packet);
 		simhca_guard_widen(&worker->guard);
-		if (reply->answer == SIMHCA_ANSWER_ELSEWHERE)
-			return;
+		if (one.outcome != SIMHCA_TAKEN)
+			handover = one;
+		if (one.outcome == SIMHCA_ELSEWHERE)
+			break;
 	}
+	return handover;
 }
 
-static void carry(struct simhca_worker *worker, struct simhca_qp *qp, struct simhca_packet *packet,
-		  struct simhca_reply *reply)
+bool simhca_link_is_up(struct simhca_qp *qp)
 {
+	if (port_active(qp->device))
+		return true;
+	simhca_stats_once(qp->device, SIMHCA_STAT_XMIT_DISCARDS);
+	return false;
+}
+
+static struct simhca_handover request(struct simhca_worker *worker, struct simhca_qp *qp,
+				      struct simhca_packet *packet)
+{
+	struct simhca_handover handover = { .outcome = SIMHCA_TAKEN };
 	struct simhca_qp *peer;
 
-	if (packet->transport == SIMHCA_QPT_RAW_PACKET) {
-		simhca_ethernet_send(worker, qp, packet, reply);
-		return;
-	}
+	if (!simhca_link_is_up(qp))
+		return handover;
 	if (packet->dest_qpn == SIMHCA_MCAST_QPN) {
-		multicast(worker, qp, packet, reply);
-		return;
+		handover = multicast(worker, qp, packet);
+	} else {
+		peer = qp->type == SIMHCA_QPT_UD ? find(qp->device, packet->av, packet->dest_qpn)
+						 : peer_of(qp);
+		if (peer)
+			handover = simhca_link_deliver(worker, peer, packet);
 	}
-	peer = find_peer(qp, packet);
-	if (peer)
-		simhca_link_deliver(worker, peer, packet, reply);
+	if (handover.outcome == SIMHCA_TAKEN)
+		simhca_stats_sent(worker, qp->device, packet);
+	return handover;
 }
 
-void simhca_link_request(struct simhca_worker *worker, struct simhca_qp *qp,
-			 struct simhca_packet *packet, struct simhca_reply *reply)
+/* The requester waits in its turn for the call to return. */
+static struct simhca_handover respond(struct simhca_worker *worker, struct simhca_qp *qp,
+				      const struct simhca_packet *packet)
 {
-	if (!port_active(qp->device)) {
-		simhca_stats_once(qp->device, SIMHCA_STAT_XMIT_DISCARDS);
-		return;
+	struct simhca_qp *requester = worker->requester;
+	struct simhca_handover handover = simhca_completer_run(worker, requester, packet);
+
+	if (handover.outcome == SIMHCA_TAKEN) {
+		simhca_stats_sent(worker, qp->device, packet);
+		simhca_stats_received(worker, requester->device, packet);
 	}
-	carry(worker, qp, packet, reply);
-	simhca_stats_requester(worker, qp->device, packet, reply);
+	return handover;
 }
+
+static struct simhca_handover pull(struct simhca_worker *worker, struct simhca_qp *qp, bool *more)
+{
+	struct simhca_handover handover = { .outcome = SIMHCA_TAKEN };
+	struct simhca_qp *peer = port_active(qp->device) ? peer_of(qp) : NULL;
+	uint32_t before = qp->req.psn_una;
+
+	if (!peer)
+		return handover;
+	handover = run_responder(worker, peer, NULL, qp->context->id);
+	*more = qp->req.psn_una != before || qp->req.wait == SIMHCA_WAIT_FAULT;
+	return handover;
+}
+
+const struct simhca_link simhca_local_link = {
+	.slice = SIMHCA_LINK_SLICE,
+	.window = 1,
+	.request = request,
+	.respond = respond,
+	.pull = pull,
+};

@@ -11,10 +11,8 @@
  * any more, the work request may complete; until then the QP comes back, for it must not wait.
  */
 static enum simhca_reason invalidate(struct simhca_qp *qp, const struct simhca_key_use *use,
-				     bool *again)
+				     uint32_t key, bool *again)
 {
-	uint32_t key = qp->req.send->wqe.imm_or_rkey;
-
 	if (!qp->req.revoked) {
 		enum simhca_reason reason = simhca_key_invalidate(use, key);
 
@@ -28,7 +26,7 @@ static enum simhca_reason invalidate(struct simhca_qp *qp, const struct simhca_k
 
 enum simhca_next simhca_local_run(struct simhca_worker *worker, struct simhca_qp *qp)
 {
-	const struct simhca_send_wqe *wqe = &qp->req.send->wqe;
+	const struct simhca_send_wqe *wqe = &worker->send->wqe;
 	struct simhca_key_use use = {
 		.worker = worker,
 		.device = qp->device,
@@ -39,6 +37,8 @@ enum simhca_next simhca_local_run(struct simhca_worker *worker, struct simhca_qp
 	enum simhca_reason reason;
 	bool again = false;
 
+	if (!simhca_flight_load(worker, qp, 0))
+		return SIMHCA_NEXT_WAIT;
 	switch (wqe->opcode) {
 	case SIMHCA_WR_BIND_MW:
 		reason = simhca_bind_mw(&use, wqe, &again);
@@ -47,7 +47,7 @@ enum simhca_next simhca_local_run(struct simhca_worker *worker, struct simhca_qp
 		reason = simhca_fast_reg(&use, qp, wqe, &elsewhere);
 		break;
 	default:
-		reason = invalidate(qp, &use, &again);
+		reason = invalidate(qp, &use, wqe->imm_or_rkey, &again);
 		break;
 	}
 	if (elsewhere) {
@@ -57,7 +57,7 @@ enum simhca_next simhca_local_run(struct simhca_worker *worker, struct simhca_qp
 	if (again)
 		return simhca_wait_busy(qp);
 	simhca_complete_send(
-		qp, reason == SIMHCA_REASON_NONE ? SIMHCA_WC_SUCCESS : SIMHCA_WC_MW_BIND_ERR,
-		reason);
+		worker, qp,
+		reason == SIMHCA_REASON_NONE ? SIMHCA_WC_SUCCESS : SIMHCA_WC_MW_BIND_ERR, reason);
 	return reason == SIMHCA_REASON_NONE ? SIMHCA_NEXT_PACKET : SIMHCA_NEXT_WAIT;
 }

@@ -164,9 +164,11 @@ static struct simhca_qp *member(struct simhca_device *device, uint32_t qpn)
 	return qp && qp->qpn == qpn ? qp : NULL;
 }
 
-void simhca_mcast_deliver(struct simhca_worker *worker, struct simhca_device *device,
-			  const struct simhca_packet *packet, struct simhca_reply *reply)
+struct simhca_handover simhca_mcast_deliver(struct simhca_worker *worker,
+					    struct simhca_device *device,
+					    const struct simhca_packet *packet)
 {
+	struct simhca_handover handover = { .outcome = SIMHCA_TAKEN };
 	uint32_t qpns[SIMHCA_MAX_MCAST_QP_ATTACH], count = 0;
 	struct simhca_mcast_group *group;
 	struct simhca_qp *qp;
@@ -183,20 +185,21 @@ void simhca_mcast_deliver(struct simhca_worker *worker, struct simhca_device *de
 	for (uint32_t i = 0; i < count && !worker->engine->config.may_block; i++) {
 		qp = member(device, qpns[i]);
 		if (qp && qp->context->engine->config.may_block) {
-			reply->answer = SIMHCA_ANSWER_ELSEWHERE;
-			reply->engine = qp->context->engine;
-			return;
+			handover.outcome = SIMHCA_ELSEWHERE;
+			handover.engine = qp->context->engine;
+			return handover;
 		}
 	}
 	for (uint32_t i = 0; i < count; i++) {
-		struct simhca_reply one = { .answer = SIMHCA_ANSWER_NONE };
+		struct simhca_handover one = { .outcome = SIMHCA_TAKEN };
 
 		simhca_guard_widen(&worker->guard);
 		qp = member(device, qpns[i]);
 		if (qp)
-			simhca_link_deliver(worker, qp, packet, &one);
+			one = simhca_link_deliver(worker, qp, packet);
 		/* Only what concerns the sender's own memory matters to it. */
-		if (one.answer == SIMHCA_ANSWER_PAYLOAD)
-			*reply = one;
+		if (one.outcome == SIMHCA_UNREADABLE)
+			handover = one;
 	}
+	return handover;
 }

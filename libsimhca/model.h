@@ -24,7 +24,8 @@
 
 #include "dma.h"
 #include "guard.h"
-#include "packet.h"
+#include "link.h"
+#include "requester.h"
 #include "simhca.h"
 #include "stats.h"
 #include "timer.h"
@@ -36,6 +37,9 @@ struct simhca_fabric {
 	struct simhca_device *devices; /* grows only while no engine runs a step on them */
 	struct simhca_engine *engines;
 	pthread_rwlock_t lock; /* of both lists */
+	/* Goes up when a QP, port or address comes or goes: then a peer is looked up anew. */
+	_Atomic uint64_t generation;
+	const struct simhca_link *link; /* of all QPs but those for raw frames */
 	uint32_t next_context_id;
 	struct simhca_atomicity *atomicities; /* control functions only */
 	uint32_t stats_blocks;		      /* bit n: a thread counts in block n */
@@ -46,6 +50,12 @@ struct simhca_fabric {
 	int pager_epoll; /* of the pagers' userfaultfds, and of pager_stop */
 	int pager_stop;	 /* eventfd */
 };
+
+/* A QP, port or address has come or gone; raised after that can be seen. */
+static inline void simhca_fabric_changed(struct simhca_fabric *fabric)
+{
+	atomic_fetch_add_explicit(&fabric->generation, 1, memory_order_seq_cst);
+}
 
 void simhca_log(const struct simhca_fabric *fabric, enum simhca_log_level level, const char *format,
 		...) __attribute__((format(printf, 3, 4)));
@@ -88,6 +98,13 @@ struct simhca_worker {
 	bool guest;	/* it was invited */
 	bool roams;	/* it may run on any CPU, not just its lane's */
 	void *scratch;	/* SIMHCA_DMA_SCRATCH bytes */
+	/* The QP whose requester has its turn: on the local link answers are for it. */
+	struct simhca_qp *requester;
+	/* A message of its, as it was read last: that of ring index send_index, if send_of is it.
+	 */
+	struct simhca_send *send;
+	struct simhca_qp *send_of;
+	uint32_t send_index;
 	/* Keys that this step's accesses use, for simhca_key_release(). */
 	struct simhca_key *held[SIMHCA_MAX_HELD];
 	uint32_t num_held;
@@ -428,15 +445,6 @@ struct simhca_send {
 	uint8_t data[SIMHCA_MAX_INLINE];
 };
 
-/* What a requester waits for. */
-enum simhca_wait {
-	SIMHCA_WAIT_NOTHING,
-	SIMHCA_WAIT_RNR,    /* the delay that an RNR NAK asked for */
-	SIMHCA_WAIT_ANSWER, /* an acknowledgement; when time is up it is a retry */
-	SIMHCA_WAIT_BUSY,   /* the peer's responder, which another engine works on; old accesses */
-	SIMHCA_WAIT_FAULT,  /* pages of its own; whoever brings them in schedules the QP */
-};
-
 /* A handle of an XRC_RECV QP. */
 struct simhca_qp_open {
 	struct simhca_qp_open *next;
@@ -474,6 +482,7 @@ struct simhca_qp {
 	struct simhca_rndv *rndv; /* to be fetched, oldest first; under the lock of its SRQ */
 	atomic_bool rndv_waits;	  /* there are some */
 
+	const struct simhca_link *link;
 	struct simhca_qp_mem *mem;
 	char *sq, *rq;
 	uint32_t sq_entries, sq_stride, rq_entries, rq_stride;
@@ -490,29 +499,29 @@ struct simhca_qp {
 	/* requester and completer; under req_lock */
 	pthread_mutex_t req_lock;
 	atomic_bool again; /* somebody found req_lock taken: its holder schedules the QP anew */
+	struct simhca_requester req;
 	struct {
-		bool started;			 /* the WQE at sq_ci is loaded and checked */
-		bool rndv;			 /* or, instead of one, a rendezvous is under way */
-		enum simhca_wait wait;		 /* for the timer, until deadline */
-		enum simhca_fault_context fault; /* WAIT_FAULT: which one */
-		uint64_t deadline;
-		uint32_t busy;	 /* times in a row that the peer was busy */
-		uint32_t index;	 /* ring index of the current WQE */
-		uint64_t offset; /* bytes of the message that are acknowledged */
-		bool answered;	 /* RDMA_READ_WITH_INV: the data are there */
-		bool revoked;	 /* the key to invalidate is void; old accesses may be under way */
-		uint8_t retries, rnr_retries;
-		enum simhca_reason why; /* no answer came, or none that helps */
-		bool told;		/* of that */
-		struct simhca_send *send;
-	} req;
+		struct simhca_qp *qp; /* whom its address names; NULL: nobody */
+		uint64_t generation;  /* the fabric's when it was looked up; 0: never */
+	} peer;
 
 	/* responder; under resp_lock */
 	pthread_mutex_t resp_lock;
 	struct {
 		bool in_message; /* between a first and a last packet */
 		enum simhca_packet_op op;
-		bool have_recv;	 /* recv is taken off its queue, for the current message */
+		bool have_recv; /* recv is taken off its queue, for the current message */
+		/* a WRITE's: what the packets to come are to be written to (its RETH is on the
+		 * first) */
+		uint64_t va, left;
+		uint32_t rkey;
+		/* of a READ's response what is still to be sent, as if it were a request of its own
+		 */
+		struct {
+			bool owed;
+			uint32_t psn, rkey;
+			uint64_t va, left;
+		} read;
 		bool nak_sent;	 /* one NAK for a gap, until the expected PSN comes */
 		bool told_psn;	 /* of a request that was not answered, for its PSN */
 		uint32_t taken;	 /* PSNs since rq_psn, as far back as duplicates can lie */
@@ -662,8 +671,10 @@ enum simhca_take simhca_tm_take(struct simhca_worker *worker, struct simhca_qp *
 void simhca_tm_fill_cqe(const struct simhca_qp *qp, struct simhca_cqe *cqe);
 /* The rendezvous that has just matched is to be fetched, by the QP's requester. Under resp_lock. */
 void simhca_rndv_add(struct simhca_qp *qp);
-/* Makes the next step of the oldest one the current WQE; false: there is none. Under req_lock. */
+/* Whether the oldest one has a step to make; what cannot be done ends here. Under req_lock. */
 bool simhca_rndv_start(struct simhca_qp *qp);
+/* That step, as a send WQE would ask for it. */
+void simhca_rndv_load(struct simhca_qp *qp, struct simhca_send *send);
 void simhca_rndv_complete(struct simhca_qp *qp, enum simhca_wc_status status,
 			  enum simhca_reason reason);
 /* Forgets all of them. Under both locks. */
@@ -754,10 +765,39 @@ void simhca_flush_cqe(struct simhca_cq *cq, const struct simhca_qp *qp, uint64_t
 
 /* What the requester does next. */
 enum simhca_next { SIMHCA_NEXT_PACKET, SIMHCA_NEXT_WAIT };
-/* Takes the answer to the packet just sent. Under req_lock. */
-enum simhca_next simhca_completer_run(struct simhca_worker *worker, struct simhca_qp *qp,
-				      const struct simhca_packet *packet,
-				      const struct simhca_reply *reply);
+/*
+ * Takes a response packet; UNREADABLE: the responder's memory cannot be read. What the requester
+ * is to do about it is in its state afterwards. Under req_lock.
+ */
+struct simhca_handover simhca_completer_run(struct simhca_worker *worker, struct simhca_qp *qp,
+					    const struct simhca_packet *packet);
+/* All before psn is acknowledged: what is complete by that leaves the send queue. */
+void simhca_acknowledge(struct simhca_worker *worker, struct simhca_qp *qp, uint32_t psn);
+/* All that is not acknowledged is sent again. */
+void simhca_go_back(struct simhca_qp *qp);
+/* requester_wait.c. Whether the time that the QP waited for, so as to send, has passed. */
+bool simhca_wait_is_over(struct simhca_qp *qp);
+/* For acknowledgements of what is under way: until the transport's timer, or for longer. */
+enum simhca_next simhca_wait_answer(struct simhca_qp *qp);
+/* The link has neither taken the packet nor lost it: the QP waits until it can be tried again. */
+bool simhca_held_up(struct simhca_qp *qp, const struct simhca_handover *handover);
+enum simhca_next simhca_wait_for(struct simhca_qp *qp, enum simhca_wait what, uint64_t delay_ns);
+/* An RNR NAK's delay, or one as long for other reasons. */
+enum simhca_next simhca_wait_rnr(struct simhca_qp *qp, uint8_t rnr_timer);
+/* Memory of the requester's own could not be read or written: it may have been dropped just now. */
+enum simhca_next simhca_payload_failed(struct simhca_worker *worker, struct simhca_qp *qp,
+				       enum simhca_fault_context context,
+				       const struct simhca_sgl *sgl, enum simhca_reason reason);
+/*
+ * Reads the message of a flight into worker->send; false: its WQE is no longer what it was when it
+ * was taken up, and the QP has failed.
+ */
+bool simhca_flight_load(struct simhca_worker *worker, struct simhca_qp *qp, uint32_t younger);
+/* Path MTU, in bytes. */
+static inline uint32_t simhca_qp_mtu(const struct simhca_qp *qp)
+{
+	return simhca_mtu_bytes(qp->qpc->path_mtu ? qp->qpc->path_mtu : 5);
+}
 /* Something else has to end first: the QP comes back a little later. Under req_lock. */
 enum simhca_next simhca_wait_busy(struct simhca_qp *qp);
 /* What a memory management WQE asks for, and the invalidation that ends a read. Under req_lock. */
@@ -767,13 +807,16 @@ static inline bool simhca_is_local_op(uint32_t opcode)
 	return opcode == SIMHCA_WR_LOCAL_INV || opcode == SIMHCA_WR_BIND_MW ||
 	       opcode == SIMHCA_WR_FAST_REG;
 }
-/* Retires the current send WQE with this status. Under req_lock. */
-void simhca_complete_send(struct simhca_qp *qp, enum simhca_wc_status status,
-			  enum simhca_reason reason);
+/* Retires the oldest message under way with this status. Under req_lock. */
+void simhca_complete_send(struct simhca_worker *worker, struct simhca_qp *qp,
+			  enum simhca_wc_status status, enum simhca_reason reason);
 
-/* Takes a request packet. Under resp_lock. */
-void simhca_responder_run(struct simhca_worker *worker, struct simhca_qp *qp,
-			  const struct simhca_packet *packet, struct simhca_reply *reply);
+/* Takes a request packet, and answers by the QP's link. Under resp_lock. */
+struct simhca_handover simhca_responder_run(struct simhca_worker *worker, struct simhca_qp *qp,
+					    const struct simhca_packet *packet);
+/* Sends more of a response that is owed. Under resp_lock. */
+struct simhca_handover simhca_responder_continue(struct simhca_worker *worker,
+						 struct simhca_qp *qp);
 
 /* Whether a port has this address: on InfiniBand as its LID, on Ethernet as a GID. */
 bool simhca_link_has_address(const struct simhca_device *device, const struct simhca_device *source,
@@ -791,21 +834,11 @@ bool simhca_link_takes_from(uint32_t type, uint32_t sender_type);
 void simhca_silence_connected(const struct simhca_qp *qp);
 void simhca_silence_unanswered(struct simhca_qp *qp);
 
-/*
- * The local link: both ends in this process. A packet is handed over by a call with its
- * payload still in its owner's memory, and carries up to SIMHCA_LINK_SLICE bytes (a multiple
- * of every MTU; PSNs advance as if it had been cut at the path MTU). The slice bounds a step.
- */
-void simhca_link_request(struct simhca_worker *worker, struct simhca_qp *qp,
-			 struct simhca_packet *packet, struct simhca_reply *reply);
-/* ethernet.c: the frame to all who are to get it. */
-void simhca_ethernet_send(struct simhca_worker *worker, struct simhca_qp *qp,
-			  struct simhca_packet *packet, struct simhca_reply *reply);
+/* ethernet.c: the link of raw frames, to all who are to get one. */
+extern const struct simhca_link simhca_ethernet_link;
 /* mcast.c: a copy to every QP attached to the packet's destination GID. */
-void simhca_mcast_deliver(struct simhca_worker *worker, struct simhca_device *device,
-			  const struct simhca_packet *packet, struct simhca_reply *reply);
-/* Hands a packet to one QP; the answer is NONE if the two do not belong together. */
-void simhca_link_deliver(struct simhca_worker *worker, struct simhca_qp *qp,
-			 const struct simhca_packet *packet, struct simhca_reply *reply);
+struct simhca_handover simhca_mcast_deliver(struct simhca_worker *worker,
+					    struct simhca_device *device,
+					    const struct simhca_packet *packet);
 
 #endif

@@ -237,8 +237,9 @@ static inline enum simhca_fault_context simhca_requester_context(const struct si
 		       ? SIMHCA_REQUESTER_READ
 		       : SIMHCA_REQUESTER_WRITE;
 }
-/* completer.c: the requester waits for a fault of its own, or fails by it. Under req_lock. */
-enum simhca_next simhca_wait_fault(struct simhca_qp *qp, enum simhca_fault_context context,
+/* requester_wait.c: it waits for a fault of its own, or fails by it. Under req_lock. */
+enum simhca_next simhca_wait_fault(struct simhca_worker *worker, struct simhca_qp *qp,
+				   enum simhca_fault_context context,
 				   enum simhca_fault_verdict verdict, enum simhca_reason reason);
 /* The access that was resumed has got through. */
 void simhca_fault_over(struct simhca_qp *qp, enum simhca_fault_context context);

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Packets: the fields of the InfiniBand transport headers (IBTA vol. 1, chapter 9.2) and a
- * reference to the payload where it lies. A link carries them: the local one by a call, with
- * the payload still in its owner's memory; a later one may serialise the same structs.
+ * reference to the payload where it lies. Requests and responses are packets alike. A link
+ * carries them (link.h).
+ *
+ * On a link that carries more than a path MTU at a time a packet stands for as many as it would be
+ * on a wire: it has the PSN of the first of them, and first and last say whether the message's
+ * first and last are among them.
  */
 #ifndef LIBSIMHCA_PACKET_H
 #define LIBSIMHCA_PACKET_H
@@ -15,6 +19,7 @@
 
 /* What the BTH opcode says, taken apart: operation, and place in the message. */
 enum simhca_packet_op {
+	/* requests */
 	SIMHCA_PKT_SEND,
 	SIMHCA_PKT_WRITE,
 	SIMHCA_PKT_READ,
@@ -22,7 +27,24 @@ enum simhca_packet_op {
 	SIMHCA_PKT_FETCH_ADD,
 	SIMHCA_PKT_ATOMIC_WRITE,
 	SIMHCA_PKT_FLUSH,
+	/* responses */
+	SIMHCA_PKT_ACK,		  /* or NAK: nothing but an AETH */
+	SIMHCA_PKT_READ_RESPONSE, /* and, without data, of ATOMIC_WRITE and FLUSH (annex A19) */
+	SIMHCA_PKT_ATOMIC_ACK,
 };
+
+/* AETH syndromes (IBTA vol. 1, 9.7.5.2.1). */
+enum simhca_syndrome {
+	SIMHCA_SYNDROME_ACK = 0x1f, /* no credit count: this device's flow control is RNR NAKs */
+	SIMHCA_SYNDROME_RNR_NAK = 0x20, /* and the coded timer, IBTA vol. 1 table 45 */
+	SIMHCA_SYNDROME_NAK_PSN = 0x60,
+	SIMHCA_SYNDROME_NAK_INVALID = 0x61,	/* invalid request */
+	SIMHCA_SYNDROME_NAK_ACCESS = 0x62,	/* remote access error */
+	SIMHCA_SYNDROME_NAK_OPERATIONAL = 0x63, /* remote operational error */
+};
+#define SIMHCA_SYNDROME_IS_ACK(syndrome) ((syndrome) < 0x20)
+#define SIMHCA_SYNDROME_IS_RNR(syndrome) (((syndrome)&0xe0) == SIMHCA_SYNDROME_RNR_NAK)
+#define SIMHCA_RNR_TIMER_MASK 0x1f
 
 struct simhca_packet {
 	enum simhca_packet_op op;
@@ -32,17 +54,17 @@ struct simhca_packet {
 	bool has_imm; /* ImmDt, on the last packet */
 	bool has_inv; /* IETH, on the last packet of a send */
 	/* BTH */
+	bool ack_req;
 	uint32_t dest_qpn;
 	uint32_t psn;
-	uint16_t pkey;
-	/* the requester, which a wire would know by its addresses */
+	/* the sender, which a wire would know by its addresses */
 	uint32_t src_qpn;
 	uint32_t src_context; /* id of its context */
 	/* XRCETH */
 	uint32_t xrc_srqn;
 	/* DETH */
 	uint32_t qkey;
-	/* RETH, AtomicETH: of the whole message on a first packet, of the rest after it */
+	/* RETH, AtomicETH: of the whole message, on a first packet */
 	uint64_t va;
 	uint32_t rkey;
 	uint64_t dma_length;
@@ -51,14 +73,19 @@ struct simhca_packet {
 	uint8_t flush_placement, flush_selectivity;
 	/* ImmDt (big endian), IETH */
 	uint32_t imm_or_rkey;
+	/* AETH, AtomicAckETH */
+	uint8_t syndrome; /* enum simhca_syndrome */
+	uint32_t msn;
+	uint64_t atomic_old; /* the value that was there */
+	/* What a NAK is for. No header has it: it is there if both ends are this device's. */
+	enum simhca_reason reason;
 	/* GRH and LRH, as far as a receiver sees them */
 	const struct simhca_av *av;
 	union simhca_gid sgid;
 	uint16_t slid;
-	/* payload; for a read the memory that takes the response */
-	struct simhca_sgl payload;
 	uint64_t length; /* bytes of payload */
-	uint8_t mtu;	 /* of the path: enum ibv_mtu; 0: the port's */
+	const struct simhca_sgl *payload;
+	uint8_t mtu; /* of the path: enum ibv_mtu; 0: the port's */
 	/* RAW_PACKET: the payload is an Ethernet frame (ethernet.h) */
 	bool set_checksums; /* the sender wants them filled in */
 	bool checksums_ok;
@@ -69,28 +96,9 @@ struct simhca_packet {
 	bool resumed;
 };
 
-/* AETH syndromes (IBTA vol. 1, 9.7.5.2.1), and what else may come of a request. */
-enum simhca_answer {
-	SIMHCA_ANSWER_ACK,
-	SIMHCA_ANSWER_RNR_NAK,
-	SIMHCA_ANSWER_NAK_PSN,	       /* PSN sequence error */
-	SIMHCA_ANSWER_NAK_INVALID,     /* invalid request */
-	SIMHCA_ANSWER_NAK_ACCESS,      /* remote access error */
-	SIMHCA_ANSWER_NAK_OPERATIONAL, /* remote operational error */
-	SIMHCA_ANSWER_NONE,	       /* lost, or nobody there; the requester's timer knows */
-	SIMHCA_ANSWER_PAYLOAD,	 /* the requester's own payload could not be read or written */
-	SIMHCA_ANSWER_BUSY,	 /* another engine works on the responder: try again */
-	SIMHCA_ANSWER_ELSEWHERE, /* another engine must carry this request: `engine` */
-	SIMHCA_ANSWER_FAULT,	 /* RNR NAK for a page fault: costs no retry */
-};
-
-struct simhca_reply {
-	enum simhca_answer answer;
-	enum simhca_reason reason;    /* the precise cause, as the responder saw it */
-	uint8_t rnr_timer;	      /* RNR_NAK: coded, IBTA vol. 1 table 45 */
-	uint32_t epsn;		      /* NAK_PSN: the PSN expected */
-	uint64_t atomic_old;	      /* atomics: the value that was there */
-	struct simhca_engine *engine; /* ELSEWHERE */
-};
+static inline bool simhca_is_response(enum simhca_packet_op op)
+{
+	return op >= SIMHCA_PKT_ACK;
+}
 
 #endif

@@ -121,8 +121,6 @@ bool simhca_qp_step(struct simhca_worker *worker, struct simhca_qp *qp)
 
 void simhca_qp_clear(struct simhca_qp *qp)
 {
-	struct simhca_send *send = qp->req.send;
-
 	if (qp->context)
 		simhca_engine_cancel_timer(qp);
 	simhca_rndv_drop_all(qp, false);
@@ -131,7 +129,6 @@ void simhca_qp_clear(struct simhca_qp *qp)
 	if (qp->cast)
 		memset(qp->cast, 0, sizeof(*qp->cast));
 	memset(qp->mem, 0, sizeof(*qp->mem));
-	qp->req.send = send;
 	qp->drained_event_due = false;
 	qp->last_wqe_event_due = qp->srq || qp->type == SIMHCA_QPT_XRC_RECV;
 }
@@ -220,6 +217,8 @@ struct simhca_qp *simhca_qp_alloc(struct simhca_context *context, uint32_t type,
 	pthread_mutex_init(&qp->resp_lock, NULL);
 	qp->context = context;
 	qp->device = context->device;
+	qp->link = type == SIMHCA_QPT_RAW_PACKET ? &simhca_ethernet_link
+						 : context->device->fabric->link;
 	qp->pd = pd;
 	qp->type = type;
 	qp->user_handle = user_handle;
@@ -243,7 +242,6 @@ void simhca_qp_free(struct simhca_qp *qp)
 	pthread_mutex_destroy(&qp->req_lock);
 	pthread_mutex_destroy(&qp->resp_lock);
 	simhca_faults_free(qp);
-	free(qp->req.send);
 	free(qp->cast);
 	free(qp->rss);
 	free(qp);
@@ -327,10 +325,9 @@ int simhca_qp_add(struct simhca_qp *qp, enum simhca_object_type as,
 		qp->rq_entries = caps->max_recv_wr ? simhca_ring_entries(caps->max_recv_wr) : 0;
 		qp->rq_stride = simhca_recv_stride(caps->max_recv_sge);
 	}
-	qp->req.send = calloc(1, sizeof(*qp->req.send));
 	if (qp->type == SIMHCA_QPT_RAW_PACKET)
 		qp->cast = calloc(1, sizeof(*qp->cast));
-	if (!qp->req.send || (qp->type == SIMHCA_QPT_RAW_PACKET && !qp->cast))
+	if (qp->type == SIMHCA_QPT_RAW_PACKET && !qp->cast)
 		ret = simhca_why(why, ENOMEM, "out of memory");
 	else
 		ret = alloc_rings(qp, why);
@@ -351,6 +348,7 @@ int simhca_qp_add(struct simhca_qp *qp, enum simhca_object_type as,
 	fill_reply(qp, handle, reply);
 	atomic_store(&context->doorbell[qp->doorbell], qp);
 	atomic_store(&device->qps[SIMHCA_QPN_SLOT(qp->qpn)], qp);
+	simhca_fabric_changed(device->fabric);
 	return 0;
 fail:
 	simhca_qp_free(qp);
@@ -437,6 +435,7 @@ int simhca_qp_remove(struct simhca_qp *qp, enum simhca_object_type as, uint32_t 
 	atomic_store(&qp->dead, true);
 	simhca_qp_detach_all(qp);
 	atomic_store(&qp->device->qps[SIMHCA_QPN_SLOT(qp->qpn)], NULL);
+	simhca_fabric_changed(qp->device->fabric);
 	/* Its slot may be another QP's when we come here again. */
 	atomic_compare_exchange_strong(&context->doorbell[qp->doorbell], &ours, NULL);
 	if (!quiesce(qp) || !simhca_faults_disable(qp))

@@ -335,6 +335,8 @@ static void apply(struct simhca_qp *qp, uint32_t mask, const struct simhca_qp_at
 	APPLY(SIMHCA_QP_MIN_RNR_TIMER, min_rnr_timer, attr->min_rnr_timer);
 	APPLY(SIMHCA_QP_DEST_QPN, dest_qpn, attr->dest_qp_num);
 #undef APPLY
+	if (mask & (SIMHCA_QP_AV | SIMHCA_QP_DEST_QPN))
+		qp->peer.generation = 0;
 	if (mask & SIMHCA_QP_RQ_PSN)
 		qp->mem->epsn = qpc->rq_psn;
 	if (mask & SIMHCA_QP_SQ_PSN)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * The requester (IBTA vol. 1, 9.4): takes send WQEs in order, checks them, and turns each into
- * request packets. One WQE is under way at a time: on the local link an answer comes with the
- * call, so the next can wait for it, and fences hold by themselves.
+ * request packets. How many messages are under way at a time is a matter of the link's window, of
+ * max_rd_atomic and of fences.
  */
 #include <infiniband/verbs.h>
 #include <string.h>
@@ -45,33 +45,21 @@ static bool transport_has(uint32_t type, uint32_t opcode)
 	}
 }
 
-static bool is_atomic(uint32_t opcode)
-{
-	return opcode == SIMHCA_WR_ATOMIC_CMP_AND_SWP || opcode == SIMHCA_WR_ATOMIC_FETCH_AND_ADD;
-}
-
-static bool takes_response(uint32_t opcode)
-{
-	return opcode == SIMHCA_WR_RDMA_READ || opcode == SIMHCA_WR_RDMA_READ_WITH_INV ||
-	       is_atomic(opcode);
-}
-
-static enum simhca_reason check_frame(const struct simhca_qp *qp)
+static enum simhca_reason check_frame(const struct simhca_qp *qp, uint64_t length)
 {
 	uint32_t mtu = simhca_mtu_bytes(atomic_load(&qp->device->mem->port.active_mtu));
 
-	if (qp->req.send->length < SIMHCA_FRAME_MIN)
+	if (length < SIMHCA_FRAME_MIN)
 		return SIMHCA_REASON_FRAME_TOO_SHORT;
-	if (qp->req.send->length > mtu + SIMHCA_FRAME_OVERHEAD)
+	if (length > mtu + SIMHCA_FRAME_OVERHEAD)
 		return SIMHCA_REASON_FRAME_TOO_LONG;
 	return SIMHCA_REASON_NONE;
 }
 
 /* It moves no data, and takes a resource of the responder like a read (IBTA vol. 1, A19). */
-static enum simhca_reason check_flush(struct simhca_qp *qp)
+static enum simhca_reason check_flush(const struct simhca_qp *qp, struct simhca_send *send)
 {
 	const uint8_t both = SIMHCA_FLUSH_GLOBAL | SIMHCA_FLUSH_PERSISTENT;
-	struct simhca_send *send = qp->req.send;
 
 	send->length = 0;
 	if (!send->wqe.flush.placement || (send->wqe.flush.placement & ~both) ||
@@ -80,9 +68,8 @@ static enum simhca_reason check_flush(struct simhca_qp *qp)
 	return qp->qpc->max_rd_atomic ? SIMHCA_REASON_NONE : SIMHCA_REASON_READ_NOT_ENABLED;
 }
 
-static enum simhca_reason check_wqe(struct simhca_qp *qp)
+static enum simhca_reason check_wqe(const struct simhca_qp *qp, struct simhca_send *send)
 {
-	struct simhca_send *send = qp->req.send;
 	uint32_t opcode = send->wqe.opcode;
 
 	if (!transport_has(qp->type, opcode))
@@ -92,8 +79,8 @@ static enum simhca_reason check_wqe(struct simhca_qp *qp)
 		return SIMHCA_REASON_NONE;
 	}
 	if (opcode == SIMHCA_WR_FLUSH)
-		return check_flush(qp);
-	if (takes_response(opcode)) {
+		return check_flush(qp, send);
+	if (simhca_takes_response(opcode)) {
 		if (send->wqe.flags & SIMHCA_WQE_INLINE)
 			return SIMHCA_REASON_WQE_BAD_OPCODE;
 		if (!qp->qpc->max_rd_atomic)
@@ -108,7 +95,7 @@ static enum simhca_reason check_wqe(struct simhca_qp *qp)
 			send->length = 8;
 		}
 	}
-	if ((is_atomic(opcode) || opcode == SIMHCA_WR_ATOMIC_WRITE) && send->length != 8)
+	if ((simhca_is_atomic(opcode) || opcode == SIMHCA_WR_ATOMIC_WRITE) && send->length != 8)
 		return SIMHCA_REASON_ATOMIC_BAD_LENGTH;
 	if (send->length > SIMHCA_MAX_MSG_SIZE)
 		return SIMHCA_REASON_MSG_TOO_LONG;
@@ -120,7 +107,8 @@ static enum simhca_reason check_wqe(struct simhca_qp *qp)
 		if (!simhca_av_has_source(qp->device, &send->wqe.ud.av))
 			return SIMHCA_REASON_AV_BAD_GID_INDEX;
 	}
-	return qp->type == SIMHCA_QPT_RAW_PACKET ? check_frame(qp) : SIMHCA_REASON_NONE;
+	return qp->type == SIMHCA_QPT_RAW_PACKET ? check_frame(qp, send->length)
+						 : SIMHCA_REASON_NONE;
 }
 
 /* The status for what a WQE itself does wrong. */
@@ -137,60 +125,151 @@ static enum simhca_wc_status local_status(enum simhca_reason reason)
 	}
 }
 
-static void begin_request(struct simhca_qp *qp)
+/* Reads the WQE and judges it. */
+static enum simhca_reason read_wqe(struct simhca_worker *worker, struct simhca_qp *qp,
+				   uint32_t index)
 {
-	qp->req.started = true;
-	qp->req.answered = false;
-	qp->req.revoked = false;
-	qp->req.busy = 0;
-	qp->req.offset = 0;
-	qp->req.retries = qp->qpc->retry_cnt;
-	qp->req.rnr_retries = qp->qpc->rnr_retry;
-	qp->req.why = SIMHCA_REASON_NO_RESPONSE;
+	enum simhca_reason reason = simhca_sq_load(qp, index, worker->send);
+
+	worker->send_of = qp;
+	worker->send_index = index;
+	return reason == SIMHCA_REASON_NONE ? check_wqe(qp, worker->send) : reason;
 }
 
-/* Takes up what is next: a rendezvous that waits, or the oldest WQE. */
-static bool start_wqe(struct simhca_qp *qp)
+bool simhca_flight_load(struct simhca_worker *worker, struct simhca_qp *qp, uint32_t younger)
 {
-	uint32_t ci = atomic_load_explicit(&qp->mem->sq_ci, memory_order_relaxed);
-	/* acquire: pairs with the client's release after it wrote the WQE. */
-	uint32_t pi = atomic_load_explicit(&qp->mem->sq_pi, memory_order_acquire);
-	enum simhca_reason reason;
+	struct simhca_flight *flight = simhca_flight(&qp->req, younger);
+	uint32_t index = qp->req.oldest + younger;
+	const struct simhca_send *send = worker->send;
 
-	if (__builtin_expect(atomic_load_explicit(&qp->rndv_waits, memory_order_acquire), 0) &&
-	    simhca_rndv_start(qp)) {
-		begin_request(qp);
+	if (worker->send_of == qp && worker->send_index == index)
+		return true;
+	if (qp->req.rndv) {
+		simhca_rndv_load(qp, worker->send);
+		worker->send_of = qp;
+		worker->send_index = index;
 		return true;
 	}
-	if (pi == ci)
+	if (read_wqe(worker, qp, index) == SIMHCA_REASON_NONE &&
+	    send->wqe.opcode == flight->opcode &&
+	    (simhca_is_local_op(flight->opcode) ||
+	     simhca_psn_add(flight->first, simhca_psn_count(send->length, simhca_qp_mtu(qp)) - 1) ==
+		     flight->last))
+		return true;
+	worker->send_of = NULL;
+	simhca_qp_corrupt(qp);
+	return false;
+}
+
+/* The message in worker->send is under way from now on. */
+static void take_off(struct simhca_worker *worker, struct simhca_qp *qp)
+{
+	struct simhca_requester *req = &qp->req;
+	const struct simhca_send *send = worker->send;
+	struct simhca_flight *flight = simhca_flight(req, req->count++);
+
+	flight->opcode = send->wqe.opcode;
+	flight->first = req->psn_next;
+	if (!simhca_is_local_op(flight->opcode))
+		req->psn_next = simhca_psn_add(req->psn_next,
+					       simhca_psn_count(send->length, simhca_qp_mtu(qp)));
+	flight->last = simhca_psn_add(req->psn_next, SIMHCA_PSN_MASK);
+	req->reads += simhca_is_read_like(flight->opcode);
+	/* What changes keys changes them between other messages; a rendezvous is like these. */
+	req->alone = req->rndv || simhca_is_local_op(flight->opcode) ||
+		     flight->opcode == SIMHCA_WR_RDMA_READ_WITH_INV;
+	req->revoked = false;
+}
+
+/* Nothing is under way: what the queue's memory says counts. */
+static void begin(struct simhca_qp *qp)
+{
+	struct simhca_requester *req = &qp->req;
+
+	req->oldest = atomic_load_explicit(&qp->mem->sq_ci, memory_order_relaxed);
+	req->psn_next = qp->mem->sq_psn & SIMHCA_PSN_MASK;
+	req->psn_una = req->psn_send = req->psn_sent = req->psn_next;
+	req->answered = req->went_back = false;
+	req->busy = 0;
+	req->retries = qp->qpc->retry_cnt;
+	req->rnr_retries = qp->qpc->rnr_retry;
+	req->why = SIMHCA_REASON_NO_RESPONSE;
+}
+
+/* Whether what is under way lets this WQE begin. */
+static bool may_begin(const struct simhca_qp *qp, const struct simhca_send_wqe *wqe)
+{
+	const struct simhca_requester *req = &qp->req;
+
+	if (!req->count)
+		return true;
+	if (simhca_is_local_op(wqe->opcode))
 		return false;
-	if (pi - ci > qp->sq_entries) {
+	if ((wqe->flags & SIMHCA_WQE_FENCE) && req->reads) /* IBTA vol. 1, 10.8.3.3 */
+		return false;
+	return !simhca_is_read_like(wqe->opcode) || req->reads < qp->qpc->max_rd_atomic;
+}
+
+/* A read that cannot end as it should does not begin. */
+static enum simhca_reason check_invalidation(const struct simhca_qp *qp,
+					     const struct simhca_send_wqe *wqe)
+{
+	struct simhca_key_use use = { .device = qp->device, .pd = qp->qpc->pd, .qpn = qp->qpn };
+
+	if (wqe->opcode != SIMHCA_WR_RDMA_READ_WITH_INV)
+		return SIMHCA_REASON_NONE;
+	return simhca_key_may_invalidate(&use, wqe->imm_or_rkey);
+}
+
+/* Takes up what is next: a rendezvous that waits, or a WQE; false: nothing begins now. */
+static bool start_message(struct simhca_worker *worker, struct simhca_qp *qp)
+{
+	struct simhca_requester *req = &qp->req;
+	/* acquire: pairs with the client's release after it wrote the WQE. */
+	uint32_t pi = atomic_load_explicit(&qp->mem->sq_pi, memory_order_acquire);
+	const struct simhca_send_wqe *wqe = &worker->send->wqe;
+	enum simhca_wc_status status;
+	enum simhca_reason reason;
+
+	if (req->count && (req->alone || req->count == SIMHCA_MAX_FLIGHTS ||
+			   simhca_qp_state(qp) == SIMHCA_QPS_SQD))
+		return false;
+	if (!req->count)
+		begin(qp);
+	if (__builtin_expect(atomic_load_explicit(&qp->rndv_waits, memory_order_acquire), 0)) {
+		if (req->count)
+			return false;
+		if (simhca_rndv_start(qp)) {
+			req->rndv = true;
+			simhca_rndv_load(qp, worker->send);
+			worker->send_of = qp;
+			worker->send_index = req->oldest;
+			take_off(worker, qp);
+			return true;
+		}
+	}
+	if (pi - req->oldest == req->count)
+		return false;
+	if (pi - req->oldest > qp->sq_entries || pi - req->oldest < req->count) {
 		simhca_qp_corrupt(qp);
 		return false;
 	}
-	begin_request(qp);
-	qp->req.index = ci;
-	qp->mem->sq_next = ci + 1;
-	reason = simhca_sq_load(qp, ci, qp->req.send);
-	if (reason == SIMHCA_REASON_NONE)
-		reason = check_wqe(qp);
-	if (reason != SIMHCA_REASON_NONE) {
-		simhca_complete_send(qp, local_status(reason), reason);
-		return false;
-	}
-	/* A read that cannot end as it should does not begin. */
-	if (qp->req.send->wqe.opcode == SIMHCA_WR_RDMA_READ_WITH_INV) {
-		struct simhca_key_use use = { .device = qp->device,
-					      .pd = qp->qpc->pd,
-					      .qpn = qp->qpn };
-
-		reason = simhca_key_may_invalidate(&use, qp->req.send->wqe.imm_or_rkey);
-		if (reason != SIMHCA_REASON_NONE) {
-			simhca_complete_send(qp, SIMHCA_WC_MW_BIND_ERR, reason);
+	reason = read_wqe(worker, qp, req->oldest + req->count);
+	status = local_status(reason);
+	if (reason == SIMHCA_REASON_NONE) {
+		if (!may_begin(qp, wqe))
 			return false;
-		}
+		reason = check_invalidation(qp, wqe);
+		status = SIMHCA_WC_MW_BIND_ERR;
 	}
-	return true;
+	if (reason == SIMHCA_REASON_NONE) {
+		take_off(worker, qp);
+		return true;
+	}
+	/* What is wrong with it is told when it is its turn. */
+	if (!req->count)
+		simhca_complete_send(worker, qp, status, reason);
+	return false;
 }
 
 static enum simhca_packet_op packet_op(uint32_t opcode)
@@ -216,9 +295,9 @@ static enum simhca_packet_op packet_op(uint32_t opcode)
 }
 
 /* The address part of a packet: a connected QP's own, or the work request's on UD. */
-static void fill_address(struct simhca_qp *qp, struct simhca_packet *packet)
+static void fill_address(struct simhca_qp *qp, const struct simhca_send_wqe *wqe,
+			 struct simhca_packet *packet)
 {
-	const struct simhca_send_wqe *wqe = &qp->req.send->wqe;
 	const struct simhca_devmem *mem = qp->device->mem;
 
 	if (qp->type == SIMHCA_QPT_UD) {
@@ -235,40 +314,63 @@ static void fill_address(struct simhca_qp *qp, struct simhca_packet *packet)
 	packet->src_qpn = qp->qpn;
 	packet->src_context = qp->context->id;
 	packet->slid = mem->port.lid | packet->av->src_path_bits;
-	packet->pkey = SIMHCA_DEFAULT_PKEY;
 }
 
-/* The next packet of the current WQE; not NONE: a local buffer is at fault. */
-static enum simhca_reason build_packet(struct simhca_worker *worker, struct simhca_qp *qp,
-				       struct simhca_packet *packet)
+/* PSNs that the packet takes: a read's response has those of its request. */
+static uint32_t psns_of(const struct simhca_qp *qp, const struct simhca_packet *packet)
 {
-	struct simhca_send *send = qp->req.send;
-	const struct simhca_send_wqe *wqe = &send->wqe;
-	uint64_t left = send->length - qp->req.offset;
-	struct simhca_key_use use = {
-		.worker = worker, .device = qp->device, .pd = qp->qpc->pd, .qpn = qp->qpn
+	return simhca_psn_count(packet->op == SIMHCA_PKT_READ ? packet->dma_length : packet->length,
+				simhca_qp_mtu(qp));
+}
+
+/*
+ * An answer is asked for at the end of a message, when the window closes, and four times in a
+ * window within long messages.
+ */
+static bool wants_ack(const struct simhca_qp *qp, const struct simhca_packet *packet)
+{
+	uint32_t window = qp->link->window, quarter = window > 4 ? window / 4 : 1;
+	uint32_t after = simhca_psn_add(packet->psn, psns_of(qp, packet));
+
+	return packet->last || packet->psn / quarter != after / quarter ||
+	       (uint32_t)simhca_psn_cmp(after, qp->req.psn_una) >= window;
+}
+
+/* The packet at psn_send, of the message in worker->send, but for its payload. */
+static struct simhca_packet build_packet(const struct simhca_worker *worker, struct simhca_qp *qp,
+					 uint64_t offset)
+{
+	const struct simhca_send_wqe *wqe = &worker->send->wqe;
+	uint64_t left = worker->send->length - offset, slice = qp->link->slice;
+	struct simhca_packet packet = {
+		.op = packet_op(wqe->opcode),
+		.transport = qp->type,
+		.psn = qp->req.psn_send,
+		.first = !offset,
+		.mtu = qp->type == SIMHCA_QPT_UD ? 0 : qp->qpc->path_mtu,
 	};
 
-	packet->op = packet_op(wqe->opcode);
-	packet->transport = qp->type;
-	packet->length = left < SIMHCA_LINK_SLICE ? left : SIMHCA_LINK_SLICE;
-	packet->psn = qp->mem->sq_psn & SIMHCA_PSN_MASK;
-	packet->first = !qp->req.offset;
-	packet->last = packet->length == left;
-	packet->solicited = packet->last && (wqe->flags & SIMHCA_WQE_SOLICITED);
-	packet->has_imm = packet->last && (wqe->opcode == SIMHCA_WR_SEND_WITH_IMM ||
-					   wqe->opcode == SIMHCA_WR_RDMA_WRITE_WITH_IMM);
-	packet->has_inv = packet->last && wqe->opcode == SIMHCA_WR_SEND_WITH_INV;
-	packet->imm_or_rkey = wqe->imm_or_rkey;
-	packet->xrc_srqn = wqe->xrc_srqn & SIMHCA_QPN_MASK;
-	packet->set_checksums = wqe->flags & SIMHCA_WQE_IP_CSUM;
-	packet->qkey = 0;
-	packet->mtu = qp->type == SIMHCA_QPT_UD ? 0 : qp->qpc->path_mtu;
-	if (qp->type != SIMHCA_QPT_UD) {
-		packet->va = wqe->rdma.remote_addr + qp->req.offset;
-		packet->rkey = wqe->rdma.rkey;
-		packet->dma_length = left;
-		packet->atomic = (struct simhca_atomic_op){
+	if (!slice)
+		slice = simhca_qp_mtu(qp);
+	fill_address(qp, wqe, &packet);
+	packet.xrc_srqn = wqe->xrc_srqn & SIMHCA_QPN_MASK;
+	if (simhca_takes_response(wqe->opcode)) {
+		packet.first = packet.last = true;
+	} else {
+		packet.length = left < slice ? left : slice;
+		packet.last = packet.length == left;
+	}
+	packet.solicited = packet.last && (wqe->flags & SIMHCA_WQE_SOLICITED);
+	packet.has_imm = packet.last && (wqe->opcode == SIMHCA_WR_SEND_WITH_IMM ||
+					 wqe->opcode == SIMHCA_WR_RDMA_WRITE_WITH_IMM);
+	packet.has_inv = packet.last && wqe->opcode == SIMHCA_WR_SEND_WITH_INV;
+	packet.imm_or_rkey = wqe->imm_or_rkey;
+	packet.set_checksums = wqe->flags & SIMHCA_WQE_IP_CSUM;
+	if (packet.op != SIMHCA_PKT_SEND && packet.first) {
+		packet.va = wqe->rdma.remote_addr + offset;
+		packet.rkey = wqe->rdma.rkey;
+		packet.dma_length = left;
+		packet.atomic = (struct simhca_atomic_op){
 			.compare_swap = wqe->opcode == SIMHCA_WR_ATOMIC_CMP_AND_SWP,
 			.compare = wqe->rdma.compare_add,
 			.swap_add = wqe->opcode == SIMHCA_WR_ATOMIC_CMP_AND_SWP
@@ -276,56 +378,62 @@ static enum simhca_reason build_packet(struct simhca_worker *worker, struct simh
 					    : wqe->rdma.compare_add,
 		};
 	}
-	if (packet->op == SIMHCA_PKT_FLUSH) {
-		packet->dma_length = wqe->flush.length;
-		packet->flush_placement = wqe->flush.placement;
-		packet->flush_selectivity = wqe->flush.selectivity;
+	if (packet.op == SIMHCA_PKT_FLUSH) {
+		packet.dma_length = wqe->flush.length;
+		packet.flush_placement = wqe->flush.placement;
+		packet.flush_selectivity = wqe->flush.selectivity;
 	}
-	fill_address(qp, packet);
-
-	packet->payload.count = 0;
-	packet->resumed = false;
-	worker->num_absent = 0;
-	if (wqe->flags & SIMHCA_WQE_INLINE) {
-		packet->payload.seg[0] =
-			(struct simhca_seg){ .addr = (uintptr_t)send->data + qp->req.offset,
-					     .length = packet->length };
-		packet->payload.count = 1;
-		return SIMHCA_REASON_NONE;
-	}
-	if (takes_response(wqe->opcode))
-		use.access = SIMHCA_ACCESS_LOCAL_WRITE;
-	if (qp->req.rndv) /* a tagged buffer */
-		use.pd = qp->srq->pd->number;
-	return simhca_translate_sges(&use, send->sge, wqe->num_sge, qp->req.offset, packet->length,
-				     &packet->payload);
+	packet.ack_req = wants_ack(qp, &packet);
+	return packet;
 }
 
-/* The time that the QP waited for has passed; false if it has not. */
-static bool wait_is_over(struct simhca_qp *qp)
+/* The WQE's own memory that a packet is made of; of a read, what the response's first one needs. */
+static enum simhca_reason own_memory(struct simhca_worker *worker, struct simhca_qp *qp,
+				     uint64_t offset, const struct simhca_packet *packet,
+				     struct simhca_sgl *sgl)
 {
-	if (qp->req.wait == SIMHCA_WAIT_NOTHING)
-		return true;
-	if (qp->req.wait == SIMHCA_WAIT_FAULT) {
-		if (simhca_fault_under_way(qp, qp->req.fault))
-			return false;
-		qp->req.wait = SIMHCA_WAIT_NOTHING;
-		return true;
+	struct simhca_send *send = worker->send;
+	uint64_t length = packet->length;
+	struct simhca_key_use use = {
+		.worker = worker, .device = qp->device, .pd = qp->qpc->pd, .qpn = qp->qpn
+	};
+
+	sgl->count = 0;
+	worker->num_absent = 0;
+	if (send->wqe.flags & SIMHCA_WQE_INLINE) {
+		sgl->seg[0] = (struct simhca_seg){ .addr = (uintptr_t)send->data + offset,
+						   .length = packet->length };
+		sgl->count = 1;
+		return SIMHCA_REASON_NONE;
 	}
-	/* A timer that fired for an earlier wait does not count. */
-	if (atomic_load(&qp->timer_fired) != qp->req.deadline)
-		return false;
-	if (qp->req.wait == SIMHCA_WAIT_ANSWER) {
-		simhca_stats_once(qp->device, SIMHCA_STAT_LOCAL_ACK_TIMEOUT);
-		simhca_silence_unanswered(qp);
+	if (simhca_takes_response(send->wqe.opcode)) {
+		use.access = SIMHCA_ACCESS_LOCAL_WRITE;
+		length = send->length - offset;
+		if (length > SIMHCA_LINK_SLICE)
+			length = SIMHCA_LINK_SLICE;
 	}
+	if (qp->req.rndv) /* a tagged buffer */
+		use.pd = qp->srq->pd->number;
+	return simhca_translate_sges(&use, send->sge, send->wqe.num_sge, offset, length, sgl);
+}
+
+/* If nobody has answered in time it sends again; false: it has done so often enough. */
+static bool try_again(struct simhca_worker *worker, struct simhca_qp *qp)
+{
+	struct simhca_requester *req = &qp->req;
+
+	if (req->wait != SIMHCA_WAIT_ANSWER || atomic_load(&qp->timer_fired) != req->deadline)
+		return true;
+	req->wait = SIMHCA_WAIT_NOTHING;
+	simhca_stats_once(qp->device, SIMHCA_STAT_LOCAL_ACK_TIMEOUT);
+	simhca_silence_unanswered(qp);
 	/* retry_cnt repetitions are allowed, so the last time-out is one more (9.7.6.1.3). */
-	if (qp->req.wait == SIMHCA_WAIT_ANSWER && !qp->req.retries--) {
-		qp->req.wait = SIMHCA_WAIT_NOTHING;
-		simhca_complete_send(qp, SIMHCA_WC_RETRY_EXC_ERR, qp->req.why);
+	if (!req->retries--) {
+		simhca_complete_send(worker, qp, SIMHCA_WC_RETRY_EXC_ERR, req->why);
 		return false;
 	}
-	qp->req.wait = SIMHCA_WAIT_NOTHING;
+	req->went_back = false;
+	simhca_go_back(qp);
 	return true;
 }
 
@@ -334,7 +442,7 @@ static bool may_send(struct simhca_qp *qp)
 {
 	uint32_t state = simhca_qp_state(qp);
 
-	if (state == SIMHCA_QPS_SQD && !qp->req.started) {
+	if (state == SIMHCA_QPS_SQD && !qp->req.count) {
 		qp->qpc->sq_draining = 0;
 		if (qp->drained_event_due) {
 			qp->drained_event_due = false;
@@ -342,7 +450,18 @@ static bool may_send(struct simhca_qp *qp)
 		}
 		return false;
 	}
-	return (state == SIMHCA_QPS_RTS || state == SIMHCA_QPS_SQD) && wait_is_over(qp);
+	return (state == SIMHCA_QPS_RTS || state == SIMHCA_QPS_SQD) && simhca_wait_is_over(qp);
+}
+
+/* The message that a PSN is of: by how many it is younger than the oldest. */
+static uint32_t younger_at(struct simhca_requester *req, uint32_t psn)
+{
+	uint32_t younger = 0;
+
+	while (younger + 1 < req->count &&
+	       simhca_psn_cmp(simhca_flight(req, younger)->last, psn) < 0)
+		younger++;
+	return younger;
 }
 
 /*
@@ -353,13 +472,14 @@ static bool may_send(struct simhca_qp *qp)
 static void look_ahead(struct simhca_worker *worker, struct simhca_qp *qp)
 {
 	uint32_t pi = atomic_load_explicit(&qp->mem->sq_pi, memory_order_acquire);
+	uint32_t stopped = qp->req.oldest + younger_at(&qp->req, qp->req.psn_send);
 	bool was_response = qp->req.fault == SIMHCA_REQUESTER_WRITE;
 
-	if (pi - qp->req.index > qp->sq_entries || qp->req.rndv ||
+	if (pi - stopped > qp->sq_entries || qp->req.rndv ||
 	    simhca_fault_raised(qp, was_response ? SIMHCA_REQUESTER_READ : SIMHCA_REQUESTER_WRITE))
 		return;
 	simhca_guard_widen(&worker->guard);
-	for (uint32_t index = qp->req.index + 1; index != pi; index++) {
+	for (uint32_t index = stopped + 1; index != pi; index++) {
 		struct simhca_key_use use = {
 			.worker = worker, .device = qp->device, .pd = qp->qpc->pd, .qpn = qp->qpn
 		};
@@ -371,7 +491,7 @@ static void look_ahead(struct simhca_worker *worker, struct simhca_qp *qp)
 		/* What is wrong with it shows when it is its turn. */
 		if (simhca_sq_load(qp, index, &send) != SIMHCA_REASON_NONE)
 			return;
-		response = takes_response(send.wqe.opcode);
+		response = simhca_takes_response(send.wqe.opcode);
 		/* A local operation has no SGEs, and so no length. */
 		if (response == was_response || (send.wqe.flags & SIMHCA_WQE_INLINE) ||
 		    !send.length)
@@ -390,34 +510,91 @@ static void look_ahead(struct simhca_worker *worker, struct simhca_qp *qp)
 	}
 }
 
-/* Sends the next packet of the current WQE and takes its answer. */
+/* Everything is sent, or as much as may be under way. */
+static enum simhca_next await_answers(struct simhca_worker *worker, struct simhca_qp *qp,
+				      uint64_t *bytes)
+{
+	struct simhca_requester *req = &qp->req;
+	struct simhca_handover handover;
+	bool more = false;
+
+	if (!qp->link->pull || !req->count || req->psn_una == simhca_flight(req, 0)->first)
+		return simhca_wait_answer(qp);
+	handover = qp->link->pull(worker, qp, &more);
+	if (simhca_held_up(qp, &handover))
+		return SIMHCA_NEXT_WAIT;
+	*bytes += qp->link->slice;
+	return more ? SIMHCA_NEXT_PACKET : simhca_wait_answer(qp);
+}
+
+/* Sends the packet at psn_send. On the local link its answer comes before this returns. */
 static enum simhca_next send_packet(struct simhca_worker *worker, struct simhca_qp *qp,
 				    uint64_t *bytes)
 {
-	struct simhca_reply reply = { .answer = SIMHCA_ANSWER_NONE,
-				      .reason = SIMHCA_REASON_NO_RESPONSE };
-	struct simhca_packet packet;
+	struct simhca_requester *req = &qp->req;
+	uint32_t psn = req->psn_send, younger = younger_at(req, psn);
 	enum simhca_fault_context context;
 	enum simhca_fault_verdict verdict;
+	struct simhca_handover handover;
+	struct simhca_packet packet;
+	struct simhca_sgl payload;
 	enum simhca_reason reason;
+	uint64_t offset;
 
-	reason = build_packet(worker, qp, &packet);
-	if (reason != SIMHCA_REASON_NONE) {
-		simhca_complete_send(qp, SIMHCA_WC_LOC_PROT_ERR, reason);
+	if (!simhca_flight_load(worker, qp, younger))
 		return SIMHCA_NEXT_WAIT;
-	}
+	offset = (uint64_t)simhca_psn_cmp(psn, simhca_flight(req, younger)->first) *
+		 simhca_qp_mtu(qp);
+	packet = build_packet(worker, qp, offset);
 	context = simhca_requester_context(&packet);
-	verdict = simhca_fault_take(worker, qp, context, &reason);
+	reason = own_memory(worker, qp, offset, &packet, &payload);
+	verdict = reason == SIMHCA_REASON_NONE ? simhca_fault_take(worker, qp, context, &reason)
+					       : SIMHCA_FAULT_ERROR;
+	if (verdict == SIMHCA_FAULT_ERROR && younger) /* the older ones first */
+		return await_answers(worker, qp, bytes);
 	if (verdict != SIMHCA_FAULT_GO)
-		return simhca_wait_fault(qp, context, verdict, reason);
+		return simhca_wait_fault(worker, qp, context, verdict, reason);
 	packet.resumed = simhca_fault_resumed(qp, context);
-	simhca_link_request(worker, qp, &packet, &reply);
-	if (reply.answer == SIMHCA_ANSWER_ELSEWHERE) {
-		simhca_engine_schedule(reply.engine, qp);
-		return SIMHCA_NEXT_WAIT;
+	if (!simhca_takes_response(worker->send->wqe.opcode))
+		packet.payload = &payload;
+	else /* its place is looked up again when the response comes */
+		simhca_key_release(worker, 0);
+
+	req->psn_send = simhca_psn_add(psn, psns_of(qp, &packet));
+	if (simhca_psn_cmp(req->psn_send, req->psn_sent) > 0)
+		req->psn_sent = req->psn_send;
+	*bytes += packet.op == SIMHCA_PKT_READ ? qp->link->slice : packet.length;
+	handover = qp->link->request(worker, qp, &packet);
+	if (handover.outcome == SIMHCA_TAKEN && handover.reason != SIMHCA_REASON_NONE)
+		req->why = handover.reason;
+	if (handover.outcome != SIMHCA_UNREADABLE && !simhca_held_up(qp, &handover)) {
+		if (!simhca_is_reliable(qp->type)) /* nobody answers: sent is done */
+			simhca_acknowledge(worker, qp, req->psn_send);
+		return SIMHCA_NEXT_PACKET;
 	}
-	*bytes += packet.length;
-	return simhca_completer_run(worker, qp, &packet, &reply);
+	req->psn_send = psn;
+	if (handover.outcome != SIMHCA_UNREADABLE)
+		return SIMHCA_NEXT_WAIT;
+	if (younger)
+		return await_answers(worker, qp, bytes);
+	return simhca_payload_failed(worker, qp, context, &payload, handover.reason);
+}
+
+/* The next thing that the QP can do. */
+static enum simhca_next go_on(struct simhca_worker *worker, struct simhca_qp *qp, uint64_t *bytes)
+{
+	struct simhca_requester *req = &qp->req;
+
+	if (!try_again(worker, qp))
+		return SIMHCA_NEXT_WAIT;
+	if (req->psn_send == req->psn_next && !start_message(worker, qp) && !req->count)
+		return SIMHCA_NEXT_WAIT;
+	if (req->answered || simhca_is_local_op(simhca_flight(req, 0)->opcode))
+		return simhca_local_run(worker, qp);
+	if (req->psn_send != req->psn_next &&
+	    (uint32_t)simhca_psn_cmp(req->psn_send, req->psn_una) < qp->link->window)
+		return send_packet(worker, qp, bytes);
+	return await_answers(worker, qp, bytes);
 }
 
 bool simhca_requester_run(struct simhca_worker *worker, struct simhca_qp *qp)
@@ -427,6 +604,8 @@ bool simhca_requester_run(struct simhca_worker *worker, struct simhca_qp *qp)
 
 	if (!simhca_qp_begin(qp))
 		return false;
+	worker->requester = qp;
+	worker->send_of = NULL;
 	for (unsigned int packets = 0; may_send(qp); packets++) {
 		enum simhca_next next;
 
@@ -434,23 +613,19 @@ bool simhca_requester_run(struct simhca_worker *worker, struct simhca_qp *qp)
 			more = true;
 			break;
 		}
-		if (!qp->req.started && !start_wqe(qp))
-			break;
 		/* The last packet narrowed the guard, and this one may go to another context. */
 		simhca_guard_widen(&worker->guard);
-		if (simhca_is_local_op(qp->req.send->wqe.opcode) || qp->req.answered)
-			next = simhca_local_run(worker, qp);
-		else
-			next = send_packet(worker, qp, &bytes);
+		next = go_on(worker, qp, &bytes);
 		simhca_key_release(worker, 0);
 		if (next == SIMHCA_NEXT_WAIT)
 			break;
 	}
-	if (qp->req.wait == SIMHCA_WAIT_FAULT && qp->req.started &&
+	if (qp->req.wait == SIMHCA_WAIT_FAULT && qp->req.count &&
 	    simhca_qp_state(qp) == SIMHCA_QPS_RTS) {
 		look_ahead(worker, qp);
 		simhca_key_release(worker, 0);
 	}
+	worker->requester = NULL;
 	simhca_qp_end(qp);
 	return more;
 }
@@ -473,13 +648,23 @@ void simhca_flush_cqe(struct simhca_cq *cq, const struct simhca_qp *qp, uint64_t
 							      : SIMHCA_STAT_REQ_CQE_FLUSH);
 }
 
+static void forget_messages(struct simhca_qp *qp)
+{
+	struct simhca_requester *req = &qp->req;
+
+	if (req->count) /* what was never sent takes no PSNs */
+		qp->mem->sq_psn = req->psn_send;
+	req->count = req->reads = 0;
+	req->answered = req->revoked = false;
+	req->wait = SIMHCA_WAIT_NOTHING;
+}
+
 static void flush_sq(struct simhca_qp *qp)
 {
 	uint32_t ci = atomic_load(&qp->mem->sq_ci), pi = atomic_load(&qp->mem->sq_pi);
 
-	qp->req.started = false;
+	forget_messages(qp);
 	simhca_rndv_drop_all(qp, true);
-	qp->req.wait = SIMHCA_WAIT_NOTHING;
 	simhca_engine_cancel_timer(qp);
 	if (pi - ci > qp->sq_entries)
 		pi = ci; /* nonsense: nothing that could be named */

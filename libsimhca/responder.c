@@ -13,10 +13,46 @@
 #include "odp.h"
 #include "psn.h"
 
-static void answer(struct simhca_reply *reply, enum simhca_answer answer, enum simhca_reason reason)
+static const struct simhca_handover taken = { .outcome = SIMHCA_TAKEN };
+
+/* What comes of a request: what the requester is to hear, or what the link is to know. */
+struct reply {
+	enum {
+		SILENCE,   /* nobody there; or the response has been sent */
+		RESPONSE,  /* an acknowledgement, or the result of an atomic */
+		NAK,	   /* of that syndrome */
+		NOT_TAKEN, /* as if it had never come: handover */
+	} kind;
+	uint8_t syndrome;
+	enum simhca_reason reason; /* of a NAK: the precise cause */
+	uint64_t atomic_old;
+	struct simhca_handover handover;
+};
+
+static void acknowledge(struct reply *reply)
 {
-	reply->answer = answer;
+	reply->kind = RESPONSE;
+}
+
+/* reason: why, if that is known. */
+static void be_silent(struct reply *reply, enum simhca_reason reason)
+{
+	reply->kind = SILENCE;
+	reply->handover = (struct simhca_handover){ .outcome = SIMHCA_TAKEN, .reason = reason };
+}
+
+static void send_nak(struct reply *reply, uint8_t syndrome, enum simhca_reason reason)
+{
+	reply->kind = NAK;
+	reply->syndrome = syndrome;
 	reply->reason = reason;
+}
+
+static void do_not_take(struct reply *reply, enum simhca_outcome outcome, enum simhca_reason reason)
+{
+	reply->kind = NOT_TAKEN;
+	reply->handover.outcome = outcome;
+	reply->handover.reason = reason;
 }
 
 /* Where its receives come from; an XRC_RECV QP's is what the packet at hand names. */
@@ -103,7 +139,10 @@ static void tell(const struct simhca_qp *qp, const struct simhca_packet *packet,
 {
 	char memory[64] = "";
 
-	if (packet->op != SIMHCA_PKT_SEND)
+	if (packet->op == SIMHCA_PKT_WRITE)
+		snprintf(memory, sizeof(memory), "va 0x%llx, rkey 0x%08x, ",
+			 (unsigned long long)qp->resp.va, qp->resp.rkey);
+	else if (packet->op != SIMHCA_PKT_SEND)
 		snprintf(memory, sizeof(memory), "va 0x%llx, rkey 0x%08x, ",
 			 (unsigned long long)packet->va, packet->rkey);
 	simhca_log(qp->device->fabric, SIMHCA_LOG_INFO,
@@ -133,35 +172,35 @@ static void drop(struct simhca_qp *qp, const struct simhca_packet *packet,
  * of it once: by the receive that failed (status), by the one that the message had taken, or, if
  * there is none, by an asynchronous event (IBTA vol. 1, 9.9.3, class C).
  */
-static void refuse(struct simhca_qp *qp, const struct simhca_packet *packet, enum simhca_answer nak,
-		   enum simhca_wc_status status, enum simhca_reason reason,
-		   struct simhca_reply *reply)
+static void refuse(struct simhca_qp *qp, const struct simhca_packet *packet,
+		   enum simhca_syndrome nak, enum simhca_wc_status status,
+		   enum simhca_reason reason, struct reply *reply)
 {
-	answer(reply, nak, reason);
-	if (nak == SIMHCA_ANSWER_NAK_ACCESS)
+	send_nak(reply, nak, reason);
+	if (nak == SIMHCA_SYNDROME_NAK_ACCESS)
 		simhca_stats_once(qp->device, SIMHCA_STAT_RESP_REMOTE_ACCESS);
 	/* Its own memory is the QP's fault. Frames that are too long stop a queue, as on ConnectX.
 	 */
-	if (nak != SIMHCA_ANSWER_NAK_OPERATIONAL && !simhca_is_reliable(packet->transport) &&
+	if (nak != SIMHCA_SYNDROME_NAK_OPERATIONAL && !simhca_is_reliable(packet->transport) &&
 	    packet->transport != SIMHCA_QPT_RAW_PACKET) {
 		drop(qp, packet, status, reason);
 		return;
 	}
 	tell(qp, packet, "refuses", reason);
 	if (status == SIMHCA_WC_SUCCESS && qp->resp.have_recv)
-		status = nak == SIMHCA_ANSWER_NAK_ACCESS ? SIMHCA_WC_LOC_ACCESS_ERR
-							 : SIMHCA_WC_REM_INV_REQ_ERR;
+		status = nak == SIMHCA_SYNDROME_NAK_ACCESS ? SIMHCA_WC_LOC_ACCESS_ERR
+							   : SIMHCA_WC_REM_INV_REQ_ERR;
 	if (status != SIMHCA_WC_SUCCESS)
 		complete_recv(qp, packet, status, reason, 0);
 	else
-		simhca_qp_event(qp, nak == SIMHCA_ANSWER_NAK_ACCESS ? IBV_EVENT_QP_ACCESS_ERR
-								    : IBV_EVENT_QP_REQ_ERR);
+		simhca_qp_event(qp, nak == SIMHCA_SYNDROME_NAK_ACCESS ? IBV_EVENT_QP_ACCESS_ERR
+								      : IBV_EVENT_QP_REQ_ERR);
 	simhca_qp_fail(qp, SIMHCA_QPS_ERR);
 }
 
 /* Takes a receive WQE for the current message unless one is held; false: reply is filled. */
 static bool need_recv(struct simhca_worker *worker, struct simhca_qp *qp,
-		      const struct simhca_packet *packet, struct simhca_reply *reply)
+		      const struct simhca_packet *packet, struct reply *reply)
 {
 	struct simhca_srq *srq = srq_of(qp);
 	enum simhca_take take;
@@ -179,26 +218,26 @@ static bool need_recv(struct simhca_worker *worker, struct simhca_qp *qp,
 		qp->resp.have_recv = true;
 		return true;
 	case SIMHCA_TAKE_EMPTY:
-		answer(reply, SIMHCA_ANSWER_RNR_NAK, SIMHCA_REASON_PEER_NOT_READY);
-		reply->rnr_timer = qp->qpc->min_rnr_timer;
+		send_nak(reply, SIMHCA_SYNDROME_RNR_NAK | qp->qpc->min_rnr_timer,
+			 SIMHCA_REASON_PEER_NOT_READY);
 		return false;
 	case SIMHCA_TAKE_CORRUPT:
 		break;
 	}
 	if (qp->type == SIMHCA_QPT_XRC_RECV) { /* it is the SRQ that is broken, and its owner's */
 		simhca_async_event(srq->context, srq->user_handle, IBV_EVENT_SRQ_ERR);
-		refuse(qp, packet, SIMHCA_ANSWER_NAK_OPERATIONAL, SIMHCA_WC_SUCCESS,
+		refuse(qp, packet, SIMHCA_SYNDROME_NAK_OPERATIONAL, SIMHCA_WC_SUCCESS,
 		       SIMHCA_REASON_RING_CORRUPT, reply);
 		return false;
 	}
 	simhca_qp_corrupt(qp);
-	answer(reply, SIMHCA_ANSWER_NONE, SIMHCA_REASON_NO_RESPONSE);
+	be_silent(reply, SIMHCA_REASON_NONE);
 	return false;
 }
 
 /* Memory behind an agent may only be waited for by an engine made for that. */
 static bool belongs_elsewhere(struct simhca_worker *worker, const struct simhca_sgl *sgl,
-			      struct simhca_reply *reply)
+			      struct reply *reply)
 {
 	if (worker->engine->config.may_block)
 		return false;
@@ -206,8 +245,8 @@ static bool belongs_elsewhere(struct simhca_worker *worker, const struct simhca_
 		const struct simhca_mm *mm = sgl->seg[i].mm;
 
 		if (mm && mm->kind == SIMHCA_MM_AGENT) {
-			answer(reply, SIMHCA_ANSWER_ELSEWHERE, SIMHCA_REASON_NONE);
-			reply->engine = mm->engine;
+			do_not_take(reply, SIMHCA_ELSEWHERE, SIMHCA_REASON_NONE);
+			reply->handover.engine = mm->engine;
 			return true;
 		}
 	}
@@ -220,39 +259,39 @@ enum memory { RECEIVE_BUFFER, REMOTE_MEMORY };
 /* What is wrong with it is told to the receive that it belongs to; or that it would complete. */
 static void refuse_memory(struct simhca_worker *worker, struct simhca_qp *qp,
 			  const struct simhca_packet *packet, enum memory memory,
-			  enum simhca_reason reason, struct simhca_reply *reply)
+			  enum simhca_reason reason, struct reply *reply)
 {
 	if (memory == RECEIVE_BUFFER) {
-		refuse(qp, packet, SIMHCA_ANSWER_NAK_OPERATIONAL, SIMHCA_WC_LOC_PROT_ERR, reason,
+		refuse(qp, packet, SIMHCA_SYNDROME_NAK_OPERATIONAL, SIMHCA_WC_LOC_PROT_ERR, reason,
 		       reply);
 		return;
 	}
 	/* Whose write with immediate data it is hears of it by a receive, if it has one posted. */
 	if (packet->op == SIMHCA_PKT_WRITE && packet->has_imm &&
 	    simhca_is_reliable(packet->transport) && !need_recv(worker, qp, packet, reply) &&
-	    reply->answer != SIMHCA_ANSWER_RNR_NAK)
+	    !(reply->kind == NAK && SIMHCA_SYNDROME_IS_RNR(reply->syndrome)))
 		return; /* its ring is corrupt, and the QP has failed */
-	refuse(qp, packet, SIMHCA_ANSWER_NAK_ACCESS, SIMHCA_WC_SUCCESS, reason, reply);
+	refuse(qp, packet, SIMHCA_SYNDROME_NAK_ACCESS, SIMHCA_WC_SUCCESS, reason, reply);
 }
 
 /* What a fault of ours means for the request; false: reply is filled. */
 static bool went_on(struct simhca_worker *worker, struct simhca_qp *qp,
 		    const struct simhca_packet *packet, enum simhca_fault_context context,
 		    enum simhca_fault_verdict verdict, enum memory memory,
-		    enum simhca_reason reason, struct simhca_reply *reply)
+		    enum simhca_reason reason, struct reply *reply)
 {
 	switch (verdict) {
 	case SIMHCA_FAULT_GO:
 		return true;
 	case SIMHCA_FAULT_WAIT:
-		answer(reply, SIMHCA_ANSWER_FAULT, SIMHCA_REASON_NONE);
-		reply->rnr_timer = simhca_fault_rnr_timer(qp, context);
+		do_not_take(reply, SIMHCA_ABSENT, SIMHCA_REASON_NONE);
+		reply->handover.rnr_timer = simhca_fault_rnr_timer(qp, context);
 		return false;
 	case SIMHCA_FAULT_ERROR:
 		break;
 	}
 	if (reason == SIMHCA_REASON_PROCESS_GONE)
-		answer(reply, SIMHCA_ANSWER_NONE, SIMHCA_REASON_NO_RESPONSE);
+		be_silent(reply, SIMHCA_REASON_NONE);
 	else
 		refuse_memory(worker, qp, packet, memory, reason, reply);
 	return false;
@@ -264,8 +303,7 @@ static bool went_on(struct simhca_worker *worker, struct simhca_qp *qp,
  */
 static bool pages_there(struct simhca_worker *worker, struct simhca_qp *qp,
 			const struct simhca_packet *packet, enum simhca_fault_context context,
-			const struct simhca_sgl *sgl, enum memory memory,
-			struct simhca_reply *reply)
+			const struct simhca_sgl *sgl, enum memory memory, struct reply *reply)
 {
 	enum simhca_reason reason = SIMHCA_REASON_NONE;
 	enum simhca_fault_verdict verdict = simhca_fault_take(worker, qp, context, &reason);
@@ -283,12 +321,12 @@ static bool pages_there(struct simhca_worker *worker, struct simhca_qp *qp,
 static void copy_failed(struct simhca_worker *worker, struct simhca_qp *qp,
 			const struct simhca_packet *packet, enum simhca_fault_context context,
 			const struct simhca_sgl *ours, enum memory memory,
-			enum simhca_reason reason, struct simhca_reply *reply)
+			enum simhca_reason reason, struct reply *reply)
 {
 	enum simhca_fault_verdict verdict;
 
 	if (!ours) {
-		answer(reply, SIMHCA_ANSWER_PAYLOAD, reason);
+		do_not_take(reply, SIMHCA_UNREADABLE, reason);
 		return;
 	}
 	verdict = simhca_fault_take_copy(worker, qp, context, ours, &reason);
@@ -301,7 +339,7 @@ static void copy_failed(struct simhca_worker *worker, struct simhca_qp *qp,
 /* Puts the packet's payload at offset of the receive buffers; false: reply is filled. */
 static bool place_in_recv(struct simhca_worker *worker, struct simhca_qp *qp,
 			  const struct simhca_packet *packet, const struct simhca_sgl *payload,
-			  uint64_t offset, uint64_t length, struct simhca_reply *reply)
+			  uint64_t offset, uint64_t length, struct reply *reply)
 {
 	struct simhca_key_use use = {
 		.worker = worker,
@@ -318,7 +356,7 @@ static bool place_in_recv(struct simhca_worker *worker, struct simhca_qp *qp,
 	target.count = 0;
 	worker->num_absent = 0;
 	if (offset + length > qp->resp.recv.length) {
-		refuse(qp, packet, SIMHCA_ANSWER_NAK_INVALID, SIMHCA_WC_LOC_LEN_ERR,
+		refuse(qp, packet, SIMHCA_SYNDROME_NAK_INVALID, SIMHCA_WC_LOC_LEN_ERR,
 		       SIMHCA_REASON_RECV_TOO_SHORT, reply);
 		return false;
 	}
@@ -347,12 +385,12 @@ static bool place_in_recv(struct simhca_worker *worker, struct simhca_qp *qp,
  * acknowledged; only then this side fails, by its receive (IBTA vol. 1, 9.9.3, class J).
  */
 static void fail_invalidate(struct simhca_qp *qp, const struct simhca_packet *packet,
-			    enum simhca_reason reason, struct simhca_reply *reply)
+			    enum simhca_reason reason, struct reply *reply)
 {
 	simhca_log(qp->device->fabric, SIMHCA_LOG_INFO,
 		   "QP 0x%06x cannot invalidate key 0x%08x for QP 0x%06x: %s", qp->qpn,
 		   packet->imm_or_rkey, packet->src_qpn, simhca_reason_text(reason));
-	answer(reply, SIMHCA_ANSWER_ACK, SIMHCA_REASON_NONE);
+	acknowledge(reply);
 	complete_recv(qp, packet, SIMHCA_WC_LOC_ACCESS_ERR, reason, 0);
 	simhca_qp_fail(qp, SIMHCA_QPS_ERR);
 }
@@ -362,7 +400,7 @@ static void fail_invalidate(struct simhca_qp *qp, const struct simhca_packet *pa
  * no access by it is under way any more. Until then the requester asks again.
  */
 static bool invalidate(struct simhca_worker *worker, struct simhca_qp *qp,
-		       const struct simhca_packet *packet, struct simhca_reply *reply)
+		       const struct simhca_packet *packet, struct reply *reply)
 {
 	struct simhca_key_use use = { .device = qp->device, .pd = pd_of(qp), .qpn = qp->qpn };
 	enum simhca_reason reason;
@@ -378,7 +416,7 @@ static bool invalidate(struct simhca_worker *worker, struct simhca_qp *qp,
 		qp->resp.revoked_psn = packet->psn;
 	}
 	if (!simhca_key_idle(&use, packet->imm_or_rkey)) {
-		answer(reply, SIMHCA_ANSWER_BUSY, SIMHCA_REASON_NONE);
+		do_not_take(reply, SIMHCA_BUSY, SIMHCA_REASON_NONE);
 		return false;
 	}
 	qp->resp.revoked = false;
@@ -415,20 +453,20 @@ static void skip(struct simhca_sgl *to, const struct simhca_sgl *from, uint64_t 
 
 /* The same for a tagged buffer: eager data without their header, of a rendezvous nothing yet. */
 static bool place_tagged(struct simhca_worker *worker, struct simhca_qp *qp,
-			 const struct simhca_packet *packet, struct simhca_reply *reply)
+			 const struct simhca_packet *packet, struct reply *reply)
 {
 	const uint64_t header = packet->first ? SIMHCA_TMH_BYTES : 0;
 	struct simhca_sgl data;
 
 	if (qp->resp.tm.kind == SIMHCA_TM_RNDV)
 		return true;
-	skip(&data, &packet->payload, header);
+	skip(&data, packet->payload, header);
 	return place_in_recv(worker, qp, packet, &data, qp->resp.offset + header - SIMHCA_TMH_BYTES,
 			     packet->length - header, reply);
 }
 
 static bool execute_send(struct simhca_worker *worker, struct simhca_qp *qp,
-			 const struct simhca_packet *packet, struct simhca_reply *reply)
+			 const struct simhca_packet *packet, struct reply *reply)
 {
 	bool tagged;
 
@@ -439,7 +477,7 @@ static bool execute_send(struct simhca_worker *worker, struct simhca_qp *qp,
 	if (!packet->has_inv || qp->resp.revoked_psn != packet->psn)
 		qp->resp.revoked = false;
 	if (!qp->resp.revoked && (tagged ? !place_tagged(worker, qp, packet, reply)
-					 : !place_in_recv(worker, qp, packet, &packet->payload,
+					 : !place_in_recv(worker, qp, packet, packet->payload,
 							  qp->resp.offset, packet->length, reply)))
 		return false;
 	if (packet->has_inv && !invalidate(worker, qp, packet, reply))
@@ -457,7 +495,7 @@ static bool execute_send(struct simhca_worker *worker, struct simhca_qp *qp,
 /* An rkey's memory, for a one-sided operation; sgl NULL: only checked. False: reply is filled. */
 static bool remote_memory(struct simhca_worker *worker, struct simhca_qp *qp,
 			  const struct simhca_packet *packet, uint64_t length, uint32_t right,
-			  struct simhca_sgl *sgl, struct simhca_reply *reply)
+			  struct simhca_sgl *sgl, struct reply *reply)
 {
 	struct simhca_key_use use = {
 		.worker = worker,
@@ -473,7 +511,9 @@ static bool remote_memory(struct simhca_worker *worker, struct simhca_qp *qp,
 	enum simhca_reason reason;
 
 	worker->num_absent = 0;
-	reason = simhca_translate(&use, packet->rkey, packet->va, length, sgl);
+	reason = packet->op == SIMHCA_PKT_WRITE
+			 ? simhca_translate(&use, qp->resp.rkey, qp->resp.va, length, sgl)
+			 : simhca_translate(&use, packet->rkey, packet->va, length, sgl);
 	if (reason == SIMHCA_REASON_NONE)
 		return true;
 	refuse_memory(worker, qp, packet, REMOTE_MEMORY, reason, reply);
@@ -482,16 +522,16 @@ static bool remote_memory(struct simhca_worker *worker, struct simhca_qp *qp,
 
 /* A QP grants each one-sided operation by its access flags; without it the request is invalid. */
 static bool qp_grants(struct simhca_qp *qp, const struct simhca_packet *packet, uint32_t right,
-		      enum simhca_reason without, struct simhca_reply *reply)
+		      enum simhca_reason without, struct reply *reply)
 {
 	if (qp->qpc->access & right)
 		return true;
-	refuse(qp, packet, SIMHCA_ANSWER_NAK_INVALID, SIMHCA_WC_SUCCESS, without, reply);
+	refuse(qp, packet, SIMHCA_SYNDROME_NAK_INVALID, SIMHCA_WC_SUCCESS, without, reply);
 	return false;
 }
 
 static bool execute_write(struct simhca_worker *worker, struct simhca_qp *qp,
-			  const struct simhca_packet *packet, struct simhca_reply *reply)
+			  const struct simhca_packet *packet, struct reply *reply)
 {
 	struct simhca_sgl target;
 	enum simhca_dma_result result;
@@ -501,6 +541,16 @@ static bool execute_write(struct simhca_worker *worker, struct simhca_qp *qp,
 	if (!qp_grants(qp, packet, SIMHCA_ACCESS_REMOTE_WRITE, SIMHCA_REASON_QP_NO_REMOTE_WRITE,
 		       reply))
 		return false;
+	if (packet->first) {
+		qp->resp.va = packet->va;
+		qp->resp.rkey = packet->rkey;
+		qp->resp.left = packet->dma_length;
+	}
+	if (packet->last ? packet->length != qp->resp.left : packet->length >= qp->resp.left) {
+		refuse(qp, packet, SIMHCA_SYNDROME_NAK_INVALID, SIMHCA_WC_SUCCESS,
+		       SIMHCA_REASON_OPCODE_SEQUENCE, reply);
+		return false;
+	}
 	/* The first packet's RETH speaks for the whole message: no byte is placed if it is wrong.
 	 */
 	if (packet->first && !remote_memory(worker, qp, packet, packet->dma_length,
@@ -514,8 +564,8 @@ static bool execute_write(struct simhca_worker *worker, struct simhca_qp *qp,
 	if (belongs_elsewhere(worker, &target, reply) ||
 	    !pages_there(worker, qp, packet, SIMHCA_RESPONDER_WRITE, &target, REMOTE_MEMORY, reply))
 		return false;
-	result = simhca_dma_copy(&target, &packet->payload, packet->length, worker->scratch,
-				 &reason);
+	result =
+		simhca_dma_copy(&target, packet->payload, packet->length, worker->scratch, &reason);
 	if (result != SIMHCA_DMA_OK) {
 		copy_failed(worker, qp, packet, SIMHCA_RESPONDER_WRITE,
 			    result == SIMHCA_DMA_TARGET ? &target : NULL, REMOTE_MEMORY, reason,
@@ -524,62 +574,97 @@ static bool execute_write(struct simhca_worker *worker, struct simhca_qp *qp,
 	}
 	simhca_fault_over(qp, SIMHCA_RESPONDER_WRITE);
 	qp->resp.offset += packet->length;
+	qp->resp.va += packet->length;
+	qp->resp.left -= packet->length;
 	if (packet->has_imm)
 		complete_recv(qp, packet, SIMHCA_WC_SUCCESS, SIMHCA_REASON_NONE, qp->resp.offset);
 	return true;
 }
 
 static bool grants_responses(struct simhca_qp *qp, const struct simhca_packet *packet,
-			     struct simhca_reply *reply)
+			     struct reply *reply)
 {
 	if (qp->qpc->max_dest_rd_atomic)
 		return true;
-	refuse(qp, packet, SIMHCA_ANSWER_NAK_INVALID, SIMHCA_WC_SUCCESS,
+	refuse(qp, packet, SIMHCA_SYNDROME_NAK_INVALID, SIMHCA_WC_SUCCESS,
 	       SIMHCA_REASON_RESP_NO_RD_ATOMIC, reply);
 	return false;
 }
 
-static bool execute_read(struct simhca_worker *worker, struct simhca_qp *qp,
-			 const struct simhca_packet *packet, struct simhca_reply *reply)
+/* Sends a response by the QP's link; its destination is the source of what it answers. */
+static struct simhca_handover respond(struct simhca_worker *worker, struct simhca_qp *qp,
+				      const struct simhca_packet *request,
+				      struct simhca_packet *response)
 {
+	response->transport = qp->type;
+	response->dest_qpn = request->src_qpn;
+	response->src_qpn = qp->qpn;
+	response->msn = qp->mem->msn & SIMHCA_PSN_MASK;
+	response->mtu = qp->qpc->path_mtu;
+	return qp->link->respond(worker, qp, response);
+}
+
+/* Sends the next piece of a read's response: of all that the request asks for, or is left of it. */
+static bool respond_to_read(struct simhca_worker *worker, struct simhca_qp *qp,
+			    const struct simhca_packet *packet, struct reply *reply)
+{
+	uint64_t slice = qp->link->slice ? qp->link->slice : simhca_qp_mtu(qp);
+	uint64_t length = packet->dma_length < slice ? packet->dma_length : slice;
 	struct simhca_sgl source;
-	enum simhca_dma_result result;
-	enum simhca_reason reason;
+	struct simhca_packet response = {
+		.op = SIMHCA_PKT_READ_RESPONSE,
+		.first = packet->first,
+		.last = length == packet->dma_length,
+		.psn = packet->psn,
+		.syndrome = SIMHCA_SYNDROME_ACK,
+		.length = length,
+		.payload = &source,
+	};
+	struct simhca_handover handover;
 
 	source.count = 0;
+	if (!remote_memory(worker, qp, packet, length, SIMHCA_ACCESS_REMOTE_READ, &source, reply) ||
+	    belongs_elsewhere(worker, &source, reply) ||
+	    !pages_there(worker, qp, packet, SIMHCA_RESPONDER_READ, &source, REMOTE_MEMORY, reply))
+		return false;
+	handover = respond(worker, qp, packet, &response);
+	if (handover.outcome == SIMHCA_UNREADABLE) {
+		copy_failed(worker, qp, packet, SIMHCA_RESPONDER_READ, &source, REMOTE_MEMORY,
+			    handover.reason, reply);
+		return false;
+	}
+	simhca_fault_over(qp, SIMHCA_RESPONDER_READ);
+	qp->resp.read.owed = !response.last;
+	qp->resp.read.psn =
+		simhca_psn_add(packet->psn, simhca_psn_count(length, simhca_qp_mtu(qp)));
+	qp->resp.read.rkey = packet->rkey;
+	qp->resp.read.va = packet->va + length;
+	qp->resp.read.left = packet->dma_length - length;
+	be_silent(reply, SIMHCA_REASON_NONE);
+	return true;
+}
+
+static bool execute_read(struct simhca_worker *worker, struct simhca_qp *qp,
+			 const struct simhca_packet *packet, struct reply *reply)
+{
 	if (!qp_grants(qp, packet, SIMHCA_ACCESS_REMOTE_READ, SIMHCA_REASON_QP_NO_REMOTE_READ,
 		       reply) ||
 	    !grants_responses(qp, packet, reply))
 		return false;
-	/* All that is still to be read, so that a bad range yields nothing at all. */
-	if (!remote_memory(worker, qp, packet, packet->dma_length, SIMHCA_ACCESS_REMOTE_READ, NULL,
-			   reply) ||
-	    !remote_memory(worker, qp, packet, packet->length, SIMHCA_ACCESS_REMOTE_READ, &source,
-			   reply))
-		return false;
-	if (belongs_elsewhere(worker, &source, reply) ||
-	    !pages_there(worker, qp, packet, SIMHCA_RESPONDER_READ, &source, REMOTE_MEMORY, reply))
-		return false;
-	result = simhca_dma_copy(&packet->payload, &source, packet->length, worker->scratch,
-				 &reason);
-	if (result != SIMHCA_DMA_OK) {
-		copy_failed(worker, qp, packet, SIMHCA_RESPONDER_READ,
-			    result == SIMHCA_DMA_SOURCE ? &source : NULL, REMOTE_MEMORY, reason,
-			    reply);
-		return false;
-	}
-	simhca_fault_over(qp, SIMHCA_RESPONDER_READ);
-	return true;
+	/* All of it, so that a bad range yields nothing at all. */
+	return remote_memory(worker, qp, packet, packet->dma_length, SIMHCA_ACCESS_REMOTE_READ,
+			     NULL, reply) &&
+	       respond_to_read(worker, qp, packet, reply);
 }
 
 /* The 8 bytes at packet->va that an atomic or an atomic write is about. */
 static bool atomic_target(struct simhca_worker *worker, struct simhca_qp *qp,
 			  const struct simhca_packet *packet, uint32_t access,
-			  struct simhca_sgl *target, struct simhca_reply *reply)
+			  struct simhca_sgl *target, struct reply *reply)
 {
 	target->count = 0;
 	if (packet->va & 7) {
-		refuse(qp, packet, SIMHCA_ANSWER_NAK_INVALID, SIMHCA_WC_SUCCESS,
+		refuse(qp, packet, SIMHCA_SYNDROME_NAK_INVALID, SIMHCA_WC_SUCCESS,
 		       SIMHCA_REASON_ATOMIC_UNALIGNED, reply);
 		return false;
 	}
@@ -587,7 +672,7 @@ static bool atomic_target(struct simhca_worker *worker, struct simhca_qp *qp,
 	    belongs_elsewhere(worker, target, reply))
 		return false;
 	if (target->count != 1) { /* a zero-based window that starts just before a page does */
-		refuse(qp, packet, SIMHCA_ANSWER_NAK_INVALID, SIMHCA_WC_SUCCESS,
+		refuse(qp, packet, SIMHCA_SYNDROME_NAK_INVALID, SIMHCA_WC_SUCCESS,
 		       SIMHCA_REASON_ATOMIC_UNALIGNED, reply);
 		return false;
 	}
@@ -597,7 +682,7 @@ static bool atomic_target(struct simhca_worker *worker, struct simhca_qp *qp,
 
 /* A write of 8 bytes that no other access sees in parts (IBTA vol. 1, A19). */
 static bool execute_atomic_write(struct simhca_worker *worker, struct simhca_qp *qp,
-				 const struct simhca_packet *packet, struct simhca_reply *reply)
+				 const struct simhca_packet *packet, struct reply *reply)
 {
 	struct simhca_atomic_op store = { .store = true };
 	struct simhca_sgl target, value;
@@ -612,7 +697,7 @@ static bool execute_atomic_write(struct simhca_worker *worker, struct simhca_qp 
 		return false;
 	value.count = 1;
 	value.seg[0] = (struct simhca_seg){ .addr = (uintptr_t)&store.swap_add, .length = 8 };
-	result = simhca_dma_copy(&value, &packet->payload, 8, worker->scratch, &reason);
+	result = simhca_dma_copy(&value, packet->payload, 8, worker->scratch, &reason);
 	if (result == SIMHCA_DMA_OK &&
 	    !simhca_dma_atomic(target.seg[0].mm, target.seg[0].addr, &store, &old, &reason))
 		result = SIMHCA_DMA_TARGET;
@@ -627,7 +712,7 @@ static bool execute_atomic_write(struct simhca_worker *worker, struct simhca_qp 
 }
 
 static bool execute_atomic(struct simhca_worker *worker, struct simhca_qp *qp,
-			   const struct simhca_packet *packet, struct simhca_reply *reply)
+			   const struct simhca_packet *packet, struct reply *reply)
 {
 	struct simhca_sgl target;
 	enum simhca_reason reason;
@@ -660,7 +745,7 @@ static bool execute_atomic(struct simhca_worker *worker, struct simhca_qp *qp,
  * one. So there is nothing to do but to check, and to answer.
  */
 static bool execute_flush(struct simhca_worker *worker, struct simhca_qp *qp,
-			  const struct simhca_packet *packet, struct simhca_reply *reply)
+			  const struct simhca_packet *packet, struct reply *reply)
 {
 	uint32_t rights = 0;
 
@@ -682,14 +767,14 @@ static bool execute_flush(struct simhca_worker *worker, struct simhca_qp *qp,
 
 /* XRC: whether the SRQ that the packet names may be delivered to; false: reply is filled. */
 static bool has_xrc_srq(struct simhca_qp *qp, const struct simhca_packet *packet,
-			struct simhca_reply *reply)
+			struct reply *reply)
 {
-	enum simhca_answer nak = SIMHCA_ANSWER_NAK_ACCESS;
+	enum simhca_syndrome nak = SIMHCA_SYNDROME_NAK_ACCESS;
 	struct simhca_srq *srq = qp->resp.srq;
 	enum simhca_reason reason;
 
 	if (packet->xrc_srqn != qp->resp.srqn) {
-		nak = SIMHCA_ANSWER_NAK_INVALID;
+		nak = SIMHCA_SYNDROME_NAK_INVALID;
 		reason = SIMHCA_REASON_OPCODE_SEQUENCE;
 	} else if (!srq) {
 		qp->resp.have_recv = false; /* it went with the SRQ that it was taken from */
@@ -697,7 +782,7 @@ static bool has_xrc_srq(struct simhca_qp *qp, const struct simhca_packet *packet
 	} else if (srq->domain->xrcd != qp->xrcd) {
 		reason = SIMHCA_REASON_XRC_OTHER_DOMAIN;
 	} else if (atomic_load_explicit(&srq->cq->mem->overrun, memory_order_relaxed)) {
-		nak = SIMHCA_ANSWER_NAK_OPERATIONAL;
+		nak = SIMHCA_SYNDROME_NAK_OPERATIONAL;
 		reason = SIMHCA_REASON_XRC_CQ_ERROR;
 	} else {
 		return true;
@@ -708,7 +793,7 @@ static bool has_xrc_srq(struct simhca_qp *qp, const struct simhca_packet *packet
 
 /* Carries out a packet that is in sequence; false: not done, and reply says why. */
 static bool execute(struct simhca_worker *worker, struct simhca_qp *qp,
-		    const struct simhca_packet *packet, struct simhca_reply *reply)
+		    const struct simhca_packet *packet, struct reply *reply)
 {
 	switch (packet->op) {
 	case SIMHCA_PKT_SEND:
@@ -724,46 +809,80 @@ static bool execute(struct simhca_worker *worker, struct simhca_qp *qp,
 		return execute_atomic_write(worker, qp, packet, reply);
 	case SIMHCA_PKT_FLUSH:
 		return execute_flush(worker, qp, packet, reply);
+	case SIMHCA_PKT_ACK: /* no requests */
+	case SIMHCA_PKT_READ_RESPONSE:
+	case SIMHCA_PKT_ATOMIC_ACK:
+		break;
 	}
+	be_silent(reply, SIMHCA_REASON_NONE);
 	return false;
+}
+
+static void count_request(struct simhca_worker *worker, struct simhca_qp *qp,
+			  const struct simhca_packet *packet)
+{
+	if (!packet->first)
+		return;
+	switch (packet->op) {
+	case SIMHCA_PKT_WRITE:
+	case SIMHCA_PKT_ATOMIC_WRITE:
+		simhca_stats_add(worker, qp->device, SIMHCA_STAT_RX_WRITE, 1);
+		break;
+	case SIMHCA_PKT_READ:
+		simhca_stats_add(worker, qp->device, SIMHCA_STAT_RX_READ, 1);
+		break;
+	case SIMHCA_PKT_COMPARE_SWAP:
+	case SIMHCA_PKT_FETCH_ADD:
+		simhca_stats_add(worker, qp->device, SIMHCA_STAT_RX_ATOMIC, 1);
+		break;
+	default:
+		break;
+	}
 }
 
 /* A packet that came before: its answer is given again, its effect is not (9.7.5.1.4). */
 static void repeat(struct simhca_worker *worker, struct simhca_qp *qp,
-		   const struct simhca_packet *packet, struct simhca_reply *reply)
+		   const struct simhca_packet *packet, struct reply *reply)
 {
 	switch (packet->op) {
 	case SIMHCA_PKT_SEND:
 	case SIMHCA_PKT_WRITE:
 	case SIMHCA_PKT_ATOMIC_WRITE:
 	case SIMHCA_PKT_FLUSH:
-		answer(reply, SIMHCA_ANSWER_ACK, SIMHCA_REASON_NONE);
-		return;
+		acknowledge(reply);
+		break;
 	case SIMHCA_PKT_READ:
 		if (qp->type == SIMHCA_QPT_XRC_RECV && !has_xrc_srq(qp, packet, reply))
 			return;
-		if (execute_read(worker, qp, packet, reply))
-			answer(reply, SIMHCA_ANSWER_ACK, SIMHCA_REASON_NONE);
-		return;
+		if (!execute_read(worker, qp, packet, reply))
+			return;
+		break;
 	case SIMHCA_PKT_COMPARE_SWAP:
 	case SIMHCA_PKT_FETCH_ADD:
 		for (uint32_t i = 0; i < SIMHCA_MAX_RD_ATOMIC; i++) {
 			if (qp->resp.atomics[i].valid && qp->resp.atomics[i].psn == packet->psn) {
 				reply->atomic_old = qp->resp.atomics[i].old;
-				answer(reply, SIMHCA_ANSWER_ACK, SIMHCA_REASON_NONE);
-				return;
+				acknowledge(reply);
+				break;
 			}
 		}
-		answer(reply, SIMHCA_ANSWER_NONE, SIMHCA_REASON_ATOMIC_FORGOTTEN);
+		if (reply->kind != SILENCE)
+			break;
+		be_silent(reply, SIMHCA_REASON_ATOMIC_FORGOTTEN);
+		return;
+	case SIMHCA_PKT_ACK: /* no requests */
+	case SIMHCA_PKT_READ_RESPONSE:
+	case SIMHCA_PKT_ATOMIC_ACK:
 		return;
 	}
+	count_request(worker, qp, packet);
 }
 
 /* Not answered, so that it does not count as done; the requester's timer decides. Told once. */
 static void ignore(struct simhca_qp *qp, const struct simhca_packet *packet,
-		   enum simhca_reason reason, struct simhca_reply *reply)
+		   enum simhca_reason reason, struct reply *reply)
 {
-	answer(reply, SIMHCA_ANSWER_NONE, reason);
+	be_silent(reply, reason);
 	if (qp->resp.told_psn)
 		return;
 	qp->resp.told_psn = true;
@@ -780,7 +899,7 @@ static void ignore(struct simhca_qp *qp, const struct simhca_packet *packet,
  */
 static void run_old(struct simhca_worker *worker, struct simhca_qp *qp,
 		    const struct simhca_packet *packet, uint32_t psns, uint32_t back,
-		    struct simhca_reply *reply)
+		    struct reply *reply)
 {
 	if (back > qp->resp.taken) {
 		simhca_stats_add(worker, qp->device, SIMHCA_STAT_OUT_OF_SEQUENCE, 1);
@@ -790,7 +909,7 @@ static void run_old(struct simhca_worker *worker, struct simhca_qp *qp,
 		repeat(worker, qp, packet, reply);
 	} else if (packet->op == SIMHCA_PKT_SEND || packet->op == SIMHCA_PKT_WRITE) {
 		/* On a wire the first packet that is new is a middle or last one of no message. */
-		refuse(qp, packet, SIMHCA_ANSWER_NAK_INVALID, SIMHCA_WC_SUCCESS,
+		refuse(qp, packet, SIMHCA_SYNDROME_NAK_INVALID, SIMHCA_WC_SUCCESS,
 		       SIMHCA_REASON_PSN_REUSED, reply);
 	} else {
 		ignore(qp, packet, SIMHCA_REASON_PSN_REUSED, reply);
@@ -809,17 +928,15 @@ static bool continues(const struct simhca_qp *qp, const struct simhca_packet *pa
 }
 
 static bool in_sequence_rc(struct simhca_worker *worker, struct simhca_qp *qp,
-			   const struct simhca_packet *packet, uint32_t psns,
-			   struct simhca_reply *reply)
+			   const struct simhca_packet *packet, uint32_t psns, struct reply *reply)
 {
 	int32_t order = simhca_psn_cmp(packet->psn, qp->mem->epsn & SIMHCA_PSN_MASK);
 
 	if (order > 0) {
 		simhca_stats_add(worker, qp->device, SIMHCA_STAT_OUT_OF_SEQUENCE, 1);
-		answer(reply, qp->resp.nak_sent ? SIMHCA_ANSWER_NONE : SIMHCA_ANSWER_NAK_PSN,
-		       SIMHCA_REASON_PSN_SEQUENCE);
+		if (!qp->resp.nak_sent)
+			send_nak(reply, SIMHCA_SYNDROME_NAK_PSN, SIMHCA_REASON_PSN_SEQUENCE);
 		qp->resp.nak_sent = true;
-		reply->epsn = qp->mem->epsn & SIMHCA_PSN_MASK;
 		return false;
 	}
 	if (order < 0) {
@@ -828,7 +945,7 @@ static bool in_sequence_rc(struct simhca_worker *worker, struct simhca_qp *qp,
 	}
 	qp->resp.nak_sent = false;
 	if (!continues(qp, packet)) {
-		refuse(qp, packet, SIMHCA_ANSWER_NAK_INVALID, SIMHCA_WC_SUCCESS,
+		refuse(qp, packet, SIMHCA_SYNDROME_NAK_INVALID, SIMHCA_WC_SUCCESS,
 		       SIMHCA_REASON_OPCODE_SEQUENCE, reply);
 		return false;
 	}
@@ -849,14 +966,21 @@ static bool in_sequence_uc(struct simhca_qp *qp, const struct simhca_packet *pac
 	return false;
 }
 
-static void run_connected(struct simhca_worker *worker, struct simhca_qp *qp,
-			  const struct simhca_packet *packet, struct simhca_reply *reply)
+/* PSNs of a request: those of a read are the ones of its response. */
+static uint32_t psns_of(const struct simhca_packet *packet, uint32_t mtu /* enum ibv_mtu */)
 {
-	uint32_t psns = simhca_psn_count(packet->length, simhca_mtu_bytes(qp->qpc->path_mtu));
+	return simhca_psn_count(packet->op == SIMHCA_PKT_READ ? packet->dma_length : packet->length,
+				simhca_mtu_bytes(mtu));
+}
+
+static void run_connected(struct simhca_worker *worker, struct simhca_qp *qp,
+			  const struct simhca_packet *packet, struct reply *reply)
+{
+	uint32_t psns = psns_of(packet, qp->qpc->path_mtu);
 
 	/* Both ends would count on differently, until one takes what is new for a duplicate. */
-	if (psns != simhca_psn_count(packet->length, simhca_mtu_bytes(packet->mtu))) {
-		refuse(qp, packet, SIMHCA_ANSWER_NAK_INVALID, SIMHCA_WC_SUCCESS,
+	if (psns != psns_of(packet, packet->mtu)) {
+		refuse(qp, packet, SIMHCA_SYNDROME_NAK_INVALID, SIMHCA_WC_SUCCESS,
 		       SIMHCA_REASON_PATH_MTU_DIFFERS, reply);
 		return;
 	}
@@ -867,8 +991,15 @@ static void run_connected(struct simhca_worker *worker, struct simhca_qp *qp,
 		return;
 	if (packet->first)
 		qp->resp.offset = 0;
-	if (!execute(worker, qp, packet, reply))
+	/* A read counts as complete when its response begins (9.7.7.1), which tells so. */
+	if (packet->op == SIMHCA_PKT_READ)
+		qp->mem->msn = simhca_psn_add(qp->mem->msn, 1);
+	acknowledge(reply);
+	if (!execute(worker, qp, packet, reply)) {
+		if (packet->op == SIMHCA_PKT_READ)
+			qp->mem->msn = simhca_psn_add(qp->mem->msn, SIMHCA_PSN_MASK);
 		return;
+	}
 	if (packet->op == SIMHCA_PKT_SEND || packet->op == SIMHCA_PKT_WRITE) {
 		qp->resp.in_message = !packet->last;
 		qp->resp.op = packet->op;
@@ -877,9 +1008,9 @@ static void run_connected(struct simhca_worker *worker, struct simhca_qp *qp,
 	qp->resp.taken += psns;
 	if (qp->resp.taken > SIMHCA_PSN_DUPLICATES)
 		qp->resp.taken = SIMHCA_PSN_DUPLICATES;
-	if (packet->last)
-		qp->mem->msn = (qp->mem->msn + 1) & SIMHCA_PSN_MASK;
-	answer(reply, SIMHCA_ANSWER_ACK, SIMHCA_REASON_NONE);
+	if (packet->last && packet->op != SIMHCA_PKT_READ)
+		qp->mem->msn = simhca_psn_add(qp->mem->msn, 1);
+	count_request(worker, qp, packet);
 }
 
 /*
@@ -923,7 +1054,7 @@ static void build_grh(const struct simhca_packet *packet, bool infiniband,
 }
 
 static void run_datagram(struct simhca_worker *worker, struct simhca_qp *qp,
-			 const struct simhca_packet *packet, struct simhca_reply *reply)
+			 const struct simhca_packet *packet, struct reply *reply)
 {
 	uint8_t grh[SIMHCA_GRH_BYTES];
 	struct simhca_sgl header = { .count = 1 };
@@ -936,7 +1067,7 @@ static void run_datagram(struct simhca_worker *worker, struct simhca_qp *qp,
 		return;
 	qp->resp.offset = 0;
 	if (SIMHCA_GRH_BYTES + packet->length > qp->resp.recv.length) {
-		refuse(qp, packet, SIMHCA_ANSWER_NAK_INVALID, SIMHCA_WC_LOC_LEN_ERR,
+		refuse(qp, packet, SIMHCA_SYNDROME_NAK_INVALID, SIMHCA_WC_LOC_LEN_ERR,
 		       SIMHCA_REASON_RECV_TOO_SHORT, reply);
 		return;
 	}
@@ -947,19 +1078,19 @@ static void run_datagram(struct simhca_worker *worker, struct simhca_qp *qp,
 		if (!place_in_recv(worker, qp, packet, &header, 0, sizeof(grh), reply))
 			return;
 	}
-	if (!place_in_recv(worker, qp, packet, &packet->payload, SIMHCA_GRH_BYTES, packet->length,
+	if (!place_in_recv(worker, qp, packet, packet->payload, SIMHCA_GRH_BYTES, packet->length,
 			   reply))
 		return;
 	complete_recv(qp, packet, SIMHCA_WC_SUCCESS, SIMHCA_REASON_NONE,
 		      SIMHCA_GRH_BYTES + packet->length);
-	answer(reply, SIMHCA_ANSWER_ACK, SIMHCA_REASON_NONE);
+	acknowledge(reply);
 }
 
 /* An Ethernet frame, for a RAW_PACKET QP or a WQ. Who has no buffer for it loses it. */
 static void run_frame(struct simhca_worker *worker, struct simhca_qp *qp,
-		      const struct simhca_packet *packet, struct simhca_reply *reply)
+		      const struct simhca_packet *packet, struct reply *reply)
 {
-	uint64_t addr = packet->payload.seg[0].addr, length = packet->length;
+	uint64_t addr = packet->payload->seg[0].addr, length = packet->length;
 	struct simhca_sgl payload = { .count = 1 };
 
 	if (!need_recv(worker, qp, packet, reply))
@@ -975,27 +1106,87 @@ static void run_frame(struct simhca_worker *worker, struct simhca_qp *qp,
 	if (!place_in_recv(worker, qp, packet, &payload, 0, length, reply))
 		return;
 	complete_recv(qp, packet, SIMHCA_WC_SUCCESS, SIMHCA_REASON_NONE, length);
-	answer(reply, SIMHCA_ANSWER_ACK, SIMHCA_REASON_NONE);
+	acknowledge(reply);
 }
 
-void simhca_responder_run(struct simhca_worker *worker, struct simhca_qp *qp,
-			  const struct simhca_packet *packet, struct simhca_reply *reply)
+/* Tells the requester what came of its request. */
+static struct simhca_handover give(struct simhca_worker *worker, struct simhca_qp *qp,
+				   const struct simhca_packet *packet, const struct reply *reply)
+{
+	struct simhca_packet response = {
+		.op = SIMHCA_PKT_ACK,
+		.psn = simhca_psn_add(packet->psn, psns_of(packet, packet->mtu) - 1),
+		.first = true,
+		.last = true,
+		.syndrome = SIMHCA_SYNDROME_ACK,
+	};
+
+	if (reply->kind == NOT_TAKEN || reply->kind == SILENCE)
+		return reply->handover;
+	if (reply->kind == NAK && SIMHCA_SYNDROME_IS_RNR(reply->syndrome))
+		simhca_stats_add(worker, qp->device, SIMHCA_STAT_OUT_OF_BUFFER, 1);
+	if (!simhca_is_reliable(packet->transport) || (reply->kind == RESPONSE && !packet->ack_req))
+		return taken;
+	if (reply->kind == NAK) {
+		response.syndrome = reply->syndrome;
+		response.reason = reply->reason;
+		response.psn = reply->syndrome == SIMHCA_SYNDROME_NAK_PSN
+				       ? qp->mem->epsn & SIMHCA_PSN_MASK
+				       : packet->psn;
+	} else if (packet->op == SIMHCA_PKT_COMPARE_SWAP || packet->op == SIMHCA_PKT_FETCH_ADD) {
+		response.op = SIMHCA_PKT_ATOMIC_ACK;
+		response.atomic_old = reply->atomic_old;
+	} else if (packet->op == SIMHCA_PKT_ATOMIC_WRITE || packet->op == SIMHCA_PKT_FLUSH) {
+		response.op = SIMHCA_PKT_READ_RESPONSE;
+	}
+	respond(worker, qp, packet, &response);
+	return taken;
+}
+
+struct simhca_handover simhca_responder_run(struct simhca_worker *worker, struct simhca_qp *qp,
+					    const struct simhca_packet *packet)
 {
 	uint32_t state = simhca_qp_state(qp);
+	struct reply reply = { .kind = SILENCE };
 
-	answer(reply, SIMHCA_ANSWER_NONE, SIMHCA_REASON_NO_RESPONSE);
 	if (state < SIMHCA_QPS_RTR || state == SIMHCA_QPS_ERR)
-		return;
+		return taken;
 	if (packet->transport == SIMHCA_QPT_RAW_PACKET) {
-		run_frame(worker, qp, packet, reply);
-		return;
+		run_frame(worker, qp, packet, &reply);
+		return give(worker, qp, packet, &reply);
 	}
 	if (state == SIMHCA_QPS_RTR && !qp->resp.comm_est && packet->transport != SIMHCA_QPT_UD) {
 		qp->resp.comm_est = true;
 		simhca_qp_event(qp, IBV_EVENT_COMM_EST);
 	}
+	/* Who asks for something else has given up what it still was to get. */
+	qp->resp.read.owed = false;
 	if (packet->transport == SIMHCA_QPT_UD)
-		run_datagram(worker, qp, packet, reply);
+		run_datagram(worker, qp, packet, &reply);
 	else
-		run_connected(worker, qp, packet, reply);
+		run_connected(worker, qp, packet, &reply);
+	return give(worker, qp, packet, &reply);
+}
+
+struct simhca_handover simhca_responder_continue(struct simhca_worker *worker, struct simhca_qp *qp)
+{
+	const struct simhca_packet rest = {
+		.op = SIMHCA_PKT_READ,
+		.transport = qp->type,
+		.psn = qp->resp.read.psn,
+		.src_qpn = qp->qpc->dest_qpn,
+		.xrc_srqn = qp->resp.srqn,
+		.va = qp->resp.read.va,
+		.rkey = qp->resp.read.rkey,
+		.dma_length = qp->resp.read.left,
+	};
+	struct reply reply = { .kind = SILENCE };
+	uint32_t state = simhca_qp_state(qp);
+
+	if (state < SIMHCA_QPS_RTR || state == SIMHCA_QPS_ERR)
+		qp->resp.read.owed = false;
+	else if ((qp->type == SIMHCA_QPT_XRC_RECV && !has_xrc_srq(qp, &rest, &reply)) ||
+		 (!respond_to_read(worker, qp, &rest, &reply) && reply.kind != NOT_TAKEN))
+		qp->resp.read.owed = false;
+	return give(worker, qp, &rest, &reply);
 }

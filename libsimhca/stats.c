@@ -61,8 +61,8 @@ static uint32_t path_mtu(const struct simhca_packet *packet)
 	return simhca_mtu_bytes(packet->mtu ? packet->mtu : 5);
 }
 
-/* What a request would be on a wire, from its BTH to its ICRC; a raw frame is what it is. */
-static struct wire request(const struct simhca_packet *packet)
+/* What a packet would be on a wire, from its BTH to its ICRC; a raw frame is what it is. */
+static struct wire wire_of(const struct simhca_packet *packet)
 {
 	struct wire wire = { 1, BTH_AND_ICRC };
 
@@ -87,6 +87,17 @@ static struct wire request(const struct simhca_packet *packet)
 	case SIMHCA_PKT_FETCH_ADD:
 		wire.bytes += ATOMIC_ETH;
 		break;
+	case SIMHCA_PKT_READ_RESPONSE:
+		wire = with_payload(packet, path_mtu(packet));
+		wire.bytes += packet->first || packet->last ? AETH : 0;
+		wire.bytes += packet->first && packet->last && wire.packets > 1 ? AETH : 0;
+		break;
+	case SIMHCA_PKT_ATOMIC_ACK:
+		wire.bytes += AETH + ATOMIC_ACK_ETH;
+		break;
+	case SIMHCA_PKT_ACK:
+		wire.bytes += AETH;
+		break;
 	}
 	if (packet->transport == SIMHCA_QPT_UD)
 		wire.bytes += DETH;
@@ -94,80 +105,24 @@ static struct wire request(const struct simhca_packet *packet)
 	return wire;
 }
 
-/* Likewise the answer; none for an unreliable transport, or when nobody answers. */
-static struct wire response(const struct simhca_packet *packet, const struct simhca_reply *reply)
+void simhca_stats_sent(const struct simhca_worker *worker, struct simhca_device *device,
+		       const struct simhca_packet *packet)
 {
-	struct wire wire = { 1, BTH_AND_ICRC + AETH };
+	struct wire sent = wire_of(packet);
 
-	if (!simhca_is_reliable(packet->transport) || reply->answer > SIMHCA_ANSWER_NAK_OPERATIONAL)
-		return (struct wire){ 0, 0 };
-	if (reply->answer != SIMHCA_ANSWER_ACK)
-		return wire;
-	if (packet->op == SIMHCA_PKT_READ) {
-		wire = with_payload(packet, path_mtu(packet));
-		wire.bytes += AETH * (wire.packets > 1 ? 2 : 1); /* first and last, or only */
-	} else if (packet->op == SIMHCA_PKT_COMPARE_SWAP || packet->op == SIMHCA_PKT_FETCH_ADD) {
-		wire.bytes += ATOMIC_ACK_ETH;
-	}
-	return wire;
-}
-
-/* Whether the request went anywhere; if not it comes again, or its payload is at fault. */
-static bool was_sent(const struct simhca_reply *reply)
-{
-	return reply->answer <= SIMHCA_ANSWER_NONE;
-}
-
-void simhca_stats_requester(const struct simhca_worker *worker, struct simhca_device *device,
-			    const struct simhca_packet *packet, const struct simhca_reply *reply)
-{
-	struct wire sent = request(packet), answer = response(packet, reply);
-
-	if (!was_sent(reply))
-		return;
 	simhca_stats_add(worker, device, SIMHCA_STAT_XMIT_BYTES, sent.bytes);
 	simhca_stats_add(worker, device, SIMHCA_STAT_XMIT_PACKETS, sent.packets);
 	if (packet->dest_qpn == SIMHCA_MCAST_QPN)
 		simhca_stats_add(worker, device, SIMHCA_STAT_XMIT_MULTICAST, sent.packets);
-	if (answer.packets) {
-		simhca_stats_add(worker, device, SIMHCA_STAT_RCV_BYTES, answer.bytes);
-		simhca_stats_add(worker, device, SIMHCA_STAT_RCV_PACKETS, answer.packets);
-	}
 }
 
-void simhca_stats_responder(const struct simhca_worker *worker, struct simhca_device *device,
-			    const struct simhca_packet *packet, const struct simhca_reply *reply)
+void simhca_stats_received(const struct simhca_worker *worker, struct simhca_device *device,
+			   const struct simhca_packet *packet)
 {
-	struct wire received = request(packet), answer = response(packet, reply);
+	struct wire received = wire_of(packet);
 
-	if (!was_sent(reply))
-		return;
 	simhca_stats_add(worker, device, SIMHCA_STAT_RCV_BYTES, received.bytes);
 	simhca_stats_add(worker, device, SIMHCA_STAT_RCV_PACKETS, received.packets);
 	if (packet->dest_qpn == SIMHCA_MCAST_QPN)
 		simhca_stats_add(worker, device, SIMHCA_STAT_RCV_MULTICAST, received.packets);
-	if (answer.packets) {
-		simhca_stats_add(worker, device, SIMHCA_STAT_XMIT_BYTES, answer.bytes);
-		simhca_stats_add(worker, device, SIMHCA_STAT_XMIT_PACKETS, answer.packets);
-	}
-	if (reply->answer == SIMHCA_ANSWER_RNR_NAK)
-		simhca_stats_add(worker, device, SIMHCA_STAT_OUT_OF_BUFFER, 1);
-	if (!packet->first || reply->answer != SIMHCA_ANSWER_ACK)
-		return;
-	switch (packet->op) {
-	case SIMHCA_PKT_SEND:
-	case SIMHCA_PKT_FLUSH:
-		break;
-	case SIMHCA_PKT_WRITE:
-	case SIMHCA_PKT_ATOMIC_WRITE:
-		simhca_stats_add(worker, device, SIMHCA_STAT_RX_WRITE, 1);
-		break;
-	case SIMHCA_PKT_READ:
-		simhca_stats_add(worker, device, SIMHCA_STAT_RX_READ, 1);
-		break;
-	case SIMHCA_PKT_COMPARE_SWAP:
-	case SIMHCA_PKT_FETCH_ADD:
-		simhca_stats_add(worker, device, SIMHCA_STAT_RX_ATOMIC, 1);
-		break;
-	}
 }

@@ -19,7 +19,6 @@ struct simhca_stats_block {
 
 struct simhca_device;
 struct simhca_packet;
-struct simhca_reply;
 struct simhca_worker;
 
 /* Hot: by the thread that the worker is. */
@@ -28,11 +27,10 @@ void simhca_stats_add(const struct simhca_worker *worker, struct simhca_device *
 /* By anybody. */
 void simhca_stats_once(struct simhca_device *device, enum simhca_stat stat);
 
-/* A request has left the device, and its answer has come. */
-void simhca_stats_requester(const struct simhca_worker *worker, struct simhca_device *device,
-			    const struct simhca_packet *packet, const struct simhca_reply *reply);
-/* A request has come to the device, and was answered. */
-void simhca_stats_responder(const struct simhca_worker *worker, struct simhca_device *device,
-			    const struct simhca_packet *packet, const struct simhca_reply *reply);
+/* A packet has left the device, or come to it. */
+void simhca_stats_sent(const struct simhca_worker *worker, struct simhca_device *device,
+		       const struct simhca_packet *packet);
+void simhca_stats_received(const struct simhca_worker *worker, struct simhca_device *device,
+			   const struct simhca_packet *packet);
 
 #endif

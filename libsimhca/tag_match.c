@@ -188,7 +188,7 @@ static bool peek(struct simhca_worker *worker, const struct simhca_packet *packe
 
 	target.seg[0] = (struct simhca_seg){ .addr = (uintptr_t)to, .length = length };
 	return packet->length >= length &&
-	       simhca_dma_copy(&target, &packet->payload, length, worker->scratch, &reason) ==
+	       simhca_dma_copy(&target, packet->payload, length, worker->scratch, &reason) ==
 		       SIMHCA_DMA_OK;
 }
 
@@ -373,27 +373,30 @@ static enum simhca_reason check_rndv(const struct simhca_qp *qp, const struct si
 
 bool simhca_rndv_start(struct simhca_qp *qp)
 {
-	struct simhca_send *send = qp->req.send;
 	struct simhca_rndv *rndv;
 	enum simhca_reason reason;
 
 	while ((rndv = oldest(qp))) {
 		reason = rndv->data_valid ? SIMHCA_REASON_NONE : check_rndv(qp, rndv);
 		if (reason == SIMHCA_REASON_NONE)
-			break;
+			return true;
 		complete_rndv(qp, rndv, SIMHCA_WC_TM_RNDV_INCOMPLETE, reason);
 		drop(qp);
 	}
-	if (!rndv)
-		return false;
-	qp->req.rndv = true;
+	return false;
+}
+
+void simhca_rndv_load(struct simhca_qp *qp, struct simhca_send *send)
+{
+	const struct simhca_rndv *rndv = oldest(qp);
+
 	memset(&send->wqe, 0, sizeof(send->wqe));
 	if (rndv->data_valid) {
 		send->wqe.opcode = SIMHCA_WR_SEND;
 		send->wqe.flags = SIMHCA_WQE_INLINE;
 		send->length = sizeof(rndv->fin);
 		memcpy(send->data, &rndv->fin, sizeof(rndv->fin));
-		return true;
+		return;
 	}
 	send->wqe.opcode = SIMHCA_WR_RDMA_READ;
 	send->wqe.num_sge = (uint8_t)rndv->num_sge;
@@ -401,7 +404,6 @@ bool simhca_rndv_start(struct simhca_qp *qp)
 	send->wqe.rdma.rkey = rndv->rkey;
 	send->length = rndv->length;
 	memcpy(send->sge, rndv->sge, sizeof(rndv->sge));
-	return true;
 }
 
 void simhca_rndv_complete(struct simhca_qp *qp, enum simhca_wc_status status,
@@ -409,7 +411,6 @@ void simhca_rndv_complete(struct simhca_qp *qp, enum simhca_wc_status status,
 {
 	struct simhca_rndv *rndv = oldest(qp);
 
-	qp->req.started = false;
 	qp->req.rndv = false;
 	if (status == SIMHCA_WC_SUCCESS && !rndv->data_valid) {
 		rndv->data_valid = true;

@@ -25,6 +25,19 @@ static uint32_t take_stats_block(struct simhca_fabric *fabric)
 	return SIMHCA_STATS_SHARED;
 }
 
+bool simhca_worker_init(struct simhca_worker *worker)
+{
+	worker->scratch = aligned_alloc(4096, SIMHCA_DMA_SCRATCH);
+	worker->send = calloc(1, sizeof(*worker->send));
+	return worker->scratch && worker->send;
+}
+
+void simhca_worker_end(struct simhca_worker *worker)
+{
+	free(worker->scratch);
+	free(worker->send);
+}
+
 struct simhca_worker *simhca_worker_join(struct simhca_engine *engine, uint32_t lane)
 {
 	struct simhca_worker *worker = calloc(1, sizeof(*worker));
@@ -36,8 +49,8 @@ struct simhca_worker *simhca_worker_join(struct simhca_engine *engine, uint32_t 
 	worker->tid = gettid();
 	worker->thread = pthread_self();
 	simhca_worker_settle(worker);
-	worker->scratch = aligned_alloc(4096, SIMHCA_DMA_SCRATCH);
-	if (!worker->scratch) {
+	if (!simhca_worker_init(worker)) {
+		simhca_worker_end(worker);
 		free(worker);
 		return NULL;
 	}
@@ -86,7 +99,7 @@ void simhca_worker_leave(struct simhca_worker *worker)
 	if (worker->stats_block != SIMHCA_STATS_SHARED)
 		engine->fabric->stats_blocks &= ~(1u << worker->stats_block);
 	pthread_rwlock_unlock(&engine->fabric->lock);
-	free(worker->scratch);
+	simhca_worker_end(worker);
 	free(worker);
 }
 

@@ -96,6 +96,7 @@ int simhca_create_xrc_target(struct simhca_context *context, const struct simhca
 	pthread_mutex_init(&qp->resp_lock, NULL);
 	pthread_mutex_init(&qp->opens_lock, NULL);
 	qp->device = device;
+	qp->link = device->fabric->link;
 	qp->xrcd = domain->xrcd;
 	qp->type = SIMHCA_QPT_XRC_RECV;
 	qp->last_wqe_event_due = true;
@@ -114,6 +115,7 @@ int simhca_create_xrc_target(struct simhca_context *context, const struct simhca
 	qp->qpc->xrcd = qp->xrcd->number;
 	*reply = (struct simhca_create_qp_reply){ .handle = handle, .qpn = qp->qpn };
 	atomic_store(&device->qps[SIMHCA_QPN_SLOT(qp->qpn)], qp);
+	simhca_fabric_changed(device->fabric);
 	return 0;
 fail:
 	free_target(qp);
@@ -149,6 +151,7 @@ int simhca_close_xrc_target(struct simhca_context *context, uint32_t handle, str
 	 */
 	atomic_store(&qp->dead, true);
 	atomic_store(&qp->device->qps[SIMHCA_QPN_SLOT(qp->qpn)], NULL);
+	simhca_fabric_changed(qp->device->fabric);
 	if (!simhca_fabric_synchronize(qp->device->fabric, UINT32_MAX) ||
 	    simhca_qp_begin_both(qp, true))
 		return -EAGAIN;

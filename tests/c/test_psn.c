@@ -157,7 +157,7 @@ static void the_reason_of_a_nak_is_kept(void **state)
 	rdma_write(&pair->a, 2, 0, 64, 0);
 	settle(world);
 	expect_none(pair->a.send_cq);
-	pair->a.qp->state->sq_psn = options.psn; /* what was missing comes */
+	pair->b.qp->state->epsn = simhca_psn_add(options.psn, 1); /* what was missing has come */
 	advance(world, 100 * MSEC);
 	expect(pair->a.send_cq, 2, SUCCESS);
 	simhca_device_set_port(world->device[1], false);

@@ -171,6 +171,19 @@ static void a_qp_listens_to_its_peer_alone(void **state)
 	check_works(pair);
 }
 
+/* The NAK brings the QP down as responder, and still tells it, as requester, what was wrong. */
+static void a_qp_that_talks_to_itself_hears_its_nak(void **state)
+{
+	struct options options = default_options(IBV_QPT_RC);
+	struct side *side = side_new(client_new(*state, 0), &options);
+
+	qp_connect(side->qp, 0, side->qp->qpn, &options);
+	post(side, .id = 1, .opcode = SIMHCA_WR_RDMA_WRITE, SGES(sge(side->mr, 0, 8)),
+	     .remote_addr = side->mr->iova, .rkey = side->mr->rkey ^ 1);
+	expect_why(side->send_cq, 1, REM_ACCESS_ERR, KEY_STALE);
+	assert_int_equal(qp_state(side->qp), IBV_QPS_ERR);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -181,6 +194,7 @@ int main(void)
 		ON_ETHERNET(uc_writes_without_right_are_lost),
 		ON_ETHERNET(the_requesters_rights_do_not_matter),
 		ON_ETHERNET(a_qp_listens_to_its_peer_alone),
+		ON_ETHERNET(a_qp_that_talks_to_itself_hears_its_nak),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

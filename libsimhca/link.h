@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * Links: how packets get from one QP to another.
+ *
+ * A packet that is handed over may be lost, and whoever sent it is not told. What he is told
+ * (struct simhca_handover) is only what a NIC knows of its own end, or what follows from both ends
+ * being in one process: that a packet cannot be taken now, and what has to happen first. The
+ * receiver's opinion of a packet is another packet.
+ */
+#ifndef LIBSIMHCA_LINK_H
+#define LIBSIMHCA_LINK_H
+
+#include "packet.h"
+
+struct simhca_engine;
+struct simhca_qp;
+struct simhca_worker;
+
+enum simhca_outcome {
+	SIMHCA_TAKEN,	   /* or lost */
+	SIMHCA_UNREADABLE, /* the payload cannot be read: `reason`; NONE: pages were dropped */
+	SIMHCA_BUSY,	   /* another engine works on the receiver: try again */
+	SIMHCA_ELSEWHERE,  /* another engine must carry it: `engine` */
+	SIMHCA_ABSENT,	   /* the receiver's pages are being brought in: try again after a while */
+};
+
+struct simhca_handover {
+	enum simhca_outcome outcome;
+	enum simhca_reason reason; /* TAKEN: why it gets no answer, if that is known */
+	uint8_t rnr_timer;	   /* ABSENT: how long, coded as an RNR NAK's */
+	struct simhca_engine *engine;
+};
+
+struct simhca_link {
+	/* Bytes of payload that a packet carries at most, a multiple of every MTU; 0: one MTU. */
+	uint32_t slice;
+	/* PSNs that may be under way without an acknowledgement; 1: one packet, whatever it is. */
+	uint32_t window;
+	/* A request of the QP's requester. Under req_lock; the payload is the caller's. */
+	struct simhca_handover (*request)(struct simhca_worker *worker, struct simhca_qp *qp,
+					  struct simhca_packet *packet);
+	/* A response of the QP's responder. Under resp_lock, and likewise; TAKEN or UNREADABLE. */
+	struct simhca_handover (*respond)(struct simhca_worker *worker, struct simhca_qp *qp,
+					  const struct simhca_packet *packet);
+	/*
+	 * What the QP's responder still owes of a read is asked for by the requester, which has
+	 * nothing else to do; *more: there was some. NULL: the responder goes on by itself.
+	 */
+	struct simhca_handover (*pull)(struct simhca_worker *worker, struct simhca_qp *qp,
+				       bool *more);
+};
+
+/*
+ * Both ends in this process. A packet is handed over by a call with its payload still in its
+ * owner's memory, and its answer comes before the call returns. The slice bounds a step.
+ */
+extern const struct simhca_link simhca_local_link;
+
+/* For links: a request at the QP it is for; the responder's answers leave by the QP's link. */
+struct simhca_handover simhca_link_deliver(struct simhca_worker *worker, struct simhca_qp *qp,
+					   const struct simhca_packet *packet);
+
+/* Whether the QP's port lets anything out; counts what it does not. */
+bool simhca_link_is_up(struct simhca_qp *qp);
+
+#endif

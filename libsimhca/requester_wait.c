@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* What a requester waits for: an answer, its own pages, or that a peer can take its packet. */
+#include "odp.h"
+
+/* A responder that another engine works on: ask again soon, but not for ever. */
+#define BUSY_NS (20 * 1000)
+#define BUSY_MOST 500
+#define BUSY_LONG_NS (1000 * 1000)
+
+/* RNR NAK timer codes (IBTA vol. 1, table 45), in units of 10 us. */
+static const uint32_t rnr_timer_10us[32] = {
+	65536, 1,    2,	   3,	 4,    6,     8,     12,    16,	   24,	  32,
+	48,    64,   96,   128,	 192,  256,   384,   512,   768,   1024,  1536,
+	2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
+};
+
+/* A control function wants the QP, and faults are disabled meanwhile. */
+#define FAULTS_OFF_NS (1000 * 1000)
+
+enum simhca_next simhca_wait_for(struct simhca_qp *qp, enum simhca_wait what, uint64_t delay_ns)
+{
+	qp->req.wait = what;
+	qp->req.deadline = delay_ns ? simhca_engine_arm_timer(qp, delay_ns) : UINT64_MAX;
+	return SIMHCA_NEXT_WAIT;
+}
+
+enum simhca_next simhca_wait_rnr(struct simhca_qp *qp, uint8_t rnr_timer)
+{
+	return simhca_wait_for(qp, SIMHCA_WAIT_RNR,
+			       rnr_timer_10us[rnr_timer & SIMHCA_RNR_TIMER_MASK] * 10000ull);
+}
+
+enum simhca_next simhca_wait_busy(struct simhca_qp *qp)
+{
+	/* What takes long will take longer: memory of a client that blocks. */
+	return simhca_wait_for(qp, SIMHCA_WAIT_BUSY,
+			       qp->req.busy++ < BUSY_MOST ? BUSY_NS : BUSY_LONG_NS);
+}
+
+/* 4.096 us * 2^timeout, where 0 means without end (IBTA vol. 1, 9.7.6.1.3). */
+enum simhca_next simhca_wait_answer(struct simhca_qp *qp)
+{
+	if (qp->req.wait == SIMHCA_WAIT_ANSWER)
+		return SIMHCA_NEXT_WAIT;
+	if (!qp->qpc->timeout) /* else when the time is over */
+		simhca_silence_unanswered(qp);
+	return simhca_wait_for(qp, SIMHCA_WAIT_ANSWER,
+			       qp->qpc->timeout ? 4096ull << (qp->qpc->timeout & 31) : 0);
+}
+
+bool simhca_held_up(struct simhca_qp *qp, const struct simhca_handover *handover)
+{
+	switch (handover->outcome) {
+	case SIMHCA_ABSENT: /* for as long as it takes, and whatever the transport */
+		simhca_wait_rnr(qp, handover->rnr_timer);
+		return true;
+	case SIMHCA_ELSEWHERE:
+		simhca_engine_schedule(handover->engine, qp);
+		return true;
+	case SIMHCA_BUSY:
+		if (qp->req.busy < BUSY_MOST) {
+			simhca_wait_busy(qp);
+			return true;
+		}
+		break; /* it counts as lost */
+	case SIMHCA_TAKEN:
+	case SIMHCA_UNREADABLE:
+		break;
+	}
+	qp->req.busy = 0;
+	return false;
+}
+
+enum simhca_next simhca_wait_fault(struct simhca_worker *worker, struct simhca_qp *qp,
+				   enum simhca_fault_context context,
+				   enum simhca_fault_verdict verdict, enum simhca_reason reason)
+{
+	if (verdict == SIMHCA_FAULT_ERROR) {
+		simhca_complete_send(worker, qp, SIMHCA_WC_LOC_PROT_ERR, reason);
+		return SIMHCA_NEXT_WAIT;
+	}
+	if (verdict == SIMHCA_FAULT_GO)
+		return SIMHCA_NEXT_PACKET;
+	/*
+	 * It may have ended since it was raised; then the QP has been scheduled, and finds that it
+	 * need not wait. Only if none could be raised nobody schedules it.
+	 */
+	if (!simhca_fault_raised(qp, context))
+		return simhca_wait_for(qp, SIMHCA_WAIT_BUSY, FAULTS_OFF_NS);
+	qp->req.fault = context;
+	return simhca_wait_for(qp, SIMHCA_WAIT_FAULT, 0);
+}
+
+enum simhca_next simhca_payload_failed(struct simhca_worker *worker, struct simhca_qp *qp,
+				       enum simhca_fault_context context,
+				       const struct simhca_sgl *sgl, enum simhca_reason reason)
+{
+	enum simhca_fault_verdict verdict =
+		simhca_fault_take_copy(worker, qp, context, sgl, &reason);
+
+	return simhca_wait_fault(worker, qp, context, verdict, reason);
+}
+
+bool simhca_wait_is_over(struct simhca_qp *qp)
+{
+	switch (qp->req.wait) {
+	case SIMHCA_WAIT_NOTHING:
+	case SIMHCA_WAIT_ANSWER: /* meanwhile it may send more */
+		return true;
+	case SIMHCA_WAIT_FAULT:
+		if (simhca_fault_under_way(qp, qp->req.fault))
+			return false;
+		break;
+	default:
+		/* A timer that fired for an earlier wait does not count. */
+		if (atomic_load(&qp->timer_fired) != qp->req.deadline)
+			return false;
+	}
+	qp->req.wait = SIMHCA_WAIT_NOTHING;
+	return true;
+}
