@@ -376,13 +376,17 @@ int simhca_modify_qp(struct simhca_context *context, const struct simhca_modify_
 		     struct simhca_modify_qp_reply *reply, struct simhca_why *why)
 {
 	struct simhca_qp *qp = simhca_object(context, SIMHCA_OBJ_QP, req->handle, why);
-	/* A rate limit is for packet pacing, which a port without a wire has no use for. */
 	uint32_t mask = req->mask & ~(uint32_t)SIMHCA_QP_RATE_LIMIT;
 	uint32_t from, to;
 	int ret;
 
 	if (!qp)
 		return -ENOENT;
+	/* Nothing is paced, and packet_pacing_caps say so. 0 is no limit. */
+	if ((req->mask & SIMHCA_QP_RATE_LIMIT) && req->attr.rate_limit)
+		return simhca_why(why, EOPNOTSUPP,
+				  "rate_limit = %u: the device does not pace packets",
+				  req->attr.rate_limit);
 	if (qp->rss) /* as mlx5 has it */
 		return simhca_why(why, ENOSYS, "an RSS QP has no state: its WQs have");
 	/*

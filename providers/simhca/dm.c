@@ -50,6 +50,20 @@ static int memcpy_from_dm(void *to, struct ibv_dm *dm, uint64_t offset, size_t l
 }
 
 /* By either command: both answer with the memory. */
+static int ask(struct ibv_context *context, enum simhca_cmd command, const void *req,
+	       size_t req_size, struct simhca_dm_reply *reply, int *fd)
+{
+	return shca_execute(to_sctx(context), &(struct shca_command){
+						      .command = command,
+						      .req = req,
+						      .req_size = req_size,
+						      .reply = reply,
+						      .reply_size = sizeof(*reply),
+						      .reply_fds = fd,
+						      .num_reply_fds = 1,
+					      });
+}
+
 static struct ibv_dm *get(struct ibv_context *context, enum simhca_cmd command, const void *req,
 			  size_t req_size)
 {
@@ -60,15 +74,7 @@ static struct ibv_dm *get(struct ibv_context *context, enum simhca_cmd command, 
 	dm = calloc(1, sizeof(*dm));
 	if (!dm)
 		return shca_null(ENOMEM);
-	err = shca_execute(to_sctx(context), &(struct shca_command){
-						     .command = command,
-						     .req = req,
-						     .req_size = req_size,
-						     .reply = &reply,
-						     .reply_size = sizeof(reply),
-						     .reply_fds = &fd,
-						     .num_reply_fds = 1,
-					     });
+	err = ask(context, command, req, req_size, &reply, &fd);
 	if (err)
 		goto err_free;
 	err = shca_map_whole(fd, reply.size, PROT_READ | PROT_WRITE, (void **)&dm->addr);
@@ -119,6 +125,20 @@ void shca_unimport_dm(struct ibv_dm *ibv_dm)
 
 	munmap(dm->addr, dm->size);
 	free(dm);
+}
+
+/*
+ * The memory as a file, which other devices, ibv_reg_dmabuf_mr() and mmap() take. Returns the
+ * descriptor, or -1 and errno. Its memory stays for as long as that is open.
+ */
+int shca_dm_export_dmabuf_fd(struct ibv_dm *dm)
+{
+	struct simhca_handle req = { .handle = dm->handle };
+	struct simhca_dm_reply reply;
+	int fd, err;
+
+	err = ask(dm->context, SIMHCA_CMD_IMPORT_DM, &req, sizeof(req), &reply, &fd);
+	return err ? -1 : fd;
 }
 
 /* EBUSY: regions of it are registered. */

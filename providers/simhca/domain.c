@@ -12,6 +12,12 @@
 
 #define HOME_ALIGNMENT 64u /* bytes: a cache line */
 
+/*
+ * IBV_PARENT_DOMAIN_INIT_ATTR_x, which older headers lack: in a confidential virtual machine memory
+ * may be taken that the host sees. The device is in the same machine, and has no need of that.
+ */
+#define ALLOW_CC_UNPROTECTED_ALLOC (1u << 2)
+
 struct ibv_td *shca_alloc_td(struct ibv_context *context, struct ibv_td_init_attr *attr)
 {
 	struct shca_td *td;
@@ -44,8 +50,8 @@ void shca_pd_put(struct shca_pd *pd)
 struct ibv_pd *shca_alloc_parent_domain(struct ibv_context *context,
 					struct ibv_parent_domain_init_attr *attr)
 {
-	const uint32_t known =
-		IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
+	const uint32_t known = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS |
+			       IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT | ALLOW_CC_UNPROTECTED_ALLOC;
 	struct shca_pd *domain;
 
 	/* One over another would say two things about each of its objects. */

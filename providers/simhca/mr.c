@@ -242,7 +242,9 @@ int shca_dereg_mr(struct verbs_mr *vmr)
 	int err = shca_destroy(to_sctx(vmr->ibv_mr.context), SIMHCA_CMD_DEREG_MR,
 			       vmr->ibv_mr.handle, NULL);
 
-	if (!err)
+	if (!err) {
+		shca_dmah_put(to_smr(vmr));
 		free(to_smr(vmr));
+	}
 	return err;
 }

@@ -76,7 +76,17 @@ struct shca_context {
 struct shca_mr {
 	struct verbs_mr vmr;
 	uint32_t max_page_list_len; /* of a fast-register region; 0: it is another one */
+	struct shca_dmah *dmah;	    /* NULL: registered without one */
 };
+
+#if SIMHCA_PABI >= 59
+struct shca_dmah {
+	struct ibv_dmah ibv_dmah;
+	_Atomic uint32_t users; /* regions */
+};
+#else
+struct shca_dmah;
+#endif
 
 struct shca_xrcd {
 	struct ibv_xrcd ibv_xrcd;
@@ -362,6 +372,7 @@ int shca_query_device_ex(struct ibv_context *context, const struct ibv_query_dev
 			 struct ibv_device_attr_ex *attr, size_t attr_size);
 int shca_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *attr);
 int shca_query_rt_values(struct ibv_context *context, struct ibv_values_ex *values);
+int shca_query_port_speed(struct ibv_context *context, uint32_t port_num, uint64_t *speed);
 
 /* pd.c */
 struct ibv_pd *shca_alloc_pd(struct ibv_context *context);
@@ -395,6 +406,15 @@ struct ibv_dm *shca_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_at
 int shca_free_dm(struct ibv_dm *dm);
 struct ibv_dm *shca_import_dm(struct ibv_context *context, uint32_t handle);
 void shca_unimport_dm(struct ibv_dm *dm);
+int shca_dm_export_dmabuf_fd(struct ibv_dm *dm);
+
+/* dmah.c: DMA handles, and registration with them */
+#if SIMHCA_PABI >= 59
+struct ibv_dmah *shca_alloc_dmah(struct ibv_context *context, struct ibv_dmah_init_attr *attr);
+int shca_dealloc_dmah(struct ibv_dmah *dmah);
+struct ibv_mr *shca_reg_mr_ex(struct ibv_pd *pd, struct ibv_mr_init_attr *attr);
+#endif
+void shca_dmah_put(struct shca_mr *mr); /* the region is gone */
 
 /* mr.c; shca_alloc_mr() makes a fast-register region */
 struct ibv_mr *shca_alloc_mr(struct ibv_pd *pd, uint32_t max_page_list_len);
@@ -523,6 +543,7 @@ void shca_qp_init(struct shca_qp *qp, struct ibv_context *context, uint32_t hand
 struct ibv_qp *shca_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
 struct ibv_qp *shca_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr);
 int shca_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
+int shca_modify_qp_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *attr);
 int shca_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags);
 int shca_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
 		  struct ibv_qp_init_attr *init_attr);

@@ -387,6 +387,16 @@ int shca_modify_qp(struct ibv_qp *ibv_qp, struct ibv_qp_attr *attr, int mask)
 	return err;
 }
 
+/* Bursts belong to a limit, and the device knows none (0): packet_pacing_caps say so. */
+int shca_modify_qp_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *attr)
+{
+	struct ibv_qp_attr qp_attr = { .rate_limit = attr->rate_limit };
+
+	if (attr->comp_mask || attr->max_burst_sz || attr->typical_pkt_sz)
+		return shca_result(EINVAL);
+	return shca_modify_qp(qp, &qp_attr, IBV_QP_RATE_LIMIT);
+}
+
 int shca_query_qp(struct ibv_qp *ibv_qp, struct ibv_qp_attr *attr, int mask,
 		  struct ibv_qp_init_attr *init_attr)
 {

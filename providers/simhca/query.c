@@ -132,6 +132,23 @@ int shca_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_po
 	return 0;
 }
 
+/* In units of 100 Mb/s: what active_width lanes of active_speed carry (IBTA vol. 1, 14.2.5.6). */
+int shca_query_port_speed(struct ibv_context *context, uint32_t port_num, uint64_t *speed)
+{
+	/* by the bits of both codes */
+	static const uint16_t lanes[] = { 1, 4, 8, 12, 2 };
+	static const uint16_t lane_speed[] = { 25, 50, 100, 100, 140, 250, 500, 1000 };
+	const struct simhca_devmem *dev = to_sctx(context)->dev;
+
+	if (port_num < 1 || port_num > dev->attr.phys_port_cnt)
+		return shca_result(EINVAL);
+	if (shca_is_fatal(to_sctx(context)))
+		return shca_result(EIO);
+	*speed = (uint64_t)lanes[__builtin_ctz(dev->port.active_width)] *
+		 lane_speed[__builtin_ctz(dev->port.active_speed)];
+	return 0;
+}
+
 /* The device's clock, as completion timestamps show it: CLOCK_MONOTONIC in hca_core_clock ticks. */
 int shca_query_rt_values(struct ibv_context *context, struct ibv_values_ex *values)
 {

@@ -23,6 +23,15 @@ static void async_event(struct ibv_context *context, struct ibv_async_event *eve
 static const struct verbs_context_ops context_ops = {
 	.alloc_dm = shca_alloc_dm,
 	.advise_mr = shca_advise_mr,
+#if SIMHCA_PABI >= 59
+	.alloc_dmah = shca_alloc_dmah,
+	.dealloc_dmah = shca_dealloc_dmah,
+	.reg_mr_ex = shca_reg_mr_ex,
+#endif
+#if SIMHCA_PABI >= 62
+	.dm_export_dmabuf_fd = shca_dm_export_dmabuf_fd,
+	.query_port_speed = shca_query_port_speed,
+#endif
 	.alloc_mw = shca_alloc_mw,
 	.alloc_null_mr = shca_alloc_null_mr,
 	.alloc_parent_domain = shca_alloc_parent_domain,
@@ -65,6 +74,7 @@ static const struct verbs_context_ops context_ops = {
 	.import_pd = shca_import_pd,
 	.modify_cq = shca_modify_cq,
 	.modify_qp = shca_modify_qp,
+	.modify_qp_rate_limit = shca_modify_qp_rate_limit,
 	.modify_srq = shca_modify_srq,
 	.modify_wq = shca_modify_wq,
 	.open_qp = shca_open_qp,
