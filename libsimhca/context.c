@@ -151,8 +151,7 @@ static void drop_segments(struct simhca_context *context)
 			segment->holes = hole->next;
 			free(hole);
 		}
-		munmap(segment->base, segment->size);
-		close(segment->fd);
+		simhca_release(context->device->fabric, segment->base, segment->size, segment->fd);
 	}
 }
 
@@ -268,7 +267,7 @@ bool simhca_context_destroy(struct simhca_context *context)
 
 		context->mms = mm->next;
 		simhca_pager_put(mm->pager);
-		simhca_mm_destroy(mm, &context->device->fabric->atomicities);
+		simhca_mm_destroy(context->device->fabric, mm);
 	}
 	for (int type = 0; type < SIMHCA_OBJ_TYPES; type++)
 		free(context->handles[type].slot);
@@ -327,7 +326,7 @@ struct simhca_mm *simhca_context_mm(struct simhca_context *context, pid_t pid)
 	for (mm = context->mms; mm; mm = mm->next)
 		if (mm->pid == pid && !atomic_load(&mm->gone)) /* pids are used again */
 			return mm;
-	mm = simhca_mm_create(pid, &context->device->fabric->atomicities);
+	mm = simhca_mm_create(context->device->fabric, pid);
 	if (!mm)
 		return NULL;
 	mm->engine = context->engine;
@@ -338,9 +337,10 @@ struct simhca_mm *simhca_context_mm(struct simhca_context *context, pid_t pid)
 	return mm;
 }
 
-int simhca_mm_set_agent(struct simhca_mm *mm, int socket, int bounce_fd, uint64_t bounce_size,
-			struct simhca_why *why)
+int simhca_mm_set_agent(struct simhca_context *context, struct simhca_mm *mm, int socket,
+			int bounce_fd, uint64_t bounce_size, struct simhca_why *why)
 {
+	const struct simhca_fabric *fabric = context->device->fabric;
 	struct simhca_agent *agent = NULL;
 	int error = EINVAL;
 
@@ -348,9 +348,9 @@ int simhca_mm_set_agent(struct simhca_mm *mm, int socket, int bounce_fd, uint64_
 		agent = simhca_agent_create(socket, bounce_fd, bounce_size);
 		error = errno;
 	}
-	close(bounce_fd);
+	simhca_release(fabric, NULL, 0, bounce_fd);
 	if (!agent) {
-		close(socket);
+		simhca_release(fabric, NULL, 0, socket);
 		return simhca_why(why, error, "the memory agent was refused: %s", strerror(error));
 	}
 	/* No region of this mm exists before the client has our answer. */

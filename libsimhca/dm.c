@@ -22,14 +22,14 @@ struct simhca_dm {
 	uint32_t users;	 /* regions */
 };
 
-static int create_memory(struct simhca_dm *dm, struct simhca_atomicity **atomicities)
+static int create_memory(struct simhca_fabric *fabric, struct simhca_dm *dm)
 {
 	dm->fd = memfd_create("simhca-dm", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (dm->fd < 0)
 		return -errno;
 	if (!ftruncate(dm->fd, (off_t)dm->size) &&
 	    !fcntl(dm->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
-		dm->mm = simhca_mm_create_file(dm->fd, 0, dm->size, true, true, atomicities);
+		dm->mm = simhca_mm_create_file(fabric, dm->fd, 0, dm->size, true, true);
 	if (!dm->mm) {
 		int error = errno;
 
@@ -39,9 +39,9 @@ static int create_memory(struct simhca_dm *dm, struct simhca_atomicity **atomici
 	return 0;
 }
 
-static void destroy_memory(struct simhca_dm *dm, struct simhca_atomicity **atomicities)
+static void destroy_memory(struct simhca_fabric *fabric, struct simhca_dm *dm)
 {
-	simhca_mm_destroy(dm->mm, atomicities);
+	simhca_mm_destroy(fabric, dm->mm);
 	close(dm->fd);
 }
 
@@ -58,7 +58,6 @@ int simhca_alloc_dm(struct simhca_context *context, const struct simhca_alloc_dm
 		    struct simhca_dm_reply *reply, int *fd, struct simhca_why *why)
 {
 	struct simhca_device *device = context->device;
-	struct simhca_atomicity **atomicities = &device->fabric->atomicities;
 	uint64_t most = device->config.max_dm_size;
 	struct simhca_dm *dm;
 	uint32_t handle;
@@ -83,14 +82,14 @@ int simhca_alloc_dm(struct simhca_context *context, const struct simhca_alloc_dm
 				 device->dm_used, most);
 		goto fail;
 	}
-	ret = create_memory(dm, atomicities);
+	ret = create_memory(device->fabric, dm);
 	if (ret) {
 		simhca_why(why, -ret, "on-chip memory: %s", strerror(-ret));
 		goto fail;
 	}
 	ret = simhca_object_add(context, SIMHCA_OBJ_DM, dm, &handle, why);
 	if (ret) {
-		destroy_memory(dm, atomicities);
+		destroy_memory(device->fabric, dm);
 		goto fail;
 	}
 	device->dm_used += dm->size;
@@ -127,7 +126,7 @@ int simhca_free_dm(struct simhca_context *context, uint32_t handle, struct simhc
 	simhca_object_remove(context, SIMHCA_OBJ_DM, handle);
 	device->dm_used -= dm->size;
 	context->dm_used -= dm->size;
-	destroy_memory(dm, &device->fabric->atomicities);
+	destroy_memory(device->fabric, dm);
 	free(dm);
 	return 0;
 }

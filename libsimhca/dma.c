@@ -267,14 +267,13 @@ static void put_atomicity(struct simhca_atomicity **list, struct simhca_atomicit
 	free(atomicity);
 }
 
-static struct simhca_mm *create_mm(pid_t pid, const struct stat *file,
-				   struct simhca_atomicity **list)
+static struct simhca_mm *create_mm(struct simhca_fabric *fabric, pid_t pid, const struct stat *file)
 {
 	struct simhca_mm *mm = calloc(1, sizeof(*mm));
 
 	if (!mm)
 		return NULL;
-	mm->atomicity = get_atomicity(list, file ? 0 : pid, file);
+	mm->atomicity = get_atomicity(&fabric->atomicities, file ? 0 : pid, file);
 	if (!mm->atomicity) {
 		free(mm);
 		return NULL;
@@ -285,13 +284,13 @@ static struct simhca_mm *create_mm(pid_t pid, const struct stat *file,
 	return mm;
 }
 
-struct simhca_mm *simhca_mm_create(pid_t pid, struct simhca_atomicity **list)
+struct simhca_mm *simhca_mm_create(struct simhca_fabric *fabric, pid_t pid)
 {
-	return create_mm(pid, NULL, list);
+	return create_mm(fabric, pid, NULL);
 }
 
-struct simhca_mm *simhca_mm_create_file(int fd, uint64_t offset, uint64_t length, bool writable,
-					bool ours, struct simhca_atomicity **list)
+struct simhca_mm *simhca_mm_create_file(struct simhca_fabric *fabric, int fd, uint64_t offset,
+					uint64_t length, bool writable, bool ours)
 {
 	uint64_t unit, start, end;
 	struct simhca_mm *mm;
@@ -303,7 +302,7 @@ struct simhca_mm *simhca_mm_create_file(int fd, uint64_t offset, uint64_t length
 	unit = file.st_blksize > MIN_PAGE ? (uint64_t)file.st_blksize : MIN_PAGE;
 	start = offset / unit * unit;
 	end = (offset + length + unit - 1) / unit * unit;
-	mm = create_mm(getpid(), &file, list);
+	mm = create_mm(fabric, getpid(), &file);
 	if (!mm) {
 		errno = ENOMEM;
 		return NULL;
@@ -315,7 +314,7 @@ struct simhca_mm *simhca_mm_create_file(int fd, uint64_t offset, uint64_t length
 		int error = errno;
 
 		mm->size = 0;
-		simhca_mm_destroy(mm, list);
+		simhca_mm_destroy(fabric, mm);
 		errno = error;
 		return NULL;
 	}
@@ -324,14 +323,14 @@ struct simhca_mm *simhca_mm_create_file(int fd, uint64_t offset, uint64_t length
 	return mm;
 }
 
-void simhca_mm_destroy(struct simhca_mm *mm, struct simhca_atomicity **list)
+void simhca_mm_destroy(struct simhca_fabric *fabric, struct simhca_mm *mm)
 {
 	if (!mm)
 		return;
-	simhca_agent_destroy(mm->agent);
-	put_atomicity(list, mm->atomicity);
+	simhca_agent_destroy(fabric, mm->agent);
+	put_atomicity(&fabric->atomicities, mm->atomicity);
 	if (mm->size)
-		munmap(mm->mapping, mm->size);
+		simhca_release(fabric, mm->mapping, mm->size, -1);
 	free(mm);
 }
 

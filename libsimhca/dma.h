@@ -32,6 +32,7 @@ enum simhca_mm_kind {
 
 struct simhca_agent;
 struct simhca_engine;
+struct simhca_fabric;
 struct simhca_odp;
 struct simhca_pager;
 
@@ -110,21 +111,21 @@ bool simhca_dma_atomic(struct simhca_mm *mm, uint64_t addr, const struct simhca_
 int simhca_mm_check_range(const struct simhca_mm *mm, uint64_t addr, uint64_t length,
 			  bool writable);
 
-struct simhca_mm *simhca_mm_create(pid_t pid, struct simhca_atomicity **list);
+struct simhca_mm *simhca_mm_create(struct simhca_fabric *fabric, pid_t pid);
 /*
  * Bytes [offset, offset + length) of a file, mapped into this process, as addresses from 0. ours:
  * nobody can shrink it, and plain copies are safe. A client's file is reached by system calls on
  * our own address space: a page that has gone is an errno there and would be a signal otherwise.
  * length is not 0. NULL and errno.
  */
-struct simhca_mm *simhca_mm_create_file(int fd, uint64_t offset, uint64_t length, bool writable,
-					bool ours, struct simhca_atomicity **list);
-void simhca_mm_destroy(struct simhca_mm *mm, struct simhca_atomicity **list);
+struct simhca_mm *simhca_mm_create_file(struct simhca_fabric *fabric, int fd, uint64_t offset,
+					uint64_t length, bool writable, bool ours);
+void simhca_mm_destroy(struct simhca_fabric *fabric, struct simhca_mm *mm);
 
 /* dma_agent.c: moves bytes between memory of ours and the agent's process; waits, but not for ever.
  */
 struct simhca_agent *simhca_agent_create(int socket, int bounce_fd, uint64_t bounce_size);
-void simhca_agent_destroy(struct simhca_agent *agent);
+void simhca_agent_destroy(const struct simhca_fabric *fabric, struct simhca_agent *agent);
 /* Ends a wait for the agent's answer, now and for good. */
 void simhca_agent_abort(struct simhca_agent *agent);
 /* Has the agent do something with memory of its process that moves no bytes; 0 or errno. */

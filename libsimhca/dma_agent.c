@@ -14,9 +14,9 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <fcntl.h>
-#include <unistd.h>
 
-#include "dma.h"
+#include "file_kind.h"
+#include "model.h"
 
 #define AGENT_TIMEOUT_MS 5000
 #define AGENT_MIN_BOUNCE 4096u
@@ -36,8 +36,12 @@ struct simhca_agent *simhca_agent_create(int socket, int bounce_fd, uint64_t bou
 	struct simhca_agent *agent;
 	struct stat st;
 
-	/* Without the seals the client could shrink the file under us: SIGBUS. */
-	if (bounce_size < AGENT_MIN_BOUNCE || bounce_size > (64u << 20) || fstat(bounce_fd, &st) ||
+	if (simhca_file_kind(socket) != SIMHCA_FILE_UNIX_SOCKET ||
+	    simhca_file_kind(bounce_fd) != SIMHCA_FILE_MEMORY || fstat(bounce_fd, &st) ||
+	    /* Whole pages, also huge ones: they could not be unmapped otherwise. */
+	    bounce_size % (uint64_t)st.st_blksize ||
+	    /* Without the seals the client could shrink the file under us: SIGBUS. */
+	    bounce_size < AGENT_MIN_BOUNCE || bounce_size > (64u << 20) ||
 	    (uint64_t)st.st_size < bounce_size ||
 	    (fcntl(bounce_fd, F_GET_SEALS) & seals) != seals) {
 		errno = EINVAL;
@@ -57,12 +61,11 @@ struct simhca_agent *simhca_agent_create(int socket, int bounce_fd, uint64_t bou
 	return agent;
 }
 
-void simhca_agent_destroy(struct simhca_agent *agent)
+void simhca_agent_destroy(const struct simhca_fabric *fabric, struct simhca_agent *agent)
 {
 	if (!agent)
 		return;
-	munmap(agent->bounce, agent->bounce_size);
-	close(agent->socket);
+	simhca_release(fabric, agent->bounce, agent->bounce_size, agent->socket);
 	pthread_mutex_destroy(&agent->lock);
 	free(agent);
 }

@@ -4,6 +4,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "odp.h"
 
@@ -31,6 +33,18 @@ void simhca_log(const struct simhca_fabric *fabric, enum simhca_log_level level,
 	vsnprintf(line, sizeof(line), format, args);
 	va_end(args);
 	fabric->ops.log(fabric->ops.arg, level, line);
+}
+
+void simhca_release(const struct simhca_fabric *fabric, void *base, uint64_t size, int fd)
+{
+	if (fabric->ops.release) {
+		fabric->ops.release(fabric->ops.arg, base, size, fd);
+		return;
+	}
+	if (size)
+		munmap(base, size);
+	if (fd >= 0)
+		close(fd);
 }
 
 struct simhca_fabric *simhca_fabric_create(const struct simhca_ops *ops)

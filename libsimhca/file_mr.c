@@ -7,14 +7,12 @@
  * procfs and the like act with the rights of whoever touches them.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <linux/magic.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
+#include "file_kind.h"
 #include "model.h"
 
 #define ALLOWED_ACCESS                                                                             \
@@ -24,27 +22,23 @@
 
 static int check_file(int fd, uint64_t *size, struct simhca_why *why)
 {
-	struct statfs fs;
+	enum simhca_file_kind kind = simhca_file_kind(fd);
 	struct stat file;
 	off_t end;
 
-	if (fstatfs(fd, &fs) || fstat(fd, &file))
+	if (kind != SIMHCA_FILE_MEMORY && kind != SIMHCA_FILE_DMABUF)
+		return simhca_why(why, EOPNOTSUPP,
+				  "an MR of a file needs a dma-buf, a memfd, or a file of tmpfs or "
+				  "hugetlbfs");
+	if (fstat(fd, &file))
 		return simhca_why(why, errno, "the file of the MR: %s", strerror(errno));
-	switch ((uint32_t)fs.f_type) {
-	case TMPFS_MAGIC:
-	case HUGETLBFS_MAGIC:
-		if (!S_ISREG(file.st_mode))
-			break;
-		*size = (uint64_t)file.st_size;
-		return 0;
-	case DMA_BUF_MAGIC:
+	*size = (uint64_t)file.st_size;
+	if (kind == SIMHCA_FILE_DMABUF) {
 		end = lseek(fd, 0, SEEK_END); /* its exporter's, where stat may not know it */
-		*size = end < 0 ? (uint64_t)file.st_size : (uint64_t)end;
-		return 0;
+		if (end >= 0)
+			*size = (uint64_t)end;
 	}
-	return simhca_why(why, EOPNOTSUPP,
-			  "an MR of a file needs a dma-buf, a memfd, or a file of tmpfs or "
-			  "hugetlbfs");
+	return 0;
 }
 
 static int check(int fd, const struct simhca_reg_dmabuf_mr_req *req, struct simhca_why *why)
@@ -102,14 +96,13 @@ int simhca_reg_dmabuf_mr(struct simhca_context *context, int fd,
 		return simhca_why(why, ENOMEM,
 				  "the device maps files for its MRs: %u of them, %llu GiB at most",
 				  SIMHCA_MAX_FILE_MR, SIMHCA_MAX_FILE_MR_BYTES >> 30);
-	mm = simhca_mm_create_file(fd, req->offset, req->length,
-				   req->access & SIMHCA_ACCESS_LOCAL_WRITE, false,
-				   &device->fabric->atomicities);
+	mm = simhca_mm_create_file(device->fabric, fd, req->offset, req->length,
+				   req->access & SIMHCA_ACCESS_LOCAL_WRITE, false);
 	if (!mm)
 		return simhca_why(why, errno, "the file cannot be mapped: %s", strerror(errno));
 	region = simhca_key_create(context, SIMHCA_OBJ_MR, pd, &reply->handle, why);
 	if (!region) {
-		simhca_mm_destroy(mm, &device->fabric->atomicities);
+		simhca_mm_destroy(device->fabric, mm);
 		return -ENOMEM;
 	}
 	device->file_mrs++;

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* General management packets: MADs from QP 1 to QP 1, over the local link. */
 
 #include <infiniband/verbs.h>

@@ -57,6 +57,8 @@ static inline void simhca_fabric_changed(struct simhca_fabric *fabric)
 	atomic_fetch_add_explicit(&fabric->generation, 1, memory_order_seq_cst);
 }
 
+/* Lets go of what a client handed over, or of memory that is large: simhca_ops' release. */
+void simhca_release(const struct simhca_fabric *fabric, void *base, uint64_t size, int fd);
 void simhca_log(const struct simhca_fabric *fabric, enum simhca_log_level level, const char *format,
 		...) __attribute__((format(printf, 3, 4)));
 

@@ -63,7 +63,7 @@ int simhca_reg_mr(struct simhca_context *context, struct simhca_mm *mm,
 		  struct simhca_why *why)
 {
 	struct simhca_pd *pd = simhca_object(context, SIMHCA_OBJ_PD, req->pd, why);
-	struct simhca_atomicity **atomicities = &context->device->fabric->atomicities;
+	struct simhca_fabric *fabric = context->device->fabric;
 	struct simhca_mpt *mpt;
 	struct simhca_key *region;
 	struct simhca_odp *odp;
@@ -72,7 +72,7 @@ int simhca_reg_mr(struct simhca_context *context, struct simhca_mm *mm,
 	if (!pd)
 		return -ENOENT;
 	if (req->null_mr) {
-		mm = simhca_mm_create(0, atomicities);
+		mm = simhca_mm_create(fabric, 0);
 		if (!mm)
 			return simhca_why(why, ENOMEM, "out of memory");
 		mm->kind = SIMHCA_MM_NULL;
@@ -90,7 +90,7 @@ int simhca_reg_mr(struct simhca_context *context, struct simhca_mm *mm,
 	region = simhca_key_create(context, SIMHCA_OBJ_MR, pd, &reply->handle, why);
 	if (!region) {
 		if (req->null_mr)
-			simhca_mm_destroy(mm, atomicities);
+			simhca_mm_destroy(fabric, mm);
 		simhca_odp_destroy(odp);
 		return -ENOMEM;
 	}
@@ -206,7 +206,7 @@ static void release_memory(struct simhca_device *device, struct simhca_key *regi
 		device->file_mr_bytes -= region->mpt->length;
 	}
 	if (region->of_file || region->mm->kind == SIMHCA_MM_NULL)
-		simhca_mm_destroy(region->mm, &device->fabric->atomicities);
+		simhca_mm_destroy(device->fabric, region->mm);
 }
 
 int simhca_dereg_mr(struct simhca_context *context, uint32_t handle, struct simhca_why *why)

@@ -17,6 +17,7 @@
 #include <unistd.h>
 #include <utlist.h>
 
+#include "file_kind.h"
 #include "odp.h"
 
 #define EVENTS 16
@@ -92,8 +93,7 @@ static void put(struct simhca_pager *pager)
 		link = &(*link)->next;
 	*link = pager->next;
 	/* Which lets go of whoever waits for an event to be read. */
-	if (pager->userfaultfd >= 0)
-		close(pager->userfaultfd);
+	simhca_release(pager->fabric, NULL, 0, pager->userfaultfd);
 	pthread_mutex_destroy(&pager->lock);
 	free(pager);
 }
@@ -121,20 +121,6 @@ void simhca_pager_gone(struct simhca_pager *pager)
 
 /* ----------------------------------------------------------------------- registration */
 
-/* A stranger's descriptor could be anything. */
-static bool is_userfaultfd(int fd)
-{
-	char path[40], target[40];
-	ssize_t length;
-
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	length = readlink(path, target, sizeof(target) - 1);
-	if (length < 0)
-		return false;
-	target[length] = '\0';
-	return !strcmp(target, "anon_inode:[userfaultfd]");
-}
-
 int simhca_mm_set_userfaultfd(struct simhca_context *context, struct simhca_mm *mm, int fd,
 			      struct simhca_why *why)
 {
@@ -142,8 +128,8 @@ int simhca_mm_set_userfaultfd(struct simhca_context *context, struct simhca_mm *
 	struct simhca_pager *pager = simhca_pager_of(fabric, mm);
 	struct epoll_event event = { .events = EPOLLIN };
 
-	if (!pager || !is_userfaultfd(fd)) {
-		close(fd);
+	if (!pager || simhca_file_kind(fd) != SIMHCA_FILE_USERFAULTFD) {
+		simhca_release(fabric, NULL, 0, fd);
 		return pager ? simhca_why(why, EINVAL, "the descriptor is no userfaultfd")
 			     : simhca_why(why, ENOMEM, "out of memory");
 	}
@@ -155,8 +141,7 @@ int simhca_mm_set_userfaultfd(struct simhca_context *context, struct simhca_mm *
 		fd = -1;
 	}
 	pthread_mutex_unlock(&fabric->pager_lock);
-	if (fd >= 0) /* there is one, or none is wanted */
-		close(fd);
+	simhca_release(fabric, NULL, 0, fd); /* there is one, or none is wanted */
 	return 0;
 }
 
@@ -215,7 +200,7 @@ static void on_event(struct simhca_pager *pager, const struct uffd_msg *msg)
 		break;
 	case UFFD_EVENT_FORK:
 		/* The child's memory is none of ours; the parent's pages are copied on write. */
-		close((int)msg->arg.fork.ufd);
+		simhca_release(pager->fabric, NULL, 0, (int)msg->arg.fork.ufd);
 		invalidate(pager, 0, UINT64_MAX);
 		break;
 	}
@@ -245,18 +230,20 @@ static ssize_t read_events(int fd, struct uffd_msg *msg, size_t size)
  */
 static void give_up(struct simhca_fabric *fabric, struct simhca_pager *pager)
 {
-	int fd = pager->userfaultfd;
+	int fd = pager->userfaultfd, file;
 
 	simhca_log(fabric, SIMHCA_LOG_WARNING,
 		   "process %d: its userfaultfd cannot be read (%s), and is done without",
 		   (int)pager->pid, strerror(errno));
 	/* Should the program have kept a copy, the file would be reported on and on. */
 	epoll_ctl(fabric->pager_epoll, EPOLL_CTL_DEL, fd, NULL);
+	file = fcntl(fd, F_DUPFD_CLOEXEC, 0); /* dup3() would close it here */
 	dup3(fabric->pager_epoll, fd, O_CLOEXEC);
+	simhca_release(fabric, NULL, 0, file);
 	invalidate(pager, 0, UINT64_MAX);
 }
 
-static void serve(struct simhca_fabric *fabric, uint64_t number)
+static void serve(struct simhca_fabric *fabric, uint64_t number, bool error)
 {
 	struct simhca_pager *pager;
 	struct uffd_msg msg[EVENTS];
@@ -271,6 +258,12 @@ static void serve(struct simhca_fabric *fabric, uint64_t number)
 	pthread_mutex_unlock(&fabric->pager_lock);
 	if (!pager)
 		return;
+	/* The program has taken O_NONBLOCK off: poll reports errors then instead of events. */
+	if (error && !(fcntl(pager->userfaultfd, F_GETFL) & O_NONBLOCK)) {
+		fcntl(pager->userfaultfd, F_SETFL, O_NONBLOCK);
+		simhca_pager_put(pager);
+		return;
+	}
 	got = read_events(pager->userfaultfd, msg, sizeof(msg));
 	for (ssize_t i = 0; i < got / (ssize_t)sizeof(msg[0]); i++)
 		on_event(pager, &msg[i]);
@@ -289,7 +282,7 @@ void simhca_pagers_run(struct simhca_fabric *fabric)
 		for (int i = 0; i < n; i++) {
 			if (events[i].data.u64 == STOP)
 				return;
-			serve(fabric, events[i].data.u64);
+			serve(fabric, events[i].data.u64, events[i].events & EPOLLERR);
 		}
 	}
 }

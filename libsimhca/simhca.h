@@ -54,7 +54,12 @@ struct simhca_ops {
 	 */
 	void (*async_event)(void *context_arg, struct simhca_user_handle user, uint32_t type);
 	void (*log)(void *arg, enum simhca_log_level level, const char *line);
-	void *arg; /* of comp_event: the context's arg is passed instead; of log: this */
+	/*
+	 * Unmaps size bytes at base, if there are any, and then closes fd, if it is one. Both can
+	 * take as long as a client likes, so it is done by somebody else; NULL: here and now.
+	 */
+	void (*release)(void *arg, void *base, uint64_t size, int fd);
+	void *arg; /* of comp_event: the context's arg is passed instead; of the others: this */
 };
 
 /* ------------------------------------------------------------------ fabric and engines */
@@ -239,8 +244,8 @@ struct simhca_mm *simhca_context_mm(struct simhca_context *context, pid_t pid);
 /* The process has ended: every access fails from now on (pids are used again). */
 void simhca_mm_gone(struct simhca_mm *mm);
 /* Serve this memory through an agent; takes both descriptors, also when it fails. */
-int simhca_mm_set_agent(struct simhca_mm *mm, int socket, int bounce_fd, uint64_t bounce_size,
-			struct simhca_why *why);
+int simhca_mm_set_agent(struct simhca_context *context, struct simhca_mm *mm, int socket,
+			int bounce_fd, uint64_t bounce_size, struct simhca_why *why);
 
 /* ------------------------------------------------------------------- on-demand paging */
 

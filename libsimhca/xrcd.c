@@ -64,8 +64,7 @@ static void release(struct simhca_device *device, struct simhca_xrcd *xrcd)
 	while (*link != xrcd)
 		link = &(*link)->next;
 	*link = xrcd->next;
-	if (xrcd->file >= 0)
-		close(xrcd->file);
+	simhca_release(device->fabric, NULL, 0, xrcd->file);
 	free(xrcd);
 }
 
@@ -132,8 +131,7 @@ int simhca_open_xrcd(struct simhca_context *context, const struct simhca_open_xr
 {
 	int ret = open_xrcd(context, req, &file, reply, why);
 
-	if (file >= 0)
-		close(file);
+	simhca_release(context->device->fabric, NULL, 0, file);
 	return ret;
 }
 

@@ -13,6 +13,7 @@
 
 #include "admin.h"
 #include "daemon.h"
+#include "datagram.h"
 #include "gid_table.h"
 #include "log.h"
 #include "resources.h"
@@ -356,7 +357,7 @@ static void connection_close(struct connection *connection)
 
 	DL_DELETE(admin->connections, connection);
 	ev_io_stop(admin->daemon->loop, &connection->io);
-	close(connection->fd);
+	releaser_close(admin->daemon->releaser, connection->fd);
 	if (connection->lease && !--admin->leases && admin->daemon->options->daemon.captive) {
 		admin->linger_until = ev_now(admin->daemon->loop) + LINGER_S;
 		linger(admin);
@@ -364,50 +365,26 @@ static void connection_close(struct connection *connection)
 	free(connection);
 }
 
-static void close_descriptors(struct msghdr *msg)
-{
-	for (struct cmsghdr *cmsg = CMSG_FIRSTHDR(msg); cmsg; cmsg = CMSG_NXTHDR(msg, cmsg)) {
-		size_t count = (cmsg->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-
-		if (cmsg->cmsg_level != SOL_SOCKET || cmsg->cmsg_type != SCM_RIGHTS)
-			continue;
-		for (size_t i = 0; i < count; i++) {
-			int fd;
-
-			memcpy(&fd, CMSG_DATA(cmsg) + i * sizeof(int), sizeof(fd));
-			close(fd);
-		}
-	}
-}
-
 static void on_readable(struct ev_loop *loop, ev_io *io, int events)
 {
 	struct connection *connection = io->data;
 	char text[REQUEST_BYTES];
-	/* There is room for credentials, which tell an empty datagram from the end, and some fds.
-	 */
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(8 * sizeof(int))];
-	} control;
 
 	for (int i = 0; i < REQUESTS; i++) {
 		struct iovec iov = { .iov_base = text, .iov_len = sizeof(text) };
-		struct msghdr msg = { .msg_iov = &iov,
-				      .msg_iovlen = 1,
-				      .msg_control = control.bytes,
-				      .msg_controllen = sizeof(control.bytes) };
-		ssize_t length = recvmsg(connection->fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+		struct sender sender;
+		unsigned int num_fds;
+		bool truncated;
+		ssize_t length =
+			datagram_receive(connection->fd, connection->admin->daemon->releaser, &iov,
+					 1, &sender, NULL, 0, &num_fds, &truncated);
 
-		if (length < 0 && errno == EINTR)
-			continue;
-		if (length < 0 && errno == EAGAIN)
+		if (length == -EAGAIN)
 			return;
-		if (length < 0 || (!length && !msg.msg_controllen)) {
+		if (length < 0 || (!length && !sender.known)) {
 			connection_close(connection);
 			return;
 		}
-		close_descriptors(&msg);
 		serve(connection, text, (size_t)length);
 	}
 }

@@ -11,6 +11,8 @@
 #include "options.h"
 #include "paging.h"
 #include "process.h"
+#include "releaser.h"
+#include "retry.h"
 #include "rundir.h"
 
 struct admin;
@@ -24,6 +26,8 @@ struct daemon {
 	struct engines engines;
 	struct paging paging;
 	struct event_wakeup wakeup;
+	struct releaser *releaser;
+	struct retry_queue retries;
 	struct process_table processes;
 	struct netif *netif; /* NULL: no netlink here */
 	struct device devices[OPTIONS_MAX_DEVICES];

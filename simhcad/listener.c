@@ -8,13 +8,14 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "datagram.h"
 #include "listener.h"
 #include "log.h"
 
-#define BACKLOG 4096  /* connections; the kernel bounds it by net.core.somaxconn */
-#define ACCEPTS 64    /* connections taken before other events are looked at */
-#define PAUSE 0.25    /* seconds without accepting when descriptors ran out */
-#define RESERVE 16    /* descriptors that connections leave to commands */
+#define BACKLOG 4096 /* connections; the kernel bounds it by net.core.somaxconn */
+#define ACCEPTS 64   /* connections taken before other events are looked at */
+#define PAUSE 0.25   /* seconds without accepting when descriptors ran out */
+#define RESERVE (DATAGRAM_KERNEL_FDS + 16)
 #define COMPLAIN 60.0 /* seconds between two messages about it */
 
 /* The directory's mode keeps strangers out; this keeps them out when somebody changed it. */
@@ -32,12 +33,19 @@ static bool is_welcome(int fd)
 	return false;
 }
 
-/* Commands bring descriptors, and would get no answer when there is no room for them. */
+/*
+ * Commands bring descriptors, and would get no answer when there is no room for them; and what
+ * finds none in a message the kernel closes, which can take long. A small table has a quarter left.
+ */
 static bool is_near_limit(int fd)
 {
 	struct rlimit limit;
+	rlim_t reserve;
 
-	return !getrlimit(RLIMIT_NOFILE, &limit) && (rlim_t)fd + RESERVE >= limit.rlim_cur;
+	if (getrlimit(RLIMIT_NOFILE, &limit))
+		return false;
+	reserve = limit.rlim_cur / 4 < RESERVE ? limit.rlim_cur / 4 : RESERVE;
+	return (rlim_t)fd + reserve >= limit.rlim_cur;
 }
 
 static void pause_accepting(struct listener *listener, int error)

@@ -31,6 +31,13 @@ static void on_async_event(void *arg, struct simhca_user_handle user, uint32_t t
 	event_raise_async(&session->events, user.events, user.element, type);
 }
 
+static void on_release(void *arg, void *base, uint64_t size, int fd)
+{
+	struct daemon *daemon = arg;
+
+	releaser_take(daemon->releaser, base, size, fd);
+}
+
 static void on_log(void *arg, enum simhca_log_level level, const char *line)
 {
 	log_message(level, "%s", line);
@@ -99,9 +106,11 @@ static void announce(const struct daemon *daemon, int background)
 /* From the locked directory to the last client. Returns the exit status. */
 static int serve(struct daemon *daemon, int background)
 {
-	static const struct simhca_ops ops = { .comp_event = on_comp_event,
-					       .async_event = on_async_event,
-					       .log = on_log };
+	const struct simhca_ops ops = { .comp_event = on_comp_event,
+					.async_event = on_async_event,
+					.log = on_log,
+					.release = on_release,
+					.arg = daemon };
 	const struct settings *settings = &daemon->options->daemon;
 	int status = 1;
 
@@ -110,6 +119,12 @@ static int serve(struct daemon *daemon, int background)
 		log_error("out of memory");
 		return 1;
 	}
+	daemon->releaser = releaser_start(daemon->loop);
+	if (!daemon->releaser) {
+		simhca_fabric_destroy(daemon->fabric);
+		return 1;
+	}
+	retry_queue_init(&daemon->retries, daemon->loop);
 	event_wakeup_init(&daemon->wakeup, daemon->loop);
 	daemon->processes.loop = daemon->loop;
 	daemon->netif = netif_open(daemon->loop, on_interfaces, daemon);
@@ -152,6 +167,7 @@ out:
 	event_wakeup_destroy(&daemon->wakeup);
 	if (!daemon->engines.abandoned)
 		simhca_fabric_destroy(daemon->fabric);
+	releaser_stop(daemon->releaser);
 	return status;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,10 +9,13 @@
 #include <utlist.h>
 
 #include "daemon.h"
+#include "datagram.h"
+#include "file_kind.h"
 #include "log.h"
 #include "session.h"
 
-#define REQUESTS 16 /* of one session, before others get their turn */
+#define TURN 0.002  /* seconds of one session's commands, until others get theirs */
+#define DEFERRED 64 /* commands of one session that are tried again at a time */
 #define REPLY_BODY (SIMHCA_CMD_MAX_BYTES - sizeof(struct simhca_reply_hdr))
 #define REQUEST_BODY (SIMHCA_CMD_MAX_BYTES - sizeof(struct simhca_cmd_hdr))
 
@@ -20,85 +24,39 @@ struct datagram {
 	struct simhca_cmd_hdr hdr;
 	_Alignas(16) unsigned char body[REQUEST_BODY];
 	ssize_t length;
-	bool truncated;	  /* it was longer */
-	bool from_client; /* false: the end of the connection */
-	pid_t pid;
-	uid_t uid;
+	bool truncated; /* it was longer */
+	struct sender sender;
 	int fds[1 + SIMHCA_CMD_MAX_FDS];
 	unsigned int num_fds;
 };
 
 /* A command that found an engine at work on its object. */
 struct deferred {
+	struct retry retry; /* first: retries point to it */
+	struct session *session;
 	struct datagram datagram;
-	ev_tstamp since;
 	struct deferred *prev, *next;
 };
 
-#define RETRY_INTERVAL 0.001 /* seconds */
-#define RETRY_SECONDS 10.0   /* until such a command fails */
-#define CLOSING_INTERVAL 0.05
+#define RETRY_SECONDS 10.0 /* until such a command fails */
 #define FINAL_SECONDS 2.0
 
 /* ----------------------------------------------------------------------------- receiving */
 
-static void take_control(struct msghdr *msg, struct datagram *datagram)
-{
-	for (struct cmsghdr *cmsg = CMSG_FIRSTHDR(msg); cmsg; cmsg = CMSG_NXTHDR(msg, cmsg)) {
-		size_t count = (cmsg->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-
-		if (cmsg->cmsg_level != SOL_SOCKET)
-			continue;
-		if (cmsg->cmsg_type == SCM_CREDENTIALS) {
-			struct ucred sender;
-
-			memcpy(&sender, CMSG_DATA(cmsg), sizeof(sender));
-			datagram->pid = sender.pid;
-			datagram->uid = sender.uid;
-			datagram->from_client = true;
-		}
-		if (cmsg->cmsg_type != SCM_RIGHTS)
-			continue;
-		for (size_t i = 0; i < count; i++) {
-			int fd;
-
-			memcpy(&fd, CMSG_DATA(cmsg) + i * sizeof(int), sizeof(fd));
-			if (datagram->num_fds < 1 + SIMHCA_CMD_MAX_FDS)
-				datagram->fds[datagram->num_fds++] = fd;
-			else
-				close(fd);
-		}
-	}
-}
-
 /* 0, or -errno. */
-static int receive(int fd, struct datagram *datagram)
+static int receive(const struct session *session, struct datagram *datagram)
 {
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(sizeof(struct ucred)) +
-			   CMSG_SPACE((1 + SIMHCA_CMD_MAX_FDS) * sizeof(int))];
-	} control;
 	struct iovec iov[2] = {
 		{ .iov_base = &datagram->hdr, .iov_len = sizeof(datagram->hdr) },
 		{ .iov_base = datagram->body, .iov_len = sizeof(datagram->body) },
 	};
-	struct msghdr msg = {
-		.msg_iov = iov,
-		.msg_iovlen = 2,
-		.msg_control = control.bytes,
-		.msg_controllen = sizeof(control.bytes),
-	};
 
 	memset(datagram, 0, sizeof(*datagram));
-	do
-		datagram->length = recvmsg(fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	while (datagram->length < 0 && errno == EINTR);
-	if (datagram->length < 0)
-		return -errno;
-	datagram->truncated = msg.msg_flags & MSG_TRUNC;
-	take_control(&msg, datagram);
-	return 0;
+	datagram->length =
+		datagram_receive(session->fd, session->device->daemon->releaser, iov, 2,
+				 &datagram->sender, datagram->fds, 1 + SIMHCA_CMD_MAX_FDS,
+				 &datagram->num_fds, &datagram->truncated);
+	return datagram->length < 0 ? (int)datagram->length : 0;
 }
 
 /* ------------------------------------------------------------------------------- answering */
@@ -135,8 +93,11 @@ static void send_reply(int fd, int status, size_t body_size, const struct reply 
 		cmsg->cmsg_len = CMSG_LEN(reply->num_fds * sizeof(int));
 		memcpy(CMSG_DATA(cmsg), reply->fds, reply->num_fds * sizeof(int));
 	}
-	/* Who does not take the answer has no other claim to it. */
-	if (sendmsg(fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+	/* Who does not take the answer has no other claim to it. Other sockets could make us wait.
+	 */
+	if (simhca_file_kind(fd) != SIMHCA_FILE_UNIX_SOCKET)
+		log_debug("an answer was asked for on what is no Unix socket with a connection");
+	else if (sendmsg(fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
 		log_debug("an answer could not be sent: %m");
 }
 
@@ -183,11 +144,12 @@ static bool serve(struct session *session, struct datagram *datagram, double age
 	struct request request = {
 		.body = datagram->body,
 		.age = age,
-		.pid = datagram->pid,
-		.uid = datagram->uid,
+		.pid = datagram->sender.pid,
+		.uid = datagram->sender.uid,
 	};
 	const struct command *command = NULL;
 	struct simhca_why why = { "" };
+	struct releaser *releaser = session->device->daemon->releaser;
 	int status = check(session, datagram, &command, &why);
 
 	/* The first descriptor is for the answer, the others go to the handler. */
@@ -205,16 +167,16 @@ static bool serve(struct session *session, struct datagram *datagram, double age
 	if (status)
 		log_debug("%s: context %d, process %d: %s: %s (%s)", session->device->options->name,
 			  session->context ? (int)simhca_context_id(session->context) : -1,
-			  (int)datagram->pid, command ? command->name : "command", why.text,
+			  (int)datagram->sender.pid, command ? command->name : "command", why.text,
 			  strerror(-status));
 	if (datagram->num_fds) {
 		send_reply(datagram->fds[0], status, command ? command->reply_size : 0, &reply,
 			   &why);
-		close(datagram->fds[0]);
+		releaser_close(releaser, datagram->fds[0]);
 	}
 	for (unsigned int i = 0; i < request.num_fds; i++)
 		if (request.fds[i] >= 0)
-			close(request.fds[i]);
+			releaser_close(releaser, request.fds[i]);
 	for (unsigned int i = 0; i < reply.num_fds; i++)
 		if (reply.close_fd[i])
 			close(reply.fds[i]);
@@ -223,66 +185,75 @@ static bool serve(struct session *session, struct datagram *datagram, double age
 
 /* ------------------------------------------------------------------------ trying again later */
 
-static void defer(struct session *session, const struct datagram *datagram)
+static void drop_descriptors(const struct session *session, const struct datagram *datagram)
 {
-	struct ev_loop *loop = session->device->daemon->loop;
-	struct deferred *deferred = malloc(sizeof(*deferred));
-
-	if (!deferred) {
-		for (unsigned int i = 0; i < datagram->num_fds; i++)
-			close(datagram->fds[i]); /* the client sees the end of its answer socket */
-		return;
-	}
-	deferred->datagram = *datagram;
-	deferred->since = ev_now(loop);
-	DL_APPEND(session->deferred, deferred);
-	if (!ev_is_active(&session->retry)) {
-		ev_timer_set(&session->retry, RETRY_INTERVAL, RETRY_INTERVAL);
-		ev_timer_start(loop, &session->retry);
-	}
+	for (unsigned int i = 0; i < datagram->num_fds; i++)
+		releaser_close(session->device->daemon->releaser, datagram->fds[i]);
 }
 
-static void drop_deferred(struct session *session, struct deferred *deferred)
+static void deferred_free(struct deferred *deferred)
 {
-	DL_DELETE(session->deferred, deferred);
+	DL_DELETE(deferred->session->deferred, deferred);
+	deferred->session->num_deferred--;
 	free(deferred);
 }
 
-static void on_retry(struct ev_loop *loop, ev_timer *timer, int events)
+static bool serve_again(struct retry *retry)
 {
-	struct session *session = timer->data;
-	struct deferred *deferred, *next;
+	struct deferred *deferred = (struct deferred *)retry;
+	struct session *session = deferred->session;
 
-	if (session->closing) {
-		session_close(session, false);
+	if (!serve(session, &deferred->datagram,
+		   ev_now(session->device->daemon->loop) - retry->since))
+		return false;
+	deferred_free(deferred);
+	return true;
+}
+
+static void defer(struct session *session, const struct datagram *datagram)
+{
+	struct deferred *deferred = malloc(sizeof(*deferred));
+
+	if (!deferred) {
+		drop_descriptors(session, datagram); /* the client sees its answer socket's end */
 		return;
 	}
-	DL_FOREACH_SAFE (session->deferred, deferred, next) {
-		if (serve(session, &deferred->datagram, ev_now(loop) - deferred->since))
-			drop_deferred(session, deferred);
-	}
-	if (!session->deferred)
-		ev_timer_stop(loop, timer);
+	deferred->session = session;
+	deferred->datagram = *datagram;
+	DL_APPEND(session->deferred, deferred);
+	session->num_deferred++;
+	retry_add(&session->device->daemon->retries, &deferred->retry, serve_again);
+}
+
+/* The last process has closed its last descriptor: nobody waits for what is still to be read. */
+static bool has_hung_up(const struct session *session)
+{
+	struct pollfd pollfd = { .fd = session->fd, .events = POLLRDHUP };
+
+	return poll(&pollfd, 1, 0) == 1 && pollfd.revents & (POLLRDHUP | POLLHUP | POLLERR);
 }
 
 static void on_readable(struct ev_loop *loop, ev_io *io, int events)
 {
 	struct session *session = io->data;
+	ev_tstamp until = ev_time() + TURN;
 	struct datagram datagram;
 
-	for (int i = 0; i < REQUESTS; i++) {
-		int ret = receive(session->fd, &datagram);
+	do {
+		int ret = has_hung_up(session) ? -EPIPE : receive(session, &datagram);
 
 		if (ret == -EAGAIN)
 			return;
 		/* An empty datagram has a sender, the end of the connection has none. */
-		if (ret || (!datagram.length && !datagram.from_client)) {
+		if (ret || (!datagram.length && !datagram.sender.known)) {
 			session_close(session, false);
 			return;
 		}
-		if (!serve(session, &datagram, 0))
+		/* A command that is over the limit gets no second try. */
+		if (!serve(session, &datagram,
+			   session->num_deferred < DEFERRED ? 0 : RETRY_SECONDS + 1))
 			defer(session, &datagram);
-	}
+	} while (ev_time() < until);
 }
 
 /* ------------------------------------------------------------------------------------ life */
@@ -303,8 +274,6 @@ void session_open(struct device *device, int fd)
 	/* Before the end of a process: peers of one that has died shall see it fall silent. */
 	ev_set_priority(&session->io, 1);
 	session->io.data = session;
-	ev_timer_init(&session->retry, on_retry, 0, 0);
-	session->retry.data = session;
 	ev_io_start(device->daemon->loop, &session->io);
 	DL_APPEND(device->sessions, session);
 }
@@ -320,46 +289,57 @@ static void stop_serving(struct session *session)
 		log_debug("%s: context %u, process %d (%s): closed", session->device->options->name,
 			  simhca_context_id(session->context), (int)session->pid, session->comm);
 	while (session->deferred) {
-		struct datagram *datagram = &session->deferred->datagram;
-
-		for (unsigned int i = 0; i < datagram->num_fds; i++)
-			close(datagram->fds[i]);
-		drop_deferred(session, session->deferred);
+		retry_remove(&daemon->retries, &session->deferred->retry);
+		drop_descriptors(session, &session->deferred->datagram);
+		deferred_free(session->deferred);
 	}
 	ev_io_stop(daemon->loop, &session->io);
-	close(session->fd);
+	releaser_close(daemon->releaser, session->fd);
 	/* An engine of its own may be waiting for the client: it shall stop that at once. */
 	DL_FOREACH (session->processes, use)
 		simhca_mm_gone(use->mm);
 	process_release(&daemon->processes, &session->processes);
 }
 
-void session_close(struct session *session, bool final)
+static bool close_again(struct retry *retry);
+
+/* True: it is freed. */
+static bool try_to_close(struct session *session, bool final)
 {
 	struct daemon *daemon = session->device->daemon;
 	ev_tstamp until = ev_time() + FINAL_SECONDS;
-	bool gone;
+	bool gone, was_closing = session->closing;
 
-	if (!session->closing)
+	if (!was_closing)
 		stop_serving(session);
 	do
 		gone = simhca_context_destroy(session->context);
 	while (!gone && final && ev_time() < until);
 	if (!gone && !final) {
-		if (!ev_is_active(&session->retry)) {
-			ev_timer_set(&session->retry, CLOSING_INTERVAL, CLOSING_INTERVAL);
-			ev_timer_start(daemon->loop, &session->retry);
-		}
-		return;
+		if (!was_closing)
+			retry_add(&daemon->retries, &session->retry, close_again);
+		return false;
 	}
-	ev_timer_stop(daemon->loop, &session->retry);
+	if (was_closing && final)
+		retry_remove(&daemon->retries, &session->retry);
 	DL_DELETE(session->device->sessions, session);
 	if (!gone) { /* an engine still uses it: the end of the process will free it */
 		daemon->engines.abandoned = true;
-		return;
+		return true;
 	}
 	if (session->own_engine)
 		engine_stop(session->own_engine);
 	event_set_destroy(&session->events);
 	free(session);
+	return true;
+}
+
+static bool close_again(struct retry *retry)
+{
+	return try_to_close((struct session *)retry, false);
+}
+
+void session_close(struct session *session, bool final)
+{
+	try_to_close(session, final);
 }

@@ -12,12 +12,14 @@
 
 #include "event_channel.h"
 #include "process.h"
+#include "retry.h"
 #include "simhca.h"
 
 struct device;
 struct engine;
 
 struct session {
+	struct retry retry; /* first: of its end, once closing */
 	struct device *device;
 	int fd;
 	ev_io io;
@@ -25,7 +27,7 @@ struct session {
 	struct process_use *processes;
 	struct session *prev, *next; /* in the device's list */
 	struct deferred *deferred;   /* commands to be tried again */
-	ev_timer retry;
+	unsigned int num_deferred;
 	bool closing; /* the client is gone; its context waits for an engine to leave its memory */
 
 	/* since OPEN_CONTEXT */

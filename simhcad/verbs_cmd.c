@@ -18,14 +18,18 @@
 	static int name(struct session *session, struct request *request, struct reply *reply,     \
 			struct simhca_why *why)
 
-static struct simhca_mm *memory_of(struct session *session, pid_t pid, struct simhca_why *why)
+/* The memory of the request's sender. 0 or a negative errno. */
+static int memory_of(struct session *session, const struct request *request, struct simhca_mm **mm,
+		     struct simhca_why *why)
 {
-	struct simhca_mm *mm = process_memory(&session->device->daemon->processes,
-					      &session->processes, session->context, pid);
-
-	if (!mm)
-		simhca_why(why, ENOMEM, "out of memory");
-	return mm;
+	/* Where an agent copies, the sender is whoever has the agent. */
+	if (request->pid <= 0 && !session->own_engine)
+		return simhca_why(why, EPERM,
+				  "simhcad cannot see which process has sent this, and so cannot "
+				  "reach its memory");
+	*mm = process_memory(&session->device->daemon->processes, &session->processes,
+			     session->context, request->pid);
+	return *mm ? 0 : simhca_why(why, ENOMEM, "out of memory");
 }
 
 /* ----------------------------------------------------------------------- opening a context */
@@ -142,10 +146,11 @@ HANDLER(set_agent)
 		return simhca_why(why, EINVAL,
 				  "this context was opened by a process whose memory the device "
 				  "reaches: it takes no agent");
-	mm = memory_of(session, request->pid, why);
-	if (!mm)
-		return -ENOMEM;
-	ret = simhca_mm_set_agent(mm, request->fds[0], request->fds[1], req->bounce_size, why);
+	ret = memory_of(session, request, &mm, why);
+	if (ret)
+		return ret;
+	ret = simhca_mm_set_agent(session->context, mm, request->fds[0], request->fds[1],
+				  req->bounce_size, why);
 	request->fds[0] = request->fds[1] = -1; /* the model has them, also if it failed */
 	return ret;
 }
@@ -190,20 +195,18 @@ HANDLER(dealloc_pd)
 
 HANDLER(reg_mr)
 {
-	struct simhca_mm *mm = memory_of(session, request->pid, why);
+	struct simhca_mm *mm;
+	int ret = memory_of(session, request, &mm, why);
 
-	if (!mm)
-		return -ENOMEM;
-	return simhca_reg_mr(session->context, mm, request->body, reply->body, why);
+	return ret ? ret : simhca_reg_mr(session->context, mm, request->body, reply->body, why);
 }
 
 HANDLER(rereg_mr)
 {
-	struct simhca_mm *mm = memory_of(session, request->pid, why);
+	struct simhca_mm *mm;
+	int ret = memory_of(session, request, &mm, why);
 
-	if (!mm)
-		return -ENOMEM;
-	return simhca_rereg_mr(session->context, mm, request->body, reply->body, why);
+	return ret ? ret : simhca_rereg_mr(session->context, mm, request->body, reply->body, why);
 }
 
 HANDLER(dereg_mr)
@@ -213,11 +216,11 @@ HANDLER(dereg_mr)
 
 HANDLER(set_userfaultfd)
 {
-	struct simhca_mm *mm = memory_of(session, request->pid, why);
-	int fd = request->fds[0];
+	struct simhca_mm *mm;
+	int fd = request->fds[0], ret = memory_of(session, request, &mm, why);
 
-	if (!mm)
-		return -ENOMEM;
+	if (ret)
+		return ret;
 	request->fds[0] = -1; /* the model has it, also if it failed */
 	return simhca_mm_set_userfaultfd(session->context, mm, fd, why);
 }
@@ -235,11 +238,10 @@ HANDLER(query_odp)
 
 HANDLER(alloc_mr)
 {
-	struct simhca_mm *mm = memory_of(session, request->pid, why);
+	struct simhca_mm *mm;
+	int ret = memory_of(session, request, &mm, why);
 
-	if (!mm)
-		return -ENOMEM;
-	return simhca_alloc_mr(session->context, mm, request->body, reply->body, why);
+	return ret ? ret : simhca_alloc_mr(session->context, mm, request->body, reply->body, why);
 }
 
 HANDLER(alloc_mw)

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* IDs, the tables that find them, time-outs, and MADs on their way. */
 #include <errno.h>
 #include <stddef.h>

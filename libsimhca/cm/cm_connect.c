@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* REQ, REP, RTU, and what may come instead: REJ, MRA (IBTA vol. 1, 12.9.7 and 12.9.8). */
 #include <errno.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* DREQ, DREP, and the time that packets of the connection may still be under way (12.9.9). */
 #include <errno.h>
 

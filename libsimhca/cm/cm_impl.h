@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* What the files of the communication manager share. */
 #ifndef LIBSIMHCA_CM_CM_IMPL_H
 #define LIBSIMHCA_CM_CM_IMPL_H

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Service ID resolution: which QP serves, for datagrams (IBTA vol. 1, 12.11). */
 #include <errno.h>
 #include <string.h>

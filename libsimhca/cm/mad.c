@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * One table for each message says where its fields are; writing and reading walk through it. A
  * position is a byte, counted from the end of the MAD header, and a bit of it, counted from the

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * The messages of the communication manager as management datagrams (MADs): IBTA vol. 1, chapter
  * 12.6, and annex A11 for the header of the IP CM service. 256 bytes each, big endian; the structs

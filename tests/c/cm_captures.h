@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * MADs as two hosts with Linux 6.1 and rxe sent them: rping over IPv4 and IPv6, a connection that
  * nobody listens for, udaddy. Trailing zeros are left out.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Two hosts with a communication manager each, joined by a link that loses, repeats and delays
  * MADs, by a seed; and a clock that stands still until nothing is to be done.

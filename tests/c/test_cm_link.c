@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Many connections at once over a link that loses, repeats and delays: each end comes to an end
  * that the other agrees with, and nothing is left behind.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* The communication manager's messages: what Linux put on a wire is read, and written the same. */
 #include <errno.h>
 #include <setjmp.h>

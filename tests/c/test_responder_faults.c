@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * What a request that cannot be carried out means for the responder, by the classes of IBTA vol. 1,
  * 9.9.3: whose QP fails, what becomes of the receive, who hears of it.

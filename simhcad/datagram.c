@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "datagram.h"
+
+static void take_sender(const struct cmsghdr *cmsg, struct sender *sender)
+{
+	struct ucred from;
+
+	memcpy(&from, CMSG_DATA(cmsg), sizeof(from));
+	/* root can write any number here: ours would make the device look into itself. */
+	sender->pid = from.pid == getpid() ? 0 : from.pid;
+	sender->uid = from.uid;
+	sender->known = true;
+}
+
+ssize_t datagram_receive(int socket, struct releaser *releaser, struct iovec *iov, size_t iov_count,
+			 struct sender *sender, int *fds, unsigned int max_fds,
+			 unsigned int *num_fds, bool *truncated)
+{
+	/* Room for all that the kernel passes: what finds none, the kernel closes here and now. */
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(struct ucred)) +
+			   CMSG_SPACE(DATAGRAM_KERNEL_FDS * sizeof(int))];
+	} control;
+	struct msghdr msg = {
+		.msg_iov = iov,
+		.msg_iovlen = iov_count,
+		.msg_control = control.bytes,
+		.msg_controllen = sizeof(control.bytes),
+	};
+	ssize_t length;
+
+	memset(sender, 0, sizeof(*sender));
+	*num_fds = 0;
+	do
+		length = recvmsg(socket, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	while (length < 0 && errno == EINTR);
+	if (length < 0)
+		return -errno;
+	*truncated = msg.msg_flags & MSG_TRUNC;
+	for (struct cmsghdr *cmsg = CMSG_FIRSTHDR(&msg); cmsg; cmsg = CMSG_NXTHDR(&msg, cmsg)) {
+		size_t count = (cmsg->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+
+		if (cmsg->cmsg_level != SOL_SOCKET)
+			continue;
+		if (cmsg->cmsg_type == SCM_CREDENTIALS)
+			take_sender(cmsg, sender);
+		if (cmsg->cmsg_type != SCM_RIGHTS)
+			continue;
+		for (size_t i = 0; i < count; i++) {
+			int fd;
+
+			memcpy(&fd, CMSG_DATA(cmsg) + i * sizeof(int), sizeof(fd));
+			if (*num_fds < max_fds)
+				fds[(*num_fds)++] = fd;
+			else
+				releaser_close(releaser, fd);
+		}
+	}
+	return length;
+}

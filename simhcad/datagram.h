@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * A datagram of a client: its bytes, who sent it, and the descriptors that came with it, each of
+ * which can be any file at all (releaser.h).
+ */
+#ifndef SIMHCAD_DATAGRAM_H
+#define SIMHCAD_DATAGRAM_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#include "releaser.h"
+
+/* What the kernel passes with one message (SCM_MAX_FD). */
+#define DATAGRAM_KERNEL_FDS 253u
+
+struct sender {
+	bool known; /* false: not a datagram, but the end of the connection */
+	pid_t pid;  /* 0: cannot be seen from here */
+	uid_t uid;
+};
+
+/*
+ * Takes one from a connection that has SO_PASSCRED, without waiting: bytes to iov, descriptors to
+ * fds, *num_fds of at most max_fds, further ones are closed. Its length, or -errno. *truncated: it
+ * was longer.
+ */
+ssize_t datagram_receive(int socket, struct releaser *releaser, struct iovec *iov, size_t iov_count,
+			 struct sender *sender, int *fds, unsigned int max_fds,
+			 unsigned int *num_fds, bool *truncated);
+
+#endif

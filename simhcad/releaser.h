@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * Letting go of what came from clients.
+ *
+ * The last close() of a file can take as long as its owner likes (a FUSE server that does not
+ * answer, a TCP socket that lingers), that of a Unix socket as well, for such files may wait in its
+ * queue; and unmapping gigabytes takes a second. So the main thread hands all of that to threads
+ * that do nothing else. When one of them does not come back, there is another.
+ */
+#ifndef SIMHCAD_RELEASER_H
+#define SIMHCAD_RELEASER_H
+
+#include <ev.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct releaser;
+
+/* NULL: out of memory, or of threads. */
+struct releaser *releaser_start(struct ev_loop *loop);
+/* What waits is still let go of, for two seconds at most; then the end of the process does it. */
+void releaser_stop(struct releaser *releaser);
+
+/*
+ * Unmaps size bytes at base (0: none) and closes fd (-1: none), soon. From any thread. base and fd
+ * are the releaser's from here on.
+ */
+void releaser_take(struct releaser *releaser, void *base, uint64_t size, int fd);
+/* The same for a descriptor; main thread only, and cheaper. It may take some milliseconds more. */
+void releaser_close(struct releaser *releaser, int fd);
+
+#endif

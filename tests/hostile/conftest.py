@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""A daemon that is attacked, and an honest program beside the attack: its data are right, and no
+round of it takes long. $SIMHCA_BUILD is the build; worst rounds are printed at the end."""
+import os
+import select
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import pytest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(__file__)), "daemon"))
+
+from protocol import Daemon  # noqa: E402 (its place is known only now)
+
+BUILD = os.path.abspath(os.environ["SIMHCA_BUILD"])
+# Seconds. A quiet machine needs a tenth of a second; one that is busy must not fail for that, and
+# every attack here would go on for ten seconds and more.
+BOUND = 2.0
+worst_rounds = []
+
+
+class Neighbour:
+    def __init__(self, daemon):
+        self.process = subprocess.Popen(
+            [os.path.join(BUILD, "bin", "simhca"), "run", "--runtime-dir", daemon.directory, "--",
+             os.path.join(BUILD, "tests", "hostile", "hostile-neighbour")],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert self.line() == "here\n", "no device before the attack"
+
+    def line(self):
+        assert select.select([self.process.stdout], [], [], 30)[0], "the neighbour stands still"
+        return self.process.stdout.readline()
+
+    def leave(self):
+        """How many rounds it had, and the worst one's seconds."""
+        self.process.stdin.close()
+        rounds, worst = self.line().split()
+        assert self.process.wait(10) == 0
+        return int(rounds), float(worst)
+
+
+@pytest.fixture
+def directory():
+    path = tempfile.mkdtemp(prefix="simhca-hostile-")
+    yield path
+    shutil.rmtree(path)
+
+
+@pytest.fixture
+def start(directory):
+    """Starts the daemon; at the end of the test it ends as it should."""
+    daemons = []
+
+    def start(*args, **env):
+        daemons.append(Daemon(directory, *args, **env))
+        assert daemons[-1].is_ready
+        return daemons[-1]
+    yield start
+    for daemon in daemons:
+        assert daemon.stop() == 0, daemon.log
+        assert "Sanitizer" not in daemon.log, daemon.log
+
+
+@pytest.fixture
+def daemon(start):
+    return start()
+
+
+@pytest.fixture
+def neighbour(daemon, request):
+    neighbour = Neighbour(daemon)
+    yield neighbour
+    rounds, worst = neighbour.leave()
+    worst_rounds.append((worst, rounds, request.node.name))
+    assert worst < BOUND
+
+
+@pytest.fixture
+def slow_file(directory):
+    """A file that can be opened, and then answers nothing any more."""
+    program = os.path.join(BUILD, "tests", "hostile", "hostile-slow-fs")
+    if not os.path.exists(program):
+        pytest.skip("needs libfuse3 when it is built")
+    if not os.access("/dev/fuse", os.R_OK | os.W_OK):
+        pytest.skip("needs /dev/fuse")
+    mountpoint = directory + "/mnt"
+    os.mkdir(mountpoint)
+    server = subprocess.Popen([program, mountpoint], stdout=subprocess.PIPE, text=True)
+    try:
+        if server.stdout.readline() != "ready\n":
+            pytest.skip("needs to mount a FUSE file system")
+        yield mountpoint + "/slow"
+    finally:
+        # Lets go of whoever waits for it.
+        server.kill()
+        server.wait()
+        subprocess.run(["umount", "-l", mountpoint], check=False)
+        os.rmdir(mountpoint)
+
+
+def pytest_terminal_summary(terminalreporter):
+    for worst, rounds, name in sorted(worst_rounds, reverse=True):
+        terminalreporter.write_line(f"{worst * 1000:8.1f} ms worst of {rounds} rounds beside {name}")
