@@ -78,6 +78,7 @@
 	  "the two ends have different path MTUs, so they count PSNs differently")                 \
 	X(ATOMIC_FORGOTTEN, 106,                                                                   \
 	  "a repeated atomic whose first result is not remembered any more")                       \
+	X(RECV_CQ_ERROR, 107, "the CQ of the receive was full, so its completion is lost")         \
 	/* XRC */                                                                                  \
 	X(XRC_NO_SRQ, 112, "the responder has no XRC SRQ of this number")                          \
 	X(XRC_OTHER_DOMAIN, 113, "the SRQ belongs to another XRC domain than the responder's QP")  \

@@ -181,17 +181,17 @@ int simhca_arm_cq(struct simhca_context *context, uint32_t handle, struct simhca
 
 /* -------------------------------------------------------------------------------- CQEs */
 
-void simhca_cq_push(struct simhca_cq *cq, const struct simhca_cqe *cqe, bool solicited)
+bool simhca_cq_push(struct simhca_cq *cq, const struct simhca_cqe *cqe, bool solicited)
 {
 	struct simhca_cqe *slot;
+	bool lost;
 
 	pthread_mutex_lock(&cq->lock);
-	if (cq->overrun)
-		goto out;
-	if (occupied(cq) >= cq->cqe && !(cq->flags & SIMHCA_CQ_IGNORE_OVERRUN)) {
+	if (!cq->overrun && occupied(cq) >= cq->cqe && !(cq->flags & SIMHCA_CQ_IGNORE_OVERRUN))
 		overrun(cq);
+	lost = cq->overrun;
+	if (lost)
 		goto out;
-	}
 	slot = &cq->ring[cq->pi & (cq->entries - 1)];
 	memcpy(slot, cqe, offsetof(struct simhca_cqe, seq));
 	if (cq->flags & SIMHCA_CQ_TIMESTAMP) {
@@ -212,6 +212,7 @@ void simhca_cq_push(struct simhca_cq *cq, const struct simhca_cqe *cqe, bool sol
 	notify(cq, cqe, solicited);
 out:
 	pthread_mutex_unlock(&cq->lock);
+	return !lost;
 }
 
 static uint64_t ring_bytes(uint32_t entries)

@@ -648,8 +648,11 @@ void simhca_mw_unbind(struct simhca_key *window);
 /* -------------------------------------------------------------- queues (cq.c, srq.c, wqe.c)
  */
 
-/* Publishes a CQE; seq and the time stamps are filled in here. solicited: the SE bit counts. */
-void simhca_cq_push(struct simhca_cq *cq, const struct simhca_cqe *cqe, bool solicited);
+/*
+ * Publishes a CQE; seq and the time stamps are filled in here. solicited: the SE bit counts. False:
+ * there was no room, now or before, so it is lost; that is the CQ's error, and fails its QPs.
+ */
+bool simhca_cq_push(struct simhca_cq *cq, const struct simhca_cqe *cqe, bool solicited);
 
 /* Takes the next receive WQE; false when there is none. Under resp_lock. */
 enum simhca_take { SIMHCA_TAKE_OK, SIMHCA_TAKE_EMPTY, SIMHCA_TAKE_CORRUPT };

@@ -82,7 +82,8 @@ static uint8_t roce_header(const struct simhca_packet *packet)
 	return 1 << 3 | (simhca_gid_is_ipv4(&packet->av->dgid) ? 2 : 1);
 }
 
-static void complete_recv(struct simhca_qp *qp, const struct simhca_packet *packet,
+/* False: the CQ had no room for it. */
+static bool complete_recv(struct simhca_qp *qp, const struct simhca_packet *packet,
 			  enum simhca_wc_status status, enum simhca_reason reason, uint64_t bytes)
 {
 	const struct simhca_srq *srq = srq_of(qp);
@@ -130,7 +131,7 @@ static void complete_recv(struct simhca_qp *qp, const struct simhca_packet *pack
 		cqe.flags |= SIMHCA_CQE_SRQ_CQ;
 		cqe.wqe_index = srq->srqn;
 	}
-	simhca_cq_push(simhca_recv_cq(qp, srq), &cqe, packet->solicited);
+	return simhca_cq_push(simhca_recv_cq(qp, srq), &cqe, packet->solicited);
 }
 
 /* What is told of a request that is refused or dropped. */
@@ -423,6 +424,23 @@ static bool invalidate(struct simhca_worker *worker, struct simhca_qp *qp,
 	return true;
 }
 
+/*
+ * A message whose completion is lost has not arrived, as nobody will hear of it. That the CQ was
+ * full has failed its QPs; a target is not one of those.
+ */
+static bool completes(struct simhca_qp *qp, const struct simhca_packet *packet, uint64_t bytes,
+		      struct reply *reply)
+{
+	if (complete_recv(qp, packet, SIMHCA_WC_SUCCESS, SIMHCA_REASON_NONE, bytes))
+		return true;
+	if (qp->type == SIMHCA_QPT_XRC_RECV)
+		refuse(qp, packet, SIMHCA_SYNDROME_NAK_OPERATIONAL, SIMHCA_WC_SUCCESS,
+		       SIMHCA_REASON_XRC_CQ_ERROR, reply);
+	else
+		send_nak(reply, SIMHCA_SYNDROME_NAK_OPERATIONAL, SIMHCA_REASON_RECV_CQ_ERROR);
+	return false;
+}
+
 /* Whether the message at hand has matched an entry of a tag list. */
 static bool is_tagged(const struct simhca_qp *qp)
 {
@@ -485,8 +503,8 @@ static bool execute_send(struct simhca_worker *worker, struct simhca_qp *qp,
 	qp->resp.offset += packet->length;
 	if (!packet->last)
 		return true;
-	complete_recv(qp, packet, SIMHCA_WC_SUCCESS, SIMHCA_REASON_NONE,
-		      tagged ? tagged_bytes(qp) : qp->resp.offset);
+	if (!completes(qp, packet, tagged ? tagged_bytes(qp) : qp->resp.offset, reply))
+		return false;
 	if (tagged && qp->resp.tm.kind == SIMHCA_TM_RNDV)
 		simhca_rndv_add(qp);
 	return true;
@@ -576,9 +594,7 @@ static bool execute_write(struct simhca_worker *worker, struct simhca_qp *qp,
 	qp->resp.offset += packet->length;
 	qp->resp.va += packet->length;
 	qp->resp.left -= packet->length;
-	if (packet->has_imm)
-		complete_recv(qp, packet, SIMHCA_WC_SUCCESS, SIMHCA_REASON_NONE, qp->resp.offset);
-	return true;
+	return !packet->has_imm || completes(qp, packet, qp->resp.offset, reply);
 }
 
 static bool grants_responses(struct simhca_qp *qp, const struct simhca_packet *packet,

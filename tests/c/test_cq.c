@@ -62,7 +62,7 @@ static void an_overrun_cq_kills_its_qps(void **state)
 }
 
 /* The receive side of an overrun: the message's sender learns that its peer has failed. */
-static void an_overrun_receive_cq_fails_the_responder(void **state)
+static void overrun_by(void **state, bool with_imm)
 {
 	struct options options = default_options(IBV_QPT_RC);
 	struct pair *pair;
@@ -75,17 +75,31 @@ static void an_overrun_receive_cq_fails_the_responder(void **state)
 	room = pair->b.recv_cq->entries;
 	for (uint32_t i = 0; i <= room + 1; i++)
 		recv_into(&pair->b, i, 0, 8);
-	for (uint32_t i = 0; i <= room; i++) {
-		struct simhca_cqe cqe;
-
+	for (uint32_t i = 0; i < room; i++) {
 		send_from(&pair->a, i, 0, 8);
-		settle(*state);
-		cq_poll(pair->a.send_cq, &cqe);
+		expect(pair->a.send_cq, i, SUCCESS);
 	}
-	settle(*state);
+	/* Its completion is lost, so it has not arrived. */
+	if (with_imm)
+		post(&pair->a, .id = room, .opcode = SIMHCA_WR_RDMA_WRITE_WITH_IMM,
+		     SGES(sge(pair->a.mr, 0, 8)), .remote_addr = pair->b.mr->iova,
+		     .rkey = pair->b.mr->rkey);
+	else
+		send_from(&pair->a, room, 0, 8);
+	expect_why(pair->a.send_cq, room, REM_OP_ERR, RECV_CQ_ERROR);
 	assert_int_equal(events_of(pair->b.client, pair->b.recv_cq, IBV_EVENT_CQ_ERR), 1);
 	assert_int_equal(qp_state(pair->b.qp), IBV_QPS_ERR);
 	assert_int_equal(events_of(pair->a.client, pair->a.recv_cq, IBV_EVENT_CQ_ERR), 0);
+}
+
+static void an_overrun_receive_cq_fails_the_responder(void **state)
+{
+	overrun_by(state, false);
+}
+
+static void an_overrun_by_immediate_data_too(void **state)
+{
+	overrun_by(state, true);
 }
 
 /* A CQ that ignores overrun wraps over what was not read, and nobody is harmed. */
@@ -343,6 +357,8 @@ int main(void)
 		ON_ETHERNET(a_full_cq_loses_nothing),
 		ON_ETHERNET(an_overrun_cq_kills_its_qps),
 		ON_ETHERNET(an_overrun_receive_cq_fails_the_responder),
+		ON_INFINIBAND(an_overrun_receive_cq_fails_the_responder),
+		ON_ETHERNET(an_overrun_by_immediate_data_too),
 		ON_ETHERNET(ignoring_overrun_is_possible),
 		ON_ETHERNET(a_cq_that_was_written_over_is_not_resized),
 		ON_ETHERNET(growing_keeps_the_entries),

@@ -10,6 +10,15 @@ static void server_make(struct scene *s, struct server *server, int file)
 	server->mr = mr_new(server->client, s->options.buffer, ALL_ACCESS);
 }
 
+static void connect_both(struct scene *s)
+{
+	struct options send = s->options;
+
+	send.type = IBV_QPT_XRC_SEND;
+	qp_connect(s->server[0].target, 0, s->qp->qpn, &s->options);
+	qp_connect(s->qp, 1, s->server[0].target->qpn, &send);
+}
+
 struct scene *make_with(struct world *world, const struct options *options)
 {
 	struct scene *s = world_alloc(world, sizeof(*s));
@@ -30,9 +39,15 @@ struct scene *make_with(struct world *world, const struct options *options)
 	s->cq = cq_new(s->client, 256);
 	s->mr = mr_new(s->client, options->buffer, ALL_ACCESS);
 	s->qp = qp_new(s->client, &send, s->cq, s->cq, NULL);
-	qp_connect(s->server[0].target, 0, s->qp->qpn, options);
-	qp_connect(s->qp, 1, s->server[0].target->qpn, &send);
+	connect_both(s);
 	return s;
+}
+
+void reconnect(struct scene *s)
+{
+	assert_int_equal(0, qp_move(s->qp, IBV_QPS_RESET));
+	assert_int_equal(0, qp_move(s->server[0].target, IBV_QPS_RESET));
+	connect_both(s);
 }
 
 struct scene *make(struct world *world)

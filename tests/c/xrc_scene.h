@@ -36,6 +36,9 @@ void check_arrives(struct scene *s, struct server *server, uint64_t id);
 /* The connection has ended: both QPs are in ERR, and everybody who has the target open knows. */
 void check_refused(struct scene *s, uint32_t event);
 
+/* And begins anew. */
+void reconnect(struct scene *s);
+
 #define xrc_post(s, ...) qp_post((s)->qp, &(struct wr){ .flags = SIMHCA_WQE_SIGNALED, __VA_ARGS__ })
 
 #endif
