@@ -12,7 +12,7 @@ import select
 import socket
 import time
 
-import pyverbs.enums as e
+import verbs_enums as e
 from pyverbs import mem_alloc
 from pyverbs.addr import AHAttr, GlobalRoute
 from pyverbs.cq import CQ, CompChannel

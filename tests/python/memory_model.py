@@ -11,7 +11,7 @@ are compared with the device's. test_memory_model.py does that.
 import errno
 from typing import NamedTuple
 
-import pyverbs.enums as e
+import verbs_enums as e
 
 PAGE = 4096
 TOP = 1 << 64

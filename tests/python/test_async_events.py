@@ -3,7 +3,7 @@
 import os
 import time
 
-import pyverbs.enums as e
+import verbs_enums as e
 import pytest
 from pyverbs.pyverbs_error import PyverbsRDMAError
 

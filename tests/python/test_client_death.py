@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 
-import pyverbs.enums as e
+import verbs_enums as e
 
 from harness import READ, SEND, WRITE, eventually, poll, poll_nothing, poll_ok
 from programs import device_status, helper

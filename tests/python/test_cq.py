@@ -4,7 +4,7 @@ import errno
 import time
 
 import pytest
-import pyverbs.enums as e
+import verbs_enums as e
 from pyverbs.addr import AH
 from pyverbs.cq import CQ
 

@@ -5,7 +5,7 @@ import signal
 import time
 
 import pytest
-import pyverbs.enums as e
+import verbs_enums as e
 from pyverbs.cq import CQ
 from pyverbs.pyverbs_error import PyverbsRDMAError
 

@@ -5,7 +5,7 @@ import socket
 import time
 
 import pytest
-import pyverbs.enums as e
+import verbs_enums as e
 from pyverbs.addr import AH
 from pyverbs.cq import CQEX, CqInitAttrEx, PollCqAttr
 

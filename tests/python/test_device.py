@@ -6,7 +6,7 @@ import json
 import os
 
 import pytest
-import pyverbs.enums as e
+import verbs_enums as e
 from pyverbs.device import get_device_list
 
 from harness import PORT, Device, refused

@@ -5,7 +5,7 @@ import os
 import signal
 
 import pytest
-import pyverbs.enums as e
+import verbs_enums as e
 from pyverbs.device import DM, AllocDmAttr
 from pyverbs.mr import DMMR
 from pyverbs.pyverbs_error import PyverbsRDMAError

@@ -4,7 +4,7 @@ import errno
 import itertools
 
 import pytest
-import pyverbs.enums as e
+import verbs_enums as e
 from pyverbs import mem_alloc
 from pyverbs.mr import MR
 from pyverbs.pd import PD

@@ -14,7 +14,7 @@ import subprocess
 import tempfile
 
 import pytest
-import pyverbs.enums as e
+import verbs_enums as e
 from pyverbs.mr import MR
 from pyverbs.wr import SGE
 

@@ -9,7 +9,7 @@ import struct
 import subprocess
 
 import pytest
-import pyverbs.enums as e
+import verbs_enums as e
 from pyverbs.mr import MR
 from pyverbs.wr import SGE
 

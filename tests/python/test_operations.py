@@ -5,7 +5,7 @@ import random
 import socket
 
 import pytest
-import pyverbs.enums as e
+import verbs_enums as e
 from pyverbs.wr import SGE
 
 from harness import (APIS, CMP_SWP, FETCH_ADD, FULL, MAX_MSG, RC, READ, SEND, SEND_IMM, SIGNALED,

@@ -3,7 +3,7 @@
 import errno
 
 import pytest
-import pyverbs.enums as e
+import verbs_enums as e
 from pyverbs.cq import CQ
 from pyverbs.qp import QP, QPCap, QPEx, QPInitAttr, QPInitAttrEx
 

@@ -3,7 +3,7 @@
 import time
 
 import pytest
-import pyverbs.enums as e
+import verbs_enums as e
 
 from harness import (FETCH_ADD, FLUSH, READ, SEND, SEND_IMM, WRITE, WRITE_IMM, connect, pattern,
                      poll, poll_error, poll_nothing, poll_ok)

@@ -4,7 +4,7 @@ What must not be reached is not: each kind of bad access, its status and reason 
 the event at the responder, the states afterwards, and memory as it was before.
 """
 import pytest
-import pyverbs.enums as e
+import verbs_enums as e
 from pyverbs import mem_alloc
 from pyverbs.pd import PD
 from pyverbs.wr import SGE

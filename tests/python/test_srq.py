@@ -3,7 +3,7 @@
 import errno
 
 import pytest
-import pyverbs.enums as e
+import verbs_enums as e
 from pyverbs.addr import AH
 from pyverbs.pd import PD
 from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr, SrqInitAttrEx

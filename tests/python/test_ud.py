@@ -4,7 +4,7 @@ import ipaddress
 import socket
 
 import pytest
-import pyverbs.enums as e
+import verbs_enums as e
 from pyverbs.addr import AH
 from pyverbs.wr import SGE
 

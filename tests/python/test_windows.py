@@ -10,7 +10,7 @@ import socket
 import sys
 
 import pytest
-import pyverbs.enums as e
+import verbs_enums as e
 from pyverbs.cq import CQEX, CqInitAttrEx, PollCqAttr
 from pyverbs.mr import MW, MWBind, MWBindInfo
 from pyverbs.pd import PD
