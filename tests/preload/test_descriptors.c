@@ -31,7 +31,7 @@ static int start(void **state)
 	return 0;
 }
 
-static int stop(void **state)
+static int end(void **state)
 {
 	char path[256];
 
@@ -246,7 +246,7 @@ static void test_netlink(void **state)
 
 int main(int argc, char **argv)
 {
-#define DEVICE_TEST(name) cmocka_unit_test_setup_teardown(name, start, stop)
+#define DEVICE_TEST(name) cmocka_unit_test_setup_teardown(name, start, end)
 	const struct CMUnitTest tests[] = {
 		DEVICE_TEST(test_open),
 		DEVICE_TEST(test_open_flags),
