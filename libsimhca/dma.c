@@ -299,7 +299,9 @@ struct simhca_mm *simhca_mm_create_file(struct simhca_fabric *fabric, int fd, ui
 	if (fstat(fd, &file))
 		return NULL;
 	/* hugetlbfs maps whole pages of its own size, and says so here. */
-	unit = file.st_blksize > MIN_PAGE ? (uint64_t)file.st_blksize : MIN_PAGE;
+	unit = (uint64_t)file.st_blksize;
+	if (unit < MIN_PAGE)
+		unit = MIN_PAGE;
 	start = offset / unit * unit;
 	end = (offset + length + unit - 1) / unit * unit;
 	mm = create_mm(fabric, getpid(), &file);
