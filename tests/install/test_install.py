@@ -105,7 +105,7 @@ def test_pkg_config(prefix, libdir, tmp_path):
 
 
 def test_cmake_package(prefix, libdir, tmp_path):
-    run(CMAKE, "-S", ROOT / "examples", "-B", tmp_path, f"-DCMAKE_PREFIX_PATH={prefix}")
+    run(CMAKE, "-G", "Ninja", "-S", ROOT / "examples", "-B", tmp_path, f"-DCMAKE_PREFIX_PATH={prefix}")
     run(CMAKE, "--build", tmp_path)
     for name in ("fast_reg", "cq_callbacks"):
         linked(tmp_path / name, libdir)
