@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """What the tests of UCX, MPI and their like share: transports, and programs of ours."""
+import functools
 import pathlib
 import subprocess
 
@@ -11,7 +12,7 @@ TRANSPORTS = {"rc": "rc_v,self", "ud": "ud_verbs,self"}
 
 # Open MPI and its OpenSHMEM; without more words, their own choice could be TCP or shared memory.
 OPENMPI = ["mpirun.openmpi", "--oversubscribe", "--mca", "pml", "ucx", "--mca", "osc", "ucx"]
-OPENSHMEM = ["shmemrun", "--oversubscribe", "--mca", "pml", "ucx", "--mca", "spml", "ucx"]
+OPENSHMEM = ["oshrun", "--oversubscribe", "--mca", "pml", "ucx", "--mca", "spml", "ucx"]
 OPENMPI_ENV = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
                # of Open MPI's launcher: no other network, and no shell to a remote host
                "OMPI_MCA_plm_rsh_agent": "/bin/false", "OMPI_MCA_oob_tcp_if_include": "lo"}
@@ -27,6 +28,13 @@ def ucx(transport):
     return {"UCX_TLS": TRANSPORTS[transport], "UCX_NET_DEVICES": "simhca0:1",
             "UCX_UD_TIMER_TICK": "1s", "UCX_UD_VERBS_TX_MIN_INLINE": "256",
             "UCX_WARN_UNUSED_ENV_VARS": "n"}
+
+
+@functools.cache
+def ucx_perftest():
+    """Builds of it that know MPI take themselves for one of its ranks, unless told."""
+    usage = subprocess.run(["ucx_perftest", "-h"], capture_output=True, text=True, check=False)
+    return ["ucx_perftest", *(["-P", 0] if "MPI mode" in usage.stdout + usage.stderr else [])]
 
 
 def compiled(directory, source, *flags, compiler="cc"):

@@ -61,7 +61,7 @@ def test_writes(device, size):
 MIDDLEWARE = {
     "mpich": (["mpiexec.mpich"], "mpicc.mpich", "mpi_messages.c", [1 << 18], 5 * 2 * (1 << 18)),
     "openmpi": (OPENMPI, "mpicc.openmpi", "mpi_messages.c", [1 << 18], 5 * 2 * (1 << 18)),
-    "openshmem": (OPENSHMEM, "shmemcc", "shmem.c", [], 2 * 2 * 10000 * 8),
+    "openshmem": (OPENSHMEM, "oshcc", "shmem.c", [], 2 * 2 * 10000 * 8),
 }
 
 

@@ -6,6 +6,7 @@ InfiniBand only; the third, ofa, by rdma_cm.
 import pytest
 
 from common import LINK_LAYERS, PATIENCE, expect_success, wait_until
+from releases import needs
 
 PROVIDERS = [*((layer, "scm") for layer in LINK_LAYERS), ("ib", "ucm")]
 SMALL = ["-b", 65536, "-B", 10]
@@ -30,6 +31,7 @@ def run(device, dat, program, provider, client_flags, *flags):
     return expect_success(client), expect_success(server.finish())
 
 
+@needs("dtest")
 @pytest.mark.parametrize("module_device, provider", PROVIDERS, indirect=["module_device"])
 @pytest.mark.parametrize("flags", [["-p"], ["-W", "-D"]], ids=["-p", "-W -D"])
 def test_dtest(device, dat, provider, flags):

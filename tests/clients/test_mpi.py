@@ -8,6 +8,7 @@ import pytest
 
 from common import PATIENCE, expect_success
 from middleware import OPENMPI, OPENMPI_ENV, OPENSHMEM, compiled, ucx
+from releases import needs
 
 MESSAGES = ["ring", "all to all", "both ways", "reduction"]
 ONE_SIDED = ["put", "get", "accumulate", "fetch and op", "compare and swap"]
@@ -49,7 +50,7 @@ def test_openmpi(device, programs, transport, ranks, program):
 @pytest.mark.parametrize("transport, ranks", [("rc", 4), ("ud", 4), ("rc", 8)])
 @pytest.mark.parametrize("module_device", ["ethernet"], indirect=True)
 def test_openshmem(device, tmp_path, transport, ranks):
-    program = compiled(tmp_path, "shmem.c", compiler="shmemcc")
+    program = compiled(tmp_path, "shmem.c", compiler="oshcc")
     result = device.run(*OPENSHMEM, "-np", ranks, program, seconds=2 * PATIENCE, **OPENMPI_ENV,
                         **ucx(transport))
     expect_success(result)
@@ -74,6 +75,7 @@ def test_mpich_infiniband(device, programs, transport):
     expect_done(result, "messages", 3)
 
 
+@needs("openib")
 @pytest.mark.parametrize("module_device", ["ib"], indirect=True)
 def test_openmpi_openib(device, programs):
     """

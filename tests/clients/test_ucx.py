@@ -6,7 +6,7 @@ import pytest
 
 from common import Device, expect_success, listening_ports, new_port, wait_until
 from common import PATIENCE
-from middleware import TRANSPORTS, compiled, ucx
+from middleware import TRANSPORTS, compiled, ucx, ucx_perftest
 
 ITERS = 200
 
@@ -59,7 +59,7 @@ def numbers_of(client):
 def perftest(device, *flags, iters=ITERS, **env):
     """Both sides of ucx_perftest; the client's last line is numbers that make sense."""
     port = new_port()
-    argv = ["ucx_perftest", "-f", "-q", "-p", port, "-n", iters, "-w", 20, *flags]
+    argv = [*ucx_perftest(), "-f", "-q", "-p", port, "-n", iters, "-w", 20, *flags]
     server = device.start(*argv, **env)
     wait_until(lambda: port in listening_ports() or not server.running, PATIENCE, "it listens")
     client = expect_success(device.run(*argv, "127.0.0.1", **env))

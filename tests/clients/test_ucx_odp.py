@@ -9,7 +9,7 @@ import signal
 import pytest
 
 from common import BUILD, HERE, PATIENCE, expect_success, listening_ports, new_port, wait_until
-from middleware import compiled, ucx
+from middleware import compiled, ucx, ucx_perftest
 from test_ucx import DONE, numbers_of
 
 PROVIDER = HERE.parent.parent / "providers" / "simhca"
@@ -53,7 +53,7 @@ def test_data(device, programs, counted, how, env):
 def perftest(device, *flags, **env):
     """Both sides of ucx_perftest: the client's numbers, and how both have ended."""
     port = new_port()
-    argv = ["ucx_perftest", "-f", "-q", "-p", port, "-n", ITERS, "-w", 20, *flags]
+    argv = [*ucx_perftest(), "-f", "-q", "-p", port, "-n", ITERS, "-w", 20, *flags]
     server = device.start(*argv, **env)
     wait_until(lambda: port in listening_ports() or not server.running, PATIENCE, "it listens")
     client = device.run(*argv, "127.0.0.1", **env)

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""What a Debian release lacks of the programs that the tests run."""
+import functools
+import pathlib
+import re
+import shutil
+import subprocess
+
+import pytest
+
+LACKS = {
+    "trixie": {"dtest": "Debian 13 has no dapl2-utils",
+               "openib": "Open MPI 5 has no verbs of its own any more"},
+    "forky": {"openib": "Open MPI 5 has no verbs of its own any more"},
+    "sid": {"openib": "Open MPI 5 has no verbs of its own any more"},
+}
+
+
+@functools.cache
+def codename():
+    """Of this release; Debian's testing and sid have the same os-release."""
+    found = re.search(r"^VERSION_CODENAME=\"?(\w+)", pathlib.Path("/etc/os-release").read_text(),
+                      re.M)
+    return found[1] if found else ""
+
+
+def needs(what):
+    """Skips a test in the releases that lack this, and in no other."""
+    reason = LACKS.get(codename(), {}).get(what)
+    return pytest.mark.skipif(reason is not None, reason=reason or "")
+
+
+def is_there(what):
+    if what == "openib":
+        found = subprocess.run(["ompi_info"], capture_output=True, text=True, check=True)
+        return "MCA btl: openib" in found.stdout
+    return shutil.which(what) is not None
