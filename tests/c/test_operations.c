@@ -601,6 +601,10 @@ static void a_message_within_a_message_is_refused(void **state)
 	qp_up_to(pair->a.qp, IBV_QPS_RTS, attr);
 	rdma_write(&pair->a, 2, 0, 8, 0);
 	expect_why(pair->a.send_cq, 2, REM_INV_REQ_ERR, OPCODE_SEQUENCE);
+	/* The receive that the first had taken says so; there is no event beside it (class C). */
+	expect_why(pair->b.recv_cq, 7, REM_INV_REQ_ERR, OPCODE_SEQUENCE);
+	expect_why(pair->b.recv_cq, 8, WR_FLUSH_ERR, FLUSHED);
+	assert_int_equal(events_of(pair->b.client, pair->b.qp, IBV_EVENT_QP_REQ_ERR), 0);
 	assert_int_equal(qp_state(pair->b.qp), IBV_QPS_ERR);
 }
 
@@ -677,6 +681,7 @@ int main(void)
 		ON_ETHERNET(reads_are_never_inline),
 		ON_ETHERNET(a_message_cut_short_gives_its_receive_back),
 		ON_ETHERNET(a_message_within_a_message_is_refused),
+		ON_INFINIBAND(a_message_within_a_message_is_refused),
 		ON_ETHERNET(messages_above_the_largest_are_refused),
 		ON_ETHERNET(the_null_mr_reads_as_zero),
 	};
