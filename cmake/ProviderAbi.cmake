@@ -10,3 +10,7 @@ endif()
 simhca_layout_version(${SIMHCA_PABI} SIMHCA_PABI_VERSION)
 target_compile_definitions(simhca_flags INTERFACE SIMHCA_PABI=${SIMHCA_PABI})
 message(STATUS "libibverbs private ABI: ${SIMHCA_PABI_VERSION} (layout ${SIMHCA_PABI})")
+
+# For packages of the provider: the releases that it fits.
+simhca_releases_alike("${IBVERBS_VERSION}" first end)
+file(WRITE ${PROJECT_BINARY_DIR}/libibverbs-releases "${first} ${end}\n")

@@ -50,7 +50,7 @@ function(simhca_layout_of_library library pkg_config_version layout)
 		message(FATAL_ERROR "${library} is of rdma-core ${release}, with the private ABI ${number}; "
 			"this simhca knows rdma-core 39 to 65. Take a newer simhca, or build and run it where "
 			"rdma-core is older: Debian 12 and 13 have one that it knows, and "
-			"examples/container/Dockerfile makes a container of Debian 12.")
+			"examples/container/Dockerfile makes a container of Debian 13.")
 	endif()
 	if(NOT number IN_LIST expected)
 		message(FATAL_ERROR "${library} has the private ABI ${number}, but pkg-config says that it "
@@ -58,4 +58,20 @@ function(simhca_layout_of_library library pkg_config_version layout)
 			"PKG_CONFIG_PATH and -DIBVERBS_LIBRARY=FILE so that both name the same one.")
 	endif()
 	set(${layout} ${known} PARENT_SCOPE)
+endfunction()
+
+# The releases, from first to before end, in which the structs are alike that programs, library and
+# provider share, public ones included. No release has been seen from the last of these on.
+function(simhca_releases_alike pkg_config_version first end)
+	string(REGEX REPLACE "^[0-9]+\\.[0-9]+\\.([0-9]+).*" "\\1" release "${pkg_config_version}")
+	set(since 39)
+	foreach(change 44 45 49 57 59 62 64 65 66)
+		set(until ${change})
+		if(release LESS change)
+			break()
+		endif()
+		set(since ${change})
+	endforeach()
+	set(${first} ${since} PARENT_SCOPE)
+	set(${end} ${until} PARENT_SCOPE)
 endfunction()

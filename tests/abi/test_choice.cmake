@@ -56,3 +56,13 @@ expect(IBVERBS_PRIVATE_59 1.14.44.0 1 "private ABI 59" "rdma-core 44, which has 
 	PKG_CONFIG_PATH -DIBVERBS_LIBRARY)
 expect(nothing 1.14.44.0 1 "not the libibverbs of rdma-core" libibverbs-dev)
 expect(IBVERBS_PRIVATE_34 head 1 "\"head\"" PKG_CONFIG_PATH)
+
+# The releases that a package of the provider fits: "first:release:end" of libibverbs' version.
+foreach(range 39:39:44 39:43:44 44:44:45 45:48:49 49:56:57 57:58:59 59:61:62 62:63:64 64:64:65 65:65:66)
+	string(REPLACE ":" ";" range ${range})
+	list(GET range 1 release)
+	simhca_releases_alike("1.14.${release}.0" first end)
+	if(NOT "${first};${release};${end}" STREQUAL "${range}")
+		message(SEND_ERROR "release ${release}: ${first} to before ${end}, not ${range}")
+	endif()
+endforeach()

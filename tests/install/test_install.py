@@ -56,6 +56,13 @@ def test_one_object_under_all_names(libdir):
         assert not os.path.isabs(os.readlink(link))
 
 
+def test_debian_knows_all_symbols(libdir):
+    said = run("nm", "-D", "--defined-only", "--format=posix", libdir / "libsimhca.so.1")
+    symbols = {line.split()[0].split("@")[0] for line in said.splitlines()}
+    known = (ROOT / "debian" / "simhca.symbols").read_text()
+    assert symbols == set(re.findall(r"^ ([\w.]+)@", known, re.M))
+
+
 def test_binaries_are_bound_when_loaded(prefix, libdir):
     binaries = [prefix / "bin" / "simhca", prefix / "bin" / "simhcad",
                 libdir / "simhca" / "libsimhca-preload.so", libdir / "libsimhca.so.1"]
