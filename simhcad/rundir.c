@@ -58,6 +58,10 @@ static void explain(const char *path, int error)
 	case -ENOTDIR:
 		log_error("runtime directory %s: is not a directory", path);
 		break;
+	case -EROFS:
+		log_error("runtime directory %s: the file system is read-only; %s", path,
+			  READ_ONLY_HINT);
+		break;
 	case -ENAMETOOLONG:
 		log_error("runtime directory %s: the name is too long for the sockets in it, %zu "
 			  "bytes "

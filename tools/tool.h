@@ -125,7 +125,10 @@ void daemon_options_free(struct daemon_options *options);
  * the first default that can be used. NULL after a complaint. The caller frees it.
  */
 char *runtime_dir(const char *given);
-/* A fresh one that nobody else uses. NULL after a complaint. */
+/*
+ * A fresh one that nobody else uses. NULL after a complaint. Until this process ends it has the
+ * lock by which a later one knows what was left behind; what others left is removed now.
+ */
 char *runtime_dir_private(void);
 /* Deletes it with all that is in it. */
 void runtime_dir_remove(const char *dir);

@@ -7,11 +7,12 @@ import pathlib
 import pty
 import signal
 import subprocess
+import tempfile
 import time
 
 import pytest
 
-from conftest import is_running, wait_until
+from conftest import BUILD, is_running, wait_until
 
 
 def records(path):
@@ -196,6 +197,85 @@ def test_private(tool):
     assert directory != str(tool.runtime) and not os.path.exists(directory)
     assert int(pid) != tool.daemon_pid() and not is_running(int(pid))
     assert tool.daemon_lives()
+
+
+@pytest.fixture
+def places():
+    """Where private directories are made; not pytest's, whose name is too long for sockets."""
+    with tempfile.TemporaryDirectory(prefix="simhca-places-") as directory:
+        yield pathlib.Path(directory)
+
+
+def private(tool, places, **changes):
+    """A simhca run --private that lives, and its directory."""
+    process = tool.start("run", "--private", "sh", "-c", "echo $SIMHCA_RUNTIME_DIR; exec sleep 60",
+                         TMPDIR=places, XDG_RUNTIME_DIR=None, **changes)
+    return process, pathlib.Path(process.stdout.readline().strip())
+
+
+def daemon_ended(directory):
+    try:
+        return not is_running(int((directory / "pid").read_text()))
+    except FileNotFoundError:
+        return True
+
+
+def test_private_of_a_killed_run_is_swept(tool, places):
+    """The next one removes it; not what lives, nor what only has such a name."""
+    _, alive = private(tool, places)
+    killed, left = private(tool, places)
+    (places / "simhca-abcdef").mkdir()
+    killed.kill()
+    killed.wait()
+    assert wait_until(lambda: daemon_ended(left)) and left.is_dir()
+    assert tool("run", "--private", "true", TMPDIR=places, XDG_RUNTIME_DIR=None).returncode == 0
+    assert {path.name for path in places.iterdir()} == {alive.name, "simhca-abcdef"}
+    assert (alive / "control").exists()
+
+
+def test_private_of_a_killed_run_stays_while_its_daemon_does(tool, places):
+    killed, left = private(tool, places, FAKE_END_DELAY=3)
+    killed.kill()
+    killed.wait()
+    assert tool("run", "--private", "true", TMPDIR=places, XDG_RUNTIME_DIR=None).returncode == 0
+    assert left.is_dir()
+    assert wait_until(lambda: daemon_ended(left))
+    assert tool("run", "--private", "true", TMPDIR=places, XDG_RUNTIME_DIR=None).returncode == 0
+    assert not left.exists()
+
+
+def test_many_private_at_once(tool, places):
+    """Those that sweep leave those that begin alone."""
+    processes = [tool.start("run", "--private", "true", TMPDIR=places, XDG_RUNTIME_DIR=None)
+                 for _ in range(12)]
+    for process in processes:
+        assert process.communicate(timeout=60) == ("", "") and process.returncode == 0
+    assert list(places.iterdir()) == []
+
+
+def read_only(*command, **changes):
+    """Runs it where /tmp and /run are read-only, as in a container with --read-only."""
+    script = "mount -t tmpfs -o ro none /tmp && mount -t tmpfs -o ro none /run && exec \"$@\""
+    namespaces = ["unshare", "--mount", *([] if os.getuid() == 0 else ["-r"])]
+    if subprocess.run([*namespaces, "sh", "-c", script, "sh", "true"], check=False,
+                      capture_output=True).returncode:
+        pytest.skip("no mount namespaces for us here")
+    environment = {name: value for name, value in os.environ.items()
+                   if name not in ("SIMHCA_RUNTIME_DIR", "XDG_RUNTIME_DIR", "TMPDIR")}
+    return subprocess.run([*namespaces, "sh", "-c", script, "sh", *command], text=True, timeout=60,
+                          env=environment | changes, capture_output=True, check=False)
+
+
+@pytest.mark.parametrize("options", [["run"], ["run", "--private"], ["start"]])
+@pytest.mark.parametrize("changes", [{}, {"SIMHCA_RUNTIME_DIR": "/tmp/simhca"}])
+def test_read_only_container(options, changes):
+    """With the real daemon: the words are its own."""
+    if str(BUILD).startswith(("/tmp/", "/run/")):
+        pytest.skip("the build tree is below /tmp or /run, which are others here")
+    done = read_only(BUILD / "bin" / "simhca", *options, *(["true"] if "run" in options else []),
+                     **changes)
+    assert done.returncode in (1, 125)
+    assert "ead-only" in done.stderr and "--tmpfs /tmp" in done.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT,
