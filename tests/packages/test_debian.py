@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""Debian packages: built, judged by lintian, and the life of an installed system with them.
+
+The tests of one release use one tree, in this order: a newcomer's first minute, what autopkgtest runs,
+an upgrade, the purge; a compiler comes only then, for the examples.
+"""
+
+import pathlib
+import re
+import subprocess
+import time
+
+import pytest
+from conftest import Tree, table
+
+MUSL = pathlib.Path("/usr/bin/musl-gcc")
+
+
+@pytest.fixture(scope="module")
+def system(builds, release):
+    """A fresh system with the built packages in /debs, and a list of its files from before."""
+    built = builds(release)
+    tree = Tree(release)
+    debs = tree.path / "debs"
+    debs.mkdir()
+    for path in built.directory.glob("*.deb"):
+        (debs / path.name).write_bytes(path.read_bytes())
+    tree.shell(FILES + " >/debs/before")
+    yield tree
+    tree.remove()
+
+
+# What there is, but for what apt, dpkg and programs write as they run.
+FILES = ("find / -xdev ! -path '/debs/*' ! -path '/tmp/*' ! -path '/var/tmp/*' ! -path '/home/*' "
+         "! -path '/root/*' ! -path '/var/cache/*' ! -path '/var/log/*' ! -path '/var/lib/apt/*' "
+         "! -path '/var/lib/dpkg/*' | sort")
+
+
+def test_lintian(built):
+    said = built.tree.shell('exec lintian --fail-on error,warning --tag-display-limit 0 ./*.changes',
+                            user=True, chdir="/src")
+    assert said == ""
+
+
+def test_depends_on_the_releases_that_it_fits(built):
+    depends = subprocess.run(["dpkg-deb", "-f", built.deb("simhca"), "Depends"], text=True,
+                             stdout=subprocess.PIPE, check=True).stdout
+    first, = re.findall(r"libibverbs1 \(>= (\d+)~\)", depends)
+    end, = re.findall(r"libibverbs1 \(<< (\d+)~\)", depends)
+    installed = built.tree.shell("dpkg-query -W -f '${Version}' libibverbs1")
+    assert int(first) <= int(installed.split(".")[0]) < int(end)
+    table[built.release]["libibverbs1"] = f"{first} to <{end}"
+
+
+def test_newcomer(system):
+    """One package and one command, as any user, without a compiler."""
+    started = time.monotonic()
+    system.shell("apt-get -q update >/dev/null; apt-get -q -y install ./simhca_*.deb", chdir="/debs")
+    said = system.run("simhca", "run", "--", "ibv_devinfo", user=True).stdout
+    assert "simhca0" in said and "PORT_ACTIVE" in said
+    table[system.release]["first minute"] = f"{time.monotonic() - started:.0f} s"
+    assert system.run("sh", "-c", "command -v cc gcc c++ clang", check=False).stdout == ""
+
+
+@pytest.mark.parametrize("user", [True, False], ids=["user", "root"])
+def test_autopkgtest_run(built, system, user):
+    system.install("perftest")
+    source = built.tree.path / "src/simhca/debian/tests/run"
+    (system.path / "debs/run").write_bytes(source.read_bytes())
+    said = system.run("sh", "/debs/run", user=user, chdir="/tmp", AUTOPKGTEST_TMP="/tmp").stdout
+    assert said.count("passed") == 3
+    system.shell("rm -f /tmp/devinfo /tmp/client /tmp/server")
+
+
+def test_manual_pages_and_documents(system):
+    system.shell("test -e /usr/share/man/man1/simhca.1.gz; test -e /usr/share/man/man8/simhcad.8.gz;"
+                 "zcat -f /usr/share/doc/simhca/Documentation/errors.md* | grep -q KEY_UNKNOWN;"
+                 "grep -q OpenIB /usr/share/doc/simhca/copyright")
+
+
+def test_unit_is_off(system):
+    """A user may enable it; nobody has it without."""
+    system.shell("test -e /usr/lib/systemd/user/simhcad.service")
+    assert system.shell("find /etc/systemd /usr/lib/systemd -name 'simhcad*' -type l") == ""
+
+
+def test_image_with_the_device_for_all(system):
+    """What README.md says of `docker exec` and of RUN: variables of the image, a daemon in it."""
+    dockerfile = (pathlib.Path(__file__).resolve().parents[2] / "examples/container/Dockerfile").read_text()
+    last_stage = dockerfile.rsplit("\nFROM ", 1)[1]
+    variables = {name: value.replace("\\$", "$")
+                 for name, value in re.findall(r'^ENV (\w+)="([^"\n]*)"$', last_stage, re.M)}
+    assert set(variables) == {"LD_PRELOAD"}
+    for user in (True, False):
+        # Without a daemon nothing is changed; with one, whoever comes has the device.
+        said = system.shell("""
+            ibv_devices 2>&1 | grep -q simhca0 && echo too early
+            simhca run -- sleep 20 & run=$!
+            for attempt in $(seq 50); do
+                sleep 0.2
+                ibv_devices 2>/dev/null | grep simhca0 && break
+            done
+            kill $run; wait || :""", user=user, **variables)
+        assert "simhca0" in said and "too early" not in said
+
+
+@pytest.mark.skipif(not MUSL.exists(), reason="no musl-gcc here: musl-tools is not installed")
+def test_program_of_musl(system, tmp_path):
+    client = pathlib.Path(__file__).resolve().parents[1] / "preload" / "musl_client.c"
+    subprocess.run([MUSL, "-o", tmp_path / "client", client], check=True)
+    system.install("musl")
+    (system.path / "debs/musl-client").write_bytes((tmp_path / "client").read_bytes())
+    (system.path / "debs/musl-client").chmod(0o755)
+    said = system.run("simhca", "run", "--", "/debs/musl-client", user=True).stdout
+    assert said == "no device\n"
+    system.shell("apt-get -q -y purge musl >/dev/null")
+
+
+def test_upgrade(system):
+    """To a later version of all packages; what the administrator changed stays."""
+    system.install("/debs/" + next((system.path / "debs").glob("libsimhca1_*")).name)
+    system.shell("echo '# mine' >>/etc/libibverbs.d/simhca.driver")
+    system.shell("""
+        for deb in simhca libsimhca1; do
+            dpkg-deb -R /debs/${deb}_0*.deb /tmp/later
+            sed -i 's/^Version: .*/&+later/; s/(= \\([^)]*\\))/(= \\1+later)/' /tmp/later/DEBIAN/control
+            dpkg-deb -b /tmp/later /debs/later-$deb.deb >/dev/null
+            rm -r /tmp/later
+        done
+        DEBIAN_FRONTEND=noninteractive apt-get -q -y install /debs/later-*.deb""")
+    assert "later" in system.shell("dpkg-query -W -f '${Version}' simhca libsimhca1")
+    system.shell("grep -q '# mine' /etc/libibverbs.d/simhca.driver")
+    assert "simhca0" in system.run("simhca", "run", "--", "ibv_devices", user=True).stdout
+
+
+def test_removed_and_purged(system):
+    """Removal keeps the configuration alone; purge, with what came along, nothing."""
+    system.shell("apt-get -q -y remove simhca libsimhca1")
+    left = system.shell(FILES + " | comm -13 /debs/before - | grep simhca").split()
+    # The latter: whether the unit was enabled, for the day of a new installation.
+    assert left == ["/etc/libibverbs.d/simhca.driver",
+                    "/var/lib/systemd/deb-systemd-user-helper-enabled/simhcad.service.dsh-also"]
+    assert "simhca" not in system.run("ibv_devices", user=True).stdout
+    system.shell("apt-get -q -y purge --autoremove simhca libsimhca1 perftest")
+    assert system.shell(FILES + " | comm -3 /debs/before -") == ""
+
+
+def test_examples_against_the_development_package(built, system):
+    control = (built.tree.path / "src/simhca/debian/tests/control").read_text()
+    depends = re.search(r"Tests: examples\nDepends: libsimhca-dev, (.*)", control)[1]
+    system.shell("rm -f /debs/later-*")
+    system.install(*depends.split(", "), "dpkg-dev",
+                   *(f"/debs/{path.name}" for path in (system.path / "debs").glob("*simhca*_*.deb")))
+    source = built.tree.path / "src/simhca/debian/tests/examples"
+    (system.path / "debs/examples").write_bytes(source.read_bytes())
+    said = system.run("sh", "/debs/examples", user=True, chdir="/tmp", AUTOPKGTEST_TMP="/tmp").stdout
+    assert said.count("refused, as it must be") == 2 and said.count("20000 echoes") == 2
+    # A package of such a program depends on ours.
+    said = system.shell("""
+        mkdir -p debian; printf 'Source: x\\n\\nPackage: x\\nArchitecture: any\\n' >debian/control
+        dpkg-shlibdeps -O ./fast_reg 2>&1""", chdir="/tmp")
+    assert "libsimhca1 (>= 0.1.0)" in said
+
+
+def test_of_another_release_is_refused(builds, release):
+    """apt says why, where the provider would not load."""
+    if release != "trixie":
+        pytest.skip("tried once: the package of Debian 12 on 13")
+    tree = Tree(release)
+    try:
+        deb = builds("bookworm").deb("simhca")
+        (tree.path / deb.name).write_bytes(deb.read_bytes())
+        done = tree.run("sh", "-c", "apt-get -q update >/dev/null; apt-get -q -y install ./simhca_*.deb",
+                        chdir="/", check=False)
+        assert done.returncode and re.search(r"Depends: libibverbs1 \(< 45~\)", done.stdout)
+    finally:
+        tree.remove()

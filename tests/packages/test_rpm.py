@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""The spec file, by Debian's rpmbuild and rpmlint. Debian has no rpm database, hence --nodeps."""
+
+import pytest
+from conftest import RELEASES, Tree
+
+
+@pytest.fixture(scope="module")
+def rpms():
+    tree = Tree(RELEASES[0], "build", "rpm")
+    tree.source("/src/simhca-0.1.0")
+    tree.shell("""
+        mkdir -p /rpm/SOURCES
+        tar -C /src -czf /rpm/SOURCES/simhca-0.1.0.tar.gz simhca-0.1.0
+        rpmbuild -ba --nodeps --define '_topdir /rpm' /src/simhca-0.1.0/redhat/simhca.spec""")
+    yield tree
+    tree.remove()
+
+
+def test_rpmlint_is_quiet(rpms):
+    said = rpms.shell("""
+        rpmlint -r redhat/simhca.rpmlintrc redhat/simhca.spec /rpm/RPMS/*/*.rpm /rpm/SRPMS/*.rpm""",
+                      chdir="/src/simhca-0.1.0")
+    assert "0 errors, 0 warnings" in said, said
+
+
+def test_needs_the_private_abi(rpms):
+    said = rpms.shell("rpm -qp --requires /rpm/RPMS/*/simhca-0.1.0-*.rpm")
+    assert "libibverbs.so.1(IBVERBS_PRIVATE_" in said
+    assert "libibverbs(" in said and ") < " in said
+    assert "libibverbs(x86-64) >= 0" not in said
+
+
+def test_files_have_one_package(rpms):
+    names = {}
+    for package in ("simhca-0", "simhca-libs", "simhca-devel"):
+        said = rpms.shell(f"rpm -qpl /rpm/RPMS/*/{package}*.rpm")
+        names[package] = {line for line in said.split() if line.startswith(("/usr/lib64", "/usr/bin"))}
+    assert "/usr/bin/simhcad" in names["simhca-0"]
+    assert names["simhca-libs"] == {"/usr/lib64/libsimhca.so.1"}
+    assert "/usr/lib64/pkgconfig/simhca.pc" in names["simhca-devel"]
