@@ -5,6 +5,7 @@
  */
 #include <stdlib.h>
 
+#include "checkers.h"
 #include "command.h"
 
 /* A command that names memory of this process, to which a forked child has to give access first. */
@@ -55,6 +56,8 @@ static struct ibv_mr *reg(struct ibv_pd *pd, const struct simhca_reg_mr_req *req
 		free(mr);
 		return shca_null(err);
 	}
+	if (req->access & IBV_ACCESS_LOCAL_WRITE)
+		shca_memory_may_change((void *)(uintptr_t)req->addr, req->length);
 	mr->vmr.mr_type = type;
 	mr->vmr.access = (int)req->access;
 	init_public(&mr->vmr.ibv_mr, pd, &reply);
@@ -233,6 +236,12 @@ int shca_rereg_mr(struct verbs_mr *vmr, int flags, struct ibv_pd *pd, void *addr
 	vmr->ibv_mr.rkey = reply.rkey;
 	if (flags & IBV_REREG_MR_CHANGE_ACCESS)
 		vmr->access = access;
+	if (vmr->access & IBV_ACCESS_LOCAL_WRITE) {
+		if (flags & IBV_REREG_MR_CHANGE_TRANSLATION)
+			shca_memory_may_change(addr, length);
+		else
+			shca_memory_may_change(vmr->ibv_mr.addr, vmr->ibv_mr.length);
+	}
 	return 0;
 }
 

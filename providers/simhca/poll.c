@@ -3,6 +3,7 @@
 #include <endian.h>
 #include <sched.h>
 
+#include "checkers.h"
 #include "provider.h"
 
 /* About 2 us of finding nothing. */
@@ -28,6 +29,8 @@ static const uint8_t wc_opcode[256] = {
 	[SIMHCA_WC_TM_NO_TAG] = IBV_WC_TM_NO_TAG,
 	[SIMHCA_WC_FAST_REG] = SIMHCADV_WC_FAST_REG,
 };
+
+char shca_tsan_cookie;
 
 static inline unsigned int wc_flags(const struct simhca_cqe *cqe)
 {
@@ -164,6 +167,7 @@ static inline const struct simhca_cqe *next_cqe(struct shca_cq *cq)
 		cq->empty_polls = 0;
 		if (__builtin_expect(cqe->qpn != SHCA_VOID_QPN, 1)) {
 			retire(cq, cqe);
+			shca_has_polled();
 			return cqe;
 		}
 	}

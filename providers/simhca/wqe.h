@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "checkers.h"
 #include "doorbell.h"
 #include "provider.h"
 
@@ -144,6 +145,7 @@ static inline void shca_wr_end(struct shca_qp *qp)
 /* Hand the WQEs up to sq.head to the device. */
 static inline void shca_sq_publish(struct shca_qp *qp)
 {
+	shca_posts();
 	/* Release: the index becomes visible after the WQEs that it covers. */
 	atomic_store_explicit(&qp->mem->sq_pi, qp->sq.head, memory_order_release);
 	shca_ring_doorbell(qp->ctx, qp->doorbell);

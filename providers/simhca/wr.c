@@ -141,6 +141,7 @@ static int push_recvs(struct shca_rq *rq, struct ibv_recv_wr *wr, struct ibv_rec
 			break;
 		}
 	}
+	shca_posts();
 	/* Release: the index becomes visible after the WQEs that it covers. */
 	atomic_store_explicit(rq->pi, rq->head, memory_order_release);
 	return err;
