@@ -14,9 +14,11 @@
 /* ------------------------------------------------------------------------ where the tree is */
 
 #define TREE_MAX 256
-#define MAX_CANDIDATES 2
+#define MAX_CANDIDATES 3
 
 static char candidates[MAX_CANDIDATES][TREE_MAX];
+static int in_tmp = -1; /* which of them, or none */
+static uid_t own_uid;
 static atomic_int candidates_state; /* 0: not there yet, 1: being written, 2: valid */
 
 /*
@@ -62,6 +64,14 @@ static void find_candidates(void)
 	if (xdg_dir && *xdg_dir)
 		add_candidate(&count, xdg_dir, "/simhca");
 	add_candidate(&count, "/run/simhca", "");
+	if (trusted) {
+		char directory[32];
+
+		own_uid = geteuid();
+		sprintf(directory, "/tmp/simhca-%u", (unsigned int)own_uid);
+		in_tmp = count;
+		add_candidate(&count, directory, "");
+	}
 }
 
 /*
@@ -81,6 +91,21 @@ __attribute__((constructor)) static void paths_init(void)
 	atomic_store_explicit(&candidates_state, 2, memory_order_release);
 }
 
+/* In /tmp anybody can make a directory of that name. */
+static bool is_safe(int candidate)
+{
+	char directory[TREE_MAX];
+	struct statx stx;
+
+	if (candidate != in_tmp)
+		return true;
+	memcpy(directory, candidates[candidate], sizeof(directory));
+	*strrchr(directory, '/') = '\0';
+	return !REAL(statx)(AT_FDCWD, directory, AT_SYMLINK_NOFOLLOW, STATX_TYPE | STATX_UID,
+			    &stx) &&
+	       S_ISDIR(stx.stx_mode) && stx.stx_uid == own_uid;
+}
+
 const char *paths_tree(void)
 {
 	const char *tree = NULL;
@@ -92,7 +117,7 @@ const char *paths_tree(void)
 			return NULL;
 	}
 	for (int i = 0; !tree && i < MAX_CANDIDATES && candidates[i][0]; i++)
-		if (!REAL(access)(candidates[i], F_OK))
+		if (!REAL(access)(candidates[i], F_OK) && is_safe(i))
 			tree = candidates[i];
 	errno = saved;
 	return tree;

@@ -8,8 +8,8 @@
  * name stays as it is, so that a program sees what the host has.
  *
  * The runtime directory is $SIMHCA_RUNTIME_DIR (an absolute path), else the first of
- * $XDG_RUNTIME_DIR/simhca and /run/simhca that has a tree. The environment is that of the program's
- * start.
+ * $XDG_RUNTIME_DIR/simhca, /run/simhca and our own /tmp/simhca-UID that has a tree. The environment
+ * is that of the program's start.
  */
 #ifndef SIMHCA_PRELOAD_PATHS_H
 #define SIMHCA_PRELOAD_PATHS_H

@@ -196,6 +196,41 @@ def test_address_sanitizer(run):
     assert output(run(program("asan-client"))) == "ok\n"
 
 
+@pytest.fixture
+def in_tmp(runtime_dir):
+    """The place in /tmp that daemons of this user have where there is no better one."""
+    place = pathlib.Path(f"/tmp/simhca-{os.geteuid()}")
+    if place.exists():
+        pytest.skip(f"{place} is in use")
+    place.mkdir(0o700)
+    try:
+        (place / "tree").symlink_to(runtime_dir / "tree")
+        yield place
+    finally:
+        shutil.rmtree(place)
+
+
+def sees_device(run):
+    done = run("cat", "/sys/class/infiniband_verbs/uverbs0/ibdev", SIMHCA_RUNTIME_DIR="",
+               XDG_RUNTIME_DIR="")
+    return done.returncode == 0
+
+
+def test_own_directory_in_tmp(run, in_tmp):
+    if os.path.exists("/run/simhca/tree"):
+        pytest.skip("a daemon serves /run/simhca")
+    assert sees_device(run)
+
+
+def test_directory_in_tmp_of_a_stranger(run, in_tmp):
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a directory away")
+    if os.path.exists("/run/simhca/tree"):
+        pytest.skip("a daemon serves /run/simhca")
+    os.chown(in_tmp, 65534, 65534)
+    assert not sees_device(run)
+
+
 def test_program_of_another_libc(run, tmp_path):
     """It runs as if we were not there: musl has neither our libc's versions nor its extras."""
     if not shutil.which("musl-gcc"):
