@@ -81,9 +81,8 @@ void simhca_complete_send(struct simhca_worker *worker, struct simhca_qp *qp,
 		simhca_cq_push(qp->send_cq, &cqe, false);
 	if (status != SIMHCA_WC_SUCCESS) {
 		simhca_stats_once(qp->device, SIMHCA_STAT_REQ_CQE_ERROR);
-		simhca_log(qp->device->fabric, SIMHCA_LOG_INFO,
-			   "QP 0x%06x: send WQE %u fails with status %u: %s", qp->qpn, index,
-			   status, simhca_reason_text(reason));
+		simhca_qp_log(qp, ": send WQE %u fails with status %u: %s", index, status,
+			      simhca_reason_text(reason));
 		/* Unreliable senders stop only their SQ (IBTA vol. 1, 10.3.1.6). */
 		simhca_qp_fail(qp, simhca_is_reliable(qp->type) ? SIMHCA_QPS_ERR : SIMHCA_QPS_SQE);
 	}

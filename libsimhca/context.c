@@ -188,6 +188,7 @@ struct simhca_context *simhca_context_create(struct simhca_device *device,
 	context->device = device;
 	context->engine = engine;
 	context->arg = ctx_arg;
+	simhca_log_share_init(&context->log_share);
 	context->doorbell = calloc(SIMHCA_MAX_QP, sizeof(*context->doorbell));
 	if (!context->doorbell || open_doorbells(context)) {
 		simhca_why(why, errno, "doorbell: %s", strerror(errno));

@@ -206,6 +206,7 @@ struct simhca_device *simhca_device_create(struct simhca_fabric *fabric,
 	device->next_pd = 1;
 	device->next_key_index = 1;
 	device->next_xrcd = 1;
+	simhca_log_share_init(&device->log_share);
 	device->keys = calloc(SIMHCA_MPT_ENTRIES, sizeof(*device->keys));
 	device->qps = calloc(SIMHCA_QPN_SLOTS, sizeof(*device->qps));
 	device->srqs = calloc(SIMHCA_SRQN_SLOTS, sizeof(*device->srqs));

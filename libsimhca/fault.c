@@ -170,10 +170,9 @@ static enum simhca_reason resolve(const struct simhca_fault *fault)
 		if (reason == SIMHCA_REASON_NONE)
 			continue;
 		simhca_odp_add(range->odp, SIMHCA_ODP_FAILURES, 1);
-		simhca_log(range->odp->device->fabric, SIMHCA_LOG_INFO,
-			   "QP 0x%06x: page fault (%s) at 0x%" PRIx64 " + %" PRIu64 ": %s",
-			   fault->qp->qpn, context_name[fault->context], range->addr, range->length,
-			   simhca_reason_text(reason));
+		simhca_qp_log(fault->qp, ": page fault (%s) at 0x%" PRIx64 " + %" PRIu64 ": %s",
+			      context_name[fault->context], range->addr, range->length,
+			      simhca_reason_text(reason));
 	}
 	return reason;
 }

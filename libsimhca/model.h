@@ -25,6 +25,7 @@
 #include "dma.h"
 #include "guard.h"
 #include "link.h"
+#include "qp_log.h"
 #include "requester.h"
 #include "simhca.h"
 #include "stats.h"
@@ -202,6 +203,7 @@ struct simhca_device {
 	struct simhca_fabric *fabric;
 	struct simhca_device *next;
 	struct simhca_device_config config;
+	struct simhca_log_share log_share; /* of XRC targets */
 	int memory_fd;
 	struct simhca_devmem *mem;
 	struct simhca_qpc *qpcs;	  /* in device memory */
@@ -284,6 +286,7 @@ struct simhca_context {
 	uint32_t idle_rounds;
 	atomic_bool dead;
 	uint32_t id;
+	struct simhca_log_share log_share;
 	void *arg;			   /* of the upcalls */
 	int doorbell_fd[SIMHCA_MAX_LANES]; /* by lane of the engine */
 	uint32_t doorbells;

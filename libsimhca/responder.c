@@ -146,10 +146,8 @@ static void tell(const struct simhca_qp *qp, const struct simhca_packet *packet,
 	else if (packet->op != SIMHCA_PKT_SEND)
 		snprintf(memory, sizeof(memory), "va 0x%llx, rkey 0x%08x, ",
 			 (unsigned long long)packet->va, packet->rkey);
-	simhca_log(qp->device->fabric, SIMHCA_LOG_INFO,
-		   "QP 0x%06x %s a request of QP 0x%06x (%s%llu bytes): %s", qp->qpn, does,
-		   packet->src_qpn, memory, (unsigned long long)packet->length,
-		   simhca_reason_text(reason));
+	simhca_qp_log(qp, " %s a request of QP 0x%06x (%s%llu bytes): %s", does, packet->src_qpn,
+		      memory, (unsigned long long)packet->length, simhca_reason_text(reason));
 }
 
 /*
@@ -388,9 +386,8 @@ static bool place_in_recv(struct simhca_worker *worker, struct simhca_qp *qp,
 static void fail_invalidate(struct simhca_qp *qp, const struct simhca_packet *packet,
 			    enum simhca_reason reason, struct reply *reply)
 {
-	simhca_log(qp->device->fabric, SIMHCA_LOG_INFO,
-		   "QP 0x%06x cannot invalidate key 0x%08x for QP 0x%06x: %s", qp->qpn,
-		   packet->imm_or_rkey, packet->src_qpn, simhca_reason_text(reason));
+	simhca_qp_log(qp, " cannot invalidate key 0x%08x for QP 0x%06x: %s", packet->imm_or_rkey,
+		      packet->src_qpn, simhca_reason_text(reason));
 	acknowledge(reply);
 	complete_recv(qp, packet, SIMHCA_WC_LOC_ACCESS_ERR, reason, 0);
 	simhca_qp_fail(qp, SIMHCA_QPS_ERR);
@@ -902,11 +899,11 @@ static void ignore(struct simhca_qp *qp, const struct simhca_packet *packet,
 	if (qp->resp.told_psn)
 		return;
 	qp->resp.told_psn = true;
-	simhca_log(qp->device->fabric, SIMHCA_LOG_INFO,
-		   "QP 0x%06x ignores PSN 0x%06x of QP 0x%06x (rq_psn is 0x%06x, now expected "
-		   "0x%06x): %s",
-		   qp->qpn, packet->psn, packet->src_qpn, qp->qpc->rq_psn,
-		   qp->mem->epsn & SIMHCA_PSN_MASK, simhca_reason_text(reason));
+	simhca_qp_log(qp,
+		      " ignores PSN 0x%06x of QP 0x%06x (rq_psn is 0x%06x, now expected "
+		      "0x%06x): %s",
+		      packet->psn, packet->src_qpn, qp->qpc->rq_psn,
+		      qp->mem->epsn & SIMHCA_PSN_MASK, simhca_reason_text(reason));
 }
 
 /*

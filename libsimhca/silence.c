@@ -72,8 +72,7 @@ static void tell(const struct simhca_qp *qp, const char *what, const char *why, 
 		snprintf(address, sizeof(address), "LID 0x%04x", av->dlid);
 	else
 		inet_ntop(AF_INET6, av->dgid.raw, address + 4, INET6_ADDRSTRLEN);
-	simhca_log(qp->device->fabric, SIMHCA_LOG_INFO, "QP 0x%06x %s QP 0x%06x at %s: %s%s",
-		   qp->qpn, what, qp->qpc->dest_qpn, address, why, more);
+	simhca_qp_log(qp, " %s QP 0x%06x at %s: %s%s", what, qp->qpc->dest_qpn, address, why, more);
 }
 
 void simhca_silence_connected(const struct simhca_qp *qp)

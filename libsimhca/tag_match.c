@@ -418,9 +418,9 @@ void simhca_rndv_complete(struct simhca_qp *qp, enum simhca_wc_status status,
 		return;
 	}
 	if (status != SIMHCA_WC_SUCCESS) {
-		simhca_log(qp->device->fabric, SIMHCA_LOG_INFO,
-			   "QP 0x%06x: the %s of a rendezvous fails with status %u: %s", qp->qpn,
-			   rndv->data_valid ? "end" : "read", status, simhca_reason_text(reason));
+		simhca_qp_log(qp, ": the %s of a rendezvous fails with status %u: %s",
+			      rndv->data_valid ? "end" : "read", status,
+			      simhca_reason_text(reason));
 		/* No completion is left to tell that FIN has not arrived. */
 		if (rndv->data_valid)
 			simhca_qp_event(qp, IBV_EVENT_QP_FATAL);

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include <stdarg.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "model.h"
+
+#define NS_PER_LINE (1000000000u / SIMHCA_LOG_SHARE_PER_S)
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+void simhca_log_share_init(struct simhca_log_share *share)
+{
+	pthread_mutex_init(&share->lock, NULL);
+	share->lines = SIMHCA_LOG_SHARE;
+	share->left_out = 0;
+	share->grown_ns = now_ns();
+}
+
+/* Whether there is a line left; *left_out is how many there were not since the last one. */
+static bool take_line(struct simhca_log_share *share, uint32_t *left_out)
+{
+	uint64_t grown;
+	bool taken;
+
+	*left_out = 0;
+	pthread_mutex_lock(&share->lock);
+	grown = (now_ns() - share->grown_ns) / NS_PER_LINE;
+	share->grown_ns += grown * NS_PER_LINE;
+	share->lines = grown > SIMHCA_LOG_SHARE - share->lines ? SIMHCA_LOG_SHARE
+							       : share->lines + (uint32_t)grown;
+	taken = share->lines;
+	if (taken) {
+		share->lines--;
+		*left_out = share->left_out;
+		share->left_out = 0;
+	} else {
+		share->left_out++;
+	}
+	pthread_mutex_unlock(&share->lock);
+	return taken;
+}
+
+void simhca_qp_log(const struct simhca_qp *qp, const char *format, ...)
+{
+	struct simhca_fabric *fabric = qp->device->fabric;
+	char line[256];
+	uint32_t left_out;
+	va_list args;
+	int length;
+
+	if (!take_line(qp->context ? &qp->context->log_share : &qp->device->log_share, &left_out))
+		return;
+	if (left_out && qp->context)
+		simhca_log(fabric, SIMHCA_LOG_INFO, "context %u: %u lines were left out here",
+			   qp->context->id, left_out);
+	else if (left_out)
+		simhca_log(fabric, SIMHCA_LOG_INFO, "XRC targets: %u lines were left out here",
+			   left_out);
+	length = snprintf(line, sizeof(line), "QP 0x%06x", qp->qpn);
+	va_start(args, format);
+	vsnprintf(line + length, sizeof(line) - (size_t)length, format, args);
+	va_end(args);
+	simhca_log(fabric, SIMHCA_LOG_INFO, "%s", line);
+}

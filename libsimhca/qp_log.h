@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * Lines about a QP, for the person who debugs a program: why something failed. A program that fails
+ * in a loop shall not fill the disk, nor the log that others read: each context has a share of
+ * lines, and how many were left out is said.
+ */
+#ifndef LIBSIMHCA_QP_LOG_H
+#define LIBSIMHCA_QP_LOG_H
+
+#include <pthread.h>
+#include <stdint.h>
+
+struct simhca_qp;
+
+/* Lines that may be written at once, and how fast they grow back. */
+#define SIMHCA_LOG_SHARE 1000u
+#define SIMHCA_LOG_SHARE_PER_S 100u
+
+/* A context's, or that of all XRC targets of a device, which belong to no context. */
+struct simhca_log_share {
+	pthread_mutex_t lock; /* held for moments */
+	uint32_t lines;	      /* that may still be written */
+	uint32_t left_out;
+	uint64_t grown_ns; /* when lines was last added to */
+};
+
+void simhca_log_share_init(struct simhca_log_share *share);
+
+/* A line at level info: the QP's number, and right behind it the text. */
+void simhca_qp_log(const struct simhca_qp *qp, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+#endif
