@@ -10,7 +10,8 @@
 
 #include "odp.h"
 
-#define MIN_PAGE 4096u /* bytes */
+#define MIN_PAGE 4096u	     /* bytes */
+#define RESIDENT (64u << 20) /* bytes of a client's file that may count as our memory */
 
 /* A place in an sgl. */
 struct cursor {
@@ -101,6 +102,22 @@ static int move(struct simhca_mm *mm, bool write, const struct iovec *remote, un
 	return EINVAL;
 }
 
+/*
+ * Pages of a file that we have touched count as ours while they are mapped here, and whoever runs
+ * out of memory is ended by what counts as his. The file keeps what is in them.
+ */
+static void let_go_of_pages(struct simhca_mm *mm, unsigned int count, size_t length)
+{
+	uint64_t touched = length + 2ull * MIN_PAGE * count;
+
+	if (!mm->mapping || mm->kind == SIMHCA_MM_OWN)
+		return;
+	if (atomic_fetch_add_explicit(&mm->touched, touched, memory_order_relaxed) < RESIDENT)
+		return;
+	atomic_store_explicit(&mm->touched, 0, memory_order_relaxed);
+	madvise(mm->mapping, mm->size, MADV_DONTNEED);
+}
+
 static int transfer(struct simhca_mm *mm, bool write, const struct iovec *remote,
 		    unsigned int count, void *ours, size_t length)
 {
@@ -108,6 +125,7 @@ static int transfer(struct simhca_mm *mm, bool write, const struct iovec *remote
 
 	if (atomic_load_explicit(&mm->gone, memory_order_acquire))
 		return ESRCH;
+	let_go_of_pages(mm, count, length);
 	if (!write)
 		return move(mm, false, remote, count, ours, length);
 	pthread_rwlock_rdlock(&mm->atomicity->lock);

@@ -56,7 +56,9 @@ struct simhca_mm {
 	uint64_t base; /* added to addresses; 0 but for mapped files */
 	uint64_t size; /* bytes mapped; 0: nothing to unmap */
 	void *mapping;
-	atomic_bool gone;	      /* the process has ended */
+	_Atomic uint64_t
+		touched;  /* bytes of the mapping's pages, about, since they were let go of */
+	atomic_bool gone; /* the process has ended */
 	struct simhca_engine *engine; /* AGENT: the engine that may wait for it */
 	struct simhca_agent *agent;
 	struct simhca_atomicity *atomicity;

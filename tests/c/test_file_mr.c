@@ -91,6 +91,48 @@ static void rights(void **state)
 	close(fd);
 }
 
+static uint64_t shared_bytes_of_ours(void)
+{
+	unsigned long size, resident, shared;
+	FILE *file = fopen("/proc/self/statm", "re");
+
+	assert_non_null(file);
+	assert_int_equal(fscanf(file, "%lu %lu %lu", &size, &resident, &shared), 3);
+	fclose(file);
+	return shared * PAGE;
+}
+
+/* Whoever has gigabytes written to a file of his must not make the device look as if it had them.
+ */
+static void pages_of_a_file_do_not_stay_ours(void **state)
+{
+	const uint64_t length = 400ull << 20, step = 1 << 20;
+	struct options options = default_options(IBV_QPT_RC);
+	uint64_t before;
+	struct pair *pair;
+	struct mr mr;
+	int fd = file_new(length);
+
+	options.buffer = step;
+	pair = pair_new(*state, &options);
+	mr = reg(pair->b.client, fd, 0, length, 0);
+	fill(pair->a.mr->addr, step, 1);
+	before = shared_bytes_of_ours();
+	for (uint64_t at = 0; at < length; at += step) {
+		post(&pair->a, .id = at, .opcode = IBV_WR_RDMA_WRITE, .remote_addr = at,
+		     .rkey = mr.rkey, SGES(sge(pair->a.mr, 0, (uint32_t)step)));
+		expect(pair->a.send_cq, at, SUCCESS);
+	}
+	assert_true(shared_bytes_of_ours() < before + (100u << 20));
+	/* What was written is there, also where the pages were let go of. */
+	memset(pair->a.mr->addr, 0, step);
+	post(&pair->a, .id = 1, .opcode = IBV_WR_RDMA_READ, .remote_addr = 0, .rkey = mr.rkey,
+	     SGES(sge(pair->a.mr, 0, (uint32_t)step)));
+	expect(pair->a.send_cq, 1, SUCCESS);
+	assert_true(filled(pair->a.mr->addr, step, 1));
+	close(fd);
+}
+
 /* Every client has the descriptor of device memory: nobody writes there by way of a region. */
 static void device_memory(void **state)
 {
@@ -253,10 +295,15 @@ static void how_many(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		ON_ETHERNET(ranges),	    ON_ETHERNET(rights),
-		ON_ETHERNET(device_memory), ON_ETHERNET(files_that_are_refused),
-		ON_ETHERNET(data),	    ON_ETHERNET(a_file_that_shrinks),
-		ON_ETHERNET(how_much),	    ON_ETHERNET(how_many),
+		ON_ETHERNET(ranges),
+		ON_ETHERNET(rights),
+		ON_ETHERNET(device_memory),
+		ON_ETHERNET(files_that_are_refused),
+		ON_ETHERNET(data),
+		ON_ETHERNET(a_file_that_shrinks),
+		ON_ETHERNET(pages_of_a_file_do_not_stay_ours),
+		ON_ETHERNET(how_much),
+		ON_ETHERNET(how_many),
 	};
 
 	return cmocka_run_group_tests_name("file_mr", tests, NULL, NULL);
