@@ -162,6 +162,7 @@ static struct event_pipe *pipe_create(struct event_set *set, size_t record_size,
 		return NULL;
 	}
 	pipe->set = set;
+	set->pipes++;
 	pipe->inode = st.st_ino;
 	pipe->fd = ends[1];
 	pipe->record_size = record_size;
@@ -184,6 +185,7 @@ static void pipe_free(struct event_pipe *pipe)
 		DL_DELETE2(wakeup->full, pipe, full_prev, full_next);
 	pthread_mutex_unlock(&wakeup->lock);
 	ev_io_stop(wakeup->loop, &pipe->io);
+	pipe->set->pipes--;
 	HASH_ITER (hh, pipe->counts, count, next)
 		forget(pipe, count);
 	close(pipe->fd);
@@ -565,6 +567,7 @@ void event_set_init(struct event_set *set, struct event_wakeup *wakeup)
 	pthread_mutex_init(&set->lock, NULL);
 	set->channels = NULL;
 	set->async = NULL;
+	set->pipes = 0;
 }
 
 void event_set_destroy(struct event_set *set)

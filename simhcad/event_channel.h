@@ -50,6 +50,7 @@ struct event_set {
 	pthread_mutex_t lock;
 	struct event_pipe *channels; /* hash by inode */
 	struct event_pipe *async;    /* list, the oldest first */
+	unsigned int pipes;	     /* of both kinds; main thread */
 };
 
 void event_set_init(struct event_set *set, struct event_wakeup *wakeup);

@@ -13,6 +13,7 @@
 #include "file_kind.h"
 #include "log.h"
 #include "session.h"
+#include "share.h"
 
 #define TURN 0.002  /* seconds of one session's commands, until others get theirs */
 #define DEFERRED 64 /* commands of one session that are tried again at a time */
@@ -258,10 +259,36 @@ static void on_readable(struct ev_loop *loop, ev_io *io, int events)
 
 /* ------------------------------------------------------------------------------------ life */
 
+static pid_t peer_of(int fd)
+{
+	struct ucred peer;
+	socklen_t size = sizeof(peer);
+
+	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) ? 0 : peer.pid;
+}
+
+static unsigned int connections_of(const struct device *device, pid_t peer)
+{
+	const struct session *session;
+	unsigned int count = 0;
+
+	DL_FOREACH (device->sessions, session)
+		count += session->peer == peer;
+	return count;
+}
+
 void session_open(struct device *device, int fd)
 {
-	struct session *session = calloc(1, sizeof(*session));
+	pid_t peer = peer_of(fd);
+	struct session *session = NULL;
 
+	if (connections_of(device, peer) >= share_connections()) {
+		log_warning("%s: process %d has a quarter of all connections, and gets no more",
+			    device->options->name, (int)peer);
+		close(fd);
+		return;
+	}
+	session = calloc(1, sizeof(*session));
 	if (!session) {
 		log_error("%s: no memory for a connection", device->options->name);
 		close(fd);
@@ -269,6 +296,7 @@ void session_open(struct device *device, int fd)
 	}
 	session->device = device;
 	session->fd = fd;
+	session->peer = peer;
 	event_set_init(&session->events, &device->daemon->wakeup);
 	ev_io_init(&session->io, on_readable, fd, EV_READ);
 	/* Before the end of a process: peers of one that has died shall see it fall silent. */

@@ -22,6 +22,7 @@ struct session {
 	struct retry retry; /* first: of its end, once closing */
 	struct device *device;
 	int fd;
+	pid_t peer; /* who connected */
 	ev_io io;
 	struct event_set events;
 	struct process_use *processes;

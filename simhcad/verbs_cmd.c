@@ -10,6 +10,7 @@
 #include "log.h"
 #include "privilege.h"
 #include "session.h"
+#include "share.h"
 
 #define LAST_SENDS_SECONDS 1.0 /* for what a QP has still to send when it is destroyed */
 
@@ -165,15 +166,37 @@ static int reply_pipe(int fd, struct reply *reply, const char *what, struct simh
 	return 0;
 }
 
+/* Whether the daemon may hold one descriptor more for this connection. */
+static int check_share(const struct session *session, struct simhca_why *why)
+{
+	unsigned int most = share_held();
+	struct simhca_counts counts;
+
+	simhca_context_counts(session->context, &counts);
+	if (session->events.pipes + counts.xrcds < most)
+		return 0;
+	return simhca_why(why, EMFILE,
+			  "simhcad holds %u descriptors for the channels and XRC domains of one "
+			  "context, an eighth of what it may open (ulimit -n)",
+			  most);
+}
+
 HANDLER(create_channel)
 {
-	return reply_pipe(event_add_channel(&session->events), reply, "a completion channel", why);
+	int ret = check_share(session, why);
+
+	return ret ? ret
+		   : reply_pipe(event_add_channel(&session->events), reply, "a completion channel",
+				why);
 }
 
 HANDLER(alloc_async_fd)
 {
-	return reply_pipe(event_add_async(&session->events), reply,
-			  "a pipe for asynchronous events", why);
+	int ret = check_share(session, why);
+
+	return ret ? ret
+		   : reply_pipe(event_add_async(&session->events), reply,
+				"a pipe for asynchronous events", why);
 }
 
 /* ---------------------------------------------------------------------- PD, MR, MW and AH */
@@ -382,7 +405,9 @@ HANDLER(open_xrcd)
 	int file = -1, ret;
 
 	if (req->has_fd && request->num_fds) {
-		ret = hold_file(request->fds[0], &file, why);
+		ret = check_share(session, why);
+		if (!ret)
+			ret = hold_file(request->fds[0], &file, why);
 		if (ret)
 			return ret;
 	}

@@ -17,6 +17,7 @@ import socket
 import stat
 import struct
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -447,11 +448,25 @@ def test_agent_mode(start):
     daemon.settle(lambda: daemon.status()["devices"][0]["contexts"] == 0)
 
 
+def connections_of_another(daemon, number):
+    """A process that has so many; it ends with its standard input."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", "import sys\nfrom protocol import Client\n"
+         "held = [Client(sys.argv[1]) for _ in range(int(sys.argv[2]))]\n"
+         "print('there', flush=True)\nsys.stdin.read()",
+         daemon.tree("dev/infiniband/uverbs0"), str(number)],
+        env={**os.environ, "PYTHONPATH": os.path.dirname(__file__)}, stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE)
+    assert process.stdout.readline() == b"there\n"
+    return process
+
+
 def test_descriptors_run_out(start):
     """With the table full new clients wait, and are served when others go."""
     daemon = start()
     subprocess.run(["prlimit", "--nofile=64:64", "--pid", str(daemon.process.pid)], check=True)
-    clients = [daemon.client() for _ in range(100)]
+    others = [connections_of_another(daemon, 10) for _ in range(9)]
+    client = daemon.client()
     time.sleep(0.6)
     with open(f"/proc/{daemon.process.pid}/stat") as file:
         before = sum(map(int, file.read().rsplit(")")[1].split()[11:13]))
@@ -459,11 +474,10 @@ def test_descriptors_run_out(start):
     with open(f"/proc/{daemon.process.pid}/stat") as file:
         after = sum(map(int, file.read().rsplit(")")[1].split()[11:13]))
     assert after - before < 20  # clock ticks of 10 ms
-    for client in clients[:90]:
-        client.close()
-    close_all(clients[99].open())
-    for client in clients[90:]:
-        client.close()
+    for other in others:
+        other.communicate()
+    close_all(client.open())
+    client.close()
     daemon.stop()
     assert daemon.log.count("new connections have to wait") == 1
 

@@ -3,6 +3,8 @@
 import array
 import errno
 import os
+import resource
+import select
 import signal
 import socket
 import struct
@@ -61,3 +63,49 @@ def test_in_the_name_of_the_daemon(daemon, neighbour):
     ours.settimeout(10)
     assert struct.unpack_from("I", ours.recv(4096), 4)[0] == errno.EPERM
     time.sleep(1)
+
+
+@pytest.fixture
+def few_descriptors(daemon):
+    """As many as most systems give a program that does not ask for more."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (4096, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE, (1024, 1024))
+
+
+@pytest.mark.parametrize("name", ["ALLOC_ASYNC_FD", "CREATE_CHANNEL", "OPEN_XRCD"])
+def test_descriptors_without_end(daemon, few_descriptors, neighbour, name, tmp_path):
+    client = daemon.client()
+    close_all(client.open())
+    got, body, files = [], b"", []
+    if name == "OPEN_XRCD":
+        wanted = client.command(NUMBER[name], bytes(1))[2]
+        body = struct.pack("II", 1, 1).ljust(int(wanted.rsplit(" ", 1)[1]), b"\0")
+    status = 0
+    while not status and len(got) < 2000:
+        if name == "OPEN_XRCD":
+            path = tmp_path / str(len(got))
+            path.touch()
+            files = [os.open(path, os.O_RDWR)]
+        status, _, message, fds = client.command(NUMBER[name], body, files)
+        close_all(files)
+        got.append(fds)
+    assert status == errno.EMFILE and "ulimit -n" in message
+    assert len(got) > 100
+    time.sleep(0.5)
+    for fds in got:
+        close_all(fds)
+    client.close()
+
+
+def test_connections_without_end(daemon, few_descriptors, neighbour):
+    """One process has a quarter of them, whether it does anything with them or not."""
+    clients = []
+    while len(clients) < 1000:
+        clients.append(daemon.client())
+        # Refused: its end can be read.
+        if select.select([clients[-1].sock], [], [], 0.05 if len(clients) > 250 else 0)[0]:
+            break
+    assert 250 < len(clients) < 300
+    time.sleep(0.5)
+    for client in clients:
+        client.close()

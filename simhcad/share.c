@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include <limits.h>
+#include <sys/resource.h>
+
+#include "share.h"
+
+static unsigned int part_of_descriptors(unsigned int divisor)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur / divisor > INT_MAX)
+		return INT_MAX;
+	return (unsigned int)limit.rlim_cur / divisor;
+}
+
+unsigned int share_connections(void)
+{
+	return part_of_descriptors(4);
+}
+
+unsigned int share_held(void)
+{
+	return part_of_descriptors(8);
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* Descriptors are what programs share first of all: how many of the daemon's one of them may have.
+ */
+#ifndef SIMHCAD_SHARE_H
+#define SIMHCAD_SHARE_H
+
+/* Connections of one process: a quarter of all descriptors. */
+unsigned int share_connections(void);
+/* Descriptors that one connection has the daemon hold for it: an eighth of all. */
+unsigned int share_held(void);
+
+#endif
