@@ -271,6 +271,9 @@ int simhca_create_cq(struct simhca_context *context, const struct simhca_create_
 	ret = simhca_object_add(context, SIMHCA_OBJ_CQ, cq, &reply->handle, why);
 	if (ret)
 		goto fail;
+	cq->number = context->device->next_cq;
+	if (!++context->device->next_cq)
+		context->device->next_cq = 1;
 	pthread_mutex_init(&cq->lock, NULL);
 	fill_reply(cq, reply->handle, reply);
 	return 0;

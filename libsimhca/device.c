@@ -204,6 +204,7 @@ struct simhca_device *simhca_device_create(struct simhca_fabric *fabric,
 	device->config = *config;
 	device->fabric = fabric;
 	device->next_pd = 1;
+	device->next_cq = 1;
 	device->next_key_index = 1;
 	device->next_xrcd = 1;
 	simhca_log_share_init(&device->log_share);

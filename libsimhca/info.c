@@ -13,6 +13,19 @@ static void *next_object(const struct simhca_context *context, enum simhca_objec
 	return NULL;
 }
 
+/* Whether another handle of this XRC_RECV QP is the one that shows it: the oldest. */
+static bool is_further(const struct simhca_qp *qp, const struct simhca_context *context,
+		       uint32_t handle)
+{
+	const struct simhca_qp_open *open = qp->opens;
+
+	if (!open)
+		return false;
+	while (open->next)
+		open = open->next;
+	return open->context != context || open->handle != handle;
+}
+
 bool simhca_next_qp(const struct simhca_context *context, uint32_t *handle,
 		    struct simhca_qp_info *info)
 {
@@ -26,6 +39,11 @@ bool simhca_next_qp(const struct simhca_context *context, uint32_t *handle,
 		.state = simhca_qp_state(qp),
 		.pd = qp->qpc->pd,
 		.dest_qpn = qp->qpc->dest_qpn,
+		.rq_psn = qp->qpc->rq_psn,
+		.sq_psn = qp->qpc->sq_psn,
+		.port = qp->qpc->port_num,
+		.srqn = qp->srq ? qp->srq->srqn : 0,
+		.further = is_further(qp, context, *handle),
 	};
 	for (int i = 0; i < SIMHCA_FAULT_CONTEXTS; i++) {
 		info->faults[i] = atomic_load_explicit(&qp->fault_count[i], memory_order_relaxed);
@@ -41,10 +59,71 @@ bool simhca_next_mr(struct simhca_context *context, uint32_t *handle, struct sim
 	if (!region)
 		return false;
 	*info = (struct simhca_mr_info){
+		.number = region->index,
 		.key = region->mpt->key,
 		.pd = region->mpt->pd,
-		.pid = (uint32_t)region->mm->pid,
+		/* On-chip memory and files are mapped by the device itself. */
+		.pid = region->dm_users || region->of_file ? 0 : (uint32_t)region->mm->pid,
 	};
 	simhca_query_mr(context, *handle, &info->attr, NULL);
 	return true;
+}
+
+bool simhca_next_pd(const struct simhca_context *context, uint32_t *handle,
+		    struct simhca_pd_info *info)
+{
+	const struct simhca_pd *pd = next_object(context, SIMHCA_OBJ_PD, handle);
+
+	if (!pd)
+		return false;
+	*info = (struct simhca_pd_info){ .number = pd->number, .users = pd->users };
+	return true;
+}
+
+bool simhca_next_cq(const struct simhca_context *context, uint32_t *handle,
+		    struct simhca_cq_info *info)
+{
+	const struct simhca_cq *cq = next_object(context, SIMHCA_OBJ_CQ, handle);
+
+	if (!cq)
+		return false;
+	*info = (struct simhca_cq_info){ .number = cq->number, .cqe = cq->cqe, .users = cq->users };
+	return true;
+}
+
+bool simhca_next_srq(const struct simhca_context *context, uint32_t *handle,
+		     struct simhca_srq_info *info)
+{
+	const struct simhca_srq *srq = next_object(context, SIMHCA_OBJ_SRQ, handle);
+
+	if (!srq)
+		return false;
+	*info = (struct simhca_srq_info){
+		.number = srq->srqn,
+		.type = srq->type,
+		.pd = srq->pd->number,
+		.cq = srq->cq ? srq->cq->number : 0,
+	};
+	return true;
+}
+
+uint32_t simhca_srq_qps(const struct simhca_context *context, uint32_t handle, uint32_t *qpn,
+			uint32_t room)
+{
+	const struct simhca_srq *srq = simhca_handle_get(&context->handles[SIMHCA_OBJ_SRQ], handle);
+	uint32_t found = 0;
+
+	if (!srq)
+		return 0;
+	if (room > srq->users)
+		room = srq->users;
+	for (uint32_t i = 0; found < room; i++) {
+		const struct simhca_qp *qp = next_object(context, SIMHCA_OBJ_QP, &i);
+
+		if (!qp)
+			break;
+		if (qp->srq == srq)
+			qpn[found++] = qp->qpn;
+	}
+	return found;
 }

@@ -216,7 +216,7 @@ struct simhca_device {
 	struct {
 		uint32_t pd, mr, mw, ah, cq, srq, qp, xrcd, dm, wq, rwq_table, flow, counters;
 	} alive;
-	uint32_t next_pd, next_xrcd;
+	uint32_t next_pd, next_cq, next_xrcd;
 	struct simhca_xrcd *xrcds; /* control functions only */
 	uint64_t dm_used;	   /* bytes of on-chip memory */
 	uint32_t file_mrs;
@@ -360,6 +360,7 @@ struct simhca_ah {
 
 struct simhca_cq {
 	struct simhca_context *context;
+	uint32_t number; /* in the device */
 	pthread_mutex_t lock;
 	struct simhca_cq_mem *mem;
 	struct simhca_cqe *ring;

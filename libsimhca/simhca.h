@@ -209,8 +209,8 @@ struct simhca_counts {
 void simhca_context_counts(const struct simhca_context *context, struct simhca_counts *counts);
 
 /*
- * What tools show of a context's QPs and regions: the first one whose handle is *handle or more.
- * False: there is none. For control functions' thread.
+ * What tools show of a context's objects: the first one whose handle is *handle or more. False:
+ * there is none. For control functions' thread. Numbers are unique among their kind in the device.
  */
 enum simhca_fault_context {
 	SIMHCA_REQUESTER_READ,	/* a message that it sends */
@@ -220,17 +220,41 @@ enum simhca_fault_context {
 	SIMHCA_FAULT_CONTEXTS,
 };
 struct simhca_qp_info {
-	uint32_t qpn, type, state, pd, dest_qpn;
+	uint32_t qpn, type, state, pd, dest_qpn, rq_psn, sq_psn;
+	uint32_t port; /* 0: none yet */
+	uint32_t srqn; /* of its SRQ; 0: it has none */
+	bool further;  /* XRC_RECV: a further handle of a QP that another one shows */
 	uint64_t faults[SIMHCA_FAULT_CONTEXTS];	   /* so far */
 	bool fault_pending[SIMHCA_FAULT_CONTEXTS]; /* queued or being resolved */
 };
 bool simhca_next_qp(const struct simhca_context *context, uint32_t *handle,
 		    struct simhca_qp_info *info);
 struct simhca_mr_info {
-	uint32_t key, pd, pid;
+	uint32_t number; /* the index of its keys */
+	uint32_t key, pd;
+	uint32_t pid; /* in whose memory it lies; 0: in nobody's, or it cannot be told */
 	struct simhca_query_mr_reply attr;
 };
 bool simhca_next_mr(struct simhca_context *context, uint32_t *handle, struct simhca_mr_info *info);
+struct simhca_pd_info {
+	uint32_t number, users;
+};
+bool simhca_next_pd(const struct simhca_context *context, uint32_t *handle,
+		    struct simhca_pd_info *info);
+struct simhca_cq_info {
+	uint32_t number, cqe, users;
+};
+bool simhca_next_cq(const struct simhca_context *context, uint32_t *handle,
+		    struct simhca_cq_info *info);
+struct simhca_srq_info {
+	uint32_t number, type, pd;
+	uint32_t cq; /* where its receives complete, if it has one of its own; else 0 */
+};
+bool simhca_next_srq(const struct simhca_context *context, uint32_t *handle,
+		     struct simhca_srq_info *info);
+/* The numbers of QPs that receive from an SRQ, at most room of them. How many were found. */
+uint32_t simhca_srq_qps(const struct simhca_context *context, uint32_t handle, uint32_t *qpn,
+			uint32_t room);
 
 /* ---------------------------------------------------------------------- address spaces */
 
