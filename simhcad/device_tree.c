@@ -14,63 +14,12 @@
 #include "device_tree.h"
 #include "gid_table.h"
 #include "log.h"
+#include "port_counters.h"
 
 #define BUILD "tree/sys.new"
 #define PUBLISHED "tree/sys"
 #define VERBS_CLASS_ABI 6 /* of libibverbs: IB_USER_VERBS_MAX_ABI_VERSION */
 #define MAD_CLASS_ABI 5	  /* of libibumad */
-#define DEVICE_ABI 1	  /* what the provider matches */
-
-/*
- * What stands in a file of counters: a number of the model, less another one, in some unit. NONE:
- * it is always 0, for nothing here can go wrong in that way.
- */
-#define NONE SIMHCA_STATS
-static const struct counter {
-	const char *name;
-	enum simhca_stat stat, less;
-	unsigned int unit; /* bytes or packets */
-} counters[] = {
-	{ "counters/VL15_dropped", NONE, NONE, 1 },
-	{ "counters/excessive_buffer_overrun_errors", NONE, NONE, 1 },
-	{ "counters/link_downed", SIMHCA_STAT_LINK_DOWNED, NONE, 1 },
-	{ "counters/link_error_recovery", NONE, NONE, 1 },
-	{ "counters/local_link_integrity_errors", NONE, NONE, 1 },
-	{ "counters/multicast_rcv_packets", SIMHCA_STAT_RCV_MULTICAST, NONE, 1 },
-	{ "counters/multicast_xmit_packets", SIMHCA_STAT_XMIT_MULTICAST, NONE, 1 },
-	{ "counters/port_rcv_constraint_errors", NONE, NONE, 1 },
-	{ "counters/port_rcv_data", SIMHCA_STAT_RCV_BYTES, NONE, 4 },
-	{ "counters/port_rcv_errors", NONE, NONE, 1 },
-	{ "counters/port_rcv_packets", SIMHCA_STAT_RCV_PACKETS, NONE, 1 },
-	{ "counters/port_rcv_remote_physical_errors", NONE, NONE, 1 },
-	{ "counters/port_rcv_switch_relay_errors", NONE, NONE, 1 },
-	{ "counters/port_xmit_constraint_errors", NONE, NONE, 1 },
-	{ "counters/port_xmit_data", SIMHCA_STAT_XMIT_BYTES, NONE, 4 },
-	{ "counters/port_xmit_discards", SIMHCA_STAT_XMIT_DISCARDS, NONE, 1 },
-	{ "counters/port_xmit_packets", SIMHCA_STAT_XMIT_PACKETS, NONE, 1 },
-	{ "counters/port_xmit_wait", NONE, NONE, 1 },
-	{ "counters/symbol_error", NONE, NONE, 1 },
-	{ "counters/unicast_rcv_packets", SIMHCA_STAT_RCV_PACKETS, SIMHCA_STAT_RCV_MULTICAST, 1 },
-	{ "counters/unicast_xmit_packets", SIMHCA_STAT_XMIT_PACKETS, SIMHCA_STAT_XMIT_MULTICAST,
-	  1 },
-	{ "hw_counters/duplicate_request", SIMHCA_STAT_DUPLICATE_REQUEST, NONE, 1 },
-	{ "hw_counters/local_ack_timeout_err", SIMHCA_STAT_LOCAL_ACK_TIMEOUT, NONE, 1 },
-	{ "hw_counters/out_of_buffer", SIMHCA_STAT_OUT_OF_BUFFER, NONE, 1 },
-	{ "hw_counters/out_of_sequence", SIMHCA_STAT_OUT_OF_SEQUENCE, NONE, 1 },
-	{ "hw_counters/packet_seq_err", SIMHCA_STAT_PACKET_SEQ_ERR, NONE, 1 },
-	{ "hw_counters/req_cqe_error", SIMHCA_STAT_REQ_CQE_ERROR, NONE, 1 },
-	{ "hw_counters/req_cqe_flush_error", SIMHCA_STAT_REQ_CQE_FLUSH, NONE, 1 },
-	{ "hw_counters/req_remote_access_errors", SIMHCA_STAT_REQ_REMOTE_ACCESS, NONE, 1 },
-	{ "hw_counters/req_remote_invalid_request", SIMHCA_STAT_REQ_REMOTE_INVALID, NONE, 1 },
-	{ "hw_counters/resp_cqe_error", SIMHCA_STAT_RESP_CQE_ERROR, NONE, 1 },
-	{ "hw_counters/resp_cqe_flush_error", SIMHCA_STAT_RESP_CQE_FLUSH, NONE, 1 },
-	{ "hw_counters/resp_local_length_error", SIMHCA_STAT_RESP_LOCAL_LENGTH, NONE, 1 },
-	{ "hw_counters/resp_remote_access_errors", SIMHCA_STAT_RESP_REMOTE_ACCESS, NONE, 1 },
-	{ "hw_counters/rnr_nak_retry_err", SIMHCA_STAT_RNR_NAK_RETRY, NONE, 1 },
-	{ "hw_counters/rx_atomic_requests", SIMHCA_STAT_RX_ATOMIC, NONE, 1 },
-	{ "hw_counters/rx_read_requests", SIMHCA_STAT_RX_READ, NONE, 1 },
-	{ "hw_counters/rx_write_requests", SIMHCA_STAT_RX_WRITE, NONE, 1 },
-};
 
 /* A place in the tree where files are written; after the first failure nothing happens any more. */
 struct writer {
@@ -302,25 +251,17 @@ static void put_port_state(struct writer *writer, const struct tree_device *devi
 	put_gids(writer, device);
 }
 
-static uint64_t counter_value(const struct counter *counter, const uint64_t stats[SIMHCA_STATS])
-{
-	uint64_t value = counter->stat == NONE ? 0 : stats[counter->stat];
-
-	/* What it is less by is read later, and may have grown meanwhile. */
-	if (counter->less != NONE)
-		value -= stats[counter->less] < value ? stats[counter->less] : value;
-	return value / counter->unit;
-}
-
 /* Those that differ from what was; all of them if there is no before. */
 static void put_counters(struct writer *writer, const uint64_t stats[SIMHCA_STATS],
 			 const uint64_t *before)
 {
-	for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++) {
-		uint64_t value = counter_value(&counters[i], stats);
+	const struct port_counter *counter;
 
-		if (!before || counter_value(&counters[i], before) != value)
-			put(writer, counters[i].name, "%" PRIu64, value);
+	for (unsigned int i = 0; (counter = port_counter(i)); i++) {
+		uint64_t value = port_counter_value(counter, stats);
+
+		if (!before || port_counter_value(counter, before) != value)
+			put(writer, counter->path, "%" PRIu64, value);
 	}
 }
 
@@ -403,7 +344,7 @@ int device_tree_add(const struct rundir *rundir, const struct tree_device *devic
 	make_directory(&writer, "");
 	put(&writer, "ibdev", "%s", device->name);
 	put(&writer, "dev", "%d:%u", DEVICE_TREE_MAJOR, DEVICE_TREE_MINOR + device->number);
-	put(&writer, "abi_version", "%d", DEVICE_ABI);
+	put(&writer, "abi_version", "%d", DEVICE_TREE_ABI);
 	snprintf(target, sizeof(target), "../../infiniband/%s/device", device->name);
 	make_link(&writer, "device", target);
 	return writer.failed ? -1 : 0;

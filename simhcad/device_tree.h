@@ -20,6 +20,7 @@
 
 #define DEVICE_TREE_MAJOR 231	    /* the kernel's for uverbs */
 #define DEVICE_TREE_MINOR 192	    /* of uverbs0 */
+#define DEVICE_TREE_ABI 1	    /* of the device, which the provider matches */
 #define DEVICE_TREE_COUNTERS_MS 200 /* how old what a file of counters says may be */
 
 struct tree_device {
