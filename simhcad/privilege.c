@@ -8,18 +8,18 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/*
- * Whether the process is in our own user namespace. We may look at those of our own user; who hides
- * it from us is root.
- */
-static bool same_user_namespace(pid_t pid, uid_t uid)
+/* We may look at the namespaces of our own user; who hides them from us is root. */
+bool privilege_same_namespace(pid_t pid, uid_t uid, const char *kind)
 {
 	struct stat ours, theirs;
 	char path[64];
 
-	snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)pid);
-	if (stat("/proc/self/ns/user", &ours))
+	if (pid <= 0)
 		return false;
+	snprintf(path, sizeof(path), "/proc/self/ns/%s", kind);
+	if (stat(path, &ours))
+		return false;
+	snprintf(path, sizeof(path), "/proc/%d/ns/%s", (int)pid, kind);
 	if (stat(path, &theirs))
 		return errno == EACCES && uid == 0;
 	return ours.st_dev == theirs.st_dev && ours.st_ino == theirs.st_ino;
@@ -50,20 +50,32 @@ static bool effective(pid_t pid, uid_t uid, uint64_t *capabilities)
 	return plain && found;
 }
 
-int privilege_net_raw(pid_t pid, uid_t uid, struct simhca_why *why)
+/* A capability, and what it is called. */
+static int check(pid_t pid, uid_t uid, int capability, const char *name, struct simhca_why *why)
 {
 	uint64_t capabilities = 0;
 
 	if (pid <= 0)
 		return simhca_why(why, EPERM,
-				  "CAP_NET_RAW is needed, and simhcad cannot see this process: it "
-				  "is in another pid namespace");
-	if (!effective(pid, uid, &capabilities) || !(capabilities >> CAP_NET_RAW & 1))
-		return simhca_why(why, EPERM, "process %d has no CAP_NET_RAW", (int)pid);
-	if (!same_user_namespace(pid, uid))
+				  "%s is needed, and simhcad cannot see this process: it is in "
+				  "another pid namespace",
+				  name);
+	if (!effective(pid, uid, &capabilities) || !(capabilities >> capability & 1))
+		return simhca_why(why, EPERM, "process %d has no %s", (int)pid, name);
+	if (!privilege_same_namespace(pid, uid, "user"))
 		return simhca_why(why, EPERM,
-				  "process %d has CAP_NET_RAW in another user namespace than "
-				  "simhcad's: start simhcad in there",
-				  (int)pid);
+				  "process %d has %s in another user namespace than simhcad's: "
+				  "start simhcad in there",
+				  (int)pid, name);
 	return 0;
+}
+
+int privilege_net_raw(pid_t pid, uid_t uid, struct simhca_why *why)
+{
+	return check(pid, uid, CAP_NET_RAW, "CAP_NET_RAW", why);
+}
+
+bool privilege_net_admin(pid_t pid, uid_t uid)
+{
+	return !check(pid, uid, CAP_NET_ADMIN, "CAP_NET_ADMIN", NULL);
 }

@@ -20,5 +20,9 @@
  * sent along; pid 0 is a process that cannot be seen from here.
  */
 int privilege_net_raw(pid_t pid, uid_t uid, struct simhca_why *why);
+/* Likewise CAP_NET_ADMIN. */
+bool privilege_net_admin(pid_t pid, uid_t uid);
+/* Whether the process is in our own namespace of this kind, one of the names in /proc/self/ns. */
+bool privilege_same_namespace(pid_t pid, uid_t uid, const char *kind);
 
 #endif
