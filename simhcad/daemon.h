@@ -8,6 +8,7 @@
 #include "device.h"
 #include "engines.h"
 #include "event_channel.h"
+#include "nl_server.h"
 #include "options.h"
 #include "paging.h"
 #include "process.h"
@@ -32,6 +33,7 @@ struct daemon {
 	struct netif *netif; /* NULL: no netlink here */
 	struct device devices[OPTIONS_MAX_DEVICES];
 	unsigned int num_devices; /* that exist */
+	struct nl_server nl_server;
 	struct admin *admin;
 	ev_tstamp started; /* on the loop's clock */
 };

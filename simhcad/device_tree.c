@@ -317,6 +317,8 @@ int device_tree_create(const struct rundir *rundir)
 
 	set_base(&writer, "tree/dev/infiniband");
 	make_directory(&writer, "");
+	set_base(&writer, "tree/netlink");
+	make_directory(&writer, "");
 	set_base(&writer, BUILD "/class/infiniband");
 	make_directory(&writer, "");
 	set_base(&writer, BUILD "/class/infiniband_verbs");

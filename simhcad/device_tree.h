@@ -7,6 +7,7 @@
  *	sys/class/infiniband_verbs/uverbsN/          ibdev, dev, abi_version, device
  *	sys/class/infiniband/<name>/                 the device, its port and GIDs
  *	sys/class/infiniband_mad/abi_version         for libibumad; there are no MAD devices
+ *	netlink/rdma                                 the socket of RDMA netlink (nl_server.h)
  *
  * sys appears complete, by a rename, when the sockets listen. From then on files are only
  * rewritten in place, nothing is added or removed: libibverbs takes a directory of a device that

@@ -138,7 +138,7 @@ static int serve(struct daemon *daemon, int background)
 		goto out;
 	}
 	/* Tools may come once there is something to ask about. */
-	if (open_devices(daemon))
+	if (open_devices(daemon) || nl_server_open(&daemon->nl_server, daemon))
 		goto out;
 	daemon->admin = admin_open(daemon);
 	if (!daemon->admin || rundir_write_pid(&daemon->rundir))
@@ -151,6 +151,7 @@ static int serve(struct daemon *daemon, int background)
 out:
 	/* Nobody new comes in; then those who are there go. */
 	admin_close(daemon->admin);
+	nl_server_close(&daemon->nl_server);
 	for (unsigned int i = 0; i < daemon->num_devices; i++)
 		listener_close(&daemon->devices[i].listener);
 	netif_close(daemon->netif);

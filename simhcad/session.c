@@ -303,6 +303,7 @@ void session_open(struct device *device, int fd)
 	ev_set_priority(&session->io, 1);
 	session->io.data = session;
 	ev_io_start(device->daemon->loop, &session->io);
+	session->number = device->next_session++;
 	DL_APPEND(device->sessions, session);
 }
 

@@ -27,6 +27,7 @@ struct session {
 	struct event_set events;
 	struct process_use *processes;
 	struct session *prev, *next; /* in the device's list */
+	uint32_t number;	     /* that grows along this list */
 	struct deferred *deferred;   /* commands to be tried again */
 	unsigned int num_deferred;
 	bool closing; /* the client is gone; its context waits for an engine to leave its memory */
