@@ -3,17 +3,14 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/sysmacros.h>
-#include <sys/un.h>
-#include <unistd.h>
 
+#include "daemon.h"
 #include "device.h"
 #include "paths.h"
 #include "real.h"
 
-#define NODE_DIRECTORY "/dev/infiniband/"
-#define NODE_SUFFIX "/tree" NODE_DIRECTORY
+#define NODE_DIRECTORY "dev/infiniband/"
 
 /* "uverbs" and a number, and nothing after it. */
 static bool parse_name(const char *text, struct device_name *name)
@@ -33,32 +30,11 @@ static bool parse_name(const char *text, struct device_name *name)
 
 bool device_of_fd(int fd, struct device_name *name)
 {
-	/* One byte more than an address has, for a path need not end with a NUL. */
-	union {
-		struct sockaddr_un un;
-		char bytes[sizeof(struct sockaddr_un) + 1];
-	} addr = { .un.sun_family = AF_UNSPEC };
-	socklen_t len = sizeof(addr.un);
-	int saved = errno;
-	const char *base;
-	size_t directory;
+	struct daemon_peer peer;
+	const char *node = daemon_peer(fd, &peer);
 
-	if (getpeername(fd, (struct sockaddr *)&addr.un, &len)) {
-		errno = saved;
-		return false;
-	}
-	if (addr.un.sun_family != AF_UNIX || len <= offsetof(struct sockaddr_un, sun_path) ||
-	    len > sizeof(addr.un) || !addr.un.sun_path[0])
-		return false;
-	addr.bytes[len] = '\0';
-
-	base = strrchr(addr.un.sun_path, '/');
-	if (!base++)
-		return false;
-	directory = (size_t)(base - addr.un.sun_path);
-	return directory >= sizeof(NODE_SUFFIX) - 1 &&
-	       !memcmp(base - (sizeof(NODE_SUFFIX) - 1), NODE_SUFFIX, sizeof(NODE_SUFFIX) - 1) &&
-	       parse_name(base, name);
+	return node && !strncmp(node, NODE_DIRECTORY, sizeof(NODE_DIRECTORY) - 1) &&
+	       parse_name(node + sizeof(NODE_DIRECTORY) - 1, name);
 }
 
 /* The number at the beginning of text, which moves behind it; false: none. */
@@ -120,40 +96,20 @@ bool device_of_path(const char *path, dev_t dev, ino_t ino, struct device_name *
 
 int device_connect(const struct device_name *name, int flags)
 {
-	struct sockaddr_un addr = { .sun_family = AF_UNIX };
-	struct path_buf buf;
+	char node[sizeof(NODE_DIRECTORY) + sizeof(name->text)];
 	int saved = errno;
-	int fd, ret;
+	int fd;
 
-	if (!paths_in_tree(&buf, "dev/infiniband/%s", name->text)) {
-		errno = ENXIO;
-		return -1;
-	}
-	/* The daemon could not have bound a longer name either. */
-	if (strlen(buf.text) >= sizeof(addr.sun_path)) {
-		errno = ENAMETOOLONG;
-		return -1;
-	}
-	strcpy(addr.sun_path, buf.text);
-
-	fd = REAL(socket)(AF_UNIX, SOCK_SEQPACKET | (flags & O_CLOEXEC ? SOCK_CLOEXEC : 0), 0);
-	if (fd < 0)
-		return -1;
-	/* O_NONBLOCK comes after this, or a full backlog would fail what open() never fails. */
-	do
-		ret = connect(fd, (struct sockaddr *)&addr, sizeof(addr));
-	while (ret && errno == EINTR);
-	if (!ret && (flags & O_NONBLOCK))
-		ret = fcntl(fd, F_SETFL, O_RDWR | O_NONBLOCK);
-	if (ret) {
+	sprintf(node, NODE_DIRECTORY "%s", name->text);
+	fd = daemon_connect(node, (flags & O_CLOEXEC ? SOCK_CLOEXEC : 0) |
+					  (flags & O_NONBLOCK ? SOCK_NONBLOCK : 0));
+	if (fd >= 0)
+		errno = saved;
+	else if (errno == ECONNREFUSED || errno == ENOENT)
 		/*
 		 * Nobody listens, or the file is gone since it was looked up: what the kernel says
 		 * of a node without a driver behind it.
 		 */
-		saved = errno == ECONNREFUSED || errno == ENOENT ? ENXIO : errno;
-		close(fd);
-		fd = -1;
-	}
-	errno = saved;
+		errno = ENXIO;
 	return fd;
 }

@@ -3,12 +3,7 @@
  * The device node /dev/infiniband/uverbsN and its open descriptors.
  *
  * In the tree the node is the socket on which the daemon listens; an open descriptor is a
- * connection to it. Both are shown as the character device that they stand for.
- *
- * No table says which descriptors are ours. The kernel knows: the peer of a connection has the name
- * that the daemon bound, and keeps it through dup(), fork(), execve() and SCM_RIGHTS and after
- * the daemon has died. All that counts is the end of that name, .../tree/dev/infiniband/uverbsN,
- * since the directory before it may look different from another mount namespace.
+ * connection to it (daemon.h). Both are shown as the character device that they stand for.
  */
 #ifndef SIMHCA_PRELOAD_DEVICE_H
 #define SIMHCA_PRELOAD_DEVICE_H

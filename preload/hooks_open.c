@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* Opening files and device nodes; and the netlink socket that must not exist. */
+/* Opening files and device nodes. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
-#include <sys/socket.h>
 #include <sys/sysmacros.h>
-#include <linux/netlink.h>
 
 #include "device.h"
 #include "paths.h"
@@ -129,16 +127,3 @@ FOPEN_HOOK(fopen)
 FOPEN_HOOK(fopen64)
 FREOPEN_HOOK(freopen)
 FREOPEN_HOOK(freopen64)
-
-/*
- * On a host with RDMA drivers loaded, libibverbs would ask the kernel for its devices and never
- * look at sysfs. The errno is that of a kernel without them.
- */
-HOOK(int, socket, int domain, int type, int protocol)
-{
-	if (domain == AF_NETLINK && protocol == NETLINK_RDMA && paths_tree()) {
-		errno = EPROTONOSUPPORT;
-		return -1;
-	}
-	return REAL(socket)(domain, type, protocol);
-}

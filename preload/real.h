@@ -14,6 +14,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 
@@ -83,7 +84,16 @@ typedef int dirent_compare_fn(const struct dirent **a, const struct dirent **b);
 	F(char *, canonicalize_file_name, (const char *path))                                      \
 	F(int, inotify_add_watch, (int fd, const char *path, uint32_t mask))                       \
 	F(int, ioctl, (int fd, unsigned long request, ...))                                        \
-	F(int, socket, (int domain, int type, int protocol))
+	F(int, socket, (int domain, int type, int protocol))                                       \
+	F(int, bind, (int fd, const struct sockaddr *addr, socklen_t len))                         \
+	F(int, getsockname, (int fd, struct sockaddr *addr, socklen_t *len))                       \
+	F(int, setsockopt, (int fd, int level, int name, const void *value, socklen_t len))        \
+	F(ssize_t, recvfrom,                                                                       \
+	  (int fd, void *buf, size_t size, int flags, struct sockaddr *addr, socklen_t *len))      \
+	F(ssize_t, __recvfrom_chk,                                                                 \
+	  (int fd, void *buf, size_t size, size_t buf_size, int flags, struct sockaddr *addr,      \
+	   socklen_t *len))                                                                        \
+	F(ssize_t, recvmsg, (int fd, struct msghdr *msg, int flags))
 
 #define REAL_INDEX(ret, name, args) REAL_INDEX_##name,
 enum real_index { REAL_FUNCTIONS(REAL_INDEX) REAL_COUNT };

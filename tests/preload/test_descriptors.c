@@ -14,7 +14,6 @@
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
-#include <linux/netlink.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -233,17 +232,6 @@ static void test_daemon_dies(void **state)
 	assert_int_equal(errno, ENXIO);
 }
 
-static void test_netlink(void **state)
-{
-	int fd;
-
-	assert_int_equal(socket(AF_NETLINK, SOCK_RAW, NETLINK_RDMA), -1);
-	assert_int_equal(errno, EPROTONOSUPPORT);
-	fd = socket(AF_NETLINK, SOCK_RAW, NETLINK_ROUTE);
-	assert_true(fd >= 0);
-	close(fd);
-}
-
 int main(int argc, char **argv)
 {
 #define DEVICE_TEST(name) cmocka_unit_test_setup_teardown(name, start, end)
@@ -257,7 +245,6 @@ int main(int argc, char **argv)
 		DEVICE_TEST(test_scm_rights),
 		DEVICE_TEST(test_daemon_dies),
 		cmocka_unit_test(test_other_sockets_are_sockets),
-		cmocka_unit_test(test_netlink),
 	};
 	int ret;
 

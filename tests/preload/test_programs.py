@@ -178,6 +178,27 @@ def test_no_tree_passes_through(run):
         (bare.returncode, bare.stdout, bare.stderr)
 
 
+RDMA_SOCKET = """
+import os, socket
+try:
+    print(os.readlink(f"/proc/self/fd/{socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 20).detach()}"))
+except OSError as error:
+    print(error.strerror)
+"""
+
+
+def test_host_with_rdma_devices(run):
+    """
+    With a tree its devices are not shown, not even when no daemon answers for ours: RDMA netlink is
+    the tree's, as /sys is. Without a tree they are.
+    """
+    libraries = f"{need('SIMHCA_PRELOAD')}:{program('host-netlink')}.so"
+    assert output(run(sys.executable, "-c", RDMA_SOCKET, LD_PRELOAD=libraries)) == \
+        "Protocol not supported\n"
+    assert output(run(sys.executable, "-c", RDMA_SOCKET, LD_PRELOAD=libraries,
+                      SIMHCA_RUNTIME_DIR="/nowhere")) == "/dev/zero\n"
+
+
 def test_xdg_runtime_dir(run, runtime_dir, tmp_path):
     (tmp_path / "simhca").symlink_to(runtime_dir)
     assert output(run("ls", "-l", NODE, SIMHCA_RUNTIME_DIR="", XDG_RUNTIME_DIR=str(tmp_path))
@@ -249,7 +270,8 @@ def test_exports_only_hooks():
     names = {line.split()[0] for line in symbols.splitlines()}
     assert "open" in names and "ioctl" in names
     assert not {name for name in names if name.startswith(("simhca", "real_", "paths_", "device_",
-                                                           "hook_", "request_"))}
+                                                           "daemon_", "netlink_", "hook_",
+                                                           "request_"))}
     needed = subprocess.run(["readelf", "-d", need("SIMHCA_PRELOAD")],
                             capture_output=True, text=True, check=True).stdout
     assert {line.split("[")[1].rstrip("]") for line in needed.splitlines() if "(NEEDED)" in line} \

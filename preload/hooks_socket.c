@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * Netlink sockets. A program's socket for RDMA netlink is a connection to the daemon, and the calls
+ * here are those in which the two differ; in all others they do not. Sockets of other kinds cost
+ * a look at what the call has said anyway.
+ */
+#include <errno.h>
+#include <linux/netlink.h>
+
+#include "netlink.h"
+#include "paths.h"
+#include "real.h"
+
+/* With a tree the host's own RDMA devices, if it has any, are not shown: here, as in /sys. */
+HOOK(int, socket, int domain, int type, int protocol)
+{
+	if (domain == AF_NETLINK && protocol == NETLINK_RDMA && paths_tree())
+		return netlink_open(type);
+	return REAL(socket)(domain, type, protocol);
+}
+
+HOOK(int, bind, int fd, const struct sockaddr *addr, socklen_t len)
+{
+	if (addr && len >= sizeof(addr->sa_family) && addr->sa_family == AF_NETLINK &&
+	    netlink_of_fd(fd))
+		return netlink_bind(fd, addr, len);
+	return REAL(bind)(fd, addr, len);
+}
+
+/* Whether an address that a call has returned is that of a socket that stands for a netlink socket.
+ */
+static bool is_disguised(int fd, const struct sockaddr *addr, socklen_t room, socklen_t len)
+{
+	return room >= sizeof(addr->sa_family) && len >= sizeof(addr->sa_family) &&
+	       addr->sa_family == AF_UNIX && netlink_of_fd(fd);
+}
+
+HOOK(int, getsockname, int fd, struct sockaddr *addr, socklen_t *len)
+{
+	socklen_t room = addr && len ? *len : 0;
+	int ret = REAL(getsockname)(fd, addr, len);
+
+	if (!ret && room && is_disguised(fd, addr, room, *len))
+		netlink_put_address(netlink_port(fd), addr, len, room);
+	return ret;
+}
+
+/* The options change what a kernel sends by itself: nothing here. Some are asked for and are so. */
+static int set_netlink_option(int name, const void *value, socklen_t len)
+{
+	switch (name) {
+	case NETLINK_ADD_MEMBERSHIP:
+	case NETLINK_DROP_MEMBERSHIP:
+	case NETLINK_BROADCAST_ERROR:
+	case NETLINK_NO_ENOBUFS:
+	case NETLINK_CAP_ACK:
+	case NETLINK_EXT_ACK:
+	case NETLINK_GET_STRICT_CHK:
+		if (value && len >= sizeof(int))
+			return 0;
+		errno = EINVAL;
+		return -1;
+	default:
+		errno = ENOPROTOOPT;
+		return -1;
+	}
+}
+
+HOOK(int, setsockopt, int fd, int level, int name, const void *value, socklen_t len)
+{
+	if (level == SOL_NETLINK && netlink_of_fd(fd))
+		return set_netlink_option(name, value, len);
+	return REAL(setsockopt)(fd, level, name, value, len);
+}
+
+/*
+ * What is sent needs no hook: a connected Unix socket of this type takes no notice of the address.
+ * What is received comes from the kernel, whose port id is 0.
+ */
+static ssize_t received(ssize_t ret, int fd, struct sockaddr *addr, socklen_t *len, socklen_t room)
+{
+	if (ret >= 0 && room && is_disguised(fd, addr, room, *len))
+		netlink_put_address(0, addr, len, room);
+	return ret;
+}
+
+HOOK(ssize_t, recvfrom, int fd, void *buf, size_t size, int flags, struct sockaddr *addr,
+     socklen_t *len)
+{
+	socklen_t room = addr && len ? *len : 0;
+
+	return received(REAL(recvfrom)(fd, buf, size, flags, addr, len), fd, addr, len, room);
+}
+
+/* What _FORTIFY_SOURCE makes of it. */
+HOOK(ssize_t, __recvfrom_chk, int fd, void *buf, size_t size, size_t buf_size, int flags,
+     struct sockaddr *addr, socklen_t *len)
+{
+	socklen_t room = addr && len ? *len : 0;
+
+	return received(REAL(__recvfrom_chk)(fd, buf, size, buf_size, flags, addr, len), fd, addr,
+			len, room);
+}
+
+HOOK(ssize_t, recvmsg, int fd, struct msghdr *msg, int flags)
+{
+	socklen_t room = msg && msg->msg_name ? msg->msg_namelen : 0;
+	ssize_t ret = REAL(recvmsg)(fd, msg, flags);
+
+	if (!room)
+		return ret;
+	return received(ret, fd, msg->msg_name, &msg->msg_namelen, room);
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <linux/netlink.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "daemon.h"
+#include "netlink.h"
+#include "real.h"
+#include "simhca-abi-netlink.h"
+
+#define PORTS 4096 /* that are tried, from -4096 on, when the first choice is taken */
+
+bool netlink_of_fd(int fd)
+{
+	struct daemon_peer peer;
+	const char *node = daemon_peer(fd, &peer);
+
+	return node && !strcmp(node, SIMHCA_NETLINK_NODE);
+}
+
+int netlink_open(int type)
+{
+	int saved = errno;
+	int fd;
+
+	if ((type & 0xf) != SOCK_RAW && (type & 0xf) != SOCK_DGRAM) {
+		errno = ESOCKTNOSUPPORT;
+		return -1;
+	}
+	fd = daemon_connect(SIMHCA_NETLINK_NODE, type);
+	if (fd >= 0)
+		errno = saved;
+	else if (errno != EMFILE && errno != ENFILE && errno != ENOMEM && errno != ENOBUFS)
+		errno = EPROTONOSUPPORT;
+	return fd;
+}
+
+static int bind_port(int fd, uint32_t port)
+{
+	struct sockaddr_un name = { .sun_family = AF_UNIX };
+	int length =
+		snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1, SIMHCA_NETLINK_PORT, port);
+
+	return REAL(bind)(fd, (struct sockaddr *)&name,
+			  (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1) +
+				  (socklen_t)length);
+}
+
+/* As the kernel chooses: the process's id, or else any that is no process's. */
+static int bind_any(int fd)
+{
+	int ret = bind_port(fd, (uint32_t)getpid());
+
+	for (uint32_t i = 0; ret && errno == EADDRINUSE && i < PORTS; i++)
+		ret = bind_port(fd, (uint32_t)-4096 - i);
+	return ret;
+}
+
+int netlink_bind(int fd, const struct sockaddr *addr, socklen_t len)
+{
+	uint32_t bound = netlink_port(fd);
+	int saved = errno;
+	struct sockaddr_nl name;
+	int ret;
+
+	if (len < sizeof(name)) {
+		errno = EINVAL;
+		return -1;
+	}
+	memcpy(&name, addr, sizeof(name));
+	/*
+	 * Multicast groups can be joined; nothing is ever sent to them. Once a socket has a port
+	 * id, it can only be bound to that: so are groups joined later.
+	 */
+	if (bound && name.nl_pid != bound && name.nl_pid) {
+		errno = EINVAL;
+		return -1;
+	}
+	if (bound)
+		return 0;
+	ret = name.nl_pid ? bind_port(fd, name.nl_pid) : bind_any(fd);
+	if (!ret)
+		errno = saved;
+	return ret;
+}
+
+uint32_t netlink_port(int fd)
+{
+	struct sockaddr_un name = { .sun_family = AF_UNSPEC };
+	socklen_t size = sizeof(name) - 1; /* so that it ends with a NUL */
+	int saved = errno;
+	unsigned int port;
+
+	if (REAL(getsockname)(fd, (struct sockaddr *)&name, &size) ||
+	    size <= offsetof(struct sockaddr_un, sun_path) + 1 ||
+	    sscanf(name.sun_path + 1, SIMHCA_NETLINK_PORT, &port) != 1)
+		port = 0;
+	errno = saved;
+	return port;
+}
+
+void netlink_put_address(uint32_t port, struct sockaddr *addr, socklen_t *len, socklen_t room)
+{
+	struct sockaddr_nl name = { .nl_family = AF_NETLINK, .nl_pid = port };
+
+	memcpy(addr, &name, room < sizeof(name) ? room : sizeof(name));
+	*len = sizeof(name);
+}
