@@ -84,6 +84,9 @@ enum simhca_cmd {
 	SIMHCA_CMD_SET_USERFAULTFD,
 	SIMHCA_CMD_ADVISE_MR,
 	SIMHCA_CMD_QUERY_ODP,
+	SIMHCA_CMD_CREATE_COMP_CNTR,
+	SIMHCA_CMD_DESTROY_COMP_CNTR,
+	SIMHCA_CMD_ATTACH_COMP_CNTR,
 	SIMHCA_CMD_COUNT,
 };
 
@@ -783,5 +786,40 @@ struct simhca_advise_mr_req {
 	struct simhca_sge sge[SIMHCA_ADVISE_MAX_SGE];
 };
 SIMHCA_ABI_SIZE(struct simhca_advise_mr_req, 24 + 16 * SIMHCA_ADVISE_MAX_SGE);
+
+/* The values of enum ibv_comp_cntr_type. */
+enum simhca_comp_cntr_type {
+	SIMHCA_COMP_CNTR_WRS = 0,
+	SIMHCA_COMP_CNTR_BYTES = 1,
+};
+
+struct simhca_create_comp_cntr_req {
+	uint32_t type; /* enum simhca_comp_cntr_type */
+	uint32_t reserved;
+};
+struct simhca_create_comp_cntr_reply {
+	uint32_t handle;
+	uint32_t reserved;
+	struct simhca_mem_ref state; /* struct simhca_comp_cntr_mem */
+};
+
+/* What a counter counts of a QP: numbers of the bits of enum ibv_qp_attach_comp_cntr_op. */
+enum simhca_comp_cntr_op {
+	SIMHCA_COUNTS_SEND = 0,
+	SIMHCA_COUNTS_RECV = 1,
+	SIMHCA_COUNTS_READ = 2,
+	SIMHCA_COUNTS_REMOTE_READ = 3,
+	SIMHCA_COUNTS_WRITE = 4,
+	SIMHCA_COUNTS_REMOTE_WRITE = 5,
+	SIMHCA_COUNTS_OPS = 6,
+};
+
+/* ATTACH_COMP_CNTR: until the QP is destroyed. */
+struct simhca_attach_comp_cntr_req {
+	uint32_t qp;
+	uint32_t counter;
+	uint32_t ops; /* bit n: enum simhca_comp_cntr_op n */
+	uint32_t reserved;
+};
 
 #endif

@@ -31,7 +31,7 @@
 #include "simhca-abi-reason.h"
 
 /* Bumped whenever a layout or a command changes; both sides refuse another one. */
-#define SIMHCA_ABI_VERSION 5u
+#define SIMHCA_ABI_VERSION 6u
 
 #define SIMHCA_ABI_SIZE(type, bytes)                                                               \
 	static_assert(sizeof(type) == (bytes), #type " must be " #bytes " bytes")
@@ -84,6 +84,7 @@ enum {
 	SIMHCA_MAX_FLOWS = 4096,
 	SIMHCA_FLOW_PRIORITIES = 16, /* 0 .. 15 */
 	SIMHCA_MAX_COUNTERS = 4096,
+	SIMHCA_MAX_COMP_CNTR = 4096,   /* completion counters */
 	SIMHCA_FRAME_MIN = 14,	       /* bytes: an Ethernet header */
 	SIMHCA_FRAME_OVERHEAD = 18,    /* bytes beyond the port's MTU: the header, one VLAN tag */
 	SIMHCA_MAX_FRAME_COPIES = 256, /* QPs and WQs that get one frame */
@@ -472,6 +473,17 @@ struct simhca_cq_mem {
 };
 SIMHCA_ABI_AT(struct simhca_cq_mem, lock, 64);
 SIMHCA_ABI_SIZE(struct simhca_cq_mem, 128);
+
+/*
+ * A completion counter. The device adds, with release order, before the completion can be seen; the
+ * client reads with acquire order, and may add and store as well: it counts for nobody else.
+ */
+struct simhca_comp_cntr_mem {
+	_Atomic uint64_t value;	 /* work requests or bytes; wraps to 0 after UINT64_MAX */
+	_Atomic uint64_t errors; /* work requests that completed with an error; likewise */
+	uint8_t reserved[48];
+};
+SIMHCA_ABI_SIZE(struct simhca_comp_cntr_mem, 64);
 
 /* ------------------------------------------------------------ WQE and CQE */
 

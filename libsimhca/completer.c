@@ -3,6 +3,7 @@
  * The completer (IBTA vol. 1, 9.7.5, 9.7.6): takes response packets, and knows what each means for
  * the messages under way: acknowledged, to be sent again now or later, or failed.
  */
+#include "comp_cntr.h"
 #include "odp.h"
 #include "psn.h"
 
@@ -74,6 +75,7 @@ void simhca_complete_send(struct simhca_worker *worker, struct simhca_qp *qp,
 	};
 	forget_oldest(qp);
 	qp->req.oldest = index + 1;
+	simhca_count_send(qp, send->wqe.opcode, status == SIMHCA_WC_SUCCESS, send->length);
 	/* Before the CQE: whoever sees it may post to the slot at once. */
 	atomic_store_explicit(&qp->mem->sq_ci, index + 1, memory_order_release);
 	if (status != SIMHCA_WC_SUCCESS || (send->wqe.flags & SIMHCA_WQE_SIGNALED) ||

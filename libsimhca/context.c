@@ -246,6 +246,7 @@ bool simhca_context_destroy(struct simhca_context *context)
 	destroy_all(context, SIMHCA_OBJ_FLOW, simhca_destroy_flow);
 	destroy_all(context, SIMHCA_OBJ_COUNTERS, simhca_destroy_counters);
 	destroy_all(context, SIMHCA_OBJ_QP, simhca_destroy_qp);
+	destroy_all(context, SIMHCA_OBJ_COMP_CNTR, simhca_destroy_comp_cntr);
 	destroy_all(context, SIMHCA_OBJ_RWQ_TABLE, simhca_destroy_rwq_table);
 	destroy_all(context, SIMHCA_OBJ_WQ, simhca_destroy_wq);
 	destroy_all(context, SIMHCA_OBJ_SRQ, simhca_destroy_srq);
@@ -373,6 +374,7 @@ static const char *const type_name[] = {
 	[SIMHCA_OBJ_FLOW] = "flow",
 	[SIMHCA_OBJ_RWQ_TABLE] = "indirection table",
 	[SIMHCA_OBJ_COUNTERS] = "counters object",
+	[SIMHCA_OBJ_COMP_CNTR] = "completion counter",
 };
 
 void *simhca_object(struct simhca_context *context, enum simhca_object_type type, uint32_t handle,
@@ -425,6 +427,9 @@ static uint32_t *alive(struct simhca_device *device, enum simhca_object_type typ
 	case SIMHCA_OBJ_COUNTERS:
 		*most = SIMHCA_MAX_COUNTERS;
 		return &device->alive.counters;
+	case SIMHCA_OBJ_COMP_CNTR:
+		*most = SIMHCA_MAX_COMP_CNTR;
+		return &device->alive.comp_cntr;
 	default:
 		*most = device->config.max_qp;
 		return &device->alive.qp;

@@ -214,7 +214,8 @@ struct simhca_device {
 	struct simhca_numbers qpns, srqns;
 	uint32_t next_key_index;
 	struct {
-		uint32_t pd, mr, mw, ah, cq, srq, qp, xrcd, dm, wq, rwq_table, flow, counters;
+		uint32_t pd, mr, mw, ah, cq, srq, qp, xrcd, dm, wq, rwq_table, flow, counters,
+			comp_cntr;
 	} alive;
 	uint32_t next_pd, next_cq, next_xrcd;
 	struct simhca_xrcd *xrcds; /* control functions only */
@@ -249,6 +250,7 @@ enum simhca_object_type {
 	SIMHCA_OBJ_RWQ_TABLE,
 	SIMHCA_OBJ_FLOW,
 	SIMHCA_OBJ_COUNTERS,
+	SIMHCA_OBJ_COMP_CNTR,
 	SIMHCA_OBJ_TYPES,
 };
 
@@ -485,6 +487,7 @@ struct simhca_qp {
 	bool strip_cvlan;	  /* RAW_PACKET, WQ: C-VLAN tags go into the CQE; under resp_lock */
 	struct simhca_rss *rss;	  /* an RSS QP: how it chooses a WQ (ethernet.h) */
 	struct simhca_cast *cast; /* RAW_PACKET: who has the frame under way; under req_lock */
+	struct simhca_comp_cntr *comp_cntr[SIMHCA_COUNTS_OPS]; /* under both locks; NULL: none */
 	struct simhca_rndv *rndv; /* to be fetched, oldest first; under the lock of its SRQ */
 	atomic_bool rndv_waits;	  /* there are some */
 

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "comp_cntr.h"
 #include "ethernet.h"
 #include "odp.h"
 
@@ -445,6 +446,7 @@ int simhca_qp_remove(struct simhca_qp *qp, enum simhca_object_type as, uint32_t 
 		context->doorbell_hint = qp->doorbell;
 	simhca_qpc_init(qp->qpc, 0, 0);
 	simhca_rndv_drop_all(qp, false);
+	simhca_comp_cntr_detach(qp);
 	hold(qp, -1);
 	simhca_object_remove(context, as, handle);
 	simhca_qp_free(qp);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "av.h"
+#include "comp_cntr.h"
 #include "odp.h"
 #include "psn.h"
 
@@ -643,6 +644,8 @@ void simhca_flush_cqe(struct simhca_cq *cq, const struct simhca_qp *qp, uint64_t
 		.flags = flags,
 	};
 
+	if (flags & SIMHCA_CQE_RECV)
+		simhca_count_error(qp, SIMHCA_COUNTS_RECV);
 	simhca_cq_push(cq, &cqe, false);
 	simhca_stats_once(qp->device, flags & SIMHCA_CQE_RECV ? SIMHCA_STAT_RESP_CQE_FLUSH
 							      : SIMHCA_STAT_REQ_CQE_FLUSH);
@@ -673,6 +676,7 @@ static void flush_sq(struct simhca_qp *qp)
 
 		memcpy(&wqe, qp->sq + (size_t)(ci & (qp->sq_entries - 1)) * qp->sq_stride,
 		       sizeof(wqe));
+		simhca_count_send(qp, wqe.opcode, false, 0);
 		atomic_store(&qp->mem->sq_ci, ci + 1);
 		simhca_flush_cqe(qp->send_cq, qp, wqe.wr_id, SIMHCA_WC_SEND, ci, 0);
 	}
@@ -696,6 +700,7 @@ static void flush_message(struct simhca_qp *qp)
 	qp->resp.have_recv = false;
 	if (qp->srq && qp->srq->tags)
 		simhca_tm_fill_cqe(qp, &cqe);
+	simhca_count_error(qp, SIMHCA_COUNTS_RECV);
 	simhca_stats_once(qp->device, SIMHCA_STAT_RESP_CQE_FLUSH);
 	simhca_cq_push(simhca_recv_cq(qp, qp->srq), &cqe, false);
 }

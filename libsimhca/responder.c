@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "av.h"
+#include "comp_cntr.h"
 #include "frame.h"
 #include "odp.h"
 #include "psn.h"
@@ -121,8 +122,12 @@ static bool complete_recv(struct simhca_qp *qp, const struct simhca_packet *pack
 		cqe.flags |= packet->checksums_ok ? SIMHCA_CQE_CSUM_OK : 0;
 	}
 	qp->resp.have_recv = false;
-	if (status != SIMHCA_WC_SUCCESS)
+	if (status == SIMHCA_WC_SUCCESS) {
+		simhca_count(qp, SIMHCA_COUNTS_RECV, 1, bytes);
+	} else {
+		simhca_count_error(qp, SIMHCA_COUNTS_RECV);
 		simhca_stats_once(qp->device, SIMHCA_STAT_RESP_CQE_ERROR);
+	}
 	if (status == SIMHCA_WC_LOC_LEN_ERR)
 		simhca_stats_once(qp->device, SIMHCA_STAT_RESP_LOCAL_LENGTH);
 	if (srq && srq->tags) {
@@ -186,6 +191,10 @@ static void refuse(struct simhca_qp *qp, const struct simhca_packet *packet,
 		return;
 	}
 	tell(qp, packet, "refuses", reason);
+	if (packet->op == SIMHCA_PKT_WRITE)
+		simhca_count_error(qp, SIMHCA_COUNTS_REMOTE_WRITE);
+	else if (packet->op == SIMHCA_PKT_READ)
+		simhca_count_error(qp, SIMHCA_COUNTS_REMOTE_READ);
 	if (status == SIMHCA_WC_SUCCESS && qp->resp.have_recv)
 		status = nak == SIMHCA_SYNDROME_NAK_ACCESS ? SIMHCA_WC_LOC_ACCESS_ERR
 							   : SIMHCA_WC_REM_INV_REQ_ERR;
@@ -834,6 +843,10 @@ static bool execute(struct simhca_worker *worker, struct simhca_qp *qp,
 static void count_request(struct simhca_worker *worker, struct simhca_qp *qp,
 			  const struct simhca_packet *packet)
 {
+	if (packet->op == SIMHCA_PKT_WRITE)
+		simhca_count(qp, SIMHCA_COUNTS_REMOTE_WRITE, packet->last, packet->length);
+	else if (packet->op == SIMHCA_PKT_READ)
+		simhca_count(qp, SIMHCA_COUNTS_REMOTE_READ, 1, packet->dma_length);
 	if (!packet->first)
 		return;
 	switch (packet->op) {

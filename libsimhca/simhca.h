@@ -418,6 +418,14 @@ int simhca_read_counters(struct simhca_context *context, uint32_t handle,
 int simhca_destroy_counters(struct simhca_context *context, uint32_t handle,
 			    struct simhca_why *why);
 
+int simhca_create_comp_cntr(struct simhca_context *context,
+			    const struct simhca_create_comp_cntr_req *req,
+			    struct simhca_create_comp_cntr_reply *reply, struct simhca_why *why);
+int simhca_destroy_comp_cntr(struct simhca_context *context, uint32_t handle,
+			     struct simhca_why *why);
+int simhca_attach_comp_cntr(struct simhca_context *context,
+			    const struct simhca_attach_comp_cntr_req *req, struct simhca_why *why);
+
 int simhca_attach_mcast(struct simhca_context *context, const struct simhca_mcast_req *req,
 			struct simhca_why *why);
 int simhca_detach_mcast(struct simhca_context *context, const struct simhca_mcast_req *req,

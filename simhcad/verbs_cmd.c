@@ -578,6 +578,21 @@ HANDLER(destroy_counters)
 	return simhca_destroy_counters(session->context, handle_of(request), why);
 }
 
+HANDLER(create_comp_cntr)
+{
+	return simhca_create_comp_cntr(session->context, request->body, reply->body, why);
+}
+
+HANDLER(destroy_comp_cntr)
+{
+	return simhca_destroy_comp_cntr(session->context, handle_of(request), why);
+}
+
+HANDLER(attach_comp_cntr)
+{
+	return simhca_attach_comp_cntr(session->context, request->body, why);
+}
+
 /* --------------------------------------------------------------------------------- dispatch */
 
 #define NONE 0
@@ -646,6 +661,10 @@ static const struct command commands[SIMHCA_CMD_COUNT] = {
 	COMMAND(CREATE_COUNTERS, create_counters, NONE, HANDLE, 0),
 	COMMAND(READ_COUNTERS, read_counters, HANDLE, SIZE(read_counters_reply), 0),
 	COMMAND(DESTROY_COUNTERS, destroy_counters, HANDLE, NONE, 0),
+	COMMAND(CREATE_COMP_CNTR, create_comp_cntr, SIZE(create_comp_cntr_req),
+		SIZE(create_comp_cntr_reply), 0),
+	COMMAND(DESTROY_COMP_CNTR, destroy_comp_cntr, HANDLE, NONE, 0),
+	COMMAND(ATTACH_COMP_CNTR, attach_comp_cntr, SIZE(attach_comp_cntr_req), NONE, 0),
 };
 
 const struct command *command_find(unsigned int number)

@@ -408,6 +408,23 @@ struct ibv_dm *shca_import_dm(struct ibv_context *context, uint32_t handle);
 void shca_unimport_dm(struct ibv_dm *dm);
 int shca_dm_export_dmabuf_fd(struct ibv_dm *dm);
 
+/* comp_cntr.c: completion counters */
+#if SIMHCA_PABI >= 65
+int shca_query_comp_cntr_caps(struct ibv_context *context, struct ibv_comp_cntr_caps *caps,
+			      size_t caps_size);
+struct ibv_comp_cntr *shca_create_comp_cntr(struct ibv_context *context,
+					    struct ibv_comp_cntr_init_attr *attr);
+int shca_destroy_comp_cntr(struct ibv_comp_cntr *counter);
+int shca_qp_attach_comp_cntr(struct ibv_qp *qp, struct ibv_comp_cntr *counter,
+			     struct ibv_qp_attach_comp_cntr_attr *attr);
+int shca_set_comp_cntr(struct ibv_comp_cntr *counter, uint64_t value);
+int shca_set_err_comp_cntr(struct ibv_comp_cntr *counter, uint64_t value);
+int shca_inc_comp_cntr(struct ibv_comp_cntr *counter, uint64_t amount);
+int shca_inc_err_comp_cntr(struct ibv_comp_cntr *counter, uint64_t amount);
+int shca_read_comp_cntr(struct ibv_comp_cntr *counter, uint64_t *value);
+int shca_read_err_comp_cntr(struct ibv_comp_cntr *counter, uint64_t *value);
+#endif
+
 /* dmah.c: DMA handles, and registration with them */
 #if SIMHCA_PABI >= 59
 struct ibv_dmah *shca_alloc_dmah(struct ibv_context *context, struct ibv_dmah_init_attr *attr);

@@ -32,6 +32,18 @@ static const struct verbs_context_ops context_ops = {
 	.dm_export_dmabuf_fd = shca_dm_export_dmabuf_fd,
 	.query_port_speed = shca_query_port_speed,
 #endif
+#if SIMHCA_PABI >= 65
+	.create_comp_cntr = shca_create_comp_cntr,
+	.destroy_comp_cntr = shca_destroy_comp_cntr,
+	.inc_comp_cntr = shca_inc_comp_cntr,
+	.inc_err_comp_cntr = shca_inc_err_comp_cntr,
+	.qp_attach_comp_cntr = shca_qp_attach_comp_cntr,
+	.query_comp_cntr_caps = shca_query_comp_cntr_caps,
+	.read_comp_cntr = shca_read_comp_cntr,
+	.read_err_comp_cntr = shca_read_err_comp_cntr,
+	.set_comp_cntr = shca_set_comp_cntr,
+	.set_err_comp_cntr = shca_set_err_comp_cntr,
+#endif
 	.alloc_mw = shca_alloc_mw,
 	.alloc_null_mr = shca_alloc_null_mr,
 	.alloc_parent_domain = shca_alloc_parent_domain,

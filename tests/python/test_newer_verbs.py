@@ -13,6 +13,7 @@ FEATURES = {
     'DMAH': ('ibv_alloc_dmah', 59),
     'PORT_SPEED': ('ibv_query_port_speed', 62),
     'EXPORT_DM': ('ibv_dm_export_dmabuf_fd', 62),
+    'COMP_CNTR': ('ibv_create_comp_cntr', 65),
 }
 
 
@@ -42,6 +43,7 @@ def test_always(program, what):
     ('DMAH', 'registration'),
     ('PORT_SPEED', 'port_speed'),
     ('EXPORT_DM', 'export_dm'),
+    ('COMP_CNTR', 'comp_counters'),
 ])
 def test_of_a_later_release(header, program, feature, what):
     name, release = FEATURES[feature]

@@ -305,6 +305,111 @@ static void export_dm(void)
 }
 #endif
 
+#ifdef HAVE_COMP_CNTR
+static struct ibv_comp_cntr *counter(enum ibv_comp_cntr_type type)
+{
+	struct ibv_comp_cntr_init_attr attr = { .type = type };
+	struct ibv_comp_cntr *made = ibv_create_comp_cntr(context, &attr);
+
+	CHECK(made && made->context == context);
+	return made;
+}
+
+static uint64_t value(struct ibv_comp_cntr *of)
+{
+	uint64_t value = 77;
+
+	CHECK(!ibv_read_comp_cntr(of, &value));
+	return value;
+}
+
+static uint64_t error_value(struct ibv_comp_cntr *of)
+{
+	uint64_t value = 77;
+
+	CHECK(!ibv_read_err_comp_cntr(of, &value));
+	return value;
+}
+
+static int attach(struct ibv_qp *qp, struct ibv_comp_cntr *to, uint32_t ops)
+{
+	struct ibv_qp_attach_comp_cntr_attr attr = { .op_mask = ops };
+
+	return ibv_qp_attach_comp_cntr(qp, to, &attr);
+}
+
+/* Until the counter has this value: that is what programs do without CQEs. */
+static void wait_for(struct ibv_comp_cntr *of, uint64_t wanted)
+{
+	double end = now() + 10;
+
+	while (value(of) != wanted)
+		CHECK(now() < end);
+}
+
+/* The rules of ibv_create_comp_cntr(3), ibv_qp_attach_comp_cntr(3), ibv_query_comp_cntr_caps(3). */
+static void comp_counters(void)
+{
+	struct ibv_comp_cntr_init_attr attr = { .type = IBV_COMP_CNTR_TYPE_BYTES + 1 };
+	struct ibv_qp_attach_comp_cntr_attr attach_attr = { .comp_mask = 1, .op_mask = 1 };
+	struct ibv_mr *mr = ibv_reg_mr(pd, memory, sizeof(memory), FULL_ACCESS);
+	struct ibv_comp_cntr *wrs = counter(IBV_COMP_CNTR_TYPE_WRS);
+	struct ibv_comp_cntr *bytes = counter(IBV_COMP_CNTR_TYPE_BYTES);
+	struct ibv_qp *qp = make_qp(pd, cq, IBV_QPT_RC);
+	struct ibv_sge sge = { .addr = (uintptr_t)memory, .length = 100, .lkey = mr->lkey };
+	struct ibv_send_wr wr = {
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = IBV_WR_RDMA_WRITE,
+		.wr.rdma = { .remote_addr = (uintptr_t)memory + BYTES, .rkey = mr->rkey },
+	};
+	struct ibv_comp_cntr_caps caps;
+
+	CHECK(!ibv_query_comp_cntr_caps(context, &caps));
+	CHECK(caps.max_value == UINT64_MAX && caps.max_counters >= 1000);
+	CHECK(caps.supported_qp_attach_ops == 0x3f);
+	FAILS(EINVAL, ibv_create_comp_cntr(context, &attr));
+	attr = (struct ibv_comp_cntr_init_attr){ .flags = 1 };
+	FAILS(EINVAL, ibv_create_comp_cntr(context, &attr));
+	attr = (struct ibv_comp_cntr_init_attr){ .comp_mask = 1 };
+	FAILS(EINVAL, ibv_create_comp_cntr(context, &attr));
+
+	CHECK(!ibv_set_comp_cntr(wrs, UINT64_MAX) && value(wrs) == UINT64_MAX);
+	CHECK(!ibv_inc_comp_cntr(wrs, 1) && value(wrs) == 0);
+	CHECK(!ibv_set_err_comp_cntr(wrs, 5) && !ibv_inc_err_comp_cntr(wrs, 2));
+	CHECK(error_value(wrs) == 7 && value(wrs) == 0);
+	CHECK(!ibv_set_err_comp_cntr(wrs, 0));
+
+	CHECK(ibv_qp_attach_comp_cntr(qp, wrs, &attach_attr) == EINVAL);
+	CHECK(attach(qp, wrs, 1 << 6) == ENOTSUP);
+	CHECK(!attach(qp, wrs, IBV_QP_ATTACH_COMP_CNTR_OP_RDMA_WRITE));
+	CHECK(attach(qp, bytes,
+		     IBV_QP_ATTACH_COMP_CNTR_OP_SEND | IBV_QP_ATTACH_COMP_CNTR_OP_RDMA_WRITE) ==
+	      EBUSY);
+	CHECK(!attach(qp, bytes, IBV_QP_ATTACH_COMP_CNTR_OP_REMOTE_RDMA_WRITE));
+	start_qp(qp, qp->qp_num);
+	CHECK(attach(qp, bytes, IBV_QP_ATTACH_COMP_CNTR_OP_SEND) == EINVAL);
+	for (int i = 1; i <= 10; i++) {
+		strcpy(memory, "counted");
+		memory[0] = (char)('a' + i);
+		CHECK(!post_send(qp, &wr));
+		wait_for(bytes, 100u * i);
+		CHECK(!strcmp(memory + BYTES, memory)); /* what is counted is there */
+		wait_for(wrs, i);
+	}
+	wr.wr.rdma.rkey ^= 1;
+	wr.send_flags = IBV_SEND_SIGNALED;
+	CHECK(!post_send(qp, &wr));
+	CHECK(poll_one(cq).status == IBV_WC_REM_ACCESS_ERR);
+	CHECK(error_value(wrs) == 1 && error_value(bytes) == 1);
+	CHECK(value(wrs) == 10 && value(bytes) == 1000);
+
+	CHECK(ibv_destroy_comp_cntr(wrs) == EBUSY);
+	CHECK(!ibv_destroy_qp(qp));
+	CHECK(!ibv_destroy_comp_cntr(wrs) && !ibv_destroy_comp_cntr(bytes));
+}
+#endif
+
 /* Confidential computing: a promise about memory that this device has no use for. */
 static void confidential_domain(void)
 {
@@ -322,18 +427,23 @@ int main(int argc, char *argv[])
 		const char *name;
 		void (*run)(void);
 	} tests[] = {
-		{ "rate_limit", rate_limit },	{ "confidential_domain", confidential_domain },
+		{ "rate_limit", rate_limit },
+		{ "confidential_domain", confidential_domain },
 #ifdef HAVE_FLUSH
 		{ "flushes", flushes },
 #endif
 #ifdef HAVE_DMAH
-		{ "dma_handles", dma_handles }, { "registration", registration },
+		{ "dma_handles", dma_handles },
+		{ "registration", registration },
 #endif
 #ifdef HAVE_PORT_SPEED
 		{ "port_speed", port_speed },
 #endif
 #ifdef HAVE_EXPORT_DM
 		{ "export_dm", export_dm },
+#endif
+#ifdef HAVE_COMP_CNTR
+		{ "comp_counters", comp_counters },
 #endif
 	};
 
