@@ -10,9 +10,10 @@
 
 #include "odp.h"
 
-#define ALLOC_UNIT 128u		 /* bytes: what is given out never shares a cache line */
-#define FIRST_SEGMENT (1u << 20) /* bytes */
-#define GROWN_SEGMENT (8u << 20) /* bytes, or as much as one queue needs */
+#define ALLOC_UNIT 128u		   /* bytes: what is given out never shares a cache line */
+#define FIRST_SEGMENT (1u << 20)   /* bytes */
+#define GROWN_SEGMENT (8ull << 20) /* bytes, or as much as one queue needs */
+#define SEGMENTS_OF_A_SIZE 16	   /* then they are twice as large, up to 8 TiB in all */
 
 static uint64_t round_up(uint64_t bytes, uint64_t unit)
 {
@@ -73,7 +74,7 @@ static uint64_t carve(struct simhca_segment *segment, uint64_t bytes)
 void *simhca_context_alloc(struct simhca_context *context, uint64_t bytes,
 			   struct simhca_mem_ref *where, struct simhca_why *why)
 {
-	uint64_t size = round_up(bytes ? bytes : 1, ALLOC_UNIT), offset;
+	uint64_t size = round_up(bytes ? bytes : 1, ALLOC_UNIT), offset, grown;
 	uint32_t i;
 
 	for (i = 0; i < context->segments; i++) {
@@ -81,8 +82,8 @@ void *simhca_context_alloc(struct simhca_context *context, uint64_t bytes,
 		if (offset != UINT64_MAX)
 			goto found;
 	}
-	if (add_segment(context, size > GROWN_SEGMENT ? round_up(size, 1u << 20) : GROWN_SEGMENT,
-			why))
+	grown = GROWN_SEGMENT << (context->segments / SEGMENTS_OF_A_SIZE);
+	if (add_segment(context, size > grown ? round_up(size, 1u << 20) : grown, why))
 		return NULL;
 	offset = carve(&context->segment[i], size);
 found:

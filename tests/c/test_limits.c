@@ -309,6 +309,36 @@ static void qpns_do_not_repeat_soon(void **state)
 	}
 }
 
+/*
+ * The queues of 65,536 QPs need more than 256 segments of the size that does for a few: of the
+ * largest queues it takes only hundreds to see that segments grow. Memory that is not used costs
+ * nothing.
+ */
+static void a_context_has_room_for_the_queues_of_many_qps(void **state)
+{
+	struct client *client = client_new(*state, 0);
+	struct cq *cq = cq_new(client, 16);
+	const struct simhca_create_qp_req largest = {
+		.type = IBV_QPT_RC,
+		.pd = client->pd,
+		.send_cq = cq->handle,
+		.recv_cq = cq->handle,
+		.max_send_wr = SIMHCA_MAX_QP_WR,
+		.max_recv_wr = SIMHCA_MAX_QP_WR,
+		.max_send_sge = SIMHCA_MAX_SGE,
+		.max_recv_sge = SIMHCA_MAX_SGE,
+		.max_inline = SIMHCA_MAX_INLINE,
+	};
+	struct simhca_create_qp_reply reply;
+	struct simhca_why why = { "" };
+
+	for (uint32_t i = 0; i < 400; i++) {
+		if (simhca_create_qp(client->context, &largest, &reply, &why))
+			fail_msg("QP %u: %s", i, why.text);
+		assert_true(reply.rq.segment < SIMHCA_MAX_SEGMENTS / 2);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -321,6 +351,7 @@ int main(void)
 		ON_ETHERNET(the_qpc_shows_the_qp),
 		ON_ETHERNET(port_and_gid_events),
 		ON_ETHERNET(qpns_do_not_repeat_soon),
+		ON_ETHERNET(a_context_has_room_for_the_queues_of_many_qps),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
