@@ -2,11 +2,13 @@
 /*
  * Many of everything on the first device.
  *
- *	scale qps|cqs|mrs N	makes N of them in one process; QPs are RC, connected in pairs
+ *	scale qps|cqs|mrs|mws N	makes N of them in one process; QPs are RC, connected in pairs
+ *	scale deep-qps N	QPs of 200 work requests in each queue
+ *	scale mapped-mrs N	MRs in a process with 20,000 mappings, in turn over each of those
  *	scale open N		N processes have the device open at once
  *	scale alltoall N	N processes, each of which sends to each other and checks what comes
  *
- * The first three print the seconds that each step took, and after "ready" wait for the end of
+ * The first ones print the seconds that each step took, and after "ready" wait for the end of
  *their input, so that somebody can look at the daemon meanwhile.
  */
 #include <infiniband/verbs.h>
@@ -22,6 +24,7 @@
 #include <unistd.h>
 
 #define MESSAGE 4096 /* bytes, from each rank to each other */
+#define PAGE 4096
 
 static struct ibv_context *context;
 static struct ibv_port_attr port;
@@ -122,7 +125,7 @@ static struct ibv_qp *new_qp(struct ibv_pd *pd, struct ibv_cq *cq, uint32_t dept
 
 /* ------------------------------------------------------------------- one process */
 
-static void qps(unsigned int count)
+static void qps(unsigned int count, uint32_t depth)
 {
 	struct ibv_pd *pd = ibv_alloc_pd(context);
 	struct ibv_cq *cq = ibv_create_cq(context, 16, NULL, NULL, 0);
@@ -132,7 +135,7 @@ static void qps(unsigned int count)
 	if (!pd || !cq || !qp)
 		die("set-up");
 	for (unsigned int i = 0; i < count; i++)
-		qp[i] = new_qp(pd, cq, 4);
+		qp[i] = new_qp(pd, cq, depth);
 	step("create", start);
 	start = seconds();
 	for (unsigned int i = 0; i + 1 < count; i += 2) {
@@ -169,17 +172,32 @@ static void cqs(unsigned int count)
 	free(cq);
 }
 
-static void mrs(unsigned int count)
+/* Pages that can be written, each in a mapping of its own. */
+static char *map_pages(unsigned int pages)
+{
+	char *memory = mmap(NULL, (size_t)pages * 2 * PAGE, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (memory == MAP_FAILED)
+		die("mmap");
+	for (unsigned int i = 0; i < pages; i++)
+		if (mprotect(memory + ((size_t)i * 2 + 1) * PAGE, PAGE, PROT_READ))
+			die("mprotect");
+	return memory;
+}
+
+static void mrs(unsigned int count, unsigned int pages)
 {
 	struct ibv_pd *pd = ibv_alloc_pd(context);
 	struct ibv_mr **mr = calloc(count, sizeof(*mr));
-	static char memory[4096];
+	char *memory = map_pages(pages);
 	double start = seconds();
 
 	if (!pd || !mr)
 		die("set-up");
 	for (unsigned int i = 0; i < count; i++)
-		if (!(mr[i] = ibv_reg_mr(pd, memory, sizeof(memory), IBV_ACCESS_LOCAL_WRITE)))
+		if (!(mr[i] = ibv_reg_mr(pd, memory + (size_t)(i % pages) * 2 * PAGE, PAGE,
+					 IBV_ACCESS_LOCAL_WRITE)))
 			die("ibv_reg_mr");
 	step("create", start);
 	wait_for_end();
@@ -189,6 +207,28 @@ static void mrs(unsigned int count)
 			die("ibv_dereg_mr");
 	step("destroy", start);
 	free(mr);
+	ibv_dealloc_pd(pd);
+}
+
+static void mws(unsigned int count)
+{
+	struct ibv_pd *pd = ibv_alloc_pd(context);
+	struct ibv_mw **mw = calloc(count, sizeof(*mw));
+	double start = seconds();
+
+	if (!pd || !mw)
+		die("set-up");
+	for (unsigned int i = 0; i < count; i++)
+		if (!(mw[i] = ibv_alloc_mw(pd, IBV_MW_TYPE_2)))
+			die("ibv_alloc_mw");
+	step("create", start);
+	wait_for_end();
+	start = seconds();
+	for (unsigned int i = 0; i < count; i++)
+		if (ibv_dealloc_mw(mw[i]))
+			die("ibv_dealloc_mw");
+	step("destroy", start);
+	free(mw);
 	ibv_dealloc_pd(pd);
 }
 
@@ -346,7 +386,8 @@ int main(int argc, char *argv[])
 	unsigned int count = argc == 3 ? (unsigned int)strtoul(argv[2], NULL, 10) : 0;
 
 	if (!count) {
-		fprintf(stderr, "usage: scale qps|cqs|mrs|open|alltoall N\n");
+		fprintf(stderr,
+			"usage: scale qps|deep-qps|cqs|mrs|mapped-mrs|mws|open|alltoall N\n");
 		return 2;
 	}
 	if (!strcmp(argv[1], "open")) {
@@ -359,11 +400,17 @@ int main(int argc, char *argv[])
 	}
 	open_device();
 	if (!strcmp(argv[1], "qps"))
-		qps(count);
+		qps(count, 4);
+	else if (!strcmp(argv[1], "deep-qps"))
+		qps(count, 200);
 	else if (!strcmp(argv[1], "cqs"))
 		cqs(count);
 	else if (!strcmp(argv[1], "mrs"))
-		mrs(count);
+		mrs(count, 1);
+	else if (!strcmp(argv[1], "mapped-mrs"))
+		mrs(count, 10000);
+	else if (!strcmp(argv[1], "mws"))
+		mws(count);
 	else
 		return 2;
 	return ibv_close_device(context) != 0;

@@ -4,7 +4,7 @@
 
     scale.py SIMHCA PROGRAM [N]...
 
-Runs bench/scale.c (PROGRAM) with N QPs, CQs and MRs (1000, 2500, 5000 and 10000 of each), idle,
+Runs bench/scale.c (PROGRAM) with N QPs, CQs, MRs and MWs (1000, 2500, 5000 and 10000 of each), idle,
 on a private daemon each time, and prints what one of them costs. Where the cost of one does not grow
 with N, all of it is linear. SIMHCA is the tool of the build to measure.
 """
@@ -18,7 +18,7 @@ import sys
 import tempfile
 
 COUNTS = [1000, 2500, 5000, 10000]
-KINDS = ["qps", "cqs", "mrs"]
+KINDS = ["qps", "deep-qps", "cqs", "mrs", "mapped-mrs", "mws"]
 SECONDS = 300
 
 
@@ -70,14 +70,14 @@ def measure(simhca, program, kind, count):
 def main():
     simhca, program = sys.argv[1:3]
     counts = [int(word) for word in sys.argv[3:]] or COUNTS
-    print(f"{'':>10} {'daemon, bytes each':>24} {'microseconds each':>30}")
-    print(f"{'':>10} {'own':>12} {'shared':>11} {'create':>10} {'connect':>9} {'destroy':>9}")
+    print(f"{'':>17} {'daemon, bytes each':>24} {'microseconds each':>30}")
+    print(f"{'':>17} {'own':>12} {'shared':>11} {'create':>10} {'connect':>9} {'destroy':>9}")
     for kind in KINDS:
         for count in counts:
             steps, (own, shared) = measure(simhca, program, kind, count)
             each = [f"{steps[step] / count * 1e6:.1f}" if step in steps else "-"
                     for step in ("create", "connect", "destroy")]
-            print(f"{count:>6} {kind[:2].upper() + 's'} {own * 1024 / count:>12.0f}"
+            print(f"{count:>6} {kind:>10} {own * 1024 / count:>12.0f}"
                   f" {shared * 1024 / count:>11.0f} {each[0]:>10} {each[1]:>9} {each[2]:>9}",
                   flush=True)
 

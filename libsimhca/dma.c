@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -221,31 +219,6 @@ bool simhca_dma_atomic(struct simhca_mm *mm, uint64_t addr, const struct simhca_
 	if (error)
 		*reason = reason_of(error);
 	return !error;
-}
-
-int simhca_mm_check_range(const struct simhca_mm *mm, uint64_t addr, uint64_t length, bool writable)
-{
-	uint64_t at = addr, end = addr + length, from, to;
-	char path[64], line[512], rights[5];
-	FILE *maps;
-
-	if (!length || mm->kind == SIMHCA_MM_NULL)
-		return 0;
-	snprintf(path, sizeof(path), "/proc/%d/maps", (int)mm->pid);
-	maps = fopen(path, "re");
-	if (!maps)
-		return 0; /* not ours to look at: a bad page shows when it is used */
-	while (at < end && fgets(line, sizeof(line), maps)) {
-		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s", &from, &to, rights) != 3)
-			continue; /* the rest of a long line */
-		if (to <= at)
-			continue;
-		if (from > at || rights[0] != 'r' || (writable && rights[1] != 'w'))
-			break;
-		at = to;
-	}
-	fclose(maps);
-	return at >= end ? 0 : -EFAULT;
 }
 
 /* file is NULL for a process. */

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Registering memory: what is accepted and refused, registering again, and who keeps what alive. */
+#include <stdio.h>
 #include <sys/mman.h>
+#include <sys/utsname.h>
+#include <time.h>
 
 #include "harness.h"
 
@@ -300,6 +303,61 @@ static void the_memory_of_a_process_that_ended(void **state)
 	expect_why(pair->a.send_cq, 1, LOC_PROT_ERR, PROCESS_GONE);
 }
 
+/* Seconds that the quickest of some registrations of this page takes. */
+static double registration(struct client *client, uint8_t *page)
+{
+	struct simhca_reg_mr_reply reply;
+	double least = 1e9;
+
+	for (int i = 0; i < 30; i++) {
+		struct timespec from, to;
+		double took;
+
+		clock_gettime(CLOCK_MONOTONIC, &from);
+		assert_int_equal(0, mr_try(client, client->pd, page, 4096, 0, LW, &reply));
+		clock_gettime(CLOCK_MONOTONIC, &to);
+		assert_int_equal(0, simhca_dereg_mr(client->context, reply.handle, NULL));
+		took = (double)(to.tv_sec - from.tv_sec) +
+		       (double)(to.tv_nsec - from.tv_nsec) / 1e9;
+		least = took < least ? took : least;
+	}
+	return least;
+}
+
+static bool kernel_tells_of_one_mapping(void)
+{
+	unsigned int major, minor;
+	struct utsname name;
+
+	assert_int_equal(0, uname(&name));
+	assert_int_equal(2, sscanf(name.release, "%u.%u", &major, &minor));
+	return major > 6 || (major == 6 && minor >= 11);
+}
+
+/* Of a process with many mappings the device does not look at all of them for each region. */
+static void registering_takes_no_longer_among_many_mappings(void **state)
+{
+	const size_t mappings = 20000;
+	struct client *client = client_new(*state, 0);
+	uint8_t *pages = mmap(NULL, mappings * 4096, PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	uint8_t *last = pages + (mappings - 2) * 4096;
+	double few, many;
+
+	if (!kernel_tells_of_one_mapping())
+		skip(); /* before Linux 6.11 there is no other way than to read them all */
+	assert_ptr_not_equal(pages, MAP_FAILED);
+	few = registration(client, last);
+	for (size_t i = 1; i < mappings; i += 2)
+		assert_int_equal(0, mprotect(pages + i * 4096, 4096, PROT_READ));
+	many = registration(client, last);
+	/* Reading all of them takes hundreds of times as long. */
+	if (many > 20 * few)
+		fail_msg("%.1f us, and among %zu mappings %.1f us", few * 1e6, mappings,
+			 many * 1e6);
+	assert_int_equal(0, munmap(pages, mappings * 4096));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -315,6 +373,7 @@ int main(void)
 		ON_ETHERNET(the_null_mr_stays_what_it_is),
 		ON_ETHERNET(pds_in_use_are_kept),
 		ON_ETHERNET(the_memory_of_a_process_that_ended),
+		ON_ETHERNET(registering_takes_no_longer_among_many_mappings),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -80,6 +80,15 @@ def test_objects(ethernet, scale, kind):
     assert few + many < MANY * MOST[kind] + (1 << 20), (few, many)
 
 
+# What the device promises at most of each, in queues as programs have them.
+@pytest.mark.parametrize("kind", ["deep-qps", "cqs", "mapped-mrs", "mws"])
+@pytest.mark.skipif(not LONG, reason="takes minutes; test_limits.c and test_mr.c have the rules")
+def test_promised(ethernet, scale, kind):
+    """As many as max_qp, max_cq, max_mr and max_mw say, in one process."""
+    expect_success(ethernet.run(scale, kind, 65536, seconds=SECONDS))
+    ethernet.expect_idle()
+
+
 def test_memory_comes_back(ethernet, scale):
     """Doing it again and again costs no more than doing it once."""
     expect_success(ethernet.run(scale, "qps", FEW))

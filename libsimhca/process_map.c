@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * Whether a process has memory at an address, by /proc/PID/maps. Since Linux 6.11 the kernel can be
+ * asked for the mapping that an address is in, which costs the same whatever else is mapped. Before
+ * that the file has to be read up to there, so that registering many regions, each in a mapping of
+ * its own, takes a time that grows with the square of their number.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "dma.h"
+
+/* PROCMAP_QUERY of linux/fs.h; the header of the build may be older. */
+struct map_query {
+	uint64_t size;	/* of this struct */
+	uint64_t flags; /* 0: the mapping that covers addr, or ENOENT */
+	uint64_t addr;
+	uint64_t start, end;
+	uint64_t rights;
+	uint64_t page_size, offset, inode;
+	uint32_t major, minor;
+	uint32_t name_size, build_id_size; /* 0: not asked for */
+	uint64_t name, build_id;
+};
+_Static_assert(sizeof(struct map_query) == 104, "the kernel's struct procmap_query");
+#define MAP_QUERY _IOWR('f', 17, struct map_query)
+#define MAP_READABLE 1u
+#define MAP_WRITABLE 2u
+
+/* Whether [at, end) is mapped: 0 or EFAULT; ENOTTY: the kernel cannot be asked. */
+static int ask(int fd, uint64_t at, uint64_t end, bool writable)
+{
+	const uint64_t needed = MAP_READABLE | (writable ? MAP_WRITABLE : 0);
+
+	while (at < end) {
+		struct map_query query = { .size = sizeof(query), .addr = at };
+
+		if (ioctl(fd, MAP_QUERY, &query))
+			return errno == ENOTTY ? ENOTTY : EFAULT;
+		if ((query.rights & needed) != needed)
+			return EFAULT;
+		at = query.end;
+	}
+	return 0;
+}
+
+/* Takes the descriptor. */
+static int read_lines(int fd, uint64_t at, uint64_t end, bool writable)
+{
+	uint64_t from, to;
+	char line[512], rights[5];
+	FILE *maps = fdopen(fd, "r");
+
+	if (!maps) {
+		close(fd);
+		return 0;
+	}
+	while (at < end && fgets(line, sizeof(line), maps)) {
+		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s", &from, &to, rights) != 3)
+			continue; /* the rest of a long line */
+		if (to <= at)
+			continue;
+		if (from > at || rights[0] != 'r' || (writable && rights[1] != 'w'))
+			break;
+		at = to;
+	}
+	fclose(maps);
+	return at >= end ? 0 : EFAULT;
+}
+
+int simhca_mm_check_range(const struct simhca_mm *mm, uint64_t addr, uint64_t length, bool writable)
+{
+	char path[64];
+	int fd, error;
+
+	if (!length || mm->kind == SIMHCA_MM_NULL)
+		return 0;
+	snprintf(path, sizeof(path), "/proc/%d/maps", (int)mm->pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return 0; /* not ours to look at: a bad page shows when it is used */
+	error = ask(fd, addr, addr + length, writable);
+	if (error == ENOTTY)
+		return -read_lines(fd, addr, addr + length, writable);
+	close(fd);
+	return -error;
+}
