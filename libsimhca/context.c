@@ -348,7 +348,7 @@ int simhca_mm_set_agent(struct simhca_context *context, struct simhca_mm *mm, in
 	int error = EINVAL;
 
 	if (mm->kind == SIMHCA_MM_AGENT && !mm->agent) {
-		agent = simhca_agent_create(socket, bounce_fd, bounce_size);
+		agent = simhca_agent_create(mm->pid, socket, bounce_fd, bounce_size);
 		error = errno;
 	}
 	simhca_release(fabric, NULL, 0, bounce_fd);

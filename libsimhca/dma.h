@@ -126,7 +126,8 @@ void simhca_mm_destroy(struct simhca_fabric *fabric, struct simhca_mm *mm);
 
 /* dma_agent.c: moves bytes between memory of ours and the agent's process; waits, but not for ever.
  */
-struct simhca_agent *simhca_agent_create(int socket, int bounce_fd, uint64_t bounce_size);
+struct simhca_agent *simhca_agent_create(pid_t pid, int socket, int bounce_fd,
+					 uint64_t bounce_size);
 void simhca_agent_destroy(const struct simhca_fabric *fabric, struct simhca_agent *agent);
 /* Ends a wait for the agent's answer, now and for good. */
 void simhca_agent_abort(struct simhca_agent *agent);

@@ -3,26 +3,32 @@
  * Memory behind an agent: the client's own thread copies between its memory and a bounce
  * memory that both map, one request at a time. The engine waits for it, so only an engine
  * that serves no one else may come here (dma.h, struct simhca_mm's engine). An agent that
- * does not answer in time is given up for good.
+ * does not answer in time is given up for good. The time of a process that is stopped, by a
+ * debugger as a rule, does not count: a NIC would go on, and the program shall find its
+ * connections when it goes on. That wait ends with the process or its connection.
  */
 #include <errno.h>
 #include <poll.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <fcntl.h>
+#include <unistd.h>
 
 #include "file_kind.h"
 #include "model.h"
 
 #define AGENT_TIMEOUT_MS 5000
+#define AGENT_LOOK_MS 250 /* how often to see whether the process is stopped */
 #define AGENT_MIN_BOUNCE 4096u
 
 struct simhca_agent {
 	pthread_mutex_t lock; /* one request at a time */
+	pid_t pid;	      /* 0: of a namespace that we cannot see into */
 	int socket;
 	void *bounce;
 	uint64_t bounce_size;
@@ -30,7 +36,7 @@ struct simhca_agent {
 	bool dead;
 };
 
-struct simhca_agent *simhca_agent_create(int socket, int bounce_fd, uint64_t bounce_size)
+struct simhca_agent *simhca_agent_create(pid_t pid, int socket, int bounce_fd, uint64_t bounce_size)
 {
 	const int seals = F_SEAL_SHRINK | F_SEAL_GROW;
 	struct simhca_agent *agent;
@@ -55,6 +61,7 @@ struct simhca_agent *simhca_agent_create(int socket, int bounce_fd, uint64_t bou
 		free(agent);
 		return NULL;
 	}
+	agent->pid = pid;
 	agent->socket = socket;
 	agent->bounce_size = bounce_size;
 	pthread_mutex_init(&agent->lock, NULL);
@@ -76,10 +83,48 @@ void simhca_agent_abort(struct simhca_agent *agent)
 		shutdown(agent->socket, SHUT_RDWR);
 }
 
+/* By a signal (T) or a tracer (t), as far as can be seen. */
+static bool is_stopped(pid_t pid)
+{
+	char path[64], text[512], *name_end;
+	ssize_t length = -1;
+	int fd;
+
+	if (!pid)
+		return false;
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0) {
+		length = read(fd, text, sizeof(text) - 1);
+		close(fd);
+	}
+	if (length < 0)
+		return false;
+	text[length] = '\0';
+	name_end = strrchr(text, ')'); /* the name may have any character */
+	return name_end && (!strncmp(name_end, ") T", 3) || !strncmp(name_end, ") t", 3));
+}
+
+/* Waits for an answer as long as the process may take for it: 0 or errno. */
+static int wait_for_answer(const struct simhca_agent *agent)
+{
+	struct pollfd poll_answer = { .fd = agent->socket, .events = POLLIN };
+	int patience = AGENT_TIMEOUT_MS;
+
+	while (patience > 0) {
+		int ready = poll(&poll_answer, 1, AGENT_LOOK_MS);
+
+		if (ready)
+			return ready < 0 ? errno : 0;
+		if (!is_stopped(agent->pid))
+			patience -= AGENT_LOOK_MS;
+	}
+	return ETIMEDOUT;
+}
+
 /* Sends one request and waits for its answer; 0 or errno. */
 static int ask(struct simhca_agent *agent, struct simhca_agent_req *req)
 {
-	struct pollfd poll_answer = { .fd = agent->socket, .events = POLLIN };
 	struct simhca_agent_reply reply;
 
 	req->seq = ++agent->seq;
@@ -87,12 +132,10 @@ static int ask(struct simhca_agent *agent, struct simhca_agent_req *req)
 		return errno == EAGAIN ? ETIMEDOUT : ESRCH;
 	do {
 		ssize_t got;
-		int ready = poll(&poll_answer, 1, AGENT_TIMEOUT_MS);
+		int error = wait_for_answer(agent);
 
-		if (ready == 0)
-			return ETIMEDOUT;
-		if (ready < 0)
-			return errno;
+		if (error)
+			return error;
 		got = recv(agent->socket, &reply, sizeof(reply), MSG_DONTWAIT);
 		if (got != sizeof(reply))
 			return ESRCH;

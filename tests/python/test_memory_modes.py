@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from programs import SIMHCA, forbid_process_vm, private, private_tests
+from programs import SIMHCA, compiled, forbid_process_vm, private, private_tests
 
 FILES = ['test_operations.py', 'test_rights.py', 'test_retry.py', 'test_srq.py', 'test_ud.py',
          'test_mr.py', 'test_fork.py', 'test_threads.py']
@@ -41,6 +41,13 @@ def test_refused_and_no_way_round():
     done = private([sys.executable, '-c', code], '--memory', 'process_vm',
                    preexec_fn=forbid_process_vm)
     assert done.returncode != 0
+
+
+@pytest.mark.once
+def test_agent_of_a_stopped_process(tmp_path):
+    """A program that a debugger stops for a while has its connections when it goes on."""
+    done = private([compiled('stopped_peer.c', tmp_path)], '--memory', 'agent')
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.patience(400)

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* How long an agent is waited for: a process that is stopped has all the time, one that runs has
+ * not. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "dma.h"
+#include "harness.h"
+
+#define BOUNCE 4096u
+#define LONGER_THAN_PATIENCE 6 /* seconds */
+
+struct scene {
+	struct simhca_fabric *fabric;
+	struct simhca_agent *agent;
+	pid_t pid;
+	int error; /* of the copy */
+	double seconds;
+};
+
+static double now(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+
+/* A process that answers every request, or none. */
+static void serve(int fd, bool answers)
+{
+	struct simhca_agent_req req;
+
+	while (recv(fd, &req, sizeof(req), 0) == sizeof(req)) {
+		struct simhca_agent_reply reply = { .seq = req.seq };
+
+		if (answers && send(fd, &reply, sizeof(reply), MSG_NOSIGNAL) < 0)
+			break;
+	}
+	_exit(0);
+}
+
+static struct scene make(bool answers)
+{
+	const struct simhca_ops ops = { 0 };
+	struct scene scene = { .fabric = simhca_fabric_create(&ops), .error = -1 };
+	int pair[2], bounce = memfd_create("bounce", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	assert_int_equal(0, ftruncate(bounce, BOUNCE));
+	assert_int_equal(0, fcntl(bounce, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW));
+	assert_int_equal(0, socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair));
+	scene.pid = fork();
+	if (!scene.pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL); /* also of one that is stopped */
+		close(pair[0]);
+		serve(pair[1], answers);
+	}
+	close(pair[1]);
+	scene.agent = simhca_agent_create(scene.pid, pair[0], bounce, BOUNCE);
+	assert_non_null(scene.agent);
+	close(bounce);
+	return scene;
+}
+
+static void *copy(void *arg)
+{
+	struct scene *scene = arg;
+	char byte = 0;
+	struct iovec remote = { .iov_base = &byte, .iov_len = 1 };
+	double start = now();
+
+	scene->error = simhca_agent_copy(scene->agent, true, &remote, 1, &byte, 1);
+	scene->seconds = now() - start;
+	return NULL;
+}
+
+static pthread_t begin(struct scene *scene)
+{
+	pthread_t thread;
+
+	assert_int_equal(0, pthread_create(&thread, NULL, copy, scene));
+	return thread;
+}
+
+static void end(struct scene *scene)
+{
+	simhca_agent_destroy(scene->fabric, scene->agent);
+	simhca_fabric_destroy(scene->fabric);
+	kill(scene->pid, SIGKILL);
+	assert_int_equal(scene->pid, waitpid(scene->pid, NULL, 0));
+}
+
+static void stop(const struct scene *scene)
+{
+	int status;
+
+	assert_int_equal(0, kill(scene->pid, SIGSTOP));
+	assert_int_equal(scene->pid, waitpid(scene->pid, &status, WUNTRACED));
+	assert_true(WIFSTOPPED(status));
+}
+
+/* All at once, for each of them waits. */
+static void how_long_it_is_waited_for(void **state)
+{
+	struct scene stopped = make(true), killed = make(true), idle = make(false);
+	pthread_t waiting[3];
+
+	stop(&stopped);
+	stop(&killed);
+	waiting[0] = begin(&stopped);
+	waiting[1] = begin(&killed);
+	waiting[2] = begin(&idle);
+	sleep(LONGER_THAN_PATIENCE);
+	assert_int_equal(stopped.error, -1);
+	assert_int_equal(killed.error, -1);
+	kill(stopped.pid, SIGCONT);
+	kill(killed.pid, SIGKILL);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(0, pthread_join(waiting[i], NULL));
+	/* It goes on as if nothing had been. */
+	assert_int_equal(stopped.error, 0);
+	copy(&stopped);
+	assert_int_equal(stopped.error, 0);
+	assert_int_equal(killed.error, ESRCH);
+	assert_int_equal(idle.error, ETIMEDOUT);
+	assert_true(idle.seconds > 4);
+	/* For good. */
+	copy(&idle);
+	assert_int_equal(idle.error, ETIMEDOUT);
+	assert_true(idle.seconds < 1);
+	end(&stopped);
+	end(&killed);
+	end(&idle);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(how_long_it_is_waited_for),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
