@@ -51,8 +51,7 @@ static struct simhca_odp *find_region(struct simhca_context *context,
 	return key->odp;
 }
 
-static int check(const struct simhca_context *context, const struct simhca_advise_mr_req *req,
-		 struct simhca_why *why)
+static int check(const struct simhca_advise_mr_req *req, struct simhca_why *why)
 {
 	if (req->advice > SIMHCA_ADVICE_PREFETCH_NO_FAULT)
 		return simhca_why(why, EOPNOTSUPP, "advice %u is not known", req->advice);
@@ -61,9 +60,6 @@ static int check(const struct simhca_context *context, const struct simhca_advis
 	if (!req->num_sge || req->num_sge > SIMHCA_ADVISE_MAX_SGE)
 		return simhca_why(why, EINVAL, "num_sge = %u: 1 to %u", req->num_sge,
 				  SIMHCA_ADVISE_MAX_SGE);
-	if (context->num_advices >= MOST_ADVICES)
-		return simhca_why(why, ENOMEM, "%u prefetches are under way already",
-				  context->num_advices);
 	return 0;
 }
 
@@ -130,7 +126,7 @@ int simhca_advise_mr(struct simhca_context *context, struct simhca_advise_mr_req
 
 	if (req->reserved)
 		return collect(context, req, why);
-	ret = check(context, req, why);
+	ret = check(req, why);
 	if (ret)
 		return ret;
 	advice = calloc(1, sizeof(*advice));
@@ -151,6 +147,12 @@ int simhca_advise_mr(struct simhca_context *context, struct simhca_advise_mr_req
 		req->reserved = advice->number;
 	ret = advice->wanted ? -EAGAIN : 0;
 	pthread_mutex_lock(&faults->lock);
+	if (context->num_advices >= MOST_ADVICES) {
+		pthread_mutex_unlock(&faults->lock);
+		req->reserved = 0;
+		free(advice);
+		return simhca_why(why, ENOMEM, "%u prefetches are under way already", MOST_ADVICES);
+	}
 	LL_PREPEND(context->advices, advice);
 	context->num_advices++;
 	for (uint32_t i = 0; i < advice->num_ranges; i++)

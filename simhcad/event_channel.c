@@ -392,35 +392,28 @@ static bool is_about(const struct event_pipe *pipe, const struct event_key *key,
 	       (pipe->record_size == COMPLETION_SIZE || !is_of_device(key->type));
 }
 
-/* Everything that is in the pipe, unread; *size bytes. NULL: nothing or no way to get at it. */
+/*
+ * What is in the pipe, unread; *size bytes. NULL: nothing or no way to get at it. No more than fits
+ * in there: a client can write to its own pipe as fast as it is read.
+ */
 static char *drain(struct event_pipe *pipe, size_t *size)
 {
 	int fd = reopen(pipe->fd, O_RDONLY | O_NONBLOCK);
-	char *all = NULL;
-	size_t room = 0;
+	int room = fcntl(pipe->fd, F_GETPIPE_SZ);
+	char *all = fd >= 0 && room > 0 ? malloc((size_t)room) : NULL;
 
 	*size = 0;
-	if (fd < 0)
-		return NULL;
-	for (;;) {
-		ssize_t length;
+	while (all && *size < (size_t)room) {
+		ssize_t length = read(fd, all + *size, (size_t)room - *size);
 
-		if (*size + PIPE_BUF > room) {
-			char *more = realloc(all, room + 16 * PIPE_BUF);
-
-			if (!more)
-				break;
-			all = more;
-			room += 16 * PIPE_BUF;
-		}
-		length = read(fd, all + *size, room - *size);
 		if (length < 0 && errno == EINTR)
 			continue;
 		if (length <= 0)
 			break;
 		*size += (size_t)length;
 	}
-	close(fd);
+	if (fd >= 0)
+		close(fd);
 	return all;
 }
 

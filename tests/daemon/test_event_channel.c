@@ -7,8 +7,10 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -204,6 +206,39 @@ static void test_purge_counts_what_was_read(void **state)
 	assert_int_equal(event_purge_completions(&f->set, f->channel, 3), 1);
 }
 
+/* The write end by which the client fills its own pipe whenever it is read; -1: it does not. */
+static int refill = -1;
+
+ssize_t __real_read(int fd, void *buffer, size_t size);
+ssize_t __wrap_read(int fd, void *buffer, size_t size);
+
+ssize_t __wrap_read(int fd, void *buffer, size_t size)
+{
+	static const char noise[4096];
+	ssize_t got = __real_read(fd, buffer, size);
+
+	while (refill >= 0 && write(refill, noise, sizeof(noise)) > 0)
+		;
+	return got;
+}
+
+/* A client that writes as fast as it is read keeps nobody busy. */
+static void test_purge_ends(void **state)
+{
+	struct fixture *f = *state;
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", f->fd);
+	refill = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+	assert_true(refill >= 0);
+	event_raise_completion(&f->set, f->channel, 7);
+	alarm(20);
+	event_purge_completions(&f->set, f->channel, 7);
+	alarm(0);
+	close(refill);
+	refill = -1;
+}
+
 static void test_purge_of_overflow(void **state)
 {
 	struct fixture *f = *state;
@@ -358,6 +393,7 @@ static void test_port_is_no_object(void **state)
 }
 
 #define RAISES 50000
+static atomic_uint raising; /* threads */
 
 static void *raise_many(void *arg)
 {
@@ -365,6 +401,7 @@ static void *raise_many(void *arg)
 
 	for (int i = 0; i < RAISES; i++)
 		event_raise_completion(&f->set, f->channel, 1 + (uint64_t)(i % 3));
+	atomic_fetch_sub(&raising, 1);
 	return NULL;
 }
 
@@ -377,9 +414,10 @@ static void test_threads(void **state)
 	uint64_t cq;
 	int idle = 0;
 
+	atomic_store(&raising, 2);
 	for (int i = 0; i < 2; i++)
 		pthread_create(&threads[i], NULL, raise_many, f);
-	while (idle < 3) {
+	while (atomic_load(&raising) || idle < 3) {
 		turn(f);
 		if (!(cq = next(f))) {
 			usleep(20000);
@@ -407,6 +445,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_full_again, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_rest_after_overflow, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_purge_counts_what_was_read, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_purge_ends, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_purge_of_overflow, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_closed_channel_is_dropped, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_full_channel_that_is_closed_is_dropped, setup,
