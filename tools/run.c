@@ -30,7 +30,7 @@ static const char help[] =
 	"  --private                 a daemon and runtime directory that no other command "
 	"joins\n" HELP_COMMON "\n" HELP_DAEMON "\n"
 	"Environment: SIMHCA_PRELOAD_FIRST names a library that goes before all others in\n"
-	"LD_PRELOAD, as the runtime of AddressSanitizer must.\n"
+	"LD_PRELOAD, as the runtime of AddressSanitizer must when simhca was built with it.\n"
 	"\n"
 	"Exit status: that of COMMAND; 128+N if signal N ended it; 127 if it was not found; 126 "
 	"if\n"
