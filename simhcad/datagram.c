@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include "datagram.h"
+#include "file_kind.h"
+#include "log.h"
 
 static void take_sender(const struct cmsghdr *cmsg, struct sender *sender)
 {
@@ -63,4 +65,45 @@ ssize_t datagram_receive(int socket, struct releaser *releaser, struct iovec *io
 		}
 	}
 	return length;
+}
+
+void datagram_answer(int fd, int status, const struct datagram_answer *answer,
+		     const struct simhca_why *why)
+{
+	struct simhca_reply_hdr hdr = {
+		.magic = SIMHCA_CMD_MAGIC,
+		.status = (uint32_t)-status,
+		.length = (uint32_t)(sizeof(hdr) + (status ? 0 : answer->body_size)),
+	};
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(SIMHCA_CMD_MAX_FDS * sizeof(int))];
+	} control;
+	struct iovec iov[2] = {
+		{ .iov_base = &hdr, .iov_len = sizeof(hdr) },
+		{ .iov_base = (void *)(uintptr_t)answer->body,
+		  .iov_len = status ? 0 : answer->body_size },
+	};
+	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = 2 };
+
+	if (status)
+		memcpy(hdr.message, why->text, sizeof(hdr.message));
+	if (!status && answer->num_fds) {
+		struct cmsghdr *cmsg;
+
+		memset(&control, 0, sizeof(control));
+		msg.msg_control = control.bytes;
+		msg.msg_controllen = CMSG_SPACE(answer->num_fds * sizeof(int));
+		cmsg = CMSG_FIRSTHDR(&msg);
+		cmsg->cmsg_level = SOL_SOCKET;
+		cmsg->cmsg_type = SCM_RIGHTS;
+		cmsg->cmsg_len = CMSG_LEN(answer->num_fds * sizeof(int));
+		memcpy(CMSG_DATA(cmsg), answer->fds, answer->num_fds * sizeof(int));
+	}
+	/* Who does not take the answer has no other claim to it. Other sockets could make us wait.
+	 */
+	if (simhca_file_kind(fd) != SIMHCA_FILE_UNIX_SOCKET)
+		log_debug("an answer was asked for on what is no Unix socket with a connection");
+	else if (sendmsg(fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+		log_debug("an answer could not be sent: %m");
 }

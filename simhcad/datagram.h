@@ -11,6 +11,7 @@
 #include <sys/uio.h>
 
 #include "releaser.h"
+#include "simhca.h"
 
 /* What the kernel passes with one message (SCM_MAX_FD). */
 #define DATAGRAM_KERNEL_FDS 253u
@@ -29,5 +30,18 @@ struct sender {
 ssize_t datagram_receive(int socket, struct releaser *releaser, struct iovec *iov, size_t iov_count,
 			 struct sender *sender, int *fds, unsigned int max_fds,
 			 unsigned int *num_fds, bool *truncated);
+
+/*
+ * Answers a request on the socket that came with it (simhca-abi-cmd.h). status: 0 or -errno, and
+ * then why->text goes along instead of the body and the descriptors.
+ */
+struct datagram_answer {
+	const void *body;
+	size_t body_size;
+	const int *fds;
+	unsigned int num_fds;
+};
+void datagram_answer(int fd, int status, const struct datagram_answer *answer,
+		     const struct simhca_why *why);
 
 #endif

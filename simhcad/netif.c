@@ -155,6 +155,26 @@ static void describe_link(struct rtnl_link *link, struct interface *interface)
 	}
 }
 
+/* In the way of a GID: IPv4 mapped into IPv6. */
+static bool address_of(struct rtnl_addr *addr, struct in6_addr *address)
+{
+	struct nl_addr *local = rtnl_addr_get_local(addr);
+	int family = rtnl_addr_get_family(addr);
+
+	memset(address, 0, sizeof(*address));
+	if (!local)
+		return false;
+	if (family == AF_INET && nl_addr_get_len(local) == 4) {
+		address->s6_addr[10] = address->s6_addr[11] = 0xff;
+		memcpy(address->s6_addr + 12, nl_addr_get_binary_addr(local), 4);
+		return true;
+	}
+	if (family != AF_INET6 || nl_addr_get_len(local) != sizeof(*address))
+		return false;
+	memcpy(address, nl_addr_get_binary_addr(local), sizeof(*address));
+	return true;
+}
+
 static void add_address(struct interface *interface, const struct in6_addr *address)
 {
 	if (interface->num_addresses < INTERFACE_ADDRESSES)
@@ -167,23 +187,18 @@ static void add_addresses(struct netif *netif, struct interface *interface, int 
 	for (struct nl_object *object = nl_cache_get_first(netif->addresses); object;
 	     object = nl_cache_get_next(object)) {
 		struct rtnl_addr *addr = (struct rtnl_addr *)object;
-		struct nl_addr *local = rtnl_addr_get_local(addr);
-		struct in6_addr address = { 0 };
+		struct in6_addr address;
 
 		if (rtnl_addr_get_ifindex(addr) != (int)interface->index ||
-		    rtnl_addr_get_family(addr) != family || !local)
+		    rtnl_addr_get_family(addr) != family || !address_of(addr, &address))
 			continue;
-		if (family == AF_INET && nl_addr_get_len(local) == 4) {
-			address.s6_addr[10] = address.s6_addr[11] = 0xff;
-			memcpy(address.s6_addr + 12, nl_addr_get_binary_addr(local), 4);
+		if (family == AF_INET) {
 			add_address(interface, &address);
 			continue;
 		}
 		/* Not yet usable, or never. */
-		if (family != AF_INET6 || nl_addr_get_len(local) != sizeof(address) ||
-		    rtnl_addr_get_flags(addr) & (IFA_F_TENTATIVE | IFA_F_DADFAILED))
+		if (rtnl_addr_get_flags(addr) & (IFA_F_TENTATIVE | IFA_F_DADFAILED))
 			continue;
-		memcpy(&address, nl_addr_get_binary_addr(local), sizeof(address));
 		if (rtnl_addr_get_scope(addr) == RT_SCOPE_UNIVERSE)
 			add_address(interface, &address);
 		else if (rtnl_addr_get_scope(addr) == RT_SCOPE_LINK &&
@@ -223,4 +238,19 @@ bool netif_get(struct netif *netif, const char *name, struct interface *interfac
 	add_addresses(netif, interface, AF_INET);
 	add_addresses(netif, interface, AF_INET6);
 	return true;
+}
+
+bool netif_has_address(struct netif *netif, const uint8_t address[16])
+{
+	if (!netif || !netif->manager)
+		return false;
+	for (struct nl_object *object = nl_cache_get_first(netif->addresses); object;
+	     object = nl_cache_get_next(object)) {
+		struct in6_addr has;
+
+		if (address_of((struct rtnl_addr *)object, &has) &&
+		    !memcmp(&has, address, sizeof(has)))
+			return true;
+	}
+	return false;
 }

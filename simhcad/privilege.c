@@ -79,3 +79,8 @@ bool privilege_net_admin(pid_t pid, uid_t uid)
 {
 	return !check(pid, uid, CAP_NET_ADMIN, "CAP_NET_ADMIN", NULL);
 }
+
+int privilege_net_bind_service(pid_t pid, uid_t uid, struct simhca_why *why)
+{
+	return check(pid, uid, CAP_NET_BIND_SERVICE, "CAP_NET_BIND_SERVICE", why);
+}

@@ -20,6 +20,8 @@
  * sent along; pid 0 is a process that cannot be seen from here.
  */
 int privilege_net_raw(pid_t pid, uid_t uid, struct simhca_why *why);
+/* Likewise CAP_NET_BIND_SERVICE. */
+int privilege_net_bind_service(pid_t pid, uid_t uid, struct simhca_why *why);
 /* Likewise CAP_NET_ADMIN. */
 bool privilege_net_admin(pid_t pid, uid_t uid);
 /* Whether the process is in our own namespace of this kind, one of the names in /proc/self/ns. */

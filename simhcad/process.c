@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #include <uthash.h>
@@ -113,4 +116,19 @@ void process_release(struct process_table *table, struct process_use **owner)
 		if (process && !process->uses)
 			process_free(process);
 	}
+}
+
+void process_name(pid_t pid, char comm[16])
+{
+	char path[64];
+	ssize_t length;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	length = fd < 0 ? 0 : read(fd, comm, 15);
+	if (fd >= 0)
+		close(fd);
+	comm[length > 0 ? length : 0] = '\0';
+	comm[strcspn(comm, "\n")] = '\0';
 }

@@ -38,4 +38,7 @@ struct simhca_mm *process_memory(struct process_table *table, struct process_use
 /* The context does not use any process any more. */
 void process_release(struct process_table *table, struct process_use **owner);
 
+/* The name of a process, "" if it cannot be seen. */
+void process_name(pid_t pid, char comm[16]);
+
 #endif

@@ -10,7 +10,6 @@
 
 #include "daemon.h"
 #include "datagram.h"
-#include "file_kind.h"
 #include "log.h"
 #include "session.h"
 #include "share.h"
@@ -61,46 +60,6 @@ static int receive(const struct session *session, struct datagram *datagram)
 }
 
 /* ------------------------------------------------------------------------------- answering */
-
-static void send_reply(int fd, int status, size_t body_size, const struct reply *reply,
-		       const struct simhca_why *why)
-{
-	struct simhca_reply_hdr hdr = {
-		.magic = SIMHCA_CMD_MAGIC,
-		.status = (uint32_t)-status,
-		.length = (uint32_t)(sizeof(hdr) + (status ? 0 : body_size)),
-	};
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(SIMHCA_CMD_MAX_FDS * sizeof(int))];
-	} control;
-	struct iovec iov[2] = {
-		{ .iov_base = &hdr, .iov_len = sizeof(hdr) },
-		{ .iov_base = reply->body, .iov_len = status ? 0 : body_size },
-	};
-	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = 2 };
-
-	if (status)
-		memcpy(hdr.message, why->text, sizeof(hdr.message));
-	if (!status && reply->num_fds) {
-		struct cmsghdr *cmsg;
-
-		memset(&control, 0, sizeof(control));
-		msg.msg_control = control.bytes;
-		msg.msg_controllen = CMSG_SPACE(reply->num_fds * sizeof(int));
-		cmsg = CMSG_FIRSTHDR(&msg);
-		cmsg->cmsg_level = SOL_SOCKET;
-		cmsg->cmsg_type = SCM_RIGHTS;
-		cmsg->cmsg_len = CMSG_LEN(reply->num_fds * sizeof(int));
-		memcpy(CMSG_DATA(cmsg), reply->fds, reply->num_fds * sizeof(int));
-	}
-	/* Who does not take the answer has no other claim to it. Other sockets could make us wait.
-	 */
-	if (simhca_file_kind(fd) != SIMHCA_FILE_UNIX_SOCKET)
-		log_debug("an answer was asked for on what is no Unix socket with a connection");
-	else if (sendmsg(fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
-		log_debug("an answer could not be sent: %m");
-}
 
 /* What can be wrong with a request before anybody looks at what it asks for. */
 static int check(const struct session *session, const struct datagram *datagram,
@@ -171,8 +130,14 @@ static bool serve(struct session *session, struct datagram *datagram, double age
 			  (int)datagram->sender.pid, command ? command->name : "command", why.text,
 			  strerror(-status));
 	if (datagram->num_fds) {
-		send_reply(datagram->fds[0], status, command ? command->reply_size : 0, &reply,
-			   &why);
+		struct datagram_answer answer = {
+			.body = reply.body,
+			.body_size = command ? command->reply_size : 0,
+			.fds = reply.fds,
+			.num_fds = reply.num_fds,
+		};
+
+		datagram_answer(datagram->fds[0], status, &answer, &why);
 		releaser_close(releaser, datagram->fds[0]);
 	}
 	for (unsigned int i = 0; i < request.num_fds; i++)

@@ -35,21 +35,6 @@ static int memory_of(struct session *session, const struct request *request, str
 
 /* ----------------------------------------------------------------------- opening a context */
 
-static void read_comm(struct session *session)
-{
-	char path[64];
-	ssize_t length;
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/%d/comm", (int)session->pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	length = fd < 0 ? 0 : read(fd, session->comm, sizeof(session->comm) - 1);
-	if (fd >= 0)
-		close(fd);
-	session->comm[length > 0 ? length : 0] = '\0';
-	session->comm[strcspn(session->comm, "\n")] = '\0';
-}
-
 /* pid 0 is a process of a pid namespace that we cannot see into. */
 static bool can_access(const struct daemon *daemon, pid_t pid)
 {
@@ -83,7 +68,7 @@ static int create_context(struct session *session, pid_t pid, struct simhca_why 
 		return why->text[0] ? -ENOMEM : simhca_why(why, ENOMEM, "out of memory");
 	}
 	session->pid = pid;
-	read_comm(session);
+	process_name(pid, session->comm);
 	log_debug("%s: context %u: opened by process %d (%s)%s", session->device->options->name,
 		  simhca_context_id(session->context), (int)pid, session->comm,
 		  session->own_engine ? ", memory through its agent" : "");
