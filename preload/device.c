@@ -12,12 +12,16 @@
 
 #define NODE_DIRECTORY "dev/infiniband/"
 
-/* "uverbs" and a number, and nothing after it. */
+/* "rdma_cm", or "uverbs" and a number, and nothing after it. */
 static bool parse_name(const char *text, struct device_name *name)
 {
-	static const char prefix[] = "uverbs";
+	static const char prefix[] = "uverbs", rdma_cm[] = "rdma_cm";
 	size_t digits;
 
+	if (!strcmp(text, rdma_cm)) {
+		memcpy(name->text, rdma_cm, sizeof(rdma_cm));
+		return true;
+	}
 	if (strncmp(text, prefix, sizeof(prefix) - 1))
 		return false;
 	digits = strspn(text + sizeof(prefix) - 1, "0123456789");
@@ -56,7 +60,8 @@ static bool read_rdev(const struct device_name *name, dev_t *rdev)
 	const char *rest;
 	char text[32];
 
-	if (paths_read(text, sizeof(text), "sys/class/infiniband_verbs/%s/dev", name->text) < 0)
+	if (paths_read(text, sizeof(text), "sys/class/%s/%s/dev",
+		       device_is_rdma_cm(name) ? "misc" : "infiniband_verbs", name->text) < 0)
 		return false;
 	rest = text;
 	if (!parse_number(&rest, &major_number) || *rest++ != ':' ||

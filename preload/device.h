@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * The device node /dev/infiniband/uverbsN and its open descriptors.
+ * The device nodes /dev/infiniband/uverbsN and rdma_cm, and their open descriptors.
  *
  * In the tree the node is the socket on which the daemon listens; an open descriptor is a
  * connection to it (daemon.h). Both are shown as the character device that they stand for.
@@ -12,8 +12,13 @@
 #include <sys/types.h>
 
 struct device_name {
-	char text[16]; /* "uverbs0" */
+	char text[16]; /* "uverbs0", "rdma_cm" */
 };
+
+static inline bool device_is_rdma_cm(const struct device_name *name)
+{
+	return name->text[0] == 'r';
+}
 
 /* What stat() says of the node. */
 struct device_id {
@@ -26,7 +31,7 @@ struct device_id {
 
 /* All preserve errno unless they say otherwise. */
 
-/* Is fd an open uverbs device, and which? */
+/* Is fd an open device, and which? */
 bool device_of_fd(int fd, struct device_name *name);
 
 /* The identity of the node of that name, from the tree. */

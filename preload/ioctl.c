@@ -306,7 +306,8 @@ HOOK(int, ioctl, int fd, unsigned long request, ...)
 	va_start(args, request);
 	arg = va_arg(args, void *);
 	va_end(args);
-	if ((uint32_t)request != RDMA_VERBS_IOCTL || !device_of_fd(fd, &call.device))
+	if ((uint32_t)request != RDMA_VERBS_IOCTL || !device_of_fd(fd, &call.device) ||
+	    device_is_rdma_cm(&call.device))
 		return REAL(ioctl)(fd, request, arg);
 
 	ret = run_method(&call, arg);

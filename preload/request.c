@@ -15,7 +15,8 @@ static int gone_or(int error)
 	return error == EPIPE || error == ECONNRESET || error == ENOTCONN ? -EIO : -error;
 }
 
-static int send_command(int device_fd, int command, int reply_socket)
+static int send_command(int device_fd, int command, const struct iovec *parts, size_t num_parts,
+			int reply_socket)
 {
 	struct simhca_cmd_hdr hdr = {
 		.magic = SIMHCA_CMD_MAGIC,
@@ -27,14 +28,19 @@ static int send_command(int device_fd, int command, int reply_socket)
 		struct cmsghdr align;
 		char bytes[CMSG_SPACE(sizeof(int))];
 	} control = { 0 };
-	struct iovec iov = { .iov_base = &hdr, .iov_len = sizeof(hdr) };
+	struct iovec iov[1 + REQUEST_PARTS] = { { .iov_base = &hdr, .iov_len = sizeof(hdr) } };
 	struct msghdr msg = {
-		.msg_iov = &iov,
-		.msg_iovlen = 1,
+		.msg_iov = iov,
+		.msg_iovlen = 1 + num_parts,
 		.msg_control = control.bytes,
 		.msg_controllen = sizeof(control.bytes),
 	};
 	struct cmsghdr *cmsg = CMSG_FIRSTHDR(&msg);
+
+	for (size_t i = 0; i < num_parts; i++) {
+		iov[1 + i] = parts[i];
+		hdr.length += (uint32_t)parts[i].iov_len;
+	}
 
 	cmsg->cmsg_level = SOL_SOCKET;
 	cmsg->cmsg_type = SCM_RIGHTS;
@@ -78,23 +84,27 @@ static int take_fd(struct msghdr *msg)
 	return taken;
 }
 
-static int receive_reply(int reply_socket)
+/* The answer's body and its first descriptor, if there is one: the length of the body. */
+static int receive_reply(int reply_socket, void *body, size_t size, int *fd)
 {
 	struct simhca_reply_hdr hdr;
 	union {
 		struct cmsghdr align;
 		char bytes[CMSG_SPACE(SIMHCA_CMD_MAX_FDS * sizeof(int))];
 	} control;
-	struct iovec iov = { .iov_base = &hdr, .iov_len = sizeof(hdr) };
+	struct iovec iov[2] = {
+		{ .iov_base = &hdr, .iov_len = sizeof(hdr) },
+		{ .iov_base = body, .iov_len = size },
+	};
 	struct msghdr msg = {
-		.msg_iov = &iov,
-		.msg_iovlen = 1,
+		.msg_iov = iov,
+		.msg_iovlen = 2,
 		.msg_control = control.bytes,
 		.msg_controllen = sizeof(control.bytes),
 	};
 	ssize_t len;
-	int fd;
 
+	*fd = -1;
 	/* Ends with the answer, or with end of file when nobody holds the other end any more. */
 	do
 		len = recvmsg(reply_socket, &msg, MSG_CMSG_CLOEXEC);
@@ -102,30 +112,51 @@ static int receive_reply(int reply_socket)
 	if (len < 0)
 		return gone_or(errno);
 
-	fd = take_fd(&msg);
-	if (len == sizeof(hdr) && hdr.magic == SIMHCA_CMD_MAGIC && !hdr.status && fd >= 0)
-		return fd;
-	if (fd >= 0)
-		close(fd);
-	/* A descriptor that did not arrive although the command succeeded: the table is full. */
-	if (len == sizeof(hdr) && hdr.magic == SIMHCA_CMD_MAGIC && !hdr.status)
-		return msg.msg_flags & MSG_CTRUNC ? -EMFILE : -EIO;
-	if (len == sizeof(hdr) && hdr.magic == SIMHCA_CMD_MAGIC && hdr.status <= INT16_MAX)
+	*fd = take_fd(&msg);
+	if (len < (ssize_t)sizeof(hdr) || hdr.magic != SIMHCA_CMD_MAGIC || hdr.status > INT16_MAX)
+		return -EIO;
+	if (hdr.status)
 		return -(int)hdr.status;
-	return -EIO;
+	/* A descriptor that did not arrive although the command succeeded: the table is full. */
+	if (*fd < 0 && (msg.msg_flags & MSG_CTRUNC))
+		return -EMFILE;
+	return (int)(len - (ssize_t)sizeof(hdr));
 }
 
-int request_fd(int device_fd, int command)
+static int request(int device_fd, int command, const struct iovec *parts, size_t num_parts,
+		   void *body, size_t size, int *fd)
 {
 	int ends[2];
 	int ret;
 
+	*fd = -1;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends))
 		return -errno;
-	ret = send_command(device_fd, command, ends[1]);
+	ret = send_command(device_fd, command, parts, num_parts, ends[1]);
 	close(ends[1]);
 	if (!ret)
-		ret = receive_reply(ends[0]);
+		ret = receive_reply(ends[0], body, size, fd);
 	close(ends[0]);
+	return ret;
+}
+
+int request_fd(int device_fd, int command)
+{
+	int fd, ret = request(device_fd, command, NULL, 0, NULL, 0, &fd);
+
+	if (ret >= 0 && fd >= 0)
+		return fd;
+	if (fd >= 0)
+		close(fd);
+	return ret < 0 ? ret : -EIO;
+}
+
+int request_bytes(int device_fd, int command, const struct iovec *parts, size_t num_parts,
+		  void *body, size_t size)
+{
+	int fd, ret = request(device_fd, command, parts, num_parts, body, size, &fd);
+
+	if (fd >= 0)
+		close(fd);
 	return ret;
 }

@@ -12,6 +12,7 @@
 #include <utlist.h>
 
 #include "admin.h"
+#include "cma_report.h"
 #include "daemon.h"
 #include "datagram.h"
 #include "gid_table.h"
@@ -154,12 +155,12 @@ static json_t *status_json(const struct admin *admin)
 
 	for (unsigned int i = 0; i < daemon->num_devices; i++)
 		json_array_append_new(devices, device_json(&daemon->devices[i]));
-	return json_pack("{s:b, s:s, s:I, s:I, s:s, s:s, s:b, s:I, s:o}", "ok", 1, "version",
+	return json_pack("{s:b, s:s, s:I, s:I, s:s, s:s, s:b, s:I, s:o, s:o}", "ok", 1, "version",
 			 SIMHCA_VERSION, "pid", (json_int_t)getpid(), "uptime_s",
 			 (json_int_t)(ev_now(daemon->loop) - daemon->started), "runtime_dir",
 			 daemon->rundir.path, "options", daemon->options->normalised, "captive",
 			 (int)daemon->options->daemon.captive, "leases", (json_int_t)admin->leases,
-			 "devices", devices);
+			 "devices", devices, "rdma_cm", cma_report_counts(daemon->cma));
 }
 
 /* ------------------------------------------------------------------------------- answering */
@@ -280,6 +281,11 @@ static void on_mr(struct connection *connection)
 	send_report(connection, resources_mrs(connection->admin->daemon));
 }
 
+static void on_cm(struct connection *connection)
+{
+	send_report(connection, cma_report_ids(connection->admin->daemon->cma));
+}
+
 static void on_stop(struct connection *connection)
 {
 	log_info("told to stop");
@@ -292,11 +298,8 @@ static void serve(struct connection *connection, const char *text, size_t length
 	static const struct {
 		const char *name;
 		void (*serve)(struct connection *connection);
-	} commands[] = { { "lease", on_lease },
-			 { "status", on_status },
-			 { "qp", on_qp },
-			 { "mr", on_mr },
-			 { "stop", on_stop } };
+	} commands[] = { { "lease", on_lease }, { "status", on_status }, { "qp", on_qp },
+			 { "mr", on_mr },	{ "cm", on_cm },	 { "stop", on_stop } };
 	json_t *request = json_loadb(text, length, 0, NULL);
 	const char *name = json_string_value(json_object_get(request, "cmd"));
 	size_t i = 0;
@@ -308,7 +311,8 @@ static void serve(struct connection *connection, const char *text, size_t length
 	if (!name)
 		answer(connection, refusal("not a request: should be {\"cmd\": \"..\"}"), -1);
 	else if (i == sizeof(commands) / sizeof(commands[0]))
-		answer(connection, refusal("the commands are lease, status, qp, mr and stop"), -1);
+		answer(connection, refusal("the commands are lease, status, qp, mr, cm and stop"),
+		       -1);
 	else
 		commands[i].serve(connection);
 	json_decref(request);
@@ -321,7 +325,7 @@ static bool is_in_use(const struct daemon *daemon)
 	for (unsigned int i = 0; i < daemon->num_devices; i++)
 		if (daemon->devices[i].sessions)
 			return true;
-	return false;
+	return cma_in_use(daemon->cma);
 }
 
 /*

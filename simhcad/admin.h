@@ -41,6 +41,13 @@
  *	mr:	lkey, rkey, mrlen, pdn, access, windows; and of on-demand regions odp
  *{present_pages, faults, ..}: the counters of struct simhcadv_odp_counters
  *
+ * cm		The ids of rdma_cm, of all programs: likewise, an array. Each has cm_idn, pid and
+ *		comm, device ("" if none is known yet), ps (port space), type, state, src, lqpn;
+ *		dst if there is one; cm_state, the communication manager's, if there is a peer;
+ *		backlog and waiting (requests that were not fetched) of those that listen. In
+ *		status, rdma_cm has counts: channels, ids, listeners, connections, events (not
+ *		fetched), timewait.
+ *
  * stop		The daemon ends. The answer comes before that.
  */
 #ifndef SIMHCAD_ADMIN_H

@@ -17,6 +17,7 @@
 #include "rundir.h"
 
 struct admin;
+struct cma;
 struct netif;
 
 struct daemon {
@@ -34,6 +35,7 @@ struct daemon {
 	struct device devices[OPTIONS_MAX_DEVICES];
 	unsigned int num_devices; /* that exist */
 	struct nl_server nl_server;
+	struct cma *cma; /* rdma_cm */
 	struct admin *admin;
 	ev_tstamp started; /* on the loop's clock */
 };

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "admin.h"
+#include "cma.h"
 #include "daemon.h"
 #include "log.h"
 #include "netif.h"
@@ -79,7 +80,8 @@ static int open_devices(struct daemon *daemon)
 			return -1;
 		daemon->num_devices++;
 	}
-	return device_tree_publish(&daemon->rundir);
+	daemon->cma = cma_open(daemon);
+	return daemon->cma ? device_tree_publish(&daemon->rundir) : -1;
 }
 
 static void on_signal(struct ev_loop *loop, ev_signal *signal, int events)
@@ -154,6 +156,7 @@ out:
 	nl_server_close(&daemon->nl_server);
 	for (unsigned int i = 0; i < daemon->num_devices; i++)
 		listener_close(&daemon->devices[i].listener);
+	cma_close(daemon->cma);
 	netif_close(daemon->netif);
 	/* All at once, or a program would see its peers go before it learns that the device does.
 	 */

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * write() to an open /dev/infiniband/rdma_cm: a command of librdmacm, whose answer has to be in the
+ * program's memory when the call returns (simhca-abi-rdma-cm.h).
+ */
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "device.h"
+#include "real.h"
+#include "request.h"
+#include "simhca-abi.h"
+#include "simhca-abi-rdma-cm.h"
+
+/* A command taken apart. */
+struct ucma_write {
+	int fd, old_fd; /* old_fd: MIGRATE_ID's, else -1 */
+	const uint8_t *bytes;
+	size_t count;
+	struct rdma_ucm_cmd_hdr hdr;
+	struct simhca_ucma_request request;
+	struct {
+		struct simhca_ucma_reply reply;
+		uint8_t response[SIMHCA_UCMA_MAX_RESPONSE];
+	} answer;
+};
+
+/* Takes one token, waiting as the descriptor says; 0, or a negative errno. */
+static int take_token(int fd, int flags, uint32_t *token)
+{
+	ssize_t len = recv(fd, token, sizeof(*token), flags);
+
+	if (len == sizeof(*token))
+		return 0;
+	/* Otherwise the daemon has gone. */
+	return len < 0 && errno != ECONNRESET ? -errno : -EIO;
+}
+
+/* Of events that are no more. If it is a newer one that comes, it is shown again. */
+static void take_back(int fd, uint32_t wanted)
+{
+	struct simhca_ucma_request request = { .token = 0 };
+	struct iovec part = { .iov_base = &request, .iov_len = sizeof(request) };
+	struct simhca_ucma_reply reply;
+
+	if (!wanted || take_token(fd, MSG_DONTWAIT, &request.token) || request.token == wanted)
+		return;
+	request_bytes(fd, SIMHCA_UCMA_RENEW, &part, 1, &reply, sizeof(reply));
+}
+
+/* The daemon does not know the program's descriptors: which file the old one is. */
+static int identify(struct ucma_write *write)
+{
+	struct simhca_ucma_request request = { .token = 0 };
+	struct iovec part = { .iov_base = &request, .iov_len = sizeof(request) };
+	struct rdma_ucm_migrate_id cmd;
+	struct simhca_ucma_reply reply;
+	struct device_name device;
+	int ret;
+
+	if (write->count < sizeof(write->hdr) + sizeof(cmd))
+		return -EINVAL;
+	memcpy(&cmd, write->bytes + sizeof(write->hdr), sizeof(cmd));
+	if (!device_of_fd((int)cmd.fd, &device) || !device_is_rdma_cm(&device))
+		return -EINVAL;
+	ret = request_bytes((int)cmd.fd, SIMHCA_UCMA_IDENTIFY, &part, 1, &reply, sizeof(reply));
+	if (ret != sizeof(reply))
+		return ret < 0 ? ret : -EIO;
+	write->old_fd = (int)cmd.fd;
+	write->request.file = reply.file;
+	return 0;
+}
+
+static const void *option(struct ucma_write *write)
+{
+	struct rdma_ucm_set_option cmd;
+
+	if (write->hdr.cmd != RDMA_USER_CM_CMD_SET_OPTION ||
+	    write->count < sizeof(write->hdr) + sizeof(cmd))
+		return NULL;
+	memcpy(&cmd, write->bytes + sizeof(write->hdr), sizeof(cmd));
+	/* What is longer is refused, whatever it says. */
+	write->request.option = cmd.optlen <= SIMHCA_UCMA_MAX_OPTION ? (uint16_t)cmd.optlen : 0;
+	return (const void *)(uintptr_t)cmd.optval;
+}
+
+static int ask(struct ucma_write *write)
+{
+	const void *value = option(write);
+	struct iovec parts[] = {
+		{ &write->request, sizeof(write->request) },
+		{ (void *)(uintptr_t)write->bytes, write->count },
+		{ (void *)(uintptr_t)value, write->request.option },
+	};
+	int ret;
+
+	write->request.written = (uint16_t)write->count;
+	ret = request_bytes(write->fd, SIMHCA_UCMA_WRITE, parts, 3, &write->answer,
+			    sizeof(write->answer));
+	if (ret < 0)
+		return ret;
+	if ((size_t)ret < sizeof(write->answer.reply) ||
+	    (size_t)ret != sizeof(write->answer.reply) + write->answer.reply.length)
+		return -EIO;
+	take_back(write->fd, write->answer.reply.take);
+	if (write->old_fd >= 0)
+		take_back(write->old_fd, write->answer.reply.old_take);
+	return 0;
+}
+
+static int get_event(struct ucma_write *write)
+{
+	int ret;
+
+	do {
+		ret = take_token(write->fd, 0, &write->request.token);
+		if (!ret)
+			ret = ask(write);
+		else
+			return ret;
+	} while (ret == -SIMHCA_UCMA_NO_EVENT);
+	return ret;
+}
+
+static void store(const struct ucma_write *write)
+{
+	int at = simhca_ucma_response_at(write->hdr.cmd);
+	uint64_t response;
+
+	if (at < 0 || !write->answer.reply.length)
+		return;
+	memcpy(&response, write->bytes + sizeof(write->hdr) + at, sizeof(response));
+	memcpy((void *)(uintptr_t)response, write->answer.response, write->answer.reply.length);
+}
+
+static int command(struct ucma_write *write)
+{
+	int ret = 0;
+
+	if (write->count < sizeof(write->hdr))
+		return -EINVAL;
+	memcpy(&write->hdr, write->bytes, sizeof(write->hdr));
+	if (write->hdr.cmd == RDMA_USER_CM_CMD_GET_EVENT)
+		ret = get_event(write);
+	else if (write->hdr.cmd == RDMA_USER_CM_CMD_MIGRATE_ID)
+		ret = identify(write);
+	if (!ret && write->hdr.cmd != RDMA_USER_CM_CMD_GET_EVENT)
+		ret = ask(write);
+	if (!ret)
+		store(write);
+	return ret;
+}
+
+/*
+ * All other writes of the program come by here as well. Commands have certain lengths, so most
+ * writes are told from them without a system call.
+ */
+static inline bool may_be_command(size_t size)
+{
+	return size <= SIMHCA_UCMA_MAX_WRITE && size >= sizeof(struct rdma_ucm_cmd_hdr) &&
+	       size % 4 == 0;
+}
+
+HOOK(ssize_t, write, int fd, const void *buf, size_t size)
+{
+	struct ucma_write write = { .fd = fd, .old_fd = -1, .bytes = buf, .count = size };
+	struct device_name device;
+	int saved = errno;
+	int ret;
+
+	if (!may_be_command(size) || !device_of_fd(fd, &device) || !device_is_rdma_cm(&device))
+		return REAL(write)(fd, buf, size);
+	ret = command(&write);
+	errno = ret ? -ret : saved;
+	return ret ? -1 : (ssize_t)size;
+}

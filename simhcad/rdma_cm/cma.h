@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * rdma_cm: connections by IP addresses and port numbers, for librdmacm. What the kernel's rdma_cm
+ * and rdma_ucm are, on top of the communication manager of the device model (cm/cm.h).
+ *
+ *	file	an open /dev/infiniband/rdma_cm, librdmacm's event channel (ucma_file.c)
+ *	id	an rdma_cm_id (cma_id.c, cma_connect.c): addresses, a device once one is known, a
+ *		state, and the communication manager's id once there is a peer
+ *	port	a number of a port space that ids are bound to (cma_port.c); not a socket
+ *
+ * All of it runs on the event loop, and nothing of it waits.
+ */
+#ifndef SIMHCAD_CMA_H
+#define SIMHCAD_CMA_H
+
+#include <ev.h>
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <sys/types.h>
+#include <uthash.h>
+
+#include "cm.h"
+#include "daemon.h"
+#include "listener.h"
+#include "simhca-abi-rdma-cm.h"
+
+#define CMA_BACKLOG 1024 /* net.rdma_ucm.max_backlog */
+#define CMA_EVENTS 65536 /* that a file has not fetched; more ids than that make no sense */
+#define CMA_UDP_QKEY 0x01234567
+#define CMA_CM_TIMEOUT 20 /* 4.096 us * 2^n, as are the others */
+#define CMA_CM_RETRIES 15
+#define CMA_PACKET_LIFE 18
+#define CMA_PKEY 0xffff
+
+#ifndef AF_IB
+#define AF_IB 27
+#endif
+/* <infiniband/ib.h>, which comes with librdmacm only. */
+struct cma_sockaddr_ib {
+	uint16_t family;
+	uint16_t pkey; /* big endian, as all below */
+	uint32_t flowinfo;
+	union simhca_gid gid;
+	uint64_t sid;
+	uint64_t sid_mask;
+	uint64_t scope_id;
+};
+
+union cma_addr {
+	struct sockaddr sa;
+	struct sockaddr_in in;
+	struct sockaddr_in6 in6;
+	struct cma_sockaddr_ib ib;
+	struct __kernel_sockaddr_storage storage;
+};
+
+enum cma_state {
+	CMA_IDLE,
+	CMA_BOUND,
+	CMA_LISTEN,
+	CMA_ADDR_QUERY,
+	CMA_ADDR_RESOLVED,
+	CMA_ROUTE_RESOLVED,
+	CMA_CONNECT,
+	CMA_DISCONNECT,
+};
+
+/* The codes of librdmacm's enum rdma_cm_event_type. */
+enum cma_event_type {
+	CMA_EV_ADDR_RESOLVED,
+	CMA_EV_ADDR_ERROR,
+	CMA_EV_ROUTE_RESOLVED,
+	CMA_EV_ROUTE_ERROR,
+	CMA_EV_CONNECT_REQUEST,
+	CMA_EV_CONNECT_RESPONSE,
+	CMA_EV_CONNECT_ERROR,
+	CMA_EV_UNREACHABLE,
+	CMA_EV_REJECTED,
+	CMA_EV_ESTABLISHED,
+	CMA_EV_DISCONNECTED,
+	CMA_EV_DEVICE_REMOVAL,
+	CMA_EV_MULTICAST_JOIN,
+	CMA_EV_MULTICAST_ERROR,
+	CMA_EV_ADDR_CHANGE,
+	CMA_EV_TIMEWAIT_EXIT,
+};
+
+struct cma_file;
+struct cma_id;
+struct cma_port;
+
+/* A multicast group that an id has joined. */
+struct cma_mc {
+	uint32_t handle;
+	uint64_t uid;
+	struct cma_id *id;
+	uint32_t events_reported;
+	struct cma_mc *prev, *next; /* of the id */
+};
+
+/* An event that was not fetched yet. */
+struct cma_event {
+	struct rdma_ucm_event_resp resp;
+	struct cma_id *id;	/* whose event count it is in */
+	struct cma_id *request; /* CONNECT_REQUEST: the id that came with it */
+	struct cma_mc *mc;
+	struct cma_event *prev, *next; /* of the file */
+};
+
+struct cma_id {
+	uint32_t handle;
+	struct cma_file *file;
+	uint64_t uid; /* 0: of a request that was not accepted yet */
+	uint32_t events_reported;
+	uint16_t ps;
+	uint8_t qp_type;
+	enum cma_state state;
+	union cma_addr src, dst; /* family 0: none */
+	struct device *device;	 /* NULL: none is known yet */
+	uint8_t sgid_index;
+	bool has_path;
+	struct simhca_cm_path path;
+
+	struct cma_port *port;
+	struct cma_id *port_prev, *port_next;
+	bool reuseaddr, afonly, afonly_set;
+	uint8_t tos, ack_timeout;
+	bool ack_timeout_set;
+
+	unsigned int backlog, waiting; /* LISTEN: requests at most, and that nobody fetched */
+	struct cma_id *listener;       /* of a request that nobody fetched */
+
+	struct simhca_cm_id *cm;
+	uint32_t psn, qp_num, qkey;
+	bool srq;
+	struct cma_mc *mcs;
+	ev_timer resolving;	    /* ADDR_QUERY: until it fails */
+	struct cma_id *prev, *next; /* of the file */
+};
+
+struct cma_file {
+	struct cma *cma;
+	int fd;
+	ev_io io;
+	uint64_t number; /* which cannot be guessed */
+	pid_t peer;	 /* who opened it */
+	pid_t pid;	 /* of who wrote last; 0: cannot be seen from here */
+	uid_t uid;
+	char comm[16];
+	struct cma_id *ids;
+	struct cma_event *events;
+	unsigned int num_events;
+	uint32_t token, last_token; /* token 0: none is there */
+	struct cma_file *prev, *next;
+	UT_hash_handle hh;
+};
+
+/* A table from small numbers to objects. */
+struct cma_handles {
+	void **object;
+	uint32_t room, lowest; /* lowest: no free one is below it */
+};
+
+struct cma {
+	struct daemon *daemon;
+	struct simhca_cm *cm;
+	struct listener listener;
+	ev_timer timer;
+	ev_idle more; /* the communication manager has more to do */
+	ev_prepare prepare;
+	struct cma_file *files;	    /* list */
+	struct cma_file *by_number; /* hash */
+	struct cma_handles ids, mcs;
+	struct cma_port *ports; /* hash */
+	struct gmp_port {
+		struct cma *cma;
+		struct device *device;
+	} gmp[OPTIONS_MAX_DEVICES];
+};
+
+/* ------------------------------------------------------------------------------------ cma_id.c */
+
+/* NULL: out of memory. The id belongs to the file. */
+struct cma_id *cma_id_create(struct cma_file *file, uint64_t uid, uint16_t ps, uint8_t qp_type);
+void cma_id_destroy(struct cma_id *id);
+/* By its handle: 0, -ENOENT, -EINVAL if it is another file's. */
+int cma_id_find(struct cma_file *file, uint32_t handle, struct cma_id **id);
+int cma_bind(struct cma_id *id, const union cma_addr *addr, struct simhca_why *why);
+int cma_resolve_addr(struct cma_id *id, const union cma_addr *src, const union cma_addr *dst,
+		     uint32_t timeout_ms, struct simhca_why *why);
+int cma_resolve_route(struct cma_id *id, uint32_t timeout_ms, struct simhca_why *why);
+int cma_listen(struct cma_id *id, int backlog, struct simhca_why *why);
+void cma_attach(struct cma_id *id, struct device *device, uint8_t sgid_index);
+
+/* -------------------------------------------------------------------------------- cma_connect.c */
+
+int cma_connect(struct cma_id *id, const struct rdma_ucm_conn_param *param,
+		const struct rdma_ucm_ece *ece, struct simhca_why *why);
+/* param NULL: the active side is ready, too. */
+int cma_accept(struct cma_id *id, const struct rdma_ucm_conn_param *param,
+	       const struct rdma_ucm_ece *ece, struct simhca_why *why);
+int cma_reject(struct cma_id *id, uint8_t reason, const void *private_data, size_t length,
+	       struct simhca_why *why);
+int cma_disconnect(struct cma_id *id, struct simhca_why *why);
+int cma_notify(struct cma_id *id, uint32_t event, struct simhca_why *why);
+/* What the communication manager has to say. */
+int cma_on_cm_event(void *arg, struct simhca_cm_id *cm, const struct simhca_cm_event *event);
+
+/* ------------------------------------------------------------------------------ cma_qp_attr.c */
+
+int cma_init_qp_attr(struct cma_id *id, uint32_t state, struct ib_uverbs_qp_attr *attr,
+		     struct simhca_why *why);
+/* The address vector that a path makes for a QP of the id. */
+void cma_path_av(const struct cma_id *id, const struct simhca_cm_path *path,
+		 struct ib_uverbs_ah_attr *attr);
+
+/* --------------------------------------------------------------------------------- cma_mcast.c */
+
+int cma_join(struct cma_id *id, uint64_t uid, const union cma_addr *addr, uint16_t flags,
+	     uint32_t *handle, struct simhca_why *why);
+/* events: what was reported of it */
+int cma_leave(struct cma_file *file, uint32_t handle, uint32_t *events);
+void cma_mc_free(struct cma_mc *mc);
+/* The GID and, on InfiniBand, the LID of the group that an address names. */
+void cma_mgid(const struct cma_id *id, const union cma_addr *addr, union simhca_gid *mgid);
+uint16_t cma_mlid(const union simhca_gid *mgid);
+
+/* ---------------------------------------------------------------------------------- cma_port.c */
+
+/* Binds the id to the port of its source address, or to a free one if that is 0. */
+int cma_port_bind(struct cma_id *id, struct simhca_why *why);
+void cma_port_release(struct cma_id *id);
+/* The port is listened on from now on, by this id as well. */
+int cma_port_listen(struct cma_id *id, struct simhca_why *why);
+/* Who listens for this destination on the port that a communication manager's listener is of. */
+struct cma_id *cma_port_listener(struct cma_port *port, const union cma_addr *dst);
+/* "10.0.0.1:7471, [::]:18515": of a port space, for the log. */
+void cma_port_describe(struct cma *cma, uint16_t ps, char *text, size_t size);
+uint64_t cma_service_id(const struct cma_id *id, const union cma_addr *addr);
+
+/* ---------------------------------------------------------------------------------- cma_addr.c */
+
+bool cma_addr_is_any(const union cma_addr *addr); /* loopback counts as any */
+bool cma_addr_is_zero(const union cma_addr *addr);
+bool cma_addr_is_loopback(const union cma_addr *addr);
+bool cma_addr_is_multicast(const union cma_addr *addr);
+bool cma_addr_equal(const union cma_addr *a, const union cma_addr *b); /* without the port */
+uint16_t cma_addr_port(const union cma_addr *addr);		       /* host order */
+void cma_addr_set_port(union cma_addr *addr, uint16_t port);
+size_t cma_addr_size(const union cma_addr *addr);
+/* The GID that stands for an address: IPv4 mapped into IPv6. */
+void cma_addr_gid(const union cma_addr *addr, union simhca_gid *gid);
+void cma_addr_from_ip(union cma_addr *addr, uint8_t version, const uint8_t ip[16], uint16_t port);
+#define CMA_ADDR_TEXT 80
+const char *cma_addr_print(const union cma_addr *addr, char text[CMA_ADDR_TEXT]);
+const char *cma_ps_name(uint16_t ps);
+/* A device that has this address, and where; NULL: none has. */
+struct device *cma_addr_device(struct cma *cma, const union cma_addr *addr, uint8_t *sgid_index);
+/* The first device whose port is active, with a GID of the address's family. */
+struct device *cma_any_device(struct cma *cma, const union cma_addr *addr, uint8_t *sgid_index);
+
+/* ------------------------------------------------------------------------------- ucma_file.c */
+
+/* Queues an event; it is copied. False: it is lost, there are too many. */
+bool cma_file_queue(struct cma_file *file, const struct cma_event *event);
+/* An event of an id, without parameters but a status. */
+void cma_event(struct cma_id *id, enum cma_event_type type, int status);
+/* Events that name this id, or this membership if mc is not NULL, will not be fetched any more. */
+void cma_file_drop(struct cma_file *file, struct cma_id *id, struct cma_mc *mc);
+/* A request that nobody has fetched goes: so does the event that was to bring it. */
+void cma_file_forget_request(struct cma_file *file, struct cma_id *request);
+
+/* The answer to a command. */
+struct ucma_answer {
+	struct simhca_ucma_reply reply;
+	uint8_t response[SIMHCA_UCMA_MAX_RESPONSE];
+};
+/* A command as it came, zeroes behind it. */
+struct ucma_call {
+	struct cma_file *file;
+	const struct simhca_ucma_request *request;
+	uint16_t in, out;
+	_Alignas(8) uint8_t payload[SIMHCA_UCMA_MAX_WRITE];
+	const uint8_t *option;
+	struct ucma_answer *answer;
+};
+
+/* ucma.c: 0 or a negative errno. */
+int ucma_call(struct ucma_call *call, uint32_t command, struct simhca_why *why);
+
+/* ---------------------------------------------------------------------------------------- cma.c */
+
+/* NULL: what is wrong was logged. */
+struct cma *cma_open(struct daemon *daemon);
+void cma_close(struct cma *cma);
+/* A device's network interface has gone. */
+void cma_device_gone(struct cma *cma, struct device *device);
+
+int cma_handle_add(struct cma_handles *handles, void *object, uint32_t *handle);
+void *cma_handle_get(const struct cma_handles *handles, uint32_t handle);
+void cma_handle_remove(struct cma_handles *handles, uint32_t handle);
+
+#endif

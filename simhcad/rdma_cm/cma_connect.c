@@ -1,0 +1,568 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* Connections, and datagrams' partners: what the user asks for, and what the peer has to say. */
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <string.h>
+
+#include "cma.h"
+#include "log.h"
+
+#define SERVICE_RC 0
+#define SERVICE_UC 1
+#define SERVICE_EXTENDED 3
+#define EXTENDED_XRC 1
+#define MOST_RETRIES 7
+
+static unsigned int least(unsigned int a, unsigned int b)
+{
+	return a < b ? a : b;
+}
+
+/* Bytes in front of the user's private data: the addresses, unless these are AF_IB's own. */
+static size_t header_size(const struct cma_id *id)
+{
+	return id->src.sa.sa_family == AF_IB ? 0 : SIMHCA_CM_IP_BYTES;
+}
+
+static void put_header(const struct cma_id *id, uint8_t *private_data)
+{
+	struct simhca_cm_ip ip = { .port = cma_addr_port(&id->src) };
+
+	if (!header_size(id))
+		return;
+	if (id->src.sa.sa_family == AF_INET) {
+		ip.version = 4;
+		memcpy(ip.src + 12, &id->src.in.sin_addr, 4);
+		memcpy(ip.dst + 12, &id->dst.in.sin_addr, 4);
+	} else {
+		ip.version = 6;
+		memcpy(ip.src, &id->src.in6.sin6_addr, 16);
+		memcpy(ip.dst, &id->dst.in6.sin6_addr, 16);
+	}
+	simhca_cm_ip_encode(&ip, private_data);
+}
+
+/* ---------------------------------------------------------------------------------- connecting */
+
+static int private_fits(const struct rdma_ucm_conn_param *param, size_t room,
+			struct simhca_why *why)
+{
+	if (param->private_data_len > room)
+		return simhca_why(why, EINVAL, "%u bytes of private data: there is room for %zu",
+				  param->private_data_len, room);
+	return 0;
+}
+
+static int send_req(struct cma_id *id, const struct rdma_ucm_conn_param *param,
+		    const struct rdma_ucm_ece *ece, struct simhca_why *why)
+{
+	struct simhca_cm_req req = {
+		.vendor_id = ece->vendor_id & 0xffffff,
+		.service_id = cma_service_id(id, &id->dst),
+		.qpn = param->qp_num,
+		.responder_resources = param->responder_resources,
+		.initiator_depth = param->initiator_depth,
+		.remote_cm_timeout = CMA_CM_TIMEOUT,
+		.local_cm_timeout = CMA_CM_TIMEOUT,
+		.service_type = id->qp_type == IBV_QPT_RC   ? SERVICE_RC
+				: id->qp_type == IBV_QPT_UC ? SERVICE_UC
+							    : SERVICE_EXTENDED,
+		.ext_type =
+			id->qp_type == IBV_QPT_RC || id->qp_type == IBV_QPT_UC ? 0 : EXTENDED_XRC,
+		.flow_control = !!param->flow_control,
+		.starting_psn = id->psn,
+		.retry_count = (uint8_t)least(param->retry_count, MOST_RETRIES),
+		.rnr_retry = (uint8_t)least(param->rnr_retry_count, MOST_RETRIES),
+		.max_cm_retries = CMA_CM_RETRIES,
+		.srq = !!param->srq,
+	};
+	size_t header = header_size(id);
+	int ret = private_fits(param, sizeof(req.private_data) - header, why);
+
+	if (ret)
+		return ret;
+	put_header(id, req.private_data);
+	memcpy(req.private_data + header, param->private_data, param->private_data_len);
+	return simhca_cm_send_req(id->cm, &id->path, &req, ece->attr_mod);
+}
+
+static int send_sidr_req(struct cma_id *id, const struct rdma_ucm_conn_param *param,
+			 struct simhca_why *why)
+{
+	uint8_t private_data[SIMHCA_CM_SIDR_REQ_PRIVATE] = { 0 };
+	size_t header = header_size(id);
+	struct simhca_cm_sidr_param sidr = {
+		.service_id = cma_service_id(id, &id->dst),
+		.timeout_ms = simhca_cm_milliseconds(CMA_CM_TIMEOUT),
+		.max_retries = CMA_CM_RETRIES,
+		.private_data = private_data,
+		.length = header + param->private_data_len,
+	};
+	int ret = private_fits(param, sizeof(private_data) - header, why);
+
+	if (ret)
+		return ret;
+	put_header(id, private_data);
+	memcpy(private_data + header, param->private_data, param->private_data_len);
+	return simhca_cm_send_sidr_req(id->cm, &id->path, &sidr);
+}
+
+int cma_connect(struct cma_id *id, const struct rdma_ucm_conn_param *param,
+		const struct rdma_ucm_ece *ece, struct simhca_why *why)
+{
+	int ret;
+
+	if (id->state != CMA_ROUTE_RESOLVED)
+		return simhca_why(why, EINVAL, "the route has to be resolved first");
+	id->cm = simhca_cm_id_create(id->file->cma->cm, id);
+	if (!id->cm)
+		return simhca_why(why, ENOMEM, "out of memory");
+	id->qp_num = param->qp_num;
+	id->srq = param->srq;
+	ret = id->qp_type == IBV_QPT_UD ? send_sidr_req(id, param, why)
+					: send_req(id, param, ece, why);
+	if (ret) {
+		simhca_cm_id_destroy(id->cm, true);
+		id->cm = NULL;
+		return ret;
+	}
+	id->state = CMA_CONNECT;
+	return 0;
+}
+
+/* ------------------------------------------------------------------------------------ accepting */
+
+static int send_rep(struct cma_id *id, const struct rdma_ucm_conn_param *param,
+		    const struct rdma_ucm_ece *ece, struct simhca_why *why)
+{
+	struct simhca_cm_rep rep = {
+		.qpn = param->qp_num,
+		.starting_psn = id->psn,
+		.responder_resources = param->responder_resources,
+		.initiator_depth = param->initiator_depth,
+		.flow_control = !!param->flow_control,
+		.rnr_retry = (uint8_t)least(param->rnr_retry_count, MOST_RETRIES),
+		.srq = !!param->srq,
+		.vendor_id_h = (uint8_t)(ece->vendor_id >> 16),
+		.vendor_id_m = (uint8_t)(ece->vendor_id >> 8),
+		.vendor_id_l = (uint8_t)ece->vendor_id,
+	};
+	int ret = private_fits(param, sizeof(rep.private_data), why);
+
+	if (ret)
+		return ret;
+	memcpy(rep.private_data, param->private_data, param->private_data_len);
+	return simhca_cm_send_rep(id->cm, &rep, ece->attr_mod);
+}
+
+static int send_sidr_rep(struct cma_id *id, const struct rdma_ucm_conn_param *param,
+			 const struct rdma_ucm_ece *ece, struct simhca_why *why)
+{
+	struct simhca_cm_sidr_rep rep = {
+		.status = SIMHCA_CM_SIDR_OK,
+		.qpn = param->qp_num,
+		.qkey = id->qkey,
+		.vendor_id_h = (uint16_t)(ece->vendor_id >> 8),
+		.vendor_id_l = (uint8_t)ece->vendor_id,
+	};
+	int ret = private_fits(param, sizeof(rep.private_data), why);
+
+	if (ret)
+		return ret;
+	memcpy(rep.private_data, param->private_data, param->private_data_len);
+	return simhca_cm_send_sidr_rep(id->cm, &rep, ece->attr_mod);
+}
+
+int cma_accept(struct cma_id *id, const struct rdma_ucm_conn_param *param,
+	       const struct rdma_ucm_ece *ece, struct simhca_why *why)
+{
+	int ret;
+
+	if (id->state != CMA_CONNECT || !id->cm)
+		return simhca_why(why, EINVAL, "there is no connection to accept (any more)");
+	if (!param) {
+		ret = simhca_cm_send_rtu(id->cm);
+	} else {
+		id->qp_num = param->qp_num;
+		id->srq = param->srq;
+		if (id->qp_type == IBV_QPT_UD) {
+			id->qkey = param->qkey ? param->qkey : CMA_UDP_QKEY;
+			ret = send_sidr_rep(id, param, ece, why);
+		} else {
+			ret = send_rep(id, param, ece, why);
+		}
+	}
+	if (!ret)
+		return 0;
+	if (!why->text[0])
+		simhca_why(why, -ret, "the connection is in state %s",
+			   simhca_cm_state_name(simhca_cm_id_state(id->cm)));
+	cma_reject(id, SIMHCA_CM_REJ_CONSUMER, NULL, 0, NULL);
+	return ret;
+}
+
+int cma_reject(struct cma_id *id, uint8_t reason, const void *private_data, size_t length,
+	       struct simhca_why *why)
+{
+	struct simhca_cm_sidr_rep rep = { .status = SIMHCA_CM_SIDR_REJECT };
+
+	if (!id->cm)
+		return simhca_why(why, EINVAL, "there is no connection to reject");
+	if (id->qp_type != IBV_QPT_UD)
+		return simhca_cm_send_rej(id->cm, reason, private_data, length);
+	if (length > sizeof(rep.private_data))
+		return simhca_why(why, EINVAL, "%zu bytes of private data: there is room for %zu",
+				  length, sizeof(rep.private_data));
+	if (length)
+		memcpy(rep.private_data, private_data, length);
+	return simhca_cm_send_sidr_rep(id->cm, &rep, 0);
+}
+
+int cma_disconnect(struct cma_id *id, struct simhca_why *why)
+{
+	if (!id->cm)
+		return simhca_why(why, EINVAL, "there is no connection");
+	/* It may be over, or the peer may have been faster. */
+	if (simhca_cm_send_dreq(id->cm))
+		simhca_cm_send_drep(id->cm);
+	return 0;
+}
+
+static void established(struct cma_id *id)
+{
+	cma_event(id, CMA_EV_ESTABLISHED, 0);
+}
+
+int cma_notify(struct cma_id *id, uint32_t event, struct simhca_why *why)
+{
+	int ret;
+
+	if (!id->cm)
+		return simhca_why(why, EINVAL, "there is no connection");
+	if (event != IBV_EVENT_COMM_EST)
+		return simhca_why(why, EINVAL, "event %u: only IBV_EVENT_COMM_EST says something",
+				  event);
+	ret = simhca_cm_establish(id->cm);
+	if (ret == -EISCONN)
+		return 0;
+	if (!ret)
+		established(id);
+	return ret;
+}
+
+/* ------------------------------------------------------------------------- what the peer says */
+
+static void fill_conn(struct cma_event *event, const void *private_data, size_t length)
+{
+	struct rdma_ucm_conn_param *conn = &event->resp.param.conn;
+
+	memcpy(conn->private_data, private_data, length);
+	conn->private_data_len = (uint8_t)length;
+}
+
+static struct cma_event event_of(struct cma_id *id, enum cma_event_type type, int status)
+{
+	struct cma_event event = { .id = id };
+
+	event.resp.uid = id->uid;
+	event.resp.id = id->handle;
+	event.resp.event = type;
+	event.resp.status = (uint32_t)status;
+	return event;
+}
+
+static void on_rep(struct cma_id *id, const struct simhca_cm_mad *mad)
+{
+	struct cma_event event = event_of(id, CMA_EV_CONNECT_RESPONSE, 0);
+	struct rdma_ucm_conn_param *conn = &event.resp.param.conn;
+	const struct simhca_cm_rep *rep = &mad->rep;
+
+	conn->qp_num = rep->qpn;
+	conn->responder_resources = rep->initiator_depth;
+	conn->initiator_depth = rep->responder_resources;
+	conn->flow_control = rep->flow_control;
+	conn->rnr_retry_count = rep->rnr_retry;
+	conn->srq = rep->srq;
+	event.resp.ece.vendor_id = (uint32_t)rep->vendor_id_h << 16 |
+				   (uint32_t)rep->vendor_id_m << 8 | rep->vendor_id_l;
+	event.resp.ece.attr_mod = mad->attr_mod;
+	fill_conn(&event, rep->private_data, sizeof(rep->private_data));
+	cma_file_queue(id->file, &event);
+}
+
+static void on_rej(struct cma_id *id, const struct simhca_cm_rej *rej)
+{
+	struct cma_event event = event_of(id, CMA_EV_REJECTED, rej->reason);
+	char to[CMA_ADDR_TEXT], listeners[160];
+
+	fill_conn(&event, rej->private_data, sizeof(rej->private_data));
+	cma_file_queue(id->file, &event);
+	cma_addr_print(&id->dst, to);
+	if (rej->reason == SIMHCA_CM_REJ_INVALID_SERVICE_ID) {
+		cma_port_describe(id->file->cma, id->ps, listeners, sizeof(listeners));
+		log_info("rdma_cm: process %d (%s): nobody listens on %s in port space %s; "
+			 "listeners are: %s",
+			 (int)id->file->pid, id->file->comm, to, cma_ps_name(id->ps),
+			 listeners[0] ? listeners : "none");
+	} else {
+		log_info("rdma_cm: process %d (%s): the connection to %s was rejected, reason %u",
+			 (int)id->file->pid, id->file->comm, to, rej->reason);
+	}
+}
+
+static void on_sidr_rep(struct cma_id *id, const struct simhca_cm_mad *mad)
+{
+	const struct simhca_cm_sidr_rep *rep = &mad->sidr_rep;
+	struct cma_event event = event_of(id, CMA_EV_ESTABLISHED, 0);
+	struct rdma_ucm_ud_param *ud = &event.resp.param.ud;
+	char to[CMA_ADDR_TEXT], listeners[160];
+
+	memcpy(ud->private_data, rep->private_data, sizeof(rep->private_data));
+	ud->private_data_len = sizeof(rep->private_data);
+	if (rep->status != SIMHCA_CM_SIDR_OK) {
+		event.resp.event = CMA_EV_UNREACHABLE;
+		event.resp.status = rep->status;
+		cma_port_describe(id->file->cma, id->ps, listeners, sizeof(listeners));
+		log_info("rdma_cm: process %d (%s): %s in port space %s does not serve, status "
+			 "%u; listeners are: %s",
+			 (int)id->file->pid, id->file->comm, cma_addr_print(&id->dst, to),
+			 cma_ps_name(id->ps), rep->status, listeners[0] ? listeners : "none");
+	} else {
+		ud->qp_num = rep->qpn;
+		ud->qkey = rep->qkey;
+		event.resp.ece.vendor_id = (uint32_t)rep->vendor_id_h << 8 | rep->vendor_id_l;
+		event.resp.ece.attr_mod = mad->attr_mod;
+		cma_path_av(id, &id->path, &ud->ah_attr);
+	}
+	cma_file_queue(id->file, &event);
+}
+
+static void on_timeout(struct cma_id *id)
+{
+	char to[CMA_ADDR_TEXT];
+
+	log_info("rdma_cm: process %d (%s): %s did not answer", (int)id->file->pid, id->file->comm,
+		 cma_addr_print(&id->dst, to));
+	cma_event(id, CMA_EV_UNREACHABLE, -ETIMEDOUT);
+}
+
+/* Once: each side hears of the end of a connection by whatever comes first. */
+static void disconnected(struct cma_id *id, int status)
+{
+	if (id->state != CMA_CONNECT)
+		return;
+	id->state = CMA_DISCONNECT;
+	cma_event(id, CMA_EV_DISCONNECTED, status);
+}
+
+/* ---------------------------------------------------------------------------------- requests */
+
+static uint8_t type_of(const struct simhca_cm_req *req)
+{
+	switch (req->service_type) {
+	case SERVICE_RC:
+		return IBV_QPT_RC;
+	case SERVICE_UC:
+		return IBV_QPT_UC;
+	default: /* the receiving half of an initiator */
+		return req->ext_type == EXTENDED_XRC ? IBV_QPT_XRC_RECV : 0;
+	}
+}
+
+static bool type_fits(const struct cma_id *listener, uint8_t type)
+{
+	if (type == IBV_QPT_XRC_RECV)
+		return listener->qp_type == IBV_QPT_XRC_RECV ||
+		       listener->qp_type == IBV_QPT_XRC_SEND;
+	return listener->qp_type == type;
+}
+
+/* Both ends' addresses: by the header if there is one, else by the path. */
+static void find_ends(const uint8_t *private_data, uint64_t service_id,
+		      const struct simhca_cm_path *path, union cma_addr *src, union cma_addr *dst)
+{
+	struct simhca_cm_ip ip;
+
+	simhca_cm_ip_decode(private_data, &ip);
+	if (ip.version) {
+		cma_addr_from_ip(src, ip.version, ip.dst, (uint16_t)service_id);
+		cma_addr_from_ip(dst, ip.version, ip.src, ip.port);
+		return;
+	}
+	memset(src, 0, sizeof(*src));
+	src->ib.family = AF_IB;
+	src->ib.pkey = htobe16(path->pkey);
+	src->ib.sid_mask = htobe64(UINT64_MAX);
+	*dst = *src;
+	src->ib.sid = htobe64(service_id);
+	src->ib.gid = path->sgid;
+	dst->ib.gid = path->dgid;
+}
+
+/* The new id of a request, with the event that brings it. NULL: out of memory. */
+static struct cma_id *make_request(struct cma_id *listener, struct simhca_cm_id *cm,
+				   const union cma_addr *src, const union cma_addr *dst)
+{
+	const struct simhca_cm_path *path = simhca_cm_id_path(cm);
+	struct cma_id *id = cma_id_create(listener->file, 0, listener->ps, listener->qp_type);
+
+	if (!id)
+		return NULL;
+	id->src = *src;
+	id->dst = *dst;
+	id->path = *path;
+	id->has_path = true;
+	id->tos = listener->tos;
+	id->ack_timeout = listener->ack_timeout;
+	id->ack_timeout_set = listener->ack_timeout_set;
+	cma_attach(id, path->port, 0);
+	for (uint8_t i = 0; i < SIMHCA_GID_ENTRIES; i++)
+		if (!memcmp(&id->device->gids[i].gid, &path->sgid, sizeof(path->sgid)))
+			id->sgid_index = i;
+	id->state = CMA_CONNECT;
+	id->cm = cm;
+	simhca_cm_id_set_context(cm, id);
+	id->listener = listener;
+	listener->waiting++;
+	return id;
+}
+
+static struct cma_event request_event(struct cma_id *listener, struct cma_id *id)
+{
+	struct cma_event event = event_of(listener, CMA_EV_CONNECT_REQUEST, 0);
+
+	event.resp.id = id->handle;
+	event.request = id;
+	return event;
+}
+
+static int queue_request(const struct cma_event *event)
+{
+	if (cma_file_queue(event->id->file, event))
+		return 0;
+	event->request->cm = NULL; /* which is not ours then */
+	cma_id_destroy(event->request);
+	return -1;
+}
+
+/* 0, or what simhca_cm_ops.event answers to a request that nobody takes. */
+static int find_listener(struct cma_port *port, const union cma_addr *src, uint8_t type,
+			 struct cma_id **listener)
+{
+	union cma_addr none = { .sa = { .sa_family = 0 } };
+	char text[CMA_ADDR_TEXT];
+
+	*listener = cma_port_listener(port, src->sa.sa_family == AF_IB ? &none : src);
+	if (!*listener)
+		return type == IBV_QPT_UD ? SIMHCA_CM_SIDR_UNSUPPORTED
+					  : SIMHCA_CM_REJ_INVALID_SERVICE_ID;
+	if (!type_fits(*listener, type))
+		return type == IBV_QPT_UD ? SIMHCA_CM_SIDR_UNSUPPORTED : SIMHCA_CM_REJ_CONSUMER;
+	if ((*listener)->waiting >= (*listener)->backlog) {
+		log_info("rdma_cm: process %d (%s): the backlog of %s is full, with %u requests "
+			 "that were not fetched",
+			 (int)(*listener)->file->pid, (*listener)->file->comm,
+			 cma_addr_print(&(*listener)->src, text), (*listener)->waiting);
+		return -1;
+	}
+	return 0;
+}
+
+static int on_req(struct cma_port *port, struct simhca_cm_id *cm, const struct simhca_cm_mad *mad)
+{
+	const struct simhca_cm_req *req = &mad->req;
+	struct rdma_ucm_conn_param *conn;
+	struct cma_id *listener, *id;
+	struct cma_event event;
+	union cma_addr src, dst;
+	size_t header;
+	int ret;
+
+	find_ends(req->private_data, req->service_id, simhca_cm_id_path(cm), &src, &dst);
+	ret = find_listener(port, &src, type_of(req), &listener);
+	if (ret)
+		return ret;
+	id = make_request(listener, cm, &src, &dst);
+	if (!id)
+		return -1;
+	event = request_event(listener, id);
+	conn = &event.resp.param.conn;
+	conn->qp_num = req->qpn;
+	/* Mine is what the peer calls the other. */
+	conn->responder_resources = req->initiator_depth;
+	conn->initiator_depth = req->responder_resources;
+	conn->flow_control = req->flow_control;
+	conn->retry_count = req->retry_count;
+	conn->rnr_retry_count = req->rnr_retry;
+	conn->srq = req->srq;
+	event.resp.ece.vendor_id = req->vendor_id;
+	event.resp.ece.attr_mod = mad->attr_mod;
+	header = header_size(listener);
+	fill_conn(&event, req->private_data + header, sizeof(req->private_data) - header);
+	return queue_request(&event);
+}
+
+static int on_sidr_req(struct cma_port *port, struct simhca_cm_id *cm,
+		       const struct simhca_cm_sidr_req *req)
+{
+	struct rdma_ucm_ud_param *ud;
+	struct cma_id *listener, *id;
+	struct cma_event event;
+	union cma_addr src, dst;
+	size_t header;
+	int ret;
+
+	find_ends(req->private_data, req->service_id, simhca_cm_id_path(cm), &src, &dst);
+	ret = find_listener(port, &src, IBV_QPT_UD, &listener);
+	if (ret)
+		return ret;
+	id = make_request(listener, cm, &src, &dst);
+	if (!id)
+		return -1;
+	event = request_event(listener, id);
+	ud = &event.resp.param.ud;
+	header = header_size(listener);
+	ud->private_data_len = (uint8_t)(sizeof(req->private_data) - header);
+	memcpy(ud->private_data, req->private_data + header, ud->private_data_len);
+	return queue_request(&event);
+}
+
+int cma_on_cm_event(void *arg, struct simhca_cm_id *cm, const struct simhca_cm_event *event)
+{
+	struct cma_id *id = simhca_cm_id_context(cm);
+
+	switch (event->type) {
+	case SIMHCA_CM_REQ_RECEIVED:
+		return on_req(event->listener, cm, event->mad);
+	case SIMHCA_CM_SIDR_REQ_RECEIVED:
+		return on_sidr_req(event->listener, cm, &event->mad->sidr_req);
+	case SIMHCA_CM_REP_RECEIVED:
+		on_rep(id, event->mad);
+		break;
+	case SIMHCA_CM_RTU_RECEIVED:
+		established(id);
+		break;
+	case SIMHCA_CM_REJ_RECEIVED:
+		on_rej(id, &event->mad->rej);
+		break;
+	case SIMHCA_CM_SIDR_REP_RECEIVED:
+		on_sidr_rep(id, event->mad);
+		break;
+	case SIMHCA_CM_DREQ_RECEIVED:
+	case SIMHCA_CM_DREP_RECEIVED:
+		disconnected(id, 0);
+		break;
+	case SIMHCA_CM_DREQ_TIMEOUT:
+		disconnected(id, -ETIMEDOUT);
+		break;
+	case SIMHCA_CM_REQ_TIMEOUT:
+	case SIMHCA_CM_REP_TIMEOUT:
+	case SIMHCA_CM_SIDR_TIMEOUT:
+		on_timeout(id);
+		break;
+	case SIMHCA_CM_TIMEWAIT_EXIT:
+		cma_event(id, CMA_EV_TIMEWAIT_EXIT, 0);
+		break;
+	}
+	return 0;
+}

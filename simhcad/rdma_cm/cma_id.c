@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* Ids up to the point where they know a way to the peer: bind, resolve, listen. */
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+#include "cma.h"
+#include "log.h"
+#include "netif.h"
+
+#define HOP_LIMIT 64
+
+static void on_resolving(struct ev_loop *loop, ev_timer *timer, int events);
+
+struct cma_id *cma_id_create(struct cma_file *file, uint64_t uid, uint16_t ps, uint8_t qp_type)
+{
+	struct cma_id *id = calloc(1, sizeof(*id));
+
+	if (!id)
+		return NULL;
+	if (cma_handle_add(&file->cma->ids, id, &id->handle)) {
+		free(id);
+		return NULL;
+	}
+	id->file = file;
+	id->uid = uid;
+	id->ps = ps;
+	id->qp_type = qp_type;
+	id->psn = simhca_cm_psn(file->cma->cm);
+	ev_timer_init(&id->resolving, on_resolving, 0, 0);
+	id->resolving.data = id;
+	DL_APPEND(file->ids, id);
+	return id;
+}
+
+/* Events that were not fetched go with it, and so do requests that came to it by them. */
+void cma_id_destroy(struct cma_id *id)
+{
+	struct cma_file *file = id->file;
+
+	cma_file_drop(file, id, NULL);
+	while (id->mcs)
+		cma_mc_free(id->mcs);
+	ev_timer_stop(file->cma->daemon->loop, &id->resolving);
+	cma_port_release(id);
+	if (id->listener)
+		cma_file_forget_request(file, id);
+	if (id->cm)
+		simhca_cm_id_destroy(id->cm, false);
+	cma_handle_remove(&file->cma->ids, id->handle);
+	DL_DELETE(file->ids, id);
+	free(id);
+}
+
+int cma_id_find(struct cma_file *file, uint32_t handle, struct cma_id **id)
+{
+	*id = cma_handle_get(&file->cma->ids, handle);
+	if (!*id)
+		return -ENOENT;
+	return (*id)->file == file ? 0 : -EINVAL;
+}
+
+void cma_attach(struct cma_id *id, struct device *device, uint8_t sgid_index)
+{
+	id->device = device;
+	id->sgid_index = sgid_index;
+}
+
+/* --------------------------------------------------------------------------------------- bind */
+
+static int check_local(struct cma_id *id, const union cma_addr *addr, struct simhca_why *why)
+{
+	struct cma *cma = id->file->cma;
+	char text[CMA_ADDR_TEXT];
+	uint8_t sgid_index;
+	struct device *device;
+
+	if (addr->sa.sa_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&addr->in6.sin6_addr) &&
+	    !addr->in6.sin6_scope_id)
+		return simhca_why(why, EINVAL, "%s is link-local and has no scope",
+				  cma_addr_print(addr, text));
+	/* Where a device is on the loopback interface, its addresses are as good as any others. */
+	device = cma_addr_device(cma, addr, &sgid_index);
+	if (device) {
+		cma_attach(id, device, sgid_index);
+		return 0;
+	}
+	if (cma_addr_is_any(addr))
+		return 0;
+	if (addr->sa.sa_family != AF_IB) {
+		union simhca_gid gid;
+
+		cma_addr_gid(addr, &gid);
+		if (!netif_has_address(cma->daemon->netif, gid.raw))
+			return simhca_why(why, EADDRNOTAVAIL, "no network interface has %s",
+					  cma_addr_print(addr, text));
+	}
+	return simhca_why(why, ENODEV,
+			  "%s is not of a device's network interface: see --netdev, and the GIDs "
+			  "of `simhca status`",
+			  cma_addr_print(addr, text));
+}
+
+int cma_bind(struct cma_id *id, const union cma_addr *addr, struct simhca_why *why)
+{
+	int ret;
+
+	if (addr->sa.sa_family != AF_INET && addr->sa.sa_family != AF_INET6 &&
+	    addr->sa.sa_family != AF_IB)
+		return simhca_why(why, EAFNOSUPPORT, "address family %u", addr->sa.sa_family);
+	if (id->state != CMA_IDLE)
+		return simhca_why(why, EINVAL, "the id is bound already");
+	ret = check_local(id, addr, why);
+	if (ret)
+		return ret;
+	id->src = *addr;
+	if (!id->afonly_set)
+		id->afonly = addr->sa.sa_family == AF_INET;
+	ret = cma_port_bind(id, why);
+	if (ret) {
+		memset(&id->src, 0, sizeof(id->src));
+		id->device = NULL;
+		return ret;
+	}
+	id->state = CMA_BOUND;
+	return 0;
+}
+
+int cma_listen(struct cma_id *id, int backlog, struct simhca_why *why)
+{
+	union cma_addr any = { .in = { .sin_family = AF_INET } };
+	int ret;
+
+	if (id->state == CMA_IDLE) {
+		ret = cma_bind(id, &any, why);
+		if (ret)
+			return ret;
+	}
+	if (id->state != CMA_BOUND)
+		return simhca_why(why, EINVAL, "the id is used for something else already");
+	ret = cma_port_listen(id, why);
+	if (ret)
+		return ret;
+	id->backlog = backlog > 0 && backlog <= CMA_BACKLOG ? (unsigned int)backlog : CMA_BACKLOG;
+	id->state = CMA_LISTEN;
+	return 0;
+}
+
+/* ------------------------------------------------------------------------------------ resolve */
+
+/* A destination on this fabric: fills the path's far end. */
+static bool find_destination(struct cma_id *id, struct simhca_cm_path *path)
+{
+	struct device *device;
+	uint8_t index;
+
+	if (cma_addr_is_multicast(&id->dst)) {
+		cma_mgid(id, &id->dst, &path->dgid);
+		path->dlid = cma_mlid(&path->dgid);
+		return true;
+	}
+	device = cma_addr_device(id->file->cma, &id->dst, &index);
+	/* Loopback is the device itself, whatever its addresses are. */
+	if (!device && cma_addr_is_any(&id->dst)) {
+		device = id->device;
+		index = id->sgid_index;
+	}
+	if (!device ||
+	    device->options->settings.infiniband != id->device->options->settings.infiniband)
+		return false;
+	path->dgid = device->gids[index].gid;
+	path->dlid = simhca_device_memory(device->model)->port.lid;
+	return true;
+}
+
+/*
+ * Who is not bound to a device sends from the destination's own, if it is here, and by the same
+ * address, as packets to a local address do.
+ */
+static void find_source(struct cma_id *id)
+{
+	struct cma *cma = id->file->cma;
+	struct device *device;
+	union simhca_gid gid;
+	uint8_t index = 0;
+	bool local;
+
+	device = cma_addr_device(cma, &id->dst, &index);
+	local = device || cma_addr_is_loopback(&id->dst);
+	if (!id->device) {
+		if (!device)
+			device = cma_any_device(cma, &id->dst, &index);
+		if (!device)
+			return;
+		cma_attach(id, device, index);
+	}
+	if (!cma_addr_is_zero(&id->src))
+		return;
+	gid = id->device->gids[id->sgid_index].gid;
+	if (local)
+		cma_addr_gid(&id->dst, &gid);
+	if (id->src.sa.sa_family == AF_INET)
+		memcpy(&id->src.in.sin_addr, gid.raw + 12, 4);
+	else
+		memcpy(&id->src.in6.sin6_addr, gid.raw, 16);
+}
+
+static bool try_resolve(struct cma_id *id)
+{
+	find_source(id);
+	if (!id->device)
+		return false;
+	memset(&id->path, 0, sizeof(id->path));
+	return find_destination(id, &id->path);
+}
+
+static void on_resolving(struct ev_loop *loop, ev_timer *timer, int events)
+{
+	struct cma_id *id = timer->data;
+
+	if (try_resolve(id)) {
+		id->state = CMA_ADDR_RESOLVED;
+		cma_event(id, CMA_EV_ADDR_RESOLVED, 0);
+		return;
+	}
+	id->state = CMA_BOUND;
+	cma_event(id, CMA_EV_ADDR_ERROR, -ETIMEDOUT);
+}
+
+int cma_resolve_addr(struct cma_id *id, const union cma_addr *src, const union cma_addr *dst,
+		     uint32_t timeout_ms, struct simhca_why *why)
+{
+	struct cma *cma = id->file->cma;
+	union cma_addr from = *src;
+	char text[CMA_ADDR_TEXT];
+	int ret;
+
+	if (dst->sa.sa_family != AF_INET && dst->sa.sa_family != AF_INET6 &&
+	    dst->sa.sa_family != AF_IB)
+		return simhca_why(why, EAFNOSUPPORT, "address family %u", dst->sa.sa_family);
+	if (id->state == CMA_IDLE) {
+		if (!from.sa.sa_family) {
+			from.sa.sa_family = dst->sa.sa_family;
+			/* IPv6: of the same link. AF_IB: any port of the destination's space. */
+			if (dst->sa.sa_family == AF_INET6)
+				from.in6.sin6_scope_id = dst->in6.sin6_scope_id;
+			if (dst->sa.sa_family == AF_IB) {
+				from.ib.pkey = dst->ib.pkey;
+				from.ib.sid = dst->ib.sid & htobe64(~UINT64_C(0xffff));
+				from.ib.sid_mask = htobe64(~UINT64_C(0xffff));
+			}
+		}
+		ret = cma_bind(id, &from, why);
+		if (ret)
+			return ret;
+	}
+	if (id->state != CMA_BOUND)
+		return simhca_why(why, EINVAL, "the id is connected, or resolves already");
+	if (id->src.sa.sa_family != dst->sa.sa_family)
+		return simhca_why(why, EINVAL, "source and destination are of different families");
+	id->dst = *dst;
+	if (try_resolve(id)) {
+		id->state = CMA_ADDR_RESOLVED;
+		cma_event(id, CMA_EV_ADDR_RESOLVED, 0);
+		return 0;
+	}
+	if (!id->device)
+		return simhca_why(why, ENODEV, "no device has an active port");
+	log_info("rdma_cm: process %d (%s): no device of this daemon has %s; see the GIDs of "
+		 "`simhca status`",
+		 (int)id->file->pid, id->file->comm, cma_addr_print(dst, text));
+	id->state = CMA_ADDR_QUERY;
+	ev_timer_set(&id->resolving, timeout_ms / 1000.0, 0);
+	ev_timer_start(cma->daemon->loop, &id->resolving);
+	return 0;
+}
+
+/* RoCE asks nobody: all of a path is known here. */
+int cma_resolve_route(struct cma_id *id, uint32_t timeout_ms, struct simhca_why *why)
+{
+	const struct simhca_devmem *memory;
+	struct simhca_cm_path *path = &id->path;
+
+	if (!timeout_ms)
+		return simhca_why(why, EINVAL, "the time-out is 0");
+	if (id->state != CMA_ADDR_RESOLVED)
+		return simhca_why(why, EINVAL, "the address has to be resolved first");
+	memory = simhca_device_memory(id->device->model);
+	path->port = id->device;
+	path->ca_guid = be64toh(memory->attr.node_guid);
+	path->sgid = id->device->gids[id->sgid_index].gid;
+	path->slid = memory->port.lid;
+	path->pkey = CMA_PKEY;
+	path->hop_limit = HOP_LIMIT;
+	path->traffic_class = id->tos;
+	path->mtu = (uint8_t)memory->port.active_mtu;
+	path->packet_life =
+		id->ack_timeout_set && id->ack_timeout ? id->ack_timeout - 1 : CMA_PACKET_LIFE;
+	if (!id->device->options->settings.infiniband) {
+		path->slid = path->dlid = 0xffff;
+		path->flow_label =
+			(cma_addr_port(&id->src) * 31u + cma_addr_port(&id->dst)) & 0xfffff;
+	}
+	id->has_path = true;
+	id->state = CMA_ROUTE_RESOLVED;
+	cma_event(id, CMA_EV_ROUTE_RESOLVED, 0);
+	return 0;
+}

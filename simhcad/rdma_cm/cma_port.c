@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * Ports of port spaces. They are a namespace of their own, which has nothing to do with sockets: a
+ * TCP server on the same number is no conflict. As many ids may be bound to one as their addresses
+ * allow; all of them that listen share one listener of the communication manager.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+#include "cma.h"
+#include "log.h"
+#include "privilege.h"
+
+#define PRIVILEGED 1024 /* ports below */
+#define EPHEMERAL_FIRST 32768
+#define EPHEMERAL_LAST 60999
+
+struct cma_port {
+	struct cma *cma;
+	uint32_t key;		     /* port space and number */
+	struct cma_id *ids;	     /* all that are bound */
+	unsigned int listeners;	     /* of them */
+	struct simhca_cm_id *listen; /* NULL: nobody listens */
+	UT_hash_handle hh;
+};
+
+static uint16_t space_of(const struct cma_port *port)
+{
+	return (uint16_t)(port->key >> 16);
+}
+
+/* The port space that an AF_IB address names in its service ID; others have that of the id. */
+static uint16_t port_space(const struct cma_id *id, const union cma_addr *addr)
+{
+	uint64_t sid, mask;
+
+	if (addr->sa.sa_family != AF_IB)
+		return id->ps;
+	mask = be64toh(addr->ib.sid_mask) & ~UINT64_C(0xffff);
+	sid = be64toh(addr->ib.sid) & mask;
+	if (id->ps == RDMA_PS_IB && sid == ((uint64_t)RDMA_PS_IB << 16 & mask))
+		return RDMA_PS_IB;
+	if ((id->ps == RDMA_PS_IB || id->ps == RDMA_PS_TCP) &&
+	    sid == ((uint64_t)RDMA_PS_TCP << 16 & mask))
+		return RDMA_PS_TCP;
+	if ((id->ps == RDMA_PS_IB || id->ps == RDMA_PS_UDP) &&
+	    sid == ((uint64_t)RDMA_PS_UDP << 16 & mask))
+		return RDMA_PS_UDP;
+	return 0;
+}
+
+uint64_t cma_service_id(const struct cma_id *id, const union cma_addr *addr)
+{
+	if (addr->sa.sa_family == AF_IB)
+		return be64toh(addr->ib.sid);
+	return (uint64_t)id->ps << 16 | cma_addr_port(addr);
+}
+
+static struct cma_port *find(struct cma *cma, uint32_t key)
+{
+	struct cma_port *port;
+
+	HASH_FIND(hh, cma->ports, &key, sizeof(key), port);
+	return port;
+}
+
+/* Whether another id on the port leaves room for this one: 0 or what is wrong. */
+static int conflict(const struct cma_port *port, const struct cma_id *id, bool to_listen)
+{
+	const struct cma_id *other;
+
+	DL_FOREACH2(port->ids, other, port_next)
+	{
+		if (other == id)
+			continue;
+		if (!to_listen && id->reuseaddr && other->reuseaddr && other->state != CMA_LISTEN)
+			continue;
+		if (to_listen && other->state != CMA_LISTEN)
+			continue;
+		if (id->afonly && other->afonly && id->src.sa.sa_family != other->src.sa.sa_family)
+			continue;
+		if (cma_addr_is_any(&id->src) || cma_addr_is_any(&other->src))
+			return cma_addr_equal(&id->src, &other->src) ? -EADDRINUSE : -EADDRNOTAVAIL;
+		if (cma_addr_equal(&id->src, &other->src))
+			return -EADDRINUSE;
+	}
+	return 0;
+}
+
+static int join(struct cma_id *id, uint16_t ps, uint16_t number)
+{
+	struct cma *cma = id->file->cma;
+	uint32_t key = (uint32_t)ps << 16 | number;
+	struct cma_port *port = find(cma, key);
+
+	if (!port) {
+		port = calloc(1, sizeof(*port));
+		if (!port)
+			return -ENOMEM;
+		port->cma = cma;
+		port->key = key;
+		HASH_ADD(hh, cma->ports, key, sizeof(port->key), port);
+	}
+	id->port = port;
+	DL_APPEND2(port->ids, id, port_prev, port_next);
+	cma_addr_set_port(&id->src, number);
+	if (id->src.sa.sa_family == AF_IB)
+		id->src.ib.sid = htobe64((uint64_t)ps << 16 | number);
+	return 0;
+}
+
+/* Any port that nobody has, beginning at a random one. */
+static int join_any(struct cma_id *id, uint16_t ps, struct simhca_why *why)
+{
+	struct cma *cma = id->file->cma;
+	uint32_t range = EPHEMERAL_LAST - EPHEMERAL_FIRST + 1;
+	uint32_t start = simhca_cm_psn(cma->cm) % range;
+
+	for (uint32_t i = 0; i < range; i++) {
+		uint16_t number = (uint16_t)(EPHEMERAL_FIRST + (start + i) % range);
+
+		if (!find(cma, (uint32_t)ps << 16 | number))
+			return join(id, ps, number);
+	}
+	return simhca_why(why, EADDRNOTAVAIL, "no port of port space %s is free", cma_ps_name(ps));
+}
+
+int cma_port_bind(struct cma_id *id, struct simhca_why *why)
+{
+	struct cma *cma = id->file->cma;
+	uint16_t ps = port_space(id, &id->src), number = cma_addr_port(&id->src);
+	char text[CMA_ADDR_TEXT];
+	struct cma_port *port;
+	int ret;
+
+	if (!ps)
+		return simhca_why(why, EPROTONOSUPPORT,
+				  "the service ID is of no port space that fits the id's");
+	if (!number)
+		return join_any(id, ps, why);
+	if (number < PRIVILEGED) {
+		ret = privilege_net_bind_service(id->file->pid, id->file->uid, why);
+		if (ret)
+			return -EACCES;
+	}
+	port = find(cma, (uint32_t)ps << 16 | number);
+	ret = port ? conflict(port, id, false) : 0;
+	if (ret)
+		return simhca_why(why, -ret, "%s is taken in port space %s",
+				  cma_addr_print(&id->src, text), cma_ps_name(ps));
+	return join(id, ps, number);
+}
+
+void cma_port_release(struct cma_id *id)
+{
+	struct cma_port *port = id->port;
+
+	if (!port)
+		return;
+	DL_DELETE2(port->ids, id, port_prev, port_next);
+	id->port = NULL;
+	if (id->state == CMA_LISTEN && !--port->listeners) {
+		simhca_cm_id_destroy(port->listen, false);
+		port->listen = NULL;
+	}
+	if (port->ids)
+		return;
+	HASH_DEL(port->cma->ports, port);
+	free(port);
+}
+
+int cma_port_listen(struct cma_id *id, struct simhca_why *why)
+{
+	struct cma_port *port = id->port;
+	char text[CMA_ADDR_TEXT];
+	int ret = conflict(port, id, true);
+
+	if (ret)
+		return simhca_why(why, -ret, "somebody listens on %s in port space %s",
+				  cma_addr_print(&id->src, text), cma_ps_name(space_of(port)));
+	if (!port->listen) {
+		port->listen = simhca_cm_id_create(port->cma->cm, port);
+		if (!port->listen)
+			return simhca_why(why, ENOMEM, "out of memory");
+		ret = simhca_cm_listen(port->listen,
+				       (uint64_t)space_of(port) << 16 | (port->key & 0xffff));
+		if (ret) {
+			simhca_cm_id_destroy(port->listen, false);
+			port->listen = NULL;
+			return simhca_why(why, -ret, "the service ID is taken");
+		}
+	}
+	port->listeners++;
+	return 0;
+}
+
+/* How well a listener suits: 2 the address itself, 1 any address, 0 not at all. */
+static int suits(const struct cma_id *id, const union cma_addr *dst)
+{
+	if (id->state != CMA_LISTEN)
+		return 0;
+	if (!dst->sa.sa_family) /* not by IP: whoever listens by AF_IB */
+		return id->src.sa.sa_family == AF_IB ? 2 : 0;
+	if (cma_addr_equal(&id->src, dst))
+		return 2;
+	if (!cma_addr_is_any(&id->src))
+		return 0;
+	return !id->afonly || id->src.sa.sa_family == dst->sa.sa_family;
+}
+
+struct cma_id *cma_port_listener(struct cma_port *port, const union cma_addr *dst)
+{
+	struct cma_id *id, *best = NULL;
+	int most = 0;
+
+	DL_FOREACH2(port->ids, id, port_next)
+	{
+		int fit = suits(id, dst);
+
+		if (fit > most) {
+			most = fit;
+			best = id;
+		}
+	}
+	return best;
+}
+
+void cma_port_describe(struct cma *cma, uint16_t ps, char *text, size_t size)
+{
+	size_t used = 0;
+	const struct cma_port *port;
+
+	text[0] = '\0';
+	for (port = cma->ports; port && used < size; port = port->hh.next) {
+		const struct cma_id *id;
+		char addr[CMA_ADDR_TEXT];
+
+		DL_FOREACH2(port->ids, id, port_next)
+		{
+			if (id->state == CMA_LISTEN && space_of(port) == ps && used < size)
+				used += (size_t)snprintf(text + used, size - used, "%s%s",
+							 used ? ", " : "",
+							 cma_addr_print(&id->src, addr));
+		}
+	}
+}

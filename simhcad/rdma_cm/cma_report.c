@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include <infiniband/verbs.h>
+#include <string.h>
+#include <utlist.h>
+
+#include "cma.h"
+#include "cma_report.h"
+
+static const char *state_name(const struct cma_id *id)
+{
+	static const char *const names[] = {
+		[CMA_IDLE] = "IDLE",
+		[CMA_BOUND] = "ADDR_BOUND",
+		[CMA_LISTEN] = "LISTEN",
+		[CMA_ADDR_QUERY] = "ADDR_QUERY",
+		[CMA_ADDR_RESOLVED] = "ADDR_RESOLVED",
+		[CMA_ROUTE_RESOLVED] = "ROUTE_RESOLVED",
+		[CMA_CONNECT] = "CONNECT",
+		[CMA_DISCONNECT] = "DISCONNECT",
+	};
+
+	return names[id->state];
+}
+
+static const char *type_name(const struct cma_id *id)
+{
+	switch (id->qp_type) {
+	case IBV_QPT_RC:
+		return "RC";
+	case IBV_QPT_UC:
+		return "UC";
+	case IBV_QPT_UD:
+		return "UD";
+	case IBV_QPT_XRC_SEND:
+		return "XRC_SEND";
+	case IBV_QPT_XRC_RECV:
+		return "XRC_RECV";
+	default:
+		return "?";
+	}
+}
+
+static json_t *id_json(const struct cma_id *id)
+{
+	char src[CMA_ADDR_TEXT], dst[CMA_ADDR_TEXT], comm[sizeof(id->file->comm)];
+	json_t *json;
+
+	/* A process names itself, with any bytes; JSON wants UTF-8. */
+	memcpy(comm, id->file->comm, sizeof(comm));
+	for (char *c = comm; *c; c++)
+		if (*c < ' ' || *c > '~')
+			*c = '?';
+	json = json_pack("{s:I, s:s, s:s, s:s, s:s, s:s, s:I, s:s, s:I}", "cm_idn",
+			 (json_int_t)id->handle, "device",
+			 id->device ? id->device->options->name : "", "ps", cma_ps_name(id->ps),
+			 "type", type_name(id), "state", state_name(id), "src",
+			 cma_addr_print(&id->src, src), "lqpn", (json_int_t)id->qp_num, "comm",
+			 comm, "pid", (json_int_t)id->file->pid);
+	if (id->dst.sa.sa_family)
+		json_object_set_new(json, "dst", json_string(cma_addr_print(&id->dst, dst)));
+	if (id->cm)
+		json_object_set_new(json, "cm_state",
+				    json_string(simhca_cm_state_name(simhca_cm_id_state(id->cm))));
+	if (id->state == CMA_LISTEN) {
+		json_object_set_new(json, "backlog", json_integer(id->backlog));
+		json_object_set_new(json, "waiting", json_integer(id->waiting));
+	}
+	return json;
+}
+
+json_t *cma_report_ids(const struct cma *cma)
+{
+	json_t *list = json_array();
+	const struct cma_file *file;
+	const struct cma_id *id;
+
+	DL_FOREACH (cma->files, file)
+		DL_FOREACH (file->ids, id)
+			json_array_append_new(list, id_json(id));
+	return list;
+}
+
+json_t *cma_report_counts(const struct cma *cma)
+{
+	unsigned int channels = 0, ids = 0, listeners = 0, connections = 0, events = 0;
+	struct simhca_cm_counts counts;
+	const struct cma_file *file;
+	const struct cma_id *id;
+
+	DL_FOREACH (cma->files, file) {
+		channels++;
+		events += file->num_events;
+		DL_FOREACH (file->ids, id) {
+			ids++;
+			listeners += id->state == CMA_LISTEN;
+			connections += id->state == CMA_CONNECT;
+		}
+	}
+	simhca_cm_counts(cma->cm, &counts);
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "channels", (json_int_t)channels, "ids",
+			 (json_int_t)ids, "listeners", (json_int_t)listeners, "connections",
+			 (json_int_t)connections, "events", (json_int_t)events, "timewait",
+			 (json_int_t)counts.timewait);
+}
+
+bool cma_in_use(const struct cma *cma)
+{
+	return cma->files;
+}

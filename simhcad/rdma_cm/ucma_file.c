@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * An open /dev/infiniband/rdma_cm: commands come in, events wait to be fetched, and a token in the
+ * program's end of the connection shows that there are some (simhca-abi-rdma-cm.h).
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <utlist.h>
+
+#include "cma.h"
+#include "datagram.h"
+#include "log.h"
+#include "process.h"
+#include "share.h"
+#include "ucma_file.h"
+
+#define REQUESTS 16 /* of one file, before others get their turn */
+
+/* -------------------------------------------------------------------------------------- tokens */
+
+static void show_token(struct cma_file *file)
+{
+	if (file->token || !file->events)
+		return;
+	if (!++file->last_token)
+		++file->last_token;
+	file->token = file->last_token;
+	if (send(file->fd, &file->token, sizeof(file->token), MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+		log_debug("rdma_cm: process %d: a token could not be sent: %m", (int)file->pid);
+}
+
+/* That to be taken back, now that there are no events; 0: none. */
+static uint32_t withdraw_token(struct cma_file *file)
+{
+	uint32_t token = file->events ? 0 : file->token;
+
+	if (token)
+		file->token = 0;
+	return token;
+}
+
+/* Somebody has taken a token; a new one shows what is left. */
+static void token_taken(struct cma_file *file, uint32_t token)
+{
+	if (token == file->token)
+		file->token = 0;
+}
+
+/* -------------------------------------------------------------------------------------- events */
+
+bool cma_file_queue(struct cma_file *file, const struct cma_event *event)
+{
+	struct cma_event *queued;
+
+	/* Of a request that was not accepted: nobody could say what it is about. */
+	if (!event->id->uid && !event->request)
+		return true;
+	queued = file->num_events < CMA_EVENTS ? malloc(sizeof(*queued)) : NULL;
+	if (!queued) {
+		log_warning("rdma_cm: process %d (%s): an event is lost, %u wait to be fetched",
+			    (int)file->pid, file->comm, file->num_events);
+		return false;
+	}
+	*queued = *event;
+	DL_APPEND(file->events, queued);
+	file->num_events++;
+	show_token(file);
+	return true;
+}
+
+void cma_event(struct cma_id *id, enum cma_event_type type, int status)
+{
+	struct cma_event event = { .id = id };
+
+	event.resp.uid = id->uid;
+	event.resp.id = id->handle;
+	event.resp.event = type;
+	event.resp.status = (uint32_t)status;
+	cma_file_queue(id->file, &event);
+}
+
+static void event_done(struct cma_event *event)
+{
+	struct cma_file *file = event->id->file;
+
+	DL_DELETE(file->events, event);
+	file->num_events--;
+	free(event);
+}
+
+void cma_file_drop(struct cma_file *file, struct cma_id *id, struct cma_mc *mc)
+{
+	struct cma_event *event, *next;
+
+	DL_FOREACH_SAFE (file->events, event, next) {
+		if (event->id != id || (mc && event->mc != mc))
+			continue;
+		if (event->request)
+			cma_id_destroy(event->request); /* and the event */
+		else
+			event_done(event);
+	}
+}
+
+void cma_file_forget_request(struct cma_file *file, struct cma_id *request)
+{
+	struct cma_event *event;
+
+	DL_FOREACH (file->events, event)
+		if (event->request == request)
+			break;
+	request->listener->waiting--;
+	request->listener = NULL;
+	if (event)
+		event_done(event);
+}
+
+static int get_event(struct cma_file *file, const struct simhca_ucma_request *request,
+		     struct ucma_answer *answer, uint16_t out)
+{
+	struct cma_event *event = file->events;
+
+	token_taken(file, request->token);
+	if (!event)
+		return -SIMHCA_UCMA_NO_EVENT;
+	if (out < sizeof(event->resp) - sizeof(event->resp.ece) - sizeof(event->resp.reserved)) {
+		show_token(file);
+		return -ENOSPC;
+	}
+	answer->reply.length = out < sizeof(event->resp) ? out : sizeof(event->resp);
+	memcpy(answer->response, &event->resp, answer->reply.length);
+	event->id->events_reported++;
+	if (event->mc)
+		event->mc->events_reported++;
+	if (event->request) {
+		event->request->listener = NULL;
+		event->id->waiting--;
+	}
+	event_done(event);
+	answer->reply.take = withdraw_token(file);
+	show_token(file);
+	return 0;
+}
+
+/* ------------------------------------------------------------------------------------ commands */
+
+/* A command that the program wrote, as the kernel's rdma_ucm would take it. */
+static int written(struct cma_file *file, const struct simhca_ucma_request *request,
+		   const uint8_t *bytes, struct ucma_answer *answer, struct simhca_why *why)
+{
+	struct ucma_call call = { .file = file, .request = request, .answer = answer };
+	struct rdma_ucm_cmd_hdr hdr;
+	int ret;
+
+	if (request->written < sizeof(hdr))
+		return simhca_why(why, EINVAL, "%u bytes are no command", request->written);
+	memcpy(&hdr, bytes, sizeof(hdr));
+	if (hdr.cmd >= SIMHCA_UCMA_COUNT)
+		return simhca_why(why, EINVAL, "there is no command %u", hdr.cmd);
+	if (hdr.in + sizeof(hdr) > request->written)
+		return simhca_why(why, EINVAL, "command %u: %u bytes were written, %zu announced",
+				  hdr.cmd, request->written, hdr.in + sizeof(hdr));
+	call.in = hdr.in;
+	call.out = hdr.out;
+	memcpy(call.payload, bytes + sizeof(hdr), request->written - sizeof(hdr));
+	call.option = bytes + request->written;
+	if (hdr.cmd == RDMA_USER_CM_CMD_GET_EVENT)
+		return get_event(file, request, answer, hdr.out);
+	ret = ucma_call(&call, hdr.cmd, why);
+	answer->reply.take = withdraw_token(file);
+	return ret;
+}
+
+/* A datagram as it came in. */
+struct ucma_datagram {
+	struct simhca_cmd_hdr hdr;
+	struct simhca_ucma_request request;
+	uint8_t bytes[SIMHCA_UCMA_MAX_WRITE + SIMHCA_UCMA_MAX_OPTION];
+	size_t length;
+	bool truncated; /* it was longer */
+};
+
+static int serve(struct cma_file *file, const struct ucma_datagram *datagram,
+		 struct ucma_answer *answer, struct simhca_why *why)
+{
+	const struct simhca_cmd_hdr *hdr = &datagram->hdr;
+	const struct simhca_ucma_request *request = &datagram->request;
+	size_t head = sizeof(*hdr) + sizeof(*request);
+
+	if (datagram->truncated || datagram->length < head || hdr->magic != SIMHCA_CMD_MAGIC ||
+	    hdr->length != datagram->length)
+		return simhca_why(why, EINVAL, "not a command: bad header or length");
+	if (hdr->version != SIMHCA_ABI_VERSION)
+		return simhca_why(why, EPROTONOSUPPORT,
+				  "simhcad " SIMHCA_VERSION " speaks version %u of the ABI and the "
+				  "preload library version %u: install both from one release",
+				  SIMHCA_ABI_VERSION, hdr->version);
+	if (request->written > SIMHCA_UCMA_MAX_WRITE ||
+	    datagram->length != head + request->written + request->option)
+		return simhca_why(why, EINVAL, "a command's parts do not make up its length");
+	switch (hdr->command) {
+	case SIMHCA_UCMA_WRITE:
+		return written(file, request, datagram->bytes, answer, why);
+	case SIMHCA_UCMA_IDENTIFY:
+		answer->reply.file = file->number;
+		return 0;
+	case SIMHCA_UCMA_RENEW:
+		token_taken(file, request->token);
+		show_token(file);
+		return 0;
+	default:
+		return simhca_why(why, EINVAL, "there is no request %u", hdr->command);
+	}
+}
+
+static void remember_sender(struct cma_file *file, const struct sender *sender)
+{
+	if (file->pid == sender->pid)
+		return;
+	file->pid = sender->pid;
+	file->uid = sender->uid;
+	process_name(file->pid, file->comm);
+}
+
+/* False: the connection is at its end, or nothing is there. */
+static bool serve_one(struct cma_file *file, bool *over)
+{
+	struct ucma_answer answer = { .reply = { .length = 0 } };
+	struct ucma_datagram datagram = { .length = 0 };
+	struct iovec iov = { &datagram, offsetof(struct ucma_datagram, length) };
+	struct releaser *releaser = file->cma->daemon->releaser;
+	struct datagram_answer bytes = { .body = &answer };
+	struct simhca_why why = { "" };
+	struct sender sender;
+	unsigned int num_fds;
+	ssize_t length;
+	int fd, ret;
+
+	length = datagram_receive(file->fd, releaser, &iov, 1, &sender, &fd, 1, &num_fds,
+				  &datagram.truncated);
+	*over = length != -EAGAIN && (length < 0 || (!length && !sender.known));
+	if (length < 0 || *over)
+		return false;
+	datagram.length = (size_t)length;
+	remember_sender(file, &sender);
+	ret = serve(file, &datagram, &answer, &why);
+	if (ret && ret != -SIMHCA_UCMA_NO_EVENT)
+		log_debug("rdma_cm: process %d (%s): %s (%s)", (int)file->pid, file->comm, why.text,
+			  strerror(-ret));
+	if (!num_fds)
+		return true;
+	bytes.body_size = sizeof(answer.reply) + answer.reply.length;
+	datagram_answer(fd, ret, &bytes, &why);
+	releaser_close(releaser, fd);
+	return true;
+}
+
+static void on_readable(struct ev_loop *loop, ev_io *io, int events)
+{
+	struct cma_file *file = io->data;
+	bool over = false;
+
+	for (int i = 0; i < REQUESTS && serve_one(file, &over); i++)
+		;
+	if (over)
+		ucma_file_close(file);
+}
+
+/* ---------------------------------------------------------------------------------------- life */
+
+void ucma_file_open(struct cma *cma, int fd, uint64_t number)
+{
+	struct cma_file *file, *other;
+	struct ucred peer = { .pid = 0 };
+	socklen_t size = sizeof(peer);
+	unsigned int count = 0;
+
+	getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size);
+	DL_FOREACH (cma->files, other)
+		count += other->peer == peer.pid;
+	if (count >= share_connections()) {
+		log_warning("rdma_cm: process %d has a quarter of all connections, and gets no "
+			    "more",
+			    (int)peer.pid);
+		close(fd);
+		return;
+	}
+	file = calloc(1, sizeof(*file));
+	if (!file) {
+		log_error("rdma_cm: no memory for a connection");
+		close(fd);
+		return;
+	}
+	file->peer = peer.pid;
+	file->cma = cma;
+	file->fd = fd;
+	file->number = number;
+	ev_io_init(&file->io, on_readable, fd, EV_READ);
+	ev_set_priority(&file->io, 1);
+	file->io.data = file;
+	ev_io_start(cma->daemon->loop, &file->io);
+	DL_APPEND(cma->files, file);
+	HASH_ADD(hh, cma->by_number, number, sizeof(file->number), file);
+}
+
+void ucma_file_close(struct cma_file *file)
+{
+	struct cma *cma = file->cma;
+
+	while (file->ids)
+		cma_id_destroy(file->ids);
+	ev_io_stop(cma->daemon->loop, &file->io);
+	releaser_close(cma->daemon->releaser, file->fd);
+	HASH_DEL(cma->by_number, file);
+	DL_DELETE(cma->files, file);
+	free(file);
+}
+
+uint32_t ucma_file_migrate(struct cma_id *id, struct cma_file *to)
+{
+	struct cma_file *from = id->file;
+	struct cma_event *event, *next;
+	uint32_t token;
+
+	DL_FOREACH_SAFE (from->events, event, next) {
+		if (event->id != id)
+			continue;
+		DL_DELETE(from->events, event);
+		from->num_events--;
+		DL_APPEND(to->events, event);
+		to->num_events++;
+		/* A request that waits goes with the event that brings it. */
+		if (event->request) {
+			DL_DELETE(from->ids, event->request);
+			DL_APPEND(to->ids, event->request);
+			event->request->file = to;
+		}
+	}
+	DL_DELETE(from->ids, id);
+	DL_APPEND(to->ids, id);
+	id->file = to;
+	token = withdraw_token(from);
+	show_token(to);
+	return token;
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* Open files of rdma_cm; see cma.h. */
+#ifndef SIMHCAD_UCMA_FILE_H
+#define SIMHCAD_UCMA_FILE_H
+
+#include <stdint.h>
+
+struct cma;
+struct cma_file;
+struct cma_id;
+
+/* Takes the connection. */
+void ucma_file_open(struct cma *cma, int fd, uint64_t number);
+/* Destroys its ids. */
+void ucma_file_close(struct cma_file *file);
+/* The id and its events go to another file. Returns the token to take back from the old one. */
+uint32_t ucma_file_migrate(struct cma_id *id, struct cma_file *to);
+
+#endif
