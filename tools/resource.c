@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* simhca qp, simhca mr: the objects of all programs, one a line, in the style of rdma-resource(8).
+/* simhca qp, mr, cm: the objects of all programs, one a line, in the style of rdma-resource(8).
  */
 #include <stdio.h>
 
@@ -20,6 +20,15 @@ static const char mr_help[] =
 	"Shows the memory regions of all programs: keys, length, and what on-demand paging has "
 	"done\n"
 	"with those that have it.\n"
+	"\n"
+	"  --json                    as one JSON array\n" HELP_COMMON "\n"
+	"Exit status: 0 when a daemon runs; 1 if none does; 2 for wrong options.\n";
+
+static const char cm_help[] =
+	"Usage: simhca cm [OPTION]...\n"
+	"\n"
+	"Shows the ids of rdma_cm of all programs: who listens where, and who is connected to "
+	"whom.\n"
 	"\n"
 	"  --json                    as one JSON array\n" HELP_COMMON "\n"
 	"Exit status: 0 when a daemon runs; 1 if none does; 2 for wrong options.\n";
@@ -74,6 +83,31 @@ static void print_mrs(const json_t *list)
 	json_array_foreach(list, i, mr) print_mr(mr);
 }
 
+static void print_id(const json_t *id)
+{
+	const char *device = report_text(id, "device");
+
+	printf("cm_idn %lld dev %s ps %s type %s state %s src %s", report_number(id, "cm_idn"),
+	       device[0] ? device : "-", report_text(id, "ps"), report_text(id, "type"),
+	       report_text(id, "state"), report_text(id, "src"));
+	if (json_object_get(id, "dst"))
+		printf(" dst %s lqpn %lld", report_text(id, "dst"), report_number(id, "lqpn"));
+	if (json_object_get(id, "cm_state"))
+		printf(" cm_state %s", report_text(id, "cm_state"));
+	if (json_object_get(id, "backlog"))
+		printf(" backlog %lld waiting %lld", report_number(id, "backlog"),
+		       report_number(id, "waiting"));
+	print_owner(id);
+}
+
+static void print_ids(const json_t *list)
+{
+	json_t *id;
+	size_t i;
+
+	json_array_foreach(list, i, id) print_id(id);
+}
+
 static json_t *ask_qps(int fd, char **refusal)
 {
 	return admin_report(fd, "qp", refusal);
@@ -82,6 +116,18 @@ static json_t *ask_qps(int fd, char **refusal)
 static json_t *ask_mrs(int fd, char **refusal)
 {
 	return admin_report(fd, "mr", refusal);
+}
+
+static json_t *ask_ids(int fd, char **refusal)
+{
+	return admin_report(fd, "cm", refusal);
+}
+
+int cm_main(int argc, char **argv)
+{
+	static const struct report report = { cm_help, ask_ids, print_ids };
+
+	return report_main(argc, argv, &report);
 }
 
 int qp_main(int argc, char **argv)

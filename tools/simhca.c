@@ -19,6 +19,7 @@ static const char help[] =
 	"  status           show devices, and the programs that have them open\n"
 	"  qp               show their queue pairs\n"
 	"  mr               show their memory regions\n"
+	"  cm               show who listens and who is connected by rdma_cm\n"
 	"  env              print the variables that `run` sets\n"
 	"\n"
 	"simhca SUBCOMMAND --help has the options; simhca --version the version.\n";
@@ -29,7 +30,7 @@ static const struct subcommand {
 } subcommands[] = {
 	{ "run", run_main },	   { "start", start_main }, { "stop", stop_main },
 	{ "status", status_main }, { "env", env_main },	    { "qp", qp_main },
-	{ "mr", mr_main },
+	{ "mr", mr_main },	   { "cm", cm_main },
 };
 
 static char prefix[32] = "simhca";
@@ -63,7 +64,7 @@ int main(int argc, char **argv)
 	const char *word = argc > 1 ? argv[1] : NULL;
 
 	if (!word) {
-		complain("a subcommand is missing: run, start, stop, status, qp, mr or env");
+		complain("a subcommand is missing: run, start, stop, status, qp, mr, cm or env");
 		return EXIT_USAGE;
 	}
 	if (!strcmp(word, "--help") || !strcmp(word, "-h") || !strcmp(word, "help")) {
@@ -80,7 +81,7 @@ int main(int argc, char **argv)
 			return subcommands[i].main(argc - 1, argv + 1);
 		}
 	}
-	complain("%s: no such %s; run, start, stop, status, qp, mr and env are", word,
+	complain("%s: no such %s; run, start, stop, status, qp, mr, cm and env are", word,
 		 word[0] == '-' ? "option; --help, --version and the subcommands" : "subcommand");
 	return EXIT_USAGE;
 }

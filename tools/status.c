@@ -58,6 +58,7 @@ static void print_device(const json_t *device)
 
 static void print_text(const json_t *status)
 {
+	const json_t *rdma_cm = json_object_get(status, "rdma_cm");
 	json_t *device;
 	size_t i;
 
@@ -67,6 +68,11 @@ static void print_text(const json_t *status)
 	       json_is_true(json_object_get(status, "captive")) ? ", until the last simhca run ends"
 								: "");
 	json_array_foreach(json_object_get(status, "devices"), i, device) print_device(device);
+	if (rdma_cm)
+		printf("\nrdma_cm: %lld event channels, %lld ids, of them %lld listeners and %lld "
+		       "connections\n",
+		       report_number(rdma_cm, "channels"), report_number(rdma_cm, "ids"),
+		       report_number(rdma_cm, "listeners"), report_number(rdma_cm, "connections"));
 }
 
 int status_main(int argc, char **argv)

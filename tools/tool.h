@@ -35,6 +35,7 @@ int status_main(int argc, char **argv);
 int env_main(int argc, char **argv);
 int qp_main(int argc, char **argv);
 int mr_main(int argc, char **argv);
+int cm_main(int argc, char **argv);
 
 /* One line on stderr: "simhca SUBCOMMAND: ...". */
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -151,7 +152,7 @@ json_t *admin_request(int fd, const char *command, int *memfd, char **refusal);
 #define ADMIN_TIMEOUT_MS 5000
 /* The daemon's report, the object that simhcad/admin.h describes; NULL as above. */
 json_t *admin_status(int fd, char **refusal);
-/* What "qp" or "mr" returns, an array; NULL as above. */
+/* What "qp", "mr" or "cm" returns, an array; NULL as above. */
 json_t *admin_report(int fd, const char *command, char **refusal);
 
 /* ----------------------------------------------------------------------------- report.c */
