@@ -48,7 +48,6 @@ class Skips:
             'ethernet': link_layer == 'ethernet',
             'ib': link_layer == 'ib',
             'no-hugepages': int(read(HUGE_PAGES) or 0) == 0,
-            'no-rdma_cm': not os.path.exists('/dev/infiniband/rdma_cm'),
             'not-root': not may_send_raw(),
         }
         self.lines = []

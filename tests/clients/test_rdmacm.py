@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""The programs of rdmacm-utils: connections by IP addresses, through librdmacm."""
+import json
+import os
+import re
+
+import pytest
+
+from common import PATIENCE, SIMHCA, expect_success, listening_ports, new_port, wait_until
+
+
+UDADDY_PORT = 7174
+RSPRELOAD = "/usr/lib/x86_64-linux-gnu/rsocket/librspreload.so"
+
+
+def ids(device):
+    """What `simhca cm` lists."""
+    return json.loads(expect_success(device.tool.run(SIMHCA, "cm", "--json")).stdout)
+
+
+def listens(device, port):
+    return any(one["state"] == "LISTEN" and one["src"].endswith(f":{port}") for one in ids(device))
+
+
+def start_listener(device, port, *argv):
+    """A server that listens on a port of rdma_cm."""
+    server = device.start(*argv)
+    wait_until(lambda: listens(device, port) or not server.running, PATIENCE, f"{argv} listens")
+    assert server.running, server.result()
+    return server
+
+
+def run_both(device, port, server, client):
+    """A server and its client, both to a good end; what they printed, server first."""
+    listener = start_listener(device, port, *server)
+    result = expect_success(device.run(*client))
+    return expect_success(listener.finish()), result
+
+
+def expect_no_ids(device):
+    wait_until(lambda: not ids(device), 10, "ids are gone")
+    counts = device.status()["rdma_cm"]
+    assert counts["channels"] == counts["ids"] == counts["events"] == 0, counts
+
+
+@pytest.fixture
+def port(device):
+    yield new_port()
+    expect_no_ids(device)
+
+
+def ping_lines(text):
+    return re.findall(r"^(?:server )?ping data: (rdma-ping-\d+: \S+)$", text, re.M)
+
+
+@pytest.mark.parametrize("address, bound", [("127.0.0.1", ["-a", "127.0.0.1"]),
+                                            ("127.0.0.1", []), ("::1", ["-a", "::1"])])
+def test_rping(device, port, address, bound):
+    """Each ping's data come back, and differ from the last."""
+    common = ["-v", "-V", "-C", "5", "-S", "200", "-p", port]
+    server, client = run_both(device, port, ["rping", "-s", *bound, *common],
+                              ["rping", "-c", "-a", address, *common])
+    pings = ping_lines(client.stdout)
+    assert len(pings) == 5 and len(set(pings)) == 5, client
+    assert ping_lines(server.stdout) == pings, server
+    assert "DISCONNECT EVENT" in client.stdout + client.stderr + server.stdout + server.stderr
+
+
+def test_rping_persistent(device, port):
+    """One server, three clients one after the other."""
+    server = start_listener(device, port, "rping", "-s", "-P", "-p", port)
+    for _ in range(3):
+        expect_success(device.run("rping", "-c", "-a", "127.0.0.1", "-C", "2", "-V", "-p", port))
+    assert server.running
+    server.kill()
+
+
+def test_nobody_listens(device, port):
+    """The client is rejected at once."""
+    other = new_port()
+    server = start_listener(device, other, "rping", "-s", "-p", other)
+    result = device.run("rping", "-c", "-a", "127.0.0.1", "-C", "1", "-p", port)
+    assert result.status != 0
+    assert "RDMA_CM_EVENT_REJECTED, error 8" in result.stdout + result.stderr, result
+    server.kill()
+
+
+@pytest.mark.parametrize("flags", [[], ["-m"], ["-t", "8"], ["-a", "12"]])
+def test_ucmatose(device, port, flags):
+    """A hundred connections at once; -m: established ids migrate to another channel."""
+    flags = ["-c", "100", "-C", "3", "-S", "100", "-p", port, *flags]
+    for result in run_both(device, port, ["ucmatose", *flags],
+                           ["ucmatose", "-s", "127.0.0.1", *flags]):
+        assert "return status 0" in result.stdout and "error" not in result.stdout, result
+
+
+def test_ucmatose_ipv6(device, port):
+    flags = ["-c", "3", "-p", port, "-f", "ip"]
+    run_both(device, port, ["ucmatose", "-b", "::1", *flags],
+             ["ucmatose", "-s", "::1", *flags])
+
+
+def test_udaddy(device):
+    """Its -p is a port space; its port is always the same."""
+    flags = ["-c", "10", "-C", "5", "-S", "300"]
+    for result in run_both(device, UDADDY_PORT, ["udaddy", *flags],
+                           ["udaddy", "-s", "127.0.0.1", *flags]):
+        assert "data transfers complete" in result.stdout, result
+        assert "return status 0" in result.stdout, result
+
+
+def test_mckey(device):
+    """A receiver gets what a sender sends to the group."""
+    flags = ["-m", "239.1.2.3", "-b", "127.0.0.1", "-C", "5", "-S", "100"]
+    receiver = device.start("mckey", *flags)
+    # It is buffered, and says that it has joined when it ends: until then, send once more.
+    for _ in range(50):
+        sender = expect_success(device.run("mckey", *flags, "-s"))
+        assert "data transfers complete" in sender.stdout, sender
+        if not receiver.running:
+            break
+    result = expect_success(receiver.finish())
+    assert "data transfers complete" in result.stdout, result
+
+
+def test_client_and_server(device, port):
+    for result in run_both(device, port, ["rdma_server", "-p", port],
+                           ["rdma_client", "-s", "127.0.0.1", "-p", port]):
+        assert "end 0" in result.stdout, result
+
+
+@pytest.mark.parametrize("kind", ["r", "x"])
+def test_xclient_and_xserver(device, port, kind):
+    run_both(device, port, ["rdma_xserver", "-c", kind, "-p", port],
+             ["rdma_xclient", "-s", "127.0.0.1", "-c", kind, "-p", port])
+
+
+@pytest.mark.parametrize("mode, client_mode", [("b", "b"), ("n", "n"), ("a", "b"), ("v", "v"),
+                                               ("r", "r")])
+def test_rstream(device, port, mode, client_mode):
+    """
+    rsockets: blocking, non-blocking, with poll(), with verified data, by rdma_getaddrinfo(). A
+    client with poll() takes the end of the connection for an error if it comes with the last data.
+    """
+    flags = ["-p", port, "-S", "4096", "-I", "3", "-C", "10", "-T"]
+    for result in run_both(device, port, ["rstream", *flags, mode],
+                           ["rstream", "-s", "127.0.0.1", *flags, client_mode]):
+        assert re.search(r"^custom +4k +10 +3 ", result.stdout, re.M), result
+        assert "fail" not in result.stdout + result.stderr, result
+
+
+@pytest.mark.parametrize("mode", ["s", "f"])
+def test_librspreload(device, port, mode):
+    """A program with plain TCP sockets runs over RDMA; f: its server forks for the connection."""
+    library = RSPRELOAD + ":" + device.env["LD_PRELOAD"]
+    flags = ["-p", port, "-S", "4096", "-I", "3", "-C", "10", "-T", mode]
+    server = device.start("rstream", *flags, LD_PRELOAD=library)
+    wait_until(lambda: port in listening_ports() or listens(device, port), PATIENCE, "it listens")
+    client = expect_success(device.run("rstream", "-s", "127.0.0.1", *flags, LD_PRELOAD=library))
+    assert re.search(r"^custom +4k +10 +3 ", client.stdout, re.M), client
+    if mode == "s":
+        expect_success(server.finish())
+    server.kill()
+
+
+def test_riostream(device, port):
+    flags = ["-p", port, "-S", "4096", "-I", "3", "-C", "10"]
+    run_both(device, port, ["riostream", *flags], ["riostream", "-s", "127.0.0.1", *flags])
+
+
+def test_rcopy(device, port, tmp_path):
+    """A file arrives as it was."""
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.write_bytes(os.urandom(3_000_001))
+    server = start_listener(device, port, "rcopy", "-p", port)
+    expect_success(device.run("rcopy", source, f"127.0.0.1:{target}", "-p", port))
+    server.kill()
+    assert target.read_bytes() == source.read_bytes()
