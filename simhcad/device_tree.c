@@ -21,8 +21,6 @@
 #define PUBLISHED "tree/sys"
 #define VERBS_CLASS_ABI 6 /* of libibverbs: IB_USER_VERBS_MAX_ABI_VERSION */
 #define MAD_CLASS_ABI 5	  /* of libibumad */
-#define RDMA_CM_MAJOR 10  /* of miscellaneous devices */
-#define RDMA_CM_MINOR 58
 
 /* A place in the tree where files are written; after the first failure nothing happens any more. */
 struct writer {
@@ -333,7 +331,7 @@ int device_tree_create(const struct rundir *rundir)
 	set_base(&writer, BUILD "/class/misc/rdma_cm");
 	make_directory(&writer, "");
 	put(&writer, "abi_version", "%d", SIMHCA_UCMA_ABI);
-	put(&writer, "dev", "%d:%d", RDMA_CM_MAJOR, RDMA_CM_MINOR);
+	put(&writer, "dev", "%d:%d", DEVICE_TREE_RDMA_CM_MAJOR, DEVICE_TREE_RDMA_CM_MINOR);
 	return writer.failed ? -1 : 0;
 }
 

@@ -19,6 +19,8 @@
 #include "rundir.h"
 #include "simhca.h"
 
+#define DEVICE_TREE_RDMA_CM_MAJOR 10 /* of miscellaneous devices */
+#define DEVICE_TREE_RDMA_CM_MINOR 58
 #define DEVICE_TREE_MAJOR 231	    /* the kernel's for uverbs */
 #define DEVICE_TREE_MINOR 192	    /* of uverbs0 */
 #define DEVICE_TREE_ABI 1	    /* of the device, which the provider matches */

@@ -10,6 +10,7 @@
 #include "nldev.h"
 #include "port_counters.h"
 #include "privilege.h"
+#include "simhca-abi-rdma-cm.h"
 
 #define NODE_TYPE_CA 1	/* the kernel's RDMA_NODE_IB_CA */
 #define NETNS_SHARED 1	/* each network namespace sees all devices */
@@ -221,6 +222,16 @@ static int uverbs_node(const struct nldev_query *query, const struct device *dev
 			DEVICE_TREE_ABI, name);
 }
 
+/* One for all devices. */
+static int rdma_cm_node(const struct nldev_query *query, const struct device *device,
+			struct nl_msg *answer)
+{
+	if (device)
+		return -EOPNOTSUPP;
+	return put_node(answer, DEVICE_TREE_RDMA_CM_MAJOR, DEVICE_TREE_RDMA_CM_MINOR,
+			SIMHCA_UCMA_ABI, "rdma_cm");
+}
+
 /* The device node by which a program reaches an ABI; device NULL: one for all devices. */
 static int get_chardev(const struct nldev_query *query, struct nl_msg *answer)
 {
@@ -228,7 +239,7 @@ static int get_chardev(const struct nldev_query *query, struct nl_msg *answer)
 		const char *abi;
 		int (*put)(const struct nldev_query *query, const struct device *device,
 			   struct nl_msg *answer);
-	} nodes[] = { { "uverbs", uverbs_node } };
+	} nodes[] = { { "uverbs", uverbs_node }, { "rdma_cm", rdma_cm_node } };
 	struct nlattr *type = query->attr[RDMA_NLDEV_ATTR_CHARDEV_TYPE];
 	const struct device *device = nldev_device(query);
 	uint32_t port;

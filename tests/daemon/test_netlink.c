@@ -293,6 +293,12 @@ static void device_nodes(void **state)
 	/* libibverbs then looks at the modalias, by which it finds the provider. */
 	assert_false(has(&answer, UVERBS_DRIVER_ID));
 
+	/* rdma_cm is of all devices. */
+	answer = answer_to(scene, RDMA_NLDEV_CMD_GET_CHARDEV, chardev(-1, -1, "rdma_cm"));
+	assert_string_equal(text_of(&answer, CHARDEV_NAME), "rdma_cm");
+	assert_int_equal(u64_of(&answer, CHARDEV), 10 << 8 | 58);
+	assert_int_equal(u64_of(&answer, CHARDEV_ABI), 4);
+
 	ask(scene, chardev(1, 1, "uverbs"));
 	expect_error(scene, EINVAL);
 	ask(scene, chardev(2, -1, "uverbs"));
@@ -303,7 +309,7 @@ static void device_nodes(void **state)
 	expect_error(scene, EOPNOTSUPP);
 	ask(scene, chardev(0, 1, "umad"));
 	expect_error(scene, EOPNOTSUPP);
-	ask(scene, chardev(-1, -1, "rdma_cm"));
+	ask(scene, chardev(1, -1, "rdma_cm"));
 	expect_error(scene, EOPNOTSUPP);
 	ask(scene, chardev(0, -1, "a name that is longer than that of any ABI"));
 	expect_error(scene, EINVAL);
