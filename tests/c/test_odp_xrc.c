@@ -23,6 +23,14 @@ ssize_t pread(int fd, void *buf, size_t count, off_t offset)
 	return syscall(SYS_pread64, fd, buf, count, offset);
 }
 
+/* What pread() is called in a fortified build, as packages are. */
+ssize_t __pread_chk(int fd, void *buf, size_t count, off_t offset, size_t room);
+
+ssize_t __pread_chk(int fd, void *buf, size_t count, off_t offset, size_t room)
+{
+	return pread(fd, buf, count, offset);
+}
+
 static void (*before_lock)(void);
 
 /* The linker calls these so. */
