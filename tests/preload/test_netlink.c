@@ -77,7 +77,7 @@ static int start(void **state)
 	return 0;
 }
 
-static int stop(void **state)
+static int end(void **state)
 {
 	struct sockaddr_un addr;
 
@@ -370,7 +370,7 @@ static void test_other_unix(void **state)
 
 int main(int argc, char **argv)
 {
-#define NETLINK_TEST(name) cmocka_unit_test_setup_teardown(name, start, stop)
+#define NETLINK_TEST(name) cmocka_unit_test_setup_teardown(name, start, end)
 	const struct CMUnitTest tests[] = {
 		NETLINK_TEST(test_socket),
 		NETLINK_TEST(test_recvfrom),
