@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""
+The two commands of the README in each Debian release, as root and as a user: the demo, and the
+suites that do not need programs of others. SIMHCA_PLATFORMS=short leaves out most.
+"""
+import fnmatch
+import os
+import re
+import subprocess
+import xml.etree.ElementTree as xml
+
+import pytest
+
+from conftest import LOGS
+
+RELEASES = "bookworm", "trixie", "sid"
+USERS = "root", "user"
+SUITES = "unit", "python", "upstream"
+SHORT = {("trixie", "root", "demo"), ("trixie", "root", "upstream")}
+PATIENCE = 2400  # seconds for a suite; it has limits of its own
+GROUPS = "build", "demo", "test"
+
+# What may skip in unit and python: release-user, and what the reason says. upstream has a list of
+# its own, tests/upstream/skips.
+SKIPS = [
+    ("*", "of Ethernet ports"),
+    ("*", "of InfiniBand ports"),
+    ("*", "this is one"),
+    ("*", "userfaultfd that holds up its own accesses"),
+    ("*", "two huge pages are needed"),
+    ("*-user", "raw packets are for CAP_NET_RAW"),
+    ("*-user", "for root alone"),
+    ("*", "no user namespaces in this sandbox"), # the kernel makes none in a chroot
+]
+
+
+def cases(*whats):
+    return [pytest.param(release, user, *([what] if len(whats) > 1 else []),
+                         id="-".join([release, user] + ([what] if len(whats) > 1 else [])),
+                         marks=pytest.mark.skipif(
+                             os.environ.get("SIMHCA_PLATFORMS") == "short"
+                             and (release, user, what) not in SHORT,
+                             reason="the short form: scripts/test platforms runs all"))
+            for release in RELEASES for user in USERS for what in whats]
+
+
+def script(tree, user, *argv):
+    """Runs one of our scripts as a newcomer does; what it printed, and its exit status."""
+    log = LOGS / f"{tree.release}-{user}-{'-'.join(map(os.path.basename, argv))}.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with open(log, "w", encoding="utf-8") as output:
+        done = subprocess.run(
+            tree.command(*argv, user=user, options=("--chdir", tree.source(user))),
+            stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, timeout=PATIENCE,
+            check=False)
+    text = log.read_text(encoding="utf-8", errors="replace")
+    return text, done.returncode
+
+
+def end_of(text):
+    return "\n".join(text.splitlines()[-150:])
+
+
+def skipped(tree, user, suite):
+    """{test: reason} of what a suite has skipped, by its reports; these are kept beside the logs."""
+    reasons = {}
+    for report in sorted((tree.path / tree.source(user)[1:] / "build" / "test-logs").glob("*.xml")):
+        (LOGS / f"{tree.release}-{user}-{report.name}").write_bytes(report.read_bytes())
+        if not report.name.startswith(suite):
+            continue
+        for case in xml.parse(report).getroot().iter("testcase"):
+            skip = case.find("skipped")
+            if skip is not None:
+                reasons[f"{case.get('classname')}::{case.get('name')}"] = skip.get("message", "")
+    return reasons
+
+
+@pytest.mark.parametrize("release, user", cases("demo"))
+def test_demo(release, user, trees, table):
+    """Each program of the demo has measured something."""
+    tree = trees(release, *GROUPS)
+    text, status = script(tree, user, "scripts/demo")
+    table(release, user, "rdma-core", tree.run("dpkg-query", "-W", "-f=${Version}", "libibverbs1"))
+    table(release, user, "demo", "failed" if status else "works")
+    assert status == 0, end_of(text)
+    assert re.search(r"^ibv_rc_pingpong .* usec$", text, re.M), end_of(text)
+
+
+@pytest.mark.parametrize("release, user, suite", cases(*SUITES))
+def test_suite(release, user, suite, trees, table):
+    """A suite passes, and skips nothing but what the file `skips` gives a reason for."""
+    tree = trees(release, *GROUPS)
+    text, status = script(tree, user, "scripts/test", suite)
+    counted = re.search(rf"^{suite}: (\d+) passed, (\d+) failed, (\d+) skipped$", text, re.M)
+    table(release, user, suite, "/".join(counted.groups()) if counted else "failed")
+    assert status == 0 and counted, end_of(text)
+    assert int(counted[1]) > 50, end_of(text)
+    if suite == "upstream":
+        return  # it has a list of its own, and holds its skips against that
+    legal = {reason for where, reason in SKIPS if fnmatch.fnmatchcase(f"{release}-{user}", where)}
+    reasons = skipped(tree, user, suite)
+    unlisted = {test: reason for test, reason in reasons.items()
+                if not any(re.search(one, reason) for one in legal)}
+    assert not unlisted, "skips for a reason that SKIPS does not have"
