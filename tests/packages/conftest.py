@@ -112,7 +112,7 @@ def built(builds, release):
 def pytest_runtest_makereport(item):
     report = (yield).get_result()
     release = item.callspec.params.get("release") if hasattr(item, "callspec") else None
-    if release and (report.when == "call" or report.failed):
+    if release and not report.skipped and (report.when == "call" or report.failed):
         name = item.name.removeprefix("test_").split("[")[0]
         table[release][name] = "ok" if report.passed else "FAILED"
 

@@ -140,7 +140,8 @@ def test_removed_and_purged(system):
     # The latter: whether the unit was enabled, for the day of a new installation.
     assert left == ["/etc/libibverbs.d/simhca.driver",
                     "/var/lib/systemd/deb-systemd-user-helper-enabled/simhcad.service.dsh-also"]
-    assert "simhca" not in system.run("ibv_devices", user=True).stdout
+    # Without any device ibv_devices may fail.
+    assert "simhca" not in system.run("ibv_devices", user=True, check=False).stdout
     system.shell("apt-get -q -y purge --autoremove simhca libsimhca1 perftest")
     assert system.shell(FILES + " | comm -3 /debs/before -") == ""
 
