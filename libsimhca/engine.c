@@ -85,9 +85,12 @@ uint64_t simhca_engine_arm_timer(struct simhca_qp *qp, uint64_t delay_ns)
 
 	pthread_mutex_lock(&engine->lock);
 	qp->timer.expired = qp_timer_expired;
-	/* Deadlines name waits, so a QP's next one differs from its last. */
-	if (deadline <= qp->timer.deadline_ns)
-		deadline = qp->timer.deadline_ns + 1;
+	/*
+	 * Deadlines name waits, so a QP's next one differs from its last. It may be earlier: an RNR
+	 * NAK's delay comes in place of the transport's timer.
+	 */
+	if (deadline == qp->timer.deadline_ns)
+		deadline++;
 	if (!atomic_load(&qp->dead) && simhca_timer_arm(&engine->timers, &qp->timer, deadline))
 		simhca_log(engine->fabric, SIMHCA_LOG_ERROR,
 			   "QP 0x%06x: no memory for its timer: it waits without end", qp->qpn);
