@@ -61,7 +61,8 @@ static bool find_xrc_srq(struct simhca_qp *qp, const struct simhca_packet *packe
 
 /* The responder's turn, with a request, or to go on with a response that it owes (NULL). */
 static struct simhca_handover run_responder(struct simhca_worker *worker, struct simhca_qp *qp,
-					    const struct simhca_packet *packet, uint32_t other)
+					    const struct simhca_packet *packet, uint32_t other,
+					    bool *owed)
 {
 	struct simhca_handover handover = { .outcome = SIMHCA_TAKEN };
 	uint32_t held, context = other;
@@ -89,8 +90,35 @@ static struct simhca_handover run_responder(struct simhca_worker *worker, struct
 		handover = simhca_responder_run(worker, qp, packet);
 	}
 	simhca_key_release(worker, held);
+	*owed = qp->resp.read.owed;
 	qp->resp.srq = NULL;
 	pthread_mutex_unlock(&qp->resp_lock);
+	return handover;
+}
+
+struct simhca_handover simhca_link_continue(struct simhca_worker *worker, struct simhca_qp *qp,
+					    bool *owed)
+{
+	*owed = true;
+	return run_responder(worker, qp, NULL, qp->context ? qp->context->id : SIMHCA_GUARD_ANY,
+			     owed);
+}
+
+/* Of a queue: nobody waits for it, and another engine may have the requester's turn. */
+static struct simhca_handover take_response(struct simhca_worker *worker, struct simhca_qp *qp,
+					    const struct simhca_packet *packet)
+{
+	struct simhca_handover handover = { .outcome = SIMHCA_BUSY };
+
+	if (!simhca_qp_begin(qp))
+		return handover;
+	simhca_guard_narrow(&worker->guard, qp->context->id, qp->context->id);
+	worker->send_of = NULL;
+	if (qp->qpc->dest_qpn == packet->src_qpn)
+		simhca_completer_run(worker, qp, packet);
+	simhca_key_release(worker, 0);
+	simhca_qp_end(qp);
+	handover.outcome = SIMHCA_TAKEN;
 	return handover;
 }
 
@@ -98,10 +126,14 @@ struct simhca_handover simhca_link_deliver(struct simhca_worker *worker, struct 
 					   const struct simhca_packet *packet)
 {
 	struct simhca_handover handover = { .outcome = SIMHCA_TAKEN };
+	bool owed;
 
-	if (!simhca_link_takes_from(qp->type, packet->transport))
+	if (simhca_is_response(packet->op))
+		handover = take_response(worker, qp, packet);
+	else if (!simhca_link_takes_from(qp->type, packet->transport))
 		return handover;
-	handover = run_responder(worker, qp, packet, packet->src_context);
+	else
+		handover = run_responder(worker, qp, packet, packet->src_context, &owed);
 	if (handover.outcome == SIMHCA_TAKEN)
 		simhca_stats_received(worker, qp->device, packet);
 	return handover;
@@ -116,9 +148,8 @@ static struct simhca_device *next_device(struct simhca_fabric *fabric, struct si
 	return device;
 }
 
-/* The QP that an address and QPN name, or NULL. */
-static struct simhca_qp *find(const struct simhca_device *source, const struct simhca_av *av,
-			      uint32_t qpn)
+struct simhca_qp *simhca_link_find(const struct simhca_device *source, const struct simhca_av *av,
+				   uint32_t qpn)
 {
 	struct simhca_fabric *fabric = source->fabric;
 	struct simhca_qp *peer = NULL;
@@ -151,7 +182,7 @@ static struct simhca_qp *peer_of(struct simhca_qp *qp)
 		atomic_load_explicit(&qp->device->fabric->generation, memory_order_seq_cst);
 
 	if (qp->peer.generation != generation) {
-		qp->peer.qp = find(qp->device, &qp->qpc->av, qp->qpc->dest_qpn);
+		qp->peer.qp = simhca_link_find(qp->device, &qp->qpc->av, qp->qpc->dest_qpn);
 		qp->peer.generation = generation;
 	}
 	return qp->peer.qp;
@@ -199,8 +230,9 @@ static struct simhca_handover request(struct simhca_worker *worker, struct simhc
 	if (packet->dest_qpn == SIMHCA_MCAST_QPN) {
 		handover = multicast(worker, qp, packet);
 	} else {
-		peer = qp->type == SIMHCA_QPT_UD ? find(qp->device, packet->av, packet->dest_qpn)
-						 : peer_of(qp);
+		peer = qp->type == SIMHCA_QPT_UD
+			       ? simhca_link_find(qp->device, packet->av, packet->dest_qpn)
+			       : peer_of(qp);
 		if (peer)
 			handover = simhca_link_deliver(worker, peer, packet);
 	}
@@ -228,10 +260,11 @@ static struct simhca_handover pull(struct simhca_worker *worker, struct simhca_q
 	struct simhca_handover handover = { .outcome = SIMHCA_TAKEN };
 	struct simhca_qp *peer = port_active(qp->device) ? peer_of(qp) : NULL;
 	uint32_t before = qp->req.psn_una;
+	bool owed;
 
 	if (!peer)
 		return handover;
-	handover = run_responder(worker, peer, NULL, qp->context->id);
+	handover = run_responder(worker, peer, NULL, qp->context->id, &owed);
 	*more = qp->req.psn_una != before || qp->req.wait == SIMHCA_WAIT_FAULT;
 	return handover;
 }

@@ -12,6 +12,7 @@
 
 #include "packet.h"
 
+struct simhca_device;
 struct simhca_engine;
 struct simhca_qp;
 struct simhca_worker;
@@ -48,6 +49,11 @@ struct simhca_link {
 	 */
 	struct simhca_handover (*pull)(struct simhca_worker *worker, struct simhca_qp *qp,
 				       bool *more);
+	/*
+	 * Takes what has come for the QP, at the beginning of its turn; true: it wants another one.
+	 * NULL: nothing waits, as packets are handed over at once.
+	 */
+	bool (*arrived)(struct simhca_worker *worker, struct simhca_qp *qp);
 };
 
 /*
@@ -56,9 +62,18 @@ struct simhca_link {
  */
 extern const struct simhca_link simhca_local_link;
 
-/* For links: a request at the QP it is for; the responder's answers leave by the QP's link. */
+/*
+ * For links: a packet at the QP that it is for. BUSY, ELSEWHERE, ABSENT: it is to be kept. A queue
+ * offers no request while the responder owes a response.
+ */
 struct simhca_handover simhca_link_deliver(struct simhca_worker *worker, struct simhca_qp *qp,
 					   const struct simhca_packet *packet);
+/* Has the responder go on with a response; *owed: there is yet more of it. */
+struct simhca_handover simhca_link_continue(struct simhca_worker *worker, struct simhca_qp *qp,
+					    bool *owed);
+/* The QP that an address names, as seen from a device. Inside a guard. */
+struct simhca_qp *simhca_link_find(const struct simhca_device *source, const struct simhca_av *av,
+				   uint32_t qpn);
 
 /* Whether the QP's port lets anything out; counts what it does not. */
 bool simhca_link_is_up(struct simhca_qp *qp);

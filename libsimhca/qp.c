@@ -107,16 +107,20 @@ void simhca_qp_end_both(struct simhca_qp *qp)
 
 bool simhca_qp_step(struct simhca_worker *worker, struct simhca_qp *qp)
 {
+	bool more = qp->link->arrived && qp->link->arrived(worker, qp);
+
+	if (qp->type == SIMHCA_QPT_XRC_RECV) /* it has no queue */
+		return more;
 	switch (simhca_qp_state(qp)) {
 	case SIMHCA_QPS_RTS:
 	case SIMHCA_QPS_SQD:
-		return simhca_requester_run(worker, qp);
+		return simhca_requester_run(worker, qp) || more;
 	case SIMHCA_QPS_SQE:
 	case SIMHCA_QPS_ERR:
 		simhca_flush(qp);
-		return false;
+		return more;
 	default:
-		return false;
+		return more;
 	}
 }
 

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "harness.h"
+#include "lossy.h"
 #include "model.h"
 
 /*
@@ -205,6 +206,8 @@ struct world *world_new(const struct world_config *config)
 		world->engine[i] = simhca_engine_create(world->fabric, &engine);
 		assert_non_null(world->engine[i]);
 	}
+	if (getenv("SIMHCA_TEST_LINK") && !world->threaded)
+		lossy_use(world, NULL); /* all tests over packets of the path MTU */
 	for (unsigned int i = 0; i < 2; i++)
 		world->device[i] = make_device(world, i, config);
 	for (unsigned int i = 0; world->threaded && i < world->engines; i++)
@@ -222,6 +225,8 @@ void world_free(struct world *world)
 
 	for (struct client *client = world->clients; client; client = client->next)
 		client_gone(client);
+	if (world->tick)
+		lossy_end();
 	for (unsigned int i = 0; world->threaded && i < world->engines; i++) {
 		simhca_engine_stop(world->engine[i]);
 		pthread_join(world->thread[i], &failed);
@@ -292,7 +297,7 @@ int teardown(void **state)
 
 bool world_poll(struct world *world)
 {
-	bool busy = false;
+	bool busy = world->tick && world->tick();
 
 	for (unsigned int i = 0; i < world->engines; i++)
 		busy |= simhca_engine_poll(world->engine[i]);

@@ -60,6 +60,7 @@ struct world {
 	bool threaded;
 	bool infiniband;
 	struct simhca_device *device[2];
+	bool (*tick)(void); /* of a link that has a time of its own; true: something is under way */
 	_Atomic uint64_t now; /* what the engine's clock says, in ns, unless threaded */
 	struct client *clients;
 	struct block *blocks;

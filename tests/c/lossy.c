@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include "lossy.h"
+#include "odp.h"
+
+#define LATE_MOST 24 /* ticks */
+#define WINDOW 32    /* PSNs */
+#define TAKES 16     /* packets in one turn of a QP */
+
+struct envelope {
+	struct envelope *next;
+	const struct simhca_device *device;
+	uint32_t qpn; /* of whom it is for */
+	uint64_t due; /* tick */
+	bool kept;    /* it could not be taken, and is tried again at each tick */
+	struct simhca_packet packet;
+	struct simhca_av av;
+	struct simhca_sgl sgl;
+	uint8_t data[4096];
+};
+
+static struct {
+	struct world *world;
+	struct lossy *how;
+	uint64_t tick;
+	struct envelope *queue; /* the oldest first */
+} net;
+
+static bool happens(unsigned int per_mille)
+{
+	return test_random(&net.how->seed) % 1000 < per_mille;
+}
+
+static void put(const struct envelope *original, uint64_t due)
+{
+	struct envelope *copy = malloc(sizeof(*copy)), **link = &net.queue;
+
+	assert_non_null(copy);
+	*copy = *original;
+	copy->due = due;
+	copy->next = NULL;
+	copy->kept = false;
+	copy->packet.av = &copy->av;
+	if (copy->packet.payload) {
+		copy->sgl.seg[0].addr = (uintptr_t)copy->data;
+		copy->packet.payload = &copy->sgl;
+	}
+	while (*link)
+		link = &(*link)->next;
+	*link = copy;
+}
+
+/* Whether its bytes could be read; then it is on its way, or lost. */
+static struct simhca_handover carry(struct simhca_worker *worker, struct simhca_qp *qp,
+				    const struct simhca_packet *packet)
+{
+	struct simhca_handover handover = { .outcome = SIMHCA_TAKEN };
+	static struct envelope envelope;
+	struct simhca_qp *to;
+	struct lossy *how = net.how;
+
+	envelope.packet = *packet;
+	envelope.av = qp->qpc->av;
+	envelope.sgl.count = 1;
+	envelope.sgl.seg[0] =
+		(struct simhca_seg){ .addr = (uintptr_t)envelope.data, .length = packet->length };
+	assert_true(packet->length <= sizeof(envelope.data));
+	if (packet->payload && ((!packet->resumed && !simhca_odp_verify(packet->payload)) ||
+				simhca_dma_copy(&envelope.sgl, packet->payload, packet->length,
+						worker->scratch, &handover.reason))) {
+		handover.outcome = SIMHCA_UNREADABLE;
+		return handover;
+	}
+	simhca_stats_sent(worker, qp->device, packet);
+	to = simhca_link_find(qp->device, &qp->qpc->av, qp->qpc->dest_qpn);
+	if (!to)
+		return handover;
+	envelope.device = to->device;
+	envelope.qpn = to->qpn;
+	how->sent++;
+	if ((how->loses && how->loses(how->arg, packet->op, packet->psn)) || happens(how->lost)) {
+		how->has_lost++;
+		return handover;
+	}
+	for (int copies = happens(how->twice) ? 2 : 1; copies--;) {
+		uint64_t due = net.tick + 1;
+
+		if (happens(how->late)) {
+			how->has_delayed++;
+			due += 1 + test_random(&how->seed) % LATE_MOST;
+		}
+		how->has_doubled += (unsigned long)copies;
+		put(&envelope, due);
+	}
+	return handover;
+}
+
+static struct simhca_handover request(struct simhca_worker *worker, struct simhca_qp *qp,
+				      struct simhca_packet *packet)
+{
+	struct simhca_handover handover = { .outcome = SIMHCA_TAKEN };
+
+	if (qp->type == SIMHCA_QPT_UD)
+		return simhca_local_link.request(worker, qp, packet);
+	return simhca_link_is_up(qp) ? carry(worker, qp, packet) : handover;
+}
+
+static struct simhca_handover respond(struct simhca_worker *worker, struct simhca_qp *qp,
+				      const struct simhca_packet *packet)
+{
+	return carry(worker, qp, packet);
+}
+
+/* The next packet that is due for a QP, without those that wait for its responder. */
+static struct envelope **next_for(const struct simhca_qp *qp, bool owed)
+{
+	struct envelope **link = &net.queue;
+
+	for (; *link; link = &(*link)->next)
+		if ((*link)->device == qp->device && (*link)->qpn == qp->qpn &&
+		    (*link)->due <= net.tick && !(owed && !simhca_is_response((*link)->packet.op)))
+			break;
+	return link;
+}
+
+static bool arrived(struct simhca_worker *worker, struct simhca_qp *qp)
+{
+	for (int i = 0; i < TAKES; i++) {
+		struct simhca_handover handover;
+		struct envelope **link, *envelope;
+		bool owed;
+
+		simhca_guard_widen(&worker->guard);
+		simhca_link_continue(worker, qp, &owed);
+		link = next_for(qp, owed);
+		envelope = *link;
+		if (!envelope)
+			return owed;
+		simhca_guard_widen(&worker->guard);
+		handover = simhca_link_deliver(worker, qp, &envelope->packet);
+		assert_int_not_equal(handover.outcome, SIMHCA_UNREADABLE);
+		if (handover.outcome != SIMHCA_TAKEN) {
+			envelope->kept = true;
+			return false;
+		}
+		link = next_for(qp, owed);
+		while (*link != envelope)
+			link = &(*link)->next;
+		*link = envelope->next;
+		free(envelope);
+	}
+	return true;
+}
+
+static const struct simhca_link lossy_link = {
+	.window = WINDOW,
+	.request = request,
+	.respond = respond,
+	.arrived = arrived,
+};
+
+/* Time passes; whoever has something to take gets a turn. */
+static bool tick(void)
+{
+	struct envelope **link = &net.queue, *envelope;
+	bool under_way = false;
+
+	net.tick++;
+	while ((envelope = *link)) {
+		struct simhca_qp *qp =
+			atomic_load(&envelope->device->qps[SIMHCA_QPN_SLOT(envelope->qpn)]);
+
+		if (!qp || qp->qpn != envelope->qpn) {
+			*link = envelope->next;
+			free(envelope);
+			continue;
+		}
+		if (envelope->due <= net.tick)
+			simhca_engine_schedule(net.world->engine[0], qp);
+		under_way |= !envelope->kept;
+		link = &envelope->next;
+	}
+	return under_way;
+}
+
+void lossy_use(struct world *world, struct lossy *how)
+{
+	static struct lossy nothing;
+
+	assert_false(world->threaded);
+	net.world = world;
+	net.how = how ? how : &nothing;
+	world->fabric->link = &lossy_link;
+	world->tick = tick;
+}
+
+void lossy_end(void)
+{
+	struct envelope *envelope;
+
+	while ((envelope = net.queue)) {
+		net.queue = envelope->next;
+		free(envelope);
+	}
+	net.world->fabric->link = &simhca_local_link;
+	net.world->tick = NULL;
+}

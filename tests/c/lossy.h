@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * A link like a network: packets of the path MTU, in queues, of which some are lost, come twice, or
+ * come late, and so in another order, all by a seed. What has no connection goes by the local link:
+ * datagrams and frames.
+ */
+#ifndef SIMHCA_TEST_LOSSY_H
+#define SIMHCA_TEST_LOSSY_H
+
+#include "harness.h"
+
+struct lossy {
+	uint64_t seed;
+	/* packets in a thousand */
+	unsigned int lost, twice, late;
+	/* what a test wants to happen to a packet, before chance has its say; NULL: nothing */
+	bool (*loses)(void *arg, unsigned int op, uint32_t psn);
+	void *arg;
+	/* what has happened */
+	unsigned long sent, has_lost, has_doubled, has_delayed;
+};
+
+/*
+ * From now on QPs of this world are made with the link, until it is freed; NULL: nothing is lost.
+ * One world at a time.
+ */
+void lossy_use(struct world *world, struct lossy *how);
+/* For the harness. */
+void lossy_end(void);
+
+#endif
