@@ -564,7 +564,9 @@ static enum simhca_next send_packet(struct simhca_worker *worker, struct simhca_
 	req->psn_send = simhca_psn_add(psn, psns_of(qp, &packet));
 	if (simhca_psn_cmp(req->psn_send, req->psn_sent) > 0)
 		req->psn_sent = req->psn_send;
-	*bytes += packet.op == SIMHCA_PKT_READ ? qp->link->slice : packet.length;
+	*bytes += packet.op != SIMHCA_PKT_READ		  ? packet.length
+		  : packet.dma_length < SIMHCA_LINK_SLICE ? packet.dma_length
+							  : SIMHCA_LINK_SLICE;
 	handover = qp->link->request(worker, qp, &packet);
 	if (handover.outcome == SIMHCA_TAKEN && handover.reason != SIMHCA_REASON_NONE)
 		req->why = handover.reason;
