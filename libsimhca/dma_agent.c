@@ -126,20 +126,19 @@ static int wait_for_answer(const struct simhca_agent *agent)
 static int ask(struct simhca_agent *agent, struct simhca_agent_req *req)
 {
 	struct simhca_agent_reply reply;
+	int error;
 
 	req->seq = ++agent->seq;
 	if (send(agent->socket, req, sizeof(*req), MSG_NOSIGNAL | MSG_DONTWAIT) != sizeof(*req))
 		return errno == EAGAIN ? ETIMEDOUT : ESRCH;
-	do {
-		ssize_t got;
-		int error = wait_for_answer(agent);
-
-		if (error)
-			return error;
-		got = recv(agent->socket, &reply, sizeof(reply), MSG_DONTWAIT);
-		if (got != sizeof(reply))
-			return ESRCH;
-	} while (reply.seq != req->seq);
+	error = wait_for_answer(agent);
+	if (error)
+		return error;
+	/* One request at a time: an agent that answers another makes no sense, and is not waited
+	 * for. */
+	if (recv(agent->socket, &reply, sizeof(reply), MSG_DONTWAIT) != sizeof(reply) ||
+	    reply.seq != req->seq)
+		return ESRCH;
 	if (!reply.status)
 		return 0;
 	return reply.status == EACCES ? EACCES : EFAULT;

@@ -33,21 +33,22 @@ static double now(void)
 	return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
 }
 
-/* A process that answers every request, or none. */
-static void serve(int fd, bool answers)
+enum answers { RIGHT_ONES, NONE, OTHERS };
+
+static void serve(int fd, enum answers answers)
 {
 	struct simhca_agent_req req;
 
 	while (recv(fd, &req, sizeof(req), 0) == sizeof(req)) {
-		struct simhca_agent_reply reply = { .seq = req.seq };
+		struct simhca_agent_reply reply = { .seq = req.seq + (answers == OTHERS) };
 
-		if (answers && send(fd, &reply, sizeof(reply), MSG_NOSIGNAL) < 0)
+		if (answers != NONE && send(fd, &reply, sizeof(reply), MSG_NOSIGNAL) < 0)
 			break;
 	}
 	_exit(0);
 }
 
-static struct scene make(bool answers)
+static struct scene make(enum answers answers)
 {
 	const struct simhca_ops ops = { 0 };
 	struct scene scene = { .fabric = simhca_fabric_create(&ops), .error = -1 };
@@ -109,7 +110,7 @@ static void stop(const struct scene *scene)
 /* All at once, for each of them waits. */
 static void how_long_it_is_waited_for(void **state)
 {
-	struct scene stopped = make(true), killed = make(true), idle = make(false);
+	struct scene stopped = make(RIGHT_ONES), killed = make(RIGHT_ONES), idle = make(NONE);
 	pthread_t waiting[3];
 
 	stop(&stopped);
@@ -140,10 +141,22 @@ static void how_long_it_is_waited_for(void **state)
 	end(&idle);
 }
 
+/* They would keep the device waiting as long as they come. */
+static void answers_to_something_else(void **state)
+{
+	struct scene scene = make(OTHERS);
+
+	copy(&scene);
+	assert_int_equal(scene.error, ESRCH);
+	assert_true(scene.seconds < 4);
+	end(&scene);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(how_long_it_is_waited_for),
+		cmocka_unit_test(answers_to_something_else),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
