@@ -217,13 +217,49 @@ fail:
 	return NULL;
 }
 
-/* Destroys what is left of one type; what refuses (because it is in use) is tried again later. */
-static void destroy_all(struct simhca_context *context, enum simhca_object_type type,
-			int (*destroy)(struct simhca_context *, uint32_t, struct simhca_why *))
+/* In the order in which they depend on each other. */
+static const struct {
+	enum simhca_object_type type;
+	int (*destroy)(struct simhca_context *context, uint32_t handle, struct simhca_why *why);
+} destroys[] = {
+	{ SIMHCA_OBJ_FLOW, simhca_destroy_flow },
+	{ SIMHCA_OBJ_COUNTERS, simhca_destroy_counters },
+	{ SIMHCA_OBJ_QP, simhca_destroy_qp },
+	{ SIMHCA_OBJ_COMP_CNTR, simhca_destroy_comp_cntr },
+	{ SIMHCA_OBJ_RWQ_TABLE, simhca_destroy_rwq_table },
+	{ SIMHCA_OBJ_WQ, simhca_destroy_wq },
+	{ SIMHCA_OBJ_SRQ, simhca_destroy_srq },
+	{ SIMHCA_OBJ_XRCD, simhca_close_xrcd },
+	{ SIMHCA_OBJ_CQ, simhca_destroy_cq },
+	{ SIMHCA_OBJ_AH, simhca_destroy_ah },
+	{ SIMHCA_OBJ_MW, simhca_dealloc_mw }, /* before what they are bound to */
+	{ SIMHCA_OBJ_MR, simhca_dereg_mr },
+	{ SIMHCA_OBJ_DM, simhca_free_dm },
+	{ SIMHCA_OBJ_PD, simhca_dealloc_pd },
+};
+#define DESTROYS (sizeof(destroys) / sizeof(destroys[0]))
+
+/* What refuses, because it is in use, is tried again in the next pass. False: the time is over. */
+static bool destroy_some(struct simhca_context *context, uint64_t max_ns)
 {
-	for (uint32_t i = 0; i < context->handles[type].room; i++)
-		if (context->handles[type].slot[i])
-			destroy(context, i, NULL);
+	uint64_t until = max_ns ? simhca_now_ns() + max_ns : UINT64_MAX;
+
+	for (; context->dying < DESTROYS; context->dying++, context->dying_handle = 0) {
+		const struct simhca_handles *handles =
+			&context->handles[destroys[context->dying].type];
+
+		while (handles->count && context->dying_handle < handles->room) {
+			uint32_t handle = context->dying_handle++;
+
+			if (!handles->slot[handle])
+				continue;
+			destroys[context->dying].destroy(context, handle, NULL);
+			if (simhca_now_ns() >= until)
+				return false;
+		}
+	}
+	context->dying = 0;
+	return true;
 }
 
 /* Takes the context out of every list, so that no step begins with it. */
@@ -239,30 +275,18 @@ static void retire(struct simhca_context *context)
 	*link = context->next;
 }
 
-bool simhca_context_destroy(struct simhca_context *context)
+enum simhca_destroyed simhca_context_destroy(struct simhca_context *context, uint64_t max_ns)
 {
 	if (!context)
-		return true;
+		return SIMHCA_DESTROYED;
 	retire(context);
-	destroy_all(context, SIMHCA_OBJ_FLOW, simhca_destroy_flow);
-	destroy_all(context, SIMHCA_OBJ_COUNTERS, simhca_destroy_counters);
-	destroy_all(context, SIMHCA_OBJ_QP, simhca_destroy_qp);
-	destroy_all(context, SIMHCA_OBJ_COMP_CNTR, simhca_destroy_comp_cntr);
-	destroy_all(context, SIMHCA_OBJ_RWQ_TABLE, simhca_destroy_rwq_table);
-	destroy_all(context, SIMHCA_OBJ_WQ, simhca_destroy_wq);
-	destroy_all(context, SIMHCA_OBJ_SRQ, simhca_destroy_srq);
-	destroy_all(context, SIMHCA_OBJ_XRCD, simhca_close_xrcd);
-	destroy_all(context, SIMHCA_OBJ_CQ, simhca_destroy_cq);
-	destroy_all(context, SIMHCA_OBJ_AH, simhca_destroy_ah);
-	destroy_all(context, SIMHCA_OBJ_MW, simhca_dealloc_mw); /* before what they are bound to */
-	destroy_all(context, SIMHCA_OBJ_MR, simhca_dereg_mr);
-	destroy_all(context, SIMHCA_OBJ_DM, simhca_free_dm);
-	destroy_all(context, SIMHCA_OBJ_PD, simhca_dealloc_pd);
+	if (!destroy_some(context, max_ns))
+		return SIMHCA_DESTROYED_PARTLY;
 	for (int type = 0; type < SIMHCA_OBJ_TYPES; type++)
 		if (context->handles[type].count)
-			return false;
+			return SIMHCA_DESTROYED_NOT;
 	if (!simhca_fabric_synchronize(context->device->fabric, context->id))
-		return false;
+		return SIMHCA_DESTROYED_NOT;
 
 	simhca_advices_forget(context);
 	while (context->mms) {
@@ -278,7 +302,7 @@ bool simhca_context_destroy(struct simhca_context *context)
 	close_doorbells(context);
 	free(context->doorbell);
 	free(context);
-	return true;
+	return SIMHCA_DESTROYED;
 }
 
 uint32_t simhca_context_id(const struct simhca_context *context)

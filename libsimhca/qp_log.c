@@ -1,26 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include <stdarg.h>
 #include <stdio.h>
-#include <time.h>
 
 #include "model.h"
 
 #define NS_PER_LINE (1000000000u / SIMHCA_LOG_SHARE_PER_S)
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 void simhca_log_share_init(struct simhca_log_share *share)
 {
 	pthread_mutex_init(&share->lock, NULL);
 	share->lines = SIMHCA_LOG_SHARE;
 	share->left_out = 0;
-	share->grown_ns = now_ns();
+	share->grown_ns = simhca_now_ns();
 }
 
 /* Whether there is a line left; *left_out is how many there were not since the last one. */
@@ -31,7 +22,7 @@ static bool take_line(struct simhca_log_share *share, uint32_t *left_out)
 
 	*left_out = 0;
 	pthread_mutex_lock(&share->lock);
-	grown = (now_ns() - share->grown_ns) / NS_PER_LINE;
+	grown = (simhca_now_ns() - share->grown_ns) / NS_PER_LINE;
 	share->grown_ns += grown * NS_PER_LINE;
 	share->lines = grown > SIMHCA_LOG_SHARE - share->lines ? SIMHCA_LOG_SHARE
 							       : share->lines + (uint32_t)grown;

@@ -182,11 +182,16 @@ bool simhca_device_send_gmp(struct simhca_device *device, const struct simhca_av
 struct simhca_context *simhca_context_create(struct simhca_device *device,
 					     struct simhca_engine *engine, void *ctx_arg,
 					     struct simhca_why *why);
+enum simhca_destroyed {
+	SIMHCA_DESTROYED,
+	SIMHCA_DESTROYED_PARTLY, /* the time was over: call again soon */
+	SIMHCA_DESTROYED_NOT,	 /* an engine is still in this client's memory: call again later */
+};
 /*
- * Destroys every object that is left, in dependency order; no event is raised for them. False: an
- * engine is still in this client's memory; call again later.
+ * Destroys every object that is left, in dependency order; no event is raised for them. It goes on
+ * where it was when max_ns nanoseconds are over; 0: it takes the time that it takes.
  */
-bool simhca_context_destroy(struct simhca_context *context);
+enum simhca_destroyed simhca_context_destroy(struct simhca_context *context, uint64_t max_ns);
 uint32_t simhca_context_id(const struct simhca_context *context);
 /* Which of its eventfds a client on this CPU should write to: they differ in nothing else. */
 struct simhca_doorbells {

@@ -31,6 +31,7 @@ struct connection {
 	int fd;
 	ev_io io;
 	bool lease;
+	struct report *report; /* that it waits for */
 	struct connection *prev, *next;
 };
 
@@ -252,12 +253,9 @@ static void on_lease(struct connection *connection)
 	       -1);
 }
 
-/* A report can be larger than a datagram. Takes it. */
-static void send_report(struct connection *connection, json_t *report)
+/* What can be larger than a datagram. fd: of a memfd that it is in, or a negative errno. */
+static void answer_with_file(struct connection *connection, int fd)
 {
-	int fd = report ? in_memory(report) : -ENOMEM;
-
-	json_decref(report);
 	if (fd < 0) {
 		answer(connection, refusal(strerror(-fd)), -1);
 		return;
@@ -266,24 +264,51 @@ static void send_report(struct connection *connection, json_t *report)
 	close(fd);
 }
 
+/* Takes the JSON. */
+static void send_json(struct connection *connection, json_t *json)
+{
+	answer_with_file(connection, json ? in_memory(json) : -ENOMEM);
+	json_decref(json);
+}
+
 static void on_status(struct connection *connection)
 {
-	send_report(connection, status_json(connection->admin));
+	send_json(connection, status_json(connection->admin));
+}
+
+static void on_report(void *arg, int fd)
+{
+	struct connection *connection = arg;
+
+	connection->report = NULL;
+	answer_with_file(connection, fd);
+}
+
+static void make_report(struct connection *connection, report_next *next)
+{
+	if (connection->report) {
+		answer(connection, refusal("the report before this one is not ready"), -1);
+		return;
+	}
+	connection->report =
+		report_begin(&connection->admin->daemon->reports, next, on_report, connection);
+	if (!connection->report)
+		answer(connection, refusal(strerror(ENOMEM)), -1);
 }
 
 static void on_qp(struct connection *connection)
 {
-	send_report(connection, resources_qps(connection->admin->daemon));
+	make_report(connection, resources_next_qp);
 }
 
 static void on_mr(struct connection *connection)
 {
-	send_report(connection, resources_mrs(connection->admin->daemon));
+	make_report(connection, resources_next_mr);
 }
 
 static void on_cm(struct connection *connection)
 {
-	send_report(connection, cma_report_ids(connection->admin->daemon->cma));
+	send_json(connection, cma_report_ids(connection->admin->daemon->cma));
 }
 
 static void on_stop(struct connection *connection)
@@ -360,6 +385,8 @@ static void connection_close(struct connection *connection)
 	struct admin *admin = connection->admin;
 
 	DL_DELETE(admin->connections, connection);
+	if (connection->report)
+		report_cancel(connection->report);
 	ev_io_stop(admin->daemon->loop, &connection->io);
 	releaser_close(admin->daemon->releaser, connection->fd);
 	if (connection->lease && !--admin->leases && admin->daemon->options->daemon.captive) {

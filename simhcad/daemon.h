@@ -13,6 +13,7 @@
 #include "paging.h"
 #include "process.h"
 #include "releaser.h"
+#include "report.h"
 #include "retry.h"
 #include "rundir.h"
 
@@ -30,6 +31,7 @@ struct daemon {
 	struct event_wakeup wakeup;
 	struct releaser *releaser;
 	struct retry_queue retries;
+	struct report_queue reports;
 	struct process_table processes;
 	struct netif *netif; /* NULL: no netlink here */
 	struct device devices[OPTIONS_MAX_DEVICES];

@@ -127,6 +127,7 @@ static int serve(struct daemon *daemon, int background)
 		return 1;
 	}
 	retry_queue_init(&daemon->retries, daemon->loop);
+	report_queue_init(&daemon->reports, daemon);
 	event_wakeup_init(&daemon->wakeup, daemon->loop);
 	daemon->processes.loop = daemon->loop;
 	daemon->netif = netif_open(daemon->loop, on_interfaces, daemon);

@@ -49,7 +49,8 @@ static const char *state_name(uint32_t state)
 	return state < sizeof(names) / sizeof(names[0]) ? names[state] : "?";
 }
 
-static void add_qps(json_t *list, const struct device *device, const struct session *session)
+json_t *resources_next_qp(const struct device *device, const struct session *session,
+			  uint32_t *handle)
 {
 	static const char *const contexts[SIMHCA_FAULT_CONTEXTS] = {
 		[SIMHCA_REQUESTER_READ] = "requester_read",
@@ -58,87 +59,62 @@ static void add_qps(json_t *list, const struct device *device, const struct sess
 		[SIMHCA_RESPONDER_WRITE] = "responder_write",
 	};
 	struct simhca_qp_info info;
+	json_t *qp, *faults;
+	int pending = 0;
 
-	for (uint32_t handle = 0; simhca_next_qp(session->context, &handle, &info); handle++) {
-		json_t *qp = owner_json(device, session), *faults = json_object();
-		int pending = 0;
-
-		for (int i = 0; i < SIMHCA_FAULT_CONTEXTS; i++) {
-			json_object_set_new(faults, contexts[i],
-					    json_integer((json_int_t)info.faults[i]));
-			pending += info.fault_pending[i];
-		}
-		json_object_set_new(qp, "lqpn", json_integer(info.qpn));
-		json_object_set_new(qp, "rqpn", json_integer(info.dest_qpn));
-		json_object_set_new(qp, "type", json_string(type_name(info.type)));
-		json_object_set_new(qp, "state", json_string(state_name(info.state)));
-		json_object_set_new(qp, "pdn", json_integer(info.pd));
-		json_object_set_new(qp, "faults", faults);
-		json_object_set_new(qp, "faults_pending", json_integer(pending));
-		json_array_append_new(list, qp);
+	if (!simhca_next_qp(session->context, handle, &info))
+		return NULL;
+	(*handle)++;
+	qp = owner_json(device, session);
+	faults = json_object();
+	for (int i = 0; i < SIMHCA_FAULT_CONTEXTS; i++) {
+		json_object_set_new(faults, contexts[i], json_integer((json_int_t)info.faults[i]));
+		pending += info.fault_pending[i];
 	}
+	json_object_set_new(qp, "lqpn", json_integer(info.qpn));
+	json_object_set_new(qp, "rqpn", json_integer(info.dest_qpn));
+	json_object_set_new(qp, "type", json_string(type_name(info.type)));
+	json_object_set_new(qp, "state", json_string(state_name(info.state)));
+	json_object_set_new(qp, "pdn", json_integer(info.pd));
+	json_object_set_new(qp, "faults", faults);
+	json_object_set_new(qp, "faults_pending", json_integer(pending));
+	return qp;
 }
 
-static void add_mrs(json_t *list, const struct device *device, const struct session *session)
+json_t *resources_next_mr(const struct device *device, const struct session *session,
+			  uint32_t *handle)
 {
 	struct simhca_mr_info info;
+	const struct simhca_query_mr_reply *attr = &info.attr;
+	const struct simhca_odp_counters *odp = &attr->odp;
+	json_t *mr;
 
-	for (uint32_t handle = 0; simhca_next_mr(session->context, &handle, &info); handle++) {
-		const struct simhca_query_mr_reply *attr = &info.attr;
-		const struct simhca_odp_counters *odp = &attr->odp;
-		json_t *mr = owner_json(device, session);
+	if (!simhca_next_mr(session->context, handle, &info))
+		return NULL;
+	(*handle)++;
+	mr = owner_json(device, session);
 
-		json_object_set_new(mr, "lkey", json_integer(attr->lkey));
-		json_object_set_new(mr, "rkey", json_integer(attr->rkey));
-		/* A whole address space has more bytes than a JSON integer can say. */
-		json_object_set_new(mr, "mrlen",
-				    json_integer(attr->length > INT64_MAX
-							 ? INT64_MAX
-							 : (json_int_t)attr->length));
-		json_object_set_new(mr, "pdn", json_integer(info.pd));
-		json_object_set_new(mr, "access", json_integer(attr->access));
-		json_object_set_new(mr, "windows", json_integer(attr->windows));
-		if (attr->access & SIMHCA_ACCESS_ON_DEMAND)
-			json_object_set_new(
-				mr, "odp",
-				json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
-					  "present_pages", (json_int_t)attr->present_pages,
-					  "faults", (json_int_t)odp->faults, "fault_pages",
-					  (json_int_t)odp->fault_pages, "failures",
-					  (json_int_t)odp->failures, "invalidations",
-					  (json_int_t)odp->invalidations, "invalidated_pages",
-					  (json_int_t)odp->invalidated_pages, "prefetches",
-					  (json_int_t)odp->prefetches, "prefetched_pages",
-					  (json_int_t)odp->prefetched_pages, "watched_pages",
-					  (json_int_t)odp->watched_pages, "checked_pages",
-					  (json_int_t)odp->checked_pages));
-		json_array_append_new(list, mr);
-	}
-}
-
-static json_t *resources(const struct daemon *daemon,
-			 void (*add)(json_t *list, const struct device *device,
-				     const struct session *session))
-{
-	json_t *list = json_array();
-
-	for (unsigned int i = 0; i < daemon->num_devices; i++) {
-		const struct device *device = &daemon->devices[i];
-		const struct session *session;
-
-		DL_FOREACH (device->sessions, session)
-			if (session->context)
-				add(list, device, session);
-	}
-	return list;
-}
-
-json_t *resources_qps(const struct daemon *daemon)
-{
-	return resources(daemon, add_qps);
-}
-
-json_t *resources_mrs(const struct daemon *daemon)
-{
-	return resources(daemon, add_mrs);
+	json_object_set_new(mr, "lkey", json_integer(attr->lkey));
+	json_object_set_new(mr, "rkey", json_integer(attr->rkey));
+	/* A whole address space has more bytes than a JSON integer can say. */
+	json_object_set_new(mr, "mrlen",
+			    json_integer(attr->length > INT64_MAX ? INT64_MAX
+								  : (json_int_t)attr->length));
+	json_object_set_new(mr, "pdn", json_integer(info.pd));
+	json_object_set_new(mr, "access", json_integer(attr->access));
+	json_object_set_new(mr, "windows", json_integer(attr->windows));
+	if (attr->access & SIMHCA_ACCESS_ON_DEMAND)
+		json_object_set_new(mr, "odp",
+				    json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
+					      "present_pages", (json_int_t)attr->present_pages,
+					      "faults", (json_int_t)odp->faults, "fault_pages",
+					      (json_int_t)odp->fault_pages, "failures",
+					      (json_int_t)odp->failures, "invalidations",
+					      (json_int_t)odp->invalidations, "invalidated_pages",
+					      (json_int_t)odp->invalidated_pages, "prefetches",
+					      (json_int_t)odp->prefetches, "prefetched_pages",
+					      (json_int_t)odp->prefetched_pages, "watched_pages",
+					      (json_int_t)odp->watched_pages, "checked_pages",
+					      (json_int_t)odp->checked_pages));
+	return mr;
 }

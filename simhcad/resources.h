@@ -5,9 +5,13 @@
 
 #include <jansson.h>
 
-struct daemon;
+struct device;
+struct session;
 
-json_t *resources_qps(const struct daemon *daemon);
-json_t *resources_mrs(const struct daemon *daemon);
+/* Of a session that has a context; see report_next in report.h. */
+json_t *resources_next_qp(const struct device *device, const struct session *session,
+			  uint32_t *handle);
+json_t *resources_next_mr(const struct device *device, const struct session *session,
+			  uint32_t *handle);
 
 #endif

@@ -38,11 +38,9 @@ static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
 
 	while ((retry = queue->list) && retry->due <= now) {
 		DL_DELETE(queue->list, retry);
-		if (!retry->again(retry)) {
-			if (retry->interval < LAST_INTERVAL)
-				retry->interval *= 2;
+		retry->interval *= retry->interval < LAST_INTERVAL ? 2 : 1;
+		if (!retry->again(retry))
 			insert(queue, retry);
-		}
 		if (ev_time() >= until)
 			break;
 	}
@@ -65,6 +63,11 @@ void retry_add(struct retry_queue *queue, struct retry *retry, bool (*again)(str
 	insert(queue, retry);
 	if (queue->list == retry)
 		set_timer(queue, FIRST_INTERVAL);
+}
+
+void retry_soon(struct retry *retry)
+{
+	retry->interval = FIRST_INTERVAL;
 }
 
 void retry_remove(struct retry_queue *queue, struct retry *retry)

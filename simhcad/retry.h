@@ -28,6 +28,8 @@ struct retry_queue {
 void retry_queue_init(struct retry_queue *queue, struct ev_loop *loop);
 /* The first try comes after a millisecond, further ones at intervals that double up to 64 ms. */
 void retry_add(struct retry_queue *queue, struct retry *retry, bool (*again)(struct retry *retry));
+/* In a try that was worth it: the interval begins anew. */
+void retry_soon(struct retry *retry);
 void retry_remove(struct retry_queue *queue, struct retry *retry);
 
 #endif

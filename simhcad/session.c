@@ -302,22 +302,26 @@ static bool try_to_close(struct session *session, bool final)
 {
 	struct daemon *daemon = session->device->daemon;
 	ev_tstamp until = ev_time() + FINAL_SECONDS;
-	bool gone, was_closing = session->closing;
+	enum simhca_destroyed gone;
+	bool was_closing = session->closing;
 
 	if (!was_closing)
 		stop_serving(session);
 	do
-		gone = simhca_context_destroy(session->context);
-	while (!gone && final && ev_time() < until);
-	if (!gone && !final) {
+		gone = simhca_context_destroy(session->context, (uint64_t)(TURN * 1e9));
+	while (gone != SIMHCA_DESTROYED && final && ev_time() < until);
+	if (gone != SIMHCA_DESTROYED && !final) {
 		if (!was_closing)
 			retry_add(&daemon->retries, &session->retry, close_again);
+		if (gone == SIMHCA_DESTROYED_PARTLY)
+			retry_soon(&session->retry);
 		return false;
 	}
 	if (was_closing && final)
 		retry_remove(&daemon->retries, &session->retry);
 	DL_DELETE(session->device->sessions, session);
-	if (!gone) { /* an engine still uses it: the end of the process will free it */
+	if (gone !=
+	    SIMHCA_DESTROYED) { /* an engine still uses it: the end of the process will free it */
 		daemon->engines.abandoned = true;
 		return true;
 	}

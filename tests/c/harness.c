@@ -365,8 +365,10 @@ struct client *client_new(struct world *world, unsigned int device)
 void client_gone(struct client *client)
 {
 	if (client->context)
-		assert_int_equal(0,
-				 patiently(simhca_context_destroy(client->context) ? 0 : -EAGAIN));
+		assert_int_equal(0, patiently(simhca_context_destroy(client->context, 0) ==
+							      SIMHCA_DESTROYED
+						      ? 0
+						      : -EAGAIN));
 	client->context = NULL;
 }
 

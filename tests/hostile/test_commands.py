@@ -2,6 +2,7 @@
 """Commands that cost much, commands of the dead, and those that say they are somebody else's."""
 import array
 import errno
+import json
 import os
 import resource
 import select
@@ -109,3 +110,32 @@ def test_connections_without_end(daemon, few_descriptors, neighbour):
     time.sleep(0.5)
     for client in clients:
         client.close()
+
+
+def test_a_flood_of_reports(daemon, neighbour):
+    """`simhca mr` of a program with very many regions, again and again: made bit by bit."""
+    client = daemon.client()
+    close_all(client.open())
+    pd = client.ok(NUMBER["ALLOC_PD"])[0][:4]
+    null_mr = struct.pack("QQQ4sII", 0, 0, 0, pd, 0, 1).ljust(40, b"\0")
+    for _ in range(10000):
+        client.ok(NUMBER["REG_MR"], null_mr)
+    controls = [daemon.control() for _ in range(8)]
+    for control in controls:
+        for _ in range(10):
+            control.send(b'{"cmd":"mr"}')
+    for control in controls:
+        control.settimeout(60)
+        reports = 0
+        for _ in range(10):
+            text, fds, _, _ = socket.recv_fds(control, 65536, 1)
+            if not fds:
+                assert "not ready" in json.loads(text)["error"]
+                continue
+            with os.fdopen(fds[0], "rb") as file:
+                assert len(json.load(file)) >= 10000
+            reports += 1
+        assert reports
+    for control in controls:
+        control.close()
+    client.close()
