@@ -88,9 +88,11 @@ TEST(arrives_in_another_thread)
 /* valgrind has to say so. */
 TEST(mistake_not_written)
 {
-	volatile uint8_t *memory = malloc(BYTES);
+	uint8_t *memory = malloc(BYTES);
 
-	CHECK(memory && memory[3] + 1);
+	CHECK(memory);
+	/* The compiler knows as well as valgrind that nobody has written there, but for this. */
+	__asm__ volatile("" : "+r"(memory) : : "memory");
 	if (memory[3] == 0x5a)
 		puts("by chance");
 }
