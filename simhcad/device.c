@@ -4,6 +4,7 @@
 #include <unistd.h>
 #include <utlist.h>
 
+#include "cma.h"
 #include "daemon.h"
 #include "log.h"
 #include "netif.h"
@@ -115,12 +116,15 @@ static bool follow(struct device *device)
 void device_follow_interface(struct device *device)
 {
 	struct tree_device tree = tree_device(device);
+	struct interface interface;
 
 	if (!follow(device))
 		return;
 	log_info("%s: %s has changed: port %s", device->options->name,
 		 device->options->settings.netdev, device->up ? "active" : "down");
 	device_tree_update(&device->daemon->rundir, &tree);
+	if (!netif_get(device->daemon->netif, device->options->settings.netdev, &interface))
+		cma_device_gone(device->daemon->cma, device);
 }
 
 static void on_client(void *arg, int fd)
