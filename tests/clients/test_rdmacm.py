@@ -176,3 +176,33 @@ def test_rcopy(device, port, tmp_path):
     expect_success(device.run("rcopy", source, f"127.0.0.1:{target}", "-p", port))
     server.kill()
     assert target.read_bytes() == source.read_bytes()
+
+
+def test_cmtime(device, port):
+    """A thousand connections, each step of them timed."""
+    server = start_listener(device, port, "cmtime", "-c", "1000", "-p", port)
+    result = expect_success(device.run("cmtime", "-c", "1000", "-p", port, "-s", "127.0.0.1"))
+    steps = re.findall(r"^(\w[\w ]*\w) *: +[\d.]+ ", result.stdout, re.M)
+    assert steps == ["create id", "resolve addr", "resolve route", "create qp", "connect",
+                     "disconnect", "destroy"], result
+    server.kill()
+
+
+@pytest.mark.parametrize("program, flags", [
+    ("ib_send_bw", []), ("ib_write_bw", []), ("ib_read_bw", []), ("ib_send_lat", ["-c", "UD"]),
+    ("ib_write_lat", []), ("ib_atomic_bw", []), ("ib_send_bw", ["-z"])])
+def test_perftest(device, port, program, flags):
+    """
+    -R: perftest connects, and exchanges what it has to say, by rdma_cm. -z: and waits so. Its server
+    stops listening between two connections, and a client that is faster is rejected: once more.
+    """
+    flags = ["-R", "-n", "200", "-F", *flags]
+    for _ in range(5):
+        server = start_listener(device, port, program, *flags, "-p", port)
+        client = device.run(program, *flags, "-p", port, "127.0.0.1")
+        if "RDMA_CM_EVENT_REJECTED; error: 8" not in client.stderr:
+            break
+        server.kill()
+        port = new_port()
+    for result in expect_success(client), expect_success(server.finish()):
+        assert re.search(r"^ *\d+ +200 +[\d.]+ ", result.stdout, re.M), result
