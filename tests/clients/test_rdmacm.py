@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from common import PATIENCE, SIMHCA, expect_success, listening_ports, new_port, wait_until
+from common import HERE, PATIENCE, SIMHCA, expect_success, listening_ports, new_port, wait_until
 
 
 UDADDY_PORT = 7174
@@ -206,3 +206,31 @@ def test_perftest(device, port, program, flags):
         port = new_port()
     for result in expect_success(client), expect_success(server.finish()):
         assert re.search(r"^ *\d+ +200 +[\d.]+ ", result.stdout, re.M), result
+
+
+GOES = """
+ip link set lo up
+ip link add v0 type veth peer name v1 && ip addr add 10.9.9.1/24 dev v0 || exit 77
+ip link set v1 up; ip link set v0 up
+exec "$0" run --private --interface v0 -- "$@"
+"""
+WATCHES = """
+import subprocess, sys
+sys.path.insert(0, sys.argv[1])
+import test_rdma_cm as rdma_cm
+channel = rdma_cm.Channel()
+number = channel.create(uid=9)
+channel.bind(number, rdma_cm.address(0, "10.9.9.1"))
+subprocess.run(["ip", "link", "del", "v0"], check=True)
+print(channel.readable(20) and channel.event()[:4] == (11, number, 0, 9))
+"""
+
+
+def test_device_removal(launcher):
+    """The network interface of a device goes: those who are bound to it are told."""
+    tests = HERE.parent / "python"
+    result = launcher.run("unshare", "-Urn", "sh", "-c", GOES, SIMHCA, "/usr/bin/python3", "-c",
+                          WATCHES, tests)
+    if result.status == 77:
+        pytest.skip("no network interface can be made here")
+    assert expect_success(result).stdout == "True\n", result
