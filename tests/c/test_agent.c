@@ -21,7 +21,7 @@ struct scene {
 	struct simhca_fabric *fabric;
 	struct simhca_agent *agent;
 	pid_t pid;
-	int error; /* of the copy */
+	_Atomic int error; /* of the copy */
 	double seconds;
 };
 
