@@ -31,7 +31,7 @@
 #include "simhca-abi-reason.h"
 
 /* Bumped whenever a layout or a command changes; both sides refuse another one. */
-#define SIMHCA_ABI_VERSION 6u
+#define SIMHCA_ABI_VERSION 7u
 
 #define SIMHCA_ABI_SIZE(type, bytes)                                                               \
 	static_assert(sizeof(type) == (bytes), #type " must be " #bytes " bytes")
@@ -298,14 +298,15 @@ enum simhca_qp_state {
 /* QP context: the attributes of a QP, written by the device only. */
 struct simhca_qpc {
 	_Atomic uint32_t state; /* enum simhca_qp_state */
-	uint32_t qpn;		/* 0: the slot is free */
-	uint32_t type;		/* enum simhca_qp_type */
-	uint32_t pd;		/* PD handle within the device */
-	uint32_t access;	/* remote rights granted on this QP: enum simhca_access */
-	uint32_t dest_qpn;
-	uint32_t qkey;	 /* UD */
-	uint32_t sq_psn; /* initial value, as set by modify_qp */
-	uint32_t rq_psn; /* initial value, as set by modify_qp */
+	_Atomic uint32_t qpn;	/* 0: the slot is free */
+	_Atomic uint32_t type;	/* enum simhca_qp_type */
+	_Atomic uint32_t
+		dest_qpn; /* others' engines look at these four, to tell why all is silent */
+	uint32_t pd;	  /* PD handle within the device */
+	uint32_t access;  /* remote rights granted on this QP: enum simhca_access */
+	uint32_t qkey;	  /* UD */
+	uint32_t sq_psn;  /* initial value, as set by modify_qp */
+	uint32_t rq_psn;  /* initial value, as set by modify_qp */
 	uint32_t max_send_wr;
 	uint32_t max_recv_wr;
 	uint32_t max_send_sge;

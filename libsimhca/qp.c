@@ -254,10 +254,12 @@ void simhca_qp_free(struct simhca_qp *qp)
 
 void simhca_qpc_init(struct simhca_qpc *qpc, uint32_t qpn, uint32_t type)
 {
-	memset((char *)qpc + sizeof(qpc->state), 0, sizeof(*qpc) - sizeof(qpc->state));
 	atomic_store(&qpc->state, SIMHCA_QPS_RESET);
-	qpc->qpn = qpn;
-	qpc->type = type;
+	atomic_store(&qpc->qpn, qpn);
+	atomic_store(&qpc->type, type);
+	atomic_store(&qpc->dest_qpn, 0);
+	memset((char *)qpc + offsetof(struct simhca_qpc, pd), 0,
+	       sizeof(*qpc) - offsetof(struct simhca_qpc, pd));
 }
 
 static void fill_qpc(struct simhca_qp *qp, const struct simhca_create_qp_req *req)

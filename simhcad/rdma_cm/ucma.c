@@ -454,21 +454,21 @@ static int query_gid(struct ucma_call *call, const struct cma_id *id, struct sim
 
 static int query_path(struct ucma_call *call, const struct cma_id *id, struct simhca_why *why)
 {
-	struct {
-		struct rdma_ucm_query_path_resp head;
-		struct ib_path_rec_data path;
-	} resp;
-	size_t size = sizeof(resp.head);
+	struct ib_path_rec_data path = { 0 };
+	struct rdma_ucm_query_path_resp head = { 0 };
+	uint8_t resp[sizeof(head) + sizeof(path)];
+	size_t size = sizeof(head);
 
-	memset(&resp, 0, sizeof(resp));
 	if (id->has_path) {
-		resp.head.num_paths = 1;
-		resp.path.flags = IB_PATH_GMP | IB_PATH_PRIMARY | IB_PATH_BIDIRECTIONAL;
-		pack_path(id, (uint8_t *)resp.path.path_rec);
+		head.num_paths = 1;
+		path.flags = IB_PATH_GMP | IB_PATH_PRIMARY | IB_PATH_BIDIRECTIONAL;
+		pack_path(id, (uint8_t *)path.path_rec);
 		if (call->out >= sizeof(resp))
 			size = sizeof(resp);
 	}
-	return respond(call, &resp, size, sizeof(resp.head), why);
+	memcpy(resp, &head, sizeof(head));
+	memcpy(resp + sizeof(head), &path, sizeof(path));
+	return respond(call, resp, size, sizeof(head), why);
 }
 
 HANDLER(query)
