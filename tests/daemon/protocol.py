@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """What speaks to simhcad without a provider: the daemon as a process, and the protocols of its
 sockets, also badly."""
+import contextlib
 import json
 import os
 import pathlib
@@ -122,3 +123,19 @@ class Client:
 def close_all(fds):
     for fd in fds:
         os.close(fd)
+
+
+@contextlib.contextmanager
+def daemons(directory):
+    """start(*arguments, **environment): a daemon in the directory. They end with the context, as
+    they should."""
+    started = []
+
+    def start(*args, **env):
+        started.append(Daemon(directory, *args, **env))
+        return started[-1]
+    yield start
+    for daemon in started:
+        status = daemon.stop()
+        assert status is not None and status >= 0, daemon.log
+        assert "Sanitizer" not in daemon.log, daemon.log

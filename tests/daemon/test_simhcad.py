@@ -23,7 +23,7 @@ import time
 
 import pytest
 
-from protocol import MAGIC, NUMBER, OPEN_CONTEXT, SIMHCAD, VERSION, Client, Daemon, close_all
+from protocol import MAGIC, NUMBER, OPEN_CONTEXT, SIMHCAD, VERSION, Client, close_all, daemons
 
 (GET_SEGMENT, CREATE_CHANNEL, ALLOC_PD, DEALLOC_PD, REG_MR, SET_AGENT, COUNT) = (NUMBER[name] for name in (
     "GET_SEGMENT", "CREATE_CHANNEL", "ALLOC_PD", "DEALLOC_PD", "REG_MR", "SET_AGENT", "COUNT"))
@@ -38,16 +38,8 @@ def directory():
 
 @pytest.fixture
 def start(directory):
-    daemons = []
-
-    def start(*args, **env):
-        daemons.append(Daemon(directory, *args, **env))
-        return daemons[-1]
-    yield start
-    for daemon in daemons:
-        status = daemon.stop()
-        assert status is not None and status >= 0, daemon.log
-        assert "Sanitizer" not in daemon.log, daemon.log
+    with daemons(directory) as start:
+        yield start
 
 
 @pytest.fixture

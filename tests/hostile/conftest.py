@@ -12,7 +12,7 @@ import pytest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(__file__)), "daemon"))
 
-from protocol import Daemon  # noqa: E402 (its place is known only now)
+from protocol import daemons  # noqa: E402 (its place is known only now)
 
 BUILD = os.path.abspath(os.environ["SIMHCA_BUILD"])
 # Seconds. A quiet machine needs a tenth of a second; one that is busy must not fail for that, and
@@ -50,22 +50,15 @@ def directory():
 
 @pytest.fixture
 def start(directory):
-    """Starts the daemon; at the end of the test it ends as it should."""
-    daemons = []
-
-    def start(*args, **env):
-        daemons.append(Daemon(directory, *args, **env))
-        assert daemons[-1].is_ready
-        return daemons[-1]
-    yield start
-    for daemon in daemons:
-        assert daemon.stop() == 0, daemon.log
-        assert "Sanitizer" not in daemon.log, daemon.log
+    with daemons(directory) as start:
+        yield start
 
 
 @pytest.fixture
 def daemon(start):
-    return start()
+    daemon = start()
+    assert daemon.is_ready
+    return daemon
 
 
 @pytest.fixture
