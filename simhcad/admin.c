@@ -388,7 +388,7 @@ static void connection_close(struct connection *connection)
 	if (connection->report)
 		report_cancel(connection->report);
 	ev_io_stop(admin->daemon->loop, &connection->io);
-	releaser_close(admin->daemon->releaser, connection->fd);
+	datagram_close(connection->fd, admin->daemon->releaser);
 	if (connection->lease && !--admin->leases && admin->daemon->options->daemon.captive) {
 		admin->linger_until = ev_now(admin->daemon->loop) + LINGER_S;
 		linger(admin);

@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include "datagram.h"
+
+#define DRAINED 4 /* datagrams, each with as many descriptors as the kernel passes */
 #include "file_kind.h"
 #include "log.h"
 
@@ -106,4 +108,25 @@ void datagram_answer(int fd, int status, const struct datagram_answer *answer,
 		log_debug("an answer was asked for on what is no Unix socket with a connection");
 	else if (sendmsg(fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
 		log_debug("an answer could not be sent: %m");
+}
+
+void datagram_close(int socket, struct releaser *releaser)
+{
+	char byte;
+	struct iovec iov = { .iov_base = &byte, .iov_len = sizeof(byte) };
+
+	shutdown(socket, SHUT_RD);
+	for (int i = 0; i < DRAINED; i++) {
+		struct sender sender;
+		unsigned int num_fds;
+		bool truncated;
+		ssize_t length = datagram_receive(socket, releaser, &iov, 1, &sender, NULL, 0,
+						  &num_fds, &truncated);
+
+		if (length < 0 || (!length && !sender.known)) {
+			close(socket);
+			return;
+		}
+	}
+	releaser_close(releaser, socket);
 }

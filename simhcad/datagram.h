@@ -44,4 +44,10 @@ struct datagram_answer {
 void datagram_answer(int fd, int status, const struct datagram_answer *answer,
 		     const struct simhca_why *why);
 
+/*
+ * Closes a connection that was accepted from a client, here and now: nothing more comes in, and
+ * what waits in its queue is taken out first. One whose queue is long is the releaser's.
+ */
+void datagram_close(int socket, struct releaser *releaser);
+
 #endif

@@ -35,7 +35,7 @@ static void client_close(struct nl_client *client)
 	DL_DELETE(server->clients, client);
 	server->num_clients--;
 	ev_io_stop(server->daemon->loop, &client->io);
-	releaser_close(server->daemon->releaser, client->fd);
+	datagram_close(client->fd, server->daemon->releaser);
 	nlmsg_free(client->unsent);
 	free(client);
 }

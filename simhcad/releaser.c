@@ -14,6 +14,7 @@
 #define MOST_THREADS 64	       /* most of which sleep in a file that a client made */
 #define STACK (64u << 10)      /* bytes */
 #define UNMAP_BYTES (8u << 20) /* at a time: the address space is locked meanwhile */
+#define BATCH 64	       /* descriptors that wait for the others of their batch */
 #define BATCH_SECONDS 0.002
 #define END_SECONDS 2
 
@@ -21,7 +22,6 @@ struct release {
 	void *base;
 	uint64_t size;
 	int fd;
-	unsigned int turn; /* of the loop, in which a descriptor was closed */
 	struct release *prev, *next;
 };
 
@@ -35,7 +35,8 @@ struct releaser {
 	bool stopping;
 
 	/* main thread */
-	struct release *batch;
+	int batch[BATCH];
+	unsigned int batched;
 	ev_timer flush;
 };
 
@@ -153,27 +154,15 @@ void releaser_take(struct releaser *releaser, void *base, uint64_t size, int fd)
 
 /* ------------------------------------------------------------------------- the main thread */
 
-static void set_timer(struct releaser *releaser)
+static void flush(struct releaser *releaser)
 {
-	if (!releaser->batch || ev_is_active(&releaser->flush))
-		return;
-	ev_timer_set(&releaser->flush, BATCH_SECONDS, 0);
-	ev_timer_start(releaser->loop, &releaser->flush);
-}
+	struct release *release, *list = NULL;
 
-/*
- * Hands over what was closed before this turn of the loop. What was watched in this turn is still
- * known to the kernel's epoll, and the next turn takes it out of there, by its number.
- */
-static void flush(struct releaser *releaser, unsigned int turn)
-{
-	struct release *release, *next, *list = NULL;
-
-	DL_FOREACH_SAFE (releaser->batch, release, next) {
-		if (release->turn == turn)
-			break;
-		DL_DELETE(releaser->batch, release);
-		DL_APPEND(list, release);
+	ev_timer_stop(releaser->loop, &releaser->flush);
+	while (releaser->batched) {
+		release = release_new(NULL, 0, releaser->batch[--releaser->batched]);
+		if (release)
+			DL_APPEND(list, release);
 	}
 	if (list)
 		append(releaser, list);
@@ -181,22 +170,19 @@ static void flush(struct releaser *releaser, unsigned int turn)
 
 static void on_flush(struct ev_loop *loop, ev_timer *timer, int events)
 {
-	struct releaser *releaser = timer->data;
-
-	flush(releaser, ev_iteration(loop));
-	set_timer(releaser);
+	flush(timer->data);
 }
 
-/* Every command brings a descriptor: a thread is not woken for each. */
 void releaser_close(struct releaser *releaser, int fd)
 {
-	struct release *release = release_new(NULL, 0, fd);
-
-	if (!release)
-		return;
-	release->turn = ev_iteration(releaser->loop);
-	DL_APPEND(releaser->batch, release);
-	set_timer(releaser);
+	/* Every command brings a descriptor: a thread is not woken for each. */
+	releaser->batch[releaser->batched++] = fd;
+	if (releaser->batched == BATCH) {
+		flush(releaser);
+	} else if (!ev_is_active(&releaser->flush)) {
+		ev_timer_set(&releaser->flush, BATCH_SECONDS, 0);
+		ev_timer_start(releaser->loop, &releaser->flush);
+	}
 }
 
 struct releaser *releaser_start(struct ev_loop *loop)
@@ -230,8 +216,7 @@ void releaser_stop(struct releaser *releaser)
 
 	if (!releaser)
 		return;
-	ev_timer_stop(releaser->loop, &releaser->flush);
-	flush(releaser, ev_iteration(releaser->loop) + 1);
+	flush(releaser);
 	clock_gettime(CLOCK_REALTIME, &until);
 	until.tv_sec += END_SECONDS;
 	pthread_mutex_lock(&releaser->lock);

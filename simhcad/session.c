@@ -288,7 +288,7 @@ static void stop_serving(struct session *session)
 		deferred_free(session->deferred);
 	}
 	ev_io_stop(daemon->loop, &session->io);
-	releaser_close(daemon->releaser, session->fd);
+	datagram_close(session->fd, daemon->releaser);
 	/* An engine of its own may be waiting for the client: it shall stop that at once. */
 	DL_FOREACH (session->processes, use)
 		simhca_mm_gone(use->mm);

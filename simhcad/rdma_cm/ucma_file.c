@@ -313,7 +313,7 @@ void ucma_file_close(struct cma_file *file)
 	while (file->ids)
 		cma_id_destroy(file->ids);
 	ev_io_stop(cma->daemon->loop, &file->io);
-	releaser_close(cma->daemon->releaser, file->fd);
+	datagram_close(file->fd, cma->daemon->releaser);
 	HASH_DEL(cma->by_number, file);
 	DL_DELETE(cma->files, file);
 	free(file);
