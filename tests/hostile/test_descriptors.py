@@ -202,7 +202,8 @@ def test_threads_and_descriptors_are_back(daemon, slow):
     close_all(client.open())
     for _ in range(10):
         slow.give(client.sock, request("ALLOC_PD"))
-    daemon.settle(lambda: threads() > before[1] + 5)
+    # A thread that lingers is let go of when the daemon is stopped for the next one.
+    daemon.settle(lambda: threads() > before[1] + (5 if slow.kind == "fuse" else 0))
     client.close()
     for peer in slow.peers:
         peer.close()
