@@ -46,7 +46,7 @@ static void overrun(struct simhca_cq *cq)
 
 /*
  * A CQ is armed in mem->arm, by the client. The protocol, and why no wake-up is lost, is told in
- * providers/simhca/cq.c; tests/model/arm.pml is a model of it. What is ours:
+ * providers/simhca/cq.c; tests/promela/arm.pml is a model of it. What is ours:
  *
  *	D1  the CQE's fields, seq, pi		(release: the client reads seq or pi first, acquire)
  *	D2  full barrier			(against the client's, between arming and looking)

@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#include "../python/helpers/helper.h"
+#include "../programs/helper.h"
 
 #define CHANNELS 4
 #define CQS 32

@@ -16,7 +16,7 @@ ARRIVES = ["arrives_by_write_and_read", "arrives_in_another_thread"]
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory):
-    """program(FLAG...): tests/dv/arrives.c, built with these flags."""
+    """program(FLAG...): tests/programs/arrives.c, built with these flags."""
     made = {}
 
     def build(*flags):
@@ -25,7 +25,7 @@ def program(tmp_path_factory):
             done = subprocess.run(
                 ["gcc", "-g", "-O1", "-std=gnu11", "-D_GNU_SOURCE", "-pthread", *flags,
                  f"-I{BUILD}/include", f"-I{ROOT}/kernel-abi", "-o", target,
-                 ROOT / "tests" / "dv" / "arrives.c", f"-L{LIB}", f"-Wl,-rpath,{LIB}",
+                 ROOT / "tests" / "programs" / "arrives.c", f"-L{LIB}", f"-Wl,-rpath,{LIB}",
                  "-lsimhca", "-libverbs"],
                 capture_output=True, text=True, check=False)
             if done.returncode and "cannot find" in done.stderr:
@@ -41,7 +41,7 @@ def run(*command):
     """On a device of its own, with no variable that is about simhca."""
     environment = {name: value for name, value in os.environ.items()
                    if not name.startswith(("SIMHCA_", "ASAN_", "TSAN_"))}
-    # The programs of tests/dv close nothing.
+    # The programs close nothing.
     environment["ASAN_OPTIONS"] = "detect_leaks=0"
     return subprocess.run([SIMHCA, "run", "--private", "--", *command], env=environment, text=True,
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=180,

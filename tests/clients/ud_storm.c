@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#include "../python/helpers/helper.h"
+#include "../programs/helper.h"
 
 #define GRH 40
 #define LARGEST 4096

@@ -4,7 +4,7 @@
  * arrived, closes, again and again. It ends when its standard input does, and prints how many
  * rounds there were and how long the worst one took.
  */
-#include "../python/helpers/helper.h"
+#include "../programs/helper.h"
 
 #define LENGTH (64u << 10)
 

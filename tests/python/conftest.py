@@ -105,7 +105,7 @@ def pair(side):
 
 @pytest.fixture(scope='session')
 def c_program(tmp_path_factory):
-    """c_program('x.c'): the path of helpers/x.c, compiled."""
+    """c_program('x.c'): the path of tests/programs/x.c, compiled."""
     directory = tmp_path_factory.mktemp('c')
     made = {}
 

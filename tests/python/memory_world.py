@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """
 The device and the reference model side by side: whatever is asked is asked of both, and what they
-say is compared, with every byte of memory. helpers/memory_verbs.c is how the device is asked.
+say is compared, with every byte of memory. tests/programs/memory_verbs.c is how the device is asked.
 """
 import collections
 import ctypes

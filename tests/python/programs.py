@@ -10,6 +10,7 @@ import sys
 
 from harness import HERE, REPO
 
+C_PROGRAMS = os.path.join(REPO, 'tests', 'programs')
 BUILD = os.path.abspath(os.environ.get('SIMHCA_BUILD') or os.path.join(REPO, 'build'))
 SIMHCA = os.path.join(BUILD, 'bin', 'simhca')
 OURS = ('SIMHCA_RUNTIME_DIR', 'IBV_DRIVERS', 'RDMAV_DRIVERS')
@@ -60,7 +61,7 @@ def private_tests(*selection, options=(), **keywords):
 
 def compiled(source, directory, *flags, library=False, dv=False, compiler=None):
     """
-    Compiles a C helper, or a source by its whole path, against libibverbs; its path. As a library
+    Compiles a program of tests/programs, or a source by its whole path, against libibverbs; its path. As a library
     it is for ctypes. dv: with the direct verbs of the build tree, whose library, if it has a
     sanitizer, leaves symbols to the runtime that is preloaded.
     """
@@ -73,7 +74,7 @@ def compiled(source, directory, *flags, library=False, dv=False, compiler=None):
         command += ['-shared', '-fPIC']
     if dv:
         command += [f'-I{BUILD}/include', f'-I{REPO}/kernel-abi']
-    command += ['-o', target, source if os.path.isabs(source) else helper(source)]
+    command += ['-o', target, os.path.join(C_PROGRAMS, source)]
     if dv:
         lib = os.path.join(BUILD, 'lib')
         command += [f'-L{lib}', f'-Wl,-rpath,{lib}', '-Wl,--allow-shlib-undefined', '-lsimhca']

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """
-Completion callbacks where tests/dv is not enough: on a device that is not the library's, when the
+Completion callbacks where test_fast_reg.py is not enough: on a device that is not the library's, when the
 daemon dies, at rest, and the example.
 """
 import os
@@ -14,13 +14,12 @@ import pytest
 import programs
 from harness import REPO
 
-DV = os.path.join(REPO, 'tests', 'dv')
 LIBRARY = os.path.join(programs.BUILD, 'lib', 'libsimhca.so.1')
 SOAK = bool(os.environ.get('SIMHCA_SOAK'))
 
 
 def names_in(source):
-    with open(os.path.join(DV, source), encoding='utf-8') as file:
+    with open(os.path.join(programs.C_PROGRAMS, source), encoding='utf-8') as file:
         return [(source, name) for name in re.findall(r'^TEST\((\w+)\)', file.read(), re.M)]
 
 
@@ -41,7 +40,7 @@ def foreign(tmp_path_factory):
     def run(source, test):
         if source not in made:
             made[source] = programs.compiled(
-                os.path.join(DV, source), directory, '-std=gnu11', '-Werror', '-O1', '-g',
+                source, directory, '-std=gnu11', '-Werror', '-O1', '-g',
                 f'-DFOREIGN="{LIBRARY}"', f'-I{programs.BUILD}/include', f'-I{REPO}/kernel-abi')
         done = subprocess.run([made[source], test], timeout=600, text=True, capture_output=True,
                               env={**os.environ, 'IBV_DRIVERS': str(directory / 'libforeign')},
@@ -65,8 +64,7 @@ if SOAK:
         ('cq_callbacks_free.c', 'forks_under_load')])
     def test_long_form(source, name, tmp_path):
         """What test_fast_reg.py runs in its short form, on a device of the library's."""
-        program = programs.compiled(os.path.join(DV, source), tmp_path, '-std=gnu11', '-Werror',
-                                    dv=True)
+        program = programs.compiled(source, tmp_path, '-std=gnu11', '-Werror', dv=True)
         programs.run_c(program, name, timeout=600)
 
 
@@ -75,8 +73,8 @@ if SOAK:
 @pytest.fixture(scope='module')
 def helper(tmp_path_factory):
     """helper(case, variable=value): on a device of its own; what it said, with "done" at the end."""
-    program = programs.compiled('cq_callbacks.c', tmp_path_factory.mktemp('callbacks'), '-std=gnu11',
-                                '-Werror', dv=True)
+    program = programs.compiled('cq_callbacks_private.c', tmp_path_factory.mktemp('callbacks'),
+                                '-std=gnu11', '-Werror', dv=True)
 
     def run(case, **env):
         done = programs.private([program, case],

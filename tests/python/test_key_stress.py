@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """
 Keys granted, used, abused and taken back at once, by threads of several processes and through two
-engine threads: helpers/key_stress.c has the rules and looks after them.
+engine threads: tests/programs/key_stress.c has the rules and looks after them.
 """
 import os
 

@@ -10,7 +10,7 @@
 #include <inttypes.h>
 #include <sys/mman.h>
 
-#include "../python/helpers/helper.h"
+#include "helper.h"
 #include "simhca-abi-reason.h"
 
 #define SHIFT 12

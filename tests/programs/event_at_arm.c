@@ -3,7 +3,7 @@
  * Whether arming a CQ that holds completions raises an event at once: must be so with the argument
  * "yes", must not with "no". Either way an empty one raises none.
  */
-#include "../../dv/loop.h"
+#include "loop.h"
 
 static void arm(const struct loop *loop, int solicited)
 {

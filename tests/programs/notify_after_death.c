@@ -3,7 +3,7 @@
 #include <signal.h>
 #include <sys/socket.h>
 
-#include "../../dv/loop.h"
+#include "loop.h"
 
 #define NEXT_AND_REPORT (SIMHCADV_CQ_NEXT_COMP | SIMHCADV_CQ_REPORT_MISSED_EVENTS)
 

@@ -7,7 +7,7 @@
  */
 #include <sys/socket.h>
 
-#include "../../dv/callbacks.h"
+#include "callbacks.h"
 
 static pid_t daemon_of(const struct ibv_context *context)
 {
