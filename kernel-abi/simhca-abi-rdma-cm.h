@@ -23,6 +23,8 @@
 
 #define SIMHCA_UCMA_ABI 4 /* RDMA_USER_CM_ABI_VERSION of all releases since 2008 */
 
+#define SIMHCA_UCMA_MAX_BACKLOG 1024 /* net.rdma_ucm.max_backlog */
+
 /* Commands of the header of later releases than the one that this is built with. */
 #define SIMHCA_UCMA_RESOLVE_IB_SERVICE 23
 #define SIMHCA_UCMA_WRITE_CM_EVENT 24

@@ -181,7 +181,7 @@ int paths_read(char *text, size_t size, const char *fmt, ...)
  * Only these are walked by their names alone: none of them is a symbolic link, so `..` after one
  * is its parent. All other directories are the kernel's to walk.
  */
-enum place { ROOT, SYS, CLASS, MISC, DEV, FIRST_IN_TREE };
+enum place { ROOT, SYS, CLASS, MISC, DEVICES, DEV, PROC, PROC_SYS, PROC_NET, FIRST_IN_TREE };
 
 static const struct {
 	enum place parent;
@@ -192,13 +192,19 @@ static const struct {
 	[SYS] = { ROOT, "sys", "/sys" },
 	[CLASS] = { SYS, "class", "/sys/class" },
 	[MISC] = { CLASS, "misc", "/sys/class/misc" },
+	[DEVICES] = { SYS, "devices", "/sys/devices" },
 	[DEV] = { ROOT, "dev", "/dev" },
+	[PROC] = { ROOT, "proc", "/proc" },
+	[PROC_SYS] = { PROC, "sys", "/proc/sys" },
+	[PROC_NET] = { PROC_SYS, "net", "/proc/sys/net" },
 	[FIRST_IN_TREE] = { CLASS, "infiniband", "/sys/class/infiniband" },
 	{ CLASS, "infiniband_verbs", "/sys/class/infiniband_verbs" },
 	{ CLASS, "infiniband_mad", "/sys/class/infiniband_mad" },
 	{ CLASS, "infiniband_cm", "/sys/class/infiniband_cm" },
 	{ MISC, "rdma_cm", "/sys/class/misc/rdma_cm" },
+	{ DEVICES, "simhca", "/sys/devices/simhca" },
 	{ DEV, "infiniband", "/dev/infiniband" },
+	{ PROC_NET, "rdma_ucm", "/proc/sys/net/rdma_ucm" },
 };
 #define NUM_PLACES ((int)(sizeof(places) / sizeof(*places)))
 
@@ -233,20 +239,17 @@ static int find_place(int parent, struct component c)
 	return ROOT;
 }
 
-/* Where rest, the part of a name below a directory, leaves that directory by `..`; or NULL. */
+/*
+ * Where rest, the part of a name below a directory, leaves that directory by `..`; or NULL. Below
+ * another name it does not: that may be a symbolic link.
+ */
 static const char *find_way_out(const char *rest)
 {
-	unsigned int depth = 0;
-	struct component c;
+	struct component c = next_component(rest);
 
-	for (c = next_component(rest); c.len; c = next_component(c.start + c.len)) {
-		if (component_is(c, ".."))
-			if (!depth--)
-				return c.start + c.len;
-		if (!component_is(c, ".") && !component_is(c, ".."))
-			depth++;
-	}
-	return NULL;
+	while (component_is(c, "."))
+		c = next_component(c.start + c.len);
+	return component_is(c, "..") ? c.start + c.len : NULL;
 }
 
 static const char *join(struct path_buf *buf, const char *a, const char *b, const char *c)
@@ -316,7 +319,8 @@ void paths_unmap(char *path)
 	if (tree && REAL(realpath)(tree, canonical)) {
 		len = strlen(canonical);
 		if (!strncmp(path, canonical, len) &&
-		    (!strncmp(path + len, "/sys/", 5) || !strncmp(path + len, "/dev/", 5)))
+		    (!strncmp(path + len, "/sys/", 5) || !strncmp(path + len, "/dev/", 5) ||
+		     !strncmp(path + len, "/proc/", 6)))
 			memmove(path, path + len, strlen(path + len) + 1);
 	}
 	errno = saved;

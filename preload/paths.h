@@ -42,8 +42,8 @@ static inline const char *paths_map(struct path_buf *buf, const char *path)
 {
 	if (!path || path[0] != '/')
 		return path;
-	/* Most names end here: /usr, /etc, /proc, /home ... */
-	if (path[1] != 's' && path[1] != 'd' && path[1] != '/' && path[1] != '.')
+	/* Most names end here: /usr, /etc, /home ... */
+	if (path[1] != 's' && path[1] != 'd' && path[1] != 'p' && path[1] != '/' && path[1] != '.')
 		return path;
 	return paths_map_absolute(buf, path);
 }

@@ -19,6 +19,9 @@
 
 #define BUILD "tree/sys.new"
 #define PUBLISHED "tree/sys"
+#define DEVICE "/devices/simhca/%s" /* below both */
+#define RDMA_DEVICE DEVICE "/infiniband/%s"
+#define SYSCTL "tree/proc/sys/net/rdma_ucm"
 #define VERBS_CLASS_ABI 6 /* of libibverbs: IB_USER_VERBS_MAX_ABI_VERSION */
 #define MAD_CLASS_ABI 5	  /* of libibumad */
 
@@ -63,10 +66,15 @@ static void make_directory(struct writer *writer, const char *name)
 	}
 }
 
-static void make_link(struct writer *writer, const char *name, const char *target)
+__attribute__((format(printf, 3, 4))) static void make_link(struct writer *writer, const char *name,
+							    const char *format, ...)
 {
-	char path[2 * PATH_MAX];
+	char path[2 * PATH_MAX], target[256];
+	va_list args;
 
+	va_start(args, format);
+	vsnprintf(target, sizeof(target), format, args);
+	va_end(args);
 	snprintf(path, sizeof(path), "%s/%s", writer->base, name);
 	if (!writer->failed && symlinkat(target, writer->rundir->fd, path))
 		fail(writer, path);
@@ -208,16 +216,11 @@ static void put_cpus(struct writer *writer)
 static void put_device(struct writer *writer, const struct tree_device *device)
 {
 	const struct simhca_device_attr *attr = &device->memory->attr;
-	char name[128], target[64];
+	char name[64];
 
 	make_directory(writer, "net");
 	snprintf(name, sizeof(name), "net/%s", device->netdev);
-	snprintf(target, sizeof(target), "/sys/class/net/%s", device->netdev);
-	make_link(writer, name, target);
-	snprintf(name, sizeof(name), "infiniband_verbs/uverbs%u", device->number);
-	make_directory(writer, name);
-	snprintf(name, sizeof(name), "infiniband/%s", device->name);
-	make_directory(writer, name);
+	make_link(writer, name, "/sys/class/net/%s", device->netdev);
 	put(writer, "vendor", "0x%04" PRIx32, attr->vendor_id);
 	put(writer, "device", "0x%04" PRIx32, attr->vendor_part_id);
 	put(writer, "subsystem_vendor", "0x%04" PRIx32, attr->vendor_id);
@@ -308,6 +311,16 @@ static void put_rdma_device(struct writer *writer, const struct tree_device *dev
 	put(writer, "hca_type", "simhca");
 	put(writer, "board_id", "simhca");
 	put(writer, "node_desc", "%s", device->name);
+	make_link(writer, "device", "../../../%s", device->name);
+}
+
+static void put_uverbs(struct writer *writer, const struct tree_device *device)
+{
+	make_directory(writer, "");
+	put(writer, "ibdev", "%s", device->name);
+	put(writer, "dev", "%d:%u", DEVICE_TREE_MAJOR, DEVICE_TREE_MINOR + device->number);
+	put(writer, "abi_version", "%d", DEVICE_TREE_ABI);
+	make_link(writer, "device", "../../../%s", device->name);
 }
 
 /* -------------------------------------------------------------------------------- the tree */
@@ -332,28 +345,31 @@ int device_tree_create(const struct rundir *rundir)
 	make_directory(&writer, "");
 	put(&writer, "abi_version", "%d", SIMHCA_UCMA_ABI);
 	put(&writer, "dev", "%d:%d", DEVICE_TREE_RDMA_CM_MAJOR, DEVICE_TREE_RDMA_CM_MINOR);
+	set_base(&writer, SYSCTL);
+	make_directory(&writer, "");
+	put(&writer, "max_backlog", "%d", SIMHCA_UCMA_MAX_BACKLOG);
 	return writer.failed ? -1 : 0;
 }
 
 int device_tree_add(const struct rundir *rundir, const struct tree_device *device)
 {
 	struct writer writer = { .rundir = rundir };
-	char target[64];
+	char name[32];
 
-	set_base(&writer, BUILD "/class/infiniband/%s", device->name);
-	put_rdma_device(&writer, device);
-	set_base(&writer, BUILD "/class/infiniband/%s/device", device->name);
+	set_base(&writer, BUILD DEVICE, device->name);
 	put_device(&writer, device);
-	set_base(&writer, BUILD "/class/infiniband/%s/ports/1", device->name);
+	set_base(&writer, BUILD RDMA_DEVICE, device->name, device->name);
+	put_rdma_device(&writer, device);
+	set_base(&writer, BUILD RDMA_DEVICE "/ports/1", device->name, device->name);
 	put_port(&writer, device);
+	set_base(&writer, BUILD DEVICE "/infiniband_verbs/uverbs%u", device->name, device->number);
+	put_uverbs(&writer, device);
 
-	set_base(&writer, BUILD "/class/infiniband_verbs/uverbs%u", device->number);
-	make_directory(&writer, "");
-	put(&writer, "ibdev", "%s", device->name);
-	put(&writer, "dev", "%d:%u", DEVICE_TREE_MAJOR, DEVICE_TREE_MINOR + device->number);
-	put(&writer, "abi_version", "%d", DEVICE_TREE_ABI);
-	snprintf(target, sizeof(target), "../../infiniband/%s/device", device->name);
-	make_link(&writer, "device", target);
+	set_base(&writer, BUILD "/class/infiniband");
+	make_link(&writer, device->name, "../.." RDMA_DEVICE, device->name, device->name);
+	set_base(&writer, BUILD "/class/infiniband_verbs");
+	snprintf(name, sizeof(name), "uverbs%u", device->number);
+	make_link(&writer, name, "../.." DEVICE "/infiniband_verbs/%s", device->name, name);
 	return writer.failed ? -1 : 0;
 }
 
@@ -369,7 +385,7 @@ int device_tree_update(const struct rundir *rundir, const struct tree_device *de
 {
 	struct writer writer = { .rundir = rundir };
 
-	set_base(&writer, PUBLISHED "/class/infiniband/%s/ports/1", device->name);
+	set_base(&writer, PUBLISHED RDMA_DEVICE "/ports/1", device->name, device->name);
 	put_port_state(&writer, device);
 	return writer.failed ? -1 : 0;
 }
@@ -379,6 +395,6 @@ void device_tree_count(const struct rundir *rundir, const struct tree_device *de
 {
 	struct writer writer = { .rundir = rundir };
 
-	set_base(&writer, PUBLISHED "/class/infiniband/%s/ports/1", device->name);
+	set_base(&writer, PUBLISHED RDMA_DEVICE "/ports/1", device->name, device->name);
 	put_counters(&writer, stats, before);
 }

@@ -4,9 +4,13 @@
  * <runtime directory>/tree.
  *
  *	dev/infiniband/uverbsN                       the device's socket (session.h)
- *	sys/class/infiniband_verbs/uverbsN/          ibdev, dev, abi_version, device
- *	sys/class/infiniband/<name>/                 the device, its port and GIDs
+ *	sys/devices/simhca/<name>/                   what stands for the PCI device; below it
+ *	    infiniband/<name>/                       the device, its port and GIDs
+ *	    infiniband_verbs/uverbsN/                ibdev, dev, abi_version
+ *	sys/class/infiniband/<name>                  symbolic links to these two
+ *	sys/class/infiniband_verbs/uverbsN
  *	sys/class/infiniband_mad/abi_version         for libibumad; there are no MAD devices
+ *	proc/sys/net/rdma_ucm/max_backlog
  *	netlink/rdma                                 the socket of RDMA netlink (nl_server.h)
  *
  * sys appears complete, by a rename, when the sockets listen. From then on files are only

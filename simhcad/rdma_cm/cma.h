@@ -24,7 +24,6 @@
 #include "listener.h"
 #include "simhca-abi-rdma-cm.h"
 
-#define CMA_BACKLOG 1024 /* net.rdma_ucm.max_backlog */
 #define CMA_EVENTS 65536 /* that a file has not fetched; more ids than that make no sense */
 #define CMA_UDP_QKEY 0x01234567
 #define CMA_CM_TIMEOUT 20 /* 4.096 us * 2^n, as are the others */

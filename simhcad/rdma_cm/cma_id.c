@@ -143,7 +143,9 @@ int cma_listen(struct cma_id *id, int backlog, struct simhca_why *why)
 	ret = cma_port_listen(id, why);
 	if (ret)
 		return ret;
-	id->backlog = backlog > 0 && backlog <= CMA_BACKLOG ? (unsigned int)backlog : CMA_BACKLOG;
+	id->backlog = SIMHCA_UCMA_MAX_BACKLOG;
+	if (backlog > 0 && backlog < SIMHCA_UCMA_MAX_BACKLOG)
+		id->backlog = (unsigned int)backlog;
 	id->state = CMA_LISTEN;
 	return 0;
 }

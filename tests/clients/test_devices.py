@@ -75,6 +75,23 @@ def test_dev_infiniband(device):
     assert output(device, "ls", "/sys/class/infiniband") == "simhca0\n"
 
 
+def test_as_in_sysfs(device):
+    """Both directories of the device are links to its place below /sys/devices, and lead back."""
+    place = "/sys/devices/simhca/simhca0"
+    for name in "infiniband/simhca0", "infiniband_verbs/uverbs0":
+        link = f"/sys/class/{name}"
+        assert output(device, "readlink", link) == f"../../devices/simhca/simhca0/{name}\n"
+        assert output(device, "realpath", link) == f"{place}/{name}\n"
+        assert output(device, "readlink", f"{link}/device") == "../../../simhca0\n"
+        assert output(device, "realpath", f"{link}/device") == place + "\n"
+        assert output(device, "cat", f"{link}/device/uevent") == "DRIVER=simhca\n"
+
+
+def test_hwloc(device):
+    """lstopo shows the device in the machine."""
+    assert 'OpenFabrics "simhca0"' in output(device, "lstopo-no-graphics", "--of", "console")
+
+
 def test_two_devices(link_layer):
     """Two devices of one daemon are listed, and a connection leads from one to the other."""
     with Device(link_layer, "--devices=2") as device:
