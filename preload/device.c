@@ -12,6 +12,15 @@
 
 #define NODE_DIRECTORY "dev/infiniband/"
 
+atomic_bool device_seen_rdma_cm;
+
+/* Relaxed, here and where it is read: whoever is handed the descriptor learns of it otherwise. */
+static void remember(const struct device_name *name)
+{
+	if (device_is_rdma_cm(name))
+		atomic_store_explicit(&device_seen_rdma_cm, true, memory_order_relaxed);
+}
+
 /* "rdma_cm", or "uverbs" and a number, and nothing after it. */
 static bool parse_name(const char *text, struct device_name *name)
 {
@@ -37,8 +46,11 @@ bool device_of_fd(int fd, struct device_name *name)
 	struct daemon_peer peer;
 	const char *node = daemon_peer(fd, &peer);
 
-	return node && !strncmp(node, NODE_DIRECTORY, sizeof(NODE_DIRECTORY) - 1) &&
-	       parse_name(node + sizeof(NODE_DIRECTORY) - 1, name);
+	if (!node || strncmp(node, NODE_DIRECTORY, sizeof(NODE_DIRECTORY) - 1) ||
+	    !parse_name(node + sizeof(NODE_DIRECTORY) - 1, name))
+		return false;
+	remember(name);
+	return true;
 }
 
 /* The number at the beginning of text, which moves behind it; false: none. */
@@ -108,13 +120,15 @@ int device_connect(const struct device_name *name, int flags)
 	sprintf(node, NODE_DIRECTORY "%s", name->text);
 	fd = daemon_connect(node, (flags & O_CLOEXEC ? SOCK_CLOEXEC : 0) |
 					  (flags & O_NONBLOCK ? SOCK_NONBLOCK : 0));
-	if (fd >= 0)
+	if (fd >= 0) {
+		remember(name);
 		errno = saved;
-	else if (errno == ECONNREFUSED || errno == ENOENT)
+	} else if (errno == ECONNREFUSED || errno == ENOENT) {
 		/*
 		 * Nobody listens, or the file is gone since it was looked up: what the kernel says
 		 * of a node without a driver behind it.
 		 */
 		errno = ENXIO;
+	}
 	return fd;
 }

@@ -8,6 +8,7 @@
 #ifndef SIMHCA_PRELOAD_DEVICE_H
 #define SIMHCA_PRELOAD_DEVICE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
@@ -18,6 +19,14 @@ struct device_name {
 static inline bool device_is_rdma_cm(const struct device_name *name)
 {
 	return name->text[0] == 'r';
+}
+
+extern atomic_bool device_seen_rdma_cm;
+
+/* False: this program has not come across a descriptor of rdma_cm yet. */
+static inline bool device_has_rdma_cm(void)
+{
+	return atomic_load_explicit(&device_seen_rdma_cm, memory_order_relaxed);
 }
 
 /* What stat() says of the node. */

@@ -20,8 +20,8 @@
 /* A command taken apart. */
 struct ucma_write {
 	int fd, old_fd; /* old_fd: MIGRATE_ID's, else -1 */
-	const uint8_t *bytes;
-	size_t count;
+	uint8_t bytes[SIMHCA_UCMA_MAX_WRITE];
+	size_t count; /* of them; what the program writes behind the longest command says nothing */
 	struct rdma_ucm_cmd_hdr hdr;
 	struct simhca_ucma_request request;
 	struct {
@@ -94,7 +94,7 @@ static int ask(struct ucma_write *write)
 	const void *value = option(write);
 	struct iovec parts[] = {
 		{ &write->request, sizeof(write->request) },
-		{ (void *)(uintptr_t)write->bytes, write->count },
+		{ write->bytes, write->count },
 		{ (void *)(uintptr_t)value, write->request.option },
 	};
 	int ret;
@@ -127,55 +127,104 @@ static int get_event(struct ucma_write *write)
 	return ret;
 }
 
-static void store(const struct ucma_write *write)
+/*
+ * Memory of the program, to or from which size bytes cannot be copied, is EFAULT and not a signal.
+ * Where the system calls that find out are forbidden it is a signal after all.
+ */
+static int copy_in(void *to, const void *from, size_t size)
 {
-	int at = simhca_ucma_response_at(write->hdr.cmd);
-	uint64_t response;
+	struct iovec here = { to, size }, there = { (void *)(uintptr_t)from, size };
+	ssize_t copied = process_vm_readv(getpid(), &here, 1, &there, 1, 0);
 
-	if (at < 0 || !write->answer.reply.length)
-		return;
-	memcpy(&response, write->bytes + sizeof(write->hdr) + at, sizeof(response));
-	memcpy((void *)(uintptr_t)response, write->answer.response, write->answer.reply.length);
+	if (copied < 0 && errno != EFAULT)
+		memcpy(to, from, size);
+	else if (copied != (ssize_t)size)
+		return -EFAULT;
+	return 0;
+}
+
+static int try_to_write(void *to, size_t size)
+{
+	uint8_t bytes[SIMHCA_UCMA_MAX_RESPONSE];
+	struct iovec here = { bytes, size }, there = { to, size };
+	ssize_t copied;
+	int ret = copy_in(bytes, to, size);
+
+	if (ret)
+		return ret;
+	copied = process_vm_writev(getpid(), &here, 1, &there, 1, 0);
+	return copied == (ssize_t)size || (copied < 0 && errno != EFAULT) ? 0 : -EFAULT;
+}
+
+/* Where the response goes, once it has been found out that it can; NULL: nowhere. */
+static int find_response(const struct ucma_write *write, void **response)
+{
+	size_t size = write->hdr.out;
+	uint64_t address;
+	int at = simhca_ucma_response_at(write->hdr.cmd);
+
+	*response = NULL;
+	if (at < 0 || !size || write->count < sizeof(write->hdr) + (size_t)at + sizeof(address))
+		return 0;
+	memcpy(&address, write->bytes + sizeof(write->hdr) + at, sizeof(address));
+	*response = (void *)(uintptr_t)address;
+	return try_to_write(*response, size < sizeof(write->answer.response)
+					       ? size
+					       : sizeof(write->answer.response));
 }
 
 static int command(struct ucma_write *write)
 {
-	int ret = 0;
+	void *response;
+	int ret;
 
 	if (write->count < sizeof(write->hdr))
 		return -EINVAL;
 	memcpy(&write->hdr, write->bytes, sizeof(write->hdr));
+	/* Before anything is done: an event whose response cannot be stored is not lost. */
+	ret = find_response(write, &response);
+	if (ret)
+		return ret;
 	if (write->hdr.cmd == RDMA_USER_CM_CMD_GET_EVENT)
 		ret = get_event(write);
 	else if (write->hdr.cmd == RDMA_USER_CM_CMD_MIGRATE_ID)
 		ret = identify(write);
 	if (!ret && write->hdr.cmd != RDMA_USER_CM_CMD_GET_EVENT)
 		ret = ask(write);
-	if (!ret)
-		store(write);
+	if (!ret && response)
+		memcpy(response, write->answer.response, write->answer.reply.length);
 	return ret;
 }
 
-/*
- * All other writes of the program come by here as well. Commands have certain lengths, so most
- * writes are told from them without a system call.
- */
-static inline bool may_be_command(size_t size)
+/* Not inline: its stack is not for all the other writes. */
+__attribute__((noinline)) static ssize_t write_command(int fd, const void *buf, size_t size)
 {
-	return size <= SIMHCA_UCMA_MAX_WRITE && size >= sizeof(struct rdma_ucm_cmd_hdr) &&
-	       size % 4 == 0;
-}
-
-HOOK(ssize_t, write, int fd, const void *buf, size_t size)
-{
-	struct ucma_write write = { .fd = fd, .old_fd = -1, .bytes = buf, .count = size };
-	struct device_name device;
+	struct ucma_write write = { .fd = fd, .old_fd = -1 };
 	int saved = errno;
 	int ret;
 
-	if (!may_be_command(size) || !device_of_fd(fd, &device) || !device_is_rdma_cm(&device))
-		return REAL(write)(fd, buf, size);
-	ret = command(&write);
+	write.count = size < sizeof(write.bytes) ? size : sizeof(write.bytes);
+	ret = copy_in(write.bytes, buf, write.count);
+	if (!ret)
+		ret = command(&write);
 	errno = ret ? -ret : saved;
 	return ret ? -1 : (ssize_t)size;
+}
+
+/* Commands have certain lengths, by which most writes are told without a system call. */
+static inline bool may_be_command(size_t size)
+{
+	return (size <= SIMHCA_UCMA_MAX_WRITE && size >= sizeof(struct rdma_ucm_cmd_hdr) &&
+		size % 4 == 0) ||
+	       device_has_rdma_cm();
+}
+
+/* All other writes of the program come by here as well. */
+HOOK(ssize_t, write, int fd, const void *buf, size_t size)
+{
+	struct device_name device;
+
+	if (!may_be_command(size) || !device_of_fd(fd, &device) || !device_is_rdma_cm(&device))
+		return REAL(write)(fd, buf, size);
+	return write_command(fd, buf, size);
 }

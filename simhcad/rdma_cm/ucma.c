@@ -556,7 +556,7 @@ static int set_path(struct ucma_call *call, struct cma_id *id, struct simhca_why
 		return simhca_why(why, EINVAL, "path records have %zu bytes each", sizeof(data));
 	for (i = 0; i < cmd->optlen; i += sizeof(data)) {
 		memcpy(&data, call->option + i, sizeof(data));
-		if ((data.flags & want) == want)
+		if (data.flags == want)
 			break;
 	}
 	if (i >= cmd->optlen)

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from common import HERE, PATIENCE, SIMHCA, expect_success, listening_ports, new_port, wait_until
+from common import HERE, PATIENCE, SIMHCA, Device, expect_success, listening_ports, new_port, wait_until
 
 
 UDADDY_PORT = 7174
@@ -83,6 +83,38 @@ def test_nobody_listens(device, port):
     assert result.status != 0
     assert "RDMA_CM_EVENT_REJECTED, error 8" in result.stdout + result.stderr, result
     server.kill()
+
+
+@pytest.fixture
+def talkative(link_layer):
+    with Device(link_layer, "--log-level=info") as device:
+        yield device
+
+
+def expect_log(device, pattern):
+    wait_until(lambda: re.search(pattern, device.log()), 10, f"{pattern} in the log")
+
+
+def test_why_it_was_rejected(talkative):
+    """The log says who wanted what, and who listens instead."""
+    port, other, third = new_port(), new_port(), new_port()
+    servers = [start_listener(talkative, other, "rping", "-s", "-a", "127.0.0.1", "-p", other),
+               start_listener(talkative, third, "rping", "-s", "-p", third)]
+    client = talkative.start("rping", "-c", "-a", "127.0.0.1", "-C", "1", "-p", port)
+    assert client.finish().status
+    expect_log(talkative, rf"process {client.pid} \(rping\): nobody listens on 127\.0\.0\.1:{port} "
+               rf"in port space TCP; listeners are: 127\.0\.0\.1:{other}, "
+               rf"(\[::\]|0\.0\.0\.0):{third}\n")
+    for server in servers:
+        server.kill()
+    client = talkative.start("udaddy", "-s", "127.0.0.1", "-c", "1")
+    assert client.finish().status
+    expect_log(talkative, rf"process {client.pid} \(udaddy\): 127\.0\.0\.1:{UDADDY_PORT} in port space "
+               r"UDP does not serve, status 1; listeners are: none\n")
+    client = talkative.start("rping", "-c", "-a", "192.0.2.77", "-C", "1", "-p", port)
+    assert client.finish().status
+    expect_log(talkative, rf"process {client.pid} \(rping\): no device of this daemon has "
+               rf"192\.0\.2\.77:{port}; see the GIDs of `simhca status`\n")
 
 
 @pytest.mark.parametrize("flags", [[], ["-m"], ["-t", "8"], ["-a", "12"]])
@@ -217,7 +249,7 @@ exec "$0" run --private --interface v0 -- "$@"
 WATCHES = """
 import subprocess, sys
 sys.path.insert(0, sys.argv[1])
-import test_rdma_cm as rdma_cm
+import rdma_cm
 channel = rdma_cm.Channel()
 number = channel.create(uid=9)
 channel.bind(number, rdma_cm.address(0, "10.9.9.1"))

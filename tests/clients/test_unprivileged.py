@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from common import LINK_LAYERS, SIMHCA, Device, bandwidth_lines, expect_bandwidths, expect_pingpong
-from common import expect_success, gid, pair_script, pingpong, run_pair
+from common import LINK_LAYERS, PATIENCE, SIMHCA, Device, bandwidth_lines, expect_bandwidths, expect_pingpong
+from common import expect_success, gid, new_port, pair_script, pingpong, run_pair, wait_until
 
 NOBODY = 65534
 AS_NOBODY = ["setpriv", "--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups",
@@ -68,6 +68,17 @@ def test_perftest(device):
     client, server = run_pair(device, "ib_write_bw", "-F", "-n", 100)
     expect_bandwidths(expect_success(client), [65536], 100)
     expect_success(server)
+
+
+def test_rping(device):
+    """A connection by librdmacm as nobody, who may not have the ports of root."""
+    port = new_port()
+    server = device.start("rping", "-s", "-C", "3", "-V", "-p", port)
+    wait_until(lambda: f":{port}" in device.tool.run(SIMHCA, "cm").stdout, PATIENCE, "it listens")
+    expect_success(device.run("rping", "-c", "-a", "127.0.0.1", "-C", "3", "-V", "-p", port))
+    expect_success(server.finish())
+    refused = device.run("rping", "-s", "-p", 1000)
+    assert refused.status and "rdma_bind_addr: Permission denied" in refused.stderr, refused
 
 
 def test_devices(device):

@@ -4,11 +4,8 @@
 pulled. By the layouts of rdma/rdma_user_cm.h.
 """
 import array
-import ctypes
 import errno
-import itertools
 import os
-import select
 import signal
 import socket
 import struct
@@ -17,122 +14,10 @@ import time
 
 import pytest
 
-CREATE_ID, DESTROY_ID, LISTEN, CONNECT, ACCEPT, REJECT = 0, 1, 7, 6, 8, 9
-RESOLVE_ROUTE, INIT_QP_ATTR, GET_EVENT, GET_OPTION, SET_OPTION = 4, 11, 12, 13, 14
-MIGRATE_ID, QUERY, BIND, RESOLVE_ADDR, WRITE_CM_EVENT = 18, 19, 20, 21, 24
-TCP, UDP, IB = 0x106, 0x111, 0x13F
-ADDR_RESOLVED, ROUTE_RESOLVED, CONNECT_REQUEST, CONNECT_RESPONSE = 0, 2, 4, 5
-REJECTED, ESTABLISHED, DISCONNECTED, USER = 8, 9, 10, 18
-
-
-# Of QPs that do not exist. None is used twice: for a while after its connection it would be stale.
-QPNS = itertools.count(0x10000)
-
-
-class Refused(Exception):
-    """A command failed with this errno."""
-
-
-def address(port=0, host="127.0.0.1"):
-    return struct.pack("<H", socket.AF_INET) + struct.pack("!H", port) + socket.inet_aton(host) + \
-        bytes(8)
-
-
-class Channel:
-    """An event channel, as a file."""
-
-    def __init__(self, flags=0):
-        self.fd = os.open("/dev/infiniband/rdma_cm", os.O_RDWR | os.O_CLOEXEC | flags)
-
-    def close(self):
-        os.close(self.fd)
-
-    def command(self, number, payload, out=0, response_at=None):
-        response = ctypes.create_string_buffer(max(out, 8))
-        if response_at is not None:
-            payload = bytearray(payload)
-            struct.pack_into("<Q", payload, response_at, ctypes.addressof(response))
-        written = struct.pack("<IHH", number, len(payload), out) + bytes(payload)
-        try:
-            assert os.write(self.fd, written) == len(written)
-        except OSError as error:
-            raise Refused(error.errno) from None
-        return response.raw[:out]
-
-    def create(self, ps=TCP, uid=7, qp_type=2):
-        answer = self.command(CREATE_ID, struct.pack("<QQHB5x", uid, 0, ps, qp_type), 4, 8)
-        return struct.unpack("<I", answer)[0]
-
-    def destroy(self, number):
-        return struct.unpack("<I", self.command(DESTROY_ID, struct.pack("<QII", 0, number, 0), 4,
-                                                0))[0]
-
-    def bind(self, number, addr):
-        self.command(BIND, struct.pack("<IHH", number, len(addr), 0) + addr.ljust(128, b"\0"))
-
-    def listen(self, number, backlog=8):
-        self.command(LISTEN, struct.pack("<II", number, backlog))
-
-    def resolve_addr(self, number, dst, timeout=1000):
-        self.command(RESOLVE_ADDR, struct.pack("<IIHHI", number, timeout, 0, len(dst), 0) +
-                     bytes(128) + dst.ljust(128, b"\0"))
-
-    def resolve(self, number, port):
-        self.resolve_addr(number, address(port))
-        assert self.event()[0] == ADDR_RESOLVED
-        self.command(RESOLVE_ROUTE, struct.pack("<II", number, 1000))
-        assert self.event()[0] == ROUTE_RESOLVED
-
-    def parameters(self, qpn, private=b""):
-        return struct.pack("<II", qpn, 0) + private.ljust(256, b"\0") + \
-            struct.pack("<8B", len(private), 0, 1, 1, 0, 7, 7, 1)
-
-    def connect(self, number, qpn, private=b""):
-        self.command(CONNECT, self.parameters(qpn, private) + struct.pack("<IIII", number, 0, 0, 0))
-
-    def accept(self, number, uid, qpn):
-        self.command(ACCEPT, struct.pack("<Q", uid) + self.parameters(qpn) +
-                     struct.pack("<IIII", number, 0, 0, 0))
-
-    def event(self):
-        """Its type, id, status, uid and parameters."""
-        uid, number, kind, status = struct.unpack_from(
-            "<QIIi", answer := self.command(GET_EVENT, bytes(8), 336, 0))
-        return kind, number, status, uid, answer[20:]
-
-    def readable(self, timeout=0):
-        poll = select.poll()
-        poll.register(self.fd, select.POLLIN)
-        return bool(poll.poll(timeout * 1000))
-
-
-@pytest.fixture
-def channel():
-    channel = Channel()
-    yield channel
-    channel.close()
-
-
-@pytest.fixture
-def other():
-    other = Channel()
-    yield other
-    other.close()
-
-
-def refused(number, function, *args):
-    with pytest.raises(Refused) as caught:
-        function(*args)
-    assert caught.value.args[0] == number, errno.errorcode[caught.value.args[0]]
-
-
-def listener(channel, backlog=8):
-    """An id that listens, and its port."""
-    number = channel.create(uid=1)
-    channel.bind(number, address())
-    channel.listen(number, backlog)
-    answer = channel.command(QUERY, struct.pack("<QII", 0, number, 0), 280, 0)
-    return number, struct.unpack_from("!H", answer, 18)[0]
+from rdma_cm import (
+    ADDR_RESOLVED, CONNECT_REQUEST, CONNECT_RESPONSE, DISCONNECTED, ESTABLISHED, QPNS, REJECTED, TCP,
+    UDP, USER, CREATE_ID, DESTROY_ID, GET_OPTION, INIT_QP_ATTR, MIGRATE_ID, RESOLVE_ROUTE,
+    SET_OPTION, WRITE_CM_EVENT, Channel, Refused, address, channel, listener, other, refused)
 
 
 def test_node():
@@ -190,7 +75,7 @@ def test_connection(channel, other):
     kind, number, status, uid, parameters = other.event()
     assert (kind, number, status, uid) == (CONNECT_RESPONSE, client, 0, 2)
     assert struct.unpack_from("<I", parameters)[0] == 0x123456 and parameters[264] == 196
-    other.command(ACCEPT, struct.pack("<Q", 0) + bytes(272) + struct.pack("<IIII", client, 0, 0, 0))
+    other.establish(client)
     assert channel.event()[:2] == (ESTABLISHED, request)
     # Two events of the client were fetched after those of its addresses.
     assert other.destroy(client) == 3
