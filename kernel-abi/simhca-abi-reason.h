@@ -73,7 +73,7 @@
 	X(PSN_BEFORE_START, 103,                                                                   \
 	  "the PSN lies before the responder's rq_psn: it was never expected, and is no "          \
 	  "duplicate")                                                                             \
-	X(PSN_REUSED, 104, "the PSN is that of an earlier request, which was shorter")             \
+	X(PSN_REUSED, 104, "the PSN is that of an earlier request, which was another one")         \
 	X(PATH_MTU_DIFFERS, 105,                                                                   \
 	  "the two ends have different path MTUs, so they count PSNs differently")                 \
 	X(ATOMIC_FORGOTTEN, 106,                                                                   \

@@ -47,15 +47,20 @@ bool simhca_link_takes_from(uint32_t type, uint32_t sender_type)
 }
 
 /*
- * Looks the packet's SRQ up, before the guard is narrowed to that SRQ's context; false: none.
- * The packets of a message are all for one SRQ: if a later one says otherwise the responder refuses
- * it.
+ * Looks up the SRQ that a request names, or (NULL) the read whose response is owed, before the
+ * guard is narrowed to that SRQ's context; false: none. The packets of a message are all for one
+ * SRQ: if a later one says otherwise the responder refuses it. What is repeated stands for itself.
  */
 static bool find_xrc_srq(struct simhca_qp *qp, const struct simhca_packet *packet)
 {
-	if (packet && !qp->resp.in_message && !qp->resp.have_recv)
-		qp->resp.srqn = packet->xrc_srqn;
-	qp->resp.srq = simhca_find_xrc_srq(qp->device, qp->resp.srqn);
+	uint32_t srqn = packet ? packet->xrc_srqn : qp->resp.read.srqn;
+
+	if (packet && packet->psn == (qp->mem->epsn & SIMHCA_PSN_MASK)) {
+		if (!qp->resp.in_message && !qp->resp.have_recv)
+			qp->resp.srqn = srqn;
+		srqn = qp->resp.srqn;
+	}
+	qp->resp.srq = simhca_find_xrc_srq(qp->device, srqn);
 	return qp->resp.srq;
 }
 

@@ -530,8 +530,8 @@ struct simhca_qp {
 		/* of a READ's response what is still to be sent, as if it were a request of its own
 		 */
 		struct {
-			bool owed;
-			uint32_t psn, rkey;
+			bool owed, repeated;
+			uint32_t psn, rkey, srqn;
 			uint64_t va, left;
 		} read;
 		bool nak_sent;	 /* one NAK for a gap, until the expected PSN comes */
@@ -543,14 +543,18 @@ struct simhca_qp {
 		bool revoked;
 		uint32_t revoked_psn;
 		struct simhca_recv recv;
-		/* the latest atomics, to answer a repeated one without doing it again */
-		struct {
-			bool valid;
-			uint32_t psn;
-			uint64_t old;
-		} atomics[SIMHCA_MAX_RD_ATOMIC];
-		uint32_t next_atomic;
-		bool comm_est; /* the event has been raised */
+		/*
+		 * The latest reads and atomics: a repeated read asks for a part of one, a repeated
+		 * atomic is answered without being done again.
+		 */
+		struct simhca_answered {
+			enum simhca_packet_op op; /* of any other kind: none */
+			uint32_t psn, rkey;
+			uint64_t va, length;
+			uint64_t old; /* of an atomic */
+		} answered[SIMHCA_MAX_RD_ATOMIC];
+		uint32_t answers; /* so many, and so the next one's place */
+		bool comm_est;	  /* the event has been raised */
 		/* XRC_RECV: the SRQ of the message at hand, and, in a step only, what it names */
 		uint32_t srqn;
 		struct simhca_srq *srq;

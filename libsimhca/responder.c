@@ -25,6 +25,7 @@ struct reply {
 		NOT_TAKEN, /* as if it had never come: handover */
 	} kind;
 	uint8_t syndrome;
+	bool repeated;		   /* to a duplicate */
 	enum simhca_reason reason; /* of a NAK: the precise cause */
 	uint64_t atomic_old;
 	struct simhca_handover handover;
@@ -191,6 +192,9 @@ static void refuse(struct simhca_qp *qp, const struct simhca_packet *packet,
 		return;
 	}
 	tell(qp, packet, "refuses", reason);
+	/* It has been answered before. Who asks again may have been heard already, and gone on. */
+	if (reply->repeated)
+		return;
 	if (packet->op == SIMHCA_PKT_WRITE)
 		simhca_count_error(qp, SIMHCA_COUNTS_REMOTE_WRITE);
 	else if (packet->op == SIMHCA_PKT_READ)
@@ -657,9 +661,11 @@ static bool respond_to_read(struct simhca_worker *worker, struct simhca_qp *qp,
 	}
 	simhca_fault_over(qp, SIMHCA_RESPONDER_READ);
 	qp->resp.read.owed = !response.last;
+	qp->resp.read.repeated = reply->repeated;
 	qp->resp.read.psn =
 		simhca_psn_add(packet->psn, simhca_psn_count(length, simhca_qp_mtu(qp)));
 	qp->resp.read.rkey = packet->rkey;
+	qp->resp.read.srqn = packet->xrc_srqn;
 	qp->resp.read.va = packet->va + length;
 	qp->resp.read.left = packet->dma_length - length;
 	be_silent(reply, SIMHCA_REASON_NONE);
@@ -739,7 +745,6 @@ static bool execute_atomic(struct simhca_worker *worker, struct simhca_qp *qp,
 	struct simhca_sgl target;
 	enum simhca_reason reason;
 	uint64_t old;
-	uint32_t slot;
 
 	if (!qp_grants(qp, packet, SIMHCA_ACCESS_REMOTE_ATOMIC, SIMHCA_REASON_QP_NO_REMOTE_ATOMIC,
 		       reply) ||
@@ -754,10 +759,6 @@ static bool execute_atomic(struct simhca_worker *worker, struct simhca_qp *qp,
 	}
 	simhca_fault_over(qp, SIMHCA_RESPONDER_WRITE);
 	reply->atomic_old = old;
-	slot = qp->resp.next_atomic++ % SIMHCA_MAX_RD_ATOMIC;
-	qp->resp.atomics[slot].valid = true;
-	qp->resp.atomics[slot].psn = packet->psn;
-	qp->resp.atomics[slot].old = old;
 	return true;
 }
 
@@ -795,11 +796,12 @@ static bool has_xrc_srq(struct simhca_qp *qp, const struct simhca_packet *packet
 	struct simhca_srq *srq = qp->resp.srq;
 	enum simhca_reason reason;
 
-	if (packet->xrc_srqn != qp->resp.srqn) {
+	if (!reply->repeated && packet->xrc_srqn != qp->resp.srqn) {
 		nak = SIMHCA_SYNDROME_NAK_INVALID;
 		reason = SIMHCA_REASON_OPCODE_SEQUENCE;
 	} else if (!srq) {
-		qp->resp.have_recv = false; /* it went with the SRQ that it was taken from */
+		if (!reply->repeated) /* a receive went with the SRQ that it was taken from */
+			qp->resp.have_recv = false;
 		reason = SIMHCA_REASON_XRC_NO_SRQ;
 	} else if (srq->domain->xrcd != qp->xrcd) {
 		reason = SIMHCA_REASON_XRC_OTHER_DOMAIN;
@@ -866,44 +868,6 @@ static void count_request(struct simhca_worker *worker, struct simhca_qp *qp,
 	}
 }
 
-/* A packet that came before: its answer is given again, its effect is not (9.7.5.1.4). */
-static void repeat(struct simhca_worker *worker, struct simhca_qp *qp,
-		   const struct simhca_packet *packet, struct reply *reply)
-{
-	switch (packet->op) {
-	case SIMHCA_PKT_SEND:
-	case SIMHCA_PKT_WRITE:
-	case SIMHCA_PKT_ATOMIC_WRITE:
-	case SIMHCA_PKT_FLUSH:
-		acknowledge(reply);
-		break;
-	case SIMHCA_PKT_READ:
-		if (qp->type == SIMHCA_QPT_XRC_RECV && !has_xrc_srq(qp, packet, reply))
-			return;
-		if (!execute_read(worker, qp, packet, reply))
-			return;
-		break;
-	case SIMHCA_PKT_COMPARE_SWAP:
-	case SIMHCA_PKT_FETCH_ADD:
-		for (uint32_t i = 0; i < SIMHCA_MAX_RD_ATOMIC; i++) {
-			if (qp->resp.atomics[i].valid && qp->resp.atomics[i].psn == packet->psn) {
-				reply->atomic_old = qp->resp.atomics[i].old;
-				acknowledge(reply);
-				break;
-			}
-		}
-		if (reply->kind != SILENCE)
-			break;
-		be_silent(reply, SIMHCA_REASON_ATOMIC_FORGOTTEN);
-		return;
-	case SIMHCA_PKT_ACK: /* no requests */
-	case SIMHCA_PKT_READ_RESPONSE:
-	case SIMHCA_PKT_ATOMIC_ACK:
-		return;
-	}
-	count_request(worker, qp, packet);
-}
-
 /* Not answered, so that it does not count as done; the requester's timer decides. Told once. */
 static void ignore(struct simhca_qp *qp, const struct simhca_packet *packet,
 		   enum simhca_reason reason, struct reply *reply)
@@ -917,6 +881,94 @@ static void ignore(struct simhca_qp *qp, const struct simhca_packet *packet,
 		      "0x%06x): %s",
 		      packet->psn, packet->src_qpn, qp->qpc->rq_psn,
 		      qp->mem->epsn & SIMHCA_PSN_MASK, simhca_reason_text(reason));
+}
+
+static bool is_remembered(enum simhca_packet_op op)
+{
+	return op == SIMHCA_PKT_READ || op == SIMHCA_PKT_COMPARE_SWAP || op == SIMHCA_PKT_FETCH_ADD;
+}
+
+static void remember(struct simhca_qp *qp, const struct simhca_packet *packet,
+		     const struct reply *reply)
+{
+	qp->resp.answered[qp->resp.answers++ % SIMHCA_MAX_RD_ATOMIC] = (struct simhca_answered){
+		.op = packet->op,
+		.psn = packet->psn,
+		.rkey = packet->rkey,
+		.va = packet->va,
+		.length = packet->dma_length,
+		.old = reply->atomic_old,
+	};
+}
+
+/* The latest read or atomic that a PSN is of; NULL: none that is remembered. */
+static const struct simhca_answered *answered(const struct simhca_qp *qp, uint32_t psn)
+{
+	for (uint32_t i = 1; i <= SIMHCA_MAX_RD_ATOMIC; i++) {
+		const struct simhca_answered *one =
+			&qp->resp.answered[(qp->resp.answers - i) % SIMHCA_MAX_RD_ATOMIC];
+		uint32_t psns = 1;
+
+		if (one->op == SIMHCA_PKT_READ)
+			psns = simhca_psn_count(one->length, simhca_qp_mtu(qp));
+		if (is_remembered(one->op) &&
+		    simhca_psn_add(psn, SIMHCA_PSN_MASK + 1 - one->psn) < psns)
+			return one;
+	}
+	return NULL;
+}
+
+/* Whether a read asks for the rest of that one, or for less. */
+static bool is_part_of(const struct simhca_qp *qp, const struct simhca_packet *packet,
+		       const struct simhca_answered *read)
+{
+	uint64_t offset = (uint64_t)simhca_psn_cmp(packet->psn, read->psn) * simhca_qp_mtu(qp);
+
+	return read->op == SIMHCA_PKT_READ && packet->rkey == read->rkey &&
+	       packet->va == read->va + offset && packet->dma_length <= read->length - offset;
+}
+
+/* A packet that came before: its answer is given again, its effect is not (9.7.5.1.4). */
+static void repeat(struct simhca_worker *worker, struct simhca_qp *qp,
+		   const struct simhca_packet *packet, struct reply *reply)
+{
+	const struct simhca_answered *original;
+
+	reply->repeated = true;
+	switch (packet->op) {
+	case SIMHCA_PKT_SEND:
+	case SIMHCA_PKT_WRITE:
+	case SIMHCA_PKT_ATOMIC_WRITE:
+	case SIMHCA_PKT_FLUSH:
+		acknowledge(reply);
+		break;
+	case SIMHCA_PKT_READ:
+		original = answered(qp, packet->psn);
+		if (!original || !is_part_of(qp, packet, original)) {
+			ignore(qp, packet, SIMHCA_REASON_PSN_REUSED, reply);
+			return;
+		}
+		if (qp->type == SIMHCA_QPT_XRC_RECV && !has_xrc_srq(qp, packet, reply))
+			return;
+		if (!execute_read(worker, qp, packet, reply))
+			return;
+		break;
+	case SIMHCA_PKT_COMPARE_SWAP:
+	case SIMHCA_PKT_FETCH_ADD:
+		original = answered(qp, packet->psn);
+		if (!original || original->op != packet->op) {
+			be_silent(reply, SIMHCA_REASON_ATOMIC_FORGOTTEN);
+			return;
+		}
+		reply->atomic_old = original->old;
+		acknowledge(reply);
+		break;
+	case SIMHCA_PKT_ACK: /* no requests */
+	case SIMHCA_PKT_READ_RESPONSE:
+	case SIMHCA_PKT_ATOMIC_ACK:
+		return;
+	}
+	count_request(worker, qp, packet);
 }
 
 /*
@@ -1030,6 +1082,8 @@ static void run_connected(struct simhca_worker *worker, struct simhca_qp *qp,
 		qp->resp.in_message = !packet->last;
 		qp->resp.op = packet->op;
 	}
+	if (is_remembered(packet->op))
+		remember(qp, packet, reply);
 	qp->mem->epsn = simhca_psn_add(packet->psn, psns);
 	qp->resp.taken += psns;
 	if (qp->resp.taken > SIMHCA_PSN_DUPLICATES)
@@ -1201,12 +1255,12 @@ struct simhca_handover simhca_responder_continue(struct simhca_worker *worker, s
 		.transport = qp->type,
 		.psn = qp->resp.read.psn,
 		.src_qpn = qp->qpc->dest_qpn,
-		.xrc_srqn = qp->resp.srqn,
+		.xrc_srqn = qp->resp.read.srqn,
 		.va = qp->resp.read.va,
 		.rkey = qp->resp.read.rkey,
 		.dma_length = qp->resp.read.left,
 	};
-	struct reply reply = { .kind = SILENCE };
+	struct reply reply = { .kind = SILENCE, .repeated = qp->resp.read.repeated };
 	uint32_t state = simhca_qp_state(qp);
 
 	if (state < SIMHCA_QPS_RTR || state == SIMHCA_QPS_ERR)

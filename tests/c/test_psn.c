@@ -319,6 +319,75 @@ static void forgotten_atomics_are_not_done_again(void **state)
 	assert_int_equal(*(uint64_t *)pair->b.mr->addr, 2 * SIMHCA_MAX_RD_ATOMIC + 1);
 }
 
+/* What is read again must lie within what was read: else it is another request. */
+static void a_repeated_read_is_a_part_of_the_first(void **state)
+{
+	static const struct {
+		uint32_t psn, offset, length; /* after those of a read of 3000 bytes */
+		bool other_key, answered;
+	} cases[] = {
+		{ 0, 0, 3000, false, true },	{ 0, 0, 1000, false, true },
+		{ 1, 1024, 1976, false, true }, { 2, 2048, 952, false, true },
+		{ 0, 8, 2992, false, false },	{ 0, 0, 3001, false, false },
+		{ 1, 0, 1024, false, false },	{ 1, 1024, 1977, false, false },
+		{ 0, 0, 3000, true, false },	{ 3, 0, 8, false, false /* of a write */ },
+	};
+	struct options options = default_options(IBV_QPT_RC);
+	struct pair *pair;
+	struct mr *again;
+
+	options.retry_cnt = 0;
+	pair = pair_new(*state, &options);
+	again = mr_over(pair->b.client, pair->b.client->pd, pair->b.mr->addr, pair->b.mr->length,
+			pair->b.mr->iova, ALL_ACCESS);
+	fill(pair->b.mr->addr, 4096, 1);
+	rdma_read(&pair->a, 1, 0, 3000, 0);
+	rdma_write(&pair->a, 2, 4096, 3000, 8192);
+	expect(pair->a.send_cq, 1, SUCCESS);
+	expect(pair->a.send_cq, 2, SUCCESS);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		memset(pair->a.mr->addr, 0, 4096);
+		rewind_requester(pair, simhca_psn_add(options.psn, cases[i].psn));
+		post(&pair->a, .id = 3, .opcode = SIMHCA_WR_RDMA_READ,
+		     SGES(sge(pair->a.mr, 0, cases[i].length)),
+		     .remote_addr = pair->b.mr->iova + cases[i].offset,
+		     .rkey = cases[i].other_key ? again->rkey : pair->b.mr->rkey);
+		advance(*state, SEC);
+		if (!cases[i].answered) {
+			expect_why(pair->a.send_cq, 3, RETRY_EXC_ERR, PSN_REUSED);
+			assert_true(all_bytes(pair->a.mr->addr, 4096, 0));
+			continue;
+		}
+		expect(pair->a.send_cq, 3, SUCCESS);
+		assert_memory_equal(pair->a.mr->addr, pair->b.mr->addr + cases[i].offset,
+				    cases[i].length);
+	}
+	assert_int_equal(qp_state(pair->b.qp), IBV_QPS_RTS);
+}
+
+/* It may be a stray of one that was answered long ago: the responder goes on. */
+static void a_repeated_read_by_a_key_that_has_gone(void **state)
+{
+	struct options options = default_options(IBV_QPT_RC);
+	struct pair *pair = pair_new(*state, &options);
+	struct mr *mr = mr_new(pair->b.client, 4096, ALL_ACCESS);
+
+	for (int lap = 0; lap < 2; lap++) {
+		rewind_requester(pair, options.psn);
+		post(&pair->a, .id = 1, .opcode = SIMHCA_WR_RDMA_READ, SGES(sge(pair->a.mr, 0, 64)),
+		     .remote_addr = mr->iova, .rkey = mr->rkey);
+		if (!lap) {
+			expect(pair->a.send_cq, 1, SUCCESS);
+			assert_int_equal(0, mr_gone(mr));
+		}
+	}
+	expect_why(pair->a.send_cq, 1, REM_ACCESS_ERR, KEY_UNKNOWN);
+	assert_int_equal(qp_state(pair->b.qp), IBV_QPS_RTS);
+	assert_int_equal(events_of(pair->b.client, pair->b.qp, IBV_EVENT_QP_ACCESS_ERR), 0);
+	rewind_requester(pair, simhca_psn_add(options.psn, 1));
+	check_works(pair);
+}
+
 /* UC accepts whatever PSN begins a message: what came between is simply lost. */
 static void uc_with_a_gap_in_psns_goes_on(void **state)
 {
@@ -355,6 +424,8 @@ int main(void)
 		ON_INFINIBAND(path_mtus_that_differ),
 		ON_ETHERNET(duplicates_are_answered_but_not_done_again),
 		ON_ETHERNET(forgotten_atomics_are_not_done_again),
+		ON_ETHERNET(a_repeated_read_is_a_part_of_the_first),
+		ON_ETHERNET(a_repeated_read_by_a_key_that_has_gone),
 		ON_ETHERNET(uc_with_a_gap_in_psns_goes_on),
 	};
 

@@ -7,6 +7,7 @@
 #include "model.h"
 
 #define TIMEOUT (68 * MSEC) /* 4.096 us * 2^14, and a little */
+#define DEPTH SIMHCA_MAX_RD_ATOMIC
 #define FIRST_PSN 0xfffffcu /* all of it where PSNs wrap */
 
 /* Loses what it is told to, and counts what was sent. */
@@ -187,24 +188,25 @@ static void an_acknowledgement_is_no_answer_to_a_read(void **state)
 	assert_int_equal(net->sent[SIMHCA_PKT_READ], 2);
 }
 
+/* As many as may be under way. */
 static void an_atomic_is_done_once(void **state)
 {
-	struct net *net = net_of(state, 8);
+	struct net *net = net_of(state, DEPTH);
 	uint64_t *counter = (uint64_t *)net->pair->b.mr->addr;
 
-	lose(net, SIMHCA_PKT_ATOMIC_ACK, 0, 8);
-	for (uint64_t id = 0; id < 8; id++)
+	lose(net, SIMHCA_PKT_ATOMIC_ACK, 0, DEPTH);
+	for (uint64_t id = 0; id < DEPTH; id++)
 		post(&net->pair->a, .id = id, .opcode = SIMHCA_WR_ATOMIC_FETCH_AND_ADD,
 		     .compare_add = 1, SGES(sge(net->pair->a.mr, id * 8, 8)),
 		     .remote_addr = net->pair->b.mr->iova, .rkey = net->pair->b.mr->rkey);
 	settle(net->world);
 	expect_none(net->pair->a.send_cq);
 	advance(net->world, TIMEOUT);
-	for (uint64_t id = 0; id < 8; id++) {
+	for (uint64_t id = 0; id < DEPTH; id++) {
 		expect(net->pair->a.send_cq, id, SUCCESS);
 		assert_int_equal(((uint64_t *)net->pair->a.mr->addr)[id], id);
 	}
-	assert_int_equal(*counter, 8);
+	assert_int_equal(*counter, DEPTH);
 }
 
 static void no_more_reads_than_max_rd_atomic(void **state)
