@@ -57,9 +57,11 @@ static struct simhca_handover carry(struct simhca_worker *worker, struct simhca_
 	static struct envelope envelope;
 	struct simhca_qp *to;
 	struct lossy *how = net.how;
+	unsigned int copies = 1;
+	bool late = false;
 
 	envelope.packet = *packet;
-	envelope.av = qp->qpc->av;
+	envelope.av = packet->av ? *packet->av : qp->qpc->av;
 	envelope.sgl.count = 1;
 	envelope.sgl.seg[0] =
 		(struct simhca_seg){ .addr = (uintptr_t)envelope.data, .length = packet->length };
@@ -71,26 +73,30 @@ static struct simhca_handover carry(struct simhca_worker *worker, struct simhca_
 		return handover;
 	}
 	simhca_stats_sent(worker, qp->device, packet);
-	to = simhca_link_find(qp->device, &qp->qpc->av, qp->qpc->dest_qpn);
+	to = simhca_link_find(qp->device, &envelope.av, packet->dest_qpn);
 	if (!to)
 		return handover;
 	envelope.device = to->device;
 	envelope.qpn = to->qpn;
 	how->sent++;
-	if ((how->loses && how->loses(how->arg, packet->op, packet->psn)) || happens(how->lost)) {
-		how->has_lost++;
-		return handover;
-	}
-	for (int copies = happens(how->twice) ? 2 : 1; copies--;) {
+	if ((how->loses && how->loses(how->arg, packet->op, packet->psn)) || happens(how->lost))
+		copies = 0;
+	else if (happens(how->twice))
+		copies = 2;
+	for (unsigned int i = 0; i < copies; i++) {
 		uint64_t due = net.tick + 1;
 
 		if (happens(how->late)) {
 			how->has_delayed++;
 			due += 1 + test_random(&how->seed) % LATE_MOST;
+			late = true;
 		}
-		how->has_doubled += (unsigned long)copies;
 		put(&envelope, due);
 	}
+	how->has_lost += !copies;
+	how->has_doubled += copies == 2;
+	if (how->tells)
+		how->tells(how->arg, packet, copies, late);
 	return handover;
 }
 
@@ -99,7 +105,7 @@ static struct simhca_handover request(struct simhca_worker *worker, struct simhc
 {
 	struct simhca_handover handover = { .outcome = SIMHCA_TAKEN };
 
-	if (qp->type == SIMHCA_QPT_UD)
+	if (packet->dest_qpn == SIMHCA_MCAST_QPN)
 		return simhca_local_link.request(worker, qp, packet);
 	return simhca_link_is_up(qp) ? carry(worker, qp, packet) : handover;
 }

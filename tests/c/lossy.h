@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * A link like a network: packets of the path MTU, in queues, of which some are lost, come twice, or
- * come late, and so in another order, all by a seed. What has no connection goes by the local link:
- * datagrams and frames.
+ * come late, and so in another order, all by a seed. What has several receivers goes by the local
+ * link: multicast datagrams and frames.
  */
 #ifndef SIMHCA_TEST_LOSSY_H
 #define SIMHCA_TEST_LOSSY_H
 
 #include "harness.h"
+
+struct simhca_packet;
 
 struct lossy {
 	uint64_t seed;
@@ -15,6 +17,9 @@ struct lossy {
 	unsigned int lost, twice, late;
 	/* what a test wants to happen to a packet, before chance has its say; NULL: nothing */
 	bool (*loses)(void *arg, unsigned int op, uint32_t psn);
+	/* what has become of one: how many will arrive, and whether one of them late; or NULL */
+	void (*tells)(void *arg, const struct simhca_packet *packet, unsigned int copies,
+		      bool late);
 	void *arg;
 	/* what has happened */
 	unsigned long sent, has_lost, has_doubled, has_delayed;

@@ -45,6 +45,7 @@ static void a_wrong_qkey_is_counted(void **state)
 		send_with(pair, id, QKEY + 1, av_to(*state, 1, 0), pair->b.qp->qpn);
 		expect(pair->a.send_cq, id, SUCCESS);
 	}
+	expect_none(pair->b.recv_cq);
 	assert_int_equal(simhca_device_memory(world->device[1])->port.qkey_viol_cntr, before + 3);
 }
 
