@@ -111,9 +111,10 @@ SIMHCA_ABI_SIZE(struct simhca_reply_hdr, 176);
 /*
  * OPEN_CONTEXT: once per connection; asked again (ibv_import_device on a duplicate of the
  * descriptor) it returns the same context. Descriptors of the reply, in this order: device
- * memory, context memory segment 0, the asynchronous event pipe's read end and its write end (the
- * provider's watcher reports a dead daemon through it), and SIMHCA_MAX_LANES doorbell
- * eventfds, of which some may be the same.
+ * memory, context memory segment 0, the client's end of the pipe for asynchronous events and the
+ * device's (the provider's watcher reports a dead daemon through it), and SIMHCA_MAX_LANES doorbell
+ * eventfds, of which some may be the same. Asked again, the pipe is a new one, and the sender's
+ * next ALLOC_ASYNC_FD returns the client's end.
  */
 struct simhca_open_context_reply {
 	uint32_t context_id;
@@ -133,9 +134,9 @@ struct simhca_get_segment_reply {
 };
 
 /*
- * CREATE_CHANNEL, ALLOC_ASYNC_FD: no structs; one descriptor in the reply, the read end of a
- * pipe whose records are the kernel's (8-byte ib_uverbs_comp_event_desc, 16-byte
- * ib_uverbs_async_event_desc). A channel is later named by the pipe's inode number.
+ * CREATE_CHANNEL, ALLOC_ASYNC_FD: no structs; one descriptor in the reply, the client's end of a
+ * pair of stream sockets. Records are the kernel's (8-byte ib_uverbs_comp_event_desc, 16-byte
+ * ib_uverbs_async_event_desc). A channel is later named by this end's inode number.
  */
 
 /* the reply of every create, the request of every destroy */
@@ -341,8 +342,11 @@ SIMHCA_ABI_SIZE(struct simhca_modify_cq_req, 16);
  * CQ while there were CQEs in it. The device looks, and raises the event if they fit the arm.
  */
 
-/* Destroying a CQ, QP or SRQ says how many events were sent, so that the library can wait for their
- * acknowledgement. */
+/*
+ * Destroying a CQ, QP, SRQ or WQ says how many events were sent, so that the library can wait for
+ * their acknowledgement. The request can bring the client's ends, of a CQ's channel and then of the
+ * pipe for asynchronous events: what waits there unread is taken back, and not counted.
+ */
 struct simhca_destroy_reply {
 	uint32_t comp_events;  /* events of this CQ that were taken out of its channel by the client
 				*/

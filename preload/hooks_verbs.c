@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * The one call of libibverbs where the descriptor of a dead device cannot say what the kernel's
- * would: a completion channel. It is a pipe, which has an end where the kernel's read() fails with
- * EIO; libibverbs returns -1 for both, and leaves errno alone.
+ * would: a completion channel. Reading the socket fails with ECONNRESET and then finds its end,
+ * where the kernel's read() fails with EIO; libibverbs returns -1 for all, and leaves errno alone.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -45,7 +45,7 @@ HOOK(int, ibv_get_cq_event, void *channel, void **cq, void **cq_context)
 	ret = get(channel, cq, cq_context);
 	if (!ret)
 		errno = saved;
-	else if (!errno)
+	else if (!errno || errno == ECONNRESET)
 		errno = EIO;
 	return ret;
 }

@@ -18,6 +18,7 @@
 #include "rundir.h"
 
 struct admin;
+struct chores;
 struct cma;
 struct netif;
 
@@ -29,6 +30,7 @@ struct daemon {
 	struct engines engines;
 	struct paging paging;
 	struct event_wakeup wakeup;
+	struct chores *chores;
 	struct releaser *releaser;
 	struct retry_queue retries;
 	struct report_queue reports;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <poll.h>
-#include <stdio.h>
+#include <linux/sockios.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <uthash.h>
@@ -33,14 +33,17 @@ struct event_count {
 
 struct event_pipe {
 	struct event_set *set;
-	uint64_t inode;
-	int fd;			    /* write end; constant */
+	uint64_t inode;		    /* of the client's end */
+	uint64_t cookie;	    /* the same, as who holds a descriptor of it can ask */
+	int fd;			    /* the daemon's end; constant */
 	size_t record_size;	    /* bytes; constant */
 	struct event_count *counts; /* hash by key */
 	struct event_count *queue;  /* with records that found no room, oldest first */
-	ev_io io;
-	bool in_wakeup; /* linked in event_wakeup.full */
+	struct event_purge *purge;  /* takes records back just now: meanwhile all others wait */
+	bool in_wakeup;		    /* linked in event_wakeup.full */
 	struct event_pipe *full_prev, *full_next;
+	int spare;			/* the client's end, until somebody asks for it; else -1 */
+	pid_t spare_of;			/* who will */
 	struct event_pipe *prev, *next; /* in event_set.async */
 	UT_hash_handle hh;		/* in event_set.channels */
 };
@@ -54,6 +57,12 @@ union event_record {
 #define COMPLETION_SIZE sizeof(struct ib_uverbs_comp_event_desc)
 #define ASYNC_SIZE sizeof(struct ib_uverbs_async_event_desc)
 _Static_assert(sizeof(union event_record) == 16, "two kinds of records, of 8 and 16 bytes");
+
+/* Bytes that go in one piece or not at all, however small the kernel is told to make its buffers.
+ */
+#define PIECE 2048
+_Static_assert(PIECE % ASYNC_SIZE == 0, "no record is ever cut");
+#define READY 64 /* pipes that are looked at between other things */
 
 /* Whether an asynchronous event is about the port or device, and not about an object. */
 static bool is_of_device(uint32_t type)
@@ -122,55 +131,66 @@ static void forget(struct event_pipe *pipe, struct event_count *count)
 
 /* ------------------------------------------------------------------------ life of a pipe */
 
-/* Another open file description of the pipe behind fd, or -errno. */
-static int reopen(int fd, int flags)
+/* What epoll tells unasked is that the client's end is closed. */
+static void watch(struct event_pipe *pipe, int op, uint32_t events)
 {
-	char path[32];
+	struct epoll_event event = { .events = events, .data.ptr = pipe };
 
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	fd = open(path, flags | O_CLOEXEC);
-	return fd < 0 ? -errno : fd;
+	epoll_ctl(pipe->set->wakeup->epoll, op, pipe->fd, &event);
 }
 
-static void on_pipe(struct ev_loop *loop, ev_io *io, int events);
-
-static void watch(struct event_pipe *pipe, int events)
+/*
+ * Makes a pair of sockets like the kernel's file, which cannot be written: its poll() does not say
+ * that it could be, for its buffer is full of what nobody reads, and write() fails.
+ */
+static void make_one_way(int fd, int client)
 {
-	ev_io_stop(pipe->set->wakeup->loop, &pipe->io);
-	ev_io_set(&pipe->io, pipe->fd, events);
-	ev_io_start(pipe->set->wakeup->loop, &pipe->io);
+	int least = 1;
+
+	setsockopt(client, SOL_SOCKET, SO_SNDBUF, &least, sizeof(least));
+	while (send(client, "", 1, MSG_DONTWAIT) > 0)
+		;
+	shutdown(fd, SHUT_RD);
 }
 
-static struct event_pipe *pipe_create(struct event_set *set, size_t record_size, int *read_end)
+static bool identify(struct event_pipe *pipe, int client)
+{
+	socklen_t size = sizeof(pipe->cookie);
+	struct stat st;
+
+	if (fstat(client, &st) || getsockopt(client, SOL_SOCKET, SO_COOKIE, &pipe->cookie, &size))
+		return false;
+	pipe->inode = st.st_ino;
+	return true;
+}
+
+static struct event_pipe *pipe_create(struct event_set *set, size_t record_size, int *client)
 {
 	struct event_pipe *pipe = calloc(1, sizeof(*pipe));
-	struct stat st;
 	int ends[2];
 
 	if (!pipe) {
 		errno = ENOMEM;
 		return NULL;
 	}
-	if (pipe2(ends, O_CLOEXEC)) {
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends)) {
 		free(pipe);
 		return NULL;
 	}
-	if (fstat(ends[1], &st) || fcntl(ends[1], F_SETFL, O_NONBLOCK)) {
+	if (!identify(pipe, ends[1])) {
 		close(ends[0]);
 		close(ends[1]);
 		free(pipe);
 		return NULL;
 	}
+	make_one_way(ends[0], ends[1]);
 	pipe->set = set;
-	set->pipes++;
-	pipe->inode = st.st_ino;
-	pipe->fd = ends[1];
+	set->descriptors++;
+	pipe->fd = ends[0];
+	pipe->spare = -1;
 	pipe->record_size = record_size;
-	ev_init(&pipe->io, on_pipe);
-	pipe->io.data = pipe;
-	/* Nothing can be read from a write end, so this waits for the error alone: nobody reads. */
-	watch(pipe, EV_READ);
-	*read_end = ends[0];
+	watch(pipe, EPOLL_CTL_ADD, 0);
+	*client = ends[1];
 	return pipe;
 }
 
@@ -184,11 +204,18 @@ static void pipe_free(struct event_pipe *pipe)
 	if (pipe->in_wakeup)
 		DL_DELETE2(wakeup->full, pipe, full_prev, full_next);
 	pthread_mutex_unlock(&wakeup->lock);
-	ev_io_stop(wakeup->loop, &pipe->io);
-	pipe->set->pipes--;
+	if (pipe->purge)
+		pipe->purge->pipe = NULL;
+	/* Closing is not enough: a client may have this end as well. */
+	watch(pipe, EPOLL_CTL_DEL, 0);
+	pipe->set->descriptors -= pipe->spare >= 0 ? 2 : 1;
 	HASH_ITER (hh, pipe->counts, count, next)
 		forget(pipe, count);
+	/* Nothing but our own bytes waits in either, so closing them closes no file of a stranger.
+	 */
 	close(pipe->fd);
+	if (pipe->spare >= 0)
+		close(pipe->spare);
 	free(pipe);
 }
 
@@ -234,52 +261,56 @@ static void take_away(struct event_pipe *pipe, size_t records)
 	}
 }
 
+/* Up to PIECE bytes. 0; EAGAIN: no room; else nobody reads. */
+static int put(const struct event_pipe *pipe, const char *records, size_t size)
+{
+	return send(pipe->fd, records, size, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? errno : 0;
+}
+
 /* Writes what waits. 0: nothing waits any more; EAGAIN: no room; else nobody reads. */
 static int deliver(struct event_pipe *pipe)
 {
-	/* Up to PIPE_BUF bytes go whole or not at all, so no record is ever cut. */
-	char buffer[PIPE_BUF];
-	ssize_t written;
+	char buffer[PIECE];
 	size_t size;
 
 	while ((size = gather(pipe, buffer, sizeof(buffer)))) {
-		written = write(pipe->fd, buffer, size);
-		if (written < 0 && errno == EINTR)
-			continue;
-		if (written < 0)
-			return errno;
-		take_away(pipe, (size_t)written / pipe->record_size);
+		int error = put(pipe, buffer, size);
+
+		if (error)
+			return error;
+		take_away(pipe, size / pipe->record_size);
 	}
 	return 0;
 }
 
-static bool has_reader(const struct event_pipe *pipe)
+/* The pipe has room, or its reader is gone. */
+static void on_pipe(struct event_pipe *pipe, uint32_t events)
 {
-	struct pollfd pollfd = { .fd = pipe->fd };
-
-	return poll(&pollfd, 1, 0) <= 0 || !(pollfd.revents & POLLERR);
-}
-
-/* Main thread: the pipe has room, or its reader is gone. */
-static void on_pipe(struct ev_loop *loop, ev_io *io, int events)
-{
-	struct event_pipe *pipe = io->data;
 	struct event_set *set = pipe->set;
-	int ret = 0;
+	int ret = events & (EPOLLHUP | EPOLLERR) ? EPIPE : 0;
 
 	pthread_mutex_lock(&set->lock);
-	if (events & EV_WRITE)
+	if (!ret && !pipe->purge)
 		ret = deliver(pipe);
-	else if (!has_reader(pipe))
-		ret = EPIPE;
 	if (ret && ret != EAGAIN)
 		pipe_unlink(pipe);
 	pthread_mutex_unlock(&set->lock);
 
 	if (!ret)
-		watch(pipe, EV_READ);
+		watch(pipe, EPOLL_CTL_MOD, 0);
 	else if (ret != EAGAIN)
 		pipe_free(pipe);
+}
+
+/* Main thread. */
+static void on_ready(struct ev_loop *loop, ev_io *io, int events)
+{
+	struct event_wakeup *wakeup = io->data;
+	struct epoll_event ready[READY];
+	int count = epoll_wait(wakeup->epoll, ready, READY, 0);
+
+	for (int i = 0; i < count; i++)
+		on_pipe(ready[i].data.ptr, ready[i].events);
 }
 
 /* Main thread: pipes that engines found full are watched for room. */
@@ -292,8 +323,7 @@ static void on_full(struct ev_loop *loop, ev_async *async, int events)
 	DL_FOREACH_SAFE2(wakeup->full, pipe, next, full_next)
 	{
 		pipe->in_wakeup = false;
-		/* A reader that is gone counts as room: the write says so. */
-		watch(pipe, EV_WRITE);
+		watch(pipe, EPOLL_CTL_MOD, EPOLLOUT);
 	}
 	wakeup->full = NULL;
 	pthread_mutex_unlock(&wakeup->lock);
@@ -321,23 +351,22 @@ static void raise_event(struct event_pipe *pipe, const struct event_key *key)
 {
 	struct event_count *count = count_of(pipe, key);
 	char record[sizeof(union event_record)];
-	ssize_t written = -1;
 
 	if (!count) {
 		log_error("out of memory: an event is lost");
 		return;
 	}
-	if (!pipe->queue) {
+	if (!pipe->queue && !pipe->purge) {
+		int error;
+
 		put_record(pipe, key, record);
-		do
-			written = write(pipe->fd, record, pipe->record_size);
-		while (written < 0 && errno == EINTR);
-		if (written > 0) {
+		error = put(pipe, record, pipe->record_size);
+		if (!error) {
 			count->written++;
 			return;
 		}
 		/* Nobody reads: the event loop is about to see it as well, and drops the pipe. */
-		if (errno != EAGAIN)
+		if (error != EAGAIN)
 			return;
 		wait_for_room(pipe);
 	}
@@ -392,158 +421,224 @@ static bool is_about(const struct event_pipe *pipe, const struct event_key *key,
 	       (pipe->record_size == COMPLETION_SIZE || !is_of_device(key->type));
 }
 
-/*
- * What is in the pipe, unread; *size bytes. NULL: nothing or no way to get at it. No more than fits
- * in there: a client can write to its own pipe as fast as it is read.
- */
-static char *drain(struct event_pipe *pipe, size_t *size)
+/* Bytes of memory that is taken by what the client has not read: no less than what it can read. */
+static size_t unread_bytes(const struct event_pipe *pipe)
 {
-	int fd = reopen(pipe->fd, O_RDONLY | O_NONBLOCK);
-	int room = fcntl(pipe->fd, F_GETPIPE_SZ);
-	char *all = fd >= 0 && room > 0 ? malloc((size_t)room) : NULL;
+	int bytes = 0;
 
-	*size = 0;
-	while (all && *size < (size_t)room) {
-		ssize_t length = read(fd, all + *size, (size_t)room - *size);
+	return !ioctl(pipe->fd, SIOCOUTQ, &bytes) && bytes > 0 ? (size_t)bytes : 0;
+}
+
+static bool is_end_of(const struct event_pipe *pipe, int fd)
+{
+	uint64_t cookie = 0;
+	socklen_t size = sizeof(cookie);
+
+	/* Fails at once on what is no socket, and asks no other for its lock. */
+	return fd >= 0 && !getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &size) &&
+	       cookie == pipe->cookie;
+}
+
+/* Set locked. */
+static void purge_pipe(struct event_purge *purge, struct event_pipe *pipe)
+{
+	struct event_count *count, *next;
+	uint32_t written = 0;
+	size_t unread;
+
+	HASH_ITER (hh, pipe->counts, count, next) {
+		if (!is_about(pipe, &count->key, purge->element))
+			continue;
+		written += count->written;
+		forget(pipe, count);
+	}
+	purge->delivered += written;
+	if (!written || pipe->purge || !is_end_of(pipe, purge->fd))
+		return;
+	unread = unread_bytes(pipe);
+	purge->records = unread ? malloc(unread) : NULL;
+	if (!purge->records)
+		return;
+	purge->room = unread;
+	purge->written = written;
+	purge->pipe = pipe;
+	pipe->purge = purge;
+}
+
+bool event_purge_start(struct event_purge *purge, struct event_set *set, bool completions,
+		       uint64_t inode, uint64_t element, int fd)
+{
+	struct event_pipe *pipe;
+
+	*purge = (struct event_purge){ .element = element, .fd = fd };
+	pthread_mutex_lock(&set->lock);
+	if (completions) {
+		HASH_FIND(hh, set->channels, &inode, sizeof(inode), pipe);
+		if (pipe)
+			purge_pipe(purge, pipe);
+	} else {
+		/* All of them: the first one was another while an older one was still open. */
+		DL_FOREACH (set->async, pipe)
+			if (is_for(pipe, inode))
+				purge_pipe(purge, pipe);
+	}
+	pthread_mutex_unlock(&set->lock);
+	return purge->pipe;
+}
+
+/* No more than was in there at first: a client can write to its own pipe as fast as it is read. */
+void event_purge_read(struct event_purge *purge)
+{
+	while (purge->size < purge->room) {
+		ssize_t length = recv(purge->fd, purge->records + purge->size,
+				      purge->room - purge->size, MSG_DONTWAIT);
 
 		if (length < 0 && errno == EINTR)
 			continue;
 		if (length <= 0)
 			break;
-		*size += (size_t)length;
+		purge->size += (size_t)length;
 	}
-	if (fd >= 0)
-		close(fd);
-	return all;
 }
 
 /* Back into the pipe, from which they were just taken: there is room, unless the client fills it.
  */
 static void put_back(struct event_pipe *pipe, const char *records, size_t size)
 {
-	for (size_t at = 0; at < size;) {
-		size_t some = size - at < PIPE_BUF ? size - at : PIPE_BUF;
-		ssize_t written = write(pipe->fd, records + at, some);
+	for (size_t at = 0; at < size; at += PIECE) {
+		size_t left = size - at;
 
-		if (written < 0 && errno == EINTR)
-			continue;
-		if (written < 0) {
-			if (errno == EAGAIN)
-				log_warning(
-					"a client writes to its own event pipe: events are lost");
+		if (put(pipe, records + at, left < PIECE ? left : PIECE) == EAGAIN) {
+			log_warning("a client writes to its own event pipe: events are lost");
 			return;
 		}
-		at += (size_t)written;
 	}
 }
 
-/* Set locked. Returns how many records about element the client has read. */
-static uint32_t purge(struct event_pipe *pipe, uint64_t element)
+/* Takes the records about the element out of what was read; returns how many. */
+static uint32_t sort_out(struct event_purge *purge)
 {
-	struct event_count *count, *next;
-	size_t size, kept = 0;
-	uint32_t written = 0, unread = 0;
-	char *records;
+	const struct event_pipe *pipe = purge->pipe;
+	size_t kept = 0;
+	uint32_t unread = 0;
 
-	HASH_ITER (hh, pipe->counts, count, next) {
-		if (!is_about(pipe, &count->key, element))
-			continue;
-		written += count->written;
-		forget(pipe, count);
-	}
-	if (!written)
-		return 0;
-
-	records = drain(pipe, &size);
-	for (size_t at = 0; at + pipe->record_size <= size; at += pipe->record_size) {
+	for (size_t at = 0; at + pipe->record_size <= purge->size; at += pipe->record_size) {
 		struct event_key key;
 
-		get_record(pipe, records + at, &key);
-		if (is_about(pipe, &key, element)) {
+		get_record(pipe, purge->records + at, &key);
+		if (is_about(pipe, &key, purge->element)) {
 			unread++;
 		} else {
-			memmove(records + kept, records + at, pipe->record_size);
+			memmove(purge->records + kept, purge->records + at, pipe->record_size);
 			kept += pipe->record_size;
 		}
 	}
-	put_back(pipe, records, kept);
-	free(records);
-	/* A client that writes to its own pipe could have made up records. */
-	return unread < written ? written - unread : 0;
+	purge->size = kept;
+	return unread;
 }
 
-uint32_t event_purge_completions(struct event_set *set, uint64_t channel, uint64_t cq)
+uint32_t event_purge_finish(struct event_purge *purge)
 {
-	struct event_pipe *pipe;
-	uint32_t delivered = 0;
+	struct event_pipe *pipe = purge->pipe;
+	uint32_t unread;
 
-	pthread_mutex_lock(&set->lock);
+	if (pipe) {
+		pthread_mutex_lock(&pipe->set->lock);
+		unread = sort_out(purge);
+		/* A client that writes to its own pipe could have made up records. */
+		purge->delivered -= unread < purge->written ? unread : purge->written;
+		put_back(pipe, purge->records, purge->size);
+		pipe->purge = NULL;
+		if (deliver(pipe))
+			wait_for_room(pipe);
+		pthread_mutex_unlock(&pipe->set->lock);
+		purge->pipe = NULL;
+	}
+	free(purge->records);
+	purge->records = NULL;
+	return purge->delivered;
+}
+
+bool event_is_purging(const struct event_set *set, uint64_t channel, uint64_t async)
+{
+	const struct event_pipe *pipe;
+
 	HASH_FIND(hh, set->channels, &channel, sizeof(channel), pipe);
-	if (pipe)
-		delivered = purge(pipe, cq);
-	pthread_mutex_unlock(&set->lock);
-	return delivered;
-}
-
-uint32_t event_purge_async(struct event_set *set, uint64_t inode, uint64_t element)
-{
-	uint32_t delivered = 0;
-	struct event_pipe *pipe;
-
-	pthread_mutex_lock(&set->lock);
-	/* All of them: the first one was another while an older one was still open. */
+	if (pipe && pipe->purge)
+		return true;
 	DL_FOREACH (set->async, pipe)
-		if (is_for(pipe, inode))
-			delivered += purge(pipe, element);
-	pthread_mutex_unlock(&set->lock);
-	return delivered;
+		if (is_for(pipe, async) && pipe->purge)
+			return true;
+	return false;
 }
 
 /* ---------------------------------------------------------------------- sets and wake-up */
 
 int event_add_channel(struct event_set *set)
 {
-	int read_end;
-	struct event_pipe *pipe = pipe_create(set, COMPLETION_SIZE, &read_end);
+	int client;
+	struct event_pipe *pipe = pipe_create(set, COMPLETION_SIZE, &client);
 
 	if (!pipe)
 		return -errno;
 	pthread_mutex_lock(&set->lock);
 	HASH_ADD(hh, set->channels, inode, sizeof(pipe->inode), pipe);
 	pthread_mutex_unlock(&set->lock);
-	return read_end;
+	return client;
 }
 
-int event_add_async(struct event_set *set)
+static struct event_pipe *add_async(struct event_set *set, int *client)
 {
-	int read_end;
-	struct event_pipe *pipe = pipe_create(set, ASYNC_SIZE, &read_end);
+	struct event_pipe *pipe = pipe_create(set, ASYNC_SIZE, client);
 
 	if (!pipe)
-		return -errno;
+		return NULL;
 	pthread_mutex_lock(&set->lock);
 	DL_APPEND(set->async, pipe);
 	pthread_mutex_unlock(&set->lock);
-	return read_end;
+	return pipe;
 }
 
-int event_first_async(struct event_set *set, int *write_end)
+int event_add_async(struct event_set *set, int *end)
 {
-	int read_end = -1;
+	int client;
+	struct event_pipe *pipe = add_async(set, &client);
+
+	if (!pipe)
+		return -errno;
+	*end = pipe->fd;
+	return client;
+}
+
+int event_reserve_async(struct event_set *set, pid_t pid, int *end)
+{
+	int client;
+	struct event_pipe *pipe = add_async(set, &client);
+
+	if (!pipe)
+		return -errno;
+	pipe->spare = client;
+	pipe->spare_of = pid;
+	set->descriptors++;
+	*end = pipe->fd;
+	return client;
+}
+
+int event_take_async(struct event_set *set, pid_t pid)
+{
+	struct event_pipe *pipe;
+	int client, end;
 
 	/* Only this thread links and unlinks pipes: no lock is needed to look. */
-	if (!set->async)
-		read_end = event_add_async(set);
-	else
-		read_end = reopen(set->async->fd, O_RDONLY);
-	if (read_end < 0)
-		return read_end;
-	*write_end = reopen(set->async->fd, O_WRONLY | O_NONBLOCK);
-	if (*write_end < 0) {
-		close(read_end);
-		return *write_end;
+	DL_FOREACH (set->async, pipe) {
+		if (pipe->spare < 0 || pipe->spare_of != pid)
+			continue;
+		client = pipe->spare;
+		pipe->spare = -1;
+		set->descriptors--;
+		return client;
 	}
-	return read_end;
+	return event_add_async(set, &end);
 }
 
 bool event_has_channel(struct event_set *set, uint64_t inode)
@@ -560,7 +655,7 @@ void event_set_init(struct event_set *set, struct event_wakeup *wakeup)
 	pthread_mutex_init(&set->lock, NULL);
 	set->channels = NULL;
 	set->async = NULL;
-	set->pipes = 0;
+	set->descriptors = 0;
 }
 
 void event_set_destroy(struct event_set *set)
@@ -578,18 +673,29 @@ void event_set_destroy(struct event_set *set)
 	pthread_mutex_destroy(&set->lock);
 }
 
-void event_wakeup_init(struct event_wakeup *wakeup, struct ev_loop *loop)
+bool event_wakeup_init(struct event_wakeup *wakeup, struct ev_loop *loop)
 {
 	wakeup->loop = loop;
 	wakeup->full = NULL;
+	wakeup->epoll = epoll_create1(EPOLL_CLOEXEC);
+	if (wakeup->epoll < 0) {
+		log_error("a descriptor to watch event pipes: %m");
+		return false;
+	}
 	pthread_mutex_init(&wakeup->lock, NULL);
 	ev_async_init(&wakeup->async, on_full);
 	wakeup->async.data = wakeup;
 	ev_async_start(loop, &wakeup->async);
+	ev_io_init(&wakeup->io, on_ready, wakeup->epoll, EV_READ);
+	wakeup->io.data = wakeup;
+	ev_io_start(loop, &wakeup->io);
+	return true;
 }
 
 void event_wakeup_destroy(struct event_wakeup *wakeup)
 {
+	ev_io_stop(wakeup->loop, &wakeup->io);
 	ev_async_stop(wakeup->loop, &wakeup->async);
 	pthread_mutex_destroy(&wakeup->lock);
+	close(wakeup->epoll);
 }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "admin.h"
+#include "chores.h"
 #include "cma.h"
 #include "daemon.h"
 #include "log.h"
@@ -121,14 +122,22 @@ static int serve(struct daemon *daemon, int background)
 		log_error("out of memory");
 		return 1;
 	}
-	daemon->releaser = releaser_start(daemon->loop);
+	daemon->chores = chores_start(daemon->loop);
+	if (daemon->chores)
+		daemon->releaser = releaser_start(daemon->loop, daemon->chores);
 	if (!daemon->releaser) {
+		chores_stop(daemon->chores);
 		simhca_fabric_destroy(daemon->fabric);
 		return 1;
 	}
 	retry_queue_init(&daemon->retries, daemon->loop);
 	report_queue_init(&daemon->reports, daemon);
-	event_wakeup_init(&daemon->wakeup, daemon->loop);
+	if (!event_wakeup_init(&daemon->wakeup, daemon->loop)) {
+		releaser_stop(daemon->releaser);
+		chores_stop(daemon->chores);
+		simhca_fabric_destroy(daemon->fabric);
+		return 1;
+	}
 	daemon->processes.loop = daemon->loop;
 	daemon->netif = netif_open(daemon->loop, on_interfaces, daemon);
 	if (engines_start(&daemon->engines, daemon->fabric, daemon->loop, settings->engines,
@@ -173,6 +182,7 @@ out:
 	if (!daemon->engines.abandoned)
 		simhca_fabric_destroy(daemon->fabric);
 	releaser_stop(daemon->releaser);
+	chores_stop(daemon->chores);
 	return status;
 }
 

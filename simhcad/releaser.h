@@ -4,21 +4,20 @@
  *
  * The last close() of a file can take as long as its owner likes (a FUSE server that does not
  * answer, a TCP socket that lingers), that of a Unix socket as well, for such files may wait in its
- * queue; and unmapping gigabytes takes a second. So the main thread hands all of that to threads
- * that do nothing else. When one of them does not come back, there is another.
+ * queue; and unmapping gigabytes takes a second. So all of that is a chore (chores.h).
  */
 #ifndef SIMHCAD_RELEASER_H
 #define SIMHCAD_RELEASER_H
 
 #include <ev.h>
-#include <stdbool.h>
 #include <stdint.h>
 
+struct chores;
 struct releaser;
 
-/* NULL: out of memory, or of threads. */
-struct releaser *releaser_start(struct ev_loop *loop);
-/* What waits is still let go of, for two seconds at most; then the end of the process does it. */
+/* NULL: out of memory. */
+struct releaser *releaser_start(struct ev_loop *loop, struct chores *chores);
+/* Before the chores are stopped, which may still do what waits. */
 void releaser_stop(struct releaser *releaser);
 
 /*

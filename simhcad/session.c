@@ -16,6 +16,7 @@
 
 #define TURN 0.002  /* seconds of one session's commands, until others get theirs */
 #define DEFERRED 64 /* commands of one session that are tried again at a time */
+#define CHORES 4    /* of one session, at a time */
 #define REPLY_BODY (SIMHCA_CMD_MAX_BYTES - sizeof(struct simhca_reply_hdr))
 #define REQUEST_BODY (SIMHCA_CMD_MAX_BYTES - sizeof(struct simhca_cmd_hdr))
 
@@ -30,11 +31,12 @@ struct datagram {
 	unsigned int num_fds;
 };
 
-/* A command that found an engine at work on its object. */
+/* A command that found an engine at work on its object, or waits for a chore. */
 struct deferred {
 	struct retry retry; /* first: retries point to it */
 	struct session *session;
 	struct datagram datagram;
+	struct command_chore *chore; /* NULL: it is to be tried again */
 	struct deferred *prev, *next;
 };
 
@@ -95,9 +97,15 @@ static int check(const struct session *session, const struct datagram *datagram,
 	return 0;
 }
 
-/* Carries a request out and answers it; false: it is to be tried again, and holds its descriptors.
+/* What has become of a request. Unless it is served it still holds its descriptors. */
+enum progress { SERVED, TO_BE_TRIED_AGAIN, WAITS_FOR_CHORE };
+
+/*
+ * Carries a request out and answers it. *chore is what it has waited for, if anything, or is to
+ * wait for.
  */
-static bool serve(struct session *session, struct datagram *datagram, double age)
+static enum progress serve(struct session *session, struct datagram *datagram, double age,
+			   struct command_chore **chore)
 {
 	_Alignas(16) unsigned char body[REPLY_BODY] = { 0 };
 	struct reply reply = { .body = body };
@@ -106,6 +114,7 @@ static bool serve(struct session *session, struct datagram *datagram, double age
 		.age = age,
 		.pid = datagram->sender.pid,
 		.uid = datagram->sender.uid,
+		.chore = *chore,
 	};
 	const struct command *command = NULL;
 	struct simhca_why why = { "" };
@@ -117,8 +126,15 @@ static bool serve(struct session *session, struct datagram *datagram, double age
 		request.fds[request.num_fds++] = datagram->fds[i];
 	if (!status)
 		status = command->handler(session, &request, &reply, &why);
+	*chore = request.chore;
+	if (status == -EINPROGRESS) {
+		/* The chore may have taken some. */
+		for (unsigned int i = 0; i < request.num_fds; i++)
+			datagram->fds[1 + i] = request.fds[i];
+		return WAITS_FOR_CHORE;
+	}
 	if (status == -EAGAIN && age <= RETRY_SECONDS)
-		return false;
+		return TO_BE_TRIED_AGAIN;
 	if (status == -EAGAIN)
 		status = simhca_why(&why, EBUSY,
 				    "%s: the device is still at work in a client's "
@@ -146,7 +162,7 @@ static bool serve(struct session *session, struct datagram *datagram, double age
 	for (unsigned int i = 0; i < reply.num_fds; i++)
 		if (reply.close_fd[i])
 			close(reply.fds[i]);
-	return true;
+	return SERVED;
 }
 
 /* ------------------------------------------------------------------------ trying again later */
@@ -154,7 +170,8 @@ static bool serve(struct session *session, struct datagram *datagram, double age
 static void drop_descriptors(const struct session *session, const struct datagram *datagram)
 {
 	for (unsigned int i = 0; i < datagram->num_fds; i++)
-		releaser_close(session->device->daemon->releaser, datagram->fds[i]);
+		if (datagram->fds[i] >= 0)
+			releaser_close(session->device->daemon->releaser, datagram->fds[i]);
 }
 
 static void deferred_free(struct deferred *deferred)
@@ -164,19 +181,70 @@ static void deferred_free(struct deferred *deferred)
 	free(deferred);
 }
 
+static void on_chore_done(struct chore *chore);
+
+/* It is deferred, or was already, and goes on with the next try, or when its chore is done. */
+static void go_on_later(struct deferred *deferred, struct command_chore *chore)
+{
+	struct session *session = deferred->session;
+	struct chore *list = NULL;
+
+	deferred->chore = chore;
+	if (!chore)
+		return;
+	session->num_chores++;
+	chore->waiting = deferred;
+	chore->chore.done = on_chore_done;
+	DL_APPEND(list, &chore->chore);
+	chores_add(session->device->daemon->chores, list);
+}
+
 static bool serve_again(struct retry *retry)
 {
 	struct deferred *deferred = (struct deferred *)retry;
 	struct session *session = deferred->session;
+	struct command_chore *chore = NULL;
 
-	if (!serve(session, &deferred->datagram,
-		   ev_now(session->device->daemon->loop) - retry->since))
+	switch (serve(session, &deferred->datagram,
+		      ev_now(session->device->daemon->loop) - retry->since, &chore)) {
+	case TO_BE_TRIED_AGAIN:
 		return false;
+	case WAITS_FOR_CHORE:
+		go_on_later(deferred, chore);
+		return true;
+	case SERVED:
+		break;
+	}
 	deferred_free(deferred);
 	return true;
 }
 
-static void defer(struct session *session, const struct datagram *datagram)
+static void on_chore_done(struct chore *done)
+{
+	struct command_chore *chore = (struct command_chore *)done, *next = chore;
+	struct deferred *deferred = chore->waiting;
+	struct session *session;
+	enum progress progress;
+
+	chore->finish(chore);
+	if (deferred) {
+		session = deferred->session;
+		session->num_chores--;
+		progress = serve(session, &deferred->datagram, 0, &next);
+		if (progress == SERVED) {
+			deferred_free(deferred);
+		} else {
+			go_on_later(deferred, progress == WAITS_FOR_CHORE ? next : NULL);
+			if (progress == TO_BE_TRIED_AGAIN)
+				retry_add(&session->device->daemon->retries, &deferred->retry,
+					  serve_again);
+		}
+	}
+	free(chore);
+}
+
+static void defer(struct session *session, const struct datagram *datagram,
+		  struct command_chore *chore)
 {
 	struct deferred *deferred = malloc(sizeof(*deferred));
 
@@ -188,7 +256,14 @@ static void defer(struct session *session, const struct datagram *datagram)
 	deferred->datagram = *datagram;
 	DL_APPEND(session->deferred, deferred);
 	session->num_deferred++;
-	retry_add(&session->device->daemon->retries, &deferred->retry, serve_again);
+	go_on_later(deferred, chore);
+	if (!chore)
+		retry_add(&session->device->daemon->retries, &deferred->retry, serve_again);
+}
+
+bool session_may_start_chore(const struct session *session)
+{
+	return session->num_chores < CHORES;
 }
 
 /* The last process has closed its last descriptor: nobody waits for what is still to be read. */
@@ -203,6 +278,7 @@ static void on_readable(struct ev_loop *loop, ev_io *io, int events)
 {
 	struct session *session = io->data;
 	ev_tstamp until = ev_time() + TURN;
+	struct command_chore *chore;
 	struct datagram datagram;
 
 	do {
@@ -216,9 +292,11 @@ static void on_readable(struct ev_loop *loop, ev_io *io, int events)
 			return;
 		}
 		/* A command that is over the limit gets no second try. */
-		if (!serve(session, &datagram,
-			   session->num_deferred < DEFERRED ? 0 : RETRY_SECONDS + 1))
-			defer(session, &datagram);
+		chore = NULL;
+		if (serve(session, &datagram,
+			  session->num_deferred < DEFERRED ? 0 : RETRY_SECONDS + 1,
+			  &chore) != SERVED)
+			defer(session, &datagram, chore);
 	} while (ev_time() < until);
 }
 
@@ -283,7 +361,10 @@ static void stop_serving(struct session *session)
 		log_debug("%s: context %u, process %d (%s): closed", session->device->options->name,
 			  simhca_context_id(session->context), (int)session->pid, session->comm);
 	while (session->deferred) {
-		retry_remove(&daemon->retries, &session->deferred->retry);
+		if (session->deferred->chore)
+			session->deferred->chore->waiting = NULL;
+		else
+			retry_remove(&daemon->retries, &session->deferred->retry);
 		drop_descriptors(session, &session->deferred->datagram);
 		deferred_free(session->deferred);
 	}

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "chores.h"
 #include "event_channel.h"
 #include "process.h"
 #include "retry.h"
@@ -30,6 +31,7 @@ struct session {
 	uint32_t number;	     /* that grows along this list */
 	struct deferred *deferred;   /* commands to be tried again */
 	unsigned int num_deferred;
+	unsigned int num_chores;
 	bool closing; /* the client is gone; its context waits for an engine to leave its memory */
 
 	/* since OPEN_CONTEXT */
@@ -47,6 +49,20 @@ void session_open(struct device *device, int fd);
  */
 void session_close(struct session *session, bool final);
 
+/*
+ * A part of a command that is a chore. The handler starts it, and the command with it waits; then
+ * the handler is called once more.
+ */
+struct command_chore {
+	struct chore chore;	  /* first; its work() is the handler's, its done() the session's */
+	struct deferred *waiting; /* the command; NULL: its client has gone */
+	/* Main thread, afterwards, whether somebody still waits or not. */
+	void (*finish)(struct command_chore *chore);
+};
+
+/* Asked before anything is done that cannot be done again: if not, the answer is -EAGAIN. */
+bool session_may_start_chore(const struct session *session);
+
 /* A request, as handlers see it. */
 struct request {
 	/* As large as the command says, aligned. A handler that answers -EAGAIN may leave a note in
@@ -57,6 +73,9 @@ struct request {
 	uid_t uid;		     /* its user */
 	int fds[SIMHCA_CMD_MAX_FDS]; /* after the answer socket; what is left here is closed */
 	unsigned int num_fds;
+	/* Set by a handler that answers -EINPROGRESS: from malloc(), and to be started. Set when it
+	   is called again: that is finished, and freed afterwards. */
+	struct command_chore *chore;
 };
 
 /* What a handler answers. */
@@ -75,7 +94,8 @@ static inline void reply_add_fd(struct reply *reply, int fd, bool close_it)
 
 /*
  * 0 or a negative errno, and then why->text says what is wrong. -EAGAIN: the same request is to be
- * tried again soon; the handler has not taken its descriptors then.
+ * tried again soon; the handler has not taken its descriptors then. -EINPROGRESS: see
+ * request.chore.
  */
 typedef int command_handler(struct session *session, struct request *request, struct reply *reply,
 			    struct simhca_why *why);

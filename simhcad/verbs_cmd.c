@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -75,21 +76,42 @@ static int create_context(struct session *session, pid_t pid, struct simhca_why 
 	return 0;
 }
 
+/* Whether the daemon may hold one descriptor more for this connection. */
+static int check_share(const struct session *session, struct simhca_why *why)
+{
+	unsigned int most = share_held();
+	struct simhca_counts counts;
+
+	simhca_context_counts(session->context, &counts);
+	if (session->events.descriptors + counts.xrcds < most)
+		return 0;
+	return simhca_why(why, EMFILE,
+			  "simhcad holds %u descriptors for the channels and XRC domains of one "
+			  "context, an eighth of what it may open (ulimit -n)",
+			  most);
+}
+
 HANDLER(open_context)
 {
 	struct simhca_open_context_reply *out = reply->body;
 	struct simhca_doorbells doorbells;
-	int read_end, write_end, ret;
+	bool again = session->context;
+	int client_end, our_end, ret;
 
-	if (!session->context) {
+	if (!again) {
 		ret = create_context(session, request->pid, why);
 		if (ret)
 			return ret;
+		client_end = event_add_async(&session->events, &our_end);
+	} else {
+		ret = check_share(session, why);
+		if (ret)
+			return ret;
+		client_end = event_reserve_async(&session->events, request->pid, &our_end);
 	}
-	read_end = event_first_async(&session->events, &write_end);
-	if (read_end < 0)
-		return simhca_why(why, -read_end, "the pipe for asynchronous events: %s",
-				  strerror(-read_end));
+	if (client_end < 0)
+		return simhca_why(why, -client_end, "the pipe for asynchronous events: %s",
+				  strerror(-client_end));
 
 	out->context_id = simhca_context_id(session->context);
 	out->can_access_memory =
@@ -97,8 +119,8 @@ HANDLER(open_context)
 	out->devmem_size = simhca_device_memory(session->device->model)->size;
 	reply_add_fd(reply, simhca_device_memory_fd(session->device->model), false);
 	reply_add_fd(reply, simhca_context_segment(session->context, 0, &out->segment_size), false);
-	reply_add_fd(reply, read_end, true);
-	reply_add_fd(reply, write_end, true);
+	reply_add_fd(reply, client_end, !again);
+	reply_add_fd(reply, our_end, false);
 	simhca_context_doorbells(session->context, &doorbells);
 	for (uint32_t i = 0; i < SIMHCA_MAX_LANES; i++) {
 		uint32_t lane = i < doorbells.count ? i : 0;
@@ -151,21 +173,6 @@ static int reply_pipe(int fd, struct reply *reply, const char *what, struct simh
 	return 0;
 }
 
-/* Whether the daemon may hold one descriptor more for this connection. */
-static int check_share(const struct session *session, struct simhca_why *why)
-{
-	unsigned int most = share_held();
-	struct simhca_counts counts;
-
-	simhca_context_counts(session->context, &counts);
-	if (session->events.pipes + counts.xrcds < most)
-		return 0;
-	return simhca_why(why, EMFILE,
-			  "simhcad holds %u descriptors for the channels and XRC domains of one "
-			  "context, an eighth of what it may open (ulimit -n)",
-			  most);
-}
-
 HANDLER(create_channel)
 {
 	int ret = check_share(session, why);
@@ -180,7 +187,7 @@ HANDLER(alloc_async_fd)
 	int ret = check_share(session, why);
 
 	return ret ? ret
-		   : reply_pipe(event_add_async(&session->events), reply,
+		   : reply_pipe(event_take_async(&session->events, request->pid), reply,
 				"a pipe for asynchronous events", why);
 }
 
@@ -346,23 +353,113 @@ HANDLER(arm_cq)
 	return simhca_arm_cq(session->context, handle_of(request), why);
 }
 
-HANDLER(destroy_cq)
+/* Taking back the events of an object that has gone, where the client has not read them all. */
+struct take_back {
+	struct command_chore chore; /* first */
+	struct event_purge purge[2];
+	bool reading[2];
+	int fds[2]; /* of the client's ends */
+	struct simhca_destroy_reply result;
+};
+enum { COMPLETIONS, ASYNC };
+
+static void read_back(struct chore *chore)
+{
+	struct take_back *back = (struct take_back *)chore;
+
+	for (int i = COMPLETIONS; i <= ASYNC; i++) {
+		if (back->reading[i])
+			event_purge_read(&back->purge[i]);
+		if (back->fds[i] >= 0)
+			close(back->fds[i]);
+	}
+}
+
+static void finish_taking_back(struct command_chore *chore)
+{
+	struct take_back *back = (struct take_back *)chore;
+
+	back->result.comp_events = event_purge_finish(&back->purge[COMPLETIONS]);
+	back->result.async_events = event_purge_finish(&back->purge[ASYNC]);
+}
+
+/* 0: back->result is there. -EINPROGRESS: back is request->chore. */
+static int take_back(struct session *session, struct request *request, struct take_back *back,
+		     uint64_t channel, const struct simhca_user_handle *user)
+{
+	unsigned int fds = 0;
+
+	for (int i = COMPLETIONS; i <= ASYNC; i++) {
+		bool known = i == ASYNC || channel;
+
+		back->fds[i] = known && fds < request->num_fds ? request->fds[fds++] : -1;
+		back->reading[i] =
+			event_purge_start(&back->purge[i], &session->events, i == COMPLETIONS,
+					  i == COMPLETIONS ? channel : user->events, user->element,
+					  back->fds[i]);
+	}
+	if (!back->reading[COMPLETIONS] && !back->reading[ASYNC]) {
+		finish_taking_back(&back->chore);
+		return 0;
+	}
+	for (unsigned int i = 0; i < fds; i++)
+		request->fds[i] = -1;
+	back->chore.chore.work = read_back;
+	back->chore.finish = finish_taking_back;
+	request->chore = &back->chore;
+	return -EINPROGRESS;
+}
+
+typedef int destroy_function(struct simhca_context *context, uint32_t handle,
+			     struct simhca_why *why);
+
+/* Destroys what has events. channel is 0 for what has no completions. */
+static int destroy(struct session *session, struct request *request, struct reply *reply,
+		   uint64_t channel, const struct simhca_user_handle *user,
+		   destroy_function *destroy_object, struct simhca_why *why)
 {
 	struct simhca_destroy_reply *out = reply->body;
+	struct take_back *back;
+	int ret;
+
+	if (!session_may_start_chore(session) ||
+	    event_is_purging(&session->events, channel, user->events))
+		return -EAGAIN;
+	back = calloc(1, sizeof(*back));
+	if (!back)
+		return simhca_why(why, ENOMEM, "out of memory");
+	ret = destroy_object(session->context, handle_of(request), why);
+	if (!ret)
+		ret = take_back(session, request, back, channel, user);
+	if (ret == -EINPROGRESS)
+		return ret;
+	*out = back->result;
+	free(back);
+	return ret;
+}
+
+/* Of a command that was started by it. */
+static int destroyed(const struct request *request, struct reply *reply)
+{
+	struct simhca_destroy_reply *out = reply->body;
+
+	*out = ((const struct take_back *)request->chore)->result;
+	return 0;
+}
+
+HANDLER(destroy_cq)
+{
 	struct simhca_user_handle user = { 0 };
 	uint64_t channel = 0;
-	int ret = simhca_cq_identity(session->context, handle_of(request), &channel, &user);
+	int ret;
 
+	if (request->chore)
+		return destroyed(request, reply);
+	ret = simhca_cq_identity(session->context, handle_of(request), &channel, &user);
 	if (ret)
 		return simhca_why(why, -ret, "this context has no CQ with handle %u",
 				  handle_of(request));
-	ret = simhca_destroy_cq(session->context, handle_of(request), why);
-	if (ret)
-		return ret;
-	if (channel)
-		out->comp_events = event_purge_completions(&session->events, channel, user.element);
-	out->async_events = event_purge_async(&session->events, user.events, user.element);
-	return 0;
+	return destroy(session, request, reply, channel, &user, simhca_destroy_cq, why);
 }
 
 /*
@@ -426,17 +523,16 @@ HANDLER(query_srq)
 
 HANDLER(destroy_srq)
 {
-	struct simhca_destroy_reply *out = reply->body;
 	struct simhca_user_handle user = { 0 };
-	int ret = simhca_srq_identity(session->context, handle_of(request), &user);
+	int ret;
 
+	if (request->chore)
+		return destroyed(request, reply);
+	ret = simhca_srq_identity(session->context, handle_of(request), &user);
 	if (ret)
 		return simhca_why(why, -ret, "this context has no SRQ with handle %u",
 				  handle_of(request));
-	ret = simhca_destroy_srq(session->context, handle_of(request), why);
-	if (!ret)
-		out->async_events = event_purge_async(&session->events, user.events, user.element);
-	return ret;
+	return destroy(session, request, reply, 0, &user, simhca_destroy_srq, why);
 }
 
 HANDLER(create_qp)
@@ -466,20 +562,19 @@ HANDLER(query_qp)
 
 HANDLER(destroy_qp)
 {
-	struct simhca_destroy_reply *out = reply->body;
 	struct simhca_user_handle user = { 0 };
-	int ret = simhca_qp_identity(session->context, handle_of(request), &user);
+	int ret;
 
+	if (request->chore)
+		return destroyed(request, reply);
+	ret = simhca_qp_identity(session->context, handle_of(request), &user);
 	if (ret)
 		return simhca_why(why, -ret, "this context has no QP with handle %u",
 				  handle_of(request));
 	if (request->age < LAST_SENDS_SECONDS &&
 	    simhca_qp_has_sends(session->context, handle_of(request)))
 		return -EAGAIN;
-	ret = simhca_destroy_qp(session->context, handle_of(request), why);
-	if (!ret)
-		out->async_events = event_purge_async(&session->events, user.events, user.element);
-	return ret;
+	return destroy(session, request, reply, 0, &user, simhca_destroy_qp, why);
 }
 
 HANDLER(attach_mcast)
@@ -506,17 +601,16 @@ HANDLER(modify_wq)
 
 HANDLER(destroy_wq)
 {
-	struct simhca_destroy_reply *out = reply->body;
 	struct simhca_user_handle user = { 0 };
-	int ret = simhca_wq_identity(session->context, handle_of(request), &user);
+	int ret;
 
+	if (request->chore)
+		return destroyed(request, reply);
+	ret = simhca_wq_identity(session->context, handle_of(request), &user);
 	if (ret)
 		return simhca_why(why, -ret, "this context has no WQ with handle %u",
 				  handle_of(request));
-	ret = simhca_destroy_wq(session->context, handle_of(request), why);
-	if (!ret)
-		out->async_events = event_purge_async(&session->events, user.events, user.element);
-	return ret;
+	return destroy(session, request, reply, 0, &user, simhca_destroy_wq, why);
 }
 
 HANDLER(create_rwq_table)

@@ -185,20 +185,38 @@ int shca_execute(struct shca_context *ctx, const struct shca_command *cmd)
 	return shca_result(err);
 }
 
-int shca_destroy(struct shca_context *ctx, enum simhca_cmd command, uint32_t handle,
-		 struct simhca_destroy_reply *reply)
+int shca_destroy_with_channel(struct shca_context *ctx, enum simhca_cmd command, uint32_t handle,
+			      const struct ibv_comp_channel *channel,
+			      struct simhca_destroy_reply *reply)
 {
 	struct simhca_handle req = { .handle = handle };
+	struct shca_command cmd = {
+		.command = command,
+		.req = &req,
+		.req_size = sizeof(req),
+		.reply = reply,
+		.reply_size = reply ? sizeof(*reply) : 0,
+	};
+	int ends[2];
 	int err;
 
-	err = shca_execute(ctx, &(struct shca_command){
-					.command = command,
-					.req = &req,
-					.req_size = sizeof(req),
-					.reply = reply,
-					.reply_size = reply ? sizeof(*reply) : 0,
-				});
+	cmd.req_fds = ends;
+	if (reply && channel)
+		ends[cmd.num_req_fds++] = channel->fd;
+	if (reply && ctx->vctx.context.async_fd >= 0)
+		ends[cmd.num_req_fds++] = ctx->vctx.context.async_fd;
+	err = shca_execute(ctx, &cmd);
+	if (err == EBADF) { /* the program has closed one */
+		cmd.num_req_fds = 0;
+		err = shca_execute(ctx, &cmd);
+	}
 	if (err && atomic_load_explicit(&ctx->fatal, memory_order_relaxed))
 		return 0;
 	return err;
+}
+
+int shca_destroy(struct shca_context *ctx, enum simhca_cmd command, uint32_t handle,
+		 struct simhca_destroy_reply *reply)
+{
+	return shca_destroy_with_channel(ctx, command, handle, NULL, reply);
 }

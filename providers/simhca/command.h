@@ -40,11 +40,15 @@ int shca_execute(struct shca_context *ctx, const struct shca_command *cmd);
 						    .req_size = sizeof(*(req_ptr)) })
 
 /*
- * Destroy an object. Succeeds when the daemon is gone, as there is nothing left to destroy.
- * reply may be NULL.
+ * Destroy an object. Succeeds when the daemon is gone, as there is nothing left to destroy. With
+ * reply (it may be NULL), events of it that the program has not read are taken back, those of
+ * completions out of the channel.
  */
 int shca_destroy(struct shca_context *ctx, enum simhca_cmd command, uint32_t handle,
 		 struct simhca_destroy_reply *reply);
+int shca_destroy_with_channel(struct shca_context *ctx, enum simhca_cmd command, uint32_t handle,
+			      const struct ibv_comp_channel *channel,
+			      struct simhca_destroy_reply *reply);
 
 /* The connection is broken: nothing will be answered or completed any more. */
 void shca_set_fatal(struct shca_context *ctx);

@@ -209,7 +209,8 @@ int shca_destroy_cq(struct ibv_cq *ibv_cq)
 
 	if (in_use(cq))
 		return shca_result(EBUSY);
-	err = shca_destroy(cq->ctx, SIMHCA_CMD_DESTROY_CQ, ibv_cq->handle, &events);
+	err = shca_destroy_with_channel(cq->ctx, SIMHCA_CMD_DESTROY_CQ, ibv_cq->handle,
+					ibv_cq->channel, &events);
 	if (err)
 		return err;
 

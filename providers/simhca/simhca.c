@@ -146,8 +146,8 @@ static void let_daemon_reach_memory(int cmd_fd)
 enum {
 	FD_DEVMEM,
 	FD_SEGMENT_0,
-	FD_ASYNC_READ,
-	FD_ASYNC_WRITE,
+	FD_ASYNC,
+	FD_ASYNC_DEVICE, /* the other end */
 	FD_DOORBELLS,
 	NUM_OPEN_FDS = FD_DOORBELLS + SIMHCA_MAX_LANES
 };
@@ -216,8 +216,8 @@ static int connect_device(struct shca_context *ctx)
 		ctx->doorbell_fd[i] = fds[FD_DOORBELLS + i];
 		ctx->doorbell_cpu[i] = reply.doorbell_cpu[i];
 	}
-	ctx->vctx.context.async_fd = fds[FD_ASYNC_READ];
-	ctx->async_write_fd = fds[FD_ASYNC_WRITE];
+	ctx->vctx.context.async_fd = fds[FD_ASYNC];
+	ctx->async_device_fd = fds[FD_ASYNC_DEVICE];
 	err = map_device(ctx, &reply, fds);
 	if (!err)
 		err = check_versions(ctx, &reply);
@@ -253,8 +253,8 @@ static void free_context(struct ibv_context *context)
 	for (int i = 0; i < SIMHCA_MAX_LANES; i++)
 		if (ctx->doorbell_fd[i] >= 0)
 			close(ctx->doorbell_fd[i]);
-	if (ctx->async_write_fd >= 0)
-		close(ctx->async_write_fd);
+	if (ctx->async_device_fd >= 0)
+		close(ctx->async_device_fd);
 	shca_unmap_all(ctx);
 	shca_qp_table_free(ctx);
 	verbs_uninit_context(&ctx->vctx);
@@ -272,7 +272,7 @@ static struct verbs_context *open_context(struct ibv_device *device, int cmd_fd)
 		return NULL;
 	for (int i = 0; i < SIMHCA_MAX_LANES; i++)
 		ctx->doorbell_fd[i] = -1;
-	ctx->async_write_fd = -1;
+	ctx->async_device_fd = -1;
 	shca_watcher_init(&ctx->watcher);
 	shca_fork_add(ctx);
 
@@ -299,7 +299,8 @@ static struct verbs_context *alloc_context(struct ibv_device *device, int cmd_fd
 
 /*
  * A duplicate of the descriptor of an open context, perhaps from another process: the device's
- * side of it is the same, ours a new one. The library gets itself a pipe of events afterwards.
+ * side of it is the same, ours a new one. The library gets itself the pipe of events afterwards
+ * whose other end we have already.
  */
 static struct verbs_context *import_context(struct ibv_device *device, int cmd_fd)
 {
@@ -311,8 +312,6 @@ static struct verbs_context *import_context(struct ibv_device *device, int cmd_f
 	ctx = to_sctx(&vctx->context);
 	close(ctx->vctx.context.async_fd);
 	ctx->vctx.context.async_fd = -1;
-	close(ctx->async_write_fd);
-	ctx->async_write_fd = -1;
 	return vctx;
 }
 

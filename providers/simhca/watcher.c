@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <rdma/ib_user_verbs.h>
@@ -13,36 +12,22 @@
 
 #define STACK_BYTES (128 * 1024)
 
-/*
- * The write end of an imported context's pipe, of which we hold the read end. The pipe is the
- * daemon's, and another user's if that is; then the end of the pipe has to be enough of a sign.
- */
-static int open_own_pipe(struct shca_context *ctx)
-{
-	char path[32];
-
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", ctx->vctx.context.async_fd);
-	return open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
-}
-
 /* Waits for room if the pipe is full, so that the event is not lost. */
 static void report_fatal(struct shca_context *ctx)
 {
 	struct ib_uverbs_async_event_desc event = { .event_type = IBV_EVENT_DEVICE_FATAL };
 	struct pollfd pfd[2] = {
-		{ .events = POLLOUT },
+		{ .fd = ctx->async_device_fd, .events = POLLOUT },
 		{ .fd = ctx->watcher.stop_fd, .events = POLLIN },
 	};
 
-	if (ctx->async_write_fd < 0)
-		ctx->async_write_fd = open_own_pipe(ctx);
-	pfd[0].fd = ctx->async_write_fd;
 	for (;;) {
 		if (poll(pfd, 2, -1) < 0)
 			continue;
 		if (pfd[1].revents)
 			return;
-		if (write(ctx->async_write_fd, &event, sizeof(event)) >= 0 ||
+		if (send(ctx->async_device_fd, &event, sizeof(event),
+			 MSG_DONTWAIT | MSG_NOSIGNAL) >= 0 ||
 		    (errno != EAGAIN && errno != EINTR))
 			return;
 	}

@@ -46,17 +46,25 @@ void *shca_map(struct shca_context *ctx, const struct simhca_mem_ref *ref, uint6
 	return ref->offset ? (void *)ring : (void *)&cq_mem;
 }
 
-int shca_destroy(struct shca_context *ctx, enum simhca_cmd command, uint32_t handle,
-		 struct simhca_destroy_reply *reply)
+int shca_destroy_with_channel(struct shca_context *ctx, enum simhca_cmd command, uint32_t handle,
+			      const struct ibv_comp_channel *channel,
+			      struct simhca_destroy_reply *reply)
 {
 	(void)ctx;
 	(void)handle;
+	(void)channel;
 	assert_int_equal(command, SIMHCA_CMD_DESTROY_CQ);
 	if (atomic_load(&users))
 		return EBUSY;
 	*reply = (struct simhca_destroy_reply){ 0 };
 	atomic_fetch_add(&destroyed, 1);
 	return 0;
+}
+
+int shca_destroy(struct shca_context *ctx, enum simhca_cmd command, uint32_t handle,
+		 struct simhca_destroy_reply *reply)
+{
+	return shca_destroy_with_channel(ctx, command, handle, NULL, reply);
 }
 
 void *shca_home_alloc(struct ibv_pd *pd, enum simhcadv_res_type type, size_t size,

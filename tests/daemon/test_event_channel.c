@@ -13,10 +13,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <poll.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <cmocka.h>
 #include <infiniband/verbs.h>
+#include <rdma/ib_user_verbs.h>
 
 #include "event_channel.h"
 
@@ -24,7 +27,7 @@ struct fixture {
 	struct ev_loop *loop;
 	struct event_wakeup wakeup;
 	struct event_set set;
-	int fd; /* read end of a channel, non-blocking */
+	int fd; /* client's end of a channel, non-blocking */
 	uint64_t channel;
 };
 
@@ -34,7 +37,7 @@ static int setup(void **state)
 	struct stat st;
 
 	f->loop = ev_loop_new(EVFLAG_AUTO);
-	event_wakeup_init(&f->wakeup, f->loop);
+	assert_true(event_wakeup_init(&f->wakeup, f->loop));
 	event_set_init(&f->set, &f->wakeup);
 	f->fd = event_add_channel(&f->set);
 	assert_true(f->fd >= 0);
@@ -73,6 +76,33 @@ static uint64_t next(struct fixture *f)
 	return length < 0 ? 0 : cq;
 }
 
+/* As a command does, but in one go. The client has brought its end fd. */
+static uint32_t purge(struct fixture *f, bool completions, uint64_t inode, uint64_t element, int fd)
+{
+	struct event_purge purge;
+
+	if (event_purge_start(&purge, &f->set, completions, inode, element, fd))
+		event_purge_read(&purge);
+	return event_purge_finish(&purge);
+}
+
+static uint32_t purge_completions(struct fixture *f, uint64_t cq)
+{
+	return purge(f, true, f->channel, cq, f->fd);
+}
+
+/* How many events of CQ 1 there is room for, each raised by itself. */
+static unsigned int fill(struct fixture *f)
+{
+	unsigned int room = 0;
+
+	while (!f->set.wakeup->full) {
+		event_raise_completion(&f->set, f->channel, 1);
+		room++;
+	}
+	return room - 1; /* the last one waits */
+}
+
 static void test_70000_unread(void **state)
 {
 	struct fixture *f = *state;
@@ -97,39 +127,36 @@ static void test_70000_unread(void **state)
 static void test_order_of_overflow(void **state)
 {
 	struct fixture *f = *state;
-	unsigned int in_pipe = 65536 / 8;
-	uint64_t cq;
+	unsigned int room = fill(f);
 
-	for (unsigned int i = 0; i < in_pipe; i++)
-		event_raise_completion(&f->set, f->channel, 1 + i % 2);
+	assert_true(room >= 100);
 	event_raise_completion(&f->set, f->channel, 5);
 	event_raise_completion(&f->set, f->channel, 4);
 	event_raise_completion(&f->set, f->channel, 5);
 	turn(f);
-	for (unsigned int i = 0; i < in_pipe; i++)
-		assert_int_equal(next(f), 1 + i % 2);
+	for (unsigned int i = 0; i < room; i++)
+		assert_int_equal(next(f), 1);
 	turn(f);
+	assert_int_equal(next(f), 1);
 	assert_int_equal(next(f), 5);
 	assert_int_equal(next(f), 5);
 	assert_int_equal(next(f), 4);
-	cq = next(f);
-	assert_int_equal(cq, 0);
+	assert_int_equal(next(f), 0);
 }
 
 /* While others wait, an event waits behind them, whether there is room by now or not. */
 static void test_order_when_room_comes(void **state)
 {
 	struct fixture *f = *state;
-	unsigned int in_pipe = 65536 / 8;
+	unsigned int room = fill(f);
 
-	for (unsigned int i = 0; i < in_pipe; i++)
-		event_raise_completion(&f->set, f->channel, 1);
 	event_raise_completion(&f->set, f->channel, 5);
-	for (unsigned int i = 0; i < in_pipe; i++)
+	for (unsigned int i = 0; i < room; i++)
 		assert_int_equal(next(f), 1);
 	event_raise_completion(&f->set, f->channel, 4);
 	assert_int_equal(next(f), 0);
 	turn(f);
+	assert_int_equal(next(f), 1);
 	assert_int_equal(next(f), 5);
 	assert_int_equal(next(f), 4);
 	assert_int_equal(next(f), 0);
@@ -193,31 +220,116 @@ static void test_purge_counts_what_was_read(void **state)
 			event_raise_completion(&f->set, f->channel, cq);
 	assert_int_equal(next(f), 1);
 	assert_int_equal(next(f), 1);
-	assert_int_equal(event_purge_completions(&f->set, f->channel, 1), 2);
-	assert_int_equal(event_purge_completions(&f->set, f->channel, 2), 0);
-	assert_int_equal(event_purge_completions(&f->set, f->channel, 9), 0);
+	assert_int_equal(purge_completions(f, 1), 2);
+	assert_int_equal(purge_completions(f, 2), 0);
+	assert_int_equal(purge_completions(f, 9), 0);
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(next(f), 3);
 	assert_int_equal(next(f), 0);
-	assert_int_equal(event_purge_completions(&f->set, f->channel, 3), 3);
+	assert_int_equal(purge_completions(f, 3), 3);
 	/* Forgotten: a new CQ with the same user handle starts from nothing. */
 	event_raise_completion(&f->set, f->channel, 3);
 	assert_int_equal(next(f), 3);
-	assert_int_equal(event_purge_completions(&f->set, f->channel, 3), 1);
+	assert_int_equal(purge_completions(f, 3), 1);
 }
 
-/* The write end by which the client fills its own pipe whenever it is read; -1: it does not. */
+/* Who does not bring its end, or another's, has nothing taken back. */
+static void test_purge_of_another_end(void **state)
+{
+	struct fixture *f = *state;
+	int other = event_add_channel(&f->set), no_socket = dup(STDOUT_FILENO);
+
+	event_raise_completion(&f->set, f->channel, 7);
+	assert_int_equal(purge(f, true, f->channel, 7, other), 1);
+	event_raise_completion(&f->set, f->channel, 8);
+	assert_int_equal(purge(f, true, f->channel, 8, no_socket), 1);
+	event_raise_completion(&f->set, f->channel, 9);
+	assert_int_equal(purge(f, true, f->channel, 9, -1), 1);
+	for (uint64_t cq = 7; cq <= 9; cq++)
+		assert_int_equal(next(f), cq);
+	close(other);
+	close(no_socket);
+}
+
+/* While the pipe is read, others' events wait, and come after those that are put back. */
+static void test_events_during_a_purge(void **state)
+{
+	struct fixture *f = *state;
+	struct event_purge purge;
+
+	for (uint64_t cq = 1; cq <= 3; cq++)
+		event_raise_completion(&f->set, f->channel, cq);
+	assert_true(event_purge_start(&purge, &f->set, true, f->channel, 2, f->fd));
+	assert_true(event_is_purging(&f->set, f->channel, 0));
+	event_raise_completion(&f->set, f->channel, 4);
+	event_purge_read(&purge);
+	event_raise_completion(&f->set, f->channel, 5);
+	turn(f);
+	assert_int_equal(next(f), 0);
+	assert_int_equal(event_purge_finish(&purge), 0);
+	assert_false(event_is_purging(&f->set, f->channel, 0));
+	assert_int_equal(next(f), 1);
+	assert_int_equal(next(f), 3);
+	assert_int_equal(next(f), 4);
+	assert_int_equal(next(f), 5);
+	assert_int_equal(next(f), 0);
+}
+
+/* The same, when it had been full. */
+static void test_a_full_pipe_during_a_purge(void **state)
+{
+	struct fixture *f = *state;
+	unsigned int room, total = 0, read_now;
+	struct event_purge purge;
+
+	event_raise_completion(&f->set, f->channel, 2);
+	room = fill(f);
+	assert_true(event_purge_start(&purge, &f->set, true, f->channel, 2, f->fd));
+	event_purge_read(&purge);
+	turn(f);
+	assert_int_equal(next(f), 0);
+	assert_int_equal(event_purge_finish(&purge), 0);
+	do {
+		read_now = 0;
+		turn(f);
+		while (next(f) == 1)
+			read_now++;
+		total += read_now;
+	} while (read_now);
+	assert_int_equal(total, room + 1);
+}
+
+/* The pipe goes while it is read. */
+static void test_purge_of_a_pipe_that_goes(void **state)
+{
+	struct fixture *f = *state;
+	struct event_purge purge;
+	int client = event_add_channel(&f->set);
+	struct stat st;
+
+	assert_int_equal(fstat(client, &st), 0);
+	event_raise_completion(&f->set, st.st_ino, 2);
+	event_raise_completion(&f->set, st.st_ino, 3);
+	assert_true(event_purge_start(&purge, &f->set, true, st.st_ino, 2, client));
+	event_purge_read(&purge);
+	close(client);
+	turn(f);
+	assert_false(event_has_channel(&f->set, st.st_ino));
+	assert_int_equal(event_purge_finish(&purge), 1);
+}
+
+/* The device's end by which the client fills its own pipe whenever it is read; -1: it does not. */
 static int refill = -1;
 
-ssize_t __real_read(int fd, void *buffer, size_t size);
-ssize_t __wrap_read(int fd, void *buffer, size_t size);
+ssize_t __real_recv(int fd, void *buffer, size_t size, int flags);
+ssize_t __wrap_recv(int fd, void *buffer, size_t size, int flags);
 
-ssize_t __wrap_read(int fd, void *buffer, size_t size)
+ssize_t __wrap_recv(int fd, void *buffer, size_t size, int flags)
 {
 	static const char noise[4096];
-	ssize_t got = __real_read(fd, buffer, size);
+	ssize_t got = __real_recv(fd, buffer, size, flags);
 
-	while (refill >= 0 && write(refill, noise, sizeof(noise)) > 0)
+	while (refill >= 0 && send(refill, noise, sizeof(noise), MSG_DONTWAIT) > 0)
 		;
 	return got;
 }
@@ -226,17 +338,50 @@ ssize_t __wrap_read(int fd, void *buffer, size_t size)
 static void test_purge_ends(void **state)
 {
 	struct fixture *f = *state;
-	char path[32];
+	int client = event_add_async(&f->set, &refill);
 
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", f->fd);
-	refill = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
-	assert_true(refill >= 0);
-	event_raise_completion(&f->set, f->channel, 7);
+	event_raise_async(&f->set, 0, 7, IBV_EVENT_COMM_EST);
 	alarm(20);
-	event_purge_completions(&f->set, f->channel, 7);
+	purge(f, false, 0, 7, client);
 	alarm(0);
-	close(refill);
+	close(client);
 	refill = -1;
+}
+
+static short ready(int fd)
+{
+	struct pollfd pollfd = { .fd = fd, .events = POLLIN | POLLOUT | POLLRDHUP };
+
+	return poll(&pollfd, 1, 0) > 0 ? pollfd.revents : 0;
+}
+
+/* As the kernel's file, which cannot be written. */
+static void test_one_way(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t cq = 7;
+
+	assert_int_equal(ready(f->fd), 0);
+	assert_true(write(f->fd, &cq, sizeof(cq)) < 0);
+	event_raise_completion(&f->set, f->channel, 7);
+	assert_int_equal(ready(f->fd), POLLIN);
+	assert_int_equal(next(f), 7);
+	assert_int_equal(ready(f->fd), 0);
+}
+
+/* What was raised can be read when the device has gone, and then comes an end. */
+static void test_end_of_the_device(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t cq;
+
+	event_raise_completion(&f->set, f->channel, 7);
+	event_set_destroy(&f->set);
+	event_set_init(&f->set, &f->wakeup);
+	assert_true(ready(f->fd) & POLLHUP);
+	assert_int_equal(next(f), 7);
+	assert_true(read(f->fd, &cq, sizeof(cq)) < 0 && errno == ECONNRESET);
+	assert_int_equal(read(f->fd, &cq, sizeof(cq)), 0);
 }
 
 static void test_purge_of_overflow(void **state)
@@ -246,7 +391,7 @@ static void test_purge_of_overflow(void **state)
 
 	for (int i = 0; i < 20000; i++)
 		event_raise_completion(&f->set, f->channel, 1 + i % 2);
-	assert_int_equal(event_purge_completions(&f->set, f->channel, 1), 0);
+	assert_int_equal(purge_completions(f, 1), 0);
 	do {
 		uint64_t cq;
 
@@ -315,11 +460,11 @@ static bool is_empty(int fd)
 static void test_async_pipes(void **state)
 {
 	struct fixture *f = *state;
-	int write_end, first, second, again;
+	int end, first, second;
 
-	first = event_first_async(&f->set, &write_end);
+	first = event_add_async(&f->set, &end);
 	assert_true(first >= 0);
-	second = event_add_async(&f->set);
+	second = event_add_async(&f->set, &end);
 	event_raise_async(&f->set, 0, 100, IBV_EVENT_COMM_EST);
 	event_raise_async(&f->set, 0, 1, IBV_EVENT_PORT_ERR);
 	read_async(first, 100, IBV_EVENT_COMM_EST);
@@ -329,31 +474,53 @@ static void test_async_pipes(void **state)
 
 	event_raise_async(&f->set, 0, 100, IBV_EVENT_SQ_DRAINED);
 	event_raise_async(&f->set, 0, 200, IBV_EVENT_COMM_EST);
-	assert_int_equal(event_purge_async(&f->set, 0, 100), 1);
+	assert_int_equal(purge(f, false, 0, 100, first), 1);
 	read_async(first, 200, IBV_EVENT_COMM_EST);
 	assert_true(is_empty(first));
-
-	/* The same pipe again, in another description: blocking, whatever the first one is. */
-	close(write_end);
-	again = event_first_async(&f->set, &write_end);
-	event_raise_async(&f->set, 0, 300, IBV_EVENT_COMM_EST);
-	read_async(again, 300, IBV_EVENT_COMM_EST);
-	assert_int_equal(fcntl(again, F_GETFL) & O_NONBLOCK, 0);
 	close(first);
-	close(again);
 	close(second);
-	close(write_end);
+}
+
+/* Of a pipe that is made for a process, it gets the device's end first, and then its own. */
+static void test_async_pipe_in_two_steps(void **state)
+{
+	struct fixture *f = *state;
+	struct ib_uverbs_async_event_desc fatal = { .event_type = IBV_EVENT_DEVICE_FATAL };
+	int one, two, end, mine, other, third;
+
+	assert_true(event_reserve_async(&f->set, 10, &one) >= 0);
+	assert_true(event_reserve_async(&f->set, 20, &two) >= 0);
+	assert_int_equal(f->set.descriptors, 1 + 4);
+	mine = event_take_async(&f->set, 20);
+	other = event_take_async(&f->set, 20);
+	third = event_take_async(&f->set, 10);
+	assert_int_equal(f->set.descriptors, 1 + 3);
+	assert_true(mine >= 0 && other >= 0 && third >= 0);
+	assert_int_equal(send(two, &fatal, sizeof(fatal), MSG_DONTWAIT), sizeof(fatal));
+	read_async(mine, 0, IBV_EVENT_DEVICE_FATAL);
+	assert_true(is_empty(other) && is_empty(third));
+
+	/* It is dropped though the process has the other end still. */
+	end = dup(two);
+	close(mine);
+	turn(f);
+	assert_int_equal(f->set.descriptors, 1 + 2);
+	close(end);
+	close(other);
+	close(third);
+	turn(f);
+	assert_int_equal(f->set.descriptors, 1);
 }
 
 /* An object names its pipe: the same element of another process is another object. */
 static void test_async_pipe_of_an_object(void **state)
 {
 	struct fixture *f = *state;
-	int write_end, first, second;
+	int end, first, second;
 	struct stat one, two;
 
-	first = event_first_async(&f->set, &write_end);
-	second = event_add_async(&f->set);
+	first = event_add_async(&f->set, &end);
+	second = event_add_async(&f->set, &end);
 	assert_int_equal(0, fstat(first, &one));
 	assert_int_equal(0, fstat(second, &two));
 	event_raise_async(&f->set, two.st_ino, 100, IBV_EVENT_COMM_EST);
@@ -363,33 +530,31 @@ static void test_async_pipe_of_an_object(void **state)
 	/* Each has what it read counted, and what it did not read taken back. */
 	event_raise_async(&f->set, one.st_ino, 100, IBV_EVENT_SQ_DRAINED);
 	event_raise_async(&f->set, two.st_ino, 100, IBV_EVENT_SQ_DRAINED);
-	assert_int_equal(event_purge_async(&f->set, two.st_ino, 100), 1);
+	assert_int_equal(purge(f, false, two.st_ino, 100, second), 1);
 	assert_true(is_empty(second));
 	read_async(first, 100, IBV_EVENT_SQ_DRAINED);
-	assert_int_equal(event_purge_async(&f->set, one.st_ino, 100), 1);
+	assert_int_equal(purge(f, false, one.st_ino, 100, first), 1);
 
 	/* Whose pipe is closed hears nothing more, and neither does another. */
 	close(second);
 	event_raise_async(&f->set, two.st_ino, 100, IBV_EVENT_COMM_EST);
 	assert_true(is_empty(first));
-	assert_int_equal(event_purge_async(&f->set, two.st_ino, 100), 0);
+	assert_int_equal(purge(f, false, two.st_ino, 100, -1), 0);
 	close(first);
-	close(write_end);
 }
 
 /* A device event about the port is none about the object whose handle is 1. */
 static void test_port_is_no_object(void **state)
 {
 	struct fixture *f = *state;
-	int write_end, fd = event_first_async(&f->set, &write_end);
+	int end, fd = event_add_async(&f->set, &end);
 
 	event_raise_async(&f->set, 0, 1, IBV_EVENT_PORT_ERR);
 	event_raise_async(&f->set, 0, 1, IBV_EVENT_COMM_EST);
-	assert_int_equal(event_purge_async(&f->set, 0, 1), 0);
+	assert_int_equal(purge(f, false, 0, 1, fd), 0);
 	read_async(fd, 1, IBV_EVENT_PORT_ERR);
 	assert_true(is_empty(fd));
 	close(fd);
-	close(write_end);
 }
 
 #define RAISES 50000
@@ -427,13 +592,13 @@ static void test_threads(void **state)
 		idle = 0;
 		seen[cq]++;
 		if (seen[3] == 1000 && !third)
-			third = event_purge_completions(&f->set, f->channel, 3);
+			third = purge_completions(f, 3);
 	}
 	for (int i = 0; i < 2; i++)
 		pthread_join(threads[i], NULL);
 	assert_int_equal(third, 1000);
 	assert_int_equal(seen[1] + seen[2], 2 * RAISES - 2 * (RAISES / 3));
-	assert_int_equal(event_purge_completions(&f->set, f->channel, 1), seen[1]);
+	assert_int_equal(purge_completions(f, 1), seen[1]);
 }
 
 int main(void)
@@ -445,12 +610,19 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_full_again, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_rest_after_overflow, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_purge_counts_what_was_read, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_purge_of_another_end, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_events_during_a_purge, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_a_full_pipe_during_a_purge, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_purge_of_a_pipe_that_goes, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_purge_ends, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_one_way, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_end_of_the_device, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_purge_of_overflow, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_closed_channel_is_dropped, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_full_channel_that_is_closed_is_dropped, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(test_async_pipes, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_async_pipe_in_two_steps, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_async_pipe_of_an_object, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_port_is_no_object, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_threads, setup, teardown),

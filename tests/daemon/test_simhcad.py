@@ -25,8 +25,9 @@ import pytest
 
 from protocol import MAGIC, NUMBER, OPEN_CONTEXT, SIMHCAD, VERSION, Client, close_all, daemons
 
-(GET_SEGMENT, CREATE_CHANNEL, ALLOC_PD, DEALLOC_PD, REG_MR, SET_AGENT, COUNT) = (NUMBER[name] for name in (
-    "GET_SEGMENT", "CREATE_CHANNEL", "ALLOC_PD", "DEALLOC_PD", "REG_MR", "SET_AGENT", "COUNT"))
+(GET_SEGMENT, CREATE_CHANNEL, ALLOC_ASYNC_FD, ALLOC_PD, DEALLOC_PD, REG_MR, SET_AGENT, COUNT) = (
+    NUMBER[name] for name in (
+    "GET_SEGMENT", "CREATE_CHANNEL", "ALLOC_ASYNC_FD", "ALLOC_PD", "DEALLOC_PD", "REG_MR", "SET_AGENT", "COUNT"))
 
 
 @pytest.fixture
@@ -288,7 +289,7 @@ def eventfd_id(fd):
 def test_open_context(daemon):
     client = daemon.client()
     fds = client.open()
-    devmem, segment, async_read, async_write, *doorbells = fds
+    devmem, segment, events, events_device, *doorbells = fds
     assert os.fstat(devmem).st_size == client.devmem_size
     assert os.fstat(segment).st_size == client.segment_size
     with mmap.mmap(segment, client.segment_size) as memory:
@@ -303,13 +304,15 @@ def test_open_context(daemon):
     else:
         assert client.doorbell_cpus[0] == client.doorbell_cpus[1]
     assert (eventfd_id(doorbells[0]) != eventfd_id(doorbells[1])) == (len(cpus) == 2)
-    # Asked again it is the same context, and the same pipe in other descriptions.
-    again = client.command(OPEN_CONTEXT)[3]
-    assert struct.unpack_from("I", client.command(OPEN_CONTEXT)[1])[0] == client.id
-    assert os.fstat(again[2]).st_ino == os.fstat(async_read).st_ino
-    os.write(async_write, 16 * b"x")
-    os.set_blocking(async_write, True)
-    assert os.read(again[2], 16) == 16 * b"x"
+    os.write(events_device, 16 * b"x")
+    assert os.read(events, 32) == 16 * b"x"
+    # Asked again it is the same context, and a new pipe, which is the one that it gets then.
+    status, body, _, again = client.command(OPEN_CONTEXT)
+    assert status == 0 and struct.unpack_from("I", body)[0] == client.id
+    os.write(again[3], 16 * b"y")
+    again += client.ok(ALLOC_ASYNC_FD)[1]
+    assert os.read(again[-1], 32) == 16 * b"y"
+    assert os.fstat(again[-1]).st_ino != os.fstat(events).st_ino
     close_all(again)
     assert client.ok(GET_SEGMENT, struct.pack("II", 0, 0))[0] == struct.pack("Q", client.segment_size)
     assert client.command(GET_SEGMENT, struct.pack("II", 200, 0))[0] == errno.EINVAL
@@ -700,7 +703,7 @@ def threads(daemon):
 def test_engine_threads(start):
     names = threads(start("--engines", "3"))
     assert {"simhca-engine/0", "simhca-engine/1", "simhca-engine/2", "simhca-fault", "simhca-pager",
-            "simhca-release", "simhcad"} == set(names)
+            "simhca-chores", "simhcad"} == set(names)
     assert names.count("simhca-fault") == 4
 
 

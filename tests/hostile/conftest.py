@@ -21,17 +21,24 @@ BOUND = 2.0
 worst_rounds = []
 
 
-class Neighbour:
-    def __init__(self, daemon):
+class Program:
+    """One of this suite's, with verbs, on that daemon."""
+
+    def __init__(self, daemon, *words):
         self.process = subprocess.Popen(
             [os.path.join(BUILD, "bin", "simhca"), "run", "--runtime-dir", daemon.directory, "--",
-             os.path.join(BUILD, "tests", "hostile", "hostile-neighbour")],
+             os.path.join(BUILD, "tests", "hostile", "hostile-" + words[0]), *words[1:]],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        assert self.line() == "here\n", "no device before the attack"
 
     def line(self):
-        assert select.select([self.process.stdout], [], [], 30)[0], "the neighbour stands still"
+        assert select.select([self.process.stdout], [], [], 30)[0], "the program stands still"
         return self.process.stdout.readline()
+
+
+class Neighbour(Program):
+    def __init__(self, daemon):
+        super().__init__(daemon, "neighbour")
+        assert self.line() == "here\n", "no device before the attack"
 
     def leave(self):
         """How many rounds it had, and the worst one's seconds."""
@@ -68,6 +75,19 @@ def neighbour(daemon, request):
     rounds, worst = neighbour.leave()
     worst_rounds.append((worst, rounds, request.node.name))
     assert worst < BOUND
+
+
+@pytest.fixture
+def program(daemon):
+    """program(name, arguments...) starts one beside the neighbour."""
+    started = []
+
+    def start(*words):
+        started.append(Program(daemon, *words))
+        return started[-1]
+    yield start
+    for one in started:
+        one.process.kill()
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ byte in_pipe, waiting;
 bool set_locked, wakeup_locked;
 bool in_wakeup;		/* linked in event_wakeup.full */
 bool sent;		/* ev_async_send() */
-bool watches_room;	/* the event loop's watcher: EV_WRITE, else EV_READ */
+bool watches_room;	/* the event loop's watch of it: EPOLLOUT, else its end alone */
 
 /* Of the model alone. */
 byte raised, read_by_program;
@@ -107,7 +107,7 @@ proctype event_loop()
 	   fi;
 	   unlock(wakeup_locked)
 	:: watches_room && in_pipe < ROOM ->
-	   /* on_pipe(): deliver() writes as many at once as there is room for, and counts then */
+	   /* on_pipe(): deliver() sends as many at once as there is room for, and counts then */
 	   lock_set();
 	   more = true;
 	   do

@@ -210,25 +210,25 @@ class _raises:
 
 # ------------------------------------------------------------------- descriptors of a context
 
-def _pipe_readers():
-    """Descriptors of this process that read from pipes: channels and async queues."""
-    readers = set()
+def _streams():
+    """Stream sockets of this process: pipes of events are such."""
+    streams = set()
     for name in os.listdir('/proc/self/fd'):
         with contextlib.suppress(OSError):
-            if not os.readlink(f'/proc/self/fd/{name}').startswith('pipe:'):
+            if not os.readlink(f'/proc/self/fd/{name}').startswith('socket:'):
                 continue
-            with open(f'/proc/self/fdinfo/{name}', encoding='ascii') as info:
-                flags = int(re.search(r'^flags:\s*(\d+)', info.read(), re.M)[1], 8)
-            if flags & os.O_ACCMODE == os.O_RDONLY:
-                readers.add(int(name))
-    return readers
+            with socket.socket(fileno=os.dup(int(name))) as end:
+                if (end.family, end.type) == (socket.AF_UNIX, socket.SOCK_STREAM):
+                    streams.add(int(name))
+    return streams
 
 
 def with_pipe(make):
-    """Calls make(), and returns its result with the descriptor of the pipe that it opened."""
-    before = _pipe_readers()
+    """Calls make(), and returns its result with the descriptor of the pipe that it opened. The
+    device's end of it, which a context has as well, says that it can be written."""
+    before = _streams()
     made = make()
-    opened = _pipe_readers() - before
+    opened = [fd for fd in _streams() - before if not select.select([], [fd], [], 0)[1]]
     assert len(opened) == 1, f'one pipe to read events from, not {len(opened)}'
     return made, opened.pop()
 

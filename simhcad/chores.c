@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <utlist.h>
+
+#include "chores.h"
+#include "log.h"
+
+#define MOST_THREADS 64	  /* most of which sleep in a file or in memory that a client made */
+#define STACK (64u << 10) /* bytes */
+#define END_SECONDS 2
+
+struct chores {
+	struct ev_loop *loop;
+	ev_async async; /* there is something in finished */
+	pthread_mutex_t lock;
+	pthread_cond_t wake, ended;
+	struct chore *queue;
+	struct chore *finished;
+	unsigned int threads;
+	unsigned int busy; /* threads, each with one chore */
+	bool stopping;
+};
+
+static void *work(void *arg);
+
+/*
+ * Locked. Those that are busy may never come back: there shall be one that is not. 0 or an errno.
+ */
+static int have_thread(struct chores *chores)
+{
+	pthread_attr_t attr;
+	sigset_t all, before;
+	pthread_t thread;
+	int ret;
+
+	if (chores->threads > chores->busy || chores->threads == MOST_THREADS)
+		return 0;
+	/* Signals are the main thread's business. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, STACK);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	ret = pthread_create(&thread, &attr, work, chores);
+	pthread_attr_destroy(&attr);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (ret)
+		return ret;
+	pthread_setname_np(thread, "simhca-chores");
+	chores->threads++;
+	return 0;
+}
+
+static void *work(void *arg)
+{
+	struct chores *chores = arg;
+
+	pthread_mutex_lock(&chores->lock);
+	for (;;) {
+		struct chore *chore = chores->queue;
+		bool tell;
+
+		/* One waits for work, the others were for those who did not come back. */
+		if (!chore && (chores->stopping || chores->threads - chores->busy > 1))
+			break;
+		if (!chore) {
+			pthread_cond_wait(&chores->wake, &chores->lock);
+			continue;
+		}
+		DL_DELETE(chores->queue, chore);
+		chores->busy++;
+		if (chores->queue)
+			have_thread(chores);
+		tell = chore->done; /* else it will be gone */
+		pthread_mutex_unlock(&chores->lock);
+		chore->work(chore);
+		pthread_mutex_lock(&chores->lock);
+		chores->busy--;
+		if (tell) {
+			DL_APPEND(chores->finished, chore);
+			if (!chores->stopping)
+				ev_async_send(chores->loop, &chores->async);
+		}
+	}
+	chores->threads--;
+	pthread_cond_signal(&chores->ended);
+	pthread_mutex_unlock(&chores->lock);
+	return NULL;
+}
+
+void chores_add(struct chores *chores, struct chore *list)
+{
+	pthread_mutex_lock(&chores->lock);
+	DL_CONCAT(chores->queue, list);
+	have_thread(chores);
+	pthread_cond_signal(&chores->wake);
+	pthread_mutex_unlock(&chores->lock);
+}
+
+static void tell_of_finished(struct chores *chores)
+{
+	struct chore *list, *chore, *next;
+
+	pthread_mutex_lock(&chores->lock);
+	list = chores->finished;
+	chores->finished = NULL;
+	pthread_mutex_unlock(&chores->lock);
+	DL_FOREACH_SAFE (list, chore, next)
+		chore->done(chore);
+}
+
+static void on_finished(struct ev_loop *loop, ev_async *async, int events)
+{
+	tell_of_finished(async->data);
+}
+
+struct chores *chores_start(struct ev_loop *loop)
+{
+	struct chores *chores = calloc(1, sizeof(*chores));
+	int ret;
+
+	if (!chores)
+		return NULL;
+	chores->loop = loop;
+	pthread_mutex_init(&chores->lock, NULL);
+	pthread_cond_init(&chores->wake, NULL);
+	pthread_cond_init(&chores->ended, NULL);
+	ev_async_init(&chores->async, on_finished);
+	chores->async.data = chores;
+	pthread_mutex_lock(&chores->lock);
+	ret = have_thread(chores);
+	pthread_mutex_unlock(&chores->lock);
+	if (ret) {
+		log_error("the thread for what can sleep: %s", strerror(ret));
+		free(chores);
+		return NULL;
+	}
+	ev_async_start(loop, &chores->async);
+	return chores;
+}
+
+void chores_stop(struct chores *chores)
+{
+	struct timespec until;
+	bool ended;
+
+	if (!chores)
+		return;
+	ev_async_stop(chores->loop, &chores->async);
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += END_SECONDS;
+	pthread_mutex_lock(&chores->lock);
+	chores->stopping = true;
+	pthread_cond_broadcast(&chores->wake);
+	while (chores->threads &&
+	       !pthread_cond_timedwait(&chores->ended, &chores->lock, &until))
+		;
+	ended = !chores->threads;
+	pthread_mutex_unlock(&chores->lock);
+	tell_of_finished(chores);
+	if (ended)
+		free(chores); /* else a thread that is stuck still looks at it */
+}
