@@ -10,7 +10,8 @@
 #ifndef SIMHCA_ABI_NETLINK_H
 #define SIMHCA_ABI_NETLINK_H
 
-#define SIMHCA_NETLINK_NODE "netlink/rdma"	/* where the daemon listens, in the device tree */
-#define SIMHCA_NETLINK_PORT "simhca-netlink/%u" /* after the NUL that makes a name abstract */
+#define SIMHCA_NETLINK_NODE "netlink/rdma"    /* where the daemon listens, in the device tree */
+#define SIMHCA_NETLINK_NAME "simhca-netlink/" /* after the NUL that makes a name abstract */
+#define SIMHCA_NETLINK_PORT SIMHCA_NETLINK_NAME "%u"
 
 #endif

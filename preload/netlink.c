@@ -88,17 +88,28 @@ int netlink_bind(int fd, const struct sockaddr *addr, socklen_t len)
 	return ret;
 }
 
+/* Not by sscanf(): its name in newer glibcs is one that musl has not. */
+static uint32_t port_of(const char *name)
+{
+	uint32_t port = 0;
+
+	if (strncmp(name, SIMHCA_NETLINK_NAME, strlen(SIMHCA_NETLINK_NAME)))
+		return 0;
+	for (name += strlen(SIMHCA_NETLINK_NAME); *name >= '0' && *name <= '9'; name++)
+		port = port * 10 + (uint32_t)(*name - '0');
+	return port;
+}
+
 uint32_t netlink_port(int fd)
 {
 	struct sockaddr_un name = { .sun_family = AF_UNSPEC };
 	socklen_t size = sizeof(name) - 1; /* so that it ends with a NUL */
 	int saved = errno;
-	unsigned int port;
+	uint32_t port = 0;
 
-	if (REAL(getsockname)(fd, (struct sockaddr *)&name, &size) ||
-	    size <= offsetof(struct sockaddr_un, sun_path) + 1 ||
-	    sscanf(name.sun_path + 1, SIMHCA_NETLINK_PORT, &port) != 1)
-		port = 0;
+	if (!REAL(getsockname)(fd, (struct sockaddr *)&name, &size) &&
+	    size > offsetof(struct sockaddr_un, sun_path) + 1)
+		port = port_of(name.sun_path + 1);
 	errno = saved;
 	return port;
 }
