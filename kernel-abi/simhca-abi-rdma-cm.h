@@ -79,7 +79,7 @@ enum simhca_ucma_request_type {
 	SIMHCA_UCMA_RENEW,     /* a token was taken back that is a newer one: show it again */
 };
 
-#define SIMHCA_UCMA_MAX_WRITE 328u  /* bytes of the longest command, its header included */
+#define SIMHCA_UCMA_MAX_WRITE 336u  /* bytes of the longest command, librdmacm's WRITE_CM_EVENT */
 #define SIMHCA_UCMA_MAX_OPTION 432u /* of an option's value: six path records */
 #define SIMHCA_UCMA_MAX_RESPONSE 440u
 
