@@ -5,14 +5,15 @@ Runs rdma-core's own tests, unmodified, and holds what they skip against the lis
     simhca run --private --link-layer LAYER -- \
         /usr/bin/python3 run.py --tests DIR --link-layer LAYER --report XML
 
-DIR holds the tests' package, as DIR/tests. The report is JUnit's. SIMHCA_SEED repeats a run with
-the random numbers of an earlier one.
+DIR holds the tests' package, as DIR/tests, and its version, as DIR/version. The report is JUnit's.
+SIMHCA_SEED repeats a run with the random numbers of an earlier one.
 """
 import argparse
 import ctypes
 import faulthandler
 import fnmatch
 import gc
+import multiprocessing
 import os
 import random
 import re
@@ -40,15 +41,16 @@ def may_send_raw():
 
 
 class Skips:
-    """The file `skips`, as far as it speaks of a run on this link layer, here."""
+    """The file `skips`, as far as it speaks of a run of this release on this link layer, here."""
 
-    def __init__(self, path, link_layer):
+    def __init__(self, path, release, link_layer):
         conditions = {
             'any': True,
             'ethernet': link_layer == 'ethernet',
             'ib': link_layer == 'ib',
             'no-hugepages': int(read(HUGE_PAGES) or 0) == 0,
             'not-root': not may_send_raw(),
+            'not-cpu-0': 0 not in os.sched_getaffinity(0),
         }
         self.lines = []
         self.unused = {}
@@ -59,12 +61,14 @@ class Skips:
                     continue
                 words = line.split(None, 3)
                 where = f'{os.path.basename(path)}:{number}'
-                if len(words) < 4 or words[1] not in conditions or \
-                        words[2] not in ('skips', 'omit', 'runs'):
+                when = [re.fullmatch(r'(\d+)-(\d*)|(\S+)', one) for one in words[1].split(',')]
+                if len(words) < 4 or words[2] not in ('skips', 'omit', 'runs') or \
+                        not all(one and (not one[3] or one[3] in conditions) for one in when):
                     sys.exit(f'{where}: must be PATTERN WHEN skips|omit|runs REASON, with WHEN '
-                             'one of ' + ', '.join(conditions))
-                pattern, when, how, reason = words
-                if conditions[when]:
+                             'of FIRST-[LAST], ' + ', '.join(conditions))
+                pattern, _, how, reason = words
+                if all(conditions[one[3]] if one[3] else
+                       int(one[1]) <= release <= int(one[2] or release) for one in when):
                     self.lines.append((pattern, how, reason, where))
                     self.unused[where] = pattern
 
@@ -188,10 +192,13 @@ def main():
     args_parser.parser.parse_args()
     import tests
     mend_pyverbs()
+    # What the tests hand to their processes cannot be pickled, as Python 3.14 would by default.
+    multiprocessing.set_start_method('fork')
 
     seed = int(os.environ.get('SIMHCA_SEED') or time.time_ns() % 1000000)
     print(f'SIMHCA_SEED={seed}')
-    skips = Skips(os.path.join(os.path.dirname(os.path.abspath(__file__)), 'skips'),
+    release = int(read(os.path.join(options.tests, 'version')).split('.')[0])
+    skips = Skips(os.path.join(os.path.dirname(os.path.abspath(__file__)), 'skips'), release,
                   options.link_layer)
     result = Result(skips)
     for test in flat(unittest.defaultTestLoader.loadTestsFromModule(tests)):
