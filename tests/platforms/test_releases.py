@@ -13,7 +13,7 @@ import pytest
 
 from conftest import LOGS
 
-RELEASES = "bookworm", "trixie", "sid"
+RELEASES = os.environ.get("SIMHCA_RELEASES", "bookworm trixie sid").split()
 USERS = "root", "user"
 SUITES = "unit", "python", "upstream"
 SHORT = {("trixie", "root", "demo"), ("trixie", "root", "upstream")}
@@ -76,11 +76,13 @@ def skipped(tree, user, suite):
 
 
 @pytest.mark.parametrize("release, user", cases("demo"))
-def test_demo(release, user, trees, table):
+def test_demo(release, user, trees, table, record_property):
     """Each program of the demo has measured something."""
     tree = trees(release, *GROUPS)
     text, status = script(tree, user, "scripts/demo")
-    table(release, user, "rdma-core", tree.run("dpkg-query", "-W", "-f=${Version}", "libibverbs1"))
+    version = tree.run("dpkg-query", "-W", "-f=${Version}", "libibverbs1")
+    record_property("rdma-core", version)
+    table(release, user, "rdma-core", version)
     table(release, user, "demo", "failed" if status else "works")
     assert status == 0, end_of(text)
     assert re.search(r"^ibv_rc_pingpong .* usec$", text, re.M), end_of(text)
