@@ -20,8 +20,8 @@ SHORT = {("trixie", "root", "demo"), ("trixie", "root", "upstream")}
 PATIENCE = 2400  # seconds for a suite; it has limits of its own
 GROUPS = "build", "demo", "test"
 
-# What may skip in unit and python: release-user, and what the reason says. upstream has a list of
-# its own, tests/upstream/skips.
+# What may skip in unit and python: release-user, and what the reason says; a C test gives none but
+# its name. upstream has a list of its own, tests/upstream/skips.
 SKIPS = [
     ("*", "of Ethernet ports"),
     ("*", "of InfiniBand ports"),
@@ -61,18 +61,27 @@ def end_of(text):
     return "\n".join(text.splitlines()[-150:])
 
 
-def skipped(tree, user, suite):
-    """{test: reason} of what a suite has skipped, by its reports; these are kept beside the logs."""
-    reasons = {}
-    for report in sorted((tree.path / tree.source(user)[1:] / "build" / "test-logs").glob("*.xml")):
+def reports(tree, user, suite):
+    """The reports that a suite has left; they are kept beside the logs."""
+    names = [f"{suite}.xml", f"{suite}-*.xml"]
+    logs = tree.path / tree.source(user)[1:] / "build" / "test-logs"
+    found = sorted(path for name in names for path in logs.glob(name))
+    for report in found:
         (LOGS / f"{tree.release}-{user}-{report.name}").write_bytes(report.read_bytes())
-        if not report.name.startswith(suite):
-            continue
-        for case in xml.parse(report).getroot().iter("testcase"):
-            skip = case.find("skipped")
-            if skip is not None:
-                reasons[f"{case.get('classname')}::{case.get('name')}"] = skip.get("message", "")
-    return reasons
+    return [xml.parse(report).getroot() for report in found]
+
+
+def skipped(report):
+    """What a suite has skipped: (test, reason)."""
+    for case in report.iter("testcase"):
+        test = f"{case.get('classname')}::{case.get('name')}"
+        skip = case.find("skipped")
+        if skip is not None:
+            yield test, skip.get("message", "")
+        # A test of ctest is a program of many, by cmocka or pytest.
+        for reason in re.findall(r"^(?:\[  SKIPPED \]|SKIPPED \[\d+\]) (.*)$",
+                                 case.findtext("system-out") or "", re.M):
+            yield test, reason
 
 
 @pytest.mark.parametrize("release, user", cases("demo"))
@@ -93,14 +102,14 @@ def test_suite(release, user, suite, trees, table):
     """A suite passes, and skips nothing but what the file `skips` gives a reason for."""
     tree = trees(release, *GROUPS)
     text, status = script(tree, user, "scripts/test", suite)
+    found = reports(tree, user, suite)
     counted = re.search(rf"^{suite}: (\d+) passed, (\d+) failed, (\d+) skipped$", text, re.M)
     table(release, user, suite, "/".join(counted.groups()) if counted else "failed")
     assert status == 0 and counted, end_of(text)
     assert int(counted[1]) > 50, end_of(text)
     if suite == "upstream":
         return  # it has a list of its own, and holds its skips against that
-    legal = {reason for where, reason in SKIPS if fnmatch.fnmatchcase(f"{release}-{user}", where)}
-    reasons = skipped(tree, user, suite)
-    unlisted = {test: reason for test, reason in reasons.items()
-                if not any(re.search(one, reason) for one in legal)}
+    legal = [reason for where, reason in SKIPS if fnmatch.fnmatchcase(f"{release}-{user}", where)]
+    unlisted = [(test, reason) for report in found for test, reason in skipped(report)
+                if not any(re.search(one, reason) for one in legal)]
     assert not unlisted, "skips for a reason that SKIPS does not have"
