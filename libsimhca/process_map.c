@@ -39,8 +39,9 @@ static int ask(int fd, uint64_t at, uint64_t end, bool writable)
 	while (at < end) {
 		struct map_query query = { .size = sizeof(query), .addr = at };
 
+		/* Emulators and sandboxes have errors of their own for what they do not know. */
 		if (ioctl(fd, MAP_QUERY, &query))
-			return errno == ENOTTY ? ENOTTY : EFAULT;
+			return errno == ENOENT ? EFAULT : ENOTTY;
 		if ((query.rights & needed) != needed)
 			return EFAULT;
 		at = query.end;

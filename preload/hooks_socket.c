@@ -102,12 +102,34 @@ HOOK(ssize_t, __recvfrom_chk, int fd, void *buf, size_t size, size_t buf_size, i
 			len, room);
 }
 
+/*
+ * Without a name, which is added: the kernel says how long it would have been, and qemu-user writes
+ * as much of one, however little room there is for it.
+ */
+static ssize_t recvmsg_unnamed(int fd, struct msghdr *msg, int flags)
+{
+	struct msghdr unnamed = *msg;
+	ssize_t ret;
+
+	unnamed.msg_name = NULL;
+	unnamed.msg_namelen = 0;
+	ret = REAL(recvmsg)(fd, &unnamed, flags);
+	if (ret < 0)
+		return ret;
+	msg->msg_controllen = unnamed.msg_controllen;
+	msg->msg_flags = unnamed.msg_flags;
+	netlink_put_address(0, msg->msg_name, &msg->msg_namelen, msg->msg_namelen);
+	return ret;
+}
+
 HOOK(ssize_t, recvmsg, int fd, struct msghdr *msg, int flags)
 {
 	socklen_t room = msg && msg->msg_name ? msg->msg_namelen : 0;
-	ssize_t ret = REAL(recvmsg)(fd, msg, flags);
+	ssize_t ret;
 
-	if (!room)
-		return ret;
-	return received(ret, fd, msg->msg_name, &msg->msg_namelen, room);
+	/* Other sockets' addresses are longer, so they are not looked at. */
+	if (room && room <= sizeof(struct sockaddr_nl) && netlink_of_fd(fd))
+		return recvmsg_unnamed(fd, msg, flags);
+	ret = REAL(recvmsg)(fd, msg, flags);
+	return room ? received(ret, fd, msg->msg_name, &msg->msg_namelen, room) : ret;
 }

@@ -11,7 +11,7 @@ void (*midway)(void *arg);
 static void *midway_arg;
 unsigned int touched;
 bool copies_fail;
-bool old_kernel;
+int map_query_error;
 
 void in_the_middle(void (*happens)(void *arg), void *arg)
 {
@@ -57,8 +57,8 @@ int ioctl(int fd, unsigned long request, ...)
 	va_start(list, request);
 	arg = va_arg(list, void *);
 	va_end(list);
-	if (old_kernel) {
-		errno = ENOTTY;
+	if (map_query_error) {
+		errno = map_query_error;
 		return -1;
 	}
 	return (int)syscall(SYS_ioctl, fd, request, arg);

@@ -13,7 +13,7 @@
 extern void (*midway)(void *arg);
 extern unsigned int touched; /* times since in_the_middle() */
 extern bool copies_fail;     /* into and out of other processes */
-extern bool old_kernel;	     /* which cannot be asked for one mapping */
+extern int map_query_error;  /* not 0: the kernel cannot be asked for one mapping, and says this */
 
 void in_the_middle(void (*happens)(void *arg), void *arg);
 /* A worker's turn; false: nothing is due. */

@@ -207,6 +207,35 @@ static void test_recvfrom(void **state)
 	close(fd);
 }
 
+/* The rest of what recvmsg() says is the kernel's, however much room there is for the address. */
+static void test_recvmsg(void **state)
+{
+	struct sockaddr_storage from;
+	char text[4], control[64];
+	struct iovec iov = { text, sizeof(text) };
+	const socklen_t rooms[] = { 4, sizeof(struct sockaddr_nl), sizeof(from) };
+	int fd = rdma_socket(SOCK_RAW);
+
+	for (size_t i = 0; i < sizeof(rooms) / sizeof(rooms[0]); i++) {
+		struct msghdr msg = { .msg_name = &from,
+				      .msg_namelen = rooms[i],
+				      .msg_iov = &iov,
+				      .msg_iovlen = 1,
+				      .msg_control = control,
+				      .msg_controllen = sizeof(control) };
+
+		say(fd, "a question");
+		memset(&from, 0xff, sizeof(from));
+		assert_int_equal(recvmsg(fd, &msg, 0), sizeof(text));
+		assert_int_equal(msg.msg_flags, MSG_TRUNC);
+		assert_int_equal(msg.msg_controllen, 0);
+		assert_ptr_equal(msg.msg_name, &from);
+		assert_int_equal(msg.msg_namelen, sizeof(struct sockaddr_nl));
+		assert_int_equal(from.ss_family, AF_NETLINK);
+	}
+	close(fd);
+}
+
 /* No two sockets have the same port id, and the daemon knows it. */
 static void test_port(void **state)
 {
@@ -374,6 +403,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		NETLINK_TEST(test_socket),
 		NETLINK_TEST(test_recvfrom),
+		NETLINK_TEST(test_recvmsg),
 		NETLINK_TEST(test_port),
 		NETLINK_TEST(test_options),
 		NETLINK_TEST(test_dup_and_fork),
