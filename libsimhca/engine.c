@@ -47,9 +47,12 @@ static struct simhca_qp *next_qp(struct simhca_engine *engine)
 	qp = engine->run_queue;
 	if (qp) {
 		DL_DELETE(engine->run_queue, qp);
-		/* From here on a doorbell queues it again: nothing posted is overlooked. */
+		/*
+		 * From here on a doorbell queues it again: nothing posted is overlooked. An exchange,
+		 * for it acquires what those left who found the QP queued; a store would not.
+		 */
 		atomic_store(&qp->queue_engine, NULL);
-		atomic_store(&qp->queued, false);
+		atomic_exchange(&qp->queued, false);
 	}
 	pthread_mutex_unlock(&engine->lock);
 	return qp;

@@ -63,9 +63,9 @@ bool simhca_qp_begin(struct simhca_qp *qp)
 		return true;
 	/*
 	 * Ask the holder to look again; it reads the flag after it has let go. If it let go just
-	 * before we set it, the second try succeeds.
+	 * before we set it, the second try succeeds: the exchange acquires its letting go.
 	 */
-	atomic_store(&qp->again, true);
+	atomic_exchange(&qp->again, true);
 	return !pthread_mutex_trylock(&qp->req_lock);
 }
 

@@ -714,6 +714,8 @@ static void flush_rq(struct simhca_qp *qp)
 	flush_message(qp);
 	if (qp->srq)
 		return; /* its WQEs belong to the other QPs as well */
+	/* ERR is set before rq_pi is looked at; shca_post_rq() has the other half. */
+	atomic_thread_fence(memory_order_seq_cst);
 	/* Once around the ring: a client that posts on meanwhile rings for the rest. */
 	for (uint32_t i = 0; i < qp->rq_entries && simhca_rq_take(qp, &recv) == SIMHCA_TAKE_OK; i++)
 		simhca_flush_cqe(qp->recv_cq, qp, recv.wr_id, SIMHCA_WC_RECV, 0, SIMHCA_CQE_RECV);

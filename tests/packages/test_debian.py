@@ -142,7 +142,8 @@ def test_removed_and_purged(system):
                     "/var/lib/systemd/deb-systemd-user-helper-enabled/simhcad.service.dsh-also"]
     # Without any device ibv_devices may fail.
     assert "simhca" not in system.run("ibv_devices", user=True, check=False).stdout
-    system.shell("apt-get -q -y purge --autoremove simhca libsimhca1 perftest")
+    # Of libsimhca1, which has no configuration, apt knows nothing by now.
+    system.shell("apt-get -q -y purge --autoremove simhca perftest")
     assert system.shell(FILES + " | comm -3 /debs/before -") == ""
 
 
