@@ -382,6 +382,8 @@ SIMHCA_ABI_SIZE(struct simhca_devmem, 568);
 
 /* ------------------------------------------------------ context memory */
 
+#include "simhca-abi-progress.h"
+
 /*
  * Doorbells: one bit per QP of the context, in a tree three levels deep, so that ringing
  * cannot overflow, rings a QP at most once, and needs no index that could be wrong.
@@ -420,23 +422,26 @@ SIMHCA_ABI_SIZE(struct simhca_ctx_mem, 192 + 128 + 8192);
 /*
  * Run state of a QP. The first cache line is the client's, the others the device's; the
  * device never believes its own lines blindly either, for the client can write them.
+ * simhca-abi-progress.h tells of turns and copies.
  */
 struct simhca_qp_mem {
 	_Atomic uint32_t sq_pi; /* client: send WQEs posted; released after the WQE is written */
 	_Atomic uint32_t rq_pi; /* client: receive WQEs posted (unused with an SRQ) */
 	uint8_t reserved0[56];
-	_Atomic uint32_t lock;	/* for engine steps in the caller; 0 today */
-	uint32_t sq_next;	/* next send WQE to start */
-	_Atomic uint32_t sq_ci; /* oldest send WQE not completed */
-	_Atomic uint32_t rq_ci; /* oldest receive WQE not consumed */
-	uint32_t sq_psn;	/* PSN of the next request packet */
-	uint32_t epsn;		/* expected PSN, responder */
-	uint32_t msn;		/* messages completed, responder */
-	uint32_t reserved1;
-	uint8_t reserved2[32];
+	_Atomic uint64_t req_turn;
+	struct simhca_requester req[2];
+	uint8_t reserved1[8];
+	_Atomic uint64_t flight[SIMHCA_MAX_FLIGHTS]; /* by ring index, modulo its size */
+	_Atomic uint64_t resp_turn;
+	struct simhca_responder resp[2];
+	uint8_t reserved2[56];
+	struct simhca_answered answered[SIMHCA_MAX_RD_ATOMIC];
 };
-SIMHCA_ABI_AT(struct simhca_qp_mem, lock, 64);
-SIMHCA_ABI_SIZE(struct simhca_qp_mem, 128);
+SIMHCA_ABI_AT(struct simhca_qp_mem, req_turn, 64);
+SIMHCA_ABI_AT(struct simhca_qp_mem, flight, 192);
+SIMHCA_ABI_AT(struct simhca_qp_mem, resp_turn, 704);
+SIMHCA_ABI_AT(struct simhca_qp_mem, answered, 1024);
+SIMHCA_ABI_SIZE(struct simhca_qp_mem, 1536);
 
 /* Run state of an SRQ. WQEs are consumed in the order of posting. */
 struct simhca_srq_mem {

@@ -37,17 +37,20 @@ static uint8_t wc_opcode(uint8_t opcode)
 	}
 }
 
-static void forget_oldest(struct simhca_qp *qp)
+/* If it failed all others are flushed, and so are under way no more. */
+static void forget_oldest(struct simhca_qp *qp, enum simhca_wc_status status)
 {
 	struct simhca_requester *req = &qp->req;
 
 	req->answered = req->revoked = false;
-	if (req->count) { /* else it failed before it was under way */
-		req->reads -= simhca_is_read_like(simhca_flight(req, 0)->opcode);
+	if (status != SIMHCA_WC_SUCCESS) { /* perhaps before it was under way */
+		req->count = req->reads = 0;
+	} else {
+		req->reads -= simhca_is_read_like(simhca_flight(qp, 0)->opcode);
 		req->count--;
 	}
 	if (!req->count) /* what was never sent takes no PSNs */
-		qp->mem->sq_psn = req->psn_next = req->psn_send;
+		req->psn_next = req->psn_send;
 }
 
 void simhca_complete_send(struct simhca_worker *worker, struct simhca_qp *qp,
@@ -57,8 +60,8 @@ void simhca_complete_send(struct simhca_worker *worker, struct simhca_qp *qp,
 	uint32_t index = qp->req.oldest;
 	struct simhca_cqe cqe;
 
-	if (__builtin_expect(qp->req.rndv, 0)) {
-		forget_oldest(qp);
+	if (__builtin_expect(qp->rndv_runs, 0)) {
+		forget_oldest(qp, status);
 		simhca_rndv_complete(qp, status, reason);
 		return;
 	}
@@ -73,14 +76,14 @@ void simhca_complete_send(struct simhca_worker *worker, struct simhca_qp *qp,
 		.opcode = wc_opcode(send->wqe.opcode),
 		.status = (uint8_t)status,
 	};
-	forget_oldest(qp);
+	forget_oldest(qp, status);
 	qp->req.oldest = index + 1;
 	simhca_count_send(qp, send->wqe.opcode, status == SIMHCA_WC_SUCCESS, send->length);
-	/* Before the CQE: whoever sees it may post to the slot at once. */
-	atomic_store_explicit(&qp->mem->sq_ci, index + 1, memory_order_release);
 	if (status != SIMHCA_WC_SUCCESS || (send->wqe.flags & SIMHCA_WQE_SIGNALED) ||
-	    qp->qpc->sq_sig_all)
+	    qp->qpc->sq_sig_all) {
+		simhca_requester_commit(qp);
 		simhca_cq_push(qp->send_cq, &cqe, false);
+	}
 	if (status != SIMHCA_WC_SUCCESS) {
 		simhca_stats_once(qp->device, SIMHCA_STAT_REQ_CQE_ERROR);
 		simhca_qp_log(qp, ": send WQE %u fails with status %u: %s", index, status,
@@ -111,8 +114,8 @@ void simhca_acknowledge(struct simhca_worker *worker, struct simhca_qp *qp, uint
 	req->why = SIMHCA_REASON_NO_RESPONSE;
 	if (req->wait == SIMHCA_WAIT_ANSWER)
 		req->wait = SIMHCA_WAIT_NOTHING;
-	while (req->count && simhca_psn_cmp(simhca_flight(req, 0)->last, psn) < 0) {
-		if (simhca_flight(req, 0)->opcode == SIMHCA_WR_RDMA_READ_WITH_INV) {
+	while (req->count && simhca_psn_cmp(simhca_flight(qp, 0)->last, psn) < 0) {
+		if (simhca_flight(qp, 0)->opcode == SIMHCA_WR_RDMA_READ_WITH_INV) {
 			req->answered = true; /* completes once the key is invalid */
 			return;
 		}
@@ -146,7 +149,7 @@ static bool acknowledge_before(struct simhca_worker *worker, struct simhca_qp *q
 	uint32_t until = psn;
 
 	for (uint32_t i = 0; i < req->count; i++) {
-		const struct simhca_flight *flight = simhca_flight(req, i);
+		const struct simhca_flight *flight = simhca_flight(qp, i);
 
 		if (simhca_psn_cmp(flight->first, psn) >= 0)
 			break;
@@ -171,7 +174,7 @@ static struct simhca_handover place(struct simhca_worker *worker, struct simhca_
 	struct simhca_key_use use = {
 		.worker = worker,
 		.device = qp->device,
-		.pd = qp->req.rndv ? qp->srq->pd->number : qp->qpc->pd,
+		.pd = qp->rndv_runs ? qp->srq->pd->number : qp->qpc->pd,
 		.qpn = qp->qpn,
 		.access = SIMHCA_ACCESS_LOCAL_WRITE,
 	};
@@ -226,7 +229,7 @@ static struct simhca_handover response(struct simhca_worker *worker, struct simh
 
 	if (!acknowledge_before(worker, qp, packet->psn) || !req->count)
 		return taken;
-	flight = simhca_flight(req, 0);
+	flight = simhca_flight(qp, 0);
 	if (!simhca_is_read_like(flight->opcode) || simhca_is_atomic(flight->opcode) != of_atomic ||
 	    req->answered || !simhca_flight_load(worker, qp, 0))
 		return taken;

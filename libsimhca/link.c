@@ -55,13 +55,13 @@ static bool find_xrc_srq(struct simhca_qp *qp, const struct simhca_packet *packe
 {
 	uint32_t srqn = packet ? packet->xrc_srqn : qp->resp.read.srqn;
 
-	if (packet && packet->psn == (qp->mem->epsn & SIMHCA_PSN_MASK)) {
+	if (packet && packet->psn == qp->resp.epsn) {
 		if (!qp->resp.in_message && !qp->resp.have_recv)
 			qp->resp.srqn = srqn;
 		srqn = qp->resp.srqn;
 	}
-	qp->resp.srq = simhca_find_xrc_srq(qp->device, srqn);
-	return qp->resp.srq;
+	qp->xrc_srq = simhca_find_xrc_srq(qp->device, srqn);
+	return qp->xrc_srq;
 }
 
 /* The responder's turn, with a request, or to go on with a response that it owes (NULL). */
@@ -73,14 +73,14 @@ static struct simhca_handover run_responder(struct simhca_worker *worker, struct
 	uint32_t held, context = other;
 
 	/* Whoever holds it may be in a client's memory: never wait. */
-	if (pthread_mutex_trylock(&qp->resp_lock)) {
+	if (!simhca_qp_begin_responder(qp)) {
 		handover.outcome = SIMHCA_BUSY;
 		return handover;
 	}
 	if (qp->type != SIMHCA_QPT_XRC_RECV)
 		context = qp->context->id;
 	else if (find_xrc_srq(qp, packet))
-		context = qp->resp.srq->context->id;
+		context = qp->xrc_srq->context->id;
 	simhca_guard_narrow(&worker->guard, other, context);
 	held = worker->num_held;
 	if (!packet) {
@@ -96,8 +96,8 @@ static struct simhca_handover run_responder(struct simhca_worker *worker, struct
 	}
 	simhca_key_release(worker, held);
 	*owed = qp->resp.read.owed;
-	qp->resp.srq = NULL;
-	pthread_mutex_unlock(&qp->resp_lock);
+	qp->xrc_srq = NULL;
+	simhca_qp_end_responder(qp);
 	return handover;
 }
 

@@ -30,6 +30,7 @@
 #include "simhca.h"
 #include "stats.h"
 #include "timer.h"
+#include "turn.h"
 
 /* ------------------------------------------------------------------- fabric */
 
@@ -417,7 +418,7 @@ struct simhca_srq {
 	struct simhca_mem_ref mem_ref, ring_ref;
 };
 
-/* A receive WQE, copied out of shared memory once, so that it cannot change under us. */
+/* A receive WQE, as it was read last: the client can change it at any time. */
 struct simhca_recv {
 	uint64_t wr_id;
 	uint32_t num_sge;
@@ -425,23 +426,7 @@ struct simhca_recv {
 	struct simhca_sge sge[SIMHCA_MAX_SGE];
 };
 
-/* What a tag-matching SRQ makes of a message (tag_match.c). */
-enum simhca_tm_kind {
-	SIMHCA_TM_NO_TAG,     /* not to be matched: it takes a receive WQE, header and all */
-	SIMHCA_TM_UNEXPECTED, /* so does one that found no entry */
-	SIMHCA_TM_EAGER,      /* the data after the header go to the entry's buffer */
-	SIMHCA_TM_RNDV,	      /* the data are to be fetched into it */
-};
 #define SIMHCA_TMH_BYTES 16u
-
-struct simhca_tm_message {
-	enum simhca_tm_kind kind;
-	uint64_t tag;
-	uint32_t app_ctx; /* big endian */
-	/* rendezvous */
-	uint32_t rkey, length;
-	uint64_t va;
-};
 
 static inline bool simhca_tm_matched(const struct simhca_tm_message *message)
 {
@@ -454,6 +439,12 @@ struct simhca_send {
 	uint64_t length; /* of the message */
 	struct simhca_sge sge[SIMHCA_MAX_SGE];
 	uint8_t data[SIMHCA_MAX_INLINE];
+};
+
+/* A turn that somebody has. */
+struct simhca_turn {
+	uint64_t generation; /* of the copy that counts */
+	bool wanted;	     /* by others, since it began */
 };
 
 /* A handle of an XRC_RECV QP. */
@@ -497,6 +488,7 @@ struct simhca_qp {
 	const struct simhca_link *link;
 	struct simhca_qp_mem *mem;
 	char *sq, *rq;
+	char *held; /* behind mem: a receive that was taken off an SRQ; NULL: it has none */
 	uint32_t sq_entries, sq_stride, rq_entries, rq_stride;
 	struct simhca_mem_ref mem_ref, sq_ref, rq_ref;
 
@@ -508,59 +500,23 @@ struct simhca_qp {
 
 	_Atomic uint64_t timer_fired; /* the deadline that passed last */
 
-	/* requester and completer; under req_lock */
+	/* requester and completer; under req_lock, and in a turn (turn.h) */
 	pthread_mutex_t req_lock;
 	atomic_bool again; /* somebody found req_lock taken: its holder schedules the QP anew */
+	struct simhca_turn req_turn;
 	struct simhca_requester req;
+	struct simhca_flight flight[SIMHCA_MAX_FLIGHTS]; /* by ring index */
+	bool rndv_runs; /* the one under way is a rendezvous', and no WQE */
 	struct {
 		struct simhca_qp *qp; /* whom its address names; NULL: nobody */
 		uint64_t generation;  /* the fabric's when it was looked up; 0: never */
 	} peer;
 
-	/* responder; under resp_lock */
+	/* responder; under resp_lock, and in a turn */
 	pthread_mutex_t resp_lock;
-	struct {
-		bool in_message; /* between a first and a last packet */
-		enum simhca_packet_op op;
-		bool have_recv; /* recv is taken off its queue, for the current message */
-		/* a WRITE's: what the packets to come are to be written to (its RETH is on the
-		 * first) */
-		uint64_t va, left;
-		uint32_t rkey;
-		/* of a READ's response what is still to be sent, as if it were a request of its own
-		 */
-		struct {
-			bool owed, repeated;
-			uint32_t psn, rkey, srqn;
-			uint64_t va, left;
-		} read;
-		bool nak_sent;	 /* one NAK for a gap, until the expected PSN comes */
-		bool told_psn;	 /* of a request that was not answered, for its PSN */
-		uint32_t taken;	 /* PSNs since rq_psn, as far back as duplicates can lie */
-		uint64_t offset; /* bytes of the message placed */
-		/* SEND_WITH_INV: the data of the packet with this PSN are placed, its key is void
-		 */
-		bool revoked;
-		uint32_t revoked_psn;
-		struct simhca_recv recv;
-		/*
-		 * The latest reads and atomics: a repeated read asks for a part of one, a repeated
-		 * atomic is answered without being done again.
-		 */
-		struct simhca_answered {
-			enum simhca_packet_op op; /* of any other kind: none */
-			uint32_t psn, rkey;
-			uint64_t va, length;
-			uint64_t old; /* of an atomic */
-		} answered[SIMHCA_MAX_RD_ATOMIC];
-		uint32_t answers; /* so many, and so the next one's place */
-		bool comm_est;	  /* the event has been raised */
-		/* XRC_RECV: the SRQ of the message at hand, and, in a step only, what it names */
-		uint32_t srqn;
-		struct simhca_srq *srq;
-		/* of the message that recv is for, if the SRQ matches tags */
-		struct simhca_tm_message tm;
-	} resp;
+	struct simhca_turn resp_turn;
+	struct simhca_responder resp;
+	struct simhca_srq *xrc_srq; /* XRC_RECV: that of resp.srqn, in a step only */
 
 	/*
 	 * Made when first needed, each under the lock of its side; for others, by
@@ -570,6 +526,18 @@ struct simhca_qp {
 	_Atomic uint64_t faults_off_until; /* ns: no fault is raised before */
 	_Atomic uint32_t fault_count[SIMHCA_FAULT_CONTEXTS];
 };
+
+/* The message under way that is so many younger than the oldest. */
+static inline struct simhca_flight *simhca_flight(struct simhca_qp *qp, uint32_t younger)
+{
+	return &qp->flight[(qp->req.oldest + younger) % SIMHCA_MAX_FLIGHTS];
+}
+
+static inline const struct simhca_flight *simhca_flight_of(const struct simhca_qp *qp,
+							   uint32_t younger)
+{
+	return &qp->flight[(qp->req.oldest + younger) % SIMHCA_MAX_FLIGHTS];
+}
 
 /* ------------------------------------------- protection (key.c, mr.c, mw.c, fast_reg.c) */
 
@@ -668,18 +636,27 @@ void simhca_mw_unbind(struct simhca_key *window);
  */
 bool simhca_cq_push(struct simhca_cq *cq, const struct simhca_cqe *cqe, bool solicited);
 
-/* Takes the next receive WQE; false when there is none. Under resp_lock. */
 enum simhca_take { SIMHCA_TAKE_OK, SIMHCA_TAKE_EMPTY, SIMHCA_TAKE_CORRUPT };
-enum simhca_take simhca_srq_take(struct simhca_srq *srq, struct simhca_recv *recv);
+/* Takes the next receive WQE of an SRQ: it lies in held afterwards. */
+enum simhca_take simhca_srq_take(struct simhca_srq *srq, char *held);
 /* Under the SRQ's lock; the limit event is the caller's to raise. */
-enum simhca_take simhca_srq_take_locked(struct simhca_srq *srq, struct simhca_recv *recv,
-					bool *limit_reached);
-enum simhca_take simhca_rq_take(struct simhca_qp *qp, struct simhca_recv *recv);
+enum simhca_take simhca_srq_take_locked(struct simhca_srq *srq, char *held, bool *limit_reached);
+/* Whether the QP's own queue has a receive WQE: that at rq_ci. Under resp_lock, as what follows. */
+enum simhca_take simhca_rq_peek(const struct simhca_qp *qp);
+/* The receive WQE of the message at hand: its wr_id; all of it, false: it is none any more. */
+uint64_t simhca_recv_id(const struct simhca_qp *qp);
+bool simhca_recv_read(const struct simhca_qp *qp, struct simhca_recv *recv);
+/* The message at hand needs it no more. */
+void simhca_recv_done(struct simhca_qp *qp);
 /* Copies the WQE at ring index and checks its shape. */
 enum simhca_reason simhca_sq_load(const struct simhca_qp *qp, uint32_t index,
 				  struct simhca_send *send);
-/* Reads a receive WQE's header and SGEs from a ring slot. */
-enum simhca_take simhca_recv_load(const char *slot, uint32_t max_sge, struct simhca_recv *recv);
+/* What a QP with an SRQ takes off that, or off a tag list, in its memory. */
+#define SIMHCA_HELD_BYTES                                                                          \
+	(sizeof(struct simhca_recv_wqe) + SIMHCA_MAX_SGE * sizeof(struct simhca_sge))
+void simhca_recv_hold(char *held, const struct simhca_recv *recv);
+/* Reads a receive WQE from where it lies; false: more SGEs than there may be. */
+bool simhca_recv_load(const char *slot, uint32_t max_sge, struct simhca_recv *recv);
 
 /* Tag matching (tag_match.c): NULL when out of memory; free() ends it. */
 struct simhca_tags *simhca_tags_create(uint32_t max_tags);
@@ -754,6 +731,9 @@ void simhca_qp_corrupt(struct simhca_qp *qp);
  */
 bool simhca_qp_begin(struct simhca_qp *qp);
 void simhca_qp_end(struct simhca_qp *qp);
+/* Likewise its responder's side; nobody is told. */
+bool simhca_qp_begin_responder(struct simhca_qp *qp);
+void simhca_qp_end_responder(struct simhca_qp *qp);
 /* Both sides, for control functions and flushing: 0 or -EAGAIN. */
 int simhca_qp_begin_both(struct simhca_qp *qp, bool patient);
 void simhca_qp_end_both(struct simhca_qp *qp);
@@ -821,11 +801,6 @@ static inline uint32_t simhca_qp_mtu(const struct simhca_qp *qp)
 enum simhca_next simhca_wait_busy(struct simhca_qp *qp);
 /* What a memory management WQE asks for, and the invalidation that ends a read. Under req_lock. */
 enum simhca_next simhca_local_run(struct simhca_worker *worker, struct simhca_qp *qp);
-static inline bool simhca_is_local_op(uint32_t opcode)
-{
-	return opcode == SIMHCA_WR_LOCAL_INV || opcode == SIMHCA_WR_BIND_MW ||
-	       opcode == SIMHCA_WR_FAST_REG;
-}
 /* Retires the oldest message under way with this status. Under req_lock. */
 void simhca_complete_send(struct simhca_worker *worker, struct simhca_qp *qp,
 			  enum simhca_wc_status status, enum simhca_reason reason);

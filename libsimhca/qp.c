@@ -23,6 +23,11 @@ static uint64_t rq_bytes(const struct simhca_qp *qp)
 	return (uint64_t)qp->rq_entries * qp->rq_stride;
 }
 
+static uint64_t mem_bytes(const struct simhca_qp *qp)
+{
+	return sizeof(*qp->mem) + (qp->srq ? SIMHCA_HELD_BYTES : 0);
+}
+
 /* Moves from any state but the quiet ones; false if there was nothing to move. */
 static bool fall(struct simhca_qp *qp, uint32_t to)
 {
@@ -60,19 +65,42 @@ void simhca_qp_corrupt(struct simhca_qp *qp)
 bool simhca_qp_begin(struct simhca_qp *qp)
 {
 	if (!pthread_mutex_trylock(&qp->req_lock))
-		return true;
+		goto begun;
 	/*
 	 * Ask the holder to look again; it reads the flag after it has let go. If it let go just
 	 * before we set it, the second try succeeds: the exchange acquires its letting go.
 	 */
 	atomic_exchange(&qp->again, true);
-	return !pthread_mutex_trylock(&qp->req_lock);
+	if (pthread_mutex_trylock(&qp->req_lock))
+		return false;
+begun:
+	simhca_requester_begin(qp);
+	return true;
 }
 
 void simhca_qp_end(struct simhca_qp *qp)
 {
+	bool wanted = simhca_requester_end(qp);
+
 	pthread_mutex_unlock(&qp->req_lock);
-	if (atomic_exchange(&qp->again, false))
+	if (atomic_exchange(&qp->again, false) || wanted)
+		simhca_engine_schedule(qp->context->engine, qp);
+}
+
+bool simhca_qp_begin_responder(struct simhca_qp *qp)
+{
+	if (pthread_mutex_trylock(&qp->resp_lock))
+		return false;
+	simhca_responder_begin(qp);
+	return true;
+}
+
+void simhca_qp_end_responder(struct simhca_qp *qp)
+{
+	bool wanted = simhca_responder_end(qp);
+
+	pthread_mutex_unlock(&qp->resp_lock);
+	if (wanted && qp->context)
 		simhca_engine_schedule(qp->context->engine, qp);
 }
 
@@ -93,15 +121,20 @@ int simhca_qp_begin_both(struct simhca_qp *qp, bool patient)
 {
 	if (patient ? !lock_for_a_moment(&qp->req_lock) : !simhca_qp_begin(qp))
 		return -EAGAIN;
-	if (patient ? lock_for_a_moment(&qp->resp_lock) : !pthread_mutex_trylock(&qp->resp_lock))
-		return 0;
-	simhca_qp_end(qp);
-	return -EAGAIN;
+	if (patient)
+		simhca_requester_begin(qp);
+	if (patient ? !lock_for_a_moment(&qp->resp_lock) : !simhca_qp_begin_responder(qp)) {
+		simhca_qp_end(qp);
+		return -EAGAIN;
+	}
+	if (patient)
+		simhca_responder_begin(qp);
+	return 0;
 }
 
 void simhca_qp_end_both(struct simhca_qp *qp)
 {
-	pthread_mutex_unlock(&qp->resp_lock);
+	simhca_qp_end_responder(qp);
 	simhca_qp_end(qp);
 }
 
@@ -133,7 +166,9 @@ void simhca_qp_clear(struct simhca_qp *qp)
 	memset(&qp->resp, 0, sizeof(qp->resp));
 	if (qp->cast)
 		memset(qp->cast, 0, sizeof(*qp->cast));
-	memset(qp->mem, 0, sizeof(*qp->mem));
+	atomic_store(&qp->mem->sq_pi, 0);
+	atomic_store(&qp->mem->rq_pi, 0);
+	memset(qp->mem->answered, 0, sizeof(qp->mem->answered));
 	qp->drained_event_due = false;
 	qp->last_wqe_event_due = qp->srq || qp->type == SIMHCA_QPT_XRC_RECV;
 }
@@ -200,7 +235,7 @@ static int alloc_rings(struct simhca_qp *qp, struct simhca_why *why)
 {
 	struct simhca_context *context = qp->context;
 
-	qp->mem = simhca_context_alloc(context, sizeof(*qp->mem), &qp->mem_ref, why);
+	qp->mem = simhca_context_alloc(context, mem_bytes(qp), &qp->mem_ref, why);
 	if (qp->mem && qp->sq_entries)
 		qp->sq = simhca_context_alloc(context, sq_bytes(qp), &qp->sq_ref, why);
 	if (qp->mem && (qp->sq || !qp->sq_entries) && qp->rq_entries)
@@ -208,6 +243,8 @@ static int alloc_rings(struct simhca_qp *qp, struct simhca_why *why)
 	if (!qp->mem || (qp->sq_entries && !qp->sq) || (qp->rq_entries && !qp->rq))
 		return -ENOMEM;
 	memset(qp->mem, 0, sizeof(*qp->mem));
+	if (qp->srq)
+		qp->held = (char *)(qp->mem + 1);
 	return 0;
 }
 
@@ -241,7 +278,7 @@ void simhca_qp_free(struct simhca_qp *qp)
 	if (qp->rq)
 		simhca_context_free(context, &qp->rq_ref, rq_bytes(qp));
 	if (qp->mem)
-		simhca_context_free(context, &qp->mem_ref, sizeof(*qp->mem));
+		simhca_context_free(context, &qp->mem_ref, mem_bytes(qp));
 	if (qp->qpn)
 		simhca_number_give(&qp->device->qpns, qp->qpn);
 	pthread_mutex_destroy(&qp->req_lock);
@@ -468,7 +505,7 @@ bool simhca_qp_has_sends(struct simhca_context *context, uint32_t handle)
 		return false;
 	if (simhca_qp_begin(qp)) {
 		has = simhca_qp_state(qp) == SIMHCA_QPS_RTS && qp->req.wait != SIMHCA_WAIT_FAULT &&
-		      atomic_load(&qp->mem->sq_pi) != atomic_load(&qp->mem->sq_ci);
+		      atomic_load(&qp->mem->sq_pi) != qp->req.oldest;
 		simhca_qp_end(qp);
 	}
 	/* Should the doorbell be missing, as that of a program that was stopped before it. */

@@ -338,9 +338,9 @@ static void apply(struct simhca_qp *qp, uint32_t mask, const struct simhca_qp_at
 	if (mask & (SIMHCA_QP_AV | SIMHCA_QP_DEST_QPN))
 		qp->peer.generation = 0;
 	if (mask & SIMHCA_QP_RQ_PSN)
-		qp->mem->epsn = qpc->rq_psn;
+		qp->resp.epsn = qpc->rq_psn;
 	if (mask & SIMHCA_QP_SQ_PSN)
-		qp->mem->sq_psn = qpc->sq_psn;
+		qp->req.psn_next = qpc->sq_psn;
 }
 
 /* Back to what create_qp made. */

@@ -139,24 +139,25 @@ static enum simhca_reason read_wqe(struct simhca_worker *worker, struct simhca_q
 
 bool simhca_flight_load(struct simhca_worker *worker, struct simhca_qp *qp, uint32_t younger)
 {
-	struct simhca_flight *flight = simhca_flight(&qp->req, younger);
+	struct simhca_flight *flight = simhca_flight(qp, younger);
 	uint32_t index = qp->req.oldest + younger;
 	const struct simhca_send *send = worker->send;
 
 	if (worker->send_of == qp && worker->send_index == index)
 		return true;
-	if (qp->req.rndv) {
+	if (qp->rndv_runs) {
 		simhca_rndv_load(qp, worker->send);
 		worker->send_of = qp;
 		worker->send_index = index;
-		return true;
+	} else if (read_wqe(worker, qp, index) != SIMHCA_REASON_NONE) {
+		goto changed;
 	}
-	if (read_wqe(worker, qp, index) == SIMHCA_REASON_NONE &&
-	    send->wqe.opcode == flight->opcode &&
+	if (send->wqe.opcode == flight->opcode &&
 	    (simhca_is_local_op(flight->opcode) ||
 	     simhca_psn_add(flight->first, simhca_psn_count(send->length, simhca_qp_mtu(qp)) - 1) ==
 		     flight->last))
 		return true;
+changed:
 	worker->send_of = NULL;
 	simhca_qp_corrupt(qp);
 	return false;
@@ -167,7 +168,7 @@ static void take_off(struct simhca_worker *worker, struct simhca_qp *qp)
 {
 	struct simhca_requester *req = &qp->req;
 	const struct simhca_send *send = worker->send;
-	struct simhca_flight *flight = simhca_flight(req, req->count++);
+	struct simhca_flight *flight = simhca_flight(qp, req->count++);
 
 	flight->opcode = send->wqe.opcode;
 	flight->first = req->psn_next;
@@ -175,9 +176,15 @@ static void take_off(struct simhca_worker *worker, struct simhca_qp *qp)
 		req->psn_next = simhca_psn_add(req->psn_next,
 					       simhca_psn_count(send->length, simhca_qp_mtu(qp)));
 	flight->last = simhca_psn_add(req->psn_next, SIMHCA_PSN_MASK);
+	/* It says nothing before `count` is committed. */
+	atomic_store_explicit(&qp->mem->flight[flight - qp->flight],
+			      (uint64_t)flight->opcode << SIMHCA_FLIGHT_OPCODE_SHIFT |
+				      (uint64_t)flight->last << SIMHCA_FLIGHT_LAST_SHIFT |
+				      flight->first,
+			      memory_order_relaxed);
 	req->reads += simhca_is_read_like(flight->opcode);
 	/* What changes keys changes them between other messages; a rendezvous is like these. */
-	req->alone = req->rndv || simhca_is_local_op(flight->opcode) ||
+	req->alone = qp->rndv_runs || simhca_is_local_op(flight->opcode) ||
 		     flight->opcode == SIMHCA_WR_RDMA_READ_WITH_INV;
 	req->revoked = false;
 }
@@ -187,8 +194,6 @@ static void begin(struct simhca_qp *qp)
 {
 	struct simhca_requester *req = &qp->req;
 
-	req->oldest = atomic_load_explicit(&qp->mem->sq_ci, memory_order_relaxed);
-	req->psn_next = qp->mem->sq_psn & SIMHCA_PSN_MASK;
 	req->psn_una = req->psn_send = req->psn_sent = req->psn_next;
 	req->answered = req->went_back = false;
 	req->busy = 0;
@@ -241,7 +246,7 @@ static bool start_message(struct simhca_worker *worker, struct simhca_qp *qp)
 		if (req->count)
 			return false;
 		if (simhca_rndv_start(qp)) {
-			req->rndv = true;
+			qp->rndv_runs = true;
 			simhca_rndv_load(qp, worker->send);
 			worker->send_of = qp;
 			worker->send_index = req->oldest;
@@ -413,7 +418,7 @@ static enum simhca_reason own_memory(struct simhca_worker *worker, struct simhca
 		if (length > SIMHCA_LINK_SLICE)
 			length = SIMHCA_LINK_SLICE;
 	}
-	if (qp->req.rndv) /* a tagged buffer */
+	if (qp->rndv_runs) /* a tagged buffer */
 		use.pd = qp->srq->pd->number;
 	return simhca_translate_sges(&use, send->sge, send->wqe.num_sge, offset, length, sgl);
 }
@@ -455,12 +460,13 @@ static bool may_send(struct simhca_qp *qp)
 }
 
 /* The message that a PSN is of: by how many it is younger than the oldest. */
-static uint32_t younger_at(struct simhca_requester *req, uint32_t psn)
+static uint32_t younger_at(struct simhca_qp *qp, uint32_t psn)
 {
+	const struct simhca_requester *req = &qp->req;
 	uint32_t younger = 0;
 
 	while (younger + 1 < req->count &&
-	       simhca_psn_cmp(simhca_flight(req, younger)->last, psn) < 0)
+	       simhca_psn_cmp(simhca_flight(qp, younger)->last, psn) < 0)
 		younger++;
 	return younger;
 }
@@ -473,10 +479,10 @@ static uint32_t younger_at(struct simhca_requester *req, uint32_t psn)
 static void look_ahead(struct simhca_worker *worker, struct simhca_qp *qp)
 {
 	uint32_t pi = atomic_load_explicit(&qp->mem->sq_pi, memory_order_acquire);
-	uint32_t stopped = qp->req.oldest + younger_at(&qp->req, qp->req.psn_send);
+	uint32_t stopped = qp->req.oldest + younger_at(qp, qp->req.psn_send);
 	bool was_response = qp->req.fault == SIMHCA_REQUESTER_WRITE;
 
-	if (pi - stopped > qp->sq_entries || qp->req.rndv ||
+	if (pi - stopped > qp->sq_entries || qp->rndv_runs ||
 	    simhca_fault_raised(qp, was_response ? SIMHCA_REQUESTER_READ : SIMHCA_REQUESTER_WRITE))
 		return;
 	simhca_guard_widen(&worker->guard);
@@ -519,7 +525,7 @@ static enum simhca_next await_answers(struct simhca_worker *worker, struct simhc
 	struct simhca_handover handover;
 	bool more = false;
 
-	if (!qp->link->pull || !req->count || req->psn_una == simhca_flight(req, 0)->first)
+	if (!qp->link->pull || !req->count || req->psn_una == simhca_flight(qp, 0)->first)
 		return simhca_wait_answer(qp);
 	handover = qp->link->pull(worker, qp, &more);
 	if (simhca_held_up(qp, &handover))
@@ -533,7 +539,7 @@ static enum simhca_next send_packet(struct simhca_worker *worker, struct simhca_
 				    uint64_t *bytes)
 {
 	struct simhca_requester *req = &qp->req;
-	uint32_t psn = req->psn_send, younger = younger_at(req, psn);
+	uint32_t psn = req->psn_send, younger = younger_at(qp, psn);
 	enum simhca_fault_context context;
 	enum simhca_fault_verdict verdict;
 	struct simhca_handover handover;
@@ -544,7 +550,7 @@ static enum simhca_next send_packet(struct simhca_worker *worker, struct simhca_
 
 	if (!simhca_flight_load(worker, qp, younger))
 		return SIMHCA_NEXT_WAIT;
-	offset = (uint64_t)simhca_psn_cmp(psn, simhca_flight(req, younger)->first) *
+	offset = (uint64_t)simhca_psn_cmp(psn, simhca_flight(qp, younger)->first) *
 		 simhca_qp_mtu(qp);
 	packet = build_packet(worker, qp, offset);
 	context = simhca_requester_context(&packet);
@@ -590,9 +596,10 @@ static enum simhca_next go_on(struct simhca_worker *worker, struct simhca_qp *qp
 
 	if (!try_again(worker, qp))
 		return SIMHCA_NEXT_WAIT;
-	if (req->psn_send == req->psn_next && !start_message(worker, qp) && !req->count)
+	if ((!req->count || req->psn_send == req->psn_next) && !start_message(worker, qp) &&
+	    !req->count)
 		return SIMHCA_NEXT_WAIT;
-	if (req->answered || simhca_is_local_op(simhca_flight(req, 0)->opcode))
+	if (req->answered || simhca_is_local_op(simhca_flight(qp, 0)->opcode))
 		return simhca_local_run(worker, qp);
 	if (req->psn_send != req->psn_next &&
 	    (uint32_t)simhca_psn_cmp(req->psn_send, req->psn_una) < qp->link->window)
@@ -658,7 +665,7 @@ static void forget_messages(struct simhca_qp *qp)
 	struct simhca_requester *req = &qp->req;
 
 	if (req->count) /* what was never sent takes no PSNs */
-		qp->mem->sq_psn = req->psn_send;
+		req->psn_next = req->psn_send;
 	req->count = req->reads = 0;
 	req->answered = req->revoked = false;
 	req->wait = SIMHCA_WAIT_NOTHING;
@@ -666,7 +673,7 @@ static void forget_messages(struct simhca_qp *qp)
 
 static void flush_sq(struct simhca_qp *qp)
 {
-	uint32_t ci = atomic_load(&qp->mem->sq_ci), pi = atomic_load(&qp->mem->sq_pi);
+	uint32_t ci = qp->req.oldest, pi = atomic_load(&qp->mem->sq_pi);
 
 	forget_messages(qp);
 	simhca_rndv_drop_all(qp, true);
@@ -679,7 +686,8 @@ static void flush_sq(struct simhca_qp *qp)
 		memcpy(&wqe, qp->sq + (size_t)(ci & (qp->sq_entries - 1)) * qp->sq_stride,
 		       sizeof(wqe));
 		simhca_count_send(qp, wqe.opcode, false, 0);
-		atomic_store(&qp->mem->sq_ci, ci + 1);
+		qp->req.oldest = ci + 1;
+		simhca_requester_commit(qp);
 		simhca_flush_cqe(qp->send_cq, qp, wqe.wr_id, SIMHCA_WC_SEND, ci, 0);
 	}
 }
@@ -688,7 +696,6 @@ static void flush_sq(struct simhca_qp *qp)
 static void flush_message(struct simhca_qp *qp)
 {
 	struct simhca_cqe cqe = {
-		.wr_id = qp->resp.recv.wr_id,
 		.qpn = qp->qpn,
 		.vendor_err = SIMHCA_REASON_FLUSHED,
 		.opcode = SIMHCA_WC_RECV,
@@ -699,7 +706,8 @@ static void flush_message(struct simhca_qp *qp)
 	qp->resp.in_message = false;
 	if (!qp->resp.have_recv)
 		return;
-	qp->resp.have_recv = false;
+	cqe.wr_id = simhca_recv_id(qp);
+	simhca_recv_done(qp);
 	if (qp->srq && qp->srq->tags)
 		simhca_tm_fill_cqe(qp, &cqe);
 	simhca_count_error(qp, SIMHCA_COUNTS_RECV);
@@ -709,16 +717,19 @@ static void flush_message(struct simhca_qp *qp)
 
 static void flush_rq(struct simhca_qp *qp)
 {
-	struct simhca_recv recv;
-
 	flush_message(qp);
 	if (qp->srq)
 		return; /* its WQEs belong to the other QPs as well */
 	/* ERR is set before rq_pi is looked at; shca_post_rq() has the other half. */
 	atomic_thread_fence(memory_order_seq_cst);
 	/* Once around the ring: a client that posts on meanwhile rings for the rest. */
-	for (uint32_t i = 0; i < qp->rq_entries && simhca_rq_take(qp, &recv) == SIMHCA_TAKE_OK; i++)
-		simhca_flush_cqe(qp->recv_cq, qp, recv.wr_id, SIMHCA_WC_RECV, 0, SIMHCA_CQE_RECV);
+	for (uint32_t i = 0; i < qp->rq_entries && simhca_rq_peek(qp) == SIMHCA_TAKE_OK; i++) {
+		uint64_t wr_id = simhca_recv_id(qp);
+
+		simhca_recv_done(qp);
+		simhca_responder_commit(qp);
+		simhca_flush_cqe(qp->recv_cq, qp, wr_id, SIMHCA_WC_RECV, 0, SIMHCA_CQE_RECV);
+	}
 }
 
 void simhca_flush(struct simhca_qp *qp)

@@ -60,13 +60,13 @@ static void do_not_take(struct reply *reply, enum simhca_outcome outcome, enum s
 /* Where its receives come from; an XRC_RECV QP's is what the packet at hand names. */
 static struct simhca_srq *srq_of(const struct simhca_qp *qp)
 {
-	return qp->type == SIMHCA_QPT_XRC_RECV ? qp->resp.srq : qp->srq;
+	return qp->type == SIMHCA_QPT_XRC_RECV ? qp->xrc_srq : qp->srq;
 }
 
 /* The PD that keys are checked against: on XRC, for RDMA too, it is the SRQ's (annex A14). */
 static uint32_t pd_of(const struct simhca_qp *qp)
 {
-	return qp->type == SIMHCA_QPT_XRC_RECV ? qp->resp.srq->pd->number : qp->qpc->pd;
+	return qp->type == SIMHCA_QPT_XRC_RECV ? qp->xrc_srq->pd->number : qp->qpc->pd;
 }
 
 static bool strips(const struct simhca_qp *qp, const struct simhca_packet *packet)
@@ -90,7 +90,7 @@ static bool complete_recv(struct simhca_qp *qp, const struct simhca_packet *pack
 {
 	const struct simhca_srq *srq = srq_of(qp);
 	struct simhca_cqe cqe = {
-		.wr_id = qp->resp.recv.wr_id,
+		.wr_id = simhca_recv_id(qp),
 		.qpn = qp->qpn,
 		.src_qpn = packet->src_qpn,
 		.byte_len = (uint32_t)bytes,
@@ -122,7 +122,7 @@ static bool complete_recv(struct simhca_qp *qp, const struct simhca_packet *pack
 		cqe.cvlan = strips(qp, packet) ? packet->cvlan : 0;
 		cqe.flags |= packet->checksums_ok ? SIMHCA_CQE_CSUM_OK : 0;
 	}
-	qp->resp.have_recv = false;
+	simhca_recv_done(qp);
 	if (status == SIMHCA_WC_SUCCESS) {
 		simhca_count(qp, SIMHCA_COUNTS_RECV, 1, bytes);
 	} else {
@@ -137,6 +137,7 @@ static bool complete_recv(struct simhca_qp *qp, const struct simhca_packet *pack
 		cqe.flags |= SIMHCA_CQE_SRQ_CQ;
 		cqe.wqe_index = srq->srqn;
 	}
+	simhca_responder_commit(qp);
 	return simhca_cq_push(simhca_recv_cq(qp, srq), &cqe, packet->solicited);
 }
 
@@ -220,11 +221,11 @@ static bool need_recv(struct simhca_worker *worker, struct simhca_qp *qp,
 	if (qp->resp.have_recv)
 		return true;
 	if (!srq)
-		take = simhca_rq_take(qp, &qp->resp.recv);
+		take = simhca_rq_peek(qp);
 	else if (srq->tags && packet->op == SIMHCA_PKT_SEND)
 		take = simhca_tm_take(worker, qp, packet);
 	else
-		take = simhca_srq_take(srq, &qp->resp.recv);
+		take = simhca_srq_take(srq, qp->held);
 	switch (take) {
 	case SIMHCA_TAKE_OK:
 		qp->resp.have_recv = true;
@@ -348,6 +349,16 @@ static void copy_failed(struct simhca_worker *worker, struct simhca_qp *qp,
 	went_on(worker, qp, packet, context, verdict, memory, reason, reply);
 }
 
+/* The receive WQE of the message; false: it is none any more, and reply is filled. */
+static bool read_recv(struct simhca_qp *qp, struct simhca_recv *recv, struct reply *reply)
+{
+	if (simhca_recv_read(qp, recv))
+		return true;
+	simhca_qp_corrupt(qp);
+	be_silent(reply, SIMHCA_REASON_NONE);
+	return false;
+}
+
 /* Puts the packet's payload at offset of the receive buffers; false: reply is filled. */
 static bool place_in_recv(struct simhca_worker *worker, struct simhca_qp *qp,
 			  const struct simhca_packet *packet, const struct simhca_sgl *payload,
@@ -364,16 +375,18 @@ static bool place_in_recv(struct simhca_worker *worker, struct simhca_qp *qp,
 	struct simhca_sgl target;
 	enum simhca_dma_result result;
 	enum simhca_reason reason;
+	struct simhca_recv recv;
 
+	if (!read_recv(qp, &recv, reply))
+		return false;
 	target.count = 0;
 	worker->num_absent = 0;
-	if (offset + length > qp->resp.recv.length) {
+	if (offset > recv.length || length > recv.length - offset) {
 		refuse(qp, packet, SIMHCA_SYNDROME_NAK_INVALID, SIMHCA_WC_LOC_LEN_ERR,
 		       SIMHCA_REASON_RECV_TOO_SHORT, reply);
 		return false;
 	}
-	reason = simhca_translate_sges(&use, qp->resp.recv.sge, qp->resp.recv.num_sge, offset,
-				       length, &target);
+	reason = simhca_translate_sges(&use, recv.sge, recv.num_sge, offset, length, &target);
 	if (reason != SIMHCA_REASON_NONE) {
 		refuse_memory(worker, qp, packet, RECEIVE_BUFFER, reason, reply);
 		return false;
@@ -625,7 +638,7 @@ static struct simhca_handover respond(struct simhca_worker *worker, struct simhc
 	response->transport = qp->type;
 	response->dest_qpn = request->src_qpn;
 	response->src_qpn = qp->qpn;
-	response->msn = qp->mem->msn & SIMHCA_PSN_MASK;
+	response->msn = qp->resp.msn;
 	response->mtu = qp->qpc->path_mtu;
 	return qp->link->respond(worker, qp, response);
 }
@@ -793,7 +806,7 @@ static bool has_xrc_srq(struct simhca_qp *qp, const struct simhca_packet *packet
 			struct reply *reply)
 {
 	enum simhca_syndrome nak = SIMHCA_SYNDROME_NAK_ACCESS;
-	struct simhca_srq *srq = qp->resp.srq;
+	struct simhca_srq *srq = qp->xrc_srq;
 	enum simhca_reason reason;
 
 	if (!reply->repeated && packet->xrc_srqn != qp->resp.srqn) {
@@ -879,8 +892,8 @@ static void ignore(struct simhca_qp *qp, const struct simhca_packet *packet,
 	simhca_qp_log(qp,
 		      " ignores PSN 0x%06x of QP 0x%06x (rq_psn is 0x%06x, now expected "
 		      "0x%06x): %s",
-		      packet->psn, packet->src_qpn, qp->qpc->rq_psn,
-		      qp->mem->epsn & SIMHCA_PSN_MASK, simhca_reason_text(reason));
+		      packet->psn, packet->src_qpn, qp->qpc->rq_psn, qp->resp.epsn,
+		      simhca_reason_text(reason));
 }
 
 static bool is_remembered(enum simhca_packet_op op)
@@ -891,31 +904,37 @@ static bool is_remembered(enum simhca_packet_op op)
 static void remember(struct simhca_qp *qp, const struct simhca_packet *packet,
 		     const struct reply *reply)
 {
-	qp->resp.answered[qp->resp.answers++ % SIMHCA_MAX_RD_ATOMIC] = (struct simhca_answered){
-		.op = packet->op,
-		.psn = packet->psn,
-		.rkey = packet->rkey,
+	const struct simhca_answered one = {
 		.va = packet->va,
 		.length = packet->dma_length,
 		.old = reply->atomic_old,
+		.psn = packet->psn,
+		.op = (uint8_t)packet->op,
+		.rkey = packet->rkey,
 	};
+
+	/* Read when it is committed; the one that it takes the place of is too old to be asked for.
+	 */
+	simhca_turn_put(&qp->mem->answered[qp->resp.answers++ % SIMHCA_MAX_RD_ATOMIC], &one,
+			sizeof(one));
 }
 
-/* The latest read or atomic that a PSN is of; NULL: none that is remembered. */
-static const struct simhca_answered *answered(const struct simhca_qp *qp, uint32_t psn)
+/* Finds the latest read or atomic that a PSN is of; false: none that is remembered. */
+static bool answered(const struct simhca_qp *qp, uint32_t psn, struct simhca_answered *one)
 {
 	for (uint32_t i = 1; i <= SIMHCA_MAX_RD_ATOMIC; i++) {
-		const struct simhca_answered *one =
-			&qp->resp.answered[(qp->resp.answers - i) % SIMHCA_MAX_RD_ATOMIC];
 		uint32_t psns = 1;
 
+		simhca_turn_get(one,
+				&qp->mem->answered[(qp->resp.answers - i) % SIMHCA_MAX_RD_ATOMIC],
+				sizeof(*one));
 		if (one->op == SIMHCA_PKT_READ)
 			psns = simhca_psn_count(one->length, simhca_qp_mtu(qp));
 		if (is_remembered(one->op) &&
 		    simhca_psn_add(psn, SIMHCA_PSN_MASK + 1 - one->psn) < psns)
-			return one;
+			return true;
 	}
-	return NULL;
+	return false;
 }
 
 /* Whether a read asks for the rest of that one, or for less. */
@@ -932,7 +951,7 @@ static bool is_part_of(const struct simhca_qp *qp, const struct simhca_packet *p
 static void repeat(struct simhca_worker *worker, struct simhca_qp *qp,
 		   const struct simhca_packet *packet, struct reply *reply)
 {
-	const struct simhca_answered *original;
+	struct simhca_answered original;
 
 	reply->repeated = true;
 	switch (packet->op) {
@@ -943,8 +962,7 @@ static void repeat(struct simhca_worker *worker, struct simhca_qp *qp,
 		acknowledge(reply);
 		break;
 	case SIMHCA_PKT_READ:
-		original = answered(qp, packet->psn);
-		if (!original || !is_part_of(qp, packet, original)) {
+		if (!answered(qp, packet->psn, &original) || !is_part_of(qp, packet, &original)) {
 			ignore(qp, packet, SIMHCA_REASON_PSN_REUSED, reply);
 			return;
 		}
@@ -955,12 +973,11 @@ static void repeat(struct simhca_worker *worker, struct simhca_qp *qp,
 		break;
 	case SIMHCA_PKT_COMPARE_SWAP:
 	case SIMHCA_PKT_FETCH_ADD:
-		original = answered(qp, packet->psn);
-		if (!original || original->op != packet->op) {
+		if (!answered(qp, packet->psn, &original) || original.op != packet->op) {
 			be_silent(reply, SIMHCA_REASON_ATOMIC_FORGOTTEN);
 			return;
 		}
-		reply->atomic_old = original->old;
+		reply->atomic_old = original.old;
 		acknowledge(reply);
 		break;
 	case SIMHCA_PKT_ACK: /* no requests */
@@ -1000,7 +1017,7 @@ static bool continues(const struct simhca_qp *qp, const struct simhca_packet *pa
 	if (packet->op == SIMHCA_PKT_SEND || packet->op == SIMHCA_PKT_WRITE) {
 		if (packet->first)
 			return !qp->resp.in_message;
-		return qp->resp.in_message && qp->resp.op == packet->op;
+		return qp->resp.in_message && qp->resp.write == (packet->op == SIMHCA_PKT_WRITE);
 	}
 	return !qp->resp.in_message;
 }
@@ -1008,7 +1025,7 @@ static bool continues(const struct simhca_qp *qp, const struct simhca_packet *pa
 static bool in_sequence_rc(struct simhca_worker *worker, struct simhca_qp *qp,
 			   const struct simhca_packet *packet, uint32_t psns, struct reply *reply)
 {
-	int32_t order = simhca_psn_cmp(packet->psn, qp->mem->epsn & SIMHCA_PSN_MASK);
+	int32_t order = simhca_psn_cmp(packet->psn, qp->resp.epsn);
 
 	if (order > 0) {
 		simhca_stats_add(worker, qp->device, SIMHCA_STAT_OUT_OF_SEQUENCE, 1);
@@ -1038,7 +1055,7 @@ static bool in_sequence_uc(struct simhca_qp *qp, const struct simhca_packet *pac
 		qp->resp.in_message = false;
 		return true;
 	}
-	if (packet->psn == (qp->mem->epsn & SIMHCA_PSN_MASK) && continues(qp, packet))
+	if (packet->psn == qp->resp.epsn && continues(qp, packet))
 		return true;
 	qp->resp.in_message = false;
 	return false;
@@ -1071,25 +1088,25 @@ static void run_connected(struct simhca_worker *worker, struct simhca_qp *qp,
 		qp->resp.offset = 0;
 	/* A read counts as complete when its response begins (9.7.7.1), which tells so. */
 	if (packet->op == SIMHCA_PKT_READ)
-		qp->mem->msn = simhca_psn_add(qp->mem->msn, 1);
+		qp->resp.msn = simhca_psn_add(qp->resp.msn, 1);
 	acknowledge(reply);
 	if (!execute(worker, qp, packet, reply)) {
 		if (packet->op == SIMHCA_PKT_READ)
-			qp->mem->msn = simhca_psn_add(qp->mem->msn, SIMHCA_PSN_MASK);
+			qp->resp.msn = simhca_psn_add(qp->resp.msn, SIMHCA_PSN_MASK);
 		return;
 	}
 	if (packet->op == SIMHCA_PKT_SEND || packet->op == SIMHCA_PKT_WRITE) {
 		qp->resp.in_message = !packet->last;
-		qp->resp.op = packet->op;
+		qp->resp.write = packet->op == SIMHCA_PKT_WRITE;
 	}
 	if (is_remembered(packet->op))
 		remember(qp, packet, reply);
-	qp->mem->epsn = simhca_psn_add(packet->psn, psns);
+	qp->resp.epsn = simhca_psn_add(packet->psn, psns);
 	qp->resp.taken += psns;
 	if (qp->resp.taken > SIMHCA_PSN_DUPLICATES)
 		qp->resp.taken = SIMHCA_PSN_DUPLICATES;
 	if (packet->last && packet->op != SIMHCA_PKT_READ)
-		qp->mem->msn = simhca_psn_add(qp->mem->msn, 1);
+		qp->resp.msn = simhca_psn_add(qp->resp.msn, 1);
 	count_request(worker, qp, packet);
 }
 
@@ -1138,6 +1155,7 @@ static void run_datagram(struct simhca_worker *worker, struct simhca_qp *qp,
 {
 	uint8_t grh[SIMHCA_GRH_BYTES];
 	struct simhca_sgl header = { .count = 1 };
+	struct simhca_recv recv;
 
 	if (packet->qkey != qp->qpc->qkey) { /* dropped and counted (IBTA vol. 1, 10.2.5) */
 		atomic_fetch_add(&qp->device->mem->port.qkey_viol_cntr, 1);
@@ -1146,7 +1164,9 @@ static void run_datagram(struct simhca_worker *worker, struct simhca_qp *qp,
 	if (!need_recv(worker, qp, packet, reply))
 		return;
 	qp->resp.offset = 0;
-	if (SIMHCA_GRH_BYTES + packet->length > qp->resp.recv.length) {
+	if (!read_recv(qp, &recv, reply))
+		return;
+	if (SIMHCA_GRH_BYTES + packet->length > recv.length) {
 		refuse(qp, packet, SIMHCA_SYNDROME_NAK_INVALID, SIMHCA_WC_LOC_LEN_ERR,
 		       SIMHCA_REASON_RECV_TOO_SHORT, reply);
 		return;
@@ -1210,9 +1230,8 @@ static struct simhca_handover give(struct simhca_worker *worker, struct simhca_q
 	if (reply->kind == NAK) {
 		response.syndrome = reply->syndrome;
 		response.reason = reply->reason;
-		response.psn = reply->syndrome == SIMHCA_SYNDROME_NAK_PSN
-				       ? qp->mem->epsn & SIMHCA_PSN_MASK
-				       : packet->psn;
+		response.psn =
+			reply->syndrome == SIMHCA_SYNDROME_NAK_PSN ? qp->resp.epsn : packet->psn;
 	} else if (packet->op == SIMHCA_PKT_COMPARE_SWAP || packet->op == SIMHCA_PKT_FETCH_ADD) {
 		response.op = SIMHCA_PKT_ATOMIC_ACK;
 		response.atomic_old = reply->atomic_old;

@@ -12,22 +12,21 @@ static uint64_t ring_bytes(uint32_t entries, uint32_t stride)
 	return (uint64_t)entries * stride;
 }
 
-enum simhca_take simhca_srq_take_locked(struct simhca_srq *srq, struct simhca_recv *recv,
-					bool *limit_reached)
+enum simhca_take simhca_srq_take_locked(struct simhca_srq *srq, char *held, bool *limit_reached)
 {
 	/* acquire: pairs with the client's release after it wrote the WQE. */
 	uint32_t pi = atomic_load_explicit(&srq->mem->pi, memory_order_acquire);
 	uint32_t ci = atomic_load_explicit(&srq->mem->ci, memory_order_relaxed);
-	enum simhca_take result;
+	struct simhca_recv recv;
 
 	if (pi == ci)
 		return SIMHCA_TAKE_EMPTY;
 	if (pi - ci > srq->entries)
 		return SIMHCA_TAKE_CORRUPT;
-	result = simhca_recv_load(srq->ring + (size_t)(ci & (srq->entries - 1)) * srq->stride,
-				  srq->max_sge, recv);
-	if (result != SIMHCA_TAKE_OK)
-		return result;
+	if (!simhca_recv_load(srq->ring + (size_t)(ci & (srq->entries - 1)) * srq->stride,
+			      srq->max_sge, &recv))
+		return SIMHCA_TAKE_CORRUPT;
+	simhca_recv_hold(held, &recv);
 	atomic_store_explicit(&srq->mem->ci, ci + 1, memory_order_release);
 	/* The limit fires once, when fewer are left, and is then disarmed (10.2.9.2). */
 	if (srq->limit && pi - ci - 1 < srq->limit) {
@@ -37,13 +36,13 @@ enum simhca_take simhca_srq_take_locked(struct simhca_srq *srq, struct simhca_re
 	return SIMHCA_TAKE_OK;
 }
 
-enum simhca_take simhca_srq_take(struct simhca_srq *srq, struct simhca_recv *recv)
+enum simhca_take simhca_srq_take(struct simhca_srq *srq, char *held)
 {
 	enum simhca_take result;
 	bool limit_reached = false;
 
 	pthread_mutex_lock(&srq->lock);
-	result = simhca_srq_take_locked(srq, recv, &limit_reached);
+	result = simhca_srq_take_locked(srq, held, &limit_reached);
 	pthread_mutex_unlock(&srq->lock);
 	if (limit_reached)
 		simhca_async_event(srq->context, srq->user_handle, IBV_EVENT_SRQ_LIMIT_REACHED);

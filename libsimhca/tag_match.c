@@ -245,16 +245,19 @@ enum simhca_take simhca_tm_take(struct simhca_worker *worker, struct simhca_qp *
 	struct simhca_srq *srq = qp->srq;
 	enum simhca_take take = SIMHCA_TAKE_OK;
 	bool limit_reached = false;
+	struct simhca_recv recv;
 
 	classify(worker, packet, message); /* without the lock: it reads a client's memory */
 	pthread_mutex_lock(&srq->lock);
-	if (message->kind == SIMHCA_TM_NO_TAG || !match(srq, message->tag, &qp->resp.recv)) {
-		take = simhca_srq_take_locked(srq, &qp->resp.recv, &limit_reached);
+	if (message->kind == SIMHCA_TM_NO_TAG || !match(srq, message->tag, &recv)) {
+		take = simhca_srq_take_locked(srq, qp->held, &limit_reached);
 		/* Whether it matched, and that it did not, is one step for who adds a tag. */
 		if (message->kind != SIMHCA_TM_NO_TAG) {
 			message->kind = SIMHCA_TM_UNEXPECTED;
 			srq->tags->unexpected += take == SIMHCA_TAKE_OK;
 		}
+	} else {
+		simhca_recv_hold(qp->held, &recv);
 	}
 	pthread_mutex_unlock(&srq->lock);
 	if (limit_reached)
@@ -308,18 +311,23 @@ static void complete_rndv(struct simhca_qp *qp, const struct simhca_rndv *rndv,
 void simhca_rndv_add(struct simhca_qp *qp)
 {
 	const struct simhca_tm_message *message = &qp->resp.tm;
-	const struct simhca_recv *recv = &qp->resp.recv;
 	struct simhca_rndv *rndv = calloc(1, sizeof(*rndv)), **link;
+	struct simhca_recv recv;
 
+	if (!simhca_recv_load(qp->held, SIMHCA_MAX_TM_SGE, &recv)) {
+		free(rndv);
+		simhca_qp_corrupt(qp);
+		return;
+	}
 	if (!rndv) {
-		complete_rndv(qp, &(struct simhca_rndv){ .wr_id = recv->wr_id },
+		complete_rndv(qp, &(struct simhca_rndv){ .wr_id = recv.wr_id },
 			      SIMHCA_WC_TM_RNDV_INCOMPLETE, SIMHCA_REASON_NO_RESPONSE);
 		return;
 	}
-	rndv->wr_id = recv->wr_id;
-	rndv->num_sge = recv->num_sge;
-	memcpy(rndv->sge, recv->sge, recv->num_sge * sizeof(recv->sge[0]));
-	rndv->room = recv->length;
+	rndv->wr_id = recv.wr_id;
+	rndv->num_sge = recv.num_sge;
+	memcpy(rndv->sge, recv.sge, recv.num_sge * sizeof(recv.sge[0]));
+	rndv->room = recv.length;
 	rndv->va = message->va;
 	rndv->rkey = message->rkey;
 	rndv->length = message->length;
@@ -411,7 +419,7 @@ void simhca_rndv_complete(struct simhca_qp *qp, enum simhca_wc_status status,
 {
 	struct simhca_rndv *rndv = oldest(qp);
 
-	qp->req.rndv = false;
+	qp->rndv_runs = false;
 	if (status == SIMHCA_WC_SUCCESS && !rndv->data_valid) {
 		rndv->data_valid = true;
 		complete_rndv(qp, rndv, SIMHCA_WC_SUCCESS, SIMHCA_REASON_NONE);
@@ -433,7 +441,7 @@ void simhca_rndv_complete(struct simhca_qp *qp, enum simhca_wc_status status,
 
 void simhca_rndv_drop_all(struct simhca_qp *qp, bool flush)
 {
-	qp->req.rndv = false;
+	qp->rndv_runs = false;
 	while (qp->rndv) {
 		if (flush && !qp->rndv->data_valid)
 			complete_rndv(qp, qp->rndv, SIMHCA_WC_WR_FLUSH_ERR, SIMHCA_REASON_FLUSHED);

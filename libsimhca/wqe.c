@@ -39,35 +39,71 @@ enum simhca_reason simhca_sq_load(const struct simhca_qp *qp, uint32_t index,
 	return SIMHCA_REASON_NONE;
 }
 
-enum simhca_take simhca_recv_load(const char *slot, uint32_t max_sge, struct simhca_recv *recv)
+bool simhca_recv_load(const char *slot, uint32_t max_sge, struct simhca_recv *recv)
 {
 	struct simhca_recv_wqe wqe;
 
 	memcpy(&wqe, slot, sizeof(wqe));
 	if (wqe.num_sge > max_sge)
-		return SIMHCA_TAKE_CORRUPT;
+		return false;
 	recv->wr_id = wqe.wr_id;
 	recv->num_sge = wqe.num_sge;
 	memcpy(recv->sge, slot + sizeof(wqe), wqe.num_sge * sizeof(recv->sge[0]));
 	/* A receive buffer may be larger than any message: only the sum matters. */
 	total_length(recv->sge, recv->num_sge, &recv->length);
-	return SIMHCA_TAKE_OK;
+	return true;
 }
 
-enum simhca_take simhca_rq_take(struct simhca_qp *qp, struct simhca_recv *recv)
+void simhca_recv_hold(char *held, const struct simhca_recv *recv)
+{
+	struct simhca_recv_wqe wqe = { .wr_id = recv->wr_id, .num_sge = recv->num_sge };
+
+	memcpy(held, &wqe, sizeof(wqe));
+	memcpy(held + sizeof(wqe), recv->sge, recv->num_sge * sizeof(recv->sge[0]));
+}
+
+/* Where the receive WQE of the message at hand lies, or that of the next one. */
+static const char *recv_slot(const struct simhca_qp *qp)
+{
+	return qp->held ? qp->held
+			: qp->rq + (size_t)(qp->resp.rq_ci & (qp->rq_entries - 1)) * qp->rq_stride;
+}
+
+enum simhca_take simhca_rq_peek(const struct simhca_qp *qp)
 {
 	/* acquire: pairs with the client's release after it wrote the WQE. */
 	uint32_t pi = atomic_load_explicit(&qp->mem->rq_pi, memory_order_acquire);
-	uint32_t ci = atomic_load_explicit(&qp->mem->rq_ci, memory_order_relaxed);
-	enum simhca_take result;
+	struct simhca_recv_wqe wqe;
 
-	if (pi == ci)
+	if (pi == qp->resp.rq_ci)
 		return SIMHCA_TAKE_EMPTY;
-	if (pi - ci > qp->rq_entries)
+	if (pi - qp->resp.rq_ci > qp->rq_entries)
 		return SIMHCA_TAKE_CORRUPT;
-	result = simhca_recv_load(qp->rq + (size_t)(ci & (qp->rq_entries - 1)) * qp->rq_stride,
-				  qp->qpc->max_recv_sge, recv);
-	if (result == SIMHCA_TAKE_OK)
-		atomic_store_explicit(&qp->mem->rq_ci, ci + 1, memory_order_release);
-	return result;
+	memcpy(&wqe, recv_slot(qp), sizeof(wqe));
+	return wqe.num_sge > qp->qpc->max_recv_sge ? SIMHCA_TAKE_CORRUPT : SIMHCA_TAKE_OK;
+}
+
+uint64_t simhca_recv_id(const struct simhca_qp *qp)
+{
+	struct simhca_recv_wqe wqe;
+
+	if (!qp->held && !qp->rq_entries) /* a client says that it has one */
+		return 0;
+	memcpy(&wqe, recv_slot(qp), sizeof(wqe));
+	return wqe.wr_id;
+}
+
+bool simhca_recv_read(const struct simhca_qp *qp, struct simhca_recv *recv)
+{
+	if (!qp->held && !qp->rq_entries)
+		return false;
+	return simhca_recv_load(recv_slot(qp), qp->held ? SIMHCA_MAX_SGE : qp->qpc->max_recv_sge,
+				recv);
+}
+
+void simhca_recv_done(struct simhca_qp *qp)
+{
+	qp->resp.have_recv = false;
+	if (!qp->held)
+		qp->resp.rq_ci++;
 }

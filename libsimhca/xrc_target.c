@@ -100,13 +100,14 @@ int simhca_create_xrc_target(struct simhca_context *context, const struct simhca
 	qp->xrcd = domain->xrcd;
 	qp->type = SIMHCA_QPT_XRC_RECV;
 	qp->last_wqe_event_due = true;
-	qp->mem = calloc(1, sizeof(*qp->mem));
+	qp->mem = calloc(1, sizeof(*qp->mem) + SIMHCA_HELD_BYTES);
 	qp->qpn = simhca_number_take(&device->qpns);
 	if (!qp->mem || !qp->qpn) {
 		ret = simhca_why(why, ENOMEM,
 				 qp->mem ? "all QP numbers are in use" : "out of memory");
 		goto fail;
 	}
+	qp->held = (char *)(qp->mem + 1);
 	ret = add_open(context, qp, domain, req->user_handle, &handle, why);
 	if (ret)
 		goto fail;
@@ -181,14 +182,14 @@ void simhca_qp_event(struct simhca_qp *qp, uint32_t type)
 
 void simhca_flush_xrc_target(struct simhca_qp *qp)
 {
-	struct simhca_srq *srq = qp->resp.srq;
+	struct simhca_srq *srq = qp->xrc_srq;
 
 	qp->resp.in_message = false;
 	/* From a control function there is no step that has looked it up. */
 	if (!srq && qp->resp.have_recv)
 		srq = simhca_find_xrc_srq(qp->device, qp->resp.srqn);
 	if (srq && qp->resp.have_recv)
-		simhca_flush_cqe(srq->cq, qp, qp->resp.recv.wr_id, SIMHCA_WC_RECV, srq->srqn,
+		simhca_flush_cqe(srq->cq, qp, simhca_recv_id(qp), SIMHCA_WC_RECV, srq->srqn,
 				 SIMHCA_CQE_RECV | SIMHCA_CQE_SRQ | SIMHCA_CQE_SRQ_CQ);
 	qp->resp.have_recv = false;
 	if (qp->last_wqe_event_due) {

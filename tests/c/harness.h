@@ -318,6 +318,27 @@ struct qp {
 	uint32_t rq_pi;
 };
 
+/* The copies of its progress that count. */
+static inline struct simhca_requester *requester_of(const struct qp *qp)
+{
+	return &qp->state
+			->req[atomic_load_explicit(&qp->state->req_turn, memory_order_acquire) & 1];
+}
+static inline struct simhca_responder *responder_of(const struct qp *qp)
+{
+	return &qp->state->resp[atomic_load_explicit(&qp->state->resp_turn, memory_order_acquire) &
+				1];
+}
+/* Ring indices that the device has reached; an engine may be at work. */
+static inline uint32_t sq_ci_of(const struct qp *qp)
+{
+	return __atomic_load_n(&requester_of(qp)->oldest, __ATOMIC_ACQUIRE);
+}
+static inline uint32_t rq_ci_of(const struct qp *qp)
+{
+	return __atomic_load_n(&responder_of(qp)->rq_ci, __ATOMIC_ACQUIRE);
+}
+
 struct qp *qp_new(struct client *client, const struct options *options, struct cq *send_cq,
 		  struct cq *recv_cq, struct srq *srq);
 struct qp *qp_new_in(struct client *client, uint32_t pd, const struct options *options,

@@ -314,8 +314,7 @@ struct simhca_send_wqe *qp_put(struct qp *qp, const struct wr *wr)
 		.xrc_srqn = wr->srqn,
 	};
 
-	assert_true(qp->sq_pi - atomic_load_explicit(&qp->state->sq_ci, memory_order_acquire) <
-		    qp->granted.max_send_wr);
+	assert_true(qp->sq_pi - sq_ci_of(qp) < qp->granted.max_send_wr);
 	if (qp->type == IBV_QPT_UD) {
 		wqe.ud.av = wr->av;
 		wqe.ud.dest_qpn = wr->dest_qpn;
@@ -429,8 +428,7 @@ void qp_local_inv(struct qp *qp, uint64_t id, uint32_t key)
 void qp_recv(struct qp *qp, uint64_t wr_id, const struct simhca_sge *sges, uint32_t num_sge)
 {
 	assert_true(num_sge <= qp->granted.max_recv_sge);
-	assert_true(qp->rq_pi - atomic_load_explicit(&qp->state->rq_ci, memory_order_acquire) <
-		    qp->granted.max_recv_wr);
+	assert_true(qp->rq_pi - rq_ci_of(qp) < qp->granted.max_recv_wr);
 	write_recv(qp->rq + (size_t)(qp->rq_pi & (qp->granted.rq_entries - 1)) *
 				    qp->granted.rq_stride,
 		   wr_id, sges, num_sge);

@@ -96,16 +96,216 @@ static void the_devices_indices_overwritten(void **state)
 		send_from(&scene.bad->a, 1, 0, 64);
 		settle(scene.world);
 		for (int n = 0; n < 2; n++) {
-			atomic_store(&mem[n]->sq_ci, garbage[i]);
-			atomic_store(&mem[n]->rq_ci, garbage[i]);
-			mem[n]->sq_next = mem[n]->sq_psn = mem[n]->epsn = mem[n]->msn = garbage[i];
+			uint32_t *words = (uint32_t *)mem[n];
+
+			for (size_t w = 64 / 4; w < sizeof(*mem[n]) / 4; w++)
+				words[w] = garbage[i];
 			ring_doorbell(scene.bad->a.client, scene.bad->a.qp->doorbell);
 			ring_doorbell(scene.bad->b.client, scene.bad->b.qp->doorbell);
 		}
 		for (int n = 0; n < 10; n++)
 			advance(scene.world, SEC);
 		check_good(&scene);
+		pair_reconnect(scene.bad);
+		check_works(scene.bad);
 	}
+}
+
+/* What a requester with two messages under way, and a responder, may say of how far they are. */
+struct lie {
+	size_t offset; /* in struct simhca_requester or _responder */
+	uint32_t bytes;
+	uint64_t value;
+};
+#define LIE(type, field, value)                                                                    \
+	{                                                                                          \
+		offsetof(struct type, field), sizeof(((struct type *)0)->field), value             \
+	}
+
+static void tell_lie(void *copies, size_t size, const struct lie *lie)
+{
+	/* Whichever counts. */
+	memcpy((char *)copies + lie->offset, &lie->value, lie->bytes);
+	memcpy((char *)copies + size + lie->offset, &lie->value, lie->bytes);
+}
+
+/* A send that found no receive is under way when the lie is told, and is tried again then. */
+static struct scene one_under_way(void **state)
+{
+	struct scene scene = make(*state, IBV_QPT_RC);
+
+	send_from(&scene.bad->a, 1, 0, 64);
+	rounds(scene.world, 3);
+	assert_int_equal(requester_of(scene.bad->a.qp)->count, 1);
+	assert_int_equal(requester_of(scene.bad->a.qp)->wait, SIMHCA_WAIT_RNR);
+	recv_into(&scene.bad->b, 1, 0, 64);
+	return scene;
+}
+
+static void expect_fatal(struct scene *scene, struct side *side)
+{
+	struct pair *bad = scene->bad;
+	struct simhca_cqe cqe;
+
+	advance(scene->world, SEC);
+	assert_int_equal(qp_state(side->qp), IBV_QPS_ERR);
+	assert_int_equal(events_of(side->client, side->qp, IBV_EVENT_QP_FATAL), 1);
+	check_good(scene);
+	pair_reconnect(bad);
+	while (cq_poll(bad->a.send_cq, &cqe) || cq_poll(bad->b.recv_cq, &cqe))
+		;
+	check_works(bad);
+}
+
+static void requesters_that_lie_about_their_progress(void **state)
+{
+#define R(field, value) LIE(simhca_requester, field, value)
+	static const struct lie lies[] = {
+		R(psn_una, 0x1000000),
+		R(psn_una, 0xfffff0),
+		R(psn_send, 0x1000000),
+		R(psn_send, 0x7ffffe),
+		R(psn_sent, 0x1000000),
+		R(psn_sent, 0xfffff0),
+		R(psn_next, 0x1000000),
+		R(psn_next, 0),
+		R(count, 65),
+		R(count, 0x80000000),
+		R(count, 2),
+		R(reads, 1),
+		R(wait, 5),
+		R(fault, 2),
+		R(alone, 2),
+		R(answered, 2),
+		R(answered, 1),
+		R(revoked, 2),
+		R(went_back, 2),
+		R(told, 2),
+	};
+#undef R
+	for (size_t i = 0; i < ARRAY_SIZE(lies); i++) {
+		struct scene scene = one_under_way(state);
+
+		tell_lie(scene.bad->a.qp->state->req, sizeof(struct simhca_requester), &lies[i]);
+		expect_fatal(&scene, &scene.bad->a);
+	}
+}
+
+static uint64_t flight(uint64_t opcode, uint64_t first, uint64_t last)
+{
+	return opcode << SIMHCA_FLIGHT_OPCODE_SHIFT | last << SIMHCA_FLIGHT_LAST_SHIFT | first;
+}
+
+/* The message in the ring is a SEND of 64 bytes, at this PSN, and takes one. */
+static void requesters_that_lie_about_a_message(void **state)
+{
+	const uint64_t psn = default_options(IBV_QPT_RC).psn;
+	const uint64_t lies[] = {
+		flight(SIMHCA_WR_SEND, psn + 1, psn),
+		flight(SIMHCA_WR_SEND, psn + 1, psn + 1),
+		flight(SIMHCA_WR_SEND, psn - 1, psn),
+		flight(SIMHCA_WR_SEND, (psn + 0x7fffff) & SIMHCA_PSN_MASK, psn),
+		flight(SIMHCA_WR_RDMA_WRITE, psn, psn),
+		flight(SIMHCA_WR_RDMA_READ, psn, psn),
+		flight(SIMHCA_WR_LOCAL_INV, psn, psn),
+		flight(0xffff, psn, psn),
+		0,
+		UINT64_MAX,
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(lies); i++) {
+		struct scene scene = one_under_way(state);
+
+		for (int n = 0; n < SIMHCA_MAX_FLIGHTS; n++)
+			atomic_store(&scene.bad->a.qp->state->flight[n], lies[i]);
+		expect_fatal(&scene, &scene.bad->a);
+	}
+}
+
+static void responders_that_lie_about_their_progress(void **state)
+{
+#define R(field, value) LIE(simhca_responder, field, value)
+	static const struct lie lies[] = {
+		R(epsn, 0x1000000),
+		R(msn, 0x1000000),
+		R(taken, 0x800001),
+		R(offset, UINT64_MAX),
+		R(left, UINT64_MAX),
+		R(read.repeated, 2),
+		R(read.owed, 2),
+		R(read.psn, 0x1000000),
+		R(read.left, 1ull << 40),
+		R(in_message, 2),
+		R(write, 2),
+		R(have_recv, 2),
+		R(nak_sent, 2),
+		R(told_psn, 2),
+		R(revoked, 2),
+		R(comm_est, 2),
+		R(tm.kind, 4),
+		R(rq_ci, 5),
+	};
+#undef R
+	for (size_t i = 0; i < ARRAY_SIZE(lies); i++) {
+		struct scene scene = one_under_way(state);
+
+		tell_lie(scene.bad->b.qp->state->resp, sizeof(struct simhca_responder), &lies[i]);
+		expect_fatal(&scene, &scene.bad->b);
+	}
+}
+
+/* Nobody but the device takes turns, so what a word says of another holder makes no sense. */
+static void turns_of_nobody(void **state)
+{
+	const uint64_t holder = 0xdeadull << SIMHCA_TURN_HOLDER_SHIFT;
+	struct scene scene = one_under_way(state);
+
+	atomic_store(&scene.bad->a.qp->state->req_turn, holder);
+	expect_fatal(&scene, &scene.bad->a);
+	scene = one_under_way(state);
+	atomic_store(&scene.bad->b.qp->state->resp_turn, UINT64_MAX);
+	expect_fatal(&scene, &scene.bad->b);
+}
+
+/* From within the requester's turn: whoever found it taken asks for another look. */
+static void ask_for_another_look(struct cq *cq, void *arg)
+{
+	struct side *side = arg;
+
+	(void)cq;
+	assert_int_equal(atomic_load(&side->qp->state->req_turn) >> SIMHCA_TURN_HOLDER_SHIFT,
+			 SIMHCA_TURN_DEVICE);
+	atomic_fetch_or(&side->qp->state->req_turn, SIMHCA_TURN_WANTED);
+	atomic_store(&side->qp->state->sq_pi, side->qp->sq_pi + 1);
+}
+
+static void a_turn_that_is_wanted(void **state)
+{
+	struct scene scene = make(*state, IBV_QPT_RC);
+	struct side *a = &scene.bad->a;
+	struct simhca_cqe cqe;
+
+	qp_put(a->qp, &(struct wr){ .id = 1,
+				    .opcode = SIMHCA_WR_RDMA_WRITE,
+				    .flags = SIMHCA_WQE_SIGNALED,
+				    .remote_addr = scene.bad->b.mr->iova,
+				    .rkey = scene.bad->b.mr->rkey });
+	qp_put(a->qp, &(struct wr){ .id = 2,
+				    .opcode = SIMHCA_WR_RDMA_WRITE,
+				    .flags = SIMHCA_WQE_SIGNALED,
+				    .remote_addr = scene.bad->b.mr->iova,
+				    .rkey = scene.bad->b.mr->rkey });
+	atomic_store(&a->qp->state->sq_pi, --a->qp->sq_pi);
+	a->send_cq->on_event = ask_for_another_look;
+	a->send_cq->on_event_arg = a;
+	cq_arm(a->send_cq, SIMHCA_ARM_NEXT);
+	qp_ring(a->qp);
+	settle(scene.world);
+	for (uint64_t id = 1; id <= 2; id++) {
+		assert_true(cq_poll(a->send_cq, &cqe));
+		assert_int_equal(cqe.wr_id, id);
+	}
+	assert_int_equal(atomic_load(&a->qp->state->req_turn) >> SIMHCA_TURN_HOLDER_SHIFT, 0);
 }
 
 static void cq_indices_overwritten(void **state)
@@ -245,8 +445,7 @@ static void every_opcode_and_flag(void **state)
 				else if (qp_state(bad->a.qp) != IBV_QPS_RTS ||
 					 qp_state(bad->b.qp) != IBV_QPS_RTS)
 					pair_reconnect(bad);
-				else if (bad->b.qp->rq_pi - atomic_load(&bad->b.qp->state->rq_ci) >
-					 32)
+				else if (bad->b.qp->rq_pi - rq_ci_of(bad->b.qp) > 32)
 					pair_reconnect(bad);
 			}
 		}
@@ -306,8 +505,8 @@ static void lock_words_overwritten(void **state)
 	struct scene scene = make(*state, IBV_QPT_RC);
 	struct pair *bad = scene.bad;
 
-	atomic_store(&bad->a.qp->state->lock, 0xdead);
-	atomic_store(&bad->b.qp->state->lock, 1);
+	atomic_store(&bad->a.qp->state->req_turn, 0xdead);
+	atomic_store(&bad->b.qp->state->resp_turn, 1);
 	atomic_store(&bad->a.send_cq->state->lock, 2);
 	atomic_store(&bad->b.recv_cq->state->lock, 0xffffffff);
 	recv_into(&bad->b, 1, 0, 64);
@@ -385,7 +584,7 @@ static void a_client_that_never_polls(void **state)
 	for (uint64_t id = 0; id < 2000; id++) {
 		struct qp *qp = scene.bad->a.qp;
 
-		if (qp->sq_pi - atomic_load(&qp->state->sq_ci) < 64)
+		if (qp->sq_pi - sq_ci_of(qp) < 64)
 			rdma_write(&scene.bad->a, id, 0, 8, 0);
 		rounds(scene.world, 3);
 	}
@@ -536,6 +735,11 @@ int main(void)
 		ON_ETHERNET(a_receive_producer_index_that_makes_no_sense),
 		ON_ETHERNET(a_producer_index_that_runs_backwards),
 		ON_ETHERNET(the_devices_indices_overwritten),
+		ON_ETHERNET(requesters_that_lie_about_their_progress),
+		ON_ETHERNET(requesters_that_lie_about_a_message),
+		ON_ETHERNET(responders_that_lie_about_their_progress),
+		ON_ETHERNET(turns_of_nobody),
+		ON_ETHERNET(a_turn_that_is_wanted),
 		ON_ETHERNET(cq_indices_overwritten),
 		ON_ETHERNET(srq_indices_overwritten),
 		ON_ETHERNET(work_requests_that_lie_about_their_size),

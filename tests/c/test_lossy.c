@@ -497,7 +497,7 @@ static void random_messages(struct world *world, enum ibv_qp_type type, struct l
 		assert_int_equal(target->received, target->expected);
 		assert_memory_equal(target->mr->addr, target->shadow, RECVS_AT);
 		if (target->qp)
-			assert_int_equal(target->qp->state->msn, run->sent & 0xffffff);
+			assert_int_equal(responder_of(target->qp)->msn, run->sent & 0xffffff);
 	}
 	print_message("%lu packets: %lu lost, %lu twice, %lu late\n", how->sent, how->has_lost,
 		      how->has_doubled, how->has_delayed);

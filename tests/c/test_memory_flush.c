@@ -73,14 +73,14 @@ static void writes_come_before_flushes(void **state)
 static void it_is_one_packet(void **state)
 {
 	struct pair *pair = flush_pair(*state);
-	uint32_t psn = pair->a.qp->state->sq_psn, msn = pair->b.qp->state->msn;
+	uint32_t psn = requester_of(pair->a.qp)->psn_next, msn = responder_of(pair->b.qp)->msn;
 
 	post(&pair->a, .id = 1, .opcode = SIMHCA_WR_FLUSH, .remote_addr = pair->b.mr->iova,
 	     .length = pair->b.mr->length, .rkey = pair->b.mr->rkey, .placement = BOTH,
 	     SGES(sge(pair->a.mr, 0, 4096)));
 	expect(pair->a.send_cq, 1, SUCCESS);
-	assert_int_equal(pair->a.qp->state->sq_psn, psn + 1);
-	assert_int_equal(pair->b.qp->state->msn, msn + 1);
+	assert_int_equal(requester_of(pair->a.qp)->psn_next, psn + 1);
+	assert_int_equal(responder_of(pair->b.qp)->msn, msn + 1);
 	assert_true(all_bytes(pair->b.mr->addr, 4096, 0));
 }
 

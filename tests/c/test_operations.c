@@ -571,8 +571,8 @@ static struct pair *half_a_message(struct world *world)
 	recv_into(&pair->b, 8, 0, length);
 	send_from(&pair->a, 1, 0, length);
 	rounds(world, 1);
-	assert_true(pair->b.qp->state->epsn != pair->b.options.psn);
-	assert_int_equal(pair->b.qp->state->msn, 0);
+	assert_true(responder_of(pair->b.qp)->epsn != pair->b.options.psn);
+	assert_int_equal(responder_of(pair->b.qp)->msn, 0);
 	return pair;
 }
 
@@ -597,7 +597,7 @@ static void a_message_within_a_message_is_refused(void **state)
 	struct simhca_qp_attr attr = qp_attr_to(pair->a.qp, 1, pair->b.qp->qpn, &pair->a.options);
 
 	assert_int_equal(0, qp_move(pair->a.qp, IBV_QPS_RESET));
-	attr.sq_psn = pair->b.qp->state->epsn;
+	attr.sq_psn = responder_of(pair->b.qp)->epsn;
 	qp_up_to(pair->a.qp, IBV_QPS_RTS, attr);
 	rdma_write(&pair->a, 2, 0, 8, 0);
 	expect_why(pair->a.send_cq, 2, REM_INV_REQ_ERR, OPCODE_SEQUENCE);

@@ -46,13 +46,13 @@ static void a_message_takes_one_psn_a_packet(void **state)
 		rdma_write(&pair->a, i, 0, message[i].bytes, 0);
 		expect(pair->a.send_cq, i, SUCCESS);
 		psn = simhca_psn_add(psn, message[i].psns);
-		assert_int_equal(pair->a.qp->state->sq_psn, psn);
-		assert_int_equal(pair->b.qp->state->epsn, psn);
-		assert_int_equal(pair->b.qp->state->msn, i + 1);
+		assert_int_equal(requester_of(pair->a.qp)->psn_next, psn);
+		assert_int_equal(responder_of(pair->b.qp)->epsn, psn);
+		assert_int_equal(responder_of(pair->b.qp)->msn, i + 1);
 	}
 	/* The other direction counts for itself. */
-	assert_int_equal(pair->b.qp->state->sq_psn, options.psn);
-	assert_int_equal(pair->a.qp->state->epsn, options.psn);
+	assert_int_equal(requester_of(pair->b.qp)->psn_next, options.psn);
+	assert_int_equal(responder_of(pair->a.qp)->epsn, options.psn);
 }
 
 static void psns_wrap_on(struct world *world, enum ibv_qp_type type)
@@ -66,7 +66,7 @@ static void psns_wrap_on(struct world *world, enum ibv_qp_type type)
 	for (int i = 0; i < 10; i++)
 		check_works(pair);
 	if (type != IBV_QPT_UD)
-		assert_true(pair->a.qp->state->sq_psn < 0x1000);
+		assert_true(requester_of(pair->a.qp)->psn_next < 0x1000);
 }
 
 static void rc_goes_on_where_psns_wrap(void **state)
@@ -96,12 +96,12 @@ static void reads_and_atomics_wrap_too(void **state)
 	rdma_read(&pair->a, 1, 8192, 4096, 0);
 	expect(pair->a.send_cq, 1, SUCCESS);
 	assert_true(filled(pair->a.mr->addr + 8192, 4096, 7));
-	assert_int_equal(pair->a.qp->state->sq_psn, 2);
+	assert_int_equal(requester_of(pair->a.qp)->psn_next, 2);
 	post(&pair->a, .id = 2, .opcode = SIMHCA_WR_ATOMIC_FETCH_AND_ADD, .compare_add = 1,
 	     SGES(sge(pair->a.mr, 0, 8)), .remote_addr = pair->b.mr->iova,
 	     .rkey = pair->b.mr->rkey);
 	expect(pair->a.send_cq, 2, SUCCESS);
-	assert_int_equal(pair->a.qp->state->sq_psn, 3);
+	assert_int_equal(requester_of(pair->a.qp)->psn_next, 3);
 }
 
 /* Sends on with other PSNs: after a reset of the requester alone. */
@@ -157,7 +157,8 @@ static void the_reason_of_a_nak_is_kept(void **state)
 	rdma_write(&pair->a, 2, 0, 64, 0);
 	settle(world);
 	expect_none(pair->a.send_cq);
-	pair->b.qp->state->epsn = simhca_psn_add(options.psn, 1); /* what was missing has come */
+	responder_of(pair->b.qp)->epsn =
+		simhca_psn_add(options.psn, 1); /* what was missing has come */
 	advance(world, 100 * MSEC);
 	expect(pair->a.send_cq, 2, SUCCESS);
 	simhca_device_set_port(world->device[1], false);
@@ -293,7 +294,7 @@ static void duplicates_are_answered_but_not_done_again(void **state)
 			expect(pair->b.recv_cq, 7, SUCCESS);
 		expect_none(pair->b.recv_cq);
 	}
-	assert_int_equal(pair->b.qp->state->msn, 4);
+	assert_int_equal(responder_of(pair->b.qp)->msn, 4);
 }
 
 /* An atomic whose result is no longer remembered is not answered: it must not be done twice. */

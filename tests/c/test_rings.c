@@ -134,7 +134,7 @@ static void a_completion_retires_the_unsignaled_before_it(void **state)
 						    .rkey = pair->b.mr->rkey,
 					    });
 		assert_int_equal(expect(pair->a.send_cq, 15, SUCCESS).wqe_index, lap * 6 + 5);
-		assert_int_equal(atomic_load(&pair->a.qp->state->sq_ci), lap * 6 + 6);
+		assert_int_equal(sq_ci_of(pair->a.qp), lap * 6 + 6);
 	}
 	expect_none(pair->a.send_cq);
 }
@@ -182,10 +182,9 @@ static void one_doorbell_for_many_requests(void **state)
 static void age_qp(struct qp *qp, uint32_t left)
 {
 	qp->sq_pi = qp->rq_pi = -left;
-	qp->state->sq_next = -left;
-	atomic_store(&qp->state->sq_ci, -left);
+	requester_of(qp)->oldest = -left;
 	atomic_store(&qp->state->sq_pi, -left);
-	atomic_store(&qp->state->rq_ci, -left);
+	responder_of(qp)->rq_ci = -left;
 	atomic_store(&qp->state->rq_pi, -left);
 }
 

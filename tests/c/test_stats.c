@@ -222,7 +222,7 @@ static void packets_out_of_sequence(void **state)
 	struct pair *pair = pair_new(*state, &options);
 	struct stats a = stats_of(*state, 0), b = stats_of(*state, 1);
 
-	pair->a.qp->state->sq_psn += 5; /* as if five packets had been lost, for good */
+	requester_of(pair->a.qp)->psn_next += 5; /* as if five packets had been lost, for good */
 	rdma_write(&pair->a, 1, 0, 8, 0);
 	settle(*state);
 	assert_int_equal(stats_of(*state, 0).of[SIMHCA_STAT_PACKET_SEQ_ERR] -
@@ -236,7 +236,7 @@ static void packets_out_of_sequence(void **state)
 	pair = pair_new(*state, &options);
 	rdma_write(&pair->a, 2, 0, 8, 0);
 	expect(pair->a.send_cq, 2, SUCCESS);
-	pair->a.qp->state->sq_psn -= 1;
+	requester_of(pair->a.qp)->psn_next -= 1;
 	rdma_write(&pair->a, 2, 0, 8, 0);
 	expect(pair->a.send_cq, 2, SUCCESS);
 	assert_int_equal(stats_of(*state, 1).of[SIMHCA_STAT_DUPLICATE_REQUEST] -

@@ -461,7 +461,7 @@ static void *refill_thread(void *arg)
 	struct qp *qp = nuisance->side->qp;
 
 	while (!atomic_load_explicit(&nuisance->stop, memory_order_relaxed)) {
-		uint32_t ci = atomic_load_explicit(&qp->state->rq_ci, memory_order_relaxed);
+		uint32_t ci = rq_ci_of(qp);
 
 		atomic_store_explicit(&qp->state->rq_pi, ci + qp->granted.rq_entries,
 				      memory_order_release);

@@ -88,7 +88,7 @@ static void expect_writes(struct net *net, uint64_t count, uint32_t length)
 		expect(net->pair->a.send_cq, id, SUCCESS);
 	expect_none(net->pair->a.send_cq);
 	assert_memory_equal(net->pair->b.mr->addr, net->pair->a.mr->addr, count * length);
-	assert_int_equal(net->pair->b.qp->state->msn, count);
+	assert_int_equal(responder_of(net->pair->b.qp)->msn, count);
 }
 
 static void an_acknowledgement_stands_for_all_before(void **state)
@@ -157,7 +157,7 @@ static void a_time_out_goes_back_to_the_oldest(void **state)
 		expect(net->pair->a.send_cq, id, SUCCESS);
 	assert_int_equal(net->sent[SIMHCA_PKT_WRITE], 6 + 3);
 	assert_int_equal(stat(net, 1, SIMHCA_STAT_DUPLICATE_REQUEST), 3);
-	assert_int_equal(net->pair->b.qp->state->msn, 6);
+	assert_int_equal(responder_of(net->pair->b.qp)->msn, 6);
 }
 
 /* A later response shows that one is missing: the rest is asked for, not the whole. */
@@ -171,7 +171,7 @@ static void a_read_goes_on_from_the_missing_response(void **state)
 	assert_memory_equal(net->pair->a.mr->addr, net->pair->b.mr->addr + 16384, 2500);
 	assert_int_equal(net->sent[SIMHCA_PKT_READ], 2);
 	assert_int_equal(net->last_psn[SIMHCA_PKT_READ], 4);
-	assert_int_equal(net->pair->b.qp->state->msn, 1);
+	assert_int_equal(responder_of(net->pair->b.qp)->msn, 1);
 }
 
 /* So does the acknowledgement of what came after the read. */

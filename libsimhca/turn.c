@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include <string.h>
+
+#include "psn.h"
+#include "turn.h"
+#include "odp.h"
+
+/* Changes of a word by its client, while it is to be taken; more are not waited for. */
+#define TRIES 16
+
+/* ------------------------------------------------------------------ words and copies */
+
+/*
+ * Takes the turn, whoever the word says has it. False: somebody has, and it is not the device. What
+ * is wanted so far is what happens now.
+ */
+static bool take(_Atomic uint64_t *word, struct simhca_turn *turn)
+{
+	const uint64_t mine = (uint64_t)SIMHCA_TURN_DEVICE << SIMHCA_TURN_HOLDER_SHIFT;
+	uint64_t old = atomic_load_explicit(word, memory_order_relaxed);
+
+	turn->wanted = false;
+	for (int i = 0; i < TRIES && !(old >> SIMHCA_TURN_HOLDER_SHIFT); i++) {
+		turn->generation = old & SIMHCA_TURN_GENERATION;
+		/* acquire: pairs with the commit of the turn before, which wrote the copy. */
+		if (atomic_compare_exchange_weak_explicit(word, &old, mine | turn->generation,
+							  memory_order_acquire,
+							  memory_order_relaxed))
+			return true;
+	}
+	turn->generation = old & SIMHCA_TURN_GENERATION;
+	return false;
+}
+
+/* The copy that was written counts from now on. */
+static void commit(_Atomic uint64_t *word, struct simhca_turn *turn, uint64_t holder)
+{
+	uint64_t old;
+
+	turn->generation = (turn->generation + 1) & SIMHCA_TURN_GENERATION;
+	/* release: the copy is there before the word says that it counts. */
+	old = atomic_exchange_explicit(word, holder << SIMHCA_TURN_HOLDER_SHIFT | turn->generation,
+				       memory_order_acq_rel);
+	turn->wanted |= (old & SIMHCA_TURN_WANTED) != 0;
+}
+
+void simhca_turn_get(void *to, const void *from, size_t bytes)
+{
+	uint64_t *words = to;
+
+	for (size_t i = 0; i < bytes / 8; i++)
+		words[i] = __atomic_load_n((const uint64_t *)from + i, __ATOMIC_RELAXED);
+}
+
+void simhca_turn_put(void *to, const void *from, size_t bytes)
+{
+	const uint64_t *words = from;
+
+	for (size_t i = 0; i < bytes / 8; i++)
+		__atomic_store_n((uint64_t *)to + i, words[i], __ATOMIC_RELAXED);
+}
+
+/* ------------------------------------------------------------------------- requester */
+
+/* Each message under way is of PSNs that follow those of the one before, up to psn_next. */
+static bool flights_make_sense(const struct simhca_qp *qp)
+{
+	const struct simhca_requester *req = &qp->req;
+	uint32_t reads = 0, next = 0;
+
+	for (uint32_t i = 0; i < req->count; i++) {
+		const struct simhca_flight *flight = simhca_flight_of(qp, i);
+		uint32_t psns = simhca_psn_add(flight->last - flight->first, 1);
+
+		if (i && flight->first != next)
+			return false;
+		/* Those that send nothing take no PSNs, and stand alone. */
+		if (simhca_is_local_op(flight->opcode) ? psns || req->count > 1
+						       : !psns || psns > SIMHCA_PSN_DUPLICATES)
+			return false;
+		next = simhca_psn_add(flight->last, 1);
+		reads += simhca_is_read_like(flight->opcode);
+	}
+	return next == req->psn_next && reads == req->reads;
+}
+
+static bool requester_makes_sense(const struct simhca_qp *qp)
+{
+	const struct simhca_requester *req = &qp->req;
+
+	if (req->psn_next > SIMHCA_PSN_MASK || req->wait > SIMHCA_WAIT_FAULT || req->fault > 1 ||
+	    req->told > 1)
+		return false;
+	if (!req->count)
+		return true;
+	return req->psn_una <= SIMHCA_PSN_MASK && req->psn_send <= SIMHCA_PSN_MASK &&
+	       req->psn_sent <= SIMHCA_PSN_MASK &&
+	       simhca_psn_cmp(simhca_flight_of(qp, 0)->first, req->psn_una) <= 0 &&
+	       simhca_psn_cmp(req->psn_una, req->psn_send) <= 0 &&
+	       simhca_psn_cmp(req->psn_send, req->psn_sent) <= 0 &&
+	       simhca_psn_cmp(req->psn_sent, req->psn_next) <= 0 && req->alone <= 1 &&
+	       req->answered <= 1 && req->revoked <= 1 && req->went_back <= 1 &&
+	       (!req->answered ||
+		simhca_flight_of(qp, 0)->opcode == SIMHCA_WR_RDMA_READ_WITH_INV) &&
+	       flights_make_sense(qp);
+}
+
+static void load_flights(struct simhca_qp *qp)
+{
+	for (uint32_t i = 0; i < qp->req.count; i++) {
+		uint64_t word = atomic_load_explicit(
+			&qp->mem->flight[(qp->req.oldest + i) % SIMHCA_MAX_FLIGHTS],
+			memory_order_relaxed);
+
+		*simhca_flight(qp, i) = (struct simhca_flight){
+			.first = word & SIMHCA_PSN_MASK,
+			.last = word >> SIMHCA_FLIGHT_LAST_SHIFT & SIMHCA_PSN_MASK,
+			.opcode = (uint32_t)(word >> SIMHCA_FLIGHT_OPCODE_SHIFT),
+		};
+	}
+}
+
+void simhca_requester_begin(struct simhca_qp *qp)
+{
+	struct simhca_requester *req = &qp->req;
+	bool free = take(&qp->mem->req_turn, &qp->req_turn);
+
+	simhca_turn_get(req, &qp->mem->req[qp->req_turn.generation & 1], sizeof(*req));
+	if (free && req->count <= SIMHCA_MAX_FLIGHTS) {
+		load_flights(qp);
+		if (requester_makes_sense(qp))
+			return;
+	}
+	/* Nothing that could be named is under way, or waits. */
+	memset(req, 0, sizeof(*req));
+	req->oldest = atomic_load_explicit(&qp->mem->sq_pi, memory_order_relaxed);
+	simhca_qp_corrupt(qp);
+}
+
+static void requester_commit(struct simhca_qp *qp, uint64_t holder)
+{
+	simhca_turn_put(&qp->mem->req[(qp->req_turn.generation + 1) & 1], &qp->req,
+			sizeof(qp->req));
+	commit(&qp->mem->req_turn, &qp->req_turn, holder);
+}
+
+void simhca_requester_commit(struct simhca_qp *qp)
+{
+	requester_commit(qp, SIMHCA_TURN_DEVICE);
+}
+
+bool simhca_requester_end(struct simhca_qp *qp)
+{
+	requester_commit(qp, 0);
+	return qp->req_turn.wanted;
+}
+
+/* ------------------------------------------------------------------------- responder */
+
+static bool responder_makes_sense(const struct simhca_responder *resp)
+{
+	return resp->epsn <= SIMHCA_PSN_MASK && resp->msn <= SIMHCA_PSN_MASK &&
+	       resp->taken <= SIMHCA_PSN_DUPLICATES && resp->offset <= 2 * SIMHCA_MAX_MSG_SIZE &&
+	       resp->left <= SIMHCA_MAX_MSG_SIZE && resp->read.left <= SIMHCA_MAX_MSG_SIZE &&
+	       resp->read.psn <= SIMHCA_PSN_MASK && resp->read.owed <= 1 &&
+	       resp->read.repeated <= 1 && resp->in_message <= 1 && resp->write <= 1 &&
+	       resp->have_recv <= 1 && resp->nak_sent <= 1 && resp->told_psn <= 1 &&
+	       resp->revoked <= 1 && resp->comm_est <= 1 && resp->tm.kind <= SIMHCA_TM_RNDV;
+}
+
+void simhca_responder_begin(struct simhca_qp *qp)
+{
+	struct simhca_responder *resp = &qp->resp;
+	bool free = take(&qp->mem->resp_turn, &qp->resp_turn);
+
+	simhca_turn_get(resp, &qp->mem->resp[qp->resp_turn.generation & 1], sizeof(*resp));
+	if (free && responder_makes_sense(resp))
+		return;
+	memset(resp, 0, sizeof(*resp));
+	resp->rq_ci = atomic_load_explicit(&qp->mem->rq_pi, memory_order_relaxed);
+	simhca_qp_corrupt(qp);
+}
+
+static void responder_commit(struct simhca_qp *qp, uint64_t holder)
+{
+	simhca_turn_put(&qp->mem->resp[(qp->resp_turn.generation + 1) & 1], &qp->resp,
+			sizeof(qp->resp));
+	commit(&qp->mem->resp_turn, &qp->resp_turn, holder);
+}
+
+void simhca_responder_commit(struct simhca_qp *qp)
+{
+	responder_commit(qp, SIMHCA_TURN_DEVICE);
+}
+
+bool simhca_responder_end(struct simhca_qp *qp)
+{
+	responder_commit(qp, 0);
+	return qp->resp_turn.wanted;
+}

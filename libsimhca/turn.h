@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * Turns at a QP's requester or responder (simhca-abi-progress.h). Who has one works on qp->req and
+ * qp->flight, or on qp->resp, which hold what was in the QP's memory when the turn began; outside
+ * of a turn they say nothing.
+ *
+ * The device's threads keep each other off by req_lock and resp_lock, as no word that a client can
+ * write may do that. The turn word comes after the lock. While no one but the device takes turns it
+ * is free then; if it is not, a client has written it.
+ */
+#ifndef LIBSIMHCA_TURN_H
+#define LIBSIMHCA_TURN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct simhca_qp;
+
+/* Begins a turn, under the side's lock. If what is there makes no sense the QP fails. */
+void simhca_requester_begin(struct simhca_qp *qp);
+void simhca_responder_begin(struct simhca_qp *qp);
+/* What was done so far counts, whatever happens to the rest of the turn. */
+void simhca_requester_commit(struct simhca_qp *qp);
+void simhca_responder_commit(struct simhca_qp *qp);
+/* Commits and ends the turn; true: somebody wants the QP to be looked at again. */
+bool simhca_requester_end(struct simhca_qp *qp);
+bool simhca_responder_end(struct simhca_qp *qp);
+
+/* By words, as a client can write them at any time, and others may look at them; 8 bytes each. */
+void simhca_turn_get(void *to, const void *from, size_t bytes);
+void simhca_turn_put(void *to, const void *from, size_t bytes);
+
+#endif
