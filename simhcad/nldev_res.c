@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * RDMA netlink: the objects of programs, one by one. Each kind has a number that is unique in the
- * device, and belongs to the program that opened its context.
+ * device, and belongs to the program that opened its context, or its event channel.
  */
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <stdlib.h>
 #include <utlist.h>
 
+#include "cma_report.h"
 #include "daemon.h"
 #include "nldev.h"
 #include "privilege.h"
@@ -18,7 +19,7 @@
 
 /* An object, and whose it is. */
 struct object {
-	const struct session *session;
+	const struct session *session; /* NULL of kinds that belong to none */
 	uint32_t handle, number;
 	pid_t pid; /* 0: that of who opened the context */
 	union {
@@ -27,6 +28,7 @@ struct object {
 		struct simhca_pd_info pd;
 		struct simhca_cq_info cq;
 		struct simhca_srq_info srq;
+		struct cma_id_info cm_id;
 	};
 };
 
@@ -42,6 +44,8 @@ struct kind {
 	bool at_port;
 	/* The object whose handle is object->handle or the next one; false: there is none. */
 	bool (*next)(const struct session *session, struct object *object);
+	/* Instead, of kinds that belong to no session. */
+	bool (*next_of_device)(const struct device *device, struct object *object);
 	int (*put)(struct nl_msg *msg, const struct object *object, const struct view *view);
 };
 
@@ -86,10 +90,31 @@ static int put_qp(struct nl_msg *msg, const struct object *object, const struct 
 
 /* ----------------------------------------------------------------------------- rdma_cm ids */
 
-/* There are none: nothing listens at /dev/infiniband/rdma_cm. */
-static bool next_cm_id(const struct session *session, struct object *object)
+static bool next_cm_id(const struct device *device, struct object *object)
 {
-	return false;
+	if (!cma_next_id(device->daemon->cma, device, &object->handle, &object->cm_id))
+		return false;
+	object->number = object->handle;
+	object->pid = object->cm_id.pid;
+	return true;
+}
+
+static int put_cm_id(struct nl_msg *msg, const struct object *object, const struct view *view)
+{
+	const struct cma_id_info *id = &object->cm_id;
+
+	if (view->port && view->port != id->port)
+		return -EAGAIN;
+	if ((id->port && nla_put_u32(msg, RDMA_NLDEV_ATTR_PORT_INDEX, id->port)) ||
+	    (id->qp_num && (nla_put_u32(msg, RDMA_NLDEV_ATTR_RES_LQPN, id->qp_num) ||
+			    nla_put_u8(msg, RDMA_NLDEV_ATTR_RES_TYPE, id->qp_type))) ||
+	    nla_put_u32(msg, RDMA_NLDEV_ATTR_RES_PS, id->ps) ||
+	    nla_put_u8(msg, RDMA_NLDEV_ATTR_RES_STATE, id->state) ||
+	    (id->src && nla_put(msg, RDMA_NLDEV_ATTR_RES_SRC_ADDR, sizeof(*id->src), id->src)) ||
+	    (id->dst && nla_put(msg, RDMA_NLDEV_ATTR_RES_DST_ADDR, sizeof(*id->dst), id->dst)) ||
+	    nla_put_u32(msg, RDMA_NLDEV_ATTR_RES_CM_IDN, object->number))
+		return -EMSGSIZE;
+	return 0;
 }
 
 /* --------------------------------------------------------------------------------- regions */
@@ -255,7 +280,7 @@ static int put_srq(struct nl_msg *msg, const struct object *object, const struct
 static int put_object(struct nl_msg *msg, const struct kind *kind, const struct object *object,
 		      const struct view *view)
 {
-	pid_t pid = object->pid ? object->pid : object->session->pid;
+	pid_t pid = object->pid || !object->session ? object->pid : object->session->pid;
 	int ret = kind->put(msg, object, view);
 
 	if (!ret && pid && view->pids)
@@ -299,43 +324,62 @@ static const struct session *with_context(const struct session *session)
 	return session;
 }
 
+/* Where a list goes on: with the object of the cursor, or the next one. */
+static struct object object_at(const struct kind *kind, const struct device *device,
+			       const struct nldev_cursor *cursor)
+{
+	struct object object = { .handle = cursor->handle };
+
+	if (kind->next_of_device)
+		return object;
+	object.session = device->sessions;
+	while (object.session && object.session->number < cursor->group)
+		object.session = object.session->next;
+	object.session = with_context(object.session);
+	if (object.session && object.session->number != cursor->group)
+		object.handle = 0;
+	return object;
+}
+
+/* The object that is meant, or the next one of the device; false: there is none. */
+static bool next_object(const struct kind *kind, const struct device *device, struct object *object)
+{
+	if (kind->next_of_device)
+		return kind->next_of_device(device, object);
+	while (object->session && !kind->next(object->session, object))
+		*object = (struct object){ .session = with_context(object->session->next) };
+	return object->session;
+}
+
 /* As many entries as fit, from the cursor on. */
 static int list(const struct kind *kind, const struct nldev_query *query,
 		struct nldev_cursor *cursor, struct nl_msg *part)
 {
-	const struct session *session;
+	const struct device *device = nldev_device(query);
+	struct object object;
 	struct nlattr *table;
 	struct view view;
 	int filled = 0, ret = get_view(query, &view);
 
 	if (ret)
 		return ret;
-	if (nldev_put_device(part, nldev_device(query)))
+	if (nldev_put_device(part, device))
 		return -EMSGSIZE;
 	table = nla_nest_start(part, kind->table);
 	if (!table)
 		return -EMSGSIZE;
-	session = nldev_device(query)->sessions;
-	while (session && session->number < cursor->group)
-		session = session->next;
-	for (session = with_context(session); session; session = with_context(session->next)) {
-		struct object object = { .session = session };
-
-		if (session->number == cursor->group)
-			object.handle = cursor->handle;
-		for (; kind->next(session, &object); object.handle++) {
-			cursor->group = session->number;
-			cursor->handle = object.handle;
-			ret = put_entry(part, kind, &object, &view);
-			if (ret == -EMSGSIZE) {
-				nla_nest_end(part, table);
-				return filled ? 1 : ret;
-			}
-			filled |= !ret;
-			cursor->handle++;
+	object = object_at(kind, device, cursor);
+	for (; next_object(kind, device, &object); object.handle++) {
+		cursor->group = object.session ? object.session->number : 0;
+		cursor->handle = object.handle;
+		ret = put_entry(part, kind, &object, &view);
+		if (ret == -EMSGSIZE) {
+			nla_nest_end(part, table);
+			return filled ? 1 : ret;
 		}
+		filled |= !ret;
 	}
-	cursor->group = UINT32_MAX;
+	*cursor = (struct nldev_cursor){ UINT32_MAX, UINT32_MAX };
 	nla_nest_end(part, table);
 	return filled;
 }
@@ -343,14 +387,10 @@ static int list(const struct kind *kind, const struct nldev_query *query,
 static bool find(const struct kind *kind, const struct device *device, uint32_t number,
 		 struct object *object)
 {
-	const struct session *session = with_context(device->sessions);
-
-	for (; session; session = with_context(session->next)) {
-		*object = (struct object){ .session = session };
-		for (; kind->next(session, object); object->handle++)
-			if (object->number == number)
-				return true;
-	}
+	*object = object_at(kind, device, &(struct nldev_cursor){ 0 });
+	for (; next_object(kind, device, object); object->handle++)
+		if (object->number == number)
+			return true;
 	return false;
 }
 
@@ -396,6 +436,16 @@ static uint32_t count_qps(const struct session *session, const struct simhca_cou
 	return count;
 }
 
+static uint64_t count_cm_ids(const struct device *device)
+{
+	struct object object = { 0 };
+	uint64_t count = 0;
+
+	for (; next_cm_id(device, &object); object.handle++)
+		count++;
+	return count;
+}
+
 static int put_summary(struct nl_msg *msg, const struct device *device)
 {
 	uint64_t pds = 0, cqs = 0, qps = 0, mrs = 0, contexts = 0, srqs = 0;
@@ -417,7 +467,8 @@ static int put_summary(struct nl_msg *msg, const struct device *device)
 		return -EMSGSIZE;
 	table = nla_nest_start(msg, RDMA_NLDEV_ATTR_RES_SUMMARY);
 	if (!table || put_summary_entry(msg, "pd", pds) || put_summary_entry(msg, "cq", cqs) ||
-	    put_summary_entry(msg, "qp", qps) || put_summary_entry(msg, "cm_id", 0) ||
+	    put_summary_entry(msg, "qp", qps) ||
+	    put_summary_entry(msg, "cm_id", count_cm_ids(device)) ||
 	    put_summary_entry(msg, "mr", mrs) || put_summary_entry(msg, "ctx", contexts) ||
 	    put_summary_entry(msg, "srq", srqs))
 		return -EMSGSIZE;
@@ -462,7 +513,7 @@ KIND(res_qp, res_qps, .table = RDMA_NLDEV_ATTR_RES_QP, .entry = RDMA_NLDEV_ATTR_
      .number = RDMA_NLDEV_ATTR_RES_LQPN, .at_port = true, .next = next_qp, .put = put_qp)
 KIND(res_cm_id, res_cm_ids, .table = RDMA_NLDEV_ATTR_RES_CM_ID,
      .entry = RDMA_NLDEV_ATTR_RES_CM_ID_ENTRY, .number = RDMA_NLDEV_ATTR_RES_CM_IDN,
-     .at_port = true, .next = next_cm_id)
+     .at_port = true, .next_of_device = next_cm_id, .put = put_cm_id)
 KIND(res_cq, res_cqs, .table = RDMA_NLDEV_ATTR_RES_CQ, .entry = RDMA_NLDEV_ATTR_RES_CQ_ENTRY,
      .number = RDMA_NLDEV_ATTR_RES_CQN, .next = next_cq, .put = put_cq)
 KIND(res_mr, res_mrs, .table = RDMA_NLDEV_ATTR_RES_MR, .entry = RDMA_NLDEV_ATTR_RES_MR_ENTRY,

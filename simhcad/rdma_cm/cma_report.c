@@ -107,3 +107,39 @@ bool cma_in_use(const struct cma *cma)
 {
 	return cma->files;
 }
+
+static uint8_t kernel_state(enum cma_state state)
+{
+	static const uint8_t states[] = {
+		[CMA_IDLE] = 0,		  [CMA_ADDR_QUERY] = 1, [CMA_ADDR_RESOLVED] = 2,
+		[CMA_ROUTE_RESOLVED] = 4, [CMA_CONNECT] = 5,	[CMA_DISCONNECT] = 6,
+		[CMA_BOUND] = 7,	  [CMA_LISTEN] = 8,
+	};
+
+	return states[state];
+}
+
+bool cma_next_id(const struct cma *cma, const struct device *device, uint32_t *handle,
+		 struct cma_id_info *info)
+{
+	const struct cma_id *id = NULL;
+
+	for (; *handle < cma->ids.room; ++*handle) {
+		id = cma_handle_get(&cma->ids, *handle);
+		if (id && (id->device == device || (!id->device && id->state == CMA_LISTEN)))
+			break;
+	}
+	if (*handle >= cma->ids.room)
+		return false;
+	*info = (struct cma_id_info){
+		.port = id->device ? 1 : 0,
+		.qp_num = id->qp_num,
+		.qp_type = id->qp_type,
+		.state = kernel_state(id->state),
+		.ps = id->ps,
+		.pid = id->file->pid,
+		.src = id->src.sa.sa_family ? &id->src.storage : NULL,
+		.dst = id->dst.sa.sa_family ? &id->dst.storage : NULL,
+	};
+	return true;
+}

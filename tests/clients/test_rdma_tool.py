@@ -7,7 +7,8 @@ import signal
 
 import pytest
 
-from common import HERE, SIMHCA, Device, expect_success, run_pair, wait_until
+from common import (HERE, PATIENCE, SIMHCA, Device, expect_success, new_port, run_pair,
+                    wait_until)
 
 PYTHON = "/usr/bin/python3"
 SYSFS = "/sys/class/infiniband/simhca0"
@@ -175,6 +176,42 @@ def test_resources(device):
     program.send(signal.SIGTERM)
     program.finish()
     wait_until(lambda: rdma(device, "res", "show")[0]["qp"] == 0, 10, "the objects go")
+
+
+def test_cm_ids(device):
+    """rdma resource show cm_id: both ends of a connection, and who listens at all addresses."""
+    port = new_port()
+
+    def shown():
+        return rdma(device, "res", "show", "cm_id")
+
+    server = device.start("rping", "-s", "-p", port)
+    wait_until(lambda: shown() or not server.running, PATIENCE, "the listener")
+    listener, = shown()
+    number = listener.pop("cm-idn")
+    assert listener == {"ifindex": 0, "ifname": "simhca0", "state": "LISTEN", "ps": "TCP",
+                        "pid": server.pid, "comm": "rping", "src-addr": f"0.0.0.0:{port}"}
+    client = device.start("rping", "-c", "-a", "127.0.0.1", "-p", port, "-C", 1000000)
+    wait_until(lambda: sum(one["state"] == "CONNECT" for one in shown()) == 2 or not client.running,
+               PATIENCE, "the connection")
+    ends = {one["pid"]: one for one in shown() if one["state"] == "CONNECT"}
+    assert set(ends) == {server.pid, client.pid}
+    mine = ends[client.pid]
+    assert mine["dst-addr"] == ends[server.pid]["src-addr"] == f"127.0.0.1:{port}"
+    assert mine["src-addr"] == ends[server.pid]["dst-addr"] and mine["cm-idn"] != number
+    assert mine["qp-type"] == "RC" and mine["port"] == 1
+    assert mine["lqpn"] in [one["lqpn"] for one in rdma(device, "res", "show", "qp")]
+    # The same in words; and those at a port, by what they are asked for.
+    text = expect_success(device.run("rdma", "-d", "res", "show", "cm_id", "lqpn",
+                                     str(mine["lqpn"]))).stdout
+    assert text.split() == (
+        f"link simhca0/1 cm-idn {mine['cm-idn']} lqpn {mine['lqpn']} qp-type RC state CONNECT ps TCP "
+        f"pid {client.pid} comm rping src-addr {mine['src-addr']} dst-addr {mine['dst-addr']}").split()
+    assert len(rdma(device, "res", "show", "cm_id", "link", "simhca0/1")) == 2
+    assert rdma(device, "res", "show")[0]["cm_id"] == 3
+    client.kill()
+    server.kill()
+    wait_until(lambda: not shown(), 10, "the ids go")
 
 
 def test_many(device):

@@ -7,6 +7,8 @@
 #ifndef SIMHCA_TEST_NL_SCENE_H
 #define SIMHCA_TEST_NL_SCENE_H
 
+#include <netinet/in.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "simhca.h"
@@ -21,5 +23,20 @@ void nl_scene_free(struct daemon *daemon);
 void nl_scene_add(struct daemon *daemon, unsigned int device, struct simhca_context *context,
 		  pid_t pid);
 void nl_scene_remove(struct daemon *daemon, unsigned int device, struct simhca_context *context);
+
+/* An id of rdma_cm, by its state in simhcad's enum cma_state. */
+struct nl_scene_id {
+	int device; /* -1: none */
+	int state;
+	uint16_t ps;
+	uint8_t qp_type;
+	uint32_t qp_num;
+	pid_t pid;
+	struct sockaddr_in src, dst; /* family 0: none */
+};
+
+/* Returns its number. */
+uint32_t nl_scene_add_id(struct daemon *daemon, const struct nl_scene_id *id);
+void nl_scene_remove_id(struct daemon *daemon, uint32_t number);
 
 #endif

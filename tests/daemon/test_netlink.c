@@ -650,9 +650,102 @@ static void summary(void **state)
 	assert_int_equal(in_summary(scene, "mr"), 2);
 	assert_int_equal(in_summary(scene, "srq"), 1);
 	assert_int_equal(in_summary(scene, "ctx"), 2);
-	assert_int_equal(in_summary(scene, "cm_id"), 0);
 	target_open(client, xrcd, target->qpn);
 	assert_int_equal(in_summary(scene, "qp"), 2);
+}
+
+static struct sockaddr_in ipv4(uint32_t host, uint16_t port)
+{
+	return (struct sockaddr_in){ .sin_family = AF_INET,
+				     .sin_port = htons(port),
+				     .sin_addr.s_addr = htonl(host) };
+}
+
+static void assert_address(const struct nlattr *attr, const struct sockaddr_in *expected)
+{
+	assert_non_null(attr);
+	assert_int_equal(nla_len(attr), 128); /* the kernel's struct sockaddr_storage */
+	assert_memory_equal(nla_data(attr), expected, sizeof(*expected));
+}
+
+/* Ids of rdma_cm: of the device that they are at, or of all of them. */
+static void cm_ids(void **state)
+{
+	struct scene *scene = *state;
+	const struct nl_scene_id connected = { .device = 0,
+					       .state = 6 /* CMA_CONNECT */,
+					       .ps = 0x106,
+					       .qp_type = IBV_QPT_RC,
+					       .qp_num = 0x123,
+					       .pid = 77,
+					       .src = ipv4(0x7f000001, 1000),
+					       .dst = ipv4(0x7f000002, 2000) },
+				 listens = { .device = -1,
+					     .state = 2 /* CMA_LISTEN */,
+					     .ps = 0x111,
+					     .qp_type = IBV_QPT_UD,
+					     .src = ipv4(0, 7471) },
+				 bound = { .device = -1, .state = 1 /* CMA_BOUND */ },
+				 elsewhere = { .device = 1, .state = 4 /* CMA_ADDR_RESOLVED */ };
+	uint32_t number, listener;
+	struct entries *entries;
+	struct answer answer;
+	struct nl_msg *msg;
+
+	assert_int_equal(in_summary(scene, "cm_id"), 0);
+	ask(scene, question(RDMA_NLDEV_CMD_RES_CM_ID_GET, NLM_F_DUMP, 0, -1));
+	expect_done(scene, 0);
+	nl_scene_add_id(scene->daemon, &bound);
+	listener = nl_scene_add_id(scene->daemon, &listens);
+	nl_scene_add_id(scene->daemon, &elsewhere);
+	number = nl_scene_add_id(scene->daemon, &connected);
+	assert_int_equal(in_summary(scene, "cm_id"), 2);
+
+	entries = LIST(scene, CM_ID, 0, -1);
+	assert_int_equal(entries->count, 2);
+	assert_int_equal(u32_of(&entries->entry[0], RES_CM_IDN), listener);
+	assert_int_equal(u8_of(&entries->entry[0], RES_STATE), 8);
+	assert_int_equal(u32_of(&entries->entry[0], RES_PS), 0x111);
+	assert_address(entries->entry[0].attr[RDMA_NLDEV_ATTR_RES_SRC_ADDR], &listens.src);
+	assert_false(has(&entries->entry[0], PORT_INDEX) || has(&entries->entry[0], RES_LQPN) ||
+		     has(&entries->entry[0], RES_TYPE) || has(&entries->entry[0], RES_DST_ADDR) ||
+		     has(&entries->entry[0], RES_PID));
+	assert_int_equal(u32_of(&entries->entry[1], RES_CM_IDN), number);
+	free_entries(entries);
+	/* Who is at all ports is at none. */
+	entries = LIST(scene, CM_ID, 0, 1);
+	assert_int_equal(entries->count, 1);
+	free_entries(entries);
+	entries = LIST(scene, CM_ID, 1, -1);
+	assert_int_equal(entries->count, 2);
+	assert_int_equal(u8_of(&entries->entry[1], RES_STATE), 2);
+	free_entries(entries);
+
+	answer = one(scene, RDMA_NLDEV_CMD_RES_CM_ID_GET, 1, RDMA_NLDEV_ATTR_RES_CM_IDN, number);
+	assert_int_equal(u32_of(&answer, PORT_INDEX), 1);
+	assert_int_equal(u32_of(&answer, RES_LQPN), 0x123);
+	assert_int_equal(u8_of(&answer, RES_TYPE), IBV_QPT_RC);
+	assert_int_equal(u8_of(&answer, RES_STATE), 5);
+	assert_int_equal(u32_of(&answer, RES_PS), 0x106);
+	assert_int_equal(u32_of(&answer, RES_PID), 77);
+	assert_address(answer.attr[RDMA_NLDEV_ATTR_RES_SRC_ADDR], &connected.src);
+	assert_address(answer.attr[RDMA_NLDEV_ATTR_RES_DST_ADDR], &connected.dst);
+	nl_scene_remove_id(scene->daemon, number);
+	msg = question(RDMA_NLDEV_CMD_RES_CM_ID_GET, 0, 0, 1);
+	nla_put_u32(msg, RDMA_NLDEV_ATTR_RES_CM_IDN, number);
+	ask(scene, msg);
+	expect_error(scene, ENOENT);
+
+	/* In several parts, in order, each once. */
+	for (unsigned int i = 0; i < MANY; i++)
+		nl_scene_add_id(scene->daemon, &connected);
+	entries = LIST(scene, CM_ID, 0, -1);
+	assert_int_equal(entries->count, MANY + 1);
+	assert_true(entries->parts > 1);
+	for (unsigned int i = 1; i < entries->count; i++)
+		assert_true(u32_of(&entries->entry[i - 1], RES_CM_IDN) <
+			    u32_of(&entries->entry[i], RES_CM_IDN));
+	free_entries(entries);
 }
 
 /* ------------------------------------------------------------------------------ counters */
@@ -766,9 +859,6 @@ static void wrong_questions(void **state)
 	nla_put(msg, RDMA_NLDEV_ATTR_CHARDEV_TYPE, 6, "uverbs");
 	ask(scene, msg);
 	expect_error(scene, EINVAL);
-	/* There are no CM ids; the list of them is empty. */
-	ask(scene, question(RDMA_NLDEV_CMD_RES_CM_ID_GET, NLM_F_DUMP, 0, -1));
-	expect_done(scene, 0);
 }
 
 static void commands_that_are_refused(void **state)
@@ -965,6 +1055,7 @@ int main(void)
 		TEST(regions),
 		TEST(queues),
 		TEST(a_shared_target),
+		TEST(cm_ids),
 		TEST(summary),
 		TEST(port_counters),
 		TEST(qp_counters),
