@@ -97,14 +97,15 @@ static const struct simhca_cqe *next_flushed(struct shca_cq *cq)
 /*
  * Nothing is in the ring yet. The device is a thread like us, and where cores are scarce it, or the
  * peer, may be waiting for the one that we poll on; so after a while let others go first. Where
- * a core is free this returns at once.
+ * a core is free this returns at once. True if others have gone.
  */
-static void found_empty(struct shca_cq *cq)
+static bool found_empty(struct shca_cq *cq)
 {
 	if (++cq->empty_polls < EMPTY_POLLS)
-		return;
+		return false;
 	cq->empty_polls = 0;
 	sched_yield();
+	return true;
 }
 
 /*
@@ -149,7 +150,12 @@ static inline const struct simhca_cqe *next_cqe(struct shca_cq *cq)
 		if (!cqe) {
 			why = why_empty(cq);
 			if (__builtin_expect(why == EMPTY, 1)) {
-				found_empty(cq);
+				/*
+				 * Much may have happened meanwhile. Whoever looks next for the end
+				 * of the connection has to have what came before it.
+				 */
+				if (found_empty(cq))
+					continue;
 				return NULL;
 			}
 			/* It may have been written between the first look and the end. */
