@@ -18,6 +18,9 @@ BUILD = pathlib.Path(os.environ.get("SIMHCA_BUILD", HERE.parent.parent / "build"
 SIMHCA = BUILD / "bin" / "simhca"
 
 LINK_LAYERS = ("ethernet", "ib")
+NOBODY = 65534
+AS_NOBODY = ["setpriv", "--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups",
+             "--no-new-privs", "--inh-caps=-all"]
 PATIENCE = 60  # seconds that a program may take which has no reason to wait
 ENDING = 30  # seconds until a program notices that its peer or its device is gone
 
@@ -48,13 +51,23 @@ def listening_ports():
     return ports
 
 
-def alive(pid):
-    """Whether a process runs; one that nobody has waited for yet does not."""
+def process_state(pid):
+    """The letter that proc(5) has for it; X if there is no such process."""
     try:
         stat = pathlib.Path("/proc", str(pid), "stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
-        return False
-    return stat.rsplit(")", 1)[1].split()[0] not in "ZX"
+        return "X"
+    return stat.rsplit(")", 1)[1].split()[0]
+
+
+def alive(pid):
+    """Whether a process runs; one that nobody has waited for yet does not."""
+    return process_state(pid) not in "ZX"
+
+
+def stopped(pid):
+    """Whether SIGSTOP has stopped it."""
+    return process_state(pid) == "T"
 
 
 _PORTS = itertools.count(20000 + os.getpid() * 61 % 8000)
@@ -180,8 +193,8 @@ class Device(Launcher):
         self.options = [f"--link-layer={link_layer}", *options]
         # Not below the tests' own directory: the address of a socket is short.
         self.directory = tempfile.mkdtemp(prefix="simhca-")
-        if owner is not None:
-            os.chown(self.directory, owner, owner)
+        self.owner = owner
+        self.give(self.directory)
         self.tool = Launcher(prefix, self.env | {"SIMHCA_RUNTIME_DIR": self.directory})
 
     def __enter__(self):
@@ -199,6 +212,17 @@ class Device(Launcher):
         finally:
             self.tool.kill_programs()
             shutil.rmtree(self.directory, ignore_errors=True)
+
+    def give(self, path):
+        """To whoever the programs run as."""
+        if self.owner is not None:
+            os.chown(path, self.owner, self.owner)
+
+    def new_directory(self):
+        """One that the programs may write to."""
+        path = pathlib.Path(tempfile.mkdtemp(dir=self.directory))
+        self.give(path)
+        return path
 
     def start_daemon(self):
         expect_success(self.tool.run(SIMHCA, "start", *self.options))
@@ -245,6 +269,13 @@ class Device(Launcher):
     def log(self):
         log = pathlib.Path(self.directory, "simhcad.log")
         return log.read_text(errors="replace") if log.exists() else ""
+
+
+def device_of_nobody(link_layer):
+    """All of it as nobody: the daemon, the tool and the programs. For others: as themselves."""
+    if os.geteuid():
+        return Device(link_layer)
+    return Device(link_layer, prefix=AS_NOBODY, owner=NOBODY)
 
 
 # -------------------------------------------------------------------------------- pairs

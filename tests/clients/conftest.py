@@ -4,9 +4,11 @@ import signal
 
 import pytest
 
-pytest.register_assert_rewrite("common")
+pytest.register_assert_rewrite("common", "rdmacm")
 
 from common import LINK_LAYERS, Device, Launcher  # noqa: E402 (it is rewritten on import)
+from common import device_of_nobody, new_port  # noqa: E402
+from rdmacm import expect_no_ids  # noqa: E402
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -17,7 +19,9 @@ def end_in_order():
 
 @pytest.fixture(scope="module", params=LINK_LAYERS)
 def module_device(request):
-    with Device(request.param) as device:
+    """A module may name link layers on which all of it, the daemon too, is run as nobody."""
+    nobody = request.param in getattr(request.module, "NOBODY_ON", ())
+    with (device_of_nobody if nobody else Device)(request.param) as device:
         yield device
 
 
@@ -29,6 +33,13 @@ def device(module_device):
     module_device.kill_programs()
     module_device.expect_idle()
     assert module_device.pid == pid, "the daemon is another one than before the test"
+
+
+@pytest.fixture
+def port(device):
+    """For a server of rdma_cm. Nothing is left of that in the end."""
+    yield new_port()
+    expect_no_ids(device)
 
 
 @pytest.fixture

@@ -1,52 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """The programs of rdmacm-utils: connections by IP addresses, through librdmacm."""
-import json
 import os
 import re
+import signal
 
 import pytest
 
-from common import HERE, PATIENCE, SIMHCA, Device, expect_success, listening_ports, new_port, wait_until
-
+from common import HERE, PATIENCE, SIMHCA, Device, expect_success, listening_ports, new_port
+from common import stopped, wait_until
+from middleware import compiled
+from rdmacm import listens, run_both, start_listener
 
 UDADDY_PORT = 7174
 RSPRELOAD = "/usr/lib/x86_64-linux-gnu/rsocket/librspreload.so"
-
-
-def ids(device):
-    """What `simhca cm` lists."""
-    return json.loads(expect_success(device.tool.run(SIMHCA, "cm", "--json")).stdout)
-
-
-def listens(device, port):
-    return any(one["state"] == "LISTEN" and one["src"].endswith(f":{port}") for one in ids(device))
-
-
-def start_listener(device, port, *argv):
-    """A server that listens on a port of rdma_cm."""
-    server = device.start(*argv)
-    wait_until(lambda: listens(device, port) or not server.running, PATIENCE, f"{argv} listens")
-    assert server.running, server.result()
-    return server
-
-
-def run_both(device, port, server, client):
-    """A server and its client, both to a good end; what they printed, server first."""
-    listener = start_listener(device, port, *server)
-    result = expect_success(device.run(*client))
-    return expect_success(listener.finish()), result
-
-
-def expect_no_ids(device):
-    wait_until(lambda: not ids(device), 10, "ids are gone")
-    counts = device.status()["rdma_cm"]
-    assert counts["channels"] == counts["ids"] == counts["events"] == 0, counts
-
-
-@pytest.fixture
-def port(device):
-    yield new_port()
-    expect_no_ids(device)
 
 
 def ping_lines(text):
@@ -220,23 +186,32 @@ def test_cmtime(device, port):
     server.kill()
 
 
+@pytest.fixture(scope="module")
+def stop_before_address(tmp_path_factory):
+    return compiled(tmp_path_factory.mktemp("stop"), "stop_before_address.c", "-shared", "-fPIC")
+
+
 @pytest.mark.parametrize("program, flags", [
-    ("ib_send_bw", []), ("ib_write_bw", []), ("ib_read_bw", []), ("ib_send_lat", ["-c", "UD"]),
-    ("ib_write_lat", []), ("ib_atomic_bw", []), ("ib_send_bw", ["-z"])])
-def test_perftest(device, port, program, flags):
+    ("ib_send_bw", ["-R"]), ("ib_write_bw", ["-R"]), ("ib_read_bw", ["-R"]),
+    ("ib_send_lat", ["-R", "-c", "UD"]), ("ib_write_lat", ["-R"]), ("ib_atomic_bw", ["-R"]),
+    ("ib_send_bw", ["-z"])])
+def test_perftest(device, port, stop_before_address, program, flags):
     """
-    -R: perftest connects, and exchanges what it has to say, by rdma_cm. -z: and waits so. Its server
-    stops listening between two connections, and a client that is faster is rejected: once more.
+    perftest exchanges what it has to say by a connection of rdma_cm; -R: and moves the data by a
+    second one. Its server no longer listens after the first, and does so again when the client is
+    already on its way, which perftest leaves to luck: here the client waits for it.
     """
-    flags = ["-R", "-n", "200", "-F", *flags]
-    for _ in range(5):
-        server = start_listener(device, port, program, *flags, "-p", port)
-        client = device.run(program, *flags, "-p", port, "127.0.0.1")
-        if "RDMA_CM_EVENT_REJECTED; error: 8" not in client.stderr:
-            break
-        server.kill()
-        port = new_port()
-    for result in expect_success(client), expect_success(server.finish()):
+    argv = [program, *flags, "-n", "200", "-F", "-p", port]
+    server = start_listener(device, port, *argv)
+    library = f"{stop_before_address}:{device.env['LD_PRELOAD']}"
+    client = device.start(*argv, "127.0.0.1", LD_PRELOAD=library)
+    if "-R" in flags:
+        wait_until(lambda: stopped(client.pid) or not client.running, PATIENCE,
+                   "the client has its first connection")
+        assert client.running, client.result()
+        wait_until(lambda: listens(device, port), PATIENCE, "the server listens again")
+        client.send(signal.SIGCONT)
+    for result in expect_success(client.finish()), expect_success(server.finish()):
         assert re.search(r"^ *\d+ +200 +[\d.]+ ", result.stdout, re.M), result
 
 

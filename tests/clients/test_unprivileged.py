@@ -4,12 +4,11 @@ import os
 
 import pytest
 
-from common import LINK_LAYERS, PATIENCE, SIMHCA, Device, bandwidth_lines, expect_bandwidths, expect_pingpong
-from common import expect_success, gid, new_port, pair_script, pingpong, run_pair, wait_until
+from common import AS_NOBODY, LINK_LAYERS, PATIENCE, SIMHCA, Device, bandwidth_lines
+from common import expect_bandwidths, expect_pingpong, expect_success, gid, new_port, pair_script
+from common import pingpong, run_pair, wait_until
 
-NOBODY = 65534
-AS_NOBODY = ["setpriv", "--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups",
-             "--no-new-privs", "--inh-caps=-all"]
+NOBODY_ON = LINK_LAYERS
 
 # A /dev of a few nodes and an empty /sys, as a container has them; then the command.
 CONTAINER = r"""
@@ -26,17 +25,6 @@ mount -t tmpfs tmpfs /sys
 exec "$@"
 """
 IN_CONTAINER = ["unshare", "-Urm", "sh", "-c", CONTAINER, "sh"]
-
-
-@pytest.fixture(scope="module", params=LINK_LAYERS)
-def module_device(request):
-    """All of it as nobody: the daemon, the tool and the programs. For others: as themselves."""
-    if os.geteuid():
-        with Device(request.param) as device:
-            yield device
-        return
-    with Device(request.param, prefix=AS_NOBODY, owner=NOBODY) as device:
-        yield device
 
 
 @pytest.fixture

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""What the tests of programs that connect by rdma_cm share."""
+import json
+
+from common import PATIENCE, SIMHCA, expect_success, wait_until
+
+
+def ids(device):
+    """What `simhca cm` lists."""
+    return json.loads(expect_success(device.tool.run(SIMHCA, "cm", "--json")).stdout)
+
+
+def listens(device, port):
+    return any(one["state"] == "LISTEN" and one["src"].endswith(f":{port}") for one in ids(device))
+
+
+def start_listener(device, port, *argv):
+    """A server that listens on a port of rdma_cm."""
+    server = device.start(*argv)
+    wait_until(lambda: listens(device, port) or not server.running, PATIENCE, f"{argv} listens")
+    assert server.running, server.result()
+    return server
+
+
+def run_both(device, port, server, client):
+    """A server and its client, both to a good end; what they printed, server first."""
+    listener = start_listener(device, port, *server)
+    result = expect_success(device.run(*client))
+    return expect_success(listener.finish()), result
+
+
+def expect_no_ids(device):
+    """No id and no channel is left of the programs that have run."""
+    wait_until(lambda: not ids(device), 10, "ids are gone")
+    counts = device.status()["rdma_cm"]
+    assert counts["channels"] == counts["ids"] == counts["events"] == 0, counts
