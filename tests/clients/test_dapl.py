@@ -1,24 +1,27 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """
-uDAPL's own tests. Of its providers, scm connects by TCP and ucm by datagrams to LIDs, so on
-InfiniBand only; the third, ofa, by rdma_cm.
+uDAPL's own tests. Of its providers, scm connects by TCP, ofa by rdma_cm, and ucm by datagrams to
+LIDs, so on InfiniBand only.
 """
 import pytest
 
 from common import LINK_LAYERS, PATIENCE, expect_success, wait_until
 from releases import needs
 
-PROVIDERS = [*((layer, "scm") for layer in LINK_LAYERS), ("ib", "ucm")]
+NOBODY_ON = ["ib"]
+PROVIDERS = [*((layer, name) for layer in LINK_LAYERS for name in ("scm", "ofa")), ("ib", "ucm")]
+# What each is told of the device: its name and port, or an address of it.
+PARAMETERS = {"scm": "simhca0 1", "ofa": "127.0.0.1 0", "ucm": "simhca0 1"}
 SMALL = ["-b", 65536, "-B", 10]
 
 
 @pytest.fixture
-def dat(tmp_path):
-    """The environment in which simhca-scm and simhca-ucm are providers."""
-    registry = tmp_path / "dat.conf"
+def dat(device):
+    """The environment in which there is simhca-scm, and so on."""
+    registry = device.new_directory() / "dat.conf"
     registry.write_text("".join(
-        f'simhca-{name} u2.0 nonthreadsafe default libdaplo{name}.so.2 dapl.2.0 "simhca0 1" ""\n'
-        for name in ("scm", "ucm")))
+        f'simhca-{name} u2.0 nonthreadsafe default libdaplo{name.removeprefix("o")}.so.2 dapl.2.0 '
+        f'"{parameters}" ""\n' for name, parameters in PARAMETERS.items()))
     return {"DAT_OVERRIDE": str(registry)}
 
 
