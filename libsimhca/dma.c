@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "odp.h"
 
 #define MIN_PAGE 4096u	     /* bytes */
+#define ASK_AGAIN 20000u     /* ns; less than any number can be used again in */
 #define RESIDENT (64u << 20) /* bytes of a client's file that may count as our memory */
 
 /* A place in an sgl. */
@@ -116,12 +119,45 @@ static void let_go_of_pages(struct simhca_mm *mm, unsigned int count, size_t len
 	madvise(mm->mapping, mm->size, MADV_DONTNEED);
 }
 
+/*
+ * process_vm goes by a number, which can be another process's soon after this one has ended. The
+ * kernel keeps an address space's descriptor with it: reading moves no byte once it is gone, by
+ * exit or exec, and fails for address 0 as long as it is there.
+ */
+bool simhca_mm_is_there(struct simhca_mm *mm)
+{
+	struct timespec time;
+	uint64_t now;
+	char byte;
+
+	if (atomic_load_explicit(&mm->gone, memory_order_acquire))
+		return false;
+	if (mm->mem < 0)
+		return true;
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	now = (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+	if (now - atomic_load_explicit(&mm->asked, memory_order_relaxed) < ASK_AGAIN)
+		return true;
+	if (!pread(mm->mem, &byte, sizeof(byte), 0)) {
+		atomic_store_explicit(&mm->gone, true, memory_order_release);
+		return false;
+	}
+	atomic_store_explicit(&mm->asked, now, memory_order_relaxed);
+	return true;
+}
+
+void simhca_mm_known_by(struct simhca_mm *mm, int mem)
+{
+	if (mm->mem < 0 && mem >= 0 && mm->kind == SIMHCA_MM_PROCESS_VM)
+		mm->mem = fcntl(mem, F_DUPFD_CLOEXEC, 0);
+}
+
 static int transfer(struct simhca_mm *mm, bool write, const struct iovec *remote,
 		    unsigned int count, void *ours, size_t length)
 {
 	int error;
 
-	if (atomic_load_explicit(&mm->gone, memory_order_acquire))
+	if (!simhca_mm_is_there(mm))
 		return ESRCH;
 	let_go_of_pages(mm, count, length);
 	if (!write)
@@ -205,7 +241,7 @@ bool simhca_dma_atomic(struct simhca_mm *mm, uint64_t addr, const struct simhca_
 	uint64_t value;
 	int error;
 
-	if (atomic_load_explicit(&mm->gone, memory_order_acquire)) {
+	if (!simhca_mm_is_there(mm)) {
 		*reason = SIMHCA_REASON_PROCESS_GONE;
 		return false;
 	}
@@ -270,6 +306,7 @@ static struct simhca_mm *create_mm(struct simhca_fabric *fabric, pid_t pid, cons
 		return NULL;
 	}
 	mm->pid = pid;
+	mm->mem = -1;
 	mm->kind = pid == getpid() ? SIMHCA_MM_OWN : SIMHCA_MM_PROCESS_VM;
 	atomic_init(&mm->gone, false);
 	return mm;
@@ -321,6 +358,8 @@ void simhca_mm_destroy(struct simhca_fabric *fabric, struct simhca_mm *mm)
 	if (!mm)
 		return;
 	simhca_agent_destroy(fabric, mm->agent);
+	if (mm->mem >= 0)
+		close(mm->mem);
 	put_atomicity(&fabric->atomicities, mm->atomicity);
 	if (mm->size)
 		simhca_release(fabric, mm->mapping, mm->size, -1);

@@ -155,7 +155,7 @@ int simhca_page_in(struct simhca_mm *mm, uint64_t addr, uint64_t pages, bool wri
 	while (pages && !error) {
 		unsigned int batch = pages < BATCH ? (unsigned int)pages : BATCH;
 
-		if (atomic_load_explicit(&mm->gone, memory_order_acquire))
+		if (!simhca_mm_is_there(mm))
 			return ESRCH;
 		error = page_in_batch(mm, addr, batch, write);
 		addr += batch * SIMHCA_PAGE_BYTES;

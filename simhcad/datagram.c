@@ -6,6 +6,14 @@
 
 #include "datagram.h"
 
+/* Of newer kernels than some libc know. */
+#ifndef SO_PASSPIDFD
+#define SO_PASSPIDFD 76
+#endif
+#ifndef SCM_PIDFD
+#define SCM_PIDFD 0x04
+#endif
+
 #define DRAINED 4 /* datagrams, each with as many descriptors as the kernel passes */
 #include "file_kind.h"
 #include "log.h"
@@ -21,6 +29,22 @@ static void take_sender(const struct cmsghdr *cmsg, struct sender *sender)
 	sender->known = true;
 }
 
+static void take_pidfd(const struct cmsghdr *cmsg, struct sender *sender)
+{
+	memcpy(&sender->pidfd, CMSG_DATA(cmsg), sizeof(int));
+	if (sender->pidfd < 0) {
+		sender->gone = true;
+		sender->pidfd = -1;
+	}
+}
+
+void datagram_ask_for_pidfds(int socket)
+{
+	int on = 1;
+
+	setsockopt(socket, SOL_SOCKET, SO_PASSPIDFD, &on, sizeof(on));
+}
+
 ssize_t datagram_receive(int socket, struct releaser *releaser, struct iovec *iov, size_t iov_count,
 			 struct sender *sender, int *fds, unsigned int max_fds,
 			 unsigned int *num_fds, bool *truncated)
@@ -28,7 +52,7 @@ ssize_t datagram_receive(int socket, struct releaser *releaser, struct iovec *io
 	/* Room for all that the kernel passes: what finds none, the kernel closes here and now. */
 	union {
 		struct cmsghdr align;
-		char bytes[CMSG_SPACE(sizeof(struct ucred)) +
+		char bytes[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(sizeof(int)) +
 			   CMSG_SPACE(DATAGRAM_KERNEL_FDS * sizeof(int))];
 	} control;
 	struct msghdr msg = {
@@ -39,7 +63,7 @@ ssize_t datagram_receive(int socket, struct releaser *releaser, struct iovec *io
 	};
 	ssize_t length;
 
-	memset(sender, 0, sizeof(*sender));
+	*sender = (struct sender){ .pidfd = -1 };
 	*num_fds = 0;
 	do
 		length = recvmsg(socket, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
@@ -54,6 +78,8 @@ ssize_t datagram_receive(int socket, struct releaser *releaser, struct iovec *io
 			continue;
 		if (cmsg->cmsg_type == SCM_CREDENTIALS)
 			take_sender(cmsg, sender);
+		if (cmsg->cmsg_type == SCM_PIDFD)
+			take_pidfd(cmsg, sender);
 		if (cmsg->cmsg_type != SCM_RIGHTS)
 			continue;
 		for (size_t i = 0; i < count; i++) {
@@ -123,6 +149,8 @@ void datagram_close(int socket, struct releaser *releaser)
 		ssize_t length = datagram_receive(socket, releaser, &iov, 1, &sender, NULL, 0,
 						  &num_fds, &truncated);
 
+		if (sender.pidfd >= 0)
+			close(sender.pidfd);
 		if (length < 0 || (!length && !sender.known)) {
 			close(socket);
 			return;

@@ -20,7 +20,14 @@ struct sender {
 	bool known; /* false: not a datagram, but the end of the connection */
 	pid_t pid;  /* 0: cannot be seen from here */
 	uid_t uid;
+	/* Names the process, as its number does only while it lives. -1: the kernel cannot (before
+	   Linux 6.5), or was not asked. */
+	int pidfd;
+	bool gone; /* it has ended, and its number may be another's */
 };
+
+/* Has the kernel pass pidfds of senders on this connection, if it can. They are the receiver's. */
+void datagram_ask_for_pidfds(int socket);
 
 /*
  * Takes one from a connection that has SO_PASSCRED, without waiting: bytes to iov, descriptors to

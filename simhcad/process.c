@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,9 @@
 struct process {
 	struct process_table *table;
 	pid_t pid;
-	int fd; /* pidfd */
+	int fd;	 /* pidfd */
+	int mem; /* of /proc/PID/mem, or -1 */
+	bool reachable;
 	ev_io io;
 	struct process_use *uses;
 	UT_hash_handle hh;
@@ -26,6 +29,8 @@ static void process_free(struct process *process)
 	HASH_DEL(process->table->by_pid, process);
 	ev_io_stop(process->table->loop, &process->io);
 	close(process->fd);
+	if (process->mem >= 0)
+		close(process->mem);
 	free(process);
 }
 
@@ -37,9 +42,8 @@ static void use_free(struct process_use *use)
 	free(use);
 }
 
-static void on_exit_of_process(struct ev_loop *loop, ev_io *io, int events)
+static void process_ended(struct process *process)
 {
-	struct process *process = io->data;
 	struct process_use *use, *next;
 
 	log_debug("process %d has ended", (int)process->pid);
@@ -51,25 +55,42 @@ static void on_exit_of_process(struct ev_loop *loop, ev_io *io, int events)
 	process_free(process);
 }
 
-static struct process *find_or_watch(struct process_table *table, pid_t pid)
+static void on_exit_of_process(struct ev_loop *loop, ev_io *io, int events)
+{
+	process_ended(io->data);
+}
+
+static bool has_ended(int pidfd)
+{
+	struct pollfd pollfd = { .fd = pidfd, .events = POLLIN };
+
+	return poll(&pollfd, 1, 0) == 1;
+}
+
+static struct process *find_alive(struct process_table *table, pid_t pid)
 {
 	struct process *process;
 
 	HASH_FIND(hh, table->by_pid, &pid, sizeof(pid), process);
-	if (process || pid <= 0)
-		return process;
-	process = calloc(1, sizeof(*process));
+	if (process && has_ended(process->fd)) {
+		process_ended(process);
+		return NULL;
+	}
+	return process;
+}
+
+static struct process *watch(struct process_table *table, pid_t pid, int pidfd)
+{
+	struct process *process = calloc(1, sizeof(*process));
+
 	if (!process) {
 		errno = ENOMEM;
 		return NULL;
 	}
-	process->fd = (int)syscall(SYS_pidfd_open, pid, 0);
-	if (process->fd < 0) {
-		free(process);
-		return NULL;
-	}
 	process->table = table;
 	process->pid = pid;
+	process->fd = pidfd;
+	process->mem = -1;
 	HASH_ADD(hh, table->by_pid, pid, sizeof(process->pid), process);
 	ev_io_init(&process->io, on_exit_of_process, process->fd, EV_READ);
 	process->io.data = process;
@@ -77,11 +98,85 @@ static struct process *find_or_watch(struct process_table *table, pid_t pid)
 	return process;
 }
 
+/* ------------------------------------------------------------------------ looking at one */
+
+void process_look_start(struct process_look *look, pid_t pid, int pidfd)
+{
+	look->pid = pid;
+	look->pidfd = pidfd >= 0 ? pidfd : (int)syscall(SYS_pidfd_open, pid, 0);
+	look->blind = look->pidfd < 0 && errno == ENOSYS;
+	look->mem = -1;
+	look->reachable = false;
+}
+
+void process_look_do(struct process_look *look)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/mem", (int)look->pid);
+	look->mem = open(path, O_RDONLY | O_CLOEXEC);
+	look->reachable = simhca_process_reachable(look->pid);
+}
+
+void process_look_drop(struct process_look *look)
+{
+	if (look->pidfd >= 0)
+		close(look->pidfd);
+	if (look->mem >= 0)
+		close(look->mem);
+	look->pidfd = look->mem = -1;
+}
+
+bool process_look_finish(struct process_table *table, struct process_look *look)
+{
+	struct process *process = find_alive(table, look->pid);
+
+	/* If it lives now, then its number was its own when that was opened. */
+	if (look->pidfd < 0 || has_ended(look->pidfd)) {
+		process_look_drop(look);
+		return look->blind;
+	}
+	if (!process) {
+		process = watch(table, look->pid, look->pidfd);
+		if (process)
+			look->pidfd = -1; /* it has that now */
+	}
+	if (process && process->mem < 0) {
+		process->mem = look->mem;
+		process->reachable = look->reachable;
+		look->mem = -1;
+	}
+	process_look_drop(look);
+	return process;
+}
+
+void process_forget_unused(struct process_table *table, pid_t pid)
+{
+	struct process *process;
+
+	HASH_FIND(hh, table->by_pid, &pid, sizeof(pid), process);
+	if (process && !process->uses)
+		process_free(process);
+}
+
+bool process_is_known(struct process_table *table, pid_t pid, bool *reachable)
+{
+	const struct process *process = find_alive(table, pid);
+
+	*reachable = process && process->reachable;
+	return process;
+}
+
+/* ------------------------------------------------------------------------------- their use */
+
 struct simhca_mm *process_memory(struct process_table *table, struct process_use **owner,
 				 struct simhca_context *context, pid_t pid)
 {
 	struct process_use *use;
+	struct process *process;
 
+	/* First: of one that has ended, nothing is used any more. */
+	process = pid > 0 ? find_alive(table, pid) : NULL;
 	DL_FOREACH (*owner, use)
 		if (use->pid == pid)
 			return use->mm;
@@ -96,9 +191,13 @@ struct simhca_mm *process_memory(struct process_table *table, struct process_use
 		free(use);
 		return NULL;
 	}
-	use->process = find_or_watch(table, pid);
+	use->process = process;
 	if (!use->process && pid > 0)
-		log_warning("process %d: cannot watch for its end: %m", (int)pid);
+		log_warning("process %d: cannot watch for its end", (int)pid);
+	else if (use->process && use->process->mem < 0 && use->process->reachable)
+		log_warning("process %d: /proc/%d/mem cannot be opened", (int)pid, (int)pid);
+	if (use->process)
+		simhca_mm_known_by(use->mm, use->process->mem);
 	if (use->process)
 		DL_APPEND2(use->process->uses, use, peer_prev, peer_next);
 	DL_APPEND(*owner, use);

@@ -1,8 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Client processes, whose memory the device reaches: each is watched through a pidfd, and when it
- * has ended its address space is declared gone wherever it is used, before its pid can name
- * another process.
+ * Client processes, whose memory the device reaches.
+ *
+ * A number names a process only while it lives. So each is known by a pidfd, if possible that which
+ * came with its command, and its address space by a descriptor of /proc/PID/mem, which was opened
+ * while that pidfd said that the process lives: the model asks it whether the number still stands
+ * for that address space. When a process has ended, which is seen through the pidfd, its address
+ * space is declared gone wherever it is used.
+ *
+ * Looking at a process can take long: it may hold the locks of its address space. So that is a part
+ * which any thread can do.
  */
 #ifndef SIMHCAD_PROCESS_H
 #define SIMHCAD_PROCESS_H
@@ -28,6 +35,27 @@ struct process_use {
 	struct process_use *prev, *next;	   /* there */
 	struct process_use *peer_prev, *peer_next; /* in the process's list */
 };
+
+/* What there is to know of a process before its memory is used. */
+struct process_look {
+	pid_t pid;
+	int pidfd;	/* -1: there is none */
+	int mem;	/* /proc/PID/mem; -1: cannot be opened */
+	bool reachable; /* by process_vm_readv() */
+	bool blind;	/* this kernel has no pidfds (before Linux 5.3) */
+};
+/* Main thread. Takes over pidfd, or opens one if it is -1. */
+void process_look_start(struct process_look *look, pid_t pid, int pidfd);
+/* Any thread; may sleep. */
+void process_look_do(struct process_look *look);
+/* Main thread. False: it has ended. */
+bool process_look_finish(struct process_table *table, struct process_look *look);
+void process_look_drop(struct process_look *look);
+/* Lets go of one that nobody uses after all, if there is one. */
+void process_forget_unused(struct process_table *table, pid_t pid);
+
+/* Whether the process has been looked at, and lives; *reachable is what was seen then. */
+bool process_is_known(struct process_table *table, pid_t pid, bool *reachable);
 
 /*
  * The memory of process pid for context, whose list is *owner. pid 0 stands for a process that

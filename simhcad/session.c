@@ -114,6 +114,8 @@ static enum progress serve(struct session *session, struct datagram *datagram, d
 		.age = age,
 		.pid = datagram->sender.pid,
 		.uid = datagram->sender.uid,
+		.pidfd = datagram->sender.pidfd,
+		.gone = datagram->sender.gone,
 		.chore = *chore,
 	};
 	const struct command *command = NULL;
@@ -131,6 +133,7 @@ static enum progress serve(struct session *session, struct datagram *datagram, d
 		/* The chore may have taken some. */
 		for (unsigned int i = 0; i < request.num_fds; i++)
 			datagram->fds[1 + i] = request.fds[i];
+		datagram->sender.pidfd = request.pidfd;
 		return WAITS_FOR_CHORE;
 	}
 	if (status == -EAGAIN && age <= RETRY_SECONDS)
@@ -159,6 +162,8 @@ static enum progress serve(struct session *session, struct datagram *datagram, d
 	for (unsigned int i = 0; i < request.num_fds; i++)
 		if (request.fds[i] >= 0)
 			releaser_close(releaser, request.fds[i]);
+	if (request.pidfd >= 0)
+		close(request.pidfd);
 	for (unsigned int i = 0; i < reply.num_fds; i++)
 		if (reply.close_fd[i])
 			close(reply.fds[i]);
@@ -169,6 +174,8 @@ static enum progress serve(struct session *session, struct datagram *datagram, d
 
 static void drop_descriptors(const struct session *session, const struct datagram *datagram)
 {
+	if (datagram->sender.pidfd >= 0)
+		close(datagram->sender.pidfd);
 	for (unsigned int i = 0; i < datagram->num_fds; i++)
 		if (datagram->fds[i] >= 0)
 			releaser_close(session->device->daemon->releaser, datagram->fds[i]);
@@ -288,6 +295,8 @@ static void on_readable(struct ev_loop *loop, ev_io *io, int events)
 			return;
 		/* An empty datagram has a sender, the end of the connection has none. */
 		if (ret || (!datagram.length && !datagram.sender.known)) {
+			if (!ret && datagram.sender.pidfd >= 0)
+				close(datagram.sender.pidfd);
 			session_close(session, false);
 			return;
 		}
@@ -340,6 +349,7 @@ void session_open(struct device *device, int fd)
 	session->device = device;
 	session->fd = fd;
 	session->peer = peer;
+	datagram_ask_for_pidfds(fd);
 	event_set_init(&session->events, &device->daemon->wakeup);
 	ev_io_init(&session->io, on_readable, fd, EV_READ);
 	/* Before the end of a process: peers of one that has died shall see it fall silent. */

@@ -71,6 +71,8 @@ struct request {
 	double age;		     /* seconds since it was first tried */
 	pid_t pid;		     /* the sender */
 	uid_t uid;		     /* its user */
+	int pidfd;		     /* names it better (datagram.h); -1: none */
+	bool gone;		     /* it has ended */
 	int fds[SIMHCA_CMD_MAX_FDS]; /* after the answer socket; what is left here is closed */
 	unsigned int num_fds;
 	/* Set by a handler that answers -EINPROGRESS: from malloc(), and to be started. Set when it

@@ -20,15 +20,75 @@
 	static int name(struct session *session, struct request *request, struct reply *reply,     \
 			struct simhca_why *why)
 
+/* Looking at a process whose memory is used for the first time. */
+struct look {
+	struct command_chore chore; /* first */
+	struct process_table *table;
+	struct process_look look;
+	bool lives;
+};
+
+static void look_at_process(struct chore *chore)
+{
+	process_look_do(&((struct look *)chore)->look);
+}
+
+static void finish_look(struct command_chore *chore)
+{
+	struct look *look = (struct look *)chore;
+
+	look->lives = process_look_finish(look->table, &look->look);
+}
+
+/*
+ * Whether the process that has sent this is known: 0, *reachable says whether its memory can be
+ * reached, or a negative errno.
+ */
+static int know_sender(struct session *session, struct request *request, bool *reachable,
+		       struct simhca_why *why)
+{
+	struct process_table *table = &session->device->daemon->processes;
+	struct look *look = (struct look *)request->chore;
+
+	if (!request->gone && process_is_known(table, request->pid, reachable))
+		return 0;
+	if (look && look->lives && look->look.blind) {
+		*reachable = look->look.reachable;
+		return 0;
+	}
+	if (look || request->gone)
+		return simhca_why(why, ESRCH, "the process that has sent this has ended");
+	if (!session_may_start_chore(session))
+		return -EAGAIN;
+	look = calloc(1, sizeof(*look));
+	if (!look)
+		return simhca_why(why, ENOMEM, "out of memory");
+	look->table = table;
+	process_look_start(&look->look, request->pid, request->pidfd);
+	request->pidfd = -1;
+	look->chore.chore.work = look_at_process;
+	look->chore.finish = finish_look;
+	request->chore = &look->chore;
+	return -EINPROGRESS;
+}
+
 /* The memory of the request's sender. 0 or a negative errno. */
-static int memory_of(struct session *session, const struct request *request, struct simhca_mm **mm,
+static int memory_of(struct session *session, struct request *request, struct simhca_mm **mm,
 		     struct simhca_why *why)
 {
+	bool reachable;
+	int ret;
+
 	/* Where an agent copies, the sender is whoever has the agent. */
 	if (request->pid <= 0 && !session->own_engine)
 		return simhca_why(why, EPERM,
 				  "simhcad cannot see which process has sent this, and so cannot "
 				  "reach its memory");
+	if (request->pid > 0) {
+		ret = know_sender(session, request, &reachable, why);
+		if (ret)
+			return ret;
+	}
 	*mm = process_memory(&session->device->daemon->processes, &session->processes,
 			     session->context, request->pid);
 	return *mm ? 0 : simhca_why(why, ENOMEM, "out of memory");
@@ -36,19 +96,13 @@ static int memory_of(struct session *session, const struct request *request, str
 
 /* ----------------------------------------------------------------------- opening a context */
 
-/* pid 0 is a process of a pid namespace that we cannot see into. */
-static bool can_access(const struct daemon *daemon, pid_t pid)
-{
-	return daemon->options->daemon.memory != MEMORY_AGENT && pid > 0 &&
-	       simhca_process_reachable(pid);
-}
-
-static int create_context(struct session *session, pid_t pid, struct simhca_why *why)
+static int create_context(struct session *session, pid_t pid, bool reachable,
+			  struct simhca_why *why)
 {
 	struct daemon *daemon = session->device->daemon;
 	struct simhca_engine *engine;
 
-	if (can_access(daemon, pid)) {
+	if (reachable) {
 		engine = engines_pick(&daemon->engines);
 	} else if (daemon->options->daemon.memory == MEMORY_PROCESS_VM) {
 		return simhca_why(why, EPERM,
@@ -95,13 +149,28 @@ HANDLER(open_context)
 {
 	struct simhca_open_context_reply *out = reply->body;
 	struct simhca_doorbells doorbells;
-	bool again = session->context;
+	struct process_table *processes = &session->device->daemon->processes;
+	bool again = session->context, reachable = false;
 	int client_end, our_end, ret;
 
-	if (!again) {
-		ret = create_context(session, request->pid, why);
+	/* pid 0 is a process of a pid namespace that we cannot see into. */
+	if (request->pid > 0) {
+		ret = know_sender(session, request, &reachable, why);
 		if (ret)
 			return ret;
+	}
+	reachable = reachable && session->device->daemon->options->daemon.memory != MEMORY_AGENT;
+	if (!again) {
+		ret = create_context(session, request->pid, reachable, why);
+		/* Its use begins here, so that there is somebody whose end lets go of the process.
+		 */
+		if (!ret &&
+		    !process_memory(processes, &session->processes, session->context, request->pid))
+			ret = simhca_why(why, ENOMEM, "out of memory");
+		if (ret) {
+			process_forget_unused(processes, request->pid);
+			return ret;
+		}
 		client_end = event_add_async(&session->events, &our_end);
 	} else {
 		ret = check_share(session, why);
@@ -114,8 +183,7 @@ HANDLER(open_context)
 				  strerror(-client_end));
 
 	out->context_id = simhca_context_id(session->context);
-	out->can_access_memory =
-		!session->own_engine && can_access(session->device->daemon, request->pid);
+	out->can_access_memory = !session->own_engine && reachable;
 	out->devmem_size = simhca_device_memory(session->device->model)->size;
 	reply_add_fd(reply, simhca_device_memory_fd(session->device->model), false);
 	reply_add_fd(reply, simhca_context_segment(session->context, 0, &out->segment_size), false);

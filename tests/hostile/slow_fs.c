@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * A file system with one file, /slow, that can be opened, and then no question about it is
- *answered: who asks for its attributes, or closes it, sleeps until this program ends.
+ * answered: who asks for its attributes, or closes it, sleeps until this program ends. Opened with
+ * O_SYNC it is not cached.
  *
  *	slow_fs MOUNTPOINT
  */
 #define FUSE_USE_VERSION 31
 #include <errno.h>
+#include <fcntl.h>
 #include <fuse_lowlevel.h>
 #include <stdio.h>
 #include <string.h>
@@ -48,6 +50,7 @@ static void getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *file)
 
 static void open_file(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *file)
 {
+	file->direct_io = !!(file->flags & O_SYNC);
 	fuse_reply_open(req, file);
 }
 

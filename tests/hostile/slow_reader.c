@@ -54,7 +54,8 @@ int main(int argc, char **argv)
 	pthread_t reader;
 
 	CHECK(argc == 3 && mr);
-	slow_page = mmap(NULL, LENGTH, PROT_READ | PROT_WRITE, MAP_SHARED, open(argv[1], O_RDWR), 0);
+	slow_page =
+		mmap(NULL, LENGTH, PROT_READ | PROT_WRITE, MAP_SHARED, open(argv[1], O_RDWR), 0);
 	CHECK(slow_page != MAP_FAILED);
 	channel = ibv_create_comp_channel(context);
 	CHECK(channel);

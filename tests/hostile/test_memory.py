@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """Memory of a client whose pages nobody brings: whoever touches it sleeps."""
+import signal
 import time
 
 import pytest
@@ -13,3 +14,22 @@ def test_events_read_into_it(daemon, neighbour, slow_file, program, then):
     reader = program("slow-reader", slow_file, then)
     assert reader.line() == "done\n"
     time.sleep(ATTACK)
+
+
+def test_the_lock_of_an_address_space(daemon, neighbour, slow_file, program):
+    """Held for writing, and for good, while its program opens a context."""
+    holder = program("lock-holder", slow_file, daemon.tree("dev/infiniband/uverbs0"))
+    assert holder.line() == "done\n"
+    time.sleep(ATTACK)
+
+
+def test_a_number_used_again(daemon, program):
+    """A process has ended, which the daemon has had no time to see; another has its number."""
+    reborn = program("reborn", str(daemon.process.pid))
+    try:
+        said = reborn.line()
+    finally:
+        daemon.process.send_signal(signal.SIGCONT)
+    if not said and reborn.process.wait(10) == 77:
+        pytest.skip("needs to choose process numbers (CAP_CHECKPOINT_RESTORE)")
+    assert said == "unharmed\n"
