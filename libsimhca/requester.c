@@ -430,9 +430,13 @@ static bool try_again(struct simhca_worker *worker, struct simhca_qp *qp)
 
 	if (req->wait != SIMHCA_WAIT_ANSWER || atomic_load(&qp->timer_fired) != req->deadline)
 		return true;
+	simhca_silence_unanswered(qp);
+	if (!qp->qpc->timeout) { /* it waits on */
+		req->deadline = UINT64_MAX;
+		return true;
+	}
 	req->wait = SIMHCA_WAIT_NOTHING;
 	simhca_stats_once(qp->device, SIMHCA_STAT_LOCAL_ACK_TIMEOUT);
-	simhca_silence_unanswered(qp);
 	/* retry_cnt repetitions are allowed, so the last time-out is one more (9.7.6.1.3). */
 	if (!req->retries--) {
 		simhca_complete_send(worker, qp, SIMHCA_WC_RETRY_EXC_ERR, req->why);

@@ -7,6 +7,9 @@
 #define BUSY_MOST 500
 #define BUSY_LONG_NS (1000 * 1000)
 
+/* Without a time-out: who has not answered by then is silent. */
+#define SILENCE_NS (1000 * 1000 * 1000)
+
 /* RNR NAK timer codes (IBTA vol. 1, table 45), in units of 10 us. */
 static const uint32_t rnr_timer_10us[32] = {
 	65536, 1,    2,	   3,	 4,    6,     8,     12,    16,	   24,	  32,
@@ -37,15 +40,16 @@ enum simhca_next simhca_wait_busy(struct simhca_qp *qp)
 			       qp->req.busy++ < BUSY_MOST ? BUSY_NS : BUSY_LONG_NS);
 }
 
-/* 4.096 us * 2^timeout, where 0 means without end (IBTA vol. 1, 9.7.6.1.3). */
+/* 4.096 us * 2^timeout, where 0 means without end (IBTA vol. 1, 9.7.6.1.3): that is told. */
 enum simhca_next simhca_wait_answer(struct simhca_qp *qp)
 {
+	uint64_t delay = qp->req.told ? 0 : SILENCE_NS;
+
 	if (qp->req.wait == SIMHCA_WAIT_ANSWER)
 		return SIMHCA_NEXT_WAIT;
-	if (!qp->qpc->timeout) /* else when the time is over */
-		simhca_silence_unanswered(qp);
-	return simhca_wait_for(qp, SIMHCA_WAIT_ANSWER,
-			       qp->qpc->timeout ? 4096ull << (qp->qpc->timeout & 31) : 0);
+	if (qp->qpc->timeout)
+		delay = 4096ull << (qp->qpc->timeout & 31);
+	return simhca_wait_for(qp, SIMHCA_WAIT_ANSWER, delay);
 }
 
 bool simhca_held_up(struct simhca_qp *qp, const struct simhca_handover *handover)
