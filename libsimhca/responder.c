@@ -1068,10 +1068,27 @@ static uint32_t psns_of(const struct simhca_packet *packet, uint32_t mtu /* enum
 				simhca_mtu_bytes(mtu));
 }
 
+/* The packets of a message are full, but for the last, and no message is too long (9.7.4.1.6). */
+static enum simhca_reason check_length(const struct simhca_qp *qp,
+				       const struct simhca_packet *packet)
+{
+	if (packet->dma_length > SIMHCA_MAX_MSG_SIZE &&
+	    (packet->op == SIMHCA_PKT_WRITE || packet->op == SIMHCA_PKT_READ))
+		return SIMHCA_REASON_MSG_TOO_LONG;
+	if (packet->first && packet->last)
+		return SIMHCA_REASON_NONE;
+	if (!packet->length)
+		return SIMHCA_REASON_OPCODE_SEQUENCE;
+	if (!packet->last && packet->length % simhca_qp_mtu(qp))
+		return SIMHCA_REASON_PATH_MTU_DIFFERS;
+	return SIMHCA_REASON_NONE;
+}
+
 static void run_connected(struct simhca_worker *worker, struct simhca_qp *qp,
 			  const struct simhca_packet *packet, struct reply *reply)
 {
 	uint32_t psns = psns_of(packet, qp->qpc->path_mtu);
+	enum simhca_reason reason;
 
 	/* Both ends would count on differently, until one takes what is new for a duplicate. */
 	if (psns != psns_of(packet, packet->mtu)) {
@@ -1082,6 +1099,11 @@ static void run_connected(struct simhca_worker *worker, struct simhca_qp *qp,
 	if (simhca_is_reliable(packet->transport) ? !in_sequence_rc(worker, qp, packet, psns, reply)
 						  : !in_sequence_uc(qp, packet))
 		return;
+	reason = check_length(qp, packet);
+	if (__builtin_expect(reason != SIMHCA_REASON_NONE, 0)) {
+		refuse(qp, packet, SIMHCA_SYNDROME_NAK_INVALID, SIMHCA_WC_SUCCESS, reason, reply);
+		return;
+	}
 	if (qp->type == SIMHCA_QPT_XRC_RECV && !has_xrc_srq(qp, packet, reply))
 		return;
 	if (packet->first)

@@ -5,13 +5,16 @@
 #define LATE_MOST 24 /* ticks */
 #define WINDOW 32    /* PSNs */
 #define TAKES 16     /* packets in one turn of a QP */
+#define TRIES 500    /* of a packet for a QP that is busy; then it is lost */
 
 struct envelope {
 	struct envelope *next;
 	const struct simhca_device *device;
 	uint32_t qpn; /* of whom it is for */
 	uint64_t due; /* tick */
-	bool kept;    /* it could not be taken, and is tried again at each tick */
+	bool kept; /* it could not be taken: it is tried again in time, or at the QP's next turn */
+	uint64_t kept_at;
+	unsigned int tries;
 	struct simhca_packet packet;
 	struct simhca_av av;
 	struct simhca_sgl sgl;
@@ -39,6 +42,7 @@ static void put(const struct envelope *original, uint64_t due)
 	copy->due = due;
 	copy->next = NULL;
 	copy->kept = false;
+	copy->tries = 0;
 	copy->packet.av = &copy->av;
 	if (copy->packet.payload) {
 		copy->sgl.seg[0].addr = (uintptr_t)copy->data;
@@ -116,43 +120,58 @@ static struct simhca_handover respond(struct simhca_worker *worker, struct simhc
 	return carry(worker, qp, packet);
 }
 
-/* The next packet that is due for a QP, without those that wait for its responder. */
-static struct envelope **next_for(const struct simhca_qp *qp, bool owed)
+/* The next packet that is due for a QP; or the next response, when no request can be taken. */
+static struct envelope **next_for(const struct simhca_qp *qp, bool responses)
 {
 	struct envelope **link = &net.queue;
 
 	for (; *link; link = &(*link)->next)
 		if ((*link)->device == qp->device && (*link)->qpn == qp->qpn &&
-		    (*link)->due <= net.tick && !(owed && !simhca_is_response((*link)->packet.op)))
+		    (*link)->due <= net.tick &&
+		    (!responses || simhca_is_response((*link)->packet.op)))
 			break;
 	return link;
 }
 
+static void drop(const struct envelope *envelope)
+{
+	struct envelope **link = &net.queue, *gone;
+
+	while (*link != envelope)
+		link = &(*link)->next;
+	gone = *link;
+	*link = gone->next;
+	free(gone);
+}
+
 static bool arrived(struct simhca_worker *worker, struct simhca_qp *qp)
 {
+	bool owed = false, kept = false;
+
 	for (int i = 0; i < TAKES; i++) {
 		struct simhca_handover handover;
-		struct envelope **link, *envelope;
-		bool owed;
+		struct envelope *envelope;
 
 		simhca_guard_widen(&worker->guard);
-		simhca_link_continue(worker, qp, &owed);
-		link = next_for(qp, owed);
-		envelope = *link;
+		handover = simhca_link_continue(worker, qp, &owed);
+		if (handover.outcome == SIMHCA_BUSY) /* as the request will find, and wait */
+			owed = false;
+		envelope = *next_for(qp, owed || kept);
 		if (!envelope)
 			return owed;
 		simhca_guard_widen(&worker->guard);
 		handover = simhca_link_deliver(worker, qp, &envelope->packet);
 		assert_int_not_equal(handover.outcome, SIMHCA_UNREADABLE);
-		if (handover.outcome != SIMHCA_TAKEN) {
-			envelope->kept = true;
-			return false;
+		if (handover.outcome == SIMHCA_TAKEN ||
+		    (handover.outcome == SIMHCA_BUSY && ++envelope->tries == TRIES)) {
+			drop(envelope);
+			continue;
 		}
-		link = next_for(qp, owed);
-		while (*link != envelope)
-			link = &(*link)->next;
-		*link = envelope->next;
-		free(envelope);
+		envelope->kept = true;
+		envelope->kept_at = net.world->now;
+		if (simhca_is_response(envelope->packet.op))
+			return false;
+		kept = true;
 	}
 	return true;
 }
@@ -163,6 +182,18 @@ static const struct simhca_link lossy_link = {
 	.respond = respond,
 	.arrived = arrived,
 };
+
+/* Whether a request waits behind one that could not be taken. */
+static bool waits(const struct envelope *envelope)
+{
+	const struct envelope *before = net.queue;
+
+	for (; before != envelope; before = before->next)
+		if (before->kept && before->device == envelope->device &&
+		    before->qpn == envelope->qpn && !simhca_is_response(before->packet.op))
+			return !simhca_is_response(envelope->packet.op);
+	return false;
+}
 
 /* Time passes; whoever has something to take gets a turn. */
 static bool tick(void)
@@ -180,10 +211,13 @@ static bool tick(void)
 			free(envelope);
 			continue;
 		}
-		if (envelope->due <= net.tick)
+		link = &envelope->next;
+		if (waits(envelope))
+			continue;
+		if (envelope->kept ? envelope->kept_at != net.world->now
+				   : envelope->due <= net.tick)
 			simhca_engine_schedule(net.world->engine[0], qp);
 		under_way |= !envelope->kept;
-		link = &envelope->next;
 	}
 	return under_way;
 }
@@ -197,6 +231,27 @@ void lossy_use(struct world *world, struct lossy *how)
 	net.how = how ? how : &nothing;
 	world->fabric->link = &lossy_link;
 	world->tick = tick;
+}
+
+void lossy_forge(struct qp *to, const struct simhca_packet *packet)
+{
+	const struct simhca_device *device = to->client->world->device[to->client->device_index];
+	const struct simhca_qpc *qpc = &device->qpcs[SIMHCA_QPN_SLOT(to->qpn)];
+	static struct envelope envelope;
+
+	envelope.device = device;
+	envelope.qpn = to->qpn;
+	envelope.av = qpc->av;
+	envelope.packet = *packet;
+	envelope.packet.transport = (enum simhca_qp_type)to->type;
+	envelope.packet.dest_qpn = to->qpn;
+	envelope.packet.mtu = qpc->path_mtu;
+	if (!packet->src_qpn)
+		envelope.packet.src_qpn = qpc->dest_qpn;
+	envelope.sgl.count = 1;
+	envelope.sgl.seg[0].length = packet->length;
+	envelope.packet.payload = &envelope.sgl;
+	put(&envelope, net.tick + 1);
 }
 
 void lossy_end(void)

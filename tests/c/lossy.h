@@ -30,6 +30,9 @@ struct lossy {
  * One world at a time.
  */
 void lossy_use(struct world *world, struct lossy *how);
+/* Puts a packet on its way, as if the peer of this QP had sent it; of PSN, length, ... as it says.
+ */
+void lossy_forge(struct qp *to, const struct simhca_packet *packet);
 /* For the harness. */
 void lossy_end(void);
 
