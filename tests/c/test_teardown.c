@@ -311,7 +311,8 @@ static void sends_to_a_busy_peer(void **state)
 	pthread_mutex_lock(&peer->resp_lock);
 	send_from(&pair->a, 2, 0, 64);
 	settle(*state);
-	assert_true(has_sends(&pair->a));
+	if (!pair->a.world->tick) /* else it is on its way, and may be lost */
+		assert_true(has_sends(&pair->a));
 	pthread_mutex_unlock(&peer->resp_lock);
 	advance(*state, SEC);
 	assert_false(has_sends(&pair->a));
