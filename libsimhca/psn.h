@@ -24,7 +24,7 @@ static inline int32_t simhca_psn_cmp(uint32_t a, uint32_t b)
 /* PSNs that a message of this many bytes takes; an empty one takes one. mtu is a power of two. */
 static inline uint32_t simhca_psn_count(uint64_t bytes, uint32_t mtu)
 {
-	return bytes ? (uint32_t)((bytes + mtu - 1) / mtu) : 1;
+	return bytes ? (uint32_t)((bytes + mtu - 1) >> __builtin_ctz(mtu)) : 1;
 }
 
 #endif
