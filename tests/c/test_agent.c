@@ -98,7 +98,7 @@ static void end(struct scene *scene)
 	assert_int_equal(scene->pid, waitpid(scene->pid, NULL, 0));
 }
 
-static void stop(const struct scene *scene)
+static void suspend(const struct scene *scene)
 {
 	int status;
 
@@ -113,8 +113,8 @@ static void how_long_it_is_waited_for(void **state)
 	struct scene stopped = make(RIGHT_ONES), killed = make(RIGHT_ONES), idle = make(NONE);
 	pthread_t waiting[3];
 
-	stop(&stopped);
-	stop(&killed);
+	suspend(&stopped);
+	suspend(&killed);
 	waiting[0] = begin(&stopped);
 	waiting[1] = begin(&killed);
 	waiting[2] = begin(&idle);
