@@ -211,10 +211,13 @@ static void send_stream(const void *data, size_t size)
 	finish("stream send", ucp_stream_send_nbx(ep, data, size, &param));
 }
 
+/*
+ * What has come already completes it at once: with UCP_OP_ATTR_FLAG_NO_IMM_CMPL UCX 1.18 gives a
+ * request then that never completes, over any transport.
+ */
 static void recv_stream(void *data, size_t size)
 {
-	ucp_request_param_t param = { .op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS |
-						      UCP_OP_ATTR_FLAG_NO_IMM_CMPL,
+	ucp_request_param_t param = { .op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
 				      .flags = UCP_STREAM_RECV_FLAG_WAITALL };
 	size_t length;
 
