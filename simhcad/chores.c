@@ -10,7 +10,8 @@
 #include "chores.h"
 #include "log.h"
 
-#define MOST_THREADS 64	  /* most of which sleep in a file or in memory that a client made */
+#define MOST_THREADS 256  /* most of which sleep in a file or in memory that a client made */
+#define SHARE 8		  /* threads that sleep for one process */
 #define STACK (64u << 10) /* bytes */
 #define END_SECONDS 2
 
@@ -21,6 +22,7 @@ struct chores {
 	pthread_cond_t wake, ended;
 	struct chore *queue;
 	struct chore *finished;
+	struct chore *running;
 	unsigned int threads;
 	unsigned int busy; /* threads, each with one chore */
 	bool stopping;
@@ -56,14 +58,41 @@ static int have_thread(struct chores *chores)
 	return 0;
 }
 
+static unsigned int running_for(const struct chores *chores, pid_t owner)
+{
+	const struct chore *chore;
+	unsigned int count = 0;
+
+	DL_FOREACH (chores->running, chore)
+		count += chore->owner == owner;
+	return count;
+}
+
+/* Locked. The first whose owner has not got its share already. */
+static struct chore *next_chore(const struct chores *chores)
+{
+	struct chore *chore;
+	pid_t too_many = 0; /* mostly one process has many in a row */
+
+	DL_FOREACH (chores->queue, chore) {
+		if (!chore->owner)
+			return chore;
+		if (chore->owner == too_many)
+			continue;
+		if (running_for(chores, chore->owner) < SHARE)
+			return chore;
+		too_many = chore->owner;
+	}
+	return NULL;
+}
+
 static void *work(void *arg)
 {
 	struct chores *chores = arg;
 
 	pthread_mutex_lock(&chores->lock);
 	for (;;) {
-		struct chore *chore = chores->queue;
-		bool tell;
+		struct chore *chore = next_chore(chores), running;
 
 		/* One waits for work, the others were for those who did not come back. */
 		if (!chore && (chores->stopping || chores->threads - chores->busy > 1))
@@ -76,12 +105,14 @@ static void *work(void *arg)
 		chores->busy++;
 		if (chores->queue)
 			have_thread(chores);
-		tell = chore->done; /* else it will be gone */
+		running = *chore; /* which may be gone afterwards */
+		DL_APPEND(chores->running, &running);
 		pthread_mutex_unlock(&chores->lock);
 		chore->work(chore);
 		pthread_mutex_lock(&chores->lock);
+		DL_DELETE(chores->running, &running);
 		chores->busy--;
-		if (tell) {
+		if (running.done) {
 			DL_APPEND(chores->finished, chore);
 			if (!chores->stopping)
 				ev_async_send(chores->loop, &chores->async);
@@ -157,8 +188,7 @@ void chores_stop(struct chores *chores)
 	pthread_mutex_lock(&chores->lock);
 	chores->stopping = true;
 	pthread_cond_broadcast(&chores->wake);
-	while (chores->threads &&
-	       !pthread_cond_timedwait(&chores->ended, &chores->lock, &until))
+	while (chores->threads && !pthread_cond_timedwait(&chores->ended, &chores->lock, &until))
 		;
 	ended = !chores->threads;
 	pthread_mutex_unlock(&chores->lock);

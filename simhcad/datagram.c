@@ -89,7 +89,7 @@ ssize_t datagram_receive(int socket, struct releaser *releaser, struct iovec *io
 			if (*num_fds < max_fds)
 				fds[(*num_fds)++] = fd;
 			else
-				releaser_close(releaser, fd);
+				releaser_close(releaser, sender->pid, fd);
 		}
 	}
 	return length;
@@ -140,7 +140,10 @@ void datagram_close(int socket, struct releaser *releaser)
 {
 	char byte;
 	struct iovec iov = { .iov_base = &byte, .iov_len = sizeof(byte) };
+	struct ucred peer = { .pid = 0 };
+	socklen_t size = sizeof(peer);
 
+	getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size);
 	shutdown(socket, SHUT_RD);
 	for (int i = 0; i < DRAINED; i++) {
 		struct sender sender;
@@ -156,5 +159,5 @@ void datagram_close(int socket, struct releaser *releaser)
 			return;
 		}
 	}
-	releaser_close(releaser, socket);
+	releaser_close(releaser, peer.pid, socket);
 }

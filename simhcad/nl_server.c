@@ -135,7 +135,7 @@ static void on_connection(void *arg, int fd)
 	int unread = UNREAD_BYTES;
 
 	if (!client) {
-		releaser_close(server->daemon->releaser, fd);
+		releaser_close(server->daemon->releaser, 0, fd);
 		return;
 	}
 	if (server->num_clients == NL_SERVER_CLIENTS) {

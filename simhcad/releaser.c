@@ -23,7 +23,10 @@ struct release {
 struct releaser {
 	struct ev_loop *loop;  /* constant */
 	struct chores *chores; /* constant */
-	int batch[BATCH];
+	struct {
+		pid_t owner;
+		int fd;
+	} batch[BATCH];
 	unsigned int batched;
 	ev_timer flush;
 };
@@ -47,7 +50,7 @@ static void let_go(struct chore *chore)
 	free(release);
 }
 
-static void append(struct chore **list, void *base, uint64_t size, int fd)
+static void append(struct chore **list, pid_t owner, void *base, uint64_t size, int fd)
 {
 	struct release *release = malloc(sizeof(*release));
 
@@ -55,7 +58,9 @@ static void append(struct chore **list, void *base, uint64_t size, int fd)
 		log_error("out of memory: a client's descriptor stays open");
 		return;
 	}
-	*release = (struct release){ .chore.work = let_go, .base = base, .size = size, .fd = fd };
+	*release = (struct release){
+		.chore = { .work = let_go, .owner = owner }, .base = base, .size = size, .fd = fd
+	};
 	DL_APPEND(*list, &release->chore);
 }
 
@@ -65,7 +70,7 @@ void releaser_take(struct releaser *releaser, void *base, uint64_t size, int fd)
 
 	if (!size && fd < 0)
 		return;
-	append(&list, base, size, fd);
+	append(&list, 0, base, size, fd);
 	if (list)
 		chores_add(releaser->chores, list);
 }
@@ -75,8 +80,9 @@ static void flush(struct releaser *releaser)
 	struct chore *list = NULL;
 
 	ev_timer_stop(releaser->loop, &releaser->flush);
-	while (releaser->batched)
-		append(&list, NULL, 0, releaser->batch[--releaser->batched]);
+	for (unsigned int i = 0; i < releaser->batched; i++)
+		append(&list, releaser->batch[i].owner, NULL, 0, releaser->batch[i].fd);
+	releaser->batched = 0;
 	if (list)
 		chores_add(releaser->chores, list);
 }
@@ -86,10 +92,11 @@ static void on_flush(struct ev_loop *loop, ev_timer *timer, int events)
 	flush(timer->data);
 }
 
-void releaser_close(struct releaser *releaser, int fd)
+void releaser_close(struct releaser *releaser, pid_t owner, int fd)
 {
 	/* Every command brings a descriptor: a thread is not woken for each. */
-	releaser->batch[releaser->batched++] = fd;
+	releaser->batch[releaser->batched].owner = owner;
+	releaser->batch[releaser->batched++].fd = fd;
 	if (releaser->batched == BATCH) {
 		flush(releaser);
 	} else if (!ev_is_active(&releaser->flush)) {

@@ -11,6 +11,7 @@
 
 #include <ev.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct chores;
 struct releaser;
@@ -25,7 +26,10 @@ void releaser_stop(struct releaser *releaser);
  * are the releaser's from here on.
  */
 void releaser_take(struct releaser *releaser, void *base, uint64_t size, int fd);
-/* The same for a descriptor; main thread only, and cheaper. It may take some milliseconds more. */
-void releaser_close(struct releaser *releaser, int fd);
+/*
+ * The same for a descriptor that process owner sent (0: unknown); main thread only, and cheaper. It
+ * may take some milliseconds more.
+ */
+void releaser_close(struct releaser *releaser, pid_t owner, int fd);
 
 #endif

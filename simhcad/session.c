@@ -157,11 +157,11 @@ static enum progress serve(struct session *session, struct datagram *datagram, d
 		};
 
 		datagram_answer(datagram->fds[0], status, &answer, &why);
-		releaser_close(releaser, datagram->fds[0]);
+		releaser_close(releaser, session->peer, datagram->fds[0]);
 	}
 	for (unsigned int i = 0; i < request.num_fds; i++)
 		if (request.fds[i] >= 0)
-			releaser_close(releaser, request.fds[i]);
+			releaser_close(releaser, session->peer, request.fds[i]);
 	if (request.pidfd >= 0)
 		close(request.pidfd);
 	for (unsigned int i = 0; i < reply.num_fds; i++)
@@ -178,7 +178,8 @@ static void drop_descriptors(const struct session *session, const struct datagra
 		close(datagram->sender.pidfd);
 	for (unsigned int i = 0; i < datagram->num_fds; i++)
 		if (datagram->fds[i] >= 0)
-			releaser_close(session->device->daemon->releaser, datagram->fds[i]);
+			releaser_close(session->device->daemon->releaser, session->peer,
+				       datagram->fds[i]);
 }
 
 static void deferred_free(struct deferred *deferred)
@@ -202,6 +203,7 @@ static void go_on_later(struct deferred *deferred, struct command_chore *chore)
 	session->num_chores++;
 	chore->waiting = deferred;
 	chore->chore.done = on_chore_done;
+	chore->chore.owner = session->peer;
 	DL_APPEND(list, &chore->chore);
 	chores_add(session->device->daemon->chores, list);
 }

@@ -254,7 +254,7 @@ static bool serve_one(struct cma_file *file, bool *over)
 		return true;
 	bytes.body_size = sizeof(answer.reply) + answer.reply.length;
 	datagram_answer(fd, ret, &bytes, &why);
-	releaser_close(releaser, fd);
+	releaser_close(releaser, sender.pid, fd);
 	return true;
 }
 

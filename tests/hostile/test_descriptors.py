@@ -114,6 +114,14 @@ def test_more_than_a_command_takes(client, neighbour, slow):
     theirs.close()
 
 
+@pytest.mark.parametrize("slow", ["fuse"], indirect=True)
+def test_very_many(client, neighbour, slow):
+    """One process has a share of the threads that sleep for it, and others have theirs."""
+    for _ in range(40):
+        slow.give(client.sock, request("ALLOC_PD"), count=8)
+    time.sleep(ATTACK)
+
+
 def test_on_the_control_socket(daemon, neighbour, slow):
     with daemon.control() as control:
         slow.give(control, b'{"cmd":"status"}', count=2)
