@@ -14,9 +14,9 @@ def listens(device, port):
     return any(one["state"] == "LISTEN" and one["src"].endswith(f":{port}") for one in ids(device))
 
 
-def start_listener(device, port, *argv):
+def start_listener(device, port, *argv, **env):
     """A server that listens on a port of rdma_cm."""
-    server = device.start(*argv)
+    server = device.start(*argv, **env)
     wait_until(lambda: listens(device, port) or not server.running, PATIENCE, f"{argv} listens")
     assert server.running, server.result()
     return server

@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """UCX on the device: its view of it, its own benchmark, and every operation with checked data."""
+import pathlib
 import re
+import string
 
 import pytest
 
 from common import Device, expect_success, listening_ports, new_port, wait_until
 from common import PATIENCE
 from middleware import TRANSPORTS, compiled, ucx, ucx_perftest
+from rdmacm import start_listener
 
 ITERS = 200
+CLIENT_SERVER = pathlib.Path("/usr/share/doc/libucx-dev/examples/ucp_client_server.c")
 
 
 @pytest.fixture(scope="module")
@@ -164,3 +168,33 @@ def test_transport_is_used(device, ucp_check):
     assert lanes, result
     for lane in " ".join(lanes).split():
         assert re.fullmatch(r"\w+\((rc_verbs|ud_verbs)/simhca0:1\)", lane), result
+
+
+@pytest.fixture(scope="module")
+def client_server(tmp_path_factory):
+    """UCX's own example of a listener."""
+    if not CLIENT_SERVER.exists():
+        pytest.skip("dpkg has been told to leave out documentation, and the example with it")
+    program = compiled(tmp_path_factory.mktemp("example"), CLIENT_SERVER, "-w", "-lucp", "-lucs")
+    program.parent.chmod(0o755)
+    return program
+
+
+def test_rdmacm(device, port, client_server):
+    """
+    One server, two clients that connect by rdma_cm. Neither end waits for the other when it closes
+    its endpoint, and the later one may fail to, which is no failure of the example's.
+    """
+    env = {**ucx("rc"), "UCX_SOCKADDR_TLS_PRIORITY": "rdmacm"}
+    argv = [client_server, "-p", port, "-c", "tag", "-i", 5, "-s", 2000]
+    server = start_listener(device, port, "stdbuf", "-oL", *argv, **env)
+    for number in 1, 2:
+        client = expect_success(device.run(*argv, "-a", "127.0.0.1", **env))
+        wait_until(lambda: server.stdout.count("Waiting for connection") > number
+                   or not server.running, PATIENCE, "the server has done with it")
+        assert server.running and "ERROR" not in client.stdout + client.stderr, client
+        assert "ERROR" not in server.stdout + server.stderr, server.result()
+    server.kill()
+    # Of each client's five messages it prints the first and the last.
+    letters = string.ascii_uppercase * 100
+    assert server.stdout.count(f"\n{letters[:1999]}.\n") == 4, server.result()
