@@ -182,19 +182,26 @@ static struct simhca_handover place(struct simhca_worker *worker, struct simhca_
 	enum simhca_fault_verdict verdict = SIMHCA_FAULT_ERROR;
 	enum simhca_dma_result result;
 	enum simhca_reason reason;
-	struct simhca_sgl target;
+	const struct simhca_sgl *target = worker->landing.sgl;
+	struct simhca_sgl found;
 
-	target.count = 0;
-	worker->num_absent = 0;
-	reason = simhca_translate_sges(&use, send->sge, send->wqe.num_sge, offset, length, &target);
-	if (reason == SIMHCA_REASON_NONE)
-		verdict = simhca_fault_take(worker, qp, SIMHCA_REQUESTER_WRITE, &reason);
+	if (target && worker->landing.offset == offset && worker->landing.length == length) {
+		verdict = SIMHCA_FAULT_GO;
+	} else {
+		target = &found;
+		found.count = 0;
+		worker->num_absent = 0;
+		reason = simhca_translate_sges(&use, send->sge, send->wqe.num_sge, offset, length,
+					       &found);
+		if (reason == SIMHCA_REASON_NONE)
+			verdict = simhca_fault_take(worker, qp, SIMHCA_REQUESTER_WRITE, &reason);
+	}
 	if (verdict == SIMHCA_FAULT_GO && !simhca_fault_resumed(qp, SIMHCA_REQUESTER_WRITE) &&
-	    !simhca_odp_verify(&target))
-		verdict = simhca_fault_take_copy(worker, qp, SIMHCA_REQUESTER_WRITE, &target,
-						 &reason);
+	    !simhca_odp_verify(target))
+		verdict =
+			simhca_fault_take_copy(worker, qp, SIMHCA_REQUESTER_WRITE, target, &reason);
 	if (verdict == SIMHCA_FAULT_GO) {
-		result = simhca_dma_copy(&target, data, length, worker->scratch, &reason);
+		result = simhca_dma_copy(target, data, length, worker->scratch, &reason);
 		if (result == SIMHCA_DMA_OK) {
 			simhca_fault_over(qp, SIMHCA_REQUESTER_WRITE);
 			simhca_acknowledge(
@@ -208,8 +215,8 @@ static struct simhca_handover place(struct simhca_worker *worker, struct simhca_
 			handover.reason = reason;
 			return handover;
 		}
-		verdict = simhca_fault_take_copy(worker, qp, SIMHCA_REQUESTER_WRITE, &target,
-						 &reason);
+		verdict =
+			simhca_fault_take_copy(worker, qp, SIMHCA_REQUESTER_WRITE, target, &reason);
 	}
 	/* As if it had been lost: it is asked for again when the pages are there. */
 	simhca_go_back(qp);

@@ -111,6 +111,11 @@ struct simhca_worker {
 	struct simhca_send *send;
 	struct simhca_qp *send_of;
 	uint32_t send_index;
+	/* Bytes [offset, offset + length) of it, where a response that comes at once is to go. */
+	struct {
+		const struct simhca_sgl *sgl; /* NULL: to be looked up */
+		uint64_t offset, length;
+	} landing;
 	/* Keys that this step's accesses use, for simhca_key_release(). */
 	struct simhca_key *held[SIMHCA_MAX_HELD];
 	uint32_t num_held;

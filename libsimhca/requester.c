@@ -393,6 +393,14 @@ static struct simhca_packet build_packet(const struct simhca_worker *worker, str
 	return packet;
 }
 
+/* Of what a read asks for from there on, the most that a response brings. */
+static uint64_t response_length(const struct simhca_send *send, uint64_t offset)
+{
+	uint64_t left = send->length - offset;
+
+	return left < SIMHCA_LINK_SLICE ? left : SIMHCA_LINK_SLICE;
+}
+
 /* The WQE's own memory that a packet is made of; of a read, what the response's first one needs. */
 static enum simhca_reason own_memory(struct simhca_worker *worker, struct simhca_qp *qp,
 				     uint64_t offset, const struct simhca_packet *packet,
@@ -414,9 +422,7 @@ static enum simhca_reason own_memory(struct simhca_worker *worker, struct simhca
 	}
 	if (simhca_takes_response(send->wqe.opcode)) {
 		use.access = SIMHCA_ACCESS_LOCAL_WRITE;
-		length = send->length - offset;
-		if (length > SIMHCA_LINK_SLICE)
-			length = SIMHCA_LINK_SLICE;
+		length = response_length(send, offset);
 	}
 	if (qp->rndv_runs) /* a tagged buffer */
 		use.pd = qp->srq->pd->number;
@@ -566,10 +572,15 @@ static enum simhca_next send_packet(struct simhca_worker *worker, struct simhca_
 	if (verdict != SIMHCA_FAULT_GO)
 		return simhca_wait_fault(worker, qp, context, verdict, reason);
 	packet.resumed = simhca_fault_resumed(qp, context);
-	if (!simhca_takes_response(worker->send->wqe.opcode))
+	if (!simhca_takes_response(worker->send->wqe.opcode)) {
 		packet.payload = &payload;
-	else /* its place is looked up again when the response comes */
+	} else if (qp->link->pull && !younger) {
+		worker->landing.sgl = &payload;
+		worker->landing.offset = offset;
+		worker->landing.length = response_length(worker->send, offset);
+	} else { /* its place is looked up again when the response comes */
 		simhca_key_release(worker, 0);
+	}
 
 	req->psn_send = simhca_psn_add(psn, psns_of(qp, &packet));
 	if (simhca_psn_cmp(req->psn_send, req->psn_sent) > 0)
@@ -578,6 +589,7 @@ static enum simhca_next send_packet(struct simhca_worker *worker, struct simhca_
 		  : packet.dma_length < SIMHCA_LINK_SLICE ? packet.dma_length
 							  : SIMHCA_LINK_SLICE;
 	handover = qp->link->request(worker, qp, &packet);
+	worker->landing.sgl = NULL;
 	if (handover.outcome == SIMHCA_TAKEN && handover.reason != SIMHCA_REASON_NONE)
 		req->why = handover.reason;
 	if (handover.outcome != SIMHCA_UNREADABLE && !simhca_held_up(qp, &handover)) {
