@@ -25,7 +25,8 @@
  * That a record which found no room is not forgotten: who counts it has, under the set's lock,
  * either found others that wait, or told the event loop (in_wakeup) to watch for room. The loop
  * stops watching only under that lock, when nothing waits. It clears in_wakeup before it watches,
- * so a pipe that is full again by then is told of again. tests/promela/channel.pml is a model of it.
+ * so a pipe that is full again by then is told of again. tests/promela/channel.pml is a model of
+ * it.
  */
 #ifndef SIMHCAD_EVENT_CHANNEL_H
 #define SIMHCAD_EVENT_CHANNEL_H
