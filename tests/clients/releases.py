@@ -11,8 +11,10 @@ import pytest
 LACKS = {
     "trixie": {"dtest": "Debian 13 has no dapl2-utils",
                "openib": "Open MPI 5 has no verbs of its own any more"},
-    "forky": {"openib": "Open MPI 5 has no verbs of its own any more"},
-    "sid": {"openib": "Open MPI 5 has no verbs of its own any more"},
+    "forky": {"librpma": "Debian 14 has no librpma",
+              "openib": "Open MPI 5 has no verbs of its own any more"},
+    "sid": {"librpma": "sid has no librpma any more",
+            "openib": "Open MPI 5 has no verbs of its own any more"},
 }
 
 
@@ -34,4 +36,6 @@ def is_there(what):
     if what == "openib":
         found = subprocess.run(["ompi_info"], capture_output=True, text=True, check=True)
         return "MCA btl: openib" in found.stdout
+    if what == "librpma":
+        return pathlib.Path("/usr/include/librpma.h").exists()
     return shutil.which(what) is not None

@@ -2,10 +2,12 @@
 """librpma, which connects by rdma_cm: memory of a server's, written, flushed and read back."""
 from common import PATIENCE, expect_success, wait_until
 from middleware import compiled
+from releases import needs
 
 NOBODY_ON = ["ib"]
 
 
+@needs("librpma")
 def test_write_flush_read(device, port):
     program = compiled(device.new_directory(), "rpma.c", "-lrpma", "-libverbs")
     server = device.start(program, "server", port)
