@@ -61,8 +61,10 @@ struct simhca_requester {
 	uint8_t went_back; /* to psn_una, for a NAK: further ones are of the same loss */
 	uint8_t told;	   /* of silence, in the log */
 	uint8_t retries, rnr_retries; /* left */
+	uint32_t ticket; /* of the completion that was committed last: its CQ's index plus 1 */
+	uint32_t reserved;
 };
-SIMHCA_ABI_SIZE(struct simhca_requester, 56);
+SIMHCA_ABI_SIZE(struct simhca_requester, 64);
 
 /*
  * A message under way, in one word: opcode, last and first PSN, 24 bits for each PSN. It is written
@@ -88,6 +90,15 @@ struct simhca_tm_message {
 };
 SIMHCA_ABI_SIZE(struct simhca_tm_message, 32);
 
+/* Of a READ's response, what is still to be sent, as if it were a request. */
+struct simhca_read_owed {
+	uint64_t va, left;
+	uint32_t psn, rkey, srqn;
+	uint8_t owed;	  /* there is some */
+	uint8_t repeated; /* it is a duplicate's */
+	uint8_t reserved[2];
+};
+
 struct simhca_responder {
 	uint32_t epsn;	/* expected PSN */
 	uint32_t msn;	/* messages completed */
@@ -103,13 +114,7 @@ struct simhca_responder {
 	uint32_t srqn;	      /* XRC_RECV: the SRQ of the message at hand */
 	uint32_t revoked_psn; /* revoked: the data of the packet with this PSN are placed */
 	uint32_t answers;     /* reads and atomics so far, and so the next one's place */
-	struct { /* of a READ's response, what is still to be sent, as if it were a request */
-		uint64_t va, left;
-		uint32_t psn, rkey, srqn;
-		uint8_t owed;	  /* there is some */
-		uint8_t repeated; /* it is a duplicate's */
-		uint8_t reserved[2];
-	} read;
+	struct simhca_read_owed read;
 	uint8_t in_message; /* between a first and a last packet */
 	uint8_t write;	    /* the message is a WRITE, and no SEND */
 	uint8_t have_recv;  /* the message has a receive WQE */
@@ -119,8 +124,10 @@ struct simhca_responder {
 	uint8_t comm_est;   /* the event has been raised */
 	uint8_t reserved;
 	struct simhca_tm_message tm; /* of the message, if the SRQ matches tags */
+	uint32_t ticket;	     /* as a requester's, of the last receive */
+	uint32_t reserved2;
 };
-SIMHCA_ABI_SIZE(struct simhca_responder, 128);
+SIMHCA_ABI_SIZE(struct simhca_responder, 136);
 
 /*
  * The latest reads and atomics: a repeated read asks for a part of one, a repeated atomic is

@@ -31,7 +31,7 @@
 #include "simhca-abi-reason.h"
 
 /* Bumped whenever a layout or a command changes; both sides refuse another one. */
-#define SIMHCA_ABI_VERSION 8u
+#define SIMHCA_ABI_VERSION 9u
 
 #define SIMHCA_ABI_SIZE(type, bytes)                                                               \
 	static_assert(sizeof(type) == (bytes), #type " must be " #bytes " bytes")
@@ -351,7 +351,7 @@ struct simhca_mpt {
 	uint64_t iova;		/* first address by which work requests name it */
 	uint64_t length;	/* bytes */
 	uint64_t addr;		/* first address in the owner's memory; 0 with a page list */
-	uint32_t mm;		/* the address space it lies in */
+	uint32_t reserved;
 	_Atomic uint32_t valid; /* fast-register regions: registered; windows: bound; else 1 */
 	_Atomic uint32_t qpn;	/* type 2 windows: the QP that it is bound to; 0: none */
 	uint32_t bound;		/* regions: windows bound to it; windows: the region's key index */
@@ -370,8 +370,7 @@ struct simhca_devmem {
 	uint64_t size;		/* bytes */
 	struct simhca_device_attr attr;
 	struct simhca_port_attr port;
-	_Atomic uint32_t gid_seq; /* odd while the table changes: read again */
-	uint32_t reserved1;
+	uint8_t reserved1[8];
 	struct simhca_gid_entry gids[SIMHCA_GID_ENTRIES];
 	uint16_t pkeys[SIMHCA_PKEY_ENTRIES];
 	uint8_t reserved2[6];
@@ -430,26 +429,25 @@ struct simhca_qp_mem {
 	uint8_t reserved0[56];
 	_Atomic uint64_t req_turn;
 	struct simhca_requester req[2];
-	uint8_t reserved1[8];
+	uint8_t reserved1[56];
 	_Atomic uint64_t flight[SIMHCA_MAX_FLIGHTS]; /* by ring index, modulo its size */
 	_Atomic uint64_t resp_turn;
 	struct simhca_responder resp[2];
-	uint8_t reserved2[56];
+	uint8_t reserved2[40];
 	struct simhca_answered answered[SIMHCA_MAX_RD_ATOMIC];
 };
 SIMHCA_ABI_AT(struct simhca_qp_mem, req_turn, 64);
-SIMHCA_ABI_AT(struct simhca_qp_mem, flight, 192);
-SIMHCA_ABI_AT(struct simhca_qp_mem, resp_turn, 704);
-SIMHCA_ABI_AT(struct simhca_qp_mem, answered, 1024);
-SIMHCA_ABI_SIZE(struct simhca_qp_mem, 1536);
+SIMHCA_ABI_AT(struct simhca_qp_mem, flight, 256);
+SIMHCA_ABI_AT(struct simhca_qp_mem, resp_turn, 768);
+SIMHCA_ABI_AT(struct simhca_qp_mem, answered, 1088);
+SIMHCA_ABI_SIZE(struct simhca_qp_mem, 1600);
 
 /* Run state of an SRQ. WQEs are consumed in the order of posting. */
 struct simhca_srq_mem {
 	_Atomic uint32_t pi; /* client: receive WQEs posted */
 	uint8_t reserved0[60];
-	_Atomic uint32_t lock;
-	_Atomic uint32_t ci; /* device: receive WQEs consumed */
-	uint8_t reserved1[56];
+	_Atomic uint32_t ci; /* device: receive WQEs consumed; who moves it has the WQE before it */
+	uint8_t reserved1[60];
 };
 SIMHCA_ABI_SIZE(struct simhca_srq_mem, 128);
 
@@ -473,11 +471,12 @@ struct simhca_cq_mem {
 	/* device: 1 once a CQE was lost; the CQ is dead. Here, as it is read by each empty poll */
 	_Atomic uint32_t overrun;
 	uint8_t reserved0[52];
-	_Atomic uint32_t lock;
-	_Atomic uint32_t pi; /* device: CQEs written */
-	uint8_t reserved1[56];
+	/* device: tickets taken. Who moves it writes the CQE before it, and publishes that by seq.
+	 */
+	_Atomic uint32_t pi;
+	uint8_t reserved1[60];
 };
-SIMHCA_ABI_AT(struct simhca_cq_mem, lock, 64);
+SIMHCA_ABI_AT(struct simhca_cq_mem, pi, 64);
 SIMHCA_ABI_SIZE(struct simhca_cq_mem, 128);
 
 /*

@@ -80,10 +80,8 @@ void simhca_complete_send(struct simhca_worker *worker, struct simhca_qp *qp,
 	qp->req.oldest = index + 1;
 	simhca_count_send(qp, send->wqe.opcode, status == SIMHCA_WC_SUCCESS, send->length);
 	if (status != SIMHCA_WC_SUCCESS || (send->wqe.flags & SIMHCA_WQE_SIGNALED) ||
-	    qp->qpc->sq_sig_all) {
-		simhca_requester_commit(qp);
-		simhca_cq_push(qp->send_cq, &cqe, false);
-	}
+	    qp->qpc->sq_sig_all)
+		simhca_cq_push_of(qp->send_cq, &cqe, false, qp, simhca_requester_completes);
 	if (status != SIMHCA_WC_SUCCESS) {
 		simhca_stats_once(qp->device, SIMHCA_STAT_REQ_CQE_ERROR);
 		simhca_qp_log(qp, ": send WQE %u fails with status %u: %s", index, status,

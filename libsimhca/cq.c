@@ -7,6 +7,10 @@
 #include <time.h>
 
 #include "model.h"
+#include "store.h"
+
+/* Changes of pi by the client, while a ticket is to be taken; more count as an overrun. */
+#define TICKET_TRIES 64
 
 static uint64_t clock_now(clockid_t clock)
 {
@@ -17,10 +21,32 @@ static uint64_t clock_now(clockid_t clock)
 }
 
 /* CQEs written and not yet taken, as the client says; more than fit means that it lies or lags. */
-static uint32_t occupied(const struct simhca_cq *cq)
+static uint32_t occupied(const struct simhca_cq *cq, uint32_t pi)
 {
 	/* acquire: the client has read the CQEs before ci, so their slots may be written. */
-	return cq->pi - atomic_load_explicit(&cq->mem->ci, memory_order_acquire);
+	return pi - atomic_load_explicit(&cq->mem->ci, memory_order_acquire);
+}
+
+static uint32_t producer(const struct simhca_cq *cq)
+{
+	return atomic_load_explicit(&cq->mem->pi, memory_order_relaxed);
+}
+
+/* Takes the next index, if there is room. Who else moves it while the lock is held is a client. */
+static bool take_ticket(struct simhca_cq *cq, uint32_t *ticket)
+{
+	*ticket = producer(cq);
+	for (int i = 0; i < TICKET_TRIES; i++) {
+		if (occupied(cq, *ticket) >= cq->cqe && !(cq->flags & SIMHCA_CQ_IGNORE_OVERRUN))
+			return false;
+		simhca_store();
+		/* release: who sees pi finds the slots before it, published or to be published. */
+		if (atomic_compare_exchange_weak_explicit(&cq->mem->pi, ticket, *ticket + 1,
+							  memory_order_acq_rel,
+							  memory_order_relaxed))
+			return true;
+	}
+	return false;
 }
 
 /* The CQ lost a CQE: it is dead, and so are its QPs (IBTA vol. 1, 11.6.3.2 CQ error). */
@@ -48,7 +74,7 @@ static void overrun(struct simhca_cq *cq)
  * A CQ is armed in mem->arm, by the client. The protocol, and why no wake-up is lost, is told in
  * providers/simhca/cq.c; tests/promela/arm.pml is a model of it. What is ours:
  *
- *	D1  the CQE's fields, seq, pi		(release: the client reads seq or pi first, acquire)
+ *	D1  pi, the CQE's fields, seq		(release: the client reads seq first, acquire)
  *	D2  full barrier			(against the client's, between arming and looking)
  *	D3  read arm
  *	D4  exchange the value read for one with the same count and no bits; then raise the event
@@ -170,7 +196,7 @@ int simhca_arm_cq(struct simhca_context *context, uint32_t handle, struct simhca
 	if (!context->device->config.event_at_arm)
 		return simhca_why(why, EINVAL, "this device raises no event when a CQ is armed");
 	pthread_mutex_lock(&cq->lock);
-	waiting = occupied(cq);
+	waiting = occupied(cq, producer(cq));
 	matches = waiting ? SIMHCA_ARM_NEXT : SIMHCA_ARM_NONE;
 	if (cq->solicited && cq->pushed - cq->solicited < waiting)
 		matches |= SIMHCA_ARM_SOLICITED;
@@ -181,27 +207,32 @@ int simhca_arm_cq(struct simhca_context *context, uint32_t handle, struct simhca
 
 /* -------------------------------------------------------------------------------- CQEs */
 
-bool simhca_cq_push(struct simhca_cq *cq, const struct simhca_cqe *cqe, bool solicited)
+bool simhca_cq_push_of(struct simhca_cq *cq, const struct simhca_cqe *cqe, bool solicited,
+		       struct simhca_qp *qp,
+		       void (*completes)(struct simhca_qp *qp, uint32_t ticket))
 {
 	struct simhca_cqe *slot;
+	uint32_t ticket;
 	bool lost;
 
 	pthread_mutex_lock(&cq->lock);
-	if (!cq->overrun && occupied(cq) >= cq->cqe && !(cq->flags & SIMHCA_CQ_IGNORE_OVERRUN))
+	if (!cq->overrun && !take_ticket(cq, &ticket))
 		overrun(cq);
 	lost = cq->overrun;
 	if (lost)
 		goto out;
-	slot = &cq->ring[cq->pi & (cq->entries - 1)];
+	slot = &cq->ring[ticket & (cq->entries - 1)];
+	simhca_store();
 	memcpy(slot, cqe, offsetof(struct simhca_cqe, seq));
 	if (cq->flags & SIMHCA_CQ_TIMESTAMP) {
 		slot->timestamp = clock_now(CLOCK_MONOTONIC);
 		slot->wallclock = clock_now(CLOCK_REALTIME);
 	}
+	if (completes)
+		completes(qp, ticket);
+	simhca_store();
 	/* release: the CQE's fields are there before its sequence number says so. */
-	atomic_store_explicit(&slot->seq, ++cq->pi, memory_order_release);
-	/* release: who looks at pi alone finds the CQEs before it. */
-	atomic_store_explicit(&cq->mem->pi, cq->pi, memory_order_release);
+	atomic_store_explicit(&slot->seq, ticket + 1, memory_order_release);
 	cq->pushed++;
 	/*
 	 * D2. Full barrier between publishing the CQE and reading arm; the client has one between
@@ -213,6 +244,11 @@ bool simhca_cq_push(struct simhca_cq *cq, const struct simhca_cqe *cqe, bool sol
 out:
 	pthread_mutex_unlock(&cq->lock);
 	return !lost;
+}
+
+bool simhca_cq_push(struct simhca_cq *cq, const struct simhca_cqe *cqe, bool solicited)
+{
+	return simhca_cq_push_of(cq, cqe, solicited, NULL, NULL);
 }
 
 static uint64_t ring_bytes(uint32_t entries)
@@ -290,7 +326,7 @@ int simhca_resize_cq(struct simhca_context *context, const struct simhca_resize_
 		     struct simhca_create_cq_reply *reply, struct simhca_why *why)
 {
 	struct simhca_cq *cq = simhca_object(context, SIMHCA_OBJ_CQ, req->handle, why);
-	uint32_t entries, old_entries, used;
+	uint32_t entries, old_entries, used, pi;
 	struct simhca_mem_ref ring_ref, old_ref;
 	struct simhca_cqe *ring;
 	int ret;
@@ -315,18 +351,19 @@ int simhca_resize_cq(struct simhca_context *context, const struct simhca_resize_
 		simhca_context_free(context, &ring_ref, ring_bytes(entries));
 		return simhca_why(why, EINVAL, "the CQ is in error: a completion found no room");
 	}
-	used = occupied(cq);
+	pi = producer(cq);
+	used = occupied(cq, pi);
 	if (used > req->cqe || used > cq->entries) {
 		pthread_mutex_unlock(&cq->lock);
 		simhca_context_free(context, &ring_ref, ring_bytes(entries));
 		return simhca_why(why, EINVAL, "cqe = %u: the CQ holds %u completions", req->cqe,
 				  used);
 	}
-	for (uint32_t i = cq->pi - used; i != cq->pi; i++)
+	for (uint32_t i = pi - used; i != pi; i++)
 		memcpy(&ring[i & (entries - 1)], &cq->ring[i & (cq->entries - 1)], sizeof(*ring));
 	/* A fresh slot's seq is 0, which is what the last index before the counter wraps publishes.
 	 */
-	if (UINT32_MAX - cq->pi < entries)
+	if (UINT32_MAX - pi < entries)
 		atomic_store_explicit(&ring[UINT32_MAX & (entries - 1)].seq, 1,
 				      memory_order_relaxed);
 	old_ref = cq->ring_ref;

@@ -324,14 +324,8 @@ void simhca_device_set_gids(struct simhca_device *device,
 {
 	if (!memcmp(device->mem->gids, gids, sizeof(device->mem->gids)))
 		return;
-	/*
-	 * Readers are engines (under the fabric's lock) and clients (by the sequence number):
-	 * release keeps the table's bytes between the two increments.
-	 */
 	pthread_rwlock_wrlock(&device->fabric->lock);
-	atomic_fetch_add_explicit(&device->mem->gid_seq, 1, memory_order_seq_cst);
 	memcpy(device->mem->gids, gids, sizeof(device->mem->gids));
-	atomic_fetch_add_explicit(&device->mem->gid_seq, 1, memory_order_release);
 	pthread_rwlock_unlock(&device->fabric->lock);
 	simhca_fabric_changed(device->fabric);
 	event_everywhere(device, IBV_EVENT_GID_CHANGE);

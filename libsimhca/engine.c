@@ -48,8 +48,9 @@ static struct simhca_qp *next_qp(struct simhca_engine *engine)
 	if (qp) {
 		DL_DELETE(engine->run_queue, qp);
 		/*
-		 * From here on a doorbell queues it again: nothing posted is overlooked. An exchange,
-		 * for it acquires what those left who found the QP queued; a store would not.
+		 * From here on a doorbell queues it again: nothing posted is overlooked. An
+		 * exchange, for it acquires what those left who found the QP queued; a store would
+		 * not.
 		 */
 		atomic_store(&qp->queue_engine, NULL);
 		atomic_exchange(&qp->queued, false);
@@ -306,7 +307,6 @@ struct simhca_engine *simhca_engine_create(struct simhca_fabric *fabric,
 	pthread_mutex_init(&engine->lock, NULL);
 	pthread_mutex_init(&engine->context_lock, NULL);
 	pthread_rwlock_wrlock(&fabric->lock);
-	engine->number = fabric->engines ? fabric->engines->number + 1 : 1;
 	engine->next = fabric->engines;
 	fabric->engines = engine;
 	pthread_rwlock_unlock(&fabric->lock);

@@ -155,7 +155,6 @@ struct simhca_engine {
 	struct simhca_fabric *fabric;
 	struct simhca_engine_config config;
 	struct simhca_engine *next;
-	uint32_t number; /* from 1; the holder's name in shared lock words */
 	pthread_mutex_t lock;
 	struct simhca_qp *run_queue; /* utlist, in the order of arrival */
 	struct simhca_timers timers;
@@ -376,7 +375,6 @@ struct simhca_cq {
 	struct simhca_cq_mem *mem;
 	struct simhca_cqe *ring;
 	uint32_t entries, cqe, flags;
-	uint32_t pi; /* ours; mem->pi is a copy for the client */
 	bool overrun;
 	uint64_t pushed;    /* CQEs since it was made */
 	uint64_t solicited; /* what pushed was after the last one that was solicited, or in error */
@@ -640,6 +638,13 @@ void simhca_mw_unbind(struct simhca_key *window);
  * there was no room, now or before, so it is lost; that is the CQ's error, and fails its QPs.
  */
 bool simhca_cq_push(struct simhca_cq *cq, const struct simhca_cqe *cqe, bool solicited);
+/*
+ * The same by a QP's turn: `completes` commits what is complete by the CQE, which is seen only
+ * then. False: it was not called.
+ */
+bool simhca_cq_push_of(struct simhca_cq *cq, const struct simhca_cqe *cqe, bool solicited,
+		       struct simhca_qp *qp,
+		       void (*completes)(struct simhca_qp *qp, uint32_t ticket));
 
 enum simhca_take { SIMHCA_TAKE_OK, SIMHCA_TAKE_EMPTY, SIMHCA_TAKE_CORRUPT };
 /* Takes the next receive WQE of an SRQ: it lies in held afterwards. */
@@ -764,8 +769,8 @@ struct simhca_srq *simhca_find_xrc_srq(struct simhca_device *device, uint32_t sr
 bool simhca_requester_run(struct simhca_worker *worker, struct simhca_qp *qp);
 /* Completes everything posted with a flush error: the SQ, and in ERR the RQ as well. */
 void simhca_flush(struct simhca_qp *qp);
-void simhca_flush_cqe(struct simhca_cq *cq, const struct simhca_qp *qp, uint64_t wr_id,
-		      uint8_t opcode, uint32_t index, uint8_t flags);
+void simhca_flush_cqe(struct simhca_cq *cq, struct simhca_qp *qp, uint64_t wr_id, uint8_t opcode,
+		      uint32_t index, uint8_t flags);
 
 /* What the requester does next. */
 enum simhca_next { SIMHCA_NEXT_PACKET, SIMHCA_NEXT_WAIT };

@@ -11,6 +11,7 @@
 #include "comp_cntr.h"
 #include "odp.h"
 #include "psn.h"
+#include "store.h"
 
 /* A turn ends after so many packets or bytes, so that QPs share an engine fairly. */
 #define BUDGET_PACKETS 16
@@ -176,6 +177,7 @@ static void take_off(struct simhca_worker *worker, struct simhca_qp *qp)
 		req->psn_next = simhca_psn_add(req->psn_next,
 					       simhca_psn_count(send->length, simhca_qp_mtu(qp)));
 	flight->last = simhca_psn_add(req->psn_next, SIMHCA_PSN_MASK);
+	simhca_store();
 	/* It says nothing before `count` is committed. */
 	atomic_store_explicit(&qp->mem->flight[flight - qp->flight],
 			      (uint64_t)flight->opcode << SIMHCA_FLIGHT_OPCODE_SHIFT |
@@ -656,8 +658,8 @@ bool simhca_requester_run(struct simhca_worker *worker, struct simhca_qp *qp)
 	return more;
 }
 
-void simhca_flush_cqe(struct simhca_cq *cq, const struct simhca_qp *qp, uint64_t wr_id,
-		      uint8_t opcode, uint32_t index, uint8_t flags)
+void simhca_flush_cqe(struct simhca_cq *cq, struct simhca_qp *qp, uint64_t wr_id, uint8_t opcode,
+		      uint32_t index, uint8_t flags)
 {
 	struct simhca_cqe cqe = {
 		.wr_id = wr_id,
@@ -671,7 +673,9 @@ void simhca_flush_cqe(struct simhca_cq *cq, const struct simhca_qp *qp, uint64_t
 
 	if (flags & SIMHCA_CQE_RECV)
 		simhca_count_error(qp, SIMHCA_COUNTS_RECV);
-	simhca_cq_push(cq, &cqe, false);
+	simhca_cq_push_of(cq, &cqe, false, qp,
+			  flags & SIMHCA_CQE_RECV ? simhca_responder_completes
+						  : simhca_requester_completes);
 	simhca_stats_once(qp->device, flags & SIMHCA_CQE_RECV ? SIMHCA_STAT_RESP_CQE_FLUSH
 							      : SIMHCA_STAT_REQ_CQE_FLUSH);
 }
@@ -703,7 +707,6 @@ static void flush_sq(struct simhca_qp *qp)
 		       sizeof(wqe));
 		simhca_count_send(qp, wqe.opcode, false, 0);
 		qp->req.oldest = ci + 1;
-		simhca_requester_commit(qp);
 		simhca_flush_cqe(qp->send_cq, qp, wqe.wr_id, SIMHCA_WC_SEND, ci, 0);
 	}
 }
@@ -728,7 +731,7 @@ static void flush_message(struct simhca_qp *qp)
 		simhca_tm_fill_cqe(qp, &cqe);
 	simhca_count_error(qp, SIMHCA_COUNTS_RECV);
 	simhca_stats_once(qp->device, SIMHCA_STAT_RESP_CQE_FLUSH);
-	simhca_cq_push(simhca_recv_cq(qp, qp->srq), &cqe, false);
+	simhca_cq_push_of(simhca_recv_cq(qp, qp->srq), &cqe, false, qp, simhca_responder_completes);
 }
 
 static void flush_rq(struct simhca_qp *qp)
@@ -743,7 +746,6 @@ static void flush_rq(struct simhca_qp *qp)
 		uint64_t wr_id = simhca_recv_id(qp);
 
 		simhca_recv_done(qp);
-		simhca_responder_commit(qp);
 		simhca_flush_cqe(qp->recv_cq, qp, wr_id, SIMHCA_WC_RECV, 0, SIMHCA_CQE_RECV);
 	}
 }

@@ -28,6 +28,7 @@ struct reply {
 	bool repeated;		   /* to a duplicate */
 	enum simhca_reason reason; /* of a NAK: the precise cause */
 	uint64_t atomic_old;
+	bool advanced; /* the QP's progress says that the request is done */
 	struct simhca_handover handover;
 };
 
@@ -137,8 +138,8 @@ static bool complete_recv(struct simhca_qp *qp, const struct simhca_packet *pack
 		cqe.flags |= SIMHCA_CQE_SRQ_CQ;
 		cqe.wqe_index = srq->srqn;
 	}
-	simhca_responder_commit(qp);
-	return simhca_cq_push(simhca_recv_cq(qp, srq), &cqe, packet->solicited);
+	return simhca_cq_push_of(simhca_recv_cq(qp, srq), &cqe, packet->solicited, qp,
+				 simhca_responder_completes);
 }
 
 /* What is told of a request that is refused or dropped. */
@@ -447,6 +448,69 @@ static bool invalidate(struct simhca_worker *worker, struct simhca_qp *qp,
 	return true;
 }
 
+/* PSNs of a request: those of a read are the ones of its response. */
+static uint32_t psns_of(const struct simhca_packet *packet, uint32_t mtu /* enum ibv_mtu */)
+{
+	return simhca_psn_count(packet->op == SIMHCA_PKT_READ ? packet->dma_length : packet->length,
+				simhca_mtu_bytes(mtu));
+}
+
+static bool is_remembered(enum simhca_packet_op op)
+{
+	return op == SIMHCA_PKT_READ || op == SIMHCA_PKT_COMPARE_SWAP || op == SIMHCA_PKT_FETCH_ADD;
+}
+
+static void remember(struct simhca_qp *qp, const struct simhca_packet *packet,
+		     const struct reply *reply)
+{
+	const struct simhca_answered one = {
+		.va = packet->va,
+		.length = packet->dma_length,
+		.old = reply->atomic_old,
+		.psn = packet->psn,
+		.op = (uint8_t)packet->op,
+		.rkey = packet->rkey,
+	};
+
+	/* Read when it is committed; the one that it takes the place of is too old to be asked for.
+	 */
+	simhca_turn_put(&qp->mem->answered[qp->resp.answers++ % SIMHCA_MAX_RD_ATOMIC], &one,
+			sizeof(one));
+}
+
+/* The packet's PSNs are taken: it is done, or as good as done. */
+static void advance(struct simhca_qp *qp, const struct simhca_packet *packet, struct reply *reply)
+{
+	uint32_t psns = psns_of(packet, qp->qpc->path_mtu);
+
+	reply->advanced = true;
+	if (packet->op == SIMHCA_PKT_SEND || packet->op == SIMHCA_PKT_WRITE) {
+		qp->resp.in_message = !packet->last;
+		qp->resp.write = packet->op == SIMHCA_PKT_WRITE;
+	}
+	if (is_remembered(packet->op))
+		remember(qp, packet, reply);
+	qp->resp.epsn = simhca_psn_add(packet->psn, psns);
+	qp->resp.taken += psns;
+	if (qp->resp.taken > SIMHCA_PSN_DUPLICATES)
+		qp->resp.taken = SIMHCA_PSN_DUPLICATES;
+	if (packet->last)
+		qp->resp.msn = simhca_psn_add(qp->resp.msn, 1);
+}
+
+/* It is not done after all. */
+static void retreat(struct simhca_qp *qp, const struct simhca_responder *before,
+		    struct reply *reply)
+{
+	reply->advanced = false;
+	qp->resp.epsn = before->epsn;
+	qp->resp.msn = before->msn;
+	qp->resp.taken = before->taken;
+	qp->resp.answers = before->answers;
+	qp->resp.in_message = before->in_message;
+	qp->resp.write = before->write;
+}
+
 /*
  * A message whose completion is lost has not arrived, as nobody will hear of it. That the CQ was
  * full has failed its QPs; a target is not one of those.
@@ -454,8 +518,13 @@ static bool invalidate(struct simhca_worker *worker, struct simhca_qp *qp,
 static bool completes(struct simhca_qp *qp, const struct simhca_packet *packet, uint64_t bytes,
 		      struct reply *reply)
 {
+	const struct simhca_responder before = qp->resp;
+
+	/* First, as the completion is told of when the message's progress is committed. */
+	advance(qp, packet, reply);
 	if (complete_recv(qp, packet, SIMHCA_WC_SUCCESS, SIMHCA_REASON_NONE, bytes))
 		return true;
+	retreat(qp, &before, reply);
 	if (qp->type == SIMHCA_QPT_XRC_RECV)
 		refuse(qp, packet, SIMHCA_SYNDROME_NAK_OPERATIONAL, SIMHCA_WC_SUCCESS,
 		       SIMHCA_REASON_XRC_CQ_ERROR, reply);
@@ -640,6 +709,8 @@ static struct simhca_handover respond(struct simhca_worker *worker, struct simhc
 	response->src_qpn = qp->qpn;
 	response->msn = qp->resp.msn;
 	response->mtu = qp->qpc->path_mtu;
+	/* Who hears of it counts on it. */
+	simhca_responder_commit(qp);
 	return qp->link->respond(worker, qp, response);
 }
 
@@ -659,6 +730,7 @@ static bool respond_to_read(struct simhca_worker *worker, struct simhca_qp *qp,
 		.length = length,
 		.payload = &source,
 	};
+	const struct simhca_read_owed before = qp->resp.read;
 	struct simhca_handover handover;
 
 	source.count = 0;
@@ -666,13 +738,6 @@ static bool respond_to_read(struct simhca_worker *worker, struct simhca_qp *qp,
 	    belongs_elsewhere(worker, &source, reply) ||
 	    !pages_there(worker, qp, packet, SIMHCA_RESPONDER_READ, &source, REMOTE_MEMORY, reply))
 		return false;
-	handover = respond(worker, qp, packet, &response);
-	if (handover.outcome == SIMHCA_UNREADABLE) {
-		copy_failed(worker, qp, packet, SIMHCA_RESPONDER_READ, &source, REMOTE_MEMORY,
-			    handover.reason, reply);
-		return false;
-	}
-	simhca_fault_over(qp, SIMHCA_RESPONDER_READ);
 	qp->resp.read.owed = !response.last;
 	qp->resp.read.repeated = reply->repeated;
 	qp->resp.read.psn =
@@ -681,6 +746,14 @@ static bool respond_to_read(struct simhca_worker *worker, struct simhca_qp *qp,
 	qp->resp.read.srqn = packet->xrc_srqn;
 	qp->resp.read.va = packet->va + length;
 	qp->resp.read.left = packet->dma_length - length;
+	handover = respond(worker, qp, packet, &response);
+	if (handover.outcome == SIMHCA_UNREADABLE) {
+		qp->resp.read = before;
+		copy_failed(worker, qp, packet, SIMHCA_RESPONDER_READ, &source, REMOTE_MEMORY,
+			    handover.reason, reply);
+		return false;
+	}
+	simhca_fault_over(qp, SIMHCA_RESPONDER_READ);
 	be_silent(reply, SIMHCA_REASON_NONE);
 	return true;
 }
@@ -896,29 +969,6 @@ static void ignore(struct simhca_qp *qp, const struct simhca_packet *packet,
 		      simhca_reason_text(reason));
 }
 
-static bool is_remembered(enum simhca_packet_op op)
-{
-	return op == SIMHCA_PKT_READ || op == SIMHCA_PKT_COMPARE_SWAP || op == SIMHCA_PKT_FETCH_ADD;
-}
-
-static void remember(struct simhca_qp *qp, const struct simhca_packet *packet,
-		     const struct reply *reply)
-{
-	const struct simhca_answered one = {
-		.va = packet->va,
-		.length = packet->dma_length,
-		.old = reply->atomic_old,
-		.psn = packet->psn,
-		.op = (uint8_t)packet->op,
-		.rkey = packet->rkey,
-	};
-
-	/* Read when it is committed; the one that it takes the place of is too old to be asked for.
-	 */
-	simhca_turn_put(&qp->mem->answered[qp->resp.answers++ % SIMHCA_MAX_RD_ATOMIC], &one,
-			sizeof(one));
-}
-
 /* Finds the latest read or atomic that a PSN is of; false: none that is remembered. */
 static bool answered(const struct simhca_qp *qp, uint32_t psn, struct simhca_answered *one)
 {
@@ -1061,13 +1111,6 @@ static bool in_sequence_uc(struct simhca_qp *qp, const struct simhca_packet *pac
 	return false;
 }
 
-/* PSNs of a request: those of a read are the ones of its response. */
-static uint32_t psns_of(const struct simhca_packet *packet, uint32_t mtu /* enum ibv_mtu */)
-{
-	return simhca_psn_count(packet->op == SIMHCA_PKT_READ ? packet->dma_length : packet->length,
-				simhca_mtu_bytes(mtu));
-}
-
 /* The packets of a message are full, but for the last, and no message is too long (9.7.4.1.6). */
 static enum simhca_reason check_length(const struct simhca_qp *qp,
 				       const struct simhca_packet *packet)
@@ -1089,6 +1132,7 @@ static void run_connected(struct simhca_worker *worker, struct simhca_qp *qp,
 {
 	uint32_t psns = psns_of(packet, qp->qpc->path_mtu);
 	enum simhca_reason reason;
+	struct simhca_responder before;
 
 	/* Both ends would count on differently, until one takes what is new for a duplicate. */
 	if (psns != psns_of(packet, packet->mtu)) {
@@ -1108,27 +1152,18 @@ static void run_connected(struct simhca_worker *worker, struct simhca_qp *qp,
 		return;
 	if (packet->first)
 		qp->resp.offset = 0;
+	before = qp->resp;
 	/* A read counts as complete when its response begins (9.7.7.1), which tells so. */
 	if (packet->op == SIMHCA_PKT_READ)
-		qp->resp.msn = simhca_psn_add(qp->resp.msn, 1);
+		advance(qp, packet, reply);
 	acknowledge(reply);
 	if (!execute(worker, qp, packet, reply)) {
-		if (packet->op == SIMHCA_PKT_READ)
-			qp->resp.msn = simhca_psn_add(qp->resp.msn, SIMHCA_PSN_MASK);
+		if (reply->advanced)
+			retreat(qp, &before, reply);
 		return;
 	}
-	if (packet->op == SIMHCA_PKT_SEND || packet->op == SIMHCA_PKT_WRITE) {
-		qp->resp.in_message = !packet->last;
-		qp->resp.write = packet->op == SIMHCA_PKT_WRITE;
-	}
-	if (is_remembered(packet->op))
-		remember(qp, packet, reply);
-	qp->resp.epsn = simhca_psn_add(packet->psn, psns);
-	qp->resp.taken += psns;
-	if (qp->resp.taken > SIMHCA_PSN_DUPLICATES)
-		qp->resp.taken = SIMHCA_PSN_DUPLICATES;
-	if (packet->last && packet->op != SIMHCA_PKT_READ)
-		qp->resp.msn = simhca_psn_add(qp->resp.msn, 1);
+	if (!reply->advanced)
+		advance(qp, packet, reply);
 	count_request(worker, qp, packet);
 }
 

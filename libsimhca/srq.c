@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "model.h"
+#include "store.h"
 
 static uint64_t ring_bytes(uint32_t entries, uint32_t stride)
 {
@@ -26,8 +27,16 @@ enum simhca_take simhca_srq_take_locked(struct simhca_srq *srq, char *held, bool
 	if (!simhca_recv_load(srq->ring + (size_t)(ci & (srq->entries - 1)) * srq->stride,
 			      srq->max_sge, &recv))
 		return SIMHCA_TAKE_CORRUPT;
+	simhca_store();
 	simhca_recv_hold(held, &recv);
-	atomic_store_explicit(&srq->mem->ci, ci + 1, memory_order_release);
+	simhca_store();
+	/*
+	 * Under the lock only the client moves it beside us: when its device is gone; then the WQE
+	 * is its own. release: the WQE is read before its slot may be posted to again.
+	 */
+	if (!atomic_compare_exchange_strong_explicit(&srq->mem->ci, &ci, ci + 1,
+						     memory_order_release, memory_order_relaxed))
+		return SIMHCA_TAKE_CORRUPT;
 	/* The limit fires once, when fewer are left, and is then disarmed (10.2.9.2). */
 	if (srq->limit && pi - ci - 1 < srq->limit) {
 		srq->limit = 0;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include <string.h>
 
-#include "psn.h"
-#include "turn.h"
 #include "odp.h"
+#include "psn.h"
+#include "store.h"
+#include "turn.h"
 
 /* Changes of a word by its client, while it is to be taken; more are not waited for. */
 #define TRIES 16
@@ -22,6 +23,7 @@ static bool take(_Atomic uint64_t *word, struct simhca_turn *turn)
 	turn->wanted = false;
 	for (int i = 0; i < TRIES && !(old >> SIMHCA_TURN_HOLDER_SHIFT); i++) {
 		turn->generation = old & SIMHCA_TURN_GENERATION;
+		simhca_store();
 		/* acquire: pairs with the commit of the turn before, which wrote the copy. */
 		if (atomic_compare_exchange_weak_explicit(word, &old, mine | turn->generation,
 							  memory_order_acquire,
@@ -30,18 +32,6 @@ static bool take(_Atomic uint64_t *word, struct simhca_turn *turn)
 	}
 	turn->generation = old & SIMHCA_TURN_GENERATION;
 	return false;
-}
-
-/* The copy that was written counts from now on. */
-static void commit(_Atomic uint64_t *word, struct simhca_turn *turn, uint64_t holder)
-{
-	uint64_t old;
-
-	turn->generation = (turn->generation + 1) & SIMHCA_TURN_GENERATION;
-	/* release: the copy is there before the word says that it counts. */
-	old = atomic_exchange_explicit(word, holder << SIMHCA_TURN_HOLDER_SHIFT | turn->generation,
-				       memory_order_acq_rel);
-	turn->wanted |= (old & SIMHCA_TURN_WANTED) != 0;
 }
 
 void simhca_turn_get(void *to, const void *from, size_t bytes)
@@ -56,8 +46,33 @@ void simhca_turn_put(void *to, const void *from, size_t bytes)
 {
 	const uint64_t *words = from;
 
-	for (size_t i = 0; i < bytes / 8; i++)
+	for (size_t i = 0; i < bytes / 8; i++) {
+		simhca_store();
 		__atomic_store_n((uint64_t *)to + i, words[i], __ATOMIC_RELAXED);
+	}
+}
+
+/*
+ * What has changed since the last commit is written to the copy that does not count, which counts
+ * from then on. holder: who has the turn afterwards; 0: nobody.
+ */
+static void commit(_Atomic uint64_t *word, struct simhca_turn *turn, uint64_t holder, void *copies,
+		   const void *progress, size_t bytes)
+{
+	bool changed = memcmp((char *)copies + (turn->generation & 1) * bytes, progress, bytes);
+	uint64_t old;
+
+	if (!changed && holder)
+		return;
+	if (changed) {
+		turn->generation = (turn->generation + 1) & SIMHCA_TURN_GENERATION;
+		simhca_turn_put((char *)copies + (turn->generation & 1) * bytes, progress, bytes);
+	}
+	simhca_store();
+	/* release: the copy is there before the word says that it counts. */
+	old = atomic_exchange_explicit(word, holder << SIMHCA_TURN_HOLDER_SHIFT | turn->generation,
+				       memory_order_acq_rel);
+	turn->wanted |= (old & SIMHCA_TURN_WANTED) != 0;
 }
 
 /* ------------------------------------------------------------------------- requester */
@@ -137,21 +152,21 @@ void simhca_requester_begin(struct simhca_qp *qp)
 	simhca_qp_corrupt(qp);
 }
 
-static void requester_commit(struct simhca_qp *qp, uint64_t holder)
-{
-	simhca_turn_put(&qp->mem->req[(qp->req_turn.generation + 1) & 1], &qp->req,
-			sizeof(qp->req));
-	commit(&qp->mem->req_turn, &qp->req_turn, holder);
-}
-
 void simhca_requester_commit(struct simhca_qp *qp)
 {
-	requester_commit(qp, SIMHCA_TURN_DEVICE);
+	commit(&qp->mem->req_turn, &qp->req_turn, SIMHCA_TURN_DEVICE, qp->mem->req, &qp->req,
+	       sizeof(qp->req));
+}
+
+void simhca_requester_completes(struct simhca_qp *qp, uint32_t ticket)
+{
+	qp->req.ticket = ticket + 1;
+	simhca_requester_commit(qp);
 }
 
 bool simhca_requester_end(struct simhca_qp *qp)
 {
-	requester_commit(qp, 0);
+	commit(&qp->mem->req_turn, &qp->req_turn, 0, qp->mem->req, &qp->req, sizeof(qp->req));
 	return qp->req_turn.wanted;
 }
 
@@ -181,20 +196,20 @@ void simhca_responder_begin(struct simhca_qp *qp)
 	simhca_qp_corrupt(qp);
 }
 
-static void responder_commit(struct simhca_qp *qp, uint64_t holder)
-{
-	simhca_turn_put(&qp->mem->resp[(qp->resp_turn.generation + 1) & 1], &qp->resp,
-			sizeof(qp->resp));
-	commit(&qp->mem->resp_turn, &qp->resp_turn, holder);
-}
-
 void simhca_responder_commit(struct simhca_qp *qp)
 {
-	responder_commit(qp, SIMHCA_TURN_DEVICE);
+	commit(&qp->mem->resp_turn, &qp->resp_turn, SIMHCA_TURN_DEVICE, qp->mem->resp, &qp->resp,
+	       sizeof(qp->resp));
+}
+
+void simhca_responder_completes(struct simhca_qp *qp, uint32_t ticket)
+{
+	qp->resp.ticket = ticket + 1;
+	simhca_responder_commit(qp);
 }
 
 bool simhca_responder_end(struct simhca_qp *qp)
 {
-	responder_commit(qp, 0);
+	commit(&qp->mem->resp_turn, &qp->resp_turn, 0, qp->mem->resp, &qp->resp, sizeof(qp->resp));
 	return qp->resp_turn.wanted;
 }

@@ -13,6 +13,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct simhca_qp;
 
@@ -22,6 +23,9 @@ void simhca_responder_begin(struct simhca_qp *qp);
 /* What was done so far counts, whatever happens to the rest of the turn. */
 void simhca_requester_commit(struct simhca_qp *qp);
 void simhca_responder_commit(struct simhca_qp *qp);
+/* Likewise, as the completion of that ticket (its CQ's index) may be seen now. */
+void simhca_requester_completes(struct simhca_qp *qp, uint32_t ticket);
+void simhca_responder_completes(struct simhca_qp *qp, uint32_t ticket);
 /* Commits and ends the turn; true: somebody wants the QP to be looked at again. */
 bool simhca_requester_end(struct simhca_qp *qp);
 bool simhca_responder_end(struct simhca_qp *qp);

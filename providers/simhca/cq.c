@@ -227,7 +227,7 @@ int shca_destroy_cq(struct ibv_cq *ibv_cq)
  * Arming, and why no wake-up is lost.
  *
  *	the program				the device (simhca_cq_push())
- *	A1 arm: a new count and what for	D1 the CQE, its seq, pi
+ *	A1 arm: a new count and what for	D1 pi, the CQE, its seq
  *	A2 full barrier				D2 full barrier
  *	A3 look for CQEs: pi, or seq		D3 read arm
  *	   none: sleep on the channel		D4 exchange it for none: send an event
@@ -266,7 +266,7 @@ static uint32_t arm_cq(struct shca_cq *cq, uint32_t wanted)
  */
 static bool has_completions(struct shca_cq *cq)
 {
-	/* Acquire: the seq of every CQE before pi is there as well. */
+	/* CQEs before pi are there, or will be before the device looks whether the CQ is armed. */
 	uint32_t pi = atomic_load_explicit(&cq->mem->pi, memory_order_acquire);
 	const struct simhca_cqe *cqe;
 	bool found = true;

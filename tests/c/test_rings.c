@@ -190,10 +190,7 @@ static void age_qp(struct qp *qp, uint32_t left)
 
 static void age_cq(struct cq *cq, uint32_t left)
 {
-	struct simhca_cq *model =
-		simhca_handle_get(&cq->client->context->handles[SIMHCA_OBJ_CQ], cq->handle);
-
-	model->pi = cq->ci = -left;
+	cq->ci = -left;
 	atomic_store(&cq->state->pi, -left);
 	atomic_store(&cq->state->ci, -left);
 	/* What the lap before would have left behind. */

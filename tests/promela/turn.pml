@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * A turn at a QP, and tickets of its CQ (libsimhca/turn.c, libsimhca/cq.c): whoever ends in the
+ * middle, each message completes once, in order.
+ *
+ * Two processes take turns at one QP; the one may be killed at any store. A third one completes to
+ * the same CQ for a QP of its own. A completion takes a ticket (the CQ's pi), fills in its slot,
+ * commits the QP's progress, which names the ticket, and publishes the slot. Who finds that a holder
+ * has ended waits until the steps that were under way are over, repairs the CQ, and gives the turn
+ * free. The copies have two fields here, which must belong together.
+ *
+ * Each of these, defined, takes one part of the protocol out, and the model must then fail:
+ *	ONE_COPY		a turn works on the copy that counts
+ *	PUBLISH_FIRST		a completion can be seen before its progress is committed
+ *	PUBLISH_ALL		a ticket that was not committed is published as it is
+ *	VOID_ALL		a ticket that was committed is lost
+ *	NO_GRACE		tickets of those who are at work are taken for the dead one's
+ *	NO_TICKET_SWAP		a ticket is read and written in two steps
+ *	NO_WANTED		who finds the turn taken goes away without a word
+ */
+#define MESSAGES 2
+#define SLOTS 8
+#define EMPTY 0
+#define VOID 100
+#define OTHERS 50
+
+typedef Progress {
+	byte done;
+	byte same;	/* as done */
+	byte ticket;	/* of the completion that was committed last, plus 1 */
+};
+
+/* The QP's memory. */
+byte posted, holder, generation;
+bool wanted;
+Progress copy[2];
+/* The CQ's. */
+byte pi;
+byte slot[SLOTS];
+bool seq[SLOTS];
+
+/* Of the model alone. */
+byte dead;
+bool may_kill = true;
+bool other_at_work;
+byte polled, seen, seen_others;
+
+/* A store, before which the process may end. */
+#define STORE(what)                                                                                \
+	if                                                                                         \
+	:: atomic { me == 1 && may_kill -> may_kill = false; dead = me; goto gone }                \
+	:: atomic { true -> what }                                                                 \
+	fi
+
+inline complete()
+{
+#ifdef NO_TICKET_SWAP
+	ticket = pi;
+	STORE(pi = ticket + 1);
+#else
+	STORE(ticket = pi; pi = ticket + 1);
+#endif
+	done++;
+	STORE(slot[ticket] = done);
+#ifdef PUBLISH_FIRST
+	STORE(seq[ticket] = true);
+#endif
+#ifdef ONE_COPY
+	to = generation % 2;
+#else
+	to = 1 - generation % 2;
+#endif
+	STORE(copy[to].done = done);
+	STORE(copy[to].same = done);
+	STORE(copy[to].ticket = ticket + 1);
+#ifdef ONE_COPY
+#else
+	STORE(generation++);
+#endif
+#ifdef PUBLISH_FIRST
+#else
+	STORE(seq[ticket] = true);
+#endif
+}
+
+/* One turn, or none. */
+inline turn()
+{
+	again = false;
+	if
+	:: atomic { holder == 0 -> holder = me; wanted = false };
+	   atomic {
+		done = copy[generation % 2].done;
+		assert(done == copy[generation % 2].same)
+	   };
+	   do
+	   :: done < posted -> complete()
+	   :: else -> break
+	   od;
+	   STORE(again = wanted; holder = 0; wanted = false)
+	:: atomic { holder != 0 ->
+#ifdef NO_WANTED
+		skip
+#else
+		wanted = true
+#endif
+	   }
+	fi
+}
+
+inline repair()
+{
+	atomic {
+#ifdef NO_GRACE
+		true ->
+#else
+		!other_at_work ->
+#endif
+		i = 0;
+		do
+		:: i < pi ->
+			if
+			:: seq[i]
+			:: else ->
+#ifdef PUBLISH_ALL
+				skip;
+#else
+#ifdef VOID_ALL
+				slot[i] = VOID;
+#else
+				if
+				:: copy[generation % 2].ticket == i + 1
+				:: else -> slot[i] = VOID
+				fi;
+#endif
+#endif
+				seq[i] = true
+			fi;
+			i++
+		:: else -> break
+		od;
+		if :: holder == dead -> holder = 0; wanted = false :: else fi;
+		dead = 0
+	}
+}
+
+/* Posts, unless it is the device that was told to look, and works itself. */
+proctype worker(byte me; bool posts)
+{
+	byte done, ticket, to;
+	bool again;
+
+	if
+	:: posts -> atomic { posted < MESSAGES -> posted++ }
+	:: else
+	fi;
+	again = true;
+	do
+	:: again -> turn()
+	:: else -> break
+	od;
+gone:
+	skip
+}
+
+/* It repairs what others have left, and looks what there is to do. */
+proctype device()
+{
+	byte i;
+
+end:	do
+	:: dead -> repair(); run worker(3, false)
+	od
+}
+
+/* Another QP's completion, by somebody who is not killed. */
+proctype other()
+{
+	byte ticket;
+
+	other_at_work = true;
+#ifdef NO_TICKET_SWAP
+	ticket = pi;
+	pi = ticket + 1;
+#else
+	atomic { ticket = pi; pi = ticket + 1 };
+#endif
+	slot[ticket] = OTHERS;
+	seq[ticket] = true;
+	other_at_work = false
+}
+
+/* Polls until each message, and the other's, has completed. */
+proctype program()
+{
+	do
+	:: seen == MESSAGES && seen_others == 1 -> break
+	:: atomic { seq[polled] ->
+		if
+		:: slot[polled] == VOID
+		:: slot[polled] == OTHERS -> seen_others++
+		:: else -> seen++; assert(slot[polled] == seen)
+		fi;
+		polled++
+	   }
+	od
+}
+
+init {
+	atomic {
+		run worker(1, true);
+		run worker(2, true);
+		run device();
+		run other();
+		run program()
+	}
+}
