@@ -2,6 +2,7 @@
 """simhcad as a process: its command line, its runtime directory, and what it says to clients and
 tools that speak the protocols themselves, also badly. $SIMHCAD is the program."""
 import array
+import collections
 import errno
 import json
 import mmap
@@ -25,9 +26,10 @@ import pytest
 
 from protocol import MAGIC, NUMBER, OPEN_CONTEXT, SIMHCAD, VERSION, Client, close_all, daemons
 
-(GET_SEGMENT, CREATE_CHANNEL, ALLOC_ASYNC_FD, ALLOC_PD, DEALLOC_PD, REG_MR, SET_AGENT, COUNT) = (
-    NUMBER[name] for name in (
-    "GET_SEGMENT", "CREATE_CHANNEL", "ALLOC_ASYNC_FD", "ALLOC_PD", "DEALLOC_PD", "REG_MR", "SET_AGENT", "COUNT"))
+(GET_SEGMENT, CREATE_CHANNEL, ALLOC_ASYNC_FD, ALLOC_PD, DEALLOC_PD, CREATE_CQ, CREATE_QP, REG_MR, SET_AGENT,
+ COUNT) = (NUMBER[name] for name in (
+    "GET_SEGMENT", "CREATE_CHANNEL", "ALLOC_ASYNC_FD", "ALLOC_PD", "DEALLOC_PD", "CREATE_CQ", "CREATE_QP", "REG_MR",
+    "SET_AGENT", "COUNT"))
 
 
 @pytest.fixture
@@ -394,18 +396,40 @@ def test_bad_requests(daemon):
     daemon.settle(lambda: daemon.fds() <= before)
 
 
+def request_size(client, number):
+    """Bytes, as the daemon has them from the ABI's header."""
+    return int(re.search(r"should have (\d+)$", client.command(number, bytes(1))[2])[1])
+
+
 def test_noise(daemon):
-    """Requests of the right size with random contents: any answer will do, but an answer."""
+    """Requests of the right size with contents that now and then make sense: any answer will do,
+    but an answer, and some of them are obeyed."""
     noise = random.Random(1)
     client = daemon.client()
     close_all(client.open())
-    sizes = {GET_SEGMENT: 8, REG_MR: 40, 8: 40, 10: 40, 12: 32, 13: 16, 15: 24, 16: 16, 19: 56, 20: 160,
-             23: 24}
-    for _ in range(3000):
-        number = noise.randrange(1, COUNT - 1)
-        body = bytes(noise.choice((0, 0, 0, 1, 2, noise.randrange(256))) for _ in range(sizes.get(number, 8)))
-        for size in (len(body), 0, 8):
-            close_all(client.command(number, body[:size])[3])
+    sizes = {number: request_size(client, number) for number in range(1, COUNT)}
+    # Without these, nothing makes sense; and a QP without its type, PD and CQs is none.
+    pd = struct.unpack("I", client.ok(ALLOC_PD)[0][:4])[0]
+    cq = struct.unpack_from("I", client.ok(CREATE_CQ, struct.pack("24xI", 8).ljust(sizes[CREATE_CQ], b"\0"))[0])[0]
+    handles, done = [pd, cq], collections.Counter()
+    for _ in range(5000):
+        number = noise.randrange(1, COUNT)
+        words = [noise.choice((0, 0, 0, 0, 1, 2, noise.randrange(256), noise.choice(handles)))
+                 for _ in range((sizes[number] + 3) // 4)]
+        if number == CREATE_QP:
+            words[4:8] = noise.choice((2, 3, 4)), pd, cq, cq
+        body = struct.pack(f"{len(words)}I", *words)[:sizes[number]]
+        status, reply, message, fds = client.command(number, body)
+        close_all(fds)
+        assert "bytes and should have" not in message
+        done[number] += not status
+        if not status and len(reply) >= 4:
+            handles.append(struct.unpack_from("I", reply)[0])
+        for size in (0, 8):
+            if size < len(body):
+                close_all(client.command(number, body[:size])[3])
+    for name in "CREATE_CQ", "CREATE_QP", "CREATE_SRQ", "REG_MR", "DESTROY_QP":
+        assert done[NUMBER[name]], f"{name} was never obeyed"
     assert daemon.process.poll() is None
     client.close()
     daemon.settle(lambda: daemon.status()["devices"][0]["contexts"] == 0)

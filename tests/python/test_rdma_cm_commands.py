@@ -134,7 +134,7 @@ def test_max_backlog():
 
 def test_ip_commands(channel):
     """BIND_IP, RESOLVE_IP and QUERY_ROUTE, of the time before AF_IB."""
-    room = address(0).ljust(28, b"\0")
+    room = address(0).ljust(28, b"\xff")
     number = channel.create()
     channel.command(BIND_IP, bytes(8) + room + struct.pack("<I", number))
     bound = struct.unpack_from("!H", channel.query(number, 0, 280), 18)[0]
@@ -142,7 +142,7 @@ def test_ip_commands(channel):
     refused(errno.EADDRINUSE, channel.command, BIND_IP,
             bytes(8) + address(bound).ljust(28, b"\0") + struct.pack("<I", channel.create()))
     client = channel.create()
-    channel.command(RESOLVE_IP, room + address(5001).ljust(28, b"\0") +
+    channel.command(RESOLVE_IP, room + address(5001).ljust(28, b"\xff") +
                     struct.pack("<II", client, 1000))
     assert channel.event()[:2] == (ADDR_RESOLVED, client)
     channel.resolve_route(client)
@@ -154,6 +154,7 @@ def test_ip_commands(channel):
     src, dst = route[136:164], route[164:192]
     assert src[:2] == dst[:2] == struct.pack("<H", socket.AF_INET)
     assert dst[:8] == address(5001)[:8] and src[4:8] == dst[4:8]
+    assert not any(src[8:]) and not any(dst[8:]), "what was behind an address is part of it"
     assert struct.unpack_from("<I", route, 192)[0] == 1 and route[196] == 1
 
 
@@ -181,6 +182,7 @@ def test_queries(channel):
     assert struct.unpack_from("!H", path, 66)[0] == 0xffff
     # Without room for the path: how many there are.
     assert struct.unpack_from("<I", channel.query(number, 1, 8))[0] == 1
+    assert not any(channel.query(number, 1, 8 + 40)[8:]), "half a path"
     refused(errno.ENOSPC, channel.query, number, 1, 4)
     refused(errno.ENOSPC, channel.query, number, 0, 128)
     refused(errno.ENOSYS, channel.query, number, 4, 280)
