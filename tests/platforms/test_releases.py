@@ -68,6 +68,13 @@ def script(tree, user, *argv):
     return text, done.returncode
 
 
+def version(tree, record_property):
+    """Of the release's rdma-core; it is in the report, too."""
+    found = tree.run("dpkg-query", "-W", "-f=${Version}", "libibverbs1")
+    record_property("rdma-core", found)
+    return found
+
+
 def end_of(text):
     return "\n".join(text.splitlines()[-150:])
 
@@ -100,20 +107,19 @@ def test_demo(release, user, trees, table, record_property):
     """Each program of the demo has measured something."""
     tree = trees(release, *GROUPS)
     text, status = script(tree, user, "scripts/demo")
-    version = tree.run("dpkg-query", "-W", "-f=${Version}", "libibverbs1")
-    record_property("rdma-core", version)
-    table(release, user, "rdma-core", version)
+    table(release, user, "rdma-core", version(tree, record_property))
     table(release, user, "demo", "failed" if status else "works")
     assert status == 0, end_of(text)
     assert re.search(r"^ibv_rc_pingpong .* usec$", text, re.M), end_of(text)
 
 
 @pytest.mark.parametrize("release, user, suite", cases(*SUITES))
-def test_suite(release, user, suite, trees, table):
+def test_suite(release, user, suite, trees, table, record_property):
     """A suite passes, and skips nothing but what the file `skips` gives a reason for."""
     tree = trees(release, *GROUPS)
     text, status = script(tree, user, "scripts/test", suite)
     found = reports(tree, user, suite)
+    table(release, user, "rdma-core", version(tree, record_property))
     counted = re.search(rf"^{suite}: (\d+) passed, (\d+) failed, (\d+) skipped$", text, re.M)
     table(release, user, suite, "/".join(counted.groups()) if counted else "failed")
     assert status == 0 and counted, end_of(text)
