@@ -17,7 +17,10 @@ import pytest
 from common import ENDING, PATIENCE, Device, cpu_ticks, gid, pingpong, start_working, wait_until
 
 SOAK = os.environ.get("SIMHCA_SOAK") == "1"
-WARM_UP = 8  # kills until the daemon's allocator has seen the most that it has to hold at once
+# The daemon's threads that do what may sleep come when they are needed, and each brings a stack and
+# an arena of the allocator: it is warm when so many kills in a row brought nothing new.
+STEADY = 5
+WARM_UP = 50  # at most
 KILLS = 200 if SOAK else 10
 
 # For much longer than any test; -N: without a table of all messages' times.
@@ -127,7 +130,7 @@ class Footprint:
 def test_killed_again_and_again(link_layer):
     """
     A perftest client is killed 10 times (SIMHCA_SOAK=1: 200 times) beside a pair that goes on
-    undisturbed. After a few kills to warm up, the daemon's memory, descriptors and mappings do
+    undisturbed. After some kills to warm up, the daemon's memory, descriptors and mappings do
     not grow with the kills.
     """
     # RssShmem is the device's tables, of which new handles touch a page for each two programs
@@ -138,15 +141,23 @@ def test_killed_again_and_again(link_layer):
         undisturbed = start_working(device, "ib_send_bw", *LASTING[:1], "--run_infinitely", "-D", 2)
         alone = device.objects()
         pid = device.pid
-        for kills in range(1, WARM_UP + KILLS + 1):
+
+        def kill():
             stop(start_working(device, "ib_write_bw", *LASTING, "-q", 4), CLIENT, signal.SIGKILL)
             device.expect_objects(alone)
-            if kills == WARM_UP:
-                early = Footprint(pid)
+            return Footprint(pid)
+
+        warm_up = [kill() for _ in range(STEADY)]
+        while any(one.maps < warm_up[-1].maps for one in warm_up[-STEADY:]):
+            assert len(warm_up) < WARM_UP, warm_up
+            warm_up.append(kill())
+        early = warm_up[-1]
+        for _ in range(KILLS):
+            kill()
         # The connection of our last question may still be closing.
         wait_until(lambda: Footprint(pid).fds <= early.fds, 10, f"descriptors are {early.fds} again")
         late = Footprint(pid)
-        growth = f"after {WARM_UP} kills {early}, after {KILLS} more {late}"
+        growth = f"after {len(warm_up)} kills {early}, after {KILLS} more {late}"
         assert late.anon <= early.anon + 1024, growth
         assert late.shared <= early.shared + 1024, growth
         assert late.threads < early.threads + KILLS, growth
