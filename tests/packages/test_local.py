@@ -14,13 +14,13 @@ def commands(*patterns):
         yield line
 
 
-def test_fast_reg_of_the_readme():
+def test_example_of_the_readme():
     tree = Tree(RELEASES[0], "build")
     try:
         tree.source("/src")
         build = commands("^cmake --preset release", "^sudo cmake --install build")
         tree.shell("; ".join(build).replace("sudo ", "") + " >/dev/null", chdir="/src")
-        run = "; ".join(commands("-o fast_reg", "/fast_reg --cycles")).replace("100000", "1000")
+        run = "; ".join(commands("-o storage_server", "/storage_server --cycles")).replace("100000", "1000")
         assert "refused, as it must be" in tree.shell(run, chdir="/src")
     finally:
         tree.remove()

@@ -13,6 +13,8 @@ import programs
 from harness import REPO
 
 LIB = os.path.join(programs.BUILD, 'lib')
+SHORT = os.path.join(REPO, 'examples', 'fast_reg.c')
+SERVER = os.path.join(REPO, 'examples', 'storage_server.c')
 HEADER = os.path.join(REPO, 'providers', 'simhca', 'simhcadv.h')
 
 
@@ -35,12 +37,12 @@ TESTS = [(source, name) for source in SOURCES for name in names_in(source)]
 @pytest.fixture(scope='module')
 def program(tmp_path_factory):
     """program(source): its path, compiled once."""
-    directory = tmp_path_factory.mktemp('dv')
     made = {}
 
     def make(source):
         if source not in made:
-            made[source] = programs.compiled(source, directory, '-std=gnu11', '-Werror', dv=True)
+            made[source] = programs.compiled(source, tmp_path_factory.mktemp('dv'), '-std=gnu11',
+                                             '-Werror', dv=True)
         return made[source]
 
     return make
@@ -62,23 +64,28 @@ def test_in_every_source():
 @pytest.mark.parametrize('arguments', [[], ['--depth', '1'], ['-d', '16', '-p', '1'],
                                        ['-d', '2', '-p', '64']], ids=' '.join)
 def test_example(program, arguments):
-    said = programs.run_c(program(os.path.join(REPO, 'examples', 'fast_reg.c')), '--cycles', '1000',
-                          *arguments)
+    said = programs.run_c(program(SERVER), '--cycles', '1000', *arguments)
     assert said.startswith('1000 cycles') and 'refused, as it must be' in said
 
 
 @pytest.mark.parametrize('arguments', [['--cycles', '0'], ['--depth', '65'], ['--pages', 'x'],
                                        ['--no-such'], ['word']], ids=' '.join)
 def test_example_options(program, arguments):
-    path = program(os.path.join(REPO, 'examples', 'fast_reg.c'))
+    path = program(SERVER)
     done = subprocess.run([path, *arguments], capture_output=True, text=True, check=False)
     assert done.returncode == 2 and done.stderr
 
 
-def test_example_without_a_device(program):
+def test_short_example(program):
+    said = programs.run_c(program(SHORT)).splitlines()
+    assert [line.split('"')[1] for line in said[:-1]] == ['turn 0', 'turn 1', 'turn 2']
+    assert said[-1] == 'and once more: remote access error'
+
+
+@pytest.mark.parametrize('source', [SHORT, SERVER], ids=os.path.basename)
+def test_example_without_a_device(program, source):
     """It says how to be started."""
-    path = program(os.path.join(REPO, 'examples', 'fast_reg.c'))
-    done = subprocess.run([path], env=programs.outside(), capture_output=True, text=True,
+    done = subprocess.run([program(source)], env=programs.outside(), capture_output=True, text=True,
                           timeout=60, check=False)
     assert done.returncode == 1 and 'simhca run' in done.stderr
 
