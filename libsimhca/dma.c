@@ -168,7 +168,7 @@ static int transfer(struct simhca_mm *mm, bool write, const struct iovec *remote
 	return error;
 }
 
-static enum simhca_reason reason_of(int error)
+enum simhca_reason simhca_dma_reason(int error, enum simhca_reason otherwise)
 {
 	switch (error) {
 	case ESRCH:
@@ -179,8 +179,13 @@ static enum simhca_reason reason_of(int error)
 	case ETIMEDOUT:
 		return SIMHCA_REASON_AGENT_TIMEOUT;
 	default:
-		return SIMHCA_REASON_PAGE_NOT_MAPPED;
+		return otherwise;
 	}
+}
+
+static enum simhca_reason reason_of(int error)
+{
+	return simhca_dma_reason(error, SIMHCA_REASON_PAGE_NOT_MAPPED);
 }
 
 enum simhca_dma_result simhca_dma_copy(const struct simhca_sgl *target,

@@ -93,6 +93,9 @@ enum simhca_dma_result { SIMHCA_DMA_OK, SIMHCA_DMA_SOURCE, SIMHCA_DMA_TARGET };
 
 #define SIMHCA_DMA_SCRATCH (128u * 1024u) /* bytes: stays in the second-level cache */
 
+/* What an errno says of an access to a process's memory; otherwise: if it is of the pages. */
+enum simhca_reason simhca_dma_reason(int error, enum simhca_reason otherwise);
+
 /*
  * Copies length bytes; both lists hold at least that many. scratch is SIMHCA_DMA_SCRATCH
  * bytes of the engine's. On failure *reason says why.

@@ -80,19 +80,8 @@ void simhca_odp_invalidate(struct simhca_odp *odp, uint64_t start, uint64_t end)
 
 static enum simhca_reason reason_of(int error)
 {
-	switch (error) {
-	case EACCES:
-		return SIMHCA_REASON_FAULT_NOT_WRITABLE;
-	case ESRCH:
-		return SIMHCA_REASON_PROCESS_GONE;
-	case EPERM:
-	case ENOSYS:
-		return SIMHCA_REASON_MEMORY_REFUSED;
-	case ETIMEDOUT:
-		return SIMHCA_REASON_AGENT_TIMEOUT;
-	default:
-		return SIMHCA_REASON_FAULT_NOT_MAPPED;
-	}
+	return error == EACCES ? SIMHCA_REASON_FAULT_NOT_WRITABLE
+			       : simhca_dma_reason(error, SIMHCA_REASON_FAULT_NOT_MAPPED);
 }
 
 /* With the access that the region grants: what is read first is written to later, as a rule. */
