@@ -27,8 +27,9 @@ static int set_fast_reg(struct shca_qp *qp, struct simhca_send_wqe *wqe, uint32_
 	return shca_page_list_post(&qp->sq, index, list);
 }
 
-static int push_fast_reg(struct shca_qp *qp, const struct simhcadv_fast_reg_wr *wr)
+static int push_fast_reg(struct shca_qp *qp, const void *posted)
 {
+	const struct simhcadv_fast_reg_wr *wr = posted;
 	struct simhca_send_wqe *wqe;
 	int err;
 
@@ -42,8 +43,9 @@ static int push_fast_reg(struct shca_qp *qp, const struct simhcadv_fast_reg_wr *
 	return err;
 }
 
-static int push_read_with_inv(struct shca_qp *qp, const struct simhcadv_read_with_inv_wr *wr)
+static int push_read_with_inv(struct shca_qp *qp, const void *posted)
 {
+	const struct simhcadv_read_with_inv_wr *wr = posted;
 	struct simhca_send_wqe *wqe;
 	int err;
 
@@ -61,57 +63,48 @@ static int push_read_with_inv(struct shca_qp *qp, const struct simhcadv_read_wit
 	return err;
 }
 
-/* Lock the SQ for posting. Returns what shca_sq_ready() says. */
-static int start(struct shca_qp *qp)
+/* The lists of both begin with next. *wr is the first that was not posted. */
+static int post(struct ibv_qp *ibv_qp, void **wr, int (*push)(struct shca_qp *, const void *))
 {
+	struct shca_qp *qp = to_sqp(ibv_qp);
+	int err;
+
+	if (!shca_is_ours(ibv_qp->context->device))
+		return shca_result(EOPNOTSUPP);
 	shca_lock(&qp->sq.lock);
 	qp->sq.start = qp->sq.head;
-	return shca_sq_ready(qp);
-}
-
-static void finish(struct shca_qp *qp)
-{
+	err = shca_sq_ready(qp);
+	while (!err && *wr) {
+		err = push(qp, *wr);
+		if (!err)
+			memcpy(wr, *wr, sizeof(*wr));
+	}
 	if (qp->sq.head != qp->sq.start)
 		shca_sq_publish(qp);
 	shca_unlock(&qp->sq.lock);
+	return shca_result(err);
 }
 
-int simhcadv_post_fast_reg(struct ibv_qp *ibv_qp, struct simhcadv_fast_reg_wr *wr,
+int simhcadv_post_fast_reg(struct ibv_qp *qp, struct simhcadv_fast_reg_wr *wr,
 			   struct simhcadv_fast_reg_wr **bad_wr)
 {
-	struct shca_qp *qp = to_sqp(ibv_qp);
-	int err;
+	void *at = wr;
+	int err = post(qp, &at, push_fast_reg);
 
-	*bad_wr = wr;
-	if (!shca_is_ours(ibv_qp->context->device))
-		return shca_result(EOPNOTSUPP);
-	err = start(qp);
-	while (!err && *bad_wr) {
-		err = push_fast_reg(qp, *bad_wr);
-		if (!err)
-			*bad_wr = (*bad_wr)->next;
-	}
-	finish(qp);
-	return shca_result(err);
+	static_assert(offsetof(struct simhcadv_fast_reg_wr, next) == 0, "as post() takes it");
+	*bad_wr = at;
+	return err;
 }
 
-int simhcadv_post_read_with_inv(struct ibv_qp *ibv_qp, struct simhcadv_read_with_inv_wr *wr,
+int simhcadv_post_read_with_inv(struct ibv_qp *qp, struct simhcadv_read_with_inv_wr *wr,
 				struct simhcadv_read_with_inv_wr **bad_wr)
 {
-	struct shca_qp *qp = to_sqp(ibv_qp);
-	int err;
+	void *at = wr;
+	int err = post(qp, &at, push_read_with_inv);
 
-	*bad_wr = wr;
-	if (!shca_is_ours(ibv_qp->context->device))
-		return shca_result(EOPNOTSUPP);
-	err = start(qp);
-	while (!err && *bad_wr) {
-		err = push_read_with_inv(qp, *bad_wr);
-		if (!err)
-			*bad_wr = (*bad_wr)->next;
-	}
-	finish(qp);
-	return shca_result(err);
+	static_assert(offsetof(struct simhcadv_read_with_inv_wr, next) == 0, "as post() takes it");
+	*bad_wr = at;
+	return err;
 }
 
 static struct simhca_send_wqe *begin(struct shca_qp *qp, uint32_t opcode, uint32_t rkey)
