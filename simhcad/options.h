@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Options. One table (options.c) describes all of them; the command line, the configuration file,
+ * Options. One table (option_table.c) describes all of them; the command line, the configuration
+ * file,
  * --help and the string that identifies a daemon's options are made from it.
  *
  *   settings  a value for each option, and which of them were given
