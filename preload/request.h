@@ -17,7 +17,6 @@ int request_fd(int device_fd, int command);
  * whatever signals come: it answers at once, or has died.
  */
 struct iovec;
-#define REQUEST_PARTS 3
 int request_bytes(int device_fd, int command, const struct iovec *parts, size_t num_parts,
 		  void *body, size_t size);
 

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "simhca-request.h"
+
+/* Room for the descriptors of one datagram, aligned for struct cmsghdr. */
+union fd_buffer {
+	struct cmsghdr align;
+	char bytes[CMSG_SPACE(SIMHCA_CMD_MAX_FDS * sizeof(int))];
+};
+
+static int gone_or(int error)
+{
+	return error == EPIPE || error == ECONNRESET || error == ECONNREFUSED ? ENOTCONN : error;
+}
+
+/* The socket for the answer goes in front of the descriptors. */
+static int send_request(const struct simhca_request *request, int answer_fd)
+{
+	struct simhca_cmd_hdr hdr = {
+		.magic = SIMHCA_CMD_MAGIC,
+		.version = SIMHCA_ABI_VERSION,
+		.command = (uint16_t)request->command,
+		.length = sizeof(hdr),
+	};
+	struct iovec iov[1 + SIMHCA_REQUEST_PARTS] = { { .iov_base = &hdr,
+							 .iov_len = sizeof(hdr) } };
+	size_t fd_bytes = (1 + request->num_fds) * sizeof(int);
+	union fd_buffer control;
+	struct msghdr msg = {
+		.msg_iov = iov,
+		.msg_iovlen = 1 + request->num_parts,
+		.msg_control = control.bytes,
+		.msg_controllen = CMSG_SPACE(fd_bytes),
+	};
+	struct pollfd room = { .fd = request->device_fd, .events = POLLOUT };
+	struct cmsghdr *cmsg;
+
+	for (size_t i = 0; i < request->num_parts; i++) {
+		iov[1 + i] = request->parts[i];
+		hdr.length += (uint32_t)request->parts[i].iov_len;
+	}
+	memset(&control, 0, sizeof(control));
+	cmsg = CMSG_FIRSTHDR(&msg);
+	cmsg->cmsg_level = SOL_SOCKET;
+	cmsg->cmsg_type = SCM_RIGHTS;
+	cmsg->cmsg_len = CMSG_LEN(fd_bytes);
+	memcpy(CMSG_DATA(cmsg), &answer_fd, sizeof(int));
+	if (request->num_fds)
+		memcpy(CMSG_DATA(cmsg) + sizeof(int), request->fds, request->num_fds * sizeof(int));
+
+	while (sendmsg(request->device_fd, &msg, MSG_NOSIGNAL) < 0) {
+		/* The program may have made the device non-blocking; commands are not. */
+		if (errno == EAGAIN)
+			poll(&room, 1, -1);
+		else if (errno != EINTR)
+			return gone_or(errno);
+	}
+	return 0;
+}
+
+/*
+ * Wait for the answer or for the end of the connection. The end of fd alone would not do: a child
+ * forked in this very moment by another thread holds a copy of the socket's other end.
+ */
+static int wait_for_answer(int device_fd, int fd)
+{
+	struct pollfd pfd[2] = {
+		{ .fd = fd, .events = POLLIN },
+		{ .fd = device_fd, .events = 0 },
+	};
+
+	while (poll(pfd, 2, -1) < 0)
+		if (errno != EINTR)
+			return errno;
+	return 0;
+}
+
+static void take_fds(const struct simhca_request *request, struct msghdr *msg,
+		     struct simhca_answer *answer)
+{
+	for (struct cmsghdr *cmsg = CMSG_FIRSTHDR(msg); cmsg; cmsg = CMSG_NXTHDR(msg, cmsg)) {
+		size_t count = (cmsg->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+
+		if (cmsg->cmsg_level != SOL_SOCKET || cmsg->cmsg_type != SCM_RIGHTS)
+			continue;
+		for (size_t i = 0; i < count; i++) {
+			int fd;
+
+			memcpy(&fd, CMSG_DATA(cmsg) + i * sizeof(int), sizeof(int));
+			if (answer->num_fds < request->max_reply_fds)
+				request->reply_fds[answer->num_fds++] = fd;
+			else
+				close(fd);
+		}
+	}
+}
+
+static int receive_answer(const struct simhca_request *request, int fd,
+			  struct simhca_answer *answer)
+{
+	struct iovec iov[2] = {
+		{ .iov_base = &answer->hdr, .iov_len = sizeof(answer->hdr) },
+		{ .iov_base = request->body, .iov_len = request->size },
+	};
+	union fd_buffer control;
+	struct msghdr msg = {
+		.msg_iov = iov,
+		.msg_iovlen = 2,
+		.msg_control = control.bytes,
+		.msg_controllen = sizeof(control.bytes),
+	};
+	int err = wait_for_answer(request->device_fd, fd);
+	ssize_t bytes;
+
+	if (err)
+		return err;
+	memset(&control, 0, sizeof(control));
+	memset(answer, 0, sizeof(*answer));
+	do
+		bytes = recvmsg(fd, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+	while (bytes < 0 && errno == EINTR);
+	if (bytes <= 0)
+		return ENOTCONN; /* the connection has ended, and with it the hope for an answer */
+	take_fds(request, &msg, answer);
+	if ((size_t)bytes >= sizeof(answer->hdr) && answer->hdr.magic == SIMHCA_CMD_MAGIC &&
+	    answer->hdr.status <= INT16_MAX) {
+		answer->hdr.message[sizeof(answer->hdr.message) - 1] = '\0';
+		answer->size = (size_t)bytes - sizeof(answer->hdr);
+		answer->fds_lost = msg.msg_flags & MSG_CTRUNC;
+		return 0;
+	}
+	while (answer->num_fds)
+		close(request->reply_fds[--answer->num_fds]);
+	return EPROTO;
+}
+
+int simhca_request(const struct simhca_request *request, struct simhca_answer *answer)
+{
+	int ends[2];
+	int err;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends))
+		return errno;
+	err = send_request(request, ends[1]);
+	/* From here on only the daemon holds the other end: when it closes it, we see the end. */
+	close(ends[1]);
+	if (!err)
+		err = receive_answer(request, ends[0], answer);
+	close(ends[0]);
+	return err;
+}

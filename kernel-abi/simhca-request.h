@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * A command of simhca-abi-cmd.h and its answer, as a program sees them: the provider and the
+ * preload library are built with this.
+ */
+#ifndef SIMHCA_REQUEST_H
+#define SIMHCA_REQUEST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/uio.h>
+
+#include "simhca-abi.h"
+
+#define SIMHCA_REQUEST_PARTS 3
+
+struct simhca_request {
+	int device_fd;
+	int command;
+	const struct iovec *parts; /* what follows the header */
+	size_t num_parts;
+	const int *fds; /* that go with it */
+	unsigned int num_fds;
+	void *body; /* where the answer's goes, what there is room for of it */
+	size_t size;
+	int *reply_fds; /* close-on-exec; of those that come more than these are closed */
+	unsigned int max_reply_fds;
+};
+
+struct simhca_answer {
+	struct simhca_reply_hdr hdr; /* its message ends with a NUL */
+	size_t size;		     /* bytes of the body */
+	unsigned int num_fds;
+	bool fds_lost; /* the process had no room for some */
+};
+
+/*
+ * Waits for the daemon only, and for it whatever signals come: it answers at once, or has died. 0
+ * when there is an answer, whatever status it has; else errno: ENOTCONN when the daemon has gone,
+ * EPROTO for what is no answer.
+ */
+int simhca_request(const struct simhca_request *request, struct simhca_answer *answer);
+
+#endif
