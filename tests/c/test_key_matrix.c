@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Every kind of key, used by every user, in every way, in every state: what each side sees, why,
- * and that memory changes exactly when it may. expected() states the rules once more, in the
- * order in which they count; everything else is how to bring the key into its state.
+ * and that memory changes exactly when it may. key_rules.def has the rules, in the order in which
+ * they count; everything here is how to bring the key into its state.
  */
 #include "harness.h"
 
@@ -89,11 +89,6 @@ static bool is_window(enum kind kind)
 	return kind == WINDOW_1 || kind == WINDOW_2A || kind == WINDOW_2B;
 }
 
-static bool of_one_qp(enum kind kind)
-{
-	return kind == WINDOW_2A || kind == WINDOW_2B;
-}
-
 static uint32_t right_of(enum use use)
 {
 	static const uint32_t right[USES] = {
@@ -107,67 +102,67 @@ static uint32_t right_of(enum use use)
 	return right[use];
 }
 
-/* Why this use is refused, once the key is found. */
-static enum simhca_reason refusal(enum kind kind, enum user user, enum use use, enum state state)
+static bool in(unsigned int set, unsigned int one)
 {
-	static const enum simhca_reason on_qp[] = { SIMHCA_REASON_QP_NO_REMOTE_WRITE,
-						    SIMHCA_REASON_QP_NO_REMOTE_READ,
-						    SIMHCA_REASON_QP_NO_REMOTE_ATOMIC };
-	static const enum simhca_reason on_mr[] = { SIMHCA_REASON_MR_NO_REMOTE_WRITE,
-						    SIMHCA_REASON_MR_NO_REMOTE_READ,
-						    SIMHCA_REASON_MR_NO_REMOTE_ATOMIC,
-						    SIMHCA_REASON_MR_NO_LOCAL_WRITE };
-	static const enum simhca_reason on_mw[] = { SIMHCA_REASON_MW_NO_REMOTE_WRITE,
-						    SIMHCA_REASON_MW_NO_REMOTE_READ,
-						    SIMHCA_REASON_MW_NO_REMOTE_ATOMIC };
-	bool invalidation = use == REMOTE_INV || use == LOCAL_INV;
-
-	if (state == QP_LACKS_RIGHT && use <= ATOMIC)
-		return on_qp[use];
-	if (kind == REGION && state == FREE)
-		return SIMHCA_REASON_KEY_UNKNOWN;
-	if (state == STALE)
-		return SIMHCA_REASON_KEY_STALE;
-	if (is_window(kind) && use == RECEIVE)
-		return SIMHCA_REASON_KEY_NOT_LOCAL;
-	if (user == OTHER_PD && kind != WINDOW_2A)
-		return SIMHCA_REASON_KEY_WRONG_PD;
-	if (invalidation && (kind == REGION || kind == WINDOW_1))
-		return SIMHCA_REASON_INV_NOT_ALLOWED;
-	if (state == FREE || state == INVALIDATED)
-		return kind == FAST ? SIMHCA_REASON_MR_NOT_VALID : SIMHCA_REASON_MW_NOT_BOUND;
-	if (of_one_qp(kind) && user != OWNER)
-		return SIMHCA_REASON_MW_OTHER_QP;
-	if (invalidation)
-		return SIMHCA_REASON_NONE;
-	if (state == BELOW)
-		return SIMHCA_REASON_KEY_BELOW_START;
-	if (state == PAST)
-		return SIMHCA_REASON_KEY_PAST_END;
-	if (state == KEY_LACKS_RIGHT)
-		return is_window(kind) ? on_mw[use] : on_mr[use];
-	return SIMHCA_REASON_NONE;
+	return set >> one & 1;
 }
 
 static struct outcome expected(enum kind kind, enum user user, enum use use, enum state state)
 {
-	enum simhca_reason reason = refusal(kind, user, use, state);
-	bool receives = use == RECEIVE || use == REMOTE_INV;
+	/* In the rules these names are sets; each is made of the one outside. */
+	enum {
+		REGION = 1 << REGION,
+		WINDOW_1 = 1 << WINDOW_1,
+		WINDOW_2A = 1 << WINDOW_2A,
+		WINDOW_2B = 1 << WINDOW_2B,
+		FAST = 1 << FAST
+	};
+	enum { OWNER = 1 << OWNER, OTHER_QP = 1 << OTHER_QP, OTHER_PD = 1 << OTHER_PD };
+	enum {
+		WRITE = 1 << WRITE,
+		READ = 1 << READ,
+		ATOMIC = 1 << ATOMIC,
+		RECEIVE = 1 << RECEIVE,
+		REMOTE_INV = 1 << REMOTE_INV,
+		LOCAL_INV = 1 << LOCAL_INV
+	};
+	enum {
+		FREE = 1 << FREE,
+		INVALIDATED = 1 << INVALIDATED,
+		STALE = 1 << STALE,
+		BELOW = 1 << BELOW,
+		PAST = 1 << PAST,
+		KEY_LACKS_RIGHT = 1 << KEY_LACKS_RIGHT,
+		QP_LACKS_RIGHT = 1 << QP_LACKS_RIGHT
+	};
+	enum { ANY = -1, IBV_WC_NO_RECEIVE = -1 };
+	bool receives = in(RECEIVE | REMOTE_INV, use);
+
+#define APPLIES(kinds, users, uses, states)                                                        \
+	(in(kinds, kind) && in(users, user) && in(uses, use) && in(states, state))
+#define OUTCOME(uses, states, requester, receiver)
+#define RULE(kinds, users, uses, states, why)                                                      \
+	if (APPLIES(kinds, users, uses, states))                                                   \
+		reason = SIMHCA_REASON_##why;                                                      \
+	else
+	enum simhca_reason reason;
+
+#include "key_rules.def"
+	reason = SIMHCA_REASON_NONE;
+#undef RULE
+#undef OUTCOME
 
 	if (reason == SIMHCA_REASON_NONE)
 		return (struct outcome){ IBV_WC_SUCCESS, receives ? IBV_WC_SUCCESS : -1, reason };
-	switch (use) {
-	case RECEIVE:
-		return (struct outcome){ IBV_WC_REM_OP_ERR, IBV_WC_LOC_PROT_ERR, reason };
-	case REMOTE_INV:
-		return (struct outcome){ IBV_WC_SUCCESS, IBV_WC_LOC_ACCESS_ERR, reason };
-	case LOCAL_INV:
-		return (struct outcome){ IBV_WC_MW_BIND_ERR, -1, reason };
-	default:
-		return (struct outcome){ state == QP_LACKS_RIGHT ? IBV_WC_REM_INV_REQ_ERR
-								 : IBV_WC_REM_ACCESS_ERR,
-					 -1, reason };
-	}
+#define RULE(kinds, users, uses, states, why)
+#define OUTCOME(uses, states, requester, receiver)                                                 \
+	if (APPLIES(ANY, ANY, uses, states))                                                       \
+		return (struct outcome){ IBV_WC_##requester, IBV_WC_##receiver, reason };
+#include "key_rules.def"
+#undef RULE
+#undef OUTCOME
+	fail_msg("no outcome");
+	return (struct outcome){ .reason = reason };
 }
 
 /* ------------------------------------------------------------------------ bringing it about */

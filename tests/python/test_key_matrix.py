@@ -2,21 +2,21 @@
 """
 Every kind of key, used by every user, in every way, in every state, through libibverbs: the status
 at both ends, vendor_err, the asynchronous event, and that memory changes exactly when it may. What
-is expected stands here as rules, in the order in which they count; the reference model, which is
-asked as well, has to agree.
+is expected stands in tests/key_rules.def; the reference model, which is asked as well, has to agree.
 """
 import itertools
 import os
+import re
 
 import pytest
 
 import memory_world
 import programs
-from harness import is_type_2a
-from memory_model import (BIND_1, BIND_2, BIND_ERR, EVENT_OF, FAST_REG, FETCH_ADD, LOC_ACCESS,
-                          LOC_PROT, LOCAL_INV, LOCAL_WRITE, MW_BIND, PAGE, READ, RECV, REM_ACCESS,
-                          REM_INV, REM_OP, REMOTE_ATOMIC, REMOTE_READ, REMOTE_WRITE, RIGHTS, SEND,
-                          SEND_INV, SUCCESS, WRITE)
+import verbs_enums as e
+from harness import REPO, is_type_2a
+from memory_model import (BIND_1, BIND_2, EVENT_OF, FAST_REG, FETCH_ADD, LOCAL_INV, LOCAL_WRITE,
+                          MW_BIND, PAGE, READ, RECV, REMOTE_ATOMIC, REMOTE_READ, REMOTE_WRITE,
+                          RIGHTS, SEND, SEND_INV, SUCCESS, WRITE)
 
 KINDS = ('region', 'type 1', 'type 2', 'fast')
 USERS = {'owner': 0, 'other QP': 1, 'other PD': 2}  # the connections
@@ -26,9 +26,16 @@ STATES = ('free', 'valid', 'invalidated', 'stale', 'a byte below', 'a byte past'
           'right missing on the key', 'right missing on the QP')
 RIGHT = {'write': REMOTE_WRITE, 'read': REMOTE_READ, 'atomic': REMOTE_ATOMIC,
          'send target': LOCAL_WRITE}
-RIGHT_NAME = {'write': 'REMOTE_WRITE', 'read': 'REMOTE_READ', 'atomic': 'REMOTE_ATOMIC',
-              'send target': 'LOCAL_WRITE'}
 INVALIDATIONS = ('remote invalidate', 'local invalidate')
+# What the rules call these.
+IN_RULES = {
+    'region': 'REGION', 'type 1': 'WINDOW_1', 'fast': 'FAST',
+    'owner': 'OWNER', 'other QP': 'OTHER_QP', 'other PD': 'OTHER_PD',
+    'write': 'WRITE', 'read': 'READ', 'atomic': 'ATOMIC', 'send target': 'RECEIVE',
+    'remote invalidate': 'REMOTE_INV', 'local invalidate': 'LOCAL_INV',
+    'free': 'FREE', 'valid': 'VALID', 'invalidated': 'INVALIDATED', 'stale': 'STALE',
+    'a byte below': 'BELOW', 'a byte past': 'PAST', 'right missing on the key': 'KEY_LACKS_RIGHT',
+    'right missing on the QP': 'QP_LACKS_RIGHT'}
 
 # Not a multiple of 8 at either end, so that an aligned atomic can be wrong by one byte.
 START, LENGTH = PAGE + 1, PAGE - 2
@@ -50,43 +57,36 @@ def applies(kind, use, state):
     return True
 
 
+def read_rules(macro):
+    """The arguments of each such line of the table: sets of names, but for what it says."""
+    with open(os.path.join(REPO, 'tests', 'key_rules.def'), encoding='utf-8') as file:
+        lines = re.findall(rf'^{macro}\((.*)\)$', file.read(), re.M)
+    return [[set(argument.split(' | ')) for argument in line.split(', ')] for line in lines]
+
+
+RULES = read_rules('RULE')
+OUTCOMES = read_rules('OUTCOME')
+
+
+def applies_to(sets, names):
+    return all(names_in_rule & {'ANY', name} for names_in_rule, name in zip(sets, names))
+
+
 def refusal(kind, user, use, state, type_2a):
     """The reason for which this is refused, or None."""
-    if state == 'right missing on the QP':
-        return 'QP_NO_' + RIGHT_NAME[use]
-    if kind == 'region' and state == 'free':
-        return 'KEY_UNKNOWN'
-    if state == 'stale':
-        return 'KEY_STALE'
-    if is_window(kind) and use == 'send target':
-        return 'KEY_NOT_LOCAL'
-    if user == 'other PD' and not (kind == 'type 2' and type_2a):
-        return 'KEY_WRONG_PD'
-    if use in INVALIDATIONS and kind in ('region', 'type 1'):
-        return 'INV_NOT_ALLOWED'
-    if state in ('free', 'invalidated'):
-        return 'MW_NOT_BOUND' if is_window(kind) else 'MR_NOT_VALID'
-    if kind == 'type 2' and user != 'owner':
-        return 'MW_OTHER_QP'
-    if use in INVALIDATIONS:
-        return None
-    if state == 'a byte below':
-        return 'KEY_BELOW_START'
-    if state == 'a byte past':
-        return 'KEY_PAST_END'
-    if state == 'right missing on the key':
-        return ('MW_NO_' if is_window(kind) else 'MR_NO_') + RIGHT_NAME[use]
-    return None
+    names = [IN_RULES.get(name) or ('WINDOW_2A' if type_2a else 'WINDOW_2B')
+             for name in (kind, user, use, state)]
+    reasons = [reason for *sets, (reason,) in RULES if applies_to(sets, names)]
+    return None if not reasons or reasons[0] == 'NONE' else reasons[0]
 
 
-def statuses(use, reason):
+def statuses(use, state, reason):
     """At the requester, and of the receive, which there may be none of: then there is an event."""
     if not reason:
         return SUCCESS, SUCCESS if use in ('send target', 'remote invalidate') else None
-    if reason.startswith('QP_NO'):
-        return REM_INV, None
-    return {'send target': (REM_OP, LOC_PROT), 'remote invalidate': (SUCCESS, LOC_ACCESS),
-            'local invalidate': (BIND_ERR, None)}.get(use, (REM_ACCESS, None))
+    names = [IN_RULES[use], IN_RULES[state]]
+    return next((getattr(e, f'IBV_WC_{requester}'), getattr(e, f'IBV_WC_{receiver}', None))
+                for *sets, (requester,), (receiver,) in OUTCOMES if applies_to(sets, names))
 
 
 class Case:
@@ -216,7 +216,7 @@ def world(library, ctx):
 def check(world, case, user, reason, connection):
     """Uses the key, and compares what the device said with what the rules say."""
     found, asked = case.run(connection)
-    status, receive = statuses(case.use, reason)
+    status, receive = statuses(case.use, case.state, reason)
     said = {completion.wr_id == asked: (completion.status, completion.reason)
             for completion in found}
     what = (case.kind, user, case.use, case.state)
