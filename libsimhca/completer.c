@@ -179,7 +179,7 @@ static struct simhca_handover place(struct simhca_worker *worker, struct simhca_
 	struct simhca_handover handover = { .outcome = SIMHCA_TAKEN };
 	enum simhca_fault_verdict verdict = SIMHCA_FAULT_ERROR;
 	enum simhca_dma_result result;
-	enum simhca_reason reason;
+	enum simhca_reason reason = SIMHCA_REASON_NONE;
 	const struct simhca_sgl *target = worker->landing.sgl;
 	struct simhca_sgl found;
 
