@@ -2,6 +2,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -12,8 +13,17 @@
 
 #define MOST_THREADS 256  /* most of which sleep in a file or in memory that a client made */
 #define SHARE 8		  /* threads that sleep for one process */
+#define IDLE 2		  /* threads that stay when there is no work */
+#define QUICK_NS 1000000  /* what takes longer may never end */
 #define STACK (64u << 10) /* bytes */
 #define END_SECONDS 2
+
+/* A chore that is being done, as its thread holds it: the chore itself may be gone afterwards. */
+struct running {
+	pid_t owner;
+	uint64_t since; /* CLOCK_MONOTONIC, ns */
+	struct running *prev, *next;
+};
 
 struct chores {
 	struct ev_loop *loop;
@@ -22,7 +32,7 @@ struct chores {
 	pthread_cond_t wake, ended;
 	struct chore *queue;
 	struct chore *finished;
-	struct chore *running;
+	struct running *running; /* the latest last */
 	unsigned int threads;
 	unsigned int busy; /* threads, each with one chore */
 	bool stopping;
@@ -60,11 +70,11 @@ static int have_thread(struct chores *chores)
 
 static unsigned int running_for(const struct chores *chores, pid_t owner)
 {
-	const struct chore *chore;
+	const struct running *running;
 	unsigned int count = 0;
 
-	DL_FOREACH (chores->running, chore)
-		count += chore->owner == owner;
+	DL_FOREACH (chores->running, running)
+		count += running->owner == owner;
 	return count;
 }
 
@@ -86,33 +96,66 @@ static struct chore *next_chore(const struct chores *chores)
 	return NULL;
 }
 
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/*
+ * Locked. Waits as long as another thread has just begun something: mostly it is done soon, and
+ * that thread takes what comes next. False: nobody has.
+ */
+static bool leave_it_to_another(struct chores *chores)
+{
+	struct timespec until;
+	uint64_t end;
+
+	if (!chores->running)
+		return false;
+	end = chores->running->prev->since + QUICK_NS;
+	if (now_ns() >= end)
+		return false;
+	until.tv_sec = (time_t)(end / 1000000000);
+	until.tv_nsec = (long)(end % 1000000000);
+	pthread_cond_clockwait(&chores->wake, &chores->lock, CLOCK_MONOTONIC, &until);
+	return true;
+}
+
 static void *work(void *arg)
 {
 	struct chores *chores = arg;
 
 	pthread_mutex_lock(&chores->lock);
 	for (;;) {
-		struct chore *chore = next_chore(chores), running;
+		struct chore *chore = next_chore(chores);
+		void (*done)(struct chore * chore);
+		struct running running;
 
-		/* One waits for work, the others were for those who did not come back. */
-		if (!chore && (chores->stopping || chores->threads - chores->busy > 1))
+		/* The others were for those who did not come back. */
+		if (!chore && (chores->stopping || chores->threads - chores->busy > IDLE))
 			break;
 		if (!chore) {
 			pthread_cond_wait(&chores->wake, &chores->lock);
 			continue;
 		}
+		if (leave_it_to_another(chores))
+			continue;
 		DL_DELETE(chores->queue, chore);
 		chores->busy++;
 		if (chores->queue)
 			have_thread(chores);
-		running = *chore; /* which may be gone afterwards */
+		running = (struct running){ .owner = chore->owner, .since = now_ns() };
+		done = chore->done; /* the chore may be gone afterwards */
 		DL_APPEND(chores->running, &running);
 		pthread_mutex_unlock(&chores->lock);
 		chore->work(chore);
 		pthread_mutex_lock(&chores->lock);
 		DL_DELETE(chores->running, &running);
 		chores->busy--;
-		if (running.done) {
+		if (done) {
 			DL_APPEND(chores->finished, chore);
 			if (!chores->stopping)
 				ev_async_send(chores->loop, &chores->async);

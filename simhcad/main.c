@@ -135,6 +135,7 @@ static int serve(struct daemon *daemon, int background)
 	if (!event_wakeup_init(&daemon->wakeup, daemon->loop)) {
 		releaser_stop(daemon->releaser);
 		chores_stop(daemon->chores);
+		releaser_free(daemon->releaser);
 		simhca_fabric_destroy(daemon->fabric);
 		return 1;
 	}

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include <uthash.h>
 #include <utlist.h>
 
 #include "chores.h"
@@ -11,9 +12,18 @@
 #define UNMAP_BYTES (8u << 20) /* at a time: the address space is locked meanwhile */
 #define BATCH 64	       /* descriptors that wait for the others of their batch */
 #define BATCH_SECONDS 0.002
+#define ENOUGH 96 /* descriptors of one process: more than a batch, which fills at full speed */
+
+/* A process, and how many descriptors from it wait to be closed. */
+struct giver {
+	pid_t pid;
+	unsigned int descriptors;
+	UT_hash_handle hh;
+};
 
 struct release {
 	struct chore chore; /* first: chores point to it */
+	struct releaser *releaser;
 	void *base;
 	uint64_t size;
 	int fd;
@@ -29,6 +39,7 @@ struct releaser {
 	} batch[BATCH];
 	unsigned int batched;
 	ev_timer flush;
+	struct giver *givers; /* by pid */
 };
 
 static void let_go(struct chore *chore)
@@ -47,20 +58,42 @@ static void let_go(struct chore *chore)
 	}
 	if (release->fd >= 0)
 		close(release->fd);
+	if (!chore->done)
+		free(release);
+}
+
+static void count_less(struct releaser *releaser, pid_t pid)
+{
+	struct giver *giver;
+
+	HASH_FIND_INT(releaser->givers, &pid, giver);
+	if (giver && !--giver->descriptors) {
+		HASH_DEL(releaser->givers, giver);
+		free(giver);
+	}
+}
+
+static void has_closed(struct chore *chore)
+{
+	struct release *release = (struct release *)chore;
+
+	count_less(release->releaser, chore->owner);
 	free(release);
 }
 
-static void append(struct chore **list, pid_t owner, void *base, uint64_t size, int fd)
+static void append(struct releaser *releaser, struct chore **list, const struct release *what)
 {
 	struct release *release = malloc(sizeof(*release));
 
 	if (!release) {
 		log_error("out of memory: a client's descriptor stays open");
+		if (what->chore.done)
+			count_less(releaser, what->chore.owner);
 		return;
 	}
-	*release = (struct release){
-		.chore = { .work = let_go, .owner = owner }, .base = base, .size = size, .fd = fd
-	};
+	*release = *what;
+	release->chore.work = let_go;
+	release->releaser = releaser;
 	DL_APPEND(*list, &release->chore);
 }
 
@@ -70,7 +103,7 @@ void releaser_take(struct releaser *releaser, void *base, uint64_t size, int fd)
 
 	if (!size && fd < 0)
 		return;
-	append(&list, 0, base, size, fd);
+	append(releaser, &list, &(struct release){ .base = base, .size = size, .fd = fd });
 	if (list)
 		chores_add(releaser->chores, list);
 }
@@ -80,8 +113,14 @@ static void flush(struct releaser *releaser)
 	struct chore *list = NULL;
 
 	ev_timer_stop(releaser->loop, &releaser->flush);
-	for (unsigned int i = 0; i < releaser->batched; i++)
-		append(&list, releaser->batch[i].owner, NULL, 0, releaser->batch[i].fd);
+	for (unsigned int i = 0; i < releaser->batched; i++) {
+		struct release release = {
+			.chore = { .owner = releaser->batch[i].owner, .done = has_closed },
+			.fd = releaser->batch[i].fd,
+		};
+
+		append(releaser, &list, &release);
+	}
 	releaser->batched = 0;
 	if (list)
 		chores_add(releaser->chores, list);
@@ -92,8 +131,32 @@ static void on_flush(struct ev_loop *loop, ev_timer *timer, int events)
 	flush(timer->data);
 }
 
+static void count(struct releaser *releaser, pid_t pid)
+{
+	struct giver *giver;
+
+	HASH_FIND_INT(releaser->givers, &pid, giver);
+	if (!giver) {
+		giver = calloc(1, sizeof(*giver));
+		if (!giver)
+			return;
+		giver->pid = pid;
+		HASH_ADD_INT(releaser->givers, pid, giver);
+	}
+	giver->descriptors++;
+}
+
+bool releaser_has_enough(const struct releaser *releaser, pid_t owner)
+{
+	struct giver *giver;
+
+	HASH_FIND_INT(releaser->givers, &owner, giver);
+	return giver && giver->descriptors >= ENOUGH;
+}
+
 void releaser_close(struct releaser *releaser, pid_t owner, int fd)
 {
+	count(releaser, owner);
 	/* Every command brings a descriptor: a thread is not woken for each. */
 	releaser->batch[releaser->batched].owner = owner;
 	releaser->batch[releaser->batched++].fd = fd;
@@ -123,5 +186,17 @@ void releaser_stop(struct releaser *releaser)
 	if (!releaser)
 		return;
 	flush(releaser);
+}
+
+void releaser_free(struct releaser *releaser)
+{
+	struct giver *giver, *next;
+
+	if (!releaser)
+		return;
+	HASH_ITER (hh, releaser->givers, giver, next) {
+		HASH_DEL(releaser->givers, giver);
+		free(giver);
+	}
 	free(releaser);
 }

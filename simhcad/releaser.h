@@ -10,6 +10,7 @@
 #define SIMHCAD_RELEASER_H
 
 #include <ev.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -20,6 +21,8 @@ struct releaser;
 struct releaser *releaser_start(struct ev_loop *loop, struct chores *chores);
 /* Before the chores are stopped, which may still do what waits. */
 void releaser_stop(struct releaser *releaser);
+/* After that. */
+void releaser_free(struct releaser *releaser);
 
 /*
  * Unmaps size bytes at base (0: none) and closes fd (-1: none), soon. From any thread. base and fd
@@ -31,5 +34,10 @@ void releaser_take(struct releaser *releaser, void *base, uint64_t size, int fd)
  * may take some milliseconds more.
  */
 void releaser_close(struct releaser *releaser, pid_t owner, int fd);
+/*
+ * So many descriptors of that process wait to be closed that it shall be asked for no more now: it
+ * could have all that the daemon may hold. Main thread only.
+ */
+bool releaser_has_enough(const struct releaser *releaser, pid_t owner);
 
 #endif

@@ -17,6 +17,7 @@
 #define TURN 0.002  /* seconds of one session's commands, until others get theirs */
 #define DEFERRED 64 /* commands of one session that are tried again at a time */
 #define CHORES 4    /* of one session, at a time */
+#define PAUSE 0.001 /* seconds */
 #define REPLY_BODY (SIMHCA_CMD_MAX_BYTES - sizeof(struct simhca_reply_hdr))
 #define REQUEST_BODY (SIMHCA_CMD_MAX_BYTES - sizeof(struct simhca_cmd_hdr))
 
@@ -286,13 +287,22 @@ static bool has_hung_up(const struct session *session)
 static void on_readable(struct ev_loop *loop, ev_io *io, int events)
 {
 	struct session *session = io->data;
+	struct releaser *releaser = session->device->daemon->releaser;
 	ev_tstamp until = ev_time() + TURN;
 	struct command_chore *chore;
 	struct datagram datagram;
 
 	do {
-		int ret = has_hung_up(session) ? -EPIPE : receive(session, &datagram);
+		bool hung_up = has_hung_up(session);
+		int ret;
 
+		if (!hung_up && releaser_has_enough(releaser, session->peer)) {
+			ev_io_stop(loop, &session->io);
+			ev_timer_set(&session->pause, PAUSE, 0);
+			ev_timer_start(loop, &session->pause);
+			return;
+		}
+		ret = hung_up ? -EPIPE : receive(session, &datagram);
 		if (ret == -EAGAIN)
 			return;
 		/* An empty datagram has a sender, the end of the connection has none. */
@@ -309,6 +319,13 @@ static void on_readable(struct ev_loop *loop, ev_io *io, int events)
 			  &chore) != SERVED)
 			defer(session, &datagram, chore);
 	} while (ev_time() < until);
+}
+
+static void on_pause_over(struct ev_loop *loop, ev_timer *timer, int events)
+{
+	struct session *session = timer->data;
+
+	ev_io_start(loop, &session->io);
 }
 
 /* ------------------------------------------------------------------------------------ life */
@@ -357,6 +374,8 @@ void session_open(struct device *device, int fd)
 	/* Before the end of a process: peers of one that has died shall see it fall silent. */
 	ev_set_priority(&session->io, 1);
 	session->io.data = session;
+	ev_timer_init(&session->pause, on_pause_over, 0, 0);
+	session->pause.data = session;
 	ev_io_start(device->daemon->loop, &session->io);
 	session->number = device->next_session++;
 	DL_APPEND(device->sessions, session);
@@ -381,6 +400,7 @@ static void stop_serving(struct session *session)
 		deferred_free(session->deferred);
 	}
 	ev_io_stop(daemon->loop, &session->io);
+	ev_timer_stop(daemon->loop, &session->pause);
 	datagram_close(session->fd, daemon->releaser);
 	/* An engine of its own may be waiting for the client: it shall stop that at once. */
 	DL_FOREACH (session->processes, use)

@@ -25,6 +25,7 @@ struct session {
 	int fd;
 	pid_t peer; /* who connected */
 	ev_io io;
+	ev_timer pause; /* until its process's descriptors have been closed */
 	struct event_set events;
 	struct process_use *processes;
 	struct session *prev, *next; /* in the device's list */

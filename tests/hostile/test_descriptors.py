@@ -58,9 +58,11 @@ class Slow:
         before = [answer] if answer is not None else []
         if self.kind == "fuse":
             fds = [os.open(self.path, os.O_RDWR) for _ in range(count)]
-            socket.send_fds(sock, [data], before + fds)
-            # Each close waits, ours as well: in a thread that nobody waits for.
-            threading.Thread(target=close_late, args=(fds,), daemon=True).start()
+            try:
+                socket.send_fds(sock, [data], before + fds)
+            finally:
+                # Each close waits, ours as well: in a thread that nobody waits for.
+                threading.Thread(target=close_late, args=(fds,), daemon=True).start()
             return
         # The last close waits, and is to be the daemon's.
         self.daemon.process.send_signal(signal.SIGSTOP)
@@ -115,11 +117,18 @@ def test_more_than_a_command_takes(client, neighbour, slow):
 
 
 @pytest.mark.parametrize("slow", ["fuse"], indirect=True)
-def test_very_many(client, neighbour, slow):
-    """One process has a share of the threads that sleep for it, and others have theirs."""
-    for _ in range(40):
-        slow.give(client.sock, request("ALLOC_PD"), count=8)
+def test_very_many(daemon, client, neighbour, slow):
+    """
+    One process has a share of the threads that sleep for it, and others have theirs. It is asked for
+    no more while as many of its descriptors wait as are its share.
+    """
+    before = len(os.listdir(f"/proc/{daemon.process.pid}/fd"))
+    client.sock.settimeout(0.5)
+    with contextlib.suppress(TimeoutError):
+        for _ in range(100):
+            slow.give(client.sock, request("ALLOC_PD"), count=8)
     time.sleep(ATTACK)
+    assert len(os.listdir(f"/proc/{daemon.process.pid}/fd")) - before < 200
 
 
 def test_on_the_control_socket(daemon, neighbour, slow):
