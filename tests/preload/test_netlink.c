@@ -401,16 +401,11 @@ int main(int argc, char **argv)
 {
 #define NETLINK_TEST(name) cmocka_unit_test_setup_teardown(name, start, end)
 	const struct CMUnitTest tests[] = {
-		NETLINK_TEST(test_socket),
-		NETLINK_TEST(test_recvfrom),
-		NETLINK_TEST(test_recvmsg),
-		NETLINK_TEST(test_port),
-		NETLINK_TEST(test_options),
-		NETLINK_TEST(test_dup_and_fork),
-		NETLINK_TEST(test_daemon_dies),
-		NETLINK_TEST(test_no_descriptors),
-		cmocka_unit_test(test_no_daemon),
-		cmocka_unit_test(test_other_netlink),
+		NETLINK_TEST(test_socket),	   NETLINK_TEST(test_recvfrom),
+		NETLINK_TEST(test_recvmsg),	   NETLINK_TEST(test_port),
+		NETLINK_TEST(test_options),	   NETLINK_TEST(test_dup_and_fork),
+		NETLINK_TEST(test_daemon_dies),	   NETLINK_TEST(test_no_descriptors),
+		cmocka_unit_test(test_no_daemon),  cmocka_unit_test(test_other_netlink),
 		cmocka_unit_test(test_other_unix),
 	};
 	int ret;
