@@ -184,6 +184,7 @@ out:
 		simhca_fabric_destroy(daemon->fabric);
 	releaser_stop(daemon->releaser);
 	chores_stop(daemon->chores);
+	releaser_free(daemon->releaser);
 	return status;
 }
 
