@@ -40,18 +40,14 @@ struct chores {
 
 static void *work(void *arg);
 
-/*
- * Locked. Those that are busy may never come back: there shall be one that is not. 0 or an errno.
- */
-static int have_thread(struct chores *chores)
+/* Locked. 0 or an errno. */
+static int start_thread(struct chores *chores)
 {
 	pthread_attr_t attr;
 	sigset_t all, before;
 	pthread_t thread;
 	int ret;
 
-	if (chores->threads > chores->busy || chores->threads == MOST_THREADS)
-		return 0;
 	/* Signals are the main thread's business. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -66,6 +62,13 @@ static int have_thread(struct chores *chores)
 	pthread_setname_np(thread, "simhca-chores");
 	chores->threads++;
 	return 0;
+}
+
+/* Locked. Those that are busy may never come back: there shall be one that is not, if it can be. */
+static void have_thread(struct chores *chores)
+{
+	if (chores->threads == chores->busy && chores->threads < MOST_THREADS)
+		start_thread(chores);
 }
 
 static unsigned int running_for(const struct chores *chores, pid_t owner)
@@ -196,7 +199,7 @@ static void on_finished(struct ev_loop *loop, ev_async *async, int events)
 struct chores *chores_start(struct ev_loop *loop)
 {
 	struct chores *chores = calloc(1, sizeof(*chores));
-	int ret;
+	int ret = 0;
 
 	if (!chores)
 		return NULL;
@@ -207,10 +210,11 @@ struct chores *chores_start(struct ev_loop *loop)
 	ev_async_init(&chores->async, on_finished);
 	chores->async.data = chores;
 	pthread_mutex_lock(&chores->lock);
-	ret = have_thread(chores);
+	while (!ret && chores->threads < IDLE)
+		ret = start_thread(chores);
 	pthread_mutex_unlock(&chores->lock);
-	if (ret) {
-		log_error("the thread for what can sleep: %s", strerror(ret));
+	if (!chores->threads) {
+		log_error("the threads for what can sleep: %s", strerror(ret));
 		free(chores);
 		return NULL;
 	}
