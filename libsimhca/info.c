@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* What tools show of objects. */
-#include "odp.h"
+#include "paging/odp.h"
 
 static void *next_object(const struct simhca_context *context, enum simhca_object_type type,
 			 uint32_t *handle)

@@ -22,15 +22,15 @@
 #include <stdbool.h>
 #include <uthash.h>
 
-#include "dma.h"
-#include "guard.h"
-#include "link.h"
-#include "qp_log.h"
-#include "requester.h"
+#include "dma/dma.h"
+#include "engine/guard.h"
+#include "transport/link.h"
+#include "transport/qp_log.h"
+#include "transport/requester.h"
 #include "simhca.h"
-#include "stats.h"
-#include "timer.h"
-#include "turn.h"
+#include "engine/stats.h"
+#include "engine/timer.h"
+#include "transport/turn.h"
 
 /* ------------------------------------------------------------------- fabric */
 

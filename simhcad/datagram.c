@@ -15,7 +15,7 @@
 #endif
 
 #define DRAINED 4 /* datagrams, each with as many descriptors as the kernel passes */
-#include "file_kind.h"
+#include "dma/file_kind.h"
 #include "log.h"
 
 static void take_sender(const struct cmsghdr *cmsg, struct sender *sender)

@@ -15,12 +15,12 @@
  *
  * Engine threads raise events, the main thread does everything else. One lock per event set.
  *
- * Memory order. An event is raised after its completion was published (libsimhca/cq.c), and the
- * program reads it by a system call on the same pipe: the kernel's lock of its queue orders the
- * two, so who has read an event sees the completion, on whatever core. A record that has to wait is
- * put into the pipe by the main thread, which took the count from the engine under the set's lock:
- * the same holds, one step further. Going to sleep needs no order of ours: the program sleeps in
- * the kernel, on a pipe that has a record or has none.
+ * Memory order. An event is raised after its completion was published (libsimhca/transport/cq.c),
+ * and the program reads it by a system call on the same pipe: the kernel's lock of its queue orders
+ * the two, so who has read an event sees the completion, on whatever core. A record that has to
+ * wait is put into the pipe by the main thread, which took the count from the engine under the
+ * set's lock: the same holds, one step further. Going to sleep needs no order of ours: the program
+ * sleeps in the kernel, on a pipe that has a record or has none.
  *
  * That a record which found no room is not forgotten: who counts it has, under the set's lock,
  * either found others that wait, or told the event loop (in_wakeup) to watch for room. The loop

@@ -6,7 +6,7 @@
 #include <uthash.h>
 
 #include "cm.h"
-#include "timer.h"
+#include "engine/timer.h"
 
 /* Names something of a peer: its communication ID, or its QP. */
 struct remote_key {

@@ -19,7 +19,7 @@
 #include <sys/types.h>
 #include <uthash.h>
 
-#include "cm.h"
+#include "cm/cm.h"
 #include "daemon.h"
 #include "listener.h"
 #include "simhca-abi-rdma-cm.h"

@@ -6,7 +6,7 @@
 #ifndef CM_WORLD_H
 #define CM_WORLD_H
 
-#include "cm.h"
+#include "cm/cm.h"
 
 #define WORLD_EVENTS 16
 #define WORLD_MS UINT64_C(1000000)

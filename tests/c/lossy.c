@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include "lossy.h"
-#include "odp.h"
+#include "paging/odp.h"
 
 #define LATE_MOST 24 /* ticks */
 #define WINDOW 32    /* PSNs */

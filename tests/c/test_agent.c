@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "dma.h"
+#include "dma/dma.h"
 #include "harness.h"
 
 #define BOUNCE 4096u

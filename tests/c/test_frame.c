@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* What the device reads in a frame's headers, and the checksums that it makes and judges. */
-#include "frame.h"
+#include "ethernet/frame.h"
 #include "frames.h"
 
 static struct simhca_frame parse(const struct recipe *recipe, uint8_t *bytes, uint32_t *length)

@@ -3,7 +3,7 @@
  * A client that writes into its context memory all the time, while engine threads work on its QPs.
  * Its own queues may do what they like; the model survives, and others are served.
  */
-#include "dma.h"
+#include "dma/dma.h"
 #include "harness.h"
 
 #define MESSAGES 200

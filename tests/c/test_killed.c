@@ -2,8 +2,8 @@
 /*
  * Whoever has a turn ends before any one of the stores that it makes, and the next one goes on:
  * what comes of it is what comes of a run that was not stopped. Each store has a number
- * (libsimhca/store.h); a child does the work, and ends at that number. It shares with us what
- * a client and a device share: context memory, device memory, and the buffers.
+ * (libsimhca/transport/store.h); a child does the work, and ends at that number. It shares with us
+ * what a client and a device share: context memory, device memory, and the buffers.
  *
  * Not here: atomics, which are not repeatable, and an SRQ's WQE, which is lost with who took it.
  * Both stay the device's own.
@@ -13,7 +13,7 @@
 
 #include "harness.h"
 #include "model.h"
-#include "store.h"
+#include "transport/store.h"
 
 #define KILLED 77
 #define BUFFER (1u << 20)

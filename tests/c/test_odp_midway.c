@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 
 #include "midway.h"
-#include "odp.h"
+#include "paging/odp.h"
 
 static struct simhca_odp *odp_of(const struct mr *mr)
 {

@@ -12,7 +12,7 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
-#include "odp.h"
+#include "paging/odp.h"
 #include "paging.h"
 
 #define DEADLINE 60 /* seconds until whoever waits for good is killed, with the test */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* The page map, against a plain array. */
 #include "harness.h"
-#include "page_map.h"
+#include "paging/page_map.h"
 
 #define PAGES 5000u /* ten leaves, the last one in part */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* A client that goes away, in whatever state, takes its objects with it and harms nobody. */
-#include "engine.h"
+#include "engine/engine.h"
 #include "harness.h"
 
 static struct simhca_counts counts(struct client *client)

@@ -23,7 +23,7 @@
 
 #include <ev.h>
 
-#include "cm.h"
+#include "cm/cm.h"
 #include "datagram.h"
 #include "session.h"
 #include "simhca-abi-rdma-cm.h"

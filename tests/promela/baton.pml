@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * The baton: an engine with two threads, each asleep in a lane of its own, one of which works for
- * both (libsimhca/baton.c). No work request is forgotten, whichever lane somebody wakes, and the
+ * both (libsimhca/engine/baton.c). No work request is forgotten, whichever lane somebody wakes, and the
  * baton never goes to a thread that does not know.
  *
  * A program posts and rings; another engine puts a QP on the run queue; and once, at any time, the

@@ -4,7 +4,7 @@
  *
  * Two threads of a program post to QPs and ring (providers/simhca/doorbell.h); the engine takes the
  * bits, from the top down, and when it finds none arms the context, looks once more, and sleeps
- * (libsimhca/doorbells.c); another engine hands it a QP through its run queue. The tree has three
+ * (libsimhca/engine/doorbells.c); another engine hands it a QP through its run queue. The tree has three
  * levels here too, with two leaves. The engine has one thread; baton.pml has two. A work request is served when the engine has looked at its QP
  * after it was posted. A lost one is a world in which nothing happens while it waits: an
  * invalid end state.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include <string.h>
 
-#include "odp.h"
+#include "paging/odp.h"
 #include "psn.h"
 #include "store.h"
 #include "turn.h"

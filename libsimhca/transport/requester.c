@@ -7,9 +7,9 @@
 #include <infiniband/verbs.h>
 #include <string.h>
 
-#include "av.h"
+#include "device/av.h"
 #include "comp_cntr.h"
-#include "odp.h"
+#include "paging/odp.h"
 #include "psn.h"
 #include "store.h"
 

@@ -17,7 +17,7 @@
 #include <unistd.h>
 #include <utlist.h>
 
-#include "file_kind.h"
+#include "dma/file_kind.h"
 #include "odp.h"
 
 #define EVENTS 16

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "file_kind.h"
+#include "dma/file_kind.h"
 #include "model.h"
 
 #define ALLOWED_ACCESS                                                                             \

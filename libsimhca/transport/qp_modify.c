@@ -5,8 +5,8 @@
 #include <infiniband/verbs.h>
 #include <string.h>
 
-#include "av.h"
-#include "odp.h"
+#include "device/av.h"
+#include "paging/odp.h"
 
 enum { RC, UC, UD, XRC_SEND, XRC_RECV, RAW, TYPES };
 

@@ -8,10 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "av.h"
+#include "device/av.h"
 #include "comp_cntr.h"
-#include "frame.h"
-#include "odp.h"
+#include "ethernet/frame.h"
+#include "paging/odp.h"
 #include "psn.h"
 
 static const struct simhca_handover taken = { .outcome = SIMHCA_TAKEN };

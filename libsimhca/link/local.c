@@ -3,7 +3,7 @@
 #include <infiniband/verbs.h>
 #include <string.h>
 
-#include "odp.h"
+#include "paging/odp.h"
 
 static bool port_active(const struct simhca_device *device)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* What a requester waits for: an answer, its own pages, or that a peer can take its packet. */
-#include "odp.h"
+#include "paging/odp.h"
 
 /* A responder that another engine works on: ask again soon, but not for ever. */
 #define BUSY_NS (20 * 1000)

@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "odp.h"
+#include "paging/odp.h"
 
 #define MIN_PAGE 4096u	     /* bytes */
 #define ASK_AGAIN 20000u     /* ns; less than any number can be used again in */

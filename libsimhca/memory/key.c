@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "odp.h"
+#include "paging/odp.h"
 
 /* --------------------------------------------------------------------------- entries */
 

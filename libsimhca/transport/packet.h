@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "dma.h"
+#include "dma/dma.h"
 #include "simhca-abi.h"
 
 /* What the BTH opcode says, taken apart: operation, and place in the message. */

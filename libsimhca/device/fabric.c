@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "odp.h"
+#include "paging/odp.h"
 
 int simhca_why(struct simhca_why *why, int error, const char *format, ...)
 {

@@ -2,7 +2,7 @@
 #include "stats.h"
 
 #include "model.h"
-#include "psn.h"
+#include "transport/psn.h"
 
 /* Bytes of headers (IBTA vol. 1, chapter 9.2). */
 #define BTH_AND_ICRC (12 + 4)

@@ -8,7 +8,7 @@
 #include <infiniband/verbs.h>
 #include <stdlib.h>
 
-#include "odp.h"
+#include "paging/odp.h"
 
 /* The handle is one of this context's that stands for the QP. */
 static struct simhca_qp_open **find_open(struct simhca_qp *qp, const struct simhca_context *context,

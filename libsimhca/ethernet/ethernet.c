@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "ethernet.h"
-#include "odp.h"
+#include "paging/odp.h"
 
 #define MAX_FRAME (4096 + SIMHCA_FRAME_OVERHEAD)
 

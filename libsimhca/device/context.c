@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "odp.h"
+#include "paging/odp.h"
 
 #define ALLOC_UNIT 128u		   /* bytes: what is given out never shares a cache line */
 #define FIRST_SEGMENT (1u << 20)   /* bytes */

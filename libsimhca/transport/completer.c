@@ -4,7 +4,7 @@
  * the messages under way: acknowledged, to be sent again now or later, or failed.
  */
 #include "comp_cntr.h"
-#include "odp.h"
+#include "paging/odp.h"
 #include "psn.h"
 
 #define RNR_RETRY_FOREVER 7

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "av.h"
+#include "device/av.h"
 #include "model.h"
 
 #define MULTICAST_LID 0xc000u

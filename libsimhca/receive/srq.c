@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "model.h"
-#include "store.h"
+#include "transport/store.h"
 
 static uint64_t ring_bytes(uint32_t entries, uint32_t stride)
 {

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "ethernet.h"
-#include "odp.h"
+#include "paging/odp.h"
 
 static uint32_t wq_state(const struct simhca_qp *wq)
 {

@@ -7,8 +7,8 @@
 #include <time.h>
 
 #include "comp_cntr.h"
-#include "ethernet.h"
-#include "odp.h"
+#include "ethernet/ethernet.h"
+#include "paging/odp.h"
 
 /* How long a control function tries for a QP that an engine works on. */
 #define PATIENCE_NS (1000 * 1000)
