@@ -22,10 +22,10 @@ def start_listener(device, port, *argv, **env):
     return server
 
 
-def run_both(device, port, server, client):
+def run_both(device, port, server, client, **env):
     """A server and its client, both to a good end; what they printed, server first."""
-    listener = start_listener(device, port, *server)
-    result = expect_success(device.run(*client))
+    listener = start_listener(device, port, *server, **env)
+    result = expect_success(device.run(*client, **env))
     return expect_success(listener.finish()), result
 
 

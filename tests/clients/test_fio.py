@@ -20,7 +20,7 @@ def fio(device, port):
     memory = [directory / "client", directory / "server"]
 
     def run(verb, depth, client_flags=(), server_flags=()):
-        argv = ["fio", "--ioengine=rdma", f"--port={port}", f"--bs={BLOCK}",
+        argv = ["fio", "--ioengine=rdma", "--verify_state_save=0", f"--port={port}", f"--bs={BLOCK}",
                 f"--size={BLOCK * BLOCKS}", f"--iodepth={depth}", "--output-format=json"]
         for path in memory:
             path.write_bytes(os.urandom(BLOCK * depth))

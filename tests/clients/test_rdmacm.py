@@ -183,6 +183,7 @@ def test_cmtime(device, port):
     steps = re.findall(r"^(\w[\w ]*\w) *: +[\d.]+ ", result.stdout, re.M)
     assert steps == ["create id", "resolve addr", "resolve route", "create qp", "connect",
                      "disconnect", "destroy"], result
+    assert "event:" not in result.stdout + result.stderr, result  # nothing but what it expects
     server.kill()
 
 

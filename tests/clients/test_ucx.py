@@ -9,7 +9,7 @@ import pytest
 from common import Device, expect_success, listening_ports, new_port, wait_until
 from common import PATIENCE
 from middleware import TRANSPORTS, compiled, ucx, ucx_perftest
-from rdmacm import start_listener
+from rdmacm import run_both, start_listener
 
 ITERS = 200
 CLIENT_SERVER = pathlib.Path("/usr/share/doc/libucx-dev/examples/ucp_client_server.c")
@@ -198,3 +198,20 @@ def test_rdmacm(device, port, client_server):
     # Of each client's five messages it prints the first and the last.
     letters = string.ascii_uppercase * 100
     assert server.stdout.count(f"\n{letters[:1999]}.\n") == 4, server.result()
+
+
+STREAMS = 5
+
+
+def test_rdmacm_streams(device, port, tmp_path):
+    """
+    Clients that connect by rdma_cm, one after the other, to a server that waits for each to close:
+    every byte is checked, and both sides come to a good end.
+    """
+    program = compiled(tmp_path, "ucp_stream.c", "-lucp", "-lucs")
+    env = {**ucx("rc"), "UCX_SOCKADDR_TLS_PRIORITY": "rdmacm"}
+    server, client = run_both(device, port, [program, port, STREAMS],
+                              [program, port, STREAMS, "127.0.0.1"], **env)
+    assert server.stdout.splitlines() == [f"client {number + 1} has closed"
+                                          for number in range(STREAMS)], server
+    assert "ERROR" not in str(server) + str(client), f"{server}\n{client}"
