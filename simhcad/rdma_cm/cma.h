@@ -24,7 +24,9 @@
 #include "listener.h"
 #include "simhca-abi-rdma-cm.h"
 
-#define CMA_EVENTS 65536 /* that a file has not fetched; more ids than that make no sense */
+/* Of one program: events that it has not fetched; ids and memberships of groups. */
+#define CMA_EVENTS 65536
+#define CMA_OBJECTS 65536
 #define CMA_UDP_QKEY 0x01234567
 #define CMA_CM_TIMEOUT 20 /* 4.096 us * 2^n, as are the others */
 #define CMA_CM_RETRIES 15
@@ -137,18 +139,24 @@ struct cma_id {
 	struct cma_id *prev, *next; /* of the file */
 };
 
+/* A process with files, by who opened them; what is shared out is counted here. */
+struct cma_program {
+	pid_t pid;
+	unsigned int files, events, objects;
+	UT_hash_handle hh;
+};
+
 struct cma_file {
 	struct cma *cma;
+	struct cma_program *program;
 	int fd;
 	ev_io io;
 	uint64_t number; /* which cannot be guessed */
-	pid_t peer;	 /* who opened it */
 	pid_t pid;	 /* of who wrote last; 0: cannot be seen from here */
 	uid_t uid;
 	char comm[16];
 	struct cma_id *ids;
 	struct cma_event *events;
-	unsigned int num_events;
 	uint32_t token, last_token; /* token 0: none is there */
 	struct cma_file *prev, *next;
 	UT_hash_handle hh;
@@ -167,8 +175,9 @@ struct cma {
 	ev_timer timer;
 	ev_idle more; /* the communication manager has more to do */
 	ev_prepare prepare;
-	struct cma_file *files;	    /* list */
-	struct cma_file *by_number; /* hash */
+	struct cma_file *files;	      /* list */
+	struct cma_file *by_number;   /* hash */
+	struct cma_program *programs; /* hash */
 	struct cma_handles ids, mcs;
 	struct cma_port *ports; /* hash */
 	struct gmp_port {
@@ -179,7 +188,7 @@ struct cma {
 
 /* ------------------------------------------------------------------------------------ cma_id.c */
 
-/* NULL: out of memory. The id belongs to the file. */
+/* NULL: no memory, or the program has too many. The id belongs to the file. */
 struct cma_id *cma_id_create(struct cma_file *file, uint64_t uid, uint16_t ps, uint8_t qp_type);
 void cma_id_destroy(struct cma_id *id);
 /* By its handle: 0, -ENOENT, -EINVAL if it is another file's. */

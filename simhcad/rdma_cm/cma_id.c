@@ -16,8 +16,10 @@ static void on_resolving(struct ev_loop *loop, ev_timer *timer, int events);
 
 struct cma_id *cma_id_create(struct cma_file *file, uint64_t uid, uint16_t ps, uint8_t qp_type)
 {
-	struct cma_id *id = calloc(1, sizeof(*id));
+	struct cma_id *id = NULL;
 
+	if (file->program->objects < CMA_OBJECTS)
+		id = calloc(1, sizeof(*id));
 	if (!id)
 		return NULL;
 	if (cma_handle_add(&file->cma->ids, id, &id->handle)) {
@@ -32,6 +34,7 @@ struct cma_id *cma_id_create(struct cma_file *file, uint64_t uid, uint16_t ps, u
 	ev_timer_init(&id->resolving, on_resolving, 0, 0);
 	id->resolving.data = id;
 	DL_APPEND(file->ids, id);
+	file->program->objects++;
 	return id;
 }
 
@@ -51,6 +54,7 @@ void cma_id_destroy(struct cma_id *id)
 		simhca_cm_id_destroy(id->cm, false);
 	cma_handle_remove(&file->cma->ids, id->handle);
 	DL_DELETE(file->ids, id);
+	file->program->objects--;
 	free(id);
 }
 

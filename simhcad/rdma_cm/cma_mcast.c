@@ -93,6 +93,9 @@ int cma_join(struct cma_id *id, uint64_t uid, const union cma_addr *addr, uint16
 				  "only a UD id that is bound to a device joins a group");
 	if (flags >= RDMA_MC_JOIN_FLAG_RESERVED)
 		return simhca_why(why, EINVAL, "join flags %u", flags);
+	if (id->file->program->objects >= CMA_OBJECTS)
+		return simhca_why(why, ENOMEM, "the process has %u ids and groups",
+				  id->file->program->objects);
 	mc = calloc(1, sizeof(*mc));
 	if (!mc || cma_handle_add(&id->file->cma->mcs, mc, &mc->handle)) {
 		free(mc);
@@ -101,6 +104,7 @@ int cma_join(struct cma_id *id, uint64_t uid, const union cma_addr *addr, uint16
 	mc->uid = uid;
 	mc->id = id;
 	DL_APPEND(id->mcs, mc);
+	id->file->program->objects++;
 	cma_mgid(id, addr, &mgid);
 	queue_joined(mc, &mgid);
 	*handle = mc->handle;
@@ -126,5 +130,6 @@ void cma_mc_free(struct cma_mc *mc)
 {
 	cma_handle_remove(&mc->id->file->cma->mcs, mc->handle);
 	DL_DELETE(mc->id->mcs, mc);
+	mc->id->file->program->objects--;
 	free(mc);
 }

@@ -83,13 +83,15 @@ json_t *cma_report_ids(const struct cma *cma)
 json_t *cma_report_counts(const struct cma *cma)
 {
 	unsigned int channels = 0, ids = 0, listeners = 0, connections = 0, events = 0;
+	const struct cma_program *program;
 	struct simhca_cm_counts counts;
 	const struct cma_file *file;
 	const struct cma_id *id;
 
+	for (program = cma->programs; program; program = program->hh.next)
+		events += program->events;
 	DL_FOREACH (cma->files, file) {
 		channels++;
-		events += file->num_events;
 		DL_FOREACH (file->ids, id) {
 			ids++;
 			listeners += id->state == CMA_LISTEN;

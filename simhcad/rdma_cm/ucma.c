@@ -99,7 +99,8 @@ HANDLER(create_id)
 	}
 	id = cma_id_create(call->file, cmd->uid, cmd->ps, qp_type);
 	if (!id)
-		return simhca_why(why, ENOMEM, "out of memory");
+		return simhca_why(why, ENOMEM, "no memory, or the process has %u ids and groups",
+				  CMA_OBJECTS);
 	resp.id = id->handle;
 	return respond(call, &resp, sizeof(resp), sizeof(resp), why);
 }
@@ -656,9 +657,9 @@ HANDLER(write_cm_event)
 		return ret;
 	if (cmd->event != SIMHCA_UCMA_EVENT_USER && cmd->event != SIMHCA_UCMA_EVENT_INTERNAL)
 		return simhca_why(why, EINVAL, "event %u is not a program's", cmd->event);
-	if (id->file->num_events >= CMA_EVENTS)
+	if (id->file->program->events >= CMA_EVENTS)
 		return simhca_why(why, ENOMEM, "%u events wait to be fetched",
-				  id->file->num_events);
+				  id->file->program->events);
 	memset(&event, 0, sizeof(event));
 	event.id = id;
 	event.resp.uid = id->uid;

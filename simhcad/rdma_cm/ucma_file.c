@@ -58,15 +58,15 @@ bool cma_file_queue(struct cma_file *file, const struct cma_event *event)
 	/* Of a request that was not accepted: nobody could say what it is about. */
 	if (!event->id->uid && !event->request)
 		return true;
-	queued = file->num_events < CMA_EVENTS ? malloc(sizeof(*queued)) : NULL;
+	queued = file->program->events < CMA_EVENTS ? malloc(sizeof(*queued)) : NULL;
 	if (!queued) {
 		log_warning("rdma_cm: process %d (%s): an event is lost, %u wait to be fetched",
-			    (int)file->pid, file->comm, file->num_events);
+			    (int)file->pid, file->comm, file->program->events);
 		return false;
 	}
 	*queued = *event;
 	DL_APPEND(file->events, queued);
-	file->num_events++;
+	file->program->events++;
 	show_token(file);
 	return true;
 }
@@ -87,7 +87,7 @@ static void event_done(struct cma_event *event)
 	struct cma_file *file = event->id->file;
 
 	DL_DELETE(file->events, event);
-	file->num_events--;
+	file->program->events--;
 	free(event);
 }
 
@@ -271,30 +271,52 @@ static void on_readable(struct ev_loop *loop, ev_io *io, int events)
 
 /* ---------------------------------------------------------------------------------------- life */
 
-void ucma_file_open(struct cma *cma, int fd, uint64_t number)
+/* NULL: it gets no more files. */
+static struct cma_program *program_of(struct cma *cma, int fd)
 {
-	struct cma_file *file, *other;
 	struct ucred peer = { .pid = 0 };
 	socklen_t size = sizeof(peer);
-	unsigned int count = 0;
+	struct cma_program *program;
 
 	getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size);
-	DL_FOREACH (cma->files, other)
-		count += other->peer == peer.pid;
-	if (count >= share_connections()) {
+	HASH_FIND(hh, cma->programs, &peer.pid, sizeof(peer.pid), program);
+	if (program && program->files >= share_connections()) {
 		log_warning("rdma_cm: process %d has a quarter of all connections, and gets no "
 			    "more",
 			    (int)peer.pid);
-		close(fd);
-		return;
+		return NULL;
 	}
-	file = calloc(1, sizeof(*file));
+	if (!program) {
+		program = calloc(1, sizeof(*program));
+		if (!program)
+			return NULL;
+		program->pid = peer.pid;
+		HASH_ADD(hh, cma->programs, pid, sizeof(program->pid), program);
+	}
+	program->files++;
+	return program;
+}
+
+static void program_put(struct cma *cma, struct cma_program *program)
+{
+	if (--program->files)
+		return;
+	HASH_DEL(cma->programs, program);
+	free(program);
+}
+
+void ucma_file_open(struct cma *cma, int fd, uint64_t number)
+{
+	struct cma_program *program = program_of(cma, fd);
+	struct cma_file *file = program ? calloc(1, sizeof(*file)) : NULL;
+
 	if (!file) {
-		log_error("rdma_cm: no memory for a connection");
+		if (program)
+			program_put(cma, program);
 		close(fd);
 		return;
 	}
-	file->peer = peer.pid;
+	file->program = program;
 	file->cma = cma;
 	file->fd = fd;
 	file->number = number;
@@ -316,7 +338,23 @@ void ucma_file_close(struct cma_file *file)
 	datagram_close(file->fd, cma->daemon->releaser);
 	HASH_DEL(cma->by_number, file);
 	DL_DELETE(cma->files, file);
+	program_put(cma, file->program);
 	free(file);
+}
+
+static void move_id(struct cma_id *id, struct cma_file *to)
+{
+	struct cma_file *from = id->file;
+	struct cma_mc *mc;
+	unsigned int objects = 1;
+
+	DL_FOREACH (id->mcs, mc)
+		objects++;
+	from->program->objects -= objects;
+	to->program->objects += objects;
+	DL_DELETE(from->ids, id);
+	DL_APPEND(to->ids, id);
+	id->file = to;
 }
 
 uint32_t ucma_file_migrate(struct cma_id *id, struct cma_file *to)
@@ -329,19 +367,14 @@ uint32_t ucma_file_migrate(struct cma_id *id, struct cma_file *to)
 		if (event->id != id)
 			continue;
 		DL_DELETE(from->events, event);
-		from->num_events--;
+		from->program->events--;
 		DL_APPEND(to->events, event);
-		to->num_events++;
+		to->program->events++;
 		/* A request that waits goes with the event that brings it. */
-		if (event->request) {
-			DL_DELETE(from->ids, event->request);
-			DL_APPEND(to->ids, event->request);
-			event->request->file = to;
-		}
+		if (event->request)
+			move_id(event->request, to);
 	}
-	DL_DELETE(from->ids, id);
-	DL_APPEND(to->ids, id);
-	id->file = to;
+	move_id(id, to);
 	token = withdraw_token(from);
 	show_token(to);
 	return token;

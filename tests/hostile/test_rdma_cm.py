@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""Connections by rdma_cm: without end, without anybody who fetches them, and cut off halfway."""
+import contextlib
+import errno
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+
+import pytest
+
+from conftest import BOUND, BUILD
+
+TESTS = pathlib.Path(__file__).resolve().parent.parent
+HELPERS = f"{TESTS / 'python'}:{TESTS / 'daemon'}"
+ATTACK = 2.5  # seconds, longer than BOUND
+
+PROGRAM = """
+import itertools, os, socket, struct, sys
+sys.path[:0] = sys.argv[1].split(":")
+import protocol
+from rdma_cm import *
+# Each process has QP numbers of its own: that of another one's connection would be stale.
+QPNS = itertools.count(os.getpid() << 8 & 0xffff00)
+# The two ends of a child's connection.
+ACTIVE, PASSIVE = lambda: os.getpid() << 1 & 0xffffff, lambda: os.getpid() << 1 & 0xffffff | 1
+
+def flood(channel, count, number, payload):
+    # Without a socket for the answer: nobody waits for it.
+    command = struct.pack("<IHH", number, len(payload), 4) + payload
+    hdr = struct.pack("=IHHII", protocol.MAGIC, protocol.VERSION, 1, 32 + len(command), 0)
+    data = hdr + struct.pack("<QIHH", 0, 0, len(command), 0) + command
+    with socket.socket(fileno=os.dup(channel.fd)) as sock:
+        for _ in range(count):
+            sock.send(data)
+"""
+
+
+def program(daemon, code, *arguments):
+    """Python with an event channel at hand; it says when it is there, and ends when it likes to."""
+    return subprocess.Popen(
+        [os.path.join(BUILD, "bin", "simhca"), "run", "--runtime-dir", daemon.directory, "--",
+         sys.executable, "-c", PROGRAM + code, HELPERS, *map(str, arguments)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+@contextlib.contextmanager
+def running(daemon, code, *arguments):
+    process = program(daemon, code, *arguments)
+    try:
+        line = process.stdout.readline()
+        assert line, f"ended with status {process.wait(10)}"
+        yield process, line
+    finally:
+        process.kill()
+        process.communicate(timeout=30)
+
+
+def counts(daemon):
+    return daemon.status()["rdma_cm"]
+
+
+def resident(daemon):
+    """KiB of the daemon's own."""
+    text = pathlib.Path(f"/proc/{daemon.process.pid}/status").read_text()
+    return int(re.search(r"RssAnon:\s+(\d+)", text)[1])
+
+
+# One listener, and a client of its own again and again; the worst connection of all is printed.
+HONEST = """
+import select, time
+server, client, worst, rounds = Channel(), Channel(), 0, 0
+number, port = listener(server)
+end = select.poll()
+end.register(0)
+while not end.poll(5):
+    began = time.monotonic()
+    active = client.create()
+    client.resolve(active, port)
+    client.connect(active, next(QPNS))
+    kind, passive, *_ = server.event()
+    assert kind == CONNECT_REQUEST
+    server.accept(passive, 3, next(QPNS))
+    assert client.event()[0] == CONNECT_RESPONSE
+    client.establish(active)
+    assert server.event()[:2] == (ESTABLISHED, passive)
+    client.destroy(active)
+    assert server.event()[:2] == (DISCONNECTED, passive)
+    server.destroy(passive)
+    worst = max(worst, time.monotonic() - began)
+    rounds += 1
+    if rounds == 1:
+        print("here", flush=True)
+print(worst, rounds, flush=True)
+"""
+
+
+@pytest.fixture
+def connections(daemon):
+    """An honest program that connects, beside the attack."""
+    with running(daemon, HONEST) as (process, _):
+        yield process
+        worst, rounds = process.communicate("end\n", timeout=60)[0].split()
+        assert float(worst) < BOUND and int(rounds) > 3
+
+
+LISTENS = """
+channel = Channel()
+number, port = listener(channel, 1024)
+print(port, flush=True)
+"""
+FLOODS = """
+channel = Channel()
+print("floods", flush=True)
+while True:
+    client = channel.create()
+    channel.resolve_addr(client, address(int(sys.argv[2])))
+    while channel.event()[0] != ADDR_RESOLVED:
+        pass
+    channel.command(RESOLVE_ROUTE, struct.pack("<II", client, 1000))
+    while channel.event()[0] != ROUTE_RESOLVED:
+        pass
+    channel.connect(client, next(QPNS) & 0xffffff)
+    if sys.argv[3] == "destroy" or client > 3000:
+        channel.destroy(client)
+"""
+
+
+@pytest.mark.parametrize("what", ["destroy", "keep"])
+def test_a_flood_of_requests(daemon, neighbour, connections, what):
+    """To a listener that never fetches one: its backlog is all that they fill."""
+    with running(daemon, LISTENS + "sys.stdin.read()") as (listener, port), \
+            running(daemon, FLOODS, port.strip(), what):
+        time.sleep(ATTACK)
+        seen = counts(daemon)
+        assert 100 < seen["events"] <= 1024 + 10
+        assert listener.poll() is None
+    daemon.settle(lambda: counts(daemon)["channels"] == 2)  # of the honest program
+
+
+OWN_EVENTS = """
+event = struct.pack("<IIIQ", 0, USER, 0, 0) + bytes(296)
+channels = []
+for _ in range(18):
+    channels.append(Channel())
+    number = struct.pack("<I", channels[-1].create())
+    flood(channels[-1], 3999, WRITE_CM_EVENT, number + event)
+try:
+    channels[-1].command(WRITE_CM_EVENT, number + event)
+    print("one more", flush=True)
+except Refused as refused:
+    print(refused.args[0], flush=True)
+sys.stdin.read()
+"""
+
+
+def test_events_that_nobody_fetches(daemon, neighbour, connections):
+    """A process has so many, however many channels it spreads them over."""
+    before = resident(daemon)
+    with running(daemon, OWN_EVENTS) as (_, line):
+        assert line == f"{errno.ENOMEM}\n"
+        assert 65536 <= counts(daemon)["events"] < 66000
+        assert resident(daemon) - before < 60 << 10
+    daemon.settle(lambda: counts(daemon)["events"] < 10)
+
+
+WITHOUT_END = """
+udp, channel = Channel(), Channel()
+number = udp.create(UDP)
+udp.bind(number, address())
+join = struct.pack("<QQIHH", 0, 9, number, 16, 0) + address(0, "239.1.2.3").ljust(128, b"x")
+flood(udp, 30000, JOIN_MCAST, join)
+flood(channel, 40000, CREATE_ID, struct.pack("<QQHB5x", 7, 0, TCP, 2))
+for command in lambda: channel.create(), lambda: udp.command(JOIN_MCAST, join, 4, 0):
+    try:
+        command()
+        print("one more", end=" ")
+    except Refused as refused:
+        print(refused.args[0], end=" ")
+print(flush=True)
+sys.stdin.read()
+"""
+
+
+def test_objects_without_end(daemon, neighbour, connections):
+    """A process has so many ids and memberships together, and then ENOMEM."""
+    before = resident(daemon)
+    with running(daemon, WITHOUT_END) as (_, line):
+        assert line == f"{errno.ENOMEM} {errno.ENOMEM} \n"
+        assert 65536 - 30000 <= counts(daemon)["ids"] < 65536 - 30000 + 5
+        assert resident(daemon) - before < 100 << 10
+    daemon.settle(lambda: counts(daemon)["ids"] < 10)
+
+
+# Children of one program, which end themselves at a certain point.
+DYING = """
+def child(code):
+    pid = os.fork()
+    if not pid:
+        code()
+        os.kill(os.getpid(), 9)
+    assert os.waitpid(pid, 0)[1] == 9
+"""
+DIES = DYING + """
+def both_ends():
+    server, client = Channel(), Channel()
+    number, port = listener(server)
+    active = client.create(uid=2)
+    client.resolve(active, port)
+    client.connect(active, ACTIVE())
+    if sys.argv[2] != "request":
+        server.accept(server.event()[1], 3, PASSIVE())
+    if sys.argv[2] == "established":
+        assert client.event()[0] == CONNECT_RESPONSE
+        client.establish(active)
+
+for _ in range(50):
+    child(both_ends)
+print("done", flush=True)
+"""
+
+
+@pytest.mark.parametrize("when", ["request", "reply", "established"])
+def test_killed_halfway(daemon, neighbour, connections, when):
+    """Nothing of it stays, and nobody is held up."""
+    with running(daemon, DIES, when) as (_, line):
+        assert line == "done\n"
+    daemon.settle(lambda: counts(daemon)["channels"] == 2)
+    assert counts(daemon)["ids"] <= 3
+
+
+ACCEPTS = LISTENS + """
+while True:
+    kind, number, *_ = channel.event()
+    if kind == CONNECT_REQUEST:
+        try:
+            channel.accept(number, 3, next(QPNS) & 0xffffff)
+        except Refused:
+            channel.destroy(number)
+    else:
+        channel.destroy(number)
+"""
+CLIENTS_DIE = DYING + """
+def connect():
+    channel = Channel()
+    client = channel.create(uid=2)
+    channel.resolve(client, int(sys.argv[2]))
+    channel.connect(client, ACTIVE())
+
+for _ in range(50):
+    child(connect)
+print("done", flush=True)
+"""
+
+
+def test_clients_that_do_not_wait_for_the_reply(daemon, neighbour, connections):
+    """The server of those who die between REQ and REP hears of their end, and goes on."""
+    with running(daemon, ACCEPTS) as (server, port):
+        with running(daemon, CLIENTS_DIE, port.strip()) as (_, line):
+            assert line == "done\n"
+        daemon.settle(lambda: counts(daemon)["ids"] <= 4)
+        assert server.poll() is None
