@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""What scripts/bench measures: Debian's perftest, and what each figure is compared with."""
+
+import collections
+
+KIB, MIB = 1024, 1024 * 1024
+
+# What is read of the program: lat: us, one way; bw: Gb/s; rate: million messages/s; cpu: us of CPU
+# for a message, of which the daemon's; idle: percent of a CPU. `reference` is a name of
+# references.py, `pairs` how many run at once, whose figures are added up.
+Test = collections.namedtuple("Test", "kind title size command reference pairs", defaults=[1])
+
+
+def tests():
+    for size in (2, 64, 4 * KIB):
+        # 8 bytes is the least that is measured without simhca
+        at = max(size, 8)
+        yield Test("lat", "send", size, "ib_send_lat -n 1000", f"ucx_am_{at}")
+        yield Test("lat", "write", size, "ib_write_lat -n 1000", f"mem_write_{at}")
+        yield Test("lat", "read", size, "ib_read_lat -n 1000", f"mem_read_{at}")
+    yield Test("lat", "send, sleeping on events", 2, "ib_send_lat -n 1000 -e", "pipe")
+    for size, count in ((4 * KIB, 20000), (64 * KIB, 5000), (MIB, 500)):
+        yield Test("bw", "write", size, f"ib_write_bw -n {count}", f"vm_write_{size}")
+        yield Test("bw", "read", size, f"ib_read_bw -n {count}", f"vm_read_{size}")
+        yield Test("bw", "send", size, f"ib_send_bw -n {count}", f"vm_write_{size}")
+    for verb in ("write", "read", "send"):
+        command = f"ib_{verb}_bw -b -n 5000"
+        yield Test("bw", f"{verb}, both ways", 64 * KIB, command, f"vm_write_{64 * KIB}")
+    for verb in ("write", "read", "send"):
+        yield Test("rate", verb, 2, f"ib_{verb}_bw -n 20000", "futex")
+    for verb in ("write", "send"):
+        command = f"ib_{verb}_bw -n 5000 -q 16"
+        yield Test("rate", f"{verb}, 16 QPs", 2, command, "futex")
+        command = f"ib_{verb}_bw -n 20000 -l 32"
+        yield Test("rate", f"{verb}, lists of 32", 2, command, "futex")
+    for pairs in (2, 4, 8):
+        command = "ib_write_bw -n 20000"
+        yield Test("rate", f"write, {pairs} pairs", 2, command, "futex", pairs)
+    yield Test("cpu", "send", 2, "ib_send_bw", "vm_write_8")
+    yield Test("cpu", "write", 64 * KIB, "ib_write_bw", f"vm_write_{64 * KIB}")
+    yield Test("idle", "a program sleeps", 2, "ib_send_bw -e", None)
+
+
+TESTS = list(tests())
+UNITS = {"lat": "us", "bw": "Gb/s", "rate": "M/s", "cpu": "us", "idle": "%"}
+REFERENCES = {
+    "memcpy": "memcpy()",
+    "vm_write": "process_vm_writev()",
+    "vm_read": "process_vm_readv()",
+    "mem_write": "pwrite() on /proc/PID/mem",
+    "mem_read": "pread() on /proc/PID/mem",
+    "futex": "waking who sleeps on a futex",
+    "pipe": "waking who sleeps in a pipe",
+    "tcp": "TCP, both ends polling",
+    "ucx_am": "UCX posix, active message",
+    "ucx_put": "UCX posix, put",
+    "ucx_cma": "UCX cma, put",
+}
+
+
+def title(test):
+    size = test.size
+    if size >= MIB:
+        size = f"{size // MIB} MiB"
+    elif size >= KIB:
+        size = f"{size // KIB} KiB"
+    else:
+        size = f"{size} B"
+    what = {"lat": "latency", "bw": "bandwidth", "rate": "rate", "cpu": "CPU", "idle": "idle CPU"}
+    return f"{what[test.kind]}: {test.title}, {size}"
+
+
+def ratio(test, value, reference):
+    """reference: us for one of it. How often its time, or which part of its bandwidth."""
+    if value is None or not reference:
+        return None
+    if test.kind == "bw":
+        return value / (test.size * 8 / reference / 1000)
+    if test.kind == "rate":
+        return value * reference
+    return value / reference
