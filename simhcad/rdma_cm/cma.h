@@ -96,6 +96,7 @@ struct cma_mc {
 	uint64_t uid;
 	struct cma_id *id;
 	uint32_t events_reported;
+	struct cma_event *joined;   /* its only event, until somebody fetches it */
 	struct cma_mc *prev, *next; /* of the id */
 };
 
@@ -105,7 +106,8 @@ struct cma_event {
 	struct cma_id *id;	/* whose event count it is in */
 	struct cma_id *request; /* CONNECT_REQUEST: the id that came with it */
 	struct cma_mc *mc;
-	struct cma_event *prev, *next; /* of the file */
+	struct cma_event *prev, *next;	     /* of the file */
+	struct cma_event *id_prev, *id_next; /* of the id */
 };
 
 struct cma_id {
@@ -130,11 +132,13 @@ struct cma_id {
 
 	unsigned int backlog, waiting; /* LISTEN: requests at most, and that nobody fetched */
 	struct cma_id *listener;       /* of a request that nobody fetched */
+	struct cma_event *announced;   /* the event that is to bring it; NULL: none yet */
 
 	struct simhca_cm_id *cm;
 	uint32_t psn, qp_num, qkey;
 	bool srq;
 	struct cma_mc *mcs;
+	struct cma_event *events;   /* that nobody fetched: each is the file's, too */
 	ev_timer resolving;	    /* ADDR_QUERY: until it fails */
 	struct cma_id *prev, *next; /* of the file */
 };
@@ -273,10 +277,11 @@ struct device *cma_any_device(struct cma *cma, const union cma_addr *addr, uint8
 bool cma_file_queue(struct cma_file *file, const struct cma_event *event);
 /* An event of an id, without parameters but a status. */
 void cma_event(struct cma_id *id, enum cma_event_type type, int status);
-/* Events that name this id, or this membership if mc is not NULL, will not be fetched any more. */
-void cma_file_drop(struct cma_file *file, struct cma_id *id, struct cma_mc *mc);
+/* Events of this id, or of this membership of it, will not be fetched any more. */
+void cma_file_drop(struct cma_id *id);
+void cma_file_drop_joined(struct cma_mc *mc);
 /* A request that nobody has fetched goes: so does the event that was to bring it. */
-void cma_file_forget_request(struct cma_file *file, struct cma_id *request);
+void cma_file_forget_request(struct cma_id *request);
 
 /* The answer to a command. */
 struct ucma_answer {

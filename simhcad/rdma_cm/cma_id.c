@@ -43,13 +43,13 @@ void cma_id_destroy(struct cma_id *id)
 {
 	struct cma_file *file = id->file;
 
-	cma_file_drop(file, id, NULL);
+	cma_file_drop(id);
 	while (id->mcs)
 		cma_mc_free(id->mcs);
 	ev_timer_stop(file->cma->daemon->loop, &id->resolving);
 	cma_port_release(id);
 	if (id->listener)
-		cma_file_forget_request(file, id);
+		cma_file_forget_request(id);
 	if (id->cm)
 		simhca_cm_id_destroy(id->cm, false);
 	cma_handle_remove(&file->cma->ids, id->handle);

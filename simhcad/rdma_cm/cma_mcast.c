@@ -119,7 +119,7 @@ int cma_leave(struct cma_file *file, uint32_t handle, uint32_t *events)
 		return -ENOENT;
 	if (mc->id->file != file)
 		return -EINVAL;
-	cma_file_drop(file, mc->id, mc);
+	cma_file_drop_joined(mc);
 	*events = mc->events_reported;
 	mc->id->events_reported -= mc->events_reported;
 	cma_mc_free(mc);

@@ -66,6 +66,11 @@ bool cma_file_queue(struct cma_file *file, const struct cma_event *event)
 	}
 	*queued = *event;
 	DL_APPEND(file->events, queued);
+	DL_APPEND2(queued->id->events, queued, id_prev, id_next);
+	if (queued->request)
+		queued->request->announced = queued;
+	if (queued->mc)
+		queued->mc->joined = queued;
 	file->program->events++;
 	show_token(file);
 	return true;
@@ -87,35 +92,37 @@ static void event_done(struct cma_event *event)
 	struct cma_file *file = event->id->file;
 
 	DL_DELETE(file->events, event);
+	DL_DELETE2(event->id->events, event, id_prev, id_next);
+	if (event->request)
+		event->request->announced = NULL;
+	if (event->mc)
+		event->mc->joined = NULL;
 	file->program->events--;
 	free(event);
 }
 
-void cma_file_drop(struct cma_file *file, struct cma_id *id, struct cma_mc *mc)
+void cma_file_drop(struct cma_id *id)
 {
-	struct cma_event *event, *next;
-
-	DL_FOREACH_SAFE (file->events, event, next) {
-		if (event->id != id || (mc && event->mc != mc))
-			continue;
-		if (event->request)
-			cma_id_destroy(event->request); /* and the event */
+	while (id->events) {
+		if (id->events->request)
+			cma_id_destroy(id->events->request); /* and the event */
 		else
-			event_done(event);
+			event_done(id->events);
 	}
 }
 
-void cma_file_forget_request(struct cma_file *file, struct cma_id *request)
+void cma_file_drop_joined(struct cma_mc *mc)
 {
-	struct cma_event *event;
+	if (mc->joined)
+		event_done(mc->joined);
+}
 
-	DL_FOREACH (file->events, event)
-		if (event->request == request)
-			break;
+void cma_file_forget_request(struct cma_id *request)
+{
 	request->listener->waiting--;
 	request->listener = NULL;
-	if (event)
-		event_done(event);
+	if (request->announced)
+		event_done(request->announced);
 }
 
 static int get_event(struct cma_file *file, const struct simhca_ucma_request *request,
@@ -360,12 +367,10 @@ static void move_id(struct cma_id *id, struct cma_file *to)
 uint32_t ucma_file_migrate(struct cma_id *id, struct cma_file *to)
 {
 	struct cma_file *from = id->file;
-	struct cma_event *event, *next;
+	struct cma_event *event;
 	uint32_t token;
 
-	DL_FOREACH_SAFE (from->events, event, next) {
-		if (event->id != id)
-			continue;
+	DL_FOREACH2 (id->events, event, id_next) {
 		DL_DELETE(from->events, event);
 		from->program->events--;
 		DL_APPEND(to->events, event);

@@ -507,6 +507,74 @@ static void test_one_host(void **state)
 	assert_seen(scene->a, SIMHCA_CM_DREQ_RECEIVED, 1);
 }
 
+/* The first bytes of every message: class, version, method, attribute (IBTA vol. 1, 13.4.3). */
+static void forge(struct world *world, uint8_t mad[SIMHCA_MAD_BYTES])
+{
+	static const uint8_t header[] = { 1, 7, 2, 3, 0, 0, 0, 0 };
+
+	for (int i = 0; i < SIMHCA_MAD_BYTES; i++)
+		mad[i] = (uint8_t)world_random(world, 256);
+	memcpy(mad, header, sizeof(header));
+	mad[16] = 0;
+	mad[17] = (uint8_t)(SIMHCA_CM_REQ + world_random(world, 9));
+	if (!world_random(world, 4))
+		mad[world_random(world, 24)] ^= (uint8_t)(1u << world_random(world, 8));
+}
+
+static void put_be32(uint8_t *to, uint32_t value)
+{
+	for (int i = 0; i < 4; i++)
+		to[i] = (uint8_t)(value >> (24 - 8 * i));
+}
+
+/* To both ends; half of them name the end by its number, if there is one. */
+static void forge_many(struct scene *scene, const uint32_t number[2])
+{
+	struct world *world = &scene->world;
+	uint8_t mad[SIMHCA_MAD_BYTES];
+
+	for (unsigned int i = 0; i < 50000; i++) {
+		struct end *to = i % 2 ? &scene->b : &scene->a;
+		struct simhca_cm_path path = end_path(to);
+
+		forge(world, mad);
+		if (i & 2 && number[i % 2])
+			put_be32(mad + 28, number[i % 2]);
+		simhca_cm_receive(to->host->cm, &path, mad, sizeof(mad));
+		world_settle(world);
+	}
+}
+
+/* MADs of somebody who makes them up: nothing comes of them, and nothing of them stays. */
+static void test_forged(void **state)
+{
+	static const uint32_t unknown[2];
+	struct scene *scene = *state;
+	uint32_t number[2] = { 0 };
+
+	assert_int_equal(end_connect(&scene->a, 17), 0);
+	world_settle(&scene->world);
+	forge_many(scene, unknown);
+	assert_state(scene->a, SIMHCA_CM_REQ_SENT);
+	assert_state(scene->b, SIMHCA_CM_REQ_RCVD);
+
+	assert_int_equal(end_accept(&scene->b, 18), 0);
+	world_settle(&scene->world);
+	number[1] = scene->a.mad.rep.local_comm_id;
+	forge_many(scene, number);
+	assert_state(scene->a, SIMHCA_CM_REP_RCVD);
+	assert_state(scene->b, SIMHCA_CM_REP_SENT);
+
+	number[0] = scene->a.mad.rep.remote_comm_id;
+	assert_int_equal(simhca_cm_send_rtu(scene->a.id), 0);
+	world_settle(&scene->world);
+	forge_many(scene, number);
+	assert_state(scene->a, SIMHCA_CM_ESTABLISHED);
+	assert_state(scene->b, SIMHCA_CM_ESTABLISHED);
+	assert_int_equal(ids(scene, 0), 1);
+	assert_int_equal(ids(scene, 1), 2); /* one listens */
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -533,6 +601,7 @@ int main(void)
 		TEST(test_late_request),
 		TEST(test_service_request),
 		TEST(test_one_host),
+		TEST(test_forged),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
