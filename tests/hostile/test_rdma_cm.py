@@ -27,14 +27,13 @@ QPNS = itertools.count(os.getpid() << 8 & 0xffff00)
 # The two ends of a child's connection.
 ACTIVE, PASSIVE = lambda: os.getpid() << 1 & 0xffffff, lambda: os.getpid() << 1 & 0xffffff | 1
 
-def flood(channel, count, number, payload):
+def flood(channel, number, payloads):
     # Without a socket for the answer: nobody waits for it.
-    command = struct.pack("<IHH", number, len(payload), 4) + payload
-    hdr = struct.pack("=IHHII", protocol.MAGIC, protocol.VERSION, 1, 32 + len(command), 0)
-    data = hdr + struct.pack("<QIHH", 0, 0, len(command), 0) + command
     with socket.socket(fileno=os.dup(channel.fd)) as sock:
-        for _ in range(count):
-            sock.send(data)
+        for payload in payloads:
+            command = struct.pack("<IHH", number, len(payload), 4) + payload
+            hdr = struct.pack("=IHHII", protocol.MAGIC, protocol.VERSION, 1, 32 + len(command), 0)
+            sock.send(hdr + struct.pack("<QIHH", 0, 0, len(command), 0) + command)
 """
 
 
@@ -146,7 +145,7 @@ channels = []
 for _ in range(18):
     channels.append(Channel())
     number = struct.pack("<I", channels[-1].create())
-    flood(channels[-1], 3999, WRITE_CM_EVENT, number + event)
+    flood(channels[-1], WRITE_CM_EVENT, 3999 * [number + event])
 try:
     channels[-1].command(WRITE_CM_EVENT, number + event)
     print("one more", flush=True)
@@ -166,13 +165,33 @@ def test_events_that_nobody_fetches(daemon, neighbour, connections):
     daemon.settle(lambda: counts(daemon)["events"] < 10)
 
 
+EVENTS_OF_MANY = """
+channel, ids = Channel(), 40000
+event = struct.pack("<IIIQ", 0, USER, 0, 0) + bytes(296)
+flood(channel, CREATE_ID, ids * [struct.pack("<QQHB5x", 7, 0, TCP, 2)])
+last = channel.create()
+flood(channel, WRITE_CM_EVENT, (struct.pack("<I", last - n) + event for n in range(ids)))
+channel.command(WRITE_CM_EVENT, struct.pack("<I", last) + event)
+print("done", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_events_of_many_ids(daemon, neighbour):
+    """They go with their ids, all at once, when the program ends."""
+    with running(daemon, EVENTS_OF_MANY) as (_, line):
+        assert line == "done\n"
+        assert counts(daemon)["events"] == 40001
+    daemon.settle(lambda: counts(daemon)["ids"] == 0)
+
+
 WITHOUT_END = """
 udp, channel = Channel(), Channel()
 number = udp.create(UDP)
 udp.bind(number, address())
 join = struct.pack("<QQIHH", 0, 9, number, 16, 0) + address(0, "239.1.2.3").ljust(128, b"x")
-flood(udp, 30000, JOIN_MCAST, join)
-flood(channel, 40000, CREATE_ID, struct.pack("<QQHB5x", 7, 0, TCP, 2))
+flood(udp, JOIN_MCAST, 30000 * [join])
+flood(channel, CREATE_ID, 40000 * [struct.pack("<QQHB5x", 7, 0, TCP, 2)])
 for command in lambda: channel.create(), lambda: udp.command(JOIN_MCAST, join, 4, 0):
     try:
         command()
