@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* What tools show of objects. */
-#include "paging/odp.h"
+#include "device/context.h"
+#include "device/handles.h"
+#include "memory/key.h"
+#include "paging/fault.h"
+#include "receive/xrc.h"
+#include "simhca.h"
+#include "transport/qp.h"
 
 static void *next_object(const struct simhca_context *context, enum simhca_object_type type,
 			 uint32_t *handle)
@@ -46,8 +52,8 @@ bool simhca_next_qp(const struct simhca_context *context, uint32_t *handle,
 		.further = is_further(qp, context, *handle),
 	};
 	for (int i = 0; i < SIMHCA_FAULT_CONTEXTS; i++) {
-		info->faults[i] = atomic_load_explicit(&qp->fault_count[i], memory_order_relaxed);
-		info->fault_pending[i] = simhca_fault_under_way(qp, i);
+		info->faults[i] = atomic_load_explicit(&qp->faults.count[i], memory_order_relaxed);
+		info->fault_pending[i] = simhca_fault_under_way(&qp->faults, i);
 	}
 	return true;
 }

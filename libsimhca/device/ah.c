@@ -5,7 +5,14 @@
 #include <string.h>
 
 #include "av.h"
-#include "model.h"
+#include "context.h"
+#include "device.h"
+#include "pd.h"
+#include "simhca.h"
+
+struct simhca_ah {
+	struct simhca_pd *pd;
+};
 
 bool simhca_av_has_source(struct simhca_device *device, const struct simhca_av *av)
 {

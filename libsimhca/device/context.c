@@ -4,14 +4,15 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "paging/odp.h"
+#include "context.h"
+#include "fabric.h"
+#include "handles.h"
+#include "simhca.h"
 
 #define ALLOC_UNIT 128u		   /* bytes: what is given out never shares a cache line */
-#define FIRST_SEGMENT (1u << 20)   /* bytes */
 #define GROWN_SEGMENT (8ull << 20) /* bytes, or as much as one queue needs */
 #define SEGMENTS_OF_A_SIZE 16	   /* then they are twice as large, up to 8 TiB in all */
 
@@ -20,7 +21,8 @@ static uint64_t round_up(uint64_t bytes, uint64_t unit)
 	return (bytes + unit - 1) / unit * unit;
 }
 
-static int add_segment(struct simhca_context *context, uint64_t size, struct simhca_why *why)
+int simhca_context_add_segment(struct simhca_context *context, uint64_t size,
+			       struct simhca_why *why)
 {
 	struct simhca_segment *segment = &context->segment[context->segments];
 	struct simhca_hole *hole;
@@ -83,7 +85,8 @@ void *simhca_context_alloc(struct simhca_context *context, uint64_t bytes,
 			goto found;
 	}
 	grown = GROWN_SEGMENT << (context->segments / SEGMENTS_OF_A_SIZE);
-	if (add_segment(context, size > grown ? round_up(size, 1u << 20) : grown, why))
+	if (simhca_context_add_segment(context, size > grown ? round_up(size, 1u << 20) : grown,
+				       why))
 		return NULL;
 	offset = carve(&context->segment[i], size);
 found:
@@ -141,7 +144,7 @@ void simhca_context_free(struct simhca_context *context, const struct simhca_mem
 	}
 }
 
-static void drop_segments(struct simhca_context *context)
+void simhca_context_drop_segments(struct simhca_context *context)
 {
 	for (uint32_t i = 0; i < context->segments; i++) {
 		struct simhca_segment *segment = &context->segment[i];
@@ -156,168 +159,9 @@ static void drop_segments(struct simhca_context *context)
 	}
 }
 
-static int open_doorbells(struct simhca_context *context)
-{
-	while (context->doorbells < context->engine->lanes) {
-		int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-
-		if (fd < 0)
-			return -errno;
-		context->doorbell_fd[context->doorbells++] = fd;
-	}
-	return 0;
-}
-
-static void close_doorbells(struct simhca_context *context)
-{
-	while (context->doorbells)
-		close(context->doorbell_fd[--context->doorbells]);
-}
-
-struct simhca_context *simhca_context_create(struct simhca_device *device,
-					     struct simhca_engine *engine, void *ctx_arg,
-					     struct simhca_why *why)
-{
-	struct simhca_context *context = calloc(1, sizeof(*context));
-	struct simhca_mem_ref where;
-	int ret;
-
-	if (!context) {
-		simhca_why(why, ENOMEM, "out of memory");
-		return NULL;
-	}
-	context->device = device;
-	context->engine = engine;
-	context->arg = ctx_arg;
-	simhca_log_share_init(&context->log_share);
-	context->doorbell = calloc(SIMHCA_MAX_QP, sizeof(*context->doorbell));
-	if (!context->doorbell || open_doorbells(context)) {
-		simhca_why(why, errno, "doorbell: %s", strerror(errno));
-		goto fail;
-	}
-	if (add_segment(context, FIRST_SEGMENT, why))
-		goto fail;
-	context->mem = simhca_context_alloc(context, sizeof(*context->mem), &where, why);
-	context->id = device->fabric->next_context_id++;
-	context->mem->abi_version = SIMHCA_ABI_VERSION;
-	context->mem->context_id = context->id;
-	ret = simhca_engine_attach(engine, context);
-	if (ret) {
-		simhca_why(why, -ret, "doorbell: %s", strerror(-ret));
-		goto fail;
-	}
-	context->next = device->contexts;
-	device->contexts = context;
-	return context;
-fail:
-	drop_segments(context);
-	close_doorbells(context);
-	free(context->doorbell);
-	free(context);
-	return NULL;
-}
-
-/* In the order in which they depend on each other. */
-static const struct {
-	enum simhca_object_type type;
-	int (*destroy)(struct simhca_context *context, uint32_t handle, struct simhca_why *why);
-} destroys[] = {
-	{ SIMHCA_OBJ_FLOW, simhca_destroy_flow },
-	{ SIMHCA_OBJ_COUNTERS, simhca_destroy_counters },
-	{ SIMHCA_OBJ_QP, simhca_destroy_qp },
-	{ SIMHCA_OBJ_COMP_CNTR, simhca_destroy_comp_cntr },
-	{ SIMHCA_OBJ_RWQ_TABLE, simhca_destroy_rwq_table },
-	{ SIMHCA_OBJ_WQ, simhca_destroy_wq },
-	{ SIMHCA_OBJ_SRQ, simhca_destroy_srq },
-	{ SIMHCA_OBJ_XRCD, simhca_close_xrcd },
-	{ SIMHCA_OBJ_CQ, simhca_destroy_cq },
-	{ SIMHCA_OBJ_AH, simhca_destroy_ah },
-	{ SIMHCA_OBJ_MW, simhca_dealloc_mw }, /* before what they are bound to */
-	{ SIMHCA_OBJ_MR, simhca_dereg_mr },
-	{ SIMHCA_OBJ_DM, simhca_free_dm },
-	{ SIMHCA_OBJ_PD, simhca_dealloc_pd },
-};
-#define DESTROYS (sizeof(destroys) / sizeof(destroys[0]))
-
-/* What refuses, because it is in use, is tried again in the next pass. False: the time is over. */
-static bool destroy_some(struct simhca_context *context, uint64_t max_ns)
-{
-	uint64_t until = max_ns ? simhca_now_ns() + max_ns : UINT64_MAX;
-
-	for (; context->dying < DESTROYS; context->dying++, context->dying_handle = 0) {
-		const struct simhca_handles *handles =
-			&context->handles[destroys[context->dying].type];
-
-		while (handles->count && context->dying_handle < handles->room) {
-			uint32_t handle = context->dying_handle++;
-
-			if (!handles->slot[handle])
-				continue;
-			destroys[context->dying].destroy(context, handle, NULL);
-			if (simhca_now_ns() >= until)
-				return false;
-		}
-	}
-	context->dying = 0;
-	return true;
-}
-
-/* Takes the context out of every list, so that no step begins with it. */
-static void retire(struct simhca_context *context)
-{
-	struct simhca_context **link;
-
-	if (atomic_exchange(&context->dead, true))
-		return;
-	simhca_engine_detach(context->engine, context);
-	for (link = &context->device->contexts; *link != context; link = &(*link)->next)
-		;
-	*link = context->next;
-}
-
-enum simhca_destroyed simhca_context_destroy(struct simhca_context *context, uint64_t max_ns)
-{
-	if (!context)
-		return SIMHCA_DESTROYED;
-	retire(context);
-	if (!destroy_some(context, max_ns))
-		return SIMHCA_DESTROYED_PARTLY;
-	for (int type = 0; type < SIMHCA_OBJ_TYPES; type++)
-		if (context->handles[type].count)
-			return SIMHCA_DESTROYED_NOT;
-	if (!simhca_fabric_synchronize(context->device->fabric, context->id))
-		return SIMHCA_DESTROYED_NOT;
-
-	simhca_advices_forget(context);
-	while (context->mms) {
-		struct simhca_mm *mm = context->mms;
-
-		context->mms = mm->next;
-		simhca_pager_put(mm->pager);
-		simhca_mm_destroy(context->device->fabric, mm);
-	}
-	for (int type = 0; type < SIMHCA_OBJ_TYPES; type++)
-		free(context->handles[type].slot);
-	drop_segments(context);
-	close_doorbells(context);
-	free(context->doorbell);
-	free(context);
-	return SIMHCA_DESTROYED;
-}
-
 uint32_t simhca_context_id(const struct simhca_context *context)
 {
 	return context->id;
-}
-
-void simhca_context_doorbells(const struct simhca_context *context,
-			      struct simhca_doorbells *doorbells)
-{
-	doorbells->count = context->doorbells;
-	for (uint32_t i = 0; i < context->doorbells; i++) {
-		doorbells->lane[i].fd = context->doorbell_fd[i];
-		doorbells->lane[i].cpu = context->engine->config.cpu[i];
-	}
 }
 
 int simhca_context_segment(const struct simhca_context *context, uint32_t segment, uint64_t *size)
@@ -344,45 +188,6 @@ void simhca_context_counts(const struct simhca_context *context, struct simhca_c
 		.wqs = context->handles[SIMHCA_OBJ_WQ].count,
 		.flows = context->handles[SIMHCA_OBJ_FLOW].count,
 	};
-}
-
-struct simhca_mm *simhca_context_mm(struct simhca_context *context, pid_t pid)
-{
-	struct simhca_mm *mm;
-
-	for (mm = context->mms; mm; mm = mm->next)
-		if (mm->pid == pid && !atomic_load(&mm->gone)) /* pids are used again */
-			return mm;
-	mm = simhca_mm_create(context->device->fabric, pid);
-	if (!mm)
-		return NULL;
-	mm->engine = context->engine;
-	if (context->engine->config.may_block)
-		mm->kind = SIMHCA_MM_AGENT;
-	mm->next = context->mms;
-	context->mms = mm;
-	return mm;
-}
-
-int simhca_mm_set_agent(struct simhca_context *context, struct simhca_mm *mm, int socket,
-			int bounce_fd, uint64_t bounce_size, struct simhca_why *why)
-{
-	const struct simhca_fabric *fabric = context->device->fabric;
-	struct simhca_agent *agent = NULL;
-	int error = EINVAL;
-
-	if (mm->kind == SIMHCA_MM_AGENT && !mm->agent) {
-		agent = simhca_agent_create(mm->pid, socket, bounce_fd, bounce_size);
-		error = errno;
-	}
-	simhca_release(fabric, NULL, 0, bounce_fd);
-	if (!agent) {
-		simhca_release(fabric, NULL, 0, socket);
-		return simhca_why(why, error, "the memory agent was refused: %s", strerror(error));
-	}
-	/* No region of this mm exists before the client has our answer. */
-	mm->agent = agent;
-	return 0;
 }
 
 static const char *const type_name[] = {

@@ -9,7 +9,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "model.h"
+#include "context.h"
+#include "device.h"
+#include "fabric.h"
+#include "handles.h"
+#include "qp_log.h"
+#include "simhca.h"
+#include "stats.h"
 
 /* IB_UVERBS_DEVICE_x, which older headers lack. */
 #define FLUSH_GLOBAL (1ull << 38)

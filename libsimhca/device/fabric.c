@@ -8,7 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "paging/odp.h"
+#include "fabric.h"
+#include "simhca.h"
 
 int simhca_why(struct simhca_why *why, int error, const char *format, ...)
 {
@@ -54,47 +55,4 @@ void simhca_release(const struct simhca_fabric *fabric, void *base, uint64_t siz
 		munmap(base, size);
 	if (fd >= 0)
 		close(fd);
-}
-
-struct simhca_fabric *simhca_fabric_create(const struct simhca_ops *ops)
-{
-	struct simhca_fabric *fabric = calloc(1, sizeof(*fabric));
-
-	if (!fabric)
-		return NULL;
-	if (simhca_pagers_init(fabric)) {
-		free(fabric);
-		return NULL;
-	}
-	fabric->ops = *ops;
-	fabric->next_context_id = 1;
-	fabric->generation = 1;
-	fabric->link = &simhca_local_link;
-	pthread_rwlock_init(&fabric->lock, NULL);
-	return fabric;
-}
-
-void simhca_fabric_destroy(struct simhca_fabric *fabric)
-{
-	if (!fabric)
-		return;
-	simhca_pagers_end(fabric);
-	pthread_rwlock_destroy(&fabric->lock);
-	free(fabric);
-}
-
-bool simhca_fabric_synchronize(struct simhca_fabric *fabric, uint32_t context_id)
-{
-	struct simhca_engine *engine;
-	struct simhca_worker *worker;
-	bool quiet = true;
-
-	pthread_rwlock_rdlock(&fabric->lock);
-	for (engine = fabric->engines; engine && quiet; engine = engine->next) {
-		quiet = simhca_guard_wait(&engine->poller.guard, context_id);
-		for (worker = engine->workers; worker && quiet; worker = worker->next)
-			quiet = simhca_guard_wait(&worker->guard, context_id);
-	}
-	pthread_rwlock_unlock(&fabric->lock);
-	return quiet;
 }

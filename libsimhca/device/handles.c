@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model.h"
+#include "handles.h"
+#include "simhca-abi.h"
 
 int simhca_handle_add(struct simhca_handles *handles, void *object, uint32_t *handle)
 {

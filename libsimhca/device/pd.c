@@ -3,7 +3,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "model.h"
+#include "context.h"
+#include "pd.h"
+#include "simhca.h"
 
 int simhca_alloc_pd(struct simhca_context *context, struct simhca_handle *reply,
 		    struct simhca_why *why)

@@ -8,7 +8,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "paging/odp.h"
+#include "device/fabric.h"
+#include "dma.h"
+#include "engine/worker.h"
+#include "simhca.h"
 
 #define MIN_PAGE 4096u	     /* bytes */
 #define ASK_AGAIN 20000u     /* ns; less than any number can be used again in */
@@ -379,11 +382,4 @@ bool simhca_process_reachable(pid_t pid)
 
 	/* Page 0 is not mapped: EFAULT means that the kernel would have let us look. */
 	return process_vm_readv(pid, &local, 1, &remote, 1, 0) == 1 || errno == EFAULT;
-}
-
-void simhca_mm_gone(struct simhca_mm *mm)
-{
-	atomic_store_explicit(&mm->gone, true, memory_order_release);
-	simhca_agent_abort(mm->agent);
-	simhca_pager_gone(mm->pager);
 }

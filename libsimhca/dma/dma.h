@@ -91,8 +91,6 @@ struct simhca_sgl {
 /* Which end of a copy failed. */
 enum simhca_dma_result { SIMHCA_DMA_OK, SIMHCA_DMA_SOURCE, SIMHCA_DMA_TARGET };
 
-#define SIMHCA_DMA_SCRATCH (128u * 1024u) /* bytes: stays in the second-level cache */
-
 /* What an errno says of an access to a process's memory; otherwise: if it is of the pages. */
 enum simhca_reason simhca_dma_reason(int error, enum simhca_reason otherwise);
 

@@ -19,8 +19,9 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "device/fabric.h"
+#include "dma.h"
 #include "file_kind.h"
-#include "model.h"
 
 #define AGENT_TIMEOUT_MS 5000
 #define AGENT_LOOK_MS 250 /* how often to see whether the process is stopped */

@@ -16,6 +16,7 @@
  * several times without sleeping. A thread that works on and on is left to the kernel to place.
  */
 #include "engine.h"
+#include "engine_impl.h"
 
 #define SOON_NS 50000u	    /* from falling asleep to waking up: somebody posts again and again */
 #define LONG_SPIN_NS 10000u /* an invited thread polls for so long, and one that found a lot */

@@ -14,6 +14,8 @@
 #include <utlist.h>
 
 #include "engine.h"
+#include "engine_impl.h"
+#include "simhca.h"
 
 #define WAKE_TAG 0u	 /* epoll tag of wake_fd; contexts' ids begin at 1 */
 #define IDLE_ROUNDS 4096 /* rounds without a doorbell until a context is armed again */
@@ -119,12 +121,12 @@ static bool take_doorbells(struct simhca_engine *engine, struct simhca_context *
 			uint64_t leaf;
 
 			for (leaf = take_bits(&mem->leaf[l]); leaf; leaf &= leaf - 1) {
-				struct simhca_qp *qp = atomic_load(
+				struct simhca_task *task = atomic_load(
 					&context->doorbell[l * 64 +
 							   (uint32_t)__builtin_ctzll(leaf)]);
 
-				if (qp)
-					simhca_engine_schedule(engine, qp);
+				if (task)
+					simhca_engine_schedule(engine, task);
 				rang = true;
 			}
 		}
@@ -225,6 +227,34 @@ void simhca_lane_listen(struct simhca_engine *engine, uint32_t lane, uint64_t ti
 			activate(engine, context);
 	}
 	pthread_mutex_unlock(&engine->context_lock);
+}
+
+int simhca_doorbells_open(struct simhca_context *context)
+{
+	while (context->doorbells < context->engine->lanes) {
+		int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+
+		if (fd < 0)
+			return -errno;
+		context->doorbell_fd[context->doorbells++] = fd;
+	}
+	return 0;
+}
+
+void simhca_doorbells_close(struct simhca_context *context)
+{
+	while (context->doorbells)
+		close(context->doorbell_fd[--context->doorbells]);
+}
+
+void simhca_context_doorbells(const struct simhca_context *context,
+			      struct simhca_doorbells *doorbells)
+{
+	doorbells->count = context->doorbells;
+	for (uint32_t i = 0; i < context->doorbells; i++) {
+		doorbells->lane[i].fd = context->doorbell_fd[i];
+		doorbells->lane[i].cpu = context->engine->config.cpu[i];
+	}
 }
 
 int simhca_engine_attach(struct simhca_engine *engine, struct simhca_context *context)

@@ -8,7 +8,13 @@
 #include <time.h>
 #include <utlist.h>
 
+#include "device/fabric.h"
+#include "device/guard.h"
+#include "device/stats.h"
 #include "engine.h"
+#include "engine_impl.h"
+#include "simhca.h"
+#include "timer.h"
 
 #define RUNS_PER_ROUND 32    /* QPs between two looks at the doorbells */
 #define ROUNDS_PER_LISTEN 32 /* rounds between two looks at the eventfds while busy */
@@ -25,87 +31,87 @@ uint64_t simhca_engine_now(const struct simhca_engine *engine)
 
 /* ------------------------------------------------------------------ run queue and timers */
 
-void simhca_engine_schedule(struct simhca_engine *engine, struct simhca_qp *qp)
+void simhca_engine_schedule(struct simhca_engine *engine, struct simhca_task *task)
 {
-	if (atomic_exchange(&qp->queued, true))
+	if (atomic_exchange(&task->queued, true))
 		return;
 	pthread_mutex_lock(&engine->lock);
 	/* Under the lock: who sets dead and then takes the QP off the queue has the last word. */
-	if (!atomic_load(&qp->dead)) {
-		atomic_store(&qp->queue_engine, engine);
-		DL_APPEND(engine->run_queue, qp);
+	if (!atomic_load(&task->dead)) {
+		atomic_store(&task->queue_engine, engine);
+		DL_APPEND(engine->run_queue, task);
 	}
 	pthread_mutex_unlock(&engine->lock);
 	simhca_engine_wake(engine);
 }
 
-static struct simhca_qp *next_qp(struct simhca_engine *engine)
+static struct simhca_task *next_task(struct simhca_engine *engine)
 {
-	struct simhca_qp *qp;
+	struct simhca_task *task;
 
 	pthread_mutex_lock(&engine->lock);
-	qp = engine->run_queue;
-	if (qp) {
-		DL_DELETE(engine->run_queue, qp);
+	task = engine->run_queue;
+	if (task) {
+		DL_DELETE(engine->run_queue, task);
 		/*
 		 * From here on a doorbell queues it again: nothing posted is overlooked. An
 		 * exchange, for it acquires what those left who found the QP queued; a store would
 		 * not.
 		 */
-		atomic_store(&qp->queue_engine, NULL);
-		atomic_exchange(&qp->queued, false);
+		atomic_store(&task->queue_engine, NULL);
+		atomic_exchange(&task->queued, false);
 	}
 	pthread_mutex_unlock(&engine->lock);
-	return qp;
+	return task;
 }
 
-void simhca_engine_forget_qp(struct simhca_qp *qp)
+void simhca_engine_forget(struct simhca_task *task)
 {
-	struct simhca_engine *engine = atomic_load(&qp->queue_engine);
+	struct simhca_engine *engine = atomic_load(&task->queue_engine);
 
 	if (!engine)
 		return;
 	pthread_mutex_lock(&engine->lock);
-	if (atomic_load(&qp->queue_engine) == engine) {
-		DL_DELETE(engine->run_queue, qp);
-		atomic_store(&qp->queue_engine, NULL);
+	if (atomic_load(&task->queue_engine) == engine) {
+		DL_DELETE(engine->run_queue, task);
+		atomic_store(&task->queue_engine, NULL);
 	}
 	pthread_mutex_unlock(&engine->lock);
 }
 
-static void qp_timer_expired(struct simhca_engine *engine, struct simhca_timer *timer)
+static void task_timer_expired(struct simhca_engine *engine, struct simhca_timer *timer)
 {
-	struct simhca_qp *qp =
-		(struct simhca_qp *)((char *)timer - offsetof(struct simhca_qp, timer));
+	struct simhca_task *task =
+		(struct simhca_task *)((char *)timer - offsetof(struct simhca_task, timer));
 
-	atomic_store(&qp->timer_fired, timer->deadline_ns);
-	simhca_engine_schedule(engine, qp);
+	atomic_store(&task->timer_fired, timer->deadline_ns);
+	simhca_engine_schedule(engine, task);
 }
 
-uint64_t simhca_engine_arm_timer(struct simhca_qp *qp, uint64_t delay_ns)
+uint64_t simhca_engine_arm_timer(struct simhca_task *task, uint64_t delay_ns)
 {
-	struct simhca_engine *engine = qp->context->engine;
+	struct simhca_engine *engine = task->engine;
 	uint64_t deadline = simhca_engine_now(engine) + delay_ns;
 
 	pthread_mutex_lock(&engine->lock);
-	qp->timer.expired = qp_timer_expired;
+	task->timer.expired = task_timer_expired;
 	/*
 	 * Deadlines name waits, so a QP's next one differs from its last. It may be earlier: an RNR
 	 * NAK's delay comes in place of the transport's timer.
 	 */
-	if (deadline == qp->timer.deadline_ns)
+	if (deadline == task->timer.deadline_ns)
 		deadline++;
-	if (!atomic_load(&qp->dead) && simhca_timer_arm(&engine->timers, &qp->timer, deadline))
+	if (!atomic_load(&task->dead) && simhca_timer_arm(&engine->timers, &task->timer, deadline))
 		simhca_log(engine->fabric, SIMHCA_LOG_ERROR,
-			   "QP 0x%06x: no memory for its timer: it waits without end", qp->qpn);
+			   "QP 0x%06x: no memory for its timer: it waits without end", task->qpn);
 	pthread_mutex_unlock(&engine->lock);
 	simhca_engine_wake(engine);
 	return deadline;
 }
 
-void simhca_engine_cancel_timer(struct simhca_qp *qp)
+void simhca_engine_cancel_timer(struct simhca_task *task)
 {
-	simhca_engine_stop_timer(qp->context->engine, &qp->timer);
+	simhca_engine_stop_timer(task->engine, &task->timer);
 }
 
 bool simhca_engine_start_timer(struct simhca_engine *engine, struct simhca_timer *timer,
@@ -149,21 +155,21 @@ static bool fire_timers(struct simhca_engine *engine)
 
 /* ------------------------------------------------------------------------------ the loop */
 
-static bool run_qps(struct simhca_worker *worker)
+static bool run_tasks(struct simhca_worker *worker)
 {
 	struct simhca_engine *engine = worker->engine;
 	bool worked = false;
 
 	for (int i = 0; i < RUNS_PER_ROUND; i++) {
-		struct simhca_qp *qp;
+		struct simhca_task *task;
 
-		/* The guard is entered before the QP is looked up, and left after every turn. */
+		/* The guard is entered before the task is looked up, and left after every turn. */
 		simhca_guard_enter(&worker->guard);
-		qp = next_qp(engine);
-		if (qp && simhca_qp_step(worker, qp))
-			simhca_engine_schedule(engine, qp);
+		task = next_task(engine);
+		if (task && task->run(worker, task))
+			simhca_engine_schedule(engine, task);
 		simhca_guard_leave(&worker->guard);
-		if (!qp)
+		if (!task)
 			break;
 		worked = true;
 		/* Who was taken for stuck leaves the rest to who has the baton. */
@@ -181,7 +187,7 @@ static bool one_round(struct simhca_worker *worker)
 	worked |= simhca_doorbells_poll(worker->engine);
 	worked |= fire_timers(worker->engine);
 	simhca_guard_leave(&worker->guard);
-	worked |= run_qps(worker);
+	worked |= run_tasks(worker);
 	return worked;
 }
 
@@ -307,6 +313,7 @@ struct simhca_engine *simhca_engine_create(struct simhca_fabric *fabric,
 	pthread_mutex_init(&engine->lock, NULL);
 	pthread_mutex_init(&engine->context_lock, NULL);
 	pthread_rwlock_wrlock(&fabric->lock);
+	simhca_guard_add(fabric, &engine->poller.guard);
 	engine->next = fabric->engines;
 	fabric->engines = engine;
 	pthread_rwlock_unlock(&fabric->lock);
@@ -323,6 +330,7 @@ void simhca_engine_destroy(struct simhca_engine *engine)
 	for (link = &engine->fabric->engines; *link != engine; link = &(*link)->next)
 		;
 	*link = engine->next;
+	simhca_guard_remove(engine->fabric, &engine->poller.guard);
 	pthread_rwlock_unlock(&engine->fabric->lock);
 	simhca_lanes_close(engine);
 	simhca_timers_free(&engine->timers);

@@ -1,54 +1,84 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* What the files of an engine share: the loop, how it wakes, and who runs it. */
-#ifndef SIMHCA_ENGINE_H
-#define SIMHCA_ENGINE_H
+/* Engines: what has something to do, and who does it. engine_impl.h is for their own files. */
+#ifndef LIBSIMHCA_ENGINE_H
+#define LIBSIMHCA_ENGINE_H
 
-#include "model.h"
+#include "device/context.h"
+#include "timer.h"
+#include "worker.h"
 
-/* -------------------------------------------------------------- doorbells.c */
+/* What an engine runs: the turns of a QP. */
+struct simhca_task {
+	/* One turn; true when there is more to do at once. */
+	bool (*run)(struct simhca_worker *worker, struct simhca_task *task);
+	struct simhca_engine *engine; /* its context's; NULL of an XRC_RECV QP */
+	uint32_t qpn;
+	atomic_bool dead; /* being destroyed: nothing more is scheduled */
+	/* on an engine's run queue */
+	atomic_bool queued;
+	struct simhca_engine *_Atomic queue_engine;
+	struct simhca_task *prev, *next;
+	struct simhca_timer timer;    /* under its engine's lock */
+	_Atomic uint64_t timer_fired; /* the deadline that passed last */
+};
 
-int simhca_lanes_open(struct simhca_engine *engine); /* 0 or -errno */
-void simhca_lanes_close(struct simhca_engine *engine);
-/* Wakes one thread if none holds the baton. What it is to find is published. */
-void simhca_engine_wake(struct simhca_engine *engine);
-void simhca_lane_rouse(struct simhca_engine *engine, uint32_t lane);
-/* Wakes at least one thread of each lane. */
-void simhca_engine_rouse(struct simhca_engine *engine);
-/* Waits up to timeout_ns for doorbells at armed contexts, and polls those that rang. */
-void simhca_lane_listen(struct simhca_engine *engine, uint32_t lane, uint64_t timeout_ns);
-/* Schedules the QPs that rang at the contexts which are polled. True if one has. */
-bool simhca_doorbells_poll(struct simhca_engine *engine);
-/* Arms every context; false if one has work after all. */
-bool simhca_doorbells_arm(struct simhca_engine *engine);
+/*
+ * Where threads of an engine sleep: one lane for each CPU that it has a thread on. A program rings
+ * on the CPU that it runs on, so that no wake-up crosses CPUs.
+ */
+struct simhca_lane {
+	int epoll_fd;
+	int wake_fd;	   /* eventfd: somebody other than a doorbell has work for us */
+	bool was_readable; /* when simhca_engine_stuck() last looked */
+};
 
-/* ----------------------------------------------------------------- worker.c */
+/* Who of an engine's threads works; see baton.c. */
+struct simhca_baton {
+	_Atomic(struct simhca_worker *) holder; /* NULL: all sleep, or are about to */
+	_Atomic(struct simhca_worker *) heir;	/* waits to become the holder */
+	_Atomic uint32_t invited; /* lane whose thread is to become the heir, plus 1 */
+	/* The holder's. */
+	uint32_t last_lane;
+	uint32_t streak;   /* wake-ups of that lane in a row */
+	uint32_t patience; /* a streak so long and a thread of another lane is invited */
+	uint64_t released_ns;
+};
 
-/* The memory that it works with; false: there is none, and end() is still due. */
-bool simhca_worker_init(struct simhca_worker *worker);
-void simhca_worker_end(struct simhca_worker *worker);
-/* The calling thread becomes one of the engine's. NULL: no memory. */
-struct simhca_worker *simhca_worker_join(struct simhca_engine *engine, uint32_t lane);
-void simhca_worker_leave(struct simhca_worker *worker);
-/* From now on the calling thread runs on its lane's CPU alone; or on those of all lanes. */
-void simhca_worker_settle(struct simhca_worker *worker);
-void simhca_worker_roam(struct simhca_worker *worker);
-/* Another thread stood in while this one was stuck: one of the two has to go. */
-bool simhca_worker_superfluous(const struct simhca_worker *worker);
+struct simhca_engine {
+	struct simhca_worker poller;   /* of simhca_engine_poll() */
+	struct simhca_worker *workers; /* the newest first */
+	struct simhca_fabric *fabric;
+	struct simhca_engine_config config;
+	struct simhca_engine *next;
+	pthread_mutex_t lock;
+	struct simhca_task *run_queue; /* utlist, in the order of arrival */
+	struct simhca_timers timers;
+	pthread_mutex_t context_lock;	 /* of the two that follow; before lock */
+	struct simhca_context *contexts; /* uthash, by id */
+	struct simhca_context
+		*active; /* utlist: contexts whose doorbells are polled; the others are armed */
+	struct simhca_lane lane[SIMHCA_MAX_LANES];
+	uint32_t lanes;
+	struct simhca_baton baton;
+	atomic_bool stop;
+};
 
-/* ------------------------------------------------------------------ baton.c */
-
-void simhca_baton_init(struct simhca_engine *engine);
-/* Whether the thread is the one that works; it can lose the baton by being taken for stuck. */
-bool simhca_baton_is_held(const struct simhca_worker *worker);
-/* Whether the thread is the one that works, or has become it. */
-bool simhca_baton_take(struct simhca_worker *worker);
-/* Lets go of it if this thread has it. Who does so to sleep looks once more before it sleeps. */
-void simhca_baton_release(struct simhca_worker *worker);
-/* Before the holder sleeps: invites another lane's thread if the engine may be better off there. */
-void simhca_baton_consider(struct simhca_worker *worker);
-/* How long the holder polls before it sleeps. */
-uint64_t simhca_baton_spin_ns(const struct simhca_worker *worker);
-/* The holder found work. */
-void simhca_baton_found(struct simhca_worker *worker);
+uint64_t simhca_engine_now(const struct simhca_engine *engine);
+/* Puts a task on the run queue, once, and wakes the engine if it sleeps. */
+void simhca_engine_schedule(struct simhca_engine *engine, struct simhca_task *task);
+/* The eventfds by which a context's programs wake its engine: 0 or -errno. */
+int simhca_doorbells_open(struct simhca_context *context);
+void simhca_doorbells_close(struct simhca_context *context);
+/* 0 or -errno. */
+int simhca_engine_attach(struct simhca_engine *engine, struct simhca_context *context);
+void simhca_engine_detach(struct simhca_engine *engine, struct simhca_context *context);
+void simhca_engine_forget(struct simhca_task *task);
+/* When it expires the task is scheduled, with timer_fired set to the deadline that is returned. */
+uint64_t simhca_engine_arm_timer(struct simhca_task *task, uint64_t delay_ns);
+void simhca_engine_cancel_timer(struct simhca_task *task);
+/* For other objects. False: out of memory. Who frees it stops it, and synchronizes. */
+bool simhca_engine_start_timer(struct simhca_engine *engine, struct simhca_timer *timer,
+			       uint64_t delay_ns);
+void simhca_engine_stop_timer(struct simhca_engine *engine, struct simhca_timer *timer);
 
 #endif

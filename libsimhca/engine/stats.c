@@ -1,23 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include "device/device.h"
+#include "device/stats.h"
+#include "simhca.h"
 #include "stats.h"
-
-#include "model.h"
-#include "transport/psn.h"
-
-/* Bytes of headers (IBTA vol. 1, chapter 9.2). */
-#define BTH_AND_ICRC (12 + 4)
-#define DETH 8
-#define FETH 4
-#define RETH 16
-#define ATOMIC_ETH 28
-#define IMM_DT 4
-#define IETH 4
-#define AETH 4
-#define ATOMIC_ACK_ETH 8
-
-struct wire {
-	uint64_t packets, bytes;
-};
 
 void simhca_stats_add(const struct simhca_worker *worker, struct simhca_device *device,
 		      enum simhca_stat stat, uint64_t n)
@@ -30,99 +15,4 @@ void simhca_stats_add(const struct simhca_worker *worker, struct simhca_device *
 	else /* nobody else writes it, so no locked instruction */
 		atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + n,
 				      memory_order_relaxed);
-}
-
-void simhca_stats_once(struct simhca_device *device, enum simhca_stat stat)
-{
-	atomic_fetch_add_explicit(&device->stats[SIMHCA_STATS_SHARED].count[stat], 1,
-				  memory_order_relaxed);
-}
-
-void simhca_device_stats(const struct simhca_device *device, uint64_t stats[SIMHCA_STATS])
-{
-	for (int stat = 0; stat < SIMHCA_STATS; stat++) {
-		stats[stat] = 0;
-		for (int block = 0; block < SIMHCA_STATS_BLOCKS; block++)
-			stats[stat] += atomic_load_explicit(&device->stats[block].count[stat],
-							    memory_order_relaxed);
-	}
-}
-
-/* Payload in packets of the path MTU; each is padded to four bytes, of which only the last can. */
-static struct wire with_payload(const struct simhca_packet *packet, uint32_t mtu)
-{
-	uint64_t packets = simhca_psn_count(packet->length, mtu);
-
-	return (struct wire){ packets, packets * BTH_AND_ICRC + ((packet->length + 3) & ~3ull) };
-}
-
-static uint32_t path_mtu(const struct simhca_packet *packet)
-{
-	return simhca_mtu_bytes(packet->mtu ? packet->mtu : 5);
-}
-
-/* What a packet would be on a wire, from its BTH to its ICRC; a raw frame is what it is. */
-static struct wire wire_of(const struct simhca_packet *packet)
-{
-	struct wire wire = { 1, BTH_AND_ICRC };
-
-	if (packet->transport == SIMHCA_QPT_RAW_PACKET)
-		return (struct wire){ 1, packet->length };
-	switch (packet->op) {
-	case SIMHCA_PKT_SEND:
-		wire = with_payload(packet, path_mtu(packet));
-		break;
-	case SIMHCA_PKT_WRITE:
-	case SIMHCA_PKT_ATOMIC_WRITE:
-		wire = with_payload(packet, path_mtu(packet));
-		wire.bytes += packet->first ? RETH : 0;
-		break;
-	case SIMHCA_PKT_READ:
-		wire.bytes += RETH;
-		break;
-	case SIMHCA_PKT_FLUSH:
-		wire.bytes += FETH + RETH;
-		break;
-	case SIMHCA_PKT_COMPARE_SWAP:
-	case SIMHCA_PKT_FETCH_ADD:
-		wire.bytes += ATOMIC_ETH;
-		break;
-	case SIMHCA_PKT_READ_RESPONSE:
-		wire = with_payload(packet, path_mtu(packet));
-		wire.bytes += packet->first || packet->last ? AETH : 0;
-		wire.bytes += packet->first && packet->last && wire.packets > 1 ? AETH : 0;
-		break;
-	case SIMHCA_PKT_ATOMIC_ACK:
-		wire.bytes += AETH + ATOMIC_ACK_ETH;
-		break;
-	case SIMHCA_PKT_ACK:
-		wire.bytes += AETH;
-		break;
-	}
-	if (packet->transport == SIMHCA_QPT_UD)
-		wire.bytes += DETH;
-	wire.bytes += (packet->has_imm ? IMM_DT : 0) + (packet->has_inv ? IETH : 0);
-	return wire;
-}
-
-void simhca_stats_sent(const struct simhca_worker *worker, struct simhca_device *device,
-		       const struct simhca_packet *packet)
-{
-	struct wire sent = wire_of(packet);
-
-	simhca_stats_add(worker, device, SIMHCA_STAT_XMIT_BYTES, sent.bytes);
-	simhca_stats_add(worker, device, SIMHCA_STAT_XMIT_PACKETS, sent.packets);
-	if (packet->dest_qpn == SIMHCA_MCAST_QPN)
-		simhca_stats_add(worker, device, SIMHCA_STAT_XMIT_MULTICAST, sent.packets);
-}
-
-void simhca_stats_received(const struct simhca_worker *worker, struct simhca_device *device,
-			   const struct simhca_packet *packet)
-{
-	struct wire received = wire_of(packet);
-
-	simhca_stats_add(worker, device, SIMHCA_STAT_RCV_BYTES, received.bytes);
-	simhca_stats_add(worker, device, SIMHCA_STAT_RCV_PACKETS, received.packets);
-	if (packet->dest_qpn == SIMHCA_MCAST_QPN)
-		simhca_stats_add(worker, device, SIMHCA_STAT_RCV_MULTICAST, received.packets);
 }

@@ -9,7 +9,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "engine.h"
+#include "device/guard.h"
+#include "device/stats.h"
+#include "engine_impl.h"
+#include "simhca.h"
+#include "worker.h"
 
 #define MOST_STEP_NS 100000000u /* of CPU time, far more than any step takes */
 
@@ -28,7 +32,7 @@ static uint32_t take_stats_block(struct simhca_fabric *fabric)
 bool simhca_worker_init(struct simhca_worker *worker)
 {
 	worker->scratch = aligned_alloc(4096, SIMHCA_DMA_SCRATCH);
-	worker->send = calloc(1, sizeof(*worker->send));
+	worker->send = calloc(1, SIMHCA_SEND_ROOM);
 	return worker->scratch && worker->send;
 }
 
@@ -57,6 +61,7 @@ struct simhca_worker *simhca_worker_join(struct simhca_engine *engine, uint32_t 
 	pthread_rwlock_wrlock(&engine->fabric->lock);
 	worker->next = engine->workers;
 	engine->workers = worker;
+	simhca_guard_add(engine->fabric, &worker->guard);
 	worker->stats_block = take_stats_block(engine->fabric);
 	pthread_rwlock_unlock(&engine->fabric->lock);
 	return worker;
@@ -96,6 +101,7 @@ void simhca_worker_leave(struct simhca_worker *worker)
 	for (link = &engine->workers; *link != worker; link = &(*link)->next)
 		;
 	*link = worker->next;
+	simhca_guard_remove(engine->fabric, &worker->guard);
 	if (worker->stats_block != SIMHCA_STATS_SHARED)
 		engine->fabric->stats_blocks &= ~(1u << worker->stats_block);
 	pthread_rwlock_unlock(&engine->fabric->lock);

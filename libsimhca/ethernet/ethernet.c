@@ -3,8 +3,14 @@
 #include <infiniband/verbs.h>
 #include <string.h>
 
+#include "device/guard.h"
+#include "dma/dma.h"
 #include "ethernet.h"
+#include "frame.h"
+#include "link/deliver.h"
+#include "link/traffic.h"
 #include "paging/odp.h"
+#include "transport/link.h"
 
 #define MAX_FRAME (4096 + SIMHCA_FRAME_OVERHEAD)
 

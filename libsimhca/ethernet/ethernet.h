@@ -12,7 +12,10 @@
 #define LIBSIMHCA_ETHERNET_H
 
 #include "frame.h"
-#include "model.h"
+#include "transport/qp.h"
+
+/* The link of raw frames, to all who are to get one. */
+extern const struct simhca_link simhca_ethernet_link;
 
 /* Somebody who gets a frame. */
 struct simhca_target {

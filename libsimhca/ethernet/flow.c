@@ -18,7 +18,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/context.h"
 #include "ethernet.h"
+#include "frame.h"
+#include "simhca.h"
 
 #define TAG_LIMIT (1u << 24) /* as wide as hardware has it */
 

@@ -6,8 +6,11 @@
 #include <errno.h>
 #include <string.h>
 
-#include "ethernet.h"
-#include "paging/odp.h"
+#include "device/context.h"
+#include "engine/engine.h"
+#include "paging/fault.h"
+#include "simhca.h"
+#include "transport/qp.h"
 
 static uint32_t wq_state(const struct simhca_qp *wq)
 {
@@ -107,7 +110,7 @@ int simhca_modify_wq(struct simhca_context *context, const struct simhca_modify_
 		ret = check(wq, req, why);
 		if (ret || !(req->mask & SIMHCA_WQ_STATE))
 			break;
-		if (req->state != SIMHCA_WQS_RDY && !simhca_faults_disable(wq)) {
+		if (req->state != SIMHCA_WQS_RDY && !simhca_faults_disable(&wq->faults)) {
 			ret = -EAGAIN;
 			break;
 		}
@@ -117,11 +120,11 @@ int simhca_modify_wq(struct simhca_context *context, const struct simhca_modify_
 	if (!ret && (req->mask & SIMHCA_WQ_STATE) && req->state == SIMHCA_WQS_RESET)
 		simhca_qp_clear(wq);
 	if (!ret && (req->mask & SIMHCA_WQ_STATE) && req->state == SIMHCA_WQS_RDY)
-		atomic_store(&wq->faults_off_until, 0);
+		atomic_store(&wq->faults.off_until, 0);
 	reply->state = wq_state(wq);
 	simhca_qp_end_both(wq);
 	if (!ret && reply->state == SIMHCA_WQS_ERR)
-		simhca_engine_schedule(context->engine, wq); /* to flush it */
+		simhca_engine_schedule(context->engine, &wq->task); /* to flush it */
 	return ret;
 }
 

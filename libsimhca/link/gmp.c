@@ -3,7 +3,9 @@
 
 #include <infiniband/verbs.h>
 
-#include "model.h"
+#include "device/address.h"
+#include "device/device.h"
+#include "simhca.h"
 
 void simhca_device_set_gmp(struct simhca_device *device, simhca_gmp_handler *handler, void *arg)
 {

@@ -12,7 +12,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "model.h"
+#include "device/context.h"
+#include "dma/dma.h"
+#include "key.h"
+#include "mr.h"
+#include "simhca.h"
 
 struct simhca_dm {
 	struct simhca_mm *mm;

@@ -7,7 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model.h"
+#include "device/context.h"
+#include "device/guard.h"
+#include "dma/dma.h"
+#include "engine/engine.h"
+#include "engine/worker.h"
+#include "fast_reg.h"
+#include "key.h"
+#include "mr.h"
+#include "simhca.h"
 
 #define KNOWN_ACCESS                                                                               \
 	(SIMHCA_ACCESS_LOCAL_WRITE | SIMHCA_ACCESS_REMOTE_ALL | SIMHCA_ACCESS_MW_BIND |            \
@@ -124,7 +132,7 @@ static void fill(struct simhca_key *region, const struct simhca_send_wqe *wqe, c
 	atomic_store_explicit(&mpt->valid, 1, memory_order_relaxed);
 }
 
-enum simhca_reason simhca_fast_reg(const struct simhca_key_use *use, const struct simhca_qp *qp,
+enum simhca_reason simhca_fast_reg(const struct simhca_key_use *use, uint32_t context_id,
 				   const struct simhca_send_wqe *wqe,
 				   struct simhca_engine **elsewhere)
 {
@@ -147,8 +155,8 @@ enum simhca_reason simhca_fast_reg(const struct simhca_key_use *use, const struc
 		*elsewhere = region->mm->engine;
 		return SIMHCA_REASON_NONE;
 	}
-	/* All that we still use is of the QP's context: the list may take as long as it likes. */
-	simhca_guard_narrow(&use->worker->guard, qp->context->id, qp->context->id);
+	/* All that we still use is of that context: the list may take as long as it likes. */
+	simhca_guard_narrow(&use->worker->guard, context_id, context_id);
 	reason = read_list(use->worker, region->mm, wqe, list);
 	if (reason != SIMHCA_REASON_NONE)
 		return reason;

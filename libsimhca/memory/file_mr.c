@@ -12,8 +12,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "device/context.h"
+#include "dma/dma.h"
 #include "dma/file_kind.h"
-#include "model.h"
+#include "key.h"
+#include "mr.h"
+#include "simhca.h"
 
 #define ALLOWED_ACCESS                                                                             \
 	(SIMHCA_ACCESS_LOCAL_WRITE | SIMHCA_ACCESS_REMOTE_WRITE | SIMHCA_ACCESS_REMOTE_READ |      \

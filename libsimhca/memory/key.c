@@ -6,7 +6,14 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "device/context.h"
+#include "device/fabric.h"
+#include "key.h"
+#include "mr.h"
+#include "mw.h"
 #include "paging/odp.h"
+#include "paging/page_map.h"
+#include "simhca.h"
 
 /* --------------------------------------------------------------------------- entries */
 

@@ -4,7 +4,13 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "device/context.h"
+#include "dma/dma.h"
+#include "key.h"
+#include "mr.h"
 #include "paging/odp.h"
+#include "paging/page_map.h"
+#include "simhca.h"
 
 #define KNOWN_ACCESS                                                                               \
 	(SIMHCA_ACCESS_LOCAL_WRITE | SIMHCA_ACCESS_REMOTE_WRITE | SIMHCA_ACCESS_REMOTE_READ |      \
@@ -222,5 +228,31 @@ int simhca_dereg_mr(struct simhca_context *context, uint32_t handle, struct simh
 	simhca_odp_destroy(region->odp);
 	release_memory(context->device, region);
 	simhca_key_destroy(context, SIMHCA_OBJ_MR, handle, region);
+	return 0;
+}
+
+int simhca_query_mr(struct simhca_context *context, uint32_t handle,
+		    struct simhca_query_mr_reply *reply, struct simhca_why *why)
+{
+	const struct simhca_key *region = simhca_object(context, SIMHCA_OBJ_MR, handle, why);
+	const struct simhca_mpt *mpt;
+
+	if (!region)
+		return -ENOENT;
+	mpt = region->mpt;
+	*reply = (struct simhca_query_mr_reply){
+		.lkey = mpt->key,
+		.rkey = mpt->key,
+		.addr = mpt->addr,
+		.length = mpt->length,
+		.iova = mpt->iova,
+		.access = mpt->access,
+		.type = mpt->state,
+		.windows = mpt->bound,
+	};
+	if (!region->odp)
+		return 0;
+	reply->present_pages = simhca_page_map_present(region->odp->map);
+	simhca_odp_counters(&reply->odp, region->odp->count);
 	return 0;
 }

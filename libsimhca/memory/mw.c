@@ -5,7 +5,12 @@
  */
 #include <errno.h>
 
-#include "model.h"
+#include "device/context.h"
+#include "device/fabric.h"
+#include "key.h"
+#include "mr.h"
+#include "mw.h"
+#include "simhca.h"
 
 #define KNOWN_ACCESS                                                                               \
 	(SIMHCA_ACCESS_REMOTE_ALL | SIMHCA_ACCESS_ZERO_BASED | SIMHCA_ACCESS_LOCAL_WRITE |         \
@@ -75,13 +80,10 @@ int simhca_dealloc_mw(struct simhca_context *context, uint32_t handle, struct si
 	return 0;
 }
 
-void simhca_qp_free_windows(struct simhca_qp *qp)
+void simhca_free_windows_of(struct simhca_context *context, uint32_t qpn)
 {
-	const struct simhca_handles *windows;
+	const struct simhca_handles *windows = &context->handles[SIMHCA_OBJ_MW];
 
-	if (!qp->context)
-		return; /* XRC_RECV: it binds none */
-	windows = &qp->context->handles[SIMHCA_OBJ_MW];
 	/* All windows that it can have bound are of its PD, and so of its context. */
 	for (uint32_t i = 0; windows->count && i < windows->room; i++) {
 		struct simhca_key *window = windows->slot[i];
@@ -89,7 +91,7 @@ void simhca_qp_free_windows(struct simhca_qp *qp)
 		if (!window)
 			continue;
 		pthread_mutex_lock(&window->lock);
-		if (window->region && window->mpt->qpn == qp->qpn)
+		if (window->region && window->mpt->qpn == qpn)
 			simhca_mw_unbind(window);
 		pthread_mutex_unlock(&window->lock);
 	}

@@ -4,7 +4,13 @@
 #include <stdlib.h>
 #include <utlist.h>
 
+#include "device/device.h"
+#include "dma/dma.h"
 #include "odp.h"
+#include "page_in.h"
+#include "page_map.h"
+#include "pager.h"
+#include "simhca.h"
 
 /* A map for the whole address space of any process there is. */
 #define MOST_PAGES (UINT64_C(1) << 45)
@@ -202,7 +208,8 @@ bool simhca_odp_verify(const struct simhca_sgl *sgl)
 	return whole;
 }
 
-static void fill_counters(struct simhca_odp_counters *to, const _Atomic uint64_t *from)
+void simhca_odp_counters(struct simhca_odp_counters *to,
+			 const _Atomic uint64_t from[SIMHCA_ODP_COUNTS])
 {
 	*to = (struct simhca_odp_counters){
 		.faults = from[SIMHCA_ODP_FAULTS],
@@ -219,31 +226,5 @@ static void fill_counters(struct simhca_odp_counters *to, const _Atomic uint64_t
 
 void simhca_query_odp(const struct simhca_device *device, struct simhca_odp_counters *counters)
 {
-	fill_counters(counters, device->odp_count);
-}
-
-int simhca_query_mr(struct simhca_context *context, uint32_t handle,
-		    struct simhca_query_mr_reply *reply, struct simhca_why *why)
-{
-	const struct simhca_key *region = simhca_object(context, SIMHCA_OBJ_MR, handle, why);
-	const struct simhca_mpt *mpt;
-
-	if (!region)
-		return -ENOENT;
-	mpt = region->mpt;
-	*reply = (struct simhca_query_mr_reply){
-		.lkey = mpt->key,
-		.rkey = mpt->key,
-		.addr = mpt->addr,
-		.length = mpt->length,
-		.iova = mpt->iova,
-		.access = mpt->access,
-		.type = mpt->state,
-		.windows = mpt->bound,
-	};
-	if (!region->odp)
-		return 0;
-	reply->present_pages = simhca_page_map_present(region->odp->map);
-	fill_counters(&reply->odp, region->odp->count);
-	return 0;
+	simhca_odp_counters(counters, device->odp_count);
 }

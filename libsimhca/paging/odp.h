@@ -27,8 +27,12 @@
 #ifndef LIBSIMHCA_ODP_H
 #define LIBSIMHCA_ODP_H
 
-#include "model.h"
+#include "dma/dma.h"
 #include "page_map.h"
+#include "simhca.h"
+
+struct simhca_device;
+struct simhca_pager;
 
 enum simhca_odp_count {
 	SIMHCA_ODP_FAULTS,
@@ -42,8 +46,6 @@ enum simhca_odp_count {
 	SIMHCA_ODP_CHECKED_PAGES,
 	SIMHCA_ODP_COUNTS,
 };
-
-/* ------------------------------------------------------------------------------ regions */
 
 struct simhca_odp {
 	struct simhca_device *device;
@@ -73,6 +75,9 @@ bool simhca_odp_close(struct simhca_odp *odp);
 void simhca_odp_destroy(struct simhca_odp *odp);
 
 void simhca_odp_add(struct simhca_odp *odp, enum simhca_odp_count which, uint64_t n);
+/* Counts, as commands tell of them. */
+void simhca_odp_counters(struct simhca_odp_counters *to,
+			 const _Atomic uint64_t from[SIMHCA_ODP_COUNTS]);
 /* The pages that [addr, addr + length) touches. */
 static inline uint64_t simhca_odp_pages(const struct simhca_odp *odp, uint64_t addr,
 					uint64_t length, uint64_t *first)
@@ -95,174 +100,5 @@ enum simhca_reason simhca_odp_bring_in(struct simhca_odp *odp, uint64_t addr, ui
  * copy may.
  */
 bool simhca_odp_verify(const struct simhca_sgl *sgl);
-
-/* ------------------------------------------------------------------------------- pagers */
-
-struct simhca_pager {
-	struct simhca_fabric *fabric;
-	struct simhca_pager *next; /* in the fabric's list */
-	pid_t pid;
-	uint32_t users;	 /* address spaces, and the event thread; under fabric->pager_lock */
-	bool gone;	 /* the process has ended; under fabric->pager_lock */
-	uint64_t number; /* names it to epoll */
-	/* -1: none; changes once, and not back. What it names may be given up for another file. */
-	_Atomic int userfaultfd;
-	pthread_mutex_t lock;
-	struct simhca_odp *regions;
-	/* under faults.lock */
-	struct simhca_page_work *line;
-	uint32_t at_work; /* workers */
-	bool waiting;	  /* in the line of pagers */
-	struct simhca_pager *line_prev, *line_next;
-};
-
-int simhca_pagers_init(struct simhca_fabric *fabric);
-void simhca_pagers_end(struct simhca_fabric *fabric);
-/* The pager of an address space's process; made if need be. NULL when out of memory. */
-struct simhca_pager *simhca_pager_of(struct simhca_fabric *fabric, struct simhca_mm *mm);
-void simhca_pager_put(struct simhca_pager *pager);
-void simhca_pager_gone(struct simhca_pager *pager);
-/* Whether events will tell when pages of [start, end) leave the process. May wait. */
-bool simhca_pager_watch(struct simhca_pager *pager, const struct simhca_odp *odp, uint64_t start,
-			uint64_t end);
-
-/* --------------------------------------------------------------- bringing in (page_in.c) */
-
-/*
- * Whole pages of a process: are they there, with this right? Faults them in if asked. 0, or errno:
- * EFAULT not mapped, EACCES not writable, ESRCH, EPERM.
- */
-int simhca_page_in(struct simhca_mm *mm, uint64_t addr, uint64_t pages, bool write);
-/*
- * Which of up to 64 pages are in the process's page tables: bit n is page n. 0, too, if it cannot
- * be found out.
- */
-uint64_t simhca_pages_resident(struct simhca_mm *mm, uint64_t addr, unsigned int pages);
-
-/* ------------------------------------------------------------------------------- faults */
-
-struct simhca_page_range {
-	struct simhca_odp *odp;
-	uint64_t addr, length;
-};
-
-/* What a pager's line consists of. */
-struct simhca_page_work {
-	struct simhca_pager *pager;
-	bool is_fault;
-	uint64_t due; /* not before: ns on its engine's clock */
-	struct simhca_page_work *prev, *next;
-};
-
-enum simhca_fault_state {
-	SIMHCA_FAULT_IDLE,
-	SIMHCA_FAULT_QUEUED,
-	SIMHCA_FAULT_RESOLVING,
-	SIMHCA_FAULT_RESUMED,
-	SIMHCA_FAULT_FAILED,
-};
-
-struct simhca_fault {
-	struct simhca_page_work work;
-	struct simhca_qp *qp;
-	_Atomic uint32_t state; /* enum simhca_fault_state; changes under faults.lock */
-	enum simhca_fault_context context;
-	enum simhca_reason reason; /* FAILED */
-	uint32_t naks;		   /* given since it was raised */
-	uint32_t fruitless;	   /* times in a row that a copy failed after it was resolved */
-	uint32_t num_ranges;
-	struct simhca_page_range range[SIMHCA_MAX_SGE];
-};
-
-struct simhca_advice {
-	struct simhca_page_work work;
-	struct simhca_context *context;
-	struct simhca_advice *next; /* in the context's list */
-	uint64_t number;
-	bool write, fault;
-	bool wanted; /* somebody waits for the outcome */
-	bool done;
-	enum simhca_reason reason;
-	uint32_t num_ranges, at; /* the range that is next, and how much of it is done */
-	uint64_t offset;
-	struct simhca_page_range range[SIMHCA_ADVISE_MAX_SGE];
-};
-
-struct simhca_faults {
-	pthread_mutex_t lock;
-	pthread_cond_t cond;
-	struct simhca_pager *line; /* those with work, whose turn is next first */
-	uint32_t threads, idle;
-	uint64_t ended, watched; /* pieces of work; at the last look of simhca_faults_stuck() */
-	bool stop;
-};
-
-struct simhca_faults *simhca_faults_create(void);
-void simhca_faults_destroy(struct simhca_faults *faults);
-/* Under faults.lock. */
-void simhca_faults_enqueue(struct simhca_page_work *work);
-void simhca_faults_dequeue(struct simhca_page_work *work);
-/* Takes an advice a step further; true when it is over. Without locks; and what follows then. */
-bool simhca_advice_step(struct simhca_advice *advice);
-void simhca_advice_ended(struct simhca_advice *advice);
-/* What is left of a context whose regions are gone. */
-void simhca_advices_forget(struct simhca_context *context);
-
-enum simhca_fault_verdict {
-	SIMHCA_FAULT_GO,   /* all that the access needs is there */
-	SIMHCA_FAULT_WAIT, /* not now: a fault is under way */
-	SIMHCA_FAULT_ERROR,
-};
-/*
- * After a packet's memory was translated: the pages that were absent (worker->absent) become the
- * QP's fault in that context. Under the lock of that side of the QP. ERROR: *reason says why.
- */
-enum simhca_fault_verdict simhca_fault_take(struct simhca_worker *worker, struct simhca_qp *qp,
-					    enum simhca_fault_context context,
-					    enum simhca_reason *reason);
-/*
- * A copy to or from the list failed for *reason, or verification did (NONE). If on-demand memory
- * may be why, that is a fault.
- */
-enum simhca_fault_verdict simhca_fault_take_copy(struct simhca_worker *worker, struct simhca_qp *qp,
-						 enum simhca_fault_context context,
-						 const struct simhca_sgl *sgl,
-						 enum simhca_reason *reason);
-/* Where a request's own memory can fault. */
-static inline enum simhca_fault_context simhca_requester_context(const struct simhca_packet *packet)
-{
-	return packet->op == SIMHCA_PKT_SEND || packet->op == SIMHCA_PKT_WRITE ||
-			       packet->op == SIMHCA_PKT_ATOMIC_WRITE ||
-			       packet->op == SIMHCA_PKT_FLUSH
-		       ? SIMHCA_REQUESTER_READ
-		       : SIMHCA_REQUESTER_WRITE;
-}
-/* requester_wait.c: it waits for a fault of its own, or fails by it. Under req_lock. */
-enum simhca_next simhca_wait_fault(struct simhca_worker *worker, struct simhca_qp *qp,
-				   enum simhca_fault_context context,
-				   enum simhca_fault_verdict verdict, enum simhca_reason reason);
-/* The access that was resumed has got through. */
-void simhca_fault_over(struct simhca_qp *qp, enum simhca_fault_context context);
-/* Whether the access was stopped, and now may go on whatever the map says. */
-static inline bool simhca_fault_resumed(const struct simhca_qp *qp,
-					enum simhca_fault_context context)
-{
-	const struct simhca_fault *fault = qp->fault[context];
-
-	return fault &&
-	       atomic_load_explicit(&fault->state, memory_order_acquire) == SIMHCA_FAULT_RESUMED;
-}
-/* Whether a fault of the context is queued or being resolved; or that, or has ended unnoticed. */
-bool simhca_fault_under_way(const struct simhca_qp *qp, enum simhca_fault_context context);
-bool simhca_fault_raised(const struct simhca_qp *qp, enum simhca_fault_context context);
-/* The RNR NAK timer code for a request that has to wait for a fault. */
-uint8_t simhca_fault_rnr_timer(struct simhca_qp *qp, enum simhca_fault_context context);
-/*
- * No fault is scheduled for a moment, what is queued is taken back, and what has ended is
- * forgotten: what comes next is to change the QP. True: none is under way. With both locks of the
- * QP, or when no step finds it any more.
- */
-bool simhca_faults_disable(struct simhca_qp *qp);
-void simhca_faults_free(struct simhca_qp *qp);
 
 #endif

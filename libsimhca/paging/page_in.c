@@ -12,7 +12,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "odp.h"
+#include "dma/dma.h"
+#include "page_in.h"
+#include "page_map.h"
 
 #define BATCH 512u /* pages of one system call */
 

@@ -17,8 +17,15 @@
 #include <unistd.h>
 #include <utlist.h>
 
+#include "device/context.h"
+#include "device/fabric.h"
+#include "dma/dma.h"
 #include "dma/file_kind.h"
+#include "line.h"
 #include "odp.h"
+#include "page_map.h"
+#include "pager.h"
+#include "simhca.h"
 
 #define EVENTS 16
 #define STOP 0u			  /* number of the eventfd that ends the thread */
@@ -110,8 +117,12 @@ void simhca_pager_put(struct simhca_pager *pager)
 	pthread_mutex_unlock(&fabric->pager_lock);
 }
 
-void simhca_pager_gone(struct simhca_pager *pager)
+void simhca_mm_gone(struct simhca_mm *mm)
 {
+	struct simhca_pager *pager = mm->pager;
+
+	atomic_store_explicit(&mm->gone, true, memory_order_release);
+	simhca_agent_abort(mm->agent);
 	if (!pager)
 		return;
 	pthread_mutex_lock(&pager->fabric->pager_lock);

@@ -21,7 +21,15 @@
 #include <string.h>
 #include <utlist.h>
 
-#include "model.h"
+#include "device/context.h"
+#include "dma/dma.h"
+#include "engine/engine.h"
+#include "simhca.h"
+#include "tag_match.h"
+#include "transport/cq.h"
+#include "transport/qp.h"
+#include "transport/srq.h"
+#include "transport/wqe.h"
 
 static_assert(sizeof(struct ibv_tmh) == SIMHCA_TMH_BYTES, "the header before every message");
 
@@ -340,7 +348,7 @@ void simhca_rndv_add(struct simhca_qp *qp)
 	*link = rndv;
 	atomic_store_explicit(&qp->rndv_waits, true, memory_order_release);
 	pthread_mutex_unlock(&qp->srq->lock);
-	simhca_engine_schedule(qp->context->engine, qp);
+	simhca_engine_schedule(qp->context->engine, &qp->task);
 }
 
 /* Under req_lock only the requester's side takes from the queue; others add. */

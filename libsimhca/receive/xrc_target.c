@@ -8,7 +8,15 @@
 #include <infiniband/verbs.h>
 #include <stdlib.h>
 
-#include "paging/odp.h"
+#include "device/context.h"
+#include "device/fabric.h"
+#include "device/handles.h"
+#include "paging/fault.h"
+#include "simhca.h"
+#include "transport/qp.h"
+#include "transport/requester.h"
+#include "transport/wqe.h"
+#include "xrc.h"
 
 /* The handle is one of this context's that stands for the QP. */
 static struct simhca_qp_open **find_open(struct simhca_qp *qp, const struct simhca_context *context,
@@ -73,7 +81,7 @@ static void free_target(struct simhca_qp *qp)
 	pthread_mutex_destroy(&qp->req_lock);
 	pthread_mutex_destroy(&qp->resp_lock);
 	pthread_mutex_destroy(&qp->opens_lock);
-	simhca_faults_free(qp);
+	simhca_faults_free(&qp->faults);
 	free(qp->mem);
 	free(qp);
 }
@@ -97,11 +105,13 @@ int simhca_create_xrc_target(struct simhca_context *context, const struct simhca
 	pthread_mutex_init(&qp->opens_lock, NULL);
 	qp->device = device;
 	qp->link = device->fabric->link;
+	qp->task.run = simhca_qp_step;
+	qp->faults.device = device;
 	qp->xrcd = domain->xrcd;
 	qp->type = SIMHCA_QPT_XRC_RECV;
 	qp->last_wqe_event_due = true;
 	qp->mem = calloc(1, sizeof(*qp->mem) + SIMHCA_HELD_BYTES);
-	qp->qpn = simhca_number_take(&device->qpns);
+	qp->qpn = qp->faults.qpn = simhca_number_take(&device->qpns);
 	if (!qp->mem || !qp->qpn) {
 		ret = simhca_why(why, ENOMEM,
 				 qp->mem ? "all QP numbers are in use" : "out of memory");
@@ -150,7 +160,7 @@ int simhca_close_xrc_target(struct simhca_context *context, uint32_t handle, str
 	 * The last one. No step that begins from now on finds it. Those that had found it hold its
 	 * responder lock before they narrow their guard, so no more than that has to be waited for.
 	 */
-	atomic_store(&qp->dead, true);
+	atomic_store(&qp->task.dead, true);
 	atomic_store(&qp->device->qps[SIMHCA_QPN_SLOT(qp->qpn)], NULL);
 	simhca_fabric_changed(qp->device->fabric);
 	if (!simhca_fabric_synchronize(qp->device->fabric, UINT32_MAX) ||
@@ -158,7 +168,7 @@ int simhca_close_xrc_target(struct simhca_context *context, uint32_t handle, str
 		return -EAGAIN;
 	simhca_qp_end_both(qp);
 	/* Not before: until then one of them may raise a fault. */
-	if (!simhca_faults_disable(qp))
+	if (!simhca_faults_disable(&qp->faults))
 		return -EAGAIN;
 	simhca_qpc_init(qp->qpc, 0, 0);
 	remove_open(qp, link);

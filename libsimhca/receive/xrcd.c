@@ -11,7 +11,10 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "model.h"
+#include "device/context.h"
+#include "device/fabric.h"
+#include "simhca.h"
+#include "xrc.h"
 
 /* Which inode it is, without asking its file system, which a client may be the server of. */
 static int identify(int file, uint64_t *dev, uint64_t *ino, struct simhca_why *why)

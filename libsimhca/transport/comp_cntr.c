@@ -4,6 +4,9 @@
 #include <stdlib.h>
 
 #include "comp_cntr.h"
+#include "device/context.h"
+#include "qp.h"
+#include "simhca.h"
 
 int simhca_create_comp_cntr(struct simhca_context *context,
 			    const struct simhca_create_comp_cntr_req *req,

@@ -6,7 +6,7 @@
 #ifndef LIBSIMHCA_COMP_CNTR_H
 #define LIBSIMHCA_COMP_CNTR_H
 
-#include "model.h"
+#include "qp.h"
 
 struct simhca_comp_cntr {
 	struct simhca_comp_cntr_mem *mem;

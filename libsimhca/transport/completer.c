@@ -4,8 +4,22 @@
  * the messages under way: acknowledged, to be sent again now or later, or failed.
  */
 #include "comp_cntr.h"
+#include "completer.h"
+#include "cq.h"
+#include "device/stats.h"
+#include "dma/dma.h"
+#include "engine/stats.h"
+#include "link.h"
+#include "memory/key.h"
+#include "packet.h"
+#include "paging/fault.h"
 #include "paging/odp.h"
 #include "psn.h"
+#include "qp.h"
+#include "receive/tag_match.h"
+#include "requester.h"
+#include "simhca.h"
+#include "turn.h"
 
 #define RNR_RETRY_FOREVER 7
 
@@ -102,7 +116,7 @@ void simhca_acknowledge(struct simhca_worker *worker, struct simhca_qp *qp, uint
 
 	if (simhca_psn_cmp(psn, req->psn_una) <= 0)
 		return;
-	simhca_fault_over(qp, SIMHCA_REQUESTER_READ);
+	simhca_fault_over(&qp->faults, SIMHCA_REQUESTER_READ);
 	req->psn_una = psn;
 	if (simhca_psn_cmp(req->psn_send, psn) < 0)
 		req->psn_send = psn;
@@ -192,16 +206,18 @@ static struct simhca_handover place(struct simhca_worker *worker, struct simhca_
 		reason = simhca_translate_sges(&use, send->sge, send->wqe.num_sge, offset, length,
 					       &found);
 		if (reason == SIMHCA_REASON_NONE)
-			verdict = simhca_fault_take(worker, qp, SIMHCA_REQUESTER_WRITE, &reason);
+			verdict = simhca_fault_take(worker, &qp->faults, SIMHCA_REQUESTER_WRITE,
+						    &reason);
 	}
-	if (verdict == SIMHCA_FAULT_GO && !simhca_fault_resumed(qp, SIMHCA_REQUESTER_WRITE) &&
+	if (verdict == SIMHCA_FAULT_GO &&
+	    !simhca_fault_resumed(&qp->faults, SIMHCA_REQUESTER_WRITE) &&
 	    !simhca_odp_verify(target))
-		verdict =
-			simhca_fault_take_copy(worker, qp, SIMHCA_REQUESTER_WRITE, target, &reason);
+		verdict = simhca_fault_take_copy(worker, &qp->faults, SIMHCA_REQUESTER_WRITE,
+						 target, &reason);
 	if (verdict == SIMHCA_FAULT_GO) {
 		result = simhca_dma_copy(target, data, length, worker->scratch, &reason);
 		if (result == SIMHCA_DMA_OK) {
-			simhca_fault_over(qp, SIMHCA_REQUESTER_WRITE);
+			simhca_fault_over(&qp->faults, SIMHCA_REQUESTER_WRITE);
 			simhca_acknowledge(
 				worker, qp,
 				simhca_psn_add(qp->req.psn_una,
@@ -213,8 +229,8 @@ static struct simhca_handover place(struct simhca_worker *worker, struct simhca_
 			handover.reason = reason;
 			return handover;
 		}
-		verdict =
-			simhca_fault_take_copy(worker, qp, SIMHCA_REQUESTER_WRITE, target, &reason);
+		verdict = simhca_fault_take_copy(worker, &qp->faults, SIMHCA_REQUESTER_WRITE,
+						 target, &reason);
 	}
 	/* As if it had been lost: it is asked for again when the pages are there. */
 	simhca_go_back(qp);

@@ -6,7 +6,12 @@
 #include <string.h>
 #include <time.h>
 
-#include "model.h"
+#include "cq.h"
+#include "device/context.h"
+#include "device/fabric.h"
+#include "engine/engine.h"
+#include "qp.h"
+#include "simhca.h"
 #include "store.h"
 
 /* Changes of pi by the client, while a ticket is to be taken; more count as an overrun. */
@@ -61,7 +66,8 @@ static void overrun(struct simhca_cq *cq)
 		   context->id, cq->cqe);
 	simhca_async_event(context, cq->user_handle, IBV_EVENT_CQ_ERR);
 	for (uint32_t slot = 0; slot < SIMHCA_MAX_QP; slot++) {
-		struct simhca_qp *qp = atomic_load(&context->doorbell[slot]);
+		struct simhca_task *task = atomic_load(&context->doorbell[slot]);
+		struct simhca_qp *qp = task ? simhca_qp_of(task) : NULL;
 
 		if (qp && (qp->send_cq == cq || simhca_recv_cq(qp, qp->srq) == cq))
 			simhca_qp_fail(qp, SIMHCA_QPS_ERR);

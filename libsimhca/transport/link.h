@@ -56,26 +56,4 @@ struct simhca_link {
 	bool (*arrived)(struct simhca_worker *worker, struct simhca_qp *qp);
 };
 
-/*
- * Both ends in this process. A packet is handed over by a call with its payload still in its
- * owner's memory, and its answer comes before the call returns. The slice bounds a step.
- */
-extern const struct simhca_link simhca_local_link;
-
-/*
- * For links: a packet at the QP that it is for. BUSY, ELSEWHERE, ABSENT: it is to be kept. A queue
- * offers no request while the responder owes a response.
- */
-struct simhca_handover simhca_link_deliver(struct simhca_worker *worker, struct simhca_qp *qp,
-					   const struct simhca_packet *packet);
-/* Has the responder go on with a response; *owed: there is yet more of it. */
-struct simhca_handover simhca_link_continue(struct simhca_worker *worker, struct simhca_qp *qp,
-					    bool *owed);
-/* The QP that an address names, as seen from a device. Inside a guard. */
-struct simhca_qp *simhca_link_find(const struct simhca_device *source, const struct simhca_av *av,
-				   uint32_t qpn);
-
-/* Whether the QP's port lets anything out; counts what it does not. */
-bool simhca_link_is_up(struct simhca_qp *qp);
-
 #endif

@@ -4,7 +4,15 @@
  * invalidation. They are carried out in the order of the queue, like all others: what was posted
  * before them is done, and what was posted after them finds the key as they leave it.
  */
-#include "model.h"
+#include "completer.h"
+#include "engine/engine.h"
+#include "local_ops.h"
+#include "memory/fast_reg.h"
+#include "memory/key.h"
+#include "memory/mw.h"
+#include "qp.h"
+#include "requester.h"
+#include "wqe.h"
 
 /*
  * Two steps. First the key is void: no access starts with it. Then, as soon as none is under way
@@ -44,14 +52,14 @@ enum simhca_next simhca_local_run(struct simhca_worker *worker, struct simhca_qp
 		reason = simhca_bind_mw(&use, wqe, &again);
 		break;
 	case SIMHCA_WR_FAST_REG:
-		reason = simhca_fast_reg(&use, qp, wqe, &elsewhere);
+		reason = simhca_fast_reg(&use, qp->context->id, wqe, &elsewhere);
 		break;
 	default:
 		reason = invalidate(qp, &use, wqe->imm_or_rkey, &again);
 		break;
 	}
 	if (elsewhere) {
-		simhca_engine_schedule(elsewhere, qp);
+		simhca_engine_schedule(elsewhere, &qp->task);
 		return SIMHCA_NEXT_WAIT;
 	}
 	if (again)

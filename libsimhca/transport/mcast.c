@@ -5,7 +5,11 @@
 #include <string.h>
 
 #include "device/av.h"
-#include "model.h"
+#include "device/context.h"
+#include "device/device.h"
+#include "mcast.h"
+#include "qp.h"
+#include "simhca.h"
 
 #define MULTICAST_LID 0xc000u
 #define PERMISSIVE_LID 0xffffu
@@ -156,50 +160,18 @@ void simhca_qp_detach_all(struct simhca_qp *qp)
 	pthread_rwlock_unlock(&device->mcast_lock);
 }
 
-/* A member's QP, if it is still there. */
-static struct simhca_qp *member(struct simhca_device *device, uint32_t qpn)
+uint32_t simhca_mcast_members(struct simhca_device *device, const union simhca_gid *gid,
+			      uint32_t qpn[SIMHCA_MAX_MCAST_QP_ATTACH])
 {
-	struct simhca_qp *qp = atomic_load(&device->qps[SIMHCA_QPN_SLOT(qpn)]);
-
-	return qp && qp->qpn == qpn ? qp : NULL;
-}
-
-struct simhca_handover simhca_mcast_deliver(struct simhca_worker *worker,
-					    struct simhca_device *device,
-					    const struct simhca_packet *packet)
-{
-	struct simhca_handover handover = { .outcome = SIMHCA_TAKEN };
-	uint32_t qpns[SIMHCA_MAX_MCAST_QP_ATTACH], count = 0;
-	struct simhca_mcast_group *group;
-	struct simhca_qp *qp;
+	const struct simhca_mcast_group *group;
+	uint32_t count = 0;
 
 	/* Numbers, not pointers: no lock is held while data move, and the guard covers one QP then.
 	 */
 	pthread_rwlock_rdlock(&device->mcast_lock);
-	group = *find(device, &packet->av->dgid);
+	group = *find(device, gid);
 	for (; group && count < group->count; count++)
-		qpns[count] = group->members[count]->qpn;
+		qpn[count] = group->members[count]->qpn;
 	pthread_rwlock_unlock(&device->mcast_lock);
-
-	/* One member whose memory must be waited for: the whole datagram goes by its engine. */
-	for (uint32_t i = 0; i < count && !worker->engine->config.may_block; i++) {
-		qp = member(device, qpns[i]);
-		if (qp && qp->context->engine->config.may_block) {
-			handover.outcome = SIMHCA_ELSEWHERE;
-			handover.engine = qp->context->engine;
-			return handover;
-		}
-	}
-	for (uint32_t i = 0; i < count; i++) {
-		struct simhca_handover one = { .outcome = SIMHCA_TAKEN };
-
-		simhca_guard_widen(&worker->guard);
-		qp = member(device, qpns[i]);
-		if (qp)
-			one = simhca_link_deliver(worker, qp, packet);
-		/* Only what concerns the sender's own memory matters to it. */
-		if (one.outcome == SIMHCA_UNREADABLE)
-			handover = one;
-	}
-	return handover;
+	return count;
 }

@@ -7,8 +7,21 @@
 #include <time.h>
 
 #include "comp_cntr.h"
+#include "device/context.h"
+#include "device/fabric.h"
+#include "device/handles.h"
+#include "engine/engine.h"
 #include "ethernet/ethernet.h"
-#include "paging/odp.h"
+#include "mcast.h"
+#include "memory/mw.h"
+#include "paging/fault.h"
+#include "qp.h"
+#include "receive/tag_match.h"
+#include "receive/xrc.h"
+#include "requester.h"
+#include "simhca.h"
+#include "turn.h"
+#include "wqe.h"
 
 /* How long a control function tries for a QP that an engine works on. */
 #define PATIENCE_NS (1000 * 1000)
@@ -48,7 +61,7 @@ void simhca_qp_fail(struct simhca_qp *qp, uint32_t state)
 	if (qp->type == SIMHCA_QPT_XRC_RECV)
 		simhca_flush_xrc_target(qp);
 	else
-		simhca_engine_schedule(qp->context->engine, qp);
+		simhca_engine_schedule(qp->context->engine, &qp->task);
 }
 
 void simhca_qp_corrupt(struct simhca_qp *qp)
@@ -59,7 +72,7 @@ void simhca_qp_corrupt(struct simhca_qp *qp)
 		   simhca_reason_text(SIMHCA_REASON_RING_CORRUPT));
 	simhca_async_event(qp->context, qp->user_handle,
 			   qp->type == SIMHCA_QPT_WQ ? IBV_EVENT_WQ_FATAL : IBV_EVENT_QP_FATAL);
-	simhca_engine_schedule(qp->context->engine, qp);
+	simhca_engine_schedule(qp->context->engine, &qp->task);
 }
 
 bool simhca_qp_begin(struct simhca_qp *qp)
@@ -84,7 +97,7 @@ void simhca_qp_end(struct simhca_qp *qp)
 
 	pthread_mutex_unlock(&qp->req_lock);
 	if (atomic_exchange(&qp->again, false) || wanted)
-		simhca_engine_schedule(qp->context->engine, qp);
+		simhca_engine_schedule(qp->context->engine, &qp->task);
 }
 
 bool simhca_qp_begin_responder(struct simhca_qp *qp)
@@ -101,7 +114,7 @@ void simhca_qp_end_responder(struct simhca_qp *qp)
 
 	pthread_mutex_unlock(&qp->resp_lock);
 	if (wanted && qp->context)
-		simhca_engine_schedule(qp->context->engine, qp);
+		simhca_engine_schedule(qp->context->engine, &qp->task);
 }
 
 static bool lock_for_a_moment(pthread_mutex_t *lock)
@@ -138,8 +151,9 @@ void simhca_qp_end_both(struct simhca_qp *qp)
 	simhca_qp_end(qp);
 }
 
-bool simhca_qp_step(struct simhca_worker *worker, struct simhca_qp *qp)
+bool simhca_qp_step(struct simhca_worker *worker, struct simhca_task *task)
 {
+	struct simhca_qp *qp = simhca_qp_of(task);
 	bool more = qp->link->arrived && qp->link->arrived(worker, qp);
 
 	if (qp->type == SIMHCA_QPT_XRC_RECV) /* it has no queue */
@@ -160,7 +174,7 @@ bool simhca_qp_step(struct simhca_worker *worker, struct simhca_qp *qp)
 void simhca_qp_clear(struct simhca_qp *qp)
 {
 	if (qp->context)
-		simhca_engine_cancel_timer(qp);
+		simhca_engine_cancel_timer(&qp->task);
 	simhca_rndv_drop_all(qp, false);
 	memset(&qp->req, 0, sizeof(qp->req));
 	memset(&qp->resp, 0, sizeof(qp->resp));
@@ -259,8 +273,13 @@ struct simhca_qp *simhca_qp_alloc(struct simhca_context *context, uint32_t type,
 	pthread_mutex_init(&qp->resp_lock, NULL);
 	qp->context = context;
 	qp->device = context->device;
-	qp->link = type == SIMHCA_QPT_RAW_PACKET ? &simhca_ethernet_link
+	qp->link = type == SIMHCA_QPT_RAW_PACKET ? context->device->fabric->frame_link
 						 : context->device->fabric->link;
+	qp->task.run = simhca_qp_step;
+	qp->task.engine = context->engine;
+	qp->faults.context = context;
+	qp->faults.device = context->device;
+	qp->faults.task = &qp->task;
 	qp->pd = pd;
 	qp->type = type;
 	qp->user_handle = user_handle;
@@ -283,7 +302,7 @@ void simhca_qp_free(struct simhca_qp *qp)
 		simhca_number_give(&qp->device->qpns, qp->qpn);
 	pthread_mutex_destroy(&qp->req_lock);
 	pthread_mutex_destroy(&qp->resp_lock);
-	simhca_faults_free(qp);
+	simhca_faults_free(&qp->faults);
 	free(qp->cast);
 	free(qp->rss);
 	free(qp);
@@ -377,7 +396,7 @@ int simhca_qp_add(struct simhca_qp *qp, enum simhca_object_type as,
 		ret = alloc_rings(qp, why);
 	if (ret)
 		goto fail;
-	qp->qpn = simhca_number_take(&device->qpns);
+	qp->qpn = qp->task.qpn = qp->faults.qpn = simhca_number_take(&device->qpns);
 	qp->doorbell = find_doorbell(context);
 	if (!qp->qpn || qp->doorbell == SIMHCA_MAX_QP) {
 		ret = simhca_why(why, ENOMEM, "all QP numbers are in use");
@@ -390,7 +409,7 @@ int simhca_qp_add(struct simhca_qp *qp, enum simhca_object_type as,
 	fill_qpc(qp, caps);
 	hold(qp, 1);
 	fill_reply(qp, handle, reply);
-	atomic_store(&context->doorbell[qp->doorbell], qp);
+	atomic_store(&context->doorbell[qp->doorbell], &qp->task);
 	atomic_store(&device->qps[SIMHCA_QPN_SLOT(qp->qpn)], qp);
 	simhca_fabric_changed(device->fabric);
 	return 0;
@@ -462,8 +481,8 @@ int simhca_qp_identity(struct simhca_context *context, uint32_t handle,
 static bool quiesce(struct simhca_qp *qp)
 {
 	for (int i = 0; i < 2; i++) {
-		simhca_engine_forget_qp(qp);
-		simhca_engine_cancel_timer(qp);
+		simhca_engine_forget(&qp->task);
+		simhca_engine_cancel_timer(&qp->task);
 		if (!simhca_fabric_synchronize(qp->device->fabric, qp->context->id))
 			return false;
 	}
@@ -473,18 +492,18 @@ static bool quiesce(struct simhca_qp *qp)
 int simhca_qp_remove(struct simhca_qp *qp, enum simhca_object_type as, uint32_t handle)
 {
 	struct simhca_context *context = qp->context;
-	struct simhca_qp *ours = qp;
+	struct simhca_task *ours = &qp->task;
 
 	/* Out of every table first; then wait until no engine holds what it found there. */
-	atomic_store(&qp->dead, true);
+	atomic_store(&qp->task.dead, true);
 	simhca_qp_detach_all(qp);
 	atomic_store(&qp->device->qps[SIMHCA_QPN_SLOT(qp->qpn)], NULL);
 	simhca_fabric_changed(qp->device->fabric);
 	/* Its slot may be another QP's when we come here again. */
 	atomic_compare_exchange_strong(&context->doorbell[qp->doorbell], &ours, NULL);
-	if (!quiesce(qp) || !simhca_faults_disable(qp))
+	if (!quiesce(qp) || !simhca_faults_disable(&qp->faults))
 		return -EAGAIN;
-	simhca_qp_free_windows(qp);
+	simhca_free_windows_of(context, qp->qpn);
 	if (qp->doorbell < context->doorbell_hint)
 		context->doorbell_hint = qp->doorbell;
 	simhca_qpc_init(qp->qpc, 0, 0);
@@ -501,7 +520,7 @@ bool simhca_qp_has_sends(struct simhca_context *context, uint32_t handle)
 	struct simhca_qp *qp = simhca_object(context, SIMHCA_OBJ_QP, handle, NULL);
 	bool has = true; /* an engine is at it */
 
-	if (!qp || simhca_is_reliable(qp->type) || !qp->sq_entries || atomic_load(&qp->dead))
+	if (!qp || simhca_is_reliable(qp->type) || !qp->sq_entries || atomic_load(&qp->task.dead))
 		return false;
 	if (simhca_qp_begin(qp)) {
 		has = simhca_qp_state(qp) == SIMHCA_QPS_RTS && qp->req.wait != SIMHCA_WAIT_FAULT &&
@@ -510,7 +529,7 @@ bool simhca_qp_has_sends(struct simhca_context *context, uint32_t handle)
 	}
 	/* Should the doorbell be missing, as that of a program that was stopped before it. */
 	if (has)
-		simhca_engine_schedule(context->engine, qp);
+		simhca_engine_schedule(context->engine, &qp->task);
 	return has;
 }
 

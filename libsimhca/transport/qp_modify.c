@@ -6,7 +6,14 @@
 #include <string.h>
 
 #include "device/av.h"
-#include "paging/odp.h"
+#include "device/context.h"
+#include "engine/engine.h"
+#include "memory/mw.h"
+#include "paging/fault.h"
+#include "qp.h"
+#include "receive/xrc.h"
+#include "silence.h"
+#include "simhca.h"
 
 enum { RC, UC, UD, XRC_SEND, XRC_RECV, RAW, TYPES };
 
@@ -409,7 +416,7 @@ int simhca_modify_qp(struct simhca_context *context, const struct simhca_modify_
 			ret = check_values(qp, mask, &req->attr, why);
 		/* What leaves the working states leaves no page fault behind. */
 		if (!ret && (to == SIMHCA_QPS_RESET || to == SIMHCA_QPS_ERR) &&
-		    !simhca_faults_disable(qp))
+		    !simhca_faults_disable(&qp->faults))
 			ret = -EAGAIN;
 		if (ret)
 			goto out;
@@ -418,11 +425,12 @@ int simhca_modify_qp(struct simhca_context *context, const struct simhca_modify_
 	} while (!atomic_compare_exchange_strong(&qp->qpc->state, &from, to));
 
 	if (to == SIMHCA_QPS_RESET) {
-		simhca_qp_free_windows(qp);
+		if (qp->context) /* an XRC_RECV QP binds none */
+			simhca_free_windows_of(qp->context, qp->qpn);
 		reset(qp);
 	}
 	if (from == SIMHCA_QPS_INIT && to == SIMHCA_QPS_RTR) {
-		atomic_store(&qp->faults_off_until, 0);
+		atomic_store(&qp->faults.off_until, 0);
 		if (mask & SIMHCA_QP_AV)
 			simhca_silence_connected(qp);
 	}
@@ -437,7 +445,7 @@ out:
 	simhca_qp_end_both(qp);
 	/* There may be work: WQEs, a drain to report, a flush. */
 	if (!ret && to >= SIMHCA_QPS_RTS && qp->type != SIMHCA_QPT_XRC_RECV)
-		simhca_engine_schedule(context->engine, qp);
+		simhca_engine_schedule(context->engine, &qp->task);
 	return ret;
 }
 

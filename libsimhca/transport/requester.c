@@ -7,11 +7,30 @@
 #include <infiniband/verbs.h>
 #include <string.h>
 
-#include "device/av.h"
 #include "comp_cntr.h"
-#include "paging/odp.h"
+#include "completer.h"
+#include "cq.h"
+#include "device/av.h"
+#include "device/context.h"
+#include "device/device.h"
+#include "device/guard.h"
+#include "device/stats.h"
+#include "dma/dma.h"
+#include "engine/engine.h"
+#include "link.h"
+#include "local_ops.h"
+#include "memory/key.h"
+#include "packet.h"
+#include "paging/fault.h"
 #include "psn.h"
+#include "qp.h"
+#include "receive/tag_match.h"
+#include "requester.h"
+#include "silence.h"
+#include "simhca.h"
 #include "store.h"
+#include "turn.h"
+#include "wqe.h"
 
 /* A turn ends after so many packets or bytes, so that QPs share an engine fairly. */
 #define BUDGET_PACKETS 16
@@ -436,7 +455,7 @@ static bool try_again(struct simhca_worker *worker, struct simhca_qp *qp)
 {
 	struct simhca_requester *req = &qp->req;
 
-	if (req->wait != SIMHCA_WAIT_ANSWER || atomic_load(&qp->timer_fired) != req->deadline)
+	if (req->wait != SIMHCA_WAIT_ANSWER || atomic_load(&qp->task.timer_fired) != req->deadline)
 		return true;
 	simhca_silence_unanswered(qp);
 	if (!qp->qpc->timeout) { /* it waits on */
@@ -495,7 +514,8 @@ static void look_ahead(struct simhca_worker *worker, struct simhca_qp *qp)
 	bool was_response = qp->req.fault == SIMHCA_REQUESTER_WRITE;
 
 	if (pi - stopped > qp->sq_entries || qp->rndv_runs ||
-	    simhca_fault_raised(qp, was_response ? SIMHCA_REQUESTER_READ : SIMHCA_REQUESTER_WRITE))
+	    simhca_fault_raised(&qp->faults,
+				was_response ? SIMHCA_REQUESTER_READ : SIMHCA_REQUESTER_WRITE))
 		return;
 	simhca_guard_widen(&worker->guard);
 	for (uint32_t index = stopped + 1; index != pi; index++) {
@@ -522,7 +542,7 @@ static void look_ahead(struct simhca_worker *worker, struct simhca_qp *qp)
 			&use, send.sge, send.wqe.num_sge, 0,
 			send.length < SIMHCA_LINK_SLICE ? send.length : SIMHCA_LINK_SLICE, &sgl);
 		if (reason == SIMHCA_REASON_NONE)
-			simhca_fault_take(worker, qp,
+			simhca_fault_take(worker, &qp->faults,
 					  response ? SIMHCA_REQUESTER_WRITE : SIMHCA_REQUESTER_READ,
 					  &reason);
 		return;
@@ -567,13 +587,14 @@ static enum simhca_next send_packet(struct simhca_worker *worker, struct simhca_
 	packet = build_packet(worker, qp, offset);
 	context = simhca_requester_context(&packet);
 	reason = own_memory(worker, qp, offset, &packet, &payload);
-	verdict = reason == SIMHCA_REASON_NONE ? simhca_fault_take(worker, qp, context, &reason)
-					       : SIMHCA_FAULT_ERROR;
+	verdict = reason == SIMHCA_REASON_NONE
+			  ? simhca_fault_take(worker, &qp->faults, context, &reason)
+			  : SIMHCA_FAULT_ERROR;
 	if (verdict == SIMHCA_FAULT_ERROR && younger) /* the older ones first */
 		return await_answers(worker, qp, bytes);
 	if (verdict != SIMHCA_FAULT_GO)
 		return simhca_wait_fault(worker, qp, context, verdict, reason);
-	packet.resumed = simhca_fault_resumed(qp, context);
+	packet.resumed = simhca_fault_resumed(&qp->faults, context);
 	if (!simhca_takes_response(worker->send->wqe.opcode)) {
 		packet.payload = &payload;
 	} else if (qp->link->pull && !younger) {
@@ -697,7 +718,7 @@ static void flush_sq(struct simhca_qp *qp)
 
 	forget_messages(qp);
 	simhca_rndv_drop_all(qp, true);
-	simhca_engine_cancel_timer(qp);
+	simhca_engine_cancel_timer(&qp->task);
 	if (pi - ci > qp->sq_entries)
 		pi = ci; /* nonsense: nothing that could be named */
 	for (; ci != pi; ci++) {
@@ -753,13 +774,13 @@ static void flush_rq(struct simhca_qp *qp)
 void simhca_flush(struct simhca_qp *qp)
 {
 	if (simhca_qp_begin_both(qp, false)) {
-		simhca_engine_arm_timer(qp, FLUSH_RETRY_NS);
+		simhca_engine_arm_timer(&qp->task, FLUSH_RETRY_NS);
 		return;
 	}
 	switch (simhca_qp_state(qp)) {
 	case SIMHCA_QPS_ERR:
 		/* No page fault of a dead QP: the end of the last one brings us here again. */
-		if (!simhca_faults_disable(qp))
+		if (!simhca_faults_disable(&qp->faults))
 			break;
 		flush_sq(qp);
 		flush_rq(qp);

@@ -6,7 +6,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "dma/dma.h"
+#include "link.h"
+#include "paging/fault.h"
 #include "simhca-abi.h"
+
+struct simhca_cq;
+struct simhca_qp;
+struct simhca_worker;
 
 /* A message under way. */
 struct simhca_flight {
@@ -39,5 +46,52 @@ static inline bool simhca_is_read_like(uint32_t opcode)
 	return simhca_takes_response(opcode) || opcode == SIMHCA_WR_ATOMIC_WRITE ||
 	       opcode == SIMHCA_WR_FLUSH;
 }
+
+/* Sends what the SQ holds, within a budget; true when there is more to do at once. */
+bool simhca_requester_run(struct simhca_worker *worker, struct simhca_qp *qp);
+/* Completes everything posted with a flush error: the SQ, and in ERR the RQ as well. */
+void simhca_flush(struct simhca_qp *qp);
+void simhca_flush_cqe(struct simhca_cq *cq, struct simhca_qp *qp, uint64_t wr_id, uint8_t opcode,
+		      uint32_t index, uint8_t flags);
+
+/* What the requester does next. */
+enum simhca_next { SIMHCA_NEXT_PACKET, SIMHCA_NEXT_WAIT };
+
+/* Whether the time that the QP waited for, so as to send, has passed. */
+bool simhca_wait_is_over(struct simhca_qp *qp);
+/* For acknowledgements of what is under way: until the transport's timer, or for longer. */
+enum simhca_next simhca_wait_answer(struct simhca_qp *qp);
+/* The link has neither taken the packet nor lost it: the QP waits until it can be tried again. */
+bool simhca_held_up(struct simhca_qp *qp, const struct simhca_handover *handover);
+enum simhca_next simhca_wait_for(struct simhca_qp *qp, enum simhca_wait what, uint64_t delay_ns);
+/* An RNR NAK's delay, or one as long for other reasons. */
+enum simhca_next simhca_wait_rnr(struct simhca_qp *qp, uint8_t rnr_timer);
+/* Memory of the requester's own could not be read or written: it may have been dropped just now. */
+enum simhca_next simhca_payload_failed(struct simhca_worker *worker, struct simhca_qp *qp,
+				       enum simhca_fault_context context,
+				       const struct simhca_sgl *sgl, enum simhca_reason reason);
+/*
+ * Reads the message of a flight into worker->send; false: its WQE is no longer what it was when it
+ * was taken up, and the QP has failed.
+ */
+bool simhca_flight_load(struct simhca_worker *worker, struct simhca_qp *qp, uint32_t younger);
+
+/* Something else has to end first: the QP comes back a little later. Under req_lock. */
+enum simhca_next simhca_wait_busy(struct simhca_qp *qp);
+
+/* Where a request's own memory can fault. */
+static inline enum simhca_fault_context simhca_requester_context(const struct simhca_packet *packet)
+{
+	return packet->op == SIMHCA_PKT_SEND || packet->op == SIMHCA_PKT_WRITE ||
+			       packet->op == SIMHCA_PKT_ATOMIC_WRITE ||
+			       packet->op == SIMHCA_PKT_FLUSH
+		       ? SIMHCA_REQUESTER_READ
+		       : SIMHCA_REQUESTER_WRITE;
+}
+
+/* It waits for a fault of its own, or fails by it. Under req_lock. */
+enum simhca_next simhca_wait_fault(struct simhca_worker *worker, struct simhca_qp *qp,
+				   enum simhca_fault_context context,
+				   enum simhca_fault_verdict verdict, enum simhca_reason reason);
 
 #endif

@@ -1,6 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* What a requester waits for: an answer, its own pages, or that a peer can take its packet. */
-#include "paging/odp.h"
+#include "completer.h"
+#include "engine/engine.h"
+#include "link.h"
+#include "packet.h"
+#include "paging/fault.h"
+#include "qp.h"
+#include "requester.h"
+#include "simhca.h"
 
 /* A responder that another engine works on: ask again soon, but not for ever. */
 #define BUSY_NS (20 * 1000)
@@ -23,7 +30,7 @@ static const uint32_t rnr_timer_10us[32] = {
 enum simhca_next simhca_wait_for(struct simhca_qp *qp, enum simhca_wait what, uint64_t delay_ns)
 {
 	qp->req.wait = what;
-	qp->req.deadline = delay_ns ? simhca_engine_arm_timer(qp, delay_ns) : UINT64_MAX;
+	qp->req.deadline = delay_ns ? simhca_engine_arm_timer(&qp->task, delay_ns) : UINT64_MAX;
 	return SIMHCA_NEXT_WAIT;
 }
 
@@ -59,7 +66,7 @@ bool simhca_held_up(struct simhca_qp *qp, const struct simhca_handover *handover
 		simhca_wait_rnr(qp, handover->rnr_timer);
 		return true;
 	case SIMHCA_ELSEWHERE:
-		simhca_engine_schedule(handover->engine, qp);
+		simhca_engine_schedule(handover->engine, &qp->task);
 		return true;
 	case SIMHCA_BUSY:
 		if (qp->req.busy < BUSY_MOST) {
@@ -89,7 +96,7 @@ enum simhca_next simhca_wait_fault(struct simhca_worker *worker, struct simhca_q
 	 * It may have ended since it was raised; then the QP has been scheduled, and finds that it
 	 * need not wait. Only if none could be raised nobody schedules it.
 	 */
-	if (!simhca_fault_raised(qp, context))
+	if (!simhca_fault_raised(&qp->faults, context))
 		return simhca_wait_for(qp, SIMHCA_WAIT_BUSY, FAULTS_OFF_NS);
 	qp->req.fault = context;
 	return simhca_wait_for(qp, SIMHCA_WAIT_FAULT, 0);
@@ -100,7 +107,7 @@ enum simhca_next simhca_payload_failed(struct simhca_worker *worker, struct simh
 				       const struct simhca_sgl *sgl, enum simhca_reason reason)
 {
 	enum simhca_fault_verdict verdict =
-		simhca_fault_take_copy(worker, qp, context, sgl, &reason);
+		simhca_fault_take_copy(worker, &qp->faults, context, sgl, &reason);
 
 	return simhca_wait_fault(worker, qp, context, verdict, reason);
 }
@@ -112,12 +119,12 @@ bool simhca_wait_is_over(struct simhca_qp *qp)
 	case SIMHCA_WAIT_ANSWER: /* meanwhile it may send more */
 		return true;
 	case SIMHCA_WAIT_FAULT:
-		if (simhca_fault_under_way(qp, qp->req.fault))
+		if (simhca_fault_under_way(&qp->faults, qp->req.fault))
 			return false;
 		break;
 	default:
 		/* A timer that fired for an earlier wait does not count. */
-		if (atomic_load(&qp->timer_fired) != qp->req.deadline)
+		if (atomic_load(&qp->task.timer_fired) != qp->req.deadline)
 			return false;
 	}
 	qp->req.wait = SIMHCA_WAIT_NOTHING;

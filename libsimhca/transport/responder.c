@@ -8,11 +8,28 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "device/av.h"
 #include "comp_cntr.h"
+#include "cq.h"
+#include "device/av.h"
+#include "device/context.h"
+#include "device/stats.h"
+#include "dma/dma.h"
+#include "engine/stats.h"
 #include "ethernet/frame.h"
+#include "link.h"
+#include "memory/key.h"
+#include "packet.h"
+#include "paging/fault.h"
 #include "paging/odp.h"
 #include "psn.h"
+#include "qp.h"
+#include "receive/tag_match.h"
+#include "receive/xrc.h"
+#include "responder.h"
+#include "simhca.h"
+#include "srq.h"
+#include "turn.h"
+#include "wqe.h"
 
 static const struct simhca_handover taken = { .outcome = SIMHCA_TAKEN };
 
@@ -299,7 +316,7 @@ static bool went_on(struct simhca_worker *worker, struct simhca_qp *qp,
 		return true;
 	case SIMHCA_FAULT_WAIT:
 		do_not_take(reply, SIMHCA_ABSENT, SIMHCA_REASON_NONE);
-		reply->handover.rnr_timer = simhca_fault_rnr_timer(qp, context);
+		reply->handover.rnr_timer = simhca_fault_rnr_timer(&qp->faults, context);
 		return false;
 	case SIMHCA_FAULT_ERROR:
 		break;
@@ -320,11 +337,12 @@ static bool pages_there(struct simhca_worker *worker, struct simhca_qp *qp,
 			const struct simhca_sgl *sgl, enum memory memory, struct reply *reply)
 {
 	enum simhca_reason reason = SIMHCA_REASON_NONE;
-	enum simhca_fault_verdict verdict = simhca_fault_take(worker, qp, context, &reason);
+	enum simhca_fault_verdict verdict =
+		simhca_fault_take(worker, &qp->faults, context, &reason);
 
-	if (verdict == SIMHCA_FAULT_GO && !simhca_fault_resumed(qp, context) &&
+	if (verdict == SIMHCA_FAULT_GO && !simhca_fault_resumed(&qp->faults, context) &&
 	    !simhca_odp_verify(sgl))
-		verdict = simhca_fault_take_copy(worker, qp, context, sgl, &reason);
+		verdict = simhca_fault_take_copy(worker, &qp->faults, context, sgl, &reason);
 	return went_on(worker, qp, packet, context, verdict, memory, reason, reply);
 }
 
@@ -343,7 +361,7 @@ static void copy_failed(struct simhca_worker *worker, struct simhca_qp *qp,
 		do_not_take(reply, SIMHCA_UNREADABLE, reason);
 		return;
 	}
-	verdict = simhca_fault_take_copy(worker, qp, context, ours, &reason);
+	verdict = simhca_fault_take_copy(worker, &qp->faults, context, ours, &reason);
 	/* As if it had not been raised: the request comes again. */
 	if (verdict == SIMHCA_FAULT_GO)
 		verdict = SIMHCA_FAULT_WAIT;
@@ -398,7 +416,7 @@ static bool place_in_recv(struct simhca_worker *worker, struct simhca_qp *qp,
 		return false;
 	result = simhca_dma_copy(&target, payload, length, worker->scratch, &reason);
 	if (result == SIMHCA_DMA_OK) {
-		simhca_fault_over(qp, SIMHCA_RESPONDER_WRITE);
+		simhca_fault_over(&qp->faults, SIMHCA_RESPONDER_WRITE);
 		return true;
 	}
 	copy_failed(worker, qp, packet, SIMHCA_RESPONDER_WRITE,
@@ -682,7 +700,7 @@ static bool execute_write(struct simhca_worker *worker, struct simhca_qp *qp,
 			    reply);
 		return false;
 	}
-	simhca_fault_over(qp, SIMHCA_RESPONDER_WRITE);
+	simhca_fault_over(&qp->faults, SIMHCA_RESPONDER_WRITE);
 	qp->resp.offset += packet->length;
 	qp->resp.va += packet->length;
 	qp->resp.left -= packet->length;
@@ -753,7 +771,7 @@ static bool respond_to_read(struct simhca_worker *worker, struct simhca_qp *qp,
 			    handover.reason, reply);
 		return false;
 	}
-	simhca_fault_over(qp, SIMHCA_RESPONDER_READ);
+	simhca_fault_over(&qp->faults, SIMHCA_RESPONDER_READ);
 	be_silent(reply, SIMHCA_REASON_NONE);
 	return true;
 }
@@ -821,7 +839,7 @@ static bool execute_atomic_write(struct simhca_worker *worker, struct simhca_qp 
 			    reply);
 		return false;
 	}
-	simhca_fault_over(qp, SIMHCA_RESPONDER_WRITE);
+	simhca_fault_over(&qp->faults, SIMHCA_RESPONDER_WRITE);
 	return true;
 }
 
@@ -843,7 +861,7 @@ static bool execute_atomic(struct simhca_worker *worker, struct simhca_qp *qp,
 			    reason, reply);
 		return false;
 	}
-	simhca_fault_over(qp, SIMHCA_RESPONDER_WRITE);
+	simhca_fault_over(&qp->faults, SIMHCA_RESPONDER_WRITE);
 	reply->atomic_old = old;
 	return true;
 }

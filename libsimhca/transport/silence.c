@@ -7,7 +7,9 @@
 #include <infiniband/verbs.h>
 #include <stdio.h>
 
-#include "model.h"
+#include "device/address.h"
+#include "qp.h"
+#include "silence.h"
 
 enum obstacle {
 	NO_PORT,

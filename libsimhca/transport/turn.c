@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include <string.h>
 
-#include "paging/odp.h"
 #include "psn.h"
+#include "qp.h"
+#include "requester.h"
 #include "store.h"
 #include "turn.h"
 

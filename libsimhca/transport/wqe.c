@@ -5,7 +5,8 @@
  */
 #include <string.h>
 
-#include "model.h"
+#include "qp.h"
+#include "wqe.h"
 
 /* Sums SGE lengths; false when the sum passes the largest message. */
 static bool total_length(const struct simhca_sge *sge, uint32_t num_sge, uint64_t *length)

@@ -5,9 +5,9 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include "device/context.h"
 #include "harness.h"
 #include "lossy.h"
-#include "model.h"
 
 /*
  * ThreadSanitizer knows memory by its address: seen through two mappings, indices and sequence

@@ -1,6 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include "device/guard.h"
+#include "dma/dma.h"
+#include "engine/engine.h"
+#include "link/deliver.h"
+#include "link/local.h"
+#include "link/traffic.h"
 #include "lossy.h"
 #include "paging/odp.h"
+#include "transport/link.h"
+#include "transport/packet.h"
+#include "transport/qp.h"
 
 #define LATE_MOST 24 /* ticks */
 #define WINDOW 32    /* PSNs */
@@ -153,7 +162,8 @@ static bool arrived(struct simhca_worker *worker, struct simhca_qp *qp)
 		struct envelope *envelope;
 
 		simhca_guard_widen(&worker->guard);
-		handover = simhca_link_continue(worker, qp, &owed);
+		handover = simhca_link_continue(
+			worker, qp, qp->context ? qp->context->id : SIMHCA_GUARD_ANY, &owed);
 		if (handover.outcome == SIMHCA_BUSY) /* as the request will find, and wait */
 			owed = false;
 		envelope = *next_for(qp, owed || kept);
@@ -216,7 +226,7 @@ static bool tick(void)
 			continue;
 		if (envelope->kept ? envelope->kept_at != net.world->now
 				   : envelope->due <= net.tick)
-			simhca_engine_schedule(net.world->engine[0], qp);
+			simhca_engine_schedule(net.world->engine[0], &qp->task);
 		under_way |= !envelope->kept;
 	}
 	return under_way;

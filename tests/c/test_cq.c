@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Completion queues: full, overrun, resized with entries in place, and one for several QPs. */
 #include "harness.h"
-#include "model.h"
 
 static void writes(struct side *side, uint64_t from, uint64_t count)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Flow steering: which frames a flow takes, who else gets them, and what is no flow. */
+#include "device/device.h"
 #include "frames.h"
-#include "model.h"
+#include "transport/qp.h"
 
 enum { RECEIVERS = 4 };
 

@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 
 #include "harness.h"
-#include "model.h"
+#include "memory/key.h"
 
 enum { PAGE = 4096 };
 #define IOVA 0x600000000000ull

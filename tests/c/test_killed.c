@@ -11,8 +11,10 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
+#include "device/context.h"
+#include "engine/engine.h"
 #include "harness.h"
-#include "model.h"
+#include "transport/qp.h"
 #include "transport/store.h"
 
 #define KILLED 77
@@ -76,7 +78,7 @@ static void schedule(struct side *side)
 	struct simhca_qp *qp =
 		simhca_object(side->client->context, SIMHCA_OBJ_QP, side->qp->handle, NULL);
 
-	simhca_engine_schedule(qp->context->engine, qp);
+	simhca_engine_schedule(qp->context->engine, &qp->task);
 }
 
 /* ------------------------------------------------------------------------------ the work */

@@ -5,6 +5,8 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "dma/dma.h"
+#include "memory/key.h"
 #include "midway.h"
 #include "paging/odp.h"
 

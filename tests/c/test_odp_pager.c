@@ -12,8 +12,9 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
-#include "paging/odp.h"
+#include "memory/key.h"
 #include "paging.h"
+#include "paging/odp.h"
 
 #define DEADLINE 60 /* seconds until whoever waits for good is killed, with the test */
 

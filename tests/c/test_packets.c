@@ -4,7 +4,7 @@
  * each (IBTA vol. 1, 9.7.4, 9.7.5), and a requester that takes no answer for one that is none.
  */
 #include "lossy.h"
-#include "model.h"
+#include "transport/packet.h"
 
 #define MTU 1024u
 #define FIRST_PSN 0xffffffu

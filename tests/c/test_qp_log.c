@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Lines about QPs: a context that fails in a loop has a share of the log, and says what it lost. */
+#include "device/qp_log.h"
 #include "harness.h"
-#include "transport/qp_log.h"
 
 /* A datagram that finds its receive too short: one line about b's QP. */
 static unsigned int lines_of_one_failure(struct world *world, struct pair *pair)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Rings go round: send, receive and completion queues of all sizes, many laps each. */
 #include "harness.h"
-#include "model.h"
 
 #define LAPS 50
 

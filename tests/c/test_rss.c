@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Work queues, indirection tables, and the QPs that spread frames over them by a hash. */
 #include "ethernet/ethernet.h"
+#include "ethernet/frame.h"
 #include "frames.h"
 #include "paging.h"
 

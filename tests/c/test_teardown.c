@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* A client that goes away, in whatever state, takes its objects with it and harms nobody. */
+#include "device/device.h"
+#include "device/guard.h"
 #include "engine/engine.h"
 #include "harness.h"
+#include "transport/qp.h"
 
 static struct simhca_counts counts(struct client *client)
 {

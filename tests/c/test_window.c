@@ -4,7 +4,7 @@
  * packets are lost (IBTA vol. 1, 9.7.5, 9.7.6, 10.8.3.3).
  */
 #include "lossy.h"
-#include "model.h"
+#include "transport/packet.h"
 
 #define TIMEOUT (68 * MSEC) /* 4.096 us * 2^14, and a little */
 #define DEPTH SIMHCA_MAX_RD_ATOMIC

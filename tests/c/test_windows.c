@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Memory windows: making, binding and losing them, and how they count against their region. */
 #include "harness.h"
-#include "model.h"
+#include "memory/key.h"
 
 #define BINDABLE (ALL_ACCESS | SIMHCA_ACCESS_MW_BIND)
 #define REMOTE (ALL_ACCESS & ~SIMHCA_ACCESS_LOCAL_WRITE)

@@ -5,8 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model.h"
-#include "transport/store.h"
+#include "device/context.h"
+#include "device/fabric.h"
+#include "device/handles.h"
+#include "receive/tag_match.h"
+#include "receive/xrc.h"
+#include "simhca.h"
+#include "srq.h"
+#include "store.h"
+#include "wqe.h"
 
 static uint64_t ring_bytes(uint32_t entries, uint32_t stride)
 {

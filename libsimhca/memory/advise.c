@@ -6,7 +6,13 @@
 #include <string.h>
 #include <utlist.h>
 
-#include "odp.h"
+#include "advise.h"
+#include "device/context.h"
+#include "key.h"
+#include "paging/line.h"
+#include "paging/odp.h"
+#include "paging/page_map.h"
+#include "simhca.h"
 
 #define MOST_ADVICES 256 /* of one context, at a time */
 #define STEP_BYTES (512 * SIMHCA_PAGE_BYTES)
@@ -71,7 +77,7 @@ static int fill(struct simhca_advice *advice, struct simhca_context *context,
 	if (!pd)
 		return -ENOENT;
 	for (uint32_t i = 0; i < req->num_sge; i++) {
-		struct simhca_page_range *range = &advice->range[advice->num_ranges];
+		struct simhca_page_range *range = &advice->range[advice->work.num_ranges];
 		int error = 0;
 
 		range->odp = find_region(context, req, &req->sge[i], pd, &range->addr, &error, why);
@@ -79,7 +85,7 @@ static int fill(struct simhca_advice *advice, struct simhca_context *context,
 			return error;
 		range->length = req->sge[i].length;
 		if (range->length)
-			advice->num_ranges++;
+			advice->work.num_ranges++;
 	}
 	return 0;
 }
@@ -117,6 +123,49 @@ static int collect(struct simhca_context *context, const struct simhca_advise_mr
 	return ret;
 }
 
+static bool advice_step(struct simhca_page_work *work)
+{
+	struct simhca_advice *advice = (struct simhca_advice *)work;
+	const struct simhca_page_range *range = &advice->range[advice->at];
+	uint64_t left = range->length - advice->offset;
+	uint64_t length = left < STEP_BYTES ? left : STEP_BYTES, pages;
+
+	advice->reason = simhca_odp_bring_in(range->odp, range->addr + advice->offset, length,
+					     advice->write, advice->fault, &pages);
+	simhca_odp_add(range->odp, SIMHCA_ODP_PREFETCHED_PAGES, pages);
+	if (advice->reason != SIMHCA_REASON_NONE)
+		return true;
+	advice->offset += length;
+	if (advice->offset == range->length) {
+		simhca_odp_add(range->odp, SIMHCA_ODP_PREFETCHES, 1);
+		advice->offset = 0;
+		advice->at++;
+	}
+	return advice->at == advice->work.num_ranges;
+}
+
+static void advice_ended(struct simhca_page_work *work)
+{
+	struct simhca_advice *advice = (struct simhca_advice *)work;
+
+	if (advice->wanted)
+		advice->done = true;
+	else
+		forget(advice);
+}
+
+static void advice_withdrawn(struct simhca_page_work *work)
+{
+	((struct simhca_advice *)work)->reason = SIMHCA_REASON_KEY_UNKNOWN;
+	advice_ended(work);
+}
+
+static const struct simhca_page_work_ops advice_ops = {
+	.step = advice_step,
+	.ended = advice_ended,
+	.withdrawn = advice_withdrawn,
+};
+
 int simhca_advise_mr(struct simhca_context *context, struct simhca_advise_mr_req *req,
 		     struct simhca_why *why)
 {
@@ -133,10 +182,13 @@ int simhca_advise_mr(struct simhca_context *context, struct simhca_advise_mr_req
 	if (!advice)
 		return simhca_why(why, ENOMEM, "out of memory");
 	ret = fill(advice, context, req, why);
-	if (ret || !advice->num_ranges) {
+	if (ret || !advice->work.num_ranges) {
 		free(advice);
 		return ret;
 	}
+	advice->work.ops = &advice_ops;
+	advice->work.clock = context->engine;
+	advice->work.range = advice->range;
 	advice->work.pager = advice->range[0].odp->pager;
 	advice->context = context;
 	advice->number = ++context->next_advice;
@@ -155,39 +207,9 @@ int simhca_advise_mr(struct simhca_context *context, struct simhca_advise_mr_req
 	}
 	LL_PREPEND(context->advices, advice);
 	context->num_advices++;
-	for (uint32_t i = 0; i < advice->num_ranges; i++)
-		advice->range[i].odp->users++;
 	simhca_faults_enqueue(&advice->work);
 	pthread_mutex_unlock(&faults->lock);
 	return ret;
-}
-
-bool simhca_advice_step(struct simhca_advice *advice)
-{
-	const struct simhca_page_range *range = &advice->range[advice->at];
-	uint64_t left = range->length - advice->offset;
-	uint64_t length = left < STEP_BYTES ? left : STEP_BYTES, pages;
-
-	advice->reason = simhca_odp_bring_in(range->odp, range->addr + advice->offset, length,
-					     advice->write, advice->fault, &pages);
-	simhca_odp_add(range->odp, SIMHCA_ODP_PREFETCHED_PAGES, pages);
-	if (advice->reason != SIMHCA_REASON_NONE)
-		return true;
-	advice->offset += length;
-	if (advice->offset == range->length) {
-		simhca_odp_add(range->odp, SIMHCA_ODP_PREFETCHES, 1);
-		advice->offset = 0;
-		advice->at++;
-	}
-	return advice->at == advice->num_ranges;
-}
-
-void simhca_advice_ended(struct simhca_advice *advice)
-{
-	if (advice->wanted)
-		advice->done = true;
-	else
-		forget(advice);
 }
 
 void simhca_advices_forget(struct simhca_context *context)

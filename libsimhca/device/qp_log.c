@@ -2,7 +2,11 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "model.h"
+#include "context.h"
+#include "device.h"
+#include "fabric.h"
+#include "qp_log.h"
+#include "simhca.h"
 
 #define NS_PER_LINE (1000000000u / SIMHCA_LOG_SHARE_PER_S)
 
@@ -38,23 +42,24 @@ static bool take_line(struct simhca_log_share *share, uint32_t *left_out)
 	return taken;
 }
 
-void simhca_qp_log(const struct simhca_qp *qp, const char *format, ...)
+void simhca_log_of_qp(struct simhca_device *device, struct simhca_context *context, uint32_t qpn,
+		      const char *format, ...)
 {
-	struct simhca_fabric *fabric = qp->device->fabric;
+	struct simhca_fabric *fabric = device->fabric;
 	char line[256];
 	uint32_t left_out;
 	va_list args;
 	int length;
 
-	if (!take_line(qp->context ? &qp->context->log_share : &qp->device->log_share, &left_out))
+	if (!take_line(context ? &context->log_share : &device->log_share, &left_out))
 		return;
-	if (left_out && qp->context)
+	if (left_out && context)
 		simhca_log(fabric, SIMHCA_LOG_INFO, "context %u: %u lines were left out here",
-			   qp->context->id, left_out);
+			   context->id, left_out);
 	else if (left_out)
 		simhca_log(fabric, SIMHCA_LOG_INFO, "XRC targets: %u lines were left out here",
 			   left_out);
-	length = snprintf(line, sizeof(line), "QP 0x%06x", qp->qpn);
+	length = snprintf(line, sizeof(line), "QP 0x%06x", qpn);
 	va_start(args, format);
 	vsnprintf(line + length, sizeof(line) - (size_t)length, format, args);
 	va_end(args);

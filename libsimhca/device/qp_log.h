@@ -10,7 +10,8 @@
 #include <pthread.h>
 #include <stdint.h>
 
-struct simhca_qp;
+struct simhca_context;
+struct simhca_device;
 
 /* Lines that may be written at once, and how fast they grow back. */
 #define SIMHCA_LOG_SHARE 1000u
@@ -26,8 +27,11 @@ struct simhca_log_share {
 
 void simhca_log_share_init(struct simhca_log_share *share);
 
-/* A line at level info: the QP's number, and right behind it the text. */
-void simhca_qp_log(const struct simhca_qp *qp, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
+/*
+ * A line at level info: the QP's number, and right behind it the text. context NULL: of an XRC
+ * target.
+ */
+void simhca_log_of_qp(struct simhca_device *device, struct simhca_context *context, uint32_t qpn,
+		      const char *format, ...) __attribute__((format(printf, 4, 5)));
 
 #endif

@@ -25,6 +25,7 @@
 struct simhca_guard {
 	_Atomic uint64_t count;
 	_Atomic uint64_t contexts; /* two context ids, or SIMHCA_GUARD_ANY */
+	struct simhca_guard *next; /* in the fabric's list */
 };
 
 static inline void simhca_guard_enter(struct simhca_guard *guard)
@@ -63,5 +64,10 @@ static inline void simhca_guard_leave(struct simhca_guard *guard)
  * context; false if it still does.
  */
 bool simhca_guard_wait(struct simhca_guard *guard, uint32_t context);
+
+struct simhca_fabric;
+/* From when a thread may begin steps, until it has ended the last. Under the fabric's lock. */
+void simhca_guard_add(struct simhca_fabric *fabric, struct simhca_guard *guard);
+void simhca_guard_remove(struct simhca_fabric *fabric, struct simhca_guard *guard);
 
 #endif

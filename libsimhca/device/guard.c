@@ -2,6 +2,7 @@
 #include <sched.h>
 #include <time.h>
 
+#include "fabric.h"
 #include "guard.h"
 
 #define YIELDS 64
@@ -36,4 +37,31 @@ bool simhca_guard_wait(struct simhca_guard *guard, uint32_t context)
 			nanosleep(&nap, NULL);
 	}
 	return !holds(guard, seen, context);
+}
+
+void simhca_guard_add(struct simhca_fabric *fabric, struct simhca_guard *guard)
+{
+	guard->next = fabric->guards;
+	fabric->guards = guard;
+}
+
+void simhca_guard_remove(struct simhca_fabric *fabric, struct simhca_guard *guard)
+{
+	struct simhca_guard **link = &fabric->guards;
+
+	while (*link != guard)
+		link = &(*link)->next;
+	*link = guard->next;
+}
+
+bool simhca_fabric_synchronize(struct simhca_fabric *fabric, uint32_t context_id)
+{
+	struct simhca_guard *guard;
+	bool quiet = true;
+
+	pthread_rwlock_rdlock(&fabric->lock);
+	for (guard = fabric->guards; guard && quiet; guard = guard->next)
+		quiet = simhca_guard_wait(guard, context_id);
+	pthread_rwlock_unlock(&fabric->lock);
+	return quiet;
 }

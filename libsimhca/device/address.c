@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* Which port an address names, and what kinds of QPs talk to each other. */
+#include <infiniband/verbs.h>
+#include <string.h>
+
+#include "address.h"
+
+static bool has_gid(const struct simhca_device *device, const union simhca_gid *gid)
+{
+	for (int i = 0; i < SIMHCA_GID_ENTRIES; i++)
+		if (!memcmp(&device->mem->gids[i].gid, gid, sizeof(*gid)))
+			return true;
+	return false;
+}
+
+bool simhca_link_has_address(const struct simhca_device *device, const struct simhca_device *source,
+			     const struct simhca_av *av)
+{
+	if (device->config.infiniband != source->config.infiniband)
+		return false;
+	if (device->config.infiniband)
+		return av->dlid == device->config.lid;
+	return av->is_global && has_gid(device, &av->dgid);
+}
+
+bool simhca_link_answers_to(const struct simhca_device *device, const struct simhca_device *source,
+			    const struct simhca_av *av)
+{
+	return simhca_port_is_active(device) && simhca_link_has_address(device, source, av);
+}
+
+bool simhca_link_takes_from(uint32_t type, uint32_t sender_type)
+{
+	switch (sender_type) {
+	case SIMHCA_QPT_XRC_SEND:
+		return type == SIMHCA_QPT_XRC_RECV;
+	case SIMHCA_QPT_RAW_PACKET:
+		return type == SIMHCA_QPT_RAW_PACKET || type == SIMHCA_QPT_WQ;
+	default:
+		return type == sender_type;
+	}
+}
+
+bool simhca_port_is_active(const struct simhca_device *device)
+{
+	return atomic_load(&device->mem->port.state) == IBV_PORT_ACTIVE;
+}

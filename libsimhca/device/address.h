@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* Addresses: which port one names. */
+#ifndef LIBSIMHCA_ADDRESS_H
+#define LIBSIMHCA_ADDRESS_H
+
+#include "device.h"
+
+/* Whether a port has this address: on InfiniBand as its LID, on Ethernet as a GID. */
+bool simhca_link_has_address(const struct simhca_device *device, const struct simhca_device *source,
+			     const struct simhca_av *av);
+/* And is active. */
+bool simhca_link_answers_to(const struct simhca_device *device, const struct simhca_device *source,
+			    const struct simhca_av *av);
+/* Whether QPs of the one type take what those of the other send. */
+bool simhca_link_takes_from(uint32_t type, uint32_t sender_type);
+
+bool simhca_port_is_active(const struct simhca_device *device);
+
+#endif

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* Contexts: what one ibv_context has: its memory, its handles, its engine. */
+#ifndef LIBSIMHCA_CONTEXT_H
+#define LIBSIMHCA_CONTEXT_H
+
+#include <uthash.h>
+
+#include "device.h"
+
+enum simhca_object_type {
+	SIMHCA_OBJ_PD,
+	SIMHCA_OBJ_MR,
+	SIMHCA_OBJ_MW,
+	SIMHCA_OBJ_AH,
+	SIMHCA_OBJ_CQ,
+	SIMHCA_OBJ_SRQ,
+	SIMHCA_OBJ_QP,
+	SIMHCA_OBJ_XRCD,
+	SIMHCA_OBJ_DM,
+	SIMHCA_OBJ_WQ,
+	SIMHCA_OBJ_RWQ_TABLE,
+	SIMHCA_OBJ_FLOW,
+	SIMHCA_OBJ_COUNTERS,
+	SIMHCA_OBJ_COMP_CNTR,
+	SIMHCA_OBJ_TYPES,
+};
+
+/* A free run of a segment. */
+struct simhca_hole {
+	uint64_t offset, length;
+	struct simhca_hole *next;
+};
+
+struct simhca_segment {
+	int fd;
+	char *base;
+	uint64_t size;
+	struct simhca_hole *holes; /* by offset, never adjacent */
+};
+
+struct simhca_advice;
+struct simhca_engine;
+struct simhca_mm;
+struct simhca_task;
+
+struct simhca_context {
+	struct simhca_device *device;
+	struct simhca_engine *engine;
+	struct simhca_context *next; /* in the device's list */
+	UT_hash_handle hh;	     /* in its engine's contexts */
+	struct simhca_context *active_prev, *active_next;
+	bool active; /* its engine polls the doorbells; else they are armed */
+	uint32_t idle_rounds;
+	atomic_bool dead;
+	uint32_t id;
+	struct simhca_log_share log_share;
+	void *arg;			   /* of the upcalls */
+	int doorbell_fd[SIMHCA_MAX_LANES]; /* by lane of the engine */
+	uint32_t doorbells;
+	struct simhca_ctx_mem *mem;
+	struct simhca_segment segment[SIMHCA_MAX_SEGMENTS];
+	uint32_t segments;
+	struct simhca_mm *mms;
+	struct simhca_handles handles[SIMHCA_OBJ_TYPES];
+	struct simhca_task *_Atomic *doorbell; /* by doorbell slot */
+	uint32_t doorbell_hint;
+	uint64_t dm_used;	       /* bytes of on-chip memory */
+	struct simhca_advice *advices; /* under faults.lock */
+	uint32_t num_advices;
+	uint64_t next_advice;
+	uint32_t dying, dying_handle; /* where its destruction goes on */
+};
+
+/* One more segment of that many bytes; and when the context ends, none. */
+int simhca_context_add_segment(struct simhca_context *context, uint64_t size,
+			       struct simhca_why *why);
+void simhca_context_drop_segments(struct simhca_context *context);
+/* Zeroed memory in the context's segments; *where and the address in this process. NULL: why says.
+ */
+void *simhca_context_alloc(struct simhca_context *context, uint64_t bytes,
+			   struct simhca_mem_ref *where, struct simhca_why *why);
+void simhca_context_free(struct simhca_context *context, const struct simhca_mem_ref *where,
+			 uint64_t bytes);
+
+void *simhca_object(struct simhca_context *context, enum simhca_object_type type, uint32_t handle,
+		    struct simhca_why *why);
+/* Files an object under a new handle and counts it, within the device's limit. */
+int simhca_object_add(struct simhca_context *context, enum simhca_object_type type, void *object,
+		      uint32_t *handle, struct simhca_why *why);
+void simhca_object_remove(struct simhca_context *context, enum simhca_object_type type,
+			  uint32_t handle);
+
+void simhca_async_event(struct simhca_context *context, struct simhca_user_handle user,
+			uint32_t type);
+
+#endif

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* Devices: the tables that engines find everything in, and the port. */
+#ifndef LIBSIMHCA_DEVICE_H
+#define LIBSIMHCA_DEVICE_H
+
+#include "fabric.h"
+#include "handles.h"
+#include "qp_log.h"
+
+struct simhca_context;
+struct simhca_flow;
+struct simhca_key;
+struct simhca_mcast_group;
+struct simhca_qp;
+struct simhca_srq;
+struct simhca_stats_block;
+struct simhca_xrcd;
+
+struct simhca_device {
+	struct simhca_fabric *fabric;
+	struct simhca_device *next;
+	struct simhca_device_config config;
+	struct simhca_log_share log_share; /* of XRC targets */
+	int memory_fd;
+	struct simhca_devmem *mem;
+	struct simhca_qpc *qpcs;	  /* in device memory */
+	struct simhca_mpt *mpts;	  /* in device memory */
+	struct simhca_key *_Atomic *keys; /* by key index: what an mpt cannot say */
+	struct simhca_qp *_Atomic *qps;	  /* by QPN slot */
+	struct simhca_srq *_Atomic *srqs; /* XRC SRQs by SRQN slot */
+	struct simhca_numbers qpns, srqns;
+	uint32_t next_key_index;
+	struct {
+		uint32_t pd, mr, mw, ah, cq, srq, qp, xrcd, dm, wq, rwq_table, flow, counters,
+			comp_cntr;
+	} alive;
+	uint32_t next_pd, next_cq, next_xrcd;
+	struct simhca_xrcd *xrcds; /* control functions only */
+	uint64_t dm_used;	   /* bytes of on-chip memory */
+	uint32_t file_mrs;
+	uint64_t file_mr_bytes;
+	struct simhca_context *contexts;
+	pthread_rwlock_t mcast_lock;
+	struct simhca_mcast_group *groups;
+	uint32_t group_count;
+	struct simhca_stats_block *stats; /* SIMHCA_STATS_BLOCKS */
+	simhca_gmp_handler *gmp;	  /* takes what comes in at QP 1 */
+	void *gmp_arg;
+	pthread_rwlock_t flow_lock;
+	struct simhca_flow *flows;	/* in the order in which they are asked (flow.c) */
+	_Atomic uint64_t odp_count[16]; /* by enum simhca_odp_count (odp.h) */
+};
+
+/* A GID table entry; false if there is none or it is empty. For engines. */
+bool simhca_device_gid(struct simhca_device *device, uint32_t index, union simhca_gid *gid);
+
+#endif

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * The fabric: what devices and engines hang on.
+ *
+ * Locks, in the order in which they may be taken:
+ *	qp->req_lock    requester and completer state of one QP (simhca_qp_begin)
+ *	qp->resp_lock   responder state; of the peer's QP, while the requester's is held
+ *	srq->lock, cq->lock, device->mcast_lock, device->flow_lock
+ *	key->lock       of a window, then of a region; never two of one kind
+ *	engine->lock    the run queue and the timers of an engine
+ * The first two may be held while data move through a client's memory, which can take as long as
+ * that client likes. So nobody waits for them: engines come back later, and control functions
+ * try for a moment and return -EAGAIN. The others are held for moments only.
+ *
+ * What a step finds in the device's tables stays alive until the step ends (guard.h).
+ */
+#ifndef LIBSIMHCA_FABRIC_H
+#define LIBSIMHCA_FABRIC_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "simhca.h"
+
+struct simhca_atomicity;
+struct simhca_device;
+struct simhca_engine;
+struct simhca_guard;
+struct simhca_faults;
+struct simhca_link;
+struct simhca_pager;
+
+struct simhca_fabric {
+	struct simhca_ops ops;
+	struct simhca_device *devices; /* grows only while no engine runs a step on them */
+	struct simhca_engine *engines;
+	struct simhca_guard *guards; /* of all threads that run engines */
+	pthread_rwlock_t lock;	     /* of these lists */
+	/* Goes up when a QP, port or address comes or goes: then a peer is looked up anew. */
+	_Atomic uint64_t generation;
+	const struct simhca_link *link;	      /* of all QPs but */
+	const struct simhca_link *frame_link; /* those for raw frames */
+	uint32_t next_context_id;
+	struct simhca_atomicity *atomicities; /* control functions only */
+	uint32_t stats_blocks;		      /* bit n: a thread counts in block n */
+	struct simhca_faults *faults;	      /* paging/line.h */
+	pthread_mutex_t pager_lock;
+	struct simhca_pager *pagers;
+	uint64_t next_pager;
+	int pager_epoll; /* of the pagers' userfaultfds, and of pager_stop */
+	int pager_stop;	 /* eventfd */
+};
+
+/* A QP, port or address has come or gone; raised after that can be seen. */
+static inline void simhca_fabric_changed(struct simhca_fabric *fabric)
+{
+	atomic_fetch_add_explicit(&fabric->generation, 1, memory_order_seq_cst);
+}
+
+/* CLOCK_MONOTONIC, whatever clock an engine has. */
+uint64_t simhca_now_ns(void);
+/* Lets go of what a client handed over, or of memory that is large: simhca_ops' release. */
+void simhca_release(const struct simhca_fabric *fabric, void *base, uint64_t size, int fd);
+void simhca_log(const struct simhca_fabric *fabric, enum simhca_log_level level, const char *format,
+		...) __attribute__((format(printf, 3, 4)));
+
+/* Waits a moment until no engine uses what was unlinked of this context; false if one still does.
+ */
+bool simhca_fabric_synchronize(struct simhca_fabric *fabric, uint32_t context_id);
+
+#endif

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* The memory of the processes that use a context. */
+#include <errno.h>
+#include <string.h>
+
+#include "device/context.h"
+#include "device/fabric.h"
+#include "dma.h"
+#include "engine/engine.h"
+#include "simhca.h"
+
+struct simhca_mm *simhca_context_mm(struct simhca_context *context, pid_t pid)
+{
+	struct simhca_mm *mm;
+
+	for (mm = context->mms; mm; mm = mm->next)
+		if (mm->pid == pid && !atomic_load(&mm->gone)) /* pids are used again */
+			return mm;
+	mm = simhca_mm_create(context->device->fabric, pid);
+	if (!mm)
+		return NULL;
+	mm->engine = context->engine;
+	if (context->engine->config.may_block)
+		mm->kind = SIMHCA_MM_AGENT;
+	mm->next = context->mms;
+	context->mms = mm;
+	return mm;
+}
+
+int simhca_mm_set_agent(struct simhca_context *context, struct simhca_mm *mm, int socket,
+			int bounce_fd, uint64_t bounce_size, struct simhca_why *why)
+{
+	const struct simhca_fabric *fabric = context->device->fabric;
+	struct simhca_agent *agent = NULL;
+	int error = EINVAL;
+
+	if (mm->kind == SIMHCA_MM_AGENT && !mm->agent) {
+		agent = simhca_agent_create(mm->pid, socket, bounce_fd, bounce_size);
+		error = errno;
+	}
+	simhca_release(fabric, NULL, 0, bounce_fd);
+	if (!agent) {
+		simhca_release(fabric, NULL, 0, socket);
+		return simhca_why(why, error, "the memory agent was refused: %s", strerror(error));
+	}
+	/* No region of this mm exists before the client has our answer. */
+	mm->agent = agent;
+	return 0;
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* What the files of an engine share: the loop, how it wakes, and who runs it. */
+#ifndef LIBSIMHCA_ENGINE_IMPL_H
+#define LIBSIMHCA_ENGINE_IMPL_H
+
+#include "engine.h"
+
+/* -------------------------------------------------------------- doorbells.c */
+
+int simhca_lanes_open(struct simhca_engine *engine); /* 0 or -errno */
+void simhca_lanes_close(struct simhca_engine *engine);
+/* Wakes one thread if none holds the baton. What it is to find is published. */
+void simhca_engine_wake(struct simhca_engine *engine);
+void simhca_lane_rouse(struct simhca_engine *engine, uint32_t lane);
+/* Wakes at least one thread of each lane. */
+void simhca_engine_rouse(struct simhca_engine *engine);
+/* Waits up to timeout_ns for doorbells at armed contexts, and polls those that rang. */
+void simhca_lane_listen(struct simhca_engine *engine, uint32_t lane, uint64_t timeout_ns);
+/* Schedules the QPs that rang at the contexts which are polled. True if one has. */
+bool simhca_doorbells_poll(struct simhca_engine *engine);
+/* Arms every context; false if one has work after all. */
+bool simhca_doorbells_arm(struct simhca_engine *engine);
+
+/* ----------------------------------------------------------------- worker.c */
+
+/* The memory that it works with; false: there is none, and end() is still due. */
+bool simhca_worker_init(struct simhca_worker *worker);
+void simhca_worker_end(struct simhca_worker *worker);
+/* The calling thread becomes one of the engine's. NULL: no memory. */
+struct simhca_worker *simhca_worker_join(struct simhca_engine *engine, uint32_t lane);
+void simhca_worker_leave(struct simhca_worker *worker);
+/* From now on the calling thread runs on its lane's CPU alone; or on those of all lanes. */
+void simhca_worker_settle(struct simhca_worker *worker);
+void simhca_worker_roam(struct simhca_worker *worker);
+/* Another thread stood in while this one was stuck: one of the two has to go. */
+bool simhca_worker_superfluous(const struct simhca_worker *worker);
+
+/* ------------------------------------------------------------------ baton.c */
+
+void simhca_baton_init(struct simhca_engine *engine);
+/* Whether the thread is the one that works; it can lose the baton by being taken for stuck. */
+bool simhca_baton_is_held(const struct simhca_worker *worker);
+/* Whether the thread is the one that works, or has become it. */
+bool simhca_baton_take(struct simhca_worker *worker);
+/* Lets go of it if this thread has it. Who does so to sleep looks once more before it sleeps. */
+void simhca_baton_release(struct simhca_worker *worker);
+/* Before the holder sleeps: invites another lane's thread if the engine may be better off there. */
+void simhca_baton_consider(struct simhca_worker *worker);
+/* How long the holder polls before it sleeps. */
+uint64_t simhca_baton_spin_ns(const struct simhca_worker *worker);
+/* The holder found work. */
+void simhca_baton_found(struct simhca_worker *worker);
+
+#endif

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* Workers: the threads of an engine, and what a step of one has at hand. */
+#ifndef LIBSIMHCA_WORKER_H
+#define LIBSIMHCA_WORKER_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "device/guard.h"
+#include "simhca-abi.h"
+
+/*
+ * Translations that one packet needs: both ends' SGEs, and what the rkey names; or on UD one SGE
+ * more, in which the GRH ends and the payload begins.
+ */
+#define SIMHCA_MAX_HELD (2 * SIMHCA_MAX_SGE + 1)
+
+struct simhca_engine;
+struct simhca_key;
+struct simhca_odp;
+struct simhca_qp;
+struct simhca_send;
+struct simhca_sgl;
+
+#define SIMHCA_DMA_SCRATCH (128u * 1024u) /* bytes: stays in the second-level cache */
+#define SIMHCA_SEND_ROOM 2048u		  /* bytes: a struct simhca_send (transport/wqe.h) */
+
+/* A thread that runs an engine; or a test that polls it. */
+struct simhca_worker {
+	struct simhca_guard guard;
+	struct simhca_engine *engine;
+	struct simhca_worker *next; /* in the engine's list, under the fabric's lock */
+	/* When simhca_engine_stuck() last looked and the guard had moved: */
+	uint64_t watched; /* its count */
+	uint64_t watched_cpu_ns;
+	uint32_t rounds;
+	uint32_t stats_block;
+	pid_t tid;
+	pthread_t thread;
+	uint32_t lane; /* it sleeps in this one */
+	bool slept;    /* since it had the baton */
+	/* Since it has the baton (baton.c). */
+	uint64_t awake_ns;
+	uint32_t finds; /* rounds with work */
+	bool guest;	/* it was invited */
+	bool roams;	/* it may run on any CPU, not just its lane's */
+	void *scratch;	/* SIMHCA_DMA_SCRATCH bytes */
+	/* The QP whose requester has its turn: on the local link answers are for it. */
+	struct simhca_qp *requester;
+	/* A message of its, as it was read last: that of ring index send_index, if send_of is it.
+	 */
+	struct simhca_send *send;
+	struct simhca_qp *send_of;
+	uint32_t send_index;
+	/* Bytes [offset, offset + length) of it, where a response that comes at once is to go. */
+	struct {
+		const struct simhca_sgl *sgl; /* NULL: to be looked up */
+		uint64_t offset, length;
+	} landing;
+	/* Keys that this step's accesses use, for simhca_key_release(). */
+	struct simhca_key *held[SIMHCA_MAX_HELD];
+	uint32_t num_held;
+	/* On-demand memory that was translated last, and is not present. */
+	struct {
+		struct simhca_odp *odp;
+		uint64_t addr, length;
+	} absent[SIMHCA_MAX_SGE];
+	uint32_t num_absent;
+};
+
+#endif

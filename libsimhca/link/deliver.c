@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* What links have in common: a packet at the QP that it is for. */
+#include "deliver.h"
+#include "device/address.h"
+#include "device/guard.h"
+#include "device/stats.h"
+#include "memory/key.h"
+#include "paging/odp.h"
+#include "receive/xrc.h"
+#include "simhca.h"
+#include "traffic.h"
+#include "transport/completer.h"
+#include "transport/link.h"
+#include "transport/packet.h"
+#include "transport/qp.h"
+#include "transport/responder.h"
+
+/*
+ * Looks up the SRQ that a request names, or (NULL) the read whose response is owed, before the
+ * guard is narrowed to that SRQ's context; false: none. The packets of a message are all for one
+ * SRQ: if a later one says otherwise the responder refuses it. What is repeated stands for itself.
+ */
+static bool find_xrc_srq(struct simhca_qp *qp, const struct simhca_packet *packet)
+{
+	uint32_t srqn = packet ? packet->xrc_srqn : qp->resp.read.srqn;
+
+	if (packet && packet->psn == qp->resp.epsn) {
+		if (!qp->resp.in_message && !qp->resp.have_recv)
+			qp->resp.srqn = srqn;
+		srqn = qp->resp.srqn;
+	}
+	qp->xrc_srq = simhca_find_xrc_srq(qp->device, srqn);
+	return qp->xrc_srq;
+}
+
+/* The responder's turn, with a request, or to go on with a response that it owes (NULL). */
+static struct simhca_handover run_responder(struct simhca_worker *worker, struct simhca_qp *qp,
+					    const struct simhca_packet *packet, uint32_t other,
+					    bool *owed)
+{
+	struct simhca_handover handover = { .outcome = SIMHCA_TAKEN };
+	uint32_t held, context = other;
+
+	/* Whoever holds it may be in a client's memory: never wait. */
+	if (!simhca_qp_begin_responder(qp)) {
+		handover.outcome = SIMHCA_BUSY;
+		return handover;
+	}
+	if (qp->type != SIMHCA_QPT_XRC_RECV)
+		context = qp->context->id;
+	else if (find_xrc_srq(qp, packet))
+		context = qp->xrc_srq->context->id;
+	simhca_guard_narrow(&worker->guard, other, context);
+	held = worker->num_held;
+	if (!packet) {
+		if (qp->resp.read.owed)
+			handover = simhca_responder_continue(worker, qp);
+	} else if (qp->type != SIMHCA_QPT_UD && packet->transport != SIMHCA_QPT_RAW_PACKET &&
+		   qp->qpc->dest_qpn != packet->src_qpn) {
+		; /* a connected QP hears only the QP that it was connected to */
+	} else if (packet->payload && !packet->resumed && !simhca_odp_verify(packet->payload)) {
+		handover.outcome = SIMHCA_UNREADABLE;
+	} else {
+		handover = simhca_responder_run(worker, qp, packet);
+	}
+	simhca_key_release(worker, held);
+	*owed = qp->resp.read.owed;
+	qp->xrc_srq = NULL;
+	simhca_qp_end_responder(qp);
+	return handover;
+}
+
+/* Of a queue: nobody waits for it, and another engine may have the requester's turn. */
+static struct simhca_handover take_response(struct simhca_worker *worker, struct simhca_qp *qp,
+					    const struct simhca_packet *packet)
+{
+	struct simhca_handover handover = { .outcome = SIMHCA_BUSY };
+
+	if (!simhca_qp_begin(qp))
+		return handover;
+	simhca_guard_narrow(&worker->guard, qp->context->id, qp->context->id);
+	worker->send_of = NULL;
+	if (qp->qpc->dest_qpn == packet->src_qpn)
+		simhca_completer_run(worker, qp, packet);
+	simhca_key_release(worker, 0);
+	simhca_qp_end(qp);
+	handover.outcome = SIMHCA_TAKEN;
+	return handover;
+}
+
+struct simhca_handover simhca_link_deliver(struct simhca_worker *worker, struct simhca_qp *qp,
+					   const struct simhca_packet *packet)
+{
+	struct simhca_handover handover = { .outcome = SIMHCA_TAKEN };
+	bool owed;
+
+	if (simhca_is_response(packet->op))
+		handover = take_response(worker, qp, packet);
+	else if (!simhca_link_takes_from(qp->type, packet->transport))
+		return handover;
+	else
+		handover = run_responder(worker, qp, packet, packet->src_context, &owed);
+	if (handover.outcome == SIMHCA_TAKEN)
+		simhca_stats_received(worker, qp->device, packet);
+	return handover;
+}
+
+struct simhca_handover simhca_link_continue(struct simhca_worker *worker, struct simhca_qp *qp,
+					    uint32_t other, bool *owed)
+{
+	*owed = true;
+	return run_responder(worker, qp, NULL, other, owed);
+}
+
+struct simhca_qp *simhca_link_find(const struct simhca_device *source, const struct simhca_av *av,
+				   uint32_t qpn)
+{
+	struct simhca_fabric *fabric = source->fabric;
+	struct simhca_qp *peer = NULL;
+	struct simhca_device *device;
+
+	pthread_rwlock_rdlock(&fabric->lock);
+	for (device = fabric->devices; device && !peer; device = device->next) {
+		if (!simhca_link_answers_to(device, source, av))
+			continue;
+		peer = atomic_load(&device->qps[SIMHCA_QPN_SLOT(qpn)]);
+		if (peer && peer->qpn != qpn)
+			peer = NULL;
+	}
+	pthread_rwlock_unlock(&fabric->lock);
+	return peer;
+}
+
+bool simhca_link_is_up(struct simhca_qp *qp)
+{
+	if (simhca_port_is_active(qp->device))
+		return true;
+	simhca_stats_once(qp->device, SIMHCA_STAT_XMIT_DISCARDS);
+	return false;
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* Datagrams to multicast groups, on the local link. */
+#include "deliver.h"
+#include "device/address.h"
+#include "device/fabric.h"
+#include "device/guard.h"
+#include "engine/worker.h"
+#include "local.h"
+#include "transport/link.h"
+#include "transport/mcast.h"
+#include "transport/qp.h"
+
+/* A member's QP, if it is still there. */
+static struct simhca_qp *member(struct simhca_device *device, uint32_t qpn)
+{
+	struct simhca_qp *qp = atomic_load(&device->qps[SIMHCA_QPN_SLOT(qpn)]);
+
+	return qp && qp->qpn == qpn ? qp : NULL;
+}
+
+static struct simhca_handover deliver(struct simhca_worker *worker, struct simhca_device *device,
+				      const struct simhca_packet *packet)
+{
+	struct simhca_handover handover = { .outcome = SIMHCA_TAKEN };
+	uint32_t qpns[SIMHCA_MAX_MCAST_QP_ATTACH], count;
+	struct simhca_qp *qp;
+
+	count = simhca_mcast_members(device, &packet->av->dgid, qpns);
+	/* One member whose memory must be waited for: the whole datagram goes by its engine. */
+	for (uint32_t i = 0; i < count && !worker->engine->config.may_block; i++) {
+		qp = member(device, qpns[i]);
+		if (qp && qp->context->engine->config.may_block) {
+			handover.outcome = SIMHCA_ELSEWHERE;
+			handover.engine = qp->context->engine;
+			return handover;
+		}
+	}
+	for (uint32_t i = 0; i < count; i++) {
+		struct simhca_handover one = { .outcome = SIMHCA_TAKEN };
+
+		simhca_guard_widen(&worker->guard);
+		qp = member(device, qpns[i]);
+		if (qp)
+			one = simhca_link_deliver(worker, qp, packet);
+		/* Only what concerns the sender's own memory matters to it. */
+		if (one.outcome == SIMHCA_UNREADABLE)
+			handover = one;
+	}
+	return handover;
+}
+
+/* The device after this one; the first for NULL. It outlives the step that asked. */
+static struct simhca_device *next_device(struct simhca_fabric *fabric, struct simhca_device *device)
+{
+	pthread_rwlock_rdlock(&fabric->lock);
+	device = device ? device->next : fabric->devices;
+	pthread_rwlock_unlock(&fabric->lock);
+	return device;
+}
+
+struct simhca_handover simhca_multicast(struct simhca_worker *worker, struct simhca_qp *qp,
+					const struct simhca_packet *packet)
+{
+	struct simhca_handover handover = { .outcome = SIMHCA_TAKEN };
+	struct simhca_fabric *fabric = qp->device->fabric;
+	struct simhca_device *device = NULL;
+
+	while ((device = next_device(fabric, device))) {
+		struct simhca_handover one;
+
+		if (device->config.infiniband != qp->device->config.infiniband ||
+		    !simhca_port_is_active(device))
+			continue;
+		one = deliver(worker, device, packet);
+		simhca_guard_widen(&worker->guard);
+		if (one.outcome != SIMHCA_TAKEN)
+			handover = one;
+		if (one.outcome == SIMHCA_ELSEWHERE)
+			break;
+	}
+	return handover;
+}

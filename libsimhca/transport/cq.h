@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* Completion queues. */
+#ifndef LIBSIMHCA_CQ_H
+#define LIBSIMHCA_CQ_H
+
+#include "device/context.h"
+#include "engine/timer.h"
+
+struct simhca_qp;
+
+struct simhca_cq {
+	struct simhca_context *context;
+	uint32_t number; /* in the device */
+	pthread_mutex_t lock;
+	struct simhca_cq_mem *mem;
+	struct simhca_cqe *ring;
+	uint32_t entries, cqe, flags;
+	bool overrun;
+	uint64_t pushed;    /* CQEs since it was made */
+	uint64_t solicited; /* what pushed was after the last one that was solicited, or in error */
+	/* moderation, if mod_count is not 0 */
+	uint32_t mod_count, mod_period_us;
+	uint32_t held;		   /* completions whose event waits for more of them */
+	bool timed;		   /* the timer has been used */
+	struct simhca_timer timer; /* of its context's engine: until held ones are told of */
+	struct simhca_user_handle user_handle;
+	uint64_t channel;
+	uint32_t users;
+	struct simhca_mem_ref mem_ref, ring_ref;
+};
+
+/*
+ * Publishes a CQE; seq and the time stamps are filled in here. solicited: the SE bit counts. False:
+ * there was no room, now or before, so it is lost; that is the CQ's error, and fails its QPs.
+ */
+bool simhca_cq_push(struct simhca_cq *cq, const struct simhca_cqe *cqe, bool solicited);
+/*
+ * The same by a QP's turn: `completes` commits what is complete by the CQE, which is seen only
+ * then. False: it was not called.
+ */
+bool simhca_cq_push_of(struct simhca_cq *cq, const struct simhca_cqe *cqe, bool solicited,
+		       struct simhca_qp *qp,
+		       void (*completes)(struct simhca_qp *qp, uint32_t ticket));
+
+#endif

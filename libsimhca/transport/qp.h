@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* Queue pairs. */
+#ifndef LIBSIMHCA_QP_H
+#define LIBSIMHCA_QP_H
+
+#include "cq.h"
+#include "device/pd.h"
+#include "engine/engine.h"
+#include "link.h"
+#include "paging/fault.h"
+#include "srq.h"
+#include "requester.h"
+#include "turn.h"
+
+struct simhca_cast;
+struct simhca_comp_cntr;
+struct simhca_fault;
+struct simhca_rndv;
+struct simhca_rss;
+struct simhca_xrcd;
+struct simhca_qp_open;
+
+/* A turn that somebody has. */
+struct simhca_turn {
+	uint64_t generation; /* of the copy that counts */
+	bool wanted;	     /* by others, since it began */
+};
+
+/*
+ * An XRC_RECV QP (xrc_target.c) outlives the context that made it, if others have it open. So it
+ * belongs to none: it has no rings, doorbell, timer or PD, its run state is the device's own
+ * memory, and no engine ever runs it; only its responder works, on the engine of who sends.
+ */
+struct simhca_qp {
+	struct simhca_context *context; /* NULL of an XRC_RECV QP, and so are PD and CQs */
+	struct simhca_device *device;
+	struct simhca_xrcd *xrcd; /* XRC_RECV; and then who has it open, under opens_lock */
+	struct simhca_qp_open *opens;
+	pthread_mutex_t opens_lock;
+	struct simhca_pd *pd;
+	struct simhca_cq *send_cq, *recv_cq;
+	struct simhca_srq *srq;
+	struct simhca_qpc *qpc;
+	uint32_t qpn, type;
+	uint32_t doorbell; /* slot in the context's bitmap */
+	struct simhca_user_handle user_handle;
+	bool drained_event_due;	  /* SQD: raise SQ_DRAINED; under req_lock */
+	bool last_wqe_event_due;  /* with an SRQ, on the way to ERR; under req_lock */
+	uint32_t users;		  /* flows to this QP; places of this WQ in tables */
+	bool strip_cvlan;	  /* RAW_PACKET, WQ: C-VLAN tags go into the CQE; under resp_lock */
+	struct simhca_rss *rss;	  /* an RSS QP: how it chooses a WQ (ethernet.h) */
+	struct simhca_cast *cast; /* RAW_PACKET: who has the frame under way; under req_lock */
+	struct simhca_comp_cntr *comp_cntr[SIMHCA_COUNTS_OPS]; /* under both locks; NULL: none */
+	struct simhca_rndv *rndv; /* to be fetched, oldest first; under the lock of its SRQ */
+	atomic_bool rndv_waits;	  /* there are some */
+
+	const struct simhca_link *link;
+	struct simhca_qp_mem *mem;
+	char *sq, *rq;
+	char *held; /* behind mem: a receive that was taken off an SRQ; NULL: it has none */
+	uint32_t sq_entries, sq_stride, rq_entries, rq_stride;
+	struct simhca_mem_ref mem_ref, sq_ref, rq_ref;
+
+	struct simhca_task task; /* its turns */
+
+	/* requester and completer; under req_lock, and in a turn (turn.h) */
+	pthread_mutex_t req_lock;
+	atomic_bool again; /* somebody found req_lock taken: its holder schedules the QP anew */
+	struct simhca_turn req_turn;
+	struct simhca_requester req;
+	struct simhca_flight flight[SIMHCA_MAX_FLIGHTS]; /* by ring index */
+	bool rndv_runs; /* the one under way is a rendezvous', and no WQE */
+	struct {
+		struct simhca_qp *qp; /* whom its address names; NULL: nobody */
+		uint64_t generation;  /* the fabric's when it was looked up; 0: never */
+	} peer;
+
+	/* responder; under resp_lock, and in a turn */
+	pthread_mutex_t resp_lock;
+	struct simhca_turn resp_turn;
+	struct simhca_responder resp;
+	struct simhca_srq *xrc_srq; /* XRC_RECV: that of resp.srqn, in a step only */
+
+	struct simhca_qp_faults faults;
+};
+
+static inline struct simhca_qp *simhca_qp_of(struct simhca_task *task)
+{
+	return (struct simhca_qp *)((char *)task - offsetof(struct simhca_qp, task));
+}
+
+/* A line about it, for the log. */
+#define simhca_qp_log(qp, ...) simhca_log_of_qp((qp)->device, (qp)->context, (qp)->qpn, __VA_ARGS__)
+
+/* The message under way that is so many younger than the oldest. */
+static inline struct simhca_flight *simhca_flight(struct simhca_qp *qp, uint32_t younger)
+{
+	return &qp->flight[(qp->req.oldest + younger) % SIMHCA_MAX_FLIGHTS];
+}
+
+static inline const struct simhca_flight *simhca_flight_of(const struct simhca_qp *qp,
+							   uint32_t younger)
+{
+	return &qp->flight[(qp->req.oldest + younger) % SIMHCA_MAX_FLIGHTS];
+}
+
+static inline uint32_t simhca_qp_state(const struct simhca_qp *qp)
+{
+	return atomic_load_explicit(&qp->qpc->state, memory_order_seq_cst);
+}
+
+static inline uint32_t simhca_mtu_bytes(uint32_t mtu /* enum ibv_mtu */)
+{
+	return 128u << mtu;
+}
+
+/* Where a receive that came from this SRQ, or from no SRQ, completes. */
+static inline struct simhca_cq *simhca_recv_cq(const struct simhca_qp *qp,
+					       const struct simhca_srq *srq)
+{
+	return srq && srq->cq ? srq->cq : qp->recv_cq;
+}
+
+/* Reliable services: every request is answered, and a NAK ends the connection. */
+static inline bool simhca_is_reliable(uint32_t type)
+{
+	return type == SIMHCA_QPT_RC || type == SIMHCA_QPT_XRC_SEND || type == SIMHCA_QPT_XRC_RECV;
+}
+
+/* An asynchronous event of a QP, to everybody who has it open. */
+void simhca_qp_event(struct simhca_qp *qp, uint32_t type);
+/* Makes its entry in device memory that of a QP in RESET; qpn 0: of no QP. */
+void simhca_qpc_init(struct simhca_qpc *qpc, uint32_t qpn, uint32_t type);
+
+/*
+ * How QPs come to be, and what else looks like one (wq.c): alloc, fill in what is special, add. If
+ * that fails the QP is freed. CQs are counted as its users if it has them.
+ */
+struct simhca_qp *simhca_qp_alloc(struct simhca_context *context, uint32_t type,
+				  struct simhca_pd *pd, struct simhca_user_handle user_handle);
+void simhca_qp_free(struct simhca_qp *qp);
+int simhca_qp_add(struct simhca_qp *qp, enum simhca_object_type as,
+		  const struct simhca_create_qp_req *caps, struct simhca_create_qp_reply *reply,
+		  struct simhca_why *why);
+int simhca_qp_remove(struct simhca_qp *qp, enum simhca_object_type as, uint32_t handle);
+
+/*
+ * Moves a QP to ERR (or, for an unreliable sender, SQE) and lets an engine flush it. May be
+ * called under any of the QP's locks, its own or a peer's.
+ */
+void simhca_qp_fail(struct simhca_qp *qp, uint32_t state);
+/* As simhca_qp_fail() for one whose shared memory makes no sense; raises QP_FATAL. */
+void simhca_qp_corrupt(struct simhca_qp *qp);
+/*
+ * Takes the requester's side of a QP without waiting. When it is taken, its holder will schedule
+ * the QP again, so that nothing is forgotten. Control functions try for a moment.
+ */
+bool simhca_qp_begin(struct simhca_qp *qp);
+void simhca_qp_end(struct simhca_qp *qp);
+/* Likewise its responder's side; nobody is told. */
+bool simhca_qp_begin_responder(struct simhca_qp *qp);
+void simhca_qp_end_responder(struct simhca_qp *qp);
+/* Both sides, for control functions and flushing: 0 or -EAGAIN. */
+int simhca_qp_begin_both(struct simhca_qp *qp, bool patient);
+void simhca_qp_end_both(struct simhca_qp *qp);
+/* One turn at a QP: sends, retries or flushes; true when there is more to do at once. */
+bool simhca_qp_step(struct simhca_worker *worker, struct simhca_task *task);
+/* Forgets what the requester and responder were doing. Under both locks. */
+void simhca_qp_clear(struct simhca_qp *qp);
+
+/* Path MTU, in bytes. */
+static inline uint32_t simhca_qp_mtu(const struct simhca_qp *qp)
+{
+	return simhca_mtu_bytes(qp->qpc->path_mtu ? qp->qpc->path_mtu : 5);
+}
+
+#endif

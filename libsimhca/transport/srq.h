@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* Shared receive queues. */
+#ifndef LIBSIMHCA_SRQ_H
+#define LIBSIMHCA_SRQ_H
+
+#include "device/context.h"
+#include "device/pd.h"
+#include "cq.h"
+#include "wqe.h"
+
+struct simhca_tags;
+struct simhca_xrcd_open;
+
+struct simhca_srq {
+	struct simhca_context *context;
+	struct simhca_pd *pd;
+	uint32_t type, srqn;
+	struct simhca_xrcd_open *domain; /* XRC: through which it is in its domain */
+	struct simhca_cq *cq;	  /* XRC, tag matching: where its receives complete; else NULL */
+	struct simhca_tags *tags; /* tag matching: the list, of at most max_tags; under lock */
+	uint32_t max_tags;
+	pthread_mutex_t lock;
+	struct simhca_srq_mem *mem;
+	char *ring;
+	uint32_t entries, stride, max_wr, max_sge, limit;
+	struct simhca_user_handle user_handle;
+	uint32_t users;
+	struct simhca_mem_ref mem_ref, ring_ref;
+};
+
+/* Takes the next receive WQE of an SRQ: it lies in held afterwards. */
+enum simhca_take simhca_srq_take(struct simhca_srq *srq, char *held);
+/* Under the SRQ's lock; the limit event is the caller's to raise. */
+enum simhca_take simhca_srq_take_locked(struct simhca_srq *srq, char *held, bool *limit_reached);
+
+#endif

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* Work requests, as they are read from a client's rings. */
+#ifndef LIBSIMHCA_WQE_H
+#define LIBSIMHCA_WQE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/worker.h"
+#include "simhca-abi.h"
+
+struct simhca_qp;
+
+/* A receive WQE, as it was read last: the client can change it at any time. */
+struct simhca_recv {
+	uint64_t wr_id;
+	uint32_t num_sge;
+	uint64_t length; /* of all SGEs */
+	struct simhca_sge sge[SIMHCA_MAX_SGE];
+};
+
+/* A send WQE likewise, with its inline data. */
+struct simhca_send {
+	struct simhca_send_wqe wqe;
+	uint64_t length; /* of the message */
+	struct simhca_sge sge[SIMHCA_MAX_SGE];
+	uint8_t data[SIMHCA_MAX_INLINE];
+};
+static_assert(sizeof(struct simhca_send) <= SIMHCA_SEND_ROOM, "a worker has room for one");
+
+enum simhca_take { SIMHCA_TAKE_OK, SIMHCA_TAKE_EMPTY, SIMHCA_TAKE_CORRUPT };
+
+/* Whether the QP's own queue has a receive WQE: that at rq_ci. Under resp_lock, as what follows. */
+enum simhca_take simhca_rq_peek(const struct simhca_qp *qp);
+/* The receive WQE of the message at hand: its wr_id; all of it, false: it is none any more. */
+uint64_t simhca_recv_id(const struct simhca_qp *qp);
+bool simhca_recv_read(const struct simhca_qp *qp, struct simhca_recv *recv);
+/* The message at hand needs it no more. */
+void simhca_recv_done(struct simhca_qp *qp);
+/* Copies the WQE at ring index and checks its shape. */
+enum simhca_reason simhca_sq_load(const struct simhca_qp *qp, uint32_t index,
+				  struct simhca_send *send);
+/* What a QP with an SRQ takes off that, or off a tag list, in its memory. */
+#define SIMHCA_HELD_BYTES                                                                          \
+	(sizeof(struct simhca_recv_wqe) + SIMHCA_MAX_SGE * sizeof(struct simhca_sge))
+void simhca_recv_hold(char *held, const struct simhca_recv *recv);
+/* Reads a receive WQE from where it lies; false: more SGEs than there may be. */
+bool simhca_recv_load(const char *slot, uint32_t max_sge, struct simhca_recv *recv);
+
+#endif
