@@ -29,6 +29,7 @@
 struct connection {
 	struct admin *admin;
 	int fd;
+	struct owner owner;
 	ev_io io;
 	bool lease;
 	struct report *report; /* that it waits for */
@@ -388,7 +389,7 @@ static void connection_close(struct connection *connection)
 	if (connection->report)
 		report_cancel(connection->report);
 	ev_io_stop(admin->daemon->loop, &connection->io);
-	datagram_close(connection->fd, admin->daemon->releaser);
+	datagram_close(connection->fd, admin->daemon->releaser, &connection->owner);
 	if (connection->lease && !--admin->leases && admin->daemon->options->daemon.captive) {
 		admin->linger_until = ev_now(admin->daemon->loop) + LINGER_S;
 		linger(admin);
@@ -407,8 +408,9 @@ static void on_readable(struct ev_loop *loop, ev_io *io, int events)
 		unsigned int num_fds;
 		bool truncated;
 		ssize_t length =
-			datagram_receive(connection->fd, connection->admin->daemon->releaser, &iov,
-					 1, &sender, NULL, 0, &num_fds, &truncated);
+			datagram_receive(connection->fd, connection->admin->daemon->releaser,
+					 &connection->owner, &iov, 1, &sender, NULL, 0, &num_fds,
+					 &truncated);
 
 		if (length == -EAGAIN)
 			return;
@@ -423,14 +425,16 @@ static void on_readable(struct ev_loop *loop, ev_io *io, int events)
 static void on_connection(void *arg, int fd)
 {
 	struct admin *admin = arg;
+	struct owner owner = program_peer(&admin->daemon->programs, fd);
 	struct connection *connection = calloc(1, sizeof(*connection));
 
 	if (!connection) {
-		close(fd);
+		datagram_close(fd, admin->daemon->releaser, &owner);
 		return;
 	}
 	connection->admin = admin;
 	connection->fd = fd;
+	connection->owner = owner;
 	ev_io_init(&connection->io, on_readable, fd, EV_READ);
 	connection->io.data = connection;
 	ev_io_start(admin->daemon->loop, &connection->io);

@@ -13,6 +13,7 @@
 
 #define MOST_THREADS 256  /* most of which sleep in a file or in memory that a client made */
 #define SHARE 8		  /* threads that sleep for one process */
+#define PROGRAM_SHARE 64  /* and for one program */
 #define IDLE 2		  /* threads that stay when there is no work */
 #define QUICK_NS 1000000  /* what takes longer may never end */
 #define STACK (64u << 10) /* bytes */
@@ -20,7 +21,7 @@
 
 /* A chore that is being done, as its thread holds it: the chore itself may be gone afterwards. */
 struct running {
-	pid_t owner;
+	struct owner owner;
 	uint64_t since; /* CLOCK_MONOTONIC, ns */
 	struct running *prev, *next;
 };
@@ -71,14 +72,16 @@ static void have_thread(struct chores *chores)
 		start_thread(chores);
 }
 
-static unsigned int running_for(const struct chores *chores, pid_t owner)
+static bool has_its_share(const struct chores *chores, const struct owner *owner)
 {
+	unsigned int process = 0, program = 0;
 	const struct running *running;
-	unsigned int count = 0;
 
-	DL_FOREACH (chores->running, running)
-		count += running->owner == owner;
-	return count;
+	DL_FOREACH (chores->running, running) {
+		process += running->owner.process == owner->process;
+		program += running->owner.program == owner->program;
+	}
+	return process >= SHARE || program >= PROGRAM_SHARE;
 }
 
 /* Locked. The first whose owner has not got its share already. */
@@ -88,13 +91,13 @@ static struct chore *next_chore(const struct chores *chores)
 	pid_t too_many = 0; /* mostly one process has many in a row */
 
 	DL_FOREACH (chores->queue, chore) {
-		if (!chore->owner)
+		if (!chore->owner.process)
 			return chore;
-		if (chore->owner == too_many)
+		if (chore->owner.process == too_many)
 			continue;
-		if (running_for(chores, chore->owner) < SHARE)
+		if (!has_its_share(chores, &chore->owner))
 			return chore;
-		too_many = chore->owner;
+		too_many = chore->owner.process;
 	}
 	return NULL;
 }

@@ -2,13 +2,14 @@
 /*
  * Chores: what can sleep for as long as a client likes. So the main thread does not do it, but has
  * it done by threads that do nothing else. When one of them does not come back, there is another.
- * One process has a share of them: what is its beyond that waits, others' does not.
+ * One process has a share of them, and one program: what is beyond that waits, others' does not.
  */
 #ifndef SIMHCAD_CHORES_H
 #define SIMHCAD_CHORES_H
 
 #include <ev.h>
-#include <sys/types.h>
+
+#include "program.h"
 
 struct chores;
 
@@ -16,7 +17,7 @@ struct chore {
 	void (*work)(struct chore *chore); /* in one of the threads; may sleep */
 	/* Afterwards, in the main thread. NULL: work() has freed it. */
 	void (*done)(struct chore *chore);
-	pid_t owner; /* the process that can make it sleep; 0: none */
+	struct owner owner; /* who can make it sleep; all 0: nobody */
 	struct chore *prev, *next;
 };
 

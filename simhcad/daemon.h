@@ -12,6 +12,7 @@
 #include "options.h"
 #include "paging.h"
 #include "process.h"
+#include "program.h"
 #include "releaser.h"
 #include "report.h"
 #include "retry.h"
@@ -35,6 +36,7 @@ struct daemon {
 	struct retry_queue retries;
 	struct report_queue reports;
 	struct process_table processes;
+	struct programs programs;
 	struct netif *netif; /* NULL: no netlink here */
 	struct device devices[OPTIONS_MAX_DEVICES];
 	unsigned int num_devices; /* that exist */

@@ -45,9 +45,9 @@ void datagram_ask_for_pidfds(int socket)
 	setsockopt(socket, SOL_SOCKET, SO_PASSPIDFD, &on, sizeof(on));
 }
 
-ssize_t datagram_receive(int socket, struct releaser *releaser, struct iovec *iov, size_t iov_count,
-			 struct sender *sender, int *fds, unsigned int max_fds,
-			 unsigned int *num_fds, bool *truncated)
+ssize_t datagram_receive(int socket, struct releaser *releaser, const struct owner *owner,
+			 struct iovec *iov, size_t iov_count, struct sender *sender, int *fds,
+			 unsigned int max_fds, unsigned int *num_fds, bool *truncated)
 {
 	/* Room for all that the kernel passes: what finds none, the kernel closes here and now. */
 	union {
@@ -89,7 +89,7 @@ ssize_t datagram_receive(int socket, struct releaser *releaser, struct iovec *io
 			if (*num_fds < max_fds)
 				fds[(*num_fds)++] = fd;
 			else
-				releaser_close(releaser, sender->pid, fd);
+				releaser_close(releaser, owner, fd);
 		}
 	}
 	return length;
@@ -136,21 +136,18 @@ void datagram_answer(int fd, int status, const struct datagram_answer *answer,
 		log_debug("an answer could not be sent: %m");
 }
 
-void datagram_close(int socket, struct releaser *releaser)
+void datagram_close(int socket, struct releaser *releaser, const struct owner *owner)
 {
 	char byte;
 	struct iovec iov = { .iov_base = &byte, .iov_len = sizeof(byte) };
-	struct ucred peer = { .pid = 0 };
-	socklen_t size = sizeof(peer);
 
-	getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size);
 	shutdown(socket, SHUT_RD);
 	for (int i = 0; i < DRAINED; i++) {
 		struct sender sender;
 		unsigned int num_fds;
 		bool truncated;
-		ssize_t length = datagram_receive(socket, releaser, &iov, 1, &sender, NULL, 0,
-						  &num_fds, &truncated);
+		ssize_t length = datagram_receive(socket, releaser, owner, &iov, 1, &sender, NULL,
+						  0, &num_fds, &truncated);
 
 		if (sender.pidfd >= 0)
 			close(sender.pidfd);
@@ -159,5 +156,5 @@ void datagram_close(int socket, struct releaser *releaser)
 			return;
 		}
 	}
-	releaser_close(releaser, peer.pid, socket);
+	releaser_close(releaser, owner, socket);
 }

@@ -30,13 +30,13 @@ struct sender {
 void datagram_ask_for_pidfds(int socket);
 
 /*
- * Takes one from a connection that has SO_PASSCRED, without waiting: bytes to iov, descriptors to
- * fds, *num_fds of at most max_fds, further ones are closed. Its length, or -errno. *truncated: it
- * was longer.
+ * Takes one from the owner's connection, which has SO_PASSCRED, without waiting: bytes to iov,
+ * descriptors to fds, *num_fds of at most max_fds, further ones are closed. Its length, or -errno.
+ * *truncated: it was longer.
  */
-ssize_t datagram_receive(int socket, struct releaser *releaser, struct iovec *iov, size_t iov_count,
-			 struct sender *sender, int *fds, unsigned int max_fds,
-			 unsigned int *num_fds, bool *truncated);
+ssize_t datagram_receive(int socket, struct releaser *releaser, const struct owner *owner,
+			 struct iovec *iov, size_t iov_count, struct sender *sender, int *fds,
+			 unsigned int max_fds, unsigned int *num_fds, bool *truncated);
 
 /*
  * Answers a request on the socket that came with it (simhca-abi-cmd.h). status: 0 or -errno, and
@@ -55,6 +55,6 @@ void datagram_answer(int fd, int status, const struct datagram_answer *answer,
  * Closes a connection that was accepted from a client, here and now: nothing more comes in, and
  * what waits in its queue is taken out first. One whose queue is long is the releaser's.
  */
-void datagram_close(int socket, struct releaser *releaser);
+void datagram_close(int socket, struct releaser *releaser, const struct owner *owner);
 
 #endif

@@ -227,6 +227,7 @@ static int run(const struct options *options, int background)
 	if (!daemon)
 		return 1;
 	daemon->options = options;
+	programs_init(&daemon->programs);
 	if (rundir_open(&daemon->rundir, options->daemon.runtime_dir))
 		goto out_daemon;
 	daemon->loop = ev_loop_new(EVFLAG_AUTO | EVFLAG_NOENV);

@@ -22,6 +22,7 @@
 struct nl_client {
 	struct nl_server *server;
 	int fd;
+	struct owner owner;
 	ev_io io;
 	struct nl_talk talk;
 	struct nl_msg *unsent;	       /* found no room */
@@ -35,7 +36,7 @@ static void client_close(struct nl_client *client)
 	DL_DELETE(server->clients, client);
 	server->num_clients--;
 	ev_io_stop(server->daemon->loop, &client->io);
-	datagram_close(client->fd, server->daemon->releaser);
+	datagram_close(client->fd, server->daemon->releaser, &client->owner);
 	nlmsg_free(client->unsent);
 	free(client);
 }
@@ -71,8 +72,9 @@ static int receive(struct nl_client *client)
 	struct nl_asker asker;
 	struct sender sender;
 	bool too_long;
-	ssize_t length = datagram_receive(client->fd, client->server->daemon->releaser, &iov, 1,
-					  &sender, NULL, 0, &num_fds, &too_long);
+	ssize_t length =
+		datagram_receive(client->fd, client->server->daemon->releaser, &client->owner, &iov,
+				 1, &sender, NULL, 0, &num_fds, &too_long);
 
 	if (length < 0)
 		return (int)length;
@@ -131,11 +133,12 @@ static void on_event(struct ev_loop *loop, ev_io *io, int events)
 static void on_connection(void *arg, int fd)
 {
 	struct nl_server *server = arg;
+	struct owner owner = program_peer(&server->daemon->programs, fd);
 	struct nl_client *client = calloc(1, sizeof(*client));
 	int unread = UNREAD_BYTES;
 
 	if (!client) {
-		releaser_close(server->daemon->releaser, 0, fd);
+		datagram_close(fd, server->daemon->releaser, &owner);
 		return;
 	}
 	if (server->num_clients == NL_SERVER_CLIENTS) {
@@ -146,6 +149,7 @@ static void on_connection(void *arg, int fd)
 	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &unread, sizeof(unread));
 	client->server = server;
 	client->fd = fd;
+	client->owner = owner;
 	ev_io_init(&client->io, on_event, fd, EV_READ);
 	client->io.data = client;
 	ev_io_start(server->daemon->loop, &client->io);

@@ -34,7 +34,7 @@ struct releaser {
 	struct ev_loop *loop;  /* constant */
 	struct chores *chores; /* constant */
 	struct {
-		pid_t owner;
+		struct owner owner;
 		int fd;
 	} batch[BATCH];
 	unsigned int batched;
@@ -77,7 +77,7 @@ static void has_closed(struct chore *chore)
 {
 	struct release *release = (struct release *)chore;
 
-	count_less(release->releaser, chore->owner);
+	count_less(release->releaser, chore->owner.process);
 	free(release);
 }
 
@@ -88,7 +88,7 @@ static void append(struct releaser *releaser, struct chore **list, const struct 
 	if (!release) {
 		log_error("out of memory: a client's descriptor stays open");
 		if (what->chore.done)
-			count_less(releaser, what->chore.owner);
+			count_less(releaser, what->chore.owner.process);
 		return;
 	}
 	*release = *what;
@@ -146,19 +146,19 @@ static void count(struct releaser *releaser, pid_t pid)
 	giver->descriptors++;
 }
 
-bool releaser_has_enough(const struct releaser *releaser, pid_t owner)
+bool releaser_has_enough(const struct releaser *releaser, const struct owner *owner)
 {
 	struct giver *giver;
 
-	HASH_FIND_INT(releaser->givers, &owner, giver);
+	HASH_FIND_INT(releaser->givers, &owner->process, giver);
 	return giver && giver->descriptors >= ENOUGH;
 }
 
-void releaser_close(struct releaser *releaser, pid_t owner, int fd)
+void releaser_close(struct releaser *releaser, const struct owner *owner, int fd)
 {
-	count(releaser, owner);
+	count(releaser, owner->process);
 	/* Every command brings a descriptor: a thread is not woken for each. */
-	releaser->batch[releaser->batched].owner = owner;
+	releaser->batch[releaser->batched].owner = *owner;
 	releaser->batch[releaser->batched++].fd = fd;
 	if (releaser->batched == BATCH) {
 		flush(releaser);

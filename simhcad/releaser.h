@@ -12,7 +12,8 @@
 #include <ev.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/types.h>
+
+#include "program.h"
 
 struct chores;
 struct releaser;
@@ -30,14 +31,14 @@ void releaser_free(struct releaser *releaser);
  */
 void releaser_take(struct releaser *releaser, void *base, uint64_t size, int fd);
 /*
- * The same for a descriptor that process owner sent (0: unknown); main thread only, and cheaper. It
- * may take some milliseconds more.
+ * The same for a descriptor that the owner sent; main thread only, and cheaper. It may take some
+ * milliseconds more.
  */
-void releaser_close(struct releaser *releaser, pid_t owner, int fd);
+void releaser_close(struct releaser *releaser, const struct owner *owner, int fd);
 /*
  * So many descriptors of that process wait to be closed that it shall be asked for no more now: it
  * could have all that the daemon may hold. Main thread only.
  */
-bool releaser_has_enough(const struct releaser *releaser, pid_t owner);
+bool releaser_has_enough(const struct releaser *releaser, const struct owner *owner);
 
 #endif

@@ -56,8 +56,8 @@ static int receive(const struct session *session, struct datagram *datagram)
 
 	memset(datagram, 0, sizeof(*datagram));
 	datagram->length =
-		datagram_receive(session->fd, session->device->daemon->releaser, iov, 2,
-				 &datagram->sender, datagram->fds, 1 + SIMHCA_CMD_MAX_FDS,
+		datagram_receive(session->fd, session->device->daemon->releaser, &session->owner,
+				 iov, 2, &datagram->sender, datagram->fds, 1 + SIMHCA_CMD_MAX_FDS,
 				 &datagram->num_fds, &datagram->truncated);
 	return datagram->length < 0 ? (int)datagram->length : 0;
 }
@@ -158,11 +158,11 @@ static enum progress serve(struct session *session, struct datagram *datagram, d
 		};
 
 		datagram_answer(datagram->fds[0], status, &answer, &why);
-		releaser_close(releaser, session->peer, datagram->fds[0]);
+		releaser_close(releaser, &session->owner, datagram->fds[0]);
 	}
 	for (unsigned int i = 0; i < request.num_fds; i++)
 		if (request.fds[i] >= 0)
-			releaser_close(releaser, session->peer, request.fds[i]);
+			releaser_close(releaser, &session->owner, request.fds[i]);
 	if (request.pidfd >= 0)
 		close(request.pidfd);
 	for (unsigned int i = 0; i < reply.num_fds; i++)
@@ -179,7 +179,7 @@ static void drop_descriptors(const struct session *session, const struct datagra
 		close(datagram->sender.pidfd);
 	for (unsigned int i = 0; i < datagram->num_fds; i++)
 		if (datagram->fds[i] >= 0)
-			releaser_close(session->device->daemon->releaser, session->peer,
+			releaser_close(session->device->daemon->releaser, &session->owner,
 				       datagram->fds[i]);
 }
 
@@ -204,7 +204,7 @@ static void go_on_later(struct deferred *deferred, struct command_chore *chore)
 	session->num_chores++;
 	chore->waiting = deferred;
 	chore->chore.done = on_chore_done;
-	chore->chore.owner = session->peer;
+	chore->chore.owner = session->owner;
 	DL_APPEND(list, &chore->chore);
 	chores_add(session->device->daemon->chores, list);
 }
@@ -296,7 +296,7 @@ static void on_readable(struct ev_loop *loop, ev_io *io, int events)
 		bool hung_up = has_hung_up(session);
 		int ret;
 
-		if (!hung_up && releaser_has_enough(releaser, session->peer)) {
+		if (!hung_up && releaser_has_enough(releaser, &session->owner)) {
 			ev_io_stop(loop, &session->io);
 			ev_timer_set(&session->pause, PAUSE, 0);
 			ev_timer_start(loop, &session->pause);
@@ -330,44 +330,41 @@ static void on_pause_over(struct ev_loop *loop, ev_timer *timer, int events)
 
 /* ------------------------------------------------------------------------------------ life */
 
-static pid_t peer_of(int fd)
+/* Whether whoever connects has connections enough. */
+static bool has_its_share(const struct device *device, const struct owner *owner)
 {
-	struct ucred peer;
-	socklen_t size = sizeof(peer);
-
-	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) ? 0 : peer.pid;
-}
-
-static unsigned int connections_of(const struct device *device, pid_t peer)
-{
+	unsigned int process = 0, program = 0;
 	const struct session *session;
-	unsigned int count = 0;
 
-	DL_FOREACH (device->sessions, session)
-		count += session->peer == peer;
-	return count;
+	DL_FOREACH (device->sessions, session) {
+		process += session->owner.process == owner->process;
+		program += session->owner.program == owner->program;
+	}
+	if (process < share_connections() && program < share_program_connections())
+		return false;
+	log_warning("%s: process %d has %u connections, and its program %u: it gets no more",
+		    device->options->name, (int)owner->process, process, program);
+	return true;
 }
 
 void session_open(struct device *device, int fd)
 {
-	pid_t peer = peer_of(fd);
+	struct owner owner = program_peer(&device->daemon->programs, fd);
 	struct session *session = NULL;
 
-	if (connections_of(device, peer) >= share_connections()) {
-		log_warning("%s: process %d has a quarter of all connections, and gets no more",
-			    device->options->name, (int)peer);
-		close(fd);
+	if (has_its_share(device, &owner)) {
+		datagram_close(fd, device->daemon->releaser, &owner);
 		return;
 	}
 	session = calloc(1, sizeof(*session));
 	if (!session) {
 		log_error("%s: no memory for a connection", device->options->name);
-		close(fd);
+		datagram_close(fd, device->daemon->releaser, &owner);
 		return;
 	}
 	session->device = device;
 	session->fd = fd;
-	session->peer = peer;
+	session->owner = owner;
 	datagram_ask_for_pidfds(fd);
 	event_set_init(&session->events, &device->daemon->wakeup);
 	ev_io_init(&session->io, on_readable, fd, EV_READ);
@@ -401,7 +398,7 @@ static void stop_serving(struct session *session)
 	}
 	ev_io_stop(daemon->loop, &session->io);
 	ev_timer_stop(daemon->loop, &session->pause);
-	datagram_close(session->fd, daemon->releaser);
+	datagram_close(session->fd, daemon->releaser, &session->owner);
 	/* An engine of its own may be waiting for the client: it shall stop that at once. */
 	DL_FOREACH (session->processes, use)
 		simhca_mm_gone(use->mm);

@@ -23,7 +23,7 @@ struct session {
 	struct retry retry; /* first: of its end, once closing */
 	struct device *device;
 	int fd;
-	pid_t peer; /* who connected */
+	struct owner owner; /* who connected */
 	ev_io io;
 	ev_timer pause; /* until its process's descriptors have been closed */
 	struct event_set events;

@@ -18,6 +18,11 @@ unsigned int share_connections(void)
 	return part_of_descriptors(4);
 }
 
+unsigned int share_program_connections(void)
+{
+	return part_of_descriptors(2);
+}
+
 unsigned int share_held(void)
 {
 	return part_of_descriptors(8);

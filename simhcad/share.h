@@ -4,8 +4,9 @@
 #ifndef SIMHCAD_SHARE_H
 #define SIMHCAD_SHARE_H
 
-/* Connections of one process: a quarter of all descriptors. */
+/* Connections of one process: a quarter of all descriptors. Of one program: half of them. */
 unsigned int share_connections(void);
+unsigned int share_program_connections(void);
 /* Descriptors that one connection has the daemon hold for it: an eighth of all. */
 unsigned int share_held(void);
 

@@ -143,9 +143,9 @@ struct cma_id {
 	struct cma_id *prev, *next; /* of the file */
 };
 
-/* A process with files, by who opened them; what is shared out is counted here. */
+/* A program with files, by who opened them; what is shared out is counted here. */
 struct cma_program {
-	pid_t pid;
+	pid_t pid; /* stands for it (program.h) */
 	unsigned int files, events, objects;
 	UT_hash_handle hh;
 };
@@ -154,6 +154,7 @@ struct cma_file {
 	struct cma *cma;
 	struct cma_program *program;
 	int fd;
+	struct owner owner;
 	ev_io io;
 	uint64_t number; /* which cannot be guessed */
 	pid_t pid;	 /* of who wrote last; 0: cannot be seen from here */

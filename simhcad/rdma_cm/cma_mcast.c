@@ -94,7 +94,7 @@ int cma_join(struct cma_id *id, uint64_t uid, const union cma_addr *addr, uint16
 	if (flags >= RDMA_MC_JOIN_FLAG_RESERVED)
 		return simhca_why(why, EINVAL, "join flags %u", flags);
 	if (id->file->program->objects >= CMA_OBJECTS)
-		return simhca_why(why, ENOMEM, "the process has %u ids and groups",
+		return simhca_why(why, ENOMEM, "the program has %u ids and groups",
 				  id->file->program->objects);
 	mc = calloc(1, sizeof(*mc));
 	if (!mc || cma_handle_add(&id->file->cma->mcs, mc, &mc->handle)) {

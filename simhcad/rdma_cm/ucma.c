@@ -99,7 +99,7 @@ HANDLER(create_id)
 	}
 	id = cma_id_create(call->file, cmd->uid, cmd->ps, qp_type);
 	if (!id)
-		return simhca_why(why, ENOMEM, "no memory, or the process has %u ids and groups",
+		return simhca_why(why, ENOMEM, "no memory, or the program has %u ids and groups",
 				  CMA_OBJECTS);
 	resp.id = id->handle;
 	return respond(call, &resp, sizeof(resp), sizeof(resp), why);

@@ -246,8 +246,8 @@ static bool serve_one(struct cma_file *file, bool *over)
 	ssize_t length;
 	int fd, ret;
 
-	length = datagram_receive(file->fd, releaser, &iov, 1, &sender, &fd, 1, &num_fds,
-				  &datagram.truncated);
+	length = datagram_receive(file->fd, releaser, &file->owner, &iov, 1, &sender, &fd, 1,
+				  &num_fds, &datagram.truncated);
 	*over = length != -EAGAIN && (length < 0 || (!length && !sender.known));
 	if (length < 0 || *over)
 		return false;
@@ -261,7 +261,7 @@ static bool serve_one(struct cma_file *file, bool *over)
 		return true;
 	bytes.body_size = sizeof(answer.reply) + answer.reply.length;
 	datagram_answer(fd, ret, &bytes, &why);
-	releaser_close(releaser, sender.pid, fd);
+	releaser_close(releaser, &file->owner, fd);
 	return true;
 }
 
@@ -279,25 +279,22 @@ static void on_readable(struct ev_loop *loop, ev_io *io, int events)
 /* ---------------------------------------------------------------------------------------- life */
 
 /* NULL: it gets no more files. */
-static struct cma_program *program_of(struct cma *cma, int fd)
+static struct cma_program *program_get(struct cma *cma, const struct owner *owner)
 {
-	struct ucred peer = { .pid = 0 };
-	socklen_t size = sizeof(peer);
 	struct cma_program *program;
 
-	getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size);
-	HASH_FIND(hh, cma->programs, &peer.pid, sizeof(peer.pid), program);
+	HASH_FIND(hh, cma->programs, &owner->program, sizeof(owner->program), program);
 	if (program && program->files >= share_connections()) {
-		log_warning("rdma_cm: process %d has a quarter of all connections, and gets no "
-			    "more",
-			    (int)peer.pid);
+		log_warning("rdma_cm: the program of process %d has a quarter of all connections, "
+			    "and gets no more",
+			    (int)owner->process);
 		return NULL;
 	}
 	if (!program) {
 		program = calloc(1, sizeof(*program));
 		if (!program)
 			return NULL;
-		program->pid = peer.pid;
+		program->pid = owner->program;
 		HASH_ADD(hh, cma->programs, pid, sizeof(program->pid), program);
 	}
 	program->files++;
@@ -314,18 +311,20 @@ static void program_put(struct cma *cma, struct cma_program *program)
 
 void ucma_file_open(struct cma *cma, int fd, uint64_t number)
 {
-	struct cma_program *program = program_of(cma, fd);
+	struct owner owner = program_peer(&cma->daemon->programs, fd);
+	struct cma_program *program = program_get(cma, &owner);
 	struct cma_file *file = program ? calloc(1, sizeof(*file)) : NULL;
 
 	if (!file) {
 		if (program)
 			program_put(cma, program);
-		close(fd);
+		datagram_close(fd, cma->daemon->releaser, &owner);
 		return;
 	}
 	file->program = program;
 	file->cma = cma;
 	file->fd = fd;
+	file->owner = owner;
 	file->number = number;
 	ev_io_init(&file->io, on_readable, fd, EV_READ);
 	ev_set_priority(&file->io, 1);
@@ -342,7 +341,7 @@ void ucma_file_close(struct cma_file *file)
 	while (file->ids)
 		cma_id_destroy(file->ids);
 	ev_io_stop(cma->daemon->loop, &file->io);
-	datagram_close(file->fd, cma->daemon->releaser);
+	datagram_close(file->fd, cma->daemon->releaser, &file->owner);
 	HASH_DEL(cma->by_number, file);
 	DL_DELETE(cma->files, file);
 	program_put(cma, file->program);

@@ -50,18 +50,21 @@ static pthread_t daemon_thread;
 
 /* ------------------------------------------------------------- what the daemon thinks it sees */
 
-ssize_t __real_datagram_receive(int socket, struct releaser *releaser, struct iovec *iov,
-				size_t iov_count, struct sender *sender, int *fds,
-				unsigned int max_fds, unsigned int *num_fds, bool *truncated);
-ssize_t __wrap_datagram_receive(int socket, struct releaser *releaser, struct iovec *iov,
-				size_t iov_count, struct sender *sender, int *fds,
-				unsigned int max_fds, unsigned int *num_fds, bool *truncated);
-ssize_t __wrap_datagram_receive(int socket, struct releaser *releaser, struct iovec *iov,
-				size_t iov_count, struct sender *sender, int *fds,
-				unsigned int max_fds, unsigned int *num_fds, bool *truncated)
+ssize_t __real_datagram_receive(int socket, struct releaser *releaser, const struct owner *owner,
+				struct iovec *iov, size_t iov_count, struct sender *sender,
+				int *fds, unsigned int max_fds, unsigned int *num_fds,
+				bool *truncated);
+ssize_t __wrap_datagram_receive(int socket, struct releaser *releaser, const struct owner *owner,
+				struct iovec *iov, size_t iov_count, struct sender *sender,
+				int *fds, unsigned int max_fds, unsigned int *num_fds,
+				bool *truncated);
+ssize_t __wrap_datagram_receive(int socket, struct releaser *releaser, const struct owner *owner,
+				struct iovec *iov, size_t iov_count, struct sender *sender,
+				int *fds, unsigned int max_fds, unsigned int *num_fds,
+				bool *truncated)
 {
-	ssize_t length = __real_datagram_receive(socket, releaser, iov, iov_count, sender, fds,
-						 max_fds, num_fds, truncated);
+	ssize_t length = __real_datagram_receive(socket, releaser, owner, iov, iov_count, sender,
+						 fds, max_fds, num_fds, truncated);
 
 	if (!sender->known)
 		return length;

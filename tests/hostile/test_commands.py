@@ -9,6 +9,8 @@ import select
 import signal
 import socket
 import struct
+import subprocess
+import sys
 import time
 
 import pytest
@@ -110,6 +112,35 @@ def test_connections_without_end(daemon, few_descriptors, neighbour):
     time.sleep(0.5)
     for client in clients:
         client.close()
+
+
+CHILDREN = """if True:
+    import os, signal, socket, sys
+    for _ in range(5):
+        if os.fork():
+            continue
+        mine = [socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(200)]
+        for sock in mine:
+            sock.connect(sys.argv[1])
+        os.write(1, b"connected\\n")
+        signal.pause()
+    signal.pause()
+"""
+
+
+def test_connections_of_children(daemon, few_descriptors, neighbour):
+    """None has a quarter, and all together have half."""
+    attacker = subprocess.Popen([sys.executable, "-c", CHILDREN, daemon.tree("dev/infiniband/uverbs0")],
+                                stdout=subprocess.PIPE, start_new_session=True)
+    try:
+        for _ in range(5):
+            assert attacker.stdout.readline() == b"connected\n"
+        time.sleep(0.5)
+        assert 500 < daemon.fds() < 600
+    finally:
+        os.killpg(attacker.pid, signal.SIGKILL)
+        attacker.wait(10)
+        attacker.stdout.close()
 
 
 def test_a_flood_of_reports(daemon, neighbour):

@@ -131,6 +131,36 @@ def test_very_many(daemon, client, neighbour, slow):
     assert len(os.listdir(f"/proc/{daemon.process.pid}/fd")) - before < 200
 
 
+CHILDREN = """if True:
+    import os, signal, socket, sys
+    count, node, path = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+    for _ in range(count):
+        if os.fork():
+            continue
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        sock.connect(node)
+        socket.send_fds(sock, [b"noise"], [os.open(path, os.O_RDWR) for _ in range(9)])
+        signal.pause()
+    print("done", flush=True)
+    signal.pause()
+"""
+
+
+def test_children_of_one_program(daemon, neighbour, slow_file):
+    """Each has the share of a process, all together that of a program: others can be served."""
+    attacker = subprocess.Popen(
+        [sys.executable, "-c", CHILDREN, "40", daemon.tree("dev/infiniband/uverbs0"), slow_file],
+        stdout=subprocess.PIPE, start_new_session=True)
+    try:
+        assert attacker.stdout.readline() == b"done\n"
+        time.sleep(ATTACK)
+        assert 60 < len(os.listdir(f"/proc/{daemon.process.pid}/task")) < 100
+    finally:
+        os.killpg(attacker.pid, signal.SIGKILL)
+        attacker.wait(10)
+        attacker.stdout.close()
+
+
 def test_on_the_control_socket(daemon, neighbour, slow):
     with daemon.control() as control:
         slow.give(control, b'{"cmd":"status"}', count=2)

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "program.h"
+
+/* A process's parent, and when it was started. False: it cannot be seen, or has ended. */
+static bool look(pid_t pid, pid_t *parent, uint64_t *started)
+{
+	char path[64], stat[512];
+	const char *after_name;
+	ssize_t length;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	length = read(fd, stat, sizeof(stat) - 1);
+	close(fd);
+	if (length <= 0)
+		return false;
+	stat[length] = '\0';
+	after_name = strrchr(stat, ')');
+	/* The state is field 3, the parent 4, the start 22. */
+	return after_name &&
+	       sscanf(after_name,
+		      ") %*c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d "
+		      "%*d %" SCNu64,
+		      parent, started) == 2;
+}
+
+void programs_init(struct programs *programs)
+{
+	pid_t pid = getppid(), parent;
+	uint64_t started;
+
+	programs->count = 0;
+	/* What a service manager started was started beside everything. */
+	if (getenv("NOTIFY_SOCKET"))
+		return;
+	while (pid && programs->count < PROGRAM_ANCESTORS && look(pid, &parent, &started)) {
+		programs->ancestor[programs->count].pid = pid;
+		programs->ancestor[programs->count++].started = started;
+		pid = parent;
+	}
+}
+
+static bool is_ancestor(const struct programs *programs, pid_t pid, uint64_t started)
+{
+	for (unsigned int i = 0; i < programs->count; i++)
+		if (programs->ancestor[i].pid == pid)
+			return programs->ancestor[i].started == started;
+	return false;
+}
+
+static pid_t program_of(const struct programs *programs, pid_t process)
+{
+	pid_t pid = process, program = process, parent;
+	uint64_t started;
+
+	for (int i = 0; i < PROGRAM_ANCESTORS && programs->count; i++) {
+		if (!look(pid, &parent, &started))
+			break;
+		if (is_ancestor(programs, pid, started))
+			return program;
+		program = pid;
+		pid = parent;
+	}
+	return process;
+}
+
+struct owner program_peer(const struct programs *programs, int socket)
+{
+	struct ucred peer = { .pid = 0 };
+	socklen_t size = sizeof(peer);
+	struct owner owner;
+
+	getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size);
+	owner.process = peer.pid;
+	owner.program = peer.pid ? program_of(programs, peer.pid) : 0;
+	return owner;
+}
