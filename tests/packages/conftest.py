@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """Packages are built and installed in fresh trees of Debian releases, by scripts/chroot."""
 
+import collections
 import os
 import pathlib
 import shutil
@@ -12,7 +13,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RELEASES = os.environ.get("SIMHCA_RELEASES", "bookworm trixie sid").split()
-table = {release: {} for release in RELEASES}
+table = collections.defaultdict(dict)  # release -> {what: result}
 
 
 def chroot(*arguments, check=True, timeout=1800):
@@ -31,8 +32,13 @@ class Tree:
         # The path is on the last line; what makes an image talks before.
         self.path = pathlib.Path(chroot("new", release, *groups).stdout.splitlines()[-1])
 
-    def run(self, *command, user=False, chdir=None, check=True, **environment):
+    def run(self, *command, user=False, online=False, chdir=None, check=True, **environment):
+        """
+        Not online, it has a network of its own: what needs one says so, and ports are those of no
+        other tree.
+        """
         options = ["--user"] if user else []
+        options += [] if online else ["--offline"]
         options += ["--chdir", chdir] if chdir else []
         for name, value in environment.items():
             options += ["--env", f"{name}={value}"]
@@ -44,7 +50,7 @@ class Tree:
     def install(self, *packages, recommends=False):
         self.shell('apt-get -q update >/dev/null; DEBIAN_FRONTEND=noninteractive apt-get -q -y '
                    '-o Acquire::Retries=3 "$@"', "install",
-                   *([] if recommends else ["--no-install-recommends"]), *packages)
+                   *([] if recommends else ["--no-install-recommends"]), *packages, online=True)
 
     def source(self, directory):
         chroot("source", self.path, directory)
@@ -118,6 +124,8 @@ def pytest_runtest_makereport(item):
 
 
 def pytest_terminal_summary(terminalreporter):
+    if not table:
+        return
     rows = list(dict.fromkeys(name for column in table.values() for name in column))
     terminalreporter.write_line("")
     terminalreporter.write_line(f"{'packages':36}" + "".join(f"{name:>12}" for name in table))

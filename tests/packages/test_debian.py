@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """Debian packages: built, judged by lintian, and the life of an installed system with them.
 
-The tests of one release use one tree, in this order: a newcomer's first minute, what autopkgtest runs,
-an upgrade, the purge; a compiler comes only then, for the examples.
+The tests of one release use one tree, in this order: a newcomer's first minute, an upgrade, the purge;
+compilers come only then, for what autopkgtest builds.
 """
 
 import pathlib
@@ -25,15 +25,17 @@ def system(builds, release):
     debs.mkdir()
     for path in built.directory.glob("*.deb"):
         (debs / path.name).write_bytes(path.read_bytes())
-    tree.shell(FILES + " >/debs/before")
+    tree.before = files(tree)
     yield tree
     tree.remove()
 
 
-# What there is, but for what apt, dpkg and programs write as they run.
-FILES = ("find / -xdev ! -path '/debs/*' ! -path '/tmp/*' ! -path '/var/tmp/*' ! -path '/home/*' "
-         "! -path '/root/*' ! -path '/var/cache/*' ! -path '/var/log/*' ! -path '/var/lib/apt/*' "
-         "! -path '/var/lib/dpkg/*' | sort")
+def files(tree):
+    """
+    The names of all files of a system. What a user's daemon has in /tmp stays until the next boot, with
+    or without packages.
+    """
+    return set(tree.shell("find / -xdev ! -path '/debs*' ! -path '/tmp/simhca-1000*'").splitlines())
 
 
 def test_lintian(built):
@@ -56,21 +58,22 @@ def test_depends_on_the_releases_that_it_fits(built):
 def test_newcomer(system):
     """One package and one command, as any user, without a compiler."""
     started = time.monotonic()
-    system.shell("apt-get -q update >/dev/null; apt-get -q -y install ./simhca_*.deb", chdir="/debs")
+    system.shell("apt-get -q update >/dev/null; apt-get -q -y install ./simhca_*.deb", chdir="/debs",
+                 online=True)
     said = system.run("simhca", "run", "--", "ibv_devinfo", user=True).stdout
     assert "simhca0" in said and "PORT_ACTIVE" in said
     table[system.release]["first minute"] = f"{time.monotonic() - started:.0f} s"
     assert system.run("sh", "-c", "command -v cc gcc c++ clang", check=False).stdout == ""
 
 
-@pytest.mark.parametrize("user", [True, False], ids=["user", "root"])
-def test_autopkgtest_run(built, system, user):
+def test_programs_as_a_user(built, system):
+    """What autopkgtest runs as root, see below."""
     system.install("perftest")
     source = built.tree.path / "src/simhca/debian/tests/run"
     (system.path / "debs/run").write_bytes(source.read_bytes())
-    said = system.run("sh", "/debs/run", user=user, chdir="/tmp", AUTOPKGTEST_TMP="/tmp").stdout
+    said = system.run("sh", "/debs/run", user=True, chdir="/tmp", AUTOPKGTEST_TMP="/tmp").stdout
     assert said.count("passed") == 3
-    system.shell("rm -f /tmp/devinfo /tmp/client /tmp/server")
+    system.shell("rm /tmp/devinfo /tmp/client /tmp/server")
 
 
 def test_manual_pages_and_documents(system):
@@ -128,40 +131,68 @@ def test_upgrade(system):
             dpkg-deb -b /tmp/later /debs/later-$deb.deb >/dev/null
             rm -r /tmp/later
         done
-        DEBIAN_FRONTEND=noninteractive apt-get -q -y install /debs/later-*.deb""")
+        DEBIAN_FRONTEND=noninteractive apt-get -q -y install /debs/later-*.deb""", online=True)
     assert "later" in system.shell("dpkg-query -W -f '${Version}' simhca libsimhca1")
     system.shell("grep -q '# mine' /etc/libibverbs.d/simhca.driver")
     assert "simhca0" in system.run("simhca", "run", "--", "ibv_devices", user=True).stdout
 
 
-def test_removed_and_purged(system):
-    """Removal keeps the configuration alone; purge, with what came along, nothing."""
+@pytest.fixture
+def leftovers(built, release):
+    """What the packages that come along with ours leave behind, without ours."""
+    names = subprocess.run(["dpkg-deb", "-f", built.deb("simhca"), "Depends", "Recommends"], text=True,
+                           stdout=subprocess.PIPE, check=True).stdout
+    along = set(re.findall(r"([a-z0-9][a-z0-9.+-]+)(?= *(?:\(|,|\||$))", names, re.M)) | {"perftest"}
+    tree = Tree(release)
+    try:
+        before = files(tree)
+        tree.shell("apt-get -q update >/dev/null", online=True)
+        installed = tree.shell("dpkg-query -W -f '${Package}\\n'").split()
+        along -= set(installed)
+        tree.shell('apt-get -q -y install "$@"', *along, online=True)
+        tree.shell('apt-get -q -y purge --autoremove "$@"; apt-get clean', *along)
+        yield files(tree) - before
+    finally:
+        tree.remove()
+
+
+def test_removed_and_purged(system, leftovers):
+    """Removal keeps the configuration alone; purge, with what came along, nothing of ours."""
     system.shell("apt-get -q -y remove simhca libsimhca1")
-    left = system.shell(FILES + " | comm -13 /debs/before - | grep simhca").split()
+    left = sorted(name for name in files(system) - system.before
+                  if "simhca" in name and not name.startswith(("/var/lib/dpkg/", "/var/cache/apt/")))
     # The latter: whether the unit was enabled, for the day of a new installation.
     assert left == ["/etc/libibverbs.d/simhca.driver",
                     "/var/lib/systemd/deb-systemd-user-helper-enabled/simhcad.service.dsh-also"]
     # Without any device ibv_devices may fail.
     assert "simhca" not in system.run("ibv_devices", user=True, check=False).stdout
     # Of libsimhca1, which has no configuration, apt knows nothing by now.
-    system.shell("apt-get -q -y purge --autoremove simhca perftest")
-    assert system.shell(FILES + " | comm -3 /debs/before -") == ""
+    system.shell("apt-get -q -y purge --autoremove simhca perftest; apt-get clean")
+    after = files(system)
+    assert sorted(after - system.before - leftovers) == []
+    assert sorted(system.before - after) == []
 
 
-def test_examples_against_the_development_package(built, system):
-    control = (built.tree.path / "src/simhca/debian/tests/control").read_text()
-    depends = re.search(r"Tests: examples\nDepends: libsimhca-dev, (.*)", control)[1]
-    system.shell("rm -f /debs/later-*")
-    system.install(*depends.split(", "), "dpkg-dev",
+def test_autopkgtest(built, system):
+    """As Debian runs debian/tests: on a system that has nothing of ours."""
+    system.shell("rm -f /debs/later-* /debs/*-dbgsym_*")
+    for path in built.directory.glob("simhca_*[!b]"):
+        (system.path / "debs" / path.name).write_bytes(path.read_bytes())
+    system.install("autopkgtest")
+    said = system.shell("autopkgtest --no-built-binaries ./*.deb ./*.dsc -- null 2>&1", chdir="/debs",
+                        online=True)
+    assert re.findall(r"^(\S+) +PASS\b", said, re.M) == ["run", "examples"] * 2, said
+    assert said.count("refused, as it must be") == 2 and said.count("20000 echoes") == 2, said
+
+
+def test_depended_on(system):
+    """A package of a program that is linked with libsimhca.so depends on ours."""
+    system.install("dpkg-dev", "libc6-dev", "gcc", "pkgconf",
                    *(f"/debs/{path.name}" for path in (system.path / "debs").glob("*simhca*_*.deb")))
-    source = built.tree.path / "src/simhca/debian/tests/examples"
-    (system.path / "debs/examples").write_bytes(source.read_bytes())
-    said = system.run("sh", "/debs/examples", user=True, chdir="/tmp", AUTOPKGTEST_TMP="/tmp").stdout
-    assert said.count("refused, as it must be") == 2 and said.count("20000 echoes") == 2
-    # A package of such a program depends on ours.
     said = system.shell("""
         mkdir -p debian; printf 'Source: x\\n\\nPackage: x\\nArchitecture: any\\n' >debian/control
-        dpkg-shlibdeps -O ./fast_reg 2>&1""", chdir="/tmp")
+        cc -D_GNU_SOURCE -pthread -o x /usr/share/doc/libsimhca-dev/examples/fast_reg.c $(pkg-config --cflags --libs simhca)
+        dpkg-shlibdeps -O ./x 2>&1""", chdir="/tmp")
     assert "libsimhca1 (>= 0.1.0)" in said
 
 
@@ -174,7 +205,7 @@ def test_of_another_release_is_refused(builds, release):
         deb = builds("bookworm").deb("simhca")
         (tree.path / deb.name).write_bytes(deb.read_bytes())
         done = tree.run("sh", "-c", "apt-get -q update >/dev/null; apt-get -q -y install ./simhca_*.deb",
-                        chdir="/", check=False)
+                        chdir="/", online=True, check=False)
         assert done.returncode and re.search(r"Depends: libibverbs1 \(< 45~\)", done.stdout)
     finally:
         tree.remove()

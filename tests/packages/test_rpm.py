@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""The spec file, by Debian's rpmbuild and rpmlint. Debian has no rpm database, hence --nodeps."""
+"""The spec file, by Debian 12's rpmbuild and rpmlint. Debian has no rpm database, hence --nodeps."""
 
 import pytest
-from conftest import RELEASES, Tree
+from conftest import Tree
 
 
 @pytest.fixture(scope="module")
 def rpms():
-    tree = Tree(RELEASES[0], "build", "rpm")
+    tree = Tree("bookworm", "build", "rpm")
     tree.source("/src/simhca-0.1.0")
     tree.shell("""
         mkdir -p /rpm/SOURCES
