@@ -35,6 +35,7 @@ def watchdog(request):
 def pytest_configure(config):
     config.addinivalue_line('markers', 'patience(seconds): how long this test may take')
     config.addinivalue_line('markers', 'once: neither the link layer nor a sanitizer adds to it')
+    config.addinivalue_line('markers', 'addresses: the link layer has a say in it')
 
 
 @pytest.fixture

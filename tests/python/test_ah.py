@@ -7,6 +7,8 @@ from pyverbs.addr import AH, AHAttr
 
 from harness import PORT, refused
 
+pytestmark = pytest.mark.addresses
+
 
 def test_create(pd, device, ethernet):
     """With a GRH everywhere; with a LID alone on InfiniBand only."""

@@ -10,6 +10,8 @@ from pyverbs.pyverbs_error import PyverbsRDMAError
 from harness import RC, SEND, UC, UD, WRITE, connect, poll, poll_nothing, poll_ok
 from programs import run_c
 
+pytestmark = pytest.mark.addresses
+
 SQD, RTS, ERR = e.IBV_QPS_SQD, e.IBV_QPS_RTS, e.IBV_QPS_ERR
 EN_SQD = e.IBV_QP_EN_SQD_ASYNC_NOTIFY
 

@@ -12,6 +12,8 @@ from pyverbs.cq import CQEX, CqInitAttrEx, PollCqAttr
 from harness import (FETCH_ADD, GRH_BYTES, RC, READ, SEND, SEND_IMM, TIMEOUT, UD, WRITE,
                      WRITE_IMM, connect, poll_ok, refused)
 
+pytestmark = pytest.mark.addresses
+
 ENOENT = errno.ENOENT
 ALL = (e.IBV_WC_EX_WITH_BYTE_LEN | e.IBV_WC_EX_WITH_IMM | e.IBV_WC_EX_WITH_QP_NUM
        | e.IBV_WC_EX_WITH_SRC_QP | e.IBV_WC_EX_WITH_SLID | e.IBV_WC_EX_WITH_SL

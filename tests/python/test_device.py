@@ -12,6 +12,8 @@ from pyverbs.device import get_device_list
 from harness import PORT, Device, refused
 from programs import private_python, run_c
 
+pytestmark = pytest.mark.addresses
+
 
 def _gid_bytes(entry):
     return bytes.fromhex(entry.gid_str().replace(':', ''))

@@ -16,6 +16,7 @@ def verb_errors(tmp_path_factory):
     return programs.compiled('verb_errors.c', tmp_path_factory.mktemp('errors'))
 
 
+@pytest.mark.addresses
 def test_every_verb(verb_errors):
     """Each returns its error, and sets errno."""
     assert int(programs.run_c(verb_errors, 'alive').split()[0]) > 70

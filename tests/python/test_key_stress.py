@@ -14,8 +14,8 @@ SECONDS = 60 if os.environ.get('SIMHCA_SOAK') else 2
 
 @pytest.mark.once
 @pytest.mark.patience(200)
-@pytest.mark.parametrize('options', [(), ('--mw-type-2a',), ('--memory', 'agent')],
-                         ids=['type-2b', 'type-2a', 'agent'])
+@pytest.mark.parametrize('options', [(), ('--mw-type-2a', '--memory', 'agent')],
+                         ids=['type-2b', 'type-2a-agent'])
 def test_key_stress(tmp_path, options):
     program = programs.compiled('key_stress.c', tmp_path, dv=True)
     done = programs.private([program, str(SECONDS)], '--engines', '2', *options, timeout=190)

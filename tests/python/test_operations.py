@@ -62,6 +62,7 @@ def test_send_with_immediate(pair, api, qp_type, size):
     assert server.region.read(size) == pattern(5000)[:size]
 
 
+@pytest.mark.addresses
 @CONNECTED
 def test_zero_length(pair, api, qp_type):
     """No SGE, and an SGE of length 0, are messages of no bytes; 0 is not 2^31."""
@@ -205,6 +206,7 @@ def test_atomic_result_scattered(pair, api):
     assert client.region.read(5, 100) == bytes(range(3, 8))
 
 
+@pytest.mark.addresses
 def test_atomics_of_many(side):
     """Adds from several QPs and contexts lose nothing, and each sees another old value."""
     home = side()
@@ -354,6 +356,7 @@ def test_too_long(pair, qp_type, opcode, sges):
 
 # ---------------------------------------------------------------------- order, fences
 
+@pytest.mark.addresses
 def test_fence(pair, api):
     """What follows a READ with a fence sees what the READ brought."""
     client, server = ends(pair, api)
@@ -377,6 +380,7 @@ def test_fence_after_atomic(pair, api):
         assert (_value(server.region), _value(server.region, 8)) == (turn + 1, turn)
 
 
+@pytest.mark.addresses
 def test_write_then_send(pair):
     """Data written before a send are there when the send's receive completes."""
     client, server = pair(size=1 << 18)
@@ -391,6 +395,7 @@ def test_write_then_send(pair):
         poll_ok(client.scq)
 
 
+@pytest.mark.addresses
 def test_loopback_to_itself(side):
     """A QP connected to itself."""
     one = side()
@@ -404,6 +409,7 @@ def test_loopback_to_itself(side):
     assert one.region.read(1000, 4096) == one.region.read(1000, 8192) == pattern(1000)
 
 
+@pytest.mark.addresses
 @CONNECTED
 def test_with_and_without_grh(side, qp_type):
     """On InfiniBand a path may have a GRH or not, on Ethernet it has one; each GID will do."""

@@ -11,6 +11,8 @@ from harness import (ATTRIBUTES, FLUSH, FULL, INIT_MASK, RC, REASON, REMOTE_READ
                      RTS_MASK, SEND, UC, UD, WRITE, connect, eventually, pattern, poll,
                      poll_nothing, poll_ok, qp_attr, refused)
 
+pytestmark = pytest.mark.addresses
+
 RESET, INIT, RTR, RTS = (e.IBV_QPS_RESET, e.IBV_QPS_INIT, e.IBV_QPS_RTR, e.IBV_QPS_RTS)
 SQD, SQE, ERR = e.IBV_QPS_SQD, e.IBV_QPS_SQE, e.IBV_QPS_ERR
 STATE = e.IBV_QP_STATE

@@ -8,6 +8,8 @@ import pytest
 
 from programs import forbid_process_vm, private, run_c
 
+pytestmark = pytest.mark.addresses
+
 CAP_NET_RAW = 13
 
 

@@ -19,6 +19,8 @@ from rdma_cm import (
     UDP, USER, CREATE_ID, DESTROY_ID, GET_OPTION, INIT_QP_ATTR, MIGRATE_ID, RESOLVE_ROUTE,
     SET_OPTION, WRITE_CM_EVENT, Channel, Refused, address, channel, listener, other, refused)
 
+pytestmark = pytest.mark.addresses
+
 
 def test_node():
     status = os.stat("/dev/infiniband/rdma_cm")

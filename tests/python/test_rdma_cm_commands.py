@@ -21,6 +21,8 @@ from rdma_cm import (
     ROUTE_RESOLVED, SET_OPTION, TCP, UDP, Channel, Refused, address, channel, ib_address, listener,
     other, refused)
 
+pytestmark = pytest.mark.addresses
+
 PORT = pathlib.Path("/sys/class/infiniband/simhca0/ports/1")
 ID, TOS, ACK_TIMEOUT = 0, 0, 3  # RDMA_OPTION_ID and options of this level
 PATH = 1, 1  # RDMA_OPTION_IB, RDMA_OPTION_IB_PATH

@@ -8,6 +8,8 @@ import verbs_enums as e
 from harness import (FETCH_ADD, FLUSH, READ, SEND, SEND_IMM, WRITE, WRITE_IMM, connect, pattern,
                      poll, poll_error, poll_nothing, poll_ok)
 
+pytestmark = pytest.mark.addresses
+
 ERR, RTS = e.IBV_QPS_ERR, e.IBV_QPS_RTS
 RNR = e.IBV_WC_RNR_RETRY_EXC_ERR
 RETRY = e.IBV_WC_RETRY_EXC_ERR

@@ -12,6 +12,8 @@ from harness import (APIS, FLUSH, GRH_BYTES, PORT, QKEY, RC, SEND, SEND_IMM, SIG
                      poll, poll_error, poll_nothing, poll_ok)
 from programs import private_tests, run_c
 
+pytestmark = pytest.mark.addresses
+
 INLINE = SIGNALED | e.IBV_SEND_INLINE
 RTS = e.IBV_QPS_RTS
 

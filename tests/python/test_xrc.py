@@ -8,6 +8,8 @@ import pytest
 from harness import eventually
 from programs import device_status, run_c
 
+pytestmark = pytest.mark.addresses
+
 
 @pytest.mark.parametrize('what', ['domains', 'objects', 'slots', 'events', 'processes'])
 def test_xrc(c_program, what):
