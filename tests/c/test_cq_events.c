@@ -140,6 +140,26 @@ static void an_error_counts_as_solicited(void **state)
 	assert_int_equal(pair->a.recv_cq->events, 1); /* flushed */
 }
 
+/* A receive that fails says what the sender asked for, as one that succeeds. */
+static void a_failed_receive_says_whether_it_was_solicited(void **state)
+{
+	static const uint8_t flags[] = { 0, SIMHCA_WQE_SOLICITED };
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(flags); i++) {
+		struct options options = default_options(IBV_QPT_RC);
+		struct pair *pair = pair_new(*state, &options);
+
+		recv_into(&pair->b, 1, 0, 7);
+		qp_post(pair->a.qp, &(struct wr){ .id = 1,
+						  .opcode = SIMHCA_WR_SEND,
+						  .flags = flags[i],
+						  SGES(sge(pair->a.mr, 0, 8)) });
+		assert_int_equal(!!(expect(pair->b.recv_cq, 1, LOC_LEN_ERR).flags &
+				    SIMHCA_CQE_SOLICITED),
+				 !!flags[i]);
+	}
+}
+
 static void write_with_immediate_can_solicit(void **state)
 {
 	struct options options = default_options(IBV_QPT_RC);
@@ -562,6 +582,7 @@ int main(void)
 		ON_ETHERNET(solicited_waits_for_a_solicited_message),
 		ON_ETHERNET(a_sender_does_not_solicit_itself),
 		ON_ETHERNET(an_error_counts_as_solicited),
+		ON_ETHERNET(a_failed_receive_says_whether_it_was_solicited),
 		ON_ETHERNET(write_with_immediate_can_solicit),
 		ON_ETHERNET(next_is_raised_by_solicited_too),
 		ON_ETHERNET(the_event_clears_the_bits_only),
