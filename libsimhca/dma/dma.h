@@ -83,6 +83,7 @@ struct simhca_seg {
  */
 #define SIMHCA_SGL_SEGS (2 * SIMHCA_MAX_SGE + (SIMHCA_LINK_SLICE >> SIMHCA_FAST_REG_MIN_PAGE_SHIFT))
 
+/* Large: an initializer would clear all of it. */
 struct simhca_sgl {
 	uint32_t count;
 	struct simhca_seg seg[SIMHCA_SGL_SEGS];

@@ -100,13 +100,14 @@ static struct simhca_handover send_frame(struct simhca_worker *worker, struct si
 {
 	struct simhca_handover handover = { .outcome = SIMHCA_TAKEN };
 	uint32_t length = (uint32_t)packet->length;
-	struct simhca_sgl copy = { .count = 1 };
+	struct simhca_sgl copy;
 	struct simhca_targets targets;
 	struct simhca_frame frame;
 	uint8_t bytes[MAX_FRAME];
 
 	/* One copy, by which the frame is judged and which all get: the sender may change its own.
 	 */
+	copy.count = 1;
 	copy.seg[0] = (struct simhca_seg){ .addr = (uintptr_t)bytes, .length = length };
 	simhca_guard_narrow(&worker->guard, packet->src_context, packet->src_context);
 	if ((!packet->resumed && !simhca_odp_verify(packet->payload)) ||

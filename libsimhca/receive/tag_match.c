@@ -191,9 +191,10 @@ int simhca_srq_op(struct simhca_context *context, const struct simhca_srq_op_req
 static bool peek(struct simhca_worker *worker, const struct simhca_packet *packet, void *to,
 		 uint64_t length)
 {
-	struct simhca_sgl target = { .count = 1 };
+	struct simhca_sgl target;
 	enum simhca_reason reason;
 
+	target.count = 1;
 	target.seg[0] = (struct simhca_seg){ .addr = (uintptr_t)to, .length = length };
 	return packet->length >= length &&
 	       simhca_dma_copy(&target, packet->payload, length, worker->scratch, &reason) ==

@@ -244,7 +244,7 @@ static struct simhca_handover response(struct simhca_worker *worker, struct simh
 	struct simhca_requester *req = &qp->req;
 	struct simhca_handover taken = { .outcome = SIMHCA_TAKEN };
 	const struct simhca_flight *flight;
-	struct simhca_sgl old = { .count = 1 };
+	struct simhca_sgl old;
 	uint64_t offset, left;
 	bool of_atomic = packet->op == SIMHCA_PKT_ATOMIC_ACK;
 
@@ -255,6 +255,7 @@ static struct simhca_handover response(struct simhca_worker *worker, struct simh
 	    req->answered || !simhca_flight_load(worker, qp, 0))
 		return taken;
 	if (of_atomic) {
+		old.count = 1;
 		old.seg[0] =
 			(struct simhca_seg){ .addr = (uintptr_t)&packet->atomic_old, .length = 8 };
 		return place(worker, qp, 0, &old, 8);

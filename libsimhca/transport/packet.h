@@ -46,6 +46,7 @@ enum simhca_syndrome {
 #define SIMHCA_SYNDROME_IS_RNR(syndrome) (((syndrome)&0xe0) == SIMHCA_SYNDROME_RNR_NAK)
 #define SIMHCA_RNR_TIMER_MASK 0x1f
 
+/* In an order that leaves no holes: one is made for each packet. */
 struct simhca_packet {
 	enum simhca_packet_op op;
 	enum simhca_qp_type transport;
@@ -53,8 +54,11 @@ struct simhca_packet {
 	bool solicited;
 	bool has_imm; /* ImmDt, on the last packet */
 	bool has_inv; /* IETH, on the last packet of a send */
+	bool ack_req; /* BTH */
+	uint8_t mtu;  /* of the path: enum ibv_mtu; 0: the port's */
+	/* Its pages were just brought in: it goes on whatever became of them since. */
+	bool resumed;
 	/* BTH */
-	bool ack_req;
 	uint32_t dest_qpn;
 	uint32_t psn;
 	/* the sender, which a wire would know by its addresses */
@@ -66,34 +70,31 @@ struct simhca_packet {
 	uint32_t qkey;
 	/* RETH, AtomicETH: of the whole message, on a first packet */
 	uint64_t va;
-	uint32_t rkey;
 	uint64_t dma_length;
 	struct simhca_atomic_op atomic;
-	/* FETH */
-	uint8_t flush_placement, flush_selectivity;
+	uint32_t rkey;
 	/* ImmDt (big endian), IETH */
 	uint32_t imm_or_rkey;
+	/* FETH */
+	uint8_t flush_placement, flush_selectivity;
 	/* AETH, AtomicAckETH */
 	uint8_t syndrome; /* enum simhca_syndrome */
-	uint32_t msn;
-	uint64_t atomic_old; /* the value that was there */
-	/* What a NAK is for. No header has it: it is there if both ends are this device's. */
-	enum simhca_reason reason;
-	/* GRH and LRH, as far as a receiver sees them */
-	const struct simhca_av *av;
-	union simhca_gid sgid;
-	uint16_t slid;
-	uint64_t length; /* bytes of payload */
-	const struct simhca_sgl *payload;
-	uint8_t mtu; /* of the path: enum ibv_mtu; 0: the port's */
 	/* RAW_PACKET: the payload is an Ethernet frame (ethernet.h) */
 	bool set_checksums; /* the sender wants them filled in */
 	bool checksums_ok;
 	bool has_cvlan; /* the frame has a C-VLAN tag in front: */
 	uint16_t cvlan;
 	uint32_t flow_tag;
-	/* Its pages were just brought in: it goes on whatever became of them since. */
-	bool resumed;
+	uint32_t msn;	     /* AETH */
+	uint64_t atomic_old; /* AtomicAckETH: the value that was there */
+	/* What a NAK is for. No header has it: it is there if both ends are this device's. */
+	enum simhca_reason reason;
+	/* GRH and LRH, as far as a receiver sees them */
+	uint16_t slid;
+	const struct simhca_av *av;
+	union simhca_gid sgid;
+	uint64_t length; /* bytes of payload */
+	const struct simhca_sgl *payload;
 };
 
 static inline bool simhca_is_response(enum simhca_packet_op op)
