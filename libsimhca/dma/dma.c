@@ -31,8 +31,17 @@ struct cursor {
 static uint64_t take(struct cursor *cursor, uint64_t limit, struct iovec *iov, unsigned int *count,
 		     struct simhca_mm **mm)
 {
+	const struct simhca_seg *first = &cursor->sgl->seg[cursor->index];
 	uint64_t total = 0;
 
+	if (cursor->index < cursor->sgl->count && first->length - cursor->offset >= limit) {
+		/* One run has it all. */
+		*iov = (struct iovec){ (void *)(uintptr_t)(first->addr + cursor->offset), limit };
+		*count = 1;
+		*mm = first->mm;
+		cursor->offset += limit;
+		return limit;
+	}
 	*count = 0;
 	*mm = NULL;
 	while (total < limit && cursor->index < cursor->sgl->count) {

@@ -257,22 +257,21 @@ static void append(const struct simhca_key_use *use, struct simhca_sgl *sgl,
 	}
 }
 
+/* What is left to be asked of a key that is its user's. */
 static enum simhca_reason access_entry(const struct simhca_key_use *use,
-				       const struct simhca_key *entry, uint32_t key, uint64_t va,
+				       const struct simhca_key *entry, uint32_t type, uint64_t va,
 				       uint64_t length, struct simhca_sgl *sgl)
 {
 	const struct simhca_mpt *mpt = entry->mpt;
-	uint32_t type = atomic_load_explicit(&mpt->state, memory_order_relaxed), missing;
 	enum simhca_reason reason;
 	uint64_t offset = 0;
+	uint32_t missing;
 
-	if (type == SIMHCA_MPT_FREE) /* by now */
-		return SIMHCA_REASON_KEY_UNKNOWN;
-	reason = check_owner(use, mpt, type, key);
-	if (reason == SIMHCA_REASON_NONE && !use->whole)
+	if (!use->whole) {
 		reason = simhca_key_range(mpt, va, length, &offset);
-	if (reason != SIMHCA_REASON_NONE)
-		return reason;
+		if (reason != SIMHCA_REASON_NONE)
+			return reason;
+	}
 	missing = use->access & ~mpt->access;
 	if (missing)
 		return missing_right(type, missing);
@@ -284,6 +283,26 @@ static enum simhca_reason access_entry(const struct simhca_key_use *use,
 	else
 		append(use, sgl, entry, offset, length);
 	return SIMHCA_REASON_NONE;
+}
+
+/* The same under the lock of what work requests change, since it was looked at before. */
+static enum simhca_reason access_locked(const struct simhca_key_use *use, struct simhca_key *entry,
+					uint32_t key, uint64_t va, uint64_t length,
+					struct simhca_sgl *sgl)
+{
+	uint32_t type = atomic_load_explicit(&entry->mpt->state, memory_order_relaxed);
+	enum simhca_reason reason;
+
+	if (type == SIMHCA_MPT_FREE)
+		return SIMHCA_REASON_KEY_UNKNOWN;
+	reason = check_owner(use, entry->mpt, type, key);
+	if (reason == SIMHCA_REASON_NONE)
+		reason = access_entry(use, entry, type, va, length, sgl);
+	if (reason == SIMHCA_REASON_NONE && sgl) {
+		entry->holds++;
+		use->worker->held[use->worker->num_held++] = entry;
+	}
+	return reason;
 }
 
 enum simhca_reason simhca_translate(const struct simhca_key_use *use, uint32_t key, uint64_t va,
@@ -307,14 +326,9 @@ enum simhca_reason simhca_translate(const struct simhca_key_use *use, uint32_t k
 	if (!entry)
 		return SIMHCA_REASON_KEY_UNKNOWN;
 	if (!changes(type))
-		return access_entry(use, entry, key, va, length, sgl);
-
+		return access_entry(use, entry, type, va, length, sgl);
 	pthread_mutex_lock(&entry->lock);
-	reason = access_entry(use, entry, key, va, length, sgl);
-	if (reason == SIMHCA_REASON_NONE && sgl) {
-		entry->holds++;
-		use->worker->held[use->worker->num_held++] = entry;
-	}
+	reason = access_locked(use, entry, key, va, length, sgl);
 	pthread_mutex_unlock(&entry->lock);
 	return reason;
 }
