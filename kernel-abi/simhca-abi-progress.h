@@ -4,10 +4,11 @@
  * Plain data, without a pointer: a work request is named by its ring index and read again for each
  * packet.
  *
- * Requester and responder have each two copies and a turn word {holder, wanted, generation}. The
+ * Requester and responder have each two copies and a turn {holder, wanted; generation}. The
  * generation's low bit says which copy counts. Who has a turn works on a copy of its own, writes
- * the copy that does not count, and commits by one store to the word. So a holder that is gone has
- * either committed or changed nothing.
+ * the copy that does not count, and commits by one store, of the generation. So a holder that is
+ * gone has either committed or changed nothing. A copy that counts is not written; so who finds the
+ * generation that it left knows what is there.
  *
  * Clients can write all of this. So who reads it judges what it has read, and works on by that;
  * what makes no sense is an error of that QP. Truth values are 0 or 1.
@@ -15,12 +16,13 @@
 #ifndef SIMHCA_ABI_PROGRESS_H
 #define SIMHCA_ABI_PROGRESS_H
 
-/* The turn word, from the top: 24 bits of holder (0: nobody), 1 of wanted, 39 of generation. */
-#define SIMHCA_TURN_HOLDER_SHIFT 40
-/* Somebody else found the turn taken: its holder has the device look at the QP again. */
-#define SIMHCA_TURN_WANTED (1ull << 39)
-#define SIMHCA_TURN_GENERATION (SIMHCA_TURN_WANTED - 1)
+struct simhca_turn {
+	_Atomic uint32_t holder;     /* 0: nobody */
+	_Atomic uint32_t generation; /* written by the holder alone */
+};
 #define SIMHCA_TURN_DEVICE 1u /* holder: the device */
+/* Or-ed to holder: somebody else found the turn taken; the device is to look at the QP again. */
+#define SIMHCA_TURN_WANTED (1u << 31)
 
 /* What a requester waits for. */
 enum simhca_wait {
@@ -91,13 +93,18 @@ struct simhca_tm_message {
 SIMHCA_ABI_SIZE(struct simhca_tm_message, 32);
 
 /* Of a READ's response, what is still to be sent, as if it were a request. */
-struct simhca_read_owed {
-	uint64_t va, left;
-	uint32_t psn, rkey, srqn;
-	uint8_t owed;	  /* there is some */
-	uint8_t repeated; /* it is a duplicate's */
-	uint8_t reserved[2];
+enum simhca_owed {
+	SIMHCA_OWES_NOTHING,
+	SIMHCA_OWES_RESPONSE,
+	SIMHCA_OWES_REPEATED, /* of a duplicate */
 };
+
+struct simhca_read_owed {
+	uint32_t psn, rkey;
+	uint64_t va;
+	uint32_t left, srqn;
+};
+SIMHCA_ABI_SIZE(struct simhca_read_owed, 24);
 
 struct simhca_responder {
 	uint32_t epsn;	/* expected PSN */
@@ -122,12 +129,12 @@ struct simhca_responder {
 	uint8_t told_psn;   /* of a request that was not answered, for its PSN; in the log */
 	uint8_t revoked;    /* SEND_WITH_INV: its key is void */
 	uint8_t comm_est;   /* the event has been raised */
-	uint8_t reserved;
+	uint8_t owed;	    /* enum simhca_owed: what `read` is */
 	struct simhca_tm_message tm; /* of the message, if the SRQ matches tags */
 	uint32_t ticket;	     /* as a requester's, of the last receive */
-	uint32_t reserved2;
+	uint32_t reserved;
 };
-SIMHCA_ABI_SIZE(struct simhca_responder, 136);
+SIMHCA_ABI_SIZE(struct simhca_responder, 128);
 
 /*
  * The latest reads and atomics: a repeated read asks for a part of one, a repeated atomic is

@@ -427,13 +427,13 @@ struct simhca_qp_mem {
 	_Atomic uint32_t sq_pi; /* client: send WQEs posted; released after the WQE is written */
 	_Atomic uint32_t rq_pi; /* client: receive WQEs posted (unused with an SRQ) */
 	uint8_t reserved0[56];
-	_Atomic uint64_t req_turn;
-	struct simhca_requester req[2];
+	struct simhca_turn req_turn;
 	uint8_t reserved1[56];
+	struct simhca_requester req[2];
 	_Atomic uint64_t flight[SIMHCA_MAX_FLIGHTS]; /* by ring index, modulo its size */
-	_Atomic uint64_t resp_turn;
+	struct simhca_turn resp_turn;
+	uint8_t reserved2[56];
 	struct simhca_responder resp[2];
-	uint8_t reserved2[40];
 	struct simhca_answered answered[SIMHCA_MAX_RD_ATOMIC];
 };
 SIMHCA_ABI_AT(struct simhca_qp_mem, req_turn, 64);

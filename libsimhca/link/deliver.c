@@ -53,7 +53,7 @@ static struct simhca_handover run_responder(struct simhca_worker *worker, struct
 	simhca_guard_narrow(&worker->guard, other, context);
 	held = worker->num_held;
 	if (!packet) {
-		if (qp->resp.read.owed)
+		if (qp->resp.owed)
 			handover = simhca_responder_continue(worker, qp);
 	} else if (qp->type != SIMHCA_QPT_UD && packet->transport != SIMHCA_QPT_RAW_PACKET &&
 		   qp->qpc->dest_qpn != packet->src_qpn) {
@@ -64,7 +64,7 @@ static struct simhca_handover run_responder(struct simhca_worker *worker, struct
 		handover = simhca_responder_run(worker, qp, packet);
 	}
 	simhca_key_release(worker, held);
-	*owed = qp->resp.read.owed;
+	*owed = qp->resp.owed;
 	qp->xrc_srq = NULL;
 	simhca_qp_end_responder(qp);
 	return handover;
@@ -102,6 +102,22 @@ struct simhca_handover simhca_link_deliver(struct simhca_worker *worker, struct 
 		handover = run_responder(worker, qp, packet, packet->src_context, &owed);
 	if (handover.outcome == SIMHCA_TAKEN)
 		simhca_stats_received(worker, qp->device, packet);
+	return handover;
+}
+
+struct simhca_handover simhca_link_carry(struct simhca_worker *worker, struct simhca_device *from,
+					 struct simhca_qp *qp, const struct simhca_packet *packet)
+{
+	struct simhca_handover handover = { .outcome = SIMHCA_TAKEN };
+	bool owed;
+
+	if (!simhca_link_takes_from(qp->type, packet->transport)) {
+		simhca_stats_sent(worker, from, packet);
+		return handover;
+	}
+	handover = run_responder(worker, qp, packet, packet->src_context, &owed);
+	if (handover.outcome == SIMHCA_TAKEN)
+		simhca_stats_carried(worker, from, qp->device, packet);
 	return handover;
 }
 

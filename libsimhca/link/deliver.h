@@ -11,6 +11,9 @@
  */
 struct simhca_handover simhca_link_deliver(struct simhca_worker *worker, struct simhca_qp *qp,
 					   const struct simhca_packet *packet);
+/* A request that leaves `from` by being at the QP. */
+struct simhca_handover simhca_link_carry(struct simhca_worker *worker, struct simhca_device *from,
+					 struct simhca_qp *qp, const struct simhca_packet *packet);
 /* Has the responder go on with a response; *owed: there is yet more of it. */
 struct simhca_handover simhca_link_continue(struct simhca_worker *worker, struct simhca_qp *qp,
 					    uint32_t other, bool *owed);

@@ -48,7 +48,7 @@ static struct simhca_handover request(struct simhca_worker *worker, struct simhc
 			       ? simhca_link_find(qp->device, packet->av, packet->dest_qpn)
 			       : peer_of(qp);
 		if (peer)
-			handover = simhca_link_deliver(worker, peer, packet);
+			return simhca_link_carry(worker, qp->device, peer, packet);
 	}
 	if (handover.outcome == SIMHCA_TAKEN)
 		simhca_stats_sent(worker, qp->device, packet);
@@ -62,10 +62,8 @@ static struct simhca_handover respond(struct simhca_worker *worker, struct simhc
 	struct simhca_qp *requester = worker->requester;
 	struct simhca_handover handover = simhca_completer_run(worker, requester, packet);
 
-	if (handover.outcome == SIMHCA_TAKEN) {
-		simhca_stats_sent(worker, qp->device, packet);
-		simhca_stats_received(worker, requester->device, packet);
-	}
+	if (handover.outcome == SIMHCA_TAKEN)
+		simhca_stats_carried(worker, qp->device, requester->device, packet);
 	return handover;
 }
 

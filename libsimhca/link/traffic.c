@@ -79,24 +79,41 @@ static struct wire wire_of(const struct simhca_packet *packet)
 	return wire;
 }
 
+static void count_sent(const struct simhca_worker *worker, struct simhca_device *device,
+		       const struct simhca_packet *packet, struct wire wire)
+{
+	simhca_stats_add(worker, device, SIMHCA_STAT_XMIT_BYTES, wire.bytes);
+	simhca_stats_add(worker, device, SIMHCA_STAT_XMIT_PACKETS, wire.packets);
+	if (packet->dest_qpn == SIMHCA_MCAST_QPN)
+		simhca_stats_add(worker, device, SIMHCA_STAT_XMIT_MULTICAST, wire.packets);
+}
+
+static void count_received(const struct simhca_worker *worker, struct simhca_device *device,
+			   const struct simhca_packet *packet, struct wire wire)
+{
+	simhca_stats_add(worker, device, SIMHCA_STAT_RCV_BYTES, wire.bytes);
+	simhca_stats_add(worker, device, SIMHCA_STAT_RCV_PACKETS, wire.packets);
+	if (packet->dest_qpn == SIMHCA_MCAST_QPN)
+		simhca_stats_add(worker, device, SIMHCA_STAT_RCV_MULTICAST, wire.packets);
+}
+
 void simhca_stats_sent(const struct simhca_worker *worker, struct simhca_device *device,
 		       const struct simhca_packet *packet)
 {
-	struct wire sent = wire_of(packet);
-
-	simhca_stats_add(worker, device, SIMHCA_STAT_XMIT_BYTES, sent.bytes);
-	simhca_stats_add(worker, device, SIMHCA_STAT_XMIT_PACKETS, sent.packets);
-	if (packet->dest_qpn == SIMHCA_MCAST_QPN)
-		simhca_stats_add(worker, device, SIMHCA_STAT_XMIT_MULTICAST, sent.packets);
+	count_sent(worker, device, packet, wire_of(packet));
 }
 
 void simhca_stats_received(const struct simhca_worker *worker, struct simhca_device *device,
 			   const struct simhca_packet *packet)
 {
-	struct wire received = wire_of(packet);
+	count_received(worker, device, packet, wire_of(packet));
+}
 
-	simhca_stats_add(worker, device, SIMHCA_STAT_RCV_BYTES, received.bytes);
-	simhca_stats_add(worker, device, SIMHCA_STAT_RCV_PACKETS, received.packets);
-	if (packet->dest_qpn == SIMHCA_MCAST_QPN)
-		simhca_stats_add(worker, device, SIMHCA_STAT_RCV_MULTICAST, received.packets);
+void simhca_stats_carried(const struct simhca_worker *worker, struct simhca_device *from,
+			  struct simhca_device *to, const struct simhca_packet *packet)
+{
+	struct wire wire = wire_of(packet);
+
+	count_sent(worker, from, packet, wire);
+	count_received(worker, to, packet, wire);
 }

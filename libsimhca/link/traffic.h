@@ -13,5 +13,8 @@ void simhca_stats_sent(const struct simhca_worker *worker, struct simhca_device 
 		       const struct simhca_packet *packet);
 void simhca_stats_received(const struct simhca_worker *worker, struct simhca_device *device,
 			   const struct simhca_packet *packet);
+/* Both at once. */
+void simhca_stats_carried(const struct simhca_worker *worker, struct simhca_device *from,
+			  struct simhca_device *to, const struct simhca_packet *packet);
 
 #endif

@@ -78,8 +78,6 @@ static void free_target(struct simhca_qp *qp)
 {
 	if (qp->qpn)
 		simhca_number_give(&qp->device->qpns, qp->qpn);
-	pthread_mutex_destroy(&qp->req_lock);
-	pthread_mutex_destroy(&qp->resp_lock);
 	pthread_mutex_destroy(&qp->opens_lock);
 	simhca_faults_free(&qp->faults);
 	free(qp->mem);
@@ -100,8 +98,6 @@ int simhca_create_xrc_target(struct simhca_context *context, const struct simhca
 	qp = calloc(1, sizeof(*qp));
 	if (!qp)
 		return simhca_why(why, ENOMEM, "out of memory");
-	pthread_mutex_init(&qp->req_lock, NULL);
-	pthread_mutex_init(&qp->resp_lock, NULL);
 	pthread_mutex_init(&qp->opens_lock, NULL);
 	qp->device = device;
 	qp->link = device->fabric->link;

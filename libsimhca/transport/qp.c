@@ -2,6 +2,7 @@
 /* Queue pairs: making and destroying them, and what brings them down. */
 #include <errno.h>
 #include <infiniband/verbs.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -23,8 +24,10 @@
 #include "turn.h"
 #include "wqe.h"
 
-/* How long a control function tries for a QP that an engine works on. */
-#define PATIENCE_NS (1000 * 1000)
+/* How often a control function tries for a QP that an engine works on: about a millisecond. */
+#define YIELDS 64
+#define NAPS 20
+#define NAP_NS (50 * 1000)
 
 static uint64_t sq_bytes(const struct simhca_qp *qp)
 {
@@ -77,16 +80,8 @@ void simhca_qp_corrupt(struct simhca_qp *qp)
 
 bool simhca_qp_begin(struct simhca_qp *qp)
 {
-	if (!pthread_mutex_trylock(&qp->req_lock))
-		goto begun;
-	/*
-	 * Ask the holder to look again; it reads the flag after it has let go. If it let go just
-	 * before we set it, the second try succeeds: the exchange acquires its letting go.
-	 */
-	atomic_exchange(&qp->again, true);
-	if (pthread_mutex_trylock(&qp->req_lock))
+	if (!simhca_turn_try_lock(&qp->req_lock, true))
 		return false;
-begun:
 	simhca_requester_begin(qp);
 	return true;
 }
@@ -95,14 +90,13 @@ void simhca_qp_end(struct simhca_qp *qp)
 {
 	bool wanted = simhca_requester_end(qp);
 
-	pthread_mutex_unlock(&qp->req_lock);
-	if (atomic_exchange(&qp->again, false) || wanted)
+	if (simhca_turn_unlock(&qp->req_lock) || wanted)
 		simhca_engine_schedule(qp->context->engine, &qp->task);
 }
 
 bool simhca_qp_begin_responder(struct simhca_qp *qp)
 {
-	if (pthread_mutex_trylock(&qp->resp_lock))
+	if (!simhca_turn_try_lock(&qp->resp_lock, false))
 		return false;
 	simhca_responder_begin(qp);
 	return true;
@@ -112,22 +106,24 @@ void simhca_qp_end_responder(struct simhca_qp *qp)
 {
 	bool wanted = simhca_responder_end(qp);
 
-	pthread_mutex_unlock(&qp->resp_lock);
+	simhca_turn_unlock(&qp->resp_lock);
 	if (wanted && qp->context)
 		simhca_engine_schedule(qp->context->engine, &qp->task);
 }
 
-static bool lock_for_a_moment(pthread_mutex_t *lock)
+static bool lock_for_a_moment(struct simhca_turn_lock *lock)
 {
-	struct timespec until;
+	const struct timespec nap = { .tv_nsec = NAP_NS };
 
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_nsec += PATIENCE_NS;
-	if (until.tv_nsec >= 1000000000) {
-		until.tv_sec++;
-		until.tv_nsec -= 1000000000;
+	for (int i = 0; i < YIELDS + NAPS; i++) {
+		if (simhca_turn_try_lock(lock, false))
+			return true;
+		if (i < YIELDS)
+			sched_yield();
+		else
+			nanosleep(&nap, NULL);
 	}
-	return !pthread_mutex_timedlock(lock, &until);
+	return false;
 }
 
 int simhca_qp_begin_both(struct simhca_qp *qp, bool patient)
@@ -269,8 +265,6 @@ struct simhca_qp *simhca_qp_alloc(struct simhca_context *context, uint32_t type,
 
 	if (!qp)
 		return NULL;
-	pthread_mutex_init(&qp->req_lock, NULL);
-	pthread_mutex_init(&qp->resp_lock, NULL);
 	qp->context = context;
 	qp->device = context->device;
 	qp->link = type == SIMHCA_QPT_RAW_PACKET ? context->device->fabric->frame_link
@@ -300,8 +294,6 @@ void simhca_qp_free(struct simhca_qp *qp)
 		simhca_context_free(context, &qp->mem_ref, mem_bytes(qp));
 	if (qp->qpn)
 		simhca_number_give(&qp->device->qpns, qp->qpn);
-	pthread_mutex_destroy(&qp->req_lock);
-	pthread_mutex_destroy(&qp->resp_lock);
 	simhca_faults_free(&qp->faults);
 	free(qp->cast);
 	free(qp->rss);

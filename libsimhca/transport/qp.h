@@ -20,12 +20,6 @@ struct simhca_rss;
 struct simhca_xrcd;
 struct simhca_qp_open;
 
-/* A turn that somebody has. */
-struct simhca_turn {
-	uint64_t generation; /* of the copy that counts */
-	bool wanted;	     /* by others, since it began */
-};
-
 /*
  * An XRC_RECV QP (xrc_target.c) outlives the context that made it, if others have it open. So it
  * belongs to none: it has no rings, doorbell, timer or PD, its run state is the device's own
@@ -64,9 +58,7 @@ struct simhca_qp {
 	struct simhca_task task; /* its turns */
 
 	/* requester and completer; under req_lock, and in a turn (turn.h) */
-	pthread_mutex_t req_lock;
-	atomic_bool again; /* somebody found req_lock taken: its holder schedules the QP anew */
-	struct simhca_turn req_turn;
+	struct simhca_turn_lock req_lock;
 	struct simhca_requester req;
 	struct simhca_flight flight[SIMHCA_MAX_FLIGHTS]; /* by ring index */
 	bool rndv_runs; /* the one under way is a rendezvous', and no WQE */
@@ -76,8 +68,7 @@ struct simhca_qp {
 	} peer;
 
 	/* responder; under resp_lock, and in a turn */
-	pthread_mutex_t resp_lock;
-	struct simhca_turn resp_turn;
+	struct simhca_turn_lock resp_lock;
 	struct simhca_responder resp;
 	struct simhca_srq *xrc_srq; /* XRC_RECV: that of resp.srqn, in a step only */
 

@@ -356,62 +356,60 @@ static uint32_t psns_of(const struct simhca_qp *qp, const struct simhca_packet *
  */
 static bool wants_ack(const struct simhca_qp *qp, const struct simhca_packet *packet)
 {
-	uint32_t window = qp->link->window, quarter = window > 4 ? window / 4 : 1;
-	uint32_t after = simhca_psn_add(packet->psn, psns_of(qp, packet));
+	uint32_t window = qp->link->window, quarter = window > 4 ? window / 4 : 1, after;
 
-	return packet->last || packet->psn / quarter != after / quarter ||
+	if (packet->last)
+		return true;
+	after = simhca_psn_add(packet->psn, psns_of(qp, packet));
+	return packet->psn / quarter != after / quarter ||
 	       (uint32_t)simhca_psn_cmp(after, qp->req.psn_una) >= window;
 }
 
 /* The packet at psn_send, of the message in worker->send, but for its payload. */
-static struct simhca_packet build_packet(const struct simhca_worker *worker, struct simhca_qp *qp,
-					 uint64_t offset)
+static void build_packet(const struct simhca_worker *worker, struct simhca_qp *qp, uint64_t offset,
+			 struct simhca_packet *packet)
 {
 	const struct simhca_send_wqe *wqe = &worker->send->wqe;
 	uint64_t left = worker->send->length - offset, slice = qp->link->slice;
-	struct simhca_packet packet = {
+
+	*packet = (struct simhca_packet){
 		.op = packet_op(wqe->opcode),
 		.transport = qp->type,
 		.psn = qp->req.psn_send,
 		.first = !offset,
 		.mtu = qp->type == SIMHCA_QPT_UD ? 0 : qp->qpc->path_mtu,
 	};
-
 	if (!slice)
 		slice = simhca_qp_mtu(qp);
-	fill_address(qp, wqe, &packet);
-	packet.xrc_srqn = wqe->xrc_srqn & SIMHCA_QPN_MASK;
+	fill_address(qp, wqe, packet);
+	packet->xrc_srqn = wqe->xrc_srqn & SIMHCA_QPN_MASK;
 	if (simhca_takes_response(wqe->opcode)) {
-		packet.first = packet.last = true;
+		packet->first = packet->last = true;
 	} else {
-		packet.length = left < slice ? left : slice;
-		packet.last = packet.length == left;
+		packet->length = left < slice ? left : slice;
+		packet->last = packet->length == left;
 	}
-	packet.solicited = packet.last && (wqe->flags & SIMHCA_WQE_SOLICITED);
-	packet.has_imm = packet.last && (wqe->opcode == SIMHCA_WR_SEND_WITH_IMM ||
-					 wqe->opcode == SIMHCA_WR_RDMA_WRITE_WITH_IMM);
-	packet.has_inv = packet.last && wqe->opcode == SIMHCA_WR_SEND_WITH_INV;
-	packet.imm_or_rkey = wqe->imm_or_rkey;
-	packet.set_checksums = wqe->flags & SIMHCA_WQE_IP_CSUM;
-	if (packet.op != SIMHCA_PKT_SEND && packet.first) {
-		packet.va = wqe->rdma.remote_addr + offset;
-		packet.rkey = wqe->rdma.rkey;
-		packet.dma_length = left;
-		packet.atomic = (struct simhca_atomic_op){
-			.compare_swap = wqe->opcode == SIMHCA_WR_ATOMIC_CMP_AND_SWP,
-			.compare = wqe->rdma.compare_add,
-			.swap_add = wqe->opcode == SIMHCA_WR_ATOMIC_CMP_AND_SWP
-					    ? wqe->rdma.swap
-					    : wqe->rdma.compare_add,
-		};
+	packet->solicited = packet->last && (wqe->flags & SIMHCA_WQE_SOLICITED);
+	packet->has_imm = packet->last && (wqe->opcode == SIMHCA_WR_SEND_WITH_IMM ||
+					   wqe->opcode == SIMHCA_WR_RDMA_WRITE_WITH_IMM);
+	packet->has_inv = packet->last && wqe->opcode == SIMHCA_WR_SEND_WITH_INV;
+	packet->imm_or_rkey = wqe->imm_or_rkey;
+	packet->set_checksums = wqe->flags & SIMHCA_WQE_IP_CSUM;
+	if (packet->op != SIMHCA_PKT_SEND && packet->first) {
+		packet->va = wqe->rdma.remote_addr + offset;
+		packet->rkey = wqe->rdma.rkey;
+		packet->dma_length = left;
+		packet->atomic.compare_swap = wqe->opcode == SIMHCA_WR_ATOMIC_CMP_AND_SWP;
+		packet->atomic.compare = wqe->rdma.compare_add;
+		packet->atomic.swap_add =
+			packet->atomic.compare_swap ? wqe->rdma.swap : wqe->rdma.compare_add;
 	}
-	if (packet.op == SIMHCA_PKT_FLUSH) {
-		packet.dma_length = wqe->flush.length;
-		packet.flush_placement = wqe->flush.placement;
-		packet.flush_selectivity = wqe->flush.selectivity;
+	if (packet->op == SIMHCA_PKT_FLUSH) {
+		packet->dma_length = wqe->flush.length;
+		packet->flush_placement = wqe->flush.placement;
+		packet->flush_selectivity = wqe->flush.selectivity;
 	}
-	packet.ack_req = wants_ack(qp, &packet);
-	return packet;
+	packet->ack_req = wants_ack(qp, packet);
 }
 
 /* Of what a read asks for from there on, the most that a response brings. */
@@ -522,7 +520,7 @@ static void look_ahead(struct simhca_worker *worker, struct simhca_qp *qp)
 		struct simhca_key_use use = {
 			.worker = worker, .device = qp->device, .pd = qp->qpc->pd, .qpn = qp->qpn
 		};
-		struct simhca_sgl sgl = { .count = 0 };
+		struct simhca_sgl sgl;
 		struct simhca_send send;
 		enum simhca_reason reason;
 		bool response;
@@ -537,6 +535,7 @@ static void look_ahead(struct simhca_worker *worker, struct simhca_qp *qp)
 			continue;
 		if (response)
 			use.access = SIMHCA_ACCESS_LOCAL_WRITE;
+		sgl.count = 0;
 		worker->num_absent = 0;
 		reason = simhca_translate_sges(
 			&use, send.sge, send.wqe.num_sge, 0,
@@ -584,7 +583,7 @@ static enum simhca_next send_packet(struct simhca_worker *worker, struct simhca_
 		return SIMHCA_NEXT_WAIT;
 	offset = (uint64_t)simhca_psn_cmp(psn, simhca_flight(qp, younger)->first) *
 		 simhca_qp_mtu(qp);
-	packet = build_packet(worker, qp, offset);
+	build_packet(worker, qp, offset, &packet);
 	context = simhca_requester_context(&packet);
 	reason = own_memory(worker, qp, offset, &packet, &payload);
 	verdict = reason == SIMHCA_REASON_NONE

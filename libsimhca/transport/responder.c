@@ -46,6 +46,7 @@ struct reply {
 	enum simhca_reason reason; /* of a NAK: the precise cause */
 	uint64_t atomic_old;
 	bool advanced; /* the QP's progress says that the request is done */
+	uint32_t psns; /* of the request, as its sender counts them */
 	struct simhca_handover handover;
 };
 
@@ -496,11 +497,27 @@ static void remember(struct simhca_qp *qp, const struct simhca_packet *packet,
 			sizeof(one));
 }
 
+/* Of a responder's progress, what a packet that is done changes. */
+struct place {
+	uint32_t epsn, msn, taken, answers;
+	uint8_t in_message, write;
+};
+
+static struct place place_of(const struct simhca_qp *qp)
+{
+	return (struct place){
+		.epsn = qp->resp.epsn,
+		.msn = qp->resp.msn,
+		.taken = qp->resp.taken,
+		.answers = qp->resp.answers,
+		.in_message = qp->resp.in_message,
+		.write = qp->resp.write,
+	};
+}
+
 /* The packet's PSNs are taken: it is done, or as good as done. */
 static void advance(struct simhca_qp *qp, const struct simhca_packet *packet, struct reply *reply)
 {
-	uint32_t psns = psns_of(packet, qp->qpc->path_mtu);
-
 	reply->advanced = true;
 	if (packet->op == SIMHCA_PKT_SEND || packet->op == SIMHCA_PKT_WRITE) {
 		qp->resp.in_message = !packet->last;
@@ -508,8 +525,8 @@ static void advance(struct simhca_qp *qp, const struct simhca_packet *packet, st
 	}
 	if (is_remembered(packet->op))
 		remember(qp, packet, reply);
-	qp->resp.epsn = simhca_psn_add(packet->psn, psns);
-	qp->resp.taken += psns;
+	qp->resp.epsn = simhca_psn_add(packet->psn, reply->psns);
+	qp->resp.taken += reply->psns;
 	if (qp->resp.taken > SIMHCA_PSN_DUPLICATES)
 		qp->resp.taken = SIMHCA_PSN_DUPLICATES;
 	if (packet->last)
@@ -517,8 +534,7 @@ static void advance(struct simhca_qp *qp, const struct simhca_packet *packet, st
 }
 
 /* It is not done after all. */
-static void retreat(struct simhca_qp *qp, const struct simhca_responder *before,
-		    struct reply *reply)
+static void retreat(struct simhca_qp *qp, const struct place *before, struct reply *reply)
 {
 	reply->advanced = false;
 	qp->resp.epsn = before->epsn;
@@ -536,7 +552,7 @@ static void retreat(struct simhca_qp *qp, const struct simhca_responder *before,
 static bool completes(struct simhca_qp *qp, const struct simhca_packet *packet, uint64_t bytes,
 		      struct reply *reply)
 {
-	const struct simhca_responder before = qp->resp;
+	const struct place before = place_of(qp);
 
 	/* First, as the completion is told of when the message's progress is committed. */
 	advance(qp, packet, reply);
@@ -681,8 +697,9 @@ static bool execute_write(struct simhca_worker *worker, struct simhca_qp *qp,
 	}
 	/* The first packet's RETH speaks for the whole message: no byte is placed if it is wrong.
 	 */
-	if (packet->first && !remote_memory(worker, qp, packet, packet->dma_length,
-					    SIMHCA_ACCESS_REMOTE_WRITE, NULL, reply))
+	if (packet->first && !packet->last &&
+	    !remote_memory(worker, qp, packet, packet->dma_length, SIMHCA_ACCESS_REMOTE_WRITE, NULL,
+			   reply))
 		return false;
 	if (!remote_memory(worker, qp, packet, packet->length, SIMHCA_ACCESS_REMOTE_WRITE, &target,
 			   reply))
@@ -732,11 +749,17 @@ static struct simhca_handover respond(struct simhca_worker *worker, struct simhc
 	return qp->link->respond(worker, qp, response);
 }
 
+/* Bytes that a packet brings at most. */
+static uint64_t slice_of(const struct simhca_qp *qp)
+{
+	return qp->link->slice ? qp->link->slice : simhca_qp_mtu(qp);
+}
+
 /* Sends the next piece of a read's response: of all that the request asks for, or is left of it. */
 static bool respond_to_read(struct simhca_worker *worker, struct simhca_qp *qp,
 			    const struct simhca_packet *packet, struct reply *reply)
 {
-	uint64_t slice = qp->link->slice ? qp->link->slice : simhca_qp_mtu(qp);
+	uint64_t slice = slice_of(qp);
 	uint64_t length = packet->dma_length < slice ? packet->dma_length : slice;
 	struct simhca_sgl source;
 	struct simhca_packet response = {
@@ -749,6 +772,7 @@ static bool respond_to_read(struct simhca_worker *worker, struct simhca_qp *qp,
 		.payload = &source,
 	};
 	const struct simhca_read_owed before = qp->resp.read;
+	const uint8_t owed = qp->resp.owed;
 	struct simhca_handover handover;
 
 	source.count = 0;
@@ -756,17 +780,19 @@ static bool respond_to_read(struct simhca_worker *worker, struct simhca_qp *qp,
 	    belongs_elsewhere(worker, &source, reply) ||
 	    !pages_there(worker, qp, packet, SIMHCA_RESPONDER_READ, &source, REMOTE_MEMORY, reply))
 		return false;
-	qp->resp.read.owed = !response.last;
-	qp->resp.read.repeated = reply->repeated;
+	qp->resp.owed = response.last	  ? SIMHCA_OWES_NOTHING
+			: reply->repeated ? SIMHCA_OWES_REPEATED
+					  : SIMHCA_OWES_RESPONSE;
 	qp->resp.read.psn =
 		simhca_psn_add(packet->psn, simhca_psn_count(length, simhca_qp_mtu(qp)));
 	qp->resp.read.rkey = packet->rkey;
 	qp->resp.read.srqn = packet->xrc_srqn;
 	qp->resp.read.va = packet->va + length;
-	qp->resp.read.left = packet->dma_length - length;
+	qp->resp.read.left = (uint32_t)(packet->dma_length - length);
 	handover = respond(worker, qp, packet, &response);
 	if (handover.outcome == SIMHCA_UNREADABLE) {
 		qp->resp.read = before;
+		qp->resp.owed = owed;
 		copy_failed(worker, qp, packet, SIMHCA_RESPONDER_READ, &source, REMOTE_MEMORY,
 			    handover.reason, reply);
 		return false;
@@ -784,8 +810,9 @@ static bool execute_read(struct simhca_worker *worker, struct simhca_qp *qp,
 	    !grants_responses(qp, packet, reply))
 		return false;
 	/* All of it, so that a bad range yields nothing at all. */
-	return remote_memory(worker, qp, packet, packet->dma_length, SIMHCA_ACCESS_REMOTE_READ,
-			     NULL, reply) &&
+	return (packet->dma_length <= slice_of(qp) ||
+		remote_memory(worker, qp, packet, packet->dma_length, SIMHCA_ACCESS_REMOTE_READ,
+			      NULL, reply)) &&
 	       respond_to_read(worker, qp, packet, reply);
 }
 
@@ -1061,13 +1088,12 @@ static void repeat(struct simhca_worker *worker, struct simhca_qp *qp,
  * duplicate only if all its PSNs were taken before, in this connection (IBTA vol. 1, 9.7.1).
  */
 static void run_old(struct simhca_worker *worker, struct simhca_qp *qp,
-		    const struct simhca_packet *packet, uint32_t psns, uint32_t back,
-		    struct reply *reply)
+		    const struct simhca_packet *packet, uint32_t back, struct reply *reply)
 {
 	if (back > qp->resp.taken) {
 		simhca_stats_add(worker, qp->device, SIMHCA_STAT_OUT_OF_SEQUENCE, 1);
 		ignore(qp, packet, SIMHCA_REASON_PSN_BEFORE_START, reply);
-	} else if (psns <= back) {
+	} else if (reply->psns <= back) {
 		simhca_stats_add(worker, qp->device, SIMHCA_STAT_DUPLICATE_REQUEST, 1);
 		repeat(worker, qp, packet, reply);
 	} else if (packet->op == SIMHCA_PKT_SEND || packet->op == SIMHCA_PKT_WRITE) {
@@ -1091,7 +1117,7 @@ static bool continues(const struct simhca_qp *qp, const struct simhca_packet *pa
 }
 
 static bool in_sequence_rc(struct simhca_worker *worker, struct simhca_qp *qp,
-			   const struct simhca_packet *packet, uint32_t psns, struct reply *reply)
+			   const struct simhca_packet *packet, struct reply *reply)
 {
 	int32_t order = simhca_psn_cmp(packet->psn, qp->resp.epsn);
 
@@ -1103,7 +1129,7 @@ static bool in_sequence_rc(struct simhca_worker *worker, struct simhca_qp *qp,
 		return false;
 	}
 	if (order < 0) {
-		run_old(worker, qp, packet, psns, (uint32_t)-order, reply);
+		run_old(worker, qp, packet, (uint32_t)-order, reply);
 		return false;
 	}
 	qp->resp.nak_sent = false;
@@ -1148,17 +1174,16 @@ static enum simhca_reason check_length(const struct simhca_qp *qp,
 static void run_connected(struct simhca_worker *worker, struct simhca_qp *qp,
 			  const struct simhca_packet *packet, struct reply *reply)
 {
-	uint32_t psns = psns_of(packet, qp->qpc->path_mtu);
 	enum simhca_reason reason;
-	struct simhca_responder before;
+	struct place before;
 
 	/* Both ends would count on differently, until one takes what is new for a duplicate. */
-	if (psns != psns_of(packet, packet->mtu)) {
+	if (packet->mtu != qp->qpc->path_mtu && reply->psns != psns_of(packet, qp->qpc->path_mtu)) {
 		refuse(qp, packet, SIMHCA_SYNDROME_NAK_INVALID, SIMHCA_WC_SUCCESS,
 		       SIMHCA_REASON_PATH_MTU_DIFFERS, reply);
 		return;
 	}
-	if (simhca_is_reliable(packet->transport) ? !in_sequence_rc(worker, qp, packet, psns, reply)
+	if (simhca_is_reliable(packet->transport) ? !in_sequence_rc(worker, qp, packet, reply)
 						  : !in_sequence_uc(qp, packet))
 		return;
 	reason = check_length(qp, packet);
@@ -1170,7 +1195,7 @@ static void run_connected(struct simhca_worker *worker, struct simhca_qp *qp,
 		return;
 	if (packet->first)
 		qp->resp.offset = 0;
-	before = qp->resp;
+	before = place_of(qp);
 	/* A read counts as complete when its response begins (9.7.7.1), which tells so. */
 	if (packet->op == SIMHCA_PKT_READ)
 		advance(qp, packet, reply);
@@ -1229,7 +1254,7 @@ static void run_datagram(struct simhca_worker *worker, struct simhca_qp *qp,
 			 const struct simhca_packet *packet, struct reply *reply)
 {
 	uint8_t grh[SIMHCA_GRH_BYTES];
-	struct simhca_sgl header = { .count = 1 };
+	struct simhca_sgl header;
 	struct simhca_recv recv;
 
 	if (packet->qkey != qp->qpc->qkey) { /* dropped and counted (IBTA vol. 1, 10.2.5) */
@@ -1248,6 +1273,7 @@ static void run_datagram(struct simhca_worker *worker, struct simhca_qp *qp,
 	}
 	if (packet->av->is_global) {
 		build_grh(packet, qp->device->config.infiniband, grh);
+		header.count = 1;
 		header.seg[0] =
 			(struct simhca_seg){ .addr = (uintptr_t)grh, .length = sizeof(grh) };
 		if (!place_in_recv(worker, qp, packet, &header, 0, sizeof(grh), reply))
@@ -1266,10 +1292,11 @@ static void run_frame(struct simhca_worker *worker, struct simhca_qp *qp,
 		      const struct simhca_packet *packet, struct reply *reply)
 {
 	uint64_t addr = packet->payload->seg[0].addr, length = packet->length;
-	struct simhca_sgl payload = { .count = 1 };
+	struct simhca_sgl payload;
 
 	if (!need_recv(worker, qp, packet, reply))
 		return;
+	payload.count = 1;
 	payload.seg[0] = (struct simhca_seg){ .addr = addr, .length = length };
 	if (strips(qp, packet)) {
 		payload.seg[0].length = SIMHCA_VLAN_OFFSET;
@@ -1288,13 +1315,7 @@ static void run_frame(struct simhca_worker *worker, struct simhca_qp *qp,
 static struct simhca_handover give(struct simhca_worker *worker, struct simhca_qp *qp,
 				   const struct simhca_packet *packet, const struct reply *reply)
 {
-	struct simhca_packet response = {
-		.op = SIMHCA_PKT_ACK,
-		.psn = simhca_psn_add(packet->psn, psns_of(packet, packet->mtu) - 1),
-		.first = true,
-		.last = true,
-		.syndrome = SIMHCA_SYNDROME_ACK,
-	};
+	struct simhca_packet response;
 
 	if (reply->kind == NOT_TAKEN || reply->kind == SILENCE)
 		return reply->handover;
@@ -1302,16 +1323,27 @@ static struct simhca_handover give(struct simhca_worker *worker, struct simhca_q
 		simhca_stats_add(worker, qp->device, SIMHCA_STAT_OUT_OF_BUFFER, 1);
 	if (!simhca_is_reliable(packet->transport) || (reply->kind == RESPONSE && !packet->ack_req))
 		return taken;
+	response = (struct simhca_packet){
+		.op = SIMHCA_PKT_ACK,
+		.psn = packet->psn,
+		.first = true,
+		.last = true,
+		.syndrome = SIMHCA_SYNDROME_ACK,
+	};
 	if (reply->kind == NAK) {
 		response.syndrome = reply->syndrome;
 		response.reason = reply->reason;
-		response.psn =
-			reply->syndrome == SIMHCA_SYNDROME_NAK_PSN ? qp->resp.epsn : packet->psn;
-	} else if (packet->op == SIMHCA_PKT_COMPARE_SWAP || packet->op == SIMHCA_PKT_FETCH_ADD) {
-		response.op = SIMHCA_PKT_ATOMIC_ACK;
-		response.atomic_old = reply->atomic_old;
-	} else if (packet->op == SIMHCA_PKT_ATOMIC_WRITE || packet->op == SIMHCA_PKT_FLUSH) {
-		response.op = SIMHCA_PKT_READ_RESPONSE;
+		if (reply->syndrome == SIMHCA_SYNDROME_NAK_PSN)
+			response.psn = qp->resp.epsn;
+	} else {
+		response.psn = simhca_psn_add(packet->psn, reply->psns - 1);
+		if (packet->op == SIMHCA_PKT_COMPARE_SWAP || packet->op == SIMHCA_PKT_FETCH_ADD) {
+			response.op = SIMHCA_PKT_ATOMIC_ACK;
+			response.atomic_old = reply->atomic_old;
+		} else if (packet->op == SIMHCA_PKT_ATOMIC_WRITE ||
+			   packet->op == SIMHCA_PKT_FLUSH) {
+			response.op = SIMHCA_PKT_READ_RESPONSE;
+		}
 	}
 	respond(worker, qp, packet, &response);
 	return taken;
@@ -1321,7 +1353,7 @@ struct simhca_handover simhca_responder_run(struct simhca_worker *worker, struct
 					    const struct simhca_packet *packet)
 {
 	uint32_t state = simhca_qp_state(qp);
-	struct reply reply = { .kind = SILENCE };
+	struct reply reply = { .kind = SILENCE, .psns = psns_of(packet, packet->mtu) };
 
 	if (state < SIMHCA_QPS_RTR || state == SIMHCA_QPS_ERR)
 		return taken;
@@ -1334,7 +1366,7 @@ struct simhca_handover simhca_responder_run(struct simhca_worker *worker, struct
 		simhca_qp_event(qp, IBV_EVENT_COMM_EST);
 	}
 	/* Who asks for something else has given up what it still was to get. */
-	qp->resp.read.owed = false;
+	qp->resp.owed = SIMHCA_OWES_NOTHING;
 	if (packet->transport == SIMHCA_QPT_UD)
 		run_datagram(worker, qp, packet, &reply);
 	else
@@ -1354,13 +1386,13 @@ struct simhca_handover simhca_responder_continue(struct simhca_worker *worker, s
 		.rkey = qp->resp.read.rkey,
 		.dma_length = qp->resp.read.left,
 	};
-	struct reply reply = { .kind = SILENCE, .repeated = qp->resp.read.repeated };
+	struct reply reply = { .kind = SILENCE, .repeated = qp->resp.owed == SIMHCA_OWES_REPEATED };
 	uint32_t state = simhca_qp_state(qp);
 
 	if (state < SIMHCA_QPS_RTR || state == SIMHCA_QPS_ERR)
-		qp->resp.read.owed = false;
+		qp->resp.owed = SIMHCA_OWES_NOTHING;
 	else if ((qp->type == SIMHCA_QPT_XRC_RECV && !has_xrc_srq(qp, &rest, &reply)) ||
 		 (!respond_to_read(worker, qp, &rest, &reply) && reply.kind != NOT_TAKEN))
-		qp->resp.read.owed = false;
+		qp->resp.owed = SIMHCA_OWES_NOTHING;
 	return give(worker, qp, &rest, &reply);
 }

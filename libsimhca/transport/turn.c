@@ -10,29 +10,72 @@
 /* Changes of a word by its client, while it is to be taken; more are not waited for. */
 #define TRIES 16
 
+/* ------------------------------------------------------------------------------ lock */
+
+#define HELD 1u
+#define ASKED 2u
+
+bool simhca_turn_try_lock(struct simhca_turn_lock *lock, bool ask)
+{
+	uint32_t old = 0;
+
+	/*
+	 * acquire: what the holder before left. release, if it only asks: what is asked for is
+	 * there when the holder sees that.
+	 */
+	while (!atomic_compare_exchange_weak_explicit(&lock->word, &old, old ? HELD | ASKED : HELD,
+						      memory_order_acq_rel, memory_order_relaxed))
+		if (old && !ask)
+			return false;
+	return !old;
+}
+
+bool simhca_turn_unlock(struct simhca_turn_lock *lock)
+{
+	return atomic_exchange_explicit(&lock->word, 0, memory_order_acq_rel) & ASKED;
+}
+
 /* ------------------------------------------------------------------ words and copies */
 
-/*
- * Takes the turn, whoever the word says has it. False: somebody has, and it is not the device. What
- * is wanted so far is what happens now.
- */
-static bool take(_Atomic uint64_t *word, struct simhca_turn *turn)
+/* Takes the turn. False: somebody has it, and it is not the device. */
+static bool take(struct simhca_turn *turn)
 {
-	const uint64_t mine = (uint64_t)SIMHCA_TURN_DEVICE << SIMHCA_TURN_HOLDER_SHIFT;
-	uint64_t old = atomic_load_explicit(word, memory_order_relaxed);
+	uint32_t old = atomic_load_explicit(&turn->holder, memory_order_relaxed);
 
-	turn->wanted = false;
-	for (int i = 0; i < TRIES && !(old >> SIMHCA_TURN_HOLDER_SHIFT); i++) {
-		turn->generation = old & SIMHCA_TURN_GENERATION;
+	for (int i = 0; i < TRIES && !(old & ~SIMHCA_TURN_WANTED); i++) {
 		simhca_store();
-		/* acquire: pairs with the commit of the turn before, which wrote the copy. */
-		if (atomic_compare_exchange_weak_explicit(word, &old, mine | turn->generation,
+		/* acquire: pairs with the end of the turn before, which wrote the copy. What is
+		 * wanted so far is what happens now. */
+		if (atomic_compare_exchange_weak_explicit(&turn->holder, &old, SIMHCA_TURN_DEVICE,
 							  memory_order_acquire,
 							  memory_order_relaxed))
 			return true;
 	}
-	turn->generation = old & SIMHCA_TURN_GENERATION;
 	return false;
+}
+
+/* True: what the side works on is what counts. Else that is to be read, and judged. */
+static bool begin(struct simhca_turn *turn, struct simhca_turn_lock *lock, bool *free)
+{
+	uint32_t generation;
+	bool known;
+
+	*free = take(turn);
+	/* acquire: of a holder who has not ended his turn, for he is gone, this is all there is. */
+	generation = atomic_load_explicit(&turn->generation, memory_order_acquire);
+	known = *free && lock->known && lock->generation == generation;
+	lock->generation = generation;
+	lock->known = true;
+	return known;
+}
+
+/* True: somebody wants another turn. */
+static bool end(struct simhca_turn *turn)
+{
+	simhca_store();
+	/* release: the copies are written. acquire: what is wanted by those who say so. */
+	return atomic_exchange_explicit(&turn->holder, 0, memory_order_acq_rel) &
+	       SIMHCA_TURN_WANTED;
 }
 
 void simhca_turn_get(void *to, const void *from, size_t bytes)
@@ -55,25 +98,18 @@ void simhca_turn_put(void *to, const void *from, size_t bytes)
 
 /*
  * What has changed since the last commit is written to the copy that does not count, which counts
- * from then on. holder: who has the turn afterwards; 0: nobody.
+ * from then on.
  */
-static void commit(_Atomic uint64_t *word, struct simhca_turn *turn, uint64_t holder, void *copies,
-		   const void *progress, size_t bytes)
+static inline void commit(struct simhca_turn *turn, struct simhca_turn_lock *lock, void *copies,
+			  const void *progress, size_t bytes)
 {
-	bool changed = memcmp((char *)copies + (turn->generation & 1) * bytes, progress, bytes);
-	uint64_t old;
-
-	if (!changed && holder)
+	if (!memcmp((char *)copies + (lock->generation & 1) * bytes, progress, bytes))
 		return;
-	if (changed) {
-		turn->generation = (turn->generation + 1) & SIMHCA_TURN_GENERATION;
-		simhca_turn_put((char *)copies + (turn->generation & 1) * bytes, progress, bytes);
-	}
+	lock->generation++;
+	simhca_turn_put((char *)copies + (lock->generation & 1) * bytes, progress, bytes);
 	simhca_store();
-	/* release: the copy is there before the word says that it counts. */
-	old = atomic_exchange_explicit(word, holder << SIMHCA_TURN_HOLDER_SHIFT | turn->generation,
-				       memory_order_acq_rel);
-	turn->wanted |= (old & SIMHCA_TURN_WANTED) != 0;
+	/* release: the copy is there before it counts. */
+	atomic_store_explicit(&turn->generation, lock->generation, memory_order_release);
 }
 
 /* ------------------------------------------------------------------------- requester */
@@ -139,9 +175,11 @@ static void load_flights(struct simhca_qp *qp)
 void simhca_requester_begin(struct simhca_qp *qp)
 {
 	struct simhca_requester *req = &qp->req;
-	bool free = take(&qp->mem->req_turn, &qp->req_turn);
+	bool free;
 
-	simhca_turn_get(req, &qp->mem->req[qp->req_turn.generation & 1], sizeof(*req));
+	if (__builtin_expect(begin(&qp->mem->req_turn, &qp->req_lock, &free), 1))
+		return;
+	simhca_turn_get(req, &qp->mem->req[qp->req_lock.generation & 1], sizeof(*req));
 	if (free && req->count <= SIMHCA_MAX_FLIGHTS) {
 		load_flights(qp);
 		if (requester_makes_sense(qp))
@@ -155,8 +193,7 @@ void simhca_requester_begin(struct simhca_qp *qp)
 
 void simhca_requester_commit(struct simhca_qp *qp)
 {
-	commit(&qp->mem->req_turn, &qp->req_turn, SIMHCA_TURN_DEVICE, qp->mem->req, &qp->req,
-	       sizeof(qp->req));
+	commit(&qp->mem->req_turn, &qp->req_lock, qp->mem->req, &qp->req, sizeof(qp->req));
 }
 
 void simhca_requester_completes(struct simhca_qp *qp, uint32_t ticket)
@@ -167,8 +204,8 @@ void simhca_requester_completes(struct simhca_qp *qp, uint32_t ticket)
 
 bool simhca_requester_end(struct simhca_qp *qp)
 {
-	commit(&qp->mem->req_turn, &qp->req_turn, 0, qp->mem->req, &qp->req, sizeof(qp->req));
-	return qp->req_turn.wanted;
+	simhca_requester_commit(qp);
+	return end(&qp->mem->req_turn);
 }
 
 /* ------------------------------------------------------------------------- responder */
@@ -178,18 +215,20 @@ static bool responder_makes_sense(const struct simhca_responder *resp)
 	return resp->epsn <= SIMHCA_PSN_MASK && resp->msn <= SIMHCA_PSN_MASK &&
 	       resp->taken <= SIMHCA_PSN_DUPLICATES && resp->offset <= 2 * SIMHCA_MAX_MSG_SIZE &&
 	       resp->left <= SIMHCA_MAX_MSG_SIZE && resp->read.left <= SIMHCA_MAX_MSG_SIZE &&
-	       resp->read.psn <= SIMHCA_PSN_MASK && resp->read.owed <= 1 &&
-	       resp->read.repeated <= 1 && resp->in_message <= 1 && resp->write <= 1 &&
-	       resp->have_recv <= 1 && resp->nak_sent <= 1 && resp->told_psn <= 1 &&
-	       resp->revoked <= 1 && resp->comm_est <= 1 && resp->tm.kind <= SIMHCA_TM_RNDV;
+	       resp->read.psn <= SIMHCA_PSN_MASK && resp->owed <= SIMHCA_OWES_REPEATED &&
+	       resp->in_message <= 1 && resp->write <= 1 && resp->have_recv <= 1 &&
+	       resp->nak_sent <= 1 && resp->told_psn <= 1 && resp->revoked <= 1 &&
+	       resp->comm_est <= 1 && resp->tm.kind <= SIMHCA_TM_RNDV;
 }
 
 void simhca_responder_begin(struct simhca_qp *qp)
 {
 	struct simhca_responder *resp = &qp->resp;
-	bool free = take(&qp->mem->resp_turn, &qp->resp_turn);
+	bool free;
 
-	simhca_turn_get(resp, &qp->mem->resp[qp->resp_turn.generation & 1], sizeof(*resp));
+	if (__builtin_expect(begin(&qp->mem->resp_turn, &qp->resp_lock, &free), 1))
+		return;
+	simhca_turn_get(resp, &qp->mem->resp[qp->resp_lock.generation & 1], sizeof(*resp));
 	if (free && responder_makes_sense(resp))
 		return;
 	memset(resp, 0, sizeof(*resp));
@@ -199,8 +238,7 @@ void simhca_responder_begin(struct simhca_qp *qp)
 
 void simhca_responder_commit(struct simhca_qp *qp)
 {
-	commit(&qp->mem->resp_turn, &qp->resp_turn, SIMHCA_TURN_DEVICE, qp->mem->resp, &qp->resp,
-	       sizeof(qp->resp));
+	commit(&qp->mem->resp_turn, &qp->resp_lock, qp->mem->resp, &qp->resp, sizeof(qp->resp));
 }
 
 void simhca_responder_completes(struct simhca_qp *qp, uint32_t ticket)
@@ -211,6 +249,6 @@ void simhca_responder_completes(struct simhca_qp *qp, uint32_t ticket)
 
 bool simhca_responder_end(struct simhca_qp *qp)
 {
-	commit(&qp->mem->resp_turn, &qp->resp_turn, 0, qp->mem->resp, &qp->resp, sizeof(qp->resp));
-	return qp->resp_turn.wanted;
+	simhca_responder_commit(qp);
+	return end(&qp->mem->resp_turn);
 }

@@ -1,21 +1,37 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Turns at a QP's requester or responder (simhca-abi-progress.h). Who has one works on qp->req and
- * qp->flight, or on qp->resp, which hold what was in the QP's memory when the turn began; outside
- * of a turn they say nothing.
+ * qp->flight, or on qp->resp. Outside of a turn they are what the last one left, and still true if
+ * the generation is.
  *
  * The device's threads keep each other off by req_lock and resp_lock, as no word that a client can
- * write may do that. The turn word comes after the lock. While no one but the device takes turns it
- * is free then; if it is not, a client has written it.
+ * write may do that. The holder in the QP's memory comes after the lock. While no one but the
+ * device takes turns nobody is there then; if somebody is, a client has written it.
  */
 #ifndef LIBSIMHCA_TURN_H
 #define LIBSIMHCA_TURN_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct simhca_qp;
+
+/* All zero: free, and nothing known. */
+struct simhca_turn_lock {
+	atomic_uint word;
+	bool known;	     /* what the turn works on is that of this generation */
+	uint32_t generation; /* of the copy that counts */
+};
+
+/*
+ * Without waiting. False: somebody has it; with `ask` he has been asked to have the QP looked at
+ * again, and what the caller did before is seen then.
+ */
+bool simhca_turn_try_lock(struct simhca_turn_lock *lock, bool ask);
+/* True: somebody has asked. */
+bool simhca_turn_unlock(struct simhca_turn_lock *lock);
 
 /* Begins a turn, under the side's lock. If what is there makes no sense the QP fails. */
 void simhca_requester_begin(struct simhca_qp *qp);

@@ -321,13 +321,21 @@ struct qp {
 /* The copies of its progress that count. */
 static inline struct simhca_requester *requester_of(const struct qp *qp)
 {
-	return &qp->state
-			->req[atomic_load_explicit(&qp->state->req_turn, memory_order_acquire) & 1];
+	return &qp->state->req[atomic_load_explicit(&qp->state->req_turn.generation,
+						    memory_order_acquire) &
+			       1];
 }
 static inline struct simhca_responder *responder_of(const struct qp *qp)
 {
-	return &qp->state->resp[atomic_load_explicit(&qp->state->resp_turn, memory_order_acquire) &
+	return &qp->state->resp[atomic_load_explicit(&qp->state->resp_turn.generation,
+						     memory_order_acquire) &
 				1];
+}
+/* To be called when a test has changed them: as if somebody else had had turns. */
+static inline void others_had_turns(struct qp *qp)
+{
+	atomic_fetch_add(&qp->state->req_turn.generation, 2);
+	atomic_fetch_add(&qp->state->resp_turn.generation, 2);
 }
 /* Ring indices that the device has reached; an engine may be at work. */
 static inline uint32_t sq_ci_of(const struct qp *qp)

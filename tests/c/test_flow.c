@@ -542,7 +542,7 @@ static void a_busy_receiver_gets_it_later(void **state)
 	for (int round = 0; round < 2; round++) {
 		uint32_t length = frame_make(scene.sender->mr->addr, &udp);
 
-		pthread_mutex_lock(&busy->resp_lock);
+		assert_true(simhca_qp_begin_responder(busy));
 		post(scene.sender, .id = 5, .opcode = SIMHCA_WR_SEND,
 		     SGES(sge(scene.sender->mr, 0, length)));
 		for (int i = 0; i < 10; i++) {
@@ -552,7 +552,7 @@ static void a_busy_receiver_gets_it_later(void **state)
 			assert_int_equal(arrived(scene.receiver[1]), 0);
 			expect_none(scene.sender->send_cq);
 		}
-		pthread_mutex_unlock(&busy->resp_lock);
+		simhca_qp_end_responder(busy);
 		advance(scene.world, 100 * USEC);
 		expect(scene.sender->send_cq, 5, SUCCESS);
 		for (unsigned int i = 0; i < RECEIVERS; i++)
@@ -572,14 +572,14 @@ static void a_receiver_that_stays_busy_loses_it(void **state)
 	add_type(&scene, 1, SIMHCA_FLOW_SNIFFER);
 	add_type(&scene, 3, SIMHCA_FLOW_SNIFFER);
 	busy = scene.world->device[1]->qps[SIMHCA_QPN_SLOT(scene.receiver[1]->qp->qpn)];
-	pthread_mutex_lock(&busy->resp_lock);
+	assert_true(simhca_qp_begin_responder(busy));
 	frame_make(scene.sender->mr->addr, &udp);
 	send_from(scene.sender, 5, 0, 142);
 	for (int i = 0; i < 600; i++)
 		advance(scene.world, 100 * USEC);
 	expect(scene.sender->send_cq, 5, SUCCESS);
 	assert_int_equal(arrived(scene.receiver[3]), 1);
-	pthread_mutex_unlock(&busy->resp_lock);
+	simhca_qp_end_responder(busy);
 	assert_int_equal(who_gets(&scene, &udp), 1 << 1 | 1 << 3);
 }
 

@@ -147,6 +147,7 @@ static void expect_fatal(struct scene *scene, struct side *side)
 	struct pair *bad = scene->bad;
 	struct simhca_cqe cqe;
 
+	others_had_turns(side->qp);
 	advance(scene->world, SEC);
 	assert_int_equal(qp_state(side->qp), IBV_QPS_ERR);
 	assert_int_equal(events_of(side->client, side->qp, IBV_EVENT_QP_FATAL), 1);
@@ -231,10 +232,9 @@ static void responders_that_lie_about_their_progress(void **state)
 		R(taken, 0x800001),
 		R(offset, UINT64_MAX),
 		R(left, UINT64_MAX),
-		R(read.repeated, 2),
-		R(read.owed, 2),
+		R(owed, 3),
 		R(read.psn, 0x1000000),
-		R(read.left, 1ull << 40),
+		R(read.left, 0x40000001),
 		R(in_message, 2),
 		R(write, 2),
 		R(have_recv, 2),
@@ -257,13 +257,12 @@ static void responders_that_lie_about_their_progress(void **state)
 /* Nobody but the device takes turns, so what a word says of another holder makes no sense. */
 static void turns_of_nobody(void **state)
 {
-	const uint64_t holder = 0xdeadull << SIMHCA_TURN_HOLDER_SHIFT;
 	struct scene scene = one_under_way(state);
 
-	atomic_store(&scene.bad->a.qp->state->req_turn, holder);
+	atomic_store(&scene.bad->a.qp->state->req_turn.holder, 0xdead);
 	expect_fatal(&scene, &scene.bad->a);
 	scene = one_under_way(state);
-	atomic_store(&scene.bad->b.qp->state->resp_turn, UINT64_MAX);
+	atomic_store(&scene.bad->b.qp->state->resp_turn.holder, UINT32_MAX);
 	expect_fatal(&scene, &scene.bad->b);
 }
 
@@ -273,9 +272,8 @@ static void ask_for_another_look(struct cq *cq, void *arg)
 	struct side *side = arg;
 
 	(void)cq;
-	assert_int_equal(atomic_load(&side->qp->state->req_turn) >> SIMHCA_TURN_HOLDER_SHIFT,
-			 SIMHCA_TURN_DEVICE);
-	atomic_fetch_or(&side->qp->state->req_turn, SIMHCA_TURN_WANTED);
+	assert_int_equal(atomic_load(&side->qp->state->req_turn.holder), SIMHCA_TURN_DEVICE);
+	atomic_fetch_or(&side->qp->state->req_turn.holder, SIMHCA_TURN_WANTED);
 	atomic_store(&side->qp->state->sq_pi, side->qp->sq_pi + 1);
 }
 
@@ -305,7 +303,7 @@ static void a_turn_that_is_wanted(void **state)
 		assert_true(cq_poll(a->send_cq, &cqe));
 		assert_int_equal(cqe.wr_id, id);
 	}
-	assert_int_equal(atomic_load(&a->qp->state->req_turn) >> SIMHCA_TURN_HOLDER_SHIFT, 0);
+	assert_int_equal(atomic_load(&a->qp->state->req_turn.holder), 0);
 }
 
 static void cq_indices_overwritten(void **state)
@@ -505,8 +503,8 @@ static void turn_words_overwritten(void **state)
 	struct scene scene = make(*state, IBV_QPT_RC);
 	struct pair *bad = scene.bad;
 
-	atomic_store(&bad->a.qp->state->req_turn, 0xdead);
-	atomic_store(&bad->b.qp->state->resp_turn, 1);
+	atomic_store(&bad->a.qp->state->req_turn.generation, 0xdead);
+	atomic_store(&bad->b.qp->state->resp_turn.generation, 1);
 	recv_into(&bad->b, 1, 0, 64);
 	send_from(&bad->a, 1, 0, 64);
 	rounds(scene.world, 1000);

@@ -57,6 +57,8 @@ static void scribble(struct scribbler *scribbler)
 		break;
 	default: /* how far the QP is, and whose turn */
 		put((uint8_t *)qp->state, sizeof(*qp->state), &scribbler->seed);
+		if (test_random(&scribbler->seed) % 4 == 0)
+			others_had_turns(qp);
 	}
 }
 

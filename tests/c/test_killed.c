@@ -40,11 +40,6 @@ static void *shared(struct world *world, size_t bytes)
 
 /* ------------------------------------------------------------------------------- repair */
 
-static void break_turn(_Atomic uint64_t *word)
-{
-	atomic_fetch_and(word, SIMHCA_TURN_GENERATION);
-}
-
 /*
  * Nobody is at work any more: what has a ticket and is not published was the dead one's. It counts
  * if the progress that counts names it; else it is void.
@@ -66,8 +61,8 @@ static void repair_cq(struct cq *cq, uint32_t committed)
 
 static void repair(struct side *side)
 {
-	break_turn(&side->qp->state->req_turn);
-	break_turn(&side->qp->state->resp_turn);
+	atomic_store(&side->qp->state->req_turn.holder, 0);
+	atomic_store(&side->qp->state->resp_turn.holder, 0);
 	repair_cq(side->send_cq, requester_of(side->qp)->ticket);
 	repair_cq(side->recv_cq, responder_of(side->qp)->ticket);
 }

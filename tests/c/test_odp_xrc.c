@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 
 #include "midway.h"
+#include "transport/qp.h"
 #include "xrc.h"
 
 static bool step_waits; /* in the next pread() */
@@ -34,17 +35,17 @@ ssize_t __pread_chk(int fd, void *buf, size_t count, off_t offset, size_t room)
 static void (*before_lock)(void);
 
 /* The linker calls these so. */
-int __real_pthread_mutex_timedlock(pthread_mutex_t *lock, const struct timespec *until);
-int __wrap_pthread_mutex_timedlock(pthread_mutex_t *lock, const struct timespec *until);
+int __real_simhca_qp_begin_both(struct simhca_qp *qp, bool patient);
+int __wrap_simhca_qp_begin_both(struct simhca_qp *qp, bool patient);
 
-int __wrap_pthread_mutex_timedlock(pthread_mutex_t *lock, const struct timespec *until)
+int __wrap_simhca_qp_begin_both(struct simhca_qp *qp, bool patient)
 {
 	void (*happens)(void) = before_lock;
 
 	before_lock = NULL;
 	if (happens)
 		happens();
-	return __real_pthread_mutex_timedlock(lock, until);
+	return __real_simhca_qp_begin_both(qp, patient);
 }
 
 /* A target QP with an SRQ, and who writes to its memory. */

@@ -168,6 +168,7 @@ static void the_reason_of_a_nak_is_kept(void **state)
 	expect_none(pair->a.send_cq);
 	responder_of(pair->b.qp)->epsn =
 		simhca_psn_add(options.psn, 1); /* what was missing has come */
+	others_had_turns(pair->b.qp);
 	advance(world, 100 * MSEC);
 	expect(pair->a.send_cq, 2, SUCCESS);
 	simhca_device_set_port(world->device[1], false);

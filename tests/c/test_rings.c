@@ -184,6 +184,7 @@ static void age_qp(struct qp *qp, uint32_t left)
 	requester_of(qp)->oldest = -left;
 	atomic_store(&qp->state->sq_pi, -left);
 	responder_of(qp)->rq_ci = -left;
+	others_had_turns(qp);
 	atomic_store(&qp->state->rq_pi, -left);
 }
 

@@ -227,6 +227,7 @@ static void packets_out_of_sequence(void **state)
 	struct stats a = stats_of(*state, 0), b = stats_of(*state, 1);
 
 	requester_of(pair->a.qp)->psn_next += 5; /* as if five packets had been lost, for good */
+	others_had_turns(pair->a.qp);
 	rdma_write(&pair->a, 1, 0, 8, 0);
 	settle(*state);
 	assert_int_equal(stats_of(*state, 0).of[SIMHCA_STAT_PACKET_SEQ_ERR] -
@@ -241,6 +242,7 @@ static void packets_out_of_sequence(void **state)
 	rdma_write(&pair->a, 2, 0, 8, 0);
 	expect(pair->a.send_cq, 2, SUCCESS);
 	requester_of(pair->a.qp)->psn_next -= 1;
+	others_had_turns(pair->a.qp);
 	rdma_write(&pair->a, 2, 0, 8, 0);
 	expect(pair->a.send_cq, 2, SUCCESS);
 	assert_int_equal(stats_of(*state, 1).of[SIMHCA_STAT_DUPLICATE_REQUEST] -

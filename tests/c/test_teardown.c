@@ -311,12 +311,12 @@ static void sends_to_a_busy_peer(void **state)
 	struct simhca_qp *peer = atomic_load(&device->qps[SIMHCA_QPN_SLOT(pair->b.qp->qpn)]);
 
 	recv_into(&pair->b, 1, 0, 128);
-	pthread_mutex_lock(&peer->resp_lock);
+	assert_true(simhca_qp_begin_responder(peer));
 	send_from(&pair->a, 2, 0, 64);
 	settle(*state);
 	if (!pair->a.world->tick) /* else it is on its way, and may be lost */
 		assert_true(has_sends(&pair->a));
-	pthread_mutex_unlock(&peer->resp_lock);
+	simhca_qp_end_responder(peer);
 	advance(*state, SEC);
 	assert_false(has_sends(&pair->a));
 	expect(pair->b.recv_cq, 1, SUCCESS);
