@@ -14,6 +14,7 @@
 #include <rdma/ib_user_verbs.h>
 
 #include "event_channel.h"
+#include "dma/file_kind.h"
 #include "log.h"
 
 /* What a record is about. type is 0 in a completion channel. */
@@ -34,7 +35,6 @@ struct event_count {
 struct event_pipe {
 	struct event_set *set;
 	uint64_t inode;		    /* of the client's end */
-	uint64_t cookie;	    /* the same, as who holds a descriptor of it can ask */
 	int fd;			    /* the daemon's end; constant */
 	size_t record_size;	    /* bytes; constant */
 	struct event_count *counts; /* hash by key */
@@ -153,20 +153,10 @@ static void make_one_way(int fd, int client)
 	shutdown(fd, SHUT_RD);
 }
 
-static bool identify(struct event_pipe *pipe, int client)
-{
-	socklen_t size = sizeof(pipe->cookie);
-	struct stat st;
-
-	if (fstat(client, &st) || getsockopt(client, SOL_SOCKET, SO_COOKIE, &pipe->cookie, &size))
-		return false;
-	pipe->inode = st.st_ino;
-	return true;
-}
-
 static struct event_pipe *pipe_create(struct event_set *set, size_t record_size, int *client)
 {
 	struct event_pipe *pipe = calloc(1, sizeof(*pipe));
+	struct stat st;
 	int ends[2];
 
 	if (!pipe) {
@@ -177,12 +167,13 @@ static struct event_pipe *pipe_create(struct event_set *set, size_t record_size,
 		free(pipe);
 		return NULL;
 	}
-	if (!identify(pipe, ends[1])) {
+	if (fstat(ends[1], &st)) {
 		close(ends[0]);
 		close(ends[1]);
 		free(pipe);
 		return NULL;
 	}
+	pipe->inode = st.st_ino;
 	make_one_way(ends[0], ends[1]);
 	pipe->set = set;
 	set->descriptors++;
@@ -429,14 +420,13 @@ static size_t unread_bytes(const struct event_pipe *pipe)
 	return !ioctl(pipe->fd, SIOCOUTQ, &bytes) && bytes > 0 ? (size_t)bytes : 0;
 }
 
+/* By the inode: a socket's cookie cannot be asked for under qemu-user. */
 static bool is_end_of(const struct event_pipe *pipe, int fd)
 {
-	uint64_t cookie = 0;
-	socklen_t size = sizeof(cookie);
+	struct stat st;
 
-	/* Fails at once on what is no socket, and asks no other for its lock. */
-	return fd >= 0 && !getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &size) &&
-	       cookie == pipe->cookie;
+	return simhca_file_kind(fd) == SIMHCA_FILE_UNIX_SOCKET && !fstat(fd, &st) &&
+	       st.st_ino == pipe->inode;
 }
 
 /* Set locked. */
