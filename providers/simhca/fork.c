@@ -6,7 +6,7 @@
  * libibverbs counts the CQs of a channel under its context's mutex and does not think of fork(): a
  * child that makes a CQ in an inherited context would wait for it for ever.
  */
-#include "cq_dispatch.h"
+#include "callbacks/dispatch.h"
 
 static pthread_mutex_t contexts_lock = PTHREAD_MUTEX_INITIALIZER;
 static LIST_HEAD(, shca_context) contexts;

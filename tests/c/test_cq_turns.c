@@ -9,7 +9,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "cq_dispatch.h"
+#include "callbacks/dispatch.h"
 
 #define CQS 4
 

@@ -13,7 +13,7 @@
 #include <time.h>
 #include <cmocka.h>
 
-#include "cq_dispatch.h"
+#include "callbacks/dispatch.h"
 
 #define CQS 8
 

@@ -3,7 +3,7 @@
 #include <signal.h>
 #include <stdlib.h>
 
-#include "cq_dispatch.h"
+#include "dispatch.h"
 
 /* Completions taken at once. */
 #define BATCH 16

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Which CQ is polled next: one after the other. */
-#include "cq_dispatch.h"
+#include "dispatch.h"
 
 void shca_turns_init(struct shca_turns *turns, void (*added)(struct shca_turns *))
 {

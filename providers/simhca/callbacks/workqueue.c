@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "cq_dispatch.h"
+#include "dispatch.h"
 
 #define SHCA_WORKERS 64
 #define BLOCKED_MS 5

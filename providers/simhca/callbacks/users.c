@@ -5,7 +5,7 @@
  * callback which frees its own CQ, or of two that free each other's. The one who would close the
  * circle gets EDEADLK.
  */
-#include "cq_dispatch.h"
+#include "dispatch.h"
 
 static _Thread_local struct shca_thread self;
 

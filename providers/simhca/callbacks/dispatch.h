@@ -4,12 +4,12 @@
  * Nothing here needs a device of ours: it uses ibv_*(), and the hint of simhcadv_req_notify_cq()
  * where there is one.
  *
- *	cq_dispatch.c		the public calls; what one turn of a CQ is
- *	cq_registry.c		which CQs are served, by their ibv_cq
- *	cq_users.c		who is inside of a CQ's callbacks; waiting until nobody is
- *	cq_turns.c		which CQ is to be polled next
- *	cq_poll_thread.c	the threads that wait for events, and poll CQs of SOFTIRQ
- *	cq_workqueue.c		the threads that poll CQs of WORKQUEUE
+ *	dispatch.c		the public calls; what one turn of a CQ is
+ *	registry.c		which CQs are served, by their ibv_cq
+ *	users.c		who is inside of a CQ's callbacks; waiting until nobody is
+ *	turns.c		which CQ is to be polled next
+ *	poll_thread.c	the threads that wait for events, and poll CQs of SOFTIRQ
+ *	workqueue.c		the threads that poll CQs of WORKQUEUE
  *
  * A CQ is idle and armed, or waits for its turn, or has it. A turn polls until the CQ is empty and
  * armed, or the budget is used up; then the CQ goes to the end of the queue, so that CQs share a
@@ -91,12 +91,12 @@ struct shca_served {
 	TAILQ_ENTRY(shca_served) ready_link;
 };
 
-/* cq_dispatch.c: one turn, between taking it and ending it; whether the CQ wants another one. */
+/* dispatch.c: one turn, between taking it and ending it; whether the CQ wants another one. */
 bool shca_served_turn(struct shca_served *served, const struct shca_run *run);
 /* A thread that takes none of the program's signals. Returns 0 or errno. */
 int shca_start_thread(pthread_t *thread, const char *name, void *(*run)(void *), void *arg);
 
-/* cq_registry.c: the CQ with its bucket locked, or NULL with nothing locked */
+/* registry.c: the CQ with its bucket locked, or NULL with nothing locked */
 struct shca_served *shca_registry_find(const struct ibv_cq *cq);
 void shca_registry_unlock(const struct ibv_cq *cq);
 void shca_registry_add(struct shca_served *served);
@@ -104,7 +104,7 @@ void shca_registry_remove(struct shca_served *served);
 void shca_registry_hold(void);
 void shca_registry_release(void);
 
-/* cq_users.c: false from enter if the CQ is being freed */
+/* users.c: false from enter if the CQ is being freed */
 int shca_users_init(struct shca_users *users);
 void shca_users_destroy(struct shca_users *users);
 /* In a forked child, with the bucket locked: the threads of the parent are not in there. */
@@ -119,7 +119,7 @@ void shca_users_reopen(struct shca_served *served);
 void shca_users_hold(void);
 void shca_users_release(void);
 
-/* cq_turns.c */
+/* turns.c */
 void shca_turns_init(struct shca_turns *turns, void (*added)(struct shca_turns *));
 void shca_turns_destroy(struct shca_turns *turns);
 void shca_turns_want(struct shca_served *served);
@@ -132,7 +132,7 @@ void shca_turns_end(struct shca_served *served, struct shca_run *run, bool more)
 void shca_turns_leave(struct shca_served *served);
 uint32_t shca_turns_length(struct shca_turns *turns);
 
-/* cq_poll_thread.c: NULL and errno on failure */
+/* poll_thread.c: NULL and errno on failure */
 struct shca_poller *shca_poller_get(struct ibv_context *context, int comp_vector, bool workqueue);
 void shca_poller_put(struct shca_poller *poller);
 struct ibv_comp_channel *shca_poller_channel(const struct shca_poller *poller);
@@ -148,7 +148,7 @@ void shca_poller_kick(struct shca_poller *poller);
 void shca_pollers_hold(void);
 void shca_pollers_release(void);
 
-/* cq_workqueue.c: NULL and errno on failure */
+/* workqueue.c: NULL and errno on failure */
 struct shca_turns *shca_workqueue_get(void);
 void shca_workqueue_put(struct shca_turns *turns);
 void shca_workqueue_hold(void);

@@ -18,7 +18,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "cq_dispatch.h"
+#include "dispatch.h"
 
 #define LOST_MS_MIN 1
 #define LOST_MS_MAX 1000

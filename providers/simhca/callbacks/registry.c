@@ -3,7 +3,7 @@
  * The CQs of simhcadv_alloc_cq() by their ibv_cq, which belongs to whatever provider the device
  * has, so that nothing can be attached to it.
  */
-#include "cq_dispatch.h"
+#include "dispatch.h"
 
 /* ThreadSanitizer cannot count more than 64 locks that one thread holds, as fork() does. */
 #define BUCKETS 32
