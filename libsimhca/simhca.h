@@ -359,9 +359,13 @@ int simhca_resize_cq(struct simhca_context *context, const struct simhca_resize_
 int simhca_modify_cq(struct simhca_context *context, const struct simhca_modify_cq_req *req,
 		     struct simhca_why *why);
 int simhca_arm_cq(struct simhca_context *context, uint32_t handle, struct simhca_why *why);
-/* channel and user_handle of a CQ: for the caller to purge its events when it is destroyed. */
-int simhca_cq_identity(struct simhca_context *context, uint32_t handle, uint64_t *channel,
-		       struct simhca_user_handle *user_handle);
+/* What the events of an object name it by: for the caller to take them back when it goes. */
+struct simhca_identity {
+	struct simhca_user_handle user_handle;
+	uint64_t channel; /* of a CQ; 0: it has no completions */
+};
+int simhca_cq_identity(struct simhca_context *context, uint32_t handle,
+		       struct simhca_identity *identity, struct simhca_why *why);
 int simhca_destroy_cq(struct simhca_context *context, uint32_t handle, struct simhca_why *why);
 
 int simhca_create_srq(struct simhca_context *context, const struct simhca_create_srq_req *req,
@@ -375,7 +379,7 @@ int simhca_destroy_srq(struct simhca_context *context, uint32_t handle, struct s
 int simhca_srq_op(struct simhca_context *context, const struct simhca_srq_op_req *req,
 		  struct simhca_handle *reply, struct simhca_why *why);
 int simhca_srq_identity(struct simhca_context *context, uint32_t handle,
-			struct simhca_user_handle *user_handle);
+			struct simhca_identity *identity, struct simhca_why *why);
 
 /*
  * An XRC domain. file, if the request has one: a descriptor of the file that names it, which is
@@ -402,7 +406,7 @@ int simhca_query_qp(struct simhca_context *context, uint32_t handle,
 bool simhca_qp_has_sends(struct simhca_context *context, uint32_t handle);
 int simhca_destroy_qp(struct simhca_context *context, uint32_t handle, struct simhca_why *why);
 int simhca_qp_identity(struct simhca_context *context, uint32_t handle,
-		       struct simhca_user_handle *user_handle);
+		       struct simhca_identity *identity, struct simhca_why *why);
 
 /* Ethernet. The caller has judged whether the client may do so (CAP_NET_RAW). */
 int simhca_create_wq(struct simhca_context *context, const struct simhca_create_wq_req *req,
@@ -410,7 +414,7 @@ int simhca_create_wq(struct simhca_context *context, const struct simhca_create_
 int simhca_modify_wq(struct simhca_context *context, const struct simhca_modify_wq_req *req,
 		     struct simhca_modify_wq_reply *reply, struct simhca_why *why);
 int simhca_wq_identity(struct simhca_context *context, uint32_t handle,
-		       struct simhca_user_handle *user_handle);
+		       struct simhca_identity *identity, struct simhca_why *why);
 int simhca_destroy_wq(struct simhca_context *context, uint32_t handle, struct simhca_why *why);
 int simhca_create_rwq_table(struct simhca_context *context,
 			    const struct simhca_create_rwq_table_req *req,

@@ -453,8 +453,10 @@ static void finish_taking_back(struct command_chore *chore)
 
 /* 0: back->result is there. -EINPROGRESS: back is request->chore. */
 static int take_back(struct session *session, struct request *request, struct take_back *back,
-		     uint64_t channel, const struct simhca_user_handle *user)
+		     const struct simhca_identity *identity)
 {
+	const struct simhca_user_handle *user = &identity->user_handle;
+	uint64_t channel = identity->channel;
 	unsigned int fds = 0;
 
 	for (int i = COMPLETIONS; i <= ASYNC; i++) {
@@ -478,27 +480,37 @@ static int take_back(struct session *session, struct request *request, struct ta
 	return -EINPROGRESS;
 }
 
+typedef int identify_function(struct simhca_context *context, uint32_t handle,
+			      struct simhca_identity *identity, struct simhca_why *why);
 typedef int destroy_function(struct simhca_context *context, uint32_t handle,
 			     struct simhca_why *why);
 
-/* Destroys what has events. channel is 0 for what has no completions. */
+/* Destroys what has events. */
 static int destroy(struct session *session, struct request *request, struct reply *reply,
-		   uint64_t channel, const struct simhca_user_handle *user,
-		   destroy_function *destroy_object, struct simhca_why *why)
+		   identify_function *identify, destroy_function *destroy_object,
+		   struct simhca_why *why)
 {
 	struct simhca_destroy_reply *out = reply->body;
-	struct take_back *back;
+	struct simhca_identity identity;
+	struct take_back *back = (struct take_back *)request->chore;
 	int ret;
 
+	if (back) { /* it was destroyed before, and its events have come back */
+		*out = back->result;
+		return 0;
+	}
+	ret = identify(session->context, handle_of(request), &identity, why);
+	if (ret)
+		return ret;
 	if (!session_may_start_chore(session) ||
-	    event_is_purging(&session->events, channel, user->events))
+	    event_is_purging(&session->events, identity.channel, identity.user_handle.events))
 		return -EAGAIN;
 	back = calloc(1, sizeof(*back));
 	if (!back)
 		return simhca_why(why, ENOMEM, "out of memory");
 	ret = destroy_object(session->context, handle_of(request), why);
 	if (!ret)
-		ret = take_back(session, request, back, channel, user);
+		ret = take_back(session, request, back, &identity);
 	if (ret == -EINPROGRESS)
 		return ret;
 	*out = back->result;
@@ -506,28 +518,9 @@ static int destroy(struct session *session, struct request *request, struct repl
 	return ret;
 }
 
-/* Of a command that was started by it. */
-static int destroyed(const struct request *request, struct reply *reply)
-{
-	struct simhca_destroy_reply *out = reply->body;
-
-	*out = ((const struct take_back *)request->chore)->result;
-	return 0;
-}
-
 HANDLER(destroy_cq)
 {
-	struct simhca_user_handle user = { 0 };
-	uint64_t channel = 0;
-	int ret;
-
-	if (request->chore)
-		return destroyed(request, reply);
-	ret = simhca_cq_identity(session->context, handle_of(request), &channel, &user);
-	if (ret)
-		return simhca_why(why, -ret, "this context has no CQ with handle %u",
-				  handle_of(request));
-	return destroy(session, request, reply, channel, &user, simhca_destroy_cq, why);
+	return destroy(session, request, reply, simhca_cq_identity, simhca_destroy_cq, why);
 }
 
 /*
@@ -591,16 +584,7 @@ HANDLER(query_srq)
 
 HANDLER(destroy_srq)
 {
-	struct simhca_user_handle user = { 0 };
-	int ret;
-
-	if (request->chore)
-		return destroyed(request, reply);
-	ret = simhca_srq_identity(session->context, handle_of(request), &user);
-	if (ret)
-		return simhca_why(why, -ret, "this context has no SRQ with handle %u",
-				  handle_of(request));
-	return destroy(session, request, reply, 0, &user, simhca_destroy_srq, why);
+	return destroy(session, request, reply, simhca_srq_identity, simhca_destroy_srq, why);
 }
 
 HANDLER(create_qp)
@@ -630,19 +614,10 @@ HANDLER(query_qp)
 
 HANDLER(destroy_qp)
 {
-	struct simhca_user_handle user = { 0 };
-	int ret;
-
-	if (request->chore)
-		return destroyed(request, reply);
-	ret = simhca_qp_identity(session->context, handle_of(request), &user);
-	if (ret)
-		return simhca_why(why, -ret, "this context has no QP with handle %u",
-				  handle_of(request));
-	if (request->age < LAST_SENDS_SECONDS &&
+	if (!request->chore && request->age < LAST_SENDS_SECONDS &&
 	    simhca_qp_has_sends(session->context, handle_of(request)))
 		return -EAGAIN;
-	return destroy(session, request, reply, 0, &user, simhca_destroy_qp, why);
+	return destroy(session, request, reply, simhca_qp_identity, simhca_destroy_qp, why);
 }
 
 HANDLER(attach_mcast)
@@ -669,16 +644,7 @@ HANDLER(modify_wq)
 
 HANDLER(destroy_wq)
 {
-	struct simhca_user_handle user = { 0 };
-	int ret;
-
-	if (request->chore)
-		return destroyed(request, reply);
-	ret = simhca_wq_identity(session->context, handle_of(request), &user);
-	if (ret)
-		return simhca_why(why, -ret, "this context has no WQ with handle %u",
-				  handle_of(request));
-	return destroy(session, request, reply, 0, &user, simhca_destroy_wq, why);
+	return destroy(session, request, reply, simhca_wq_identity, simhca_destroy_wq, why);
 }
 
 HANDLER(create_rwq_table)

@@ -129,13 +129,13 @@ int simhca_modify_wq(struct simhca_context *context, const struct simhca_modify_
 }
 
 int simhca_wq_identity(struct simhca_context *context, uint32_t handle,
-		       struct simhca_user_handle *user_handle)
+		       struct simhca_identity *identity, struct simhca_why *why)
 {
-	struct simhca_qp *wq = simhca_object(context, SIMHCA_OBJ_WQ, handle, NULL);
+	struct simhca_qp *wq = simhca_object(context, SIMHCA_OBJ_WQ, handle, why);
 
 	if (!wq)
 		return -ENOENT;
-	*user_handle = wq->user_handle;
+	*identity = (struct simhca_identity){ .user_handle = wq->user_handle };
 	return 0;
 }
 

@@ -385,15 +385,15 @@ int simhca_resize_cq(struct simhca_context *context, const struct simhca_resize_
 	return 0;
 }
 
-int simhca_cq_identity(struct simhca_context *context, uint32_t handle, uint64_t *channel,
-		       struct simhca_user_handle *user_handle)
+int simhca_cq_identity(struct simhca_context *context, uint32_t handle,
+		       struct simhca_identity *identity, struct simhca_why *why)
 {
-	struct simhca_cq *cq = simhca_object(context, SIMHCA_OBJ_CQ, handle, NULL);
+	struct simhca_cq *cq = simhca_object(context, SIMHCA_OBJ_CQ, handle, why);
 
 	if (!cq)
 		return -ENOENT;
-	*channel = cq->channel;
-	*user_handle = cq->user_handle;
+	*identity =
+		(struct simhca_identity){ .user_handle = cq->user_handle, .channel = cq->channel };
 	return 0;
 }
 

@@ -456,13 +456,14 @@ int simhca_create_qp(struct simhca_context *context, const struct simhca_create_
 }
 
 int simhca_qp_identity(struct simhca_context *context, uint32_t handle,
-		       struct simhca_user_handle *user_handle)
+		       struct simhca_identity *identity, struct simhca_why *why)
 {
-	struct simhca_qp *qp = simhca_object(context, SIMHCA_OBJ_QP, handle, NULL);
+	struct simhca_qp *qp = simhca_object(context, SIMHCA_OBJ_QP, handle, why);
 
 	if (!qp)
 		return -ENOENT;
-	*user_handle = simhca_qp_user_handle(qp, context, handle);
+	*identity = (struct simhca_identity){ .user_handle =
+						      simhca_qp_user_handle(qp, context, handle) };
 	return 0;
 }
 

@@ -278,13 +278,13 @@ int simhca_query_srq(struct simhca_context *context, uint32_t handle,
 }
 
 int simhca_srq_identity(struct simhca_context *context, uint32_t handle,
-			struct simhca_user_handle *user_handle)
+			struct simhca_identity *identity, struct simhca_why *why)
 {
-	struct simhca_srq *srq = simhca_object(context, SIMHCA_OBJ_SRQ, handle, NULL);
+	struct simhca_srq *srq = simhca_object(context, SIMHCA_OBJ_SRQ, handle, why);
 
 	if (!srq)
 		return -ENOENT;
-	*user_handle = srq->user_handle;
+	*identity = (struct simhca_identity){ .user_handle = srq->user_handle };
 	return 0;
 }
 

@@ -74,8 +74,7 @@ static void handles_belong_to_their_context(void **state)
 		struct simhca_create_cq_reply cq_reply;
 		struct simhca_create_srq_reply srq_reply;
 		struct simhca_reg_mr_reply mr_reply;
-		struct simhca_user_handle user_handle;
-		uint64_t channel;
+		struct simhca_identity identity;
 
 		assert_int_equal(-ENOENT,
 				 simhca_modify_qp(one->context, &modify, &state_reply, NULL));
@@ -86,10 +85,12 @@ static void handles_belong_to_their_context(void **state)
 				 simhca_rereg_mr(one->context, one->mm, &rereg, &mr_reply, NULL));
 		assert_int_equal(-ENOENT, simhca_attach_mcast(one->context, &mcast, NULL));
 		assert_int_equal(-ENOENT, simhca_detach_mcast(one->context, &mcast, NULL));
-		assert_int_equal(-ENOENT, simhca_qp_identity(one->context, handle, &user_handle));
-		assert_int_equal(-ENOENT, simhca_srq_identity(one->context, handle, &user_handle));
 		assert_int_equal(-ENOENT,
-				 simhca_cq_identity(one->context, handle, &channel, &user_handle));
+				 simhca_qp_identity(one->context, handle, &identity, NULL));
+		assert_int_equal(-ENOENT,
+				 simhca_srq_identity(one->context, handle, &identity, NULL));
+		assert_int_equal(-ENOENT,
+				 simhca_cq_identity(one->context, handle, &identity, NULL));
 		assert_int_equal(-ENOENT, simhca_destroy_cq(one->context, handle, NULL));
 		assert_int_equal(-ENOENT, simhca_destroy_srq(one->context, handle, NULL));
 		assert_int_equal(-ENOENT, simhca_destroy_qp(one->context, handle, NULL));
