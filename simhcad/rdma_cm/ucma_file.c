@@ -369,7 +369,8 @@ uint32_t ucma_file_migrate(struct cma_id *id, struct cma_file *to)
 	struct cma_event *event;
 	uint32_t token;
 
-	DL_FOREACH2 (id->events, event, id_next) {
+	DL_FOREACH2(id->events, event, id_next)
+	{
 		DL_DELETE(from->events, event);
 		from->program->events--;
 		DL_APPEND(to->events, event);

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """
-qperf's tests of RC, UC and UD. Without rdma_cm it knows no GIDs, so InfiniBand only. Its server
-goes on after a test; all tests use one.
+qperf's tests of RC, UC and UD. Without rdma_cm (-cm) it knows no GIDs, so InfiniBand only. Its
+server goes on after a test; all tests of a link layer use one.
 """
 import os
 import re
@@ -9,7 +9,8 @@ import re
 import pytest
 
 from common import PATIENCE, Device, expect_success, new_port, start_server, wait_until
-from common import listening_ports
+from common import LINK_LAYERS, listening_ports
+from rdmacm import expect_no_ids
 
 # A test takes a second at least, so all of them only in the long run.
 LONG = bool(os.environ.get("SIMHCA_SOAK"))
@@ -25,9 +26,9 @@ if LONG:
     RATES += ["rc_compare_swap_mr", "rc_fetch_add_mr"]
 
 
-@pytest.fixture(scope="module")
-def server():
-    with Device("ib") as device:
+@pytest.fixture(scope="module", params=["ib"])
+def server(request):
+    with Device(request.param) as device:
         port = new_port()
         program = device.start("qperf", "-lp", port)
         wait_until(lambda: port in listening_ports() or not program.running, PATIENCE, "it listens")
@@ -73,3 +74,13 @@ def test_bandwidth(server, test):
 def test_atomics(server, test):
     values = measure(server, test)
     assert values["msg_rate"] > 0, values
+
+
+@pytest.mark.parametrize("server", LINK_LAYERS, indirect=True)
+@pytest.mark.parametrize("test", ["rc_lat", "rc_bw", "ver_rc_compare_swap"])
+def test_cm(server, test):
+    """Connected by rdma_cm, of which qperf does the tests of RC."""
+    device, _ = server
+    values = measure(server, test, "-cm", 1)
+    assert values and all(value > 0 for value in values.values()), values
+    expect_no_ids(device)

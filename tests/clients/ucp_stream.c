@@ -96,8 +96,7 @@ static ucp_ep_h endpoint(ucp_ep_params_t *params)
 {
 	ucp_ep_h ep;
 
-	params->field_mask |= UCP_EP_PARAM_FIELD_ERR_HANDLER |
-			      UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE;
+	params->field_mask |= UCP_EP_PARAM_FIELD_ERR_HANDLER | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE;
 	params->err_mode = UCP_ERR_HANDLING_MODE_PEER;
 	params->err_handler.cb = on_error;
 	peer_closed = 0;
@@ -107,8 +106,8 @@ static ucp_ep_h endpoint(ucp_ep_params_t *params)
 
 static void client(struct sockaddr_in *server, uint8_t *data)
 {
-	ucp_ep_params_t params = { .field_mask = UCP_EP_PARAM_FIELD_FLAGS |
-						 UCP_EP_PARAM_FIELD_SOCK_ADDR,
+	ucp_ep_params_t params = { .field_mask =
+					   UCP_EP_PARAM_FIELD_FLAGS | UCP_EP_PARAM_FIELD_SOCK_ADDR,
 				   .flags = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER,
 				   .sockaddr = { (struct sockaddr *)server, sizeof(*server) } };
 	ucp_request_param_t param = { 0 }; /* flushes */
