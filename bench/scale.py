@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """What many objects cost: the daemon's memory for each, and the time to make them.
 
-    scale.py SIMHCA PROGRAM [N]...
+    scale.py SIMHCA OBJECTS CONNECTIONS [N]...
 
-Runs bench/scale.c (PROGRAM) with N QPs, CQs, MRs and MWs (1000, 2500, 5000 and 10000 of each), idle,
-on a private daemon each time, and prints what one of them costs. Where the cost of one does not grow
-with N, all of it is linear. SIMHCA is the tool of the build to measure.
+Runs bench/scale.c (OBJECTS) with N QPs, CQs, MRs and MWs (1000, 2500, 5000 and 10000 of each), and
+bench/connections.c (CONNECTIONS) with N connections of one process by rdma_cm, idle, on a private
+daemon each time, and prints what one of them costs. Where the cost of one does not grow with N, all
+of it is linear. At last 100 processes connect at once. SIMHCA is the tool of the build to measure.
 """
 
 import json
@@ -19,6 +20,7 @@ import tempfile
 
 COUNTS = [1000, 2500, 5000, 10000]
 KINDS = ["qps", "deep-qps", "cqs", "mrs", "mapped-mrs", "mws"]
+PROCESSES = 100  # that connect at once
 SECONDS = 300
 
 
@@ -67,19 +69,25 @@ def measure(simhca, program, kind, count):
         shutil.rmtree(directory, ignore_errors=True)
 
 
+def print_row(simhca, program, kind, count):
+    steps, (own, shared) = measure(simhca, program, kind, count)
+    each = [f"{steps[step] / count * 1e6:.1f}" if step in steps else "-"
+            for step in ("create", "connect", "destroy")]
+    print(f"{count:>6} {kind:>12} {own * 1024 / count:>10.0f} {shared * 1024 / count:>11.0f}"
+          f" {each[0]:>10} {each[1]:>9} {each[2]:>9}", flush=True)
+
+
 def main():
-    simhca, program = sys.argv[1:3]
-    counts = [int(word) for word in sys.argv[3:]] or COUNTS
-    print(f"{'':>17} {'daemon, bytes each':>24} {'microseconds each':>30}")
-    print(f"{'':>17} {'own':>12} {'shared':>11} {'create':>10} {'connect':>9} {'destroy':>9}")
+    simhca, objects, connections = sys.argv[1:4]
+    counts = [int(word) for word in sys.argv[4:]] or COUNTS
+    print(f"{'':>19} {'daemon, bytes each':>22} {'microseconds each':>30}")
+    print(f"{'':>19} {'own':>10} {'shared':>11} {'create':>10} {'connect':>9} {'destroy':>9}")
     for kind in KINDS:
         for count in counts:
-            steps, (own, shared) = measure(simhca, program, kind, count)
-            each = [f"{steps[step] / count * 1e6:.1f}" if step in steps else "-"
-                    for step in ("create", "connect", "destroy")]
-            print(f"{count:>6} {kind:>10} {own * 1024 / count:>12.0f}"
-                  f" {shared * 1024 / count:>11.0f} {each[0]:>10} {each[1]:>9} {each[2]:>9}",
-                  flush=True)
+            print_row(simhca, objects, kind, count)
+    for count in counts:
+        print_row(simhca, connections, "connections", count)
+    print_row(simhca, connections, "connecting", PROCESSES)
 
 
 if __name__ == "__main__":
