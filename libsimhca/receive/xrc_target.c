@@ -13,8 +13,8 @@
 #include "device/handles.h"
 #include "paging/fault.h"
 #include "simhca.h"
+#include "transport/flush.h"
 #include "transport/qp.h"
-#include "transport/requester.h"
 #include "transport/wqe.h"
 #include "xrc.h"
 

@@ -13,6 +13,7 @@
 #include "device/handles.h"
 #include "engine/engine.h"
 #include "ethernet/ethernet.h"
+#include "flush.h"
 #include "mcast.h"
 #include "memory/mw.h"
 #include "paging/fault.h"

@@ -7,16 +7,13 @@
 #include <infiniband/verbs.h>
 #include <string.h>
 
-#include "comp_cntr.h"
 #include "completer.h"
-#include "cq.h"
 #include "device/av.h"
 #include "device/context.h"
 #include "device/device.h"
 #include "device/guard.h"
 #include "device/stats.h"
 #include "dma/dma.h"
-#include "engine/engine.h"
 #include "link.h"
 #include "local_ops.h"
 #include "memory/key.h"
@@ -29,15 +26,11 @@
 #include "silence.h"
 #include "simhca.h"
 #include "store.h"
-#include "turn.h"
 #include "wqe.h"
 
 /* A turn ends after so many packets or bytes, so that QPs share an engine fairly. */
 #define BUDGET_PACKETS 16
 #define BUDGET_BYTES (512u * 1024u)
-
-/* When another engine still works on a QP that is to be flushed. */
-#define FLUSH_RETRY_NS (100 * 1000)
 
 /* Operations by transport (IBTA vol. 1, table 38). */
 static bool transport_has(uint32_t type, uint32_t opcode)
@@ -676,122 +669,4 @@ bool simhca_requester_run(struct simhca_worker *worker, struct simhca_qp *qp)
 	worker->requester = NULL;
 	simhca_qp_end(qp);
 	return more;
-}
-
-void simhca_flush_cqe(struct simhca_cq *cq, struct simhca_qp *qp, uint64_t wr_id, uint8_t opcode,
-		      uint32_t index, uint8_t flags)
-{
-	struct simhca_cqe cqe = {
-		.wr_id = wr_id,
-		.qpn = qp->qpn,
-		.vendor_err = SIMHCA_REASON_FLUSHED,
-		.wqe_index = index,
-		.opcode = opcode,
-		.status = SIMHCA_WC_WR_FLUSH_ERR,
-		.flags = flags,
-	};
-
-	if (flags & SIMHCA_CQE_RECV)
-		simhca_count_error(qp, SIMHCA_COUNTS_RECV);
-	simhca_cq_push_of(cq, &cqe, false, qp,
-			  flags & SIMHCA_CQE_RECV ? simhca_responder_completes
-						  : simhca_requester_completes);
-	simhca_stats_once(qp->device, flags & SIMHCA_CQE_RECV ? SIMHCA_STAT_RESP_CQE_FLUSH
-							      : SIMHCA_STAT_REQ_CQE_FLUSH);
-}
-
-static void forget_messages(struct simhca_qp *qp)
-{
-	struct simhca_requester *req = &qp->req;
-
-	if (req->count) /* what was never sent takes no PSNs */
-		req->psn_next = req->psn_send;
-	req->count = req->reads = 0;
-	req->answered = req->revoked = false;
-	req->wait = SIMHCA_WAIT_NOTHING;
-}
-
-static void flush_sq(struct simhca_qp *qp)
-{
-	uint32_t ci = qp->req.oldest, pi = atomic_load(&qp->mem->sq_pi);
-
-	forget_messages(qp);
-	simhca_rndv_drop_all(qp, true);
-	simhca_engine_cancel_timer(&qp->task);
-	if (pi - ci > qp->sq_entries)
-		pi = ci; /* nonsense: nothing that could be named */
-	for (; ci != pi; ci++) {
-		struct simhca_send_wqe wqe;
-
-		memcpy(&wqe, qp->sq + (size_t)(ci & (qp->sq_entries - 1)) * qp->sq_stride,
-		       sizeof(wqe));
-		simhca_count_send(qp, wqe.opcode, false, 0);
-		qp->req.oldest = ci + 1;
-		simhca_flush_cqe(qp->send_cq, qp, wqe.wr_id, SIMHCA_WC_SEND, ci, 0);
-	}
-}
-
-/* The receive that a message had taken, but not completed. */
-static void flush_message(struct simhca_qp *qp)
-{
-	struct simhca_cqe cqe = {
-		.qpn = qp->qpn,
-		.vendor_err = SIMHCA_REASON_FLUSHED,
-		.opcode = SIMHCA_WC_RECV,
-		.status = SIMHCA_WC_WR_FLUSH_ERR,
-		.flags = SIMHCA_CQE_RECV | (qp->srq ? SIMHCA_CQE_SRQ : 0),
-	};
-
-	qp->resp.in_message = false;
-	if (!qp->resp.have_recv)
-		return;
-	cqe.wr_id = simhca_recv_id(qp);
-	simhca_recv_done(qp);
-	if (qp->srq && qp->srq->tags)
-		simhca_tm_fill_cqe(qp, &cqe);
-	simhca_count_error(qp, SIMHCA_COUNTS_RECV);
-	simhca_stats_once(qp->device, SIMHCA_STAT_RESP_CQE_FLUSH);
-	simhca_cq_push_of(simhca_recv_cq(qp, qp->srq), &cqe, false, qp, simhca_responder_completes);
-}
-
-static void flush_rq(struct simhca_qp *qp)
-{
-	flush_message(qp);
-	if (qp->srq)
-		return; /* its WQEs belong to the other QPs as well */
-	/* ERR is set before rq_pi is looked at; shca_post_rq() has the other half. */
-	atomic_thread_fence(memory_order_seq_cst);
-	/* Once around the ring: a client that posts on meanwhile rings for the rest. */
-	for (uint32_t i = 0; i < qp->rq_entries && simhca_rq_peek(qp) == SIMHCA_TAKE_OK; i++) {
-		uint64_t wr_id = simhca_recv_id(qp);
-
-		simhca_recv_done(qp);
-		simhca_flush_cqe(qp->recv_cq, qp, wr_id, SIMHCA_WC_RECV, 0, SIMHCA_CQE_RECV);
-	}
-}
-
-void simhca_flush(struct simhca_qp *qp)
-{
-	if (simhca_qp_begin_both(qp, false)) {
-		simhca_engine_arm_timer(&qp->task, FLUSH_RETRY_NS);
-		return;
-	}
-	switch (simhca_qp_state(qp)) {
-	case SIMHCA_QPS_ERR:
-		/* No page fault of a dead QP: the end of the last one brings us here again. */
-		if (!simhca_faults_disable(&qp->faults))
-			break;
-		flush_sq(qp);
-		flush_rq(qp);
-		if (qp->last_wqe_event_due) {
-			qp->last_wqe_event_due = false;
-			simhca_async_event(qp->context, qp->user_handle,
-					   IBV_EVENT_QP_LAST_WQE_REACHED);
-		}
-		break;
-	case SIMHCA_QPS_SQE:
-		flush_sq(qp);
-		break;
-	}
-	simhca_qp_end_both(qp);
 }

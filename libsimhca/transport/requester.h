@@ -11,7 +11,6 @@
 #include "paging/fault.h"
 #include "simhca-abi.h"
 
-struct simhca_cq;
 struct simhca_qp;
 struct simhca_worker;
 
@@ -49,11 +48,6 @@ static inline bool simhca_is_read_like(uint32_t opcode)
 
 /* Sends what the SQ holds, within a budget; true when there is more to do at once. */
 bool simhca_requester_run(struct simhca_worker *worker, struct simhca_qp *qp);
-/* Completes everything posted with a flush error: the SQ, and in ERR the RQ as well. */
-void simhca_flush(struct simhca_qp *qp);
-void simhca_flush_cqe(struct simhca_cq *cq, struct simhca_qp *qp, uint64_t wr_id, uint8_t opcode,
-		      uint32_t index, uint8_t flags);
-
 /* What the requester does next. */
 enum simhca_next { SIMHCA_NEXT_PACKET, SIMHCA_NEXT_WAIT };
 

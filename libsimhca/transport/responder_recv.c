@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * Messages that take a receive: SEND, and the end of a write with immediate data.
+ */
+#include <infiniband/verbs.h>
+
+#include "comp_cntr.h"
+#include "cq.h"
+#include "device/av.h"
+#include "device/context.h"
+#include "device/stats.h"
+#include "dma/dma.h"
+#include "ethernet/frame.h"
+#include "link.h"
+#include "memory/key.h"
+#include "packet.h"
+#include "paging/fault.h"
+#include "qp.h"
+#include "receive/tag_match.h"
+#include "responder_impl.h"
+#include "simhca.h"
+#include "srq.h"
+#include "turn.h"
+#include "wqe.h"
+
+/*
+ * A RoCE frame has no service level, but its completion tells which header the first 40 bytes hold
+ * (annex A17.4.5.1). Where, the annex leaves open; clients look where ConnectX puts it, in sl:
+ * bit 3 is set with a UDP header, the others are 1 for IPv6 and 2 for IPv4.
+ */
+static uint8_t roce_header(const struct simhca_packet *packet)
+{
+	return 1 << 3 | (simhca_gid_is_ipv4(&packet->av->dgid) ? 2 : 1);
+}
+
+static bool strips(const struct simhca_qp *qp, const struct simhca_packet *packet)
+{
+	return packet->has_cvlan && qp->strip_cvlan;
+}
+
+bool simhca_recv_complete(struct simhca_qp *qp, const struct simhca_packet *packet,
+			  enum simhca_wc_status status, enum simhca_reason reason, uint64_t bytes)
+{
+	const struct simhca_srq *srq = simhca_srq_at_hand(qp);
+	struct simhca_cqe cqe = {
+		.wr_id = simhca_recv_id(qp),
+		.qpn = qp->qpn,
+		.src_qpn = packet->src_qpn,
+		.byte_len = (uint32_t)bytes,
+		.imm_or_rkey = packet->has_imm || packet->has_inv ? packet->imm_or_rkey : 0,
+		.vendor_err = reason,
+		.opcode = packet->op == SIMHCA_PKT_WRITE ? SIMHCA_WC_RECV_RDMA_WITH_IMM
+							 : SIMHCA_WC_RECV,
+		.status = (uint8_t)status,
+		.flags = SIMHCA_CQE_RECV,
+		.sl = packet->av->sl,
+		.slid = packet->slid,
+	};
+
+	if (srq)
+		cqe.flags |= SIMHCA_CQE_SRQ;
+	if (packet->has_imm)
+		cqe.flags |= SIMHCA_CQE_IMM;
+	if (packet->has_inv && status == SIMHCA_WC_SUCCESS)
+		cqe.flags |= SIMHCA_CQE_INV;
+	if (packet->solicited)
+		cqe.flags |= SIMHCA_CQE_SOLICITED;
+	if (packet->transport == SIMHCA_QPT_UD && packet->av->is_global) {
+		cqe.flags |= SIMHCA_CQE_GRH;
+		if (!qp->device->config.infiniband)
+			cqe.sl = roce_header(packet);
+	}
+	if (packet->transport == SIMHCA_QPT_RAW_PACKET && status == SIMHCA_WC_SUCCESS) {
+		cqe.flow_tag = packet->flow_tag;
+		cqe.cvlan = strips(qp, packet) ? packet->cvlan : 0;
+		cqe.flags |= packet->checksums_ok ? SIMHCA_CQE_CSUM_OK : 0;
+	}
+	simhca_recv_done(qp);
+	if (status == SIMHCA_WC_SUCCESS) {
+		simhca_count(qp, SIMHCA_COUNTS_RECV, 1, bytes);
+	} else {
+		simhca_count_error(qp, SIMHCA_COUNTS_RECV);
+		simhca_stats_once(qp->device, SIMHCA_STAT_RESP_CQE_ERROR);
+	}
+	if (status == SIMHCA_WC_LOC_LEN_ERR)
+		simhca_stats_once(qp->device, SIMHCA_STAT_RESP_LOCAL_LENGTH);
+	if (srq && srq->tags) {
+		simhca_tm_fill_cqe(qp, &cqe);
+	} else if (srq && srq->cq) {
+		cqe.flags |= SIMHCA_CQE_SRQ_CQ;
+		cqe.wqe_index = srq->srqn;
+	}
+	return simhca_cq_push_of(simhca_recv_cq(qp, srq), &cqe, packet->solicited, qp,
+				 simhca_responder_completes);
+}
+
+bool simhca_recv_need(struct simhca_worker *worker, struct simhca_qp *qp,
+		      const struct simhca_packet *packet, struct simhca_reply *reply)
+{
+	struct simhca_srq *srq = simhca_srq_at_hand(qp);
+	enum simhca_take take;
+
+	if (qp->resp.have_recv)
+		return true;
+	if (!srq)
+		take = simhca_rq_peek(qp);
+	else if (srq->tags && packet->op == SIMHCA_PKT_SEND)
+		take = simhca_tm_take(worker, qp, packet);
+	else
+		take = simhca_srq_take(srq, qp->held);
+	switch (take) {
+	case SIMHCA_TAKE_OK:
+		qp->resp.have_recv = true;
+		return true;
+	case SIMHCA_TAKE_EMPTY:
+		simhca_reply_nak(reply, SIMHCA_SYNDROME_RNR_NAK | qp->qpc->min_rnr_timer,
+				 SIMHCA_REASON_PEER_NOT_READY);
+		return false;
+	case SIMHCA_TAKE_CORRUPT:
+		break;
+	}
+	if (qp->type == SIMHCA_QPT_XRC_RECV) { /* it is the SRQ that is broken, and its owner's */
+		simhca_async_event(srq->context, srq->user_handle, IBV_EVENT_SRQ_ERR);
+		simhca_refuse(qp, packet, SIMHCA_SYNDROME_NAK_OPERATIONAL, SIMHCA_WC_SUCCESS,
+			      SIMHCA_REASON_RING_CORRUPT, reply);
+		return false;
+	}
+	simhca_qp_corrupt(qp);
+	simhca_reply_nothing(reply, SIMHCA_REASON_NONE);
+	return false;
+}
+
+bool simhca_recv_wqe(struct simhca_qp *qp, struct simhca_recv *recv, struct simhca_reply *reply)
+{
+	if (simhca_recv_read(qp, recv))
+		return true;
+	simhca_qp_corrupt(qp);
+	simhca_reply_nothing(reply, SIMHCA_REASON_NONE);
+	return false;
+}
+
+bool simhca_recv_place(struct simhca_worker *worker, struct simhca_qp *qp,
+		       const struct simhca_packet *packet, const struct simhca_sgl *payload,
+		       uint64_t offset, uint64_t length, struct simhca_reply *reply)
+{
+	struct simhca_key_use use = {
+		.worker = worker,
+		.device = qp->device,
+		/* The SRQ's buffers are the SRQ's PD's (IBTA vol. 1, 10.2.9.4). */
+		.pd = simhca_srq_at_hand(qp) ? simhca_srq_at_hand(qp)->pd->number : qp->qpc->pd,
+		.qpn = qp->qpn,
+		.access = SIMHCA_ACCESS_LOCAL_WRITE,
+	};
+	struct simhca_sgl target;
+	enum simhca_dma_result result;
+	enum simhca_reason reason;
+	struct simhca_recv recv;
+
+	if (!simhca_recv_wqe(qp, &recv, reply))
+		return false;
+	target.count = 0;
+	worker->num_absent = 0;
+	if (offset > recv.length || length > recv.length - offset) {
+		simhca_refuse(qp, packet, SIMHCA_SYNDROME_NAK_INVALID, SIMHCA_WC_LOC_LEN_ERR,
+			      SIMHCA_REASON_RECV_TOO_SHORT, reply);
+		return false;
+	}
+	reason = simhca_translate_sges(&use, recv.sge, recv.num_sge, offset, length, &target);
+	if (reason != SIMHCA_REASON_NONE) {
+		simhca_memory_refuse(worker, qp, packet, SIMHCA_RECEIVE_BUFFER, reason, reply);
+		return false;
+	}
+	if (simhca_memory_is_elsewhere(worker, &target, reply) ||
+	    !simhca_memory_is_there(worker, qp, packet, SIMHCA_RESPONDER_WRITE, &target,
+				    SIMHCA_RECEIVE_BUFFER, reply))
+		return false;
+	result = simhca_dma_copy(&target, payload, length, worker->scratch, &reason);
+	if (result == SIMHCA_DMA_OK) {
+		simhca_fault_over(&qp->faults, SIMHCA_RESPONDER_WRITE);
+		return true;
+	}
+	simhca_memory_failed(worker, qp, packet, SIMHCA_RESPONDER_WRITE,
+			     result == SIMHCA_DMA_TARGET ? &target : NULL, SIMHCA_RECEIVE_BUFFER,
+			     reason, reply);
+	return false;
+}
+
+/*
+ * The key of a SEND_WITH_INV cannot be invalidated. The message itself has arrived, and is
+ * acknowledged; only then this side fails, by its receive (IBTA vol. 1, 9.9.3, class J).
+ */
+static void fail_invalidate(struct simhca_qp *qp, const struct simhca_packet *packet,
+			    enum simhca_reason reason, struct simhca_reply *reply)
+{
+	simhca_qp_log(qp, " cannot invalidate key 0x%08x for QP 0x%06x: %s", packet->imm_or_rkey,
+		      packet->src_qpn, simhca_reason_text(reason));
+	simhca_reply_ack(reply);
+	simhca_recv_complete(qp, packet, SIMHCA_WC_LOC_ACCESS_ERR, reason, 0);
+	simhca_qp_fail(qp, SIMHCA_QPS_ERR);
+}
+
+/*
+ * Ends a SEND_WITH_INV, whose data are placed. First the key is void; the message is complete when
+ * no access by it is under way any more. Until then the requester asks again.
+ */
+static bool invalidate(struct simhca_worker *worker, struct simhca_qp *qp,
+		       const struct simhca_packet *packet, struct simhca_reply *reply)
+{
+	struct simhca_key_use use = { .device = qp->device,
+				      .pd = simhca_pd_at_hand(qp),
+				      .qpn = qp->qpn };
+	enum simhca_reason reason;
+
+	simhca_key_release(worker, 0); /* our own accesses are over: it may be the buffer's key */
+	if (!qp->resp.revoked) {
+		reason = simhca_key_invalidate(&use, packet->imm_or_rkey);
+		if (reason != SIMHCA_REASON_NONE) {
+			fail_invalidate(qp, packet, reason, reply);
+			return false;
+		}
+		qp->resp.revoked = true;
+		qp->resp.revoked_psn = packet->psn;
+	}
+	if (!simhca_key_idle(&use, packet->imm_or_rkey)) {
+		simhca_reply_not_taken(reply, SIMHCA_BUSY, SIMHCA_REASON_NONE);
+		return false;
+	}
+	qp->resp.revoked = false;
+	return true;
+}
+
+bool simhca_recv_completes(struct simhca_qp *qp, const struct simhca_packet *packet, uint64_t bytes,
+			   struct simhca_reply *reply)
+{
+	const struct simhca_place before = simhca_place_of(qp);
+
+	/* First, as the completion is told of when the message's progress is committed. */
+	simhca_responder_advance(qp, packet, reply);
+	if (simhca_recv_complete(qp, packet, SIMHCA_WC_SUCCESS, SIMHCA_REASON_NONE, bytes))
+		return true;
+	simhca_responder_retreat(qp, &before, reply);
+	if (qp->type == SIMHCA_QPT_XRC_RECV)
+		simhca_refuse(qp, packet, SIMHCA_SYNDROME_NAK_OPERATIONAL, SIMHCA_WC_SUCCESS,
+			      SIMHCA_REASON_XRC_CQ_ERROR, reply);
+	else
+		simhca_reply_nak(reply, SIMHCA_SYNDROME_NAK_OPERATIONAL,
+				 SIMHCA_REASON_RECV_CQ_ERROR);
+	return false;
+}
+
+/* Whether the message at hand has matched an entry of a tag list. */
+static bool is_tagged(const struct simhca_qp *qp)
+{
+	return qp->srq && qp->srq->tags && simhca_tm_matched(&qp->resp.tm);
+}
+
+static uint64_t tagged_bytes(const struct simhca_qp *qp)
+{
+	if (qp->resp.tm.kind == SIMHCA_TM_RNDV)
+		return 0; /* so far */
+	return qp->resp.offset - SIMHCA_TMH_BYTES;
+}
+
+/* The part of a list after its first bytes. */
+static void skip(struct simhca_sgl *to, const struct simhca_sgl *from, uint64_t bytes)
+{
+	uint32_t i = 0;
+
+	while (i < from->count && bytes >= from->seg[i].length)
+		bytes -= from->seg[i++].length;
+	to->count = 0;
+	for (; i < from->count; i++, bytes = 0) {
+		to->seg[to->count] = from->seg[i];
+		to->seg[to->count].addr += bytes;
+		to->seg[to->count++].length -= bytes;
+	}
+}
+
+/* The same for a tagged buffer: eager data without their header, of a rendezvous nothing yet. */
+static bool place_tagged(struct simhca_worker *worker, struct simhca_qp *qp,
+			 const struct simhca_packet *packet, struct simhca_reply *reply)
+{
+	const uint64_t header = packet->first ? SIMHCA_TMH_BYTES : 0;
+	struct simhca_sgl data;
+
+	if (qp->resp.tm.kind == SIMHCA_TM_RNDV)
+		return true;
+	skip(&data, packet->payload, header);
+	return simhca_recv_place(worker, qp, packet, &data,
+				 qp->resp.offset + header - SIMHCA_TMH_BYTES,
+				 packet->length - header, reply);
+}
+
+bool simhca_execute_send(struct simhca_worker *worker, struct simhca_qp *qp,
+			 const struct simhca_packet *packet, struct simhca_reply *reply)
+{
+	bool tagged;
+
+	if (!simhca_recv_need(worker, qp, packet, reply))
+		return false;
+	tagged = is_tagged(qp);
+	/* Unless this very packet was here before, and only had to wait for others to end. */
+	if (!packet->has_inv || qp->resp.revoked_psn != packet->psn)
+		qp->resp.revoked = false;
+	if (!qp->resp.revoked &&
+	    (tagged ? !place_tagged(worker, qp, packet, reply)
+		    : !simhca_recv_place(worker, qp, packet, packet->payload, qp->resp.offset,
+					 packet->length, reply)))
+		return false;
+	if (packet->has_inv && !invalidate(worker, qp, packet, reply))
+		return false;
+	qp->resp.offset += packet->length;
+	if (!packet->last)
+		return true;
+	if (!simhca_recv_completes(qp, packet, tagged ? tagged_bytes(qp) : qp->resp.offset, reply))
+		return false;
+	if (tagged && qp->resp.tm.kind == SIMHCA_TM_RNDV)
+		simhca_rndv_add(qp);
+	return true;
+}
+
+void simhca_run_frame(struct simhca_worker *worker, struct simhca_qp *qp,
+		      const struct simhca_packet *packet, struct simhca_reply *reply)
+{
+	uint64_t addr = packet->payload->seg[0].addr, length = packet->length;
+	struct simhca_sgl payload;
+
+	if (!simhca_recv_need(worker, qp, packet, reply))
+		return;
+	payload.count = 1;
+	payload.seg[0] = (struct simhca_seg){ .addr = addr, .length = length };
+	if (strips(qp, packet)) {
+		payload.seg[0].length = SIMHCA_VLAN_OFFSET;
+		addr += SIMHCA_VLAN_OFFSET + SIMHCA_VLAN_BYTES;
+		length -= SIMHCA_VLAN_BYTES;
+		payload.seg[payload.count++] =
+			(struct simhca_seg){ .addr = addr, .length = length - SIMHCA_VLAN_OFFSET };
+	}
+	if (!simhca_recv_place(worker, qp, packet, &payload, 0, length, reply))
+		return;
+	simhca_recv_complete(qp, packet, SIMHCA_WC_SUCCESS, SIMHCA_REASON_NONE, length);
+	simhca_reply_ack(reply);
+}
