@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """
 qperf's tests of RC, UC and UD. Without rdma_cm (-cm) it knows no GIDs, so InfiniBand only. Its
-server goes on after a test; all tests of a link layer use one.
+server goes on after a test; all tests of a link layer use one, on
+InfiniBand as nobody.
 """
 import os
 import re
 
 import pytest
 
-from common import PATIENCE, Device, expect_success, new_port, start_server, wait_until
+from common import PATIENCE, Device, device_of_nobody, expect_success, new_port, wait_until
 from common import LINK_LAYERS, listening_ports
 from rdmacm import expect_no_ids
 
@@ -28,7 +29,7 @@ if LONG:
 
 @pytest.fixture(scope="module", params=["ib"])
 def server(request):
-    with Device(request.param) as device:
+    with (Device if request.param == "ethernet" else device_of_nobody)(request.param) as device:
         port = new_port()
         program = device.start("qperf", "-lp", port)
         wait_until(lambda: port in listening_ports() or not program.running, PATIENCE, "it listens")

@@ -11,6 +11,7 @@ from common import stopped, wait_until
 from middleware import compiled
 from rdmacm import listens, run_both, start_listener
 
+NOBODY_ON = ["ib"]
 UDADDY_PORT = 7174
 RSPRELOAD = "/usr/lib/x86_64-linux-gnu/rsocket/librspreload.so"
 
@@ -166,9 +167,10 @@ def test_riostream(device, port):
     run_both(device, port, ["riostream", *flags], ["riostream", "-s", "127.0.0.1", *flags])
 
 
-def test_rcopy(device, port, tmp_path):
+def test_rcopy(device, port):
     """A file arrives as it was."""
-    source, target = tmp_path / "source", tmp_path / "target"
+    directory = device.new_directory()
+    source, target = directory / "source", directory / "target"
     source.write_bytes(os.urandom(3_000_001))
     server = start_listener(device, port, "rcopy", "-p", port)
     expect_success(device.run("rcopy", source, f"127.0.0.1:{target}", "-p", port))
@@ -188,8 +190,8 @@ def test_cmtime(device, port):
 
 
 @pytest.fixture(scope="module")
-def stop_before_address(tmp_path_factory):
-    return compiled(tmp_path_factory.mktemp("stop"), "stop_before_address.c", "-shared", "-fPIC")
+def stop_before_address(module_device):
+    return compiled(module_device.new_directory(), "stop_before_address.c", "-shared", "-fPIC")
 
 
 @pytest.mark.parametrize("program, flags", [
