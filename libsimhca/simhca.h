@@ -97,6 +97,12 @@ void simhca_engine_stop(struct simhca_engine *engine);
  * thread in it. If a thread is stuck it wakes the others.
  */
 int simhca_engine_stuck(struct simhca_engine *engine);
+/*
+ * In whose memory the threads were that the last look found stuck: ids of contexts, at most room of
+ * them, one for each thread. How many.
+ */
+unsigned int simhca_engine_stuck_in(struct simhca_engine *engine, uint32_t *contexts,
+				    unsigned int room);
 
 /* ------------------------------------------------------------------------------ device */
 
@@ -182,6 +188,16 @@ bool simhca_device_send_gmp(struct simhca_device *device, const struct simhca_av
 struct simhca_context *simhca_context_create(struct simhca_device *device,
 					     struct simhca_engine *engine, void *ctx_arg,
 					     struct simhca_why *why);
+/*
+ * Contexts with the same number share the threads that wait for their memory; those with 0, which
+ * is what a context has first, share with none. Before its memory is used.
+ */
+void simhca_context_share(struct simhca_context *context, uint64_t program);
+/*
+ * Whether its client's memory is left alone: no turn of its QPs begins, and to their peers they are
+ * busy, until it is let go of. What is under way stays so.
+ */
+void simhca_context_hold(struct simhca_context *context, bool hold);
 enum simhca_destroyed {
 	SIMHCA_DESTROYED,
 	SIMHCA_DESTROYED_PARTLY, /* the time was over: call again soon */
@@ -290,8 +306,11 @@ int simhca_mm_set_agent(struct simhca_context *context, struct simhca_mm *mm, in
  */
 void simhca_faults_run(struct simhca_fabric *fabric);
 void simhca_faults_stop(struct simhca_fabric *fabric);
-/* Whether all workers have been in the same piece of work since the last call, and more waits. */
-bool simhca_faults_stuck(struct simhca_fabric *fabric);
+/*
+ * If all workers have been in the same piece of work since the last call: how many others would
+ * have something to do.
+ */
+unsigned int simhca_faults_stuck(struct simhca_fabric *fabric);
 /* Does one piece of work that is due, if there is any. For tests. */
 bool simhca_faults_poll(struct simhca_fabric *fabric);
 

@@ -19,9 +19,10 @@
 #define SPIN_US 50
 #define SPIN_US_SCARCE 1
 
-#define WATCH_INTERVAL 0.2 /* seconds in one step until a thread counts as stuck */
-#define THREADS 16	   /* of one engine, all but one in each lane stuck */
-#define END_SECONDS 2	   /* that a thread has to end */
+#define WATCH_INTERVAL 0.2  /* seconds in one step until a thread counts as stuck */
+#define STUCK_INTERVAL 0.05 /* while there are some: more may follow */
+#define THREADS 16	    /* of one engine, all but one in each lane stuck */
+#define END_SECONDS 2	    /* that a thread has to end */
 
 /* What one of its threads is to run. */
 struct lane {
@@ -119,6 +120,23 @@ static void reap(struct engine *engine)
 	}
 }
 
+static void tell_of_stuck(struct engines *engines)
+{
+	uint32_t contexts[ENGINES_STUCK_MOST];
+	unsigned int count = 0;
+
+	for (unsigned int i = 0; i < engines->count; i++)
+		count += simhca_engine_stuck_in(engines->pool[i]->model, contexts + count,
+						ENGINES_STUCK_MOST - count);
+	if (engines->stuck && (count || engines->any_stuck))
+		engines->stuck(engines->stuck_arg, contexts, count);
+	if (engines->any_stuck == !!count)
+		return;
+	engines->any_stuck = count;
+	engines->watch.repeat = count ? STUCK_INTERVAL : WATCH_INTERVAL;
+	ev_timer_again(engines->loop, &engines->watch);
+}
+
 static void on_watch(struct ev_loop *loop, ev_timer *timer, int events)
 {
 	struct engines *engines = timer->data;
@@ -136,6 +154,7 @@ static void on_watch(struct ev_loop *loop, ev_timer *timer, int events)
 		if (start_thread(engine, (unsigned int)lane))
 			log_error("%s: no thread could be started", engine->name);
 	}
+	tell_of_stuck(engines);
 }
 
 bool engine_halt(struct engine *engine)

@@ -6,7 +6,8 @@
  *
  * A thread of the pool can get stuck all the same, in a client's memory that blocks (it can have a
  * userfaultfd there, or a file of a FUSE server). A watch notices and has another one work for it,
- * so that its other contexts go on.
+ * so that its other contexts go on. Whose memory that is it tells (engines.stuck), and when
+ * nobody's is any more.
  */
 #ifndef SIMHCAD_ENGINES_H
 #define SIMHCAD_ENGINES_H
@@ -18,6 +19,8 @@
 
 struct engine;
 
+#define ENGINES_STUCK_MOST 256 /* threads that are told of */
+
 struct engines {
 	struct simhca_fabric *fabric;
 	uint32_t spin_us;
@@ -28,6 +31,10 @@ struct engines {
 	unsigned int count;
 	unsigned int next; /* in the pool, for the next context */
 	struct ev_loop *loop;
+	/* Ids of the contexts whose memory threads are stuck in, one for each thread. */
+	void (*stuck)(void *arg, const uint32_t *contexts, unsigned int count);
+	void *stuck_arg;
+	bool any_stuck; /* was told last */
 	ev_timer watch;
 	bool abandoned; /* a thread could not be ended: the process has to end with it */
 };

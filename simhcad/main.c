@@ -33,6 +33,11 @@ static void on_async_event(void *arg, struct simhca_user_handle user, uint32_t t
 	event_raise_async(&session->events, user.events, user.element, type);
 }
 
+static void on_stuck(void *arg, const uint32_t *contexts, unsigned int count)
+{
+	session_hold(arg, contexts, count);
+}
+
 static void on_release(void *arg, void *base, uint64_t size, int fd)
 {
 	struct daemon *daemon = arg;
@@ -146,6 +151,8 @@ static int serve(struct daemon *daemon, int background)
 	    paging_start(&daemon->paging, daemon->fabric, daemon->loop,
 			 settings->fault_workers ? settings->fault_workers : 4))
 		goto out;
+	daemon->engines.stuck = on_stuck;
+	daemon->engines.stuck_arg = daemon;
 	if (check_interfaces(daemon)) {
 		status = 2;
 		goto out;

@@ -50,11 +50,16 @@ static void on_watch(struct ev_loop *loop, ev_timer *timer, int events)
 {
 	struct paging *paging = timer->data;
 
-	if (!simhca_faults_stuck(paging->fabric) || paging->workers == PAGING_WORKERS_MOST)
+	unsigned int wanted = simhca_faults_stuck(paging->fabric);
+
+	if (!wanted || paging->workers == PAGING_WORKERS_MOST)
 		return;
-	log_warning("the page-fault workers are stuck in clients' memory: another one goes on");
-	if (start_worker(paging))
-		log_error("a page-fault worker: no thread could be started");
+	log_warning("the page-fault workers are stuck in clients' memory: others go on");
+	while (wanted-- && paging->workers < PAGING_WORKERS_MOST)
+		if (start_worker(paging)) {
+			log_error("a page-fault worker: no thread could be started");
+			break;
+		}
 }
 
 int paging_start(struct paging *paging, struct simhca_fabric *fabric, struct ev_loop *loop,

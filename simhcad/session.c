@@ -41,6 +41,7 @@ struct deferred {
 	struct deferred *prev, *next;
 };
 
+#define STUCK 4		   /* threads of engines, until a program's memory is left alone */
 #define RETRY_SECONDS 10.0 /* until such a command fails */
 #define FINAL_SECONDS 2.0
 
@@ -450,4 +451,49 @@ static bool close_again(struct retry *retry)
 void session_close(struct session *session, bool final)
 {
 	try_to_close(session, final);
+}
+
+/* ---------------------------------------------------------------- memory that does not answer */
+
+/* How many of the contexts are of that process, and of that program. */
+static void count_stuck(const struct session *session, const struct owner *owners,
+			unsigned int count, unsigned int *process, unsigned int *program)
+{
+	*process = *program = 0;
+	/* Those that cannot be seen from here are served by engines of their own. */
+	for (unsigned int i = 0; i < count && session->owner.process; i++) {
+		*process += owners[i].process == session->owner.process;
+		*program += owners[i].program == session->owner.program;
+	}
+}
+
+static struct session *session_of(const struct daemon *daemon, uint32_t context)
+{
+	struct session *session;
+
+	for (unsigned int i = 0; i < daemon->num_devices; i++)
+		DL_FOREACH (daemon->devices[i].sessions, session)
+			if (session->context && simhca_context_id(session->context) == context)
+				return session;
+	return NULL;
+}
+
+void session_hold(struct daemon *daemon, const uint32_t *contexts, unsigned int count)
+{
+	struct owner owners[ENGINES_STUCK_MOST];
+	unsigned int known = 0, process, program;
+	struct session *session;
+
+	for (unsigned int i = 0; i < count; i++) {
+		session = session_of(daemon, contexts[i]);
+		if (session)
+			owners[known++] = session->owner;
+	}
+	for (unsigned int i = 0; i < daemon->num_devices; i++)
+		DL_FOREACH (daemon->devices[i].sessions, session) {
+			if (!session->context)
+				continue;
+			count_stuck(session, owners, known, &process, &program);
+			simhca_context_hold(session->context, process || program >= STUCK);
+		}
 }

@@ -16,6 +16,7 @@
 #include "retry.h"
 #include "simhca.h"
 
+struct daemon;
 struct device;
 struct engine;
 
@@ -49,6 +50,13 @@ void session_open(struct device *device, int fd);
  * the daemon there is no later: final says so, and what cannot be freed then is left.
  */
 void session_close(struct session *session, bool final);
+
+/*
+ * Engine threads are stuck in the memory of these contexts' clients, one for each that is named: no
+ * further one is to go there. So the memory of their processes is left alone, and that of a program
+ * which has several stuck. Called again when there are others, or none.
+ */
+void session_hold(struct daemon *daemon, const uint32_t *contexts, unsigned int count);
 
 /*
  * A part of a command that is a chore. The handler starts it, and the command with it waits; then

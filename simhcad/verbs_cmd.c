@@ -122,6 +122,7 @@ static int create_context(struct session *session, pid_t pid, bool reachable,
 		session->own_engine = NULL;
 		return why->text[0] ? -ENOMEM : simhca_why(why, ENOMEM, "out of memory");
 	}
+	simhca_context_share(session->context, (uint64_t)session->owner.program);
 	session->pid = pid;
 	process_name(pid, session->comm);
 	log_debug("%s: context %u: opened by process %d (%s)%s", session->device->options->name,

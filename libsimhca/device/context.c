@@ -159,6 +159,16 @@ void simhca_context_drop_segments(struct simhca_context *context)
 	}
 }
 
+void simhca_context_share(struct simhca_context *context, uint64_t program)
+{
+	context->program = program;
+}
+
+void simhca_context_hold(struct simhca_context *context, bool hold)
+{
+	atomic_store_explicit(&context->held, hold, memory_order_relaxed);
+}
+
 uint32_t simhca_context_id(const struct simhca_context *context)
 {
 	return context->id;

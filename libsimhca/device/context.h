@@ -52,6 +52,8 @@ struct simhca_context {
 	bool active; /* its engine polls the doorbells; else they are armed */
 	uint32_t idle_rounds;
 	atomic_bool dead;
+	uint64_t program; /* shares with others of it; 0: with none */
+	atomic_bool held; /* its memory is left alone */
 	uint32_t id;
 	struct simhca_log_share log_share;
 	void *arg;			   /* of the upcalls */

@@ -164,19 +164,27 @@ void simhca_mm_known_by(struct simhca_mm *mm, int mem)
 		mm->mem = fcntl(mem, F_DUPFD_CLOEXEC, 0);
 }
 
-static int transfer(struct simhca_mm *mm, bool write, const struct iovec *remote,
-		    unsigned int count, void *ours, size_t length)
+/* Who looks for threads that are stuck reads it; nothing else goes by it. */
+static void is_in(struct simhca_mover *mover, uint32_t context)
 {
-	int error;
+	atomic_store_explicit(&mover->context, context, memory_order_relaxed);
+}
 
-	if (!simhca_mm_is_there(mm))
-		return ESRCH;
-	let_go_of_pages(mm, count, length);
-	if (!write)
-		return move(mm, false, remote, count, ours, length);
-	pthread_rwlock_rdlock(&mm->atomicity->lock);
-	error = move(mm, true, remote, count, ours, length);
-	pthread_rwlock_unlock(&mm->atomicity->lock);
+static int transfer(struct simhca_mover *mover, struct simhca_mm *mm, bool write,
+		    const struct iovec *remote, unsigned int count, void *ours, size_t length)
+{
+	int error = ESRCH;
+
+	is_in(mover, mm->context);
+	if (simhca_mm_is_there(mm)) {
+		let_go_of_pages(mm, count, length);
+		if (write)
+			pthread_rwlock_rdlock(&mm->atomicity->lock);
+		error = move(mm, write, remote, count, ours, length);
+		if (write)
+			pthread_rwlock_unlock(&mm->atomicity->lock);
+	}
+	is_in(mover, 0);
 	return error;
 }
 
@@ -202,7 +210,7 @@ static enum simhca_reason reason_of(int error)
 
 enum simhca_dma_result simhca_dma_copy(const struct simhca_sgl *target,
 				       const struct simhca_sgl *source, uint64_t length,
-				       void *scratch, enum simhca_reason *reason)
+				       struct simhca_mover *mover, enum simhca_reason *reason)
 {
 	struct cursor from = { .sgl = source }, to = { .sgl = target };
 	struct iovec iov[SIMHCA_SGL_SEGS];
@@ -212,7 +220,7 @@ enum simhca_dma_result simhca_dma_copy(const struct simhca_sgl *target,
 	while (length) {
 		uint64_t want = length < SIMHCA_DMA_SCRATCH ? length : SIMHCA_DMA_SCRATCH;
 		uint64_t got = take(&from, want, iov, &count, &mm);
-		char *data = scratch;
+		char *data = mover->scratch;
 		int error;
 
 		if (!got) {
@@ -222,9 +230,9 @@ enum simhca_dma_result simhca_dma_copy(const struct simhca_sgl *target,
 		if (!mm && count == 1) {
 			data = iov[0].iov_base; /* the device's own copy: no need for another */
 		} else if (!mm) {
-			copy_own(false, iov, count, scratch);
+			copy_own(false, iov, count, mover->scratch);
 		} else {
-			error = transfer(mm, false, iov, count, scratch, got);
+			error = transfer(mover, mm, false, iov, count, mover->scratch, got);
 			if (error) {
 				*reason = reason_of(error);
 				return SIMHCA_DMA_SOURCE;
@@ -238,7 +246,7 @@ enum simhca_dma_result simhca_dma_copy(const struct simhca_sgl *target,
 				*reason = SIMHCA_REASON_PAGE_NOT_MAPPED;
 				return SIMHCA_DMA_TARGET;
 			}
-			error = mm ? transfer(mm, true, iov, count, data, put)
+			error = mm ? transfer(mover, mm, true, iov, count, data, put)
 				   : copy_own(true, iov, count, data);
 			if (error) {
 				*reason = reason_of(error);
@@ -251,14 +259,16 @@ enum simhca_dma_result simhca_dma_copy(const struct simhca_sgl *target,
 	return SIMHCA_DMA_OK;
 }
 
-bool simhca_dma_atomic(struct simhca_mm *mm, uint64_t addr, const struct simhca_atomic_op *op,
-		       uint64_t *old, enum simhca_reason *reason)
+bool simhca_dma_atomic(struct simhca_mover *mover, struct simhca_mm *mm, uint64_t addr,
+		       const struct simhca_atomic_op *op, uint64_t *old, enum simhca_reason *reason)
 {
 	struct iovec remote = { .iov_base = (void *)(uintptr_t)addr, .iov_len = sizeof(*old) };
 	uint64_t value;
 	int error;
 
+	is_in(mover, mm->context);
 	if (!simhca_mm_is_there(mm)) {
+		is_in(mover, 0);
 		*reason = SIMHCA_REASON_PROCESS_GONE;
 		return false;
 	}
@@ -269,6 +279,7 @@ bool simhca_dma_atomic(struct simhca_mm *mm, uint64_t addr, const struct simhca_
 		error = move(mm, true, &remote, 1, &value, sizeof(value));
 	}
 	pthread_rwlock_unlock(&mm->atomicity->lock);
+	is_in(mover, 0);
 	if (error)
 		*reason = reason_of(error);
 	return !error;

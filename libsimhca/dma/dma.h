@@ -33,6 +33,7 @@ enum simhca_mm_kind {
 struct simhca_agent;
 struct simhca_engine;
 struct simhca_fabric;
+struct simhca_mover;
 struct simhca_odp;
 struct simhca_pager;
 
@@ -53,8 +54,10 @@ struct simhca_atomicity {
 struct simhca_mm {
 	enum simhca_mm_kind kind;
 	pid_t pid;
-	uint64_t base; /* added to addresses; 0 but for mapped files */
-	uint64_t size; /* bytes mapped; 0: nothing to unmap */
+	uint64_t program; /* its context's */
+	uint32_t context; /* its id, if accesses can wait for its client */
+	uint64_t base;	  /* added to addresses; 0 but for mapped files */
+	uint64_t size;	  /* bytes mapped; 0: nothing to unmap */
 	void *mapping;
 	_Atomic uint64_t
 		touched;	/* bytes of the mapping's pages, about, since they were let go of */
@@ -96,12 +99,11 @@ enum simhca_dma_result { SIMHCA_DMA_OK, SIMHCA_DMA_SOURCE, SIMHCA_DMA_TARGET };
 enum simhca_reason simhca_dma_reason(int error, enum simhca_reason otherwise);
 
 /*
- * Copies length bytes; both lists hold at least that many. scratch is SIMHCA_DMA_SCRATCH
- * bytes of the engine's. On failure *reason says why.
+ * Copies length bytes; both lists hold at least that many. On failure *reason says why.
  */
 enum simhca_dma_result simhca_dma_copy(const struct simhca_sgl *target,
 				       const struct simhca_sgl *source, uint64_t length,
-				       void *scratch, enum simhca_reason *reason);
+				       struct simhca_mover *mover, enum simhca_reason *reason);
 
 struct simhca_atomic_op {
 	bool compare_swap; /* else fetch and add, or */
@@ -110,8 +112,9 @@ struct simhca_atomic_op {
 	uint64_t swap_add; /* the value to swap in, or to add */
 };
 /* The 8 bytes at addr, changed in one go as seen by all device accesses; *old is what was there. */
-bool simhca_dma_atomic(struct simhca_mm *mm, uint64_t addr, const struct simhca_atomic_op *op,
-		       uint64_t *old, enum simhca_reason *reason);
+bool simhca_dma_atomic(struct simhca_mover *mover, struct simhca_mm *mm, uint64_t addr,
+		       const struct simhca_atomic_op *op, uint64_t *old,
+		       enum simhca_reason *reason);
 
 /* Whether [addr, addr + length) is mapped, writable too if asked; 0, -EFAULT, or 0 if unknown. */
 int simhca_mm_check_range(const struct simhca_mm *mm, uint64_t addr, uint64_t length,

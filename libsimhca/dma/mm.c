@@ -22,6 +22,8 @@ struct simhca_mm *simhca_context_mm(struct simhca_context *context, pid_t pid)
 	mm->engine = context->engine;
 	if (context->engine->config.may_block)
 		mm->kind = SIMHCA_MM_AGENT;
+	mm->context = context->id;
+	mm->program = context->program;
 	mm->next = context->mms;
 	context->mms = mm;
 	return mm;

@@ -31,14 +31,14 @@ static uint32_t take_stats_block(struct simhca_fabric *fabric)
 
 bool simhca_worker_init(struct simhca_worker *worker)
 {
-	worker->scratch = aligned_alloc(4096, SIMHCA_DMA_SCRATCH);
+	worker->mover.scratch = aligned_alloc(4096, SIMHCA_DMA_SCRATCH);
 	worker->send = calloc(1, SIMHCA_SEND_ROOM);
-	return worker->scratch && worker->send;
+	return worker->mover.scratch && worker->send;
 }
 
 void simhca_worker_end(struct simhca_worker *worker)
 {
-	free(worker->scratch);
+	free(worker->mover.scratch);
 	free(worker->send);
 }
 
@@ -210,7 +210,8 @@ int simhca_engine_stuck(struct simhca_engine *engine)
 
 	pthread_rwlock_rdlock(&engine->fabric->lock);
 	for (worker = engine->workers; worker; worker = worker->next) {
-		if (!is_stuck(worker)) {
+		worker->stuck = is_stuck(worker);
+		if (!worker->stuck) {
 			well[worker->lane] = true;
 			continue;
 		}
@@ -225,4 +226,22 @@ int simhca_engine_stuck(struct simhca_engine *engine)
 	if (any)
 		simhca_engine_rouse(engine);
 	return found;
+}
+
+unsigned int simhca_engine_stuck_in(struct simhca_engine *engine, uint32_t *contexts,
+				    unsigned int room)
+{
+	const struct simhca_worker *worker;
+	unsigned int count = 0;
+
+	pthread_rwlock_rdlock(&engine->fabric->lock);
+	for (worker = engine->workers; worker && count < room; worker = worker->next) {
+		uint32_t context =
+			atomic_load_explicit(&worker->mover.context, memory_order_relaxed);
+
+		if (worker->stuck && context)
+			contexts[count++] = context;
+	}
+	pthread_rwlock_unlock(&engine->fabric->lock);
+	return count;
 }

@@ -26,6 +26,12 @@ struct simhca_sgl;
 #define SIMHCA_DMA_SCRATCH (128u * 1024u) /* bytes: stays in the second-level cache */
 #define SIMHCA_SEND_ROOM 2048u		  /* bytes: a struct simhca_send (transport/wqe.h) */
 
+/* What a thread moves bytes with, and where it is meanwhile. */
+struct simhca_mover {
+	void *scratch;		  /* SIMHCA_DMA_SCRATCH bytes */
+	_Atomic uint32_t context; /* in memory of this one's client; 0: in nobody's */
+};
+
 /* A thread that runs an engine; or a test that polls it. */
 struct simhca_worker {
 	struct simhca_guard guard;
@@ -34,6 +40,7 @@ struct simhca_worker {
 	/* When simhca_engine_stuck() last looked and the guard had moved: */
 	uint64_t watched; /* its count */
 	uint64_t watched_cpu_ns;
+	bool stuck;
 	uint32_t rounds;
 	uint32_t stats_block;
 	pid_t tid;
@@ -45,7 +52,7 @@ struct simhca_worker {
 	uint32_t finds; /* rounds with work */
 	bool guest;	/* it was invited */
 	bool roams;	/* it may run on any CPU, not just its lane's */
-	void *scratch;	/* SIMHCA_DMA_SCRATCH bytes */
+	struct simhca_mover mover;
 	/* The QP whose requester has its turn: on the local link answers are for it. */
 	struct simhca_qp *requester;
 	/* A message of its, as it was read last: that of ring index send_index, if send_of is it.

@@ -111,7 +111,7 @@ static struct simhca_handover send_frame(struct simhca_worker *worker, struct si
 	copy.seg[0] = (struct simhca_seg){ .addr = (uintptr_t)bytes, .length = length };
 	simhca_guard_narrow(&worker->guard, packet->src_context, packet->src_context);
 	if ((!packet->resumed && !simhca_odp_verify(packet->payload)) ||
-	    simhca_dma_copy(&copy, packet->payload, length, worker->scratch, &handover.reason)) {
+	    simhca_dma_copy(&copy, packet->payload, length, &worker->mover, &handover.reason)) {
 		handover.outcome = SIMHCA_UNREADABLE;
 		return handover;
 	}

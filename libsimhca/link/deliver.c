@@ -39,7 +39,8 @@ static struct simhca_handover run_responder(struct simhca_worker *worker, struct
 					    bool *owed)
 {
 	struct simhca_handover handover = { .outcome = SIMHCA_TAKEN };
-	uint32_t held, context = other;
+	const struct simhca_context *receiver = NULL;
+	uint32_t held;
 
 	/* Whoever holds it may be in a client's memory: never wait. */
 	if (!simhca_qp_begin_responder(qp)) {
@@ -47,10 +48,16 @@ static struct simhca_handover run_responder(struct simhca_worker *worker, struct
 		return handover;
 	}
 	if (qp->type != SIMHCA_QPT_XRC_RECV)
-		context = qp->context->id;
+		receiver = qp->context;
 	else if (find_xrc_srq(qp, packet))
-		context = qp->xrc_srq->context->id;
-	simhca_guard_narrow(&worker->guard, other, context);
+		receiver = qp->xrc_srq->context;
+	if (receiver && atomic_load_explicit(&receiver->held, memory_order_relaxed)) {
+		qp->xrc_srq = NULL;
+		simhca_qp_end_responder(qp);
+		handover.outcome = SIMHCA_BUSY;
+		return handover;
+	}
+	simhca_guard_narrow(&worker->guard, other, receiver ? receiver->id : other);
 	held = worker->num_held;
 	if (!packet) {
 		if (qp->resp.owed)

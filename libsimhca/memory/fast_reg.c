@@ -106,7 +106,7 @@ static enum simhca_reason read_list(struct simhca_worker *worker, struct simhca_
 	from.seg[0] =
 		(struct simhca_seg){ .mm = mm, .addr = wqe->fast_reg.page_list, .length = bytes };
 	to.seg[0] = (struct simhca_seg){ .addr = (uintptr_t)list, .length = bytes };
-	if (simhca_dma_copy(&to, &from, bytes, worker->scratch, &reason) != SIMHCA_DMA_OK)
+	if (simhca_dma_copy(&to, &from, bytes, &worker->mover, &reason) != SIMHCA_DMA_OK)
 		return reason;
 	/* The device owns it since the post: registering what it says now would be a guess. */
 	if (simhca_page_list_sum(list, wqe->fast_reg.num_pages) != wqe->page_list_sum)
@@ -138,7 +138,7 @@ enum simhca_reason simhca_fast_reg(const struct simhca_key_use *use, uint32_t co
 {
 	const struct simhca_mpt *mpt = simhca_mpt_find(use->device, wqe->fast_reg.key);
 	struct simhca_key *region = mpt ? simhca_key_of(use->device, wqe->fast_reg.key) : NULL;
-	uint64_t *list = (uint64_t *)((char *)use->worker->scratch + LIST_AT);
+	uint64_t *list = (uint64_t *)((char *)use->worker->mover.scratch + LIST_AT);
 	enum simhca_reason reason;
 
 	if (!region)

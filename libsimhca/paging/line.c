@@ -9,6 +9,8 @@
 #include "simhca.h"
 
 #define WORKERS_PER_PAGER 2
+#define WORKERS_PER_PROGRAM 16
+#define LOOKS 256 /* pagers in the line, when workers are stuck */
 
 struct simhca_faults *simhca_faults_create(void)
 {
@@ -76,6 +78,27 @@ void simhca_faults_dequeue(struct simhca_page_work *work)
 		leave_line(work->pager->fabric->faults, work->pager);
 }
 
+/* Workers that are at work for a pager's program. */
+static uint32_t at_work_for(const struct simhca_faults *faults, const struct simhca_pager *pager)
+{
+	const struct simhca_pager *busy;
+	uint32_t count = 0;
+
+	DL_FOREACH2(faults->busy, busy, busy_next)
+	if (busy == pager || (pager->program && busy->program == pager->program))
+		count += busy->at_work;
+	return count;
+}
+
+static void at_work(struct simhca_faults *faults, struct simhca_pager *pager, int by)
+{
+	if (!pager->at_work)
+		DL_APPEND2(faults->busy, pager, busy_prev, busy_next);
+	pager->at_work += (uint32_t)by;
+	if (!pager->at_work)
+		DL_DELETE2(faults->busy, pager, busy_prev, busy_next);
+}
+
 /* The work whose turn it is, out of the line; *wait: until the next is due, if none is. */
 static struct simhca_page_work *next_work(struct simhca_faults *faults, uint64_t *wait)
 {
@@ -92,9 +115,11 @@ static struct simhca_page_work *next_work(struct simhca_faults *faults, uint64_t
 				*wait = work->due - now;
 			continue;
 		}
+		if (at_work_for(faults, pager) >= WORKERS_PER_PROGRAM)
+			continue; /* the end of a piece of its work wakes who may take this */
 		leave_line(faults, pager);
 		DL_DELETE(pager->line, work);
-		pager->at_work++;
+		at_work(faults, pager, 1);
 		join_line(faults, pager);
 		return work;
 	}
@@ -120,7 +145,7 @@ static void work_off(struct simhca_faults *faults, struct simhca_page_work *work
 		append(work);
 	}
 	faults->ended++;
-	pager->at_work--;
+	at_work(faults, pager, -1);
 	join_line(faults, pager);
 }
 
@@ -183,16 +208,36 @@ void simhca_faults_stop(struct simhca_fabric *fabric)
 	pthread_mutex_unlock(&fabric->faults->lock);
 }
 
-bool simhca_faults_stuck(struct simhca_fabric *fabric)
+/* How many pagers in the line may have a worker. */
+static unsigned int may_have_workers(const struct simhca_faults *faults)
+{
+	const struct simhca_pager *pager, *before;
+	unsigned int count = 0, looks = 0;
+
+	DL_FOREACH2(faults->line, pager, line_next)
+	{
+		uint32_t workers = at_work_for(faults, pager);
+
+		for (before = faults->line; before != pager; before = before->line_next)
+			workers += pager->program && before->program == pager->program;
+		count += workers < WORKERS_PER_PROGRAM;
+		if (++looks == LOOKS)
+			break;
+	}
+	return count;
+}
+
+unsigned int simhca_faults_stuck(struct simhca_fabric *fabric)
 {
 	struct simhca_faults *faults = fabric->faults;
-	bool stuck;
+	unsigned int wanted = 0;
 
 	pthread_mutex_lock(&faults->lock);
-	stuck = faults->line && !faults->idle && faults->ended == faults->watched;
+	if (!faults->idle && faults->ended == faults->watched)
+		wanted = may_have_workers(faults);
 	faults->watched = faults->ended;
 	pthread_mutex_unlock(&faults->lock);
-	return stuck;
+	return wanted;
 }
 
 /* ---------------------------------------------------------------------------- regions */

@@ -46,6 +46,7 @@ struct simhca_faults {
 	pthread_mutex_t lock;
 	pthread_cond_t cond;
 	struct simhca_pager *line; /* those with work, whose turn is next first */
+	struct simhca_pager *busy; /* those that workers are at work for */
 	uint32_t threads, idle;
 	uint64_t ended, watched; /* pieces of work; at the last look of simhca_faults_stuck() */
 	bool stop;

@@ -75,6 +75,7 @@ struct simhca_pager *simhca_pager_of(struct simhca_fabric *fabric, struct simhca
 		if (pager) {
 			pager->fabric = fabric;
 			pager->pid = mm->pid;
+			pager->program = mm->program;
 			pager->number = ++fabric->next_pager;
 			atomic_init(&pager->userfaultfd, -1);
 			pthread_mutex_init(&pager->lock, NULL);

@@ -14,9 +14,10 @@ struct simhca_pager {
 	struct simhca_fabric *fabric;
 	struct simhca_pager *next; /* in the fabric's list */
 	pid_t pid;
-	uint32_t users;	 /* address spaces, and the event thread; under fabric->pager_lock */
-	bool gone;	 /* the process has ended; under fabric->pager_lock */
-	uint64_t number; /* names it to epoll */
+	uint64_t program; /* shares workers with others of it; 0: with none */
+	uint32_t users;	  /* address spaces, and the event thread; under fabric->pager_lock */
+	bool gone;	  /* the process has ended; under fabric->pager_lock */
+	uint64_t number;  /* names it to epoll */
 	/* -1: none; changes once, and not back. What it names may be given up for another file. */
 	_Atomic int userfaultfd;
 	pthread_mutex_t lock;
@@ -26,6 +27,7 @@ struct simhca_pager {
 	uint32_t at_work; /* workers */
 	bool waiting;	  /* in the line of pagers */
 	struct simhca_pager *line_prev, *line_next;
+	struct simhca_pager *busy_prev, *busy_next; /* of those that workers are at work for */
 };
 
 int simhca_pagers_init(struct simhca_fabric *fabric);

@@ -197,7 +197,7 @@ static bool peek(struct simhca_worker *worker, const struct simhca_packet *packe
 	target.count = 1;
 	target.seg[0] = (struct simhca_seg){ .addr = (uintptr_t)to, .length = length };
 	return packet->length >= length &&
-	       simhca_dma_copy(&target, packet->payload, length, worker->scratch, &reason) ==
+	       simhca_dma_copy(&target, packet->payload, length, &worker->mover, &reason) ==
 		       SIMHCA_DMA_OK;
 }
 

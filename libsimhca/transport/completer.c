@@ -215,7 +215,7 @@ static struct simhca_handover place(struct simhca_worker *worker, struct simhca_
 		verdict = simhca_fault_take_copy(worker, &qp->faults, SIMHCA_REQUESTER_WRITE,
 						 target, &reason);
 	if (verdict == SIMHCA_FAULT_GO) {
-		result = simhca_dma_copy(target, data, length, worker->scratch, &reason);
+		result = simhca_dma_copy(target, data, length, &worker->mover, &reason);
 		if (result == SIMHCA_DMA_OK) {
 			simhca_fault_over(&qp->faults, SIMHCA_REQUESTER_WRITE);
 			simhca_acknowledge(

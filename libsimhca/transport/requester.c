@@ -625,6 +625,8 @@ static enum simhca_next go_on(struct simhca_worker *worker, struct simhca_qp *qp
 {
 	struct simhca_requester *req = &qp->req;
 
+	if (atomic_load_explicit(&qp->context->held, memory_order_relaxed))
+		return simhca_wait_held(qp);
 	if (!try_again(worker, qp))
 		return SIMHCA_NEXT_WAIT;
 	if ((!req->count || req->psn_send == req->psn_next) && !start_message(worker, qp) &&

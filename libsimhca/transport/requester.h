@@ -72,6 +72,7 @@ bool simhca_flight_load(struct simhca_worker *worker, struct simhca_qp *qp, uint
 
 /* Something else has to end first: the QP comes back a little later. Under req_lock. */
 enum simhca_next simhca_wait_busy(struct simhca_qp *qp);
+enum simhca_next simhca_wait_held(struct simhca_qp *qp);
 
 /* Where a request's own memory can fault. */
 static inline enum simhca_fault_context simhca_requester_context(const struct simhca_packet *packet)

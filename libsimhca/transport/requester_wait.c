@@ -14,6 +14,9 @@
 #define BUSY_MOST 500
 #define BUSY_LONG_NS (1000 * 1000)
 
+/* A context that is held: somebody else's engine thread is stuck in its client's memory. */
+#define HELD_NS (10 * 1000 * 1000)
+
 /* Without a time-out: who has not answered by then is silent. */
 #define SILENCE_NS (1000 * 1000 * 1000)
 
@@ -45,6 +48,11 @@ enum simhca_next simhca_wait_busy(struct simhca_qp *qp)
 	/* What takes long will take longer: memory of a client that blocks. */
 	return simhca_wait_for(qp, SIMHCA_WAIT_BUSY,
 			       qp->req.busy++ < BUSY_MOST ? BUSY_NS : BUSY_LONG_NS);
+}
+
+enum simhca_next simhca_wait_held(struct simhca_qp *qp)
+{
+	return simhca_wait_for(qp, SIMHCA_WAIT_BUSY, HELD_NS);
 }
 
 /* 4.096 us * 2^timeout, where 0 means without end (IBTA vol. 1, 9.7.6.1.3): that is told. */

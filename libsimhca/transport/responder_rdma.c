@@ -55,8 +55,7 @@ bool simhca_execute_write(struct simhca_worker *worker, struct simhca_qp *qp,
 	    !simhca_memory_is_there(worker, qp, packet, SIMHCA_RESPONDER_WRITE, &target,
 				    SIMHCA_REMOTE_MEMORY, reply))
 		return false;
-	result =
-		simhca_dma_copy(&target, packet->payload, packet->length, worker->scratch, &reason);
+	result = simhca_dma_copy(&target, packet->payload, packet->length, &worker->mover, &reason);
 	if (result != SIMHCA_DMA_OK) {
 		simhca_memory_failed(worker, qp, packet, SIMHCA_RESPONDER_WRITE,
 				     result == SIMHCA_DMA_TARGET ? &target : NULL,
@@ -188,9 +187,10 @@ bool simhca_execute_atomic_write(struct simhca_worker *worker, struct simhca_qp 
 		return false;
 	value.count = 1;
 	value.seg[0] = (struct simhca_seg){ .addr = (uintptr_t)&store.swap_add, .length = 8 };
-	result = simhca_dma_copy(&value, packet->payload, 8, worker->scratch, &reason);
+	result = simhca_dma_copy(&value, packet->payload, 8, &worker->mover, &reason);
 	if (result == SIMHCA_DMA_OK &&
-	    !simhca_dma_atomic(target.seg[0].mm, target.seg[0].addr, &store, &old, &reason))
+	    !simhca_dma_atomic(&worker->mover, target.seg[0].mm, target.seg[0].addr, &store, &old,
+			       &reason))
 		result = SIMHCA_DMA_TARGET;
 	if (result != SIMHCA_DMA_OK) {
 		simhca_memory_failed(worker, qp, packet, SIMHCA_RESPONDER_WRITE,
@@ -214,8 +214,8 @@ bool simhca_execute_atomic(struct simhca_worker *worker, struct simhca_qp *qp,
 	    !grants_responses(qp, packet, reply) ||
 	    !atomic_target(worker, qp, packet, SIMHCA_ACCESS_REMOTE_ATOMIC, &target, reply))
 		return false;
-	if (!simhca_dma_atomic(target.seg[0].mm, target.seg[0].addr, &packet->atomic, &old,
-			       &reason)) {
+	if (!simhca_dma_atomic(&worker->mover, target.seg[0].mm, target.seg[0].addr,
+			       &packet->atomic, &old, &reason)) {
 		simhca_memory_failed(worker, qp, packet, SIMHCA_RESPONDER_WRITE, &target,
 				     SIMHCA_REMOTE_MEMORY, reason, reply);
 		return false;

@@ -174,7 +174,7 @@ bool simhca_recv_place(struct simhca_worker *worker, struct simhca_qp *qp,
 	    !simhca_memory_is_there(worker, qp, packet, SIMHCA_RESPONDER_WRITE, &target,
 				    SIMHCA_RECEIVE_BUFFER, reply))
 		return false;
-	result = simhca_dma_copy(&target, payload, length, worker->scratch, &reason);
+	result = simhca_dma_copy(&target, payload, length, &worker->mover, &reason);
 	if (result == SIMHCA_DMA_OK) {
 		simhca_fault_over(&qp->faults, SIMHCA_RESPONDER_WRITE);
 		return true;

@@ -81,7 +81,7 @@ static struct simhca_handover carry(struct simhca_worker *worker, struct simhca_
 	assert_true(packet->length <= sizeof(envelope.data));
 	if (packet->payload && ((!packet->resumed && !simhca_odp_verify(packet->payload)) ||
 				simhca_dma_copy(&envelope.sgl, packet->payload, packet->length,
-						worker->scratch, &handover.reason))) {
+						&worker->mover, &handover.reason))) {
 		handover.outcome = SIMHCA_UNREADABLE;
 		return handover;
 	}

@@ -69,7 +69,7 @@ void simhca_faults_stop(struct simhca_fabric *fabric)
 	set(&workers_end, true);
 }
 
-bool simhca_faults_stuck(struct simhca_fabric *fabric)
+unsigned int simhca_faults_stuck(struct simhca_fabric *fabric)
 {
 	asked++;
 	return stuck;

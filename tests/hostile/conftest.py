@@ -4,6 +4,7 @@ round of it takes long. $SIMHCA_BUILD is the build; worst rounds are printed at 
 import os
 import select
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -28,7 +29,7 @@ class Program:
         self.process = subprocess.Popen(
             [os.path.join(BUILD, "bin", "simhca"), "run", "--runtime-dir", daemon.directory, "--",
              os.path.join(BUILD, "tests", "hostile", "hostile-" + words[0]), *words[1:]],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True)
 
     def line(self):
         assert select.select([self.process.stdout], [], [], 30)[0], "the program stands still"
@@ -36,8 +37,8 @@ class Program:
 
 
 class Neighbour(Program):
-    def __init__(self, daemon):
-        super().__init__(daemon, "neighbour")
+    def __init__(self, daemon, *words):
+        super().__init__(daemon, "neighbour", *words)
         assert self.line() == "here\n", "no device before the attack"
 
     def leave(self):
@@ -70,7 +71,7 @@ def daemon(start):
 
 @pytest.fixture
 def neighbour(daemon, request):
-    neighbour = Neighbour(daemon)
+    neighbour = Neighbour(daemon, *getattr(request, "param", []))
     yield neighbour
     rounds, worst = neighbour.leave()
     worst_rounds.append((worst, rounds, request.node.name))
@@ -87,7 +88,8 @@ def program(daemon):
         return started[-1]
     yield start
     for one in started:
-        one.process.kill()
+        os.killpg(one.process.pid, signal.SIGKILL)
+        one.process.wait(10)
 
 
 @pytest.fixture

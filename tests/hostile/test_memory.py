@@ -1,11 +1,35 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """Memory of a client whose pages nobody brings: whoever touches it sleeps."""
+import pathlib
 import signal
 import time
 
 import pytest
 
 ATTACK = 2.5  # seconds, longer than conftest.BOUND, in which the neighbour has its rounds
+
+
+def engine_threads(daemon):
+    names = pathlib.Path(f"/proc/{daemon.process.pid}/task").glob("*/comm")
+    return sum(name.read_text().startswith("simhca-engine") for name in names)
+
+
+@pytest.mark.parametrize("processes, qps, most", [(1, 20, 2), (20, 1, 6)])
+def test_engines_in_it(daemon, neighbour, slow_file, program, processes, qps, most):
+    """A thread for a process, and a few for a program: the engine has others left."""
+    before = engine_threads(daemon)
+    sender = program("stuck-sender", slow_file, str(processes), str(qps))
+    assert sender.line() == "done\n"
+    time.sleep(ATTACK)
+    assert before < engine_threads(daemon) <= before + most
+
+
+@pytest.mark.parametrize("neighbour", [["odp"]], indirect=True, ids=["odp"])
+def test_page_faults_in_it(daemon, neighbour, slow_file, program):
+    """Page faults that are never served, of very many children."""
+    sender = program("stuck-sender", slow_file, "40", "2", "odp")
+    assert sender.line() == "done\n"
+    time.sleep(ATTACK)
 
 
 @pytest.mark.parametrize("then", ["raise", "destroy"])
