@@ -13,16 +13,7 @@
  * ThreadSanitizer knows memory by its address: seen through two mappings, indices and sequence
  * numbers would order nothing for it. Under it clients share the model's mapping.
  */
-#if defined(__SANITIZE_THREAD__)
-#define SHARE_MAPPING 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define SHARE_MAPPING 1
-#endif
-#endif
-#ifndef SHARE_MAPPING
-#define SHARE_MAPPING 0
-#endif
+#define SHARE_MAPPING UNDER_TSAN
 
 /* ------------------------------------------------------------------------------ world */
 

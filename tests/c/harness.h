@@ -34,6 +34,18 @@
 #include "simhca.h"
 #include "simhca-abi.h"
 
+/* Whether this is built with ThreadSanitizer, by either compiler. */
+#if defined(__SANITIZE_THREAD__)
+#define UNDER_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define UNDER_TSAN 1
+#endif
+#endif
+#ifndef UNDER_TSAN
+#define UNDER_TSAN 0
+#endif
+
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 #define USEC 1000ull
 #define MSEC 1000000ull
