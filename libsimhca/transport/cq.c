@@ -54,13 +54,14 @@ static bool take_ticket(struct simhca_cq *cq, uint32_t *ticket)
 	return false;
 }
 
-/* The CQ lost a CQE: it is dead, and so are its QPs (IBTA vol. 1, 11.6.3.2 CQ error). */
-static void overrun(struct simhca_cq *cq)
+/*
+ * The CQ lost a CQE: it is dead, and so are its QPs (IBTA vol. 1, 11.6.3.2 CQ error). Without its
+ * lock, by who found out.
+ */
+static void tell_of_overrun(struct simhca_cq *cq)
 {
 	struct simhca_context *context = cq->context;
 
-	cq->overrun = true;
-	atomic_store_explicit(&cq->mem->overrun, 1, memory_order_release);
 	simhca_log(context->device->fabric, SIMHCA_LOG_WARNING,
 		   "context %u: a CQ of %u entries was full: CQ error, its QPs go to ERR",
 		   context->id, cq->cqe);
@@ -103,21 +104,20 @@ static bool disarm(struct simhca_cq *cq, uint32_t matches)
 	return false;
 }
 
-/* An event if the CQ is armed for what matches, and the arming is used up. */
-static void tell(struct simhca_cq *cq, uint32_t matches)
+/* Raises the event that is due. Without the CQ's lock, as it is a system call. */
+static void tell(const struct simhca_cq *cq)
 {
 	const struct simhca_ops *ops = &cq->context->device->fabric->ops;
 
-	if (disarm(cq, matches) && cq->channel && ops->comp_event &&
-	    !atomic_load(&cq->context->dead))
+	if (cq->channel && ops->comp_event && !atomic_load(&cq->context->dead))
 		ops->comp_event(cq->context->arg, cq->channel, cq->user_handle.element);
 }
 
 /* The event that was held back. What the CQ is armed for by now does not matter. */
-static void tell_held(struct simhca_cq *cq)
+static bool disarm_held(struct simhca_cq *cq)
 {
 	cq->held = 0;
-	tell(cq, SIMHCA_ARM_BITS);
+	return disarm(cq, SIMHCA_ARM_BITS);
 }
 
 static void period_is_over(struct simhca_engine *engine, struct simhca_timer *timer)
@@ -125,11 +125,14 @@ static void period_is_over(struct simhca_engine *engine, struct simhca_timer *ti
 	struct simhca_cq *cq =
 		(struct simhca_cq *)((char *)timer - offsetof(struct simhca_cq, timer));
 
+	bool due;
+
 	(void)engine;
 	pthread_mutex_lock(&cq->lock);
-	if (cq->held)
-		tell_held(cq);
+	due = cq->held && disarm_held(cq);
 	pthread_mutex_unlock(&cq->lock);
+	if (due)
+		tell(cq);
 }
 
 /*
@@ -138,24 +141,26 @@ static void period_is_over(struct simhca_engine *engine, struct simhca_timer *ti
  * been taken by an engine when the count is reached, it finds nothing held, or tells of the next
  * batch too early: the period is a bound.
  */
-static void hold(struct simhca_cq *cq, uint32_t matches)
+static bool hold(struct simhca_cq *cq, uint32_t matches)
 {
 	struct simhca_engine *engine = cq->context->engine;
 
 	if (!(atomic_load_explicit(&cq->mem->arm, memory_order_seq_cst) & matches))
-		return;
+		return false;
 	if (++cq->held >= cq->mod_count) {
 		simhca_engine_stop_timer(engine, &cq->timer);
-		tell_held(cq);
-	} else if (cq->held == 1) {
-		cq->timed = true;
-		cq->timer.expired = period_is_over;
-		if (!simhca_engine_start_timer(engine, &cq->timer, cq->mod_period_us * 1000ull))
-			tell_held(cq);
+		return disarm_held(cq);
 	}
+	if (cq->held > 1)
+		return false;
+	cq->timed = true;
+	cq->timer.expired = period_is_over;
+	return !simhca_engine_start_timer(engine, &cq->timer, cq->mod_period_us * 1000ull) &&
+	       disarm_held(cq);
 }
 
-static void notify(struct simhca_cq *cq, const struct simhca_cqe *cqe, bool solicited)
+/* Whether an event is due. */
+static bool notify(struct simhca_cq *cq, const struct simhca_cqe *cqe, bool solicited)
 {
 	uint32_t matches = SIMHCA_ARM_NEXT;
 
@@ -163,16 +168,14 @@ static void notify(struct simhca_cq *cq, const struct simhca_cqe *cqe, bool soli
 		matches |= SIMHCA_ARM_SOLICITED;
 		cq->solicited = cq->pushed;
 	}
-	if (cq->mod_count)
-		hold(cq, matches);
-	else
-		tell(cq, matches);
+	return cq->mod_count ? hold(cq, matches) : disarm(cq, matches);
 }
 
 int simhca_modify_cq(struct simhca_context *context, const struct simhca_modify_cq_req *req,
 		     struct simhca_why *why)
 {
 	struct simhca_cq *cq = simhca_object(context, SIMHCA_OBJ_CQ, req->handle, why);
+	bool due = false;
 
 	if (!cq)
 		return -ENOENT;
@@ -186,9 +189,11 @@ int simhca_modify_cq(struct simhca_context *context, const struct simhca_modify_
 	/* An event that waits does not wait by the old rule, nor without a bound. */
 	if (cq->held) {
 		simhca_engine_stop_timer(context->engine, &cq->timer);
-		tell_held(cq);
+		due = disarm_held(cq);
 	}
 	pthread_mutex_unlock(&cq->lock);
+	if (due)
+		tell(cq);
 	return 0;
 }
 
@@ -196,6 +201,7 @@ int simhca_arm_cq(struct simhca_context *context, uint32_t handle, struct simhca
 {
 	struct simhca_cq *cq = simhca_object(context, SIMHCA_OBJ_CQ, handle, why);
 	uint32_t waiting, matches;
+	bool due;
 
 	if (!cq)
 		return -ENOENT;
@@ -206,8 +212,10 @@ int simhca_arm_cq(struct simhca_context *context, uint32_t handle, struct simhca
 	matches = waiting ? SIMHCA_ARM_NEXT : SIMHCA_ARM_NONE;
 	if (cq->solicited && cq->pushed - cq->solicited < waiting)
 		matches |= SIMHCA_ARM_SOLICITED;
-	tell(cq, matches);
+	due = disarm(cq, matches);
 	pthread_mutex_unlock(&cq->lock);
+	if (due)
+		tell(cq);
 	return 0;
 }
 
@@ -219,14 +227,18 @@ bool simhca_cq_push_of(struct simhca_cq *cq, const struct simhca_cqe *cqe, bool 
 {
 	struct simhca_cqe *slot;
 	uint32_t ticket;
-	bool lost;
+	bool due;
 
 	pthread_mutex_lock(&cq->lock);
-	if (!cq->overrun && !take_ticket(cq, &ticket))
-		overrun(cq);
-	lost = cq->overrun;
-	if (lost)
-		goto out;
+	if (cq->overrun || !take_ticket(cq, &ticket)) {
+		due = !cq->overrun;
+		cq->overrun = true;
+		atomic_store_explicit(&cq->mem->overrun, 1, memory_order_release);
+		pthread_mutex_unlock(&cq->lock);
+		if (due)
+			tell_of_overrun(cq);
+		return false;
+	}
 	slot = &cq->ring[ticket & (cq->entries - 1)];
 	simhca_store();
 	memcpy(slot, cqe, offsetof(struct simhca_cqe, seq));
@@ -246,10 +258,11 @@ bool simhca_cq_push_of(struct simhca_cq *cq, const struct simhca_cqe *cqe, bool 
 	 * seen here: no completion falls between the two.
 	 */
 	atomic_thread_fence(memory_order_seq_cst);
-	notify(cq, cqe, solicited);
-out:
+	due = notify(cq, cqe, solicited);
 	pthread_mutex_unlock(&cq->lock);
-	return !lost;
+	if (due)
+		tell(cq);
+	return true;
 }
 
 bool simhca_cq_push(struct simhca_cq *cq, const struct simhca_cqe *cqe, bool solicited)

@@ -2,7 +2,9 @@
 /* Arming a CQ: one event an arm, for what it was armed for and nothing else. */
 #include <stdatomic.h>
 
+#include "device/handles.h"
 #include "harness.h"
+#include "transport/cq.h"
 
 static void unarmed_cqs_raise_nothing(void **state)
 {
@@ -571,6 +573,50 @@ static void a_cq_stays_while_its_period_ends(void **state)
 	assert_true(shown);
 }
 
+/* An event is a system call: it is raised when the CQ's lock has been let go of. */
+static void takes_the_lock(struct cq *cq, void *arg)
+{
+	struct simhca_cq *model =
+		simhca_object(cq->client->context, SIMHCA_OBJ_CQ, cq->handle, NULL);
+
+	if (pthread_mutex_trylock(&model->lock))
+		return;
+	pthread_mutex_unlock(&model->lock);
+	++*(unsigned int *)arg;
+}
+
+static void events_are_raised_without_the_lock(void **state)
+{
+	struct options options = default_options(IBV_QPT_RC);
+	struct pair *pair = pair_new(*state, &options);
+	struct cq *cq = pair->a.send_cq;
+	struct simhca_modify_cq_req req = { .handle = cq->handle, .count = 2, .period = 10 };
+	unsigned int events = 0;
+
+	cq->on_event = takes_the_lock;
+	cq->on_event_arg = &events;
+	cq_arm(cq, SIMHCA_ARM_NEXT);
+	rdma_write(&pair->a, 1, 0, 8, 0);
+	expect(cq, 1, SUCCESS);
+	assert_int_equal(events, 1);
+	/* by the count, by the period, and as the moderation ends */
+	for (int how = 0; how < 3; how++) {
+		req.count = 2;
+		assert_int_equal(0, simhca_modify_cq(cq->client->context, &req, NULL));
+		cq_arm(cq, SIMHCA_ARM_NEXT);
+		for (int i = 0; i < (how ? 1 : 2); i++) {
+			rdma_write(&pair->a, 1, 0, 8, 0);
+			expect(cq, 1, SUCCESS);
+		}
+		if (how == 1)
+			advance(*state, 10 * USEC);
+		req.count = 0;
+		if (how == 2)
+			assert_int_equal(0, simhca_modify_cq(cq->client->context, &req, NULL));
+		assert_int_equal(events, 2 + how);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -596,6 +642,7 @@ int main(void)
 		ON_ETHERNET(a_change_does_not_leave_an_event_behind),
 		ON_ETHERNET(moderation_has_limits),
 		ON_ETHERNET(a_cq_goes_with_a_period_under_way),
+		ON_ETHERNET(events_are_raised_without_the_lock),
 		ON_ONE_THREAD(the_period_ends_in_real_time),
 		ON_TWO_THREADS(the_period_ends_in_real_time),
 		ON_ONE_THREAD(periods_end_while_cqs_change_and_go),
