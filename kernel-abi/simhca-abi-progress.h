@@ -31,6 +31,7 @@ enum simhca_wait {
 	SIMHCA_WAIT_ANSWER, /* an acknowledgement; when time is up it is a retry */
 	SIMHCA_WAIT_BUSY,   /* the peer's responder, which another engine works on; old accesses */
 	SIMHCA_WAIT_FAULT,  /* pages of its own; whoever brings them in schedules the QP */
+	SIMHCA_WAIT_PEER,   /* pages of the peer's, who says when they are there; and a delay */
 };
 
 #define SIMHCA_MAX_FLIGHTS 64 /* messages under way; a power of two */

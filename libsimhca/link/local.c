@@ -81,10 +81,22 @@ static struct simhca_handover pull(struct simhca_worker *worker, struct simhca_q
 	return handover;
 }
 
+/* A datagram's sender has a timer only. */
+static void ready(struct simhca_qp *qp)
+{
+	struct simhca_qp *peer = qp->type == SIMHCA_QPT_UD ? NULL : peer_of(qp);
+
+	if (!peer || !peer->context)
+		return;
+	atomic_store(&peer->peer_ready, true);
+	simhca_engine_schedule(peer->context->engine, &peer->task);
+}
+
 const struct simhca_link simhca_local_link = {
 	.slice = SIMHCA_LINK_SLICE,
 	.window = 1,
 	.request = request,
 	.respond = respond,
 	.pull = pull,
+	.ready = ready,
 };

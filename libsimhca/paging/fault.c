@@ -42,8 +42,13 @@ static uint64_t now_of(const struct simhca_qp_faults *of)
 	return simhca_engine_now(clock_of(of));
 }
 
-static void wake_up(const struct simhca_qp_faults *of)
+/* The requester goes on, the peer's as well if it is told; and a flush that waits for this. */
+static void wake_up(const struct simhca_fault *fault)
 {
+	struct simhca_qp_faults *of = fault->of;
+
+	if (fault->context == SIMHCA_RESPONDER_READ || fault->context == SIMHCA_RESPONDER_WRITE)
+		atomic_store(&of->tell_peer, true);
 	if (of->context)
 		simhca_engine_schedule(of->context->engine, of->task);
 }
@@ -108,12 +113,10 @@ static bool fault_step(struct simhca_page_work *work)
 static void fault_ended(struct simhca_page_work *work)
 {
 	struct simhca_fault *fault = (struct simhca_fault *)work;
-	const struct simhca_qp_faults *of = fault->of;
 
 	set_state(fault,
 		  fault->reason == SIMHCA_REASON_NONE ? SIMHCA_FAULT_RESUMED : SIMHCA_FAULT_FAILED);
-	/* The requester goes on; and a flush that waits for this. */
-	wake_up(of);
+	wake_up(fault);
 }
 
 /* The QP finds out that the key is gone. */
@@ -122,7 +125,7 @@ static void fault_withdrawn(struct simhca_page_work *work)
 	struct simhca_fault *fault = (struct simhca_fault *)work;
 
 	set_state(fault, SIMHCA_FAULT_IDLE);
-	wake_up(fault->of);
+	wake_up(fault);
 }
 
 static const struct simhca_page_work_ops fault_ops = {

@@ -35,6 +35,7 @@ struct simhca_qp_faults {
 	struct simhca_fault *_Atomic fault[SIMHCA_FAULT_CONTEXTS];
 	_Atomic uint64_t off_until; /* ns: no fault is raised before */
 	_Atomic uint32_t count[SIMHCA_FAULT_CONTEXTS];
+	atomic_bool tell_peer; /* one of the responder's has ended: the peer may try again */
 };
 
 enum simhca_fault_verdict {

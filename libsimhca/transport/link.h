@@ -50,6 +50,11 @@ struct simhca_link {
 	struct simhca_handover (*pull)(struct simhca_worker *worker, struct simhca_qp *qp,
 				       bool *more);
 	/*
+	 * The QP's responder had refused a packet for pages (ABSENT) that are there now. NULL: who
+	 * has the packet tries again by itself. Under req_lock.
+	 */
+	void (*ready)(struct simhca_qp *qp);
+	/*
 	 * Takes what has come for the QP, at the beginning of its turn; true: it wants another one.
 	 * NULL: nothing waits, as packets are handed over at once.
 	 */

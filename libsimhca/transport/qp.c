@@ -148,6 +148,16 @@ void simhca_qp_end_both(struct simhca_qp *qp)
 	simhca_qp_end(qp);
 }
 
+/* Pages that a packet of the peer's needed have come. */
+static void tell_peer(struct simhca_qp *qp)
+{
+	if (!simhca_qp_begin(qp)) /* who has it schedules it again */
+		return;
+	if (atomic_exchange(&qp->faults.tell_peer, false) && qp->link->ready)
+		qp->link->ready(qp);
+	simhca_qp_end(qp);
+}
+
 bool simhca_qp_step(struct simhca_worker *worker, struct simhca_task *task)
 {
 	struct simhca_qp *qp = simhca_qp_of(task);
@@ -155,6 +165,8 @@ bool simhca_qp_step(struct simhca_worker *worker, struct simhca_task *task)
 
 	if (qp->type == SIMHCA_QPT_XRC_RECV) /* it has no queue */
 		return more;
+	if (__builtin_expect(atomic_load(&qp->faults.tell_peer), 0))
+		tell_peer(qp);
 	switch (simhca_qp_state(qp)) {
 	case SIMHCA_QPS_RTS:
 	case SIMHCA_QPS_SQD:

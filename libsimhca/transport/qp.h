@@ -61,7 +61,8 @@ struct simhca_qp {
 	struct simhca_turn_lock req_lock;
 	struct simhca_requester req;
 	struct simhca_flight flight[SIMHCA_MAX_FLIGHTS]; /* by ring index */
-	bool rndv_runs; /* the one under way is a rendezvous', and no WQE */
+	atomic_bool peer_ready; /* the peer has said so, to whom waits for that */
+	bool rndv_runs;		/* the one under way is a rendezvous', and no WQE */
 	struct {
 		struct simhca_qp *qp; /* whom its address names; NULL: nobody */
 		uint64_t generation;  /* the fabric's when it was looked up; 0: never */

@@ -37,10 +37,14 @@ enum simhca_next simhca_wait_for(struct simhca_qp *qp, enum simhca_wait what, ui
 	return SIMHCA_NEXT_WAIT;
 }
 
+static uint64_t rnr_delay(uint8_t rnr_timer)
+{
+	return rnr_timer_10us[rnr_timer & SIMHCA_RNR_TIMER_MASK] * 10000ull;
+}
+
 enum simhca_next simhca_wait_rnr(struct simhca_qp *qp, uint8_t rnr_timer)
 {
-	return simhca_wait_for(qp, SIMHCA_WAIT_RNR,
-			       rnr_timer_10us[rnr_timer & SIMHCA_RNR_TIMER_MASK] * 10000ull);
+	return simhca_wait_for(qp, SIMHCA_WAIT_RNR, rnr_delay(rnr_timer));
 }
 
 enum simhca_next simhca_wait_busy(struct simhca_qp *qp)
@@ -71,7 +75,7 @@ bool simhca_held_up(struct simhca_qp *qp, const struct simhca_handover *handover
 {
 	switch (handover->outcome) {
 	case SIMHCA_ABSENT: /* for as long as it takes, and whatever the transport */
-		simhca_wait_rnr(qp, handover->rnr_timer);
+		simhca_wait_for(qp, SIMHCA_WAIT_PEER, rnr_delay(handover->rnr_timer));
 		return true;
 	case SIMHCA_ELSEWHERE:
 		simhca_engine_schedule(handover->engine, &qp->task);
@@ -130,6 +134,11 @@ bool simhca_wait_is_over(struct simhca_qp *qp)
 		if (simhca_fault_under_way(&qp->faults, qp->req.fault))
 			return false;
 		break;
+	case SIMHCA_WAIT_PEER:
+		/* What was said before it waits is for it, too: it may have been meant. */
+		if (atomic_exchange(&qp->peer_ready, false))
+			break;
+		/* fall through */
 	default:
 		/* A timer that fired for an earlier wait does not count. */
 		if (atomic_load(&qp->task.timer_fired) != qp->req.deadline)

@@ -140,7 +140,7 @@ static bool requester_makes_sense(const struct simhca_qp *qp)
 {
 	const struct simhca_requester *req = &qp->req;
 
-	if (req->psn_next > SIMHCA_PSN_MASK || req->wait > SIMHCA_WAIT_FAULT || req->fault > 1 ||
+	if (req->psn_next > SIMHCA_PSN_MASK || req->wait > SIMHCA_WAIT_PEER || req->fault > 1 ||
 	    req->told > 1)
 		return false;
 	if (!req->count)

@@ -174,7 +174,7 @@ static void requesters_that_lie_about_their_progress(void **state)
 		R(count, 0x80000000),
 		R(count, 2),
 		R(reads, 1),
-		R(wait, 5),
+		R(wait, 6),
 		R(fault, 2),
 		R(alone, 2),
 		R(answered, 2),

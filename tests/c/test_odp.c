@@ -140,13 +140,50 @@ static void a_responders_fault_costs_no_retry(void **state)
 	}
 }
 
-/* It comes again after 10 us, and, if that was too early, ever more seldom, up to 1.28 ms. */
-static void a_requester_comes_back_ever_more_seldom(void **state)
+/* When the pages have come the requester hears of it, and sends at once. */
+static void who_waits_for_a_peers_pages_is_told(void **state)
 {
-	struct pair *pair = paging_pair(*state, IBV_QPT_RC, 2);
+	struct world *world = *state;
+
+	for (int what = 0; what < 4; what++) {
+		struct pair *pair = paging_pair(world, what == 3 ? IBV_QPT_UC : IBV_QPT_RC, 2);
+
+		pair->a.mr = mr_new(pair->a.client, PAGE, ALL_ACCESS);
+		towards_fresh_pages(pair, what == 3 ? 1 : what);
+		for (int i = 0; i < 20; i++)
+			advance(world, 2 * MSEC);
+		expect_none(pair->a.send_cq);
+		assert_true(simhca_faults_poll(world->fabric));
+		expect(pair->a.send_cq, 1, SUCCESS);
+	}
+	/* Also of those that will not come. */
+	for (int i = 0; i < 2; i++) {
+		struct pair *pair = paging_pair(world, IBV_QPT_RC, 2);
+
+		rdma_write(&pair->a, 1, 0, 100, 0);
+		page_in(world);
+		expect(pair->a.send_cq, 1, SUCCESS);
+		assert_int_equal(0, munmap(pair->b.mr->addr + PAGE, PAGE));
+		rdma_write(&pair->a, 2, 0, 100, PAGE);
+		settle(world);
+		expect_none(pair->a.send_cq);
+		assert_true(simhca_faults_poll(world->fabric));
+		expect(pair->a.send_cq, 2, REM_ACCESS_ERR);
+	}
+}
+
+/*
+ * Nobody tells a datagram's sender: it comes again after 10 us, and, if that was too early, ever
+ * more seldom, up to 1.28 ms.
+ */
+static void a_sender_comes_back_ever_more_seldom(void **state)
+{
+	struct pair *pair = paging_pair(*state, IBV_QPT_UD, 2);
 
 	pair->a.mr = mr_new(pair->a.client, PAGE, ALL_ACCESS);
-	rdma_write(&pair->a, 1, 0, 100, 0);
+	recv_into(&pair->b, 1, 0, 200);
+	recv_into(&pair->b, 2, PAGE, 200);
+	send_from(&pair->a, 1, 0, 100);
 	settle(*state);
 	assert_true(simhca_faults_poll(((struct world *)*state)->fabric));
 	advance(*state, 9 * USEC);
@@ -154,7 +191,7 @@ static void a_requester_comes_back_ever_more_seldom(void **state)
 	advance(*state, USEC);
 	expect(pair->a.send_cq, 1, SUCCESS);
 
-	rdma_write(&pair->a, 2, 0, 100, PAGE);
+	send_from(&pair->a, 2, 0, 100);
 	for (int i = 0; i < 20; i++)
 		advance(*state, 2 * MSEC);
 	assert_true(simhca_faults_poll(((struct world *)*state)->fabric));
@@ -800,7 +837,8 @@ int main(void)
 		ON_ETHERNET(a_reader_stops_until_its_pages_are_there),
 		ON_ETHERNET(an_atomic_writes_source_is_read),
 		ON_ETHERNET(a_responders_fault_costs_no_retry),
-		ON_ETHERNET(a_requester_comes_back_ever_more_seldom),
+		ON_ETHERNET(who_waits_for_a_peers_pages_is_told),
+		ON_ETHERNET(a_sender_comes_back_ever_more_seldom),
 		ON_ETHERNET(unreliable_transports_lose_nothing),
 		ON_INFINIBAND(unreliable_transports_lose_nothing),
 		ON_ETHERNET(other_qps_go_on_meanwhile),
