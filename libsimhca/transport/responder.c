@@ -27,14 +27,14 @@ static const struct simhca_handover taken = { .outcome = SIMHCA_TAKEN };
 static void tell(const struct simhca_qp *qp, const struct simhca_packet *packet, const char *does,
 		 enum simhca_reason reason)
 {
+	/* Only a first packet has a RETH; of a WRITE's others it is kept. */
+	uint64_t va = packet->first ? packet->va : qp->resp.va;
+	uint32_t rkey = packet->first ? packet->rkey : qp->resp.rkey;
 	char memory[64] = "";
 
-	if (packet->op == SIMHCA_PKT_WRITE)
-		snprintf(memory, sizeof(memory), "va 0x%llx, rkey 0x%08x, ",
-			 (unsigned long long)qp->resp.va, qp->resp.rkey);
-	else if (packet->op != SIMHCA_PKT_SEND)
-		snprintf(memory, sizeof(memory), "va 0x%llx, rkey 0x%08x, ",
-			 (unsigned long long)packet->va, packet->rkey);
+	if (packet->op != SIMHCA_PKT_SEND)
+		snprintf(memory, sizeof(memory), "va 0x%llx, rkey 0x%08x, ", (unsigned long long)va,
+			 rkey);
 	simhca_qp_log(qp, " %s a request of QP 0x%06x (%s%llu bytes): %s", does, packet->src_qpn,
 		      memory, (unsigned long long)packet->length, simhca_reason_text(reason));
 }
@@ -158,10 +158,6 @@ static bool execute(struct simhca_worker *worker, struct simhca_qp *qp,
 void simhca_request_count(struct simhca_worker *worker, struct simhca_qp *qp,
 			  const struct simhca_packet *packet)
 {
-	if (packet->op == SIMHCA_PKT_WRITE)
-		simhca_count(qp, SIMHCA_COUNTS_REMOTE_WRITE, packet->last, packet->length);
-	else if (packet->op == SIMHCA_PKT_READ)
-		simhca_count(qp, SIMHCA_COUNTS_REMOTE_READ, 1, packet->dma_length);
 	if (!packet->first)
 		return;
 	switch (packet->op) {
@@ -286,6 +282,10 @@ static void run_connected(struct simhca_worker *worker, struct simhca_qp *qp,
 	}
 	if (!reply->advanced)
 		simhca_responder_advance(qp, packet, reply);
+	if (packet->op == SIMHCA_PKT_WRITE)
+		simhca_count(qp, SIMHCA_COUNTS_REMOTE_WRITE, packet->last, packet->length);
+	else if (packet->op == SIMHCA_PKT_READ)
+		simhca_count(qp, SIMHCA_COUNTS_REMOTE_READ, 1, packet->dma_length);
 	simhca_request_count(worker, qp, packet);
 }
 

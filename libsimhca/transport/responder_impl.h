@@ -147,6 +147,7 @@ void simhca_refuse(struct simhca_qp *qp, const struct simhca_packet *packet,
 struct simhca_handover simhca_respond(struct simhca_worker *worker, struct simhca_qp *qp,
 				      const struct simhca_packet *request,
 				      struct simhca_packet *response);
+/* As the port's statistics have it, where what comes again counts again. */
 void simhca_request_count(struct simhca_worker *worker, struct simhca_qp *qp,
 			  const struct simhca_packet *packet);
 /* XRC: whether the SRQ that the packet names may be delivered to; false: reply is filled. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Completion counters: what each operation counts, in which unit; errors; attaching. */
-#include "harness.h"
+#include "lossy.h"
+#include "transport/packet.h"
 
 #define BIT(op) (1u << SIMHCA_COUNTS_##op)
 #define ALL_OPS ((1u << SIMHCA_COUNTS_OPS) - 1)
@@ -179,6 +180,50 @@ static void long_messages(void **state)
 	}
 }
 
+/* The first answers are lost. */
+static bool loses_answers(void *arg, unsigned int op, uint32_t psn)
+{
+	unsigned int *left = arg;
+
+	(void)psn;
+	return op >= SIMHCA_PKT_ACK && *left && (*left)--;
+}
+
+/* What has come before is done, and counted, already. */
+static void what_comes_again(void **state)
+{
+	for (uint32_t type = SIMHCA_COMP_CNTR_WRS; type <= SIMHCA_COMP_CNTR_BYTES; type++) {
+		const uint32_t length = 10000;
+		const uint64_t each = type == SIMHCA_COMP_CNTR_WRS ? 1 : length;
+		unsigned int left = 0;
+		struct lossy how = { .loses = loses_answers, .arg = &left };
+		struct counters a, b;
+		struct pair *pair;
+
+		lossy_use(*state, &how);
+		pair = counted_pair(*state, IBV_QPT_RC, type, &a, &b);
+		recv_into(&pair->b, 1, 0, length);
+		for (int what = 0; what < 3; what++) {
+			left = 20;
+			if (what == 0)
+				send_from(&pair->a, 1, 0, length);
+			else if (what == 1)
+				rdma_write(&pair->a, 1, 0, length, 0);
+			else
+				rdma_read(&pair->a, 1, 0, length, 0);
+			for (int i = 0; i < 6; i++)
+				advance(*state, SEC);
+			assert_true(left < 20);
+			left = 0;
+			for (int i = 0; i < 3; i++)
+				advance(*state, SEC);
+			expect(pair->a.send_cq, 1, SUCCESS);
+		}
+		counted(&a, each, 0, each, 0, each, 0);
+		counted(&b, 0, each, 0, each, 0, each);
+	}
+}
+
 /* What fails, and what is flushed after it, is an error of its operation; bytes are not. */
 static void errors(void **state)
 {
@@ -332,6 +377,7 @@ int main(void)
 		ON_ETHERNET(bytes),
 		ON_ETHERNET(unreliable_too),
 		ON_ETHERNET(long_messages),
+		ON_ETHERNET(what_comes_again),
 		ON_ETHERNET(errors),
 		ON_ETHERNET(the_end_of_the_numbers),
 		ON_ETHERNET(counters_are_shared),

@@ -170,6 +170,29 @@ static void a_write_with_immediate_data_that_is_dropped(void **state)
 
 #define ON_BOTH(test) ON_ETHERNET(test), ON_INFINIBAND(test)
 
+/* The line about it names what it asked for, whatever came before, and however early it fails. */
+static void what_is_refused_is_named(void **state)
+{
+	struct options options = default_options(IBV_QPT_RC);
+	char words[64];
+
+	for (int reads = 0; reads < 2; reads++) {
+		struct pair *pair;
+
+		options.access = 0;
+		pair = pair_new(*state, &options);
+		forget_log(*state);
+		if (reads)
+			rdma_read(&pair->a, 1, 0, 64, 128);
+		else
+			rdma_write(&pair->a, 1, 0, 64, 128);
+		expect(pair->a.send_cq, 1, REM_INV_REQ_ERR);
+		snprintf(words, sizeof(words), "va 0x%llx, rkey 0x%08x, ",
+			 (unsigned long long)pair->b.mr->iova + 128, pair->b.mr->rkey);
+		assert_int_equal(logged(*state, words), 1);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -178,6 +201,7 @@ int main(void)
 		ON_BOTH(a_receive_with_a_bad_key_fails_its_qp),
 		ON_BOTH(a_write_with_immediate_data_and_a_bad_key),
 		ON_BOTH(a_write_with_immediate_data_that_is_dropped),
+		ON_ETHERNET(what_is_refused_is_named),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
