@@ -116,7 +116,10 @@ bool simhca_dma_atomic(struct simhca_mover *mover, struct simhca_mm *mm, uint64_
 		       const struct simhca_atomic_op *op, uint64_t *old,
 		       enum simhca_reason *reason);
 
-/* Whether [addr, addr + length) is mapped, writable too if asked; 0, -EFAULT, or 0 if unknown. */
+/*
+ * Whether [addr, addr + length) is mapped, writable too if asked; 0, -EFAULT, or 0 if unknown. May
+ * wait for the process.
+ */
 int simhca_mm_check_range(const struct simhca_mm *mm, uint64_t addr, uint64_t length,
 			  bool writable);
 

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "dma.h"
+#include "simhca.h"
 
 /* PROCMAP_QUERY of linux/fs.h; the header of the build may be older. */
 struct map_query {
@@ -73,20 +74,47 @@ static int read_lines(int fd, uint64_t at, uint64_t end, bool writable)
 	return at >= end ? 0 : EFAULT;
 }
 
-int simhca_mm_check_range(const struct simhca_mm *mm, uint64_t addr, uint64_t length, bool writable)
+static int open_map(pid_t pid)
 {
 	char path[64];
-	int fd, error;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
+	return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+bool simhca_range_ask(struct simhca_range_look *look)
+{
+	int fd = open_map(look->pid), error = 0;
+
+	if (fd >= 0) {
+		error = ask(fd, look->addr, look->addr + look->length, look->writable);
+		close(fd);
+	} /* else not ours to look at: a bad page shows when it is used */
+	look->done = error != ENOTTY;
+	look->error = look->done ? -error : 0;
+	return look->done;
+}
+
+void simhca_range_read(struct simhca_range_look *look)
+{
+	int fd = open_map(look->pid);
+
+	look->done = true;
+	look->error = 0;
+	if (fd >= 0)
+		look->error =
+			-read_lines(fd, look->addr, look->addr + look->length, look->writable);
+}
+
+int simhca_mm_check_range(const struct simhca_mm *mm, uint64_t addr, uint64_t length, bool writable)
+{
+	struct simhca_range_look look = {
+		.pid = mm->pid, .addr = addr, .length = length, .writable = writable
+	};
 
 	if (!length || mm->kind == SIMHCA_MM_NULL)
 		return 0;
-	snprintf(path, sizeof(path), "/proc/%d/maps", (int)mm->pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return 0; /* not ours to look at: a bad page shows when it is used */
-	error = ask(fd, addr, addr + length, writable);
-	if (error == ENOTTY)
-		return -read_lines(fd, addr, addr + length, writable);
-	close(fd);
-	return -error;
+	if (!simhca_range_ask(&look))
+		simhca_range_read(&look);
+	return look.error;
 }

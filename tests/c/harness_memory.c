@@ -14,7 +14,7 @@ int mr_try(struct client *client, uint32_t pd, void *addr, uint64_t length, uint
 	};
 	struct simhca_why why = { .text = "" };
 
-	return simhca_reg_mr(client->context, client->mm, &req, reply, &why);
+	return simhca_reg_mr(client->context, client->mm, NULL, &req, reply, &why);
 }
 
 struct mr *mr_over(struct client *client, uint32_t pd, void *addr, uint64_t length, uint64_t iova,

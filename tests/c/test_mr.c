@@ -182,7 +182,7 @@ static int rereg(struct mr *mr, uint32_t flags, uint8_t *addr, uint64_t length, 
 		.access = access,
 	};
 	struct simhca_reg_mr_reply reply = { 0 };
-	int error = simhca_rereg_mr(mr->client->context, mr->client->mm, &req, &reply, NULL);
+	int error = simhca_rereg_mr(mr->client->context, mr->client->mm, NULL, &req, &reply, NULL);
 
 	if (!error) {
 		assert_int_equal(reply.lkey, mr->lkey);
@@ -265,10 +265,10 @@ static void the_null_mr_stays_what_it_is(void **state)
 	struct simhca_rereg_mr_req again = { .flags = SIMHCA_REREG_ACCESS, .access = LW };
 	struct simhca_reg_mr_reply reply;
 
-	assert_int_equal(0, simhca_reg_mr(client->context, client->mm, &req, &reply, NULL));
+	assert_int_equal(0, simhca_reg_mr(client->context, client->mm, NULL, &req, &reply, NULL));
 	again.handle = reply.handle;
 	assert_int_equal(-EINVAL,
-			 simhca_rereg_mr(client->context, client->mm, &again, &reply, NULL));
+			 simhca_rereg_mr(client->context, client->mm, NULL, &again, &reply, NULL));
 	assert_int_equal(0, simhca_dereg_mr(client->context, again.handle, NULL));
 }
 

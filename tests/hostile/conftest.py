@@ -63,8 +63,8 @@ def start(directory):
 
 
 @pytest.fixture
-def daemon(start):
-    daemon = start()
+def daemon(start, request):
+    daemon = start(**getattr(request, "param", {}))
     assert daemon.is_ready
     return daemon
 

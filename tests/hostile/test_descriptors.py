@@ -168,18 +168,18 @@ def test_on_the_control_socket(daemon, neighbour, slow):
 
 
 @pytest.mark.parametrize("slow", ["linger"], indirect=True)
-@pytest.mark.parametrize("kind", [socket.SOCK_DGRAM, socket.SOCK_SEQPACKET, socket.SOCK_STREAM])
-def test_in_the_queue_of_an_answer_socket(daemon, client, neighbour, slow, kind):
+def test_in_the_queue_of_an_answer_socket(daemon, client, neighbour, slow):
     """Closing a Unix socket closes what waits in it, and so does sending when its peer has gone."""
-    ours, theirs = socket.socketpair(socket.AF_UNIX, kind)
-    slow.give(ours, b"x")
-    daemon.process.send_signal(signal.SIGSTOP)
-    try:
-        socket.send_fds(client.sock, [request("ALLOC_PD")], [theirs.fileno()])
-        ours.close()
-        theirs.close()
-    finally:
-        daemon.process.send_signal(signal.SIGCONT)
+    for kind in socket.SOCK_DGRAM, socket.SOCK_SEQPACKET, socket.SOCK_STREAM:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, kind)
+        slow.give(ours, b"x")
+        daemon.process.send_signal(signal.SIGSTOP)
+        try:
+            socket.send_fds(client.sock, [request("ALLOC_PD")], [theirs.fileno()])
+            ours.close()
+            theirs.close()
+        finally:
+            daemon.process.send_signal(signal.SIGCONT)
     time.sleep(ATTACK)
 
 
@@ -192,23 +192,22 @@ def test_in_the_queue_of_a_connection_that_ends(daemon, neighbour, slow):
     time.sleep(ATTACK)
 
 
-@pytest.mark.parametrize("name, count", [("REG_DMABUF_MR", 1), ("SET_USERFAULTFD", 1), ("OPEN_XRCD", 1),
-                                         ("SET_AGENT", 2)])
-def test_where_a_file_is_wanted(client, neighbour, slow, name, count):
+def test_where_a_file_is_wanted(client, neighbour, slow):
     """Refused, or taken, at once; nobody asks it what it is."""
-    wanted = client.command(NUMBER[name], bytes(1))[2]
-    body = bytearray(int(re.search(r"should have (\d+)$", wanted)[1]))
-    if name == "REG_DMABUF_MR":
-        struct.pack_into("QQ", body, 0, 0, 4096)
-    if name == "OPEN_XRCD":
-        struct.pack_into("II", body, 0, 1, 1)
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    slow.give(client.sock, request(name, bytes(body)), theirs.fileno(), count)
-    theirs.close()
-    ours.settimeout(5)
-    assert len(ours.recv(4096)) >= 176
+    for name, count in ("REG_DMABUF_MR", 1), ("SET_USERFAULTFD", 1), ("OPEN_XRCD", 1), ("SET_AGENT", 2):
+        wanted = client.command(NUMBER[name], bytes(1))[2]
+        body = bytearray(int(re.search(r"should have (\d+)$", wanted)[1]))
+        if name == "REG_DMABUF_MR":
+            struct.pack_into("QQ", body, 0, 0, 4096)
+        if name == "OPEN_XRCD":
+            struct.pack_into("II", body, 0, 1, 1)
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        slow.give(client.sock, request(name, bytes(body)), theirs.fileno(), count)
+        theirs.close()
+        ours.settimeout(5)
+        assert len(ours.recv(4096)) >= 176, name
+        ours.close()
     time.sleep(ATTACK)
-    ours.close()
 
 
 def test_a_socket_whose_lock_is_held(client, neighbour, slow_file):

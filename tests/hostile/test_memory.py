@@ -6,6 +6,8 @@ import time
 
 import pytest
 
+from conftest import BUILD
+
 ATTACK = 2.5  # seconds, longer than conftest.BOUND, in which the neighbour has its rounds
 
 
@@ -29,6 +31,15 @@ def test_page_faults_in_it(daemon, neighbour, slow_file, program):
     """Page faults that are never served, of very many children."""
     sender = program("stuck-sender", slow_file, "40", "2", "odp")
     assert sender.line() == "done\n"
+    time.sleep(ATTACK)
+
+
+@pytest.mark.parametrize("daemon", [{"LD_PRELOAD": f"{BUILD}/tests/hostile/hostile-no-map-query.so"}],
+                         indirect=True, ids=["no query"])
+def test_very_many_mappings(daemon, neighbour, program):
+    """Where the kernel cannot be asked for one, all of them are read, but not by the main thread."""
+    registers = program("many-mappings")
+    assert registers.line() == "done\n"
     time.sleep(ATTACK)
 
 
