@@ -45,7 +45,9 @@ static void init_attr(const struct cma_id *id, struct ib_uverbs_qp_attr *attr)
 		return;
 	attr->qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
 	if (simhca_cm_id_connection(id->cm)->responder_resources)
-		attr->qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+		attr->qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
+					 SIMHCA_ACCESS_FLUSH_GLOBAL |
+					 SIMHCA_ACCESS_FLUSH_PERSISTENT;
 }
 
 static void rtr_attr(const struct cma_id *id, const struct simhca_cm_connection *conn,

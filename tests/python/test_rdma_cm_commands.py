@@ -14,6 +14,7 @@ import subprocess
 import sys
 
 import pytest
+import verbs_enums as e
 
 from rdma_cm import (
     ADDR_RESOLVED, BIND_IP, CONNECT_REQUEST, CONNECT_RESPONSE, CREATE_ID, ESTABLISHED, GET_EVENT, IB,
@@ -24,10 +25,11 @@ from rdma_cm import (
 pytestmark = pytest.mark.addresses
 
 PORT = pathlib.Path("/sys/class/infiniband/simhca0/ports/1")
+FLUSH_GLOBAL, FLUSH_PERSISTENT = 1 << 8, 1 << 9  # ibv_access_flags; not in each pyverbs
 ID, TOS, ACK_TIMEOUT = 0, 0, 3  # RDMA_OPTION_ID and options of this level
 PATH = 1, 1  # RDMA_OPTION_IB, RDMA_OPTION_IB_PATH
 FLAGS = 1 | 2 | 8 | 32  # of a path record: for GMPs, primary, in both directions
-RTR, RTS = 2, 3
+INIT, RTR, RTS = 1, 2, 3
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -247,6 +249,18 @@ def test_ack_timeout(channel, other, timeout):
     assert other.event()[0] == CONNECT_RESPONSE
     assert attributes(other, client, RTS)[134] == (19 if timeout is None else timeout)
     refused(errno.EINVAL, other.set_option, other.create(UDP), ID, ACK_TIMEOUT, b"\x01")
+
+
+def test_rights_of_a_qp(channel, other):
+    """All of a device that knows FLUSH, as of the kernel's: librpma connects by them, and flushes."""
+    _, port = listener(channel)
+    client = other.create(uid=2)
+    other.resolve(client, port)
+    other.connect(client, next(QPNS))
+    rights = (e.IBV_ACCESS_REMOTE_WRITE | e.IBV_ACCESS_REMOTE_READ | e.IBV_ACCESS_REMOTE_ATOMIC |
+              FLUSH_GLOBAL | FLUSH_PERSISTENT)
+    for one, number in (other, client), (channel, channel.event()[1]):
+        assert struct.unpack_from("<I", attributes(one, number, INIT), 36)[0] == rights
 
 
 def test_tos(channel, other):
