@@ -10,10 +10,12 @@ import pytest
 
 LACKS = {
     "trixie": {"dtest": "Debian 13 has no dapl2-utils",
+               "inline_recv": "perftest 25 has no --inline_recv any more",
                "openib": "Open MPI 5 has no verbs of its own any more"},
     "forky": {"librpma": "Debian 14 has no librpma",
               "openib": "Open MPI 5 has no verbs of its own any more"},
     "sid": {"librpma": "sid has no librpma any more",
+            "inline_recv": "perftest 25 has no --inline_recv any more",
             "openib": "Open MPI 5 has no verbs of its own any more"},
 }
 
@@ -36,6 +38,9 @@ def is_there(what):
     if what == "openib":
         found = subprocess.run(["ompi_info"], capture_output=True, text=True, check=True)
         return "MCA btl: openib" in found.stdout
+    if what == "inline_recv":
+        usage = subprocess.run(["ib_send_bw", "--help"], capture_output=True, text=True, check=False)
+        return "--inline_recv" in usage.stdout + usage.stderr
     if what == "librpma":
         return pathlib.Path("/usr/include/librpma.h").exists()
     return shutil.which(what) is not None

@@ -12,6 +12,7 @@ import pytest
 
 from common import PATIENCE, expect_bandwidths, expect_latencies, expect_success, run_pair
 from common import start_pair, start_server, table, wait_until
+from releases import needs
 
 pytestmark = pytest.mark.parametrize("module_device", ["ethernet"], indirect=True)
 
@@ -44,7 +45,9 @@ BANDWIDTHS = {
 }
 
 
-@pytest.mark.parametrize("flags", BANDWIDTHS.values(), ids=BANDWIDTHS)
+@pytest.mark.parametrize("flags", [
+    pytest.param(flags, id=name, marks=needs("inline_recv") if name == "inline-receive" else ())
+    for name, flags in BANDWIDTHS.items()])
 def test_bandwidth(device, flags):
     client, _ = pair(device, *flags)
     size = flags[flags.index("-s") + 1] if "-s" in flags else SIZE

@@ -164,7 +164,7 @@ def test_wakeup_data(arming_device, ucp_check, transport):
 def test_transport_is_used(device, ucp_check):
     """UCX says itself that it goes by the device, for everything."""
     result = expect_success(device.run(ucp_check, "poll", UCX_LOG_LEVEL="info", **ucx("rc")))
-    lanes = re.findall(r"ep_cfg\[\d+\]: (.*)", result.stdout + result.stderr)
+    lanes = re.findall(r"cfg(?:\[\d+\]:|#\d+) (.*)", result.stdout + result.stderr)
     assert lanes, result
     for lane in " ".join(lanes).split():
         assert re.fullmatch(r"\w+\((rc_verbs|ud_verbs)/simhca0:1\)", lane), result
