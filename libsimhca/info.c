@@ -58,6 +58,15 @@ bool simhca_next_qp(const struct simhca_context *context, uint32_t *handle,
 	return true;
 }
 
+void *simhca_qp_arg(const struct simhca_device *device, uint32_t qpn)
+{
+	const struct simhca_qp *qp = atomic_load(&device->qps[SIMHCA_QPN_SLOT(qpn)]);
+
+	if (!qp || qp->qpn != qpn || qp->type == SIMHCA_QPT_XRC_RECV)
+		return NULL;
+	return qp->context->arg;
+}
+
 bool simhca_next_mr(struct simhca_context *context, uint32_t *handle, struct simhca_mr_info *info)
 {
 	const struct simhca_key *region = next_object(context, SIMHCA_OBJ_MR, handle);

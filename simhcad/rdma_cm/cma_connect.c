@@ -6,6 +6,7 @@
 
 #include "cma.h"
 #include "log.h"
+#include "session.h"
 
 #define SERVICE_RC 0
 #define SERVICE_UC 1
@@ -51,6 +52,19 @@ static int private_fits(const struct rdma_ucm_conn_param *param, size_t room,
 		return simhca_why(why, EINVAL, "%u bytes of private data: there is room for %zu",
 				  param->private_data_len, room);
 	return 0;
+}
+
+/*
+ * The peer believes what is said of a QP: whose number comes a second time is gone, and so is its
+ * connection. No program says that of another one's.
+ */
+static int check_qp(const struct cma_id *id, uint32_t qpn, struct simhca_why *why)
+{
+	const struct session *session = simhca_qp_arg(id->device->model, qpn);
+
+	if (!session || session->owner.program == id->file->program->pid)
+		return 0;
+	return simhca_why(why, EINVAL, "QP 0x%x is another program's", qpn);
 }
 
 static int send_req(struct cma_id *id, const struct rdma_ucm_conn_param *param,
@@ -114,6 +128,9 @@ int cma_connect(struct cma_id *id, const struct rdma_ucm_conn_param *param,
 
 	if (id->state != CMA_ROUTE_RESOLVED)
 		return simhca_why(why, EINVAL, "the route has to be resolved first");
+	ret = check_qp(id, param->qp_num, why);
+	if (ret)
+		return ret;
 	id->cm = simhca_cm_id_create(id->file->cma->cm, id);
 	if (!id->cm)
 		return simhca_why(why, ENOMEM, "out of memory");
@@ -180,6 +197,9 @@ int cma_accept(struct cma_id *id, const struct rdma_ucm_conn_param *param,
 
 	if (id->state != CMA_CONNECT || !id->cm)
 		return simhca_why(why, EINVAL, "there is no connection to accept (any more)");
+	ret = param ? check_qp(id, param->qp_num, why) : 0;
+	if (ret)
+		return ret;
 	if (!param) {
 		ret = simhca_cm_send_rtu(id->cm);
 	} else {

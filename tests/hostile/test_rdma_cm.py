@@ -213,6 +213,48 @@ def test_objects_without_end(daemon, neighbour, connections):
     daemon.settle(lambda: counts(daemon)["ids"] < 10)
 
 
+HAS_A_QP = """
+import signal
+signal.alarm(30)
+from pyverbs.cq import CQ
+from pyverbs.device import Context
+from pyverbs.pd import PD
+from pyverbs.qp import QP, QPCap, QPInitAttr
+cq = CQ(context := Context(name="simhca0"), 1)
+qp = QP(PD(context), QPInitAttr(qp_type=2, scq=cq, rcq=cq, cap=QPCap(1, 1, 1, 1)))
+print(qp.qp_num, flush=True)
+server, client = Channel(), Channel()
+number, port = listener(server)
+
+def connect(active_qpn, passive_qpn):
+    try:
+        active = client.create()
+        client.resolve(active, port)
+        client.connect(active, active_qpn)
+        server.accept(server.event()[1], 3, passive_qpn)
+        return client.event()[0] == CONNECT_RESPONSE
+    except Refused as refused:
+        return refused.args[0]
+"""
+OWN_QP = HAS_A_QP + """
+sys.stdin.readline()
+print(connect(qp.qp_num, next(QPNS)), flush=True)
+"""
+OTHERS_QP = HAS_A_QP + """
+print(connect(int(sys.argv[2]), qp.qp_num), connect(qp.qp_num, int(sys.argv[2])), flush=True)
+"""
+
+
+def test_another_ones_qp(daemon, neighbour):
+    """Nobody speaks for it: to the peer its connection would be over."""
+    with running(daemon, OWN_QP) as (owner, number):
+        with running(daemon, OTHERS_QP, number.strip()) as (other, _):
+            assert other.stdout.readline() == f"{errno.EINVAL} {errno.EINVAL}\n"
+        owner.stdin.write("\n")
+        owner.stdin.flush()
+        assert owner.stdout.readline() == "True\n"
+
+
 # Children of one program, which end themselves at a certain point.
 DYING = """
 def child(code):
