@@ -24,24 +24,12 @@ struct cursor {
 	uint64_t offset; /* into the segment */
 };
 
-/*
- * Takes the next run of at most limit bytes that lies in one address space, as an iovec list,
- * and moves the cursor past it. Returns the run's length.
- */
-static uint64_t take(struct cursor *cursor, uint64_t limit, struct iovec *iov, unsigned int *count,
-		     struct simhca_mm **mm)
+/* Of a cursor that has no segment with as much in it. */
+static uint64_t take_runs(struct cursor *cursor, uint64_t limit, struct iovec *iov,
+			  unsigned int *count, struct simhca_mm **mm)
 {
-	const struct simhca_seg *first = &cursor->sgl->seg[cursor->index];
 	uint64_t total = 0;
 
-	if (cursor->index < cursor->sgl->count && first->length - cursor->offset >= limit) {
-		/* One run has it all. */
-		*iov = (struct iovec){ (void *)(uintptr_t)(first->addr + cursor->offset), limit };
-		*count = 1;
-		*mm = first->mm;
-		cursor->offset += limit;
-		return limit;
-	}
 	*count = 0;
 	*mm = NULL;
 	while (total < limit && cursor->index < cursor->sgl->count) {
@@ -66,6 +54,24 @@ static uint64_t take(struct cursor *cursor, uint64_t limit, struct iovec *iov, u
 		}
 	}
 	return total;
+}
+
+/*
+ * Takes the next run of at most limit bytes that lies in one address space, as an iovec list,
+ * and moves the cursor past it. Returns the run's length.
+ */
+static inline uint64_t take(struct cursor *cursor, uint64_t limit, struct iovec *iov,
+			    unsigned int *count, struct simhca_mm **mm)
+{
+	const struct simhca_seg *seg = &cursor->sgl->seg[cursor->index];
+
+	if (cursor->index >= cursor->sgl->count || seg->length - cursor->offset < limit)
+		return take_runs(cursor, limit, iov, count, mm);
+	*iov = (struct iovec){ (void *)(uintptr_t)(seg->addr + cursor->offset), limit };
+	*count = 1;
+	*mm = seg->mm;
+	cursor->offset += limit;
+	return limit;
 }
 
 static int copy_own(bool write, const struct iovec *remote, unsigned int count, char *ours)

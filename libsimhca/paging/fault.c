@@ -212,15 +212,13 @@ static enum simhca_fault_verdict raise_fault(struct simhca_worker *worker,
 	return SIMHCA_FAULT_WAIT;
 }
 
-enum simhca_fault_verdict simhca_fault_take(struct simhca_worker *worker,
-					    struct simhca_qp_faults *of,
-					    enum simhca_fault_context context,
-					    enum simhca_reason *reason)
+enum simhca_fault_verdict simhca_fault_take_absent(struct simhca_worker *worker,
+						   struct simhca_qp_faults *of,
+						   enum simhca_fault_context context,
+						   enum simhca_reason *reason)
 {
 	struct simhca_fault *fault = of->fault[context];
 
-	if (!worker->num_absent)
-		return SIMHCA_FAULT_GO;
 	switch (state_of(fault)) {
 	case SIMHCA_FAULT_QUEUED:
 	case SIMHCA_FAULT_RESOLVING:

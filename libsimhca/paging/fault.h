@@ -47,10 +47,18 @@ enum simhca_fault_verdict {
  * After a packet's memory was translated: the pages that were absent (worker->absent) become the
  * QP's fault in that context. Under the lock of that side of the QP. ERROR: *reason says why.
  */
-enum simhca_fault_verdict simhca_fault_take(struct simhca_worker *worker,
-					    struct simhca_qp_faults *faults,
-					    enum simhca_fault_context context,
-					    enum simhca_reason *reason);
+enum simhca_fault_verdict simhca_fault_take_absent(struct simhca_worker *worker,
+						   struct simhca_qp_faults *faults,
+						   enum simhca_fault_context context,
+						   enum simhca_reason *reason);
+static inline enum simhca_fault_verdict simhca_fault_take(struct simhca_worker *worker,
+							  struct simhca_qp_faults *faults,
+							  enum simhca_fault_context context,
+							  enum simhca_reason *reason)
+{
+	return worker->num_absent ? simhca_fault_take_absent(worker, faults, context, reason)
+				  : SIMHCA_FAULT_GO;
+}
 /*
  * A copy to or from the list failed for *reason, or verification did (NONE). If on-demand memory
  * may be why, that is a fault.

@@ -86,7 +86,7 @@ void simhca_turn_get(void *to, const void *from, size_t bytes)
 		words[i] = __atomic_load_n((const uint64_t *)from + i, __ATOMIC_RELAXED);
 }
 
-void simhca_turn_put(void *to, const void *from, size_t bytes)
+static inline void put(void *to, const void *from, size_t bytes)
 {
 	const uint64_t *words = from;
 
@@ -96,17 +96,17 @@ void simhca_turn_put(void *to, const void *from, size_t bytes)
 	}
 }
 
-/*
- * What has changed since the last commit is written to the copy that does not count, which counts
- * from then on.
- */
+void simhca_turn_put(void *to, const void *from, size_t bytes)
+{
+	put(to, from, bytes);
+}
+
+/* The progress is written to the copy that does not count, which counts from then on. */
 static inline void commit(struct simhca_turn *turn, struct simhca_turn_lock *lock, void *copies,
 			  const void *progress, size_t bytes)
 {
-	if (!memcmp((char *)copies + (lock->generation & 1) * bytes, progress, bytes))
-		return;
 	lock->generation++;
-	simhca_turn_put((char *)copies + (lock->generation & 1) * bytes, progress, bytes);
+	put((char *)copies + (lock->generation & 1) * bytes, progress, bytes);
 	simhca_store();
 	/* release: the copy is there before it counts. */
 	atomic_store_explicit(&turn->generation, lock->generation, memory_order_release);
@@ -191,7 +191,7 @@ void simhca_requester_begin(struct simhca_qp *qp)
 	simhca_qp_corrupt(qp);
 }
 
-void simhca_requester_commit(struct simhca_qp *qp)
+static void requester_commit(struct simhca_qp *qp)
 {
 	commit(&qp->mem->req_turn, &qp->req_lock, qp->mem->req, &qp->req, sizeof(qp->req));
 }
@@ -199,12 +199,13 @@ void simhca_requester_commit(struct simhca_qp *qp)
 void simhca_requester_completes(struct simhca_qp *qp, uint32_t ticket)
 {
 	qp->req.ticket = ticket + 1;
-	simhca_requester_commit(qp);
+	requester_commit(qp);
 }
 
 bool simhca_requester_end(struct simhca_qp *qp)
 {
-	simhca_requester_commit(qp);
+	if (memcmp(&qp->mem->req[qp->req_lock.generation & 1], &qp->req, sizeof(qp->req)))
+		requester_commit(qp);
 	return end(&qp->mem->req_turn);
 }
 
@@ -249,6 +250,7 @@ void simhca_responder_completes(struct simhca_qp *qp, uint32_t ticket)
 
 bool simhca_responder_end(struct simhca_qp *qp)
 {
-	simhca_responder_commit(qp);
+	if (memcmp(&qp->mem->resp[qp->resp_lock.generation & 1], &qp->resp, sizeof(qp->resp)))
+		simhca_responder_commit(qp);
 	return end(&qp->mem->resp_turn);
 }

@@ -37,7 +37,6 @@ bool simhca_turn_unlock(struct simhca_turn_lock *lock);
 void simhca_requester_begin(struct simhca_qp *qp);
 void simhca_responder_begin(struct simhca_qp *qp);
 /* What was done so far counts, whatever happens to the rest of the turn. */
-void simhca_requester_commit(struct simhca_qp *qp);
 void simhca_responder_commit(struct simhca_qp *qp);
 /* Likewise, as the completion of that ticket (its CQ's index) may be seen now. */
 void simhca_requester_completes(struct simhca_qp *qp, uint32_t ticket);
