@@ -250,7 +250,7 @@ struct simhca_qp_info {
 };
 bool simhca_next_qp(const struct simhca_context *context, uint32_t *handle,
 		    struct simhca_qp_info *info);
-/* The argument of the context that has this QP. NULL: there is none, or several may have it (XRC). */
+/* The argument of the context that has this QP. NULL: there is none, or many may have it (XRC). */
 void *simhca_qp_arg(const struct simhca_device *device, uint32_t qpn);
 struct simhca_mr_info {
 	uint32_t number; /* the index of its keys */

@@ -11,6 +11,7 @@ import pytest
 
 from common import Device, expect_success, wait_until
 from middleware import HERE, compiled
+from rdmacm import expect_no_ids
 
 LONG = bool(os.environ.get("SIMHCA_SOAK"))
 SECONDS = 300
@@ -19,12 +20,19 @@ RANKS = 64 if LONG else 24
 FEW, MANY = (2500, 10000) if LONG else (500, 4000)
 # Bytes of the daemon, its own and shared, that one idle object may cost.
 MOST = {"qps": 8192, "cqs": 4096, "mrs": 1024}
+CONNECTIONS, CONNECTING = (10000, 100) if LONG else (500, 30)
 
 
 @pytest.fixture(scope="module")
 def scale(tmp_path_factory):
     return compiled(tmp_path_factory.mktemp("scale"), HERE.parent.parent / "bench" / "scale.c",
                     "-libverbs")
+
+
+@pytest.fixture(scope="module")
+def connections(tmp_path_factory):
+    source = HERE.parent.parent / "bench" / "connections.c"
+    return compiled(tmp_path_factory.mktemp("connections"), source, "-lrdmacm", "-libverbs")
 
 
 @pytest.fixture
@@ -98,3 +106,12 @@ def test_memory_comes_back(ethernet, scale):
         expect_success(ethernet.run(scale, "qps", FEW))
         ethernet.expect_idle()
     assert resident(ethernet.pid) - before < FEW * MOST["qps"]
+
+
+@pytest.mark.parametrize("kind, count", [("connections", CONNECTIONS), ("connecting", CONNECTING)])
+def test_connections(ethernet, connections, kind, count):
+    """By rdma_cm: many of one process, and many processes that connect at once."""
+    result = expect_success(ethernet.run(connections, kind, count, seconds=SECONDS))
+    assert "ready" in result.stdout.splitlines(), result
+    ethernet.expect_idle()
+    expect_no_ids(ethernet)
