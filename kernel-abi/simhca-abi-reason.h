@@ -79,6 +79,10 @@
 	X(ATOMIC_FORGOTTEN, 106,                                                                   \
 	  "a repeated atomic whose first result is not remembered any more")                       \
 	X(RECV_CQ_ERROR, 107, "the CQ of the receive was full, so its completion is lost")         \
+	X(PEER_SAYS_INVALID, 108, "the peer, on another host, refused the request as invalid")     \
+	X(PEER_SAYS_ACCESS, 109, "the peer, on another host, refused access to its memory")        \
+	X(PEER_SAYS_OPERATIONAL, 110,                                                              \
+	  "the peer, on another host, had an error of its own with the request")                   \
 	/* XRC */                                                                                  \
 	X(XRC_NO_SRQ, 112, "the responder has no XRC SRQ of this number")                          \
 	X(XRC_OTHER_DOMAIN, 113, "the SRQ belongs to another XRC domain than the responder's QP")  \

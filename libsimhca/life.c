@@ -13,6 +13,7 @@
 #include "engine/engine.h"
 #include "ethernet/ethernet.h"
 #include "link/local.h"
+#include "link/wire/wire.h"
 #include "memory/advise.h"
 #include "paging/pager.h"
 #include "simhca.h"
@@ -43,6 +44,7 @@ void simhca_fabric_destroy(struct simhca_fabric *fabric)
 	if (!fabric)
 		return;
 	simhca_pagers_end(fabric);
+	simhca_wire_free(fabric);
 	pthread_rwlock_destroy(&fabric->lock);
 	free(fabric);
 }

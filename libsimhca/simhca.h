@@ -9,10 +9,11 @@
  *   context   one open of a device by one client: context memory and all its objects
  *   mm        an address space that regions lie in (dma.h)
  *
- * No sockets, no libibverbs, no globals. Control functions (everything here but the engine's)
- * are called from one thread at a time per fabric; engines run beside them. Each takes the
- * command's request struct, checks it as a stranger's, and fills the reply struct; it returns
- * 0 or a negative errno, and then nothing has changed and why->text says what was wrong.
+ * No sockets (link/wire/wire.h leaves them to its user), no libibverbs, no globals. Control
+ * functions (everything here but the engine's) are called from one thread at a time per fabric;
+ * engines run beside them. Each takes the command's request struct, checks it as a stranger's, and
+ * fills the reply struct; it returns 0 or a negative errno, and then nothing has changed and
+ * why->text says what was wrong.
  *
  * -EAGAIN is not an answer for the client: an engine works on the object at this moment. Ask
  * again a little later, with the same arguments; an object that was to be destroyed takes no new
@@ -109,6 +110,7 @@ unsigned int simhca_engine_stuck_in(struct simhca_engine *engine, uint32_t *cont
 struct simhca_device_config {
 	char name[64];
 	bool infiniband;	   /* link layer InfiniBand; else Ethernet (RoCE v2) */
+	bool wire;		   /* Ethernet: to addresses elsewhere (link/wire/wire.h) */
 	uint64_t node_guid;	   /* host order; 0 is refused */
 	uint64_t sys_image_guid;   /* host order */
 	uint16_t lid;		   /* InfiniBand */
@@ -162,6 +164,8 @@ const struct simhca_devmem *simhca_device_memory(const struct simhca_device *dev
 /* The port follows its network interface: raises PORT_ACTIVE or PORT_ERR, GID_CHANGE at every
  * context. */
 void simhca_device_set_port(struct simhca_device *device, bool active);
+/* QPs that are connected already keep theirs. bytes: as in the config, and not more. */
+void simhca_device_set_mtu(struct simhca_device *device, uint32_t bytes);
 void simhca_device_set_gids(struct simhca_device *device,
 			    const struct simhca_gid_entry gids[SIMHCA_GID_ENTRIES]);
 

@@ -22,6 +22,7 @@ struct admin;
 struct chores;
 struct cma;
 struct netif;
+struct wire;
 
 struct daemon {
 	struct ev_loop *loop;
@@ -38,6 +39,7 @@ struct daemon {
 	struct process_table processes;
 	struct programs programs;
 	struct netif *netif; /* NULL: no netlink here */
+	struct wire *wire;   /* NULL: no device has one */
 	struct device devices[OPTIONS_MAX_DEVICES];
 	unsigned int num_devices; /* that exist */
 	struct nl_server nl_server;

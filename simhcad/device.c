@@ -9,6 +9,7 @@
 #include "log.h"
 #include "netif.h"
 #include "session.h"
+#include "wire.h"
 
 /* FNV-1a */
 static uint64_t hash(uint64_t value, const char *text)
@@ -46,6 +47,7 @@ static struct simhca_device *make_model(struct device *device)
 	const struct settings *settings = &device->options->settings;
 	struct simhca_device_config config = {
 		.infiniband = settings->infiniband,
+		.wire = settings->wire,
 		.node_guid = node_guid(device),
 		.sys_image_guid = settings->sys_image_guid,
 		.lid = settings->infiniband ? (uint16_t)settings->lid : 0,
@@ -89,6 +91,16 @@ static struct tree_device tree_device(const struct device *device)
 	};
 }
 
+/* Packets on a wire have to fit into the interface's. */
+static void follow_mtu(struct device *device, uint32_t interface_mtu)
+{
+	uint32_t mtu = wire_mtu(interface_mtu);
+
+	if (mtu > device->options->settings.mtu)
+		mtu = device->options->settings.mtu;
+	simhca_device_set_mtu(device->model, mtu);
+}
+
 /* Hands the interface's state to the model; returns whether something changed. */
 static bool follow(struct device *device)
 {
@@ -106,6 +118,8 @@ static bool follow(struct device *device)
 
 	if (changed)
 		simhca_device_set_gids(device->model, device->gids);
+	if (exists && device->options->settings.wire)
+		follow_mtu(device, interface.mtu);
 	if (up != device->up)
 		simhca_device_set_port(device->model, up);
 	changed = changed || up != device->up;

@@ -23,6 +23,7 @@
 struct interface {
 	uint32_t index;
 	bool up; /* can carry packets */
+	uint32_t mtu;
 	bool has_mac;
 	uint8_t mac[6];
 	struct in6_addr link_local;			/* all zero: none */

@@ -16,6 +16,7 @@
 #include "netif.h"
 #include "ready.h"
 #include "session.h"
+#include "wire.h"
 
 /* ----------------------------------------------------------- what the model has to say */
 
@@ -58,6 +59,7 @@ static void on_interfaces(void *arg)
 
 	for (unsigned int i = 0; i < daemon->num_devices; i++)
 		device_follow_interface(&daemon->devices[i]);
+	wire_follow(daemon->wire);
 }
 
 static int check_interfaces(const struct daemon *daemon)
@@ -66,6 +68,10 @@ static int check_interfaces(const struct daemon *daemon)
 		const struct named_settings *options = &daemon->options->devices[i];
 		struct interface interface;
 
+		if (options->settings.wire && options->settings.infiniband) {
+			log_error("%s: --wire roce: needs --link-layer ethernet", options->name);
+			return -1;
+		}
 		if (netif_get(daemon->netif, options->settings.netdev, &interface))
 			continue;
 		log_error("%s: --netdev %s: must be a network interface of this host",
@@ -86,6 +92,7 @@ static int open_devices(struct daemon *daemon)
 			return -1;
 		daemon->num_devices++;
 	}
+	wire_follow(daemon->wire);
 	daemon->cma = cma_open(daemon);
 	return daemon->cma ? device_tree_publish(&daemon->rundir) : -1;
 }
@@ -120,7 +127,7 @@ static int serve(struct daemon *daemon, int background)
 					.release = on_release,
 					.arg = daemon };
 	const struct settings *settings = &daemon->options->daemon;
-	int status = 1;
+	int status = 1, failed;
 
 	daemon->fabric = simhca_fabric_create(&ops);
 	if (!daemon->fabric) {
@@ -157,6 +164,9 @@ static int serve(struct daemon *daemon, int background)
 		status = 2;
 		goto out;
 	}
+	daemon->wire = wire_open(daemon, &failed);
+	if (failed)
+		goto out;
 	/* Tools may come once there is something to ask about. */
 	if (open_devices(daemon) || nl_server_open(&daemon->nl_server, daemon))
 		goto out;
@@ -176,6 +186,7 @@ out:
 		listener_close(&daemon->devices[i].listener);
 	cma_close(daemon->cma);
 	netif_close(daemon->netif);
+	wire_halt(daemon->wire);
 	/* All at once, or a program would see its peers go before it learns that the device does.
 	 */
 	engines_halt(&daemon->engines);
@@ -187,8 +198,10 @@ out:
 		daemon->engines.abandoned = true;
 	engines_stop(&daemon->engines);
 	event_wakeup_destroy(&daemon->wakeup);
-	if (!daemon->engines.abandoned)
+	if (!daemon->engines.abandoned) {
+		wire_close(daemon->wire);
 		simhca_fabric_destroy(daemon->fabric);
+	}
 	releaser_stop(daemon->releaser);
 	chores_stop(daemon->chores);
 	releaser_free(daemon->releaser);

@@ -148,6 +148,7 @@ static void describe_link(struct rtnl_link *link, struct interface *interface)
 	struct nl_addr *mac = rtnl_link_get_addr(link);
 
 	interface->index = (uint32_t)rtnl_link_get_ifindex(link);
+	interface->mtu = rtnl_link_get_mtu(link);
 	interface->up = flags & IFF_UP && (flags & IFF_LOOPBACK || flags & IFF_RUNNING);
 	if (!(flags & IFF_LOOPBACK) && mac && nl_addr_get_len(mac) == sizeof(interface->mac)) {
 		memcpy(interface->mac, nl_addr_get_binary_addr(mac), sizeof(interface->mac));

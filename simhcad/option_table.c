@@ -12,6 +12,7 @@
 #include "option_table.h"
 
 static const struct choice link_layers[] = { { "ethernet", 0 }, { "ib", 1 }, { NULL, 0 } };
+static const struct choice wires[] = { { "off", 0 }, { "roce", 1 }, { NULL, 0 } };
 static const struct choice mtus[] = { { "256", 256 },	{ "512", 512 },	  { "1024", 1024 },
 				      { "2048", 2048 }, { "4096", 4096 }, { NULL, 0 } };
 static const struct choice log_levels[] = { { "error", SIMHCA_LOG_ERROR },
@@ -63,6 +64,8 @@ const struct option_desc option_table[] = {
 	       "Ethernet (RoCE v2) or InfiniBand [ethernet]"),
 	STRING("netdev", netdev, "NAME", SCOPE_DEVICE, "lo",
 	       "network interface that gives GIDs and port state [lo]"),
+	CHOICE("wire", wire, "off|roce", SCOPE_DEVICE, wires, "off",
+	       "RoCE v2 by UDP to addresses that no device of the daemon has [off]"),
 	CHOICE("mtu", mtu, "BYTES", SCOPE_DEVICE, mtus, "4096",
 	       "path MTU of the port: 256, 512, 1024, 2048 or 4096 [4096]"),
 	GUID("node-guid", node_guid,

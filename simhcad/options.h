@@ -52,6 +52,7 @@ struct settings {
 	/* of a device */
 	char *netdev;
 	uint32_t infiniband;
+	uint32_t wire;		 /* RoCE v2 to addresses elsewhere */
 	uint32_t mtu;		 /* bytes */
 	uint64_t node_guid;	 /* 0: derived from host name, runtime directory and device */
 	uint64_t sys_image_guid; /* 0: the node GUID */

@@ -313,6 +313,15 @@ void simhca_device_set_port(struct simhca_device *device, bool active)
 	event_everywhere(device, active ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
 }
 
+void simhca_device_set_mtu(struct simhca_device *device, uint32_t bytes)
+{
+	uint32_t mtu = IBV_MTU_256;
+
+	while (mtu < IBV_MTU_4096 && 128u << mtu < bytes)
+		mtu++;
+	atomic_store(&device->mem->port.active_mtu, mtu);
+}
+
 bool simhca_device_gid(struct simhca_device *device, uint32_t index, union simhca_gid *gid)
 {
 	static const union simhca_gid empty;

@@ -30,6 +30,7 @@ struct simhca_guard;
 struct simhca_faults;
 struct simhca_link;
 struct simhca_pager;
+struct simhca_wire;
 
 struct simhca_fabric {
 	struct simhca_ops ops;
@@ -41,6 +42,7 @@ struct simhca_fabric {
 	_Atomic uint64_t generation;
 	const struct simhca_link *link;	      /* of all QPs but */
 	const struct simhca_link *frame_link; /* those for raw frames */
+	struct simhca_wire *wire;	      /* of those whose peers are not here; NULL: none */
 	uint32_t next_context_id;
 	struct simhca_atomicity *atomicities; /* control functions only */
 	uint32_t stats_blocks;		      /* bit n: a thread counts in block n */

@@ -63,7 +63,7 @@ static struct simhca_handover run_responder(struct simhca_worker *worker, struct
 		if (qp->resp.owed)
 			handover = simhca_responder_continue(worker, qp);
 	} else if (qp->type != SIMHCA_QPT_UD && packet->transport != SIMHCA_QPT_RAW_PACKET &&
-		   qp->qpc->dest_qpn != packet->src_qpn) {
+		   (qp->qpc->dest_qpn != packet->src_qpn || qp->link->remote != packet->remote)) {
 		; /* a connected QP hears only the QP that it was connected to */
 	} else if (packet->payload && !packet->resumed && !simhca_odp_verify(packet->payload)) {
 		handover.outcome = SIMHCA_UNREADABLE;
@@ -87,7 +87,7 @@ static struct simhca_handover take_response(struct simhca_worker *worker, struct
 		return handover;
 	simhca_guard_narrow(&worker->guard, qp->context->id, qp->context->id);
 	worker->send_of = NULL;
-	if (qp->qpc->dest_qpn == packet->src_qpn)
+	if (qp->qpc->dest_qpn == packet->src_qpn && qp->link->remote == packet->remote)
 		simhca_completer_run(worker, qp, packet);
 	simhca_key_release(worker, 0);
 	simhca_qp_end(qp);

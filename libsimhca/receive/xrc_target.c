@@ -13,6 +13,7 @@
 #include "device/handles.h"
 #include "paging/fault.h"
 #include "simhca.h"
+#include "link/wire/wire.h"
 #include "transport/flush.h"
 #include "transport/qp.h"
 #include "transport/wqe.h"
@@ -76,6 +77,7 @@ static void remove_open(struct simhca_qp *qp, struct simhca_qp_open **link)
 
 static void free_target(struct simhca_qp *qp)
 {
+	simhca_wire_detach(qp);
 	if (qp->qpn)
 		simhca_number_give(&qp->device->qpns, qp->qpn);
 	pthread_mutex_destroy(&qp->opens_lock);
@@ -108,9 +110,10 @@ int simhca_create_xrc_target(struct simhca_context *context, const struct simhca
 	qp->last_wqe_event_due = true;
 	qp->mem = calloc(1, sizeof(*qp->mem) + SIMHCA_HELD_BYTES);
 	qp->qpn = qp->faults.qpn = simhca_number_take(&device->qpns);
-	if (!qp->mem || !qp->qpn) {
+	ret = simhca_wire_attach(qp);
+	if (ret || !qp->mem || !qp->qpn) {
 		ret = simhca_why(why, ENOMEM,
-				 qp->mem ? "all QP numbers are in use" : "out of memory");
+				 qp->mem && !ret ? "all QP numbers are in use" : "out of memory");
 		goto fail;
 	}
 	qp->held = (char *)(qp->mem + 1);
@@ -159,7 +162,8 @@ int simhca_close_xrc_target(struct simhca_context *context, uint32_t handle, str
 	atomic_store(&qp->task.dead, true);
 	atomic_store(&qp->device->qps[SIMHCA_QPN_SLOT(qp->qpn)], NULL);
 	simhca_fabric_changed(qp->device->fabric);
-	if (!simhca_fabric_synchronize(qp->device->fabric, UINT32_MAX) ||
+	simhca_engine_forget(&qp->task);
+	if (!simhca_wire_retire(qp) || !simhca_fabric_synchronize(qp->device->fabric, UINT32_MAX) ||
 	    simhca_qp_begin_both(qp, true))
 		return -EAGAIN;
 	simhca_qp_end_both(qp);

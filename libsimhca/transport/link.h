@@ -37,6 +37,11 @@ struct simhca_link {
 	uint32_t slice;
 	/* PSNs that may be under way without an acknowledgement; 1: one packet, whatever it is. */
 	uint32_t window;
+	/*
+	 * PSNs that the responses of one READ request have at most: longer reads are several
+	 * requests, one at a time, for nobody paces responses; 0: as many as it takes.
+	 */
+	uint32_t read;
 	/* A request of the QP's requester. Under req_lock; the payload is the caller's. */
 	struct simhca_handover (*request)(struct simhca_worker *worker, struct simhca_qp *qp,
 					  struct simhca_packet *packet);
@@ -59,6 +64,7 @@ struct simhca_link {
 	 * NULL: nothing waits, as packets are handed over at once.
 	 */
 	bool (*arrived)(struct simhca_worker *worker, struct simhca_qp *qp);
+	bool remote; /* connected QPs hear what comes from a wire, and nothing else */
 };
 
 #endif

@@ -66,6 +66,7 @@ struct simhca_packet {
 	uint32_t src_context; /* id of its context */
 	/* XRCETH */
 	uint32_t xrc_srqn;
+	bool remote; /* or it came from a wire, from whom the QP is connected to */
 	/* DETH */
 	uint32_t qkey;
 	/* RETH, AtomicETH: of the whole message, on a first packet */

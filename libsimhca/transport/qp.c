@@ -15,6 +15,7 @@
 #include "ethernet/ethernet.h"
 #include "flush.h"
 #include "mcast.h"
+#include "link/wire/wire.h"
 #include "memory/mw.h"
 #include "paging/fault.h"
 #include "qp.h"
@@ -185,6 +186,7 @@ void simhca_qp_clear(struct simhca_qp *qp)
 	if (qp->context)
 		simhca_engine_cancel_timer(&qp->task);
 	simhca_rndv_drop_all(qp, false);
+	simhca_wire_reset(qp);
 	memset(&qp->req, 0, sizeof(qp->req));
 	memset(&qp->resp, 0, sizeof(qp->resp));
 	if (qp->cast)
@@ -299,6 +301,7 @@ void simhca_qp_free(struct simhca_qp *qp)
 
 	if (!qp)
 		return;
+	simhca_wire_detach(qp);
 	if (qp->sq)
 		simhca_context_free(context, &qp->sq_ref, sq_bytes(qp));
 	if (qp->rq)
@@ -399,6 +402,8 @@ int simhca_qp_add(struct simhca_qp *qp, enum simhca_object_type as,
 		ret = simhca_why(why, ENOMEM, "out of memory");
 	else
 		ret = alloc_rings(qp, why);
+	if (!ret && simhca_wire_attach(qp))
+		ret = simhca_why(why, ENOMEM, "out of memory");
 	if (ret)
 		goto fail;
 	qp->qpn = qp->task.qpn = qp->faults.qpn = simhca_number_take(&device->qpns);

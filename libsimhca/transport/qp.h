@@ -15,6 +15,7 @@
 struct simhca_cast;
 struct simhca_comp_cntr;
 struct simhca_fault;
+struct simhca_inbox;
 struct simhca_rndv;
 struct simhca_rss;
 struct simhca_xrcd;
@@ -48,7 +49,8 @@ struct simhca_qp {
 	struct simhca_rndv *rndv; /* to be fetched, oldest first; under the lock of its SRQ */
 	atomic_bool rndv_waits;	  /* there are some */
 
-	const struct simhca_link *link;
+	const struct simhca_link *_Atomic link; /* changes under both locks */
+	struct simhca_inbox *inbox;		/* of a device with a wire */
 	struct simhca_qp_mem *mem;
 	char *sq, *rq;
 	char *held; /* behind mem: a receive that was taken off an SRQ; NULL: it has none */

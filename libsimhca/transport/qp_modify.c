@@ -8,6 +8,7 @@
 #include "device/av.h"
 #include "device/context.h"
 #include "engine/engine.h"
+#include "link/wire/wire.h"
 #include "memory/mw.h"
 #include "paging/fault.h"
 #include "qp.h"
@@ -424,6 +425,8 @@ int simhca_modify_qp(struct simhca_context *context, const struct simhca_modify_
 			apply(qp, mask, &req->attr);
 	} while (!atomic_compare_exchange_strong(&qp->qpc->state, &from, to));
 
+	if ((from == SIMHCA_QPS_INIT && to == SIMHCA_QPS_RTR) || (mask & SIMHCA_QP_AV))
+		simhca_wire_connect(qp);
 	if (to == SIMHCA_QPS_RESET) {
 		if (qp->context) /* an XRC_RECV QP binds none */
 			simhca_free_windows_of(qp->context, qp->qpn);

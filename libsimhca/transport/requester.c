@@ -358,6 +358,19 @@ static bool wants_ack(const struct simhca_qp *qp, const struct simhca_packet *pa
 	       (uint32_t)simhca_psn_cmp(after, qp->req.psn_una) >= window;
 }
 
+/*
+ * Of a read, what one request asks for from there on. What is asked for again has to be part of
+ * what was asked for before: the parts are where they are from the beginning.
+ */
+static uint64_t read_length(const struct simhca_qp *qp, uint64_t offset, uint64_t left)
+{
+	uint64_t part = (uint64_t)qp->link->read * simhca_qp_mtu(qp);
+
+	if (part && left > part - offset % part)
+		return part - offset % part;
+	return left;
+}
+
 /* The packet at psn_send, of the message in worker->send, but for its payload. */
 static void build_packet(const struct simhca_worker *worker, struct simhca_qp *qp, uint64_t offset,
 			 struct simhca_packet *packet)
@@ -391,7 +404,8 @@ static void build_packet(const struct simhca_worker *worker, struct simhca_qp *q
 	if (packet->op != SIMHCA_PKT_SEND && packet->first) {
 		packet->va = wqe->rdma.remote_addr + offset;
 		packet->rkey = wqe->rdma.rkey;
-		packet->dma_length = left;
+		packet->dma_length =
+			packet->op == SIMHCA_PKT_READ ? read_length(qp, offset, left) : left;
 		packet->atomic.compare_swap = wqe->opcode == SIMHCA_WR_ATOMIC_CMP_AND_SWP;
 		packet->atomic.compare = wqe->rdma.compare_add;
 		packet->atomic.swap_add =
@@ -620,6 +634,20 @@ static enum simhca_next send_packet(struct simhca_worker *worker, struct simhca_
 	return simhca_payload_failed(worker, qp, context, &payload, handover.reason);
 }
 
+/* Of a read that takes several requests one has been sent, and is not answered yet. */
+static bool is_within_read(struct simhca_qp *qp)
+{
+	const struct simhca_requester *req = &qp->req;
+	const struct simhca_flight *flight;
+
+	if (!qp->link->read || req->psn_send == req->psn_una)
+		return false;
+	flight = simhca_flight(qp, younger_at(qp, req->psn_send));
+	return simhca_psn_cmp(req->psn_send, flight->first) > 0 &&
+	       (flight->opcode == SIMHCA_WR_RDMA_READ ||
+		flight->opcode == SIMHCA_WR_RDMA_READ_WITH_INV);
+}
+
 /* The next thing that the QP can do. */
 static enum simhca_next go_on(struct simhca_worker *worker, struct simhca_qp *qp, uint64_t *bytes)
 {
@@ -635,7 +663,8 @@ static enum simhca_next go_on(struct simhca_worker *worker, struct simhca_qp *qp
 	if (req->answered || simhca_is_local_op(simhca_flight(qp, 0)->opcode))
 		return simhca_local_run(worker, qp);
 	if (req->psn_send != req->psn_next &&
-	    (uint32_t)simhca_psn_cmp(req->psn_send, req->psn_una) < qp->link->window)
+	    (uint32_t)simhca_psn_cmp(req->psn_send, req->psn_una) < qp->link->window &&
+	    !is_within_read(qp))
 		return send_packet(worker, qp, bytes);
 	return await_answers(worker, qp, bytes);
 }

@@ -235,6 +235,9 @@ static enum simhca_reason check_length(const struct simhca_qp *qp,
 	if (packet->dma_length > SIMHCA_MAX_MSG_SIZE &&
 	    (packet->op == SIMHCA_PKT_WRITE || packet->op == SIMHCA_PKT_READ))
 		return SIMHCA_REASON_MSG_TOO_LONG;
+	/* On a wire it has taken one PSN, though its length would have taken more. */
+	if (packet->remote && packet->length > simhca_qp_mtu(qp))
+		return SIMHCA_REASON_PATH_MTU_DIFFERS;
 	if (packet->first && packet->last)
 		return SIMHCA_REASON_NONE;
 	if (!packet->length)

@@ -8,12 +8,14 @@
 #include <stdio.h>
 
 #include "device/address.h"
+#include "link/wire/wire.h"
 #include "qp.h"
 #include "silence.h"
 
 enum obstacle {
 	NO_PORT,
 	PORT_DOWN,
+	ON_THE_WIRE,
 	NO_QP,
 	OTHER_TYPE,
 	NOT_READY,
@@ -25,6 +27,7 @@ enum obstacle {
 static const char *const text[] = {
 	[NO_PORT] = "no port has this address",
 	[PORT_DOWN] = "a port is down",
+	[ON_THE_WIRE] = "the address is not one of this daemon, and nobody answers from there",
 	[NO_QP] = "the peer has no such QP",
 	[OTHER_TYPE] = "the peer's QP is of another type",
 	[NOT_READY] = "the peer's QP is not in RTR or RTS yet",
@@ -42,6 +45,8 @@ static enum obstacle find_obstacle(const struct simhca_qp *qp)
 	bool has_port = false;
 	uint32_t state;
 
+	if (simhca_wire_has(qp))
+		return ON_THE_WIRE;
 	pthread_rwlock_rdlock(&fabric->lock);
 	for (device = fabric->devices; device && !peer; device = device->next) {
 		has_port |= simhca_link_has_address(device, qp->device, &qp->qpc->av);

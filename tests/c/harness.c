@@ -7,7 +7,10 @@
 
 #include "device/context.h"
 #include "harness.h"
+#include "device/device.h"
+#include "device/fabric.h"
 #include "lossy.h"
+#include "wire_net.h"
 
 /*
  * ThreadSanitizer knows memory by its address: seen through two mappings, indices and sequence
@@ -134,6 +137,14 @@ union simhca_gid device_gid(unsigned int device, unsigned int index)
 	return gid;
 }
 
+/* All tests over packets in bytes. */
+static bool over_wire(const struct world_config *config)
+{
+	const char *link = getenv("SIMHCA_TEST_LINK");
+
+	return link && !strcmp(link, "wire") && !config->threads && !config->infiniband;
+}
+
 static struct simhca_device *make_device(struct world *world, unsigned int index,
 					 const struct world_config *config)
 {
@@ -144,6 +155,7 @@ static struct simhca_device *make_device(struct world *world, unsigned int index
 
 	snprintf(device.name, sizeof(device.name), "test%u", index);
 	device.infiniband = config->infiniband;
+	device.wire = world->fabric->wire;
 	device.node_guid = 0x0200000000000001ull + index;
 	device.sys_image_guid = device.node_guid;
 	device.lid = config->infiniband ? DEVICE_LID(index) : 0;
@@ -197,7 +209,9 @@ struct world *world_new(const struct world_config *config)
 		world->engine[i] = simhca_engine_create(world->fabric, &engine);
 		assert_non_null(world->engine[i]);
 	}
-	if (getenv("SIMHCA_TEST_LINK") && !world->threaded)
+	if (over_wire(config) || config->device.wire)
+		wire_net_use(world, over_wire(config));
+	if (world->fabric->wire || (getenv("SIMHCA_TEST_LINK") && !world->threaded))
 		lossy_use(world, NULL); /* all tests over packets of the path MTU */
 	for (unsigned int i = 0; i < 2; i++)
 		world->device[i] = make_device(world, i, config);
@@ -208,6 +222,11 @@ struct world *world_new(const struct world_config *config)
 		assert_int_equal(0, pthread_create(&world->second_thread[i], NULL, second_thread,
 						   world->engine[i]));
 	return world;
+}
+
+bool world_has_wire(const struct world *world)
+{
+	return world->fabric->wire;
 }
 
 void world_free(struct world *world)

@@ -89,6 +89,8 @@ struct world_config {
 };
 
 struct world *world_new(const struct world_config *config);
+/* Its packets go over the wire link: SIMHCA_TEST_LINK=wire. */
+bool world_has_wire(const struct world *world);
 void world_free(struct world *world);
 
 /* cmocka fixtures; *state is the world. */

@@ -106,11 +106,29 @@ bool cq_wait(struct cq *cq, struct simhca_cqe *cqe)
 	return false;
 }
 
+/* Over a wire a peer's refusal has no reason but its NAK's. */
+static int reason_over(const struct world *world, int status, int reason)
+{
+	if (!world_has_wire(world) || reason < 0)
+		return reason;
+	switch (status) {
+	case IBV_WC_REM_INV_REQ_ERR:
+		return SIMHCA_REASON_PEER_SAYS_INVALID;
+	case IBV_WC_REM_ACCESS_ERR:
+		return SIMHCA_REASON_PEER_SAYS_ACCESS;
+	case IBV_WC_REM_OP_ERR:
+		return SIMHCA_REASON_PEER_SAYS_OPERATIONAL;
+	default:
+		return reason;
+	}
+}
+
 struct simhca_cqe expect_(struct cq *cq, uint64_t wr_id, int status, int reason, const char *file,
 			  int line)
 {
 	struct simhca_cqe cqe;
 
+	reason = reason_over(cq->client->world, status, reason);
 	memset(&cqe, 0, sizeof(cqe));
 	if (!cq_wait(cq, &cqe)) {
 		print_error("%s:%d: no completion of %llu\n", file, line,

@@ -6,10 +6,12 @@
 #include "link/local.h"
 #include "link/traffic.h"
 #include "lossy.h"
+#include "link/wire/wire.h"
 #include "paging/odp.h"
 #include "transport/link.h"
 #include "transport/packet.h"
 #include "transport/qp.h"
+#include "wire_net.h"
 
 #define LATE_MOST 24 /* ticks */
 #define WINDOW 32    /* PSNs */
@@ -62,6 +64,31 @@ static void put(const struct envelope *original, uint64_t due)
 	*link = copy;
 }
 
+struct fate lossy_fate(const struct simhca_packet *packet)
+{
+	struct lossy *how = net.how;
+	struct fate fate = { .copies = 1 };
+	bool late = false;
+
+	how->sent++;
+	if ((how->loses && how->loses(how->arg, packet->op, packet->psn)) || happens(how->lost))
+		fate.copies = 0;
+	else if (happens(how->twice))
+		fate.copies = 2;
+	for (unsigned int i = 0; i < fate.copies; i++) {
+		if (!happens(how->late))
+			continue;
+		how->has_delayed++;
+		fate.late[i] = 1 + test_random(&how->seed) % LATE_MOST;
+		late = true;
+	}
+	how->has_lost += !fate.copies;
+	how->has_doubled += fate.copies == 2;
+	if (how->tells)
+		how->tells(how->arg, packet, fate.copies, late);
+	return fate;
+}
+
 /* Whether its bytes could be read; then it is on its way, or lost. */
 static struct simhca_handover carry(struct simhca_worker *worker, struct simhca_qp *qp,
 				    const struct simhca_packet *packet)
@@ -69,9 +96,7 @@ static struct simhca_handover carry(struct simhca_worker *worker, struct simhca_
 	struct simhca_handover handover = { .outcome = SIMHCA_TAKEN };
 	static struct envelope envelope;
 	struct simhca_qp *to;
-	struct lossy *how = net.how;
-	unsigned int copies = 1;
-	bool late = false;
+	struct fate fate;
 
 	envelope.packet = *packet;
 	envelope.av = packet->av ? *packet->av : qp->qpc->av;
@@ -91,25 +116,9 @@ static struct simhca_handover carry(struct simhca_worker *worker, struct simhca_
 		return handover;
 	envelope.device = to->device;
 	envelope.qpn = to->qpn;
-	how->sent++;
-	if ((how->loses && how->loses(how->arg, packet->op, packet->psn)) || happens(how->lost))
-		copies = 0;
-	else if (happens(how->twice))
-		copies = 2;
-	for (unsigned int i = 0; i < copies; i++) {
-		uint64_t due = net.tick + 1;
-
-		if (happens(how->late)) {
-			how->has_delayed++;
-			due += 1 + test_random(&how->seed) % LATE_MOST;
-			late = true;
-		}
-		put(&envelope, due);
-	}
-	how->has_lost += !copies;
-	how->has_doubled += copies == 2;
-	if (how->tells)
-		how->tells(how->arg, packet, copies, late);
+	fate = lossy_fate(packet);
+	for (unsigned int i = 0; i < fate.copies; i++)
+		put(&envelope, net.tick + 1 + fate.late[i]);
 	return handover;
 }
 
@@ -239,8 +248,25 @@ void lossy_use(struct world *world, struct lossy *how)
 	assert_false(world->threaded);
 	net.world = world;
 	net.how = how ? how : &nothing;
+	if (world->fabric->wire)
+		return;
 	world->fabric->link = &lossy_link;
 	world->tick = tick;
+}
+
+static void forge_datagram(const struct simhca_device *device, const struct simhca_qpc *qpc,
+			   const struct simhca_packet *packet)
+{
+	uint8_t datagram[SIMHCA_DATAGRAM_MOST(8192)] = { 0 };
+	struct simhca_wire_path path = { .source = qpc->av.dgid,
+					 .destination = device->mem->gids[qpc->av.sgid_index].gid,
+					 .source_port = SIMHCA_WIRE_PORT };
+	size_t length = simhca_bth_encode(packet, datagram);
+
+	assert_int_not_equal(length, 0);
+	length += packet->length + simhca_pad(packet->length);
+	simhca_icrc_put(&path, datagram, length);
+	wire_net_put(&path, 0, datagram, length + SIMHCA_ICRC_BYTES, 0);
 }
 
 void lossy_forge(struct qp *to, const struct simhca_packet *packet)
@@ -261,6 +287,10 @@ void lossy_forge(struct qp *to, const struct simhca_packet *packet)
 	envelope.sgl.count = 1;
 	envelope.sgl.seg[0].length = packet->length;
 	envelope.packet.payload = &envelope.sgl;
+	if (device->fabric->wire) {
+		forge_datagram(device, qpc, &envelope.packet);
+		return;
+	}
 	put(&envelope, net.tick + 1);
 }
 
@@ -268,6 +298,7 @@ void lossy_end(void)
 {
 	struct envelope *envelope;
 
+	wire_net_end();
 	while ((envelope = net.queue)) {
 		net.queue = envelope->next;
 		free(envelope);

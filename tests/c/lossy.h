@@ -3,6 +3,9 @@
  * A link like a network: packets of the path MTU, in queues, of which some are lost, come twice, or
  * come late, and so in another order, all by a seed. What has several receivers goes by the local
  * link: multicast datagrams and frames.
+ *
+ * With SIMHCA_TEST_LINK=wire the wire link is in its place, over a network that does the same
+ * (wire_net.h).
  */
 #ifndef SIMHCA_TEST_LOSSY_H
 #define SIMHCA_TEST_LOSSY_H
@@ -35,5 +38,11 @@ void lossy_use(struct world *world, struct lossy *how);
 void lossy_forge(struct qp *to, const struct simhca_packet *packet);
 /* For the harness. */
 void lossy_end(void);
+
+/* What becomes of a packet that is sent now: each copy is so many ticks late. */
+struct fate {
+	unsigned int copies, late[2];
+};
+struct fate lossy_fate(const struct simhca_packet *packet);
 
 #endif

@@ -448,6 +448,13 @@ static void ends_make(struct run *run, const struct options *options)
 			    scene->server[i].srq);
 }
 
+/* On a wire a long read is several requests, each of which counts. */
+static void check_msn(const struct world *world, uint32_t msn, uint64_t messages)
+{
+	if (!world_has_wire(world))
+		assert_int_equal(msn, messages & 0xffffff);
+}
+
 static void random_messages(struct world *world, enum ibv_qp_type type, struct lossy *how,
 			    uint64_t messages)
 {
@@ -497,7 +504,7 @@ static void random_messages(struct world *world, enum ibv_qp_type type, struct l
 		assert_int_equal(target->received, target->expected);
 		assert_memory_equal(target->mr->addr, target->shadow, RECVS_AT);
 		if (target->qp)
-			assert_int_equal(responder_of(target->qp)->msn, run->sent & 0xffffff);
+			check_msn(world, responder_of(target->qp)->msn, run->sent);
 	}
 	print_message("%lu packets: %lu lost, %lu twice, %lu late\n", how->sent, how->has_lost,
 		      how->has_doubled, how->has_delayed);

@@ -52,14 +52,16 @@ static void expect_options(const char *file, const char *line, const char *norma
 
 static void test_defaults(void **state)
 {
-	expect_options("", "",
-		       "--devices=1 --link-layer=ethernet --netdev=lo --mtu=4096 --lid=1 "
-		       "--mw-type-2a=off --event-at-arm=off --fault-latency=0 "
-		       "--odp-invalidation=events --memory=auto");
-	expect_options("", "--log-level debug --captive --runtime-dir /tmp/x",
-		       "--devices=1 --link-layer=ethernet --netdev=lo --mtu=4096 --lid=1 "
-		       "--mw-type-2a=off --event-at-arm=off --fault-latency=0 "
-		       "--odp-invalidation=events --memory=auto");
+	expect_options(
+		"", "",
+		"--devices=1 --link-layer=ethernet --netdev=lo --wire=off --mtu=4096 --lid=1 "
+		"--mw-type-2a=off --event-at-arm=off --fault-latency=0 "
+		"--odp-invalidation=events --memory=auto");
+	expect_options(
+		"", "--log-level debug --captive --runtime-dir /tmp/x",
+		"--devices=1 --link-layer=ethernet --netdev=lo --wire=off --mtu=4096 --lid=1 "
+		"--mw-type-2a=off --event-at-arm=off --fault-latency=0 "
+		"--odp-invalidation=events --memory=auto");
 }
 
 static void test_who_wins(void **state)
@@ -109,13 +111,14 @@ static void test_flags(void **state)
 static void test_names(void **state)
 {
 	expect_options("", "--devices simhca_a,simhca_b --node-guid 0x10 --engines 2",
-		       "--devices=simhca_a,simhca_b --link-layer=ethernet --netdev=lo --mtu=4096 "
+		       "--devices=simhca_a,simhca_b --link-layer=ethernet --netdev=lo --wire=off "
+		       "--mtu=4096 "
 		       "--node-guid=0000:0000:0000:0010 --lid=1 --mw-type-2a=off "
 		       "--event-at-arm=off --fault-latency=0 --odp-invalidation=events --engines=2 "
 		       "--memory=auto");
 	expect_options(
 		"[device simhca1]\nlink-layer = ib\n", "--devices 2",
-		"--devices=2 --netdev=lo --mtu=4096 --lid=1 --mw-type-2a=off "
+		"--devices=2 --netdev=lo --wire=off --mtu=4096 --lid=1 --mw-type-2a=off "
 		"--event-at-arm=off --fault-latency=0 --odp-invalidation=events --memory=auto "
 		"--device=simhca0,link-layer=ethernet --device=simhca1,link-layer=ib");
 }

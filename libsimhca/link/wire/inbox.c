@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/av.h"
+#include "link/wire/inbox.h"
+
+/* Packets in an inbox: some windows of those who know none, as on UC and UD. */
+#define ROOM 1024
+
+struct simhca_inbox {
+	pthread_mutex_t lock;
+	bool open, connected, retired;
+	bool taken, wanted; /* an engine has it; another one wanted it */
+	struct simhca_wire_path path;
+	uint32_t peer_qpn;
+	uint8_t mtu;
+	struct simhca_arrival *first, **end;
+	uint32_t count;
+	uint32_t openings; /* what was taken out before the last one does not come back */
+	uint32_t taken_at;
+};
+
+struct simhca_inbox *simhca_inbox_create(void)
+{
+	struct simhca_inbox *inbox = calloc(1, sizeof(*inbox));
+
+	if (!inbox)
+		return NULL;
+	pthread_mutex_init(&inbox->lock, NULL);
+	inbox->end = &inbox->first;
+	return inbox;
+}
+
+void simhca_arrival_free(struct simhca_arrival *arrival)
+{
+	/* relaxed: a number by itself, which orders nothing. */
+	atomic_fetch_sub_explicit(arrival->account, arrival->bytes, memory_order_relaxed);
+	free(arrival);
+}
+
+/* Under the lock. */
+static void empty(struct simhca_inbox *inbox)
+{
+	struct simhca_arrival *arrival;
+
+	while ((arrival = inbox->first)) {
+		inbox->first = arrival->next;
+		simhca_arrival_free(arrival);
+	}
+	inbox->end = &inbox->first;
+	inbox->count = 0;
+	inbox->openings++;
+}
+
+void simhca_inbox_destroy(struct simhca_inbox *inbox)
+{
+	if (!inbox)
+		return;
+	empty(inbox);
+	pthread_mutex_destroy(&inbox->lock);
+	free(inbox);
+}
+
+void simhca_inbox_open(struct simhca_inbox *inbox, const struct simhca_wire_path *path,
+		       uint32_t peer_qpn, uint8_t mtu)
+{
+	pthread_mutex_lock(&inbox->lock);
+	inbox->open = true;
+	inbox->connected = path;
+	if (path)
+		inbox->path = *path;
+	inbox->peer_qpn = peer_qpn;
+	inbox->mtu = mtu;
+	pthread_mutex_unlock(&inbox->lock);
+}
+
+void simhca_inbox_close(struct simhca_inbox *inbox)
+{
+	pthread_mutex_lock(&inbox->lock);
+	inbox->open = false;
+	empty(inbox);
+	pthread_mutex_unlock(&inbox->lock);
+}
+
+const struct simhca_wire_path *simhca_inbox_path(const struct simhca_inbox *inbox)
+{
+	return &inbox->path;
+}
+
+/* Under the lock. A request that is too long gets an answer, a response has had its chance. */
+static bool is_for(const struct simhca_inbox *inbox, const struct simhca_packet *packet,
+		   const struct simhca_wire_path *from)
+{
+	if (!inbox->open || inbox->count == ROOM)
+		return false;
+	if (!inbox->connected)
+		return true;
+	if (simhca_is_response(packet->op) && packet->length > 128u << inbox->mtu)
+		return false;
+	return (!memcmp(&from->source, &inbox->path.destination, sizeof(from->source)) &&
+		!memcmp(&from->destination, &inbox->path.source, sizeof(from->destination)));
+}
+
+static struct simhca_arrival *copy(const struct simhca_packet *packet, const uint8_t *payload,
+				   const struct simhca_wire_datagram *datagram,
+				   _Atomic uint64_t *account, uint64_t most)
+{
+	size_t bytes = sizeof(struct simhca_arrival) + packet->length;
+	struct simhca_arrival *arrival;
+
+	if (atomic_fetch_add_explicit(account, bytes, memory_order_relaxed) + bytes > most ||
+	    !(arrival = malloc(bytes))) {
+		atomic_fetch_sub_explicit(account, bytes, memory_order_relaxed);
+		return NULL;
+	}
+	arrival->next = NULL;
+	arrival->tries = 0;
+	arrival->account = account;
+	arrival->bytes = bytes;
+	arrival->packet = *packet;
+	arrival->packet.remote = true;
+	arrival->packet.sgid = datagram->path.source;
+	arrival->av = (struct simhca_av){ .dgid = datagram->path.destination,
+					  .hop_limit = datagram->hop_limit,
+					  .traffic_class = datagram->traffic_class,
+					  .is_global = 1,
+					  .port_num = 1 };
+	arrival->packet.av = &arrival->av;
+	memcpy(arrival->payload, payload, packet->length);
+	return arrival;
+}
+
+bool simhca_inbox_put(struct simhca_inbox *inbox, const struct simhca_packet *packet,
+		      const uint8_t *payload, const struct simhca_wire_datagram *datagram,
+		      _Atomic uint64_t *account, uint64_t most)
+{
+	struct simhca_arrival *arrival = NULL;
+
+	pthread_mutex_lock(&inbox->lock);
+	if (is_for(inbox, packet, &datagram->path))
+		arrival = copy(packet, payload, datagram, account, most);
+	if (arrival) {
+		if (inbox->connected) {
+			arrival->packet.src_qpn = inbox->peer_qpn;
+			arrival->packet.mtu = inbox->mtu;
+		}
+		*inbox->end = arrival;
+		inbox->end = &arrival->next;
+		inbox->count++;
+	}
+	pthread_mutex_unlock(&inbox->lock);
+	return arrival;
+}
+
+bool simhca_inbox_retire(struct simhca_inbox *inbox)
+{
+	bool idle;
+
+	pthread_mutex_lock(&inbox->lock);
+	inbox->retired = true;
+	inbox->open = false;
+	idle = !inbox->taken;
+	pthread_mutex_unlock(&inbox->lock);
+	return idle;
+}
+
+bool simhca_inbox_begin(struct simhca_inbox *inbox)
+{
+	bool begun;
+
+	pthread_mutex_lock(&inbox->lock);
+	begun = !inbox->taken && !inbox->retired;
+	inbox->wanted = inbox->taken;
+	if (begun) {
+		inbox->taken = true;
+		inbox->taken_at = inbox->openings;
+	}
+	pthread_mutex_unlock(&inbox->lock);
+	return begun;
+}
+
+bool simhca_inbox_end(struct simhca_inbox *inbox)
+{
+	bool wanted;
+
+	pthread_mutex_lock(&inbox->lock);
+	inbox->taken = false;
+	wanted = inbox->wanted;
+	pthread_mutex_unlock(&inbox->lock);
+	return wanted;
+}
+
+struct simhca_arrival *simhca_inbox_take(struct simhca_inbox *inbox, bool responses)
+{
+	struct simhca_arrival **link, *arrival;
+
+	pthread_mutex_lock(&inbox->lock);
+	link = &inbox->first;
+	while (*link && responses && !simhca_is_response((*link)->packet.op))
+		link = &(*link)->next;
+	arrival = *link;
+	if (arrival) {
+		*link = arrival->next;
+		if (!*link)
+			inbox->end = link;
+		inbox->count--;
+	}
+	pthread_mutex_unlock(&inbox->lock);
+	return arrival;
+}
+
+void simhca_inbox_keep(struct simhca_inbox *inbox, struct simhca_arrival *arrival)
+{
+	pthread_mutex_lock(&inbox->lock);
+	if (inbox->taken_at != inbox->openings) {
+		simhca_arrival_free(arrival);
+	} else {
+		arrival->next = inbox->first;
+		inbox->first = arrival;
+		if (!arrival->next)
+			inbox->end = &arrival->next;
+		inbox->count++;
+	}
+	pthread_mutex_unlock(&inbox->lock);
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * What has come for a QP from the wire, until an engine takes it. A connected QP's takes packets of
+ * its peer's address alone; a datagram QP's anybody's. None holds more than a fixed number.
+ */
+#ifndef LIBSIMHCA_INBOX_H
+#define LIBSIMHCA_INBOX_H
+
+#include "link/wire/wire.h"
+#include "transport/packet.h"
+
+struct simhca_qp;
+
+/* A packet that came, with its payload. */
+struct simhca_arrival {
+	struct simhca_arrival *next;
+	struct simhca_packet packet;
+	struct simhca_av av; /* as the receiver sees it: to itself */
+	unsigned int tries;  /* to deliver it */
+	_Atomic uint64_t *account;
+	size_t bytes; /* of it all, in the account */
+	uint8_t payload[];
+};
+
+/* NULL: out of memory. */
+struct simhca_inbox *simhca_inbox_create(void);
+void simhca_inbox_destroy(struct simhca_inbox *inbox);
+
+/* From now on it takes packets: from `path->destination` to `path->source` only; NULL: all. */
+void simhca_inbox_open(struct simhca_inbox *inbox, const struct simhca_wire_path *path,
+		       uint32_t peer_qpn, uint8_t mtu);
+/* Takes none, and forgets those that it has. */
+void simhca_inbox_close(struct simhca_inbox *inbox);
+/* Where a connected QP's packets go; source_port and ip_id are 0. Under one of the QP's locks. */
+const struct simhca_wire_path *simhca_inbox_path(const struct simhca_inbox *inbox);
+
+/*
+ * Copies a packet into it. account: bytes that all inboxes hold, at most `most`. False: it is not
+ * for this QP, or there is no room.
+ */
+bool simhca_inbox_put(struct simhca_inbox *inbox, const struct simhca_packet *packet,
+		      const uint8_t *payload, const struct simhca_wire_datagram *datagram,
+		      _Atomic uint64_t *account, uint64_t most);
+
+/* Nobody begins a turn any more; false: one is under way. */
+bool simhca_inbox_retire(struct simhca_inbox *inbox);
+
+/* One engine at a time; false: another one has it, and will come back for what is in it. */
+bool simhca_inbox_begin(struct simhca_inbox *inbox);
+/* True: somebody was sent away meanwhile. */
+bool simhca_inbox_end(struct simhca_inbox *inbox);
+/* The oldest; the oldest response if `responses`. NULL: none. In a turn, as what follows. */
+struct simhca_arrival *simhca_inbox_take(struct simhca_inbox *inbox, bool responses);
+/* It could not be delivered: it is the oldest again, or, if the QP was reset meanwhile, gone. */
+void simhca_inbox_keep(struct simhca_inbox *inbox, struct simhca_arrival *arrival);
+void simhca_arrival_free(struct simhca_arrival *arrival);
+
+#endif

@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/address.h"
+#include "device/av.h"
+#include "device/fabric.h"
+#include "device/guard.h"
+#include "device/stats.h"
+#include "dma/dma.h"
+#include "link/deliver.h"
+#include "link/local.h"
+#include "link/traffic.h"
+#include "link/wire/inbox.h"
+#include "link/wire/wire.h"
+#include "paging/odp.h"
+#include "transport/link.h"
+#include "transport/qp.h"
+
+#define WINDOW 32		  /* PSNs: what a socket's buffer holds by default */
+#define TAKES 16		  /* packets in one turn of a QP */
+#define TRIES 500		  /* of a packet for a QP that is busy; then it is lost */
+#define INBOX_BYTES (64ull << 20) /* in all inboxes */
+#define PAYLOAD_MOST 4096u
+
+struct simhca_wire {
+	struct simhca_wire_ops ops;
+	/*
+	 * Read while a QP is looked up and its inbox filled; written, to let that end, before a QP
+	 * that is out of its table is freed. After the fabric's lock.
+	 */
+	pthread_rwlock_t lock;
+	_Atomic uint64_t inbox_bytes;
+	_Atomic uint64_t taken, unclaimed, refused[SIMHCA_WIRE_FAULTS];
+};
+
+static const struct simhca_link wire_link, datagram_link;
+
+static void count(_Atomic uint64_t *counter)
+{
+	/* relaxed: a number by itself, which orders nothing. */
+	atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
+}
+
+int simhca_wire_open(struct simhca_fabric *fabric, const struct simhca_wire_ops *ops)
+{
+	struct simhca_wire *wire = calloc(1, sizeof(*wire));
+	pthread_rwlockattr_t attr;
+
+	if (!wire)
+		return -ENOMEM;
+	wire->ops = *ops;
+	/* Who is flooded still comes to free a QP. */
+	pthread_rwlockattr_init(&attr);
+	pthread_rwlockattr_setkind_np(&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+	pthread_rwlock_init(&wire->lock, &attr);
+	pthread_rwlockattr_destroy(&attr);
+	fabric->wire = wire;
+	return 0;
+}
+
+void simhca_wire_free(struct simhca_fabric *fabric)
+{
+	if (!fabric->wire)
+		return;
+	pthread_rwlock_destroy(&fabric->wire->lock);
+	free(fabric->wire);
+}
+
+void simhca_wire_counts(const struct simhca_fabric *fabric, struct simhca_wire_counts *counts)
+{
+	const struct simhca_wire *wire = fabric->wire;
+
+	counts->taken = atomic_load(&wire->taken);
+	counts->unclaimed = atomic_load(&wire->unclaimed);
+	for (int i = 0; i < SIMHCA_WIRE_FAULTS; i++)
+		counts->refused[i] = atomic_load(&wire->refused[i]);
+}
+
+/* ------------------------------------------------------------------------------------ QPs */
+
+/* Whether it is one of the fabric's own devices that has the address. */
+static bool is_local(const struct simhca_device *source, const struct simhca_av *av)
+{
+	struct simhca_fabric *fabric = source->fabric;
+	const struct simhca_device *device;
+
+	if (fabric->wire->ops.always)
+		return false;
+	pthread_rwlock_rdlock(&fabric->lock);
+	for (device = fabric->devices; device; device = device->next)
+		if (simhca_link_has_address(device, source, av))
+			break;
+	pthread_rwlock_unlock(&fabric->lock);
+	return device;
+}
+
+int simhca_wire_attach(struct simhca_qp *qp)
+{
+	if (!qp->device->config.wire || qp->type == SIMHCA_QPT_RAW_PACKET ||
+	    qp->type == SIMHCA_QPT_WQ)
+		return 0;
+	qp->inbox = simhca_inbox_create();
+	return qp->inbox ? 0 : -ENOMEM;
+}
+
+void simhca_wire_detach(struct simhca_qp *qp)
+{
+	struct simhca_wire *wire = qp->device->fabric->wire;
+
+	if (!qp->device->config.wire)
+		return;
+	/* It is in no table: whoever had found it there has let go of it then. */
+	pthread_rwlock_wrlock(&wire->lock);
+	pthread_rwlock_unlock(&wire->lock);
+	simhca_inbox_destroy(qp->inbox);
+}
+
+void simhca_wire_connect(struct simhca_qp *qp)
+{
+	const struct simhca_av *av = &qp->qpc->av;
+	struct simhca_wire_path path = { .destination = av->dgid, .source_port = SIMHCA_WIRE_PORT };
+
+	if (!qp->inbox)
+		return;
+	if (qp->type == SIMHCA_QPT_UD) {
+		simhca_inbox_open(qp->inbox, NULL, 0, 0);
+		atomic_store(&qp->link, &datagram_link);
+	} else if (is_local(qp->device, av)) {
+		simhca_inbox_close(qp->inbox);
+		atomic_store(&qp->link, qp->device->fabric->link);
+	} else {
+		simhca_device_gid(qp->device, av->sgid_index, &path.source);
+		simhca_inbox_open(qp->inbox, &path, qp->qpc->dest_qpn, qp->qpc->path_mtu);
+		atomic_store(&qp->link, &wire_link);
+	}
+}
+
+void simhca_wire_reset(struct simhca_qp *qp)
+{
+	if (qp->inbox)
+		simhca_inbox_close(qp->inbox);
+}
+
+bool simhca_wire_retire(struct simhca_qp *qp)
+{
+	return !qp->inbox || simhca_inbox_retire(qp->inbox);
+}
+
+bool simhca_wire_has(const struct simhca_qp *qp)
+{
+	return qp->link == &wire_link;
+}
+
+/* -------------------------------------------------------------------------------- sending */
+
+/* TAKEN: it is on its way, or lost. */
+static struct simhca_handover carry(struct simhca_worker *worker, struct simhca_qp *qp,
+				    const struct simhca_packet *packet,
+				    const struct simhca_wire_path *path, uint8_t traffic_class)
+{
+	const struct simhca_wire *wire = qp->device->fabric->wire;
+	struct simhca_handover handover = { .outcome = SIMHCA_TAKEN };
+	uint8_t datagram[SIMHCA_DATAGRAM_MOST(PAYLOAD_MOST)];
+	size_t length = simhca_bth_encode(packet, datagram);
+	struct simhca_sgl target = { .count = 1 };
+
+	if (!length || packet->length > PAYLOAD_MOST)
+		return handover;
+	target.seg[0] = (struct simhca_seg){ .addr = (uintptr_t)datagram + length,
+					     .length = packet->length };
+	if (packet->length && ((!packet->resumed && !simhca_odp_verify(packet->payload)) ||
+			       simhca_dma_copy(&target, packet->payload, packet->length,
+					       &worker->mover, &handover.reason))) {
+		handover.outcome = SIMHCA_UNREADABLE;
+		return handover;
+	}
+	length += packet->length;
+	memset(datagram + length, 0, simhca_pad(packet->length));
+	length += simhca_pad(packet->length);
+	simhca_icrc_put(path, datagram, length);
+	simhca_stats_sent(worker, qp->device, packet);
+	wire->ops.send(wire->ops.arg, path, traffic_class, datagram, length + SIMHCA_ICRC_BYTES);
+	return handover;
+}
+
+static struct simhca_handover request(struct simhca_worker *worker, struct simhca_qp *qp,
+				      struct simhca_packet *packet)
+{
+	struct simhca_handover lost = { .outcome = SIMHCA_TAKEN };
+
+	if (!simhca_link_is_up(qp))
+		return lost;
+	return carry(worker, qp, packet, simhca_inbox_path(qp->inbox), packet->av->traffic_class);
+}
+
+static struct simhca_handover respond(struct simhca_worker *worker, struct simhca_qp *qp,
+				      const struct simhca_packet *packet)
+{
+	struct simhca_handover lost = { .outcome = SIMHCA_TAKEN };
+
+	if (!simhca_link_is_up(qp))
+		return lost;
+	return carry(worker, qp, packet, simhca_inbox_path(qp->inbox), qp->qpc->av.traffic_class);
+}
+
+/* A datagram: here and there, by its address. */
+static struct simhca_handover request_datagram(struct simhca_worker *worker, struct simhca_qp *qp,
+					       struct simhca_packet *packet)
+{
+	struct simhca_wire_path path = { .source = packet->sgid,
+					 .destination = packet->av->dgid,
+					 .source_port = SIMHCA_WIRE_PORT };
+
+	if (packet->dest_qpn == SIMHCA_MCAST_QPN || is_local(qp->device, packet->av))
+		return simhca_local_link.request(worker, qp, packet);
+	if (!simhca_link_is_up(qp))
+		return (struct simhca_handover){ .outcome = SIMHCA_TAKEN };
+	return carry(worker, qp, packet, &path, packet->av->traffic_class);
+}
+
+/* ------------------------------------------------------------------------------ receiving */
+
+/* Whether QPs of this type take such a packet. */
+static bool takes(uint32_t type, const struct simhca_packet *packet)
+{
+	if (!simhca_is_response(packet->op))
+		return simhca_link_takes_from(type, packet->transport);
+	return type == SIMHCA_QPT_XRC_SEND ? packet->transport == SIMHCA_QPT_XRC_RECV
+					   : type == SIMHCA_QPT_RC && packet->transport == type;
+}
+
+/* An XRC_RECV QP has no engine: one of those that are always there. Under the fabric's lock. */
+static struct simhca_engine *engine_of(const struct simhca_qp *qp)
+{
+	struct simhca_engine *engine = qp->device->fabric->engines;
+
+	if (qp->context)
+		return qp->context->engine;
+	while (engine->next)
+		engine = engine->next;
+	return engine;
+}
+
+/* To the QP of the device that it is for, if there is one. Under both locks. */
+static bool put(struct simhca_device *device, const struct simhca_packet *packet,
+		const uint8_t *payload, const struct simhca_wire_datagram *datagram)
+{
+	struct simhca_wire *wire = device->fabric->wire;
+	const struct simhca_av av = { .dgid = datagram->path.destination, .is_global = 1 };
+	struct simhca_qp *qp;
+
+	if (!device->config.wire || !simhca_link_answers_to(device, device, &av))
+		return false;
+	qp = atomic_load(&device->qps[SIMHCA_QPN_SLOT(packet->dest_qpn)]);
+	if (!qp || qp->qpn != packet->dest_qpn || !qp->inbox || !takes(qp->type, packet) ||
+	    !simhca_inbox_put(qp->inbox, packet, payload, datagram, &wire->inbox_bytes,
+			      INBOX_BYTES))
+		return false;
+	simhca_engine_schedule(engine_of(qp), &qp->task);
+	return true;
+}
+
+void simhca_wire_receive(struct simhca_fabric *fabric, struct simhca_wire_datagram *datagram)
+{
+	struct simhca_wire *wire = fabric->wire;
+	struct simhca_device *device;
+	struct simhca_packet packet;
+	const uint8_t *payload;
+	enum simhca_wire_fault fault =
+		simhca_bth_decode(datagram->bytes, datagram->length, &packet, &payload);
+
+	if (fault == SIMHCA_WIRE_OK && packet.length > PAYLOAD_MOST)
+		fault = SIMHCA_WIRE_BAD_LENGTH;
+	if (fault == SIMHCA_WIRE_OK &&
+	    !simhca_icrc_check(&datagram->path, datagram->bytes, datagram->length))
+		fault = SIMHCA_WIRE_BAD_ICRC;
+	if (fault != SIMHCA_WIRE_OK) {
+		count(&wire->refused[fault]);
+		return;
+	}
+	pthread_rwlock_rdlock(&fabric->lock);
+	pthread_rwlock_rdlock(&wire->lock);
+	for (device = fabric->devices; device; device = device->next)
+		if (put(device, &packet, payload, datagram))
+			break;
+	pthread_rwlock_unlock(&wire->lock);
+	pthread_rwlock_unlock(&fabric->lock);
+	count(device ? &wire->taken : &wire->unclaimed);
+}
+
+/* What a NAK from another device is for: it says no more than this. */
+static enum simhca_reason reason_of(uint8_t syndrome)
+{
+	if (SIMHCA_SYNDROME_IS_RNR(syndrome))
+		return SIMHCA_REASON_PEER_NOT_READY;
+	switch (syndrome) {
+	case SIMHCA_SYNDROME_NAK_PSN:
+		return SIMHCA_REASON_PSN_SEQUENCE;
+	case SIMHCA_SYNDROME_NAK_INVALID:
+		return SIMHCA_REASON_PEER_SAYS_INVALID;
+	case SIMHCA_SYNDROME_NAK_ACCESS:
+		return SIMHCA_REASON_PEER_SAYS_ACCESS;
+	case SIMHCA_SYNDROME_NAK_OPERATIONAL:
+		return SIMHCA_REASON_PEER_SAYS_OPERATIONAL;
+	default:
+		return SIMHCA_REASON_NONE;
+	}
+}
+
+static struct simhca_handover deliver(struct simhca_worker *worker, struct simhca_qp *qp,
+				      struct simhca_arrival *arrival)
+{
+	struct simhca_packet *packet = &arrival->packet;
+	struct simhca_sgl payload = { .count = 1 };
+	struct simhca_handover handover;
+
+	payload.seg[0] = (struct simhca_seg){ .addr = (uintptr_t)arrival->payload,
+					      .length = packet->length };
+	packet->payload = &payload;
+	if (packet->op == SIMHCA_PKT_ACK)
+		packet->reason = reason_of(packet->syndrome);
+	handover = simhca_link_deliver(worker, qp, packet);
+	packet->payload = NULL;
+	return handover;
+}
+
+/* The next one; false: no more now. */
+static bool take_one(struct simhca_worker *worker, struct simhca_qp *qp, bool *owed, bool *kept)
+{
+	struct simhca_arrival *arrival;
+	struct simhca_handover handover;
+
+	simhca_guard_widen(&worker->guard);
+	if (simhca_link_continue(worker, qp, qp->context ? qp->context->id : SIMHCA_GUARD_ANY, owed)
+		    .outcome == SIMHCA_BUSY)
+		*owed = false; /* as the request will find, and wait */
+	arrival = simhca_inbox_take(qp->inbox, *owed || *kept);
+	if (!arrival)
+		return *owed;
+	simhca_guard_widen(&worker->guard);
+	handover = deliver(worker, qp, arrival);
+	switch (handover.outcome) {
+	case SIMHCA_BUSY:
+		if (++arrival->tries < TRIES)
+			break;
+		simhca_arrival_free(arrival);
+		return true;
+	case SIMHCA_ELSEWHERE:
+		simhca_engine_schedule(handover.engine, &qp->task);
+		break;
+	case SIMHCA_ABSENT: /* the end of its fault schedules the QP */
+		break;
+	case SIMHCA_TAKEN:
+	case SIMHCA_UNREADABLE:
+		simhca_arrival_free(arrival);
+		return true;
+	}
+	*kept = true;
+	simhca_inbox_keep(qp->inbox, arrival);
+	return handover.outcome == SIMHCA_BUSY;
+}
+
+static bool arrived(struct simhca_worker *worker, struct simhca_qp *qp)
+{
+	bool owed = false, kept = false, more = true;
+
+	if (!simhca_inbox_begin(qp->inbox))
+		return false;
+	for (int i = 0; i < TAKES && more; i++)
+		more = take_one(worker, qp, &owed, &kept);
+	/* The QP outlives the step again, whoever its packets were for. */
+	simhca_guard_widen(&worker->guard);
+	return simhca_inbox_end(qp->inbox) || more;
+}
+
+static const struct simhca_link wire_link = {
+	.window = WINDOW,
+	.read = WINDOW,
+	.request = request,
+	.respond = respond,
+	.arrived = arrived,
+	.remote = true,
+};
+
+static const struct simhca_link datagram_link = {
+	.window = WINDOW,
+	.request = request_datagram,
+	.respond = respond,
+	.arrived = arrived,
+};

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * The wire link: RoCE v2 to addresses that no device of the fabric has. Who owns the fabric has the
+ * sockets: the link gives him datagrams to send, and he hands in those that come.
+ */
+#ifndef LIBSIMHCA_WIRE_H
+#define LIBSIMHCA_WIRE_H
+
+#include "link/wire/bth.h"
+#include "link/wire/icrc.h"
+#include "simhca.h"
+
+struct simhca_wire_ops {
+	/*
+	 * Sends a datagram from path->source to path->destination, both at port SIMHCA_WIRE_PORT,
+	 * with ip_id 0, or loses it; does not wait. Called by engines, under a QP's lock.
+	 */
+	void (*send)(void *arg, const struct simhca_wire_path *path, uint8_t traffic_class,
+		     const void *datagram, size_t length);
+	void *arg;
+	/* For tests: also what is for a device of the fabric is sent. */
+	bool always;
+};
+
+/* Once, before there is a device with a wire. 0 or -ENOMEM. */
+int simhca_wire_open(struct simhca_fabric *fabric, const struct simhca_wire_ops *ops);
+
+/* What came, and how. */
+struct simhca_wire_datagram {
+	struct simhca_wire_path path; /* to us; ip_id is found out */
+	uint8_t traffic_class, hop_limit;
+	const uint8_t *bytes; /* UDP's payload */
+	size_t length;
+};
+/* By any thread, after open; not by ops. */
+void simhca_wire_receive(struct simhca_fabric *fabric, struct simhca_wire_datagram *datagram);
+
+/* What has become of the datagrams that came. */
+struct simhca_wire_counts {
+	uint64_t taken;
+	uint64_t refused[SIMHCA_WIRE_FAULTS]; /* by what was wrong with them */
+	uint64_t unclaimed; /* for no QP, or from a stranger to it; or there was no room */
+};
+void simhca_wire_counts(const struct simhca_fabric *fabric, struct simhca_wire_counts *counts);
+
+/* ------------------------------------------------------------------- for the model itself */
+
+struct simhca_inbox;
+struct simhca_qp;
+
+/* A QP is made (0 or -ENOMEM), and freed; on devices without a wire nothing happens. */
+int simhca_wire_attach(struct simhca_qp *qp);
+void simhca_wire_detach(struct simhca_qp *qp);
+/* It has got its address, and it is forgotten. Under both of its locks. */
+void simhca_wire_connect(struct simhca_qp *qp);
+void simhca_wire_reset(struct simhca_qp *qp);
+/*
+ * No engine begins to take what has come for it; false: one is at it. For who cannot tell by the
+ * guards, as an XRC_RECV QP has no context.
+ */
+bool simhca_wire_retire(struct simhca_qp *qp);
+/* Whether its peer is on the wire. */
+bool simhca_wire_has(const struct simhca_qp *qp);
+void simhca_wire_free(struct simhca_fabric *fabric);
+
+#endif

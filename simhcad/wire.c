@@ -1,0 +1,424 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/udp.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "daemon.h"
+#include "device/av.h"
+#include "gid_table.h"
+#include "link/wire/wire.h"
+#include "log.h"
+#include "wire.h"
+
+#define BATCH 32
+#define DATAGRAM_BYTES SIMHCA_DATAGRAM_MOST(4096)
+#define BUFFER_BYTES (4 << 20) /* of a socket, if we may */
+#define HEADERS_RESERVE 80     /* what rxe takes off an interface's MTU */
+#define ENDPOINTS (OPTIONS_MAX_DEVICES * SIMHCA_GID_ENTRIES)
+
+/* A socket, bound to one address. */
+struct endpoint {
+	union simhca_gid gid;
+	uint32_t ifindex;
+	int fd;
+	bool wanted;
+};
+
+struct wire {
+	struct daemon *daemon;
+	pthread_t thread;
+	int epoll_fd, stop_fd;
+	bool halted;
+	pthread_rwlock_t lock; /* of what follows: who reads it uses the sockets */
+	struct endpoint endpoint[ENDPOINTS];
+	unsigned int endpoints;
+};
+
+uint32_t wire_mtu(uint32_t interface_mtu)
+{
+	uint32_t mtu = 4096;
+
+	while (mtu > 256 && mtu + HEADERS_RESERVE > interface_mtu)
+		mtu /= 2;
+	return mtu;
+}
+
+/* --------------------------------------------------------------------------------- sockets */
+
+static socklen_t socket_address(const union simhca_gid *gid, uint32_t ifindex,
+				struct sockaddr_storage *storage)
+{
+	struct sockaddr_in6 *ipv6 = (struct sockaddr_in6 *)storage;
+	struct sockaddr_in *ipv4 = (struct sockaddr_in *)storage;
+
+	memset(storage, 0, sizeof(*storage));
+	if (simhca_gid_is_ipv4(gid)) {
+		ipv4->sin_family = AF_INET;
+		ipv4->sin_port = htons(SIMHCA_WIRE_PORT);
+		memcpy(&ipv4->sin_addr, gid->raw + 12, sizeof(ipv4->sin_addr));
+		return sizeof(*ipv4);
+	}
+	ipv6->sin6_family = AF_INET6;
+	ipv6->sin6_port = htons(SIMHCA_WIRE_PORT);
+	memcpy(&ipv6->sin6_addr, gid->raw, sizeof(ipv6->sin6_addr));
+	if (IN6_IS_ADDR_LINKLOCAL(&ipv6->sin6_addr))
+		ipv6->sin6_scope_id = ifindex;
+	return sizeof(*ipv6);
+}
+
+/* False: it is not a socket of this family. */
+static bool gid_of(const struct sockaddr_storage *storage, union simhca_gid *gid, uint16_t *port)
+{
+	const struct sockaddr_in6 *ipv6 = (const struct sockaddr_in6 *)storage;
+	const struct sockaddr_in *ipv4 = (const struct sockaddr_in *)storage;
+
+	memset(gid, 0, sizeof(*gid));
+	switch (storage->ss_family) {
+	case AF_INET:
+		memset(gid->raw + 10, 0xff, 2);
+		memcpy(gid->raw + 12, &ipv4->sin_addr, sizeof(ipv4->sin_addr));
+		*port = ntohs(ipv4->sin_port);
+		return true;
+	case AF_INET6:
+		memcpy(gid->raw, &ipv6->sin6_addr, sizeof(ipv6->sin6_addr));
+		*port = ntohs(ipv6->sin6_port);
+		return true;
+	default:
+		return false;
+	}
+}
+
+static int set(int fd, int level, int option, int value)
+{
+	return setsockopt(fd, level, option, &value, sizeof(value));
+}
+
+/*
+ * The ICRC covers all of the IP header that does not change on the way: so DF is set, and with it
+ * an unconnected socket's identification is 0. UDP's own checksum is left to the ICRC.
+ */
+static int set_options(int fd, bool ipv4)
+{
+	if (set(fd, SOL_SOCKET, SO_RCVBUFFORCE, BUFFER_BYTES))
+		set(fd, SOL_SOCKET, SO_RCVBUF, BUFFER_BYTES);
+	if (ipv4)
+		return set(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO) ||
+		       set(fd, IPPROTO_IP, IP_RECVTOS, 1) || set(fd, IPPROTO_IP, IP_RECVTTL, 1) ||
+		       set(fd, SOL_SOCKET, SO_NO_CHECK, 1);
+	return set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1) ||
+	       set(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO) ||
+	       set(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1) ||
+	       set(fd, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1) ||
+	       set(fd, IPPROTO_UDP, UDP_NO_CHECK6_TX, 1) ||
+	       set(fd, IPPROTO_UDP, UDP_NO_CHECK6_RX, 1);
+}
+
+static int open_socket(struct wire *wire, const struct endpoint *endpoint)
+{
+	bool ipv4 = simhca_gid_is_ipv4(&endpoint->gid);
+	struct epoll_event event = { .events = EPOLLIN };
+	struct sockaddr_storage address;
+	socklen_t length = socket_address(&endpoint->gid, endpoint->ifindex, &address);
+	int fd = socket(ipv4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int error;
+
+	event.data.fd = fd;
+	if (fd >= 0 && !set_options(fd, ipv4) && !bind(fd, (void *)&address, length) &&
+	    !epoll_ctl(wire->epoll_fd, EPOLL_CTL_ADD, fd, &event))
+		return fd;
+	error = errno;
+	if (fd >= 0)
+		close(fd);
+	errno = error;
+	return -1;
+}
+
+/* Under the lock, for writing. */
+static void add(struct wire *wire, const union simhca_gid *gid, uint32_t ifindex)
+{
+	struct endpoint *endpoint;
+	char text[GID_TEXT];
+
+	for (unsigned int i = 0; i < wire->endpoints; i++) {
+		endpoint = &wire->endpoint[i];
+		if (memcmp(&endpoint->gid, gid, sizeof(*gid)) || endpoint->ifindex != ifindex)
+			continue;
+		endpoint->wanted = true;
+		return;
+	}
+	if (wire->endpoints == ENDPOINTS)
+		return;
+	endpoint = &wire->endpoint[wire->endpoints];
+	*endpoint = (struct endpoint){ .gid = *gid, .ifindex = ifindex, .wanted = true };
+	endpoint->fd = open_socket(wire, endpoint);
+	gid_print(gid, text);
+	if (endpoint->fd < 0) {
+		/* The first GID of an interface need not be an address of it. */
+		log_message(errno == EADDRNOTAVAIL ? SIMHCA_LOG_DEBUG : SIMHCA_LOG_WARNING,
+			    "UDP port %u of %s: %m", SIMHCA_WIRE_PORT, text);
+		return;
+	}
+	log_debug("UDP port %u of %s is open", SIMHCA_WIRE_PORT, text);
+	wire->endpoints++;
+}
+
+void wire_follow(struct wire *wire)
+{
+	const struct daemon *daemon;
+
+	if (!wire)
+		return;
+	daemon = wire->daemon;
+	pthread_rwlock_wrlock(&wire->lock);
+	for (unsigned int i = 0; i < wire->endpoints; i++)
+		wire->endpoint[i].wanted = false;
+	for (unsigned int i = 0; i < daemon->num_devices; i++) {
+		const struct device *device = &daemon->devices[i];
+
+		for (int j = 0; device->options->settings.wire && j < SIMHCA_GID_ENTRIES; j++)
+			if (!gid_is_empty(&device->gids[j].gid))
+				add(wire, &device->gids[j].gid, device->gids[j].ifindex);
+	}
+	for (unsigned int i = 0; i < wire->endpoints;) {
+		if (wire->endpoint[i].wanted) {
+			i++;
+			continue;
+		}
+		close(wire->endpoint[i].fd);
+		wire->endpoint[i] = wire->endpoint[--wire->endpoints];
+	}
+	pthread_rwlock_unlock(&wire->lock);
+}
+
+/* --------------------------------------------------------------------------------- sending */
+
+/* Engines of several threads. */
+static void on_send(void *arg, const struct simhca_wire_path *path, uint8_t traffic_class,
+		    const void *datagram, size_t length)
+{
+	union {
+		struct cmsghdr header;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control = { 0 };
+	struct iovec iov = { .iov_base = (void *)datagram, .iov_len = length };
+	struct sockaddr_storage address;
+	struct msghdr message = { .msg_name = &address, .msg_iov = &iov, .msg_iovlen = 1 };
+	bool ipv4 = simhca_gid_is_ipv4(&path->destination);
+	int value = traffic_class;
+	struct wire *wire = arg;
+
+	pthread_rwlock_rdlock(&wire->lock);
+	for (unsigned int i = 0; i < wire->endpoints; i++) {
+		const struct endpoint *endpoint = &wire->endpoint[i];
+
+		if (memcmp(&endpoint->gid, &path->source, sizeof(path->source)))
+			continue;
+		message.msg_namelen =
+			socket_address(&path->destination, endpoint->ifindex, &address);
+		if (traffic_class) {
+			message.msg_control = &control;
+			message.msg_controllen = sizeof(control);
+			control.header.cmsg_len = CMSG_LEN(sizeof(value));
+			control.header.cmsg_level = ipv4 ? IPPROTO_IP : IPPROTO_IPV6;
+			control.header.cmsg_type = ipv4 ? IP_TOS : IPV6_TCLASS;
+			memcpy(CMSG_DATA(&control.header), &value, sizeof(value));
+		}
+		/* What cannot be sent now is lost, as it may be anywhere on its way. */
+		if (sendmsg(endpoint->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+			errno = 0;
+		break;
+	}
+	pthread_rwlock_unlock(&wire->lock);
+}
+
+/* ------------------------------------------------------------------------------- receiving */
+
+struct batch {
+	struct mmsghdr message[BATCH];
+	struct iovec iov[BATCH];
+	struct sockaddr_storage from[BATCH];
+	char control[BATCH][CMSG_SPACE(sizeof(int)) * 2];
+	uint8_t bytes[BATCH][DATAGRAM_BYTES];
+};
+
+static void prepare(struct batch *batch)
+{
+	for (int i = 0; i < BATCH; i++) {
+		batch->iov[i] = (struct iovec){ .iov_base = batch->bytes[i],
+						.iov_len = sizeof(batch->bytes[i]) };
+		batch->message[i].msg_hdr = (struct msghdr){
+			.msg_name = &batch->from[i],
+			.msg_namelen = sizeof(batch->from[i]),
+			.msg_iov = &batch->iov[i],
+			.msg_iovlen = 1,
+			.msg_control = batch->control[i],
+			.msg_controllen = sizeof(batch->control[i]),
+		};
+	}
+}
+
+static void hand_in(struct wire *wire, struct mmsghdr *message, const union simhca_gid *gid)
+{
+	struct msghdr *header = &message->msg_hdr;
+	struct simhca_wire_datagram datagram = { .path.destination = *gid,
+						 .bytes = header->msg_iov->iov_base,
+						 .length = message->msg_len };
+	struct cmsghdr *control;
+
+	if ((header->msg_flags & MSG_TRUNC) ||
+	    !gid_of(header->msg_name, &datagram.path.source, &datagram.path.source_port))
+		return;
+	for (control = CMSG_FIRSTHDR(header); control; control = CMSG_NXTHDR(header, control)) {
+		int value = 0;
+
+		/* IP_TOS comes as a byte, the others as an int. */
+		if (control->cmsg_level == IPPROTO_IP && control->cmsg_type == IP_TOS)
+			datagram.traffic_class = *CMSG_DATA(control);
+		else
+			memcpy(&value, CMSG_DATA(control), sizeof(value));
+		if (control->cmsg_level == IPPROTO_IPV6 && control->cmsg_type == IPV6_TCLASS)
+			datagram.traffic_class = (uint8_t)value;
+		else if (control->cmsg_type ==
+			 (control->cmsg_level == IPPROTO_IP ? IP_TTL : IPV6_HOPLIMIT))
+			datagram.hop_limit = (uint8_t)value;
+	}
+	simhca_wire_receive(wire->daemon->fabric, &datagram);
+}
+
+/* False: the socket was closed meanwhile. */
+static bool find_endpoint(const struct wire *wire, int fd, union simhca_gid *gid)
+{
+	for (unsigned int i = 0; i < wire->endpoints; i++) {
+		if (wire->endpoint[i].fd != fd)
+			continue;
+		*gid = wire->endpoint[i].gid;
+		return true;
+	}
+	return false;
+}
+
+static void receive_from(struct wire *wire, struct batch *batch, int fd)
+{
+	union simhca_gid gid;
+	int count = 0;
+
+	prepare(batch);
+	pthread_rwlock_rdlock(&wire->lock);
+	if (find_endpoint(wire, fd, &gid))
+		count = recvmmsg(fd, batch->message, BATCH, MSG_DONTWAIT, NULL);
+	pthread_rwlock_unlock(&wire->lock);
+	for (int i = 0; i < count; i++)
+		hand_in(wire, &batch->message[i], &gid);
+}
+
+static void *receive(void *arg)
+{
+	struct wire *wire = arg;
+	struct batch *batch = malloc(sizeof(*batch));
+	struct epoll_event events[BATCH];
+
+	if (!batch) {
+		log_error("the receiver of the wire has no memory to begin with");
+		return NULL;
+	}
+	for (;;) {
+		int count = epoll_wait(wire->epoll_fd, events, BATCH, -1);
+
+		for (int i = 0; i < count; i++) {
+			if (events[i].data.fd == wire->stop_fd) {
+				free(batch);
+				return NULL;
+			}
+			receive_from(wire, batch, events[i].data.fd);
+		}
+	}
+}
+
+/* ----------------------------------------------------------------------------------------- */
+
+/* Without signals, which are the main thread's business. */
+static int start_thread(struct wire *wire)
+{
+	sigset_t all, before;
+	int ret;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	ret = pthread_create(&wire->thread, NULL, receive, wire);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (!ret)
+		pthread_setname_np(wire->thread, "simhca-wire");
+	return ret;
+}
+
+static bool is_wanted(const struct daemon *daemon)
+{
+	for (unsigned int i = 0; i < daemon->options->num_devices; i++)
+		if (daemon->options->devices[i].settings.wire)
+			return true;
+	return false;
+}
+
+struct wire *wire_open(struct daemon *daemon, int *failed)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+	struct simhca_wire_ops ops = { .send = on_send };
+	struct wire *wire;
+
+	*failed = 0;
+	if (!is_wanted(daemon))
+		return NULL;
+	wire = calloc(1, sizeof(*wire));
+	if (!wire)
+		goto fail;
+	wire->daemon = daemon;
+	wire->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	wire->stop_fd = event.data.fd = eventfd(0, EFD_CLOEXEC);
+	pthread_rwlock_init(&wire->lock, NULL);
+	ops.arg = wire;
+	if (wire->epoll_fd >= 0 && wire->stop_fd >= 0 &&
+	    !epoll_ctl(wire->epoll_fd, EPOLL_CTL_ADD, wire->stop_fd, &event) &&
+	    !simhca_wire_open(daemon->fabric, &ops) && !start_thread(wire))
+		return wire;
+	if (wire->epoll_fd >= 0)
+		close(wire->epoll_fd);
+	if (wire->stop_fd >= 0)
+		close(wire->stop_fd);
+	pthread_rwlock_destroy(&wire->lock);
+fail:
+	log_error("the wire: %m");
+	free(wire);
+	*failed = -1;
+	return NULL;
+}
+
+void wire_halt(struct wire *wire)
+{
+	if (!wire || wire->halted)
+		return;
+	wire->halted = true;
+	eventfd_write(wire->stop_fd, 1);
+	pthread_join(wire->thread, NULL);
+}
+
+void wire_close(struct wire *wire)
+{
+	if (!wire)
+		return;
+	wire_halt(wire);
+	for (unsigned int i = 0; i < wire->endpoints; i++)
+		close(wire->endpoint[i].fd);
+	close(wire->epoll_fd);
+	close(wire->stop_fd);
+	pthread_rwlock_destroy(&wire->lock);
+	free(wire);
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include "link/wire/wire.h"
+#include "wire_net.h"
+
+/* A datagram under way. */
+struct parcel {
+	struct parcel *next;
+	uint64_t due; /* tick */
+	struct simhca_wire_path path;
+	uint8_t traffic_class;
+	size_t length;
+	uint8_t bytes[];
+};
+
+static struct {
+	struct world *world;
+	uint64_t tick;
+	struct parcel *queue; /* the oldest first */
+} net;
+
+void wire_net_put(const struct simhca_wire_path *path, uint8_t traffic_class, const void *datagram,
+		  size_t length, unsigned int late)
+{
+	struct parcel *parcel = malloc(sizeof(*parcel) + length), **link = &net.queue;
+
+	assert_non_null(parcel);
+	parcel->next = NULL;
+	parcel->due = net.tick + 1 + late;
+	parcel->path = *path;
+	parcel->traffic_class = traffic_class;
+	parcel->length = length;
+	memcpy(parcel->bytes, datagram, length);
+	while (*link)
+		link = &(*link)->next;
+	*link = parcel;
+}
+
+static void sends(void *arg, const struct simhca_wire_path *path, uint8_t traffic_class,
+		  const void *datagram, size_t length)
+{
+	struct simhca_packet packet;
+	const uint8_t *payload;
+	struct fate fate;
+
+	assert_int_equal(simhca_bth_decode(datagram, length, &packet, &payload), SIMHCA_WIRE_OK);
+	fate = lossy_fate(&packet);
+	for (unsigned int i = 0; i < fate.copies; i++)
+		wire_net_put(path, traffic_class, datagram, length, fate.late[i]);
+}
+
+static bool tick(void)
+{
+	struct parcel **link = &net.queue, *parcel;
+	bool busy = net.queue;
+
+	net.tick++;
+	while ((parcel = *link)) {
+		struct simhca_wire_datagram datagram = { .path = parcel->path,
+							 .traffic_class = parcel->traffic_class,
+							 .hop_limit = 64,
+							 .bytes = parcel->bytes,
+							 .length = parcel->length };
+
+		if (parcel->due > net.tick) {
+			link = &parcel->next;
+			continue;
+		}
+		*link = parcel->next;
+		simhca_wire_receive(net.world->fabric, &datagram);
+		free(parcel);
+	}
+	return busy;
+}
+
+void wire_net_use(struct world *world, bool always)
+{
+	const struct simhca_wire_ops ops = { .send = sends, .always = always };
+
+	assert_false(world->threaded);
+	net.world = world;
+	assert_int_equal(simhca_wire_open(world->fabric, &ops), 0);
+	world->tick = tick;
+}
+
+void wire_net_end(void)
+{
+	struct parcel *parcel;
+
+	while ((parcel = net.queue)) {
+		net.queue = parcel->next;
+		free(parcel);
+	}
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * The wire link over a network in memory: each packet is encoded, checked and decoded, also between
+ * devices of one world. What happens to it on its way is as lossy.h says.
+ */
+#ifndef SIMHCA_TEST_WIRE_NET_H
+#define SIMHCA_TEST_WIRE_NET_H
+
+#include "lossy.h"
+
+struct simhca_wire_path;
+
+/* Before the world has devices; always: also between them. One world at a time. */
+void wire_net_use(struct world *world, bool always);
+void wire_net_end(void);
+/* Puts a datagram on its way, that many ticks late. */
+void wire_net_put(const struct simhca_wire_path *path, uint8_t traffic_class, const void *datagram,
+		  size_t length, unsigned int late);
+
+#endif
