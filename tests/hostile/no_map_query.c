@@ -5,7 +5,7 @@
 #include <stdarg.h>
 #include <sys/ioctl.h>
 
-int ioctl(int fd, unsigned long request, ...)
+__attribute__((visibility("default"))) int ioctl(int fd, unsigned long request, ...)
 {
 	int (*next)(int fd, unsigned long request, ...);
 	va_list list;

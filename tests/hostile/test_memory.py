@@ -34,6 +34,12 @@ def test_page_faults_in_it(daemon, neighbour, slow_file, program):
     time.sleep(ATTACK)
 
 
+def cpu_time(task):
+    """In the kernel's ticks."""
+    fields = pathlib.Path(f"/proc/{task}/stat").read_text().rsplit(")", 1)[1].split()
+    return int(fields[11]) + int(fields[12])
+
+
 @pytest.mark.parametrize("daemon", [{"LD_PRELOAD": f"{BUILD}/tests/hostile/hostile-no-map-query.so"}],
                          indirect=True, ids=["no query"])
 def test_very_many_mappings(daemon, neighbour, program):
@@ -41,6 +47,8 @@ def test_very_many_mappings(daemon, neighbour, program):
     registers = program("many-mappings")
     assert registers.line() == "done\n"
     time.sleep(ATTACK)
+    assert cpu_time(f"{daemon.process.pid}/task/{daemon.process.pid}") < \
+        cpu_time(daemon.process.pid) / 2
 
 
 @pytest.mark.parametrize("then", ["raise", "destroy"])
