@@ -12,8 +12,10 @@ import time
 
 import pytest
 
-from common import ENDING, PATIENCE, SIMHCA, Device, expect_success, gid, pingpong, start_pair
-from common import start_working, wait_until
+from common import ENDING, ONE_LINK_LAYER, PATIENCE, SIMHCA, Device, expect_success, gid, pingpong
+from common import start_pair, start_working, wait_until
+
+pytestmark = pytest.mark.parametrize("link_layer", ONE_LINK_LAYER)
 
 FOR_EVER = 10**8
 

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from common import LINK_LAYERS, expect_bandwidths, expect_latencies, expect_success, run_pair
+from common import ONE_LINK_LAYER, expect_bandwidths, expect_latencies, expect_success, run_pair
 from common import start_pair
 
 QUIET = ["-F"]  # says nothing about the frequency of the CPU
@@ -38,16 +38,16 @@ def latencies(device, program, *flags, sizes, iters=ITERS):
 
 
 # (link layer, program, flags, sizes). A row costs the program a quarter of a second of measuring
-# the CPU's clock, so UC and UD run through all sizes on one link layer each; test_bandwidth() and
-# test_latency() have them on both.
+# the CPU's clock, so all sizes are run through on one link layer each; test_bandwidth() and
+# test_latency() have both.
 ALL_BANDWIDTHS = [
-    *itertools.product(LINK_LAYERS, ["ib_send_bw", "ib_write_bw", "ib_read_bw"], [[]], [SIZES]),
+    *itertools.product(["ethernet"], ["ib_send_bw", "ib_write_bw", "ib_read_bw"], [[]], [SIZES]),
     ("ethernet", "ib_send_bw", ["-c", "UC"], SIZES),
     ("ethernet", "ib_send_bw", ["-c", "UD"], UD_SIZES),
     ("ethernet", "ib_write_bw", ["-c", "UC"], SIZES),
 ]
 ALL_LATENCIES = [
-    *itertools.product(LINK_LAYERS, ["ib_send_lat", "ib_write_lat", "ib_read_lat"], [[]], [SIZES]),
+    *itertools.product(["ib"], ["ib_send_lat", "ib_write_lat", "ib_read_lat"], [[]], [SIZES]),
     ("ib", "ib_send_lat", ["-c", "UC"], SIZES),
     ("ib", "ib_send_lat", ["-c", "UD"], UD_SIZES),
     ("ib", "ib_write_lat", ["-c", "UC"], SIZES),
@@ -76,6 +76,22 @@ def test_all_bandwidths(device, program, flags, sizes):
 def test_all_latencies(device, program, flags, sizes):
     """-a for the programs that measure latency."""
     latencies(device, program, "-a", *flags, sizes=sizes, iters=20)
+
+
+# Flags that choose the transport or the path, in which the link layer has a say.
+ADDRESSING = {"-c", "-m", "-x"}
+
+
+def on_ethernet_and(table):
+    """On InfiniBand, too, what has to do with addresses, and the first of each program."""
+    cases, programs = {}, set()
+    for name, (program, flags, sizes) in table.items():
+        cases[f"ethernet-{name}"] = ("ethernet", program, flags, sizes)
+        if program not in programs or ADDRESSING & set(map(str, flags)) or len(ONE_LINK_LAYER) > 1:
+            cases[f"ib-{name}"] = ("ib", program, flags, sizes)
+        programs.add(program)
+    return pytest.mark.parametrize("module_device, program, flags, sizes", cases.values(),
+                                   indirect=["module_device"], ids=cases)
 
 
 BANDWIDTHS = {
@@ -134,7 +150,7 @@ BANDWIDTHS = {
 }
 
 
-@pytest.mark.parametrize("program, flags, sizes", BANDWIDTHS.values(), ids=BANDWIDTHS)
+@on_ethernet_and(BANDWIDTHS)
 def test_bandwidth(device, program, flags, sizes):
     """One way in which programs use a queue pair, each."""
     flags = flags if flags[-2:] != ["-c", "UD"] or "-s" in flags else [*flags, "-s", sizes[0]]
@@ -158,7 +174,7 @@ BOTH_WAYS = {
 }
 
 
-@pytest.mark.parametrize("program, flags, sizes", BOTH_WAYS.values(), ids=BOTH_WAYS)
+@on_ethernet_and(BOTH_WAYS)
 def test_both_ways(device, program, flags, sizes):
     """-b: both sides post, and both have a table."""
     bandwidths(device, program, "-b", *flags, sizes=sizes, rows_of_server=True)
@@ -183,12 +199,13 @@ LATENCIES = {
 }
 
 
-@pytest.mark.parametrize("program, flags, sizes", LATENCIES.values(), ids=LATENCIES)
+@on_ethernet_and(LATENCIES)
 def test_latency(device, program, flags, sizes):
     """The same for the programs in which each message waits for the one before."""
     latencies(device, program, *flags, sizes=sizes)
 
 
+@pytest.mark.parametrize("module_device", ONE_LINK_LAYER, indirect=True)
 def test_two_pairs_at_once(device):
     """Two pairs that have the device to themselves only in their own view."""
     writing = start_pair(device, "ib_write_bw", *QUIET, "-n", 2000)
@@ -197,6 +214,7 @@ def test_two_pairs_at_once(device):
         expect_bandwidths(expect_success(program.finish()), LARGE, 2000)
 
 
+@pytest.mark.parametrize("module_device", ONE_LINK_LAYER, indirect=True)
 def test_many_messages(device):
     """Queues and PSNs that wrap around: 100000 messages in a queue of 128."""
     bandwidths(device, "ib_send_bw", "-s", 8, sizes=[8], iters=100000)

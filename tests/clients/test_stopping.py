@@ -14,7 +14,8 @@ import signal
 
 import pytest
 
-from common import ENDING, PATIENCE, Device, cpu_ticks, gid, pingpong, start_working, wait_until
+from common import ENDING, ONE_LINK_LAYER, PATIENCE, Device, cpu_ticks, gid, pingpong
+from common import start_working, wait_until
 
 SOAK = os.environ.get("SIMHCA_SOAK") == "1"
 # The daemon's threads that do what may sleep come when they are needed, and each brings a stack and
@@ -28,6 +29,8 @@ LASTING = ["-F", "-D", 100]
 LASTING_EVENTS = ["-F", "-e", "-N", "-n", 10**8]
 
 SERVER, CLIENT = 0, 1
+
+on_one_link_layer = pytest.mark.parametrize("module_device", ONE_LINK_LAYER, indirect=True)
 
 # (program, victim)
 STOPPED = {
@@ -54,6 +57,7 @@ def stop(pair, victim, number):
     assert survivor.status > 0, f"has not failed, or died: {survivor}"
 
 
+@on_one_link_layer
 @pytest.mark.parametrize("argv, victim", STOPPED.values(), ids=STOPPED)
 def test_killed(device, argv, victim):
     """kill -9: the device learns of it from the closed connection alone."""
@@ -62,6 +66,7 @@ def test_killed(device, argv, victim):
     pingpong(device, "ibv_rc_pingpong", "-c", iters=100)
 
 
+@on_one_link_layer
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["INT", "TERM"])
 @pytest.mark.parametrize("victim", [SERVER, CLIENT], ids=["server", "client"])
 def test_interrupted(device, victim, number):
@@ -85,6 +90,7 @@ def test_pingpong_killed(device, program):
     pingpong(device, program, "-c", size=2048, iters=100)
 
 
+@on_one_link_layer
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_asyncwatch(device, number):
     """ibv_asyncwatch opens the device, waits for events, and ends with the signal."""
@@ -97,6 +103,7 @@ def test_asyncwatch(device, number):
     device.expect_idle()
 
 
+@on_one_link_layer
 def test_stopped_and_continued(device):
     """SIGSTOP for longer than all retries of the peer: its requests are served meanwhile."""
     pair = start_working(device, "ib_write_bw", *LASTING)
@@ -127,6 +134,7 @@ class Footprint:
                 f"{self.fds} descriptors, {self.maps} mappings")
 
 
+@pytest.mark.parametrize("link_layer", ONE_LINK_LAYER)
 def test_killed_again_and_again(link_layer):
     """
     A perftest client is killed 10 times (SIMHCA_SOAK=1: 200 times) beside a pair that goes on
