@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """Devices for the tests: one daemon a module and link layer, checked after each test."""
+import os
+import pathlib
 import signal
+import tempfile
 
 import pytest
 
@@ -40,6 +43,14 @@ def port(device):
     """For a server of rdma_cm. Nothing is left of that in the end."""
     yield new_port()
     expect_no_ids(device)
+
+
+@pytest.fixture(scope="module")
+def programs():
+    """A directory for what is compiled, which nobody can read, too."""
+    with tempfile.TemporaryDirectory(prefix="simhca-") as path:
+        os.chmod(path, 0o755)
+        yield pathlib.Path(path)
 
 
 @pytest.fixture

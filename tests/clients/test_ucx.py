@@ -11,13 +11,14 @@ from common import PATIENCE
 from middleware import TRANSPORTS, compiled, ucx, ucx_perftest
 from rdmacm import run_both, start_listener
 
+NOBODY_ON = ["ib"]
 ITERS = 200
 CLIENT_SERVER = pathlib.Path("/usr/share/doc/libucx-dev/examples/ucp_client_server.c")
 
 
 @pytest.fixture(scope="module")
-def ucp_check(tmp_path_factory):
-    return compiled(tmp_path_factory.mktemp("ucp"), "ucp_check.c", "-lucp", "-lucs")
+def ucp_check(programs):
+    return compiled(programs, "ucp_check.c", "-lucp", "-lucs")
 
 
 @pytest.fixture(scope="module")
@@ -171,13 +172,11 @@ def test_transport_is_used(device, ucp_check):
 
 
 @pytest.fixture(scope="module")
-def client_server(tmp_path_factory):
+def client_server(programs):
     """UCX's own example of a listener."""
     if not CLIENT_SERVER.exists():
         pytest.skip("dpkg has been told to leave out documentation, and the example with it")
-    program = compiled(tmp_path_factory.mktemp("example"), CLIENT_SERVER, "-w", "-lucp", "-lucs")
-    program.parent.chmod(0o755)
-    return program
+    return compiled(programs, CLIENT_SERVER, "-w", "-lucp", "-lucs")
 
 
 def test_rdmacm(device, port, client_server):
@@ -203,12 +202,12 @@ def test_rdmacm(device, port, client_server):
 STREAMS = 5
 
 
-def test_rdmacm_streams(device, port, tmp_path):
+def test_rdmacm_streams(device, port, programs):
     """
     Clients that connect by rdma_cm, one after the other, to a server that waits for each to close:
     every byte is checked, and both sides come to a good end.
     """
-    program = compiled(tmp_path, "ucp_stream.c", "-lucp", "-lucs")
+    program = compiled(programs, "ucp_stream.c", "-lucp", "-lucs")
     env = {**ucx("rc"), "UCX_SOCKADDR_TLS_PRIORITY": "rdmacm"}
     server, client = run_both(device, port, [program, port, STREAMS],
                               [program, port, STREAMS, "127.0.0.1"], **env)
