@@ -10,11 +10,13 @@ import pytest
 
 LACKS = {
     "trixie": {"dtest": "Debian 13 has no dapl2-utils",
+               "whole_space": "UCX 1.18 makes no region of the whole address space any more",
                "inline_recv": "perftest 25 has no --inline_recv any more",
                "openib": "Open MPI 5 has no verbs of its own any more"},
     "forky": {"librpma": "Debian 14 has no librpma",
               "openib": "Open MPI 5 has no verbs of its own any more"},
     "sid": {"librpma": "sid has no librpma any more",
+            "whole_space": "UCX 1.18 makes no region of the whole address space any more",
             "inline_recv": "perftest 25 has no --inline_recv any more",
             "openib": "Open MPI 5 has no verbs of its own any more"},
 }
@@ -41,6 +43,9 @@ def is_there(what):
     if what == "inline_recv":
         usage = subprocess.run(["ib_send_bw", "--help"], capture_output=True, text=True, check=False)
         return "--inline_recv" in usage.stdout + usage.stderr
+    if what == "whole_space":
+        found = subprocess.run(["ucx_info", "-c"], capture_output=True, text=True, check=True)
+        return "UCX_IB_REG_METHODS" in found.stdout
     if what == "librpma":
         return pathlib.Path("/usr/include/librpma.h").exists()
     return shutil.which(what) is not None

@@ -10,6 +10,7 @@ import pytest
 
 from common import BUILD, HERE, PATIENCE, expect_success, listening_ports, new_port, wait_until
 from middleware import compiled, ucx, ucx_perftest
+from releases import needs
 from test_ucx import DONE, numbers_of
 
 PROVIDER = HERE.parent.parent / "providers" / "simhca"
@@ -39,7 +40,8 @@ def counted(device, programs):
     return lambda: {name: value - before[name] for name, value in now().items()}
 
 
-@pytest.mark.parametrize("how, env", [("explicit", EXPLICIT), ("implicit", IMPLICIT)])
+@pytest.mark.parametrize("how, env", [
+    ("explicit", EXPLICIT), pytest.param("implicit", IMPLICIT, marks=needs("whole_space"))])
 def test_data(device, programs, counted, how, env):
     """Every kind of operation, and pages that come and go in between, with every byte checked."""
     result = expect_success(device.run(programs[0], "poll", how, **env, **ucx("rc")))
@@ -84,6 +86,7 @@ def test_perftest_explicit(device, counted, flags):
     assert paging["faults"] and paging["fault_pages"] and not paging["failures"], paging
 
 
+@needs("whole_space")
 @pytest.mark.parametrize("flags", [["-t", "tag_bw", "-s", 65536], *PERFTEST.values()],
                          ids=["tag-bw", *PERFTEST])
 @pytest.mark.parametrize("module_device", ["ethernet"], indirect=True)
