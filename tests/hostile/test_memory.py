@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """Memory of a client whose pages nobody brings: whoever touches it sleeps."""
+import os
 import pathlib
 import signal
+import subprocess
 import time
 
 import pytest
 
 from conftest import BUILD
 
+REM_ACCESS_ERR = 10
 ATTACK = 2.5  # seconds, longer than conftest.BOUND, in which the neighbour has its rounds
 
 
@@ -76,3 +79,40 @@ def test_a_number_used_again(daemon, program):
     if not said and reborn.process.wait(10) == 77:
         pytest.skip("needs to choose process numbers (CAP_CHECKPOINT_RESTORE)")
     assert said == "unharmed\n"
+
+
+@pytest.fixture
+def full_tmpfs(directory):
+    """A file system with a sparse file, and no room for any page of it."""
+    mountpoint = pathlib.Path(directory, "tmpfs")
+    mountpoint.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "simhca-test", mountpoint],
+                      check=False).returncode:
+        pytest.skip("needs to mount a tmpfs")
+    try:
+        with open(mountpoint / "sparse", "wb") as sparse, open(mountpoint / "full", "wb", 0) as full:
+            sparse.truncate(16 * 4096)
+            with pytest.raises(OSError):
+                while True:
+                    full.write(bytes(4096))
+        yield mountpoint
+    finally:
+        subprocess.run(["umount", "-l", mountpoint], check=True)
+
+
+def test_a_page_that_cannot_be_had(daemon, neighbour, program, full_tmpfs):
+    """Of a registered file: an error of that work request, and no signal."""
+    sparse = program("sparse-file", str(full_tmpfs / "sparse"))
+    # Refused as any page that is not there, to either side.
+    assert sparse.line() == f"{REM_ACCESS_ERR} {REM_ACCESS_ERR}\n"
+    assert sparse.line() == "done\n"
+    assert daemon.process.poll() is None
+
+
+def test_no_room_for_the_device_tree(full_tmpfs, start):
+    """A daemon that cannot write its files says so, and ends."""
+    os.mkdir(full_tmpfs / "run", 0o700)
+    daemon = start("--runtime-dir", str(full_tmpfs / "run"))
+    assert not daemon.is_ready
+    assert daemon.stop() == 1
+    assert "No space left on device" in daemon.log
