@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """Memory of a client whose pages nobody brings: whoever touches it sleeps."""
+import ctypes
+import fcntl
 import os
 import pathlib
 import signal
+import struct
 import subprocess
+import threading
 import time
 
 import pytest
 
 from conftest import BUILD
+from protocol import NUMBER, close_all
 
 REM_ACCESS_ERR = 10
 ATTACK = 2.5  # seconds, longer than conftest.BOUND, in which the neighbour has its rounds
@@ -35,6 +40,42 @@ def test_page_faults_in_it(daemon, neighbour, slow_file, program):
     sender = program("stuck-sender", slow_file, "40", "2", "odp")
     assert sender.line() == "done\n"
     time.sleep(ATTACK)
+
+
+def pager_of(daemon):
+    for name in pathlib.Path(f"/proc/{daemon.process.pid}/task").glob("*/comm"):
+        if name.read_text() == "simhca-pager\n":
+            return f"{daemon.process.pid}/task/{name.parent.name}"
+    return None
+
+
+@pytest.mark.parametrize("neighbour", [["odp"]], indirect=True, ids=["odp"])
+def test_a_userfaultfd_that_blocks(daemon, neighbour):
+    """Its program takes O_NONBLOCK off: who reads them all neither spins nor sleeps."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    fd = libc.syscall({"x86_64": 323, "aarch64": 282}[os.uname().machine], os.O_CLOEXEC | os.O_NONBLOCK)
+    if fd < 0:
+        pytest.skip("needs a userfaultfd (vm.unprivileged_userfaultfd)")
+    libc.mmap.restype = ctypes.c_void_p
+    page = ctypes.c_void_p(libc.mmap(None, ctypes.c_size_t(4096), 3, 0x22, -1, ctypes.c_long(0)))
+    # UFFDIO_API with UFFD_FEATURE_EVENT_UNMAP, and UFFDIO_REGISTER for missing pages
+    fcntl.ioctl(fd, 0xC018AA3F, struct.pack("QQQ", 0xAA, 1 << 6, 0))
+    fcntl.ioctl(fd, 0xC020AA00, struct.pack("QQQQ", page.value, 4096, 1, 0))
+    client = daemon.client()
+    close_all(client.open())
+    assert client.command(NUMBER["SET_USERFAULTFD"], b"", [fd])[0] == 0
+    before = cpu_time(pager_of(daemon))
+    fcntl.fcntl(fd, fcntl.F_SETFL, 0)
+    # It waits until the event is read.
+    unmap = threading.Thread(target=libc.munmap, args=(page, ctypes.c_size_t(4096)), daemon=True)
+    unmap.start()
+    unmap.join(10)
+    assert not unmap.is_alive()
+    time.sleep(ATTACK)
+    assert cpu_time(pager_of(daemon)) - before < 0.2 * ATTACK * os.sysconf("SC_CLK_TCK")
+    assert fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_NONBLOCK
+    client.close()
+    os.close(fd)
 
 
 def cpu_time(task):
