@@ -35,6 +35,7 @@ struct endpoint {
 
 struct wire {
 	struct daemon *daemon;
+	ev_async gmps; /* management datagrams have come */
 	pthread_t thread;
 	int epoll_fd, stop_fd;
 	bool halted;
@@ -242,6 +243,21 @@ static void on_send(void *arg, const struct simhca_wire_path *path, uint8_t traf
 
 /* ------------------------------------------------------------------------------- receiving */
 
+/* By the thread that receives. */
+static void on_gmps(void *arg)
+{
+	struct wire *wire = arg;
+
+	ev_async_send(wire->daemon->loop, &wire->gmps);
+}
+
+static void on_gmps_async(struct ev_loop *loop, ev_async *async, int events)
+{
+	const struct wire *wire = async->data;
+
+	simhca_wire_gmps(wire->daemon->fabric);
+}
+
 struct batch {
 	struct mmsghdr message[BATCH];
 	struct iovec iov[BATCH];
@@ -371,7 +387,7 @@ static bool is_wanted(const struct daemon *daemon)
 struct wire *wire_open(struct daemon *daemon, int *failed)
 {
 	struct epoll_event event = { .events = EPOLLIN };
-	struct simhca_wire_ops ops = { .send = on_send };
+	struct simhca_wire_ops ops = { .send = on_send, .gmps = on_gmps };
 	struct wire *wire;
 
 	*failed = 0;
@@ -385,6 +401,9 @@ struct wire *wire_open(struct daemon *daemon, int *failed)
 	wire->stop_fd = event.data.fd = eventfd(0, EFD_CLOEXEC);
 	pthread_rwlock_init(&wire->lock, NULL);
 	ops.arg = wire;
+	ev_async_init(&wire->gmps, on_gmps_async);
+	wire->gmps.data = wire;
+	ev_async_start(daemon->loop, &wire->gmps);
 	if (wire->epoll_fd >= 0 && wire->stop_fd >= 0 &&
 	    !epoll_ctl(wire->epoll_fd, EPOLL_CTL_ADD, wire->stop_fd, &event) &&
 	    !simhca_wire_open(daemon->fabric, &ops) && !start_thread(wire))
@@ -393,6 +412,7 @@ struct wire *wire_open(struct daemon *daemon, int *failed)
 		close(wire->epoll_fd);
 	if (wire->stop_fd >= 0)
 		close(wire->stop_fd);
+	ev_async_stop(daemon->loop, &wire->gmps);
 	pthread_rwlock_destroy(&wire->lock);
 fail:
 	log_error("the wire: %m");
@@ -408,6 +428,7 @@ void wire_halt(struct wire *wire)
 	wire->halted = true;
 	eventfd_write(wire->stop_fd, 1);
 	pthread_join(wire->thread, NULL);
+	ev_async_stop(wire->daemon->loop, &wire->gmps);
 }
 
 void wire_close(struct wire *wire)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* General management packets: MADs from QP 1 to QP 1, over the local link. */
+/* General management packets: MADs from QP 1 to QP 1, over the local link or the wire. */
 
 #include <infiniband/verbs.h>
 
 #include "device/address.h"
 #include "device/device.h"
+#include "link/wire/wire.h"
 #include "simhca.h"
 
 void simhca_device_set_gmp(struct simhca_device *device, simhca_gmp_handler *handler, void *arg)
@@ -28,6 +29,8 @@ bool simhca_device_send_gmp(struct simhca_device *device, const struct simhca_av
 		if (to->gmp && simhca_link_answers_to(to, device, av))
 			break;
 	pthread_rwlock_unlock(&device->fabric->lock);
+	if (!to && device->config.wire)
+		return simhca_wire_send_gmp(device, av, &gmp.sgid, mad);
 	if (to)
 		to->gmp(to->gmp_arg, &gmp);
 	return to;

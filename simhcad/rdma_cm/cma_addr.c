@@ -208,6 +208,24 @@ static bool fits_family(const union simhca_gid *gid, int family)
 	return !gid_is_empty(gid) && (family == AF_INET ? mapped : !mapped);
 }
 
+/* The GID to speak with an address elsewhere: link-local to link-local, and no other. */
+static bool find_scope(const struct device *device, const union cma_addr *addr, uint8_t *sgid_index)
+{
+	bool link_local =
+		addr->sa.sa_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&addr->in6.sin6_addr);
+
+	for (int i = 0; i < SIMHCA_GID_ENTRIES; i++) {
+		const union simhca_gid *gid = &device->gids[i].gid;
+
+		if (!fits_family(gid, addr->sa.sa_family) ||
+		    IN6_IS_ADDR_LINKLOCAL((const struct in6_addr *)(const void *)gid) != link_local)
+			continue;
+		*sgid_index = (uint8_t)i;
+		return true;
+	}
+	return false;
+}
+
 struct device *cma_any_device(struct cma *cma, const union cma_addr *addr, uint8_t *sgid_index)
 {
 	for (unsigned int i = 0; i < cma->daemon->num_devices; i++) {
@@ -216,6 +234,8 @@ struct device *cma_any_device(struct cma *cma, const union cma_addr *addr, uint8
 		if (!is_active(device))
 			continue;
 		*sgid_index = 0;
+		if (device->options->settings.wire && find_scope(device, addr, sgid_index))
+			return device;
 		for (int gid = 0; gid < SIMHCA_GID_ENTRIES; gid++) {
 			if (fits_family(&device->gids[gid].gid, addr->sa.sa_family) &&
 			    !device->options->settings.infiniband) {

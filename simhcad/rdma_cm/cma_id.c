@@ -156,7 +156,7 @@ int cma_listen(struct cma_id *id, int backlog, struct simhca_why *why)
 
 /* ------------------------------------------------------------------------------------ resolve */
 
-/* A destination on this fabric: fills the path's far end. */
+/* A destination on this fabric, or on its device's wire: fills the path's far end. */
 static bool find_destination(struct cma_id *id, struct simhca_cm_path *path)
 {
 	struct device *device;
@@ -172,6 +172,12 @@ static bool find_destination(struct cma_id *id, struct simhca_cm_path *path)
 	if (!device && cma_addr_is_any(&id->dst)) {
 		device = id->device;
 		index = id->sgid_index;
+	}
+	/* Whether it is there shows when it is asked. */
+	if (!device && id->device->options->settings.wire) {
+		cma_addr_gid(&id->dst, &path->dgid);
+		path->dlid = 0xffff;
+		return true;
 	}
 	if (!device ||
 	    device->options->settings.infiniband != id->device->options->settings.infiniband)

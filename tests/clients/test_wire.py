@@ -135,6 +135,36 @@ def test_bandwidth(hosts, program):
         expect_bandwidths(result, [1 << 19], 20)
 
 
+@pytest.mark.parametrize("any_address, to", [("0.0.0.0", IPV4[1]), ("::", IPV6[1])])
+def test_rping(hosts, any_address, to):
+    """A connection by rdma_cm, and its end."""
+    port = new_port()
+    server = hosts[1].start("rping", "-s", "-a", any_address, "-p", port, "-V", "-C", 20)
+    wait_until(lambda: hosts[1].status()["rdma_cm"]["listeners"] or not server.running, PATIENCE,
+               "rping listens")
+    client = hosts[0].run("rping", "-c", "-a", to, "-p", port, "-V", "-v", "-C", 20)
+    assert client.stdout.count("ping data") == 20, client
+    expect_success(client)
+    expect_success(server.finish())
+
+
+@pytest.mark.parametrize("program", ["ucmatose", "udaddy"])
+def test_rdma_cm_programs(hosts, program):
+    """Several connections; datagram services."""
+    server = hosts[1].start(program)
+    wait_until(lambda: hosts[1].status()["rdma_cm"]["listeners"] or not server.running, PATIENCE,
+               f"{program} listens")
+    client = hosts[0].run(program, "-s", IPV4[1])
+    assert "return status 0" in expect_success(client).stdout
+    assert "return status 0" in expect_success(server.finish()).stdout
+
+
+def test_nobody_listens(hosts):
+    """The other host's daemon says so."""
+    client = hosts[0].run("rping", "-c", "-a", IPV4[1], "-p", new_port(), "-C", 1)
+    assert client.status and "RDMA_CM_EVENT_REJECTED, error 8" in client.stderr, client
+
+
 @pytest.mark.parametrize("program", ["ib_send_lat", "ib_write_lat", "ib_read_lat",
                                      "ib_atomic_lat"])
 def test_latency(hosts, program):

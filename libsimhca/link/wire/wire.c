@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cm/mad.h"
 #include "device/address.h"
 #include "device/av.h"
 #include "device/fabric.h"
@@ -25,6 +26,17 @@
 #define INBOX_BYTES (64ull << 20) /* in all inboxes */
 #define PAYLOAD_MOST 4096u
 
+/* MADs that wait: what beyond that comes is lost, as in the queue of a QP 1. */
+#define GMPS 128
+#define GMP_QPN 1u
+#define GMP_QKEY 0x80010000u /* IBTA vol. 1, 3.5.3 */
+
+/* A management datagram that came. */
+struct gmp {
+	union simhca_gid sgid, dgid;
+	uint8_t mad[SIMHCA_MAD_BYTES];
+};
+
 struct simhca_wire {
 	struct simhca_wire_ops ops;
 	/*
@@ -33,6 +45,10 @@ struct simhca_wire {
 	 */
 	pthread_rwlock_t lock;
 	_Atomic uint64_t inbox_bytes;
+	pthread_mutex_t gmp_lock;
+	struct gmp gmp[GMPS]; /* from gmp_first on */
+	uint32_t gmp_first, gmps;
+	_Atomic uint32_t gmp_psn;
 	_Atomic uint64_t taken, unclaimed, refused[SIMHCA_WIRE_FAULTS];
 };
 
@@ -57,6 +73,7 @@ int simhca_wire_open(struct simhca_fabric *fabric, const struct simhca_wire_ops 
 	pthread_rwlockattr_setkind_np(&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
 	pthread_rwlock_init(&wire->lock, &attr);
 	pthread_rwlockattr_destroy(&attr);
+	pthread_mutex_init(&wire->gmp_lock, NULL);
 	fabric->wire = wire;
 	return 0;
 }
@@ -66,6 +83,7 @@ void simhca_wire_free(struct simhca_fabric *fabric)
 	if (!fabric->wire)
 		return;
 	pthread_rwlock_destroy(&fabric->wire->lock);
+	pthread_mutex_destroy(&fabric->wire->gmp_lock);
 	free(fabric->wire);
 }
 
@@ -263,6 +281,98 @@ static bool put(struct simhca_device *device, const struct simhca_packet *packet
 	return true;
 }
 
+/* ----------------------------------------------------------------- management datagrams */
+
+bool simhca_wire_send_gmp(struct simhca_device *device, const struct simhca_av *av,
+			  const union simhca_gid *sgid, const void *mad)
+{
+	struct simhca_wire *wire = device->fabric->wire;
+	const struct simhca_packet packet = {
+		.op = SIMHCA_PKT_SEND,
+		.transport = SIMHCA_QPT_UD,
+		.first = true,
+		.last = true,
+		.dest_qpn = GMP_QPN,
+		.src_qpn = GMP_QPN,
+		.psn = atomic_fetch_add(&wire->gmp_psn, 1) & SIMHCA_PSN_MASK,
+		.qkey = GMP_QKEY,
+		.length = SIMHCA_MAD_BYTES,
+	};
+	const struct simhca_wire_path path = { .source = *sgid,
+					       .destination = av->dgid,
+					       .source_port = SIMHCA_WIRE_PORT };
+	uint8_t datagram[SIMHCA_DATAGRAM_MOST(SIMHCA_MAD_BYTES)];
+	size_t length = simhca_bth_encode(&packet, datagram);
+
+	if (!av->is_global || is_local(device, av))
+		return false;
+	memcpy(datagram + length, mad, SIMHCA_MAD_BYTES);
+	length += SIMHCA_MAD_BYTES;
+	simhca_icrc_put(&path, datagram, length);
+	wire->ops.send(wire->ops.arg, &path, av->traffic_class, datagram,
+		       length + SIMHCA_ICRC_BYTES);
+	return true;
+}
+
+/* True: it waits to be taken. */
+static bool put_gmp(struct simhca_wire *wire, const struct simhca_packet *packet,
+		    const uint8_t *payload, const struct simhca_wire_datagram *datagram)
+{
+	struct gmp *gmp = NULL;
+
+	if (packet->transport != SIMHCA_QPT_UD || packet->src_qpn != GMP_QPN ||
+	    packet->qkey != GMP_QKEY || packet->length != SIMHCA_MAD_BYTES)
+		return false;
+	pthread_mutex_lock(&wire->gmp_lock);
+	if (wire->gmps < GMPS) {
+		gmp = &wire->gmp[(wire->gmp_first + wire->gmps++) % GMPS];
+		gmp->sgid = datagram->path.source;
+		gmp->dgid = datagram->path.destination;
+		memcpy(gmp->mad, payload, sizeof(gmp->mad));
+	}
+	pthread_mutex_unlock(&wire->gmp_lock);
+	if (gmp && wire->ops.gmps)
+		wire->ops.gmps(wire->ops.arg);
+	return gmp;
+}
+
+static bool take_gmp(struct simhca_wire *wire, struct gmp *gmp)
+{
+	bool taken;
+
+	pthread_mutex_lock(&wire->gmp_lock);
+	taken = wire->gmps;
+	if (taken) {
+		*gmp = wire->gmp[wire->gmp_first];
+		wire->gmp_first = (wire->gmp_first + 1) % GMPS;
+		wire->gmps--;
+	}
+	pthread_mutex_unlock(&wire->gmp_lock);
+	return taken;
+}
+
+void simhca_wire_gmps(struct simhca_fabric *fabric)
+{
+	struct gmp gmp;
+
+	while (take_gmp(fabric->wire, &gmp)) {
+		const struct simhca_av av = { .dgid = gmp.dgid, .is_global = 1 };
+		const struct simhca_gmp came = { .mad = gmp.mad,
+						 .sgid = gmp.sgid,
+						 .dgid = gmp.dgid };
+		struct simhca_device *device;
+
+		pthread_rwlock_rdlock(&fabric->lock);
+		for (device = fabric->devices; device; device = device->next)
+			if (device->gmp && device->config.wire &&
+			    simhca_link_answers_to(device, device, &av))
+				break;
+		pthread_rwlock_unlock(&fabric->lock);
+		if (device)
+			device->gmp(device->gmp_arg, &came);
+	}
+}
+
 void simhca_wire_receive(struct simhca_fabric *fabric, struct simhca_wire_datagram *datagram)
 {
 	struct simhca_wire *wire = fabric->wire;
@@ -279,6 +389,10 @@ void simhca_wire_receive(struct simhca_fabric *fabric, struct simhca_wire_datagr
 		fault = SIMHCA_WIRE_BAD_ICRC;
 	if (fault != SIMHCA_WIRE_OK) {
 		count(&wire->refused[fault]);
+		return;
+	}
+	if (packet.dest_qpn == GMP_QPN) {
+		count(put_gmp(wire, &packet, payload, datagram) ? &wire->taken : &wire->unclaimed);
 		return;
 	}
 	pthread_rwlock_rdlock(&fabric->lock);

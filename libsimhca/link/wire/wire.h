@@ -17,6 +17,8 @@ struct simhca_wire_ops {
 	 */
 	void (*send)(void *arg, const struct simhca_wire_path *path, uint8_t traffic_class,
 		     const void *datagram, size_t length);
+	/* Management datagrams wait for simhca_wire_gmps(). By the thread that receives. */
+	void (*gmps)(void *arg);
 	void *arg;
 	/* For tests: also what is for a device of the fabric is sent. */
 	bool always;
@@ -34,6 +36,9 @@ struct simhca_wire_datagram {
 };
 /* By any thread, after open; not by ops. */
 void simhca_wire_receive(struct simhca_fabric *fabric, struct simhca_wire_datagram *datagram);
+
+/* Hands the management datagrams that wait to their devices' handlers. By the control thread. */
+void simhca_wire_gmps(struct simhca_fabric *fabric);
 
 /* What has become of the datagrams that came. */
 struct simhca_wire_counts {
@@ -61,6 +66,9 @@ void simhca_wire_reset(struct simhca_qp *qp);
 bool simhca_wire_retire(struct simhca_qp *qp);
 /* Whether its peer is on the wire. */
 bool simhca_wire_has(const struct simhca_qp *qp);
+/* Sends a MAD to QP 1 of an address elsewhere; false: it is not elsewhere. */
+bool simhca_wire_send_gmp(struct simhca_device *device, const struct simhca_av *av,
+			  const union simhca_gid *sgid, const void *mad);
 void simhca_wire_free(struct simhca_fabric *fabric);
 
 #endif
