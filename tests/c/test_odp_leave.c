@@ -161,6 +161,8 @@ static void another_access_than_the_faults(void **state)
 {
 	struct world *world = *state;
 
+	if (world->tick)
+		skip(); /* what waits in a queue is carried out after all, and has taken the PSN */
 	for (int fails = 0; fails < 2; fails++) {
 		struct pair *pair = paging_pair(world, IBV_QPT_RC, 4);
 

@@ -254,6 +254,8 @@ static void a_fault_ahead_is_raised_once(void **state)
 {
 	struct pair *pair = two_faults(*state);
 
+	if (((struct world *)*state)->tick)
+		skip(); /* what is ahead is sent, so that its fault is its own */
 	munmap(pair->a.mr->addr + PAGE, PAGE);
 	in_the_middle(both_stand, pair);
 	assert_true(poll_fault(*state));
@@ -449,6 +451,8 @@ static void it_resumes_where_it_stopped(void **state)
 	const uint32_t length = 3 * SIMHCA_LINK_SLICE, there = SIMHCA_LINK_SLICE;
 	struct world *world = *state;
 
+	if (world->tick)
+		skip(); /* slices are those of the local link */
 	for (int reads = 0; reads < 2; reads++) {
 		struct pair *pair = paging_pair(world, IBV_QPT_RC, length / PAGE);
 		struct prefetch prefetch = { .mr = pair->a.mr };
