@@ -4,7 +4,6 @@
 #include "device/handles.h"
 #include "memory/key.h"
 #include "paging/fault.h"
-#include "receive/xrc.h"
 #include "simhca.h"
 #include "transport/qp.h"
 

@@ -16,7 +16,10 @@
 #include "link/wire/wire.h"
 #include "memory/advise.h"
 #include "paging/pager.h"
+#include "receive/tag_match.h"
+#include "receive/xrc.h"
 #include "simhca.h"
+#include "transport/recv_source.h"
 
 #define FIRST_SEGMENT (1u << 20) /* bytes of context memory */
 
@@ -35,6 +38,9 @@ struct simhca_fabric *simhca_fabric_create(const struct simhca_ops *ops)
 	fabric->generation = 1;
 	fabric->link = &simhca_local_link;
 	fabric->frame_link = &simhca_ethernet_link;
+	fabric->srq_kind[SIMHCA_SRQT_BASIC] = &simhca_basic_srqs;
+	fabric->srq_kind[SIMHCA_SRQT_XRC] = &simhca_xrc_srqs;
+	fabric->srq_kind[SIMHCA_SRQT_TM] = &simhca_tag_srqs;
 	pthread_rwlock_init(&fabric->lock, NULL);
 	return fabric;
 }

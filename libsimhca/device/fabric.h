@@ -30,6 +30,7 @@ struct simhca_guard;
 struct simhca_faults;
 struct simhca_link;
 struct simhca_pager;
+struct simhca_srq_kind;
 struct simhca_wire;
 
 struct simhca_fabric {
@@ -40,9 +41,10 @@ struct simhca_fabric {
 	pthread_rwlock_t lock;	     /* of these lists */
 	/* Goes up when a QP, port or address comes or goes: then a peer is looked up anew. */
 	_Atomic uint64_t generation;
-	const struct simhca_link *link;	      /* of all QPs but */
-	const struct simhca_link *frame_link; /* those for raw frames */
-	struct simhca_wire *wire;	      /* of those whose peers are not here; NULL: none */
+	const struct simhca_link *link;		   /* of all QPs but */
+	const struct simhca_link *frame_link;	   /* those for raw frames */
+	const struct simhca_srq_kind *srq_kind[3]; /* by enum simhca_srq_type */
+	struct simhca_wire *wire; /* of those whose peers are not here; NULL: none */
 	uint32_t next_context_id;
 	struct simhca_atomicity *atomicities; /* control functions only */
 	uint32_t stats_blocks;		      /* bit n: a thread counts in block n */

@@ -11,6 +11,8 @@
 #include "link/traffic.h"
 #include "paging/odp.h"
 #include "transport/link.h"
+#include "transport/qp.h"
+#include "transport/responder_impl.h"
 
 #define MAX_FRAME (4096 + SIMHCA_FRAME_OVERHEAD)
 
@@ -150,8 +152,56 @@ static struct simhca_handover request(struct simhca_worker *worker, struct simhc
 	return handover;
 }
 
+static bool strips(const struct simhca_qp *qp, const struct simhca_packet *packet)
+{
+	return packet->has_cvlan && qp->strip_cvlan;
+}
+
+/* A frame, for a RAW_PACKET QP or a WQ. Who has no buffer for it loses it. */
+static void receive(struct simhca_worker *worker, struct simhca_qp *qp,
+		    const struct simhca_packet *packet, struct simhca_reply *reply)
+{
+	uint64_t addr = packet->payload->seg[0].addr, length = packet->length;
+	struct simhca_sgl payload;
+	struct simhca_cqe cqe;
+
+	if (!simhca_recv_need(worker, qp, packet, reply))
+		return;
+	payload.count = 1;
+	payload.seg[0] = (struct simhca_seg){ .addr = addr, .length = length };
+	if (strips(qp, packet)) {
+		payload.seg[0].length = SIMHCA_VLAN_OFFSET;
+		addr += SIMHCA_VLAN_OFFSET + SIMHCA_VLAN_BYTES;
+		length -= SIMHCA_VLAN_BYTES;
+		payload.seg[payload.count++] =
+			(struct simhca_seg){ .addr = addr, .length = length - SIMHCA_VLAN_OFFSET };
+	}
+	if (!simhca_recv_place(worker, qp, packet, &payload, 0, length, reply))
+		return;
+	cqe = simhca_recv_cqe(qp, packet, SIMHCA_WC_SUCCESS, SIMHCA_REASON_NONE, length);
+	cqe.flow_tag = packet->flow_tag;
+	cqe.cvlan = strips(qp, packet) ? packet->cvlan : 0;
+	cqe.flags |= packet->checksums_ok ? SIMHCA_CQE_CSUM_OK : 0;
+	qp->source->complete(qp, &cqe, packet->solicited);
+	simhca_reply_ack(reply);
+}
+
+static enum simhca_reason check_frame(const struct simhca_qp *qp, uint64_t length)
+{
+	uint32_t mtu = simhca_mtu_bytes(atomic_load(&qp->device->mem->port.active_mtu));
+
+	if (length < SIMHCA_FRAME_MIN)
+		return SIMHCA_REASON_FRAME_TOO_SHORT;
+	if (length > mtu + SIMHCA_FRAME_OVERHEAD)
+		return SIMHCA_REASON_FRAME_TOO_LONG;
+	return SIMHCA_REASON_NONE;
+}
+
 const struct simhca_link simhca_ethernet_link = {
 	.slice = SIMHCA_LINK_SLICE,
 	.window = 1,
 	.request = request, /* nobody responds to a frame */
+	.cast_bytes = sizeof(struct simhca_cast),
+	.receive = receive,
+	.check = check_frame,
 };

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "frame.h"
+#include "transport/checksum.h"
 
 #define TYPE_IPV4 0x0800
 #define TYPE_IPV6 0x86dd
@@ -147,26 +148,6 @@ void simhca_frame_parse(const uint8_t *bytes, uint32_t length, struct simhca_fra
 }
 
 /* ----------------------------------------------------------------------------- checksums */
-
-uint32_t simhca_checksum_add(uint32_t sum, const uint8_t *bytes, size_t length)
-{
-	uint64_t wide = sum;
-
-	for (; length > 1; bytes += 2, length -= 2)
-		wide += get16(bytes);
-	if (length)
-		wide += (uint64_t)bytes[0] << 8;
-	while (wide >> 32)
-		wide = (wide & 0xffffffff) + (wide >> 32);
-	return (uint32_t)wide;
-}
-
-uint16_t simhca_checksum_end(uint32_t sum)
-{
-	while (sum >> 16)
-		sum = (sum & 0xffff) + (sum >> 16);
-	return (uint16_t)~sum;
-}
 
 static bool has(const struct simhca_frame *frame, uint32_t layer)
 {

@@ -33,10 +33,6 @@ static inline bool simhca_frame_is_multicast(const struct simhca_frame *frame)
 	return frame->fields.dst_mac[0] & 1;
 }
 
-/* The Internet checksum (RFC 1071) of the bytes, added to a sum so far, and its end. */
-uint32_t simhca_checksum_add(uint32_t sum, const uint8_t *bytes, size_t length);
-uint16_t simhca_checksum_end(uint32_t sum);
-
 /* Writes the IPv4 header's checksum and that of TCP or UDP, as far as the frame has them. */
 void simhca_frame_set_checksums(uint8_t *bytes, const struct simhca_frame *frame);
 /* Whether it is IPv4 with TCP or UDP and both checksums are right (UDP may have none). */

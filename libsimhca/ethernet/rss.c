@@ -166,6 +166,7 @@ int simhca_create_rss_qp(struct simhca_context *context, const struct simhca_cre
 		return simhca_why(why, ENOMEM, "out of memory");
 	}
 	qp->rss->table = table;
+	qp->also_used = &table->users;
 	qp->rss->hash_fields = (uint32_t)req->hash_fields;
 	memcpy(qp->rss->key, req->key, sizeof(qp->rss->key));
 	return simhca_qp_add(qp, SIMHCA_OBJ_QP, &(struct simhca_create_qp_req){ 0 }, reply, why);

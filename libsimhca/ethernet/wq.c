@@ -47,6 +47,7 @@ int simhca_create_wq(struct simhca_context *context, const struct simhca_create_
 	wq = simhca_qp_alloc(context, SIMHCA_QPT_WQ, pd, req->user_handle);
 	if (!wq)
 		return simhca_why(why, ENOMEM, "out of memory");
+	wq->link = context->device->fabric->frame_link;
 	wq->recv_cq = cq;
 	wq->strip_cvlan = req->strip_cvlan != 0;
 	return simhca_qp_add(wq, SIMHCA_OBJ_WQ,

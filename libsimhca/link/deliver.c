@@ -6,7 +6,6 @@
 #include "device/stats.h"
 #include "memory/key.h"
 #include "paging/odp.h"
-#include "receive/xrc.h"
 #include "simhca.h"
 #include "traffic.h"
 #include "transport/completer.h"
@@ -15,22 +14,11 @@
 #include "transport/qp.h"
 #include "transport/responder.h"
 
-/*
- * Looks up the SRQ that a request names, or (NULL) the read whose response is owed, before the
- * guard is narrowed to that SRQ's context; false: none. The packets of a message are all for one
- * SRQ: if a later one says otherwise the responder refuses it. What is repeated stands for itself.
- */
-static bool find_xrc_srq(struct simhca_qp *qp, const struct simhca_packet *packet)
+/* What was found for this packet holds for this one. */
+static void forget_source(struct simhca_qp *qp)
 {
-	uint32_t srqn = packet ? packet->xrc_srqn : qp->resp.read.srqn;
-
-	if (packet && packet->psn == qp->resp.epsn) {
-		if (!qp->resp.in_message && !qp->resp.have_recv)
-			qp->resp.srqn = srqn;
-		srqn = qp->resp.srqn;
-	}
-	qp->xrc_srq = simhca_find_xrc_srq(qp->device, srqn);
-	return qp->xrc_srq;
+	if (qp->source->find)
+		qp->recv_srq = NULL;
 }
 
 /* The responder's turn, with a request, or to go on with a response that it owes (NULL). */
@@ -39,7 +27,7 @@ static struct simhca_handover run_responder(struct simhca_worker *worker, struct
 					    bool *owed)
 {
 	struct simhca_handover handover = { .outcome = SIMHCA_TAKEN };
-	const struct simhca_context *receiver = NULL;
+	const struct simhca_context *receiver;
 	uint32_t held;
 
 	/* Whoever holds it may be in a client's memory: never wait. */
@@ -47,12 +35,9 @@ static struct simhca_handover run_responder(struct simhca_worker *worker, struct
 		handover.outcome = SIMHCA_BUSY;
 		return handover;
 	}
-	if (qp->type != SIMHCA_QPT_XRC_RECV)
-		receiver = qp->context;
-	else if (find_xrc_srq(qp, packet))
-		receiver = qp->xrc_srq->context;
+	receiver = qp->source->find ? qp->source->find(qp, packet) : qp->context;
 	if (receiver && atomic_load_explicit(&receiver->held, memory_order_relaxed)) {
-		qp->xrc_srq = NULL;
+		forget_source(qp);
 		simhca_qp_end_responder(qp);
 		handover.outcome = SIMHCA_BUSY;
 		return handover;
@@ -72,7 +57,7 @@ static struct simhca_handover run_responder(struct simhca_worker *worker, struct
 	}
 	simhca_key_release(worker, held);
 	*owed = qp->resp.owed;
-	qp->xrc_srq = NULL;
+	forget_source(qp);
 	simhca_qp_end_responder(qp);
 	return handover;
 }

@@ -27,11 +27,14 @@
 #include "simhca.h"
 #include "tag_match.h"
 #include "transport/cq.h"
+#include "transport/packet.h"
 #include "transport/qp.h"
 #include "transport/srq.h"
+#include "transport/turn.h"
 #include "transport/wqe.h"
 
-static_assert(sizeof(struct ibv_tmh) == SIMHCA_TMH_BYTES, "the header before every message");
+#define TMH_BYTES 16u
+static_assert(sizeof(struct ibv_tmh) == TMH_BYTES, "the header before every message");
 
 struct simhca_tag {
 	struct simhca_tag *prev, *next; /* in the list, in the order of posting; or free */
@@ -65,7 +68,7 @@ struct simhca_rndv {
 
 /* --------------------------------------------------------------------------------- the list */
 
-struct simhca_tags *simhca_tags_create(uint32_t max_tags)
+static struct simhca_tags *create_tags(uint32_t max_tags)
 {
 	struct simhca_tags *tags = calloc(1, sizeof(*tags) + max_tags * sizeof(struct simhca_tag));
 
@@ -187,6 +190,11 @@ int simhca_srq_op(struct simhca_context *context, const struct simhca_srq_op_req
 
 /* -------------------------------------------------------------------------------- a message */
 
+static bool is_matched(const struct simhca_tm_message *message)
+{
+	return message->kind == SIMHCA_TM_EAGER || message->kind == SIMHCA_TM_RNDV;
+}
+
 /* The first bytes of a packet, which are in the sender's memory; false: it has not so many. */
 static bool peek(struct simhca_worker *worker, const struct simhca_packet *packet, void *to,
 		 uint64_t length)
@@ -247,23 +255,26 @@ static bool match(struct simhca_srq *srq, uint64_t tag, struct simhca_recv *recv
 	return true;
 }
 
-enum simhca_take simhca_tm_take(struct simhca_worker *worker, struct simhca_qp *qp,
-				const struct simhca_packet *packet)
+static enum simhca_take take(struct simhca_worker *worker, struct simhca_qp *qp,
+			     const struct simhca_packet *packet)
 {
 	struct simhca_tm_message *message = &qp->resp.tm;
 	struct simhca_srq *srq = qp->srq;
-	enum simhca_take take = SIMHCA_TAKE_OK;
+	enum simhca_take taken = SIMHCA_TAKE_OK;
 	bool limit_reached = false;
 	struct simhca_recv recv;
 
+	/* Only a SEND has a header. */
+	if (packet->op != SIMHCA_PKT_SEND)
+		return simhca_srq_take(srq, qp->held);
 	classify(worker, packet, message); /* without the lock: it reads a client's memory */
 	pthread_mutex_lock(&srq->lock);
 	if (message->kind == SIMHCA_TM_NO_TAG || !match(srq, message->tag, &recv)) {
-		take = simhca_srq_take_locked(srq, qp->held, &limit_reached);
+		taken = simhca_srq_take_locked(srq, qp->held, &limit_reached);
 		/* Whether it matched, and that it did not, is one step for who adds a tag. */
 		if (message->kind != SIMHCA_TM_NO_TAG) {
 			message->kind = SIMHCA_TM_UNEXPECTED;
-			srq->tags->unexpected += take == SIMHCA_TAKE_OK;
+			srq->tags->unexpected += taken == SIMHCA_TAKE_OK;
 		}
 	} else {
 		simhca_recv_hold(qp->held, &recv);
@@ -271,10 +282,10 @@ enum simhca_take simhca_tm_take(struct simhca_worker *worker, struct simhca_qp *
 	pthread_mutex_unlock(&srq->lock);
 	if (limit_reached)
 		simhca_async_event(srq->context, srq->user_handle, IBV_EVENT_SRQ_LIMIT_REACHED);
-	return take;
+	return taken;
 }
 
-void simhca_tm_fill_cqe(const struct simhca_qp *qp, struct simhca_cqe *cqe)
+static void fill_cqe(const struct simhca_qp *qp, struct simhca_cqe *cqe)
 {
 	const struct simhca_tm_message *message = &qp->resp.tm;
 
@@ -283,7 +294,7 @@ void simhca_tm_fill_cqe(const struct simhca_qp *qp, struct simhca_cqe *cqe)
 	if (cqe->opcode != SIMHCA_WC_RECV) /* a write with immediate data has no header */
 		return;
 	cqe->opcode = message->kind == SIMHCA_TM_NO_TAG ? SIMHCA_WC_TM_NO_TAG : SIMHCA_WC_TM_RECV;
-	if (!simhca_tm_matched(message))
+	if (!is_matched(message))
 		return;
 	cqe->flags &= (uint8_t)~SIMHCA_CQE_SRQ; /* it used an entry of the list, and no WQE */
 	if (cqe->status != SIMHCA_WC_SUCCESS)
@@ -317,7 +328,7 @@ static void complete_rndv(struct simhca_qp *qp, const struct simhca_rndv *rndv,
 	simhca_cq_push(qp->srq->cq, &cqe, false);
 }
 
-void simhca_rndv_add(struct simhca_qp *qp)
+static void add_rndv(struct simhca_qp *qp)
 {
 	const struct simhca_tm_message *message = &qp->resp.tm;
 	struct simhca_rndv *rndv = calloc(1, sizeof(*rndv)), **link;
@@ -347,7 +358,7 @@ void simhca_rndv_add(struct simhca_qp *qp)
 	for (link = &qp->rndv; *link; link = &(*link)->next)
 		;
 	*link = rndv;
-	atomic_store_explicit(&qp->rndv_waits, true, memory_order_release);
+	atomic_store_explicit(&qp->fetch_waits, true, memory_order_release);
 	pthread_mutex_unlock(&qp->srq->lock);
 	simhca_engine_schedule(qp->context->engine, &qp->task);
 }
@@ -361,7 +372,7 @@ static void drop(struct simhca_qp *qp)
 	rndv = qp->rndv;
 	qp->rndv = rndv->next;
 	if (!qp->rndv)
-		atomic_store_explicit(&qp->rndv_waits, false, memory_order_relaxed);
+		atomic_store_explicit(&qp->fetch_waits, false, memory_order_relaxed);
 	pthread_mutex_unlock(&qp->srq->lock);
 	free(rndv);
 }
@@ -388,7 +399,7 @@ static enum simhca_reason check_rndv(const struct simhca_qp *qp, const struct si
 	return SIMHCA_REASON_NONE;
 }
 
-bool simhca_rndv_start(struct simhca_qp *qp)
+static bool start(struct simhca_qp *qp)
 {
 	struct simhca_rndv *rndv;
 	enum simhca_reason reason;
@@ -403,7 +414,7 @@ bool simhca_rndv_start(struct simhca_qp *qp)
 	return false;
 }
 
-void simhca_rndv_load(struct simhca_qp *qp, struct simhca_send *send)
+static void load(struct simhca_qp *qp, struct simhca_send *send)
 {
 	const struct simhca_rndv *rndv = oldest(qp);
 
@@ -423,12 +434,12 @@ void simhca_rndv_load(struct simhca_qp *qp, struct simhca_send *send)
 	memcpy(send->sge, rndv->sge, sizeof(rndv->sge));
 }
 
-void simhca_rndv_complete(struct simhca_qp *qp, enum simhca_wc_status status,
+static void complete_step(struct simhca_qp *qp, enum simhca_wc_status status,
 			  enum simhca_reason reason)
 {
 	struct simhca_rndv *rndv = oldest(qp);
 
-	qp->rndv_runs = false;
+	qp->fetching = false;
 	if (status == SIMHCA_WC_SUCCESS && !rndv->data_valid) {
 		rndv->data_valid = true;
 		complete_rndv(qp, rndv, SIMHCA_WC_SUCCESS, SIMHCA_REASON_NONE);
@@ -448,12 +459,69 @@ void simhca_rndv_complete(struct simhca_qp *qp, enum simhca_wc_status status,
 	drop(qp);
 }
 
-void simhca_rndv_drop_all(struct simhca_qp *qp, bool flush)
+static void drop_all(struct simhca_qp *qp, bool flush)
 {
-	qp->rndv_runs = false;
+	qp->fetching = false;
 	while (qp->rndv) {
 		if (flush && !qp->rndv->data_valid)
 			complete_rndv(qp, qp->rndv, SIMHCA_WC_WR_FLUSH_ERR, SIMHCA_REASON_FLUSHED);
 		drop(qp);
 	}
 }
+
+/* --------------------------------------------------------------------------- as a source */
+
+/* Of a tagged message: eager data without their header, of a rendezvous nothing yet. */
+static void part(const struct simhca_qp *qp, const struct simhca_packet *packet,
+		 struct simhca_recv_part *part)
+{
+	if (!is_matched(&qp->resp.tm))
+		return;
+	part->skip = packet->first ? TMH_BYTES : 0;
+	part->offset += part->skip - TMH_BYTES;
+	part->length -= part->skip;
+	if (qp->resp.tm.kind == SIMHCA_TM_RNDV)
+		*part = (struct simhca_recv_part){ .none = true };
+}
+
+static bool complete(struct simhca_qp *qp, struct simhca_cqe *cqe, bool solicited)
+{
+	cqe->flags |= SIMHCA_CQE_SRQ;
+	fill_cqe(qp, cqe);
+	if (!simhca_cq_push_of(qp->srq->cq, cqe, solicited, qp, simhca_responder_completes))
+		return false;
+	if (cqe->opcode == SIMHCA_WC_TM_RECV && cqe->status == SIMHCA_WC_SUCCESS &&
+	    qp->resp.tm.kind == SIMHCA_TM_RNDV)
+		add_rndv(qp);
+	return true;
+}
+
+static const struct simhca_fetch fetch = {
+	.start = start,
+	.load = load,
+	.complete = complete_step,
+	.drop_all = drop_all,
+};
+static const struct simhca_recv_source receives = {
+	.take = take,
+	.part = part,
+	.complete = complete,
+	.no_room = SIMHCA_REASON_RECV_CQ_ERROR,
+	.fetch = &fetch,
+};
+
+static int init(struct simhca_srq *srq, const struct simhca_create_srq_req *req,
+		struct simhca_why *why)
+{
+	if (!req->max_tags || req->max_tags > SIMHCA_MAX_TAGS)
+		return simhca_why(why, EINVAL, "max_num_tags = %u: 1 to %u", req->max_tags,
+				  SIMHCA_MAX_TAGS);
+	srq->max_tags = req->max_tags;
+	srq->tags = create_tags(req->max_tags);
+	if (!srq->tags)
+		return simhca_why(why, ENOMEM, "out of memory");
+	srq->cq = simhca_object(srq->context, SIMHCA_OBJ_CQ, req->cq, why);
+	return srq->cq ? 0 : -ENOENT;
+}
+
+const struct simhca_srq_kind simhca_tag_srqs = { .source = &receives, .init = init };

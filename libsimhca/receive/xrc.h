@@ -4,6 +4,7 @@
 #define LIBSIMHCA_XRC_H
 
 #include "device/context.h"
+#include "transport/recv_source.h"
 
 struct simhca_qp;
 struct simhca_srq;
@@ -23,23 +24,13 @@ struct simhca_xrcd_open {
 	uint32_t users; /* SRQs and QPs of this context */
 };
 
-/* A handle of an XRC_RECV QP. */
-struct simhca_qp_open {
-	struct simhca_qp_open *next;
-	struct simhca_context *context;
-	struct simhca_xrcd_open *domain;
-	uint32_t handle;
-	struct simhca_user_handle user_handle;
-};
-
-/* XRC_RECV QPs, for qp.c and qp_modify.c; flush: under resp_lock, in ERR. */
+/* XRC_RECV QPs. */
 int simhca_create_xrc_target(struct simhca_context *context, const struct simhca_create_qp_req *req,
 			     struct simhca_create_qp_reply *reply, struct simhca_why *why);
 struct simhca_user_handle
 simhca_qp_user_handle(struct simhca_qp *qp, const struct simhca_context *context, uint32_t handle);
 int simhca_close_xrc_target(struct simhca_context *context, uint32_t handle, struct simhca_qp *qp);
-void simhca_flush_xrc_target(struct simhca_qp *qp);
-/* The XRC SRQ of this number, or NULL. Inside a guard, or in a control function. */
-struct simhca_srq *simhca_find_xrc_srq(struct simhca_device *device, uint32_t srqn);
+extern const struct simhca_recv_source simhca_xrc_receives;
+extern const struct simhca_srq_kind simhca_xrc_srqs;
 
 #endif

@@ -13,9 +13,8 @@
 #include "device/handles.h"
 #include "paging/fault.h"
 #include "simhca.h"
-#include "link/wire/wire.h"
-#include "transport/flush.h"
 #include "transport/qp.h"
+#include "transport/uplink.h"
 #include "transport/wqe.h"
 #include "xrc.h"
 
@@ -105,6 +104,7 @@ int simhca_create_xrc_target(struct simhca_context *context, const struct simhca
 	qp->link = device->fabric->link;
 	qp->task.run = simhca_qp_step;
 	qp->faults.device = device;
+	qp->source = &simhca_xrc_receives;
 	qp->xrcd = domain->xrcd;
 	qp->type = SIMHCA_QPT_XRC_RECV;
 	qp->last_wqe_event_due = true;
@@ -174,36 +174,4 @@ int simhca_close_xrc_target(struct simhca_context *context, uint32_t handle, str
 	remove_open(qp, link);
 	free_target(qp);
 	return 0;
-}
-
-void simhca_qp_event(struct simhca_qp *qp, uint32_t type)
-{
-	struct simhca_qp_open *open;
-
-	if (qp->context) {
-		simhca_async_event(qp->context, qp->user_handle, type);
-		return;
-	}
-	pthread_mutex_lock(&qp->opens_lock);
-	for (open = qp->opens; open; open = open->next)
-		simhca_async_event(open->context, open->user_handle, type);
-	pthread_mutex_unlock(&qp->opens_lock);
-}
-
-void simhca_flush_xrc_target(struct simhca_qp *qp)
-{
-	struct simhca_srq *srq = qp->xrc_srq;
-
-	qp->resp.in_message = false;
-	/* From a control function there is no step that has looked it up. */
-	if (!srq && qp->resp.have_recv)
-		srq = simhca_find_xrc_srq(qp->device, qp->resp.srqn);
-	if (srq && qp->resp.have_recv)
-		simhca_flush_cqe(srq->cq, qp, simhca_recv_id(qp), SIMHCA_WC_RECV, srq->srqn,
-				 SIMHCA_CQE_RECV | SIMHCA_CQE_SRQ | SIMHCA_CQE_SRQ_CQ);
-	qp->resp.have_recv = false;
-	if (qp->last_wqe_event_due) {
-		qp->last_wqe_event_due = false;
-		simhca_qp_event(qp, IBV_EVENT_QP_LAST_WQE_REACHED);
-	}
 }

@@ -16,7 +16,6 @@
 #include "paging/odp.h"
 #include "psn.h"
 #include "qp.h"
-#include "receive/tag_match.h"
 #include "requester.h"
 #include "simhca.h"
 #include "turn.h"
@@ -74,9 +73,9 @@ void simhca_complete_send(struct simhca_worker *worker, struct simhca_qp *qp,
 	uint32_t index = qp->req.oldest;
 	struct simhca_cqe cqe;
 
-	if (__builtin_expect(qp->rndv_runs, 0)) {
+	if (__builtin_expect(qp->fetching, 0)) {
 		forget_oldest(qp, status);
-		simhca_rndv_complete(qp, status, reason);
+		qp->source->fetch->complete(qp, status, reason);
 		return;
 	}
 	if (!simhca_flight_load(worker, qp, 0))
@@ -186,7 +185,7 @@ static struct simhca_handover place(struct simhca_worker *worker, struct simhca_
 	struct simhca_key_use use = {
 		.worker = worker,
 		.device = qp->device,
-		.pd = qp->rndv_runs ? qp->srq->pd->number : qp->qpc->pd,
+		.pd = qp->fetching ? qp->recv_srq->pd->number : qp->qpc->pd,
 		.qpn = qp->qpn,
 		.access = SIMHCA_ACCESS_LOCAL_WRITE,
 	};

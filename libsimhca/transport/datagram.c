@@ -3,8 +3,8 @@
 #include <arpa/inet.h>
 #include <string.h>
 
+#include "checksum.h"
 #include "device/av.h"
-#include "ethernet/frame.h"
 #include "packet.h"
 #include "responder_impl.h"
 

@@ -11,7 +11,6 @@
 #include "flush.h"
 #include "paging/fault.h"
 #include "qp.h"
-#include "receive/tag_match.h"
 #include "simhca.h"
 #include "turn.h"
 #include "wqe.h"
@@ -57,7 +56,7 @@ static void flush_sq(struct simhca_qp *qp)
 	uint32_t ci = qp->req.oldest, pi = atomic_load(&qp->mem->sq_pi);
 
 	forget_messages(qp);
-	simhca_rndv_drop_all(qp, true);
+	simhca_drop_fetches(qp, true);
 	simhca_engine_cancel_timer(&qp->task);
 	if (pi - ci > qp->sq_entries)
 		pi = ci; /* nonsense: nothing that could be named */
@@ -80,7 +79,7 @@ static void flush_message(struct simhca_qp *qp)
 		.vendor_err = SIMHCA_REASON_FLUSHED,
 		.opcode = SIMHCA_WC_RECV,
 		.status = SIMHCA_WC_WR_FLUSH_ERR,
-		.flags = SIMHCA_CQE_RECV | (qp->srq ? SIMHCA_CQE_SRQ : 0),
+		.flags = SIMHCA_CQE_RECV,
 	};
 
 	qp->resp.in_message = false;
@@ -88,11 +87,9 @@ static void flush_message(struct simhca_qp *qp)
 		return;
 	cqe.wr_id = simhca_recv_id(qp);
 	simhca_recv_done(qp);
-	if (qp->srq && qp->srq->tags)
-		simhca_tm_fill_cqe(qp, &cqe);
 	simhca_count_error(qp, SIMHCA_COUNTS_RECV);
 	simhca_stats_once(qp->device, SIMHCA_STAT_RESP_CQE_FLUSH);
-	simhca_cq_push_of(simhca_recv_cq(qp, qp->srq), &cqe, false, qp, simhca_responder_completes);
+	qp->source->complete(qp, &cqe, false);
 }
 
 static void flush_rq(struct simhca_qp *qp)

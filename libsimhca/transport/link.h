@@ -15,6 +15,7 @@
 struct simhca_device;
 struct simhca_engine;
 struct simhca_qp;
+struct simhca_reply;
 struct simhca_worker;
 
 enum simhca_outcome {
@@ -65,6 +66,14 @@ struct simhca_link {
 	 */
 	bool (*arrived)(struct simhca_worker *worker, struct simhca_qp *qp);
 	bool remote; /* connected QPs hear what comes from a wire, and nothing else */
+	/* Of what a QP that sends by it keeps for it: qp->cast. */
+	uint32_t cast_bytes;
+	/* A packet for the responder that knows no connection, nor sequence. NULL: as by the type.
+	 */
+	void (*receive)(struct simhca_worker *worker, struct simhca_qp *qp,
+			const struct simhca_packet *packet, struct simhca_reply *reply);
+	/* What is wrong with a message of that length. NULL: nothing. */
+	enum simhca_reason (*check)(const struct simhca_qp *qp, uint64_t length);
 };
 
 #endif

@@ -12,19 +12,16 @@
 #include "device/fabric.h"
 #include "device/handles.h"
 #include "engine/engine.h"
-#include "ethernet/ethernet.h"
 #include "flush.h"
 #include "mcast.h"
-#include "link/wire/wire.h"
 #include "memory/mw.h"
 #include "paging/fault.h"
 #include "qp.h"
-#include "receive/tag_match.h"
-#include "receive/xrc.h"
 #include "requester.h"
 #include "simhca.h"
 #include "turn.h"
 #include "wqe.h"
+#include "uplink.h"
 
 /* How often a control function tries for a QP that an engine works on: about a millisecond. */
 #define YIELDS 64
@@ -63,8 +60,8 @@ void simhca_qp_fail(struct simhca_qp *qp, uint32_t state)
 {
 	if (!fall(qp, state))
 		return;
-	if (qp->type == SIMHCA_QPT_XRC_RECV)
-		simhca_flush_xrc_target(qp);
+	if (qp->source->flush)
+		qp->source->flush(qp);
 	else
 		simhca_engine_schedule(qp->context->engine, &qp->task);
 }
@@ -185,12 +182,12 @@ void simhca_qp_clear(struct simhca_qp *qp)
 {
 	if (qp->context)
 		simhca_engine_cancel_timer(&qp->task);
-	simhca_rndv_drop_all(qp, false);
+	simhca_drop_fetches(qp, false);
 	simhca_wire_reset(qp);
 	memset(&qp->req, 0, sizeof(qp->req));
 	memset(&qp->resp, 0, sizeof(qp->resp));
 	if (qp->cast)
-		memset(qp->cast, 0, sizeof(*qp->cast));
+		memset(qp->cast, 0, qp->link->cast_bytes);
 	atomic_store(&qp->mem->sq_pi, 0);
 	atomic_store(&qp->mem->rq_pi, 0);
 	memset(qp->mem->answered, 0, sizeof(qp->mem->answered));
@@ -289,7 +286,9 @@ struct simhca_qp *simhca_qp_alloc(struct simhca_context *context, uint32_t type,
 	qp->faults.context = context;
 	qp->faults.device = context->device;
 	qp->faults.task = &qp->task;
+	qp->source = &simhca_own_receives;
 	qp->pd = pd;
+	qp->key_pd = pd->number;
 	qp->type = type;
 	qp->user_handle = user_handle;
 	return qp;
@@ -376,8 +375,8 @@ static void hold(struct simhca_qp *qp, int32_t users)
 		qp->recv_cq->users += (uint32_t)users;
 	if (qp->srq)
 		qp->srq->users += (uint32_t)users;
-	if (qp->rss)
-		qp->rss->table->users += (uint32_t)users;
+	if (qp->also_used)
+		*qp->also_used += (uint32_t)users;
 }
 
 int simhca_qp_add(struct simhca_qp *qp, enum simhca_object_type as,
@@ -396,9 +395,9 @@ int simhca_qp_add(struct simhca_qp *qp, enum simhca_object_type as,
 		qp->rq_entries = caps->max_recv_wr ? simhca_ring_entries(caps->max_recv_wr) : 0;
 		qp->rq_stride = simhca_recv_stride(caps->max_recv_sge);
 	}
-	if (qp->type == SIMHCA_QPT_RAW_PACKET)
-		qp->cast = calloc(1, sizeof(*qp->cast));
-	if (qp->type == SIMHCA_QPT_RAW_PACKET && !qp->cast)
+	if (qp->link->cast_bytes)
+		qp->cast = calloc(1, qp->link->cast_bytes);
+	if (qp->link->cast_bytes && !qp->cast)
 		ret = simhca_why(why, ENOMEM, "out of memory");
 	else
 		ret = alloc_rings(qp, why);
@@ -428,7 +427,7 @@ fail:
 	return ret;
 }
 
-int simhca_create_qp(struct simhca_context *context, const struct simhca_create_qp_req *req,
+int simhca_qp_create(struct simhca_context *context, const struct simhca_create_qp_req *req,
 		     struct simhca_create_qp_reply *reply, struct simhca_why *why)
 {
 	struct simhca_create_qp_req granted = *req;
@@ -438,8 +437,6 @@ int simhca_create_qp(struct simhca_context *context, const struct simhca_create_
 	struct simhca_qp *qp;
 	int ret;
 
-	if (req->type == SIMHCA_QPT_XRC_RECV)
-		return simhca_create_xrc_target(context, req, reply, why);
 	pd = simhca_object(context, SIMHCA_OBJ_PD, req->pd, why);
 	if (pd)
 		send_cq = simhca_object(context, SIMHCA_OBJ_CQ, req->send_cq, why);
@@ -467,22 +464,12 @@ int simhca_create_qp(struct simhca_context *context, const struct simhca_create_
 		return simhca_why(why, ENOMEM, "out of memory");
 	qp->send_cq = send_cq;
 	qp->recv_cq = recv_cq;
-	qp->srq = srq;
+	qp->srq = qp->recv_srq = srq;
+	if (srq)
+		qp->source = srq->kind->source;
 	qp->strip_cvlan = req->strip_cvlan != 0;
 	granted.max_inline = inline_granted(req, &context->device->config);
 	return simhca_qp_add(qp, SIMHCA_OBJ_QP, &granted, reply, why);
-}
-
-int simhca_qp_identity(struct simhca_context *context, uint32_t handle,
-		       struct simhca_identity *identity, struct simhca_why *why)
-{
-	struct simhca_qp *qp = simhca_object(context, SIMHCA_OBJ_QP, handle, why);
-
-	if (!qp)
-		return -ENOENT;
-	*identity = (struct simhca_identity){ .user_handle =
-						      simhca_qp_user_handle(qp, context, handle) };
-	return 0;
 }
 
 /*
@@ -518,7 +505,7 @@ int simhca_qp_remove(struct simhca_qp *qp, enum simhca_object_type as, uint32_t 
 	if (qp->doorbell < context->doorbell_hint)
 		context->doorbell_hint = qp->doorbell;
 	simhca_qpc_init(qp->qpc, 0, 0);
-	simhca_rndv_drop_all(qp, false);
+	simhca_drop_fetches(qp, false);
 	simhca_comp_cntr_detach(qp);
 	hold(qp, -1);
 	simhca_object_remove(context, as, handle);
@@ -544,15 +531,23 @@ bool simhca_qp_has_sends(struct simhca_context *context, uint32_t handle)
 	return has;
 }
 
-int simhca_destroy_qp(struct simhca_context *context, uint32_t handle, struct simhca_why *why)
+int simhca_qp_destroy(struct simhca_qp *qp, uint32_t handle, struct simhca_why *why)
 {
-	struct simhca_qp *qp = simhca_object(context, SIMHCA_OBJ_QP, handle, why);
-
-	if (!qp)
-		return -ENOENT;
-	if (qp->type == SIMHCA_QPT_XRC_RECV)
-		return simhca_close_xrc_target(context, handle, qp);
 	if (qp->users)
 		return simhca_why(why, EBUSY, "%u flows still lead to this QP", qp->users);
 	return simhca_qp_remove(qp, SIMHCA_OBJ_QP, handle);
+}
+
+void simhca_qp_event(struct simhca_qp *qp, uint32_t type)
+{
+	struct simhca_qp_open *open;
+
+	if (qp->context) {
+		simhca_async_event(qp->context, qp->user_handle, type);
+		return;
+	}
+	pthread_mutex_lock(&qp->opens_lock);
+	for (open = qp->opens; open; open = open->next)
+		simhca_async_event(open->context, open->user_handle, type);
+	pthread_mutex_unlock(&qp->opens_lock);
 }

@@ -9,6 +9,7 @@
 #include "link.h"
 #include "paging/fault.h"
 #include "srq.h"
+#include "recv_source.h"
 #include "requester.h"
 #include "turn.h"
 
@@ -19,7 +20,16 @@ struct simhca_inbox;
 struct simhca_rndv;
 struct simhca_rss;
 struct simhca_xrcd;
-struct simhca_qp_open;
+struct simhca_xrcd_open;
+
+/* A handle of an XRC_RECV QP. */
+struct simhca_qp_open {
+	struct simhca_qp_open *next;
+	struct simhca_context *context;
+	struct simhca_xrcd_open *domain;
+	uint32_t handle;
+	struct simhca_user_handle user_handle;
+};
 
 /*
  * An XRC_RECV QP (xrc_target.c) outlives the context that made it, if others have it open. So it
@@ -43,11 +53,13 @@ struct simhca_qp {
 	bool last_wqe_event_due;  /* with an SRQ, on the way to ERR; under req_lock */
 	uint32_t users;		  /* flows to this QP; places of this WQ in tables */
 	bool strip_cvlan;	  /* RAW_PACKET, WQ: C-VLAN tags go into the CQE; under resp_lock */
+	uint32_t *also_used;	  /* beside PD, CQs and SRQ: a count of its users; or NULL */
 	struct simhca_rss *rss;	  /* an RSS QP: how it chooses a WQ (ethernet.h) */
-	struct simhca_cast *cast; /* RAW_PACKET: who has the frame under way; under req_lock */
+	struct simhca_cast *cast; /* its link's: of a frame, who has it; under req_lock */
 	struct simhca_comp_cntr *comp_cntr[SIMHCA_COUNTS_OPS]; /* under both locks; NULL: none */
+	const struct simhca_recv_source *source;
 	struct simhca_rndv *rndv; /* to be fetched, oldest first; under the lock of its SRQ */
-	atomic_bool rndv_waits;	  /* there are some */
+	atomic_bool fetch_waits;  /* there are some */
 
 	const struct simhca_link *_Atomic link; /* changes under both locks */
 	struct simhca_inbox *inbox;		/* of a device with a wire */
@@ -64,7 +76,7 @@ struct simhca_qp {
 	struct simhca_requester req;
 	struct simhca_flight flight[SIMHCA_MAX_FLIGHTS]; /* by ring index */
 	atomic_bool peer_ready; /* the peer has said so, to whom waits for that */
-	bool rndv_runs;		/* the one under way is a rendezvous', and no WQE */
+	bool fetching;		/* the one under way is the source's, and no WQE */
 	struct {
 		struct simhca_qp *qp; /* whom its address names; NULL: nobody */
 		uint64_t generation;  /* the fabric's when it was looked up; 0: never */
@@ -73,7 +85,12 @@ struct simhca_qp {
 	/* responder; under resp_lock, and in a turn */
 	struct simhca_turn_lock resp_lock;
 	struct simhca_responder resp;
-	struct simhca_srq *xrc_srq; /* XRC_RECV: that of resp.srqn, in a step only */
+	/*
+	 * Where receives come from, NULL: its own queue; and the PD that rkeys are checked against.
+	 * Of an XRC_RECV QP that is the SRQ of resp.srqn, in a step only, and the SRQ's PD (A14).
+	 */
+	struct simhca_srq *recv_srq;
+	uint32_t key_pd;
 
 	struct simhca_qp_faults faults;
 };
@@ -121,6 +138,13 @@ static inline bool simhca_is_reliable(uint32_t type)
 	return type == SIMHCA_QPT_RC || type == SIMHCA_QPT_XRC_SEND || type == SIMHCA_QPT_XRC_RECV;
 }
 
+/* Nothing is to be fetched any more. Under both locks. */
+static inline void simhca_drop_fetches(struct simhca_qp *qp, bool flush)
+{
+	if (qp->source->fetch)
+		qp->source->fetch->drop_all(qp, flush);
+}
+
 /* An asynchronous event of a QP, to everybody who has it open. */
 void simhca_qp_event(struct simhca_qp *qp, uint32_t type);
 /* Makes its entry in device memory that of a QP in RESET; qpn 0: of no QP. */
@@ -159,6 +183,10 @@ int simhca_qp_begin_both(struct simhca_qp *qp, bool patient);
 void simhca_qp_end_both(struct simhca_qp *qp);
 /* One turn at a QP: sends, retries or flushes; true when there is more to do at once. */
 bool simhca_qp_step(struct simhca_worker *worker, struct simhca_task *task);
+/* All but XRC_RECV QPs, whose commands are receive/xrc.h's. */
+int simhca_qp_create(struct simhca_context *context, const struct simhca_create_qp_req *req,
+		     struct simhca_create_qp_reply *reply, struct simhca_why *why);
+int simhca_qp_destroy(struct simhca_qp *qp, uint32_t handle, struct simhca_why *why);
 /* Forgets what the requester and responder were doing. Under both locks. */
 void simhca_qp_clear(struct simhca_qp *qp);
 

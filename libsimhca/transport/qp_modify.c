@@ -8,13 +8,12 @@
 #include "device/av.h"
 #include "device/context.h"
 #include "engine/engine.h"
-#include "link/wire/wire.h"
 #include "memory/mw.h"
 #include "paging/fault.h"
 #include "qp.h"
-#include "receive/xrc.h"
 #include "silence.h"
 #include "simhca.h"
+#include "uplink.h"
 
 enum { RC, UC, UD, XRC_SEND, XRC_RECV, RAW, TYPES };
 
@@ -377,7 +376,7 @@ static void settle_xrc_target(struct simhca_qp *qp, uint32_t from, uint32_t to)
 	if (to == SIMHCA_QPS_SQD && from == SIMHCA_QPS_RTS && qp->qpc->en_sqd_async_notify)
 		simhca_qp_event(qp, IBV_EVENT_SQ_DRAINED);
 	if (to == SIMHCA_QPS_ERR && from != SIMHCA_QPS_ERR)
-		simhca_flush_xrc_target(qp);
+		qp->source->flush(qp);
 }
 
 int simhca_modify_qp(struct simhca_context *context, const struct simhca_modify_qp_req *req,

@@ -21,7 +21,6 @@
 #include "paging/fault.h"
 #include "psn.h"
 #include "qp.h"
-#include "receive/tag_match.h"
 #include "requester.h"
 #include "silence.h"
 #include "simhca.h"
@@ -57,17 +56,6 @@ static bool transport_has(uint32_t type, uint32_t opcode)
 	default:
 		return false;
 	}
-}
-
-static enum simhca_reason check_frame(const struct simhca_qp *qp, uint64_t length)
-{
-	uint32_t mtu = simhca_mtu_bytes(atomic_load(&qp->device->mem->port.active_mtu));
-
-	if (length < SIMHCA_FRAME_MIN)
-		return SIMHCA_REASON_FRAME_TOO_SHORT;
-	if (length > mtu + SIMHCA_FRAME_OVERHEAD)
-		return SIMHCA_REASON_FRAME_TOO_LONG;
-	return SIMHCA_REASON_NONE;
 }
 
 /* It moves no data, and takes a resource of the responder like a read (IBTA vol. 1, A19). */
@@ -121,8 +109,7 @@ static enum simhca_reason check_wqe(const struct simhca_qp *qp, struct simhca_se
 		if (!simhca_av_has_source(qp->device, &send->wqe.ud.av))
 			return SIMHCA_REASON_AV_BAD_GID_INDEX;
 	}
-	return qp->type == SIMHCA_QPT_RAW_PACKET ? check_frame(qp, send->length)
-						 : SIMHCA_REASON_NONE;
+	return qp->link->check ? qp->link->check(qp, send->length) : SIMHCA_REASON_NONE;
 }
 
 /* The status for what a WQE itself does wrong. */
@@ -158,8 +145,8 @@ bool simhca_flight_load(struct simhca_worker *worker, struct simhca_qp *qp, uint
 
 	if (worker->send_of == qp && worker->send_index == index)
 		return true;
-	if (qp->rndv_runs) {
-		simhca_rndv_load(qp, worker->send);
+	if (qp->fetching) {
+		qp->source->fetch->load(qp, worker->send);
 		worker->send_of = qp;
 		worker->send_index = index;
 	} else if (read_wqe(worker, qp, index) != SIMHCA_REASON_NONE) {
@@ -197,8 +184,8 @@ static void take_off(struct simhca_worker *worker, struct simhca_qp *qp)
 				      flight->first,
 			      memory_order_relaxed);
 	req->reads += simhca_is_read_like(flight->opcode);
-	/* What changes keys changes them between other messages; a rendezvous is like these. */
-	req->alone = qp->rndv_runs || simhca_is_local_op(flight->opcode) ||
+	/* What changes keys changes them between other messages; a fetch is like these. */
+	req->alone = qp->fetching || simhca_is_local_op(flight->opcode) ||
 		     flight->opcode == SIMHCA_WR_RDMA_READ_WITH_INV;
 	req->revoked = false;
 }
@@ -241,7 +228,7 @@ static enum simhca_reason check_invalidation(const struct simhca_qp *qp,
 	return simhca_key_may_invalidate(&use, wqe->imm_or_rkey);
 }
 
-/* Takes up what is next: a rendezvous that waits, or a WQE; false: nothing begins now. */
+/* Takes up what is next: a fetch that waits, or a WQE; false: nothing begins now. */
 static bool start_message(struct simhca_worker *worker, struct simhca_qp *qp)
 {
 	struct simhca_requester *req = &qp->req;
@@ -256,12 +243,12 @@ static bool start_message(struct simhca_worker *worker, struct simhca_qp *qp)
 		return false;
 	if (!req->count)
 		begin(qp);
-	if (__builtin_expect(atomic_load_explicit(&qp->rndv_waits, memory_order_acquire), 0)) {
+	if (__builtin_expect(atomic_load_explicit(&qp->fetch_waits, memory_order_acquire), 0)) {
 		if (req->count)
 			return false;
-		if (simhca_rndv_start(qp)) {
-			qp->rndv_runs = true;
-			simhca_rndv_load(qp, worker->send);
+		if (qp->source->fetch->start(qp)) {
+			qp->fetching = true;
+			qp->source->fetch->load(qp, worker->send);
 			worker->send_of = qp;
 			worker->send_index = req->oldest;
 			take_off(worker, qp);
@@ -450,8 +437,8 @@ static enum simhca_reason own_memory(struct simhca_worker *worker, struct simhca
 		use.access = SIMHCA_ACCESS_LOCAL_WRITE;
 		length = response_length(send, offset);
 	}
-	if (qp->rndv_runs) /* a tagged buffer */
-		use.pd = qp->srq->pd->number;
+	if (qp->fetching) /* for a buffer of its receives */
+		use.pd = qp->recv_srq->pd->number;
 	return simhca_translate_sges(&use, send->sge, send->wqe.num_sge, offset, length, sgl);
 }
 
@@ -518,7 +505,7 @@ static void look_ahead(struct simhca_worker *worker, struct simhca_qp *qp)
 	uint32_t stopped = qp->req.oldest + younger_at(qp, qp->req.psn_send);
 	bool was_response = qp->req.fault == SIMHCA_REQUESTER_WRITE;
 
-	if (pi - stopped > qp->sq_entries || qp->rndv_runs ||
+	if (pi - stopped > qp->sq_entries || qp->fetching ||
 	    simhca_fault_raised(&qp->faults,
 				was_response ? SIMHCA_REQUESTER_READ : SIMHCA_REQUESTER_WRITE))
 		return;

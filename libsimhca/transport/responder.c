@@ -15,7 +15,6 @@
 #include "packet.h"
 #include "psn.h"
 #include "qp.h"
-#include "receive/xrc.h"
 #include "responder.h"
 #include "responder_impl.h"
 #include "simhca.h"
@@ -49,7 +48,7 @@ static void drop(struct simhca_qp *qp, const struct simhca_packet *packet,
 {
 	tell(qp, packet, "drops", reason);
 	qp->resp.in_message = false;
-	if (qp->resp.have_recv && simhca_srq_at_hand(qp))
+	if (qp->resp.have_recv && qp->recv_srq)
 		simhca_recv_complete(qp, packet, status, reason, 0);
 	else if (status == SIMHCA_WC_LOC_LEN_ERR)
 		simhca_stats_once(qp->device, SIMHCA_STAT_RESP_LOCAL_LENGTH);
@@ -102,28 +101,17 @@ struct simhca_handover simhca_respond(struct simhca_worker *worker, struct simhc
 	return qp->link->respond(worker, qp, response);
 }
 
-bool simhca_has_xrc_srq(struct simhca_qp *qp, const struct simhca_packet *packet,
+bool simhca_recv_admits(struct simhca_qp *qp, const struct simhca_packet *packet,
 			struct simhca_reply *reply)
 {
 	enum simhca_syndrome nak = SIMHCA_SYNDROME_NAK_ACCESS;
-	struct simhca_srq *srq = qp->xrc_srq;
 	enum simhca_reason reason;
 
-	if (!reply->repeated && packet->xrc_srqn != qp->resp.srqn) {
-		nak = SIMHCA_SYNDROME_NAK_INVALID;
-		reason = SIMHCA_REASON_OPCODE_SEQUENCE;
-	} else if (!srq) {
-		if (!reply->repeated) /* a receive went with the SRQ that it was taken from */
-			qp->resp.have_recv = false;
-		reason = SIMHCA_REASON_XRC_NO_SRQ;
-	} else if (srq->domain->xrcd != qp->xrcd) {
-		reason = SIMHCA_REASON_XRC_OTHER_DOMAIN;
-	} else if (atomic_load_explicit(&srq->cq->mem->overrun, memory_order_relaxed)) {
-		nak = SIMHCA_SYNDROME_NAK_OPERATIONAL;
-		reason = SIMHCA_REASON_XRC_CQ_ERROR;
-	} else {
+	if (!qp->source->admit)
 		return true;
-	}
+	reason = qp->source->admit(qp, packet, reply->repeated, &nak);
+	if (reason == SIMHCA_REASON_NONE)
+		return true;
 	simhca_refuse(qp, packet, nak, SIMHCA_WC_SUCCESS, reason, reply);
 	return false;
 }
@@ -269,7 +257,7 @@ static void run_connected(struct simhca_worker *worker, struct simhca_qp *qp,
 			      reply);
 		return;
 	}
-	if (qp->type == SIMHCA_QPT_XRC_RECV && !simhca_has_xrc_srq(qp, packet, reply))
+	if (!simhca_recv_admits(qp, packet, reply))
 		return;
 	if (packet->first)
 		qp->resp.offset = 0;
@@ -341,8 +329,8 @@ struct simhca_handover simhca_responder_run(struct simhca_worker *worker, struct
 
 	if (state < SIMHCA_QPS_RTR || state == SIMHCA_QPS_ERR)
 		return taken;
-	if (packet->transport == SIMHCA_QPT_RAW_PACKET) {
-		simhca_run_frame(worker, qp, packet, &reply);
+	if (qp->link->receive) {
+		qp->link->receive(worker, qp, packet, &reply);
 		return give(worker, qp, packet, &reply);
 	}
 	if (state == SIMHCA_QPS_RTR && !qp->resp.comm_est && packet->transport != SIMHCA_QPT_UD) {
@@ -376,7 +364,7 @@ struct simhca_handover simhca_responder_continue(struct simhca_worker *worker, s
 
 	if (state < SIMHCA_QPS_RTR || state == SIMHCA_QPS_ERR)
 		qp->resp.owed = SIMHCA_OWES_NOTHING;
-	else if ((qp->type == SIMHCA_QPT_XRC_RECV && !simhca_has_xrc_srq(qp, &rest, &reply)) ||
+	else if (!simhca_recv_admits(qp, &rest, &reply) ||
 		 (!simhca_read_respond(worker, qp, &rest, &reply) &&
 		  reply.kind != SIMHCA_NOT_TAKEN))
 		qp->resp.owed = SIMHCA_OWES_NOTHING;

@@ -88,7 +88,7 @@ static void repeat(struct simhca_worker *worker, struct simhca_qp *qp,
 			simhca_request_ignore(qp, packet, SIMHCA_REASON_PSN_REUSED, reply);
 			return;
 		}
-		if (qp->type == SIMHCA_QPT_XRC_RECV && !simhca_has_xrc_srq(qp, packet, reply))
+		if (!simhca_recv_admits(qp, packet, reply))
 			return;
 		if (!simhca_execute_read(worker, qp, packet, reply))
 			return;

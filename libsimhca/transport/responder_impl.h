@@ -53,18 +53,6 @@ static inline void simhca_reply_not_taken(struct simhca_reply *reply, enum simhc
 	reply->handover.reason = reason;
 }
 
-/* Where its receives come from; an XRC_RECV QP's is what the packet at hand names. */
-static inline struct simhca_srq *simhca_srq_at_hand(const struct simhca_qp *qp)
-{
-	return qp->type == SIMHCA_QPT_XRC_RECV ? qp->xrc_srq : qp->srq;
-}
-
-/* The PD that keys are checked against: on XRC, for RDMA too, it is the SRQ's (annex A14). */
-static inline uint32_t simhca_pd_at_hand(const struct simhca_qp *qp)
-{
-	return qp->type == SIMHCA_QPT_XRC_RECV ? qp->xrc_srq->pd->number : qp->qpc->pd;
-}
-
 /* PSNs of a request: those of a read are the ones of its response. */
 static inline uint32_t simhca_request_psns(const struct simhca_packet *packet,
 					   uint32_t mtu /* enum ibv_mtu */)
@@ -150,8 +138,8 @@ struct simhca_handover simhca_respond(struct simhca_worker *worker, struct simhc
 /* As the port's statistics have it, where what comes again counts again. */
 void simhca_request_count(struct simhca_worker *worker, struct simhca_qp *qp,
 			  const struct simhca_packet *packet);
-/* XRC: whether the SRQ that the packet names may be delivered to; false: reply is filled. */
-bool simhca_has_xrc_srq(struct simhca_qp *qp, const struct simhca_packet *packet,
+/* Whether a packet may be delivered to where its receives come from; false: reply is filled. */
+bool simhca_recv_admits(struct simhca_qp *qp, const struct simhca_packet *packet,
 			struct simhca_reply *reply);
 
 /* ------------------------------------------------------------------ responder_memory.c */
@@ -188,7 +176,12 @@ bool simhca_memory_remote(struct simhca_worker *worker, struct simhca_qp *qp,
 
 /* -------------------------------------------------------------------- responder_recv.c */
 
-/* False: the CQ had no room for it. */
+/* The CQE of the receive at hand, which is done with by that; and that it is published. False:
+ * there was no room. */
+struct simhca_cqe simhca_recv_cqe(struct simhca_qp *qp, const struct simhca_packet *packet,
+				  enum simhca_wc_status status, enum simhca_reason reason,
+				  uint64_t bytes);
+/* Both. False: the CQ had no room for it. */
 bool simhca_recv_complete(struct simhca_qp *qp, const struct simhca_packet *packet,
 			  enum simhca_wc_status status, enum simhca_reason reason, uint64_t bytes);
 /* Takes a receive WQE for the current message unless one is held; false: reply is filled. */
@@ -208,9 +201,6 @@ bool simhca_recv_completes(struct simhca_qp *qp, const struct simhca_packet *pac
 			   struct simhca_reply *reply);
 bool simhca_execute_send(struct simhca_worker *worker, struct simhca_qp *qp,
 			 const struct simhca_packet *packet, struct simhca_reply *reply);
-/* An Ethernet frame, for a RAW_PACKET QP or a WQ. Who has no buffer for it loses it. */
-void simhca_run_frame(struct simhca_worker *worker, struct simhca_qp *qp,
-		      const struct simhca_packet *packet, struct simhca_reply *reply);
 
 /* -------------------------------------------------------------------- responder_rdma.c */
 

@@ -107,7 +107,7 @@ bool simhca_memory_remote(struct simhca_worker *worker, struct simhca_qp *qp,
 	struct simhca_key_use use = {
 		.worker = worker,
 		.device = qp->device,
-		.pd = simhca_pd_at_hand(qp),
+		.pd = qp->key_pd,
 		.qpn = qp->qpn,
 		.access = right,
 		.remote = true,

@@ -5,22 +5,16 @@
 #include <infiniband/verbs.h>
 
 #include "comp_cntr.h"
-#include "cq.h"
 #include "device/av.h"
-#include "device/context.h"
 #include "device/stats.h"
 #include "dma/dma.h"
-#include "ethernet/frame.h"
 #include "link.h"
 #include "memory/key.h"
 #include "packet.h"
 #include "paging/fault.h"
 #include "qp.h"
-#include "receive/tag_match.h"
 #include "responder_impl.h"
 #include "simhca.h"
-#include "srq.h"
-#include "turn.h"
 #include "wqe.h"
 
 /*
@@ -33,15 +27,10 @@ static uint8_t roce_header(const struct simhca_packet *packet)
 	return 1 << 3 | (simhca_gid_is_ipv4(&packet->av->dgid) ? 2 : 1);
 }
 
-static bool strips(const struct simhca_qp *qp, const struct simhca_packet *packet)
+struct simhca_cqe simhca_recv_cqe(struct simhca_qp *qp, const struct simhca_packet *packet,
+				  enum simhca_wc_status status, enum simhca_reason reason,
+				  uint64_t bytes)
 {
-	return packet->has_cvlan && qp->strip_cvlan;
-}
-
-bool simhca_recv_complete(struct simhca_qp *qp, const struct simhca_packet *packet,
-			  enum simhca_wc_status status, enum simhca_reason reason, uint64_t bytes)
-{
-	const struct simhca_srq *srq = simhca_srq_at_hand(qp);
 	struct simhca_cqe cqe = {
 		.wr_id = simhca_recv_id(qp),
 		.qpn = qp->qpn,
@@ -57,8 +46,6 @@ bool simhca_recv_complete(struct simhca_qp *qp, const struct simhca_packet *pack
 		.slid = packet->slid,
 	};
 
-	if (srq)
-		cqe.flags |= SIMHCA_CQE_SRQ;
 	if (packet->has_imm)
 		cqe.flags |= SIMHCA_CQE_IMM;
 	if (packet->has_inv && status == SIMHCA_WC_SUCCESS)
@@ -70,11 +57,6 @@ bool simhca_recv_complete(struct simhca_qp *qp, const struct simhca_packet *pack
 		if (!qp->device->config.infiniband)
 			cqe.sl = roce_header(packet);
 	}
-	if (packet->transport == SIMHCA_QPT_RAW_PACKET && status == SIMHCA_WC_SUCCESS) {
-		cqe.flow_tag = packet->flow_tag;
-		cqe.cvlan = strips(qp, packet) ? packet->cvlan : 0;
-		cqe.flags |= packet->checksums_ok ? SIMHCA_CQE_CSUM_OK : 0;
-	}
 	simhca_recv_done(qp);
 	if (status == SIMHCA_WC_SUCCESS) {
 		simhca_count(qp, SIMHCA_COUNTS_RECV, 1, bytes);
@@ -84,31 +66,23 @@ bool simhca_recv_complete(struct simhca_qp *qp, const struct simhca_packet *pack
 	}
 	if (status == SIMHCA_WC_LOC_LEN_ERR)
 		simhca_stats_once(qp->device, SIMHCA_STAT_RESP_LOCAL_LENGTH);
-	if (srq && srq->tags) {
-		simhca_tm_fill_cqe(qp, &cqe);
-	} else if (srq && srq->cq) {
-		cqe.flags |= SIMHCA_CQE_SRQ_CQ;
-		cqe.wqe_index = srq->srqn;
-	}
-	return simhca_cq_push_of(simhca_recv_cq(qp, srq), &cqe, packet->solicited, qp,
-				 simhca_responder_completes);
+	return cqe;
+}
+
+bool simhca_recv_complete(struct simhca_qp *qp, const struct simhca_packet *packet,
+			  enum simhca_wc_status status, enum simhca_reason reason, uint64_t bytes)
+{
+	struct simhca_cqe cqe = simhca_recv_cqe(qp, packet, status, reason, bytes);
+
+	return qp->source->complete(qp, &cqe, packet->solicited);
 }
 
 bool simhca_recv_need(struct simhca_worker *worker, struct simhca_qp *qp,
 		      const struct simhca_packet *packet, struct simhca_reply *reply)
 {
-	struct simhca_srq *srq = simhca_srq_at_hand(qp);
-	enum simhca_take take;
-
 	if (qp->resp.have_recv)
 		return true;
-	if (!srq)
-		take = simhca_rq_peek(qp);
-	else if (srq->tags && packet->op == SIMHCA_PKT_SEND)
-		take = simhca_tm_take(worker, qp, packet);
-	else
-		take = simhca_srq_take(srq, qp->held);
-	switch (take) {
+	switch (qp->source->take(worker, qp, packet)) {
 	case SIMHCA_TAKE_OK:
 		qp->resp.have_recv = true;
 		return true;
@@ -116,14 +90,12 @@ bool simhca_recv_need(struct simhca_worker *worker, struct simhca_qp *qp,
 		simhca_reply_nak(reply, SIMHCA_SYNDROME_RNR_NAK | qp->qpc->min_rnr_timer,
 				 SIMHCA_REASON_PEER_NOT_READY);
 		return false;
-	case SIMHCA_TAKE_CORRUPT:
-		break;
-	}
-	if (qp->type == SIMHCA_QPT_XRC_RECV) { /* it is the SRQ that is broken, and its owner's */
-		simhca_async_event(srq->context, srq->user_handle, IBV_EVENT_SRQ_ERR);
+	case SIMHCA_TAKE_BROKEN:
 		simhca_refuse(qp, packet, SIMHCA_SYNDROME_NAK_OPERATIONAL, SIMHCA_WC_SUCCESS,
 			      SIMHCA_REASON_RING_CORRUPT, reply);
 		return false;
+	case SIMHCA_TAKE_CORRUPT:
+		break;
 	}
 	simhca_qp_corrupt(qp);
 	simhca_reply_nothing(reply, SIMHCA_REASON_NONE);
@@ -147,7 +119,7 @@ bool simhca_recv_place(struct simhca_worker *worker, struct simhca_qp *qp,
 		.worker = worker,
 		.device = qp->device,
 		/* The SRQ's buffers are the SRQ's PD's (IBTA vol. 1, 10.2.9.4). */
-		.pd = simhca_srq_at_hand(qp) ? simhca_srq_at_hand(qp)->pd->number : qp->qpc->pd,
+		.pd = qp->recv_srq ? qp->recv_srq->pd->number : qp->qpc->pd,
 		.qpn = qp->qpn,
 		.access = SIMHCA_ACCESS_LOCAL_WRITE,
 	};
@@ -206,9 +178,7 @@ static void fail_invalidate(struct simhca_qp *qp, const struct simhca_packet *pa
 static bool invalidate(struct simhca_worker *worker, struct simhca_qp *qp,
 		       const struct simhca_packet *packet, struct simhca_reply *reply)
 {
-	struct simhca_key_use use = { .device = qp->device,
-				      .pd = simhca_pd_at_hand(qp),
-				      .qpn = qp->qpn };
+	struct simhca_key_use use = { .device = qp->device, .pd = qp->key_pd, .qpn = qp->qpn };
 	enum simhca_reason reason;
 
 	simhca_key_release(worker, 0); /* our own accesses are over: it may be the buffer's key */
@@ -239,26 +209,12 @@ bool simhca_recv_completes(struct simhca_qp *qp, const struct simhca_packet *pac
 	if (simhca_recv_complete(qp, packet, SIMHCA_WC_SUCCESS, SIMHCA_REASON_NONE, bytes))
 		return true;
 	simhca_responder_retreat(qp, &before, reply);
-	if (qp->type == SIMHCA_QPT_XRC_RECV)
+	if (qp->source->flush)
 		simhca_refuse(qp, packet, SIMHCA_SYNDROME_NAK_OPERATIONAL, SIMHCA_WC_SUCCESS,
-			      SIMHCA_REASON_XRC_CQ_ERROR, reply);
+			      qp->source->no_room, reply);
 	else
-		simhca_reply_nak(reply, SIMHCA_SYNDROME_NAK_OPERATIONAL,
-				 SIMHCA_REASON_RECV_CQ_ERROR);
+		simhca_reply_nak(reply, SIMHCA_SYNDROME_NAK_OPERATIONAL, qp->source->no_room);
 	return false;
-}
-
-/* Whether the message at hand has matched an entry of a tag list. */
-static bool is_tagged(const struct simhca_qp *qp)
-{
-	return qp->srq && qp->srq->tags && simhca_tm_matched(&qp->resp.tm);
-}
-
-static uint64_t tagged_bytes(const struct simhca_qp *qp)
-{
-	if (qp->resp.tm.kind == SIMHCA_TM_RNDV)
-		return 0; /* so far */
-	return qp->resp.offset - SIMHCA_TMH_BYTES;
 }
 
 /* The part of a list after its first bytes. */
@@ -276,68 +232,46 @@ static void skip(struct simhca_sgl *to, const struct simhca_sgl *from, uint64_t 
 	}
 }
 
-/* The same for a tagged buffer: eager data without their header, of a rendezvous nothing yet. */
-static bool place_tagged(struct simhca_worker *worker, struct simhca_qp *qp,
-			 const struct simhca_packet *packet, struct simhca_reply *reply)
+/* Of its own, since it has a list more on the stack. */
+static __attribute__((noinline)) bool place_rest(struct simhca_worker *worker, struct simhca_qp *qp,
+						 const struct simhca_packet *packet,
+						 const struct simhca_recv_part *part,
+						 struct simhca_reply *reply)
 {
-	const uint64_t header = packet->first ? SIMHCA_TMH_BYTES : 0;
-	struct simhca_sgl data;
+	struct simhca_sgl rest;
 
-	if (qp->resp.tm.kind == SIMHCA_TM_RNDV)
+	skip(&rest, packet->payload, part->skip);
+	return simhca_recv_place(worker, qp, packet, &rest, part->offset, part->length, reply);
+}
+
+static bool place_part(struct simhca_worker *worker, struct simhca_qp *qp,
+		       const struct simhca_packet *packet, const struct simhca_recv_part *part,
+		       struct simhca_reply *reply)
+{
+	if (part->none)
 		return true;
-	skip(&data, packet->payload, header);
-	return simhca_recv_place(worker, qp, packet, &data,
-				 qp->resp.offset + header - SIMHCA_TMH_BYTES,
-				 packet->length - header, reply);
+	if (part->skip)
+		return place_rest(worker, qp, packet, part, reply);
+	return simhca_recv_place(worker, qp, packet, packet->payload, part->offset, part->length,
+				 reply);
 }
 
 bool simhca_execute_send(struct simhca_worker *worker, struct simhca_qp *qp,
 			 const struct simhca_packet *packet, struct simhca_reply *reply)
 {
-	bool tagged;
+	struct simhca_recv_part part = { .offset = qp->resp.offset, .length = packet->length };
 
 	if (!simhca_recv_need(worker, qp, packet, reply))
 		return false;
-	tagged = is_tagged(qp);
+	if (qp->source->part)
+		qp->source->part(qp, packet, &part);
 	/* Unless this very packet was here before, and only had to wait for others to end. */
 	if (!packet->has_inv || qp->resp.revoked_psn != packet->psn)
 		qp->resp.revoked = false;
-	if (!qp->resp.revoked &&
-	    (tagged ? !place_tagged(worker, qp, packet, reply)
-		    : !simhca_recv_place(worker, qp, packet, packet->payload, qp->resp.offset,
-					 packet->length, reply)))
+	if (!qp->resp.revoked && !place_part(worker, qp, packet, &part, reply))
 		return false;
 	if (packet->has_inv && !invalidate(worker, qp, packet, reply))
 		return false;
 	qp->resp.offset += packet->length;
-	if (!packet->last)
-		return true;
-	if (!simhca_recv_completes(qp, packet, tagged ? tagged_bytes(qp) : qp->resp.offset, reply))
-		return false;
-	if (tagged && qp->resp.tm.kind == SIMHCA_TM_RNDV)
-		simhca_rndv_add(qp);
-	return true;
-}
-
-void simhca_run_frame(struct simhca_worker *worker, struct simhca_qp *qp,
-		      const struct simhca_packet *packet, struct simhca_reply *reply)
-{
-	uint64_t addr = packet->payload->seg[0].addr, length = packet->length;
-	struct simhca_sgl payload;
-
-	if (!simhca_recv_need(worker, qp, packet, reply))
-		return;
-	payload.count = 1;
-	payload.seg[0] = (struct simhca_seg){ .addr = addr, .length = length };
-	if (strips(qp, packet)) {
-		payload.seg[0].length = SIMHCA_VLAN_OFFSET;
-		addr += SIMHCA_VLAN_OFFSET + SIMHCA_VLAN_BYTES;
-		length -= SIMHCA_VLAN_BYTES;
-		payload.seg[payload.count++] =
-			(struct simhca_seg){ .addr = addr, .length = length - SIMHCA_VLAN_OFFSET };
-	}
-	if (!simhca_recv_place(worker, qp, packet, &payload, 0, length, reply))
-		return;
-	simhca_recv_complete(qp, packet, SIMHCA_WC_SUCCESS, SIMHCA_REASON_NONE, length);
-	simhca_reply_ack(reply);
+	return !packet->last || simhca_recv_completes(qp, packet, part.offset + part.length, reply);
 }

@@ -8,9 +8,9 @@
 #include <stdio.h>
 
 #include "device/address.h"
-#include "link/wire/wire.h"
 #include "qp.h"
 #include "silence.h"
+#include "uplink.h"
 
 enum obstacle {
 	NO_PORT,

@@ -5,14 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cq.h"
 #include "device/context.h"
-#include "device/fabric.h"
 #include "device/handles.h"
-#include "receive/tag_match.h"
-#include "receive/xrc.h"
+#include "qp.h"
+#include "recv_source.h"
 #include "simhca.h"
 #include "srq.h"
 #include "store.h"
+#include "turn.h"
 #include "wqe.h"
 
 static uint64_t ring_bytes(uint32_t entries, uint32_t stride)
@@ -65,6 +66,27 @@ enum simhca_take simhca_srq_take(struct simhca_srq *srq, char *held)
 	return result;
 }
 
+static enum simhca_take take(struct simhca_worker *worker, struct simhca_qp *qp,
+			     const struct simhca_packet *packet)
+{
+	(void)worker;
+	(void)packet;
+	return simhca_srq_take(qp->recv_srq, qp->held);
+}
+
+static bool complete(struct simhca_qp *qp, struct simhca_cqe *cqe, bool solicited)
+{
+	cqe->flags |= SIMHCA_CQE_SRQ;
+	return simhca_cq_push_of(qp->recv_cq, cqe, solicited, qp, simhca_responder_completes);
+}
+
+const struct simhca_recv_source simhca_srq_receives = {
+	.take = take,
+	.complete = complete,
+	.no_room = SIMHCA_REASON_RECV_CQ_ERROR,
+};
+const struct simhca_srq_kind simhca_basic_srqs = { .source = &simhca_srq_receives };
+
 static void fill_reply(const struct simhca_srq *srq, uint32_t handle,
 		       struct simhca_create_srq_reply *reply)
 {
@@ -76,53 +98,6 @@ static void fill_reply(const struct simhca_srq *srq, uint32_t handle,
 	reply->srqn = srq->srqn;
 	reply->state = srq->mem_ref;
 	reply->ring = srq->ring_ref;
-}
-
-struct simhca_srq *simhca_find_xrc_srq(struct simhca_device *device, uint32_t srqn)
-{
-	struct simhca_srq *srq = atomic_load(&device->srqs[SIMHCA_SRQN_SLOT(srqn)]);
-
-	return srq && srq->srqn == srqn ? srq : NULL;
-}
-
-/* What an XRC or a tag-matching SRQ has besides. */
-static int make_special(struct simhca_srq *srq, const struct simhca_create_srq_req *req,
-			struct simhca_why *why)
-{
-	if (srq->type == SIMHCA_SRQT_XRC) {
-		srq->domain = simhca_object(srq->context, SIMHCA_OBJ_XRCD, req->xrcd, why);
-		if (!srq->domain)
-			return -ENOENT;
-	} else {
-		if (!req->max_tags || req->max_tags > SIMHCA_MAX_TAGS)
-			return simhca_why(why, EINVAL, "max_num_tags = %u: 1 to %u", req->max_tags,
-					  SIMHCA_MAX_TAGS);
-		srq->max_tags = req->max_tags;
-		srq->tags = simhca_tags_create(req->max_tags);
-		if (!srq->tags)
-			return simhca_why(why, ENOMEM, "out of memory");
-	}
-	srq->cq = simhca_object(srq->context, SIMHCA_OBJ_CQ, req->cq, why);
-	return srq->cq ? 0 : -ENOENT;
-}
-
-/* XRC: from now on requests find it. */
-static void publish_xrc(struct simhca_srq *srq)
-{
-	srq->domain->users++;
-	atomic_store(&srq->context->device->srqs[SIMHCA_SRQN_SLOT(srq->srqn)], srq);
-}
-
-/* XRC: no request finds it any more, and on success none uses it. */
-static int withdraw_xrc(struct simhca_srq *srq)
-{
-	struct simhca_device *device = srq->context->device;
-
-	atomic_store(&device->srqs[SIMHCA_SRQN_SLOT(srq->srqn)], NULL);
-	if (!simhca_fabric_synchronize(device->fabric, srq->context->id))
-		return -EAGAIN;
-	srq->domain->users--;
-	return 0;
 }
 
 int simhca_create_srq(struct simhca_context *context, const struct simhca_create_srq_req *req,
@@ -158,7 +133,8 @@ int simhca_create_srq(struct simhca_context *context, const struct simhca_create
 	srq->entries = simhca_ring_entries(req->max_wr);
 	srq->stride = simhca_recv_stride(srq->max_sge);
 	srq->user_handle = req->user_handle;
-	ret = srq->type != SIMHCA_SRQT_BASIC ? make_special(srq, req, why) : 0;
+	srq->kind = context->device->fabric->srq_kind[req->type];
+	ret = srq->kind->init ? srq->kind->init(srq, req, why) : 0;
 	if (ret)
 		goto fail;
 	ret = -ENOMEM;
@@ -183,8 +159,8 @@ int simhca_create_srq(struct simhca_context *context, const struct simhca_create
 		srq->cq->users++;
 	pthread_mutex_init(&srq->lock, NULL);
 	fill_reply(srq, reply->handle, reply);
-	if (srq->type == SIMHCA_SRQT_XRC)
-		publish_xrc(srq);
+	if (srq->kind->publish)
+		srq->kind->publish(srq);
 	return 0;
 fail:
 	if (srq->srqn)
@@ -291,17 +267,15 @@ int simhca_srq_identity(struct simhca_context *context, uint32_t handle,
 int simhca_destroy_srq(struct simhca_context *context, uint32_t handle, struct simhca_why *why)
 {
 	struct simhca_srq *srq = simhca_object(context, SIMHCA_OBJ_SRQ, handle, why);
+	int ret;
 
 	if (!srq)
 		return -ENOENT;
 	if (srq->users)
 		return simhca_why(why, EBUSY, "%u QPs still use this SRQ", srq->users);
-	if (srq->type == SIMHCA_SRQT_XRC) {
-		int ret = withdraw_xrc(srq);
-
-		if (ret)
-			return ret;
-	}
+	ret = srq->kind->withdraw ? srq->kind->withdraw(srq) : 0;
+	if (ret)
+		return ret;
 	srq->pd->users--;
 	if (srq->cq)
 		srq->cq->users--;

@@ -8,6 +8,7 @@
 #include "cq.h"
 #include "wqe.h"
 
+struct simhca_srq_kind;
 struct simhca_tags;
 struct simhca_xrcd_open;
 
@@ -15,6 +16,7 @@ struct simhca_srq {
 	struct simhca_context *context;
 	struct simhca_pd *pd;
 	uint32_t type, srqn;
+	const struct simhca_srq_kind *kind;
 	struct simhca_xrcd_open *domain; /* XRC: through which it is in its domain */
 	struct simhca_cq *cq;	  /* XRC, tag matching: where its receives complete; else NULL */
 	struct simhca_tags *tags; /* tag matching: the list, of at most max_tags; under lock */

@@ -5,7 +5,9 @@
  */
 #include <string.h>
 
-#include "qp.h"
+#include "cq.h"
+#include "responder_impl.h"
+#include "turn.h"
 #include "wqe.h"
 
 /* Sums SGE lengths; false when the sum passes the largest message. */
@@ -108,3 +110,22 @@ void simhca_recv_done(struct simhca_qp *qp)
 	if (!qp->held)
 		qp->resp.rq_ci++;
 }
+
+static enum simhca_take take(struct simhca_worker *worker, struct simhca_qp *qp,
+			     const struct simhca_packet *packet)
+{
+	(void)worker;
+	(void)packet;
+	return simhca_rq_peek(qp);
+}
+
+static bool complete(struct simhca_qp *qp, struct simhca_cqe *cqe, bool solicited)
+{
+	return simhca_cq_push_of(qp->recv_cq, cqe, solicited, qp, simhca_responder_completes);
+}
+
+const struct simhca_recv_source simhca_own_receives = {
+	.take = take,
+	.complete = complete,
+	.no_room = SIMHCA_REASON_RECV_CQ_ERROR,
+};

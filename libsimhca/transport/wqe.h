@@ -28,7 +28,12 @@ struct simhca_send {
 };
 static_assert(sizeof(struct simhca_send) <= SIMHCA_SEND_ROOM, "a worker has room for one");
 
-enum simhca_take { SIMHCA_TAKE_OK, SIMHCA_TAKE_EMPTY, SIMHCA_TAKE_CORRUPT };
+enum simhca_take {
+	SIMHCA_TAKE_OK,
+	SIMHCA_TAKE_EMPTY,
+	SIMHCA_TAKE_CORRUPT, /* the QP's own memory, or that of its SRQ, makes no sense */
+	SIMHCA_TAKE_BROKEN,  /* so does what is not the QP's; its owner has been told */
+};
 
 /* Whether the QP's own queue has a receive WQE: that at rq_ci. Under resp_lock, as what follows. */
 enum simhca_take simhca_rq_peek(const struct simhca_qp *qp);

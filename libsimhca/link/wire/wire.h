@@ -9,6 +9,7 @@
 #include "link/wire/bth.h"
 #include "link/wire/icrc.h"
 #include "simhca.h"
+#include "transport/uplink.h"
 
 struct simhca_wire_ops {
 	/*
@@ -50,22 +51,6 @@ void simhca_wire_counts(const struct simhca_fabric *fabric, struct simhca_wire_c
 
 /* ------------------------------------------------------------------- for the model itself */
 
-struct simhca_inbox;
-struct simhca_qp;
-
-/* A QP is made (0 or -ENOMEM), and freed; on devices without a wire nothing happens. */
-int simhca_wire_attach(struct simhca_qp *qp);
-void simhca_wire_detach(struct simhca_qp *qp);
-/* It has got its address, and it is forgotten. Under both of its locks. */
-void simhca_wire_connect(struct simhca_qp *qp);
-void simhca_wire_reset(struct simhca_qp *qp);
-/*
- * No engine begins to take what has come for it; false: one is at it. For who cannot tell by the
- * guards, as an XRC_RECV QP has no context.
- */
-bool simhca_wire_retire(struct simhca_qp *qp);
-/* Whether its peer is on the wire. */
-bool simhca_wire_has(const struct simhca_qp *qp);
 /* Sends a MAD to QP 1 of an address elsewhere; false: it is not elsewhere. */
 bool simhca_wire_send_gmp(struct simhca_device *device, const struct simhca_av *av,
 			  const union simhca_gid *sgid, const void *mad);
