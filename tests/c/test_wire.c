@@ -359,6 +359,11 @@ static void management_datagrams_go(void **state)
 	simhca_wire_gmps(world->fabric);
 	assert_int_equal(gmps, 1);
 	assert_int_equal(counts(&net).taken, 1);
+	/* Who is at home and does not answer is not elsewhere. */
+	simhca_device_set_port(world->device[1], false);
+	assert_false(simhca_device_send_gmp(world->device[0], &av, mad));
+	settle(world);
+	assert_int_equal(counts(&net).taken, 1);
 }
 
 int main(void)
