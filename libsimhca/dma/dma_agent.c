@@ -110,15 +110,15 @@ static bool is_stopped(pid_t pid)
 static int wait_for_answer(const struct simhca_agent *agent)
 {
 	struct pollfd poll_answer = { .fd = agent->socket, .events = POLLIN };
-	int patience = AGENT_TIMEOUT_MS;
+	int left_ms = AGENT_TIMEOUT_MS;
 
-	while (patience > 0) {
+	while (left_ms > 0) {
 		int ready = poll(&poll_answer, 1, AGENT_LOOK_MS);
 
 		if (ready)
 			return ready < 0 ? errno : 0;
 		if (!is_stopped(agent->pid))
-			patience -= AGENT_LOOK_MS;
+			left_ms -= AGENT_LOOK_MS;
 	}
 	return ETIMEDOUT;
 }

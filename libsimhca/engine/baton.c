@@ -22,8 +22,8 @@
 #define LONG_SPIN_NS 10000u /* an invited thread polls for so long, and one that found a lot */
 #define WAIT_NS 50000u	    /* for the holder to hand the baton over */
 #define GOOD 8u		    /* times that a thread finds work without sleeping: it is well placed */
-#define LEAST_PATIENCE 8u   /* wake-ups of one lane before another is invited */
-#define MOST_PATIENCE 1024u
+#define LEAST_STREAK 8u	    /* wake-ups of one lane before another is invited */
+#define MOST_STREAK 1024u
 #define ROAM_NS 1000000u  /* who has worked for so long without sleeping may run on any CPU */
 #define LOOK_AT_CLOCK 32u /* times that it found work */
 
@@ -110,7 +110,7 @@ bool simhca_baton_take(struct simhca_worker *worker)
 
 void simhca_baton_init(struct simhca_engine *engine)
 {
-	engine->baton.patience = LEAST_PATIENCE;
+	engine->baton.invite_after = LEAST_STREAK;
 }
 
 void simhca_baton_release(struct simhca_worker *worker)
@@ -146,13 +146,13 @@ void simhca_baton_consider(struct simhca_worker *worker)
 	if (engine->lanes == 1 || !simhca_baton_is_held(worker))
 		return;
 	if (worker->guest && worker->finds >= GOOD)
-		baton->patience = LEAST_PATIENCE;
-	if (!worker->guest && baton->streak >= baton->patience) {
+		baton->invite_after = LEAST_STREAK;
+	if (!worker->guest && baton->streak >= baton->invite_after) {
 		uint32_t lane = (worker->lane + 1) % engine->lanes;
 
 		baton->streak = 0;
-		if (baton->patience < MOST_PATIENCE)
-			baton->patience *= 2;
+		if (baton->invite_after < MOST_STREAK)
+			baton->invite_after *= 2;
 		atomic_store(&baton->invited, lane + 1);
 		simhca_lane_rouse(engine, lane);
 	}

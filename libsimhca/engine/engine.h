@@ -39,8 +39,8 @@ struct simhca_baton {
 	_Atomic uint32_t invited; /* lane whose thread is to become the heir, plus 1 */
 	/* The holder's. */
 	uint32_t last_lane;
-	uint32_t streak;   /* wake-ups of that lane in a row */
-	uint32_t patience; /* a streak so long and a thread of another lane is invited */
+	uint32_t streak;       /* wake-ups of that lane in a row */
+	uint32_t invite_after; /* a streak so long: then a thread of another lane is invited */
 	uint64_t released_ns;
 };
 

@@ -45,10 +45,10 @@ void simhca_memory_refuse(struct simhca_worker *worker, struct simhca_qp *qp,
 }
 
 /* What a fault of ours means for the request; false: reply is filled. */
-static bool went_on(struct simhca_worker *worker, struct simhca_qp *qp,
-		    const struct simhca_packet *packet, enum simhca_fault_context context,
-		    enum simhca_fault_verdict verdict, enum simhca_memory memory,
-		    enum simhca_reason reason, struct simhca_reply *reply)
+static bool may_go_on(struct simhca_worker *worker, struct simhca_qp *qp,
+		      const struct simhca_packet *packet, enum simhca_fault_context context,
+		      enum simhca_fault_verdict verdict, enum simhca_memory memory,
+		      enum simhca_reason reason, struct simhca_reply *reply)
 {
 	switch (verdict) {
 	case SIMHCA_FAULT_GO:
@@ -79,7 +79,7 @@ bool simhca_memory_is_there(struct simhca_worker *worker, struct simhca_qp *qp,
 	if (verdict == SIMHCA_FAULT_GO && !simhca_fault_resumed(&qp->faults, context) &&
 	    !simhca_odp_verify(sgl))
 		verdict = simhca_fault_take_copy(worker, &qp->faults, context, sgl, &reason);
-	return went_on(worker, qp, packet, context, verdict, memory, reason, reply);
+	return may_go_on(worker, qp, packet, context, verdict, memory, reason, reply);
 }
 
 void simhca_memory_failed(struct simhca_worker *worker, struct simhca_qp *qp,
@@ -97,7 +97,7 @@ void simhca_memory_failed(struct simhca_worker *worker, struct simhca_qp *qp,
 	/* As if it had not been raised: the request comes again. */
 	if (verdict == SIMHCA_FAULT_GO)
 		verdict = SIMHCA_FAULT_WAIT;
-	went_on(worker, qp, packet, context, verdict, memory, reason, reply);
+	may_go_on(worker, qp, packet, context, verdict, memory, reason, reply);
 }
 
 bool simhca_memory_remote(struct simhca_worker *worker, struct simhca_qp *qp,
