@@ -182,7 +182,8 @@ struct simhca_gmp {
 /* Called by the thread that sends, and must not send itself. */
 typedef void simhca_gmp_handler(void *arg, const struct simhca_gmp *gmp);
 void simhca_device_set_gmp(struct simhca_device *device, simhca_gmp_handler *handler, void *arg);
-/* False: the port is down, or nobody here has this address, and there is no wire. A MAD is lost then, as on a wire. */
+/* False: the port is down, or nobody here has this address, and there is no wire. A MAD is lost
+ * then, as on a wire. */
 bool simhca_device_send_gmp(struct simhca_device *device, const struct simhca_av *av,
 			    const void *mad);
 
