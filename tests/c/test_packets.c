@@ -303,6 +303,20 @@ static void an_acknowledged_read_is_not_complete(void **state)
 	assert_int_equal(net->repeats, 2);
 }
 
+/* As many reads are under way as max_rd_atomic allows, and no more. */
+static void reads_under_way_have_a_limit(void **state)
+{
+	struct net *net = net_new(state);
+	struct side *a = &net->pair->a;
+	uint32_t limit = a->options.max_rd_atomic;
+
+	net->deaf = true;
+	for (uint32_t i = 0; i < limit + 3; i++)
+		rdma_read(a, i, 0, 8, 0);
+	settle(net->world);
+	assert_int_equal(net->repeats, limit);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -312,6 +326,7 @@ int main(void)
 		ON_ETHERNET(answers_and_message_numbers),
 		ON_ETHERNET(answers_to_nothing),
 		ON_ETHERNET(an_acknowledged_read_is_not_complete),
+		ON_ETHERNET(reads_under_way_have_a_limit),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
