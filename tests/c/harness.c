@@ -48,7 +48,7 @@ static uint64_t test_clock(void *arg)
 {
 	struct world *world = arg;
 
-	return atomic_load_explicit(&world->now, memory_order_relaxed);
+	return atomic_fetch_add_explicit(&world->now, world->ns_per_look, memory_order_relaxed);
 }
 
 static void on_comp_event(void *arg, uint64_t channel, uint64_t cq_user_handle)
@@ -201,7 +201,8 @@ struct world *world_new(const struct world_config *config)
 	world->engines = config->threads ? config->threads : 1;
 	world->fabric = simhca_fabric_create(&ops);
 	assert_non_null(world->fabric);
-	if (!world->threaded) {
+	world->ns_per_look = config->ns_per_look;
+	if (!world->threaded || world->ns_per_look) {
 		engine.clock_ns = test_clock;
 		engine.clock_arg = world;
 	}

@@ -74,6 +74,7 @@ struct world {
 	struct simhca_device *device[2];
 	bool (*tick)(void); /* of a link that has a time of its own; true: something is under way */
 	_Atomic uint64_t now; /* what the engine's clock says, in ns, unless threaded */
+	uint64_t ns_per_look; /* see world_config */
 	struct client *clients;
 	struct block *blocks;
 	pthread_mutex_t log_lock;
@@ -85,6 +86,7 @@ struct world_config {
 	unsigned int threads;		    /* engines with one each; 0: the test polls */
 	bool lanes;			    /* each engine has two lanes, and a thread for each */
 	bool deaf_lane;			    /* but none for the second */
+	uint64_t ns_per_look;		    /* the engines' clock goes on so far at each look */
 	struct simhca_device_config device; /* limits; name, GUIDs and LID are filled in */
 };
 
