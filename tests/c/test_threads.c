@@ -17,7 +17,7 @@ static bool next(struct cq *cq, uint64_t wr_id)
 struct ping {
 	struct pair *pair;
 	atomic_bool stop;
-	unsigned int messages, failures;
+	unsigned int failures;
 	pthread_t thread;
 };
 
@@ -26,7 +26,7 @@ static void *ping_thread(void *arg)
 	struct ping *ping = arg;
 	struct side *a = &ping->pair->a, *b = &ping->pair->b;
 
-	for (uint32_t n = 0; !atomic_load(&ping->stop) && !ping->failures; n++) {
+	for (uint32_t n = 0; !n || (!atomic_load(&ping->stop) && !ping->failures); n++) {
 		uint32_t length = n * 37 % 6000;
 
 		fill(a->mr->addr, length, n);
@@ -34,7 +34,6 @@ static void *ping_thread(void *arg)
 		send_from(a, n, 0, length);
 		if (!next(a->send_cq, n) || !next(b->recv_cq, n) || !filled(b->mr->addr, length, n))
 			ping->failures++;
-		ping->messages++;
 	}
 	return NULL;
 }
@@ -54,7 +53,6 @@ static void ping_stop(struct ping *ping)
 	atomic_store(&ping->stop, true);
 	pthread_join(ping->thread, NULL);
 	assert_int_equal(ping->failures, 0);
-	assert_true(ping->messages > 0);
 }
 
 static void messages_both_ways(void **state)
