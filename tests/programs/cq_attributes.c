@@ -75,19 +75,11 @@ TEST(either_time_stamp)
 			.wc_flags = wall ? IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK
 					 : IBV_WC_EX_WITH_COMPLETION_TIMESTAMP,
 		};
-		struct ibv_poll_cq_attr poll_attr = {};
 		struct end end = new_end();
 		struct ibv_cq_ex *cq_ex = ibv_create_cq_ex(end.context, &attr);
 		uint64_t before = clock_ns(clock), stamp;
-		double limit = now() + 10;
 
-		CHECK(cq_ex);
-		end.cq = ibv_cq_ex_to_cq(cq_ex);
-		end.qp = make_qp(end.pd, end.cq, IBV_QPT_RC);
-		start_qp(end.qp, end.qp->qp_num);
-		post_rdma(&end, IBV_WR_RDMA_WRITE, (uintptr_t)end.memory, end.mr->rkey, 8);
-		while (ibv_start_poll(cq_ex, &poll_attr))
-			CHECK(now() < limit);
+		begin_to_poll_a_write(&end, cq_ex);
 		stamp = wall ? ibv_wc_read_completion_wallclock_ns(cq_ex)
 			     : ibv_wc_read_completion_ts(cq_ex);
 		ibv_end_poll(cq_ex);

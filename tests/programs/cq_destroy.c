@@ -75,17 +75,9 @@ TEST(while_polling)
 	struct pair pair = new_pair();
 	struct ibv_cq_init_attr_ex cq_attr = { .cqe = 16 };
 	struct ibv_cq_ex *cq_ex = ibv_create_cq_ex(pair.client.context, &cq_attr);
-	struct ibv_poll_cq_attr poll_attr = {};
 	struct end end = pair.client;
-	double limit = now() + 10;
 
-	CHECK(cq_ex);
-	end.cq = ibv_cq_ex_to_cq(cq_ex);
-	end.qp = make_qp(end.pd, end.cq, IBV_QPT_RC);
-	start_qp(end.qp, end.qp->qp_num);
-	post_rdma(&end, IBV_WR_RDMA_WRITE, (uintptr_t)end.memory, end.mr->rkey, 8);
-	while (ibv_start_poll(cq_ex, &poll_attr))
-		CHECK(now() < limit);
+	begin_to_poll_a_write(&end, cq_ex);
 	CHECK(cq_ex->status == IBV_WC_SUCCESS);
 	CHECK(ibv_destroy_cq(end.cq) == EBUSY);
 	ibv_end_poll(cq_ex);

@@ -277,6 +277,21 @@ static inline void fail_rdma(const struct end *end, enum ibv_wr_opcode opcode, u
 	expect_error(end->cq, IBV_WC_REM_ACCESS_ERR, reason);
 }
 
+/* A write completes in this CQ, which the end has for a new QP; ibv_end_poll() is the caller's. */
+static inline void begin_to_poll_a_write(struct end *end, struct ibv_cq_ex *cq_ex)
+{
+	struct ibv_poll_cq_attr poll_attr = {};
+	double limit = now() + 10;
+
+	CHECK(cq_ex);
+	end->cq = ibv_cq_ex_to_cq(cq_ex);
+	end->qp = make_qp(end->pd, end->cq, IBV_QPT_RC);
+	start_qp(end->qp, end->qp->qp_num);
+	post_rdma(end, IBV_WR_RDMA_WRITE, (uintptr_t)end->memory, end->mr->rkey, 8);
+	while (ibv_start_poll(cq_ex, &poll_attr))
+		CHECK(now() < limit);
+}
+
 static inline int post_inv(struct ibv_qp *qp, enum ibv_wr_opcode opcode, uint32_t key,
 			   unsigned int flags)
 {
