@@ -21,6 +21,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "steps.h"
+
 #define BACKLOG 1024
 #define IN_FLIGHT                                                                                  \
 	(BACKLOG / 2) /* requests beyond the backlog are dropped, and repeated after 6 s */
@@ -31,37 +33,6 @@ static struct meeting {
 	_Atomic uint16_t port; /* of the server; 0: it does not listen yet */
 	_Atomic unsigned int here, connected, end;
 } * meeting;
-
-static void die(const char *what)
-{
-	perror(what);
-	exit(1);
-}
-
-static double seconds(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
-
-static double step(const char *what, double since)
-{
-	printf("%s %.6f\n", what, seconds() - since);
-	fflush(stdout);
-	return seconds();
-}
-
-static void wait_for_end(void)
-{
-	char c;
-
-	puts("ready");
-	fflush(stdout);
-	while (read(0, &c, 1) > 0)
-		;
-}
 
 static void wait_for(_Atomic unsigned int *counter, unsigned int count)
 {

@@ -23,42 +23,14 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "steps.h"
+
 #define MESSAGE 4096 /* bytes, from each rank to each other */
 #define PAGE 4096
 
 static struct ibv_context *context;
 static struct ibv_port_attr port;
 static union ibv_gid gid;
-
-static void die(const char *what)
-{
-	perror(what);
-	exit(1);
-}
-
-static double seconds(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
-
-static void step(const char *what, double since)
-{
-	printf("%s %.6f\n", what, seconds() - since);
-	fflush(stdout);
-}
-
-static void wait_for_end(void)
-{
-	char c;
-
-	puts("ready");
-	fflush(stdout);
-	while (read(0, &c, 1) > 0)
-		;
-}
 
 static void open_device(void)
 {
