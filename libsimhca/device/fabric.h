@@ -31,6 +31,7 @@ struct simhca_faults;
 struct simhca_link;
 struct simhca_pager;
 struct simhca_srq_kind;
+struct simhca_uplink;
 struct simhca_wire;
 
 struct simhca_fabric {
@@ -44,7 +45,8 @@ struct simhca_fabric {
 	const struct simhca_link *link;		   /* of all QPs but */
 	const struct simhca_link *frame_link;	   /* those for raw frames */
 	const struct simhca_srq_kind *srq_kind[3]; /* by enum simhca_srq_type */
-	struct simhca_wire *wire; /* of those whose peers are not here; NULL: none */
+	const struct simhca_uplink *uplink;	   /* to peers that are not here; NULL: none */
+	struct simhca_wire *wire;		   /* what it has */
 	uint32_t next_context_id;
 	struct simhca_atomicity *atomicities; /* control functions only */
 	uint32_t stats_blocks;		      /* bit n: a thread counts in block n */

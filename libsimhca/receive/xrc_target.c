@@ -14,7 +14,6 @@
 #include "paging/fault.h"
 #include "simhca.h"
 #include "transport/qp.h"
-#include "transport/uplink.h"
 #include "transport/wqe.h"
 #include "xrc.h"
 
@@ -76,7 +75,7 @@ static void remove_open(struct simhca_qp *qp, struct simhca_qp_open **link)
 
 static void free_target(struct simhca_qp *qp)
 {
-	simhca_wire_detach(qp);
+	simhca_qp_detach(qp);
 	if (qp->qpn)
 		simhca_number_give(&qp->device->qpns, qp->qpn);
 	pthread_mutex_destroy(&qp->opens_lock);
@@ -110,7 +109,7 @@ int simhca_create_xrc_target(struct simhca_context *context, const struct simhca
 	qp->last_wqe_event_due = true;
 	qp->mem = calloc(1, sizeof(*qp->mem) + SIMHCA_HELD_BYTES);
 	qp->qpn = qp->faults.qpn = simhca_number_take(&device->qpns);
-	ret = simhca_wire_attach(qp);
+	ret = simhca_qp_attach(qp);
 	if (ret || !qp->mem || !qp->qpn) {
 		ret = simhca_why(why, ENOMEM,
 				 qp->mem && !ret ? "all QP numbers are in use" : "out of memory");
@@ -163,7 +162,8 @@ int simhca_close_xrc_target(struct simhca_context *context, uint32_t handle, str
 	atomic_store(&qp->device->qps[SIMHCA_QPN_SLOT(qp->qpn)], NULL);
 	simhca_fabric_changed(qp->device->fabric);
 	simhca_engine_forget(&qp->task);
-	if (!simhca_wire_retire(qp) || !simhca_fabric_synchronize(qp->device->fabric, UINT32_MAX) ||
+	if ((qp->uplink && !qp->uplink->retire(qp)) ||
+	    !simhca_fabric_synchronize(qp->device->fabric, UINT32_MAX) ||
 	    simhca_qp_begin_both(qp, true))
 		return -EAGAIN;
 	simhca_qp_end_both(qp);

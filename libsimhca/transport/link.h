@@ -76,4 +76,22 @@ struct simhca_link {
 	enum simhca_reason (*check)(const struct simhca_qp *qp, uint64_t length);
 };
 
+/*
+ * What leads out of the fabric: it gives a QP one of its links when the QP gets the address of
+ * somebody else. qp->uplink: what its device has.
+ */
+struct simhca_uplink {
+	/* A QP is made (0 or -ENOMEM; it may have none of it), and freed. */
+	int (*attach)(struct simhca_qp *qp);
+	void (*detach)(struct simhca_qp *qp);
+	/* It has got its address, and it is forgotten. Under both of its locks. */
+	void (*connect)(struct simhca_qp *qp);
+	void (*reset)(struct simhca_qp *qp);
+	/*
+	 * No engine begins to take what has come for it; false: one is at it. For who cannot tell
+	 * by the guards, as an XRC_RECV QP has no context.
+	 */
+	bool (*retire)(struct simhca_qp *qp);
+};
+
 #endif

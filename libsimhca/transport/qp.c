@@ -21,7 +21,6 @@
 #include "simhca.h"
 #include "turn.h"
 #include "wqe.h"
-#include "uplink.h"
 
 /* How often a control function tries for a QP that an engine works on: about a millisecond. */
 #define YIELDS 64
@@ -183,7 +182,8 @@ void simhca_qp_clear(struct simhca_qp *qp)
 	if (qp->context)
 		simhca_engine_cancel_timer(&qp->task);
 	simhca_drop_fetches(qp, false);
-	simhca_wire_reset(qp);
+	if (qp->uplink)
+		qp->uplink->reset(qp);
 	memset(&qp->req, 0, sizeof(qp->req));
 	memset(&qp->resp, 0, sizeof(qp->resp));
 	if (qp->cast)
@@ -300,7 +300,7 @@ void simhca_qp_free(struct simhca_qp *qp)
 
 	if (!qp)
 		return;
-	simhca_wire_detach(qp);
+	simhca_qp_detach(qp);
 	if (qp->sq)
 		simhca_context_free(context, &qp->sq_ref, sq_bytes(qp));
 	if (qp->rq)
@@ -401,7 +401,7 @@ int simhca_qp_add(struct simhca_qp *qp, enum simhca_object_type as,
 		ret = simhca_why(why, ENOMEM, "out of memory");
 	else
 		ret = alloc_rings(qp, why);
-	if (!ret && simhca_wire_attach(qp))
+	if (!ret && simhca_qp_attach(qp))
 		ret = simhca_why(why, ENOMEM, "out of memory");
 	if (ret)
 		goto fail;

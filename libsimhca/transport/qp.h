@@ -62,7 +62,8 @@ struct simhca_qp {
 	atomic_bool fetch_waits;  /* there are some */
 
 	const struct simhca_link *_Atomic link; /* changes under both locks */
-	struct simhca_inbox *inbox;		/* of a device with a wire */
+	const struct simhca_uplink *uplink;	/* of a device with a wire; or NULL */
+	struct simhca_inbox *inbox;		/* what has come by it */
 	struct simhca_qp_mem *mem;
 	char *sq, *rq;
 	char *held; /* behind mem: a receive that was taken off an SRQ; NULL: it has none */
@@ -143,6 +144,20 @@ static inline void simhca_drop_fetches(struct simhca_qp *qp, bool flush)
 {
 	if (qp->source->fetch)
 		qp->source->fetch->drop_all(qp, flush);
+}
+
+/* A QP is made, and freed: 0 or -ENOMEM. */
+static inline int simhca_qp_attach(struct simhca_qp *qp)
+{
+	const struct simhca_uplink *uplink = qp->device->fabric->uplink;
+
+	return uplink ? uplink->attach(qp) : 0;
+}
+
+static inline void simhca_qp_detach(struct simhca_qp *qp)
+{
+	if (qp->uplink)
+		qp->uplink->detach(qp);
 }
 
 /* An asynchronous event of a QP, to everybody who has it open. */

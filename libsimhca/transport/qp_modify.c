@@ -13,7 +13,6 @@
 #include "qp.h"
 #include "silence.h"
 #include "simhca.h"
-#include "uplink.h"
 
 enum { RC, UC, UD, XRC_SEND, XRC_RECV, RAW, TYPES };
 
@@ -424,8 +423,9 @@ int simhca_modify_qp(struct simhca_context *context, const struct simhca_modify_
 			apply(qp, mask, &req->attr);
 	} while (!atomic_compare_exchange_strong(&qp->qpc->state, &from, to));
 
-	if ((from == SIMHCA_QPS_INIT && to == SIMHCA_QPS_RTR) || (mask & SIMHCA_QP_AV))
-		simhca_wire_connect(qp);
+	if (qp->uplink &&
+	    ((from == SIMHCA_QPS_INIT && to == SIMHCA_QPS_RTR) || (mask & SIMHCA_QP_AV)))
+		qp->uplink->connect(qp);
 	if (to == SIMHCA_QPS_RESET) {
 		if (qp->context) /* an XRC_RECV QP binds none */
 			simhca_free_windows_of(qp->context, qp->qpn);

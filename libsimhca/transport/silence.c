@@ -10,7 +10,6 @@
 #include "device/address.h"
 #include "qp.h"
 #include "silence.h"
-#include "uplink.h"
 
 enum obstacle {
 	NO_PORT,
@@ -45,7 +44,7 @@ static enum obstacle find_obstacle(const struct simhca_qp *qp)
 	bool has_port = false;
 	uint32_t state;
 
-	if (simhca_wire_has(qp))
+	if (qp->link->remote)
 		return ON_THE_WIRE;
 	pthread_rwlock_rdlock(&fabric->lock);
 	for (device = fabric->devices; device && !peer; device = device->next) {

@@ -53,6 +53,7 @@ struct simhca_wire {
 };
 
 static const struct simhca_link wire_link, datagram_link;
+static const struct simhca_uplink uplink;
 
 static void count(_Atomic uint64_t *counter)
 {
@@ -75,6 +76,7 @@ int simhca_wire_open(struct simhca_fabric *fabric, const struct simhca_wire_ops 
 	pthread_rwlockattr_destroy(&attr);
 	pthread_mutex_init(&wire->gmp_lock, NULL);
 	fabric->wire = wire;
+	fabric->uplink = &uplink;
 	return 0;
 }
 
@@ -115,34 +117,33 @@ static bool is_local(const struct simhca_device *source, const struct simhca_av 
 	return device;
 }
 
-int simhca_wire_attach(struct simhca_qp *qp)
+static int attach(struct simhca_qp *qp)
 {
 	if (!qp->device->config.wire || qp->type == SIMHCA_QPT_RAW_PACKET ||
 	    qp->type == SIMHCA_QPT_WQ)
 		return 0;
 	qp->inbox = simhca_inbox_create();
-	return qp->inbox ? 0 : -ENOMEM;
+	if (!qp->inbox)
+		return -ENOMEM;
+	qp->uplink = &uplink;
+	return 0;
 }
 
-void simhca_wire_detach(struct simhca_qp *qp)
+static void detach(struct simhca_qp *qp)
 {
 	struct simhca_wire *wire = qp->device->fabric->wire;
 
-	if (!qp->device->config.wire)
-		return;
 	/* It is in no table: whoever had found it there has let go of it then. */
 	pthread_rwlock_wrlock(&wire->lock);
 	pthread_rwlock_unlock(&wire->lock);
 	simhca_inbox_destroy(qp->inbox);
 }
 
-void simhca_wire_connect(struct simhca_qp *qp)
+static void connect_qp(struct simhca_qp *qp)
 {
 	const struct simhca_av *av = &qp->qpc->av;
 	struct simhca_wire_path path = { .destination = av->dgid, .source_port = SIMHCA_WIRE_PORT };
 
-	if (!qp->inbox)
-		return;
 	if (qp->type == SIMHCA_QPT_UD) {
 		simhca_inbox_open(qp->inbox, NULL, 0, 0);
 		atomic_store(&qp->link, &datagram_link);
@@ -156,21 +157,23 @@ void simhca_wire_connect(struct simhca_qp *qp)
 	}
 }
 
-void simhca_wire_reset(struct simhca_qp *qp)
+static void reset(struct simhca_qp *qp)
 {
-	if (qp->inbox)
-		simhca_inbox_close(qp->inbox);
+	simhca_inbox_close(qp->inbox);
 }
 
-bool simhca_wire_retire(struct simhca_qp *qp)
+static bool retire(struct simhca_qp *qp)
 {
-	return !qp->inbox || simhca_inbox_retire(qp->inbox);
+	return simhca_inbox_retire(qp->inbox);
 }
 
-bool simhca_wire_has(const struct simhca_qp *qp)
-{
-	return qp->link == &wire_link;
-}
+static const struct simhca_uplink uplink = {
+	.attach = attach,
+	.detach = detach,
+	.connect = connect_qp,
+	.reset = reset,
+	.retire = retire,
+};
 
 /* -------------------------------------------------------------------------------- sending */
 

@@ -9,7 +9,6 @@
 #include "link/wire/bth.h"
 #include "link/wire/icrc.h"
 #include "simhca.h"
-#include "transport/uplink.h"
 
 struct simhca_wire_ops {
 	/*
