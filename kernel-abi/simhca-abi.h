@@ -65,7 +65,8 @@ enum {
 	SIMHCA_MAX_SGE = 32,
 	SIMHCA_MAX_INLINE = 1024, /* bytes */
 	SIMHCA_MAX_CQE = (1 << 22) - 1,
-	SIMHCA_MAX_RD_ATOMIC = 16, /* as initiator and as responder, per QP */
+	SIMHCA_MAX_RD_ATOMIC = 16,	 /* as responder, per QP */
+	SIMHCA_MAX_INIT_RD_ATOMIC = 128, /* as initiator */
 	SIMHCA_MAX_MCAST_GRP = 8192,
 	SIMHCA_MAX_MCAST_QP_ATTACH = 256,
 	SIMHCA_GID_ENTRIES = 8,

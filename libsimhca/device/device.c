@@ -116,7 +116,7 @@ static void fill_attr(const struct simhca_device_config *c, struct simhca_device
 	a->max_srq_wr = SIMHCA_MAX_SRQ_WR;
 	a->max_srq_sge = c->max_sge;
 	a->max_qp_rd_atom = SIMHCA_MAX_RD_ATOMIC;
-	a->max_qp_init_rd_atom = SIMHCA_MAX_RD_ATOMIC;
+	a->max_qp_init_rd_atom = SIMHCA_MAX_INIT_RD_ATOMIC;
 	a->max_res_rd_atom = SIMHCA_MAX_RD_ATOMIC * c->max_qp;
 	a->max_mcast_grp = SIMHCA_MAX_MCAST_GRP;
 	a->max_mcast_qp_attach = SIMHCA_MAX_MCAST_QP_ATTACH;

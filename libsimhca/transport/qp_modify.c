@@ -296,9 +296,9 @@ static int check_values(const struct simhca_qp *qp, uint32_t mask,
 		return simhca_why(why, EINVAL, "rnr_retry = %u: 0 to 7", attr->rnr_retry);
 	if ((mask & SIMHCA_QP_MIN_RNR_TIMER) && attr->min_rnr_timer > 31)
 		return simhca_why(why, EINVAL, "min_rnr_timer = %u: 0 to 31", attr->min_rnr_timer);
-	if ((mask & SIMHCA_QP_MAX_QP_RD_ATOMIC) && attr->max_rd_atomic > SIMHCA_MAX_RD_ATOMIC)
+	if ((mask & SIMHCA_QP_MAX_QP_RD_ATOMIC) && attr->max_rd_atomic > SIMHCA_MAX_INIT_RD_ATOMIC)
 		return simhca_why(why, EINVAL, "max_rd_atomic = %u: 0 to %u", attr->max_rd_atomic,
-				  SIMHCA_MAX_RD_ATOMIC);
+				  SIMHCA_MAX_INIT_RD_ATOMIC);
 	if ((mask & SIMHCA_QP_MAX_DEST_RD_ATOMIC) &&
 	    attr->max_dest_rd_atomic > SIMHCA_MAX_RD_ATOMIC)
 		return simhca_why(why, EINVAL, "max_dest_rd_atomic = %u: 0 to %u",

@@ -373,7 +373,7 @@ static void values_out_of_range_are_refused(void **state)
 	REFUSED(IBV_QPS_RTR, IBV_QPS_RTS, rts_mask(IBV_QPT_RC), retry_cnt, 8);
 	REFUSED(IBV_QPS_RTR, IBV_QPS_RTS, rts_mask(IBV_QPT_RC), rnr_retry, 8);
 	REFUSED(IBV_QPS_RTR, IBV_QPS_RTS, rts_mask(IBV_QPT_RC), max_rd_atomic,
-		SIMHCA_MAX_RD_ATOMIC + 1);
+		SIMHCA_MAX_INIT_RD_ATOMIC + 1);
 #undef REFUSED
 }
 

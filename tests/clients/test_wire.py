@@ -114,6 +114,17 @@ def test_pingpong(hosts, program, gid):
     pingpong_across(hosts, program, gid)
 
 
+def test_xrc_pingpong(hosts):
+    """One XRC SRQ for two clients at once."""
+    port = new_port()
+    argv = ["ibv_xsrq_pingpong", "-g", IPV4_GID, "-n", 200, "-e", "-p", port]
+    server = hosts[1].start(*argv, "-c", 2)
+    wait_until(lambda: listens(hosts[1], port) or not server.running, PATIENCE, "it listens")
+    clients = [hosts[0].start(*argv, IPV4[1]) for _ in range(2)]
+    for program in server, *clients:
+        assert expect_success(program.finish()).stdout.endswith("success\n"), program.result()
+
+
 @pytest.mark.parametrize("gid", [IPV4_GID, IPV6_GID])
 def test_ud_pingpong(hosts, gid):
     """Datagrams, with the IP header before them."""
