@@ -16,8 +16,8 @@
 struct process {
 	struct process_table *table;
 	pid_t pid;
-	int fd;	 /* pidfd */
-	int mem; /* of /proc/PID/mem, or -1 */
+	int fd;	     /* pidfd */
+	int pagemap; /* of /proc/PID/pagemap, or -1 */
 	bool reachable;
 	ev_io io;
 	struct process_use *uses;
@@ -29,8 +29,8 @@ static void process_free(struct process *process)
 	HASH_DEL(process->table->by_pid, process);
 	ev_io_stop(process->table->loop, &process->io);
 	close(process->fd);
-	if (process->mem >= 0)
-		close(process->mem);
+	if (process->pagemap >= 0)
+		close(process->pagemap);
 	free(process);
 }
 
@@ -90,7 +90,7 @@ static struct process *watch(struct process_table *table, pid_t pid, int pidfd)
 	process->table = table;
 	process->pid = pid;
 	process->fd = pidfd;
-	process->mem = -1;
+	process->pagemap = -1;
 	HASH_ADD(hh, table->by_pid, pid, sizeof(process->pid), process);
 	ev_io_init(&process->io, on_exit_of_process, process->fd, EV_READ);
 	process->io.data = process;
@@ -105,7 +105,7 @@ void process_look_start(struct process_look *look, pid_t pid, int pidfd)
 	look->pid = pid;
 	look->pidfd = pidfd >= 0 ? pidfd : (int)syscall(SYS_pidfd_open, pid, 0);
 	look->blind = look->pidfd < 0 && errno == ENOSYS;
-	look->mem = -1;
+	look->pagemap = -1;
 	look->reachable = false;
 }
 
@@ -113,8 +113,13 @@ void process_look_do(struct process_look *look)
 {
 	char path[64];
 
-	snprintf(path, sizeof(path), "/proc/%d/mem", (int)look->pid);
-	look->mem = open(path, O_RDONLY | O_CLOEXEC);
+	snprintf(path, sizeof(path), "/proc/%d/pagemap", (int)look->pid);
+	look->pagemap = open(path, O_RDONLY | O_CLOEXEC);
+	/* So the model asks; a sandbox that always says "gone" is not to be believed. */
+	if (look->pagemap >= 0 && !pread(look->pagemap, path, 1, 0)) {
+		close(look->pagemap);
+		look->pagemap = -1;
+	}
 	look->reachable = simhca_process_reachable(look->pid);
 }
 
@@ -122,9 +127,9 @@ void process_look_drop(struct process_look *look)
 {
 	if (look->pidfd >= 0)
 		close(look->pidfd);
-	if (look->mem >= 0)
-		close(look->mem);
-	look->pidfd = look->mem = -1;
+	if (look->pagemap >= 0)
+		close(look->pagemap);
+	look->pidfd = look->pagemap = -1;
 }
 
 bool process_look_finish(struct process_table *table, struct process_look *look)
@@ -141,10 +146,10 @@ bool process_look_finish(struct process_table *table, struct process_look *look)
 		if (process)
 			look->pidfd = -1; /* it has that now */
 	}
-	if (process && process->mem < 0) {
-		process->mem = look->mem;
+	if (process && process->pagemap < 0) {
+		process->pagemap = look->pagemap;
 		process->reachable = look->reachable;
-		look->mem = -1;
+		look->pagemap = -1;
 	}
 	process_look_drop(look);
 	return process;
@@ -194,10 +199,11 @@ struct simhca_mm *process_memory(struct process_table *table, struct process_use
 	use->process = process;
 	if (!use->process && pid > 0)
 		log_warning("process %d: cannot watch for its end", (int)pid);
-	else if (use->process && use->process->mem < 0 && use->process->reachable)
-		log_warning("process %d: /proc/%d/mem cannot be opened", (int)pid, (int)pid);
+	else if (use->process && use->process->pagemap < 0 && use->process->reachable)
+		log_warning("process %d: /proc/%d/pagemap does not tell whether it is there",
+			    (int)pid, (int)pid);
 	if (use->process)
-		simhca_mm_known_by(use->mm, use->process->mem);
+		simhca_mm_known_by(use->mm, use->process->pagemap);
 	if (use->process)
 		DL_APPEND2(use->process->uses, use, peer_prev, peer_next);
 	DL_APPEND(*owner, use);

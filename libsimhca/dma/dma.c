@@ -5,7 +5,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "device/fabric.h"
@@ -14,7 +13,6 @@
 #include "simhca.h"
 
 #define MIN_PAGE 4096u	     /* bytes */
-#define ASK_AGAIN 20000u     /* ns; less than any number can be used again in */
 #define RESIDENT (64u << 20) /* bytes of a client's file that may count as our memory */
 
 /* A place in an sgl. */
@@ -137,37 +135,32 @@ static void let_go_of_pages(struct simhca_mm *mm, unsigned int count, size_t len
 	madvise(mm->mapping, mm->size, MADV_DONTNEED);
 }
 
+static bool is_known_gone(const struct simhca_mm *mm)
+{
+	return atomic_load_explicit(&mm->gone, memory_order_acquire);
+}
+
 /*
  * process_vm goes by a number, which can be another process's soon after this one has ended. The
- * kernel keeps an address space's descriptor with it: reading moves no byte once it is gone, by
- * exit or exec, and fails for address 0 as long as it is there.
+ * kernel keeps an address space's descriptor with it: once that is gone, by exit or exec, there is
+ * nothing to read, and before that less than an entry is EINVAL, which costs no more than the call.
  */
 bool simhca_mm_is_there(struct simhca_mm *mm)
 {
-	struct timespec time;
-	uint64_t now;
 	char byte;
 
-	if (atomic_load_explicit(&mm->gone, memory_order_acquire))
+	if (is_known_gone(mm))
 		return false;
-	if (mm->mem < 0)
+	if (mm->pagemap < 0 || pread(mm->pagemap, &byte, sizeof(byte), 0))
 		return true;
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	now = (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
-	if (now - atomic_load_explicit(&mm->asked, memory_order_relaxed) < ASK_AGAIN)
-		return true;
-	if (!pread(mm->mem, &byte, sizeof(byte), 0)) {
-		atomic_store_explicit(&mm->gone, true, memory_order_release);
-		return false;
-	}
-	atomic_store_explicit(&mm->asked, now, memory_order_relaxed);
-	return true;
+	atomic_store_explicit(&mm->gone, true, memory_order_release);
+	return false;
 }
 
-void simhca_mm_known_by(struct simhca_mm *mm, int mem)
+void simhca_mm_known_by(struct simhca_mm *mm, int pagemap)
 {
-	if (mm->mem < 0 && mem >= 0 && mm->kind == SIMHCA_MM_PROCESS_VM)
-		mm->mem = fcntl(mem, F_DUPFD_CLOEXEC, 0);
+	if (mm->pagemap < 0 && pagemap >= 0 && mm->kind == SIMHCA_MM_PROCESS_VM)
+		mm->pagemap = fcntl(pagemap, F_DUPFD_CLOEXEC, 0);
 }
 
 /* Who looks for threads that are stuck reads it; nothing else goes by it. */
@@ -182,13 +175,17 @@ static int transfer(struct simhca_mover *mover, struct simhca_mm *mm, bool write
 	int error = ESRCH;
 
 	is_in(mover, mm->context);
-	if (simhca_mm_is_there(mm)) {
-		let_go_of_pages(mm, count, length);
-		if (write)
-			pthread_rwlock_rdlock(&mm->atomicity->lock);
-		error = move(mm, write, remote, count, ours, length);
-		if (write)
-			pthread_rwlock_unlock(&mm->atomicity->lock);
+	let_go_of_pages(mm, count, length);
+	if (write) {
+		pthread_rwlock_rdlock(&mm->atomicity->lock);
+		if (simhca_mm_is_there(mm))
+			error = move(mm, true, remote, count, ours, length);
+		pthread_rwlock_unlock(&mm->atomicity->lock);
+	} else if (!is_known_gone(mm)) {
+		error = move(mm, false, remote, count, ours, length);
+		/* Afterwards: what was read of another's is not used. */
+		if (!simhca_mm_is_there(mm))
+			error = ESRCH;
 	}
 	is_in(mover, 0);
 	return error;
@@ -273,13 +270,13 @@ bool simhca_dma_atomic(struct simhca_mover *mover, struct simhca_mm *mm, uint64_
 	int error;
 
 	is_in(mover, mm->context);
-	if (!simhca_mm_is_there(mm)) {
-		is_in(mover, 0);
-		*reason = SIMHCA_REASON_PROCESS_GONE;
-		return false;
-	}
 	pthread_rwlock_wrlock(&mm->atomicity->lock);
-	error = op->store ? 0 : move(mm, false, &remote, 1, old, sizeof(*old));
+	error = is_known_gone(mm) ? ESRCH : 0;
+	if (!error && !op->store)
+		error = move(mm, false, &remote, 1, old, sizeof(*old));
+	/* Between the two: after the read, before the write. */
+	if (!simhca_mm_is_there(mm))
+		error = ESRCH;
 	if (!error && (!op->compare_swap || *old == op->compare)) {
 		value = op->compare_swap || op->store ? op->swap_add : *old + op->swap_add;
 		error = move(mm, true, &remote, 1, &value, sizeof(value));
@@ -340,7 +337,7 @@ static struct simhca_mm *create_mm(struct simhca_fabric *fabric, pid_t pid, cons
 		return NULL;
 	}
 	mm->pid = pid;
-	mm->mem = -1;
+	mm->pagemap = -1;
 	mm->kind = pid == getpid() ? SIMHCA_MM_OWN : SIMHCA_MM_PROCESS_VM;
 	atomic_init(&mm->gone, false);
 	return mm;
@@ -392,8 +389,8 @@ void simhca_mm_destroy(struct simhca_fabric *fabric, struct simhca_mm *mm)
 	if (!mm)
 		return;
 	simhca_agent_destroy(fabric, mm->agent);
-	if (mm->mem >= 0)
-		close(mm->mem);
+	if (mm->pagemap >= 0)
+		close(mm->pagemap);
 	put_atomicity(&fabric->atomicities, mm->atomicity);
 	if (mm->size)
 		simhca_release(fabric, mm->mapping, mm->size, -1);

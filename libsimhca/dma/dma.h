@@ -60,10 +60,9 @@ struct simhca_mm {
 	uint64_t size;	  /* bytes mapped; 0: nothing to unmap */
 	void *mapping;
 	_Atomic uint64_t
-		touched;	/* bytes of the mapping's pages, about, since they were let go of */
-	atomic_bool gone;	/* the process has ended */
-	int mem;		/* its /proc/PID/mem; -1: unknown. Constant once the mm is used */
-	_Atomic uint64_t asked; /* ns: when that last said that the address space is there */
+		touched;  /* bytes of the mapping's pages, about, since they were let go of */
+	atomic_bool gone; /* the process has ended */
+	int pagemap;	  /* its /proc/PID/pagemap; -1: unknown. Constant once the mm is used */
 	struct simhca_engine *engine; /* AGENT: the engine that may wait for it */
 	struct simhca_agent *agent;
 	struct simhca_atomicity *atomicity;
@@ -123,7 +122,7 @@ bool simhca_dma_atomic(struct simhca_mover *mover, struct simhca_mm *mm, uint64_
 int simhca_mm_check_range(const struct simhca_mm *mm, uint64_t addr, uint64_t length,
 			  bool writable);
 
-/* Whether its process still is there; before each access. */
+/* Whether its process still is there: a system call. Before each write, after each read. */
 bool simhca_mm_is_there(struct simhca_mm *mm);
 
 struct simhca_mm *simhca_mm_create(struct simhca_fabric *fabric, pid_t pid);
