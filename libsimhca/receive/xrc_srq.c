@@ -61,7 +61,7 @@ static enum simhca_reason admit(struct simhca_qp *qp, const struct simhca_packet
 	}
 	if (srq->domain->xrcd != qp->xrcd)
 		return SIMHCA_REASON_XRC_OTHER_DOMAIN;
-	if (atomic_load_explicit(&srq->cq->mem->overrun, memory_order_relaxed)) {
+	if (atomic_load_explicit(&srq->cq->view.mem->overrun, memory_order_relaxed)) {
 		*nak = SIMHCA_SYNDROME_NAK_OPERATIONAL;
 		return SIMHCA_REASON_XRC_CQ_ERROR;
 	}

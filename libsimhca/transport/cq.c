@@ -13,9 +13,7 @@
 #include "qp.h"
 #include "simhca.h"
 #include "store.h"
-
-/* Changes of pi by the client, while a ticket is to be taken; more count as an overrun. */
-#define TICKET_TRIES 64
+#include "ticket.h"
 
 static uint64_t clock_now(clockid_t clock)
 {
@@ -23,35 +21,6 @@ static uint64_t clock_now(clockid_t clock)
 
 	clock_gettime(clock, &now);
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
-/* CQEs written and not yet taken, as the client says; more than fit means that it lies or lags. */
-static uint32_t occupied(const struct simhca_cq *cq, uint32_t pi)
-{
-	/* acquire: the client has read the CQEs before ci, so their slots may be written. */
-	return pi - atomic_load_explicit(&cq->mem->ci, memory_order_acquire);
-}
-
-static uint32_t producer(const struct simhca_cq *cq)
-{
-	return atomic_load_explicit(&cq->mem->pi, memory_order_relaxed);
-}
-
-/* Takes the next index, if there is room. Who else moves it while the lock is held is a client. */
-static bool take_ticket(struct simhca_cq *cq, uint32_t *ticket)
-{
-	*ticket = producer(cq);
-	for (int i = 0; i < TICKET_TRIES; i++) {
-		if (occupied(cq, *ticket) >= cq->cqe && !(cq->flags & SIMHCA_CQ_IGNORE_OVERRUN))
-			return false;
-		simhca_store();
-		/* release: who sees pi finds the slots before it, published or to be published. */
-		if (atomic_compare_exchange_weak_explicit(&cq->mem->pi, ticket, *ticket + 1,
-							  memory_order_acq_rel,
-							  memory_order_relaxed))
-			return true;
-	}
-	return false;
 }
 
 /*
@@ -64,7 +33,7 @@ static void tell_of_overrun(struct simhca_cq *cq)
 
 	simhca_log(context->device->fabric, SIMHCA_LOG_WARNING,
 		   "context %u: a CQ of %u entries was full: CQ error, its QPs go to ERR",
-		   context->id, cq->cqe);
+		   context->id, cq->view.cqe);
 	simhca_async_event(context, cq->user_handle, IBV_EVENT_CQ_ERR);
 	for (uint32_t slot = 0; slot < SIMHCA_MAX_QP; slot++) {
 		struct simhca_task *task = atomic_load(&context->doorbell[slot]);
@@ -94,11 +63,11 @@ static void tell_of_overrun(struct simhca_cq *cq)
 /* Whether the CQ was armed for such a CQE; if so the arming is used up. */
 static bool disarm(struct simhca_cq *cq, uint32_t matches)
 {
-	uint32_t arm = atomic_load_explicit(&cq->mem->arm, memory_order_seq_cst);
+	uint32_t arm = atomic_load_explicit(&cq->view.mem->arm, memory_order_seq_cst);
 
 	while (arm & matches) {
 		/* A client that arms again meanwhile wins: its new arming is looked at afresh. */
-		if (atomic_compare_exchange_weak(&cq->mem->arm, &arm, arm & ~SIMHCA_ARM_BITS))
+		if (atomic_compare_exchange_weak(&cq->view.mem->arm, &arm, arm & ~SIMHCA_ARM_BITS))
 			return true;
 	}
 	return false;
@@ -145,7 +114,7 @@ static bool hold(struct simhca_cq *cq, uint32_t matches)
 {
 	struct simhca_engine *engine = cq->context->engine;
 
-	if (!(atomic_load_explicit(&cq->mem->arm, memory_order_seq_cst) & matches))
+	if (!(atomic_load_explicit(&cq->view.mem->arm, memory_order_seq_cst) & matches))
 		return false;
 	if (++cq->held >= cq->mod_count) {
 		simhca_engine_stop_timer(engine, &cq->timer);
@@ -160,13 +129,14 @@ static bool hold(struct simhca_cq *cq, uint32_t matches)
 }
 
 /* Whether an event is due. */
-static bool notify(struct simhca_cq *cq, const struct simhca_cqe *cqe, bool solicited)
+static bool notify(struct simhca_cq *cq, const struct simhca_cqe *cqe, bool solicited,
+		   uint32_t ticket)
 {
 	uint32_t matches = SIMHCA_ARM_NEXT;
 
 	if (cqe->status != SIMHCA_WC_SUCCESS || ((cqe->flags & SIMHCA_CQE_RECV) && solicited)) {
 		matches |= SIMHCA_ARM_SOLICITED;
-		cq->solicited = cq->pushed;
+		cq->solicited = (uint64_t)ticket + 1;
 	}
 	return cq->mod_count ? hold(cq, matches) : disarm(cq, matches);
 }
@@ -200,7 +170,7 @@ int simhca_modify_cq(struct simhca_context *context, const struct simhca_modify_
 int simhca_arm_cq(struct simhca_context *context, uint32_t handle, struct simhca_why *why)
 {
 	struct simhca_cq *cq = simhca_object(context, SIMHCA_OBJ_CQ, handle, why);
-	uint32_t waiting, matches;
+	uint32_t pi, waiting, matches;
 	bool due;
 
 	if (!cq)
@@ -208,9 +178,10 @@ int simhca_arm_cq(struct simhca_context *context, uint32_t handle, struct simhca
 	if (!context->device->config.event_at_arm)
 		return simhca_why(why, EINVAL, "this device raises no event when a CQ is armed");
 	pthread_mutex_lock(&cq->lock);
-	waiting = occupied(cq, producer(cq));
+	pi = simhca_cq_producer(&cq->view);
+	waiting = simhca_cq_occupied(&cq->view, pi);
 	matches = waiting ? SIMHCA_ARM_NEXT : SIMHCA_ARM_NONE;
-	if (cq->solicited && cq->pushed - cq->solicited < waiting)
+	if (cq->solicited && pi - (uint32_t)cq->solicited < waiting)
 		matches |= SIMHCA_ARM_SOLICITED;
 	due = disarm(cq, matches);
 	pthread_mutex_unlock(&cq->lock);
@@ -230,19 +201,19 @@ bool simhca_cq_push_of(struct simhca_cq *cq, const struct simhca_cqe *cqe, bool 
 	bool due;
 
 	pthread_mutex_lock(&cq->lock);
-	if (cq->overrun || !take_ticket(cq, &ticket)) {
+	if (cq->overrun || !simhca_ticket_take(&cq->view, SIMHCA_TURN_DEVICE, &ticket)) {
 		due = !cq->overrun;
 		cq->overrun = true;
-		atomic_store_explicit(&cq->mem->overrun, 1, memory_order_release);
+		atomic_store_explicit(&cq->view.mem->overrun, 1, memory_order_release);
 		pthread_mutex_unlock(&cq->lock);
 		if (due)
 			tell_of_overrun(cq);
 		return false;
 	}
-	slot = &cq->ring[ticket & (cq->entries - 1)];
+	slot = simhca_cq_slot(&cq->view, ticket);
 	simhca_store();
-	memcpy(slot, cqe, offsetof(struct simhca_cqe, seq));
-	if (cq->flags & SIMHCA_CQ_TIMESTAMP) {
+	simhca_cqe_write(slot, cqe);
+	if (cq->view.stamped) {
 		slot->timestamp = clock_now(CLOCK_MONOTONIC);
 		slot->wallclock = clock_now(CLOCK_REALTIME);
 	}
@@ -251,14 +222,13 @@ bool simhca_cq_push_of(struct simhca_cq *cq, const struct simhca_cqe *cqe, bool 
 	simhca_store();
 	/* release: the CQE's fields are there before its sequence number says so. */
 	atomic_store_explicit(&slot->seq, ticket + 1, memory_order_release);
-	cq->pushed++;
 	/*
 	 * D2. Full barrier between publishing the CQE and reading arm; the client has one between
 	 * storing arm and looking for CQEs. So a client that arms and finds the queue empty is
 	 * seen here: no completion falls between the two.
 	 */
 	atomic_thread_fence(memory_order_seq_cst);
-	due = notify(cq, cqe, solicited);
+	due = notify(cq, cqe, solicited, ticket);
 	pthread_mutex_unlock(&cq->lock);
 	if (due)
 		tell(cq);
@@ -279,8 +249,8 @@ static void fill_reply(const struct simhca_cq *cq, uint32_t handle,
 		       struct simhca_create_cq_reply *reply)
 {
 	reply->handle = handle;
-	reply->cqe = cq->cqe;
-	reply->entries = cq->entries;
+	reply->cqe = cq->view.cqe;
+	reply->entries = cq->view.entries;
 	reply->state = cq->mem_ref;
 	reply->ring = cq->ring_ref;
 }
@@ -310,18 +280,20 @@ int simhca_create_cq(struct simhca_context *context, const struct simhca_create_
 	if (!cq)
 		return simhca_why(why, ENOMEM, "out of memory");
 	cq->context = context;
-	cq->cqe = req->cqe;
-	cq->entries = simhca_ring_entries(req->cqe);
-	cq->flags = req->flags;
+	cq->view.cqe = req->cqe;
+	cq->view.entries = simhca_ring_entries(req->cqe);
+	cq->view.stamped = req->flags & SIMHCA_CQ_TIMESTAMP;
+	cq->view.overruns = req->flags & SIMHCA_CQ_IGNORE_OVERRUN;
 	cq->user_handle = req->user_handle;
 	cq->channel = req->channel;
 	ret = -ENOMEM;
-	cq->mem = simhca_context_alloc(context, sizeof(*cq->mem), &cq->mem_ref, why);
-	if (!cq->mem)
+	cq->view.mem = simhca_context_alloc(context, sizeof(*cq->view.mem), &cq->mem_ref, why);
+	if (!cq->view.mem)
 		goto fail;
-	memset(cq->mem, 0, sizeof(*cq->mem));
-	cq->ring = simhca_context_alloc(context, ring_bytes(cq->entries), &cq->ring_ref, why);
-	if (!cq->ring)
+	memset(cq->view.mem, 0, sizeof(*cq->view.mem));
+	cq->view.ring =
+		simhca_context_alloc(context, ring_bytes(cq->view.entries), &cq->ring_ref, why);
+	if (!cq->view.ring)
 		goto fail;
 	ret = simhca_object_add(context, SIMHCA_OBJ_CQ, cq, &reply->handle, why);
 	if (ret)
@@ -333,10 +305,10 @@ int simhca_create_cq(struct simhca_context *context, const struct simhca_create_
 	fill_reply(cq, reply->handle, reply);
 	return 0;
 fail:
-	if (cq->ring)
-		simhca_context_free(context, &cq->ring_ref, ring_bytes(cq->entries));
-	if (cq->mem)
-		simhca_context_free(context, &cq->mem_ref, sizeof(*cq->mem));
+	if (cq->view.ring)
+		simhca_context_free(context, &cq->ring_ref, ring_bytes(cq->view.entries));
+	if (cq->view.mem)
+		simhca_context_free(context, &cq->mem_ref, sizeof(*cq->view.mem));
 	free(cq);
 	return ret;
 }
@@ -370,27 +342,28 @@ int simhca_resize_cq(struct simhca_context *context, const struct simhca_resize_
 		simhca_context_free(context, &ring_ref, ring_bytes(entries));
 		return simhca_why(why, EINVAL, "the CQ is in error: a completion found no room");
 	}
-	pi = producer(cq);
-	used = occupied(cq, pi);
-	if (used > req->cqe || used > cq->entries) {
+	pi = simhca_cq_producer(&cq->view);
+	used = simhca_cq_occupied(&cq->view, pi);
+	if (used > req->cqe || used > cq->view.entries) {
 		pthread_mutex_unlock(&cq->lock);
 		simhca_context_free(context, &ring_ref, ring_bytes(entries));
 		return simhca_why(why, EINVAL, "cqe = %u: the CQ holds %u completions", req->cqe,
 				  used);
 	}
 	for (uint32_t i = pi - used; i != pi; i++)
-		memcpy(&ring[i & (entries - 1)], &cq->ring[i & (cq->entries - 1)], sizeof(*ring));
+		memcpy(&ring[i & (entries - 1)], &cq->view.ring[i & (cq->view.entries - 1)],
+		       sizeof(*ring));
 	/* A fresh slot's seq is 0, which is what the last index before the counter wraps publishes.
 	 */
 	if (UINT32_MAX - pi < entries)
 		atomic_store_explicit(&ring[UINT32_MAX & (entries - 1)].seq, 1,
 				      memory_order_relaxed);
 	old_ref = cq->ring_ref;
-	old_entries = cq->entries;
-	cq->ring = ring;
+	old_entries = cq->view.entries;
+	cq->view.ring = ring;
 	cq->ring_ref = ring_ref;
-	cq->entries = entries;
-	cq->cqe = req->cqe;
+	cq->view.entries = entries;
+	cq->view.cqe = req->cqe;
 	pthread_mutex_unlock(&cq->lock);
 
 	simhca_context_free(context, &old_ref, ring_bytes(old_entries));
@@ -425,8 +398,8 @@ int simhca_destroy_cq(struct simhca_context *context, uint32_t handle, struct si
 			return -EAGAIN;
 	}
 	simhca_object_remove(context, SIMHCA_OBJ_CQ, handle);
-	simhca_context_free(context, &cq->ring_ref, ring_bytes(cq->entries));
-	simhca_context_free(context, &cq->mem_ref, sizeof(*cq->mem));
+	simhca_context_free(context, &cq->ring_ref, ring_bytes(cq->view.entries));
+	simhca_context_free(context, &cq->mem_ref, sizeof(*cq->view.mem));
 	pthread_mutex_destroy(&cq->lock);
 	free(cq);
 	return 0;

@@ -5,6 +5,7 @@
 
 #include "device/context.h"
 #include "engine/timer.h"
+#include "ticket.h"
 
 struct simhca_qp;
 
@@ -12,12 +13,9 @@ struct simhca_cq {
 	struct simhca_context *context;
 	uint32_t number; /* in the device */
 	pthread_mutex_t lock;
-	struct simhca_cq_mem *mem;
-	struct simhca_cqe *ring;
-	uint32_t entries, cqe, flags;
+	struct simhca_cq_view view;
 	bool overrun;
-	uint64_t pushed;    /* CQEs since it was made */
-	uint64_t solicited; /* what pushed was after the last one that was solicited, or in error */
+	uint64_t solicited; /* ticket of the last one that was solicited, or in error, plus 1 */
 	/* moderation, if mod_count is not 0 */
 	uint32_t mod_count, mod_period_us;
 	uint32_t held;		   /* completions whose event waits for more of them */

@@ -42,23 +42,13 @@ static void *shared(struct world *world, size_t bytes)
 
 /* ------------------------------------------------------------------------------- repair */
 
-/*
- * Nobody is at work any more: what has a ticket and is not published was the dead one's. It counts
- * if the progress that counts names it; else it is void.
- */
 static void repair_cq(struct cq *cq, uint32_t committed)
 {
-	uint32_t pi = atomic_load(&cq->state->pi);
+	const struct simhca_cq_view view = {
+		.mem = cq->state, .ring = cq->ring, .entries = cq->entries, .cqe = cq->cqe
+	};
 
-	for (uint32_t i = atomic_load(&cq->state->ci); i != pi; i++) {
-		struct simhca_cqe *slot = &cq->ring[i & (cq->entries - 1)];
-
-		if (atomic_load(&slot->seq) == i + 1)
-			continue;
-		if (committed != i + 1)
-			slot->qpn = SIMHCA_QPN_MASK;
-		atomic_store(&slot->seq, i + 1);
-	}
+	simhca_tickets_repair(&view, SIMHCA_TURN_DEVICE, committed);
 }
 
 static void repair(struct side *side)

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * Tickets of a CQ: who may write the CQE of an index. A ticket is taken in its slot, where it has
+ * the taker's name; what moves pi past it is whoever comes next, or the taker. So of a taker who is
+ * gone it is known which CQEs he left unwritten.
+ *
+ * A CQ with time stamps has them where the claim would be. Only the device writes into such a CQ.
+ */
+#ifndef LIBSIMHCA_TICKET_H
+#define LIBSIMHCA_TICKET_H
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "simhca-abi.h"
+#include "store.h"
+
+/* Changes by others while a ticket is to be taken; more count as no room. */
+#define SIMHCA_TICKET_TRIES 64
+
+/* A CQ as who publishes in it sees it. */
+struct simhca_cq_view {
+	struct simhca_cq_mem *mem;
+	struct simhca_cqe *ring;
+	uint32_t entries, cqe;
+	bool stamped;  /* with time stamps */
+	bool overruns; /* nobody looks whether a CQE was read */
+};
+
+static inline struct simhca_cqe *simhca_cq_slot(const struct simhca_cq_view *cq, uint32_t index)
+{
+	return &cq->ring[index & (cq->entries - 1)];
+}
+
+static inline _Atomic uint64_t *simhca_cq_claim(const struct simhca_cq_view *cq, uint32_t index)
+{
+	return (_Atomic uint64_t *)&simhca_cq_slot(cq, index)->wallclock;
+}
+
+static inline uint32_t simhca_cq_producer(const struct simhca_cq_view *cq)
+{
+	return atomic_load_explicit(&cq->mem->pi, memory_order_relaxed);
+}
+
+/* CQEs written and not yet taken, as the client says; more than fit means that it lies or lags. */
+static inline uint32_t simhca_cq_occupied(const struct simhca_cq_view *cq, uint32_t pi)
+{
+	/* acquire: the client has read the CQEs before ci, so their slots may be written. */
+	return pi - atomic_load_explicit(&cq->mem->ci, memory_order_acquire);
+}
+
+static inline bool simhca_cq_has_room(const struct simhca_cq_view *cq, uint32_t pi)
+{
+	return cq->overruns || simhca_cq_occupied(cq, pi) < cq->cqe;
+}
+
+/* False: there is no room, or a client moves the index. */
+static inline bool simhca_ticket_take(const struct simhca_cq_view *cq, uint32_t name,
+				      uint32_t *ticket)
+{
+	uint32_t pi = simhca_cq_producer(cq);
+	uint64_t claim, mine;
+
+	for (int i = 0; i < SIMHCA_TICKET_TRIES; i++) {
+		bool taken = cq->stamped;
+
+		if (!simhca_cq_has_room(cq, pi))
+			return false;
+		*ticket = pi;
+		if (!cq->stamped) {
+			mine = (uint64_t)name << 32 | (uint32_t)(pi + 1);
+			claim = atomic_load_explicit(simhca_cq_claim(cq, pi), memory_order_relaxed);
+			simhca_store();
+			taken = !(claim >> 32 && (uint32_t)claim == pi + 1) &&
+				atomic_compare_exchange_strong_explicit(simhca_cq_claim(cq, pi),
+									&claim, mine,
+									memory_order_acq_rel,
+									memory_order_relaxed);
+		}
+		simhca_store();
+		/* release: who sees pi finds the slots before it, published or to be published. */
+		if (atomic_compare_exchange_strong_explicit(&cq->mem->pi, &pi, pi + 1,
+							    memory_order_acq_rel,
+							    memory_order_relaxed)) {
+			if (taken)
+				return true;
+			pi++; /* another's, who had not come to that */
+		} else if (taken && !cq->stamped) {
+			return true; /* another has moved it past ours */
+		}
+	}
+	return false;
+}
+
+/* All but what says that it is there, and the claim. */
+static inline void simhca_cqe_write(struct simhca_cqe *slot, const struct simhca_cqe *cqe)
+{
+	slot->wr_id = cqe->wr_id;
+	memcpy(&slot->qpn, &cqe->qpn,
+	       offsetof(struct simhca_cqe, seq) - offsetof(struct simhca_cqe, qpn));
+}
+
+/* Whoever has the name is gone: an index that he took and did not publish. False: it is not such.
+ */
+static inline bool simhca_ticket_is_left(const struct simhca_cq_view *cq, uint32_t name,
+					 uint32_t index)
+{
+	return !cq->stamped &&
+	       atomic_load_explicit(simhca_cq_claim(cq, index), memory_order_acquire) ==
+		       ((uint64_t)name << 32 | (uint32_t)(index + 1)) &&
+	       atomic_load_explicit(&simhca_cq_slot(cq, index)->seq, memory_order_acquire) !=
+		       index + 1;
+}
+
+/*
+ * Publishes what such a one has left: the CQE that was committed is whole, any other is void. To be
+ * called by one thread at a time.
+ */
+static inline void simhca_tickets_repair(const struct simhca_cq_view *cq, uint32_t name,
+					 uint32_t committed)
+{
+	uint32_t first = atomic_load_explicit(&cq->mem->ci, memory_order_acquire);
+
+	for (uint32_t i = first; i - first <= cq->entries; i++) {
+		uint32_t pi = i;
+
+		if (!simhca_ticket_is_left(cq, name, i))
+			continue;
+		if (committed != i + 1)
+			simhca_cq_slot(cq, i)->qpn = SIMHCA_QPN_MASK;
+		atomic_store_explicit(&simhca_cq_slot(cq, i)->seq, i + 1, memory_order_release);
+		atomic_compare_exchange_strong(&cq->mem->pi, &pi, i + 1);
+	}
+}
+
+#endif

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* Tickets of a CQ (libsimhca/transport/ticket.h), with takers that stop halfway. */
+#include <pthread.h>
+#include <sched.h>
+
+#include "harness.h"
+#include "transport/ticket.h"
+
+#define ENTRIES 8u
+
+static struct simhca_cq_mem mem;
+static struct simhca_cqe ring[ENTRIES];
+static const struct simhca_cq_view cq = {
+	.mem = &mem, .ring = ring, .entries = ENTRIES, .cqe = ENTRIES
+};
+
+static void empty_at(uint32_t index)
+{
+	memset(&mem, 0, sizeof(mem));
+	memset(ring, 0, sizeof(ring));
+	mem.pi = mem.ci = index;
+}
+
+static void publish(uint32_t index)
+{
+	atomic_store(&simhca_cq_slot(&cq, index)->seq, index + 1);
+}
+
+/* He has the slot, and did not come to say so in pi. */
+static void take_halfway(uint32_t name)
+{
+	atomic_store(simhca_cq_claim(&cq, mem.pi), (uint64_t)name << 32 | (uint32_t)(mem.pi + 1));
+}
+
+static void the_next_one_goes_past(void **state)
+{
+	const uint32_t starts[] = { 0, 5, UINT32_MAX - 1, UINT32_MAX };
+	uint32_t ticket;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(starts); i++) {
+		empty_at(starts[i]);
+		take_halfway(2);
+		assert_true(simhca_ticket_take(&cq, 3, &ticket));
+		assert_int_equal(ticket, starts[i] + 1);
+		assert_int_equal(mem.pi, starts[i] + 2);
+	}
+	empty_at(0);
+	for (uint32_t n = 0; n < ENTRIES; n++)
+		assert_true(simhca_ticket_take(&cq, 2, &ticket) && ticket == n);
+	assert_false(simhca_ticket_take(&cq, 2, &ticket));
+	mem.ci = 1;
+	assert_true(simhca_ticket_take(&cq, 2, &ticket));
+	assert_int_equal(ticket, ENTRIES);
+}
+
+/* Of three takers one is gone: what was his is void, or there if it was committed; no other's. */
+static void only_his_are_repaired(void **state)
+{
+	uint32_t ticket;
+
+	(void)state;
+	empty_at(0);
+	for (uint32_t n = 0; n < 6; n++)
+		assert_true(simhca_ticket_take(&cq, 2 + n % 3, &ticket));
+	publish(1);
+	take_halfway(3);
+	simhca_tickets_repair(&cq, 3, 5); /* index 4 */
+	for (uint32_t n = 0; n < 7; n++) {
+		bool his = n % 3 == 1 || n == 6;
+
+		assert_int_equal(ring[n].seq, his ? n + 1 : 0);
+		assert_int_equal(ring[n].qpn, n == 6 ? SIMHCA_QPN_MASK : 0);
+	}
+	assert_int_equal(mem.pi, 7);
+}
+
+#define TAKERS 4u
+#define EACH 20000u
+
+static _Atomic uint32_t taken[TAKERS * EACH];
+
+static void *take_many(void *arg)
+{
+	uint32_t name = (uint32_t)(uintptr_t)arg, ticket, got = 0;
+
+	while (got < EACH) {
+		if (!simhca_ticket_take(&cq, name, &ticket)) {
+			sched_yield();
+			continue;
+		}
+		atomic_fetch_add(&taken[ticket], 1);
+		publish(ticket);
+		got++;
+	}
+	return NULL;
+}
+
+static void each_is_taken_once(void **state)
+{
+	pthread_t thread[TAKERS];
+
+	(void)state;
+	empty_at(0);
+	for (uintptr_t i = 0; i < TAKERS; i++)
+		assert_int_equal(pthread_create(&thread[i], NULL, take_many, (void *)(i + 2)), 0);
+	for (uint32_t ci = 0; ci < TAKERS * EACH;) {
+		if (atomic_load(&simhca_cq_slot(&cq, ci)->seq) == ci + 1)
+			atomic_store(&mem.ci, ++ci);
+		else
+			sched_yield();
+	}
+	for (uintptr_t i = 0; i < TAKERS; i++)
+		pthread_join(thread[i], NULL);
+	for (uint32_t i = 0; i < TAKERS * EACH; i++)
+		assert_int_equal(taken[i], 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_next_one_goes_past),
+		cmocka_unit_test(only_his_are_repaired),
+		cmocka_unit_test(each_is_taken_once),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
