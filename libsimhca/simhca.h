@@ -46,6 +46,45 @@ int simhca_why(struct simhca_why *why, int error, const char *format, ...)
 
 enum simhca_log_level { SIMHCA_LOG_ERROR, SIMHCA_LOG_WARNING, SIMHCA_LOG_INFO, SIMHCA_LOG_DEBUG };
 
+/* What went wrong, for the person who debugs a program. Numbers are the ABI's. */
+enum simhca_failure_kind {
+	SIMHCA_SEND_FAILED,	/* a send work request completed with an error that is no flush */
+	SIMHCA_RECV_FAILED,	/* a receive work request likewise */
+	SIMHCA_REQUEST_REFUSED, /* by a responder; or dropped, on an unreliable service */
+	SIMHCA_NO_ANSWER,	/* a requester gets none, and text says why */
+	SIMHCA_FLUSHED,		/* so many work requests of a QP that had failed */
+};
+
+/* The entry of the protection table that a key names; SIMHCA_MPT_FREE: there is none. */
+struct simhca_key_facts {
+	uint32_t type, pd, access;
+	uint32_t key; /* the one that is valid now */
+	uint32_t qpn; /* windows of type 2: whose they are */
+	uint64_t iova, length;
+};
+
+struct simhca_failure {
+	enum simhca_failure_kind kind;
+	uint32_t context; /* id; 0: of an XRC target, which is no program's */
+	uint32_t qpn, peer_qpn, qp_type, pd;
+	uint32_t psn, last_psn; /* of the message; of a request that was refused, its own */
+	uint32_t opcode;	/* enum simhca_wr_opcode; not of RECV_FAILED, FLUSHED */
+	uint32_t status;	/* enum simhca_wc_status; of work requests */
+	enum simhca_reason reason;
+	uint64_t wr_id;	 /* of work requests */
+	uint64_t length; /* bytes of the message, or of the packet that was refused */
+	/* The access that the reason is about; or, if it is about none, what a send would have had
+	   of the peer's memory. */
+	bool has_access;
+	uint32_t key;
+	uint64_t va, bytes;
+	struct simhca_key_facts entry; /* with has_access */
+	/* The sender's attributes: how often, and for how long, it tried. */
+	uint32_t retry_cnt, rnr_retry, timeout;
+	uint32_t count;	  /* FLUSHED */
+	const char *text; /* NO_ANSWER */
+};
+
 /* What the model tells its user. Called from engine threads and from control functions; must not
  * call back. */
 struct simhca_ops {
@@ -55,6 +94,8 @@ struct simhca_ops {
 	 */
 	void (*async_event)(void *context_arg, struct simhca_user_handle user, uint32_t type);
 	void (*log)(void *arg, enum simhca_log_level level, const char *line);
+	/* NULL: nobody wants to know. Called with locks held. */
+	void (*failure)(void *arg, const struct simhca_failure *failure);
 	/*
 	 * Unmaps size bytes at base, if there are any, and then closes fd, if it is one. Both can
 	 * take as long as a client likes, so it is done by somebody else; NULL: here and now.

@@ -15,6 +15,7 @@
 #include "cma_report.h"
 #include "daemon.h"
 #include "datagram.h"
+#include "failures.h"
 #include "gid_table.h"
 #include "log.h"
 #include "resources.h"
@@ -235,7 +236,7 @@ static int in_memory(const json_t *json)
 	return fd < 0 ? -errno : fd;
 }
 
-static void on_lease(struct connection *connection)
+static void on_lease(struct connection *connection, const json_t *request)
 {
 	struct admin *admin = connection->admin;
 
@@ -272,7 +273,7 @@ static void send_json(struct connection *connection, json_t *json)
 	json_decref(json);
 }
 
-static void on_status(struct connection *connection)
+static void on_status(struct connection *connection, const json_t *request)
 {
 	send_json(connection, status_json(connection->admin));
 }
@@ -297,22 +298,30 @@ static void make_report(struct connection *connection, report_next *next)
 		answer(connection, refusal(strerror(ENOMEM)), -1);
 }
 
-static void on_qp(struct connection *connection)
+static void on_qp(struct connection *connection, const json_t *request)
 {
 	make_report(connection, resources_next_qp);
 }
 
-static void on_mr(struct connection *connection)
+static void on_mr(struct connection *connection, const json_t *request)
 {
 	make_report(connection, resources_next_mr);
 }
 
-static void on_cm(struct connection *connection)
+static void on_cm(struct connection *connection, const json_t *request)
 {
 	send_json(connection, cma_report_ids(connection->admin->daemon->cma));
 }
 
-static void on_stop(struct connection *connection)
+static void on_explain(struct connection *connection, const json_t *request)
+{
+	send_json(connection,
+		  failures_json(connection->admin->daemon->failures,
+				(uint64_t)json_integer_value(json_object_get(request, "since")),
+				(pid_t)json_integer_value(json_object_get(request, "run"))));
+}
+
+static void on_stop(struct connection *connection, const json_t *request)
 {
 	log_info("told to stop");
 	answer(connection, json_pack("{s:b}", "ok", 1), -1);
@@ -323,9 +332,10 @@ static void serve(struct connection *connection, const char *text, size_t length
 {
 	static const struct {
 		const char *name;
-		void (*serve)(struct connection *connection);
+		void (*serve)(struct connection *connection, const json_t *request);
 	} commands[] = { { "lease", on_lease }, { "status", on_status }, { "qp", on_qp },
-			 { "mr", on_mr },	{ "cm", on_cm },	 { "stop", on_stop } };
+			 { "mr", on_mr },	{ "cm", on_cm },	 { "explain", on_explain },
+			 { "stop", on_stop } };
 	json_t *request = json_loadb(text, length, 0, NULL);
 	const char *name = json_string_value(json_object_get(request, "cmd"));
 	size_t i = 0;
@@ -337,10 +347,12 @@ static void serve(struct connection *connection, const char *text, size_t length
 	if (!name)
 		answer(connection, refusal("not a request: should be {\"cmd\": \"..\"}"), -1);
 	else if (i == sizeof(commands) / sizeof(commands[0]))
-		answer(connection, refusal("the commands are lease, status, qp, mr, cm and stop"),
+		answer(connection,
+		       refusal("the commands are lease, status, qp, mr, cm, explain and "
+			       "stop"),
 		       -1);
 	else
-		commands[i].serve(connection);
+		commands[i].serve(connection, request);
 	json_decref(request);
 }
 
@@ -390,6 +402,8 @@ static void connection_close(struct connection *connection)
 		report_cancel(connection->report);
 	ev_io_stop(admin->daemon->loop, &connection->io);
 	datagram_close(connection->fd, admin->daemon->releaser, &connection->owner);
+	if (connection->lease)
+		failures_end_run(admin->daemon->failures, connection->owner.process);
 	if (connection->lease && !--admin->leases && admin->daemon->options->daemon.captive) {
 		admin->linger_until = ev_now(admin->daemon->loop) + LINGER_S;
 		linger(admin);
@@ -445,6 +459,17 @@ static void on_no_lease(struct ev_loop *loop, ev_timer *timer, int events)
 {
 	log_warning("--captive: nobody has come within %.0f s", FIRST_LEASE_S);
 	ev_break(loop, EVBREAK_ALL);
+}
+
+pid_t admin_run_of(const struct admin *admin, pid_t process)
+{
+	const struct connection *connection;
+
+	DL_FOREACH (admin->connections, connection)
+		if (connection->lease && connection->owner.process &&
+		    program_descends(process, connection->owner.process))
+			return connection->owner.process;
+	return 0;
 }
 
 struct admin *admin_open(struct daemon *daemon)

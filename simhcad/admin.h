@@ -48,13 +48,28 @@
  *		status, rdma_cm has counts: channels, ids, listeners, connections, events (not
  *		fetched), timewait.
  *
+ * explain	What has failed of late: likewise, an object {failures: [...],
+ *failed_work_requests}. With "since": N only failures with a larger id; with "run": PID those of
+ *programs that the process PID, which has a lease, has started; failed_work_requests says how many
+ *of theirs failed, flushes and what another failure explains left out. Each has id, time, kind
+ *(send, receive, refusal, no answer, flush, verb), pid, comm, device, context, text; cause: the id
+ *of the failure that it follows from; and verb:	verb, errno others:	qpn, qp_type, pdn,
+ *peer_qpn, reason, vendor_err; and what fits of opcode, status, wr_id, psn, length, count,
+ *retry_cnt, rnr_retry, timeout; key, address and bytes of the access that was asked for, and entry:
+ *what the key names {what, key, address, length, pdn, access, qpn}, null if it names nothing
+ *
  * stop		The daemon ends. The answer comes before that.
  */
 #ifndef SIMHCAD_ADMIN_H
 #define SIMHCAD_ADMIN_H
 
+#include <sys/types.h>
+
 struct admin;
 struct daemon;
+
+/* The `simhca run`, by its lease, that a process was started by; 0: none. */
+pid_t admin_run_of(const struct admin *admin, pid_t process);
 
 /* NULL: what is wrong was logged. */
 struct admin *admin_open(struct daemon *daemon);

@@ -21,6 +21,7 @@
 struct admin;
 struct chores;
 struct cma;
+struct failures;
 struct netif;
 struct wire;
 
@@ -34,6 +35,7 @@ struct daemon {
 	struct event_wakeup wakeup;
 	struct chores *chores;
 	struct releaser *releaser;
+	struct failures *failures;
 	struct retry_queue retries;
 	struct report_queue reports;
 	struct process_table processes;

@@ -12,6 +12,7 @@
 #include "chores.h"
 #include "cma.h"
 #include "daemon.h"
+#include "failures.h"
 #include "log.h"
 #include "netif.h"
 #include "ready.h"
@@ -44,6 +45,13 @@ static void on_release(void *arg, void *base, uint64_t size, int fd)
 	struct daemon *daemon = arg;
 
 	releaser_take(daemon->releaser, base, size, fd);
+}
+
+static void on_failure(void *arg, const struct simhca_failure *failure)
+{
+	struct daemon *daemon = arg;
+
+	failures_add(daemon->failures, failure);
 }
 
 static void on_log(void *arg, enum simhca_log_level level, const char *line)
@@ -124,13 +132,17 @@ static int serve(struct daemon *daemon, int background)
 	const struct simhca_ops ops = { .comp_event = on_comp_event,
 					.async_event = on_async_event,
 					.log = on_log,
+					.failure = on_failure,
 					.release = on_release,
 					.arg = daemon };
 	const struct settings *settings = &daemon->options->daemon;
 	int status = 1, failed;
 
-	daemon->fabric = simhca_fabric_create(&ops);
+	daemon->failures = failures_open();
+	if (daemon->failures)
+		daemon->fabric = simhca_fabric_create(&ops);
 	if (!daemon->fabric) {
+		failures_close(daemon->failures);
 		log_error("out of memory");
 		return 1;
 	}
@@ -140,6 +152,7 @@ static int serve(struct daemon *daemon, int background)
 	if (!daemon->releaser) {
 		chores_stop(daemon->chores);
 		simhca_fabric_destroy(daemon->fabric);
+		failures_close(daemon->failures);
 		return 1;
 	}
 	retry_queue_init(&daemon->retries, daemon->loop);
@@ -149,6 +162,7 @@ static int serve(struct daemon *daemon, int background)
 		chores_stop(daemon->chores);
 		releaser_free(daemon->releaser);
 		simhca_fabric_destroy(daemon->fabric);
+		failures_close(daemon->failures);
 		return 1;
 	}
 	daemon->processes.loop = daemon->loop;
@@ -201,6 +215,7 @@ out:
 	if (!daemon->engines.abandoned) {
 		wire_close(daemon->wire);
 		simhca_fabric_destroy(daemon->fabric);
+		failures_close(daemon->failures);
 	}
 	releaser_stop(daemon->releaser);
 	chores_stop(daemon->chores);

@@ -87,3 +87,16 @@ struct owner program_peer(const struct programs *programs, int socket)
 	owner.program = peer.pid ? program_of(programs, peer.pid) : 0;
 	return owner;
 }
+
+bool program_descends(pid_t process, pid_t ancestor)
+{
+	pid_t parent;
+	uint64_t started;
+
+	for (int i = 0; i < PROGRAM_ANCESTORS && process && process != ancestor; i++) {
+		if (!look(process, &parent, &started))
+			return false;
+		process = parent;
+	}
+	return process && process == ancestor;
+}

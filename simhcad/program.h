@@ -13,6 +13,7 @@
 #ifndef SIMHCAD_PROGRAM_H
 #define SIMHCAD_PROGRAM_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -36,5 +37,7 @@ struct owner {
 void programs_init(struct programs *programs);
 /* Of who has connected. */
 struct owner program_peer(const struct programs *programs, int socket);
+/* Whether one process descends from another, or is it. */
+bool program_descends(pid_t process, pid_t ancestor);
 
 #endif

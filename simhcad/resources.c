@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-#include <infiniband/verbs.h>
 #include <string.h>
 #include <utlist.h>
 
 #include "daemon.h"
+#include "names.h"
 #include "resources.h"
 #include "session.h"
 
@@ -20,33 +20,6 @@ static json_t *owner_json(const struct device *device, const struct session *ses
 	return json_pack("{s:s, s:I, s:I, s:s}", "device", device->options->name, "context",
 			 (json_int_t)simhca_context_id(session->context), "pid",
 			 (json_int_t)session->pid, "comm", comm);
-}
-
-static const char *type_name(uint32_t type)
-{
-	switch (type) {
-	case IBV_QPT_RC:
-		return "RC";
-	case IBV_QPT_UC:
-		return "UC";
-	case IBV_QPT_UD:
-		return "UD";
-	case IBV_QPT_RAW_PACKET:
-		return "RAW_PACKET";
-	case IBV_QPT_XRC_SEND:
-		return "XRC_SEND";
-	case IBV_QPT_XRC_RECV:
-		return "XRC_RECV";
-	default:
-		return "?";
-	}
-}
-
-static const char *state_name(uint32_t state)
-{
-	static const char *const names[] = { "RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR" };
-
-	return state < sizeof(names) / sizeof(names[0]) ? names[state] : "?";
 }
 
 json_t *resources_next_qp(const struct device *device, const struct session *session,
@@ -73,8 +46,8 @@ json_t *resources_next_qp(const struct device *device, const struct session *ses
 	}
 	json_object_set_new(qp, "lqpn", json_integer(info.qpn));
 	json_object_set_new(qp, "rqpn", json_integer(info.dest_qpn));
-	json_object_set_new(qp, "type", json_string(type_name(info.type)));
-	json_object_set_new(qp, "state", json_string(state_name(info.state)));
+	json_object_set_new(qp, "type", json_string(name_of_qp_type(info.type)));
+	json_object_set_new(qp, "state", json_string(name_of_qp_state(info.state)));
 	json_object_set_new(qp, "pdn", json_integer(info.pd));
 	json_object_set_new(qp, "faults", faults);
 	json_object_set_new(qp, "faults_pending", json_integer(pending));

@@ -10,6 +10,7 @@
 
 #include "daemon.h"
 #include "datagram.h"
+#include "failures.h"
 #include "log.h"
 #include "session.h"
 #include "share.h"
@@ -150,6 +151,10 @@ static enum progress serve(struct session *session, struct datagram *datagram, d
 			  session->context ? (int)simhca_context_id(session->context) : -1,
 			  (int)datagram->sender.pid, command ? command->name : "command", why.text,
 			  strerror(-status));
+	if (status && command && session->context)
+		failures_add_verb(session->device->daemon->failures,
+				  simhca_context_id(session->context), command->name, -status,
+				  why.text);
 	if (datagram->num_fds) {
 		struct datagram_answer answer = {
 			.body = reply.body,
@@ -386,9 +391,11 @@ static void stop_serving(struct session *session)
 	struct process_use *use;
 
 	session->closing = true;
-	if (session->context)
+	if (session->context) {
+		failures_forget(daemon->failures, simhca_context_id(session->context));
 		log_debug("%s: context %u, process %d (%s): closed", session->device->options->name,
 			  simhca_context_id(session->context), (int)session->pid, session->comm);
+	}
 	while (session->deferred) {
 		if (session->deferred->chore)
 			session->deferred->chore->waiting = NULL;

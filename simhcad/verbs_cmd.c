@@ -7,7 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "admin.h"
 #include "daemon.h"
+#include "failures.h"
 #include "log.h"
 #include "privilege.h"
 #include "session.h"
@@ -98,6 +100,21 @@ static int memory_of(struct session *session, struct request *request, struct si
 
 /* ----------------------------------------------------------------------- opening a context */
 
+/* Whose the failures of this context are. */
+static void know_program(const struct session *session)
+{
+	const struct daemon *daemon = session->device->daemon;
+	struct failing_program program = {
+		.pid = session->pid,
+		.program = session->owner.program,
+		.run = session->pid ? admin_run_of(daemon->admin, session->pid) : 0,
+	};
+
+	memcpy(program.comm, session->comm, sizeof(program.comm));
+	snprintf(program.device, sizeof(program.device), "%s", session->device->options->name);
+	failures_know(daemon->failures, simhca_context_id(session->context), &program);
+}
+
 static int create_context(struct session *session, pid_t pid, bool reachable,
 			  struct simhca_why *why)
 {
@@ -127,6 +144,7 @@ static int create_context(struct session *session, pid_t pid, bool reachable,
 	simhca_context_share(session->context, (uint64_t)session->owner.program);
 	session->pid = pid;
 	process_name(pid, session->comm);
+	know_program(session);
 	log_debug("%s: context %u: opened by process %d (%s)%s", session->device->options->name,
 		  simhca_context_id(session->context), (int)pid, session->comm,
 		  session->own_engine ? ", memory through its agent" : "");

@@ -56,10 +56,11 @@ pid_t admin_peer(int fd)
 	return peer.pid;
 }
 
-static int send_command(int fd, const char *command)
+/* more: further members of the request, each after a comma. */
+static int send_command(int fd, const char *command, const char *more)
 {
-	char text[64];
-	int length = snprintf(text, sizeof(text), "{\"cmd\":\"%s\"}", command);
+	char text[128];
+	int length = snprintf(text, sizeof(text), "{\"cmd\":\"%s\"%s}", command, more);
 
 	return send(fd, text, (size_t)length, MSG_NOSIGNAL) == length ? 0 : -1;
 }
@@ -119,7 +120,7 @@ static json_t *understand(const char *answer, size_t length, char **refusal)
 	return NULL;
 }
 
-json_t *admin_request(int fd, const char *command, int *memfd, char **refusal)
+static json_t *request(int fd, const char *command, const char *more, int *memfd, char **refusal)
 {
 	json_t *json = NULL;
 	int descriptor, error;
@@ -130,7 +131,7 @@ json_t *admin_request(int fd, const char *command, int *memfd, char **refusal)
 		*refusal = NULL;
 	if (memfd)
 		*memfd = -1;
-	if (send_command(fd, command))
+	if (send_command(fd, command, more))
 		return NULL;
 	answer = malloc(ANSWER_MAX);
 	if (!answer)
@@ -146,6 +147,11 @@ json_t *admin_request(int fd, const char *command, int *memfd, char **refusal)
 		close(descriptor);
 	errno = error;
 	return json;
+}
+
+json_t *admin_request(int fd, const char *command, int *memfd, char **refusal)
+{
+	return request(fd, command, "", memfd, refusal);
 }
 
 /* The report is too long for a datagram: it is in a file in memory, read from its start. */
@@ -167,10 +173,10 @@ static json_t *read_report(int memfd)
 	return json;
 }
 
-json_t *admin_report(int fd, const char *command, char **refusal)
+static json_t *ask(int fd, const char *command, const char *more, char **refusal)
 {
 	int memfd;
-	json_t *answer = admin_request(fd, command, &memfd, refusal);
+	json_t *answer = request(fd, command, more, &memfd, refusal);
 	json_t *status = NULL;
 	int error;
 
@@ -183,6 +189,19 @@ json_t *admin_report(int fd, const char *command, char **refusal)
 		errno = error;
 	}
 	return status;
+}
+
+json_t *admin_report(int fd, const char *command, char **refusal)
+{
+	return ask(fd, command, "", refusal);
+}
+
+json_t *admin_failures(int fd, long long since, pid_t run, char **refusal)
+{
+	char more[64];
+
+	snprintf(more, sizeof(more), ",\"since\":%lld,\"run\":%d", since, (int)run);
+	return ask(fd, "explain", more, refusal);
 }
 
 json_t *admin_status(int fd, char **refusal)

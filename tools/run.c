@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "story.h"
 #include "tool.h"
 
 static const char help[] =
@@ -28,7 +29,12 @@ static const char help[] =
 	"`simhca run` meet on the same device.\n"
 	"\n"
 	"  --private                 a daemon and runtime directory that no other command "
-	"joins\n" HELP_COMMON "\n" HELP_DAEMON "\n"
+	"joins\n"
+	"  --explain                 at the end, tell on stderr what failed, as `simhca explain` "
+	"does\n" HELP_COMMON "\n" HELP_DAEMON "\n"
+	"If work requests of COMMAND have failed, one line at the end says so, on stderr.\n"
+	"SIMHCA_EXPLAIN=1 in the environment is --explain, SIMHCA_EXPLAIN=0 keeps silent.\n"
+	"\n"
 	"Environment: SIMHCA_PRELOAD_FIRST names a library that goes before all others in\n"
 	"LD_PRELOAD, as the runtime of AddressSanitizer must when simhca was built with it.\n"
 	"\n"
@@ -165,6 +171,41 @@ static void wait_for_command(struct run *run)
 	}
 }
 
+/* How much is said of what failed: SIMHCA_EXPLAIN. */
+enum saying { SAY_NOTHING, SAY_A_LINE, SAY_ALL };
+
+static enum saying saying(bool asked)
+{
+	const char *value = getenv("SIMHCA_EXPLAIN");
+
+	if (asked)
+		return SAY_ALL;
+	if (!value || !*value)
+		return SAY_A_LINE;
+	return strcmp(value, "0") ? SAY_ALL : SAY_NOTHING;
+}
+
+/* What failed of the command's, on stderr; nothing if nothing did. */
+static void explain(const struct run *run, bool asked)
+{
+	const struct story_filter all = { 0 };
+	enum saying how = saying(asked);
+	long long failed;
+	json_t *report;
+	char first[512];
+
+	if (how == SAY_NOTHING || run->daemon.lost)
+		return;
+	report = admin_failures(run->daemon.control, 0, getpid(), NULL);
+	failed = report ? report_number(report, "failed_work_requests") : 0;
+	if (how == SAY_ALL)
+		story_print(stderr, report, &all);
+	else if (failed && story_first(report, first, sizeof(first)))
+		complain("%lld work request%s failed (first: %s); SIMHCA_EXPLAIN=1 tells more",
+			 failed, failed == 1 ? "" : "s", first);
+	json_decref(report);
+}
+
 /* Everything between a leased daemon and the exit status. */
 static int run_command(struct run *run, char **command, const char *dir)
 {
@@ -192,7 +233,8 @@ static int interrupted(struct run *run)
 	return EXIT_SIGNAL_BASE + (int)info.ssi_signo;
 }
 
-static int run_in(const char *dir, const struct daemon_options *options, char **command)
+static int run_in(const char *dir, const struct daemon_options *options, bool explained,
+		  char **command)
 {
 	struct run run = { .daemon = DAEMON_NONE };
 	int status = EXIT_TOOL_FAILED;
@@ -202,6 +244,7 @@ static int run_in(const char *dir, const struct daemon_options *options, char **
 	switch (daemon_reach(&run.daemon, dir, options, true, run.signals)) {
 	case REACHED:
 		status = run_command(&run, command, dir);
+		explain(&run, explained);
 		break;
 	case REACH_BAD_OPTIONS:
 		status = EXIT_USAGE;
@@ -225,11 +268,12 @@ int run_main(int argc, char **argv)
 		OPTIONS_COMMON,
 		OPTIONS_DAEMON,
 		{ "private", no_argument, NULL, OPT_PRIVATE },
+		{ "explain", no_argument, NULL, OPT_EXPLAIN },
 		{ 0 },
 	};
 	struct daemon_options options = { 0 };
 	const char *given = NULL;
-	bool is_private = false;
+	bool is_private = false, explained = false;
 	enum option_code code;
 	int index, status = EXIT_USAGE;
 	char *dir;
@@ -245,6 +289,9 @@ int run_main(int argc, char **argv)
 			break;
 		case OPT_PRIVATE:
 			is_private = true;
+			break;
+		case OPT_EXPLAIN:
+			explained = true;
 			break;
 		case OPT_DAEMON:
 		case OPT_DAEMON_ANY:
@@ -270,7 +317,7 @@ int run_main(int argc, char **argv)
 	dir = is_private ? runtime_dir_private() : runtime_dir(given);
 	if (!dir)
 		goto out;
-	status = run_in(dir, &options, argv + optind);
+	status = run_in(dir, &options, explained, argv + optind);
 	if (is_private)
 		runtime_dir_remove(dir);
 	free(dir);

@@ -20,6 +20,7 @@ static const char help[] =
 	"  qp               show their queue pairs\n"
 	"  mr               show their memory regions\n"
 	"  cm               show who listens and who is connected by rdma_cm\n"
+	"  explain          tell what has failed, and why; what an error means\n"
 	"  env              print the variables that `run` sets\n"
 	"\n"
 	"simhca SUBCOMMAND --help has the options; simhca --version the version.\n";
@@ -30,7 +31,7 @@ static const struct subcommand {
 } subcommands[] = {
 	{ "run", run_main },	   { "start", start_main }, { "stop", stop_main },
 	{ "status", status_main }, { "env", env_main },	    { "qp", qp_main },
-	{ "mr", mr_main },	   { "cm", cm_main },
+	{ "mr", mr_main },	   { "cm", cm_main },	    { "explain", explain_main },
 };
 
 static char prefix[32] = "simhca";
@@ -64,7 +65,8 @@ int main(int argc, char **argv)
 	const char *word = argc > 1 ? argv[1] : NULL;
 
 	if (!word) {
-		complain("a subcommand is missing: run, start, stop, status, qp, mr, cm or env");
+		complain("a subcommand is missing: run, start, stop, status, qp, mr, cm, explain "
+			 "or env");
 		return EXIT_USAGE;
 	}
 	if (!strcmp(word, "--help") || !strcmp(word, "-h") || !strcmp(word, "help")) {
@@ -81,7 +83,7 @@ int main(int argc, char **argv)
 			return subcommands[i].main(argc - 1, argv + 1);
 		}
 	}
-	complain("%s: no such %s; run, start, stop, status, qp, mr, cm and env are", word,
+	complain("%s: no such %s; run, start, stop, status, qp, mr, cm, explain and env are", word,
 		 word[0] == '-' ? "option; --help, --version and the subcommands" : "subcommand");
 	return EXIT_USAGE;
 }

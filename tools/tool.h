@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * simhca, the tool. One file per subcommand (run.c, start.c, stop.c, status.c, env.c, resource.c)
- * above six helpers:
+ * simhca, the tool. One file per subcommand (run.c, start.c, stop.c, status.c, env.c, resource.c,
+ * explain.c) above eight helpers:
  *
  *   options.c      what the subcommands have in common on the command line
  *   runtime.c      which runtime directory, and what is in it
@@ -9,6 +9,8 @@
  *   admin.c        one request and its answer on the daemon's control socket
  *   daemon.c       reaches the daemon of a runtime directory, starting one when none runs
  *   environment.c  the variables that show the device to an unmodified program
+ *   story.c        the daemon's report of failures, for people
+ *   advice.c       what an error means, what mostly causes it, what to do
  */
 #ifndef SIMHCA_TOOL_H
 #define SIMHCA_TOOL_H
@@ -36,6 +38,7 @@ int env_main(int argc, char **argv);
 int qp_main(int argc, char **argv);
 int mr_main(int argc, char **argv);
 int cm_main(int argc, char **argv);
+int explain_main(int argc, char **argv);
 
 /* One line on stderr: "simhca SUBCOMMAND: ...". */
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -53,6 +56,10 @@ enum option_code {
 	OPT_PRIVATE,
 	OPT_JSON,
 	OPT_FORMAT,
+	OPT_PID,
+	OPT_QP,
+	OPT_FOLLOW,
+	OPT_EXPLAIN,
 	OPT_DAEMON,	/* one of the options that go to the daemon */
 	OPT_DAEMON_ANY, /* --daemon-option NAME=VALUE */
 };
@@ -154,6 +161,12 @@ json_t *admin_request(int fd, const char *command, int *memfd, char **refusal);
 json_t *admin_status(int fd, char **refusal);
 /* What "qp", "mr" or "cm" returns, an array; NULL as above. */
 json_t *admin_report(int fd, const char *command, char **refusal);
+
+/*
+ * What has failed since the failure `since` (0: of all that is kept); run: only of programs that
+ * this process has started, which has a lease; 0: of all. The object of "explain"; NULL as above.
+ */
+json_t *admin_failures(int fd, long long since, pid_t run, char **refusal);
 
 /* ----------------------------------------------------------------------------- report.c */
 

@@ -9,6 +9,7 @@
 #include "device/stats.h"
 #include "dma/dma.h"
 #include "engine/stats.h"
+#include "failure.h"
 #include "link.h"
 #include "memory/key.h"
 #include "packet.h"
@@ -71,6 +72,7 @@ void simhca_complete_send(struct simhca_worker *worker, struct simhca_qp *qp,
 {
 	const struct simhca_send *send = worker->send;
 	uint32_t index = qp->req.oldest;
+	struct simhca_flight flight;
 	struct simhca_cqe cqe;
 
 	if (__builtin_expect(qp->fetching, 0)) {
@@ -89,6 +91,7 @@ void simhca_complete_send(struct simhca_worker *worker, struct simhca_qp *qp,
 		.opcode = wc_opcode(send->wqe.opcode),
 		.status = (uint8_t)status,
 	};
+	flight = *simhca_flight(qp, 0);
 	forget_oldest(qp, status);
 	qp->req.oldest = index + 1;
 	simhca_count_send(qp, send->wqe.opcode, status == SIMHCA_WC_SUCCESS, send->length);
@@ -97,8 +100,7 @@ void simhca_complete_send(struct simhca_worker *worker, struct simhca_qp *qp,
 		simhca_cq_push_of(qp->send_cq, &cqe, false, qp, simhca_requester_completes);
 	if (status != SIMHCA_WC_SUCCESS) {
 		simhca_stats_once(qp->device, SIMHCA_STAT_REQ_CQE_ERROR);
-		simhca_qp_log(qp, ": send WQE %u fails with status %u: %s", index, status,
-			      simhca_reason_text(reason));
+		simhca_tell_send(worker, qp, send, index, &flight, status, reason);
 		/* Unreliable senders stop only their SQ (IBTA vol. 1, 10.3.1.6). */
 		simhca_qp_fail(qp, simhca_is_reliable(qp->type) ? SIMHCA_QPS_ERR : SIMHCA_QPS_SQE);
 	}

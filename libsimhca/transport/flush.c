@@ -8,6 +8,7 @@
 #include "device/context.h"
 #include "device/stats.h"
 #include "engine/engine.h"
+#include "failure.h"
 #include "flush.h"
 #include "paging/fault.h"
 #include "qp.h"
@@ -51,9 +52,10 @@ static void forget_messages(struct simhca_qp *qp)
 	req->wait = SIMHCA_WAIT_NOTHING;
 }
 
-static void flush_sq(struct simhca_qp *qp)
+/* How many there were; so do the others. */
+static uint32_t flush_sq(struct simhca_qp *qp)
 {
-	uint32_t ci = qp->req.oldest, pi = atomic_load(&qp->mem->sq_pi);
+	uint32_t ci = qp->req.oldest, pi = atomic_load(&qp->mem->sq_pi), first = ci;
 
 	forget_messages(qp);
 	simhca_drop_fetches(qp, true);
@@ -69,10 +71,11 @@ static void flush_sq(struct simhca_qp *qp)
 		qp->req.oldest = ci + 1;
 		simhca_flush_cqe(qp->send_cq, qp, wqe.wr_id, SIMHCA_WC_SEND, ci, 0);
 	}
+	return ci - first;
 }
 
 /* The receive that a message had taken, but not completed. */
-static void flush_message(struct simhca_qp *qp)
+static uint32_t flush_message(struct simhca_qp *qp)
 {
 	struct simhca_cqe cqe = {
 		.qpn = qp->qpn,
@@ -84,19 +87,21 @@ static void flush_message(struct simhca_qp *qp)
 
 	qp->resp.in_message = false;
 	if (!qp->resp.have_recv)
-		return;
+		return 0;
 	cqe.wr_id = simhca_recv_id(qp);
 	simhca_recv_done(qp);
 	simhca_count_error(qp, SIMHCA_COUNTS_RECV);
 	simhca_stats_once(qp->device, SIMHCA_STAT_RESP_CQE_FLUSH);
 	qp->source->complete(qp, &cqe, false);
+	return 1;
 }
 
-static void flush_rq(struct simhca_qp *qp)
+static uint32_t flush_rq(struct simhca_qp *qp)
 {
-	flush_message(qp);
+	uint32_t count = flush_message(qp);
+
 	if (qp->srq)
-		return; /* its WQEs belong to the other QPs as well */
+		return count; /* its WQEs belong to the other QPs as well */
 	/* ERR is set before rq_pi is looked at; shca_post_rq() has the other half. */
 	atomic_thread_fence(memory_order_seq_cst);
 	/* Once around the ring: a client that posts on meanwhile rings for the rest. */
@@ -105,11 +110,15 @@ static void flush_rq(struct simhca_qp *qp)
 
 		simhca_recv_done(qp);
 		simhca_flush_cqe(qp->recv_cq, qp, wr_id, SIMHCA_WC_RECV, 0, SIMHCA_CQE_RECV);
+		count++;
 	}
+	return count;
 }
 
 void simhca_flush(struct simhca_qp *qp)
 {
+	uint32_t count = 0;
+
 	if (simhca_qp_begin_both(qp, false)) {
 		simhca_engine_arm_timer(&qp->task, FLUSH_RETRY_NS);
 		return;
@@ -119,8 +128,7 @@ void simhca_flush(struct simhca_qp *qp)
 		/* No page fault of a dead QP: the end of the last one brings us here again. */
 		if (!simhca_faults_disable(&qp->faults))
 			break;
-		flush_sq(qp);
-		flush_rq(qp);
+		count = flush_sq(qp) + flush_rq(qp);
 		if (qp->last_wqe_event_due) {
 			qp->last_wqe_event_due = false;
 			simhca_async_event(qp->context, qp->user_handle,
@@ -128,8 +136,10 @@ void simhca_flush(struct simhca_qp *qp)
 		}
 		break;
 	case SIMHCA_QPS_SQE:
-		flush_sq(qp);
+		count = flush_sq(qp);
 		break;
 	}
+	if (count)
+		simhca_tell_flush(qp, count);
 	simhca_qp_end_both(qp);
 }

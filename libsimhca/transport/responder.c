@@ -11,6 +11,7 @@
 #include "comp_cntr.h"
 #include "device/stats.h"
 #include "engine/stats.h"
+#include "failure.h"
 #include "link.h"
 #include "packet.h"
 #include "psn.h"
@@ -22,22 +23,6 @@
 
 static const struct simhca_handover taken = { .outcome = SIMHCA_TAKEN };
 
-/* What is told of a request that is refused or dropped. */
-static void tell(const struct simhca_qp *qp, const struct simhca_packet *packet, const char *does,
-		 enum simhca_reason reason)
-{
-	/* Only a first packet has a RETH; of a WRITE's others it is kept. */
-	uint64_t va = packet->first ? packet->va : qp->resp.va;
-	uint32_t rkey = packet->first ? packet->rkey : qp->resp.rkey;
-	char memory[64] = "";
-
-	if (packet->op != SIMHCA_PKT_SEND)
-		snprintf(memory, sizeof(memory), "va 0x%llx, rkey 0x%08x, ", (unsigned long long)va,
-			 rkey);
-	simhca_qp_log(qp, " %s a request of QP 0x%06x (%s%llu bytes): %s", does, packet->src_qpn,
-		      memory, (unsigned long long)packet->length, simhca_reason_text(reason));
-}
-
 /*
  * Unreliable, and the requester's fault: silently dropped, and the QP goes on. A receive that the
  * message had taken is there for the next one (IBTA vol. 1, 9.9.3, class D). One of an SRQ cannot
@@ -46,7 +31,7 @@ static void tell(const struct simhca_qp *qp, const struct simhca_packet *packet,
 static void drop(struct simhca_qp *qp, const struct simhca_packet *packet,
 		 enum simhca_wc_status status, enum simhca_reason reason)
 {
-	tell(qp, packet, "drops", reason);
+	simhca_tell_refusal(qp, packet, "drops", reason);
 	qp->resp.in_message = false;
 	if (qp->resp.have_recv && qp->recv_srq)
 		simhca_recv_complete(qp, packet, status, reason, 0);
@@ -68,7 +53,7 @@ void simhca_refuse(struct simhca_qp *qp, const struct simhca_packet *packet,
 		drop(qp, packet, status, reason);
 		return;
 	}
-	tell(qp, packet, "refuses", reason);
+	simhca_tell_refusal(qp, packet, "refuses", reason);
 	/* It has been answered before. Who asks again may have been heard already, and gone on. */
 	if (reply->repeated)
 		return;

@@ -8,6 +8,7 @@
 #include "device/av.h"
 #include "device/stats.h"
 #include "dma/dma.h"
+#include "failure.h"
 #include "link.h"
 #include "memory/key.h"
 #include "packet.h"
@@ -74,6 +75,8 @@ bool simhca_recv_complete(struct simhca_qp *qp, const struct simhca_packet *pack
 {
 	struct simhca_cqe cqe = simhca_recv_cqe(qp, packet, status, reason, bytes);
 
+	if (status != SIMHCA_WC_SUCCESS)
+		simhca_tell_recv(qp, cqe.wr_id, packet->src_qpn, status, reason);
 	return qp->source->complete(qp, &cqe, packet->solicited);
 }
 

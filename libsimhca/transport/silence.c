@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "device/address.h"
+#include "failure.h"
 #include "qp.h"
 #include "silence.h"
 
@@ -90,14 +91,16 @@ void simhca_silence_connected(const struct simhca_qp *qp)
 void simhca_silence_unanswered(struct simhca_qp *qp)
 {
 	enum obstacle obstacle;
+	const char *why;
 
 	if (qp->req.told)
 		return;
 	qp->req.told = true;
 	obstacle = find_obstacle(qp);
-	tell(qp, "has no answer from",
-	     obstacle == NOTHING_TO_SEE && qp->req.why != SIMHCA_REASON_NO_RESPONSE
-		     ? simhca_reason_text(qp->req.why)
-		     : text[obstacle],
+	why = obstacle == NOTHING_TO_SEE && qp->req.why != SIMHCA_REASON_NO_RESPONSE
+		      ? simhca_reason_text(qp->req.why)
+		      : text[obstacle];
+	simhca_tell_silence(qp, why);
+	tell(qp, "has no answer from", why,
 	     qp->qpc->timeout ? "" : "; its timeout is 0, so it waits without end");
 }

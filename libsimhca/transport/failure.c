@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include <stdio.h>
+
+#include "device/fabric.h"
+#include "failure.h"
+#include "memory/key.h"
+#include "qp.h"
+#include "simhca.h"
+
+static struct simhca_failure about(const struct simhca_qp *qp, enum simhca_failure_kind kind)
+{
+	return (struct simhca_failure){
+		.kind = kind,
+		.context = qp->context ? qp->context->id : 0,
+		.qpn = qp->qpn,
+		.peer_qpn = qp->qpc->dest_qpn,
+		.qp_type = qp->type,
+		.pd = qp->pd ? qp->pd->number : qp->key_pd,
+		.retry_cnt = qp->qpc->retry_cnt,
+		.rnr_retry = qp->qpc->rnr_retry,
+		.timeout = qp->qpc->timeout,
+	};
+}
+
+static void tell(const struct simhca_qp *qp, const struct simhca_failure *failure)
+{
+	const struct simhca_ops *ops = &qp->device->fabric->ops;
+
+	if (ops->failure)
+		ops->failure(ops->arg, failure);
+}
+
+/* The table itself, which stays: what stands behind an entry may belong to anybody. */
+static struct simhca_key_facts look_at(struct simhca_device *device, uint32_t key)
+{
+	const struct simhca_mpt *mpt = simhca_mpt_find(device, key);
+
+	if (!mpt)
+		return (struct simhca_key_facts){ .type = SIMHCA_MPT_FREE };
+	return (struct simhca_key_facts){
+		.type = atomic_load_explicit(&mpt->state, memory_order_relaxed),
+		.pd = atomic_load_explicit(&mpt->pd, memory_order_relaxed),
+		.key = atomic_load_explicit(&mpt->key, memory_order_relaxed),
+		.qpn = atomic_load_explicit(&mpt->qpn, memory_order_relaxed),
+		.access = mpt->access,
+		.iova = mpt->iova,
+		.length = mpt->length,
+	};
+}
+
+static void add_access(const struct simhca_qp *qp, struct simhca_failure *failure, uint32_t key,
+		       uint64_t va, uint64_t bytes)
+{
+	failure->has_access = true;
+	failure->key = key;
+	failure->va = va;
+	failure->bytes = bytes;
+	failure->entry = look_at(qp->device, key);
+}
+
+/* Which of its own buffers it is, if the reason is a buffer's. */
+static void find_sge(struct simhca_worker *worker, const struct simhca_qp *qp,
+		     const struct simhca_send *send, struct simhca_failure *failure)
+{
+	struct simhca_key_use use = {
+		.worker = worker,
+		.device = qp->device,
+		.pd = failure->pd,
+		.qpn = qp->qpn,
+		.access = simhca_takes_response(send->wqe.opcode) ? SIMHCA_ACCESS_LOCAL_WRITE : 0,
+	};
+
+	if (failure->status != SIMHCA_WC_LOC_PROT_ERR)
+		return;
+	for (uint32_t i = 0; i < send->wqe.num_sge; i++) {
+		const struct simhca_sge *sge = &send->sge[i];
+
+		if (simhca_translate(&use, sge->lkey, sge->addr, sge->length, NULL) !=
+		    failure->reason)
+			continue;
+		add_access(qp, failure, sge->lkey, sge->addr, sge->length);
+		return;
+	}
+}
+
+static bool has_remote_memory(uint32_t opcode)
+{
+	return opcode == SIMHCA_WR_RDMA_WRITE || opcode == SIMHCA_WR_RDMA_WRITE_WITH_IMM ||
+	       opcode == SIMHCA_WR_RDMA_READ || opcode == SIMHCA_WR_RDMA_READ_WITH_INV ||
+	       opcode == SIMHCA_WR_ATOMIC_WRITE || simhca_is_atomic(opcode);
+}
+
+void simhca_tell_send(struct simhca_worker *worker, const struct simhca_qp *qp,
+		      const struct simhca_send *send, uint32_t index,
+		      const struct simhca_flight *flight, enum simhca_wc_status status,
+		      enum simhca_reason reason)
+{
+	struct simhca_failure failure = about(qp, SIMHCA_SEND_FAILED);
+
+	simhca_qp_log(qp, ": send WQE %u fails with status %u: %s", index, status,
+		      simhca_reason_text(reason));
+	failure.psn = flight->first;
+	failure.last_psn = flight->last;
+	failure.opcode = send->wqe.opcode;
+	failure.status = status;
+	failure.reason = reason;
+	failure.wr_id = send->wqe.wr_id;
+	failure.length = send->length;
+	if (qp->type == SIMHCA_QPT_UD)
+		failure.peer_qpn = send->wqe.ud.dest_qpn;
+	if (has_remote_memory(send->wqe.opcode)) {
+		failure.key = send->wqe.rdma.rkey;
+		failure.va = send->wqe.rdma.remote_addr;
+		failure.bytes = send->length;
+	}
+	find_sge(worker, qp, send, &failure);
+	tell(qp, &failure);
+}
+
+void simhca_tell_recv(const struct simhca_qp *qp, uint64_t wr_id, uint32_t peer_qpn,
+		      enum simhca_wc_status status, enum simhca_reason reason)
+{
+	struct simhca_failure failure = about(qp, SIMHCA_RECV_FAILED);
+
+	failure.peer_qpn = peer_qpn;
+	failure.status = status;
+	failure.reason = reason;
+	failure.wr_id = wr_id;
+	tell(qp, &failure);
+}
+
+static uint32_t opcode_of(const struct simhca_packet *packet)
+{
+	switch (packet->op) {
+	case SIMHCA_PKT_WRITE:
+		return packet->has_imm ? SIMHCA_WR_RDMA_WRITE_WITH_IMM : SIMHCA_WR_RDMA_WRITE;
+	case SIMHCA_PKT_READ:
+		return SIMHCA_WR_RDMA_READ;
+	case SIMHCA_PKT_COMPARE_SWAP:
+		return SIMHCA_WR_ATOMIC_CMP_AND_SWP;
+	case SIMHCA_PKT_FETCH_ADD:
+		return SIMHCA_WR_ATOMIC_FETCH_AND_ADD;
+	case SIMHCA_PKT_ATOMIC_WRITE:
+		return SIMHCA_WR_ATOMIC_WRITE;
+	case SIMHCA_PKT_FLUSH:
+		return SIMHCA_WR_FLUSH;
+	default:
+		if (packet->has_inv)
+			return SIMHCA_WR_SEND_WITH_INV;
+		return packet->has_imm ? SIMHCA_WR_SEND_WITH_IMM : SIMHCA_WR_SEND;
+	}
+}
+
+void simhca_tell_refusal(const struct simhca_qp *qp, const struct simhca_packet *packet,
+			 const char *does, enum simhca_reason reason)
+{
+	struct simhca_failure failure = about(qp, SIMHCA_REQUEST_REFUSED);
+	/* Only a first packet has a RETH; of a WRITE's others it is kept. */
+	uint64_t va = packet->first ? packet->va : qp->resp.va;
+	uint32_t rkey = packet->first ? packet->rkey : qp->resp.rkey;
+	char memory[64] = "";
+
+	failure.peer_qpn = packet->src_qpn;
+	failure.psn = failure.last_psn = packet->psn;
+	failure.opcode = opcode_of(packet);
+	failure.reason = reason;
+	failure.length = packet->length;
+	if (packet->op != SIMHCA_PKT_SEND) {
+		snprintf(memory, sizeof(memory), "va 0x%llx, rkey 0x%08x, ", (unsigned long long)va,
+			 rkey);
+		add_access(qp, &failure, rkey, va, packet->dma_length ?: packet->length);
+	}
+	simhca_qp_log(qp, " %s a request of QP 0x%06x (%s%llu bytes): %s", does, packet->src_qpn,
+		      memory, (unsigned long long)packet->length, simhca_reason_text(reason));
+	tell(qp, &failure);
+}
+
+void simhca_tell_silence(const struct simhca_qp *qp, const char *text)
+{
+	struct simhca_failure failure = about(qp, SIMHCA_NO_ANSWER);
+
+	failure.reason = SIMHCA_REASON_NO_RESPONSE;
+	failure.text = text;
+	tell(qp, &failure);
+}
+
+void simhca_tell_flush(const struct simhca_qp *qp, uint32_t count)
+{
+	struct simhca_failure failure = about(qp, SIMHCA_FLUSHED);
+
+	failure.status = SIMHCA_WC_WR_FLUSH_ERR;
+	failure.reason = SIMHCA_REASON_FLUSHED;
+	failure.count = count;
+	tell(qp, &failure);
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * The last failures of each program, for `simhca explain`: they stay when the program has ended,
+ * until newer ones take their room. What follows from another failure names it as its cause.
+ */
+#ifndef SIMHCAD_FAILURES_H
+#define SIMHCAD_FAILURES_H
+
+#include <jansson.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "simhca.h"
+
+#define FAILURES_KEPT 256      /* of all programs */
+#define FAILURES_OF_PROGRAM 64 /* of one, if there are more */
+
+struct failures;
+
+/* Whose a failure is. */
+struct failing_program {
+	pid_t pid;
+	pid_t program; /* program.h */
+	pid_t run;     /* the `simhca run` that it was started by; 0: none */
+	char comm[16];
+	char device[64];
+};
+
+/* NULL: out of memory. */
+struct failures *failures_open(void);
+void failures_close(struct failures *failures);
+
+/* From now on this context's failures are the program's; until it is forgotten. */
+void failures_know(struct failures *failures, uint32_t context,
+		   const struct failing_program *program);
+void failures_forget(struct failures *failures, uint32_t context);
+
+/* Any thread. */
+void failures_add(struct failures *failures, const struct simhca_failure *failure);
+/* A command that was refused; verb is a constant. */
+void failures_add_verb(struct failures *failures, uint32_t context, const char *verb, int error,
+		       const char *why);
+/* The `simhca run` with this pid has ended. */
+void failures_end_run(struct failures *failures, pid_t run);
+
+/* As admin.h says, of those whose id is larger; run 0: of all programs. NULL: out of memory. */
+json_t *failures_json(struct failures *failures, uint64_t since, pid_t run);
+
+#endif

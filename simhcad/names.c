@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include <stdio.h>
+#include <string.h>
+
+#include "names.h"
+#include "simhca-abi-reason.h"
+#include "simhca-abi.h"
+
+#define NAME(prefix, name)                                                                         \
+	case prefix##name:                                                                         \
+		return #name
+
+const char *name_of_qp_type(uint32_t type)
+{
+	switch (type) {
+		NAME(SIMHCA_QPT_, RC);
+		NAME(SIMHCA_QPT_, UC);
+		NAME(SIMHCA_QPT_, UD);
+		NAME(SIMHCA_QPT_, RAW_PACKET);
+		NAME(SIMHCA_QPT_, XRC_SEND);
+		NAME(SIMHCA_QPT_, XRC_RECV);
+		NAME(SIMHCA_QPT_, WQ);
+	default:
+		return "?";
+	}
+}
+
+const char *name_of_qp_state(uint32_t state)
+{
+	static const char *const names[] = { "RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR" };
+
+	return state < sizeof(names) / sizeof(names[0]) ? names[state] : "?";
+}
+
+const char *name_of_opcode(uint32_t opcode)
+{
+	switch (opcode) {
+		NAME(SIMHCA_WR_, RDMA_WRITE);
+		NAME(SIMHCA_WR_, RDMA_WRITE_WITH_IMM);
+		NAME(SIMHCA_WR_, SEND);
+		NAME(SIMHCA_WR_, SEND_WITH_IMM);
+		NAME(SIMHCA_WR_, RDMA_READ);
+		NAME(SIMHCA_WR_, ATOMIC_CMP_AND_SWP);
+		NAME(SIMHCA_WR_, ATOMIC_FETCH_AND_ADD);
+		NAME(SIMHCA_WR_, LOCAL_INV);
+		NAME(SIMHCA_WR_, BIND_MW);
+		NAME(SIMHCA_WR_, SEND_WITH_INV);
+		NAME(SIMHCA_WR_, FLUSH);
+		NAME(SIMHCA_WR_, ATOMIC_WRITE);
+		NAME(SIMHCA_WR_, FAST_REG);
+		NAME(SIMHCA_WR_, RDMA_READ_WITH_INV);
+	default:
+		return "?";
+	}
+}
+
+const char *name_of_status(uint32_t status)
+{
+	switch (status) {
+		NAME(SIMHCA_WC_, SUCCESS);
+		NAME(SIMHCA_WC_, LOC_LEN_ERR);
+		NAME(SIMHCA_WC_, LOC_QP_OP_ERR);
+		NAME(SIMHCA_WC_, LOC_PROT_ERR);
+		NAME(SIMHCA_WC_, WR_FLUSH_ERR);
+		NAME(SIMHCA_WC_, MW_BIND_ERR);
+		NAME(SIMHCA_WC_, BAD_RESP_ERR);
+		NAME(SIMHCA_WC_, LOC_ACCESS_ERR);
+		NAME(SIMHCA_WC_, REM_INV_REQ_ERR);
+		NAME(SIMHCA_WC_, REM_ACCESS_ERR);
+		NAME(SIMHCA_WC_, REM_OP_ERR);
+		NAME(SIMHCA_WC_, RETRY_EXC_ERR);
+		NAME(SIMHCA_WC_, RNR_RETRY_EXC_ERR);
+		NAME(SIMHCA_WC_, FATAL_ERR);
+		NAME(SIMHCA_WC_, GENERAL_ERR);
+		NAME(SIMHCA_WC_, TM_ERR);
+		NAME(SIMHCA_WC_, TM_RNDV_INCOMPLETE);
+	default:
+		return "?";
+	}
+}
+
+const char *name_of_reason(uint32_t reason)
+{
+	switch (reason) {
+#define REASON(name, value, text)                                                                  \
+	case value:                                                                                \
+		return #name;
+		SIMHCA_REASONS(REASON)
+#undef REASON
+	default:
+		return "?";
+	}
+}
+
+void names_of_access(uint32_t access, char text[NAMES_OF_ACCESS])
+{
+	static const struct {
+		uint32_t right;
+		const char *name;
+	} rights[] = {
+		{ SIMHCA_ACCESS_LOCAL_WRITE, "LOCAL_WRITE" },
+		{ SIMHCA_ACCESS_REMOTE_WRITE, "REMOTE_WRITE" },
+		{ SIMHCA_ACCESS_REMOTE_READ, "REMOTE_READ" },
+		{ SIMHCA_ACCESS_REMOTE_ATOMIC, "REMOTE_ATOMIC" },
+		{ SIMHCA_ACCESS_MW_BIND, "MW_BIND" },
+		{ SIMHCA_ACCESS_ZERO_BASED, "ZERO_BASED" },
+		{ SIMHCA_ACCESS_ON_DEMAND, "ON_DEMAND" },
+		{ SIMHCA_ACCESS_HUGETLB, "HUGETLB" },
+		{ SIMHCA_ACCESS_FLUSH_GLOBAL, "FLUSH_GLOBAL" },
+		{ SIMHCA_ACCESS_FLUSH_PERSISTENT, "FLUSH_PERSISTENT" },
+		{ SIMHCA_ACCESS_RELAXED_ORDERING, "RELAXED_ORDERING" },
+	};
+	int length = 0;
+
+	strcpy(text, "0");
+	for (size_t i = 0; i < sizeof(rights) / sizeof(rights[0]); i++)
+		if (access & rights[i].right)
+			length += snprintf(text + length, NAMES_OF_ACCESS - (size_t)length, "%s%s",
+					   length ? "|" : "", rights[i].name);
+}

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""`simhca explain`: what failed, both ends' view of it, why, and what followed."""
+import json
+import re
+
+import pytest
+
+from common import HERE, SIMHCA, Device, expect_success
+
+PYTHON = "/usr/bin/python3"
+FAILING = HERE / "failing.py"
+RECEIVES = 12  # of failing.py
+OF_PROGRAM = 64  # FAILURES_OF_PROGRAM
+
+
+def run(launcher, case, *options, **variables):
+    return expect_success(launcher.run(SIMHCA, "run", "--private", *options, "--", PYTHON, FAILING,
+                                       case, **variables))
+
+
+def blocks(text):
+    """The stories, each as its lines."""
+    return [block.splitlines() for block in text.strip().split("\n\n")]
+
+
+def story(launcher, case):
+    """The one story of a case: its headline, and what its lines say by their first word."""
+    lines, = blocks(run(launcher, case, "--explain").stderr)
+    return lines[0], [line.strip().split(None, 1) if not line.startswith("  refused by")
+                      else ["refused by:", line] for line in lines[1:]]
+
+
+def said(lines, word):
+    return [text for first, text in lines if first == word]
+
+
+def test_a_refused_write(launcher):
+    """The responder's numbers, the key's entry, and the flushes of both QPs under one cause."""
+    head, lines = story(launcher, "past_end")
+    assert re.fullmatch(r"[0-9:.]+ python3\[\d+\], QP 0x\w+ \(RC\): RDMA_WRITE of 64 bytes, "
+                        r"wr_id 1000, to QP 0x\w+: REM_ACCESS_ERR", head)
+    assert said(lines, "because:") == [
+        "the access ends 1 byte after the region (KEY_PAST_END, vendor_err 20)"]
+    assert len(said(lines, "refused by:")) == 1
+    assert any(re.search(r"4096 bytes at 0x\w+, LOCAL_WRITE\|REMOTE_WRITE, PD \d+", " ".join(line))
+               for line in lines)
+    flushes, = said(lines, "then:")
+    assert flushes.endswith(f": {RECEIVES} work requests are flushed")
+    assert said(lines, "rule:") and said(lines, "usually:") and said(lines, "try:")
+
+
+def test_no_receive(launcher):
+    head, lines = story(launcher, "not_ready")
+    assert head.endswith("RNR_RETRY_EXC_ERR")
+    assert said(lines, "tried:") == ["once and 3 more (rnr_retry)"]
+
+
+def test_the_senders_own_buffer(launcher):
+    """The SGE that is wrong is found, and what its lkey names."""
+    head, lines = story(launcher, "own_buffer")
+    assert head.endswith("LOC_PROT_ERR")
+    assert said(lines, "because:")[0].startswith("the access ends 32 bytes after the region")
+
+
+def test_nobody_there(launcher):
+    """What the device sees of a peer that does not answer is part of the story."""
+    head, lines = story(launcher, "nobody")
+    assert head.endswith("RETRY_EXC_ERR")
+    assert said(lines, "seen:") == ["the peer has no such QP"]
+    assert said(lines, "tried:")[0].startswith("once and 2 more (retry_cnt), each for at least 1.05 ms")
+
+
+def test_a_peer_that_had_failed(launcher):
+    """That nobody answers follows from what befell the peer: one story, one failure."""
+    head, lines = story(launcher, "own_buffer_then_peer")
+    assert head.endswith("LOC_PROT_ERR")
+    assert said(lines, "then:")[0].endswith("SEND, wr_id 9: RETRY_EXC_ERR")
+    assert run(launcher, "own_buffer_then_peer").stderr.startswith("simhca run: 1 work request ")
+
+
+def test_a_refused_verb(launcher):
+    """It is told, but is no failed work request."""
+    head, lines = story(launcher, "verb")
+    assert re.search(r"\]: MODIFY_QP is refused: Invalid argument$", head)
+    assert said(lines, "because:") == ["a QP cannot go from RESET to RTS"]
+    assert run(launcher, "verb").stderr == ""
+
+
+@pytest.mark.parametrize("case", ["fine", "flushed"])
+def test_nothing_has_failed(launcher, case):
+    """Nothing is said; nor of flushes that the program has asked for."""
+    assert run(launcher, case, "--explain").stderr == ""
+    assert run(launcher, case).stderr == ""
+
+
+def test_one_line_at_the_end(launcher):
+    """By default a line, whatever the log level; none, or all, by the environment."""
+    line = run(launcher, "past_end").stderr
+    assert re.fullmatch(r"simhca run: 1 work request failed \(first: python3\[\d+\] RDMA_WRITE wr_id "
+                        r"1000: the access ends 1 byte after the region\); SIMHCA_EXPLAIN=1 tells "
+                        r"more\n", line)
+    assert run(launcher, "past_end", SIMHCA_EXPLAIN="0").stderr == ""
+    assert "looked at:" in run(launcher, "past_end", SIMHCA_EXPLAIN="1").stderr
+
+
+@pytest.fixture(scope="module")
+def device():
+    """A daemon that outlives its programs."""
+    with Device("ethernet") as device:
+        yield device
+
+
+def explain(device, *options):
+    return expect_success(device.run(SIMHCA, "explain", *options)).stdout
+
+
+def report(device):
+    return json.loads(explain(device, "--json"))["failures"]
+
+
+def test_programs_that_have_ended(device):
+    """Their failures stay; one is chosen by process, or by QP."""
+    for case in "past_end", "own_buffer":
+        expect_success(device.run(PYTHON, FAILING, case))
+    sends = [failure for failure in report(device) if failure["kind"] == "send"][-2:]
+    assert [send["reason"] for send in sends] == ["KEY_PAST_END", "KEY_PAST_END"]
+    assert [send["status"] for send in sends] == ["REM_ACCESS_ERR", "LOC_PROT_ERR"]
+    for send in sends:
+        one, = blocks(explain(device, "--pid", str(send["pid"])))
+        assert f"[{send['pid']}]" in one[0] and send["status"] in one[0]
+    assert f"0x{sends[1]['qpn']:06x}" in explain(device, "--qp", str(sends[1]["qpn"]))
+
+
+def test_a_program_that_fails_in_a_loop(device):
+    """It takes the room of its own failures, not that of others."""
+    expect_success(device.run(PYTHON, FAILING, "own_buffer"))
+    honest = report(device)[-1]
+    expect_success(device.run("sh", "-c", f"{PYTHON} {FAILING} not_ready {2 * OF_PROGRAM}"))
+    failures = report(device)
+    looping = {failure["pid"] for failure in failures if failure.get("status") == "RNR_RETRY_EXC_ERR"}
+    assert honest in failures
+    assert len([failure for failure in failures if failure["pid"] in looping]) <= OF_PROGRAM
+
+
+def test_the_dictionary(launcher):
+    """Each reason by name and by number, each status; without a daemon."""
+    header = (HERE.parent.parent / "kernel-abi" / "simhca-abi-reason.h").read_text()
+    reasons = re.findall(r"X\((\w+), ([0-9]+),", header)
+    assert len(reasons) > 70
+    for name, number in reasons:
+        by_name = expect_success(launcher.run(SIMHCA, "explain", name)).stdout
+        assert by_name.startswith(f"{name}, vendor_err {number} (0x{int(number):x}): ")
+        assert "\n  usually: " in by_name and "\n  try:     " in by_name
+    by_number = expect_success(launcher.run(SIMHCA, "explain", "0x14", "rem_access_err")).stdout
+    assert [block[0].split(",")[0] for block in blocks(by_number)] == ["KEY_PAST_END",
+                                                                       "IBV_WC_REM_ACCESS_ERR"]
+    wrong = launcher.run(SIMHCA, "explain", "KEY_LOST")
+    assert wrong.status == 2 and wrong.stderr.startswith("simhca explain: KEY_LOST: must be")

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include <string.h>
+#include <strings.h>
+
+#include "advice.h"
+#include "names.h"
+#include "simhca-abi-reason.h"
+#include "simhca-abi.h"
+
+#define ACCESS "IBTA vol. 1, 10.6.3"
+#define WINDOWS "IBTA vol. 1, 10.6.7"
+#define LOCAL_OPS "IBTA vol. 1, 10.6.5"
+#define RESPONDER "IBTA vol. 1, 9.7.4"
+
+#define REGISTER_WITH(right) "Add IBV_ACCESS_" right " to the region's access flags."
+#define QP_WITH(right)                                                                             \
+	"Add IBV_ACCESS_" right " to qp_access_flags when the responder's QP goes to INIT."
+#define BIND_WITH(right) "Add IBV_ACCESS_" right " to the flags that the window is bound with."
+
+/* Each reason of simhca-abi-reason.h: the compiler misses those that are not here (below). */
+#define ADVICES(X)                                                                                 \
+	X(NONE, "", "All is well.", "Nothing.")                                                    \
+	X(FLUSHED, "IBTA vol. 1, 10.3.1.6",                                                        \
+	  "An earlier work request failed, or the program itself moved the QP to ERR.",            \
+	  "Look at the first completion with another error; this one follows from it.")            \
+	X(DEVICE_GONE, "", "simhcad was stopped or killed while programs ran.",                    \
+	  "Start it again, and the programs; its log says why it ended.")                          \
+	X(PROCESS_GONE, "",                                                                        \
+	  "The peer, or a process that shares its memory, exited or was killed.",                  \
+	  "See how that process ended: its exit status, its own errors.")                          \
+	X(KEY_UNKNOWN, ACCESS,                                                                     \
+	  "The region was deregistered too early, the number was never a key, or lkey, rkey or "   \
+	  "byte order were mixed up on the way.",                                                  \
+	  "Print the key where it is made and where it is used; deregister only after the last "   \
+	  "completion.")                                                                           \
+	X(KEY_STALE, ACCESS,                                                                       \
+	  "The key was invalidated or bound anew, and the sender still has the one before.",       \
+	  "Send the new key to the peer each time that it changes.")                               \
+	X(KEY_WRONG_PD, ACCESS, "The region and the QP were made with different ibv_pd.",          \
+	  "Use one protection domain for a QP and the memory that it uses.")                       \
+	X(KEY_BELOW_START, ACCESS,                                                                 \
+	  "The address is of another buffer, or an offset where an address is wanted.",            \
+	  "Send the address that was registered with its key; use offsets only with "              \
+	  "IBV_ACCESS_ZERO_BASED.")                                                                \
+	X(KEY_PAST_END, ACCESS,                                                                    \
+	  "The message is longer than the buffer that was registered, or an offset is too large.", \
+	  "Compare address plus length with what ibv_reg_mr() was given.")                         \
+	X(KEY_WRAPS, ACCESS, "The length is negative, or the address is no address.",              \
+	  "Look at the arithmetic of the address and of the length.")                              \
+	X(KEY_NOT_LOCAL, WINDOWS, "The rkey of a window stands in an SGE.",                        \
+	  "SGEs take the lkey of the region; windows are for peers.")                              \
+	X(MW_NOT_BOUND, WINDOWS,                                                                   \
+	  "The peer used the rkey before the bind, or after it was undone.",                       \
+	  "Wait for the bind's completion before the rkey is sent.")                               \
+	X(MW_OTHER_QP, WINDOWS,                                                                    \
+	  "A type 2 window is usable by the QP that bound it, and the peer came by another.",      \
+	  "Bind a window on each QP that is to use it.")                                           \
+	X(MR_NOT_VALID, LOCAL_OPS,                                                                 \
+	  "A fast-register region was used before its registration, or after its invalidation.",   \
+	  "Wait for the registration's completion before the key is used elsewhere.")              \
+	X(MR_NO_LOCAL_WRITE, ACCESS,                                                               \
+	  "A receive, or the result of a read or an atomic, goes to a region that was registered " \
+	  "for reading.",                                                                          \
+	  REGISTER_WITH("LOCAL_WRITE"))                                                            \
+	X(MR_NO_REMOTE_READ, ACCESS, "The peer reads from a region that does not allow it.",       \
+	  REGISTER_WITH("REMOTE_READ"))                                                            \
+	X(MR_NO_REMOTE_WRITE, ACCESS, "The peer writes to a region that does not allow it.",       \
+	  REGISTER_WITH("REMOTE_WRITE") " It needs IBV_ACCESS_LOCAL_WRITE too.")                   \
+	X(MR_NO_REMOTE_ATOMIC, ACCESS, "An atomic names a region that does not allow it.",         \
+	  REGISTER_WITH("REMOTE_ATOMIC") " It needs IBV_ACCESS_LOCAL_WRITE too.")                  \
+	X(QP_NO_REMOTE_READ, RESPONDER, "The region allows it, the responder's QP does not.",      \
+	  QP_WITH("REMOTE_READ"))                                                                  \
+	X(QP_NO_REMOTE_WRITE, RESPONDER, "The region allows it, the responder's QP does not.",     \
+	  QP_WITH("REMOTE_WRITE"))                                                                 \
+	X(QP_NO_REMOTE_ATOMIC, RESPONDER, "The region allows it, the responder's QP does not.",    \
+	  QP_WITH("REMOTE_ATOMIC"))                                                                \
+	X(MW_NO_REMOTE_READ, WINDOWS, "The window was bound without this right.",                  \
+	  BIND_WITH("REMOTE_READ"))                                                                \
+	X(MW_NO_REMOTE_WRITE, WINDOWS, "The window was bound without this right.",                 \
+	  BIND_WITH("REMOTE_WRITE"))                                                               \
+	X(MW_NO_REMOTE_ATOMIC, WINDOWS, "The window was bound without this right.",                \
+	  BIND_WITH("REMOTE_ATOMIC"))                                                              \
+	X(MR_NO_MW_BIND, WINDOWS, "A window is bound to a region that does not allow it.",         \
+	  REGISTER_WITH("MW_BIND"))                                                                \
+	X(BIND_NEEDS_LOCAL_WRITE, WINDOWS,                                                         \
+	  "A window is to allow more than its region, which is for reading.",                      \
+	  REGISTER_WITH("LOCAL_WRITE"))                                                            \
+	X(KEY_NO_FLUSH_GLOBAL, "IBTA vol. 1, annex A19",                                           \
+	  "FLUSH for global visibility names memory that was registered without it.",              \
+	  REGISTER_WITH("FLUSH_GLOBAL"))                                                           \
+	X(KEY_NO_FLUSH_PERSISTENT, "IBTA vol. 1, annex A19",                                       \
+	  "FLUSH for persistence names memory that was registered without it.",                    \
+	  REGISTER_WITH("FLUSH_PERSISTENT"))                                                       \
+	X(QP_NO_FLUSH_GLOBAL, "IBTA vol. 1, annex A19",                                            \
+	  "The region allows it, the responder's QP does not.", QP_WITH("FLUSH_GLOBAL"))           \
+	X(QP_NO_FLUSH_PERSISTENT, "IBTA vol. 1, annex A19",                                        \
+	  "The region allows it, the responder's QP does not.", QP_WITH("FLUSH_PERSISTENT"))       \
+	X(PAGE_NOT_MAPPED, "",                                                                     \
+	  "The buffer was unmapped, freed or made read-only while it was registered.",             \
+	  "Keep the buffer until its completion, and deregister before it is freed. After fork() " \
+	  "see ibv_fork_init(3).")                                                                 \
+	X(MEMORY_REFUSED, "",                                                                      \
+	  "Another user's process, ptrace_scope, or a container keeps simhcad from the memory.",   \
+	  "Run simhcad and the program as one user, or use --memory agent; simhcad(8) says more.") \
+	X(AGENT_TIMEOUT, "", "The process is stopped, in a debugger, or on memory that sleeps.",   \
+	  "Let it run; or see what it sleeps on.")                                                 \
+	X(FAULT_NOT_MAPPED, "",                                                                    \
+	  "An on-demand region covers an address at which nothing is mapped (yet, or any more).",  \
+	  "Map the memory before it is named by a work request.")                                  \
+	X(FAULT_NOT_WRITABLE, "",                                                                  \
+	  "An on-demand region is written where the mapping is read-only.",                        \
+	  "Map it for writing, or register it without rights to write.")                           \
+	X(WQE_BAD_OPCODE, "IBTA vol. 1, table 38",                                                 \
+	  "The operation is not one of this transport: UC has no reads, UD only sends.",           \
+	  "Use an RC QP for it.")                                                                  \
+	X(WQE_TOO_MANY_SGE, "", "num_sge is larger than cap.max_send_sge or max_recv_sge.",        \
+	  "Ask for more when the QP is created; the values that it got are in cap.")               \
+	X(WQE_INLINE_TOO_LONG, "", "IBV_SEND_INLINE with more than cap.max_inline_data.",          \
+	  "Ask for more when the QP is created, or post it without the flag.")                     \
+	X(MSG_TOO_LONG, RESPONDER, "UD messages end at the path MTU, others at 2^30 bytes here.",  \
+	  "Send it in parts; ibv_query_port() has active_mtu and max_msg_sz.")                     \
+	X(ATOMIC_BAD_LENGTH, "IBTA vol. 1, 9.4.5", "The result of an atomic is 8 bytes.",          \
+	  "Give one SGE of 8 bytes.")                                                              \
+	X(ATOMIC_UNALIGNED, "IBTA vol. 1, 9.4.5", "The remote address is no multiple of 8.",       \
+	  "Align the counter, for example with aligned_alloc(3).")                                 \
+	X(RECV_TOO_SHORT, RESPONDER,                                                               \
+	  "The receive that was next is shorter than the message; on UD 40 bytes of it are for "   \
+	  "the GRH.",                                                                              \
+	  "Post receives of the longest message; receives are used in order, whatever is in it.")  \
+	X(READ_NOT_ENABLED, "IBTA vol. 1, 9.7", "max_rd_atomic is 0 at the sender.",               \
+	  "Set max_rd_atomic when the QP goes to RTS.")                                            \
+	X(RESP_NO_RD_ATOMIC, RESPONDER, "max_dest_rd_atomic is 0 at the peer.",                    \
+	  "Set max_dest_rd_atomic when the responder's QP goes to RTR.")                           \
+	X(AV_BAD_GID_INDEX, "IBTA vol. 1, 11.2.2",                                                 \
+	  "sgid_index names no GID; it may have gone with an address of the interface.",           \
+	  "ibv_devinfo -v lists the GIDs; `simhca status` too.")                                   \
+	X(RING_CORRUPT, "",                                                                        \
+	  "The program wrote over its own queues: a wild pointer, or a use after free.",           \
+	  "Run it with valgrind or AddressSanitizer; the README says how.")                        \
+	X(FRAME_TOO_SHORT, "IEEE 802.3", "A raw packet without a whole Ethernet header.",          \
+	  "Send at least 14 bytes.")                                                               \
+	X(FRAME_TOO_LONG, "IEEE 802.3", "A raw packet longer than the port's MTU.",                \
+	  "Send shorter ones, or give the device a larger --mtu.")                                 \
+	X(FLUSH_BAD_TYPE, "IBTA vol. 1, annex A19", "Placement or selectivity are not set.",       \
+	  "Give ibv_wr_flush() values of enum ibv_placement_type and ibv_selectivity_level.")      \
+	X(NO_RESPONSE, "IBTA vol. 1, 9.7.6",                                                       \
+	  "The peer has not connected its QP yet, has destroyed it, or address, QP number or PSN " \
+	  "were exchanged wrongly.",                                                               \
+	  "Compare both ends' GID or LID, QP number and PSN; let the peer reach RTR before you "   \
+	  "send.")                                                                                 \
+	X(PEER_NOT_READY, "IBTA vol. 1, 9.7.5",                                                    \
+	  "The peer posts receives later, or fewer, than you send; rnr_retry is small.",           \
+	  "Post receives before the sender may begin, and post one again for each that is used; "  \
+	  "rnr_retry 7 waits for ever.")                                                           \
+	X(PSN_SEQUENCE, "IBTA vol. 1, 9.7.1", "rq_psn of one end is not sq_psn of the other.",     \
+	  "Exchange the PSNs, and give each end the other's.")                                     \
+	X(OPCODE_SEQUENCE, RESPONDER,                                                              \
+	  "Two senders use one connection, or one end was reset alone.",                           \
+	  "Connect the QPs one to one; reset both ends.")                                          \
+	X(PSN_BEFORE_START, "IBTA vol. 1, 9.7.1", "rq_psn of one end is not sq_psn of the other.", \
+	  "Exchange the PSNs, and give each end the other's.")                                     \
+	X(PSN_REUSED, "IBTA vol. 1, 9.7.1",                                                        \
+	  "rq_psn lies behind the other end's sq_psn, or one end was reset alone.",                \
+	  "Exchange the PSNs, and reset both ends.")                                               \
+	X(PATH_MTU_DIFFERS, "IBTA vol. 1, 9.7.1", "The ends went to RTR with different path_mtu.", \
+	  "Use the smaller one of the two ports at both ends.")                                    \
+	X(ATOMIC_FORGOTTEN, "IBTA vol. 1, 9.4.5",                                                  \
+	  "More atomics were repeated than max_dest_rd_atomic remembers.",                         \
+	  "max_rd_atomic must not be larger than the peer's max_dest_rd_atomic.")                  \
+	X(RECV_CQ_ERROR, "IBTA vol. 1, 11.6.3.2",                                                  \
+	  "More completions than the receiver's CQ has "                                           \
+	  "entries.",                                                                              \
+	  "Make the CQ as large as all that can complete on it, or poll it more often.")           \
+	X(PEER_SAYS_INVALID, "IBTA vol. 1, 9.7.5",                                                 \
+	  "The other host's responder refused: length, operation, or its QP's rights.",            \
+	  "Its own `simhca explain` says which; other devices have it in their counters.")         \
+	X(PEER_SAYS_ACCESS, "IBTA vol. 1, 9.7.5",                                                  \
+	  "The other host's responder refused the key, the range or the right.",                   \
+	  "Its own `simhca explain` says which; other devices have it in their counters.")         \
+	X(PEER_SAYS_OPERATIONAL, "IBTA vol. 1, 9.7.5",                                             \
+	  "The other host's responder had an error of its own, as with a receive buffer.",         \
+	  "Its own `simhca explain` says which.")                                                  \
+	X(XRC_NO_SRQ, "IBTA vol. 1, annex A14", "remote_srqn names no XRC SRQ.",                   \
+	  "Send the number that ibv_get_srq_num() gives.")                                         \
+	X(XRC_OTHER_DOMAIN, "IBTA vol. 1, annex A14",                                              \
+	  "The SRQ and the target QP were made in different XRC domains.",                         \
+	  "Open one domain, by one file, in all processes that share it.")                         \
+	X(XRC_CQ_ERROR, "IBTA vol. 1, annex A14", "The SRQ's CQ was full.",                        \
+	  "Make it larger, or poll it more often.")                                                \
+	X(TM_NO_ENTRY, "", "A message took the tag before it was deleted.",                        \
+	  "That is a race that programs have to expect: poll for the message.")                    \
+	X(BIND_NO_WINDOW, WINDOWS, "The rkey to bind is no window's.",                             \
+	  "Give mw->rkey; for type 2 with ibv_inc_rkey().")                                        \
+	X(BIND_WRONG_TYPE, WINDOWS,                                                                \
+	  "A type 2 window was given to ibv_bind_mw(), or type 1 to a "                            \
+	  "work request.",                                                                         \
+	  "Type 1: ibv_bind_mw(). Type 2: IBV_WR_BIND_MW.")                                        \
+	X(BIND_NOT_FREE, WINDOWS, "A type 2 window is bound again without an invalidation.",       \
+	  "Invalidate it first: IBV_WR_LOCAL_INV, or the peer's SEND_WITH_INV.")                   \
+	X(BIND_NO_REGION, WINDOWS, "The region's key is unknown, or another window's.",            \
+	  "Give the region that ibv_reg_mr() returned.")                                           \
+	X(BIND_NO_LENGTH, WINDOWS, "A type 2 window of no bytes.",                                 \
+	  "Bind at least one byte; "                                                               \
+	  "invalidation unbinds.")                                                                 \
+	X(BIND_BAD_ACCESS, WINDOWS, "Flags that windows do not have.",                             \
+	  "Only REMOTE_READ, REMOTE_WRITE, REMOTE_ATOMIC, ZERO_BASED and the FLUSH rights.")       \
+	X(FAST_REG_NO_REGION, LOCAL_OPS, "The key is none of simhcadv_alloc_mr().",                \
+	  "Give the lkey of that region.")                                                         \
+	X(FAST_REG_NOT_FREE, LOCAL_OPS, "It is registered, and was not invalidated.",              \
+	  "Invalidate it first, and wait for that only if other QPs use it.")                      \
+	X(FAST_REG_TOO_MANY_PAGES, LOCAL_OPS,                                                      \
+	  "The list is longer than max_pages at its creation.",                                    \
+	  "Make the region for more pages, or register less.")                                     \
+	X(FAST_REG_PAGE_SIZE, LOCAL_OPS, "A page size that the device does not have.",             \
+	  "simhcadv_query_device(3) reports them.")                                                \
+	X(FAST_REG_UNALIGNED, LOCAL_OPS, "A page's address is no multiple of the page size.",      \
+	  "List whole pages; the first byte has an offset of its own.")                            \
+	X(FAST_REG_PAST_END, LOCAL_OPS, "Offset plus length are more than the pages hold.",        \
+	  "List all pages that the length covers.")                                                \
+	X(FAST_REG_BAD_ACCESS, LOCAL_OPS, "Rights that are unknown, or that need LOCAL_WRITE.",    \
+	  "Add IBV_ACCESS_LOCAL_WRITE.")                                                           \
+	X(FAST_REG_LIST_CHANGED, LOCAL_OPS, "The page list was reused before the completion.",     \
+	  "Leave the list alone until the registration has completed.")                            \
+	X(INV_NOT_ALLOWED, LOCAL_OPS, "The key is of an ordinary region, or a type 1 window.",     \
+	  "Deregister regions by ibv_dereg_mr(); bind type 1 windows with length 0.")              \
+	X(INV_WINDOWS_BOUND, LOCAL_OPS, "Windows are still bound to the region.",                  \
+	  "Invalidate the windows first.")
+
+const struct advice *advice_on_reason(uint32_t reason)
+{
+	/* An enum, so that the compiler names the reasons that are missing. */
+	switch ((enum simhca_reason)reason) {
+#define ADVICE(name, its_rule, its_cause, its_remedy)                                              \
+	case SIMHCA_REASON_##name: {                                                               \
+		static const struct advice advice = { its_rule, its_cause, its_remedy };           \
+                                                                                                   \
+		return &advice;                                                                    \
+	}
+		ADVICES(ADVICE)
+#undef ADVICE
+	}
+	return NULL;
+}
+
+static const struct status_advice statuses[] = {
+	{ SIMHCA_WC_SUCCESS, "the work request is done" },
+	{ SIMHCA_WC_LOC_LEN_ERR, "a length is wrong at the end that has this completion: a receive "
+				 "buffer too short, or a message too long" },
+	{ SIMHCA_WC_LOC_QP_OP_ERR, "the QP cannot do this work request" },
+	{ SIMHCA_WC_LOC_PROT_ERR,
+	  "an SGE of this work request names memory that may not be used so: "
+	  "its lkey, range or rights" },
+	{ SIMHCA_WC_WR_FLUSH_ERR,
+	  "the QP was in ERR when this was its turn; an earlier error is the cause" },
+	{ SIMHCA_WC_MW_BIND_ERR, "a memory window could not be bound, or a region not registered" },
+	{ SIMHCA_WC_BAD_RESP_ERR, "the peer answered with what was not expected" },
+	{ SIMHCA_WC_LOC_ACCESS_ERR, "the peer's write, or invalidation, was refused by this end "
+				    "after it had taken a receive" },
+	{ SIMHCA_WC_REM_INV_REQ_ERR,
+	  "the peer refuses the request: its length, its operation, or the rights of its QP" },
+	{ SIMHCA_WC_REM_ACCESS_ERR, "the peer refuses the rkey: unknown, out of range, without the "
+				    "right" },
+	{ SIMHCA_WC_REM_OP_ERR, "the peer could not do it, by a fault of its own" },
+	{ SIMHCA_WC_RETRY_EXC_ERR, "nobody answered, after all retries" },
+	{ SIMHCA_WC_RNR_RETRY_EXC_ERR, "the peer had no receive posted, after all RNR retries" },
+	{ SIMHCA_WC_FATAL_ERR, "the device failed" },
+	{ SIMHCA_WC_GENERAL_ERR, "something that has no other status" },
+	{ SIMHCA_WC_TM_ERR, "a message with a tag could not be delivered" },
+	{ SIMHCA_WC_TM_RNDV_INCOMPLETE, "a rendezvous was not fetched by the device" },
+};
+
+const struct status_advice *advice_on_status(uint32_t status)
+{
+	for (size_t i = 0; i < sizeof(statuses) / sizeof(statuses[0]); i++)
+		if (statuses[i].status == status)
+			return &statuses[i];
+	return NULL;
+}
+
+/* Behind the prefix, if it is there. */
+static const char *without(const char *name, const char *prefix)
+{
+	return strncasecmp(name, prefix, strlen(prefix)) ? name : name + strlen(prefix);
+}
+
+int reason_by_name(const char *name)
+{
+	name = without(name, "SIMHCA_REASON_");
+#define REASON(known, value, text)                                                                 \
+	if (!strcasecmp(name, #known))                                                             \
+		return value;
+	SIMHCA_REASONS(REASON)
+#undef REASON
+	return -1;
+}
+
+int status_by_name(const char *name)
+{
+	name = without(name, "IBV_WC_");
+	for (size_t i = 0; i < sizeof(statuses) / sizeof(statuses[0]); i++)
+		if (!strcasecmp(name, name_of_status(statuses[i].status)))
+			return (int)statuses[i].status;
+	return -1;
+}

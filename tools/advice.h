@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* What is known of an error before it happens: the dictionary of `simhca explain`. */
+#ifndef SIMHCA_ADVICE_H
+#define SIMHCA_ADVICE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct advice {
+	const char *rule;    /* where the specification, or who else, has it; "" if nobody */
+	const char *usually; /* what mostly causes it */
+	const char *remedy;  /* what to do */
+};
+
+/* Of a reason (vendor_err), NULL: there is no such reason. */
+const struct advice *advice_on_reason(uint32_t reason);
+
+struct status_advice {
+	uint32_t status; /* enum simhca_wc_status */
+	const char *text;
+};
+/* NULL: there is no such status. */
+const struct status_advice *advice_on_status(uint32_t status);
+
+/* Numbers by name, in either case, with or without IBV_WC_ or SIMHCA_REASON_; or -1. */
+int reason_by_name(const char *name);
+int status_by_name(const char *name);
+
+#endif

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* simhca explain: what has failed of late, and why; and what an error means, without a daemon. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "advice.h"
+#include "names.h"
+#include "simhca-abi-reason.h"
+#include "story.h"
+#include "tool.h"
+
+static const char help[] =
+	"Usage: simhca explain [OPTION]...\n"
+	"       simhca explain ERROR...\n"
+	"\n"
+	"Tells what has failed of late, newest last: each work request that completed with an\n"
+	"error, with what both ends saw, why, what mostly causes that and what to do; and verbs\n"
+	"that were refused. What ended programs left is there too, until newer failures take its\n"
+	"room.\n"
+	"\n"
+	"With an ERROR, tells what it means: the name or number of a reason (a completion's\n"
+	"vendor_err: KEY_PAST_END, 20, 0x14), or the name of a completion's status\n"
+	"(REM_ACCESS_ERR). Needs no daemon.\n"
+	"\n"
+	"  --pid PID                 only what concerns this process\n"
+	"  --qp N                    only what concerns the queue pair of this number\n"
+	"  --follow                  go on, and tell what fails from now on\n"
+	"  --json                    as one JSON object\n" HELP_COMMON "\n"
+	"Exit status: 0 when that could be told; 1 if no daemon runs; 2 for wrong options, or an\n"
+	"ERROR that is unknown.\n";
+
+/* ------------------------------------------------------------------------------ dictionary */
+
+static void define_reason(uint32_t reason)
+{
+	const struct advice *advice = advice_on_reason(reason);
+
+	printf("%s, vendor_err %u (0x%x): %s\n", name_of_reason(reason), reason, reason,
+	       simhca_reason_text(reason));
+	if (advice->rule[0])
+		printf("  rule:    %s\n", advice->rule);
+	printf("  usually: %s\n  try:     %s\n", advice->usually, advice->remedy);
+}
+
+static void define_status(uint32_t status)
+{
+	printf("IBV_WC_%s, status %u: %s\n", name_of_status(status), status,
+	       advice_on_status(status)->text);
+	printf("  vendor_err of the completion has the precise reason.\n");
+}
+
+static bool define(const char *word)
+{
+	char *end;
+	unsigned long number = strtoul(word, &end, 0);
+	int known;
+
+	if (*word && !*end && number <= UINT32_MAX && advice_on_reason((uint32_t)number)) {
+		define_reason((uint32_t)number);
+		return true;
+	}
+	known = reason_by_name(word);
+	if (known >= 0) {
+		define_reason((uint32_t)known);
+		return true;
+	}
+	known = status_by_name(word);
+	if (known >= 0) {
+		define_status((uint32_t)known);
+		return true;
+	}
+	complain("%s: must be a reason (vendor_err), by name or number, or the name of a "
+		 "completion's status",
+		 word);
+	return false;
+}
+
+static int define_all(char **words)
+{
+	for (char **word = words; *word; word++) {
+		if (word != words)
+			putchar('\n');
+		if (!define(*word))
+			return EXIT_USAGE;
+	}
+	return EXIT_SUCCESS;
+}
+
+/* ----------------------------------------------------------------------------------- story */
+
+#define FOLLOW_US 200000
+
+struct explain {
+	const char *dir;
+	struct story_filter filter;
+	bool follow, as_json;
+};
+
+static void tell(const struct explain *explain, const json_t *report)
+{
+	if (explain->as_json) {
+		json_dumpf(report, stdout, JSON_INDENT(2));
+		putchar('\n');
+	} else if (!story_print(stdout, report, &explain->filter) && !explain->follow) {
+		puts("Nothing has failed.");
+	}
+	fflush(stdout);
+}
+
+static long long last_id(const json_t *report, long long last)
+{
+	const json_t *list = json_object_get(report, "failures");
+	size_t count = json_array_size(list);
+
+	return count ? report_number(json_array_get(list, count - 1), "id") : last;
+}
+
+static int explain_from_daemon(const struct explain *explain)
+{
+	int fd = admin_connect(explain->dir);
+	char *refusal = NULL;
+	long long last = 0;
+	json_t *report;
+
+	if (fd < 0) {
+		if (admin_nobody(errno))
+			complain("no daemon runs in %s", explain->dir);
+		else
+			complain("the daemon in %s cannot be reached: %s", explain->dir,
+				 strerror(errno));
+		return EXIT_FAILURE;
+	}
+	while ((report = admin_failures(fd, last, 0, &refusal))) {
+		/* An empty report is no news. */
+		if (last == 0 || last_id(report, last) != last)
+			tell(explain, report);
+		last = last_id(report, last);
+		json_decref(report);
+		if (!explain->follow || ferror(stdout))
+			break;
+		usleep(FOLLOW_US);
+	}
+	if (!report)
+		complain("the daemon in %s gave no report: %s", explain->dir,
+			 refusal ? refusal : strerror(errno));
+	free(refusal);
+	close(fd);
+	return report && !ferror(stdout) ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+static bool parse_number(const char *option, const char *text, long long *number)
+{
+	char *end;
+
+	errno = 0;
+	*number = strtoll(text, &end, 0);
+	if (!errno && end != text && !*end && *number > 0)
+		return true;
+	complain("--%s %s: must be a number above 0", option, text);
+	return false;
+}
+
+int explain_main(int argc, char **argv)
+{
+	static const struct option table[] = {
+		OPTIONS_COMMON,
+		{ "json", no_argument, NULL, OPT_JSON },
+		{ "pid", required_argument, NULL, OPT_PID },
+		{ "qp", required_argument, NULL, OPT_QP },
+		{ "follow", no_argument, NULL, OPT_FOLLOW },
+		{ 0 },
+	};
+	struct explain explain = { 0 };
+	const char *given = NULL;
+	enum option_code code;
+	int index, status;
+	char *dir;
+
+	while ((code = next_option(argc, argv, table, &index)) != OPT_END) {
+		switch (code) {
+		case OPT_HELP:
+			fputs(help, stdout);
+			return EXIT_SUCCESS;
+		case OPT_RUNTIME_DIR:
+			given = optarg;
+			break;
+		case OPT_JSON:
+			explain.as_json = true;
+			break;
+		case OPT_FOLLOW:
+			explain.follow = true;
+			break;
+		case OPT_PID:
+			if (!parse_number("pid", optarg, &explain.filter.pid))
+				return EXIT_USAGE;
+			break;
+		case OPT_QP:
+			if (!parse_number("qp", optarg, &explain.filter.qpn))
+				return EXIT_USAGE;
+			break;
+		default:
+			return EXIT_USAGE;
+		}
+	}
+	if (optind < argc)
+		return define_all(argv + optind);
+	dir = runtime_dir(given);
+	if (!dir)
+		return EXIT_FAILURE;
+	explain.dir = dir;
+	status = explain_from_daemon(&explain);
+	free(dir);
+	return status;
+}

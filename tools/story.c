@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "advice.h"
+#include "story.h"
+#include "tool.h"
+
+static bool is(const json_t *failure, const char *kind)
+{
+	return !strcmp(report_text(failure, "kind"), kind);
+}
+
+static bool has(const json_t *failure, const char *key)
+{
+	return json_object_get(failure, key) != NULL;
+}
+
+/* Programs count with it, or put pointers there. */
+static const char *wr_id(const json_t *failure, char text[24])
+{
+	const char *hex = report_text(failure, "wr_id");
+	unsigned long long number = strtoull(hex, NULL, 16);
+
+	snprintf(text, 24, number < 1000000 ? "%llu" : "0x%llx", number);
+	return text;
+}
+
+static void print_who(FILE *out, const json_t *failure)
+{
+	fprintf(out, "%s", report_text(failure, "comm"));
+	if (report_number(failure, "pid"))
+		fprintf(out, "[%lld]", report_number(failure, "pid"));
+}
+
+static void print_qp(FILE *out, const json_t *failure)
+{
+	fprintf(out, ", QP 0x%06llx (%s)", report_number(failure, "qpn"),
+		report_text(failure, "qp_type"));
+}
+
+/* "RDMA_WRITE of 4096 bytes", with the memory of the peer's that it names. */
+static void print_request(FILE *out, const json_t *failure)
+{
+	fprintf(out, "%s of %lld byte%s", report_text(failure, "opcode"),
+		report_number(failure, "length"), report_number(failure, "length") == 1 ? "" : "s");
+}
+
+static void print_access(FILE *out, const char *indent, const json_t *failure)
+{
+	const json_t *entry = json_object_get(failure, "entry");
+
+	if (!has(failure, "entry"))
+		return;
+	fprintf(out, "%sasked for:  %lld bytes at %s by key %s, PD %lld\n", indent,
+		report_number(failure, "bytes"), report_text(failure, "address"),
+		report_text(failure, "key"), report_number(failure, "pdn"));
+	if (json_is_null(entry))
+		fprintf(out, "%slooked at:  nothing has this key's index\n", indent);
+	else
+		fprintf(out, "%slooked at:  %s, key %s: %lld bytes at %s, %s, PD %lld\n", indent,
+			report_text(entry, "what"), report_text(entry, "key"),
+			report_number(entry, "length"), report_text(entry, "address"),
+			report_text(entry, "access"), report_number(entry, "pdn"));
+}
+
+/* How long and how often a sender tried, where that is what ended. */
+static void print_patience(FILE *out, const json_t *failure)
+{
+	const char *status = report_text(failure, "status");
+	long long timeout = report_number(failure, "timeout");
+
+	if (!strcmp(status, "RETRY_EXC_ERR"))
+		fprintf(out,
+			"  tried:      once and %lld more (retry_cnt), each for at least %.3g ms "
+			"(timeout %lld)\n",
+			report_number(failure, "retry_cnt"),
+			timeout ? 4.096e-3 * (double)(1ll << timeout) : 0., timeout);
+	else if (!strcmp(status, "RNR_RETRY_EXC_ERR"))
+		fprintf(out, "  tried:      once and %lld more (rnr_retry)\n",
+			report_number(failure, "rnr_retry"));
+}
+
+static void print_time(FILE *out, const json_t *failure)
+{
+	double time = json_real_value(json_object_get(failure, "time"));
+	time_t seconds = (time_t)time;
+	struct tm tm;
+	char text[32];
+
+	localtime_r(&seconds, &tm);
+	strftime(text, sizeof(text), "%H:%M:%S", &tm);
+	fprintf(out, "%s.%06d ", text, (int)((time - (double)seconds) * 1e6));
+}
+
+static void print_headline(FILE *out, const json_t *failure)
+{
+	char id[24];
+
+	print_time(out, failure);
+	print_who(out, failure);
+	if (is(failure, "verb")) {
+		fprintf(out, ": %s is refused: %s\n", report_text(failure, "verb"),
+			strerror((int)report_number(failure, "errno")));
+		return;
+	}
+	print_qp(out, failure);
+	if (is(failure, "send")) {
+		fprintf(out, ": ");
+		print_request(out, failure);
+		fprintf(out, ", wr_id %s, to QP 0x%06llx: %s", wr_id(failure, id),
+			report_number(failure, "peer_qpn"), report_text(failure, "status"));
+	} else if (is(failure, "receive")) {
+		fprintf(out, ": receive, wr_id %s: %s", wr_id(failure, id),
+			report_text(failure, "status"));
+	} else if (is(failure, "refusal")) {
+		fprintf(out, ": refuses ");
+		print_request(out, failure);
+		fprintf(out, " of QP 0x%06llx", report_number(failure, "peer_qpn"));
+	} else {
+		fprintf(out, ": no answer from QP 0x%06llx", report_number(failure, "peer_qpn"));
+	}
+	fputc('\n', out);
+}
+
+/* What followed from it, or was the other end's view of it. */
+static void print_consequence(FILE *out, const json_t *failure)
+{
+	char id[24];
+
+	if (is(failure, "refusal")) {
+		fprintf(out, "  refused by: ");
+		print_who(out, failure);
+		print_qp(out, failure);
+		fputc('\n', out);
+		print_access(out, "  ", failure);
+		return;
+	}
+	if (is(failure, "no answer")) {
+		fprintf(out, "  seen:       %s\n", report_text(failure, "text"));
+		return;
+	}
+	fprintf(out, "  then:       ");
+	print_who(out, failure);
+	print_qp(out, failure);
+	if (is(failure, "flush"))
+		fprintf(out, ": %lld work request%s flushed\n", report_number(failure, "count"),
+			report_number(failure, "count") == 1 ? " is" : "s are");
+	else if (is(failure, "receive"))
+		fprintf(out, ": the receive that it had taken, wr_id %s: %s\n", wr_id(failure, id),
+			report_text(failure, "status"));
+	else
+		fprintf(out, ": %s, wr_id %s: %s\n", report_text(failure, "opcode"),
+			wr_id(failure, id), report_text(failure, "status"));
+}
+
+/* The sentence that has the numbers: the responder's, if it refused. */
+static const char *reason_text(const json_t *list, const json_t *failure)
+{
+	const json_t *other;
+	size_t i;
+
+	json_array_foreach(
+		list, i, other) if (has(other, "cause") &&
+				    report_number(other, "cause") == report_number(failure, "id") &&
+				    is(other, "refusal")) return report_text(other, "text");
+	return report_text(failure, "text");
+}
+
+static void print_one(FILE *out, const json_t *list, const json_t *failure)
+{
+	const struct advice *advice =
+		advice_on_reason((uint32_t)report_number(failure, "vendor_err"));
+	const json_t *other;
+	size_t i;
+
+	print_headline(out, failure);
+	fprintf(out, "  because:    %s", reason_text(list, failure));
+	if (!is(failure, "verb"))
+		fprintf(out, " (%s, vendor_err %lld)", report_text(failure, "reason"),
+			report_number(failure, "vendor_err"));
+	fputc('\n', out);
+	print_access(out, "  ", failure);
+	print_patience(out, failure);
+	json_array_foreach(list, i,
+			   other) if (has(other, "cause") &&
+				      report_number(other, "cause") == report_number(failure, "id"))
+		print_consequence(out, other);
+	if (is(failure, "verb") || !advice)
+		return;
+	if (advice->rule[0])
+		fprintf(out, "  rule:       %s\n", advice->rule);
+	fprintf(out, "  usually:    %s\n  try:        %s\n", advice->usually, advice->remedy);
+}
+
+static bool passes(const struct story_filter *filter, const json_t *failure)
+{
+	return (!filter->pid || report_number(failure, "pid") == filter->pid) &&
+	       (!filter->qpn || report_number(failure, "qpn") == filter->qpn);
+}
+
+/* It, or what followed from it. */
+static bool concerns(const struct story_filter *filter, const json_t *list, const json_t *failure)
+{
+	const json_t *other;
+	size_t i;
+
+	if (passes(filter, failure))
+		return true;
+	json_array_foreach(list, i, other) if (has(other, "cause") &&
+					       report_number(other, "cause") ==
+						       report_number(failure, "id") &&
+					       passes(filter, other)) return true;
+	return false;
+}
+
+/* Told with another one, which is still there. */
+static bool is_told_elsewhere(const json_t *list, const json_t *failure)
+{
+	const json_t *other;
+	size_t i;
+
+	if (!has(failure, "cause"))
+		return false;
+	json_array_foreach(list, i, other) if (report_number(other, "id") ==
+					       report_number(failure, "cause")) return true;
+	return false;
+}
+
+size_t story_print(FILE *out, const json_t *report, const struct story_filter *filter)
+{
+	const json_t *list = json_object_get(report, "failures");
+	const json_t *failure;
+	size_t i, told = 0;
+
+	json_array_foreach(list, i, failure)
+	{
+		if (is_told_elsewhere(list, failure) || !concerns(filter, list, failure))
+			continue;
+		if (told++)
+			fputc('\n', out);
+		print_one(out, list, failure);
+	}
+	return told;
+}
+
+bool story_first(const json_t *report, char *line, size_t size)
+{
+	const json_t *list = json_object_get(report, "failures");
+	const json_t *failure;
+	char id[24];
+	size_t i;
+
+	json_array_foreach(list, i, failure)
+	{
+		if (has(failure, "cause") || (!is(failure, "send") && !is(failure, "receive")))
+			continue;
+		snprintf(line, size, "%s[%lld] %s wr_id %s: %s", report_text(failure, "comm"),
+			 report_number(failure, "pid"),
+			 is(failure, "send") ? report_text(failure, "opcode") : "receive",
+			 wr_id(failure, id), reason_text(list, failure));
+		return true;
+	}
+	return false;
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* The daemon's report of failures (simhcad/admin.h, "explain"), told to people. */
+#ifndef SIMHCA_STORY_H
+#define SIMHCA_STORY_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+/* What it is told about; 0: all. */
+struct story_filter {
+	long long pid, qpn;
+};
+
+/* Each failure with its consequences, newest last. How many there were. */
+size_t story_print(FILE *out, const json_t *report, const struct story_filter *filter);
+/* "app[123] RDMA_WRITE wr_id 0x3e8: the access ends 1 byte after the region"; of the first one. */
+bool story_first(const json_t *report, char *line, size_t size);
+
+#endif
