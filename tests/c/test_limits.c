@@ -71,6 +71,32 @@ static int try_ah(struct client *client)
 				&reply, NULL);
 }
 
+static int try_qp(struct client *client, struct cq *cq)
+{
+	struct simhca_create_qp_reply reply;
+
+	return simhca_create_qp(client->context,
+				&(struct simhca_create_qp_req){ .type = IBV_QPT_RC,
+								.pd = client->pd,
+								.send_cq = cq->handle,
+								.recv_cq = cq->handle,
+								.max_send_wr = 1,
+								.max_recv_wr = 1,
+								.max_send_sge = 1,
+								.max_recv_sge = 1 },
+				&reply, NULL);
+}
+
+static int try_mw(struct client *client)
+{
+	struct simhca_alloc_mw_reply reply;
+
+	return simhca_alloc_mw(client->context,
+			       &(struct simhca_alloc_mw_req){ .pd = client->pd,
+							      .type = IBV_MW_TYPE_2 },
+			       &reply, NULL);
+}
+
 /* Objects of one device count together, whichever context has them, and are given back with it. */
 static void each_limit_is_enforced_and_given_back(void **state)
 {
@@ -82,7 +108,6 @@ static void each_limit_is_enforced_and_given_back(void **state)
 	options.max_inline = 32;
 	for (int lap = 0; lap < 3; lap++) {
 		struct client *one = client_new(world, 0), *two = client_new(world, 0);
-		struct simhca_create_qp_reply qp_reply;
 		struct simhca_reg_mr_reply mr_reply;
 		struct cq *cq;
 
@@ -113,17 +138,55 @@ static void each_limit_is_enforced_and_given_back(void **state)
 
 		for (int i = 0; i < 3; i++)
 			qp_new(one, &options, cq, cq, NULL);
-		assert_int_equal(-ENOMEM, simhca_create_qp(one->context,
-							   &(struct simhca_create_qp_req){
-								   .type = IBV_QPT_RC,
-								   .pd = one->pd,
-								   .send_cq = cq->handle,
-								   .recv_cq = cq->handle },
-							   &qp_reply, NULL));
+		assert_int_equal(-ENOMEM, try_qp(one, cq));
 		client_gone(one);
 		client_gone(two);
 	}
 	world_free(world);
+}
+
+/* As many as there are by default, in one process; twice, as what has gone makes room. */
+static void the_defaults_can_be_reached(void **state)
+{
+	struct world *world = *state;
+	const struct simhca_device_attr *attr = &simhca_device_memory(world->device[0])->attr;
+	uint8_t *memory = world_alloc(world, 64);
+
+	assert_int_equal(attr->max_qp, SIMHCA_MAX_QP);
+	for (int lap = 0; lap < 2; lap++) {
+		struct client *client = client_new(world, 0);
+		struct cq *cq = cq_new(client, 1);
+		struct simhca_reg_mr_reply mr;
+
+		for (uint32_t i = 1; i < attr->max_pd; i++) /* the client has one already */
+			assert_int_equal(0, try_pd(client));
+		assert_int_equal(-ENOMEM, try_pd(client));
+		for (uint32_t i = 1; i < attr->max_cq; i++)
+			assert_int_equal(0, try_cq(client, 1));
+		assert_int_equal(-ENOMEM, try_cq(client, 1));
+		for (uint32_t i = 0; i < attr->max_srq; i++)
+			assert_int_equal(0, try_srq(client));
+		assert_int_equal(-ENOMEM, try_srq(client));
+		for (uint32_t i = 0; i < attr->max_ah; i++)
+			assert_int_equal(0, try_ah(client));
+		assert_int_equal(-ENOMEM, try_ah(client));
+		/* Not all three: keys share an index space, and each QP that goes asks each window.
+		 */
+		for (uint32_t i = 0; lap == 0 && i < attr->max_mr; i++)
+			assert_int_equal(0, mr_try(client, client->pd, memory, 64, 0, 0, &mr));
+		for (uint32_t i = 0; lap == 0 && i < attr->max_qp; i++)
+			assert_int_equal(0, try_qp(client, cq));
+		for (uint32_t i = 0; lap == 1 && i < attr->max_mw; i++)
+			assert_int_equal(0, try_mw(client));
+		if (lap == 0) {
+			assert_int_equal(-ENOMEM,
+					 mr_try(client, client->pd, memory, 64, 0, 0, &mr));
+			assert_int_equal(-ENOMEM, try_qp(client, cq));
+		} else {
+			assert_int_equal(-ENOMEM, try_mw(client));
+		}
+		client_gone(client);
+	}
 }
 
 static void sizes_above_the_limits_are_refused(void **state)
@@ -343,6 +406,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_configured_limits_are_reported),
 		cmocka_unit_test(each_limit_is_enforced_and_given_back),
+		ON_ETHERNET(the_defaults_can_be_reached),
 		cmocka_unit_test(sizes_above_the_limits_are_refused),
 		cmocka_unit_test(refusals_say_why),
 		ON_ETHERNET(bad_devices_are_refused),

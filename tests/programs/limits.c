@@ -24,11 +24,11 @@ static void *make(const char *kind)
 	case 'c':
 		return ibv_create_cq(context, 1, NULL, NULL, 0);
 	case 'm':
+		if (kind[1] == 'w')
+			return ibv_alloc_mw(pd, IBV_MW_TYPE_2);
 		return ibv_reg_mr(pd, buffer, sizeof(buffer), FULL_ACCESS);
 	case 'p':
 		return ibv_alloc_pd(context);
-	case 'w':
-		return ibv_alloc_mw(pd, IBV_MW_TYPE_2);
 	case 'q':
 		return ibv_create_qp(pd, &qp);
 	default:
@@ -44,11 +44,9 @@ static int destroy(const char *kind, void *object)
 	case 'c':
 		return ibv_destroy_cq(object);
 	case 'm':
-		return ibv_dereg_mr(object);
+		return kind[1] == 'w' ? ibv_dealloc_mw(object) : ibv_dereg_mr(object);
 	case 'p':
 		return ibv_dealloc_pd(object);
-	case 'w':
-		return ibv_dealloc_mw(object);
 	case 'q':
 		return ibv_destroy_qp(object);
 	default:
@@ -67,11 +65,9 @@ static int limit_of(const char *kind)
 	case 'c':
 		return attr.max_cq - 1; /* one is ours */
 	case 'm':
-		return attr.max_mr;
+		return kind[1] == 'w' ? attr.max_mw : attr.max_mr;
 	case 'p':
 		return attr.max_pd - 1; /* one is ours */
-	case 'w':
-		return attr.max_mw;
 	case 'q':
 		return attr.max_qp;
 	default:

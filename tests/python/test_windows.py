@@ -200,12 +200,6 @@ def test_fresh_window_grants_nothing(ends, window, mw_type):
                     'MW_NOT_BOUND')
 
 
-def test_limit(c_program):
-    """--max-mw windows can be made, not one more; and again after that."""
-    done = programs.private([c_program('limits.c'), 'window'], '--daemon-option', 'max-mw=10')
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
 # -------------------------------------------------------------------------- bind and use
 
 @OPCODES
