@@ -335,11 +335,12 @@ bool simhca_process_reachable(pid_t pid);
  */
 struct simhca_mm *simhca_context_mm(struct simhca_context *context, pid_t pid);
 /*
- * pagemap, of which a copy is kept, is open on /proc/PID/pagemap (-1: cannot be had). It says
- * whether pid still is the process that it was, in the address space that it had, however late the
- * caller hears of its end: each access asks it.
+ * Copies are kept of both; -1: cannot be had. pagemap is open on /proc/PID/pagemap: it says whether
+ * pid still is the process that it was, in the address space that it had, however late the caller
+ * hears of its end. mem is open on /proc/PID/mem, to read and write: small pieces are quicker by
+ * it.
  */
-void simhca_mm_known_by(struct simhca_mm *mm, int pagemap);
+void simhca_mm_known_by(struct simhca_mm *mm, int pagemap, int mem);
 /* The process has ended: every access fails from now on (pids are used again). */
 void simhca_mm_gone(struct simhca_mm *mm);
 /* Serve this memory through an agent; takes both descriptors, also when it fails. */

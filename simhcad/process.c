@@ -18,6 +18,7 @@ struct process {
 	pid_t pid;
 	int fd;	     /* pidfd */
 	int pagemap; /* of /proc/PID/pagemap, or -1 */
+	int mem;     /* of /proc/PID/mem, or -1 */
 	bool reachable;
 	ev_io io;
 	struct process_use *uses;
@@ -31,6 +32,8 @@ static void process_free(struct process *process)
 	close(process->fd);
 	if (process->pagemap >= 0)
 		close(process->pagemap);
+	if (process->mem >= 0)
+		close(process->mem);
 	free(process);
 }
 
@@ -90,7 +93,7 @@ static struct process *watch(struct process_table *table, pid_t pid, int pidfd)
 	process->table = table;
 	process->pid = pid;
 	process->fd = pidfd;
-	process->pagemap = -1;
+	process->pagemap = process->mem = -1;
 	HASH_ADD(hh, table->by_pid, pid, sizeof(process->pid), process);
 	ev_io_init(&process->io, on_exit_of_process, process->fd, EV_READ);
 	process->io.data = process;
@@ -105,21 +108,29 @@ void process_look_start(struct process_look *look, pid_t pid, int pidfd)
 	look->pid = pid;
 	look->pidfd = pidfd >= 0 ? pidfd : (int)syscall(SYS_pidfd_open, pid, 0);
 	look->blind = look->pidfd < 0 && errno == ENOSYS;
-	look->pagemap = -1;
+	look->pagemap = look->mem = -1;
 	look->reachable = false;
+}
+
+/* -1 also if it says that the address space is gone: a sandbox that always does is not believed. */
+static int open_of(pid_t pid, const char *name, int flags)
+{
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+	fd = open(path, flags | O_CLOEXEC);
+	if (fd >= 0 && !pread(fd, path, 1, 0)) {
+		close(fd);
+		fd = -1;
+	}
+	return fd;
 }
 
 void process_look_do(struct process_look *look)
 {
-	char path[64];
-
-	snprintf(path, sizeof(path), "/proc/%d/pagemap", (int)look->pid);
-	look->pagemap = open(path, O_RDONLY | O_CLOEXEC);
-	/* So the model asks; a sandbox that always says "gone" is not to be believed. */
-	if (look->pagemap >= 0 && !pread(look->pagemap, path, 1, 0)) {
-		close(look->pagemap);
-		look->pagemap = -1;
-	}
+	look->pagemap = open_of(look->pid, "pagemap", O_RDONLY);
+	look->mem = open_of(look->pid, "mem", O_RDWR);
 	look->reachable = simhca_process_reachable(look->pid);
 }
 
@@ -129,7 +140,9 @@ void process_look_drop(struct process_look *look)
 		close(look->pidfd);
 	if (look->pagemap >= 0)
 		close(look->pagemap);
-	look->pidfd = look->pagemap = -1;
+	if (look->mem >= 0)
+		close(look->mem);
+	look->pidfd = look->pagemap = look->mem = -1;
 }
 
 bool process_look_finish(struct process_table *table, struct process_look *look)
@@ -148,8 +161,9 @@ bool process_look_finish(struct process_table *table, struct process_look *look)
 	}
 	if (process && process->pagemap < 0) {
 		process->pagemap = look->pagemap;
+		process->mem = look->mem;
 		process->reachable = look->reachable;
-		look->pagemap = -1;
+		look->pagemap = look->mem = -1;
 	}
 	process_look_drop(look);
 	return process;
@@ -203,7 +217,7 @@ struct simhca_mm *process_memory(struct process_table *table, struct process_use
 		log_warning("process %d: /proc/%d/pagemap does not tell whether it is there",
 			    (int)pid, (int)pid);
 	if (use->process)
-		simhca_mm_known_by(use->mm, use->process->pagemap);
+		simhca_mm_known_by(use->mm, use->process->pagemap, use->process->mem);
 	if (use->process)
 		DL_APPEND2(use->process->uses, use, peer_prev, peer_next);
 	DL_APPEND(*owner, use);

@@ -3,10 +3,11 @@
  * Client processes, whose memory the device reaches.
  *
  * A number names a process only while it lives. So each is known by a pidfd, if possible that which
- * came with its command, and its address space by a descriptor of /proc/PID/pagemap, opened
- * while that pidfd said that the process lives: the model asks it whether the number still stands
- * for that address space. When a process has ended, which is seen through the pidfd, its address
- * space is declared gone wherever it is used.
+ * came with its command, and its address space by descriptors of /proc/PID/pagemap and
+ * /proc/PID/mem, opened while that pidfd said that the process lives: the model asks the one
+ * whether the number still stands for that address space, and reaches its bytes by the other. When
+ * a process has ended, which is seen through the pidfd, its address space is declared gone wherever
+ * it is used.
  *
  * Looking at a process can take long: it may hold the locks of its address space. So that is a part
  * which any thread can do.
@@ -40,6 +41,7 @@ struct process_use {
 struct process_look {
 	pid_t pid;
 	int pidfd;	/* -1: there is none */
+	int mem;	/* /proc/PID/mem; -1: cannot be opened */
 	int pagemap;	/* /proc/PID/pagemap; -1: cannot be opened */
 	bool reachable; /* by process_vm_readv() */
 	bool blind;	/* this kernel has no pidfds (before Linux 5.3) */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -24,21 +23,22 @@ struct cursor {
 
 /* Of a cursor that has no segment with as much in it. */
 static uint64_t take_runs(struct cursor *cursor, uint64_t limit, struct iovec *iov,
-			  unsigned int *count, struct simhca_mm **mm)
+			  unsigned int *count, const struct simhca_seg **first)
 {
 	uint64_t total = 0;
 
 	*count = 0;
-	*mm = NULL;
+	*first = NULL;
 	while (total < limit && cursor->index < cursor->sgl->count) {
 		const struct simhca_seg *seg = &cursor->sgl->seg[cursor->index];
 		uint64_t left = seg->length - cursor->offset;
 		uint64_t bytes = left < limit - total ? left : limit - total;
 
 		if (bytes) {
-			if (*count && seg->mm != *mm)
+			if (!*count)
+				*first = seg;
+			else if (seg->mm != (*first)->mm || seg->pinned != (*first)->pinned)
 				break;
-			*mm = seg->mm;
 			iov[*count].iov_base = (void *)(uintptr_t)(seg->addr + cursor->offset);
 			iov[*count].iov_len = bytes;
 			(*count)++;
@@ -56,18 +56,18 @@ static uint64_t take_runs(struct cursor *cursor, uint64_t limit, struct iovec *i
 
 /*
  * Takes the next run of at most limit bytes that lies in one address space, as an iovec list,
- * and moves the cursor past it. Returns the run's length.
+ * and moves the cursor past it. Returns the run's length, and the first of its segments.
  */
 static inline uint64_t take(struct cursor *cursor, uint64_t limit, struct iovec *iov,
-			    unsigned int *count, struct simhca_mm **mm)
+			    unsigned int *count, const struct simhca_seg **first)
 {
 	const struct simhca_seg *seg = &cursor->sgl->seg[cursor->index];
 
 	if (cursor->index >= cursor->sgl->count || seg->length - cursor->offset < limit)
-		return take_runs(cursor, limit, iov, count, mm);
+		return take_runs(cursor, limit, iov, count, first);
 	*iov = (struct iovec){ (void *)(uintptr_t)(seg->addr + cursor->offset), limit };
 	*count = 1;
-	*mm = seg->mm;
+	*first = seg;
 	cursor->offset += limit;
 	return limit;
 }
@@ -84,24 +84,14 @@ static int copy_own(bool write, const struct iovec *remote, unsigned int count, 
 	return 0;
 }
 
-static int copy_process_vm(pid_t pid, bool write, const struct iovec *remote, unsigned int count,
-			   char *ours, size_t length)
+/* Moves a run that begins with this segment from or to memory of ours; 0 or errno. */
+static int move(const struct simhca_seg *seg, bool write, const struct iovec *remote,
+		unsigned int count, void *ours, size_t length)
 {
-	struct iovec local = { .iov_base = ours, .iov_len = length };
-	ssize_t moved;
+	struct simhca_mm *mm = seg->mm;
 
-	moved = write ? process_vm_writev(pid, &local, 1, remote, count, 0)
-		      : process_vm_readv(pid, &local, 1, remote, count, 0);
-	if (moved < 0)
-		return errno;
-	/* The kernel stops without an errno at a bad page that is not the first. */
-	return (size_t)moved == length ? 0 : EFAULT;
-}
-
-/* Moves one run between memory of ours and mm; 0 or errno. */
-static int move(struct simhca_mm *mm, bool write, const struct iovec *remote, unsigned int count,
-		void *ours, size_t length)
-{
+	if (simhca_mm_known_gone(mm))
+		return ESRCH;
 	switch (mm->kind) {
 	case SIMHCA_MM_NULL:
 		if (!write)
@@ -110,7 +100,7 @@ static int move(struct simhca_mm *mm, bool write, const struct iovec *remote, un
 	case SIMHCA_MM_OWN:
 		return copy_own(write, remote, count, ours);
 	case SIMHCA_MM_PROCESS_VM:
-		return copy_process_vm(mm->pid, write, remote, count, ours, length);
+		return simhca_process_copy(mm, seg->pinned, write, remote, count, ours, length);
 	case SIMHCA_MM_AGENT:
 		if (!mm->agent)
 			return EPERM;
@@ -135,58 +125,25 @@ static void let_go_of_pages(struct simhca_mm *mm, unsigned int count, size_t len
 	madvise(mm->mapping, mm->size, MADV_DONTNEED);
 }
 
-static bool is_known_gone(const struct simhca_mm *mm)
-{
-	return atomic_load_explicit(&mm->gone, memory_order_acquire);
-}
-
-/*
- * process_vm goes by a number, which can be another process's soon after this one has ended. The
- * kernel keeps an address space's descriptor with it: once that is gone, by exit or exec, there is
- * nothing to read, and before that less than an entry is EINVAL, which costs no more than the call.
- */
-bool simhca_mm_is_there(struct simhca_mm *mm)
-{
-	char byte;
-
-	if (is_known_gone(mm))
-		return false;
-	if (mm->pagemap < 0 || pread(mm->pagemap, &byte, sizeof(byte), 0))
-		return true;
-	atomic_store_explicit(&mm->gone, true, memory_order_release);
-	return false;
-}
-
-void simhca_mm_known_by(struct simhca_mm *mm, int pagemap)
-{
-	if (mm->pagemap < 0 && pagemap >= 0 && mm->kind == SIMHCA_MM_PROCESS_VM)
-		mm->pagemap = fcntl(pagemap, F_DUPFD_CLOEXEC, 0);
-}
-
 /* Who looks for threads that are stuck reads it; nothing else goes by it. */
 static void is_in(struct simhca_mover *mover, uint32_t context)
 {
 	atomic_store_explicit(&mover->context, context, memory_order_relaxed);
 }
 
-static int transfer(struct simhca_mover *mover, struct simhca_mm *mm, bool write,
+static int transfer(struct simhca_mover *mover, const struct simhca_seg *seg, bool write,
 		    const struct iovec *remote, unsigned int count, void *ours, size_t length)
 {
-	int error = ESRCH;
+	struct simhca_mm *mm = seg->mm;
+	int error;
 
 	is_in(mover, mm->context);
 	let_go_of_pages(mm, count, length);
-	if (write) {
+	if (write)
 		pthread_rwlock_rdlock(&mm->atomicity->lock);
-		if (simhca_mm_is_there(mm))
-			error = move(mm, true, remote, count, ours, length);
+	error = move(seg, write, remote, count, ours, length);
+	if (write)
 		pthread_rwlock_unlock(&mm->atomicity->lock);
-	} else if (!is_known_gone(mm)) {
-		error = move(mm, false, remote, count, ours, length);
-		/* Afterwards: what was read of another's is not used. */
-		if (!simhca_mm_is_there(mm))
-			error = ESRCH;
-	}
 	is_in(mover, 0);
 	return error;
 }
@@ -217,12 +174,12 @@ enum simhca_dma_result simhca_dma_copy(const struct simhca_sgl *target,
 {
 	struct cursor from = { .sgl = source }, to = { .sgl = target };
 	struct iovec iov[SIMHCA_SGL_SEGS];
-	struct simhca_mm *mm;
+	const struct simhca_seg *seg;
 	unsigned int count;
 
 	while (length) {
 		uint64_t want = length < SIMHCA_DMA_SCRATCH ? length : SIMHCA_DMA_SCRATCH;
-		uint64_t got = take(&from, want, iov, &count, &mm);
+		uint64_t got = take(&from, want, iov, &count, &seg);
 		char *data = mover->scratch;
 		int error;
 
@@ -230,12 +187,12 @@ enum simhca_dma_result simhca_dma_copy(const struct simhca_sgl *target,
 			*reason = SIMHCA_REASON_PAGE_NOT_MAPPED;
 			return SIMHCA_DMA_SOURCE;
 		}
-		if (!mm && count == 1) {
+		if (!seg->mm && count == 1) {
 			data = iov[0].iov_base; /* the device's own copy: no need for another */
-		} else if (!mm) {
+		} else if (!seg->mm) {
 			copy_own(false, iov, count, mover->scratch);
 		} else {
-			error = transfer(mover, mm, false, iov, count, mover->scratch, got);
+			error = transfer(mover, seg, false, iov, count, mover->scratch, got);
 			if (error) {
 				*reason = reason_of(error);
 				return SIMHCA_DMA_SOURCE;
@@ -243,14 +200,14 @@ enum simhca_dma_result simhca_dma_copy(const struct simhca_sgl *target,
 		}
 		length -= got;
 		while (got) {
-			uint64_t put = take(&to, got, iov, &count, &mm);
+			uint64_t put = take(&to, got, iov, &count, &seg);
 
 			if (!put) {
 				*reason = SIMHCA_REASON_PAGE_NOT_MAPPED;
 				return SIMHCA_DMA_TARGET;
 			}
-			error = mm ? transfer(mover, mm, true, iov, count, data, put)
-				   : copy_own(true, iov, count, data);
+			error = seg->mm ? transfer(mover, seg, true, iov, count, data, put)
+					: copy_own(true, iov, count, data);
 			if (error) {
 				*reason = reason_of(error);
 				return SIMHCA_DMA_TARGET;
@@ -262,24 +219,20 @@ enum simhca_dma_result simhca_dma_copy(const struct simhca_sgl *target,
 	return SIMHCA_DMA_OK;
 }
 
-bool simhca_dma_atomic(struct simhca_mover *mover, struct simhca_mm *mm, uint64_t addr,
+bool simhca_dma_atomic(struct simhca_mover *mover, const struct simhca_seg *seg,
 		       const struct simhca_atomic_op *op, uint64_t *old, enum simhca_reason *reason)
 {
-	struct iovec remote = { .iov_base = (void *)(uintptr_t)addr, .iov_len = sizeof(*old) };
+	struct iovec remote = { (void *)(uintptr_t)seg->addr, sizeof(*old) };
+	struct simhca_mm *mm = seg->mm;
 	uint64_t value;
 	int error;
 
 	is_in(mover, mm->context);
 	pthread_rwlock_wrlock(&mm->atomicity->lock);
-	error = is_known_gone(mm) ? ESRCH : 0;
-	if (!error && !op->store)
-		error = move(mm, false, &remote, 1, old, sizeof(*old));
-	/* Between the two: after the read, before the write. */
-	if (!simhca_mm_is_there(mm))
-		error = ESRCH;
+	error = op->store ? 0 : move(seg, false, &remote, 1, old, sizeof(*old));
 	if (!error && (!op->compare_swap || *old == op->compare)) {
 		value = op->compare_swap || op->store ? op->swap_add : *old + op->swap_add;
-		error = move(mm, true, &remote, 1, &value, sizeof(value));
+		error = move(seg, true, &remote, 1, &value, sizeof(value));
 	}
 	pthread_rwlock_unlock(&mm->atomicity->lock);
 	is_in(mover, 0);
@@ -337,7 +290,7 @@ static struct simhca_mm *create_mm(struct simhca_fabric *fabric, pid_t pid, cons
 		return NULL;
 	}
 	mm->pid = pid;
-	mm->pagemap = -1;
+	mm->pagemap = mm->mem = -1;
 	mm->kind = pid == getpid() ? SIMHCA_MM_OWN : SIMHCA_MM_PROCESS_VM;
 	atomic_init(&mm->gone, false);
 	return mm;
@@ -391,18 +344,10 @@ void simhca_mm_destroy(struct simhca_fabric *fabric, struct simhca_mm *mm)
 	simhca_agent_destroy(fabric, mm->agent);
 	if (mm->pagemap >= 0)
 		close(mm->pagemap);
+	if (mm->mem >= 0)
+		close(mm->mem);
 	put_atomicity(&fabric->atomicities, mm->atomicity);
 	if (mm->size)
 		simhca_release(fabric, mm->mapping, mm->size, -1);
 	free(mm);
-}
-
-bool simhca_process_reachable(pid_t pid)
-{
-	char byte;
-	struct iovec local = { .iov_base = &byte, .iov_len = 1 };
-	struct iovec remote = { .iov_base = NULL, .iov_len = 1 };
-
-	/* Page 0 is not mapped: EFAULT means that the kernel would have let us look. */
-	return process_vm_readv(pid, &local, 1, &remote, 1, 0) == 1 || errno == EFAULT;
 }

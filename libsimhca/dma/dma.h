@@ -25,7 +25,7 @@
 /* The ways to reach an address space. */
 enum simhca_mm_kind {
 	SIMHCA_MM_OWN,	      /* our own memory: plain copies */
-	SIMHCA_MM_PROCESS_VM, /* another process, with process_vm_readv and process_vm_writev */
+	SIMHCA_MM_PROCESS_VM, /* another process, where the kernel lets us (process_memory.c) */
 	SIMHCA_MM_AGENT,      /* another process, through its agent (dma_agent.c) */
 	SIMHCA_MM_NULL,	      /* the null MR: reads as zero, swallows what is written */
 };
@@ -63,6 +63,7 @@ struct simhca_mm {
 		touched;  /* bytes of the mapping's pages, about, since they were let go of */
 	atomic_bool gone; /* the process has ended */
 	int pagemap;	  /* its /proc/PID/pagemap; -1: unknown. Constant once the mm is used */
+	int mem;	  /* its /proc/PID/mem, likewise */
 	struct simhca_engine *engine; /* AGENT: the engine that may wait for it */
 	struct simhca_agent *agent;
 	struct simhca_atomicity *atomicity;
@@ -75,6 +76,7 @@ struct simhca_seg {
 	uint64_t addr;
 	uint64_t length;	/* bytes */
 	struct simhca_odp *odp; /* the on-demand region that it lies in */
+	bool pinned;		/* as if: what mprotect() did since registration does not count */
 };
 
 /* Most bytes of a message that one sgl describes, and one step moves. */
@@ -110,8 +112,9 @@ struct simhca_atomic_op {
 	uint64_t compare;
 	uint64_t swap_add; /* the value to swap in, or to add */
 };
-/* The 8 bytes at addr, changed in one go as seen by all device accesses; *old is what was there. */
-bool simhca_dma_atomic(struct simhca_mover *mover, struct simhca_mm *mm, uint64_t addr,
+/* The 8 bytes that seg begins with, changed in one go as seen by all device accesses; *old is what
+ * was there. */
+bool simhca_dma_atomic(struct simhca_mover *mover, const struct simhca_seg *seg,
 		       const struct simhca_atomic_op *op, uint64_t *old,
 		       enum simhca_reason *reason);
 
@@ -122,8 +125,16 @@ bool simhca_dma_atomic(struct simhca_mover *mover, struct simhca_mm *mm, uint64_
 int simhca_mm_check_range(const struct simhca_mm *mm, uint64_t addr, uint64_t length,
 			  bool writable);
 
-/* Whether its process still is there: a system call. Before each write, after each read. */
+/* Its process is gone, as far as has been seen. */
+static inline bool simhca_mm_known_gone(const struct simhca_mm *mm)
+{
+	return atomic_load_explicit(&mm->gone, memory_order_acquire);
+}
+/* process_memory.c: whether its process still is there; a system call. */
 bool simhca_mm_is_there(struct simhca_mm *mm);
+/* Moves bytes between memory of ours and that process's, never another's; 0 or errno. */
+int simhca_process_copy(struct simhca_mm *mm, bool pinned, bool write, const struct iovec *remote,
+			unsigned int count, void *ours, size_t length);
 
 struct simhca_mm *simhca_mm_create(struct simhca_fabric *fabric, pid_t pid);
 /*

@@ -238,7 +238,8 @@ static void append(const struct simhca_key_use *use, struct simhca_sgl *sgl,
 		sgl->seg[sgl->count++] =
 			(struct simhca_seg){ .mm = region->mm,
 					     .addr = region->mm->base + region->mpt->addr + offset,
-					     .length = length };
+					     .length = length,
+					     .pinned = true };
 		return;
 	}
 	page_size = 1ull << region->mpt->page_shift;

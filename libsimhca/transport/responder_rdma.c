@@ -189,8 +189,7 @@ bool simhca_execute_atomic_write(struct simhca_worker *worker, struct simhca_qp 
 	value.seg[0] = (struct simhca_seg){ .addr = (uintptr_t)&store.swap_add, .length = 8 };
 	result = simhca_dma_copy(&value, packet->payload, 8, &worker->mover, &reason);
 	if (result == SIMHCA_DMA_OK &&
-	    !simhca_dma_atomic(&worker->mover, target.seg[0].mm, target.seg[0].addr, &store, &old,
-			       &reason))
+	    !simhca_dma_atomic(&worker->mover, &target.seg[0], &store, &old, &reason))
 		result = SIMHCA_DMA_TARGET;
 	if (result != SIMHCA_DMA_OK) {
 		simhca_memory_failed(worker, qp, packet, SIMHCA_RESPONDER_WRITE,
@@ -214,8 +213,7 @@ bool simhca_execute_atomic(struct simhca_worker *worker, struct simhca_qp *qp,
 	    !grants_responses(qp, packet, reply) ||
 	    !atomic_target(worker, qp, packet, SIMHCA_ACCESS_REMOTE_ATOMIC, &target, reply))
 		return false;
-	if (!simhca_dma_atomic(&worker->mover, target.seg[0].mm, target.seg[0].addr,
-			       &packet->atomic, &old, &reason)) {
+	if (!simhca_dma_atomic(&worker->mover, &target.seg[0], &packet->atomic, &old, &reason)) {
 		simhca_memory_failed(worker, qp, packet, SIMHCA_RESPONDER_WRITE, &target,
 				     SIMHCA_REMOTE_MEMORY, reason, reply);
 		return false;

@@ -2,7 +2,7 @@
 /*
  * A process with a region ends while the daemon is stopped, and its number is given to another, who
  * has a secret at the same address. When the daemon goes on, a peer's reads and writes of the
- *region are under way.
+ * region are under way.
  *
  *	reborn DAEMON	its process number
  *
@@ -17,6 +17,7 @@
 #include "../programs/helper.h"
 
 #define PAGE 4096u
+#define BYTES (4 * PAGE)
 #define AT ((void *)0x600000000000)
 #define ROUNDS 8
 
@@ -34,11 +35,11 @@ struct names {
 
 static uint8_t *map(void *at, int pattern)
 {
-	uint8_t *memory = mmap(at, PAGE, PROT_READ | PROT_WRITE,
+	uint8_t *memory = mmap(at, BYTES, PROT_READ | PROT_WRITE,
 			       MAP_PRIVATE | MAP_ANONYMOUS | (at ? MAP_FIXED : 0), -1, 0);
 
 	CHECK(memory != MAP_FAILED);
-	memset(memory, pattern, PAGE);
+	memset(memory, pattern, BYTES);
 	return memory;
 }
 
@@ -47,7 +48,7 @@ static void open_side(struct side *side, uint8_t *memory)
 	side->context = open_device();
 	side->pd = ibv_alloc_pd(side->context);
 	side->cq = ibv_create_cq(side->context, 16, NULL, NULL, 0);
-	side->mr = ibv_reg_mr(side->pd, memory, PAGE, FULL_ACCESS);
+	side->mr = ibv_reg_mr(side->pd, memory, BYTES, FULL_ACCESS);
 	CHECK(side->pd && side->cq && side->mr);
 	side->qp = make_qp(side->pd, side->cq, IBV_QPT_RC);
 }
@@ -76,7 +77,7 @@ static void be_second(int in)
 	uint32_t go;
 
 	CHECK(read(in, &go, sizeof(go)) == sizeof(go));
-	for (unsigned int i = 0; i < PAGE; i++)
+	for (unsigned int i = 0; i < BYTES; i++)
 		if (memory[i] != 'S')
 			_exit(1);
 	_exit(0);
@@ -96,10 +97,10 @@ static pid_t fork_as(pid_t number)
 	return pid;
 }
 
-static void post(struct side *side, enum ibv_wr_opcode opcode, uint32_t rkey)
+static void post(struct side *side, enum ibv_wr_opcode opcode, uint32_t rkey, uint32_t length)
 {
 	struct ibv_sge sge = { .addr = (uintptr_t)side->mr->addr,
-			       .length = PAGE,
+			       .length = length,
 			       .lkey = side->mr->lkey };
 	struct ibv_send_wr wr = {
 		.opcode = opcode,
@@ -113,7 +114,7 @@ static void post(struct side *side, enum ibv_wr_opcode opcode, uint32_t rkey)
 }
 
 /* What is wrong, or NULL. */
-static const char *one_round(pid_t daemon, enum ibv_wr_opcode opcode)
+static const char *one_round(pid_t daemon, enum ibv_wr_opcode opcode, uint32_t length)
 {
 	int to[2], from[2], status;
 	uint8_t *memory = map(NULL, 'A');
@@ -133,7 +134,7 @@ static const char *one_round(pid_t daemon, enum ibv_wr_opcode opcode)
 	CHECK(write(to[1], &number, sizeof(number)) == sizeof(number));
 	start_qp_within(side.qp, first.qpn, 10, 1);
 	CHECK(read(from[0], &number, sizeof(number)) == sizeof(number));
-	post(&side, IBV_WR_RDMA_WRITE, first.rkey);
+	post(&side, IBV_WR_RDMA_WRITE, first.rkey, length);
 	poll_success(side.cq);
 
 	CHECK(!kill(daemon, SIGSTOP));
@@ -142,7 +143,7 @@ static const char *one_round(pid_t daemon, enum ibv_wr_opcode opcode)
 	if (!again)
 		be_second(to[0]);
 	usleep(20000); /* so that the secret is there */
-	post(&side, opcode, first.rkey);
+	post(&side, opcode, first.rkey, length);
 	CHECK(!kill(daemon, SIGCONT));
 	if (poll_one(side.cq).status == IBV_WC_SUCCESS)
 		return "a process that has ended was reached";
@@ -150,12 +151,12 @@ static const char *one_round(pid_t daemon, enum ibv_wr_opcode opcode)
 	CHECK(waitpid(again, &status, 0) == again);
 	if (status)
 		return "another process was written to";
-	for (unsigned int i = 0; i < PAGE; i++)
+	for (unsigned int i = 0; i < BYTES; i++)
 		if (memory[i] == 'S')
 			return "another process was read";
 	CHECK(!ibv_destroy_qp(side.qp) && !ibv_dereg_mr(side.mr) && !ibv_destroy_cq(side.cq) &&
 	      !ibv_dealloc_pd(side.pd) && !ibv_close_device(side.context));
-	munmap(memory, PAGE);
+	munmap(memory, BYTES);
 	for (int i = 0; i < 2; i++)
 		CHECK(!close(to[i]) && !close(from[i]));
 	return NULL;
@@ -169,7 +170,8 @@ int main(int argc, char **argv)
 	CHECK(argc == 2);
 	daemon = (pid_t)atoi(argv[1]);
 	for (int i = 0; i < ROUNDS && !wrong; i++)
-		wrong = one_round(daemon, i % 2 ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE);
+		wrong = one_round(daemon, i % 2 ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE,
+				  i / 2 % 2 ? PAGE : BYTES); /* which go different ways */
 	printf("%s\n", wrong ? wrong : "unharmed");
 	return 0;
 }
