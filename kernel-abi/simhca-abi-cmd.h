@@ -160,7 +160,12 @@ struct simhca_reg_mr_req {
 	uint32_t pd;
 	uint32_t access;  /* enum simhca_access */
 	uint32_t null_mr; /* 1: the null MR; addr, length and iova are ignored */
-	uint32_t reserved;
+	/*
+	 * 1: the sender has looked, and not all of it is mapped with these rights: EFAULT. The
+	 * device does not look, for it would wait for whoever holds the locks of that address
+	 * space. Who says nothing finds out when the memory is accessed.
+	 */
+	uint32_t unmapped;
 };
 struct simhca_reg_mr_reply {
 	uint32_t handle;
@@ -184,6 +189,8 @@ struct simhca_rereg_mr_req {
 	uint64_t iova;
 	uint32_t pd;
 	uint32_t access;
+	uint32_t unmapped; /* as in REG_MR, of what the region is to be */
+	uint32_t reserved;
 };
 
 /*

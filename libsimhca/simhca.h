@@ -378,29 +378,12 @@ int simhca_alloc_pd(struct simhca_context *context, struct simhca_handle *reply,
 		    struct simhca_why *why);
 int simhca_dealloc_pd(struct simhca_context *context, uint32_t handle, struct simhca_why *why);
 
-/* A range of a process's memory, and whether it is mapped. */
-struct simhca_range_look {
-	pid_t pid;
-	uint64_t addr, length;
-	bool writable;
-	bool done;
-	int error; /* 0 also if nobody knows, or -EFAULT */
-};
-/* False: the kernel cannot be asked (before Linux 6.11). */
-bool simhca_range_ask(struct simhca_range_look *look);
-/* Any thread. Reads what may be very many mappings. */
-void simhca_range_read(struct simhca_range_look *look);
-
-/*
- * look NULL: the memory is looked at here and now. Else -EINPROGRESS says that the map is to be
- * read, of what is in it then; and to call again with that.
- */
 int simhca_reg_mr(struct simhca_context *context, struct simhca_mm *mm,
-		  struct simhca_range_look *look, const struct simhca_reg_mr_req *req,
-		  struct simhca_reg_mr_reply *reply, struct simhca_why *why);
+		  const struct simhca_reg_mr_req *req, struct simhca_reg_mr_reply *reply,
+		  struct simhca_why *why);
 int simhca_rereg_mr(struct simhca_context *context, struct simhca_mm *mm,
-		    struct simhca_range_look *look, const struct simhca_rereg_mr_req *req,
-		    struct simhca_reg_mr_reply *reply, struct simhca_why *why);
+		    const struct simhca_rereg_mr_req *req, struct simhca_reg_mr_reply *reply,
+		    struct simhca_why *why);
 /* A fast-register region of pages of mm. */
 int simhca_alloc_mr(struct simhca_context *context, struct simhca_mm *mm,
 		    const struct simhca_alloc_mr_req *req, struct simhca_reg_mr_reply *reply,

@@ -297,71 +297,20 @@ HANDLER(dealloc_pd)
 	return simhca_dealloc_pd(session->context, handle_of(request), why);
 }
 
-/* Reading, in a map that may be long, whether memory that is to be registered is there. */
-struct range_look {
-	struct command_chore chore; /* first */
-	struct simhca_range_look look;
-};
-
-static void look_at_range(struct chore *chore)
-{
-	simhca_range_read(&((struct range_look *)chore)->look);
-}
-
-static void finish_range_look(struct command_chore *chore)
-{
-}
-
-/* What a chore has found before, or nothing yet. */
-static struct simhca_range_look range_seen(const struct request *request)
-{
-	if (request->chore && request->chore->chore.work == look_at_range)
-		return ((const struct range_look *)request->chore)->look;
-	return (struct simhca_range_look){ .done = false };
-}
-
-/* A handler's answer, or what comes before it. */
-static int after_look(const struct session *session, struct request *request,
-		      const struct simhca_range_look *look, int ret, struct simhca_why *why)
-{
-	struct range_look *chore;
-
-	if (ret != -EINPROGRESS)
-		return ret;
-	if (!session_may_start_chore(session))
-		return -EAGAIN;
-	chore = calloc(1, sizeof(*chore));
-	if (!chore)
-		return simhca_why(why, ENOMEM, "out of memory");
-	chore->look = *look;
-	chore->chore.chore.work = look_at_range;
-	chore->chore.finish = finish_range_look;
-	request->chore = &chore->chore;
-	return -EINPROGRESS;
-}
-
 HANDLER(reg_mr)
 {
-	struct simhca_range_look look = range_seen(request);
 	struct simhca_mm *mm;
 	int ret = memory_of(session, request, &mm, why);
 
-	if (ret)
-		return ret;
-	ret = simhca_reg_mr(session->context, mm, &look, request->body, reply->body, why);
-	return after_look(session, request, &look, ret, why);
+	return ret ? ret : simhca_reg_mr(session->context, mm, request->body, reply->body, why);
 }
 
 HANDLER(rereg_mr)
 {
-	struct simhca_range_look look = range_seen(request);
 	struct simhca_mm *mm;
 	int ret = memory_of(session, request, &mm, why);
 
-	if (ret)
-		return ret;
-	ret = simhca_rereg_mr(session->context, mm, &look, request->body, reply->body, why);
-	return after_look(session, request, &look, ret, why);
+	return ret ? ret : simhca_rereg_mr(session->context, mm, request->body, reply->body, why);
 }
 
 HANDLER(dereg_mr)

@@ -118,13 +118,6 @@ bool simhca_dma_atomic(struct simhca_mover *mover, const struct simhca_seg *seg,
 		       const struct simhca_atomic_op *op, uint64_t *old,
 		       enum simhca_reason *reason);
 
-/*
- * Whether [addr, addr + length) is mapped, writable too if asked; 0, -EFAULT, or 0 if unknown. May
- * wait for the process.
- */
-int simhca_mm_check_range(const struct simhca_mm *mm, uint64_t addr, uint64_t length,
-			  bool writable);
-
 /* Its process is gone, as far as has been seen. */
 static inline bool simhca_mm_known_gone(const struct simhca_mm *mm)
 {

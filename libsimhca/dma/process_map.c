@@ -12,8 +12,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "dma.h"
-#include "simhca.h"
+#include "process_map.h"
 
 /* PROCMAP_QUERY of linux/fs.h; the header of the build may be older. */
 struct map_query {
@@ -76,45 +75,24 @@ static int read_lines(int fd, uint64_t at, uint64_t end, bool writable)
 
 static int open_map(pid_t pid)
 {
-	char path[64];
+	char path[64] = "/proc/self/maps";
 
-	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
+	if (pid)
+		snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
 	return open(path, O_RDONLY | O_CLOEXEC);
 }
 
-bool simhca_range_ask(struct simhca_range_look *look)
+bool simhca_process_has(pid_t pid, uint64_t addr, uint64_t length, bool writable)
 {
-	int fd = open_map(look->pid), error = 0;
+	uint64_t end = addr + length;
+	int fd = length ? open_map(pid) : -1, error;
 
-	if (fd >= 0) {
-		error = ask(fd, look->addr, look->addr + look->length, look->writable);
+	if (fd < 0)
+		return true; /* not ours to look at: a bad page shows when it is used */
+	error = ask(fd, addr, end, writable);
+	if (error == ENOTTY)
+		error = read_lines(fd, addr, end, writable);
+	else
 		close(fd);
-	} /* else not ours to look at: a bad page shows when it is used */
-	look->done = error != ENOTTY;
-	look->error = look->done ? -error : 0;
-	return look->done;
-}
-
-void simhca_range_read(struct simhca_range_look *look)
-{
-	int fd = open_map(look->pid);
-
-	look->done = true;
-	look->error = 0;
-	if (fd >= 0)
-		look->error =
-			-read_lines(fd, look->addr, look->addr + look->length, look->writable);
-}
-
-int simhca_mm_check_range(const struct simhca_mm *mm, uint64_t addr, uint64_t length, bool writable)
-{
-	struct simhca_range_look look = {
-		.pid = mm->pid, .addr = addr, .length = length, .writable = writable
-	};
-
-	if (!length || mm->kind == SIMHCA_MM_NULL)
-		return 0;
-	if (!simhca_range_ask(&look))
-		simhca_range_read(&look);
-	return look.error;
+	return !error;
 }

@@ -28,31 +28,9 @@ int simhca_check_access(uint32_t access, struct simhca_why *why)
 	return 0;
 }
 
-/* Whether a process has that memory mapped: 0, -EFAULT, or -EINPROGRESS: look says what to read.
- */
-static int is_mapped(const struct simhca_mm *mm, uint64_t addr, uint64_t length, bool writable,
-		     struct simhca_range_look *look)
-{
-	struct simhca_range_look here = {
-		.pid = mm->pid, .addr = addr, .length = length, .writable = writable
-	};
-
-	if (!look || !length)
-		return simhca_mm_check_range(mm, addr, length, writable);
-	if (look->done && look->pid == here.pid && look->addr == addr && look->length == length &&
-	    look->writable == writable)
-		return look->error;
-	if (simhca_range_ask(&here))
-		return here.error;
-	*look = here;
-	return -EINPROGRESS;
-}
-
 static int check_range(const struct simhca_mm *mm, uint64_t addr, uint64_t length, uint64_t iova,
-		       uint32_t access, struct simhca_range_look *look, struct simhca_why *why)
+		       uint32_t access, bool unmapped, struct simhca_why *why)
 {
-	int ret;
-
 	/* A forked child has no agent yet: its provider starts one when it is told so. */
 	if (mm->kind == SIMHCA_MM_AGENT && !mm->agent)
 		return simhca_why(
@@ -65,15 +43,12 @@ static int check_range(const struct simhca_mm *mm, uint64_t addr, uint64_t lengt
 				  " bytes pass the end of the address space",
 				  addr, length);
 	/* Of an on-demand region nothing need be mapped before it is accessed. */
-	if (access & SIMHCA_ACCESS_ON_DEMAND)
-		return 0;
-	ret = is_mapped(mm, addr, length, access & SIMHCA_ACCESS_LOCAL_WRITE, look);
-	if (ret == -EFAULT)
+	if (unmapped && !(access & SIMHCA_ACCESS_ON_DEMAND))
 		return simhca_why(why, EFAULT,
 				  "0x%" PRIx64 " + %" PRIu64 " bytes are not all mapped%s", addr,
 				  length,
 				  access & SIMHCA_ACCESS_LOCAL_WRITE ? " and writable" : "");
-	return ret;
+	return 0;
 }
 
 /* The on-demand part of a region with this access, or NULL if it has none. */
@@ -89,8 +64,8 @@ static int make_odp(struct simhca_device *device, struct simhca_mm *mm, uint64_t
 }
 
 int simhca_reg_mr(struct simhca_context *context, struct simhca_mm *mm,
-		  struct simhca_range_look *look, const struct simhca_reg_mr_req *req,
-		  struct simhca_reg_mr_reply *reply, struct simhca_why *why)
+		  const struct simhca_reg_mr_req *req, struct simhca_reg_mr_reply *reply,
+		  struct simhca_why *why)
 {
 	struct simhca_pd *pd = simhca_object(context, SIMHCA_OBJ_PD, req->pd, why);
 	struct simhca_fabric *fabric = context->device->fabric;
@@ -109,8 +84,8 @@ int simhca_reg_mr(struct simhca_context *context, struct simhca_mm *mm,
 	} else {
 		ret = simhca_check_access(req->access, why);
 		if (!ret)
-			ret = check_range(mm, req->addr, req->length, req->iova, req->access, look,
-					  why);
+			ret = check_range(mm, req->addr, req->length, req->iova, req->access,
+					  req->unmapped, why);
 		if (ret)
 			return ret;
 	}
@@ -152,8 +127,8 @@ static int withdraw(struct simhca_context *context, struct simhca_key *region,
 }
 
 int simhca_rereg_mr(struct simhca_context *context, struct simhca_mm *mm,
-		    struct simhca_range_look *look, const struct simhca_rereg_mr_req *req,
-		    struct simhca_reg_mr_reply *reply, struct simhca_why *why)
+		    const struct simhca_rereg_mr_req *req, struct simhca_reg_mr_reply *reply,
+		    struct simhca_why *why)
 {
 	struct simhca_key *mr = simhca_object(context, SIMHCA_OBJ_MR, req->handle, why);
 	const uint32_t known = SIMHCA_REREG_TRANSLATION | SIMHCA_REREG_PD | SIMHCA_REREG_ACCESS;
@@ -198,7 +173,7 @@ int simhca_rereg_mr(struct simhca_context *context, struct simhca_mm *mm,
 	} else {
 		mm = mr->mm;
 	}
-	ret = check_range(mm, next.addr, next.length, next.iova, next.access, look, why);
+	ret = check_range(mm, next.addr, next.length, next.iova, next.access, req->unmapped, why);
 	if (ret)
 		return ret;
 

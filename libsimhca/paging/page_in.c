@@ -7,77 +7,16 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "dma/dma.h"
+#include "dma/process_map.h"
 #include "page_in.h"
 #include "page_map.h"
 
 #define BATCH 512u /* pages of one system call */
-
-/* ---------------------------------------------------------- what the mappings say */
-
-/* Linux 6.11 has it; its own header may be older. */
-struct procmap_query {
-	uint64_t size;
-	uint64_t query_flags;
-	uint64_t query_addr;
-	uint64_t vma_start;
-	uint64_t vma_end;
-	uint64_t vma_flags;
-	uint64_t vma_page_size;
-	uint64_t vma_offset;
-	uint64_t inode;
-	uint32_t dev_major;
-	uint32_t dev_minor;
-	uint32_t vma_name_size;
-	uint32_t build_id_size;
-	uint64_t vma_name_addr;
-	uint64_t build_id_addr;
-};
-#define QUERY_MAPPING _IOWR(0x66, 17, struct procmap_query)
-#define MAPPING_WRITABLE 2u
-
-static int open_proc(const struct simhca_mm *mm, const char *name)
-{
-	char path[64];
-
-	snprintf(path, sizeof(path), "/proc/%d/%s", (int)mm->pid, name);
-	return open(path, O_RDONLY | O_CLOEXEC);
-}
-
-/* Whether [addr, end) is mapped and writable; 1, 0, or -1 when this kernel cannot be asked so. */
-static int query_writable(const struct simhca_mm *mm, uint64_t addr, uint64_t end)
-{
-	struct procmap_query query = { .size = sizeof(query) };
-	int fd = open_proc(mm, "maps"), writable = 1;
-
-	if (fd < 0)
-		return -1;
-	while (addr < end && writable == 1) {
-		query.query_addr = addr;
-		if (!ioctl(fd, QUERY_MAPPING, &query)) {
-			writable = !!(query.vma_flags & MAPPING_WRITABLE);
-			addr = query.vma_end;
-		} else {
-			writable = errno == ENOENT ? 0 : -1;
-		}
-	}
-	close(fd);
-	return writable;
-}
-
-static bool is_writable(const struct simhca_mm *mm, uint64_t addr, uint64_t length)
-{
-	int writable = query_writable(mm, addr, addr + length);
-
-	if (writable < 0)
-		writable = !simhca_mm_check_range(mm, addr, length, true);
-	return writable;
-}
 
 /* ----------------------------------------------------------------- bringing pages in */
 
@@ -137,7 +76,7 @@ static int page_in_batch(struct simhca_mm *mm, uint64_t addr, unsigned int pages
 		if (write)
 			touch_for_write(mm, addr, length);
 		error = touch(mm, addr, pages);
-		if (!error && write && !is_writable(mm, addr, length)) {
+		if (!error && write && !simhca_process_has(mm->pid, addr, length, true)) {
 			/* Nothing can be asked of a process that has ended meanwhile. */
 			error = touch(mm, addr, pages);
 			if (!error)
@@ -173,6 +112,7 @@ int simhca_page_in(struct simhca_mm *mm, uint64_t addr, uint64_t pages, bool wri
 uint64_t simhca_pages_resident(struct simhca_mm *mm, uint64_t addr, unsigned int pages)
 {
 	uint64_t entry[64], there = 0;
+	char path[64];
 	ssize_t got;
 	int fd;
 
@@ -182,7 +122,8 @@ uint64_t simhca_pages_resident(struct simhca_mm *mm, uint64_t addr, unsigned int
 			return 0;
 		return pages == 64 ? UINT64_MAX : (UINT64_C(1) << pages) - 1;
 	}
-	fd = open_proc(mm, "pagemap");
+	snprintf(path, sizeof(path), "/proc/%d/pagemap", (int)mm->pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return 0;
 	got = pread(fd, entry, pages * sizeof(entry[0]),

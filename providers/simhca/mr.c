@@ -7,6 +7,7 @@
 
 #include "checkers.h"
 #include "command.h"
+#include "dma/process_map.h"
 
 /* A command that names memory of this process, to which a forked child has to give access first. */
 static int call_with_memory(struct shca_context *ctx, enum simhca_cmd command, const void *req,
@@ -37,6 +38,13 @@ static void init_public(struct ibv_mr *mr, struct ibv_pd *pd,
 	mr->handle = reply->handle;
 	mr->lkey = reply->lkey;
 	mr->rkey = reply->rkey;
+}
+
+/* Asked here: who holds the locks of this address space shall make only this program wait. */
+static bool is_unmapped(uint64_t addr, uint64_t length, unsigned int access)
+{
+	return length && addr + length - 1 >= addr && !(access & IBV_ACCESS_ON_DEMAND) &&
+	       !simhca_process_has(0, addr, length, access & IBV_ACCESS_LOCAL_WRITE);
 }
 
 static struct ibv_mr *reg(struct ibv_pd *pd, const struct simhca_reg_mr_req *req,
@@ -72,6 +80,7 @@ struct ibv_mr *shca_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_
 		.iova = iova,
 		.pd = pd->handle,
 		.access = (uint32_t)access,
+		.unmapped = is_unmapped((uintptr_t)addr, length, (unsigned int)access),
 	};
 
 	return reg(pd, &req, IBV_MR_TYPE_MR);
@@ -217,10 +226,16 @@ int shca_rereg_mr(struct verbs_mr *vmr, int flags, struct ibv_pd *pd, void *addr
 	struct simhca_reg_mr_reply reply;
 	int err;
 
+	if (!(flags & IBV_REREG_MR_CHANGE_ACCESS))
+		access = vmr->access;
 	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
 		req.addr = (uintptr_t)addr;
 		req.length = length;
 		req.iova = (uintptr_t)addr;
+		req.unmapped = is_unmapped(req.addr, length, (unsigned int)access);
+	} else {
+		req.unmapped = is_unmapped((uintptr_t)vmr->ibv_mr.addr, vmr->ibv_mr.length,
+					   (unsigned int)access);
 	}
 	if (flags & IBV_REREG_MR_CHANGE_PD)
 		req.pd = pd->handle;
@@ -234,9 +249,8 @@ int shca_rereg_mr(struct verbs_mr *vmr, int flags, struct ibv_pd *pd, void *addr
 		return err;
 	vmr->ibv_mr.lkey = reply.lkey;
 	vmr->ibv_mr.rkey = reply.rkey;
-	if (flags & IBV_REREG_MR_CHANGE_ACCESS)
-		vmr->access = access;
-	if (vmr->access & IBV_ACCESS_LOCAL_WRITE) {
+	vmr->access = access;
+	if (access & IBV_ACCESS_LOCAL_WRITE) {
 		if (flags & IBV_REREG_MR_CHANGE_TRANSLATION)
 			shca_memory_may_change(addr, length);
 		else

@@ -212,6 +212,8 @@ struct mr {
 struct mr *mr_new(struct client *client, uint64_t length, uint32_t access);
 struct mr *mr_over(struct client *client, uint32_t pd, void *addr, uint64_t length, uint64_t iova,
 		   uint32_t access);
+/* What a program finds out before it registers (simhca_reg_mr_req.unmapped). */
+bool is_unmapped(const void *addr, uint64_t length, uint32_t access);
 /* 0 or a negative errno, like the model's own. */
 int mr_try(struct client *client, uint32_t pd, void *addr, uint64_t length, uint64_t iova,
 	   uint32_t access, struct simhca_reg_mr_reply *reply);

@@ -1,6 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* The memory of a client: regions, windows, and what is written there. */
+#include "dma/process_map.h"
 #include "harness.h"
+
+/* As programs do before they register. */
+bool is_unmapped(const void *addr, uint64_t length, uint32_t access)
+{
+	return length && (uintptr_t)addr + length - 1 >= (uintptr_t)addr &&
+	       !(access & SIMHCA_ACCESS_ON_DEMAND) &&
+	       !simhca_process_has(0, (uintptr_t)addr, length, access & SIMHCA_ACCESS_LOCAL_WRITE);
+}
 
 int mr_try(struct client *client, uint32_t pd, void *addr, uint64_t length, uint64_t iova,
 	   uint32_t access, struct simhca_reg_mr_reply *reply)
@@ -11,10 +20,11 @@ int mr_try(struct client *client, uint32_t pd, void *addr, uint64_t length, uint
 		.iova = iova,
 		.pd = pd,
 		.access = access,
+		.unmapped = is_unmapped(addr, length, access),
 	};
 	struct simhca_why why = { .text = "" };
 
-	return simhca_reg_mr(client->context, client->mm, NULL, &req, reply, &why);
+	return simhca_reg_mr(client->context, client->mm, &req, reply, &why);
 }
 
 struct mr *mr_over(struct client *client, uint32_t pd, void *addr, uint64_t length, uint64_t iova,

@@ -154,7 +154,7 @@ static void its_regions(void **state)
 	assert_int_equal(-ENOENT, dm_mr_try(other, dm, 0, 100, access, &empty));
 	again.handle = reply.handle;
 	assert_int_equal(-EINVAL,
-			 simhca_rereg_mr(client->context, client->mm, NULL, &again, &empty, NULL));
+			 simhca_rereg_mr(client->context, client->mm, &again, &empty, NULL));
 	/* It stays as long as a region needs it. */
 	assert_int_equal(-EBUSY, dm_free(client, dm));
 	assert_int_equal(0, patiently(simhca_dereg_mr(client->context, reply.handle, NULL)));

@@ -90,7 +90,7 @@ static void commands(void **state)
 	/* It is registered by work requests, not by a command. */
 	rereg.handle = reply.handle;
 	assert_int_equal(-EINVAL,
-			 simhca_rereg_mr(client->context, client->mm, NULL, &rereg, &reply, NULL));
+			 simhca_rereg_mr(client->context, client->mm, &rereg, &reply, NULL));
 	assert_int_equal(0, simhca_dereg_mr(client->context, rereg.handle, NULL));
 	assert_int_equal(0, simhca_dereg_mr(client->context, other.handle, NULL));
 	assert_int_equal(0, simhca_dealloc_pd(client->context, client->pd, NULL));

@@ -180,9 +180,10 @@ static int rereg(struct mr *mr, uint32_t flags, uint8_t *addr, uint64_t length, 
 		.iova = (uintptr_t)addr,
 		.pd = pd,
 		.access = access,
+		.unmapped = flags & SIMHCA_REREG_TRANSLATION && is_unmapped(addr, length, access),
 	};
 	struct simhca_reg_mr_reply reply = { 0 };
-	int error = simhca_rereg_mr(mr->client->context, mr->client->mm, NULL, &req, &reply, NULL);
+	int error = simhca_rereg_mr(mr->client->context, mr->client->mm, &req, &reply, NULL);
 
 	if (!error) {
 		assert_int_equal(reply.lkey, mr->lkey);
@@ -265,10 +266,10 @@ static void the_null_mr_stays_what_it_is(void **state)
 	struct simhca_rereg_mr_req again = { .flags = SIMHCA_REREG_ACCESS, .access = LW };
 	struct simhca_reg_mr_reply reply;
 
-	assert_int_equal(0, simhca_reg_mr(client->context, client->mm, NULL, &req, &reply, NULL));
+	assert_int_equal(0, simhca_reg_mr(client->context, client->mm, &req, &reply, NULL));
 	again.handle = reply.handle;
 	assert_int_equal(-EINVAL,
-			 simhca_rereg_mr(client->context, client->mm, NULL, &again, &reply, NULL));
+			 simhca_rereg_mr(client->context, client->mm, &again, &reply, NULL));
 	assert_int_equal(0, simhca_dereg_mr(client->context, again.handle, NULL));
 }
 

@@ -642,14 +642,14 @@ static void rereg_begins_anew(void **state)
 	page_in(*state);
 	expect(pair->a.send_cq, 1, SUCCESS);
 	/* An ordinary region, and on demand again. */
-	assert_int_equal(0, simhca_rereg_mr(pair->a.client->context, pair->a.client->mm, NULL, &req,
+	assert_int_equal(0, simhca_rereg_mr(pair->a.client->context, pair->a.client->mm, &req,
 					    &reply, NULL));
 	recv_into(&pair->b, 4, 0, 100);
 	send_from(&pair->a, 3, PAGE, 100);
 	settle(*state);
 	expect(pair->a.send_cq, 3, SUCCESS);
 	req.access = ODP;
-	assert_int_equal(0, simhca_rereg_mr(pair->a.client->context, pair->a.client->mm, NULL, &req,
+	assert_int_equal(0, simhca_rereg_mr(pair->a.client->context, pair->a.client->mm, &req,
 					    &reply, NULL));
 	assert_int_equal(present(pair->a.mr), 0);
 	recv_into(&pair->b, 6, 0, 100);

@@ -635,8 +635,8 @@ static void the_null_mr_reads_as_zero(void **state)
 	struct simhca_reg_mr_req req = { .pd = pair->a.client->pd, .null_mr = 1 };
 	struct simhca_reg_mr_reply null;
 
-	assert_int_equal(0, simhca_reg_mr(pair->a.client->context, pair->a.client->mm, NULL, &req,
-					  &null, NULL));
+	assert_int_equal(0, simhca_reg_mr(pair->a.client->context, pair->a.client->mm, &req, &null,
+					  NULL));
 	memset(pair->a.mr->addr, 0x11, 64);
 	memset(pair->b.mr->addr, 0xee, 200);
 	recv_into(&pair->b, 1, 0, 200);

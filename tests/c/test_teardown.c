@@ -81,8 +81,8 @@ static void handles_belong_to_their_context(void **state)
 		assert_int_equal(-ENOENT, simhca_resize_cq(one->context, &resize, &cq_reply, NULL));
 		assert_int_equal(-ENOENT,
 				 simhca_modify_srq(one->context, &modify_srq, &srq_reply, NULL));
-		assert_int_equal(-ENOENT, simhca_rereg_mr(one->context, one->mm, NULL, &rereg,
-							  &mr_reply, NULL));
+		assert_int_equal(-ENOENT,
+				 simhca_rereg_mr(one->context, one->mm, &rereg, &mr_reply, NULL));
 		assert_int_equal(-ENOENT, simhca_attach_mcast(one->context, &mcast, NULL));
 		assert_int_equal(-ENOENT, simhca_detach_mcast(one->context, &mcast, NULL));
 		assert_int_equal(-ENOENT,

@@ -474,8 +474,7 @@ static int rereg(struct mr *mr, uint32_t flags)
 	struct simhca_reg_mr_reply reply;
 	struct simhca_why why = { "" };
 
-	return patiently(
-		simhca_rereg_mr(mr->client->context, mr->client->mm, NULL, &req, &reply, &why));
+	return patiently(simhca_rereg_mr(mr->client->context, mr->client->mm, &req, &reply, &why));
 }
 
 static void windows_keep_their_region(void **state)

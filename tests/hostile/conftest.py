@@ -25,11 +25,11 @@ worst_rounds = []
 class Program:
     """One of this suite's, with verbs, on that daemon."""
 
-    def __init__(self, daemon, *words):
+    def __init__(self, daemon, *words, env=None):
         self.process = subprocess.Popen(
             [os.path.join(BUILD, "bin", "simhca"), "run", "--runtime-dir", daemon.directory, "--",
              os.path.join(BUILD, "tests", "hostile", "hostile-" + words[0]), *words[1:]],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True)
+            env={**os.environ, **(env or {})}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True)
 
     def line(self):
         assert select.select([self.process.stdout], [], [], 30)[0], "the program stands still"
@@ -83,8 +83,8 @@ def program(daemon):
     """program(name, arguments...) starts one beside the neighbour."""
     started = []
 
-    def start(*words):
-        started.append(Program(daemon, *words))
+    def start(*words, **options):
+        started.append(Program(daemon, *words, **options))
         return started[-1]
     yield start
     for one in started:

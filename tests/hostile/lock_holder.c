@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Opens a context while the lock of its own address space is held for writing, for good.
+ * Opens a context, or registers memory, while the lock of its own address space is held for
+ * writing, for good.
  *
- *	lock_holder FILE DEVICE
+ *	lock_holder FILE DEVICE open|register
  *
  * FILE is of a file system that does not answer (slow_fs.c): a page of it that is being read stays
  * locked, and mapping the file anew, opened with O_SYNC, waits for that page with the lock held.
- * DEVICE is the device's socket. Prints "done" before it asks for the context; from then on only
- * what needs no memory is called.
+ * DEVICE is the device's socket. Prints "done" before it asks for that; from then on only what
+ * needs no memory is called. Prints "registered" when that has been answered.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -20,6 +22,8 @@
 #include <unistd.h>
 
 #include "simhca-abi.h"
+
+#include "simhca-abi-cmd.h"
 
 #define CHECK(condition)                                                                           \
 	do {                                                                                       \
@@ -30,8 +34,9 @@
 		}                                                                                  \
 	} while (0)
 
-static int slow, slow_direct;
+static int slow, slow_direct, device, answer;
 static volatile char *page;
+static void *target; /* what is registered: of it, the lock of the mapping is held as well */
 
 static void *read_page(void *arg)
 {
@@ -41,47 +46,87 @@ static void *read_page(void *arg)
 
 static void *map_again(void *arg)
 {
-	return mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, slow_direct, 0);
+	return mmap(target, 4096, PROT_READ, MAP_PRIVATE | MAP_FIXED, slow_direct, 0);
 }
 
-int main(int argc, char **argv)
+static void ask(enum simhca_cmd command, const void *request, size_t size)
 {
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	struct simhca_cmd_hdr hdr = {
 		.magic = SIMHCA_CMD_MAGIC,
 		.version = SIMHCA_ABI_VERSION,
-		.command = SIMHCA_CMD_OPEN_CONTEXT,
-		.length = sizeof(hdr),
+		.command = (uint16_t)command,
+		.length = (uint32_t)(sizeof(hdr) + size),
 	};
-	struct iovec iov = { .iov_base = &hdr, .iov_len = sizeof(hdr) };
+	struct iovec iov[2] = {
+		{ .iov_base = &hdr, .iov_len = sizeof(hdr) },
+		{ .iov_base = (void *)(uintptr_t)request, .iov_len = size },
+	};
 	union {
 		struct cmsghdr align;
 		char bytes[CMSG_SPACE(sizeof(int))];
 	} control = { 0 };
 	struct msghdr msg = {
-		.msg_iov = &iov,
-		.msg_iovlen = 1,
+		.msg_iov = iov,
+		.msg_iovlen = 2,
 		.msg_control = control.bytes,
 		.msg_controllen = sizeof(control.bytes),
 	};
 	struct cmsghdr *cmsg = CMSG_FIRSTHDR(&msg);
-	pthread_t threads[2];
-	int device, answer[2];
+	int ends[2];
 
-	CHECK(argc == 3);
+	CHECK(!socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends));
+	cmsg->cmsg_level = SOL_SOCKET;
+	cmsg->cmsg_type = SCM_RIGHTS;
+	cmsg->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(cmsg), &ends[1], sizeof(int));
+	CHECK(sendmsg(device, &msg, 0) > 0);
+	close(ends[1]);
+	answer = ends[0];
+}
+
+/* What was asked for, size bytes of it. */
+static void get(void *reply, size_t size)
+{
+	struct simhca_reply_hdr hdr;
+	struct iovec iov[2] = {
+		{ .iov_base = &hdr, .iov_len = sizeof(hdr) },
+		{ .iov_base = reply, .iov_len = size },
+	};
+	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = 2 };
+
+	CHECK(recvmsg(answer, &msg, 0) >= (ssize_t)sizeof(hdr));
+	CHECK(!hdr.status);
+	close(answer);
+}
+
+int main(int argc, char **argv)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	struct simhca_reg_mr_req reg = { .length = 4096, .iova = 4096 };
+	struct simhca_reg_mr_reply region;
+	struct simhca_handle pd;
+	pthread_t threads[2];
+	bool registers;
+
+	CHECK(argc == 4);
+	registers = !strcmp(argv[3], "register");
 	slow = open(argv[1], O_RDONLY);
 	slow_direct = open(argv[1], O_RDONLY | O_SYNC);
 	CHECK(slow >= 0 && slow_direct >= 0);
 	page = mmap(NULL, 4096, PROT_READ, MAP_SHARED, slow, 0);
-	CHECK(page != MAP_FAILED);
+	target = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	CHECK(page != MAP_FAILED && target != MAP_FAILED);
 	device = socket(AF_UNIX, SOCK_SEQPACKET, 0);
 	strncpy(address.sun_path, argv[2], sizeof(address.sun_path) - 1);
 	CHECK(!connect(device, (struct sockaddr *)&address, sizeof(address)));
-	CHECK(!socketpair(AF_UNIX, SOCK_SEQPACKET, 0, answer));
-	cmsg->cmsg_level = SOL_SOCKET;
-	cmsg->cmsg_type = SCM_RIGHTS;
-	cmsg->cmsg_len = CMSG_LEN(sizeof(int));
-	memcpy(CMSG_DATA(cmsg), &answer[1], sizeof(int));
+	if (registers) {
+		ask(SIMHCA_CMD_OPEN_CONTEXT, NULL, 0);
+		get(NULL, 0);
+		ask(SIMHCA_CMD_ALLOC_PD, NULL, 0);
+		get(&pd, sizeof(pd));
+		reg.pd = pd.handle;
+		reg.addr = (uintptr_t)target;
+	}
 
 	CHECK(!pthread_create(&threads[0], NULL, read_page, NULL));
 	usleep(200000);
@@ -89,7 +134,13 @@ int main(int argc, char **argv)
 	usleep(200000);
 	/* Not by stdio, which may want memory: there is none any more. */
 	CHECK(write(STDOUT_FILENO, "done\n", 5) == 5);
-	CHECK(sendmsg(device, &msg, 0) > 0);
+	if (registers) {
+		ask(SIMHCA_CMD_REG_MR, &reg, sizeof(reg));
+		get(&region, sizeof(region));
+		CHECK(write(STDOUT_FILENO, "registered\n", 11) == 11);
+	} else {
+		ask(SIMHCA_CMD_OPEN_CONTEXT, NULL, 0);
+	}
 	pause();
 	return 0;
 }
