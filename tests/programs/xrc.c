@@ -9,21 +9,10 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#include "helper.h"
+#include "xrc.h"
 
 #define LENGTH 4096u
 #define DEPTH 16
-
-static struct ibv_xrcd *open_domain(struct ibv_context *context, int fd, int oflags)
-{
-	struct ibv_xrcd_init_attr attr = {
-		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
-		.fd = fd,
-		.oflags = oflags,
-	};
-
-	return ibv_open_xrcd(context, &attr);
-}
 
 static int new_file(void)
 {
@@ -32,37 +21,6 @@ static int new_file(void)
 
 	CHECK(fd >= 0 && !unlink(path));
 	return fd;
-}
-
-static struct ibv_srq *new_srq(struct ibv_pd *pd, struct ibv_xrcd *xrcd, struct ibv_cq *cq,
-			       uint32_t max_wr)
-{
-	struct ibv_srq_init_attr_ex attr = {
-		.attr = { .max_wr = max_wr, .max_sge = 1 },
-		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
-			     IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
-		.srq_type = IBV_SRQT_XRC,
-		.pd = pd,
-		.xrcd = xrcd,
-		.cq = cq,
-	};
-	struct ibv_srq *srq = ibv_create_srq_ex(pd->context, &attr);
-
-	CHECK(srq);
-	return srq;
-}
-
-static struct ibv_qp *new_target(struct ibv_context *context, struct ibv_xrcd *xrcd)
-{
-	struct ibv_qp_init_attr_ex attr = {
-		.qp_type = IBV_QPT_XRC_RECV,
-		.comp_mask = IBV_QP_INIT_ATTR_XRCD,
-		.xrcd = xrcd,
-	};
-	struct ibv_qp *qp = ibv_create_qp_ex(context, &attr);
-
-	CHECK(qp);
-	return qp;
 }
 
 static struct ibv_qp *open_target(struct ibv_context *context, struct ibv_xrcd *xrcd, uint32_t qpn)
@@ -96,40 +54,6 @@ static struct ibv_qp *new_initiator(struct ibv_pd *pd, struct ibv_cq *cq)
 
 	CHECK(qp);
 	return qp;
-}
-
-static void start(struct ibv_qp *qp, uint32_t peer)
-{
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_INIT,
-		.port_num = 1,
-		.qp_access_flags = FULL_ACCESS,
-		.path_mtu = IBV_MTU_1024,
-		.dest_qp_num = peer,
-		.max_rd_atomic = 16,
-		.max_dest_rd_atomic = 16,
-		.min_rnr_timer = 1,
-		.timeout = 8,
-		.retry_cnt = 3,
-		.rnr_retry = 7,
-		.ah_attr = loopback(qp->context),
-	};
-	const bool target = qp->qp_type == IBV_QPT_XRC_RECV;
-
-	CHECK(!ibv_modify_qp(qp, &attr,
-			     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
-	attr.qp_state = IBV_QPS_RTR;
-	CHECK(!ibv_modify_qp(
-		qp, &attr,
-		IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-			(target ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0)));
-	attr.qp_state = IBV_QPS_RTS;
-	CHECK(!ibv_modify_qp(qp, &attr,
-			     IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT |
-				     (target ? 0
-					     : IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-						       IBV_QP_MAX_QP_RD_ATOMIC)));
-	CHECK(qp->state == IBV_QPS_RTS);
 }
 
 static int post_srq(struct ibv_srq *srq, uint64_t wr_id, struct ibv_mr *mr)
@@ -321,8 +245,8 @@ static void objects(void)
 	CHECK(ibv_close_xrcd(all.xrcd) == EBUSY);
 	CHECK(!ibv_query_qp(target, &attr, IBV_QP_STATE, &init));
 	CHECK(attr.qp_state == IBV_QPS_RESET && init.qp_type == IBV_QPT_XRC_RECV);
-	start(target, sender->qp_num);
-	start(sender, target->qp_num);
+	start_xrc(target, sender->qp_num);
+	start_xrc(sender, target->qp_num);
 	CHECK(post_recv(target, 1, all.mr, 0, 1) == EINVAL);
 	CHECK(post_recv(sender, 1, all.mr, 0, 1));
 	CHECK(post_send(target, &(struct ibv_send_wr){ .opcode = IBV_WR_SEND }));
@@ -345,8 +269,8 @@ static void slots(void)
 	struct ibv_qp *sender = new_initiator(all.pd, all.cq);
 	struct ibv_wc wc;
 
-	start(target, sender->qp_num);
-	start(sender, target->qp_num);
+	start_xrc(target, sender->qp_num);
+	start_xrc(sender, target->qp_num);
 	for (uint32_t i = 0; i < DEPTH; i++)
 		CHECK(!post_srq(one, i, all.mr));
 	CHECK(post_srq(one, 0, all.mr) == ENOMEM);
@@ -392,7 +316,7 @@ static void events(void)
 	struct ibv_async_event event;
 
 	CHECK(again);
-	start(again, 1);
+	start_xrc(again, 1);
 	CHECK(!ibv_query_qp(target, &attr, IBV_QP_STATE, &(struct ibv_qp_init_attr){}));
 	CHECK(attr.qp_state == IBV_QPS_RTS);
 	attr.qp_state = IBV_QPS_ERR;
@@ -445,7 +369,7 @@ static void receive(int socket, int file, uint32_t qpn)
 	tell(socket, number_of(srq));
 	tell(socket, target->qp_num);
 	if (!qpn) {
-		start(target, hear(socket));
+		start_xrc(target, hear(socket));
 		tell(socket, 0); /* ready to receive */
 	}
 	for (;;) {
@@ -504,7 +428,7 @@ static void processes(void)
 	CHECK(child[1].qpn == child[0].qpn && child[1].srqn != child[0].srqn);
 	tell(child[0].socket, sender->qp_num);
 	hear(child[0].socket);
-	start(sender, child[0].qpn);
+	start_xrc(sender, child[0].qpn);
 	for (uint32_t i = 0; i < 200; i++) {
 		struct child *to = i < 100 ? &child[i * 7 % 3 % 2] : &child[1];
 

@@ -25,10 +25,19 @@ def header():
                           check=True, capture_output=True, timeout=60).stdout
 
 
+def compiled(source, header, tmp_path_factory):
+    have = [f'-DHAVE_{feature}' for feature, (name, _) in FEATURES.items() if name in header]
+    return programs.compiled(source, tmp_path_factory.mktemp('c'), '-std=gnu11', *have)
+
+
 @pytest.fixture(scope='module')
 def program(header, tmp_path_factory):
-    have = [f'-DHAVE_{feature}' for feature, (name, _) in FEATURES.items() if name in header]
-    return programs.compiled('newer_verbs.c', tmp_path_factory.mktemp('c'), '-std=gnu11', *have)
+    return compiled('newer_verbs.c', header, tmp_path_factory)
+
+
+@pytest.fixture(scope='module')
+def odp_caps(header, tmp_path_factory):
+    return compiled('odp_caps.c', header, tmp_path_factory)
 
 
 @pytest.mark.parametrize('what', ['rate_limit', 'confidential_domain'])
@@ -50,3 +59,9 @@ def test_of_a_later_release(header, program, feature, what):
     if name not in header:
         pytest.skip(f'{name} came with rdma-core {release}')
     programs.run_c(program, what)
+
+
+@pytest.mark.parametrize('transport', ['RC', 'UC', 'UD', 'XRC'])
+def test_on_demand_paging(odp_caps, transport):
+    """Each capability, those of later releases (58: FLUSH, ATOMIC_WRITE) too, is what it can do."""
+    programs.run_c(odp_caps, transport)
