@@ -31,14 +31,11 @@ SKIPS = [
     # Of the host.
     ("*", "userfaultfd that holds up its own accesses"),
     ("*", "two huge pages are needed"),
-    ("*", "no user namespaces in this sandbox"), # the kernel makes none in a chroot
-    ("*", "needs veth interfaces"),
     ("*", "another_lane_is_invited"), # needs the CPUs 0 and 1
     # For root.
     ("*-user", "raw packets are for CAP_NET_RAW"),
     ("*-user", "for root alone"),
     ("*-user", "only root can give a directory away"),
-    ("*-user", "needs to make a network namespace"),
     ("*-user", "events_are_used_where_they_can_be_had"),
     ("*-user", "pages_dropped_while_they_come"),
 ]
