@@ -48,7 +48,8 @@ BANDWIDTHS = {
     "ethernet": ([], MTU),
     "inline": (["-s", 64, "-I", 64], 64),
     "udp": (["-s", 500, *UDP], 500),
-    "srq": (["--use-srq"], MTU),
+    # perftest 25 divides by the path MTU here, which is 0 unless it is given.
+    "srq": (["--use-srq", "-m", 1024], 1024),
     "both-ways": (["-b"], MTU),
     "vlan": (["--vlan_en"], MTU),
     "tcp-ipv6": (["-s", 500, "--tcp", "--raw_ipv6", "-j", "fd00::2", "-J", "fd00::1", "-k", 6,
