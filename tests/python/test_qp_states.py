@@ -110,7 +110,7 @@ def test_attributes_that_do_not_belong(side, qp_type, target, extra):
     (RTR, {'path_mtu': 0}), (RTR, {'path_mtu': 6}),
     (RTR, {'max_dest_rd_atomic': 17}), (RTR, {'min_rnr_timer': 32}),
     (RTR, {'dest_qp_num': 1 << 24}), (RTS, {'timeout': 32}), (RTS, {'retry_cnt': 8}),
-    (RTS, {'rnr_retry': 8}), (RTS, {'max_rd_atomic': 17})],
+    (RTS, {'rnr_retry': 8}), (RTS, {'max_rd_atomic': 129})],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else None)
 def test_bad_values(side, target, values):
     """A value out of range: nothing of the transition takes place."""
