@@ -101,7 +101,9 @@ bool simhca_next_cq(const struct simhca_context *context, uint32_t *handle,
 
 	if (!cq)
 		return false;
-	*info = (struct simhca_cq_info){ .number = cq->number, .cqe = cq->view.cqe, .users = cq->users };
+	*info = (struct simhca_cq_info){ .number = cq->number,
+					 .cqe = cq->view.cqe,
+					 .users = cq->users };
 	return true;
 }
 
