@@ -50,7 +50,7 @@ bool simhca_next_qp(const struct simhca_context *context, uint32_t *handle,
 		.srqn = qp->srq ? qp->srq->srqn : 0,
 		.further = is_further(qp, context, *handle),
 	};
-	for (int i = 0; i < SIMHCA_FAULT_CONTEXTS; i++) {
+	for (int i = 0; i < SIMHCA_OWN_ACCESSES; i++) {
 		info->faults[i] = atomic_load_explicit(&qp->faults.count[i], memory_order_relaxed);
 		info->fault_pending[i] = simhca_fault_under_way(&qp->faults, i);
 	}

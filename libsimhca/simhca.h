@@ -279,20 +279,20 @@ void simhca_context_counts(const struct simhca_context *context, struct simhca_c
  * What tools show of a context's objects: the first one whose handle is *handle or more. False:
  * there is none. For control functions' thread. Numbers are unique among their kind in the device.
  */
-enum simhca_fault_context {
+enum simhca_own_access {
 	SIMHCA_REQUESTER_READ,	/* a message that it sends */
 	SIMHCA_REQUESTER_WRITE, /* a response that it places */
 	SIMHCA_RESPONDER_READ,	/* memory that the peer reads */
 	SIMHCA_RESPONDER_WRITE, /* a message that it receives, memory that the peer writes */
-	SIMHCA_FAULT_CONTEXTS,
+	SIMHCA_OWN_ACCESSES,
 };
 struct simhca_qp_info {
 	uint32_t qpn, type, state, pd, dest_qpn, rq_psn, sq_psn;
 	uint32_t port; /* 0: none yet */
 	uint32_t srqn; /* of its SRQ; 0: it has none */
 	bool further;  /* XRC_RECV: a further handle of a QP that another one shows */
-	uint64_t faults[SIMHCA_FAULT_CONTEXTS];	   /* so far */
-	bool fault_pending[SIMHCA_FAULT_CONTEXTS]; /* queued or being resolved */
+	uint64_t faults[SIMHCA_OWN_ACCESSES];	 /* so far */
+	bool fault_pending[SIMHCA_OWN_ACCESSES]; /* queued or being resolved */
 };
 bool simhca_next_qp(const struct simhca_context *context, uint32_t *handle,
 		    struct simhca_qp_info *info);

@@ -25,7 +25,7 @@ static json_t *owner_json(const struct device *device, const struct session *ses
 json_t *resources_next_qp(const struct device *device, const struct session *session,
 			  uint32_t *handle)
 {
-	static const char *const contexts[SIMHCA_FAULT_CONTEXTS] = {
+	static const char *const contexts[SIMHCA_OWN_ACCESSES] = {
 		[SIMHCA_REQUESTER_READ] = "requester_read",
 		[SIMHCA_REQUESTER_WRITE] = "requester_write",
 		[SIMHCA_RESPONDER_READ] = "responder_read",
@@ -40,7 +40,7 @@ json_t *resources_next_qp(const struct device *device, const struct session *ses
 	(*handle)++;
 	qp = owner_json(device, session);
 	faults = json_object();
-	for (int i = 0; i < SIMHCA_FAULT_CONTEXTS; i++) {
+	for (int i = 0; i < SIMHCA_OWN_ACCESSES; i++) {
 		json_object_set_new(faults, contexts[i], json_integer((json_int_t)info.faults[i]));
 		pending += info.fault_pending[i];
 	}

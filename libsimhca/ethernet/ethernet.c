@@ -9,8 +9,8 @@
 #include "frame.h"
 #include "link/deliver.h"
 #include "link/traffic.h"
-#include "paging/odp.h"
 #include "transport/link.h"
+#include "transport/own_memory.h"
 #include "transport/qp.h"
 #include "transport/responder_impl.h"
 
@@ -112,7 +112,7 @@ static struct simhca_handover send_frame(struct simhca_worker *worker, struct si
 	copy.count = 1;
 	copy.seg[0] = (struct simhca_seg){ .addr = (uintptr_t)bytes, .length = length };
 	simhca_guard_narrow(&worker->guard, packet->src_context, packet->src_context);
-	if ((!packet->resumed && !simhca_odp_verify(packet->payload)) ||
+	if (!simhca_payload_reached(packet) ||
 	    simhca_dma_copy(&copy, packet->payload, length, &worker->mover, &handover.reason)) {
 		handover.outcome = SIMHCA_UNREADABLE;
 		return handover;

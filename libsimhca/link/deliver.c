@@ -5,11 +5,11 @@
 #include "device/guard.h"
 #include "device/stats.h"
 #include "memory/key.h"
-#include "paging/odp.h"
 #include "simhca.h"
 #include "traffic.h"
 #include "transport/completer.h"
 #include "transport/link.h"
+#include "transport/own_memory.h"
 #include "transport/packet.h"
 #include "transport/qp.h"
 #include "transport/responder.h"
@@ -50,7 +50,7 @@ static struct simhca_handover run_responder(struct simhca_worker *worker, struct
 	} else if (qp->type != SIMHCA_QPT_UD && packet->transport != SIMHCA_QPT_RAW_PACKET &&
 		   (qp->qpc->dest_qpn != packet->src_qpn || qp->link->remote != packet->remote)) {
 		; /* a connected QP hears only the QP that it was connected to */
-	} else if (packet->payload && !packet->resumed && !simhca_odp_verify(packet->payload)) {
+	} else if (packet->payload && !simhca_payload_reached(packet)) {
 		handover.outcome = SIMHCA_UNREADABLE;
 	} else {
 		handover = simhca_responder_run(worker, qp, packet);

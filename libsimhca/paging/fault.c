@@ -19,16 +19,16 @@
 #define OFF_NS (50 * 1000 * 1000) /* how long faults stay disabled while a change is tried */
 #define OFF_RETRY_TIMER 14	  /* RNR NAK timer code: 1.28 ms */
 
-static const char *const context_name[SIMHCA_FAULT_CONTEXTS] = {
+static const char *const access_name[SIMHCA_OWN_ACCESSES] = {
 	[SIMHCA_REQUESTER_READ] = "requester, read",
 	[SIMHCA_REQUESTER_WRITE] = "requester, write",
 	[SIMHCA_RESPONDER_READ] = "responder, read",
 	[SIMHCA_RESPONDER_WRITE] = "responder, write",
 };
 
-static bool is_write(enum simhca_fault_context context)
+static bool is_write(enum simhca_own_access access)
 {
-	return context == SIMHCA_REQUESTER_WRITE || context == SIMHCA_RESPONDER_WRITE;
+	return access == SIMHCA_REQUESTER_WRITE || access == SIMHCA_RESPONDER_WRITE;
 }
 
 /* An XRC_RECV QP has no context and no engine: any engine's clock will do, and nobody waits. */
@@ -47,7 +47,7 @@ static void wake_up(const struct simhca_fault *fault)
 {
 	struct simhca_qp_faults *of = fault->of;
 
-	if (fault->context == SIMHCA_RESPONDER_READ || fault->context == SIMHCA_RESPONDER_WRITE)
+	if (fault->access == SIMHCA_RESPONDER_READ || fault->access == SIMHCA_RESPONDER_WRITE)
 		atomic_store(&of->tell_peer, true);
 	if (of->context)
 		simhca_engine_schedule(of->context->engine, of->task);
@@ -83,14 +83,14 @@ static enum simhca_reason resolve(const struct simhca_fault *fault)
 		uint64_t pages;
 
 		reason = simhca_odp_bring_in(range->odp, range->addr, range->length,
-					     is_write(fault->context), true, &pages);
+					     is_write(fault->access), true, &pages);
 		simhca_odp_add(range->odp, SIMHCA_ODP_FAULT_PAGES, pages);
 		if (reason == SIMHCA_REASON_NONE)
 			continue;
 		simhca_odp_add(range->odp, SIMHCA_ODP_FAILURES, 1);
 		simhca_log_of_qp(of->device, of->context, of->qpn,
 				 ": page fault (%s) at 0x%" PRIx64 " + %" PRIu64 ": %s",
-				 context_name[fault->context], range->addr, range->length,
+				 access_name[fault->access], range->addr, range->length,
 				 simhca_reason_text(reason));
 	}
 	return reason;
@@ -157,8 +157,7 @@ static bool covers(const struct simhca_fault *fault, const struct simhca_worker 
 	return true;
 }
 
-static struct simhca_fault *make_fault(struct simhca_qp_faults *of,
-				       enum simhca_fault_context context)
+static struct simhca_fault *make_fault(struct simhca_qp_faults *of, enum simhca_own_access access)
 {
 	struct simhca_fault *fault = calloc(1, sizeof(*fault));
 
@@ -167,17 +166,16 @@ static struct simhca_fault *make_fault(struct simhca_qp_faults *of,
 	fault->work.ops = &fault_ops;
 	fault->work.range = fault->range;
 	fault->of = of;
-	fault->context = context;
-	of->fault[context] = fault;
+	fault->access = access;
+	of->fault[access] = fault;
 	return fault;
 }
 
-static enum simhca_fault_verdict raise_fault(struct simhca_worker *worker,
-					     struct simhca_qp_faults *of,
-					     enum simhca_fault_context context)
+static enum simhca_reach raise_fault(struct simhca_worker *worker, struct simhca_qp_faults *of,
+				     enum simhca_own_access access)
 {
 	struct simhca_faults *faults = line_of(of);
-	struct simhca_fault *fault = of->fault[context];
+	struct simhca_fault *fault = of->fault[access];
 	uint64_t latency_ns = of->device->config.fault_latency_us * 1000ull;
 
 	/*
@@ -186,11 +184,11 @@ static enum simhca_fault_verdict raise_fault(struct simhca_worker *worker,
 	 * disables its faults after that.
 	 */
 	if (now_of(of) < atomic_load(&of->off_until))
-		return SIMHCA_FAULT_WAIT;
+		return SIMHCA_REACH_LATER;
 	if (!fault)
-		fault = make_fault(of, context);
+		fault = make_fault(of, access);
 	if (!fault)
-		return SIMHCA_FAULT_GO; /* the copy finds the pages, or fails as an ordinary one */
+		return SIMHCA_REACHED; /* the copy finds the pages, or fails as an ordinary one */
 	pthread_mutex_lock(&faults->lock);
 	fault->work.num_ranges = worker->num_absent;
 	for (uint32_t i = 0; i < worker->num_absent; i++) {
@@ -208,46 +206,44 @@ static enum simhca_fault_verdict raise_fault(struct simhca_worker *worker,
 	simhca_faults_enqueue(&fault->work);
 	pthread_mutex_unlock(&faults->lock);
 	simhca_odp_add(worker->absent[0].odp, SIMHCA_ODP_FAULTS, 1);
-	atomic_fetch_add_explicit(&of->count[context], 1, memory_order_relaxed);
-	return SIMHCA_FAULT_WAIT;
+	atomic_fetch_add_explicit(&of->count[access], 1, memory_order_relaxed);
+	return SIMHCA_REACH_LATER;
 }
 
-enum simhca_fault_verdict simhca_fault_take_absent(struct simhca_worker *worker,
-						   struct simhca_qp_faults *of,
-						   enum simhca_fault_context context,
-						   enum simhca_reason *reason)
+enum simhca_reach simhca_fault_take_absent(struct simhca_worker *worker,
+					   struct simhca_qp_faults *of,
+					   enum simhca_own_access access,
+					   enum simhca_reason *reason)
 {
-	struct simhca_fault *fault = of->fault[context];
+	struct simhca_fault *fault = of->fault[access];
 
 	switch (state_of(fault)) {
 	case SIMHCA_FAULT_QUEUED:
 	case SIMHCA_FAULT_RESOLVING:
-		return SIMHCA_FAULT_WAIT;
+		return SIMHCA_REACH_LATER;
 	case SIMHCA_FAULT_RESUMED:
 		/* Dropped again meanwhile, maybe. It goes on once, so that it gets on at all. */
 		if (covers(fault, worker))
-			return SIMHCA_FAULT_GO;
+			return SIMHCA_REACHED;
 		break;
 	case SIMHCA_FAULT_FAILED:
 		set_state(fault, SIMHCA_FAULT_IDLE);
 		if (!covers(fault, worker))
 			break;
 		*reason = fault->reason;
-		return SIMHCA_FAULT_ERROR;
+		return SIMHCA_REACH_FAILED;
 	}
-	return raise_fault(worker, of, context);
+	return raise_fault(worker, of, access);
 }
 
-enum simhca_fault_verdict simhca_fault_take_copy(struct simhca_worker *worker,
-						 struct simhca_qp_faults *of,
-						 enum simhca_fault_context context,
-						 const struct simhca_sgl *sgl,
-						 enum simhca_reason *reason)
+enum simhca_reach simhca_fault_take_copy(struct simhca_worker *worker, struct simhca_qp_faults *of,
+					 enum simhca_own_access access,
+					 const struct simhca_sgl *sgl, enum simhca_reason *reason)
 {
-	struct simhca_fault *fault = of->fault[context];
+	struct simhca_fault *fault = of->fault[access];
 
 	if (*reason != SIMHCA_REASON_NONE && *reason != SIMHCA_REASON_PAGE_NOT_MAPPED)
-		return SIMHCA_FAULT_ERROR;
+		return SIMHCA_REACH_FAILED;
 	worker->num_absent = 0;
 	for (uint32_t i = 0; i < sgl->count && worker->num_absent < SIMHCA_MAX_SGE; i++) {
 		const struct simhca_seg *seg = &sgl->seg[i];
@@ -262,19 +258,19 @@ enum simhca_fault_verdict simhca_fault_take_copy(struct simhca_worker *worker,
 	}
 	if (!worker->num_absent ||
 	    (*reason != SIMHCA_REASON_NONE && fault && fault->fruitless++ >= FRUITLESS_MOST))
-		return SIMHCA_FAULT_ERROR;
+		return SIMHCA_REACH_FAILED;
 	switch (state_of(fault)) {
 	case SIMHCA_FAULT_QUEUED:
 	case SIMHCA_FAULT_RESOLVING:
-		return SIMHCA_FAULT_WAIT;
+		return SIMHCA_REACH_LATER;
 	default:
-		return raise_fault(worker, of, context);
+		return raise_fault(worker, of, access);
 	}
 }
 
-void simhca_fault_over(struct simhca_qp_faults *of, enum simhca_fault_context context)
+void simhca_fault_over(struct simhca_qp_faults *of, enum simhca_own_access access)
 {
-	struct simhca_fault *fault = of->fault[context];
+	struct simhca_fault *fault = of->fault[access];
 	uint32_t state = state_of(fault);
 
 	if (!fault)
@@ -284,24 +280,24 @@ void simhca_fault_over(struct simhca_qp_faults *of, enum simhca_fault_context co
 		set_state(fault, SIMHCA_FAULT_IDLE);
 }
 
-bool simhca_fault_under_way(const struct simhca_qp_faults *of, enum simhca_fault_context context)
+bool simhca_fault_under_way(const struct simhca_qp_faults *of, enum simhca_own_access access)
 {
-	uint32_t state = state_of(of->fault[context]);
+	uint32_t state = state_of(of->fault[access]);
 
 	return state == SIMHCA_FAULT_QUEUED || state == SIMHCA_FAULT_RESOLVING;
 }
 
-bool simhca_fault_raised(const struct simhca_qp_faults *of, enum simhca_fault_context context)
+bool simhca_fault_raised(const struct simhca_qp_faults *of, enum simhca_own_access access)
 {
-	return state_of(of->fault[context]) != SIMHCA_FAULT_IDLE;
+	return state_of(of->fault[access]) != SIMHCA_FAULT_IDLE;
 }
 
-uint8_t simhca_fault_rnr_timer(struct simhca_qp_faults *of, enum simhca_fault_context context)
+uint8_t simhca_fault_rnr_timer(struct simhca_qp_faults *of, enum simhca_own_access access)
 {
-	struct simhca_fault *fault = of->fault[context];
+	struct simhca_fault *fault = of->fault[access];
 	uint32_t code;
 
-	if (!fault || !simhca_fault_under_way(of, context))
+	if (!fault || !simhca_fault_under_way(of, access))
 		return OFF_RETRY_TIMER;
 	/* 10 us, and about twice as long each time, up to 1.28 ms. */
 	code = 1 + fault->naks * 2;
@@ -317,13 +313,13 @@ bool simhca_faults_disable(struct simhca_qp_faults *of)
 	struct simhca_faults *faults = line_of(of);
 	bool quiet = true, some = false;
 
-	for (int i = 0; i < SIMHCA_FAULT_CONTEXTS; i++)
+	for (int i = 0; i < SIMHCA_OWN_ACCESSES; i++)
 		some |= of->fault[i] != NULL;
 	if (!some)
 		return true;
 	atomic_store(&of->off_until, now_of(of) + OFF_NS);
 	pthread_mutex_lock(&faults->lock);
-	for (int i = 0; i < SIMHCA_FAULT_CONTEXTS; i++) {
+	for (int i = 0; i < SIMHCA_OWN_ACCESSES; i++) {
 		struct simhca_fault *fault = of->fault[i];
 
 		switch (state_of(fault)) {
@@ -352,6 +348,6 @@ bool simhca_faults_disable(struct simhca_qp_faults *of)
 
 void simhca_faults_free(struct simhca_qp_faults *of)
 {
-	for (int i = 0; i < SIMHCA_FAULT_CONTEXTS; i++)
+	for (int i = 0; i < SIMHCA_OWN_ACCESSES; i++)
 		free(of->fault[i]);
 }

@@ -18,7 +18,7 @@ struct simhca_fault {
 	struct simhca_page_work work;
 	struct simhca_qp_faults *of;
 	_Atomic uint32_t state; /* enum simhca_fault_state; changes under faults.lock */
-	enum simhca_fault_context context;
+	enum simhca_own_access access;
 	enum simhca_reason reason; /* FAILED */
 	uint32_t naks;		   /* given since it was raised */
 	uint32_t fruitless;	   /* times in a row that a copy failed after it was resolved */
@@ -32,60 +32,60 @@ struct simhca_qp_faults {
 	struct simhca_task *task;	/* the QP's: scheduled when one has ended */
 	uint32_t qpn;
 	/* Made when first needed, each under the lock of its side of the QP. */
-	struct simhca_fault *_Atomic fault[SIMHCA_FAULT_CONTEXTS];
+	struct simhca_fault *_Atomic fault[SIMHCA_OWN_ACCESSES];
 	_Atomic uint64_t off_until; /* ns: no fault is raised before */
-	_Atomic uint32_t count[SIMHCA_FAULT_CONTEXTS];
+	_Atomic uint32_t count[SIMHCA_OWN_ACCESSES];
 	atomic_bool tell_peer; /* one of the responder's has ended: the peer may try again */
 };
 
-enum simhca_fault_verdict {
-	SIMHCA_FAULT_GO,   /* all that the access needs is there */
-	SIMHCA_FAULT_WAIT, /* not now: a fault is under way */
-	SIMHCA_FAULT_ERROR,
+/* What comes of an access to a QP's own memory. */
+enum simhca_reach {
+	SIMHCA_REACHED,	     /* all that it needs is there */
+	SIMHCA_REACH_LATER,  /* not now: a fault is under way */
+	SIMHCA_REACH_FAILED, /* there is no such memory, or it may not be used so */
+	SIMHCA_REACH_OTHER,  /* of a copy: it is the other end that cannot be read */
 };
 /*
  * After a packet's memory was translated: the pages that were absent (worker->absent) become the
- * QP's fault in that context. Under the lock of that side of the QP. ERROR: *reason says why.
+ * QP's fault in that access. Under the lock of that side of the QP. FAILED: *reason says why.
  */
-enum simhca_fault_verdict simhca_fault_take_absent(struct simhca_worker *worker,
-						   struct simhca_qp_faults *faults,
-						   enum simhca_fault_context context,
-						   enum simhca_reason *reason);
-static inline enum simhca_fault_verdict simhca_fault_take(struct simhca_worker *worker,
-							  struct simhca_qp_faults *faults,
-							  enum simhca_fault_context context,
-							  enum simhca_reason *reason)
+enum simhca_reach simhca_fault_take_absent(struct simhca_worker *worker,
+					   struct simhca_qp_faults *faults,
+					   enum simhca_own_access access,
+					   enum simhca_reason *reason);
+static inline enum simhca_reach simhca_fault_take(struct simhca_worker *worker,
+						  struct simhca_qp_faults *faults,
+						  enum simhca_own_access access,
+						  enum simhca_reason *reason)
 {
-	return worker->num_absent ? simhca_fault_take_absent(worker, faults, context, reason)
-				  : SIMHCA_FAULT_GO;
+	return worker->num_absent ? simhca_fault_take_absent(worker, faults, access, reason)
+				  : SIMHCA_REACHED;
 }
 /*
  * A copy to or from the list failed for *reason, or verification did (NONE). If on-demand memory
  * may be why, that is a fault.
  */
-enum simhca_fault_verdict simhca_fault_take_copy(struct simhca_worker *worker,
-						 struct simhca_qp_faults *faults,
-						 enum simhca_fault_context context,
-						 const struct simhca_sgl *sgl,
-						 enum simhca_reason *reason);
+enum simhca_reach simhca_fault_take_copy(struct simhca_worker *worker,
+					 struct simhca_qp_faults *faults,
+					 enum simhca_own_access access,
+					 const struct simhca_sgl *sgl, enum simhca_reason *reason);
 
 /* The access that was resumed has got through. */
-void simhca_fault_over(struct simhca_qp_faults *faults, enum simhca_fault_context context);
+void simhca_fault_over(struct simhca_qp_faults *faults, enum simhca_own_access access);
 /* Whether the access was stopped, and now may go on whatever the map says. */
 static inline bool simhca_fault_resumed(const struct simhca_qp_faults *faults,
-					enum simhca_fault_context context)
+					enum simhca_own_access access)
 {
-	const struct simhca_fault *fault = faults->fault[context];
+	const struct simhca_fault *fault = faults->fault[access];
 
 	return fault &&
 	       atomic_load_explicit(&fault->state, memory_order_acquire) == SIMHCA_FAULT_RESUMED;
 }
-/* Whether a fault of the context is queued or being resolved; or that, or has ended unnoticed. */
-bool simhca_fault_under_way(const struct simhca_qp_faults *faults,
-			    enum simhca_fault_context context);
-bool simhca_fault_raised(const struct simhca_qp_faults *faults, enum simhca_fault_context context);
+/* Whether a fault of the access is queued or being resolved; or that, or has ended unnoticed. */
+bool simhca_fault_under_way(const struct simhca_qp_faults *faults, enum simhca_own_access access);
+bool simhca_fault_raised(const struct simhca_qp_faults *faults, enum simhca_own_access access);
 /* The RNR NAK timer code for a request that has to wait for a fault. */
-uint8_t simhca_fault_rnr_timer(struct simhca_qp_faults *faults, enum simhca_fault_context context);
+uint8_t simhca_fault_rnr_timer(struct simhca_qp_faults *faults, enum simhca_own_access access);
 /*
  * No fault is scheduled for a moment, what is queued is taken back, and what has ended is
  * forgotten: what comes next is to change the QP. True: none is under way. With both locks of the

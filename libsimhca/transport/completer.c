@@ -7,14 +7,12 @@
 #include "completer.h"
 #include "cq.h"
 #include "device/stats.h"
-#include "dma/dma.h"
 #include "engine/stats.h"
 #include "failure.h"
 #include "link.h"
 #include "memory/key.h"
+#include "own_memory.h"
 #include "packet.h"
-#include "paging/fault.h"
-#include "paging/odp.h"
 #include "psn.h"
 #include "qp.h"
 #include "requester.h"
@@ -117,7 +115,7 @@ void simhca_acknowledge(struct simhca_worker *worker, struct simhca_qp *qp, uint
 
 	if (simhca_psn_cmp(psn, req->psn_una) <= 0)
 		return;
-	simhca_fault_over(&qp->faults, SIMHCA_REQUESTER_READ);
+	simhca_own_done(qp, SIMHCA_REQUESTER_READ);
 	req->psn_una = psn;
 	if (simhca_psn_cmp(req->psn_send, psn) < 0)
 		req->psn_send = psn;
@@ -192,50 +190,37 @@ static struct simhca_handover place(struct simhca_worker *worker, struct simhca_
 		.access = SIMHCA_ACCESS_LOCAL_WRITE,
 	};
 	struct simhca_handover handover = { .outcome = SIMHCA_TAKEN };
-	enum simhca_fault_verdict verdict = SIMHCA_FAULT_ERROR;
-	enum simhca_dma_result result;
+	enum simhca_reach reach = SIMHCA_REACH_FAILED;
 	enum simhca_reason reason = SIMHCA_REASON_NONE;
 	const struct simhca_sgl *target = worker->landing.sgl;
 	struct simhca_sgl found;
 
-	if (target && worker->landing.offset == offset && worker->landing.length == length) {
-		verdict = SIMHCA_FAULT_GO;
-	} else {
+	simhca_own_begin(worker);
+	if (!target || worker->landing.offset != offset || worker->landing.length != length) {
 		target = &found;
 		found.count = 0;
-		worker->num_absent = 0;
 		reason = simhca_translate_sges(&use, send->sge, send->wqe.num_sge, offset, length,
 					       &found);
-		if (reason == SIMHCA_REASON_NONE)
-			verdict = simhca_fault_take(worker, &qp->faults, SIMHCA_REQUESTER_WRITE,
-						    &reason);
 	}
-	if (verdict == SIMHCA_FAULT_GO &&
-	    !simhca_fault_resumed(&qp->faults, SIMHCA_REQUESTER_WRITE) &&
-	    !simhca_odp_verify(target))
-		verdict = simhca_fault_take_copy(worker, &qp->faults, SIMHCA_REQUESTER_WRITE,
-						 target, &reason);
-	if (verdict == SIMHCA_FAULT_GO) {
-		result = simhca_dma_copy(target, data, length, &worker->mover, &reason);
-		if (result == SIMHCA_DMA_OK) {
-			simhca_fault_over(&qp->faults, SIMHCA_REQUESTER_WRITE);
-			simhca_acknowledge(
-				worker, qp,
-				simhca_psn_add(qp->req.psn_una,
-					       simhca_psn_count(length, simhca_qp_mtu(qp))));
-			return handover;
-		}
-		if (result == SIMHCA_DMA_SOURCE) {
-			handover.outcome = SIMHCA_UNREADABLE;
-			handover.reason = reason;
-			return handover;
-		}
-		verdict = simhca_fault_take_copy(worker, &qp->faults, SIMHCA_REQUESTER_WRITE,
-						 target, &reason);
+	if (reason == SIMHCA_REASON_NONE)
+		reach = simhca_own_copy(worker, qp, SIMHCA_REQUESTER_WRITE, target, data, length,
+					&reason);
+	switch (reach) {
+	case SIMHCA_REACHED:
+		simhca_acknowledge(worker, qp,
+				   simhca_psn_add(qp->req.psn_una,
+						  simhca_psn_count(length, simhca_qp_mtu(qp))));
+		break;
+	case SIMHCA_REACH_OTHER:
+		handover.outcome = SIMHCA_UNREADABLE;
+		handover.reason = reason;
+		break;
+	case SIMHCA_REACH_LATER: /* as if it had been lost: it is asked for again */
+	case SIMHCA_REACH_FAILED:
+		simhca_go_back(qp);
+		simhca_own_wait(worker, qp, SIMHCA_REQUESTER_WRITE, reach, reason);
+		break;
 	}
-	/* As if it had been lost: it is asked for again when the pages are there. */
-	simhca_go_back(qp);
-	simhca_wait_fault(worker, qp, SIMHCA_REQUESTER_WRITE, verdict, reason);
 	return handover;
 }
 

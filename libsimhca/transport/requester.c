@@ -17,8 +17,8 @@
 #include "link.h"
 #include "local_ops.h"
 #include "memory/key.h"
+#include "own_memory.h"
 #include "packet.h"
-#include "paging/fault.h"
 #include "psn.h"
 #include "qp.h"
 #include "requester.h"
@@ -426,7 +426,7 @@ static enum simhca_reason own_memory(struct simhca_worker *worker, struct simhca
 	};
 
 	sgl->count = 0;
-	worker->num_absent = 0;
+	simhca_own_begin(worker);
 	if (send->wqe.flags & SIMHCA_WQE_INLINE) {
 		sgl->seg[0] = (struct simhca_seg){ .addr = (uintptr_t)send->data + offset,
 						   .length = packet->length };
@@ -482,8 +482,7 @@ static bool may_send(struct simhca_qp *qp)
 	return (state == SIMHCA_QPS_RTS || state == SIMHCA_QPS_SQD) && simhca_wait_is_over(qp);
 }
 
-/* The message that a PSN is of: by how many it is younger than the oldest. */
-static uint32_t younger_at(struct simhca_qp *qp, uint32_t psn)
+uint32_t simhca_flight_at(struct simhca_qp *qp, uint32_t psn)
 {
 	const struct simhca_requester *req = &qp->req;
 	uint32_t younger = 0;
@@ -492,54 +491,6 @@ static uint32_t younger_at(struct simhca_qp *qp, uint32_t psn)
 	       simhca_psn_cmp(simhca_flight(qp, younger)->last, psn) < 0)
 		younger++;
 	return younger;
-}
-
-/*
- * The requester has stopped at a page fault of one direction. A device has other messages under
- * way at that moment: the next one of the other direction raises its fault now, so that the two
- * are resolved side by side, be it posted already or while the requester stands.
- */
-static void look_ahead(struct simhca_worker *worker, struct simhca_qp *qp)
-{
-	uint32_t pi = atomic_load_explicit(&qp->mem->sq_pi, memory_order_acquire);
-	uint32_t stopped = qp->req.oldest + younger_at(qp, qp->req.psn_send);
-	bool was_response = qp->req.fault == SIMHCA_REQUESTER_WRITE;
-
-	if (pi - stopped > qp->sq_entries || qp->fetching ||
-	    simhca_fault_raised(&qp->faults,
-				was_response ? SIMHCA_REQUESTER_READ : SIMHCA_REQUESTER_WRITE))
-		return;
-	simhca_guard_widen(&worker->guard);
-	for (uint32_t index = stopped + 1; index != pi; index++) {
-		struct simhca_key_use use = {
-			.worker = worker, .device = qp->device, .pd = qp->qpc->pd, .qpn = qp->qpn
-		};
-		struct simhca_sgl sgl;
-		struct simhca_send send;
-		enum simhca_reason reason;
-		bool response;
-
-		/* What is wrong with it shows when it is its turn. */
-		if (simhca_sq_load(qp, index, &send) != SIMHCA_REASON_NONE)
-			return;
-		response = simhca_takes_response(send.wqe.opcode);
-		/* A local operation has no SGEs, and so no length. */
-		if (response == was_response || (send.wqe.flags & SIMHCA_WQE_INLINE) ||
-		    !send.length)
-			continue;
-		if (response)
-			use.access = SIMHCA_ACCESS_LOCAL_WRITE;
-		sgl.count = 0;
-		worker->num_absent = 0;
-		reason = simhca_translate_sges(
-			&use, send.sge, send.wqe.num_sge, 0,
-			send.length < SIMHCA_LINK_SLICE ? send.length : SIMHCA_LINK_SLICE, &sgl);
-		if (reason == SIMHCA_REASON_NONE)
-			simhca_fault_take(worker, &qp->faults,
-					  response ? SIMHCA_REQUESTER_WRITE : SIMHCA_REQUESTER_READ,
-					  &reason);
-		return;
-	}
 }
 
 /* Everything is sent, or as much as may be under way. */
@@ -564,9 +515,9 @@ static enum simhca_next send_packet(struct simhca_worker *worker, struct simhca_
 				    uint64_t *bytes)
 {
 	struct simhca_requester *req = &qp->req;
-	uint32_t psn = req->psn_send, younger = younger_at(qp, psn);
-	enum simhca_fault_context context;
-	enum simhca_fault_verdict verdict;
+	uint32_t psn = req->psn_send, younger = simhca_flight_at(qp, psn);
+	enum simhca_own_access access;
+	enum simhca_reach reach = SIMHCA_REACH_FAILED;
 	struct simhca_handover handover;
 	struct simhca_packet packet;
 	struct simhca_sgl payload;
@@ -578,16 +529,16 @@ static enum simhca_next send_packet(struct simhca_worker *worker, struct simhca_
 	offset = (uint64_t)simhca_psn_cmp(psn, simhca_flight(qp, younger)->first) *
 		 simhca_qp_mtu(qp);
 	build_packet(worker, qp, offset, &packet);
-	context = simhca_requester_context(&packet);
+	access = simhca_takes_response(worker->send->wqe.opcode) ? SIMHCA_REQUESTER_WRITE
+								 : SIMHCA_REQUESTER_READ;
 	reason = own_memory(worker, qp, offset, &packet, &payload);
-	verdict = reason == SIMHCA_REASON_NONE
-			  ? simhca_fault_take(worker, &qp->faults, context, &reason)
-			  : SIMHCA_FAULT_ERROR;
-	if (verdict == SIMHCA_FAULT_ERROR && younger) /* the older ones first */
+	if (reason == SIMHCA_REASON_NONE)
+		reach = simhca_own_known(worker, qp, access, &reason);
+	if (reach == SIMHCA_REACH_FAILED && younger) /* the older ones first */
 		return await_answers(worker, qp, bytes);
-	if (verdict != SIMHCA_FAULT_GO)
-		return simhca_wait_fault(worker, qp, context, verdict, reason);
-	packet.resumed = simhca_fault_resumed(&qp->faults, context);
+	if (reach != SIMHCA_REACHED)
+		return simhca_own_wait(worker, qp, access, reach, reason);
+	packet.resumed = simhca_own_resumed(qp, access);
 	if (!simhca_takes_response(worker->send->wqe.opcode)) {
 		packet.payload = &payload;
 	} else if (qp->link->pull && !younger) {
@@ -618,7 +569,8 @@ static enum simhca_next send_packet(struct simhca_worker *worker, struct simhca_
 		return SIMHCA_NEXT_WAIT;
 	if (younger)
 		return await_answers(worker, qp, bytes);
-	return simhca_payload_failed(worker, qp, context, &payload, handover.reason);
+	reach = simhca_own_failed(worker, qp, access, &payload, &handover.reason);
+	return simhca_own_wait(worker, qp, access, reach, handover.reason);
 }
 
 /* Of a read that takes several requests one has been sent, and is not answered yet. */
@@ -629,7 +581,7 @@ static bool is_within_read(struct simhca_qp *qp)
 
 	if (!qp->link->read || req->psn_send == req->psn_una)
 		return false;
-	flight = simhca_flight(qp, younger_at(qp, req->psn_send));
+	flight = simhca_flight(qp, simhca_flight_at(qp, req->psn_send));
 	return simhca_psn_cmp(req->psn_send, flight->first) > 0 &&
 	       (flight->opcode == SIMHCA_WR_RDMA_READ ||
 		flight->opcode == SIMHCA_WR_RDMA_READ_WITH_INV);
@@ -680,10 +632,8 @@ bool simhca_requester_run(struct simhca_worker *worker, struct simhca_qp *qp)
 			break;
 	}
 	if (qp->req.wait == SIMHCA_WAIT_FAULT && qp->req.count &&
-	    simhca_qp_state(qp) == SIMHCA_QPS_RTS) {
-		look_ahead(worker, qp);
-		simhca_key_release(worker, 0);
-	}
+	    simhca_qp_state(qp) == SIMHCA_QPS_RTS)
+		simhca_own_look_ahead(worker, qp);
 	worker->requester = NULL;
 	simhca_qp_end(qp);
 	return more;

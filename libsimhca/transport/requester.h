@@ -8,7 +8,6 @@
 
 #include "dma/dma.h"
 #include "link.h"
-#include "paging/fault.h"
 #include "simhca-abi.h"
 
 struct simhca_qp;
@@ -60,33 +59,16 @@ bool simhca_held_up(struct simhca_qp *qp, const struct simhca_handover *handover
 enum simhca_next simhca_wait_for(struct simhca_qp *qp, enum simhca_wait what, uint64_t delay_ns);
 /* An RNR NAK's delay, or one as long for other reasons. */
 enum simhca_next simhca_wait_rnr(struct simhca_qp *qp, uint8_t rnr_timer);
-/* Memory of the requester's own could not be read or written: it may have been dropped just now. */
-enum simhca_next simhca_payload_failed(struct simhca_worker *worker, struct simhca_qp *qp,
-				       enum simhca_fault_context context,
-				       const struct simhca_sgl *sgl, enum simhca_reason reason);
 /*
  * Reads the message of a flight into worker->send; false: its WQE is no longer what it was when it
  * was taken up, and the QP has failed.
  */
 bool simhca_flight_load(struct simhca_worker *worker, struct simhca_qp *qp, uint32_t younger);
+/* The message that a PSN is of: by how many it is younger than the oldest. */
+uint32_t simhca_flight_at(struct simhca_qp *qp, uint32_t psn);
 
 /* Something else has to end first: the QP comes back a little later. Under req_lock. */
 enum simhca_next simhca_wait_busy(struct simhca_qp *qp);
 enum simhca_next simhca_wait_held(struct simhca_qp *qp);
-
-/* Where a request's own memory can fault. */
-static inline enum simhca_fault_context simhca_requester_context(const struct simhca_packet *packet)
-{
-	return packet->op == SIMHCA_PKT_SEND || packet->op == SIMHCA_PKT_WRITE ||
-			       packet->op == SIMHCA_PKT_ATOMIC_WRITE ||
-			       packet->op == SIMHCA_PKT_FLUSH
-		       ? SIMHCA_REQUESTER_READ
-		       : SIMHCA_REQUESTER_WRITE;
-}
-
-/* It waits for a fault of its own, or fails by it. Under req_lock. */
-enum simhca_next simhca_wait_fault(struct simhca_worker *worker, struct simhca_qp *qp,
-				   enum simhca_fault_context context,
-				   enum simhca_fault_verdict verdict, enum simhca_reason reason);
 
 #endif

@@ -3,8 +3,8 @@
 #include "completer.h"
 #include "engine/engine.h"
 #include "link.h"
+#include "own_memory.h"
 #include "packet.h"
-#include "paging/fault.h"
 #include "qp.h"
 #include "requester.h"
 #include "simhca.h"
@@ -26,9 +26,6 @@ static const uint32_t rnr_timer_10us[32] = {
 	48,    64,   96,   128,	 192,  256,   384,   512,   768,   1024,  1536,
 	2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
 };
-
-/* A control function wants the QP, and faults are disabled meanwhile. */
-#define FAULTS_OFF_NS (1000 * 1000)
 
 enum simhca_next simhca_wait_for(struct simhca_qp *qp, enum simhca_wait what, uint64_t delay_ns)
 {
@@ -94,36 +91,6 @@ bool simhca_held_up(struct simhca_qp *qp, const struct simhca_handover *handover
 	return false;
 }
 
-enum simhca_next simhca_wait_fault(struct simhca_worker *worker, struct simhca_qp *qp,
-				   enum simhca_fault_context context,
-				   enum simhca_fault_verdict verdict, enum simhca_reason reason)
-{
-	if (verdict == SIMHCA_FAULT_ERROR) {
-		simhca_complete_send(worker, qp, SIMHCA_WC_LOC_PROT_ERR, reason);
-		return SIMHCA_NEXT_WAIT;
-	}
-	if (verdict == SIMHCA_FAULT_GO)
-		return SIMHCA_NEXT_PACKET;
-	/*
-	 * It may have ended since it was raised; then the QP has been scheduled, and finds that it
-	 * need not wait. Only if none could be raised nobody schedules it.
-	 */
-	if (!simhca_fault_raised(&qp->faults, context))
-		return simhca_wait_for(qp, SIMHCA_WAIT_BUSY, FAULTS_OFF_NS);
-	qp->req.fault = context;
-	return simhca_wait_for(qp, SIMHCA_WAIT_FAULT, 0);
-}
-
-enum simhca_next simhca_payload_failed(struct simhca_worker *worker, struct simhca_qp *qp,
-				       enum simhca_fault_context context,
-				       const struct simhca_sgl *sgl, enum simhca_reason reason)
-{
-	enum simhca_fault_verdict verdict =
-		simhca_fault_take_copy(worker, &qp->faults, context, sgl, &reason);
-
-	return simhca_wait_fault(worker, qp, context, verdict, reason);
-}
-
 bool simhca_wait_is_over(struct simhca_qp *qp)
 {
 	switch (qp->req.wait) {
@@ -131,7 +98,7 @@ bool simhca_wait_is_over(struct simhca_qp *qp)
 	case SIMHCA_WAIT_ANSWER: /* meanwhile it may send more */
 		return true;
 	case SIMHCA_WAIT_FAULT:
-		if (simhca_fault_under_way(&qp->faults, qp->req.fault))
+		if (simhca_own_comes(qp))
 			return false;
 		break;
 	case SIMHCA_WAIT_PEER:

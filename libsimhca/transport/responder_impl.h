@@ -154,21 +154,22 @@ void simhca_memory_refuse(struct simhca_worker *worker, struct simhca_qp *qp,
 			  const struct simhca_packet *packet, enum simhca_memory memory,
 			  enum simhca_reason reason, struct simhca_reply *reply);
 /*
- * Whether the pages of a packet's memory at our end are there; if not, their fault is raised, and
- * the answer is to come back, or, if it cannot be resolved, that the memory is refused.
+ * Whether the memory that an rkey names is there; if not, the answer is to come back, or that it is
+ * refused. False: reply is filled, as with all of these.
  */
 bool simhca_memory_is_there(struct simhca_worker *worker, struct simhca_qp *qp,
-			    const struct simhca_packet *packet, enum simhca_fault_context context,
-			    const struct simhca_sgl *sgl, enum simhca_memory memory,
-			    struct simhca_reply *reply);
-/*
- * A copy that failed: at the requester's end (ours: NULL) it is the requester's error; at ours it
- * is the end of a process (nobody answers) or refused.
- */
+			    const struct simhca_packet *packet, enum simhca_own_access access,
+			    const struct simhca_sgl *sgl, struct simhca_reply *reply);
+/* It could not be read or written after all. */
 void simhca_memory_failed(struct simhca_worker *worker, struct simhca_qp *qp,
-			  const struct simhca_packet *packet, enum simhca_fault_context context,
-			  const struct simhca_sgl *ours, enum simhca_memory memory,
-			  enum simhca_reason reason, struct simhca_reply *reply);
+			  const struct simhca_packet *packet, enum simhca_own_access access,
+			  const struct simhca_sgl *sgl, enum simhca_reason reason,
+			  struct simhca_reply *reply);
+/* Copies to it, if it is there. */
+bool simhca_memory_write(struct simhca_worker *worker, struct simhca_qp *qp,
+			 const struct simhca_packet *packet, enum simhca_memory memory,
+			 const struct simhca_sgl *target, const struct simhca_sgl *source,
+			 uint64_t length, struct simhca_reply *reply);
 /* An rkey's memory, for a one-sided operation; sgl NULL: only checked. False: reply is filled. */
 bool simhca_memory_remote(struct simhca_worker *worker, struct simhca_qp *qp,
 			  const struct simhca_packet *packet, uint64_t length, uint32_t right,

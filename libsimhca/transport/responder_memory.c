@@ -3,9 +3,8 @@
 #include "dma/dma.h"
 #include "link.h"
 #include "memory/key.h"
+#include "own_memory.h"
 #include "packet.h"
-#include "paging/fault.h"
-#include "paging/odp.h"
 #include "qp.h"
 #include "responder_impl.h"
 #include "simhca.h"
@@ -44,20 +43,23 @@ void simhca_memory_refuse(struct simhca_worker *worker, struct simhca_qp *qp,
 	simhca_refuse(qp, packet, SIMHCA_SYNDROME_NAK_ACCESS, SIMHCA_WC_SUCCESS, reason, reply);
 }
 
-/* What a fault of ours means for the request; false: reply is filled. */
+/* What has become of an access of ours means this for the request; false: reply is filled. */
 static bool may_go_on(struct simhca_worker *worker, struct simhca_qp *qp,
-		      const struct simhca_packet *packet, enum simhca_fault_context context,
-		      enum simhca_fault_verdict verdict, enum simhca_memory memory,
-		      enum simhca_reason reason, struct simhca_reply *reply)
+		      const struct simhca_packet *packet, enum simhca_own_access access,
+		      enum simhca_reach reach, enum simhca_memory memory, enum simhca_reason reason,
+		      struct simhca_reply *reply)
 {
-	switch (verdict) {
-	case SIMHCA_FAULT_GO:
+	switch (reach) {
+	case SIMHCA_REACHED:
 		return true;
-	case SIMHCA_FAULT_WAIT:
+	case SIMHCA_REACH_LATER:
 		simhca_reply_not_taken(reply, SIMHCA_ABSENT, SIMHCA_REASON_NONE);
-		reply->handover.rnr_timer = simhca_fault_rnr_timer(&qp->faults, context);
+		reply->handover.rnr_timer = simhca_own_timer(qp, access);
 		return false;
-	case SIMHCA_FAULT_ERROR:
+	case SIMHCA_REACH_OTHER:
+		simhca_reply_not_taken(reply, SIMHCA_UNREADABLE, reason);
+		return false;
+	case SIMHCA_REACH_FAILED:
 		break;
 	}
 	if (reason == SIMHCA_REASON_PROCESS_GONE)
@@ -68,36 +70,38 @@ static bool may_go_on(struct simhca_worker *worker, struct simhca_qp *qp,
 }
 
 bool simhca_memory_is_there(struct simhca_worker *worker, struct simhca_qp *qp,
-			    const struct simhca_packet *packet, enum simhca_fault_context context,
-			    const struct simhca_sgl *sgl, enum simhca_memory memory,
-			    struct simhca_reply *reply)
+			    const struct simhca_packet *packet, enum simhca_own_access access,
+			    const struct simhca_sgl *sgl, struct simhca_reply *reply)
 {
 	enum simhca_reason reason = SIMHCA_REASON_NONE;
-	enum simhca_fault_verdict verdict =
-		simhca_fault_take(worker, &qp->faults, context, &reason);
+	enum simhca_reach reach = simhca_own_reach(worker, qp, access, sgl, &reason);
 
-	if (verdict == SIMHCA_FAULT_GO && !simhca_fault_resumed(&qp->faults, context) &&
-	    !simhca_odp_verify(sgl))
-		verdict = simhca_fault_take_copy(worker, &qp->faults, context, sgl, &reason);
-	return may_go_on(worker, qp, packet, context, verdict, memory, reason, reply);
+	return may_go_on(worker, qp, packet, access, reach, SIMHCA_REMOTE_MEMORY, reason, reply);
 }
 
 void simhca_memory_failed(struct simhca_worker *worker, struct simhca_qp *qp,
-			  const struct simhca_packet *packet, enum simhca_fault_context context,
-			  const struct simhca_sgl *ours, enum simhca_memory memory,
-			  enum simhca_reason reason, struct simhca_reply *reply)
+			  const struct simhca_packet *packet, enum simhca_own_access access,
+			  const struct simhca_sgl *sgl, enum simhca_reason reason,
+			  struct simhca_reply *reply)
 {
-	enum simhca_fault_verdict verdict;
+	enum simhca_reach reach = simhca_own_failed(worker, qp, access, sgl, &reason);
 
-	if (!ours) {
-		simhca_reply_not_taken(reply, SIMHCA_UNREADABLE, reason);
-		return;
-	}
-	verdict = simhca_fault_take_copy(worker, &qp->faults, context, ours, &reason);
-	/* As if it had not been raised: the request comes again. */
-	if (verdict == SIMHCA_FAULT_GO)
-		verdict = SIMHCA_FAULT_WAIT;
-	may_go_on(worker, qp, packet, context, verdict, memory, reason, reply);
+	may_go_on(worker, qp, packet, access, reach, SIMHCA_REMOTE_MEMORY, reason, reply);
+}
+
+bool simhca_memory_write(struct simhca_worker *worker, struct simhca_qp *qp,
+			 const struct simhca_packet *packet, enum simhca_memory memory,
+			 const struct simhca_sgl *target, const struct simhca_sgl *source,
+			 uint64_t length, struct simhca_reply *reply)
+{
+	enum simhca_reason reason = SIMHCA_REASON_NONE;
+	enum simhca_reach reach;
+
+	if (simhca_memory_is_elsewhere(worker, target, reply))
+		return false;
+	reach = simhca_own_copy(worker, qp, SIMHCA_RESPONDER_WRITE, target, source, length,
+				&reason);
+	return may_go_on(worker, qp, packet, SIMHCA_RESPONDER_WRITE, reach, memory, reason, reply);
 }
 
 bool simhca_memory_remote(struct simhca_worker *worker, struct simhca_qp *qp,
@@ -117,7 +121,7 @@ bool simhca_memory_remote(struct simhca_worker *worker, struct simhca_qp *qp,
 	};
 	enum simhca_reason reason;
 
-	worker->num_absent = 0;
+	simhca_own_begin(worker);
 	reason = packet->op == SIMHCA_PKT_WRITE
 			 ? simhca_translate(&use, qp->resp.rkey, qp->resp.va, length, sgl)
 			 : simhca_translate(&use, packet->rkey, packet->va, length, sgl);

@@ -2,8 +2,8 @@
 /* One-sided operations: RDMA WRITE and READ, atomics, FLUSH. */
 #include "dma/dma.h"
 #include "link.h"
+#include "own_memory.h"
 #include "packet.h"
-#include "paging/fault.h"
 #include "psn.h"
 #include "qp.h"
 #include "responder_impl.h"
@@ -23,8 +23,6 @@ bool simhca_execute_write(struct simhca_worker *worker, struct simhca_qp *qp,
 			  const struct simhca_packet *packet, struct simhca_reply *reply)
 {
 	struct simhca_sgl target;
-	enum simhca_dma_result result;
-	enum simhca_reason reason;
 
 	target.count = 0;
 	if (!qp_grants(qp, packet, SIMHCA_ACCESS_REMOTE_WRITE, SIMHCA_REASON_QP_NO_REMOTE_WRITE,
@@ -51,18 +49,9 @@ bool simhca_execute_write(struct simhca_worker *worker, struct simhca_qp *qp,
 		return false;
 	if (packet->has_imm && !simhca_recv_need(worker, qp, packet, reply))
 		return false;
-	if (simhca_memory_is_elsewhere(worker, &target, reply) ||
-	    !simhca_memory_is_there(worker, qp, packet, SIMHCA_RESPONDER_WRITE, &target,
-				    SIMHCA_REMOTE_MEMORY, reply))
+	if (!simhca_memory_write(worker, qp, packet, SIMHCA_REMOTE_MEMORY, &target, packet->payload,
+				 packet->length, reply))
 		return false;
-	result = simhca_dma_copy(&target, packet->payload, packet->length, &worker->mover, &reason);
-	if (result != SIMHCA_DMA_OK) {
-		simhca_memory_failed(worker, qp, packet, SIMHCA_RESPONDER_WRITE,
-				     result == SIMHCA_DMA_TARGET ? &target : NULL,
-				     SIMHCA_REMOTE_MEMORY, reason, reply);
-		return false;
-	}
-	simhca_fault_over(&qp->faults, SIMHCA_RESPONDER_WRITE);
 	qp->resp.offset += packet->length;
 	qp->resp.va += packet->length;
 	qp->resp.left -= packet->length;
@@ -108,8 +97,7 @@ bool simhca_read_respond(struct simhca_worker *worker, struct simhca_qp *qp,
 	if (!simhca_memory_remote(worker, qp, packet, length, SIMHCA_ACCESS_REMOTE_READ, &source,
 				  reply) ||
 	    simhca_memory_is_elsewhere(worker, &source, reply) ||
-	    !simhca_memory_is_there(worker, qp, packet, SIMHCA_RESPONDER_READ, &source,
-				    SIMHCA_REMOTE_MEMORY, reply))
+	    !simhca_memory_is_there(worker, qp, packet, SIMHCA_RESPONDER_READ, &source, reply))
 		return false;
 	qp->resp.owed = response.last	  ? SIMHCA_OWES_NOTHING
 			: reply->repeated ? SIMHCA_OWES_REPEATED
@@ -125,10 +113,10 @@ bool simhca_read_respond(struct simhca_worker *worker, struct simhca_qp *qp,
 		qp->resp.read = before;
 		qp->resp.owed = owed;
 		simhca_memory_failed(worker, qp, packet, SIMHCA_RESPONDER_READ, &source,
-				     SIMHCA_REMOTE_MEMORY, handover.reason, reply);
+				     handover.reason, reply);
 		return false;
 	}
-	simhca_fault_over(&qp->faults, SIMHCA_RESPONDER_READ);
+	simhca_own_done(qp, SIMHCA_RESPONDER_READ);
 	simhca_reply_nothing(reply, SIMHCA_REASON_NONE);
 	return true;
 }
@@ -166,8 +154,22 @@ static bool atomic_target(struct simhca_worker *worker, struct simhca_qp *qp,
 			      SIMHCA_REASON_ATOMIC_UNALIGNED, reply);
 		return false;
 	}
-	return simhca_memory_is_there(worker, qp, packet, SIMHCA_RESPONDER_WRITE, target,
-				      SIMHCA_REMOTE_MEMORY, reply);
+	return simhca_memory_is_there(worker, qp, packet, SIMHCA_RESPONDER_WRITE, target, reply);
+}
+
+/* What the operation makes of them; *old: what was there. */
+static bool change(struct simhca_worker *worker, struct simhca_qp *qp,
+		   const struct simhca_packet *packet, const struct simhca_sgl *target,
+		   const struct simhca_atomic_op *op, uint64_t *old, struct simhca_reply *reply)
+{
+	enum simhca_reason reason;
+
+	if (simhca_dma_atomic(&worker->mover, &target->seg[0], op, old, &reason)) {
+		simhca_own_done(qp, SIMHCA_RESPONDER_WRITE);
+		return true;
+	}
+	simhca_memory_failed(worker, qp, packet, SIMHCA_RESPONDER_WRITE, target, reason, reply);
+	return false;
 }
 
 /* A write of 8 bytes that no other access sees in parts (IBTA vol. 1, A19). */
@@ -176,7 +178,6 @@ bool simhca_execute_atomic_write(struct simhca_worker *worker, struct simhca_qp 
 {
 	struct simhca_atomic_op store = { .store = true };
 	struct simhca_sgl target, value;
-	enum simhca_dma_result result;
 	enum simhca_reason reason;
 	uint64_t old;
 
@@ -187,40 +188,23 @@ bool simhca_execute_atomic_write(struct simhca_worker *worker, struct simhca_qp 
 		return false;
 	value.count = 1;
 	value.seg[0] = (struct simhca_seg){ .addr = (uintptr_t)&store.swap_add, .length = 8 };
-	result = simhca_dma_copy(&value, packet->payload, 8, &worker->mover, &reason);
-	if (result == SIMHCA_DMA_OK &&
-	    !simhca_dma_atomic(&worker->mover, &target.seg[0], &store, &old, &reason))
-		result = SIMHCA_DMA_TARGET;
-	if (result != SIMHCA_DMA_OK) {
-		simhca_memory_failed(worker, qp, packet, SIMHCA_RESPONDER_WRITE,
-				     result == SIMHCA_DMA_TARGET ? &target : NULL,
-				     SIMHCA_REMOTE_MEMORY, reason, reply);
+	if (simhca_dma_copy(&value, packet->payload, 8, &worker->mover, &reason) != SIMHCA_DMA_OK) {
+		simhca_reply_not_taken(reply, SIMHCA_UNREADABLE, reason);
 		return false;
 	}
-	simhca_fault_over(&qp->faults, SIMHCA_RESPONDER_WRITE);
-	return true;
+	return change(worker, qp, packet, &target, &store, &old, reply);
 }
 
 bool simhca_execute_atomic(struct simhca_worker *worker, struct simhca_qp *qp,
 			   const struct simhca_packet *packet, struct simhca_reply *reply)
 {
 	struct simhca_sgl target;
-	enum simhca_reason reason;
-	uint64_t old;
 
-	if (!qp_grants(qp, packet, SIMHCA_ACCESS_REMOTE_ATOMIC, SIMHCA_REASON_QP_NO_REMOTE_ATOMIC,
-		       reply) ||
-	    !grants_responses(qp, packet, reply) ||
-	    !atomic_target(worker, qp, packet, SIMHCA_ACCESS_REMOTE_ATOMIC, &target, reply))
-		return false;
-	if (!simhca_dma_atomic(&worker->mover, &target.seg[0], &packet->atomic, &old, &reason)) {
-		simhca_memory_failed(worker, qp, packet, SIMHCA_RESPONDER_WRITE, &target,
-				     SIMHCA_REMOTE_MEMORY, reason, reply);
-		return false;
-	}
-	simhca_fault_over(&qp->faults, SIMHCA_RESPONDER_WRITE);
-	reply->atomic_old = old;
-	return true;
+	return qp_grants(qp, packet, SIMHCA_ACCESS_REMOTE_ATOMIC, SIMHCA_REASON_QP_NO_REMOTE_ATOMIC,
+			 reply) &&
+	       grants_responses(qp, packet, reply) &&
+	       atomic_target(worker, qp, packet, SIMHCA_ACCESS_REMOTE_ATOMIC, &target, reply) &&
+	       change(worker, qp, packet, &target, &packet->atomic, &reply->atomic_old, reply);
 }
 
 /*

@@ -7,12 +7,11 @@
 #include "comp_cntr.h"
 #include "device/av.h"
 #include "device/stats.h"
-#include "dma/dma.h"
 #include "failure.h"
 #include "link.h"
 #include "memory/key.h"
+#include "own_memory.h"
 #include "packet.h"
-#include "paging/fault.h"
 #include "qp.h"
 #include "responder_impl.h"
 #include "simhca.h"
@@ -127,14 +126,13 @@ bool simhca_recv_place(struct simhca_worker *worker, struct simhca_qp *qp,
 		.access = SIMHCA_ACCESS_LOCAL_WRITE,
 	};
 	struct simhca_sgl target;
-	enum simhca_dma_result result;
 	enum simhca_reason reason;
 	struct simhca_recv recv;
 
 	if (!simhca_recv_wqe(qp, &recv, reply))
 		return false;
 	target.count = 0;
-	worker->num_absent = 0;
+	simhca_own_begin(worker);
 	if (offset > recv.length || length > recv.length - offset) {
 		simhca_refuse(qp, packet, SIMHCA_SYNDROME_NAK_INVALID, SIMHCA_WC_LOC_LEN_ERR,
 			      SIMHCA_REASON_RECV_TOO_SHORT, reply);
@@ -145,19 +143,8 @@ bool simhca_recv_place(struct simhca_worker *worker, struct simhca_qp *qp,
 		simhca_memory_refuse(worker, qp, packet, SIMHCA_RECEIVE_BUFFER, reason, reply);
 		return false;
 	}
-	if (simhca_memory_is_elsewhere(worker, &target, reply) ||
-	    !simhca_memory_is_there(worker, qp, packet, SIMHCA_RESPONDER_WRITE, &target,
-				    SIMHCA_RECEIVE_BUFFER, reply))
-		return false;
-	result = simhca_dma_copy(&target, payload, length, &worker->mover, &reason);
-	if (result == SIMHCA_DMA_OK) {
-		simhca_fault_over(&qp->faults, SIMHCA_RESPONDER_WRITE);
-		return true;
-	}
-	simhca_memory_failed(worker, qp, packet, SIMHCA_RESPONDER_WRITE,
-			     result == SIMHCA_DMA_TARGET ? &target : NULL, SIMHCA_RECEIVE_BUFFER,
-			     reason, reply);
-	return false;
+	return simhca_memory_write(worker, qp, packet, SIMHCA_RECEIVE_BUFFER, &target, payload,
+				   length, reply);
 }
 
 /*

@@ -7,8 +7,8 @@
 #include "link/traffic.h"
 #include "lossy.h"
 #include "link/wire/wire.h"
-#include "paging/odp.h"
 #include "transport/link.h"
+#include "transport/own_memory.h"
 #include "transport/packet.h"
 #include "transport/qp.h"
 #include "wire_net.h"
@@ -104,7 +104,7 @@ static struct simhca_handover carry(struct simhca_worker *worker, struct simhca_
 	envelope.sgl.seg[0] =
 		(struct simhca_seg){ .addr = (uintptr_t)envelope.data, .length = packet->length };
 	assert_true(packet->length <= sizeof(envelope.data));
-	if (packet->payload && ((!packet->resumed && !simhca_odp_verify(packet->payload)) ||
+	if (packet->payload && (!simhca_payload_reached(packet) ||
 				simhca_dma_copy(&envelope.sgl, packet->payload, packet->length,
 						&worker->mover, &handover.reason))) {
 		handover.outcome = SIMHCA_UNREADABLE;

@@ -85,7 +85,7 @@ unsigned int pending(const struct side *side)
 	struct simhca_qp_info now = info(side);
 	unsigned int count = 0;
 
-	for (int i = 0; i < SIMHCA_FAULT_CONTEXTS; i++)
+	for (int i = 0; i < SIMHCA_OWN_ACCESSES; i++)
 		count += now.fault_pending[i];
 	return count;
 }

@@ -5,14 +5,14 @@
 #include "paging.h"
 
 /* One page fault where context says, and none elsewhere. */
-static void one_fault(const struct side *side, enum simhca_fault_context context, bool pending)
+static void one_fault(const struct side *side, enum simhca_own_access context, bool pending)
 {
 	struct simhca_qp_info now = info(side);
 
-	for (int i = 0; i < SIMHCA_FAULT_CONTEXTS; i++) {
-		assert_int_equal(now.faults[i], (enum simhca_fault_context)i == context);
+	for (int i = 0; i < SIMHCA_OWN_ACCESSES; i++) {
+		assert_int_equal(now.faults[i], (enum simhca_own_access)i == context);
 		assert_int_equal(now.fault_pending[i],
-				 pending && (enum simhca_fault_context)i == context);
+				 pending && (enum simhca_own_access)i == context);
 	}
 }
 
@@ -111,7 +111,7 @@ static void a_responders_fault_costs_no_retry(void **state)
 	for (int what = 0; what < 4; what++) {
 		struct options options = default_options(IBV_QPT_RC);
 		struct pair *pair;
-		enum simhca_fault_context context =
+		enum simhca_own_access context =
 			what == 2 ? SIMHCA_RESPONDER_READ : SIMHCA_RESPONDER_WRITE;
 
 		options.access = ALL_ACCESS;
@@ -274,7 +274,7 @@ static void four_faults_of_one_qp(void **state)
 		skip(); /* a queue offers no request while a response is owed: three at a time */
 	raise_four(pair, NULL);
 	now = info(&pair->a);
-	for (int i = 0; i < SIMHCA_FAULT_CONTEXTS; i++) {
+	for (int i = 0; i < SIMHCA_OWN_ACCESSES; i++) {
 		assert_int_equal(now.faults[i], 1);
 		assert_true(now.fault_pending[i]);
 	}
@@ -288,7 +288,7 @@ static void four_faults_of_one_qp(void **state)
 	recv_into(&pair->b, 9, 0, 100);
 	page_in(*state);
 	now = info(&pair->a);
-	for (int i = 0; i < SIMHCA_FAULT_CONTEXTS; i++) {
+	for (int i = 0; i < SIMHCA_OWN_ACCESSES; i++) {
 		assert_int_equal(now.faults[i], 1);
 		assert_false(now.fault_pending[i]);
 	}

@@ -315,7 +315,7 @@ static void wait_for_faults(const struct pair *pair, unsigned int count)
 
 		assert_true(simhca_next_qp(pair->a.client->context, &handle, &info));
 		pending = 0;
-		for (int n = 0; n < SIMHCA_FAULT_CONTEXTS; n++)
+		for (int n = 0; n < SIMHCA_OWN_ACCESSES; n++)
 			pending += info.fault_pending[n];
 		if (pending != count)
 			test_nap(100);
@@ -346,7 +346,7 @@ static void round_of_faults(struct pair *pair, uint8_t *at, bool all, uint64_t *
 	qp_connect(pair->b.qp, pair->a.client->device_index, pair->a.qp->qpn, &pair->b.options);
 	rdma_read(&pair->b, 4, 0, 8, 3 * PAGE);
 	if (all)
-		wait_for_faults(pair, SIMHCA_FAULT_CONTEXTS);
+		wait_for_faults(pair, SIMHCA_OWN_ACCESSES);
 	else if (test_random(seed) & 1)
 		test_nap(test_random(seed) % 200);
 	switch (how) {

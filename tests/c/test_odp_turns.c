@@ -225,7 +225,7 @@ static void a_requesters_pages_are_looked_for(void **state)
 
 	for (size_t i = 0; i < ARRAY_SIZE(uses); i++) {
 		struct pair *pair = paging_pair(world, uses[i].type, 2);
-		enum simhca_fault_context context =
+		enum simhca_own_access context =
 			uses[i].reads ? SIMHCA_REQUESTER_WRITE : SIMHCA_REQUESTER_READ;
 
 		pair->b.mr = mr_new(pair->b.client, 2 * PAGE, ALL_ACCESS);

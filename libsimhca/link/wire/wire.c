@@ -16,8 +16,8 @@
 #include "link/traffic.h"
 #include "link/wire/inbox.h"
 #include "link/wire/wire.h"
-#include "paging/odp.h"
 #include "transport/link.h"
+#include "transport/own_memory.h"
 #include "transport/qp.h"
 
 #define WINDOW 32		  /* PSNs: what a socket's buffer holds by default */
@@ -192,7 +192,7 @@ static struct simhca_handover carry(struct simhca_worker *worker, struct simhca_
 		return handover;
 	target.seg[0] = (struct simhca_seg){ .addr = (uintptr_t)datagram + length,
 					     .length = packet->length };
-	if (packet->length && ((!packet->resumed && !simhca_odp_verify(packet->payload)) ||
+	if (packet->length && (!simhca_payload_reached(packet) ||
 			       simhca_dma_copy(&target, packet->payload, packet->length,
 					       &worker->mover, &handover.reason))) {
 		handover.outcome = SIMHCA_UNREADABLE;
