@@ -563,7 +563,7 @@ struct simhca_send_wqe {
 		struct {
 			uint32_t inline_len; /* bytes of inline data */
 			/* XRC_SEND: the peer's SRQ, for RDMA and atomics too; else 0 */
-			uint32_t xrc_srqn;
+			uint32_t srqn;
 		};
 		uint64_t page_list_sum; /* FAST_REG: simhca_page_list_sum() at the post */
 	};

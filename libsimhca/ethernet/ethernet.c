@@ -13,6 +13,7 @@
 #include "transport/own_memory.h"
 #include "transport/qp.h"
 #include "transport/responder_impl.h"
+#include "transport/wqe.h"
 
 #define MAX_FRAME (4096 + SIMHCA_FRAME_OVERHEAD)
 
@@ -186,13 +187,15 @@ static void receive(struct simhca_worker *worker, struct simhca_qp *qp,
 	simhca_reply_ack(reply);
 }
 
-static enum simhca_reason check_frame(const struct simhca_qp *qp, uint64_t length)
+static enum simhca_reason check_frame(const struct simhca_qp *qp, const struct simhca_send *send)
 {
 	uint32_t mtu = simhca_mtu_bytes(atomic_load(&qp->device->mem->port.active_mtu));
 
-	if (length < SIMHCA_FRAME_MIN)
+	if (send->wqe.opcode != SIMHCA_WR_SEND)
+		return SIMHCA_REASON_WQE_BAD_OPCODE;
+	if (send->length < SIMHCA_FRAME_MIN)
 		return SIMHCA_REASON_FRAME_TOO_SHORT;
-	if (length > mtu + SIMHCA_FRAME_OVERHEAD)
+	if (send->length > mtu + SIMHCA_FRAME_OVERHEAD)
 		return SIMHCA_REASON_FRAME_TOO_LONG;
 	return SIMHCA_REASON_NONE;
 }
@@ -203,5 +206,6 @@ const struct simhca_link simhca_ethernet_link = {
 	.request = request, /* nobody responds to a frame */
 	.cast_bytes = sizeof(struct simhca_cast),
 	.receive = receive,
+	.stops = true, /* as on ConnectX */
 	.check = check_frame,
 };

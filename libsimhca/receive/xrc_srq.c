@@ -31,7 +31,7 @@ static struct simhca_srq *find_srq(struct simhca_device *device, uint32_t srqn)
  */
 static const struct simhca_context *find(struct simhca_qp *qp, const struct simhca_packet *packet)
 {
-	uint32_t srqn = packet ? packet->xrc_srqn : qp->resp.read.srqn;
+	uint32_t srqn = packet ? packet->srqn : qp->resp.read.srqn;
 
 	if (packet && packet->psn == qp->resp.epsn) {
 		if (!qp->resp.in_message && !qp->resp.have_recv)
@@ -50,7 +50,7 @@ static enum simhca_reason admit(struct simhca_qp *qp, const struct simhca_packet
 {
 	const struct simhca_srq *srq = qp->recv_srq;
 
-	if (!repeated && packet->xrc_srqn != qp->resp.srqn) {
+	if (!repeated && packet->srqn != qp->resp.srqn) {
 		*nak = SIMHCA_SYNDROME_NAK_INVALID;
 		return SIMHCA_REASON_OPCODE_SEQUENCE;
 	}

@@ -16,6 +16,7 @@ struct simhca_device;
 struct simhca_engine;
 struct simhca_qp;
 struct simhca_reply;
+struct simhca_send;
 struct simhca_worker;
 
 enum simhca_outcome {
@@ -72,8 +73,10 @@ struct simhca_link {
 	 */
 	void (*receive)(struct simhca_worker *worker, struct simhca_qp *qp,
 			const struct simhca_packet *packet, struct simhca_reply *reply);
-	/* What is wrong with a message of that length. NULL: nothing. */
-	enum simhca_reason (*check)(const struct simhca_qp *qp, uint64_t length);
+	/* A packet that a receive has no room for fails the QP, unreliable as it may be. */
+	bool stops;
+	/* What is wrong with a message. NULL: nothing. */
+	enum simhca_reason (*check)(const struct simhca_qp *qp, const struct simhca_send *send);
 };
 
 /*

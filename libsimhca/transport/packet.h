@@ -65,7 +65,7 @@ struct simhca_packet {
 	uint32_t src_qpn;
 	uint32_t src_context; /* id of its context */
 	/* XRCETH */
-	uint32_t xrc_srqn;
+	uint32_t srqn;
 	bool remote; /* or it came from a wire, from whom the QP is connected to */
 	/* DETH */
 	uint32_t qkey;

@@ -5,15 +5,12 @@
  * max_rd_atomic and of fences.
  */
 #include <infiniband/verbs.h>
-#include <string.h>
 
 #include "completer.h"
-#include "device/av.h"
 #include "device/context.h"
 #include "device/device.h"
 #include "device/guard.h"
 #include "device/stats.h"
-#include "dma/dma.h"
 #include "link.h"
 #include "local_ops.h"
 #include "memory/key.h"
@@ -31,101 +28,6 @@
 #define BUDGET_PACKETS 16
 #define BUDGET_BYTES (512u * 1024u)
 
-/* Operations by transport (IBTA vol. 1, table 38). */
-static bool transport_has(uint32_t type, uint32_t opcode)
-{
-	switch (opcode) {
-	case SIMHCA_WR_SEND:
-		return true;
-	case SIMHCA_WR_SEND_WITH_IMM:
-		return type != SIMHCA_QPT_RAW_PACKET;
-	case SIMHCA_WR_RDMA_WRITE:
-	case SIMHCA_WR_RDMA_WRITE_WITH_IMM:
-	case SIMHCA_WR_SEND_WITH_INV:
-	case SIMHCA_WR_LOCAL_INV:
-	case SIMHCA_WR_BIND_MW:
-	case SIMHCA_WR_FAST_REG:
-		return simhca_is_reliable(type) || type == SIMHCA_QPT_UC;
-	case SIMHCA_WR_RDMA_READ:
-	case SIMHCA_WR_RDMA_READ_WITH_INV:
-	case SIMHCA_WR_ATOMIC_CMP_AND_SWP:
-	case SIMHCA_WR_ATOMIC_FETCH_AND_ADD:
-	case SIMHCA_WR_ATOMIC_WRITE:
-	case SIMHCA_WR_FLUSH:
-		return simhca_is_reliable(type);
-	default:
-		return false;
-	}
-}
-
-/* It moves no data, and takes a resource of the responder like a read (IBTA vol. 1, A19). */
-static enum simhca_reason check_flush(const struct simhca_qp *qp, struct simhca_send *send)
-{
-	const uint8_t both = SIMHCA_FLUSH_GLOBAL | SIMHCA_FLUSH_PERSISTENT;
-
-	send->length = 0;
-	if (!send->wqe.flush.placement || (send->wqe.flush.placement & ~both) ||
-	    send->wqe.flush.selectivity > SIMHCA_FLUSH_MR)
-		return SIMHCA_REASON_FLUSH_BAD_TYPE;
-	return qp->qpc->max_rd_atomic ? SIMHCA_REASON_NONE : SIMHCA_REASON_READ_NOT_ENABLED;
-}
-
-static enum simhca_reason check_wqe(const struct simhca_qp *qp, struct simhca_send *send)
-{
-	uint32_t opcode = send->wqe.opcode;
-
-	if (!transport_has(qp->type, opcode))
-		return SIMHCA_REASON_WQE_BAD_OPCODE;
-	if (simhca_is_local_op(opcode)) {
-		send->length = 0;
-		return SIMHCA_REASON_NONE;
-	}
-	if (opcode == SIMHCA_WR_FLUSH)
-		return check_flush(qp, send);
-	if (simhca_takes_response(opcode)) {
-		if (send->wqe.flags & SIMHCA_WQE_INLINE)
-			return SIMHCA_REASON_WQE_BAD_OPCODE;
-		if (!qp->qpc->max_rd_atomic)
-			return SIMHCA_REASON_READ_NOT_ENABLED;
-	}
-	if (opcode == SIMHCA_WR_ATOMIC_WRITE) {
-		if (!qp->qpc->max_rd_atomic)
-			return SIMHCA_REASON_READ_NOT_ENABLED;
-		if (!send->wqe.num_sge && !(send->wqe.flags & SIMHCA_WQE_INLINE)) {
-			memcpy(send->data, &send->wqe.rdma.swap, 8);
-			send->wqe.flags |= SIMHCA_WQE_INLINE;
-			send->length = 8;
-		}
-	}
-	if ((simhca_is_atomic(opcode) || opcode == SIMHCA_WR_ATOMIC_WRITE) && send->length != 8)
-		return SIMHCA_REASON_ATOMIC_BAD_LENGTH;
-	if (send->length > SIMHCA_MAX_MSG_SIZE)
-		return SIMHCA_REASON_MSG_TOO_LONG;
-	if (qp->type == SIMHCA_QPT_UD) {
-		uint32_t mtu = atomic_load(&qp->device->mem->port.active_mtu);
-
-		if (send->length > simhca_mtu_bytes(mtu))
-			return SIMHCA_REASON_MSG_TOO_LONG;
-		if (!simhca_av_has_source(qp->device, &send->wqe.ud.av))
-			return SIMHCA_REASON_AV_BAD_GID_INDEX;
-	}
-	return qp->link->check ? qp->link->check(qp, send->length) : SIMHCA_REASON_NONE;
-}
-
-/* The status for what a WQE itself does wrong. */
-static enum simhca_wc_status local_status(enum simhca_reason reason)
-{
-	switch (reason) {
-	case SIMHCA_REASON_MSG_TOO_LONG:
-	case SIMHCA_REASON_FRAME_TOO_SHORT:
-	case SIMHCA_REASON_FRAME_TOO_LONG:
-	case SIMHCA_REASON_ATOMIC_BAD_LENGTH:
-		return SIMHCA_WC_LOC_LEN_ERR;
-	default:
-		return SIMHCA_WC_LOC_QP_OP_ERR;
-	}
-}
-
 /* Reads the WQE and judges it. */
 static enum simhca_reason read_wqe(struct simhca_worker *worker, struct simhca_qp *qp,
 				   uint32_t index)
@@ -134,7 +36,7 @@ static enum simhca_reason read_wqe(struct simhca_worker *worker, struct simhca_q
 
 	worker->send_of = qp;
 	worker->send_index = index;
-	return reason == SIMHCA_REASON_NONE ? check_wqe(qp, worker->send) : reason;
+	return reason == SIMHCA_REASON_NONE ? simhca_wqe_check(qp, worker->send) : reason;
 }
 
 bool simhca_flight_load(struct simhca_worker *worker, struct simhca_qp *qp, uint32_t younger)
@@ -262,7 +164,7 @@ static bool start_message(struct simhca_worker *worker, struct simhca_qp *qp)
 		return false;
 	}
 	reason = read_wqe(worker, qp, req->oldest + req->count);
-	status = local_status(reason);
+	status = simhca_wqe_status(reason);
 	if (reason == SIMHCA_REASON_NONE) {
 		if (!may_begin(qp, wqe))
 			return false;
@@ -375,7 +277,7 @@ static void build_packet(const struct simhca_worker *worker, struct simhca_qp *q
 	if (!slice)
 		slice = simhca_qp_mtu(qp);
 	fill_address(qp, wqe, packet);
-	packet->xrc_srqn = wqe->xrc_srqn & SIMHCA_QPN_MASK;
+	packet->srqn = wqe->srqn & SIMHCA_QPN_MASK;
 	if (simhca_takes_response(wqe->opcode)) {
 		packet->first = packet->last = true;
 	} else {

@@ -46,10 +46,9 @@ void simhca_refuse(struct simhca_qp *qp, const struct simhca_packet *packet,
 	simhca_reply_nak(reply, nak, reason);
 	if (nak == SIMHCA_SYNDROME_NAK_ACCESS)
 		simhca_stats_once(qp->device, SIMHCA_STAT_RESP_REMOTE_ACCESS);
-	/* Its own memory is the QP's fault. Frames that are too long stop a queue, as on ConnectX.
-	 */
+	/* Its own memory is the QP's fault. */
 	if (nak != SIMHCA_SYNDROME_NAK_OPERATIONAL && !simhca_is_reliable(packet->transport) &&
-	    packet->transport != SIMHCA_QPT_RAW_PACKET) {
+	    !qp->link->stops) {
 		drop(qp, packet, status, reason);
 		return;
 	}
@@ -338,7 +337,7 @@ struct simhca_handover simhca_responder_continue(struct simhca_worker *worker, s
 		.transport = qp->type,
 		.psn = qp->resp.read.psn,
 		.src_qpn = qp->qpc->dest_qpn,
-		.xrc_srqn = qp->resp.read.srqn,
+		.srqn = qp->resp.read.srqn,
 		.va = qp->resp.read.va,
 		.rkey = qp->resp.read.rkey,
 		.dma_length = qp->resp.read.left,

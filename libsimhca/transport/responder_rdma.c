@@ -105,7 +105,7 @@ bool simhca_read_respond(struct simhca_worker *worker, struct simhca_qp *qp,
 	qp->resp.read.psn =
 		simhca_psn_add(packet->psn, simhca_psn_count(length, simhca_qp_mtu(qp)));
 	qp->resp.read.rkey = packet->rkey;
-	qp->resp.read.srqn = packet->xrc_srqn;
+	qp->resp.read.srqn = packet->srqn;
 	qp->resp.read.va = packet->va + length;
 	qp->resp.read.left = (uint32_t)(packet->dma_length - length);
 	handover = simhca_respond(worker, qp, packet, &response);

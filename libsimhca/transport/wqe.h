@@ -45,6 +45,10 @@ void simhca_recv_done(struct simhca_qp *qp);
 /* Copies the WQE at ring index and checks its shape. */
 enum simhca_reason simhca_sq_load(const struct simhca_qp *qp, uint32_t index,
 				  struct simhca_send *send);
+/* What is wrong with it, whatever the memory that it names (wqe_check.c); and what status that is.
+ */
+enum simhca_reason simhca_wqe_check(const struct simhca_qp *qp, struct simhca_send *send);
+enum simhca_wc_status simhca_wqe_status(enum simhca_reason reason);
 /* What a QP with an SRQ takes off that, or off a tag list, in its memory. */
 #define SIMHCA_HELD_BYTES                                                                          \
 	(sizeof(struct simhca_recv_wqe) + SIMHCA_MAX_SGE * sizeof(struct simhca_sge))

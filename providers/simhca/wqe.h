@@ -53,7 +53,7 @@ static inline int shca_wqe_begin(struct shca_qp *qp, uint32_t opcode, uint64_t w
 	wqe->reserved0 = 0;
 	wqe->imm_or_rkey = imm_or_rkey;
 	wqe->inline_len = 0;
-	wqe->xrc_srqn = 0;
+	wqe->srqn = 0;
 	*out = wqe;
 	return 0;
 }

@@ -41,7 +41,7 @@ static int push_send(struct shca_qp *qp, const struct ibv_send_wr *wr)
 	if (err)
 		return err;
 	if (qp->vqp.qp.qp_type == IBV_QPT_XRC_SEND)
-		wqe->xrc_srqn = wr->qp_type.xrc.remote_srqn;
+		wqe->srqn = wr->qp_type.xrc.remote_srqn;
 
 	switch ((uint32_t)wr->opcode) {
 	case SIMHCA_WR_ATOMIC_WRITE: /* as IBV_WR_ATOMIC_WRITE, which older headers lack */

@@ -226,7 +226,7 @@ static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t remote_srqn)
 	struct shca_sq *sq = &to_sqp_ex(ex)->sq;
 
 	if (sq->cur)
-		sq->cur->xrc_srqn = remote_srqn;
+		sq->cur->srqn = remote_srqn;
 }
 
 static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t num_sge, const struct ibv_sge *sg_list)

@@ -311,7 +311,7 @@ struct simhca_send_wqe *qp_put(struct qp *qp, const struct wr *wr)
 		.flags = wr->flags | wr->also,
 		.num_sge = (uint8_t)wr->num_sge,
 		.imm_or_rkey = wr->imm,
-		.xrc_srqn = wr->srqn,
+		.srqn = wr->srqn,
 	};
 
 	assert_true(qp->sq_pi - sq_ci_of(qp) < qp->granted.max_send_wr);

@@ -314,7 +314,7 @@ static void xrc(void **state)
 					.first = true,
 					.dest_qpn = 0x123456,
 					.psn = 0xfedcba,
-					.xrc_srqn = 0xabcdef,
+					.srqn = 0xabcdef,
 					.length = 5 },
 			     again;
 	uint8_t bytes[SIMHCA_DATAGRAM_MOST(5)] = { 0 };
@@ -326,7 +326,7 @@ static void xrc(void **state)
 	length += 5 + simhca_pad(5) + SIMHCA_ICRC_BYTES;
 	assert_int_equal(simhca_bth_decode(bytes, length, &again, &payload), SIMHCA_WIRE_OK);
 	assert_int_equal(again.transport, SIMHCA_QPT_XRC_SEND);
-	assert_int_equal(again.xrc_srqn, 0xabcdef);
+	assert_int_equal(again.srqn, 0xabcdef);
 	assert_int_equal(again.length, 5);
 	assert_int_equal(payload - bytes, 16);
 

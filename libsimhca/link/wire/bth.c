@@ -245,7 +245,7 @@ size_t simhca_bth_encode(const struct simhca_packet *packet, uint8_t headers[SIM
 		at = put32(at, packet->src_qpn & SIMHCA_QPN_MASK);
 	}
 	if (service == SERVICE_XRC && !response)
-		at = put32(at, packet->xrc_srqn & SIMHCA_QPN_MASK);
+		at = put32(at, packet->srqn & SIMHCA_QPN_MASK);
 	if (operation->has & FETH)
 		at = put32(at, (packet->flush_placement & FETH_PLACEMENT) |
 				       (packet->flush_selectivity & FETH_SELECTIVITY)
@@ -288,7 +288,7 @@ static const uint8_t *decode_extended(const uint8_t *at, const struct operation 
 		at += 8;
 	}
 	if (service == SERVICE_XRC && !simhca_is_response(packet->op)) {
-		packet->xrc_srqn = get24(at + 1);
+		packet->srqn = get24(at + 1);
 		at += 4;
 	}
 	if (operation->has & FETH) {
