@@ -279,7 +279,8 @@ void lossy_forge(struct qp *to, const struct simhca_packet *packet)
 	envelope.qpn = to->qpn;
 	envelope.av = qpc->av;
 	envelope.packet = *packet;
-	envelope.packet.transport = (enum simhca_qp_type)to->type;
+	envelope.packet.transport =
+		to->type == IBV_QPT_XRC_RECV ? SIMHCA_QPT_XRC_SEND : (enum simhca_qp_type)to->type;
 	envelope.packet.dest_qpn = to->qpn;
 	envelope.packet.mtu = qpc->path_mtu;
 	if (!packet->src_qpn)

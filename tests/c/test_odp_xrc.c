@@ -123,8 +123,12 @@ static void the_step_ends(void)
  */
 static void the_last_step_faults(void **state)
 {
-	struct scene *s = make(*state);
+	struct scene *s;
 
+	if (((struct world *)*state)->tick)
+		skip(); /* what is sent is looked at before a queue has it, and so finds no target
+			 */
+	s = make(*state);
 	sem_init(&step_is_there, 0, 0);
 	sem_init(&step_goes_on, 0, 0);
 	write_to(s);

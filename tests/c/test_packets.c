@@ -5,6 +5,7 @@
  */
 #include "lossy.h"
 #include "transport/packet.h"
+#include "xrc_scene.h"
 
 #define MTU 1024u
 #define FIRST_PSN 0xffffffu
@@ -229,6 +230,38 @@ static void answers_and_message_numbers(void **state)
 	assert_int_equal(net->answer.op, SIMHCA_PKT_READ_RESPONSE);
 }
 
+/*
+ * A target refuses a packet that does not go on with its message, whose SRQ has gone with the
+ * receive: nothing completes, but both ends fail as ever.
+ */
+static void a_target_whose_srq_has_gone_refuses(void **state)
+{
+	struct options options = default_options(IBV_QPT_XRC_RECV);
+	struct simhca_packet packet = {
+		.op = SIMHCA_PKT_SEND, .length = MTU, .dma_length = 2 * MTU, .first = true
+	};
+	struct server *to;
+	struct scene *s;
+
+	lossy_use(*state, NULL);
+	options.path_mtu = IBV_MTU_1024;
+	s = make_with(*state, &options);
+	to = &s->server[1];
+	supply(to, 1);
+	packet.psn = options.psn;
+	packet.srqn = to->srq->srqn;
+	lossy_forge(s->server[0].target, &packet);
+	settle(s->world);
+	assert_int_equal(to->srq->state->ci, 1);
+	assert_int_equal(0,
+			 patiently(simhca_destroy_srq(to->client->context, to->srq->handle, NULL)));
+	packet.psn++;
+	lossy_forge(s->server[0].target, &packet);
+	settle(s->world);
+	assert_int_equal(qp_state(s->server[0].target), IBV_QPS_ERR);
+	expect_none(to->cq);
+}
+
 /* ------------------------------------------------------------------------- the requester */
 
 static struct simhca_packet answer(enum simhca_packet_op op, uint32_t place, uint64_t length)
@@ -324,6 +357,7 @@ int main(void)
 		ON_ETHERNET(lengths_that_are_not_true),
 		ON_ETHERNET(one_nak_for_a_gap),
 		ON_ETHERNET(answers_and_message_numbers),
+		ON_ETHERNET(a_target_whose_srq_has_gone_refuses),
 		ON_ETHERNET(answers_to_nothing),
 		ON_ETHERNET(an_acknowledged_read_is_not_complete),
 		ON_ETHERNET(reads_under_way_have_a_limit),

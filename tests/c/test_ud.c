@@ -60,6 +60,26 @@ static void a_controlled_qkey_stands_for_the_senders(void **state)
 	expect(pair->b.recv_cq, 1, SUCCESS);
 }
 
+/* Before RTR a QP has receives, and takes no datagrams. */
+static void a_qp_before_rtr_hears_nothing(void **state)
+{
+	struct pair *pair = ud_pair(*state, 0);
+	struct options options = default_options(IBV_QPT_UD);
+	struct side *side = side_new(pair->b.client, &options);
+	struct simhca_qp_attr attr = qp_attr_to(side->qp, 0, 0, &options);
+
+	qp_up_to(side->qp, IBV_QPS_INIT, attr);
+	recv_into(side, 1, 0, 200);
+	send_with(pair, 1, QKEY, av_to(*state, 1, 0), side->qp->qpn);
+	expect(pair->a.send_cq, 1, SUCCESS);
+	expect_none(side->recv_cq);
+	attr.qp_state = IBV_QPS_RTR;
+	assert_int_equal(0, qp_modify(side->qp, rtr_mask(IBV_QPT_UD), attr));
+	send_with(pair, 2, QKEY, av_to(*state, 1, 0), side->qp->qpn);
+	expect(pair->a.send_cq, 2, SUCCESS);
+	expect(side->recv_cq, 1, SUCCESS);
+}
+
 static void unknown_destinations_are_silent(void **state)
 {
 	struct pair *pair = ud_pair(*state, 0);
@@ -286,6 +306,7 @@ int main(void)
 		ON_INFINIBAND(a_wrong_qkey_is_dropped),
 		ON_ETHERNET(a_wrong_qkey_is_counted),
 		ON_ETHERNET(a_controlled_qkey_stands_for_the_senders),
+		ON_ETHERNET(a_qp_before_rtr_hears_nothing),
 		ON_ETHERNET(unknown_destinations_are_silent),
 		ON_INFINIBAND(unknown_destinations_are_silent),
 		cmocka_unit_test(a_message_is_at_most_the_mtu),
