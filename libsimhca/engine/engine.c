@@ -31,6 +31,14 @@ uint64_t simhca_engine_now(const struct simhca_engine *engine)
 
 /* ------------------------------------------------------------------ run queue and timers */
 
+/* Who polls sees without the lock that there is nothing; before it sleeps it looks under it. */
+static void unlock(struct simhca_engine *engine)
+{
+	atomic_store_explicit(&engine->has_tasks, engine->run_queue, memory_order_relaxed);
+	atomic_store_explicit(&engine->has_timers, engine->timers.count, memory_order_relaxed);
+	pthread_mutex_unlock(&engine->lock);
+}
+
 void simhca_engine_schedule(struct simhca_engine *engine, struct simhca_task *task)
 {
 	if (atomic_exchange(&task->queued, true))
@@ -41,7 +49,7 @@ void simhca_engine_schedule(struct simhca_engine *engine, struct simhca_task *ta
 		atomic_store(&task->queue_engine, engine);
 		DL_APPEND(engine->run_queue, task);
 	}
-	pthread_mutex_unlock(&engine->lock);
+	unlock(engine);
 	simhca_engine_wake(engine);
 }
 
@@ -49,6 +57,8 @@ static struct simhca_task *next_task(struct simhca_engine *engine)
 {
 	struct simhca_task *task;
 
+	if (!atomic_load_explicit(&engine->has_tasks, memory_order_relaxed))
+		return NULL;
 	pthread_mutex_lock(&engine->lock);
 	task = engine->run_queue;
 	if (task) {
@@ -61,7 +71,7 @@ static struct simhca_task *next_task(struct simhca_engine *engine)
 		atomic_store(&task->queue_engine, NULL);
 		atomic_exchange(&task->queued, false);
 	}
-	pthread_mutex_unlock(&engine->lock);
+	unlock(engine);
 	return task;
 }
 
@@ -76,7 +86,7 @@ void simhca_engine_forget(struct simhca_task *task)
 		DL_DELETE(engine->run_queue, task);
 		atomic_store(&task->queue_engine, NULL);
 	}
-	pthread_mutex_unlock(&engine->lock);
+	unlock(engine);
 }
 
 static void task_timer_expired(struct simhca_engine *engine, struct simhca_timer *timer)
@@ -104,7 +114,7 @@ uint64_t simhca_engine_arm_timer(struct simhca_task *task, uint64_t delay_ns)
 	if (!atomic_load(&task->dead) && simhca_timer_arm(&engine->timers, &task->timer, deadline))
 		simhca_log(engine->fabric, SIMHCA_LOG_ERROR,
 			   "QP 0x%06x: no memory for its timer: it waits without end", task->qpn);
-	pthread_mutex_unlock(&engine->lock);
+	unlock(engine);
 	simhca_engine_wake(engine);
 	return deadline;
 }
@@ -122,7 +132,7 @@ bool simhca_engine_start_timer(struct simhca_engine *engine, struct simhca_timer
 
 	pthread_mutex_lock(&engine->lock);
 	ret = simhca_timer_arm(&engine->timers, timer, deadline);
-	pthread_mutex_unlock(&engine->lock);
+	unlock(engine);
 	simhca_engine_wake(engine);
 	return !ret;
 }
@@ -131,26 +141,26 @@ void simhca_engine_stop_timer(struct simhca_engine *engine, struct simhca_timer 
 {
 	pthread_mutex_lock(&engine->lock);
 	simhca_timer_cancel(&engine->timers, timer);
-	pthread_mutex_unlock(&engine->lock);
+	unlock(engine);
 }
 
 static bool fire_timers(struct simhca_engine *engine)
 {
 	bool fired = false;
 
-	for (;;) {
+	while (atomic_load_explicit(&engine->has_timers, memory_order_relaxed)) {
 		struct simhca_timer *timer = NULL;
 
-		/* Without a clock call while nothing waits. */
 		pthread_mutex_lock(&engine->lock);
 		if (engine->timers.count)
 			timer = simhca_timers_expire(&engine->timers, simhca_engine_now(engine));
-		pthread_mutex_unlock(&engine->lock);
+		unlock(engine);
 		if (!timer)
-			return fired;
+			break;
 		fired = true;
 		timer->expired(engine, timer);
 	}
+	return fired;
 }
 
 /* ------------------------------------------------------------------------------ the loop */

@@ -53,8 +53,9 @@ struct simhca_engine {
 	pthread_mutex_t lock;
 	struct simhca_task *run_queue; /* utlist, in the order of arrival */
 	struct simhca_timers timers;
-	pthread_mutex_t context_lock;	 /* of the two that follow; before lock */
-	struct simhca_context *contexts; /* uthash, by id */
+	atomic_bool has_tasks, has_timers; /* of the two, when the lock was let go of */
+	pthread_mutex_t context_lock;	   /* of the two that follow; before lock */
+	struct simhca_context *contexts;   /* uthash, by id */
 	struct simhca_context
 		*active; /* utlist: contexts whose doorbells are polled; the others are armed */
 	struct simhca_lane lane[SIMHCA_MAX_LANES];

@@ -90,6 +90,7 @@ static inline void put(void *to, const void *from, size_t bytes)
 {
 	const uint64_t *words = from;
 
+#pragma GCC unroll 16
 	for (size_t i = 0; i < bytes / 8; i++) {
 		simhca_store();
 		__atomic_store_n((uint64_t *)to + i, words[i], __ATOMIC_RELAXED);
