@@ -4,54 +4,29 @@ Two daemons with addresses of their own, and RoCE v2 between them: two network n
 pair of virtual interfaces joins. No privilege is needed for that but a user namespace.
 """
 import contextlib
+import pathlib
 import shutil
+import struct
 import subprocess
+import zlib
 
 import pytest
 
 from common import PATIENCE, Device, Launcher, expect_bandwidths, expect_latencies, expect_pingpong
 from common import expect_success, new_port, wait_until
-
-IPV4 = ["10.99.0.1", "10.99.0.2"]
-IPV6 = ["fd99::1", "fd99::2"]
-LINK_LOCAL_GID, IPV4_GID, IPV6_GID = 0, 1, 2
-
-
-def namespaces_can_be_had():
-    return shutil.which("unshare") and shutil.which("ip") and not subprocess.run(
-        ["unshare", "-Urn", "ip", "link", "add", "veth0", "type", "veth", "peer", "veth1"],
-        check=False, capture_output=True).returncode
-
+from namespaces import IPV4, IPV4_GID, IPV6, IPV6_GID, LINK_LOCAL_GID, another_host, inside
+from namespaces import listens, namespaces_can_be_had, new_host
 
 pytestmark = pytest.mark.skipif(not namespaces_can_be_had(),
                                 reason="no user namespaces, or no virtual Ethernet in them")
 
 
 @contextlib.contextmanager
-def holder(*argv):
-    """A process that keeps the namespaces which it was started in."""
-    process = subprocess.Popen([*argv, "sh", "-c", "echo; exec sleep infinity"],
-                               stdout=subprocess.PIPE)
-    try:
-        process.stdout.readline()
-        yield process.pid
-    finally:
-        process.kill()
-        process.wait()
-
-
-def inside(pid):
-    return ["nsenter", "-t", str(pid), "-U", "-n", "--preserve-credentials"]
-
-
-@contextlib.contextmanager
 def two_hosts(mtu):
     """Two devices, each in its namespace, with IPv4, IPv6 and link-local addresses."""
     with contextlib.ExitStack() as stack:
-        first = stack.enter_context(holder("unshare", "-Urn"))
-        second = stack.enter_context(
-            holder("nsenter", "-t", str(first), "-U", "--preserve-credentials",
-                   "unshare", "-n"))
+        first = stack.enter_context(new_host())
+        second = stack.enter_context(another_host(first))
         expect_success(Launcher(inside(first)).run(
             "ip", "link", "add", "eth0", "mtu", mtu, "type", "veth",
             "peer", "name", "eth0", "mtu", mtu, "netns", second))
@@ -84,12 +59,6 @@ def hosts(module_hosts):
     for host in module_hosts:
         host.kill_programs()
         host.expect_idle()
-
-
-def listens(host, port):
-    tables = host.run("cat", "/proc/net/tcp", "/proc/net/tcp6").stdout.splitlines()
-    return any(line.split()[1].endswith(f":{port:04X}") and line.split()[3] == "0A"
-               for line in tables)
 
 
 def run_across(hosts, *argv, to=IPV4[1], port_option="-p"):
@@ -231,3 +200,77 @@ def test_nobody_there(hosts):
     result = client.finish()
     assert result.status, result
     assert "nobody answers from there" in hosts[0].log()
+
+
+# ------------------------------------------------------------------------- what is on the wire
+
+
+def frames(capture):
+    """Of a file in the format of pcap."""
+    data = pathlib.Path(capture).read_bytes()
+    order = "<" if data[:4] in (b"\xd4\xc3\xb2\xa1", b"\x4d\x3c\xb2\xa1") else ">"
+    at = 24
+    while at < len(data):
+        length = struct.unpack_from(order + "8xI", data, at)[0]
+        yield data[at + 16:at + 16 + length]
+        at += 16 + length
+
+
+def icrc(frame):
+    """By the specification (A17.3.3), of a frame without VLAN tags; and the one that it has."""
+    ip = bytearray(frame[14:])
+    if ip[0] >> 4 == 4:
+        ip, udp = ip[:int.from_bytes(ip[2:4], "big")], 20
+        ip[1] = ip[8] = ip[10] = ip[11] = 0xff
+    else:
+        ip, udp = ip[:40 + int.from_bytes(ip[4:6], "big")], 40
+        ip[:4], ip[7] = b"\x6f\xff\xff\xff", 0xff
+    ip[udp + 6:udp + 8] = b"\xff\xff"
+    ip[udp + 12] = 0xff
+    return zlib.crc32(b"\xff" * 8 + ip[:-4]), int.from_bytes(ip[-4:], "little")
+
+
+@contextlib.contextmanager
+def captured(host, path):
+    """What passes on the interface meanwhile."""
+    argv = ["dumpcap", "-q", "-P", "-i", "eth0", "-f", "udp port 4791", "-w", path]
+    capture = host.start(*argv)
+    wait_until(lambda: "File:" in capture.stderr or not capture.running, PATIENCE,
+               "the capture has begun")
+    yield
+    capture.process.terminate()
+    expect_success(capture.finish())
+
+
+@pytest.mark.skipif(not shutil.which("tshark"), reason="Wireshark is not installed")
+def test_wireshark_agrees(hosts, tmp_path):
+    """It takes each packet apart, finds nothing wrong, and each ICRC is the specification's."""
+    tmp_path.chmod(0o777)
+    with captured(hosts[0], tmp_path / "wire.pcap"):
+        for program in "ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_ud_pingpong":
+            gid = IPV6_GID if "uc" in program else IPV4_GID
+            pingpong_across(hosts, program, gid, size=1001, iters=5)
+        for program in "ib_read_lat", "ib_atomic_lat":
+            for result in run_across(hosts, program, "-F", "-x", IPV6_GID, "-n", 5):
+                expect_success(result)
+        server = hosts[1].start("udaddy")
+        wait_until(lambda: hosts[1].status()["rdma_cm"]["listeners"] or not server.running,
+                   PATIENCE, "udaddy listens")
+        expect_success(hosts[0].run("udaddy", "-s", IPV4[1]))
+    # RoCE v2 has no UDP checksum over IPv6 either, which Wireshark minds unless told.
+    shown = subprocess.run(
+        ["tshark", "-n", "-o", "udp.ignore_ipv6_zero_checksum:TRUE", "-r", tmp_path / "wire.pcap",
+         "-T", "fields", "-e", "_ws.malformed", "-e", "_ws.expert.message",
+         "-e", "infiniband.bth.opcode"],
+        capture_output=True, text=True, check=True).stdout.splitlines()
+    seen = set()
+    for number, line in enumerate(shown):
+        malformed, expert, opcode = line.split("\t")
+        assert not malformed and not expert and opcode, (number + 1, line)
+        seen.add(int(opcode))
+    # SEND, READ and its response, ACK, atomics and their acknowledgement; SEND of UC and of UD.
+    assert seen >= {0x04, 0x0c, 0x10, 0x11, 0x12, 0x14, 0x24, 0x64}, seen
+    for number, frame in enumerate(frames(tmp_path / "wire.pcap")):
+        computed, found = icrc(frame)
+        assert computed == found, (number + 1, frame.hex())
+    assert number + 1 == len(shown)

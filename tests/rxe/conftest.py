@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""
+A guest with Linux's rxe, under QEMU, and a daemon on the other end of its network: a tap in a
+namespace of its own. The guest is booted once; a table of what has passed comes at the end.
+"""
+import contextlib
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "clients"))
+pytest.register_assert_rewrite("common", "namespaces")
+
+from common import Device, Launcher, expect_success, wait_until  # noqa: E402 (its place is known now)
+from namespaces import IPV4, IPV6, inside, new_host  # noqa: E402
+
+MTU = 9000
+BOOT = 300  # seconds; without KVM on a machine that is busy
+
+
+@contextlib.contextmanager
+def booted(pid, image):
+    """QEMU, in the holder's namespaces; without KVM, which nested machines have half."""
+    addresses = f"{IPV4[1]}/24,{IPV6[1]}/64"
+    argv = [
+        *inside(pid), "qemu-system-x86_64", "-accel", "tcg,thread=multi",
+        "-cpu", "max,-pclmulqdq", "-m", 768, "-nodefaults", "-display", "none", "-no-reboot",
+        "-serial", f"file:{os.environ.get('SIMHCA_GUEST_CONSOLE', '/dev/null')}",
+        "-kernel", image / "vmlinuz", "-initrd", image / "initrd",
+        "-append", "console=ttyS0 net.ifnames=0 mitigations=off panic=-1 quiet tsc=reliable "
+                   f"no_timer_check guest.addresses={addresses} guest.mtu={MTU}",
+        "-drive", f"file={image / 'disk'},format=raw,if=virtio,snapshot=on,file.locking=off",
+        "-netdev", "tap,id=n0,ifname=eth0,script=no,downscript=no",
+        "-device", f"virtio-net-pci,netdev=n0,romfile=,host_mtu={MTU},csum=off,guest_csum=off,"
+                   "gso=off,guest_tso4=off,guest_tso6=off,host_tso4=off,host_tso6=off",
+        "-device", "virtio-rng-pci"]
+    with subprocess.Popen(map(str, argv), stdin=subprocess.DEVNULL) as qemu:
+        try:
+            yield qemu
+        finally:
+            qemu.kill()
+
+
+@pytest.fixture(scope="session")
+def image():
+    made = subprocess.run([HERE / "make-guest"], stdout=subprocess.PIPE, text=True, check=True)
+    return pathlib.Path(made.stdout.strip())
+
+
+@pytest.fixture(scope="session")
+def both(image):
+    """{"ours": where simhca runs, "rxe": the guest}"""
+    with contextlib.ExitStack() as stack:
+        pid = stack.enter_context(new_host())
+        launcher = Launcher(inside(pid))
+        for words in (["tuntap", "add", "dev", "eth0", "mode", "tap"],
+                      ["addr", "add", f"{IPV4[0]}/24", "dev", "eth0"],
+                      ["addr", "add", f"{IPV6[0]}/64", "dev", "eth0", "nodad"],
+                      ["link", "set", "eth0", "mtu", MTU, "up"], ["link", "set", "lo", "up"]):
+            expect_success(launcher.run("ip", *words))
+        qemu = stack.enter_context(booted(pid, image))
+        guest = Launcher([*inside(pid), sys.executable, HERE / "remote.py", IPV4[1]])
+        wait_until(lambda: qemu.poll() is not None or not guest.run("true").status, BOOT,
+                   "the guest answers")
+        assert qemu.poll() is None, "QEMU has ended"
+        wait_until(lambda: "tentative" not in launcher.run("ip", "-6", "addr").stdout, 60,
+                   "the link-local address can be used")
+        ours = stack.enter_context(Device("ethernet", "--interface=eth0",
+                                          "--daemon-option=wire=roce", prefix=inside(pid)))
+        stack.callback(guest.kill_programs)
+        yield {"ours": ours, "rxe": guest}
+
+
+@pytest.fixture
+def sides(both):
+    yield both
+    both["rxe"].kill_programs()
+    both["ours"].kill_programs()
+    both["ours"].expect_idle()
+
+
+# ------------------------------------------------------------------------------ the table
+
+_RESULTS = {}  # what -> {who is the client: outcomes}
+
+
+def pytest_runtest_logreport(report):
+    """A row for each test and its parameters but the client, who has a column."""
+    if report.when != "call" and not report.failed:
+        return
+    name = report.nodeid.split("::")[1]
+    what, _, parameters = name.rstrip("]").partition("[")
+    words = parameters.split("-")
+    client = next((word for word in words if word in ("ours", "rxe")), "")
+    row = " ".join([what.removeprefix("test_"), *(word for word in words if word != client)])
+    _RESULTS.setdefault(row, {})[client] = f"{report.outcome} ({report.duration:.1f} s)"
+
+
+def pytest_terminal_summary(terminalreporter):
+    if not _RESULTS:
+        return
+    width = max(map(len, _RESULTS))
+    terminalreporter.write_line(f"{'':{width}}  {'simhca is the client':22}rxe is the client")
+    for row, cells in _RESULTS.items():
+        terminalreporter.write_line(f"{row:{width}}  {cells.get('ours', cells.get('', '')):22}"
+                                    f"{cells.get('rxe', '')}")
