@@ -20,6 +20,7 @@
 #include "log.h"
 #include "resources.h"
 #include "session.h"
+#include "wire.h"
 
 #define REQUEST_BYTES 1024
 #define REQUESTS 16	   /* of one connection, before others get their turn */
@@ -155,15 +156,17 @@ static json_t *status_json(const struct admin *admin)
 {
 	const struct daemon *daemon = admin->daemon;
 	json_t *devices = json_array();
+	json_t *wire = daemon->wire ? wire_report(daemon->wire) : json_null();
 
 	for (unsigned int i = 0; i < daemon->num_devices; i++)
 		json_array_append_new(devices, device_json(&daemon->devices[i]));
-	return json_pack("{s:b, s:s, s:I, s:I, s:s, s:s, s:b, s:I, s:o, s:o}", "ok", 1, "version",
-			 SIMHCA_VERSION, "pid", (json_int_t)getpid(), "uptime_s",
+	return json_pack("{s:b, s:s, s:I, s:I, s:s, s:s, s:b, s:I, s:o, s:o, s:o}", "ok", 1,
+			 "version", SIMHCA_VERSION, "pid", (json_int_t)getpid(), "uptime_s",
 			 (json_int_t)(ev_now(daemon->loop) - daemon->started), "runtime_dir",
 			 daemon->rundir.path, "options", daemon->options->normalised, "captive",
 			 (int)daemon->options->daemon.captive, "leases", (json_int_t)admin->leases,
-			 "devices", devices, "rdma_cm", cma_report_counts(daemon->cma));
+			 "devices", devices, "rdma_cm", cma_report_counts(daemon->cma), "wire",
+			 wire);
 }
 
 /* ------------------------------------------------------------------------------- answering */
@@ -321,6 +324,11 @@ static void on_explain(struct connection *connection, const json_t *request)
 				(pid_t)json_integer_value(json_object_get(request, "run"))));
 }
 
+static void on_wire(struct connection *connection, const json_t *request)
+{
+	send_json(connection, wire_report(connection->admin->daemon->wire));
+}
+
 static void on_stop(struct connection *connection, const json_t *request)
 {
 	log_info("told to stop");
@@ -333,9 +341,9 @@ static void serve(struct connection *connection, const char *text, size_t length
 	static const struct {
 		const char *name;
 		void (*serve)(struct connection *connection, const json_t *request);
-	} commands[] = { { "lease", on_lease }, { "status", on_status }, { "qp", on_qp },
-			 { "mr", on_mr },	{ "cm", on_cm },	 { "explain", on_explain },
-			 { "stop", on_stop } };
+	} commands[] = { { "lease", on_lease },	    { "status", on_status }, { "qp", on_qp },
+			 { "mr", on_mr },	    { "cm", on_cm },	     { "wire", on_wire },
+			 { "explain", on_explain }, { "stop", on_stop } };
 	json_t *request = json_loadb(text, length, 0, NULL);
 	const char *name = json_string_value(json_object_get(request, "cmd"));
 	size_t i = 0;
@@ -348,8 +356,8 @@ static void serve(struct connection *connection, const char *text, size_t length
 		answer(connection, refusal("not a request: should be {\"cmd\": \"..\"}"), -1);
 	else if (i == sizeof(commands) / sizeof(commands[0]))
 		answer(connection,
-		       refusal("the commands are lease, status, qp, mr, cm, explain and "
-			       "stop"),
+		       refusal("the commands are lease, status, qp, mr, cm, wire, explain "
+			       "and stop"),
 		       -1);
 	else
 		commands[i].serve(connection, request);

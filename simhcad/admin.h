@@ -38,6 +38,8 @@
  *		array. Each has device, context, pid and comm, and
  *	qp:	lqpn, rqpn, type, state, pdn, faults {requester_read, requester_write,
  *responder_read, responder_write}: page faults so far; faults_pending: how many it is stopped by
+ *		of those that are connected by the wire also wire {peer, sent, repeated, received,
+ *		lost}: where to, and packets
  *	mr:	lkey, rkey, mrlen, pdn, access, windows; and of on-demand regions odp
  *{present_pages, faults, ..}: the counters of struct simhcadv_odp_counters
  *
@@ -47,6 +49,11 @@
  *		backlog and waiting (requests that were not fetched) of those that listen. In
  *		status, rdma_cm has counts: channels, ids, listeners, connections, events (not
  *		fetched), timewait.
+ *
+ * wire		In status, too, null if no device has one. RoCE v2 to other hosts: likewise, an
+ *object. addresses [{address, dropped}]: ours, and what the kernel dropped of what came there;
+ *may_send: --wire-peers, or ""; and counts of packets: sent, unsent, taken, unclaimed, refused
+ *{too_short, icrc, ..}.
  *
  * explain	What has failed of late: likewise, an object {failures: [...],
  *failed_work_requests}. With "since": N only failures with a larger id; with "run": PID those of

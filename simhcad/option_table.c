@@ -10,6 +10,7 @@
 
 #include "config_file.h"
 #include "option_table.h"
+#include "wire_peers.h"
 
 static const struct choice link_layers[] = { { "ethernet", 0 }, { "ib", 1 }, { NULL, 0 } };
 static const struct choice wires[] = { { "off", 0 }, { "roce", 1 }, { NULL, 0 } };
@@ -102,6 +103,8 @@ const struct option_desc option_table[] = {
 	       "how long an idle engine polls before it sleeps [1 on up to 2 CPUs, else 50]"),
 	CHOICE("memory", memory, "auto|process_vm|agent", 0, memory_modes, "auto",
 	       "how to reach the memory of clients [auto]"),
+	STRING("wire-peers", wire_peers, "CIDR[,..]", 0, NULL,
+	       "addresses and networks that the wire takes packets from [all]"),
 	NUMBER("fault-workers", fault_workers, "N", 0, 1, 64,
 	       "threads that resolve page faults [4]"),
 	STRING("runtime-dir", runtime_dir, "DIR", SCOPE_RUN, NULL,
@@ -261,12 +264,17 @@ static int parse_flag(const char *value, uint32_t *out, char error[OPTIONS_TEXT]
 static int set_string(const struct option_desc *desc, const char *value, char **out,
 		      char error[OPTIONS_TEXT])
 {
+	struct wire_peers peers;
 	char *copy;
 
 	if (!value[0])
 		return option_refuse(error, "must not be empty");
 	if (desc->type == TYPE_DEVICES && check_devices(value, error))
 		return -1;
+	if (desc->offset == AT(wire_peers) && wire_peers_parse(value, &peers))
+		return option_refuse(error,
+				     "must be 1 to %d addresses or networks with commas between",
+				     WIRE_PEERS_MOST);
 	if (desc->offset == AT(netdev) && (strlen(value) >= IFNAMSIZ || strchr(value, '/')))
 		return option_refuse(error, "must be the name of a network interface");
 	copy = strdup(value);

@@ -237,13 +237,15 @@ static bool is_general(struct options *options, const struct option_desc *desc)
 	return true;
 }
 
-/* 0 stands for "choose", as do the two that start with UINT32_MAX. */
+/* 0 and no text stand for "choose", as do the two that start with UINT32_MAX. */
 static bool is_chosen_later(const struct settings *settings, const struct option_desc *desc)
 {
 	const void *field = (const char *)settings + desc->offset;
 
 	if (desc->type == TYPE_GUID)
 		return !*(const uint64_t *)field;
+	if (desc->type == TYPE_STRING)
+		return !*(char *const *)field;
 	if (desc->type != TYPE_NUMBER)
 		return false;
 	return *(const uint32_t *)field == UINT32_MAX || *(const uint32_t *)field < desc->min;

@@ -43,6 +43,7 @@ struct settings {
 	uint32_t engine_spin;	/* us; UINT32_MAX: by the number of CPUs */
 	uint32_t memory;	/* enum memory_mode */
 	uint32_t fault_workers; /* 0: 4 */
+	char *wire_peers;	/* NULL: everybody */
 	uint32_t daemonize;
 	uint32_t captive;
 	uint32_t ready_fd; /* UINT32_MAX: none */

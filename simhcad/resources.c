@@ -3,6 +3,8 @@
 #include <utlist.h>
 
 #include "daemon.h"
+#include "gid_table.h"
+#include "link/wire/wire.h"
 #include "names.h"
 #include "resources.h"
 #include "session.h"
@@ -22,6 +24,21 @@ static json_t *owner_json(const struct device *device, const struct session *ses
 			 (json_int_t)session->pid, "comm", comm);
 }
 
+/* What it has exchanged by the wire; NULL: nothing, and it cannot. */
+static json_t *wire_json(const struct session *session, uint32_t handle)
+{
+	struct simhca_wire_traffic traffic;
+	char peer[GID_TEXT];
+
+	if (!simhca_wire_traffic(session->context, handle, &traffic))
+		return NULL;
+	gid_print(&traffic.peer, peer);
+	return json_pack("{s:s, s:I, s:I, s:I, s:I}", "peer", peer, "sent",
+			 (json_int_t)traffic.sent, "repeated", (json_int_t)traffic.repeated,
+			 "received", (json_int_t)traffic.received, "lost",
+			 (json_int_t)traffic.lost);
+}
+
 json_t *resources_next_qp(const struct device *device, const struct session *session,
 			  uint32_t *handle)
 {
@@ -32,13 +49,15 @@ json_t *resources_next_qp(const struct device *device, const struct session *ses
 		[SIMHCA_RESPONDER_WRITE] = "responder_write",
 	};
 	struct simhca_qp_info info;
-	json_t *qp, *faults;
+	json_t *qp, *faults, *wire;
 	int pending = 0;
 
 	if (!simhca_next_qp(session->context, handle, &info))
 		return NULL;
-	(*handle)++;
 	qp = owner_json(device, session);
+	wire = wire_json(session, (*handle)++);
+	if (wire)
+		json_object_set_new(qp, "wire", wire);
 	faults = json_object();
 	for (int i = 0; i < SIMHCA_OWN_ACCESSES; i++) {
 		json_object_set_new(faults, contexts[i], json_integer((json_int_t)info.faults[i]));

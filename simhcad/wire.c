@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <linux/sock_diag.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
 #include <pthread.h>
@@ -18,6 +19,7 @@
 #include "link/wire/wire.h"
 #include "log.h"
 #include "wire.h"
+#include "wire_peers.h"
 
 #define BATCH 32
 #define DATAGRAM_BYTES SIMHCA_DATAGRAM_MOST(4096)
@@ -39,7 +41,9 @@ struct wire {
 	pthread_t thread;
 	int epoll_fd, stop_fd;
 	bool halted;
-	pthread_rwlock_t lock; /* of what follows: who reads it uses the sockets */
+	struct wire_peers peers;
+	_Atomic uint64_t sent, unsent; /* datagrams */
+	pthread_rwlock_t lock;	       /* of what follows: who reads it uses the sockets */
 	struct endpoint endpoint[ENDPOINTS];
 	unsigned int endpoints;
 };
@@ -133,7 +137,8 @@ static int open_socket(struct wire *wire, const struct endpoint *endpoint)
 	int error;
 
 	event.data.fd = fd;
-	if (fd >= 0 && !set_options(fd, ipv4) && !bind(fd, (void *)&address, length) &&
+	if (fd >= 0 && !set_options(fd, ipv4) && !wire_peers_filter(&wire->peers, fd, ipv4) &&
+	    !bind(fd, (void *)&address, length) &&
 	    !epoll_ctl(wire->epoll_fd, EPOLL_CTL_ADD, fd, &event))
 		return fd;
 	error = errno;
@@ -216,6 +221,7 @@ static void on_send(void *arg, const struct simhca_wire_path *path, uint8_t traf
 	bool ipv4 = simhca_gid_is_ipv4(&path->destination);
 	int value = traffic_class;
 	struct wire *wire = arg;
+	bool gone = false;
 
 	pthread_rwlock_rdlock(&wire->lock);
 	for (unsigned int i = 0; i < wire->endpoints; i++) {
@@ -234,11 +240,12 @@ static void on_send(void *arg, const struct simhca_wire_path *path, uint8_t traf
 			memcpy(CMSG_DATA(&control.header), &value, sizeof(value));
 		}
 		/* What cannot be sent now is lost, as it may be anywhere on its way. */
-		if (sendmsg(endpoint->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
-			errno = 0;
+		gone = sendmsg(endpoint->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
 		break;
 	}
 	pthread_rwlock_unlock(&wire->lock);
+	/* relaxed: numbers by themselves, which order nothing. */
+	atomic_fetch_add_explicit(gone ? &wire->sent : &wire->unsent, 1, memory_order_relaxed);
 }
 
 /* ------------------------------------------------------------------------------- receiving */
@@ -359,6 +366,50 @@ static void *receive(void *arg)
 	}
 }
 
+/* ---------------------------------------------------------------------------------- report */
+
+/* What the kernel has dropped of what came: from strangers, or as the socket was full. */
+static json_int_t drops(int fd)
+{
+	uint32_t info[SK_MEMINFO_VARS] = { 0 };
+	socklen_t length = sizeof(info);
+
+	return getsockopt(fd, SOL_SOCKET, SO_MEMINFO, info, &length) ? 0 : info[SK_MEMINFO_DROPS];
+}
+
+static json_t *addresses_json(struct wire *wire)
+{
+	json_t *addresses = json_array();
+	char text[GID_TEXT];
+
+	for (unsigned int i = 0; i < wire->endpoints; i++) {
+		gid_print(&wire->endpoint[i].gid, text);
+		json_array_append_new(addresses, json_pack("{s:s, s:I}", "address", text, "dropped",
+							   drops(wire->endpoint[i].fd)));
+	}
+	return addresses;
+}
+
+json_t *wire_report(struct wire *wire)
+{
+	struct simhca_wire_counts counts;
+	json_t *refused = json_object();
+	const char *peers;
+
+	if (!wire)
+		return json_pack("{s:[], s:o}", "addresses", "refused", refused);
+	peers = wire->daemon->options->daemon.wire_peers;
+	simhca_wire_counts(wire->daemon->fabric, &counts);
+	for (int i = SIMHCA_WIRE_OK + 1; i < SIMHCA_WIRE_FAULTS; i++)
+		json_object_set_new(refused, simhca_wire_fault_name(i),
+				    json_integer((json_int_t)counts.refused[i]));
+	/* The main thread alone changes the endpoints. */
+	return json_pack("{s:o, s:s, s:I, s:I, s:I, s:I, s:o}", "addresses", addresses_json(wire),
+			 "may_send", peers ? peers : "", "sent", (json_int_t)wire->sent, "unsent",
+			 (json_int_t)wire->unsent, "taken", (json_int_t)counts.taken, "unclaimed",
+			 (json_int_t)counts.unclaimed, "refused", refused);
+}
+
 /* ----------------------------------------------------------------------------------------- */
 
 /* Without signals, which are the main thread's business. */
@@ -397,6 +448,7 @@ struct wire *wire_open(struct daemon *daemon, int *failed)
 	if (!wire)
 		goto fail;
 	wire->daemon = daemon;
+	wire_peers_parse(daemon->options->daemon.wire_peers, &wire->peers);
 	wire->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	wire->stop_fd = event.data.fd = eventfd(0, EFD_CLOEXEC);
 	pthread_rwlock_init(&wire->lock, NULL);

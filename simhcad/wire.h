@@ -6,6 +6,7 @@
 #ifndef SIMHCAD_WIRE_H
 #define SIMHCAD_WIRE_H
 
+#include <jansson.h>
 #include <stdint.h>
 
 struct daemon;
@@ -19,6 +20,9 @@ void wire_follow(struct wire *wire);
 void wire_halt(struct wire *wire);
 /* After the engines have ended. */
 void wire_close(struct wire *wire);
+
+/* For `simhca wire`; admin.h has the format. */
+json_t *wire_report(struct wire *wire);
 
 /* The largest MTU (bytes) whose packets an interface of this MTU carries whole; as Linux's rxe. */
 uint32_t wire_mtu(uint32_t interface_mtu);

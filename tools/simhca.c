@@ -20,6 +20,7 @@ static const char help[] =
 	"  qp               show their queue pairs\n"
 	"  mr               show their memory regions\n"
 	"  cm               show who listens and who is connected by rdma_cm\n"
+	"  wire             show what goes to and comes from other hosts\n"
 	"  explain          tell what has failed, and why; what an error means\n"
 	"  env              print the variables that `run` sets\n"
 	"\n"
@@ -29,9 +30,10 @@ static const struct subcommand {
 	const char *name;
 	int (*main)(int argc, char **argv);
 } subcommands[] = {
-	{ "run", run_main },	   { "start", start_main }, { "stop", stop_main },
-	{ "status", status_main }, { "env", env_main },	    { "qp", qp_main },
-	{ "mr", mr_main },	   { "cm", cm_main },	    { "explain", explain_main },
+	{ "run", run_main },	     { "start", start_main }, { "stop", stop_main },
+	{ "status", status_main },   { "env", env_main },     { "qp", qp_main },
+	{ "mr", mr_main },	     { "cm", cm_main },	      { "wire", wire_main },
+	{ "explain", explain_main },
 };
 
 static char prefix[32] = "simhca";
@@ -65,8 +67,8 @@ int main(int argc, char **argv)
 	const char *word = argc > 1 ? argv[1] : NULL;
 
 	if (!word) {
-		complain("a subcommand is missing: run, start, stop, status, qp, mr, cm, explain "
-			 "or env");
+		complain("a subcommand is missing: run, start, stop, status, qp, mr, cm, wire, "
+			 "explain or env");
 		return EXIT_USAGE;
 	}
 	if (!strcmp(word, "--help") || !strcmp(word, "-h") || !strcmp(word, "help")) {
@@ -83,7 +85,8 @@ int main(int argc, char **argv)
 			return subcommands[i].main(argc - 1, argv + 1);
 		}
 	}
-	complain("%s: no such %s; run, start, stop, status, qp, mr, cm, explain and env are", word,
+	complain("%s: no such %s; run, start, stop, status, qp, mr, cm, wire, explain and env are",
+		 word,
 		 word[0] == '-' ? "option; --help, --version and the subcommands" : "subcommand");
 	return EXIT_USAGE;
 }

@@ -59,6 +59,7 @@ static void print_device(const json_t *device)
 static void print_text(const json_t *status)
 {
 	const json_t *rdma_cm = json_object_get(status, "rdma_cm");
+	const json_t *wire = json_object_get(status, "wire");
 	json_t *device;
 	size_t i;
 
@@ -73,6 +74,10 @@ static void print_text(const json_t *status)
 		       "connections\n",
 		       report_number(rdma_cm, "channels"), report_number(rdma_cm, "ids"),
 		       report_number(rdma_cm, "listeners"), report_number(rdma_cm, "connections"));
+	if (json_is_object(wire))
+		printf("\nwire: RoCE v2 at %zu addresses, %lld packets sent and %lld taken\n",
+		       json_array_size(json_object_get(wire, "addresses")),
+		       report_number(wire, "sent"), report_number(wire, "taken"));
 }
 
 int status_main(int argc, char **argv)

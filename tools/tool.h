@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * simhca, the tool. One file per subcommand (run.c, start.c, stop.c, status.c, env.c, resource.c,
- * explain.c) above eight helpers:
+ * wire.c, explain.c) above eight helpers:
  *
  *   options.c      what the subcommands have in common on the command line
  *   runtime.c      which runtime directory, and what is in it
@@ -38,6 +38,7 @@ int env_main(int argc, char **argv);
 int qp_main(int argc, char **argv);
 int mr_main(int argc, char **argv);
 int cm_main(int argc, char **argv);
+int wire_main(int argc, char **argv);
 int explain_main(int argc, char **argv);
 
 /* One line on stderr: "simhca SUBCOMMAND: ...". */

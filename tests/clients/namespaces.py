@@ -4,6 +4,8 @@ import contextlib
 import shutil
 import subprocess
 
+from common import PATIENCE, Device, Launcher, expect_success, wait_until
+
 IPV4 = ["10.99.0.1", "10.99.0.2"]
 IPV6 = ["fd99::1", "fd99::2"]
 LINK_LOCAL_GID, IPV4_GID, IPV6_GID = 0, 1, 2  # of an interface that has both
@@ -48,3 +50,38 @@ def listens(host, port):
     tables = host.run("cat", "/proc/net/tcp", "/proc/net/tcp6").stdout.splitlines()
     return any(line.split()[1].endswith(f":{port:04X}") and line.split()[3] == "0A"
                for line in tables)
+
+
+def join(first, second, name, mtu, addresses):
+    """A pair of interfaces between two namespaces, and the addresses at its ends."""
+    expect_success(Launcher(inside(first)).run(
+        "ip", "link", "add", name, "mtu", mtu, "type", "veth",
+        "peer", "name", name, "mtu", mtu, "netns", second))
+    for pid, here in zip((first, second), addresses):
+        launcher = Launcher(inside(pid))
+        for address in here:
+            nodad = ["nodad"] if ":" in address else []
+            expect_success(launcher.run("ip", "addr", "add", address, "dev", name, *nodad))
+        for interface in "lo", name:
+            expect_success(launcher.run("ip", "link", "set", interface, "up"))
+    for pid in first, second:
+        launcher = Launcher(inside(pid))
+        wait_until(lambda: "tentative" not in launcher.run("ip", "-6", "addr").stdout,
+                   PATIENCE, "the link-local address can be used")
+
+
+@contextlib.contextmanager
+def two_hosts(mtu, *options):
+    """Two devices, each in its namespace, with IPv4, IPv6 and link-local addresses."""
+    with contextlib.ExitStack() as stack:
+        first = stack.enter_context(new_host())
+        second = stack.enter_context(another_host(first))
+        join(first, second, "eth0", mtu,
+             [[f"{ipv4}/24", f"{ipv6}/64"] for ipv4, ipv6 in zip(IPV4, IPV6)])
+        hosts = []
+        for pid in first, second:
+            hosts.append(stack.enter_context(
+                Device("ethernet", "--interface=eth0", "--daemon-option=wire=roce", *options,
+                       prefix=inside(pid))))
+            hosts[-1].namespace = pid
+        yield hosts

@@ -4,6 +4,7 @@ Two daemons with addresses of their own, and RoCE v2 between them: two network n
 pair of virtual interfaces joins. No privilege is needed for that but a user namespace.
 """
 import contextlib
+import json
 import pathlib
 import shutil
 import struct
@@ -12,39 +13,13 @@ import zlib
 
 import pytest
 
-from common import PATIENCE, Device, Launcher, expect_bandwidths, expect_latencies, expect_pingpong
+from common import PATIENCE, SIMHCA, expect_bandwidths, expect_latencies, expect_pingpong
 from common import expect_success, new_port, wait_until
-from namespaces import IPV4, IPV4_GID, IPV6, IPV6_GID, LINK_LOCAL_GID, another_host, inside
-from namespaces import listens, namespaces_can_be_had, new_host
+from namespaces import IPV4, IPV4_GID, IPV6, IPV6_GID, LINK_LOCAL_GID
+from namespaces import listens, namespaces_can_be_had, two_hosts
 
 pytestmark = pytest.mark.skipif(not namespaces_can_be_had(),
                                 reason="no user namespaces, or no virtual Ethernet in them")
-
-
-@contextlib.contextmanager
-def two_hosts(mtu):
-    """Two devices, each in its namespace, with IPv4, IPv6 and link-local addresses."""
-    with contextlib.ExitStack() as stack:
-        first = stack.enter_context(new_host())
-        second = stack.enter_context(another_host(first))
-        expect_success(Launcher(inside(first)).run(
-            "ip", "link", "add", "eth0", "mtu", mtu, "type", "veth",
-            "peer", "name", "eth0", "mtu", mtu, "netns", second))
-        for i, pid in enumerate([first, second]):
-            launcher = Launcher(inside(pid))
-            for words in (["addr", "add", f"{IPV4[i]}/24", "dev", "eth0"],
-                          ["addr", "add", f"{IPV6[i]}/64", "dev", "eth0", "nodad"],
-                          ["link", "set", "lo", "up"], ["link", "set", "eth0", "up"]):
-                expect_success(launcher.run("ip", *words))
-        hosts = []
-        for pid in first, second:
-            launcher = Launcher(inside(pid))
-            wait_until(lambda: "tentative" not in launcher.run("ip", "-6", "addr").stdout,
-                       PATIENCE, "the link-local address can be used")
-            hosts.append(stack.enter_context(
-                Device("ethernet", "--interface=eth0",
-                       "--daemon-option=wire=roce", prefix=inside(pid))))
-        yield hosts
 
 
 @pytest.fixture(scope="module", params=[1500, 9000])
@@ -200,6 +175,28 @@ def test_nobody_there(hosts):
     result = client.finish()
     assert result.status, result
     assert "nobody answers from there" in hosts[0].log()
+
+
+def test_report(hosts):
+    """simhca wire: who is connected to whom, and how many packets have gone and come."""
+    port = new_port()
+    argv = ["ib_write_bw", "-F", "-x", IPV4_GID, "-p", port, "-D", PATIENCE]
+    server = hosts[1].start(*argv)
+    wait_until(lambda: listens(hosts[1], port) or not server.running, PATIENCE, "it listens")
+    assert server.running, server.result()
+    hosts[0].start(*argv, IPV4[1])
+
+    def seen(host, peer):
+        report = json.loads(expect_success(host.tool.run(SIMHCA, "wire", "--json")).stdout)
+        return report["peers"].get(f"0000:0000:0000:0000:0000:ffff:0a63:000{peer}", {"sent": 0})
+
+    wait_until(lambda: seen(hosts[0], 2)["sent"] > 100 and seen(hosts[1], 1)["sent"] > 10,
+               PATIENCE, "packets are counted")
+    peer = seen(hosts[0], 2)
+    assert peer["qps"] == 1 and 0 < peer["received"] < peer["sent"], peer
+    text = expect_success(hosts[0].tool.run(SIMHCA, "wire")).stdout
+    assert "peer 0000:0000:0000:0000:0000:ffff:0a63:0002 qps 1 sent" in text
+    assert "wire: RoCE v2 at 3 addresses" in hosts[0].tool.run(SIMHCA, "status").stdout
 
 
 # ------------------------------------------------------------------------- what is on the wire

@@ -108,6 +108,14 @@ static void test_flags(void **state)
 	options_free(&options);
 }
 
+static void test_strings(void **state)
+{
+	expect_options("", "--wire-peers 10.0.0.0/8,fd00::1",
+		       "--devices=1 --link-layer=ethernet --netdev=lo --wire=off --mtu=4096 "
+		       "--lid=1 --mw-type-2a=off --event-at-arm=off --fault-latency=0 "
+		       "--odp-invalidation=events --memory=auto --wire-peers=10.0.0.0/8,fd00::1");
+}
+
 static void test_names(void **state)
 {
 	expect_options("", "--devices simhca_a,simhca_b --node-guid 0x10 --engines 2",
@@ -144,6 +152,12 @@ static void test_refused(void **state)
 		"word",
 		"--ready-fd 999",
 		"--netdev a/b",
+		"--wire-peers 10.0.0.0/33",
+		"--wire-peers 10.0.0.1,",
+		"--wire-peers fd00::/129",
+		"--wire-peers 10.0.0.0/-8",
+		"--wire-peers example.org",
+		"--device simhca0,wire-peers=10.0.0.1",
 		"--device simhca-name-too-long",
 	};
 	static const char *const files[] = {
@@ -165,8 +179,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_defaults), cmocka_unit_test(test_who_wins),
-		cmocka_unit_test(test_flags),	 cmocka_unit_test(test_names),
-		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_flags),	 cmocka_unit_test(test_strings),
+		cmocka_unit_test(test_names),	 cmocka_unit_test(test_refused),
 	};
 	int fd = mkstemp(config);
 	int ret;

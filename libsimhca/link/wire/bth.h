@@ -34,6 +34,7 @@ enum simhca_wire_fault {
 	SIMHCA_WIRE_FAULTS,
 };
 const char *simhca_wire_fault_text(enum simhca_wire_fault fault);
+const char *simhca_wire_fault_name(enum simhca_wire_fault fault); /* one word */
 
 /*
  * The headers of a packet, without its payload, padding and ICRC: how many bytes; 0: no opcode says

@@ -5,6 +5,7 @@
 
 #include "device/av.h"
 #include "link/wire/inbox.h"
+#include "transport/psn.h"
 
 /* Packets in an inbox: some windows of those who know none, as on UC and UD. */
 #define ROOM 1024
@@ -18,6 +19,10 @@ struct simhca_inbox {
 	uint8_t mtu;
 	struct simhca_arrival *first, **end;
 	uint32_t count;
+	_Atomic uint64_t sent, repeated;
+	uint64_t received, lost; /* by what is for it: in it, and without room */
+	uint32_t psn_next;	 /* behind what has been sent of requests */
+	bool psn_known;
 	uint32_t openings; /* what was taken out before the last one does not come back */
 	uint32_t taken_at;
 };
@@ -73,6 +78,7 @@ void simhca_inbox_open(struct simhca_inbox *inbox, const struct simhca_wire_path
 		inbox->path = *path;
 	inbox->peer_qpn = peer_qpn;
 	inbox->mtu = mtu;
+	inbox->psn_known = false;
 	pthread_mutex_unlock(&inbox->lock);
 }
 
@@ -89,11 +95,42 @@ const struct simhca_wire_path *simhca_inbox_path(const struct simhca_inbox *inbo
 	return &inbox->path;
 }
 
+void simhca_inbox_sent(struct simhca_inbox *inbox, const struct simhca_packet *packet)
+{
+	/* relaxed: numbers by themselves, which order nothing. */
+	atomic_fetch_add_explicit(&inbox->sent, 1, memory_order_relaxed);
+	if (simhca_is_response(packet->op))
+		return;
+	if (inbox->psn_known && simhca_psn_cmp(packet->psn, inbox->psn_next) < 0) {
+		atomic_fetch_add_explicit(&inbox->repeated, 1, memory_order_relaxed);
+		return;
+	}
+	inbox->psn_known = true;
+	inbox->psn_next = simhca_psn_add(packet->psn, 1);
+}
+
+bool simhca_inbox_traffic(struct simhca_inbox *inbox, struct simhca_wire_traffic *traffic)
+{
+	bool connected;
+
+	pthread_mutex_lock(&inbox->lock);
+	connected = inbox->open && inbox->connected;
+	*traffic = (struct simhca_wire_traffic){
+		.peer = inbox->path.destination,
+		.sent = atomic_load_explicit(&inbox->sent, memory_order_relaxed),
+		.repeated = atomic_load_explicit(&inbox->repeated, memory_order_relaxed),
+		.received = inbox->received,
+		.lost = inbox->lost,
+	};
+	pthread_mutex_unlock(&inbox->lock);
+	return connected;
+}
+
 /* Under the lock. A request that is too long gets an answer, a response has had its chance. */
 static bool is_for(const struct simhca_inbox *inbox, const struct simhca_packet *packet,
 		   const struct simhca_wire_path *from)
 {
-	if (!inbox->open || inbox->count == ROOM)
+	if (!inbox->open)
 		return false;
 	if (!inbox->connected)
 		return true;
@@ -139,9 +176,14 @@ bool simhca_inbox_put(struct simhca_inbox *inbox, const struct simhca_packet *pa
 	struct simhca_arrival *arrival = NULL;
 
 	pthread_mutex_lock(&inbox->lock);
-	if (is_for(inbox, packet, &datagram->path))
-		arrival = copy(packet, payload, datagram, account, most);
+	if (is_for(inbox, packet, &datagram->path)) {
+		if (inbox->count < ROOM)
+			arrival = copy(packet, payload, datagram, account, most);
+		if (!arrival)
+			inbox->lost++;
+	}
 	if (arrival) {
+		inbox->received++;
 		if (inbox->connected) {
 			arrival->packet.src_qpn = inbox->peer_qpn;
 			arrival->packet.mtu = inbox->mtu;

@@ -42,6 +42,11 @@ bool simhca_inbox_put(struct simhca_inbox *inbox, const struct simhca_packet *pa
 		      const uint8_t *payload, const struct simhca_wire_datagram *datagram,
 		      _Atomic uint64_t *account, uint64_t most);
 
+/* A packet goes out: counts it, and whether its PSN went before. Under one of the QP's locks. */
+void simhca_inbox_sent(struct simhca_inbox *inbox, const struct simhca_packet *packet);
+/* False: it is not connected by the wire. */
+bool simhca_inbox_traffic(struct simhca_inbox *inbox, struct simhca_wire_traffic *traffic);
+
 /* Nobody begins a turn any more; false: one is under way. */
 bool simhca_inbox_retire(struct simhca_inbox *inbox);
 

@@ -9,6 +9,7 @@
 #include "device/av.h"
 #include "device/fabric.h"
 #include "device/guard.h"
+#include "device/handles.h"
 #include "device/stats.h"
 #include "dma/dma.h"
 #include "link/deliver.h"
@@ -167,6 +168,14 @@ static bool retire(struct simhca_qp *qp)
 	return simhca_inbox_retire(qp->inbox);
 }
 
+bool simhca_wire_traffic(struct simhca_context *context, uint32_t handle,
+			 struct simhca_wire_traffic *traffic)
+{
+	const struct simhca_qp *qp = simhca_object(context, SIMHCA_OBJ_QP, handle, NULL);
+
+	return qp && qp->inbox && qp->link->remote && simhca_inbox_traffic(qp->inbox, traffic);
+}
+
 static const struct simhca_uplink uplink = {
 	.attach = attach,
 	.detach = detach,
@@ -203,6 +212,7 @@ static struct simhca_handover carry(struct simhca_worker *worker, struct simhca_
 	length += simhca_pad(packet->length);
 	simhca_icrc_put(path, datagram, length);
 	simhca_stats_sent(worker, qp->device, packet);
+	simhca_inbox_sent(qp->inbox, packet);
 	wire->ops.send(wire->ops.arg, path, traffic_class, datagram, length + SIMHCA_ICRC_BYTES);
 	return handover;
 }

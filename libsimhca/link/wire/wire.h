@@ -48,6 +48,17 @@ struct simhca_wire_counts {
 };
 void simhca_wire_counts(const struct simhca_fabric *fabric, struct simhca_wire_counts *counts);
 
+/* What a connected QP has exchanged with its peer, in packets, and where that is. */
+struct simhca_wire_traffic {
+	union simhca_gid peer;
+	uint64_t sent, repeated; /* of those sent, requests that had gone before */
+	uint64_t received;
+	uint64_t lost; /* came, and there was no room */
+};
+/* By the handle of a context's QP. False: there is none, or its peer is not on the wire. */
+bool simhca_wire_traffic(struct simhca_context *context, uint32_t handle,
+			 struct simhca_wire_traffic *traffic);
+
 /* ------------------------------------------------------------------- for the model itself */
 
 /* Sends a MAD to QP 1 of an address elsewhere; false: it is not elsewhere. */

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* simhca wire: what goes to and comes from other hosts. */
+#include <stdio.h>
+#include <string.h>
+
+#include "tool.h"
+
+static const char help[] =
+	"Usage: simhca wire [OPTION]...\n"
+	"\n"
+	"Shows the addresses that the daemon has RoCE v2 on, what became of the packets, and for\n"
+	"each peer how many queue pairs are connected to it and what these have exchanged.\n"
+	"\n"
+	"  --json                    as one JSON object, with each queue pair\n" HELP_COMMON "\n"
+	"Exit status: 0 when a daemon runs; 1 if none does; 2 for wrong options.\n";
+
+/* Adds to `wire` the QPs of `qps` that are connected by it, and the sums of each peer. */
+static void add_connections(json_t *wire, json_t *qps)
+{
+	static const char *const sums[] = { "sent", "repeated", "received", "lost" };
+	json_t *connections = json_array(), *peers = json_object(), *qp;
+	size_t i;
+
+	json_array_foreach(qps, i, qp)
+	{
+		json_t *traffic = json_object_get(qp, "wire"), *peer;
+
+		if (!traffic)
+			continue;
+		json_array_append(connections, qp);
+		peer = json_object_get(peers, report_text(traffic, "peer"));
+		if (!peer) {
+			peer = json_object();
+			json_object_set_new(peers, report_text(traffic, "peer"), peer);
+		}
+		json_object_set_new(peer, "qps", json_integer(report_number(peer, "qps") + 1));
+		for (size_t j = 0; j < sizeof(sums) / sizeof(sums[0]); j++)
+			json_object_set_new(peer, sums[j],
+					    json_integer(report_number(peer, sums[j]) +
+							 report_number(traffic, sums[j])));
+	}
+	json_object_set_new(wire, "peers", peers);
+	json_object_set_new(wire, "connections", connections);
+}
+
+static json_t *ask(int fd, char **refusal)
+{
+	json_t *wire = admin_report(fd, "wire", refusal), *qps;
+
+	if (!wire)
+		return NULL;
+	qps = admin_report(fd, "qp", refusal);
+	if (!qps) {
+		json_decref(wire);
+		return NULL;
+	}
+	add_connections(wire, qps);
+	json_decref(qps);
+	return wire;
+}
+
+static void print_numbers(json_t *object)
+{
+	const char *name;
+	json_t *value;
+
+	json_object_foreach(object, name, value)
+		printf(" %s %lld", name, (long long)json_integer_value(value));
+}
+
+static void print_text(const json_t *wire)
+{
+	json_t *one;
+	const char *name;
+	size_t i;
+
+	if (!json_array_size(json_object_get(wire, "addresses"))) {
+		puts("no device has an address on the wire; see --wire in simhcad(8)");
+		return;
+	}
+	json_array_foreach(json_object_get(wire, "addresses"), i, one)
+		printf("address %s dropped %lld\n", report_text(one, "address"),
+		       report_number(one, "dropped"));
+	printf("may send: %s\n", json_string_length(json_object_get(wire, "may_send"))
+					 ? report_text(wire, "may_send")
+					 : "everybody");
+	printf("packets: sent %lld unsent %lld taken %lld unclaimed %lld; refused:",
+	       report_number(wire, "sent"), report_number(wire, "unsent"),
+	       report_number(wire, "taken"), report_number(wire, "unclaimed"));
+	print_numbers(json_object_get(wire, "refused"));
+	putchar('\n');
+	json_object_foreach(json_object_get(wire, "peers"), name, one)
+	{
+		printf("peer %s", name);
+		print_numbers(one);
+		putchar('\n');
+	}
+}
+
+int wire_main(int argc, char **argv)
+{
+	static const struct report report = { help, ask, print_text };
+
+	return report_main(argc, argv, &report);
+}
