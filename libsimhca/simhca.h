@@ -85,6 +85,13 @@ struct simhca_failure {
 	const char *text; /* NO_ANSWER */
 };
 
+/* A frame that a link carries, beside what its bytes say. */
+struct simhca_frame_facts {
+	uint64_t time_ns;	/* CLOCK_REALTIME */
+	uint32_t context;	/* id, of whose QP sends it; 0: of no program here */
+	uint32_t qpn, peer_qpn; /* 0 likewise */
+};
+
 /* What the model tells its user. Called from engine threads and from control functions; must not
  * call back. */
 struct simhca_ops {
@@ -94,6 +101,9 @@ struct simhca_ops {
 	 */
 	void (*async_event)(void *context_arg, struct simhca_user_handle user, uint32_t type);
 	void (*log)(void *arg, enum simhca_log_level level, const char *line);
+	/* While simhca_fabric_tap() is on. Called with locks held; bytes begin with Ethernet's. */
+	void (*frame)(void *arg, const struct simhca_frame_facts *facts, const uint8_t *bytes,
+		      uint32_t length);
 	/* NULL: nobody wants to know. Called with locks held. */
 	void (*failure)(void *arg, const struct simhca_failure *failure);
 	/*
@@ -108,6 +118,8 @@ struct simhca_ops {
 
 struct simhca_fabric *simhca_fabric_create(const struct simhca_ops *ops);
 void simhca_fabric_destroy(struct simhca_fabric *fabric); /* after its devices and engines */
+/* Whether what links carry is told, as frames. Off at first. */
+void simhca_fabric_tap(struct simhca_fabric *fabric, bool on);
 
 struct simhca_engine_config {
 	uint32_t spin_us; /* how long to poll for work before sleeping; 0: not at all */

@@ -20,6 +20,7 @@
 #include "log.h"
 #include "resources.h"
 #include "session.h"
+#include "trace.h"
 #include "wire.h"
 
 #define REQUEST_BYTES 1024
@@ -329,6 +330,22 @@ static void on_wire(struct connection *connection, const json_t *request)
 	send_json(connection, wire_report(connection->admin->daemon->wire));
 }
 
+static void on_trace(struct connection *connection, const json_t *request)
+{
+	struct daemon *daemon = connection->admin->daemon;
+	int fd = tracers_add(daemon->tracers, daemon->fabric,
+			     (uint32_t)json_integer_value(json_object_get(request, "most_bytes")));
+
+	if (fd == -EUSERS)
+		answer(connection, refusal("there are as many traces as there may be"), -1);
+	else if (fd < 0)
+		answer(connection, refusal(strerror(-fd)), -1);
+	else
+		answer(connection, json_pack("{s:b}", "ok", 1), fd);
+	if (fd >= 0)
+		close(fd);
+}
+
 static void on_stop(struct connection *connection, const json_t *request)
 {
 	log_info("told to stop");
@@ -343,7 +360,7 @@ static void serve(struct connection *connection, const char *text, size_t length
 		void (*serve)(struct connection *connection, const json_t *request);
 	} commands[] = { { "lease", on_lease },	    { "status", on_status }, { "qp", on_qp },
 			 { "mr", on_mr },	    { "cm", on_cm },	     { "wire", on_wire },
-			 { "explain", on_explain }, { "stop", on_stop } };
+			 { "explain", on_explain }, { "trace", on_trace },   { "stop", on_stop } };
 	json_t *request = json_loadb(text, length, 0, NULL);
 	const char *name = json_string_value(json_object_get(request, "cmd"));
 	size_t i = 0;
@@ -356,7 +373,7 @@ static void serve(struct connection *connection, const char *text, size_t length
 		answer(connection, refusal("not a request: should be {\"cmd\": \"..\"}"), -1);
 	else if (i == sizeof(commands) / sizeof(commands[0]))
 		answer(connection,
-		       refusal("the commands are lease, status, qp, mr, cm, wire, explain "
+		       refusal("the commands are lease, status, qp, mr, cm, wire, explain, trace "
 			       "and stop"),
 		       -1);
 	else

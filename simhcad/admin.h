@@ -65,6 +65,10 @@
  *retry_cnt, rnr_retry, timeout; key, address and bytes of the access that was asked for, and entry:
  *what the key names {what, key, address, length, pdn, access, qpn}, null if it names nothing
  *
+ * trace	The frames that links carry from now on: with the answer comes the end of a socket
+ *		(trace.h). "most_bytes": N of each frame at most.
+ *	<- {"ok": true}, and the descriptor
+ *
  * stop		The daemon ends. The answer comes before that.
  */
 #ifndef SIMHCAD_ADMIN_H

@@ -22,6 +22,7 @@ struct admin;
 struct chores;
 struct cma;
 struct failures;
+struct tracers;
 struct netif;
 struct wire;
 
@@ -36,6 +37,7 @@ struct daemon {
 	struct chores *chores;
 	struct releaser *releaser;
 	struct failures *failures;
+	struct tracers *tracers;
 	struct retry_queue retries;
 	struct report_queue reports;
 	struct process_table processes;

@@ -114,6 +114,16 @@ static struct failing_program whose(struct failures *failures, uint32_t context)
 	return known ? known->program : (struct failing_program){ .comm = "XRC target" };
 }
 
+pid_t failures_pid(struct failures *failures, uint32_t context)
+{
+	pid_t pid;
+
+	pthread_mutex_lock(&failures->lock);
+	pid = whose(failures, context).pid;
+	pthread_mutex_unlock(&failures->lock);
+	return pid;
+}
+
 /* ------------------------------------------------------------------------------------- room */
 
 static unsigned int count_of(const struct failures *failures, pid_t program)

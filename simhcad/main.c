@@ -17,6 +17,7 @@
 #include "netif.h"
 #include "ready.h"
 #include "session.h"
+#include "trace.h"
 #include "wire.h"
 
 /* ----------------------------------------------------------- what the model has to say */
@@ -52,6 +53,15 @@ static void on_failure(void *arg, const struct simhca_failure *failure)
 	struct daemon *daemon = arg;
 
 	failures_add(daemon->failures, failure);
+}
+
+static void on_frame(void *arg, const struct simhca_frame_facts *facts, const uint8_t *bytes,
+		     uint32_t length)
+{
+	struct daemon *daemon = arg;
+
+	tracers_tell(daemon->tracers, facts,
+		     (uint32_t)failures_pid(daemon->failures, facts->context), bytes, length);
 }
 
 static void on_log(void *arg, enum simhca_log_level level, const char *line)
@@ -133,16 +143,19 @@ static int serve(struct daemon *daemon, int background)
 					.async_event = on_async_event,
 					.log = on_log,
 					.failure = on_failure,
+					.frame = on_frame,
 					.release = on_release,
 					.arg = daemon };
 	const struct settings *settings = &daemon->options->daemon;
 	int status = 1, failed;
 
 	daemon->failures = failures_open();
-	if (daemon->failures)
+	daemon->tracers = tracers_open(daemon->loop);
+	if (daemon->failures && daemon->tracers)
 		daemon->fabric = simhca_fabric_create(&ops);
 	if (!daemon->fabric) {
 		failures_close(daemon->failures);
+		tracers_close(daemon->tracers);
 		log_error("out of memory");
 		return 1;
 	}
@@ -153,6 +166,7 @@ static int serve(struct daemon *daemon, int background)
 		chores_stop(daemon->chores);
 		simhca_fabric_destroy(daemon->fabric);
 		failures_close(daemon->failures);
+		tracers_close(daemon->tracers);
 		return 1;
 	}
 	retry_queue_init(&daemon->retries, daemon->loop);
@@ -163,6 +177,7 @@ static int serve(struct daemon *daemon, int background)
 		releaser_free(daemon->releaser);
 		simhca_fabric_destroy(daemon->fabric);
 		failures_close(daemon->failures);
+		tracers_close(daemon->tracers);
 		return 1;
 	}
 	daemon->processes.loop = daemon->loop;
@@ -214,6 +229,7 @@ out:
 	event_wakeup_destroy(&daemon->wakeup);
 	if (!daemon->engines.abandoned) {
 		wire_close(daemon->wire);
+		tracers_close(daemon->tracers);
 		simhca_fabric_destroy(daemon->fabric);
 		failures_close(daemon->failures);
 	}

@@ -46,6 +46,19 @@ bool admin_nobody(int error)
 	return error == ENOENT || error == ECONNREFUSED || error == ENOTDIR;
 }
 
+int admin_reach(const char *dir)
+{
+	int fd = admin_connect(dir);
+
+	if (fd >= 0)
+		return fd;
+	if (admin_nobody(errno))
+		complain("no daemon runs in %s", dir);
+	else
+		complain("the daemon in %s cannot be reached: %s", dir, strerror(errno));
+	return -1;
+}
+
 pid_t admin_peer(int fd)
 {
 	struct ucred peer = { 0 };
@@ -202,6 +215,14 @@ json_t *admin_failures(int fd, long long since, pid_t run, char **refusal)
 
 	snprintf(more, sizeof(more), ",\"since\":%lld,\"run\":%d", since, (int)run);
 	return ask(fd, "explain", more, refusal);
+}
+
+json_t *admin_trace(int fd, long long most_bytes, int *frames, char **refusal)
+{
+	char more[64];
+
+	snprintf(more, sizeof(more), ",\"most_bytes\":%lld", most_bytes);
+	return request(fd, "trace", more, frames, refusal);
 }
 
 json_t *admin_status(int fd, char **refusal)

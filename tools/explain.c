@@ -120,19 +120,13 @@ static long long last_id(const json_t *report, long long last)
 
 static int explain_from_daemon(const struct explain *explain)
 {
-	int fd = admin_connect(explain->dir);
+	int fd = admin_reach(explain->dir);
 	char *refusal = NULL;
 	long long last = 0;
 	json_t *report;
 
-	if (fd < 0) {
-		if (admin_nobody(errno))
-			complain("no daemon runs in %s", explain->dir);
-		else
-			complain("the daemon in %s cannot be reached: %s", explain->dir,
-				 strerror(errno));
+	if (fd < 0)
 		return EXIT_FAILURE;
-	}
 	while ((report = admin_failures(fd, last, 0, &refusal))) {
 		/* An empty report is no news. */
 		if (last == 0 || last_id(report, last) != last)
@@ -149,18 +143,6 @@ static int explain_from_daemon(const struct explain *explain)
 	free(refusal);
 	close(fd);
 	return report && !ferror(stdout) ? EXIT_SUCCESS : EXIT_FAILURE;
-}
-
-static bool parse_number(const char *option, const char *text, long long *number)
-{
-	char *end;
-
-	errno = 0;
-	*number = strtoll(text, &end, 0);
-	if (!errno && end != text && !*end && *number > 0)
-		return true;
-	complain("--%s %s: must be a number above 0", option, text);
-	return false;
 }
 
 int explain_main(int argc, char **argv)
@@ -194,11 +176,11 @@ int explain_main(int argc, char **argv)
 			explain.follow = true;
 			break;
 		case OPT_PID:
-			if (!parse_number("pid", optarg, &explain.filter.pid))
+			if (!option_number("pid", optarg, &explain.filter.pid))
 				return EXIT_USAGE;
 			break;
 		case OPT_QP:
-			if (!parse_number("qp", optarg, &explain.filter.qpn))
+			if (!option_number("qp", optarg, &explain.filter.qpn))
 				return EXIT_USAGE;
 			break;
 		default:

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* What the subcommands have in common on the command line. */
+#include <errno.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +29,18 @@ enum option_code next_option(int argc, char **argv, const struct option *table, 
 		return OPT_USAGE_ERROR;
 	}
 	return (enum option_code)code;
+}
+
+bool option_number(const char *option, const char *text, long long *number)
+{
+	char *end;
+
+	errno = 0;
+	*number = strtoll(text, &end, 0);
+	if (!errno && end != text && !*end && *number > 0 && *number <= UINT32_MAX)
+		return true;
+	complain("--%s %s: must be a number from 1 to %u", option, text, UINT32_MAX);
+	return false;
 }
 
 bool no_more_words(int argc, char **argv)

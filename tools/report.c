@@ -23,17 +23,12 @@ long long report_number(const json_t *object, const char *key)
 /* The daemon's answer; NULL after a complaint. */
 static json_t *ask(const char *dir, const struct report *report)
 {
-	int fd = admin_connect(dir);
+	int fd = admin_reach(dir);
 	char *refusal = NULL;
 	json_t *answer;
 
-	if (fd < 0) {
-		if (admin_nobody(errno))
-			complain("no daemon runs in %s", dir);
-		else
-			complain("the daemon in %s cannot be reached: %s", dir, strerror(errno));
+	if (fd < 0)
 		return NULL;
-	}
 	answer = report->ask(fd, &refusal);
 	if (!answer)
 		complain("the daemon in %s gave no report: %s", dir,

@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "capture.h"
 #include "story.h"
 #include "tool.h"
 
@@ -31,7 +32,9 @@ static const char help[] =
 	"  --private                 a daemon and runtime directory that no other command "
 	"joins\n"
 	"  --explain                 at the end, tell on stderr what failed, as `simhca explain` "
-	"does\n" HELP_COMMON "\n" HELP_DAEMON "\n"
+	"does\n"
+	"  --trace FILE              capture all packets meanwhile, as `simhca trace --write "
+	"FILE`\n" HELP_COMMON "\n" HELP_DAEMON "\n"
 	"If work requests of COMMAND have failed, one line at the end says so, on stderr.\n"
 	"SIMHCA_EXPLAIN=1 in the environment is --explain, SIMHCA_EXPLAIN=0 keeps silent.\n"
 	"\n"
@@ -49,8 +52,14 @@ struct run {
 	int signals;	   /* signalfd of those passed on, and SIGCHLD */
 	sigset_t old_mask; /* what we were started with, for the command */
 	struct sigaction old_pipe;
-	pid_t command; /* 0: ended */
-	int status;    /* then its wait status */
+	struct capture *capture; /* NULL: none */
+	pid_t command;		 /* 0: ended */
+	int status;		 /* then its wait status */
+};
+
+struct run_options {
+	bool explain;
+	struct capture_wishes capture; /* file NULL: none is wanted */
 };
 
 static bool catch_signals(struct run *run)
@@ -151,6 +160,14 @@ static void pass_on_signals(struct run *run)
 	}
 }
 
+/* What was captured is worth a line; that it is not whole, a complaint. */
+static void end_capture(struct run *run)
+{
+	if (run->capture)
+		capture_close(run->capture);
+	run->capture = NULL;
+}
+
 static void wait_for_command(struct run *run)
 {
 	while (run->command) {
@@ -159,9 +176,12 @@ static void wait_for_command(struct run *run)
 			{ .fd = run->signals, .events = POLLIN },
 			{ .fd = daemon->log, .events = POLLIN },
 			{ .fd = daemon->lost ? -1 : daemon->control, .events = POLLIN },
+			{ .fd = run->capture ? capture_fd(run->capture) : -1, .events = POLLIN },
 		};
 
-		poll(fds, 3, -1);
+		poll(fds, 4, -1);
+		if (fds[3].revents && !capture_take(run->capture))
+			end_capture(run);
 		daemon_relay(daemon);
 		pass_on_signals(run);
 		if (waitpid(run->command, &run->status, WNOHANG) == run->command)
@@ -233,8 +253,8 @@ static int interrupted(struct run *run)
 	return EXIT_SIGNAL_BASE + (int)info.ssi_signo;
 }
 
-static int run_in(const char *dir, const struct daemon_options *options, bool explained,
-		  char **command)
+static int run_in(const char *dir, const struct daemon_options *options,
+		  const struct run_options *asked, char **command)
 {
 	struct run run = { .daemon = DAEMON_NONE };
 	int status = EXIT_TOOL_FAILED;
@@ -243,8 +263,14 @@ static int run_in(const char *dir, const struct daemon_options *options, bool ex
 		return EXIT_TOOL_FAILED;
 	switch (daemon_reach(&run.daemon, dir, options, true, run.signals)) {
 	case REACHED:
+		if (asked->capture.file) {
+			run.capture = capture_open(run.daemon.control, &asked->capture);
+			if (!run.capture)
+				break;
+		}
 		status = run_command(&run, command, dir);
-		explain(&run, explained);
+		end_capture(&run);
+		explain(&run, asked->explain);
 		break;
 	case REACH_BAD_OPTIONS:
 		status = EXIT_USAGE;
@@ -269,11 +295,13 @@ int run_main(int argc, char **argv)
 		OPTIONS_DAEMON,
 		{ "private", no_argument, NULL, OPT_PRIVATE },
 		{ "explain", no_argument, NULL, OPT_EXPLAIN },
+		{ "trace", required_argument, NULL, OPT_TRACE },
 		{ 0 },
 	};
 	struct daemon_options options = { 0 };
 	const char *given = NULL;
-	bool is_private = false, explained = false;
+	struct run_options asked = { 0 };
+	bool is_private = false;
 	enum option_code code;
 	int index, status = EXIT_USAGE;
 	char *dir;
@@ -291,7 +319,10 @@ int run_main(int argc, char **argv)
 			is_private = true;
 			break;
 		case OPT_EXPLAIN:
-			explained = true;
+			asked.explain = true;
+			break;
+		case OPT_TRACE:
+			asked.capture.file = optarg;
 			break;
 		case OPT_DAEMON:
 		case OPT_DAEMON_ANY:
@@ -317,7 +348,7 @@ int run_main(int argc, char **argv)
 	dir = is_private ? runtime_dir_private() : runtime_dir(given);
 	if (!dir)
 		goto out;
-	status = run_in(dir, &options, explained, argv + optind);
+	status = run_in(dir, &options, &asked, argv + optind);
 	if (is_private)
 		runtime_dir_remove(dir);
 	free(dir);

@@ -22,6 +22,7 @@ static const char help[] =
 	"  cm               show who listens and who is connected by rdma_cm\n"
 	"  wire             show what goes to and comes from other hosts\n"
 	"  explain          tell what has failed, and why; what an error means\n"
+	"  trace            capture packets, for Wireshark\n"
 	"  env              print the variables that `run` sets\n"
 	"\n"
 	"simhca SUBCOMMAND --help has the options; simhca --version the version.\n";
@@ -33,7 +34,7 @@ static const struct subcommand {
 	{ "run", run_main },	     { "start", start_main }, { "stop", stop_main },
 	{ "status", status_main },   { "env", env_main },     { "qp", qp_main },
 	{ "mr", mr_main },	     { "cm", cm_main },	      { "wire", wire_main },
-	{ "explain", explain_main },
+	{ "explain", explain_main }, { "trace", trace_main },
 };
 
 static char prefix[32] = "simhca";
@@ -62,13 +63,30 @@ long long now_ms(void)
 	return now.tv_sec * 1000LL + now.tv_nsec / 1000000;
 }
 
+#define LIST 256
+
+/* "run, start and stop" */
+static const char *list_subcommands(char list[LIST], const char *last)
+{
+	size_t count = sizeof(subcommands) / sizeof(subcommands[0]);
+	int length = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		const char *before = !i ? "" : i < count - 1 ? ", " : last;
+
+		length += snprintf(list + length, LIST - (size_t)length, "%s%s", before,
+				   subcommands[i].name);
+	}
+	return list;
+}
+
 int main(int argc, char **argv)
 {
+	char list[LIST];
 	const char *word = argc > 1 ? argv[1] : NULL;
 
 	if (!word) {
-		complain("a subcommand is missing: run, start, stop, status, qp, mr, cm, wire, "
-			 "explain or env");
+		complain("a subcommand is missing: %s", list_subcommands(list, " or "));
 		return EXIT_USAGE;
 	}
 	if (!strcmp(word, "--help") || !strcmp(word, "-h") || !strcmp(word, "help")) {
@@ -85,8 +103,8 @@ int main(int argc, char **argv)
 			return subcommands[i].main(argc - 1, argv + 1);
 		}
 	}
-	complain("%s: no such %s; run, start, stop, status, qp, mr, cm, wire, explain and env are",
-		 word,
-		 word[0] == '-' ? "option; --help, --version and the subcommands" : "subcommand");
+	complain("%s: no such %s; %s are", word,
+		 word[0] == '-' ? "option; --help, --version and the subcommands" : "subcommand",
+		 list_subcommands(list, " and "));
 	return EXIT_USAGE;
 }

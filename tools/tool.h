@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * simhca, the tool. One file per subcommand (run.c, start.c, stop.c, status.c, env.c, resource.c,
- * wire.c, explain.c) above eight helpers:
+ * wire.c, explain.c, trace.c) above nine helpers:
  *
  *   options.c      what the subcommands have in common on the command line
  *   runtime.c      which runtime directory, and what is in it
@@ -10,6 +10,7 @@
  *   daemon.c       reaches the daemon of a runtime directory, starting one when none runs
  *   environment.c  the variables that show the device to an unmodified program
  *   story.c        the daemon's report of failures, for people
+ *   capture.c      frames from the daemon, into a pcap file
  *   advice.c       what an error means, what mostly causes it, what to do
  */
 #ifndef SIMHCA_TOOL_H
@@ -40,6 +41,7 @@ int mr_main(int argc, char **argv);
 int cm_main(int argc, char **argv);
 int wire_main(int argc, char **argv);
 int explain_main(int argc, char **argv);
+int trace_main(int argc, char **argv);
 
 /* One line on stderr: "simhca SUBCOMMAND: ...". */
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -60,7 +62,11 @@ enum option_code {
 	OPT_PID,
 	OPT_QP,
 	OPT_FOLLOW,
+	OPT_WRITE,
+	OPT_COUNT,
+	OPT_SNAPLEN,
 	OPT_EXPLAIN,
+	OPT_TRACE,
 	OPT_DAEMON,	/* one of the options that go to the daemon */
 	OPT_DAEMON_ANY, /* --daemon-option NAME=VALUE */
 };
@@ -120,6 +126,8 @@ struct daemon_options {
  * value. Options end at the first word that is none. index receives the table's index.
  */
 enum option_code next_option(int argc, char **argv, const struct option *table, int *index);
+/* The value of an option, from 1 to 2^32 - 1; false after a complaint. */
+bool option_number(const char *option, const char *text, long long *number);
 /* Returns false after a complaint when words are left over. */
 bool no_more_words(int argc, char **argv);
 /* Adds an OPT_DAEMON (value NULL: it takes none) or OPT_DAEMON_ANY; false after a complaint. */
@@ -146,6 +154,8 @@ void runtime_dir_remove(const char *dir);
 
 /* A connection to the daemon of dir; or -1 with errno: ENOENT, ECONNREFUSED: none runs. */
 int admin_connect(const char *dir);
+/* The same; -1 after a complaint. */
+int admin_reach(const char *dir);
 /* True when errno from admin_connect() means that no daemon listens. */
 bool admin_nobody(int error);
 /* The daemon's pid, as far as the kernel knows it; 0 if it is not visible from here. */
@@ -168,6 +178,12 @@ json_t *admin_report(int fd, const char *command, char **refusal);
  * this process has started, which has a lease; 0: of all. The object of "explain"; NULL as above.
  */
 json_t *admin_failures(int fd, long long since, pid_t run, char **refusal);
+
+/*
+ * The frames that links carry from now on, at most so many bytes of each (0: all): *frames is a
+ * socket (simhcad/trace.h). NULL as above.
+ */
+json_t *admin_trace(int fd, long long most_bytes, int *frames, char **refusal);
 
 /* ----------------------------------------------------------------------------- report.c */
 

@@ -46,6 +46,7 @@ struct simhca_fabric {
 	const struct simhca_link *frame_link;	   /* those for raw frames */
 	const struct simhca_srq_kind *srq_kind[3]; /* by enum simhca_srq_type */
 	const struct simhca_uplink *uplink;	   /* to peers that are not here; NULL: none */
+	atomic_bool tap;	  /* packets are told to ops.frame (link/tap.h) */
 	struct simhca_wire *wire;		   /* what it has */
 	uint32_t next_context_id;
 	struct simhca_atomicity *atomicities; /* control functions only */

@@ -40,6 +40,8 @@ void simhca_worker_end(struct simhca_worker *worker)
 {
 	free(worker->mover.scratch);
 	free(worker->send);
+	free(worker->tap.bytes);
+	free(worker->tap.payload);
 }
 
 struct simhca_worker *simhca_worker_join(struct simhca_engine *engine, uint32_t lane)

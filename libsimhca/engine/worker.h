@@ -32,6 +32,14 @@ struct simhca_mover {
 	_Atomic uint32_t context; /* in memory of this one's client; 0: in nobody's */
 };
 
+/* What the tap (link/tap.h) has of the packets that are being handed over. */
+struct simhca_tap_list {
+	uint8_t *bytes;
+	size_t used, room;
+	uint8_t *payload;   /* SIMHCA_LINK_SLICE bytes; NULL: it was never needed */
+	unsigned int depth; /* packets that are handed over, one within another */
+};
+
 /* A thread that runs an engine; or a test that polls it. */
 struct simhca_worker {
 	struct simhca_guard guard;
@@ -53,6 +61,7 @@ struct simhca_worker {
 	bool guest;	/* it was invited */
 	bool roams;	/* it may run on any CPU, not just its lane's */
 	struct simhca_mover mover;
+	struct simhca_tap_list tap;
 	/* The QP whose requester has its turn: on the local link answers are for it. */
 	struct simhca_qp *requester;
 	/* A message of its, as it was read last: that of ring index send_index, if send_of is it.

@@ -5,6 +5,7 @@
 
 #include "device/address.h"
 #include "device/device.h"
+#include "link/tap.h"
 #include "link/wire/wire.h"
 #include "simhca.h"
 
@@ -31,6 +32,8 @@ bool simhca_device_send_gmp(struct simhca_device *device, const struct simhca_av
 	pthread_rwlock_unlock(&device->fabric->lock);
 	if (!to && device->config.wire)
 		return simhca_wire_send_gmp(device, av, &gmp.sgid, mad);
+	if (to && simhca_tap_is_on(device->fabric))
+		simhca_tap_mad(device->fabric, &gmp.sgid, &gmp.dgid, mad);
 	if (to)
 		to->gmp(to->gmp_arg, &gmp);
 	return to;

@@ -7,6 +7,7 @@
 #include "device/address.h"
 #include "dma/dma.h"
 #include "local.h"
+#include "tap.h"
 #include "traffic.h"
 #include "transport/completer.h"
 #include "transport/link.h"
@@ -33,8 +34,8 @@ static struct simhca_qp *peer_of(struct simhca_qp *qp)
 	return qp->peer.qp;
 }
 
-static struct simhca_handover request(struct simhca_worker *worker, struct simhca_qp *qp,
-				      struct simhca_packet *packet)
+static struct simhca_handover send_request(struct simhca_worker *worker, struct simhca_qp *qp,
+					   struct simhca_packet *packet)
 {
 	struct simhca_handover handover = { .outcome = SIMHCA_TAKEN };
 	struct simhca_qp *peer;
@@ -55,15 +56,43 @@ static struct simhca_handover request(struct simhca_worker *worker, struct simhc
 	return handover;
 }
 
+static struct simhca_handover request(struct simhca_worker *worker, struct simhca_qp *qp,
+				      struct simhca_packet *packet)
+{
+	struct simhca_handover handover;
+	struct simhca_tap_mark mark;
+
+	if (!simhca_tap_is_on(qp->device->fabric))
+		return send_request(worker, qp, packet);
+	mark = simhca_tap_begin(worker, qp, packet);
+	handover = send_request(worker, qp, packet);
+	simhca_tap_end(worker, mark, handover.outcome == SIMHCA_TAKEN);
+	return handover;
+}
+
 /* The requester waits in its turn for the call to return. */
-static struct simhca_handover respond(struct simhca_worker *worker, struct simhca_qp *qp,
-				      const struct simhca_packet *packet)
+static struct simhca_handover send_response(struct simhca_worker *worker, struct simhca_qp *qp,
+					    const struct simhca_packet *packet)
 {
 	struct simhca_qp *requester = worker->requester;
 	struct simhca_handover handover = simhca_completer_run(worker, requester, packet);
 
 	if (handover.outcome == SIMHCA_TAKEN)
 		simhca_stats_carried(worker, qp->device, requester->device, packet);
+	return handover;
+}
+
+static struct simhca_handover respond(struct simhca_worker *worker, struct simhca_qp *qp,
+				      const struct simhca_packet *packet)
+{
+	struct simhca_handover handover;
+	struct simhca_tap_mark mark;
+
+	if (!simhca_tap_is_on(qp->device->fabric))
+		return send_response(worker, qp, packet);
+	mark = simhca_tap_begin(worker, qp, packet);
+	handover = send_response(worker, qp, packet);
+	simhca_tap_end(worker, mark, handover.outcome == SIMHCA_TAKEN);
 	return handover;
 }
 

@@ -112,6 +112,7 @@ def flushed():
 
 def fine():
     pair = Pair()
+    pair.mr.write(bytes(range(64)), 64)
     pair.send(1, e.IBV_WR_RDMA_WRITE)
     pair.poll(1)
 

@@ -3,7 +3,7 @@
 
 import pytest
 
-SUBCOMMANDS = ["run", "start", "stop", "status", "qp", "mr", "cm", "explain", "env"]
+SUBCOMMANDS = ["run", "start", "stop", "status", "qp", "mr", "cm", "explain", "trace", "env"]
 
 
 def one_line(text):
@@ -49,7 +49,8 @@ def test_version(tool):
     (["start", "now"], "now"),
     (["stop", "now"], "now"),
     (["status", "--fly"], "--fly"),
-    (["explain", "--qp", "0"], "--qp 0: must be a number above 0"),
+    (["explain", "--qp", "0"], "--qp 0: must be a number from 1"),
+    (["trace"], "--write FILE is missing"),
     (["explain", "KEY_LOST"], "KEY_LOST: must be a reason"),
     (["env", "--format", "xml"], "--format xml: must be sh, docker or json"),
 ])

@@ -14,6 +14,7 @@
 #include "dma/dma.h"
 #include "link/deliver.h"
 #include "link/local.h"
+#include "link/tap.h"
 #include "link/traffic.h"
 #include "link/wire/inbox.h"
 #include "link/wire/wire.h"
@@ -213,7 +214,10 @@ static struct simhca_handover carry(struct simhca_worker *worker, struct simhca_
 	simhca_icrc_put(path, datagram, length);
 	simhca_stats_sent(worker, qp->device, packet);
 	simhca_inbox_sent(qp->inbox, packet);
-	wire->ops.send(wire->ops.arg, path, traffic_class, datagram, length + SIMHCA_ICRC_BYTES);
+	length += SIMHCA_ICRC_BYTES;
+	if (simhca_tap_is_on(qp->device->fabric))
+		simhca_tap_datagram(qp->device->fabric, path, traffic_class, datagram, length);
+	wire->ops.send(wire->ops.arg, path, traffic_class, datagram, length);
 	return handover;
 }
 
@@ -322,8 +326,10 @@ bool simhca_wire_send_gmp(struct simhca_device *device, const struct simhca_av *
 	memcpy(datagram + length, mad, SIMHCA_MAD_BYTES);
 	length += SIMHCA_MAD_BYTES;
 	simhca_icrc_put(&path, datagram, length);
-	wire->ops.send(wire->ops.arg, &path, av->traffic_class, datagram,
-		       length + SIMHCA_ICRC_BYTES);
+	length += SIMHCA_ICRC_BYTES;
+	if (simhca_tap_is_on(device->fabric))
+		simhca_tap_datagram(device->fabric, &path, av->traffic_class, datagram, length);
+	wire->ops.send(wire->ops.arg, &path, av->traffic_class, datagram, length);
 	return true;
 }
 
@@ -404,6 +410,9 @@ void simhca_wire_receive(struct simhca_fabric *fabric, struct simhca_wire_datagr
 		count(&wire->refused[fault]);
 		return;
 	}
+	if (simhca_tap_is_on(fabric))
+		simhca_tap_datagram(fabric, &datagram->path, datagram->traffic_class,
+				    datagram->bytes, datagram->length);
 	if (packet.dest_qpn == GMP_QPN) {
 		count(put_gmp(wire, &packet, payload, datagram) ? &wire->taken : &wire->unclaimed);
 		return;

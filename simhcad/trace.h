@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * Tracers: who asked for the frames that links carry, over the control socket. Each gets the end of
+ * an AF_UNIX SOCK_SEQPACKET socket, with a frame in a message; frames for which there is no room in
+ * it are lost, and counted. A tracer that shuts down its side hears how many, in a last message
+ * without a frame; it can also just close the socket.
+ */
+#ifndef SIMHCAD_TRACE_H
+#define SIMHCAD_TRACE_H
+
+#include <stdint.h>
+
+struct ev_loop;
+struct simhca_fabric;
+struct simhca_frame_facts;
+struct tracers;
+
+/* A message begins with it; behind it are `length` bytes of the frame, from its Ethernet header on.
+ */
+struct trace_frame {
+	uint64_t time_ns; /* CLOCK_REALTIME */
+	uint64_t lost;	  /* frames so far, of this tracer's */
+	uint32_t qpn, peer_qpn;
+	uint32_t pid;	 /* of the program that sends it; 0: unknown */
+	uint32_t length; /* bytes of the whole frame, of which some may be left out; 0: the last */
+};
+
+/* NULL: out of memory. */
+struct tracers *tracers_open(struct ev_loop *loop);
+/* After this nobody is told any more; engines have ended, or simhca_fabric_tap() is off. */
+void tracers_close(struct tracers *tracers);
+
+/*
+ * One more, who wants at most `most` bytes of a frame (0: all). Its end of the socket, or a
+ * negative errno: -EUSERS if there are enough.
+ */
+int tracers_add(struct tracers *tracers, struct simhca_fabric *fabric, uint32_t most);
+
+/* Any thread. pid: of the program that sends it, 0 if that is not known. */
+void tracers_tell(struct tracers *tracers, const struct simhca_frame_facts *facts, uint32_t pid,
+		  const uint8_t *bytes, uint32_t length);
+
+#endif

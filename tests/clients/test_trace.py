@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""`simhca trace`: what links carry, as RoCE v2 packets that Wireshark takes for good ones."""
+import ipaddress
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import typing
+import zlib
+
+import pytest
+
+from common import (HERE, LINK_LAYERS, PATIENCE, SIMHCA, Device, expect_success, run_pair, stopped,
+                    wait_until)
+
+NANOSECONDS, ETHERNET = 0xa1b23c4d, 1
+UDP, ROCE = 17, 4791
+MTU = 1024  # of ibv_rc_pingpong
+TRACERS = 8  # TRACERS_MOST
+TSHARK = shutil.which("tshark")
+
+
+class Packet(typing.NamedTuple):
+    opcode: int
+    dest_qpn: int
+    psn: int
+    payload: bytes  # and headers behind the BTH
+
+
+def add16(data):
+    """The Internet checksum, before its complement."""
+    total = sum(struct.unpack(f">{(len(data) + 1) // 2}H", data + bytes(len(data) % 2)))
+    while total >> 16:
+        total = (total & 0xffff) + (total >> 16)
+    return total
+
+
+def decode(frame):
+    """All that can be checked of a frame is: lengths, checksums, the ICRC (annex A17.3.3)."""
+    kind, = struct.unpack(">H", frame[12:14])
+    ip = frame[14:]
+    if kind == 0x0800:
+        assert add16(ip[:20]) == 0xffff and ip[9] == UDP
+        header, rest = bytearray(ip[:20]), ip[20:]
+        assert struct.unpack(">H", ip[2:4])[0] == len(ip)
+        header[1], header[8], header[10:12] = 0xff, 0xff, b"\xff\xff"
+    else:
+        assert kind == 0x86dd and ip[6] == UDP
+        header, rest = bytearray(ip[:40]), ip[40:]
+        assert struct.unpack(">H", ip[4:6])[0] == len(rest)
+        assert add16(ip[8:40] + struct.pack(">II", len(rest), UDP) + rest) == 0xffff
+        header[0:4], header[7] = bytes([header[0] | 0x0f, 0xff, 0xff, 0xff]), 0xff
+    port, length = struct.unpack(">HH", rest[2:6])
+    assert port == ROCE and length == len(rest)
+    bth = bytearray(rest[8:20])
+    masked = bytes(bth[:4]) + b"\xff" + bytes(bth[5:])
+    crc = zlib.crc32(b"\xff" * 8 + bytes(header) + rest[:6] + b"\xff\xff" + masked + rest[20:-4])
+    assert struct.unpack("<I", rest[-4:])[0] == crc
+    return Packet(bth[0], int.from_bytes(bth[5:8], "big"), int.from_bytes(bth[9:12], "big"),
+                  rest[20:-4])
+
+
+def frames(path):
+    data = path.read_bytes()
+    magic, _, _, _, _, _, link = struct.unpack("<IHHiIII", data[:24])
+    assert (magic, link) == (NANOSECONDS, ETHERNET)
+    at = 24
+    while at < len(data):
+        _, _, kept, length = struct.unpack("<IIII", data[at:at + 16])
+        yield data[at + 16:at + 16 + kept], length
+        at += 16 + kept
+
+
+def packets(path):
+    return [decode(frame) for frame, length in frames(path) if len(frame) == length]
+
+
+def expect_wireshark_agrees(path):
+    if not TSHARK:
+        pytest.skip("tshark is not installed: nobody else looks at the captures")
+    wrong = subprocess.run([TSHARK, "-r", path, "-Y", "_ws.expert || _ws.malformed"], text=True,
+                           capture_output=True, timeout=PATIENCE, check=True).stdout
+    assert wrong == ""
+
+
+@pytest.fixture(scope="module", params=LINK_LAYERS)
+def device(request):
+    with Device(request.param) as device:
+        yield device
+
+
+class Tracer:
+    """`simhca trace` that has begun."""
+
+    def __init__(self, device, path, *options):
+        self.path = path
+        self.program = device.start(SIMHCA, "trace", "--write", path, *options)
+        # The head of the file is written once the daemon traces.
+        wait_until(lambda: path.exists() and path.stat().st_size >= 24, PATIENCE, "a capture")
+
+    def end(self):
+        self.program.send(signal.SIGINT)
+        result = expect_success(self.program.finish())
+        counts = re.fullmatch(r"simhca trace: (\d+) packets, (\d+) lost\n", result.stderr)
+        return int(counts[1]), int(counts[2])
+
+
+@pytest.fixture
+def pingpong(device):
+    """Runs pairs of ibv_rc_pingpong, and the like."""
+    flags = ("-g", "0") if device.link_layer == "ethernet" else ()
+    return lambda program, *more: run_pair(device, program, *flags, *more)
+
+
+def test_messages_in_packets_of_the_path_mtu(device, pingpong, tmp_path):
+    """10,000 bytes are a first packet, eight in the middle and a last one; each is answered."""
+    tracer = Tracer(device, tmp_path / "capture")
+    pingpong("ibv_rc_pingpong", "-s", "10000", "-n", "20")
+    written, lost = tracer.end()
+    seen = packets(tracer.path)
+    assert lost == 0 and written == len(seen) == 2 * 20 * 11
+    assert [packet.opcode for packet in seen[:11]] == [0x00] + 8 * [0x01] + [0x02, 0x11]
+    message = seen[:10]
+    assert [(packet.psn - message[0].psn) & 0xffffff for packet in message] == list(range(10))
+    assert [len(packet.payload) for packet in message] == 9 * [MTU] + [10000 - 9 * MTU]
+    assert seen[10].psn == message[-1].psn
+    expect_wireshark_agrees(tracer.path)
+
+
+@pytest.mark.parametrize("program, opcodes", [
+    (("ib_read_lat", "-F", "-n", "20", "-s", "10000"), {0x0c, 0x0d, 0x0e, 0x0f}),
+    (("ib_atomic_lat", "-F", "-n", "20"), {0x14, 0x12}),
+    (("ib_write_lat", "-F", "-n", "20", "-s", "16"), {0x0a, 0x11}),
+    (("ib_send_lat", "-F", "-n", "20", "-c", "UD"), {0x64}),
+    (("ib_send_lat", "-F", "-n", "20", "-c", "UC"), {0x24}),
+], ids=lambda value: value[0] if isinstance(value, tuple) else "")
+def test_operations(device, tmp_path, program, opcodes):
+    tracer = Tracer(device, tmp_path / "capture")
+    for result in run_pair(device, *program):
+        expect_success(result)
+    tracer.end()
+    assert opcodes <= {packet.opcode for packet in packets(tracer.path)}
+    expect_wireshark_agrees(tracer.path)
+
+
+def test_only_some(device, pingpong, tmp_path):
+    """By number of packets, by length, by QP, by process."""
+    counted = Tracer(device, tmp_path / "counted", "--count", "7")
+    short = Tracer(device, tmp_path / "short", "--snaplen", "60")
+    nobodys = Tracer(device, tmp_path / "nobodys", "--pid", "1")
+    server, _ = pingpong("ibv_rc_pingpong", "-n", "20")
+    expect_success(counted.program.finish())
+    assert len(list(frames(counted.path))) == 7
+    short.end()
+    assert {len(frame) for frame, _ in frames(short.path)} == {60}
+    assert nobodys.end()[0] == 0
+    qpn = int(re.search(r"local address: .*QPN (0x\w+)", server.stdout)[1], 16)
+    assert qpn in {packet.dest_qpn for packet in packets(counted.path)}
+
+
+def test_a_tracer_that_is_stopped(device, pingpong, tmp_path):
+    """It loses packets, and says how many; the programs do not wait for it."""
+    tracer = Tracer(device, tmp_path / "capture")
+    tracer.program.send(signal.SIGSTOP)
+    wait_until(lambda: stopped(tracer.program.pid), PATIENCE, "the tracer to stop")
+    for result in pingpong("ibv_rc_pingpong", "-s", "65536", "-n", "500"):
+        expect_success(result)
+    tracer.program.send(signal.SIGCONT)
+    written, lost = tracer.end()
+    assert lost > 0 and written == len(packets(tracer.path))
+
+
+def test_as_many_as_there_may_be(device, tmp_path):
+    tracers = [Tracer(device, tmp_path / str(i)) for i in range(TRACERS)]
+    result = device.run(SIMHCA, "trace", "--write", tmp_path / "more")
+    assert result.status == 1 and "there are as many traces as there may be" in result.stderr
+    for tracer in tracers:
+        tracer.end()
+    Tracer(device, tmp_path / "again").end()
+
+
+def test_a_program_and_its_packets(launcher, tmp_path):
+    """`simhca run --trace`: from the first packet on. The payload is what it was then."""
+    result = launcher.run(SIMHCA, "run", "--private", "--trace", tmp_path / "capture", "--",
+                          "/usr/bin/python3", HERE / "failing.py", "fine")
+    assert re.search(r"^simhca run: 2 packets, 0 lost$", expect_success(result).stderr, re.M)
+    write, ack = packets(tmp_path / "capture")
+    assert write.opcode == 0x0a and write.payload[16:] == bytes(range(64))
+    assert ack.opcode == 0x11
+
+
+def test_the_communication_manager(device, tmp_path, launcher):
+    """Its MADs are packets of QP 1."""
+    if device.link_layer == "ib":
+        pytest.skip("its addresses are those of interfaces, which an InfiniBand device has not here")
+    tracer = Tracer(device, tmp_path / "capture")
+    address = ipaddress.ip_address("127.0.0.1")
+    server = device.start("rping", "-s", "-a", str(address), "-C", "2")
+    client = device.run("sh", "-c", f"sleep 0.5; rping -c -a {address} -C 2")
+    expect_success(client)
+    expect_success(server.finish())
+    tracer.end()
+    assert {packet.opcode for packet in packets(tracer.path) if packet.dest_qpn == 1} == {0x64}
+    expect_wireshark_agrees(tracer.path)
