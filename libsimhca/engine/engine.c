@@ -102,6 +102,7 @@ uint64_t simhca_engine_arm_timer(struct simhca_task *task, uint64_t delay_ns)
 {
 	struct simhca_engine *engine = task->engine;
 	uint64_t deadline = simhca_engine_now(engine) + delay_ns;
+	bool armed = true;
 
 	pthread_mutex_lock(&engine->lock);
 	task->timer.expired = task_timer_expired;
@@ -111,10 +112,12 @@ uint64_t simhca_engine_arm_timer(struct simhca_task *task, uint64_t delay_ns)
 	 */
 	if (deadline == task->timer.deadline_ns)
 		deadline++;
-	if (!atomic_load(&task->dead) && simhca_timer_arm(&engine->timers, &task->timer, deadline))
+	if (!atomic_load(&task->dead))
+		armed = !simhca_timer_arm(&engine->timers, &task->timer, deadline);
+	unlock(engine);
+	if (!armed)
 		simhca_log(engine->fabric, SIMHCA_LOG_ERROR,
 			   "QP 0x%06x: no memory for its timer: it waits without end", task->qpn);
-	unlock(engine);
 	simhca_engine_wake(engine);
 	return deadline;
 }

@@ -61,16 +61,23 @@ static int add_open(struct simhca_context *context, struct simhca_qp *qp,
 	return 0;
 }
 
-static void remove_open(struct simhca_qp *qp, struct simhca_qp_open **link)
+/* 0 or -EAGAIN: they are being told of an event. */
+static int remove_open(struct simhca_qp *qp, struct simhca_qp_open **link)
 {
 	struct simhca_qp_open *open = *link;
+	bool told;
 
 	pthread_mutex_lock(&qp->opens_lock);
-	*link = open->next;
+	told = qp->telling;
+	if (!told)
+		*link = open->next;
 	pthread_mutex_unlock(&qp->opens_lock);
+	if (told)
+		return -EAGAIN;
 	open->domain->users--;
 	simhca_object_remove(open->context, SIMHCA_OBJ_QP, open->handle);
 	free(open);
+	return 0;
 }
 
 static void free_target(struct simhca_qp *qp)
@@ -150,10 +157,8 @@ int simhca_close_xrc_target(struct simhca_context *context, uint32_t handle, str
 {
 	struct simhca_qp_open **link = find_open(qp, context, handle);
 
-	if (qp->opens->next) {
-		remove_open(qp, link);
-		return 0;
-	}
+	if (qp->opens->next)
+		return remove_open(qp, link);
 	/*
 	 * The last one. No step that begins from now on finds it. Those that had found it hold its
 	 * responder lock before they narrow their guard, so no more than that has to be waited for.
@@ -171,7 +176,7 @@ int simhca_close_xrc_target(struct simhca_context *context, uint32_t handle, str
 	if (!simhca_faults_disable(&qp->faults))
 		return -EAGAIN;
 	simhca_qpc_init(qp->qpc, 0, 0);
-	remove_open(qp, link);
+	remove_open(qp, link); /* no step is left to tell */
 	free_target(qp);
 	return 0;
 }

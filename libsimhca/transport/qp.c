@@ -546,8 +546,14 @@ void simhca_qp_event(struct simhca_qp *qp, uint32_t type)
 		simhca_async_event(qp->context, qp->user_handle, type);
 		return;
 	}
+	/* None of them goes meanwhile, and those that come stand before them. */
 	pthread_mutex_lock(&qp->opens_lock);
-	for (open = qp->opens; open; open = open->next)
+	qp->telling++;
+	open = qp->opens;
+	pthread_mutex_unlock(&qp->opens_lock);
+	for (; open; open = open->next)
 		simhca_async_event(open->context, open->user_handle, type);
+	pthread_mutex_lock(&qp->opens_lock);
+	qp->telling--;
 	pthread_mutex_unlock(&qp->opens_lock);
 }

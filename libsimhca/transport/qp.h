@@ -42,6 +42,7 @@ struct simhca_qp {
 	struct simhca_xrcd *xrcd; /* XRC_RECV; and then who has it open, under opens_lock */
 	struct simhca_qp_open *opens;
 	pthread_mutex_t opens_lock;
+	uint32_t telling; /* who goes through opens without the lock */
 	struct simhca_pd *pd;
 	struct simhca_cq *send_cq, *recv_cq;
 	struct simhca_srq *srq;

@@ -70,6 +70,8 @@ static void on_async_event(void *context_arg, struct simhca_user_handle user, ui
 	if (client->num_events < ARRAY_SIZE(client->event))
 		client->event[client->num_events++] = (struct async_event){ user.element, type };
 	pthread_mutex_unlock(&client->event_lock);
+	if (client->on_async)
+		client->on_async(client);
 }
 
 static void on_log(void *arg, enum simhca_log_level level, const char *line)

@@ -180,6 +180,7 @@ struct client {
 	pthread_mutex_t event_lock;
 	unsigned int num_events;
 	struct async_event event[4096];
+	void (*on_async)(struct client *client); /* called with each of them, if set */
 };
 
 struct client *client_new(struct world *world, unsigned int device);

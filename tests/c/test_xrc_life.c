@@ -217,6 +217,29 @@ static void processes_come_and_go(void **state)
 	}
 }
 
+static struct scene *told;
+static int closed_meanwhile;
+
+static void closes_its_handle(struct client *client)
+{
+	const struct server *server = &told->server[client != told->server[0].client];
+
+	closed_meanwhile = simhca_destroy_qp(client->context, server->target->handle, NULL);
+}
+
+/* Who is told of an event does not go while the others are, and nobody waits for that. */
+static void an_event_is_told_without_a_lock(void **state)
+{
+	told = make(*state);
+	told->server[1].client->on_async = closes_its_handle;
+	xrc_post(told, .id = 1, .opcode = SIMHCA_WR_SEND, .srqn = 0xabcdef,
+		 SGES(sge(told->mr, 0, 100)));
+	expect_why(told->cq, 1, REM_ACCESS_ERR, XRC_NO_SRQ);
+	assert_int_equal(closed_meanwhile, -EAGAIN);
+	told->server[1].client->on_async = NULL;
+	assert_int_equal(0, target_close(told->server[1].target));
+}
+
 int main(void)
 {
 #define ON_BOTH(test) ON_ETHERNET(test), ON_INFINIBAND(test)
@@ -229,6 +252,7 @@ int main(void)
 		ON_BOTH(the_target_fails_in_the_middle_of_a_message),
 		ON_ONE_THREAD(processes_come_and_go),
 		ON_TWO_THREADS(processes_come_and_go),
+		ON_ETHERNET(an_event_is_told_without_a_lock),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
