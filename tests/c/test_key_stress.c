@@ -13,6 +13,7 @@
  */
 #include <sched.h>
 
+#include "dma/dma.h"
 #include "harness.h"
 
 enum kind { REGION, WINDOW_1, FAST, WINDOW_2, KINDS };
@@ -585,7 +586,7 @@ static void owner_make(struct owner *owner, struct stress *stress, int number)
 	}
 }
 
-static struct stress *stress_new(struct world *world)
+static struct stress *stress_new(struct world *world, enum simhca_mm_kind kind)
 {
 	struct stress *stress = world_alloc(world, sizeof(*stress));
 
@@ -593,6 +594,7 @@ static struct stress *stress_new(struct world *world)
 	pthread_mutex_init(&stress->control_lock, NULL);
 	stress->owning = client_new_on(world, 0, 0);
 	stress->asking = client_new_on(world, 1, 1);
+	stress->owning->mm->kind = stress->asking->mm->kind = kind;
 	link_make(&stress->control, stress, 0);
 	for (int i = 0; i < ASKERS; i++) {
 		link_make(&stress->asker[i], stress, 2000 + (uint64_t)i);
@@ -652,9 +654,9 @@ static void stress_run(struct stress *stress, unsigned int seconds)
 		pthread_join(stress->duet[i].thread, NULL);
 }
 
-static void keys_come_and_go(void **state)
+static void come_and_go(struct world *world, enum simhca_mm_kind kind)
 {
-	struct stress *stress = stress_new(*state);
+	struct stress *stress = stress_new(world, kind);
 	unsigned int done = 0, refused = 0;
 
 	stress_run(stress, getenv("SIMHCA_SOAK") ? 60 : 2);
@@ -678,11 +680,23 @@ static void keys_come_and_go(void **state)
 	print_message("%u accesses, %u refused\n", done, refused);
 }
 
+static void keys_come_and_go(void **state)
+{
+	come_and_go(*state, SIMHCA_MM_OWN);
+}
+
+/* As those of another process, by the kernel. */
+static void keys_come_and_go_by_system_calls(void **state)
+{
+	come_and_go(*state, SIMHCA_MM_PROCESS_VM);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		ON_ONE_THREAD(keys_come_and_go),
 		ON_TWO_THREADS(keys_come_and_go),
+		ON_TWO_THREADS(keys_come_and_go_by_system_calls),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
