@@ -83,9 +83,9 @@ static uint32_t lane_here(const struct simhca_engine *engine)
 
 void simhca_engine_wake(struct simhca_engine *engine)
 {
-	/* seq_cst: the work was published before; who holds the baton puts it down and looks again.
+	/* seq_cst: the work was published before; the poller resigns and looks again.
 	 */
-	if (!atomic_load_explicit(&engine->baton.holder, memory_order_seq_cst))
+	if (!atomic_load_explicit(&engine->poller.thread, memory_order_seq_cst))
 		rouse(&engine->lane[lane_here(engine)]);
 }
 

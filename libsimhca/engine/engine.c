@@ -185,8 +185,8 @@ static bool run_tasks(struct simhca_worker *worker)
 		if (!task)
 			break;
 		worked = true;
-		/* Who was taken for stuck leaves the rest to who has the baton. */
-		if (worker != &engine->poller && !simhca_baton_is_held(worker))
+		/* Who was taken for stuck leaves the rest to the poller. */
+		if (worker != &engine->by_hand && !simhca_is_poller(worker))
 			break;
 	}
 	return worked;
@@ -208,7 +208,7 @@ bool simhca_engine_poll(struct simhca_engine *engine)
 {
 	for (uint32_t lane = 0; lane < engine->lanes; lane++)
 		simhca_lane_listen(engine, lane, 0);
-	return one_round(&engine->poller);
+	return one_round(&engine->by_hand);
 }
 
 static uint64_t time_to_timer(struct simhca_engine *engine)
@@ -231,11 +231,11 @@ static void sleep_until_work(struct simhca_worker *worker)
 
 	if (worker->roams)
 		simhca_worker_settle(worker);
-	simhca_baton_consider(worker);
-	simhca_baton_release(worker);
+	simhca_poller_consider(worker);
+	simhca_poller_resign(worker);
 	if (!simhca_doorbells_arm(engine))
 		return;
-	timeout = time_to_timer(engine); /* looks at the run queue after the baton is down */
+	timeout = time_to_timer(engine); /* looks at the run queue after it has resigned */
 	if (!timeout || atomic_load(&engine->stop))
 		return;
 	worker->slept = true;
@@ -259,7 +259,7 @@ int simhca_engine_run(struct simhca_engine *engine, uint32_t lane)
 	if (!worker)
 		return -ENOMEM;
 	while (!atomic_load_explicit(&engine->stop, memory_order_acquire)) {
-		bool holds = simhca_baton_take(worker);
+		bool holds = simhca_poller_become(worker);
 		uint64_t spin_ns;
 
 		/* Contexts that are armed ring only the eventfd: look there too when never idle. */
@@ -274,11 +274,11 @@ int simhca_engine_run(struct simhca_engine *engine, uint32_t lane)
 				simhca_lane_listen(engine, i, 0);
 		}
 		if (one_round(worker)) {
-			simhca_baton_found(worker);
+			simhca_poller_found(worker);
 			idle_since = 0;
 			continue;
 		}
-		spin_ns = simhca_baton_spin_ns(worker);
+		spin_ns = simhca_poller_spin_ns(worker);
 		if (spin_ns) {
 			uint64_t now = simhca_engine_now(engine);
 
@@ -290,7 +290,7 @@ int simhca_engine_run(struct simhca_engine *engine, uint32_t lane)
 		}
 		sleep_until_work(worker);
 	}
-	simhca_baton_release(worker);
+	simhca_poller_resign(worker);
 	simhca_worker_leave(worker);
 	/* What we were about to do, whoever stays has to find: wake it, for it may be asleep. */
 	simhca_engine_rouse(engine);
@@ -313,20 +313,20 @@ struct simhca_engine *simhca_engine_create(struct simhca_fabric *fabric,
 		return NULL;
 	engine->fabric = fabric;
 	engine->config = *config;
-	engine->poller.engine = engine;
-	engine->poller.stats_block = SIMHCA_STATS_SHARED;
-	ret = simhca_worker_init(&engine->poller) ? simhca_lanes_open(engine) : -ENOMEM;
+	engine->by_hand.engine = engine;
+	engine->by_hand.stats_block = SIMHCA_STATS_SHARED;
+	ret = simhca_worker_init(&engine->by_hand) ? simhca_lanes_open(engine) : -ENOMEM;
 	if (ret) {
-		simhca_worker_end(&engine->poller);
+		simhca_worker_end(&engine->by_hand);
 		free(engine);
 		errno = -ret;
 		return NULL;
 	}
-	simhca_baton_init(engine);
+	simhca_poller_init(engine);
 	pthread_mutex_init(&engine->lock, NULL);
 	pthread_mutex_init(&engine->context_lock, NULL);
 	pthread_rwlock_wrlock(&fabric->lock);
-	simhca_guard_add(fabric, &engine->poller.guard);
+	simhca_guard_add(fabric, &engine->by_hand.guard);
 	engine->next = fabric->engines;
 	fabric->engines = engine;
 	pthread_rwlock_unlock(&fabric->lock);
@@ -343,12 +343,12 @@ void simhca_engine_destroy(struct simhca_engine *engine)
 	for (link = &engine->fabric->engines; *link != engine; link = &(*link)->next)
 		;
 	*link = engine->next;
-	simhca_guard_remove(engine->fabric, &engine->poller.guard);
+	simhca_guard_remove(engine->fabric, &engine->by_hand.guard);
 	pthread_rwlock_unlock(&engine->fabric->lock);
 	simhca_lanes_close(engine);
 	simhca_timers_free(&engine->timers);
 	pthread_mutex_destroy(&engine->lock);
 	pthread_mutex_destroy(&engine->context_lock);
-	simhca_worker_end(&engine->poller);
+	simhca_worker_end(&engine->by_hand);
 	free(engine);
 }

@@ -32,12 +32,12 @@ struct simhca_lane {
 	bool was_readable; /* when simhca_engine_stuck() last looked */
 };
 
-/* Who of an engine's threads works; see baton.c. */
-struct simhca_baton {
-	_Atomic(struct simhca_worker *) holder; /* NULL: all sleep, or are about to */
-	_Atomic(struct simhca_worker *) heir;	/* waits to become the holder */
+/* Which of an engine's threads polls, and works; see poller.c. */
+struct simhca_poller {
+	_Atomic(struct simhca_worker *) thread; /* NULL: all sleep, or are about to */
+	_Atomic(struct simhca_worker *) heir;	/* waits to become the poller */
 	_Atomic uint32_t invited; /* lane whose thread is to become the heir, plus 1 */
-	/* The holder's. */
+	/* The poller's. */
 	uint32_t last_lane;
 	uint32_t streak;       /* wake-ups of that lane in a row */
 	uint32_t invite_after; /* a streak so long: then a thread of another lane is invited */
@@ -45,7 +45,7 @@ struct simhca_baton {
 };
 
 struct simhca_engine {
-	struct simhca_worker poller;   /* of simhca_engine_poll() */
+	struct simhca_worker by_hand;  /* of simhca_engine_poll() */
 	struct simhca_worker *workers; /* the newest first */
 	struct simhca_fabric *fabric;
 	struct simhca_engine_config config;
@@ -60,7 +60,7 @@ struct simhca_engine {
 		*active; /* utlist: contexts whose doorbells are polled; the others are armed */
 	struct simhca_lane lane[SIMHCA_MAX_LANES];
 	uint32_t lanes;
-	struct simhca_baton baton;
+	struct simhca_poller poller;
 	atomic_bool stop;
 };
 

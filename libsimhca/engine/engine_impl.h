@@ -9,7 +9,7 @@
 
 int simhca_lanes_open(struct simhca_engine *engine); /* 0 or -errno */
 void simhca_lanes_close(struct simhca_engine *engine);
-/* Wakes one thread if none holds the baton. What it is to find is published. */
+/* Wakes one thread if none is the poller. What it is to find is published. */
 void simhca_engine_wake(struct simhca_engine *engine);
 void simhca_lane_rouse(struct simhca_engine *engine, uint32_t lane);
 /* Wakes at least one thread of each lane. */
@@ -35,20 +35,20 @@ void simhca_worker_roam(struct simhca_worker *worker);
 /* Another thread stood in while this one was stuck: one of the two has to go. */
 bool simhca_worker_superfluous(const struct simhca_worker *worker);
 
-/* ------------------------------------------------------------------ baton.c */
+/* ------------------------------------------------------------------ poller.c */
 
-void simhca_baton_init(struct simhca_engine *engine);
-/* Whether the thread is the one that works; it can lose the baton by being taken for stuck. */
-bool simhca_baton_is_held(const struct simhca_worker *worker);
+void simhca_poller_init(struct simhca_engine *engine);
+/* Whether the thread is the one that works; it can be replaced, being taken for stuck. */
+bool simhca_is_poller(const struct simhca_worker *worker);
 /* Whether the thread is the one that works, or has become it. */
-bool simhca_baton_take(struct simhca_worker *worker);
+bool simhca_poller_become(struct simhca_worker *worker);
 /* Lets go of it if this thread has it. Who does so to sleep looks once more before it sleeps. */
-void simhca_baton_release(struct simhca_worker *worker);
+void simhca_poller_resign(struct simhca_worker *worker);
 /* Before the holder sleeps: invites another lane's thread if the engine may be better off there. */
-void simhca_baton_consider(struct simhca_worker *worker);
+void simhca_poller_consider(struct simhca_worker *worker);
 /* How long the holder polls before it sleeps. */
-uint64_t simhca_baton_spin_ns(const struct simhca_worker *worker);
+uint64_t simhca_poller_spin_ns(const struct simhca_worker *worker);
 /* The holder found work. */
-void simhca_baton_found(struct simhca_worker *worker);
+void simhca_poller_found(struct simhca_worker *worker);
 
 #endif

@@ -218,7 +218,7 @@ int simhca_engine_stuck(struct simhca_engine *engine)
 			continue;
 		}
 		stuck[worker->lane] = any = true;
-		simhca_baton_release(worker);
+		simhca_poller_resign(worker);
 	}
 	pthread_rwlock_unlock(&engine->fabric->lock);
 	for (uint32_t lane = 0; lane < engine->lanes && found < 0; lane++)

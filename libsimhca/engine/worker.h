@@ -54,8 +54,8 @@ struct simhca_worker {
 	pid_t tid;
 	pthread_t thread;
 	uint32_t lane; /* it sleeps in this one */
-	bool slept;    /* since it had the baton */
-	/* Since it has the baton (baton.c). */
+	bool slept;    /* since it was the poller */
+	/* Since it is the poller (poller.c). */
 	uint64_t awake_ns;
 	uint32_t finds; /* rounds with work */
 	bool guest;	/* it was invited */

@@ -254,7 +254,7 @@ static struct qp *loopback_qp(struct client *client, struct cq *cq)
 static void a_qp_that_goes_late(void **state)
 {
 	struct world *world = *state;
-	struct simhca_guard *at_work = &world->engine[0]->poller.guard;
+	struct simhca_guard *at_work = &world->engine[0]->by_hand.guard;
 	struct client *client = client_new(world, 0);
 	struct cq *cq = cq_new(client, 64);
 	struct qp *first = loopback_qp(client, cq), *late = loopback_qp(client, cq);
@@ -348,7 +348,7 @@ static void sends_of_a_dying_qp(void **state)
 {
 	struct options options = default_options(IBV_QPT_UC);
 	struct pair *pair = pair_new(*state, &options);
-	struct simhca_guard *at_work = &pair->a.world->engine[0]->poller.guard;
+	struct simhca_guard *at_work = &pair->a.world->engine[0]->by_hand.guard;
 	struct simhca_context *context = pair->a.client->context;
 
 	settle(*state);

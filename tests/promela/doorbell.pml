@@ -5,7 +5,7 @@
  * Two threads of a program post to QPs and ring (providers/simhca/doorbell.h); the engine takes the
  * bits, from the top down, and when it finds none arms the context, looks once more, and sleeps
  * (libsimhca/engine/doorbells.c); another engine hands it a QP through its run queue. The tree has three
- * levels here too, with two leaves. The engine has one thread; baton.pml has two. A work request is served when the engine has looked at its QP
+ * levels here too, with two leaves. The engine has one thread; poller.pml has two. A work request is served when the engine has looked at its QP
  * after it was posted. A lost one is a world in which nothing happens while it waits: an
  * invalid end state.
  *
@@ -15,7 +15,7 @@
  *	NO_SLEEP_BARRIER	the engine may look at top before armed is seen
  *	BOTTOM_UP		the engine takes leaves first and top last
  *	RING_TOP_DOWN		the one who rings sets top first and the leaf last
- *	LOOK_FIRST		the engine looks at its run queue before it puts the baton down
+ *	LOOK_FIRST		the engine looks at its run queue before it resigns
  *	WAKE_FIRST		the other engine looks for a holder before it has queued the QP
  */
 #define QPS 3
@@ -26,7 +26,7 @@
 byte leaf[LEAVES], mid, top;
 bool armed = true;
 byte doorbell_fd, wake_fd;	/* eventfds, as epoll sees them: written since the last look */
-bool held = true;	/* the baton: the engine works */
+bool held = true;	/* it is the poller: the engine works */
 bool queued;		/* QP 2 is on the run queue */
 
 /* Of the model alone. */

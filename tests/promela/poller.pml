@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * The baton: an engine with two threads, each asleep in a lane of its own, one of which works for
- * both (libsimhca/engine/baton.c). No work request is forgotten, whichever lane somebody wakes, and the
- * baton never goes to a thread that does not know.
+ * The poller: an engine with two threads, each asleep in a lane of its own, one of which works for
+ * both (libsimhca/engine/poller.c). No work request is forgotten, whichever lane somebody wakes, and the
+ * poller is never a thread that does not know.
  *
  * A program posts and rings; another engine puts a QP on the run queue; and once, at any time, the
- * watch takes the holder for stuck, and takes the baton from it. The tree of doorbells is one bit
+ * watch takes the poller for stuck, and replaces it. The tree of doorbells is one bit
  * here (doorbell.pml has the tree). A work request is served when the holder has looked
  * after it was posted. A lost one is a world in which nothing happens while it waits: an invalid
  * end state.
  *
  * Each of these, defined, takes one part of the protocol out, and the model must then fail:
  *	NO_SECOND_LOOK		a thread sleeps after it has armed, without a look at top
- *	LOOK_FIRST		it looks at the run queue before it puts the baton down
- *	ARM_FIRST		it arms, and looks at top, before it puts the baton down
+ *	LOOK_FIRST		it looks at the run queue before it resigns
+ *	ARM_FIRST		it arms, and looks at top, before it resigns
  *	WAKE_FIRST		the other engine looks for a holder before it has queued the QP
- *	NO_CLAIM		the holder passes the baton on without a claim to the heir, who
+ *	NO_CLAIM		the poller makes the heir the poller without a claim, who
  *				may have given up
  *	NO_PATIENCE		an heir who has been claimed does not wait for what comes of it
  *	NO_ACTIVATE		a thread that a doorbell wakes in vain leaves the context inactive
@@ -30,7 +30,7 @@ bool context_lock;
 bool queued;		/* a QP is on the run queue */
 /* By lane: eventfds, as epoll sees them: written since the last look. */
 bool doorbell_fd[LANES], wake_fd[LANES];
-byte holder, heir;	/* of the baton: thread 1 or 2, or 0 */
+byte holder, heir;	/* the poller and the next one: thread 1 or 2, or 0 */
 byte invited;
 byte invitations = 1;	/* left; more tell nothing new */
 
@@ -114,8 +114,8 @@ inline unlock()
 	context_lock = false
 }
 
-/* simhca_baton_take() */
-inline take_baton(me, holds, mine)
+/* simhca_poller_become() */
+inline become_poller(me, holds, mine)
 {
 	holds = false;
 	if
@@ -220,7 +220,7 @@ proctype engine(byte me)
 	bool rang, quiet, nothing, holds;
 
 	do
-	:: take_baton(me, holds, mine);
+	:: become_poller(me, holds, mine);
 	   if
 	   :: !holds ->
 end_elsewhere:	atomic { doorbell_fd[me - 1] || wake_fd[me - 1] -> skip };

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * The baton: which thread of an engine works. An engine has a thread for each lane, asleep on its
+ * The poller: which thread of an engine works. An engine has a thread for each lane, asleep on its
  * CPU, and the one that a doorbell wakes works for all; the others sleep on. So work goes
  * on where the program is that asked for it, and is done by one thread at a time, as by one engine
  * without lanes: completions keep their order.
  *
- * What somebody leaves to the holder is published before he looks for one; the holder puts the
- * baton down before it looks a last time and sleeps. One of the two sees the other.
+ * What somebody leaves to the poller is published before he looks for one; the poller resigns
+ * before it looks a last time and sleeps. One of the two sees the other.
  *
  * A program that has a CPU's time to itself and posts again and again is slowed down by an engine
  * that works on that very CPU, while another may be idle. Whether it is nobody tells; so the engine
@@ -20,7 +20,7 @@
 
 #define SOON_NS 50000u	    /* from falling asleep to waking up: somebody posts again and again */
 #define LONG_SPIN_NS 10000u /* an invited thread polls for so long, and one that found a lot */
-#define WAIT_NS 50000u	    /* for the holder to hand the baton over */
+#define WAIT_NS 50000u	    /* for the poller to hand over */
 #define GOOD 8u		    /* times that a thread finds work without sleeping: it is well placed */
 #define LEAST_STREAK 8u	    /* wake-ups of one lane before another is invited */
 #define MOST_STREAK 1024u
@@ -34,16 +34,16 @@ static bool pass(_Atomic(struct simhca_worker *) *place, struct simhca_worker *f
 						       memory_order_seq_cst);
 }
 
-bool simhca_baton_is_held(const struct simhca_worker *worker)
+bool simhca_is_poller(const struct simhca_worker *worker)
 {
-	/* acquire: what the holder before us left in the engine. */
-	return atomic_load_explicit(&worker->engine->baton.holder, memory_order_acquire) == worker;
+	/* acquire: what the poller before us left in the engine. */
+	return atomic_load_explicit(&worker->engine->poller.thread, memory_order_acquire) == worker;
 }
 
 /* The thread woke up, and is the one to work. */
 static void begin(struct simhca_worker *worker, bool guest)
 {
-	struct simhca_baton *baton = &worker->engine->baton;
+	struct simhca_poller *poller = &worker->engine->poller;
 
 	if (worker->engine->lanes == 1 || !worker->slept)
 		return;
@@ -51,74 +51,74 @@ static void begin(struct simhca_worker *worker, bool guest)
 	worker->awake_ns = simhca_engine_now(worker->engine);
 	worker->guest = guest;
 	worker->finds = 0;
-	if (baton->last_lane == worker->lane && worker->awake_ns - baton->released_ns < SOON_NS)
-		baton->streak++;
+	if (poller->last_lane == worker->lane && worker->awake_ns - poller->released_ns < SOON_NS)
+		poller->streak++;
 	else
-		baton->streak = 0;
-	baton->last_lane = worker->lane;
+		poller->streak = 0;
+	poller->last_lane = worker->lane;
 }
 
-/* Stands for an heir who is being made the holder. */
+/* Stands for an heir who is being made the poller. */
 static struct simhca_worker claimed;
 
-/* Waits for the holder to finish its round. */
+/* Waits for the poller to finish its round. */
 static bool inherit(struct simhca_worker *worker)
 {
 	struct simhca_engine *engine = worker->engine;
-	struct simhca_baton *baton = &engine->baton;
+	struct simhca_poller *poller = &engine->poller;
 	uint64_t end = simhca_engine_now(engine) + WAIT_NS;
 
-	if (!pass(&baton->heir, NULL, worker))
+	if (!pass(&poller->heir, NULL, worker))
 		return false;
-	while (!simhca_baton_is_held(worker) && !pass(&baton->holder, NULL, worker))
+	while (!simhca_is_poller(worker) && !pass(&poller->thread, NULL, worker))
 		if (simhca_engine_now(engine) > end)
 			break;
-	/* Whoever has claimed us is about to make us the holder; or finds that it is not any more.
+	/* Whoever has claimed us is about to make us the poller; or finds that it is not any more.
 	 */
-	while (!pass(&baton->heir, worker, NULL) && atomic_load(&baton->heir) == &claimed)
+	while (!pass(&poller->heir, worker, NULL) && atomic_load(&poller->heir) == &claimed)
 		;
-	return simhca_baton_is_held(worker);
+	return simhca_is_poller(worker);
 }
 
-bool simhca_baton_take(struct simhca_worker *worker)
+bool simhca_poller_become(struct simhca_worker *worker)
 {
 	struct simhca_engine *engine = worker->engine;
-	struct simhca_baton *baton = &engine->baton;
+	struct simhca_poller *poller = &engine->poller;
 	struct simhca_worker *heir;
 	uint32_t invited;
 
-	if (simhca_baton_is_held(worker)) {
-		heir = atomic_load_explicit(&baton->heir, memory_order_relaxed);
+	if (simhca_is_poller(worker)) {
+		heir = atomic_load_explicit(&poller->heir, memory_order_relaxed);
 		/* Claimed, it waits for nothing else; and it looks at all there is. */
-		if (!heir || heir == &claimed || !pass(&baton->heir, heir, &claimed))
+		if (!heir || heir == &claimed || !pass(&poller->heir, heir, &claimed))
 			return true;
-		/* We can have lost the baton just now. */
-		atomic_store(&baton->heir, pass(&baton->holder, worker, heir) ? NULL : heir);
+		/* We can have been replaced just now. */
+		atomic_store(&poller->heir, pass(&poller->thread, worker, heir) ? NULL : heir);
 		return false;
 	}
 	invited = worker->lane + 1;
-	if (engine->lanes > 1 && atomic_compare_exchange_strong(&baton->invited, &invited, 0) &&
+	if (engine->lanes > 1 && atomic_compare_exchange_strong(&poller->invited, &invited, 0) &&
 	    inherit(worker)) {
 		begin(worker, true);
 		return true;
 	}
-	if (!pass(&baton->holder, NULL, worker))
+	if (!pass(&poller->thread, NULL, worker))
 		return false;
 	begin(worker, false);
 	return true;
 }
 
-void simhca_baton_init(struct simhca_engine *engine)
+void simhca_poller_init(struct simhca_engine *engine)
 {
-	engine->baton.invite_after = LEAST_STREAK;
+	engine->poller.invite_after = LEAST_STREAK;
 }
 
-void simhca_baton_release(struct simhca_worker *worker)
+void simhca_poller_resign(struct simhca_worker *worker)
 {
-	pass(&worker->engine->baton.holder, worker, NULL);
+	pass(&worker->engine->poller.thread, worker, NULL);
 }
 
-void simhca_baton_found(struct simhca_worker *worker)
+void simhca_poller_found(struct simhca_worker *worker)
 {
 	struct simhca_engine *engine = worker->engine;
 
@@ -128,7 +128,7 @@ void simhca_baton_found(struct simhca_worker *worker)
 		simhca_worker_roam(worker);
 }
 
-uint64_t simhca_baton_spin_ns(const struct simhca_worker *worker)
+uint64_t simhca_poller_spin_ns(const struct simhca_worker *worker)
 {
 	const struct simhca_engine *engine = worker->engine;
 
@@ -137,24 +137,24 @@ uint64_t simhca_baton_spin_ns(const struct simhca_worker *worker)
 	return engine->config.spin_us * 1000ull;
 }
 
-void simhca_baton_consider(struct simhca_worker *worker)
+void simhca_poller_consider(struct simhca_worker *worker)
 {
 	struct simhca_engine *engine = worker->engine;
-	struct simhca_baton *baton = &engine->baton;
+	struct simhca_poller *poller = &engine->poller;
 
-	/* It can have lost the baton, being taken for stuck. */
-	if (engine->lanes == 1 || !simhca_baton_is_held(worker))
+	/* It can have been replaced, being taken for stuck. */
+	if (engine->lanes == 1 || !simhca_is_poller(worker))
 		return;
 	if (worker->guest && worker->finds >= GOOD)
-		baton->invite_after = LEAST_STREAK;
-	if (!worker->guest && baton->streak >= baton->invite_after) {
+		poller->invite_after = LEAST_STREAK;
+	if (!worker->guest && poller->streak >= poller->invite_after) {
 		uint32_t lane = (worker->lane + 1) % engine->lanes;
 
-		baton->streak = 0;
-		if (baton->invite_after < MOST_STREAK)
-			baton->invite_after *= 2;
-		atomic_store(&baton->invited, lane + 1);
+		poller->streak = 0;
+		if (poller->invite_after < MOST_STREAK)
+			poller->invite_after *= 2;
+		atomic_store(&poller->invited, lane + 1);
 		simhca_lane_rouse(engine, lane);
 	}
-	baton->released_ns = simhca_engine_now(engine);
+	poller->released_ns = simhca_engine_now(engine);
 }
