@@ -156,6 +156,27 @@ static void retire(struct simhca_context *context)
 	*link = context->next;
 }
 
+static void drop_mm(struct simhca_context *context, struct simhca_mm **link)
+{
+	struct simhca_mm *mm = *link;
+
+	*link = mm->next;
+	simhca_pager_put(mm->pager);
+	simhca_mm_destroy(context->device->fabric, mm);
+}
+
+void simhca_context_drop_gone(struct simhca_context *context)
+{
+	struct simhca_mm **link = &context->mms;
+
+	while (*link) {
+		if (!(*link)->regions && atomic_load(&(*link)->gone))
+			drop_mm(context, link);
+		else
+			link = &(*link)->next;
+	}
+}
+
 enum simhca_destroyed simhca_context_destroy(struct simhca_context *context, uint64_t max_ns)
 {
 	if (!context)
@@ -170,13 +191,8 @@ enum simhca_destroyed simhca_context_destroy(struct simhca_context *context, uin
 		return SIMHCA_DESTROYED_NOT;
 
 	simhca_advices_forget(context);
-	while (context->mms) {
-		struct simhca_mm *mm = context->mms;
-
-		context->mms = mm->next;
-		simhca_pager_put(mm->pager);
-		simhca_mm_destroy(context->device->fabric, mm);
-	}
+	while (context->mms)
+		drop_mm(context, &context->mms);
 	for (int type = 0; type < SIMHCA_OBJ_TYPES; type++)
 		free(context->handles[type].slot);
 	simhca_context_drop_segments(context);

@@ -343,7 +343,7 @@ uint32_t simhca_srq_qps(const struct simhca_context *context, uint32_t handle, u
 bool simhca_process_reachable(pid_t pid);
 /*
  * The memory of process pid as context's regions see it; made at the first call, kept until
- * the context goes. NULL when out of memory. pid == getpid(): plain copies, for tests.
+ * the context goes, or simhca_context_drop_gone() frees it. NULL when out of memory. pid == getpid(): plain copies, for tests.
  */
 struct simhca_mm *simhca_context_mm(struct simhca_context *context, pid_t pid);
 /*
@@ -355,6 +355,8 @@ struct simhca_mm *simhca_context_mm(struct simhca_context *context, pid_t pid);
 void simhca_mm_known_by(struct simhca_mm *mm, int pagemap, int mem);
 /* The process has ended: every access fails from now on (pids are used again). */
 void simhca_mm_gone(struct simhca_mm *mm);
+/* What is gone, and has no region in it any more, is freed: there may be very many children. */
+void simhca_context_drop_gone(struct simhca_context *context);
 /* Serve this memory through an agent; takes both descriptors, also when it fails. */
 int simhca_mm_set_agent(struct simhca_context *context, struct simhca_mm *mm, int socket,
 			int bounce_fd, uint64_t bounce_size, struct simhca_why *why);

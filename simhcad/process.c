@@ -205,6 +205,7 @@ struct simhca_mm *process_memory(struct process_table *table, struct process_use
 		return NULL;
 	use->pid = pid;
 	use->owner = owner;
+	simhca_context_drop_gone(context);
 	use->mm = simhca_context_mm(context, pid);
 	if (!use->mm) {
 		free(use);

@@ -125,26 +125,20 @@ static void let_go_of_pages(struct simhca_mm *mm, unsigned int count, size_t len
 	madvise(mm->mapping, mm->size, MADV_DONTNEED);
 }
 
-/* Who looks for threads that are stuck reads it; nothing else goes by it. */
-static void is_in(struct simhca_mover *mover, uint32_t context)
-{
-	atomic_store_explicit(&mover->context, context, memory_order_relaxed);
-}
-
 static int transfer(struct simhca_mover *mover, const struct simhca_seg *seg, bool write,
 		    const struct iovec *remote, unsigned int count, void *ours, size_t length)
 {
 	struct simhca_mm *mm = seg->mm;
 	int error;
 
-	is_in(mover, mm->context);
+	simhca_mover_is_in(mover, mm->context);
 	let_go_of_pages(mm, count, length);
 	if (write)
 		pthread_rwlock_rdlock(&mm->atomicity->lock);
 	error = move(seg, write, remote, count, ours, length);
 	if (write)
 		pthread_rwlock_unlock(&mm->atomicity->lock);
-	is_in(mover, 0);
+	simhca_mover_is_in(mover, 0);
 	return error;
 }
 
@@ -227,7 +221,7 @@ bool simhca_dma_atomic(struct simhca_mover *mover, const struct simhca_seg *seg,
 	uint64_t value;
 	int error;
 
-	is_in(mover, mm->context);
+	simhca_mover_is_in(mover, mm->context);
 	pthread_rwlock_wrlock(&mm->atomicity->lock);
 	error = op->store ? 0 : move(seg, false, &remote, 1, old, sizeof(*old));
 	if (!error && (!op->compare_swap || *old == op->compare)) {
@@ -235,7 +229,7 @@ bool simhca_dma_atomic(struct simhca_mover *mover, const struct simhca_seg *seg,
 		error = move(seg, true, &remote, 1, &value, sizeof(value));
 	}
 	pthread_rwlock_unlock(&mm->atomicity->lock);
-	is_in(mover, 0);
+	simhca_mover_is_in(mover, 0);
 	if (error)
 		*reason = reason_of(error);
 	return !error;

@@ -62,6 +62,7 @@ struct simhca_mm {
 	_Atomic uint64_t
 		touched;  /* bytes of the mapping's pages, about, since they were let go of */
 	atomic_bool gone; /* the process has ended */
+	uint32_t regions; /* in it; control functions only */
 	int pagemap;	  /* its /proc/PID/pagemap; -1: unknown. Constant once the mm is used */
 	int mem;	  /* its /proc/PID/mem, likewise */
 	struct simhca_engine *engine; /* AGENT: the engine that may wait for it */

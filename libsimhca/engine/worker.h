@@ -32,6 +32,12 @@ struct simhca_mover {
 	_Atomic uint32_t context; /* in memory of this one's client; 0: in nobody's */
 };
 
+/* Who looks for threads that are stuck reads it; nothing else goes by it. */
+static inline void simhca_mover_is_in(struct simhca_mover *mover, uint32_t context)
+{
+	atomic_store_explicit(&mover->context, context, memory_order_relaxed);
+}
+
 /* What the tap (link/tap.h) has of the packets that are being handed over. */
 struct simhca_tap_list {
 	uint8_t *bytes;

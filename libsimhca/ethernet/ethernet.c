@@ -113,7 +113,7 @@ static struct simhca_handover send_frame(struct simhca_worker *worker, struct si
 	copy.count = 1;
 	copy.seg[0] = (struct simhca_seg){ .addr = (uintptr_t)bytes, .length = length };
 	simhca_guard_narrow(&worker->guard, packet->src_context, packet->src_context);
-	if (!simhca_payload_reached(packet) ||
+	if (!simhca_payload_reached(worker, packet) ||
 	    simhca_dma_copy(&copy, packet->payload, length, &worker->mover, &handover.reason)) {
 		handover.outcome = SIMHCA_UNREADABLE;
 		return handover;

@@ -50,7 +50,7 @@ static struct simhca_handover run_responder(struct simhca_worker *worker, struct
 	} else if (qp->type != SIMHCA_QPT_UD && packet->transport != SIMHCA_QPT_RAW_PACKET &&
 		   (qp->qpc->dest_qpn != packet->src_qpn || qp->link->remote != packet->remote)) {
 		; /* a connected QP hears only the QP that it was connected to */
-	} else if (packet->payload && !simhca_payload_reached(packet)) {
+	} else if (packet->payload && !simhca_payload_reached(worker, packet)) {
 		handover.outcome = SIMHCA_UNREADABLE;
 	} else {
 		handover = simhca_responder_run(worker, qp, packet);

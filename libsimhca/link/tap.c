@@ -298,7 +298,7 @@ static bool read_payload(struct simhca_worker *worker, const struct simhca_packe
 		return false;
 	target.seg[0] = (struct simhca_seg){ .addr = (uintptr_t)worker->tap.payload,
 					     .length = packet->length };
-	return (packet->resumed || simhca_odp_verify(packet->payload)) &&
+	return (packet->resumed || simhca_odp_verify(packet->payload, &worker->mover)) &&
 	       simhca_dma_copy(&target, packet->payload, packet->length, &worker->mover, &reason) ==
 		       SIMHCA_DMA_OK;
 }

@@ -165,6 +165,7 @@ int simhca_reg_dm_mr(struct simhca_context *context, const struct simhca_reg_dm_
 	dm->users++;
 	region->dm_users = &dm->users;
 	region->mm = dm->mm;
+	dm->mm->regions++;
 	region->mpt->access = req->access;
 	region->mpt->addr = req->offset;
 	region->mpt->length = req->length;

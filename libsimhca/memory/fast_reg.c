@@ -48,6 +48,7 @@ int simhca_alloc_mr(struct simhca_context *context, struct simhca_mm *mm,
 		return -ENOMEM;
 	}
 	region->mm = mm;
+	mm->regions++;
 	region->pages = pages;
 	region->mpt->pages = req->max_pages;
 	reply->lkey = reply->rkey = region->mpt->key;

@@ -112,6 +112,7 @@ int simhca_reg_dmabuf_mr(struct simhca_context *context, int fd,
 	device->file_mrs++;
 	device->file_mr_bytes += req->length;
 	region->mm = mm;
+	mm->regions++;
 	region->of_file = true;
 	region->mpt->access = req->access;
 	region->mpt->iova = req->iova;

@@ -101,6 +101,7 @@ int simhca_reg_mr(struct simhca_context *context, struct simhca_mm *mm,
 		return -ENOMEM;
 	}
 	region->mm = mm;
+	mm->regions++;
 	region->odp = odp;
 	mpt = region->mpt;
 	if (req->null_mr) {
@@ -195,7 +196,9 @@ int simhca_rereg_mr(struct simhca_context *context, struct simhca_mm *mm,
 	mr->pd->users--;
 	pd->users++;
 	mr->pd = pd;
+	mr->mm->regions--;
 	mr->mm = mm;
+	mm->regions++;
 	simhca_key_publish(mr, SIMHCA_MPT_MR);
 	reply->handle = req->handle;
 	reply->lkey = reply->rkey = mpt->key;
@@ -211,6 +214,7 @@ static void release_memory(struct simhca_device *device, struct simhca_key *regi
 		device->file_mrs--;
 		device->file_mr_bytes -= region->mpt->length;
 	}
+	region->mm->regions--;
 	if (region->of_file || region->mm->kind == SIMHCA_MM_NULL)
 		simhca_mm_destroy(device->fabric, region->mm);
 }

@@ -6,6 +6,7 @@
 
 #include "device/device.h"
 #include "dma/dma.h"
+#include "engine/worker.h"
 #include "odp.h"
 #include "page_in.h"
 #include "page_map.h"
@@ -189,7 +190,7 @@ static bool drop_missing(struct simhca_odp *odp, uint64_t first, uint64_t count)
 	return missing;
 }
 
-bool simhca_odp_verify_some(const struct simhca_sgl *sgl)
+bool simhca_odp_verify_some(const struct simhca_sgl *sgl, struct simhca_mover *mover)
 {
 	bool whole = true;
 
@@ -200,10 +201,11 @@ bool simhca_odp_verify_some(const struct simhca_sgl *sgl)
 		if (!seg->odp)
 			continue;
 		count = simhca_odp_pages(seg->odp, seg->addr, seg->length, &first);
-		if (simhca_page_map_look(seg->odp->map, first, count, false) ==
-			    SIMHCA_PAGES_UNSURE &&
-		    drop_missing(seg->odp, first, count))
-			whole = false;
+		if (simhca_page_map_look(seg->odp->map, first, count, false) != SIMHCA_PAGES_UNSURE)
+			continue;
+		simhca_mover_is_in(mover, seg->mm->context);
+		whole &= !drop_missing(seg->odp, first, count);
+		simhca_mover_is_in(mover, 0);
 	}
 	return whole;
 }

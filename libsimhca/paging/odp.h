@@ -99,12 +99,12 @@ enum simhca_reason simhca_odp_bring_in(struct simhca_odp *odp, uint64_t addr, ui
  * would have told otherwise. What is not leaves the map. May wait for the program's memory, as a
  * copy may.
  */
-bool simhca_odp_verify_some(const struct simhca_sgl *sgl);
-static inline bool simhca_odp_verify(const struct simhca_sgl *sgl)
+bool simhca_odp_verify_some(const struct simhca_sgl *sgl, struct simhca_mover *mover);
+static inline bool simhca_odp_verify(const struct simhca_sgl *sgl, struct simhca_mover *mover)
 {
 	for (uint32_t i = 0; i < sgl->count; i++)
 		if (sgl->seg[i].odp)
-			return simhca_odp_verify_some(sgl);
+			return simhca_odp_verify_some(sgl, mover);
 	return true;
 }
 

@@ -41,15 +41,17 @@ static inline enum simhca_reach simhca_own_reach(struct simhca_worker *worker, s
 {
 	enum simhca_reach reach = simhca_own_known(worker, qp, access, reason);
 
-	if (reach == SIMHCA_REACHED && !simhca_own_resumed(qp, access) && !simhca_odp_verify(sgl))
+	if (reach == SIMHCA_REACHED && !simhca_own_resumed(qp, access) &&
+	    !simhca_odp_verify(sgl, &worker->mover))
 		reach = simhca_fault_take_copy(worker, &qp->faults, access, sgl, reason);
 	return reach;
 }
 
 /* The same of a packet's payload, for the link that reads it. False: it is UNREADABLE. */
-static inline bool simhca_payload_reached(const struct simhca_packet *packet)
+static inline bool simhca_payload_reached(struct simhca_worker *worker,
+					  const struct simhca_packet *packet)
 {
-	return packet->resumed || simhca_odp_verify(packet->payload);
+	return packet->resumed || simhca_odp_verify(packet->payload, &worker->mover);
 }
 
 /* Reading or writing it has failed for *reason (NONE: pages were dropped). LATER or FAILED. */

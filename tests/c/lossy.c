@@ -104,7 +104,7 @@ static struct simhca_handover carry(struct simhca_worker *worker, struct simhca_
 	envelope.sgl.seg[0] =
 		(struct simhca_seg){ .addr = (uintptr_t)envelope.data, .length = packet->length };
 	assert_true(packet->length <= sizeof(envelope.data));
-	if (packet->payload && (!simhca_payload_reached(packet) ||
+	if (packet->payload && (!simhca_payload_reached(worker, packet) ||
 				simhca_dma_copy(&envelope.sgl, packet->payload, packet->length,
 						&worker->mover, &handover.reason))) {
 		handover.outcome = SIMHCA_UNREADABLE;

@@ -3,6 +3,7 @@
  * not. */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/memfd.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -152,11 +153,35 @@ static void answers_to_something_else(void **state)
 	end(&scene);
 }
 
+/* Of huge pages: what is no multiple of one could be mapped, and not unmapped. */
+static void memory_of_odd_size(void **state)
+{
+	const uint64_t huge = 2u << 20, sizes[] = { huge + 4096, huge / 2, 2 * huge - 1 };
+	int pair[2], bounce = memfd_create("bounce", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB |
+							     MFD_HUGE_2MB);
+
+	(void)state;
+	if (bounce < 0)
+		skip(); /* a kernel without huge pages of that size */
+	assert_int_equal(0, ftruncate(bounce, (off_t)(2 * huge)));
+	assert_int_equal(0, fcntl(bounce, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW));
+	assert_int_equal(0, socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair));
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		errno = 0;
+		assert_null(simhca_agent_create(getpid(), pair[0], bounce, sizes[i]));
+		assert_int_equal(errno, EINVAL);
+	}
+	close(pair[0]);
+	close(pair[1]);
+	close(bounce);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(how_long_it_is_waited_for),
 		cmocka_unit_test(answers_to_something_else),
+		cmocka_unit_test(memory_of_odd_size),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* A client that goes away, in whatever state, takes its objects with it and harms nobody. */
+#include "device/context.h"
 #include "device/device.h"
 #include "device/guard.h"
+#include "dma/dma.h"
 #include "engine/engine.h"
 #include "harness.h"
 #include "transport/qp.h"
@@ -360,6 +362,32 @@ static void sends_of_a_dying_qp(void **state)
 	assert_int_equal(0, simhca_destroy_qp(context, pair->a.qp->handle, NULL));
 }
 
+/* Children that register something, give it back and end leave nothing with their parent's context.
+ */
+static void processes_come_and_go(void **state)
+{
+	struct client *client = client_new(*state, 0);
+	struct simhca_alloc_mr_req req = { .pd = client->pd, .max_pages = 1 };
+	struct simhca_reg_mr_reply reply = { 0 }, kept;
+	struct simhca_mm *mm = client->mm;
+	unsigned int left = 0;
+
+	for (pid_t pid = 1 << 22; pid < (1 << 22) + 1000; pid++) {
+		simhca_context_drop_gone(client->context);
+		mm = simhca_context_mm(client->context, pid);
+		assert_non_null(mm);
+		kept = reply;
+		assert_int_equal(0, simhca_alloc_mr(client->context, mm, &req, &reply, NULL));
+		/* It may outlive its process. */
+		if (kept.lkey)
+			assert_int_equal(0, simhca_dereg_mr(client->context, kept.handle, NULL));
+		simhca_mm_gone(mm);
+	}
+	for (mm = client->context->mms; mm; mm = mm->next)
+		left++;
+	assert_in_range(left, 2, 3); /* ours, the last one, and that before it */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -375,6 +403,7 @@ int main(void)
 		ON_ETHERNET(sends_to_a_busy_peer),
 		ON_ETHERNET(sends_without_a_doorbell),
 		ON_ETHERNET(sends_of_a_dying_qp),
+		ON_ETHERNET(processes_come_and_go),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -64,7 +64,7 @@ def start(directory):
 
 @pytest.fixture
 def daemon(start, request):
-    daemon = start(**getattr(request, "param", {}))
+    daemon = start(*getattr(request, "param", []))
     assert daemon.is_ready
     return daemon
 

@@ -5,25 +5,19 @@
  *
  *	lock_holder FILE DEVICE open|register
  *
- * FILE is of a file system that does not answer (slow_fs.c): a page of it that is being read stays
- * locked, and mapping the file anew, opened with O_SYNC, waits for that page with the lock held.
- * DEVICE is the device's socket. Prints "done" before it asks for that; from then on only what
- * needs no memory is called. Prints "registered" when that has been answered.
+ * FILE is of a file system that does not answer (slow_fs.c), DEVICE the device's socket. Prints
+ *"done" before it asks for that; from then on only what needs no memory is called. Prints
+ *"registered" when that has been answered.
  */
 #include <errno.h>
-#include <fcntl.h>
-#include <pthread.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "hold_lock.h"
 #include "simhca-abi.h"
-
-#include "simhca-abi-cmd.h"
 
 #define CHECK(condition)                                                                           \
 	do {                                                                                       \
@@ -34,20 +28,7 @@
 		}                                                                                  \
 	} while (0)
 
-static int slow, slow_direct, device, answer;
-static volatile char *page;
-static void *target; /* what is registered: of it, the lock of the mapping is held as well */
-
-static void *read_page(void *arg)
-{
-	(void)*page;
-	return NULL;
-}
-
-static void *map_again(void *arg)
-{
-	return mmap(target, 4096, PROT_READ, MAP_PRIVATE | MAP_FIXED, slow_direct, 0);
-}
+static int device, answer;
 
 static void ask(enum simhca_cmd command, const void *request, size_t size)
 {
@@ -105,17 +86,15 @@ int main(int argc, char **argv)
 	struct simhca_reg_mr_req reg = { .length = 4096, .iova = 4096 };
 	struct simhca_reg_mr_reply region;
 	struct simhca_handle pd;
-	pthread_t threads[2];
+	struct slow_file slow;
+	char done[] = "done\n", registered[] = "registered\n";
 	bool registers;
+	void *target;
 
 	CHECK(argc == 4);
 	registers = !strcmp(argv[3], "register");
-	slow = open(argv[1], O_RDONLY);
-	slow_direct = open(argv[1], O_RDONLY | O_SYNC);
-	CHECK(slow >= 0 && slow_direct >= 0);
-	page = mmap(NULL, 4096, PROT_READ, MAP_SHARED, slow, 0);
 	target = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	CHECK(page != MAP_FAILED && target != MAP_FAILED);
+	CHECK(target != MAP_FAILED && slow_file_open(&slow, argv[1], target));
 	device = socket(AF_UNIX, SOCK_SEQPACKET, 0);
 	strncpy(address.sun_path, argv[2], sizeof(address.sun_path) - 1);
 	CHECK(!connect(device, (struct sockaddr *)&address, sizeof(address)));
@@ -126,18 +105,19 @@ int main(int argc, char **argv)
 		get(&pd, sizeof(pd));
 		reg.pd = pd.handle;
 		reg.addr = (uintptr_t)target;
+		/* Once before: a page that is not there when the lock is held may never come. */
+		ask(SIMHCA_CMD_REG_MR, &reg, sizeof(reg));
+		get(&region, sizeof(region));
 	}
 
-	CHECK(!pthread_create(&threads[0], NULL, read_page, NULL));
-	usleep(200000);
-	CHECK(!pthread_create(&threads[1], NULL, map_again, NULL));
-	usleep(200000);
+	CHECK(write(STDOUT_FILENO, done, 0) == 0);
+	CHECK(hold_lock(&slow));
 	/* Not by stdio, which may want memory: there is none any more. */
-	CHECK(write(STDOUT_FILENO, "done\n", 5) == 5);
+	CHECK(write(STDOUT_FILENO, done, 5) == 5);
 	if (registers) {
 		ask(SIMHCA_CMD_REG_MR, &reg, sizeof(reg));
 		get(&region, sizeof(region));
-		CHECK(write(STDOUT_FILENO, "registered\n", 11) == 11);
+		CHECK(write(STDOUT_FILENO, registered, 11) == 11);
 	} else {
 		ask(SIMHCA_CMD_OPEN_CONTEXT, NULL, 0);
 	}

@@ -34,6 +34,23 @@ def test_engines_in_it(daemon, neighbour, slow_file, program, processes, qps, mo
     assert before < engine_threads(daemon) <= before + most
 
 
+@pytest.mark.parametrize("daemon", [["--odp-invalidation", "checks"]], indirect=True, ids=["checks"])
+def test_engines_that_ask_for_pages(daemon, neighbour, slow_file, program):
+    """Whether a page is there still is asked of the address space: who is stuck there counts as well."""
+    before = engine_threads(daemon)
+    sender = program("stuck-sender", slow_file, "1", "20", "verify")
+    assert sender.line() == "done\n"
+    time.sleep(ATTACK)
+    assert before < engine_threads(daemon) <= before + 2
+
+
+def test_commands_that_meet_it(daemon, neighbour, slow_file, program):
+    """Destroying QPs that are stuck there is tried again and again, of several processes."""
+    sender = program("stuck-sender", slow_file, "8", "16", "destroy")
+    assert sender.line() == "done\n"
+    time.sleep(ATTACK)
+
+
 @pytest.mark.parametrize("neighbour", [["odp"]], indirect=True, ids=["odp"])
 def test_page_faults_in_it(daemon, neighbour, slow_file, program):
     """Page faults that are never served, of very many children."""
@@ -109,6 +126,25 @@ def test_the_lock_of_an_address_space(daemon, neighbour, slow_file, program, the
     if then == "register":
         assert holder.line() == "registered\n"
     time.sleep(ATTACK)
+
+
+def test_a_death_with_much_memory(daemon, neighbour):
+    """A gigabyte of context memory is let go of by threads that do nothing else."""
+    client = daemon.client()
+    close_all(client.open())
+    size = int(client.command(NUMBER["CREATE_CQ"], b"x")[2].rsplit(" ", 1)[1])
+    body = struct.pack("24xI", (1 << 22) - 1).ljust(size, b"\0")
+    for _ in range(4):
+        client.ok(NUMBER["CREATE_CQ"], body)
+    for segment in range(1, 5):
+        reply, fds = client.ok(NUMBER["GET_SEGMENT"], struct.pack("II", segment, 0))
+        os.posix_fallocate(fds[0], 0, struct.unpack_from("Q", reply)[0])
+        close_all(fds)
+    main = f"{daemon.process.pid}/task/{daemon.process.pid}"
+    before = cpu_time(daemon.process.pid), cpu_time(main)
+    client.close()
+    time.sleep(1)
+    assert cpu_time(main) - before[1] <= (cpu_time(daemon.process.pid) - before[0]) / 2
 
 
 def test_a_number_used_again(daemon, program):

@@ -202,7 +202,7 @@ static struct simhca_handover carry(struct simhca_worker *worker, struct simhca_
 		return handover;
 	target.seg[0] = (struct simhca_seg){ .addr = (uintptr_t)datagram + length,
 					     .length = packet->length };
-	if (packet->length && (!simhca_payload_reached(packet) ||
+	if (packet->length && (!simhca_payload_reached(worker, packet) ||
 			       simhca_dma_copy(&target, packet->payload, packet->length,
 					       &worker->mover, &handover.reason))) {
 		handover.outcome = SIMHCA_UNREADABLE;
