@@ -70,9 +70,9 @@ struct simhca_context *simhca_context_create(struct simhca_device *device,
 	context->device = device;
 	context->engine = engine;
 	context->arg = ctx_arg;
-	simhca_log_share_init(&context->log_share);
+	context->log_share = simhca_log_share_new();
 	context->doorbell = calloc(SIMHCA_MAX_QP, sizeof(*context->doorbell));
-	if (!context->doorbell || simhca_doorbells_open(context)) {
+	if (!context->log_share || !context->doorbell || simhca_doorbells_open(context)) {
 		simhca_why(why, errno, "doorbell: %s", strerror(errno));
 		goto fail;
 	}
@@ -93,6 +93,7 @@ struct simhca_context *simhca_context_create(struct simhca_device *device,
 fail:
 	simhca_context_drop_segments(context);
 	simhca_doorbells_close(context);
+	simhca_log_share_put(context->log_share);
 	free(context->doorbell);
 	free(context);
 	return NULL;
@@ -197,6 +198,7 @@ enum simhca_destroyed simhca_context_destroy(struct simhca_context *context, uin
 		free(context->handles[type].slot);
 	simhca_context_drop_segments(context);
 	simhca_doorbells_close(context);
+	simhca_log_share_put(context->log_share);
 	free(context->doorbell);
 	free(context);
 	return SIMHCA_DESTROYED;

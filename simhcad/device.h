@@ -22,6 +22,7 @@ struct device {
 	bool guid_only; /* its first GID is not the interface's: another device has that one */
 	struct listener listener;
 	struct session *sessions;
+	unsigned int deferred; /* commands of theirs that wait */
 	uint32_t next_session; /* the number that the next one gets */
 	ev_timer count;
 	uint64_t stats[SIMHCA_STATS]; /* as the files of counters say */

@@ -15,10 +15,11 @@
 #include "session.h"
 #include "share.h"
 
-#define TURN 0.002  /* seconds of one session's commands, until others get theirs */
-#define DEFERRED 64 /* commands of one session that are tried again at a time */
-#define CHORES 4    /* of one session, at a time */
-#define PAUSE 0.001 /* seconds */
+#define TURN 0.002	     /* seconds of one session's commands, until others get theirs */
+#define DEFERRED 64	     /* commands of one session that wait at a time */
+#define PROGRAM_DEFERRED 256 /* and of one program */
+#define CHORES 4	     /* of one session, at a time */
+#define PAUSE 0.001	     /* seconds */
 #define REPLY_BODY (SIMHCA_CMD_MAX_BYTES - sizeof(struct simhca_reply_hdr))
 #define REQUEST_BODY (SIMHCA_CMD_MAX_BYTES - sizeof(struct simhca_cmd_hdr))
 
@@ -42,8 +43,9 @@ struct deferred {
 	struct deferred *prev, *next;
 };
 
-#define STUCK 4		   /* threads of engines, until a program's memory is left alone */
-#define RETRY_SECONDS 10.0 /* until such a command fails */
+#define STUCK 4		    /* threads of engines, until a program's memory is left alone */
+#define RETRY_SECONDS 10.0  /* until such a command fails */
+#define MAY_NOT_WAIT (-1.0) /* an age */
 #define FINAL_SECONDS 2.0
 
 /* ----------------------------------------------------------------------------- receiving */
@@ -114,7 +116,7 @@ static enum progress serve(struct session *session, struct datagram *datagram, d
 	struct reply reply = { .body = body };
 	struct request request = {
 		.body = datagram->body,
-		.age = age,
+		.age = age == MAY_NOT_WAIT ? RETRY_SECONDS + 1 : age,
 		.pid = datagram->sender.pid,
 		.uid = datagram->sender.uid,
 		.pidfd = datagram->sender.pidfd,
@@ -132,6 +134,11 @@ static enum progress serve(struct session *session, struct datagram *datagram, d
 	if (!status)
 		status = command->handler(session, &request, &reply, &why);
 	*chore = request.chore;
+	if (status == -EAGAIN && age == MAY_NOT_WAIT)
+		status = simhca_why(&why, EBUSY,
+				    "%s: the device is at work, and %u commands of this context, "
+				    "or %u of its program, wait for it already",
+				    command->name, DEFERRED, PROGRAM_DEFERRED);
 	if (status == -EINPROGRESS) {
 		/* The chore may have taken some. */
 		for (unsigned int i = 0; i < request.num_fds; i++)
@@ -193,6 +200,7 @@ static void deferred_free(struct deferred *deferred)
 {
 	DL_DELETE(deferred->session->deferred, deferred);
 	deferred->session->num_deferred--;
+	deferred->session->device->deferred--;
 	free(deferred);
 }
 
@@ -272,6 +280,7 @@ static void defer(struct session *session, const struct datagram *datagram,
 	deferred->datagram = *datagram;
 	DL_APPEND(session->deferred, deferred);
 	session->num_deferred++;
+	session->device->deferred++;
 	go_on_later(deferred, chore);
 	if (!chore)
 		retry_add(&session->device->daemon->retries, &deferred->retry, serve_again);
@@ -288,6 +297,22 @@ static bool has_hung_up(const struct session *session)
 	struct pollfd pollfd = { .fd = session->fd, .events = POLLRDHUP };
 
 	return poll(&pollfd, 1, 0) == 1 && pollfd.revents & (POLLRDHUP | POLLHUP | POLLERR);
+}
+
+/* Whether one command more of it may wait. */
+static bool may_wait(const struct session *session)
+{
+	const struct session *other;
+	unsigned int program = 0;
+
+	if (session->num_deferred >= DEFERRED)
+		return false;
+	if (session->device->deferred < PROGRAM_DEFERRED)
+		return true;
+	DL_FOREACH (session->device->sessions, other)
+		if (other->owner.program == session->owner.program)
+			program += other->num_deferred;
+	return program < PROGRAM_DEFERRED;
 }
 
 static void on_readable(struct ev_loop *loop, ev_io *io, int events)
@@ -318,11 +343,9 @@ static void on_readable(struct ev_loop *loop, ev_io *io, int events)
 			session_close(session, false);
 			return;
 		}
-		/* A command that is over the limit gets no second try. */
 		chore = NULL;
-		if (serve(session, &datagram,
-			  session->num_deferred < DEFERRED ? 0 : RETRY_SECONDS + 1,
-			  &chore) != SERVED)
+		if (serve(session, &datagram, may_wait(session) ? 0 : MAY_NOT_WAIT, &chore) !=
+		    SERVED)
 			defer(session, &datagram, chore);
 	} while (ev_time() < until);
 }

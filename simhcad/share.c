@@ -27,3 +27,8 @@ unsigned int share_held(void)
 {
 	return part_of_descriptors(8);
 }
+
+unsigned int share_program_held(void)
+{
+	return part_of_descriptors(4);
+}

@@ -7,7 +7,9 @@
 /* Connections of one process: a quarter of all descriptors. Of one program: half of them. */
 unsigned int share_connections(void);
 unsigned int share_program_connections(void);
-/* Descriptors that one connection has the daemon hold for it: an eighth of all. */
+/* Descriptors that the daemon holds for one connection: an eighth of all. For a program: a quarter.
+ */
 unsigned int share_held(void);
+unsigned int share_program_held(void);
 
 #endif

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <utlist.h>
 
 #include "admin.h"
 #include "daemon.h"
@@ -151,19 +152,37 @@ static int create_context(struct session *session, pid_t pid, bool reachable,
 	return 0;
 }
 
-/* Whether the daemon may hold one descriptor more for this connection. */
-static int check_share(const struct session *session, struct simhca_why *why)
+/* What the daemon holds for a connection: channels, pipes for events, XRC domains. */
+static unsigned int held(const struct session *session)
 {
-	unsigned int most = share_held();
 	struct simhca_counts counts;
 
-	simhca_context_counts(session->context, &counts);
-	if (session->events.descriptors + counts.xrcds < most)
+	if (!session->context)
 		return 0;
-	return simhca_why(why, EMFILE,
-			  "simhcad holds %u descriptors for the channels and XRC domains of one "
-			  "context, an eighth of what it may open (ulimit -n)",
-			  most);
+	simhca_context_counts(session->context, &counts);
+	return session->events.descriptors + counts.xrcds;
+}
+
+/* Whether it may hold one descriptor more for this one. */
+static int check_share(const struct session *session, struct simhca_why *why)
+{
+	const struct session *other;
+	unsigned int program = 0;
+
+	if (held(session) >= share_held())
+		return simhca_why(why, EMFILE,
+				  "simhcad holds %u descriptors for the channels and XRC domains "
+				  "of one context, an eighth of what it may open (ulimit -n)",
+				  share_held());
+	DL_FOREACH (session->device->sessions, other)
+		if (other->owner.program == session->owner.program)
+			program += held(other);
+	if (program >= share_program_held())
+		return simhca_why(why, EMFILE,
+				  "simhcad holds %u descriptors for the channels and XRC domains "
+				  "of one program, a quarter of what it may open (ulimit -n)",
+				  share_program_held());
+	return 0;
 }
 
 HANDLER(open_context)

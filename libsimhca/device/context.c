@@ -161,7 +161,17 @@ void simhca_context_drop_segments(struct simhca_context *context)
 
 void simhca_context_share(struct simhca_context *context, uint64_t program)
 {
+	const struct simhca_context *other;
+
 	context->program = program;
+	for (other = context->device->contexts; other; other = other->next) {
+		if (other == context || other->program != program)
+			continue;
+		simhca_log_share_put(context->log_share);
+		context->log_share = other->log_share;
+		context->log_share->users++;
+		return;
+	}
 }
 
 void simhca_context_hold(struct simhca_context *context, bool hold)

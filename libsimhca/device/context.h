@@ -55,7 +55,7 @@ struct simhca_context {
 	uint64_t program; /* shares with others of it; 0: with none */
 	atomic_bool held; /* its memory is left alone */
 	uint32_t id;
-	struct simhca_log_share log_share;
+	struct simhca_log_share *log_share;
 	void *arg;			   /* of the upcalls */
 	int doorbell_fd[SIMHCA_MAX_LANES]; /* by lane of the engine */
 	uint32_t doorbells;

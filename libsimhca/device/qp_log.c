@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "context.h"
 #include "device.h"
@@ -16,6 +17,25 @@ void simhca_log_share_init(struct simhca_log_share *share)
 	share->lines = SIMHCA_LOG_SHARE;
 	share->left_out = 0;
 	share->grown_ns = simhca_now_ns();
+}
+
+struct simhca_log_share *simhca_log_share_new(void)
+{
+	struct simhca_log_share *share = calloc(1, sizeof(*share));
+
+	if (share) {
+		simhca_log_share_init(share);
+		share->users = 1;
+	}
+	return share;
+}
+
+void simhca_log_share_put(struct simhca_log_share *share)
+{
+	if (!share || --share->users)
+		return;
+	pthread_mutex_destroy(&share->lock);
+	free(share);
 }
 
 /* Whether there is a line left; *left_out is how many there were not since the last one. */
@@ -51,10 +71,11 @@ void simhca_log_of_qp(struct simhca_device *device, struct simhca_context *conte
 	va_list args;
 	int length;
 
-	if (!take_line(context ? &context->log_share : &device->log_share, &left_out))
+	if (!take_line(context ? context->log_share : &device->log_share, &left_out))
 		return;
 	if (left_out && context)
-		simhca_log(fabric, SIMHCA_LOG_INFO, "context %u: %u lines were left out here",
+		simhca_log(fabric, SIMHCA_LOG_INFO,
+			   "context %u, or others of its program: %u lines were left out here",
 			   context->id, left_out);
 	else if (left_out)
 		simhca_log(fabric, SIMHCA_LOG_INFO, "XRC targets: %u lines were left out here",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* Lines about QPs: a context that fails in a loop has a share of the log, and says what it lost. */
+/* Lines about QPs: a program that fails in a loop has a share of the log, and says what it lost. */
 #include "device/qp_log.h"
 #include "harness.h"
 
@@ -22,17 +22,21 @@ static struct pair *failing(struct world *world)
 	return pair;
 }
 
-static void a_context_has_a_share(void **state)
+static void a_program_has_a_share(void **state)
 {
-	struct pair *pair = failing(*state), *other = failing(*state);
+	struct pair *pair = failing(*state), *other = failing(*state), *same = failing(*state);
 	unsigned int written = 0, tries = 0;
 
+	simhca_context_share(pair->b.client->context, 1);
+	simhca_context_share(same->b.client->context, 1);
+	simhca_context_share(other->b.client->context, 2);
 	/* Lines grow back meanwhile, more slowly than they are taken. */
 	do {
 		assert_true(tries < 50 * SIMHCA_LOG_SHARE);
 		written += lines_of_one_failure(*state, pair);
 	} while (written == ++tries);
 	assert_true(written >= SIMHCA_LOG_SHARE);
+	assert_int_equal(lines_of_one_failure(*state, same), 0);
 	assert_int_equal(lines_of_one_failure(*state, other), 1);
 
 	test_nap(3 * 1000000 / SIMHCA_LOG_SHARE_PER_S);
@@ -45,7 +49,7 @@ static void a_context_has_a_share(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(a_context_has_a_share, setup_ethernet, teardown),
+		cmocka_unit_test_setup_teardown(a_program_has_a_share, setup_ethernet, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

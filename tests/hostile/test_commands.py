@@ -100,6 +100,25 @@ def test_descriptors_without_end(daemon, few_descriptors, neighbour, name, tmp_p
     client.close()
 
 
+def test_descriptors_of_many_connections(daemon, few_descriptors, neighbour):
+    """One has an eighth of them, and all of a program have a quarter."""
+    clients, channels, counts = [daemon.client() for _ in range(4)], [], []
+    for client in clients:
+        close_all(client.open())
+        before, status = len(channels), 0
+        while not status and len(channels) < 1000:
+            status, _, message, fds = client.command(NUMBER["CREATE_CHANNEL"])
+            channels += fds
+        assert status == errno.EMFILE
+        counts.append(len(channels) - before)
+    assert "a quarter" in message and "ulimit -n" in message
+    assert counts[0] > 100 and counts[3] == 0 and len(channels) <= 1024 // 4
+    time.sleep(0.5)
+    close_all(channels)
+    for client in clients:
+        client.close()
+
+
 def test_connections_without_end(daemon, few_descriptors, neighbour):
     """One process has a quarter of them, whether it does anything with them or not."""
     clients = []
