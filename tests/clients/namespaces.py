@@ -57,13 +57,17 @@ def join(first, second, name, mtu, addresses):
     expect_success(Launcher(inside(first)).run(
         "ip", "link", "add", name, "mtu", mtu, "type", "veth",
         "peer", "name", name, "mtu", mtu, "netns", second))
+    bring_up(first, second, name, mtu, addresses)
+
+
+def bring_up(first, second, name, mtu, addresses):
     for pid, here in zip((first, second), addresses):
         launcher = Launcher(inside(pid))
         for address in here:
             nodad = ["nodad"] if ":" in address else []
             expect_success(launcher.run("ip", "addr", "add", address, "dev", name, *nodad))
-        for interface in "lo", name:
-            expect_success(launcher.run("ip", "link", "set", interface, "up"))
+        expect_success(launcher.run("ip", "link", "set", name, "mtu", mtu, "up"))
+        expect_success(launcher.run("ip", "link", "set", "lo", "up"))
     for pid in first, second:
         launcher = Launcher(inside(pid))
         wait_until(lambda: "tentative" not in launcher.run("ip", "-6", "addr").stdout,
@@ -71,7 +75,7 @@ def join(first, second, name, mtu, addresses):
 
 
 @contextlib.contextmanager
-def two_hosts(mtu, *options):
+def two_hosts(mtu, *options, join=join):
     """Two devices, each in its namespace, with IPv4, IPv6 and link-local addresses."""
     with contextlib.ExitStack() as stack:
         first = stack.enter_context(new_host())

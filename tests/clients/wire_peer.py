@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """
-peer.py DEVICE GID_INDEX CASE PORT [SERVER]: two QPs of pyverbs, on whatever devices. The client
+wire_peer.py DEVICE GID_INDEX CASE PORT [SERVER]: two QPs of pyverbs, on whatever devices. The client
 does what CASE says and prints a line for each completion; so does the server.
 """
 import json
+import random
 import socket
 import sys
 import time
@@ -44,20 +45,22 @@ class Peer:
         return {"qpn": self.qp.qp_num, "gid": str(self.context.query_gid(1, self.gid_index)),
                 "addr": self.mr.buf, "rkey": self.window or self.mr.rkey}
 
-    def connect(self, peer, rnr_retry):
+    def connect(self, peer, rnr_retry, timeout=14, retry_cnt=3):
         attr = QPAttr(port_num=1)
         attr.qp_access_flags = e.IBV_ACCESS_LOCAL_WRITE | REMOTE
         attr.dest_qp_num, attr.path_mtu = peer["qpn"], e.IBV_MTU_1024
         attr.ah_attr = AHAttr(gr=GlobalRoute(dgid=GID(peer["gid"]), sgid_index=self.gid_index,
                                              hop_limit=64), is_global=1, port_num=1)
         attr.max_rd_atomic = attr.max_dest_rd_atomic = 4
-        attr.timeout, attr.retry_cnt, attr.rnr_retry, attr.min_rnr_timer = 14, 3, rnr_retry, 12
+        attr.timeout, attr.retry_cnt = timeout, retry_cnt
+        attr.rnr_retry, attr.min_rnr_timer = rnr_retry, 12
         self.qp.to_init(attr)
         self.qp.to_rtr(attr)
         self.qp.to_rts(attr)
 
-    def receive(self, length):
-        self.qp.post_recv(RecvWR(sg=[SGE(self.mr.buf, length, self.mr.lkey)], num_sge=1))
+    def receive(self, length, offset=0):
+        sge = SGE(self.mr.buf + offset, length, self.mr.lkey)
+        self.qp.post_recv(RecvWR(sg=[sge], num_sge=1))
 
     def post(self, how, length=0, offset=0):
         """how(qp) chooses the operation."""
@@ -67,6 +70,15 @@ class Peer:
         if length:
             self.qp.wr_set_sge(SGE(self.mr.buf + offset, length, self.mr.lkey))
         self.qp.wr_complete()
+
+    def succeeds(self, what):
+        completions = []
+        end = time.monotonic() + 30
+        while not completions and time.monotonic() < end:
+            completions = self.cq.poll()[1]
+            time.sleep(0.0002)
+        assert completions, f"{what}: no completion"
+        assert completions[0].status == e.IBV_WC_SUCCESS, f"{what}: {completions[0]}"
 
     def completion(self):
         """Its status in words; prints it."""
@@ -90,6 +102,42 @@ class Peer:
         self.window = key
 
 
+# Of "many": rounds, and where in the regions what lies.
+ROUNDS = 30
+MOST = 20000
+BACK, COUNTER = MOST, 3 * MOST
+
+
+def messages():
+    """The same ones at both ends."""
+    numbers = random.Random(ROUNDS)
+    for _ in range(ROUNDS):
+        yield numbers.randbytes(numbers.randrange(1, MOST))
+
+
+def many(peer, there):
+    """Writes, reads back, counts and sends: all of it arrives, once and in order."""
+    rkey, addr = there["rkey"], there["addr"]
+    for i, data in enumerate(messages()):
+        peer.mr.write(data, len(data))
+        peer.post(lambda qp: qp.wr_rdma_write(rkey, addr), len(data))
+        peer.post(lambda qp: qp.wr_rdma_read(rkey, addr), len(data), offset=BACK)
+        peer.post(lambda qp: qp.wr_atomic_fetch_add(rkey, addr + COUNTER, 1), 8, offset=COUNTER)
+        peer.post(lambda qp: qp.wr_send(), len(data))
+        for what in "write", "read", "atomic", "send":
+            peer.succeeds(f"{what} {i}")
+        assert peer.mr.read(len(data), BACK) == data, f"{i}: read back"
+        assert peer.mr.read(8, COUNTER) == i.to_bytes(8, "little"), f"{i}: counted"
+    print("SUCCESS")
+
+
+def receive_many(peer):
+    for i, data in enumerate(messages()):
+        peer.receive(MOST, BACK)
+        peer.succeeds(f"receive {i}")
+        assert peer.mr.read(len(data), BACK) == data, f"{i}: received"
+
+
 def client(peer, case, there):
     rkey, addr = there["rkey"], there["addr"]
     data = bytes(i * 7 % 251 for i in range(5000))
@@ -99,7 +147,9 @@ def client(peer, case, there):
         peer.post(lambda qp: qp.wr_rdma_write(key, to), length)
         peer.completion()
 
-    if case == "all_good":
+    if case == "many":
+        many(peer, there)
+    elif case == "all_good":
         write()
         peer.post(lambda qp: qp.wr_rdma_read(rkey, addr), len(data), offset=20000)
         peer.completion()
@@ -146,7 +196,8 @@ def main():
         return json.loads(lines.readline())
 
     there = exchange(peer.tell())
-    peer.connect(there, rnr_retry=2 if case == "no_receive" else 7)
+    patience = {"timeout": 15, "retry_cnt": 7} if case == "many" else {}
+    peer.connect(there, rnr_retry=2 if case == "no_receive" else 7, **patience)
     if not server:
         if case == "invalidated":
             peer.bind_window()
@@ -160,6 +211,8 @@ def main():
     elif case == "late_receive":
         time.sleep(0.3)
         peer.receive(SIZE)
+    if not server and case == "many":
+        receive_many(peer)
     if not server and case in ("all_good", "late_receive", "invalidated"):
         peer.completion()
     exchange("done")

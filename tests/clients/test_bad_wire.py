@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""
+RoCE v2 over a wire that loses packets, carries them twice or late, and damages them (bad_wire.c):
+whatever it does, data arrive once and in order, or the requester is told.
+"""
+import contextlib
+import json
+import os
+import pathlib
+import random
+
+import pytest
+
+from common import PATIENCE, SIMHCA, Program, clean_environment, expect_success, new_port
+from common import wait_until
+from middleware import compiled
+from namespaces import IPV4, IPV4_GID, IPV6_GID, bring_up, inside, listens, namespaces_can_be_had
+from namespaces import two_hosts
+
+COUNTERS = "/sys/class/infiniband/simhca0/ports/1/hw_counters"
+PEER = pathlib.Path(__file__).with_name("wire_peer.py")
+SEED = int(os.environ.get("SIMHCA_SEED", random.randrange(1 << 32)))
+
+pytestmark = [
+    pytest.mark.skipif(not namespaces_can_be_had(),
+                       reason="no user namespaces, or no virtual Ethernet in them"),
+    pytest.mark.skipif(not os.access("/dev/net/tun", os.R_OK | os.W_OK),
+                       reason="needs /dev/net/tun")]
+
+
+@pytest.fixture(scope="module")
+def bad_wire(programs):
+    return compiled(programs, "bad_wire.c")
+
+
+@contextlib.contextmanager
+def joined(bad_wire, **fate):
+    """Two hosts; of 1000 packets so many are lost, repeated, late, damaged. Also the program."""
+    started = []
+
+    def join(first, second, name, mtu, addresses):
+        started.append(Program(
+            [*inside(first), bad_wire, *(f"/proc/{pid}/ns/net" for pid in (first, second)), name,
+             SEED, *(fate.get(what, 0) for what in ("lose", "repeat", "delay", "damage"))],
+            clean_environment()))
+        wait_until(lambda: started[0].stdout or not started[0].running, PATIENCE, "taps are there")
+        assert started[0].running, started[0].result()
+        bring_up(first, second, name, mtu, addresses)
+
+    print(f"SIMHCA_SEED={SEED}")
+    try:
+        with two_hosts(1500, join=join) as hosts:
+            try:
+                yield hosts, started[0]
+            finally:
+                for host in hosts:
+                    print(host.run("sh", "-c", f"grep -r . {COUNTERS}").stdout)
+    finally:
+        for program in started:
+            program.kill()
+
+
+def run_peers(hosts, case, gid=IPV4_GID):
+    port = new_port()
+    argv = ["/usr/bin/python3", PEER, "simhca0", gid, case, port]
+    server = hosts[1].start(*argv)
+    wait_until(lambda: listens(hosts[1], port) or not server.running, PATIENCE, "it listens")
+    client = hosts[0].run(*argv, IPV4[1])
+    return expect_success(client).stdout, expect_success(server.finish()).stdout
+
+
+def counted(host):
+    """What tells that packets did not come, or came twice or late."""
+    names = "local_ack_timeout_err", "packet_seq_err", "out_of_sequence", "duplicate_request"
+    return sum(int(expect_success(host.run("cat", f"{COUNTERS}/{name}")).stdout) for name in names)
+
+
+@pytest.mark.parametrize("fate, gid", [
+    ({"lose": 30}, IPV4_GID), ({"repeat": 50}, IPV6_GID), ({"delay": 50}, IPV4_GID),
+    ({"damage": 30}, IPV6_GID),
+    ({"lose": 20, "repeat": 20, "delay": 20, "damage": 20}, IPV4_GID),
+], ids=["lose", "repeat", "delay", "damage", "all"])
+def test_arrives(bad_wire, fate, gid):
+    """Writes, reads, atomics and sends, of a thousand packets and more; the counters tell."""
+    with joined(bad_wire, **fate) as (hosts, _):
+        assert run_peers(hosts, "many", gid)[0] == "SUCCESS\n"
+        assert sum(map(counted, hosts)) > 0
+        if "damage" in fate:
+            reports = [json.loads(expect_success(host.tool.run(SIMHCA, "wire", "--json")).stdout)
+                       for host in hosts]
+            assert sum(sum(report["refused"].values()) for report in reports) > 0, reports
+
+
+def test_nothing_arrives(bad_wire):
+    """retry_cnt says how often a packet is sent again: 3 times here, and then it is over."""
+    with joined(bad_wire, lose=1000) as (hosts, wire):
+        assert run_peers(hosts, "no_receive")[0] == "RETRY_EXC_ERR\n"
+        wire.process.terminate()
+        assert expect_success(wire.finish()).stdout.splitlines()[1] == "12 0"
