@@ -18,7 +18,25 @@ static int gone_or(int error)
 	return error == EPIPE || error == ECONNRESET || error == ECONNREFUSED ? ENOTCONN : error;
 }
 
-/* The socket for the answer goes in front of the descriptors. */
+static void put_fds(const struct simhca_request *request, int answer_fd, struct msghdr *msg,
+		    union fd_buffer *control)
+{
+	size_t fd_bytes = (1 + request->num_fds) * sizeof(int);
+	struct cmsghdr *cmsg;
+
+	memset(control, 0, sizeof(*control));
+	msg->msg_control = control->bytes;
+	msg->msg_controllen = CMSG_SPACE(fd_bytes);
+	cmsg = CMSG_FIRSTHDR(msg);
+	cmsg->cmsg_level = SOL_SOCKET;
+	cmsg->cmsg_type = SCM_RIGHTS;
+	cmsg->cmsg_len = CMSG_LEN(fd_bytes);
+	memcpy(CMSG_DATA(cmsg), &answer_fd, sizeof(int));
+	if (request->num_fds)
+		memcpy(CMSG_DATA(cmsg) + sizeof(int), request->fds, request->num_fds * sizeof(int));
+}
+
+/* The socket for the answer goes in front of the descriptors; -1: none goes. */
 static int send_request(const struct simhca_request *request, int answer_fd)
 {
 	struct simhca_cmd_hdr hdr = {
@@ -29,30 +47,16 @@ static int send_request(const struct simhca_request *request, int answer_fd)
 	};
 	struct iovec iov[1 + SIMHCA_REQUEST_PARTS] = { { .iov_base = &hdr,
 							 .iov_len = sizeof(hdr) } };
-	size_t fd_bytes = (1 + request->num_fds) * sizeof(int);
 	union fd_buffer control;
-	struct msghdr msg = {
-		.msg_iov = iov,
-		.msg_iovlen = 1 + request->num_parts,
-		.msg_control = control.bytes,
-		.msg_controllen = CMSG_SPACE(fd_bytes),
-	};
+	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = 1 + request->num_parts };
 	struct pollfd room = { .fd = request->device_fd, .events = POLLOUT };
-	struct cmsghdr *cmsg;
 
 	for (size_t i = 0; i < request->num_parts; i++) {
 		iov[1 + i] = request->parts[i];
 		hdr.length += (uint32_t)request->parts[i].iov_len;
 	}
-	memset(&control, 0, sizeof(control));
-	cmsg = CMSG_FIRSTHDR(&msg);
-	cmsg->cmsg_level = SOL_SOCKET;
-	cmsg->cmsg_type = SCM_RIGHTS;
-	cmsg->cmsg_len = CMSG_LEN(fd_bytes);
-	memcpy(CMSG_DATA(cmsg), &answer_fd, sizeof(int));
-	if (request->num_fds)
-		memcpy(CMSG_DATA(cmsg) + sizeof(int), request->fds, request->num_fds * sizeof(int));
-
+	if (answer_fd >= 0)
+		put_fds(request, answer_fd, &msg, &control);
 	while (sendmsg(request->device_fd, &msg, MSG_NOSIGNAL) < 0) {
 		/* The program may have made the device non-blocking; commands are not. */
 		if (errno == EAGAIN)
@@ -139,6 +143,17 @@ static int receive_answer(const struct simhca_request *request, int fd,
 	return EPROTO;
 }
 
+int simhca_request_on(const struct simhca_request *request, int mine, int theirs,
+		      struct simhca_answer *answer)
+{
+	int err = send_request(request, theirs);
+
+	/* From here on only the daemon holds the other end: when it closes it, we see the end. */
+	if (theirs >= 0)
+		close(theirs);
+	return err ? err : receive_answer(request, mine, answer);
+}
+
 int simhca_request(const struct simhca_request *request, struct simhca_answer *answer)
 {
 	int ends[2];
@@ -146,11 +161,7 @@ int simhca_request(const struct simhca_request *request, struct simhca_answer *a
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends))
 		return errno;
-	err = send_request(request, ends[1]);
-	/* From here on only the daemon holds the other end: when it closes it, we see the end. */
-	close(ends[1]);
-	if (!err)
-		err = receive_answer(request, ends[0], answer);
+	err = simhca_request_on(request, ends[0], ends[1], answer);
 	close(ends[0]);
 	return err;
 }

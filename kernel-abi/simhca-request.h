@@ -41,4 +41,11 @@ struct simhca_answer {
  */
 int simhca_request(const struct simhca_request *request, struct simhca_answer *answer);
 
+/*
+ * Likewise, with the answer on a socket whose end here is mine. theirs, its other end, goes with
+ * the request and is closed; -1: the daemon has it. Then no descriptor can go with the request.
+ */
+int simhca_request_on(const struct simhca_request *request, int mine, int theirs,
+		      struct simhca_answer *answer);
+
 #endif

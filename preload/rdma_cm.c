@@ -11,9 +11,9 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "answer.h"
 #include "device.h"
 #include "real.h"
-#include "request.h"
 #include "simhca-abi.h"
 #include "simhca-abi-rdma-cm.h"
 
@@ -45,19 +45,17 @@ static int take_token(int fd, int flags, uint32_t *token)
 static void take_back(int fd, uint32_t wanted)
 {
 	struct simhca_ucma_request request = { .token = 0 };
-	struct iovec part = { .iov_base = &request, .iov_len = sizeof(request) };
 	struct simhca_ucma_reply reply;
 
 	if (!wanted || take_token(fd, MSG_DONTWAIT, &request.token) || request.token == wanted)
 		return;
-	request_bytes(fd, SIMHCA_UCMA_RENEW, &part, 1, &reply, sizeof(reply));
+	answer_request(fd, SIMHCA_UCMA_RENEW, &request, NULL, 0, &reply, sizeof(reply));
 }
 
 /* The daemon does not know the program's descriptors: which file the old one is. */
 static int identify(struct ucma_write *write)
 {
 	struct simhca_ucma_request request = { .token = 0 };
-	struct iovec part = { .iov_base = &request, .iov_len = sizeof(request) };
 	struct rdma_ucm_migrate_id cmd;
 	struct simhca_ucma_reply reply;
 	struct device_name device;
@@ -68,7 +66,8 @@ static int identify(struct ucma_write *write)
 	memcpy(&cmd, write->bytes + sizeof(write->hdr), sizeof(cmd));
 	if (!device_of_fd((int)cmd.fd, &device) || !device_is_rdma_cm(&device))
 		return -EINVAL;
-	ret = request_bytes((int)cmd.fd, SIMHCA_UCMA_IDENTIFY, &part, 1, &reply, sizeof(reply));
+	ret = answer_request((int)cmd.fd, SIMHCA_UCMA_IDENTIFY, &request, NULL, 0, &reply,
+			     sizeof(reply));
 	if (ret != sizeof(reply))
 		return ret < 0 ? ret : -EIO;
 	write->old_fd = (int)cmd.fd;
@@ -93,15 +92,14 @@ static int ask(struct ucma_write *write)
 {
 	const void *value = option(write);
 	struct iovec parts[] = {
-		{ &write->request, sizeof(write->request) },
 		{ write->bytes, write->count },
 		{ (void *)(uintptr_t)value, write->request.option },
 	};
 	int ret;
 
 	write->request.written = (uint16_t)write->count;
-	ret = request_bytes(write->fd, SIMHCA_UCMA_WRITE, parts, 3, &write->answer,
-			    sizeof(write->answer));
+	ret = answer_request(write->fd, SIMHCA_UCMA_WRITE, &write->request, parts, 2,
+			     &write->answer, sizeof(write->answer));
 	if (ret < 0)
 		return ret;
 	if ((size_t)ret < sizeof(write->answer.reply) ||

@@ -3,7 +3,7 @@
 #ifndef SIMHCA_PRELOAD_REQUEST_H
 #define SIMHCA_PRELOAD_REQUEST_H
 
-#include <stddef.h>
+#include "simhca-request.h"
 
 /*
  * Send a command without arguments on an open device, and return the descriptor that the answer
@@ -11,13 +11,7 @@
  */
 int request_fd(int device_fd, int command);
 
-/*
- * Send a command with what follows its header, and take the answer's body, size bytes at most.
- * Returns its length, or a negative errno as above. Waits for the daemon only, and for it
- * whatever signals come: it answers at once, or has died.
- */
-struct iovec;
-int request_bytes(int device_fd, int command, const struct iovec *parts, size_t num_parts,
-		  void *body, size_t size);
+/* What has become of a request: the length of its answer's body, or a negative errno as above. */
+int request_result(int err, const struct simhca_answer *answer);
 
 #endif

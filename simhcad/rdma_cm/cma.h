@@ -146,7 +146,7 @@ struct cma_id {
 /* A program with files, by who opened them; what is shared out is counted here. */
 struct cma_program {
 	pid_t pid; /* stands for it (program.h) */
-	unsigned int files, events, objects;
+	unsigned int files, events, objects, kept;
 	UT_hash_handle hh;
 };
 
@@ -163,6 +163,8 @@ struct cma_file {
 	struct cma_id *ids;
 	struct cma_event *events;
 	uint32_t token, last_token; /* token 0: none is there */
+	struct cma_kept *kept;	    /* sockets for answers (ucma_answers.c) */
+	uint32_t last_kept;
 	struct cma_file *prev, *next;
 	UT_hash_handle hh;
 };
@@ -184,6 +186,8 @@ struct cma {
 	struct cma_file *by_number;   /* hash */
 	struct cma_program *programs; /* hash */
 	struct cma_handles ids, mcs;
+	int kept_epoll; /* all sockets for answers */
+	ev_io kept_io;
 	struct cma_port *ports; /* hash */
 	struct gmp_port {
 		struct cma *cma;

@@ -15,6 +15,7 @@
 #include "log.h"
 #include "process.h"
 #include "share.h"
+#include "ucma_answers.h"
 #include "ucma_file.h"
 
 #define REQUESTS 16 /* of one file, before others get their turn */
@@ -257,11 +258,15 @@ static bool serve_one(struct cma_file *file, bool *over)
 	if (ret && ret != -SIMHCA_UCMA_NO_EVENT)
 		log_debug("rdma_cm: process %d (%s): %s (%s)", (int)file->pid, file->comm, why.text,
 			  strerror(-ret));
+	if (num_fds && datagram.request.keep && !ret)
+		answer.reply.kept = ucma_answers_keep(file, fd);
 	if (!num_fds)
-		return true;
+		fd = ucma_answers_find(file, datagram.request.answer);
 	bytes.body_size = sizeof(answer.reply) + answer.reply.length;
-	datagram_answer(fd, ret, &bytes, &why);
-	releaser_close(releaser, &file->owner, fd);
+	if (fd >= 0)
+		datagram_answer(fd, ret, &bytes, &why);
+	if (num_fds && !answer.reply.kept)
+		releaser_close(releaser, &file->owner, fd);
 	return true;
 }
 
@@ -340,6 +345,7 @@ void ucma_file_close(struct cma_file *file)
 
 	while (file->ids)
 		cma_id_destroy(file->ids);
+	ucma_answers_forget(file);
 	ev_io_stop(cma->daemon->loop, &file->io);
 	datagram_close(file->fd, cma->daemon->releaser, &file->owner);
 	HASH_DEL(cma->by_number, file);
