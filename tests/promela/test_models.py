@@ -33,8 +33,9 @@ def explore(model, directory, *defines):
     flags = [f'-D{name}' for name in defines]
     subprocess.run(['spin', *flags, '-a', os.path.join(HERE, model)], cwd=directory, check=True,
                    stdout=subprocess.DEVNULL)
-    # SAFETY: end states and assertions, which is all that the models have. MEMLIM: MB.
-    subprocess.run(['gcc', '-O1', '-w', '-DSAFETY', '-DMEMLIM=2048', '-o', 'pan', 'pan.c'],
+    # SAFETY: end states and assertions, which is all that the models have. MEMLIM: MB. A mutant is
+    # found sooner than a compiler has optimized.
+    subprocess.run(['gcc', '-O0' if defines else '-O1', '-w', '-DSAFETY', '-DMEMLIM=2048', '-o', 'pan', 'pan.c'],
                    cwd=directory, check=True)
     done = subprocess.run(['./pan', f'-m{DEPTH}'], cwd=directory, timeout=300, text=True,
                           capture_output=True, check=False)

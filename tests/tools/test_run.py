@@ -399,8 +399,8 @@ def test_daemon_of_another_run_dies_meanwhile(tool):
     """Its starter tells how it died; whoever joined it has lost the device no less."""
     first = tool.start("run", "sleep", "60")
     assert wait_until(tool.daemon_lives)
-    second = tool.start("run", "sleep", "1")
-    time.sleep(0.3)
+    second = tool.start("run", "sh", "-c", "echo up; exec sleep 1")
+    assert second.stdout.readline() == "up\n"
     os.kill(tool.daemon_pid(), signal.SIGKILL)
     assert "device is gone" in second.communicate(timeout=10)[1]
     assert second.returncode == 125
