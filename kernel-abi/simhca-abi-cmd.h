@@ -87,6 +87,9 @@ enum simhca_cmd {
 	SIMHCA_CMD_CREATE_COMP_CNTR,
 	SIMHCA_CMD_DESTROY_COMP_CNTR,
 	SIMHCA_CMD_ATTACH_COMP_CNTR,
+	SIMHCA_CMD_OFFER_MEMORY,
+	SIMHCA_CMD_FIND_PEER,
+	SIMHCA_CMD_ATTACH_PEER,
 	SIMHCA_CMD_COUNT,
 };
 
@@ -489,6 +492,7 @@ struct simhca_create_qp_reply {
 	struct simhca_mem_ref state; /* struct simhca_qp_mem */
 	struct simhca_mem_ref sq;
 	struct simhca_mem_ref rq;
+	struct simhca_mem_ref caller; /* struct simhca_caller; all zero: it has none */
 };
 
 /*
@@ -831,6 +835,60 @@ struct simhca_attach_comp_cntr_req {
 	uint32_t counter;
 	uint32_t ops; /* bit n: enum simhca_comp_cntr_op n */
 	uint32_t reserved;
+};
+
+/* ------------------------------------------------------------------ steps in callers */
+
+/*
+ * OFFER_MEMORY: a secret at an address of the sender. Who can read it there could as well write to
+ * the sender's memory, for the kernel asks the same of both, and is let at the queues of this
+ * context that are connected to its own. Offered again: the last one counts.
+ */
+struct simhca_secret {
+	uint64_t word[2];
+};
+struct simhca_offer_memory_req {
+	uint64_t address;
+	struct simhca_secret secret;
+};
+
+/* FIND_PEER: where the secret of the QP's peer is to be read. ENOTCONN: not now. */
+struct simhca_find_peer_req {
+	uint32_t qp;
+	uint32_t reserved;
+};
+struct simhca_find_peer_reply {
+	uint32_t pid; /* as the device sees it */
+	uint32_t reserved;
+	uint64_t address;
+};
+
+/*
+ * ATTACH_PEER: what the program needs so as to run steps of its QP. Descriptors of the reply: the
+ * segment of the peer's QP, and that of the CQ in which its receives complete.
+ */
+struct simhca_attach_peer_req {
+	uint32_t qp;
+	uint32_t reserved;
+	struct simhca_secret secret; /* as it was read */
+};
+struct simhca_attach_peer_reply {
+	uint32_t peer;	       /* its number */
+	uint32_t callers;      /* of the QPCs, while this holds: the QP's */
+	uint32_t peer_callers; /* the peer's */
+	uint32_t mm;	       /* the sender's address space, as struct simhca_mpt has it */
+	uint32_t peer_mm;      /* that of the secret */
+	uint32_t send_cqe;     /* entries usable of the QP's send CQ */
+	uint32_t send_entries; /* of its ring */
+	uint32_t recv_cqe;     /* likewise of the peer's receive CQ */
+	uint32_t recv_entries; /* of its ring */
+	uint32_t rq_entries;   /* of the peer's receive queue */
+	uint32_t rq_stride;    /* bytes */
+	uint32_t reserved;
+	struct simhca_mem_ref send_cq, send_ring; /* of the sender's context memory */
+	uint64_t qp_size, cq_size;		  /* bytes of the segments */
+	uint64_t state, rq;			  /* offsets in the first */
+	uint64_t recv_cq, recv_ring;		  /* in the second */
 };
 
 #endif

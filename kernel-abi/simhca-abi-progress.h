@@ -21,6 +21,8 @@ struct simhca_turn {
 	_Atomic uint32_t generation; /* written by the holder alone */
 };
 #define SIMHCA_TURN_DEVICE 1u /* holder: the device */
+/* Or-ed to the number of a QP: the program that has it, in a step of that QP's requester. */
+#define SIMHCA_TURN_CALLER (1u << 30)
 /* Or-ed to holder: somebody else found the turn taken; the device is to look at the QP again. */
 #define SIMHCA_TURN_WANTED (1u << 31)
 

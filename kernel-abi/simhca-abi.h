@@ -72,12 +72,13 @@ enum {
 	SIMHCA_GID_ENTRIES = 8,
 	SIMHCA_PKEY_ENTRIES = 1,
 	SIMHCA_COMP_VECTORS = 4,
-	SIMHCA_MAX_CQ_COUNT = 65535,  /* completions that one event waits for (moderation) */
-	SIMHCA_MAX_CQ_PERIOD = 65535, /* us that an event waits for them */
-	SIMHCA_MAX_SEGMENTS = 256,    /* context memory segments per context */
-	SIMHCA_MAX_DM_SIZE = 4 << 20, /* bytes of on-chip memory per device */
-	SIMHCA_DM_PAGE = 4096,	      /* bytes: what it is given out in */
-	SIMHCA_MAX_FILE_MR = 4096,    /* regions of files (dma-buf) per device */
+	SIMHCA_MAX_CQ_COUNT = 65535,   /* completions that one event waits for (moderation) */
+	SIMHCA_MAX_CQ_PERIOD = 65535,  /* us that an event waits for them */
+	SIMHCA_MAX_SEGMENTS = 512,     /* context memory segments per context */
+	SIMHCA_MAX_OWN_SEGMENTS = 256, /* of these, such that hold one queue, ever */
+	SIMHCA_MAX_DM_SIZE = 4 << 20,  /* bytes of on-chip memory per device */
+	SIMHCA_DM_PAGE = 4096,	       /* bytes: what it is given out in */
+	SIMHCA_MAX_FILE_MR = 4096,     /* regions of files (dma-buf) per device */
 	SIMHCA_MAX_WQ = 1 << 14,
 	SIMHCA_MAX_RWQ_TABLES = 1 << 12,
 	SIMHCA_RWQ_TABLE_ENTRIES = 64, /* of an indirection table */
@@ -328,7 +329,9 @@ struct simhca_qpc {
 	uint8_t reserved0[3];
 	struct simhca_av av;
 	uint32_t xrcd; /* XRC_RECV: the number of its domain within the device; else 0 */
-	uint32_t reserved1[37];
+	/* 0: only the device carries its messages, and those that are for it */
+	_Atomic uint32_t callers;
+	uint32_t reserved1[36];
 };
 SIMHCA_ABI_SIZE(struct simhca_qpc, 256);
 SIMHCA_ABI_AT(struct simhca_qpc, av, 72);
@@ -352,7 +355,9 @@ struct simhca_mpt {
 	uint64_t iova;		/* first address by which work requests name it */
 	uint64_t length;	/* bytes */
 	uint64_t addr;		/* first address in the owner's memory; 0 with a page list */
-	uint32_t reserved;
+	/* ordinary regions: the number of the address space that they lie in; 0: only the device
+	   has its way to their memory */
+	uint32_t mm;
 	_Atomic uint32_t valid; /* fast-register regions: registered; windows: bound; else 1 */
 	_Atomic uint32_t qpn;	/* type 2 windows: the QP that it is bound to; 0: none */
 	uint32_t bound;		/* regions: windows bound to it; windows: the region's key index */
@@ -371,7 +376,8 @@ struct simhca_devmem {
 	uint64_t size;		/* bytes */
 	struct simhca_device_attr attr;
 	struct simhca_port_attr port;
-	uint8_t reserved1[8];
+	uint32_t callers; /* 1: programs may run steps of their QPs (simhca-abi-caller.h) */
+	uint32_t reserved1;
 	struct simhca_gid_entry gids[SIMHCA_GID_ENTRIES];
 	uint16_t pkeys[SIMHCA_PKEY_ENTRIES];
 	uint8_t reserved2[6];
@@ -383,6 +389,7 @@ SIMHCA_ABI_SIZE(struct simhca_devmem, 568);
 /* ------------------------------------------------------ context memory */
 
 #include "simhca-abi-progress.h"
+#include "simhca-abi-caller.h"
 
 /*
  * Doorbells: one bit per QP of the context, in a tree three levels deep, so that ringing

@@ -49,7 +49,17 @@ bool simhca_next_qp(const struct simhca_context *context, uint32_t *handle,
 		.port = qp->qpc->port_num,
 		.srqn = qp->srq ? qp->srq->srqn : 0,
 		.further = is_further(qp, context, *handle),
+		.by_device = atomic_load_explicit(&qp->caller.by_device, memory_order_relaxed),
+		.callers = qp->caller.steps.mem,
 	};
+	if (info->callers) {
+		const struct simhca_caller *mem = qp->caller.steps.mem;
+
+		info->by_caller = atomic_load_explicit(&mem->messages, memory_order_relaxed);
+		for (int i = 0; i < SIMHCA_HANDED_REASONS; i++)
+			info->handed[i] =
+				atomic_load_explicit(&mem->handed[i], memory_order_relaxed);
+	}
 	for (int i = 0; i < SIMHCA_OWN_ACCESSES; i++) {
 		info->faults[i] = atomic_load_explicit(&qp->faults.count[i], memory_order_relaxed);
 		info->fault_pending[i] = simhca_fault_under_way(&qp->faults, i);

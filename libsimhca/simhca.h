@@ -170,6 +170,7 @@ struct simhca_device_config {
 	uint32_t mtu;		   /* bytes: 256, 512, 1024, 2048 or 4096 */
 	bool mw_type_2a;	   /* type 2 windows are of type 2A; else of type 2B */
 	bool event_at_arm;	   /* arming a CQ that holds completions raises an event */
+	bool callers;		   /* programs may run steps of their QPs (simhca-abi-caller.h) */
 	uint32_t fault_latency_us; /* what each page fault takes, besides what it takes */
 	bool odp_checks;	   /* look for on-demand pages at each access, though events tell */
 	uint32_t max_qp, max_cq, max_srq, max_mr, max_mw, max_pd, max_ah; /* 0: the ABI's limit */
@@ -300,9 +301,13 @@ enum simhca_own_access {
 };
 struct simhca_qp_info {
 	uint32_t qpn, type, state, pd, dest_qpn, rq_psn, sq_psn;
-	uint32_t port; /* 0: none yet */
-	uint32_t srqn; /* of its SRQ; 0: it has none */
-	bool further;  /* XRC_RECV: a further handle of a QP that another one shows */
+	uint32_t port;	    /* 0: none yet */
+	uint32_t srqn;	    /* of its SRQ; 0: it has none */
+	bool further;	    /* XRC_RECV: a further handle of a QP that another one shows */
+	uint64_t by_device; /* messages that it completed */
+	/* of RC QPs, if programs may carry messages: those that it did; times that it did not */
+	bool callers;
+	uint64_t by_caller, handed[SIMHCA_HANDED_REASONS];
 	uint64_t faults[SIMHCA_OWN_ACCESSES];	 /* so far */
 	bool fault_pending[SIMHCA_OWN_ACCESSES]; /* queued or being resolved */
 };
@@ -522,6 +527,14 @@ int simhca_destroy_comp_cntr(struct simhca_context *context, uint32_t handle,
 			     struct simhca_why *why);
 int simhca_attach_comp_cntr(struct simhca_context *context,
 			    const struct simhca_attach_comp_cntr_req *req, struct simhca_why *why);
+/* Steps in callers. mm: the sender's memory. The descriptors are the peer's context's. */
+int simhca_offer_memory(struct simhca_context *context, struct simhca_mm *mm,
+			const struct simhca_offer_memory_req *req, struct simhca_why *why);
+int simhca_find_peer(struct simhca_context *context, const struct simhca_find_peer_req *req,
+		     struct simhca_find_peer_reply *reply, struct simhca_why *why);
+int simhca_attach_peer(struct simhca_context *context, const struct simhca_mm *mm,
+		       const struct simhca_attach_peer_req *req,
+		       struct simhca_attach_peer_reply *reply, int fds[2], struct simhca_why *why);
 
 int simhca_attach_mcast(struct simhca_context *context, const struct simhca_mcast_req *req,
 			struct simhca_why *why);

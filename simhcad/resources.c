@@ -39,6 +39,24 @@ static json_t *wire_json(const struct session *session, uint32_t handle)
 			 (json_int_t)traffic.lost);
 }
 
+/* What programs carried by themselves, and why they did not. */
+static json_t *callers_json(const struct simhca_qp_info *info)
+{
+	static const char *const reasons[SIMHCA_HANDED_REASONS] = {
+		[SIMHCA_HANDED_TURN] = "turn",	   [SIMHCA_HANDED_STATE] = "state",
+		[SIMHCA_HANDED_WAITS] = "waits",   [SIMHCA_HANDED_REQUEST] = "request",
+		[SIMHCA_HANDED_MEMORY] = "memory", [SIMHCA_HANDED_RECEIVE] = "receive",
+		[SIMHCA_HANDED_CQ] = "cq",	   [SIMHCA_HANDED_EVENT] = "event",
+		[SIMHCA_HANDED_COPY] = "copy",
+	};
+	json_t *callers = json_object();
+
+	json_object_set_new(callers, "by_caller", json_integer((json_int_t)info->by_caller));
+	for (int i = 0; i < SIMHCA_HANDED_REASONS; i++)
+		json_object_set_new(callers, reasons[i], json_integer((json_int_t)info->handed[i]));
+	return callers;
+}
+
 json_t *resources_next_qp(const struct device *device, const struct session *session,
 			  uint32_t *handle)
 {
@@ -69,6 +87,9 @@ json_t *resources_next_qp(const struct device *device, const struct session *ses
 	json_object_set_new(qp, "state", json_string(name_of_qp_state(info.state)));
 	json_object_set_new(qp, "pdn", json_integer(info.pd));
 	json_object_set_new(qp, "faults", faults);
+	json_object_set_new(qp, "by_device", json_integer((json_int_t)info.by_device));
+	if (info.callers)
+		json_object_set_new(qp, "callers", callers_json(&info));
 	json_object_set_new(qp, "faults_pending", json_integer(pending));
 	return qp;
 }

@@ -746,6 +746,36 @@ HANDLER(attach_comp_cntr)
 	return simhca_attach_comp_cntr(session->context, request->body, why);
 }
 
+/* -------------------------------------------------------------------------- steps in callers */
+
+HANDLER(offer_memory)
+{
+	struct simhca_mm *mm;
+	int ret = memory_of(session, request, &mm, why);
+
+	return ret ? ret : simhca_offer_memory(session->context, mm, request->body, why);
+}
+
+HANDLER(find_peer)
+{
+	return simhca_find_peer(session->context, request->body, reply->body, why);
+}
+
+HANDLER(attach_peer)
+{
+	struct simhca_mm *mm;
+	int fds[2], ret = memory_of(session, request, &mm, why);
+
+	if (!ret)
+		ret = simhca_attach_peer(session->context, mm, request->body, reply->body, fds,
+					 why);
+	if (ret)
+		return ret;
+	reply_add_fd(reply, fds[0], false);
+	reply_add_fd(reply, fds[1], false);
+	return 0;
+}
+
 /* --------------------------------------------------------------------------------- dispatch */
 
 #define NONE 0
@@ -818,6 +848,9 @@ static const struct command commands[SIMHCA_CMD_COUNT] = {
 		SIZE(create_comp_cntr_reply), 0),
 	COMMAND(DESTROY_COMP_CNTR, destroy_comp_cntr, HANDLE, NONE, 0),
 	COMMAND(ATTACH_COMP_CNTR, attach_comp_cntr, SIZE(attach_comp_cntr_req), NONE, 0),
+	COMMAND(OFFER_MEMORY, offer_memory, SIZE(offer_memory_req), NONE, 0),
+	COMMAND(FIND_PEER, find_peer, SIZE(find_peer_req), SIZE(find_peer_reply), 0),
+	COMMAND(ATTACH_PEER, attach_peer, SIZE(attach_peer_req), SIZE(attach_peer_reply), 0),
 };
 
 const struct command *command_find(unsigned int number)

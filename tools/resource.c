@@ -9,7 +9,11 @@ static const char qp_help[] =
 	"Usage: simhca qp [OPTION]...\n"
 	"\n"
 	"Shows the queue pairs of all programs: numbers, state, and the page faults of on-demand\n"
-	"memory that stopped them, as requester or responder, for reading or writing.\n"
+	"memory that stopped them, as requester or responder, for reading or writing. by_device "
+	"are\n"
+	"the messages that the device carried; with --engines-in-callers, by_caller those that "
+	"the\n"
+	"program did, and then how often it left one to the device, by reason.\n"
 	"\n"
 	"  --json                    as one JSON array\n" HELP_COMMON "\n"
 	"Exit status: 0 when a daemon runs; 1 if none does; 2 for wrong options.\n";
@@ -54,6 +58,8 @@ static void print_qp(json_t *qp)
 	       report_text(qp, "state"), report_number(qp, "pdn"));
 	printf(" faults_pending %lld", report_number(qp, "faults_pending"));
 	print_numbers(json_object_get(qp, "faults"));
+	printf(" by_device %lld", report_number(qp, "by_device"));
+	print_numbers(json_object_get(qp, "callers"));
 	print_owner(qp);
 }
 

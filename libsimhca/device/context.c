@@ -12,7 +12,6 @@
 #include "handles.h"
 #include "simhca.h"
 
-#define ALLOC_UNIT 128u		   /* bytes: what is given out never shares a cache line */
 #define GROWN_SEGMENT (8ull << 20) /* bytes, or as much as one queue needs */
 #define SEGMENTS_OF_A_SIZE 16	   /* then they are twice as large, up to 8 TiB in all */
 
@@ -76,15 +75,17 @@ static uint64_t carve(struct simhca_segment *segment, uint64_t bytes)
 void *simhca_context_alloc(struct simhca_context *context, uint64_t bytes,
 			   struct simhca_mem_ref *where, struct simhca_why *why)
 {
-	uint64_t size = round_up(bytes ? bytes : 1, ALLOC_UNIT), offset, grown;
+	uint64_t size = round_up(bytes ? bytes : 1, SIMHCA_CONTEXT_UNIT), offset, grown;
 	uint32_t i;
 
 	for (i = 0; i < context->segments; i++) {
+		if (context->segment[i].own)
+			continue;
 		offset = carve(&context->segment[i], size);
 		if (offset != UINT64_MAX)
 			goto found;
 	}
-	grown = GROWN_SEGMENT << (context->segments / SEGMENTS_OF_A_SIZE);
+	grown = GROWN_SEGMENT << ((context->segments - context->own_segments) / SEGMENTS_OF_A_SIZE);
 	if (simhca_context_add_segment(context, size > grown ? round_up(size, 1u << 20) : grown,
 				       why))
 		return NULL;
@@ -92,6 +93,40 @@ void *simhca_context_alloc(struct simhca_context *context, uint64_t bytes,
 found:
 	*where = (struct simhca_mem_ref){ .segment = i, .offset = offset };
 	return context->segment[i].base + offset;
+}
+
+uint32_t simhca_context_own_segment(struct simhca_context *context, uint64_t bytes)
+{
+	struct simhca_segment *segment = &context->segment[context->segments];
+
+	if (context->own_segments == SIMHCA_MAX_OWN_SEGMENTS ||
+	    simhca_context_add_segment(context, round_up(bytes, 4096), NULL))
+		return 0;
+	segment->own = true;
+	context->own_segments++;
+	return context->segments - 1;
+}
+
+void *simhca_context_alloc_in(struct simhca_context *context, uint32_t segment, uint64_t bytes,
+			      struct simhca_mem_ref *where)
+{
+	uint64_t offset =
+		carve(&context->segment[segment], round_up(bytes ? bytes : 1, SIMHCA_CONTEXT_UNIT));
+
+	if (offset == UINT64_MAX)
+		return NULL;
+	*where = (struct simhca_mem_ref){ .segment = segment, .offset = offset };
+	return context->segment[segment].base + offset;
+}
+
+/* A segment that was one queue's goes with it: a peer may still write there. */
+static void retire(struct simhca_context *context, struct simhca_segment *segment)
+{
+	if (segment->holes->length != segment->size)
+		return;
+	free(segment->holes);
+	simhca_release(context->device->fabric, segment->base, segment->size, segment->fd);
+	*segment = (struct simhca_segment){ .fd = -1, .own = true };
 }
 
 /* Makes freed memory read as zero again; whole pages go back to the system. */
@@ -113,7 +148,7 @@ void simhca_context_free(struct simhca_context *context, const struct simhca_mem
 {
 	struct simhca_segment *segment = &context->segment[where->segment];
 	struct simhca_hole **link = &segment->holes, *hole, *next;
-	uint64_t size = round_up(bytes ? bytes : 1, ALLOC_UNIT);
+	uint64_t size = round_up(bytes ? bytes : 1, SIMHCA_CONTEXT_UNIT);
 
 	/* The client may outlive its device, and then completes from these rings what is left in
 	 * them. */
@@ -142,6 +177,8 @@ void simhca_context_free(struct simhca_context *context, const struct simhca_mem
 		hole->next = next->next;
 		free(next);
 	}
+	if (segment->own)
+		retire(context, segment);
 }
 
 void simhca_context_drop_segments(struct simhca_context *context)
@@ -155,7 +192,9 @@ void simhca_context_drop_segments(struct simhca_context *context)
 			segment->holes = hole->next;
 			free(hole);
 		}
-		simhca_release(context->device->fabric, segment->base, segment->size, segment->fd);
+		if (segment->base)
+			simhca_release(context->device->fabric, segment->base, segment->size,
+				       segment->fd);
 	}
 }
 

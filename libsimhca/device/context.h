@@ -25,6 +25,8 @@ enum simhca_object_type {
 	SIMHCA_OBJ_TYPES,
 };
 
+#define SIMHCA_CONTEXT_UNIT 128u /* bytes: what is given out never shares a cache line */
+
 /* A free run of a segment. */
 struct simhca_hole {
 	uint64_t offset, length;
@@ -35,6 +37,7 @@ struct simhca_segment {
 	int fd;
 	char *base;
 	uint64_t size;
+	bool own; /* of one queue, and then of none: its owner's peer may have it as well */
 	struct simhca_hole *holes; /* by offset, never adjacent */
 };
 
@@ -61,8 +64,13 @@ struct simhca_context {
 	uint32_t doorbells;
 	struct simhca_ctx_mem *mem;
 	struct simhca_segment segment[SIMHCA_MAX_SEGMENTS];
-	uint32_t segments;
+	uint32_t segments, own_segments;
 	struct simhca_mm *mms;
+	struct {
+		struct simhca_mm *mm; /* NULL: none */
+		uint64_t address;
+		struct simhca_secret secret;
+	} offer; /* who knows it may be attached to QPs of this context */
 	struct simhca_handles handles[SIMHCA_OBJ_TYPES];
 	struct simhca_task *_Atomic *doorbell; /* by doorbell slot */
 	uint32_t doorbell_hint;
@@ -81,6 +89,11 @@ void simhca_context_drop_segments(struct simhca_context *context);
  */
 void *simhca_context_alloc(struct simhca_context *context, uint64_t bytes,
 			   struct simhca_mem_ref *where, struct simhca_why *why);
+/* The same in a segment for this queue alone, which has room for so many bytes in such pieces. */
+void *simhca_context_alloc_in(struct simhca_context *context, uint32_t segment, uint64_t bytes,
+			      struct simhca_mem_ref *where);
+/* Its index; 0: there is none such to be had. */
+uint32_t simhca_context_own_segment(struct simhca_context *context, uint64_t bytes);
 void simhca_context_free(struct simhca_context *context, const struct simhca_mem_ref *where,
 			 uint64_t bytes);
 

@@ -15,6 +15,7 @@
 #include "handles.h"
 #include "qp_log.h"
 #include "simhca.h"
+#include "steps.h"
 #include "stats.h"
 
 /* IB_UVERBS_DEVICE_x, which older headers lack. */
@@ -236,6 +237,7 @@ struct simhca_device *simhca_device_create(struct simhca_fabric *fabric,
 	device->mem->mpt_offset = MPT_OFFSET;
 	device->mem->size = DEVMEM_SIZE;
 	device->mem->pkeys[0] = SIMHCA_DEFAULT_PKEY;
+	device->mem->callers = device->config.callers;
 	fill_attr(&device->config, &device->mem->attr);
 	fill_port(&device->config, &device->mem->port);
 	if (config->infiniband) { /* a port has at least the GID made of its GUID (IBTA vol.
@@ -342,6 +344,7 @@ void simhca_device_set_gids(struct simhca_device *device,
 	pthread_rwlock_wrlock(&device->fabric->lock);
 	memcpy(device->mem->gids, gids, sizeof(device->mem->gids));
 	pthread_rwlock_unlock(&device->fabric->lock);
+	simhca_steps_end(device->fabric, 0); /* who is to be found where may have changed */
 	simhca_fabric_changed(device->fabric);
 	event_everywhere(device, IBV_EVENT_GID_CHANGE);
 }

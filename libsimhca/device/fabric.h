@@ -31,6 +31,7 @@ struct simhca_faults;
 struct simhca_link;
 struct simhca_pager;
 struct simhca_srq_kind;
+struct simhca_steps;
 struct simhca_uplink;
 struct simhca_wire;
 
@@ -46,9 +47,10 @@ struct simhca_fabric {
 	const struct simhca_link *frame_link;	   /* those for raw frames */
 	const struct simhca_srq_kind *srq_kind[3]; /* by enum simhca_srq_type */
 	const struct simhca_uplink *uplink;	   /* to peers that are not here; NULL: none */
-	atomic_bool tap;	  /* packets are told to ops.frame (link/tap.h) */
+	atomic_bool tap;			   /* packets are told to ops.frame (link/tap.h) */
 	struct simhca_wire *wire;		   /* what it has */
-	uint32_t next_context_id;
+	uint32_t next_context_id, next_mm;
+	struct simhca_steps *steps;	      /* that programs run (steps.h); under lock */
 	struct simhca_atomicity *atomicities; /* control functions only */
 	uint32_t stats_blocks;		      /* bit n: a thread counts in block n */
 	struct simhca_faults *faults;	      /* paging/line.h */

@@ -2,8 +2,10 @@
 #include <sched.h>
 #include <time.h>
 
+#include "context.h"
 #include "fabric.h"
 #include "guard.h"
+#include "steps.h"
 
 #define YIELDS 64
 #define NAPS 20
@@ -21,22 +23,31 @@ static bool holds(struct simhca_guard *guard, uint64_t seen, uint32_t context)
 	       (uint32_t)contexts == context;
 }
 
+/* For how long it is waited: a moment that is over when this is false. */
+static bool wait_on(int *turn)
+{
+	const struct timespec nap = { .tv_nsec = NAP_NS };
+
+	if (*turn == YIELDS + NAPS)
+		return false;
+	if ((*turn)++ < YIELDS)
+		sched_yield();
+	else
+		nanosleep(&nap, NULL);
+	return true;
+}
+
 bool simhca_guard_wait(struct simhca_guard *guard, uint32_t context)
 {
 	uint64_t seen = atomic_load_explicit(&guard->count, memory_order_seq_cst);
-	struct timespec nap = { .tv_nsec = NAP_NS };
+	int turn = 0;
 
 	if (!(seen & 1))
 		return true;
-	for (int i = 0; i < YIELDS + NAPS; i++) {
-		if (!holds(guard, seen, context))
-			return true;
-		if (i < YIELDS)
-			sched_yield();
-		else
-			nanosleep(&nap, NULL);
-	}
-	return !holds(guard, seen, context);
+	while (holds(guard, seen, context))
+		if (!wait_on(&turn))
+			return false;
+	return true;
 }
 
 void simhca_guard_add(struct simhca_fabric *fabric, struct simhca_guard *guard)
@@ -54,14 +65,34 @@ void simhca_guard_remove(struct simhca_fabric *fabric, struct simhca_guard *guar
 	*link = guard->next;
 }
 
+/* A program's step, which may hold what is this context's. If the program has ended so has it. */
+static bool steps_wait(const struct simhca_steps *steps, uint32_t context)
+{
+	/* seq_cst, as with guards of ours. */
+	uint32_t seen = atomic_load_explicit(&steps->mem->guard, memory_order_seq_cst);
+	int turn = 0;
+
+	if (!(seen & 1) || (steps->context->id != context && steps->peer != context))
+		return true;
+	/* acquire: the step's accesses are over when we go on. */
+	while (atomic_load_explicit(&steps->mem->guard, memory_order_acquire) == seen &&
+	       !atomic_load(&steps->context->dead))
+		if (!wait_on(&turn))
+			return false;
+	return true;
+}
+
 bool simhca_fabric_synchronize(struct simhca_fabric *fabric, uint32_t context_id)
 {
 	struct simhca_guard *guard;
+	struct simhca_steps *steps;
 	bool quiet = true;
 
 	pthread_rwlock_rdlock(&fabric->lock);
 	for (guard = fabric->guards; guard && quiet; guard = guard->next)
 		quiet = simhca_guard_wait(guard, context_id);
+	for (steps = fabric->steps; steps && quiet; steps = steps->next)
+		quiet = steps_wait(steps, context_id);
 	pthread_rwlock_unlock(&fabric->lock);
 	return quiet;
 }

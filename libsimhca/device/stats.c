@@ -2,6 +2,7 @@
 #include "device.h"
 #include "simhca.h"
 #include "stats.h"
+#include "steps.h"
 
 void simhca_stats_once(struct simhca_device *device, enum simhca_stat stat)
 {
@@ -17,4 +18,5 @@ void simhca_device_stats(const struct simhca_device *device, uint64_t stats[SIMH
 			stats[stat] += atomic_load_explicit(&device->stats[block].count[stat],
 							    memory_order_relaxed);
 	}
+	simhca_steps_count(device, stats);
 }

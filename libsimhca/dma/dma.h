@@ -55,6 +55,7 @@ struct simhca_mm {
 	enum simhca_mm_kind kind;
 	pid_t pid;
 	uint64_t program; /* its context's */
+	uint32_t number;  /* as struct simhca_mpt has it; not 0 */
 	uint32_t context; /* its id, if accesses can wait for its client */
 	uint64_t base;	  /* added to addresses; 0 but for mapped files */
 	uint64_t size;	  /* bytes mapped; 0: nothing to unmap */

@@ -121,6 +121,11 @@ static void ready(struct simhca_qp *qp)
 	simhca_engine_schedule(peer->context->engine, &peer->task);
 }
 
+static struct simhca_qp *peer(const struct simhca_qp *qp)
+{
+	return simhca_link_find(qp->device, &qp->qpc->av, qp->qpc->dest_qpn);
+}
+
 const struct simhca_link simhca_local_link = {
 	.slice = SIMHCA_LINK_SLICE,
 	.window = 1,
@@ -128,4 +133,5 @@ const struct simhca_link simhca_local_link = {
 	.respond = respond,
 	.pull = pull,
 	.ready = ready,
+	.peer = peer,
 };

@@ -57,7 +57,7 @@ struct simhca_key *simhca_key_create(struct simhca_context *context, enum simhca
 			      memory_order_relaxed);
 	atomic_store_explicit(&mpt->pd, pd->number, memory_order_relaxed);
 	mpt->iova = mpt->addr = mpt->length = 0;
-	mpt->access = mpt->bound = mpt->pages = mpt->page_shift = 0;
+	mpt->access = mpt->bound = mpt->pages = mpt->page_shift = mpt->mm = 0;
 	/* FREE until it is published, so nobody makes use of it yet. */
 	atomic_store_explicit(&device->keys[key->index], key, memory_order_release);
 	return key;

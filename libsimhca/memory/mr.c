@@ -63,6 +63,18 @@ static int make_odp(struct simhca_device *device, struct simhca_mm *mm, uint64_t
 	return *odp ? 0 : -ENOMEM;
 }
 
+/*
+ * What programs may reach by themselves. Not what the device changes by atomics, which would be
+ * atomic no more, nor what it has to ask for page by page.
+ */
+static uint32_t caller_mm(const struct simhca_mm *mm, uint32_t access)
+{
+	if ((mm->kind != SIMHCA_MM_OWN && mm->kind != SIMHCA_MM_PROCESS_VM) ||
+	    (access & (SIMHCA_ACCESS_ON_DEMAND | SIMHCA_ACCESS_REMOTE_ATOMIC)))
+		return 0;
+	return mm->number;
+}
+
 int simhca_reg_mr(struct simhca_context *context, struct simhca_mm *mm,
 		  const struct simhca_reg_mr_req *req, struct simhca_reg_mr_reply *reply,
 		  struct simhca_why *why)
@@ -112,6 +124,7 @@ int simhca_reg_mr(struct simhca_context *context, struct simhca_mm *mm,
 		mpt->iova = req->access & SIMHCA_ACCESS_ZERO_BASED ? 0 : req->iova;
 		mpt->addr = req->addr;
 		mpt->length = req->length;
+		mpt->mm = caller_mm(mm, req->access);
 	}
 	reply->lkey = reply->rkey = mpt->key;
 	simhca_key_publish(region, req->null_mr ? SIMHCA_MPT_NULL_MR : SIMHCA_MPT_MR);
@@ -192,6 +205,7 @@ int simhca_rereg_mr(struct simhca_context *context, struct simhca_mm *mm,
 	mpt->iova = next.iova;
 	mpt->addr = next.addr;
 	mpt->length = next.length;
+	mpt->mm = caller_mm(mm, next.access);
 	mpt->pd = pd->number;
 	mr->pd->users--;
 	pd->users++;

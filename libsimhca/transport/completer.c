@@ -93,6 +93,10 @@ void simhca_complete_send(struct simhca_worker *worker, struct simhca_qp *qp,
 	forget_oldest(qp, status);
 	qp->req.oldest = index + 1;
 	simhca_count_send(qp, send->wqe.opcode, status == SIMHCA_WC_SUCCESS, send->length);
+	/* relaxed: a number by itself, which one thread at a time writes. */
+	atomic_store_explicit(&qp->caller.by_device,
+			      atomic_load_explicit(&qp->caller.by_device, memory_order_relaxed) + 1,
+			      memory_order_relaxed);
 	if (status != SIMHCA_WC_SUCCESS || (send->wqe.flags & SIMHCA_WQE_SIGNALED) ||
 	    qp->qpc->sq_sig_all)
 		simhca_cq_push_of(qp->send_cq, &cqe, false, qp, simhca_requester_completes);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "attach.h"
 #include "cq.h"
 #include "device/context.h"
 #include "device/fabric.h"
@@ -74,7 +75,7 @@ static bool disarm(struct simhca_cq *cq, uint32_t matches)
 }
 
 /* Raises the event that is due. Without the CQ's lock, as it is a system call. */
-static void tell(const struct simhca_cq *cq)
+void simhca_cq_tell(const struct simhca_cq *cq)
 {
 	const struct simhca_ops *ops = &cq->context->device->fabric->ops;
 
@@ -101,7 +102,7 @@ static void period_is_over(struct simhca_engine *engine, struct simhca_timer *ti
 	due = cq->held && disarm_held(cq);
 	pthread_mutex_unlock(&cq->lock);
 	if (due)
-		tell(cq);
+		simhca_cq_tell(cq);
 }
 
 /*
@@ -154,6 +155,8 @@ int simhca_modify_cq(struct simhca_context *context, const struct simhca_modify_
 				  req->count, req->period, SIMHCA_MAX_CQ_COUNT,
 				  SIMHCA_MAX_CQ_PERIOD);
 	pthread_mutex_lock(&cq->lock);
+	if (req->period && req->count)
+		simhca_steps_end(context->device->fabric, context->id);
 	cq->mod_count = req->period ? req->count : 0;
 	cq->mod_period_us = req->period;
 	/* An event that waits does not wait by the old rule, nor without a bound. */
@@ -163,7 +166,7 @@ int simhca_modify_cq(struct simhca_context *context, const struct simhca_modify_
 	}
 	pthread_mutex_unlock(&cq->lock);
 	if (due)
-		tell(cq);
+		simhca_cq_tell(cq);
 	return 0;
 }
 
@@ -186,8 +189,18 @@ int simhca_arm_cq(struct simhca_context *context, uint32_t handle, struct simhca
 	due = disarm(cq, matches);
 	pthread_mutex_unlock(&cq->lock);
 	if (due)
-		tell(cq);
+		simhca_cq_tell(cq);
 	return 0;
+}
+
+bool simhca_cq_disarm(struct simhca_cq *cq)
+{
+	bool due;
+
+	pthread_mutex_lock(&cq->lock);
+	due = disarm(cq, SIMHCA_ARM_BITS);
+	pthread_mutex_unlock(&cq->lock);
+	return due;
 }
 
 /* -------------------------------------------------------------------------------- CQEs */
@@ -231,7 +244,7 @@ bool simhca_cq_push_of(struct simhca_cq *cq, const struct simhca_cqe *cqe, bool 
 	due = notify(cq, cqe, solicited, ticket);
 	pthread_mutex_unlock(&cq->lock);
 	if (due)
-		tell(cq);
+		simhca_cq_tell(cq);
 	return true;
 }
 
@@ -243,6 +256,14 @@ bool simhca_cq_push(struct simhca_cq *cq, const struct simhca_cqe *cqe, bool sol
 static uint64_t ring_bytes(uint32_t entries)
 {
 	return (uint64_t)entries * sizeof(struct simhca_cqe);
+}
+
+static void *alloc(struct simhca_cq *cq, uint64_t bytes, struct simhca_mem_ref *where,
+		   struct simhca_why *why)
+{
+	if (cq->segment)
+		return simhca_context_alloc_in(cq->context, cq->segment, bytes, where);
+	return simhca_context_alloc(cq->context, bytes, where, why);
 }
 
 static void fill_reply(const struct simhca_cq *cq, uint32_t handle,
@@ -287,12 +308,13 @@ int simhca_create_cq(struct simhca_context *context, const struct simhca_create_
 	cq->user_handle = req->user_handle;
 	cq->channel = req->channel;
 	ret = -ENOMEM;
-	cq->view.mem = simhca_context_alloc(context, sizeof(*cq->view.mem), &cq->mem_ref, why);
+	cq->segment = simhca_caller_cq_segment(context, sizeof(*cq->view.mem),
+					       ring_bytes(cq->view.entries));
+	cq->view.mem = alloc(cq, sizeof(*cq->view.mem), &cq->mem_ref, why);
 	if (!cq->view.mem)
 		goto fail;
 	memset(cq->view.mem, 0, sizeof(*cq->view.mem));
-	cq->view.ring =
-		simhca_context_alloc(context, ring_bytes(cq->view.entries), &cq->ring_ref, why);
+	cq->view.ring = alloc(cq, ring_bytes(cq->view.entries), &cq->ring_ref, why);
 	if (!cq->view.ring)
 		goto fail;
 	ret = simhca_object_add(context, SIMHCA_OBJ_CQ, cq, &reply->handle, why);
@@ -332,6 +354,11 @@ int simhca_resize_cq(struct simhca_context *context, const struct simhca_resize_
 				  "cqe = %u: %u completions are in the CQ or may still come",
 				  req->cqe, req->outstanding);
 	entries = simhca_ring_entries(req->cqe);
+	/* The new ring is no caller's, and nobody writes to the old one any more. */
+	cq->segment = 0;
+	simhca_steps_end(context->device->fabric, context->id);
+	if (!simhca_fabric_synchronize(context->device->fabric, context->id))
+		return -EAGAIN;
 	ring = simhca_context_alloc(context, ring_bytes(entries), &ring_ref, why);
 	if (!ring)
 		return -ENOMEM;

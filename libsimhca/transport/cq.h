@@ -14,6 +14,7 @@ struct simhca_cq {
 	uint32_t number; /* in the device */
 	pthread_mutex_t lock;
 	struct simhca_cq_view view;
+	uint32_t segment; /* that it lies in, with its ring, and nothing else; 0: none */
 	bool overrun;
 	uint64_t solicited; /* ticket of the last one that was solicited, or in error, plus 1 */
 	/* moderation, if mod_count is not 0 */
@@ -39,5 +40,10 @@ bool simhca_cq_push(struct simhca_cq *cq, const struct simhca_cqe *cqe, bool sol
 bool simhca_cq_push_of(struct simhca_cq *cq, const struct simhca_cqe *cqe, bool solicited,
 		       struct simhca_qp *qp,
 		       void (*completes)(struct simhca_qp *qp, uint32_t ticket));
+
+/* Raises an event that is due. Without the CQ's lock, as it is a system call. */
+void simhca_cq_tell(const struct simhca_cq *cq);
+/* Whether it was armed for anything, which is used up then. */
+bool simhca_cq_disarm(struct simhca_cq *cq);
 
 #endif

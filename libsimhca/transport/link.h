@@ -66,6 +66,11 @@ struct simhca_link {
 	 * NULL: nothing waits, as packets are handed over at once.
 	 */
 	bool (*arrived)(struct simhca_worker *worker, struct simhca_qp *qp);
+	/*
+	 * The QP that a connected one sends to, for control functions: a program may carry its
+	 * packets to that by itself. NULL: no.
+	 */
+	struct simhca_qp *(*peer)(const struct simhca_qp *qp);
 	bool remote; /* connected QPs hear what comes from a wire, and nothing else */
 	/* Of what a QP that sends by it keeps for it: qp->cast. */
 	uint32_t cast_bytes;

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "attach.h"
 #include "comp_cntr.h"
 #include "device/context.h"
 #include "device/fabric.h"
@@ -80,8 +81,10 @@ bool simhca_qp_begin(struct simhca_qp *qp)
 {
 	if (!simhca_turn_try_lock(&qp->req_lock, true))
 		return false;
-	simhca_requester_begin(qp);
-	return true;
+	if (simhca_requester_begin(qp))
+		return true;
+	simhca_turn_unlock(&qp->req_lock); /* who has the turn rings */
+	return false;
 }
 
 void simhca_qp_end(struct simhca_qp *qp)
@@ -96,8 +99,10 @@ bool simhca_qp_begin_responder(struct simhca_qp *qp)
 {
 	if (!simhca_turn_try_lock(&qp->resp_lock, false))
 		return false;
-	simhca_responder_begin(qp);
-	return true;
+	if (simhca_responder_begin(qp))
+		return true;
+	simhca_turn_unlock(&qp->resp_lock);
+	return false;
 }
 
 void simhca_qp_end_responder(struct simhca_qp *qp)
@@ -109,12 +114,23 @@ void simhca_qp_end_responder(struct simhca_qp *qp)
 		simhca_engine_schedule(qp->context->engine, &qp->task);
 }
 
-static bool lock_for_a_moment(struct simhca_turn_lock *lock)
+/* Without a word to who has it, who may be a client. */
+static bool begin_requester(struct simhca_qp *qp)
+{
+	if (!simhca_turn_try_lock(&qp->req_lock, false))
+		return false;
+	if (simhca_requester_begin(qp))
+		return true;
+	simhca_turn_unlock(&qp->req_lock);
+	return false;
+}
+
+static bool begin_for_a_moment(struct simhca_qp *qp, bool (*begin)(struct simhca_qp *qp))
 {
 	const struct timespec nap = { .tv_nsec = NAP_NS };
 
 	for (int i = 0; i < YIELDS + NAPS; i++) {
-		if (simhca_turn_try_lock(lock, false))
+		if (begin(qp))
 			return true;
 		if (i < YIELDS)
 			sched_yield();
@@ -126,16 +142,13 @@ static bool lock_for_a_moment(struct simhca_turn_lock *lock)
 
 int simhca_qp_begin_both(struct simhca_qp *qp, bool patient)
 {
-	if (patient ? !lock_for_a_moment(&qp->req_lock) : !simhca_qp_begin(qp))
+	if (patient ? !begin_for_a_moment(qp, begin_requester) : !simhca_qp_begin(qp))
 		return -EAGAIN;
-	if (patient)
-		simhca_requester_begin(qp);
-	if (patient ? !lock_for_a_moment(&qp->resp_lock) : !simhca_qp_begin_responder(qp)) {
+	if (patient ? !begin_for_a_moment(qp, simhca_qp_begin_responder)
+		    : !simhca_qp_begin_responder(qp)) {
 		simhca_qp_end(qp);
 		return -EAGAIN;
 	}
-	if (patient)
-		simhca_responder_begin(qp);
 	return 0;
 }
 
@@ -162,6 +175,7 @@ bool simhca_qp_step(struct simhca_worker *worker, struct simhca_task *task)
 
 	if (qp->type == SIMHCA_QPT_XRC_RECV) /* it has no queue */
 		return more;
+	simhca_caller_rang(qp);
 	if (__builtin_expect(atomic_load(&qp->faults.tell_peer), 0))
 		tell_peer(qp);
 	switch (simhca_qp_state(qp)) {
@@ -253,15 +267,28 @@ static uint32_t inline_granted(const struct simhca_create_qp_req *req,
 	return req->max_inline > room ? req->max_inline : room;
 }
 
+static uint64_t round_up(uint64_t bytes)
+{
+	return (bytes + SIMHCA_CONTEXT_UNIT - 1) / SIMHCA_CONTEXT_UNIT * SIMHCA_CONTEXT_UNIT;
+}
+
+static void *alloc_ring(struct simhca_qp *qp, uint64_t bytes, struct simhca_mem_ref *where,
+			struct simhca_why *why)
+{
+	if (qp->caller.segment)
+		return simhca_context_alloc_in(qp->context, qp->caller.segment, bytes, where);
+	return simhca_context_alloc(qp->context, bytes, where, why);
+}
+
 static int alloc_rings(struct simhca_qp *qp, struct simhca_why *why)
 {
-	struct simhca_context *context = qp->context;
-
-	qp->mem = simhca_context_alloc(context, mem_bytes(qp), &qp->mem_ref, why);
+	simhca_caller_init(qp, round_up(mem_bytes(qp)) + round_up(sq_bytes(qp)) +
+				       round_up(rq_bytes(qp)));
+	qp->mem = alloc_ring(qp, mem_bytes(qp), &qp->mem_ref, why);
 	if (qp->mem && qp->sq_entries)
-		qp->sq = simhca_context_alloc(context, sq_bytes(qp), &qp->sq_ref, why);
+		qp->sq = alloc_ring(qp, sq_bytes(qp), &qp->sq_ref, why);
 	if (qp->mem && (qp->sq || !qp->sq_entries) && qp->rq_entries)
-		qp->rq = simhca_context_alloc(context, rq_bytes(qp), &qp->rq_ref, why);
+		qp->rq = alloc_ring(qp, rq_bytes(qp), &qp->rq_ref, why);
 	if (!qp->mem || (qp->sq_entries && !qp->sq) || (qp->rq_entries && !qp->rq))
 		return -ENOMEM;
 	memset(qp->mem, 0, sizeof(*qp->mem));
@@ -307,6 +334,7 @@ void simhca_qp_free(struct simhca_qp *qp)
 		simhca_context_free(context, &qp->rq_ref, rq_bytes(qp));
 	if (qp->mem)
 		simhca_context_free(context, &qp->mem_ref, mem_bytes(qp));
+	simhca_caller_free(qp);
 	if (qp->qpn)
 		simhca_number_give(&qp->device->qpns, qp->qpn);
 	simhca_faults_free(&qp->faults);
@@ -362,6 +390,7 @@ static void fill_reply(const struct simhca_qp *qp, uint32_t handle,
 		.state = qp->mem_ref,
 		.sq = qp->sq_ref,
 		.rq = qp->rq_ref,
+		.caller = qp->caller.mem_ref,
 	};
 }
 
@@ -494,12 +523,13 @@ int simhca_qp_remove(struct simhca_qp *qp, enum simhca_object_type as, uint32_t 
 
 	/* Out of every table first; then wait until no engine holds what it found there. */
 	atomic_store(&qp->task.dead, true);
+	simhca_callers_end(qp);
 	simhca_qp_detach_all(qp);
 	atomic_store(&qp->device->qps[SIMHCA_QPN_SLOT(qp->qpn)], NULL);
 	simhca_fabric_changed(qp->device->fabric);
 	/* Its slot may be another QP's when we come here again. */
 	atomic_compare_exchange_strong(&context->doorbell[qp->doorbell], &ours, NULL);
-	if (!quiesce(qp) || !simhca_faults_disable(&qp->faults))
+	if (!quiesce(qp) || !simhca_faults_disable(&qp->faults) || !simhca_caller_detach(qp))
 		return -EAGAIN;
 	simhca_free_windows_of(context, qp->qpn);
 	if (qp->doorbell < context->doorbell_hint)

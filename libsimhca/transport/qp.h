@@ -5,6 +5,7 @@
 
 #include "cq.h"
 #include "device/pd.h"
+#include "device/steps.h"
 #include "engine/engine.h"
 #include "link.h"
 #include "paging/fault.h"
@@ -95,6 +96,15 @@ struct simhca_qp {
 	uint32_t key_pd;
 
 	struct simhca_qp_faults faults;
+
+	struct { /* attach.h */
+		struct simhca_steps steps;
+		struct simhca_mem_ref mem_ref;
+		uint32_t segment;	/* that mem and rings lie in, and nothing else; 0: none */
+		atomic_bool attached;	/* its program has been given a peer */
+		_Atomic uint32_t whose; /* 0, or the QP whose program has been given this one */
+		_Atomic uint64_t by_device; /* messages that completed here */
+	} caller;
 };
 
 static inline struct simhca_qp *simhca_qp_of(struct simhca_task *task)

@@ -5,6 +5,7 @@
 #include <infiniband/verbs.h>
 #include <string.h>
 
+#include "attach.h"
 #include "device/av.h"
 #include "device/context.h"
 #include "engine/engine.h"
@@ -422,6 +423,8 @@ int simhca_modify_qp(struct simhca_context *context, const struct simhca_modify_
 		if (to != SIMHCA_QPS_RESET)
 			apply(qp, mask, &req->attr);
 	} while (!atomic_compare_exchange_strong(&qp->qpc->state, &from, to));
+	if (to != SIMHCA_QPS_RTS || (from != SIMHCA_QPS_RTR && from != SIMHCA_QPS_RTS))
+		simhca_callers_end(qp);
 
 	if (qp->uplink &&
 	    ((from == SIMHCA_QPS_INIT && to == SIMHCA_QPS_RTR) || (mask & SIMHCA_QP_AV)))

@@ -7,6 +7,7 @@
 #include "responder_impl.h"
 #include "simhca.h"
 #include "turn.h"
+#include "words.h"
 
 void simhca_answer_remember(struct simhca_qp *qp, const struct simhca_packet *packet,
 			    const struct simhca_reply *reply)
@@ -22,8 +23,8 @@ void simhca_answer_remember(struct simhca_qp *qp, const struct simhca_packet *pa
 
 	/* Read when it is committed; the one that it takes the place of is too old to be asked for.
 	 */
-	simhca_turn_put(&qp->mem->answered[qp->resp.answers++ % SIMHCA_MAX_RD_ATOMIC], &one,
-			sizeof(one));
+	simhca_words_put(&qp->mem->answered[qp->resp.answers++ % SIMHCA_MAX_RD_ATOMIC], &one,
+			 sizeof(one));
 }
 
 /* Not answered, so that it does not count as done; the requester's timer decides. Told once. */
@@ -47,9 +48,9 @@ static bool answered(const struct simhca_qp *qp, uint32_t psn, struct simhca_ans
 	for (uint32_t i = 1; i <= SIMHCA_MAX_RD_ATOMIC; i++) {
 		uint32_t psns = 1;
 
-		simhca_turn_get(one,
-				&qp->mem->answered[(qp->resp.answers - i) % SIMHCA_MAX_RD_ATOMIC],
-				sizeof(*one));
+		simhca_words_get(one,
+				 &qp->mem->answered[(qp->resp.answers - i) % SIMHCA_MAX_RD_ATOMIC],
+				 sizeof(*one));
 		if (one->op == SIMHCA_PKT_READ)
 			psns = simhca_psn_count(one->length, simhca_qp_mtu(qp));
 		if (simhca_is_remembered(one->op) &&

@@ -54,12 +54,20 @@ static inline bool simhca_cq_has_room(const struct simhca_cq_view *cq, uint32_t 
 	return cq->overruns || simhca_cq_occupied(cq, pi) < cq->cqe;
 }
 
+/*
+ * By how much the index claimed in a slot is newer than that one: 0, it is taken; more, pi has gone
+ * around the ring since it was read.
+ */
+static inline int32_t simhca_claim_age(uint64_t claim, uint32_t index)
+{
+	return claim >> 32 ? (int32_t)((uint32_t)claim - (index + 1)) : -1;
+}
+
 /* False: there is no room, or a client moves the index. */
 static inline bool simhca_ticket_take(const struct simhca_cq_view *cq, uint32_t name,
 				      uint32_t *ticket)
 {
 	uint32_t pi = simhca_cq_producer(cq);
-	uint64_t claim, mine;
 
 	for (int i = 0; i < SIMHCA_TICKET_TRIES; i++) {
 		bool taken = cq->stamped;
@@ -68,10 +76,18 @@ static inline bool simhca_ticket_take(const struct simhca_cq_view *cq, uint32_t 
 			return false;
 		*ticket = pi;
 		if (!cq->stamped) {
-			mine = (uint64_t)name << 32 | (uint32_t)(pi + 1);
-			claim = atomic_load_explicit(simhca_cq_claim(cq, pi), memory_order_relaxed);
+			uint64_t mine = (uint64_t)name << 32 | (uint32_t)(pi + 1);
+			/* acquire: of a newer one, pi is read after it was moved that far. */
+			uint64_t claim =
+				atomic_load_explicit(simhca_cq_claim(cq, pi), memory_order_acquire);
+
+			if (simhca_claim_age(claim, pi) > 0) {
+				pi = simhca_cq_producer(cq);
+				continue;
+			}
 			simhca_store();
-			taken = !(claim >> 32 && (uint32_t)claim == pi + 1) &&
+			/* What is claimed in a slot only gets newer, so it is still that old. */
+			taken = simhca_claim_age(claim, pi) < 0 &&
 				atomic_compare_exchange_strong_explicit(simhca_cq_claim(cq, pi),
 									&claim, mine,
 									memory_order_acq_rel,

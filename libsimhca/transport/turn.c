@@ -6,6 +6,7 @@
 #include "requester.h"
 #include "store.h"
 #include "turn.h"
+#include "words.h"
 
 /* Changes of a word by its client, while it is to be taken; more are not waited for. */
 #define TRIES 16
@@ -37,36 +38,53 @@ bool simhca_turn_unlock(struct simhca_turn_lock *lock)
 
 /* ------------------------------------------------------------------ words and copies */
 
-/* Takes the turn. False: somebody has it, and it is not the device. */
-static bool take(struct simhca_turn *turn)
+/* Takes the turn. */
+static enum taken { TAKEN, ANOTHERS, CLIENTS } take(struct simhca_turn *turn, uint32_t caller)
 {
-	uint32_t old = atomic_load_explicit(&turn->holder, memory_order_relaxed);
+	uint32_t old = atomic_load_explicit(&turn->holder, memory_order_relaxed), next;
 
-	for (int i = 0; i < TRIES && !(old & ~SIMHCA_TURN_WANTED); i++) {
+	for (int i = 0; i < TRIES; i++) {
+		next = SIMHCA_TURN_DEVICE;
+		if (old & ~SIMHCA_TURN_WANTED) {
+			if (!caller || (old & ~SIMHCA_TURN_WANTED) != caller)
+				return CLIENTS;
+			next = old | SIMHCA_TURN_WANTED;
+		}
 		simhca_store();
-		/* acquire: pairs with the end of the turn before, which wrote the copy. What is
-		 * wanted so far is what happens now. */
-		if (atomic_compare_exchange_weak_explicit(&turn->holder, &old, SIMHCA_TURN_DEVICE,
-							  memory_order_acquire,
-							  memory_order_relaxed))
-			return true;
+		/*
+		 * acquire: pairs with the end of the turn before, which wrote the copy. What is
+		 * wanted so far is what happens now. release, if a caller has it: what is asked
+		 * for is there when he rings for the device.
+		 */
+		if (atomic_compare_exchange_weak_explicit(
+			    &turn->holder, &old, next, memory_order_acq_rel, memory_order_relaxed))
+			return next == SIMHCA_TURN_DEVICE ? TAKEN : ANOTHERS;
 	}
-	return false;
+	return CLIENTS;
 }
 
-/* True: what the side works on is what counts. Else that is to be read, and judged. */
-static bool begin(struct simhca_turn *turn, struct simhca_turn_lock *lock, bool *free)
+/* KNOWN: what the side works on is what counts. Else that is to be read, and judged. */
+static enum begun {
+	KNOWN,
+	READ,
+	NONSENSE,
+	BUSY
+} begin(struct simhca_turn *turn, struct simhca_turn_lock *lock, uint32_t caller)
 {
+	enum taken taken = take(turn, caller);
 	uint32_t generation;
 	bool known;
 
-	*free = take(turn);
+	if (taken == ANOTHERS)
+		return BUSY;
 	/* acquire: of a holder who has not ended his turn, for he is gone, this is all there is. */
 	generation = atomic_load_explicit(&turn->generation, memory_order_acquire);
-	known = *free && lock->known && lock->generation == generation;
+	known = lock->known && lock->generation == generation;
 	lock->generation = generation;
 	lock->known = true;
-	return known;
+	if (taken == CLIENTS)
+		return NONSENSE;
+	return known ? KNOWN : READ;
 }
 
 /* True: somebody wants another turn. */
@@ -78,36 +96,12 @@ static bool end(struct simhca_turn *turn)
 	       SIMHCA_TURN_WANTED;
 }
 
-void simhca_turn_get(void *to, const void *from, size_t bytes)
-{
-	uint64_t *words = to;
-
-	for (size_t i = 0; i < bytes / 8; i++)
-		words[i] = __atomic_load_n((const uint64_t *)from + i, __ATOMIC_RELAXED);
-}
-
-static inline void put(void *to, const void *from, size_t bytes)
-{
-	const uint64_t *words = from;
-
-#pragma GCC unroll 16
-	for (size_t i = 0; i < bytes / 8; i++) {
-		simhca_store();
-		__atomic_store_n((uint64_t *)to + i, words[i], __ATOMIC_RELAXED);
-	}
-}
-
-void simhca_turn_put(void *to, const void *from, size_t bytes)
-{
-	put(to, from, bytes);
-}
-
 /* The progress is written to the copy that does not count, which counts from then on. */
 static inline void commit(struct simhca_turn *turn, struct simhca_turn_lock *lock, void *copies,
 			  const void *progress, size_t bytes)
 {
 	lock->generation++;
-	put((char *)copies + (lock->generation & 1) * bytes, progress, bytes);
+	simhca_words_put((char *)copies + (lock->generation & 1) * bytes, progress, bytes);
 	simhca_store();
 	/* release: the copy is there before it counts. */
 	atomic_store_explicit(&turn->generation, lock->generation, memory_order_release);
@@ -173,23 +167,27 @@ static void load_flights(struct simhca_qp *qp)
 	}
 }
 
-void simhca_requester_begin(struct simhca_qp *qp)
+bool simhca_requester_begin(struct simhca_qp *qp)
 {
 	struct simhca_requester *req = &qp->req;
-	bool free;
+	enum begun begun = begin(&qp->mem->req_turn, &qp->req_lock,
+				 qp->caller.attached ? SIMHCA_TURN_CALLER | qp->qpn : 0);
 
-	if (__builtin_expect(begin(&qp->mem->req_turn, &qp->req_lock, &free), 1))
-		return;
-	simhca_turn_get(req, &qp->mem->req[qp->req_lock.generation & 1], sizeof(*req));
-	if (free && req->count <= SIMHCA_MAX_FLIGHTS) {
+	if (__builtin_expect(begun == KNOWN, 1))
+		return true;
+	if (begun == BUSY)
+		return false;
+	simhca_words_get(req, &qp->mem->req[qp->req_lock.generation & 1], sizeof(*req));
+	if (begun == READ && req->count <= SIMHCA_MAX_FLIGHTS) {
 		load_flights(qp);
 		if (requester_makes_sense(qp))
-			return;
+			return true;
 	}
 	/* Nothing that could be named is under way, or waits. */
 	memset(req, 0, sizeof(*req));
 	req->oldest = atomic_load_explicit(&qp->mem->sq_pi, memory_order_relaxed);
 	simhca_qp_corrupt(qp);
+	return true;
 }
 
 static void requester_commit(struct simhca_qp *qp)
@@ -223,19 +221,23 @@ static bool responder_makes_sense(const struct simhca_responder *resp)
 	       resp->comm_est <= 1 && resp->tm.kind <= SIMHCA_TM_RNDV;
 }
 
-void simhca_responder_begin(struct simhca_qp *qp)
+bool simhca_responder_begin(struct simhca_qp *qp)
 {
 	struct simhca_responder *resp = &qp->resp;
-	bool free;
+	enum begun begun = begin(&qp->mem->resp_turn, &qp->resp_lock,
+				 qp->caller.whose ? SIMHCA_TURN_CALLER | qp->caller.whose : 0);
 
-	if (__builtin_expect(begin(&qp->mem->resp_turn, &qp->resp_lock, &free), 1))
-		return;
-	simhca_turn_get(resp, &qp->mem->resp[qp->resp_lock.generation & 1], sizeof(*resp));
-	if (free && responder_makes_sense(resp))
-		return;
+	if (__builtin_expect(begun == KNOWN, 1))
+		return true;
+	if (begun == BUSY)
+		return false;
+	simhca_words_get(resp, &qp->mem->resp[qp->resp_lock.generation & 1], sizeof(*resp));
+	if (begun == READ && responder_makes_sense(resp))
+		return true;
 	memset(resp, 0, sizeof(*resp));
 	resp->rq_ci = atomic_load_explicit(&qp->mem->rq_pi, memory_order_relaxed);
 	simhca_qp_corrupt(qp);
+	return true;
 }
 
 void simhca_responder_commit(struct simhca_qp *qp)
@@ -247,6 +249,16 @@ void simhca_responder_completes(struct simhca_qp *qp, uint32_t ticket)
 {
 	qp->resp.ticket = ticket + 1;
 	simhca_responder_commit(qp);
+}
+
+uint32_t simhca_responder_ticket(const struct simhca_qp *qp)
+{
+	struct simhca_responder resp;
+	uint32_t generation =
+		atomic_load_explicit(&qp->mem->resp_turn.generation, memory_order_acquire);
+
+	simhca_words_get(&resp, &qp->mem->resp[generation & 1], sizeof(resp));
+	return resp.ticket;
 }
 
 bool simhca_responder_end(struct simhca_qp *qp)

@@ -5,8 +5,8 @@
  * the generation is.
  *
  * The device's threads keep each other off by req_lock and resp_lock, as no word that a client can
- * write may do that. The holder in the QP's memory comes after the lock. While no one but the
- * device takes turns nobody is there then; if somebody is, a client has written it.
+ * write may do that. The holder in the QP's memory comes after the lock. Who is there then is the
+ * program that runs the requester's steps (attach.h), or a client has written it.
  */
 #ifndef LIBSIMHCA_TURN_H
 #define LIBSIMHCA_TURN_H
@@ -33,20 +33,21 @@ bool simhca_turn_try_lock(struct simhca_turn_lock *lock, bool ask);
 /* True: somebody has asked. */
 bool simhca_turn_unlock(struct simhca_turn_lock *lock);
 
-/* Begins a turn, under the side's lock. If what is there makes no sense the QP fails. */
-void simhca_requester_begin(struct simhca_qp *qp);
-void simhca_responder_begin(struct simhca_qp *qp);
+/*
+ * Begins a turn, under the side's lock. If what is there makes no sense the QP fails. False: a
+ * caller has it, who has been asked to ring when he has done with the requester's.
+ */
+bool simhca_requester_begin(struct simhca_qp *qp);
+bool simhca_responder_begin(struct simhca_qp *qp);
 /* What was done so far counts, whatever happens to the rest of the turn. */
 void simhca_responder_commit(struct simhca_qp *qp);
 /* Likewise, as the completion of that ticket (its CQ's index) may be seen now. */
 void simhca_requester_completes(struct simhca_qp *qp, uint32_t ticket);
 void simhca_responder_completes(struct simhca_qp *qp, uint32_t ticket);
+/* Of the last receive that is committed, whoever did it; under the side's lock. */
+uint32_t simhca_responder_ticket(const struct simhca_qp *qp);
 /* Commits and ends the turn; true: somebody wants the QP to be looked at again. */
 bool simhca_requester_end(struct simhca_qp *qp);
 bool simhca_responder_end(struct simhca_qp *qp);
-
-/* By words, as a client can write them at any time, and others may look at them; 8 bytes each. */
-void simhca_turn_get(void *to, const void *from, size_t bytes);
-void simhca_turn_put(void *to, const void *from, size_t bytes);
 
 #endif

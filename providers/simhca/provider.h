@@ -45,6 +45,7 @@
 #define SHCA_QPS_PER_LEAF 256
 #define SHCA_QP_LEAVES (SIMHCA_QPN_SLOTS / SHCA_QPS_PER_LEAF)
 
+struct shca_attached;
 struct shca_page_list;
 struct shca_qp;
 
@@ -215,7 +216,10 @@ struct shca_qp {
 	struct shca_srq *srq; /* or NULL */
 	struct shca_home home;
 	struct simhcadv_qp_ex dv;
-	LIST_ENTRY(shca_qp) send_link; /* in the send CQ's senders */
+	struct simhca_caller *caller;	/* NULL: the device carries all of its messages */
+	struct shca_attached *attached; /* caller.c; under the SQ's lock, with what follows */
+	uint32_t tries, next_try;	/* posts between attempts to attach it, and to the next */
+	LIST_ENTRY(shca_qp) send_link;	/* in the send CQ's senders */
 	LIST_ENTRY(shca_qp) recv_link;
 };
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "caller.h"
 #include "command.h"
 
 #define OP(name) (1u << SIMHCA_WR_##name)
@@ -61,7 +62,7 @@ int shca_qp_map_queues(struct shca_qp *qp, const struct simhca_create_qp_reply *
 	qp->rq.max_wr = reply->max_recv_wr;
 	qp->rq.max_sge = reply->max_recv_sge;
 	qp->doorbell = reply->doorbell;
-	return 0;
+	return shca_caller_init(qp, &reply->caller);
 }
 
 void shca_qp_init(struct shca_qp *qp, struct ibv_context *context, uint32_t handle, uint32_t qpn,
@@ -384,6 +385,8 @@ int shca_modify_qp(struct ibv_qp *ibv_qp, struct ibv_qp_attr *attr, int mask)
 	err = shca_call(qp->ctx, SIMHCA_CMD_MODIFY_QP, &req, &reply);
 	if (!err && (mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RESET)
 		shca_qp_start_over(qp);
+	if (!err && (mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RTS)
+		shca_caller_connected(qp);
 	return err;
 }
 
@@ -441,6 +444,7 @@ int shca_destroy_qp(struct ibv_qp *ibv_qp)
 	if (err)
 		return err;
 	if (qp->mem) {
+		shca_caller_free(qp);
 		shca_cq_detach_qp(qp);
 		shca_qp_table_remove(qp);
 		shca_page_lists_free(&qp->sq);

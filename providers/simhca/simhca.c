@@ -11,6 +11,7 @@
 
 #include <rdma/ib_user_ioctl_verbs.h>
 
+#include "caller.h"
 #include "command.h"
 #include "ibverbs-provider-check.h"
 
@@ -225,7 +226,10 @@ static int connect_device(struct shca_context *ctx)
 		return err;
 	ctx->vctx.context.num_comp_vectors = (int)ctx->dev->attr.num_comp_vectors;
 
-	return shca_watcher_start(ctx, !reply.can_access_memory);
+	err = shca_watcher_start(ctx, !reply.can_access_memory);
+	if (!err)
+		shca_caller_offer(ctx);
+	return err;
 }
 
 /*

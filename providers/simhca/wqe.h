@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "caller.h"
 #include "checkers.h"
 #include "doorbell.h"
 #include "provider.h"
@@ -142,12 +143,14 @@ static inline void shca_wr_end(struct shca_qp *qp)
 	qp->sq.cur = NULL;
 }
 
-/* Hand the WQEs up to sq.head to the device. */
+/* Hand the WQEs up to sq.head to the device, or do what it would do. */
 static inline void shca_sq_publish(struct shca_qp *qp)
 {
 	shca_posts();
 	/* Release: the index becomes visible after the WQEs that it covers. */
 	atomic_store_explicit(&qp->mem->sq_pi, qp->sq.head, memory_order_release);
+	if (__builtin_expect(qp->caller != NULL, 0) && shca_caller_run(qp))
+		return;
 	shca_ring_doorbell(qp->ctx, qp->doorbell);
 }
 

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * Steps in callers: what a program that runs the steps of a QP of its own shares with the device,
+ * in its context memory. No peer sees it.
+ *
+ * A caller takes the turn of its requester and that of the peer's responder, and either does all of
+ * a message or nothing; what it cannot do it leaves to the device, and rings for it. It writes to
+ * the peer's memory by a right that the kernel gave it. It may do so while the QPC of both QPs has
+ * in `callers` what it had when the peer was attached, to be read when both turns are taken.
+ */
+#ifndef SIMHCA_ABI_CALLER_H
+#define SIMHCA_ABI_CALLER_H
+
+/* Why a caller left a message to the device. */
+enum simhca_handed {
+	SIMHCA_HANDED_TURN,    /* the device has one of the turns */
+	SIMHCA_HANDED_STATE,   /* a QP, or the port, is not in a state to send or receive */
+	SIMHCA_HANDED_WAITS,   /* the device has something under way */
+	SIMHCA_HANDED_REQUEST, /* it is none of those that callers carry */
+	SIMHCA_HANDED_MEMORY,  /* a key that is not such a region's, or gives no such right */
+	SIMHCA_HANDED_RECEIVE, /* no receive that is long enough */
+	SIMHCA_HANDED_CQ,      /* a CQ has no room */
+	SIMHCA_HANDED_EVENT,   /* a CQ is armed for it */
+	SIMHCA_HANDED_COPY,    /* the kernel did not copy it */
+	SIMHCA_HANDED_REASONS,
+};
+
+struct simhca_caller {
+	/* Odd: in a step. What the step found in device memory is used until it is even again. */
+	_Atomic uint32_t guard;
+	/*
+	 * Events that are due for completions that were published when the CQ had just been armed,
+	 * which is used up: of the send CQ, and of the peer's. The device raises them when the
+	 * doorbell of the QP rings.
+	 */
+	_Atomic uint32_t send_events, recv_events;
+	uint32_t reserved0;
+	_Atomic uint64_t messages; /* that callers carried */
+	/* of these, as the port counts them, on both sides */
+	_Atomic uint64_t bytes, packets, writes, reads;
+	_Atomic uint64_t handed[SIMHCA_HANDED_REASONS]; /* times that one was left to the device */
+};
+SIMHCA_ABI_SIZE(struct simhca_caller, 128);
+
+#endif

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include "context.h"
+#include "fabric.h"
+#include "stats.h"
+#include "steps.h"
+
+static struct simhca_steps **find(struct simhca_fabric *fabric, const struct simhca_steps *steps)
+{
+	struct simhca_steps **link = &fabric->steps;
+
+	while (*link && *link != steps)
+		link = &(*link)->next;
+	return link;
+}
+
+void simhca_steps_add(struct simhca_fabric *fabric, struct simhca_steps *steps, uint32_t peer)
+{
+	pthread_rwlock_wrlock(&fabric->lock);
+	steps->peer = peer;
+	if (!*find(fabric, steps)) {
+		steps->next = fabric->steps;
+		fabric->steps = steps;
+	}
+	pthread_rwlock_unlock(&fabric->lock);
+}
+
+static void count(const struct simhca_steps *steps, uint64_t *stats)
+{
+	const struct simhca_caller *mem = steps->mem;
+	/* relaxed: numbers by themselves. */
+	uint64_t bytes = atomic_load_explicit(&mem->bytes, memory_order_relaxed);
+	uint64_t packets = atomic_load_explicit(&mem->packets, memory_order_relaxed);
+
+	/* Both QPs are this device's. */
+	stats[SIMHCA_STAT_XMIT_BYTES] += bytes;
+	stats[SIMHCA_STAT_RCV_BYTES] += bytes;
+	stats[SIMHCA_STAT_XMIT_PACKETS] += packets;
+	stats[SIMHCA_STAT_RCV_PACKETS] += packets;
+	stats[SIMHCA_STAT_RX_WRITE] += atomic_load_explicit(&mem->writes, memory_order_relaxed);
+	stats[SIMHCA_STAT_RX_READ] += atomic_load_explicit(&mem->reads, memory_order_relaxed);
+}
+
+void simhca_steps_remove(struct simhca_fabric *fabric, struct simhca_steps *steps)
+{
+	struct simhca_stats_block *block = &steps->context->device->stats[SIMHCA_STATS_SHARED];
+	uint64_t stats[SIMHCA_STATS] = { 0 };
+	struct simhca_steps **link;
+
+	pthread_rwlock_wrlock(&fabric->lock);
+	link = find(fabric, steps);
+	if (*link) {
+		*link = steps->next;
+		count(steps, stats);
+	}
+	for (int stat = 0; stat < SIMHCA_STATS; stat++)
+		atomic_fetch_add_explicit(&block->count[stat], stats[stat], memory_order_relaxed);
+	pthread_rwlock_unlock(&fabric->lock);
+}
+
+void simhca_steps_end(struct simhca_fabric *fabric, uint32_t context)
+{
+	struct simhca_steps *steps;
+
+	pthread_rwlock_rdlock(&fabric->lock);
+	for (steps = fabric->steps; steps; steps = steps->next)
+		if (!context || steps->peer == context || steps->context->id == context)
+			/* seq_cst: before the guards are looked at, by who waits for steps. */
+			atomic_store(&steps->qpc->callers, 0);
+	pthread_rwlock_unlock(&fabric->lock);
+}
+
+void simhca_steps_count(const struct simhca_device *device, uint64_t *stats)
+{
+	const struct simhca_steps *steps;
+
+	pthread_rwlock_rdlock(&device->fabric->lock);
+	for (steps = device->fabric->steps; steps; steps = steps->next)
+		if (steps->context->device == device)
+			count(steps, stats);
+	pthread_rwlock_unlock(&device->fabric->lock);
+}

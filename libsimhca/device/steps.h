@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * QPs whose steps their program may run by itself (simhca-abi-caller.h). It has a guard like an
+ * engine's thread, but in its memory: who unlinks something waits for it as well. It is believed
+ * as far as it harms nobody but those that it is connected to: they wait in vain.
+ */
+#ifndef LIBSIMHCA_STEPS_H
+#define LIBSIMHCA_STEPS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "simhca-abi.h"
+
+struct simhca_context;
+struct simhca_device;
+struct simhca_fabric;
+
+struct simhca_steps {
+	struct simhca_caller *mem; /* NULL: none */
+	struct simhca_qpc *qpc;
+	struct simhca_context *context;
+	uint32_t peer;		   /* the context of the QP's peer; under the fabric's lock */
+	struct simhca_steps *next; /* in the fabric's list */
+};
+
+/* From now on it may be with this context; if it is in the list already, no more with another. */
+void simhca_steps_add(struct simhca_fabric *fabric, struct simhca_steps *steps, uint32_t peer);
+/* None is under way. What its program says that it has carried is the port's from now on. */
+void simhca_steps_remove(struct simhca_fabric *fabric, struct simhca_steps *steps);
+/* None begins any more: of QPs of this context, or that are connected to such; 0: of all. */
+void simhca_steps_end(struct simhca_fabric *fabric, uint32_t context);
+/* Adds what programs have carried. */
+void simhca_steps_count(const struct simhca_device *device, uint64_t *stats);
+
+#endif

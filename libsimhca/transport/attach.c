@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <string.h>
+
+#include "attach.h"
+#include "cq.h"
+#include "device/context.h"
+#include "device/fabric.h"
+#include "dma/dma.h"
+#include "engine/engine.h"
+#include "link.h"
+#include "qp.h"
+#include "simhca.h"
+#include "turn.h"
+
+#define MOST_EVENTS 64u /* of the messages of a turn, about */
+
+/* ------------------------------------------------------------------------------ memory */
+
+void simhca_caller_init(struct simhca_qp *qp, uint64_t bytes)
+{
+	struct simhca_context *context = qp->context;
+
+	if (!context->device->config.callers || qp->type != SIMHCA_QPT_RC || qp->srq)
+		return;
+	qp->caller.steps.mem = simhca_context_alloc(context, sizeof(*qp->caller.steps.mem),
+						    &qp->caller.mem_ref, NULL);
+	if (qp->caller.steps.mem)
+		qp->caller.segment = simhca_context_own_segment(context, bytes);
+}
+
+void simhca_caller_free(struct simhca_qp *qp)
+{
+	if (qp->caller.steps.mem)
+		simhca_context_free(qp->context, &qp->caller.mem_ref,
+				    sizeof(*qp->caller.steps.mem));
+}
+
+uint32_t simhca_caller_cq_segment(struct simhca_context *context, uint64_t state, uint64_t ring)
+{
+	return context->device->config.callers
+		       ? simhca_context_own_segment(context, state + ring + 2 * SIMHCA_CONTEXT_UNIT)
+		       : 0;
+}
+
+/* --------------------------------------------------------------------------- attaching */
+
+int simhca_offer_memory(struct simhca_context *context, struct simhca_mm *mm,
+			const struct simhca_offer_memory_req *req, struct simhca_why *why)
+{
+	if (!context->device->config.callers)
+		return simhca_why(why, EOPNOTSUPP, "programs run no steps on this device");
+	context->offer.mm = mm;
+	context->offer.address = req->address;
+	context->offer.secret = req->secret;
+	return 0;
+}
+
+static bool takes_cqes(const struct simhca_cq *cq)
+{
+	return !cq->view.stamped && !cq->view.overruns && !cq->mod_count && !cq->overrun;
+}
+
+static bool counts(const struct simhca_qp *qp)
+{
+	for (uint32_t op = 0; op < SIMHCA_COUNTS_OPS; op++)
+		if (qp->comp_cntr[op])
+			return true;
+	return false;
+}
+
+/* Its peer, if the two can do without the device; or NULL, and why says what is in the way. */
+static struct simhca_qp *peer_of(const struct simhca_qp *qp, struct simhca_why *why)
+{
+	struct simhca_qp *peer = NULL;
+	uint32_t state;
+
+	if (!qp->caller.steps.mem || counts(qp) || !takes_cqes(qp->send_cq)) {
+		simhca_why(why, ENOTCONN, "only the device carries this QP's messages");
+		return NULL;
+	}
+	if (simhca_qp_state(qp) == SIMHCA_QPS_RTS && qp->link->peer)
+		peer = qp->link->peer(qp);
+	if (!peer || peer->device != qp->device || peer->type != qp->type ||
+	    peer->qpc->dest_qpn != qp->qpn || peer->link != qp->link) {
+		simhca_why(why, ENOTCONN, "the QP is not connected");
+		return NULL;
+	}
+	state = simhca_qp_state(peer);
+	if ((state != SIMHCA_QPS_RTR && state != SIMHCA_QPS_RTS) || !peer->caller.segment ||
+	    !peer->recv_cq->segment || !takes_cqes(peer->recv_cq) || counts(peer) ||
+	    peer->qpc->path_mtu != qp->qpc->path_mtu || !peer->context->offer.mm ||
+	    atomic_load(&peer->context->offer.mm->gone)) {
+		simhca_why(why, ENOTCONN, "only the device carries messages for the QP's peer");
+		return NULL;
+	}
+	return peer;
+}
+
+int simhca_find_peer(struct simhca_context *context, const struct simhca_find_peer_req *req,
+		     struct simhca_find_peer_reply *reply, struct simhca_why *why)
+{
+	struct simhca_qp *qp = simhca_object(context, SIMHCA_OBJ_QP, req->qp, why);
+	struct simhca_qp *peer;
+
+	if (!qp)
+		return -ENOENT;
+	peer = peer_of(qp, why);
+	if (!peer)
+		return -ENOTCONN;
+	reply->pid = (uint32_t)peer->context->offer.mm->pid;
+	reply->address = peer->context->offer.address;
+	return 0;
+}
+
+/* The number that both sides compare; it is 0 while nobody may. */
+static uint32_t allow(struct simhca_qp *qp)
+{
+	uint32_t callers = atomic_load(&qp->qpc->callers);
+
+	if (callers)
+		return callers;
+	while (!++qp->device->next_callers)
+		;
+	atomic_store(&qp->qpc->callers, qp->device->next_callers);
+	return qp->device->next_callers;
+}
+
+static void enlist(struct simhca_qp *qp, struct simhca_qp *peer)
+{
+	/* Who waits for its steps has to know of both, before there is one. */
+	qp->caller.steps.qpc = qp->qpc;
+	qp->caller.steps.context = qp->context;
+	simhca_steps_add(qp->device->fabric, &qp->caller.steps, peer->context->id);
+	atomic_store(&qp->caller.attached, true);
+	atomic_store(&peer->caller.whose, qp->qpn);
+}
+
+int simhca_attach_peer(struct simhca_context *context, const struct simhca_mm *mm,
+		       const struct simhca_attach_peer_req *req,
+		       struct simhca_attach_peer_reply *reply, int fds[2], struct simhca_why *why)
+{
+	struct simhca_qp *qp = simhca_object(context, SIMHCA_OBJ_QP, req->qp, why);
+	struct simhca_qp *peer;
+
+	if (!qp)
+		return -ENOENT;
+	peer = peer_of(qp, why);
+	if (!peer)
+		return -ENOTCONN;
+	if (memcmp(&req->secret, &peer->context->offer.secret, sizeof(req->secret)) != 0)
+		return simhca_why(why, EPERM, "this is not what the memory of the peer has there");
+	enlist(qp, peer);
+	*reply = (struct simhca_attach_peer_reply){
+		.peer = peer->qpn,
+		.callers = allow(qp),
+		.peer_callers = allow(peer),
+		.mm = mm->number,
+		.peer_mm = peer->context->offer.mm->number,
+		.send_cqe = qp->send_cq->view.cqe,
+		.send_entries = qp->send_cq->view.entries,
+		.recv_cqe = peer->recv_cq->view.cqe,
+		.recv_entries = peer->recv_cq->view.entries,
+		.rq_entries = peer->rq_entries,
+		.rq_stride = peer->rq_stride,
+		.send_cq = qp->send_cq->mem_ref,
+		.send_ring = qp->send_cq->ring_ref,
+		.state = peer->mem_ref.offset,
+		.rq = peer->rq_ref.offset,
+		.recv_cq = peer->recv_cq->mem_ref.offset,
+		.recv_ring = peer->recv_cq->ring_ref.offset,
+	};
+	fds[0] = simhca_context_segment(peer->context, peer->caller.segment, &reply->qp_size);
+	fds[1] = simhca_context_segment(peer->context, peer->recv_cq->segment, &reply->cq_size);
+	return 0;
+}
+
+/* ----------------------------------------------------------------------------- the end */
+
+void simhca_callers_end(struct simhca_qp *qp)
+{
+	/* seq_cst: before the guards are looked at, by who waits for steps under way. */
+	if (atomic_load(&qp->qpc->callers))
+		atomic_store(&qp->qpc->callers, 0);
+}
+
+/*
+ * The program has ended, and its requester with it: in the middle of a step the peer's responder
+ * either has the message or has not, and a CQE of a message that it has is published.
+ */
+static bool mend(struct simhca_qp *qp)
+{
+	struct simhca_qp *peer = qp->link->peer ? qp->link->peer(qp) : NULL;
+	uint32_t name = SIMHCA_TURN_CALLER | qp->qpn, holder;
+
+	if (!peer || atomic_load(&peer->caller.whose) != qp->qpn)
+		return true;
+	holder = atomic_load_explicit(&peer->mem->resp_turn.holder, memory_order_acquire);
+	if ((holder & ~SIMHCA_TURN_WANTED) != name)
+		return true;
+	if (!simhca_turn_try_lock(&peer->resp_lock, false))
+		return false;
+	simhca_tickets_repair(&peer->recv_cq->view, name, simhca_responder_ticket(peer));
+	/* What was just published may be what its owner waits for. */
+	if (simhca_cq_disarm(peer->recv_cq))
+		simhca_cq_tell(peer->recv_cq);
+	atomic_compare_exchange_strong(&peer->mem->resp_turn.holder, &holder, 0);
+	simhca_turn_unlock(&peer->resp_lock);
+	simhca_engine_schedule(peer->context->engine, &peer->task);
+	return true;
+}
+
+bool simhca_caller_detach(struct simhca_qp *qp)
+{
+	if (!atomic_load(&qp->caller.attached))
+		return true;
+	if (atomic_load(&qp->context->dead) && !mend(qp))
+		return false;
+	simhca_steps_remove(qp->device->fabric, &qp->caller.steps);
+	return true;
+}
+
+/* Of as many as there can be: a client that lies makes work for itself. */
+static void raise_events(_Atomic uint32_t *due, struct simhca_cq *cq)
+{
+	uint32_t events;
+
+	if (!atomic_load_explicit(due, memory_order_relaxed))
+		return;
+	events = atomic_exchange(due, 0);
+	for (uint32_t i = 0; cq && i < events && i < MOST_EVENTS; i++)
+		simhca_cq_tell(cq);
+}
+
+void simhca_caller_rang(struct simhca_qp *qp)
+{
+	struct simhca_caller *mem = qp->caller.steps.mem;
+	struct simhca_qp *peer;
+
+	if (!atomic_load_explicit(&qp->caller.attached, memory_order_relaxed))
+		return;
+	raise_events(&mem->send_events, qp->send_cq);
+	if (!atomic_load_explicit(&mem->recv_events, memory_order_relaxed))
+		return;
+	peer = qp->link->peer ? qp->link->peer(qp) : NULL;
+	raise_events(&mem->recv_events,
+		     peer && peer->qpc->dest_qpn == qp->qpn ? peer->recv_cq : NULL);
+}

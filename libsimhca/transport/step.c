@@ -1,0 +1,599 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * It is known that a message will go well before anything is changed. What the peer can write is
+ * judged as the device does: it is read once, and what makes no sense is the device's to refuse.
+ *
+ * In order: data are placed; the CQE of the peer's receive has a ticket and its fields; the
+ * responder commits, and names the ticket; the CQE is published; then the same for the requester.
+ * If the program ends between the two that was the end of its QP as well. If the requester's part
+ * is left to the device, that sends once more what the responder knows for a duplicate.
+ */
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "packet.h"
+#include "psn.h"
+#include "step.h"
+#include "words.h"
+
+/* One packet of the local link. */
+#define MOST_BYTES (256u * 1024u)
+/* Up to this the descriptor is faster, and above it process_vm_readv() and process_vm_writev(). */
+#define BY_DESCRIPTOR 16384u
+/* Messages in one turn: the device and the peer may want one as well. */
+#define MOST_MESSAGES 64u
+
+/* A message, as it was read. */
+struct message {
+	struct simhca_send_wqe wqe;
+	uint32_t length, psns;
+	struct iovec own[SIMHCA_MAX_SGE]; /* its data in this program, or where they go */
+	int num_own;
+	struct iovec there[SIMHCA_MAX_SGE]; /* in the peer's */
+	int num_there;
+	uint64_t recv_id;
+};
+
+/* Both turns. What is in req and resp counts when it is committed. */
+struct turns {
+	struct simhca_requester req;
+	struct simhca_responder resp;
+	uint32_t req_generation, resp_generation;
+	bool req_changed, resp_changed;
+	uint32_t send_events, recv_events;
+};
+
+#define DONE (-1)
+
+/* ------------------------------------------------------------------------------- turns */
+
+static bool take(struct simhca_turn *turn, uint32_t name, uint32_t *generation)
+{
+	uint32_t none = 0;
+
+	simhca_store();
+	/* acquire: pairs with the end of the turn before, which wrote the copy. */
+	if (!atomic_compare_exchange_strong_explicit(&turn->holder, &none, name,
+						     memory_order_acquire, memory_order_relaxed))
+		return false;
+	*generation = atomic_load_explicit(&turn->generation, memory_order_relaxed);
+	return true;
+}
+
+/* True: the device wants one. */
+static bool end(struct simhca_turn *turn, uint32_t name)
+{
+	uint32_t holder = name;
+
+	simhca_store();
+	/* release: the copies are written. Only of our own turn is there an end. */
+	if (atomic_compare_exchange_strong_explicit(&turn->holder, &holder, 0, memory_order_acq_rel,
+						    memory_order_relaxed))
+		return false;
+	holder = name | SIMHCA_TURN_WANTED;
+	atomic_compare_exchange_strong_explicit(&turn->holder, &holder, 0, memory_order_acq_rel,
+						memory_order_relaxed);
+	return true;
+}
+
+static void commit(struct simhca_turn *turn, void *copies, const void *progress, size_t bytes,
+		   uint32_t *generation)
+{
+	++*generation;
+	simhca_words_put((char *)copies + (*generation & 1) * bytes, progress, bytes);
+	simhca_store();
+	/* release: the copy is there before it counts. */
+	atomic_store_explicit(&turn->generation, *generation, memory_order_release);
+}
+
+static void commit_requester(struct simhca_step *step, struct turns *turns)
+{
+	if (turns->req_changed)
+		commit(&step->mem->req_turn, step->mem->req, &turns->req, sizeof(turns->req),
+		       &turns->req_generation);
+	turns->req_changed = false;
+}
+
+static void commit_responder(struct simhca_step *step, struct turns *turns)
+{
+	if (turns->resp_changed)
+		commit(&step->peer.mem->resp_turn, step->peer.mem->resp, &turns->resp,
+		       sizeof(turns->resp), &turns->resp_generation);
+	turns->resp_changed = false;
+}
+
+/* Whether both sides are at rest, so that the next message can be done in one go. */
+static int look(const struct simhca_step *step, struct turns *turns)
+{
+	const struct simhca_requester *req = &turns->req;
+	const struct simhca_responder *resp = &turns->resp;
+	uint32_t state;
+
+	/* seq_cst, after the guard was entered: who ends this looks at the guard afterwards. */
+	if (atomic_load(&step->qpc->callers) != step->callers ||
+	    atomic_load(&step->peer.qpc->callers) != step->peer.callers ||
+	    atomic_load(&step->qpc->state) != SIMHCA_QPS_RTS ||
+	    atomic_load(&step->device->port.state) != 4 /* IBV_PORT_ACTIVE */)
+		return SIMHCA_HANDED_STATE;
+	state = atomic_load(&step->peer.qpc->state);
+	simhca_words_get(&turns->req, &step->mem->req[turns->req_generation & 1],
+			 sizeof(turns->req));
+	simhca_words_get(&turns->resp, &step->peer.mem->resp[turns->resp_generation & 1],
+			 sizeof(turns->resp));
+	/* The first message to come in RTR is an event. */
+	if (state != SIMHCA_QPS_RTS && !(state == SIMHCA_QPS_RTR && resp->comm_est))
+		return SIMHCA_HANDED_STATE;
+	if (req->count || req->wait || resp->in_message || resp->have_recv || resp->nak_sent ||
+	    resp->owed || resp->epsn != req->psn_next || req->psn_next > SIMHCA_PSN_MASK ||
+	    resp->taken > SIMHCA_PSN_DUPLICATES)
+		return SIMHCA_HANDED_WAITS;
+	return DONE;
+}
+
+/* ------------------------------------------------------------------------------ memory */
+
+/* Where [va, va + length) of an ordinary region of that memory is; NULL: not so easily. */
+static void *translate(const struct simhca_step *step, uint32_t key, uint64_t va, uint64_t length,
+		       uint32_t access, uint32_t pd, uint32_t mm)
+{
+	const struct simhca_mpt *mpt =
+		(const struct simhca_mpt *)((const char *)step->device + step->device->mpt_offset) +
+		SIMHCA_KEY_INDEX(key);
+	uint64_t offset = va - mpt->iova;
+
+	/*
+	 * seq_cst, after the guard was entered: either this sees the region withdrawn, or who does
+	 * so waits for the end of the step. It acquires the rest of the entry as well.
+	 */
+	if (SIMHCA_KEY_INDEX(key) >= SIMHCA_MPT_ENTRIES ||
+	    atomic_load(&mpt->state) != SIMHCA_MPT_MR ||
+	    atomic_load_explicit(&mpt->key, memory_order_relaxed) != key ||
+	    atomic_load_explicit(&mpt->pd, memory_order_relaxed) != pd ||
+	    !atomic_load_explicit(&mpt->valid, memory_order_relaxed) || !mm || mpt->mm != mm ||
+	    (access & ~mpt->access))
+		return NULL;
+	offset = va - mpt->iova;
+	if (va < mpt->iova || offset > mpt->length || mpt->length - offset < length)
+		return NULL;
+	return (void *)(uintptr_t)(mpt->addr + offset);
+}
+
+/* Adds the first `length` bytes of an SGE list. */
+static bool add_sges(const struct simhca_step *step, const struct simhca_sge *sge, uint32_t num_sge,
+		     uint64_t length, uint32_t access, uint32_t pd, uint32_t mm, struct iovec *iov,
+		     int *count)
+{
+	*count = 0;
+	for (uint32_t i = 0; i < num_sge && length; i++) {
+		uint64_t bytes = sge[i].length < length ? sge[i].length : length;
+
+		if (!bytes)
+			continue;
+		iov[*count].iov_base =
+			translate(step, sge[i].lkey, sge[i].addr, bytes, access, pd, mm);
+		iov[*count].iov_len = bytes;
+		if (!iov[(*count)++].iov_base)
+			return false;
+		length -= bytes;
+	}
+	return !length;
+}
+
+/* By the descriptor, which is bound to the address space: of one that has gone 0 bytes. */
+static bool copy_small(const struct simhca_step *step, const struct message *msg, bool read)
+{
+	off_t at = (off_t)(uintptr_t)msg->there[0].iov_base;
+	ssize_t done;
+
+	if (msg->num_own == 1)
+		done = read ? pread(step->peer.memory, msg->own[0].iov_base, msg->length, at)
+			    : pwrite(step->peer.memory, msg->own[0].iov_base, msg->length, at);
+	else
+		done = read ? preadv(step->peer.memory, msg->own, msg->num_own, at)
+			    : pwritev(step->peer.memory, msg->own, msg->num_own, at);
+	return done == (ssize_t)msg->length;
+}
+
+/* By the number, once it is known that the process still has it. */
+static bool copy_large(const struct simhca_step *step, const struct message *msg, bool read)
+{
+	unsigned long own = (unsigned long)msg->num_own, there = (unsigned long)msg->num_there;
+	ssize_t done;
+	char byte;
+
+	if (pread(step->peer.memory, &byte, 1, (off_t)(uintptr_t)msg->there[0].iov_base) != 1)
+		return false;
+	done = read ? process_vm_readv(step->peer.pid, msg->own, own, msg->there, there, 0)
+		    : process_vm_writev(step->peer.pid, msg->own, own, msg->there, there, 0);
+	return done == (ssize_t)msg->length;
+}
+
+static bool copy(const struct simhca_step *step, const struct message *msg)
+{
+	bool read = msg->wqe.opcode == SIMHCA_WR_RDMA_READ;
+
+	if (!msg->length)
+		return true;
+	return msg->num_there == 1 && msg->length <= BY_DESCRIPTOR ? copy_small(step, msg, read)
+								   : copy_large(step, msg, read);
+}
+
+/* ------------------------------------------------------------------------- the message */
+
+static bool is_send(const struct message *msg)
+{
+	return msg->wqe.opcode == SIMHCA_WR_SEND || msg->wqe.opcode == SIMHCA_WR_SEND_WITH_IMM;
+}
+
+/* Whether a receive of the peer's completes by it. */
+static bool takes_receive(const struct message *msg)
+{
+	return is_send(msg) || msg->wqe.opcode == SIMHCA_WR_RDMA_WRITE_WITH_IMM;
+}
+
+/* Reads the send WQE, and finds its memory. */
+static int read_send(const struct simhca_step *step, uint32_t index, struct message *msg)
+{
+	const char *slot = step->sq + (size_t)(index & (step->sq_entries - 1)) * step->sq_stride;
+	const struct simhca_sge *sge = (const struct simhca_sge *)(slot + sizeof(msg->wqe));
+	uint32_t access = 0;
+	uint64_t length = 0;
+
+	memcpy(&msg->wqe, slot, sizeof(msg->wqe));
+	switch (msg->wqe.opcode) {
+	case SIMHCA_WR_RDMA_READ:
+		if (!step->qpc->max_rd_atomic || (msg->wqe.flags & SIMHCA_WQE_INLINE))
+			return SIMHCA_HANDED_REQUEST;
+		access = SIMHCA_ACCESS_LOCAL_WRITE;
+		break;
+	case SIMHCA_WR_SEND:
+	case SIMHCA_WR_SEND_WITH_IMM:
+	case SIMHCA_WR_RDMA_WRITE:
+	case SIMHCA_WR_RDMA_WRITE_WITH_IMM:
+		break;
+	default:
+		return SIMHCA_HANDED_REQUEST;
+	}
+	/* What a CQ is armed with later tells of messages solicited before. */
+	if ((msg->wqe.flags & SIMHCA_WQE_SOLICITED) && step->device->attr.event_at_arm)
+		return SIMHCA_HANDED_REQUEST;
+	if (msg->wqe.flags & SIMHCA_WQE_INLINE) {
+		if (msg->wqe.inline_len > step->qpc->max_inline)
+			return SIMHCA_HANDED_REQUEST;
+		msg->length = msg->wqe.inline_len;
+		msg->own[0] = (struct iovec){ (void *)sge, msg->length };
+		msg->num_own = 1;
+	} else {
+		if (msg->wqe.num_sge > step->qpc->max_send_sge)
+			return SIMHCA_HANDED_REQUEST;
+		for (uint32_t i = 0; i < msg->wqe.num_sge; i++)
+			length += sge[i].length;
+		if (length > MOST_BYTES)
+			return SIMHCA_HANDED_REQUEST;
+		msg->length = (uint32_t)length;
+		if (!add_sges(step, sge, msg->wqe.num_sge, length, access, step->qpc->pd, step->mm,
+			      msg->own, &msg->num_own))
+			return SIMHCA_HANDED_MEMORY;
+	}
+	msg->psns = simhca_psn_count(msg->length,
+				     128u << (step->qpc->path_mtu ? step->qpc->path_mtu : 5));
+	return DONE;
+}
+
+/* Reads the peer's next receive, and, for a SEND, finds its memory. */
+static int read_receive(const struct simhca_step *step, const struct simhca_responder *resp,
+			struct message *msg)
+{
+	/* acquire: pairs with the peer's release after it wrote the WQE. */
+	uint32_t pi = atomic_load_explicit(&step->peer.mem->rq_pi, memory_order_acquire);
+	const char *slot = step->peer.rq + (size_t)(resp->rq_ci & (step->peer.rq_entries - 1)) *
+						   step->peer.rq_stride;
+	struct simhca_sge sge[SIMHCA_MAX_SGE];
+	struct simhca_recv_wqe wqe;
+
+	if (pi == resp->rq_ci || pi - resp->rq_ci > step->peer.rq_entries)
+		return SIMHCA_HANDED_RECEIVE;
+	memcpy(&wqe, slot, sizeof(wqe));
+	if (wqe.num_sge > step->peer.qpc->max_recv_sge || wqe.num_sge > SIMHCA_MAX_SGE)
+		return SIMHCA_HANDED_RECEIVE;
+	msg->recv_id = wqe.wr_id;
+	if (!is_send(msg))
+		return DONE;
+	memcpy(sge, slot + sizeof(wqe), wqe.num_sge * sizeof(sge[0]));
+	return add_sges(step, sge, wqe.num_sge, msg->length, SIMHCA_ACCESS_LOCAL_WRITE,
+			step->peer.qpc->pd, step->peer.mm, msg->there, &msg->num_there)
+		       ? DONE
+		       : SIMHCA_HANDED_RECEIVE;
+}
+
+/* The peer's memory that a READ or WRITE names. */
+static int find_remote(const struct simhca_step *step, struct message *msg)
+{
+	const struct simhca_qpc *peer = step->peer.qpc;
+	bool read = msg->wqe.opcode == SIMHCA_WR_RDMA_READ;
+	uint32_t right = read ? SIMHCA_ACCESS_REMOTE_READ : SIMHCA_ACCESS_REMOTE_WRITE;
+
+	if (!(peer->access & right) || (read && !peer->max_dest_rd_atomic))
+		return SIMHCA_HANDED_MEMORY;
+	msg->num_there = 1;
+	if (!msg->length)
+		return DONE;
+	msg->there[0].iov_len = msg->length;
+	msg->there[0].iov_base = translate(step, msg->wqe.rdma.rkey, msg->wqe.rdma.remote_addr,
+					   msg->length, right, peer->pd, step->peer.mm);
+	return msg->there[0].iov_base ? DONE : SIMHCA_HANDED_MEMORY;
+}
+
+static bool is_signaled(const struct simhca_step *step, const struct message *msg)
+{
+	return (msg->wqe.flags & SIMHCA_WQE_SIGNALED) || step->qpc->sq_sig_all;
+}
+
+static bool has_room(const struct simhca_cq_view *cq)
+{
+	return !atomic_load_explicit(&cq->mem->overrun, memory_order_relaxed) &&
+	       simhca_cq_has_room(cq, simhca_cq_producer(cq));
+}
+
+/* ------------------------------------------------------------------------- what it does */
+
+static uint32_t name_of(const struct simhca_step *step)
+{
+	return SIMHCA_TURN_CALLER | atomic_load_explicit(&step->qpc->qpn, memory_order_relaxed);
+}
+
+static void publish(const struct simhca_cq_view *cq, uint32_t ticket)
+{
+	simhca_store();
+	/* release: the CQE's fields are there before its sequence number says so. */
+	atomic_store_explicit(&simhca_cq_slot(cq, ticket)->seq, ticket + 1, memory_order_release);
+}
+
+static bool is_armed(const struct simhca_cq_view *cq, uint32_t matches)
+{
+	return atomic_load_explicit(&cq->mem->arm, memory_order_seq_cst) & matches;
+}
+
+/* After it was published: whether the CQ was armed for it meanwhile, which is used up so. */
+static bool disarm(const struct simhca_cq_view *cq, uint32_t matches)
+{
+	uint32_t arm;
+
+	/*
+	 * Full barrier between publishing and looking; the CQ's owner has one between arming and
+	 * looking. So one of the two sees the other.
+	 */
+	atomic_thread_fence(memory_order_seq_cst);
+	arm = atomic_load_explicit(&cq->mem->arm, memory_order_seq_cst);
+	while (arm & matches)
+		if (atomic_compare_exchange_weak(&cq->mem->arm, &arm, arm & ~SIMHCA_ARM_BITS))
+			return true;
+	return false;
+}
+
+static uint32_t receive_matches(const struct message *msg)
+{
+	return SIMHCA_ARM_NEXT | (msg->wqe.flags & SIMHCA_WQE_SOLICITED ? SIMHCA_ARM_SOLICITED : 0);
+}
+
+/* The responder has the message. */
+static void advance(struct simhca_step *step, struct simhca_responder *resp,
+		    const struct message *msg)
+{
+	const struct simhca_answered one = {
+		.va = msg->wqe.rdma.remote_addr,
+		.length = msg->length,
+		.psn = resp->epsn,
+		.op = SIMHCA_PKT_READ,
+		.rkey = msg->wqe.rdma.rkey,
+	};
+
+	resp->offset = 0;
+	if (msg->wqe.opcode == SIMHCA_WR_RDMA_READ) {
+		simhca_words_put(&step->peer.mem->answered[resp->answers++ % SIMHCA_MAX_RD_ATOMIC],
+				 &one, sizeof(one));
+		resp->read = (struct simhca_read_owed){
+			.psn = simhca_psn_add(resp->epsn, msg->psns),
+			.rkey = msg->wqe.rdma.rkey,
+			.va = msg->wqe.rdma.remote_addr + msg->length,
+		};
+	} else if (!is_send(msg)) {
+		resp->va = msg->wqe.rdma.remote_addr + msg->length;
+		resp->rkey = msg->wqe.rdma.rkey;
+		resp->left = 0;
+		resp->offset = msg->length;
+		resp->write = 1;
+	} else {
+		resp->offset = msg->length;
+		resp->write = 0;
+		resp->revoked = 0;
+	}
+	resp->epsn = simhca_psn_add(resp->epsn, msg->psns);
+	resp->taken += msg->psns;
+	if (resp->taken > SIMHCA_PSN_DUPLICATES)
+		resp->taken = SIMHCA_PSN_DUPLICATES;
+	resp->msn = simhca_psn_add(resp->msn, 1);
+}
+
+static int complete_receive(struct simhca_step *step, struct turns *turns,
+			    const struct message *msg)
+{
+	struct simhca_cqe cqe = {
+		.wr_id = msg->recv_id,
+		.qpn = atomic_load_explicit(&step->peer.qpc->qpn, memory_order_relaxed),
+		.src_qpn = atomic_load_explicit(&step->qpc->qpn, memory_order_relaxed),
+		.byte_len = msg->length,
+		.opcode = is_send(msg) ? SIMHCA_WC_RECV : SIMHCA_WC_RECV_RDMA_WITH_IMM,
+		.flags = SIMHCA_CQE_RECV,
+		.sl = step->qpc->av.sl,
+		.slid = step->device->port.lid | step->qpc->av.src_path_bits,
+	};
+	uint32_t ticket;
+
+	if (msg->wqe.opcode != SIMHCA_WR_SEND) {
+		cqe.flags |= SIMHCA_CQE_IMM;
+		cqe.imm_or_rkey = msg->wqe.imm_or_rkey;
+	}
+	if (msg->wqe.flags & SIMHCA_WQE_SOLICITED)
+		cqe.flags |= SIMHCA_CQE_SOLICITED;
+	if (!simhca_ticket_take(&step->peer.recv_cq, name_of(step), &ticket))
+		return SIMHCA_HANDED_CQ;
+	simhca_store();
+	simhca_cqe_write(simhca_cq_slot(&step->peer.recv_cq, ticket), &cqe);
+	advance(step, &turns->resp, msg);
+	turns->resp.rq_ci++;
+	turns->resp.ticket = ticket + 1;
+	turns->resp_changed = true;
+	commit_responder(step, turns);
+	publish(&step->peer.recv_cq, ticket);
+	turns->recv_events += disarm(&step->peer.recv_cq, receive_matches(msg));
+	return DONE;
+}
+
+static int complete_send(struct simhca_step *step, struct turns *turns, const struct message *msg)
+{
+	struct simhca_requester *req = &turns->req;
+	struct simhca_cqe cqe = {
+		.wr_id = msg->wqe.wr_id,
+		.qpn = atomic_load_explicit(&step->qpc->qpn, memory_order_relaxed),
+		.byte_len = msg->length,
+		.wqe_index = req->oldest,
+		.opcode = msg->wqe.opcode == SIMHCA_WR_RDMA_READ ? SIMHCA_WC_RDMA_READ
+			  : is_send(msg)			 ? SIMHCA_WC_SEND
+								 : SIMHCA_WC_RDMA_WRITE,
+	};
+	bool signaled = is_signaled(step, msg);
+	uint32_t ticket;
+
+	if (signaled && !simhca_ticket_take(&step->send_cq, name_of(step), &ticket))
+		return SIMHCA_HANDED_CQ;
+	req->oldest++;
+	req->psn_next = simhca_psn_add(req->psn_next, msg->psns);
+	req->psn_una = req->psn_send = req->psn_sent = req->psn_next;
+	turns->req_changed = true;
+	if (!signaled)
+		return DONE;
+	simhca_store();
+	simhca_cqe_write(simhca_cq_slot(&step->send_cq, ticket), &cqe);
+	req->ticket = ticket + 1;
+	commit_responder(step, turns);
+	commit_requester(step, turns);
+	publish(&step->send_cq, ticket);
+	turns->send_events += disarm(&step->send_cq, SIMHCA_ARM_NEXT);
+	return DONE;
+}
+
+/* relaxed: a number by itself, which one thread at a time writes. */
+static void add(_Atomic uint64_t *count, uint64_t n)
+{
+	atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + n,
+			      memory_order_relaxed);
+}
+
+/* As the packets and their acknowledgement count on a wire (IBTA vol. 1, chapter 9.2). */
+static void count(struct simhca_caller *caller, const struct message *msg)
+{
+	uint64_t bytes = (msg->psns + 1) * 16ull + ((msg->length + 3) & ~3u) + 4;
+
+	if (msg->wqe.opcode == SIMHCA_WR_RDMA_READ) {
+		bytes += 16 + (msg->psns > 1 ? 4 : 0);
+		add(&caller->reads, 1);
+	} else if (!is_send(msg)) {
+		bytes += 16;
+		add(&caller->writes, 1);
+	}
+	if (msg->wqe.opcode == SIMHCA_WR_SEND_WITH_IMM ||
+	    msg->wqe.opcode == SIMHCA_WR_RDMA_WRITE_WITH_IMM)
+		bytes += 4;
+	add(&caller->bytes, bytes);
+	add(&caller->packets, msg->psns + 1);
+	add(&caller->messages, 1);
+}
+
+static int carry(struct simhca_step *step, struct turns *turns)
+{
+	struct message msg;
+	int why = read_send(step, turns->req.oldest, &msg);
+
+	if (why == DONE && takes_receive(&msg)) {
+		why = read_receive(step, &turns->resp, &msg);
+		if (why == DONE && !has_room(&step->peer.recv_cq))
+			why = SIMHCA_HANDED_CQ;
+		if (why == DONE && is_armed(&step->peer.recv_cq, receive_matches(&msg)))
+			why = SIMHCA_HANDED_EVENT;
+	}
+	if (why == DONE && !is_send(&msg))
+		why = find_remote(step, &msg);
+	if (why == DONE && is_signaled(step, &msg) && !has_room(&step->send_cq))
+		why = SIMHCA_HANDED_CQ;
+	if (why == DONE && is_signaled(step, &msg) && is_armed(&step->send_cq, SIMHCA_ARM_NEXT))
+		why = SIMHCA_HANDED_EVENT;
+	if (why == DONE && !copy(step, &msg))
+		why = SIMHCA_HANDED_COPY;
+	if (why != DONE)
+		return why;
+	if (takes_receive(&msg)) {
+		why = complete_receive(step, turns, &msg);
+		if (why != DONE)
+			return why;
+	} else {
+		advance(step, &turns->resp, &msg);
+		turns->resp_changed = true;
+	}
+	why = complete_send(step, turns, &msg);
+	if (why == DONE)
+		count(step->caller, &msg);
+	return why;
+}
+
+/* Both turns, once; *why: what was not done, if that is for the device. True: nothing is left. */
+static bool run(struct simhca_step *step, struct turns *turns, int *why)
+{
+	uint32_t pi = atomic_load_explicit(&step->mem->sq_pi, memory_order_relaxed);
+
+	*why = look(step, turns);
+	if (*why == DONE && pi - turns->req.oldest > step->sq_entries)
+		*why = SIMHCA_HANDED_REQUEST;
+	for (uint32_t n = 0; *why == DONE && turns->req.oldest != pi; n++) {
+		if (n == MOST_MESSAGES)
+			return false;
+		*why = carry(step, turns);
+	}
+	return true;
+}
+
+bool simhca_step(struct simhca_step *step)
+{
+	struct simhca_caller *caller = step->caller;
+	uint32_t name = name_of(step);
+	bool all = false, wanted = false;
+	int why = DONE;
+
+	while (!all && why == DONE && !wanted) {
+		struct turns turns = { .send_events = 0 };
+
+		/* seq_cst: it is seen before anything of the device's is looked at. */
+		atomic_fetch_add_explicit(&caller->guard, 1, memory_order_seq_cst);
+		why = SIMHCA_HANDED_TURN;
+		if (take(&step->mem->req_turn, name, &turns.req_generation)) {
+			if (take(&step->peer.mem->resp_turn, name, &turns.resp_generation)) {
+				all = run(step, &turns, &why);
+				commit_responder(step, &turns);
+				end(&step->peer.mem->resp_turn, name);
+			}
+			commit_requester(step, &turns);
+			wanted = end(&step->mem->req_turn, name);
+		}
+		/* release: all that the step did is over. */
+		atomic_fetch_add_explicit(&caller->guard, 1, memory_order_release);
+		if (turns.send_events || turns.recv_events) {
+			atomic_fetch_add(&caller->send_events, turns.send_events);
+			atomic_fetch_add(&caller->recv_events, turns.recv_events);
+			wanted = true;
+		}
+	}
+	if (why != DONE)
+		add(&caller->handed[why], 1);
+	return all && why == DONE && !wanted;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * A step of a requester in the program that posts (simhca-abi-caller.h): RC SEND, RDMA WRITE and
+ * READ to a peer on the same device, whole messages at a time. It stands alone: no lock, no log, no
+ * clock, nothing of the device but what both share.
+ */
+#ifndef LIBSIMHCA_STEP_H
+#define LIBSIMHCA_STEP_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "simhca-abi.h"
+#include "ticket.h"
+
+struct simhca_step {
+	const struct simhca_devmem *device;
+	const struct simhca_qpc *qpc;
+	struct simhca_qp_mem *mem;
+	const char *sq;
+	uint32_t sq_entries, sq_stride;
+	struct simhca_cq_view send_cq;
+	struct simhca_caller *caller;
+	uint32_t callers, mm; /* as the device said when the peer was attached */
+
+	struct {
+		const struct simhca_qpc *qpc;
+		struct simhca_qp_mem *mem;
+		const char *rq;
+		uint32_t rq_entries, rq_stride;
+		struct simhca_cq_view recv_cq;
+		uint32_t callers, mm;
+		int memory; /* its /proc/PID/mem */
+		pid_t pid;
+	} peer;
+};
+
+/*
+ * Carries what the SQ holds. True: all of it, and nobody need be told. False: the doorbell is to be
+ * rung, for messages that are left, or for what is due otherwise.
+ */
+bool simhca_step(struct simhca_step *step);
+
+#endif

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "caller.h"
+#include "command.h"
+#include "transport/step.h"
+
+/* Posts until it is tried again to attach a QP; each time twice as many. */
+#define FIRST_TRY 16u
+#define LAST_TRY (1u << 16)
+
+struct shca_attached {
+	struct simhca_step step;
+	void *qp, *cq; /* the peer's segments */
+	uint64_t qp_size, cq_size;
+	uint32_t process; /* shca_process of who attached it */
+};
+
+/* ------------------------------------------------------------------------------ secret */
+
+/* A page of this process alone: a child has a zeroed one. */
+static struct simhca_secret *secret_of_process(void)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static struct simhca_secret *page;
+	struct simhca_secret *secret = NULL;
+
+	pthread_mutex_lock(&lock);
+	if (!page) {
+		void *mapped = mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE,
+				    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		if (mapped != MAP_FAILED && madvise(mapped, sizeof(*page), MADV_WIPEONFORK)) {
+			munmap(mapped, sizeof(*page));
+			mapped = MAP_FAILED;
+		}
+		page = mapped == MAP_FAILED ? NULL : mapped;
+	}
+	if (page && (page->word[0] || getrandom(page, sizeof(*page), 0) == sizeof(*page)))
+		secret = page;
+	pthread_mutex_unlock(&lock);
+	return secret;
+}
+
+void shca_caller_offer(struct shca_context *ctx)
+{
+	struct simhca_offer_memory_req req;
+	const struct simhca_secret *secret;
+
+	if (!ctx->dev->callers)
+		return;
+	secret = secret_of_process();
+	if (!secret)
+		return;
+	req.address = (uintptr_t)secret;
+	req.secret = *secret;
+	shca_tell(ctx, SIMHCA_CMD_OFFER_MEMORY, &req);
+}
+
+/* ----------------------------------------------------------------------------- the peer */
+
+static void detach(struct shca_qp *qp)
+{
+	struct shca_attached *peer = qp->attached;
+
+	if (!peer)
+		return;
+	qp->attached = NULL;
+	if (peer->qp)
+		munmap(peer->qp, peer->qp_size);
+	if (peer->cq)
+		munmap(peer->cq, peer->cq_size);
+	close(peer->step.peer.memory);
+	free(peer);
+}
+
+/* The memory of the process, if it is that which has the secret there. */
+static int open_memory(const struct simhca_find_peer_reply *found, struct simhca_secret *secret)
+{
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%u/mem", found->pid);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd >= 0 && pread(fd, secret, sizeof(*secret), (off_t)found->address) == sizeof(*secret))
+		return fd;
+	if (fd >= 0)
+		close(fd);
+	return -1;
+}
+
+/* Whether [offset, offset + bytes) lies in a segment. */
+static bool lies_in(uint64_t offset, uint64_t bytes, uint64_t size)
+{
+	return bytes <= size && offset <= size - bytes && !(offset % 64);
+}
+
+static bool map_peer(struct shca_qp *qp, struct shca_attached *peer,
+		     const struct simhca_attach_peer_reply *reply, const int *fds)
+{
+	struct simhca_step *step = &peer->step;
+	int err;
+
+	peer->qp_size = reply->qp_size;
+	peer->cq_size = reply->cq_size;
+	err = shca_map_whole(fds[0], reply->qp_size, PROT_READ | PROT_WRITE, &peer->qp);
+	if (shca_map_whole(fds[1], reply->cq_size, PROT_READ | PROT_WRITE, &peer->cq) || err)
+		return false;
+	if (!lies_in(reply->state, sizeof(*step->peer.mem), reply->qp_size) ||
+	    !lies_in(reply->rq, (uint64_t)reply->rq_entries * reply->rq_stride, reply->qp_size) ||
+	    !lies_in(reply->recv_cq, sizeof(*step->peer.recv_cq.mem), reply->cq_size) ||
+	    !lies_in(reply->recv_ring,
+		     (uint64_t)reply->recv_entries * sizeof(*step->peer.recv_cq.ring),
+		     reply->cq_size))
+		return false;
+	step->peer.mem = (void *)((char *)peer->qp + reply->state);
+	step->peer.rq = (char *)peer->qp + reply->rq;
+	step->peer.rq_entries = reply->rq_entries;
+	step->peer.rq_stride = reply->rq_stride;
+	step->peer.recv_cq = (struct simhca_cq_view){
+		.mem = (void *)((char *)peer->cq + reply->recv_cq),
+		.ring = (void *)((char *)peer->cq + reply->recv_ring),
+		.entries = reply->recv_entries,
+		.cqe = reply->recv_cqe,
+	};
+	step->peer.qpc =
+		qp->qpc - SIMHCA_QPN_SLOT(qp->vqp.qp.qp_num) + SIMHCA_QPN_SLOT(reply->peer);
+	step->peer.callers = reply->peer_callers;
+	step->peer.mm = reply->peer_mm;
+	step->device = qp->ctx->dev;
+	step->qpc = qp->qpc;
+	step->mem = qp->mem;
+	step->sq = (const char *)qp->sq.ring;
+	step->sq_entries = qp->sq.mask + 1;
+	step->sq_stride = qp->sq.stride;
+	step->caller = qp->caller;
+	step->callers = reply->callers;
+	step->mm = reply->mm;
+	step->send_cq = (struct simhca_cq_view){
+		.mem = shca_map(qp->ctx, &reply->send_cq, sizeof(*step->send_cq.mem)),
+		.ring = shca_map(qp->ctx, &reply->send_ring,
+				 (uint64_t)reply->send_entries * sizeof(*step->send_cq.ring)),
+		.entries = reply->send_entries,
+		.cqe = reply->send_cqe,
+	};
+	return step->send_cq.mem && step->send_cq.ring;
+}
+
+static void attach(struct shca_qp *qp)
+{
+	struct simhca_find_peer_req find = { .qp = qp->vqp.qp.handle };
+	struct simhca_attach_peer_req req = { .qp = qp->vqp.qp.handle };
+	struct simhca_attach_peer_reply reply;
+	struct simhca_find_peer_reply found;
+	struct shca_attached *peer;
+	int fds[2], fd;
+
+	detach(qp);
+	if (shca_call(qp->ctx, SIMHCA_CMD_FIND_PEER, &find, &found))
+		return;
+	fd = open_memory(&found, &req.secret);
+	if (fd < 0)
+		return;
+	if (shca_execute(qp->ctx, &(struct shca_command){
+					  .command = SIMHCA_CMD_ATTACH_PEER,
+					  .req = &req,
+					  .req_size = sizeof(req),
+					  .reply = &reply,
+					  .reply_size = sizeof(reply),
+					  .reply_fds = fds,
+					  .num_reply_fds = 2,
+				  })) {
+		close(fd);
+		return;
+	}
+	peer = calloc(1, sizeof(*peer));
+	if (!peer) {
+		close(fd);
+		close(fds[0]);
+		close(fds[1]);
+		return;
+	}
+	qp->attached = peer;
+	peer->process = shca_process;
+	peer->step.peer.memory = fd;
+	peer->step.peer.pid = (pid_t)found.pid;
+	if (!map_peer(qp, peer, &reply, fds))
+		detach(qp);
+}
+
+/* ------------------------------------------------------------------------------ the QP */
+
+int shca_caller_init(struct shca_qp *qp, const struct simhca_mem_ref *ref)
+{
+	if (!ref->segment && !ref->offset)
+		return 0;
+	qp->caller = shca_map(qp->ctx, ref, sizeof(*qp->caller));
+	return qp->caller ? 0 : errno;
+}
+
+void shca_caller_free(struct shca_qp *qp)
+{
+	detach(qp);
+}
+
+void shca_caller_connected(struct shca_qp *qp)
+{
+	int error = errno;
+
+	if (!qp->caller)
+		return;
+	shca_lock(&qp->sq.lock);
+	qp->next_try = qp->tries = FIRST_TRY;
+	attach(qp);
+	shca_unlock(&qp->sq.lock);
+	errno = error;
+}
+
+/* The device has ended it, and the QP may be attached anew. */
+static bool has_ended(const struct simhca_step *step)
+{
+	return atomic_load(&step->qpc->callers) != step->callers ||
+	       atomic_load(&step->peer.qpc->callers) != step->peer.callers;
+}
+
+static void try_again(struct shca_qp *qp)
+{
+	int error = errno;
+
+	if (!qp->tries || --qp->next_try)
+		return;
+	attach(qp);
+	if (qp->tries < LAST_TRY)
+		qp->tries *= 2;
+	qp->next_try = qp->tries;
+	errno = error;
+}
+
+bool shca_caller_run(struct shca_qp *qp)
+{
+	int error = errno;
+
+	if (!qp->attached)
+		try_again(qp);
+	if (!qp->attached || qp->attached->process != shca_process)
+		return false;
+	if (simhca_step(&qp->attached->step))
+		return true;
+	errno = error;
+	if (has_ended(&qp->attached->step)) {
+		detach(qp);
+		qp->next_try = qp->tries;
+	}
+	return false;
+}

@@ -1,0 +1,779 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * Steps of a requester in the program that posts (libsimhca/transport/step.h): what comes of them
+ * is what comes of the device's, or nothing. Both QPs are ours, and our memory is reached as
+ * another process's would be.
+ */
+#include <fcntl.h>
+#include <sys/wait.h>
+
+#include "harness.h"
+#include "transport/step.h"
+
+#define KILLED 77
+#define MOST_STORES 300
+
+static const struct simhca_secret secret = { { 0x1234567890abcdef, 42 } };
+
+static unsigned int stores, stop_at; /* 0: not at all */
+static unsigned int raised;	     /* events of CQs */
+static struct cq *late;
+static uint32_t late_pi;
+static void (*at_store)(void);
+
+void simhca_store(void)
+{
+	if (at_store)
+		at_store();
+	if (stop_at && ++stores == stop_at)
+		_exit(KILLED);
+}
+
+/* ------------------------------------------------------------------------------- setting */
+
+static int setup(void **state)
+{
+	const struct world_config config = { .device.callers = true };
+
+	*state = world_new(&config);
+	return 0;
+}
+
+static struct options options_of(void)
+{
+	struct options options = default_options(IBV_QPT_RC);
+
+	options.same_device = true;
+	options.max_inline = 256;
+	options.max_send_wr = 128;
+	options.buffer = 1 << 20;
+	options.mr_access =
+		SIMHCA_ACCESS_LOCAL_WRITE | SIMHCA_ACCESS_REMOTE_WRITE | SIMHCA_ACCESS_REMOTE_READ;
+	return options;
+}
+
+static void offer(struct client *client)
+{
+	const struct simhca_offer_memory_req req = { .address = (uintptr_t)&secret,
+						     .secret = secret };
+
+	assert_int_equal(simhca_offer_memory(client->context, client->mm, &req, NULL), 0);
+}
+
+static struct pair *make(struct world *world)
+{
+	struct options options = options_of();
+	struct pair *pair = pair_new(world, &options);
+
+	offer(pair->a.client);
+	offer(pair->b.client);
+	return pair;
+}
+
+static int attach_with(struct side *side, const struct simhca_secret *known,
+		       struct simhca_attach_peer_reply *reply)
+{
+	struct simhca_attach_peer_req req = { .qp = side->qp->handle, .secret = *known };
+	int fds[2];
+
+	return simhca_attach_peer(side->client->context, side->client->mm, &req, reply, fds, NULL);
+}
+
+/* As the provider does, but for the segments, which are mapped already. */
+static struct simhca_step attach(struct side *side)
+{
+	const struct simhca_find_peer_req find = { .qp = side->qp->handle };
+	struct simhca_find_peer_reply found;
+	struct simhca_attach_peer_reply reply;
+	struct simhca_step step;
+	struct side *peer = side->peer;
+
+	assert_int_equal(simhca_find_peer(side->client->context, &find, &found, NULL), 0);
+	assert_int_equal(found.pid, getpid());
+	assert_ptr_equal(found.address, &secret);
+	assert_int_equal(attach_with(side, &secret, &reply), 0);
+	assert_int_equal(reply.peer, peer->qp->qpn);
+	assert_int_equal(reply.state, peer->qp->granted.state.offset);
+	memset(&step, 0, sizeof(step));
+	step.device = simhca_device_memory(side->world->device[0]);
+	step.qpc = (const void *)((const char *)step.device + step.device->qpc_offset);
+	step.peer.qpc = step.qpc + SIMHCA_QPN_SLOT(peer->qp->qpn);
+	step.qpc += SIMHCA_QPN_SLOT(side->qp->qpn);
+	step.mem = side->qp->state;
+	step.sq = (const char *)side->qp->sq;
+	step.sq_entries = side->qp->granted.sq_entries;
+	step.sq_stride = side->qp->granted.sq_stride;
+	step.send_cq = (struct simhca_cq_view){ .mem = side->send_cq->state,
+						.ring = side->send_cq->ring,
+						.entries = reply.send_entries,
+						.cqe = reply.send_cqe };
+	step.caller = client_at(side->client, &side->qp->granted.caller);
+	step.callers = reply.callers;
+	step.mm = reply.mm;
+	step.peer.mem = peer->qp->state;
+	step.peer.rq = (const char *)peer->qp->rq;
+	step.peer.rq_entries = reply.rq_entries;
+	step.peer.rq_stride = reply.rq_stride;
+	step.peer.recv_cq = (struct simhca_cq_view){ .mem = peer->recv_cq->state,
+						     .ring = peer->recv_cq->ring,
+						     .entries = reply.recv_entries,
+						     .cqe = reply.recv_cqe };
+	step.peer.callers = reply.peer_callers;
+	step.peer.mm = reply.peer_mm;
+	step.peer.pid = (pid_t)found.pid;
+	step.peer.memory = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
+	assert_true(step.peer.memory >= 0);
+	return step;
+}
+
+/* The next completion that is not void. */
+static bool next_cqe(struct cq *cq, struct simhca_cqe *cqe)
+{
+	while (cq_poll(cq, cqe))
+		if (cqe->qpn != SIMHCA_QPN_MASK)
+			return true;
+	return false;
+}
+
+/* -------------------------------------------------------------------- as by the device */
+
+struct work {
+	const char *name;
+	uint8_t opcode, flags;
+	uint32_t count, length, sges;
+	bool receives, inlined;
+};
+
+#define SIGNALED SIMHCA_WQE_SIGNALED
+static const struct work works[] = {
+	{ "write", SIMHCA_WR_RDMA_WRITE, SIGNALED, 1, 100, 1, false, false },
+	{ "an empty write", SIMHCA_WR_RDMA_WRITE, SIGNALED, 1, 0, 1, false, false },
+	{ "writes, unsignaled", SIMHCA_WR_RDMA_WRITE, 0, 3, 100, 1, false, false },
+	{ "more than a turn takes", SIMHCA_WR_RDMA_WRITE, 0, 100, 8, 1, false, false },
+	{ "a long write", SIMHCA_WR_RDMA_WRITE, SIGNALED, 1, 200001, 2, false, false },
+	{ "write with imm", SIMHCA_WR_RDMA_WRITE_WITH_IMM, SIGNALED, 2, 9000, 1, true, false },
+	{ "send", SIMHCA_WR_SEND, SIGNALED, 1, 100, 1, true, false },
+	{ "an empty send", SIMHCA_WR_SEND, SIGNALED, 1, 0, 1, true, false },
+	{ "sends of two parts", SIMHCA_WR_SEND, SIGNALED | SIMHCA_WQE_SOLICITED, 3, 5001, 2, true,
+	  false },
+	{ "send with imm", SIMHCA_WR_SEND_WITH_IMM, SIGNALED, 1, 100, 1, true, false },
+	{ "inline", SIMHCA_WR_SEND, SIGNALED, 2, 64, 1, true, true },
+	{ "read", SIMHCA_WR_RDMA_READ, SIGNALED, 1, 100, 1, false, false },
+	{ "long reads", SIMHCA_WR_RDMA_READ, SIGNALED | SIMHCA_WQE_FENCE, 3, 20001, 2, false,
+	  false },
+};
+
+static void put_work(struct pair *pair, const struct work *work)
+{
+	for (uint32_t i = 0; i < work->count; i++) {
+		uint32_t at = i * work->length, first = work->length / work->sges;
+		struct simhca_sge parts[2] = { sge(pair->a.mr, at, first),
+					       sge(pair->a.mr, at + first, work->length - first) };
+		struct wr wr = {
+			.id = 1000 + i,
+			.opcode = work->opcode,
+			.flags = work->flags,
+			.imm = 7 + i,
+			.remote_addr = pair->b.mr->iova + at,
+			.rkey = pair->b.mr->rkey,
+		};
+
+		if (work->inlined) {
+			wr.flags |= SIMHCA_WQE_INLINE;
+			wr.inline_data = pair->a.mr->addr + at;
+			wr.inline_len = work->length;
+		} else {
+			wr.sges = parts;
+			wr.num_sge = work->sges;
+		}
+		if (work->receives) {
+			struct simhca_sge into[2] = { sge(pair->b.mr, at, first),
+						      sge(pair->b.mr, at + first,
+							  work->length - first + 10) };
+
+			qp_recv(pair->b.qp, 2000 + i, into, 2);
+		}
+		qp_put(pair->a.qp, &wr);
+	}
+}
+
+static void same_cqes(struct cq *one, struct cq *other)
+{
+	struct simhca_cqe x, y;
+
+	while (cq_poll(one, &x)) {
+		assert_true(cq_poll(other, &y));
+		assert_int_equal(x.wr_id, y.wr_id);
+		assert_int_equal(x.qpn & SIMHCA_QPN_MASK ? 1 : 0, 1);
+		assert_int_equal(x.byte_len, y.byte_len);
+		assert_int_equal(x.imm_or_rkey, y.imm_or_rkey);
+		assert_int_equal(x.vendor_err, y.vendor_err);
+		assert_int_equal(x.wqe_index, y.wqe_index);
+		assert_memory_equal(&x.opcode, &y.opcode,
+				    offsetof(struct simhca_cqe, seq) -
+					    offsetof(struct simhca_cqe, opcode));
+	}
+	assert_false(cq_poll(other, &y));
+}
+
+static void what_the_device_does(void **state)
+{
+	struct world *world = *state;
+	uint64_t before[SIMHCA_STATS], by_caller[SIMHCA_STATS], by_device[SIMHCA_STATS];
+
+	for (size_t w = 0; w < ARRAY_SIZE(works); w++) {
+		const struct work *work = &works[w];
+		struct pair *pair = make(world), *other = make(world);
+		struct simhca_step step = attach(&pair->a);
+		uint32_t bytes = work->count * work->length;
+		bool read = work->opcode == SIMHCA_WR_RDMA_READ;
+
+		print_message("%s\n", work->name);
+		settle(world);
+		for (uint32_t round = 0; round < 3; round++) {
+			for (int i = 0; i < 2; i++) {
+				struct pair *one = i ? other : pair;
+
+				fill((read ? one->b.mr : one->a.mr)->addr, bytes, round + 1);
+				put_work(one, work);
+			}
+			simhca_device_stats(world->device[0], before);
+			assert_true(simhca_step(&step));
+			settle(world); /* nothing that it could do */
+			simhca_device_stats(world->device[0], by_caller);
+			ring_doorbell(other->a.client, other->a.qp->doorbell);
+			settle(world);
+			simhca_device_stats(world->device[0], by_device);
+			for (int i = 0; i < SIMHCA_STATS; i++)
+				assert_int_equal(by_caller[i] - before[i],
+						 by_device[i] - by_caller[i]);
+			assert_true(
+				filled((read ? pair->a.mr : pair->b.mr)->addr, bytes, round + 1));
+			assert_int_equal(requester_of(pair->a.qp)->psn_next,
+					 requester_of(other->a.qp)->psn_next);
+			assert_int_equal(requester_of(pair->a.qp)->oldest,
+					 requester_of(other->a.qp)->oldest);
+			responder_of(other->b.qp)->read.rkey = responder_of(pair->b.qp)->read.rkey;
+			responder_of(other->b.qp)->read.va = responder_of(pair->b.qp)->read.va;
+			responder_of(other->b.qp)->va = responder_of(pair->b.qp)->va;
+			responder_of(other->b.qp)->rkey = responder_of(pair->b.qp)->rkey;
+			assert_memory_equal(responder_of(pair->b.qp), responder_of(other->b.qp),
+					    sizeof(struct simhca_responder));
+			same_cqes(pair->a.send_cq, other->a.send_cq);
+			same_cqes(pair->b.recv_cq, other->b.recv_cq);
+		}
+		assert_int_equal(step.caller->messages, 3 * work->count);
+		check_works(pair); /* the device finds what the caller has left */
+		close(step.peer.memory);
+	}
+}
+
+/* ------------------------------------------------------------------ left to the device */
+
+static void write_to(struct pair *pair, uint32_t length, const struct mr *to)
+{
+	struct simhca_sge from = sge(pair->a.mr, 0, length);
+
+	qp_put(pair->a.qp, &(struct wr){ .opcode = SIMHCA_WR_RDMA_WRITE,
+					 .flags = SIMHCA_WQE_SIGNALED,
+					 .sges = &from,
+					 .num_sge = 1,
+					 .remote_addr = to->iova,
+					 .rkey = to->rkey });
+}
+
+static void send_some(struct pair *pair, uint32_t length)
+{
+	struct simhca_sge from = sge(pair->a.mr, 0, length);
+
+	qp_put(pair->a.qp, &(struct wr){ .opcode = SIMHCA_WR_SEND,
+					 .flags = SIMHCA_WQE_SIGNALED,
+					 .sges = &from,
+					 .num_sge = 1 });
+}
+
+static void refuse_turn(struct pair *pair)
+{
+	write_to(pair, 8, pair->b.mr);
+	atomic_store(&pair->b.qp->state->resp_turn.holder, SIMHCA_TURN_DEVICE);
+}
+
+static void refuse_own_turn(struct pair *pair)
+{
+	write_to(pair, 8, pair->b.mr);
+	atomic_store(&pair->a.qp->state->req_turn.holder, SIMHCA_TURN_DEVICE);
+}
+
+static void refuse_sqd(struct pair *pair)
+{
+	assert_int_equal(qp_move(pair->a.qp, IBV_QPS_SQD), 0);
+	write_to(pair, 8, pair->b.mr);
+}
+
+static void refuse_port(struct pair *pair)
+{
+	write_to(pair, 8, pair->b.mr);
+	simhca_device_set_port(pair->a.world->device[0], false);
+}
+
+static void refuse_reset_peer(struct pair *pair)
+{
+	assert_int_equal(qp_move(pair->b.qp, IBV_QPS_RESET), 0);
+	write_to(pair, 8, pair->b.mr);
+}
+
+static void refuse_new_address(struct pair *pair)
+{
+	struct simhca_gid_entry gids[SIMHCA_GID_ENTRIES];
+	struct world *world = pair->a.world;
+
+	memcpy(gids, simhca_device_memory(world->device[0])->gids, sizeof(gids));
+	gids[5] = gids[0];
+	simhca_device_set_gids(world->device[0], gids);
+	write_to(pair, 8, pair->b.mr);
+}
+
+static void refuse_resized_cq(struct pair *pair)
+{
+	assert_int_equal(cq_resize(pair->b.recv_cq, 2 * pair->b.recv_cq->cqe), 0);
+	write_to(pair, 8, pair->b.mr);
+}
+
+static void refuse_psn(struct pair *pair)
+{
+	responder_of(pair->b.qp)->epsn++;
+	write_to(pair, 8, pair->b.mr);
+}
+
+static void refuse_atomic(struct pair *pair)
+{
+	struct simhca_sge into = sge(pair->a.mr, 0, 8);
+
+	qp_put(pair->a.qp, &(struct wr){ .opcode = SIMHCA_WR_ATOMIC_FETCH_AND_ADD,
+					 .sges = &into,
+					 .num_sge = 1,
+					 .remote_addr = pair->b.mr->iova,
+					 .rkey = pair->b.mr->rkey });
+}
+
+static void refuse_long(struct pair *pair)
+{
+	write_to(pair, 300000, pair->b.mr);
+}
+
+static void refuse_right(struct pair *pair)
+{
+	write_to(pair, 8, mr_new(pair->b.client, 4096, SIMHCA_ACCESS_REMOTE_READ));
+}
+
+static void refuse_atomics_memory(struct pair *pair)
+{
+	write_to(pair, 8, mr_new(pair->b.client, 4096, ALL_ACCESS));
+}
+
+static void refuse_other_owner(struct pair *pair)
+{
+	write_to(pair, 8, pair->a.mr);
+}
+
+static void refuse_gone_key(struct pair *pair)
+{
+	struct mr *mr = mr_new(pair->b.client, 4096, options_of().mr_access);
+
+	assert_int_equal(mr_gone(mr), 0);
+	write_to(pair, 8, mr);
+}
+
+static void refuse_range(struct pair *pair)
+{
+	write_to(pair, 4097, mr_new(pair->b.client, 4096, options_of().mr_access));
+}
+
+static void refuse_no_receive(struct pair *pair)
+{
+	send_some(pair, 8);
+}
+
+static void refuse_short_receive(struct pair *pair)
+{
+	recv_into(&pair->b, 1, 0, 7);
+	send_some(pair, 8);
+}
+
+static void refuse_full_recv_cq(struct pair *pair)
+{
+	recv_into(&pair->b, 1, 0, 8);
+	send_some(pair, 8);
+	atomic_store(&pair->b.recv_cq->state->pi, pair->b.recv_cq->cqe);
+}
+
+static void refuse_full_send_cq(struct pair *pair)
+{
+	write_to(pair, 8, pair->b.mr);
+	atomic_store(&pair->a.send_cq->state->pi, pair->a.send_cq->cqe);
+}
+
+static void refuse_copy(struct pair *pair)
+{
+	struct mr *mr = mr_new(pair->b.client, 4096, options_of().mr_access);
+
+	((struct simhca_mpt *)mpt_of(pair->b.client, mr->rkey))->addr = 4096; /* mapped by nobody */
+	write_to(pair, 8, mr);
+}
+
+static const struct refusal {
+	void (*arrange)(struct pair *pair);
+	enum simhca_handed why;
+} refusals[] = {
+	{ refuse_turn, SIMHCA_HANDED_TURN },
+	{ refuse_own_turn, SIMHCA_HANDED_TURN },
+	{ refuse_sqd, SIMHCA_HANDED_STATE },
+	{ refuse_port, SIMHCA_HANDED_STATE },
+	{ refuse_reset_peer, SIMHCA_HANDED_STATE },
+	{ refuse_new_address, SIMHCA_HANDED_STATE },
+	{ refuse_resized_cq, SIMHCA_HANDED_STATE },
+	{ refuse_psn, SIMHCA_HANDED_WAITS },
+	{ refuse_atomic, SIMHCA_HANDED_REQUEST },
+	{ refuse_long, SIMHCA_HANDED_REQUEST },
+	{ refuse_right, SIMHCA_HANDED_MEMORY },
+	{ refuse_atomics_memory, SIMHCA_HANDED_MEMORY },
+	{ refuse_other_owner, SIMHCA_HANDED_MEMORY },
+	{ refuse_gone_key, SIMHCA_HANDED_MEMORY },
+	{ refuse_range, SIMHCA_HANDED_MEMORY },
+	{ refuse_no_receive, SIMHCA_HANDED_RECEIVE },
+	{ refuse_short_receive, SIMHCA_HANDED_RECEIVE },
+	{ refuse_full_recv_cq, SIMHCA_HANDED_CQ },
+	{ refuse_full_send_cq, SIMHCA_HANDED_CQ },
+	{ refuse_copy, SIMHCA_HANDED_COPY },
+};
+
+static void nothing_is_changed(void **state)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(refusals); i++) {
+		struct pair *pair;
+		struct simhca_step step;
+		struct simhca_qp_mem a, b;
+		struct simhca_cqe cqe;
+
+		setup(state);
+		pair = make(*state);
+		step = attach(&pair->a);
+		refusals[i].arrange(pair);
+		memcpy(&a, pair->a.qp->state, sizeof(a));
+		memcpy(&b, pair->b.qp->state, sizeof(b));
+		assert_false(simhca_step(&step));
+		for (int why = 0; why < SIMHCA_HANDED_REASONS; why++)
+			if (step.caller->handed[why] != (why == (int)refusals[i].why))
+				fail_msg("refusal %zu: reason %d", i, why);
+		assert_memory_equal(&a, pair->a.qp->state, sizeof(a));
+		assert_memory_equal(&b, pair->b.qp->state, sizeof(b));
+		assert_int_equal(step.caller->messages, 0);
+		assert_int_equal(step.caller->guard % 2, 0);
+		assert_true(all_bytes(pair->b.mr->addr, 8, 0));
+		if (refusals[i].why != SIMHCA_HANDED_CQ)
+			assert_false(cq_poll(pair->a.send_cq, &cqe) ||
+				     cq_poll(pair->b.recv_cq, &cqe));
+		close(step.peer.memory);
+		teardown(state);
+	}
+}
+
+/* ------------------------------------------------------------------- with the device */
+
+static void the_device_waits_for_a_turn(void **state)
+{
+	struct world *world = *state;
+	struct pair *pair = make(world);
+	struct simhca_step step = attach(&pair->a);
+	uint32_t name = SIMHCA_TURN_CALLER | pair->a.qp->qpn;
+	struct simhca_cqe cqe;
+
+	atomic_store(&pair->b.qp->state->resp_turn.holder, name);
+	rdma_write(&pair->a, 1, 0, 8, 0);
+	settle(world);
+	assert_false(cq_poll(pair->a.send_cq, &cqe));
+	assert_int_equal(qp_state(pair->a.qp), IBV_QPS_RTS);
+	atomic_store(&pair->b.qp->state->resp_turn.holder, 0);
+	advance(world, 1 * MSEC);
+	assert_true(cq_poll(pair->a.send_cq, &cqe) && !cqe.status);
+
+	/* The requester's: the caller is told, and rings. */
+	atomic_store(&pair->a.qp->state->req_turn.holder, name);
+	rdma_write(&pair->a, 2, 0, 8, 0);
+	settle(world);
+	assert_int_equal(pair->a.qp->state->req_turn.holder, name | SIMHCA_TURN_WANTED);
+	assert_false(cq_poll(pair->a.send_cq, &cqe));
+	atomic_store(&pair->a.qp->state->req_turn.holder, 0);
+	ring_doorbell(pair->a.client, pair->a.qp->doorbell);
+	settle(world);
+	assert_true(cq_poll(pair->a.send_cq, &cqe) && !cqe.status);
+
+	/* Of nobody's that is attached it is nonsense. */
+	atomic_store(&pair->a.qp->state->req_turn.holder, name + 1);
+	rdma_write(&pair->a, 3, 0, 8, 0);
+	settle(world);
+	assert_int_equal(qp_state(pair->a.qp), IBV_QPS_ERR);
+	close(step.peer.memory);
+}
+
+static int dereg(const struct mr *mr)
+{
+	return simhca_dereg_mr(mr->client->context, mr->handle, NULL);
+}
+
+static int resize(const struct cq *cq)
+{
+	const struct simhca_resize_cq_req req = { .handle = cq->handle, .cqe = 2 * cq->cqe };
+	struct simhca_create_cq_reply reply;
+
+	return simhca_resize_cq(cq->client->context, &req, &reply, NULL);
+}
+
+static void deregistration_waits_for_a_step(void **state)
+{
+	struct world *world = *state;
+	struct pair *pair = make(world), *stranger = make(world);
+	struct simhca_step step = attach(&pair->a);
+
+	atomic_fetch_add(&step.caller->guard, 1);
+	assert_int_equal(dereg(pair->b.mr), -EAGAIN);
+	assert_int_equal(dereg(stranger->b.mr), 0);
+	assert_int_equal(resize(pair->b.recv_cq), -EAGAIN);
+	atomic_fetch_add(&step.caller->guard, 1);
+	assert_int_equal(dereg(pair->b.mr), 0);
+	assert_int_equal(resize(pair->b.recv_cq), 0);
+	/* Who has ended is in no step any more. */
+	pair = make(world);
+	step = attach(&pair->a);
+	atomic_fetch_add(&step.caller->guard, 1);
+	client_gone(pair->a.client);
+	assert_int_equal(dereg(pair->b.mr), 0);
+}
+
+static void count_event(struct cq *cq, void *arg)
+{
+	(void)cq;
+	(void)arg;
+	raised++;
+}
+
+/* Arms it when the next CQE of it has a ticket, after the step has looked. */
+static void arm_in_step(void)
+{
+	if (late->state->pi == late_pi)
+		return;
+	cq_arm(late, SIMHCA_ARM_NEXT);
+	at_store = NULL;
+}
+
+/* The device raises events, in order with completions; what is armed late it is told of. */
+static void who_sleeps_is_woken(void **state)
+{
+	struct world *world = *state;
+	struct pair *pair = make(world);
+	struct simhca_step step = attach(&pair->a);
+	struct {
+		uint32_t arm;
+		uint8_t flags;
+		unsigned int events;
+	} rows[] = {
+		{ SIMHCA_ARM_NONE, 0, 0 },
+		{ SIMHCA_ARM_NEXT, 0, 1 },
+		{ SIMHCA_ARM_SOLICITED, 0, 0 },
+		{ SIMHCA_ARM_SOLICITED, SIMHCA_WQE_SOLICITED, 1 },
+	};
+
+	pair->b.recv_cq->on_event = pair->a.send_cq->on_event = count_event;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct simhca_sge from = sge(pair->a.mr, 0, 8);
+
+		raised = 0;
+		cq_arm(pair->b.recv_cq, rows[i].arm);
+		recv_into(&pair->b, 1, 0, 8);
+		qp_put(pair->a.qp, &(struct wr){ .opcode = SIMHCA_WR_SEND,
+						 .flags = rows[i].flags,
+						 .sges = &from,
+						 .num_sge = 1 });
+		assert_int_equal(simhca_step(&step), !rows[i].events);
+		ring_doorbell(pair->a.client, pair->a.qp->doorbell);
+		settle(world);
+		assert_int_equal(raised, rows[i].events);
+	}
+	assert_int_equal(step.caller->handed[SIMHCA_HANDED_EVENT], 2);
+	cq_arm(pair->a.send_cq, SIMHCA_ARM_NEXT);
+	write_to(pair, 8, pair->b.mr);
+	assert_false(simhca_step(&step));
+	assert_int_equal(step.caller->handed[SIMHCA_HANDED_EVENT], 3);
+	ring_doorbell(pair->a.client, pair->a.qp->doorbell);
+	settle(world);
+
+	for (int i = 0; i < 2; i++) {
+		raised = 0;
+		late = i ? pair->a.send_cq : pair->b.recv_cq;
+		recv_into(&pair->b, 1, 0, 8);
+		send_some(pair, 8);
+		late_pi = late->state->pi;
+		at_store = arm_in_step;
+		assert_false(simhca_step(&step));
+		assert_null(at_store);
+		assert_int_equal(late->state->arm & SIMHCA_ARM_BITS, 0);
+		cq_arm(late, SIMHCA_ARM_NEXT); /* the next one's event, not this one's */
+		ring_doorbell(pair->a.client, pair->a.qp->doorbell);
+		settle(world);
+		assert_int_equal(raised, 1);
+		assert_int_equal(late->state->arm & SIMHCA_ARM_BITS, SIMHCA_ARM_NEXT);
+		atomic_store(&late->state->arm, 0);
+	}
+	assert_int_equal(step.caller->handed[SIMHCA_HANDED_EVENT], 3);
+	close(step.peer.memory);
+}
+
+/* --------------------------------------------------------------------------- attaching */
+
+static void who_may_be_attached(void **state)
+{
+	struct world *world = *state;
+	const struct simhca_secret wrong = { { secret.word[0], secret.word[1] + 1 } };
+	struct options options = options_of();
+	struct simhca_attach_peer_reply reply;
+	struct pair *pair = pair_new(world, &options);
+
+	assert_int_equal(attach_with(&pair->a, &secret, &reply), -ENOTCONN); /* nothing offered */
+	offer(pair->b.client);
+	assert_int_equal(attach_with(&pair->a, &wrong, &reply), -EPERM);
+	assert_int_equal(attach_with(&pair->a, &secret, &reply), 0);
+	assert_int_equal(attach_with(&pair->b, &secret, &reply), -ENOTCONN);
+	assert_int_equal(qp_move(pair->b.qp, IBV_QPS_RESET), 0);
+	assert_int_equal(attach_with(&pair->a, &secret, &reply), -ENOTCONN);
+
+	/* Connected to it, but not it to us. */
+	pair = pair_unconnected(world, &options);
+	offer(pair->a.client);
+	offer(pair->b.client);
+	qp_connect(pair->a.qp, 0, pair->b.qp->qpn, &options);
+	qp_connect(pair->b.qp, 0, pair->b.qp->qpn, &options);
+	assert_int_equal(attach_with(&pair->a, &secret, &reply), -ENOTCONN);
+
+	/* Each QP, and each CQ, lies in a segment of its own. */
+	assert_int_not_equal(pair->a.qp->granted.state.segment, 0);
+	assert_int_equal(pair->a.qp->granted.state.segment, pair->a.qp->granted.rq.segment);
+	for (int i = 0; i < 2; i++) {
+		struct side *side = side_new(pair->a.client, &options);
+
+		assert_int_not_equal(side->qp->granted.state.segment,
+				     pair->a.qp->granted.state.segment);
+	}
+	/* Another device, whose tables are others. */
+	options.same_device = false;
+	pair = pair_new(world, &options);
+	offer(pair->a.client);
+	offer(pair->b.client);
+	assert_int_equal(attach_with(&pair->a, &secret, &reply), -ENOTCONN);
+}
+
+/* What belonged to one queue is not another's later. */
+static void segments_are_not_used_again(void **state)
+{
+	struct world *world = *state;
+	struct options options = options_of();
+	struct side *side = side_new(client_new(world, 0), &options);
+	uint32_t segment = side->qp->granted.state.segment;
+	const struct simhca_handle req = { .handle = side->qp->handle };
+	uint64_t size;
+
+	assert_true(simhca_context_segment(side->client->context, segment, &size) >= 0);
+	assert_int_equal(patiently(simhca_destroy_qp(side->client->context, req.handle, NULL)), 0);
+	assert_true(simhca_context_segment(side->client->context, segment, &size) < 0);
+	for (int i = 0; i < SIMHCA_MAX_OWN_SEGMENTS; i++) {
+		struct qp *qp = qp_new(side->client, &options, side->send_cq, side->recv_cq, NULL);
+
+		assert_int_not_equal(qp->granted.state.segment, segment);
+		if (i >= SIMHCA_MAX_OWN_SEGMENTS - 3) /* no more such: like any other memory */
+			assert_int_equal(qp->granted.state.segment, 0);
+	}
+}
+
+/* -------------------------------------------------------------------------- the end */
+
+/* Ends at each store: the peer has the message or has not, and goes on without the dead one. */
+static void killed_at_each_store(void **state)
+{
+	static const struct work once[] = {
+		{ "a send", SIMHCA_WR_SEND, SIGNALED, 3, 100, 1, true, false },
+		{ "a write with imm", SIMHCA_WR_RDMA_WRITE_WITH_IMM, SIGNALED, 2, 100, 1, true,
+		  false },
+		{ "a read", SIMHCA_WR_RDMA_READ, SIGNALED, 2, 100, 1, false, false },
+	};
+
+	for (size_t w = 0; w < ARRAY_SIZE(once); w++) {
+		const struct work *work = &once[w];
+		bool killed = true;
+		unsigned int store;
+
+		for (store = 1; killed; store += UNDER_TSAN ? 7 : 1) {
+			uint32_t bytes = work->count * work->length, arrived = 0, flushed = 0;
+			struct simhca_step step;
+			struct simhca_cqe cqe;
+			struct pair *pair;
+			int status;
+			pid_t child;
+
+			assert_true(store < MOST_STORES);
+			setup(state);
+			pair = make(*state);
+			step = attach(&pair->a);
+			fill(pair->a.mr->addr, bytes, store);
+			put_work(pair, work);
+			child = fork();
+			assert_true(child >= 0);
+			if (!child) {
+				stores = 0;
+				stop_at = store;
+				simhca_step(&step);
+				_exit(0);
+			}
+			assert_int_equal(waitpid(child, &status, 0), child);
+			assert_true(WIFEXITED(status));
+			killed = WEXITSTATUS(status) == KILLED;
+			client_gone(pair->a.client);
+			assert_int_equal(pair->b.qp->state->resp_turn.holder, 0);
+			assert_int_equal(qp_move(pair->b.qp, IBV_QPS_ERR), 0);
+			settle(*state);
+			while (next_cqe(pair->b.recv_cq, &cqe)) {
+				assert_int_equal(cqe.wr_id, 2000 + arrived + flushed);
+				if (cqe.status) {
+					flushed++;
+					continue;
+				}
+				assert_int_equal(flushed, 0);
+				assert_int_equal(cqe.byte_len, work->length);
+				arrived++;
+			}
+			assert_int_equal(arrived + flushed, work->receives ? work->count : 0);
+			if (work->receives)
+				assert_true(
+					filled(pair->b.mr->addr, arrived * work->length, store));
+			if (!killed && work->receives)
+				assert_int_equal(arrived, work->count);
+			assert_int_equal(qp_state(pair->b.qp), IBV_QPS_ERR);
+			close(step.peer.memory);
+			teardown(state);
+		}
+		print_message("%s: about %u stores\n", work->name, store);
+		assert_true(store > 20);
+	}
+}
+
+#define HERE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		HERE(what_the_device_does),	   cmocka_unit_test(nothing_is_changed),
+		HERE(the_device_waits_for_a_turn), HERE(deregistration_waits_for_a_step),
+		HERE(who_sleeps_is_woken),	   HERE(who_may_be_attached),
+		HERE(segments_are_not_used_again), cmocka_unit_test(killed_at_each_store),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

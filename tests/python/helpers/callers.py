@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""Two programs that send, write and read; prints what `simhca qp` says of the first one's QP."""
+import json
+import os
+import signal
+import subprocess
+import sys
+import types
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from harness import (FULL, READ, REMOTE_ATOMIC, SEND, WRITE, Side, pattern, poll_ok)  # noqa: E402
+from programs import SIMHCA  # noqa: E402
+
+ROUNDS = 20
+
+to_parent, to_child = os.pipe(), os.pipe()
+child = os.fork()
+signal.alarm(30)
+for end in (to_parent[1], to_child[0]) if child else (to_child[1], to_parent[0]):
+    os.close(end)
+reader = os.fdopen((to_child if not child else to_parent)[0], 'r')
+writer = os.fdopen((to_parent if not child else to_child)[1], 'w')
+
+
+def tell(**what):
+    writer.write(json.dumps(what) + '\n')
+    writer.flush()
+
+
+def hear():
+    return json.loads(reader.readline())
+
+
+side = Side(access=FULL & ~REMOTE_ATOMIC, ex=True)
+tell(qpn=side.qp.qp_num, at=side.region.at())
+other = hear()
+side.start(types.SimpleNamespace(device=side.device, qp=types.SimpleNamespace(qp_num=other['qpn'])))
+for n in range(ROUNDS):
+    side.recv(side.region.sge(64 * n, 64))
+tell()
+hear()
+if not child:
+    for n in range(ROUNDS):
+        assert poll_ok(side.rcq).byte_len == 64
+        assert side.region.read(64, 64 * n) == pattern(64, n)
+    tell()
+    hear()
+    assert side.region.read(64, 8192) == pattern(64, 100)
+    os._exit(0)
+
+for n in range(ROUNDS):
+    side.region.write(pattern(64, n))
+    side.send(SEND, side.region.sge(0, 64), api='wr' if n % 2 else 'post_send')
+    poll_ok(side.scq)
+hear()
+side.region.write(pattern(64, 100))
+address, rkey = other['at']
+side.send(WRITE, side.region.sge(0, 64), to=(address + 8192, rkey))
+side.send(READ, side.region.sge(4096, 64), to=(address + 8192, rkey))
+poll_ok(side.scq, 2)
+assert side.region.read(64, 4096) == pattern(64, 100)
+shown = json.loads(subprocess.run([SIMHCA, 'qp', '--json'], text=True, capture_output=True,
+                                  check=True).stdout)
+print(json.dumps([qp for qp in shown if qp['lqpn'] == side.qp.qp_num][0]))
+tell()
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
