@@ -28,6 +28,9 @@ def module_hosts(request):
         yield hosts
 
 
+once = pytest.mark.parametrize("module_hosts", [1500], indirect=True)
+
+
 @pytest.fixture
 def hosts(module_hosts):
     yield module_hosts
@@ -58,6 +61,7 @@ def test_pingpong(hosts, program, gid):
     pingpong_across(hosts, program, gid)
 
 
+@once
 def test_xrc_pingpong(hosts):
     """One XRC SRQ for two clients at once."""
     port = new_port()
@@ -177,6 +181,7 @@ def test_nobody_there(hosts):
     assert "nobody answers from there" in hosts[0].log()
 
 
+@once
 def test_report(hosts):
     """simhca wire: who is connected to whom, and how many packets have gone and come."""
     port = new_port()
@@ -239,6 +244,7 @@ def captured(host, path):
     expect_success(capture.finish())
 
 
+@once
 @pytest.mark.skipif(not shutil.which("tshark"), reason="Wireshark is not installed")
 def test_wireshark_agrees(hosts, tmp_path):
     """It takes each packet apart, finds nothing wrong, and each ICRC is the specification's."""
