@@ -188,7 +188,8 @@ struct cma {
 	struct cma_handles ids, mcs;
 	int kept_epoll; /* all sockets for answers */
 	ev_io kept_io;
-	struct cma_port *ports; /* hash */
+	struct cma_port *ports;	    /* hash */
+	struct cma_port *listening; /* list */
 	struct gmp_port {
 		struct cma *cma;
 		struct device *device;

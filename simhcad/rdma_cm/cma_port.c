@@ -17,13 +17,15 @@
 #define PRIVILEGED 1024 /* ports below */
 #define EPHEMERAL_FIRST 32768
 #define EPHEMERAL_LAST 60999
+#define DESCRIBED 64 /* listeners that are looked at for one line of the log */
 
 struct cma_port {
 	struct cma *cma;
-	uint32_t key;		     /* port space and number */
-	struct cma_id *ids;	     /* all that are bound */
-	unsigned int listeners;	     /* of them */
-	struct simhca_cm_id *listen; /* NULL: nobody listens */
+	uint32_t key;		      /* port space and number */
+	struct cma_id *ids;	      /* all that are bound; those that listen come first */
+	unsigned int listeners;	      /* of them */
+	struct simhca_cm_id *listen;  /* NULL: nobody listens */
+	struct cma_port *prev, *next; /* of those with listeners */
 	UT_hash_handle hh;
 };
 
@@ -165,6 +167,7 @@ void cma_port_release(struct cma_id *id)
 	if (id->state == CMA_LISTEN && !--port->listeners) {
 		simhca_cm_id_destroy(port->listen, false);
 		port->listen = NULL;
+		DL_DELETE(port->cma->listening, port);
 	}
 	if (port->ids)
 		return;
@@ -193,15 +196,16 @@ int cma_port_listen(struct cma_id *id, struct simhca_why *why)
 			return simhca_why(why, -ret, "the service ID is taken");
 		}
 	}
-	port->listeners++;
+	if (!port->listeners++)
+		DL_APPEND(port->cma->listening, port);
+	DL_DELETE2(port->ids, id, port_prev, port_next);
+	DL_PREPEND2(port->ids, id, port_prev, port_next);
 	return 0;
 }
 
 /* How well a listener suits: 2 the address itself, 1 any address, 0 not at all. */
 static int suits(const struct cma_id *id, const union cma_addr *dst)
 {
-	if (id->state != CMA_LISTEN)
-		return 0;
 	if (!dst->sa.sa_family) /* not by IP: whoever listens by AF_IB */
 		return id->src.sa.sa_family == AF_IB ? 2 : 0;
 	if (cma_addr_equal(&id->src, dst))
@@ -220,6 +224,8 @@ struct cma_id *cma_port_listener(struct cma_port *port, const union cma_addr *ds
 	{
 		int fit = suits(id, dst);
 
+		if (id->state != CMA_LISTEN)
+			break;
 		if (fit > most) {
 			most = fit;
 			best = id;
@@ -228,19 +234,27 @@ struct cma_id *cma_port_listener(struct cma_port *port, const union cma_addr *ds
 	return best;
 }
 
+/* Each rejection looks at few, however many there are. */
 void cma_port_describe(struct cma *cma, uint16_t ps, char *text, size_t size)
 {
+	unsigned int looks = 0;
 	size_t used = 0;
 	const struct cma_port *port;
 
 	text[0] = '\0';
-	for (port = cma->ports; port && used < size; port = port->hh.next) {
+	DL_FOREACH (cma->listening, port) {
 		const struct cma_id *id;
 		char addr[CMA_ADDR_TEXT];
 
 		DL_FOREACH2(port->ids, id, port_next)
 		{
-			if (id->state == CMA_LISTEN && space_of(port) == ps && used < size)
+			if (id->state != CMA_LISTEN || used >= size)
+				break;
+			if (looks++ == DESCRIBED) {
+				snprintf(text + used, size - used, "%s...", used ? ", " : "");
+				return;
+			}
+			if (space_of(port) == ps)
 				used += (size_t)snprintf(text + used, size - used, "%s%s",
 							 used ? ", " : "",
 							 cma_addr_print(&id->src, addr));

@@ -9,7 +9,7 @@ import pytest
 from common import HERE, PATIENCE, SIMHCA, Device, expect_success, listening_ports, new_port
 from common import stopped, wait_until
 from middleware import compiled
-from rdmacm import listens, run_both, start_listener
+from rdmacm import ids, listens, run_both, start_listener
 
 NOBODY_ON = ["ib"]
 UDADDY_PORT = 7174
@@ -60,6 +60,31 @@ def talkative(link_layer):
 
 def expect_log(device, pattern):
     wait_until(lambda: re.search(pattern, device.log()), 10, f"{pattern} in the log")
+
+
+MANY_LISTENERS = """
+import signal, sys
+sys.path.append(sys.argv[1])
+from rdma_cm import *
+channel = Channel()
+for _ in range(70):
+    number = channel.create(UDP)
+    channel.bind(number, address())
+    channel.listen(number)
+signal.pause()
+"""
+
+
+def test_why_it_was_rejected_in_few_words(talkative):
+    """However many others listen, a rejection takes the same time: not all of them are looked at."""
+    port = new_port()
+    server = talkative.start("/usr/bin/python3", "-c", MANY_LISTENERS, HERE.parent / "python")
+    wait_until(lambda: sum(one["state"] == "LISTEN" for one in ids(talkative)) == 70 or
+               not server.running, PATIENCE, "all of them listen")
+    assert talkative.start("rping", "-c", "-a", "127.0.0.1", "-C", "1", "-p", port).finish().status
+    expect_log(talkative, rf"nobody listens on 127\.0\.0\.1:{port} in port space TCP; "
+               r"listeners are: \.\.\.\n")
+    server.kill()
 
 
 def test_why_it_was_rejected(talkative):
