@@ -379,6 +379,8 @@ void simhca_faults_stop(struct simhca_fabric *fabric);
  * have something to do.
  */
 unsigned int simhca_faults_stuck(struct simhca_fabric *fabric);
+/* Whether there is on-demand memory at all. */
+bool simhca_faults_possible(struct simhca_fabric *fabric);
 /* Does one piece of work that is due, if there is any. For tests. */
 bool simhca_faults_poll(struct simhca_fabric *fabric);
 

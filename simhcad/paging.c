@@ -6,8 +6,9 @@
 #include "log.h"
 #include "paging.h"
 
-#define WATCH_INTERVAL 0.2 /* seconds without an end until workers count as stuck */
-#define END_SECONDS 2	   /* that the threads have to end */
+#define WATCH_INTERVAL 0.04 /* seconds without an end until workers count as stuck */
+#define IDLE_INTERVAL 0.2   /* while nobody has memory that is on demand */
+#define END_SECONDS 2	    /* that the threads have to end */
 
 static void *work(void *arg)
 {
@@ -49,9 +50,14 @@ static int start_worker(struct paging *paging)
 static void on_watch(struct ev_loop *loop, ev_timer *timer, int events)
 {
 	struct paging *paging = timer->data;
-
 	unsigned int wanted = simhca_faults_stuck(paging->fabric);
+	ev_tstamp interval =
+		simhca_faults_possible(paging->fabric) ? WATCH_INTERVAL : IDLE_INTERVAL;
 
+	if (timer->repeat != interval) {
+		timer->repeat = interval;
+		ev_timer_again(loop, timer);
+	}
 	if (!wanted || paging->workers == PAGING_WORKERS_MOST)
 		return;
 	log_warning("the page-fault workers are stuck in clients' memory: others go on");
@@ -70,7 +76,7 @@ int paging_start(struct paging *paging, struct simhca_fabric *fabric, struct ev_
 	memset(paging, 0, sizeof(*paging));
 	paging->fabric = fabric;
 	paging->loop = loop;
-	ev_timer_init(&paging->watch, on_watch, WATCH_INTERVAL, WATCH_INTERVAL);
+	ev_timer_init(&paging->watch, on_watch, IDLE_INTERVAL, IDLE_INTERVAL);
 	paging->watch.data = paging;
 	ret = start_thread(&paging->reader, read_events, paging, "simhca-pager");
 	paging->reads = !ret;

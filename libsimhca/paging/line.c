@@ -3,6 +3,7 @@
 #include <time.h>
 #include <utlist.h>
 
+#include "device/fabric.h"
 #include "engine/engine.h"
 #include "line.h"
 #include "odp.h"
@@ -238,6 +239,16 @@ unsigned int simhca_faults_stuck(struct simhca_fabric *fabric)
 	faults->watched = faults->ended;
 	pthread_mutex_unlock(&faults->lock);
 	return wanted;
+}
+
+bool simhca_faults_possible(struct simhca_fabric *fabric)
+{
+	bool possible;
+
+	pthread_mutex_lock(&fabric->pager_lock);
+	possible = fabric->pagers;
+	pthread_mutex_unlock(&fabric->pager_lock);
+	return possible;
 }
 
 /* ---------------------------------------------------------------------------- regions */

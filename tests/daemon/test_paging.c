@@ -26,6 +26,7 @@ static bool workers_end, readers_end;	    /* told to */
 static pthread_t deaf;			    /* one does not, whatever it is told */
 static bool any_deaf;
 static unsigned int signals_open; /* threads that would take some */
+static bool possible;
 static bool stuck;
 static unsigned int asked; /* whether they are */
 
@@ -73,6 +74,11 @@ unsigned int simhca_faults_stuck(struct simhca_fabric *fabric)
 {
 	asked++;
 	return stuck;
+}
+
+bool simhca_faults_possible(struct simhca_fabric *fabric)
+{
+	return possible;
 }
 
 void simhca_pagers_run(struct simhca_fabric *fabric)
@@ -222,10 +228,21 @@ static void another_one_when_all_are_stuck(void **state)
 static void the_watch(void **state)
 {
 	struct fixture *f = *state;
+	ev_tstamp interval;
 
 	start(f, 1);
 	while (asked < 2)
 		ev_run(f->loop, EVRUN_ONCE);
+	/* And more often when there can be faults. */
+	interval = f->paging.watch.repeat;
+	possible = true;
+	look(f, 1);
+	assert_true(f->paging.watch.repeat < 0.05 &&
+		    ev_timer_remaining(f->loop, &f->paging.watch) < 0.05);
+	possible = false;
+	look(f, 1);
+	assert_true(f->paging.watch.repeat == interval);
+	asked = 2;
 	assert_true(paging_stop(&f->paging));
 	/* Nothing is left that the loop would wait for. */
 	ev_run(f->loop, 0);
