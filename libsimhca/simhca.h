@@ -33,7 +33,6 @@ struct simhca_fabric;
 struct simhca_engine;
 struct simhca_device;
 struct simhca_context;
-struct simhca_cq;
 struct simhca_mm;
 
 /* One line that says what was wrong with a request, in the caller's terms. */

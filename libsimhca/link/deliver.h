@@ -5,6 +5,8 @@
 
 #include "transport/link.h"
 
+struct simhca_device;
+
 /*
  * A packet at the QP that it is for. BUSY, ELSEWHERE, ABSENT: it is to be kept. A queue
  * offers no request while the responder owes a response.

@@ -5,8 +5,6 @@
 
 #include "transport/link.h"
 
-struct simhca_device;
-
 /*
  * Both ends in this process. A packet is handed over by a call with its payload still in its
  * owner's memory, and its answer comes before the call returns. The slice bounds a step.

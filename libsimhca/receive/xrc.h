@@ -7,7 +7,6 @@
 #include "transport/recv_source.h"
 
 struct simhca_qp;
-struct simhca_srq;
 
 /* An XRC domain, shared by the contexts that have it open; xrcd.c. */
 struct simhca_xrcd {

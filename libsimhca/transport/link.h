@@ -12,7 +12,6 @@
 
 #include "packet.h"
 
-struct simhca_device;
 struct simhca_engine;
 struct simhca_qp;
 struct simhca_reply;

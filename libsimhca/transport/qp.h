@@ -16,7 +16,6 @@
 
 struct simhca_cast;
 struct simhca_comp_cntr;
-struct simhca_fault;
 struct simhca_inbox;
 struct simhca_rndv;
 struct simhca_rss;

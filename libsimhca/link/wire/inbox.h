@@ -9,8 +9,6 @@
 #include "link/wire/wire.h"
 #include "transport/packet.h"
 
-struct simhca_qp;
-
 /* A packet that came, with its payload. */
 struct simhca_arrival {
 	struct simhca_arrival *next;
