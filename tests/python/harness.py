@@ -30,6 +30,7 @@ TIMEOUT = 10  # seconds that a poll may take
 
 PORT = 1
 PAGE = os.sysconf('SC_PAGESIZE')
+HUGE_PAGE = 2 << 20
 GRH_BYTES = 40
 MAX_MSG = 1 << 30
 QKEY = 0x11111111
@@ -289,13 +290,27 @@ class Device:
 
 # ---------------------------------------------------------------------- memory and regions
 
+_next_place = 1 << 45  # not in the shadow of AddressSanitizer
+
+
+def a_place(length):
+    """
+    An address for a mapping, far from where the kernel puts those that have none: what a test
+    unmaps there stays unmapped, and is not an allocator's the next moment.
+    """
+    global _next_place
+    place = _next_place
+    _next_place += (length + HUGE_PAGE) // HUGE_PAGE * HUGE_PAGE
+    return place
+
+
 class Memory:
     """Pages of our own, to which any access can be given or taken."""
 
     def __init__(self, length, prot=None):
         self.length = max(length, 1)
         prot = mem_alloc.PROT_READ_ | mem_alloc.PROT_WRITE_ if prot is None else prot
-        self.addr = mem_alloc.mmap(length=self.length, prot=prot, fd=-1)
+        self.addr = mem_alloc.mmap(addr=a_place(self.length), length=self.length, prot=prot, fd=-1)
 
     def write(self, data, offset=0):
         mem_alloc.write(self.addr, data, len(data), offset)

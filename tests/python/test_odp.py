@@ -18,8 +18,8 @@ import verbs_enums as e
 from pyverbs.mr import MR
 from pyverbs.wr import SGE
 
-from harness import (CMP_SWP, FETCH_ADD, FULL, PAGE, READ, SEND, SEND_IMM, SUCCESS, WRITE,
-                     WRITE_IMM, Side, connect, eventually, poll, poll_error, poll_ok)
+from harness import (CMP_SWP, FETCH_ADD, FULL, HUGE_PAGE, PAGE, READ, SEND, SEND_IMM, SUCCESS, WRITE,
+                     WRITE_IMM, Side, a_place, connect, eventually, poll, poll_error, poll_ok)
 from programs import SIMHCA, forbid_system_call, outside, private_tests
 
 ON_DEMAND = e.IBV_ACCESS_ON_DEMAND
@@ -55,19 +55,20 @@ class Area:
     """Memory of one kind under an on-demand region, and what its bytes should be."""
 
     def __init__(self, kind, pages=PAGES):
-        self.kind, self.length, self.file = kind, pages * PAGE, None
+        self.kind, self.file = kind, None
+        self.length = HUGE_PAGE if kind == 'huge' else pages * PAGE
+        place = a_place(self.length)
         if kind == 'huge':
-            self.length = 2 << 20
-            self.addr = mmap(self.length, PRIVATE | ANONYMOUS | HUGE)
+            self.addr = mmap(self.length, PRIVATE | ANONYMOUS | HUGE, at=place)
         elif kind == 'anonymous':
-            self.addr = mmap(self.length)
+            self.addr = mmap(self.length, at=place)
         elif kind == 'shared':
-            self.addr = mmap(self.length, SHARED | ANONYMOUS)
+            self.addr = mmap(self.length, SHARED | ANONYMOUS, at=place)
         else:
             self.file = (os.memfd_create('odp') if kind == 'memfd' else
                          os.open(tempfile.gettempdir(), os.O_TMPFILE | os.O_RDWR))
             os.ftruncate(self.file, self.length)
-            self.addr = mmap(self.length, SHARED, self.file)
+            self.addr = mmap(self.length, SHARED, self.file, place)
         self.model = bytearray(self.length)
 
     def store(self, offset, data):
