@@ -88,6 +88,44 @@ def test_unit_is_off(system):
     assert system.shell("find /etc/systemd /usr/lib/systemd -name 'simhcad*' -type l") == ""
 
 
+UNIT = """
+    pid() { systemctl --user show -P MainPID simhcad; }
+    before=$(systemctl --user is-active simhcad || :)
+    [ "$before" = "$1" ] || { echo "the unit was $before, not $1"; exit 1; }
+    systemctl --user enable --now simhcad 2>&1
+    simhca status --json | grep -q '"pid": *'$(pid)',' # our programs join it
+    simhca run -- ibv_devices
+    killed=$(pid)
+    kill -KILL $killed
+    for try in $(seq 100); do
+        sleep 0.1
+        [ "$(systemctl --user is-active simhcad)" != active ] || [ $(pid) = $killed ] || break
+    done
+    simhca run -- ibv_devices
+    systemctl --user stop simhcad
+    [ "$(systemctl --user show -P Result simhcad)" = success ]
+    [ ! -e "$XDG_RUNTIME_DIR/simhca/tree" ]
+"""
+
+
+def test_user_unit(built):
+    """
+    Under a systemd: enabled it is there from the next session on, is joined by `simhca run`, comes
+    again when it was killed, and leaves nothing when it is stopped.
+    """
+    tree = Tree(built.release)
+    try:
+        (tree.path / built.deb("simhca").name).write_bytes(built.deb("simhca").read_bytes())
+        tree.install("/" + built.deb("simhca").name, "ibverbs-utils", "systemd")
+        script = tree.path / "user_session.sh"
+        script.write_bytes((pathlib.Path(__file__).parent / script.name).read_bytes())
+        for before in "inactive", "active":
+            said = tree.shell('sh /user_session.sh user sh -euc "$1" sh "$2" 2>&1', UNIT, before)
+            assert said.count("simhca0") == 2 and "not empty" not in said, said
+    finally:
+        tree.remove()
+
+
 def test_image_with_the_device_for_all(system):
     """What README.md says of `docker exec` and of RUN: variables of the image, a daemon in it."""
     dockerfile = (pathlib.Path(__file__).resolve().parents[2] / "examples/container/Dockerfile").read_text()
