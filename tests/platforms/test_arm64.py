@@ -19,7 +19,7 @@ from conftest import LOGS, ROOT, Tree
 # shows, and so over packets (_mtu), too.
 LACKING = "process_vm_readv", "process_vm_writev"
 CANNOT = ("test_file_mr", "test_odp", "test_odp_leave", "test_odp_life", "test_odp_midway",
-          "test_odp_turns", "test_odp_xrc")
+          "test_odp_turns", "test_odp_xrc", "test_process_memory")
 # Engines with two lanes go to sleep and are woken by stores that are followed by loads, whose order
 # the emulator does not keep, as test_the_order_that_the_emulator_lacks() shows.
 ORDER = "test_lanes", "test_threads"
