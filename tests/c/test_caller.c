@@ -322,6 +322,14 @@ static void refuse_reset_peer(struct pair *pair)
 	write_to(pair, 8, pair->b.mr);
 }
 
+/* To the same QP, and so with the same numbers: yet it is another connection. */
+static void refuse_reconnected_peer(struct pair *pair)
+{
+	assert_int_equal(qp_move(pair->b.qp, IBV_QPS_RESET), 0);
+	qp_connect(pair->b.qp, 0, pair->a.qp->qpn, &pair->b.options);
+	write_to(pair, 8, pair->b.mr);
+}
+
 static void refuse_new_address(struct pair *pair)
 {
 	struct simhca_gid_entry gids[SIMHCA_GID_ENTRIES];
@@ -430,6 +438,7 @@ static const struct refusal {
 	{ refuse_sqd, SIMHCA_HANDED_STATE },
 	{ refuse_port, SIMHCA_HANDED_STATE },
 	{ refuse_reset_peer, SIMHCA_HANDED_STATE },
+	{ refuse_reconnected_peer, SIMHCA_HANDED_STATE },
 	{ refuse_new_address, SIMHCA_HANDED_STATE },
 	{ refuse_resized_cq, SIMHCA_HANDED_STATE },
 	{ refuse_psn, SIMHCA_HANDED_WAITS },
