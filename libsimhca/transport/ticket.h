@@ -16,7 +16,7 @@
 #include "store.h"
 
 /* Changes by others while a ticket is to be taken; more count as no room. */
-#define SIMHCA_TICKET_TRIES 64
+#define SIMHCA_TICKET_TRIES 4096
 
 /* A CQ as who publishes in it sees it. */
 struct simhca_cq_view {
@@ -72,8 +72,16 @@ static inline bool simhca_ticket_take(const struct simhca_cq_view *cq, uint32_t 
 	for (int i = 0; i < SIMHCA_TICKET_TRIES; i++) {
 		bool taken = cq->stamped;
 
-		if (!simhca_cq_has_room(cq, pi))
-			return false;
+		if (!simhca_cq_has_room(cq, pi)) {
+			/* Others may have moved on since, and the client have read what they wrote.
+			 */
+			uint32_t now = simhca_cq_producer(cq);
+
+			if (now == pi)
+				return false;
+			pi = now;
+			continue;
+		}
 		*ticket = pi;
 		if (!cq->stamped) {
 			uint64_t mine = (uint64_t)name << 32 | (uint32_t)(pi + 1);

@@ -2,6 +2,8 @@
 /* Tickets of a CQ (libsimhca/transport/ticket.h), with takers that stop halfway. */
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
+#include <sys/time.h>
 
 #include "harness.h"
 #include "transport/ticket.h"
@@ -76,7 +78,7 @@ static void only_his_are_repaired(void **state)
 }
 
 #define TAKERS 4u
-#define EACH 20000u
+#define EACH 5000u
 
 static _Atomic uint32_t taken[TAKERS * EACH];
 
@@ -116,12 +118,54 @@ static void each_is_taken_once(void **state)
 		assert_int_equal(taken[i], 1);
 }
 
+#define INTERRUPTIONS 3000
+
+static volatile sig_atomic_t interruptions;
+
+/* Others take a lap of tickets, and the client reads them all. */
+static void go_around(int number)
+{
+	uint32_t ticket;
+
+	(void)number;
+	for (uint32_t i = 0; i < ENTRIES; i++) {
+		if (!simhca_ticket_take(&cq, 9, &ticket))
+			abort();
+		publish(ticket);
+		atomic_store(&mem.ci, mem.pi);
+	}
+	interruptions++;
+}
+
+/* Wherever a taker is held up, while all that others take is read at once: there is room. */
+static void nobody_is_refused_for_what_others_did(void **state)
+{
+	const struct itimerval often = { .it_interval.tv_usec = 20, .it_value.tv_usec = 20 };
+	const struct itimerval never = { 0 };
+	bool good = true;
+	uint32_t ticket;
+
+	(void)state;
+	empty_at(0);
+	signal(SIGALRM, go_around);
+	setitimer(ITIMER_REAL, &often, NULL);
+	while (good && interruptions < INTERRUPTIONS) {
+		uint32_t ci = atomic_load(&mem.ci), pi = atomic_load(&mem.pi);
+
+		atomic_compare_exchange_strong(&mem.ci, &ci, pi); /* else they were there */
+		good = simhca_ticket_take(&cq, 2, &ticket);
+	}
+	setitimer(ITIMER_REAL, &never, NULL);
+	assert_true(good);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_next_one_goes_past),
 		cmocka_unit_test(only_his_are_repaired),
 		cmocka_unit_test(each_is_taken_once),
+		cmocka_unit_test(nobody_is_refused_for_what_others_did),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
