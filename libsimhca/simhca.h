@@ -347,7 +347,8 @@ uint32_t simhca_srq_qps(const struct simhca_context *context, uint32_t handle, u
 bool simhca_process_reachable(pid_t pid);
 /*
  * The memory of process pid as context's regions see it; made at the first call, kept until
- * the context goes, or simhca_context_drop_gone() frees it. NULL when out of memory. pid == getpid(): plain copies, for tests.
+ * the context goes, or simhca_context_drop_gone() frees it. NULL when out of memory. pid ==
+ * getpid(): plain copies, for tests.
  */
 struct simhca_mm *simhca_context_mm(struct simhca_context *context, pid_t pid);
 /*
