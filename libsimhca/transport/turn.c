@@ -64,12 +64,9 @@ static enum taken { TAKEN, ANOTHERS, CLIENTS } take(struct simhca_turn *turn, ui
 }
 
 /* KNOWN: what the side works on is what counts. Else that is to be read, and judged. */
-static enum begun {
-	KNOWN,
-	READ,
-	NONSENSE,
-	BUSY
-} begin(struct simhca_turn *turn, struct simhca_turn_lock *lock, uint32_t caller)
+enum begun { KNOWN, READ, NONSENSE, BUSY };
+
+static enum begun begin(struct simhca_turn *turn, struct simhca_turn_lock *lock, uint32_t caller)
 {
 	enum taken taken = take(turn, caller);
 	uint32_t generation;
