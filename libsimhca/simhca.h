@@ -56,9 +56,11 @@ enum simhca_failure_kind {
 
 /* The entry of the protection table that a key names; SIMHCA_MPT_FREE: there is none. */
 struct simhca_key_facts {
-	uint32_t type, pd, access;
-	uint32_t key; /* the one that is valid now */
-	uint32_t qpn; /* windows of type 2: whose they are */
+	uint32_t type, pd;
+	uint32_t key;	/* the one that is valid now */
+	uint32_t qpn;	/* windows of type 2: whose they are */
+	bool has_range; /* it is the user's own, and what follows is known */
+	uint32_t access;
 	uint64_t iova, length;
 };
 

@@ -55,15 +55,19 @@
  *may_send: --wire-peers, or ""; and counts of packets: sent, unsent, taken, unclaimed, refused
  *{too_short, icrc, ..}.
  *
- * explain	What has failed of late: likewise, an object {failures: [...],
- *failed_work_requests}. With "since": N only failures with a larger id; with "run": PID those of
- *programs that the process PID, which has a lease, has started; failed_work_requests says how many
- *of theirs failed, flushes and what another failure explains left out. Each has id, time, kind
- *(send, receive, refusal, no answer, flush, verb), pid, comm, device, context, text; cause: the id
- *of the failure that it follows from; and verb:	verb, errno others:	qpn, qp_type, pdn,
- *peer_qpn, reason, vendor_err; and what fits of opcode, status, wr_id, psn, length, count,
- *retry_cnt, rnr_retry, timeout; key, address and bytes of the access that was asked for, and entry:
- *what the key names {what, key, address, length, pdn, access, qpn}, null if it names nothing
+ * explain	What has failed of late: likewise, {failures: [..], failed_work_requests}.
+ *		"since": N  only failures with a larger id
+ *		"run": PID  only those of programs that the process PID has started, which has a
+ *		lease; failed_work_requests says how many of theirs failed, without flushes, and
+ *		without what another failure explains
+ *
+ *		Each failure has id, time, kind (send, receive, refusal, no answer, flush, verb),
+ *		pid, comm, device, context and text; cause, if it follows from another one.
+ *		A verb has verb and errno. The others have qpn, qp_type, pdn, peer_qpn, reason,
+ *		vendor_err, and what fits of opcode, status, wr_id, psn, length, count, retry_cnt,
+ *		rnr_retry and timeout; key, address and bytes, if memory was asked for by a key;
+ *		then entry is what the key names, null if nothing: what, key, pdn and qpn, and, if
+ *		it is the user's own, address, length and access.
  *
  * trace	The frames that links carry from now on: with the answer comes the end of a socket
  *		(trace.h). "most_bytes": N of each frame at most.

@@ -380,10 +380,11 @@ static void say(const struct failed *failed, char *text, size_t size)
 
 	if (failed->text[0])
 		snprintf(text, size, "%s", failed->text);
-	else if (what->has_access && what->reason == SIMHCA_REASON_KEY_PAST_END && end > region_end)
+	else if (what->entry.has_range && what->reason == SIMHCA_REASON_KEY_PAST_END &&
+		 end > region_end)
 		snprintf(text, size, "the access ends %llu byte%s after the region",
 			 (unsigned long long)(end - region_end), end - region_end == 1 ? "" : "s");
-	else if (what->has_access && what->reason == SIMHCA_REASON_KEY_BELOW_START)
+	else if (what->entry.has_range && what->reason == SIMHCA_REASON_KEY_BELOW_START)
 		snprintf(text, size, "the access begins %llu byte%s before the region",
 			 (unsigned long long)(what->entry.iova - what->va),
 			 what->entry.iova - what->va == 1 ? "" : "s");
@@ -411,15 +412,21 @@ static json_t *entry_json(const struct simhca_key_facts *entry)
 		[SIMHCA_MPT_MW_2B] = "type 2B window",
 	};
 	char access[NAMES_OF_ACCESS];
+	json_t *json;
 
 	if (entry->type == SIMHCA_MPT_FREE)
 		return json_null();
-	names_of_access(entry->access, access);
-	return json_pack("{s:s, s:o, s:o, s:I, s:I, s:s, s:I}", "what",
+	json = json_pack("{s:s, s:o, s:I, s:I}", "what",
 			 entry->type < sizeof(names) / sizeof(names[0]) ? names[entry->type] : "?",
-			 "key", hex(entry->key), "address", hex(entry->iova), "length",
-			 (json_int_t)entry->length, "pdn", (json_int_t)entry->pd, "access", access,
-			 "qpn", (json_int_t)entry->qpn);
+			 "key", hex(entry->key), "pdn", (json_int_t)entry->pd, "qpn",
+			 (json_int_t)entry->qpn);
+	if (!json || !entry->has_range)
+		return json;
+	names_of_access(entry->access, access);
+	json_object_set_new(json, "address", hex(entry->iova));
+	json_object_set_new(json, "length", json_integer((json_int_t)entry->length));
+	json_object_set_new(json, "access", json_string(access));
+	return json;
 }
 
 static void add_work_request(json_t *json, const struct simhca_failure *what)

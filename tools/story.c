@@ -58,6 +58,10 @@ static void print_access(FILE *out, const char *indent, const json_t *failure)
 		report_text(failure, "key"), report_number(failure, "pdn"));
 	if (json_is_null(entry))
 		fprintf(out, "%slooked at:  nothing has this key's index\n", indent);
+	else if (!has(entry, "address"))
+		fprintf(out, "%slooked at:  %s, key %s, PD %lld\n", indent,
+			report_text(entry, "what"), report_text(entry, "key"),
+			report_number(entry, "pdn"));
 	else
 		fprintf(out, "%slooked at:  %s, key %s: %lld bytes at %s, %s, PD %lld\n", indent,
 			report_text(entry, "what"), report_text(entry, "key"),

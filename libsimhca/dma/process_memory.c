@@ -90,8 +90,12 @@ int simhca_process_copy(struct simhca_mm *mm, bool pinned, bool write, const str
 	bool has_mem = pinned && mm->mem >= 0;
 	int error;
 
-	if (has_mem && count == 1 && length <= SMALL_PIECE)
-		return by_mem(mm, write, remote, ours);
+	if (has_mem && count == 1 && length <= SMALL_PIECE) {
+		error = by_mem(mm, write, remote, ours);
+		/* Pages that a userfaultfd serves are waited for by process_vm alone. */
+		if (error != EFAULT)
+			return error;
+	}
 	if (write && !simhca_mm_is_there(mm))
 		return ESRCH;
 	error = by_process_vm(mm->pid, write, remote, count, ours, length);

@@ -334,6 +334,33 @@ enum simhca_reason simhca_translate(const struct simhca_key_use *use, uint32_t k
 	return reason;
 }
 
+void simhca_key_facts(const struct simhca_key_use *use, uint32_t key,
+		      struct simhca_key_facts *facts)
+{
+	const struct simhca_mpt *mpt = simhca_mpt_find(use->device, key);
+	struct simhca_key *entry;
+
+	*facts = (struct simhca_key_facts){ .type = SIMHCA_MPT_FREE };
+	if (!mpt)
+		return;
+	facts->type = atomic_load_explicit(&mpt->state, memory_order_relaxed);
+	facts->pd = atomic_load_explicit(&mpt->pd, memory_order_relaxed);
+	facts->key = atomic_load_explicit(&mpt->key, memory_order_relaxed);
+	facts->qpn = atomic_load_explicit(&mpt->qpn, memory_order_relaxed);
+	/* As in simhca_translate(): anything else may be changed, or freed, while we look. */
+	if (check_owner(use, mpt, facts->type, key) != SIMHCA_REASON_NONE)
+		return;
+	entry = simhca_key_of(use->device, key);
+	if (!entry)
+		return;
+	pthread_mutex_lock(&entry->lock);
+	facts->has_range = true;
+	facts->access = mpt->access;
+	facts->iova = mpt->iova;
+	facts->length = mpt->length;
+	pthread_mutex_unlock(&entry->lock);
+}
+
 enum simhca_reason simhca_translate_sges(const struct simhca_key_use *use,
 					 const struct simhca_sge *sge, uint32_t num_sge,
 					 uint64_t offset, uint64_t length, struct simhca_sgl *sgl)

@@ -65,6 +65,11 @@ enum simhca_reason simhca_translate_sges(const struct simhca_key_use *use,
 /* The accesses that the worker translated for are over, but for the first `keep`. */
 void simhca_key_release(struct simhca_worker *worker, uint32_t keep);
 
+/* For who debugs a program: what the key names; of what is not the user's own, no more than that.
+ */
+void simhca_key_facts(const struct simhca_key_use *use, uint32_t key,
+		      struct simhca_key_facts *facts);
+
 /* Whether the user may invalidate this key by a work request. */
 enum simhca_reason simhca_key_may_invalidate(const struct simhca_key_use *use, uint32_t key);
 /* Invalidates it if so: no access starts from now on. Those under way end in their time. */

@@ -30,32 +30,21 @@ static void tell(const struct simhca_qp *qp, const struct simhca_failure *failur
 		ops->failure(ops->arg, failure);
 }
 
-/* The table itself, which stays: what stands behind an entry may belong to anybody. */
-static struct simhca_key_facts look_at(struct simhca_device *device, uint32_t key)
-{
-	const struct simhca_mpt *mpt = simhca_mpt_find(device, key);
-
-	if (!mpt)
-		return (struct simhca_key_facts){ .type = SIMHCA_MPT_FREE };
-	return (struct simhca_key_facts){
-		.type = atomic_load_explicit(&mpt->state, memory_order_relaxed),
-		.pd = atomic_load_explicit(&mpt->pd, memory_order_relaxed),
-		.key = atomic_load_explicit(&mpt->key, memory_order_relaxed),
-		.qpn = atomic_load_explicit(&mpt->qpn, memory_order_relaxed),
-		.access = mpt->access,
-		.iova = mpt->iova,
-		.length = mpt->length,
-	};
-}
-
 static void add_access(const struct simhca_qp *qp, struct simhca_failure *failure, uint32_t key,
 		       uint64_t va, uint64_t bytes)
 {
+	const struct simhca_key_use use = {
+		.device = qp->device,
+		.pd = failure->pd,
+		.qpn = qp->qpn,
+		.remote = true, /* an lkey may be looked at likewise */
+	};
+
 	failure->has_access = true;
 	failure->key = key;
 	failure->va = va;
 	failure->bytes = bytes;
-	failure->entry = look_at(qp->device, key);
+	simhca_key_facts(&use, key, &failure->entry);
 }
 
 /* Which of its own buffers it is, if the reason is a buffer's. */

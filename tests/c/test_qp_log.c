@@ -25,7 +25,7 @@ static struct pair *failing(struct world *world)
 static void a_program_has_a_share(void **state)
 {
 	struct pair *pair = failing(*state), *other = failing(*state), *same = failing(*state);
-	unsigned int written = 0, tries = 0;
+	unsigned int written = 0, tries = 0, of_same = 0;
 
 	simhca_context_share(pair->b.client->context, 1);
 	simhca_context_share(same->b.client->context, 1);
@@ -36,7 +36,10 @@ static void a_program_has_a_share(void **state)
 		written += lines_of_one_failure(*state, pair);
 	} while (written == ++tries);
 	assert_true(written >= SIMHCA_LOG_SHARE);
-	assert_int_equal(lines_of_one_failure(*state, same), 0);
+	/* Its lines are the program's, of which one can have grown back just now. */
+	for (tries = 0; tries < 50 && of_same == tries; tries++)
+		of_same += lines_of_one_failure(*state, same);
+	assert_true(of_same < tries);
 	assert_int_equal(lines_of_one_failure(*state, other), 1);
 
 	test_nap(3 * 1000000 / SIMHCA_LOG_SHARE_PER_S);

@@ -70,8 +70,12 @@ def bring_up(first, second, name, mtu, addresses):
         expect_success(launcher.run("ip", "link", "set", "lo", "up"))
     for pid in first, second:
         launcher = Launcher(inside(pid))
-        wait_until(lambda: "tentative" not in launcher.run("ip", "-6", "addr").stdout,
-                   PATIENCE, "the link-local address can be used")
+
+        def can_be_used():
+            shown = launcher.run("ip", "-6", "addr", "show", "dev", name).stdout
+            return "scope link" in shown and "tentative" not in shown
+
+        wait_until(can_be_used, PATIENCE, "the link-local address can be used")
 
 
 @contextlib.contextmanager
