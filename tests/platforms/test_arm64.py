@@ -6,6 +6,7 @@ connection, under qemu-user.
 import contextlib
 import os
 import pathlib
+import platform
 import re
 import socket
 import subprocess
@@ -29,7 +30,10 @@ SHORT = os.environ.get("SIMHCA_PLATFORMS") == "short" # has no use for what test
 
 @pytest.fixture(scope="module")
 def sysroot():
-    tree = Tree("bookworm:arm64", "build", "demo")
+    # Of this release: the cross compiler brings a C library of its own, which is no older there.
+    here = platform.freedesktop_os_release().get("VERSION_CODENAME")
+    release = here if here in ("bookworm", "trixie") else "sid"
+    tree = Tree(f"{release}:arm64", "build", "demo")
     yield tree.path
     tree.remove()
 
