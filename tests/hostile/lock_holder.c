@@ -92,6 +92,8 @@ int main(int argc, char **argv)
 	void *target;
 
 	CHECK(argc == 4);
+	/* What the kernel takes back comes again under the lock only. Where we may not, we hope. */
+	(void)!mlockall(MCL_CURRENT);
 	registers = !strcmp(argv[3], "register");
 	target = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	CHECK(target != MAP_FAILED && slow_file_open(&slow, argv[1], target));
