@@ -18,6 +18,14 @@ static void *next_object(const struct simhca_context *context, enum simhca_objec
 	return NULL;
 }
 
+/* What a client has posted and nobody has taken; it may say anything. */
+static uint32_t queued(const _Atomic uint32_t *pi, uint32_t ci, uint32_t most)
+{
+	uint32_t count = atomic_load_explicit(pi, memory_order_relaxed) - ci;
+
+	return count < most ? count : most;
+}
+
 /* Whether another handle of this XRC_RECV QP is the one that shows it: the oldest. */
 static bool is_further(const struct simhca_qp *qp, const struct simhca_context *context,
 		       uint32_t handle)
@@ -29,6 +37,21 @@ static bool is_further(const struct simhca_qp *qp, const struct simhca_context *
 	while (open->next)
 		open = open->next;
 	return open->context != context || open->handle != handle;
+}
+
+/* As who has the turns left it last; clients can write it. */
+static void progress(const struct simhca_qp *qp, struct simhca_qp_info *info)
+{
+	const struct simhca_qp_mem *mem = qp->mem;
+	uint32_t generation;
+
+	if (!qp->context || !mem)
+		return;
+	generation = atomic_load_explicit(&mem->req_turn.generation, memory_order_acquire);
+	info->sends = queued(&mem->sq_pi, mem->req[generation & 1].oldest, qp->sq_entries);
+	info->wait = mem->req[generation & 1].wait;
+	generation = atomic_load_explicit(&mem->resp_turn.generation, memory_order_acquire);
+	info->recvs = queued(&mem->rq_pi, mem->resp[generation & 1].rq_ci, qp->rq_entries);
 }
 
 bool simhca_next_qp(const struct simhca_context *context, uint32_t *handle,
@@ -52,6 +75,7 @@ bool simhca_next_qp(const struct simhca_context *context, uint32_t *handle,
 		.by_device = atomic_load_explicit(&qp->caller.by_device, memory_order_relaxed),
 		.callers = qp->caller.steps.mem,
 	};
+	progress(qp, info);
 	if (info->callers) {
 		const struct simhca_caller *mem = qp->caller.steps.mem;
 
@@ -108,12 +132,22 @@ bool simhca_next_cq(const struct simhca_context *context, uint32_t *handle,
 		    struct simhca_cq_info *info)
 {
 	const struct simhca_cq *cq = next_object(context, SIMHCA_OBJ_CQ, handle);
+	uint32_t waiting, arm;
 
 	if (!cq)
 		return false;
-	*info = (struct simhca_cq_info){ .number = cq->number,
-					 .cqe = cq->view.cqe,
-					 .users = cq->users };
+	waiting = simhca_cq_occupied(&cq->view, simhca_cq_producer(&cq->view));
+	arm = atomic_load_explicit(&cq->view.mem->arm, memory_order_relaxed);
+	*info = (struct simhca_cq_info){
+		.number = cq->number,
+		.cqe = cq->view.cqe,
+		.users = cq->users,
+		.waiting = waiting < cq->view.cqe ? waiting : cq->view.cqe,
+		.arm = arm & SIMHCA_ARM_BITS,
+		.was_armed = arm != 0,
+		.overrun = cq->overrun,
+		.channel = cq->channel,
+	};
 	return true;
 }
 
@@ -121,14 +155,21 @@ bool simhca_next_srq(const struct simhca_context *context, uint32_t *handle,
 		     struct simhca_srq_info *info)
 {
 	const struct simhca_srq *srq = next_object(context, SIMHCA_OBJ_SRQ, handle);
+	uint32_t posted;
 
 	if (!srq)
 		return false;
+	posted = queued(&srq->mem->pi, atomic_load_explicit(&srq->mem->ci, memory_order_relaxed),
+			srq->max_wr);
 	*info = (struct simhca_srq_info){
 		.number = srq->srqn,
 		.type = srq->type,
 		.pd = srq->pd->number,
 		.cq = srq->cq ? srq->cq->number : 0,
+		.max_wr = srq->max_wr,
+		.posted = posted,
+		.limit = srq->limit,
+		.users = srq->users,
 	};
 	return true;
 }

@@ -306,6 +306,9 @@ struct simhca_qp_info {
 	uint32_t srqn;	    /* of its SRQ; 0: it has none */
 	bool further;	    /* XRC_RECV: a further handle of a QP that another one shows */
 	uint64_t by_device; /* messages that it completed */
+	/* Work requests posted that have not completed; receives of its own queue. */
+	uint32_t sends, recvs;
+	uint32_t wait; /* enum simhca_wait, of its requester */
 	/* of RC QPs, if programs may carry messages: those that it did; times that it did not */
 	bool callers;
 	uint64_t by_caller, handed[SIMHCA_HANDED_REASONS];
@@ -330,12 +333,18 @@ bool simhca_next_pd(const struct simhca_context *context, uint32_t *handle,
 		    struct simhca_pd_info *info);
 struct simhca_cq_info {
 	uint32_t number, cqe, users;
+	uint32_t waiting; /* completions that were not polled; in a damaged CQ at most cqe */
+	uint32_t arm;	  /* enum simhca_arm: for what it is armed now */
+	bool was_armed;	  /* since it was created */
+	bool overrun;
+	uint64_t channel; /* as it was named at its creation; 0: it has none */
 };
 bool simhca_next_cq(const struct simhca_context *context, uint32_t *handle,
 		    struct simhca_cq_info *info);
 struct simhca_srq_info {
 	uint32_t number, type, pd;
 	uint32_t cq; /* where its receives complete, if it has one of its own; else 0 */
+	uint32_t max_wr, posted, limit, users; /* posted: receives that wait for a message */
 };
 bool simhca_next_srq(const struct simhca_context *context, uint32_t *handle,
 		     struct simhca_srq_info *info);

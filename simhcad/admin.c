@@ -307,6 +307,16 @@ static void on_qp(struct connection *connection, const json_t *request)
 	make_report(connection, resources_next_qp);
 }
 
+static void on_cq(struct connection *connection, const json_t *request)
+{
+	make_report(connection, resources_next_cq);
+}
+
+static void on_srq(struct connection *connection, const json_t *request)
+{
+	make_report(connection, resources_next_srq);
+}
+
 static void on_mr(struct connection *connection, const json_t *request)
 {
 	make_report(connection, resources_next_mr);
@@ -358,9 +368,10 @@ static void serve(struct connection *connection, const char *text, size_t length
 	static const struct {
 		const char *name;
 		void (*serve)(struct connection *connection, const json_t *request);
-	} commands[] = { { "lease", on_lease },	    { "status", on_status }, { "qp", on_qp },
-			 { "mr", on_mr },	    { "cm", on_cm },	     { "wire", on_wire },
-			 { "explain", on_explain }, { "trace", on_trace },   { "stop", on_stop } };
+	} commands[] = { { "lease", on_lease }, { "status", on_status }, { "qp", on_qp },
+			 { "cq", on_cq },	{ "srq", on_srq },	 { "mr", on_mr },
+			 { "cm", on_cm },	{ "wire", on_wire },	 { "explain", on_explain },
+			 { "trace", on_trace }, { "stop", on_stop } };
 	json_t *request = json_loadb(text, length, 0, NULL);
 	const char *name = json_string_value(json_object_get(request, "cmd"));
 	size_t i = 0;
@@ -373,8 +384,8 @@ static void serve(struct connection *connection, const char *text, size_t length
 		answer(connection, refusal("not a request: should be {\"cmd\": \"..\"}"), -1);
 	else if (i == sizeof(commands) / sizeof(commands[0]))
 		answer(connection,
-		       refusal("the commands are lease, status, qp, mr, cm, wire, explain, trace "
-			       "and stop"),
+		       refusal("the commands are lease, status, qp, cq, srq, mr, cm, wire, "
+			       "explain, trace and stop"),
 		       -1);
 	else
 		commands[i].serve(connection, request);

@@ -34,12 +34,19 @@
  *		contexts or in this one: pds, mrs, mws, cqs, qps, srqs, ahs, xrcds, dms (and
  *		dm_bytes), wqs, flows.
  *
- * qp, mr	The QPs or the memory regions of all contexts, one by one: likewise a memfd, with an
- *		array. Each has device, context, pid and comm, and
- *	qp:	lqpn, rqpn, type, state, pdn, faults {requester_read, requester_write,
+ * qp, cq, srq, mr
+ *		The QPs, CQs, SRQs or memory regions of all contexts, one by one: likewise a memfd,
+ *		with an array. Each has device, context, pid and comm, and
+ *	qp:	lqpn, rqpn, type, state, pdn, sends and recvs (posted, not complete; of its own
+ *		queues), waits_for (its requester: nothing, rnr, answer, busy, fault, peer),
+ *		faults {requester_read, requester_write,
  *responder_read, responder_write}: page faults so far; faults_pending: how many it is stopped by
  *		of those that are connected by the wire also wire {peer, sent, repeated, received,
  *		lost}: where to, and packets
+ *	cq:	cqn, cqe, waiting (completions that were not polled), armed (no, solicited, next),
+ *		channel (the inode of its pipe; 0: none), overrun, users
+ *	srq:	srqn, type, pdn, max_wr, posted (receives that wait for a message), limit, users;
+ *		cqn, if it has a CQ of its own
  *	mr:	lkey, rkey, mrlen, pdn, access, windows; and of on-demand regions odp
  *{present_pages, faults, ..}: the counters of struct simhcadv_odp_counters
  *

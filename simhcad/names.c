@@ -4,7 +4,7 @@
 
 #include "names.h"
 #include "simhca-abi-reason.h"
-#include "simhca-abi.h"
+#include "simhca.h"
 
 #define NAME(prefix, name)                                                                         \
 	case prefix##name:                                                                         \
@@ -25,11 +25,33 @@ const char *name_of_qp_type(uint32_t type)
 	}
 }
 
+const char *name_of_srq_type(uint32_t type)
+{
+	switch (type) {
+		NAME(SIMHCA_SRQT_, BASIC);
+		NAME(SIMHCA_SRQT_, XRC);
+		NAME(SIMHCA_SRQT_, TM);
+	default:
+		return "?";
+	}
+}
+
 const char *name_of_qp_state(uint32_t state)
 {
 	static const char *const names[] = { "RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR" };
 
 	return state < sizeof(names) / sizeof(names[0]) ? names[state] : "?";
+}
+
+const char *name_of_wait(uint32_t wait)
+{
+	static const char *const names[] = {
+		[SIMHCA_WAIT_NOTHING] = "nothing", [SIMHCA_WAIT_RNR] = "rnr",
+		[SIMHCA_WAIT_ANSWER] = "answer",   [SIMHCA_WAIT_BUSY] = "busy",
+		[SIMHCA_WAIT_FAULT] = "fault",	   [SIMHCA_WAIT_PEER] = "peer",
+	};
+
+	return wait < sizeof(names) / sizeof(names[0]) ? names[wait] : "?";
 }
 
 const char *name_of_opcode(uint32_t opcode)

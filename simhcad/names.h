@@ -7,7 +7,9 @@
 
 /* "?" for a number that has none. */
 const char *name_of_qp_type(uint32_t type);
+const char *name_of_srq_type(uint32_t type);
 const char *name_of_qp_state(uint32_t state);
+const char *name_of_wait(uint32_t wait);     /* enum simhca_wait */
 const char *name_of_opcode(uint32_t opcode); /* enum simhca_wr_opcode */
 const char *name_of_status(uint32_t status); /* enum simhca_wc_status */
 const char *name_of_reason(uint32_t reason);

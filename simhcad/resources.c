@@ -86,12 +86,63 @@ json_t *resources_next_qp(const struct device *device, const struct session *ses
 	json_object_set_new(qp, "type", json_string(name_of_qp_type(info.type)));
 	json_object_set_new(qp, "state", json_string(name_of_qp_state(info.state)));
 	json_object_set_new(qp, "pdn", json_integer(info.pd));
+	json_object_set_new(qp, "sends", json_integer(info.sends));
+	json_object_set_new(qp, "recvs", json_integer(info.recvs));
+	json_object_set_new(qp, "waits_for", json_string(name_of_wait(info.wait)));
 	json_object_set_new(qp, "faults", faults);
 	json_object_set_new(qp, "by_device", json_integer((json_int_t)info.by_device));
 	if (info.callers)
 		json_object_set_new(qp, "callers", callers_json(&info));
 	json_object_set_new(qp, "faults_pending", json_integer(pending));
 	return qp;
+}
+
+json_t *resources_next_cq(const struct device *device, const struct session *session,
+			  uint32_t *handle)
+{
+	static const char *const arms[] = {
+		[SIMHCA_ARM_NONE] = "no",
+		[SIMHCA_ARM_SOLICITED] = "solicited",
+		[SIMHCA_ARM_NEXT] = "next",
+		[SIMHCA_ARM_BITS] = "next",
+	};
+	struct simhca_cq_info info;
+	json_t *cq;
+
+	if (!simhca_next_cq(session->context, handle, &info))
+		return NULL;
+	(*handle)++;
+	cq = owner_json(device, session);
+	json_object_set_new(cq, "cqn", json_integer(info.number));
+	json_object_set_new(cq, "cqe", json_integer(info.cqe));
+	json_object_set_new(cq, "waiting", json_integer(info.waiting));
+	json_object_set_new(cq, "armed", json_string(arms[info.arm]));
+	json_object_set_new(cq, "channel", json_integer((json_int_t)info.channel));
+	json_object_set_new(cq, "overrun", json_boolean(info.overrun));
+	json_object_set_new(cq, "users", json_integer(info.users));
+	return cq;
+}
+
+json_t *resources_next_srq(const struct device *device, const struct session *session,
+			   uint32_t *handle)
+{
+	struct simhca_srq_info info;
+	json_t *srq;
+
+	if (!simhca_next_srq(session->context, handle, &info))
+		return NULL;
+	(*handle)++;
+	srq = owner_json(device, session);
+	json_object_set_new(srq, "srqn", json_integer(info.number));
+	json_object_set_new(srq, "type", json_string(name_of_srq_type(info.type)));
+	json_object_set_new(srq, "pdn", json_integer(info.pd));
+	json_object_set_new(srq, "max_wr", json_integer(info.max_wr));
+	json_object_set_new(srq, "posted", json_integer(info.posted));
+	json_object_set_new(srq, "limit", json_integer(info.limit));
+	json_object_set_new(srq, "users", json_integer(info.users));
+	if (info.cq)
+		json_object_set_new(srq, "cqn", json_integer(info.cq));
+	return srq;
 }
 
 json_t *resources_next_mr(const struct device *device, const struct session *session,

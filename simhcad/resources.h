@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* The objects of programs one by one, for `simhca qp` and `simhca mr`; admin.h has the format. */
+/* The objects of programs one by one, for `simhca qp`, `cq`, `srq` and `mr`; admin.h has the
+ * format. */
 #ifndef SIMHCAD_RESOURCES_H
 #define SIMHCAD_RESOURCES_H
 
@@ -11,6 +12,10 @@ struct session;
 /* Of a session that has a context; see report_next in report.h. */
 json_t *resources_next_qp(const struct device *device, const struct session *session,
 			  uint32_t *handle);
+json_t *resources_next_cq(const struct device *device, const struct session *session,
+			  uint32_t *handle);
+json_t *resources_next_srq(const struct device *device, const struct session *session,
+			   uint32_t *handle);
 json_t *resources_next_mr(const struct device *device, const struct session *session,
 			  uint32_t *handle);
 

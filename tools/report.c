@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* Subcommands that print what the daemon answers to one request: status, qp, mr. */
+/* Subcommands that print what the daemon answers to one request: status, qp, cq, srq, mr. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* simhca qp, mr, cm: the objects of all programs, one a line, in the style of rdma-resource(8).
+/* simhca qp, cq, srq, mr, cm: the objects of all programs, one a line, in the style of
+ * rdma-resource(8).
  */
 #include <stdio.h>
 
@@ -8,12 +9,36 @@
 static const char qp_help[] =
 	"Usage: simhca qp [OPTION]...\n"
 	"\n"
-	"Shows the queue pairs of all programs: numbers, state, and the page faults of on-demand\n"
+	"Shows the queue pairs of all programs: numbers, state, the work requests that were "
+	"posted\n"
+	"and have not completed (sends, recvs), what the sender waits for (rnr: receives of the\n"
+	"peer's; answer; busy, fault, peer: memory), and the page faults of on-demand\n"
 	"memory that stopped them, as requester or responder, for reading or writing. by_device "
 	"are\n"
 	"the messages that the device carried; with --engines-in-callers, by_caller those that "
 	"the\n"
 	"program did, and then how often it left one to the device, by reason.\n"
+	"\n"
+	"  --json                    as one JSON array\n" HELP_COMMON "\n"
+	"Exit status: 0 when a daemon runs; 1 if none does; 2 for wrong options.\n";
+
+static const char cq_help[] =
+	"Usage: simhca cq [OPTION]...\n"
+	"\n"
+	"Shows the completion queues of all programs: cqe is their size, waiting the completions\n"
+	"that were not polled, armed what the next event is for (no: there will be none), channel\n"
+	"the inode of the channel's descriptor, as /proc/PID/fd has it (0: none).\n"
+	"\n"
+	"  --json                    as one JSON array\n" HELP_COMMON "\n"
+	"Exit status: 0 when a daemon runs; 1 if none does; 2 for wrong options.\n";
+
+static const char srq_help[] =
+	"Usage: simhca srq [OPTION]...\n"
+	"\n"
+	"Shows the shared receive queues of all programs: posted are the receives that wait for a\n"
+	"message, of max_wr at most; below limit an event is raised, once (0: none); users are "
+	"queue\n"
+	"pairs.\n"
 	"\n"
 	"  --json                    as one JSON array\n" HELP_COMMON "\n"
 	"Exit status: 0 when a daemon runs; 1 if none does; 2 for wrong options.\n";
@@ -56,11 +81,35 @@ static void print_qp(json_t *qp)
 	printf("link %s/1 lqpn %lld rqpn %lld type %s state %s pdn %lld", report_text(qp, "device"),
 	       report_number(qp, "lqpn"), report_number(qp, "rqpn"), report_text(qp, "type"),
 	       report_text(qp, "state"), report_number(qp, "pdn"));
-	printf(" faults_pending %lld", report_number(qp, "faults_pending"));
+	printf(" sends %lld recvs %lld waits_for %s faults_pending %lld",
+	       report_number(qp, "sends"), report_number(qp, "recvs"), report_text(qp, "waits_for"),
+	       report_number(qp, "faults_pending"));
 	print_numbers(json_object_get(qp, "faults"));
 	printf(" by_device %lld", report_number(qp, "by_device"));
 	print_numbers(json_object_get(qp, "callers"));
 	print_owner(qp);
+}
+
+static void print_cq(json_t *cq)
+{
+	printf("dev %s cqn %lld cqe %lld waiting %lld armed %s channel %lld%s users %lld",
+	       report_text(cq, "device"), report_number(cq, "cqn"), report_number(cq, "cqe"),
+	       report_number(cq, "waiting"), report_text(cq, "armed"), report_number(cq, "channel"),
+	       json_is_true(json_object_get(cq, "overrun")) ? " overrun" : "",
+	       report_number(cq, "users"));
+	print_owner(cq);
+}
+
+static void print_srq(json_t *srq)
+{
+	printf("dev %s srqn %lld type %s pdn %lld max_wr %lld posted %lld limit %lld users %lld",
+	       report_text(srq, "device"), report_number(srq, "srqn"), report_text(srq, "type"),
+	       report_number(srq, "pdn"), report_number(srq, "max_wr"),
+	       report_number(srq, "posted"), report_number(srq, "limit"),
+	       report_number(srq, "users"));
+	if (json_object_get(srq, "cqn"))
+		printf(" cqn %lld", report_number(srq, "cqn"));
+	print_owner(srq);
 }
 
 static void print_mr(json_t *mr)
@@ -79,6 +128,22 @@ static void print_qps(const json_t *list)
 	size_t i;
 
 	json_array_foreach(list, i, qp) print_qp(qp);
+}
+
+static void print_cqs(const json_t *list)
+{
+	json_t *cq;
+	size_t i;
+
+	json_array_foreach(list, i, cq) print_cq(cq);
+}
+
+static void print_srqs(const json_t *list)
+{
+	json_t *srq;
+	size_t i;
+
+	json_array_foreach(list, i, srq) print_srq(srq);
 }
 
 static void print_mrs(const json_t *list)
@@ -119,6 +184,16 @@ static json_t *ask_qps(int fd, char **refusal)
 	return admin_report(fd, "qp", refusal);
 }
 
+static json_t *ask_cqs(int fd, char **refusal)
+{
+	return admin_report(fd, "cq", refusal);
+}
+
+static json_t *ask_srqs(int fd, char **refusal)
+{
+	return admin_report(fd, "srq", refusal);
+}
+
 static json_t *ask_mrs(int fd, char **refusal)
 {
 	return admin_report(fd, "mr", refusal);
@@ -139,6 +214,20 @@ int cm_main(int argc, char **argv)
 int qp_main(int argc, char **argv)
 {
 	static const struct report report = { qp_help, ask_qps, print_qps };
+
+	return report_main(argc, argv, &report);
+}
+
+int cq_main(int argc, char **argv)
+{
+	static const struct report report = { cq_help, ask_cqs, print_cqs };
+
+	return report_main(argc, argv, &report);
+}
+
+int srq_main(int argc, char **argv)
+{
+	static const struct report report = { srq_help, ask_srqs, print_srqs };
 
 	return report_main(argc, argv, &report);
 }

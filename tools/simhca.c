@@ -18,6 +18,8 @@ static const char help[] =
 	"  stop             stop it\n"
 	"  status           show devices, and the programs that have them open\n"
 	"  qp               show their queue pairs\n"
+	"  cq               show their completion queues\n"
+	"  srq              show their shared receive queues\n"
 	"  mr               show their memory regions\n"
 	"  cm               show who listens and who is connected by rdma_cm\n"
 	"  wire             show what goes to and comes from other hosts\n"
@@ -31,10 +33,11 @@ static const struct subcommand {
 	const char *name;
 	int (*main)(int argc, char **argv);
 } subcommands[] = {
-	{ "run", run_main },	     { "start", start_main }, { "stop", stop_main },
-	{ "status", status_main },   { "env", env_main },     { "qp", qp_main },
-	{ "mr", mr_main },	     { "cm", cm_main },	      { "wire", wire_main },
-	{ "explain", explain_main }, { "trace", trace_main },
+	{ "run", run_main },	   { "start", start_main }, { "stop", stop_main },
+	{ "status", status_main }, { "env", env_main },	    { "qp", qp_main },
+	{ "cq", cq_main },	   { "srq", srq_main },	    { "mr", mr_main },
+	{ "cm", cm_main },	   { "wire", wire_main },   { "explain", explain_main },
+	{ "trace", trace_main },
 };
 
 static char prefix[32] = "simhca";

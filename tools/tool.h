@@ -37,6 +37,8 @@ int stop_main(int argc, char **argv);
 int status_main(int argc, char **argv);
 int env_main(int argc, char **argv);
 int qp_main(int argc, char **argv);
+int cq_main(int argc, char **argv);
+int srq_main(int argc, char **argv);
 int mr_main(int argc, char **argv);
 int cm_main(int argc, char **argv);
 int wire_main(int argc, char **argv);
@@ -170,7 +172,7 @@ json_t *admin_request(int fd, const char *command, int *memfd, char **refusal);
 #define ADMIN_TIMEOUT_MS 5000
 /* The daemon's report, the object that simhcad/admin.h describes; NULL as above. */
 json_t *admin_status(int fd, char **refusal);
-/* What "qp", "mr" or "cm" returns, an array; NULL as above. */
+/* What "qp", "cq", "srq", "mr" or "cm" returns, an array; NULL as above. */
 json_t *admin_report(int fd, const char *command, char **refusal);
 
 /*

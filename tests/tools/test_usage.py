@@ -3,7 +3,7 @@
 
 import pytest
 
-SUBCOMMANDS = ["run", "start", "stop", "status", "qp", "mr", "cm", "explain", "trace", "env"]
+SUBCOMMANDS = ["run", "start", "stop", "status", "qp", "cq", "srq", "mr", "cm", "explain", "trace", "env"]
 
 
 def one_line(text):
