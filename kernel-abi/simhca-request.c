@@ -6,6 +6,11 @@
 #include <unistd.h>
 
 #include "simhca-request.h"
+#include "simhca-spin.h"
+
+#define LOOKS 100 /* for an answer, half a microsecond each */
+
+static struct simhca_spin spin;
 
 /* Room for the descriptors of one datagram, aligned for struct cmsghdr. */
 union fd_buffer {
@@ -104,6 +109,17 @@ static void take_fds(const struct simhca_request *request, struct msghdr *msg,
 	}
 }
 
+/* What recvmsg() says; -1 and EAGAIN: not yet. */
+static ssize_t look_for_answer(int fd, struct msghdr *msg, unsigned int times)
+{
+	ssize_t bytes;
+
+	do
+		bytes = recvmsg(fd, msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+	while (bytes < 0 && (errno == EINTR || (errno == EAGAIN && --times)));
+	return bytes;
+}
+
 static int receive_answer(const struct simhca_request *request, int fd,
 			  struct simhca_answer *answer)
 {
@@ -118,16 +134,21 @@ static int receive_answer(const struct simhca_request *request, int fd,
 		.msg_control = control.bytes,
 		.msg_controllen = sizeof(control.bytes),
 	};
-	int err = wait_for_answer(request->device_fd, fd);
-	ssize_t bytes;
+	ssize_t bytes = -1;
+	int err;
 
-	if (err)
-		return err;
 	memset(&control, 0, sizeof(control));
 	memset(answer, 0, sizeof(*answer));
-	do
-		bytes = recvmsg(fd, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-	while (bytes < 0 && errno == EINTR);
+	if (simhca_spin_wanted(&spin)) {
+		bytes = look_for_answer(fd, &msg, LOOKS);
+		simhca_spin_done(&spin, bytes > 0);
+	}
+	if (bytes < 0) {
+		err = wait_for_answer(request->device_fd, fd);
+		if (err)
+			return err;
+		bytes = look_for_answer(fd, &msg, 1);
+	}
 	if (bytes <= 0)
 		return ENOTCONN; /* the connection has ended, and with it the hope for an answer */
 	take_fds(request, &msg, answer);

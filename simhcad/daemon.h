@@ -5,6 +5,7 @@
 
 #include <ev.h>
 
+#include "attention.h"
 #include "device.h"
 #include "engines.h"
 #include "event_channel.h"
@@ -31,6 +32,7 @@ struct daemon {
 	const struct options *options;
 	struct rundir rundir;
 	struct simhca_fabric *fabric;
+	struct attention attention;
 	struct engines engines;
 	struct paging paging;
 	struct event_wakeup wakeup;

@@ -169,6 +169,7 @@ static int serve(struct daemon *daemon, int background)
 		tracers_close(daemon->tracers);
 		return 1;
 	}
+	attention_init(&daemon->attention, daemon->loop);
 	retry_queue_init(&daemon->retries, daemon->loop);
 	report_queue_init(&daemon->reports, daemon);
 	if (!event_wakeup_init(&daemon->wakeup, daemon->loop)) {

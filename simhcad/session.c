@@ -347,6 +347,7 @@ static void on_readable(struct ev_loop *loop, ev_io *io, int events)
 		if (serve(session, &datagram, may_wait(session) ? 0 : MAY_NOT_WAIT, &chore) !=
 		    SERVED)
 			defer(session, &datagram, chore);
+		attention_pay(&session->device->daemon->attention);
 	} while (ev_time() < until);
 }
 

@@ -267,6 +267,7 @@ static bool serve_one(struct cma_file *file, bool *over)
 		datagram_answer(fd, ret, &bytes, &why);
 	if (num_fds && !answer.reply.kept)
 		releaser_close(releaser, &file->owner, fd);
+	attention_pay(&file->cma->daemon->attention);
 	return true;
 }
 
