@@ -34,14 +34,17 @@ def hear():
 side = Side(access=FULL & ~REMOTE_ATOMIC, ex=True)
 tell(qpn=side.qp.qp_num, at=side.region.at())
 other = hear()
-if child:
-    hear()  # the peer is connected: who is the first one asks for it again some messages later
+# The one that posts is connected while its peer is not.
+if not child:
+    hear()
 side.start(types.SimpleNamespace(device=side.device, qp=types.SimpleNamespace(qp_num=other['qpn'])))
+if child:
+    tell()
 for n in range(ROUNDS):
     side.recv(side.region.sge(64 * n, 64))
 tell()
+hear()
 if not child:
-    hear()
     for n in range(ROUNDS):
         assert poll_ok(side.rcq).byte_len == 64
         assert side.region.read(64, 64 * n) == pattern(64, n)
