@@ -72,9 +72,9 @@ bool simhca_next_qp(const struct simhca_context *context, uint32_t *handle,
 		.port = qp->qpc->port_num,
 		.srqn = qp->srq ? qp->srq->srqn : 0,
 		.further = is_further(qp, context, *handle),
-		.by_device = atomic_load_explicit(&qp->caller.by_device, memory_order_relaxed),
 		.callers = qp->caller.steps.mem,
 	};
+	simhca_usage_sum(qp->usage, &info->usage);
 	progress(qp, info);
 	if (info->callers) {
 		const struct simhca_caller *mem = qp->caller.steps.mem;
@@ -89,6 +89,11 @@ bool simhca_next_qp(const struct simhca_context *context, uint32_t *handle,
 		info->fault_pending[i] = simhca_fault_under_way(&qp->faults, i);
 	}
 	return true;
+}
+
+void simhca_context_past(const struct simhca_context *context, struct simhca_usage_sum *sum)
+{
+	*sum = context->past;
 }
 
 void *simhca_qp_arg(const struct simhca_device *device, uint32_t qpn)

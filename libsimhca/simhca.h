@@ -300,12 +300,24 @@ enum simhca_own_access {
 	SIMHCA_RESPONDER_WRITE, /* a message that it receives, memory that the peer writes */
 	SIMHCA_OWN_ACCESSES,
 };
+/* What QPs have done (transport/usage.h). Bytes are those of payload. */
+#define SIMHCA_LATENCIES 240
+struct simhca_usage_sum {
+	uint64_t messages, bytes, reads, read_bytes; /* that it began; atomics are reads */
+	uint64_t received, received_bytes;	     /* that took a receive */
+	uint64_t retries, rnr_naks, rnr_delay_ns, no_receive, errors;
+	uint64_t latency[SIMHCA_LATENCIES]; /* of a sample of its messages: how many by time */
+};
+/* The longest time that counts in latency[bucket]. */
+uint64_t simhca_latency_ns(uint32_t bucket);
+/* Of QPs that were destroyed. */
+void simhca_context_past(const struct simhca_context *context, struct simhca_usage_sum *sum);
 struct simhca_qp_info {
 	uint32_t qpn, type, state, pd, dest_qpn, rq_psn, sq_psn;
-	uint32_t port;	    /* 0: none yet */
-	uint32_t srqn;	    /* of its SRQ; 0: it has none */
-	bool further;	    /* XRC_RECV: a further handle of a QP that another one shows */
-	uint64_t by_device; /* messages that it completed */
+	uint32_t port; /* 0: none yet */
+	uint32_t srqn; /* of its SRQ; 0: it has none */
+	bool further;  /* XRC_RECV: a further handle of a QP that another one shows */
+	struct simhca_usage_sum usage; /* by the device */
 	/* Work requests posted that have not completed; receives of its own queue. */
 	uint32_t sends, recvs;
 	uint32_t wait; /* enum simhca_wait, of its requester */

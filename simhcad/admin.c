@@ -95,20 +95,22 @@ static json_t *contexts_json(const struct device *device, struct simhca_counts *
 	memset(sum, 0, sizeof(*sum));
 	DL_FOREACH (device->sessions, session) {
 		struct simhca_counts counts;
+		struct simhca_usage_sum past;
 		char comm[sizeof(session->comm)];
 
 		if (!session->context)
 			continue;
 		simhca_context_counts(session->context, &counts);
 		add_counts(sum, &counts);
+		simhca_context_past(session->context, &past);
 		memcpy(comm, session->comm, sizeof(comm));
 		make_printable(comm);
 		json_array_append_new(
-			array, json_pack("{s:I, s:I, s:s, s:s, s:o}", "id",
+			array, json_pack("{s:I, s:I, s:s, s:s, s:o, s:o}", "id",
 					 (json_int_t)simhca_context_id(session->context), "pid",
 					 (json_int_t)session->pid, "comm", comm, "memory",
 					 session->own_engine ? "agent" : "process_vm", "counts",
-					 counts_json(&counts)));
+					 counts_json(&counts), "past", usage_json(&past)));
 	}
 	return array;
 }
@@ -153,6 +155,18 @@ static json_t *device_json(const struct device *device)
 			 "counts", counts_json(&sum), "context", contexts);
 }
 
+/* Those of the pool, and of contexts that have one of their own. */
+static json_t *engines_json(const struct daemon *daemon)
+{
+	json_t *array = json_array();
+
+	for (unsigned int i = 0; i < daemon->engines.count; i++)
+		json_array_append_new(array,
+				      json_pack("{s:I, s:f}", "engine", (json_int_t)i, "cpu_s",
+						engine_cpu(daemon->engines.pool[i])));
+	return array;
+}
+
 static json_t *status_json(const struct admin *admin)
 {
 	const struct daemon *daemon = admin->daemon;
@@ -161,13 +175,13 @@ static json_t *status_json(const struct admin *admin)
 
 	for (unsigned int i = 0; i < daemon->num_devices; i++)
 		json_array_append_new(devices, device_json(&daemon->devices[i]));
-	return json_pack("{s:b, s:s, s:I, s:I, s:s, s:s, s:b, s:I, s:o, s:o, s:o}", "ok", 1,
+	return json_pack("{s:b, s:s, s:I, s:I, s:s, s:s, s:b, s:I, s:o, s:o, s:o, s:o}", "ok", 1,
 			 "version", SIMHCA_VERSION, "pid", (json_int_t)getpid(), "uptime_s",
 			 (json_int_t)(ev_now(daemon->loop) - daemon->started), "runtime_dir",
 			 daemon->rundir.path, "options", daemon->options->normalised, "captive",
 			 (int)daemon->options->daemon.captive, "leases", (json_int_t)admin->leases,
-			 "devices", devices, "rdma_cm", cma_report_counts(daemon->cma), "wire",
-			 wire);
+			 "devices", devices, "engines", engines_json(daemon), "rdma_cm",
+			 cma_report_counts(daemon->cma), "wire", wire);
 }
 
 /* ------------------------------------------------------------------------------- answering */

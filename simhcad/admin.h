@@ -27,12 +27,19 @@
  *			 "gids": ["fe80:...", "0000:...", ""],
  *			 "contexts": 1, "counts": {COUNTS},
  *			 "context": [{"id": 1, "pid": 456, "comm": "ib_send_bw",
- *				      "memory": "process_vm", "counts": {COUNTS}}]}]}
+ *				      "memory": "process_vm", "counts": {COUNTS},
+ *				      "past": {USAGE}}]}],
+ *	    "engines": [{"engine": 0, "cpu_s": 1.5}]}
  *		A GID's place is its index; "" is an empty entry; the list ends with the last one in
  *		use. memory is "process_vm" or "agent". pid is 0 when the process is in a pid
  *		namespace that the daemon cannot see into. COUNTS are the objects alive, in all
  *		contexts or in this one: pds, mrs, mws, cqs, qps, srqs, ahs, xrcds, dms (and
- *		dm_bytes), wqs, flows.
+ *		dm_bytes), wqs, flows. past is what QPs have done that were destroyed. USAGE:
+ *		messages and bytes that were sent or written, reads and read_bytes (with atomics),
+ *		received and received_bytes (that took a receive), retries, rnr_naks (that peers
+ *		sent), rnr_delay_ns (that these asked for), no_receive (RNR NAKs to peers), errors;
+ *		latency: how long a sample of them took from when the device began with them,
+ *		[[ns, count], ..]. What programs carry by themselves is not in it.
  *
  * qp, cq, srq, mr
  *		The QPs, CQs, SRQs or memory regions of all contexts, one by one: likewise a memfd,
@@ -40,7 +47,8 @@
  *	qp:	lqpn, rqpn, type, state, pdn, sends and recvs (posted, not complete; of its own
  *		queues), waits_for (its requester: nothing, rnr, answer, busy, fault, peer),
  *		faults {requester_read, requester_write,
- *responder_read, responder_write}: page faults so far; faults_pending: how many it is stopped by
+ *responder_read, responder_write}: page faults so far; faults_pending: how many it is stopped by;
+ *		by_device: messages; usage {USAGE}
  *		of those that are connected by the wire also wire {peer, sent, repeated, received,
  *		lost}: where to, and packets
  *	cq:	cqn, cqe, waiting (completions that were not polled), armed (no, solicited, next),

@@ -183,6 +183,21 @@ void engine_stop(struct engine *engine)
 	free(engine);
 }
 
+double engine_cpu(const struct engine *engine)
+{
+	double sum = 0;
+
+	for (unsigned int i = 0; i < engine->threads; i++) {
+		struct timespec used;
+		clockid_t clock;
+
+		if (!pthread_getcpuclockid(engine->thread[i], &clock) &&
+		    !clock_gettime(clock, &used))
+			sum += (double)used.tv_sec + 1e-9 * (double)used.tv_nsec;
+	}
+	return sum;
+}
+
 struct simhca_engine *engine_model(const struct engine *engine)
 {
 	return engine->model;

@@ -51,6 +51,8 @@ struct simhca_engine *engines_pick(struct engines *engines);
 /* An engine of one's own. NULL with errno set. */
 struct engine *engine_start(struct engines *engines, bool may_block);
 struct simhca_engine *engine_model(const struct engine *engine);
+/* Seconds of CPU time that its threads have used. */
+double engine_cpu(const struct engine *engine);
 /* Ends its threads; false if one cannot be ended. */
 bool engine_halt(struct engine *engine);
 /* Its contexts are gone. */

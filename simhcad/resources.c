@@ -57,6 +57,26 @@ static json_t *callers_json(const struct simhca_qp_info *info)
 	return callers;
 }
 
+json_t *usage_json(const struct simhca_usage_sum *usage)
+{
+	json_t *latency = json_array();
+
+	for (uint32_t i = 0; i < SIMHCA_LATENCIES; i++)
+		if (usage->latency[i])
+			json_array_append_new(latency,
+					      json_pack("[I, I]", (json_int_t)simhca_latency_ns(i),
+							(json_int_t)usage->latency[i]));
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "messages",
+			 (json_int_t)usage->messages, "bytes", (json_int_t)usage->bytes, "reads",
+			 (json_int_t)usage->reads, "read_bytes", (json_int_t)usage->read_bytes,
+			 "received", (json_int_t)usage->received, "received_bytes",
+			 (json_int_t)usage->received_bytes, "retries", (json_int_t)usage->retries,
+			 "rnr_naks", (json_int_t)usage->rnr_naks, "rnr_delay_ns",
+			 (json_int_t)usage->rnr_delay_ns, "no_receive",
+			 (json_int_t)usage->no_receive, "errors", (json_int_t)usage->errors,
+			 "latency", latency);
+}
+
 json_t *resources_next_qp(const struct device *device, const struct session *session,
 			  uint32_t *handle)
 {
@@ -90,7 +110,10 @@ json_t *resources_next_qp(const struct device *device, const struct session *ses
 	json_object_set_new(qp, "recvs", json_integer(info.recvs));
 	json_object_set_new(qp, "waits_for", json_string(name_of_wait(info.wait)));
 	json_object_set_new(qp, "faults", faults);
-	json_object_set_new(qp, "by_device", json_integer((json_int_t)info.by_device));
+	json_object_set_new(qp, "by_device",
+			    json_integer((json_int_t)(info.usage.messages + info.usage.reads +
+						      info.usage.errors)));
+	json_object_set_new(qp, "usage", usage_json(&info.usage));
 	if (info.callers)
 		json_object_set_new(qp, "callers", callers_json(&info));
 	json_object_set_new(qp, "faults_pending", json_integer(pending));

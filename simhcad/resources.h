@@ -8,6 +8,9 @@
 
 struct device;
 struct session;
+struct simhca_usage_sum;
+
+json_t *usage_json(const struct simhca_usage_sum *usage);
 
 /* Of a session that has a context; see report_next in report.h. */
 json_t *resources_next_qp(const struct device *device, const struct session *session,

@@ -10,12 +10,22 @@
 
 enum option_code next_option(int argc, char **argv, const struct option *table, int *index)
 {
+	/* '+': the words of a command after ours are its own; ':': tell a missing value apart. */
+	char letters[16] = "+:h";
+	size_t length = strlen(letters);
 	int code;
 
+	for (const struct option *option = table; option->name; option++) {
+		if (option->val >= OPT_USAGE_ERROR || length + 3 > sizeof(letters))
+			continue;
+		letters[length++] = (char)option->val;
+		if (option->has_arg)
+			letters[length++] = ':';
+		letters[length] = 0;
+	}
 	*index = 0;
 	opterr = 0;
-	/* '+': the words of a command after ours are its own; ':': tell a missing value apart. */
-	code = getopt_long(argc, argv, "+:h", table, index);
+	code = getopt_long(argc, argv, letters, table, index);
 	if (code == 'h')
 		return OPT_HELP;
 	if (code == ':') {

@@ -22,6 +22,8 @@ static const char help[] =
 	"  srq              show their shared receive queues\n"
 	"  mr               show their memory regions\n"
 	"  cm               show who listens and who is connected by rdma_cm\n"
+	"  stat             show what programs have done so far; for Prometheus, too\n"
+	"  top              show what they do, and who waits for whom\n"
 	"  wire             show what goes to and comes from other hosts\n"
 	"  explain          tell what has failed, and why; what an error means\n"
 	"  trace            capture packets, for Wireshark\n"
@@ -33,11 +35,11 @@ static const struct subcommand {
 	const char *name;
 	int (*main)(int argc, char **argv);
 } subcommands[] = {
-	{ "run", run_main },	   { "start", start_main }, { "stop", stop_main },
-	{ "status", status_main }, { "env", env_main },	    { "qp", qp_main },
-	{ "cq", cq_main },	   { "srq", srq_main },	    { "mr", mr_main },
-	{ "cm", cm_main },	   { "wire", wire_main },   { "explain", explain_main },
-	{ "trace", trace_main },
+	{ "run", run_main },	   { "start", start_main },	{ "stop", stop_main },
+	{ "status", status_main }, { "env", env_main },		{ "qp", qp_main },
+	{ "cq", cq_main },	   { "srq", srq_main },		{ "mr", mr_main },
+	{ "cm", cm_main },	   { "stat", stat_main },	{ "top", top_main },
+	{ "wire", wire_main },	   { "explain", explain_main }, { "trace", trace_main },
 };
 
 static char prefix[32] = "simhca";

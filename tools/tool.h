@@ -44,6 +44,8 @@ int cm_main(int argc, char **argv);
 int wire_main(int argc, char **argv);
 int explain_main(int argc, char **argv);
 int trace_main(int argc, char **argv);
+int stat_main(int argc, char **argv);
+int top_main(int argc, char **argv);
 
 /* One line on stderr: "simhca SUBCOMMAND: ...". */
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -55,6 +57,10 @@ long long now_ms(void); /* CLOCK_MONOTONIC */
 
 enum option_code {
 	OPT_END = -1,
+	/* that have a letter, too */
+	OPT_BATCH = 'b',
+	OPT_DELAY = 'd',
+	OPT_TIMES = 'n',
 	OPT_USAGE_ERROR = 256, /* has been complained about */
 	OPT_HELP,
 	OPT_RUNTIME_DIR,
@@ -69,6 +75,8 @@ enum option_code {
 	OPT_SNAPLEN,
 	OPT_EXPLAIN,
 	OPT_TRACE,
+	OPT_PROMETHEUS,
+	OPT_QPS,
 	OPT_DAEMON,	/* one of the options that go to the daemon */
 	OPT_DAEMON_ANY, /* --daemon-option NAME=VALUE */
 };

@@ -87,6 +87,7 @@ static void free_target(struct simhca_qp *qp)
 		simhca_number_give(&qp->device->qpns, qp->qpn);
 	pthread_mutex_destroy(&qp->opens_lock);
 	simhca_faults_free(&qp->faults);
+	free(qp->usage);
 	free(qp->mem);
 	free(qp);
 }
@@ -115,11 +116,13 @@ int simhca_create_xrc_target(struct simhca_context *context, const struct simhca
 	qp->type = SIMHCA_QPT_XRC_RECV;
 	qp->last_wqe_event_due = true;
 	qp->mem = calloc(1, sizeof(*qp->mem) + SIMHCA_HELD_BYTES);
+	qp->usage = simhca_usage_create();
 	qp->qpn = qp->faults.qpn = simhca_number_take(&device->qpns);
 	ret = simhca_qp_attach(qp);
-	if (ret || !qp->mem || !qp->qpn) {
+	if (ret || !qp->mem || !qp->usage || !qp->qpn) {
 		ret = simhca_why(why, ENOMEM,
-				 qp->mem && !ret ? "all QP numbers are in use" : "out of memory");
+				 qp->mem && qp->usage && !ret ? "all QP numbers are in use"
+							      : "out of memory");
 		goto fail;
 	}
 	qp->held = (char *)(qp->mem + 1);

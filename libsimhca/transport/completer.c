@@ -65,6 +65,24 @@ static void forget_oldest(struct simhca_qp *qp, enum simhca_wc_status status)
 		req->psn_next = req->psn_send;
 }
 
+static void count(struct simhca_qp *qp, uint32_t index, const struct simhca_send *send,
+		  enum simhca_wc_status status)
+{
+	struct simhca_usage *usage = qp->usage;
+
+	if (__builtin_expect(status != SIMHCA_WC_SUCCESS, 0)) {
+		simhca_usage_add(&usage->errors, 1);
+	} else if (simhca_takes_response(send->wqe.opcode)) {
+		simhca_usage_add(&usage->reads, 1);
+		simhca_usage_add(&usage->read_bytes, send->length);
+	} else {
+		simhca_usage_add(&usage->messages, 1);
+		simhca_usage_add(&usage->bytes, send->length);
+	}
+	if (simhca_usage_is_timed(usage, index))
+		simhca_usage_end(usage, simhca_engine_now(qp->context->engine));
+}
+
 void simhca_complete_send(struct simhca_worker *worker, struct simhca_qp *qp,
 			  enum simhca_wc_status status, enum simhca_reason reason)
 {
@@ -93,10 +111,7 @@ void simhca_complete_send(struct simhca_worker *worker, struct simhca_qp *qp,
 	forget_oldest(qp, status);
 	qp->req.oldest = index + 1;
 	simhca_count_send(qp, send->wqe.opcode, status == SIMHCA_WC_SUCCESS, send->length);
-	/* relaxed: a number by itself, which one thread at a time writes. */
-	atomic_store_explicit(&qp->caller.by_device,
-			      atomic_load_explicit(&qp->caller.by_device, memory_order_relaxed) + 1,
-			      memory_order_relaxed);
+	count(qp, index, send, status);
 	if (status != SIMHCA_WC_SUCCESS || (send->wqe.flags & SIMHCA_WQE_SIGNALED) ||
 	    qp->qpc->sq_sig_all)
 		simhca_cq_push_of(qp->send_cq, &cqe, false, qp, simhca_requester_completes);
@@ -150,6 +165,7 @@ static void lost(struct simhca_worker *worker, struct simhca_qp *qp, enum simhca
 		simhca_complete_send(worker, qp, SIMHCA_WC_RETRY_EXC_ERR, reason);
 		return;
 	}
+	simhca_usage_add(&qp->usage->retries, 1);
 	req->went_back = true;
 	simhca_go_back(qp);
 }
@@ -282,6 +298,7 @@ static void nak(struct simhca_worker *worker, struct simhca_qp *qp,
 		if (req->wait == SIMHCA_WAIT_RNR)
 			return;
 		simhca_stats_add(worker, qp->device, SIMHCA_STAT_RNR_NAK_RETRY, 1);
+		simhca_usage_add(&qp->usage->rnr_naks, 1);
 		if (!req->rnr_retries) {
 			fail(worker, qp, SIMHCA_WC_RNR_RETRY_EXC_ERR, packet->reason);
 			return;

@@ -198,6 +198,7 @@ void simhca_qp_clear(struct simhca_qp *qp)
 	simhca_drop_fetches(qp, false);
 	if (qp->uplink)
 		qp->uplink->reset(qp);
+	simhca_usage_forget(qp->usage);
 	memset(&qp->req, 0, sizeof(qp->req));
 	memset(&qp->resp, 0, sizeof(qp->resp));
 	if (qp->cast)
@@ -304,6 +305,11 @@ struct simhca_qp *simhca_qp_alloc(struct simhca_context *context, uint32_t type,
 
 	if (!qp)
 		return NULL;
+	qp->usage = simhca_usage_create();
+	if (!qp->usage) {
+		free(qp);
+		return NULL;
+	}
 	qp->context = context;
 	qp->device = context->device;
 	qp->link = type == SIMHCA_QPT_RAW_PACKET ? context->device->fabric->frame_link
@@ -339,6 +345,7 @@ void simhca_qp_free(struct simhca_qp *qp)
 		simhca_number_give(&qp->device->qpns, qp->qpn);
 	simhca_faults_free(&qp->faults);
 	free(qp->cast);
+	free(qp->usage);
 	free(qp->rss);
 	free(qp);
 }
@@ -537,6 +544,7 @@ int simhca_qp_remove(struct simhca_qp *qp, enum simhca_object_type as, uint32_t 
 	simhca_qpc_init(qp->qpc, 0, 0);
 	simhca_drop_fetches(qp, false);
 	simhca_comp_cntr_detach(qp);
+	simhca_usage_sum(qp->usage, &context->past);
 	hold(qp, -1);
 	simhca_object_remove(context, as, handle);
 	simhca_qp_free(qp);

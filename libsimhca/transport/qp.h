@@ -13,6 +13,7 @@
 #include "recv_source.h"
 #include "requester.h"
 #include "turn.h"
+#include "usage.h"
 
 struct simhca_cast;
 struct simhca_comp_cntr;
@@ -95,6 +96,7 @@ struct simhca_qp {
 	uint32_t key_pd;
 
 	struct simhca_qp_faults faults;
+	struct simhca_usage *usage;
 
 	struct { /* attach.h */
 		struct simhca_steps steps;
@@ -102,7 +104,6 @@ struct simhca_qp {
 		uint32_t segment;	/* that mem and rings lie in, and nothing else; 0: none */
 		atomic_bool attached;	/* its program has been given a peer */
 		_Atomic uint32_t whose; /* 0, or the QP whose program has been given this one */
-		_Atomic uint64_t by_device; /* messages that completed here */
 	} caller;
 };
 

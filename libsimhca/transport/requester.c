@@ -70,8 +70,11 @@ static void take_off(struct simhca_worker *worker, struct simhca_qp *qp)
 {
 	struct simhca_requester *req = &qp->req;
 	const struct simhca_send *send = worker->send;
+	uint32_t index = req->oldest + req->count;
 	struct simhca_flight *flight = simhca_flight(qp, req->count++);
 
+	if (simhca_usage_is_due(qp->usage, index) && !qp->fetching)
+		simhca_usage_begin(qp->usage, index, simhca_engine_now(qp->context->engine));
 	flight->opcode = send->wqe.opcode;
 	flight->first = req->psn_next;
 	if (!simhca_is_local_op(flight->opcode))
@@ -363,6 +366,7 @@ static bool try_again(struct simhca_worker *worker, struct simhca_qp *qp)
 		simhca_complete_send(worker, qp, SIMHCA_WC_RETRY_EXC_ERR, req->why);
 		return false;
 	}
+	simhca_usage_add(&qp->usage->retries, 1);
 	req->went_back = false;
 	simhca_go_back(qp);
 	return true;

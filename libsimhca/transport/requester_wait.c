@@ -41,6 +41,7 @@ static uint64_t rnr_delay(uint8_t rnr_timer)
 
 enum simhca_next simhca_wait_rnr(struct simhca_qp *qp, uint8_t rnr_timer)
 {
+	simhca_usage_add(&qp->usage->rnr_delay_ns, rnr_delay(rnr_timer));
 	return simhca_wait_for(qp, SIMHCA_WAIT_RNR, rnr_delay(rnr_timer));
 }
 

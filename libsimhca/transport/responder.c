@@ -264,6 +264,12 @@ static void run_connected(struct simhca_worker *worker, struct simhca_qp *qp,
 	simhca_request_count(worker, qp, packet);
 }
 
+static void give_no_receive(struct simhca_worker *worker, struct simhca_qp *qp)
+{
+	simhca_stats_add(worker, qp->device, SIMHCA_STAT_OUT_OF_BUFFER, 1);
+	simhca_usage_add(&qp->usage->no_receive, 1);
+}
+
 /* Tells the requester what came of its request. */
 static struct simhca_handover give(struct simhca_worker *worker, struct simhca_qp *qp,
 				   const struct simhca_packet *packet,
@@ -274,7 +280,7 @@ static struct simhca_handover give(struct simhca_worker *worker, struct simhca_q
 	if (reply->kind == SIMHCA_NOT_TAKEN || reply->kind == SIMHCA_SILENCE)
 		return reply->handover;
 	if (reply->kind == SIMHCA_NAK && SIMHCA_SYNDROME_IS_RNR(reply->syndrome))
-		simhca_stats_add(worker, qp->device, SIMHCA_STAT_OUT_OF_BUFFER, 1);
+		give_no_receive(worker, qp);
 	if (!simhca_is_reliable(packet->transport) ||
 	    (reply->kind == SIMHCA_RESPONSE && !packet->ack_req))
 		return taken;

@@ -60,6 +60,8 @@ struct simhca_cqe simhca_recv_cqe(struct simhca_qp *qp, const struct simhca_pack
 	simhca_recv_done(qp);
 	if (status == SIMHCA_WC_SUCCESS) {
 		simhca_count(qp, SIMHCA_COUNTS_RECV, 1, bytes);
+		simhca_usage_add(&qp->usage->received, 1);
+		simhca_usage_add(&qp->usage->received_bytes, bytes);
 	} else {
 		simhca_count_error(qp, SIMHCA_COUNTS_RECV);
 		simhca_stats_once(qp->device, SIMHCA_STAT_RESP_CQE_ERROR);

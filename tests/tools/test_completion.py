@@ -19,7 +19,7 @@ def offered(tool, *words):
 
 
 def test_subcommands(tool):
-    assert offered(tool, "st") == ["start", "stop", "status"]
+    assert offered(tool, "st") == ["start", "stop", "status", "stat"]
     assert "run" in offered(tool, "") and "--version" in offered(tool, "--")
 
 
@@ -27,6 +27,8 @@ def test_options_are_those_of_the_subcommand(tool):
     assert "--private" in offered(tool, "run", "--p")
     assert offered(tool, "start", "--p") == []
     assert offered(tool, "status", "--j") == ["--json"]
+    assert offered(tool, "top", "--b") == ["--batch"]
+    assert offered(tool, "top", "--delay", "") == []
 
 
 @pytest.mark.parametrize("option, part, values", [

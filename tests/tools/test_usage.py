@@ -3,7 +3,8 @@
 
 import pytest
 
-SUBCOMMANDS = ["run", "start", "stop", "status", "qp", "cq", "srq", "mr", "cm", "explain", "trace", "env"]
+SUBCOMMANDS = ["run", "start", "stop", "status", "qp", "cq", "srq", "mr", "cm", "stat", "top", "wire",
+               "explain", "trace", "env"]
 
 
 def one_line(text):
@@ -50,6 +51,9 @@ def test_version(tool):
     (["stop", "now"], "now"),
     (["status", "--fly"], "--fly"),
     (["explain", "--qp", "0"], "--qp 0: must be a number from 1"),
+    (["top", "--delay", "0"], "--delay 0: must be a number of seconds"),
+    (["top", "-n"], "-n needs a value"),
+    (["stat", "-b"], "-b"),
     (["trace"], "--write FILE is missing"),
     (["explain", "KEY_LOST"], "KEY_LOST: must be a reason"),
     (["env", "--format", "xml"], "--format xml: must be sh, docker or json"),

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* The terminal of `simhca top`: a page of text, and keys. ncurses, which each Debian system has for
+ * its shell; what notcurses can do besides is of no use to a table, and it brings many libraries.
+ */
+#ifndef SIMHCA_SCREEN_H
+#define SIMHCA_SCREEN_H
+
+struct screen;
+
+/* NULL: the terminal is not known. */
+struct screen *screen_open(void);
+void screen_close(struct screen *screen); /* may be NULL */
+
+/* What does not fit is cut off. */
+void screen_show(struct screen *screen, const char *text);
+
+/* Of a key that was pressed, or of what else the terminal says: NOTHING, with something to be read,
+ * is its end. */
+enum screen_key { SCREEN_OTHER, SCREEN_QUIT, SCREEN_QPS, SCREEN_NOTHING };
+enum screen_key screen_key(struct screen *screen);
+
+#endif
