@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <limits.h>
 #include <linux/sock_diag.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
@@ -22,6 +23,7 @@
 #include "wire_peers.h"
 
 #define BATCH 32
+#define POLLED_BATCHES 16 /* that an engine takes of one socket in a go */
 #define DATAGRAM_BYTES SIMHCA_DATAGRAM_MOST(4096)
 #define BUFFER_BYTES (4 << 20) /* of a socket, if we may */
 #define HEADERS_RESERVE 80     /* what rxe takes off an interface's MTU */
@@ -35,10 +37,20 @@ struct endpoint {
 	bool wanted;
 };
 
+struct batch {
+	struct mmsghdr message[BATCH];
+	struct iovec iov[BATCH];
+	struct sockaddr_storage from[BATCH];
+	char control[BATCH][CMSG_SPACE(sizeof(int)) * 2];
+	uint8_t bytes[BATCH][DATAGRAM_BYTES];
+};
+
 struct wire {
 	struct daemon *daemon;
 	ev_async gmps; /* management datagrams have come */
 	pthread_t thread;
+	pthread_mutex_t receive_lock; /* of batch: what comes is handed in in its order; first */
+	struct batch *batch;
 	int epoll_fd, stop_fd;
 	bool halted;
 	struct wire_peers peers;
@@ -265,14 +277,6 @@ static void on_gmps_async(struct ev_loop *loop, ev_async *async, int events)
 	simhca_wire_gmps(wire->daemon->fabric);
 }
 
-struct batch {
-	struct mmsghdr message[BATCH];
-	struct iovec iov[BATCH];
-	struct sockaddr_storage from[BATCH];
-	char control[BATCH][CMSG_SPACE(sizeof(int)) * 2];
-	uint8_t bytes[BATCH][DATAGRAM_BYTES];
-};
-
 static void prepare(struct batch *batch)
 {
 	for (int i = 0; i < BATCH; i++) {
@@ -317,51 +321,67 @@ static void hand_in(struct wire *wire, struct mmsghdr *message, const union simh
 	simhca_wire_receive(wire->daemon->fabric, &datagram);
 }
 
-/* False: the socket was closed meanwhile. */
-static bool find_endpoint(const struct wire *wire, int fd, union simhca_gid *gid)
+/* A batch of what has come to an address: how many; -1: there is no such address. */
+static int receive_at(struct wire *wire, unsigned int number)
 {
-	for (unsigned int i = 0; i < wire->endpoints; i++) {
-		if (wire->endpoint[i].fd != fd)
-			continue;
-		*gid = wire->endpoint[i].gid;
-		return true;
-	}
-	return false;
-}
-
-static void receive_from(struct wire *wire, struct batch *batch, int fd)
-{
+	struct batch *batch = wire->batch;
 	union simhca_gid gid;
-	int count = 0;
+	int count = -1;
 
+	pthread_mutex_lock(&wire->receive_lock);
 	prepare(batch);
 	pthread_rwlock_rdlock(&wire->lock);
-	if (find_endpoint(wire, fd, &gid))
-		count = recvmmsg(fd, batch->message, BATCH, MSG_DONTWAIT, NULL);
+	if (number < wire->endpoints) {
+		gid = wire->endpoint[number].gid;
+		count = recvmmsg(wire->endpoint[number].fd, batch->message, BATCH, MSG_DONTWAIT,
+				 NULL);
+		count = count < 0 ? 0 : count;
+	}
 	pthread_rwlock_unlock(&wire->lock);
 	for (int i = 0; i < count; i++)
 		hand_in(wire, &batch->message[i], &gid);
+	pthread_mutex_unlock(&wire->receive_lock);
+	return count;
+}
+
+/* By an engine: whoever floods us does not keep it. */
+static void on_poll(void *arg)
+{
+	int count = 0;
+
+	for (unsigned int i = 0; count >= 0; i++)
+		for (int batches = 0; batches < POLLED_BATCHES; batches++) {
+			count = receive_at(arg, i);
+			if (count < BATCH)
+				break;
+		}
+}
+
+/* UINT_MAX: the socket was closed meanwhile. */
+static unsigned int number_of(struct wire *wire, int fd)
+{
+	unsigned int number = UINT_MAX;
+
+	pthread_rwlock_rdlock(&wire->lock);
+	for (unsigned int i = 0; i < wire->endpoints; i++)
+		if (wire->endpoint[i].fd == fd)
+			number = i;
+	pthread_rwlock_unlock(&wire->lock);
+	return number;
 }
 
 static void *receive(void *arg)
 {
 	struct wire *wire = arg;
-	struct batch *batch = malloc(sizeof(*batch));
 	struct epoll_event events[BATCH];
 
-	if (!batch) {
-		log_error("the receiver of the wire has no memory to begin with");
-		return NULL;
-	}
 	for (;;) {
 		int count = epoll_wait(wire->epoll_fd, events, BATCH, -1);
 
 		for (int i = 0; i < count; i++) {
-			if (events[i].data.fd == wire->stop_fd) {
-				free(batch);
+			if (events[i].data.fd == wire->stop_fd)
 				return NULL;
-			}
-			receive_from(wire, batch, events[i].data.fd);
+			receive_at(wire, number_of(wire, events[i].data.fd));
 		}
 	}
 }
@@ -438,20 +458,23 @@ static bool is_wanted(const struct daemon *daemon)
 struct wire *wire_open(struct daemon *daemon, int *failed)
 {
 	struct epoll_event event = { .events = EPOLLIN };
-	struct simhca_wire_ops ops = { .send = on_send, .gmps = on_gmps };
+	struct simhca_wire_ops ops = { .send = on_send, .gmps = on_gmps, .poll = on_poll };
 	struct wire *wire;
 
 	*failed = 0;
 	if (!is_wanted(daemon))
 		return NULL;
 	wire = calloc(1, sizeof(*wire));
-	if (!wire)
+	if (wire)
+		wire->batch = malloc(sizeof(*wire->batch));
+	if (!wire || !wire->batch)
 		goto fail;
 	wire->daemon = daemon;
 	wire_peers_parse(daemon->options->daemon.wire_peers, &wire->peers);
 	wire->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	wire->stop_fd = event.data.fd = eventfd(0, EFD_CLOEXEC);
 	pthread_rwlock_init(&wire->lock, NULL);
+	pthread_mutex_init(&wire->receive_lock, NULL);
 	ops.arg = wire;
 	ev_async_init(&wire->gmps, on_gmps_async);
 	wire->gmps.data = wire;
@@ -466,8 +489,11 @@ struct wire *wire_open(struct daemon *daemon, int *failed)
 		close(wire->stop_fd);
 	ev_async_stop(daemon->loop, &wire->gmps);
 	pthread_rwlock_destroy(&wire->lock);
+	pthread_mutex_destroy(&wire->receive_lock);
 fail:
 	log_error("the wire: %m");
+	if (wire)
+		free(wire->batch);
 	free(wire);
 	*failed = -1;
 	return NULL;
@@ -493,5 +519,7 @@ void wire_close(struct wire *wire)
 	close(wire->epoll_fd);
 	close(wire->stop_fd);
 	pthread_rwlock_destroy(&wire->lock);
+	pthread_mutex_destroy(&wire->receive_lock);
+	free(wire->batch);
 	free(wire);
 }

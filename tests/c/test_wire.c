@@ -7,6 +7,7 @@
 #include "link/wire/wire.h"
 #include "lossy.h"
 #include "transport/requester.h"
+#include "wire_net.h"
 
 #define ELSEWHERE 96 /* no device of the world: its address would be 10.1.2.99 */
 #define STRANGER 97
@@ -265,6 +266,57 @@ static void destroyed_meanwhile(void **state)
 	settle(*state);
 }
 
+/* ------------------------------------------------------------------------------- silence */
+
+#define TIMEOUT_NS (4096ull << 10)
+
+static struct net waiting(void **state, uint8_t retry_cnt)
+{
+	struct net net = { .world = *state, .options = default_options(IBV_QPT_RC) };
+
+	net.options.psn = FIRST_PSN;
+	net.options.timeout = 10;
+	net.options.retry_cnt = retry_cnt;
+	net.side = side_new(client_new(*state, 0), &net.options);
+	qp_connect(net.side->qp, ELSEWHERE, 0x123, &net.options);
+	post(net.side, .id = 2, .opcode = SIMHCA_WR_RDMA_WRITE, .remote_addr = 4096, .rkey = 1,
+	     SGES(sge(net.side->mr, 0, 64)));
+	settle(*state);
+	return net;
+}
+
+/* A peer that may be busy is asked again after one, two, and then four time-outs each. */
+static void a_silent_peer(void **state)
+{
+	struct net net = waiting(state, 7);
+
+	for (int i = 0; i < 53; i++) /* halves, of 1 + 2 + 6 * 4 */
+		advance(*state, TIMEOUT_NS / 2);
+	expect_none(net.side->send_cq);
+	advance(*state, TIMEOUT_NS);
+	expect(net.side->send_cq, 2, RETRY_EXC_ERR);
+}
+
+static void acknowledges(void *arg)
+{
+	const struct net *net = arg;
+	struct simhca_packet packet = a_send(net, 0, 0);
+
+	packet.op = SIMHCA_PKT_ACK;
+	packet.syndrome = SIMHCA_SYNDROME_ACK;
+	comes(net, ELSEWHERE, &packet, 0);
+}
+
+/* The answer is at the socket and nobody has taken it from there: that is no silence. */
+static void an_answer_that_waits(void **state)
+{
+	struct net net = waiting(state, 0);
+
+	wire_net_poll(acknowledges, &net);
+	advance(*state, 2 * TIMEOUT_NS);
+	expect(net.side->send_cq, 2, SUCCESS);
+}
+
 /* --------------------------------------------------------------- management datagrams */
 
 static unsigned int gmps;
@@ -379,6 +431,8 @@ int main(void)
 		ON_THE_WIRE(a_local_peer),
 		ON_THE_WIRE(an_impostor_of_this_host),
 		ON_THE_WIRE(destroyed_meanwhile),
+		ON_THE_WIRE(a_silent_peer),
+		ON_THE_WIRE(an_answer_that_waits),
 		ON_THE_WIRE(management_datagrams_come),
 		ON_THE_WIRE(a_flood_of_management_datagrams),
 		ON_THE_WIRE(management_datagrams_go),

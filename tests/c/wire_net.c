@@ -16,6 +16,8 @@ static struct {
 	struct world *world;
 	uint64_t tick;
 	struct parcel *queue; /* the oldest first */
+	void (*found)(void *arg);
+	void *found_arg;
 } net;
 
 void wire_net_put(const struct simhca_wire_path *path, uint8_t traffic_class, const void *datagram,
@@ -48,6 +50,21 @@ static void sends(void *arg, const struct simhca_wire_path *path, uint8_t traffi
 		wire_net_put(path, traffic_class, datagram, length, fate.late[i]);
 }
 
+void wire_net_poll(void (*found)(void *arg), void *arg)
+{
+	net.found = found;
+	net.found_arg = arg;
+}
+
+static void polls(void *arg)
+{
+	void (*found)(void *arg) = net.found;
+
+	net.found = NULL;
+	if (found)
+		found(net.found_arg);
+}
+
 static bool tick(void)
 {
 	struct parcel **link = &net.queue, *parcel;
@@ -74,10 +91,11 @@ static bool tick(void)
 
 void wire_net_use(struct world *world, bool always)
 {
-	const struct simhca_wire_ops ops = { .send = sends, .always = always };
+	const struct simhca_wire_ops ops = { .send = sends, .poll = polls, .always = always };
 
 	assert_false(world->threaded);
 	net.world = world;
+	net.found = NULL;
 	assert_int_equal(simhca_wire_open(world->fabric, &ops), 0);
 	world->tick = tick;
 }

@@ -7,9 +7,6 @@
 #include "link/wire/inbox.h"
 #include "transport/psn.h"
 
-/* Packets in an inbox: some windows of those who know none, as on UC and UD. */
-#define ROOM 1024
-
 struct simhca_inbox {
 	pthread_mutex_t lock;
 	bool open, connected, retired;
@@ -25,6 +22,7 @@ struct simhca_inbox {
 	bool psn_known;
 	uint32_t openings; /* what was taken out before the last one does not come back */
 	uint32_t taken_at;
+	uint64_t timer_fired; /* of whoever has it */
 };
 
 struct simhca_inbox *simhca_inbox_create(void)
@@ -177,7 +175,7 @@ bool simhca_inbox_put(struct simhca_inbox *inbox, const struct simhca_packet *pa
 
 	pthread_mutex_lock(&inbox->lock);
 	if (is_for(inbox, packet, &datagram->path)) {
-		if (inbox->count < ROOM)
+		if (inbox->count < SIMHCA_INBOX_ROOM)
 			arrival = copy(packet, payload, datagram, account, most);
 		if (!arrival)
 			inbox->lost++;
@@ -221,6 +219,14 @@ bool simhca_inbox_begin(struct simhca_inbox *inbox)
 	}
 	pthread_mutex_unlock(&inbox->lock);
 	return begun;
+}
+
+bool simhca_inbox_timer(struct simhca_inbox *inbox, uint64_t fired)
+{
+	bool again = inbox->timer_fired != fired;
+
+	inbox->timer_fired = fired;
+	return again;
 }
 
 bool simhca_inbox_end(struct simhca_inbox *inbox)

@@ -9,6 +9,9 @@
 #include "link/wire/wire.h"
 #include "transport/packet.h"
 
+/* Packets in an inbox: some windows of those who know none, as on UC and UD. */
+#define SIMHCA_INBOX_ROOM 1024
+
 /* A packet that came, with its payload. */
 struct simhca_arrival {
 	struct simhca_arrival *next;
@@ -50,6 +53,8 @@ bool simhca_inbox_retire(struct simhca_inbox *inbox);
 
 /* One engine at a time; false: another one has it, and will come back for what is in it. */
 bool simhca_inbox_begin(struct simhca_inbox *inbox);
+/* In a turn: whether the QP's timer, of that deadline, has fired since this was asked last. */
+bool simhca_inbox_timer(struct simhca_inbox *inbox, uint64_t fired);
 /* True: somebody was sent away meanwhile. */
 bool simhca_inbox_end(struct simhca_inbox *inbox);
 /* The oldest; the oldest response if `responses`. NULL: none. In a turn, as what follows. */

@@ -501,11 +501,18 @@ static bool take_one(struct simhca_worker *worker, struct simhca_qp *qp, bool *o
 
 static bool arrived(struct simhca_worker *worker, struct simhca_qp *qp)
 {
+	const struct simhca_wire *wire = qp->device->fabric->wire;
 	bool owed = false, kept = false, more = true;
+	int takes = TAKES;
 
 	if (!simhca_inbox_begin(qp->inbox))
 		return false;
-	for (int i = 0; i < TAKES && more; i++)
+	/* Who has come in time is not silent, however late we look: all of it is looked at. */
+	if (simhca_inbox_timer(qp->inbox, atomic_load(&qp->task.timer_fired)) && wire->ops.poll) {
+		wire->ops.poll(wire->ops.arg);
+		takes = SIMHCA_INBOX_ROOM;
+	}
+	for (int i = 0; i < takes && more; i++)
 		more = take_one(worker, qp, &owed, &kept);
 	/* The QP outlives the step again, whoever its packets were for. */
 	simhca_guard_widen(&worker->guard);

@@ -19,6 +19,8 @@ struct simhca_wire_ops {
 		     const void *datagram, size_t length);
 	/* Management datagrams wait for simhca_wire_gmps(). By the thread that receives. */
 	void (*gmps)(void *arg);
+	/* Hands in what waits at the sockets. By engines, under no lock. NULL: nothing does. */
+	void (*poll)(void *arg);
 	void *arg;
 	/* For tests: also what is for a device of the fabric is sent. */
 	bool always;
