@@ -2,12 +2,17 @@
 /* Taking completions: ibv_poll_cq() and the ibv_start_poll() family. */
 #include <endian.h>
 #include <sched.h>
+#include <time.h>
 
 #include "checkers.h"
 #include "provider.h"
 
 /* About 2 us of finding nothing. */
 #define EMPTY_POLLS 100
+/* Longer than the device and the peer take: somebody used up his time slice. */
+#define LONG_YIELD_NS 500000u
+#define LEAST_STAY_NS 250000u
+#define MOST_STAY_NS 8000000u
 
 /* Whatever can complete; every enum simhca_wc_opcode is here. */
 static const uint8_t wc_opcode[256] = {
@@ -94,17 +99,41 @@ static const struct simhca_cqe *next_flushed(struct shca_cq *cq)
 	return &cq->flushed;
 }
 
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
 /*
  * Nothing is in the ring yet. The device is a thread like us, and where cores are scarce it, or the
  * peer, may be waiting for the one that we poll on; so after a while let others go first. Where
  * a core is free this returns at once. True if others have gone.
+ *
+ * Others may be programs that compute. Who yields to them gives up a whole time slice (Linux 6.18)
+ * for the few us that he used of it, and would get next to nothing beside several of them; so he
+ * stays for a while where a yield took long, and longer the more often it was in vain.
  */
 static bool found_empty(struct shca_cq *cq)
 {
+	uint64_t before, after;
+
 	if (++cq->empty_polls < EMPTY_POLLS)
 		return false;
 	cq->empty_polls = 0;
+	before = now_ns();
+	if (before < cq->stay_until_ns)
+		return false;
 	sched_yield();
+	after = now_ns();
+	if (after - before > LONG_YIELD_NS) {
+		cq->stay_ns = !cq->stay_ns		       ? LEAST_STAY_NS
+			      : cq->stay_ns < MOST_STAY_NS / 2 ? cq->stay_ns * 2
+							       : MOST_STAY_NS;
+		cq->stay_until_ns = after + cq->stay_ns;
+	}
 	return true;
 }
 
@@ -171,6 +200,7 @@ static inline const struct simhca_cqe *next_cqe(struct shca_cq *cq)
 		}
 		cq->ci++;
 		cq->empty_polls = 0;
+		cq->stay_ns = 0;
 		if (__builtin_expect(cqe->qpn != SHCA_VOID_QPN, 1)) {
 			retire(cq, cqe);
 			shca_has_polled();

@@ -141,8 +141,10 @@ struct shca_cq {
 	bool failed;	      /* an overrun, and what was there before it has been taken */
 	atomic_bool polling;  /* between a successful start_poll and end_poll */
 	uint32_t empty_polls; /* in a row */
-	uint32_t ci;	      /* CQEs consumed, of which mem->ci tells the device later */
-	uint32_t mask;	      /* entries - 1 */
+	uint32_t stay_ns; /* without yielding; more each time that others took long, for nothing */
+	uint64_t stay_until_ns;
+	uint32_t ci;   /* CQEs consumed, of which mem->ci tells the device later */
+	uint32_t mask; /* entries - 1 */
 	struct simhca_cqe *ring;
 	struct simhca_cq_mem *mem;
 	const struct simhca_cqe *cur; /* the CQE that ibv_wc_read_*() read */

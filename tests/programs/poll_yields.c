@@ -1,18 +1,41 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Polling an empty CQ lets others go first from time to time: what has completed by the time that
- * it comes back is taken, and not called empty.
+ * it comes back is taken, and not called empty. Beside those who use up a time slice each time
+ * it polls on for longer.
  */
+#include <time.h>
+
 #include "loop.h"
+
+#define LEAST_STAY_NS 250000
+#define MOST_STAY_NS 8000000
 
 static struct loop loop;
 static unsigned int yields;
+static bool others_compute;
+static int64_t came_back_ns, stayed_ns;
 
-/* The provider's, too: everything that a message takes happens in it. */
+static int64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000000000ll + now.tv_nsec;
+}
+
+/* The provider's, too: everything that a message takes happens in it, or nothing for 2 ms. */
 int sched_yield(void)
 {
-	if (!yields++)
+	struct timespec slice = { .tv_nsec = 2000000 };
+
+	stayed_ns = now_ns() - came_back_ns;
+	if (others_compute)
+		nanosleep(&slice, NULL);
+	else if (!yields)
 		message(&loop, 0);
+	yields++;
+	came_back_ns = now_ns();
 	return 0;
 }
 
@@ -42,4 +65,39 @@ TEST(start_poll)
 		ret = ibv_start_poll(cq, &attr);
 	CHECK(yields && !ret && cq->status == IBV_WC_SUCCESS);
 	ibv_end_poll(cq);
+}
+
+/* How long it has polled between two yields. */
+static int64_t stay(void)
+{
+	unsigned int before = yields;
+	struct ibv_wc wc;
+
+	while (yields == before)
+		CHECK(!ibv_poll_cq(loop.recv_cq, 1, &wc));
+	return stayed_ns;
+}
+
+TEST(others_compute)
+{
+	struct ibv_wc wc;
+	int64_t stayed;
+
+	loop = new_loop();
+	others_compute = true;
+	stay();
+	for (int64_t least = LEAST_STAY_NS; least <= MOST_STAY_NS; least *= 2)
+		CHECK(stay() >= least);
+	CHECK(stay() >= MOST_STAY_NS);
+	/* When something has come it begins anew; here it may be kept from the CPU as well. */
+	for (int i = 0; i < 100; i++) {
+		message(&loop, 0);
+		while (!ibv_poll_cq(loop.recv_cq, 1, &wc))
+			;
+		stay();
+		stayed = stay();
+		if (stayed < MOST_STAY_NS / 2)
+			return;
+	}
+	CHECK(!"polls for as long as before");
 }
