@@ -20,7 +20,7 @@ enum simhca_handed {
 	SIMHCA_HANDED_MEMORY,  /* a key that is not such a region's, or gives no such right */
 	SIMHCA_HANDED_RECEIVE, /* no receive that is long enough */
 	SIMHCA_HANDED_CQ,      /* a CQ has no room */
-	SIMHCA_HANDED_EVENT,   /* a CQ is armed for it */
+	SIMHCA_HANDED_EVENT,   /* it is carried, and only an event is left: a CQ was armed for it */
 	SIMHCA_HANDED_COPY,    /* the kernel did not copy it */
 	SIMHCA_HANDED_REASONS,
 };
@@ -29,9 +29,9 @@ struct simhca_caller {
 	/* Odd: in a step. What the step found in device memory is used until it is even again. */
 	_Atomic uint32_t guard;
 	/*
-	 * Events that are due for completions that were published when the CQ had just been armed,
-	 * which is used up: of the send CQ, and of the peer's. The device raises them when the
-	 * doorbell of the QP rings.
+	 * Events that are due for completions that were published when the CQ was armed, which is
+	 * used up: of the send CQ, and of the peer's. The device raises them when the doorbell of
+	 * the QP rings, or its program has ended.
 	 */
 	_Atomic uint32_t send_events, recv_events;
 	uint32_t reserved0;

@@ -185,6 +185,18 @@ void simhca_callers_end(struct simhca_qp *qp)
 		atomic_store(&qp->qpc->callers, 0);
 }
 
+/* Of as many as there can be: a client that lies makes work for itself. */
+static void raise_events(_Atomic uint32_t *due, struct simhca_cq *cq)
+{
+	uint32_t events;
+
+	if (!atomic_load_explicit(due, memory_order_relaxed))
+		return;
+	events = atomic_exchange(due, 0);
+	for (uint32_t i = 0; cq && i < events && i < MOST_EVENTS; i++)
+		simhca_cq_tell(cq);
+}
+
 /*
  * The program has ended, and its requester with it: in the middle of a step the peer's responder
  * either has the message or has not, and a CQE of a message that it has is published.
@@ -196,6 +208,7 @@ static bool mend(struct simhca_qp *qp)
 
 	if (!peer || atomic_load(&peer->caller.whose) != qp->qpn)
 		return true;
+	raise_events(&qp->caller.steps.mem->recv_events, peer->recv_cq);
 	holder = atomic_load_explicit(&peer->mem->resp_turn.holder, memory_order_acquire);
 	if ((holder & ~SIMHCA_TURN_WANTED) != name)
 		return true;
@@ -221,18 +234,6 @@ bool simhca_caller_detach(struct simhca_qp *qp)
 	return true;
 }
 
-/* Of as many as there can be: a client that lies makes work for itself. */
-static void raise_events(_Atomic uint32_t *due, struct simhca_cq *cq)
-{
-	uint32_t events;
-
-	if (!atomic_load_explicit(due, memory_order_relaxed))
-		return;
-	events = atomic_exchange(due, 0);
-	for (uint32_t i = 0; cq && i < events && i < MOST_EVENTS; i++)
-		simhca_cq_tell(cq);
-}
-
 void simhca_caller_rang(struct simhca_qp *qp)
 {
 	struct simhca_caller *mem = qp->caller.steps.mem;
@@ -240,10 +241,11 @@ void simhca_caller_rang(struct simhca_qp *qp)
 
 	if (!atomic_load_explicit(&qp->caller.attached, memory_order_relaxed))
 		return;
+	/* The peer's first: it may sleep, and who rang does not. */
+	if (atomic_load_explicit(&mem->recv_events, memory_order_relaxed)) {
+		peer = qp->link->peer ? qp->link->peer(qp) : NULL;
+		raise_events(&mem->recv_events,
+			     peer && peer->qpc->dest_qpn == qp->qpn ? peer->recv_cq : NULL);
+	}
 	raise_events(&mem->send_events, qp->send_cq);
-	if (!atomic_load_explicit(&mem->recv_events, memory_order_relaxed))
-		return;
-	peer = qp->link->peer ? qp->link->peer(qp) : NULL;
-	raise_events(&mem->recv_events,
-		     peer && peer->qpc->dest_qpn == qp->qpn ? peer->recv_cq : NULL);
 }

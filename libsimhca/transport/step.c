@@ -41,7 +41,7 @@ struct turns {
 	struct simhca_responder resp;
 	uint32_t req_generation, resp_generation;
 	bool req_changed, resp_changed;
-	uint32_t send_events, recv_events;
+	bool events; /* the device is to raise one */
 };
 
 #define DONE (-1)
@@ -350,13 +350,11 @@ static void publish(const struct simhca_cq_view *cq, uint32_t ticket)
 	atomic_store_explicit(&simhca_cq_slot(cq, ticket)->seq, ticket + 1, memory_order_release);
 }
 
-static bool is_armed(const struct simhca_cq_view *cq, uint32_t matches)
-{
-	return atomic_load_explicit(&cq->mem->arm, memory_order_seq_cst) & matches;
-}
-
-/* After it was published: whether the CQ was armed for it meanwhile, which is used up so. */
-static bool disarm(const struct simhca_cq_view *cq, uint32_t matches)
+/*
+ * After it was published: whether the CQ was armed for it, which is used up so. The event is due
+ * before that is: if the program ends in between, the device raises it all the same.
+ */
+static bool disarm(const struct simhca_cq_view *cq, uint32_t matches, _Atomic uint32_t *due)
 {
 	uint32_t arm;
 
@@ -366,9 +364,19 @@ static bool disarm(const struct simhca_cq_view *cq, uint32_t matches)
 	 */
 	atomic_thread_fence(memory_order_seq_cst);
 	arm = atomic_load_explicit(&cq->mem->arm, memory_order_seq_cst);
-	while (arm & matches)
+	if (!(arm & matches))
+		return false;
+	simhca_store();
+	atomic_fetch_add(due, 1);
+	while (arm & matches) {
+		simhca_store();
 		if (atomic_compare_exchange_weak(&cq->mem->arm, &arm, arm & ~SIMHCA_ARM_BITS))
 			return true;
+	}
+	/* Another has used it up. If the device has seen ours meanwhile, that is one too many. */
+	arm = atomic_load(due);
+	while (arm && !atomic_compare_exchange_weak(due, &arm, arm - 1))
+		;
 	return false;
 }
 
@@ -447,7 +455,8 @@ static int complete_receive(struct simhca_step *step, struct turns *turns,
 	turns->resp_changed = true;
 	commit_responder(step, turns);
 	publish(&step->peer.recv_cq, ticket);
-	turns->recv_events += disarm(&step->peer.recv_cq, receive_matches(msg));
+	turns->events |=
+		disarm(&step->peer.recv_cq, receive_matches(msg), &step->caller->recv_events);
 	return DONE;
 }
 
@@ -480,7 +489,7 @@ static int complete_send(struct simhca_step *step, struct turns *turns, const st
 	commit_responder(step, turns);
 	commit_requester(step, turns);
 	publish(&step->send_cq, ticket);
-	turns->send_events += disarm(&step->send_cq, SIMHCA_ARM_NEXT);
+	turns->events |= disarm(&step->send_cq, SIMHCA_ARM_NEXT, &step->caller->send_events);
 	return DONE;
 }
 
@@ -520,15 +529,11 @@ static int carry(struct simhca_step *step, struct turns *turns)
 		why = read_receive(step, &turns->resp, &msg);
 		if (why == DONE && !has_room(&step->peer.recv_cq))
 			why = SIMHCA_HANDED_CQ;
-		if (why == DONE && is_armed(&step->peer.recv_cq, receive_matches(&msg)))
-			why = SIMHCA_HANDED_EVENT;
 	}
 	if (why == DONE && !is_send(&msg))
 		why = find_remote(step, &msg);
 	if (why == DONE && is_signaled(step, &msg) && !has_room(&step->send_cq))
 		why = SIMHCA_HANDED_CQ;
-	if (why == DONE && is_signaled(step, &msg) && is_armed(&step->send_cq, SIMHCA_ARM_NEXT))
-		why = SIMHCA_HANDED_EVENT;
 	if (why == DONE && !copy(step, &msg))
 		why = SIMHCA_HANDED_COPY;
 	if (why != DONE)
@@ -571,7 +576,7 @@ bool simhca_step(struct simhca_step *step)
 	int why = DONE;
 
 	while (!all && why == DONE && !wanted) {
-		struct turns turns = { .send_events = 0 };
+		struct turns turns = { .events = false };
 
 		/* seq_cst: it is seen before anything of the device's is looked at. */
 		atomic_fetch_add_explicit(&caller->guard, 1, memory_order_seq_cst);
@@ -587,9 +592,8 @@ bool simhca_step(struct simhca_step *step)
 		}
 		/* release: all that the step did is over. */
 		atomic_fetch_add_explicit(&caller->guard, 1, memory_order_release);
-		if (turns.send_events || turns.recv_events) {
-			atomic_fetch_add(&caller->send_events, turns.send_events);
-			atomic_fetch_add(&caller->recv_events, turns.recv_events);
+		if (turns.events) {
+			add(&caller->handed[SIMHCA_HANDED_EVENT], 1);
 			wanted = true;
 		}
 	}
