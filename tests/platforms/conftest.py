@@ -86,6 +86,4 @@ def pytest_terminal_summary(terminalreporter):
     widths = [max(map(len, column)) for column in zip(*lines)]
     text = "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip()
                      for line in lines)
-    LOGS.mkdir(parents=True, exist_ok=True)
-    (LOGS / "table").write_text(text + "\n")
     terminalreporter.write_line(text)
