@@ -7,6 +7,7 @@ import pathlib
 import signal
 import struct
 import subprocess
+import sys
 import threading
 import time
 
@@ -49,6 +50,49 @@ def test_commands_that_meet_it(daemon, neighbour, slow_file, program):
     sender = program("stuck-sender", slow_file, "8", "16", "destroy")
     assert sender.line() == "done\n"
     time.sleep(ATTACK)
+
+
+# Prefetches of a page that nobody brings, each on an answer's behalf: how many were refused, and why.
+WAITS = """if True:
+    import ctypes, os, socket, struct, sys, time
+    sys.path.insert(0, sys.argv[3])
+    from protocol import MAGIC, NUMBER, VERSION, Client
+    libc = ctypes.CDLL(None)
+    libc.mmap.restype = ctypes.c_void_p
+    page = libc.mmap(None, ctypes.c_size_t(4096), 1, 1, os.open(sys.argv[2], os.O_RDONLY), ctypes.c_long(0))
+    clients, refused = [Client(sys.argv[1]) for _ in range(6)], []
+    for client in clients:
+        client.open()
+        pd = client.ok(NUMBER["ALLOC_PD"])[0][:4]
+        region = client.ok(NUMBER["REG_MR"], struct.pack("QQQ4s3I", page, 4096, page, pd, 1 << 6, 0, 0))[0]
+        body = struct.pack("4s3IQQI4s", pd, 0, 1, 1, 0, page, 8, region[4:8]).ljust(408, b"\\0")
+        request = struct.pack("IHHII", MAGIC, VERSION, NUMBER["ADVISE_MR"], 16 + len(body), 0) + body
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        for _ in range(60):
+            socket.send_fds(client.sock, [request], [theirs.fileno()])
+        client.ok(NUMBER["ALLOC_PD"])
+        ours.setblocking(False)
+        try:
+            while True:
+                refused.append(ours.recv(4096)[16:176])
+        except BlockingIOError:
+            pass
+    print(len(refused), all(b"of its program" in why for why in refused), flush=True)
+    time.sleep(60)
+"""
+
+
+def test_commands_that_wait_for_it(daemon, neighbour, slow_file):
+    """Of one program 256 wait, whatever connections it has; what is beyond that hears so."""
+    attacker = subprocess.Popen(
+        [sys.executable, "-c", WAITS, daemon.tree("dev/infiniband/uverbs0"), slow_file,
+         os.path.dirname(sys.modules["protocol"].__file__)], stdout=subprocess.PIPE, text=True)
+    try:
+        assert attacker.stdout.readline() == f"{6 * 60 - 256} True\n"
+        time.sleep(ATTACK)
+    finally:
+        attacker.kill()  # and it ends when the file system does
+        attacker.stdout.close()
 
 
 @pytest.mark.parametrize("neighbour", [["odp"]], indirect=True, ids=["odp"])
