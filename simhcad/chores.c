@@ -35,7 +35,8 @@ struct chores {
 	struct chore *finished;
 	struct running *running; /* the latest last */
 	unsigned int threads;
-	unsigned int busy; /* threads, each with one chore */
+	unsigned int busy;     /* threads, each with one chore */
+	unsigned int watching; /* threads that see whether what others have begun takes long */
 	bool stopping;
 };
 
@@ -65,11 +66,17 @@ static int start_thread(struct chores *chores)
 	return 0;
 }
 
-/* Locked. Those that are busy may never come back: there shall be one that is not, if it can be. */
-static void have_thread(struct chores *chores)
+/*
+ * Locked. Those that are busy may never come back: there shall be one that is not, if it can be,
+ * and that looks at the queue.
+ */
+static void wake_thread(struct chores *chores)
 {
+	if (chores->watching)
+		return;
 	if (chores->threads == chores->busy && chores->threads < MOST_THREADS)
 		start_thread(chores);
+	pthread_cond_signal(&chores->wake);
 }
 
 static bool has_its_share(const struct chores *chores, const struct owner *owner)
@@ -126,7 +133,9 @@ static bool leave_it_to_another(struct chores *chores)
 		return false;
 	until.tv_sec = (time_t)(end / 1000000000);
 	until.tv_nsec = (long)(end % 1000000000);
+	chores->watching++;
 	pthread_cond_clockwait(&chores->wake, &chores->lock, CLOCK_MONOTONIC, &until);
+	chores->watching--;
 	return true;
 }
 
@@ -152,7 +161,7 @@ static void *work(void *arg)
 		DL_DELETE(chores->queue, chore);
 		chores->busy++;
 		if (chores->queue)
-			have_thread(chores);
+			wake_thread(chores);
 		running = (struct running){ .owner = chore->owner, .since = now_ns() };
 		done = chore->done; /* the chore may be gone afterwards */
 		DL_APPEND(chores->running, &running);
@@ -177,8 +186,7 @@ void chores_add(struct chores *chores, struct chore *list)
 {
 	pthread_mutex_lock(&chores->lock);
 	DL_CONCAT(chores->queue, list);
-	have_thread(chores);
-	pthread_cond_signal(&chores->wake);
+	wake_thread(chores);
 	pthread_mutex_unlock(&chores->lock);
 }
 

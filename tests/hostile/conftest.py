@@ -93,8 +93,8 @@ def program(daemon):
 
 
 @pytest.fixture
-def slow_file(directory):
-    """A file that can be opened, and then answers nothing any more."""
+def slow_server(directory):
+    """Serves the file "slow" beneath its mountpoint, until it is killed."""
     program = os.path.join(BUILD, "tests", "hostile", "hostile-slow-fs")
     if not os.path.exists(program):
         pytest.skip("needs libfuse3 when it is built")
@@ -106,13 +106,20 @@ def slow_file(directory):
     try:
         if server.stdout.readline() != "ready\n":
             pytest.skip("needs to mount a FUSE file system")
-        yield mountpoint + "/slow"
+        server.mountpoint = mountpoint
+        yield server
     finally:
         # Lets go of whoever waits for it.
         server.kill()
         server.wait()
         subprocess.run(["umount", "-l", mountpoint], check=False)
         os.rmdir(mountpoint)
+
+
+@pytest.fixture
+def slow_file(slow_server):
+    """A file that can be opened, and then answers nothing any more."""
+    return slow_server.mountpoint + "/slow"
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -50,14 +50,14 @@ def close_late(fds):
 class Slow:
     """Descriptors that take long to close, each alive only in what was sent."""
 
-    def __init__(self, daemon, kind, path):
-        self.daemon, self.kind, self.path, self.peers = daemon, kind, path, []
+    def __init__(self, daemon, kind, server):
+        self.daemon, self.kind, self.server, self.peers = daemon, kind, server, []
 
     def give(self, sock, data, answer=None, count=1):
         """Sends data with count of them, in front of them the socket for the answer."""
         before = [answer] if answer is not None else []
         if self.kind == "fuse":
-            fds = [os.open(self.path, os.O_RDWR) for _ in range(count)]
+            fds = [os.open(self.server.mountpoint + "/slow", os.O_RDWR) for _ in range(count)]
             try:
                 socket.send_fds(sock, [data], before + fds)
             finally:
@@ -78,7 +78,7 @@ class Slow:
 
 @pytest.fixture(params=["linger", "fuse"])
 def slow(request, daemon):
-    slow = Slow(daemon, request.param, request.getfixturevalue("slow_file") if request.param == "fuse" else None)
+    slow = Slow(daemon, request.param, request.getfixturevalue("slow_server") if request.param == "fuse" else None)
     yield slow
     for peer in slow.peers:
         peer.close()
@@ -246,14 +246,13 @@ def test_threads_and_descriptors_are_back(daemon, slow):
     before = daemon.fds(), threads()
     client = Client(daemon.tree("dev/infiniband/uverbs0"))
     close_all(client.open())
-    for _ in range(10):
-        slow.give(client.sock, request("ALLOC_PD"))
-    # A thread that lingers is let go of when the daemon is stopped for the next one.
-    daemon.settle(lambda: threads() > before[1] + (5 if slow.kind == "fuse" else 0))
+    # All at once: a thread that lingers is let go of when the daemon is stopped for the next one.
+    slow.give(client.sock, request("ALLOC_PD"), count=8)
+    daemon.settle(lambda: threads() > before[1] + 5)
     client.close()
     for peer in slow.peers:
         peer.close()
     if slow.kind == "fuse":
         # The file system goes, and whoever waits for it is let go of.
-        os.system("pkill -KILL -f hostile-slow-fs.%s" % os.path.dirname(slow.path))
-    daemon.settle(lambda: (daemon.fds(), threads()) <= before)
+        slow.server.kill()
+    daemon.settle(lambda: daemon.fds() <= before[0] and threads() <= before[1])
