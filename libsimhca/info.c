@@ -96,6 +96,17 @@ void simhca_context_past(const struct simhca_context *context, struct simhca_usa
 	*sum = context->past;
 }
 
+bool simhca_context_posted(const struct simhca_context *context, uint32_t qpn, uint32_t *posted)
+{
+	const struct simhca_qp *qp = atomic_load(&context->device->qps[SIMHCA_QPN_SLOT(qpn)]);
+
+	if (!qp || qp->qpn != qpn || qp->context != context)
+		return false;
+	*posted = atomic_load_explicit(qp->srq ? &qp->srq->mem->pi : &qp->mem->rq_pi,
+				       memory_order_relaxed);
+	return true;
+}
+
 void *simhca_qp_arg(const struct simhca_device *device, uint32_t qpn)
 {
 	const struct simhca_qp *qp = atomic_load(&device->qps[SIMHCA_QPN_SLOT(qpn)]);
@@ -148,6 +159,7 @@ bool simhca_next_cq(const struct simhca_context *context, uint32_t *handle,
 		.cqe = cq->view.cqe,
 		.users = cq->users,
 		.waiting = waiting < cq->view.cqe ? waiting : cq->view.cqe,
+		.polled = atomic_load_explicit(&cq->view.mem->ci, memory_order_relaxed),
 		.arm = arm & SIMHCA_ARM_BITS,
 		.was_armed = arm != 0,
 		.overrun = cq->overrun,

@@ -64,6 +64,21 @@ struct simhca_key_facts {
 	uint64_t iova, length;
 };
 
+/* What a key was that is gone, of the same PD. */
+struct simhca_gone_facts {
+	bool was;
+	uint64_t ago_ns; /* since it went */
+	uint64_t iova, length;
+	uint32_t now_key; /* of the same memory; 0: it has none */
+};
+
+/* The queue that a message found empty. */
+struct simhca_empty_facts {
+	uint32_t context; /* whose; 0: not known */
+	uint32_t srqn;	  /* 0: the QP's own */
+	uint32_t posted;  /* receives so far, since it was created or reset */
+};
+
 struct simhca_failure {
 	enum simhca_failure_kind kind;
 	uint32_t context; /* id; 0: of an XRC target, which is no program's */
@@ -79,7 +94,9 @@ struct simhca_failure {
 	bool has_access;
 	uint32_t key;
 	uint64_t va, bytes;
-	struct simhca_key_facts entry; /* with has_access */
+	struct simhca_key_facts entry;	 /* with has_access */
+	struct simhca_gone_facts gone;	 /* likewise */
+	struct simhca_empty_facts empty; /* with RNR_RETRY_EXC_ERR */
 	/* The sender's attributes: how often, and for how long, it tried. */
 	uint32_t retry_cnt, rnr_retry, timeout;
 	uint32_t count;	  /* FLUSHED */
@@ -329,6 +346,9 @@ struct simhca_qp_info {
 };
 bool simhca_next_qp(const struct simhca_context *context, uint32_t *handle,
 		    struct simhca_qp_info *info);
+/* How many receives were posted to the queue that the context's QP of this number takes from, since
+ * it was created or reset. False: it has no such QP. */
+bool simhca_context_posted(const struct simhca_context *context, uint32_t qpn, uint32_t *posted);
 /* The argument of the context that has this QP. NULL: there is none, or many may have it (XRC). */
 void *simhca_qp_arg(const struct simhca_device *device, uint32_t qpn);
 struct simhca_mr_info {
@@ -346,6 +366,7 @@ bool simhca_next_pd(const struct simhca_context *context, uint32_t *handle,
 struct simhca_cq_info {
 	uint32_t number, cqe, users;
 	uint32_t waiting; /* completions that were not polled; in a damaged CQ at most cqe */
+	uint32_t polled;  /* completions that were, modulo 2^32 */
 	uint32_t arm;	  /* enum simhca_arm: for what it is armed now */
 	bool was_armed;	  /* since it was created */
 	bool overrun;

@@ -341,12 +341,38 @@ static void on_cm(struct connection *connection, const json_t *request)
 	send_json(connection, cma_report_ids(connection->admin->daemon->cma));
 }
 
+/* Of queues that had no receive: how many were posted to them later, if they still are there. */
+static void add_receives_since(const struct daemon *daemon, const json_t *failures)
+{
+	for (size_t i = 0; i < json_array_size(failures); i++) {
+		const json_t *failure = json_array_get(failures, i);
+		json_t *queue = json_object_get(failure, "queue");
+		const struct session *session;
+		uint32_t posted,
+			then = (uint32_t)json_integer_value(json_object_get(queue, "posted"));
+
+		if (!queue)
+			continue;
+		session = session_of(
+			daemon, (uint32_t)json_integer_value(json_object_get(queue, "context")));
+		if (session && simhca_context_posted(session->context,
+						     (uint32_t)json_integer_value(
+							     json_object_get(failure, "peer_qpn")),
+						     &posted))
+			json_object_set_new(queue, "posted_since", json_integer(posted - then));
+	}
+}
+
 static void on_explain(struct connection *connection, const json_t *request)
 {
-	send_json(connection,
-		  failures_json(connection->admin->daemon->failures,
-				(uint64_t)json_integer_value(json_object_get(request, "since")),
-				(pid_t)json_integer_value(json_object_get(request, "run"))));
+	struct daemon *daemon = connection->admin->daemon;
+	json_t *report =
+		failures_json(daemon->failures,
+			      (uint64_t)json_integer_value(json_object_get(request, "since")),
+			      (pid_t)json_integer_value(json_object_get(request, "run")));
+
+	add_receives_since(daemon, json_object_get(report, "failures"));
+	send_json(connection, report);
 }
 
 static void on_wire(struct connection *connection, const json_t *request)

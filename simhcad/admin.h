@@ -82,7 +82,11 @@
  *		vendor_err, and what fits of opcode, status, wr_id, psn, length, count, retry_cnt,
  *		rnr_retry and timeout; key, address and bytes, if memory was asked for by a key;
  *		then entry is what the key names, null if nothing: what, key, pdn and qpn, and, if
- *		it is the user's own, address, length and access.
+ *		it is the user's own, address, length and access. was, if the key was a region's of
+ *		the same protection domain: address, length, ago_s (since it was deregistered) and
+ *		now (the key that the same memory has). queue, of RNR_RETRY_EXC_ERR: context, pid
+ *		and comm, srqn (0: the QP's own), posted (receives so far), posted_since.
+ *		The kind "sleep" is a program that sleeps, and will not wake up.
  *
  * trace	The frames that links carry from now on: with the answer comes the end of a socket
  *		(trace.h). "most_bytes": N of each frame at most.

@@ -18,6 +18,7 @@
 #include "report.h"
 #include "retry.h"
 #include "rundir.h"
+#include "sleepers.h"
 
 struct admin;
 struct chores;
@@ -39,6 +40,7 @@ struct daemon {
 	struct chores *chores;
 	struct releaser *releaser;
 	struct failures *failures;
+	struct sleepers sleepers;
 	struct tracers *tracers;
 	struct retry_queue retries;
 	struct report_queue reports;

@@ -639,6 +639,19 @@ bool event_has_channel(struct event_set *set, uint64_t inode)
 	return pipe;
 }
 
+bool event_all_read(struct event_set *set, uint64_t inode)
+{
+	struct event_pipe *pipe;
+	int unread = 0;
+	bool read;
+
+	pthread_mutex_lock(&set->lock);
+	HASH_FIND(hh, set->channels, &inode, sizeof(inode), pipe);
+	read = pipe && !pipe->queue && !ioctl(pipe->fd, SIOCOUTQ, &unread) && !unread;
+	pthread_mutex_unlock(&set->lock);
+	return read;
+}
+
 void event_set_init(struct event_set *set, struct event_wakeup *wakeup)
 {
 	set->wakeup = wakeup;

@@ -81,6 +81,8 @@ int event_reserve_async(struct event_set *set, pid_t pid, int *end);
 int event_take_async(struct event_set *set, pid_t pid);
 
 bool event_has_channel(struct event_set *set, uint64_t inode);
+/* Whether the client has read all that the channel had. False, too, if there is none. */
+bool event_all_read(struct event_set *set, uint64_t inode);
 
 /* From any thread. */
 void event_raise_completion(struct event_set *set, uint64_t channel, uint64_t cq);

@@ -20,7 +20,9 @@ struct failed {
 	struct timespec time;
 	struct simhca_failure what;
 	struct failing_program whose;
-	const char *verb; /* NULL: it is no command */
+	struct failing_program empty; /* whose the queue is that had no receive */
+	bool sleep;		      /* it is no failure yet: text says who sleeps on what */
+	const char *verb;	      /* NULL: it is no command */
 	int error;
 	char text[SIMHCA_CMD_MESSAGE];
 	bool first; /* of its run: it stays */
@@ -285,6 +287,8 @@ static void add(struct failures *failures, struct failed *new)
 	clock_gettime(CLOCK_REALTIME, &new->time);
 	pthread_mutex_lock(&failures->lock);
 	new->whose = whose(failures, new->what.context);
+	if (new->what.empty.context)
+		new->empty = whose(failures, new->what.empty.context);
 	new->id = ++failures->last_id;
 	if (!new->verb)
 		look_for_causes(failures, new);
@@ -316,6 +320,14 @@ void failures_add_verb(struct failures *failures, uint32_t context, const char *
 	struct failed new = { .verb = verb, .error = error, .what.context = context };
 
 	snprintf(new.text, sizeof(new.text), "%s", why);
+	add(failures, &new);
+}
+
+void failures_add_sleep(struct failures *failures, uint32_t context, const char *text)
+{
+	struct failed new = { .sleep = true, .verb = "", .what.context = context };
+
+	snprintf(new.text, sizeof(new.text), "%s", text);
 	add(failures, &new);
 }
 
@@ -369,6 +381,8 @@ static const char *kind_name(const struct failed *failed)
 		[SIMHCA_FLUSHED] = "flush",
 	};
 
+	if (failed->sleep)
+		return "sleep";
 	return failed->verb ? "verb" : names[failed->what.kind];
 }
 
@@ -429,6 +443,16 @@ static json_t *entry_json(const struct simhca_key_facts *entry)
 	return json;
 }
 
+static json_t *gone_json(const struct simhca_gone_facts *gone)
+{
+	json_t *json = json_pack("{s:o, s:I, s:f}", "address", hex(gone->iova), "length",
+				 (json_int_t)gone->length, "ago_s", 1e-9 * (double)gone->ago_ns);
+
+	if (gone->now_key)
+		json_object_set_new(json, "now", hex(gone->now_key));
+	return json;
+}
+
 static void add_work_request(json_t *json, const struct simhca_failure *what)
 {
 	json_object_set_new(json, "qpn", json_integer(what->qpn));
@@ -462,6 +486,34 @@ static void add_work_request(json_t *json, const struct simhca_failure *what)
 	}
 	if (what->has_access)
 		json_object_set_new(json, "entry", entry_json(&what->entry));
+	if (what->gone.was)
+		json_object_set_new(json, "was", gone_json(&what->gone));
+}
+
+/* A process names itself, with any bytes; JSON wants UTF-8. */
+static json_t *name_json(const struct failing_program *program)
+{
+	char comm[sizeof(program->comm)];
+
+	memcpy(comm, program->comm, sizeof(comm));
+	for (char *c = comm; *c; c++)
+		if (*c < ' ' || *c > '~')
+			*c = '?';
+	return json_string(comm);
+}
+
+/* The peer's, which had no receive. */
+static void add_queue(json_t *json, const struct failed *failed)
+{
+	const struct simhca_empty_facts *empty = &failed->what.empty;
+
+	if (!empty->context)
+		return;
+	json_object_set_new(
+		json, "queue",
+		json_pack("{s:I, s:I, s:o, s:I, s:I}", "context", (json_int_t)empty->context, "pid",
+			  (json_int_t)failed->empty.pid, "comm", name_json(&failed->empty), "srqn",
+			  (json_int_t)empty->srqn, "posted", (json_int_t)empty->posted));
 }
 
 static json_t *failed_json(const struct failed *all, unsigned int count,
@@ -469,29 +521,26 @@ static json_t *failed_json(const struct failed *all, unsigned int count,
 {
 	uint64_t root = root_of(all, count, failed);
 	char text[SIMHCA_CMD_MESSAGE];
-	char comm[sizeof(failed->whose.comm)];
 	json_t *json;
 
-	/* A process names itself, with any bytes; JSON wants UTF-8. */
-	memcpy(comm, failed->whose.comm, sizeof(comm));
-	for (char *c = comm; *c; c++)
-		if (*c < ' ' || *c > '~')
-			*c = '?';
 	say(failed, text, sizeof(text));
-	json = json_pack("{s:I, s:f, s:s, s:I, s:s, s:s, s:I, s:s}", "id", (json_int_t)failed->id,
+	json = json_pack("{s:I, s:f, s:s, s:I, s:o, s:s, s:I, s:s}", "id", (json_int_t)failed->id,
 			 "time", (double)failed->time.tv_sec + 1e-9 * (double)failed->time.tv_nsec,
 			 "kind", kind_name(failed), "pid", (json_int_t)failed->whose.pid, "comm",
-			 comm, "device", failed->whose.device, "context",
+			 name_json(&failed->whose), "device", failed->whose.device, "context",
 			 (json_int_t)failed->what.context, "text", text);
 	if (!json)
 		return NULL;
 	if (root)
 		json_object_set_new(json, "cause", json_integer((json_int_t)root));
+	if (failed->sleep)
+		return json;
 	if (failed->verb) {
 		json_object_set_new(json, "verb", json_string(failed->verb));
 		json_object_set_new(json, "errno", json_integer(failed->error));
 	} else {
 		add_work_request(json, &failed->what);
+		add_queue(json, failed);
 	}
 	return json;
 }

@@ -43,6 +43,8 @@ void failures_add(struct failures *failures, const struct simhca_failure *failur
 /* A command that was refused; verb is a constant. */
 void failures_add_verb(struct failures *failures, uint32_t context, const char *verb, int error,
 		       const char *why);
+/* A program that sleeps, and will not wake up. */
+void failures_add_sleep(struct failures *failures, uint32_t context, const char *text);
 /* The `simhca run` with this pid has ended. */
 void failures_end_run(struct failures *failures, pid_t run);
 

@@ -172,6 +172,7 @@ static int serve(struct daemon *daemon, int background)
 	attention_init(&daemon->attention, daemon->loop);
 	retry_queue_init(&daemon->retries, daemon->loop);
 	report_queue_init(&daemon->reports, daemon);
+	sleepers_init(&daemon->sleepers, daemon);
 	if (!event_wakeup_init(&daemon->wakeup, daemon->loop)) {
 		releaser_stop(daemon->releaser);
 		chores_stop(daemon->chores);
@@ -209,6 +210,7 @@ static int serve(struct daemon *daemon, int background)
 	ready_notify("STOPPING=1");
 	status = 0;
 out:
+	sleepers_end(&daemon->sleepers);
 	/* Nobody new comes in; then those who are there go. */
 	admin_close(daemon->admin);
 	nl_server_close(&daemon->nl_server);

@@ -238,6 +238,30 @@ void process_release(struct process_table *table, struct process_use **owner)
 	}
 }
 
+long long process_cpu(pid_t pid)
+{
+	unsigned long long user, system;
+	char path[64], text[512];
+	const char *rest;
+	ssize_t length;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	length = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	if (fd >= 0)
+		close(fd);
+	if (length <= 0)
+		return -1;
+	text[length] = '\0';
+	/* Its name, in parentheses, may have any in it. */
+	rest = strrchr(text, ')');
+	if (!rest || sscanf(rest + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu",
+			    &user, &system) != 2)
+		return -1;
+	return (long long)(user + system);
+}
+
 void process_name(pid_t pid, char comm[16])
 {
 	char path[64];

@@ -68,6 +68,8 @@ struct simhca_mm *process_memory(struct process_table *table, struct process_use
 /* The context does not use any process any more. */
 void process_release(struct process_table *table, struct process_use **owner);
 
+/* CPU time of all its threads so far, in clock ticks; -1: it cannot be seen. */
+long long process_cpu(pid_t pid);
 /* The name of a process, "" if it cannot be seen. */
 void process_name(pid_t pid, char comm[16]);
 

@@ -154,10 +154,10 @@ static enum progress serve(struct session *session, struct datagram *datagram, d
 				    "memory that does not answer",
 				    command->name);
 	if (status)
-		log_debug("%s: context %d, process %d: %s: %s (%s)", session->device->options->name,
-			  session->context ? (int)simhca_context_id(session->context) : -1,
-			  (int)datagram->sender.pid, command ? command->name : "command", why.text,
-			  strerror(-status));
+		log_info("%s: context %d, process %d: %s: %s (%s)", session->device->options->name,
+			 session->context ? (int)simhca_context_id(session->context) : -1,
+			 (int)datagram->sender.pid, command ? command->name : "command", why.text,
+			 strerror(-status));
 	if (status && command && session->context)
 		failures_add_verb(session->device->daemon->failures,
 				  simhca_context_id(session->context), command->name, -status,
@@ -498,7 +498,7 @@ static void count_stuck(const struct session *session, const struct owner *owner
 	}
 }
 
-static struct session *session_of(const struct daemon *daemon, uint32_t context)
+struct session *session_of(const struct daemon *daemon, uint32_t context)
 {
 	struct session *session;
 

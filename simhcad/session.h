@@ -15,6 +15,7 @@
 #include "process.h"
 #include "retry.h"
 #include "simhca.h"
+#include "sleepers.h"
 
 struct daemon;
 struct device;
@@ -34,6 +35,7 @@ struct session {
 	struct deferred *deferred;   /* commands to be tried again */
 	unsigned int num_deferred;
 	unsigned int num_chores;
+	struct sleeper sleepers[SLEEPERS_OF_SESSION];
 	bool closing; /* the client is gone; its context waits for an engine to leave its memory */
 
 	/* since OPEN_CONTEXT */
@@ -43,6 +45,8 @@ struct session {
 	char comm[16];
 };
 
+/* The one whose context has this id; NULL: there is none. */
+struct session *session_of(const struct daemon *daemon, uint32_t context);
 /* Takes the connection. */
 void session_open(struct device *device, int fd);
 /*

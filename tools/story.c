@@ -47,6 +47,30 @@ static void print_request(FILE *out, const json_t *failure)
 		report_number(failure, "length"), report_number(failure, "length") == 1 ? "" : "s");
 }
 
+/* "3.1 ms" */
+static void print_duration(FILE *out, double seconds)
+{
+	if (seconds < 1)
+		fprintf(out, "%.3g ms", seconds * 1e3);
+	else
+		fprintf(out, "%.3g s", seconds);
+}
+
+/* The key is a region's that was deregistered. */
+static void print_was(FILE *out, const char *indent, const json_t *was)
+{
+	if (!was)
+		return;
+	fprintf(out, "%sthat was:   MR of %lld bytes at %s, deregistered ", indent,
+		report_number(was, "length"), report_text(was, "address"));
+	print_duration(out, json_real_value(json_object_get(was, "ago_s")));
+	fputs(" before this", out);
+	if (has(was, "now"))
+		fprintf(out, "; the same memory has key %s now: an old key is in use",
+			report_text(was, "now"));
+	fputc('\n', out);
+}
+
 static void print_access(FILE *out, const char *indent, const json_t *failure)
 {
 	const json_t *entry = json_object_get(failure, "entry");
@@ -67,6 +91,7 @@ static void print_access(FILE *out, const char *indent, const json_t *failure)
 			report_text(entry, "what"), report_text(entry, "key"),
 			report_number(entry, "length"), report_text(entry, "address"),
 			report_text(entry, "access"), report_number(entry, "pdn"));
+	print_was(out, indent, json_object_get(failure, "was"));
 }
 
 /* How long and how often a sender tried, where that is what ended. */
@@ -84,6 +109,26 @@ static void print_patience(FILE *out, const json_t *failure)
 	else if (!strcmp(status, "RNR_RETRY_EXC_ERR"))
 		fprintf(out, "  tried:      once and %lld more (rnr_retry)\n",
 			report_number(failure, "rnr_retry"));
+}
+
+/* The queue that had no receive. */
+static void print_queue(FILE *out, const json_t *failure)
+{
+	const json_t *queue = json_object_get(failure, "queue");
+	long long posted = report_number(queue, "posted");
+
+	if (!queue)
+		return;
+	fputs("  its queue:  ", out);
+	print_who(out, queue);
+	if (report_number(queue, "srqn"))
+		fprintf(out, ", SRQ %lld", report_number(queue, "srqn"));
+	else
+		fprintf(out, ", QP 0x%06llx", report_number(failure, "peer_qpn"));
+	fprintf(out, ": %lld receive%s posted until then", posted, posted == 1 ? " was" : "s were");
+	if (has(queue, "posted_since"))
+		fprintf(out, ", %lld since", report_number(queue, "posted_since"));
+	fputc('\n', out);
 }
 
 static void print_time(FILE *out, const json_t *failure)
@@ -107,6 +152,10 @@ static void print_headline(FILE *out, const json_t *failure)
 	if (is(failure, "verb")) {
 		fprintf(out, ": %s is refused: %s\n", report_text(failure, "verb"),
 			strerror((int)report_number(failure, "errno")));
+		return;
+	}
+	if (is(failure, "sleep")) {
+		fputs(" sleeps, and will not wake up\n", out);
 		return;
 	}
 	print_qp(out, failure);
@@ -181,17 +230,25 @@ static void print_one(FILE *out, const json_t *list, const json_t *failure)
 
 	print_headline(out, failure);
 	fprintf(out, "  because:    %s", reason_text(list, failure));
-	if (!is(failure, "verb"))
+	if (!is(failure, "verb") && !is(failure, "sleep"))
 		fprintf(out, " (%s, vendor_err %lld)", report_text(failure, "reason"),
 			report_number(failure, "vendor_err"));
 	fputc('\n', out);
 	print_access(out, "  ", failure);
 	print_patience(out, failure);
+	print_queue(out, failure);
 	json_array_foreach(list, i,
 			   other) if (has(other, "cause") &&
 				      report_number(other, "cause") == report_number(failure, "id"))
 		print_consequence(out, other);
-	if (is(failure, "verb") || !advice)
+	if (is(failure, "sleep"))
+		fputs("  usually:    ibv_req_notify_cq() was not called after the last event, or "
+		      "before the CQ was polled empty.\n"
+		      "  try:        After each event arm the CQ, and only then poll it until it "
+		      "is "
+		      "empty.\n",
+		      out);
+	if (is(failure, "verb") || is(failure, "sleep") || !advice)
 		return;
 	if (advice->rule[0])
 		fprintf(out, "  rule:       %s\n", advice->rule);

@@ -12,6 +12,7 @@
 #include "context.h"
 #include "device.h"
 #include "fabric.h"
+#include "gone.h"
 #include "handles.h"
 #include "qp_log.h"
 #include "simhca.h"
@@ -194,6 +195,7 @@ static void free_tables(struct simhca_device *device)
 	free(device->qps);
 	free(device->srqs);
 	free(device->stats);
+	simhca_gone_free(device->gone);
 	simhca_numbers_free(&device->qpns);
 	simhca_numbers_free(&device->srqns);
 }
@@ -218,11 +220,12 @@ struct simhca_device *simhca_device_create(struct simhca_fabric *fabric,
 	device->keys = calloc(SIMHCA_MPT_ENTRIES, sizeof(*device->keys));
 	device->qps = calloc(SIMHCA_QPN_SLOTS, sizeof(*device->qps));
 	device->srqs = calloc(SIMHCA_SRQN_SLOTS, sizeof(*device->srqs));
+	device->gone = simhca_gone_create();
 	device->stats = aligned_alloc(_Alignof(struct simhca_stats_block),
 				      SIMHCA_STATS_BLOCKS * sizeof(*device->stats));
 	if (device->stats)
 		memset(device->stats, 0, SIMHCA_STATS_BLOCKS * sizeof(*device->stats));
-	if (!device->keys || !device->qps || !device->srqs || !device->stats ||
+	if (!device->keys || !device->qps || !device->srqs || !device->stats || !device->gone ||
 	    !simhca_numbers_init(&device->qpns, SIMHCA_QPN_SLOTS) ||
 	    !simhca_numbers_init(&device->srqns, SIMHCA_SRQN_SLOTS)) {
 		simhca_why(why, ENOMEM, "out of memory");

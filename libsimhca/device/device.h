@@ -9,6 +9,7 @@
 
 struct simhca_context;
 struct simhca_flow;
+struct simhca_gone;
 struct simhca_key;
 struct simhca_mcast_group;
 struct simhca_qp;
@@ -30,6 +31,7 @@ struct simhca_device {
 	struct simhca_srq *_Atomic *srqs; /* XRC SRQs by SRQN slot */
 	struct simhca_numbers qpns, srqns;
 	uint32_t next_key_index;
+	struct simhca_gone *gone; /* keys that were */
 	struct {
 		uint32_t pd, mr, mw, ah, cq, srq, qp, xrcd, dm, wq, rwq_table, flow, counters,
 			comp_cntr;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "device/context.h"
+#include "device/gone.h"
 #include "dma/dma.h"
 #include "key.h"
 #include "mr.h"
@@ -75,6 +76,17 @@ static uint32_t caller_mm(const struct simhca_mm *mm, uint32_t access)
 	return mm->number;
 }
 
+static struct simhca_gone_key as_gone(const struct simhca_mpt *mpt)
+{
+	return (struct simhca_gone_key){
+		.key = mpt->key,
+		.pd = mpt->pd,
+		.addr = mpt->addr,
+		.iova = mpt->iova,
+		.length = mpt->length,
+	};
+}
+
 int simhca_reg_mr(struct simhca_context *context, struct simhca_mm *mm,
 		  const struct simhca_reg_mr_req *req, struct simhca_reg_mr_reply *reply,
 		  struct simhca_why *why)
@@ -82,6 +94,7 @@ int simhca_reg_mr(struct simhca_context *context, struct simhca_mm *mm,
 	struct simhca_pd *pd = simhca_object(context, SIMHCA_OBJ_PD, req->pd, why);
 	struct simhca_fabric *fabric = context->device->fabric;
 	struct simhca_mpt *mpt;
+	struct simhca_gone_key was;
 	struct simhca_key *region;
 	struct simhca_odp *odp;
 	int ret;
@@ -127,6 +140,10 @@ int simhca_reg_mr(struct simhca_context *context, struct simhca_mm *mm,
 		mpt->mm = caller_mm(mm, req->access);
 	}
 	reply->lkey = reply->rkey = mpt->key;
+	if (!req->null_mr) {
+		was = as_gone(mpt);
+		simhca_gone_follow(context->device->gone, &was);
+	}
 	simhca_key_publish(region, req->null_mr ? SIMHCA_MPT_NULL_MR : SIMHCA_MPT_MR);
 	return 0;
 }
@@ -236,6 +253,7 @@ static void release_memory(struct simhca_device *device, struct simhca_key *regi
 int simhca_dereg_mr(struct simhca_context *context, uint32_t handle, struct simhca_why *why)
 {
 	struct simhca_key *region = simhca_object(context, SIMHCA_OBJ_MR, handle, why);
+	struct simhca_gone_key was;
 	int ret;
 
 	if (!region)
@@ -244,6 +262,8 @@ int simhca_dereg_mr(struct simhca_context *context, uint32_t handle, struct simh
 	if (ret)
 		return ret;
 	simhca_odp_destroy(region->odp);
+	was = as_gone(region->mpt);
+	simhca_gone_add(context->device->gone, &was);
 	release_memory(context->device, region);
 	simhca_key_destroy(context, SIMHCA_OBJ_MR, handle, region);
 	return 0;

@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "device/fabric.h"
+#include "device/gone.h"
 #include "failure.h"
 #include "memory/key.h"
 #include "qp.h"
@@ -45,6 +46,8 @@ static void add_access(const struct simhca_qp *qp, struct simhca_failure *failur
 	failure->va = va;
 	failure->bytes = bytes;
 	simhca_key_facts(&use, key, &failure->entry);
+	if (failure->entry.key != key || failure->entry.type == SIMHCA_MPT_FREE)
+		simhca_gone_facts(qp->device->gone, failure->pd, key, &failure->gone);
 }
 
 /* Which of its own buffers it is, if the reason is a buffer's. */
@@ -70,6 +73,20 @@ static void find_sge(struct simhca_worker *worker, const struct simhca_qp *qp,
 		add_access(qp, failure, sge->lkey, sge->addr, sge->length);
 		return;
 	}
+}
+
+/* The peer's queue, if the peer is one of this fabric's. */
+static void find_empty(const struct simhca_qp *qp, struct simhca_failure *failure)
+{
+	const struct simhca_qp *peer = qp->link->peer ? qp->link->peer(qp) : NULL;
+	const _Atomic uint32_t *posted;
+
+	if (failure->status != SIMHCA_WC_RNR_RETRY_EXC_ERR || !peer || !peer->context)
+		return;
+	posted = peer->srq ? &peer->srq->mem->pi : &peer->mem->rq_pi;
+	failure->empty.context = peer->context->id;
+	failure->empty.srqn = peer->srq ? peer->srq->srqn : 0;
+	failure->empty.posted = atomic_load_explicit(posted, memory_order_relaxed);
 }
 
 static bool has_remote_memory(uint32_t opcode)
@@ -103,6 +120,7 @@ void simhca_tell_send(struct simhca_worker *worker, const struct simhca_qp *qp,
 		failure.bytes = send->length;
 	}
 	find_sge(worker, qp, send, &failure);
+	find_empty(qp, &failure);
 	tell(qp, &failure);
 }
 

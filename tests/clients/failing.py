@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """Fails in the way that its argument names, or not at all: `fine`. With a count, so often."""
+import signal
 import sys
 
 import pyverbs.enums as e
 from pyverbs.addr import AHAttr, GlobalRoute
-from pyverbs.cq import CQ
+from pyverbs.cq import CQ, CompChannel
 from pyverbs.device import Context
 from pyverbs.mr import MR
 from pyverbs.pd import PD
@@ -13,17 +14,19 @@ from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
 from pyverbs.wr import SGE, RecvWR, SendWR
 
 LENGTH = 4096
+ACCESS = e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_WRITE
 RECEIVES = 12
 
 
 class Pair:
     """Two connected RC QPs, with one region and one CQ."""
 
-    def __init__(self):
+    def __init__(self, channel=False):
         self.context = Context(name="simhca0")
         self.pd = PD(self.context)
-        self.cq = CQ(self.context, 100)
-        self.mr = MR(self.pd, LENGTH, e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_WRITE)
+        self.channel = CompChannel(self.context) if channel else None
+        self.cq = CQ(self.context, 100, None, self.channel)
+        self.mr = MR(self.pd, LENGTH, ACCESS)
         self.qp, self.peer = self.make(), self.make()
         self.connect(self.qp, self.peer)
         self.connect(self.peer, self.qp)
@@ -41,11 +44,11 @@ class Pair:
         attr.timeout, attr.retry_cnt, attr.rnr_retry, attr.min_rnr_timer = 8, 2, 3, 1
         qp.to_rts(attr)
 
-    def send(self, wr_id, opcode, offset=0, length=64, to=0):
+    def send(self, wr_id, opcode, offset=0, length=64, to=0, rkey=None):
         wr = SendWR(wr_id=wr_id, opcode=opcode, num_sge=1,
                     sg=[SGE(self.mr.buf + offset, length, self.mr.lkey)])
         if opcode == e.IBV_WR_RDMA_WRITE:
-            wr.set_wr_rdma(self.mr.rkey, self.mr.buf + to)
+            wr.set_wr_rdma(self.mr.rkey if rkey is None else rkey, self.mr.buf + to)
         self.qp.post_send(wr)
 
     def receive(self, count):
@@ -92,6 +95,30 @@ def nobody():
     pair.peer.close()
     pair.send(9, e.IBV_WR_RDMA_WRITE)
     pair.poll(1)
+
+
+def old_key():
+    """Memory that is registered again, and a peer that has kept the first key."""
+    pair = Pair()
+    memory = MR(pair.pd, LENGTH, ACCESS)
+    first = MR(pair.pd, LENGTH, ACCESS, address=memory.buf)
+    rkey = first.rkey
+    first.close()
+    again = MR(pair.pd, LENGTH, ACCESS, address=memory.buf)
+    pair.send(5, e.IBV_WR_RDMA_WRITE, rkey=rkey)
+    pair.poll(1)
+    print(f"{rkey:#x} {again.rkey:#x}")
+
+
+def asleep():
+    """Reads an event, polls one of two completions, and waits for the next event."""
+    pair = Pair(channel=True)
+    pair.cq.req_notify()
+    pair.send(1, e.IBV_WR_RDMA_WRITE)
+    pair.channel.get_cq_event(pair.cq)
+    pair.send(2, e.IBV_WR_RDMA_WRITE)
+    signal.alarm(int(sys.argv[2]))
+    pair.channel.get_cq_event(pair.cq)
 
 
 def verb():

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from common import HERE, SIMHCA, Device, expect_success
+from common import HERE, SIMHCA, Device, expect_success, wait_until
 
 PYTHON = "/usr/bin/python3"
 FAILING = HERE / "failing.py"
@@ -53,6 +53,33 @@ def test_no_receive(launcher):
     head, lines = story(launcher, "not_ready")
     assert head.endswith("RNR_RETRY_EXC_ERR")
     assert said(lines, "tried:") == ["once and 3 more (rnr_retry)"]
+    assert re.fullmatch(r"queue:  python3\[\d+\], QP 0x\w+: 0 receives were posted until then(, 0 since)?",
+                        said(lines, "its")[0])
+
+
+def test_a_key_that_is_gone(launcher):
+    """When it went, what it was, and which key the same memory has now."""
+    result = run(launcher, "old_key", "--explain")
+    old, new = result.stdout.split()
+    was, = [line for line in result.stderr.splitlines() if line.startswith("  that was:")]
+    assert f"by key {old}," in result.stderr
+    assert re.fullmatch(r"  that was:   MR of 4096 bytes at 0x\w+, deregistered [0-9.e+-]+ (ms|s) before this;"
+                        rf" the same memory has key {new} now: an old key is in use", was)
+
+
+def test_an_arming_that_was_forgotten(device):
+    """Who waits for an event that will not come is told so while it waits."""
+    program = device.start(PYTHON, FAILING, "asleep", "60")
+
+    def asleep():
+        return [one for one in report(device) if one["kind"] == "sleep" and one["pid"] == program.pid]
+
+    wait_until(asleep, 30, "it is seen")
+    (one,) = asleep()
+    assert re.fullmatch(r"CQ \d+ holds 2 completions, is not armed, .*", one["text"])
+    story, = blocks(explain(device, "--pid", str(program.pid)))
+    assert story[0].endswith("sleeps, and will not wake up") and "ibv_req_notify_cq" in story[2]
+    program.kill()
 
 
 def test_the_senders_own_buffer(launcher):
