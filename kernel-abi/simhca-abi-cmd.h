@@ -8,8 +8,13 @@
  * whatever descriptors the command needs. The answer is one datagram on that socket:
  * struct simhca_reply_hdr, the reply struct, descriptors as SCM_RIGHTS.
  *
- * Since every command brings the socket for its answer, threads and forked children share
+ * Since every command has a socket for its answer, threads and forked children share
  * the connection without a lock, and a daemon that dies closes every answer still owed.
+ * Making a socket and passing it on takes longer than most commands. So a command may ask
+ * that the daemon keeps the one that it brings: the answer then has a number, by which later
+ * commands on this connection, by whoever has the socket's other end, name it instead of
+ * bringing one.
+ *
  * The sender's pid and uid come from the kernel (SO_PASSCRED), never from the message.
  *
  * A handle is a number that the device gave out; it means something only on this
@@ -98,15 +103,18 @@ struct simhca_cmd_hdr {
 	uint16_t version; /* SIMHCA_ABI_VERSION */
 	uint16_t command; /* enum simhca_cmd */
 	uint32_t length;  /* bytes of the datagram, this header included */
-	uint32_t reserved;
+	uint32_t answer;  /* the number of a kept socket, or one of those below */
 };
 SIMHCA_ABI_SIZE(struct simhca_cmd_hdr, 16);
+
+#define SIMHCA_CMD_ANSWER_COMES 0u	   /* with the command, for this answer */
+#define SIMHCA_CMD_ANSWER_KEEP 0xffffffffu /* with the command, and may be kept */
 
 struct simhca_reply_hdr {
 	uint32_t magic;	 /* SIMHCA_CMD_MAGIC */
 	uint32_t status; /* 0 or errno */
 	uint32_t length; /* bytes of the datagram, this header included */
-	uint32_t reserved;
+	uint32_t kept;	 /* the number that the socket has now; 0: it was not kept */
 	char message[SIMHCA_CMD_MESSAGE]; /* why it failed; empty on success */
 };
 SIMHCA_ABI_SIZE(struct simhca_reply_hdr, 176);

@@ -7,10 +7,6 @@
  * socket for the answer. A command is passed on as it was written; the answer brings what the
  * kernel would have stored by the command's response pointer.
  *
- * Making a socket and passing it on takes longer than a command. So a request may ask that the
- * daemon keeps the socket that it brings: the answer then has a number, by which later requests on
- * this connection, by whoever has the socket's other end, name it instead of bringing one.
- *
  * Events are pulled by GET_EVENT. That there are some is shown by a token in the program's end of
  * the connection, which is what poll() sees: a number of 4 bytes, one token at most that the daemon
  * thinks is there. Whoever wants an event takes the token first, which waits, or not, as the
@@ -92,17 +88,15 @@ struct simhca_ucma_request {
 	uint32_t token;	  /* GET_EVENT, RENEW: that was taken */
 	uint16_t written; /* bytes of the command, which follow */
 	uint16_t option;  /* bytes of an option's value, which follow them */
-	uint32_t answer;  /* the number of the socket to answer on; 0: it comes along */
-	uint32_t keep;	  /* not 0: the one that comes along may be kept */
 };
-SIMHCA_ABI_SIZE(struct simhca_ucma_request, 24);
+SIMHCA_ABI_SIZE(struct simhca_ucma_request, 16);
 
 struct simhca_ucma_reply {
 	uint64_t file;	   /* a number that cannot be guessed */
 	uint32_t take;	   /* the token to take back; 0: none */
 	uint32_t old_take; /* MIGRATE_ID: from the old descriptor */
 	uint32_t length;   /* bytes of the response, which follow */
-	uint32_t kept;	   /* the number that the socket has now; 0: it was not kept */
+	uint32_t reserved;
 };
 SIMHCA_ABI_SIZE(struct simhca_ucma_reply, 24);
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "simhca-request.h"
+#include "simhca-sockets.h"
 #include "simhca-spin.h"
 
 #define LOOKS 100 /* for an answer, half a microsecond each */
@@ -26,9 +27,12 @@ static int gone_or(int error)
 static void put_fds(const struct simhca_request *request, int answer_fd, struct msghdr *msg,
 		    union fd_buffer *control)
 {
-	size_t fd_bytes = (1 + request->num_fds) * sizeof(int);
+	unsigned int answers = answer_fd >= 0 ? 1 : 0;
+	size_t fd_bytes = (answers + request->num_fds) * sizeof(int);
 	struct cmsghdr *cmsg;
 
+	if (!fd_bytes)
+		return;
 	memset(control, 0, sizeof(*control));
 	msg->msg_control = control->bytes;
 	msg->msg_controllen = CMSG_SPACE(fd_bytes);
@@ -36,19 +40,22 @@ static void put_fds(const struct simhca_request *request, int answer_fd, struct 
 	cmsg->cmsg_level = SOL_SOCKET;
 	cmsg->cmsg_type = SCM_RIGHTS;
 	cmsg->cmsg_len = CMSG_LEN(fd_bytes);
-	memcpy(CMSG_DATA(cmsg), &answer_fd, sizeof(int));
+	if (answers)
+		memcpy(CMSG_DATA(cmsg), &answer_fd, sizeof(int));
 	if (request->num_fds)
-		memcpy(CMSG_DATA(cmsg) + sizeof(int), request->fds, request->num_fds * sizeof(int));
+		memcpy(CMSG_DATA(cmsg) + answers * sizeof(int), request->fds,
+		       request->num_fds * sizeof(int));
 }
 
-/* The socket for the answer goes in front of the descriptors; -1: none goes. */
-static int send_request(const struct simhca_request *request, int answer_fd)
+/* The socket for the answer goes in front of the descriptors; -1: the daemon has it. */
+static int send_request(const struct simhca_request *request, int answer_fd, uint32_t number)
 {
 	struct simhca_cmd_hdr hdr = {
 		.magic = SIMHCA_CMD_MAGIC,
 		.version = SIMHCA_ABI_VERSION,
 		.command = (uint16_t)request->command,
 		.length = sizeof(hdr),
+		.answer = number,
 	};
 	struct iovec iov[1 + SIMHCA_REQUEST_PARTS] = { { .iov_base = &hdr,
 							 .iov_len = sizeof(hdr) } };
@@ -60,8 +67,7 @@ static int send_request(const struct simhca_request *request, int answer_fd)
 		iov[1 + i] = request->parts[i];
 		hdr.length += (uint32_t)request->parts[i].iov_len;
 	}
-	if (answer_fd >= 0)
-		put_fds(request, answer_fd, &msg, &control);
+	put_fds(request, answer_fd, &msg, &control);
 	while (sendmsg(request->device_fd, &msg, MSG_NOSIGNAL) < 0) {
 		/* The program may have made the device non-blocking; commands are not. */
 		if (errno == EAGAIN)
@@ -164,25 +170,62 @@ static int receive_answer(const struct simhca_request *request, int fd,
 	return EPROTO;
 }
 
-int simhca_request_on(const struct simhca_request *request, int mine, int theirs,
+/* On a socket that the daemon has kept. */
+static int request_on(struct simhca_socket *socket, const struct simhca_request *request,
 		      struct simhca_answer *answer)
 {
-	int err = send_request(request, theirs);
+	int err = send_request(request, -1, socket->number);
 
+	if (!err)
+		err = receive_answer(request, socket->fd, answer);
+	/* An answer might still come, which would be taken for another's. */
+	if (err)
+		simhca_socket_drop(socket);
+	else
+		simhca_socket_put(socket);
+	return err;
+}
+
+/* With a socket of its own; place: where it may be kept. */
+static int request_anew(const struct simhca_request *request, struct simhca_answer *answer,
+			uint64_t connection, struct simhca_socket *place)
+{
+	int ends[2], err;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends)) {
+		err = errno;
+		if (place)
+			simhca_socket_drop(place);
+		return err;
+	}
+	err = send_request(request, ends[1],
+			   place ? SIMHCA_CMD_ANSWER_KEEP : SIMHCA_CMD_ANSWER_COMES);
 	/* From here on only the daemon holds the other end: when it closes it, we see the end. */
-	if (theirs >= 0)
-		close(theirs);
-	return err ? err : receive_answer(request, mine, answer);
+	close(ends[1]);
+	if (!err)
+		err = receive_answer(request, ends[0], answer);
+	if (place && !err && answer->hdr.kept)
+		simhca_socket_keep(place, connection, ends[0], answer->hdr.kept);
+	else if (place)
+		simhca_socket_drop(place);
+	close(ends[0]);
+	return err;
 }
 
 int simhca_request(const struct simhca_request *request, struct simhca_answer *answer)
 {
-	int ends[2];
-	int err;
+	uint64_t connection = request->keep ? simhca_connection(request->device_fd) : 0;
+	struct simhca_socket *socket = connection ? simhca_socket_find(connection) : NULL;
 
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends))
-		return errno;
-	err = simhca_request_on(request, ends[0], ends[1], answer);
-	close(ends[0]);
-	return err;
+	if (socket)
+		return request_on(socket, request, answer);
+	return request_anew(request, answer, connection, connection ? simhca_socket_place() : NULL);
+}
+
+void simhca_request_forget(int device_fd)
+{
+	uint64_t connection = simhca_connection(device_fd);
+
+	if (connection)
+		simhca_sockets_forget(connection);
 }

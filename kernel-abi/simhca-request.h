@@ -25,6 +25,8 @@ struct simhca_request {
 	size_t size;
 	int *reply_fds; /* close-on-exec; of those that come more than these are closed */
 	unsigned int max_reply_fds;
+	bool keep; /* the socket for the answer, until simhca_request_forget() or the process's end
+		    */
 };
 
 struct simhca_answer {
@@ -41,11 +43,7 @@ struct simhca_answer {
  */
 int simhca_request(const struct simhca_request *request, struct simhca_answer *answer);
 
-/*
- * Likewise, with the answer on a socket whose end here is mine. theirs, its other end, goes with
- * the request and is closed; -1: the daemon has it. Then no descriptor can go with the request.
- */
-int simhca_request_on(const struct simhca_request *request, int mine, int theirs,
-		      struct simhca_answer *answer);
+/* Closes what is kept for this device, which is still open. */
+void simhca_request_forget(int device_fd);
 
 #endif

@@ -11,9 +11,9 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "answer.h"
 #include "device.h"
 #include "real.h"
+#include "request.h"
 #include "simhca-abi.h"
 #include "simhca-abi-rdma-cm.h"
 
@@ -29,6 +29,32 @@ struct ucma_write {
 		uint8_t response[SIMHCA_UCMA_MAX_RESPONSE];
 	} answer;
 };
+
+/*
+ * request goes in front of the parts, of which there are two at most. Returns the length of the
+ * answer, which begins with struct simhca_ucma_reply, or a negative errno: EIO when the daemon has
+ * gone. Waits for the daemon only, and for it whatever signals come: it answers at once, or has
+ * died.
+ */
+static int send_request(int fd, int command, struct simhca_ucma_request *request,
+			const struct iovec *parts, size_t num_parts, void *body, size_t size)
+{
+	struct iovec all[3] = { { request, sizeof(*request) } };
+	const struct simhca_request whole = {
+		.device_fd = fd,
+		.command = command,
+		.parts = all,
+		.num_parts = 1 + num_parts,
+		.body = body,
+		.size = size,
+		.keep = true,
+	};
+	struct simhca_answer answer;
+
+	for (size_t i = 0; i < num_parts; i++)
+		all[1 + i] = parts[i];
+	return request_result(simhca_request(&whole, &answer), &answer);
+}
 
 /* Takes one token, waiting as the descriptor says; 0, or a negative errno. */
 static int take_token(int fd, int flags, uint32_t *token)
@@ -49,7 +75,7 @@ static void take_back(int fd, uint32_t wanted)
 
 	if (!wanted || take_token(fd, MSG_DONTWAIT, &request.token) || request.token == wanted)
 		return;
-	answer_request(fd, SIMHCA_UCMA_RENEW, &request, NULL, 0, &reply, sizeof(reply));
+	send_request(fd, SIMHCA_UCMA_RENEW, &request, NULL, 0, &reply, sizeof(reply));
 }
 
 /* The daemon does not know the program's descriptors: which file the old one is. */
@@ -66,8 +92,8 @@ static int identify(struct ucma_write *write)
 	memcpy(&cmd, write->bytes + sizeof(write->hdr), sizeof(cmd));
 	if (!device_of_fd((int)cmd.fd, &device) || !device_is_rdma_cm(&device))
 		return -EINVAL;
-	ret = answer_request((int)cmd.fd, SIMHCA_UCMA_IDENTIFY, &request, NULL, 0, &reply,
-			     sizeof(reply));
+	ret = send_request((int)cmd.fd, SIMHCA_UCMA_IDENTIFY, &request, NULL, 0, &reply,
+			   sizeof(reply));
 	if (ret != sizeof(reply))
 		return ret < 0 ? ret : -EIO;
 	write->old_fd = (int)cmd.fd;
@@ -98,8 +124,8 @@ static int ask(struct ucma_write *write)
 	int ret;
 
 	write->request.written = (uint16_t)write->count;
-	ret = answer_request(write->fd, SIMHCA_UCMA_WRITE, &write->request, parts, 2,
-			     &write->answer, sizeof(write->answer));
+	ret = send_request(write->fd, SIMHCA_UCMA_WRITE, &write->request, parts, 2, &write->answer,
+			   sizeof(write->answer));
 	if (ret < 0)
 		return ret;
 	if ((size_t)ret < sizeof(write->answer.reply) ||

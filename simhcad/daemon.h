@@ -5,6 +5,7 @@
 
 #include <ev.h>
 
+#include "answers.h"
 #include "attention.h"
 #include "device.h"
 #include "engines.h"
@@ -33,6 +34,7 @@ struct daemon {
 	const struct options *options;
 	struct rundir rundir;
 	struct simhca_fabric *fabric;
+	struct answers answers;
 	struct attention attention;
 	struct engines engines;
 	struct paging paging;

@@ -15,7 +15,6 @@
 #endif
 
 #define DRAINED 4 /* datagrams, each with as many descriptors as the kernel passes */
-#include "dma/file_kind.h"
 #include "log.h"
 
 static void take_sender(const struct cmsghdr *cmsg, struct sender *sender)
@@ -95,13 +94,14 @@ ssize_t datagram_receive(int socket, struct releaser *releaser, const struct own
 	return length;
 }
 
-void datagram_answer(int fd, int status, const struct datagram_answer *answer,
+void datagram_answer(int fd, uint32_t kept, int status, const struct datagram_answer *answer,
 		     const struct simhca_why *why)
 {
 	struct simhca_reply_hdr hdr = {
 		.magic = SIMHCA_CMD_MAGIC,
 		.status = (uint32_t)-status,
 		.length = (uint32_t)(sizeof(hdr) + (status ? 0 : answer->body_size)),
+		.kept = kept,
 	};
 	union {
 		struct cmsghdr align;
@@ -128,11 +128,8 @@ void datagram_answer(int fd, int status, const struct datagram_answer *answer,
 		cmsg->cmsg_len = CMSG_LEN(answer->num_fds * sizeof(int));
 		memcpy(CMSG_DATA(cmsg), answer->fds, answer->num_fds * sizeof(int));
 	}
-	/* Who does not take the answer has no other claim to it. Other sockets could make us wait.
-	 */
-	if (simhca_file_kind(fd) != SIMHCA_FILE_UNIX_SOCKET)
-		log_debug("an answer was asked for on what is no Unix socket with a connection");
-	else if (sendmsg(fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+	/* Who does not take the answer has no other claim to it. */
+	if (sendmsg(fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
 		log_debug("an answer could not be sent: %m");
 }
 

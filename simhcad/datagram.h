@@ -7,6 +7,7 @@
 #define SIMHCAD_DATAGRAM_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 
@@ -39,8 +40,9 @@ ssize_t datagram_receive(int socket, struct releaser *releaser, const struct own
 			 unsigned int max_fds, unsigned int *num_fds, bool *truncated);
 
 /*
- * Answers a request on the socket that came with it (simhca-abi-cmd.h). status: 0 or -errno, and
- * then why->text goes along instead of the body and the descriptors.
+ * Answers a request on this socket (answers.h), without waiting. kept: its number from now on, 0 if
+ * it has none. status: 0 or -errno, and then why->text goes along instead of the body and the
+ * descriptors.
  */
 struct datagram_answer {
 	const void *body;
@@ -48,7 +50,7 @@ struct datagram_answer {
 	const int *fds;
 	unsigned int num_fds;
 };
-void datagram_answer(int fd, int status, const struct datagram_answer *answer,
+void datagram_answer(int fd, uint32_t kept, int status, const struct datagram_answer *answer,
 		     const struct simhca_why *why);
 
 /*

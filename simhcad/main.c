@@ -184,6 +184,8 @@ static int serve(struct daemon *daemon, int background)
 	}
 	daemon->processes.loop = daemon->loop;
 	daemon->netif = netif_open(daemon->loop, on_interfaces, daemon);
+	if (!answers_open(&daemon->answers, daemon->loop, daemon->releaser))
+		goto out;
 	if (engines_start(&daemon->engines, daemon->fabric, daemon->loop, settings->engines,
 			  settings->engine_spin) ||
 	    paging_start(&daemon->paging, daemon->fabric, daemon->loop,
@@ -226,6 +228,7 @@ out:
 		device_halt(&daemon->devices[i]);
 	while (daemon->num_devices)
 		device_close(&daemon->devices[--daemon->num_devices]);
+	answers_close(&daemon->answers, daemon->loop);
 	if (!paging_stop(&daemon->paging))
 		daemon->engines.abandoned = true;
 	engines_stop(&daemon->engines);

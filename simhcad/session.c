@@ -68,12 +68,19 @@ static int receive(const struct session *session, struct datagram *datagram)
 
 /* ------------------------------------------------------------------------------- answering */
 
+/* How many of the descriptors are for the answer: the first, or none. */
+static unsigned int num_answers(const struct datagram *datagram)
+{
+	return answer_comes(answer_where(&datagram->hdr)) ? 1 : 0;
+}
+
 /* What can be wrong with a request before anybody looks at what it asks for. */
 static int check(const struct session *session, const struct datagram *datagram,
 		 const struct command **command, struct simhca_why *why)
 {
 	const struct simhca_cmd_hdr *hdr = &datagram->hdr;
 	size_t length = (size_t)datagram->length;
+	unsigned int answers = num_answers(datagram);
 
 	if (datagram->truncated)
 		return simhca_why(why, EMSGSIZE, "a command has at most %u bytes",
@@ -92,9 +99,9 @@ static int check(const struct session *session, const struct datagram *datagram,
 		return simhca_why(why, EINVAL, "%s: the request has %zu bytes and should have %zu",
 				  (*command)->name, length - sizeof(*hdr),
 				  (*command)->request_size);
-	if (datagram->num_fds < 1 + (*command)->fds)
+	if (datagram->num_fds < answers + (*command)->fds)
 		return simhca_why(why, EINVAL, "%s: the request lacks %u descriptors",
-				  (*command)->name, 1 + (*command)->fds - datagram->num_fds);
+				  (*command)->name, answers + (*command)->fds - datagram->num_fds);
 	/* Before that there is nothing that the others could work on. */
 	if (!session->context && hdr->command != SIMHCA_CMD_OPEN_CONTEXT)
 		return simhca_why(why, EINVAL, "%s: the context has to be opened first",
@@ -126,10 +133,12 @@ static enum progress serve(struct session *session, struct datagram *datagram, d
 	const struct command *command = NULL;
 	struct simhca_why why = { "" };
 	struct releaser *releaser = session->device->daemon->releaser;
+	unsigned int answers = num_answers(datagram);
+	struct datagram_answer answer;
 	int status = check(session, datagram, &command, &why);
 
-	/* The first descriptor is for the answer, the others go to the handler. */
-	for (unsigned int i = 1; i < datagram->num_fds; i++)
+	/* The answer's is not the handler's. */
+	for (unsigned int i = answers; i < datagram->num_fds; i++)
 		request.fds[request.num_fds++] = datagram->fds[i];
 	if (!status)
 		status = command->handler(session, &request, &reply, &why);
@@ -142,7 +151,7 @@ static enum progress serve(struct session *session, struct datagram *datagram, d
 	if (status == -EINPROGRESS) {
 		/* The chore may have taken some. */
 		for (unsigned int i = 0; i < request.num_fds; i++)
-			datagram->fds[1 + i] = request.fds[i];
+			datagram->fds[answers + i] = request.fds[i];
 		datagram->sender.pidfd = request.pidfd;
 		return WAITS_FOR_CHORE;
 	}
@@ -162,17 +171,14 @@ static enum progress serve(struct session *session, struct datagram *datagram, d
 		failures_add_verb(session->device->daemon->failures,
 				  simhca_context_id(session->context), command->name, -status,
 				  why.text);
-	if (datagram->num_fds) {
-		struct datagram_answer answer = {
-			.body = reply.body,
-			.body_size = command ? command->reply_size : 0,
-			.fds = reply.fds,
-			.num_fds = reply.num_fds,
-		};
-
-		datagram_answer(datagram->fds[0], status, &answer, &why);
-		releaser_close(releaser, &session->owner, datagram->fds[0]);
-	}
+	answer = (struct datagram_answer){
+		.body = reply.body,
+		.body_size = command ? command->reply_size : 0,
+		.fds = reply.fds,
+		.num_fds = reply.num_fds,
+	};
+	answers_give(&session->answers, answer_where(&datagram->hdr),
+		     answers && datagram->num_fds ? datagram->fds[0] : -1, status, &answer, &why);
 	for (unsigned int i = 0; i < request.num_fds; i++)
 		if (request.fds[i] >= 0)
 			releaser_close(releaser, &session->owner, request.fds[i]);
@@ -395,6 +401,8 @@ void session_open(struct device *device, int fd)
 	session->device = device;
 	session->fd = fd;
 	session->owner = owner;
+	session->answers =
+		(struct answer_set){ .answers = &device->daemon->answers, .owner = owner };
 	datagram_ask_for_pidfds(fd);
 	event_set_init(&session->events, &device->daemon->wakeup);
 	ev_io_init(&session->io, on_readable, fd, EV_READ);
@@ -431,6 +439,7 @@ static void stop_serving(struct session *session)
 	ev_io_stop(daemon->loop, &session->io);
 	ev_timer_stop(daemon->loop, &session->pause);
 	datagram_close(session->fd, daemon->releaser, &session->owner);
+	answers_forget(&session->answers);
 	/* An engine of its own may be waiting for the client: it shall stop that at once. */
 	DL_FOREACH (session->processes, use)
 		simhca_mm_gone(use->mm);

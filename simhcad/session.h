@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "answers.h"
 #include "chores.h"
 #include "event_channel.h"
 #include "process.h"
@@ -26,6 +27,7 @@ struct session {
 	struct device *device;
 	int fd;
 	struct owner owner; /* who connected */
+	struct answer_set answers;
 	ev_io io;
 	ev_timer pause; /* until its process's descriptors have been closed */
 	struct event_set events;
@@ -81,12 +83,12 @@ struct request {
 	/* As large as the command says, aligned. A handler that answers -EAGAIN may leave a note in
 	   it, and trusts what it finds there no more than what the client sent. */
 	void *body;
-	double age;		     /* seconds since it was first tried */
-	pid_t pid;		     /* the sender */
-	uid_t uid;		     /* its user */
-	int pidfd;		     /* names it better (datagram.h); -1: none */
-	bool gone;		     /* it has ended */
-	int fds[SIMHCA_CMD_MAX_FDS]; /* after the answer socket; what is left here is closed */
+	double age;			 /* seconds since it was first tried */
+	pid_t pid;			 /* the sender */
+	uid_t uid;			 /* its user */
+	int pidfd;			 /* names it better (datagram.h); -1: none */
+	bool gone;			 /* it has ended */
+	int fds[1 + SIMHCA_CMD_MAX_FDS]; /* without the answer's; what is left here is closed */
 	unsigned int num_fds;
 	/* Set by a handler that answers -EINPROGRESS: from malloc(), and to be started. Set when it
 	   is called again: that is finished, and freed afterwards. */

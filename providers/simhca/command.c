@@ -27,6 +27,7 @@ int shca_execute(struct shca_context *ctx, const struct shca_command *cmd)
 		.size = sizeof(reply),
 		.reply_fds = fds,
 		.max_reply_fds = SIMHCA_CMD_MAX_FDS,
+		.keep = true,
 	};
 	struct simhca_answer answer;
 	int err;

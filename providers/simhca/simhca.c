@@ -14,6 +14,7 @@
 #include "caller.h"
 #include "command.h"
 #include "ibverbs-provider-check.h"
+#include "simhca-request.h"
 
 /* abi_version of the uverbs device in the device tree. */
 #define UVERBS_ABI_VERSION 1
@@ -261,6 +262,7 @@ static void free_context(struct ibv_context *context)
 		close(ctx->async_device_fd);
 	shca_unmap_all(ctx);
 	shca_qp_table_free(ctx);
+	simhca_request_forget(ctx->vctx.context.cmd_fd);
 	verbs_uninit_context(&ctx->vctx);
 	free(ctx);
 }

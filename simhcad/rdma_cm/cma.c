@@ -12,7 +12,6 @@
 
 #include "cma.h"
 #include "log.h"
-#include "ucma_answers.h"
 #include "ucma_file.h"
 
 /* ------------------------------------------------------------------------------------- handles */
@@ -167,9 +166,7 @@ struct cma *cma_open(struct daemon *daemon)
 	cma->listener.fd = -1;
 	cma->cm = simhca_cm_create(&ops, cma, random_number());
 	snprintf(path, sizeof(path), "%s/tree/dev/infiniband/rdma_cm", daemon->rundir.path);
-	if (!ucma_answers_open(cma) || !cma->cm ||
-	    listener_open(&cma->listener, daemon->loop, path, on_client, cma)) {
-		ucma_answers_close(cma);
+	if (!cma->cm || listener_open(&cma->listener, daemon->loop, path, on_client, cma)) {
 		simhca_cm_destroy(cma->cm);
 		free(cma);
 		return NULL;
@@ -195,7 +192,6 @@ void cma_close(struct cma *cma)
 		simhca_device_set_gmp(cma->gmp[i].device->model, NULL, NULL);
 	while (cma->files)
 		ucma_file_close(cma->files);
-	ucma_answers_close(cma);
 	ev_timer_stop(loop, &cma->timer);
 	ev_idle_stop(loop, &cma->more);
 	ev_prepare_stop(loop, &cma->prepare);

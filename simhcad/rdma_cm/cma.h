@@ -146,7 +146,7 @@ struct cma_id {
 /* A program with files, by who opened them; what is shared out is counted here. */
 struct cma_program {
 	pid_t pid; /* stands for it (program.h) */
-	unsigned int files, events, objects, kept;
+	unsigned int files, events, objects;
 	UT_hash_handle hh;
 };
 
@@ -155,6 +155,7 @@ struct cma_file {
 	struct cma_program *program;
 	int fd;
 	struct owner owner;
+	struct answer_set answers;
 	ev_io io;
 	uint64_t number; /* which cannot be guessed */
 	pid_t pid;	 /* of who wrote last; 0: cannot be seen from here */
@@ -163,8 +164,6 @@ struct cma_file {
 	struct cma_id *ids;
 	struct cma_event *events;
 	uint32_t token, last_token; /* token 0: none is there */
-	struct cma_kept *kept;	    /* sockets for answers (ucma_answers.c) */
-	uint32_t last_kept;
 	struct cma_file *prev, *next;
 	UT_hash_handle hh;
 };
@@ -186,8 +185,6 @@ struct cma {
 	struct cma_file *by_number;   /* hash */
 	struct cma_program *programs; /* hash */
 	struct cma_handles ids, mcs;
-	int kept_epoll; /* all sockets for answers */
-	ev_io kept_io;
 	struct cma_port *ports;	    /* hash */
 	struct cma_port *listening; /* list */
 	struct gmp_port {

@@ -15,7 +15,6 @@
 #include "log.h"
 #include "process.h"
 #include "share.h"
-#include "ucma_answers.h"
 #include "ucma_file.h"
 
 #define REQUESTS 16 /* of one file, before others get their turn */
@@ -258,15 +257,9 @@ static bool serve_one(struct cma_file *file, bool *over)
 	if (ret && ret != -SIMHCA_UCMA_NO_EVENT)
 		log_debug("rdma_cm: process %d (%s): %s (%s)", (int)file->pid, file->comm, why.text,
 			  strerror(-ret));
-	if (num_fds && datagram.request.keep && !ret)
-		answer.reply.kept = ucma_answers_keep(file, fd);
-	if (!num_fds)
-		fd = ucma_answers_find(file, datagram.request.answer);
 	bytes.body_size = sizeof(answer.reply) + answer.reply.length;
-	if (fd >= 0)
-		datagram_answer(fd, ret, &bytes, &why);
-	if (num_fds && !answer.reply.kept)
-		releaser_close(releaser, &file->owner, fd);
+	answers_give(&file->answers, answer_where(&datagram.hdr), num_fds ? fd : -1, ret, &bytes,
+		     &why);
 	attention_pay(&file->cma->daemon->attention);
 	return true;
 }
@@ -331,6 +324,7 @@ void ucma_file_open(struct cma *cma, int fd, uint64_t number)
 	file->cma = cma;
 	file->fd = fd;
 	file->owner = owner;
+	file->answers = (struct answer_set){ .answers = &cma->daemon->answers, .owner = owner };
 	file->number = number;
 	ev_io_init(&file->io, on_readable, fd, EV_READ);
 	ev_set_priority(&file->io, 1);
@@ -346,7 +340,7 @@ void ucma_file_close(struct cma_file *file)
 
 	while (file->ids)
 		cma_id_destroy(file->ids);
-	ucma_answers_forget(file);
+	answers_forget(&file->answers);
 	ev_io_stop(cma->daemon->loop, &file->io);
 	datagram_close(file->fd, cma->daemon->releaser, &file->owner);
 	HASH_DEL(cma->by_number, file);

@@ -22,6 +22,7 @@ VERSION = int(re.search(r"SIMHCA_ABI_VERSION (\d+)u", ABI.joinpath("simhca-abi.h
 COMMANDS = re.findall(r"^\tSIMHCA_CMD_(\w+)[ ,]", ABI.joinpath("simhca-abi-cmd.h").read_text(), re.M)
 NUMBER = {name: 1 + i for i, name in enumerate(COMMANDS)}
 OPEN_CONTEXT = NUMBER["OPEN_CONTEXT"]
+KEEP = 0xffffffff  # for the answer's socket, which comes along
 
 
 class Daemon:
@@ -79,10 +80,23 @@ class Daemon:
         return self.process.returncode
 
 
+def command(number, body=b"", answer=0):
+    """The datagram; answer: where the answer goes, by the number of a kept socket."""
+    return struct.pack("IHHII", MAGIC, VERSION, number, 16 + len(body), answer) + body
+
+
 class Client:
     def __init__(self, path):
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.sock.connect(path)
+
+    def keep(self, number, body=b""):
+        """Sends a command whose answer's socket is to be kept; the socket, and its number."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours.settimeout(10)
+        with theirs:
+            socket.send_fds(self.sock, [command(number, body, KEEP)], [theirs.fileno()])
+        return ours, struct.unpack_from("4I", ours.recv(4096))[3]
 
     def raw(self, data, fds=(), answer=True):
         """Sends a datagram; the answer's status, body, message and descriptors."""
@@ -95,14 +109,14 @@ class Client:
                 return None
             data, got, flags, _ = socket.recv_fds(ours, 4096, 16)
             assert len(data) >= 176, "the daemon gave no answer"
-            magic, status, length, _ = struct.unpack_from("4I", data)
-            assert magic == MAGIC and length == len(data)
+            magic, status, length, kept = struct.unpack_from("4I", data)
+            assert magic == MAGIC and length == len(data) and not kept
             message = data[16:176].split(b"\0")[0].decode()
             assert bool(status) == bool(message)
             return status, data[176:], message, got
 
     def command(self, number, body=b"", fds=()):
-        return self.raw(struct.pack("IHHII", MAGIC, VERSION, number, 16 + len(body), 0) + body, fds)
+        return self.raw(command(number, body), fds)
 
     def ok(self, number, body=b"", fds=()):
         status, body, message, got = self.command(number, body, fds)

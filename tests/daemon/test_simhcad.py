@@ -24,7 +24,7 @@ import time
 
 import pytest
 
-from protocol import MAGIC, NUMBER, OPEN_CONTEXT, SIMHCAD, VERSION, Client, close_all, daemons
+from protocol import KEEP, MAGIC, NUMBER, OPEN_CONTEXT, SIMHCAD, VERSION, Client, close_all, command, daemons
 
 (GET_SEGMENT, CREATE_CHANNEL, ALLOC_ASYNC_FD, ALLOC_PD, DEALLOC_PD, CREATE_CQ, CREATE_QP, REG_MR, SET_AGENT,
  COUNT) = (NUMBER[name] for name in (
@@ -394,6 +394,41 @@ def test_bad_requests(daemon):
         assert client.command(SET_AGENT, struct.pack("Q", 4096), fds=[null.fileno()] * 2)[0] == errno.EINVAL
     assert client.command(ALLOC_PD)[0] == 0
     daemon.settle(lambda: daemon.fds() <= before)
+
+
+def test_kept_answers(daemon):
+    """A socket that is named instead of coming along; descriptors are the command's then."""
+    client, other = daemon.client(), daemon.client()
+    for one in client, other:
+        close_all(one.open())
+    before = daemon.fds()
+    sock, number = client.keep(ALLOC_PD)
+    assert number
+    with open("/dev/null") as null, sock:
+        for bad in SET_AGENT, ALLOC_PD, COUNT:  # more than a command has, and less, kept or not
+            body = struct.pack("Q", 4096) if bad == SET_AGENT else b""
+            for count in 0, 1, 2, 8, 9, 60:
+                for where in number, KEEP, number + 1:
+                    if count:
+                        socket.send_fds(client.sock, [command(bad, body, where)], count * [null.fileno()])
+                    else:
+                        client.sock.send(command(bad, body, where))
+                assert client.command(ALLOC_PD)[0] == 0
+        answers = [struct.unpack_from("2I", sock.recv(4096)) for _ in range(3 * 6)]
+        assert {magic for magic, _ in answers} == {MAGIC}
+        assert [status for _, status in answers] == \
+            6 * [errno.EINVAL] + 6 * [0] + 6 * [errno.EOPNOTSUPP]
+        # It is the other connection's business to name its own.
+        other.sock.send(command(ALLOC_PD, answer=number))
+        assert other.command(ALLOC_PD)[0] == 0
+        sock.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            sock.recv(1)
+    daemon.settle(lambda: daemon.fds() <= before)  # it sees the end of it
+    sock, _ = client.keep(ALLOC_PD)
+    with sock:
+        client.close()
+        assert sock.recv(1) == b""
 
 
 def request_size(client, number):

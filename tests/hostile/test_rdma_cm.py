@@ -32,8 +32,8 @@ def flood(channel, number, payloads):
     with socket.socket(fileno=os.dup(channel.fd)) as sock:
         for payload in payloads:
             command = struct.pack("<IHH", number, len(payload), 4) + payload
-            hdr = struct.pack("=IHHII", protocol.MAGIC, protocol.VERSION, 1, 40 + len(command), 0)
-            sock.send(hdr + struct.pack("<QIHHII", 0, 0, len(command), 0, 0, 0) + command)
+            hdr = struct.pack("=IHHII", protocol.MAGIC, protocol.VERSION, 1, 32 + len(command), 0)
+            sock.send(hdr + struct.pack("<QIHH", 0, 0, len(command), 0) + command)
 """
 
 

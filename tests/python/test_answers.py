@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""The sockets on which the answers to commands of rdma_cm come are kept by both sides."""
+"""The sockets on which the answers to commands come are kept by both sides."""
 import array
 import os
 import pathlib
@@ -9,13 +9,16 @@ import sys
 import threading
 
 import pytest
+from pyverbs.pd import PD
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "daemon"))
 
 import protocol  # noqa: E402
+from harness import Device  # noqa: E402
 from rdma_cm import Channel, channel, other  # noqa: E402, F401 (fixtures)
 
 PLACES, KEPT = 8, 256  # of a process, and of a program in the daemon
+COMES, KEEP = 0, 0xffffffff
 IDENTIFY = 2
 
 pytestmark = pytest.mark.addresses
@@ -63,6 +66,39 @@ def test_others_take_their_number(channel):
     theirs.close()
 
 
+def test_of_a_device():
+    """One is enough for its commands, which bring descriptors too, and goes with it."""
+    before = sockets()
+    device = Device()
+    PD(device.ctx).close()
+    mine = sockets() - before
+    assert mine
+    for _ in range(100):
+        PD(device.ctx).close()
+    assert sockets() - before == mine
+    device.close()
+    assert sockets() == before
+
+
+def test_of_a_device_that_others_have_taken(keep):
+    """As above: the number is another file's now."""
+    device = keep(Device())
+    PD(device.ctx).close()
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        taken = sockets()
+        for number in taken:
+            os.dup2(ours.fileno(), number)
+        PD(device.ctx).close()
+        theirs.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            theirs.recv(1)
+        for number in taken:
+            assert os.path.sameopenfile(number, ours.fileno())
+            os.close(number)
+        PD(device.ctx).close()
+
+
 def test_threads_and_children(channel):
     """Many at once on one channel, in two processes."""
     use(channel)
@@ -97,23 +133,23 @@ def test_many_channels():
         one.close()
 
 
-def ask(channel, keep=0, answer=0):
-    """Whatever the preload library would say; the socket, and the number that it has from now on."""
+def ask(channel, answer=COMES):
+    """What the preload library would say; the socket, and the number that it has from now on."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.settimeout(10)
-    request = struct.pack("<QIHHII", 0, 0, 0, 0, answer, keep)
-    hdr = struct.pack("=IHHII", protocol.MAGIC, protocol.VERSION, IDENTIFY, 16 + len(request), 0)
+    request = bytes(16)
+    hdr = struct.pack("=IHHII", protocol.MAGIC, protocol.VERSION, IDENTIFY, 16 + len(request), answer)
     with theirs, socket.socket(fileno=os.dup(channel.fd)) as sock:
-        sock.sendmsg([hdr + request], [] if answer else [
+        sock.sendmsg([hdr + request], [] if answer not in (COMES, KEEP) else [
             (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [theirs.fileno()]))])
-    if answer:
+    if answer not in (COMES, KEEP):
         return ours, 0
-    return ours, struct.unpack("<QIIII", ours.recv(512)[-24:])[4]
+    return ours, struct.unpack_from("=4I", ours.recv(512))[3]
 
 
 def test_the_daemon_keeps_a_share(channel, other):
     """A program that asks for more gets its answers all the same."""
-    kept = [ask(channel, keep=1) for _ in range(KEPT + 50)]
+    kept = [ask(channel, KEEP) for _ in range(KEPT + 50)]
     numbers = [number for _, number in kept if number]
     assert KEPT - 2 * PLACES <= len(numbers) == len(set(numbers)) <= KEPT
     assert [number for _, number in kept[-50:]] == [0] * 50
@@ -122,7 +158,7 @@ def test_the_daemon_keeps_a_share(channel, other):
     ask(channel, answer=numbers[3])[0].close()
     assert len(kept[3][0].recv(512)) > 24
     ask(other, answer=numbers[4])[0].close()
-    ask(channel, answer=0xffffffff)[0].close()
+    ask(channel, answer=KEEP - 1)[0].close()
     use(other)
     kept[4][0].setblocking(False)
     with pytest.raises(BlockingIOError):
@@ -131,6 +167,6 @@ def test_the_daemon_keeps_a_share(channel, other):
     for sock, _ in kept:
         sock.close()
     use(channel)
-    sock, number = ask(channel, keep=1)
+    sock, number = ask(channel, KEEP)
     assert number
     sock.close()

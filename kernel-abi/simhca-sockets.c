@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "simhca-sockets.h"
+
+#define PLACES 8
+/* The numbers below are the program's, which may count on the next one that is free. */
+#define LOWEST_FD 256
+#define BUSY 1u
+
+static struct simhca_socket places[PLACES];
+static atomic_uint next_victim;
+
+/* Not by the C library's statx(), which the preload library replaces. */
+uint64_t simhca_connection(int fd)
+{
+	struct statx stx;
+
+	if (syscall(SYS_statx, fd, "", AT_EMPTY_PATH, STATX_TYPE | STATX_INO, &stx) ||
+	    !S_ISSOCK(stx.stx_mode))
+		return 0;
+	return stx.stx_ino;
+}
+
+static bool take(struct simhca_socket *socket, uint64_t user, uint64_t pid)
+{
+	/* Acquire: what the last user has left there. */
+	return atomic_compare_exchange_strong_explicit(&socket->user, &user, pid << 1 | BUSY,
+						       memory_order_acquire, memory_order_relaxed);
+}
+
+/* Empties a place that was taken; not what the program has put there since. */
+static void empty(struct simhca_socket *socket)
+{
+	if (socket->inode && simhca_connection(socket->fd) == socket->inode)
+		close(socket->fd);
+	socket->inode = 0;
+	atomic_store_explicit(&socket->connection, 0, memory_order_relaxed);
+}
+
+static bool is_for(struct simhca_socket *socket, uint64_t connection)
+{
+	return atomic_load_explicit(&socket->connection, memory_order_relaxed) == connection;
+}
+
+struct simhca_socket *simhca_socket_find(uint64_t connection)
+{
+	uint64_t pid = (uint64_t)getpid();
+
+	for (unsigned int i = 0; i < PLACES; i++) {
+		struct simhca_socket *socket = &places[i];
+
+		/* Whoever takes it looks again. */
+		if (!is_for(socket, connection) || !take(socket, pid << 1, pid))
+			continue;
+		if (is_for(socket, connection) && simhca_connection(socket->fd) == socket->inode)
+			return socket;
+		simhca_socket_drop(socket);
+	}
+	return NULL;
+}
+
+/* One of a process that this was forked from, or another connection's, if none is empty. */
+struct simhca_socket *simhca_socket_place(void)
+{
+	uint64_t pid = (uint64_t)getpid();
+	unsigned int start = atomic_fetch_add_explicit(&next_victim, 1, memory_order_relaxed);
+
+	for (unsigned int i = 0; i < 2 * PLACES; i++) {
+		struct simhca_socket *socket = &places[(start + i) % PLACES];
+		uint64_t user = atomic_load_explicit(&socket->user, memory_order_relaxed);
+		bool others = user >> 1 != pid;
+
+		if ((others || (i >= PLACES && !(user & BUSY))) && take(socket, user, pid)) {
+			empty(socket);
+			return socket;
+		}
+	}
+	return NULL;
+}
+
+void simhca_socket_put(struct simhca_socket *socket)
+{
+	uint64_t user = atomic_load_explicit(&socket->user, memory_order_relaxed);
+
+	atomic_store_explicit(&socket->user, user & ~(uint64_t)BUSY, memory_order_release);
+}
+
+void simhca_socket_drop(struct simhca_socket *socket)
+{
+	empty(socket);
+	atomic_store_explicit(&socket->user, 0, memory_order_release);
+}
+
+void simhca_socket_keep(struct simhca_socket *socket, uint64_t connection, int fd, uint32_t number)
+{
+	socket->fd = fcntl(fd, F_DUPFD_CLOEXEC, LOWEST_FD);
+	socket->inode = socket->fd >= 0 ? simhca_connection(socket->fd) : 0;
+	socket->number = number;
+	if (!socket->inode) {
+		simhca_socket_drop(socket);
+		return;
+	}
+	atomic_store_explicit(&socket->connection, connection, memory_order_relaxed);
+	simhca_socket_put(socket);
+}
+
+void simhca_sockets_forget(uint64_t connection)
+{
+	uint64_t pid = (uint64_t)getpid();
+
+	for (unsigned int i = 0; i < PLACES; i++) {
+		struct simhca_socket *socket = &places[i];
+
+		if (!is_for(socket, connection) || !take(socket, pid << 1, pid))
+			continue;
+		if (is_for(socket, connection))
+			simhca_socket_drop(socket);
+		else
+			simhca_socket_put(socket);
+	}
+}
