@@ -6,6 +6,7 @@
 #include <sys/uio.h>
 
 #include "midway.h"
+#include "paging.h"
 
 void (*midway)(void *arg);
 static void *midway_arg;

@@ -7,7 +7,7 @@
 #ifndef SIMHCA_TEST_MIDWAY_H
 #define SIMHCA_TEST_MIDWAY_H
 
-#include "paging.h"
+#include "harness.h"
 
 /* Called once, by the next worker that has touched its pages. */
 extern void (*midway)(void *arg);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Fast-register regions: a key over a list of pages, given and taken by work requests. */
-#include "harness.h"
+#include "dma/dma.h"
+#include "midway.h"
 
 enum { PAGE = 4096, PAGES = 16 };
 #define IOVA 0x600000000000ull
@@ -440,6 +441,26 @@ static void a_valid_region_is_not_registered_again(void **state)
 	assert_true(mpt_of(s.b->client, rkey)->valid);
 }
 
+static void begin_to_destroy(void *arg)
+{
+	const struct mr *mr = arg;
+
+	assert_int_equal(-EAGAIN, simhca_dereg_mr(mr->client->context, mr->handle, NULL));
+}
+
+/* While its list is read, which takes as long as the client's memory does. */
+static void a_region_that_goes_is_not_registered(void **state)
+{
+	struct setting s = make(*state, IBV_QPT_RC);
+
+	s.b->client->mm->kind = SIMHCA_MM_PROCESS_VM;
+	in_the_middle(begin_to_destroy, s.mr);
+	qp_fast_reg(s.b->qp, 1, s.mr, s.pages, 1, IOVA, PAGE, ALL_ACCESS);
+	expect_why(s.b->send_cq, 1, MW_BIND_ERR, FAST_REG_NO_REGION);
+	assert_null(midway);
+	assert_int_equal(0, mr_gone(s.mr));
+}
+
 /* Each registration has the variant that its work request names, and no other. */
 static void the_variant_is_the_work_requests(void **state)
 {
@@ -634,6 +655,7 @@ int main(void)
 		ON_ETHERNET(registrations_that_are_refused),
 		ON_ETHERNET(registrations_just_inside),
 		ON_ETHERNET(a_valid_region_is_not_registered_again),
+		ON_ETHERNET(a_region_that_goes_is_not_registered),
 		ON_ETHERNET(the_variant_is_the_work_requests),
 		ON_ETHERNET(cycles_in_flight),
 		ON_ETHERNET(the_list_may_be_used_again),

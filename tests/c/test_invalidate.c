@@ -7,6 +7,7 @@
 
 #include "harness.h"
 #include "memory/key.h"
+#include "memory/mw.h"
 
 enum { PAGE = 4096 };
 #define IOVA 0x600000000000ull
@@ -576,6 +577,26 @@ static void windows_of_type_2_are_final_under_load(void **state)
 	final_under_load(state, WINDOW_2);
 }
 
+/*
+ * An access has found the window valid, and waits for its lock: then it is not any more. Should the
+ * engine not have come that far it finds no more than that.
+ */
+static void a_window_is_judged_under_its_lock(void **state)
+{
+	struct setting s = make(*state, IBV_QPT_RC);
+	struct world *world = *state;
+	struct simhca_key *window =
+		simhca_key_of(world->device[s.b->client->device_index], s.mw->rkey);
+
+	pthread_mutex_lock(&window->lock);
+	post(s.a, .id = 1, .opcode = SIMHCA_WR_RDMA_WRITE, SGES(sge(s.a->mr, 0, 8)),
+	     .remote_addr = s.b->mr->iova, .rkey = s.mw->rkey);
+	test_nap(20000);
+	simhca_mw_unbind(window);
+	pthread_mutex_unlock(&window->lock);
+	expect_why(s.a->send_cq, 1, REM_ACCESS_ERR, MW_NOT_BOUND);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -597,6 +618,7 @@ int main(void)
 		ON_ETHERNET(sends_do_not_wait_for_ever),
 		ON_ETHERNET(unreliable_sends_are_lost),
 		ON_ETHERNET(an_invalidation_that_is_flushed),
+		ON_ONE_THREAD(a_window_is_judged_under_its_lock),
 		ON_TWO_THREADS(regions_are_final_under_load),
 		ON_TWO_THREADS(windows_of_type_1_are_final_under_load),
 		ON_TWO_THREADS(windows_of_type_2_are_final_under_load),

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include "midway.h"
+#include "paging.h"
 
 /* Once: -EAGAIN is an answer here. */
 static int leave(struct pair *pair, int how)

@@ -8,6 +8,7 @@
 #include "dma/dma.h"
 #include "memory/key.h"
 #include "midway.h"
+#include "paging.h"
 #include "paging/odp.h"
 
 static struct simhca_odp *odp_of(const struct mr *mr)

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 
 #include "midway.h"
+#include "paging.h"
 
 /* ------------------------------------------------- what a requester that stands looks ahead at */
 

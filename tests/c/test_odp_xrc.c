@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 
 #include "midway.h"
+#include "paging.h"
 #include "transport/qp.h"
 #include "xrc.h"
 

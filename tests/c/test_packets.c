@@ -230,6 +230,20 @@ static void answers_and_message_numbers(void **state)
 	assert_int_equal(net->answer.op, SIMHCA_PKT_READ_RESPONSE);
 }
 
+/* The PSN of an atomic that is done, with another one: that one was never asked for. */
+static void another_atomic_of_the_same_psn(void **state)
+{
+	struct net *net = net_new(state);
+	struct qp *b = net->pair->b.qp;
+
+	forge(net, b, request(net, SIMHCA_PKT_FETCH_ADD, 0, 0));
+	check_answer(net, SIMHCA_SYNDROME_ACK, 0, 1);
+	forge(net, b, request(net, SIMHCA_PKT_COMPARE_SWAP, 0, 0));
+	assert_int_equal(net->answers, 0);
+	forge(net, b, request(net, SIMHCA_PKT_FETCH_ADD, 0, 0));
+	check_answer(net, SIMHCA_SYNDROME_ACK, 0, 1);
+}
+
 /*
  * A target refuses a packet that does not go on with its message, whose SRQ has gone with the
  * receive: nothing completes, but both ends fail as ever.
@@ -357,6 +371,7 @@ int main(void)
 		ON_ETHERNET(lengths_that_are_not_true),
 		ON_ETHERNET(one_nak_for_a_gap),
 		ON_ETHERNET(answers_and_message_numbers),
+		ON_ETHERNET(another_atomic_of_the_same_psn),
 		ON_ETHERNET(a_target_whose_srq_has_gone_refuses),
 		ON_ETHERNET(answers_to_nothing),
 		ON_ETHERNET(an_acknowledged_read_is_not_complete),

@@ -3,7 +3,9 @@
  * Several messages and packets under way: what a requester sends, and sends again, when chosen
  * packets are lost (IBTA vol. 1, 9.7.5, 9.7.6, 10.8.3.3).
  */
+#include "device/fabric.h"
 #include "lossy.h"
+#include "transport/link.h"
 #include "transport/packet.h"
 
 #define TIMEOUT (68 * MSEC) /* 4.096 us * 2^14, and a little */
@@ -261,6 +263,16 @@ static void long_messages_are_acknowledged_on_the_way(void **state)
 	assert_int_equal(stat(net, 0, SIMHCA_STAT_LOCAL_ACK_TIMEOUT), 0);
 }
 
+/* Nobody answers: as much is under way as the link takes, and no packet more. */
+static void no_more_packets_than_the_window(void **state)
+{
+	struct net *net = net_of(state, 4);
+
+	lose(net, SIMHCA_PKT_WRITE, 0, 64);
+	writes(net, 1, 16384);
+	assert_int_equal(net->sent[SIMHCA_PKT_WRITE], net->world->fabric->link->window);
+}
+
 /*
  * What is behind the message that found no receive is out of sequence: that neither ends the wait
  * nor costs a retry.
@@ -320,6 +332,7 @@ int main(void)
 		ON_ETHERNET(no_more_reads_than_max_rd_atomic),
 		ON_ETHERNET(a_fence_waits_for_reads),
 		ON_ETHERNET(long_messages_are_acknowledged_on_the_way),
+		ON_ETHERNET(no_more_packets_than_the_window),
 		ON_ETHERNET(a_sequence_nak_does_not_end_an_rnr_wait),
 		ON_ETHERNET(a_wqe_that_changes_under_way),
 	};
