@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * In the middle of a page fault. The worker's way into a process's memory is a system call, which
- * programs with this provide themselves: between the kernel's answer and the worker's next step
- * they do whatever the test wants done, on one thread, so each run is the same.
+ * In the middle of a page fault, or of a copy. The worker's way into a process's memory is a system
+ * call, which programs with this provide themselves: between the kernel's answer and the worker's
+ * next step they do whatever the test wants done, on one thread, so each run is the same.
  */
 #ifndef SIMHCA_TEST_MIDWAY_H
 #define SIMHCA_TEST_MIDWAY_H

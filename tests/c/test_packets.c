@@ -230,6 +230,26 @@ static void answers_and_message_numbers(void **state)
 	assert_int_equal(net->answer.op, SIMHCA_PKT_READ_RESPONSE);
 }
 
+/* What ends outside of the region begins nowhere, though its first packets would fit. */
+static void a_bad_range_moves_nothing(void **state)
+{
+	for (int read = 0; read < 2; read++) {
+		struct net *net = net_new(state);
+		struct side *a = &net->pair->a, *from = read ? &net->pair->b : a;
+		struct side *to = read ? a : &net->pair->b;
+		uint64_t at = net->pair->b.mr->length - MTU - 10;
+
+		fill(from->mr->addr, from->mr->length, 1);
+		if (read)
+			rdma_read(a, 1, 0, 2 * MTU, at);
+		else
+			rdma_write(a, 1, 0, 2 * MTU, at);
+		expect_why(a->send_cq, 1, REM_ACCESS_ERR, KEY_PAST_END);
+		assert_true(all_bytes(to->mr->addr, to->mr->length, 0));
+		lossy_end();
+	}
+}
+
 /* The PSN of an atomic that is done, with another one: that one was never asked for. */
 static void another_atomic_of_the_same_psn(void **state)
 {
@@ -371,6 +391,7 @@ int main(void)
 		ON_ETHERNET(lengths_that_are_not_true),
 		ON_ETHERNET(one_nak_for_a_gap),
 		ON_ETHERNET(answers_and_message_numbers),
+		ON_ETHERNET(a_bad_range_moves_nothing),
 		ON_ETHERNET(another_atomic_of_the_same_psn),
 		ON_ETHERNET(a_target_whose_srq_has_gone_refuses),
 		ON_ETHERNET(answers_to_nothing),

@@ -148,6 +148,23 @@ static void queries_return_what_was_made(void **state)
 	assert_int_equal(srq->stride, simhca_recv_stride(srq->max_sge));
 }
 
+/*
+ * Unreliable: a message that does not fit is dropped, and the QP goes on. Its receive cannot go
+ * back to the SRQ, so it fails (IBTA vol. 1, 9.9.3, class E).
+ */
+static void an_unreliable_message_that_is_too_long(void **state)
+{
+	struct shared *s = make(*state, IBV_QPT_UC, 16, 0);
+
+	supply(s, 1);
+	supply(s, 2);
+	send_from(&s->client[0], 1, 0, 1025);
+	expect(s->client[0].send_cq, 1, SUCCESS);
+	expect_why(s->server_side[0].recv_cq, 1, LOC_LEN_ERR, RECV_TOO_SHORT);
+	send_from(&s->client[0], 2, 0, 1024);
+	expect(s->server_side[0].recv_cq, 2, SUCCESS);
+}
+
 /* A QP with an SRQ that goes to error says when it will take no more from it. */
 static void the_last_wqe_event_follows_the_error(void **state)
 {
@@ -291,6 +308,7 @@ int main(void)
 		ON_ETHERNET(a_limit_that_is_passed_already),
 		ON_ETHERNET(resizing_keeps_what_waits),
 		ON_ETHERNET(queries_return_what_was_made),
+		ON_ETHERNET(an_unreliable_message_that_is_too_long),
 		ON_ETHERNET(the_last_wqe_event_follows_the_error),
 		ON_ETHERNET(the_last_wqe_event_follows_a_fault),
 		ON_ETHERNET(a_qp_without_srq_has_no_such_event),

@@ -301,6 +301,28 @@ static void a_sequence_nak_does_not_end_an_rnr_wait(void **state)
 	assert_int_equal(net->sent[SIMHCA_PKT_SEND], 2);
 }
 
+/* Of a message that fails half-way: the next one goes on where that has stopped. */
+static void what_was_not_sent_takes_no_psns(void **state)
+{
+	struct options options = default_options(IBV_QPT_UC);
+	struct simhca_qp_attr attr = { .qp_state = IBV_QPS_RTS };
+	struct net *net = net_with(state, options);
+	struct side *a = &net->pair->a;
+	struct simhca_sge bad = sge(a->mr, 256, 512);
+
+	bad.lkey ^= 1;
+	post(a, .id = 1, .opcode = SIMHCA_WR_RDMA_WRITE, SGES(sge(a->mr, 0, 256), bad),
+	     .remote_addr = net->pair->b.mr->iova, .rkey = net->pair->b.mr->rkey);
+	expect(a->send_cq, 1, LOC_PROT_ERR);
+	settle(net->world);
+	assert_int_equal(qp_state(a->qp), IBV_QPS_SQE);
+	assert_int_equal(0, qp_modify(a->qp, SIMHCA_QP_STATE, attr));
+	rdma_write(a, 2, 0, 100, 0);
+	expect(a->send_cq, 2, SUCCESS);
+	assert_int_equal(net->sent[SIMHCA_PKT_WRITE], 2);
+	assert_int_equal(net->last_psn[SIMHCA_PKT_WRITE], 1);
+}
+
 /* The WQE is read again for each packet: if it says something else by then its QP fails. */
 static void a_wqe_that_changes_under_way(void **state)
 {
@@ -334,6 +356,7 @@ int main(void)
 		ON_ETHERNET(long_messages_are_acknowledged_on_the_way),
 		ON_ETHERNET(no_more_packets_than_the_window),
 		ON_ETHERNET(a_sequence_nak_does_not_end_an_rnr_wait),
+		ON_ETHERNET(what_was_not_sent_takes_no_psns),
 		ON_ETHERNET(a_wqe_that_changes_under_way),
 	};
 
