@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""
+RoCE v2 between two network namespaces with a daemon each (mtu 9000, so a path MTU of 4096), beside
+what UDP and TCP do across the same pair of interfaces, in turns; and over a wire that loses.
+"""
+
+import contextlib
+import json
+import os
+import pathlib
+import random
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+KIB, MIB = 1024, 1024 * 1024
+SECONDS = 2  # of a program that runs for a while
+ROUNDS = 3000
+LOST = 10  # of 1000 packets
+TICKS = os.sysconf("SC_CLK_TCK")
+
+# what is measured: its name, that of what it stands beside, and what it must reach
+ROWS = [
+    ("send latency, 8 B", "udp_us", "<= 2.5"),
+    ("write latency, 8 B", "udp_us", "<= 2.5"),
+    ("write bandwidth, 64 KiB", "tcp", ">= 0.4"),
+    ("write bandwidth, 1 MiB", "tcp", ">= 0.4"),
+    ("write bandwidth, 64 KiB", "udp", ">= 1"),
+    ("write bandwidth, 1 MiB", "udp", ">= 1"),
+    ("CPU of 1 GB, sent by 64 KiB", "tcp_cpu", None),
+    ("write bandwidth, 1 % lost", "write bandwidth, none lost", ">= 0.2"),
+]
+BESIDE = {"udp_us": "a datagram, one way", "tcp": "iperf3, TCP", "tcp_cpu": "iperf3, TCP",
+          "udp": "iperf3, UDP -l 4096"}
+
+
+def clients(tree):
+    """The modules of tests/clients, for this build."""
+    os.environ["SIMHCA_BUILD"] = str(tree)
+    sys.path.insert(0, str(HERE.parent / "tests" / "clients"))
+    import common
+    import namespaces
+
+    return common, namespaces
+
+
+def cpu_of(pids):
+    """Seconds of CPU that these processes have used, and the children that we have waited for."""
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    used = ended.ru_utime + ended.ru_stime
+    for pid in pids:
+        stat = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+        used += (int(stat[11]) + int(stat[12])) / TICKS
+    return used
+
+
+class Bench:
+    """One pair of hosts."""
+
+    def __init__(self, modules, hosts):
+        self.common, self.namespaces = modules
+        self.hosts = hosts
+
+    def both(self, *argv):
+        """A server on the second host, a client on the first: what the client has said."""
+        port = self.common.new_port()
+        server = self.hosts[1].start(*argv, "-p", port)
+        self.common.wait_until(
+            lambda: self.namespaces.listens(self.hosts[1], port) or not server.running, 30,
+            f"{argv[0]} listens")
+        client = self.hosts[0].start(*argv, "-p", port, self.namespaces.IPV4[1]).finish()
+        self.common.expect_success(client)
+        self.common.expect_success(server.finish())
+        return client.stdout
+
+    def perftest(self, program, size, column, *options):
+        command = [program, "-F", "-x", self.namespaces.IPV4_GID, "-s", size, *options]
+        lines = self.both(*command).splitlines()
+        return next(float(line.split()[column]) for line in lines
+                    if line.split() and line.split()[0] == str(size))
+
+    def latency(self, program):
+        return self.perftest(program, 8, 4, "-n", ROUNDS)
+
+    def bandwidth(self, size, *options):
+        """Gb/s"""
+        return self.perftest("ib_write_bw", size, 3, "-D", SECONDS, "--report_gbits", *options)
+
+    def cpu_of_send(self):
+        """Seconds for 1 GB, of both daemons and both programs, which sleep on events."""
+        pids = [host.pid for host in self.hosts]
+        before = cpu_of(pids)
+        lines = self.both("ib_send_bw", "-F", "-x", self.namespaces.IPV4_GID, "-s", 64 * KIB,
+                          "-n", 5000, "-e").splitlines()
+        assert any(line.split()[:1] == [str(64 * KIB)] for line in lines), lines
+        return (cpu_of(pids) - before) / (5000 * 64 * KIB / 1e9)
+
+    def datagrams(self, udp):
+        port = self.common.new_port()
+        server = self.hosts[1].start(udp, port)
+        time.sleep(0.5)
+        client = self.hosts[0].run(udp, port, self.namespaces.IPV4[1], ROUNDS)
+        server.kill()
+        return float(self.common.expect_success(client).stdout)
+
+    def iperf3(self, *options):
+        """Gb/s of what arrived, and seconds of CPU at both ends for 1 GB of it."""
+        port = self.common.new_port()
+        server = self.hosts[1].start("iperf3", "-s", "-1", "-p", port)
+        self.common.wait_until(
+            lambda: self.namespaces.listens(self.hosts[1], port) or not server.running, 30,
+            "iperf3 listens")
+        before = cpu_of([])
+        client = self.hosts[0].run("iperf3", "-J", "-c", self.namespaces.IPV4[1], "-p", port,
+                                   "-t", SECONDS, *options)
+        server.finish()
+        end = json.loads(self.common.expect_success(client).stdout)["end"]
+        arrived = end["sum_received"]["bytes"] if "sum_received" in end else end["sum"]["bytes"]
+        if "-u" in options:
+            arrived *= 1 - end["sum"]["lost_percent"] / 100
+        return arrived * 8 / SECONDS / 1e9, (cpu_of([]) - before) / (arrived / 1e9)
+
+
+def measure(modules, work):
+    """{name: value}"""
+    udp, found = os.path.join(work, "udp"), {}
+    with modules[1].two_hosts(9000) as hosts:
+        bench = Bench(modules, hosts)
+        found["udp_us"] = bench.datagrams(udp)
+        found["send latency, 8 B"] = bench.latency("ib_send_lat")
+        found["write latency, 8 B"] = bench.latency("ib_write_lat")
+        found["tcp"], found["tcp_cpu"] = bench.iperf3()
+        found["write bandwidth, 64 KiB"] = bench.bandwidth(64 * KIB)
+        found["write bandwidth, 1 MiB"] = bench.bandwidth(MIB)
+        # 0: as fast as it goes
+        found["udp"], _ = bench.iperf3("-u", "-b", "0", "-l", "4096")
+        found["CPU of 1 GB, sent by 64 KiB"] = bench.cpu_of_send()
+    for name, lose in ("none lost", 0), ("1 % lost", LOST):
+        with two_hosts_that_lose(modules, os.path.join(work, "bad_wire"), lose) as hosts:
+            found[f"write bandwidth, {name}"] = Bench(modules, hosts).bandwidth(64 * KIB)
+    return found
+
+
+@contextlib.contextmanager
+def two_hosts_that_lose(modules, bad_wire, lose):
+    """Of 1000 packets so many; tests/clients/bad_wire.c carries them."""
+    common, namespaces = modules
+    wires = []
+
+    def join(first, second, name, mtu, addresses):
+        wires.append(common.Program(
+            [*namespaces.inside(first), bad_wire,
+             *(f"/proc/{pid}/ns/net" for pid in (first, second)), name,
+             random.randrange(1 << 32), lose, 0, 0, 0], common.clean_environment()))
+        common.wait_until(lambda: wires[0].stdout or not wires[0].running, 30, "taps are there")
+        namespaces.bring_up(first, second, name, mtu, addresses)
+
+    try:
+        with namespaces.two_hosts(1500, join=join) as hosts:
+            yield hosts
+    finally:
+        for wire in wires:
+            wire.kill()
+
+
+def compile_c(work, source):
+    program = os.path.join(work, pathlib.Path(source).stem)
+    subprocess.run(["cc", "-O2", "-o", program, source], check=True)
+
+
+def main(tree, work, runs, as_json):
+    for program in "iperf3", "ib_write_bw", "ip", "unshare":
+        if not shutil.which(program):
+            sys.exit(f"bench: wire: {program} is missing: scripts/install-deps build demo bench")
+    modules = clients(tree)
+    compile_c(work, HERE / "udp.c")
+    compile_c(work, HERE.parent / "tests" / "clients" / "bad_wire.c")
+    each = [measure(modules, work) for _ in range(runs)]
+    found = {name: statistics.median(one[name] for one in each) for name in each[0]}
+    rows = [{"test": name, "value": found[name], "beside": BESIDE.get(other, other),
+             "value_beside": found[other], "ratio": found[name] / found[other], "must": must}
+            for name, other, must in ROWS]
+    if as_json:
+        print(json.dumps({"cpus": len(os.sched_getaffinity(0)), "runs": runs, "tests": rows},
+                         indent=2))
+        return 0
+    print("| | | beside it | | ratio | must |")
+    print("|---|---|---|---|---|---|")
+    for row in rows:
+        unit = ("us" if "latency" in row["test"] else "s" if "CPU" in row["test"] else "Gb/s")
+        print(f"| {row['test']} | {row['value']:.3g} {unit} | {row['beside']} "
+              f"| {row['value_beside']:.3g} {unit} | {row['ratio']:.2f} | {row['must'] or ''} |")
+    return 0
