@@ -292,7 +292,7 @@ static void list_far_too_long(struct wr *wr, struct setting *s)
 static void unaligned_first(struct wr *wr, struct setting *s)
 {
 	(void)wr;
-	s->pages[0] += 8;
+	s->pages[0] += PAGE / 2;
 }
 
 static void unaligned_last(struct wr *wr, struct setting *s)
@@ -439,6 +439,17 @@ static void a_valid_region_is_not_registered_again(void **state)
 	assert_int_equal(mpt_of(s.b->client, rkey)->key, rkey);
 	assert_int_equal(mpt_of(s.b->client, rkey)->length, PAGES * PAGE);
 	assert_true(mpt_of(s.b->client, rkey)->valid);
+}
+
+/* What its list says when it is carried out is not what was posted. */
+static void a_list_that_changes_is_refused(void **state)
+{
+	struct setting s = make(*state, IBV_QPT_RC);
+
+	qp_fast_reg(s.b->qp, 1, s.mr, s.pages, 2, IOVA, PAGE, ALL_ACCESS);
+	s.pages[1] += PAGE;
+	expect_why(s.b->send_cq, 1, MW_BIND_ERR, FAST_REG_LIST_CHANGED);
+	assert_false(mpt_of(s.b->client, s.mr->rkey)->valid);
 }
 
 static void begin_to_destroy(void *arg)
@@ -655,6 +666,7 @@ int main(void)
 		ON_ETHERNET(registrations_that_are_refused),
 		ON_ETHERNET(registrations_just_inside),
 		ON_ETHERNET(a_valid_region_is_not_registered_again),
+		ON_ETHERNET(a_list_that_changes_is_refused),
 		ON_ETHERNET(a_region_that_goes_is_not_registered),
 		ON_ETHERNET(the_variant_is_the_work_requests),
 		ON_ETHERNET(cycles_in_flight),

@@ -296,6 +296,34 @@ static void a_target_whose_srq_has_gone_refuses(void **state)
 	expect_none(to->cq);
 }
 
+/* The packets of a message are all for one SRQ. */
+static void a_message_for_two_srqs_is_refused(void **state)
+{
+	struct options options = default_options(IBV_QPT_XRC_RECV);
+	struct simhca_packet packet = {
+		.op = SIMHCA_PKT_SEND, .length = MTU, .dma_length = 2 * MTU, .first = true
+	};
+	struct scene *s;
+
+	lossy_use(*state, NULL);
+	options.path_mtu = IBV_MTU_1024;
+	s = make_with(*state, &options);
+	supply(&s->server[0], 1);
+	supply(&s->server[1], 2);
+	packet.psn = options.psn;
+	packet.srqn = s->server[0].srq->srqn;
+	lossy_forge(s->server[0].target, &packet);
+	packet.psn++;
+	packet.srqn = s->server[1].srq->srqn;
+	packet.first = false;
+	packet.last = true;
+	lossy_forge(s->server[0].target, &packet);
+	settle(s->world);
+	assert_int_equal(qp_state(s->server[0].target), IBV_QPS_ERR);
+	expect(s->server[0].cq, 1, REM_INV_REQ_ERR);
+	expect_none(s->server[1].cq);
+}
+
 /* ------------------------------------------------------------------------- the requester */
 
 static struct simhca_packet answer(enum simhca_packet_op op, uint32_t place, uint64_t length)
@@ -394,6 +422,7 @@ int main(void)
 		ON_ETHERNET(a_bad_range_moves_nothing),
 		ON_ETHERNET(another_atomic_of_the_same_psn),
 		ON_ETHERNET(a_target_whose_srq_has_gone_refuses),
+		ON_ETHERNET(a_message_for_two_srqs_is_refused),
 		ON_ETHERNET(answers_to_nothing),
 		ON_ETHERNET(an_acknowledged_read_is_not_complete),
 		ON_ETHERNET(reads_under_way_have_a_limit),
