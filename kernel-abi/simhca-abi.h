@@ -367,6 +367,13 @@ struct simhca_mpt {
 SIMHCA_ABI_SIZE(struct simhca_mpt, 64);
 SIMHCA_ABI_AT(struct simhca_mpt, valid, 44);
 
+/*
+ * What the number of an address space says: which of the processes on which atomics are done it is.
+ * Some may share a slot.
+ */
+#define SIMHCA_MM_SLOTS 512
+#define SIMHCA_MM_SLOT(mm) ((mm) & (SIMHCA_MM_SLOTS - 1))
+
 /* The start of device memory. */
 struct simhca_devmem {
 	uint32_t abi_version;	/* SIMHCA_ABI_VERSION */
@@ -381,10 +388,13 @@ struct simhca_devmem {
 	struct simhca_gid_entry gids[SIMHCA_GID_ENTRIES];
 	uint16_t pkeys[SIMHCA_PKEY_ENTRIES];
 	uint8_t reserved2[6];
+	/* by SIMHCA_MM_SLOT(mm): not 0, callers do not write to such an address space */
+	_Atomic uint32_t by_device[SIMHCA_MM_SLOTS];
 };
 SIMHCA_ABI_AT(struct simhca_devmem, attr, 32);
 SIMHCA_ABI_AT(struct simhca_devmem, gids, 368);
-SIMHCA_ABI_SIZE(struct simhca_devmem, 568);
+SIMHCA_ABI_AT(struct simhca_devmem, by_device, 568);
+SIMHCA_ABI_SIZE(struct simhca_devmem, 568 + 2048);
 
 /* ------------------------------------------------------ context memory */
 

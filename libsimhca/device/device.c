@@ -250,6 +250,8 @@ struct simhca_device *simhca_device_create(struct simhca_fabric *fabric,
 	}
 
 	pthread_rwlock_wrlock(&fabric->lock);
+	for (uint32_t slot = 0; slot < SIMHCA_MM_SLOTS; slot++)
+		atomic_init(&device->mem->by_device[slot], atomic_load(&fabric->by_device[slot]));
 	device->next = fabric->devices;
 	fabric->devices = device;
 	pthread_rwlock_unlock(&fabric->lock);

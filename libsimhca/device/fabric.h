@@ -49,11 +49,12 @@ struct simhca_fabric {
 	const struct simhca_uplink *uplink;	   /* to peers that are not here; NULL: none */
 	atomic_bool tap;			   /* packets are told to ops.frame (link/tap.h) */
 	struct simhca_wire *wire;		   /* what it has */
-	uint32_t next_context_id, next_mm;
-	struct simhca_steps *steps;	      /* that programs run (steps.h); under lock */
-	struct simhca_atomicity *atomicities; /* control functions only */
-	uint32_t stats_blocks;		      /* bit n: a thread counts in block n */
-	struct simhca_faults *faults;	      /* paging/line.h */
+	uint32_t next_context_id, next_mm, next_mm_slot;
+	struct simhca_steps *steps;		     /* that programs run (steps.h); under lock */
+	_Atomic uint32_t by_device[SIMHCA_MM_SLOTS]; /* as all devices have it; under lock */
+	struct simhca_atomicity *atomicities;	     /* control functions only */
+	uint32_t stats_blocks;			     /* bit n: a thread counts in block n */
+	struct simhca_faults *faults;		     /* paging/line.h */
 	pthread_mutex_t pager_lock;
 	struct simhca_pager *pagers;
 	uint64_t next_pager;

@@ -72,7 +72,7 @@ static bool steps_wait(const struct simhca_steps *steps, uint32_t context)
 	uint32_t seen = atomic_load_explicit(&steps->mem->guard, memory_order_seq_cst);
 	int turn = 0;
 
-	if (!(seen & 1) || (steps->context->id != context && steps->peer != context))
+	if (!(seen & 1) || (steps->context->id != context && steps->with.context != context))
 		return true;
 	/* acquire: the step's accesses are over when we go on. */
 	while (atomic_load_explicit(&steps->mem->guard, memory_order_acquire) == seen &&

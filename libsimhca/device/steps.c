@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include <stdlib.h>
+
 #include "context.h"
 #include "fabric.h"
 #include "stats.h"
@@ -13,10 +15,11 @@ static struct simhca_steps **find(struct simhca_fabric *fabric, const struct sim
 	return link;
 }
 
-void simhca_steps_add(struct simhca_fabric *fabric, struct simhca_steps *steps, uint32_t peer)
+void simhca_steps_add(struct simhca_fabric *fabric, struct simhca_steps *steps,
+		      const struct simhca_steps_with *with)
 {
 	pthread_rwlock_wrlock(&fabric->lock);
-	steps->peer = peer;
+	steps->with = *with;
 	if (!*find(fabric, steps)) {
 		steps->next = fabric->steps;
 		fabric->steps = steps;
@@ -63,10 +66,66 @@ void simhca_steps_end(struct simhca_fabric *fabric, uint32_t context)
 
 	pthread_rwlock_rdlock(&fabric->lock);
 	for (steps = fabric->steps; steps; steps = steps->next)
-		if (!context || steps->peer == context || steps->context->id == context)
+		if (!context || steps->with.context == context || steps->context->id == context)
 			/* seq_cst: before the guards are looked at, by who waits for steps. */
 			atomic_store(&steps->qpc->callers, 0);
 	pthread_rwlock_unlock(&fabric->lock);
+}
+
+/* ------------------------------------------------------------------- those under way */
+
+struct simhca_steps_seen {
+	uint32_t count;
+	struct {
+		const struct simhca_steps *steps; /* to compare; it may be gone */
+		uint32_t guard;
+	} one[];
+};
+
+struct simhca_steps_seen *simhca_steps_see(struct simhca_fabric *fabric, pid_t pid)
+{
+	const struct simhca_steps *steps;
+	struct simhca_steps_seen *seen;
+	uint32_t most = 0;
+
+	pthread_rwlock_rdlock(&fabric->lock);
+	for (steps = fabric->steps; steps; steps = steps->next)
+		most++;
+	seen = calloc(1, sizeof(*seen) + most * sizeof(seen->one[0]));
+	for (steps = fabric->steps; steps && seen; steps = steps->next) {
+		/* seq_cst: after what such steps look for was told. */
+		uint32_t guard = atomic_load(&steps->mem->guard);
+
+		if (!(guard & 1) || (steps->with.pid != pid && steps->with.peer_pid != pid))
+			continue;
+		seen->one[seen->count].steps = steps;
+		seen->one[seen->count++].guard = guard;
+	}
+	pthread_rwlock_unlock(&fabric->lock);
+	return seen;
+}
+
+static bool is_under_way(const struct simhca_steps *steps, const struct simhca_steps_seen *seen)
+{
+	for (uint32_t i = 0; i < seen->count; i++)
+		/* acquire: the step's accesses are over when we go on. */
+		if (seen->one[i].steps == steps && !atomic_load(&steps->context->dead) &&
+		    atomic_load_explicit(&steps->mem->guard, memory_order_acquire) ==
+			    seen->one[i].guard)
+			return true;
+	return false;
+}
+
+bool simhca_steps_passed(struct simhca_fabric *fabric, const struct simhca_steps_seen *seen)
+{
+	const struct simhca_steps *steps;
+	bool passed = true;
+
+	pthread_rwlock_rdlock(&fabric->lock);
+	for (steps = fabric->steps; steps && passed; steps = steps->next)
+		passed = !is_under_way(steps, seen);
+	pthread_rwlock_unlock(&fabric->lock);
+	return passed;
 }
 
 void simhca_steps_count(const struct simhca_device *device, uint64_t *stats)

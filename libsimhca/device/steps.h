@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "simhca-abi.h"
 
@@ -16,20 +17,31 @@ struct simhca_context;
 struct simhca_device;
 struct simhca_fabric;
 
+/* With whom: the peer's context, and whose memory is touched. */
+struct simhca_steps_with {
+	uint32_t context;
+	pid_t pid, peer_pid;
+};
+
 struct simhca_steps {
 	struct simhca_caller *mem; /* NULL: none */
 	struct simhca_qpc *qpc;
 	struct simhca_context *context;
-	uint32_t peer;		   /* the context of the QP's peer; under the fabric's lock */
-	struct simhca_steps *next; /* in the fabric's list */
+	struct simhca_steps_with with; /* under the fabric's lock */
+	struct simhca_steps *next;     /* in the fabric's list */
 };
 
-/* From now on it may be with this context; if it is in the list already, no more with another. */
-void simhca_steps_add(struct simhca_fabric *fabric, struct simhca_steps *steps, uint32_t peer);
+/* From now on it may be with these; if it is in the list already, no more with others. */
+void simhca_steps_add(struct simhca_fabric *fabric, struct simhca_steps *steps,
+		      const struct simhca_steps_with *with);
 /* None is under way. What its program says that it has carried is the port's from now on. */
 void simhca_steps_remove(struct simhca_fabric *fabric, struct simhca_steps *steps);
 /* None begins any more: of QPs of this context, or that are connected to such; 0: of all. */
 void simhca_steps_end(struct simhca_fabric *fabric, uint32_t context);
+/* Those under way that touch the memory of a process; to be freed. NULL: out of memory. */
+struct simhca_steps_seen *simhca_steps_see(struct simhca_fabric *fabric, pid_t pid);
+/* Whether they have ended since. Does not wait. */
+bool simhca_steps_passed(struct simhca_fabric *fabric, const struct simhca_steps_seen *seen);
 /* Adds what programs have carried. */
 void simhca_steps_count(const struct simhca_device *device, uint64_t *stats);
 

@@ -236,9 +236,10 @@ bool simhca_dma_atomic(struct simhca_mover *mover, const struct simhca_seg *seg,
 }
 
 /* file is NULL for a process. */
-static struct simhca_atomicity *get_atomicity(struct simhca_atomicity **list, pid_t pid,
+static struct simhca_atomicity *get_atomicity(struct simhca_fabric *fabric, pid_t pid,
 					      const struct stat *file)
 {
+	struct simhca_atomicity **list = &fabric->atomicities;
 	dev_t dev = file ? file->st_dev : 0;
 	ino_t ino = file ? file->st_ino : 0;
 	struct simhca_atomicity *atomicity;
@@ -253,7 +254,9 @@ static struct simhca_atomicity *get_atomicity(struct simhca_atomicity **list, pi
 		atomicity->pid = pid;
 		atomicity->dev = dev;
 		atomicity->ino = ino;
+		atomicity->slot = fabric->next_mm_slot++ % SIMHCA_MM_SLOTS;
 		pthread_rwlock_init(&atomicity->lock, NULL);
+		simhca_alone_init(&atomicity->alone);
 		atomicity->next = *list;
 		*list = atomicity;
 	}
@@ -261,13 +264,16 @@ static struct simhca_atomicity *get_atomicity(struct simhca_atomicity **list, pi
 	return atomicity;
 }
 
-static void put_atomicity(struct simhca_atomicity **list, struct simhca_atomicity *atomicity)
+static void put_atomicity(struct simhca_fabric *fabric, struct simhca_atomicity *atomicity)
 {
+	struct simhca_atomicity **list = &fabric->atomicities;
+
 	if (--atomicity->users)
 		return;
 	while (*list != atomicity)
 		list = &(*list)->next;
 	*list = atomicity->next;
+	simhca_alone_end(fabric, atomicity);
 	pthread_rwlock_destroy(&atomicity->lock);
 	free(atomicity);
 }
@@ -278,7 +284,7 @@ static struct simhca_mm *create_mm(struct simhca_fabric *fabric, pid_t pid, cons
 
 	if (!mm)
 		return NULL;
-	mm->atomicity = get_atomicity(&fabric->atomicities, file ? 0 : pid, file);
+	mm->atomicity = get_atomicity(fabric, file ? 0 : pid, file);
 	if (!mm->atomicity) {
 		free(mm);
 		return NULL;
@@ -340,7 +346,7 @@ void simhca_mm_destroy(struct simhca_fabric *fabric, struct simhca_mm *mm)
 		close(mm->pagemap);
 	if (mm->mem >= 0)
 		close(mm->mem);
-	put_atomicity(&fabric->atomicities, mm->atomicity);
+	put_atomicity(fabric, mm->atomicity);
 	if (mm->size)
 		simhca_release(fabric, mm->mapping, mm->size, -1);
 	free(mm);

@@ -20,6 +20,7 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
+#include "alone.h"
 #include "simhca-abi.h"
 
 /* The ways to reach an address space. */
@@ -47,7 +48,9 @@ struct simhca_atomicity {
 	dev_t dev;
 	ino_t ino;
 	uint32_t users;
+	uint32_t slot; /* SIMHCA_MM_SLOT() */
 	pthread_rwlock_t lock;
+	struct simhca_alone alone;
 	struct simhca_atomicity *next; /* in the fabric's list; control functions only */
 };
 

@@ -23,7 +23,7 @@ struct simhca_mm *simhca_context_mm(struct simhca_context *context, pid_t pid)
 	if (context->engine->config.may_block)
 		mm->kind = SIMHCA_MM_AGENT;
 	mm->context = context->id;
-	mm->number = ++context->device->fabric->next_mm;
+	mm->number = ++context->device->fabric->next_mm * SIMHCA_MM_SLOTS + mm->atomicity->slot;
 	mm->program = context->program;
 	mm->next = context->mms;
 	context->mms = mm;

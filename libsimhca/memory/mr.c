@@ -64,14 +64,11 @@ static int make_odp(struct simhca_device *device, struct simhca_mm *mm, uint64_t
 	return *odp ? 0 : -ENOMEM;
 }
 
-/*
- * What programs may reach by themselves. Not what the device changes by atomics, which would be
- * atomic no more, nor what it has to ask for page by page.
- */
+/* What programs may reach by themselves. Not what the device has to ask for page by page. */
 static uint32_t caller_mm(const struct simhca_mm *mm, uint32_t access)
 {
 	if ((mm->kind != SIMHCA_MM_OWN && mm->kind != SIMHCA_MM_PROCESS_VM) ||
-	    (access & (SIMHCA_ACCESS_ON_DEMAND | SIMHCA_ACCESS_REMOTE_ATOMIC)))
+	    (access & SIMHCA_ACCESS_ON_DEMAND))
 		return 0;
 	return mm->number;
 }

@@ -127,12 +127,16 @@ static uint32_t allow(struct simhca_qp *qp)
 	return qp->device->next_callers;
 }
 
-static void enlist(struct simhca_qp *qp, struct simhca_qp *peer)
+static void enlist(struct simhca_qp *qp, const struct simhca_mm *mm, struct simhca_qp *peer)
 {
+	const struct simhca_steps_with with = { .context = peer->context->id,
+						.pid = mm->pid,
+						.peer_pid = peer->context->offer.mm->pid };
+
 	/* Who waits for its steps has to know of both, before there is one. */
 	qp->caller.steps.qpc = qp->qpc;
 	qp->caller.steps.context = qp->context;
-	simhca_steps_add(qp->device->fabric, &qp->caller.steps, peer->context->id);
+	simhca_steps_add(qp->device->fabric, &qp->caller.steps, &with);
 	atomic_store(&qp->caller.attached, true);
 	atomic_store(&peer->caller.whose, qp->qpn);
 }
@@ -151,7 +155,7 @@ int simhca_attach_peer(struct simhca_context *context, const struct simhca_mm *m
 		return -ENOTCONN;
 	if (memcmp(&req->secret, &peer->context->offer.secret, sizeof(req->secret)) != 0)
 		return simhca_why(why, EPERM, "this is not what the memory of the peer has there");
-	enlist(qp, peer);
+	enlist(qp, mm, peer);
 	*reply = (struct simhca_attach_peer_reply){
 		.peer = peer->qpn,
 		.callers = allow(qp),

@@ -154,6 +154,10 @@ static bool atomic_target(struct simhca_worker *worker, struct simhca_qp *qp,
 			      SIMHCA_REASON_ATOMIC_UNALIGNED, reply);
 		return false;
 	}
+	if (!simhca_is_alone(qp->device->fabric, target->seg[0].mm->atomicity)) {
+		simhca_reply_not_taken(reply, SIMHCA_BUSY, SIMHCA_REASON_NONE);
+		return false;
+	}
 	return simhca_memory_is_there(worker, qp, packet, SIMHCA_RESPONDER_WRITE, target, reply);
 }
 

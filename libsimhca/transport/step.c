@@ -153,6 +153,13 @@ static void *translate(const struct simhca_step *step, uint32_t key, uint64_t va
 	    !atomic_load_explicit(&mpt->valid, memory_order_relaxed) || !mm || mpt->mm != mm ||
 	    (access & ~mpt->access))
 		return NULL;
+	/*
+	 * seq_cst, after the guard was entered: either this sees that the device is alone there, or
+	 * the atomic for which it has to be waits for the end of the step.
+	 */
+	if ((access & (SIMHCA_ACCESS_LOCAL_WRITE | SIMHCA_ACCESS_REMOTE_WRITE)) &&
+	    atomic_load(&step->device->by_device[SIMHCA_MM_SLOT(mm)]))
+		return NULL;
 	offset = va - mpt->iova;
 	if (va < mpt->iova || offset > mpt->length || mpt->length - offset < length)
 		return NULL;

@@ -353,15 +353,22 @@ static void refuse_psn(struct pair *pair)
 	write_to(pair, 8, pair->b.mr);
 }
 
+static void put_fetch_and_add(struct side *side, const struct mr *mr)
+{
+	struct simhca_sge into = sge(side->mr, 0, 8);
+
+	qp_put(side->qp, &(struct wr){ .opcode = SIMHCA_WR_ATOMIC_FETCH_AND_ADD,
+				       .flags = SIGNALED,
+				       .sges = &into,
+				       .num_sge = 1,
+				       .remote_addr = mr->iova,
+				       .rkey = mr->rkey,
+				       .compare_add = 1 });
+}
+
 static void refuse_atomic(struct pair *pair)
 {
-	struct simhca_sge into = sge(pair->a.mr, 0, 8);
-
-	qp_put(pair->a.qp, &(struct wr){ .opcode = SIMHCA_WR_ATOMIC_FETCH_AND_ADD,
-					 .sges = &into,
-					 .num_sge = 1,
-					 .remote_addr = pair->b.mr->iova,
-					 .rkey = pair->b.mr->rkey });
+	put_fetch_and_add(&pair->a, pair->b.mr);
 }
 
 static void refuse_long(struct pair *pair)
@@ -376,7 +383,14 @@ static void refuse_right(struct pair *pair)
 
 static void refuse_atomics_memory(struct pair *pair)
 {
-	write_to(pair, 8, mr_new(pair->b.client, 4096, ALL_ACCESS));
+	struct mr *mr = mr_new(pair->b.client, 4096, ALL_ACCESS);
+	struct simhca_cqe cqe;
+
+	put_fetch_and_add(&pair->a, mr);
+	ring_doorbell(pair->a.client, pair->a.qp->doorbell);
+	settle(pair->a.world);
+	assert_true(cq_poll(pair->a.send_cq, &cqe) && !cqe.status);
+	write_to(pair, 8, pair->b.mr); /* of the same process, which is enough */
 }
 
 static void refuse_other_owner(struct pair *pair)
@@ -557,6 +571,47 @@ static void deregistration_waits_for_a_step(void **state)
 	atomic_fetch_add(&step.caller->guard, 1);
 	client_gone(pair->a.client);
 	assert_int_equal(dereg(pair->b.mr), 0);
+}
+
+/* What the device changes in two halves no caller writes to in between. */
+static void an_atomic_waits_for_steps(void **state)
+{
+	struct world *world = *state;
+	struct pair *pair = make(world), *other = make(world);
+	struct simhca_step step = attach(&pair->a);
+	struct mr *mr = mr_new(pair->b.client, 4096, ALL_ACCESS);
+	uint64_t *word = (void *)(uintptr_t)mr->addr;
+	bool early, late_enough;
+	struct simhca_cqe cqe;
+
+	/* Memory that grants atomics is like any other, while there are none. */
+	write_to(pair, 8, mr);
+	assert_true(simhca_step(&step));
+	assert_true(cq_poll(pair->a.send_cq, &cqe));
+	*word = 5;
+
+	atomic_fetch_add(&step.caller->guard, 1);
+	put_fetch_and_add(&other->a, mr_new(other->b.client, 4096, ALL_ACCESS));
+	ring_doorbell(other->a.client, other->a.qp->doorbell);
+	settle(world);
+	advance(world, 1 * MSEC);
+	early = cq_poll(other->a.send_cq, &cqe);
+	atomic_fetch_add(&step.caller->guard, 2); /* that one has ended, and the next has looked */
+	advance(world, 1 * MSEC);
+	late_enough = cq_poll(other->a.send_cq, &cqe);
+	atomic_fetch_add(&step.caller->guard, 1);
+	assert_false(early);
+	assert_true(late_enough && !cqe.status);
+
+	/* From then on writes are the device's, and reads need not be. */
+	write_to(pair, 8, mr);
+	assert_false(simhca_step(&step));
+	assert_int_equal(step.caller->handed[SIMHCA_HANDED_MEMORY], 1);
+	assert_int_equal(*word, 5);
+	ring_doorbell(pair->a.client, pair->a.qp->doorbell);
+	settle(world);
+	assert_true(cq_poll(pair->a.send_cq, &cqe) && !cqe.status);
+	close(step.peer.memory);
 }
 
 static void count_event(struct cq *cq, void *arg)
@@ -784,10 +839,15 @@ static void killed_at_each_store(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		HERE(what_the_device_does),	   cmocka_unit_test(nothing_is_changed),
-		HERE(the_device_waits_for_a_turn), HERE(deregistration_waits_for_a_step),
-		HERE(who_sleeps_is_woken),	   HERE(who_may_be_attached),
-		HERE(segments_are_not_used_again), cmocka_unit_test(killed_at_each_store),
+		HERE(what_the_device_does),
+		cmocka_unit_test(nothing_is_changed),
+		HERE(the_device_waits_for_a_turn),
+		HERE(deregistration_waits_for_a_step),
+		HERE(an_atomic_waits_for_steps),
+		HERE(who_sleeps_is_woken),
+		HERE(who_may_be_attached),
+		HERE(segments_are_not_used_again),
+		cmocka_unit_test(killed_at_each_store),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,7 +8,7 @@ import sys
 import types
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from harness import (FULL, READ, REMOTE_ATOMIC, SEND, WRITE, Side, pattern, poll_ok)  # noqa: E402
+from harness import (FULL, READ, SEND, WRITE, Side, pattern, poll_ok)  # noqa: E402
 from programs import SIMHCA  # noqa: E402
 
 ROUNDS = 20
@@ -31,7 +31,7 @@ def hear():
     return json.loads(reader.readline())
 
 
-side = Side(access=FULL & ~REMOTE_ATOMIC, ex=True)
+side = Side(access=FULL, ex=True)
 tell(qpn=side.qp.qp_num, at=side.region.at())
 other = hear()
 # The one that posts is connected while its peer is not.
