@@ -6,6 +6,7 @@
 #include "paging/fault.h"
 #include "simhca.h"
 #include "transport/qp.h"
+#include "transport/words.h"
 
 static void *next_object(const struct simhca_context *context, enum simhca_object_type type,
 			 uint32_t *handle)
@@ -43,15 +44,20 @@ static bool is_further(const struct simhca_qp *qp, const struct simhca_context *
 static void progress(const struct simhca_qp *qp, struct simhca_qp_info *info)
 {
 	const struct simhca_qp_mem *mem = qp->mem;
+	struct simhca_requester req;
+	struct simhca_responder resp;
 	uint32_t generation;
 
 	if (!qp->context || !mem)
 		return;
 	generation = atomic_load_explicit(&mem->req_turn.generation, memory_order_acquire);
-	info->sends = queued(&mem->sq_pi, mem->req[generation & 1].oldest, qp->sq_entries);
-	info->wait = mem->req[generation & 1].wait;
+	simhca_words_get(&req, &mem->req[generation & 1], sizeof(req));
+	info->sends = queued(&mem->sq_pi, req.oldest, qp->sq_entries);
+	info->wait = req.wait;
 	generation = atomic_load_explicit(&mem->resp_turn.generation, memory_order_acquire);
-	info->recvs = queued(&mem->rq_pi, mem->resp[generation & 1].rq_ci, qp->rq_entries);
+	simhca_words_get(&resp, &mem->resp[generation & 1], sizeof(resp));
+	info->handled = resp.msn;
+	info->recvs = queued(&mem->rq_pi, resp.rq_ci, qp->rq_entries);
 }
 
 bool simhca_next_qp(const struct simhca_context *context, uint32_t *handle,
@@ -75,6 +81,10 @@ bool simhca_next_qp(const struct simhca_context *context, uint32_t *handle,
 		.callers = qp->caller.steps.mem,
 	};
 	simhca_usage_sum(qp->usage, &info->usage);
+	info->max_send_wr = qp->qpc->max_send_wr;
+	info->most_unsignaled =
+		atomic_load_explicit(&qp->usage->most_unsignaled, memory_order_relaxed);
+	info->too_early = atomic_load_explicit(&qp->usage->too_early, memory_order_relaxed);
 	progress(qp, info);
 	if (info->callers) {
 		const struct simhca_caller *mem = qp->caller.steps.mem;
@@ -89,6 +99,11 @@ bool simhca_next_qp(const struct simhca_context *context, uint32_t *handle,
 		info->fault_pending[i] = simhca_fault_under_way(&qp->faults, i);
 	}
 	return true;
+}
+
+uint64_t simhca_context_registered(const struct simhca_context *context)
+{
+	return context->registered;
 }
 
 void simhca_context_past(const struct simhca_context *context, struct simhca_usage_sum *sum)
@@ -126,6 +141,7 @@ bool simhca_next_mr(struct simhca_context *context, uint32_t *handle, struct sim
 		.number = region->index,
 		.key = region->mpt->key,
 		.pd = region->mpt->pd,
+		.used = atomic_load_explicit(&region->used, memory_order_relaxed),
 		/* On-chip memory and files are mapped by the device itself. */
 		.pid = region->dm_users || region->of_file ? 0 : (uint32_t)region->mm->pid,
 	};
@@ -147,11 +163,12 @@ bool simhca_next_pd(const struct simhca_context *context, uint32_t *handle,
 bool simhca_next_cq(const struct simhca_context *context, uint32_t *handle,
 		    struct simhca_cq_info *info)
 {
-	const struct simhca_cq *cq = next_object(context, SIMHCA_OBJ_CQ, handle);
+	struct simhca_cq *cq = next_object(context, SIMHCA_OBJ_CQ, handle);
 	uint32_t waiting, arm;
 
 	if (!cq)
 		return false;
+	pthread_mutex_lock(&cq->lock); /* held for moments */
 	waiting = simhca_cq_occupied(&cq->view, simhca_cq_producer(&cq->view));
 	arm = atomic_load_explicit(&cq->view.mem->arm, memory_order_relaxed);
 	*info = (struct simhca_cq_info){
@@ -159,23 +176,27 @@ bool simhca_next_cq(const struct simhca_context *context, uint32_t *handle,
 		.cqe = cq->view.cqe,
 		.users = cq->users,
 		.waiting = waiting < cq->view.cqe ? waiting : cq->view.cqe,
+		.most_waiting = cq->most_waiting,
+		.most_feeds = cq->most_feeds,
 		.polled = atomic_load_explicit(&cq->view.mem->ci, memory_order_relaxed),
 		.arm = arm & SIMHCA_ARM_BITS,
 		.was_armed = arm != 0,
 		.overrun = cq->overrun,
 		.channel = cq->channel,
 	};
+	pthread_mutex_unlock(&cq->lock);
 	return true;
 }
 
 bool simhca_next_srq(const struct simhca_context *context, uint32_t *handle,
 		     struct simhca_srq_info *info)
 {
-	const struct simhca_srq *srq = next_object(context, SIMHCA_OBJ_SRQ, handle);
+	struct simhca_srq *srq = next_object(context, SIMHCA_OBJ_SRQ, handle);
 	uint32_t posted;
 
 	if (!srq)
 		return false;
+	pthread_mutex_lock(&srq->lock); /* held for moments */
 	posted = queued(&srq->mem->pi, atomic_load_explicit(&srq->mem->ci, memory_order_relaxed),
 			srq->max_wr);
 	*info = (struct simhca_srq_info){
@@ -188,6 +209,7 @@ bool simhca_next_srq(const struct simhca_context *context, uint32_t *handle,
 		.limit = srq->limit,
 		.users = srq->users,
 	};
+	pthread_mutex_unlock(&srq->lock);
 	return true;
 }
 

@@ -328,6 +328,7 @@ struct simhca_usage_sum {
 /* The longest time that counts in latency[bucket]. */
 uint64_t simhca_latency_ns(uint32_t bucket);
 /* Of QPs that were destroyed. */
+uint64_t simhca_context_registered(const struct simhca_context *context); /* regions so far */
 void simhca_context_past(const struct simhca_context *context, struct simhca_usage_sum *sum);
 struct simhca_qp_info {
 	uint32_t qpn, type, state, pd, dest_qpn, rq_psn, sq_psn;
@@ -335,6 +336,9 @@ struct simhca_qp_info {
 	uint32_t srqn; /* of its SRQ; 0: it has none */
 	bool further;  /* XRC_RECV: a further handle of a QP that another one shows */
 	struct simhca_usage_sum usage; /* by the device */
+	uint32_t handled;	       /* messages that its responder has completed, modulo 2^24 */
+	uint32_t max_send_wr, most_unsignaled; /* the latter in a row */
+	uint64_t too_early;		       /* messages, before any receive was posted */
 	/* Work requests posted that have not completed; receives of its own queue. */
 	uint32_t sends, recvs;
 	uint32_t wait; /* enum simhca_wait, of its requester */
@@ -354,7 +358,8 @@ void *simhca_qp_arg(const struct simhca_device *device, uint32_t qpn);
 struct simhca_mr_info {
 	uint32_t number; /* the index of its keys */
 	uint32_t key, pd;
-	uint32_t pid; /* in whose memory it lies; 0: in nobody's, or it cannot be told */
+	uint32_t used; /* rights that were needed so far */
+	uint32_t pid;  /* in whose memory it lies; 0: in nobody's, or it cannot be told */
 	struct simhca_query_mr_reply attr;
 };
 bool simhca_next_mr(struct simhca_context *context, uint32_t *handle, struct simhca_mr_info *info);
@@ -368,7 +373,8 @@ struct simhca_cq_info {
 	uint32_t waiting; /* completions that were not polled; in a damaged CQ at most cqe */
 	uint32_t polled;  /* completions that were, modulo 2^32 */
 	uint32_t arm;	  /* enum simhca_arm: for what it is armed now */
-	bool was_armed;	  /* since it was created */
+	uint32_t most_waiting, most_feeds; /* the latter: what its QPs may post at a time */
+	bool was_armed;			   /* since it was created */
 	bool overrun;
 	uint64_t channel; /* as it was named at its creation; 0: it has none */
 };

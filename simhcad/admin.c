@@ -17,6 +17,7 @@
 #include "datagram.h"
 #include "failures.h"
 #include "gid_table.h"
+#include "lint.h"
 #include "log.h"
 #include "resources.h"
 #include "session.h"
@@ -375,6 +376,14 @@ static void on_explain(struct connection *connection, const json_t *request)
 	send_json(connection, report);
 }
 
+static void on_lint(struct connection *connection, const json_t *request)
+{
+	struct daemon *daemon = connection->admin->daemon;
+
+	send_json(connection,
+		  lint_json(daemon, (pid_t)json_integer_value(json_object_get(request, "run"))));
+}
+
 static void on_wire(struct connection *connection, const json_t *request)
 {
 	send_json(connection, wire_report(connection->admin->daemon->wire));
@@ -411,7 +420,7 @@ static void serve(struct connection *connection, const char *text, size_t length
 	} commands[] = { { "lease", on_lease }, { "status", on_status }, { "qp", on_qp },
 			 { "cq", on_cq },	{ "srq", on_srq },	 { "mr", on_mr },
 			 { "cm", on_cm },	{ "wire", on_wire },	 { "explain", on_explain },
-			 { "trace", on_trace }, { "stop", on_stop } };
+			 { "lint", on_lint },	{ "trace", on_trace },	 { "stop", on_stop } };
 	json_t *request = json_loadb(text, length, 0, NULL);
 	const char *name = json_string_value(json_object_get(request, "cmd"));
 	size_t i = 0;
@@ -425,7 +434,7 @@ static void serve(struct connection *connection, const char *text, size_t length
 	else if (i == sizeof(commands) / sizeof(commands[0]))
 		answer(connection,
 		       refusal("the commands are lease, status, qp, cq, srq, mr, cm, wire, "
-			       "explain, trace and stop"),
+			       "explain, lint, trace and stop"),
 		       -1);
 	else
 		commands[i].serve(connection, request);

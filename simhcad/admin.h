@@ -88,6 +88,10 @@
  *		and comm, srqn (0: the QP's own), posted (receives so far), posted_since.
  *		The kind "sleep" is a program that sleeps, and will not wake up.
  *
+ * lint		What is legal and probably wrong: likewise, {notes: [..], live}. "run" as above.
+ *		Each note has pid, comm, device, kind (as in lint.h), count (of objects) and text,
+ *		of the first one. live: contexts that have not ended, of which more may be said.
+ *
  * trace	The frames that links carry from now on: with the answer comes the end of a socket
  *		(trace.h). "most_bytes": N of each frame at most.
  *	<- {"ok": true}, and the descriptor

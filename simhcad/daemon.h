@@ -43,6 +43,7 @@ struct daemon {
 	struct releaser *releaser;
 	struct failures *failures;
 	struct sleepers sleepers;
+	struct lint *lint;
 	struct tracers *tracers;
 	struct retry_queue retries;
 	struct report_queue reports;

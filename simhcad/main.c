@@ -13,6 +13,7 @@
 #include "cma.h"
 #include "daemon.h"
 #include "failures.h"
+#include "lint.h"
 #include "log.h"
 #include "netif.h"
 #include "ready.h"
@@ -150,11 +151,13 @@ static int serve(struct daemon *daemon, int background)
 	int status = 1, failed;
 
 	daemon->failures = failures_open();
+	daemon->lint = lint_open();
 	daemon->tracers = tracers_open(daemon->loop);
-	if (daemon->failures && daemon->tracers)
+	if (daemon->failures && daemon->tracers && daemon->lint)
 		daemon->fabric = simhca_fabric_create(&ops);
 	if (!daemon->fabric) {
 		failures_close(daemon->failures);
+		lint_close(daemon->lint);
 		tracers_close(daemon->tracers);
 		log_error("out of memory");
 		return 1;
@@ -166,6 +169,7 @@ static int serve(struct daemon *daemon, int background)
 		chores_stop(daemon->chores);
 		simhca_fabric_destroy(daemon->fabric);
 		failures_close(daemon->failures);
+		lint_close(daemon->lint);
 		tracers_close(daemon->tracers);
 		return 1;
 	}
@@ -179,6 +183,7 @@ static int serve(struct daemon *daemon, int background)
 		releaser_free(daemon->releaser);
 		simhca_fabric_destroy(daemon->fabric);
 		failures_close(daemon->failures);
+		lint_close(daemon->lint);
 		tracers_close(daemon->tracers);
 		return 1;
 	}
@@ -238,6 +243,7 @@ out:
 		tracers_close(daemon->tracers);
 		simhca_fabric_destroy(daemon->fabric);
 		failures_close(daemon->failures);
+		lint_close(daemon->lint);
 	}
 	releaser_stop(daemon->releaser);
 	chores_stop(daemon->chores);

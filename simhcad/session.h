@@ -13,6 +13,7 @@
 #include "answers.h"
 #include "chores.h"
 #include "event_channel.h"
+#include "lint.h"
 #include "process.h"
 #include "retry.h"
 #include "simhca.h"
@@ -37,6 +38,7 @@ struct session {
 	struct deferred *deferred;   /* commands to be tried again */
 	unsigned int num_deferred;
 	unsigned int num_chores;
+	struct lint_notes lint; /* of objects that were destroyed */
 	struct sleeper sleepers[SLEEPERS_OF_SESSION];
 	bool closing; /* the client is gone; its context waits for an engine to leave its memory */
 
@@ -44,6 +46,7 @@ struct session {
 	struct simhca_context *context; /* NULL: not yet */
 	struct engine *own_engine;	/* NULL: one of the pool serves it */
 	pid_t pid;			/* of who opened it; 0: cannot be seen from here */
+	pid_t run;			/* the `simhca run` that it was started by; 0: none */
 	char comm[16];
 };
 

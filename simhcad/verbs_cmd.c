@@ -108,7 +108,7 @@ static void know_program(const struct session *session)
 	struct failing_program program = {
 		.pid = session->pid,
 		.program = session->owner.program,
-		.run = session->pid ? admin_run_of(daemon->admin, session->pid) : 0,
+		.run = session->run,
 	};
 
 	memcpy(program.comm, session->comm, sizeof(program.comm));
@@ -144,6 +144,7 @@ static int create_context(struct session *session, pid_t pid, bool reachable,
 	}
 	simhca_context_share(session->context, (uint64_t)session->owner.program);
 	session->pid = pid;
+	session->run = pid ? admin_run_of(daemon->admin, pid) : 0;
 	process_name(pid, session->comm);
 	know_program(session);
 	log_debug("%s: context %u: opened by process %d (%s)%s", session->device->options->name,
@@ -334,7 +335,14 @@ HANDLER(rereg_mr)
 
 HANDLER(dereg_mr)
 {
-	return simhca_dereg_mr(session->context, handle_of(request), why);
+	struct lint_notes notes = { 0 };
+	int ret;
+
+	lint_mr(session, handle_of(request), &notes);
+	ret = simhca_dereg_mr(session->context, handle_of(request), why);
+	if (!ret)
+		lint_add(&session->lint, &notes);
+	return ret;
 }
 
 HANDLER(set_userfaultfd)
@@ -527,12 +535,13 @@ typedef int destroy_function(struct simhca_context *context, uint32_t handle,
 
 /* Destroys what has events. */
 static int destroy(struct session *session, struct request *request, struct reply *reply,
-		   identify_function *identify, destroy_function *destroy_object,
+		   identify_function *identify, destroy_function *destroy_object, lint_look *look,
 		   struct simhca_why *why)
 {
 	struct simhca_destroy_reply *out = reply->body;
 	struct simhca_identity identity;
 	struct take_back *back = (struct take_back *)request->chore;
+	struct lint_notes notes = { 0 };
 	int ret;
 
 	if (back) { /* it was destroyed before, and its events have come back */
@@ -548,7 +557,11 @@ static int destroy(struct session *session, struct request *request, struct repl
 	back = calloc(1, sizeof(*back));
 	if (!back)
 		return simhca_why(why, ENOMEM, "out of memory");
+	if (look)
+		look(session, handle_of(request), &notes);
 	ret = destroy_object(session->context, handle_of(request), why);
+	if (!ret)
+		lint_add(&session->lint, &notes);
 	if (!ret)
 		ret = take_back(session, request, back, &identity);
 	if (ret == -EINPROGRESS)
@@ -560,7 +573,8 @@ static int destroy(struct session *session, struct request *request, struct repl
 
 HANDLER(destroy_cq)
 {
-	return destroy(session, request, reply, simhca_cq_identity, simhca_destroy_cq, why);
+	return destroy(session, request, reply, simhca_cq_identity, simhca_destroy_cq, lint_cq,
+		       why);
 }
 
 /*
@@ -624,7 +638,7 @@ HANDLER(query_srq)
 
 HANDLER(destroy_srq)
 {
-	return destroy(session, request, reply, simhca_srq_identity, simhca_destroy_srq, why);
+	return destroy(session, request, reply, simhca_srq_identity, simhca_destroy_srq, NULL, why);
 }
 
 HANDLER(create_qp)
@@ -657,7 +671,8 @@ HANDLER(destroy_qp)
 	if (!request->chore && request->age < LAST_SENDS_SECONDS &&
 	    simhca_qp_has_sends(session->context, handle_of(request)))
 		return -EAGAIN;
-	return destroy(session, request, reply, simhca_qp_identity, simhca_destroy_qp, why);
+	return destroy(session, request, reply, simhca_qp_identity, simhca_destroy_qp, lint_qp,
+		       why);
 }
 
 HANDLER(attach_mcast)
@@ -684,7 +699,7 @@ HANDLER(modify_wq)
 
 HANDLER(destroy_wq)
 {
-	return destroy(session, request, reply, simhca_wq_identity, simhca_destroy_wq, why);
+	return destroy(session, request, reply, simhca_wq_identity, simhca_destroy_wq, NULL, why);
 }
 
 HANDLER(create_rwq_table)

@@ -217,6 +217,14 @@ json_t *admin_failures(int fd, long long since, pid_t run, char **refusal)
 	return ask(fd, "explain", more, refusal);
 }
 
+json_t *admin_lint(int fd, pid_t run, char **refusal)
+{
+	char more[32];
+
+	snprintf(more, sizeof(more), ",\"run\":%d", (int)run);
+	return ask(fd, "lint", more, refusal);
+}
+
 json_t *admin_trace(int fd, long long most_bytes, int *frames, char **refusal)
 {
 	char more[64];

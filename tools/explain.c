@@ -28,6 +28,7 @@ static const char help[] =
 	"  --pid PID                 only what concerns this process\n"
 	"  --qp N                    only what concerns the queue pair of this number\n"
 	"  --follow                  go on, and tell what fails from now on\n"
+	"  --lint                    tell also what is legal and probably wrong\n"
 	"  --json                    as one JSON object\n" HELP_COMMON "\n"
 	"Exit status: 0 when that could be told; 1 if no daemon runs; 2 for wrong options, or an\n"
 	"ERROR that is unknown.\n";
@@ -96,7 +97,7 @@ static int define_all(char **words)
 struct explain {
 	const char *dir;
 	struct story_filter filter;
-	bool follow, as_json;
+	bool follow, as_json, lint;
 };
 
 static void tell(const struct explain *explain, const json_t *report)
@@ -104,8 +105,16 @@ static void tell(const struct explain *explain, const json_t *report)
 	if (explain->as_json) {
 		json_dumpf(report, stdout, JSON_INDENT(2));
 		putchar('\n');
-	} else if (!story_print(stdout, report, &explain->filter) && !explain->follow) {
-		puts("Nothing has failed.");
+	} else {
+		size_t told = story_print(stdout, report, &explain->filter);
+		const json_t *lint = json_object_get(report, "lint");
+
+		if (!told && !explain->follow)
+			puts("Nothing has failed.");
+		if (lint)
+			putchar('\n');
+		if (lint && !story_print_lint(stdout, lint, explain->filter.pid))
+			puts("No lint.");
 	}
 	fflush(stdout);
 }
@@ -128,6 +137,8 @@ static int explain_from_daemon(const struct explain *explain)
 	if (fd < 0)
 		return EXIT_FAILURE;
 	while ((report = admin_failures(fd, last, 0, &refusal))) {
+		if (explain->lint && last == 0)
+			json_object_set_new(report, "lint", admin_lint(fd, 0, NULL));
 		/* An empty report is no news. */
 		if (last == 0 || last_id(report, last) != last)
 			tell(explain, report);
@@ -153,6 +164,7 @@ int explain_main(int argc, char **argv)
 		{ "pid", required_argument, NULL, OPT_PID },
 		{ "qp", required_argument, NULL, OPT_QP },
 		{ "follow", no_argument, NULL, OPT_FOLLOW },
+		{ "lint", no_argument, NULL, OPT_LINT },
 		{ 0 },
 	};
 	struct explain explain = { 0 };
@@ -171,6 +183,9 @@ int explain_main(int argc, char **argv)
 			break;
 		case OPT_JSON:
 			explain.as_json = true;
+			break;
+		case OPT_LINT:
+			explain.lint = true;
 			break;
 		case OPT_FOLLOW:
 			explain.follow = true;

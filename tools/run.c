@@ -33,6 +33,7 @@ static const char help[] =
 	"joins\n"
 	"  --explain                 at the end, tell on stderr what failed, as `simhca explain` "
 	"does\n"
+	"  --lint                    at the end, tell what was legal and probably wrong\n"
 	"  --trace FILE              capture all packets meanwhile, as `simhca trace --write "
 	"FILE`\n" HELP_COMMON "\n" HELP_DAEMON "\n"
 	"If work requests of COMMAND have failed, one line at the end says so, on stderr.\n"
@@ -47,6 +48,9 @@ static const char help[] =
 
 static const int passed_on[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 };
 
+#define LINT_MS 2000	   /* that programs may take which the command has left behind */
+#define LINT_LOOK_US 10000 /* between two looks */
+
 struct run {
 	struct daemon daemon;
 	int signals;	   /* signalfd of those passed on, and SIGCHLD */
@@ -58,7 +62,7 @@ struct run {
 };
 
 struct run_options {
-	bool explain;
+	bool explain, lint;
 	struct capture_wishes capture; /* file NULL: none is wanted */
 };
 
@@ -226,6 +230,23 @@ static void explain(const struct run *run, bool asked)
 	json_decref(report);
 }
 
+/* What was legal and probably wrong, of the command's; when the daemon has seen its end. */
+static void lint(const struct run *run)
+{
+	long long until = now_ms() + LINT_MS;
+	json_t *report;
+
+	if (run->daemon.lost)
+		return;
+	while ((report = admin_lint(run->daemon.control, getpid(), NULL)) &&
+	       report_number(report, "live") && now_ms() < until) {
+		json_decref(report);
+		usleep(LINT_LOOK_US);
+	}
+	story_print_lint(stderr, report, 0);
+	json_decref(report);
+}
+
 /* Everything between a leased daemon and the exit status. */
 static int run_command(struct run *run, char **command, const char *dir)
 {
@@ -271,6 +292,8 @@ static int run_in(const char *dir, const struct daemon_options *options,
 		status = run_command(&run, command, dir);
 		end_capture(&run);
 		explain(&run, asked->explain);
+		if (asked->lint)
+			lint(&run);
 		break;
 	case REACH_BAD_OPTIONS:
 		status = EXIT_USAGE;
@@ -295,6 +318,7 @@ int run_main(int argc, char **argv)
 		OPTIONS_DAEMON,
 		{ "private", no_argument, NULL, OPT_PRIVATE },
 		{ "explain", no_argument, NULL, OPT_EXPLAIN },
+		{ "lint", no_argument, NULL, OPT_LINT },
 		{ "trace", required_argument, NULL, OPT_TRACE },
 		{ 0 },
 	};
@@ -320,6 +344,9 @@ int run_main(int argc, char **argv)
 			break;
 		case OPT_EXPLAIN:
 			asked.explain = true;
+			break;
+		case OPT_LINT:
+			asked.lint = true;
 			break;
 		case OPT_TRACE:
 			asked.capture.file = optarg;

@@ -325,3 +325,52 @@ bool story_first(const json_t *report, char *line, size_t size)
 	}
 	return false;
 }
+
+/* ------------------------------------------------------------------------------------ lint */
+
+static const char *lint_remedy(const char *kind)
+{
+	static const struct {
+		const char *kind, *remedy;
+	} remedies[] = {
+		{ "never_polled",
+		  "Poll it, or give the QPs a CQ that is polled: errors go unseen." },
+		{ "late_receive", "Post receives before the peer learns that it may send." },
+		{ "rnr", "Post more receives, and again as they are used." },
+		{ "registrations", "Register memory once, and use the region again." },
+		{ "cq_size", "Make the CQ as large as all that its QPs may have posted." },
+		{ "unsignaled", "Signal one send of some, or the send queue stays full." },
+		{ "unused_access", "Leave the right out: who has the key can use it." },
+		{ "unused_qp",
+		  "Make QPs when they are needed; or is the peer told another number?" },
+		{ "not_destroyed",
+		  "Destroy what was made, so that what leaks can be told from it." },
+	};
+
+	for (size_t i = 0; i < sizeof(remedies) / sizeof(remedies[0]); i++)
+		if (!strcmp(remedies[i].kind, kind))
+			return remedies[i].remedy;
+	return "";
+}
+
+size_t story_print_lint(FILE *out, const json_t *report, long long pid)
+{
+	const json_t *notes = json_object_get(report, "notes");
+	size_t told = 0;
+
+	for (size_t i = 0; i < json_array_size(notes); i++) {
+		const json_t *note = json_array_get(notes, i);
+		long long count = report_number(note, "count");
+
+		if (pid && report_number(note, "pid") != pid)
+			continue;
+		told++;
+		fputs("lint: ", out);
+		print_who(out, note);
+		fprintf(out, ", %s: %s", report_text(note, "kind"), report_text(note, "text"));
+		if (count > 1)
+			fprintf(out, " (and %lld more)", count - 1);
+		fprintf(out, "\n  try:        %s\n", lint_remedy(report_text(note, "kind")));
+	}
+	return told;
+}

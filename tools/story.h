@@ -14,6 +14,8 @@ struct story_filter {
 
 /* Each failure with its consequences, newest last. How many there were. */
 size_t story_print(FILE *out, const json_t *report, const struct story_filter *filter);
+/* Notes of "lint", of one process or all (0). How many there were. */
+size_t story_print_lint(FILE *out, const json_t *report, long long pid);
 /* "app[123] RDMA_WRITE wr_id 0x3e8: the access ends 1 byte after the region"; of the first one. */
 bool story_first(const json_t *report, char *line, size_t size);
 

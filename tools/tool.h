@@ -75,6 +75,7 @@ enum option_code {
 	OPT_SNAPLEN,
 	OPT_EXPLAIN,
 	OPT_TRACE,
+	OPT_LINT,
 	OPT_PROMETHEUS,
 	OPT_QPS,
 	OPT_DAEMON,	/* one of the options that go to the daemon */
@@ -188,6 +189,9 @@ json_t *admin_report(int fd, const char *command, char **refusal);
  * this process has started, which has a lease; 0: of all. The object of "explain"; NULL as above.
  */
 json_t *admin_failures(int fd, long long since, pid_t run, char **refusal);
+
+/* What is legal and probably wrong, the object of "lint", likewise. */
+json_t *admin_lint(int fd, pid_t run, char **refusal);
 
 /*
  * The frames that links carry from now on, at most so many bytes of each (0: all): *frames is a

@@ -78,6 +78,7 @@ struct simhca_context {
 	struct simhca_advice *advices; /* under faults.lock */
 	uint32_t num_advices;
 	uint64_t next_advice;
+	uint64_t registered;	      /* regions so far */
 	struct simhca_usage_sum past; /* of QPs that were destroyed */
 	uint32_t dying, dying_handle; /* where its destruction goes on */
 };

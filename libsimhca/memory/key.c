@@ -258,10 +258,18 @@ static void append(const struct simhca_key_use *use, struct simhca_sgl *sgl,
 	}
 }
 
+/* The right is put to use. */
+static inline void note_use(struct simhca_key *entry, uint32_t access)
+{
+	/* relaxed: it is for who looks later. Written once for each right. */
+	if (__builtin_expect(access & ~atomic_load_explicit(&entry->used, memory_order_relaxed), 0))
+		atomic_fetch_or_explicit(&entry->used, access, memory_order_relaxed);
+}
+
 /* What is left to be asked of a key that is its user's. */
-static enum simhca_reason access_entry(const struct simhca_key_use *use,
-				       const struct simhca_key *entry, uint32_t type, uint64_t va,
-				       uint64_t length, struct simhca_sgl *sgl)
+static enum simhca_reason access_entry(const struct simhca_key_use *use, struct simhca_key *entry,
+				       uint32_t type, uint64_t va, uint64_t length,
+				       struct simhca_sgl *sgl)
 {
 	const struct simhca_mpt *mpt = entry->mpt;
 	enum simhca_reason reason;
@@ -278,6 +286,9 @@ static enum simhca_reason access_entry(const struct simhca_key_use *use,
 		return missing_right(type, missing);
 	if (!sgl)
 		return SIMHCA_REASON_NONE;
+	note_use(entry, use->access);
+	if (simhca_is_window(type))
+		note_use(entry->region, use->access);
 	/* A window's region cannot change while it counts the window. */
 	if (simhca_is_window(type))
 		append(use, sgl, entry->region, entry->region_offset + offset, length);

@@ -21,6 +21,7 @@ struct simhca_key {
 	 * every region, with the step from "nothing bound" to FREE.
 	 */
 	pthread_mutex_t lock;
+	_Atomic uint32_t used;	   /* rights that an access has needed so far */
 	uint32_t holds;		   /* accesses under way, of what work requests change */
 	struct simhca_key *region; /* windows: the region that it is bound to */
 	uint64_t region_offset;	   /* windows: bytes from the region's start to its own */

@@ -137,6 +137,7 @@ int simhca_reg_mr(struct simhca_context *context, struct simhca_mm *mm,
 		mpt->mm = caller_mm(mm, req->access);
 	}
 	reply->lkey = reply->rkey = mpt->key;
+	context->registered++;
 	if (!req->null_mr) {
 		was = as_gone(mpt);
 		simhca_gone_follow(context->device->gone, &was);

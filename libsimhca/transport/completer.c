@@ -90,6 +90,7 @@ void simhca_complete_send(struct simhca_worker *worker, struct simhca_qp *qp,
 	uint32_t index = qp->req.oldest;
 	struct simhca_flight flight;
 	struct simhca_cqe cqe;
+	bool signaled;
 
 	if (__builtin_expect(qp->fetching, 0)) {
 		forget_oldest(qp, status);
@@ -112,8 +113,10 @@ void simhca_complete_send(struct simhca_worker *worker, struct simhca_qp *qp,
 	qp->req.oldest = index + 1;
 	simhca_count_send(qp, send->wqe.opcode, status == SIMHCA_WC_SUCCESS, send->length);
 	count(qp, index, send, status);
-	if (status != SIMHCA_WC_SUCCESS || (send->wqe.flags & SIMHCA_WQE_SIGNALED) ||
-	    qp->qpc->sq_sig_all)
+	signaled = status != SIMHCA_WC_SUCCESS || (send->wqe.flags & SIMHCA_WQE_SIGNALED) ||
+		   qp->qpc->sq_sig_all;
+	simhca_usage_signal(qp->usage, signaled);
+	if (signaled)
 		simhca_cq_push_of(qp->send_cq, &cqe, false, qp, simhca_requester_completes);
 	if (status != SIMHCA_WC_SUCCESS) {
 		simhca_stats_once(qp->device, SIMHCA_STAT_REQ_CQE_ERROR);

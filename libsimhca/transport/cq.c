@@ -210,7 +210,7 @@ bool simhca_cq_push_of(struct simhca_cq *cq, const struct simhca_cqe *cqe, bool 
 		       void (*completes)(struct simhca_qp *qp, uint32_t ticket))
 {
 	struct simhca_cqe *slot;
-	uint32_t ticket;
+	uint32_t ticket, waiting;
 	bool due;
 
 	pthread_mutex_lock(&cq->lock);
@@ -223,6 +223,9 @@ bool simhca_cq_push_of(struct simhca_cq *cq, const struct simhca_cqe *cqe, bool 
 			tell_of_overrun(cq);
 		return false;
 	}
+	waiting = simhca_cq_occupied(&cq->view, ticket + 1);
+	if (waiting > cq->most_waiting && waiting <= cq->view.cqe)
+		cq->most_waiting = waiting;
 	slot = simhca_cq_slot(&cq->view, ticket);
 	simhca_store();
 	simhca_cqe_write(slot, cqe);

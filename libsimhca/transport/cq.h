@@ -16,6 +16,9 @@ struct simhca_cq {
 	struct simhca_cq_view view;
 	uint32_t segment; /* that it lies in, with its ring, and nothing else; 0: none */
 	bool overrun;
+	uint32_t most_waiting; /* CQEs at a time */
+	/* Work requests that its QPs may have posted at a time; the most of that so far. */
+	uint32_t feeds, most_feeds;
 	uint64_t solicited; /* ticket of the last one that was solicited, or in error, plus 1 */
 	/* moderation, if mod_count is not 0 */
 	uint32_t mod_count, mod_period_us;

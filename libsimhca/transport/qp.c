@@ -401,9 +401,21 @@ static void fill_reply(const struct simhca_qp *qp, uint32_t handle,
 	};
 }
 
+/* Of a CQ: work requests of the QP complete there from now on (+1), or do no more (-1). */
+static void feed(struct simhca_cq *cq, uint32_t wrs, int32_t sign)
+{
+	if (!cq)
+		return;
+	cq->feeds += wrs * (uint32_t)sign;
+	if (cq->feeds > cq->most_feeds)
+		cq->most_feeds = cq->feeds;
+}
+
 /* What it works with is not destroyed before it (+1), or may be again (-1). */
 static void hold(struct simhca_qp *qp, int32_t users)
 {
+	feed(qp->send_cq, qp->qpc->max_send_wr, users);
+	feed(qp->recv_cq, qp->qpc->max_recv_wr, users);
 	qp->pd->users += (uint32_t)users;
 	if (qp->send_cq)
 		qp->send_cq->users += (uint32_t)users;
@@ -541,11 +553,11 @@ int simhca_qp_remove(struct simhca_qp *qp, enum simhca_object_type as, uint32_t 
 	simhca_free_windows_of(context, qp->qpn);
 	if (qp->doorbell < context->doorbell_hint)
 		context->doorbell_hint = qp->doorbell;
-	simhca_qpc_init(qp->qpc, 0, 0);
 	simhca_drop_fetches(qp, false);
 	simhca_comp_cntr_detach(qp);
 	simhca_usage_sum(qp->usage, &context->past);
 	hold(qp, -1);
+	simhca_qpc_init(qp->qpc, 0, 0);
 	simhca_object_remove(context, as, handle);
 	simhca_qp_free(qp);
 	return 0;

@@ -28,10 +28,13 @@ struct simhca_usage {
 	uint64_t since_ns;
 	uint32_t timed, next_timed; /* ring indices */
 	uint32_t times, random;
+	uint32_t unsignaled; /* in a row, now */
+	_Atomic uint32_t most_unsignaled;
 
 	/* responder */
 	_Alignas(64) _Atomic uint64_t received, received_bytes;
 	_Atomic uint64_t no_receive; /* RNR NAKs that it has sent */
+	_Atomic uint64_t too_early;  /* of these, before any receive was posted */
 
 	_Alignas(64) _Atomic uint32_t latency[SIMHCA_LATENCIES];
 };
@@ -45,6 +48,17 @@ static inline void simhca_usage_add(_Atomic uint64_t *count, uint64_t n)
 	/* relaxed: numbers by themselves. */
 	atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + n,
 			      memory_order_relaxed);
+}
+
+/* A send completes, and tells of it or not. */
+static inline void simhca_usage_signal(struct simhca_usage *usage, bool signaled)
+{
+	usage->unsignaled = signaled ? 0 : usage->unsignaled + 1;
+	if (__builtin_expect(usage->unsignaled > atomic_load_explicit(&usage->most_unsignaled,
+								      memory_order_relaxed),
+			     0))
+		atomic_store_explicit(&usage->most_unsignaled, usage->unsignaled,
+				      memory_order_relaxed);
 }
 
 /* Whether the message of this ring index, which is taken up, is to be timed. */

@@ -4,61 +4,13 @@ import signal
 import sys
 
 import pyverbs.enums as e
-from pyverbs.addr import AHAttr, GlobalRoute
-from pyverbs.cq import CQ, CompChannel
-from pyverbs.device import Context
 from pyverbs.mr import MR
-from pyverbs.pd import PD
 from pyverbs.pyverbs_error import PyverbsRDMAError
-from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
-from pyverbs.wr import SGE, RecvWR, SendWR
+from pyverbs.qp import QPAttr
 
-LENGTH = 4096
-ACCESS = e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_WRITE
+from pair import ACCESS, LENGTH, Pair
+
 RECEIVES = 12
-
-
-class Pair:
-    """Two connected RC QPs, with one region and one CQ."""
-
-    def __init__(self, channel=False):
-        self.context = Context(name="simhca0")
-        self.pd = PD(self.context)
-        self.channel = CompChannel(self.context) if channel else None
-        self.cq = CQ(self.context, 100, None, self.channel)
-        self.mr = MR(self.pd, LENGTH, ACCESS)
-        self.qp, self.peer = self.make(), self.make()
-        self.connect(self.qp, self.peer)
-        self.connect(self.peer, self.qp)
-
-    def make(self):
-        caps = QPCap(max_send_wr=40, max_recv_wr=40)
-        return QP(self.pd, QPInitAttr(qp_type=e.IBV_QPT_RC, scq=self.cq, rcq=self.cq, cap=caps))
-
-    def connect(self, qp, peer):
-        attr = QPAttr(port_num=1)
-        attr.qp_access_flags = e.IBV_ACCESS_REMOTE_WRITE
-        attr.ah_attr = AHAttr(gr=GlobalRoute(dgid=self.context.query_gid(1, 0)), is_global=1,
-                              port_num=1)
-        attr.dest_qp_num, attr.path_mtu = peer.qp_num, e.IBV_MTU_1024
-        attr.timeout, attr.retry_cnt, attr.rnr_retry, attr.min_rnr_timer = 8, 2, 3, 1
-        qp.to_rts(attr)
-
-    def send(self, wr_id, opcode, offset=0, length=64, to=0, rkey=None):
-        wr = SendWR(wr_id=wr_id, opcode=opcode, num_sge=1,
-                    sg=[SGE(self.mr.buf + offset, length, self.mr.lkey)])
-        if opcode == e.IBV_WR_RDMA_WRITE:
-            wr.set_wr_rdma(self.mr.rkey if rkey is None else rkey, self.mr.buf + to)
-        self.qp.post_send(wr)
-
-    def receive(self, count):
-        for i in range(count):
-            self.peer.post_recv(RecvWR(wr_id=i, num_sge=1,
-                                       sg=[SGE(self.mr.buf, 64, self.mr.lkey)]))
-
-    def poll(self, count):
-        while count:
-            count -= self.cq.poll(count)[0]
 
 
 def past_end():

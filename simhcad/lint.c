@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+#include "daemon.h"
+#include "lint.h"
+#include "names.h"
+#include "session.h"
+
+#define PROGRAMS 64	  /* that have ended */
+#define MOST_OBJECTS 1024 /* of a kind and context, that are looked at when it ends */
+#define MOST_CQS 16	  /* that are looked at when a QP is destroyed */
+#define RNR_NS 1000000u
+#define REGISTRATIONS 16 /* fewer are nothing to speak of */
+#define FEW_CQES 16	 /* likewise */
+
+/* A context that has ended. */
+struct linted {
+	pid_t pid, run;
+	char comm[16], device[64];
+	struct lint_notes notes;
+	struct linted *prev, *next;
+};
+
+struct lint {
+	struct linted *list; /* oldest first */
+	unsigned int count;
+};
+
+struct lint *lint_open(void)
+{
+	return calloc(1, sizeof(struct lint));
+}
+
+void lint_close(struct lint *lint)
+{
+	struct linted *linted, *next;
+
+	if (!lint)
+		return;
+	DL_FOREACH_SAFE (lint->list, linted, next)
+		free(linted);
+	free(lint);
+}
+
+/* ----------------------------------------------------------------------------------- notes */
+
+static void note(struct lint_notes *notes, enum lint_kind kind, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+static void note(struct lint_notes *notes, enum lint_kind kind, const char *format, ...)
+{
+	struct lint_note *one = &notes->of[kind];
+	va_list args;
+
+	if (one->count++)
+		return;
+	va_start(args, format);
+	vsnprintf(one->text, sizeof(one->text), format, args);
+	va_end(args);
+}
+
+void lint_add(struct lint_notes *to, const struct lint_notes *notes)
+{
+	for (int i = 0; i < LINT_KINDS; i++) {
+		/* The same CQ, at the end of another of its QPs. */
+		if (to->of[i].count && !strcmp(to->of[i].text, notes->of[i].text))
+			continue;
+		if (!to->of[i].count)
+			memcpy(to->of[i].text, notes->of[i].text, sizeof(to->of[i].text));
+		to->of[i].count += notes->of[i].count;
+	}
+}
+
+/* --------------------------------------------------------------------------------- objects */
+
+static bool is_connected(const struct simhca_qp_info *qp)
+{
+	return (qp->type == SIMHCA_QPT_RC || qp->type == SIMHCA_QPT_UC ||
+		qp->type == SIMHCA_QPT_XRC_SEND) &&
+	       (qp->state == SIMHCA_QPS_RTR || qp->state == SIMHCA_QPS_RTS);
+}
+
+static void look_at_qp(const struct simhca_qp_info *qp, struct lint_notes *notes)
+{
+	const struct simhca_usage_sum *usage = &qp->usage;
+
+	if (qp->too_early)
+		note(notes, LINT_LATE_RECEIVE,
+		     "QP 0x%06x: a message came before any receive was posted, and its sender "
+		     "had to wait",
+		     qp->qpn);
+	if (usage->rnr_delay_ns >= RNR_NS)
+		note(notes, LINT_RNR,
+		     "QP 0x%06x: %llu RNR NAKs of its peer have cost %llu us of waiting", qp->qpn,
+		     (unsigned long long)usage->rnr_naks,
+		     (unsigned long long)usage->rnr_delay_ns / 1000);
+	if (qp->max_send_wr && qp->most_unsignaled >= qp->max_send_wr)
+		note(notes, LINT_UNSIGNALED,
+		     "QP 0x%06x: %u sends in a row had no completion, and its queue takes %u",
+		     qp->qpn, qp->most_unsignaled, qp->max_send_wr);
+	if (is_connected(qp) && !qp->handled && !qp->by_caller &&
+	    !(usage->messages + usage->reads + usage->errors + usage->received + qp->sends))
+		note(notes, LINT_UNUSED_QP, "QP 0x%06x was in %s, and nobody used it", qp->qpn,
+		     name_of_qp_state(qp->state));
+}
+
+static void look_whether_polled(const struct simhca_cq_info *cq, struct lint_notes *notes)
+{
+	if (cq->waiting && !cq->polled)
+		note(notes, LINT_NEVER_POLLED,
+		     "CQ %u: it holds %u completion%s, and was never polled", cq->number,
+		     cq->waiting, cq->waiting == 1 ? "" : "s");
+}
+
+static void look_at_cq(const struct simhca_cq_info *cq, struct lint_notes *notes)
+{
+	look_whether_polled(cq, notes);
+	if (cq->cqe >= FEW_CQES && cq->most_feeds > cq->cqe &&
+	    cq->most_waiting >= cq->cqe - cq->cqe / 8)
+		note(notes, LINT_CQ_SIZE,
+		     "CQ %u: %u of its %u entries were in use at once, and its QPs may post %u",
+		     cq->number, cq->most_waiting, cq->cqe, cq->most_feeds);
+}
+
+static void look_at_mr(const struct simhca_mr_info *mr, struct lint_notes *notes)
+{
+	uint32_t remote = SIMHCA_ACCESS_REMOTE_WRITE | SIMHCA_ACCESS_REMOTE_READ |
+			  SIMHCA_ACCESS_REMOTE_ATOMIC;
+	char names[NAMES_OF_ACCESS];
+
+	remote &= mr->attr.access & ~mr->used;
+	if (!remote)
+		return;
+	names_of_access(remote, names);
+	note(notes, LINT_UNUSED_ACCESS, "MR 0x%08x, %llu bytes: %s was never used", mr->key,
+	     (unsigned long long)mr->attr.length, names);
+}
+
+static bool callers_may(const struct session *session)
+{
+	return simhca_device_memory(session->device->model)->callers;
+}
+
+void lint_qp(const struct session *session, uint32_t handle, struct lint_notes *notes)
+{
+	uint32_t found = handle, n = 0;
+	struct simhca_qp_info qp;
+	struct simhca_cq_info cq;
+
+	if (simhca_next_qp(session->context, &found, &qp) && found == handle && !qp.further)
+		look_at_qp(&qp, notes);
+	/* Now, for the provider takes the completions of a QP that is destroyed out of its CQs. */
+	for (found = 0; n < MOST_CQS && simhca_next_cq(session->context, &found, &cq); found++, n++)
+		look_whether_polled(&cq, notes);
+}
+
+void lint_cq(const struct session *session, uint32_t handle, struct lint_notes *notes)
+{
+	uint32_t found = handle;
+	struct simhca_cq_info cq;
+
+	if (simhca_next_cq(session->context, &found, &cq) && found == handle)
+		look_at_cq(&cq, notes);
+}
+
+void lint_mr(const struct session *session, uint32_t handle, struct lint_notes *notes)
+{
+	uint32_t found = handle;
+	struct simhca_mr_info mr;
+
+	if (!callers_may(session) && simhca_next_mr(session->context, &found, &mr) &&
+	    found == handle)
+		look_at_mr(&mr, notes);
+}
+
+/* -------------------------------------------------------------------------------- contexts */
+
+/* All that it has now; returns how many messages its QPs have had, with those that are gone. */
+static uint64_t look_at_objects(const struct session *session, struct lint_notes *notes)
+{
+	struct simhca_usage_sum past;
+	uint64_t messages;
+	uint32_t handle, n;
+	struct simhca_qp_info qp;
+	struct simhca_cq_info cq;
+	struct simhca_mr_info mr;
+
+	simhca_context_past(session->context, &past);
+	messages = past.messages + past.reads + past.received;
+	for (handle = n = 0; n < MOST_OBJECTS && simhca_next_qp(session->context, &handle, &qp);
+	     handle++, n++) {
+		if (qp.further)
+			continue;
+		messages += qp.usage.messages + qp.usage.reads + qp.usage.received + qp.by_caller;
+		look_at_qp(&qp, notes);
+	}
+	for (handle = n = 0; n < MOST_OBJECTS && simhca_next_cq(session->context, &handle, &cq);
+	     handle++, n++)
+		look_at_cq(&cq, notes);
+	for (handle = n = 0; !callers_may(session) && n < MOST_OBJECTS &&
+			     simhca_next_mr(session->context, &handle, &mr);
+	     handle++, n++)
+		look_at_mr(&mr, notes);
+	return messages;
+}
+
+static void look_at_context(const struct session *session, struct lint_notes *notes)
+{
+	uint64_t messages = look_at_objects(session, notes);
+	uint64_t registered = simhca_context_registered(session->context);
+
+	if (messages >= REGISTRATIONS && registered >= REGISTRATIONS && registered >= messages / 2)
+		note(notes, LINT_REGISTRATIONS, "%llu regions were registered for %llu messages",
+		     (unsigned long long)registered, (unsigned long long)messages);
+}
+
+static void look_at_remains(const struct session *session, struct lint_notes *notes)
+{
+	struct simhca_counts counts;
+
+	simhca_context_counts(session->context, &counts);
+	if (counts.pds + counts.mrs + counts.mws + counts.cqs + counts.qps + counts.srqs +
+	    counts.ahs)
+		note(notes, LINT_NOT_DESTROYED,
+		     "at its end it had %u QPs, %u CQs, %u SRQs, %u MRs, %u MWs, %u AHs, %u PDs",
+		     counts.qps, counts.cqs, counts.srqs, counts.mrs, counts.mws, counts.ahs,
+		     counts.pds);
+}
+
+static void describe(const struct session *session, struct linted *linted)
+{
+	linted->pid = session->pid;
+	linted->run = session->run;
+	memcpy(linted->comm, session->comm, sizeof(linted->comm));
+	for (char *c = linted->comm; *c; c++)
+		if (*c < ' ' || *c > '~')
+			*c = '?';
+	snprintf(linted->device, sizeof(linted->device), "%s", session->device->options->name);
+	linted->notes = session->lint;
+	look_at_context(session, &linted->notes);
+}
+
+static bool has_notes(const struct lint_notes *notes)
+{
+	for (int i = 0; i < LINT_KINDS; i++)
+		if (notes->of[i].count)
+			return true;
+	return false;
+}
+
+void lint_end(struct lint *lint, struct session *session)
+{
+	struct linted *linted = calloc(1, sizeof(*linted));
+
+	if (!linted)
+		return;
+	describe(session, linted);
+	look_at_remains(session, &linted->notes);
+	if (!has_notes(&linted->notes)) {
+		free(linted);
+		return;
+	}
+	DL_APPEND(lint->list, linted);
+	if (lint->count++ < PROGRAMS)
+		return;
+	lint->count--;
+	linted = lint->list;
+	DL_DELETE(lint->list, linted);
+	free(linted);
+}
+
+/* --------------------------------------------------------------------------------- telling */
+
+static void put(json_t *list, const struct linted *linted)
+{
+	static const char *const kinds[LINT_KINDS] = {
+		[LINT_NEVER_POLLED] = "never_polled",
+		[LINT_LATE_RECEIVE] = "late_receive",
+		[LINT_RNR] = "rnr",
+		[LINT_REGISTRATIONS] = "registrations",
+		[LINT_CQ_SIZE] = "cq_size",
+		[LINT_UNSIGNALED] = "unsignaled",
+		[LINT_UNUSED_ACCESS] = "unused_access",
+		[LINT_UNUSED_QP] = "unused_qp",
+		[LINT_NOT_DESTROYED] = "not_destroyed",
+	};
+
+	for (int i = 0; i < LINT_KINDS; i++)
+		if (linted->notes.of[i].count)
+			json_array_append_new(
+				list, json_pack("{s:I, s:s, s:s, s:s, s:I, s:s}", "pid",
+						(json_int_t)linted->pid, "comm", linted->comm,
+						"device", linted->device, "kind", kinds[i], "count",
+						(json_int_t)linted->notes.of[i].count, "text",
+						linted->notes.of[i].text));
+}
+
+json_t *lint_json(const struct daemon *daemon, pid_t run)
+{
+	json_t *list = json_array();
+	const struct linted *ended;
+	json_int_t live = 0;
+
+	DL_FOREACH (daemon->lint->list, ended)
+		if (!run || ended->run == run)
+			put(list, ended);
+	for (unsigned int i = 0; i < daemon->num_devices; i++) {
+		const struct session *session;
+
+		DL_FOREACH (daemon->devices[i].sessions, session) {
+			struct linted linted;
+
+			if (!session->context || session->closing || (run && session->run != run))
+				continue;
+			live++;
+			describe(session, &linted);
+			put(list, &linted);
+		}
+	}
+	return json_pack("{s:o, s:I}", "notes", list, "live", live);
+}

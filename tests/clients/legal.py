@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""What is legal and probably wrong, as its argument names it; with a second one, how it should be."""
+import os
+import sys
+import time
+
+import pyverbs.enums as e
+from pyverbs.mr import MR
+
+from pair import ACCESS, Pair
+
+WRITE = e.IBV_WR_RDMA_WRITE
+
+
+def write_unseen(pair, count, flags=e.IBV_SEND_SIGNALED, first=0):
+    """So many writes, the last of which is seen in memory, not by its completion."""
+    for i in range(first, first + count):
+        pair.mr.write(bytes([i + 1] * 64), 64)
+        pair.send(i, WRITE, to=64, flags=flags)
+        while pair.mr.read(64, 64) != bytes([i + 1] * 64):
+            pass
+
+
+def never_polled(good):
+    pair = Pair()
+    write_unseen(pair, 1)
+    if good:
+        pair.poll(1)
+
+
+def late_receive(good):
+    pair = Pair(rnr_retry=7)
+    if good:
+        pair.receive(1)
+    pair.send(1, e.IBV_WR_SEND)
+    if not good:
+        time.sleep(0.05)
+        pair.receive(1)
+    pair.poll(2)
+
+
+def rnr(good):
+    pair = Pair(rnr_retry=7, rnr_timer=20)  # 10 ms
+    pair.receive(2 if good else 1)
+    pair.send(1, e.IBV_WR_SEND)
+    pair.send(2, e.IBV_WR_SEND)
+    if not good:
+        time.sleep(0.05)
+        pair.receive(1)
+    pair.poll(4)
+
+
+def registrations(good):
+    pair = Pair()
+    mr = MR(pair.pd, 64, ACCESS)
+    for i in range(40):
+        if not good:
+            mr.close()
+            mr = MR(pair.pd, 64, ACCESS)
+        pair.send(i, WRITE)
+        pair.poll(1)
+
+
+def cq_size(good):
+    pair = Pair(cqe=16)
+    assert 16 <= pair.cq.cqe < 40
+    for i in range(pair.cq.cqe - 1):
+        write_unseen(pair, 1, first=i)
+        if good:
+            pair.poll(1)
+
+
+def unsignaled(good):
+    pair = Pair(sig_all=0)
+    count = pair.qp.query(e.IBV_QP_CAP)[0].cap.max_send_wr
+    write_unseen(pair, count // 2, flags=0)
+    if good:
+        write_unseen(pair, 1, first=count)
+    write_unseen(pair, count - count // 2 - good, flags=0)
+
+
+def unused_access(good):
+    pair = Pair()
+    mr = MR(pair.pd, 4096, e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_READ)
+    pair.send(1, WRITE)  # of another region
+    pair.poll(1)
+    if good:
+        pair.mr = mr
+        pair.send(2, e.IBV_WR_RDMA_READ)
+        pair.poll(1)
+
+
+def unused_qp(good):
+    pair = Pair()
+    if good:
+        pair.send(1, WRITE)
+        pair.poll(1)
+
+
+def not_destroyed(good):
+    pair = Pair()
+    if good:
+        pair.context.close()
+    sys.stdout.flush()
+    os._exit(0)
+
+
+globals()[sys.argv[1]](len(sys.argv) > 2)
