@@ -4,6 +4,7 @@
  * program's memory when the call returns (simhca-abi-rdma-cm.h).
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
@@ -16,6 +17,11 @@
 #include "request.h"
 #include "simhca-abi.h"
 #include "simhca-abi-rdma-cm.h"
+#include "simhca-spin.h"
+
+#define LOOKS 100 /* for an event, half a microsecond each */
+
+static struct simhca_spin spin;
 
 /* A command taken apart. */
 struct ucma_write {
@@ -56,11 +62,27 @@ static int send_request(int fd, int command, struct simhca_ucma_request *request
 	return request_result(simhca_request(&whole, &answer), &answer);
 }
 
-/* Takes one token, waiting as the descriptor says; 0, or a negative errno. */
-static int take_token(int fd, int flags, uint32_t *token)
+/* There is none. As the descriptor says; before it sleeps it looks again a few times. */
+static ssize_t wait_for_token(int fd, uint32_t *token)
 {
-	ssize_t len = recv(fd, token, sizeof(*token), flags);
+	int flags = fcntl(fd, F_GETFL);
+	ssize_t len = -1;
 
+	if (flags >= 0 && !(flags & O_NONBLOCK) && simhca_spin_wanted(&spin)) {
+		for (unsigned int i = 0; i < LOOKS && len < 0; i++)
+			len = recv(fd, token, sizeof(*token), MSG_DONTWAIT);
+		simhca_spin_done(&spin, len > 0);
+	}
+	return len < 0 ? recv(fd, token, sizeof(*token), 0) : len;
+}
+
+/* Takes one token; 0, or a negative errno. */
+static int take_token(int fd, bool waits, uint32_t *token)
+{
+	ssize_t len = recv(fd, token, sizeof(*token), MSG_DONTWAIT);
+
+	if (len < 0 && errno == EAGAIN && waits)
+		len = wait_for_token(fd, token);
 	if (len == sizeof(*token))
 		return 0;
 	/* Otherwise the daemon has gone. */
@@ -73,7 +95,7 @@ static void take_back(int fd, uint32_t wanted)
 	struct simhca_ucma_request request = { .token = 0 };
 	struct simhca_ucma_reply reply;
 
-	if (!wanted || take_token(fd, MSG_DONTWAIT, &request.token) || request.token == wanted)
+	if (!wanted || take_token(fd, false, &request.token) || request.token == wanted)
 		return;
 	send_request(fd, SIMHCA_UCMA_RENEW, &request, NULL, 0, &reply, sizeof(reply));
 }
@@ -142,7 +164,7 @@ static int get_event(struct ucma_write *write)
 	int ret;
 
 	do {
-		ret = take_token(write->fd, 0, &write->request.token);
+		ret = take_token(write->fd, true, &write->request.token);
 		if (!ret)
 			ret = ask(write);
 		else
