@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include <errno.h>
+#include <limits.h>
 #include <pcap/pcap.h>
 #include <poll.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -23,9 +25,66 @@ struct capture {
 	pcap_dumper_t *dumper;
 	int frames;
 	uint64_t written, lost;
+	uint64_t bytes_in_file;
+	long long file_number;
+	bool broken;		 /* the next file of the ring cannot be written */
 	uint8_t known[QPNS / 8]; /* QPs that wishes.pid sends by: answers to it come to them */
 	u_char bytes[FRAME_MOST];
 };
+
+static const char *const kind_names[] = {
+	[CAPTURE_SEND] = "send",     [CAPTURE_WRITE] = "write", [CAPTURE_READ] = "read",
+	[CAPTURE_ATOMIC] = "atomic", [CAPTURE_ACK] = "ack",	[CAPTURE_OTHER] = "other",
+};
+#define KINDS (sizeof(kind_names) / sizeof(kind_names[0]))
+
+uint32_t capture_kinds(const char *names)
+{
+	uint32_t kinds = 0;
+
+	while (*names) {
+		size_t length = strcspn(names, ","), i = 0;
+
+		while (i < KINDS && (strlen(kind_names[i]) != length ||
+				     strncmp(kind_names[i], names, length) != 0))
+			i++;
+		if (i == KINDS)
+			return 0;
+		kinds |= 1u << i;
+		names += length + (names[length] == ',');
+	}
+	return kinds;
+}
+
+/* The low five bits of an opcode say what, the others of which transport (IBTA vol. 1, table 38).
+ */
+static enum capture_kind kind_of(uint8_t opcode)
+{
+	switch (opcode & 0x1f) {
+	case 0x00 ... 0x05:
+	case 0x16:
+	case 0x17:
+		return CAPTURE_SEND;
+	case 0x06 ... 0x0b:
+		return CAPTURE_WRITE;
+	case 0x0c ... 0x10:
+		return CAPTURE_READ;
+	case 0x11:
+		return CAPTURE_ACK;
+	case 0x12 ... 0x14:
+		return CAPTURE_ATOMIC;
+	default:
+		return CAPTURE_OTHER;
+	}
+}
+
+/* Of a frame of IPv4 or IPv6 with UDP, behind which the BTH begins. */
+static bool is_of_kinds(const struct capture *capture, size_t length)
+{
+	size_t bth = 14 + ((capture->bytes[14] >> 4) == 4 ? 20 : 40) + 8;
+
+	return length > bth && capture->wishes.kinds & 1u << kind_of(capture->bytes[bth]);
+}
 
 static bool passes(struct capture *capture, const struct trace_frame *frame)
 {
@@ -43,6 +102,41 @@ static bool passes(struct capture *capture, const struct trace_frame *frame)
 	return capture->known[peer / 8] & 1 << peer % 8;
 }
 
+/* FILE, or one of the ring. */
+static bool open_file(struct capture *capture)
+{
+	const struct capture_wishes *wishes = &capture->wishes;
+	char name[PATH_MAX];
+
+	if (wishes->file_size)
+		snprintf(name, sizeof(name), "%s.%lld", wishes->file,
+			 capture->file_number++ % wishes->files);
+	else
+		snprintf(name, sizeof(name), "%s", wishes->file);
+	if (!capture->pcap)
+		capture->pcap = pcap_open_dead_with_tstamp_precision(DLT_EN10MB, ETHERNET_FRAME,
+								     PCAP_TSTAMP_PRECISION_NANO);
+	if (capture->pcap)
+		capture->dumper = pcap_dump_open(capture->pcap, name);
+	capture->bytes_in_file = 0;
+	if (capture->dumper)
+		return true;
+	complain("%s: %s", name, capture->pcap ? pcap_geterr(capture->pcap) : "out of memory");
+	return false;
+}
+
+/* The next file of the ring, if this one is long enough. */
+static void go_round(struct capture *capture)
+{
+	if (!capture->wishes.file_size ||
+	    capture->bytes_in_file < (uint64_t)capture->wishes.file_size << 20)
+		return;
+	capture->broken = pcap_dump_flush(capture->dumper) != 0;
+	pcap_dump_close(capture->dumper);
+	capture->dumper = NULL;
+	capture->broken |= !open_file(capture);
+}
+
 static void put(struct capture *capture, const struct trace_frame *frame, size_t length)
 {
 	struct pcap_pkthdr header = {
@@ -55,12 +149,14 @@ static void put(struct capture *capture, const struct trace_frame *frame, size_t
 
 	pcap_dump((u_char *)capture->dumper, &header, capture->bytes);
 	capture->written++;
+	capture->bytes_in_file += length;
+	go_round(capture);
 }
 
 static bool is_full(const struct capture *capture)
 {
 	return (capture->wishes.count && capture->written >= (uint64_t)capture->wishes.count) ||
-	       ferror(pcap_dump_file(capture->dumper));
+	       capture->broken || !capture->dumper || ferror(pcap_dump_file(capture->dumper));
 }
 
 /* One message. False, with errno EAGAIN: there is none yet; or 0: none will come any more. */
@@ -83,7 +179,8 @@ static bool take_one(struct capture *capture)
 	capture->lost = frame.lost;
 	if (!frame.length)
 		return false;
-	if (!is_full(capture) && passes(capture, &frame))
+	if (!is_full(capture) && passes(capture, &frame) &&
+	    (!capture->wishes.kinds || is_of_kinds(capture, (size_t)length - sizeof(frame))))
 		put(capture, &frame, (size_t)length - sizeof(frame));
 	return true;
 }
@@ -96,23 +193,10 @@ bool capture_take(struct capture *capture)
 		if (errno != EAGAIN)
 			return false;
 		/* Who reads along shall see what there is. */
-		pcap_dump_flush(capture->dumper);
+		if (capture->dumper)
+			pcap_dump_flush(capture->dumper);
 		return true;
 	}
-	return false;
-}
-
-static bool open_file(struct capture *capture)
-{
-	const char *file = capture->wishes.file;
-
-	capture->pcap = pcap_open_dead_with_tstamp_precision(DLT_EN10MB, ETHERNET_FRAME,
-							     PCAP_TSTAMP_PRECISION_NANO);
-	if (capture->pcap)
-		capture->dumper = pcap_dump_open(capture->pcap, file);
-	if (capture->dumper)
-		return true;
-	complain("%s: %s", file, capture->pcap ? pcap_geterr(capture->pcap) : "out of memory");
 	return false;
 }
 
@@ -178,7 +262,8 @@ bool capture_close(struct capture *capture)
 	bool good;
 
 	drain(capture);
-	good = !pcap_dump_flush(capture->dumper) && !ferror(pcap_dump_file(capture->dumper));
+	good = capture->dumper && !capture->broken && !pcap_dump_flush(capture->dumper) &&
+	       !ferror(pcap_dump_file(capture->dumper));
 	if (!good)
 		complain("%s: not all could be written", capture->wishes.file);
 	complain("%llu packets, %llu lost", (unsigned long long)capture->written,

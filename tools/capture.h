@@ -4,14 +4,30 @@
 #define SIMHCA_CAPTURE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct capture;
 
+/* What a packet is for, by the opcode of its BTH. */
+enum capture_kind {
+	CAPTURE_SEND,
+	CAPTURE_WRITE,
+	CAPTURE_READ, /* requests and responses */
+	CAPTURE_ATOMIC,
+	CAPTURE_ACK, /* and NAKs */
+	CAPTURE_OTHER,
+};
+/* Bits of names with commas between; 0: one is unknown. */
+uint32_t capture_kinds(const char *names);
+
 struct capture_wishes {
-	const char *file;  /* "-": standard output */
-	long long count;   /* packets, and then it is full; 0: without end */
-	long long snaplen; /* bytes of each packet; 0: all */
-	long long qpn;	   /* only from or to this QP; 0: all */
+	const char *file;    /* "-": standard output */
+	long long count;     /* packets, and then it is full; 0: without end */
+	long long snaplen;   /* bytes of each packet; 0: all */
+	long long qpn;	     /* only from or to this QP; 0: all */
+	uint32_t kinds;	     /* only these: bits by enum capture_kind; 0: all */
+	long long file_size; /* MB; then the next one of the ring is written; 0: there is one */
+	long long files;     /* of the ring: FILE.0, FILE.1, .. */
 	long long pid; /* only what this process sends, and what comes to its QPs then; 0: all */
 };
 

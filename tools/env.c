@@ -16,7 +16,8 @@ static const char help[] =
 	"  --format FORMAT           sh (default): export commands for a shell\n"
 	"                            docker: ENV instructions for a Dockerfile; these leave\n"
 	"                            out what the present environment has in the variables\n"
-	"                            json: one object\n" HELP_COMMON;
+	"                            json: one object\n" HELP_COMMON "\n"
+	"Exit status: 0; 1 if the variables cannot be told; 2 for wrong options.\n";
 
 /* One shell word. */
 static void print_sh(const struct variable *variable)

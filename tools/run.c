@@ -311,6 +311,14 @@ static int run_in(const char *dir, const struct daemon_options *options,
 	return status;
 }
 
+int run_traced(const char *dir, const struct capture_wishes *wishes, char **command)
+{
+	const struct daemon_options options = { 0 };
+	const struct run_options asked = { .capture = *wishes };
+
+	return run_in(dir, &options, &asked, command);
+}
+
 int run_main(int argc, char **argv)
 {
 	static const struct option table[] = {

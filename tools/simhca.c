@@ -29,7 +29,33 @@ static const char help[] =
 	"  trace            capture packets, for Wireshark\n"
 	"  env              print the variables that `run` sets\n"
 	"\n"
-	"simhca SUBCOMMAND --help has the options; simhca --version the version.\n";
+	"simhca SUBCOMMAND --help, or simhca help SUBCOMMAND, has the options; simhca help\n"
+	"exit-status, environment and files tell of these; simhca --version of the version.\n";
+
+static const struct topic {
+	const char *name, *text;
+} topics[] = {
+	{ "exit-status",
+	  "0    it was done; what was asked for could be told\n"
+	  "1    no daemon runs, it has ended, or a file cannot be written\n"
+	  "2    options or words that are wrong: a line on stderr names them\n"
+	  "\n"
+	  "`run`, and `trace` with a command, exit as the command does; 128+N if signal N ended\n"
+	  "it; 127 if it was not found, 126 if it could not be executed, 125 if simhca itself\n"
+	  "failed. `start` and `stop` fail with 1 when the daemon does not start, or does not\n"
+	  "end.\n" },
+	{ "environment",
+	  "SIMHCA_RUNTIME_DIR   the runtime directory, as --runtime-dir\n"
+	  "SIMHCA_EXPLAIN       `run`: 1 tells all that failed, 0 nothing; a line otherwise\n"
+	  "SIMHCA_PRELOAD_FIRST `run`: a library that goes before ours in LD_PRELOAD\n"
+	  "\n"
+	  "`simhca env` prints what `run` sets for a command.\n" },
+	{ "files",
+	  "The runtime directory is --runtime-dir, or SIMHCA_RUNTIME_DIR, or\n"
+	  "$XDG_RUNTIME_DIR/simhca, or /run/simhca if we may write there, or /tmp/simhca-UID.\n"
+	  "Programs that use one directory are on one fabric. In it are the daemon's sockets, its\n"
+	  "lock, and the files that programs see as /sys and /dev.\n" },
+};
 
 static const struct subcommand {
 	const char *name;
@@ -85,15 +111,43 @@ static const char *list_subcommands(char list[LIST], const char *last)
 	return list;
 }
 
+static const struct subcommand *find_subcommand(const char *name)
+{
+	for (size_t i = 0; i < sizeof(subcommands) / sizeof(subcommands[0]); i++)
+		if (!strcmp(name, subcommands[i].name))
+			return &subcommands[i];
+	return NULL;
+}
+
+static int help_on(char *word)
+{
+	const struct subcommand *subcommand = find_subcommand(word);
+	char option[] = "--help";
+	char *argv[] = { word, option, NULL };
+
+	if (subcommand)
+		return subcommand->main(2, argv);
+	for (size_t i = 0; i < sizeof(topics) / sizeof(topics[0]); i++)
+		if (!strcmp(word, topics[i].name)) {
+			fputs(topics[i].text, stdout);
+			return EXIT_SUCCESS;
+		}
+	complain("help %s: must be a subcommand, exit-status, environment or files", word);
+	return EXIT_USAGE;
+}
+
 int main(int argc, char **argv)
 {
 	char list[LIST];
 	const char *word = argc > 1 ? argv[1] : NULL;
+	const struct subcommand *subcommand;
 
 	if (!word) {
 		complain("a subcommand is missing: %s", list_subcommands(list, " or "));
 		return EXIT_USAGE;
 	}
+	if (!strcmp(word, "help") && argc > 2)
+		return help_on(argv[2]);
 	if (!strcmp(word, "--help") || !strcmp(word, "-h") || !strcmp(word, "help")) {
 		fputs(help, stdout);
 		return EXIT_SUCCESS;
@@ -102,11 +156,10 @@ int main(int argc, char **argv)
 		puts("simhca " SIMHCA_VERSION);
 		return EXIT_SUCCESS;
 	}
-	for (size_t i = 0; i < sizeof(subcommands) / sizeof(subcommands[0]); i++) {
-		if (!strcmp(word, subcommands[i].name)) {
-			set_subcommand(word);
-			return subcommands[i].main(argc - 1, argv + 1);
-		}
+	subcommand = find_subcommand(word);
+	if (subcommand) {
+		set_subcommand(word);
+		return subcommand->main(argc - 1, argv + 1);
 	}
 	complain("%s: no such %s; %s are", word,
 		 word[0] == '-' ? "option; --help, --version and the subcommands" : "subcommand",

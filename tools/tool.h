@@ -44,6 +44,9 @@ int cm_main(int argc, char **argv);
 int wire_main(int argc, char **argv);
 int explain_main(int argc, char **argv);
 int trace_main(int argc, char **argv);
+struct capture_wishes;
+/* Runs a command as `run` does, and captures meanwhile. */
+int run_traced(const char *dir, const struct capture_wishes *wishes, char **command);
 int stat_main(int argc, char **argv);
 int top_main(int argc, char **argv);
 
@@ -76,6 +79,9 @@ enum option_code {
 	OPT_EXPLAIN,
 	OPT_TRACE,
 	OPT_LINT,
+	OPT_OPCODE,
+	OPT_FILE_SIZE,
+	OPT_FILES,
 	OPT_PROMETHEUS,
 	OPT_QPS,
 	OPT_DAEMON,	/* one of the options that go to the daemon */

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -12,20 +13,28 @@
 
 static const char help[] =
 	"Usage: simhca trace [OPTION]... --write FILE\n"
+	"       simhca trace [OPTION]... --write FILE -- COMMAND\n"
 	"\n"
 	"Captures the packets of all links of the daemon in the runtime directory, as a pcap file\n"
 	"of RoCE v2 frames: those of a wire as they are, those within the daemon as they would be\n"
 	"at their path MTU. Ends with SIGINT or SIGTERM, after --count, or with the daemon, and\n"
 	"says then how many there were, and how many were lost as they came too fast.\n"
 	"\n"
+	"With a COMMAND it runs that, as `simhca run` does, and captures meanwhile.\n"
+	"\n"
 	"  --write FILE              the capture; - is standard output, as for `tshark -i -`\n"
 	"  --count N                 end after N packets\n"
 	"  --snaplen N               the first N bytes of each packet\n"
+	"  --opcode KIND,..          only these: send, write, read, atomic, ack, other\n"
+	"  --file-size MB            go on with the next file then: FILE.0, FILE.1, ..\n"
+	"  --files N                 as many of them, the oldest of which is overwritten [10]\n"
 	"  --qp N                    only from or to the queue pair of this number\n"
 	"  --pid PID                 only what this process sends, or is sent in "
 	"answer\n" HELP_COMMON "\n"
 	"Exit status: 0 when that was done; 1 if no daemon runs, or FILE cannot be written; 2 for\n"
-	"wrong options.\n";
+	"wrong options. With a COMMAND: as of `simhca run`.\n";
+
+#define FILES 10
 
 static int trace(int control, const struct capture_wishes *wishes)
 {
@@ -61,9 +70,12 @@ int trace_main(int argc, char **argv)
 		{ "snaplen", required_argument, NULL, OPT_SNAPLEN },
 		{ "qp", required_argument, NULL, OPT_QP },
 		{ "pid", required_argument, NULL, OPT_PID },
+		{ "opcode", required_argument, NULL, OPT_OPCODE },
+		{ "file-size", required_argument, NULL, OPT_FILE_SIZE },
+		{ "files", required_argument, NULL, OPT_FILES },
 		{ 0 },
 	};
-	struct capture_wishes wishes = { 0 };
+	struct capture_wishes wishes = { .files = FILES };
 	const char *given = NULL;
 	enum option_code code;
 	int index, control, status;
@@ -92,6 +104,21 @@ int trace_main(int argc, char **argv)
 			if (!option_number("qp", optarg, &wishes.qpn))
 				return EXIT_USAGE;
 			break;
+		case OPT_OPCODE:
+			wishes.kinds = capture_kinds(optarg);
+			if (wishes.kinds)
+				break;
+			complain("--opcode %s: must be of send, write, read, atomic, ack and other",
+				 optarg);
+			return EXIT_USAGE;
+		case OPT_FILE_SIZE:
+			if (!option_number("file-size", optarg, &wishes.file_size))
+				return EXIT_USAGE;
+			break;
+		case OPT_FILES:
+			if (!option_number("files", optarg, &wishes.files))
+				return EXIT_USAGE;
+			break;
 		case OPT_PID:
 			if (!option_number("pid", optarg, &wishes.pid))
 				return EXIT_USAGE;
@@ -100,15 +127,22 @@ int trace_main(int argc, char **argv)
 			return EXIT_USAGE;
 		}
 	}
-	if (!no_more_words(argc, argv))
-		return EXIT_USAGE;
 	if (!wishes.file) {
 		complain("--write FILE is missing: the capture, or - for standard output");
+		return EXIT_USAGE;
+	}
+	if (wishes.file_size && !strcmp(wishes.file, "-")) {
+		complain("--file-size is for files, and not for standard output");
 		return EXIT_USAGE;
 	}
 	dir = runtime_dir(given);
 	if (!dir)
 		return EXIT_FAILURE;
+	if (optind < argc) {
+		status = run_traced(dir, &wishes, argv + optind);
+		free(dir);
+		return status;
+	}
 	control = admin_reach(dir);
 	free(dir);
 	if (control < 0)

@@ -95,11 +95,12 @@ def device(request):
 class Tracer:
     """`simhca trace` that has begun."""
 
-    def __init__(self, device, path, *options):
+    def __init__(self, device, path, *options, file=None):
         self.path = path
+        first = file or path
         self.program = device.start(SIMHCA, "trace", "--write", path, *options)
         # The head of the file is written once the daemon traces.
-        wait_until(lambda: path.exists() and path.stat().st_size >= 24, PATIENCE, "a capture")
+        wait_until(lambda: first.exists() and first.stat().st_size >= 24, PATIENCE, "a capture")
 
     def end(self):
         self.program.send(signal.SIGINT)
@@ -190,6 +191,47 @@ def test_a_program_and_its_packets(launcher, tmp_path):
     write, ack = packets(tmp_path / "capture")
     assert write.opcode == 0x0a and write.payload[16:] == bytes(range(64))
     assert ack.opcode == 0x11
+
+
+def test_kinds_of_packets(device, pingpong, tmp_path):
+    """By what they are for."""
+    acks = Tracer(device, tmp_path / "acks", "--opcode", "ack,atomic")
+    sends = Tracer(device, tmp_path / "sends", "--opcode", "send")
+    pingpong("ibv_rc_pingpong", "-n", "20")
+    assert acks.end()[0] and {packet.opcode for packet in packets(acks.path)} == {0x11}
+    assert sends.end()[0] and {packet.opcode for packet in packets(sends.path)} <= set(range(6))
+
+
+def test_a_ring_of_files(device, pingpong, tmp_path):
+    """The last packets are in the last files, each of which is a capture of its own."""
+    tracer = Tracer(device, tmp_path / "capture", "--file-size", "1", "--files", "2",
+                    file=tmp_path / "capture.0")
+    pingpong("ibv_rc_pingpong", "-s", "65536", "-n", "20")  # 2.5 MB
+    written, _ = tracer.end()
+    files = sorted(tmp_path.glob("capture.*"))
+    assert [path.name for path in files] == ["capture.0", "capture.1"]
+    sizes = [path.stat().st_size for path in files]
+    assert all(size < 1.2 * (1 << 20) for size in sizes)
+    assert 0 < sum(len(packets(path)) for path in files) < written
+
+
+def test_trace_runs_a_command(launcher, tmp_path):
+    """With its filters, and the command's exit status."""
+    result = launcher.run(SIMHCA, "trace", "--runtime-dir", tmp_path / "dir", "--write",
+                          tmp_path / "capture", "--opcode", "write", "--", "sh", "-c",
+                          f"/usr/bin/python3 {HERE / 'failing.py'} fine; exit 7")
+    assert result.status == 7 and "1 packets, 0 lost" in result.stderr
+    assert [packet.opcode for packet in packets(tmp_path / "capture")] == [0x0a]
+
+
+@pytest.mark.skipif(not TSHARK, reason="there is no tshark")
+def test_looking_on(device, pingpong, tmp_path):
+    """`simhca trace --write - | tshark -i -`"""
+    shark = device.start("sh", "-c", f"{SIMHCA} trace --write - --count 20 | {TSHARK} -n -i - -T fields "
+                         "-e infiniband.bth.opcode", SIMHCA_RUNTIME_DIR=device.directory)
+    wait_until(lambda: "Capturing on" in shark.stderr, PATIENCE, "tshark has begun")
+    pingpong("ibv_rc_pingpong", "-n", "20")
+    assert len(expect_success(shark.finish()).stdout.split()) == 20
 
 
 def test_the_communication_manager(device, tmp_path, launcher):

@@ -27,6 +27,19 @@ def test_subcommand_help(tool, name, option):
     assert "--runtime-dir" in result.stdout
 
 
+@pytest.mark.parametrize("name", SUBCOMMANDS)
+def test_help_of_a_subcommand(tool, name):
+    assert tool("help", name).stdout == tool(name, "--help").stdout
+    assert "\nExit status: " in tool("help", name).stdout
+
+
+@pytest.mark.parametrize("topic, word", [("exit-status", "127"), ("environment", "SIMHCA_EXPLAIN"),
+                                         ("files", "/run/simhca")])
+def test_help_topics(tool, topic, word):
+    result = tool("help", topic)
+    assert result.returncode == 0 and word in result.stdout and topic in tool("--help").stdout
+
+
 def test_version(tool):
     result = tool("--version")
     assert result.returncode == 0
@@ -54,6 +67,9 @@ def test_version(tool):
     (["top", "--delay", "0"], "--delay 0: must be a number of seconds"),
     (["top", "-n"], "-n needs a value"),
     (["stat", "-b"], "-b"),
+    (["help", "fly"], "help fly: must be a subcommand"),
+    (["trace", "--write", "x", "--opcode", "send,fly"], "--opcode send,fly: must be of send,"),
+    (["trace", "--write", "-", "--file-size", "1"], "--file-size is for files"),
     (["trace"], "--write FILE is missing"),
     (["explain", "KEY_LOST"], "KEY_LOST: must be a reason"),
     (["env", "--format", "xml"], "--format xml: must be sh, docker or json"),
