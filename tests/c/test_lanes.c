@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* An engine with two lanes: one thread works at a time, and one that is stuck loses its turn. */
+/*
+ * An engine with two lanes: one thread works at a time, and one that is stuck loses its turn. And
+ * who falls asleep looks a last time.
+ */
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 
+#include "engine/engine.h"
 #include "harness.h"
 
 /* What the engine does in a step, in its own thread: it tells of a completion event. */
@@ -331,6 +335,58 @@ static void a_stand_in_finds_what_is_left(void **state)
 	assert_null(failed);
 }
 
+/* Work that is left to the poller just before it resigns; see leaves_work(). */
+struct left {
+	struct simhca_task task;
+	struct simhca_engine *engine;
+	unsigned int looks;
+	atomic_bool done;
+};
+
+static bool is_done(struct simhca_worker *worker, struct simhca_task *task)
+{
+	(void)worker;
+	atomic_store(&((struct left *)task)->done, true);
+	return false;
+}
+
+/* The engine's clock, which it looks at a second time when it has polled long enough. */
+static uint64_t leaves_work(void *arg)
+{
+	struct left *left = arg;
+
+	if (++left->looks == 2)
+		simhca_engine_schedule(left->engine, &left->task);
+	return left->looks * SEC;
+}
+
+static void *run_engine(void *engine)
+{
+	return simhca_engine_run(engine, 0) ? engine : NULL;
+}
+
+/* Whoever leaves it sees a poller, and wakes nobody: the poller has to look again. */
+static void work_left_before_falling_asleep_is_found(void **state)
+{
+	struct world *world = *state;
+	struct left *left = world_alloc(world, sizeof(*left));
+	const struct simhca_engine_config config = { .spin_us = 1,
+						     .clock_ns = leaves_work,
+						     .clock_arg = left };
+	pthread_t thread;
+
+	left->task.run = is_done;
+	left->engine = simhca_engine_create(world->fabric, &config);
+	assert_non_null(left->engine);
+	assert_int_equal(0, pthread_create(&thread, NULL, run_engine, left->engine));
+	for (int n = 0; n < 10000 && !atomic_load(&left->done); n++)
+		test_nap(1000);
+	simhca_engine_stop(left->engine);
+	pthread_join(thread, NULL);
+	simhca_engine_destroy(left->engine);
+	assert_true(atomic_load(&left->done));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -343,6 +399,7 @@ int main(void)
 		ON_LANES(others_go_on_without_the_stuck),
 		ON_LANES(work_left_to_the_stuck_is_found),
 		ON_LANES(a_stand_in_finds_what_is_left),
+		ON_ETHERNET(work_left_before_falling_asleep_is_found),
 		cmocka_unit_test_setup_teardown(what_a_lane_does_not_hear_is_heard, setup_deaf_lane,
 						teardown),
 	};
