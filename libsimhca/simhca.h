@@ -17,7 +17,8 @@
  *
  * -EAGAIN is not an answer for the client: an engine works on the object at this moment. Ask
  * again a little later, with the same arguments; an object that was to be destroyed takes no new
- * work meanwhile. Control functions never wait longer than a millisecond or so.
+ * work meanwhile. Control functions never wait longer than a millisecond or so. -ERESTART is no
+ * answer either: a part of what takes long is done. Ask until it is done; that ends.
  */
 #ifndef LIBSIMHCA_SIMHCA_H
 #define LIBSIMHCA_SIMHCA_H

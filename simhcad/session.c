@@ -110,7 +110,7 @@ static int check(const struct session *session, const struct datagram *datagram,
 }
 
 /* What has become of a request. Unless it is served it still holds its descriptors. */
-enum progress { SERVED, TO_BE_TRIED_AGAIN, WAITS_FOR_CHORE };
+enum progress { SERVED, TO_BE_TRIED_AGAIN, GETS_ON, WAITS_FOR_CHORE };
 
 /*
  * Carries a request out and answers it. *chore is what it has waited for, if anything, or is to
@@ -124,6 +124,7 @@ static enum progress serve(struct session *session, struct datagram *datagram, d
 	struct request request = {
 		.body = datagram->body,
 		.age = age == MAY_NOT_WAIT ? RETRY_SECONDS + 1 : age,
+		.may_wait = age != MAY_NOT_WAIT,
 		.pid = datagram->sender.pid,
 		.uid = datagram->sender.uid,
 		.pidfd = datagram->sender.pidfd,
@@ -155,6 +156,8 @@ static enum progress serve(struct session *session, struct datagram *datagram, d
 		datagram->sender.pidfd = request.pidfd;
 		return WAITS_FOR_CHORE;
 	}
+	if (status == -ERESTART)
+		return GETS_ON;
 	if (status == -EAGAIN && age <= RETRY_SECONDS)
 		return TO_BE_TRIED_AGAIN;
 	if (status == -EAGAIN)
@@ -237,6 +240,9 @@ static bool serve_again(struct retry *retry)
 
 	switch (serve(session, &deferred->datagram,
 		      ev_now(session->device->daemon->loop) - retry->since, &chore)) {
+	case GETS_ON:
+		retry_soon(retry);
+		return false;
 	case TO_BE_TRIED_AGAIN:
 		return false;
 	case WAITS_FOR_CHORE:
@@ -265,7 +271,7 @@ static void on_chore_done(struct chore *done)
 			deferred_free(deferred);
 		} else {
 			go_on_later(deferred, progress == WAITS_FOR_CHORE ? next : NULL);
-			if (progress == TO_BE_TRIED_AGAIN)
+			if (progress != WAITS_FOR_CHORE)
 				retry_add(&session->device->daemon->retries, &deferred->retry,
 					  serve_again);
 		}

@@ -87,6 +87,7 @@ struct request {
 	   it, and trusts what it finds there no more than what the client sent. */
 	void *body;
 	double age;			 /* seconds since it was first tried */
+	bool may_wait;			 /* else it is to be done now, or not at all */
 	pid_t pid;			 /* the sender */
 	uid_t uid;			 /* its user */
 	int pidfd;			 /* names it better (datagram.h); -1: none */
@@ -114,8 +115,8 @@ static inline void reply_add_fd(struct reply *reply, int fd, bool close_it)
 
 /*
  * 0 or a negative errno, and then why->text says what is wrong. -EAGAIN: the same request is to be
- * tried again soon; the handler has not taken its descriptors then. -EINPROGRESS: see
- * request.chore.
+ * tried again soon; the handler has not taken its descriptors then. -ERESTART: the same at once,
+ * until it is done; not if it may not wait. -EINPROGRESS: see request.chore.
  */
 typedef int command_handler(struct session *session, struct request *request, struct reply *reply,
 			    struct simhca_why *why);

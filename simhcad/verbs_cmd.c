@@ -454,8 +454,11 @@ HANDLER(create_cq)
 	return simhca_create_cq(session->context, req, reply->body, why);
 }
 
+/* These are not given up halfway. */
 HANDLER(resize_cq)
 {
+	if (!request->may_wait)
+		return -EAGAIN;
 	return simhca_resize_cq(session->context, request->body, reply->body, why);
 }
 
@@ -573,6 +576,8 @@ static int destroy(struct session *session, struct request *request, struct repl
 
 HANDLER(destroy_cq)
 {
+	if (!request->may_wait)
+		return -EAGAIN;
 	return destroy(session, request, reply, simhca_cq_identity, simhca_destroy_cq, lint_cq,
 		       why);
 }

@@ -13,7 +13,8 @@
 #include "simhca.h"
 
 #define GROWN_SEGMENT (8ull << 20) /* bytes, or as much as one queue needs */
-#define SEGMENTS_OF_A_SIZE 16	   /* then they are twice as large, up to 8 TiB in all */
+#define WIPED_AT_A_TIME (4ull << 20)
+#define SEGMENTS_OF_A_SIZE 16 /* then they are twice as large, up to 8 TiB in all */
 
 static uint64_t round_up(uint64_t bytes, uint64_t unit)
 {
@@ -141,6 +142,18 @@ static void wipe(struct simhca_segment *segment, uint64_t offset, uint64_t lengt
 	} else {
 		memset(segment->base + offset, 0, length);
 	}
+}
+
+bool simhca_context_wipe(struct simhca_context *context, const struct simhca_mem_ref *where,
+			 uint64_t bytes, uint64_t *wiped)
+{
+	uint64_t left = bytes - *wiped, some = left < WIPED_AT_A_TIME ? left : WIPED_AT_A_TIME;
+
+	if (atomic_load(&context->dead))
+		return true;
+	wipe(&context->segment[where->segment], where->offset + *wiped, some);
+	*wiped += some;
+	return *wiped == bytes;
 }
 
 void simhca_context_free(struct simhca_context *context, const struct simhca_mem_ref *where,

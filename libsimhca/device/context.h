@@ -96,6 +96,9 @@ void *simhca_context_alloc_in(struct simhca_context *context, uint32_t segment, 
 			      struct simhca_mem_ref *where);
 /* Its index; 0: there is none such to be had. */
 uint32_t simhca_context_own_segment(struct simhca_context *context, uint64_t bytes);
+/* So that what is large can be given back without taking long: a part of it more. True: all. */
+bool simhca_context_wipe(struct simhca_context *context, const struct simhca_mem_ref *where,
+			 uint64_t bytes, uint64_t *wiped);
 void simhca_context_free(struct simhca_context *context, const struct simhca_mem_ref *where,
 			 uint64_t bytes);
 

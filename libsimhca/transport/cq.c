@@ -16,6 +16,8 @@
 #include "store.h"
 #include "ticket.h"
 
+#define MOVED_AT_A_TIME 8192 /* CQEs, while pushers wait and the main thread does nothing else */
+
 static uint64_t clock_now(clockid_t clock)
 {
 	struct timespec now;
@@ -338,13 +340,93 @@ fail:
 	return ret;
 }
 
+/* A part of what the CQ has no use for any more. 0: nothing is left of it. */
+static int give_back(struct simhca_cq *cq)
+{
+	struct simhca_cq_rest *rest = &cq->rest;
+
+	if (!rest->bytes)
+		return 0;
+	if (!simhca_context_wipe(cq->context, &rest->ref, rest->bytes, &rest->wiped))
+		return -ERESTART;
+	simhca_context_free(cq->context, &rest->ref, rest->bytes);
+	rest->bytes = 0;
+	return 0;
+}
+
+static void leave(struct simhca_cq *cq, const struct simhca_mem_ref *ref, uint32_t entries)
+{
+	cq->rest = (struct simhca_cq_rest){ .ref = *ref, .bytes = ring_bytes(entries) };
+}
+
+static void stop_moving(struct simhca_cq *cq)
+{
+	if (cq->move.ring)
+		leave(cq, &cq->move.ring_ref, cq->move.entries);
+	cq->move.ring = NULL;
+}
+
+static int start_moving(struct simhca_cq *cq, uint32_t cqe, struct simhca_why *why)
+{
+	struct simhca_cq_move *move = &cq->move;
+	uint32_t pi;
+
+	*move = (struct simhca_cq_move){ .entries = simhca_ring_entries(cqe), .cqe = cqe };
+	move->ring =
+		simhca_context_alloc(cq->context, ring_bytes(move->entries), &move->ring_ref, why);
+	if (!move->ring)
+		return -ENOMEM;
+	pi = simhca_cq_producer(&cq->view);
+	move->next = pi - simhca_cq_occupied(&cq->view, pi);
+	/*
+	 * A fresh slot's seq is 0, which is what the last index before the counter wraps publishes.
+	 * There it is one that has been.
+	 */
+	atomic_store_explicit(&move->ring[UINT32_MAX & (move->entries - 1)].seq, pi,
+			      memory_order_relaxed);
+	return 0;
+}
+
+/* Under the CQ's lock. 0: all of them are there. */
+static int move_some(struct simhca_cq *cq, struct simhca_why *why)
+{
+	struct simhca_cq_move *move = &cq->move;
+	uint32_t pi = simhca_cq_producer(&cq->view), used = simhca_cq_occupied(&cq->view, pi), end;
+
+	if (cq->overrun)
+		return simhca_why(why, EINVAL, "the CQ is in error: a completion found no room");
+	if (used > move->cqe || used > cq->view.entries)
+		return simhca_why(why, EINVAL, "cqe = %u: the CQ holds %u completions", move->cqe,
+				  used);
+	/* Both indices are a client's, who can move them for ever. */
+	if (move->copied > 2ull * SIMHCA_MAX_CQE)
+		return simhca_why(why, EBUSY, "more completions come than can be moved");
+	if (pi - move->next > used)
+		move->next = pi - used; /* others have been taken meanwhile */
+	end = pi - move->next < MOVED_AT_A_TIME ? pi : move->next + MOVED_AT_A_TIME;
+	move->copied += end - move->next;
+	for (; move->next != end; move->next++)
+		memcpy(&move->ring[move->next & (move->entries - 1)],
+		       simhca_cq_slot(&cq->view, move->next), sizeof(*move->ring));
+	return end == pi ? 0 : -ERESTART;
+}
+
+/* Under the CQ's lock: from now on it is there. */
+static void settle_in(struct simhca_cq *cq)
+{
+	leave(cq, &cq->ring_ref, cq->view.entries);
+	cq->view.ring = cq->move.ring;
+	cq->ring_ref = cq->move.ring_ref;
+	cq->view.entries = cq->move.entries;
+	cq->view.cqe = cq->move.cqe;
+	cq->move.ring = NULL;
+	cq->moved = true;
+}
+
 int simhca_resize_cq(struct simhca_context *context, const struct simhca_resize_cq_req *req,
 		     struct simhca_create_cq_reply *reply, struct simhca_why *why)
 {
 	struct simhca_cq *cq = simhca_object(context, SIMHCA_OBJ_CQ, req->handle, why);
-	uint32_t entries, old_entries, used, pi;
-	struct simhca_mem_ref ring_ref, old_ref;
-	struct simhca_cqe *ring;
 	int ret;
 
 	if (!cq)
@@ -356,47 +438,39 @@ int simhca_resize_cq(struct simhca_context *context, const struct simhca_resize_
 		return simhca_why(why, EINVAL,
 				  "cqe = %u: %u completions are in the CQ or may still come",
 				  req->cqe, req->outstanding);
-	entries = simhca_ring_entries(req->cqe);
+	ret = give_back(cq);
+	if (ret)
+		return ret;
+	if (cq->moved && cq->view.cqe == req->cqe)
+		goto moved;
 	/* The new ring is no caller's, and nobody writes to the old one any more. */
 	cq->segment = 0;
 	simhca_steps_end(context->device->fabric, context->id);
 	if (!simhca_fabric_synchronize(context->device->fabric, context->id))
 		return -EAGAIN;
-	ring = simhca_context_alloc(context, ring_bytes(entries), &ring_ref, why);
-	if (!ring)
-		return -ENOMEM;
-
+	if (cq->move.ring && cq->move.cqe != req->cqe) { /* that was given up, or is another's */
+		stop_moving(cq);
+		return -ERESTART;
+	}
+	if (!cq->move.ring)
+		ret = start_moving(cq, req->cqe, why);
+	if (ret)
+		return ret;
 	pthread_mutex_lock(&cq->lock);
-	if (cq->overrun) {
-		pthread_mutex_unlock(&cq->lock);
-		simhca_context_free(context, &ring_ref, ring_bytes(entries));
-		return simhca_why(why, EINVAL, "the CQ is in error: a completion found no room");
-	}
-	pi = simhca_cq_producer(&cq->view);
-	used = simhca_cq_occupied(&cq->view, pi);
-	if (used > req->cqe || used > cq->view.entries) {
-		pthread_mutex_unlock(&cq->lock);
-		simhca_context_free(context, &ring_ref, ring_bytes(entries));
-		return simhca_why(why, EINVAL, "cqe = %u: the CQ holds %u completions", req->cqe,
-				  used);
-	}
-	for (uint32_t i = pi - used; i != pi; i++)
-		memcpy(&ring[i & (entries - 1)], &cq->view.ring[i & (cq->view.entries - 1)],
-		       sizeof(*ring));
-	/* A fresh slot's seq is 0, which is what the last index before the counter wraps publishes.
-	 */
-	if (UINT32_MAX - pi < entries)
-		atomic_store_explicit(&ring[UINT32_MAX & (entries - 1)].seq, 1,
-				      memory_order_relaxed);
-	old_ref = cq->ring_ref;
-	old_entries = cq->view.entries;
-	cq->view.ring = ring;
-	cq->ring_ref = ring_ref;
-	cq->view.entries = entries;
-	cq->view.cqe = req->cqe;
+	ret = move_some(cq, why);
+	if (!ret)
+		settle_in(cq);
 	pthread_mutex_unlock(&cq->lock);
-
-	simhca_context_free(context, &old_ref, ring_bytes(old_entries));
+	if (ret == -ERESTART)
+		return ret;
+	stop_moving(cq);
+	/* Of what failed the rest is given back with the next try, or with the CQ. */
+	if (give_back(cq) && !ret)
+		return -ERESTART;
+	if (ret)
+		return ret;
+moved:
+	cq->moved = false;
 	fill_reply(cq, req->handle, reply);
 	return 0;
 }
@@ -427,6 +501,12 @@ int simhca_destroy_cq(struct simhca_context *context, uint32_t handle, struct si
 		if (!simhca_fabric_synchronize(context->device->fabric, context->id))
 			return -EAGAIN;
 	}
+	if (give_back(cq))
+		return -ERESTART;
+	stop_moving(cq);
+	if (give_back(cq) ||
+	    !simhca_context_wipe(context, &cq->ring_ref, ring_bytes(cq->view.entries), &cq->wiped))
+		return -ERESTART;
 	simhca_object_remove(context, SIMHCA_OBJ_CQ, handle);
 	simhca_context_free(context, &cq->ring_ref, ring_bytes(cq->view.entries));
 	simhca_context_free(context, &cq->mem_ref, sizeof(*cq->view.mem));

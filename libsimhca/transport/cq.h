@@ -9,6 +9,22 @@
 
 struct simhca_qp;
 
+/* The ring that a CQ moves to, bit by bit. The other one is in use meanwhile. */
+struct simhca_cq_move {
+	struct simhca_cqe *ring; /* NULL: it does not move */
+	struct simhca_mem_ref ring_ref;
+	uint32_t entries, cqe;
+	uint32_t next;	 /* index: those before it are there */
+	uint64_t copied; /* CQEs */
+};
+
+/* What is to be given back, bit by bit. */
+struct simhca_cq_rest {
+	struct simhca_mem_ref ref;
+	uint64_t bytes; /* 0: nothing */
+	uint64_t wiped;
+};
+
 struct simhca_cq {
 	struct simhca_context *context;
 	uint32_t number; /* in the device */
@@ -29,6 +45,10 @@ struct simhca_cq {
 	uint64_t channel;
 	uint32_t users;
 	struct simhca_mem_ref mem_ref, ring_ref;
+	struct simhca_cq_move move;
+	bool moved; /* that has to be answered yet */
+	struct simhca_cq_rest rest;
+	uint64_t wiped; /* bytes of its ring, as it is destroyed */
 };
 
 /*

@@ -131,7 +131,8 @@ void test_nap(unsigned int us);
 	({                                                                                         \
 		int answer_ = (call);                                                              \
                                                                                                    \
-		for (int n_ = 0; answer_ == -EAGAIN && n_ < 100000; n_++) {                        \
+		for (int n_ = 0; (answer_ == -EAGAIN || answer_ == -ERESTART) && n_ < 100000;      \
+		     n_++) {                                                                       \
 			test_nap(100);                                                             \
 			answer_ = (call);                                                          \
 		}                                                                                  \

@@ -211,6 +211,57 @@ static void a_resized_ring_is_empty_where_the_counter_wraps(void **state)
 	assert_int_equal(cq->ci, 17);
 }
 
+/* CQEs as the device would have written them. */
+static void fill_by_hand(struct cq *cq, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		cq->ring[i].wr_id = i;
+		atomic_store(&cq->ring[i].seq, i + 1);
+	}
+	atomic_store(&cq->state->pi, count);
+}
+
+static int try_to_resize(struct cq *cq, uint32_t cqe)
+{
+	struct simhca_resize_cq_req req = { .handle = cq->handle, .cqe = cqe };
+	struct simhca_create_cq_reply reply;
+
+	return simhca_resize_cq(cq->client->context, &req, &reply, NULL);
+}
+
+/* It takes several tries, and what comes, or is taken, between them is neither lost nor doubled. */
+static void a_large_one_moves_bit_by_bit(void **state)
+{
+	struct options options = default_options(IBV_QPT_RC);
+	struct pair *pair;
+	struct cq *cq;
+
+	options.cqe = 32768;
+	pair = pair_new(*state, &options);
+	cq = pair->a.send_cq;
+	fill_by_hand(cq, 30000);
+	assert_int_equal(try_to_resize(cq, 65536), -ERESTART);
+	for (uint32_t i = 0; i < 10000; i++)
+		expect(cq, i, SUCCESS);
+	assert_int_equal(try_to_resize(cq, 65536), -ERESTART);
+	/* The first one of these is where the first CQE was. */
+	for (uint32_t i = 30000; i < 33000; i += 10) {
+		writes(&pair->a, i, 10);
+		settle(*state);
+	}
+	/* Another size: it begins again. */
+	assert_int_equal(try_to_resize(cq, 24000), -ERESTART);
+	assert_int_equal(try_to_resize(cq, 24000), -ERESTART);
+	assert_int_equal(cq_resize(cq, 24000), 0);
+	assert_int_equal(cq->cqe, 24000);
+	for (uint32_t i = 10000; i < 33000; i++)
+		expect(cq, i, SUCCESS);
+	expect_none(cq);
+	writes(&pair->a, 33000, 10);
+	for (uint32_t i = 33000; i < 33010; i++)
+		expect(cq, i, SUCCESS);
+}
+
 static void shrinking_below_what_waits_is_refused(void **state)
 {
 	struct options options = default_options(IBV_QPT_RC);
@@ -361,6 +412,7 @@ int main(void)
 		ON_ETHERNET(growing_keeps_the_entries),
 		ON_ETHERNET(shrinking_keeps_the_entries),
 		ON_ETHERNET(a_resized_ring_is_empty_where_the_counter_wraps),
+		ON_ETHERNET(a_large_one_moves_bit_by_bit),
 		ON_ETHERNET(shrinking_below_what_waits_is_refused),
 		ON_ETHERNET(one_cq_serves_both_queues_of_many_qps),
 		ON_ETHERNET(sizes_out_of_range_are_refused),

@@ -163,6 +163,44 @@ def test_connections_of_children(daemon, few_descriptors, neighbour):
         attacker.stdout.close()
 
 
+LARGEST = (1 << 22) - 1
+CQ_CI, CQ_PI = 0, 64  # in struct simhca_cq_mem
+
+
+def full_cq(client):
+    """The handle of the largest there is: all of it is used, as its indices have it."""
+    size = int(client.command(NUMBER["CREATE_CQ"], b"x")[2].rsplit(" ", 1)[1])
+    reply = client.ok(NUMBER["CREATE_CQ"], struct.pack("24xI", LARGEST).ljust(size, b"\0"))[0]
+    handle, state, state_at, ring = struct.unpack_from("I12xI4xQI", reply)
+    for segment in {state, ring}:
+        fds = client.ok(NUMBER["GET_SEGMENT"], struct.pack("II", segment, 0))[1]
+        if segment == state:
+            os.pwrite(fds[0], struct.pack("I", LARGEST), state_at + CQ_PI)
+        if segment == ring:
+            os.posix_fallocate(fds[0], 0, os.fstat(fds[0]).st_size)
+        close_all(fds)
+    return handle
+
+
+@pytest.mark.parametrize("name, count", [("RESIZE_CQ", 40), ("DESTROY_CQ", 4)])
+def test_very_large_cqs(daemon, neighbour, name, count):
+    """A gigabyte of them is moved, or given back, bit by bit: others' commands go on meanwhile."""
+    client = daemon.client()
+    close_all(client.open())
+    handles = [full_cq(client) for _ in range(4)]
+    answers = []
+    for number in range(count):
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        body = struct.pack("4I", handles[number % 4], LARGEST, 0, 0) if name == "RESIZE_CQ" else \
+            struct.pack("II", handles[number], 0)
+        socket.send_fds(client.sock, [request(name, body)], [theirs.fileno()])
+        theirs.close()
+        answers.append(ours)
+    time.sleep(2.5)
+    client.close()
+    close_all(answer.detach() for answer in answers)
+
+
 def test_a_flood_of_reports(daemon, neighbour):
     """`simhca mr` of a program with very many regions, again and again: made bit by bit."""
     client = daemon.client()
