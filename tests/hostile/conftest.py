@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """A daemon that is attacked, and an honest program beside the attack: its data are right, and no
 round of it takes long. $SIMHCA_BUILD is the build; worst rounds are printed at the end."""
+import contextlib
 import os
 import select
 import shutil
@@ -88,7 +89,8 @@ def program(daemon):
         return started[-1]
     yield start
     for one in started:
-        os.killpg(one.process.pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(one.process.pid, signal.SIGKILL)
         one.process.wait(10)
 
 

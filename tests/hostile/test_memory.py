@@ -238,3 +238,49 @@ def test_no_room_for_the_device_tree(full_tmpfs, start):
     assert not daemon.is_ready
     assert daemon.stop() == 1
     assert "No space left on device" in daemon.log
+
+
+def own_cgroup():
+    """The directory of the control group that limits this process's memory; None: there is none."""
+    for line in pathlib.Path("/proc/self/cgroup").read_text().splitlines():
+        _, controllers, path = line.split(":", 2)
+        for root, belongs in ("/sys/fs/cgroup/memory", "memory" in controllers.split(",")), ("/sys/fs/cgroup", not controllers):
+            if belongs and (pathlib.Path(root + path) / "cgroup.procs").exists():
+                return pathlib.Path(root + path)
+    return None
+
+
+@pytest.fixture
+def little_memory():
+    """A control group that has 64 MiB, and no swap."""
+    above = own_cgroup()
+    if not above:
+        pytest.skip("needs control groups under /sys/fs/cgroup")
+    cgroup = above / f"simhca-hostile-{os.getpid()}"
+    try:
+        cgroup.mkdir()
+    except OSError as error:
+        pytest.skip(f"needs to make a control group: {error}")
+    try:
+        files = [cgroup / name for name in ("memory.limit_in_bytes", "memory.max")]
+        limit = next((file for file in files if file.exists()), None)
+        if not limit:
+            pytest.skip("needs the memory controller in its control group")
+        limit.write_text(str(64 << 20))
+        for name, value in ("memory.memsw.limit_in_bytes", str(64 << 20)), ("memory.swap.max", "0"):
+            if (cgroup / name).exists():
+                (cgroup / name).write_text(value)
+        yield cgroup
+    finally:
+        cgroup.rmdir()
+
+
+def test_a_limit_of_memory(daemon, neighbour, program, little_memory):
+    """What the device writes to a program's memory counts as that program's, and ends nobody else."""
+    hog = program("memory-hog", str(little_memory))
+    assert hog.line() == "done\n"
+    assert hog.line() == "", "it was not ended"
+    assert hog.process.wait(10) == 128 + signal.SIGKILL
+    time.sleep(0.5)
+    assert daemon.process.poll() is None
+    daemon.settle(lambda: not (little_memory / "cgroup.procs").read_text())
