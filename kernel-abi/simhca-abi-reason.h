@@ -14,6 +14,7 @@
 	X(FLUSHED, 1, "the QP was in the error state when this work request reached it")           \
 	X(DEVICE_GONE, 2, "the device is gone: simhcad has ended")                                 \
 	X(PROCESS_GONE, 3, "the process that owns the memory has ended")                           \
+	X(INJECTED, 4, "a rule of `simhca inject` made it happen")                                 \
 	/* keys */                                                                                 \
 	X(KEY_UNKNOWN, 16, "no region or window has this key's index")                             \
 	X(KEY_STALE, 17, "the key's 8-bit variant is out of date")                                 \

@@ -12,6 +12,7 @@
 #include "dma/dma.h"
 #include "engine/engine.h"
 #include "ethernet/ethernet.h"
+#include "inject/inject.h"
 #include "link/local.h"
 #include "link/wire/wire.h"
 #include "memory/advise.h"
@@ -29,7 +30,12 @@ struct simhca_fabric *simhca_fabric_create(const struct simhca_ops *ops)
 
 	if (!fabric)
 		return NULL;
+	if (simhca_inject_init(fabric)) {
+		free(fabric);
+		return NULL;
+	}
 	if (simhca_pagers_init(fabric)) {
+		simhca_inject_free(fabric);
 		free(fabric);
 		return NULL;
 	}
@@ -51,6 +57,7 @@ void simhca_fabric_destroy(struct simhca_fabric *fabric)
 		return;
 	simhca_pagers_end(fabric);
 	simhca_wire_free(fabric);
+	simhca_inject_free(fabric);
 	pthread_rwlock_destroy(&fabric->lock);
 	free(fabric);
 }

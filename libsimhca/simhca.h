@@ -53,6 +53,7 @@ enum simhca_failure_kind {
 	SIMHCA_REQUEST_REFUSED, /* by a responder; or dropped, on an unreliable service */
 	SIMHCA_NO_ANSWER,	/* a requester gets none, and text says why */
 	SIMHCA_FLUSHED,		/* so many work requests of a QP that had failed */
+	SIMHCA_INJECTED,	/* a rule of faults has fired; the daemon's own */
 };
 
 /* The entry of the protection table that a key names; SIMHCA_MPT_FREE: there is none. */
@@ -111,6 +112,72 @@ struct simhca_frame_facts {
 	uint32_t qpn, peer_qpn; /* 0 likewise */
 };
 
+/*
+ * A rule of `simhca inject`: where a fault is to happen, when, and what. 0, "" or -1 where nothing
+ * is asked for.
+ */
+enum simhca_inject_action {
+	SIMHCA_INJECT_DROP,
+	SIMHCA_INJECT_DELAY,
+	SIMHCA_INJECT_DUPLICATE,
+	SIMHCA_INJECT_REORDER,
+	SIMHCA_INJECT_CORRUPT,
+	SIMHCA_INJECT_SLOW,	/* rate */
+	SIMHCA_INJECT_RNR,	/* a NAK: the receiver is not ready */
+	SIMHCA_INJECT_NAK,	/* value: enum simhca_syndrome */
+	SIMHCA_INJECT_FAULT,	/* ns: a page fault of the responder's */
+	SIMHCA_INJECT_COMPLETE, /* value: enum simhca_wc_status */
+	SIMHCA_INJECT_HOLD,	/* ns: a send's completion; 0: while the rule stands */
+	SIMHCA_INJECT_DOORBELL, /* ns */
+	SIMHCA_INJECT_NO_EVENT,
+	SIMHCA_INJECT_VERB,   /* verb, value: errno */
+	SIMHCA_INJECT_REJECT, /* value: the reason of a REJ */
+	/* What the model does, */
+	SIMHCA_INJECT_ASYNC, /* value: enum ibv_event_type */
+	/* and what it leaves to who hears of it. */
+	SIMHCA_INJECT_PORT_DOWN,  /* ns: and up again; 0: while the rule stands */
+	SIMHCA_INJECT_GID_CHANGE, /* ns: until the addresses are back */
+	SIMHCA_INJECT_FATAL,
+	SIMHCA_INJECT_KILL, /* peer: the program at the other end */
+	SIMHCA_INJECT_ACTIONS,
+};
+#define SIMHCA_RULE_TEXT 256
+struct simhca_rule {
+	enum simhca_inject_action action;
+	char text[SIMHCA_RULE_TEXT]; /* as it was written */
+	/* where */
+	char device[64];
+	char program[16]; /* its name, as the kernel has it */
+	pid_t pid;
+	uint32_t qpn;
+	bool responses;	  /* else requests */
+	bool receives;	  /* else sends */
+	uint32_t opcodes; /* bit n: enum simhca_wr_opcode */
+	uint32_t verb;	  /* enum simhca_cmd */
+	/* when: from the first to the last occasion, counted from 1, each so many, so many times */
+	uint64_t first, last, every, times;
+	uint64_t chance; /* of 2^32 */
+	uint64_t seed;
+	bool now; /* at no occasion: the caller does it */
+	/* what */
+	uint64_t ns;
+	uint64_t rate; /* bytes in a second */
+	uint32_t value;
+	bool peer;
+	/* What has come of it; filled in. */
+	uint32_t number; /* from 1 on, never used again */
+	uint64_t met, fired;
+};
+
+/* That a rule has fired. */
+struct simhca_injection {
+	const struct simhca_rule *rule;
+	const struct simhca_device *device; /* NULL: unknown */
+	uint32_t context;		    /* id; 0: of no program */
+	uint32_t qpn, peer_qpn, qp_type;    /* 0: of no QP */
+	int opcode;			    /* -1: of no work request */
+};
+
 /* What the model tells its user. Called from engine threads and from control functions; must not
  * call back. */
 struct simhca_ops {
@@ -123,6 +190,8 @@ struct simhca_ops {
 	/* While simhca_fabric_tap() is on. Called with locks held; bytes begin with Ethernet's. */
 	void (*frame)(void *arg, const struct simhca_frame_facts *facts, const uint8_t *bytes,
 		      uint32_t length);
+	/* While there are rules. NULL, and called, as the next. */
+	void (*injected)(void *arg, const struct simhca_injection *injection);
 	/* NULL: nobody wants to know. Called with locks held. */
 	void (*failure)(void *arg, const struct simhca_failure *failure);
 	/*
@@ -139,6 +208,21 @@ struct simhca_fabric *simhca_fabric_create(const struct simhca_ops *ops);
 void simhca_fabric_destroy(struct simhca_fabric *fabric); /* after its devices and engines */
 /* Whether what links carry is told, as frames. Off at first. */
 void simhca_fabric_tap(struct simhca_fabric *fabric, bool on);
+
+/*
+ * Rules of faults. While there are any, no program begins steps of its own. add: *number is the
+ * rule's; -ENOSPC: there are SIMHCA_RULES_MOST.
+ */
+#define SIMHCA_RULES_MOST 64
+int simhca_inject_add(struct simhca_fabric *fabric, const struct simhca_rule *rule,
+		      uint32_t *number);
+/* False: there is none such. */
+bool simhca_inject_remove(struct simhca_fabric *fabric, uint32_t number);
+/* The first one whose number is larger; false: there is none. */
+bool simhca_inject_next(struct simhca_fabric *fabric, uint32_t after, struct simhca_rule *rule);
+/* For commands, and for who asks for a connection (context NULL). 0, or what is to come of it. */
+int simhca_inject_verb(struct simhca_context *context, uint32_t verb);
+int simhca_inject_connect(struct simhca_device *device);
 
 struct simhca_engine_config {
 	uint32_t spin_us; /* how long to poll for work before sleeping; 0: not at all */
@@ -271,6 +355,8 @@ struct simhca_context *simhca_context_create(struct simhca_device *device,
  * is what a context has first, share with none. Before its memory is used.
  */
 void simhca_context_share(struct simhca_context *context, uint64_t program);
+/* Whose it is, for rules of faults. */
+void simhca_context_name(struct simhca_context *context, pid_t pid, const char *name);
 /*
  * Whether its client's memory is left alone: no turn of its QPs begins, and to their peers they are
  * busy, until it is let go of. What is under way stays so.

@@ -17,6 +17,7 @@
 #include "datagram.h"
 #include "failures.h"
 #include "gid_table.h"
+#include "inject.h"
 #include "lint.h"
 #include "log.h"
 #include "resources.h"
@@ -405,6 +406,32 @@ static void on_trace(struct connection *connection, const json_t *request)
 		close(fd);
 }
 
+static void on_inject(struct connection *connection, const json_t *request)
+{
+	struct injector *injector = connection->admin->daemon->injector;
+	const char *rule = json_string_value(json_object_get(request, "add"));
+	const json_t *number = json_object_get(request, "clear");
+	char error[512];
+	uint32_t added;
+
+	if (rule) {
+		if (!injector_add(injector, rule, connection->lease ? connection : NULL,
+				  connection->lease ? connection->owner.process : 0, &added, error,
+				  sizeof(error)))
+			answer(connection, refusal(error), -1);
+		else
+			answer(connection,
+			       json_pack("{s:b, s:I}", "ok", 1, "number", (json_int_t)added), -1);
+	} else if (number) {
+		if (injector_remove(injector, (uint32_t)json_integer_value(number)))
+			answer(connection, json_pack("{s:b}", "ok", 1), -1);
+		else
+			answer(connection, refusal("there is no rule of this number"), -1);
+	} else {
+		send_json(connection, injector_json(injector));
+	}
+}
+
 static void on_stop(struct connection *connection, const json_t *request)
 {
 	log_info("told to stop");
@@ -420,7 +447,8 @@ static void serve(struct connection *connection, const char *text, size_t length
 	} commands[] = { { "lease", on_lease }, { "status", on_status }, { "qp", on_qp },
 			 { "cq", on_cq },	{ "srq", on_srq },	 { "mr", on_mr },
 			 { "cm", on_cm },	{ "wire", on_wire },	 { "explain", on_explain },
-			 { "lint", on_lint },	{ "trace", on_trace },	 { "stop", on_stop } };
+			 { "lint", on_lint },	{ "trace", on_trace },	 { "inject", on_inject },
+			 { "stop", on_stop } };
 	json_t *request = json_loadb(text, length, 0, NULL);
 	const char *name = json_string_value(json_object_get(request, "cmd"));
 	size_t i = 0;
@@ -434,7 +462,7 @@ static void serve(struct connection *connection, const char *text, size_t length
 	else if (i == sizeof(commands) / sizeof(commands[0]))
 		answer(connection,
 		       refusal("the commands are lease, status, qp, cq, srq, mr, cm, wire, "
-			       "explain, lint, trace and stop"),
+			       "explain, lint, trace, inject and stop"),
 		       -1);
 	else
 		commands[i].serve(connection, request);
@@ -487,6 +515,7 @@ static void connection_close(struct connection *connection)
 		report_cancel(connection->report);
 	ev_io_stop(admin->daemon->loop, &connection->io);
 	datagram_close(connection->fd, admin->daemon->releaser, &connection->owner);
+	injector_owner_gone(admin->daemon->injector, connection);
 	if (connection->lease)
 		failures_end_run(admin->daemon->failures, connection->owner.process);
 	if (connection->lease && !--admin->leases && admin->daemon->options->daemon.captive) {

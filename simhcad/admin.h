@@ -76,7 +76,8 @@
  *		lease; failed_work_requests says how many of theirs failed, without flushes, and
  *		without what another failure explains
  *
- *		Each failure has id, time, kind (send, receive, refusal, no answer, flush, verb),
+ *		Each failure has id, time, kind (send, receive, refusal, no answer, flush,
+ *		injection, verb),
  *		pid, comm, device, context and text; cause, if it follows from another one.
  *		A verb has verb and errno. The others have qpn, qp_type, pdn, peer_qpn, reason,
  *		vendor_err, and what fits of opcode, status, wr_id, psn, length, count, retry_cnt,
@@ -95,6 +96,13 @@
  * trace	The frames that links carry from now on: with the answer comes the end of a socket
  *		(trace.h). "most_bytes": N of each frame at most.
  *	<- {"ok": true}, and the descriptor
+ *
+ * inject	Rules of faults (inject_rule.h): likewise a memfd, [{number, rule, met, fired,
+ *run}]; run: the process whose lease the rule ends with, or 0. "add": RULE  one more, which ends
+ *with this connection if that has a lease
+ *	<- {"ok": true, "number": 3}	0: it was to happen at once
+ *		"clear": N  rule N ends, or all (0)
+ *	<- {"ok": true}
  *
  * stop		The daemon ends. The answer comes before that.
  */

@@ -25,6 +25,7 @@ struct admin;
 struct chores;
 struct cma;
 struct failures;
+struct injector;
 struct tracers;
 struct netif;
 struct wire;
@@ -45,6 +46,7 @@ struct daemon {
 	struct sleepers sleepers;
 	struct lint *lint;
 	struct tracers *tracers;
+	struct injector *injector;
 	struct retry_queue retries;
 	struct report_queue reports;
 	struct process_table processes;

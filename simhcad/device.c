@@ -109,12 +109,12 @@ static bool follow(struct device *device)
 	bool exists =
 		netif_get(device->daemon->netif, device->options->settings.netdev, &interface);
 	struct gid_source source = {
-		.interface = exists ? &interface : NULL,
+		.interface = exists && !device->hides_gids ? &interface : NULL,
 		.guid = node_guid(device),
 		.infiniband = device->options->settings.infiniband,
 		.guid_only = device->guid_only,
 	};
-	bool up = exists && interface.up;
+	bool up = exists && interface.up && !device->down_by_rule;
 	bool changed = gid_table_update(device->gids, &source);
 
 	if (changed)

@@ -198,6 +198,14 @@ static bool is_refusal_of(const struct failed *failed, const struct simhca_failu
 	       in_message <= ((send->last_psn - send->psn) & 0xffffff);
 }
 
+/* Whether a rule of faults fired at either end of it, and was the reason. */
+static bool is_injection_for(const struct failed *failed, const struct simhca_failure *what)
+{
+	return failed->what.kind == SIMHCA_INJECTED && !failed->cause && failed->what.qpn &&
+	       what->reason == SIMHCA_REASON_INJECTED &&
+	       (failed->what.qpn == what->qpn || failed->what.qpn == what->peer_qpn);
+}
+
 /* Whether the failure is one by which this QP goes to ERR. */
 static bool is_end_of(const struct failed *failed, uint32_t qpn)
 {
@@ -216,7 +224,7 @@ static void look_for_causes(struct failures *failures, struct failed *new)
 		switch (what->kind) {
 		case SIMHCA_SEND_FAILED:
 			/* What the other end said, and what was seen of it, came before. */
-			if (is_refusal_of(failed, what) ||
+			if (is_refusal_of(failed, what) || is_injection_for(failed, what) ||
 			    (failed->what.kind == SIMHCA_NO_ANSWER && !failed->cause &&
 			     failed->what.qpn == what->qpn &&
 			     what->status == SIMHCA_WC_RETRY_EXC_ERR))
@@ -226,8 +234,11 @@ static void look_for_causes(struct failures *failures, struct failed *new)
 				new->cause = failed->id;
 			break;
 		case SIMHCA_RECV_FAILED:
-			if (!new->cause && failed->what.kind == SIMHCA_REQUEST_REFUSED &&
-			    failed->what.qpn == what->qpn && failed->what.reason == what->reason)
+			if (is_injection_for(failed, what))
+				failed->cause = new->id;
+			else if (!new->cause && failed->what.kind == SIMHCA_REQUEST_REFUSED &&
+				 failed->what.qpn == what->qpn &&
+				 failed->what.reason == what->reason)
 				new->cause = failed->id;
 			break;
 		case SIMHCA_FLUSHED:
@@ -264,16 +275,20 @@ static void count_for_run(struct failures *failures, struct failed *failed)
 	run->count++;
 }
 
-/* Flushes of a QP are told as one, under the failure that they follow from. */
+/*
+ * Flushes of a QP are told as one, under the failure that they follow from; and what a rule of
+ * faults did to it, until that has a failure to stand under.
+ */
 static bool is_counted_already(struct failures *failures, const struct failed *new)
 {
 	struct failed *failed;
 
-	if (new->verb || new->what.kind != SIMHCA_FLUSHED)
+	if (new->verb || (new->what.kind != SIMHCA_FLUSHED &&new->what.kind != SIMHCA_INJECTED))
 		return false;
 	DL_FOREACH (failures->list, failed)
-		if (!failed->verb && failed->what.kind == SIMHCA_FLUSHED &&
-		    failed->what.qpn == new->what.qpn && failed->cause == new->cause) {
+		if (!failed->verb && failed->what.kind == new->what.kind &&
+		    failed->what.qpn == new->what.qpn && failed->cause == new->cause &&
+		    failed->what.context == new->what.context && !strcmp(failed->text, new->text)) {
 			failed->what.count += new->what.count;
 			return true;
 		}
@@ -289,6 +304,8 @@ static void add(struct failures *failures, struct failed *new)
 	new->whose = whose(failures, new->what.context);
 	if (new->what.empty.context)
 		new->empty = whose(failures, new->what.empty.context);
+	if (new->what.kind == SIMHCA_INJECTED && !new->what.context && !new->what.qpn)
+		strcpy(new->whose.comm, "rdma_cm");
 	new->id = ++failures->last_id;
 	if (!new->verb)
 		look_for_causes(failures, new);
@@ -378,7 +395,7 @@ static const char *kind_name(const struct failed *failed)
 	static const char *const names[] = {
 		[SIMHCA_SEND_FAILED] = "send",	      [SIMHCA_RECV_FAILED] = "receive",
 		[SIMHCA_REQUEST_REFUSED] = "refusal", [SIMHCA_NO_ANSWER] = "no answer",
-		[SIMHCA_FLUSHED] = "flush",
+		[SIMHCA_FLUSHED] = "flush",	      [SIMHCA_INJECTED] = "injection",
 	};
 
 	if (failed->sleep)
@@ -461,7 +478,7 @@ static void add_work_request(json_t *json, const struct simhca_failure *what)
 	json_object_set_new(json, "peer_qpn", json_integer(what->peer_qpn));
 	json_object_set_new(json, "reason", json_string(name_of_reason(what->reason)));
 	json_object_set_new(json, "vendor_err", json_integer(what->reason));
-	if (what->kind == SIMHCA_FLUSHED) {
+	if (what->kind == SIMHCA_FLUSHED || what->kind == SIMHCA_INJECTED) {
 		json_object_set_new(json, "count", json_integer(what->count));
 		return;
 	}

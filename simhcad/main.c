@@ -13,6 +13,7 @@
 #include "cma.h"
 #include "daemon.h"
 #include "failures.h"
+#include "inject.h"
 #include "lint.h"
 #include "log.h"
 #include "netif.h"
@@ -54,6 +55,13 @@ static void on_failure(void *arg, const struct simhca_failure *failure)
 	struct daemon *daemon = arg;
 
 	failures_add(daemon->failures, failure);
+}
+
+static void on_injected(void *arg, const struct simhca_injection *injection)
+{
+	struct daemon *daemon = arg;
+
+	injector_fired(daemon->injector, injection);
 }
 
 static void on_frame(void *arg, const struct simhca_frame_facts *facts, const uint8_t *bytes,
@@ -143,6 +151,7 @@ static int serve(struct daemon *daemon, int background)
 	const struct simhca_ops ops = { .comp_event = on_comp_event,
 					.async_event = on_async_event,
 					.log = on_log,
+					.injected = on_injected,
 					.failure = on_failure,
 					.frame = on_frame,
 					.release = on_release,
@@ -153,12 +162,14 @@ static int serve(struct daemon *daemon, int background)
 	daemon->failures = failures_open();
 	daemon->lint = lint_open();
 	daemon->tracers = tracers_open(daemon->loop);
-	if (daemon->failures && daemon->tracers && daemon->lint)
+	daemon->injector = injector_open(daemon);
+	if (daemon->failures && daemon->tracers && daemon->lint && daemon->injector)
 		daemon->fabric = simhca_fabric_create(&ops);
 	if (!daemon->fabric) {
 		failures_close(daemon->failures);
 		lint_close(daemon->lint);
 		tracers_close(daemon->tracers);
+		injector_close(daemon->injector);
 		log_error("out of memory");
 		return 1;
 	}
@@ -171,6 +182,7 @@ static int serve(struct daemon *daemon, int background)
 		failures_close(daemon->failures);
 		lint_close(daemon->lint);
 		tracers_close(daemon->tracers);
+		injector_close(daemon->injector);
 		return 1;
 	}
 	attention_init(&daemon->attention, daemon->loop);
@@ -185,6 +197,7 @@ static int serve(struct daemon *daemon, int background)
 		failures_close(daemon->failures);
 		lint_close(daemon->lint);
 		tracers_close(daemon->tracers);
+		injector_close(daemon->injector);
 		return 1;
 	}
 	daemon->processes.loop = daemon->loop;
@@ -241,6 +254,7 @@ out:
 	if (!daemon->engines.abandoned) {
 		wire_close(daemon->wire);
 		tracers_close(daemon->tracers);
+		injector_close(daemon->injector);
 		simhca_fabric_destroy(daemon->fabric);
 		failures_close(daemon->failures);
 		lint_close(daemon->lint);

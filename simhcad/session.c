@@ -141,6 +141,11 @@ static enum progress serve(struct session *session, struct datagram *datagram, d
 	/* The answer's is not the handler's. */
 	for (unsigned int i = answers; i < datagram->num_fds; i++)
 		request.fds[request.num_fds++] = datagram->fds[i];
+	if (!status && age <= 0 && !request.chore && session->context) {
+		status = simhca_inject_verb(session->context, datagram->hdr.command);
+		if (status)
+			simhca_why(&why, -status, "a rule of simhca inject refuses it");
+	}
 	if (!status)
 		status = command->handler(session, &request, &reply, &why);
 	*chore = request.chore;

@@ -146,6 +146,7 @@ static int create_context(struct session *session, pid_t pid, bool reachable,
 	session->pid = pid;
 	session->run = pid ? admin_run_of(daemon->admin, pid) : 0;
 	process_name(pid, session->comm);
+	simhca_context_name(session->context, pid, session->comm);
 	know_program(session);
 	log_debug("%s: context %u: opened by process %d (%s)%s", session->device->options->name,
 		  simhca_context_id(session->context), (int)pid, session->comm,

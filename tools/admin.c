@@ -12,6 +12,7 @@
 
 #include "tool.h"
 
+#define REQUEST_MAX 1024
 #define ANSWER_MAX 65536
 #define REPORT_MAX (64 << 20)
 
@@ -72,9 +73,13 @@ pid_t admin_peer(int fd)
 /* more: further members of the request, each after a comma. */
 static int send_command(int fd, const char *command, const char *more)
 {
-	char text[128];
+	char text[REQUEST_MAX];
 	int length = snprintf(text, sizeof(text), "{\"cmd\":\"%s\"%s}", command, more);
 
+	if ((size_t)length >= sizeof(text)) {
+		errno = EMSGSIZE;
+		return -1;
+	}
 	return send(fd, text, (size_t)length, MSG_NOSIGNAL) == length ? 0 : -1;
 }
 
@@ -231,6 +236,26 @@ json_t *admin_trace(int fd, long long most_bytes, int *frames, char **refusal)
 
 	snprintf(more, sizeof(more), ",\"most_bytes\":%lld", most_bytes);
 	return request(fd, "trace", more, frames, refusal);
+}
+
+json_t *admin_inject(int fd, const char *rule, long long number, char **refusal)
+{
+	json_t *fields = rule ? json_pack("{s:s}", "add", rule)
+			      : json_pack("{s:I}", "clear", (json_int_t)number);
+	char *text = fields ? json_dumps(fields, JSON_COMPACT) : NULL;
+	json_t *answer = NULL;
+
+	if (refusal)
+		*refusal = NULL;
+	if (text) {
+		/* The members, after a comma. */
+		text[0] = ',';
+		text[strlen(text) - 1] = 0;
+		answer = request(fd, "inject", text, NULL, refusal);
+	}
+	free(text);
+	json_decref(fields);
+	return answer;
 }
 
 json_t *admin_status(int fd, char **refusal)

@@ -28,6 +28,8 @@
 	X(PROCESS_GONE, "",                                                                        \
 	  "The peer, or a process that shares its memory, exited or was killed.",                  \
 	  "See how that process ended: its exit status, its own errors.")                          \
+	X(INJECTED, "", "`simhca inject`, or `simhca run --inject`, has been asked for it.",       \
+	  "See that the program survives it; Documentation/faults.md has recipes.")                \
 	X(KEY_UNKNOWN, ACCESS,                                                                     \
 	  "The region was deregistered too early, the number was never a key, or lkey, rkey or "   \
 	  "byte order were mixed up on the way.",                                                  \

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "capture.h"
+#include "rules.h"
 #include "story.h"
 #include "tool.h"
 
@@ -34,6 +35,9 @@ static const char help[] =
 	"  --explain                 at the end, tell on stderr what failed, as `simhca explain` "
 	"does\n"
 	"  --lint                    at the end, tell what was legal and probably wrong\n"
+	"  --inject RULE|FILE        make faults meanwhile, as `simhca inject add`; more than "
+	"once\n"
+	"                            for more\n"
 	"  --trace FILE              capture all packets meanwhile, as `simhca trace --write "
 	"FILE`\n" HELP_COMMON "\n" HELP_DAEMON "\n"
 	"If work requests of COMMAND have failed, one line at the end says so, on stderr.\n"
@@ -64,6 +68,7 @@ struct run {
 struct run_options {
 	bool explain, lint;
 	struct capture_wishes capture; /* file NULL: none is wanted */
+	struct rules rules;
 };
 
 static bool catch_signals(struct run *run)
@@ -289,8 +294,14 @@ static int run_in(const char *dir, const struct daemon_options *options,
 			if (!run.capture)
 				break;
 		}
+		if (!rules_send(&asked->rules, run.daemon.control)) {
+			end_capture(&run);
+			break;
+		}
 		status = run_command(&run, command, dir);
 		end_capture(&run);
+		if (asked->rules.count && !run.daemon.lost)
+			rules_report(run.daemon.control);
 		explain(&run, asked->explain);
 		if (asked->lint)
 			lint(&run);
@@ -328,6 +339,7 @@ int run_main(int argc, char **argv)
 		{ "explain", no_argument, NULL, OPT_EXPLAIN },
 		{ "lint", no_argument, NULL, OPT_LINT },
 		{ "trace", required_argument, NULL, OPT_TRACE },
+		{ "inject", required_argument, NULL, OPT_INJECT },
 		{ 0 },
 	};
 	struct daemon_options options = { 0 };
@@ -359,6 +371,10 @@ int run_main(int argc, char **argv)
 		case OPT_TRACE:
 			asked.capture.file = optarg;
 			break;
+		case OPT_INJECT:
+			if (!rules_take(&asked.rules, optarg))
+				goto out;
+			break;
 		case OPT_DAEMON:
 		case OPT_DAEMON_ANY:
 			if (!daemon_options_add(&options, &table[index], optarg))
@@ -388,6 +404,7 @@ int run_main(int argc, char **argv)
 		runtime_dir_remove(dir);
 	free(dir);
 out:
+	rules_free(&asked.rules);
 	daemon_options_free(&options);
 	return status;
 }

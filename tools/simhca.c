@@ -27,6 +27,7 @@ static const char help[] =
 	"  wire             show what goes to and comes from other hosts\n"
 	"  explain          tell what has failed, and why; what an error means\n"
 	"  trace            capture packets, for Wireshark\n"
+	"  inject           make faults, to see what programs do then\n"
 	"  env              print the variables that `run` sets\n"
 	"\n"
 	"simhca SUBCOMMAND --help, or simhca help SUBCOMMAND, has the options; simhca help\n"
@@ -66,6 +67,7 @@ static const struct subcommand {
 	{ "cq", cq_main },	   { "srq", srq_main },		{ "mr", mr_main },
 	{ "cm", cm_main },	   { "stat", stat_main },	{ "top", top_main },
 	{ "wire", wire_main },	   { "explain", explain_main }, { "trace", trace_main },
+	{ "inject", inject_main },
 };
 
 static char prefix[32] = "simhca";

@@ -143,6 +143,12 @@ static void print_time(FILE *out, const json_t *failure)
 	fprintf(out, "%s.%06d ", text, (int)((time - (double)seconds) * 1e6));
 }
 
+static void print_times(FILE *out, const json_t *failure)
+{
+	if (report_number(failure, "count") > 1)
+		fprintf(out, ", %lld times", report_number(failure, "count"));
+}
+
 static void print_headline(FILE *out, const json_t *failure)
 {
 	char id[24];
@@ -158,7 +164,8 @@ static void print_headline(FILE *out, const json_t *failure)
 		fputs(" sleeps, and will not wake up\n", out);
 		return;
 	}
-	print_qp(out, failure);
+	if (report_number(failure, "qpn"))
+		print_qp(out, failure);
 	if (is(failure, "send")) {
 		fprintf(out, ": ");
 		print_request(out, failure);
@@ -167,6 +174,9 @@ static void print_headline(FILE *out, const json_t *failure)
 	} else if (is(failure, "receive")) {
 		fprintf(out, ": receive, wr_id %s: %s", wr_id(failure, id),
 			report_text(failure, "status"));
+	} else if (is(failure, "injection")) {
+		fprintf(out, ": a fault by %s", report_text(failure, "text"));
+		print_times(out, failure);
 	} else if (is(failure, "refusal")) {
 		fprintf(out, ": refuses ");
 		print_request(out, failure);
@@ -188,6 +198,15 @@ static void print_consequence(FILE *out, const json_t *failure)
 		print_qp(out, failure);
 		fputc('\n', out);
 		print_access(out, "  ", failure);
+		return;
+	}
+	if (is(failure, "injection")) {
+		fprintf(out, "  injected:   %s", report_text(failure, "text"));
+		print_times(out, failure);
+		fprintf(out, ", at ");
+		print_who(out, failure);
+		print_qp(out, failure);
+		fputc('\n', out);
 		return;
 	}
 	if (is(failure, "no answer")) {
@@ -229,6 +248,8 @@ static void print_one(FILE *out, const json_t *list, const json_t *failure)
 	size_t i;
 
 	print_headline(out, failure);
+	if (is(failure, "injection"))
+		return;
 	fprintf(out, "  because:    %s", reason_text(list, failure));
 	if (!is(failure, "verb") && !is(failure, "sleep"))
 		fprintf(out, " (%s, vendor_err %lld)", report_text(failure, "reason"),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * simhca, the tool. One file per subcommand (run.c, start.c, stop.c, status.c, env.c, resource.c,
- * wire.c, explain.c, trace.c) above nine helpers:
+ * wire.c, explain.c, trace.c, inject.c) above ten helpers:
  *
  *   options.c      what the subcommands have in common on the command line
  *   runtime.c      which runtime directory, and what is in it
@@ -11,6 +11,7 @@
  *   environment.c  the variables that show the device to an unmodified program
  *   story.c        the daemon's report of failures, for people
  *   capture.c      frames from the daemon, into a pcap file
+ *   rules.c        rules of faults, to the daemon
  *   advice.c       what an error means, what mostly causes it, what to do
  */
 #ifndef SIMHCA_TOOL_H
@@ -49,6 +50,7 @@ struct capture_wishes;
 int run_traced(const char *dir, const struct capture_wishes *wishes, char **command);
 int stat_main(int argc, char **argv);
 int top_main(int argc, char **argv);
+int inject_main(int argc, char **argv);
 
 /* One line on stderr: "simhca SUBCOMMAND: ...". */
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -84,6 +86,7 @@ enum option_code {
 	OPT_FILES,
 	OPT_PROMETHEUS,
 	OPT_QPS,
+	OPT_INJECT,
 	OPT_DAEMON,	/* one of the options that go to the daemon */
 	OPT_DAEMON_ANY, /* --daemon-option NAME=VALUE */
 };
@@ -204,6 +207,12 @@ json_t *admin_lint(int fd, pid_t run, char **refusal);
  * socket (simhcad/trace.h). NULL as above.
  */
 json_t *admin_trace(int fd, long long most_bytes, int *frames, char **refusal);
+
+/*
+ * Adds a rule of faults; or, if it is NULL, ends that of this number, or all (0). What admin.h says
+ * of "inject"; NULL as above.
+ */
+json_t *admin_inject(int fd, const char *rule, long long number, char **refusal);
 
 /* ----------------------------------------------------------------------------- report.c */
 

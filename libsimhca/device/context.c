@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* A context: its memory, cut into segments and given out, and the handles of its objects. */
 #include <errno.h>
+#include <stdio.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -209,6 +210,12 @@ void simhca_context_drop_segments(struct simhca_context *context)
 			simhca_release(context->device->fabric, segment->base, segment->size,
 				       segment->fd);
 	}
+}
+
+void simhca_context_name(struct simhca_context *context, pid_t pid, const char *name)
+{
+	context->pid = pid;
+	snprintf(context->name, sizeof(context->name), "%s", name);
 }
 
 void simhca_context_share(struct simhca_context *context, uint64_t program)

@@ -56,6 +56,8 @@ struct simhca_context {
 	uint32_t idle_rounds;
 	atomic_bool dead;
 	uint64_t program; /* shares with others of it; 0: with none */
+	pid_t pid;	  /* of who opened it, and what the kernel calls that; 0, "": unknown */
+	char name[16];
 	atomic_bool held; /* its memory is left alone */
 	uint32_t id;
 	struct simhca_log_share *log_share;

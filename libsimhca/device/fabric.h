@@ -28,6 +28,7 @@ struct simhca_device;
 struct simhca_engine;
 struct simhca_guard;
 struct simhca_faults;
+struct simhca_inject;
 struct simhca_link;
 struct simhca_pager;
 struct simhca_srq_kind;
@@ -48,6 +49,8 @@ struct simhca_fabric {
 	const struct simhca_srq_kind *srq_kind[3]; /* by enum simhca_srq_type */
 	const struct simhca_uplink *uplink;	   /* to peers that are not here; NULL: none */
 	atomic_bool tap;			   /* packets are told to ops.frame (link/tap.h) */
+	atomic_bool injects;			   /* there are rules of faults: */
+	struct simhca_inject *inject;		   /* inject/inject.h */
 	struct simhca_wire *wire;		   /* what it has */
 	uint32_t next_context_id, next_mm, next_mm_slot;
 	struct simhca_steps *steps;		     /* that programs run (steps.h); under lock */

@@ -42,6 +42,7 @@ void simhca_worker_end(struct simhca_worker *worker)
 	free(worker->send);
 	free(worker->tap.bytes);
 	free(worker->tap.payload);
+	free(worker->faulty.payload);
 }
 
 struct simhca_worker *simhca_worker_join(struct simhca_engine *engine, uint32_t lane)

@@ -68,6 +68,12 @@ struct simhca_worker {
 	bool roams;	/* it may run on any CPU, not just its lane's */
 	struct simhca_mover mover;
 	struct simhca_tap_list tap;
+	/* Of rules of faults (link/faulty.h): what became of the answer to the request at hand. */
+	struct {
+		uint8_t *payload; /* SIMHCA_LINK_SLICE bytes; NULL: it was never needed */
+		uint64_t delay_ns;
+		bool lost;
+	} faulty;
 	/* The QP whose requester has its turn: on the local link answers are for it. */
 	struct simhca_qp *requester;
 	/* A message of its, as it was read last: that of ring index send_index, if send_of is it.

@@ -6,6 +6,7 @@
 #include "deliver.h"
 #include "device/address.h"
 #include "dma/dma.h"
+#include "faulty.h"
 #include "local.h"
 #include "tap.h"
 #include "traffic.h"
@@ -56,8 +57,8 @@ static struct simhca_handover send_request(struct simhca_worker *worker, struct 
 	return handover;
 }
 
-static struct simhca_handover request(struct simhca_worker *worker, struct simhca_qp *qp,
-				      struct simhca_packet *packet)
+static struct simhca_handover tapped_request(struct simhca_worker *worker, struct simhca_qp *qp,
+					     struct simhca_packet *packet)
 {
 	struct simhca_handover handover;
 	struct simhca_tap_mark mark;
@@ -68,6 +69,14 @@ static struct simhca_handover request(struct simhca_worker *worker, struct simhc
 	handover = send_request(worker, qp, packet);
 	simhca_tap_end(worker, mark, handover.outcome == SIMHCA_TAKEN);
 	return handover;
+}
+
+static struct simhca_handover request(struct simhca_worker *worker, struct simhca_qp *qp,
+				      struct simhca_packet *packet)
+{
+	if (simhca_inject_is_on(qp->device->fabric))
+		return simhca_faulty_request(worker, qp, packet, tapped_request);
+	return tapped_request(worker, qp, packet);
 }
 
 /* The requester waits in its turn for the call to return. */
@@ -82,8 +91,8 @@ static struct simhca_handover send_response(struct simhca_worker *worker, struct
 	return handover;
 }
 
-static struct simhca_handover respond(struct simhca_worker *worker, struct simhca_qp *qp,
-				      const struct simhca_packet *packet)
+static struct simhca_handover tapped_respond(struct simhca_worker *worker, struct simhca_qp *qp,
+					     const struct simhca_packet *packet)
 {
 	struct simhca_handover handover;
 	struct simhca_tap_mark mark;
@@ -94,6 +103,14 @@ static struct simhca_handover respond(struct simhca_worker *worker, struct simhc
 	handover = send_response(worker, qp, packet);
 	simhca_tap_end(worker, mark, handover.outcome == SIMHCA_TAKEN);
 	return handover;
+}
+
+static struct simhca_handover respond(struct simhca_worker *worker, struct simhca_qp *qp,
+				      const struct simhca_packet *packet)
+{
+	if (simhca_inject_is_on(qp->device->fabric))
+		return simhca_faulty_respond(worker, qp, packet, tapped_respond);
+	return tapped_respond(worker, qp, packet);
 }
 
 static struct simhca_handover pull(struct simhca_worker *worker, struct simhca_qp *qp, bool *more)
@@ -107,6 +124,8 @@ static struct simhca_handover pull(struct simhca_worker *worker, struct simhca_q
 		return handover;
 	handover = simhca_link_continue(worker, peer, qp->context->id, &owed);
 	*more = qp->req.psn_una != before || qp->req.wait == SIMHCA_WAIT_FAULT;
+	if (simhca_inject_is_on(qp->device->fabric))
+		simhca_faulty_pulled(worker, qp, &handover);
 	return handover;
 }
 

@@ -284,20 +284,19 @@ static void add_frames(struct simhca_tap_list *list, const struct simhca_packet 
 	}
 }
 
-/* False: it cannot be read, as whoever is to have it will find as well. */
-static bool read_payload(struct simhca_worker *worker, const struct simhca_packet *packet)
+bool simhca_tap_payload(struct simhca_worker *worker, const struct simhca_packet *packet,
+			uint8_t **bytes)
 {
 	struct simhca_sgl target = { .count = 1 };
 	enum simhca_reason reason;
 
 	if (!packet->length)
 		return true;
-	if (!worker->tap.payload)
-		worker->tap.payload = malloc(SIMHCA_LINK_SLICE);
-	if (!worker->tap.payload || packet->length > SIMHCA_LINK_SLICE)
+	if (!*bytes)
+		*bytes = malloc(SIMHCA_LINK_SLICE);
+	if (!*bytes || packet->length > SIMHCA_LINK_SLICE)
 		return false;
-	target.seg[0] = (struct simhca_seg){ .addr = (uintptr_t)worker->tap.payload,
-					     .length = packet->length };
+	target.seg[0] = (struct simhca_seg){ .addr = (uintptr_t)*bytes, .length = packet->length };
 	return (packet->resumed || simhca_odp_verify(packet->payload, &worker->mover)) &&
 	       simhca_dma_copy(&target, packet->payload, packet->length, &worker->mover, &reason) ==
 		       SIMHCA_DMA_OK;
@@ -318,7 +317,7 @@ struct simhca_tap_mark simhca_tap_begin(struct simhca_worker *worker, struct sim
 	struct simhca_tap_mark mark = { .first = worker->tap.used };
 
 	worker->tap.depth++;
-	if (read_payload(worker, packet))
+	if (simhca_tap_payload(worker, packet, &worker->tap.payload))
 		add_frames(&worker->tap, packet, worker->tap.payload, &path, av->traffic_class,
 			   &facts);
 	mark.end = worker->tap.used;

@@ -36,6 +36,12 @@ struct simhca_tap_mark simhca_tap_begin(struct simhca_worker *worker, struct sim
 					const struct simhca_packet *packet);
 void simhca_tap_end(struct simhca_worker *worker, struct simhca_tap_mark mark, bool carried);
 
+/*
+ * Reads a packet's payload, of SIMHCA_LINK_SLICE bytes at most, to *bytes, which is made if it is
+ * NULL. False: it cannot be read, as whoever is to have it will find as well.
+ */
+bool simhca_tap_payload(struct simhca_worker *worker, const struct simhca_packet *packet,
+			uint8_t **bytes);
 /* A datagram from a BTH to its ICRC that goes, or came. */
 void simhca_tap_datagram(const struct simhca_fabric *fabric, const struct simhca_wire_path *path,
 			 uint8_t traffic_class, const void *datagram, size_t length);

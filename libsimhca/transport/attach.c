@@ -80,6 +80,10 @@ static struct simhca_qp *peer_of(const struct simhca_qp *qp, struct simhca_why *
 		simhca_why(why, ENOTCONN, "only the device carries this QP's messages");
 		return NULL;
 	}
+	if (simhca_inject_is_on(qp->device->fabric)) {
+		simhca_why(why, ENOTCONN, "only the device has the faults that were asked for");
+		return NULL;
+	}
 	if (simhca_qp_state(qp) == SIMHCA_QPS_RTS && qp->link->peer)
 		peer = qp->link->peer(qp);
 	if (!peer || peer->device != qp->device || peer->type != qp->type ||

@@ -11,6 +11,7 @@
 #include "device/context.h"
 #include "device/fabric.h"
 #include "engine/engine.h"
+#include "injected.h"
 #include "qp.h"
 #include "simhca.h"
 #include "store.h"
@@ -81,6 +82,8 @@ void simhca_cq_tell(const struct simhca_cq *cq)
 {
 	const struct simhca_ops *ops = &cq->context->device->fabric->ops;
 
+	if (simhca_inject_is_on(cq->context->device->fabric) && simhca_injected_event(cq))
+		return;
 	if (cq->channel && ops->comp_event && !atomic_load(&cq->context->dead))
 		ops->comp_event(cq->context->arg, cq->channel, cq->user_handle.element);
 }

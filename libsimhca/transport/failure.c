@@ -136,7 +136,7 @@ void simhca_tell_recv(const struct simhca_qp *qp, uint64_t wr_id, uint32_t peer_
 	tell(qp, &failure);
 }
 
-static uint32_t opcode_of(const struct simhca_packet *packet)
+uint32_t simhca_request_opcode(const struct simhca_packet *packet)
 {
 	switch (packet->op) {
 	case SIMHCA_PKT_WRITE:
@@ -169,7 +169,7 @@ void simhca_tell_refusal(const struct simhca_qp *qp, const struct simhca_packet 
 
 	failure.peer_qpn = packet->src_qpn;
 	failure.psn = failure.last_psn = packet->psn;
-	failure.opcode = opcode_of(packet);
+	failure.opcode = simhca_request_opcode(packet);
 	failure.reason = reason;
 	failure.length = packet->length;
 	if (packet->op != SIMHCA_PKT_SEND) {

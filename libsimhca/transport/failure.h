@@ -13,6 +13,9 @@
 
 struct simhca_qp;
 
+/* What the request is part of: an enum simhca_wr_opcode. */
+uint32_t simhca_request_opcode(const struct simhca_packet *packet);
+
 /* A send work request, that of ring index `index`, with the PSNs that it had. */
 void simhca_tell_send(struct simhca_worker *worker, const struct simhca_qp *qp,
 		      const struct simhca_send *send, uint32_t index,

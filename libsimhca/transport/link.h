@@ -24,12 +24,14 @@ enum simhca_outcome {
 	SIMHCA_BUSY,	   /* another engine works on the receiver: try again */
 	SIMHCA_ELSEWHERE,  /* another engine must carry it: `engine` */
 	SIMHCA_ABSENT,	   /* the receiver's pages are being brought in: try again after a while */
+	SIMHCA_LATE,	   /* a rule of faults has it wait: try again after delay_ns */
 };
 
 struct simhca_handover {
 	enum simhca_outcome outcome;
 	enum simhca_reason reason; /* TAKEN: why it gets no answer, if that is known */
 	uint8_t rnr_timer;	   /* ABSENT: how long, coded as an RNR NAK's */
+	uint64_t delay_ns;	   /* LATE */
 	struct simhca_engine *engine;
 };
 

@@ -201,6 +201,8 @@ void simhca_qp_clear(struct simhca_qp *qp)
 	simhca_usage_forget(qp->usage);
 	memset(&qp->req, 0, sizeof(qp->req));
 	memset(&qp->resp, 0, sizeof(qp->resp));
+	free(qp->judged.overtaken);
+	qp->judged = (struct simhca_judged){ 0 };
 	if (qp->cast)
 		memset(qp->cast, 0, qp->link->cast_bytes);
 	atomic_store(&qp->mem->sq_pi, 0);
@@ -344,6 +346,7 @@ void simhca_qp_free(struct simhca_qp *qp)
 	if (qp->qpn)
 		simhca_number_give(&qp->device->qpns, qp->qpn);
 	simhca_faults_free(&qp->faults);
+	free(qp->judged.overtaken);
 	free(qp->cast);
 	free(qp->usage);
 	free(qp->rss);

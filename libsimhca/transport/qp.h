@@ -7,6 +7,7 @@
 #include "device/pd.h"
 #include "device/steps.h"
 #include "engine/engine.h"
+#include "inject/inject.h"
 #include "link.h"
 #include "paging/fault.h"
 #include "srq.h"
@@ -97,6 +98,8 @@ struct simhca_qp {
 
 	struct simhca_qp_faults faults;
 	struct simhca_usage *usage;
+
+	struct simhca_judged judged; /* by rules of faults; wqe, request, answer: under req_lock */
 
 	struct { /* attach.h */
 		struct simhca_steps steps;

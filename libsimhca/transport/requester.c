@@ -11,6 +11,7 @@
 #include "device/device.h"
 #include "device/guard.h"
 #include "device/stats.h"
+#include "injected.h"
 #include "link.h"
 #include "local_ops.h"
 #include "memory/key.h"
@@ -173,6 +174,19 @@ static bool start_message(struct simhca_worker *worker, struct simhca_qp *qp)
 			return false;
 		reason = check_invalidation(qp, wqe);
 		status = SIMHCA_WC_MW_BIND_ERR;
+	}
+	if (reason == SIMHCA_REASON_NONE && simhca_inject_is_on(qp->device->fabric)) {
+		if (req->count)
+			return false;
+		switch (simhca_injected_start(worker, qp, &status)) {
+		case SIMHCA_INJECTED_NOTHING:
+			break;
+		case SIMHCA_INJECTED_WAIT:
+			return false;
+		case SIMHCA_INJECTED_FAILURE:
+			reason = SIMHCA_REASON_INJECTED;
+			break;
+		}
 	}
 	if (reason == SIMHCA_REASON_NONE) {
 		take_off(worker, qp);

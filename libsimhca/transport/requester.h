@@ -57,6 +57,8 @@ enum simhca_next simhca_wait_answer(struct simhca_qp *qp);
 /* The link has neither taken the packet nor lost it: the QP waits until it can be tried again. */
 bool simhca_held_up(struct simhca_qp *qp, const struct simhca_handover *handover);
 enum simhca_next simhca_wait_for(struct simhca_qp *qp, enum simhca_wait what, uint64_t delay_ns);
+/* What an RNR NAK's timer stands for, in ns. */
+uint64_t simhca_rnr_delay(uint8_t rnr_timer);
 /* An RNR NAK's delay, or one as long for other reasons. */
 enum simhca_next simhca_wait_rnr(struct simhca_qp *qp, uint8_t rnr_timer);
 /*

@@ -34,15 +34,15 @@ enum simhca_next simhca_wait_for(struct simhca_qp *qp, enum simhca_wait what, ui
 	return SIMHCA_NEXT_WAIT;
 }
 
-static uint64_t rnr_delay(uint8_t rnr_timer)
+uint64_t simhca_rnr_delay(uint8_t rnr_timer)
 {
 	return rnr_timer_10us[rnr_timer & SIMHCA_RNR_TIMER_MASK] * 10000ull;
 }
 
 enum simhca_next simhca_wait_rnr(struct simhca_qp *qp, uint8_t rnr_timer)
 {
-	simhca_usage_add(&qp->usage->rnr_delay_ns, rnr_delay(rnr_timer));
-	return simhca_wait_for(qp, SIMHCA_WAIT_RNR, rnr_delay(rnr_timer));
+	simhca_usage_add(&qp->usage->rnr_delay_ns, simhca_rnr_delay(rnr_timer));
+	return simhca_wait_for(qp, SIMHCA_WAIT_RNR, simhca_rnr_delay(rnr_timer));
 }
 
 enum simhca_next simhca_wait_busy(struct simhca_qp *qp)
@@ -86,7 +86,10 @@ bool simhca_held_up(struct simhca_qp *qp, const struct simhca_handover *handover
 {
 	switch (handover->outcome) {
 	case SIMHCA_ABSENT: /* for as long as it takes, and whatever the transport */
-		simhca_wait_for(qp, SIMHCA_WAIT_PEER, rnr_delay(handover->rnr_timer));
+		simhca_wait_for(qp, SIMHCA_WAIT_PEER, simhca_rnr_delay(handover->rnr_timer));
+		return true;
+	case SIMHCA_LATE:
+		simhca_wait_for(qp, SIMHCA_WAIT_BUSY, handover->delay_ns);
 		return true;
 	case SIMHCA_ELSEWHERE:
 		simhca_engine_schedule(handover->engine, &qp->task);

@@ -12,6 +12,7 @@
 #include "device/stats.h"
 #include "engine/stats.h"
 #include "failure.h"
+#include "injected.h"
 #include "link.h"
 #include "packet.h"
 #include "psn.h"
@@ -335,7 +336,8 @@ struct simhca_handover simhca_responder_run(struct simhca_worker *worker, struct
 	qp->resp.owed = SIMHCA_OWES_NOTHING;
 	if (packet->transport == SIMHCA_QPT_UD)
 		simhca_run_datagram(worker, qp, packet, &reply);
-	else
+	else if (!simhca_inject_is_on(qp->device->fabric) ||
+		 !simhca_injected_refusal(qp, packet, &reply))
 		run_connected(worker, qp, packet, &reply);
 	return give(worker, qp, packet, &reply);
 }

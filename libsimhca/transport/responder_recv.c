@@ -8,6 +8,7 @@
 #include "device/av.h"
 #include "device/stats.h"
 #include "failure.h"
+#include "injected.h"
 #include "link.h"
 #include "memory/key.h"
 #include "own_memory.h"
@@ -196,6 +197,9 @@ bool simhca_recv_completes(struct simhca_qp *qp, const struct simhca_packet *pac
 {
 	const struct simhca_place before = simhca_place_of(qp);
 
+	if (simhca_inject_is_on(qp->device->fabric) &&
+	    simhca_injected_receive(qp, packet, bytes, reply))
+		return false;
 	/* First, as the completion is told of when the message's progress is committed. */
 	simhca_responder_advance(qp, packet, reply);
 	if (simhca_recv_complete(qp, packet, SIMHCA_WC_SUCCESS, SIMHCA_REASON_NONE, bytes))

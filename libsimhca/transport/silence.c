@@ -93,7 +93,8 @@ void simhca_silence_unanswered(struct simhca_qp *qp)
 	enum obstacle obstacle;
 	const char *why;
 
-	if (qp->req.told)
+	/* A rule of faults is told of by itself. */
+	if (qp->req.told || qp->req.why == SIMHCA_REASON_INJECTED)
 		return;
 	qp->req.told = true;
 	obstacle = find_obstacle(qp);

@@ -500,6 +500,9 @@ static int on_req(struct cma_port *port, struct simhca_cm_id *cm, const struct s
 
 	find_ends(req->private_data, req->service_id, simhca_cm_id_path(cm), &src, &dst);
 	ret = find_listener(port, &src, type_of(req), &listener);
+	if (!ret)
+		ret = simhca_inject_connect(
+			((const struct device *)simhca_cm_id_path(cm)->port)->model);
 	if (ret)
 		return ret;
 	id = make_request(listener, cm, &src, &dst);

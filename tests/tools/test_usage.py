@@ -4,7 +4,7 @@
 import pytest
 
 SUBCOMMANDS = ["run", "start", "stop", "status", "qp", "cq", "srq", "mr", "cm", "stat", "top", "wire",
-               "explain", "trace", "env"]
+               "explain", "trace", "inject", "env"]
 
 
 def one_line(text):
@@ -71,6 +71,11 @@ def test_version(tool):
     (["trace", "--write", "x", "--opcode", "send,fly"], "--opcode send,fly: must be of send,"),
     (["trace", "--write", "-", "--file-size", "1"], "--file-size is for files"),
     (["trace"], "--write FILE is missing"),
+    (["inject"], "nothing: should be add RULE..., list, or clear [NUMBER]..."),
+    (["inject", "add"], "add: a rule is missing"),
+    (["inject", "add", "lose"], "lose: a rule begins with drop, "),
+    (["inject", "list", "3"], "list: should be add RULE..."),
+    (["run", "--inject", "lose", "--", "true"], "lose: a rule begins with drop, "),
     (["explain", "KEY_LOST"], "KEY_LOST: must be a reason"),
     (["env", "--format", "xml"], "--format xml: must be sh, docker or json"),
 ])

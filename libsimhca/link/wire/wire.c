@@ -13,6 +13,7 @@
 #include "device/stats.h"
 #include "dma/dma.h"
 #include "link/deliver.h"
+#include "link/faulty.h"
 #include "link/local.h"
 #include "link/tap.h"
 #include "link/traffic.h"
@@ -221,8 +222,8 @@ static struct simhca_handover carry(struct simhca_worker *worker, struct simhca_
 	return handover;
 }
 
-static struct simhca_handover request(struct simhca_worker *worker, struct simhca_qp *qp,
-				      struct simhca_packet *packet)
+static struct simhca_handover send_request(struct simhca_worker *worker, struct simhca_qp *qp,
+					   struct simhca_packet *packet)
 {
 	struct simhca_handover lost = { .outcome = SIMHCA_TAKEN };
 
@@ -231,8 +232,16 @@ static struct simhca_handover request(struct simhca_worker *worker, struct simhc
 	return carry(worker, qp, packet, simhca_inbox_path(qp->inbox), packet->av->traffic_class);
 }
 
-static struct simhca_handover respond(struct simhca_worker *worker, struct simhca_qp *qp,
-				      const struct simhca_packet *packet)
+static struct simhca_handover request(struct simhca_worker *worker, struct simhca_qp *qp,
+				      struct simhca_packet *packet)
+{
+	if (simhca_inject_is_on(qp->device->fabric))
+		return simhca_faulty_request(worker, qp, packet, send_request);
+	return send_request(worker, qp, packet);
+}
+
+static struct simhca_handover send_response(struct simhca_worker *worker, struct simhca_qp *qp,
+					    const struct simhca_packet *packet)
 {
 	struct simhca_handover lost = { .outcome = SIMHCA_TAKEN };
 
@@ -241,19 +250,35 @@ static struct simhca_handover respond(struct simhca_worker *worker, struct simhc
 	return carry(worker, qp, packet, simhca_inbox_path(qp->inbox), qp->qpc->av.traffic_class);
 }
 
-/* A datagram: here and there, by its address. */
-static struct simhca_handover request_datagram(struct simhca_worker *worker, struct simhca_qp *qp,
-					       struct simhca_packet *packet)
+static struct simhca_handover respond(struct simhca_worker *worker, struct simhca_qp *qp,
+				      const struct simhca_packet *packet)
+{
+	if (simhca_inject_is_on(qp->device->fabric))
+		return simhca_faulty_respond(worker, qp, packet, send_response);
+	return send_response(worker, qp, packet);
+}
+
+static struct simhca_handover send_datagram(struct simhca_worker *worker, struct simhca_qp *qp,
+					    struct simhca_packet *packet)
 {
 	struct simhca_wire_path path = { .source = packet->sgid,
 					 .destination = packet->av->dgid,
 					 .source_port = SIMHCA_WIRE_PORT };
 
-	if (packet->dest_qpn == SIMHCA_MCAST_QPN || is_local(qp->device, packet->av))
-		return simhca_local_link.request(worker, qp, packet);
 	if (!simhca_link_is_up(qp))
 		return (struct simhca_handover){ .outcome = SIMHCA_TAKEN };
 	return carry(worker, qp, packet, &path, packet->av->traffic_class);
+}
+
+/* A datagram: here and there, by its address. */
+static struct simhca_handover request_datagram(struct simhca_worker *worker, struct simhca_qp *qp,
+					       struct simhca_packet *packet)
+{
+	if (packet->dest_qpn == SIMHCA_MCAST_QPN || is_local(qp->device, packet->av))
+		return simhca_local_link.request(worker, qp, packet);
+	if (simhca_inject_is_on(qp->device->fabric))
+		return simhca_faulty_request(worker, qp, packet, send_datagram);
+	return send_datagram(worker, qp, packet);
 }
 
 /* ------------------------------------------------------------------------------ receiving */
@@ -488,6 +513,7 @@ static bool take_one(struct simhca_worker *worker, struct simhca_qp *qp, bool *o
 		simhca_engine_schedule(handover.engine, &qp->task);
 		break;
 	case SIMHCA_ABSENT: /* the end of its fault schedules the QP */
+	case SIMHCA_LATE:
 		break;
 	case SIMHCA_TAKEN:
 	case SIMHCA_UNREADABLE:

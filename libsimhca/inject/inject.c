@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/context.h"
+#include "device/device.h"
+#include "device/steps.h"
+#include "inject.h"
+#include "simhca.h"
+
+struct rule {
+	struct simhca_rule rule;
+	uint64_t random; /* the state of its generator */
+	struct rule *next;
+};
+
+struct simhca_inject {
+	pthread_mutex_t lock; /* held for moments; nothing but the upcall's is taken under it */
+	struct rule *rules;   /* by number */
+	unsigned int count;
+	uint32_t last;
+};
+
+/* splitmix64: any seed will do. */
+static uint64_t next_random(uint64_t *state)
+{
+	uint64_t z = *state += 0x9e3779b97f4a7c15;
+
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+	return z ^ (z >> 31);
+}
+
+/* ------------------------------------------------------------------------------------ rules */
+
+int simhca_inject_init(struct simhca_fabric *fabric)
+{
+	fabric->inject = calloc(1, sizeof(*fabric->inject));
+	if (!fabric->inject)
+		return -ENOMEM;
+	pthread_mutex_init(&fabric->inject->lock, NULL);
+	return 0;
+}
+
+int simhca_inject_add(struct simhca_fabric *fabric, const struct simhca_rule *rule,
+		      uint32_t *number)
+{
+	struct simhca_inject *inject = fabric->inject;
+	struct rule *new, **link;
+
+	if (inject->count == SIMHCA_RULES_MOST)
+		return -ENOSPC;
+	new = calloc(1, sizeof(*new));
+	if (!new)
+		return -ENOMEM;
+	new->rule = *rule;
+	new->rule.met = new->rule.fired = 0;
+	new->random = rule->seed;
+	pthread_mutex_lock(&inject->lock);
+	new->rule.number = *number = ++inject->last;
+	for (link = &inject->rules; *link; link = &(*link)->next)
+		;
+	*link = new;
+	inject->count++;
+	pthread_mutex_unlock(&inject->lock);
+	atomic_store(&fabric->injects, true);
+	simhca_steps_end(fabric, 0);
+	return 0;
+}
+
+bool simhca_inject_remove(struct simhca_fabric *fabric, uint32_t number)
+{
+	struct simhca_inject *inject = fabric->inject;
+	struct rule **link, *rule = NULL;
+
+	pthread_mutex_lock(&inject->lock);
+	for (link = &inject->rules; *link && (*link)->rule.number != number; link = &(*link)->next)
+		;
+	rule = *link;
+	if (rule) {
+		*link = rule->next;
+		inject->count--;
+	}
+	pthread_mutex_unlock(&inject->lock);
+	if (!inject->rules)
+		atomic_store(&fabric->injects, false);
+	free(rule);
+	return rule;
+}
+
+bool simhca_inject_next(struct simhca_fabric *fabric, uint32_t after, struct simhca_rule *rule)
+{
+	struct simhca_inject *inject = fabric->inject;
+	const struct rule *found;
+
+	pthread_mutex_lock(&inject->lock);
+	for (found = inject->rules; found && found->rule.number <= after; found = found->next)
+		;
+	if (found)
+		*rule = found->rule;
+	pthread_mutex_unlock(&inject->lock);
+	return found;
+}
+
+bool simhca_inject_stands(struct simhca_fabric *fabric, uint32_t number)
+{
+	struct simhca_rule rule;
+
+	return number && simhca_inject_next(fabric, number - 1, &rule) && rule.number == number;
+}
+
+void simhca_inject_free(struct simhca_fabric *fabric)
+{
+	struct simhca_inject *inject = fabric->inject;
+	struct rule *rule;
+
+	while ((rule = inject->rules)) {
+		inject->rules = rule->next;
+		free(rule);
+	}
+	pthread_mutex_destroy(&inject->lock);
+	free(inject);
+}
+
+/* ---------------------------------------------------------------------------------- judging */
+
+static enum simhca_point point_of(const struct simhca_rule *rule)
+{
+	switch (rule->action) {
+	case SIMHCA_INJECT_RNR:
+	case SIMHCA_INJECT_NAK:
+	case SIMHCA_INJECT_FAULT:
+		return SIMHCA_AT_ARRIVAL;
+	case SIMHCA_INJECT_COMPLETE:
+		return rule->receives ? SIMHCA_AT_RECEIVE : SIMHCA_AT_WQE;
+	case SIMHCA_INJECT_DOORBELL:
+		return SIMHCA_AT_WQE;
+	case SIMHCA_INJECT_HOLD:
+		return SIMHCA_AT_ANSWER;
+	case SIMHCA_INJECT_NO_EVENT:
+		return SIMHCA_AT_EVENT;
+	case SIMHCA_INJECT_VERB:
+		return SIMHCA_AT_VERB;
+	case SIMHCA_INJECT_REJECT:
+		return SIMHCA_AT_CONNECT;
+	default:
+		return rule->responses ? SIMHCA_AT_RESPONSE : SIMHCA_AT_REQUEST;
+	}
+}
+
+/* Messages that take a receive, without which nobody is not ready. */
+#define TAKING_RECEIVES                                                                            \
+	(1u << SIMHCA_WR_SEND | 1u << SIMHCA_WR_SEND_WITH_IMM | 1u << SIMHCA_WR_SEND_WITH_INV |    \
+	 1u << SIMHCA_WR_RDMA_WRITE_WITH_IMM)
+
+static bool applies(const struct simhca_rule *rule, const struct simhca_occasion *occasion)
+{
+	const struct simhca_context *context = occasion->context;
+	uint32_t opcodes = rule->opcodes;
+
+	if (rule->now || point_of(rule) != occasion->point ||
+	    (rule->qpn && rule->qpn != occasion->qpn) ||
+	    (rule->verb && rule->verb != occasion->verb) ||
+	    (rule->pid && (!context || rule->pid != context->pid)) ||
+	    (rule->program[0] && (!context || strcmp(rule->program, context->name) != 0)) ||
+	    (rule->device[0] &&
+	     (!occasion->device || strcmp(rule->device, occasion->device->config.name) != 0)))
+		return false;
+	if (rule->action == SIMHCA_INJECT_RNR && !opcodes)
+		opcodes = TAKING_RECEIVES;
+	if (opcodes && (occasion->opcode < 0 || !(opcodes & 1u << occasion->opcode)))
+		return false;
+	if (rule->action == SIMHCA_INJECT_REORDER)
+		return occasion->datagram;
+	return rule->action != SIMHCA_INJECT_CORRUPT || occasion->bytes;
+}
+
+/* Counts the occasion, and draws by it whether the rule fires or not: so the next ones, too. */
+static bool fires(struct rule *rule)
+{
+	const struct simhca_rule *r = &rule->rule;
+	uint64_t n = ++rule->rule.met;
+	bool by_chance = !r->chance || next_random(&rule->random) >> 32 < r->chance;
+
+	if ((r->first && n < r->first) || (r->last && n > r->last) || (r->every && n % r->every) ||
+	    (r->times && r->fired >= r->times) || !by_chance)
+		return false;
+	rule->rule.fired++;
+	return true;
+}
+
+static void add_to(struct simhca_verdict *verdict, struct rule *rule,
+		   const struct simhca_occasion *occasion)
+{
+	const struct simhca_rule *r = &rule->rule;
+
+	switch (r->action) {
+	case SIMHCA_INJECT_DROP:
+		verdict->drop = true;
+		break;
+	case SIMHCA_INJECT_DELAY:
+	case SIMHCA_INJECT_DOORBELL:
+		verdict->delay_ns += r->ns;
+		break;
+	case SIMHCA_INJECT_DUPLICATE:
+		verdict->duplicate = true;
+		break;
+	case SIMHCA_INJECT_REORDER:
+		verdict->reorder = true;
+		break;
+	case SIMHCA_INJECT_CORRUPT:
+		verdict->corrupt = true;
+		verdict->random = next_random(&rule->random);
+		break;
+	case SIMHCA_INJECT_SLOW:
+		verdict->delay_ns += (uint64_t)((double)occasion->bytes * 1e9 / (double)r->rate);
+		break;
+	case SIMHCA_INJECT_RNR:
+		verdict->not_ready = true;
+		break;
+	case SIMHCA_INJECT_NAK:
+		verdict->nak = (uint8_t)r->value;
+		break;
+	case SIMHCA_INJECT_FAULT:
+		verdict->fault_ns += r->ns;
+		break;
+	case SIMHCA_INJECT_COMPLETE:
+		verdict->status = r->value;
+		break;
+	case SIMHCA_INJECT_HOLD:
+		verdict->delay_ns += r->ns;
+		if (!r->ns)
+			verdict->held = r->number;
+		break;
+	case SIMHCA_INJECT_NO_EVENT:
+		verdict->no_event = true;
+		break;
+	case SIMHCA_INJECT_VERB:
+		verdict->error = r->value;
+		break;
+	case SIMHCA_INJECT_REJECT:
+		verdict->reject = r->value;
+		break;
+	case SIMHCA_INJECT_ASYNC:
+		verdict->event = r->value + 1;
+		break;
+	case SIMHCA_INJECT_PORT_DOWN:
+	case SIMHCA_INJECT_GID_CHANGE:
+	case SIMHCA_INJECT_FATAL:
+	case SIMHCA_INJECT_KILL:
+	case SIMHCA_INJECT_ACTIONS:
+		break;
+	}
+}
+
+static void tell(const struct simhca_fabric *fabric, const struct rule *rule,
+		 const struct simhca_occasion *occasion)
+{
+	const struct simhca_injection injection = {
+		.rule = &rule->rule,
+		.device = occasion->device,
+		.context = occasion->context ? occasion->context->id : 0,
+		.qpn = occasion->qpn,
+		.peer_qpn = occasion->peer_qpn,
+		.qp_type = occasion->qp_type,
+		.opcode = occasion->opcode,
+	};
+
+	if (fabric->ops.injected)
+		fabric->ops.injected(fabric->ops.arg, &injection);
+}
+
+bool simhca_inject_judge(struct simhca_fabric *fabric, const struct simhca_occasion *occasion,
+			 struct simhca_verdict *verdict)
+{
+	struct simhca_inject *inject = fabric->inject;
+	bool any = false;
+
+	*verdict = (struct simhca_verdict){ 0 };
+	pthread_mutex_lock(&inject->lock);
+	for (struct rule *rule = inject->rules; rule; rule = rule->next) {
+		if (!applies(&rule->rule, occasion) || !fires(rule))
+			continue;
+		any = true;
+		add_to(verdict, rule, occasion);
+		tell(fabric, rule, occasion);
+	}
+	pthread_mutex_unlock(&inject->lock);
+	return any;
+}
+
+int simhca_inject_verb(struct simhca_context *context, uint32_t verb)
+{
+	struct simhca_fabric *fabric = context->device->fabric;
+	const struct simhca_occasion occasion = { .point = SIMHCA_AT_VERB,
+						  .device = context->device,
+						  .context = context,
+						  .verb = verb,
+						  .opcode = -1 };
+	struct simhca_verdict verdict;
+
+	if (!simhca_inject_is_on(fabric) || !simhca_inject_judge(fabric, &occasion, &verdict))
+		return 0;
+	return -(int)verdict.error;
+}
+
+int simhca_inject_connect(struct simhca_device *device)
+{
+	const struct simhca_occasion occasion = { .point = SIMHCA_AT_CONNECT,
+						  .device = device,
+						  .opcode = -1 };
+	struct simhca_verdict verdict;
+
+	if (!simhca_inject_is_on(device->fabric) ||
+	    !simhca_inject_judge(device->fabric, &occasion, &verdict))
+		return 0;
+	return (int)verdict.reject;
+}

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include <stdlib.h>
+
+#include "device/av.h"
+#include "dma/dma.h"
+#include "engine/worker.h"
+#include "faulty.h"
+#include "inject/inject.h"
+#include "tap.h"
+#include "transport/completer.h"
+#include "transport/failure.h"
+#include "transport/injected.h"
+#include "transport/packet.h"
+#include "transport/qp.h"
+
+#define HELD_NS (10 * 1000 * 1000) /* a rule that holds something is looked for again */
+#define DATAGRAM_MOST 4096u
+
+/* A datagram that waits to be overtaken. */
+struct overtaken {
+	struct simhca_packet packet;
+	struct simhca_av av;
+	struct simhca_sgl sgl;
+	uint8_t payload[DATAGRAM_MOST];
+};
+
+static struct simhca_occasion occasion_at(const struct simhca_qp *qp, enum simhca_point point)
+{
+	return (struct simhca_occasion){
+		.point = point,
+		.device = qp->device,
+		.context = qp->context,
+		.qpn = qp->qpn,
+		.peer_qpn = qp->qpc->dest_qpn,
+		.qp_type = qp->type,
+		.opcode = -1,
+		.datagram = qp->type == SIMHCA_QPT_UD,
+	};
+}
+
+/* Changes a bit of the payload on its way; whoever sent it keeps what it has. */
+static void corrupt(struct simhca_worker *worker, struct simhca_packet *packet, uint64_t random,
+		    struct simhca_sgl *sgl)
+{
+	uint8_t *bytes;
+
+	if (!packet->payload || !packet->length ||
+	    !simhca_tap_payload(worker, packet, &worker->faulty.payload))
+		return;
+	bytes = worker->faulty.payload;
+	bytes[random / 8 % packet->length] ^= (uint8_t)(1u << random % 8);
+	sgl->count = 1;
+	sgl->seg[0] = (struct simhca_seg){ .addr = (uintptr_t)bytes, .length = packet->length };
+	packet->payload = sgl;
+}
+
+/* --------------------------------------------------------------------------------- requests */
+
+static void judge_request(struct simhca_worker *worker, struct simhca_qp *qp,
+			  const struct simhca_packet *packet)
+{
+	struct simhca_occasion occasion = occasion_at(qp, SIMHCA_AT_REQUEST);
+	struct simhca_judged *judged = &qp->judged;
+
+	if (judged->request && judged->request_psn == packet->psn)
+		return;
+	judged->request = true;
+	judged->request_psn = packet->psn;
+	occasion.peer_qpn = packet->dest_qpn;
+	occasion.opcode = (int)worker->send->wqe.opcode;
+	occasion.bytes = packet->op == SIMHCA_PKT_READ ? packet->dma_length : packet->length;
+	simhca_inject_judge(qp->device->fabric, &occasion, &judged->verdict);
+	if (judged->verdict.event)
+		simhca_injected_async(qp, judged->verdict.event - 1);
+}
+
+/* True: it waits for the next one. */
+static bool put_aside(struct simhca_worker *worker, struct simhca_qp *qp,
+		      const struct simhca_packet *packet)
+{
+	struct overtaken *late;
+	uint8_t *payload;
+
+	if (qp->judged.overtaken || packet->length > DATAGRAM_MOST)
+		return false;
+	late = calloc(1, sizeof(*late));
+	if (!late)
+		return false;
+	payload = late->payload;
+	if (!simhca_tap_payload(worker, packet, &payload)) {
+		free(late);
+		return false;
+	}
+	late->packet = *packet;
+	late->av = *packet->av;
+	late->packet.av = &late->av;
+	late->sgl.count = 1;
+	late->sgl.seg[0] =
+		(struct simhca_seg){ .addr = (uintptr_t)late->payload, .length = packet->length };
+	late->packet.payload = &late->sgl;
+	qp->judged.overtaken = late;
+	return true;
+}
+
+struct simhca_handover simhca_faulty_request(
+	struct simhca_worker *worker, struct simhca_qp *qp, struct simhca_packet *packet,
+	struct simhca_handover (*carry)(struct simhca_worker *worker, struct simhca_qp *qp,
+					struct simhca_packet *packet))
+{
+	struct simhca_handover handover = { .outcome = SIMHCA_TAKEN };
+	struct simhca_judged *judged = &qp->judged;
+	struct simhca_verdict *verdict = &judged->verdict;
+	struct overtaken *late;
+	struct simhca_sgl sgl;
+
+	judge_request(worker, qp, packet);
+	if (verdict->delay_ns) {
+		handover.outcome = SIMHCA_LATE;
+		handover.delay_ns = verdict->delay_ns;
+		verdict->delay_ns = 0;
+		return handover;
+	}
+	if (verdict->drop || (verdict->reorder && put_aside(worker, qp, packet))) {
+		judged->request = false;
+		handover.reason = verdict->drop ? SIMHCA_REASON_INJECTED : SIMHCA_REASON_NONE;
+		return handover;
+	}
+	if (verdict->corrupt)
+		corrupt(worker, packet, verdict->random, &sgl);
+	worker->faulty.delay_ns = 0;
+	worker->faulty.lost = false;
+	handover = carry(worker, qp, packet);
+	if (handover.outcome != SIMHCA_TAKEN)
+		return handover;
+	if (verdict->duplicate)
+		carry(worker, qp, packet);
+	late = judged->overtaken;
+	if (late) {
+		judged->overtaken = NULL;
+		carry(worker, qp, &late->packet);
+		free(late);
+	}
+	judged->request = worker->faulty.delay_ns;
+	*verdict = (struct simhca_verdict){ 0 };
+	if (worker->faulty.delay_ns) {
+		handover.outcome = SIMHCA_LATE;
+		handover.delay_ns = worker->faulty.delay_ns;
+		worker->faulty.delay_ns = 0;
+	} else if (worker->faulty.lost) {
+		handover.reason = SIMHCA_REASON_INJECTED;
+	}
+	return handover;
+}
+
+/* -------------------------------------------------------------------------------- responses */
+
+/* What a response is part of, if that can be told. */
+static int opcode_of(const struct simhca_qp *requester, const struct simhca_packet *packet)
+{
+	if (requester && requester->req.count)
+		return (int)simhca_flight_of(requester, 0)->opcode;
+	return packet->op == SIMHCA_PKT_READ_RESPONSE ? SIMHCA_WR_RDMA_READ : -1;
+}
+
+/* How long the answer is late for who waits for it, within the fabric. */
+static uint64_t delay_of(struct simhca_qp *requester, const struct simhca_packet *packet,
+			 const struct simhca_verdict *response)
+{
+	struct simhca_judged *judged = &requester->judged;
+	struct simhca_fabric *fabric = requester->device->fabric;
+	struct simhca_occasion occasion = occasion_at(requester, SIMHCA_AT_ANSWER);
+	struct simhca_verdict verdict;
+
+	occasion.opcode = opcode_of(requester, packet);
+	occasion.bytes = packet->length;
+	if (judged->held && judged->answer_psn == packet->psn &&
+	    simhca_inject_stands(fabric, judged->held))
+		return HELD_NS;
+	judged->held = 0;
+	if (judged->answer && judged->answer_psn == packet->psn) {
+		judged->answer = false;
+		return 0;
+	}
+	simhca_inject_judge(fabric, &occasion, &verdict);
+	verdict.delay_ns += response->delay_ns;
+	judged->held = verdict.held;
+	judged->answer = verdict.delay_ns || verdict.held;
+	judged->answer_psn = packet->psn;
+	return verdict.held ? HELD_NS : verdict.delay_ns;
+}
+
+struct simhca_handover simhca_faulty_respond(
+	struct simhca_worker *worker, struct simhca_qp *qp, const struct simhca_packet *packet,
+	struct simhca_handover (*carry)(struct simhca_worker *worker, struct simhca_qp *qp,
+					const struct simhca_packet *packet))
+{
+	struct simhca_handover handover = { .outcome = SIMHCA_TAKEN };
+	struct simhca_occasion occasion = occasion_at(qp, SIMHCA_AT_RESPONSE);
+	struct simhca_qp *requester = qp->link->remote ? NULL : worker->requester;
+	struct simhca_packet changed = *packet;
+	struct simhca_verdict verdict = { 0 };
+	struct simhca_sgl sgl;
+
+	occasion.opcode = opcode_of(requester, packet);
+	occasion.bytes = packet->length;
+	/* One that was late has been judged. */
+	if (!requester || !requester->judged.answer || requester->judged.answer_psn != packet->psn)
+		simhca_inject_judge(qp->device->fabric, &occasion, &verdict);
+	if (verdict.event && qp->context)
+		simhca_injected_async(qp, verdict.event - 1);
+	if (verdict.drop) {
+		worker->faulty.lost = true;
+		return handover;
+	}
+	if (requester) {
+		worker->faulty.delay_ns = delay_of(requester, packet, &verdict);
+		if (worker->faulty.delay_ns)
+			return handover;
+	}
+	if (verdict.corrupt)
+		corrupt(worker, &changed, verdict.random, &sgl);
+	handover = carry(worker, qp, &changed);
+	if (verdict.duplicate && handover.outcome == SIMHCA_TAKEN)
+		carry(worker, qp, &changed);
+	return handover;
+}
+
+void simhca_faulty_pulled(struct simhca_worker *worker, struct simhca_qp *qp,
+			  struct simhca_handover *handover)
+{
+	if (handover->outcome != SIMHCA_TAKEN || !worker->faulty.delay_ns)
+		return;
+	handover->outcome = SIMHCA_LATE;
+	handover->delay_ns = worker->faulty.delay_ns;
+	worker->faulty.delay_ns = 0;
+	simhca_go_back(qp);
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* Faults on demand (inject/inject.h), where a QP or a CQ makes them. While there are rules. */
+#ifndef LIBSIMHCA_INJECTED_H
+#define LIBSIMHCA_INJECTED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct simhca_cq;
+struct simhca_packet;
+struct simhca_qp;
+struct simhca_reply;
+struct simhca_verdict;
+struct simhca_worker;
+enum simhca_wc_status;
+
+/* The work request in worker->send, which is next: what it is to wait for, or fail with. */
+enum simhca_injected { SIMHCA_INJECTED_NOTHING, SIMHCA_INJECTED_WAIT, SIMHCA_INJECTED_FAILURE };
+enum simhca_injected simhca_injected_start(struct simhca_worker *worker, struct simhca_qp *qp,
+					   enum simhca_wc_status *status);
+/* Whether a responder is to refuse a request that is in sequence; reply says how. */
+bool simhca_injected_refusal(struct simhca_qp *qp, const struct simhca_packet *packet,
+			     struct simhca_reply *reply);
+/* Whether the receive of a message that ends is to fail; likewise. */
+bool simhca_injected_receive(struct simhca_qp *qp, const struct simhca_packet *packet,
+			     uint64_t bytes, struct simhca_reply *reply);
+/* Whether the CQ's event is to be lost. */
+bool simhca_injected_event(const struct simhca_cq *cq);
+/* Raises an asynchronous event of the QP, of what is attached to it, or of its port. */
+void simhca_injected_async(struct simhca_qp *qp, uint32_t type);
+
+#endif

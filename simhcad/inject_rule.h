@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* Rules of faults as they are written: Documentation/faults.md has the language. */
+#ifndef SIMHCAD_INJECT_RULE_H
+#define SIMHCAD_INJECT_RULE_H
+
+#include <stdbool.h>
+
+#include "simhca.h"
+
+/* One rule. False: error, a line without its end, says what is wrong with it. */
+bool inject_rule_parse(const char *text, struct simhca_rule *rule, char *error, size_t size);
+/* The words that a rule can begin with, with commas between. */
+const char *inject_rule_actions(void);
+
+#endif

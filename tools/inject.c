@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* simhca inject: faults on demand. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "rules.h"
+#include "tool.h"
+
+static const char help[] =
+	"Usage: simhca inject [OPTION]... add RULE|FILE...\n"
+	"       simhca inject [OPTION]... list\n"
+	"       simhca inject [OPTION]... clear [NUMBER]...\n"
+	"\n"
+	"Has the devices of the daemon in the runtime directory make faults, to see what programs\n"
+	"do then. `simhca run --inject` has rules for as long as a command runs.\n"
+	"\n"
+	"  add     rules; one is one word here (quote it), or the line of a file\n"
+	"  list    rules, how often each was met, and how often it fired\n"
+	"  clear   rules by their numbers, or all\n"
+	"\n"
+	"A rule is WHAT [WHERE]... [WHEN]..., as 'drop program=server opcode=SEND nth=3':\n"
+	"  WHAT    drop, duplicate, corrupt, delay TIME [direction=request|response]\n"
+	"          reorder; slow RATE; rnr; fault TIME; doorbell TIME; hold [TIME]; no-event\n"
+	"          nak sequence|invalid|access|operational\n"
+	"          complete STATUS [side=send|receive]; async EVENT\n"
+	"          verb COMMAND=ERRNO; reject [REASON]\n"
+	"          port-down [TIME], gid-change TIME, fatal, kill [peer]; also with now\n"
+	"  WHERE   device=NAME program=NAME|PID qp=N opcode=NAME,...\n"
+	"  WHEN    nth=N|N-M|N- every=N times=N p=PROBABILITY seed=N\n"
+	"\n"
+	"  --json                    list: as JSON\n" HELP_COMMON "\n"
+	"Exit status: 0 when that was done; 1 if no daemon runs, or it refuses; 2 for wrong\n"
+	"options, or a rule that makes no sense.\n";
+
+static int add(int control, const struct rules *rules)
+{
+	return rules_send(rules, control) ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+static int list(int control, bool as_json)
+{
+	char *refusal;
+	json_t *all = admin_report(control, "inject", &refusal);
+	const json_t *rule;
+	size_t i;
+
+	if (!all) {
+		complain("the daemon gave no list: %s", refusal ? refusal : strerror(errno));
+		free(refusal);
+		return EXIT_FAILURE;
+	}
+	if (as_json) {
+		json_dumpf(all, stdout, JSON_INDENT(2));
+		putchar('\n');
+	}
+	json_array_foreach(all, i, rule) if (!as_json)
+		printf("%lld: %s: met %lld times, fired %lld\n", report_number(rule, "number"),
+		       report_text(rule, "rule"), report_number(rule, "met"),
+		       report_number(rule, "fired"));
+	json_decref(all);
+	return EXIT_SUCCESS;
+}
+
+static int clear_one(int control, long long number)
+{
+	char *refusal;
+	json_t *answer = admin_inject(control, NULL, number, &refusal);
+
+	if (!answer)
+		complain("%lld: %s", number, refusal ? refusal : strerror(errno));
+	free(refusal);
+	json_decref(answer);
+	return answer ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+static int clear(int control, char **words)
+{
+	long long number;
+	int status = EXIT_SUCCESS;
+
+	if (!*words)
+		return clear_one(control, 0);
+	for (; *words; words++)
+		if (!option_number("clear", *words, &number))
+			return EXIT_USAGE;
+		else if (clear_one(control, number) != EXIT_SUCCESS)
+			status = EXIT_FAILURE;
+	return status;
+}
+
+int inject_main(int argc, char **argv)
+{
+	static const struct option table[] = {
+		OPTIONS_COMMON,
+		{ "json", no_argument, NULL, OPT_JSON },
+		{ 0 },
+	};
+	struct rules rules = { 0 };
+	const char *given = NULL, *verb;
+	int index, control, status = EXIT_USAGE;
+	enum option_code code;
+	bool as_json = false;
+	char *dir;
+
+	while ((code = next_option(argc, argv, table, &index)) != OPT_END) {
+		switch (code) {
+		case OPT_HELP:
+			fputs(help, stdout);
+			return EXIT_SUCCESS;
+		case OPT_RUNTIME_DIR:
+			given = optarg;
+			break;
+		case OPT_JSON:
+			as_json = true;
+			break;
+		default:
+			return EXIT_USAGE;
+		}
+	}
+	verb = optind < argc ? argv[optind++] : "";
+	if (!strcmp(verb, "add")) {
+		if (optind == argc) {
+			complain("add: a rule is missing");
+			return EXIT_USAGE;
+		}
+		for (int i = optind; i < argc; i++)
+			if (!rules_take(&rules, argv[i]))
+				goto out;
+	} else if (!strcmp(verb, "list") ? optind < argc : strcmp(verb, "clear") != 0) {
+		complain("%s: should be add RULE..., list, or clear [NUMBER]...",
+			 *verb ? verb : "nothing");
+		return EXIT_USAGE;
+	}
+	status = EXIT_FAILURE;
+	dir = runtime_dir(given);
+	control = dir ? admin_reach(dir) : -1;
+	free(dir);
+	if (control < 0)
+		goto out;
+	if (!strcmp(verb, "add"))
+		status = add(control, &rules);
+	else if (!strcmp(verb, "list"))
+		status = list(control, as_json);
+	else
+		status = clear(control, argv + optind);
+	close(control);
+out:
+	rules_free(&rules);
+	return status;
+}
