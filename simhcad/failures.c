@@ -281,12 +281,13 @@ static void count_for_run(struct failures *failures, struct failed *failed)
  */
 static bool is_counted_already(struct failures *failures, const struct failed *new)
 {
+	enum simhca_failure_kind kind = new->what.kind;
 	struct failed *failed;
 
-	if (new->verb || (new->what.kind != SIMHCA_FLUSHED &&new->what.kind != SIMHCA_INJECTED))
+	if (new->verb || (kind != SIMHCA_FLUSHED && kind != SIMHCA_INJECTED))
 		return false;
 	DL_FOREACH (failures->list, failed)
-		if (!failed->verb && failed->what.kind == new->what.kind &&
+		if (!failed->verb && failed->what.kind == kind &&
 		    failed->what.qpn == new->what.qpn && failed->cause == new->cause &&
 		    failed->what.context == new->what.context && !strcmp(failed->text, new->text)) {
 			failed->what.count += new->what.count;

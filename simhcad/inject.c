@@ -265,28 +265,46 @@ static bool names(const struct simhca_rule *rule, const struct session *session)
 	       (!rule->program[0] || !strcmp(rule->program, session->comm));
 }
 
+/* The next session that it is about. */
+static struct session *next_named(const struct device *device, const struct simhca_rule *rule,
+				  const struct session *after)
+{
+	struct session *session;
+
+	/* What is closing is not named any more, and what is killed stays until its end. */
+	for (session = after ? after->next : device->sessions; session; session = session->next)
+		if (names(rule, session))
+			return session;
+	return NULL;
+}
+
 /* Whether there was anything that it is about. */
 static bool do_now_at(struct injector *injector, const struct simhca_rule *rule,
 		      struct device *device)
 {
-	bool anybody = rule->pid || rule->program[0], any = false;
-	struct session *session, *next;
+	bool anybody = rule->pid || rule->program[0];
+	struct session *session = next_named(device, rule, NULL);
 	struct act act = { .action = rule->action, .device = device->model, .ns = rule->ns };
 
-	DL_FOREACH_SAFE (device->sessions, session, next) {
-		if (!names(rule, session))
-			continue;
-		any = true;
-		act.context = simhca_context_id(session->context);
-		if (rule->action == SIMHCA_INJECT_FATAL || rule->action == SIMHCA_INJECT_KILL)
+	switch (rule->action) {
+	case SIMHCA_INJECT_FATAL:
+	case SIMHCA_INJECT_KILL:
+		if (!session)
+			return false;
+		while (session) {
+			act.context = simhca_context_id(session->context);
 			do_act(injector, &act);
+			/* Of a device that was lost, others of its program may be gone as well. */
+			session = next_named(device, rule,
+					     rule->action == SIMHCA_INJECT_FATAL ? NULL : session);
+		}
+		return true;
+	default:
+		if (anybody && !session)
+			return false;
+		do_act(injector, &act);
+		return true;
 	}
-	if (rule->action == SIMHCA_INJECT_FATAL || rule->action == SIMHCA_INJECT_KILL)
-		return any;
-	if (anybody && !any)
-		return false;
-	do_act(injector, &act);
-	return true;
 }
 
 static bool do_now(struct injector *injector, const struct simhca_rule *rule, char *error,

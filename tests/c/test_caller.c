@@ -736,6 +736,29 @@ static void who_may_be_attached(void **state)
 	assert_int_equal(attach_with(&pair->a, &secret, &reply), -ENOTCONN);
 }
 
+/* Faults are the device's: while there are rules it carries all messages. */
+static void none_while_there_are_rules(void **state)
+{
+	const struct simhca_rule rule = { .action = SIMHCA_INJECT_DELAY, .ns = 1 };
+	struct world *world = *state;
+	struct pair *pair = make(world);
+	struct simhca_step step = attach(&pair->a);
+	struct simhca_attach_peer_reply reply;
+	struct simhca_cqe cqe;
+	uint32_t number;
+
+	assert_int_equal(simhca_inject_add(world->fabric, &rule, &number), 0);
+	assert_int_equal(attach_with(&pair->a, &secret, &reply), -ENOTCONN);
+	rdma_write(&pair->a, 1, 0, 8, 0);
+	assert_false(simhca_step(&step));
+	assert_false(cq_poll(pair->a.send_cq, &cqe));
+	advance(world, 1);
+	assert_true(cq_poll(pair->a.send_cq, &cqe) && !cqe.status);
+	assert_true(simhca_inject_remove(world->fabric, number));
+	assert_int_equal(attach_with(&pair->a, &secret, &reply), 0);
+	close(step.peer.memory);
+}
+
 /* What belonged to one queue is not another's later. */
 static void segments_are_not_used_again(void **state)
 {
@@ -839,15 +862,11 @@ static void killed_at_each_store(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		HERE(what_the_device_does),
-		cmocka_unit_test(nothing_is_changed),
-		HERE(the_device_waits_for_a_turn),
-		HERE(deregistration_waits_for_a_step),
-		HERE(an_atomic_waits_for_steps),
-		HERE(who_sleeps_is_woken),
-		HERE(who_may_be_attached),
-		HERE(segments_are_not_used_again),
-		cmocka_unit_test(killed_at_each_store),
+		HERE(what_the_device_does),	   cmocka_unit_test(nothing_is_changed),
+		HERE(the_device_waits_for_a_turn), HERE(deregistration_waits_for_a_step),
+		HERE(an_atomic_waits_for_steps),   HERE(who_sleeps_is_woken),
+		HERE(who_may_be_attached),	   HERE(none_while_there_are_rules),
+		HERE(segments_are_not_used_again), cmocka_unit_test(killed_at_each_store),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

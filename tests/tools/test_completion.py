@@ -49,6 +49,14 @@ def test_format(tool):
 def test_files(tool):
     assert offered(tool, "run", "--config", "/etc/os-rel") == ["/etc/os-release"]
     assert offered(tool, "stop", "--runtime-dir", "/us") == ["/usr"]
+    assert offered(tool, "run", "--inject", "/etc/os-rel") == ["/etc/os-release"]
+
+
+def test_inject(tool):
+    assert offered(tool, "inject", "") == ["add", "list", "clear"]
+    assert offered(tool, "inject", "--runtime-dir", "/tmp", "cl") == ["clear"]
+    assert offered(tool, "inject", "add", "/etc/os-rel") == ["/etc/os-release"]
+    assert "--json" in offered(tool, "inject", "--")
 
 
 @pytest.mark.parametrize("before", [["--"], [], ["--private", "--mtu", "512"], ["--mtu=512", "--"]])

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""`simhca inject`: rules through the whole stack, and each recipe of Documentation/faults.md."""
+import json
+import re
+
+import pytest
+
+from common import HERE, PATIENCE, SIMHCA, Device, expect_success, new_port, wait_until
+
+PYTHON = "/usr/bin/python3"
+FAILING = HERE / "failing.py"
+SURVIVOR = HERE / "survivor.py"
+PAGE = HERE.parent.parent / "Documentation" / "faults.md"
+USAGE = 2
+
+
+def run(launcher, rules, *argv, **variables):
+    options = [f"--inject={rule}" for rule in rules]
+    return launcher.run(SIMHCA, "run", "--private", *options, "--", *argv, **variables)
+
+
+# --------------------------------------------------------------------------------- recipes
+
+
+def recipes():
+    """{case: rules}, as the page has them."""
+    rows = re.findall(r"^\| `(\w+)` \| (`[^|]*`) \|", PAGE.read_text().partition("Does my program survive")[2], re.M)
+    return {case: re.findall(r"`([^`]*)`", rules) for case, rules in rows}
+
+
+def rping_script(port, times):
+    """A server, and a client that connects at most so often."""
+    return (f"rping -s -P -a 127.0.0.1 -p {port} & server=$!; sleep 0.5; status=1;"
+            f"for i in $(seq {times}); do rping -c -a 127.0.0.1 -p {port} -C 3 && status=0 && break;"
+            "sleep 0.1; done; kill $server; exit $status")
+
+
+@pytest.mark.parametrize("how, status", [("careful", 0), ("careless", 1)])
+@pytest.mark.parametrize("case", recipes())
+def test_recipe(launcher, case, how, status):
+    """The program without the bug survives, the one with it does not; and each rule has fired."""
+    if case == "rejected":
+        argv = ["sh", "-c", rping_script(new_port(), 3 if how == "careful" else 1)]
+    else:
+        argv = [PYTHON, SURVIVOR, case, how]
+    result = run(launcher, recipes()[case], *argv, SIMHCA_EXPLAIN="0")
+    assert result.status == status, result
+    assert "simhca run: rule" not in result.stderr
+
+
+def test_there_are_twenty():
+    assert len(recipes()) >= 20
+
+
+# Their programs wait for the fault.
+WAITING = {"partial_write", "dead_peer", "send_queue_error", "rejected"}
+
+
+@pytest.mark.parametrize("case", sorted(recipes().keys() - WAITING))
+def test_without_rules(launcher, case):
+    """What fails is the fault's doing: the careless program is right when nothing happens."""
+    assert run(launcher, [], PYTHON, SURVIVOR, case, "careless").status == 0
+
+
+# --------------------------------------------------------------------------------- the tool
+
+
+@pytest.fixture(scope="module")
+def device():
+    """A daemon that outlives its programs."""
+    with Device("ethernet") as device:
+        yield device
+
+
+def inject(device, *argv):
+    return device.run(SIMHCA, "inject", *argv)
+
+
+def rules_of(device):
+    return json.loads(expect_success(inject(device, "--json", "list")).stdout)
+
+
+def test_rules_of_a_daemon(device):
+    """They are added, listed with what they met, and cleared; a program is chosen by its name."""
+    expect_success(inject(device, "add", "verb REG_MR=ENOMEM program=python3", "drop program=nobody"))
+    assert device.run(PYTHON, FAILING, "fine").status == 1
+    one, other = rules_of(device)
+    assert (one["met"], one["fired"], other["met"], other["run"]) == (1, 1, 0, 0)
+    lines = expect_success(inject(device, "list")).stdout.splitlines()
+    assert lines[0] == f"{one['number']}: verb REG_MR=ENOMEM program=python3: met 1 times, fired 1"
+    expect_success(inject(device, "clear", str(one["number"])))
+    assert [rule["number"] for rule in rules_of(device)] == [other["number"]]
+    expect_success(device.run(PYTHON, FAILING, "fine"))
+    assert inject(device, "clear", "999").status == 1
+    expect_success(inject(device, "clear"))
+    assert rules_of(device) == []
+
+
+def test_rules_end_with_their_run(device):
+    expect_success(device.run(SIMHCA, "run", "--inject", "drop nth=1", "--", "true"))
+    wait_until(lambda: not rules_of(device), 10, "the rule of a run that has ended has gone")
+
+
+def test_now(device):
+    """A program is killed where it stands; nobody of that name is a refusal."""
+    program = device.start(PYTHON, "-c", "import pyverbs.device as d, time;"
+                           "c = d.Context(name='simhca0'); print('open', flush=True); time.sleep(60)")
+    wait_until(lambda: "open" in program.stdout, PATIENCE, "the program has opened the device")
+    expect_success(inject(device, "add", f"kill now program={program.pid}"))
+    assert program.finish().status == -9
+    result = inject(device, "add", "kill now program=nobody")
+    assert result.status == 1 and "there is no such program or device" in result.stderr
+
+
+def simhca0(device):
+    return json.loads(expect_success(device.run(SIMHCA, "status", "--json")).stdout)["devices"][0]
+
+
+def test_ports_and_addresses_come_back(device):
+    before = simhca0(device)
+    for rule, key in ("port-down 300ms now", "state"), ("gid-change 300ms now", "gids"):
+        expect_success(inject(device, "add", rule))
+        assert simhca0(device)[key] != before[key]
+        wait_until(lambda: simhca0(device) == before, 10, f"{rule}: is over")
+    expect_success(device.run(SIMHCA, "run", "--inject", "port-down", "--", PYTHON, FAILING, "fine"))
+    wait_until(lambda: simhca0(device) == before, 10, "the port is up when its rule has ended")
+
+
+def test_no_steps_in_callers(launcher):
+    """A rule sees all messages, whoever would carry them otherwise."""
+    result = launcher.run(SIMHCA, "run", "--private", "--daemon-option", "engines-in-callers=on",
+                          "--inject=delay 1us nth=1000", "--", "sh", "-c",
+                          "ibv_rc_pingpong -g 0 >/dev/null & sleep 0.5; ibv_rc_pingpong -g 0 localhost;"
+                          "wait")
+    assert result.status == 0 and "simhca run: rule" not in result.stderr
+
+
+# ------------------------------------------------------------------------- what is said of it
+
+
+def test_files(launcher, tmp_path):
+    """A rule in each line; what is wrong is told with its line, and nothing runs."""
+    rules = tmp_path / "rules"
+    rules.write_text("# nothing\n\ndelay 1ms nth=1 # so\n  duplicate nth=2-\n")
+    result = run(launcher, [rules], PYTHON, FAILING, "fine")
+    assert result.status == 0
+    assert result.stderr == ("simhca run: rule 2 never fired, of 1 times that it could: "
+                             "duplicate nth=2-\n")
+    rules.write_text("drop\ndrop nth=x\n")
+    result = run(launcher, [rules], "false")
+    assert result.status == USAGE
+    assert result.stderr == f"simhca run: {rules}:2: nth=x: should be N, N-M or N- , counted from 1\n"
+
+
+def test_what_met_nothing(launcher):
+    """A fault that did not happen has tested nothing; the exit status is the program's."""
+    result = run(launcher, ["drop opcode=RDMA_READ"], PYTHON, FAILING, "fine")
+    assert result.status == 0
+    assert result.stderr == "simhca run: rule 1 met nothing: drop opcode=RDMA_READ\n"
+
+
+def test_explain(launcher):
+    """The rule stands under the failure that came of it, and the reason is the rule."""
+    result = expect_success(run(launcher, ["drop"], PYTHON, FAILING, "fine", SIMHCA_EXPLAIN="1"))
+    assert re.search(r"RETRY_EXC_ERR\n  because:    a rule of `simhca inject` made it happen "
+                     r"\(INJECTED, vendor_err 4\)\n", result.stderr)
+    assert re.search(r"\n  injected:   rule 1: drop, 3 times, at python3\[\d+\], QP 0x\w+ \(RC\)\n",
+                     result.stderr)
+    assert len(result.stderr.strip().split("\n\n")) == 1
+
+
+def test_the_log(launcher):
+    result = run(launcher, ["delay 1ms nth=1"], PYTHON, FAILING, "fine")
+    assert result.stderr == ""
+    result = launcher.run(SIMHCA, "run", "--private", "--log-level", "info", "--inject=delay 1ms nth=1",
+                          "--", PYTHON, FAILING, "fine")
+    assert re.search(r"info: process \d+, QP 0x\w+: rule 1: delay 1ms nth=1\n", result.stderr)
+
+
+def test_the_same_seed(launcher):
+    """Runs with one seed have the same faults: the same number of them, of a hundred chances."""
+    def fired(seed):
+        text = run(launcher, [f"delay 1us p=0.5 seed={seed}"], PYTHON, FAILING, "fine", "30",
+                   SIMHCA_EXPLAIN="1").stderr
+        return len(re.findall(r"a fault by rule 1", text))
+
+    first = fired(1)
+    assert 0 < first < 30
+    assert fired(1) == first
