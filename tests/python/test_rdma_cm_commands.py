@@ -26,7 +26,7 @@ pytestmark = pytest.mark.addresses
 
 PORT = pathlib.Path("/sys/class/infiniband/simhca0/ports/1")
 FLUSH_GLOBAL, FLUSH_PERSISTENT = 1 << 8, 1 << 9  # ibv_access_flags; not in each pyverbs
-ID, TOS, ACK_TIMEOUT = 0, 0, 3  # RDMA_OPTION_ID and options of this level
+ID, TOS, REUSEADDR, AFONLY, ACK_TIMEOUT = 0, 0, 1, 2, 3  # RDMA_OPTION_ID and options of this level
 PATH = 1, 1  # RDMA_OPTION_IB, RDMA_OPTION_IB_PATH
 FLAGS = 1 | 2 | 8 | 32  # of a path record: for GMPs, primary, in both directions
 INIT, RTR, RTS = 1, 2, 3
@@ -273,6 +273,42 @@ def test_tos(channel, other):
     channel.accept(channel.event()[1], 3, next(QPNS))
     assert other.event()[0] == CONNECT_RESPONSE
     assert attributes(other, client, RTR)[40 + 22] == (0x28 if is_ethernet() else 0)
+
+
+def with_option(channel, name, value=1):
+    number = channel.create()
+    channel.set_option(number, ID, name, struct.pack("<i", value))
+    return number
+
+
+def test_reused_address(channel, other):
+    """Shared by all who say so, until one of them listens."""
+    number, port = listener(channel)
+    channel.destroy(number)
+    first, second = with_option(channel, REUSEADDR), with_option(other, REUSEADDR)
+    channel.bind(first, address(port))
+    refused(errno.EADDRINUSE, other.bind, with_option(other, REUSEADDR, 0), address(port))
+    other.bind(second, address(port))
+    other.listen(second)
+    refused(errno.EADDRINUSE, channel.listen, first)
+    refused(errno.EADDRINUSE, channel.bind, with_option(channel, REUSEADDR), address(port))
+    refused(errno.EINVAL, channel.set_option, second, ID, REUSEADDR, bytes(2))
+    refused(errno.EINVAL, other.set_option, second, ID, REUSEADDR, struct.pack("<i", 1))
+
+
+def test_one_family_only(channel, other):
+    """A wildcard is for both families, unless both ids are for their own."""
+    number, port = listener(channel)
+    channel.destroy(number)
+    any6 = struct.pack("<H", socket.AF_INET6) + struct.pack("!H", port) + bytes(24)
+    first = with_option(channel, AFONLY)
+    channel.bind(first, address(port, "0.0.0.0"))
+    refused(errno.EADDRNOTAVAIL, other.bind, with_option(other, AFONLY, 0), any6)
+    second = with_option(other, AFONLY)
+    other.bind(second, any6)
+    channel.listen(first)
+    other.listen(second)
+    refused(errno.EINVAL, other.set_option, second, ID, AFONLY, struct.pack("<i", 0))
 
 
 def test_given_path(channel):
