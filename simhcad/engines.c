@@ -19,7 +19,7 @@
 #define SPIN_US 50
 #define SPIN_US_SCARCE 1
 
-#define WATCH_INTERVAL 0.2  /* seconds in one step until a thread counts as stuck */
+#define WATCH_INTERVAL 0.1  /* seconds in one step until a thread counts as stuck */
 #define STUCK_INTERVAL 0.05 /* while there are some: more may follow */
 #define THREADS 16	    /* of one engine, all but one in each lane stuck */
 #define END_SECONDS 2	    /* that a thread has to end */
