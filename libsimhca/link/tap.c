@@ -8,6 +8,7 @@
 #include "device/address.h"
 #include "device/av.h"
 #include "device/device.h"
+#include "device/steps.h"
 #include "dma/dma.h"
 #include "engine/worker.h"
 #include "link/wire/bth.h"
@@ -361,4 +362,7 @@ void simhca_tap_end(struct simhca_worker *worker, struct simhca_tap_mark mark, b
 void simhca_fabric_tap(struct simhca_fabric *fabric, bool on)
 {
 	atomic_store_explicit(&fabric->tap, on, memory_order_relaxed);
+	/* Programs tell of no packets: until it is off the device carries theirs. */
+	if (on)
+		simhca_steps_end(fabric, 0);
 }

@@ -76,6 +76,10 @@ static struct simhca_qp *peer_of(const struct simhca_qp *qp, struct simhca_why *
 	struct simhca_qp *peer = NULL;
 	uint32_t state;
 
+	if (atomic_load_explicit(&qp->device->fabric->tap, memory_order_relaxed)) {
+		simhca_why(why, ENOTCONN, "packets are traced");
+		return NULL;
+	}
 	if (!qp->caller.steps.mem || counts(qp) || !takes_cqes(qp->send_cq)) {
 		simhca_why(why, ENOTCONN, "only the device carries this QP's messages");
 		return NULL;

@@ -736,6 +736,26 @@ static void who_may_be_attached(void **state)
 	assert_int_equal(attach_with(&pair->a, &secret, &reply), -ENOTCONN);
 }
 
+/* What a program carries nobody would see. */
+static void the_device_carries_what_is_traced(void **state)
+{
+	struct world *world = *state;
+	struct pair *pair = make(world);
+	struct simhca_step step = attach(&pair->a);
+	struct simhca_attach_peer_reply reply;
+
+	simhca_fabric_tap(world->fabric, true);
+	write_to(pair, 8, pair->b.mr);
+	assert_false(simhca_step(&step));
+	assert_int_equal(step.caller->handed[SIMHCA_HANDED_STATE], 1);
+	assert_int_equal(attach_with(&pair->a, &secret, &reply), -ENOTCONN);
+	simhca_fabric_tap(world->fabric, false);
+	close(step.peer.memory);
+	step = attach(&pair->a);
+	assert_true(simhca_step(&step));
+	close(step.peer.memory);
+}
+
 /* Faults are the device's: while there are rules it carries all messages. */
 static void none_while_there_are_rules(void **state)
 {
@@ -862,11 +882,17 @@ static void killed_at_each_store(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		HERE(what_the_device_does),	   cmocka_unit_test(nothing_is_changed),
-		HERE(the_device_waits_for_a_turn), HERE(deregistration_waits_for_a_step),
-		HERE(an_atomic_waits_for_steps),   HERE(who_sleeps_is_woken),
-		HERE(who_may_be_attached),	   HERE(none_while_there_are_rules),
-		HERE(segments_are_not_used_again), cmocka_unit_test(killed_at_each_store),
+		HERE(what_the_device_does),
+		cmocka_unit_test(nothing_is_changed),
+		HERE(the_device_waits_for_a_turn),
+		HERE(deregistration_waits_for_a_step),
+		HERE(an_atomic_waits_for_steps),
+		HERE(who_sleeps_is_woken),
+		HERE(who_may_be_attached),
+		HERE(none_while_there_are_rules),
+		HERE(the_device_carries_what_is_traced),
+		HERE(segments_are_not_used_again),
+		cmocka_unit_test(killed_at_each_store),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
