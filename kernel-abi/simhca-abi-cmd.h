@@ -95,6 +95,7 @@ enum simhca_cmd {
 	SIMHCA_CMD_OFFER_MEMORY,
 	SIMHCA_CMD_FIND_PEER,
 	SIMHCA_CMD_ATTACH_PEER,
+	SIMHCA_CMD_SAY,
 	SIMHCA_CMD_COUNT,
 };
 
@@ -859,6 +860,24 @@ struct simhca_offer_memory_req {
 	uint64_t address;
 	struct simhca_secret secret;
 };
+
+/*
+ * SAY: what the device cannot see, for who debugs the program. Its name, which counts if the device
+ * does not see the process; or why the provider itself has refused a post, with that error.
+ */
+enum simhca_say {
+	SIMHCA_SAY_NAME,
+	SIMHCA_SAY_POST_SEND,
+	SIMHCA_SAY_POST_RECV,
+	SIMHCA_SAY_POST_SRQ_RECV,
+	SIMHCA_SAY_KINDS,
+};
+struct simhca_say_req {
+	uint32_t what;	/* enum simhca_say */
+	uint32_t error; /* errno, of a post */
+	char text[120]; /* NUL included */
+};
+SIMHCA_ABI_SIZE(struct simhca_say_req, 128);
 
 /* FIND_PEER: where the secret of the QP's peer is to be read. ENOTCONN: not now. */
 struct simhca_find_peer_req {

@@ -116,6 +116,39 @@ static void know_program(const struct session *session)
 	failures_know(daemon->failures, simhca_context_id(session->context), &program);
 }
 
+/* What a client says of itself, with any bytes; logs and JSON want printable ones. */
+static void make_printable(char *text, size_t size)
+{
+	text[size - 1] = '\0';
+	for (; *text; text++)
+		if (*text < ' ' || *text > '~')
+			*text = '?';
+}
+
+HANDLER(say)
+{
+	static const char *const verbs[SIMHCA_SAY_KINDS] = {
+		[SIMHCA_SAY_POST_SEND] = "POST_SEND",
+		[SIMHCA_SAY_POST_RECV] = "POST_RECV",
+		[SIMHCA_SAY_POST_SRQ_RECV] = "POST_SRQ_RECV",
+	};
+	struct simhca_say_req *req = request->body;
+	struct failures *failures = session->device->daemon->failures;
+
+	make_printable(req->text, sizeof(req->text));
+	if (req->what >= SIMHCA_SAY_KINDS)
+		return simhca_why(why, EINVAL, "there is nothing like %u to be said", req->what);
+	if (verbs[req->what]) {
+		failures_add_verb(failures, simhca_context_id(session->context), verbs[req->what],
+				  (int)(req->error & 0xffff), req->text);
+	} else if (!session->pid) {
+		snprintf(session->comm, sizeof(session->comm), "%.15s", req->text);
+		failures_forget(failures, simhca_context_id(session->context));
+		know_program(session);
+	}
+	return 0;
+}
+
 static int create_context(struct session *session, pid_t pid, bool reachable,
 			  struct simhca_why *why)
 {
@@ -870,6 +903,7 @@ static const struct command commands[SIMHCA_CMD_COUNT] = {
 	COMMAND(DESTROY_COMP_CNTR, destroy_comp_cntr, HANDLE, NONE, 0),
 	COMMAND(ATTACH_COMP_CNTR, attach_comp_cntr, SIZE(attach_comp_cntr_req), NONE, 0),
 	COMMAND(OFFER_MEMORY, offer_memory, SIZE(offer_memory_req), NONE, 0),
+	COMMAND(SAY, say, SIZE(say_req), NONE, 0),
 	COMMAND(FIND_PEER, find_peer, SIZE(find_peer_req), SIZE(find_peer_reply), 0),
 	COMMAND(ATTACH_PEER, attach_peer, SIZE(attach_peer_req), SIZE(attach_peer_reply), 0),
 };

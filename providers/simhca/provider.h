@@ -62,6 +62,7 @@ struct shca_context {
 	int doorbell_fd[SIMHCA_MAX_LANES];
 	uint32_t doorbell_cpu[SIMHCA_MAX_LANES];
 	int async_device_fd; /* the device's end: the watcher reports through it that it has gone */
+	atomic_uint refusals_said;   /* of posts, to the device */
 	_Atomic uint64_t async_pipe; /* inode of async_fd's; 0: not looked at yet */
 	atomic_bool fatal;	     /* the connection is broken */
 	struct shca_segment segments[SIMHCA_MAX_SEGMENTS];

@@ -13,6 +13,7 @@
 
 #include "caller.h"
 #include "command.h"
+#include "say.h"
 #include "ibverbs-provider-check.h"
 #include "simhca-request.h"
 
@@ -228,6 +229,8 @@ static int connect_device(struct shca_context *ctx)
 	ctx->vctx.context.num_comp_vectors = (int)ctx->dev->attr.num_comp_vectors;
 
 	err = shca_watcher_start(ctx, !reply.can_access_memory);
+	if (!err && !reply.can_access_memory)
+		shca_say_name(ctx);
 	if (!err)
 		shca_caller_offer(ctx);
 	return err;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Posting of work request lists. The ibv_wr_*() interface is in wr_ex.c. */
+#include "say.h"
 #include "wqe.h"
 
 static int push_inline(const struct shca_sq *sq, struct simhca_send_wqe *wqe,
@@ -105,6 +106,8 @@ int shca_post_send(struct ibv_qp *ibv_qp, struct ibv_send_wr *wr, struct ibv_sen
 	if (qp->sq.head != head)
 		shca_sq_publish(qp);
 	shca_unlock(&qp->sq.lock);
+	if (__builtin_expect(err && wr, 0))
+		shca_say_send(qp, wr, err);
 	return shca_result(err);
 }
 
@@ -158,12 +161,16 @@ int shca_post_rq(struct shca_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr 
 		err = qp->srq || !qp->rq.pi || shca_qp_state(qp) == SIMHCA_QPS_RESET ? EINVAL : 0;
 	if (err) {
 		*bad_wr = wr;
+		if (wr)
+			shca_say_recv(qp->ctx, SIMHCA_SAY_POST_RECV, qp, wr, &qp->rq, err);
 		return shca_result(err);
 	}
 
 	shca_lock(&qp->rq.lock);
 	err = push_recvs(&qp->rq, wr, bad_wr);
 	shca_unlock(&qp->rq.lock);
+	if (__builtin_expect(err, 0))
+		shca_say_recv(qp->ctx, SIMHCA_SAY_POST_RECV, qp, *bad_wr, &qp->rq, err);
 
 	/*
 	 * The device looks at receive WQEs when a message comes, so it need not be told, but for
@@ -194,5 +201,8 @@ int shca_post_srq_recv(struct ibv_srq *ibv_srq, struct ibv_recv_wr *wr, struct i
 	shca_lock(&srq->rq.lock);
 	err = push_recvs(&srq->rq, wr, bad_wr);
 	shca_unlock(&srq->rq.lock);
+	if (__builtin_expect(err, 0))
+		shca_say_recv(to_sctx(ibv_srq->context), SIMHCA_SAY_POST_SRQ_RECV, NULL, *bad_wr,
+			      &srq->rq, err);
 	return shca_result(err);
 }

@@ -73,6 +73,17 @@ def asleep():
     pair.channel.get_cq_event(pair.cq)
 
 
+def full():
+    """Posts until the send queue is full, which nobody polls."""
+    pair = Pair()
+    try:
+        for i in range(1000):
+            pair.send(i, e.IBV_WR_RDMA_WRITE)
+    except PyverbsRDMAError:
+        return
+    sys.exit("a queue without end")
+
+
 def verb():
     pair = Pair()
     try:

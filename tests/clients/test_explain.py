@@ -2,6 +2,7 @@
 """`simhca explain`: what failed, both ends' view of it, why, and what followed."""
 import json
 import re
+import subprocess
 
 import pytest
 
@@ -111,6 +112,26 @@ def test_a_refused_verb(launcher):
     assert re.search(r"\]: MODIFY_QP is refused: Invalid argument$", head)
     assert said(lines, "because:") == ["a QP cannot go from RESET to RTS"]
     assert run(launcher, "verb").stderr == ""
+
+
+def test_a_refused_post(launcher):
+    """The provider itself refuses it, and says so; the first few times of a loop."""
+    head, lines = story(launcher, "full")
+    assert re.search(r"\]: POST_SEND is refused: Cannot allocate memory$", head)
+    assert re.fullmatch(r"QP 0x\w+: its queue of 40 is full; poll its CQ first \(opcode 0, wr_id 0x28\)",
+                        said(lines, "because:")[0])
+
+
+@pytest.mark.skipif(subprocess.run(["unshare", "-Urp", "--fork", "true"], check=False,
+                                   capture_output=True).returncode != 0,
+                    reason="no pid namespace can be made here")
+def test_a_program_in_another_container(device):
+    """Whose process the daemon does not see: it has said its name."""
+    program = device.start("unshare", "-Urp", "--fork", "--mount-proc", PYTHON,
+                           HERE / "queues.py")
+    wait_until(lambda: any(one["comm"].startswith("python3")
+                           for one in device.status()["devices"][0]["context"]), 30, "it has a name")
+    program.kill()
 
 
 @pytest.mark.parametrize("case", ["fine", "flushed"])

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* What the device cannot see by itself, for `simhca explain` and `simhca status`. */
+#ifndef SHCA_PROVIDER_SAY_H
+#define SHCA_PROVIDER_SAY_H
+
+#include "provider.h"
+
+/* The name of the program, for a device that does not see the process. */
+void shca_say_name(struct shca_context *ctx);
+/*
+ * A post is refused with that error: the first few times of a context it is told, as it costs a
+ * command. Without locks. EIO is not: the device is gone.
+ */
+void shca_say_send(struct shca_qp *qp, const struct ibv_send_wr *wr, int err);
+void shca_say_recv(struct shca_context *ctx, enum simhca_say what, const struct shca_qp *qp,
+		   const struct ibv_recv_wr *wr, const struct shca_rq *rq, int err);
+
+#endif
