@@ -444,14 +444,18 @@ def test_noise(daemon):
     close_all(client.open())
     sizes = {number: request_size(client, number) for number in range(1, COUNT)}
     # Without these, nothing makes sense; and a QP without its type, PD and CQs is none.
-    pd = struct.unpack("I", client.ok(ALLOC_PD)[0][:4])[0]
-    cq = struct.unpack_from("I", client.ok(CREATE_CQ, struct.pack("24xI", 8).ljust(sizes[CREATE_CQ], b"\0"))[0])[0]
-    handles, done = [pd, cq], collections.Counter()
+    def new_pd_and_cq():
+        pd = client.ok(ALLOC_PD)[0]
+        cq = client.ok(CREATE_CQ, struct.pack("24xI", 8).ljust(sizes[CREATE_CQ], b"\0"))[0]
+        return struct.unpack_from("I", pd)[0], struct.unpack_from("I", cq)[0]
+
+    handles, done = [*new_pd_and_cq()], collections.Counter()
     for _ in range(5000):
         number = noise.randrange(1, COUNT)
         words = [noise.choice((0, 0, 0, 0, 1, 2, noise.randrange(256), noise.choice(handles)))
                  for _ in range((sizes[number] + 3) // 4)]
         if number == CREATE_QP:
+            pd, cq = new_pd_and_cq()  # the noise may have destroyed older ones
             words[4:8] = noise.choice((2, 3, 4)), pd, cq, cq
         body = struct.pack(f"{len(words)}I", *words)[:sizes[number]]
         status, reply, message, fds = client.command(number, body)
