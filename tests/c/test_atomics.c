@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* COMPARE AND SWAP, FETCH AND ADD: what they do, return and refuse; and fences around them. */
-#include "harness.h"
+#include "dma/dma.h"
+#include "midway.h"
 
 static void post_atomic(struct side *side, uint64_t id, uint8_t opcode, uint64_t remote,
 			uint64_t compare_add, uint64_t swap)
@@ -62,6 +63,32 @@ static void compare_and_swap_swaps_if_equal(void **state)
 }
 
 /* The result may be scattered over several SGEs. */
+static int beside; /* what somebody who writes is told */
+
+static void try_to_write(void *arg)
+{
+	pthread_rwlock_t *lock = arg;
+
+	beside = pthread_rwlock_tryrdlock(lock);
+	if (!beside)
+		pthread_rwlock_unlock(lock);
+}
+
+/* Between reading and writing: that is how all that the device writes there is kept off. */
+static void nobody_writes_in_the_middle(void **state)
+{
+	struct options options = default_options(IBV_QPT_RC);
+	struct pair *pair = pair_new(*state, &options);
+
+	pair->b.client->mm->kind = SIMHCA_MM_PROCESS_VM;
+	in_the_middle(try_to_write, &pair->b.client->mm->atomicity->lock);
+	post_atomic(&pair->a, 1, SIMHCA_WR_ATOMIC_FETCH_AND_ADD, pair->b.mr->iova, 5, 0);
+	expect(pair->a.send_cq, 1, SUCCESS);
+	assert_null(midway);
+	assert_int_equal(beside, EBUSY);
+	assert_int_equal(*(uint64_t *)pair->b.mr->addr, 5);
+}
+
 static void results_scatter(void **state)
 {
 	struct options options = default_options(IBV_QPT_RC);
@@ -281,6 +308,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		ON_ETHERNET(fetch_and_add_adds),
 		ON_ETHERNET(compare_and_swap_swaps_if_equal),
+		ON_ETHERNET(nobody_writes_in_the_middle),
 		ON_ETHERNET(results_scatter),
 		ON_ETHERNET(an_unaligned_address_is_refused),
 		ON_ETHERNET(a_result_buffer_of_another_size_is_refused),
