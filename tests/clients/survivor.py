@@ -442,8 +442,8 @@ def dead_peer(careful):
     def serve(side, to):
         side.receive(1)
         wait(side.recv_cq)
+        time.sleep(PATIENCE)  # it is dead before it answers
         side.post(1)
-        time.sleep(PATIENCE)
 
     pid, side, to = child_of(serve)
     side.receive(1)
