@@ -30,11 +30,11 @@ int sched_yield(void)
 	struct timespec slice = { .tv_nsec = 2000000 };
 
 	stayed_ns = now_ns() - came_back_ns;
+	yields++; /* first: who waits for the message yields, too */
 	if (others_compute)
 		nanosleep(&slice, NULL);
-	else if (!yields)
+	else if (yields == 1)
 		message(&loop, 0);
-	yields++;
 	came_back_ns = now_ns();
 	return 0;
 }
