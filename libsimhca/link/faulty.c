@@ -24,20 +24,6 @@ struct overtaken {
 	uint8_t payload[DATAGRAM_MOST];
 };
 
-static struct simhca_occasion occasion_at(const struct simhca_qp *qp, enum simhca_point point)
-{
-	return (struct simhca_occasion){
-		.point = point,
-		.device = qp->device,
-		.context = qp->context,
-		.qpn = qp->qpn,
-		.peer_qpn = qp->qpc->dest_qpn,
-		.qp_type = qp->type,
-		.opcode = -1,
-		.datagram = qp->type == SIMHCA_QPT_UD,
-	};
-}
-
 /* Changes a bit of the payload on its way; whoever sent it keeps what it has. */
 static void corrupt(struct simhca_worker *worker, struct simhca_packet *packet, uint64_t random,
 		    struct simhca_sgl *sgl)
@@ -59,7 +45,7 @@ static void corrupt(struct simhca_worker *worker, struct simhca_packet *packet, 
 static void judge_request(struct simhca_worker *worker, struct simhca_qp *qp,
 			  const struct simhca_packet *packet)
 {
-	struct simhca_occasion occasion = occasion_at(qp, SIMHCA_AT_REQUEST);
+	struct simhca_occasion occasion = simhca_occasion_at(qp, SIMHCA_AT_REQUEST);
 	struct simhca_judged *judged = &qp->judged;
 
 	if (judged->request && judged->request_psn == packet->psn)
@@ -168,7 +154,7 @@ static uint64_t delay_of(struct simhca_qp *requester, const struct simhca_packet
 {
 	struct simhca_judged *judged = &requester->judged;
 	struct simhca_fabric *fabric = requester->device->fabric;
-	struct simhca_occasion occasion = occasion_at(requester, SIMHCA_AT_ANSWER);
+	struct simhca_occasion occasion = simhca_occasion_at(requester, SIMHCA_AT_ANSWER);
 	struct simhca_verdict verdict;
 
 	occasion.opcode = opcode_of(requester, packet);
@@ -195,7 +181,7 @@ struct simhca_handover simhca_faulty_respond(
 					const struct simhca_packet *packet))
 {
 	struct simhca_handover handover = { .outcome = SIMHCA_TAKEN };
-	struct simhca_occasion occasion = occasion_at(qp, SIMHCA_AT_RESPONSE);
+	struct simhca_occasion occasion = simhca_occasion_at(qp, SIMHCA_AT_RESPONSE);
 	struct simhca_qp *requester = qp->link->remote ? NULL : worker->requester;
 	struct simhca_packet changed = *packet;
 	struct simhca_verdict verdict = { 0 };

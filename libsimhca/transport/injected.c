@@ -10,7 +10,7 @@
 #include "requester.h"
 #include "responder_impl.h"
 
-static struct simhca_occasion occasion_at(const struct simhca_qp *qp, enum simhca_point point)
+struct simhca_occasion simhca_occasion_at(const struct simhca_qp *qp, enum simhca_point point)
 {
 	return (struct simhca_occasion){
 		.point = point,
@@ -27,7 +27,7 @@ static struct simhca_occasion occasion_at(const struct simhca_qp *qp, enum simhc
 enum simhca_injected simhca_injected_start(struct simhca_worker *worker, struct simhca_qp *qp,
 					   enum simhca_wc_status *status)
 {
-	struct simhca_occasion occasion = occasion_at(qp, SIMHCA_AT_WQE);
+	struct simhca_occasion occasion = simhca_occasion_at(qp, SIMHCA_AT_WQE);
 	struct simhca_judged *judged = &qp->judged;
 	uint32_t index = qp->req.oldest;
 	struct simhca_verdict verdict;
@@ -63,7 +63,7 @@ static uint8_t timer_of(uint64_t ns)
 bool simhca_injected_refusal(struct simhca_qp *qp, const struct simhca_packet *packet,
 			     struct simhca_reply *reply)
 {
-	struct simhca_occasion occasion = occasion_at(qp, SIMHCA_AT_ARRIVAL);
+	struct simhca_occasion occasion = simhca_occasion_at(qp, SIMHCA_AT_ARRIVAL);
 	struct simhca_judged *judged = &qp->judged;
 	struct simhca_verdict verdict;
 
@@ -101,7 +101,7 @@ bool simhca_injected_refusal(struct simhca_qp *qp, const struct simhca_packet *p
 bool simhca_injected_receive(struct simhca_qp *qp, const struct simhca_packet *packet,
 			     uint64_t bytes, struct simhca_reply *reply)
 {
-	struct simhca_occasion occasion = occasion_at(qp, SIMHCA_AT_RECEIVE);
+	struct simhca_occasion occasion = simhca_occasion_at(qp, SIMHCA_AT_RECEIVE);
 	struct simhca_verdict verdict;
 
 	occasion.opcode = (int)simhca_request_opcode(packet);
