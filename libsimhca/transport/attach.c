@@ -220,7 +220,6 @@ static bool mend(struct simhca_qp *qp)
 
 	if (!peer || atomic_load(&peer->caller.whose) != qp->qpn)
 		return true;
-	raise_events(&qp->caller.steps.mem->recv_events, peer->recv_cq);
 	holder = atomic_load_explicit(&peer->mem->resp_turn.holder, memory_order_acquire);
 	if ((holder & ~SIMHCA_TURN_WANTED) != name)
 		return true;
@@ -233,16 +232,6 @@ static bool mend(struct simhca_qp *qp)
 	atomic_compare_exchange_strong(&peer->mem->resp_turn.holder, &holder, 0);
 	simhca_turn_unlock(&peer->resp_lock);
 	simhca_engine_schedule(peer->context->engine, &peer->task);
-	return true;
-}
-
-bool simhca_caller_detach(struct simhca_qp *qp)
-{
-	if (!atomic_load(&qp->caller.attached))
-		return true;
-	if (atomic_load(&qp->context->dead) && !mend(qp))
-		return false;
-	simhca_steps_remove(qp->device->fabric, &qp->caller.steps);
 	return true;
 }
 
@@ -260,4 +249,16 @@ void simhca_caller_rang(struct simhca_qp *qp)
 			     peer && peer->qpc->dest_qpn == qp->qpn ? peer->recv_cq : NULL);
 	}
 	raise_events(&mem->send_events, qp->send_cq);
+}
+
+bool simhca_caller_detach(struct simhca_qp *qp)
+{
+	if (!atomic_load(&qp->caller.attached))
+		return true;
+	if (atomic_load(&qp->context->dead) && !mend(qp))
+		return false;
+	/* Its program saw the completion at once, and need not have waited for the doorbell. */
+	simhca_caller_rang(qp);
+	simhca_steps_remove(qp->device->fabric, &qp->caller.steps);
+	return true;
 }

@@ -27,7 +27,7 @@ void simhca_callers_end(struct simhca_qp *qp);
  * behind. False: somebody is at the peer.
  */
 bool simhca_caller_detach(struct simhca_qp *qp);
-/* The doorbell of the QP rang: does what a caller has left to be done. In a step of an engine. */
+/* The doorbell of the QP rang, or will not: does what a caller has left to be done. */
 void simhca_caller_rang(struct simhca_qp *qp);
 
 #endif

@@ -690,6 +690,17 @@ static void who_sleeps_is_woken(void **state)
 	}
 	assert_int_equal(step.caller->handed[SIMHCA_HANDED_EVENT], 5);
 	assert_int_equal(step.caller->messages, ARRAY_SIZE(rows) + 3);
+
+	/* Its program has the completion, and destroys the QP before the device hears the bell. */
+	raised = 0;
+	cq_arm(pair->b.recv_cq, SIMHCA_ARM_NEXT);
+	recv_into(&pair->b, 1, 0, 8);
+	send_some(pair, 8);
+	assert_false(simhca_step(&step));
+	assert_int_equal(raised, 0);
+	assert_int_equal(
+		patiently(simhca_destroy_qp(pair->a.client->context, pair->a.qp->handle, NULL)), 0);
+	assert_int_equal(raised, 1);
 	close(step.peer.memory);
 }
 
