@@ -23,6 +23,7 @@
 #define STUCK_INTERVAL 0.05 /* while there are some: more may follow */
 #define THREADS 16	    /* of one engine, all but one in each lane stuck */
 #define END_SECONDS 2	    /* that a thread has to end */
+#define END_TRIES 5	    /* if the threads are only kept from their CPUs */
 
 /* What one of its threads is to run. */
 struct lane {
@@ -254,12 +255,23 @@ int engines_start(struct engines *engines, struct simhca_fabric *fabric, struct 
 	return 0;
 }
 
+/* Two looks, END_SECONDS apart, are needed until it can say so. */
+static bool is_held_up(struct engine *engine)
+{
+	uint32_t context;
+
+	simhca_engine_stuck(engine->model);
+	return simhca_engine_stuck_in(engine->model, &context, 1);
+}
+
 void engines_halt(struct engines *engines)
 {
 	if (engines->loop)
 		ev_timer_stop(engines->loop, &engines->watch);
 	for (unsigned int i = 0; i < engines->count; i++)
-		engine_halt(engines->pool[i]);
+		for (int tries = 1; !engine_halt(engines->pool[i]) && tries < END_TRIES; tries++)
+			if (is_held_up(engines->pool[i]))
+				break;
 }
 
 void engines_stop(struct engines *engines)

@@ -3,6 +3,7 @@
 tools that speak the protocols themselves, also badly. $SIMHCAD is the program."""
 import array
 import collections
+import ctypes
 import errno
 import json
 import mmap
@@ -772,3 +773,38 @@ def test_engine_threads(start):
 
 def test_fault_workers(start):
     assert threads(start("--fault-workers", "7")).count("simhca-fault") == 7
+
+
+@pytest.fixture
+def libc():
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.ptrace.argtypes = ctypes.c_long, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p
+    return libc
+
+
+def take_cpu(libc, tid):
+    """The thread has none until give_cpu()."""
+    seize, interrupt, wait_for_threads = 0x4206, 0x4207, 0x40000000
+    for request in seize, interrupt:
+        assert libc.ptrace(request, tid, None, None) == 0, os.strerror(ctypes.get_errno())
+    assert os.waitpid(tid, wait_for_threads)[0] == tid
+
+
+def give_cpu(libc, tid):
+    detach = 17
+    assert libc.ptrace(detach, tid, None, None) == 0, os.strerror(ctypes.get_errno())
+
+
+def test_ends_though_engines_have_no_cpu(daemon, libc):
+    """A busy machine can keep them from it for seconds. Nothing holds them up: they are waited for."""
+    tasks = pathlib.Path(f"/proc/{daemon.process.pid}/task").iterdir()
+    engines = [int(task.name) for task in tasks if (task / "comm").read_text().startswith("simhca-engine")]
+    assert engines
+    for tid in engines:
+        take_cpu(libc, tid)
+    daemon.process.send_signal(signal.SIGTERM)
+    time.sleep(7)  # longer than those are waited for that a client's memory holds up
+    for tid in engines:
+        give_cpu(libc, tid)
+    assert daemon.stop() == 0
+    assert "cannot be ended" not in daemon.log
