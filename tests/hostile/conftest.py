@@ -30,11 +30,12 @@ class Program:
         self.process = subprocess.Popen(
             [os.path.join(BUILD, "bin", "simhca"), "run", "--runtime-dir", daemon.directory, "--",
              os.path.join(BUILD, "tests", "hostile", "hostile-" + words[0]), *words[1:]],
-            env={**os.environ, **(env or {})}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True)
+            env={**os.environ, **(env or {})}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, start_new_session=True)
 
     def line(self):
+        # Without a buffer, in which a second line would wait that select() does not see.
         assert select.select([self.process.stdout], [], [], 30)[0], "the program stands still"
-        return self.process.stdout.readline()
+        return self.process.stdout.readline().decode()
 
 
 class Neighbour(Program):
