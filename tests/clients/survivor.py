@@ -405,33 +405,38 @@ def device_fatal(careful):
 # ----------------------------------------------------------------------- of two processes
 
 
-def child_of(work):
-    """A process that runs work(side, to) with a QP, and its peer: pid, side, to. to: its memory."""
+def child_of(work, count=1):
+    """A process that runs work(sides, to) with QPs, and their peers: pid, sides, to. to: its memory, for each."""
     down, up = os.pipe(), os.pipe()
     pid = os.fork()
     mine, theirs = (down[0], up[1]) if not pid else (up[0], down[1])
-    side = Side(Context(name="simhca0"))
-    os.write(theirs, struct.pack("<IQI", side.qp.qp_num, side.mr.buf, side.mr.rkey))
-    qpn, address, rkey = struct.unpack("<IQI", os.read(mine, 16))
-    side.connect(qpn, timeout=8, retry_cnt=3)
+    context = Context(name="simhca0")
+    sides, to = [Side(context) for _ in range(count)], []
+    for side in sides:
+        os.write(theirs, struct.pack("<IQI", side.qp.qp_num, side.mr.buf, side.mr.rkey))
+    for side in sides:
+        qpn, address, rkey = struct.unpack("<IQI", os.read(mine, 16))
+        side.connect(qpn, timeout=8, retry_cnt=3)
+        to.append((address, rkey))
     os.write(theirs, b"!")
     os.read(mine, 1)
     if not pid:
-        work(side, (address, rkey))
+        work(sides, to)
         os._exit(0)
-    return pid, side, (address, rkey)
+    return pid, sides, to
 
 
 def partial_write(careful):
     """Who writes can end in between: a flag says that the data are there, so it comes last."""
-    def write(side, to):
+    def write(sides, to):
+        (side,), ((address, rkey),) = sides, to
         order = [(8, b"payload."), (0, b"complete")]
         for offset, data in order if careful else reversed(order):
-            side.post(1, e.IBV_WR_RDMA_WRITE, data=data, to=(to[0] + offset, to[1]))
+            side.post(1, e.IBV_WR_RDMA_WRITE, data=data, to=(address + offset, rkey))
             wait(side.send_cq)
         time.sleep(PATIENCE)
 
-    pid, side, _ = child_of(write)
+    pid, (side,), _ = child_of(write)
     os.waitpid(pid, 0)  # killed at its second write
     time.sleep(0.1)
     return side.mr.read(8, 0) != b"complete" or side.mr.read(8, 8) == b"payload."
@@ -439,16 +444,18 @@ def partial_write(careful):
 
 def dead_peer(careful):
     """The peer is killed: whoever only waits for its messages is told nothing."""
-    def serve(side, to):
-        side.receive(1)
-        wait(side.recv_cq)
+    def serve(sides, _):
+        asked, answers = sides
+        asked.receive(1)
+        wait(asked.recv_cq)
         time.sleep(PATIENCE)  # it is dead before it answers
-        side.post(1)
+        answers.post(1)
 
-    pid, side, to = child_of(serve)
+    # It may die before it has acknowledged what it is asked, which that connection tells.
+    pid, (asks, side), (_, to) = child_of(serve, 2)
     side.receive(1)
-    side.post(1)
-    wait(side.send_cq)
+    asks.post(1)
+    wait(asks.send_cq)
     answer = wait(side.recv_cq, 0.5)
     if answer is None and careful:  # asks whether it is there
         side.post(2, e.IBV_WR_RDMA_WRITE, to=to)
