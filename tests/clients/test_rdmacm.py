@@ -220,21 +220,29 @@ def test_cmtime(device, port):
 
 
 @pytest.fixture(scope="module")
-def stop_before_address(module_device):
-    return compiled(module_device.new_directory(), "stop_before_address.c", "-shared", "-fPIC")
+def stop_before_address(programs):
+    return compiled(programs, "stop_before_address.c", "-shared", "-fPIC")
 
 
-@pytest.mark.parametrize("program, flags", [
-    ("ib_send_bw", ["-R"]), ("ib_write_bw", ["-R"]), ("ib_read_bw", ["-R"]),
-    ("ib_send_lat", ["-R", "-c", "UD"]), ("ib_write_lat", ["-R"]), ("ib_atomic_bw", ["-R"]),
-    ("ib_send_bw", ["-z"])])
+def perftest_pairs():
+    """All that perftest does by rdma_cm: it refuses UC and XRC there itself."""
+    programs = [f"ib_{verb}_{what}" for verb in ("send", "write", "read", "atomic") for what in ("bw", "lat")]
+    pairs = [(program, flag) for program in programs for flag in ("-R", "-z")]
+    pairs += [("ib_send_bw", flags) for flags in ("-z -c UD", "-R -c UD", "-R -q 4 -b", "-R --use-srq", "-R -T 96")]
+    pairs += [("ib_send_lat", "-R -c UD"), ("ib_send_lat", "-R -e")]
+    with_addresses = [("ib_send_bw", "-R"), ("ib_send_bw", "-z"), ("ib_send_lat", "-R -c UD")]
+    return [("ethernet", *pair) for pair in pairs] + [("ib", *pair) for pair in with_addresses]
+
+
+@pytest.mark.parametrize("module_device, program, flags", perftest_pairs(), indirect=["module_device"],
+                         scope="module")
 def test_perftest(device, port, stop_before_address, program, flags):
     """
     perftest exchanges what it has to say by a connection of rdma_cm; -R: and moves the data by a
     second one. Its server no longer listens after the first, and does so again when the client is
     already on its way, which perftest leaves to luck: here the client waits for it.
     """
-    argv = [program, *flags, "-n", "200", "-F", "-p", port]
+    argv = [program, *flags.split(), "-n", "200", "-F", "-p", port]
     server = start_listener(device, port, *argv)
     library = f"{stop_before_address}:{device.env['LD_PRELOAD']}"
     client = device.start(*argv, "127.0.0.1", LD_PRELOAD=library)
@@ -244,8 +252,12 @@ def test_perftest(device, port, stop_before_address, program, flags):
         assert client.running, client.result()
         wait_until(lambda: listens(device, port), PATIENCE, "the server listens again")
         client.send(signal.SIGCONT)
-    for result in expect_success(client.finish()), expect_success(server.finish()):
-        assert re.search(r"^ *\d+ +200 +[\d.]+ ", result.stdout, re.M), result
+    iterations = 800 if "-q" in flags else 200
+    measured = [expect_success(client.finish()), expect_success(server.finish())]
+    if program in ("ib_read_lat", "ib_atomic_lat"):
+        del measured[1]  # its server only lends memory
+    for result in measured:
+        assert re.search(rf"^ *\d+ +{iterations} +[\d.]+ ", result.stdout, re.M), result
 
 
 GOES = """
