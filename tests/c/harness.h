@@ -56,6 +56,13 @@
 	(SIMHCA_ACCESS_LOCAL_WRITE | SIMHCA_ACCESS_REMOTE_WRITE | SIMHCA_ACCESS_REMOTE_READ |      \
 	 SIMHCA_ACCESS_REMOTE_ATOMIC)
 
+/*
+ * Skip a test under qemu-user, which has no process_vm_readv(), and loses wake-ups between threads
+ * (tests/platforms/test_arm64.py).
+ */
+void need_process_vm(void);
+void need_wake_ups(void);
+
 /* ------------------------------------------------------------------------------ world */
 
 struct block;

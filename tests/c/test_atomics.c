@@ -62,7 +62,6 @@ static void compare_and_swap_swaps_if_equal(void **state)
 	assert_true(result(pair) == UINT64_MAX && *target == 0);
 }
 
-/* The result may be scattered over several SGEs. */
 static int beside; /* what somebody who writes is told */
 
 static void try_to_write(void *arg)
@@ -80,6 +79,7 @@ static void nobody_writes_in_the_middle(void **state)
 	struct options options = default_options(IBV_QPT_RC);
 	struct pair *pair = pair_new(*state, &options);
 
+	need_process_vm();
 	pair->b.client->mm->kind = SIMHCA_MM_PROCESS_VM;
 	in_the_middle(try_to_write, &pair->b.client->mm->atomicity->lock);
 	post_atomic(&pair->a, 1, SIMHCA_WR_ATOMIC_FETCH_AND_ADD, pair->b.mr->iova, 5, 0);
@@ -89,6 +89,7 @@ static void nobody_writes_in_the_middle(void **state)
 	assert_int_equal(*(uint64_t *)pair->b.mr->addr, 5);
 }
 
+/* The result may be scattered over several SGEs. */
 static void results_scatter(void **state)
 {
 	struct options options = default_options(IBV_QPT_RC);

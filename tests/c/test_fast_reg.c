@@ -464,6 +464,7 @@ static void a_region_that_goes_is_not_registered(void **state)
 {
 	struct setting s = make(*state, IBV_QPT_RC);
 
+	need_process_vm();
 	s.b->client->mm->kind = SIMHCA_MM_PROCESS_VM;
 	in_the_middle(begin_to_destroy, s.mr);
 	qp_fast_reg(s.b->qp, 1, s.mr, s.pages, 1, IOVA, PAGE, ALL_ACCESS);

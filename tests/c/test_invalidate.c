@@ -507,6 +507,7 @@ static void final_under_load(void **state, enum kind kind)
 	struct options options = default_options(IBV_QPT_RC);
 	unsigned int writes = 0, refused = 0, completed = 0;
 
+	need_wake_ups();
 	options.mr_access |= SIMHCA_ACCESS_MW_BIND;
 	for (uint32_t round = 0; round < 60; round++) {
 		struct setting s = make_on(*state, &options);

@@ -688,6 +688,7 @@ static void keys_come_and_go(void **state)
 /* As those of another process, by the kernel. */
 static void keys_come_and_go_by_system_calls(void **state)
 {
+	need_process_vm();
 	come_and_go(*state, SIMHCA_MM_PROCESS_VM);
 }
 
