@@ -91,36 +91,58 @@ static int clear(int control, char **words)
 	return status;
 }
 
-int inject_main(int argc, char **argv)
+struct request {
+	const char *runtime_dir;
+	bool as_json;
+	bool help;
+};
+
+/* From the next word on, to the first that is no option. False if one of them is wrong. */
+static bool take_options(int argc, char **argv, struct request *request)
 {
 	static const struct option table[] = {
 		OPTIONS_COMMON,
 		{ "json", no_argument, NULL, OPT_JSON },
 		{ 0 },
 	};
-	struct rules rules = { 0 };
-	const char *given = NULL, *verb;
-	int index, control, status = EXIT_USAGE;
 	enum option_code code;
-	bool as_json = false;
-	char *dir;
+	int index;
 
 	while ((code = next_option(argc, argv, table, &index)) != OPT_END) {
 		switch (code) {
 		case OPT_HELP:
-			fputs(help, stdout);
-			return EXIT_SUCCESS;
+			request->help = true;
+			break;
 		case OPT_RUNTIME_DIR:
-			given = optarg;
+			request->runtime_dir = optarg;
 			break;
 		case OPT_JSON:
-			as_json = true;
+			request->as_json = true;
 			break;
 		default:
-			return EXIT_USAGE;
+			return false;
 		}
 	}
+	return true;
+}
+
+int inject_main(int argc, char **argv)
+{
+	struct request request = { 0 };
+	struct rules rules = { 0 };
+	int control, status = EXIT_USAGE;
+	const char *verb;
+	char *dir;
+
+	if (!take_options(argc, argv, &request))
+		return EXIT_USAGE;
 	verb = optind < argc ? argv[optind++] : "";
+	if (!take_options(argc, argv, &request)) /* those behind the verb */
+		return EXIT_USAGE;
+	if (request.help) {
+		fputs(help, stdout);
+		return EXIT_SUCCESS;
+	}
 	if (!strcmp(verb, "add")) {
 		if (optind == argc) {
 			complain("add: a rule is missing");
@@ -135,7 +157,7 @@ int inject_main(int argc, char **argv)
 		return EXIT_USAGE;
 	}
 	status = EXIT_FAILURE;
-	dir = runtime_dir(given);
+	dir = runtime_dir(request.runtime_dir);
 	control = dir ? admin_reach(dir) : -1;
 	free(dir);
 	if (control < 0)
@@ -143,7 +165,7 @@ int inject_main(int argc, char **argv)
 	if (!strcmp(verb, "add"))
 		status = add(control, &rules);
 	else if (!strcmp(verb, "list"))
-		status = list(control, as_json);
+		status = list(control, request.as_json);
 	else
 		status = clear(control, argv + optind);
 	close(control);

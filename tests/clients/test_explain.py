@@ -3,15 +3,21 @@
 import json
 import re
 import subprocess
+import textwrap
 
 import pytest
 
-from common import HERE, SIMHCA, Device, expect_success, wait_until
+from common import HERE, SIMHCA, Device, expect_success, new_port, wait_until
 
 PYTHON = "/usr/bin/python3"
 FAILING = HERE / "failing.py"
 RECEIVES = 12  # of failing.py
 OF_PROGRAM = 64  # FAILURES_OF_PROGRAM
+# Both below one `simhca run`, which tells of both.
+PINGPONGS = """
+ibv_rc_pingpong -g 0 -p $1 -s 1024 & until grep -qi ":$(printf %x $1) " /proc/net/tcp*; do sleep 0.05; done
+ibv_rc_pingpong -g 0 -p $1 -s 4096 localhost; wait
+"""
 
 
 def run(launcher, case, *options, **variables):
@@ -48,6 +54,23 @@ def test_a_refused_write(launcher):
     flushes, = said(lines, "then:")
     assert flushes.endswith(f": {RECEIVES} work requests are flushed")
     assert said(lines, "rule:") and said(lines, "usually:") and said(lines, "try:")
+
+
+README_STORY = re.compile(r"^    [0-9:.]+ ibv_rc_pingpong\[.*\n(?:      .*\n)+", re.M)
+
+
+def without_numbers(text):
+    """But those that are the same each time."""
+    return re.sub(r"^[0-9:.]+ |\[\d+\]|0x\w+", "", text)
+
+
+def test_sizes_that_differ(launcher):
+    """The README's example is what one sees: ibv_rc_pingpong, misused."""
+    shown, = README_STORY.findall((HERE.parent.parent / "README.md").read_text())
+    port = new_port()
+    run = launcher.run(SIMHCA, "run", "--private", "--explain", "--", "sh", "-c", PINGPONGS, "sh", port)
+    told, = blocks(run.stderr[run.stderr.index(next(re.finditer(r"^[0-9:.]+ ", run.stderr, re.M))[0]):])
+    assert without_numbers("\n".join(told)) == without_numbers(textwrap.dedent(shown).rstrip())
 
 
 def test_no_receive(launcher):
