@@ -86,7 +86,8 @@
  *		it is the user's own, address, length and access. was, if the key was a region's of
  *		the same protection domain: address, length, ago_s (since it was deregistered) and
  *		now (the key that the same memory has). queue, of RNR_RETRY_EXC_ERR: context, pid
- *		and comm, srqn (0: the QP's own), posted (receives so far), posted_since.
+ *		and comm, srqn (0: the QP's own), posted (receives so far), posted_since,
+ *		next_after_s (seconds until the next one, if it came within two).
  *		The kind "sleep" is a program that sleeps, and will not wake up.
  *
  * lint		What is legal and probably wrong: likewise, {notes: [..], live}. "run" as above.

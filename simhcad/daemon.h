@@ -10,6 +10,7 @@
 #include "device.h"
 #include "engines.h"
 #include "event_channel.h"
+#include "late_receives.h"
 #include "nl_server.h"
 #include "options.h"
 #include "paging.h"
@@ -44,6 +45,7 @@ struct daemon {
 	struct releaser *releaser;
 	struct failures *failures;
 	struct sleepers sleepers;
+	struct late_receives late_receives;
 	struct lint *lint;
 	struct tracers *tracers;
 	struct injector *injector;

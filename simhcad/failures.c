@@ -21,6 +21,7 @@ struct failed {
 	struct simhca_failure what;
 	struct failing_program whose;
 	struct failing_program empty; /* whose the queue is that had no receive */
+	double next_after;	      /* seconds until it had one; 0: it has not been seen */
 	bool sleep;		      /* it is no failure yet: text says who sleeps on what */
 	const char *verb;	      /* NULL: it is no command */
 	int error;
@@ -524,14 +525,16 @@ static json_t *name_json(const struct failing_program *program)
 static void add_queue(json_t *json, const struct failed *failed)
 {
 	const struct simhca_empty_facts *empty = &failed->what.empty;
+	json_t *queue;
 
 	if (!empty->context)
 		return;
-	json_object_set_new(
-		json, "queue",
-		json_pack("{s:I, s:I, s:o, s:I, s:I}", "context", (json_int_t)empty->context, "pid",
+	queue = json_pack("{s:I, s:I, s:o, s:I, s:I}", "context", (json_int_t)empty->context, "pid",
 			  (json_int_t)failed->empty.pid, "comm", name_json(&failed->empty), "srqn",
-			  (json_int_t)empty->srqn, "posted", (json_int_t)empty->posted));
+			  (json_int_t)empty->srqn, "posted", (json_int_t)empty->posted);
+	if (failed->next_after)
+		json_object_set_new(queue, "next_after_s", json_real(failed->next_after));
+	json_object_set_new(json, "queue", queue);
 }
 
 static json_t *failed_json(const struct failed *all, unsigned int count,
@@ -561,6 +564,46 @@ static json_t *failed_json(const struct failed *all, unsigned int count,
 		add_queue(json, failed);
 	}
 	return json;
+}
+
+static double seconds_since(const struct timespec *then)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (double)(now.tv_sec - then->tv_sec) + 1e-9 * (double)(now.tv_nsec - then->tv_nsec);
+}
+
+unsigned int failures_empty(struct failures *failures, double seconds, struct failures_empty *empty,
+			    unsigned int most)
+{
+	const struct failed *failed;
+	unsigned int count = 0;
+
+	pthread_mutex_lock(&failures->lock);
+	DL_FOREACH (failures->list, failed) {
+		const struct simhca_empty_facts *facts = &failed->what.empty;
+
+		if (facts->context && !failed->next_after && count < most &&
+		    seconds_since(&failed->time) < seconds)
+			empty[count++] = (struct failures_empty){ .id = failed->id,
+								  .context = facts->context,
+								  .qpn = failed->what.peer_qpn,
+								  .posted = facts->posted };
+	}
+	pthread_mutex_unlock(&failures->lock);
+	return count;
+}
+
+void failures_found_receive(struct failures *failures, uint64_t id)
+{
+	struct failed *failed;
+
+	pthread_mutex_lock(&failures->lock);
+	DL_FOREACH (failures->list, failed)
+		if (failed->id == id)
+			failed->next_after = seconds_since(&failed->time);
+	pthread_mutex_unlock(&failures->lock);
 }
 
 /* A copy of all of them, so that engines wait no longer than for that. NULL: out of memory. */

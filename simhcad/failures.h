@@ -45,6 +45,19 @@ void failures_add_verb(struct failures *failures, uint32_t context, const char *
 		       const char *why);
 /* A program that sleeps, and will not wake up. */
 void failures_add_sleep(struct failures *failures, uint32_t context, const char *text);
+
+/* A queue that a message has found empty, and when it was given up. */
+struct failures_empty {
+	uint64_t id;
+	uint32_t context, qpn;
+	uint32_t posted; /* receives until then */
+};
+
+/* Those of the last so many seconds that have got no receive since; at most most of them. */
+unsigned int failures_empty(struct failures *failures, double seconds, struct failures_empty *empty,
+			    unsigned int most);
+void failures_found_receive(struct failures *failures, uint64_t id);
+
 /* The `simhca run` with this pid has ended. */
 void failures_end_run(struct failures *failures, pid_t run);
 

@@ -55,6 +55,8 @@ static void on_failure(void *arg, const struct simhca_failure *failure)
 	struct daemon *daemon = arg;
 
 	failures_add(daemon->failures, failure);
+	if (failure->empty.context)
+		late_receives_expect(&daemon->late_receives);
 }
 
 static void on_injected(void *arg, const struct simhca_injection *injection)
@@ -189,6 +191,7 @@ static int serve(struct daemon *daemon, int background)
 	retry_queue_init(&daemon->retries, daemon->loop);
 	report_queue_init(&daemon->reports, daemon);
 	sleepers_init(&daemon->sleepers, daemon);
+	late_receives_init(&daemon->late_receives, daemon);
 	if (!event_wakeup_init(&daemon->wakeup, daemon->loop)) {
 		releaser_stop(daemon->releaser);
 		chores_stop(daemon->chores);
@@ -231,6 +234,7 @@ static int serve(struct daemon *daemon, int background)
 	status = 0;
 out:
 	sleepers_end(&daemon->sleepers);
+	late_receives_end(&daemon->late_receives);
 	/* Nobody new comes in; then those who are there go. */
 	admin_close(daemon->admin);
 	nl_server_close(&daemon->nl_server);

@@ -128,6 +128,9 @@ static void print_queue(FILE *out, const json_t *failure)
 	fprintf(out, ": %lld receive%s posted until then", posted, posted == 1 ? " was" : "s were");
 	if (has(queue, "posted_since"))
 		fprintf(out, ", %lld since", report_number(queue, "posted_since"));
+	if (has(queue, "next_after_s"))
+		fprintf(out, "; the next one came after %.3g ms",
+			1e3 * json_real_value(json_object_get(queue, "next_after_s")));
 	fputc('\n', out);
 }
 

@@ -2,6 +2,7 @@
 """Fails in the way that its argument names, or not at all: `fine`. With a count, so often."""
 import signal
 import sys
+import time
 
 import pyverbs.enums as e
 from pyverbs.mr import MR
@@ -24,6 +25,15 @@ def not_ready():
     pair = Pair()
     pair.send(7, e.IBV_WR_SEND)
     pair.poll(1)
+
+
+def ready_too_late():
+    pair = Pair()
+    pair.send(7, e.IBV_WR_SEND)
+    pair.poll(1)
+    time.sleep(0.1)
+    pair.receive(2)
+    time.sleep(0.2)
 
 
 def own_buffer():

@@ -81,6 +81,15 @@ def test_no_receive(launcher):
                         said(lines, "its")[0])
 
 
+def test_a_late_receive():
+    """When the next one came, as its queue was looked at meanwhile."""
+    with Device("ethernet") as device:
+        expect_success(device.run(PYTHON, FAILING, "ready_too_late"))
+        queue, = [failure["queue"] for failure in report(device) if "queue" in failure]
+        assert queue["posted"] == 0 and 0.1 <= queue["next_after_s"] < 2, queue
+        assert re.search(r"; the next one came after \d+ ms\n", device.tool.run(SIMHCA, "explain").stdout)
+
+
 def test_a_key_that_is_gone(launcher):
     """When it went, what it was, and which key the same memory has now."""
     result = run(launcher, "old_key", "--explain")
