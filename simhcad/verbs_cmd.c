@@ -12,6 +12,7 @@
 #include "daemon.h"
 #include "failures.h"
 #include "log.h"
+#include "names.h"
 #include "privilege.h"
 #include "session.h"
 #include "share.h"
@@ -695,9 +696,26 @@ HANDLER(open_qp)
 	return simhca_open_qp(session->context, request->body, reply->body, why);
 }
 
+/* In front of what was wrong: programs have many. */
+static void name_qp(const struct session *session, uint32_t handle, struct simhca_why *why)
+{
+	struct simhca_why what = *why;
+	struct simhca_qp_info qp;
+	uint32_t found = handle;
+
+	if (simhca_next_qp(session->context, &found, &qp) && found == handle)
+		snprintf(why->text, sizeof(why->text), "QP 0x%06x (%s): %.*s", qp.qpn,
+			 name_of_qp_type(qp.type), (int)sizeof(why->text) - 32, what.text);
+}
+
 HANDLER(modify_qp)
 {
-	return simhca_modify_qp(session->context, request->body, reply->body, why);
+	const struct simhca_modify_qp_req *req = request->body;
+	int ret = simhca_modify_qp(session->context, request->body, reply->body, why);
+
+	if (ret && ret != -EAGAIN)
+		name_qp(session, req->handle, why);
+	return ret;
 }
 
 HANDLER(query_qp)
