@@ -117,14 +117,14 @@ static struct failing_program whose(struct failures *failures, uint32_t context)
 	return known ? known->program : (struct failing_program){ .comm = "XRC target" };
 }
 
-pid_t failures_pid(struct failures *failures, uint32_t context)
+struct failing_program failures_program(struct failures *failures, uint32_t context)
 {
-	pid_t pid;
+	struct failing_program program;
 
 	pthread_mutex_lock(&failures->lock);
-	pid = whose(failures, context).pid;
+	program = whose(failures, context);
 	pthread_mutex_unlock(&failures->lock);
-	return pid;
+	return program;
 }
 
 /* ------------------------------------------------------------------------------------- room */

@@ -35,8 +35,8 @@ void failures_know(struct failures *failures, uint32_t context,
 		   const struct failing_program *program);
 void failures_forget(struct failures *failures, uint32_t context);
 
-/* Whose context it is, as was said; 0: nobody's that is known. Any thread. */
-pid_t failures_pid(struct failures *failures, uint32_t context);
+/* Whose context it is, as was said; pid 0: nobody's that is known. Any thread. */
+struct failing_program failures_program(struct failures *failures, uint32_t context);
 
 /* Any thread. */
 void failures_add(struct failures *failures, const struct simhca_failure *failure);

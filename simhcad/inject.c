@@ -242,8 +242,8 @@ void injector_fired(struct injector *injector, const struct simhca_injection *in
 
 	snprintf(text, sizeof(text), "rule %u: %.*s", rule->number, (int)sizeof(text) - 32,
 		 rule->text);
-	log_info("process %d, QP 0x%06x: %s", (int)failures_pid(failures, injection->context),
-		 injection->qpn, text);
+	log_info("process %d, QP 0x%06x: %s",
+		 (int)failures_program(failures, injection->context).pid, injection->qpn, text);
 	failures_add(failures, &failure);
 	switch (rule->action) {
 	case SIMHCA_INJECT_PORT_DOWN:

@@ -70,9 +70,9 @@ static void on_frame(void *arg, const struct simhca_frame_facts *facts, const ui
 		     uint32_t length)
 {
 	struct daemon *daemon = arg;
+	struct failing_program sender = failures_program(daemon->failures, facts->context);
 
-	tracers_tell(daemon->tracers, facts,
-		     (uint32_t)failures_pid(daemon->failures, facts->context), bytes, length);
+	tracers_tell(daemon->tracers, facts, &sender, bytes, length);
 }
 
 static void on_log(void *arg, enum simhca_log_level level, const char *line)

@@ -4,10 +4,12 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "failures.h"
 #include "log.h"
 #include "simhca.h"
 #include "trace.h"
@@ -138,17 +140,18 @@ int tracers_add(struct tracers *tracers, struct simhca_fabric *fabric, uint32_t 
 	return ends[1];
 }
 
-void tracers_tell(struct tracers *tracers, const struct simhca_frame_facts *facts, uint32_t pid,
-		  const uint8_t *bytes, uint32_t length)
+void tracers_tell(struct tracers *tracers, const struct simhca_frame_facts *facts,
+		  const struct failing_program *sender, const uint8_t *bytes, uint32_t length)
 {
 	struct trace_frame frame = {
 		.time_ns = facts->time_ns,
 		.qpn = facts->qpn,
 		.peer_qpn = facts->peer_qpn,
-		.pid = pid,
+		.pid = (uint32_t)sender->pid,
 		.length = length,
 	};
 
+	memcpy(frame.comm, sender->comm, sizeof(frame.comm));
 	pthread_mutex_lock(&tracers->lock);
 	for (int i = 0; i < TRACERS_MOST; i++) {
 		struct tracer *tracer = &tracers->tracer[i];

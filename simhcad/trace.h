@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 struct ev_loop;
+struct failing_program;
 struct simhca_fabric;
 struct simhca_frame_facts;
 struct tracers;
@@ -23,6 +24,7 @@ struct trace_frame {
 	uint32_t qpn, peer_qpn;
 	uint32_t pid;	 /* of the program that sends it; 0: unknown */
 	uint32_t length; /* bytes of the whole frame, of which some may be left out; 0: the last */
+	char comm[16];	 /* the program's name */
 };
 
 /* NULL: out of memory. */
@@ -36,8 +38,8 @@ void tracers_close(struct tracers *tracers);
  */
 int tracers_add(struct tracers *tracers, struct simhca_fabric *fabric, uint32_t most);
 
-/* Any thread. pid: of the program that sends it, 0 if that is not known. */
-void tracers_tell(struct tracers *tracers, const struct simhca_frame_facts *facts, uint32_t pid,
-		  const uint8_t *bytes, uint32_t length);
+/* Any thread. sender's pid is 0 if it is not known. */
+void tracers_tell(struct tracers *tracers, const struct simhca_frame_facts *facts,
+		  const struct failing_program *sender, const uint8_t *bytes, uint32_t length);
 
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include <errno.h>
 #include <limits.h>
-#include <pcap/pcap.h>
 #include <poll.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -10,26 +9,34 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
+#include <uthash.h>
 
 #include "capture.h"
+#include "pcapng.h"
 #include "tool.h"
 #include "trace.h"
 
-#define FRAME_MOST 65536     /* with its head */
-#define ETHERNET_FRAME 16384 /* bytes; none is longer */
+#define FRAME_MOST 65536 /* with its head */
 #define QPNS (1 << 24)
+
+/* Who sends: an interface of the file for each. */
+struct sender {
+	uint32_t pid; /* 0: it is not known, or on another host */
+	uint32_t interface;
+	UT_hash_handle hh;
+};
 
 struct capture {
 	struct capture_wishes wishes;
-	pcap_t *pcap;
-	pcap_dumper_t *dumper;
+	FILE *file;
+	struct sender *senders; /* of this file */
 	int frames;
 	uint64_t written, lost;
 	uint64_t bytes_in_file;
 	long long file_number;
 	bool broken;		 /* the next file of the ring cannot be written */
 	uint8_t known[QPNS / 8]; /* QPs that wishes.pid sends by: answers to it come to them */
-	u_char bytes[FRAME_MOST];
+	uint8_t bytes[FRAME_MOST];
 };
 
 static const char *const kind_names[] = {
@@ -113,16 +120,29 @@ static bool open_file(struct capture *capture)
 			 capture->file_number++ % wishes->files);
 	else
 		snprintf(name, sizeof(name), "%s", wishes->file);
-	if (!capture->pcap)
-		capture->pcap = pcap_open_dead_with_tstamp_precision(DLT_EN10MB, ETHERNET_FRAME,
-								     PCAP_TSTAMP_PRECISION_NANO);
-	if (capture->pcap)
-		capture->dumper = pcap_dump_open(capture->pcap, name);
+	capture->file = !strcmp(name, "-") ? stdout : fopen(name, "we");
 	capture->bytes_in_file = 0;
-	if (capture->dumper)
-		return true;
-	complain("%s: %s", name, capture->pcap ? pcap_geterr(capture->pcap) : "out of memory");
-	return false;
+	if (!capture->file) {
+		complain("%s: %s", name, strerror(errno));
+		return false;
+	}
+	pcapng_begin(capture->file, "simhca " SIMHCA_VERSION);
+	return true;
+}
+
+/* False: not all is written. */
+static bool close_file(struct capture *capture)
+{
+	struct sender *sender, *next;
+	bool good = !ferror(capture->file);
+
+	HASH_ITER (hh, capture->senders, sender, next) {
+		HASH_DEL(capture->senders, sender);
+		free(sender);
+	}
+	good &= !fclose(capture->file);
+	capture->file = NULL;
+	return good;
 }
 
 /* The next file of the ring, if this one is long enough. */
@@ -131,23 +151,47 @@ static void go_round(struct capture *capture)
 	if (!capture->wishes.file_size ||
 	    capture->bytes_in_file < (uint64_t)capture->wishes.file_size << 20)
 		return;
-	capture->broken = pcap_dump_flush(capture->dumper) != 0;
-	pcap_dump_close(capture->dumper);
-	capture->dumper = NULL;
+	capture->broken = !close_file(capture);
 	capture->broken |= !open_file(capture);
+}
+
+/* The interface of who sends it. NULL: out of memory. */
+static struct sender *sender_of(struct capture *capture, const struct trace_frame *frame)
+{
+	char name[64], description[64];
+	struct sender *sender;
+
+	HASH_FIND(hh, capture->senders, &frame->pid, sizeof(frame->pid), sender);
+	if (sender)
+		return sender;
+	sender = calloc(1, sizeof(*sender));
+	if (!sender)
+		return NULL;
+	sender->pid = frame->pid;
+	sender->interface = HASH_COUNT(capture->senders);
+	HASH_ADD(hh, capture->senders, pid, sizeof(sender->pid), sender);
+	snprintf(name, sizeof(name), "%.15s[%u]", frame->comm, frame->pid);
+	for (char *c = name; *c; c++)
+		if (*c < ' ' || *c > '~')
+			*c = '?'; /* a process names itself, with any bytes */
+	if (!frame->pid)
+		strcpy(name, "others");
+	snprintf(description, sizeof(description), "sent by %s",
+		 frame->pid ? name : "none of this daemon's programs");
+	pcapng_interface(capture->file, name, description);
+	return sender;
 }
 
 static void put(struct capture *capture, const struct trace_frame *frame, size_t length)
 {
-	struct pcap_pkthdr header = {
-		/* The file's fractions are nanoseconds, whatever the field is called. */
-		.ts = { .tv_sec = (time_t)(frame->time_ns / 1000000000u),
-			.tv_usec = (suseconds_t)(frame->time_ns % 1000000000u) },
-		.caplen = (bpf_u_int32)length,
-		.len = frame->length,
-	};
+	const struct sender *sender = sender_of(capture, frame);
 
-	pcap_dump((u_char *)capture->dumper, &header, capture->bytes);
+	if (!sender) {
+		capture->broken = true;
+		return;
+	}
+	pcapng_frame(capture->file, sender->interface, frame->time_ns, capture->bytes,
+		     (uint32_t)length, frame->length);
 	capture->written++;
 	capture->bytes_in_file += length;
 	go_round(capture);
@@ -156,7 +200,7 @@ static void put(struct capture *capture, const struct trace_frame *frame, size_t
 static bool is_full(const struct capture *capture)
 {
 	return (capture->wishes.count && capture->written >= (uint64_t)capture->wishes.count) ||
-	       capture->broken || !capture->dumper || ferror(pcap_dump_file(capture->dumper));
+	       capture->broken || !capture->file || ferror(capture->file);
 }
 
 /* One message. False, with errno EAGAIN: there is none yet; or 0: none will come any more. */
@@ -193,8 +237,8 @@ bool capture_take(struct capture *capture)
 		if (errno != EAGAIN)
 			return false;
 		/* Who reads along shall see what there is. */
-		if (capture->dumper)
-			pcap_dump_flush(capture->dumper);
+		if (capture->file)
+			fflush(capture->file);
 		return true;
 	}
 	return false;
@@ -202,10 +246,8 @@ bool capture_take(struct capture *capture)
 
 static void free_capture(struct capture *capture)
 {
-	if (capture->dumper)
-		pcap_dump_close(capture->dumper);
-	if (capture->pcap)
-		pcap_close(capture->pcap);
+	if (capture->file)
+		close_file(capture);
 	if (capture->frames >= 0)
 		close(capture->frames);
 	free(capture);
@@ -237,7 +279,7 @@ struct capture *capture_open(int control, const struct capture_wishes *wishes)
 	free(refusal);
 	/* The head of the file says that the capture has begun. */
 	if (capture)
-		pcap_dump_flush(capture->dumper);
+		fflush(capture->file);
 	return capture;
 }
 
@@ -262,8 +304,7 @@ bool capture_close(struct capture *capture)
 	bool good;
 
 	drain(capture);
-	good = capture->dumper && !capture->broken && !pcap_dump_flush(capture->dumper) &&
-	       !ferror(pcap_dump_file(capture->dumper));
+	good = capture->file && close_file(capture) && !capture->broken;
 	if (!good)
 		complain("%s: not all could be written", capture->wishes.file);
 	complain("%llu packets, %llu lost", (unsigned long long)capture->written,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* A capture: what links carry, in a pcap file with fractions of nanoseconds. */
+/* A capture: what links carry, in a pcapng file, in which each program is an interface. */
 #ifndef SIMHCA_CAPTURE_H
 #define SIMHCA_CAPTURE_H
 

@@ -6,6 +6,7 @@ import shutil
 import signal
 import struct
 import subprocess
+import time
 import typing
 import zlib
 
@@ -14,7 +15,8 @@ import pytest
 from common import (HERE, LINK_LAYERS, PATIENCE, SIMHCA, Device, expect_success, run_pair, stopped,
                     wait_until)
 
-NANOSECONDS, ETHERNET = 0xa1b23c4d, 1
+SECTION, INTERFACE, PACKET = 0x0a0d0d0a, 1, 6  # pcapng's blocks
+BYTE_ORDER, ETHERNET = 0x1a2b3c4d, 1
 UDP, ROCE = 17, 4791
 MTU = 1024  # of ibv_rc_pingpong
 TRACERS = 8  # TRACERS_MOST
@@ -61,15 +63,28 @@ def decode(frame):
                   rest[20:-4])
 
 
-def frames(path):
-    data = path.read_bytes()
-    magic, _, _, _, _, _, link = struct.unpack("<IHHiIII", data[:24])
-    assert (magic, link) == (NANOSECONDS, ETHERNET)
-    at = 24
+def blocks(path):
+    """Type and body of each block of a pcapng file."""
+    data, at = path.read_bytes(), 0
     while at < len(data):
-        _, _, kept, length = struct.unpack("<IIII", data[at:at + 16])
-        yield data[at + 16:at + 16 + kept], length
-        at += 16 + kept
+        kind, length = struct.unpack_from("<II", data, at)
+        assert length % 4 == 0 and struct.unpack_from("<I", data, at + length - 4)[0] == length
+        yield kind, data[at + 8:at + length - 4]
+        at += length
+
+
+def frames(path):
+    section, *others = blocks(path)
+    assert section[0] == SECTION and section[1].startswith(struct.pack("<IHH", BYTE_ORDER, 1, 0))
+    interfaces = 0
+    for kind, body in others:
+        if kind == INTERFACE:
+            assert struct.unpack_from("<H", body)[0] == ETHERNET
+            interfaces += 1
+        else:
+            interface, _, _, kept, length = struct.unpack_from("<IIIII", body)
+            assert kind == PACKET and interface < interfaces
+            yield body[20:20 + kept], length
 
 
 def packets(path):
@@ -191,6 +206,26 @@ def test_a_program_and_its_packets(launcher, tmp_path):
     write, ack = packets(tmp_path / "capture")
     assert write.opcode == 0x0a and write.payload[16:] == bytes(range(64))
     assert ack.opcode == 0x11
+
+
+@pytest.mark.skipif(not TSHARK, reason="there is no tshark")
+def test_who_sent_it(device, pingpong, tmp_path):
+    """Each packet has the name of its program, and the time at which it was sent."""
+    tracer = Tracer(device, tmp_path / "capture")
+    began = time.time()
+    pair = pingpong("ibv_rc_pingpong", "-n", "20", "-s", "64")
+    tracer.end()
+    shown = subprocess.run([TSHARK, "-n", "-r", tracer.path, "-T", "fields", "-e", "frame.interface_name",
+                            "-e", "frame.interface_description", "-e", "frame.time_epoch", "-e", "infiniband.bth.opcode"],
+                           text=True, capture_output=True, timeout=PATIENCE, check=True).stdout
+    rows = [line.split("\t") for line in shown.splitlines()]
+    names = {name for name, *_ in rows}
+    assert len(rows) == 80 and len(names) == 2, rows
+    assert all(re.fullmatch(r"ibv_rc_pingpong\[\d+\]", name) for name in names), names
+    for name in names:
+        assert sum(row[0] == name and row[1] == f"sent by {name}" and row[3] == "4" for row in rows) == 20
+    times = [float(row[2]) for row in rows]
+    assert began - 1 < times[0] and times == sorted(times) and times[-1] < time.time() + 1, pair
 
 
 def test_kinds_of_packets(device, pingpong, tmp_path):
