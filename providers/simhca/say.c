@@ -33,28 +33,54 @@ static void say(struct shca_context *ctx, struct simhca_say_req *req, int err)
 	errno = before;
 }
 
+/* As verbs.h has it, which releases differ in. */
+static const char *opcode_name(const struct ibv_send_wr *wr, char number[static 12])
+{
+	static const char *const names[] = {
+		"RDMA_WRITE",
+		"RDMA_WRITE_WITH_IMM",
+		"SEND",
+		"SEND_WITH_IMM",
+		"RDMA_READ",
+		"ATOMIC_CMP_AND_SWP",
+		"ATOMIC_FETCH_AND_ADD",
+		"LOCAL_INV",
+		"BIND_MW",
+		"SEND_WITH_INV",
+		"TSO",
+		"DRIVER1",
+		[14] = "FLUSH",
+		[15] = "ATOMIC_WRITE",
+	};
+	unsigned int opcode = wr->opcode;
+
+	if (opcode < sizeof(names) / sizeof(names[0]) && names[opcode])
+		return names[opcode];
+	snprintf(number, 12, "%u", opcode);
+	return number;
+}
+
 void shca_say_send(struct shca_qp *qp, const struct ibv_send_wr *wr, int err)
 {
 	struct simhca_say_req req = { .what = SIMHCA_SAY_POST_SEND };
 	uint32_t qpn = qp->vqp.qp.qp_num, state = shca_qp_state(qp);
+	char number[12];
+	const char *opcode = opcode_name(wr, number);
 
 	if (!may_say(qp->ctx, err))
 		return;
 	if (err == ENOMEM)
 		snprintf(req.text, sizeof(req.text),
-			 "QP 0x%06x: its queue of %u is full; poll its CQ first (opcode %u, wr_id "
-			 "0x%llx)",
-			 qpn, qp->sq.max_wr, (unsigned int)wr->opcode,
-			 (unsigned long long)wr->wr_id);
+			 "QP 0x%06x: its queue of %u is full; poll its CQ first (%s, wr_id 0x%llx)",
+			 qpn, qp->sq.max_wr, opcode, (unsigned long long)wr->wr_id);
 	else if (state < SIMHCA_QPS_RTS)
 		snprintf(req.text, sizeof(req.text),
-			 "QP 0x%06x is not in RTS yet (opcode %u, wr_id 0x%llx)", qpn,
-			 (unsigned int)wr->opcode, (unsigned long long)wr->wr_id);
+			 "QP 0x%06x is not in RTS yet (%s, wr_id 0x%llx)", qpn, opcode,
+			 (unsigned long long)wr->wr_id);
 	else
 		snprintf(req.text, sizeof(req.text),
-			 "QP 0x%06x: opcode %u, flags 0x%x, %d SGEs, wr_id 0x%llx is not for it",
-			 qpn, (unsigned int)wr->opcode, wr->send_flags, wr->num_sge,
-			 (unsigned long long)wr->wr_id);
+			 "QP 0x%06x: %s, flags 0x%x, %d SGEs, wr_id 0x%llx is not for it", qpn,
+			 opcode, wr->send_flags, wr->num_sge, (unsigned long long)wr->wr_id);
 	say(qp->ctx, &req, err);
 }
 

@@ -151,7 +151,7 @@ def test_a_refused_post(launcher):
     """The provider itself refuses it, and says so; the first few times of a loop."""
     head, lines = story(launcher, "full")
     assert re.search(r"\]: POST_SEND is refused: Cannot allocate memory$", head)
-    assert re.fullmatch(r"QP 0x\w+: its queue of 40 is full; poll its CQ first \(opcode 0, wr_id 0x28\)",
+    assert re.fullmatch(r"QP 0x\w+: its queue of 40 is full; poll its CQ first \(RDMA_WRITE, wr_id 0x28\)",
                         said(lines, "because:")[0])
 
 
