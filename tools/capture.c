@@ -158,7 +158,7 @@ static void go_round(struct capture *capture)
 /* The interface of who sends it. NULL: out of memory. */
 static struct sender *sender_of(struct capture *capture, const struct trace_frame *frame)
 {
-	char name[64], description[64];
+	char name[32], description[64];
 	struct sender *sender;
 
 	HASH_FIND(hh, capture->senders, &frame->pid, sizeof(frame->pid), sender);
