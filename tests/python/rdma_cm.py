@@ -14,8 +14,10 @@ CREATE_ID, DESTROY_ID, LISTEN, CONNECT, ACCEPT, REJECT = 0, 1, 7, 6, 8, 9
 BIND_IP, RESOLVE_IP, RESOLVE_ROUTE, QUERY_ROUTE, INIT_QP_ATTR = 2, 3, 4, 5, 11
 GET_EVENT, GET_OPTION, SET_OPTION, JOIN_IP_MCAST, LEAVE_MCAST = 12, 13, 14, 16, 17
 MIGRATE_ID, QUERY, BIND, RESOLVE_ADDR, JOIN_MCAST, WRITE_CM_EVENT = 18, 19, 20, 21, 22, 24
-TCP, UDP, IB = 0x106, 0x111, 0x13F
+DISCONNECT, NOTIFY, RESOLVE_IB_SERVICE = 10, 15, 23
+IPOIB, TCP, UDP, IB = 0x002, 0x106, 0x111, 0x13F
 ADDR_RESOLVED, ROUTE_RESOLVED, CONNECT_REQUEST, CONNECT_RESPONSE = 0, 2, 4, 5
+UNREACHABLE, TIMEWAIT_EXIT, INTERNAL = 7, 15, 19
 REJECTED, ESTABLISHED, DISCONNECTED, MULTICAST_JOIN, USER = 8, 9, 10, 12, 18
 AF_IB = 27
 
@@ -96,17 +98,28 @@ class Channel:
         self.command(RESOLVE_ROUTE, struct.pack("<II", number, 1000))
         assert self.event()[0] == ROUTE_RESOLVED
 
-    def parameters(self, qpn, private=b""):
-        return struct.pack("<II", qpn, 0) + private.ljust(256, b"\0") + \
-            struct.pack("<8B", len(private), 0, 1, 1, 0, 7, 7, 1)
+    def parameters(self, qpn, private=b"", numbers=(1, 1, 0, 7, 7), qkey=0):
+        """numbers: responder resources, initiator depth, flow control, retries, retries after RNR"""
+        return struct.pack("<II", qpn, qkey) + private.ljust(256, b"\0") + \
+            struct.pack("<8B", len(private), 0, *numbers, 1)
 
-    def connect(self, number, qpn, private=b"", ece=(0, 0)):
-        self.command(CONNECT, self.parameters(qpn, private) +
+    def connect(self, number, qpn, private=b"", ece=(0, 0), **more):
+        self.command(CONNECT, self.parameters(qpn, private, **more) +
                      struct.pack("<IIII", number, 0, *ece))
 
-    def accept(self, number, uid, qpn, ece=(0, 0)):
-        self.command(ACCEPT, struct.pack("<Q", uid) + self.parameters(qpn) +
+    def accept(self, number, uid, qpn, ece=(0, 0), **more):
+        self.command(ACCEPT, struct.pack("<Q", uid) + self.parameters(qpn, **more) +
                      struct.pack("<IIII", number, 0, *ece))
+
+    def reject(self, number, private=b"", reason=0):
+        self.command(REJECT, struct.pack("<IBBxx", number, len(private), reason) +
+                     private.ljust(256, b"\0"))
+
+    def disconnect(self, number):
+        self.command(DISCONNECT, struct.pack("<I", number))
+
+    def notify(self, number, event):
+        self.command(NOTIFY, struct.pack("<II", number, event))
 
     def establish(self, number):
         """The active side has seen the response."""
