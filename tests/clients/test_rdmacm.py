@@ -9,7 +9,7 @@ import pytest
 from common import HERE, PATIENCE, SIMHCA, Device, expect_success, listening_ports, new_port
 from common import stopped, wait_until
 from middleware import compiled
-from rdmacm import ids, listens, run_both, start_listener
+from rdmacm import expect_no_ids, ids, listens, run_both, start_listener
 
 NOBODY_ON = ["ib"]
 UDADDY_PORT = 7174
@@ -107,6 +107,54 @@ def test_why_it_was_rejected(talkative):
     assert client.finish().status
     expect_log(talkative, rf"process {client.pid} \(rping\): no device of this daemon has "
                rf"192\.0\.2\.77:{port}; see the GIDs of `simhca status`\n")
+
+
+CONNECTED = """
+import signal, sys
+sys.path.append(sys.argv[1])
+from rdma_cm import *
+server, client = Channel(), Channel()
+number, port = listener(server)
+ids = [client.create(uid=i) for i in (2, 3)]
+for active, qpn in zip(ids, (0x1234, 0x2345)):
+    client.resolve(active, port)
+    client.connect(active, qpn)
+passive = server.event()[1]
+server.accept(passive, 3, 0x4321)
+assert client.event()[0] == CONNECT_RESPONSE
+client.establish(ids[0])
+print(number, port, passive, *ids, flush=True)
+signal.pause()
+"""
+
+
+def test_what_the_tool_shows(device):
+    """A listener with a request that nobody has fetched, and both ends of a connection."""
+    program = device.start("/usr/bin/python3", "-c", CONNECTED, HERE.parent / "python")
+    wait_until(lambda: program.result().stdout or not program.running, PATIENCE, "it is connected")
+    number, port, *connected, asking = map(int, program.result().stdout.split())
+    seen = {one["cm_idn"]: one for one in ids(device)}
+    assert all(one["pid"] == program.pid and one["comm"] == "python3" and one["ps"] == "TCP" and
+               one["type"] == "RC" for one in seen.values()), seen
+    assert [seen[number][key] for key in ("state", "backlog", "waiting")] == ["LISTEN", 8, 1]
+    assert seen[number]["src"] == f"127.0.0.1:{port}" and "dst" not in seen[number]
+    for one, qpn in zip(connected, (0x4321, 0x1234)):
+        assert [seen[one][key] for key in ("device", "state", "cm_state", "lqpn")] == \
+            ["simhca0", "CONNECT", "ESTABLISHED", qpn], seen[one]
+    passive, active = (seen[one] for one in connected)
+    assert passive["src"] == active["dst"] == f"127.0.0.1:{port}" and passive["dst"] == active["src"]
+    assert seen[asking]["state"] == "CONNECT" and seen[asking]["cm_state"] != "ESTABLISHED"
+    lines = expect_success(device.tool.run(SIMHCA, "cm")).stdout.splitlines()
+    assert len(lines) == len(seen) == 5 and any(
+        re.match(rf"cm_idn {connected[1]} dev simhca0 ps TCP type RC state CONNECT .*"
+                 rf"src {re.escape(active['src'])} dst 127\.0\.0\.1:{port} ", line)
+        for line in lines), lines
+    counts = device.status()["rdma_cm"]
+    assert [counts[key] for key in ("channels", "ids", "listeners", "connections")] == [2, 5, 1, 4]
+    assert "rdma_cm: 2 event channels, 5 ids, of them 1 listeners and 4 connections" in \
+        expect_success(device.tool.run(SIMHCA, "status")).stdout
+    program.kill()
+    expect_no_ids(device)
 
 
 @pytest.mark.parametrize("flags", [[], ["-m"], ["-t", "8"], ["-a", "12"]])
@@ -260,13 +308,13 @@ def test_perftest(device, port, stop_before_address, program, flags):
         assert re.search(rf"^ *\d+ +{iterations} +[\d.]+ ", result.stdout, re.M), result
 
 
-GOES = """
+OWN_NETWORK = """
 ip link set lo up
 ip link add v0 type veth peer name v1 && ip addr add 10.9.9.1/24 dev v0 || exit 77
+ip addr add 10.9.8.1/24 dev v1
 ip link set v1 up; ip link set v0 up
-exec "$0" run --private --interface v0 -- "$@"
 """
-WATCHES = """
+DEVICE_GOES = """
 import subprocess, sys
 sys.path.insert(0, sys.argv[1])
 import rdma_cm
@@ -276,15 +324,70 @@ channel.bind(number, rdma_cm.address(0, "10.9.9.1"))
 subprocess.run(["ip", "link", "del", "v0"], check=True)
 print(channel.readable(20) and channel.event()[:4] == (11, number, 0, 9))
 """
+SEVERAL_DEVICES = """
+import pathlib, sys
+sys.path.insert(0, sys.argv[1])
+from rdma_cm import *
+
+def guid(number):
+    path = pathlib.Path(f"/sys/class/infiniband/simhca{number}/node_guid")
+    return bytes.fromhex(path.read_text().strip().replace(":", ""))
+
+def device(channel, number):
+    return channel.query(number, 0, 280)[:8]
+
+channel, other = Channel(), Channel()
+listeners = [channel.create(uid=5) for _ in range(2)]
+for i, host in enumerate(("10.9.9.1", "10.9.8.1")):
+    channel.bind(listeners[i], address(7471, host))
+    assert device(channel, listeners[i]) == guid(i), i
+    channel.listen(listeners[i])
+everywhere = channel.create()
+channel.bind(everywhere, address(7472, "0.0.0.0"))
+assert device(channel, everywhere) == bytes(8)
+channel.listen(everywhere)
+
+# From the device whose address it is; or from another one, if it is bound to that.
+for host, port, source, ends in (
+        ("10.9.9.1", 7471, None, (0, 0)), ("10.9.8.1", 7471, None, (1, 1)),
+        ("10.9.8.1", 7471, "10.9.9.1", (0, 1)), ("10.9.8.1", 7472, "10.9.9.1", (0, 1)),
+        ("127.0.0.1", 7472, None, (0, 0))):
+    client = other.create(uid=2)
+    if source:
+        other.bind(client, address(0, source))
+    other.resolve(client, address(port, host))
+    assert device(other, client) == guid(ends[0]), (host, source)
+    other.connect(client, next(QPNS))
+    kind, request, *_ = channel.event()
+    assert kind == CONNECT_REQUEST and device(channel, request) == guid(ends[1]), (host, source)
+    channel.accept(request, 3, next(QPNS))
+    assert other.event()[:2] == (CONNECT_RESPONSE, client)
+
+# An interface without a device has 10.9.7.1; nobody has 10.9.6.1.
+refused(errno.ENODEV, channel.bind, channel.create(), address(0, "10.9.7.1"))
+refused(errno.EADDRNOTAVAIL, channel.bind, channel.create(), address(0, "10.9.6.1"))
+print("end")
+"""
+
+
+def in_own_network(launcher, prepare, options, program):
+    # Root needs no user namespace, of which the kernel makes none in a chroot.
+    own_network = ["unshare", "-n" if os.geteuid() == 0 else "-Urn"]
+    run = f'exec "$0" run --private {options} -- "$@"'
+    result = launcher.run(*own_network, "sh", "-c", OWN_NETWORK + prepare + run, SIMHCA,
+                          "/usr/bin/python3", "-c", program, HERE.parent / "python")
+    if result.status == 77:
+        pytest.skip("no network interface can be made here")
+    return expect_success(result).stdout
 
 
 def test_device_removal(launcher):
     """The network interface of a device goes: those who are bound to it are told."""
-    tests = HERE.parent / "python"
-    # Root needs no user namespace, of which the kernel makes none in a chroot.
-    own_network = ["unshare", "-n" if os.geteuid() == 0 else "-Urn"]
-    result = launcher.run(*own_network, "sh", "-c", GOES, SIMHCA, "/usr/bin/python3", "-c",
-                          WATCHES, tests)
-    if result.status == 77:
-        pytest.skip("no network interface can be made here")
-    assert expect_success(result).stdout == "True\n", result
+    assert in_own_network(launcher, "", "--interface v0", DEVICE_GOES) == "True\n"
+
+
+def test_several_devices(launcher):
+    """Each has the addresses of its own interface, and they reach each other."""
+    prepare = "ip link add v2 type veth peer name v3 && ip addr add 10.9.7.1/24 dev v2\n"
+    options = "--devices 2 --daemon-option device=simhca0,netdev=v0 --daemon-option device=simhca1,netdev=v1"
+    assert in_own_network(launcher, prepare, options, SEVERAL_DEVICES) == "end\n"
