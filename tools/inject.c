@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "replay.h"
 #include "rules.h"
 #include "tool.h"
 
@@ -13,6 +14,7 @@ static const char help[] =
 	"Usage: simhca inject [OPTION]... add RULE|FILE...\n"
 	"       simhca inject [OPTION]... list\n"
 	"       simhca inject [OPTION]... clear [NUMBER]...\n"
+	"       simhca inject replay CAPTURE\n"
 	"\n"
 	"Has the devices of the daemon in the runtime directory make faults, to see what programs\n"
 	"do then. `simhca run --inject` has rules for as long as a command runs.\n"
@@ -20,6 +22,8 @@ static const char help[] =
 	"  add     rules; one is one word here (quote it), or the line of a file\n"
 	"  list    rules, how often each was met, and how often it fired\n"
 	"  clear   rules by their numbers, or all\n"
+	"  replay  prints rules by which is lost what was lost in a capture, and what found no\n"
+	"          receive there finds none\n"
 	"\n"
 	"A rule is WHAT [WHERE]... [WHEN]..., as 'drop program=server opcode=SEND nth=3':\n"
 	"  WHAT    drop, duplicate, corrupt, delay TIME [direction=request|response]\n"
@@ -143,6 +147,8 @@ int inject_main(int argc, char **argv)
 		fputs(help, stdout);
 		return EXIT_SUCCESS;
 	}
+	if (!strcmp(verb, "replay") && optind + 1 == argc)
+		return replay_rules(argv[optind], stdout) ? EXIT_SUCCESS : EXIT_FAILURE;
 	if (!strcmp(verb, "add")) {
 		if (optind == argc) {
 			complain("add: a rule is missing");
@@ -152,7 +158,7 @@ int inject_main(int argc, char **argv)
 			if (!rules_take(&rules, argv[i]))
 				goto out;
 	} else if (!strcmp(verb, "list") ? optind < argc : strcmp(verb, "clear") != 0) {
-		complain("%s: should be add RULE..., list, or clear [NUMBER]...",
+		complain("%s: should be add RULE..., list, clear [NUMBER]..., or replay CAPTURE",
 			 *verb ? verb : "nothing");
 		return EXIT_USAGE;
 	}

@@ -12,8 +12,8 @@ import zlib
 
 import pytest
 
-from common import (HERE, LINK_LAYERS, PATIENCE, SIMHCA, Device, expect_success, run_pair, stopped,
-                    wait_until)
+from common import (HERE, LINK_LAYERS, PATIENCE, SIMHCA, Device, expect_success, new_port, run_pair,
+                    stopped, wait_until)
 
 SECTION, INTERFACE, PACKET = 0x0a0d0d0a, 1, 6  # pcapng's blocks
 BYTE_ORDER, ETHERNET = 0x1a2b3c4d, 1
@@ -226,6 +226,51 @@ def test_who_sent_it(device, pingpong, tmp_path):
         assert sum(row[0] == name and row[1] == f"sent by {name}" and row[3] == "4" for row in rows) == 20
     times = [float(row[2]) for row in rows]
     assert began - 1 < times[0] and times == sorted(times) and times[-1] < time.time() + 1, pair
+
+
+PINGPONGS = """
+ibv_rc_pingpong -g 0 -n 10 -s 64 -p $1 & until grep -qi ":$(printf %x $1) " /proc/net/tcp*; do sleep 0.05; done
+ibv_rc_pingpong -g 0 -n 10 -s 64 -p $1 localhost; wait
+"""
+
+
+def test_replayed(launcher, tmp_path):
+    """The faults of a capture happen again, to the same requests."""
+    def run(name, *rules):
+        options = [f"--inject={rule}" for rule in rules]
+        result = expect_success(launcher.run(SIMHCA, "run", "--private", *options, "--trace", tmp_path / name, "--",
+                                             "sh", "-c", PINGPONGS, "sh", new_port()))
+        assert "simhca run: rule" not in result.stderr, result  # each has fired
+        return expect_success(launcher.run(SIMHCA, "inject", "replay", tmp_path / name)).stdout
+
+    sends = "opcode=SEND,SEND_WITH_IMM,SEND_WITH_INV"
+    found = run("first", "rnr nth=9", "drop direction=response nth=14")
+    assert found == f"rnr {sends} nth=9\ndrop {sends} nth=14\n"
+    (tmp_path / "rules").write_text(found)
+    # What a rule has lost is never on a link.
+    assert run("second", tmp_path / "rules") == f"rnr {sends} nth=9\n"
+
+
+def request(opcode, psn):
+    """A request of RC in a frame, but for what nobody looks at."""
+    bth = struct.pack(">BBHII", opcode, 0, 0xffff, 0x11, psn)
+    return bytes(12) + b"\x08\x00\x45" + bytes(19) + struct.pack(">HHHH", 49152, ROCE, 0, 0) + bth + bytes(8)
+
+
+def test_replay_of_a_part(launcher, tmp_path):
+    """In a capture of others, in pcap: of a message in packets the second was missing; all of it is lost again."""
+    first, middle, last, only = 0x06, 0x07, 0x08, 0x0a  # of RDMA WRITE
+    sent = [(only, 0xffffff), (first, 0), (middle, 1), (last, 2), (middle, 1), (last, 2), (only, 3), (only, 3)]
+    with open(tmp_path / "capture", "wb") as file:
+        file.write(struct.pack("<IHHiIII", 0xa1b2c3d4, 2, 4, 0, 0, 65535, ETHERNET))
+        for frame in (request(*packet) for packet in sent):
+            file.write(struct.pack("<IIII", 0, 0, len(frame), len(frame)) + frame)
+    found = expect_success(launcher.run(SIMHCA, "inject", "replay", tmp_path / "capture")).stdout
+    writes = "opcode=RDMA_WRITE,RDMA_WRITE_WITH_IMM"
+    assert found == f"drop {writes} nth=2\ndrop {writes} nth=4\n"
+    (tmp_path / "none").write_text("nothing of that kind")
+    result = launcher.run(SIMHCA, "inject", "replay", tmp_path / "none")
+    assert result.status == 1 and result.stderr.startswith(f"simhca inject: {tmp_path}/none: ")
 
 
 def test_kinds_of_packets(device, pingpong, tmp_path):

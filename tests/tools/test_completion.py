@@ -53,7 +53,7 @@ def test_files(tool):
 
 
 def test_inject(tool):
-    assert offered(tool, "inject", "") == ["add", "list", "clear"]
+    assert offered(tool, "inject", "") == ["add", "list", "clear", "replay"]
     assert offered(tool, "inject", "--runtime-dir", "/tmp", "cl") == ["clear"]
     assert offered(tool, "inject", "add", "/etc/os-rel") == ["/etc/os-release"]
     assert "--json" in offered(tool, "inject", "--")
