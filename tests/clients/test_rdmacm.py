@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """The programs of rdmacm-utils: connections by IP addresses, through librdmacm."""
 import os
+import pathlib
 import re
 import signal
 
@@ -179,6 +180,25 @@ def test_udaddy(device):
                            ["udaddy", "-s", "127.0.0.1", *flags]):
         assert "data transfers complete" in result.stdout, result
         assert "return status 0" in result.stdout, result
+
+
+def has_udp_port(port):
+    lines = pathlib.Path("/proc/net/udp").read_text(encoding="ascii").splitlines()[1:]
+    return any(line.split()[1] == f"0100007F:{port:04X}" for line in lines)
+
+
+@pytest.mark.parametrize("module_device", ["ib"], indirect=True)
+def test_udpong(device, port):
+    """
+    rsockets with datagrams: who they are for is found out over UDP. On Ethernet librdmacm asks for an
+    address handle without GRH, which no RoCE device makes.
+    """
+    flags = ["-p", port, "-b", "127.0.0.1", "-S", "64", "-C", "10"]
+    server = device.start("udpong", *flags)
+    wait_until(lambda: has_udp_port(port) or not server.running, PATIENCE, "it has its port")
+    client = expect_success(device.run("udpong", *flags, "-s", "127.0.0.1"))
+    assert re.search(r"^custom +64 +10 +640 ", client.stdout, re.M), client
+    server.kill()
 
 
 def test_mckey(device):
