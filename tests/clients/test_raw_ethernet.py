@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from common import PATIENCE, cpu_ticks, expect_latencies, expect_success, table, wait_until
+from common import PATIENCE, cpu_ticks, expect_latencies, expect_success, measured, table, wait_until
 
 MACS = "02:00:00:00:00:01", "02:00:00:00:00:02"
 MTU = 1518  # the largest frame of perftest
@@ -30,6 +30,10 @@ def start(device, program, side, *flags):
 
 
 def run_raw(device, program, *flags):
+    return measured(lambda: run_raw_once(device, program, flags))
+
+
+def run_raw_once(device, program, flags):
     """
     A server and its client, which have no connection by which the one would know of the other:
     frames go nowhere before the server polls for them.
@@ -76,6 +80,6 @@ def test_latency(device, flags):
 @pytest.mark.parametrize("match", [[], UDP], ids=["ethernet", "udp"])
 def test_flow_rate(device, match):
     """raw_ethernet_fs_rate: how fast flows come into being and go; it has no client."""
-    result = start(device, "raw_ethernet_fs_rate", "--server", "-n", 100, *match).finish()
+    result, = measured(lambda: [start(device, "raw_ethernet_fs_rate", "--server", "-n", 100, *match).finish()])
     row = re.search(r"^100 +([\d.]+) +\t+([\d.]+)", expect_success(result).stdout, re.M)
     assert row and 0 < float(row[1]) <= float(row[2]), result
