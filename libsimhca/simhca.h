@@ -183,9 +183,10 @@ struct simhca_injection {
 struct simhca_ops {
 	/* a completion event for a CQ that has a channel */
 	void (*comp_event)(void *arg, uint64_t channel, uint64_t cq_user_handle);
-	/* type is an enum ibv_event_type; element the user handle of the QP, CQ or SRQ, or the port
-	 */
-	void (*async_event)(void *context_arg, struct simhca_user_handle user, uint32_t type);
+	/* type is an enum ibv_event_type; element the user handle of the QP, CQ or SRQ, or the
+	 * port; number the device's own of it */
+	void (*async_event)(void *context_arg, struct simhca_user_handle user, uint32_t number,
+			    uint32_t type);
 	void (*log)(void *arg, enum simhca_log_level level, const char *line);
 	/* While simhca_fabric_tap() is on. Called with locks held; bytes begin with Ethernet's. */
 	void (*frame)(void *arg, const struct simhca_frame_facts *facts, const uint8_t *bytes,

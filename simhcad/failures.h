@@ -43,6 +43,18 @@ void failures_add(struct failures *failures, const struct simhca_failure *failur
 /* A command that was refused; verb is a constant. */
 void failures_add_verb(struct failures *failures, uint32_t context, const char *verb, int error,
 		       const char *why);
+/* Likewise, of a program that need not have a context. */
+void failures_add_refusal(struct failures *failures, const struct failing_program *program,
+			  const char *verb, int error, const char *why);
+/* An asynchronous event, of a QP, CQ, SRQ or port of this number; if it tells of a failure. */
+void failures_add_event(struct failures *failures, uint32_t context, uint32_t type,
+			uint32_t number);
+/*
+ * A connection of rdma_cm that was rejected, or not answered: how is a constant that the tool has
+ * advice on, status what the peer said.
+ */
+void failures_add_connection(struct failures *failures, const struct failing_program *program,
+			     const char *how, int status, const char *text);
 /* A program that sleeps, and will not wake up. */
 void failures_add_sleep(struct failures *failures, uint32_t context, const char *text);
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include <infiniband/verbs.h>
 #include <errno.h>
 #include <ev.h>
 #include <pthread.h>
@@ -138,8 +139,12 @@ static void device_fatal(struct device *device, pid_t pid)
 	struct session *session, *next;
 
 	DL_FOREACH_SAFE (device->sessions, session, next)
-		if (session->context && !session->closing && session->pid == pid)
+		if (session->context && !session->closing && session->pid == pid) {
+			failures_add_event(device->daemon->failures,
+					   simhca_context_id(session->context),
+					   IBV_EVENT_DEVICE_FATAL, 0);
 			session_close(session, false);
+		}
 }
 
 static struct device *device_of(const struct daemon *daemon, const struct simhca_device *model)

@@ -31,10 +31,13 @@ static void on_comp_event(void *arg, uint64_t channel, uint64_t cq_user_handle)
 	event_raise_completion(&session->events, channel, cq_user_handle);
 }
 
-static void on_async_event(void *arg, struct simhca_user_handle user, uint32_t type)
+static void on_async_event(void *arg, struct simhca_user_handle user, uint32_t number,
+			   uint32_t type)
 {
 	struct session *session = arg;
 
+	failures_add_event(session->device->daemon->failures, simhca_context_id(session->context),
+			   type, number);
 	event_raise_async(&session->events, user.events, user.element, type);
 }
 

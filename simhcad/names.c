@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include <infiniband/verbs.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -98,6 +99,66 @@ const char *name_of_status(uint32_t status)
 		NAME(SIMHCA_WC_, TM_RNDV_INCOMPLETE);
 	default:
 		return "?";
+	}
+}
+
+const char *name_of_event(uint32_t type)
+{
+	static const char *const names[] = {
+		[IBV_EVENT_CQ_ERR] = "CQ_ERR",
+		[IBV_EVENT_QP_FATAL] = "QP_FATAL",
+		[IBV_EVENT_QP_REQ_ERR] = "QP_REQ_ERR",
+		[IBV_EVENT_QP_ACCESS_ERR] = "QP_ACCESS_ERR",
+		[IBV_EVENT_COMM_EST] = "COMM_EST",
+		[IBV_EVENT_SQ_DRAINED] = "SQ_DRAINED",
+		[IBV_EVENT_PATH_MIG] = "PATH_MIG",
+		[IBV_EVENT_PATH_MIG_ERR] = "PATH_MIG_ERR",
+		[IBV_EVENT_DEVICE_FATAL] = "DEVICE_FATAL",
+		[IBV_EVENT_PORT_ACTIVE] = "PORT_ACTIVE",
+		[IBV_EVENT_PORT_ERR] = "PORT_ERR",
+		[IBV_EVENT_LID_CHANGE] = "LID_CHANGE",
+		[IBV_EVENT_PKEY_CHANGE] = "PKEY_CHANGE",
+		[IBV_EVENT_SM_CHANGE] = "SM_CHANGE",
+		[IBV_EVENT_SRQ_ERR] = "SRQ_ERR",
+		[IBV_EVENT_SRQ_LIMIT_REACHED] = "SRQ_LIMIT_REACHED",
+		[IBV_EVENT_QP_LAST_WQE_REACHED] = "QP_LAST_WQE_REACHED",
+		[IBV_EVENT_CLIENT_REREGISTER] = "CLIENT_REREGISTER",
+		[IBV_EVENT_GID_CHANGE] = "GID_CHANGE",
+		[IBV_EVENT_WQ_FATAL] = "WQ_FATAL",
+	};
+
+	return type < sizeof(names) / sizeof(names[0]) && names[type] ? names[type] : "?";
+}
+
+const char *text_of_event(uint32_t type)
+{
+	switch (type) {
+	case IBV_EVENT_CQ_ERR:
+		return "the CQ had no room for a completion: that one is lost, and the CQ takes no "
+		       "more; its QPs go to ERR";
+	case IBV_EVENT_QP_FATAL:
+		return "the QP's rings hold what no library has written there; it goes to ERR";
+	case IBV_EVENT_QP_REQ_ERR:
+		return "the peer sent a request that this QP refuses, and no receive was taken "
+		       "that "
+		       "could have said so";
+	case IBV_EVENT_QP_ACCESS_ERR:
+		return "the peer asked for memory that it may not have, and no receive was taken "
+		       "that could have said so";
+	case IBV_EVENT_PATH_MIG_ERR:
+		return "the alternate path cannot be used";
+	case IBV_EVENT_DEVICE_FATAL:
+		return "the device has gone for this program";
+	case IBV_EVENT_PORT_ERR:
+		return "the port went down";
+	case IBV_EVENT_SRQ_ERR:
+		return "the SRQ's ring holds what no library has written there; nothing is "
+		       "received "
+		       "by it any more";
+	case IBV_EVENT_WQ_FATAL:
+		return "the WQ's ring holds what no library has written there";
+	default:
+		return NULL;
 	}
 }
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include <infiniband/verbs.h>
 #include <string.h>
 #include <strings.h>
 
@@ -244,6 +245,111 @@ const struct advice *advice_on_reason(uint32_t reason)
 	return NULL;
 }
 
+const struct advice *advice_on_sleep(void)
+{
+	static const struct advice advice = {
+		"",
+		"ibv_req_notify_cq() was not called after the last event, or before the CQ was "
+		"polled empty.",
+		"After each event arm the CQ, and only then poll it until it is empty.",
+	};
+
+	return &advice;
+}
+
+struct named_advice {
+	const char *name;
+	struct advice advice;
+};
+
+static const struct advice *by_name(const struct named_advice *advices, size_t count,
+				    const char *name)
+{
+	for (size_t i = 0; i < count; i++)
+		if (!strcmp(advices[i].name, name))
+			return &advices[i].advice;
+	return NULL;
+}
+#define BY_NAME(advices, name) by_name(advices, sizeof(advices) / sizeof(advices[0]), name)
+
+#define EVENTS "IBTA vol. 1, 11.6.3"
+#define OVERWRITTEN                                                                                \
+	{                                                                                          \
+		EVENTS,                                                                            \
+			"The program writes where it should not, or uses the queue from two "      \
+			"threads without a "                                                       \
+			"lock of the library's (a thread domain promises that).",                  \
+			"Look for writes past a buffer's end, with valgrind or AddressSanitizer."  \
+	}
+
+const struct advice *advice_on_event(const char *name)
+{
+	static const struct named_advice advices[] = {
+		{ "CQ_ERR",
+		  { EVENTS ".2",
+		    "The CQ is smaller than what its QPs may have posted, or is not polled often.",
+		    "Make it as large as all their send and receive queues together." } },
+		{ "QP_FATAL", OVERWRITTEN },
+		{ "SRQ_ERR", OVERWRITTEN },
+		{ "WQ_FATAL", OVERWRITTEN },
+		{ "QP_REQ_ERR",
+		  { EVENTS ".2", "The peer's request does not suit this QP's attributes.",
+		    "Look at what the peer's completion says." } },
+		{ "QP_ACCESS_ERR",
+		  { EVENTS ".2",
+		    "The peer's key, address or length is wrong, or rights are missing.",
+		    "Look at what the peer's completion says." } },
+		{ "PATH_MIG_ERR",
+		  { "IBTA vol. 1, 17.2.8", "The alternate path was never there.",
+		    "Set it anew, by ibv_modify_qp()." } },
+		{ "DEVICE_FATAL",
+		  { EVENTS ".4", "A device was reset, or lost; here by a rule of `simhca inject`.",
+		    "Close all that was made of it, and open it anew." } },
+		{ "PORT_ERR",
+		  { EVENTS ".4",
+		    "The network interface of the device went down, or a rule of `simhca inject` "
+		    "took it down.",
+		    "Wait for IBV_EVENT_PORT_ACTIVE; connections stand it if their retries "
+		    "last." } },
+	};
+
+	return BY_NAME(advices, name);
+}
+
+#define CM_REQ "IBTA vol. 1, 12.6"
+const struct advice *advice_on_connection(const char *how)
+{
+	static const struct named_advice advices[] = {
+		{ "nobody_listens",
+		  { CM_REQ ".7",
+		    "The server listens later, at another port or port space, or by another "
+		    "daemon.",
+		    "Compare the address and port with the listeners; `simhca cm` shows all "
+		    "ids." } },
+		{ "rejected",
+		  { CM_REQ ".7",
+		    "The peer's program called rdma_reject(), or destroyed the id before it "
+		    "accepted.",
+		    "Look at the private data that came with it, and at what the peer logs." } },
+		{ "no_answer",
+		  { CM_REQ ".5",
+		    "The peer's program does not fetch its events, or there is no way to it.",
+		    "See what the peer's threads wait for; between hosts try `ping` and a look at "
+		    "`simhca wire`." } },
+		{ "no_device",
+		  { "",
+		    "The address is not one of a network interface that a device here stands on.",
+		    "Use an address that `simhca status` shows." } },
+		{ "backlog_full",
+		  { "",
+		    "The server accepts more slowly than clients come, or its backlog is small.",
+		    "Give rdma_listen() a larger one, and fetch CONNECT_REQUEST events in "
+		    "time." } },
+	};
+
+	return BY_NAME(advices, how);
+}
+
 static const struct status_advice statuses[] = {
 	{ SIMHCA_WC_SUCCESS, "the work request is done" },
 	{ SIMHCA_WC_LOC_LEN_ERR, "a length is wrong at the end that has this completion: a receive "
@@ -302,5 +408,14 @@ int status_by_name(const char *name)
 	for (size_t i = 0; i < sizeof(statuses) / sizeof(statuses[0]); i++)
 		if (!strcasecmp(name, name_of_status(statuses[i].status)))
 			return (int)statuses[i].status;
+	return -1;
+}
+
+int event_by_name(const char *name)
+{
+	name = without(name, "IBV_EVENT_");
+	for (uint32_t type = 0; type <= IBV_EVENT_WQ_FATAL; type++)
+		if (text_of_event(type) && !strcasecmp(name, name_of_event(type)))
+			return (int)type;
 	return -1;
 }

@@ -15,6 +15,13 @@ struct advice {
 /* Of a reason (vendor_err), NULL: there is no such reason. */
 const struct advice *advice_on_reason(uint32_t reason);
 
+/* Of a program that sleeps on events which will not come. */
+const struct advice *advice_on_sleep(void);
+/* Of an asynchronous event by its name; NULL: it tells of no failure. */
+const struct advice *advice_on_event(const char *name);
+/* Of a connection of rdma_cm that failed, by how (admin.h); NULL: there is no such way. */
+const struct advice *advice_on_connection(const char *how);
+
 struct status_advice {
 	uint32_t status; /* enum simhca_wc_status */
 	const char *text;
@@ -22,8 +29,10 @@ struct status_advice {
 /* NULL: there is no such status. */
 const struct status_advice *advice_on_status(uint32_t status);
 
-/* Numbers by name, in either case, with or without IBV_WC_ or SIMHCA_REASON_; or -1. */
+/* Numbers by name, in either case, with or without IBV_WC_, IBV_EVENT_ or
+ * SIMHCA_REASON_; or -1. */
 int reason_by_name(const char *name);
 int status_by_name(const char *name);
+int event_by_name(const char *name); /* of those that tell of a failure */
 
 #endif

@@ -17,13 +17,14 @@ static const char help[] =
 	"       simhca explain ERROR...\n"
 	"\n"
 	"Tells what has failed of late, newest last: each work request that completed with an\n"
-	"error, with what both ends saw, why, what mostly causes that and what to do; and verbs\n"
-	"that were refused. What ended programs left is there too, until newer failures take its\n"
-	"room.\n"
+	"error, with what both ends saw, why, what mostly causes that and what to do; "
+	"asynchronous\n"
+	"events of failures, verbs that were refused, connections that were rejected or not\n"
+	"answered. What ended programs left is there too, until newer failures take its room.\n"
 	"\n"
 	"With an ERROR, tells what it means: the name or number of a reason (a completion's\n"
 	"vendor_err: KEY_PAST_END, 20, 0x14), or the name of a completion's status\n"
-	"(REM_ACCESS_ERR). Needs no daemon.\n"
+	"(REM_ACCESS_ERR) or of an asynchronous event (CQ_ERR). Needs no daemon.\n"
 	"\n"
 	"  --pid PID                 only what concerns this process\n"
 	"  --qp N                    only what concerns the queue pair of this number\n"
@@ -35,15 +36,20 @@ static const char help[] =
 
 /* ------------------------------------------------------------------------------ dictionary */
 
+static void print_advice(const struct advice *advice)
+{
+	if (advice->rule[0])
+		printf("  rule:    %s\n", advice->rule);
+	printf("  usually: %s\n  try:     %s\n", advice->usually, advice->remedy);
+}
+
 static void define_reason(uint32_t reason)
 {
 	const struct advice *advice = advice_on_reason(reason);
 
 	printf("%s, vendor_err %u (0x%x): %s\n", name_of_reason(reason), reason, reason,
 	       simhca_reason_text(reason));
-	if (advice->rule[0])
-		printf("  rule:    %s\n", advice->rule);
-	printf("  usually: %s\n  try:     %s\n", advice->usually, advice->remedy);
+	print_advice(advice);
 }
 
 static void define_status(uint32_t status)
@@ -51,6 +57,15 @@ static void define_status(uint32_t status)
 	printf("IBV_WC_%s, status %u: %s\n", name_of_status(status), status,
 	       advice_on_status(status)->text);
 	printf("  vendor_err of the completion has the precise reason.\n");
+}
+
+static void define_event(uint32_t event)
+{
+	const struct advice *advice = advice_on_event(name_of_event(event));
+
+	printf("IBV_EVENT_%s, asynchronous event %u: %s\n", name_of_event(event), event,
+	       text_of_event(event));
+	print_advice(advice);
 }
 
 static bool define(const char *word)
@@ -73,8 +88,13 @@ static bool define(const char *word)
 		define_status((uint32_t)known);
 		return true;
 	}
+	known = event_by_name(word);
+	if (known >= 0) {
+		define_event((uint32_t)known);
+		return true;
+	}
 	complain("%s: must be a reason (vendor_err), by name or number, or the name of a "
-		 "completion's status",
+		 "completion's status or of an asynchronous event",
 		 word);
 	return false;
 }

@@ -152,12 +152,30 @@ static void print_times(FILE *out, const json_t *failure)
 		fprintf(out, ", %lld times", report_number(failure, "count"));
 }
 
+/* "IBV_EVENT_CQ_ERR, CQ 3" */
+static void print_event(FILE *out, const json_t *failure)
+{
+	static const struct {
+		const char *prefix, *what;
+	} kinds[] = { { "CQ", "CQ" }, { "SRQ", "SRQ" }, { "PORT", "port" }, { "WQ", "WQ" } };
+	const char *event = report_text(failure, "event");
+
+	fprintf(out, ": IBV_EVENT_%s", event);
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+		if (!strncmp(event, kinds[i].prefix, strlen(kinds[i].prefix)))
+			fprintf(out, ", %s %lld", kinds[i].what, report_number(failure, "number"));
+}
+
 static void print_headline(FILE *out, const json_t *failure)
 {
 	char id[24];
 
 	print_time(out, failure);
 	print_who(out, failure);
+	if (is(failure, "connection")) {
+		fputs(": a connection fails\n", out);
+		return;
+	}
 	if (is(failure, "verb")) {
 		fprintf(out, ": %s is refused: %s\n", report_text(failure, "verb"),
 			strerror((int)report_number(failure, "errno")));
@@ -165,6 +183,13 @@ static void print_headline(FILE *out, const json_t *failure)
 	}
 	if (is(failure, "sleep")) {
 		fputs(" sleeps, and will not wake up\n", out);
+		return;
+	}
+	if (is(failure, "event")) {
+		if (report_number(failure, "qpn"))
+			fprintf(out, ", QP 0x%06llx", report_number(failure, "qpn"));
+		print_event(out, failure);
+		fputc('\n', out);
 		return;
 	}
 	if (report_number(failure, "qpn"))
@@ -208,7 +233,8 @@ static void print_consequence(FILE *out, const json_t *failure)
 		print_times(out, failure);
 		fprintf(out, ", at ");
 		print_who(out, failure);
-		print_qp(out, failure);
+		if (report_number(failure, "qpn"))
+			print_qp(out, failure);
 		fputc('\n', out);
 		return;
 	}
@@ -218,6 +244,12 @@ static void print_consequence(FILE *out, const json_t *failure)
 	}
 	fprintf(out, "  then:       ");
 	print_who(out, failure);
+	if (is(failure, "event")) {
+		fprintf(out, ", QP 0x%06llx", report_number(failure, "qpn"));
+		print_event(out, failure);
+		fputc('\n', out);
+		return;
+	}
 	print_qp(out, failure);
 	if (is(failure, "flush"))
 		fprintf(out, ": %lld work request%s flushed\n", report_number(failure, "count"),
@@ -243,10 +275,23 @@ static const char *reason_text(const json_t *list, const json_t *failure)
 	return report_text(failure, "text");
 }
 
+/* NULL: there is none. */
+static const struct advice *advice_on(const json_t *failure)
+{
+	if (is(failure, "verb"))
+		return NULL;
+	if (is(failure, "sleep"))
+		return advice_on_sleep();
+	if (is(failure, "event"))
+		return advice_on_event(report_text(failure, "event"));
+	if (is(failure, "connection"))
+		return advice_on_connection(report_text(failure, "how"));
+	return advice_on_reason((uint32_t)report_number(failure, "vendor_err"));
+}
+
 static void print_one(FILE *out, const json_t *list, const json_t *failure)
 {
-	const struct advice *advice =
-		advice_on_reason((uint32_t)report_number(failure, "vendor_err"));
+	const struct advice *advice = advice_on(failure);
 	const json_t *other;
 	size_t i;
 
@@ -254,7 +299,7 @@ static void print_one(FILE *out, const json_t *list, const json_t *failure)
 	if (is(failure, "injection"))
 		return;
 	fprintf(out, "  because:    %s", reason_text(list, failure));
-	if (!is(failure, "verb") && !is(failure, "sleep"))
+	if (has(failure, "reason"))
 		fprintf(out, " (%s, vendor_err %lld)", report_text(failure, "reason"),
 			report_number(failure, "vendor_err"));
 	fputc('\n', out);
@@ -265,14 +310,7 @@ static void print_one(FILE *out, const json_t *list, const json_t *failure)
 			   other) if (has(other, "cause") &&
 				      report_number(other, "cause") == report_number(failure, "id"))
 		print_consequence(out, other);
-	if (is(failure, "sleep"))
-		fputs("  usually:    ibv_req_notify_cq() was not called after the last event, or "
-		      "before the CQ was polled empty.\n"
-		      "  try:        After each event arm the CQ, and only then poll it until it "
-		      "is "
-		      "empty.\n",
-		      out);
-	if (is(failure, "verb") || is(failure, "sleep") || !advice)
+	if (!advice)
 		return;
 	if (advice->rule[0])
 		fprintf(out, "  rule:       %s\n", advice->rule);

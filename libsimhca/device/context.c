@@ -369,10 +369,10 @@ void simhca_object_remove(struct simhca_context *context, enum simhca_object_typ
 }
 
 void simhca_async_event(struct simhca_context *context, struct simhca_user_handle user,
-			uint32_t type)
+			uint32_t number, uint32_t type)
 {
 	const struct simhca_ops *ops = &context->device->fabric->ops;
 
 	if (ops->async_event && !atomic_load(&context->dead))
-		ops->async_event(context->arg, user, type);
+		ops->async_event(context->arg, user, number, type);
 }

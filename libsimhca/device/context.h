@@ -113,6 +113,6 @@ void simhca_object_remove(struct simhca_context *context, enum simhca_object_typ
 			  uint32_t handle);
 
 void simhca_async_event(struct simhca_context *context, struct simhca_user_handle user,
-			uint32_t type);
+			uint32_t number, uint32_t type);
 
 #endif

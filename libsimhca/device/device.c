@@ -303,7 +303,7 @@ static void event_everywhere(struct simhca_device *device, uint32_t type)
 
 	for (context = device->contexts; context; context = context->next)
 		simhca_async_event(context, (struct simhca_user_handle){ .element = 1 /* port */ },
-				   type);
+				   1, type);
 }
 
 void simhca_device_set_port(struct simhca_device *device, bool active)

@@ -281,7 +281,8 @@ static enum simhca_take take(struct simhca_worker *worker, struct simhca_qp *qp,
 	}
 	pthread_mutex_unlock(&srq->lock);
 	if (limit_reached)
-		simhca_async_event(srq->context, srq->user_handle, IBV_EVENT_SRQ_LIMIT_REACHED);
+		simhca_async_event(srq->context, srq->user_handle, srq->srqn,
+				   IBV_EVENT_SRQ_LIMIT_REACHED);
 	return taken;
 }
 

@@ -79,7 +79,7 @@ static enum simhca_take take(struct simhca_worker *worker, struct simhca_qp *qp,
 	(void)packet;
 	if (taken != SIMHCA_TAKE_CORRUPT)
 		return taken;
-	simhca_async_event(srq->context, srq->user_handle, IBV_EVENT_SRQ_ERR);
+	simhca_async_event(srq->context, srq->user_handle, srq->srqn, IBV_EVENT_SRQ_ERR);
 	return SIMHCA_TAKE_BROKEN;
 }
 

@@ -131,7 +131,7 @@ void simhca_flush(struct simhca_qp *qp)
 		count = flush_sq(qp) + flush_rq(qp);
 		if (qp->last_wqe_event_due) {
 			qp->last_wqe_event_due = false;
-			simhca_async_event(qp->context, qp->user_handle,
+			simhca_async_event(qp->context, qp->user_handle, qp->qpn,
 					   IBV_EVENT_QP_LAST_WQE_REACHED);
 		}
 		break;

@@ -132,12 +132,13 @@ void simhca_injected_async(struct simhca_qp *qp, uint32_t type)
 
 	switch (type) {
 	case IBV_EVENT_CQ_ERR:
-		simhca_async_event(qp->context, qp->send_cq->user_handle, type);
+		simhca_async_event(qp->context, qp->send_cq->user_handle, qp->send_cq->number,
+				   type);
 		break;
 	case IBV_EVENT_SRQ_ERR:
 	case IBV_EVENT_SRQ_LIMIT_REACHED:
 		if (qp->srq)
-			simhca_async_event(qp->context, qp->srq->user_handle, type);
+			simhca_async_event(qp->context, qp->srq->user_handle, qp->srq->srqn, type);
 		break;
 	case IBV_EVENT_QP_FATAL:
 	case IBV_EVENT_QP_REQ_ERR:
@@ -150,6 +151,6 @@ void simhca_injected_async(struct simhca_qp *qp, uint32_t type)
 		simhca_qp_event(qp, type);
 		break;
 	default:
-		simhca_async_event(qp->context, port, type);
+		simhca_async_event(qp->context, port, 1, type);
 	}
 }

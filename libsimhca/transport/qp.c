@@ -72,7 +72,7 @@ void simhca_qp_corrupt(struct simhca_qp *qp)
 		return;
 	simhca_log(qp->device->fabric, SIMHCA_LOG_WARNING, "QP 0x%06x: %s; it goes to ERR", qp->qpn,
 		   simhca_reason_text(SIMHCA_REASON_RING_CORRUPT));
-	simhca_async_event(qp->context, qp->user_handle,
+	simhca_async_event(qp->context, qp->user_handle, qp->qpn,
 			   qp->type == SIMHCA_QPT_WQ ? IBV_EVENT_WQ_FATAL : IBV_EVENT_QP_FATAL);
 	simhca_engine_schedule(qp->context->engine, &qp->task);
 }
@@ -596,7 +596,7 @@ void simhca_qp_event(struct simhca_qp *qp, uint32_t type)
 	struct simhca_qp_open *open;
 
 	if (qp->context) {
-		simhca_async_event(qp->context, qp->user_handle, type);
+		simhca_async_event(qp->context, qp->user_handle, qp->qpn, type);
 		return;
 	}
 	/* None of them goes meanwhile, and those that come stand before them. */
@@ -605,7 +605,7 @@ void simhca_qp_event(struct simhca_qp *qp, uint32_t type)
 	open = qp->opens;
 	pthread_mutex_unlock(&qp->opens_lock);
 	for (; open; open = open->next)
-		simhca_async_event(open->context, open->user_handle, type);
+		simhca_async_event(open->context, open->user_handle, qp->qpn, type);
 	pthread_mutex_lock(&qp->opens_lock);
 	qp->telling--;
 	pthread_mutex_unlock(&qp->opens_lock);

@@ -395,7 +395,8 @@ static bool may_send(struct simhca_qp *qp)
 		qp->qpc->sq_draining = 0;
 		if (qp->drained_event_due) {
 			qp->drained_event_due = false;
-			simhca_async_event(qp->context, qp->user_handle, IBV_EVENT_SQ_DRAINED);
+			simhca_async_event(qp->context, qp->user_handle, qp->qpn,
+					   IBV_EVENT_SQ_DRAINED);
 		}
 		return false;
 	}

@@ -62,7 +62,8 @@ enum simhca_take simhca_srq_take(struct simhca_srq *srq, char *held)
 	result = simhca_srq_take_locked(srq, held, &limit_reached);
 	pthread_mutex_unlock(&srq->lock);
 	if (limit_reached)
-		simhca_async_event(srq->context, srq->user_handle, IBV_EVENT_SRQ_LIMIT_REACHED);
+		simhca_async_event(srq->context, srq->user_handle, srq->srqn,
+				   IBV_EVENT_SRQ_LIMIT_REACHED);
 	return result;
 }
 

@@ -274,6 +274,20 @@ struct device *cma_addr_device(struct cma *cma, const union cma_addr *addr, uint
 /* The first device whose port is active, with a GID of the address's family. */
 struct device *cma_any_device(struct cma *cma, const union cma_addr *addr, uint8_t *sgid_index);
 
+/* ---------------------------------------------------------------------------------- cma_tell.c */
+
+/* How a connection failed, which `simhca explain` has advice on. */
+#define CMA_NOBODY_LISTENS "nobody_listens"
+#define CMA_REJECTED "rejected"
+#define CMA_NO_ANSWER "no_answer"
+#define CMA_NO_DEVICE "no_device"
+#define CMA_BACKLOG_FULL "backlog_full"
+void cma_tell_failure(const struct cma_id *id, const char *how, int status, const char *format, ...)
+	__attribute__((format(printf, 4, 5)));
+/* A command that was refused. */
+void cma_tell_refusal(const struct cma_file *file, const char *command, int error,
+		      const struct simhca_why *why);
+
 /* ------------------------------------------------------------------------------- ucma_file.c */
 
 /* Queues an event; it is copied. False: it is lost, there are too many. */

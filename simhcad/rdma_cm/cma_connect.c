@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "cma.h"
-#include "log.h"
 #include "session.h"
 
 #define SERVICE_RC 0
@@ -310,6 +309,20 @@ static void on_rep(struct cma_id *id, const struct simhca_cm_mad *mad)
 	cma_file_queue(id->file, &event);
 }
 
+static const char *meaning_of(uint16_t reason)
+{
+	switch (reason) {
+	case SIMHCA_CM_REJ_TIMEOUT:
+		return " (the peer waited too long for what comes next)";
+	case SIMHCA_CM_REJ_STALE_CONNECTION:
+		return " (stale connection: the QP is part of one already)";
+	case SIMHCA_CM_REJ_CONSUMER:
+		return " (consumer: the peer's program does not want it)";
+	default:
+		return "";
+	}
+}
+
 static void on_rej(struct cma_id *id, const struct simhca_cm_rej *rej)
 {
 	struct cma_event event = event_of(id, CMA_EV_REJECTED, rej->reason);
@@ -320,13 +333,13 @@ static void on_rej(struct cma_id *id, const struct simhca_cm_rej *rej)
 	cma_addr_print(&id->dst, to);
 	if (rej->reason == SIMHCA_CM_REJ_INVALID_SERVICE_ID) {
 		cma_port_describe(id->file->cma, id->ps, listeners, sizeof(listeners));
-		log_info("rdma_cm: process %d (%s): nobody listens on %s in port space %s; "
-			 "listeners are: %s",
-			 (int)id->file->pid, id->file->comm, to, cma_ps_name(id->ps),
-			 listeners[0] ? listeners : "none");
+		cma_tell_failure(id, CMA_NOBODY_LISTENS, rej->reason,
+				 "nobody listens on %s in port space %s; listeners are: %s", to,
+				 cma_ps_name(id->ps), listeners[0] ? listeners : "none");
 	} else {
-		log_info("rdma_cm: process %d (%s): the connection to %s was rejected, reason %u",
-			 (int)id->file->pid, id->file->comm, to, rej->reason);
+		cma_tell_failure(id, CMA_REJECTED, rej->reason,
+				 "the connection to %s was rejected, reason %u%s", to, rej->reason,
+				 meaning_of(rej->reason));
 	}
 }
 
@@ -343,10 +356,10 @@ static void on_sidr_rep(struct cma_id *id, const struct simhca_cm_mad *mad)
 		event.resp.event = CMA_EV_UNREACHABLE;
 		event.resp.status = rep->status;
 		cma_port_describe(id->file->cma, id->ps, listeners, sizeof(listeners));
-		log_info("rdma_cm: process %d (%s): %s in port space %s does not serve, status "
-			 "%u; listeners are: %s",
-			 (int)id->file->pid, id->file->comm, cma_addr_print(&id->dst, to),
-			 cma_ps_name(id->ps), rep->status, listeners[0] ? listeners : "none");
+		cma_tell_failure(id, CMA_NOBODY_LISTENS, rep->status,
+				 "%s in port space %s does not serve, status %u; listeners are: %s",
+				 cma_addr_print(&id->dst, to), cma_ps_name(id->ps), rep->status,
+				 listeners[0] ? listeners : "none");
 	} else {
 		ud->qp_num = rep->qpn;
 		ud->qkey = rep->qkey;
@@ -361,8 +374,8 @@ static void on_timeout(struct cma_id *id)
 {
 	char to[CMA_ADDR_TEXT];
 
-	log_info("rdma_cm: process %d (%s): %s did not answer", (int)id->file->pid, id->file->comm,
-		 cma_addr_print(&id->dst, to));
+	cma_tell_failure(id, CMA_NO_ANSWER, ETIMEDOUT, "%s did not answer",
+			 cma_addr_print(&id->dst, to));
 	cma_event(id, CMA_EV_UNREACHABLE, -ETIMEDOUT);
 }
 
@@ -479,10 +492,10 @@ static int find_listener(struct cma_port *port, const union cma_addr *src, uint8
 	if (!type_fits(*listener, type))
 		return type == IBV_QPT_UD ? SIMHCA_CM_SIDR_UNSUPPORTED : SIMHCA_CM_REJ_CONSUMER;
 	if ((*listener)->waiting >= (*listener)->backlog) {
-		log_info("rdma_cm: process %d (%s): the backlog of %s is full, with %u requests "
-			 "that were not fetched",
-			 (int)(*listener)->file->pid, (*listener)->file->comm,
-			 cma_addr_print(&(*listener)->src, text), (*listener)->waiting);
+		cma_tell_failure(
+			*listener, CMA_BACKLOG_FULL, ECONNREFUSED,
+			"the backlog of %s is full, with %u requests that were not fetched",
+			cma_addr_print(&(*listener)->src, text), (*listener)->waiting);
 		return -1;
 	}
 	return 0;

@@ -280,9 +280,9 @@ int cma_resolve_addr(struct cma_id *id, const union cma_addr *src, const union c
 	}
 	if (!id->device)
 		return simhca_why(why, ENODEV, "no device has an active port");
-	log_info("rdma_cm: process %d (%s): no device of this daemon has %s; see the GIDs of "
-		 "`simhca status`",
-		 (int)id->file->pid, id->file->comm, cma_addr_print(dst, text));
+	cma_tell_failure(id, CMA_NO_DEVICE, 0,
+			 "no device of this daemon has %s; see the GIDs of `simhca status`",
+			 cma_addr_print(dst, text));
 	id->state = CMA_ADDR_QUERY;
 	ev_timer_set(&id->resolving, timeout_ms / 1000.0, 0);
 	ev_timer_start(cma->daemon->loop, &id->resolving);

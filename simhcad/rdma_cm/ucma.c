@@ -678,44 +678,46 @@ static const struct {
 	uint16_t in; /* bytes of the payload that have to be there */
 	int (*handler)(struct ucma_call *call, struct simhca_why *why);
 } commands[SIMHCA_UCMA_COUNT] = {
-	[RDMA_USER_CM_CMD_CREATE_ID] = { "CREATE_ID", sizeof(struct rdma_ucm_create_id),
+	[RDMA_USER_CM_CMD_CREATE_ID] = { "rdma_cm CREATE_ID", sizeof(struct rdma_ucm_create_id),
 					 create_id },
-	[RDMA_USER_CM_CMD_DESTROY_ID] = { "DESTROY_ID", sizeof(struct rdma_ucm_destroy_id),
+	[RDMA_USER_CM_CMD_DESTROY_ID] = { "rdma_cm DESTROY_ID", sizeof(struct rdma_ucm_destroy_id),
 					  destroy_id },
-	[RDMA_USER_CM_CMD_BIND_IP] = { "BIND_IP", sizeof(struct rdma_ucm_bind_ip), bind_ip },
-	[RDMA_USER_CM_CMD_RESOLVE_IP] = { "RESOLVE_IP", sizeof(struct rdma_ucm_resolve_ip),
+	[RDMA_USER_CM_CMD_BIND_IP] = { "rdma_cm BIND_IP", sizeof(struct rdma_ucm_bind_ip),
+				       bind_ip },
+	[RDMA_USER_CM_CMD_RESOLVE_IP] = { "rdma_cm RESOLVE_IP", sizeof(struct rdma_ucm_resolve_ip),
 					  resolve_ip },
-	[RDMA_USER_CM_CMD_RESOLVE_ROUTE] = { "RESOLVE_ROUTE", sizeof(struct rdma_ucm_resolve_route),
-					     resolve_route },
-	[RDMA_USER_CM_CMD_QUERY_ROUTE] = { "QUERY_ROUTE", sizeof(struct rdma_ucm_query),
+	[RDMA_USER_CM_CMD_RESOLVE_ROUTE] = { "rdma_cm RESOLVE_ROUTE",
+					     sizeof(struct rdma_ucm_resolve_route), resolve_route },
+	[RDMA_USER_CM_CMD_QUERY_ROUTE] = { "rdma_cm QUERY_ROUTE", sizeof(struct rdma_ucm_query),
 					   query_route },
-	[RDMA_USER_CM_CMD_CONNECT] = { "CONNECT", offsetof(struct rdma_ucm_connect, ece),
+	[RDMA_USER_CM_CMD_CONNECT] = { "rdma_cm CONNECT", offsetof(struct rdma_ucm_connect, ece),
 				       connect_to },
-	[RDMA_USER_CM_CMD_LISTEN] = { "LISTEN", sizeof(struct rdma_ucm_listen), listen_on },
-	[RDMA_USER_CM_CMD_ACCEPT] = { "ACCEPT", offsetof(struct rdma_ucm_accept, ece), accept_it },
-	[RDMA_USER_CM_CMD_REJECT] = { "REJECT", sizeof(struct rdma_ucm_reject), reject_it },
-	[RDMA_USER_CM_CMD_DISCONNECT] = { "DISCONNECT", sizeof(struct rdma_ucm_disconnect),
+	[RDMA_USER_CM_CMD_LISTEN] = { "rdma_cm LISTEN", sizeof(struct rdma_ucm_listen), listen_on },
+	[RDMA_USER_CM_CMD_ACCEPT] = { "rdma_cm ACCEPT", offsetof(struct rdma_ucm_accept, ece),
+				      accept_it },
+	[RDMA_USER_CM_CMD_REJECT] = { "rdma_cm REJECT", sizeof(struct rdma_ucm_reject), reject_it },
+	[RDMA_USER_CM_CMD_DISCONNECT] = { "rdma_cm DISCONNECT", sizeof(struct rdma_ucm_disconnect),
 					  disconnect },
-	[RDMA_USER_CM_CMD_INIT_QP_ATTR] = { "INIT_QP_ATTR", sizeof(struct rdma_ucm_init_qp_attr),
-					    init_qp_attr },
-	[RDMA_USER_CM_CMD_GET_OPTION] = { "GET_OPTION", 0, get_option },
-	[RDMA_USER_CM_CMD_SET_OPTION] = { "SET_OPTION", sizeof(struct rdma_ucm_set_option),
+	[RDMA_USER_CM_CMD_INIT_QP_ATTR] = { "rdma_cm INIT_QP_ATTR",
+					    sizeof(struct rdma_ucm_init_qp_attr), init_qp_attr },
+	[RDMA_USER_CM_CMD_GET_OPTION] = { "rdma_cm GET_OPTION", 0, get_option },
+	[RDMA_USER_CM_CMD_SET_OPTION] = { "rdma_cm SET_OPTION", sizeof(struct rdma_ucm_set_option),
 					  set_option },
-	[RDMA_USER_CM_CMD_NOTIFY] = { "NOTIFY", sizeof(struct rdma_ucm_notify), notify },
-	[RDMA_USER_CM_CMD_JOIN_IP_MCAST] = { "JOIN_IP_MCAST", sizeof(struct rdma_ucm_join_ip_mcast),
-					     join_ip },
-	[RDMA_USER_CM_CMD_LEAVE_MCAST] = { "LEAVE_MCAST", sizeof(struct rdma_ucm_destroy_id),
-					   leave },
-	[RDMA_USER_CM_CMD_MIGRATE_ID] = { "MIGRATE_ID", sizeof(struct rdma_ucm_migrate_id),
+	[RDMA_USER_CM_CMD_NOTIFY] = { "rdma_cm NOTIFY", sizeof(struct rdma_ucm_notify), notify },
+	[RDMA_USER_CM_CMD_JOIN_IP_MCAST] = { "rdma_cm JOIN_IP_MCAST",
+					     sizeof(struct rdma_ucm_join_ip_mcast), join_ip },
+	[RDMA_USER_CM_CMD_LEAVE_MCAST] = { "rdma_cm LEAVE_MCAST",
+					   sizeof(struct rdma_ucm_destroy_id), leave },
+	[RDMA_USER_CM_CMD_MIGRATE_ID] = { "rdma_cm MIGRATE_ID", sizeof(struct rdma_ucm_migrate_id),
 					  migrate_id },
-	[RDMA_USER_CM_CMD_QUERY] = { "QUERY", sizeof(struct rdma_ucm_query), query },
-	[RDMA_USER_CM_CMD_BIND] = { "BIND", sizeof(struct rdma_ucm_bind), bind_any_family },
-	[RDMA_USER_CM_CMD_RESOLVE_ADDR] = { "RESOLVE_ADDR", sizeof(struct rdma_ucm_resolve_addr),
-					    resolve_addr },
-	[RDMA_USER_CM_CMD_JOIN_MCAST] = { "JOIN_MCAST", sizeof(struct rdma_ucm_join_mcast),
+	[RDMA_USER_CM_CMD_QUERY] = { "rdma_cm QUERY", sizeof(struct rdma_ucm_query), query },
+	[RDMA_USER_CM_CMD_BIND] = { "rdma_cm BIND", sizeof(struct rdma_ucm_bind), bind_any_family },
+	[RDMA_USER_CM_CMD_RESOLVE_ADDR] = { "rdma_cm RESOLVE_ADDR",
+					    sizeof(struct rdma_ucm_resolve_addr), resolve_addr },
+	[RDMA_USER_CM_CMD_JOIN_MCAST] = { "rdma_cm JOIN_MCAST", sizeof(struct rdma_ucm_join_mcast),
 					  join_any_family },
-	[SIMHCA_UCMA_RESOLVE_IB_SERVICE] = { "RESOLVE_IB_SERVICE", 0, resolve_ib_service },
-	[SIMHCA_UCMA_WRITE_CM_EVENT] = { "WRITE_CM_EVENT",
+	[SIMHCA_UCMA_RESOLVE_IB_SERVICE] = { "rdma_cm RESOLVE_IB_SERVICE", 0, resolve_ib_service },
+	[SIMHCA_UCMA_WRITE_CM_EVENT] = { "rdma_cm WRITE_CM_EVENT",
 					 offsetof(struct simhca_ucma_write_cm_event, param) +
 						 sizeof(uint64_t),
 					 write_cm_event },
@@ -723,10 +725,15 @@ static const struct {
 
 int ucma_call(struct ucma_call *call, uint32_t command, struct simhca_why *why)
 {
+	int ret;
+
 	if (!commands[command].handler)
 		return simhca_why(why, EINVAL, "there is no command %u", command);
 	if (call->in < commands[command].in)
 		return simhca_why(why, EINVAL, "%s has %u bytes, not %u", commands[command].name,
 				  commands[command].in, call->in);
-	return commands[command].handler(call, why);
+	ret = commands[command].handler(call, why);
+	if (ret)
+		cma_tell_refusal(call->file, commands[command].name, -ret, why);
+	return ret;
 }

@@ -254,9 +254,6 @@ static bool serve_one(struct cma_file *file, bool *over)
 	datagram.length = (size_t)length;
 	remember_sender(file, &sender);
 	ret = serve(file, &datagram, &answer, &why);
-	if (ret && ret != -SIMHCA_UCMA_NO_EVENT)
-		log_debug("rdma_cm: process %d (%s): %s (%s)", (int)file->pid, file->comm, why.text,
-			  strerror(-ret));
 	bytes.body_size = sizeof(answer.reply) + answer.reply.length;
 	answers_give(&file->answers, answer_where(&datagram.hdr), num_fds ? fd : -1, ret, &bytes,
 		     &why);

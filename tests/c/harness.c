@@ -81,7 +81,8 @@ static void on_comp_event(void *arg, uint64_t channel, uint64_t cq_user_handle)
 		cq->on_event(cq, cq->on_event_arg);
 }
 
-static void on_async_event(void *context_arg, struct simhca_user_handle user, uint32_t type)
+static void on_async_event(void *context_arg, struct simhca_user_handle user, uint32_t number,
+			   uint32_t type)
 {
 	struct client *client = context_arg;
 

@@ -94,6 +94,16 @@ def full():
     sys.exit("a queue without end")
 
 
+def overrun():
+    """More completions than their CQ has room for, and nobody polls."""
+    pair = Pair(cqe=3)
+    for i in range(40):
+        pair.send(i, e.IBV_WR_RDMA_WRITE)
+    event = pair.context.get_async_event()
+    assert event.event_type == e.IBV_EVENT_CQ_ERR
+    event.ack()
+
+
 def verb():
     pair = Pair()
     try:

@@ -32,7 +32,8 @@ def blocks(text):
 
 def story(launcher, case):
     """The one story of a case: its headline, and what its lines say by their first word."""
-    lines, = blocks(run(launcher, case, "--explain").stderr)
+    text = run(launcher, case, "--explain").stderr
+    lines, = blocks(re.sub("^simhcad: .*\n", "", text))
     return lines[0], [line.strip().split(None, 1) if not line.startswith("  refused by")
                       else ["refused by:", line] for line in lines[1:]]
 
@@ -51,7 +52,8 @@ def test_a_refused_write(launcher):
     assert len(said(lines, "refused by:")) == 1
     assert any(re.search(r"4096 bytes at 0x\w+, LOCAL_WRITE\|REMOTE_WRITE, PD \d+", " ".join(line))
                for line in lines)
-    flushes, = said(lines, "then:")
+    event, flushes = said(lines, "then:")
+    assert re.fullmatch(r"python3\[\d+\], QP 0x\w+: IBV_EVENT_QP_ACCESS_ERR", event)
     assert flushes.endswith(f": {RECEIVES} work requests are flushed")
     assert said(lines, "rule:") and said(lines, "usually:") and said(lines, "try:")
 
@@ -155,6 +157,44 @@ def test_a_refused_post(launcher):
                         said(lines, "because:")[0])
 
 
+def test_an_overrun(launcher):
+    """An asynchronous event that no work request tells of."""
+    head, lines = story(launcher, "overrun")
+    assert re.search(r" python3\[\d+\]: IBV_EVENT_CQ_ERR, CQ \d+$", head)
+    assert said(lines, "because:")[0].startswith("the CQ had no room for a completion")
+    assert said(lines, "rule:") and said(lines, "usually:") and said(lines, "try:")
+
+
+def connection_story(launcher, *options, program=("rping", "-c", "-a", "127.0.0.1", "-C", "1")):
+    result = launcher.run(SIMHCA, "run", "--private", "--explain", *options, "--", *program)
+    lines, = blocks(result.stderr[re.search("^[0-9:.]+ ", result.stderr, re.M).start():])
+    return lines
+
+
+def test_a_connection_that_nobody_takes(launcher):
+    lines = connection_story(launcher)
+    assert re.search(r" rping\[\d+\]: a connection fails$", lines[0])
+    assert lines[1] == ("  because:    nobody listens on 127.0.0.1:7174 in port space TCP; "
+                        "listeners are: none")
+    assert [line.split()[0] for line in lines[2:]] == ["rule:", "usually:", "try:"]
+
+
+def test_a_connection_that_a_rule_rejects(launcher):
+    both = "rping -s -a 127.0.0.1 -C 1 & sleep 1; rping -c -a 127.0.0.1 -C 1; kill $!"
+    lines = connection_story(launcher, "--inject", "reject", program=("sh", "-c", both))
+    assert re.fullmatch(r"  because:    the connection to 127.0.0.1:7174 was rejected, reason 28 "
+                        r"\(consumer: .*\)", lines[1])
+    assert lines[2] == "  injected:   rule 1: reject, at rdma_cm"
+
+
+def test_a_refused_command_of_rdma_cm(launcher):
+    program = ("import sys; sys.path.append(sys.argv[1]); from rdma_cm import *; channel = Channel();"
+               "channel.connect(channel.create(TCP), 1)")
+    lines = connection_story(launcher, program=(PYTHON, "-c", program, HERE.parent / "python"))
+    assert re.search(r" python3\[\d+\]: rdma_cm CONNECT is refused: Invalid argument$", lines[0])
+    assert lines[1] == "  because:    id 0 has no device yet"
+
+
 @pytest.mark.skipif(subprocess.run(["unshare", "-Urp", "--fork", "true"], check=False,
                                    capture_output=True).returncode != 0,
                     reason="no pid namespace can be made here")
@@ -232,6 +272,8 @@ def test_the_dictionary(launcher):
         by_name = expect_success(launcher.run(SIMHCA, "explain", name)).stdout
         assert by_name.startswith(f"{name}, vendor_err {number} (0x{int(number):x}): ")
         assert "\n  usually: " in by_name and "\n  try:     " in by_name
+    event = expect_success(launcher.run(SIMHCA, "explain", "IBV_EVENT_CQ_ERR")).stdout
+    assert event.startswith("IBV_EVENT_CQ_ERR, asynchronous event 0: the CQ had no room")
     by_number = expect_success(launcher.run(SIMHCA, "explain", "0x14", "rem_access_err")).stdout
     assert [block[0].split(",")[0] for block in blocks(by_number)] == ["KEY_PAST_END",
                                                                        "IBV_WC_REM_ACCESS_ERR"]

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """`simhca trace`: what links carry, as RoCE v2 packets that Wireshark takes for good ones."""
 import ipaddress
+import json
 import re
 import shutil
 import signal
@@ -13,7 +14,7 @@ import zlib
 import pytest
 
 from common import (HERE, LINK_LAYERS, PATIENCE, SIMHCA, Device, expect_success, new_port, run_pair,
-                    stopped, wait_until)
+                    start_pair, stopped, wait_until)
 
 SECTION, INTERFACE, PACKET = 0x0a0d0d0a, 1, 6  # pcapng's blocks
 BYTE_ORDER, ETHERNET = 0x1a2b3c4d, 1
@@ -280,6 +281,48 @@ def test_kinds_of_packets(device, pingpong, tmp_path):
     pingpong("ibv_rc_pingpong", "-n", "20")
     assert acks.end()[0] and {packet.opcode for packet in packets(acks.path)} == {0x11}
     assert sends.end()[0] and {packet.opcode for packet in packets(sends.path)} <= set(range(6))
+
+
+def test_of_a_queue_pair(device, pingpong, tmp_path):
+    """Both directions of one QP, and nothing of others."""
+    programs = start_pair(device, "ib_write_lat", "-F", "-n", "10000000")
+    wait_until(lambda: len(used_qps(device)) == 2, PATIENCE, "messages both ways")
+    qpn, peer = used_qps(device)
+    tracer = Tracer(device, tmp_path / "capture", "--qp", str(qpn), "--count", "20")
+    pingpong("ibv_rc_pingpong", "-n", "20")
+    expect_success(tracer.program.finish())
+    assert {packet.dest_qpn for packet in packets(tracer.path)} == {qpn, peer}
+    for program in programs:
+        program.kill()
+
+
+def qps(device):
+    return json.loads(expect_success(device.run(SIMHCA, "qp", "--json")).stdout)
+
+
+def used_qps(device):
+    return [one["lqpn"] for one in qps(device) if one["usage"]["messages"]]
+
+
+def test_steps_in_callers_are_seen(tmp_path):
+    """Who carries its messages itself leaves that to the device while somebody traces."""
+    with Device("ethernet", "--daemon-option", "engines-in-callers=on") as device:
+        program = ("ibv_rc_pingpong", "-g", "0", "-s", "10000")
+        tracer = Tracer(device, tmp_path / "capture")
+        run_pair(device, *program, "-n", "20")
+        assert tracer.end() == (2 * 20 * 11, 0)
+        programs = start_pair(device, *program, "-n", "100000000")
+        wait_until(lambda: steps(device), PATIENCE, "steps in callers")
+        expect_success(Tracer(device, tmp_path / "later", "--count", "100").program.finish())
+        before = steps(device)
+        wait_until(lambda: steps(device) > before, PATIENCE, "steps in callers again")
+        for one in programs:
+            one.kill()
+
+
+def steps(device):
+    """Messages that callers have carried."""
+    return sum(one["callers"]["by_caller"] for one in qps(device) if one.get("callers"))
 
 
 def test_a_ring_of_files(device, pingpong, tmp_path):

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* What went wrong with connections, for the log and for `simhca explain`. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "admin.h"
+#include "cma.h"
+#include "failures.h"
+#include "log.h"
+
+static struct failing_program program_of(const struct cma_file *file)
+{
+	struct failing_program program = {
+		.pid = file->pid,
+		.program = file->program->pid,
+		.run = file->pid ? admin_run_of(file->cma->daemon->admin, file->pid) : 0,
+	};
+
+	memcpy(program.comm, file->comm, sizeof(program.comm));
+	return program;
+}
+
+void cma_tell_failure(const struct cma_id *id, const char *how, int status, const char *format, ...)
+{
+	const struct cma_file *file = id->file;
+	struct failing_program program = program_of(file);
+	char text[SIMHCA_CMD_MESSAGE];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	if (id->device)
+		snprintf(program.device, sizeof(program.device), "%s", id->device->options->name);
+	log_info("rdma_cm: process %d (%s): %s", (int)file->pid, file->comm, text);
+	failures_add_connection(file->cma->daemon->failures, &program, how, status, text);
+}
+
+void cma_tell_refusal(const struct cma_file *file, const char *command, int error,
+		      const struct simhca_why *why)
+{
+	const struct failing_program program = program_of(file);
+
+	log_info("rdma_cm: process %d (%s): %s: %s (%s)", (int)file->pid, file->comm, command,
+		 why->text, strerror(error));
+	failures_add_refusal(file->cma->daemon->failures, &program, command, error, why->text);
+}
