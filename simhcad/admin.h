@@ -77,20 +77,20 @@
  *		without what another failure explains
  *
  *		Each failure has id, time, kind (send, receive, refusal, no answer, flush,
- *		injection, verb, sleep, event, connection), pid, comm, device, context and text; cause, if it follows from another one.
- *		A verb has verb and errno. Those of work requests have qpn, qp_type, pdn, peer_qpn, reason,
- *		vendor_err, and what fits of opcode, status, wr_id, psn, length, count, retry_cnt,
- *		rnr_retry and timeout; key, address and bytes, if memory was asked for by a key;
- *		then entry is what the key names, null if nothing: what, key, pdn and qpn, and, if
- *		it is the user's own, address, length and access. was, if the key was a region's of
- *		the same protection domain: address, length, ago_s (since it was deregistered) and
- *		now (the key that the same memory has). queue, of RNR_RETRY_EXC_ERR: context, pid
- *		and comm, srqn (0: the QP's own), posted (receives so far), posted_since,
- *		next_after_s (seconds until the next one, if it came within two).
- *		The kind "sleep" is a program that sleeps, and will not wake up.
- *		The kind "event" has event (IBV_EVENT_ without that) and qpn, or the number of its
- *		CQ, SRQ or port; "connection", of rdma_cm, has how (rdma_cm/cma.h) and the status
- *		or reason that the peer gave.
+ *		injection, verb, sleep, event, connection), pid, comm, device, context and text;
+ *		cause, if it follows from another one. A verb has verb and errno. Those of work
+ *		requests have qpn, qp_type, pdn, peer_qpn, reason, vendor_err, and what fits of
+ *		opcode, status, wr_id, psn, length, count, retry_cnt, rnr_retry and timeout; key,
+ *		address and bytes, if memory was asked for by a key; then entry is what the key
+ *		names, null if nothing: what, key, pdn and qpn, and, if it is the user's own,
+ *		address, length and access. was, if the key was a region's of the same protection
+ *		domain: address, length, ago_s (since it was deregistered) and now (the key that
+ *		the same memory has). queue, of RNR_RETRY_EXC_ERR: context, pid and comm, srqn (0:
+ *		the QP's own), posted (receives so far), posted_since, next_after_s (seconds until
+ *		the next one, if it came within two). The kind "sleep" is a program that sleeps,
+ *		and will not wake up. The kind "event" has event (IBV_EVENT_ without that) and
+ *		qpn, or the number of its CQ, SRQ or port; "connection", of rdma_cm, has how
+ *		(rdma_cm/cma.h) and the status or reason that the peer gave.
  *
  * lint		What is legal and probably wrong: likewise, {notes: [..], live}. "run" as above.
  *		Each note has pid, comm, device, kind (as in lint.h), count (of objects) and text,

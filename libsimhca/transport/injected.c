@@ -35,7 +35,6 @@ enum simhca_injected simhca_injected_start(struct simhca_worker *worker, struct 
 	if (judged->wqe && judged->wqe_index == index)
 		return SIMHCA_INJECTED_NOTHING;
 	occasion.opcode = worker->send->wqe.opcode;
-	occasion.bytes = worker->send->length;
 	judged->wqe = true;
 	judged->wqe_index = index;
 	if (!simhca_inject_judge(qp->device->fabric, &occasion, &verdict))

@@ -51,6 +51,19 @@ static void clear(void **state)
 		assert_true(simhca_inject_remove(world->fabric, rule.number));
 }
 
+/* A rule that counts and does nothing: its number. */
+#define COUNTER(...) RULE(.action = SIMHCA_INJECT_DELAY, .first = 1000, .ns = 1, __VA_ARGS__)
+
+static uint64_t met(void **state, uint32_t number)
+{
+	struct world *world = *state;
+	struct simhca_rule rule;
+
+	assert_true(simhca_inject_next(world->fabric, number - 1, &rule));
+	assert_int_equal(rule.number, number);
+	return rule.met;
+}
+
 /* ---------------------------------------------------------------------------------- the rules */
 
 /* The occasions of 1 to 32 that a rule fires at. */
@@ -139,6 +152,34 @@ static void where(void **state)
 	assert_false(simhca_inject_judge(world->fabric, &here, &verdict));
 }
 
+/* Faults that an occasion has no place for do not meet it, nor are used up by it. */
+static void what_cannot_happen_is_not_met(void **state)
+{
+	const struct {
+		struct simhca_rule rule;
+		struct simhca_occasion can, cannot;
+	} cases[] = {
+		{ { .action = SIMHCA_INJECT_REORDER, .times = 1 },
+		  { .datagram = true },
+		  { .bytes = 8 } },
+		{ { .action = SIMHCA_INJECT_CORRUPT, .times = 1 },
+		  { .bytes = 1 },
+		  { .datagram = true } },
+	};
+	struct world *world = *state;
+	struct simhca_verdict verdict;
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct simhca_occasion can = cases[i].can, cannot = cases[i].cannot;
+
+		can.point = cannot.point = SIMHCA_AT_REQUEST;
+		add(state, cases[i].rule);
+		assert_false(simhca_inject_judge(world->fabric, &cannot, &verdict));
+		assert_true(simhca_inject_judge(world->fabric, &can, &verdict));
+		clear(state);
+	}
+}
+
 static void rules_are_counted(void **state)
 {
 	struct world *world = *state;
@@ -199,12 +240,28 @@ static void drops_without_end(void **state)
 	for (int i = 0; i < 8; i++)
 		advance(*state, 4096ull << 14);
 	expect_why(pair->a.send_cq, 1, RETRY_EXC_ERR, INJECTED);
+	clear(state);
+
+	pair = pair_of(state, IBV_QPT_RC);
+	RULE(.action = SIMHCA_INJECT_DROP, .responses = true, .opcodes = 1u << SIMHCA_WR_RDMA_READ);
+	rdma_write(&pair->a, 1, 0, 8, 0);
+	expect(pair->a.send_cq, 1, SUCCESS);
+	rdma_read(&pair->a, 2, 0, 8, 0);
+	settle(*state);
+	for (int i = 0; i < 8; i++)
+		advance(*state, 4096ull << 14);
+	expect_why(pair->a.send_cq, 2, RETRY_EXC_ERR, INJECTED);
 }
 
-/* The answer is lost: what was done is not done twice. */
+/*
+ * The answer is lost: what was done is not done twice. The packet that is sent again is another
+ * occasion, but arrives for the first time no more.
+ */
 static void a_lost_answer(void **state)
 {
 	struct pair *pair = pair_of(state, IBV_QPT_RC);
+	uint32_t sent = COUNTER(.qpn = pair->a.qp->qpn);
+	uint32_t arrived = RULE(.action = SIMHCA_INJECT_FAULT, .first = 1000, .ns = 1);
 
 	RULE(.action = SIMHCA_INJECT_DROP, .responses = true, .first = 1, .last = 1);
 	recv_into(&pair->b, 5, 0, 8);
@@ -216,6 +273,36 @@ static void a_lost_answer(void **state)
 	advance(*state, 4096ull << 14);
 	expect(pair->a.send_cq, 1, SUCCESS);
 	expect_none(pair->b.recv_cq);
+	assert_int_equal(met(state, sent), 2);
+	assert_int_equal(met(state, arrived), 1);
+}
+
+/* Each answer is as late, and judged once. */
+static void late_answers(void **state)
+{
+	struct pair *pair = pair_of(state, IBV_QPT_RC);
+	uint32_t late = RULE(.action = SIMHCA_INJECT_DELAY, .responses = true, .ns = 3 * SEC,
+			     .opcodes = 1u << SIMHCA_WR_SEND | 1u << SIMHCA_WR_RDMA_READ);
+
+	fill(pair->b.mr->addr, 8, 1);
+	for (uint64_t id = 1; id <= 2; id++) {
+		recv_into(&pair->b, id, 64, 8);
+		send_from(&pair->a, id, 0, 8);
+		settle(*state);
+		expect(pair->b.recv_cq, id, SUCCESS);
+		advance(*state, 3 * SEC - 1);
+		expect_none(pair->a.send_cq);
+		advance(*state, 1);
+		expect(pair->a.send_cq, id, SUCCESS);
+		assert_int_equal(met(state, late), id);
+	}
+	rdma_read(&pair->a, 3, 0, 8, 0);
+	settle(*state);
+	advance(*state, 3 * SEC - 1);
+	expect_none(pair->a.send_cq);
+	advance(*state, 1);
+	expect(pair->a.send_cq, 3, SUCCESS);
+	assert_true(filled(pair->a.mr->addr, 8, 1));
 }
 
 static void a_delay_is_as_long(void **state)
@@ -240,7 +327,7 @@ static void a_completion_is_held(void **state)
 	struct pair *pair = pair_of(state, IBV_QPT_RC);
 	uint32_t rule;
 
-	RULE(.action = SIMHCA_INJECT_HOLD, .first = 1, .last = 1, .ns = 3 * SEC);
+	RULE(.action = SIMHCA_INJECT_HOLD, .ns = 3 * SEC);
 	recv_into(&pair->b, 5, 0, 8);
 	send_from(&pair->a, 1, 0, 8);
 	settle(*state);
@@ -260,6 +347,7 @@ static void a_completion_is_held(void **state)
 		advance(*state, 10 * MSEC);
 	expect_none(pair->a.send_cq);
 	assert_int_equal(fired.count, 1);
+	COUNTER(.qpn = 0); /* others may stand */
 	assert_true(simhca_inject_remove(((struct world *)*state)->fabric, rule));
 	advance(*state, 10 * MSEC);
 	expect(pair->a.send_cq, 2, SUCCESS);
@@ -325,6 +413,27 @@ static void a_datagram_is_overtaken(void **state)
 	assert_true(filled(pair->b.mr->addr + 64 + 40, 8, 1));
 }
 
+/* Each second one overtakes the one before. */
+static void all_datagrams_are_overtaken(void **state)
+{
+	static const uint8_t order[] = { 2, 1, 4, 3 };
+	struct pair *pair = pair_of(state, IBV_QPT_UD);
+
+	RULE(.action = SIMHCA_INJECT_REORDER);
+	for (uint8_t i = 1; i <= 4; i++) {
+		pair->a.mr->addr[i] = i;
+		recv_into(&pair->b, i, 64 * i, 64);
+	}
+	for (uint8_t i = 1; i <= 4; i++) {
+		send_from(&pair->a, i, i, 1);
+		expect(pair->a.send_cq, i, SUCCESS);
+	}
+	for (uint8_t i = 1; i <= 4; i++) {
+		expect(pair->b.recv_cq, i, SUCCESS);
+		assert_int_equal(pair->b.mr->addr[64 * i + 40], order[i - 1]);
+	}
+}
+
 static unsigned int differing_bits(const uint8_t *one, const uint8_t *other, size_t length)
 {
 	unsigned int bits = 0;
@@ -355,17 +464,40 @@ static void corruption_is_silent(void **state)
 	assert_int_equal(differing_bits(before, pair->a.mr->addr, 64), 1);
 }
 
+static void corruption_is_anywhere(void **state)
+{
+	struct pair *pair = pair_of(state, IBV_QPT_RC);
+	unsigned int places = 0, bits = 0;
+
+	RULE(.action = SIMHCA_INJECT_CORRUPT);
+	for (uint64_t id = 1; id <= 64; id++) {
+		rdma_write(&pair->a, id, 0, 64, 64 * id);
+		expect(pair->a.send_cq, id, SUCCESS);
+		for (unsigned int i = 0; i < 64; i++) {
+			places |= pair->b.mr->addr[64 * id + i] ? 1u << i / 2 : 0;
+			bits |= pair->b.mr->addr[64 * id + i];
+		}
+	}
+	assert_in_range(__builtin_popcount(places), 16, 32);
+	assert_int_equal(bits, 0xff);
+}
+
 static void slow_memory(void **state)
 {
 	struct pair *pair = pair_of(state, IBV_QPT_RC);
 
 	RULE(.action = SIMHCA_INJECT_SLOW, .rate = 64);
-	rdma_write(&pair->a, 1, 0, 128, 0);
-	settle(*state);
-	advance(*state, 2 * SEC - 1);
-	expect_none(pair->a.send_cq);
-	advance(*state, 1);
-	expect(pair->a.send_cq, 1, SUCCESS);
+	for (uint64_t id = 1; id <= 2; id++) {
+		if (id == 1)
+			rdma_write(&pair->a, id, 0, 128, 0);
+		else
+			rdma_read(&pair->a, id, 0, 128, 0);
+		settle(*state);
+		advance(*state, 2 * SEC - 1);
+		expect_none(pair->a.send_cq);
+		advance(*state, 1);
+		expect(pair->a.send_cq, id, SUCCESS);
+	}
 }
 
 static void a_late_doorbell(void **state)
@@ -407,6 +539,27 @@ static void not_ready(void **state)
 			expect_why(pair->a.send_cq, 2, RNR_RETRY_EXC_ERR, INJECTED);
 		clear(state);
 	}
+}
+
+/* The responder's own timer says how long; what is unreliable knows nothing of the kind. */
+static void how_long_not_ready(void **state)
+{
+	struct options options = default_options(IBV_QPT_RC);
+	struct pair *pair, *unreliable = pair_of(state, IBV_QPT_UC);
+
+	options.min_rnr_timer = 20; /* 10.24 ms */
+	pair = pair_new(*state, &options);
+	RULE(.action = SIMHCA_INJECT_RNR, .times = 1);
+	recv_into(&unreliable->b, 1, 0, 8);
+	send_from(&unreliable->a, 1, 0, 8);
+	expect(unreliable->b.recv_cq, 1, SUCCESS);
+	recv_into(&pair->b, 5, 0, 8);
+	send_from(&pair->a, 1, 0, 8);
+	settle(*state);
+	advance(*state, 10240000 - 1);
+	expect_none(pair->a.send_cq);
+	advance(*state, 1);
+	expect(pair->a.send_cq, 1, SUCCESS);
 }
 
 static void naks(void **state)
@@ -452,6 +605,49 @@ static void a_page_fault(void **state)
 	expect(pair->a.send_cq, 1, SUCCESS);
 	assert_int_equal(fired.count, 1);
 	assert_int_equal(fired.qpn, pair->b.qp->qpn);
+	clear(state);
+	/* Of each, and only once: a fault is not followed by the same one. */
+	RULE(.action = SIMHCA_INJECT_FAULT, .ns = 5 * MSEC);
+	rdma_write(&pair->a, 2, 0, 8, 0);
+	settle(*state);
+	advance(*state, 5 * MSEC);
+	expect(pair->a.send_cq, 2, SUCCESS);
+}
+
+/* Over a wire it is an RNR NAK whose timer is as long at least, if there is such a one. */
+static void a_page_fault_elsewhere(void **state)
+{
+	static const struct {
+		uint64_t fault, timer;
+	} cases[] = { { 5 * MSEC, 5120000 }, { 600 * MSEC, 655360000 }, { SEC, 655360000 } };
+	struct pair *pair = pair_of(state, IBV_QPT_RC);
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		RULE(.action = SIMHCA_INJECT_FAULT, .times = 1, .ns = cases[i].fault);
+		rdma_write(&pair->a, i, 0, 8, 0);
+		settle(*state);
+		advance(*state, cases[i].timer - 1);
+		expect_none(pair->a.send_cq);
+		advance(*state, 1);
+		expect(pair->a.send_cq, i, SUCCESS);
+		clear(state);
+	}
+}
+
+static void an_answer_lost_on_the_way(void **state)
+{
+	struct pair *pair = pair_of(state, IBV_QPT_RC);
+
+	RULE(.action = SIMHCA_INJECT_DROP, .responses = true, .opcodes = 1u << SIMHCA_WR_RDMA_READ,
+	     .times = 1);
+	rdma_write(&pair->a, 1, 0, 8, 0);
+	expect(pair->a.send_cq, 1, SUCCESS);
+	rdma_read(&pair->a, 2, 0, 8, 0);
+	settle(*state);
+	expect_none(pair->a.send_cq);
+	for (int i = 0; i < 4; i++)
+		advance(*state, 4096ull << 14);
+	expect(pair->a.send_cq, 2, SUCCESS);
 }
 
 static void completions_with_errors(void **state)
@@ -506,6 +702,34 @@ static void asynchronous_events(void **state)
 	}
 	assert_int_equal(events_of(pair->a.client, pair->a.qp, IBV_EVENT_QP_FATAL), 1);
 	assert_int_equal(events_of(pair->a.client, pair->a.send_cq, IBV_EVENT_CQ_ERR), 1);
+	clear(state);
+	/* Who answers has them by its answers. */
+	RULE(.action = SIMHCA_INJECT_ASYNC, .value = IBV_EVENT_QP_FATAL, .responses = true);
+	rdma_write(&pair->a, 3, 0, 8, 0);
+	expect(pair->a.send_cq, 3, SUCCESS);
+	assert_int_equal(events_of(pair->b.client, pair->b.qp, IBV_EVENT_QP_FATAL), 1);
+}
+
+static void events_of_an_srq(void **state)
+{
+	struct options options = default_options(IBV_QPT_RC);
+	struct client *client = client_new(*state, 0);
+	struct srq *srq = srq_new(client, 4, 1, 0);
+	struct side *with = world_alloc(*state, sizeof(*with)),
+		    *without = side_new(client, &options);
+
+	side_make(with, client, &options, srq);
+	with->peer = without;
+	without->peer = with;
+	qp_connect(with->qp, 0, without->qp->qpn, &options);
+	qp_connect(without->qp, 0, with->qp->qpn, &options);
+	RULE(.action = SIMHCA_INJECT_ASYNC, .value = IBV_EVENT_SRQ_ERR);
+	rdma_write(with, 1, 0, 8, 0);
+	expect(with->send_cq, 1, SUCCESS);
+	assert_int_equal(events_of(client, srq, IBV_EVENT_SRQ_ERR), 1);
+	rdma_write(without, 2, 0, 8, 0); /* has none */
+	expect(without->send_cq, 2, SUCCESS);
+	assert_int_equal(events_of(client, srq, IBV_EVENT_SRQ_ERR), 1);
 }
 
 static void verbs_and_connections(void **state)
@@ -523,30 +747,48 @@ static void verbs_and_connections(void **state)
 	assert_int_equal(simhca_inject_connect(world->device[0]), 28);
 }
 
+static int setup_wire(void **state)
+{
+	setenv("SIMHCA_TEST_LINK", "wire", 1);
+	setup_ethernet(state);
+	unsetenv("SIMHCA_TEST_LINK");
+	return 0;
+}
+
+#define ON_A_WIRE(test) cmocka_unit_test_setup_teardown(test, setup_wire, teardown)
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		ON_ETHERNET(when),
 		ON_ETHERNET(chance_has_a_seed),
 		ON_ETHERNET(where),
+		ON_ETHERNET(what_cannot_happen_is_not_met),
 		ON_ETHERNET(rules_are_counted),
 		ON_ETHERNET(a_drop_is_sent_again),
 		ON_ETHERNET(drops_without_end),
 		ON_ETHERNET(a_lost_answer),
+		ON_ETHERNET(late_answers),
 		ON_ETHERNET(a_delay_is_as_long),
 		ON_ETHERNET(a_completion_is_held),
 		ON_ETHERNET(late_slices),
 		ON_ETHERNET(duplicates),
 		ON_ETHERNET(a_datagram_is_overtaken),
+		ON_ETHERNET(all_datagrams_are_overtaken),
 		ON_ETHERNET(corruption_is_silent),
+		ON_ETHERNET(corruption_is_anywhere),
 		ON_ETHERNET(slow_memory),
 		ON_ETHERNET(a_late_doorbell),
 		ON_ETHERNET(not_ready),
+		ON_ETHERNET(how_long_not_ready),
 		ON_ETHERNET(naks),
 		ON_ETHERNET(a_page_fault),
+		ON_A_WIRE(a_page_fault_elsewhere),
+		ON_A_WIRE(an_answer_lost_on_the_way),
 		ON_ETHERNET(completions_with_errors),
 		ON_ETHERNET(an_event_is_lost),
 		ON_ETHERNET(asynchronous_events),
+		ON_ETHERNET(events_of_an_srq),
 		ON_ETHERNET(verbs_and_connections),
 	};
 
