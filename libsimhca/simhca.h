@@ -196,6 +196,11 @@ struct simhca_ops {
 	/* NULL: nobody wants to know. Called with locks held. */
 	void (*failure)(void *arg, const struct simhca_failure *failure);
 	/*
+	 * Work on page faults has found all workers at work: simhca_faults_stuck() is to be asked
+	 * until it answers -1. NULL, and called, as the last.
+	 */
+	void (*no_worker)(void *arg);
+	/*
 	 * Unmaps size bytes at base, if there are any, and then closes fd, if it is one. Both can
 	 * take as long as a client likes, so it is done by somebody else; NULL: here and now.
 	 */
@@ -209,6 +214,11 @@ struct simhca_fabric *simhca_fabric_create(const struct simhca_ops *ops);
 void simhca_fabric_destroy(struct simhca_fabric *fabric); /* after its devices and engines */
 /* Whether what links carry is told, as frames. Off at first. */
 void simhca_fabric_tap(struct simhca_fabric *fabric, bool on);
+/*
+ * While on, control functions hardly wait for an engine that is at work on their object, and answer
+ * -EAGAIN: for those that are called again, and for programs whose objects are often so.
+ */
+void simhca_fabric_hurry(struct simhca_fabric *fabric, bool on);
 
 /*
  * Rules of faults. While there are any, no program begins steps of its own. add: *number is the
@@ -514,11 +524,9 @@ void simhca_faults_run(struct simhca_fabric *fabric);
 void simhca_faults_stop(struct simhca_fabric *fabric);
 /*
  * If all workers have been in the same piece of work since the last call: how many others would
- * have something to do.
+ * have something to do. -1: no work waits for a worker; simhca_ops.no_worker says when some does.
  */
-unsigned int simhca_faults_stuck(struct simhca_fabric *fabric);
-/* Whether there is on-demand memory at all. */
-bool simhca_faults_possible(struct simhca_fabric *fabric);
+int simhca_faults_stuck(struct simhca_fabric *fabric);
 /* Does one piece of work that is due, if there is any. For tests. */
 bool simhca_faults_poll(struct simhca_fabric *fabric);
 

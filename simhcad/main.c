@@ -53,6 +53,13 @@ static void on_release(void *arg, void *base, uint64_t size, int fd)
 	releaser_take(daemon->releaser, base, size, fd);
 }
 
+static void on_no_worker(void *arg)
+{
+	struct daemon *daemon = arg;
+
+	paging_is_short(&daemon->paging);
+}
+
 static void on_failure(void *arg, const struct simhca_failure *failure)
 {
 	struct daemon *daemon = arg;
@@ -160,6 +167,7 @@ static int serve(struct daemon *daemon, int background)
 					.failure = on_failure,
 					.frame = on_frame,
 					.release = on_release,
+					.no_worker = on_no_worker,
 					.arg = daemon };
 	const struct settings *settings = &daemon->options->daemon;
 	int status = 1, failed;

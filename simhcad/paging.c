@@ -6,9 +6,8 @@
 #include "log.h"
 #include "paging.h"
 
-#define WATCH_INTERVAL 0.04 /* seconds without an end until workers count as stuck */
-#define IDLE_INTERVAL 0.2   /* while nobody has memory that is on demand */
-#define END_SECONDS 2	    /* that the threads have to end */
+#define STUCK_SECONDS 0.03 /* in which nothing ends, while work waits */
+#define END_SECONDS 2	   /* that the threads have to end */
 
 static void *work(void *arg)
 {
@@ -50,15 +49,11 @@ static int start_worker(struct paging *paging)
 static void on_watch(struct ev_loop *loop, ev_timer *timer, int events)
 {
 	struct paging *paging = timer->data;
-	unsigned int wanted = simhca_faults_stuck(paging->fabric);
-	ev_tstamp interval =
-		simhca_faults_possible(paging->fabric) ? WATCH_INTERVAL : IDLE_INTERVAL;
+	int wanted = simhca_faults_stuck(paging->fabric);
 
-	if (timer->repeat != interval) {
-		timer->repeat = interval;
-		ev_timer_again(loop, timer);
-	}
-	if (!wanted || paging->workers == PAGING_WORKERS_MOST)
+	if (wanted < 0)
+		ev_timer_stop(loop, timer);
+	if (wanted <= 0 || paging->workers == PAGING_WORKERS_MOST)
 		return;
 	log_warning("the page-fault workers are stuck in clients' memory: others go on");
 	while (wanted-- && paging->workers < PAGING_WORKERS_MOST)
@@ -66,6 +61,20 @@ static void on_watch(struct ev_loop *loop, ev_timer *timer, int events)
 			log_error("a page-fault worker: no thread could be started");
 			break;
 		}
+}
+
+static void on_short(struct ev_loop *loop, ev_async *async, int events)
+{
+	struct paging *paging = async->data;
+
+	/* What has ended by now does not count. */
+	if (simhca_faults_stuck(paging->fabric) >= 0)
+		ev_timer_again(loop, &paging->watch);
+}
+
+void paging_is_short(struct paging *paging)
+{
+	ev_async_send(paging->loop, &paging->shortage);
 }
 
 int paging_start(struct paging *paging, struct simhca_fabric *fabric, struct ev_loop *loop,
@@ -76,8 +85,10 @@ int paging_start(struct paging *paging, struct simhca_fabric *fabric, struct ev_
 	memset(paging, 0, sizeof(*paging));
 	paging->fabric = fabric;
 	paging->loop = loop;
-	ev_timer_init(&paging->watch, on_watch, IDLE_INTERVAL, IDLE_INTERVAL);
+	ev_timer_init(&paging->watch, on_watch, STUCK_SECONDS, STUCK_SECONDS);
 	paging->watch.data = paging;
+	ev_async_init(&paging->shortage, on_short);
+	paging->shortage.data = paging;
 	ret = start_thread(&paging->reader, read_events, paging, "simhca-pager");
 	paging->reads = !ret;
 	while (!ret && paging->workers < workers)
@@ -86,7 +97,7 @@ int paging_start(struct paging *paging, struct simhca_fabric *fabric, struct ev_
 		log_error("the threads of on-demand paging: %s", strerror(ret));
 		return -1;
 	}
-	ev_timer_start(loop, &paging->watch);
+	ev_async_start(loop, &paging->shortage);
 	return 0;
 }
 
@@ -98,6 +109,7 @@ bool paging_stop(struct paging *paging)
 	if (!paging->fabric)
 		return true;
 	ev_timer_stop(paging->loop, &paging->watch);
+	ev_async_stop(paging->loop, &paging->shortage);
 	simhca_faults_stop(paging->fabric);
 	simhca_pagers_stop(paging->fabric);
 	clock_gettime(CLOCK_REALTIME, &until);

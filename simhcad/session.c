@@ -47,6 +47,8 @@ struct deferred {
 #define RETRY_SECONDS 10.0  /* until such a command fails */
 #define MAY_NOT_WAIT (-1.0) /* an age */
 #define FINAL_SECONDS 2.0
+/* Seconds in which this connection's commands do not wait for engines again, but are deferred. */
+#define IN_VAIN 0.25
 
 /* ----------------------------------------------------------------------------- receiving */
 
@@ -112,6 +114,22 @@ static int check(const struct session *session, const struct datagram *datagram,
 /* What has become of a request. Unless it is served it still holds its descriptors. */
 enum progress { SERVED, TO_BE_TRIED_AGAIN, GETS_ON, WAITS_FOR_CHORE };
 
+/* Calls the handler. It waits a moment for an engine at work, if that may help. */
+static int handle(struct session *session, const struct command *command, struct request *request,
+		  struct reply *reply, double age, struct simhca_why *why)
+{
+	struct daemon *daemon = session->device->daemon;
+	bool hurry = age > 0 || ev_now(daemon->loop) < session->in_vain + IN_VAIN;
+	int status;
+
+	simhca_fabric_hurry(daemon->fabric, hurry);
+	status = command->handler(session, request, reply, why);
+	simhca_fabric_hurry(daemon->fabric, false);
+	if (status == -EAGAIN && !hurry)
+		session->in_vain = ev_now(daemon->loop);
+	return status;
+}
+
 /*
  * Carries a request out and answers it. *chore is what it has waited for, if anything, or is to
  * wait for.
@@ -147,7 +165,7 @@ static enum progress serve(struct session *session, struct datagram *datagram, d
 			simhca_why(&why, -status, "a rule of simhca inject refuses it");
 	}
 	if (!status)
-		status = command->handler(session, &request, &reply, &why);
+		status = handle(session, command, &request, &reply, age, &why);
 	*chore = request.chore;
 	if (status == -EAGAIN && age == MAY_NOT_WAIT)
 		status = simhca_why(&why, EBUSY,
@@ -470,9 +488,11 @@ static bool try_to_close(struct session *session, bool final)
 
 	if (!was_closing)
 		stop_serving(session);
+	simhca_fabric_hurry(daemon->fabric, was_closing && !final);
 	do
 		gone = simhca_context_destroy(session->context, (uint64_t)(TURN * 1e9));
 	while (gone != SIMHCA_DESTROYED && final && ev_time() < until);
+	simhca_fabric_hurry(daemon->fabric, false);
 	if (gone != SIMHCA_DESTROYED && !final) {
 		if (!was_closing)
 			retry_add(&daemon->retries, &session->retry, close_again);

@@ -38,6 +38,7 @@ struct session {
 	struct deferred *deferred;   /* commands to be tried again */
 	unsigned int num_deferred;
 	unsigned int num_chores;
+	ev_tstamp in_vain; /* when a command last waited for an engine, and had to be deferred */
 	struct lint_notes lint; /* of objects that were destroyed */
 	struct sleeper sleepers[SLEEPERS_OF_SESSION];
 	bool closing; /* the client is gone; its context waits for an engine to leave its memory */

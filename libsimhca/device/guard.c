@@ -1,15 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-#include <sched.h>
-#include <time.h>
-
+#include "backoff.h"
 #include "context.h"
 #include "fabric.h"
 #include "guard.h"
 #include "steps.h"
-
-#define YIELDS 64
-#define NAPS 20
-#define NAP_NS (50 * 1000)
 
 static bool holds(struct simhca_guard *guard, uint64_t seen, uint32_t context)
 {
@@ -23,29 +17,17 @@ static bool holds(struct simhca_guard *guard, uint64_t seen, uint32_t context)
 	       (uint32_t)contexts == context;
 }
 
-/* For how long it is waited: a moment that is over when this is false. */
-static bool wait_on(int *turn)
-{
-	const struct timespec nap = { .tv_nsec = NAP_NS };
-
-	if (*turn == YIELDS + NAPS)
-		return false;
-	if ((*turn)++ < YIELDS)
-		sched_yield();
-	else
-		nanosleep(&nap, NULL);
-	return true;
-}
-
-bool simhca_guard_wait(struct simhca_guard *guard, uint32_t context)
+/* False: the step under way has not ended, and still holds what is this context's. */
+static bool guard_wait(const struct simhca_fabric *fabric, struct simhca_guard *guard,
+		       uint32_t context)
 {
 	uint64_t seen = atomic_load_explicit(&guard->count, memory_order_seq_cst);
-	int turn = 0;
+	struct simhca_backoff backoff = { 0 };
 
 	if (!(seen & 1))
 		return true;
 	while (holds(guard, seen, context))
-		if (!wait_on(&turn))
+		if (!simhca_backoff(&backoff, fabric))
 			return false;
 	return true;
 }
@@ -66,18 +48,19 @@ void simhca_guard_remove(struct simhca_fabric *fabric, struct simhca_guard *guar
 }
 
 /* A program's step, which may hold what is this context's. If the program has ended so has it. */
-static bool steps_wait(const struct simhca_steps *steps, uint32_t context)
+static bool steps_wait(const struct simhca_fabric *fabric, const struct simhca_steps *steps,
+		       uint32_t context)
 {
 	/* seq_cst, as with guards of ours. */
 	uint32_t seen = atomic_load_explicit(&steps->mem->guard, memory_order_seq_cst);
-	int turn = 0;
+	struct simhca_backoff backoff = { 0 };
 
 	if (!(seen & 1) || (steps->context->id != context && steps->with.context != context))
 		return true;
 	/* acquire: the step's accesses are over when we go on. */
 	while (atomic_load_explicit(&steps->mem->guard, memory_order_acquire) == seen &&
 	       !atomic_load(&steps->context->dead))
-		if (!wait_on(&turn))
+		if (!simhca_backoff(&backoff, fabric))
 			return false;
 	return true;
 }
@@ -90,9 +73,9 @@ bool simhca_fabric_synchronize(struct simhca_fabric *fabric, uint32_t context_id
 
 	pthread_rwlock_rdlock(&fabric->lock);
 	for (guard = fabric->guards; guard && quiet; guard = guard->next)
-		quiet = simhca_guard_wait(guard, context_id);
+		quiet = guard_wait(fabric, guard, context_id);
 	for (steps = fabric->steps; steps && quiet; steps = steps->next)
-		quiet = steps_wait(steps, context_id);
+		quiet = steps_wait(fabric, steps, context_id);
 	pthread_rwlock_unlock(&fabric->lock);
 	return quiet;
 }

@@ -59,12 +59,6 @@ static inline void simhca_guard_leave(struct simhca_guard *guard)
 	atomic_fetch_add_explicit(&guard->count, 1, memory_order_release);
 }
 
-/*
- * Waits, about a millisecond at most, until the step under way has ended or holds nothing of this
- * context; false if it still does.
- */
-bool simhca_guard_wait(struct simhca_guard *guard, uint32_t context);
-
 struct simhca_fabric;
 /* From when a thread may begin steps, until it has ended the last. Under the fabric's lock. */
 void simhca_guard_add(struct simhca_fabric *fabric, struct simhca_guard *guard);

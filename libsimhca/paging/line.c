@@ -37,11 +37,17 @@ void simhca_faults_destroy(struct simhca_faults *faults)
 
 static void join_line(struct simhca_faults *faults, struct simhca_pager *pager)
 {
+	const struct simhca_ops *ops = &pager->fabric->ops;
+
 	if (pager->waiting || !pager->line || pager->at_work >= WORKERS_PER_PAGER)
 		return;
 	pager->waiting = true;
 	DL_APPEND2(faults->line, pager, line_prev, line_next);
 	pthread_cond_signal(&faults->cond);
+	if (faults->idle || faults->told || !ops->no_worker)
+		return;
+	faults->told = true;
+	ops->no_worker(ops->arg);
 }
 
 static void leave_line(struct simhca_faults *faults, struct simhca_pager *pager)
@@ -228,27 +234,21 @@ static unsigned int may_have_workers(const struct simhca_faults *faults)
 	return count;
 }
 
-unsigned int simhca_faults_stuck(struct simhca_fabric *fabric)
+int simhca_faults_stuck(struct simhca_fabric *fabric)
 {
 	struct simhca_faults *faults = fabric->faults;
-	unsigned int wanted = 0;
+	int wanted = 0;
 
 	pthread_mutex_lock(&faults->lock);
-	if (!faults->idle && faults->ended == faults->watched)
-		wanted = may_have_workers(faults);
+	if (faults->idle || !faults->line) {
+		faults->told = false;
+		wanted = -1;
+	} else if (faults->ended == faults->watched) {
+		wanted = (int)may_have_workers(faults);
+	}
 	faults->watched = faults->ended;
 	pthread_mutex_unlock(&faults->lock);
 	return wanted;
-}
-
-bool simhca_faults_possible(struct simhca_fabric *fabric)
-{
-	bool possible;
-
-	pthread_mutex_lock(&fabric->pager_lock);
-	possible = fabric->pagers;
-	pthread_mutex_unlock(&fabric->pager_lock);
-	return possible;
 }
 
 /* ---------------------------------------------------------------------------- regions */

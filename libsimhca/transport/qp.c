@@ -2,13 +2,12 @@
 /* Queue pairs: making and destroying them, and what brings them down. */
 #include <errno.h>
 #include <infiniband/verbs.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "attach.h"
 #include "comp_cntr.h"
+#include "device/backoff.h"
 #include "device/context.h"
 #include "device/fabric.h"
 #include "device/handles.h"
@@ -22,11 +21,6 @@
 #include "simhca.h"
 #include "turn.h"
 #include "wqe.h"
-
-/* How often a control function tries for a QP that an engine works on: about a millisecond. */
-#define YIELDS 64
-#define NAPS 20
-#define NAP_NS (50 * 1000)
 
 static uint64_t sq_bytes(const struct simhca_qp *qp)
 {
@@ -127,17 +121,12 @@ static bool begin_requester(struct simhca_qp *qp)
 
 static bool begin_for_a_moment(struct simhca_qp *qp, bool (*begin)(struct simhca_qp *qp))
 {
-	const struct timespec nap = { .tv_nsec = NAP_NS };
+	struct simhca_backoff backoff = { 0 };
 
-	for (int i = 0; i < YIELDS + NAPS; i++) {
-		if (begin(qp))
-			return true;
-		if (i < YIELDS)
-			sched_yield();
-		else
-			nanosleep(&nap, NULL);
-	}
-	return false;
+	while (!begin(qp))
+		if (!simhca_backoff(&backoff, qp->device->fabric))
+			return false;
+	return true;
 }
 
 int simhca_qp_begin_both(struct simhca_qp *qp, bool patient)

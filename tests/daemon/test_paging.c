@@ -26,7 +26,7 @@ static bool workers_end, readers_end;	    /* told to */
 static pthread_t deaf;			    /* one does not, whatever it is told */
 static bool any_deaf;
 static unsigned int signals_open; /* threads that would take some */
-static bool possible;
+static bool idle;		  /* somebody is */
 static bool stuck;
 static unsigned int asked; /* whether they are */
 
@@ -70,15 +70,10 @@ void simhca_faults_stop(struct simhca_fabric *fabric)
 	set(&workers_end, true);
 }
 
-unsigned int simhca_faults_stuck(struct simhca_fabric *fabric)
+int simhca_faults_stuck(struct simhca_fabric *fabric)
 {
 	asked++;
-	return stuck;
-}
-
-bool simhca_faults_possible(struct simhca_fabric *fabric)
-{
-	return possible;
+	return idle ? -1 : stuck;
 }
 
 void simhca_pagers_run(struct simhca_fabric *fabric)
@@ -131,7 +126,7 @@ static int setup(void **state)
 	f = (struct fixture){ .loop = ev_loop_new(EVFLAG_AUTO) };
 	workers = readers = were = signals_open = asked = errors = warnings = created = 0;
 	fails_at = 0;
-	workers_end = readers_end = any_deaf = stuck = false;
+	workers_end = readers_end = any_deaf = stuck = idle = false;
 	*state = &f;
 	return f.loop ? 0 : -1;
 }
@@ -224,29 +219,35 @@ static void another_one_when_all_are_stuck(void **state)
 	assert_int_equal(workers, 0);
 }
 
-/* It is looked again and again by itself, until paging ends. */
+/* It is looked again and again, from when there are too few of them until one is idle. */
 static void the_watch(void **state)
 {
 	struct fixture *f = *state;
-	ev_tstamp interval;
 
 	start(f, 1);
-	while (asked < 2)
+	ev_run(f->loop, EVRUN_NOWAIT);
+	assert_int_equal(asked, 0);
+	paging_is_short(&f->paging);
+	while (asked < 3)
 		ev_run(f->loop, EVRUN_ONCE);
-	/* And more often when there can be faults. */
-	interval = f->paging.watch.repeat;
-	possible = true;
-	look(f, 1);
-	assert_true(f->paging.watch.repeat < 0.05 &&
-		    ev_timer_remaining(f->loop, &f->paging.watch) < 0.05);
-	possible = false;
-	look(f, 1);
-	assert_true(f->paging.watch.repeat == interval);
-	asked = 2;
+	assert_true(ev_is_active(&f->paging.watch));
+	idle = true;
+	while (asked < 4)
+		ev_run(f->loop, EVRUN_ONCE);
+	assert_false(ev_is_active(&f->paging.watch));
+	/* It was over before anybody looked. */
+	paging_is_short(&f->paging);
+	while (asked < 5)
+		ev_run(f->loop, EVRUN_ONCE);
+	assert_false(ev_is_active(&f->paging.watch));
+	idle = false;
+	paging_is_short(&f->paging);
+	while (asked < 7)
+		ev_run(f->loop, EVRUN_ONCE);
 	assert_true(paging_stop(&f->paging));
 	/* Nothing is left that the loop would wait for. */
 	ev_run(f->loop, 0);
-	assert_int_equal(asked, 2);
+	assert_int_equal(asked, 7);
 }
 
 /* A worker that cannot be had is said to be missing, and tried again. */
