@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * Two programs that carry their messages themselves (--engines-in-callers), one of which abuses
+ *what it is handed of the other's:
+ *
+ *	attached_peer scribble|stop|die
+ *
+ *	scribble	writes to all of it, at random, while messages are under way
+ *	stop		is stopped in the middle of its steps, and goes on, again and again
+ *	die		is killed there
+ *
+ * The victim then destroys all that it has, and says so: "done", with the number of bytes that the
+ * other had of it.
+ */
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+#include "../programs/helper.h"
+
+#define SCRIBBLING 2.0 /* seconds */
+#define MOST_MAPPINGS 16
+#define LENGTH 4096u
+
+struct end {
+	struct ibv_context *context;
+	struct ibv_pd *pd;
+	struct ibv_cq *cq;
+	struct ibv_qp *qp;
+	struct ibv_mr *mr;
+	uint8_t memory[LENGTH];
+};
+
+/* What one end tells the other. */
+struct address {
+	uint32_t qpn, rkey;
+	uint64_t va;
+};
+
+static struct end end;
+
+static struct address make_end(void)
+{
+	end.context = open_device();
+	end.pd = ibv_alloc_pd(end.context);
+	CHECK(end.pd);
+	end.cq = ibv_create_cq(end.context, 64, NULL, NULL, 0);
+	CHECK(end.cq);
+	end.mr = ibv_reg_mr(end.pd, end.memory, LENGTH, FULL_ACCESS);
+	CHECK(end.mr);
+	end.qp = make_qp(end.pd, end.cq, IBV_QPT_RC);
+	return (struct address){ end.qp->qp_num, end.mr->rkey, (uintptr_t)end.memory };
+}
+
+static void receive(void)
+{
+	struct ibv_sge sge = { (uintptr_t)end.memory, 64, end.mr->lkey };
+	struct ibv_recv_wr wr = { .sg_list = &sge, .num_sge = 1 }, *bad;
+
+	ibv_post_recv(end.qp, &wr, &bad); /* or not, if the QP has been broken */
+}
+
+static bool post(const struct address *to, enum ibv_wr_opcode opcode)
+{
+	struct ibv_sge sge = { (uintptr_t)end.memory, 64, end.mr->lkey };
+	struct ibv_send_wr wr = {
+		.opcode = opcode,
+		.send_flags = IBV_SEND_SIGNALED,
+		.sg_list = &sge,
+		.num_sge = 1,
+		.wr.rdma = { .remote_addr = to->va, .rkey = to->rkey },
+	}, *bad;
+
+	return !ibv_post_send(end.qp, &wr, &bad);
+}
+
+/* Posts again and again, until the connection is broken. */
+static void keep_sending(const struct address *to, double seconds)
+{
+	double until = now() + seconds;
+	struct ibv_wc wc[16];
+
+	while (now() < until) {
+		for (int i = 0; i < 4; i++)
+			post(to, i % 2 ? IBV_WR_RDMA_WRITE : IBV_WR_SEND);
+		ibv_poll_cq(end.cq, 16, wc);
+	}
+}
+
+/* ------------------------------------------------------------------------ what is handed */
+
+struct mapping {
+	uintptr_t begin, end;
+};
+
+/* Shared memory that can be written. */
+static unsigned int mappings(struct mapping *list)
+{
+	FILE *maps = fopen("/proc/self/maps", "r");
+	unsigned int count = 0;
+	char line[512];
+
+	CHECK(maps);
+	while (fgets(line, sizeof(line), maps))
+		if (count < MOST_MAPPINGS && strstr(line, " rw-s ") &&
+		    sscanf(line, "%lx-%lx", &list[count].begin, &list[count].end) == 2)
+			count++;
+	fclose(maps);
+	return count;
+}
+
+static struct mapping handed[MOST_MAPPINGS];
+static unsigned int num_handed;
+static atomic_bool over;
+
+static void find_handed(const struct mapping *before, unsigned int count)
+{
+	struct mapping all[MOST_MAPPINGS];
+	unsigned int n = mappings(all);
+
+	for (unsigned int i = 0; i < n; i++) {
+		unsigned int j = 0;
+
+		while (j < count && before[j].begin != all[i].begin)
+			j++;
+		if (j == count)
+			handed[num_handed++] = all[i];
+	}
+}
+
+static uint64_t bytes_handed(void)
+{
+	uint64_t bytes = 0;
+
+	for (unsigned int i = 0; i < num_handed; i++)
+		bytes += handed[i].end - handed[i].begin;
+	return bytes;
+}
+
+static void *scribble(void *arg)
+{
+	uint64_t random = 88172645463325252u;
+
+	(void)arg;
+	while (!over) {
+		const struct mapping *mapping;
+		volatile uint32_t *word;
+
+		random ^= random << 13;
+		random ^= random >> 7;
+		random ^= random << 17;
+		mapping = &handed[random % num_handed];
+		word = (volatile uint32_t *)mapping->begin +
+		       (random >> 8) % ((mapping->end - mapping->begin) / 4);
+		/* Small numbers do more harm than large ones, which are seen to be nonsense. */
+		*word = random >> 63 ? (uint32_t)(random >> 32) : (uint32_t)(random >> 32) % 64;
+	}
+	return NULL;
+}
+
+/* ---------------------------------------------------------------------------- the two */
+
+static void attack(int from, int to, const char *how)
+{
+	struct mapping before[MOST_MAPPINGS];
+	struct address mine = make_end(), theirs;
+	unsigned int count;
+	pthread_t thread;
+	uint64_t bytes;
+
+	CHECK(write(to, &mine, sizeof(mine)) == sizeof(mine));
+	CHECK(read(from, &theirs, sizeof(theirs)) == sizeof(theirs));
+	count = mappings(before);
+	start_qp(end.qp, theirs.qpn);
+	/* The victim is ready as well. */
+	CHECK(write(to, &mine, 1) == 1 && read(from, &mine, 1) == 1);
+	keep_sending(&theirs, 0.2);
+	find_handed(before, count);
+	bytes = bytes_handed();
+	CHECK(write(to, &bytes, sizeof(bytes)) == sizeof(bytes));
+	if (strcmp(how, "scribble") != 0) {
+		keep_sending(&theirs, 60);
+		return;
+	}
+	CHECK(num_handed && !pthread_create(&thread, NULL, scribble, NULL));
+	keep_sending(&theirs, SCRIBBLING);
+	over = true;
+	pthread_join(thread, NULL);
+	exit(0);
+}
+
+static void take_messages(double seconds)
+{
+	double until = now() + seconds;
+	struct ibv_wc wc[16];
+
+	while (now() < until)
+		for (int n = ibv_poll_cq(end.cq, 16, wc); n > 0; n--)
+			receive();
+}
+
+/* The other is stopped, for a while, and killed in the end. */
+static void disturb(pid_t other, bool stop)
+{
+	for (int i = 0; stop && i < 50; i++) {
+		kill(other, SIGSTOP);
+		take_messages(0.01);
+		kill(other, SIGCONT);
+		take_messages(0.01 + 0.0001 * i);
+	}
+	kill(other, SIGKILL);
+}
+
+/* What the other has broken is there until it has gone, at most. */
+static void destroy_all(void)
+{
+	CHECK(!ibv_destroy_qp(end.qp) && !ibv_destroy_cq(end.cq));
+	CHECK(!ibv_dereg_mr(end.mr) && !ibv_dealloc_pd(end.pd));
+	CHECK(!ibv_close_device(end.context));
+}
+
+int main(int argc, char **argv)
+{
+	struct address mine, theirs;
+	int there[2], back[2];
+	uint64_t bytes;
+	pid_t other;
+
+	CHECK(argc == 2 && !pipe(there) && !pipe(back));
+	other = fork();
+	if (!other) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		attack(there[0], back[1], argv[1]);
+		return 0;
+	}
+	mine = make_end();
+	CHECK(write(there[1], &mine, sizeof(mine)) == sizeof(mine));
+	CHECK(read(back[0], &theirs, sizeof(theirs)) == sizeof(theirs));
+	start_qp(end.qp, theirs.qpn);
+	for (int i = 0; i < 16; i++)
+		receive();
+	CHECK(read(back[0], &theirs, 1) == 1 && write(there[1], &mine, 1) == 1);
+	take_messages(0.3);
+	CHECK(read(back[0], &bytes, sizeof(bytes)) == sizeof(bytes));
+	take_messages(0.3);
+	if (!strcmp(argv[1], "scribble"))
+		take_messages(SCRIBBLING);
+	else
+		disturb(other, !strcmp(argv[1], "stop"));
+	destroy_all();
+	CHECK(waitpid(other, NULL, 0) == other);
+	printf("done %llu\n", (unsigned long long)bytes);
+	fflush(stdout);
+	pause();
+	return 0;
+}
