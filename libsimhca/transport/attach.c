@@ -14,7 +14,8 @@
 #include "simhca.h"
 #include "turn.h"
 
-#define MOST_EVENTS 64u /* of the messages of a turn, about */
+#define EVENTS_AT_ONCE 64u     /* until others have the engine */
+#define MOST_EVENTS (1u << 16) /* that are believed to be due */
 
 /* ------------------------------------------------------------------------------ memory */
 
@@ -197,16 +198,24 @@ void simhca_callers_end(struct simhca_qp *qp)
 		atomic_store(&qp->qpc->callers, 0);
 }
 
-/* Of as many as there can be: a client that lies makes work for itself. */
-static void raise_events(_Atomic uint32_t *due, struct simhca_cq *cq)
+/* How many are left: a client that lies makes work for itself. */
+static uint32_t raise_events(_Atomic uint32_t *due, struct simhca_cq *cq)
 {
-	uint32_t events;
+	uint32_t events, now;
 
 	if (!atomic_load_explicit(due, memory_order_relaxed))
-		return;
+		return 0;
 	events = atomic_exchange(due, 0);
-	for (uint32_t i = 0; cq && i < events && i < MOST_EVENTS; i++)
+	if (!cq)
+		return 0;
+	if (events > MOST_EVENTS)
+		events = MOST_EVENTS;
+	now = events < EVENTS_AT_ONCE ? events : EVENTS_AT_ONCE;
+	for (uint32_t i = 0; i < now; i++)
 		simhca_cq_tell(cq);
+	if (events > now)
+		atomic_fetch_add(due, events - now);
+	return events - now;
 }
 
 /*
@@ -235,20 +244,22 @@ static bool mend(struct simhca_qp *qp)
 	return true;
 }
 
-void simhca_caller_rang(struct simhca_qp *qp)
+bool simhca_caller_rang(struct simhca_qp *qp)
 {
 	struct simhca_caller *mem = qp->caller.steps.mem;
 	struct simhca_qp *peer;
+	uint32_t left = 0;
 
 	if (!atomic_load_explicit(&qp->caller.attached, memory_order_relaxed))
-		return;
+		return false;
 	/* The peer's first: it may sleep, and who rang does not. */
 	if (atomic_load_explicit(&mem->recv_events, memory_order_relaxed)) {
 		peer = qp->link->peer ? qp->link->peer(qp) : NULL;
-		raise_events(&mem->recv_events,
-			     peer && peer->qpc->dest_qpn == qp->qpn ? peer->recv_cq : NULL);
+		left = raise_events(&mem->recv_events,
+				    peer && peer->qpc->dest_qpn == qp->qpn ? peer->recv_cq : NULL);
 	}
-	raise_events(&mem->send_events, qp->send_cq);
+	left += raise_events(&mem->send_events, qp->send_cq);
+	return left;
 }
 
 bool simhca_caller_detach(struct simhca_qp *qp)
@@ -258,7 +269,8 @@ bool simhca_caller_detach(struct simhca_qp *qp)
 	if (atomic_load(&qp->context->dead) && !mend(qp))
 		return false;
 	/* Its program saw the completion at once, and need not have waited for the doorbell. */
-	simhca_caller_rang(qp);
+	if (simhca_caller_rang(qp))
+		return false;
 	simhca_steps_remove(qp->device->fabric, &qp->caller.steps);
 	return true;
 }

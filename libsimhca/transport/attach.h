@@ -24,10 +24,11 @@ uint32_t simhca_caller_cq_segment(struct simhca_context *context, uint64_t state
 void simhca_callers_end(struct simhca_qp *qp);
 /*
  * The QP goes, and no step of it is under way, unless its program ended there: mends what that left
- * behind. False: somebody is at the peer.
+ * behind. False: somebody is at the peer, or many events are due.
  */
 bool simhca_caller_detach(struct simhca_qp *qp);
-/* The doorbell of the QP rang, or will not: does what a caller has left to be done. */
-void simhca_caller_rang(struct simhca_qp *qp);
+/* The doorbell of the QP rang, or will not: does what a caller has left. True: some is left still.
+ */
+bool simhca_caller_rang(struct simhca_qp *qp);
 
 #endif

@@ -164,7 +164,7 @@ bool simhca_qp_step(struct simhca_worker *worker, struct simhca_task *task)
 
 	if (qp->type == SIMHCA_QPT_XRC_RECV) /* it has no queue */
 		return more;
-	simhca_caller_rang(qp);
+	more = simhca_caller_rang(qp) || more;
 	if (__builtin_expect(atomic_load(&qp->faults.tell_peer), 0))
 		tell_peer(qp);
 	switch (simhca_qp_state(qp)) {
