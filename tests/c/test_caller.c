@@ -149,6 +149,8 @@ static const struct work works[] = {
 	{ "write", SIMHCA_WR_RDMA_WRITE, SIGNALED, 1, 100, 1, false, false },
 	{ "an empty write", SIMHCA_WR_RDMA_WRITE, SIGNALED, 1, 0, 1, false, false },
 	{ "writes, unsignaled", SIMHCA_WR_RDMA_WRITE, 0, 3, 100, 1, false, false },
+	{ "a list of writes", SIMHCA_WR_RDMA_WRITE, SIGNALED, 20, 333, 1, false, false },
+	{ "a list of inline writes", SIMHCA_WR_RDMA_WRITE, SIGNALED, 10, 64, 1, false, true },
 	{ "more than a turn takes", SIMHCA_WR_RDMA_WRITE, 0, 100, 8, 1, false, false },
 	{ "a long write", SIMHCA_WR_RDMA_WRITE, SIGNALED, 1, 200001, 2, false, false },
 	{ "write with imm", SIMHCA_WR_RDMA_WRITE_WITH_IMM, SIGNALED, 2, 9000, 1, true, false },
@@ -501,6 +503,50 @@ static void nothing_is_changed(void **state)
 	}
 }
 
+/*
+ * Writes that go by one system call are those before what is none of them, and what the device is
+ * to refuse. That of what is written nothing is left out, or comes before its turn, is told by the
+ * bytes: each write is to the same place.
+ */
+static void a_list_of_writes(void **state)
+{
+	enum { WRITES = 12 };
+
+	for (unsigned int wrong = 0; wrong < WRITES; wrong++) {
+		struct world *world;
+		struct simhca_step step;
+		struct simhca_sge from;
+		struct pair *pair;
+
+		setup(state);
+		world = *state;
+		pair = make(world);
+		step = attach(&pair->a);
+		for (unsigned int i = 0; i < WRITES; i++) {
+			from = sge(pair->a.mr, i, 1);
+			pair->a.mr->addr[i] = (uint8_t)(i + 1);
+			qp_put(pair->a.qp, &(struct wr){ .id = i,
+							 .opcode = SIMHCA_WR_RDMA_WRITE,
+							 .flags = SIGNALED,
+							 .sges = &from,
+							 .num_sge = 1,
+							 .remote_addr = pair->b.mr->iova,
+							 .rkey = pair->b.mr->rkey + (i == wrong) });
+		}
+		assert_false(simhca_step(&step));
+		assert_int_equal(step.caller->messages, wrong);
+		assert_int_equal(step.caller->handed[SIMHCA_HANDED_MEMORY], 1);
+		assert_int_equal(pair->b.mr->addr[0], wrong);
+		ring_doorbell(pair->a.client, pair->a.qp->doorbell);
+		for (unsigned int i = 0; i < wrong; i++)
+			expect(pair->a.send_cq, i, SUCCESS);
+		expect(pair->a.send_cq, wrong, REM_ACCESS_ERR);
+		assert_int_equal(pair->b.mr->addr[0], wrong);
+		close(step.peer.memory);
+		teardown(state);
+	}
+}
+
 /* ------------------------------------------------------------------- with the device */
 
 static void the_device_waits_for_a_turn(void **state)
@@ -842,6 +888,7 @@ static void killed_at_each_store(void **state)
 		{ "a write with imm", SIMHCA_WR_RDMA_WRITE_WITH_IMM, SIGNALED, 2, 100, 1, true,
 		  false },
 		{ "a read", SIMHCA_WR_RDMA_READ, SIGNALED, 2, 100, 1, false, false },
+		{ "a list of writes", SIMHCA_WR_RDMA_WRITE, SIGNALED, 4, 100, 1, false, false },
 	};
 
 	for (size_t w = 0; w < ARRAY_SIZE(once); w++) {
@@ -923,6 +970,7 @@ int main(void)
 		HERE(none_while_there_are_rules),
 		HERE(the_device_carries_what_is_traced),
 		HERE(segments_are_not_used_again),
+		cmocka_unit_test(a_list_of_writes),
 		cmocka_unit_test(killed_at_each_store),
 	};
 

@@ -285,7 +285,7 @@ def test_kinds_of_packets(device, pingpong, tmp_path):
 
 def test_of_a_queue_pair(device, pingpong, tmp_path):
     """Both directions of one QP, and nothing of others."""
-    programs = start_pair(device, "ib_write_lat", "-F", "-n", "10000000")
+    programs = start_pair(device, "ib_send_lat", "-F", "-e", "-n", "10000000")
     wait_until(lambda: len(used_qps(device)) == 2, PATIENCE, "messages both ways")
     qpn, peer = used_qps(device)
     tracer = Tracer(device, tmp_path / "capture", "--qp", str(qpn), "--count", "20")
@@ -311,7 +311,7 @@ def test_steps_in_callers_are_seen(tmp_path):
         tracer = Tracer(device, tmp_path / "capture")
         run_pair(device, *program, "-n", "20")
         assert tracer.end() == (2 * 20 * 11, 0)
-        programs = start_pair(device, *program, "-n", "100000000")
+        programs = start_pair(device, *program, "-e", "-n", "100000000")
         wait_until(lambda: steps(device), PATIENCE, "steps in callers")
         expect_success(Tracer(device, tmp_path / "later", "--count", "100").program.finish())
         before = steps(device)

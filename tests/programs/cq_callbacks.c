@@ -186,6 +186,7 @@ struct chain {
 	struct echo echo;
 	struct request received, sent;
 	long rounds;
+	const atomic_bool *may_begin; /* NULL: at once */
 };
 
 static void next_round(struct ibv_cq *cq, struct ibv_wc *wc)
@@ -193,17 +194,25 @@ static void next_round(struct ibv_cq *cq, struct ibv_wc *wc)
 	struct chain *chain = to_request(wc)->arg;
 
 	CHECK(wc->status == IBV_WC_SUCCESS);
+	while (chain->may_begin && !*chain->may_begin)
+		usleep(100);
 	if (chain->received.done + 1 < chain->rounds)
 		message(&chain->echo, NULL, &chain->received);
 	count(cq, wc);
 }
 
-static void start_chain(struct chain *chain, struct echo echo, long rounds)
+static void start_chain_when(struct chain *chain, struct echo echo, long rounds,
+			     const atomic_bool *may_begin)
 {
-	*chain = (struct chain){ .echo = echo, .rounds = rounds };
+	*chain = (struct chain){ .echo = echo, .rounds = rounds, .may_begin = may_begin };
 	chain->received.cqe.done = next_round;
 	chain->received.arg = chain;
 	message(&chain->echo, NULL, &chain->received);
+}
+
+static void start_chain(struct chain *chain, struct echo echo, long rounds)
+{
+	start_chain_when(chain, echo, rounds, NULL);
 }
 
 TEST(callbacks_post)
@@ -400,9 +409,11 @@ TEST(busy_cqs_share_a_thread)
 	struct chain chains[4];
 	struct ibv_pd *pd = new_pd();
 	long least = 0, rounds = 5000;
+	atomic_bool all_there = false;
 
 	for (int i = 0; i < 4; i++)
-		start_chain(&chains[i], new_echo_on(pd, 0, SOFTIRQ), rounds);
+		start_chain_when(&chains[i], new_echo_on(pd, 0, SOFTIRQ), rounds, &all_there);
+	all_there = true;
 	AWAIT(chains[0].received.done == rounds || chains[1].received.done == rounds ||
 	      chains[2].received.done == rounds || chains[3].received.done == rounds);
 	for (int i = 0; i < 4; i++)
