@@ -484,6 +484,8 @@ struct simhca_create_qp_req {
 	uint32_t sq_sig_all;
 	uint32_t xrcd; /* XRC_RECV: handle of its domain; PD, CQs and sizes say nothing then */
 	uint32_t strip_cvlan; /* RAW_PACKET: 1: C-VLAN tags go from the frame to the CQE */
+	uint32_t slot_data;   /* 1: who polls copies what lies in slots of the RQ */
+	uint32_t no_callers;  /* 1: the device carries all of its messages, and all for it */
 };
 struct simhca_create_qp_reply {
 	uint32_t handle;
@@ -498,6 +500,8 @@ struct simhca_create_qp_reply {
 	uint32_t sq_stride;  /* bytes */
 	uint32_t rq_entries; /* 0 with an SRQ */
 	uint32_t rq_stride;
+	uint32_t slot_data; /* bytes from the start of an RQ slot to its data; 0: it has none */
+	uint32_t reserved;
 	struct simhca_mem_ref state; /* struct simhca_qp_mem */
 	struct simhca_mem_ref sq;
 	struct simhca_mem_ref rq;
@@ -911,7 +915,7 @@ struct simhca_attach_peer_reply {
 	uint32_t recv_entries; /* of its ring */
 	uint32_t rq_entries;   /* of the peer's receive queue */
 	uint32_t rq_stride;    /* bytes */
-	uint32_t reserved;
+	uint32_t slot_data;    /* as create_qp's reply has it */
 	struct simhca_mem_ref send_cq, send_ring; /* of the sender's context memory */
 	uint64_t qp_size, cq_size;		  /* bytes of the segments */
 	uint64_t state, rq;			  /* offsets in the first */

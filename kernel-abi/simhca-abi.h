@@ -31,7 +31,7 @@
 #include "simhca-abi-reason.h"
 
 /* Bumped whenever a layout or a command changes; both sides refuse another one. */
-#define SIMHCA_ABI_VERSION 12u
+#define SIMHCA_ABI_VERSION 13u
 
 #define SIMHCA_ABI_SIZE(type, bytes)                                                               \
 	static_assert(sizeof(type) == (bytes), #type " must be " #bytes " bytes")
@@ -684,6 +684,18 @@ static inline uint32_t simhca_recv_stride(uint32_t max_sge)
 	       max_sge * (uint32_t)sizeof(struct simhca_sge);
 }
 
+/*
+ * Where an RQ has slot data, each slot ends with room for the data of a small SEND, on a cache line
+ * of its own. If the CQE says in_slot they are there, and who polls it copies them to the receive's
+ * first buffer; ConnectX calls that scatter to CQE.
+ */
+#define SIMHCA_SLOT_DATA 64u
+
+static inline uint32_t simhca_recv_stride_with_data(uint32_t max_sge)
+{
+	return ((simhca_recv_stride(max_sge) + 63) & ~63u) + SIMHCA_SLOT_DATA;
+}
+
 /* Entries of the ring that holds wr work requests. */
 static inline uint32_t simhca_ring_entries(uint32_t wr)
 {
@@ -795,7 +807,8 @@ struct simhca_cqe {
 	};
 	uint8_t dlid_path_bits;
 	uint8_t tm_flags; /* enum simhca_cqe_tm_flags */
-	uint8_t reserved[2];
+	uint8_t in_slot;  /* 1: the data lie in the slot of the receive WQE (SIMHCA_SLOT_DATA) */
+	uint8_t reserved;
 	_Atomic uint32_t seq;
 };
 SIMHCA_ABI_AT(struct simhca_cqe, seq, 60);

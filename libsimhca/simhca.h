@@ -285,6 +285,7 @@ struct simhca_device_config {
 	bool mw_type_2a;	   /* type 2 windows are of type 2A; else of type 2B */
 	bool event_at_arm;	   /* arming a CQ that holds completions raises an event */
 	bool callers;		   /* programs may run steps of their QPs (simhca-abi-caller.h) */
+	bool slot_data;		   /* small messages may stay in their receives' slots */
 	uint32_t fault_latency_us; /* what each page fault takes, besides what it takes */
 	bool odp_checks;	   /* look for on-demand pages at each access, though events tell */
 	uint32_t max_qp, max_cq, max_srq, max_mr, max_mw, max_pd, max_ah; /* 0: the ABI's limit */

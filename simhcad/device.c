@@ -58,6 +58,7 @@ static struct simhca_device *make_model(struct device *device)
 		.mw_type_2a = settings->mw_type_2a,
 		.event_at_arm = settings->event_at_arm,
 		.callers = settings->callers,
+		.slot_data = settings->slot_data,
 		.fault_latency_us = settings->fault_latency,
 		.odp_checks = settings->odp_checks,
 		.max_mr = settings->max_mr,

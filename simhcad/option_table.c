@@ -15,6 +15,7 @@
 static const struct choice link_layers[] = { { "ethernet", 0 }, { "ib", 1 }, { NULL, 0 } };
 static const struct choice wires[] = { { "off", 0 }, { "roce", 1 }, { NULL, 0 } };
 static const struct choice callers[] = { { "off", 0 }, { "on", 1 }, { NULL, 0 } };
+static const struct choice scatter[] = { { "off", 0 }, { "on", 1 }, { NULL, 0 } };
 static const struct choice mtus[] = { { "256", 256 },	{ "512", 512 },	  { "1024", 1024 },
 				      { "2048", 2048 }, { "4096", 4096 }, { NULL, 0 } };
 static const struct choice log_levels[] = { { "error", SIMHCA_LOG_ERROR },
@@ -82,6 +83,8 @@ const struct option_desc option_table[] = {
 	CHOICE("engines-in-callers", callers, "on|off", SCOPE_DEVICE, callers, "off",
 	       "programs that may write to each other's memory carry their messages by themselves "
 	       "[off]"),
+	CHOICE("scatter-to-cqe", slot_data, "on|off", SCOPE_DEVICE, scatter, "on",
+	       "messages of up to 64 bytes are copied to their buffers by who polls for them [on]"),
 	NUMBER("fault-latency", fault_latency, "US", SCOPE_DEVICE, 0, 10000000,
 	       "how much longer each page fault of an on-demand region takes [0]"),
 	CHOICE("odp-invalidation", odp_checks, "events|checks", SCOPE_DEVICE, invalidations,

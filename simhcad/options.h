@@ -61,6 +61,7 @@ struct settings {
 	uint32_t mw_type_2a;	 /* type 2 memory windows are of type 2A; else 2B */
 	uint32_t event_at_arm;	 /* arming a CQ that holds completions raises an event */
 	uint32_t callers;	 /* programs may run steps of their QPs */
+	uint32_t slot_data;	 /* small messages may stay in their receives' slots */
 	uint32_t fault_latency;	 /* us */
 	uint32_t odp_checks;	 /* on-demand pages are looked for at each access */
 	uint32_t max_qp, max_cq, max_srq, max_mr, max_mw, max_pd, max_ah;

@@ -23,7 +23,8 @@ void simhca_caller_init(struct simhca_qp *qp, uint64_t bytes)
 {
 	struct simhca_context *context = qp->context;
 
-	if (!context->device->config.callers || qp->type != SIMHCA_QPT_RC || qp->srq)
+	if (!context->device->config.callers || qp->caller.none || qp->type != SIMHCA_QPT_RC ||
+	    qp->srq)
 		return;
 	qp->caller.steps.mem = simhca_context_alloc(context, sizeof(*qp->caller.steps.mem),
 						    &qp->caller.mem_ref, NULL);
@@ -177,6 +178,7 @@ int simhca_attach_peer(struct simhca_context *context, const struct simhca_mm *m
 		.recv_entries = peer->recv_cq->view.entries,
 		.rq_entries = peer->rq_entries,
 		.rq_stride = peer->rq_stride,
+		.slot_data = peer->slot_data,
 		.send_cq = qp->send_cq->mem_ref,
 		.send_ring = qp->send_cq->ring_ref,
 		.state = peer->mem_ref.offset,

@@ -386,6 +386,7 @@ static void fill_reply(const struct simhca_qp *qp, uint32_t handle,
 		.sq_stride = qp->sq_stride,
 		.rq_entries = qp->rq_entries,
 		.rq_stride = qp->rq_stride,
+		.slot_data = qp->slot_data,
 		.state = qp->mem_ref,
 		.sq = qp->sq_ref,
 		.rq = qp->rq_ref,
@@ -435,6 +436,10 @@ int simhca_qp_add(struct simhca_qp *qp, enum simhca_object_type as,
 		qp->rq_entries = caps->max_recv_wr ? simhca_ring_entries(caps->max_recv_wr) : 0;
 		qp->rq_stride = simhca_recv_stride(caps->max_recv_sge);
 	}
+	if (qp->slot_data && qp->rq_entries) {
+		qp->rq_stride = simhca_recv_stride_with_data(caps->max_recv_sge);
+		qp->slot_data = qp->rq_stride - SIMHCA_SLOT_DATA;
+	}
 	if (qp->link->cast_bytes)
 		qp->cast = calloc(1, qp->link->cast_bytes);
 	if (qp->link->cast_bytes && !qp->cast)
@@ -465,6 +470,13 @@ int simhca_qp_add(struct simhca_qp *qp, enum simhca_object_type as,
 fail:
 	simhca_qp_free(qp);
 	return ret;
+}
+
+/* What its receives get may stay in their slots. */
+static bool has_slot_data(const struct simhca_qp *qp)
+{
+	return qp->device->config.slot_data && !qp->srq &&
+	       (qp->type == SIMHCA_QPT_RC || qp->type == SIMHCA_QPT_UC);
 }
 
 int simhca_qp_create(struct simhca_context *context, const struct simhca_create_qp_req *req,
@@ -508,6 +520,8 @@ int simhca_qp_create(struct simhca_context *context, const struct simhca_create_
 	if (srq)
 		qp->source = srq->kind->source;
 	qp->strip_cvlan = req->strip_cvlan != 0;
+	qp->slot_data = req->slot_data && has_slot_data(qp);
+	qp->caller.none = req->no_callers != 0;
 	granted.max_inline = inline_granted(req, &context->device->config);
 	return simhca_qp_add(qp, SIMHCA_OBJ_QP, &granted, reply, why);
 }

@@ -71,6 +71,7 @@ struct simhca_qp {
 	char *sq, *rq;
 	char *held; /* behind mem: a receive that was taken off an SRQ; NULL: it has none */
 	uint32_t sq_entries, sq_stride, rq_entries, rq_stride;
+	uint32_t slot_data; /* bytes from the start of an RQ slot to its data; 0: it has none */
 	struct simhca_mem_ref mem_ref, sq_ref, rq_ref;
 
 	struct simhca_task task; /* its turns */
@@ -89,6 +90,7 @@ struct simhca_qp {
 	/* responder; under resp_lock, and in a turn */
 	struct simhca_turn_lock resp_lock;
 	struct simhca_responder resp;
+	bool in_slot; /* the data of the packet at hand lie in the slot of the receive */
 	/*
 	 * Where receives come from, NULL: its own queue; and the PD that rkeys are checked against.
 	 * Of an XRC_RECV QP that is the SRQ of resp.srqn, in a step only, and the SRQ's PD (A14).
@@ -104,6 +106,7 @@ struct simhca_qp {
 	struct { /* attach.h */
 		struct simhca_steps steps;
 		struct simhca_mem_ref mem_ref;
+		bool none;		/* the QP is not to have any */
 		uint32_t segment;	/* that mem and rings lie in, and nothing else; 0: none */
 		atomic_bool attached;	/* its program has been given a peer */
 		_Atomic uint32_t whose; /* 0, or the QP whose program has been given this one */

@@ -47,6 +47,7 @@ struct simhca_cqe simhca_recv_cqe(struct simhca_qp *qp, const struct simhca_pack
 		.slid = packet->slid,
 	};
 
+	cqe.in_slot = qp->in_slot && packet->op == SIMHCA_PKT_SEND && status == SIMHCA_WC_SUCCESS;
 	if (packet->has_imm)
 		cqe.flags |= SIMHCA_CQE_IMM;
 	if (packet->has_inv && status == SIMHCA_WC_SUCCESS)
@@ -116,6 +117,21 @@ bool simhca_recv_wqe(struct simhca_qp *qp, struct simhca_recv *recv, struct simh
 	return false;
 }
 
+/*
+ * Whether the message may stay in the slot of its receive until it is polled. Who polls goes by the
+ * receive's first SGE alone, so the buffer has to be ordinary memory at that very address of his.
+ */
+static bool fits_slot(const struct simhca_qp *qp, const struct simhca_packet *packet,
+		      const struct simhca_recv *recv, const struct simhca_sgl *target)
+{
+	const struct simhca_seg *seg = &target->seg[0];
+
+	return qp->slot_data && packet->first && packet->last && packet->length &&
+	       packet->length <= SIMHCA_SLOT_DATA && packet->length <= recv->sge[0].length &&
+	       target->count == 1 && seg->addr == recv->sge[0].addr && !seg->odp &&
+	       !seg->mm->mapping && seg->mm->pid == qp->context->pid;
+}
+
 bool simhca_recv_place(struct simhca_worker *worker, struct simhca_qp *qp,
 		       const struct simhca_packet *packet, const struct simhca_sgl *payload,
 		       uint64_t offset, uint64_t length, struct simhca_reply *reply)
@@ -146,6 +162,10 @@ bool simhca_recv_place(struct simhca_worker *worker, struct simhca_qp *qp,
 		simhca_memory_refuse(worker, qp, packet, SIMHCA_RECEIVE_BUFFER, reason, reply);
 		return false;
 	}
+	qp->in_slot = fits_slot(qp, packet, &recv, &target);
+	if (qp->in_slot)
+		target.seg[0] = (struct simhca_seg){ .addr = (uintptr_t)simhca_slot_data(qp),
+						     .length = length };
 	return simhca_memory_write(worker, qp, packet, SIMHCA_RECEIVE_BUFFER, &target, payload,
 				   length, reply);
 }
@@ -257,6 +277,7 @@ bool simhca_execute_send(struct simhca_worker *worker, struct simhca_qp *qp,
 {
 	struct simhca_recv_part part = { .offset = qp->resp.offset, .length = packet->length };
 
+	qp->in_slot = false;
 	if (!simhca_recv_need(worker, qp, packet, reply))
 		return false;
 	if (qp->source->part)

@@ -35,6 +35,7 @@ struct message {
 	int num_own;
 	struct iovec there[SIMHCA_MAX_SGE]; /* in the peer's */
 	int num_there;
+	char *slot; /* room for them in the slot of the receive, where they may stay; or NULL */
 	uint64_t recv_id;
 };
 
@@ -220,12 +221,25 @@ static bool copy_pieces(const struct simhca_step *step, const struct iovec *own,
 	return done == (ssize_t)bytes;
 }
 
+/* As a message that is posted inline is copied. */
+static bool copy_to_slot(const struct message *msg)
+{
+	char *to = msg->slot;
+
+	simhca_store();
+	for (int i = 0; i < msg->num_own; to += msg->own[i++].iov_len)
+		memcpy(to, msg->own[i].iov_base, msg->own[i].iov_len);
+	return true;
+}
+
 static bool copy(const struct simhca_step *step, const struct message *msg)
 {
 	bool read = msg->wqe.opcode == SIMHCA_WR_RDMA_READ;
 
 	if (!msg->length)
 		return true;
+	if (msg->slot)
+		return copy_to_slot(msg);
 	if (msg->num_there == 1 && msg->length <= BY_DESCRIPTOR)
 		return copy_small(step, msg, read);
 	return copy_pieces(step, msg->own, msg->num_own, msg->there, msg->num_there, msg->length,
@@ -254,6 +268,7 @@ static int read_send(const struct simhca_step *step, uint32_t index, struct mess
 	uint64_t length = 0;
 
 	memcpy(&msg->wqe, slot, sizeof(msg->wqe));
+	msg->slot = NULL;
 	switch (msg->wqe.opcode) {
 	case SIMHCA_WR_RDMA_READ:
 		if (!step->qpc->max_rd_atomic || (msg->wqe.flags & SIMHCA_WQE_INLINE))
@@ -300,8 +315,8 @@ static int read_receive(const struct simhca_step *step, const struct simhca_resp
 {
 	/* acquire: pairs with the peer's release after it wrote the WQE. */
 	uint32_t pi = atomic_load_explicit(&step->peer.mem->rq_pi, memory_order_acquire);
-	const char *slot = step->peer.rq + (size_t)(resp->rq_ci & (step->peer.rq_entries - 1)) *
-						   step->peer.rq_stride;
+	char *slot = step->peer.rq +
+		     (size_t)(resp->rq_ci & (step->peer.rq_entries - 1)) * step->peer.rq_stride;
 	struct simhca_sge sge[SIMHCA_MAX_SGE];
 	struct simhca_recv_wqe wqe;
 
@@ -314,10 +329,14 @@ static int read_receive(const struct simhca_step *step, const struct simhca_resp
 	if (!is_send(msg))
 		return DONE;
 	memcpy(sge, slot + sizeof(wqe), wqe.num_sge * sizeof(sge[0]));
-	return add_sges(step, sge, wqe.num_sge, msg->length, SIMHCA_ACCESS_LOCAL_WRITE,
-			step->peer.qpc->pd, step->peer.mm, msg->there, &msg->num_there)
-		       ? DONE
-		       : SIMHCA_HANDED_RECEIVE;
+	if (!add_sges(step, sge, wqe.num_sge, msg->length, SIMHCA_ACCESS_LOCAL_WRITE,
+		      step->peer.qpc->pd, step->peer.mm, msg->there, &msg->num_there))
+		return SIMHCA_HANDED_RECEIVE;
+	/* Who polls goes by the first SGE, and knows of no other address than its own. */
+	if (step->peer.slot_data && msg->length && msg->length <= SIMHCA_SLOT_DATA &&
+	    msg->length <= sge[0].length && (uintptr_t)msg->there[0].iov_base == sge[0].addr)
+		msg->slot = slot + step->peer.slot_data;
+	return DONE;
 }
 
 /* The peer's memory that a READ or WRITE names. */
@@ -472,6 +491,7 @@ static int complete_receive(struct simhca_step *step, struct turns *turns,
 		.byte_len = msg->length,
 		.opcode = is_send(msg) ? SIMHCA_WC_RECV : SIMHCA_WC_RECV_RDMA_WITH_IMM,
 		.flags = SIMHCA_CQE_RECV,
+		.in_slot = msg->slot != NULL,
 		.sl = step->qpc->av.sl,
 		.slid = step->device->port.lid | step->qpc->av.src_path_bits,
 	};

@@ -26,8 +26,8 @@ struct simhca_step {
 	struct {
 		const struct simhca_qpc *qpc;
 		struct simhca_qp_mem *mem;
-		const char *rq;
-		uint32_t rq_entries, rq_stride;
+		char *rq;
+		uint32_t rq_entries, rq_stride, slot_data;
 		struct simhca_cq_view recv_cq;
 		uint32_t callers, mm;
 		int memory; /* its /proc/PID/mem */

@@ -104,6 +104,12 @@ bool simhca_recv_read(const struct simhca_qp *qp, struct simhca_recv *recv)
 				recv);
 }
 
+void *simhca_slot_data(const struct simhca_qp *qp)
+{
+	return qp->rq + (size_t)(qp->resp.rq_ci & (qp->rq_entries - 1)) * qp->rq_stride +
+	       qp->slot_data;
+}
+
 void simhca_recv_done(struct simhca_qp *qp)
 {
 	qp->resp.have_recv = false;

@@ -40,6 +40,8 @@ enum simhca_take simhca_rq_peek(const struct simhca_qp *qp);
 /* The receive WQE of the message at hand: its wr_id; all of it, false: it is none any more. */
 uint64_t simhca_recv_id(const struct simhca_qp *qp);
 bool simhca_recv_read(const struct simhca_qp *qp, struct simhca_recv *recv);
+/* Room for its data, in its slot; of a QP that has that. */
+void *simhca_slot_data(const struct simhca_qp *qp);
 /* The message at hand needs it no more. */
 void simhca_recv_done(struct simhca_qp *qp);
 /* Copies the WQE at ring index and checks its shape. */

@@ -126,6 +126,7 @@ static bool map_peer(struct shca_qp *qp, struct shca_attached *peer,
 	step->peer.rq = (char *)peer->qp + reply->rq;
 	step->peer.rq_entries = reply->rq_entries;
 	step->peer.rq_stride = reply->rq_stride;
+	step->peer.slot_data = reply->slot_data;
 	step->peer.recv_cq = (struct simhca_cq_view){
 		.mem = (void *)((char *)peer->cq + reply->recv_cq),
 		.ring = (void *)((char *)peer->cq + reply->recv_ring),

@@ -51,13 +51,20 @@ struct ibv_qp *simhcadv_create_qp(struct ibv_context *context, struct ibv_qp_ini
 				  struct simhcadv_qp_init_attr *simhca_attr)
 {
 	const uint64_t known = SIMHCADV_QP_EX_WITH_FAST_REG | SIMHCADV_QP_EX_WITH_READ_WITH_INV;
+	const uint64_t known_flags =
+		SIMHCADV_QP_CREATE_DISABLE_SCATTER_TO_CQE | SIMHCADV_QP_CREATE_DISABLE_CALLERS;
+	const uint64_t known_mask = SIMHCADV_QP_INIT_ATTR_MASK_SEND_OPS_FLAGS |
+				    SIMHCADV_QP_INIT_ATTR_MASK_QP_CREATE_FLAGS;
 	struct ibv_qp_init_attr_ex with_ops = *attr;
 	uint64_t mask = simhca_attr ? simhca_attr->comp_mask : 0;
-	uint64_t flags = 0;
+	uint64_t flags = 0, create_flags = 0;
 	struct ibv_qp *qp;
 
-	if (!shca_is_ours(context->device) ||
-	    (mask & ~(uint64_t)SIMHCADV_QP_INIT_ATTR_MASK_SEND_OPS_FLAGS))
+	if (!shca_is_ours(context->device) || (mask & ~known_mask))
+		return shca_null(EOPNOTSUPP);
+	if (mask & SIMHCADV_QP_INIT_ATTR_MASK_QP_CREATE_FLAGS)
+		create_flags = simhca_attr->create_flags;
+	if (create_flags & ~known_flags)
 		return shca_null(EOPNOTSUPP);
 	if (mask & SIMHCADV_QP_INIT_ATTR_MASK_SEND_OPS_FLAGS) {
 		flags = simhca_attr->send_ops_flags;
@@ -69,7 +76,7 @@ struct ibv_qp *simhcadv_create_qp(struct ibv_context *context, struct ibv_qp_ini
 		}
 	}
 
-	qp = shca_create_qp_ex(context, &with_ops);
+	qp = shca_create_qp_with(context, &with_ops, (uint32_t)create_flags);
 	if (!qp)
 		return NULL;
 	attr->cap = with_ops.cap;

@@ -2,6 +2,7 @@
 /* Taking completions: ibv_poll_cq() and the ibv_start_poll() family. */
 #include <endian.h>
 #include <sched.h>
+#include <string.h>
 #include <time.h>
 
 #include "checkers.h"
@@ -57,6 +58,19 @@ static inline void release_sends(struct shca_sq *sq, uint32_t wqe_index)
 	atomic_store_explicit(&sq->tail, next, memory_order_release);
 }
 
+/* The receive's data, if they stayed in its slot. The slot is ours until the tail passes it. */
+static inline void copy_from_slot(const struct shca_rq *rq, uint32_t tail, uint32_t length)
+{
+	const struct shca_first_buffer *first = &rq->first[tail & rq->mask];
+
+	if (length > SIMHCA_SLOT_DATA)
+		length = SIMHCA_SLOT_DATA;
+	if (length > first->length)
+		length = first->length;
+	memcpy((void *)(uintptr_t)first->addr,
+	       (const uint8_t *)shca_rq_wqe(rq, tail) + rq->slot_data, length);
+}
+
 /* Of an SRQ that completes here, for QPs that need not have to do with this CQ. */
 static void retire_of_srq(struct shca_cq *cq, const struct simhca_cqe *cqe)
 {
@@ -84,6 +98,8 @@ static inline void retire(struct shca_cq *cq, const struct simhca_cqe *cqe)
 		release_sends(&qp->sq, cqe->wqe_index);
 	} else if (!qp->srq) {
 		tail = atomic_load_explicit(&qp->rq.tail, memory_order_relaxed);
+		if (cqe->in_slot && qp->rq.first)
+			copy_from_slot(&qp->rq, tail, cqe->byte_len);
 		atomic_store_explicit(&qp->rq.tail, tail + 1, memory_order_release);
 	} else if (cqe->flags & SIMHCA_CQE_SRQ) {
 		shca_srq_release(qp->srq);
@@ -202,8 +218,8 @@ static inline const struct simhca_cqe *next_cqe(struct shca_cq *cq)
 		cq->empty_polls = 0;
 		cq->stay_ns = 0;
 		if (__builtin_expect(cqe->qpn != SHCA_VOID_QPN, 1)) {
-			retire(cq, cqe);
 			shca_has_polled();
+			retire(cq, cqe);
 			return cqe;
 		}
 	}

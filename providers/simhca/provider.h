@@ -184,6 +184,11 @@ struct shca_sq {
 	uint32_t num_binds, room_for_binds;
 };
 
+struct shca_first_buffer {
+	uint64_t addr;
+	uint32_t length;
+};
+
 /* A receive queue, of a QP or shared. */
 struct shca_rq {
 	struct shca_lock lock;
@@ -195,6 +200,12 @@ struct shca_rq {
 	uint32_t max_sge;
 	uint8_t *ring;
 	_Atomic uint32_t *pi; /* the device's view of head */
+	uint32_t slot_data;   /* bytes from the start of a slot to its data; 0: it has none */
+	/*
+	 * By slot, where data that lie in it go to: the WQE's first buffer, which a peer that
+	 * is attached can write over in the ring.
+	 */
+	struct shca_first_buffer *first;
 };
 
 struct shca_srq {
@@ -566,6 +577,9 @@ void shca_qp_init(struct shca_qp *qp, struct ibv_context *context, uint32_t hand
 		  void *qp_context, enum ibv_qp_type type);
 struct ibv_qp *shca_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
 struct ibv_qp *shca_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr);
+/* Likewise; flags: enum simhcadv_qp_create_flags. */
+struct ibv_qp *shca_create_qp_with(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr,
+				   uint32_t flags);
 int shca_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
 int shca_modify_qp_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *attr);
 int shca_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags);

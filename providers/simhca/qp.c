@@ -55,6 +55,12 @@ int shca_qp_map_queues(struct shca_qp *qp, const struct simhca_create_qp_reply *
 		qp->rq.mask = reply->rq_entries - 1;
 		qp->rq.stride = reply->rq_stride;
 	}
+	if (reply->slot_data) {
+		qp->rq.slot_data = reply->slot_data;
+		qp->rq.first = calloc(reply->rq_entries, sizeof(*qp->rq.first));
+		if (!qp->rq.first)
+			return ENOMEM;
+	}
 	qp->rq.pi = &qp->mem->rq_pi;
 	qp->sq.max_wr = reply->max_send_wr;
 	qp->sq.max_sge = reply->max_send_sge;
@@ -130,7 +136,8 @@ static int adopt(struct shca_qp *qp, const struct simhca_create_qp_reply *reply,
 	return err;
 }
 
-static struct ibv_qp *create(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
+static struct ibv_qp *create(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr,
+			     uint32_t flags)
 {
 	struct shca_context *ctx = to_sctx(context);
 	struct simhca_create_qp_req req = {
@@ -142,6 +149,8 @@ static struct ibv_qp *create(struct ibv_context *context, struct ibv_qp_init_att
 		.max_recv_sge = attr->cap.max_recv_sge,
 		.max_inline = attr->cap.max_inline_data,
 		.sq_sig_all = !!attr->sq_sig_all,
+		.slot_data = !(flags & SIMHCADV_QP_CREATE_DISABLE_SCATTER_TO_CQE),
+		.no_callers = !!(flags & SIMHCADV_QP_CREATE_DISABLE_CALLERS),
 	};
 	struct simhca_create_qp_reply reply;
 	struct shca_qp *qp;
@@ -175,6 +184,7 @@ static struct ibv_qp *create(struct ibv_context *context, struct ibv_qp_init_att
 	if (!err)
 		err = adopt(qp, &reply, context, attr);
 	if (err) {
+		free(qp->rq.first);
 		shca_home_free(qp->home, qp);
 		return shca_null(err);
 	}
@@ -232,7 +242,7 @@ struct ibv_qp *shca_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 		.comp_mask = IBV_QP_INIT_ATTR_PD,
 		.pd = pd,
 	};
-	struct ibv_qp *qp = create(pd->context, &attr_ex);
+	struct ibv_qp *qp = create(pd->context, &attr_ex, 0);
 
 	if (qp)
 		attr->cap = attr_ex.cap;
@@ -247,7 +257,8 @@ static uint32_t create_flags(enum ibv_qp_type type)
 		       : 0;
 }
 
-struct ibv_qp *shca_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
+struct ibv_qp *shca_create_qp_with(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr,
+				   uint32_t flags)
 {
 	const uint32_t rss = IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH;
 	const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS |
@@ -261,7 +272,12 @@ struct ibv_qp *shca_create_qp_ex(struct ibv_context *context, struct ibv_qp_init
 	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !attr->pd ||
 	    (attr->comp_mask & IBV_QP_INIT_ATTR_XRCD))
 		return shca_null(EINVAL);
-	return attr->comp_mask & rss ? create_rss(context, attr) : create(context, attr);
+	return attr->comp_mask & rss ? create_rss(context, attr) : create(context, attr, flags);
+}
+
+struct ibv_qp *shca_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
+{
+	return shca_create_qp_with(context, attr, 0);
 }
 
 /* Only what mask names has been set by the application; the rest goes out as 0. */
@@ -449,6 +465,7 @@ int shca_destroy_qp(struct ibv_qp *ibv_qp)
 		shca_qp_table_remove(qp);
 		shca_page_lists_free(&qp->sq);
 		free(qp->sq.binds);
+		free(qp->rq.first);
 	}
 
 	pthread_mutex_lock(&ibv_qp->mutex);

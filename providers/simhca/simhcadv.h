@@ -143,18 +143,30 @@ enum simhcadv_qp_create_send_ops_flags {
 	SIMHCADV_QP_EX_WITH_READ_WITH_INV = 1 << 1,
 };
 
+enum simhcadv_qp_create_flags {
+	/*
+	 * What a SEND brings is in the receive's buffer when its completion is there. Without it
+	 * who polls copies up to 64 bytes, and another operation on the buffer may come before.
+	 */
+	SIMHCADV_QP_CREATE_DISABLE_SCATTER_TO_CQE = 1 << 0,
+	/* The device carries all of its messages, and all for it; no peer has its queues. */
+	SIMHCADV_QP_CREATE_DISABLE_CALLERS = 1 << 1,
+};
+
 enum simhcadv_qp_init_attr_mask {
 	SIMHCADV_QP_INIT_ATTR_MASK_SEND_OPS_FLAGS = 1 << 0,
+	SIMHCADV_QP_INIT_ATTR_MASK_QP_CREATE_FLAGS = 1 << 1,
 };
 
 struct simhcadv_qp_init_attr {
 	uint64_t comp_mask;	 /* enum simhcadv_qp_init_attr_mask */
 	uint64_t send_ops_flags; /* enum simhcadv_qp_create_send_ops_flags */
+	uint64_t create_flags;	 /* enum simhcadv_qp_create_flags */
 };
 
 /*
- * ibv_create_qp_ex() for a QP that has builders of ours, too. simhca_attr may be NULL. NULL and
- * errno on failure.
+ * ibv_create_qp_ex() for a QP that has builders of ours, too, or is otherwise special. simhca_attr
+ * may be NULL. NULL and errno on failure.
  */
 struct ibv_qp *simhcadv_create_qp(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr,
 				  struct simhcadv_qp_init_attr *simhca_attr);

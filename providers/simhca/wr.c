@@ -128,6 +128,11 @@ static int push_recv(struct shca_rq *rq, const struct ibv_recv_wr *wr)
 	wqe->reserved = 0;
 	if (num_sge)
 		memcpy(wqe + 1, wr->sg_list, num_sge * sizeof(*wr->sg_list));
+	if (rq->first)
+		rq->first[rq->head & rq->mask] = (struct shca_first_buffer){
+			.addr = num_sge ? wr->sg_list[0].addr : 0,
+			.length = num_sge ? wr->sg_list[0].length : 0,
+		};
 	rq->head++;
 	return 0;
 }

@@ -5,6 +5,7 @@
  * another process's would be.
  */
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 
 #include "harness.h"
@@ -33,7 +34,7 @@ void simhca_store(void)
 
 static int setup(void **state)
 {
-	const struct world_config config = { .device.callers = true };
+	const struct world_config config = { .device = { .callers = true, .slot_data = true } };
 
 	*state = world_new(&config);
 	return 0;
@@ -60,14 +61,22 @@ static void offer(struct client *client)
 	assert_int_equal(simhca_offer_memory(client->context, client->mm, &req, NULL), 0);
 }
 
-static struct pair *make(struct world *world)
+static struct pair *make_with(struct world *world, bool slot_data)
 {
 	struct options options = options_of();
-	struct pair *pair = pair_new(world, &options);
+	struct pair *pair;
 
+	options.slot_data = slot_data;
+	pair = pair_new(world, &options);
+	simhca_context_name(pair->b.client->context, getpid(), "test");
 	offer(pair->a.client);
 	offer(pair->b.client);
 	return pair;
+}
+
+static struct pair *make(struct world *world)
+{
+	return make_with(world, false);
 }
 
 static int attach_with(struct side *side, const struct simhca_secret *known,
@@ -111,9 +120,10 @@ static struct simhca_step attach(struct side *side)
 	step.callers = reply.callers;
 	step.mm = reply.mm;
 	step.peer.mem = peer->qp->state;
-	step.peer.rq = (const char *)peer->qp->rq;
+	step.peer.rq = (char *)peer->qp->rq;
 	step.peer.rq_entries = reply.rq_entries;
 	step.peer.rq_stride = reply.rq_stride;
+	step.peer.slot_data = reply.slot_data;
 	step.peer.recv_cq = (struct simhca_cq_view){ .mem = peer->recv_cq->state,
 						     .ring = peer->recv_cq->ring,
 						     .entries = reply.recv_entries,
@@ -268,6 +278,132 @@ static void what_the_device_does(void **state)
 		check_works(pair); /* the device finds what the caller has left */
 		close(step.peer.memory);
 	}
+}
+
+/* -------------------------------------------------------------------- data in slots */
+
+enum buffer { ORDINARY, OTHER_IOVA, OF_FILE };
+
+static const struct {
+	const char *name;
+	uint8_t opcode;
+	uint32_t length, parts, first; /* SGEs of the send; bytes of the receive's first */
+	enum buffer buffer;
+	bool stays;
+} small[] = {
+	{ "one byte", SIMHCA_WR_SEND, 1, 1, 200, ORDINARY, true },
+	{ "as much as there is room for", SIMHCA_WR_SEND, 64, 1, 64, ORDINARY, true },
+	{ "one byte more", SIMHCA_WR_SEND, 65, 1, 200, ORDINARY, false },
+	{ "nothing", SIMHCA_WR_SEND, 0, 1, 200, ORDINARY, false },
+	{ "of several pieces", SIMHCA_WR_SEND_WITH_IMM, 40, 3, 200, ORDINARY, true },
+	{ "for two buffers", SIMHCA_WR_SEND, 40, 1, 39, ORDINARY, false },
+	{ "at another address than the program's", SIMHCA_WR_SEND, 8, 1, 200, OTHER_IOVA, false },
+	{ "in a file", SIMHCA_WR_SEND, 8, 1, 200, OF_FILE, false },
+	{ "a write", SIMHCA_WR_RDMA_WRITE_WITH_IMM, 8, 1, 200, ORDINARY, false },
+};
+
+/* At address 0, as the device maps a file: no program's memory lies there. */
+static struct mr region_of_file(struct client *client)
+{
+	struct simhca_reg_dmabuf_mr_req req = { .length = 4096,
+						.pd = client->pd,
+						.access = SIMHCA_ACCESS_LOCAL_WRITE };
+	struct mr mr = { .length = req.length };
+	struct simhca_reg_mr_reply reply;
+	int fd = memfd_create("test", MFD_CLOEXEC);
+
+	assert_int_equal(ftruncate(fd, (off_t)mr.length), 0);
+	mr.addr = mmap(NULL, mr.length, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	assert_ptr_not_equal(mr.addr, MAP_FAILED);
+	assert_int_equal(simhca_reg_dmabuf_mr(client->context, fd, &req, &reply, NULL), 0);
+	mr.lkey = reply.lkey;
+	close(fd);
+	return mr;
+}
+
+static struct mr small_buffer(struct pair *pair, enum buffer buffer)
+{
+	struct client *client = pair->b.client;
+
+	if (buffer == OF_FILE)
+		return region_of_file(client);
+	if (buffer == OTHER_IOVA)
+		return *mr_over(client, client->pd, pair->b.mr->addr, 4096, 0x10000,
+				SIMHCA_ACCESS_LOCAL_WRITE);
+	return *pair->b.mr;
+}
+
+static void small_message(struct pair *pair, size_t i, const struct mr *to, uint32_t parts)
+{
+	const uint32_t part = small[i].length / parts;
+	struct simhca_sge into[2] = { sge(to, 0, small[i].first), sge(to, small[i].first, 100) };
+	struct simhca_sge from[3] = { sge(pair->a.mr, 0, part), sge(pair->a.mr, part, part),
+				      sge(pair->a.mr, 2 * part, small[i].length - 2 * part) };
+
+	if (parts == 1)
+		from[0].length = small[i].length;
+	qp_recv(pair->b.qp, i, into, 2);
+	qp_put(pair->a.qp, &(struct wr){ .opcode = small[i].opcode,
+					 .flags = SIMHCA_WQE_SIGNALED,
+					 .sges = from,
+					 .num_sge = parts,
+					 .remote_addr = pair->b.mr->iova,
+					 .rkey = pair->b.mr->rkey });
+}
+
+static const uint8_t *slot_of(const struct qp *qp, uint32_t index)
+{
+	return qp->rq + (size_t)(index % qp->granted.rq_entries) * qp->granted.rq_stride +
+	       qp->granted.slot_data;
+}
+
+/* What lies in the receive's slot is in no buffer, and the other way round; who polls is told. */
+static void data_in_slots(struct world *world, bool by_caller)
+{
+	struct pair *pair = make_with(world, true);
+	struct simhca_step step = attach(&pair->a);
+
+	assert_int_equal(step.peer.slot_data % 64, 0);
+	for (size_t i = 0; i < ARRAY_SIZE(small); i++) {
+		const uint8_t *slot = slot_of(pair->b.qp, pair->b.qp->rq_pi);
+		const struct mr to = small_buffer(pair, small[i].buffer);
+		uint32_t parts = small[i].parts;
+		struct simhca_cqe cqe;
+
+		print_message("%s\n", small[i].name);
+		memset(to.addr, 0, 300);
+		fill(pair->a.mr->addr, small[i].length, (uint32_t)i + 1);
+		small_message(pair, i, &to, parts);
+		if (by_caller && small[i].buffer != OF_FILE)
+			assert_true(simhca_step(&step));
+		else
+			ring_doorbell(pair->a.client, pair->a.qp->doorbell);
+		settle(world);
+		assert_true(cq_poll(pair->a.send_cq, &cqe));
+		assert_int_equal(cqe.status, SIMHCA_WC_SUCCESS);
+		assert_int_equal(cqe.in_slot, 0);
+		assert_true(cq_poll(pair->b.recv_cq, &cqe));
+		assert_int_equal(cqe.status, SIMHCA_WC_SUCCESS);
+		assert_int_equal(cqe.byte_len, small[i].length);
+		assert_int_equal(cqe.in_slot, small[i].stays);
+		if (small[i].stays)
+			assert_int_equal(to.addr[0], 0);
+		assert_true(
+			filled(small[i].stays ? slot : to.addr, small[i].length, (uint32_t)i + 1));
+		if (small[i].buffer == OF_FILE)
+			munmap(to.addr, to.length);
+	}
+	close(step.peer.memory);
+}
+
+static void data_in_slots_by_device(void **state)
+{
+	data_in_slots(*state, false);
+}
+
+static void data_in_slots_by_caller(void **state)
+{
+	data_in_slots(*state, true);
 }
 
 /* ------------------------------------------------------------------ left to the device */
@@ -805,6 +941,22 @@ static void who_may_be_attached(void **state)
 		assert_int_not_equal(side->qp->granted.state.segment,
 				     pair->a.qp->granted.state.segment);
 	}
+	/* It wants nobody to, or wants not to. */
+	options.no_callers = true;
+	pair = pair_new(world, &options);
+	offer(pair->a.client);
+	offer(pair->b.client);
+	assert_int_equal(attach_with(&pair->a, &secret, &reply), -ENOTCONN);
+	assert_int_equal(pair->a.qp->granted.state.segment, 0);
+	options.no_callers = false;
+	pair = pair_unconnected(world, &options);
+	offer(pair->a.client);
+	offer(pair->b.client);
+	options.no_callers = true;
+	pair->b.qp = qp_new(pair->b.client, &options, pair->b.send_cq, pair->b.recv_cq, NULL);
+	pair_connect(pair);
+	assert_int_equal(attach_with(&pair->a, &secret, &reply), -ENOTCONN);
+	options.no_callers = false;
 	/* Another device, whose tables are others. */
 	options.same_device = false;
 	pair = pair_new(world, &options);
@@ -885,6 +1037,7 @@ static void killed_at_each_store(void **state)
 {
 	static const struct work once[] = {
 		{ "a send", SIMHCA_WR_SEND, SIGNALED, 3, 100, 1, true, false },
+		{ "a send to a slot", SIMHCA_WR_SEND, SIGNALED, 3, 64, 1, true, false },
 		{ "a write with imm", SIMHCA_WR_RDMA_WRITE_WITH_IMM, SIGNALED, 2, 100, 1, true,
 		  false },
 		{ "a read", SIMHCA_WR_RDMA_READ, SIGNALED, 2, 100, 1, false, false },
@@ -906,7 +1059,7 @@ static void killed_at_each_store(void **state)
 
 			assert_true(store < MOST_STORES);
 			setup(state);
-			pair = make(*state);
+			pair = make_with(*state, work->length == SIMHCA_SLOT_DATA);
 			step = attach(&pair->a);
 			fill(pair->a.mr->addr, bytes, store);
 			put_work(pair, work);
@@ -937,6 +1090,9 @@ static void killed_at_each_store(void **state)
 				}
 				assert_int_equal(flushed, 0);
 				assert_int_equal(cqe.byte_len, work->length);
+				if (cqe.in_slot)
+					memcpy(pair->b.mr->addr + arrived * work->length,
+					       slot_of(pair->b.qp, arrived), work->length);
 				arrived++;
 			}
 			assert_int_equal(arrived + flushed, work->receives ? work->count : 0);
@@ -961,6 +1117,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		HERE(what_the_device_does),
+		HERE(data_in_slots_by_device),
+		HERE(data_in_slots_by_caller),
 		cmocka_unit_test(nothing_is_changed),
 		HERE(the_device_waits_for_a_turn),
 		HERE(deregistration_waits_for_a_step),

@@ -267,7 +267,9 @@ int free_list(uint32_t list)
 int create_qp(uint32_t qp, uint32_t pd, int reliable)
 {
 	struct end *end = &world.end[qp & 1];
-	struct ibv_qp_init_attr attr = {
+	struct ibv_qp_init_attr_ex attr = {
+		.comp_mask = IBV_QP_INIT_ATTR_PD,
+		.pd = qp & 1 ? world.pd[pd] : world.asking_pd,
 		.send_cq = end->cq,
 		.recv_cq = end->cq,
 		.qp_type = reliable ? IBV_QPT_RC : IBV_QPT_UC,
@@ -276,8 +278,13 @@ int create_qp(uint32_t qp, uint32_t pd, int reliable)
 			 .max_send_sge = SGES,
 			 .max_recv_sge = SGES },
 	};
+	/* The model has data where they belong before they are polled. */
+	struct simhcadv_qp_init_attr dv = {
+		.comp_mask = SIMHCADV_QP_INIT_ATTR_MASK_QP_CREATE_FLAGS,
+		.create_flags = SIMHCADV_QP_CREATE_DISABLE_SCATTER_TO_CQE,
+	};
 
-	world.qp[qp] = ibv_create_qp(qp & 1 ? world.pd[pd] : world.asking_pd, &attr);
+	world.qp[qp] = simhcadv_create_qp(attr.pd->context, &attr, &dv);
 	return made(world.qp[qp]);
 }
 

@@ -223,8 +223,12 @@ TEST(create_qp_refused)
 {
 	struct end end = new_end();
 	struct ibv_qp_init_attr_ex attr = usual_attr(&end, IBV_QPT_RC);
-	struct simhcadv_qp_init_attr dv = { .comp_mask = 1u << 1 };
+	struct simhcadv_qp_init_attr dv = { .comp_mask = 1u << 2 };
 
+	errno = 0;
+	CHECK(!simhcadv_create_qp(end.context, &attr, &dv) && errno == EOPNOTSUPP);
+	dv.comp_mask = SIMHCADV_QP_INIT_ATTR_MASK_QP_CREATE_FLAGS;
+	dv.create_flags = 1u << 2;
 	errno = 0;
 	CHECK(!simhcadv_create_qp(end.context, &attr, &dv) && errno == EOPNOTSUPP);
 	errno = 0;

@@ -215,6 +215,7 @@ def test_rereg_local_key(world):
         server[number].send(SEND, world.region.sge(0, 64))
         if number:
             poll_ok(server[number].scq)
+            poll_ok(client[number].rcq)
             assert client[number].region.read(64) == pattern(64, 5)
         else:
             poll_error(server[number].scq, e.IBV_WC_LOC_PROT_ERR, 'KEY_WRONG_PD')

@@ -176,11 +176,12 @@ def test_memory_that_has_gone(pair):
 
 
 def test_local_memory_that_has_gone(pair):
-    """The same for local buffers: of a send, of a read, of a receive."""
+    """The same for local buffers: of a send, of a read, of a receive. (What who polls copies is a
+    signal of his: see test_slot_data.py.)"""
     for opcode in (SEND, WRITE, READ):
         client, server = pair()
         gone = client.new_region(PAGE)
-        sge = gone.sge(0, 8)
+        sge = gone.sge(0, 65)
         mem_alloc.munmap(gone.addr, PAGE)
         gone.memory.addr = 0
         server.recv()
@@ -191,7 +192,7 @@ def test_local_memory_that_has_gone(pair):
     server.recv(gone.sge())
     mem_alloc.munmap(gone.addr, PAGE)
     gone.memory.addr = 0
-    client.send(SEND, client.region.sge(0, 8))
+    client.send(SEND, client.region.sge(0, 65))
     poll_error(server.rcq, LOC_PROT, 'PAGE_NOT_MAPPED')
     poll_error(client.scq, REM_OP, 'PAGE_NOT_MAPPED')
 
