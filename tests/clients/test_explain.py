@@ -33,7 +33,8 @@ def blocks(text):
 def story(launcher, case):
     """The one story of a case: its headline, and what its lines say by their first word."""
     text = run(launcher, case, "--explain").stderr
-    lines, = blocks(re.sub("^simhcad: .*\n", "", text))
+    lines, *more = blocks(re.sub("^simhcad: .*\n", "", text))
+    assert not more, text
     return lines[0], [line.strip().split(None, 1) if not line.startswith("  refused by")
                       else ["refused by:", line] for line in lines[1:]]
 
