@@ -38,8 +38,10 @@ struct simhca_caller {
 	_Atomic uint64_t messages; /* that callers carried */
 	/* of these, as the port counts them, on both sides */
 	_Atomic uint64_t bytes, packets, writes, reads;
+	_Atomic uint64_t payload, read_payload;		/* bytes, of reads and of the others */
 	_Atomic uint64_t handed[SIMHCA_HANDED_REASONS]; /* times that one was left to the device */
+	uint64_t reserved1[6];
 };
-SIMHCA_ABI_SIZE(struct simhca_caller, 128);
+SIMHCA_ABI_SIZE(struct simhca_caller, 192);
 
 #endif

@@ -450,7 +450,9 @@ struct simhca_qp_mem {
 	struct simhca_requester req[2];
 	_Atomic uint64_t flight[SIMHCA_MAX_FLIGHTS]; /* by ring index, modulo its size */
 	struct simhca_turn resp_turn;
-	uint8_t reserved2[56];
+	/* Receives that peers' programs have completed, and their bytes; in their turns. */
+	_Atomic uint64_t received, received_bytes;
+	uint8_t reserved2[40];
 	struct simhca_responder resp[2];
 	struct simhca_answered answered[SIMHCA_MAX_RD_ATOMIC];
 };

@@ -5,6 +5,7 @@
 #include "memory/key.h"
 #include "paging/fault.h"
 #include "simhca.h"
+#include "transport/attach.h"
 #include "transport/qp.h"
 #include "transport/words.h"
 
@@ -81,6 +82,7 @@ bool simhca_next_qp(const struct simhca_context *context, uint32_t *handle,
 		.callers = qp->caller.steps.mem,
 	};
 	simhca_usage_sum(qp->usage, &info->usage);
+	simhca_caller_usage(qp, &info->usage);
 	info->max_send_wr = qp->qpc->max_send_wr;
 	info->most_unsignaled =
 		atomic_load_explicit(&qp->usage->most_unsignaled, memory_order_relaxed);

@@ -286,6 +286,7 @@ struct simhca_device_config {
 	bool event_at_arm;	   /* arming a CQ that holds completions raises an event */
 	bool callers;		   /* programs may run steps of their QPs (simhca-abi-caller.h) */
 	bool slot_data;		   /* small messages may stay in their receives' slots */
+	uint32_t own_segments;	   /* callers: of QPs and CQs, in descriptors; 0: no limit */
 	uint32_t fault_latency_us; /* what each page fault takes, besides what it takes */
 	bool odp_checks;	   /* look for on-demand pages at each access, though events tell */
 	uint32_t max_qp, max_cq, max_srq, max_mr, max_mw, max_pd, max_ah; /* 0: the ABI's limit */
@@ -434,7 +435,7 @@ struct simhca_qp_info {
 	uint32_t port; /* 0: none yet */
 	uint32_t srqn; /* of its SRQ; 0: it has none */
 	bool further;  /* XRC_RECV: a further handle of a QP that another one shows */
-	struct simhca_usage_sum usage; /* by the device */
+	struct simhca_usage_sum usage; /* errors and latencies: by the device alone */
 	uint32_t handled;	       /* messages that its responder has completed, modulo 2^24 */
 	uint32_t max_send_wr, most_unsignaled; /* the latter in a row */
 	uint64_t too_early;		       /* messages, before any receive was posted */
@@ -679,6 +680,8 @@ int simhca_attach_comp_cntr(struct simhca_context *context,
 /* Steps in callers. mm: the sender's memory. The descriptors are the peer's context's. */
 int simhca_offer_memory(struct simhca_context *context, struct simhca_mm *mm,
 			const struct simhca_offer_memory_req *req, struct simhca_why *why);
+/* If so, peers may carry messages to it of which nothing is known here. */
+bool simhca_has_offered_memory(const struct simhca_context *context);
 int simhca_find_peer(struct simhca_context *context, const struct simhca_find_peer_req *req,
 		     struct simhca_find_peer_reply *reply, struct simhca_why *why);
 int simhca_attach_peer(struct simhca_context *context, const struct simhca_mm *mm,

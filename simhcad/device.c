@@ -9,6 +9,7 @@
 #include "log.h"
 #include "netif.h"
 #include "session.h"
+#include "share.h"
 #include "wire.h"
 
 /* FNV-1a */
@@ -59,6 +60,7 @@ static struct simhca_device *make_model(struct device *device)
 		.event_at_arm = settings->event_at_arm,
 		.callers = settings->callers,
 		.slot_data = settings->slot_data,
+		.own_segments = share_queues() / device->daemon->options->num_devices,
 		.fault_latency_us = settings->fault_latency,
 		.odp_checks = settings->odp_checks,
 		.max_mr = settings->max_mr,

@@ -101,7 +101,7 @@ static void look_at_qp(const struct simhca_qp_info *qp, struct lint_notes *notes
 		note(notes, LINT_UNSIGNALED,
 		     "QP 0x%06x: %u sends in a row had no completion, and its queue takes %u",
 		     qp->qpn, qp->most_unsignaled, qp->max_send_wr);
-	if (is_connected(qp) && !qp->handled && !qp->by_caller &&
+	if (is_connected(qp) && !qp->handled &&
 	    !(usage->messages + usage->reads + usage->errors + usage->received + qp->sends))
 		note(notes, LINT_UNUSED_QP, "QP 0x%06x was in %s, and nobody used it", qp->qpn,
 		     name_of_qp_state(qp->state));
@@ -139,11 +139,6 @@ static void look_at_mr(const struct simhca_mr_info *mr, struct lint_notes *notes
 	     (unsigned long long)mr->attr.length, names);
 }
 
-static bool callers_may(const struct session *session)
-{
-	return simhca_device_memory(session->device->model)->callers;
-}
-
 void lint_qp(const struct session *session, uint32_t handle, struct lint_notes *notes)
 {
 	uint32_t found = handle, n = 0;
@@ -171,8 +166,8 @@ void lint_mr(const struct session *session, uint32_t handle, struct lint_notes *
 	uint32_t found = handle;
 	struct simhca_mr_info mr;
 
-	if (!callers_may(session) && simhca_next_mr(session->context, &found, &mr) &&
-	    found == handle)
+	if (!simhca_has_offered_memory(session->context) &&
+	    simhca_next_mr(session->context, &found, &mr) && found == handle)
 		look_at_mr(&mr, notes);
 }
 
@@ -194,13 +189,13 @@ static uint64_t look_at_objects(const struct session *session, struct lint_notes
 	     handle++, n++) {
 		if (qp.further)
 			continue;
-		messages += qp.usage.messages + qp.usage.reads + qp.usage.received + qp.by_caller;
+		messages += qp.usage.messages + qp.usage.reads + qp.usage.received;
 		look_at_qp(&qp, notes);
 	}
 	for (handle = n = 0; n < MOST_OBJECTS && simhca_next_cq(session->context, &handle, &cq);
 	     handle++, n++)
 		look_at_cq(&cq, notes);
-	for (handle = n = 0; !callers_may(session) && n < MOST_OBJECTS &&
+	for (handle = n = 0; !simhca_has_offered_memory(session->context) && n < MOST_OBJECTS &&
 			     simhca_next_mr(session->context, &handle, &mr);
 	     handle++, n++)
 		look_at_mr(&mr, notes);

@@ -80,9 +80,9 @@ const struct option_desc option_table[] = {
 	     "type 2 memory windows are of type 2A instead of 2B"),
 	FLAG("event-at-arm", event_at_arm, SCOPE_DEVICE,
 	     "arming a CQ that holds completions raises an event, as some hardware does"),
-	CHOICE("engines-in-callers", callers, "on|off", SCOPE_DEVICE, callers, "off",
+	CHOICE("engines-in-callers", callers, "on|off", SCOPE_DEVICE, callers, "on",
 	       "programs that may write to each other's memory carry their messages by themselves "
-	       "[off]"),
+	       "[on]"),
 	CHOICE("scatter-to-cqe", slot_data, "on|off", SCOPE_DEVICE, scatter, "on",
 	       "messages of up to 64 bytes are copied to their buffers by who polls for them [on]"),
 	NUMBER("fault-latency", fault_latency, "US", SCOPE_DEVICE, 0, 10000000,

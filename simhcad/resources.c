@@ -112,7 +112,7 @@ json_t *resources_next_qp(const struct device *device, const struct session *ses
 	json_object_set_new(qp, "faults", faults);
 	json_object_set_new(qp, "by_device",
 			    json_integer((json_int_t)(info.usage.messages + info.usage.reads +
-						      info.usage.errors)));
+						      info.usage.errors - info.by_caller)));
 	json_object_set_new(qp, "usage", usage_json(&info.usage));
 	if (info.callers)
 		json_object_set_new(qp, "callers", callers_json(&info));

@@ -114,6 +114,13 @@ static int check(const struct session *session, const struct datagram *datagram,
 /* What has become of a request. Unless it is served it still holds its descriptors. */
 enum progress { SERVED, TO_BE_TRIED_AGAIN, GETS_ON, WAITS_FOR_CHORE };
 
+/* Providers ask whether they may carry messages: no is an answer, and no failure of the program's.
+ */
+static bool is_question(unsigned int command)
+{
+	return command == SIMHCA_CMD_FIND_PEER || command == SIMHCA_CMD_ATTACH_PEER;
+}
+
 /* Calls the handler. It waits a moment for an engine at work, if that may help. */
 static int handle(struct session *session, const struct command *command, struct request *request,
 		  struct reply *reply, double age, struct simhca_why *why)
@@ -188,12 +195,12 @@ static enum progress serve(struct session *session, struct datagram *datagram, d
 				    "%s: the device is still at work in a client's "
 				    "memory that does not answer",
 				    command->name);
-	if (status)
+	if (status && !is_question(datagram->hdr.command))
 		log_info("%s: context %d, process %d: %s: %s (%s)", session->device->options->name,
 			 session->context ? (int)simhca_context_id(session->context) : -1,
 			 (int)datagram->sender.pid, command ? command->name : "command", why.text,
 			 strerror(-status));
-	if (status && command && session->context)
+	if (status && command && session->context && !is_question(datagram->hdr.command))
 		failures_add_verb(session->device->daemon->failures,
 				  simhca_context_id(session->context), command->name, -status,
 				  why.text);

@@ -32,3 +32,8 @@ unsigned int share_program_held(void)
 {
 	return part_of_descriptors(4);
 }
+
+unsigned int share_queues(void)
+{
+	return part_of_descriptors(4);
+}

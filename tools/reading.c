@@ -332,7 +332,7 @@ static void print_usage(FILE *out, const struct usage *usage, double s)
 {
 	const uint64_t *n = usage->number;
 	const double columns[] = {
-		(double)(n[USAGE_MESSAGES] + n[USAGE_READS] + n[USAGE_BY_CALLER]) / s,
+		(double)(n[USAGE_MESSAGES] + n[USAGE_READS]) / s,
 		(double)(n[USAGE_BYTES] + n[USAGE_READ_BYTES]) / s,
 		(double)n[USAGE_RECEIVED] / s,
 		(double)n[USAGE_RETRIES] / s,
@@ -529,7 +529,8 @@ void reading_prometheus(FILE *out, const struct reading *reading)
 		[USAGE_NO_RECEIVE] = { "no_receive", "RNR NAKs sent, for want of a receive.", 1 },
 		[USAGE_ERRORS] = { "errors", "Send work requests that failed.", 1 },
 		[USAGE_FAULTS] = { "page_faults", "Page faults of on-demand memory.", 1 },
-		[USAGE_BY_CALLER] = { "caller_messages", "Messages that the program carried.", 1 },
+		[USAGE_BY_CALLER] = { "caller_messages",
+				      "Messages and reads that the program carried.", 1 },
 	};
 
 	for (int i = 0; i < USAGE_NUMBERS; i++) {

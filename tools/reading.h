@@ -27,7 +27,7 @@ enum usage_number {
 	USAGE_NO_RECEIVE,
 	USAGE_ERRORS,
 	USAGE_FAULTS,	 /* page faults of on-demand memory */
-	USAGE_BY_CALLER, /* messages that the program carried by itself */
+	USAGE_BY_CALLER, /* of the messages and reads: those that the program carried by itself */
 	USAGE_NUMBERS,
 };
 

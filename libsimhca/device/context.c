@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include <utlist.h>
 
 #include "context.h"
 #include "fabric.h"
@@ -97,15 +98,33 @@ found:
 	return context->segment[i].base + offset;
 }
 
+/* Each holds a descriptor, and those are shared: a program has half of them at most. */
+static bool may_have_own_segment(const struct simhca_context *context)
+{
+	const uint32_t most = context->device->config.own_segments;
+	uint32_t all = 0, of_program = 0;
+	const struct simhca_context *other;
+
+	if (context->own_segments == SIMHCA_MAX_OWN_SEGMENTS)
+		return false;
+	LL_FOREACH (context->device->contexts, other) {
+		all += other->own_segments_open;
+		if (other == context || (context->program && other->program == context->program))
+			of_program += other->own_segments_open;
+	}
+	return !most || (all < most && of_program < most / 2);
+}
+
 uint32_t simhca_context_own_segment(struct simhca_context *context, uint64_t bytes)
 {
 	struct simhca_segment *segment = &context->segment[context->segments];
 
-	if (context->own_segments == SIMHCA_MAX_OWN_SEGMENTS ||
+	if (!may_have_own_segment(context) ||
 	    simhca_context_add_segment(context, round_up(bytes, 4096), NULL))
 		return 0;
 	segment->own = true;
 	context->own_segments++;
+	context->own_segments_open++;
 	return context->segments - 1;
 }
 
@@ -129,6 +148,7 @@ static void retire(struct simhca_context *context, struct simhca_segment *segmen
 	free(segment->holes);
 	simhca_release(context->device->fabric, segment->base, segment->size, segment->fd);
 	*segment = (struct simhca_segment){ .fd = -1, .own = true };
+	context->own_segments_open--;
 }
 
 /* Makes freed memory read as zero again; whole pages go back to the system. */

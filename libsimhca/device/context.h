@@ -66,7 +66,8 @@ struct simhca_context {
 	uint32_t doorbells;
 	struct simhca_ctx_mem *mem;
 	struct simhca_segment segment[SIMHCA_MAX_SEGMENTS];
-	uint32_t segments, own_segments;
+	uint32_t segments, own_segments; /* so far */
+	uint32_t own_segments_open;
 	struct simhca_mm *mms;
 	struct {
 		struct simhca_mm *mm; /* NULL: none */

@@ -59,6 +59,11 @@ int simhca_offer_memory(struct simhca_context *context, struct simhca_mm *mm,
 	return 0;
 }
 
+bool simhca_has_offered_memory(const struct simhca_context *context)
+{
+	return context->offer.mm;
+}
+
 static bool takes_cqes(const struct simhca_cq *cq)
 {
 	return !cq->view.stamped && !cq->view.overruns && !cq->mod_count && !cq->overrun;
@@ -189,6 +194,22 @@ int simhca_attach_peer(struct simhca_context *context, const struct simhca_mm *m
 	fds[0] = simhca_context_segment(peer->context, peer->caller.segment, &reply->qp_size);
 	fds[1] = simhca_context_segment(peer->context, peer->recv_cq->segment, &reply->cq_size);
 	return 0;
+}
+
+void simhca_caller_usage(const struct simhca_qp *qp, struct simhca_usage_sum *sum)
+{
+	const struct simhca_caller *mem = qp->caller.steps.mem;
+	uint64_t reads;
+
+	sum->received += atomic_load_explicit(&qp->mem->received, memory_order_relaxed);
+	sum->received_bytes += atomic_load_explicit(&qp->mem->received_bytes, memory_order_relaxed);
+	if (!mem)
+		return;
+	reads = atomic_load_explicit(&mem->reads, memory_order_relaxed);
+	sum->messages += atomic_load_explicit(&mem->messages, memory_order_relaxed) - reads;
+	sum->bytes += atomic_load_explicit(&mem->payload, memory_order_relaxed);
+	sum->reads += reads;
+	sum->read_bytes += atomic_load_explicit(&mem->read_payload, memory_order_relaxed);
 }
 
 /* ----------------------------------------------------------------------------- the end */

@@ -13,6 +13,7 @@
 
 struct simhca_context;
 struct simhca_qp;
+struct simhca_usage_sum;
 
 /* A QP that is being made, whose memory takes so many bytes: what it has of this. */
 void simhca_caller_init(struct simhca_qp *qp, uint64_t bytes);
@@ -30,5 +31,8 @@ bool simhca_caller_detach(struct simhca_qp *qp);
 /* The doorbell of the QP rang, or will not: does what a caller has left. True: some is left still.
  */
 bool simhca_caller_rang(struct simhca_qp *qp);
+
+/* Adds what programs have carried for the QP, and to it. */
+void simhca_caller_usage(const struct simhca_qp *qp, struct simhca_usage_sum *sum);
 
 #endif

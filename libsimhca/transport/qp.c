@@ -562,6 +562,7 @@ int simhca_qp_remove(struct simhca_qp *qp, enum simhca_object_type as, uint32_t 
 	simhca_drop_fetches(qp, false);
 	simhca_comp_cntr_detach(qp);
 	simhca_usage_sum(qp->usage, &context->past);
+	simhca_caller_usage(qp, &context->past);
 	hold(qp, -1);
 	simhca_qpc_init(qp->qpc, 0, 0);
 	simhca_object_remove(context, as, handle);

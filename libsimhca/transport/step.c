@@ -442,6 +442,13 @@ static uint32_t receive_matches(const struct message *msg)
 	return SIMHCA_ARM_NEXT | (msg->wqe.flags & SIMHCA_WQE_SOLICITED ? SIMHCA_ARM_SOLICITED : 0);
 }
 
+/* relaxed: a number by itself, which one thread at a time writes. */
+static void add(_Atomic uint64_t *count, uint64_t n)
+{
+	atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + n,
+			      memory_order_relaxed);
+}
+
 /* The responder has the message. */
 static void advance(struct simhca_step *step, struct simhca_responder *resp,
 		    const struct message *msg)
@@ -511,6 +518,8 @@ static int complete_receive(struct simhca_step *step, struct turns *turns,
 	turns->resp.rq_ci++;
 	turns->resp.ticket = ticket + 1;
 	turns->resp_changed = true;
+	add(&step->peer.mem->received, 1);
+	add(&step->peer.mem->received_bytes, msg->length);
 	commit_responder(step, turns);
 	publish(&step->peer.recv_cq, ticket);
 	turns->events |=
@@ -551,13 +560,6 @@ static int complete_send(struct simhca_step *step, struct turns *turns, const st
 	return DONE;
 }
 
-/* relaxed: a number by itself, which one thread at a time writes. */
-static void add(_Atomic uint64_t *count, uint64_t n)
-{
-	atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + n,
-			      memory_order_relaxed);
-}
-
 /* As the packets and their acknowledgement count on a wire (IBTA vol. 1, chapter 9.2). */
 static void count(struct simhca_caller *caller, const struct message *msg)
 {
@@ -566,6 +568,7 @@ static void count(struct simhca_caller *caller, const struct message *msg)
 	if (msg->wqe.opcode == SIMHCA_WR_RDMA_READ) {
 		bytes += 16 + (msg->psns > 1 ? 4 : 0);
 		add(&caller->reads, 1);
+		add(&caller->read_payload, msg->length);
 	} else if (!is_send(msg)) {
 		bytes += 16;
 		add(&caller->writes, 1);
@@ -574,6 +577,8 @@ static void count(struct simhca_caller *caller, const struct message *msg)
 	    msg->wqe.opcode == SIMHCA_WR_RDMA_WRITE_WITH_IMM)
 		bytes += 4;
 	add(&caller->bytes, bytes);
+	if (msg->wqe.opcode != SIMHCA_WR_RDMA_READ)
+		add(&caller->payload, msg->length);
 	add(&caller->packets, msg->psns + 1);
 	add(&caller->messages, 1);
 }

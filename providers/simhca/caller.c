@@ -56,7 +56,10 @@ void shca_caller_offer(struct shca_context *ctx)
 	struct simhca_offer_memory_req req;
 	const struct simhca_secret *secret;
 
-	if (!ctx->dev->callers)
+	const char *wanted = getenv("SIMHCA_CALLERS");
+
+	ctx->no_callers = wanted && !strcmp(wanted, "off");
+	if (!ctx->dev->callers || ctx->no_callers)
 		return;
 	secret = secret_of_process();
 	if (!secret)

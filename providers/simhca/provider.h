@@ -65,6 +65,7 @@ struct shca_context {
 	atomic_uint refusals_said;   /* of posts, to the device */
 	_Atomic uint64_t async_pipe; /* inode of async_fd's; 0: not looked at yet */
 	atomic_bool fatal;	     /* the connection is broken */
+	bool no_callers;	     /* SIMHCA_CALLERS=off: the device carries all messages */
 	struct shca_segment segments[SIMHCA_MAX_SEGMENTS];
 	struct shca_watcher watcher;
 	_Atomic uint32_t offered_events; /* shca_process that gave the device its userfaultfd */
@@ -493,6 +494,11 @@ int shca_resize_cq(struct ibv_cq *cq, int cqe);
 int shca_destroy_cq(struct ibv_cq *cq);
 int shca_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr);
 int shca_req_notify_cq(struct ibv_cq *cq, int solicited_only);
+/*
+ * For who polls between: as simhcadv_req_notify_cq() that reports missed events, but what an earlier
+ * call has armed is not armed again. *armed is 0 before the first.
+ */
+int shca_cq_arm_once(struct ibv_cq *cq, uint32_t *armed);
 void shca_cq_attach_qp(struct shca_qp *qp);
 void shca_cq_detach_qp(struct shca_qp *qp);
 void shca_cq_reset_qp(struct shca_qp *qp);

@@ -150,7 +150,7 @@ static struct ibv_qp *create(struct ibv_context *context, struct ibv_qp_init_att
 		.max_inline = attr->cap.max_inline_data,
 		.sq_sig_all = !!attr->sq_sig_all,
 		.slot_data = !(flags & SIMHCADV_QP_CREATE_DISABLE_SCATTER_TO_CQE),
-		.no_callers = !!(flags & SIMHCADV_QP_CREATE_DISABLE_CALLERS),
+		.no_callers = ctx->no_callers || (flags & SIMHCADV_QP_CREATE_DISABLE_CALLERS),
 	};
 	struct simhca_create_qp_reply reply;
 	struct shca_qp *qp;

@@ -228,6 +228,17 @@ static void same_cqes(struct cq *one, struct cq *other)
 	assert_false(cq_poll(other, &y));
 }
 
+static struct simhca_usage_sum usage_of(const struct side *side)
+{
+	struct simhca_qp_info info;
+	uint32_t handle = side->qp->handle;
+
+	assert_true(simhca_next_qp(side->client->context, &handle, &info));
+	assert_int_equal(info.qpn, side->qp->qpn);
+	memset(info.usage.latency, 0, sizeof(info.usage.latency)); /* callers have no clock */
+	return info.usage;
+}
+
 static void what_the_device_does(void **state)
 {
 	struct world *world = *state;
@@ -275,6 +286,12 @@ static void what_the_device_does(void **state)
 			same_cqes(pair->b.recv_cq, other->b.recv_cq);
 		}
 		assert_int_equal(step.caller->messages, 3 * work->count);
+		for (int i = 0; i < 2; i++) {
+			struct simhca_usage_sum one = usage_of(i ? &pair->b : &pair->a);
+			struct simhca_usage_sum same = usage_of(i ? &other->b : &other->a);
+
+			assert_memory_equal(&one, &same, sizeof(one));
+		}
 		check_works(pair); /* the device finds what the caller has left */
 		close(step.peer.memory);
 	}
@@ -1030,6 +1047,37 @@ static void segments_are_not_used_again(void **state)
 	}
 }
 
+/* How many of so many QPs have one; their CQ comes first. */
+static uint32_t own_segments(struct client *client, const struct options *options, uint32_t qps)
+{
+	struct cq *cq = cq_new(client, 16);
+	uint32_t own = 0;
+
+	for (uint32_t i = 0; i < qps; i++)
+		own += qp_new(client, options, cq, cq, NULL)->granted.state.segment != 0;
+	return own;
+}
+
+/* One program has half of what there is, and what it gives back another can have. */
+static void segments_are_shared_out(void **state)
+{
+	const struct world_config config = { .device = { .callers = true, .own_segments = 20 } };
+	struct world *world = world_new(&config);
+	struct options options = options_of();
+	struct client *one[2] = { client_new(world, 0), client_new(world, 0) };
+	struct client *other = client_new(world, 0), *third = client_new(world, 0);
+
+	*state = world;
+	for (int i = 0; i < 2; i++)
+		simhca_context_share(one[i]->context, 7);
+	assert_int_equal(own_segments(one[0], &options, 7), 7);
+	assert_int_equal(own_segments(one[1], &options, 7), 1);
+	assert_int_equal(own_segments(other, &options, 20), 9);
+	assert_int_equal(own_segments(third, &options, 1), 0);
+	client_gone(one[0]);
+	assert_int_equal(own_segments(third, &options, 10), 7);
+}
+
 /* -------------------------------------------------------------------------- the end */
 
 /* Ends at each store: the peer has the message or has not, and goes on without the dead one. */
@@ -1128,6 +1176,7 @@ int main(void)
 		HERE(none_while_there_are_rules),
 		HERE(the_device_carries_what_is_traced),
 		HERE(segments_are_not_used_again),
+		cmocka_unit_test_teardown(segments_are_shared_out, teardown),
 		cmocka_unit_test(a_list_of_writes),
 		cmocka_unit_test(killed_at_each_store),
 	};

@@ -55,13 +55,13 @@ static void test_defaults(void **state)
 	expect_options(
 		"", "",
 		"--devices=1 --link-layer=ethernet --netdev=lo --wire=off --mtu=4096 --lid=1 "
-		"--mw-type-2a=off --event-at-arm=off --engines-in-callers=off "
+		"--mw-type-2a=off --event-at-arm=off --engines-in-callers=on "
 		"--scatter-to-cqe=on --fault-latency=0 "
 		"--odp-invalidation=events --memory=auto");
 	expect_options(
 		"", "--log-level debug --captive --runtime-dir /tmp/x",
 		"--devices=1 --link-layer=ethernet --netdev=lo --wire=off --mtu=4096 --lid=1 "
-		"--mw-type-2a=off --event-at-arm=off --engines-in-callers=off "
+		"--mw-type-2a=off --event-at-arm=off --engines-in-callers=on "
 		"--scatter-to-cqe=on --fault-latency=0 "
 		"--odp-invalidation=events --memory=auto");
 }
@@ -101,7 +101,7 @@ static void test_flags(void **state)
 	assert_true(options.devices[0].settings.event_at_arm);
 	options_free(&options);
 	assert_int_equal(parse("--devices=2 --event-at-arm --event-at-arm=off "
-			       "--engines-in-callers=off --scatter-to-cqe=on --fault-latency=0 "
+			       "--engines-in-callers=on --scatter-to-cqe=on --fault-latency=0 "
 			       "--odp-invalidation=events "
 			       "--device simhca1,event-at-arm=on",
 			       &options),
@@ -115,7 +115,7 @@ static void test_strings(void **state)
 {
 	expect_options("", "--wire-peers 10.0.0.0/8,fd00::1",
 		       "--devices=1 --link-layer=ethernet --netdev=lo --wire=off --mtu=4096 "
-		       "--lid=1 --mw-type-2a=off --event-at-arm=off --engines-in-callers=off "
+		       "--lid=1 --mw-type-2a=off --event-at-arm=off --engines-in-callers=on "
 		       "--scatter-to-cqe=on "
 		       "--fault-latency=0 "
 		       "--odp-invalidation=events --memory=auto --wire-peers=10.0.0.0/8,fd00::1");
@@ -128,13 +128,13 @@ static void test_names(void **state)
 		"--devices=simhca_a,simhca_b --link-layer=ethernet --netdev=lo --wire=off "
 		"--mtu=4096 "
 		"--node-guid=0000:0000:0000:0010 --lid=1 --mw-type-2a=off "
-		"--event-at-arm=off --engines-in-callers=off --scatter-to-cqe=on --fault-latency=0 "
+		"--event-at-arm=off --engines-in-callers=on --scatter-to-cqe=on --fault-latency=0 "
 		"--odp-invalidation=events --engines=2 "
 		"--memory=auto");
 	expect_options(
 		"[device simhca1]\nlink-layer = ib\n", "--devices 2",
 		"--devices=2 --netdev=lo --wire=off --mtu=4096 --lid=1 --mw-type-2a=off "
-		"--event-at-arm=off --engines-in-callers=off --scatter-to-cqe=on --fault-latency=0 "
+		"--event-at-arm=off --engines-in-callers=on --scatter-to-cqe=on --fault-latency=0 "
 		"--odp-invalidation=events --memory=auto "
 		"--device=simhca0,link-layer=ethernet --device=simhca1,link-layer=ib");
 }

@@ -25,6 +25,12 @@ def engine_threads(daemon):
     return sum(name.read_text().startswith("simhca-engine") for name in names)
 
 
+# Programs that carry their messages by themselves would be stuck themselves.
+BY_DEVICE = pytest.mark.parametrize("daemon", [["--engines-in-callers", "off"]], indirect=True,
+                                    ids=["off"])
+
+
+@BY_DEVICE
 @pytest.mark.parametrize("processes, qps, most", [(1, 20, 2), (20, 1, 6)])
 def test_engines_in_it(daemon, neighbour, slow_file, program, processes, qps, most):
     """A thread for a process, and a few for a program: the engine has others left."""
@@ -35,7 +41,8 @@ def test_engines_in_it(daemon, neighbour, slow_file, program, processes, qps, mo
     assert before < engine_threads(daemon) <= before + most
 
 
-@pytest.mark.parametrize("daemon", [["--odp-invalidation", "checks"]], indirect=True, ids=["checks"])
+@pytest.mark.parametrize("daemon", [["--odp-invalidation", "checks",
+                                      "--engines-in-callers", "off"]], indirect=True, ids=["checks"])
 def test_engines_that_ask_for_pages(daemon, neighbour, slow_file, program):
     """Whether a page is there still is asked of the address space: who is stuck there counts as well."""
     before = engine_threads(daemon)
@@ -45,6 +52,7 @@ def test_engines_that_ask_for_pages(daemon, neighbour, slow_file, program):
     assert before < engine_threads(daemon) <= before + 2
 
 
+@BY_DEVICE
 def test_commands_that_meet_it(daemon, neighbour, slow_file, program):
     """Destroying QPs that are stuck there is tried again and again, of several processes."""
     sender = program("stuck-sender", slow_file, "8", "16", "destroy")

@@ -89,7 +89,7 @@ TEST(off_again)
 	take_event(&loop);
 	CHECK(!ibv_req_notify_cq(loop.recv_cq, 0));
 	message(&loop, 0);
-	CHECK(has_event(&loop));
+	take_event(&loop);
 }
 
 /* Destroyed while an event is held back: none is left in the channel, and none comes later. */

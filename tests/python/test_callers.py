@@ -8,7 +8,7 @@ from programs import private_python
 
 
 @pytest.mark.parametrize('options, by_caller', [
-    ((), 0), (('--daemon-option', 'engines-in-callers=off'), 0),
+    ((), 22), (('--daemon-option', 'engines-in-callers=off'), 0),
     (('--daemon-option', 'engines-in-callers=on'), 22),
     # The device itself cannot reach them by system calls, and does not let them do so either.
     (('--daemon-option', 'engines-in-callers=on', '--memory', 'agent'), 0),

@@ -52,14 +52,16 @@ static int deliver(struct shca_served *served, const struct shca_run *run, int b
 	return done;
 }
 
-/* 0: armed, and an event will come. Positive: armed, but poll again. Negative: -errno. */
-static int arm(const struct shca_served *served)
+/*
+ * 0: armed, and an event will come. Positive: armed, but poll again. Negative: -errno. Once in a
+ * turn, or a turn could make more events than its thread reads.
+ */
+static int arm(const struct shca_served *served, uint32_t *armed)
 {
 	int err;
 
 	if (served->has_hint)
-		return simhcadv_req_notify_cq(served->cq, SIMHCADV_CQ_NEXT_COMP |
-								  SIMHCADV_CQ_REPORT_MISSED_EVENTS);
+		return shca_cq_arm_once(served->cq, armed);
 	err = ibv_req_notify_cq(served->cq, 0);
 	return err ? -err : 1;
 }
@@ -72,6 +74,7 @@ static int arm(const struct shca_served *served)
 bool shca_served_turn(struct shca_served *served, const struct shca_run *run)
 {
 	int delivered, armed = 0, done = 0;
+	uint32_t arm_of_turn = 0;
 
 	for (;;) {
 		delivered = deliver(served, run, SHCA_TURN_BUDGET - done);
@@ -82,7 +85,7 @@ bool shca_served_turn(struct shca_served *served, const struct shca_run *run)
 		done += delivered > 0 ? delivered : 0;
 		if (done == SHCA_TURN_BUDGET)
 			return true;
-		armed = arm(served);
+		armed = arm(served, &arm_of_turn);
 		if (armed < 0)
 			shca_poller_lost(served->poller);
 		if (armed <= 0 || delivered < 0)
