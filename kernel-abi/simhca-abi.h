@@ -74,8 +74,9 @@ enum {
 	SIMHCA_COMP_VECTORS = 4,
 	SIMHCA_MAX_CQ_COUNT = 65535,   /* completions that one event waits for (moderation) */
 	SIMHCA_MAX_CQ_PERIOD = 65535,  /* us that an event waits for them */
-	SIMHCA_MAX_SEGMENTS = 512,     /* context memory segments per context */
-	SIMHCA_MAX_OWN_SEGMENTS = 256, /* of these, such that hold one queue, ever */
+	SIMHCA_MAX_SEGMENTS = 256,     /* context memory segments per context, for all queues */
+	SIMHCA_MAX_OWN_SEGMENTS = 256, /* such that hold one queue; numbers from 256 on, never the
+					  same twice */
 	SIMHCA_MAX_DM_SIZE = 4 << 20,  /* bytes of on-chip memory per device */
 	SIMHCA_DM_PAGE = 4096,	       /* bytes: what it is given out in */
 	SIMHCA_MAX_FILE_MR = 4096,     /* regions of files (dma-buf) per device */
@@ -102,6 +103,12 @@ enum {
 #define SIMHCA_QPN_SLOT(qpn) ((qpn) & (SIMHCA_QPN_SLOTS - 1u))
 #define SIMHCA_QPN_GENERATION_SHIFT 17
 #define SIMHCA_QPN_MASK 0xffffffu
+/*
+ * The qpn of a CQE that is void: its QP was reset or destroyed after the device wrote it, or who
+ * took its slot is gone. The entry stays where it is, for there may be others behind it, and is
+ * skipped.
+ */
+#define SIMHCA_VOID_QPN 0u
 /* An SRQ's number is made alike; XRC requests carry it (IBTA vol. 1, annex A14). */
 #define SIMHCA_SRQN_SLOT(srqn) ((srqn) & (SIMHCA_SRQN_SLOTS - 1u))
 #define SIMHCA_PSN_MASK 0xffffffu

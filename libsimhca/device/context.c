@@ -23,35 +23,57 @@ static uint64_t round_up(uint64_t bytes, uint64_t unit)
 	return (bytes + unit - 1) / unit * unit;
 }
 
-int simhca_context_add_segment(struct simhca_context *context, uint64_t size,
-			       struct simhca_why *why)
+/* 0 or errno. */
+static int make_segment(struct simhca_segment *segment, uint32_t number, uint64_t size)
 {
-	struct simhca_segment *segment = &context->segment[context->segments];
-	struct simhca_hole *hole;
+	struct simhca_hole *hole = calloc(1, sizeof(*hole));
 	void *base = MAP_FAILED;
-	int fd = -1;
+	int fd = -1, error;
 
-	if (context->segments == SIMHCA_MAX_SEGMENTS)
-		return simhca_why(why, ENOMEM, "a context has at most %u memory segments",
-				  SIMHCA_MAX_SEGMENTS);
-	hole = calloc(1, sizeof(*hole));
 	if (hole)
 		fd = memfd_create("simhca-context", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (fd >= 0 && !ftruncate(fd, (off_t)size) &&
 	    !fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
 		base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (base == MAP_FAILED) {
-		int error = errno;
-
+		error = errno;
 		if (fd >= 0)
 			close(fd);
 		free(hole);
-		return simhca_why(why, error, "context memory: %s", strerror(error));
+		return error;
 	}
 	hole->length = size;
-	*segment = (struct simhca_segment){ .fd = fd, .base = base, .size = size, .holes = hole };
+	*segment = (struct simhca_segment){
+		.fd = fd, .base = base, .size = size, .number = number, .holes = hole
+	};
+	return 0;
+}
+
+int simhca_context_add_segment(struct simhca_context *context, uint64_t size,
+			       struct simhca_why *why)
+{
+	int error;
+
+	if (context->segments == SIMHCA_MAX_SEGMENTS)
+		return simhca_why(why, ENOMEM, "a context has at most %u memory segments",
+				  SIMHCA_MAX_SEGMENTS);
+	error = make_segment(&context->segment[context->segments], context->segments, size);
+	if (error)
+		return simhca_why(why, error, "context memory: %s", strerror(error));
 	context->segments++;
 	return 0;
+}
+
+/* NULL: there is none of this number, or no more. */
+static struct simhca_segment *find_segment(const struct simhca_context *context, uint32_t number)
+{
+	const struct simhca_segment *segment;
+
+	if (number < SIMHCA_MAX_SEGMENTS)
+		segment = &context->segment[number];
+	else
+		segment = &context->own_segment[number % SIMHCA_MAX_OWN_SEGMENTS];
+	return segment->base && segment->number == number ? (struct simhca_segment *)segment : NULL;
 }
 
 /* First fit in one segment; UINT64_MAX if nothing fits. */
@@ -82,13 +104,11 @@ void *simhca_context_alloc(struct simhca_context *context, uint64_t bytes,
 	uint32_t i;
 
 	for (i = 0; i < context->segments; i++) {
-		if (context->segment[i].own)
-			continue;
 		offset = carve(&context->segment[i], size);
 		if (offset != UINT64_MAX)
 			goto found;
 	}
-	grown = GROWN_SEGMENT << ((context->segments - context->own_segments) / SEGMENTS_OF_A_SIZE);
+	grown = GROWN_SEGMENT << (context->segments / SEGMENTS_OF_A_SIZE);
 	if (simhca_context_add_segment(context, size > grown ? round_up(size, 1u << 20) : grown,
 				       why))
 		return NULL;
@@ -108,47 +128,55 @@ static bool may_have_own_segment(const struct simhca_context *context)
 	if (context->own_segments == SIMHCA_MAX_OWN_SEGMENTS)
 		return false;
 	LL_FOREACH (context->device->contexts, other) {
-		all += other->own_segments_open;
+		all += other->own_segments;
 		if (other == context || (context->program && other->program == context->program))
-			of_program += other->own_segments_open;
+			of_program += other->own_segments;
 	}
 	return !most || (all < most && of_program < most / 2);
 }
 
 uint32_t simhca_context_own_segment(struct simhca_context *context, uint64_t bytes)
 {
-	struct simhca_segment *segment = &context->segment[context->segments];
+	struct simhca_segment *segment = context->own_segment;
 
-	if (!may_have_own_segment(context) ||
-	    simhca_context_add_segment(context, round_up(bytes, 4096), NULL))
+	if (!may_have_own_segment(context))
 		return 0;
-	segment->own = true;
+	while (segment->base)
+		segment++;
+	/* What was there before is not meant by an old number. */
+	if (make_segment(segment,
+			 (segment->number ? segment->number
+					  : (uint32_t)(segment - context->own_segment)) +
+				 SIMHCA_MAX_OWN_SEGMENTS,
+			 round_up(bytes, 4096)))
+		return 0;
 	context->own_segments++;
-	context->own_segments_open++;
-	return context->segments - 1;
+	return segment->number;
 }
 
-void *simhca_context_alloc_in(struct simhca_context *context, uint32_t segment, uint64_t bytes,
+void *simhca_context_alloc_in(struct simhca_context *context, uint32_t number, uint64_t bytes,
 			      struct simhca_mem_ref *where)
 {
-	uint64_t offset =
-		carve(&context->segment[segment], round_up(bytes ? bytes : 1, SIMHCA_CONTEXT_UNIT));
+	struct simhca_segment *segment = find_segment(context, number);
+	uint64_t offset = carve(segment, round_up(bytes ? bytes : 1, SIMHCA_CONTEXT_UNIT));
 
 	if (offset == UINT64_MAX)
 		return NULL;
-	*where = (struct simhca_mem_ref){ .segment = segment, .offset = offset };
-	return context->segment[segment].base + offset;
+	*where = (struct simhca_mem_ref){ .segment = number, .offset = offset };
+	return segment->base + offset;
 }
 
-/* A segment that was one queue's goes with it: a peer may still write there. */
+/* All that one queue had is free: a peer may still write there, so nobody else gets it. */
 static void retire(struct simhca_context *context, struct simhca_segment *segment)
 {
+	const uint32_t number = segment->number;
+
 	if (segment->holes->length != segment->size)
 		return;
 	free(segment->holes);
 	simhca_release(context->device->fabric, segment->base, segment->size, segment->fd);
-	*segment = (struct simhca_segment){ .fd = -1, .own = true };
-	context->own_segments_open--;
+	*segment = (struct simhca_segment){ .fd = -1, .number = number };
+	context->own_segments--;
 }
 
 /* Makes freed memory read as zero again; whole pages go back to the system. */
@@ -172,7 +200,7 @@ bool simhca_context_wipe(struct simhca_context *context, const struct simhca_mem
 
 	if (atomic_load(&context->dead))
 		return true;
-	wipe(&context->segment[where->segment], where->offset + *wiped, some);
+	wipe(find_segment(context, where->segment), where->offset + *wiped, some);
 	*wiped += some;
 	return *wiped == bytes;
 }
@@ -180,14 +208,15 @@ bool simhca_context_wipe(struct simhca_context *context, const struct simhca_mem
 void simhca_context_free(struct simhca_context *context, const struct simhca_mem_ref *where,
 			 uint64_t bytes)
 {
-	struct simhca_segment *segment = &context->segment[where->segment];
-	struct simhca_hole **link = &segment->holes, *hole, *next;
+	struct simhca_segment *segment = find_segment(context, where->segment);
 	uint64_t size = round_up(bytes ? bytes : 1, SIMHCA_CONTEXT_UNIT);
+	struct simhca_hole **link, *hole, *next;
 
 	/* The client may outlive its device, and then completes from these rings what is left in
 	 * them. */
 	if (atomic_load(&context->dead))
 		return;
+	link = &segment->holes;
 	wipe(segment, where->offset, size);
 	hole = calloc(1, sizeof(*hole));
 	if (!hole)
@@ -211,25 +240,28 @@ void simhca_context_free(struct simhca_context *context, const struct simhca_mem
 		hole->next = next->next;
 		free(next);
 	}
-	if (segment->own)
+	if (segment->number >= SIMHCA_MAX_SEGMENTS)
 		retire(context, segment);
+}
+
+static void drop(struct simhca_context *context, struct simhca_segment *segment)
+{
+	while (segment->holes) {
+		struct simhca_hole *hole = segment->holes;
+
+		segment->holes = hole->next;
+		free(hole);
+	}
+	if (segment->base)
+		simhca_release(context->device->fabric, segment->base, segment->size, segment->fd);
 }
 
 void simhca_context_drop_segments(struct simhca_context *context)
 {
-	for (uint32_t i = 0; i < context->segments; i++) {
-		struct simhca_segment *segment = &context->segment[i];
-
-		while (segment->holes) {
-			struct simhca_hole *hole = segment->holes;
-
-			segment->holes = hole->next;
-			free(hole);
-		}
-		if (segment->base)
-			simhca_release(context->device->fabric, segment->base, segment->size,
-				       segment->fd);
-	}
+	for (uint32_t i = 0; i < context->segments; i++)
+		drop(context, &context->segment[i]);
+	for (uint32_t i = 0; i < SIMHCA_MAX_OWN_SEGMENTS; i++)
+		drop(context, &context->own_segment[i]);
 }
 
 void simhca_context_name(struct simhca_context *context, pid_t pid, const char *name)
@@ -263,12 +295,14 @@ uint32_t simhca_context_id(const struct simhca_context *context)
 	return context->id;
 }
 
-int simhca_context_segment(const struct simhca_context *context, uint32_t segment, uint64_t *size)
+int simhca_context_segment(const struct simhca_context *context, uint32_t number, uint64_t *size)
 {
-	if (segment >= context->segments)
+	const struct simhca_segment *segment = find_segment(context, number);
+
+	if (!segment)
 		return -1;
-	*size = context->segment[segment].size;
-	return context->segment[segment].fd;
+	*size = segment->size;
+	return segment->fd;
 }
 
 void simhca_context_counts(const struct simhca_context *context, struct simhca_counts *counts)

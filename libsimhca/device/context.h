@@ -37,7 +37,7 @@ struct simhca_segment {
 	int fd;
 	char *base;
 	uint64_t size;
-	bool own; /* of one queue, and then of none: its owner's peer may have it as well */
+	uint32_t number;	   /* by which clients know it */
 	struct simhca_hole *holes; /* by offset, never adjacent */
 };
 
@@ -66,8 +66,9 @@ struct simhca_context {
 	uint32_t doorbells;
 	struct simhca_ctx_mem *mem;
 	struct simhca_segment segment[SIMHCA_MAX_SEGMENTS];
-	uint32_t segments, own_segments; /* so far */
-	uint32_t own_segments_open;
+	/* Each of one queue, whose owner's peer may have it as well. */
+	struct simhca_segment own_segment[SIMHCA_MAX_OWN_SEGMENTS];
+	uint32_t segments, own_segments;
 	struct simhca_mm *mms;
 	struct {
 		struct simhca_mm *mm; /* NULL: none */
@@ -94,10 +95,13 @@ void simhca_context_drop_segments(struct simhca_context *context);
  */
 void *simhca_context_alloc(struct simhca_context *context, uint64_t bytes,
 			   struct simhca_mem_ref *where, struct simhca_why *why);
-/* The same in a segment for this queue alone, which has room for so many bytes in such pieces. */
+/*
+ * The same in a segment for this queue alone, which has room for so many bytes in such pieces. It
+ * goes with the last of them.
+ */
 void *simhca_context_alloc_in(struct simhca_context *context, uint32_t segment, uint64_t bytes,
 			      struct simhca_mem_ref *where);
-/* Its index; 0: there is none such to be had. */
+/* Its number; 0: there is none such to be had. */
 uint32_t simhca_context_own_segment(struct simhca_context *context, uint64_t bytes);
 /* So that what is large can be given back without taking long: a part of it more. True: all. */
 bool simhca_context_wipe(struct simhca_context *context, const struct simhca_mem_ref *where,

@@ -23,8 +23,8 @@ void simhca_caller_init(struct simhca_qp *qp, uint64_t bytes)
 {
 	struct simhca_context *context = qp->context;
 
-	if (!context->device->config.callers || qp->caller.none || qp->type != SIMHCA_QPT_RC ||
-	    qp->srq)
+	if (!context->device->config.callers || qp->caller.none || qp->srq ||
+	    (qp->type != SIMHCA_QPT_RC && qp->type != SIMHCA_QPT_UC))
 		return;
 	qp->caller.steps.mem = simhca_context_alloc(context, sizeof(*qp->caller.steps.mem),
 						    &qp->caller.mem_ref, NULL);

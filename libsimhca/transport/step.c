@@ -560,10 +560,13 @@ static int complete_send(struct simhca_step *step, struct turns *turns, const st
 	return DONE;
 }
 
-/* As the packets and their acknowledgement count on a wire (IBTA vol. 1, chapter 9.2). */
-static void count(struct simhca_caller *caller, const struct message *msg)
+/* As the packets and, on RC, their acknowledgement count on a wire (IBTA vol. 1, chapter 9.2). */
+static void count(const struct simhca_step *step, const struct message *msg)
 {
-	uint64_t bytes = (msg->psns + 1) * 16ull + ((msg->length + 3) & ~3u) + 4;
+	const bool is_acked =
+		atomic_load_explicit(&step->qpc->type, memory_order_relaxed) == SIMHCA_QPT_RC;
+	uint64_t bytes = msg->psns * 16ull + ((msg->length + 3) & ~3u) + (is_acked ? 20 : 0);
+	struct simhca_caller *caller = step->caller;
 
 	if (msg->wqe.opcode == SIMHCA_WR_RDMA_READ) {
 		bytes += 16 + (msg->psns > 1 ? 4 : 0);
@@ -579,7 +582,7 @@ static void count(struct simhca_caller *caller, const struct message *msg)
 	add(&caller->bytes, bytes);
 	if (msg->wqe.opcode != SIMHCA_WR_RDMA_READ)
 		add(&caller->payload, msg->length);
-	add(&caller->packets, msg->psns + 1);
+	add(&caller->packets, msg->psns + is_acked);
 	add(&caller->messages, 1);
 }
 
@@ -612,7 +615,7 @@ static int carry(struct simhca_step *step, struct turns *turns, bool written)
 	}
 	why = complete_send(step, turns, &msg);
 	if (why == DONE)
-		count(step->caller, &msg);
+		count(step, &msg);
 	return why;
 }
 

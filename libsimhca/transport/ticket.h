@@ -151,7 +151,7 @@ static inline void simhca_tickets_repair(const struct simhca_cq_view *cq, uint32
 		if (!simhca_ticket_is_left(cq, name, i))
 			continue;
 		if (committed != i + 1)
-			simhca_cq_slot(cq, i)->qpn = SIMHCA_QPN_MASK;
+			simhca_cq_slot(cq, i)->qpn = SIMHCA_VOID_QPN;
 		atomic_store_explicit(&simhca_cq_slot(cq, i)->seq, i + 1, memory_order_release);
 		atomic_compare_exchange_strong(&cq->mem->pi, &pi, i + 1);
 	}

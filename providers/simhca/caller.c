@@ -110,6 +110,7 @@ static bool lies_in(uint64_t offset, uint64_t bytes, uint64_t size)
 static bool map_peer(struct shca_qp *qp, struct shca_attached *peer,
 		     const struct simhca_attach_peer_reply *reply, const int *fds)
 {
+	struct shca_cq *send_cq = to_scq(qp->vqp.qp.send_cq);
 	struct simhca_step *step = &peer->step;
 	int err;
 
@@ -150,8 +151,9 @@ static bool map_peer(struct shca_qp *qp, struct shca_attached *peer,
 	step->callers = reply->callers;
 	step->mm = reply->mm;
 	step->send_cq = (struct simhca_cq_view){
-		.mem = shca_map(qp->ctx, &reply->send_cq, sizeof(*step->send_cq.mem)),
-		.ring = shca_map(qp->ctx, &reply->send_ring,
+		.mem = shca_map(qp->ctx, &send_cq->own, &reply->send_cq,
+				sizeof(*step->send_cq.mem)),
+		.ring = shca_map(qp->ctx, &send_cq->own, &reply->send_ring,
 				 (uint64_t)reply->send_entries * sizeof(*step->send_cq.ring)),
 		.entries = reply->send_entries,
 		.cqe = reply->send_cqe,
@@ -207,7 +209,7 @@ int shca_caller_init(struct shca_qp *qp, const struct simhca_mem_ref *ref)
 {
 	if (!ref->segment && !ref->offset)
 		return 0;
-	qp->caller = shca_map(qp->ctx, ref, sizeof(*qp->caller));
+	qp->caller = shca_map(qp->ctx, NULL, ref, sizeof(*qp->caller));
 	return qp->caller ? 0 : errno;
 }
 

@@ -57,7 +57,7 @@ struct ibv_comp_cntr *shca_create_comp_cntr(struct ibv_context *context,
 	err = shca_call(to_sctx(context), SIMHCA_CMD_CREATE_COMP_CNTR, &req, &reply);
 	if (err)
 		goto err_free;
-	counter->mem = shca_map(to_sctx(context), &reply.state, sizeof(*counter->mem));
+	counter->mem = shca_map(to_sctx(context), NULL, &reply.state, sizeof(*counter->mem));
 	if (!counter->mem) {
 		err = errno;
 		goto err_give_back;

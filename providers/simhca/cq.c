@@ -15,7 +15,7 @@
 static int adopt(struct shca_cq *cq, const struct simhca_create_cq_reply *reply)
 {
 	struct simhca_cqe *ring =
-		shca_map(cq->ctx, &reply->ring, (uint64_t)reply->entries * sizeof(*ring));
+		shca_map(cq->ctx, &cq->own, &reply->ring, (uint64_t)reply->entries * sizeof(*ring));
 
 	if (!ring)
 		return errno;
@@ -64,7 +64,7 @@ static struct shca_cq *create(struct shca_context *ctx, uint32_t cqe,
 		goto err_free;
 	cq->vcq.cq.handle = reply.handle;
 	/* It stays where it is when the ring moves: who arms the CQ has no lock. */
-	cq->mem = shca_map(ctx, &reply.state, sizeof(*cq->mem));
+	cq->mem = shca_map(ctx, &cq->own, &reply.state, sizeof(*cq->mem));
 	err = cq->mem ? adopt(cq, &reply) : errno;
 	if (err)
 		goto err_destroy;
@@ -73,6 +73,7 @@ static struct shca_cq *create(struct shca_context *ctx, uint32_t cqe,
 err_destroy:
 	shca_destroy(ctx, SIMHCA_CMD_DESTROY_CQ, reply.handle, NULL);
 err_free:
+	shca_unmap(&cq->own);
 	shca_home_free(cq->home, cq);
 	return shca_null(err);
 }
@@ -219,6 +220,7 @@ int shca_destroy_cq(struct ibv_cq *ibv_cq)
 					   ibv_cq->async_events_completed != events.async_events))
 		pthread_cond_wait(&ibv_cq->cond, &ibv_cq->mutex);
 	pthread_mutex_unlock(&ibv_cq->mutex);
+	shca_unmap(&cq->own);
 	shca_home_free(cq->home, cq);
 	return 0;
 }
@@ -278,7 +280,7 @@ static bool has_completions(struct shca_cq *cq)
 	if (!shca_cq_trylock(cq))
 		return true;
 	for (i = cq->ci; (cqe = shca_cq_peek(cq, i)); i++)
-		if (cqe->qpn != SHCA_VOID_QPN)
+		if (cqe->qpn != SIMHCA_VOID_QPN)
 			break;
 	found = cqe != NULL;
 	shca_cq_unlock(cq);
@@ -388,7 +390,7 @@ static void skip_void_cqes(struct shca_cq *cq)
 {
 	struct simhca_cqe *cqe;
 
-	while ((cqe = shca_cq_peek(cq, cq->ci)) && cqe->qpn == SHCA_VOID_QPN)
+	while ((cqe = shca_cq_peek(cq, cq->ci)) && cqe->qpn == SIMHCA_VOID_QPN)
 		cq->ci++;
 	shca_cq_publish_ci(cq);
 }
@@ -404,7 +406,7 @@ static void void_cqes(struct shca_cq *cq, struct shca_qp *qp)
 			continue;
 		if (qp->srq && (cqe->flags & SIMHCA_CQE_SRQ))
 			shca_srq_release(qp->srq);
-		cqe->qpn = SHCA_VOID_QPN;
+		cqe->qpn = SIMHCA_VOID_QPN;
 	}
 	skip_void_cqes(cq);
 }
@@ -469,7 +471,7 @@ void shca_cq_detach_srq(struct shca_cq *cq, struct shca_srq *srq)
 	shca_cq_lock(cq);
 	for (i = cq->ci; (cqe = shca_cq_peek(cq, i)); i++)
 		if ((cqe->flags & SIMHCA_CQE_SRQ_CQ) && shca_cq_srq(cq, cqe) == srq)
-			cqe->qpn = SHCA_VOID_QPN;
+			cqe->qpn = SIMHCA_VOID_QPN;
 	skip_void_cqes(cq);
 	LIST_REMOVE(srq, cq_link);
 	shca_cq_unlock(cq);

@@ -217,7 +217,7 @@ static inline const struct simhca_cqe *next_cqe(struct shca_cq *cq)
 		cq->ci++;
 		cq->empty_polls = 0;
 		cq->stay_ns = 0;
-		if (__builtin_expect(cqe->qpn != SHCA_VOID_QPN, 1)) {
+		if (__builtin_expect(cqe->qpn != SIMHCA_VOID_QPN, 1)) {
 			shca_has_polled();
 			retire(cq, cqe);
 			return cqe;

@@ -149,6 +149,7 @@ struct shca_cq {
 	uint32_t mask; /* entries - 1 */
 	struct simhca_cqe *ring;
 	struct simhca_cq_mem *mem;
+	struct shca_segment own; /* that mem and the first ring lie in, if it is theirs alone */
 	const struct simhca_cqe *cur; /* the CQE that ibv_wc_read_*() read */
 	struct simhca_cqe flushed;    /* a CQE made in software */
 	struct shca_qp_list senders;  /* QPs whose send_cq this is */
@@ -231,18 +232,13 @@ struct shca_qp {
 	struct shca_srq *srq; /* or NULL */
 	struct shca_home home;
 	struct simhcadv_qp_ex dv;
+	struct shca_segment own;	/* that mem and rings lie in, if it is theirs alone */
 	struct simhca_caller *caller;	/* NULL: the device carries all of its messages */
 	struct shca_attached *attached; /* caller.c; under the SQ's lock, with what follows */
 	uint32_t tries, next_try;	/* posts between attempts to attach it, and to the next */
 	LIST_ENTRY(shca_qp) send_link;	/* in the send CQ's senders */
 	LIST_ENTRY(shca_qp) recv_link;
 };
-
-/*
- * The qpn of a CQE that is void: its QP was reset or destroyed after the device wrote it. The entry
- * stays where it is, for the device may be adding CQEs of other QPs behind it, and is skipped.
- */
-#define SHCA_VOID_QPN 0
 
 #define SHCA_CONTAINER(type, member, ptr) ((type *)((char *)(ptr)-offsetof(type, member)))
 
@@ -377,7 +373,10 @@ void shca_fork_add(struct shca_context *ctx);
 void shca_fork_remove(struct shca_context *ctx);
 
 /* segments.c: what a reference into context memory points to; NULL and errno on failure. */
-void *shca_map(struct shca_context *ctx, const struct simhca_mem_ref *ref, uint64_t bytes);
+/* own: the segment that the queue may have to itself, or NULL; with it goes that mapping. */
+void *shca_map(struct shca_context *ctx, struct shca_segment *own, const struct simhca_mem_ref *ref,
+	       uint64_t bytes);
+void shca_unmap(struct shca_segment *own);
 int shca_map_whole(int fd, uint64_t size, int prot, void **addr);
 void shca_unmap_all(struct shca_context *ctx);
 
@@ -495,8 +494,8 @@ int shca_destroy_cq(struct ibv_cq *cq);
 int shca_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr);
 int shca_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 /*
- * For who polls between: as simhcadv_req_notify_cq() that reports missed events, but what an earlier
- * call has armed is not armed again. *armed is 0 before the first.
+ * For who polls between: as simhcadv_req_notify_cq() that reports missed events, but what an
+ * earlier call has armed is not armed again. *armed is 0 before the first.
  */
 int shca_cq_arm_once(struct ibv_cq *cq, uint32_t *armed);
 void shca_cq_attach_qp(struct shca_qp *qp);

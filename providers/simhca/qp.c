@@ -36,11 +36,11 @@ uint32_t shca_send_ops(enum ibv_qp_type type)
 
 int shca_qp_map_queues(struct shca_qp *qp, const struct simhca_create_qp_reply *reply)
 {
-	qp->mem = shca_map(qp->ctx, &reply->state, sizeof(*qp->mem));
+	qp->mem = shca_map(qp->ctx, &qp->own, &reply->state, sizeof(*qp->mem));
 	if (!qp->mem)
 		return errno;
 	if (reply->sq_entries) {
-		qp->sq.ring = shca_map(qp->ctx, &reply->sq,
+		qp->sq.ring = shca_map(qp->ctx, &qp->own, &reply->sq,
 				       (uint64_t)reply->sq_entries * reply->sq_stride);
 		if (!qp->sq.ring)
 			return errno;
@@ -48,7 +48,7 @@ int shca_qp_map_queues(struct shca_qp *qp, const struct simhca_create_qp_reply *
 		qp->sq.stride = reply->sq_stride;
 	}
 	if (reply->rq_entries) {
-		qp->rq.ring = shca_map(qp->ctx, &reply->rq,
+		qp->rq.ring = shca_map(qp->ctx, &qp->own, &reply->rq,
 				       (uint64_t)reply->rq_entries * reply->rq_stride);
 		if (!qp->rq.ring)
 			return errno;
@@ -184,6 +184,7 @@ static struct ibv_qp *create(struct ibv_context *context, struct ibv_qp_init_att
 	if (!err)
 		err = adopt(qp, &reply, context, attr);
 	if (err) {
+		shca_unmap(&qp->own);
 		free(qp->rq.first);
 		shca_home_free(qp->home, qp);
 		return shca_null(err);
@@ -472,6 +473,7 @@ int shca_destroy_qp(struct ibv_qp *ibv_qp)
 	while (!shca_is_fatal(ctx) && ibv_qp->events_completed != events.async_events)
 		pthread_cond_wait(&ibv_qp->cond, &ibv_qp->mutex);
 	pthread_mutex_unlock(&ibv_qp->mutex);
+	shca_unmap(&qp->own);
 	shca_home_free(qp->home, qp);
 	return 0;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Segments of context memory, mapped when something in them is used for the first time, and
- * unmapped with the context. No lock: two threads may fetch one at once, one mapping wins.
+ * unmapped with the context, or with the queue that has one to itself. No lock: two threads may
+ * fetch one at once, one mapping wins.
  */
 #include <sys/mman.h>
 #include <unistd.h>
@@ -20,12 +21,11 @@ int shca_map_whole(int fd, uint64_t size, int prot, void **addr)
 	return err;
 }
 
-static int fetch_segment(struct shca_context *ctx, uint32_t index)
+/* Maps a segment; 0 or errno. */
+static int fetch(struct shca_context *ctx, uint32_t number, void **addr, uint64_t *size)
 {
-	struct shca_segment *segment = &ctx->segments[index];
-	struct simhca_get_segment_req req = { .segment = index };
+	struct simhca_get_segment_req req = { .segment = number };
 	struct simhca_get_segment_reply reply;
-	void *addr, *none = NULL;
 	int err, fd;
 
 	err = shca_execute(ctx, &(struct shca_command){
@@ -39,31 +39,41 @@ static int fetch_segment(struct shca_context *ctx, uint32_t index)
 				});
 	if (err)
 		return err;
-	err = shca_map_whole(fd, reply.size, PROT_READ | PROT_WRITE, &addr);
+	*size = reply.size;
+	return shca_map_whole(fd, reply.size, PROT_READ | PROT_WRITE, addr);
+}
+
+static int fetch_segment(struct shca_context *ctx, struct shca_segment *segment, uint32_t number)
+{
+	void *addr, *none = NULL;
+	uint64_t size;
+	int err;
+
+	err = fetch(ctx, number, &addr, &size);
 	if (err)
 		return err;
-
 	/* Every thread that fetches it stores the same size; release publishes it with addr. */
-	atomic_store_explicit(&segment->size, reply.size, memory_order_relaxed);
+	atomic_store_explicit(&segment->size, size, memory_order_relaxed);
 	if (!atomic_compare_exchange_strong_explicit(&segment->addr, &none, addr,
 						     memory_order_release, memory_order_relaxed))
-		munmap(addr, reply.size);
+		munmap(addr, size);
 	return 0;
 }
 
-void *shca_map(struct shca_context *ctx, const struct simhca_mem_ref *ref, uint64_t bytes)
+void *shca_map(struct shca_context *ctx, struct shca_segment *own, const struct simhca_mem_ref *ref,
+	       uint64_t bytes)
 {
-	struct shca_segment *segment;
+	struct shca_segment *segment =
+		ref->segment < SIMHCA_MAX_SEGMENTS ? &ctx->segments[ref->segment] : own;
 	uint64_t size;
 	char *addr;
 	int err;
 
-	if (ref->segment >= SIMHCA_MAX_SEGMENTS)
+	if (!segment)
 		return shca_null(EPROTO);
-	segment = &ctx->segments[ref->segment];
 	addr = atomic_load_explicit(&segment->addr, memory_order_acquire);
 	if (!addr) {
-		err = fetch_segment(ctx, ref->segment);
+		err = fetch_segment(ctx, segment, ref->segment);
 		if (err)
 			return shca_null(err);
 		addr = atomic_load_explicit(&segment->addr, memory_order_acquire);
@@ -74,16 +84,17 @@ void *shca_map(struct shca_context *ctx, const struct simhca_mem_ref *ref, uint6
 	return addr + ref->offset;
 }
 
+void shca_unmap(struct shca_segment *own)
+{
+	if (own->addr)
+		munmap(own->addr, own->size);
+	own->addr = NULL;
+}
+
 void shca_unmap_all(struct shca_context *ctx)
 {
-	struct shca_segment *segment;
-	void *addr;
-
-	for (segment = ctx->segments; segment < ctx->segments + SIMHCA_MAX_SEGMENTS; segment++) {
-		addr = atomic_load_explicit(&segment->addr, memory_order_relaxed);
-		if (addr)
-			munmap(addr, segment->size);
-	}
+	for (uint32_t i = 0; i < SIMHCA_MAX_SEGMENTS; i++)
+		shca_unmap(&ctx->segments[i]);
 	if (ctx->dev)
 		munmap((void *)ctx->dev, ctx->dev_size);
 }

@@ -12,8 +12,8 @@ static int adopt(struct shca_context *ctx, struct shca_srq *srq,
 	struct simhca_srq_mem *mem;
 	void *ring;
 
-	mem = shca_map(ctx, &reply->state, sizeof(*mem));
-	ring = shca_map(ctx, &reply->ring, (uint64_t)reply->entries * reply->stride);
+	mem = shca_map(ctx, NULL, &reply->state, sizeof(*mem));
+	ring = shca_map(ctx, NULL, &reply->ring, (uint64_t)reply->entries * reply->stride);
 	if (!mem || !ring)
 		return errno;
 	srq->mem = mem;

@@ -270,9 +270,9 @@ void world_free(struct world *world)
 		assert_null(failed);
 	}
 	for (struct client *client = world->clients; client; client = client->next) {
-		for (unsigned int i = 0; i < SIMHCA_MAX_SEGMENTS; i++)
-			if (client->segment[i] && !SHARE_MAPPING)
-				munmap(client->segment[i], client->segment_size[i]);
+		for (unsigned int i = 0; i < ARRAY_SIZE(client->segment); i++)
+			if (client->segment[i].addr && !SHARE_MAPPING)
+				munmap(client->segment[i].addr, client->segment[i].size);
 		pthread_mutex_destroy(&client->event_lock);
 	}
 	for (unsigned int i = 0; i < 2; i++)
@@ -405,26 +405,36 @@ void client_gone(struct client *client)
 	client->context = NULL;
 }
 
+static struct mapped *slot_of(struct client *client, uint32_t number)
+{
+	return &client->segment[number < SIMHCA_MAX_SEGMENTS
+					? number
+					: SIMHCA_MAX_SEGMENTS + number % SIMHCA_MAX_OWN_SEGMENTS];
+}
+
 void *client_at(struct client *client, const struct simhca_mem_ref *ref)
 {
+	struct mapped *mapped = slot_of(client, ref->segment);
 	uint64_t size;
 	int fd;
 
-	assert_in_range(ref->segment, 0, SIMHCA_MAX_SEGMENTS - 1);
-	if (SHARE_MAPPING) {
-		assert_true(ref->segment < client->context->segments);
-		client->segment[ref->segment] = client->context->segment[ref->segment].base;
-		client->segment_size[ref->segment] = client->context->segment[ref->segment].size;
-	} else if (!client->segment[ref->segment]) {
+	if (!mapped->addr || mapped->number != ref->segment) {
 		fd = simhca_context_segment(client->context, ref->segment, &size);
 		assert_true(fd >= 0);
-		client->segment[ref->segment] =
-			mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-		assert_ptr_not_equal(client->segment[ref->segment], MAP_FAILED);
-		client->segment_size[ref->segment] = size;
+		if (SHARE_MAPPING && ref->segment < SIMHCA_MAX_SEGMENTS)
+			mapped->addr = client->context->segment[ref->segment].base;
+		else if (SHARE_MAPPING)
+			mapped->addr =
+				client->context->own_segment[ref->segment % SIMHCA_MAX_OWN_SEGMENTS]
+					.base;
+		else
+			mapped->addr = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		assert_ptr_not_equal(mapped->addr, MAP_FAILED);
+		mapped->size = size;
+		mapped->number = ref->segment;
 	}
-	assert_true(ref->offset < client->segment_size[ref->segment]);
-	return (char *)client->segment[ref->segment] + ref->offset;
+	assert_true(ref->offset < mapped->size);
+	return (char *)mapped->addr + ref->offset;
 }
 
 void ring_doorbell(struct client *client, uint32_t slot)

@@ -183,8 +183,11 @@ struct client {
 	uint32_t pd;
 	struct simhca_ctx_mem *mem;
 	_Atomic unsigned int rings;
-	void *segment[SIMHCA_MAX_SEGMENTS];
-	uint64_t segment_size[SIMHCA_MAX_SEGMENTS];
+	struct mapped { /* those that the test still knows */
+		void *addr;
+		uint64_t size;
+		uint32_t number;
+	} segment[SIMHCA_MAX_SEGMENTS + SIMHCA_MAX_OWN_SEGMENTS];
 	pthread_mutex_t event_lock;
 	unsigned int num_events;
 	struct async_event event[4096];

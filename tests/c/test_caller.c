@@ -61,17 +61,23 @@ static void offer(struct client *client)
 	assert_int_equal(simhca_offer_memory(client->context, client->mm, &req, NULL), 0);
 }
 
-static struct pair *make_with(struct world *world, bool slot_data)
+static struct pair *make_of(struct world *world, enum ibv_qp_type type, bool slot_data)
 {
 	struct options options = options_of();
 	struct pair *pair;
 
+	options.type = type;
 	options.slot_data = slot_data;
 	pair = pair_new(world, &options);
 	simhca_context_name(pair->b.client->context, getpid(), "test");
 	offer(pair->a.client);
 	offer(pair->b.client);
 	return pair;
+}
+
+static struct pair *make_with(struct world *world, bool slot_data)
+{
+	return make_of(world, IBV_QPT_RC, slot_data);
 }
 
 static struct pair *make(struct world *world)
@@ -140,7 +146,7 @@ static struct simhca_step attach(struct side *side)
 static bool next_cqe(struct cq *cq, struct simhca_cqe *cqe)
 {
 	while (cq_poll(cq, cqe))
-		if (cqe->qpn != SIMHCA_QPN_MASK)
+		if (cqe->qpn != SIMHCA_VOID_QPN)
 			return true;
 	return false;
 }
@@ -239,18 +245,20 @@ static struct simhca_usage_sum usage_of(const struct side *side)
 	return info.usage;
 }
 
-static void what_the_device_does(void **state)
+static void what_the_device_does(struct world *world, enum ibv_qp_type type)
 {
-	struct world *world = *state;
 	uint64_t before[SIMHCA_STATS], by_caller[SIMHCA_STATS], by_device[SIMHCA_STATS];
 
 	for (size_t w = 0; w < ARRAY_SIZE(works); w++) {
 		const struct work *work = &works[w];
-		struct pair *pair = make(world), *other = make(world);
+		struct pair *pair = make_of(world, type, false);
+		struct pair *other = make_of(world, type, false);
 		struct simhca_step step = attach(&pair->a);
 		uint32_t bytes = work->count * work->length;
 		bool read = work->opcode == SIMHCA_WR_RDMA_READ;
 
+		if (read && type == IBV_QPT_UC)
+			continue;
 		print_message("%s\n", work->name);
 		settle(world);
 		for (uint32_t round = 0; round < 3; round++) {
@@ -295,6 +303,16 @@ static void what_the_device_does(void **state)
 		check_works(pair); /* the device finds what the caller has left */
 		close(step.peer.memory);
 	}
+}
+
+static void what_the_device_does_on_rc(void **state)
+{
+	what_the_device_does(*state, IBV_QPT_RC);
+}
+
+static void what_the_device_does_on_uc(void **state)
+{
+	what_the_device_does(*state, IBV_QPT_UC);
 }
 
 /* -------------------------------------------------------------------- data in slots */
@@ -1031,19 +1049,29 @@ static void segments_are_not_used_again(void **state)
 	struct world *world = *state;
 	struct options options = options_of();
 	struct side *side = side_new(client_new(world, 0), &options);
-	uint32_t segment = side->qp->granted.state.segment;
-	const struct simhca_handle req = { .handle = side->qp->handle };
+	uint32_t segment = side->qp->granted.state.segment, last = segment;
+	struct simhca_handle req = { .handle = side->qp->handle };
 	uint64_t size;
 
 	assert_true(simhca_context_segment(side->client->context, segment, &size) >= 0);
-	assert_int_equal(patiently(simhca_destroy_qp(side->client->context, req.handle, NULL)), 0);
-	assert_true(simhca_context_segment(side->client->context, segment, &size) < 0);
-	for (int i = 0; i < SIMHCA_MAX_OWN_SEGMENTS; i++) {
+	/* What goes makes room for others, which nobody takes for it. */
+	for (int i = 0; i < 2 * SIMHCA_MAX_OWN_SEGMENTS; i++) {
+		assert_int_equal(
+			patiently(simhca_destroy_qp(side->client->context, req.handle, NULL)), 0);
+		assert_true(simhca_context_segment(side->client->context, last, &size) < 0);
+		side->qp = qp_new(side->client, &options, side->send_cq, side->recv_cq, NULL);
+		req.handle = side->qp->handle;
+		assert_true(side->qp->granted.state.segment >= SIMHCA_MAX_SEGMENTS);
+		assert_int_not_equal(side->qp->granted.state.segment, last);
+		last = side->qp->granted.state.segment;
+		assert_int_not_equal(last, segment);
+	}
+	/* Three are there, with the CQs'; beyond it is like any other memory. */
+	for (int i = 3; i < SIMHCA_MAX_OWN_SEGMENTS + 2; i++) {
 		struct qp *qp = qp_new(side->client, &options, side->send_cq, side->recv_cq, NULL);
 
-		assert_int_not_equal(qp->granted.state.segment, segment);
-		if (i >= SIMHCA_MAX_OWN_SEGMENTS - 3) /* no more such: like any other memory */
-			assert_int_equal(qp->granted.state.segment, 0);
+		assert_int_equal(qp->granted.state.segment >= SIMHCA_MAX_SEGMENTS,
+				 i < SIMHCA_MAX_OWN_SEGMENTS);
 	}
 }
 
@@ -1054,7 +1082,8 @@ static uint32_t own_segments(struct client *client, const struct options *option
 	uint32_t own = 0;
 
 	for (uint32_t i = 0; i < qps; i++)
-		own += qp_new(client, options, cq, cq, NULL)->granted.state.segment != 0;
+		own += qp_new(client, options, cq, cq, NULL)->granted.state.segment >=
+		       SIMHCA_MAX_SEGMENTS;
 	return own;
 }
 
@@ -1164,7 +1193,8 @@ static void killed_at_each_store(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		HERE(what_the_device_does),
+		HERE(what_the_device_does_on_rc),
+		HERE(what_the_device_does_on_uc),
 		HERE(data_in_slots_by_device),
 		HERE(data_in_slots_by_caller),
 		cmocka_unit_test(nothing_is_changed),

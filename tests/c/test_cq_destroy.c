@@ -39,11 +39,18 @@ int shca_execute(struct shca_context *ctx, const struct shca_command *cmd)
 	return 0;
 }
 
-void *shca_map(struct shca_context *ctx, const struct simhca_mem_ref *ref, uint64_t bytes)
+void *shca_map(struct shca_context *ctx, struct shca_segment *own, const struct simhca_mem_ref *ref,
+	       uint64_t bytes)
 {
 	(void)ctx;
+	(void)own;
 	(void)bytes;
 	return ref->offset ? (void *)ring : (void *)&cq_mem;
+}
+
+void shca_unmap(struct shca_segment *own)
+{
+	(void)own;
 }
 
 int shca_destroy_with_channel(struct shca_context *ctx, enum simhca_cmd command, uint32_t handle,

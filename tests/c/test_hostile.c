@@ -631,8 +631,8 @@ static void scribble(struct client *client, struct pair *pair, uint64_t *seed)
 		size = sizeof(*client->mem);
 		break;
 	default:
-		base = client->segment[0];
-		size = client->segment_size[0];
+		base = client->segment[0].addr;
+		size = client->segment[0].size;
 		break;
 	}
 	at = base + (test_random(seed) % (size / 8)) * 8;

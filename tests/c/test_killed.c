@@ -126,7 +126,7 @@ static void post_work(struct pair *pair, const struct work *work, uint32_t tag)
 static bool poll_cq(struct cq *cq, struct simhca_cqe *cqe)
 {
 	while (cq_poll(cq, cqe))
-		if (cqe->qpn != SIMHCA_QPN_MASK)
+		if (cqe->qpn != SIMHCA_VOID_QPN)
 			return true;
 	return false;
 }

@@ -208,7 +208,7 @@ static void queues_come_and_go(void **state)
 		assert_int_equal(0, simhca_destroy_qp(client->context, qp->handle, NULL));
 		assert_int_equal(0, simhca_destroy_cq(client->context, cq->handle, NULL));
 	}
-	assert_true(!client->segment[3]);
+	assert_null(client->segment[3].addr);
 }
 
 static void destroying_a_qp_at_work(void **state)

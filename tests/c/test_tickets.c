@@ -67,12 +67,14 @@ static void only_his_are_repaired(void **state)
 		assert_true(simhca_ticket_take(&cq, 2 + n % 3, &ticket));
 	publish(1);
 	take_halfway(3);
+	for (uint32_t n = 0; n < 7; n++)
+		ring[n].qpn = 7;
 	simhca_tickets_repair(&cq, 3, 5); /* index 4 */
 	for (uint32_t n = 0; n < 7; n++) {
 		bool his = n % 3 == 1 || n == 6;
 
 		assert_int_equal(ring[n].seq, his ? n + 1 : 0);
-		assert_int_equal(ring[n].qpn, n == 6 ? SIMHCA_QPN_MASK : 0);
+		assert_int_equal(ring[n].qpn, n == 6 ? SIMHCA_VOID_QPN : 7);
 	}
 	assert_int_equal(mem.pi, 7);
 }

@@ -32,9 +32,9 @@ class Program:
              os.path.join(BUILD, "tests", "hostile", "hostile-" + words[0]), *words[1:]],
             env={**os.environ, **(env or {})}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, start_new_session=True)
 
-    def line(self):
+    def line(self, seconds=0):
         # Without a buffer, in which a second line would wait that select() does not see.
-        assert select.select([self.process.stdout], [], [], 30)[0], "the program stands still"
+        assert select.select([self.process.stdout], [], [], 30 + seconds)[0], "the program stands still"
         return self.process.stdout.readline().decode()
 
 

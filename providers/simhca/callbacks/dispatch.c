@@ -54,7 +54,8 @@ static int deliver(struct shca_served *served, const struct shca_run *run, int b
 
 /*
  * 0: armed, and an event will come. Positive: armed, but poll again. Negative: -errno. Once in a
- * turn, or a turn could make more events than its thread reads.
+ * turn, or a turn could make more events than its thread reads: what is found later either has
+ * used up that arm, and so has an event, or has left it.
  */
 static int arm(const struct shca_served *served, uint32_t *armed)
 {
@@ -62,7 +63,8 @@ static int arm(const struct shca_served *served, uint32_t *armed)
 
 	if (served->has_hint)
 		return shca_cq_arm_once(served->cq, armed);
-	err = ibv_req_notify_cq(served->cq, 0);
+	err = *armed ? 0 : ibv_req_notify_cq(served->cq, 0);
+	*armed = 1;
 	return err ? -err : 1;
 }
 

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * Programs that carry their messages themselves, and are killed while they do:
+ *
+ *	killed_peers N
+ *
+ * The survivor has N peers, one after the other, each of which writes and sends to it until it is
+ * killed, and one that lives, with the same CQ. What has arrived is whole, in order, and once; what
+ * has not is flushed; and the one that lives does not notice. Prints how many messages came of
+ * those that were killed.
+ */
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include "../programs/helper.h"
+
+#define RECEIVES 16u	/* at once */
+#define SLOTS 64u	/* of what is written: more than a peer can be ahead */
+#define WRITTEN 256u	/* bytes */
+#define RECEIVED 512u	/* bytes that a receive has room for */
+#define STEADY 1000000u /* wr_id of the one that lives */
+
+struct end {
+	struct ibv_context *context;
+	struct ibv_pd *pd;
+	struct ibv_cq *cq;
+	struct ibv_mr *mr;
+	uint8_t memory[2 * SLOTS * WRITTEN + 2 * RECEIVES * RECEIVED];
+};
+
+/* What one tells the other. */
+struct address {
+	uint32_t qpn, rkey;
+	uint64_t va;
+};
+
+static struct end end;
+
+static void make_end(void)
+{
+	end.context = open_device();
+	end.pd = ibv_alloc_pd(end.context);
+	CHECK(end.pd);
+	end.cq = ibv_create_cq(end.context, 128, NULL, NULL, 0);
+	CHECK(end.cq);
+	end.mr = ibv_reg_mr(end.pd, end.memory, sizeof(end.memory), FULL_ACCESS);
+	CHECK(end.mr);
+}
+
+/* Of message n: how long it is, half of them short; and its bytes. */
+static uint32_t length_of(uint32_t n)
+{
+	return n % 2 ? 4 + n * 7 % 60 : 65 + n * 31 % (RECEIVED - 65);
+}
+
+static void fill(uint8_t *memory, uint32_t n, uint32_t length)
+{
+	for (uint32_t i = 0; i < length; i++)
+		memory[i] = (uint8_t)(n * 5 + i);
+}
+
+static bool is_filled(const uint8_t *memory, uint32_t n, uint32_t length)
+{
+	for (uint32_t i = 0; i < length; i++)
+		if (memory[i] != (uint8_t)(n * 5 + i))
+			return false;
+	return true;
+}
+
+/* ------------------------------------------------------------------------------- the peer */
+
+static void tell(int socket, const struct address *address)
+{
+	CHECK(write(socket, address, sizeof(*address)) == sizeof(*address));
+}
+
+static struct address hear(int socket)
+{
+	struct address address;
+
+	CHECK(read(socket, &address, sizeof(address)) == sizeof(address));
+	return address;
+}
+
+/* A write, and a send that tells of it. */
+static void post_two(struct ibv_qp *qp, const struct address *to, uint32_t n)
+{
+	uint8_t *written = end.memory + n % 8 * WRITTEN;
+	uint8_t *sent = end.memory + 2 * SLOTS * WRITTEN + n % 8 * RECEIVED;
+	struct ibv_sge sge[2] = { { (uintptr_t)written, WRITTEN, end.mr->lkey },
+				  { (uintptr_t)sent, length_of(n), end.mr->lkey } };
+	struct ibv_send_wr wr[2] = {
+		{ .opcode = IBV_WR_RDMA_WRITE,
+		  .sg_list = &sge[0],
+		  .num_sge = 1,
+		  .next = &wr[1],
+		  .wr.rdma = { to->va + n % SLOTS * WRITTEN, to->rkey } },
+		{ .opcode = IBV_WR_SEND,
+		  .sg_list = &sge[1],
+		  .num_sge = 1,
+		  .send_flags = IBV_SEND_SIGNALED },
+	};
+
+	fill(written, n, WRITTEN);
+	fill(sent, n, length_of(n));
+	CHECK(!post_send(qp, wr));
+}
+
+/* Until it is killed; messages 0, 1, 2 and so on. Or one whenever it is asked for. */
+static void be_peer(int socket, bool steady)
+{
+	struct address mine, theirs;
+	struct ibv_qp *qp;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	make_end();
+	qp = make_qp(end.pd, end.cq, IBV_QPT_RC);
+	mine = (struct address){ qp->qp_num, end.mr->rkey, (uintptr_t)end.memory };
+	tell(socket, &mine);
+	theirs = hear(socket);
+	start_qp_within(qp, theirs.qpn, 14, 7);
+	tell(socket, &mine);
+	hear(socket); /* the other is ready too */
+	for (uint32_t n = 0;; n++) {
+		if (steady)
+			hear(socket);
+		post_two(qp, &theirs, n);
+		poll_success(end.cq);
+	}
+}
+
+static pid_t start_peer(int *socket, bool steady)
+{
+	int sockets[2];
+	pid_t pid;
+
+	CHECK(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets));
+	pid = fork();
+	CHECK(pid >= 0);
+	if (!pid) {
+		close(sockets[0]);
+		be_peer(sockets[1], steady);
+	}
+	close(sockets[1]);
+	*socket = sockets[0];
+	return pid;
+}
+
+/* --------------------------------------------------------------------------- the survivor */
+
+struct peer {
+	struct ibv_qp *qp;
+	uint32_t arrived, flushed, posted; /* of its messages and our receives */
+	bool steady;
+};
+
+/* Where it writes. */
+static uint8_t *slots_of(const struct peer *peer)
+{
+	return end.memory + (peer->steady ? SLOTS * WRITTEN : 0);
+}
+
+static uint8_t *receive_buffer(const struct peer *peer, uint32_t n)
+{
+	return end.memory + 2 * SLOTS * WRITTEN +
+	       ((peer->steady ? RECEIVES : 0) + n % RECEIVES) * RECEIVED;
+}
+
+static void receive(struct peer *peer)
+{
+	uint8_t *buffer = receive_buffer(peer, peer->posted);
+
+	CHECK(!post_recv(peer->qp, (peer->steady ? STEADY : 0) + peer->posted, end.mr,
+			 (size_t)(buffer - end.memory), RECEIVED));
+	peer->posted++;
+}
+
+static void take(struct peer *peer, const struct ibv_wc *wc)
+{
+	uint32_t n = peer->arrived;
+
+	if (wc->wr_id != (peer->steady ? STEADY : 0) + n + peer->flushed)
+		fprintf(stderr, "%s peer: wr_id %llu (%s), after %u messages and %u flushes\n",
+			peer->steady ? "steady" : "victim", (unsigned long long)wc->wr_id,
+			ibv_wc_status_str(wc->status), n, peer->flushed);
+	CHECK(wc->wr_id == (peer->steady ? STEADY : 0) + n + peer->flushed);
+	if (wc->status == IBV_WC_WR_FLUSH_ERR) {
+		CHECK(!peer->steady);
+		peer->flushed++;
+		return;
+	}
+	CHECK(wc->status == IBV_WC_SUCCESS && !peer->flushed);
+	CHECK(wc->byte_len == length_of(n));
+	CHECK(is_filled(receive_buffer(peer, n), n, length_of(n)));
+	/* What was written before the message was sent. */
+	CHECK(is_filled(slots_of(peer) + n % SLOTS * WRITTEN, n, WRITTEN));
+	peer->arrived++;
+}
+
+static void poll_all(struct peer *victim, struct peer *steady)
+{
+	struct ibv_wc wc[16];
+	int count = ibv_poll_cq(end.cq, 16, wc);
+
+	CHECK(count >= 0);
+	for (int i = 0; i < count; i++) {
+		struct peer *peer = wc[i].wr_id >= STEADY ? steady : victim;
+
+		take(peer, &wc[i]);
+		if (wc[i].status == IBV_WC_SUCCESS)
+			receive(peer);
+	}
+}
+
+static void connect_to(struct peer *peer, int socket)
+{
+	struct address theirs = hear(socket), mine;
+
+	peer->qp = make_qp(end.pd, end.cq, IBV_QPT_RC);
+	mine = (struct address){ peer->qp->qp_num, end.mr->rkey, (uintptr_t)slots_of(peer) };
+	start_qp_within(peer->qp, theirs.qpn, 14, 7);
+	for (uint32_t i = 0; i < RECEIVES; i++)
+		receive(peer);
+	tell(socket, &mine);
+	hear(socket);
+	tell(socket, &mine);
+}
+
+static void one_round(struct peer *steady, int steady_socket, unsigned int *random,
+		      uint64_t *messages)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+	struct address ask = { 0 };
+	struct peer victim = { 0 };
+	uint32_t steady_before = steady->arrived;
+	double until;
+	int socket;
+	pid_t pid = start_peer(&socket, false);
+
+	connect_to(&victim, socket);
+	tell(steady_socket, &ask);
+	until = now() + rand_r(random) % 3000 / 1e6;
+	while (now() < until)
+		poll_all(&victim, steady);
+	kill(pid, SIGKILL);
+	CHECK(waitpid(pid, NULL, 0) == pid);
+	/* What it has begun is done or not, and nothing of it comes later. */
+	CHECK(!ibv_modify_qp(victim.qp, &attr, IBV_QP_STATE));
+	until = now() + 10;
+	while (victim.arrived + victim.flushed != victim.posted ||
+	       steady->arrived == steady_before) {
+		CHECK(now() < until);
+		poll_all(&victim, steady);
+	}
+	CHECK(!ibv_destroy_qp(victim.qp));
+	close(socket);
+	*messages += victim.arrived;
+}
+
+int main(int argc, char **argv)
+{
+	struct peer steady = { .steady = true };
+	unsigned int random = 1;
+	uint64_t messages = 0;
+	int socket;
+	pid_t pid;
+
+	CHECK(argc == 2);
+	pid = start_peer(&socket, true);
+	make_end();
+	connect_to(&steady, socket);
+	for (int i = atoi(argv[1]); i > 0; i--)
+		one_round(&steady, socket, &random, &messages);
+	kill(pid, SIGKILL);
+	CHECK(waitpid(pid, NULL, 0) == pid);
+	printf("done %llu\n", (unsigned long long)messages);
+	return 0;
+}
