@@ -187,8 +187,7 @@ def test_a_death_with_much_memory(daemon, neighbour):
     size = int(client.command(NUMBER["CREATE_CQ"], b"x")[2].rsplit(" ", 1)[1])
     body = struct.pack("24xI", (1 << 22) - 1).ljust(size, b"\0")
     for _ in range(4):
-        client.ok(NUMBER["CREATE_CQ"], body)
-    for segment in range(1, 5):
+        segment, = struct.unpack_from("32xI", client.ok(NUMBER["CREATE_CQ"], body)[0])
         reply, fds = client.ok(NUMBER["GET_SEGMENT"], struct.pack("II", segment, 0))
         os.posix_fallocate(fds[0], 0, struct.unpack_from("Q", reply)[0])
         close_all(fds)
