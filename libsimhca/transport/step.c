@@ -17,15 +17,18 @@
 #include "step.h"
 #include "words.h"
 
-/* One packet of the local link. */
-#define MOST_BYTES (256u * 1024u)
+/* The peer's responder and both guards are held meanwhile: a quarter of a millisecond. */
+#define MOST_BYTES (4u << 20)
+/* One packet of the local link, each of which is acknowledged. */
+#define LINK_BYTES (256u * 1024u)
 /* Up to this the descriptor is faster, and above it process_vm_readv() and process_vm_writev(). */
-#define BY_DESCRIPTOR 16384u
+#define BY_DESCRIPTOR 4096u
 /* Messages in one turn: the device and the peer may want one as well. */
 #define MOST_MESSAGES 64u
 /* Writes of a list that go by one system call: one piece more costs less than half of a call. */
 #define GATHERED_LEAST 3
 #define GATHERED_MOST 64
+#define GATHERED_BYTES (256u * 1024u)
 
 /* A message, as it was read. */
 struct message {
@@ -206,15 +209,22 @@ static bool copy_small(const struct simhca_step *step, const struct message *msg
 	return done == (ssize_t)msg->length;
 }
 
+/* Whether the address space is: less than an entry of its page map is EINVAL, as long as it is. */
+static bool is_there(const struct simhca_step *step)
+{
+	char byte;
+
+	return pread(step->peer.pagemap, &byte, 1, 0) != 0;
+}
+
 /* By the number, once it is known that the process still has it. */
 static bool copy_pieces(const struct simhca_step *step, const struct iovec *own, int num_own,
 			const struct iovec *there, int num_there, uint64_t bytes, bool read)
 {
 	unsigned long mine = (unsigned long)num_own, theirs = (unsigned long)num_there;
 	ssize_t done;
-	char byte;
 
-	if (pread(step->peer.memory, &byte, 1, (off_t)(uintptr_t)there[0].iov_base) != 1)
+	if (!is_there(step))
 		return false;
 	done = read ? process_vm_readv(step->peer.pid, own, mine, there, theirs, 0)
 		    : process_vm_writev(step->peer.pid, own, mine, there, theirs, 0);
@@ -371,8 +381,7 @@ static uint32_t write_ahead(const struct simhca_step *step, uint32_t from, uint3
 	while (count < GATHERED_MOST && from + (uint32_t)count != pi &&
 	       read_send(step, from + (uint32_t)count, &msg) == DONE &&
 	       msg.wqe.opcode == SIMHCA_WR_RDMA_WRITE && msg.num_own == 1 && msg.length &&
-	       msg.length <= BY_DESCRIPTOR && bytes + msg.length <= MOST_BYTES &&
-	       find_remote(step, &msg) == DONE) {
+	       msg.length <= GATHERED_BYTES - bytes && find_remote(step, &msg) == DONE) {
 		own[count] = msg.own[0];
 		there[count++] = msg.there[0];
 		bytes += msg.length;
@@ -560,15 +569,25 @@ static int complete_send(struct simhca_step *step, struct turns *turns, const st
 	return DONE;
 }
 
-/* As the packets and, on RC, their acknowledgement count on a wire (IBTA vol. 1, chapter 9.2). */
+/* Of a read it is a part of the response. */
+static uint32_t acks_of(const struct simhca_step *step, const struct message *msg)
+{
+	if (atomic_load_explicit(&step->qpc->type, memory_order_relaxed) != SIMHCA_QPT_RC)
+		return 0;
+	if (msg->wqe.opcode == SIMHCA_WR_RDMA_READ || !msg->length)
+		return 1;
+	return (msg->length + LINK_BYTES - 1) / LINK_BYTES;
+}
+
+/* As packets and acknowledgements count on a wire (IBTA vol. 1, chapter 9.2). */
 static void count(const struct simhca_step *step, const struct message *msg)
 {
-	const bool is_acked =
-		atomic_load_explicit(&step->qpc->type, memory_order_relaxed) == SIMHCA_QPT_RC;
-	uint64_t bytes = msg->psns * 16ull + ((msg->length + 3) & ~3u) + (is_acked ? 20 : 0);
+	const bool is_read = msg->wqe.opcode == SIMHCA_WR_RDMA_READ;
+	uint32_t acks = acks_of(step, msg);
+	uint64_t bytes = msg->psns * 16ull + ((msg->length + 3) & ~3u) + acks * 20ull;
 	struct simhca_caller *caller = step->caller;
 
-	if (msg->wqe.opcode == SIMHCA_WR_RDMA_READ) {
+	if (is_read) {
 		bytes += 16 + (msg->psns > 1 ? 4 : 0);
 		add(&caller->reads, 1);
 		add(&caller->read_payload, msg->length);
@@ -580,9 +599,9 @@ static void count(const struct simhca_step *step, const struct message *msg)
 	    msg->wqe.opcode == SIMHCA_WR_RDMA_WRITE_WITH_IMM)
 		bytes += 4;
 	add(&caller->bytes, bytes);
-	if (msg->wqe.opcode != SIMHCA_WR_RDMA_READ)
+	if (!is_read)
 		add(&caller->payload, msg->length);
-	add(&caller->packets, msg->psns + is_acked);
+	add(&caller->packets, msg->psns + acks);
 	add(&caller->messages, 1);
 }
 

@@ -30,7 +30,7 @@ struct simhca_step {
 		uint32_t rq_entries, rq_stride, slot_data;
 		struct simhca_cq_view recv_cq;
 		uint32_t callers, mm;
-		int memory; /* its /proc/PID/mem */
+		int memory, pagemap; /* its /proc/PID/mem and pagemap */
 		pid_t pid;
 	} peer;
 };

@@ -83,22 +83,38 @@ static void detach(struct shca_qp *qp)
 	if (peer->cq)
 		munmap(peer->cq, peer->cq_size);
 	close(peer->step.peer.memory);
+	close(peer->step.peer.pagemap);
 	free(peer);
 }
 
-/* The memory of the process, if it is that which has the secret there. */
-static int open_memory(const struct simhca_find_peer_reply *found, struct simhca_secret *secret)
+static int open_of(pid_t pid, const char *name, int flags)
 {
 	char path[64];
-	int fd;
 
-	snprintf(path, sizeof(path), "/proc/%u/mem", found->pid);
-	fd = open(path, O_RDWR | O_CLOEXEC);
-	if (fd >= 0 && pread(fd, secret, sizeof(*secret), (off_t)found->address) == sizeof(*secret))
-		return fd;
-	if (fd >= 0)
-		close(fd);
-	return -1;
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+	return open(path, flags | O_CLOEXEC);
+}
+
+/*
+ * The memory of the process, if it is that which has the secret there. The page map comes first:
+ * should the number be another's by then, it is that of an address space that has gone.
+ */
+static bool open_memory(const struct simhca_find_peer_reply *found, struct simhca_secret *secret,
+			int *memory, int *pagemap)
+{
+	pid_t pid = (pid_t)found->pid;
+
+	*pagemap = open_of(pid, "pagemap", O_RDONLY);
+	if (*pagemap < 0)
+		return false;
+	*memory = open_of(pid, "mem", O_RDWR);
+	if (*memory >= 0 &&
+	    pread(*memory, secret, sizeof(*secret), (off_t)found->address) == sizeof(*secret))
+		return true;
+	if (*memory >= 0)
+		close(*memory);
+	close(*pagemap);
+	return false;
 }
 
 /* Whether [offset, offset + bytes) lies in a segment. */
@@ -168,13 +184,12 @@ static void attach(struct shca_qp *qp)
 	struct simhca_attach_peer_reply reply;
 	struct simhca_find_peer_reply found;
 	struct shca_attached *peer;
-	int fds[2], fd;
+	int fds[2], memory, pagemap;
 
 	detach(qp);
 	if (shca_call(qp->ctx, SIMHCA_CMD_FIND_PEER, &find, &found))
 		return;
-	fd = open_memory(&found, &req.secret);
-	if (fd < 0)
+	if (!open_memory(&found, &req.secret, &memory, &pagemap))
 		return;
 	if (shca_execute(qp->ctx, &(struct shca_command){
 					  .command = SIMHCA_CMD_ATTACH_PEER,
@@ -185,19 +200,22 @@ static void attach(struct shca_qp *qp)
 					  .reply_fds = fds,
 					  .num_reply_fds = 2,
 				  })) {
-		close(fd);
+		close(memory);
+		close(pagemap);
 		return;
 	}
 	peer = calloc(1, sizeof(*peer));
 	if (!peer) {
-		close(fd);
+		close(memory);
+		close(pagemap);
 		close(fds[0]);
 		close(fds[1]);
 		return;
 	}
 	qp->attached = peer;
 	peer->process = shca_process;
-	peer->step.peer.memory = fd;
+	peer->step.peer.memory = memory;
+	peer->step.peer.pagemap = pagemap;
 	peer->step.peer.pid = (pid_t)found.pid;
 	if (!map_peer(qp, peer, &reply, fds))
 		detach(qp);

@@ -47,7 +47,7 @@ static struct options options_of(void)
 	options.same_device = true;
 	options.max_inline = 256;
 	options.max_send_wr = 128;
-	options.buffer = 1 << 20;
+	options.buffer = 6 << 20;
 	options.mr_access =
 		SIMHCA_ACCESS_LOCAL_WRITE | SIMHCA_ACCESS_REMOTE_WRITE | SIMHCA_ACCESS_REMOTE_READ;
 	return options;
@@ -138,8 +138,15 @@ static struct simhca_step attach(struct side *side)
 	step.peer.mm = reply.peer_mm;
 	step.peer.pid = (pid_t)found.pid;
 	step.peer.memory = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
-	assert_true(step.peer.memory >= 0);
+	step.peer.pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	assert_true(step.peer.memory >= 0 && step.peer.pagemap >= 0);
 	return step;
+}
+
+static void detach(const struct simhca_step *step)
+{
+	close(step->peer.memory);
+	close(step->peer.pagemap);
 }
 
 /* The next completion that is not void. */
@@ -169,6 +176,7 @@ static const struct work works[] = {
 	{ "a list of inline writes", SIMHCA_WR_RDMA_WRITE, SIGNALED, 10, 64, 1, false, true },
 	{ "more than a turn takes", SIMHCA_WR_RDMA_WRITE, 0, 100, 8, 1, false, false },
 	{ "a long write", SIMHCA_WR_RDMA_WRITE, SIGNALED, 1, 200001, 2, false, false },
+	{ "a longer one", SIMHCA_WR_RDMA_WRITE, SIGNALED, 1, 3000001, 1, false, false },
 	{ "write with imm", SIMHCA_WR_RDMA_WRITE_WITH_IMM, SIGNALED, 2, 9000, 1, true, false },
 	{ "send", SIMHCA_WR_SEND, SIGNALED, 1, 100, 1, true, false },
 	{ "an empty send", SIMHCA_WR_SEND, SIGNALED, 1, 0, 1, true, false },
@@ -177,6 +185,7 @@ static const struct work works[] = {
 	{ "send with imm", SIMHCA_WR_SEND_WITH_IMM, SIGNALED, 1, 100, 1, true, false },
 	{ "inline", SIMHCA_WR_SEND, SIGNALED, 2, 64, 1, true, true },
 	{ "read", SIMHCA_WR_RDMA_READ, SIGNALED, 1, 100, 1, false, false },
+	{ "a long read", SIMHCA_WR_RDMA_READ, SIGNALED, 1, 3000001, 1, false, false },
 	{ "long reads", SIMHCA_WR_RDMA_READ, SIGNALED | SIMHCA_WQE_FENCE, 3, 20001, 2, false,
 	  false },
 };
@@ -301,7 +310,7 @@ static void what_the_device_does(struct world *world, enum ibv_qp_type type)
 			assert_memory_equal(&one, &same, sizeof(one));
 		}
 		check_works(pair); /* the device finds what the caller has left */
-		close(step.peer.memory);
+		detach(&step);
 	}
 }
 
@@ -428,7 +437,7 @@ static void data_in_slots(struct world *world, bool by_caller)
 		if (small[i].buffer == OF_FILE)
 			munmap(to.addr, to.length);
 	}
-	close(step.peer.memory);
+	detach(&step);
 }
 
 static void data_in_slots_by_device(void **state)
@@ -546,7 +555,7 @@ static void refuse_atomic(struct pair *pair)
 
 static void refuse_long(struct pair *pair)
 {
-	write_to(pair, 300000, pair->b.mr);
+	write_to(pair, 5 << 20, pair->b.mr);
 }
 
 static void refuse_right(struct pair *pair)
@@ -669,7 +678,7 @@ static void nothing_is_changed(void **state)
 		if (refusals[i].why != SIMHCA_HANDED_CQ)
 			assert_false(cq_poll(pair->a.send_cq, &cqe) ||
 				     cq_poll(pair->b.recv_cq, &cqe));
-		close(step.peer.memory);
+		detach(&step);
 		teardown(state);
 	}
 }
@@ -713,7 +722,7 @@ static void a_list_of_writes(void **state)
 			expect(pair->a.send_cq, i, SUCCESS);
 		expect(pair->a.send_cq, wrong, REM_ACCESS_ERR);
 		assert_int_equal(pair->b.mr->addr[0], wrong);
-		close(step.peer.memory);
+		detach(&step);
 		teardown(state);
 	}
 }
@@ -753,7 +762,7 @@ static void the_device_waits_for_a_turn(void **state)
 	rdma_write(&pair->a, 3, 0, 8, 0);
 	settle(world);
 	assert_int_equal(qp_state(pair->a.qp), IBV_QPS_ERR);
-	close(step.peer.memory);
+	detach(&step);
 }
 
 static int dereg(const struct mr *mr)
@@ -828,7 +837,7 @@ static void an_atomic_waits_for_steps(void **state)
 	ring_doorbell(pair->a.client, pair->a.qp->doorbell);
 	settle(world);
 	assert_true(cq_poll(pair->a.send_cq, &cqe) && !cqe.status);
-	close(step.peer.memory);
+	detach(&step);
 }
 
 static void count_event(struct cq *cq, void *arg)
@@ -938,7 +947,7 @@ static void who_sleeps_is_woken(void **state)
 	assert_int_equal(
 		patiently(simhca_destroy_qp(pair->a.client->context, pair->a.qp->handle, NULL)), 0);
 	assert_int_equal(raised, 200);
-	close(step.peer.memory);
+	detach(&step);
 }
 
 /* --------------------------------------------------------------------------- attaching */
@@ -1014,10 +1023,10 @@ static void the_device_carries_what_is_traced(void **state)
 	assert_int_equal(step.caller->handed[SIMHCA_HANDED_STATE], 1);
 	assert_int_equal(attach_with(&pair->a, &secret, &reply), -ENOTCONN);
 	simhca_fabric_tap(world->fabric, false);
-	close(step.peer.memory);
+	detach(&step);
 	step = attach(&pair->a);
 	assert_true(simhca_step(&step));
-	close(step.peer.memory);
+	detach(&step);
 }
 
 /* Faults are the device's: while there are rules it carries all messages. */
@@ -1040,7 +1049,7 @@ static void none_while_there_are_rules(void **state)
 	assert_true(cq_poll(pair->a.send_cq, &cqe) && !cqe.status);
 	assert_true(simhca_inject_remove(world->fabric, number));
 	assert_int_equal(attach_with(&pair->a, &secret, &reply), 0);
-	close(step.peer.memory);
+	detach(&step);
 }
 
 /* What belonged to one queue is not another's later. */
@@ -1180,7 +1189,7 @@ static void killed_at_each_store(void **state)
 			if (!killed && work->receives)
 				assert_int_equal(arrived, work->count);
 			assert_int_equal(qp_state(pair->b.qp), IBV_QPS_ERR);
-			close(step.peer.memory);
+			detach(&step);
 			teardown(state);
 		}
 		print_message("%s: about %u stores\n", work->name, store);
