@@ -260,6 +260,13 @@ bool simhca_engine_poll(struct simhca_engine *engine);
 int simhca_engine_run(struct simhca_engine *engine, uint32_t lane);
 void simhca_engine_stop(struct simhca_engine *engine);
 /*
+ * Another descriptor than doorbells' for the engine's threads to sleep at: one of them calls come()
+ * when it is readable, under no lock. All have the same come(). Whoever closes the descriptor takes
+ * it away by that. 0 or -errno.
+ */
+int simhca_engine_listen(struct simhca_engine *engine, int fd, void (*come)(void *arg, int fd),
+			 void *arg);
+/*
  * A lane of which each thread has been waiting in one and the same step since the last call: a
  * client's memory holds it up; -1: none. To be asked now and then; the answer to a lane is another
  * thread in it. If a thread is stuck it wakes the others.
@@ -317,6 +324,10 @@ enum simhca_stat {
 	SIMHCA_STAT_RNR_NAK_RETRY,
 	SIMHCA_STAT_PACKET_SEQ_ERR,
 	SIMHCA_STAT_LOCAL_ACK_TIMEOUT,
+	SIMHCA_STAT_ADP_RETRANS, /* asked again before the time-out */
+	SIMHCA_STAT_ECN_MARKED,	 /* packets that a full network marked */
+	SIMHCA_STAT_CNP_SENT,
+	SIMHCA_STAT_CNP_HANDLED,
 	SIMHCA_STAT_REQ_CQE_ERROR,
 	SIMHCA_STAT_REQ_CQE_FLUSH,
 	SIMHCA_STAT_REQ_REMOTE_ACCESS,

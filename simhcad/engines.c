@@ -223,12 +223,14 @@ static unsigned int cpus_available(struct engines *engines)
 }
 
 int engines_start(struct engines *engines, struct simhca_fabric *fabric, struct ev_loop *loop,
-		  uint32_t count, uint32_t spin_us)
+		  uint32_t count, uint32_t spin_us, bool lanes)
 {
 	unsigned int cpus;
 
 	memset(engines, 0, sizeof(*engines));
 	cpus = cpus_available(engines);
+	if (!lanes)
+		engines->num_cpus = 0;
 	if (!count)
 		count = cpus <= 4 ? 1 : cpus < 12 ? 2 : cpus < 16 ? 3 : 4;
 	if (spin_us == UINT32_MAX)

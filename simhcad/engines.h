@@ -39,9 +39,10 @@ struct engines {
 	bool abandoned; /* a thread could not be ended: the process has to end with it */
 };
 
-/* count and spin_us: 0 and UINT32_MAX stand for what suits the CPUs that we may run on. */
+/* lanes: a thread for each CPU, if they are two. count and spin_us: 0 and UINT32_MAX stand for what
+ * suits the CPUs that we may run on. */
 int engines_start(struct engines *engines, struct simhca_fabric *fabric, struct ev_loop *loop,
-		  uint32_t count, uint32_t spin_us);
+		  uint32_t count, uint32_t spin_us, bool lanes);
 /* Ends the threads: from then on nothing completes. */
 void engines_halt(struct engines *engines);
 void engines_stop(struct engines *engines); /* their contexts are gone */

@@ -219,7 +219,7 @@ static int serve(struct daemon *daemon, int background)
 	if (!answers_open(&daemon->answers, daemon->loop, daemon->releaser))
 		goto out;
 	if (engines_start(&daemon->engines, daemon->fabric, daemon->loop, settings->engines,
-			  settings->engine_spin) ||
+			  settings->engine_spin, !wire_is_wanted(daemon)) ||
 	    paging_start(&daemon->paging, daemon->fabric, daemon->loop,
 			 settings->fault_workers ? settings->fault_workers : 4))
 		goto out;
@@ -253,7 +253,6 @@ out:
 		listener_close(&daemon->devices[i].listener);
 	cma_close(daemon->cma);
 	netif_close(daemon->netif);
-	wire_halt(daemon->wire);
 	/* All at once, or a program would see its peers go before it learns that the device does.
 	 */
 	engines_halt(&daemon->engines);

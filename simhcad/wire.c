@@ -6,11 +6,8 @@
 #include <netinet/in.h>
 #include <netinet/udp.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -22,9 +19,10 @@
 #include "wire.h"
 #include "wire_peers.h"
 
-#define BATCH 32
+#define BATCH 8		  /* runs of datagrams */
 #define POLLED_BATCHES 16 /* that an engine takes of one socket in a go */
-#define DATAGRAM_BYTES SIMHCA_DATAGRAM_MOST(4096)
+#define SENT_AT_ONCE 16	  /* runs */
+#define RUN_BYTES 65536
 #define BUFFER_BYTES (4 << 20) /* of a socket, if we may */
 #define HEADERS_RESERVE 80     /* what rxe takes off an interface's MTU */
 #define ENDPOINTS (OPTIONS_MAX_DEVICES * SIMHCA_GID_ENTRIES)
@@ -41,18 +39,16 @@ struct batch {
 	struct mmsghdr message[BATCH];
 	struct iovec iov[BATCH];
 	struct sockaddr_storage from[BATCH];
-	char control[BATCH][CMSG_SPACE(sizeof(int)) * 2];
-	uint8_t bytes[BATCH][DATAGRAM_BYTES];
+	char control[BATCH][CMSG_SPACE(sizeof(int)) * 3];
+	uint8_t bytes[BATCH][RUN_BYTES];
 };
 
 struct wire {
 	struct daemon *daemon;
-	ev_async gmps; /* management datagrams have come */
-	pthread_t thread;
+	ev_async gmps;		      /* management datagrams have come */
 	pthread_mutex_t receive_lock; /* of batch: what comes is handed in in its order; first */
 	struct batch *batch;
-	int epoll_fd, stop_fd;
-	bool halted;
+	bool runs; /* the kernel cuts up what is sent, and puts together what comes */
 	struct wire_peers peers;
 	_Atomic uint64_t sent, unsent; /* datagrams */
 	pthread_rwlock_t lock;	       /* of what follows: who reads it uses the sockets */
@@ -114,6 +110,8 @@ static bool gid_of(const struct sockaddr_storage *storage, union simhca_gid *gid
 	}
 }
 
+static void on_come(void *arg, int fd);
+
 static int set(int fd, int level, int option, int value)
 {
 	return setsockopt(fd, level, option, &value, sizeof(value));
@@ -121,37 +119,51 @@ static int set(int fd, int level, int option, int value)
 
 /*
  * The ICRC covers all of the IP header that does not change on the way: so DF is set, and with it
- * an unconnected socket's identification is 0. UDP's own checksum is left to the ICRC.
+ * an unconnected socket's identification is 0. UDP's own checksum is left to the ICRC, unless runs
+ * are sent: the kernel cuts up nothing that has none.
  */
-static int set_options(int fd, bool ipv4)
+static int set_options(int fd, bool ipv4, bool runs)
 {
 	if (set(fd, SOL_SOCKET, SO_RCVBUFFORCE, BUFFER_BYTES))
 		set(fd, SOL_SOCKET, SO_RCVBUF, BUFFER_BYTES);
+	if (set(fd, SOL_SOCKET, SO_SNDBUFFORCE, BUFFER_BYTES))
+		set(fd, SOL_SOCKET, SO_SNDBUF, BUFFER_BYTES);
+	if (runs && set(fd, SOL_UDP, UDP_GRO, 1))
+		return -1;
 	if (ipv4)
 		return set(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO) ||
 		       set(fd, IPPROTO_IP, IP_RECVTOS, 1) || set(fd, IPPROTO_IP, IP_RECVTTL, 1) ||
-		       set(fd, SOL_SOCKET, SO_NO_CHECK, 1);
+		       (!runs && set(fd, SOL_SOCKET, SO_NO_CHECK, 1));
 	return set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1) ||
 	       set(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO) ||
 	       set(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1) ||
 	       set(fd, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1) ||
-	       set(fd, IPPROTO_UDP, UDP_NO_CHECK6_TX, 1) ||
+	       (!runs && set(fd, IPPROTO_UDP, UDP_NO_CHECK6_TX, 1)) ||
 	       set(fd, IPPROTO_UDP, UDP_NO_CHECK6_RX, 1);
+}
+
+static bool listen_to(struct wire *wire, int fd)
+{
+	const struct engines *engines = &wire->daemon->engines;
+	int ret = 0;
+
+	for (unsigned int i = 0; i < engines->count && !ret; i++)
+		ret = simhca_engine_listen(engine_model(engines->pool[i]), fd, on_come, wire);
+	errno = -ret;
+	return !ret;
 }
 
 static int open_socket(struct wire *wire, const struct endpoint *endpoint)
 {
 	bool ipv4 = simhca_gid_is_ipv4(&endpoint->gid);
-	struct epoll_event event = { .events = EPOLLIN };
 	struct sockaddr_storage address;
 	socklen_t length = socket_address(&endpoint->gid, endpoint->ifindex, &address);
 	int fd = socket(ipv4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	int error;
 
-	event.data.fd = fd;
-	if (fd >= 0 && !set_options(fd, ipv4) && !wire_peers_filter(&wire->peers, fd, ipv4) &&
-	    !bind(fd, (void *)&address, length) &&
-	    !epoll_ctl(wire->epoll_fd, EPOLL_CTL_ADD, fd, &event))
+	if (fd >= 0 && !set_options(fd, ipv4, wire->runs) &&
+	    !wire_peers_filter(&wire->peers, fd, ipv4) && !bind(fd, (void *)&address, length) &&
+	    listen_to(wire, fd))
 		return fd;
 	error = errno;
 	if (fd >= 0)
@@ -219,45 +231,124 @@ void wire_follow(struct wire *wire)
 
 /* --------------------------------------------------------------------------------- sending */
 
-/* Engines of several threads. */
-static void on_send(void *arg, const struct simhca_wire_path *path, uint8_t traffic_class,
-		    const void *datagram, size_t length)
+/* What goes with one datagram, or with a run of them. */
+struct control {
+	struct cmsghdr header;
+	char rest[CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(uint16_t)) - sizeof(struct cmsghdr)];
+};
+
+static void add_control(struct msghdr *message, int level, int type, const void *value, size_t size)
 {
-	union {
-		struct cmsghdr header;
-		char bytes[CMSG_SPACE(sizeof(int))];
-	} control = { 0 };
-	struct iovec iov = { .iov_base = (void *)datagram, .iov_len = length };
-	struct sockaddr_storage address;
-	struct msghdr message = { .msg_name = &address, .msg_iov = &iov, .msg_iovlen = 1 };
-	bool ipv4 = simhca_gid_is_ipv4(&path->destination);
-	int value = traffic_class;
+	struct cmsghdr *header =
+		(struct cmsghdr *)((char *)message->msg_control + message->msg_controllen);
+
+	header->cmsg_len = CMSG_LEN(size);
+	header->cmsg_level = level;
+	header->cmsg_type = type;
+	memcpy(CMSG_DATA(header), value, size);
+	message->msg_controllen += CMSG_SPACE(size);
+}
+
+/* A run that the kernel cuts up has its datagrams numbered, in their IP headers, from 0. */
+static void describe(const struct simhca_wire_run *run, struct msghdr *message,
+		     struct control *control)
+{
+	bool ipv4 = simhca_gid_is_ipv4(&run->path.destination);
+	uint16_t segment = (uint16_t)run->segment;
+	int traffic_class = run->traffic_class;
+
+	memset(control, 0, sizeof(*control));
+	message->msg_control = control;
+	message->msg_controllen = 0;
+	if (traffic_class)
+		add_control(message, ipv4 ? IPPROTO_IP : IPPROTO_IPV6, ipv4 ? IP_TOS : IPV6_TCLASS,
+			    &traffic_class, sizeof(traffic_class));
+	if (run->length > run->segment)
+		add_control(message, SOL_UDP, UDP_SEGMENT, &segment, sizeof(segment));
+	if (!message->msg_controllen)
+		message->msg_control = NULL;
+}
+
+static void count_datagrams(_Atomic uint64_t *counter, const struct simhca_wire_run *run)
+{
+	/* relaxed: a number by itself, which orders nothing. */
+	atomic_fetch_add_explicit(counter, (run->length + run->segment - 1) / run->segment,
+				  memory_order_relaxed);
+}
+
+/* NULL: it was closed, or never open. Under the lock. */
+static const struct endpoint *endpoint_of(const struct wire *wire, const union simhca_gid *gid)
+{
+	for (unsigned int i = 0; i < wire->endpoints; i++)
+		if (!memcmp(&wire->endpoint[i].gid, gid, sizeof(*gid)))
+			return &wire->endpoint[i];
+	return NULL;
+}
+
+/* Runs from one address. False: the kernel does not cut them up. */
+static bool send_from(struct wire *wire, const struct endpoint *endpoint,
+		      const struct simhca_wire_run *runs, unsigned int count)
+{
+	struct sockaddr_storage address[SENT_AT_ONCE];
+	struct control control[SENT_AT_ONCE];
+	struct mmsghdr message[SENT_AT_ONCE];
+	struct iovec iov[SENT_AT_ONCE];
+	unsigned int done = 0;
+	bool cut = true;
+
+	for (unsigned int i = 0; i < count; i++) {
+		struct msghdr *header = &message[i].msg_hdr;
+
+		iov[i] = (struct iovec){ .iov_base = (void *)runs[i].bytes,
+					 .iov_len = runs[i].length };
+		*header = (struct msghdr){ .msg_name = &address[i],
+					   .msg_iov = &iov[i],
+					   .msg_iovlen = 1 };
+		header->msg_namelen =
+			socket_address(&runs[i].path.destination, endpoint->ifindex, &address[i]);
+		describe(&runs[i], header, &control[i]);
+	}
+	while (done < count) {
+		int sent = sendmmsg(endpoint->fd, message + done, count - done,
+				    MSG_DONTWAIT | MSG_NOSIGNAL);
+
+		for (int i = 0; i < sent; i++)
+			count_datagrams(&wire->sent, &runs[done++]);
+		if (sent > 0)
+			continue;
+		/* What cannot be sent now is lost, as it may be anywhere on its way. */
+		cut &= runs[done].length <= runs[done].segment ||
+		       (errno != EINVAL && errno != EIO && errno != EOPNOTSUPP);
+		count_datagrams(&wire->unsent, &runs[done++]);
+	}
+	return cut;
+}
+
+/* Engines of several threads, and the main thread. */
+static bool on_send(void *arg, const struct simhca_wire_run *runs, unsigned int count)
+{
 	struct wire *wire = arg;
-	bool gone = false;
+	bool cut = true;
 
 	pthread_rwlock_rdlock(&wire->lock);
-	for (unsigned int i = 0; i < wire->endpoints; i++) {
-		const struct endpoint *endpoint = &wire->endpoint[i];
+	while (count) {
+		const struct endpoint *endpoint = endpoint_of(wire, &runs->path.source);
+		unsigned int same = 1;
 
-		if (memcmp(&endpoint->gid, &path->source, sizeof(path->source)))
-			continue;
-		message.msg_namelen =
-			socket_address(&path->destination, endpoint->ifindex, &address);
-		if (traffic_class) {
-			message.msg_control = &control;
-			message.msg_controllen = sizeof(control);
-			control.header.cmsg_len = CMSG_LEN(sizeof(value));
-			control.header.cmsg_level = ipv4 ? IPPROTO_IP : IPPROTO_IPV6;
-			control.header.cmsg_type = ipv4 ? IP_TOS : IPV6_TCLASS;
-			memcpy(CMSG_DATA(&control.header), &value, sizeof(value));
-		}
-		/* What cannot be sent now is lost, as it may be anywhere on its way. */
-		gone = sendmsg(endpoint->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
-		break;
+		while (same < count && same < SENT_AT_ONCE &&
+		       !memcmp(&runs[same].path.source, &runs->path.source,
+			       sizeof(runs->path.source)))
+			same++;
+		if (endpoint)
+			cut &= send_from(wire, endpoint, runs, same);
+		else
+			for (unsigned int i = 0; i < same; i++)
+				count_datagrams(&wire->unsent, &runs[i]);
+		runs += same;
+		count -= same;
 	}
 	pthread_rwlock_unlock(&wire->lock);
-	/* relaxed: numbers by themselves, which order nothing. */
-	atomic_fetch_add_explicit(gone ? &wire->sent : &wire->unsent, 1, memory_order_relaxed);
+	return cut;
 }
 
 /* ------------------------------------------------------------------------------- receiving */
@@ -293,32 +384,50 @@ static void prepare(struct batch *batch)
 	}
 }
 
-static void hand_in(struct wire *wire, struct mmsghdr *message, const union simhca_gid *gid)
+/* What goes with all of a run; *segment: the length of each datagram but the last. */
+static void read_control(struct msghdr *header, struct simhca_wire_datagram *datagram,
+			 size_t *segment)
 {
-	struct msghdr *header = &message->msg_hdr;
-	struct simhca_wire_datagram datagram = { .path.destination = *gid,
-						 .bytes = header->msg_iov->iov_base,
-						 .length = message->msg_len };
 	struct cmsghdr *control;
 
-	if ((header->msg_flags & MSG_TRUNC) ||
-	    !gid_of(header->msg_name, &datagram.path.source, &datagram.path.source_port))
-		return;
 	for (control = CMSG_FIRSTHDR(header); control; control = CMSG_NXTHDR(header, control)) {
 		int value = 0;
 
 		/* IP_TOS comes as a byte, the others as an int. */
 		if (control->cmsg_level == IPPROTO_IP && control->cmsg_type == IP_TOS)
-			datagram.traffic_class = *CMSG_DATA(control);
+			datagram->traffic_class = *CMSG_DATA(control);
 		else
 			memcpy(&value, CMSG_DATA(control), sizeof(value));
-		if (control->cmsg_level == IPPROTO_IPV6 && control->cmsg_type == IPV6_TCLASS)
-			datagram.traffic_class = (uint8_t)value;
+		if (control->cmsg_level == SOL_UDP && control->cmsg_type == UDP_GRO && value > 0)
+			*segment = (size_t)value;
+		else if (control->cmsg_level == IPPROTO_IPV6 && control->cmsg_type == IPV6_TCLASS)
+			datagram->traffic_class = (uint8_t)value;
 		else if (control->cmsg_type ==
 			 (control->cmsg_level == IPPROTO_IP ? IP_TTL : IPV6_HOPLIMIT))
-			datagram.hop_limit = (uint8_t)value;
+			datagram->hop_limit = (uint8_t)value;
 	}
-	simhca_wire_receive(wire->daemon->fabric, &datagram);
+}
+
+static void hand_in(struct wire *wire, struct mmsghdr *message, const union simhca_gid *gid)
+{
+	struct msghdr *header = &message->msg_hdr;
+	struct simhca_wire_datagram datagram = { .path.destination = *gid };
+	const uint8_t *bytes = header->msg_iov->iov_base;
+	size_t left = message->msg_len, segment = left;
+	uint16_t number = 0;
+
+	if ((header->msg_flags & MSG_TRUNC) ||
+	    !gid_of(header->msg_name, &datagram.path.source, &datagram.path.source_port))
+		return;
+	read_control(header, &datagram, &segment);
+	do {
+		datagram.bytes = bytes;
+		datagram.length = left < segment ? left : segment;
+		bytes += datagram.length;
+		left -= datagram.length;
+		datagram.path.ip_id = number++; /* most likely */
+		simhca_wire_receive(wire->daemon->fabric, &datagram);
+	} while (left);
 }
 
 /* A batch of what has come to an address: how many; -1: there is no such address. */
@@ -370,20 +479,10 @@ static unsigned int number_of(struct wire *wire, int fd)
 	return number;
 }
 
-static void *receive(void *arg)
+/* By a thread of an engine, which goes on with what has come. */
+static void on_come(void *arg, int fd)
 {
-	struct wire *wire = arg;
-	struct epoll_event events[BATCH];
-
-	for (;;) {
-		int count = epoll_wait(wire->epoll_fd, events, BATCH, -1);
-
-		for (int i = 0; i < count; i++) {
-			if (events[i].data.fd == wire->stop_fd)
-				return NULL;
-			receive_at(wire, number_of(wire, events[i].data.fd));
-		}
-	}
+	receive_at(arg, number_of(arg, fd));
 }
 
 /* ---------------------------------------------------------------------------------- report */
@@ -432,22 +531,18 @@ json_t *wire_report(struct wire *wire)
 
 /* ----------------------------------------------------------------------------------------- */
 
-/* Without signals, which are the main thread's business. */
-static int start_thread(struct wire *wire)
+/* UDP's segmentation and the reverse: Linux 5.0. */
+static bool kernel_has_runs(void)
 {
-	sigset_t all, before;
-	int ret;
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	bool has = fd >= 0 && !set(fd, SOL_UDP, UDP_SEGMENT, 0) && !set(fd, SOL_UDP, UDP_GRO, 1);
 
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	ret = pthread_create(&wire->thread, NULL, receive, wire);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (!ret)
-		pthread_setname_np(wire->thread, "simhca-wire");
-	return ret;
+	if (fd >= 0)
+		close(fd);
+	return has;
 }
 
-static bool is_wanted(const struct daemon *daemon)
+bool wire_is_wanted(const struct daemon *daemon)
 {
 	for (unsigned int i = 0; i < daemon->options->num_devices; i++)
 		if (daemon->options->devices[i].settings.wire)
@@ -457,12 +552,11 @@ static bool is_wanted(const struct daemon *daemon)
 
 struct wire *wire_open(struct daemon *daemon, int *failed)
 {
-	struct epoll_event event = { .events = EPOLLIN };
 	struct simhca_wire_ops ops = { .send = on_send, .gmps = on_gmps, .poll = on_poll };
 	struct wire *wire;
 
 	*failed = 0;
-	if (!is_wanted(daemon))
+	if (!wire_is_wanted(daemon))
 		return NULL;
 	wire = calloc(1, sizeof(*wire));
 	if (wire)
@@ -471,22 +565,15 @@ struct wire *wire_open(struct daemon *daemon, int *failed)
 		goto fail;
 	wire->daemon = daemon;
 	wire_peers_parse(daemon->options->daemon.wire_peers, &wire->peers);
-	wire->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	wire->stop_fd = event.data.fd = eventfd(0, EFD_CLOEXEC);
+	wire->runs = kernel_has_runs();
 	pthread_rwlock_init(&wire->lock, NULL);
 	pthread_mutex_init(&wire->receive_lock, NULL);
 	ops.arg = wire;
 	ev_async_init(&wire->gmps, on_gmps_async);
 	wire->gmps.data = wire;
 	ev_async_start(daemon->loop, &wire->gmps);
-	if (wire->epoll_fd >= 0 && wire->stop_fd >= 0 &&
-	    !epoll_ctl(wire->epoll_fd, EPOLL_CTL_ADD, wire->stop_fd, &event) &&
-	    !simhca_wire_open(daemon->fabric, &ops) && !start_thread(wire))
+	if (!simhca_wire_open(daemon->fabric, &ops))
 		return wire;
-	if (wire->epoll_fd >= 0)
-		close(wire->epoll_fd);
-	if (wire->stop_fd >= 0)
-		close(wire->stop_fd);
 	ev_async_stop(daemon->loop, &wire->gmps);
 	pthread_rwlock_destroy(&wire->lock);
 	pthread_mutex_destroy(&wire->receive_lock);
@@ -499,25 +586,13 @@ fail:
 	return NULL;
 }
 
-void wire_halt(struct wire *wire)
-{
-	if (!wire || wire->halted)
-		return;
-	wire->halted = true;
-	eventfd_write(wire->stop_fd, 1);
-	pthread_join(wire->thread, NULL);
-	ev_async_stop(wire->daemon->loop, &wire->gmps);
-}
-
 void wire_close(struct wire *wire)
 {
 	if (!wire)
 		return;
-	wire_halt(wire);
+	ev_async_stop(wire->daemon->loop, &wire->gmps);
 	for (unsigned int i = 0; i < wire->endpoints; i++)
 		close(wire->endpoint[i].fd);
-	close(wire->epoll_fd);
-	close(wire->stop_fd);
 	pthread_rwlock_destroy(&wire->lock);
 	pthread_mutex_destroy(&wire->receive_lock);
 	free(wire->batch);

@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * The sockets of the wire link: one for each address of an interface that a device with --wire roce
- * follows. A thread receives; engines send.
+ * follows. Engines send, and receive.
  */
 #ifndef SIMHCAD_WIRE_H
 #define SIMHCAD_WIRE_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 struct daemon;
 struct wire;
 
+/* Whether a device is to have one. */
+bool wire_is_wanted(const struct daemon *daemon);
 /* NULL: no device has a wire, or *failed and what is wrong was logged. Before the devices. */
 struct wire *wire_open(struct daemon *daemon, int *failed);
 /* The addresses of the devices may have changed. wire may be NULL, as below. */
 void wire_follow(struct wire *wire);
 /* Nothing is received any more; engines may still send. */
-void wire_halt(struct wire *wire);
 /* After the engines have ended. */
 void wire_close(struct wire *wire);
 

@@ -17,15 +17,16 @@
 #include "engine_impl.h"
 #include "simhca.h"
 
-#define WAKE_TAG 0u	 /* epoll tag of wake_fd; contexts' ids begin at 1 */
-#define IDLE_ROUNDS 4096 /* rounds without a doorbell until a context is armed again */
+#define WAKE_TAG 0u	      /* epoll tag of wake_fd; contexts' ids begin at 1 */
+#define COME_TAG (1ull << 32) /* and a descriptor of somebody else's */
+#define IDLE_ROUNDS 4096      /* rounds without a doorbell until a context is armed again */
 #define EVENTS 64
 
 /* --------------------------------------------------------------------------------- lanes */
 
 int simhca_lanes_open(struct simhca_engine *engine)
 {
-	struct epoll_event event = { .events = EPOLLIN, .data.u32 = WAKE_TAG };
+	struct epoll_event event = { .events = EPOLLIN, .data.u64 = WAKE_TAG };
 
 	engine->lanes = engine->config.num_cpus ? engine->config.num_cpus : 1;
 	for (uint32_t i = 0; i < engine->lanes; i++)
@@ -191,12 +192,15 @@ bool simhca_doorbells_arm(struct simhca_engine *engine)
 	return quiet;
 }
 
-void simhca_lane_listen(struct simhca_engine *engine, uint32_t lane, uint64_t timeout_ns)
+void simhca_lane_listen(struct simhca_engine *engine, uint32_t lane, uint64_t timeout_ns,
+			struct simhca_worker *worker)
 {
 	struct timespec timeout = { .tv_sec = (time_t)(timeout_ns / 1000000000u),
 				    .tv_nsec = (long)(timeout_ns % 1000000000u) };
+	void (*come)(void *arg, int fd);
 	struct epoll_event events[EVENTS];
 	uint64_t count;
+	void *come_arg;
 	ssize_t ignored;
 	int n;
 
@@ -211,10 +215,14 @@ void simhca_lane_listen(struct simhca_engine *engine, uint32_t lane, uint64_t ti
 	if (n <= 0)
 		return;
 	pthread_mutex_lock(&engine->context_lock);
+	come = engine->come;
+	come_arg = engine->come_arg;
 	for (int i = 0; i < n; i++) {
-		uint32_t id = events[i].data.u32;
+		uint32_t id = (uint32_t)events[i].data.u64;
 		struct simhca_context *context;
 
+		if (events[i].data.u64 & COME_TAG)
+			continue;
 		if (id == WAKE_TAG) {
 			if (atomic_load(&engine->stop))
 				continue; /* it stays readable: every thread is to end */
@@ -227,6 +235,32 @@ void simhca_lane_listen(struct simhca_engine *engine, uint32_t lane, uint64_t ti
 			activate(engine, context);
 	}
 	pthread_mutex_unlock(&engine->context_lock);
+	for (int i = 0; i < n; i++) {
+		if (!(events[i].data.u64 & COME_TAG))
+			continue;
+		/* If nobody works it is for us to do so: no need to wake anybody. */
+		if (worker)
+			simhca_poller_become(worker);
+		come(come_arg, (int)(uint32_t)events[i].data.u64);
+	}
+}
+
+int simhca_engine_listen(struct simhca_engine *engine, int fd, void (*come)(void *arg, int fd),
+			 void *arg)
+{
+	/* What comes wakes one thread. */
+	struct epoll_event event = { .events = EPOLLIN | EPOLLEXCLUSIVE,
+				     .data.u64 = COME_TAG | (uint32_t)fd };
+	int ret = 0;
+
+	pthread_mutex_lock(&engine->context_lock);
+	engine->come = come;
+	engine->come_arg = arg;
+	for (uint32_t i = 0; i < engine->lanes && !ret; i++)
+		if (epoll_ctl(engine->lane[i].epoll_fd, EPOLL_CTL_ADD, fd, &event))
+			ret = -errno;
+	pthread_mutex_unlock(&engine->context_lock);
+	return ret;
 }
 
 int simhca_doorbells_open(struct simhca_context *context)
@@ -260,7 +294,7 @@ void simhca_context_doorbells(const struct simhca_context *context,
 int simhca_engine_attach(struct simhca_engine *engine, struct simhca_context *context)
 {
 	/* Edge-triggered: the counter is never read, each write is an event of its own. */
-	struct epoll_event event = { .events = EPOLLIN | EPOLLET, .data.u32 = context->id };
+	struct epoll_event event = { .events = EPOLLIN | EPOLLET, .data.u64 = context->id };
 	int ret = 0;
 
 	pthread_mutex_lock(&engine->context_lock);

@@ -207,7 +207,7 @@ static bool one_round(struct simhca_worker *worker)
 bool simhca_engine_poll(struct simhca_engine *engine)
 {
 	for (uint32_t lane = 0; lane < engine->lanes; lane++)
-		simhca_lane_listen(engine, lane, 0);
+		simhca_lane_listen(engine, lane, 0, NULL);
 	return one_round(&engine->by_hand);
 }
 
@@ -239,7 +239,7 @@ static void sleep_until_work(struct simhca_worker *worker)
 	if (!timeout || atomic_load(&engine->stop))
 		return;
 	worker->slept = true;
-	simhca_lane_listen(engine, worker->lane, timeout);
+	simhca_lane_listen(engine, worker->lane, timeout, worker);
 }
 
 /* Somebody else works. */
@@ -248,7 +248,7 @@ static void wait_for_turn(struct simhca_worker *worker)
 	if (worker->roams)
 		simhca_worker_settle(worker);
 	worker->slept = true;
-	simhca_lane_listen(worker->engine, worker->lane, UINT64_MAX);
+	simhca_lane_listen(worker->engine, worker->lane, UINT64_MAX, worker);
 }
 
 int simhca_engine_run(struct simhca_engine *engine, uint32_t lane)
@@ -271,7 +271,7 @@ int simhca_engine_run(struct simhca_engine *engine, uint32_t lane)
 				continue;
 			}
 			for (uint32_t i = 0; i < engine->lanes; i++)
-				simhca_lane_listen(engine, i, 0);
+				simhca_lane_listen(engine, i, 0, NULL);
 		}
 		if (one_round(worker)) {
 			simhca_poller_found(worker);

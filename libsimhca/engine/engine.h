@@ -60,6 +60,8 @@ struct simhca_engine {
 		*active; /* utlist: contexts whose doorbells are polled; the others are armed */
 	struct simhca_lane lane[SIMHCA_MAX_LANES];
 	uint32_t lanes;
+	void (*come)(void *arg, int fd); /* under context_lock */
+	void *come_arg;
 	struct simhca_poller poller;
 	atomic_bool stop;
 };

@@ -14,8 +14,12 @@ void simhca_engine_wake(struct simhca_engine *engine);
 void simhca_lane_rouse(struct simhca_engine *engine, uint32_t lane);
 /* Wakes at least one thread of each lane. */
 void simhca_engine_rouse(struct simhca_engine *engine);
-/* Waits up to timeout_ns for doorbells at armed contexts, and polls those that rang. */
-void simhca_lane_listen(struct simhca_engine *engine, uint32_t lane, uint64_t timeout_ns);
+/*
+ * Waits up to timeout_ns for doorbells at armed contexts, and polls those that rang; and for what
+ * comes at other descriptors. worker: who may become the poller by that; or NULL.
+ */
+void simhca_lane_listen(struct simhca_engine *engine, uint32_t lane, uint64_t timeout_ns,
+			struct simhca_worker *worker);
 /* Schedules the QPs that rang at the contexts which are polled. True if one has. */
 bool simhca_doorbells_poll(struct simhca_engine *engine);
 /* Arms every context; false if one has work after all. */

@@ -43,6 +43,7 @@ void simhca_worker_end(struct simhca_worker *worker)
 	free(worker->tap.bytes);
 	free(worker->tap.payload);
 	free(worker->faulty.payload);
+	free(worker->outgoing.outbox);
 }
 
 struct simhca_worker *simhca_worker_join(struct simhca_engine *engine, uint32_t lane)
@@ -196,7 +197,7 @@ static bool listen_for_the_deaf(struct simhca_engine *engine)
 		bool readable = poll(&waits, 1, 0) == 1;
 
 		if (readable && lane->was_readable) {
-			simhca_lane_listen(engine, i, 0);
+			simhca_lane_listen(engine, i, 0, NULL);
 			heard = true;
 		}
 		lane->was_readable = readable;

@@ -19,6 +19,7 @@
 struct simhca_engine;
 struct simhca_key;
 struct simhca_odp;
+struct simhca_outbox;
 struct simhca_qp;
 struct simhca_send;
 struct simhca_sgl;
@@ -68,6 +69,10 @@ struct simhca_worker {
 	bool roams;	/* it may run on any CPU, not just its lane's */
 	struct simhca_mover mover;
 	struct simhca_tap_list tap;
+	struct {
+		struct simhca_outbox *outbox; /* of the wire; NULL: it was never needed */
+		void (*send)(struct simhca_outbox *outbox); /* NULL: it is empty */
+	} outgoing;
 	/* Of rules of faults (link/faulty.h): what became of the answer to the request at hand. */
 	struct {
 		uint8_t *payload; /* SIMHCA_LINK_SLICE bytes; NULL: it was never needed */
@@ -96,5 +101,13 @@ struct simhca_worker {
 	} absent[SIMHCA_MAX_SGE];
 	uint32_t num_absent;
 };
+
+/* What it has sent by the wire leaves. */
+static inline void simhca_worker_send(struct simhca_worker *worker)
+{
+	if (worker->outgoing.send)
+		worker->outgoing.send(worker->outgoing.outbox);
+	worker->outgoing.send = NULL;
+}
 
 #endif

@@ -17,6 +17,7 @@
 #define IETH 4
 #define AETH 4
 #define ATOMIC_ACK_ETH 8
+#define CNP_RESERVED 16
 
 struct wire {
 	uint64_t packets, bytes;
@@ -71,6 +72,9 @@ static struct wire wire_of(const struct simhca_packet *packet)
 		break;
 	case SIMHCA_PKT_ACK:
 		wire.bytes += AETH;
+		break;
+	case SIMHCA_PKT_CNP:
+		wire.bytes += CNP_RESERVED;
 		break;
 	}
 	if (packet->transport == SIMHCA_QPT_UD)

@@ -138,6 +138,8 @@ void simhca_acknowledge(struct simhca_worker *worker, struct simhca_qp *qp, uint
 	if (simhca_psn_cmp(psn, req->psn_una) <= 0)
 		return;
 	simhca_own_done(qp, SIMHCA_REQUESTER_READ);
+	if (qp->link->acknowledged)
+		qp->link->acknowledged(qp, psn);
 	req->psn_una = psn;
 	if (simhca_psn_cmp(req->psn_send, psn) < 0)
 		req->psn_send = psn;
@@ -170,6 +172,8 @@ static void lost(struct simhca_worker *worker, struct simhca_qp *qp, enum simhca
 	}
 	simhca_usage_add(&qp->usage->retries, 1);
 	req->went_back = true;
+	if (qp->link->lost)
+		qp->link->lost(qp, false);
 	simhca_go_back(qp);
 }
 

@@ -38,8 +38,22 @@ struct simhca_handover {
 struct simhca_link {
 	/* Bytes of payload that a packet carries at most, a multiple of every MTU; 0: one MTU. */
 	uint32_t slice;
+	uint32_t packets; /* of the path MTU in a slice, at most; 0: any number */
 	/* PSNs that may be under way without an acknowledgement; 1: one packet, whatever it is. */
 	uint32_t window;
+	/*
+	 * If that changes with what becomes of them: the window now; and what the requester has
+	 * learned: all before a PSN has arrived, some are lost, or nobody has answered. Under
+	 * req_lock. NULL, all of them: it does not.
+	 */
+	uint32_t (*window_now)(const struct simhca_qp *qp);
+	void (*acknowledged)(struct simhca_qp *qp, uint32_t psn);
+	void (*lost)(struct simhca_qp *qp, bool silence);
+	/*
+	 * After how many ns without an answer all is sent again, before the transport's timer,
+	 * which alone counts as a retry; 0: not. Under req_lock. NULL: never.
+	 */
+	uint64_t (*soon)(struct simhca_qp *qp);
 	/*
 	 * PSNs that the responses of one READ request have at most: longer reads are several
 	 * requests, one at a time, for nobody paces responses; 0: as many as it takes.

@@ -31,6 +31,8 @@ enum simhca_packet_op {
 	SIMHCA_PKT_ACK,		  /* or NAK: nothing but an AETH */
 	SIMHCA_PKT_READ_RESPONSE, /* and, without data, of ATOMIC_WRITE and FLUSH (annex A19) */
 	SIMHCA_PKT_ATOMIC_ACK,
+	/* Of a wire alone, and of no message: the network marked what came (annex A17.9.3). */
+	SIMHCA_PKT_CNP,
 };
 
 /* AETH syndromes (IBTA vol. 1, 9.7.5.2.1). */
@@ -52,10 +54,11 @@ struct simhca_packet {
 	enum simhca_qp_type transport;
 	bool first, last; /* both: ONLY */
 	bool solicited;
-	bool has_imm; /* ImmDt, on the last packet */
-	bool has_inv; /* IETH, on the last packet of a send */
-	bool ack_req; /* BTH */
-	uint8_t mtu;  /* of the path: enum ibv_mtu; 0: the port's */
+	bool has_imm;  /* ImmDt, on the last packet */
+	bool has_inv;  /* IETH, on the last packet of a send */
+	bool ack_req;  /* BTH */
+	uint8_t mtu;   /* of the path: enum ibv_mtu; 0: the port's */
+	bool gathered; /* several from a wire, each but the last of the path MTU */
 	/* Its pages were just brought in: it goes on whatever became of them since. */
 	bool resumed;
 	/* BTH */

@@ -157,9 +157,8 @@ static void tell_peer(struct simhca_qp *qp)
 	simhca_qp_end(qp);
 }
 
-bool simhca_qp_step(struct simhca_worker *worker, struct simhca_task *task)
+static bool step(struct simhca_worker *worker, struct simhca_qp *qp)
 {
-	struct simhca_qp *qp = simhca_qp_of(task);
 	bool more = qp->link->arrived && qp->link->arrived(worker, qp);
 
 	if (qp->type == SIMHCA_QPT_XRC_RECV) /* it has no queue */
@@ -178,6 +177,15 @@ bool simhca_qp_step(struct simhca_worker *worker, struct simhca_task *task)
 	default:
 		return more;
 	}
+}
+
+bool simhca_qp_step(struct simhca_worker *worker, struct simhca_task *task)
+{
+	struct simhca_qp *qp = simhca_qp_of(task);
+	bool more = step(worker, qp);
+
+	simhca_worker_send(worker);
+	return more;
 }
 
 void simhca_qp_clear(struct simhca_qp *qp)

@@ -101,6 +101,7 @@ struct simhca_qp {
 	struct simhca_qp_faults faults;
 	struct simhca_usage *usage;
 
+	bool soon; /* WAIT_ANSWER: it is the link's time, not the transport's; under req_lock */
 	struct simhca_judged judged; /* by rules of faults; wqe, request, answer: under req_lock */
 
 	struct { /* attach.h */
@@ -226,6 +227,16 @@ void simhca_qp_clear(struct simhca_qp *qp);
 static inline uint32_t simhca_qp_mtu(const struct simhca_qp *qp)
 {
 	return simhca_mtu_bytes(qp->qpc->path_mtu ? qp->qpc->path_mtu : 5);
+}
+
+/* Bytes of payload that a packet brings at most. */
+static inline uint64_t simhca_qp_slice(const struct simhca_qp *qp)
+{
+	uint64_t mtu = simhca_qp_mtu(qp), packets = qp->link->packets;
+
+	if (!qp->link->slice)
+		return mtu;
+	return packets && qp->link->slice > packets * mtu ? packets * mtu : qp->link->slice;
 }
 
 #endif

@@ -26,6 +26,7 @@
 #include "wqe.h"
 
 /* A turn ends after so many packets or bytes, so that QPs share an engine fairly. */
+#define QUARTER_MOST 16 /* PSNs, of a large window, that are sent before an answer is asked for */
 #define BUDGET_PACKETS 16
 #define BUDGET_BYTES (512u * 1024u)
 
@@ -249,14 +250,22 @@ static uint32_t psns_of(const struct simhca_qp *qp, const struct simhca_packet *
 				simhca_qp_mtu(qp));
 }
 
+/* PSNs that may be under way now. */
+static uint32_t window_of(const struct simhca_qp *qp)
+{
+	return qp->link->window_now ? qp->link->window_now(qp) : qp->link->window;
+}
+
 /*
- * An answer is asked for at the end of a message, when the window closes, and four times in a
- * window within long messages.
+ * An answer is asked for at the end of a message, when the window closes, and within long messages
+ * four times in a window: so if it closes later, by getting smaller, one is on its way.
  */
 static bool wants_ack(const struct simhca_qp *qp, const struct simhca_packet *packet)
 {
-	uint32_t window = qp->link->window, quarter = window > 4 ? window / 4 : 1, after;
+	uint32_t window = window_of(qp), quarter = window > 4 ? window / 4 : 1, after;
 
+	if (quarter > QUARTER_MOST)
+		quarter = QUARTER_MOST;
 	if (packet->last)
 		return true;
 	after = simhca_psn_add(packet->psn, psns_of(qp, packet));
@@ -277,12 +286,29 @@ static uint64_t read_length(const struct simhca_qp *qp, uint64_t offset, uint64_
 	return left;
 }
 
+/* PSNs that are sent, and not acknowledged. */
+static uint32_t in_flight(const struct simhca_qp *qp)
+{
+	return (uint32_t)simhca_psn_cmp(qp->req.psn_send, qp->req.psn_una);
+}
+
+/* Bytes of payload that the next packet has at most. */
+static uint64_t slice_of(const struct simhca_qp *qp)
+{
+	uint64_t slice = simhca_qp_slice(qp), room;
+
+	if (qp->link->window == 1)
+		return slice;
+	room = (uint64_t)(window_of(qp) - in_flight(qp)) * simhca_qp_mtu(qp);
+	return slice < room ? slice : room;
+}
+
 /* The packet at psn_send, of the message in worker->send, but for its payload. */
 static void build_packet(const struct simhca_worker *worker, struct simhca_qp *qp, uint64_t offset,
 			 struct simhca_packet *packet)
 {
 	const struct simhca_send_wqe *wqe = &worker->send->wqe;
-	uint64_t left = worker->send->length - offset, slice = qp->link->slice;
+	uint64_t left = worker->send->length - offset, slice = slice_of(qp);
 
 	*packet = (struct simhca_packet){
 		.op = packet_op(wqe->opcode),
@@ -291,8 +317,6 @@ static void build_packet(const struct simhca_worker *worker, struct simhca_qp *q
 		.first = !offset,
 		.mtu = qp->type == SIMHCA_QPT_UD ? 0 : qp->qpc->path_mtu,
 	};
-	if (!slice)
-		slice = simhca_qp_mtu(qp);
 	fill_address(qp, wqe, packet);
 	packet->srqn = wqe->srqn & SIMHCA_QPN_MASK;
 	if (simhca_takes_response(wqe->opcode)) {
@@ -361,6 +385,14 @@ static enum simhca_reason own_memory(struct simhca_worker *worker, struct simhca
 	return simhca_translate_sges(&use, send->sge, send->wqe.num_sge, offset, length, sgl);
 }
 
+static void send_again(struct simhca_qp *qp)
+{
+	qp->req.went_back = false;
+	if (qp->link->lost)
+		qp->link->lost(qp, true);
+	simhca_go_back(qp);
+}
+
 /* If nobody has answered in time it sends again; false: it has done so often enough. */
 static bool try_again(struct simhca_worker *worker, struct simhca_qp *qp)
 {
@@ -368,6 +400,12 @@ static bool try_again(struct simhca_worker *worker, struct simhca_qp *qp)
 
 	if (req->wait != SIMHCA_WAIT_ANSWER || atomic_load(&qp->task.timer_fired) != req->deadline)
 		return true;
+	if (qp->soon) {
+		req->wait = SIMHCA_WAIT_NOTHING;
+		simhca_stats_once(qp->device, SIMHCA_STAT_ADP_RETRANS);
+		send_again(qp);
+		return true;
+	}
 	simhca_silence_unanswered(qp);
 	if (!qp->qpc->timeout) { /* it waits on */
 		req->deadline = UINT64_MAX;
@@ -381,8 +419,7 @@ static bool try_again(struct simhca_worker *worker, struct simhca_qp *qp)
 		return false;
 	}
 	simhca_usage_add(&qp->usage->retries, 1);
-	req->went_back = false;
-	simhca_go_back(qp);
+	send_again(qp);
 	return true;
 }
 
@@ -522,9 +559,7 @@ static enum simhca_next go_on(struct simhca_worker *worker, struct simhca_qp *qp
 		return SIMHCA_NEXT_WAIT;
 	if (req->answered || simhca_is_local_op(simhca_flight(qp, 0)->opcode))
 		return simhca_local_run(worker, qp);
-	if (req->psn_send != req->psn_next &&
-	    (uint32_t)simhca_psn_cmp(req->psn_send, req->psn_una) < qp->link->window &&
-	    !is_within_read(qp))
+	if (req->psn_send != req->psn_next && in_flight(qp) < window_of(qp) && !is_within_read(qp))
 		return send_packet(worker, qp, bytes);
 	return await_answers(worker, qp, bytes);
 }

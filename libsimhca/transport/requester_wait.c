@@ -73,12 +73,16 @@ static unsigned int back_off(const struct simhca_qp *qp)
 /* 4.096 us * 2^timeout, where 0 means without end (IBTA vol. 1, 9.7.6.1.3): that is told. */
 enum simhca_next simhca_wait_answer(struct simhca_qp *qp)
 {
-	uint64_t delay = qp->req.told ? 0 : SILENCE_NS;
+	uint64_t delay = qp->req.told ? 0 : SILENCE_NS, soon;
 
 	if (qp->req.wait == SIMHCA_WAIT_ANSWER)
 		return SIMHCA_NEXT_WAIT;
 	if (qp->qpc->timeout)
 		delay = 4096ull << (qp->qpc->timeout & 31) << back_off(qp);
+	soon = qp->link->soon ? qp->link->soon(qp) : 0;
+	qp->soon = soon && (!delay || soon < delay);
+	if (qp->soon)
+		delay = soon;
 	return simhca_wait_for(qp, SIMHCA_WAIT_ANSWER, delay);
 }
 

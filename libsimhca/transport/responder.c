@@ -122,6 +122,7 @@ static bool execute(struct simhca_worker *worker, struct simhca_qp *qp,
 	case SIMHCA_PKT_ACK: /* no requests */
 	case SIMHCA_PKT_READ_RESPONSE:
 	case SIMHCA_PKT_ATOMIC_ACK:
+	case SIMHCA_PKT_CNP:
 		break;
 	}
 	simhca_reply_nothing(reply, SIMHCA_REASON_NONE);
@@ -209,7 +210,7 @@ static enum simhca_reason check_length(const struct simhca_qp *qp,
 	    (packet->op == SIMHCA_PKT_WRITE || packet->op == SIMHCA_PKT_READ))
 		return SIMHCA_REASON_MSG_TOO_LONG;
 	/* On a wire it has taken one PSN, though its length would have taken more. */
-	if (packet->remote && packet->length > simhca_qp_mtu(qp))
+	if (packet->remote && !packet->gathered && packet->length > simhca_qp_mtu(qp))
 		return SIMHCA_REASON_PATH_MTU_DIFFERS;
 	if (packet->first && packet->last)
 		return SIMHCA_REASON_NONE;

@@ -106,6 +106,7 @@ static void repeat(struct simhca_worker *worker, struct simhca_qp *qp,
 	case SIMHCA_PKT_ACK: /* no requests */
 	case SIMHCA_PKT_READ_RESPONSE:
 	case SIMHCA_PKT_ATOMIC_ACK:
+	case SIMHCA_PKT_CNP:
 		return;
 	}
 	simhca_request_count(worker, qp, packet);
@@ -121,6 +122,10 @@ void simhca_request_old(struct simhca_worker *worker, struct simhca_qp *qp,
 	} else if (reply->psns <= back) {
 		simhca_stats_add(worker, qp->device, SIMHCA_STAT_DUPLICATE_REQUEST, 1);
 		repeat(worker, qp, packet, reply);
+	} else if (packet->gathered) {
+		/* What is new in it counts as lost. */
+		simhca_reply_nak(reply, SIMHCA_SYNDROME_NAK_PSN, SIMHCA_REASON_PSN_SEQUENCE);
+		qp->resp.nak_sent = true;
 	} else if (packet->op == SIMHCA_PKT_SEND || packet->op == SIMHCA_PKT_WRITE) {
 		/* On a wire the first packet that is new is a middle or last one of no message. */
 		simhca_refuse(qp, packet, SIMHCA_SYNDROME_NAK_INVALID, SIMHCA_WC_SUCCESS,

@@ -68,16 +68,10 @@ static bool grants_responses(struct simhca_qp *qp, const struct simhca_packet *p
 	return false;
 }
 
-/* Bytes that a packet brings at most. */
-static uint64_t slice_of(const struct simhca_qp *qp)
-{
-	return qp->link->slice ? qp->link->slice : simhca_qp_mtu(qp);
-}
-
 bool simhca_read_respond(struct simhca_worker *worker, struct simhca_qp *qp,
 			 const struct simhca_packet *packet, struct simhca_reply *reply)
 {
-	uint64_t slice = slice_of(qp);
+	uint64_t slice = simhca_qp_slice(qp);
 	uint64_t length = packet->dma_length < slice ? packet->dma_length : slice;
 	struct simhca_sgl source;
 	struct simhca_packet response = {
@@ -129,7 +123,7 @@ bool simhca_execute_read(struct simhca_worker *worker, struct simhca_qp *qp,
 	    !grants_responses(qp, packet, reply))
 		return false;
 	/* All of it, so that a bad range yields nothing at all. */
-	return (packet->dma_length <= slice_of(qp) ||
+	return (packet->dma_length <= simhca_qp_slice(qp) ||
 		simhca_memory_remote(worker, qp, packet, packet->dma_length,
 				     SIMHCA_ACCESS_REMOTE_READ, NULL, reply)) &&
 	       simhca_read_respond(worker, qp, packet, reply);

@@ -266,6 +266,157 @@ static void destroyed_meanwhile(void **state)
 	settle(*state);
 }
 
+/* -------------------------------------------------------------------------------- in a row */
+
+static uint64_t stat(const struct net *net, unsigned int which)
+{
+	uint64_t stats[SIMHCA_STATS];
+
+	simhca_device_stats(net->world->device[0], stats);
+	return stats[which];
+}
+
+/* The nth packet of a message of three, the last with immediate data. */
+static void comes_part(const struct net *net, uint32_t n)
+{
+	struct simhca_packet packet = a_send(net, n, n == 2 ? 100 : MTU);
+
+	packet.first = n == 0;
+	packet.last = packet.ack_req = packet.has_imm = n == 2;
+	packet.imm_or_rkey = packet.has_imm ? 0x1234 : 0;
+	comes(net, ELSEWHERE, &packet, 0);
+}
+
+/* They wait together, and are one for the responder: of the right length, and answered once. */
+static void a_message_in_a_row(void **state)
+{
+	static const enum ibv_qp_type types[] = { IBV_QPT_RC, IBV_QPT_UC };
+
+	for (size_t i = 0; i < ARRAY_SIZE(types); i++) {
+		struct net net = net_new(state, types[i]);
+		uint64_t sent = stat(&net, SIMHCA_STAT_XMIT_PACKETS);
+		struct simhca_cqe cqe;
+
+		for (uint32_t n = 0; n < 3; n++)
+			comes_part(&net, n);
+		settle(*state);
+		cqe = expect(net.side->recv_cq, 1, SUCCESS);
+		assert_int_equal(cqe.byte_len, 2 * MTU + 100);
+		assert_int_equal(cqe.imm_or_rkey, 0x1234);
+		assert_int_equal(responder_of(net.side->qp)->epsn, FIRST_PSN + 3);
+		assert_int_equal(stat(&net, SIMHCA_STAT_XMIT_PACKETS) - sent, i == 0);
+	}
+}
+
+/* A short packet in the middle makes it nobody's message, in a row or not. */
+static void a_short_one_in_a_row(void **state)
+{
+	struct net net = net_new(state, IBV_QPT_RC);
+	struct simhca_packet packet = a_send(&net, 1, MTU - 4);
+
+	comes_part(&net, 0);
+	packet.first = packet.last = false;
+	comes(&net, ELSEWHERE, &packet, 0);
+	comes_part(&net, 2);
+	settle(*state);
+	assert_true(logged(*state, simhca_reason_text(SIMHCA_REASON_PATH_MTU_DIFFERS)));
+	assert_int_equal(qp_state(net.side->qp), IBV_QPS_ERR);
+}
+
+/* One that came before, and behind it new ones: these are asked for again, and nothing is done
+ * twice.
+ */
+static void a_row_that_begins_before(void **state)
+{
+	struct net net = net_new(state, IBV_QPT_RC);
+
+	comes_part(&net, 0);
+	settle(*state);
+	for (uint32_t n = 0; n < 3; n++)
+		comes_part(&net, n);
+	settle(*state);
+	expect_none(net.side->recv_cq);
+	assert_int_equal(responder_of(net.side->qp)->epsn, FIRST_PSN + 1);
+	for (uint32_t n = 1; n < 3; n++)
+		comes_part(&net, n);
+	settle(*state);
+	expect(net.side->recv_cq, 1, SUCCESS);
+	assert_int_equal(responder_of(net.side->qp)->offset, 2 * MTU + 100);
+}
+
+/* ----------------------------------------------------------------------------- congestion */
+
+#define MARKED 3 /* of a traffic class; RFC 3168 */
+
+static void comes_marked(const struct net *net, const struct simhca_packet *packet)
+{
+	uint8_t bytes[SIMHCA_DATAGRAM_MOST(4096)] = { 0 };
+	struct simhca_wire_datagram datagram = {
+		.path = { .source = device_gid(ELSEWHERE, 0), .destination = device_gid(0, 0) },
+		.traffic_class = MARKED,
+		.bytes = bytes,
+		.length = simhca_bth_encode(packet, bytes),
+	};
+
+	simhca_icrc_put(&datagram.path, bytes, datagram.length);
+	datagram.length += SIMHCA_ICRC_BYTES;
+	simhca_wire_receive(net->world->fabric, &datagram);
+}
+
+/* Who sends is told of it, once in a while; a datagram's sender has no window. */
+static void a_full_network(void **state)
+{
+	struct net net = net_new(state, IBV_QPT_RC);
+	struct simhca_packet packet = a_send(&net, 0, 0);
+
+	for (uint64_t id = 2; id < 5; id++)
+		recv_into(net.side, id, 0, 2048);
+	for (uint32_t n = 0; n < 3; n++) {
+		packet.psn = FIRST_PSN + n;
+		comes_marked(&net, &packet);
+		settle(*state);
+	}
+	assert_int_equal(stat(&net, SIMHCA_STAT_ECN_MARKED), 3);
+	assert_int_equal(stat(&net, SIMHCA_STAT_CNP_SENT), 1);
+	advance(*state, MSEC);
+	packet.psn = FIRST_PSN + 3;
+	comes_marked(&net, &packet);
+	settle(*state);
+	assert_int_equal(stat(&net, SIMHCA_STAT_CNP_SENT), 2);
+	/* Four acknowledgements, and two of those. */
+	assert_int_equal(stat(&net, SIMHCA_STAT_XMIT_PACKETS), 6);
+
+	net = net_new(state, IBV_QPT_UD);
+	packet = a_send(&net, 0, 0);
+	comes_marked(&net, &packet);
+	settle(*state);
+	expect(net.side->recv_cq, 1, SUCCESS);
+	assert_int_equal(stat(&net, SIMHCA_STAT_CNP_SENT), 2);
+}
+
+/* Who is told sends less at a time, if it is his peer who says so. */
+static void a_notification(void **state)
+{
+	static const struct {
+		unsigned int from;
+		uint64_t psns;
+	} teller[] = { { STRANGER, 32 }, { ELSEWHERE, 16 } };
+
+	for (size_t i = 0; i < ARRAY_SIZE(teller); i++) {
+		struct net net = net_new(state, IBV_QPT_RC);
+		const struct simhca_packet packet = { .op = SIMHCA_PKT_CNP,
+						      .dest_qpn = net.side->qp->qpn };
+		uint64_t sent = stat(&net, SIMHCA_STAT_XMIT_PACKETS);
+
+		comes(&net, teller[i].from, &packet, 0);
+		assert_int_equal(stat(&net, SIMHCA_STAT_CNP_HANDLED), i);
+		post(net.side, .id = 2, .opcode = SIMHCA_WR_RDMA_WRITE, .remote_addr = 4096,
+		     .rkey = 1, SGES(sge(net.side->mr, 0, 40 * MTU)));
+		settle(*state);
+		assert_int_equal(stat(&net, SIMHCA_STAT_XMIT_PACKETS) - sent, teller[i].psns);
+	}
+}
+
 /* ------------------------------------------------------------------------------- silence */
 
 #define TIMEOUT_NS (4096ull << 10)
@@ -315,6 +466,29 @@ static void an_answer_that_waits(void **state)
 	wire_net_poll(acknowledges, &net);
 	advance(*state, 2 * TIMEOUT_NS);
 	expect(net.side->send_cq, 2, SUCCESS);
+}
+
+/* Once it is known how long answers take, it asks again sooner, which is no retry. */
+static void a_peer_that_was_quick(void **state)
+{
+	struct net net = waiting(state, 0);
+	uint64_t sent;
+
+	acknowledges(&net);
+	settle(*state);
+	expect(net.side->send_cq, 2, SUCCESS);
+	post(net.side, .id = 3, .opcode = SIMHCA_WR_RDMA_WRITE, .remote_addr = 4096, .rkey = 1,
+	     SGES(sge(net.side->mr, 0, 64)));
+	settle(*state);
+	sent = stat(&net, SIMHCA_STAT_XMIT_PACKETS);
+	advance(*state, TIMEOUT_NS - MSEC / 10);
+	assert_int_equal(stat(&net, SIMHCA_STAT_XMIT_PACKETS), sent + 1);
+	assert_int_equal(stat(&net, SIMHCA_STAT_ADP_RETRANS), 1);
+	assert_int_equal(stat(&net, SIMHCA_STAT_LOCAL_ACK_TIMEOUT), 0);
+	/* The transport's timer is all there is from then on. */
+	advance(*state, 2 * TIMEOUT_NS);
+	expect(net.side->send_cq, 3, RETRY_EXC_ERR);
+	assert_int_equal(stat(&net, SIMHCA_STAT_ADP_RETRANS), 1);
 }
 
 /* --------------------------------------------------------------- management datagrams */
@@ -431,7 +605,13 @@ int main(void)
 		ON_THE_WIRE(a_local_peer),
 		ON_THE_WIRE(an_impostor_of_this_host),
 		ON_THE_WIRE(destroyed_meanwhile),
+		ON_THE_WIRE(a_message_in_a_row),
+		ON_THE_WIRE(a_short_one_in_a_row),
+		ON_THE_WIRE(a_row_that_begins_before),
+		ON_THE_WIRE(a_full_network),
+		ON_THE_WIRE(a_notification),
 		ON_THE_WIRE(a_silent_peer),
+		ON_THE_WIRE(a_peer_that_was_quick),
 		ON_THE_WIRE(an_answer_that_waits),
 		ON_THE_WIRE(management_datagrams_come),
 		ON_THE_WIRE(a_flood_of_management_datagrams),

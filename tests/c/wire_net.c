@@ -37,8 +37,7 @@ void wire_net_put(const struct simhca_wire_path *path, uint8_t traffic_class, co
 	*link = parcel;
 }
 
-static void sends(void *arg, const struct simhca_wire_path *path, uint8_t traffic_class,
-		  const void *datagram, size_t length)
+static void send_one(const struct simhca_wire_run *run, const uint8_t *datagram, size_t length)
 {
 	struct simhca_packet packet;
 	const uint8_t *payload;
@@ -47,7 +46,20 @@ static void sends(void *arg, const struct simhca_wire_path *path, uint8_t traffi
 	assert_int_equal(simhca_bth_decode(datagram, length, &packet, &payload), SIMHCA_WIRE_OK);
 	fate = lossy_fate(&packet);
 	for (unsigned int i = 0; i < fate.copies; i++)
-		wire_net_put(path, traffic_class, datagram, length, fate.late[i]);
+		wire_net_put(&run->path, run->traffic_class, datagram, length, fate.late[i]);
+}
+
+/* As a kernel cuts it up. */
+static bool sends(void *arg, const struct simhca_wire_run *runs, unsigned int count)
+{
+	for (unsigned int i = 0; i < count; i++) {
+		const struct simhca_wire_run *run = &runs[i];
+
+		for (size_t at = 0; at < run->length; at += run->segment)
+			send_one(run, run->bytes + at,
+				 run->length - at < run->segment ? run->length - at : run->segment);
+	}
+	return true;
 }
 
 void wire_net_poll(void (*found)(void *arg), void *arg)

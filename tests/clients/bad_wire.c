@@ -29,6 +29,7 @@
 #define LATE_NS 3000000u
 #define ROCE_PORT 4791
 #define BTH 12
+#define ETHERNET 14
 
 static uint64_t state;
 static volatile sig_atomic_t ending;
@@ -98,6 +99,28 @@ static size_t roce_at(const uint8_t *frame, size_t length)
 	return udp + 8;
 }
 
+/* What a router does that is nearly full (RFC 3168); IPv4 has a checksum (RFC 1624). */
+static void mark_as_full(uint8_t *ip)
+{
+	uint32_t sum;
+
+	if (ip[0] >> 4 == 6) {
+		if (ip[1] & 0x30)
+			ip[1] |= 0x30;
+		return;
+	}
+	if (!(ip[1] & 3))
+		return;
+	sum = (~(uint32_t)(ip[10] << 8 | ip[11]) & 0xffff) +
+	      (~(uint32_t)(ip[0] << 8 | ip[1]) & 0xffff);
+	ip[1] |= 3;
+	sum += (uint32_t)(ip[0] << 8 | ip[1]);
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = ~((sum & 0xffff) + (sum >> 16));
+	ip[10] = (uint8_t)(sum >> 8);
+	ip[11] = (uint8_t)sum;
+}
+
 static void carry(int to, const uint8_t *frame, size_t length)
 {
 	/* What an interface does not take is lost there. */
@@ -142,10 +165,10 @@ int main(int argc, char **argv)
 	static uint8_t frame[FRAME_MOST];
 	struct sigaction action = { .sa_handler = on_signal };
 	unsigned long came[2] = { 0 };
-	uint32_t lose, repeat, delay, damage;
+	uint32_t lose, repeat, delay, damage, mark;
 	struct pollfd ends[2];
 
-	if (argc != 9)
+	if (argc != 10)
 		return 2;
 	for (int i = 0; i < 2; i++)
 		ends[i] = (struct pollfd){ .fd = open_tap(argv[1 + i], argv[3]), .events = POLLIN };
@@ -154,6 +177,7 @@ int main(int argc, char **argv)
 	repeat = (uint32_t)atoi(argv[6]);
 	delay = (uint32_t)atoi(argv[7]);
 	damage = (uint32_t)atoi(argv[8]);
+	mark = (uint32_t)atoi(argv[9]);
 	sigaction(SIGTERM, &action, NULL);
 	puts("here");
 	fflush(stdout);
@@ -175,6 +199,8 @@ int main(int argc, char **argv)
 			came[i]++;
 			if (below(1000) < lose)
 				continue;
+			if (below(1000) < mark)
+				mark_as_full(frame + ETHERNET);
 			if (below(1000) < repeat)
 				carry(to, frame, (size_t)length);
 			if (below(1000) < damage)

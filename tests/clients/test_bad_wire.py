@@ -35,13 +35,16 @@ def bad_wire(programs):
 
 @contextlib.contextmanager
 def joined(bad_wire, **fate):
-    """Two hosts; of 1000 packets so many are lost, repeated, late, damaged. Also the program."""
+    """
+    Two hosts; of 1000 packets so many are lost, repeated, late, damaged, marked. Also the program.
+    """
     started = []
 
     def join(first, second, name, mtu, addresses):
         started.append(Program(
             [*inside(first), bad_wire, *(f"/proc/{pid}/ns/net" for pid in (first, second)), name,
-             SEED, *(fate.get(what, 0) for what in ("lose", "repeat", "delay", "damage"))],
+             SEED, *(fate.get(what, 0) for what in ("lose", "repeat", "delay", "damage",
+                                                  "mark"))],
             clean_environment()))
         wait_until(lambda: started[0].stdout or not started[0].running, PATIENCE, "taps are there")
         assert started[0].running, started[0].result()
@@ -69,10 +72,20 @@ def run_peers(hosts, case, gid=IPV4_GID):
     return expect_success(client).stdout, expect_success(server.finish()).stdout
 
 
+def counter(host, name):
+    return int(expect_success(host.run("cat", f"{COUNTERS}/{name}")).stdout)
+
+
 def counted(host):
     """What tells that packets did not come, or came twice or late."""
     names = "local_ack_timeout_err", "packet_seq_err", "out_of_sequence", "duplicate_request"
-    return sum(int(expect_success(host.run("cat", f"{COUNTERS}/{name}")).stdout) for name in names)
+    return sum(counter(host, name) for name in names)
+
+
+def damaged(report):
+    """What had a wrong UDP checksum the kernel has dropped, the rest had a wrong ICRC."""
+    return (sum(report["refused"].values()) +
+            sum(address["dropped"] for address in report["addresses"]))
 
 
 @pytest.mark.parametrize("fate, gid", [
@@ -89,7 +102,16 @@ def test_arrives(bad_wire, fate, gid):
         if "damage" in fate:
             reports = [json.loads(expect_success(host.tool.run(SIMHCA, "wire", "--json")).stdout)
                        for host in hosts]
-            assert sum(sum(report["refused"].values()) for report in reports) > 0, reports
+            assert sum(map(damaged, reports)) > 0, reports
+
+
+@pytest.mark.parametrize("gid", [IPV4_GID, IPV6_GID])
+def test_a_full_network_is_heeded(bad_wire, gid):
+    """It marks packets: who gets them tells the sender, who hears of it."""
+    with joined(bad_wire, mark=200) as (hosts, _):
+        assert run_peers(hosts, "many", gid)[0] == "SUCCESS\n"
+        for name in "np_ecn_marked_roce_packets", "np_cnp_sent", "rp_cnp_handled":
+            wait_until(lambda: sum(counter(host, name) for host in hosts), PATIENCE, name)
 
 
 def test_nothing_arrives(bad_wire):

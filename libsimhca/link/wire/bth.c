@@ -63,6 +63,11 @@ enum service { SERVICE_RC = 0, SERVICE_UC = 1, SERVICE_UD = 3, SERVICE_XRC = 5 }
 #define OPERATION_MASK 0x1fu
 #define SERVICE_SHIFT 5
 
+/* A congestion notification: one operation of a service of its own. */
+#define CNP_OPCODE 0x81u
+#define CNP_RESERVED 16
+#define BECN 0x40u
+
 #define SOLICITED 0x80u
 #define PAD_SHIFT 4
 #define VERSION_MASK 0x0fu
@@ -228,6 +233,19 @@ static const struct operation *find_operation(const struct simhca_packet *packet
 
 /* --------------------------------------------------------------------------------- encoding */
 
+static size_t encode_cnp(const struct simhca_packet *packet, uint8_t *at)
+{
+	memset(at, 0, SIMHCA_BTH_BYTES + CNP_RESERVED);
+	at[0] = CNP_OPCODE;
+	at[2] = (uint8_t)(PKEY_DEFAULT >> 8);
+	at[3] = (uint8_t)PKEY_DEFAULT;
+	at[4] = BECN;
+	put24(at + 5, packet->dest_qpn);
+	at[8] = packet->ack_req ? ACK_REQUEST : 0;
+	put24(at + 9, packet->psn);
+	return SIMHCA_BTH_BYTES + CNP_RESERVED;
+}
+
 size_t simhca_bth_encode(const struct simhca_packet *packet, uint8_t headers[SIMHCA_HEADERS_MOST])
 {
 	const struct operation *operation = find_operation(packet);
@@ -235,6 +253,8 @@ size_t simhca_bth_encode(const struct simhca_packet *packet, uint8_t headers[SIM
 	enum service service;
 	uint8_t *at = headers;
 
+	if (packet->op == SIMHCA_PKT_CNP)
+		return encode_cnp(packet, headers);
 	if (!operation || !find_service(packet->transport, &service) ||
 	    !service_has(service, operation))
 		return 0;
@@ -356,6 +376,17 @@ enum simhca_wire_fault simhca_bth_decode(const uint8_t *datagram, size_t length,
 		return SIMHCA_WIRE_BAD_VERSION;
 	if ((((uint32_t)datagram[2] << 8 | datagram[3]) & PKEY_PARTITION) != PKEY_PARTITION)
 		return SIMHCA_WIRE_BAD_PKEY;
+	if (datagram[0] == CNP_OPCODE) {
+		packet->op = SIMHCA_PKT_CNP;
+		packet->dest_qpn = get24(datagram + 5);
+		packet->ack_req = datagram[8] & ACK_REQUEST;
+		packet->psn = get24(datagram + 9);
+		packet->first = packet->last = true;
+		*payload = datagram + SIMHCA_BTH_BYTES + CNP_RESERVED;
+		return length == SIMHCA_BTH_BYTES + CNP_RESERVED + SIMHCA_ICRC_BYTES
+			       ? SIMHCA_WIRE_OK
+			       : SIMHCA_WIRE_BAD_LENGTH;
+	}
 	service = (enum service)(datagram[0] >> SERVICE_SHIFT);
 	operation = &operations[datagram[0] & OPERATION_MASK];
 	if (!service_has(service, operation))

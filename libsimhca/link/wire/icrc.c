@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include <libdeflate.h>
 #include <string.h>
 #include <zlib.h>
 
@@ -74,8 +75,8 @@ static uint32_t compute(const struct simhca_wire_path *path, const uint8_t *data
 	memcpy(at, datagram, SIMHCA_BTH_BYTES);
 	at[4] = 0xff; /* FECN, BECN, reserved */
 	at += SIMHCA_BTH_BYTES;
-	crc = (uint32_t)crc32(0, masked, (uInt)(at - masked));
-	return (uint32_t)crc32(crc, datagram + SIMHCA_BTH_BYTES, (uInt)(length - SIMHCA_BTH_BYTES));
+	crc = libdeflate_crc32(0, masked, (size_t)(at - masked));
+	return libdeflate_crc32(crc, datagram + SIMHCA_BTH_BYTES, length - SIMHCA_BTH_BYTES);
 }
 
 /*
@@ -101,14 +102,18 @@ void simhca_icrc_put(const struct simhca_wire_path *path, uint8_t *datagram, siz
 bool simhca_icrc_check(struct simhca_wire_path *path, const uint8_t *datagram, size_t length)
 {
 	uint32_t difference;
+	uint16_t other;
 
 	if (length < SIMHCA_BTH_BYTES + SIMHCA_ICRC_BYTES)
 		return false;
 	length -= SIMHCA_ICRC_BYTES;
-	path->ip_id = 0;
+	if (!simhca_gid_is_ipv4(&path->destination))
+		path->ip_id = 0;
 	difference = compute(path, datagram, length) ^ load(datagram + length);
 	if (!difference)
 		return true;
-	return simhca_gid_is_ipv4(&path->destination) &&
-	       solve_ip_id(difference, length, &path->ip_id);
+	if (!simhca_gid_is_ipv4(&path->destination) || !solve_ip_id(difference, length, &other))
+		return false;
+	path->ip_id ^= other;
+	return true;
 }

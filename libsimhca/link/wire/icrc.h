@@ -27,7 +27,7 @@ struct simhca_wire_path {
 /* Writes the ICRC of length bytes, from the BTH to the end of the padding, behind them. */
 void simhca_icrc_put(const struct simhca_wire_path *path, uint8_t *datagram, size_t length);
 
-/* Whether that of a whole datagram is right; on IPv4 with which ip_id. */
+/* Whether that of a whole datagram is right; on IPv4 with which ip_id: path has a guess. */
 bool simhca_icrc_check(struct simhca_wire_path *path, const uint8_t *datagram, size_t length);
 
 #endif

@@ -20,6 +20,9 @@ struct simhca_inbox {
 	uint64_t received, lost; /* by what is for it: in it, and without room */
 	uint32_t psn_next;	 /* behind what has been sent of requests */
 	bool psn_known;
+	struct simhca_congestion congestion;
+	atomic_bool notified;
+	uint64_t told_at;  /* of whoever has it */
 	uint32_t openings; /* what was taken out before the last one does not come back */
 	uint32_t taken_at;
 	uint64_t timer_fired; /* of whoever has it */
@@ -38,9 +41,14 @@ struct simhca_inbox *simhca_inbox_create(void)
 
 void simhca_arrival_free(struct simhca_arrival *arrival)
 {
-	/* relaxed: a number by itself, which orders nothing. */
-	atomic_fetch_sub_explicit(arrival->account, arrival->bytes, memory_order_relaxed);
-	free(arrival);
+	while (arrival) {
+		struct simhca_arrival *more = arrival->more;
+
+		/* relaxed: a number by itself, which orders nothing. */
+		atomic_fetch_sub_explicit(arrival->account, arrival->bytes, memory_order_relaxed);
+		free(arrival);
+		arrival = more;
+	}
 }
 
 /* Under the lock. */
@@ -77,6 +85,7 @@ void simhca_inbox_open(struct simhca_inbox *inbox, const struct simhca_wire_path
 	inbox->peer_qpn = peer_qpn;
 	inbox->mtu = mtu;
 	inbox->psn_known = false;
+	simhca_congestion_begin(&inbox->congestion);
 	pthread_mutex_unlock(&inbox->lock);
 }
 
@@ -88,9 +97,52 @@ void simhca_inbox_close(struct simhca_inbox *inbox)
 	pthread_mutex_unlock(&inbox->lock);
 }
 
+/* Under the lock, connected. */
+static bool is_from_peer(const struct simhca_inbox *inbox, const struct simhca_wire_path *from)
+{
+	return !memcmp(&from->source, &inbox->path.destination, sizeof(from->source)) &&
+	       !memcmp(&from->destination, &inbox->path.source, sizeof(from->destination));
+}
+
 const struct simhca_wire_path *simhca_inbox_path(const struct simhca_inbox *inbox)
 {
 	return &inbox->path;
+}
+
+struct simhca_congestion *simhca_inbox_congestion(struct simhca_inbox *inbox)
+{
+	return &inbox->congestion;
+}
+
+bool simhca_inbox_notify(struct simhca_inbox *inbox, const struct simhca_wire_path *from)
+{
+	bool believed;
+
+	pthread_mutex_lock(&inbox->lock);
+	believed = inbox->open && inbox->connected && is_from_peer(inbox, from);
+	pthread_mutex_unlock(&inbox->lock);
+	if (believed)
+		atomic_store(&inbox->notified, true);
+	return believed;
+}
+
+bool simhca_inbox_notified(struct simhca_inbox *inbox)
+{
+	return atomic_load_explicit(&inbox->notified, memory_order_relaxed) &&
+	       atomic_exchange(&inbox->notified, false);
+}
+
+bool simhca_inbox_tells(struct simhca_inbox *inbox, uint64_t now_ns)
+{
+	if (inbox->told_at && now_ns - inbox->told_at < SIMHCA_CNP_NS)
+		return false;
+	inbox->told_at = now_ns;
+	return true;
+}
+
+bool simhca_inbox_is_new(const struct simhca_inbox *inbox, const struct simhca_packet *packet)
+{
+	return !inbox->psn_known || simhca_psn_cmp(packet->psn, inbox->psn_next) >= 0;
 }
 
 void simhca_inbox_sent(struct simhca_inbox *inbox, const struct simhca_packet *packet)
@@ -99,7 +151,7 @@ void simhca_inbox_sent(struct simhca_inbox *inbox, const struct simhca_packet *p
 	atomic_fetch_add_explicit(&inbox->sent, 1, memory_order_relaxed);
 	if (simhca_is_response(packet->op))
 		return;
-	if (inbox->psn_known && simhca_psn_cmp(packet->psn, inbox->psn_next) < 0) {
+	if (!simhca_inbox_is_new(inbox, packet)) {
 		atomic_fetch_add_explicit(&inbox->repeated, 1, memory_order_relaxed);
 		return;
 	}
@@ -134,8 +186,7 @@ static bool is_for(const struct simhca_inbox *inbox, const struct simhca_packet 
 		return true;
 	if (simhca_is_response(packet->op) && packet->length > 128u << inbox->mtu)
 		return false;
-	return (!memcmp(&from->source, &inbox->path.destination, sizeof(from->source)) &&
-		!memcmp(&from->destination, &inbox->path.source, sizeof(from->destination)));
+	return is_from_peer(inbox, from);
 }
 
 static struct simhca_arrival *copy(const struct simhca_packet *packet, const uint8_t *payload,
@@ -150,10 +201,14 @@ static struct simhca_arrival *copy(const struct simhca_packet *packet, const uin
 		atomic_fetch_sub_explicit(account, bytes, memory_order_relaxed);
 		return NULL;
 	}
-	arrival->next = NULL;
+	arrival->next = arrival->more = NULL;
+	arrival->end = &arrival->more;
+	arrival->count = 1;
+	arrival->length = packet->length;
 	arrival->tries = 0;
 	arrival->account = account;
 	arrival->bytes = bytes;
+	arrival->marked = simhca_ecn_is_marked(datagram->traffic_class);
 	arrival->packet = *packet;
 	arrival->packet.remote = true;
 	arrival->packet.sgid = datagram->path.source;
@@ -240,6 +295,39 @@ bool simhca_inbox_end(struct simhca_inbox *inbox)
 	return wanted;
 }
 
+/* Whether a packet goes on where those end: it can be one with them. */
+static bool goes_on(const struct simhca_inbox *inbox, const struct simhca_packet *so_far,
+		    const struct simhca_arrival *next)
+{
+	uint32_t mtu = 128u << inbox->mtu;
+
+	return inbox->connected && next->packet.op == so_far->op &&
+	       next->packet.transport == so_far->transport && !so_far->last &&
+	       !next->packet.first && so_far->length && so_far->length % mtu == 0 &&
+	       next->packet.length && next->packet.length <= mtu &&
+	       next->packet.psn ==
+		       simhca_psn_add(so_far->psn, simhca_psn_count(so_far->length, mtu)) &&
+	       next->packet.srqn == so_far->srqn;
+}
+
+static void gather(struct simhca_arrival *arrival, struct simhca_arrival *next)
+{
+	struct simhca_packet *whole = &arrival->packet;
+
+	whole->gathered = true;
+	whole->length += next->packet.length;
+	whole->last = next->packet.last;
+	whole->ack_req |= next->packet.ack_req;
+	whole->solicited |= next->packet.solicited;
+	whole->has_imm = next->packet.has_imm;
+	whole->has_inv = next->packet.has_inv;
+	whole->imm_or_rkey = next->packet.imm_or_rkey;
+	arrival->marked |= next->marked;
+	*arrival->end = next;
+	arrival->end = &next->more;
+	arrival->count++;
+}
+
 struct simhca_arrival *simhca_inbox_take(struct simhca_inbox *inbox, bool responses)
 {
 	struct simhca_arrival **link, *arrival;
@@ -251,9 +339,17 @@ struct simhca_arrival *simhca_inbox_take(struct simhca_inbox *inbox, bool respon
 	arrival = *link;
 	if (arrival) {
 		*link = arrival->next;
+		inbox->count -= arrival->count;
+		while (*link && arrival->count < SIMHCA_INBOX_GATHERED &&
+		       goes_on(inbox, &arrival->packet, *link)) {
+			struct simhca_arrival *next = *link;
+
+			*link = next->next;
+			inbox->count--;
+			gather(arrival, next);
+		}
 		if (!*link)
 			inbox->end = link;
-		inbox->count--;
 	}
 	pthread_mutex_unlock(&inbox->lock);
 	return arrival;
@@ -269,7 +365,7 @@ void simhca_inbox_keep(struct simhca_inbox *inbox, struct simhca_arrival *arriva
 		inbox->first = arrival;
 		if (!arrival->next)
 			inbox->end = &arrival->next;
-		inbox->count++;
+		inbox->count += arrival->count;
 	}
 	pthread_mutex_unlock(&inbox->lock);
 }

@@ -6,18 +6,27 @@
 #ifndef LIBSIMHCA_INBOX_H
 #define LIBSIMHCA_INBOX_H
 
+#include "link/wire/congestion.h"
 #include "link/wire/wire.h"
 #include "transport/packet.h"
 
 /* Packets in an inbox: some windows of those who know none, as on UC and UD. */
 #define SIMHCA_INBOX_ROOM 1024
+#define SIMHCA_CNP_NS 50000 /* between two notifications for a QP */
+
+/* Packets that are one when they are taken: those of a message, in a row, as a link's slice. */
+#define SIMHCA_INBOX_GATHERED 64
 
 /* A packet that came, with its payload. */
 struct simhca_arrival {
 	struct simhca_arrival *next;
-	struct simhca_packet packet;
-	struct simhca_av av; /* as the receiver sees it: to itself */
-	unsigned int tries;  /* to deliver it */
+	struct simhca_arrival *more, **end; /* with it, in order: those that are one with it */
+	uint32_t count;			    /* of all these */
+	struct simhca_packet packet;	    /* all of these, but for the payload */
+	uint64_t length;		    /* of its own payload */
+	struct simhca_av av;		    /* as the receiver sees it: to itself */
+	bool marked;			    /* by the network, which is nearly full */
+	unsigned int tries;		    /* to deliver it */
 	_Atomic uint64_t *account;
 	size_t bytes; /* of it all, in the account */
 	uint8_t payload[];
@@ -43,6 +52,18 @@ bool simhca_inbox_put(struct simhca_inbox *inbox, const struct simhca_packet *pa
 		      const uint8_t *payload, const struct simhca_wire_datagram *datagram,
 		      _Atomic uint64_t *account, uint64_t most);
 
+/* What a connected QP may have under way; under its requester's lock. */
+struct simhca_congestion *simhca_inbox_congestion(struct simhca_inbox *inbox);
+
+/* The peer was told by the network that it is full: from its address, or it is not believed. */
+bool simhca_inbox_notify(struct simhca_inbox *inbox, const struct simhca_wire_path *from);
+/* Whether that was so since it was last asked. */
+bool simhca_inbox_notified(struct simhca_inbox *inbox);
+/* Whether the peer is to be told: not more often than every SIMHCA_CNP_NS. In a turn. */
+bool simhca_inbox_tells(struct simhca_inbox *inbox, uint64_t now_ns);
+
+/* Whether a request goes out for the first time. Under its requester's lock. */
+bool simhca_inbox_is_new(const struct simhca_inbox *inbox, const struct simhca_packet *packet);
 /* A packet goes out: counts it, and whether its PSN went before. Under one of the QP's locks. */
 void simhca_inbox_sent(struct simhca_inbox *inbox, const struct simhca_packet *packet);
 /* False: it is not connected by the wire. */
@@ -57,7 +78,10 @@ bool simhca_inbox_begin(struct simhca_inbox *inbox);
 bool simhca_inbox_timer(struct simhca_inbox *inbox, uint64_t fired);
 /* True: somebody was sent away meanwhile. */
 bool simhca_inbox_end(struct simhca_inbox *inbox);
-/* The oldest; the oldest response if `responses`. NULL: none. In a turn, as what follows. */
+/*
+ * The oldest, with those that follow it in its message; the oldest response if `responses`. NULL:
+ * none. In a turn, as what follows.
+ */
 struct simhca_arrival *simhca_inbox_take(struct simhca_inbox *inbox, bool responses);
 /* It could not be delivered: it is the oldest again, or, if the QP was reset meanwhile, gone. */
 void simhca_inbox_keep(struct simhca_inbox *inbox, struct simhca_arrival *arrival);

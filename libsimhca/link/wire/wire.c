@@ -18,16 +18,21 @@
 #include "link/tap.h"
 #include "link/traffic.h"
 #include "link/wire/inbox.h"
+#include "link/wire/outbox.h"
 #include "link/wire/wire.h"
 #include "transport/link.h"
 #include "transport/own_memory.h"
+#include "transport/psn.h"
 #include "transport/qp.h"
 
-#define WINDOW 32		  /* PSNs: what a socket's buffer holds by default */
 #define TAKES 16		  /* packets in one turn of a QP */
 #define TRIES 500		  /* of a packet for a QP that is busy; then it is lost */
 #define INBOX_BYTES (64ull << 20) /* in all inboxes */
 #define PAYLOAD_MOST 4096u
+/* Payload that is taken from a program, or given to it, in one go: packets of one run. */
+#define SLICE (64u << 10)
+#define SLICE_MOST 64u
+#define SLICE_BYTES (SLICE + SLICE_MOST * SIMHCA_DATAGRAM_MOST(0))
 
 /* MADs that wait: what beyond that comes is lost, as in the queue of a QP 1. */
 #define GMPS 128
@@ -48,6 +53,7 @@ struct simhca_wire {
 	 */
 	pthread_rwlock_t lock;
 	_Atomic uint64_t inbox_bytes;
+	atomic_bool no_runs; /* each datagram is to be one by itself */
 	pthread_mutex_t gmp_lock;
 	struct gmp gmp[GMPS]; /* from gmp_first on */
 	uint32_t gmp_first, gmps;
@@ -178,58 +184,176 @@ bool simhca_wire_traffic(struct simhca_context *context, uint32_t handle,
 	return qp && qp->inbox && qp->link->remote && simhca_inbox_traffic(qp->inbox, traffic);
 }
 
-static const struct simhca_uplink uplink = {
-	.attach = attach,
-	.detach = detach,
-	.connect = connect_qp,
-	.reset = reset,
-	.retire = retire,
-};
-
 /* -------------------------------------------------------------------------------- sending */
+
+static void send_runs(struct simhca_wire *wire, const struct simhca_wire_run *runs,
+		      unsigned int count)
+{
+	/* relaxed: each thread finds out for itself, or a little later. */
+	if (!wire->ops.send(wire->ops.arg, runs, count))
+		atomic_store_explicit(&wire->no_runs, true, memory_order_relaxed);
+}
+
+static void send_all(struct simhca_outbox *outbox)
+{
+	send_runs(outbox->wire, outbox->run, outbox->runs);
+	simhca_outbox_empty(outbox);
+}
+
+/* The outbox of a thread, with room for a packet; NULL: out of memory. */
+static struct simhca_outbox *outbox_of(struct simhca_wire *wire, struct simhca_worker *worker)
+{
+	struct simhca_outbox *outbox = worker->outgoing.outbox;
+
+	if (!outbox) {
+		outbox = worker->outgoing.outbox = malloc(sizeof(*outbox));
+		if (!outbox)
+			return NULL;
+		outbox->wire = wire;
+		simhca_outbox_empty(outbox);
+	}
+	if (!simhca_outbox_room(outbox, SLICE_BYTES, SLICE_MOST))
+		send_all(outbox);
+	return outbox;
+}
+
+/* The nth of the packets of one MTU each that it stands for. */
+static struct simhca_packet part_of(const struct simhca_packet *packet, uint32_t n, uint32_t mtu)
+{
+	uint64_t offset = (uint64_t)n * mtu, left = packet->length - offset;
+	struct simhca_packet part = *packet;
+	bool last = left <= mtu;
+
+	part.psn = simhca_psn_add(packet->psn, n);
+	part.length = last ? left : mtu;
+	part.first = packet->first && !n;
+	part.last = packet->last && last;
+	part.ack_req = packet->ack_req && last;
+	part.solicited = packet->solicited && last;
+	part.has_imm = packet->has_imm && last;
+	part.has_inv = packet->has_inv && last;
+	return part;
+}
+
+/* Writes the headers of its parts, and says where their payloads go; 0: no opcode says this. */
+static uint32_t lay_out(const struct simhca_packet *packet, uint32_t mtu, uint8_t *at,
+			struct simhca_sgl *target)
+{
+	uint32_t count = simhca_psn_count(packet->length, mtu);
+
+	if (count > SLICE_MOST)
+		return 0;
+	target->count = count;
+	for (uint32_t i = 0; i < count; i++) {
+		const struct simhca_packet part = part_of(packet, i, mtu);
+		size_t headers = simhca_bth_encode(&part, at);
+
+		if (!headers)
+			return 0;
+		at += headers;
+		target->seg[i] =
+			(struct simhca_seg){ .addr = (uintptr_t)at, .length = part.length };
+		at += part.length;
+		memset(at, 0, simhca_pad(part.length));
+		at += simhca_pad(part.length) + SIMHCA_ICRC_BYTES;
+	}
+	return count;
+}
+
+static bool acknowledges(const struct simhca_packet *packet)
+{
+	return packet->op == SIMHCA_PKT_ACK && SIMHCA_SYNDROME_IS_ACK(packet->syndrome);
+}
+
+/* The QP's acknowledgement that has not left yet says what this one does. */
+static void say_instead(struct simhca_outbox *outbox, const struct simhca_packet *packet,
+			const struct simhca_wire_path *path)
+{
+	struct simhca_wire_path exact = *path;
+
+	exact.ip_id = simhca_outbox_newest(outbox);
+	simhca_icrc_put(&exact, outbox->acknowledgement,
+			simhca_bth_encode(packet, outbox->acknowledgement));
+}
 
 /* TAKEN: it is on its way, or lost. */
 static struct simhca_handover carry(struct simhca_worker *worker, struct simhca_qp *qp,
 				    const struct simhca_packet *packet,
 				    const struct simhca_wire_path *path, uint8_t traffic_class)
 {
-	const struct simhca_wire *wire = qp->device->fabric->wire;
+	struct simhca_wire *wire = qp->device->fabric->wire;
+	uint32_t mtu = packet->transport == SIMHCA_QPT_UD ? PAYLOAD_MOST : simhca_qp_mtu(qp);
 	struct simhca_handover handover = { .outcome = SIMHCA_TAKEN };
-	uint8_t datagram[SIMHCA_DATAGRAM_MOST(PAYLOAD_MOST)];
-	size_t length = simhca_bth_encode(packet, datagram);
-	struct simhca_sgl target = { .count = 1 };
+	struct simhca_outbox *outbox = outbox_of(wire, worker);
+	struct simhca_wire_path exact = *path;
+	struct simhca_sgl target;
+	uint32_t count;
+	uint8_t *at;
 
-	if (!length || packet->length > PAYLOAD_MOST)
+	if (!outbox)
 		return handover;
-	target.seg[0] = (struct simhca_seg){ .addr = (uintptr_t)datagram + length,
-					     .length = packet->length };
+	if (acknowledges(packet) && outbox->acknowledgement) {
+		say_instead(outbox, packet, path);
+		return handover;
+	}
+	at = simhca_outbox_room(outbox, SLICE_BYTES, SLICE_MOST);
+	count = lay_out(packet, mtu, at, &target);
+	if (!count)
+		return handover;
 	if (packet->length && (!simhca_payload_reached(worker, packet) ||
 			       simhca_dma_copy(&target, packet->payload, packet->length,
 					       &worker->mover, &handover.reason))) {
 		handover.outcome = SIMHCA_UNREADABLE;
 		return handover;
 	}
-	length += packet->length;
-	memset(datagram + length, 0, simhca_pad(packet->length));
-	length += simhca_pad(packet->length);
-	simhca_icrc_put(path, datagram, length);
 	simhca_stats_sent(worker, qp->device, packet);
-	simhca_inbox_sent(qp->inbox, packet);
-	length += SIMHCA_ICRC_BYTES;
-	if (simhca_tap_is_on(qp->device->fabric))
-		simhca_tap_datagram(qp->device->fabric, path, traffic_class, datagram, length);
-	wire->ops.send(wire->ops.arg, path, traffic_class, datagram, length);
+	outbox->acknowledgement = acknowledges(packet) ? at : NULL;
+	worker->outgoing.send = send_all;
+	for (uint32_t i = 0; i < count; i++) {
+		const struct simhca_packet part = part_of(packet, i, mtu);
+		const uint8_t *end = (uint8_t *)(uintptr_t)target.seg[i].addr + part.length +
+				     simhca_pad(part.length);
+		size_t length = (size_t)(end - at);
+
+		simhca_inbox_sent(qp->inbox, &part);
+		exact.ip_id = simhca_outbox_add(
+			outbox, path, traffic_class, length + SIMHCA_ICRC_BYTES,
+			atomic_load_explicit(&wire->no_runs, memory_order_relaxed));
+		simhca_icrc_put(&exact, at, length);
+		length += SIMHCA_ICRC_BYTES;
+		if (simhca_tap_is_on(qp->device->fabric))
+			simhca_tap_datagram(qp->device->fabric, &exact, traffic_class, at, length);
+		at += length;
+	}
 	return handover;
+}
+
+/* Whoever is connected heeds marks, unless the program has a view of its own. */
+static uint8_t ecn_capable(const struct simhca_av *av)
+{
+	return av->traffic_class & SIMHCA_ECN_MASK ? av->traffic_class
+						   : av->traffic_class | SIMHCA_ECN_CAPABLE;
+}
+
+static uint32_t last_psn(const struct simhca_qp *qp, const struct simhca_packet *packet)
+{
+	uint64_t bytes = packet->op == SIMHCA_PKT_READ ? packet->dma_length : packet->length;
+
+	return simhca_psn_add(packet->psn, simhca_psn_count(bytes, simhca_qp_mtu(qp)) - 1);
 }
 
 static struct simhca_handover send_request(struct simhca_worker *worker, struct simhca_qp *qp,
 					   struct simhca_packet *packet)
 {
+	struct simhca_congestion *congestion = simhca_inbox_congestion(qp->inbox);
 	struct simhca_handover lost = { .outcome = SIMHCA_TAKEN };
 
 	if (!simhca_link_is_up(qp))
 		return lost;
-	return carry(worker, qp, packet, simhca_inbox_path(qp->inbox), packet->av->traffic_class);
+	if (packet->ack_req && !congestion->timed_at && simhca_inbox_is_new(qp->inbox, packet))
+		simhca_congestion_sent(congestion, last_psn(qp, packet),
+				       simhca_engine_now(qp->context->engine));
+	return carry(worker, qp, packet, simhca_inbox_path(qp->inbox), ecn_capable(packet->av));
 }
 
 static struct simhca_handover request(struct simhca_worker *worker, struct simhca_qp *qp,
@@ -247,7 +371,7 @@ static struct simhca_handover send_response(struct simhca_worker *worker, struct
 
 	if (!simhca_link_is_up(qp))
 		return lost;
-	return carry(worker, qp, packet, simhca_inbox_path(qp->inbox), qp->qpc->av.traffic_class);
+	return carry(worker, qp, packet, simhca_inbox_path(qp->inbox), ecn_capable(&qp->qpc->av));
 }
 
 static struct simhca_handover respond(struct simhca_worker *worker, struct simhca_qp *qp,
@@ -304,6 +428,14 @@ static struct simhca_engine *engine_of(const struct simhca_qp *qp)
 	return engine;
 }
 
+static bool notified(struct simhca_qp *qp, const struct simhca_wire_path *path)
+{
+	if (!simhca_inbox_notify(qp->inbox, path))
+		return false;
+	simhca_stats_once(qp->device, SIMHCA_STAT_CNP_HANDLED);
+	return true;
+}
+
 /* To the QP of the device that it is for, if there is one. Under both locks. */
 static bool put(struct simhca_device *device, const struct simhca_packet *packet,
 		const uint8_t *payload, const struct simhca_wire_datagram *datagram)
@@ -315,9 +447,12 @@ static bool put(struct simhca_device *device, const struct simhca_packet *packet
 	if (!device->config.wire || !simhca_link_answers_to(device, device, &av))
 		return false;
 	qp = atomic_load(&device->qps[SIMHCA_QPN_SLOT(packet->dest_qpn)]);
-	if (!qp || qp->qpn != packet->dest_qpn || !qp->inbox || !takes(qp->type, packet) ||
-	    !simhca_inbox_put(qp->inbox, packet, payload, datagram, &wire->inbox_bytes,
-			      INBOX_BYTES))
+	if (!qp || qp->qpn != packet->dest_qpn || !qp->inbox)
+		return false;
+	if (packet->op == SIMHCA_PKT_CNP)
+		return notified(qp, &datagram->path);
+	if (!takes(qp->type, packet) || !simhca_inbox_put(qp->inbox, packet, payload, datagram,
+							  &wire->inbox_bytes, INBOX_BYTES))
 		return false;
 	simhca_engine_schedule(engine_of(qp), &qp->task);
 	return true;
@@ -354,7 +489,13 @@ bool simhca_wire_send_gmp(struct simhca_device *device, const struct simhca_av *
 	length += SIMHCA_ICRC_BYTES;
 	if (simhca_tap_is_on(device->fabric))
 		simhca_tap_datagram(device->fabric, &path, av->traffic_class, datagram, length);
-	wire->ops.send(wire->ops.arg, &path, av->traffic_class, datagram, length);
+	send_runs(wire,
+		  &(struct simhca_wire_run){ .path = path,
+					     .traffic_class = av->traffic_class,
+					     .bytes = datagram,
+					     .length = length,
+					     .segment = length },
+		  1);
 	return true;
 }
 
@@ -475,17 +616,37 @@ static struct simhca_handover deliver(struct simhca_worker *worker, struct simhc
 				      struct simhca_arrival *arrival)
 {
 	struct simhca_packet *packet = &arrival->packet;
-	struct simhca_sgl payload = { .count = 1 };
+	const struct simhca_arrival *part;
 	struct simhca_handover handover;
+	struct simhca_sgl payload;
 
-	payload.seg[0] = (struct simhca_seg){ .addr = (uintptr_t)arrival->payload,
-					      .length = packet->length };
+	payload.count = 0;
+	for (part = arrival; part; part = part->more)
+		payload.seg[payload.count++] =
+			(struct simhca_seg){ .addr = (uintptr_t)part->payload,
+					     .length = part->length };
 	packet->payload = &payload;
 	if (packet->op == SIMHCA_PKT_ACK)
 		packet->reason = reason_of(packet->syndrome);
 	handover = simhca_link_deliver(worker, qp, packet);
 	packet->payload = NULL;
 	return handover;
+}
+
+/* What came was marked: its sender is to know. */
+static void tell_of_congestion(struct simhca_worker *worker, struct simhca_qp *qp)
+{
+	const struct simhca_packet packet = { .op = SIMHCA_PKT_CNP,
+					      .dest_qpn = qp->qpc->dest_qpn,
+					      .first = true,
+					      .last = true,
+					      .mtu = qp->qpc->path_mtu };
+
+	simhca_stats_once(qp->device, SIMHCA_STAT_ECN_MARKED);
+	if (!qp->link->remote || !simhca_inbox_tells(qp->inbox, simhca_engine_now(worker->engine)))
+		return;
+	simhca_stats_once(qp->device, SIMHCA_STAT_CNP_SENT);
+	carry(worker, qp, &packet, simhca_inbox_path(qp->inbox), qp->qpc->av.traffic_class);
 }
 
 /* The next one; false: no more now. */
@@ -501,6 +662,9 @@ static bool take_one(struct simhca_worker *worker, struct simhca_qp *qp, bool *o
 	arrival = simhca_inbox_take(qp->inbox, *owed || *kept);
 	if (!arrival)
 		return *owed;
+	if (arrival->marked)
+		tell_of_congestion(worker, qp);
+	arrival->marked = false;
 	simhca_guard_widen(&worker->guard);
 	handover = deliver(worker, qp, arrival);
 	switch (handover.outcome) {
@@ -545,9 +709,55 @@ static bool arrived(struct simhca_worker *worker, struct simhca_qp *qp)
 	return simhca_inbox_end(qp->inbox) || more;
 }
 
+static const struct simhca_uplink uplink = {
+	.attach = attach,
+	.detach = detach,
+	.connect = connect_qp,
+	.reset = reset,
+	.retire = retire,
+};
+
+static uint32_t window_now(const struct simhca_qp *qp)
+{
+	struct simhca_congestion *congestion = simhca_inbox_congestion(qp->inbox);
+
+	if (simhca_inbox_notified(qp->inbox))
+		simhca_congestion_lost(congestion);
+	return congestion->window;
+}
+
+static void acknowledged(struct simhca_qp *qp, uint32_t psn)
+{
+	struct simhca_congestion *congestion = simhca_inbox_congestion(qp->inbox);
+	uint64_t now = congestion->timed_at ? simhca_engine_now(qp->context->engine) : 0;
+
+	simhca_congestion_acknowledged(congestion, qp->req.psn_una, psn, now);
+}
+
+static uint64_t soon(struct simhca_qp *qp)
+{
+	return simhca_congestion_patience(simhca_inbox_congestion(qp->inbox));
+}
+
+static void lost(struct simhca_qp *qp, bool silence)
+{
+	struct simhca_congestion *congestion = simhca_inbox_congestion(qp->inbox);
+
+	if (silence)
+		simhca_congestion_silence(congestion);
+	else
+		simhca_congestion_lost(congestion);
+}
+
 static const struct simhca_link wire_link = {
-	.window = WINDOW,
-	.read = WINDOW,
+	.slice = SLICE,
+	.packets = SLICE_MOST,
+	.window = SIMHCA_WINDOW_FIRST,
+	.window_now = window_now,
+	.acknowledged = acknowledged,
+	.lost = lost,
+	.soon = soon,
+	.read = SIMHCA_WINDOW_FIRST,
 	.request = request,
 	.respond = respond,
 	.arrived = arrived,
@@ -555,7 +765,7 @@ static const struct simhca_link wire_link = {
 };
 
 static const struct simhca_link datagram_link = {
-	.window = WINDOW,
+	.window = SIMHCA_WINDOW_FIRST,
 	.request = request_datagram,
 	.respond = respond,
 	.arrived = arrived,

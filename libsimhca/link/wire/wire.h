@@ -10,13 +10,22 @@
 #include "link/wire/icrc.h"
 #include "simhca.h"
 
+/* Datagrams one behind the other, each of `segment` bytes but the last, which can be shorter. */
+struct simhca_wire_run {
+	struct simhca_wire_path path; /* ip_id is the first one's; each further one has one more */
+	uint8_t traffic_class;
+	const uint8_t *bytes;
+	size_t length; /* of all of them */
+	size_t segment;
+};
+
 struct simhca_wire_ops {
 	/*
-	 * Sends a datagram from path->source to path->destination, both at port SIMHCA_WIRE_PORT,
-	 * with ip_id 0, or loses it; does not wait. Called by engines, under a QP's lock.
+	 * Sends these from path.source to path.destination, both at port SIMHCA_WIRE_PORT, or loses
+	 * them; does not wait. By any thread. False: runs of several are not taken here, and will
+	 * not be given from now on; these are lost.
 	 */
-	void (*send)(void *arg, const struct simhca_wire_path *path, uint8_t traffic_class,
-		     const void *datagram, size_t length);
+	bool (*send)(void *arg, const struct simhca_wire_run *runs, unsigned int count);
 	/* Management datagrams wait for simhca_wire_gmps(). By the thread that receives. */
 	void (*gmps)(void *arg);
 	/* Hands in what waits at the sockets. By engines, under no lock. NULL: nothing does. */

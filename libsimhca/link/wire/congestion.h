@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * How much a QP may have under way on a wire that others use as well: its window falls by half when
+ * something is lost or the network says that it is full, and grows by one PSN with each window that
+ * arrives; at first, and after silence, with each PSN (as TCP's: RFC 5681).
+ *
+ * And how soon it asks again if an answer is missing, which the transport's timer, made for any
+ * network, would find out a hundred times later; ConnectX calls that adaptive retransmission.
+ */
+#ifndef LIBSIMHCA_CONGESTION_H
+#define LIBSIMHCA_CONGESTION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* The lower two bits of a traffic class (RFC 3168). */
+#define SIMHCA_ECN_MASK 3u
+#define SIMHCA_ECN_CAPABLE 2u
+static inline bool simhca_ecn_is_marked(uint8_t traffic_class)
+{
+	return (traffic_class & SIMHCA_ECN_MASK) == SIMHCA_ECN_MASK;
+}
+
+/* PSNs; a QP's requester has it, under its lock. */
+struct simhca_congestion {
+	uint32_t window;
+	uint32_t enough; /* up to there it grows by each PSN */
+	uint32_t credit; /* acknowledged since it grew */
+	uint32_t behind; /* acknowledged since it fell: less than a window is of the same loss */
+	/* How long an answer takes, by the requests of which one is timed at a time. */
+	uint64_t timed_at; /* 0: none is */
+	uint32_t timed_psn;
+	uint64_t round_trip_ns; /* 0: unknown */
+	unsigned int silences;	/* since something was acknowledged */
+};
+
+#define SIMHCA_WINDOW_FIRST 32 /* what a socket's buffer holds by default */
+#define SIMHCA_WINDOW_LEAST 4
+#define SIMHCA_WINDOW_MOST 512
+
+void simhca_congestion_begin(struct simhca_congestion *congestion);
+/* A request for which an answer is wanted goes out for the first time. */
+void simhca_congestion_sent(struct simhca_congestion *congestion, uint32_t psn, uint64_t now_ns);
+/* All before psn has arrived; una: all before that was known to. */
+void simhca_congestion_acknowledged(struct simhca_congestion *congestion, uint32_t una,
+				    uint32_t psn, uint64_t now_ns);
+void simhca_congestion_lost(struct simhca_congestion *congestion);
+/* No answer in time: nothing is known of the network any more. */
+void simhca_congestion_silence(struct simhca_congestion *congestion);
+
+/* How long to wait for an answer, in ns; 0: as long as the transport says. */
+uint64_t simhca_congestion_patience(const struct simhca_congestion *congestion);
+
+#endif

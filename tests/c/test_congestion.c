@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* How much may be under way on a wire, and how soon it asks again: congestion.h by itself. */
+#include "harness.h"
+#include "link/wire/congestion.h"
+
+#define MS 1000000ull
+
+static struct simhca_congestion at_first(void)
+{
+	struct simhca_congestion congestion;
+
+	simhca_congestion_begin(&congestion);
+	return congestion;
+}
+
+/* So many PSNs arrive; when does not matter. */
+static void arrive(struct simhca_congestion *congestion, uint32_t psns)
+{
+	simhca_congestion_acknowledged(congestion, 0, psns, 0);
+}
+
+static void it_grows_by_what_arrives(void **state)
+{
+	struct simhca_congestion congestion = at_first();
+
+	assert_int_equal(congestion.window, SIMHCA_WINDOW_FIRST);
+	arrive(&congestion, 10);
+	assert_int_equal(congestion.window, SIMHCA_WINDOW_FIRST + 10);
+	for (int i = 0; i < 100; i++)
+		arrive(&congestion, congestion.window);
+	assert_int_equal(congestion.window, SIMHCA_WINDOW_MOST);
+}
+
+static void a_loss_halves_it(void **state)
+{
+	struct simhca_congestion congestion = at_first();
+
+	simhca_congestion_lost(&congestion);
+	assert_int_equal(congestion.window, SIMHCA_WINDOW_FIRST / 2);
+	/* Others until as much has arrived are of the same time. */
+	arrive(&congestion, SIMHCA_WINDOW_FIRST / 2 - 1);
+	simhca_congestion_lost(&congestion);
+	assert_int_equal(congestion.window, SIMHCA_WINDOW_FIRST / 2);
+	/* From then on one more with each window. */
+	arrive(&congestion, 1);
+	assert_int_equal(congestion.window, SIMHCA_WINDOW_FIRST / 2 + 1);
+	for (int i = 0; i < 100; i++) {
+		arrive(&congestion, congestion.window + 1);
+		simhca_congestion_lost(&congestion);
+	}
+	assert_int_equal(congestion.window, SIMHCA_WINDOW_LEAST);
+}
+
+static void silence_begins_anew(void **state)
+{
+	struct simhca_congestion congestion = at_first();
+
+	simhca_congestion_silence(&congestion);
+	assert_int_equal(congestion.window, SIMHCA_WINDOW_LEAST);
+	for (int i = 0; i < 3; i++)
+		arrive(&congestion, SIMHCA_WINDOW_LEAST);
+	/* Quickly to where it was a half, slowly from there. */
+	assert_int_equal(congestion.window, SIMHCA_WINDOW_FIRST / 2);
+	arrive(&congestion, SIMHCA_WINDOW_LEAST);
+	assert_int_equal(congestion.window, SIMHCA_WINDOW_FIRST / 2);
+}
+
+/* One request that is answered after so long. */
+static void take_time(struct simhca_congestion *congestion, uint64_t ns)
+{
+	simhca_congestion_sent(congestion, 0xffffff, 1000);
+	simhca_congestion_acknowledged(congestion, 0xffffff, 0, 1000 + ns);
+}
+
+static void patience_is_some_round_trips(void **state)
+{
+	struct simhca_congestion congestion = at_first();
+
+	assert_int_equal(simhca_congestion_patience(&congestion), 0);
+	take_time(&congestion, 10 * MS);
+	assert_int_equal(simhca_congestion_patience(&congestion), 40 * MS);
+	/* An average, of which a single one does not say much. */
+	take_time(&congestion, 90 * MS);
+	assert_int_equal(simhca_congestion_patience(&congestion), 80 * MS);
+	for (int i = 0; i < 200; i++)
+		take_time(&congestion, 1000);
+	assert_int_equal(simhca_congestion_patience(&congestion), 4 * MS);
+}
+
+static void silence_makes_it_longer(void **state)
+{
+	struct simhca_congestion congestion = at_first();
+
+	take_time(&congestion, MS);
+	for (unsigned int i = 0; i < 8; i++) {
+		assert_int_equal(simhca_congestion_patience(&congestion), 4 * MS << i);
+		simhca_congestion_silence(&congestion);
+	}
+	assert_int_equal(simhca_congestion_patience(&congestion), 0);
+	arrive(&congestion, 1);
+	assert_int_equal(simhca_congestion_patience(&congestion), 4 * MS);
+}
+
+/* An answer to what went twice may be one to the first, or to the second (Karn's rule). */
+static void what_goes_twice_tells_no_time(void **state)
+{
+	void (*const again[])(struct simhca_congestion *
+			      congestion) = { simhca_congestion_lost, simhca_congestion_silence };
+
+	for (size_t i = 0; i < ARRAY_SIZE(again); i++) {
+		struct simhca_congestion congestion = at_first();
+
+		simhca_congestion_sent(&congestion, 7, 1000);
+		again[i](&congestion);
+		simhca_congestion_acknowledged(&congestion, 7, 8, MS);
+		assert_int_equal(simhca_congestion_patience(&congestion), 0);
+	}
+}
+
+/* What comes before the one that is timed, and what is sent after it, do not count. */
+static void one_is_timed_at_a_time(void **state)
+{
+	struct simhca_congestion congestion = at_first();
+
+	simhca_congestion_sent(&congestion, 7, 1000);
+	simhca_congestion_sent(&congestion, 8, 5 * MS);
+	simhca_congestion_acknowledged(&congestion, 0, 7, 6 * MS);
+	assert_int_equal(simhca_congestion_patience(&congestion), 0);
+	simhca_congestion_acknowledged(&congestion, 7, 9, 10 * MS + 1000);
+	assert_int_equal(simhca_congestion_patience(&congestion), 40 * MS);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(it_grows_by_what_arrives),
+		cmocka_unit_test(a_loss_halves_it),
+		cmocka_unit_test(silence_begins_anew),
+		cmocka_unit_test(patience_is_some_round_trips),
+		cmocka_unit_test(silence_makes_it_longer),
+		cmocka_unit_test(what_goes_twice_tells_no_time),
+		cmocka_unit_test(one_is_timed_at_a_time),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
