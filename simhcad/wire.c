@@ -25,14 +25,16 @@
 #define RUN_BYTES 65536
 #define BUFFER_BYTES (4 << 20) /* of a socket, if we may */
 #define HEADERS_RESERVE 80     /* what rxe takes off an interface's MTU */
-#define ENDPOINTS (OPTIONS_MAX_DEVICES * SIMHCA_GID_ENTRIES)
+#define GROUPS 256	       /* on an interface each */
+#define ENDPOINTS (OPTIONS_MAX_DEVICES * SIMHCA_GID_ENTRIES + GROUPS)
 
-/* A socket, bound to one address. */
+/* A socket, bound to one address, or to a group's, which it has joined on an interface. */
 struct endpoint {
 	union simhca_gid gid;
 	uint32_t ifindex;
 	int fd;
 	bool wanted;
+	unsigned int members; /* devices that have members of the group */
 };
 
 struct batch {
@@ -53,7 +55,7 @@ struct wire {
 	_Atomic uint64_t sent, unsent; /* datagrams */
 	pthread_rwlock_t lock;	       /* of what follows: who reads it uses the sockets */
 	struct endpoint endpoint[ENDPOINTS];
-	unsigned int endpoints;
+	unsigned int endpoints, groups; /* groups: of the endpoints */
 };
 
 uint32_t wire_mtu(uint32_t interface_mtu)
@@ -83,7 +85,7 @@ static socklen_t socket_address(const union simhca_gid *gid, uint32_t ifindex,
 	ipv6->sin6_family = AF_INET6;
 	ipv6->sin6_port = htons(SIMHCA_WIRE_PORT);
 	memcpy(&ipv6->sin6_addr, gid->raw, sizeof(ipv6->sin6_addr));
-	if (IN6_IS_ADDR_LINKLOCAL(&ipv6->sin6_addr))
+	if (IN6_IS_ADDR_LINKLOCAL(&ipv6->sin6_addr) || IN6_IS_ADDR_MC_LINKLOCAL(&ipv6->sin6_addr))
 		ipv6->sin6_scope_id = ifindex;
 	return sizeof(*ipv6);
 }
@@ -142,6 +144,47 @@ static int set_options(int fd, bool ipv4, bool runs)
 	       set(fd, IPPROTO_UDP, UDP_NO_CHECK6_RX, 1);
 }
 
+/*
+ * What goes to a group leaves by the interface that has the address; its members here get it by
+ * another way.
+ */
+static int set_multicast(int fd, const struct endpoint *endpoint)
+{
+	const struct ip_mreqn by = { .imr_ifindex = (int)endpoint->ifindex };
+
+	if (!simhca_gid_is_ipv4(&endpoint->gid))
+		return set(fd, IPPROTO_IPV6, IPV6_MULTICAST_IF, (int)endpoint->ifindex) ||
+		       set(fd, IPPROTO_IPV6, IPV6_MULTICAST_LOOP, 0);
+	return setsockopt(fd, IPPROTO_IP, IP_MULTICAST_IF, &by, sizeof(by)) ||
+	       set(fd, IPPROTO_IP, IP_MULTICAST_LOOP, 0);
+}
+
+static int join(int fd, const struct endpoint *endpoint)
+{
+	struct ipv6_mreq ipv6 = { .ipv6mr_interface = endpoint->ifindex };
+	struct ip_mreqn ipv4 = { .imr_ifindex = (int)endpoint->ifindex };
+
+	memcpy(&ipv4.imr_multiaddr, endpoint->gid.raw + 12, sizeof(ipv4.imr_multiaddr));
+	memcpy(&ipv6.ipv6mr_multiaddr, endpoint->gid.raw, sizeof(ipv6.ipv6mr_multiaddr));
+	if (simhca_gid_is_ipv4(&endpoint->gid))
+		return set(fd, IPPROTO_IP, IP_MULTICAST_ALL, 0) ||
+		       setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &ipv4, sizeof(ipv4));
+	return set(fd, IPPROTO_IPV6, IPV6_MULTICAST_ALL, 0) ||
+	       setsockopt(fd, IPPROTO_IPV6, IPV6_JOIN_GROUP, &ipv6, sizeof(ipv6));
+}
+
+static bool bind_to(int fd, const struct endpoint *endpoint)
+{
+	struct sockaddr_storage address;
+	socklen_t length = socket_address(&endpoint->gid, endpoint->ifindex, &address);
+
+	/* Other daemons can be members of a group as well. */
+	if (simhca_gid_is_group(&endpoint->gid))
+		return !set(fd, SOL_SOCKET, SO_REUSEADDR, 1) &&
+		       !bind(fd, (void *)&address, length) && !join(fd, endpoint);
+	return !set_multicast(fd, endpoint) && !bind(fd, (void *)&address, length);
+}
+
 static bool listen_to(struct wire *wire, int fd)
 {
 	const struct engines *engines = &wire->daemon->engines;
@@ -156,13 +199,11 @@ static bool listen_to(struct wire *wire, int fd)
 static int open_socket(struct wire *wire, const struct endpoint *endpoint)
 {
 	bool ipv4 = simhca_gid_is_ipv4(&endpoint->gid);
-	struct sockaddr_storage address;
-	socklen_t length = socket_address(&endpoint->gid, endpoint->ifindex, &address);
 	int fd = socket(ipv4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	int error;
 
 	if (fd >= 0 && !set_options(fd, ipv4, wire->runs) &&
-	    !wire_peers_filter(&wire->peers, fd, ipv4) && !bind(fd, (void *)&address, length) &&
+	    !wire_peers_filter(&wire->peers, fd, ipv4) && bind_to(fd, endpoint) &&
 	    listen_to(wire, fd))
 		return fd;
 	error = errno;
@@ -172,33 +213,90 @@ static int open_socket(struct wire *wire, const struct endpoint *endpoint)
 	return -1;
 }
 
-/* Under the lock, for writing. */
-static void add(struct wire *wire, const union simhca_gid *gid, uint32_t ifindex)
+/* Under the lock. NULL: there is none. */
+static struct endpoint *find(struct wire *wire, const union simhca_gid *gid, uint32_t ifindex)
 {
-	struct endpoint *endpoint;
+	for (unsigned int i = 0; i < wire->endpoints; i++)
+		if (!memcmp(&wire->endpoint[i].gid, gid, sizeof(*gid)) &&
+		    wire->endpoint[i].ifindex == ifindex)
+			return &wire->endpoint[i];
+	return NULL;
+}
+
+/* Under the lock, for writing. NULL: it cannot be had. */
+static struct endpoint *add(struct wire *wire, const union simhca_gid *gid, uint32_t ifindex)
+{
+	struct endpoint *endpoint = find(wire, gid, ifindex);
 	char text[GID_TEXT];
 
-	for (unsigned int i = 0; i < wire->endpoints; i++) {
-		endpoint = &wire->endpoint[i];
-		if (memcmp(&endpoint->gid, gid, sizeof(*gid)) || endpoint->ifindex != ifindex)
-			continue;
-		endpoint->wanted = true;
-		return;
-	}
-	if (wire->endpoints == ENDPOINTS)
-		return;
+	if (endpoint || wire->endpoints == ENDPOINTS)
+		return endpoint;
 	endpoint = &wire->endpoint[wire->endpoints];
-	*endpoint = (struct endpoint){ .gid = *gid, .ifindex = ifindex, .wanted = true };
+	*endpoint = (struct endpoint){ .gid = *gid, .ifindex = ifindex };
 	endpoint->fd = open_socket(wire, endpoint);
 	gid_print(gid, text);
 	if (endpoint->fd < 0) {
 		/* The first GID of an interface need not be an address of it. */
 		log_message(errno == EADDRNOTAVAIL ? SIMHCA_LOG_DEBUG : SIMHCA_LOG_WARNING,
 			    "UDP port %u of %s: %m", SIMHCA_WIRE_PORT, text);
-		return;
+		return NULL;
 	}
 	log_debug("UDP port %u of %s is open", SIMHCA_WIRE_PORT, text);
 	wire->endpoints++;
+	return endpoint;
+}
+
+/* Likewise. */
+static void take_away(struct wire *wire, struct endpoint *endpoint)
+{
+	close(endpoint->fd);
+	*endpoint = wire->endpoint[--wire->endpoints];
+}
+
+/* Likewise: a device has members of the group on an interface, or has none any more. */
+static void join_or_leave(struct wire *wire, const union simhca_gid *gid, uint32_t ifindex,
+			  bool joins)
+{
+	struct endpoint *endpoint = find(wire, gid, ifindex);
+
+	if (joins && !endpoint && wire->groups == GROUPS)
+		log_warning("the daemon is in %u groups, which is all: what is sent to another "
+			    "one from elsewhere does not arrive",
+			    GROUPS);
+	else if (joins && !endpoint) {
+		endpoint = add(wire, gid, ifindex);
+		wire->groups += endpoint != NULL;
+	}
+	if (!endpoint)
+		return;
+	endpoint->members += joins ? 1 : -1u;
+	if (endpoint->members)
+		return;
+	take_away(wire, endpoint);
+	wire->groups--;
+}
+
+static void on_group(void *arg, const struct simhca_device *model, const union simhca_gid *gid,
+		     bool member)
+{
+	struct wire *wire = arg;
+	const struct device *device = NULL;
+	uint32_t last = 0;
+
+	for (unsigned int i = 0; i < wire->daemon->num_devices && !device; i++)
+		if (wire->daemon->devices[i].model == model)
+			device = &wire->daemon->devices[i];
+	if (!device)
+		return;
+	pthread_rwlock_wrlock(&wire->lock);
+	/* The addresses of an interface stand together. */
+	for (int i = 0; i < SIMHCA_GID_ENTRIES; i++) {
+		if (gid_is_empty(&device->gids[i].gid) || device->gids[i].ifindex == last)
+			continue;
+		last = device->gids[i].ifindex;
+		join_or_leave(wire, gid, last, member);
+	}
+	pthread_rwlock_unlock(&wire->lock);
 }
 
 void wire_follow(struct wire *wire)
@@ -210,31 +308,33 @@ void wire_follow(struct wire *wire)
 	daemon = wire->daemon;
 	pthread_rwlock_wrlock(&wire->lock);
 	for (unsigned int i = 0; i < wire->endpoints; i++)
-		wire->endpoint[i].wanted = false;
+		wire->endpoint[i].wanted = wire->endpoint[i].members;
 	for (unsigned int i = 0; i < daemon->num_devices; i++) {
 		const struct device *device = &daemon->devices[i];
 
 		for (int j = 0; device->options->settings.wire && j < SIMHCA_GID_ENTRIES; j++)
-			if (!gid_is_empty(&device->gids[j].gid))
-				add(wire, &device->gids[j].gid, device->gids[j].ifindex);
+			if (!gid_is_empty(&device->gids[j].gid)) {
+				struct endpoint *endpoint =
+					add(wire, &device->gids[j].gid, device->gids[j].ifindex);
+
+				if (endpoint)
+					endpoint->wanted = true;
+			}
 	}
-	for (unsigned int i = 0; i < wire->endpoints;) {
-		if (wire->endpoint[i].wanted) {
+	for (unsigned int i = 0; i < wire->endpoints;)
+		if (wire->endpoint[i].wanted)
 			i++;
-			continue;
-		}
-		close(wire->endpoint[i].fd);
-		wire->endpoint[i] = wire->endpoint[--wire->endpoints];
-	}
+		else
+			take_away(wire, &wire->endpoint[i]);
 	pthread_rwlock_unlock(&wire->lock);
 }
 
 /* --------------------------------------------------------------------------------- sending */
 
 /* What goes with one datagram, or with a run of them. */
-struct control {
+union control {
 	struct cmsghdr header;
-	char rest[CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(uint16_t)) - sizeof(struct cmsghdr)];
+	char bytes[CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(uint16_t))];
 };
 
 static void add_control(struct msghdr *message, int level, int type, const void *value, size_t size)
@@ -251,7 +351,7 @@ static void add_control(struct msghdr *message, int level, int type, const void 
 
 /* A run that the kernel cuts up has its datagrams numbered, in their IP headers, from 0. */
 static void describe(const struct simhca_wire_run *run, struct msghdr *message,
-		     struct control *control)
+		     union control *control)
 {
 	bool ipv4 = simhca_gid_is_ipv4(&run->path.destination);
 	uint16_t segment = (uint16_t)run->segment;
@@ -290,7 +390,7 @@ static bool send_from(struct wire *wire, const struct endpoint *endpoint,
 		      const struct simhca_wire_run *runs, unsigned int count)
 {
 	struct sockaddr_storage address[SENT_AT_ONCE];
-	struct control control[SENT_AT_ONCE];
+	union control control[SENT_AT_ONCE];
 	struct mmsghdr message[SENT_AT_ONCE];
 	struct iovec iov[SENT_AT_ONCE];
 	unsigned int done = 0;
@@ -552,7 +652,9 @@ bool wire_is_wanted(const struct daemon *daemon)
 
 struct wire *wire_open(struct daemon *daemon, int *failed)
 {
-	struct simhca_wire_ops ops = { .send = on_send, .gmps = on_gmps, .poll = on_poll };
+	struct simhca_wire_ops ops = {
+		.send = on_send, .gmps = on_gmps, .poll = on_poll, .group = on_group
+	};
 	struct wire *wire;
 
 	*failed = 0;

@@ -21,4 +21,10 @@ static inline bool simhca_gid_is_ipv4(const union simhca_gid *gid)
 	return !memcmp(gid->raw, prefix, sizeof(prefix));
 }
 
+/* As the kernel has it (rdma_is_multicast_addr()): IPv4 groups, 224.0.0.0/4, as well. */
+static inline bool simhca_gid_is_group(const union simhca_gid *gid)
+{
+	return gid->raw[0] == 0xff || (simhca_gid_is_ipv4(gid) && gid->raw[12] >> 4 == 0xe);
+}
+
 #endif

@@ -12,6 +12,7 @@
 
 #include "packet.h"
 
+struct simhca_device;
 struct simhca_engine;
 struct simhca_qp;
 struct simhca_reply;
@@ -115,6 +116,9 @@ struct simhca_uplink {
 	 * by the guards, as an XRC_RECV QP has no context.
 	 */
 	bool (*retire)(struct simhca_qp *qp);
+	/* A device has the first member of a multicast group, or lost its last. Control functions.
+	 */
+	void (*group)(struct simhca_device *device, const union simhca_gid *gid, bool member);
 };
 
 #endif

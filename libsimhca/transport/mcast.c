@@ -7,6 +7,8 @@
 #include "device/av.h"
 #include "device/context.h"
 #include "device/device.h"
+#include "device/fabric.h"
+#include "link.h"
 #include "mcast.h"
 #include "qp.h"
 #include "simhca.h"
@@ -32,26 +34,38 @@ static uint32_t member_index(const struct simhca_mcast_group *group, const struc
 	return i;
 }
 
-static void remove_member(struct simhca_device *device, struct simhca_mcast_group **link,
+/* True: it was the last one. */
+static bool remove_member(struct simhca_device *device, struct simhca_mcast_group **link,
 			  uint32_t index)
 {
 	struct simhca_mcast_group *group = *link;
 
 	group->members[index] = group->members[--group->count];
 	if (group->count)
-		return;
+		return false;
 	*link = group->next;
 	device->group_count--;
 	free(group->members);
 	free(group);
+	return true;
+}
+
+/* Whoever leads out of the fabric hears of groups, under no lock. */
+static void tell(struct simhca_device *device, const union simhca_gid *gid, bool member)
+{
+	const struct simhca_uplink *uplink = device->fabric->uplink;
+
+	if (uplink)
+		uplink->group(device, gid, member);
 }
 
 static int add_member(struct simhca_device *device, const union simhca_gid *gid,
-		      struct simhca_qp *qp, struct simhca_why *why)
+		      struct simhca_qp *qp, bool *first, struct simhca_why *why)
 {
 	struct simhca_mcast_group **link = find(device, gid), *group = *link;
 	struct simhca_qp **members;
 
+	*first = false;
 	if (group && member_index(group, qp) < group->count)
 		return 0; /* attached already: the same as attached once */
 	if (group && group->count >= SIMHCA_MAX_MCAST_QP_ATTACH)
@@ -77,14 +91,9 @@ static int add_member(struct simhca_device *device, const union simhca_gid *gid,
 	if (!*link) {
 		*link = group;
 		device->group_count++;
+		*first = true;
 	}
 	return 0;
-}
-
-/* As the kernel has it (rdma_is_multicast_addr()): IPv4 groups, 224.0.0.0/4, as well. */
-static bool is_group(const union simhca_gid *gid)
-{
-	return gid->raw[0] == 0xff || (simhca_gid_is_ipv4(gid) && gid->raw[12] >> 4 == 0xe);
 }
 
 /* The QP of a request, or NULL and a negative errno. The LID of an Ethernet group is nobody's. */
@@ -98,7 +107,7 @@ static struct simhca_qp *check(struct simhca_context *context, const struct simh
 		*error = -ENOENT;
 	else if (qp->type != SIMHCA_QPT_UD)
 		*error = simhca_why(why, EINVAL, "only UD QPs join multicast groups");
-	else if (!is_group(&req->gid))
+	else if (!simhca_gid_is_group(&req->gid))
 		*error = simhca_why(why, EINVAL,
 				    "a multicast GID begins with 0xff, or is ::ffff:224.0.0.0/4");
 	else if (qp->device->config.infiniband &&
@@ -113,12 +122,15 @@ int simhca_attach_mcast(struct simhca_context *context, const struct simhca_mcas
 {
 	int ret;
 	struct simhca_qp *qp = check(context, req, &ret, why);
+	bool first;
 
 	if (!qp)
 		return ret;
 	pthread_rwlock_wrlock(&context->device->mcast_lock);
-	ret = add_member(context->device, &req->gid, qp, why);
+	ret = add_member(context->device, &req->gid, qp, &first, why);
 	pthread_rwlock_unlock(&context->device->mcast_lock);
+	if (first)
+		tell(context->device, &req->gid, true);
 	return ret;
 }
 
@@ -128,16 +140,19 @@ int simhca_detach_mcast(struct simhca_context *context, const struct simhca_mcas
 	int ret;
 	struct simhca_qp *qp = check(context, req, &ret, why);
 	struct simhca_mcast_group **link;
+	bool last = false;
 
 	if (!qp)
 		return ret;
 	pthread_rwlock_wrlock(&context->device->mcast_lock);
 	link = find(context->device, &req->gid);
 	if (*link && member_index(*link, qp) < (*link)->count)
-		remove_member(context->device, link, member_index(*link, qp));
+		last = remove_member(context->device, link, member_index(*link, qp));
 	else
 		ret = simhca_why(why, EINVAL, "this QP is not attached to that group");
 	pthread_rwlock_unlock(&context->device->mcast_lock);
+	if (last)
+		tell(context->device, &req->gid, false);
 	return ret;
 }
 
@@ -150,10 +165,15 @@ void simhca_qp_detach_all(struct simhca_qp *qp)
 		return;
 	pthread_rwlock_wrlock(&device->mcast_lock);
 	while ((group = *link)) {
+		const union simhca_gid gid = group->gid;
 		uint32_t index = member_index(group, qp);
 
-		if (index < group->count)
-			remove_member(device, link, index);
+		if (index < group->count && remove_member(device, link, index)) {
+			/* Control functions alone change the list. */
+			pthread_rwlock_unlock(&device->mcast_lock);
+			tell(device, &gid, false);
+			pthread_rwlock_wrlock(&device->mcast_lock);
+		}
 		if (*link == group)
 			link = &group->next;
 	}

@@ -55,12 +55,12 @@ static struct simhca_packet a_send(const struct net *net, uint32_t psn, uint64_t
 }
 
 /* In what follows a packet is of zeros; damage: bits to turn in its last byte but the ICRC. */
-static void comes(const struct net *net, unsigned int from, const struct simhca_packet *packet,
-		  uint8_t damage)
+static void comes_to(const struct net *net, union simhca_gid to, unsigned int from,
+		     const struct simhca_packet *packet, uint8_t damage)
 {
 	uint8_t bytes[SIMHCA_DATAGRAM_MOST(4096)] = { 0 };
 	struct simhca_wire_datagram datagram = {
-		.path = { .source = device_gid(from, 0), .destination = device_gid(0, 0) },
+		.path = { .source = device_gid(from, 0), .destination = to },
 		.bytes = bytes,
 		.length = simhca_bth_encode(packet, bytes),
 	};
@@ -71,6 +71,12 @@ static void comes(const struct net *net, unsigned int from, const struct simhca_
 	bytes[datagram.length - 1] ^= damage;
 	datagram.length += SIMHCA_ICRC_BYTES;
 	simhca_wire_receive(net->world->fabric, &datagram);
+}
+
+static void comes(const struct net *net, unsigned int from, const struct simhca_packet *packet,
+		  uint8_t damage)
+{
+	comes_to(net, device_gid(0, 0), from, packet, damage);
 }
 
 static struct simhca_wire_counts counts(const struct net *net)
@@ -344,6 +350,104 @@ static void a_row_that_begins_before(void **state)
 	assert_int_equal(responder_of(net.side->qp)->offset, 2 * MTU + 100);
 }
 
+/* ------------------------------------------------------------------------- multicast groups */
+
+static const union simhca_gid group = { .raw = { [10] = 0xff, 0xff, 239, 1, 2, 3 } };
+
+static int membership(struct side *side, bool member)
+{
+	const struct simhca_mcast_req req = { .qp = side->qp->handle, .gid = group };
+
+	return (member ? simhca_attach_mcast : simhca_detach_mcast)(side->client->context, &req,
+								    NULL);
+}
+
+/* Two members on the first device, one on the second. */
+static void with_members(struct world *world, struct side *members[3])
+{
+	const struct options options = default_options(IBV_QPT_UD);
+
+	for (unsigned int i = 0; i < 3; i++) {
+		members[i] = side_new(client_new(world, i == 2), &options);
+		qp_connect(members[i]->qp, 0, 0, &options);
+		recv_into(members[i], 1, 0, 2048);
+		recv_into(members[i], 2, 2048, 2048);
+		assert_int_equal(membership(members[i], true), 0);
+	}
+}
+
+static void a_group_comes(void **state)
+{
+	struct net net = { .world = *state, .options = default_options(IBV_QPT_UD) };
+	union simhca_gid other = group;
+	struct simhca_packet packet;
+	struct side *members[3];
+
+	with_members(*state, members);
+	net.side = members[0];
+	packet = a_send(&net, 0, 100);
+	packet.dest_qpn = SIMHCA_MCAST_QPN;
+	comes_to(&net, group, STRANGER, &packet, 0);
+	settle(*state);
+	for (int i = 0; i < 3; i++) {
+		struct simhca_cqe cqe = expect(members[i]->recv_cq, 1, SUCCESS);
+
+		assert_int_equal(cqe.byte_len, 100 + SIMHCA_GRH_BYTES);
+	}
+	assert_int_equal(counts(&net).taken, 1);
+	/* Another group; no datagram for a group; one for a group that comes to an address. */
+	other.raw[15]++;
+	comes_to(&net, other, STRANGER, &packet, 0);
+	comes(&net, STRANGER, &packet, 0);
+	packet.dest_qpn = members[0]->qp->qpn;
+	comes_to(&net, group, STRANGER, &packet, 0);
+	settle(*state);
+	assert_int_equal(counts(&net).unclaimed, 3);
+	for (int i = 0; i < 3; i++)
+		expect_none(members[i]->recv_cq);
+}
+
+/* To who is here by a call, and once to the network; this one brings it back, as sockets do not. */
+static void a_group_is_sent_to(void **state)
+{
+	struct net net = { .world = *state };
+	struct simhca_av av = av_to(*state, 0, 0);
+	struct side *members[3];
+	uint64_t sent = stat(&net, SIMHCA_STAT_XMIT_PACKETS);
+
+	with_members(*state, members);
+	av.dgid = group;
+	av.is_global = 1;
+	post(members[1], .id = 7, .opcode = SIMHCA_WR_SEND, SGES(sge(members[1]->mr, 8192, 100)),
+	     .av = av, .dest_qpn = SIMHCA_MCAST_QPN, .qkey = 0x11111111);
+	settle(*state);
+	expect(members[1]->send_cq, 7, SUCCESS);
+	for (int i = 0; i < 3; i++) {
+		expect(members[i]->recv_cq, 1, SUCCESS);
+		expect(members[i]->recv_cq, 2, SUCCESS);
+	}
+	assert_int_equal(counts(&net).taken, 1);
+	assert_int_equal(stat(&net, SIMHCA_STAT_XMIT_PACKETS) - sent, 1);
+}
+
+/* Whoever has the sockets hears of the first member of a device and of the last. */
+static void members_come_and_go(void **state)
+{
+	struct side *members[3];
+
+	with_members(*state, members);
+	assert_int_equal(wire_net_groups(), 2);
+	assert_int_equal(membership(members[0], true), 0); /* as it is */
+	assert_int_equal(membership(members[0], false), 0);
+	assert_int_equal(wire_net_groups(), 2);
+	assert_int_equal(membership(members[1], false), 0);
+	assert_int_equal(wire_net_groups(), 1);
+	assert_int_not_equal(membership(members[1], false), 0);
+	assert_int_equal(0, simhca_destroy_qp(members[2]->client->context, members[2]->qp->handle,
+					      NULL));
+	assert_int_equal(wire_net_groups(), 0);
+}
+
 /* ----------------------------------------------------------------------------- congestion */
 
 #define MARKED 3 /* of a traffic class; RFC 3168 */
@@ -608,6 +712,9 @@ int main(void)
 		ON_THE_WIRE(a_message_in_a_row),
 		ON_THE_WIRE(a_short_one_in_a_row),
 		ON_THE_WIRE(a_row_that_begins_before),
+		ON_THE_WIRE(a_group_comes),
+		ON_THE_WIRE(a_group_is_sent_to),
+		ON_THE_WIRE(members_come_and_go),
 		ON_THE_WIRE(a_full_network),
 		ON_THE_WIRE(a_notification),
 		ON_THE_WIRE(a_silent_peer),

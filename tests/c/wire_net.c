@@ -18,6 +18,7 @@ static struct {
 	struct parcel *queue; /* the oldest first */
 	void (*found)(void *arg);
 	void *found_arg;
+	int groups;
 } net;
 
 void wire_net_put(const struct simhca_wire_path *path, uint8_t traffic_class, const void *datagram,
@@ -77,6 +78,17 @@ static void polls(void *arg)
 		found(net.found_arg);
 }
 
+static void groups(void *arg, const struct simhca_device *device, const union simhca_gid *gid,
+		   bool member)
+{
+	net.groups += member ? 1 : -1;
+}
+
+int wire_net_groups(void)
+{
+	return net.groups;
+}
+
 static bool tick(void)
 {
 	struct parcel **link = &net.queue, *parcel;
@@ -103,11 +115,14 @@ static bool tick(void)
 
 void wire_net_use(struct world *world, bool always)
 {
-	const struct simhca_wire_ops ops = { .send = sends, .poll = polls, .always = always };
+	const struct simhca_wire_ops ops = {
+		.send = sends, .poll = polls, .group = groups, .always = always
+	};
 
 	assert_false(world->threaded);
 	net.world = world;
 	net.found = NULL;
+	net.groups = 0;
 	assert_int_equal(simhca_wire_open(world->fabric, &ops), 0);
 	world->tick = tick;
 }

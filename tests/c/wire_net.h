@@ -15,6 +15,8 @@ void wire_net_use(struct world *world, bool always);
 void wire_net_end(void);
 /* What an engine finds that polls the network, once. */
 void wire_net_poll(void (*found)(void *arg), void *arg);
+/* Groups of which devices have members, counted for each device. */
+int wire_net_groups(void);
 /* Puts a datagram on its way, that many ticks late. */
 void wire_net_put(const struct simhca_wire_path *path, uint8_t traffic_class, const void *datagram,
 		  size_t length, unsigned int late);

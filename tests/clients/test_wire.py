@@ -118,6 +118,21 @@ def test_rdma_cm_programs(hosts, program):
     assert "return status 0" in expect_success(server.finish()).stdout
 
 
+@pytest.mark.parametrize("addresses, group", [(IPV4, "239.1.2.3"), (IPV6, "ff15::1234")])
+def test_multicast(hosts, addresses, group):
+    """A receiver gets what is sent to the group on another host."""
+    flags = ["-C", 5, "-S", 100, "-m", group, "-b"]
+    receiver = hosts[1].start("mckey", *flags, addresses[1])
+    # It is buffered, and says that it has joined when it ends: until then, send once more.
+    for _ in range(50):
+        sender = expect_success(hosts[0].run("mckey", *flags, addresses[0], "-s"))
+        assert "data transfers complete" in sender.stdout, sender
+        if not receiver.running:
+            break
+    result = expect_success(receiver.finish())
+    assert "data transfers complete" in result.stdout, result
+
+
 def test_nobody_listens(hosts):
     """The other host's daemon says so."""
     client = hosts[0].run("rping", "-c", "-a", IPV4[1], "-p", new_port(), "-C", 1)

@@ -21,6 +21,7 @@
 #include "link/wire/outbox.h"
 #include "link/wire/wire.h"
 #include "transport/link.h"
+#include "transport/mcast.h"
 #include "transport/own_memory.h"
 #include "transport/psn.h"
 #include "transport/qp.h"
@@ -176,6 +177,14 @@ static bool retire(struct simhca_qp *qp)
 	return simhca_inbox_retire(qp->inbox);
 }
 
+static void group(struct simhca_device *device, const union simhca_gid *gid, bool member)
+{
+	const struct simhca_wire *wire = device->fabric->wire;
+
+	if (device->config.wire && wire->ops.group)
+		wire->ops.group(wire->ops.arg, device, gid, member);
+}
+
 bool simhca_wire_traffic(struct simhca_context *context, uint32_t handle,
 			 struct simhca_wire_traffic *traffic)
 {
@@ -306,7 +315,8 @@ static struct simhca_handover carry(struct simhca_worker *worker, struct simhca_
 		handover.outcome = SIMHCA_UNREADABLE;
 		return handover;
 	}
-	simhca_stats_sent(worker, qp->device, packet);
+	if (packet->dest_qpn != SIMHCA_MCAST_QPN) /* which was counted when it was sent here */
+		simhca_stats_sent(worker, qp->device, packet);
 	outbox->acknowledgement = acknowledges(packet) ? at : NULL;
 	worker->outgoing.send = send_all;
 	for (uint32_t i = 0; i < count; i++) {
@@ -394,12 +404,18 @@ static struct simhca_handover send_datagram(struct simhca_worker *worker, struct
 	return carry(worker, qp, packet, &path, packet->av->traffic_class);
 }
 
-/* A datagram: here and there, by its address. */
+/* A datagram: here or there, by its address; to a group's members here and there. */
 static struct simhca_handover request_datagram(struct simhca_worker *worker, struct simhca_qp *qp,
 					       struct simhca_packet *packet)
 {
-	if (packet->dest_qpn == SIMHCA_MCAST_QPN || is_local(qp->device, packet->av))
+	if (packet->dest_qpn == SIMHCA_MCAST_QPN) {
+		const struct simhca_handover here = simhca_local_link.request(worker, qp, packet);
+
+		if (here.outcome != SIMHCA_TAKEN || !packet->av->is_global)
+			return here;
+	} else if (is_local(qp->device, packet->av)) {
 		return simhca_local_link.request(worker, qp, packet);
+	}
 	if (simhca_inject_is_on(qp->device->fabric))
 		return simhca_faulty_request(worker, qp, packet, send_datagram);
 	return send_datagram(worker, qp, packet);
@@ -456,6 +472,35 @@ static bool put(struct simhca_device *device, const struct simhca_packet *packet
 		return false;
 	simhca_engine_schedule(engine_of(qp), &qp->task);
 	return true;
+}
+
+/* To all members of a group on devices with a wire. Likewise; false: there is none. */
+static bool put_to_group(struct simhca_fabric *fabric, const struct simhca_packet *packet,
+			 const uint8_t *payload, const struct simhca_wire_datagram *datagram)
+{
+	struct simhca_wire *wire = fabric->wire;
+	struct simhca_device *device;
+	bool taken = false;
+
+	if (packet->transport != SIMHCA_QPT_UD || packet->dest_qpn != SIMHCA_MCAST_QPN)
+		return false;
+	for (device = fabric->devices; device; device = device->next) {
+		uint32_t qpns[SIMHCA_MAX_MCAST_QP_ATTACH], count = 0;
+
+		if (device->config.wire && simhca_port_is_active(device))
+			count = simhca_mcast_members(device, &datagram->path.destination, qpns);
+		for (uint32_t i = 0; i < count; i++) {
+			struct simhca_qp *qp = atomic_load(&device->qps[SIMHCA_QPN_SLOT(qpns[i])]);
+
+			if (!qp || qp->qpn != qpns[i] || !qp->inbox ||
+			    !simhca_inbox_put(qp->inbox, packet, payload, datagram,
+					      &wire->inbox_bytes, INBOX_BYTES))
+				continue;
+			simhca_engine_schedule(engine_of(qp), &qp->task);
+			taken = true;
+		}
+	}
+	return taken;
 }
 
 /* ----------------------------------------------------------------- management datagrams */
@@ -561,9 +606,10 @@ void simhca_wire_gmps(struct simhca_fabric *fabric)
 void simhca_wire_receive(struct simhca_fabric *fabric, struct simhca_wire_datagram *datagram)
 {
 	struct simhca_wire *wire = fabric->wire;
-	struct simhca_device *device;
+	struct simhca_device *device = NULL;
 	struct simhca_packet packet;
 	const uint8_t *payload;
+	bool taken;
 	enum simhca_wire_fault fault =
 		simhca_bth_decode(datagram->bytes, datagram->length, &packet, &payload);
 
@@ -585,12 +631,17 @@ void simhca_wire_receive(struct simhca_fabric *fabric, struct simhca_wire_datagr
 	}
 	pthread_rwlock_rdlock(&fabric->lock);
 	pthread_rwlock_rdlock(&wire->lock);
-	for (device = fabric->devices; device; device = device->next)
-		if (put(device, &packet, payload, datagram))
-			break;
+	if (simhca_gid_is_group(&datagram->path.destination)) {
+		taken = put_to_group(fabric, &packet, payload, datagram);
+	} else {
+		for (device = fabric->devices; device; device = device->next)
+			if (put(device, &packet, payload, datagram))
+				break;
+		taken = device;
+	}
 	pthread_rwlock_unlock(&wire->lock);
 	pthread_rwlock_unlock(&fabric->lock);
-	count(device ? &wire->taken : &wire->unclaimed);
+	count(taken ? &wire->taken : &wire->unclaimed);
 }
 
 /* What a NAK from another device is for: it says no more than this. */
@@ -715,6 +766,7 @@ static const struct simhca_uplink uplink = {
 	.connect = connect_qp,
 	.reset = reset,
 	.retire = retire,
+	.group = group,
 };
 
 static uint32_t window_now(const struct simhca_qp *qp)

@@ -30,6 +30,12 @@ struct simhca_wire_ops {
 	void (*gmps)(void *arg);
 	/* Hands in what waits at the sockets. By engines, under no lock. NULL: nothing does. */
 	void (*poll)(void *arg);
+	/*
+	 * A device has got members of a multicast group, or has none any more: what is sent to the
+	 * group on the device's network is to be handed in. By the control thread. NULL: it is not.
+	 */
+	void (*group)(void *arg, const struct simhca_device *device, const union simhca_gid *gid,
+		      bool member);
 	void *arg;
 	/* For tests: also what is for a device of the fabric is sent. */
 	bool always;
