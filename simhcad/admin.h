@@ -50,7 +50,7 @@
  *responder_read, responder_write}: page faults so far; faults_pending: how many it is stopped by;
  *		by_device: messages; usage {USAGE}
  *		of those that are connected by the wire also wire {peer, sent, repeated, received,
- *		lost}: where to, and packets
+ *		lost, window}: where to, and packets; window: how many may be under way
  *	cq:	cqn, cqe, waiting (completions that were not polled), armed (no, solicited, next),
  *		channel (the inode of its pipe; 0: none), overrun, users
  *	srq:	srqn, type, pdn, max_wr, posted (receives that wait for a message), limit, users;

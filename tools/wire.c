@@ -17,7 +17,7 @@ static const char help[] =
 /* Adds to `wire` the QPs of `qps` that are connected by it, and the sums of each peer. */
 static void add_connections(json_t *wire, json_t *qps)
 {
-	static const char *const sums[] = { "sent", "repeated", "received", "lost" };
+	static const char *const sums[] = { "sent", "repeated", "received", "lost", "window" };
 	json_t *connections = json_array(), *peers = json_object(), *qp;
 	size_t i;
 

@@ -52,23 +52,24 @@ def listens(host, port):
                for line in tables)
 
 
-def join(first, second, name, mtu, addresses):
+def join(first, second, name, mtu, addresses, its_name=None):
     """A pair of interfaces between two namespaces, and the addresses at its ends."""
     expect_success(Launcher(inside(first)).run(
         "ip", "link", "add", name, "mtu", mtu, "type", "veth",
-        "peer", "name", name, "mtu", mtu, "netns", second))
-    bring_up(first, second, name, mtu, addresses)
+        "peer", "name", its_name or name, "mtu", mtu, "netns", second))
+    bring_up(first, second, name, mtu, addresses, its_name)
 
 
-def bring_up(first, second, name, mtu, addresses):
-    for pid, here in zip((first, second), addresses):
+def bring_up(first, second, name, mtu, addresses, its_name=None):
+    names = name, its_name or name
+    for pid, name, here in zip((first, second), names, addresses):
         launcher = Launcher(inside(pid))
         for address in here:
             nodad = ["nodad"] if ":" in address else []
             expect_success(launcher.run("ip", "addr", "add", address, "dev", name, *nodad))
         expect_success(launcher.run("ip", "link", "set", name, "mtu", mtu, "up"))
         expect_success(launcher.run("ip", "link", "set", "lo", "up"))
-    for pid in first, second:
+    for pid, name in zip((first, second), names):
         launcher = Launcher(inside(pid))
 
         def can_be_used():
@@ -76,6 +77,28 @@ def bring_up(first, second, name, mtu, addresses):
             return "scope link" in shown and "tentative" not in shown
 
         wait_until(can_be_used, PATIENCE, "the link-local address can be used")
+
+
+@contextlib.contextmanager
+def three_hosts(mtu):
+    """Each with a device on a link to each other one; also [host][other]: device and address."""
+    with contextlib.ExitStack() as stack:
+        pids = [stack.enter_context(new_host())]
+        pids += [stack.enter_context(another_host(pids[0])) for _ in range(2)]
+        ways = [{}, {}, {}]
+        for number, (one, other) in enumerate([(0, 1), (0, 2), (1, 2)]):
+            addresses = [f"10.99.{number}.{host}" for host in (1, 2)]
+            join(pids[one], pids[other], f"to{other}", mtu,
+                 [[f"{address}/24"] for address in addresses], f"to{one}")
+            for here, there, address in zip((one, other), (other, one), addresses):
+                ways[here][there] = f"simhca{len(ways[here])}", address
+        hosts = []
+        for pid, way in zip(pids, ways):
+            devices = [f"--daemon-option=device={device},interface=to{other}"
+                       for other, (device, _) in way.items()]
+            hosts.append(stack.enter_context(
+                Device("ethernet", *devices, "--daemon-option=wire=roce", prefix=inside(pid))))
+        yield hosts, ways
 
 
 @contextlib.contextmanager

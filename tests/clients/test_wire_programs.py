@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""Middleware between two hosts, and hosts that have no IPv4."""
+"""Middleware between two hosts, three hosts, and hosts that have no IPv4."""
+import json
 import re
 
 import pytest
 
-from common import PATIENCE, expect_success, new_port, wait_until
+from common import PATIENCE, SIMHCA, expect_pingpong, expect_success, new_port, wait_until
 from middleware import ucx, ucx_perftest
-from namespaces import IPV4, IPV6, join, listens, namespaces_can_be_had, two_hosts
+from namespaces import IPV4, IPV4_GID, IPV6, join, listens, namespaces_can_be_had
+from namespaces import three_hosts, two_hosts
 
 pytestmark = pytest.mark.skipif(not namespaces_can_be_had(),
                                 reason="no user namespaces, or no virtual Ethernet in them")
@@ -43,6 +45,27 @@ def test_libfabric(hosts, provider, endpoint):
     argv = ["fi_pingpong", "-p", provider, "-e", endpoint, "-c", "-I", 20, "-S", 65536]
     client = pair(hosts, [*argv, "-B", port], [*argv, "-P", port, IPV4[1]], port)
     assert re.search(r"^64k +20 +=20 ", client.stdout, re.M), client
+
+
+def test_three_hosts():
+    """Three daemons with two devices each: all to all, at once."""
+    with three_hosts(9000) as (hosts, ways):
+        servers, clients = [], []
+        for here, host in enumerate(hosts):
+            for there, (device, _) in ways[here].items():
+                port = new_port()
+                argv = ["ibv_rc_pingpong", "-g", IPV4_GID, "-c", "-s", 16384, "-n", 300, "-p", port]
+                server = host.start(*argv, "-d", device)
+                wait_until(lambda: listens(host, port) or not server.running, PATIENCE,
+                           "it listens")
+                servers.append(server)
+                client, address = ways[there][here][0], ways[here][there][1]
+                clients.append((hosts[there], [*argv, "-d", client, address]))
+        for program in [*(host.start(*argv) for host, argv in clients), *servers]:
+            expect_pingpong(program.finish(), 16384, 300)
+        for host in hosts:
+            peers = json.loads(expect_success(host.tool.run(SIMHCA, "wire", "--json")).stdout)
+            assert len(peers["addresses"]) >= 4, peers
 
 
 def test_ipv6_only():

@@ -10,6 +10,7 @@
 #ifndef LIBSIMHCA_CONGESTION_H
 #define LIBSIMHCA_CONGESTION_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -23,7 +24,7 @@ static inline bool simhca_ecn_is_marked(uint8_t traffic_class)
 
 /* PSNs; a QP's requester has it, under its lock. */
 struct simhca_congestion {
-	uint32_t window;
+	_Atomic uint32_t window; /* others look at it */
 	uint32_t enough; /* up to there it grows by each PSN */
 	uint32_t credit; /* acknowledged since it grew */
 	uint32_t behind; /* acknowledged since it fell: less than a window is of the same loss */

@@ -171,6 +171,7 @@ bool simhca_inbox_traffic(struct simhca_inbox *inbox, struct simhca_wire_traffic
 		.repeated = atomic_load_explicit(&inbox->repeated, memory_order_relaxed),
 		.received = inbox->received,
 		.lost = inbox->lost,
+		.window = atomic_load_explicit(&inbox->congestion.window, memory_order_relaxed),
 	};
 	pthread_mutex_unlock(&inbox->lock);
 	return connected;
