@@ -34,13 +34,15 @@ struct simhca_caller {
 	 * the QP rings, or its program has ended.
 	 */
 	_Atomic uint32_t send_events, recv_events;
-	uint32_t reserved0;
+	_Atomic uint32_t wants;	   /* a step found the device at work for the QP */
 	_Atomic uint64_t messages; /* that callers carried */
 	/* of these, as the port counts them, on both sides */
 	_Atomic uint64_t bytes, packets, writes, reads;
 	_Atomic uint64_t payload, read_payload;		/* bytes, of reads and of the others */
 	_Atomic uint64_t handed[SIMHCA_HANDED_REASONS]; /* times that one was left to the device */
-	uint64_t reserved1[6];
+	/* The device leaves what is posted to the next step, for a moment; a step clears it. */
+	_Atomic uint64_t left;
+	uint64_t reserved0[5];
 };
 SIMHCA_ABI_SIZE(struct simhca_caller, 192);
 

@@ -14,6 +14,9 @@
 #include "simhca.h"
 #include "turn.h"
 
+/* How long what is posted is left to the program: it posts again meanwhile, or not so soon. */
+#define LEFT_NS 20000
+#define WORTH_IT 8	       /* messages that it carried since */
 #define EVENTS_AT_ONCE 64u     /* until others have the engine */
 #define MOST_EVENTS (1u << 16) /* that are believed to be due */
 
@@ -210,6 +213,68 @@ void simhca_caller_usage(const struct simhca_qp *qp, struct simhca_usage_sum *su
 	sum->bytes += atomic_load_explicit(&mem->payload, memory_order_relaxed);
 	sum->reads += reads;
 	sum->read_bytes += atomic_load_explicit(&mem->read_payload, memory_order_relaxed);
+}
+
+/* ----------------------------------------------------------------------- handing back */
+
+/* Whether a step can do anything with the next WQE at all. */
+static bool is_for_callers(const struct simhca_qp *qp)
+{
+	const struct simhca_send_wqe *wqe =
+		(const void *)(qp->sq +
+			       (size_t)(qp->req.oldest & (qp->sq_entries - 1)) * qp->sq_stride);
+
+	switch (wqe->opcode) {
+	case SIMHCA_WR_SEND:
+	case SIMHCA_WR_SEND_WITH_IMM:
+	case SIMHCA_WR_RDMA_WRITE:
+	case SIMHCA_WR_RDMA_WRITE_WITH_IMM:
+	case SIMHCA_WR_RDMA_READ:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* If the last time was in vain, it is tried more seldom. */
+static bool is_worth_it(struct simhca_leaving *leaving, uint64_t carried)
+{
+	if (!simhca_spin_wanted(&leaving->worth))
+		return false;
+	simhca_spin_done(&leaving->worth, carried - leaving->carried >= WORTH_IT);
+	leaving->carried = carried;
+	return true;
+}
+
+bool simhca_caller_leave(struct simhca_qp *qp)
+{
+	struct simhca_caller *mem = qp->caller.steps.mem;
+	uint64_t carried;
+
+	if (!mem || !atomic_load_explicit(&mem->wants, memory_order_relaxed))
+		return false;
+	atomic_store_explicit(&mem->wants, 0, memory_order_relaxed);
+	carried = atomic_load_explicit(&mem->messages, memory_order_relaxed);
+	if (qp->req.wait != SIMHCA_WAIT_NOTHING || !atomic_load(&qp->qpc->callers) ||
+	    atomic_load_explicit(&qp->mem->sq_pi, memory_order_relaxed) == qp->req.oldest ||
+	    !is_for_callers(qp) || !is_worth_it(&qp->caller.leaving, carried))
+		return false;
+	atomic_store_explicit(&mem->left, 1, memory_order_relaxed);
+	qp->caller.leaving.until = simhca_engine_arm_timer(&qp->task, LEFT_NS);
+	return true;
+}
+
+bool simhca_caller_is_left(struct simhca_qp *qp)
+{
+	struct simhca_leaving *leaving = &qp->caller.leaving;
+
+	if (!leaving->until)
+		return false;
+	if (atomic_load_explicit(&qp->caller.steps.mem->left, memory_order_relaxed) &&
+	    atomic_load(&qp->task.timer_fired) != leaving->until)
+		return true;
+	leaving->until = 0;
+	return false;
 }
 
 /* ----------------------------------------------------------------------------- the end */

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "simhca-abi.h"
+#include "simhca-spin.h"
 
 struct simhca_context;
 struct simhca_qp;
@@ -31,6 +32,21 @@ bool simhca_caller_detach(struct simhca_qp *qp);
 /* The doorbell of the QP rang, or will not: does what a caller has left. True: some is left still.
  */
 bool simhca_caller_rang(struct simhca_qp *qp);
+
+/*
+ * The device works for a QP whose program posts on: without a gap that would never end, while the
+ * program could carry it all at its next post. So between two messages the device leaves the rest
+ * to it, for a moment. Under req_lock.
+ */
+struct simhca_leaving {
+	uint64_t until;	  /* the timer's deadline; 0: it is not left */
+	uint64_t carried; /* by the program, when it was left last */
+	struct simhca_spin worth;
+};
+/* Whether it does so now. */
+bool simhca_caller_leave(struct simhca_qp *qp);
+/* Whether it has done so, and the program has not come yet, nor is the moment over. */
+bool simhca_caller_is_left(struct simhca_qp *qp);
 
 /* Adds what programs have carried for the QP, and to it. */
 void simhca_caller_usage(const struct simhca_qp *qp, struct simhca_usage_sum *sum);

@@ -3,6 +3,7 @@
 #ifndef LIBSIMHCA_QP_H
 #define LIBSIMHCA_QP_H
 
+#include "attach.h"
 #include "cq.h"
 #include "device/pd.h"
 #include "device/steps.h"
@@ -111,6 +112,7 @@ struct simhca_qp {
 		uint32_t segment;	/* that mem and rings lie in, and nothing else; 0: none */
 		atomic_bool attached;	/* its program has been given a peer */
 		_Atomic uint32_t whose; /* 0, or the QP whose program has been given this one */
+		struct simhca_leaving leaving;
 	} caller;
 };
 

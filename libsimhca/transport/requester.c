@@ -569,7 +569,7 @@ bool simhca_requester_run(struct simhca_worker *worker, struct simhca_qp *qp)
 	uint64_t bytes = 0;
 	bool more = false;
 
-	if (!simhca_qp_begin(qp))
+	if (simhca_caller_is_left(qp) || !simhca_qp_begin(qp))
 		return false;
 	worker->requester = qp;
 	worker->send_of = NULL;
@@ -580,6 +580,8 @@ bool simhca_requester_run(struct simhca_worker *worker, struct simhca_qp *qp)
 			more = true;
 			break;
 		}
+		if (packets && !qp->req.count && simhca_caller_leave(qp))
+			break;
 		/* The last packet narrowed the guard, and this one may go to another context. */
 		simhca_guard_widen(&worker->guard);
 		next = go_on(worker, qp, &bytes);

@@ -23,6 +23,8 @@
 #define LINK_BYTES (256u * 1024u)
 /* Up to this the descriptor is faster, and above it process_vm_readv() and process_vm_writev(). */
 #define BY_DESCRIPTOR 4096u
+/* Looks at a turn that the device has: for as long as it needs for a message, and more. */
+#define TURN_LOOKS 4000
 /* Messages in one turn: the device and the peer may want one as well. */
 #define MOST_MESSAGES 64u
 /* Writes of a list that go by one system call: one piece more costs less than half of a call. */
@@ -661,6 +663,25 @@ static bool run(struct simhca_step *step, struct turns *turns, int *why)
 	return true;
 }
 
+/*
+ * The device is at work for the QP, and the program posts more. The device leaves the rest to who
+ * wants it, after the message that it has at hand: a few microseconds, unless it has no CPU.
+ */
+static bool wait_for_turn(struct simhca_step *step, uint32_t name, uint32_t *generation)
+{
+	struct simhca_turn *turn = &step->mem->req_turn;
+	bool taken = false;
+
+	atomic_store_explicit(&step->caller->wants, 1, memory_order_relaxed);
+	if (!simhca_spin_wanted(&step->spin))
+		return false;
+	for (int i = 0; i < TURN_LOOKS && !taken; i++)
+		taken = !atomic_load_explicit(&turn->holder, memory_order_relaxed) &&
+			take(turn, name, generation);
+	simhca_spin_done(&step->spin, taken);
+	return taken;
+}
+
 bool simhca_step(struct simhca_step *step)
 {
 	struct simhca_caller *caller = step->caller;
@@ -674,7 +695,11 @@ bool simhca_step(struct simhca_step *step)
 		/* seq_cst: it is seen before anything of the device's is looked at. */
 		atomic_fetch_add_explicit(&caller->guard, 1, memory_order_seq_cst);
 		why = SIMHCA_HANDED_TURN;
-		if (take(&step->mem->req_turn, name, &turns.req_generation)) {
+		if (take(&step->mem->req_turn, name, &turns.req_generation) ||
+		    wait_for_turn(step, name, &turns.req_generation)) {
+			/* relaxed, as below: hints, which nothing depends on. */
+			if (atomic_load_explicit(&caller->left, memory_order_relaxed))
+				atomic_store_explicit(&caller->left, 0, memory_order_relaxed);
 			if (take(&step->peer.mem->resp_turn, name, &turns.resp_generation)) {
 				all = run(step, &turns, &why);
 				commit_responder(step, &turns);
@@ -692,5 +717,7 @@ bool simhca_step(struct simhca_step *step)
 	}
 	if (why != DONE)
 		add(&caller->handed[why], 1);
+	if (why == SIMHCA_HANDED_WAITS)
+		atomic_store_explicit(&caller->wants, 1, memory_order_relaxed);
 	return all && why == DONE && !wanted;
 }

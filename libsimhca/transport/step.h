@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 #include "simhca-abi.h"
+#include "simhca-spin.h"
 #include "ticket.h"
 
 struct simhca_step {
@@ -21,7 +22,8 @@ struct simhca_step {
 	uint32_t sq_entries, sq_stride;
 	struct simhca_cq_view send_cq;
 	struct simhca_caller *caller;
-	uint32_t callers, mm; /* as the device said when the peer was attached */
+	uint32_t callers, mm;	 /* as the device said when the peer was attached */
+	struct simhca_spin spin; /* for a turn that the device has */
 
 	struct {
 		const struct simhca_qpc *qpc;

@@ -765,6 +765,82 @@ static void the_device_waits_for_a_turn(void **state)
 	detach(&step);
 }
 
+static void put_sends(struct pair *pair, uint64_t first, uint64_t count)
+{
+	const struct simhca_sge from = sge(pair->a.mr, 0, 100);
+
+	for (uint64_t id = first; id < first + count; id++)
+		qp_put(pair->a.qp, &(struct wr){ .id = id,
+						 .opcode = SIMHCA_WR_SEND,
+						 .flags = SIGNALED,
+						 .sges = &from,
+						 .num_sge = 1 });
+	ring_doorbell(pair->a.client, pair->a.qp->doorbell);
+}
+
+static uint32_t sent(const struct pair *pair)
+{
+	return pair->a.send_cq->state->pi;
+}
+
+/* A receive is missing, and while the device waits for it the program posts on. */
+static void behind_a_missing_receive(struct pair *pair, struct simhca_step *step, uint64_t first)
+{
+	uint32_t before = sent(pair);
+
+	put_sends(pair, first, 1);
+	assert_false(simhca_step(step));
+	settle(pair->a.world);
+	put_sends(pair, first + 1, 10);
+	assert_false(simhca_step(step));
+	for (uint64_t id = first; id < first + 11; id++)
+		recv_into(&pair->b, id, 0, 100);
+	for (int i = 0; i < 10000 && sent(pair) == before; i++)
+		advance(pair->a.world, 5000);
+}
+
+/* A program that posts again and again would be the device's for ever. */
+static void the_rest_is_left_to_the_program(void **state)
+{
+	struct world *world = *state;
+	struct pair *pair = make(world);
+	struct simhca_step step = attach(&pair->a);
+
+	behind_a_missing_receive(pair, &step, 0);
+	assert_int_equal(sent(pair), 1);
+	assert_int_equal(step.caller->left, 1);
+	assert_true(simhca_step(&step));
+	assert_int_equal(sent(pair), 11);
+	assert_int_equal(step.caller->messages, 10);
+	/* And what it cannot do then is the device's at once. */
+	put_sends(pair, 11, 1);
+	assert_false(simhca_step(&step));
+	recv_into(&pair->b, 11, 0, 100);
+	settle(world);
+	assert_int_equal(sent(pair), 12);
+	detach(&step);
+}
+
+/* One that does not come has lost a moment, and less often the next time. */
+static void the_program_does_not_come(void **state)
+{
+	struct world *world = *state;
+	struct pair *pair = make(world);
+	struct simhca_step step = attach(&pair->a);
+
+	for (uint32_t n = 0; n < 2; n++) {
+		behind_a_missing_receive(pair, &step, 11 * n);
+		assert_int_equal(sent(pair), 11 * n + 1);
+		advance(world, 10000);
+		assert_int_equal(sent(pair), 11 * n + 1);
+		advance(world, 15000);
+		assert_int_equal(sent(pair), 11 * n + 11);
+	}
+	behind_a_missing_receive(pair, &step, 22);
+	assert_int_equal(sent(pair), 33);
+	detach(&step);
+}
+
 static int dereg(const struct mr *mr)
 {
 	return simhca_dereg_mr(mr->client->context, mr->handle, NULL);
@@ -1208,6 +1284,8 @@ int main(void)
 		HERE(data_in_slots_by_caller),
 		cmocka_unit_test(nothing_is_changed),
 		HERE(the_device_waits_for_a_turn),
+		HERE(the_rest_is_left_to_the_program),
+		HERE(the_program_does_not_come),
 		HERE(deregistration_waits_for_a_step),
 		HERE(an_atomic_waits_for_steps),
 		HERE(who_sleeps_is_woken),

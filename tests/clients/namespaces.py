@@ -94,7 +94,7 @@ def three_hosts(mtu):
                 ways[here][there] = f"simhca{len(ways[here])}", address
         hosts = []
         for pid, way in zip(pids, ways):
-            devices = [f"--daemon-option=device={device},interface=to{other}"
+            devices = [f"--daemon-option=device={device},netdev=to{other}"
                        for other, (device, _) in way.items()]
             hosts.append(stack.enter_context(
                 Device("ethernet", *devices, "--daemon-option=wire=roce", prefix=inside(pid))))

@@ -16,5 +16,7 @@ from programs import private_python
 def test_two_programs(options, by_caller):
     """Sends, writes and reads between two programs: who carried them."""
     qp = json.loads(private_python('callers.py', options=options))
-    assert qp.get('callers', {}).get('by_caller', 0) == by_caller, qp
-    assert qp['by_device'] == 22 - by_caller, qp
+    carried = qp.get('callers', {}).get('by_caller', 0)
+    # The device can be looking at the QP at that moment, and has its turn then.
+    assert carried == by_caller or 20 <= carried < by_caller, json.dumps(qp)
+    assert qp['by_device'] == 22 - carried, json.dumps(qp)

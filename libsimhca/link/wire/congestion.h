@@ -25,8 +25,8 @@ static inline bool simhca_ecn_is_marked(uint8_t traffic_class)
 /* PSNs; a QP's requester has it, under its lock. */
 struct simhca_congestion {
 	_Atomic uint32_t window; /* others look at it */
-	uint32_t enough; /* up to there it grows by each PSN */
-	uint32_t credit; /* acknowledged since it grew */
+	uint32_t enough;	 /* up to there it grows by each PSN */
+	uint32_t credit;	 /* acknowledged since it grew */
 	uint32_t behind; /* acknowledged since it fell: less than a window is of the same loss */
 	/* How long an answer takes, by the requests of which one is timed at a time. */
 	uint64_t timed_at; /* 0: none is */

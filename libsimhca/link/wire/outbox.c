@@ -18,10 +18,12 @@ uint8_t *simhca_outbox_room(struct simhca_outbox *outbox, size_t bytes, unsigned
 static bool continues(const struct simhca_outbox *outbox, const struct simhca_wire_path *path,
 		      uint8_t traffic_class, size_t length)
 {
-	const struct simhca_wire_run *run = &outbox->run[outbox->runs - 1];
+	const struct simhca_wire_run *run;
 
-	return outbox->runs && !outbox->complete && outbox->in_run < RUN_DATAGRAMS &&
-	       length <= run->segment && run->length + length <= RUN_BYTES &&
+	if (!outbox->runs || outbox->complete || outbox->in_run == RUN_DATAGRAMS)
+		return false;
+	run = &outbox->run[outbox->runs - 1];
+	return length <= run->segment && run->length + length <= RUN_BYTES &&
 	       run->traffic_class == traffic_class && run->path.source_port == path->source_port &&
 	       !memcmp(&run->path.source, &path->source, sizeof(path->source)) &&
 	       !memcmp(&run->path.destination, &path->destination, sizeof(path->destination));

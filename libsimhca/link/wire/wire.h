@@ -70,7 +70,7 @@ struct simhca_wire_traffic {
 	union simhca_gid peer;
 	uint64_t sent, repeated; /* of those sent, requests that had gone before */
 	uint64_t received;
-	uint64_t lost; /* came, and there was no room */
+	uint64_t lost;	 /* came, and there was no room */
 	uint32_t window; /* PSNs that may be under way */
 };
 /* By the handle of a context's QP. False: there is none, or its peer is not on the wire. */
