@@ -260,20 +260,22 @@ bool simhca_caller_leave(struct simhca_qp *qp)
 	    !is_for_callers(qp) || !is_worth_it(&qp->caller.leaving, carried))
 		return false;
 	atomic_store_explicit(&mem->left, 1, memory_order_relaxed);
-	qp->caller.leaving.until = simhca_engine_arm_timer(&qp->task, LEFT_NS);
+	atomic_store(&qp->caller.leaving.until, simhca_engine_arm_timer(&qp->task, LEFT_NS));
 	return true;
 }
 
 bool simhca_caller_is_left(struct simhca_qp *qp)
 {
-	struct simhca_leaving *leaving = &qp->caller.leaving;
+	/* relaxed: who sees what was before takes a turn for which it is too early, or comes again.
+	 */
+	uint64_t until = atomic_load_explicit(&qp->caller.leaving.until, memory_order_relaxed);
 
-	if (!leaving->until)
+	if (!until)
 		return false;
 	if (atomic_load_explicit(&qp->caller.steps.mem->left, memory_order_relaxed) &&
-	    atomic_load(&qp->task.timer_fired) != leaving->until)
+	    atomic_load(&qp->task.timer_fired) != until)
 		return true;
-	leaving->until = 0;
+	atomic_compare_exchange_strong(&qp->caller.leaving.until, &until, 0);
 	return false;
 }
 

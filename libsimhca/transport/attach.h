@@ -6,6 +6,7 @@
 #ifndef LIBSIMHCA_ATTACH_H
 #define LIBSIMHCA_ATTACH_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -39,13 +40,13 @@ bool simhca_caller_rang(struct simhca_qp *qp);
  * to it, for a moment. Under req_lock.
  */
 struct simhca_leaving {
-	uint64_t until;	  /* the timer's deadline; 0: it is not left */
-	uint64_t carried; /* by the program, when it was left last */
+	_Atomic uint64_t until; /* the timer's deadline; 0: it is not left. Read without the lock */
+	uint64_t carried;	/* by the program, when it was left last */
 	struct simhca_spin worth;
 };
 /* Whether it does so now. */
 bool simhca_caller_leave(struct simhca_qp *qp);
-/* Whether it has done so, and the program has not come yet, nor is the moment over. */
+/* Whether it has done so, and the program has not come yet, nor is the moment over. Any time. */
 bool simhca_caller_is_left(struct simhca_qp *qp);
 
 /* Adds what programs have carried for the QP, and to it. */

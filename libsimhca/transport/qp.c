@@ -196,7 +196,7 @@ void simhca_qp_clear(struct simhca_qp *qp)
 	if (qp->uplink)
 		qp->uplink->reset(qp);
 	simhca_usage_forget(qp->usage);
-	qp->caller.leaving = (struct simhca_leaving){ 0 };
+	atomic_store(&qp->caller.leaving.until, 0);
 	memset(&qp->req, 0, sizeof(qp->req));
 	memset(&qp->resp, 0, sizeof(qp->resp));
 	free(qp->judged.overtaken);

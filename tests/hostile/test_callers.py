@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """Programs that carry their messages themselves, and so have some of their peers' memory."""
+import json
 import os
+import subprocess
 
 import pytest
 
+from conftest import BUILD
+
 KILLS = os.environ.get("SIMHCA_KILLS", "60")
+REMAPS = os.environ.get("SIMHCA_REMAPS", "300")
 
 
 @pytest.mark.parametrize("daemon", [["--engines-in-callers", "on"]], indirect=True, ids=["on"])
@@ -26,3 +31,15 @@ def test_peers_that_are_killed(daemon, neighbour, program):
     word, messages = survivor.line(int(KILLS)).split()
     assert word == "done" and int(messages) > int(KILLS)
     print(f"{KILLS} kills, {messages} messages")
+
+
+@pytest.mark.parametrize("daemon", [["--engines-in-callers", "on"], ["--engines-in-callers", "off"]],
+                         indirect=True, ids=["on", "off"])
+def test_addresses_that_are_used_anew(daemon, neighbour, program, request):
+    """After ibv_dereg_mr() nobody writes there any more, and each time there was a write under way."""
+    owner = program("remapped", REMAPS)
+    assert owner.line(int(REMAPS)) == "done\n"
+    qps = json.loads(subprocess.run([f"{BUILD}/bin/simhca", "qp", "--json", "--runtime-dir",
+                                     daemon.directory], check=True, capture_output=True).stdout)
+    by_callers = max(qp.get("callers", {}).get("by_caller", 0) for qp in qps if qp["type"] == "UC")
+    assert (by_callers > int(REMAPS)) == ("[on]" in request.node.name), qps
