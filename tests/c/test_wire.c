@@ -314,19 +314,23 @@ static void a_message_in_a_row(void **state)
 	}
 }
 
-/* A short packet in the middle makes it nobody's message, in a row or not. */
-static void a_short_one_in_a_row(void **state)
+/* A packet in the middle is of the path MTU, or it is nobody's message, in a row or not. */
+static void a_wrong_length_in_a_row(void **state)
 {
-	struct net net = net_new(state, IBV_QPT_RC);
-	struct simhca_packet packet = a_send(&net, 1, MTU - 4);
+	static const uint64_t lengths[] = { MTU - 4, 2 * MTU };
 
-	comes_part(&net, 0);
-	packet.first = packet.last = false;
-	comes(&net, ELSEWHERE, &packet, 0);
-	comes_part(&net, 2);
-	settle(*state);
-	assert_true(logged(*state, simhca_reason_text(SIMHCA_REASON_PATH_MTU_DIFFERS)));
-	assert_int_equal(qp_state(net.side->qp), IBV_QPS_ERR);
+	for (size_t i = 0; i < ARRAY_SIZE(lengths); i++) {
+		struct net net = net_new(state, IBV_QPT_RC);
+		struct simhca_packet packet = a_send(&net, 1, lengths[i]);
+
+		comes_part(&net, 0);
+		packet.first = packet.last = false;
+		comes(&net, ELSEWHERE, &packet, 0);
+		comes_part(&net, 2);
+		settle(*state);
+		assert_true(logged(*state, simhca_reason_text(SIMHCA_REASON_PATH_MTU_DIFFERS)));
+		assert_int_equal(qp_state(net.side->qp), IBV_QPS_ERR);
+	}
 }
 
 /* One that came before, and behind it new ones: these are asked for again, and nothing is done
@@ -348,6 +352,27 @@ static void a_row_that_begins_before(void **state)
 	settle(*state);
 	expect(net.side->recv_cq, 1, SUCCESS);
 	assert_int_equal(responder_of(net.side->qp)->offset, 2 * MTU + 100);
+}
+
+/* Of several acknowledgements that leave together the newest is said, also if a repeated one's is.
+ */
+static void one_acknowledgement(void **state)
+{
+	static const uint32_t psns[] = { 0, 1, 0 };
+	struct net net = net_new(state, IBV_QPT_RC);
+	uint64_t sent = stat(&net, SIMHCA_STAT_XMIT_PACKETS);
+
+	recv_into(net.side, 2, 0, 2048);
+	for (size_t i = 0; i < ARRAY_SIZE(psns); i++) {
+		const struct simhca_packet packet = a_send(&net, psns[i], 100);
+
+		comes(&net, ELSEWHERE, &packet, 0);
+	}
+	settle(*state);
+	expect(net.side->recv_cq, 1, SUCCESS);
+	expect(net.side->recv_cq, 2, SUCCESS);
+	assert_int_equal(stat(&net, SIMHCA_STAT_XMIT_PACKETS) - sent, 1);
+	assert_int_equal(wire_net_acknowledged(), FIRST_PSN + 1);
 }
 
 /* ------------------------------------------------------------------------- multicast groups */
@@ -521,6 +546,44 @@ static void a_notification(void **state)
 	}
 }
 
+static void acknowledge(const struct net *net, uint32_t psn)
+{
+	struct simhca_packet packet = a_send(net, psn, 0);
+
+	packet.op = SIMHCA_PKT_ACK;
+	packet.syndrome = SIMHCA_SYNDROME_ACK;
+	comes(net, ELSEWHERE, &packet, 0);
+}
+
+static void write_mtus(const struct net *net, uint64_t id, uint32_t count)
+{
+	post(net->side, .id = id, .opcode = SIMHCA_WR_RDMA_WRITE, .remote_addr = 4096, .rkey = 1,
+	     SGES(sge(net->side->mr, 0, (uint64_t)count * MTU)));
+	settle(net->world);
+}
+
+/*
+ * However large the window, each slice of some packets asks for an answer: if the window falls
+ * after that, one comes.
+ */
+static void answers_are_asked_for_on_the_way(void **state)
+{
+	struct net net = net_new(state, IBV_QPT_RC);
+	unsigned int asked;
+	uint32_t psn = 0;
+
+	for (uint32_t window = 32; window < 512; window *= 2) {
+		write_mtus(&net, window, window);
+		psn += window;
+		acknowledge(&net, psn - 1);
+		settle(*state);
+		expect(net.side->send_cq, window, SUCCESS);
+	}
+	asked = wire_net_asked();
+	write_mtus(&net, 1, 256);
+	assert_int_equal(wire_net_asked() - asked, 256 / 64);
+}
+
 /* ------------------------------------------------------------------------------- silence */
 
 #define TIMEOUT_NS (4096ull << 10)
@@ -554,12 +617,7 @@ static void a_silent_peer(void **state)
 
 static void acknowledges(void *arg)
 {
-	const struct net *net = arg;
-	struct simhca_packet packet = a_send(net, 0, 0);
-
-	packet.op = SIMHCA_PKT_ACK;
-	packet.syndrome = SIMHCA_SYNDROME_ACK;
-	comes(net, ELSEWHERE, &packet, 0);
+	acknowledge(arg, 0);
 }
 
 /* The answer is at the socket and nobody has taken it from there: that is no silence. */
@@ -593,6 +651,21 @@ static void a_peer_that_was_quick(void **state)
 	advance(*state, 2 * TIMEOUT_NS);
 	expect(net.side->send_cq, 3, RETRY_EXC_ERR);
 	assert_int_equal(stat(&net, SIMHCA_STAT_ADP_RETRANS), 1);
+}
+
+/* How long an answer took that may have been one to the first or to the second is not known. */
+static void a_peer_that_was_asked_twice(void **state)
+{
+	struct net net = waiting(state, 7);
+
+	advance(*state, TIMEOUT_NS + MSEC);
+	assert_int_equal(stat(&net, SIMHCA_STAT_LOCAL_ACK_TIMEOUT), 1);
+	acknowledge(&net, 0);
+	settle(*state);
+	expect(net.side->send_cq, 2, SUCCESS);
+	write_mtus(&net, 3, 1);
+	advance(*state, TIMEOUT_NS - MSEC / 10);
+	assert_int_equal(stat(&net, SIMHCA_STAT_ADP_RETRANS), 0);
 }
 
 /* --------------------------------------------------------------- management datagrams */
@@ -710,15 +783,18 @@ int main(void)
 		ON_THE_WIRE(an_impostor_of_this_host),
 		ON_THE_WIRE(destroyed_meanwhile),
 		ON_THE_WIRE(a_message_in_a_row),
-		ON_THE_WIRE(a_short_one_in_a_row),
+		ON_THE_WIRE(a_wrong_length_in_a_row),
 		ON_THE_WIRE(a_row_that_begins_before),
+		ON_THE_WIRE(one_acknowledgement),
 		ON_THE_WIRE(a_group_comes),
 		ON_THE_WIRE(a_group_is_sent_to),
 		ON_THE_WIRE(members_come_and_go),
 		ON_THE_WIRE(a_full_network),
 		ON_THE_WIRE(a_notification),
+		ON_THE_WIRE(answers_are_asked_for_on_the_way),
 		ON_THE_WIRE(a_silent_peer),
 		ON_THE_WIRE(a_peer_that_was_quick),
+		ON_THE_WIRE(a_peer_that_was_asked_twice),
 		ON_THE_WIRE(an_answer_that_waits),
 		ON_THE_WIRE(management_datagrams_come),
 		ON_THE_WIRE(a_flood_of_management_datagrams),

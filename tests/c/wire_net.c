@@ -19,6 +19,8 @@ static struct {
 	void (*found)(void *arg);
 	void *found_arg;
 	int groups;
+	unsigned int asked;
+	uint32_t acknowledged;
 } net;
 
 void wire_net_put(const struct simhca_wire_path *path, uint8_t traffic_class, const void *datagram,
@@ -45,6 +47,9 @@ static void send_one(const struct simhca_wire_run *run, const uint8_t *datagram,
 	struct fate fate;
 
 	assert_int_equal(simhca_bth_decode(datagram, length, &packet, &payload), SIMHCA_WIRE_OK);
+	net.asked += packet.ack_req;
+	if (packet.op == SIMHCA_PKT_ACK)
+		net.acknowledged = packet.psn;
 	fate = lossy_fate(&packet);
 	for (unsigned int i = 0; i < fate.copies; i++)
 		wire_net_put(&run->path, run->traffic_class, datagram, length, fate.late[i]);
@@ -89,6 +94,16 @@ int wire_net_groups(void)
 	return net.groups;
 }
 
+unsigned int wire_net_asked(void)
+{
+	return net.asked;
+}
+
+uint32_t wire_net_acknowledged(void)
+{
+	return net.acknowledged;
+}
+
 static bool tick(void)
 {
 	struct parcel **link = &net.queue, *parcel;
@@ -123,6 +138,7 @@ void wire_net_use(struct world *world, bool always)
 	net.world = world;
 	net.found = NULL;
 	net.groups = 0;
+	net.asked = net.acknowledged = 0;
 	assert_int_equal(simhca_wire_open(world->fabric, &ops), 0);
 	world->tick = tick;
 }

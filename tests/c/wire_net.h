@@ -17,6 +17,9 @@ void wire_net_end(void);
 void wire_net_poll(void (*found)(void *arg), void *arg);
 /* Groups of which devices have members, counted for each device. */
 int wire_net_groups(void);
+/* Of what was sent: how many packets wanted an answer, and the PSN of the last acknowledgement. */
+unsigned int wire_net_asked(void);
+uint32_t wire_net_acknowledged(void);
 /* Puts a datagram on its way, that many ticks late. */
 void wire_net_put(const struct simhca_wire_path *path, uint8_t traffic_class, const void *datagram,
 		  size_t length, unsigned int late);

@@ -85,6 +85,7 @@ void simhca_inbox_open(struct simhca_inbox *inbox, const struct simhca_wire_path
 	inbox->peer_qpn = peer_qpn;
 	inbox->mtu = mtu;
 	inbox->psn_known = false;
+	atomic_store(&inbox->notified, false);
 	simhca_congestion_begin(&inbox->congestion);
 	pthread_mutex_unlock(&inbox->lock);
 }

@@ -16,8 +16,10 @@ struct simhca_wire;
 
 struct simhca_outbox {
 	struct simhca_wire *wire;
-	/* The newest datagram, if it is an acknowledgement: a later one says the same, and more. */
+	/* The newest datagram, if it is an acknowledgement: one of a later PSN says the same, and
+	 * more. */
 	uint8_t *acknowledgement;
+	uint32_t acknowledged;
 	size_t used;
 	unsigned int runs, in_run; /* in_run: datagrams of the newest */
 	bool complete;		   /* the newest run has its last datagram */

@@ -274,12 +274,16 @@ static bool acknowledges(const struct simhca_packet *packet)
 	return packet->op == SIMHCA_PKT_ACK && SIMHCA_SYNDROME_IS_ACK(packet->syndrome);
 }
 
-/* The QP's acknowledgement that has not left yet says what this one does. */
+/* The QP's acknowledgement that has not left yet says what this one does, or more: a repeated
+ * one's. */
 static void say_instead(struct simhca_outbox *outbox, const struct simhca_packet *packet,
 			const struct simhca_wire_path *path)
 {
 	struct simhca_wire_path exact = *path;
 
+	if (simhca_psn_cmp(packet->psn, outbox->acknowledged) <= 0)
+		return;
+	outbox->acknowledged = packet->psn;
 	exact.ip_id = simhca_outbox_newest(outbox);
 	simhca_icrc_put(&exact, outbox->acknowledgement,
 			simhca_bth_encode(packet, outbox->acknowledgement));
@@ -318,6 +322,7 @@ static struct simhca_handover carry(struct simhca_worker *worker, struct simhca_
 	if (packet->dest_qpn != SIMHCA_MCAST_QPN) /* which was counted when it was sent here */
 		simhca_stats_sent(worker, qp->device, packet);
 	outbox->acknowledgement = acknowledges(packet) ? at : NULL;
+	outbox->acknowledged = packet->psn;
 	worker->outgoing.send = send_all;
 	for (uint32_t i = 0; i < count; i++) {
 		const struct simhca_packet part = part_of(packet, i, mtu);
