@@ -821,6 +821,27 @@ static void the_rest_is_left_to_the_program(void **state)
 	detach(&step);
 }
 
+/* What no step can do is not left to one. */
+static void an_atomic_is_not_left_to_the_program(void **state)
+{
+	struct world *world = *state;
+	struct pair *pair = make(world);
+	struct simhca_step step = attach(&pair->a);
+
+	put_sends(pair, 0, 1);
+	assert_false(simhca_step(&step));
+	settle(world);
+	put_fetch_and_add(&pair->a, pair->b.mr);
+	ring_doorbell(pair->a.client, pair->a.qp->doorbell);
+	assert_false(simhca_step(&step));
+	recv_into(&pair->b, 0, 0, 100);
+	for (int i = 0; i < 10000 && !sent(pair); i++)
+		advance(world, 5000);
+	assert_int_equal(sent(pair), 2);
+	assert_int_equal(step.caller->left, 0);
+	detach(&step);
+}
+
 /* One that does not come has lost a moment, and less often the next time. */
 static void the_program_does_not_come(void **state)
 {
@@ -1285,6 +1306,7 @@ int main(void)
 		cmocka_unit_test(nothing_is_changed),
 		HERE(the_device_waits_for_a_turn),
 		HERE(the_rest_is_left_to_the_program),
+		HERE(an_atomic_is_not_left_to_the_program),
 		HERE(the_program_does_not_come),
 		HERE(deregistration_waits_for_a_step),
 		HERE(an_atomic_waits_for_steps),
