@@ -453,7 +453,7 @@ static bool on_send(void *arg, const struct simhca_wire_run *runs, unsigned int 
 
 /* ------------------------------------------------------------------------------- receiving */
 
-/* By the thread that receives. */
+/* By whoever received it. */
 static void on_gmps(void *arg)
 {
 	struct wire *wire = arg;

@@ -19,7 +19,6 @@ bool wire_is_wanted(const struct daemon *daemon);
 struct wire *wire_open(struct daemon *daemon, int *failed);
 /* The addresses of the devices may have changed. wire may be NULL, as below. */
 void wire_follow(struct wire *wire);
-/* Nothing is received any more; engines may still send. */
 /* After the engines have ended. */
 void wire_close(struct wire *wire);
 

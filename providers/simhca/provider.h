@@ -372,8 +372,10 @@ static inline void *shca_null(int err)
 void shca_fork_add(struct shca_context *ctx);
 void shca_fork_remove(struct shca_context *ctx);
 
-/* segments.c: what a reference into context memory points to; NULL and errno on failure. */
-/* own: the segment that the queue may have to itself, or NULL; with it goes that mapping. */
+/*
+ * segments.c: what a reference into context memory points to; NULL and errno on failure. own: the
+ * segment that the queue may have to itself, or NULL; with it goes that mapping.
+ */
 void *shca_map(struct shca_context *ctx, struct shca_segment *own, const struct simhca_mem_ref *ref,
 	       uint64_t bytes);
 void shca_unmap(struct shca_segment *own);

@@ -26,7 +26,7 @@ struct simhca_wire_ops {
 	 * not be given from now on; these are lost.
 	 */
 	bool (*send)(void *arg, const struct simhca_wire_run *runs, unsigned int count);
-	/* Management datagrams wait for simhca_wire_gmps(). By the thread that receives. */
+	/* Management datagrams wait for simhca_wire_gmps(). By whoever hands in. */
 	void (*gmps)(void *arg);
 	/* Hands in what waits at the sockets. By engines, under no lock. NULL: nothing does. */
 	void (*poll)(void *arg);
