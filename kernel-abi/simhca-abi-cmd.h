@@ -124,16 +124,16 @@ SIMHCA_ABI_SIZE(struct simhca_reply_hdr, 176);
  * OPEN_CONTEXT: once per connection; asked again (ibv_import_device on a duplicate of the
  * descriptor) it returns the same context. Descriptors of the reply, in this order: device
  * memory, context memory segment 0, the client's end of the pipe for asynchronous events and the
- * device's (the provider's watcher reports a dead daemon through it), and SIMHCA_MAX_LANES doorbell
- * eventfds, of which some may be the same. Asked again, the pipe is a new one, and the sender's
- * next ALLOC_ASYNC_FD returns the client's end.
+ * device's (the provider's watcher reports a dead daemon through it), and SIMHCA_MAX_ENGINE_CPUS
+ * doorbell eventfds, of which some may be the same. Asked again, the pipe is a new one, and the
+ * sender's next ALLOC_ASYNC_FD returns the client's end.
  */
 struct simhca_open_context_reply {
 	uint32_t context_id;
 	uint32_t can_access_memory; /* 1: the device can reach this process with process_vm */
 	uint64_t devmem_size;	    /* bytes */
 	uint64_t segment_size;	    /* bytes of segment 0 */
-	uint32_t doorbell_cpu[SIMHCA_MAX_LANES]; /* where each eventfd is best written */
+	uint32_t doorbell_cpu[SIMHCA_MAX_ENGINE_CPUS]; /* where each eventfd is best written */
 };
 
 /* GET_SEGMENT: one descriptor in the reply. */

@@ -43,7 +43,7 @@
 enum {
 	SIMHCA_MAX_QP = 1 << 16,    /* per device and per context; bounds the doorbell bitmap */
 	SIMHCA_QPN_SLOTS = 1 << 17, /* more than QPs: a freed one rests a while */
-	SIMHCA_MAX_LANES = 2, /* doorbell eventfds of a context: one for each of so many CPUs */
+	SIMHCA_MAX_ENGINE_CPUS = 2, /* for each of them a context has a doorbell eventfd */
 	SIMHCA_MAX_CQ = 1 << 16,
 	SIMHCA_MAX_SRQ = 1 << 16,
 	SIMHCA_SRQN_SLOTS = 1 << 17, /* as with QPs */

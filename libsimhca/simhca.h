@@ -238,8 +238,9 @@ int simhca_inject_connect(struct simhca_device *device);
 struct simhca_engine_config {
 	uint32_t spin_us; /* how long to poll for work before sleeping; 0: not at all */
 	bool may_block;	  /* serves one context whose memory is behind an agent */
-	/* The CPUs on which the engine has a thread, and lanes of these numbers; 0: one lane. */
-	uint32_t cpu[SIMHCA_MAX_LANES];
+	/* The numbers of the CPUs on which the engine has a thread each; 0: one thread, anywhere.
+	 * Elsewhere a cpu_index is one into this. */
+	uint32_t cpu[SIMHCA_MAX_ENGINE_CPUS];
 	uint32_t num_cpus;
 	uint64_t (*clock_ns)(void *arg); /* NULL: CLOCK_MONOTONIC */
 	void *clock_arg;
@@ -253,11 +254,11 @@ void simhca_engine_destroy(
 bool simhca_engine_poll(struct simhca_engine *engine);
 /*
  * Works, spins and sleeps until simhca_engine_stop(), which may be called from any thread. An
- * engine wants one thread for each lane, running on that lane's CPU; a second one may join while
- * the first is stuck, and the first leaves when both work again. -ENOMEM if it could not begin,
- * else 0.
+ * engine wants one thread for each cpu_index, which it binds to that CPU; a second one may join
+ * while the first is stuck, and the first leaves when both work again. -ENOMEM if it could not
+ * begin, else 0.
  */
-int simhca_engine_run(struct simhca_engine *engine, uint32_t lane);
+int simhca_engine_run(struct simhca_engine *engine, uint32_t cpu_index);
 void simhca_engine_stop(struct simhca_engine *engine);
 /*
  * Another descriptor than doorbells' for the engine's threads to sleep at: one of them calls come()
@@ -267,9 +268,9 @@ void simhca_engine_stop(struct simhca_engine *engine);
 int simhca_engine_listen(struct simhca_engine *engine, int fd, void (*come)(void *arg, int fd),
 			 void *arg);
 /*
- * A lane of which each thread has been waiting in one and the same step since the last call: a
- * client's memory holds it up; -1: none. To be asked now and then; the answer to a lane is another
- * thread in it. If a thread is stuck it wakes the others.
+ * The cpu_index of a CPU whose threads each have been waiting in one and the same step since the
+ * last call: a client's memory holds them up; -1: none. To be asked now and then; the answer is
+ * another thread there. If a thread is stuck it wakes the others.
  */
 int simhca_engine_stuck(struct simhca_engine *engine);
 /*
@@ -403,7 +404,7 @@ struct simhca_doorbells {
 	struct {
 		int fd;
 		uint32_t cpu;
-	} lane[SIMHCA_MAX_LANES];
+	} eventfd[SIMHCA_MAX_ENGINE_CPUS];
 };
 void simhca_context_doorbells(const struct simhca_context *context,
 			      struct simhca_doorbells *doorbells);

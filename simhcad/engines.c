@@ -21,45 +21,45 @@
 
 #define WATCH_INTERVAL 0.1  /* seconds in one step until a thread counts as stuck */
 #define STUCK_INTERVAL 0.05 /* while there are some: more may follow */
-#define THREADS 16	    /* of one engine, all but one in each lane stuck */
+#define THREADS 16	    /* of one engine, all but one on each CPU stuck */
 #define END_SECONDS 2	    /* that a thread has to end */
 #define END_TRIES 5	    /* if the threads are only kept from their CPUs */
 
 /* What one of its threads is to run. */
-struct lane {
+struct engine_cpu {
 	struct engine *engine;
-	unsigned int number;
+	unsigned int cpu_index;
 };
 
 struct engine {
 	struct engines *engines;
 	struct simhca_engine *model;
 	char name[16]; /* the kernel takes 15 characters */
-	struct lane lane[SIMHCA_MAX_LANES];
+	struct engine_cpu cpus[SIMHCA_MAX_ENGINE_CPUS];
 	pthread_t thread[THREADS];
 	unsigned int threads;
 };
 
 static void *run(void *arg)
 {
-	const struct lane *lane = arg;
+	const struct engine_cpu *cpu = arg;
 
-	if (simhca_engine_run(lane->engine->model, lane->number))
+	if (simhca_engine_run(cpu->engine->model, cpu->cpu_index))
 		log_error("an engine thread has no memory to begin with");
 	return NULL;
 }
 
 /* Without signals, which are the main thread's business. */
-static int start_thread(struct engine *engine, unsigned int number)
+static int start_thread(struct engine *engine, unsigned int cpu_index)
 {
 	pthread_t *thread = &engine->thread[engine->threads];
-	struct lane *lane = &engine->lane[number];
+	struct engine_cpu *cpu = &engine->cpus[cpu_index];
 	sigset_t all, before;
 	int ret;
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	ret = pthread_create(thread, NULL, run, lane);
+	ret = pthread_create(thread, NULL, run, cpu);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (ret)
 		return ret;
@@ -73,7 +73,7 @@ struct engine *engine_start(struct engines *engines, bool may_block)
 	struct simhca_engine_config config = { .spin_us = engines->spin_us,
 					       .may_block = may_block };
 	struct engine *engine = calloc(1, sizeof(*engine));
-	unsigned int lanes = 1;
+	unsigned int threads = 1;
 	int ret = 0;
 
 	if (!engine) {
@@ -82,7 +82,7 @@ struct engine *engine_start(struct engines *engines, bool may_block)
 	}
 	engine->engines = engines;
 	if (!may_block && engines->num_cpus) {
-		lanes = config.num_cpus = engines->num_cpus;
+		threads = config.num_cpus = engines->num_cpus;
 		memcpy(config.cpu, engines->cpu, sizeof(config.cpu));
 	}
 	engine->model = simhca_engine_create(engines->fabric, &config);
@@ -98,9 +98,9 @@ struct engine *engine_start(struct engines *engines, bool may_block)
 	else
 		snprintf(engine->name, sizeof(engine->name), "simhca-engine/%u",
 			 engines->count % 10);
-	for (unsigned int i = 0; i < lanes && !ret; i++) {
-		engine->lane[i].engine = engine;
-		engine->lane[i].number = i;
+	for (unsigned int i = 0; i < threads && !ret; i++) {
+		engine->cpus[i].engine = engine;
+		engine->cpus[i].cpu_index = i;
 		ret = start_thread(engine, i);
 	}
 	if (!ret)
@@ -144,15 +144,15 @@ static void on_watch(struct ev_loop *loop, ev_timer *timer, int events)
 
 	for (unsigned int i = 0; i < engines->count; i++) {
 		struct engine *engine = engines->pool[i];
-		int lane;
+		int cpu_index;
 
 		reap(engine);
-		lane = simhca_engine_stuck(engine->model);
-		if (lane < 0 || engine->threads == THREADS)
+		cpu_index = simhca_engine_stuck(engine->model);
+		if (cpu_index < 0 || engine->threads == THREADS)
 			continue;
 		log_warning("%s is stuck in a client's memory: another thread goes on for it",
 			    engine->name);
-		if (start_thread(engine, (unsigned int)lane))
+		if (start_thread(engine, (unsigned int)cpu_index))
 			log_error("%s: no thread could be started", engine->name);
 	}
 	tell_of_stuck(engines);
@@ -214,7 +214,7 @@ static unsigned int cpus_available(struct engines *engines)
 	if (sched_getaffinity(0, sizeof(set), &set))
 		return CPU_SETSIZE;
 	count = (unsigned int)CPU_COUNT(&set);
-	if (count < 2 || count > SIMHCA_MAX_LANES)
+	if (count < 2 || count > SIMHCA_MAX_ENGINE_CPUS)
 		return count;
 	for (uint32_t cpu = 0; cpu < CPU_SETSIZE; cpu++)
 		if (CPU_ISSET(cpu, &set))
@@ -223,13 +223,13 @@ static unsigned int cpus_available(struct engines *engines)
 }
 
 int engines_start(struct engines *engines, struct simhca_fabric *fabric, struct ev_loop *loop,
-		  uint32_t count, uint32_t spin_us, bool lanes)
+		  uint32_t count, uint32_t spin_us, bool on_each_cpu)
 {
 	unsigned int cpus;
 
 	memset(engines, 0, sizeof(*engines));
 	cpus = cpus_available(engines);
-	if (!lanes)
+	if (!on_each_cpu)
 		engines->num_cpus = 0;
 	if (!count)
 		count = cpus <= 4 ? 1 : cpus < 12 ? 2 : cpus < 16 ? 3 : 4;

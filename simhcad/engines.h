@@ -25,7 +25,7 @@ struct engines {
 	struct simhca_fabric *fabric;
 	uint32_t spin_us;
 	/* All that there are, if few: then each engine has a thread on each. Else num_cpus is 0. */
-	uint32_t cpu[SIMHCA_MAX_LANES];
+	uint32_t cpu[SIMHCA_MAX_ENGINE_CPUS];
 	unsigned int num_cpus;
 	struct engine **pool;
 	unsigned int count;
@@ -39,10 +39,10 @@ struct engines {
 	bool abandoned; /* a thread could not be ended: the process has to end with it */
 };
 
-/* lanes: a thread for each CPU, if they are two. count and spin_us: 0 and UINT32_MAX stand for what
- * suits the CPUs that we may run on. */
+/* on_each_cpu: a thread on each CPU, if they are two. count and spin_us: 0 and UINT32_MAX stand for
+ * what suits the CPUs that we may run on. */
 int engines_start(struct engines *engines, struct simhca_fabric *fabric, struct ev_loop *loop,
-		  uint32_t count, uint32_t spin_us, bool lanes);
+		  uint32_t count, uint32_t spin_us, bool on_each_cpu);
 /* Ends the threads: from then on nothing completes. */
 void engines_halt(struct engines *engines);
 void engines_stop(struct engines *engines); /* their contexts are gone */

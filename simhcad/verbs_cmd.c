@@ -266,11 +266,11 @@ HANDLER(open_context)
 	reply_add_fd(reply, client_end, !again);
 	reply_add_fd(reply, our_end, false);
 	simhca_context_doorbells(session->context, &doorbells);
-	for (uint32_t i = 0; i < SIMHCA_MAX_LANES; i++) {
-		uint32_t lane = i < doorbells.count ? i : 0;
+	for (uint32_t i = 0; i < SIMHCA_MAX_ENGINE_CPUS; i++) {
+		uint32_t cpu_index = i < doorbells.count ? i : 0;
 
-		reply_add_fd(reply, doorbells.lane[lane].fd, false);
-		out->doorbell_cpu[i] = doorbells.lane[lane].cpu;
+		reply_add_fd(reply, doorbells.eventfd[cpu_index].fd, false);
+		out->doorbell_cpu[i] = doorbells.eventfd[cpu_index].cpu;
 	}
 	return 0;
 }

@@ -61,8 +61,8 @@ struct simhca_context {
 	atomic_bool held; /* its memory is left alone */
 	uint32_t id;
 	struct simhca_log_share *log_share;
-	void *arg;			   /* of the upcalls */
-	int doorbell_fd[SIMHCA_MAX_LANES]; /* by lane of the engine */
+	void *arg;				 /* of the upcalls */
+	int doorbell_fd[SIMHCA_MAX_ENGINE_CPUS]; /* by the engine's cpu_index */
 	uint32_t doorbells;
 	struct simhca_ctx_mem *mem;
 	struct simhca_segment segment[SIMHCA_MAX_SEGMENTS];

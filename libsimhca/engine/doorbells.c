@@ -2,7 +2,7 @@
 /*
  * Doorbells: how an engine learns of work, awake and asleep. The contexts that are active are
  * polled, by whichever thread of the engine is awake; the others are armed, and a doorbell there
- * writes to one of the context's eventfds, which wakes a thread of its lane.
+ * writes to one of the context's eventfds, which wakes a thread on its CPU.
  */
 #include <errno.h>
 #include <limits.h>
@@ -22,61 +22,61 @@
 #define IDLE_ROUNDS 4096      /* rounds without a doorbell until a context is armed again */
 #define EVENTS 64
 
-/* --------------------------------------------------------------------------------- lanes */
+/* ---------------------------------------------------------------------------------- CPUs */
 
-int simhca_lanes_open(struct simhca_engine *engine)
+int simhca_engine_cpus_open(struct simhca_engine *engine)
 {
 	struct epoll_event event = { .events = EPOLLIN, .data.u64 = WAKE_TAG };
 
-	engine->lanes = engine->config.num_cpus ? engine->config.num_cpus : 1;
-	for (uint32_t i = 0; i < engine->lanes; i++)
-		engine->lane[i] = (struct simhca_lane){ .epoll_fd = -1, .wake_fd = -1 };
-	for (uint32_t i = 0; i < engine->lanes; i++) {
-		struct simhca_lane *lane = &engine->lane[i];
+	engine->num_cpus = engine->config.num_cpus ? engine->config.num_cpus : 1;
+	for (uint32_t i = 0; i < engine->num_cpus; i++)
+		engine->cpus[i] = (struct simhca_engine_cpu){ .epoll_fd = -1, .wake_fd = -1 };
+	for (uint32_t i = 0; i < engine->num_cpus; i++) {
+		struct simhca_engine_cpu *cpu = &engine->cpus[i];
 		int error;
 
-		lane->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-		lane->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-		if (lane->epoll_fd >= 0 && lane->wake_fd >= 0 &&
-		    !epoll_ctl(lane->epoll_fd, EPOLL_CTL_ADD, lane->wake_fd, &event))
+		cpu->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+		cpu->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+		if (cpu->epoll_fd >= 0 && cpu->wake_fd >= 0 &&
+		    !epoll_ctl(cpu->epoll_fd, EPOLL_CTL_ADD, cpu->wake_fd, &event))
 			continue;
 		error = errno;
-		simhca_lanes_close(engine);
+		simhca_engine_cpus_close(engine);
 		return -error;
 	}
 	return 0;
 }
 
-void simhca_lanes_close(struct simhca_engine *engine)
+void simhca_engine_cpus_close(struct simhca_engine *engine)
 {
-	for (uint32_t i = 0; i < engine->lanes; i++) {
-		if (engine->lane[i].epoll_fd >= 0)
-			close(engine->lane[i].epoll_fd);
-		if (engine->lane[i].wake_fd >= 0)
-			close(engine->lane[i].wake_fd);
+	for (uint32_t i = 0; i < engine->num_cpus; i++) {
+		if (engine->cpus[i].epoll_fd >= 0)
+			close(engine->cpus[i].epoll_fd);
+		if (engine->cpus[i].wake_fd >= 0)
+			close(engine->cpus[i].wake_fd);
 	}
 }
 
-static void rouse(struct simhca_lane *lane)
+static void rouse(struct simhca_engine_cpu *cpu)
 {
 	uint64_t one = 1;
-	ssize_t ignored = write(lane->wake_fd, &one, sizeof(one));
+	ssize_t ignored = write(cpu->wake_fd, &one, sizeof(one));
 
 	(void)ignored; /* a full counter wakes as well */
 }
 
 void simhca_engine_rouse(struct simhca_engine *engine)
 {
-	for (uint32_t i = 0; i < engine->lanes; i++)
-		rouse(&engine->lane[i]);
+	for (uint32_t i = 0; i < engine->num_cpus; i++)
+		rouse(&engine->cpus[i]);
 }
 
-/* The lane of the CPU that the caller runs on. */
-static uint32_t lane_here(const struct simhca_engine *engine)
+/* That of the CPU that the caller runs on. */
+static uint32_t cpu_index_here(const struct simhca_engine *engine)
 {
-	int cpu = engine->lanes > 1 ? sched_getcpu() : -1;
+	int cpu = engine->num_cpus > 1 ? sched_getcpu() : -1;
 
-	for (uint32_t i = 0; i < engine->lanes; i++)
+	for (uint32_t i = 0; i < engine->num_cpus; i++)
 		if (cpu >= 0 && engine->config.cpu[i] == (uint32_t)cpu)
 			return i;
 	return 0;
@@ -87,12 +87,12 @@ void simhca_engine_wake(struct simhca_engine *engine)
 	/* seq_cst: the work was published before; the poller resigns and looks again.
 	 */
 	if (!atomic_load_explicit(&engine->poller.thread, memory_order_seq_cst))
-		rouse(&engine->lane[lane_here(engine)]);
+		rouse(&engine->cpus[cpu_index_here(engine)]);
 }
 
-void simhca_lane_rouse(struct simhca_engine *engine, uint32_t lane)
+void simhca_engine_rouse_cpu(struct simhca_engine *engine, uint32_t cpu_index)
 {
-	rouse(&engine->lane[lane]);
+	rouse(&engine->cpus[cpu_index]);
 }
 
 /* -------------------------------------------------------------------------- doorbells */
@@ -192,7 +192,7 @@ bool simhca_doorbells_arm(struct simhca_engine *engine)
 	return quiet;
 }
 
-void simhca_lane_listen(struct simhca_engine *engine, uint32_t lane, uint64_t timeout_ns,
+void simhca_engine_wait(struct simhca_engine *engine, uint32_t cpu_index, uint64_t timeout_ns,
 			struct simhca_worker *worker)
 {
 	struct timespec timeout = { .tv_sec = (time_t)(timeout_ns / 1000000000u),
@@ -204,10 +204,10 @@ void simhca_lane_listen(struct simhca_engine *engine, uint32_t lane, uint64_t ti
 	ssize_t ignored;
 	int n;
 
-	n = epoll_pwait2(engine->lane[lane].epoll_fd, events, EVENTS,
+	n = epoll_pwait2(engine->cpus[cpu_index].epoll_fd, events, EVENTS,
 			 timeout_ns == UINT64_MAX ? NULL : &timeout, NULL);
 	if (n < 0 && errno == ENOSYS) /* Linux before 5.11: whole milliseconds, rounded up */
-		n = epoll_wait(engine->lane[lane].epoll_fd, events, EVENTS,
+		n = epoll_wait(engine->cpus[cpu_index].epoll_fd, events, EVENTS,
 			       timeout_ns == UINT64_MAX ? -1
 			       : timeout_ns / 1000000u > INT_MAX
 				       ? INT_MAX
@@ -226,7 +226,7 @@ void simhca_lane_listen(struct simhca_engine *engine, uint32_t lane, uint64_t ti
 		if (id == WAKE_TAG) {
 			if (atomic_load(&engine->stop))
 				continue; /* it stays readable: every thread is to end */
-			ignored = read(engine->lane[lane].wake_fd, &count, sizeof(count));
+			ignored = read(engine->cpus[cpu_index].wake_fd, &count, sizeof(count));
 			(void)ignored;
 			continue;
 		}
@@ -256,8 +256,8 @@ int simhca_engine_listen(struct simhca_engine *engine, int fd, void (*come)(void
 	pthread_mutex_lock(&engine->context_lock);
 	engine->come = come;
 	engine->come_arg = arg;
-	for (uint32_t i = 0; i < engine->lanes && !ret; i++)
-		if (epoll_ctl(engine->lane[i].epoll_fd, EPOLL_CTL_ADD, fd, &event))
+	for (uint32_t i = 0; i < engine->num_cpus && !ret; i++)
+		if (epoll_ctl(engine->cpus[i].epoll_fd, EPOLL_CTL_ADD, fd, &event))
 			ret = -errno;
 	pthread_mutex_unlock(&engine->context_lock);
 	return ret;
@@ -265,7 +265,7 @@ int simhca_engine_listen(struct simhca_engine *engine, int fd, void (*come)(void
 
 int simhca_doorbells_open(struct simhca_context *context)
 {
-	while (context->doorbells < context->engine->lanes) {
+	while (context->doorbells < context->engine->num_cpus) {
 		int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 
 		if (fd < 0)
@@ -286,8 +286,8 @@ void simhca_context_doorbells(const struct simhca_context *context,
 {
 	doorbells->count = context->doorbells;
 	for (uint32_t i = 0; i < context->doorbells; i++) {
-		doorbells->lane[i].fd = context->doorbell_fd[i];
-		doorbells->lane[i].cpu = context->engine->config.cpu[i];
+		doorbells->eventfd[i].fd = context->doorbell_fd[i];
+		doorbells->eventfd[i].cpu = context->engine->config.cpu[i];
 	}
 }
 
@@ -300,8 +300,8 @@ int simhca_engine_attach(struct simhca_engine *engine, struct simhca_context *co
 	pthread_mutex_lock(&engine->context_lock);
 	HASH_ADD(hh, engine->contexts, id, sizeof(context->id), context);
 	atomic_store_explicit(&context->mem->armed, 1, memory_order_seq_cst);
-	for (uint32_t i = 0; i < engine->lanes && !ret; i++)
-		if (epoll_ctl(engine->lane[i].epoll_fd, EPOLL_CTL_ADD, context->doorbell_fd[i],
+	for (uint32_t i = 0; i < engine->num_cpus && !ret; i++)
+		if (epoll_ctl(engine->cpus[i].epoll_fd, EPOLL_CTL_ADD, context->doorbell_fd[i],
 			      &event))
 			ret = -errno; /* the user has as many watches as he may */
 	pthread_mutex_unlock(&engine->context_lock);
@@ -313,8 +313,8 @@ int simhca_engine_attach(struct simhca_engine *engine, struct simhca_context *co
 void simhca_engine_detach(struct simhca_engine *engine, struct simhca_context *context)
 {
 	pthread_mutex_lock(&engine->context_lock);
-	for (uint32_t i = 0; i < engine->lanes; i++)
-		epoll_ctl(engine->lane[i].epoll_fd, EPOLL_CTL_DEL, context->doorbell_fd[i], NULL);
+	for (uint32_t i = 0; i < engine->num_cpus; i++)
+		epoll_ctl(engine->cpus[i].epoll_fd, EPOLL_CTL_DEL, context->doorbell_fd[i], NULL);
 	HASH_DEL(engine->contexts, context);
 	if (context->active)
 		DL_DELETE2(engine->active, context, active_prev, active_next);

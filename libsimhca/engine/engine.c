@@ -206,8 +206,8 @@ static bool one_round(struct simhca_worker *worker)
 
 bool simhca_engine_poll(struct simhca_engine *engine)
 {
-	for (uint32_t lane = 0; lane < engine->lanes; lane++)
-		simhca_lane_listen(engine, lane, 0, NULL);
+	for (uint32_t i = 0; i < engine->num_cpus; i++)
+		simhca_engine_wait(engine, i, 0, NULL);
 	return one_round(&engine->by_hand);
 }
 
@@ -239,7 +239,7 @@ static void sleep_until_work(struct simhca_worker *worker)
 	if (!timeout || atomic_load(&engine->stop))
 		return;
 	worker->slept = true;
-	simhca_lane_listen(engine, worker->lane, timeout, worker);
+	simhca_engine_wait(engine, worker->cpu_index, timeout, worker);
 }
 
 /* Somebody else works. */
@@ -248,12 +248,12 @@ static void wait_for_turn(struct simhca_worker *worker)
 	if (worker->roams)
 		simhca_worker_settle(worker);
 	worker->slept = true;
-	simhca_lane_listen(worker->engine, worker->lane, UINT64_MAX, worker);
+	simhca_engine_wait(worker->engine, worker->cpu_index, UINT64_MAX, worker);
 }
 
-int simhca_engine_run(struct simhca_engine *engine, uint32_t lane)
+int simhca_engine_run(struct simhca_engine *engine, uint32_t cpu_index)
 {
-	struct simhca_worker *worker = simhca_worker_join(engine, lane);
+	struct simhca_worker *worker = simhca_worker_join(engine, cpu_index);
 	uint64_t idle_since = 0;
 
 	if (!worker)
@@ -270,8 +270,8 @@ int simhca_engine_run(struct simhca_engine *engine, uint32_t lane)
 				wait_for_turn(worker);
 				continue;
 			}
-			for (uint32_t i = 0; i < engine->lanes; i++)
-				simhca_lane_listen(engine, i, 0, NULL);
+			for (uint32_t i = 0; i < engine->num_cpus; i++)
+				simhca_engine_wait(engine, i, 0, NULL);
 		}
 		if (one_round(worker)) {
 			simhca_poller_found(worker);
@@ -315,7 +315,7 @@ struct simhca_engine *simhca_engine_create(struct simhca_fabric *fabric,
 	engine->config = *config;
 	engine->by_hand.engine = engine;
 	engine->by_hand.stats_block = SIMHCA_STATS_SHARED;
-	ret = simhca_worker_init(&engine->by_hand) ? simhca_lanes_open(engine) : -ENOMEM;
+	ret = simhca_worker_init(&engine->by_hand) ? simhca_engine_cpus_open(engine) : -ENOMEM;
 	if (ret) {
 		simhca_worker_end(&engine->by_hand);
 		free(engine);
@@ -345,7 +345,7 @@ void simhca_engine_destroy(struct simhca_engine *engine)
 	*link = engine->next;
 	simhca_guard_remove(engine->fabric, &engine->by_hand.guard);
 	pthread_rwlock_unlock(&engine->fabric->lock);
-	simhca_lanes_close(engine);
+	simhca_engine_cpus_close(engine);
 	simhca_timers_free(&engine->timers);
 	pthread_mutex_destroy(&engine->lock);
 	pthread_mutex_destroy(&engine->context_lock);

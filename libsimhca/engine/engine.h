@@ -23,10 +23,11 @@ struct simhca_task {
 };
 
 /*
- * Where threads of an engine sleep: one lane for each CPU that it has a thread on. A program rings
- * on the CPU that it runs on, so that no wake-up crosses CPUs.
+ * Where the threads of an engine sleep, for each CPU that it has some on. A program rings on the
+ * CPU that it runs on, so that no wake-up crosses CPUs. A cpu_index counts the engine's CPUs; the
+ * system's number of that CPU is config.cpu[cpu_index].
  */
-struct simhca_lane {
+struct simhca_engine_cpu {
 	int epoll_fd;
 	int wake_fd;	   /* eventfd: somebody other than a doorbell has work for us */
 	bool was_readable; /* when simhca_engine_stuck() last looked */
@@ -36,11 +37,11 @@ struct simhca_lane {
 struct simhca_poller {
 	_Atomic(struct simhca_worker *) thread; /* NULL: all sleep, or are about to */
 	_Atomic(struct simhca_worker *) heir;	/* waits to become the poller */
-	_Atomic uint32_t invited; /* lane whose thread is to become the heir, plus 1 */
+	_Atomic uint32_t invited; /* cpu_index whose thread is to become the heir, plus 1 */
 	/* The poller's. */
-	uint32_t last_lane;
-	uint32_t streak;       /* wake-ups of that lane in a row */
-	uint32_t invite_after; /* a streak so long: then a thread of another lane is invited */
+	uint32_t last_cpu_index;
+	uint32_t streak;       /* wake-ups on that CPU in a row */
+	uint32_t invite_after; /* a streak so long: then a thread of another CPU is invited */
 	uint64_t released_ns;
 };
 
@@ -58,8 +59,8 @@ struct simhca_engine {
 	struct simhca_context *contexts;   /* uthash, by id */
 	struct simhca_context
 		*active; /* utlist: contexts whose doorbells are polled; the others are armed */
-	struct simhca_lane lane[SIMHCA_MAX_LANES];
-	uint32_t lanes;
+	struct simhca_engine_cpu cpus[SIMHCA_MAX_ENGINE_CPUS];
+	uint32_t num_cpus;		 /* config's; or 1: its threads run on any CPU */
 	void (*come)(void *arg, int fd); /* under context_lock */
 	void *come_arg;
 	struct simhca_poller poller;

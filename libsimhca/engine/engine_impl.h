@@ -7,18 +7,18 @@
 
 /* -------------------------------------------------------------- doorbells.c */
 
-int simhca_lanes_open(struct simhca_engine *engine); /* 0 or -errno */
-void simhca_lanes_close(struct simhca_engine *engine);
+int simhca_engine_cpus_open(struct simhca_engine *engine); /* 0 or -errno */
+void simhca_engine_cpus_close(struct simhca_engine *engine);
 /* Wakes one thread if none is the poller. What it is to find is published. */
 void simhca_engine_wake(struct simhca_engine *engine);
-void simhca_lane_rouse(struct simhca_engine *engine, uint32_t lane);
-/* Wakes at least one thread of each lane. */
+void simhca_engine_rouse_cpu(struct simhca_engine *engine, uint32_t cpu_index);
+/* Wakes at least one thread of each CPU. */
 void simhca_engine_rouse(struct simhca_engine *engine);
 /*
  * Waits up to timeout_ns for doorbells at armed contexts, and polls those that rang; and for what
  * comes at other descriptors. worker: who may become the poller by that; or NULL.
  */
-void simhca_lane_listen(struct simhca_engine *engine, uint32_t lane, uint64_t timeout_ns,
+void simhca_engine_wait(struct simhca_engine *engine, uint32_t cpu_index, uint64_t timeout_ns,
 			struct simhca_worker *worker);
 /* Schedules the QPs that rang at the contexts which are polled. True if one has. */
 bool simhca_doorbells_poll(struct simhca_engine *engine);
@@ -31,9 +31,9 @@ bool simhca_doorbells_arm(struct simhca_engine *engine);
 bool simhca_worker_init(struct simhca_worker *worker);
 void simhca_worker_end(struct simhca_worker *worker);
 /* The calling thread becomes one of the engine's. NULL: no memory. */
-struct simhca_worker *simhca_worker_join(struct simhca_engine *engine, uint32_t lane);
+struct simhca_worker *simhca_worker_join(struct simhca_engine *engine, uint32_t cpu_index);
 void simhca_worker_leave(struct simhca_worker *worker);
-/* From now on the calling thread runs on its lane's CPU alone; or on those of all lanes. */
+/* From now on the calling thread runs on its CPU alone; or on all of the engine's. */
 void simhca_worker_settle(struct simhca_worker *worker);
 void simhca_worker_roam(struct simhca_worker *worker);
 /* Another thread stood in while this one was stuck: one of the two has to go. */
@@ -48,7 +48,7 @@ bool simhca_is_poller(const struct simhca_worker *worker);
 bool simhca_poller_become(struct simhca_worker *worker);
 /* Lets go of it if this thread has it. Who does so to sleep looks once more before it sleeps. */
 void simhca_poller_resign(struct simhca_worker *worker);
-/* Before the holder sleeps: invites another lane's thread if the engine may be better off there. */
+/* Before the holder sleeps: invites another CPU's thread if the engine may be better off there. */
 void simhca_poller_consider(struct simhca_worker *worker);
 /* How long the holder polls before it sleeps. */
 uint64_t simhca_poller_spin_ns(const struct simhca_worker *worker);

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * The poller: which thread of an engine works. An engine has a thread for each lane, asleep on its
- * CPU, and the one that a doorbell wakes works for all; the others sleep on. So work goes
- * on where the program is that asked for it, and is done by one thread at a time, as by one engine
- * without lanes: completions keep their order.
+ * The poller: which thread of an engine works. An engine has a thread on each of its
+ * CPUs, asleep there, and the one that a doorbell wakes works for all; the others sleep on. So work
+ * goes on where the program is that asked for it, and is done by one thread at a time, as by an
+ * engine with one thread: completions keep their order.
  *
  * What somebody leaves to the poller is published before he looks for one; the poller resigns
  * before it looks a last time and sleeps. One of the two sees the other.
  *
  * A program that has a CPU's time to itself and posts again and again is slowed down by an engine
  * that works on that very CPU, while another may be idle. Whether it is nobody tells; so the engine
- * tries. When one lane has been woken several times in a row, each soon after it fell asleep, the
- * thread of another one is invited: it polls for longer, for the program is not in its way. Each
- * attempt waits for twice as many wake-ups as the last, until one was good: the thread found work
- * several times without sleeping. A thread that works on and on is left to the kernel to place.
+ * tries. When the thread of one CPU has been woken several times in a row, each soon after it fell
+ * asleep, that of another CPU is invited: it polls for longer, for the program is not in its way.
+ * Each attempt waits for twice as many wake-ups as the last, until one was good: the thread found
+ * work several times without sleeping. A thread that works on and on is left to the kernel to
+ * place.
  */
 #include "engine.h"
 #include "engine_impl.h"
@@ -22,7 +23,7 @@
 #define LONG_SPIN_NS 10000u /* an invited thread polls for so long, and one that found a lot */
 #define WAIT_NS 50000u	    /* for the poller to hand over */
 #define GOOD 8u		    /* times that a thread finds work without sleeping: it is well placed */
-#define LEAST_STREAK 8u	    /* wake-ups of one lane before another is invited */
+#define LEAST_STREAK 8u	    /* wake-ups on one CPU before another is invited */
 #define MOST_STREAK 1024u
 #define ROAM_NS 1000000u  /* who has worked for so long without sleeping may run on any CPU */
 #define LOOK_AT_CLOCK 32u /* times that it found work */
@@ -45,17 +46,18 @@ static void begin(struct simhca_worker *worker, bool guest)
 {
 	struct simhca_poller *poller = &worker->engine->poller;
 
-	if (worker->engine->lanes == 1 || !worker->slept)
+	if (worker->engine->num_cpus == 1 || !worker->slept)
 		return;
 	worker->slept = false;
 	worker->awake_ns = simhca_engine_now(worker->engine);
 	worker->guest = guest;
 	worker->finds = 0;
-	if (poller->last_lane == worker->lane && worker->awake_ns - poller->released_ns < SOON_NS)
+	if (poller->last_cpu_index == worker->cpu_index &&
+	    worker->awake_ns - poller->released_ns < SOON_NS)
 		poller->streak++;
 	else
 		poller->streak = 0;
-	poller->last_lane = worker->lane;
+	poller->last_cpu_index = worker->cpu_index;
 }
 
 /* Stands for an heir who is being made the poller. */
@@ -96,8 +98,8 @@ bool simhca_poller_become(struct simhca_worker *worker)
 		atomic_store(&poller->heir, pass(&poller->thread, worker, heir) ? NULL : heir);
 		return false;
 	}
-	invited = worker->lane + 1;
-	if (engine->lanes > 1 && atomic_compare_exchange_strong(&poller->invited, &invited, 0) &&
+	invited = worker->cpu_index + 1;
+	if (engine->num_cpus > 1 && atomic_compare_exchange_strong(&poller->invited, &invited, 0) &&
 	    inherit(worker)) {
 		begin(worker, true);
 		return true;
@@ -122,7 +124,7 @@ void simhca_poller_found(struct simhca_worker *worker)
 {
 	struct simhca_engine *engine = worker->engine;
 
-	if (engine->lanes == 1 || ++worker->finds % LOOK_AT_CLOCK || worker->roams)
+	if (engine->num_cpus == 1 || ++worker->finds % LOOK_AT_CLOCK || worker->roams)
 		return;
 	if (simhca_engine_now(engine) - worker->awake_ns > ROAM_NS)
 		simhca_worker_roam(worker);
@@ -132,7 +134,7 @@ uint64_t simhca_poller_spin_ns(const struct simhca_worker *worker)
 {
 	const struct simhca_engine *engine = worker->engine;
 
-	if (engine->lanes > 1 && (worker->guest || worker->finds >= GOOD))
+	if (engine->num_cpus > 1 && (worker->guest || worker->finds >= GOOD))
 		return LONG_SPIN_NS;
 	return engine->config.spin_us * 1000ull;
 }
@@ -143,18 +145,18 @@ void simhca_poller_consider(struct simhca_worker *worker)
 	struct simhca_poller *poller = &engine->poller;
 
 	/* It can have been replaced, being taken for stuck. */
-	if (engine->lanes == 1 || !simhca_is_poller(worker))
+	if (engine->num_cpus == 1 || !simhca_is_poller(worker))
 		return;
 	if (worker->guest && worker->finds >= GOOD)
 		poller->invite_after = LEAST_STREAK;
 	if (!worker->guest && poller->streak >= poller->invite_after) {
-		uint32_t lane = (worker->lane + 1) % engine->lanes;
+		uint32_t cpu_index = (worker->cpu_index + 1) % engine->num_cpus;
 
 		poller->streak = 0;
 		if (poller->invite_after < MOST_STREAK)
 			poller->invite_after *= 2;
-		atomic_store(&poller->invited, lane + 1);
-		simhca_lane_rouse(engine, lane);
+		atomic_store(&poller->invited, cpu_index + 1);
+		simhca_engine_rouse_cpu(engine, cpu_index);
 	}
 	poller->released_ns = simhca_engine_now(engine);
 }

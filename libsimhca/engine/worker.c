@@ -46,14 +46,14 @@ void simhca_worker_end(struct simhca_worker *worker)
 	free(worker->outgoing.outbox);
 }
 
-struct simhca_worker *simhca_worker_join(struct simhca_engine *engine, uint32_t lane)
+struct simhca_worker *simhca_worker_join(struct simhca_engine *engine, uint32_t cpu_index)
 {
 	struct simhca_worker *worker = calloc(1, sizeof(*worker));
 
 	if (!worker)
 		return NULL;
 	worker->engine = engine;
-	worker->lane = lane;
+	worker->cpu_index = cpu_index;
 	worker->tid = gettid();
 	worker->thread = pthread_self();
 	simhca_worker_settle(worker);
@@ -77,23 +77,23 @@ static void run_on(const struct simhca_engine *engine, uint32_t from, uint32_t t
 	cpu_set_t cpus;
 
 	CPU_ZERO(&cpus);
-	for (uint32_t lane = from; lane < to; lane++)
-		CPU_SET(engine->config.cpu[lane], &cpus);
+	for (uint32_t i = from; i < to; i++)
+		CPU_SET(engine->config.cpu[i], &cpus);
 	sched_setaffinity(0, sizeof(cpus), &cpus);
 }
 
 void simhca_worker_settle(struct simhca_worker *worker)
 {
 	worker->roams = false;
-	if (worker->engine->lanes > 1)
-		run_on(worker->engine, worker->lane, worker->lane + 1);
+	if (worker->engine->num_cpus > 1)
+		run_on(worker->engine, worker->cpu_index, worker->cpu_index + 1);
 }
 
 void simhca_worker_roam(struct simhca_worker *worker)
 {
 	worker->roams = true;
-	if (worker->engine->lanes > 1)
-		run_on(worker->engine, 0, worker->engine->lanes);
+	if (worker->engine->num_cpus > 1)
+		run_on(worker->engine, 0, worker->engine->num_cpus);
 }
 
 void simhca_worker_leave(struct simhca_worker *worker)
@@ -113,14 +113,14 @@ void simhca_worker_leave(struct simhca_worker *worker)
 	free(worker);
 }
 
-/* The newest of a lane stays. */
+/* The newest of a CPU stays. */
 bool simhca_worker_superfluous(const struct simhca_worker *worker)
 {
 	const struct simhca_engine *engine = worker->engine;
 	const struct simhca_worker *other;
 
 	pthread_rwlock_rdlock(&engine->fabric->lock);
-	for (other = engine->workers; other->lane != worker->lane; other = other->next)
+	for (other = engine->workers; other->cpu_index != worker->cpu_index; other = other->next)
 		;
 	pthread_rwlock_unlock(&engine->fabric->lock);
 	return other != worker;
@@ -184,31 +184,31 @@ static bool is_stuck(struct simhca_worker *worker)
 }
 
 /*
- * A thread that is kept from the CPU that it is bound to does not hear what rings in its lane. What
+ * A thread that is kept from the CPU that it is bound to does not hear what rings there. What
  * waits there for a whole interval is heard by us.
  */
 static bool listen_for_the_deaf(struct simhca_engine *engine)
 {
 	bool heard = false;
 
-	for (uint32_t i = 0; i < engine->lanes; i++) {
-		struct simhca_lane *lane = &engine->lane[i];
-		struct pollfd waits = { .fd = lane->epoll_fd, .events = POLLIN };
+	for (uint32_t i = 0; i < engine->num_cpus; i++) {
+		struct simhca_engine_cpu *cpu = &engine->cpus[i];
+		struct pollfd waits = { .fd = cpu->epoll_fd, .events = POLLIN };
 		bool readable = poll(&waits, 1, 0) == 1;
 
-		if (readable && lane->was_readable) {
-			simhca_lane_listen(engine, i, 0, NULL);
+		if (readable && cpu->was_readable) {
+			simhca_engine_wait(engine, i, 0, NULL);
 			heard = true;
 		}
-		lane->was_readable = readable;
+		cpu->was_readable = readable;
 	}
 	return heard;
 }
 
 int simhca_engine_stuck(struct simhca_engine *engine)
 {
-	bool stuck[SIMHCA_MAX_LANES] = { false }, well[SIMHCA_MAX_LANES] = { false };
-	bool any = engine->lanes > 1 && listen_for_the_deaf(engine);
+	bool stuck[SIMHCA_MAX_ENGINE_CPUS] = { false }, well[SIMHCA_MAX_ENGINE_CPUS] = { false };
+	bool any = engine->num_cpus > 1 && listen_for_the_deaf(engine);
 	struct simhca_worker *worker;
 	int found = -1;
 
@@ -216,16 +216,16 @@ int simhca_engine_stuck(struct simhca_engine *engine)
 	for (worker = engine->workers; worker; worker = worker->next) {
 		worker->stuck = is_stuck(worker);
 		if (!worker->stuck) {
-			well[worker->lane] = true;
+			well[worker->cpu_index] = true;
 			continue;
 		}
-		stuck[worker->lane] = any = true;
+		stuck[worker->cpu_index] = any = true;
 		simhca_poller_resign(worker);
 	}
 	pthread_rwlock_unlock(&engine->fabric->lock);
-	for (uint32_t lane = 0; lane < engine->lanes && found < 0; lane++)
-		if (stuck[lane] && !well[lane])
-			found = (int)lane;
+	for (uint32_t i = 0; i < engine->num_cpus && found < 0; i++)
+		if (stuck[i] && !well[i])
+			found = (int)i;
 	/* Those who sleep do not know that who polled for all is stuck, nor what others missed. */
 	if (any)
 		simhca_engine_rouse(engine);

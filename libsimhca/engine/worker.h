@@ -60,13 +60,13 @@ struct simhca_worker {
 	uint32_t stats_block;
 	pid_t tid;
 	pthread_t thread;
-	uint32_t lane; /* it sleeps in this one */
-	bool slept;    /* since it was the poller */
+	uint32_t cpu_index; /* where it sleeps */
+	bool slept;	    /* since it was the poller */
 	/* Since it is the poller (poller.c). */
 	uint64_t awake_ns;
 	uint32_t finds; /* rounds with work */
 	bool guest;	/* it was invited */
-	bool roams;	/* it may run on any CPU, not just its lane's */
+	bool roams;	/* it may run on any CPU, not just its own */
 	struct simhca_mover mover;
 	struct simhca_tap_list tap;
 	struct {

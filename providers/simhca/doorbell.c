@@ -9,7 +9,7 @@ static int nearest(const struct shca_context *ctx)
 {
 	int cpu = sched_getcpu();
 
-	for (int i = 1; cpu >= 0 && i < SIMHCA_MAX_LANES; i++)
+	for (int i = 1; cpu >= 0 && i < SIMHCA_MAX_ENGINE_CPUS; i++)
 		if (ctx->doorbell_cpu[i] == (uint32_t)cpu)
 			return ctx->doorbell_fd[i];
 	return ctx->doorbell_fd[0];

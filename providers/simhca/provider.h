@@ -59,8 +59,8 @@ struct shca_context {
 	const struct simhca_devmem *dev;
 	uint64_t dev_size;	    /* bytes */
 	struct simhca_ctx_mem *mem; /* segment 0 */
-	int doorbell_fd[SIMHCA_MAX_LANES];
-	uint32_t doorbell_cpu[SIMHCA_MAX_LANES];
+	int doorbell_fd[SIMHCA_MAX_ENGINE_CPUS];
+	uint32_t doorbell_cpu[SIMHCA_MAX_ENGINE_CPUS];
 	int async_device_fd; /* the device's end: the watcher reports through it that it has gone */
 	atomic_uint refusals_said;   /* of posts, to the device */
 	_Atomic uint64_t async_pipe; /* inode of async_fd's; 0: not looked at yet */

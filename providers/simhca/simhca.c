@@ -152,7 +152,7 @@ enum {
 	FD_ASYNC,
 	FD_ASYNC_DEVICE, /* the other end */
 	FD_DOORBELLS,
-	NUM_OPEN_FDS = FD_DOORBELLS + SIMHCA_MAX_LANES
+	NUM_OPEN_FDS = FD_DOORBELLS + SIMHCA_MAX_ENGINE_CPUS
 };
 
 static int map_device(struct shca_context *ctx, const struct simhca_open_context_reply *reply,
@@ -215,7 +215,7 @@ static int connect_device(struct shca_context *ctx)
 	if (err)
 		return err;
 
-	for (int i = 0; i < SIMHCA_MAX_LANES; i++) {
+	for (int i = 0; i < SIMHCA_MAX_ENGINE_CPUS; i++) {
 		ctx->doorbell_fd[i] = fds[FD_DOORBELLS + i];
 		ctx->doorbell_cpu[i] = reply.doorbell_cpu[i];
 	}
@@ -258,7 +258,7 @@ static void free_context(struct ibv_context *context)
 
 	shca_fork_remove(ctx);
 	shca_watcher_stop(&ctx->watcher);
-	for (int i = 0; i < SIMHCA_MAX_LANES; i++)
+	for (int i = 0; i < SIMHCA_MAX_ENGINE_CPUS; i++)
 		if (ctx->doorbell_fd[i] >= 0)
 			close(ctx->doorbell_fd[i]);
 	if (ctx->async_device_fd >= 0)
@@ -279,7 +279,7 @@ static struct verbs_context *open_context(struct ibv_device *device, int cmd_fd)
 	ctx = verbs_init_and_alloc_context(device, cmd_fd, ctx, vctx, RDMA_DRIVER_UNKNOWN);
 	if (!ctx)
 		return NULL;
-	for (int i = 0; i < SIMHCA_MAX_LANES; i++)
+	for (int i = 0; i < SIMHCA_MAX_ENGINE_CPUS; i++)
 		ctx->doorbell_fd[i] = -1;
 	ctx->async_device_fd = -1;
 	shca_watcher_init(&ctx->watcher);

@@ -213,9 +213,9 @@ struct world *world_new(const struct world_config *config)
 	pthread_mutex_init(&world->log_lock, NULL);
 	atomic_init(&world->now, 1000 * SEC);
 	world->threaded = config->threads;
-	world->second_threads = config->lanes && !config->deaf_lane;
-	world->ring_lane = 2;
-	if (config->lanes) { /* Where there is no CPU 1 the two share CPU 0. */
+	world->second_threads = config->two_cpus && !config->deaf_cpu;
+	world->ring_cpu_index = 2;
+	if (config->two_cpus) { /* Where there is no CPU 1 the two share CPU 0. */
 		engine.num_cpus = 2;
 		engine.cpu[1] = 1;
 	}
@@ -316,9 +316,9 @@ int setup_two_threads(void **state)
 	return setup(state, false, 2);
 }
 
-int setup_lanes(void **state)
+int setup_two_cpus(void **state)
 {
-	*state = world_new(&(struct world_config){ .threads = 1, .lanes = true });
+	*state = world_new(&(struct world_config){ .threads = 1, .two_cpus = true });
 	return 0;
 }
 
@@ -447,13 +447,14 @@ void ring_doorbell(struct client *client, uint32_t slot)
 	atomic_fetch_or(&mem->top, 1ull << (slot / 4096));
 	if (atomic_load(&mem->armed) && atomic_exchange(&mem->armed, 0)) {
 		struct simhca_doorbells doorbells;
-		unsigned int lane;
+		unsigned int cpu_index;
 		ssize_t n;
 
 		/* Any of them will do. */
 		simhca_context_doorbells(client->context, &doorbells);
-		lane = client->world->ring_lane < 2 ? client->world->ring_lane : client->rings++;
-		n = write(doorbells.lane[lane % doorbells.count].fd, &one, sizeof(one));
+		cpu_index = client->world->ring_cpu_index < 2 ? client->world->ring_cpu_index
+							      : client->rings++;
+		n = write(doorbells.eventfd[cpu_index % doorbells.count].fd, &one, sizeof(one));
 		(void)n; /* a full counter wakes just as well */
 	}
 }

@@ -72,10 +72,10 @@ struct world {
 	struct simhca_fabric *fabric;
 	struct simhca_engine *engine[2];
 	pthread_t thread[2];
-	pthread_t second_thread[2]; /* of each engine, with lanes */
+	pthread_t second_thread[2]; /* of each engine, with two CPUs */
 	unsigned int engines;
 	bool second_threads;
-	unsigned int ring_lane; /* where doorbells wake; 2: in turn */
+	unsigned int ring_cpu_index; /* where doorbells wake; 2: in turn */
 	bool threaded;
 	bool infiniband;
 	struct simhca_device *device[2];
@@ -91,8 +91,8 @@ struct world {
 struct world_config {
 	bool infiniband;
 	unsigned int threads;		    /* engines with one each; 0: the test polls */
-	bool lanes;			    /* each engine has two lanes, and a thread for each */
-	bool deaf_lane;			    /* but none for the second */
+	bool two_cpus;			    /* each engine has a thread on each of two */
+	bool deaf_cpu;			    /* but none on the second */
 	uint64_t ns_per_look;		    /* the engines' clock goes on so far at each look */
 	struct simhca_device_config device; /* limits; name, GUIDs and LID are filled in */
 };
@@ -107,7 +107,7 @@ int setup_ethernet(void **state);
 int setup_infiniband(void **state);
 int setup_one_thread(void **state);
 int setup_two_threads(void **state);
-int setup_lanes(void **state);
+int setup_two_cpus(void **state);
 int teardown(void **state);
 
 #define ON_ETHERNET(test) cmocka_unit_test_setup_teardown(test, setup_ethernet, teardown)
@@ -124,9 +124,9 @@ int teardown(void **state);
 #test " (two engine threads)", test, setup_two_threads, teardown, NULL             \
 	}
 
-#define ON_LANES(test)                                                                             \
+#define ON_TWO_CPUS(test)                                                                          \
 	{                                                                                          \
-#test " (one engine, two lanes)", test, setup_lanes, teardown, NULL                \
+#test " (one engine, two CPUs)", test, setup_two_cpus, teardown, NULL              \
 	}
 
 /*

@@ -33,7 +33,7 @@ SKIPS = [
     # Of the host.
     ("*", "userfaultfd that holds up its own accesses"),
     ("*", "two huge pages are needed"),
-    ("*", "another_lane_is_invited"), # needs the CPUs 0 and 1
+    ("*", "another_cpus_thread_is_invited"), # needs the CPUs 0 and 1
     # For root.
     ("*-user", "raw packets are for CAP_NET_RAW"),
     ("*-user", "for root alone"),

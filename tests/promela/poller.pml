@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * The poller: an engine with two threads, each asleep in a lane of its own, one of which works for
- * both (libsimhca/engine/poller.c). No work request is forgotten, whichever lane somebody wakes, and the
+ * The poller: an engine with two threads, each asleep on a CPU of its own, one of which works for
+ * both (libsimhca/engine/poller.c). No work request is forgotten, whichever CPU somebody wakes, and the
  * poller is never a thread that does not know.
  *
  * A program posts and rings; another engine puts a QP on the run queue; and once, at any time, the
@@ -20,7 +20,7 @@
  *	NO_PATIENCE		an heir who has been claimed does not wait for what comes of it
  *	NO_ACTIVATE		a thread that a doorbell wakes in vain leaves the context inactive
  */
-#define LANES 2
+#define CPUS 2
 #define CLAIMED 3
 
 bool top;		/* the doorbell */
@@ -28,8 +28,8 @@ bool armed = true;
 bool polls;		/* the context is active */
 bool context_lock;
 bool queued;		/* a QP is on the run queue */
-/* By lane: eventfds, as epoll sees them: written since the last look. */
-bool doorbell_fd[LANES], wake_fd[LANES];
+/* By CPU: eventfds, as epoll sees them: written since the last look. */
+bool doorbell_fd[CPUS], wake_fd[CPUS];
 byte holder, heir;	/* the poller and the next one: thread 1 or 2, or 0 */
 byte invited;
 byte invitations = 1;	/* left; more tell nothing new */
@@ -43,7 +43,7 @@ inline served(what)
 	waits[what] = false
 }
 
-/* Wakes whichever lane. */
+/* Wakes the thread of whichever CPU. */
 inline ring()
 {
 	if :: doorbell_fd[0] = true :: doorbell_fd[1] = true fi

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * An engine with two lanes: one thread works at a time, and one that is stuck loses its turn. And
- * who falls asleep looks a last time.
+ * An engine with a thread on each of two CPUs: one works at a time, and one that is stuck loses its
+ * turn. And who falls asleep looks a last time.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -75,17 +75,17 @@ static void hold(struct pair *pair, struct watch *watch, int how)
 	assert_true(atomic_load(&watch->entered));
 }
 
-/* The lane of the held thread: it is found to be stuck at the second look. */
-static int stuck_lane(struct world *world)
+/* Of the thread that waits: it is found to be stuck at the second look. */
+static int stuck_cpu_index(struct world *world)
 {
-	int lane = -1;
+	int cpu_index = -1;
 
-	for (int i = 0; i < 1000 && lane < 0; i++) {
-		lane = simhca_engine_stuck(world->engine[0]);
+	for (int i = 0; i < 1000 && cpu_index < 0; i++) {
+		cpu_index = simhca_engine_stuck(world->engine[0]);
 		test_nap(100);
 	}
-	assert_in_range(lane, 0, 1);
-	return lane;
+	assert_in_range(cpu_index, 0, 1);
+	return cpu_index;
 }
 
 static void let_go(struct pair *pair, struct watch *watch)
@@ -100,7 +100,7 @@ static void let_go(struct pair *pair, struct watch *watch)
 
 enum { PAIRS = 4, LAPS = 500 };
 
-/* Doorbells come in on both lanes, but two threads are never in a step at once. */
+/* Doorbells come in on both CPUs, but two threads are never in a step at once. */
 static void one_thread_works_at_a_time(void **state)
 {
 	struct watch *watch = watch_new(*state);
@@ -133,7 +133,7 @@ static void pause_for(uint64_t ns)
 static int setup_slow_time(void **state)
 {
 	*state = world_new(
-		&(struct world_config){ .threads = 1, .lanes = true, .ns_per_look = 1000 });
+		&(struct world_config){ .threads = 1, .two_cpus = true, .ns_per_look = 1000 });
 	return 0;
 }
 
@@ -141,7 +141,7 @@ static int setup_slow_time(void **state)
  * A program that rings on one CPU only, again and again, is served from another one for a try. The
  * pauses let the engine fall asleep between some of the requests, and not between others.
  */
-static void another_lane_is_invited(void **state)
+static void another_cpus_thread_is_invited(void **state)
 {
 	struct world *world = *state;
 	struct watch *watch = watch_new(world);
@@ -151,11 +151,11 @@ static void another_lane_is_invited(void **state)
 
 	sched_getaffinity(0, sizeof(before), &before);
 	if (!CPU_ISSET(0, &before) || !CPU_ISSET(1, &before))
-		skip(); /* the lanes are of these two */
+		skip(); /* the engine's threads are on these two */
 	CPU_ZERO(&cpus);
 	CPU_SET(1, &cpus);
 	sched_setaffinity(0, sizeof(cpus), &cpus);
-	world->ring_lane = 1;
+	world->ring_cpu_index = 1;
 	for (uint32_t i = 0; i < 50000 && !atomic_load(&watch->others); i++) {
 		write_and_tell(pair, i);
 		expect(pair->a.send_cq, i, SUCCESS);
@@ -185,18 +185,18 @@ static void a_thread_that_runs_is_not_stuck(void **state)
 	struct watch *watch = watch_new(world);
 	struct pair *pair = pair_watched(world, watch);
 	uint64_t start, used = 0;
-	int lane = -1;
+	int cpu_index = -1;
 
 	hold(pair, watch, SPIN);
 	start = cpu_time(watch->thread);
 	assert_int_equal(simhca_engine_stuck(world->engine[0]), -1);
-	for (int i = 0; i < 10000 && lane < 0; i++) {
-		lane = simhca_engine_stuck(world->engine[0]);
+	for (int i = 0; i < 10000 && cpu_index < 0; i++) {
+		cpu_index = simhca_engine_stuck(world->engine[0]);
 		used = cpu_time(watch->thread) - start;
 		test_nap(1000);
 	}
 	let_go(pair, watch);
-	assert_in_range(lane, 0, 1);
+	assert_in_range(cpu_index, 0, 1);
 	assert_in_range(used, 100 * MSEC, UINT64_MAX);
 }
 
@@ -205,40 +205,40 @@ static void a_thread_that_waits_is_stuck(void **state)
 	struct world *world = *state;
 	struct watch *watch = watch_new(world);
 	struct pair *pair = pair_watched(world, watch);
-	int lane = -1;
+	int cpu_index = -1;
 
 	hold(pair, watch, SLEEP);
 	/* It sleeps nearly all of the time. */
-	for (int i = 0; i < 100 && lane < 0; i++) {
-		lane = simhca_engine_stuck(world->engine[0]);
+	for (int i = 0; i < 100 && cpu_index < 0; i++) {
+		cpu_index = simhca_engine_stuck(world->engine[0]);
 		test_nap(100);
 	}
 	let_go(pair, watch);
-	assert_in_range(lane, 0, 1);
+	assert_in_range(cpu_index, 0, 1);
 	for (int i = 0; i < 10; i++)
 		simhca_engine_stuck(world->engine[0]);
 	test_nap(10000);
 	assert_int_equal(simhca_engine_stuck(world->engine[0]), -1);
 }
 
-/* The thread of the other lane goes on for one that is found to be stuck. */
+/* The thread on the other CPU goes on for one that is found to be stuck. */
 static void others_go_on_without_the_stuck(void **state)
 {
 	struct options options = default_options(IBV_QPT_RC);
 	struct world *world = *state;
 	struct watch *watch = watch_new(world);
 	struct pair *stuck = pair_watched(world, watch), *well = pair_new(world, &options);
-	int lane;
+	int cpu_index;
 
 	hold(stuck, watch, SLEEP);
-	lane = stuck_lane(world);
-	world->ring_lane = 1 - (unsigned int)lane;
+	cpu_index = stuck_cpu_index(world);
+	world->ring_cpu_index = 1 - (unsigned int)cpu_index;
 	for (uint32_t i = 0; i < 100; i++) {
 		rdma_write(&well->a, i, 0, 8, 0);
 		expect(well->a.send_cq, i, SUCCESS);
 	}
 	let_go(stuck, watch);
-	world->ring_lane = 2;
+	world->ring_cpu_index = 2;
 	for (uint32_t i = 0; i < 100; i++) {
 		rdma_write(&stuck->a, i, 0, 8, 0);
 		expect(stuck->a.send_cq, i, SUCCESS);
@@ -252,17 +252,17 @@ static void work_left_to_the_stuck_is_found(void **state)
 	struct world *world = *state;
 	struct watch *watch = watch_new(world);
 	struct pair *stuck = pair_watched(world, watch), *well = pair_new(world, &options);
-	int lane;
+	int cpu_index;
 
 	hold(stuck, watch, SLEEP);
-	world->ring_lane = 0;
+	world->ring_cpu_index = 0;
 	rdma_write(&well->a, 1, 0, 8, 0);
-	world->ring_lane = 1;
+	world->ring_cpu_index = 1;
 	rdma_write(&well->b, 2, 0, 8, 0);
 	test_nap(20000);
-	lane = stuck_lane(world);
-	/* The other one waits for a thread in the lane of the stuck one. */
-	if (lane)
+	cpu_index = stuck_cpu_index(world);
+	/* The other one waits for a thread on the CPU of the stuck one. */
+	if (cpu_index)
 		expect(well->a.send_cq, 1, SUCCESS);
 	else
 		expect(well->b.send_cq, 2, SUCCESS);
@@ -270,14 +270,14 @@ static void work_left_to_the_stuck_is_found(void **state)
 }
 
 /* A thread that does not get the CPU that it is bound to, for one. */
-static void what_a_lane_does_not_hear_is_heard(void **state)
+static void what_a_cpu_does_not_hear_is_heard(void **state)
 {
 	struct options options = default_options(IBV_QPT_RC);
 	struct world *world = *state;
 	struct pair *pair = pair_new(world, &options);
 	struct simhca_cqe cqe;
 
-	world->ring_lane = 1;
+	world->ring_cpu_index = 1;
 	for (uint32_t i = 0; i < 10; i++) {
 		rdma_write(&pair->a, i, 0, 8, 0);
 		for (int n = 0; n < 1000 && !cq_poll(pair->a.send_cq, &cqe); n++) {
@@ -290,16 +290,16 @@ static void what_a_lane_does_not_hear_is_heard(void **state)
 	}
 }
 
-static int setup_deaf_lane(void **state)
+static int setup_deaf_cpu(void **state)
 {
-	*state =
-		world_new(&(struct world_config){ .threads = 1, .lanes = true, .deaf_lane = true });
+	*state = world_new(
+		&(struct world_config){ .threads = 1, .two_cpus = true, .deaf_cpu = true });
 	return 0;
 }
 
 struct stand_in {
 	struct simhca_engine *engine;
-	uint32_t lane;
+	uint32_t cpu_index;
 	pthread_t thread;
 };
 
@@ -307,10 +307,10 @@ static void *stand_in_thread(void *arg)
 {
 	struct stand_in *stand_in = arg;
 
-	return simhca_engine_run(stand_in->engine, stand_in->lane) ? arg : NULL;
+	return simhca_engine_run(stand_in->engine, stand_in->cpu_index) ? arg : NULL;
 }
 
-/* What rang in the lane of a stuck thread waits for another thread there. */
+/* What rang on the CPU of a stuck thread waits for another thread there. */
 static void a_stand_in_finds_what_is_left(void **state)
 {
 	struct options options = default_options(IBV_QPT_RC);
@@ -319,13 +319,13 @@ static void a_stand_in_finds_what_is_left(void **state)
 	struct pair *stuck = pair_watched(world, watch), *well = pair_new(world, &options);
 	struct stand_in stand_in = { .engine = world->engine[0] };
 	void *failed;
-	int lane;
+	int cpu_index;
 
 	hold(stuck, watch, SLEEP);
 	rdma_write(&well->a, 1, 0, 8, 0);
 	rdma_write(&well->b, 2, 0, 8, 0);
-	lane = stuck_lane(world);
-	stand_in.lane = (uint32_t)lane;
+	cpu_index = stuck_cpu_index(world);
+	stand_in.cpu_index = (uint32_t)cpu_index;
 	assert_int_equal(0, pthread_create(&stand_in.thread, NULL, stand_in_thread, &stand_in));
 	expect(well->a.send_cq, 1, SUCCESS);
 	expect(well->b.send_cq, 2, SUCCESS);
@@ -390,17 +390,18 @@ static void work_left_before_falling_asleep_is_found(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		ON_LANES(one_thread_works_at_a_time),
-		cmocka_unit_test_setup_teardown(another_lane_is_invited, setup_slow_time, teardown),
+		ON_TWO_CPUS(one_thread_works_at_a_time),
+		cmocka_unit_test_setup_teardown(another_cpus_thread_is_invited, setup_slow_time,
+						teardown),
 		ON_ONE_THREAD(a_thread_that_runs_is_not_stuck),
-		ON_LANES(a_thread_that_runs_is_not_stuck),
+		ON_TWO_CPUS(a_thread_that_runs_is_not_stuck),
 		ON_ONE_THREAD(a_thread_that_waits_is_stuck),
-		ON_LANES(a_thread_that_waits_is_stuck),
-		ON_LANES(others_go_on_without_the_stuck),
-		ON_LANES(work_left_to_the_stuck_is_found),
-		ON_LANES(a_stand_in_finds_what_is_left),
+		ON_TWO_CPUS(a_thread_that_waits_is_stuck),
+		ON_TWO_CPUS(others_go_on_without_the_stuck),
+		ON_TWO_CPUS(work_left_to_the_stuck_is_found),
+		ON_TWO_CPUS(a_stand_in_finds_what_is_left),
 		ON_ETHERNET(work_left_before_falling_asleep_is_found),
-		cmocka_unit_test_setup_teardown(what_a_lane_does_not_hear_is_heard, setup_deaf_lane,
+		cmocka_unit_test_setup_teardown(what_a_cpu_does_not_hear_is_heard, setup_deaf_cpu,
 						teardown),
 	};
 
