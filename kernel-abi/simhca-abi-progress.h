@@ -80,7 +80,7 @@ SIMHCA_ABI_SIZE(struct simhca_requester, 64);
 
 /* What a tag-matching SRQ makes of a message. */
 enum simhca_tm_kind {
-	SIMHCA_TM_NO_TAG,     /* not to be matched: it takes a receive WQE, header and all */
+	SIMHCA_TM_NO_TAG,     /* not to be matched: it consumes a receive WQE, header and all */
 	SIMHCA_TM_UNEXPECTED, /* so does one that found no entry */
 	SIMHCA_TM_EAGER,      /* the data after the header go to the entry's buffer */
 	SIMHCA_TM_RNDV,	      /* the data are to be fetched into it */
@@ -110,12 +110,12 @@ struct simhca_read_owed {
 SIMHCA_ABI_SIZE(struct simhca_read_owed, 24);
 
 struct simhca_responder {
-	uint32_t epsn;	/* expected PSN */
-	uint32_t msn;	/* messages completed */
-	uint32_t taken; /* PSNs since rq_psn, as far back as duplicates can lie */
+	uint32_t epsn;	    /* expected PSN */
+	uint32_t msn;	    /* messages completed */
+	uint32_t psns_done; /* since rq_psn, as far back as duplicates can lie */
 	/*
 	 * Oldest receive WQE that has not completed. With have_recv it is the one of the current
-	 * message. What was taken off an SRQ or a tag list lies in `held` instead.
+	 * message. What was consumed of an SRQ or a tag list lies in `held` instead.
 	 */
 	uint32_t rq_ci;
 	uint64_t offset;   /* bytes of the message placed */

@@ -498,8 +498,7 @@ struct simhca_cq_mem {
 	/* device: 1 once a CQE was lost; the CQ is dead. Here, as it is read by each empty poll */
 	_Atomic uint32_t overrun;
 	uint8_t reserved0[52];
-	/* device: tickets taken. Who moves it writes the CQE before it, and publishes that by seq.
-	 */
+	/* device: tickets claimed. Who moves it writes the CQE before it, published by seq. */
 	_Atomic uint32_t pi;
 	uint8_t reserved1[60];
 };

@@ -78,7 +78,7 @@ static struct simhca_cm_packet *queue_add(struct simhca_cm_queue *queue,
 	return packet;
 }
 
-static struct simhca_cm_packet *queue_take(struct simhca_cm_queue *queue)
+static struct simhca_cm_packet *queue_pop(struct simhca_cm_queue *queue)
 {
 	struct simhca_cm_packet *packet = queue->first;
 
@@ -95,7 +95,7 @@ static void queue_free(struct simhca_cm_queue *queue)
 {
 	struct simhca_cm_packet *packet;
 
-	while ((packet = queue_take(queue)))
+	while ((packet = queue_pop(queue)))
 		free(packet);
 }
 
@@ -472,7 +472,7 @@ static void handle(struct simhca_cm *cm, const struct simhca_cm_packet *packet)
 
 static bool step(struct simhca_cm *cm)
 {
-	struct simhca_cm_packet *packet = queue_take(&cm->out);
+	struct simhca_cm_packet *packet = queue_pop(&cm->out);
 	struct simhca_timer *timer;
 
 	if (packet) {
@@ -480,7 +480,7 @@ static bool step(struct simhca_cm *cm)
 		free(packet);
 		return true;
 	}
-	packet = queue_take(&cm->in);
+	packet = queue_pop(&cm->in);
 	if (packet) {
 		handle(cm, packet);
 		free(packet);

@@ -29,7 +29,7 @@ bool simhca_link_answers_to(const struct simhca_device *device, const struct sim
 	return simhca_port_is_active(device) && simhca_link_has_address(device, source, av);
 }
 
-bool simhca_link_takes_from(uint32_t type, uint32_t sender_type)
+bool simhca_link_accepts(uint32_t type, uint32_t sender_type)
 {
 	switch (sender_type) {
 	case SIMHCA_QPT_XRC_SEND:

@@ -11,8 +11,8 @@ bool simhca_link_has_address(const struct simhca_device *device, const struct si
 /* And is active. */
 bool simhca_link_answers_to(const struct simhca_device *device, const struct simhca_device *source,
 			    const struct simhca_av *av);
-/* Whether QPs of the one type take what those of the other send. */
-bool simhca_link_takes_from(uint32_t type, uint32_t sender_type);
+/* Whether QPs of the one type accept what those of the other send. */
+bool simhca_link_accepts(uint32_t type, uint32_t sender_type);
 
 bool simhca_port_is_active(const struct simhca_device *device);
 

@@ -50,17 +50,17 @@ bool simhca_numbers_init(struct simhca_numbers *numbers, uint32_t slots)
 {
 	numbers->slots = slots;
 	numbers->generation = calloc(slots, sizeof(*numbers->generation));
-	numbers->taken = calloc(slots, sizeof(*numbers->taken));
-	return numbers->generation && numbers->taken;
+	numbers->in_use = calloc(slots, sizeof(*numbers->in_use));
+	return numbers->generation && numbers->in_use;
 }
 
 void simhca_numbers_free(struct simhca_numbers *numbers)
 {
 	free(numbers->generation);
-	free(numbers->taken);
+	free(numbers->in_use);
 }
 
-uint32_t simhca_number_take(struct simhca_numbers *numbers)
+uint32_t simhca_number_alloc(struct simhca_numbers *numbers)
 {
 	/* QPN 0 and 1 are the specification's, the rest is margin; the last slot could be 0xffffff.
 	 */
@@ -70,9 +70,9 @@ uint32_t simhca_number_take(struct simhca_numbers *numbers)
 		uint32_t slot = numbers->next < first ? first : numbers->next;
 
 		numbers->next = slot + 1 < end ? slot + 1 : first;
-		if (numbers->taken[slot])
+		if (numbers->in_use[slot])
 			continue;
-		numbers->taken[slot] = true;
+		numbers->in_use[slot] = true;
 		return ((uint32_t)++numbers->generation[slot] << SIMHCA_QPN_GENERATION_SHIFT |
 			slot) &
 		       SIMHCA_QPN_MASK;
@@ -80,7 +80,7 @@ uint32_t simhca_number_take(struct simhca_numbers *numbers)
 	return 0;
 }
 
-void simhca_number_give(struct simhca_numbers *numbers, uint32_t number)
+void simhca_number_release(struct simhca_numbers *numbers, uint32_t number)
 {
-	numbers->taken[number & (numbers->slots - 1)] = false;
+	numbers->in_use[number & (numbers->slots - 1)] = false;
 }

@@ -13,12 +13,12 @@
 struct simhca_numbers {
 	uint32_t slots, next;
 	uint8_t *generation;
-	bool *taken;
+	bool *in_use;
 };
 bool simhca_numbers_init(struct simhca_numbers *numbers, uint32_t slots);
 void simhca_numbers_free(struct simhca_numbers *numbers);
-uint32_t simhca_number_take(struct simhca_numbers *numbers); /* 0: all are in use */
-void simhca_number_give(struct simhca_numbers *numbers, uint32_t number);
+uint32_t simhca_number_alloc(struct simhca_numbers *numbers); /* 0: all are in use */
+void simhca_number_release(struct simhca_numbers *numbers, uint32_t number);
 
 /* Handles of one type: an index into slots; free slots hold NULL. */
 struct simhca_handles {

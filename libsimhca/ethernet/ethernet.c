@@ -68,12 +68,12 @@ static bool has_got_it(const struct simhca_cast *cast, uint64_t id)
 	return false;
 }
 
-/* In *handover, what has to happen before those who could not take the frame now can. */
+/* In *handover, what has to happen before those who could not accept the frame now can. */
 static void deliver_to(struct simhca_worker *worker, struct simhca_qp *qp,
 		       const struct simhca_target *target, struct simhca_packet *packet,
 		       struct simhca_handover *handover)
 {
-	struct simhca_handover one = { .outcome = SIMHCA_TAKEN };
+	struct simhca_handover one = { .outcome = SIMHCA_ACCEPTED };
 	struct simhca_engine *engine;
 	struct simhca_qp *peer;
 
@@ -101,7 +101,7 @@ static void deliver_to(struct simhca_worker *worker, struct simhca_qp *qp,
 static struct simhca_handover send_frame(struct simhca_worker *worker, struct simhca_qp *qp,
 					 struct simhca_packet *packet)
 {
-	struct simhca_handover handover = { .outcome = SIMHCA_TAKEN };
+	struct simhca_handover handover = { .outcome = SIMHCA_ACCEPTED };
 	uint32_t length = (uint32_t)packet->length;
 	struct simhca_sgl copy;
 	struct simhca_targets targets;
@@ -143,12 +143,12 @@ static struct simhca_handover send_frame(struct simhca_worker *worker, struct si
 static struct simhca_handover request(struct simhca_worker *worker, struct simhca_qp *qp,
 				      struct simhca_packet *packet)
 {
-	struct simhca_handover handover = { .outcome = SIMHCA_TAKEN };
+	struct simhca_handover handover = { .outcome = SIMHCA_ACCEPTED };
 
 	if (!simhca_link_is_up(qp))
 		return handover;
 	handover = send_frame(worker, qp, packet);
-	if (handover.outcome == SIMHCA_TAKEN)
+	if (handover.outcome == SIMHCA_ACCEPTED)
 		simhca_stats_sent(worker, qp->device, packet);
 	return handover;
 }

@@ -38,7 +38,7 @@ void simhca_targets_add(struct simhca_targets *targets, const struct simhca_qp *
 
 /*
  * Beyond the others a RAW_PACKET QP remembers who has got the current frame, for when others could
- * not take it at once. Under req_lock.
+ * not accept it at once. Under req_lock.
  */
 struct simhca_cast {
 	bool counted;

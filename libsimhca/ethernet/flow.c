@@ -201,7 +201,7 @@ static int insert(struct simhca_device *device, struct simhca_flow *flow, struct
 	return 0;
 }
 
-static void take_out(struct simhca_device *device, struct simhca_flow *flow)
+static void unlink_flow(struct simhca_device *device, struct simhca_flow *flow)
 {
 	struct simhca_flow **link = &device->flows;
 
@@ -265,7 +265,7 @@ int simhca_destroy_flow(struct simhca_context *context, uint32_t handle, struct 
 
 	if (!flow)
 		return -ENOENT;
-	take_out(context->device, flow);
+	unlink_flow(context->device, flow);
 	flow->qp->users--;
 	if (flow->counters)
 		flow->counters->users--;

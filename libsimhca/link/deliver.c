@@ -26,7 +26,7 @@ static struct simhca_handover run_responder(struct simhca_worker *worker, struct
 					    const struct simhca_packet *packet, uint32_t other,
 					    bool *owed)
 {
-	struct simhca_handover handover = { .outcome = SIMHCA_TAKEN };
+	struct simhca_handover handover = { .outcome = SIMHCA_ACCEPTED };
 	const struct simhca_context *receiver;
 	uint32_t held;
 
@@ -63,8 +63,8 @@ static struct simhca_handover run_responder(struct simhca_worker *worker, struct
 }
 
 /* Of a queue: nobody waits for it, and another engine may have the requester's turn. */
-static struct simhca_handover take_response(struct simhca_worker *worker, struct simhca_qp *qp,
-					    const struct simhca_packet *packet)
+static struct simhca_handover deliver_response(struct simhca_worker *worker, struct simhca_qp *qp,
+					       const struct simhca_packet *packet)
 {
 	struct simhca_handover handover = { .outcome = SIMHCA_BUSY };
 
@@ -76,23 +76,23 @@ static struct simhca_handover take_response(struct simhca_worker *worker, struct
 		simhca_completer_run(worker, qp, packet);
 	simhca_key_release(worker, 0);
 	simhca_qp_end(qp);
-	handover.outcome = SIMHCA_TAKEN;
+	handover.outcome = SIMHCA_ACCEPTED;
 	return handover;
 }
 
 struct simhca_handover simhca_link_deliver(struct simhca_worker *worker, struct simhca_qp *qp,
 					   const struct simhca_packet *packet)
 {
-	struct simhca_handover handover = { .outcome = SIMHCA_TAKEN };
+	struct simhca_handover handover = { .outcome = SIMHCA_ACCEPTED };
 	bool owed;
 
 	if (simhca_is_response(packet->op))
-		handover = take_response(worker, qp, packet);
-	else if (!simhca_link_takes_from(qp->type, packet->transport))
+		handover = deliver_response(worker, qp, packet);
+	else if (!simhca_link_accepts(qp->type, packet->transport))
 		return handover;
 	else
 		handover = run_responder(worker, qp, packet, packet->src_context, &owed);
-	if (handover.outcome == SIMHCA_TAKEN)
+	if (handover.outcome == SIMHCA_ACCEPTED)
 		simhca_stats_received(worker, qp->device, packet);
 	return handover;
 }
@@ -100,15 +100,15 @@ struct simhca_handover simhca_link_deliver(struct simhca_worker *worker, struct 
 struct simhca_handover simhca_link_carry(struct simhca_worker *worker, struct simhca_device *from,
 					 struct simhca_qp *qp, const struct simhca_packet *packet)
 {
-	struct simhca_handover handover = { .outcome = SIMHCA_TAKEN };
+	struct simhca_handover handover = { .outcome = SIMHCA_ACCEPTED };
 	bool owed;
 
-	if (!simhca_link_takes_from(qp->type, packet->transport)) {
+	if (!simhca_link_accepts(qp->type, packet->transport)) {
 		simhca_stats_sent(worker, from, packet);
 		return handover;
 	}
 	handover = run_responder(worker, qp, packet, packet->src_context, &owed);
-	if (handover.outcome == SIMHCA_TAKEN)
+	if (handover.outcome == SIMHCA_ACCEPTED)
 		simhca_stats_carried(worker, from, qp->device, packet);
 	return handover;
 }

@@ -93,7 +93,7 @@ struct simhca_handover simhca_faulty_request(
 	struct simhca_handover (*carry)(struct simhca_worker *worker, struct simhca_qp *qp,
 					struct simhca_packet *packet))
 {
-	struct simhca_handover handover = { .outcome = SIMHCA_TAKEN };
+	struct simhca_handover handover = { .outcome = SIMHCA_ACCEPTED };
 	struct simhca_judged *judged = &qp->judged;
 	struct simhca_verdict *verdict = &judged->verdict;
 	struct overtaken *late;
@@ -116,7 +116,7 @@ struct simhca_handover simhca_faulty_request(
 	worker->faulty.delay_ns = 0;
 	worker->faulty.lost = false;
 	handover = carry(worker, qp, packet);
-	if (handover.outcome != SIMHCA_TAKEN)
+	if (handover.outcome != SIMHCA_ACCEPTED)
 		return handover;
 	if (verdict->duplicate)
 		carry(worker, qp, packet);
@@ -180,7 +180,7 @@ struct simhca_handover simhca_faulty_respond(
 	struct simhca_handover (*carry)(struct simhca_worker *worker, struct simhca_qp *qp,
 					const struct simhca_packet *packet))
 {
-	struct simhca_handover handover = { .outcome = SIMHCA_TAKEN };
+	struct simhca_handover handover = { .outcome = SIMHCA_ACCEPTED };
 	struct simhca_occasion occasion = simhca_occasion_at(qp, SIMHCA_AT_RESPONSE);
 	struct simhca_qp *requester = qp->link->remote ? NULL : worker->requester;
 	struct simhca_packet changed = *packet;
@@ -206,7 +206,7 @@ struct simhca_handover simhca_faulty_respond(
 	if (verdict.corrupt)
 		corrupt(worker, &changed, verdict.random, &sgl);
 	handover = carry(worker, qp, &changed);
-	if (verdict.duplicate && handover.outcome == SIMHCA_TAKEN)
+	if (verdict.duplicate && handover.outcome == SIMHCA_ACCEPTED)
 		carry(worker, qp, &changed);
 	return handover;
 }
@@ -214,7 +214,7 @@ struct simhca_handover simhca_faulty_respond(
 void simhca_faulty_pulled(struct simhca_worker *worker, struct simhca_qp *qp,
 			  struct simhca_handover *handover)
 {
-	if (handover->outcome != SIMHCA_TAKEN || !worker->faulty.delay_ns)
+	if (handover->outcome != SIMHCA_ACCEPTED || !worker->faulty.delay_ns)
 		return;
 	handover->outcome = SIMHCA_LATE;
 	handover->delay_ns = worker->faulty.delay_ns;

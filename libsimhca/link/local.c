@@ -38,7 +38,7 @@ static struct simhca_qp *peer_of(struct simhca_qp *qp)
 static struct simhca_handover send_request(struct simhca_worker *worker, struct simhca_qp *qp,
 					   struct simhca_packet *packet)
 {
-	struct simhca_handover handover = { .outcome = SIMHCA_TAKEN };
+	struct simhca_handover handover = { .outcome = SIMHCA_ACCEPTED };
 	struct simhca_qp *peer;
 
 	if (!simhca_link_is_up(qp))
@@ -52,7 +52,7 @@ static struct simhca_handover send_request(struct simhca_worker *worker, struct 
 		if (peer)
 			return simhca_link_carry(worker, qp->device, peer, packet);
 	}
-	if (handover.outcome == SIMHCA_TAKEN)
+	if (handover.outcome == SIMHCA_ACCEPTED)
 		simhca_stats_sent(worker, qp->device, packet);
 	return handover;
 }
@@ -67,7 +67,7 @@ static struct simhca_handover tapped_request(struct simhca_worker *worker, struc
 		return send_request(worker, qp, packet);
 	mark = simhca_tap_begin(worker, qp, packet);
 	handover = send_request(worker, qp, packet);
-	simhca_tap_end(worker, mark, handover.outcome == SIMHCA_TAKEN);
+	simhca_tap_end(worker, mark, handover.outcome == SIMHCA_ACCEPTED);
 	return handover;
 }
 
@@ -86,7 +86,7 @@ static struct simhca_handover send_response(struct simhca_worker *worker, struct
 	struct simhca_qp *requester = worker->requester;
 	struct simhca_handover handover = simhca_completer_run(worker, requester, packet);
 
-	if (handover.outcome == SIMHCA_TAKEN)
+	if (handover.outcome == SIMHCA_ACCEPTED)
 		simhca_stats_carried(worker, qp->device, requester->device, packet);
 	return handover;
 }
@@ -101,7 +101,7 @@ static struct simhca_handover tapped_respond(struct simhca_worker *worker, struc
 		return send_response(worker, qp, packet);
 	mark = simhca_tap_begin(worker, qp, packet);
 	handover = send_response(worker, qp, packet);
-	simhca_tap_end(worker, mark, handover.outcome == SIMHCA_TAKEN);
+	simhca_tap_end(worker, mark, handover.outcome == SIMHCA_ACCEPTED);
 	return handover;
 }
 
@@ -115,7 +115,7 @@ static struct simhca_handover respond(struct simhca_worker *worker, struct simhc
 
 static struct simhca_handover pull(struct simhca_worker *worker, struct simhca_qp *qp, bool *more)
 {
-	struct simhca_handover handover = { .outcome = SIMHCA_TAKEN };
+	struct simhca_handover handover = { .outcome = SIMHCA_ACCEPTED };
 	struct simhca_qp *peer = simhca_port_is_active(qp->device) ? peer_of(qp) : NULL;
 	uint32_t before = qp->req.psn_una;
 	bool owed;

@@ -21,7 +21,7 @@ static struct simhca_qp *member(struct simhca_device *device, uint32_t qpn)
 static struct simhca_handover deliver(struct simhca_worker *worker, struct simhca_device *device,
 				      const struct simhca_packet *packet)
 {
-	struct simhca_handover handover = { .outcome = SIMHCA_TAKEN };
+	struct simhca_handover handover = { .outcome = SIMHCA_ACCEPTED };
 	uint32_t qpns[SIMHCA_MAX_MCAST_QP_ATTACH], count;
 	struct simhca_qp *qp;
 
@@ -36,7 +36,7 @@ static struct simhca_handover deliver(struct simhca_worker *worker, struct simhc
 		}
 	}
 	for (uint32_t i = 0; i < count; i++) {
-		struct simhca_handover one = { .outcome = SIMHCA_TAKEN };
+		struct simhca_handover one = { .outcome = SIMHCA_ACCEPTED };
 
 		simhca_guard_widen(&worker->guard);
 		qp = member(device, qpns[i]);
@@ -61,7 +61,7 @@ static struct simhca_device *next_device(struct simhca_fabric *fabric, struct si
 struct simhca_handover simhca_multicast(struct simhca_worker *worker, struct simhca_qp *qp,
 					const struct simhca_packet *packet)
 {
-	struct simhca_handover handover = { .outcome = SIMHCA_TAKEN };
+	struct simhca_handover handover = { .outcome = SIMHCA_ACCEPTED };
 	struct simhca_fabric *fabric = qp->device->fabric;
 	struct simhca_device *device = NULL;
 
@@ -73,7 +73,7 @@ struct simhca_handover simhca_multicast(struct simhca_worker *worker, struct sim
 			continue;
 		one = deliver(worker, device, packet);
 		simhca_guard_widen(&worker->guard);
-		if (one.outcome != SIMHCA_TAKEN)
+		if (one.outcome != SIMHCA_ACCEPTED)
 			handover = one;
 		if (one.outcome == SIMHCA_ELSEWHERE)
 			break;

@@ -71,7 +71,7 @@ void simhca_key_publish(struct simhca_key *key, enum simhca_mpt_type type)
 	atomic_store_explicit(&key->mpt->state, type, memory_order_release);
 }
 
-static void take_out(struct simhca_key *key)
+static void unpublish(struct simhca_key *key)
 {
 	atomic_store_explicit(&key->mpt->state, SIMHCA_MPT_FREE, memory_order_seq_cst);
 	atomic_store_explicit(&key->mpt->valid, 0, memory_order_relaxed);
@@ -85,7 +85,7 @@ static int end_of_uses(struct simhca_context *context)
 int simhca_key_withdraw(struct simhca_context *context, struct simhca_key *key)
 {
 	pthread_mutex_lock(&key->lock);
-	take_out(key);
+	unpublish(key);
 	pthread_mutex_unlock(&key->lock);
 	return end_of_uses(context);
 }
@@ -99,7 +99,7 @@ int simhca_region_withdraw(struct simhca_context *context, struct simhca_key *re
 	pthread_mutex_lock(&region->lock);
 	bound = region->mpt->bound;
 	if (!bound)
-		take_out(region);
+		unpublish(region);
 	pthread_mutex_unlock(&region->lock);
 	if (bound)
 		return simhca_why(why, EBUSY, "%u memory windows are bound to this MR", bound);

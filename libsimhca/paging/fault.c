@@ -210,10 +210,10 @@ static enum simhca_reach raise_fault(struct simhca_worker *worker, struct simhca
 	return SIMHCA_REACH_LATER;
 }
 
-enum simhca_reach simhca_fault_take_absent(struct simhca_worker *worker,
-					   struct simhca_qp_faults *of,
-					   enum simhca_own_access access,
-					   enum simhca_reason *reason)
+enum simhca_reach simhca_fault_check_absent(struct simhca_worker *worker,
+					    struct simhca_qp_faults *of,
+					    enum simhca_own_access access,
+					    enum simhca_reason *reason)
 {
 	struct simhca_fault *fault = of->fault[access];
 
@@ -236,9 +236,9 @@ enum simhca_reach simhca_fault_take_absent(struct simhca_worker *worker,
 	return raise_fault(worker, of, access);
 }
 
-enum simhca_reach simhca_fault_take_copy(struct simhca_worker *worker, struct simhca_qp_faults *of,
-					 enum simhca_own_access access,
-					 const struct simhca_sgl *sgl, enum simhca_reason *reason)
+enum simhca_reach simhca_fault_check_copy(struct simhca_worker *worker, struct simhca_qp_faults *of,
+					  enum simhca_own_access access,
+					  const struct simhca_sgl *sgl, enum simhca_reason *reason)
 {
 	struct simhca_fault *fault = of->fault[access];
 

@@ -49,26 +49,26 @@ enum simhca_reach {
  * After a packet's memory was translated: the pages that were absent (worker->absent) become the
  * QP's fault in that access. Under the lock of that side of the QP. FAILED: *reason says why.
  */
-enum simhca_reach simhca_fault_take_absent(struct simhca_worker *worker,
-					   struct simhca_qp_faults *faults,
-					   enum simhca_own_access access,
-					   enum simhca_reason *reason);
-static inline enum simhca_reach simhca_fault_take(struct simhca_worker *worker,
-						  struct simhca_qp_faults *faults,
-						  enum simhca_own_access access,
-						  enum simhca_reason *reason)
+enum simhca_reach simhca_fault_check_absent(struct simhca_worker *worker,
+					    struct simhca_qp_faults *faults,
+					    enum simhca_own_access access,
+					    enum simhca_reason *reason);
+static inline enum simhca_reach simhca_fault_check(struct simhca_worker *worker,
+						   struct simhca_qp_faults *faults,
+						   enum simhca_own_access access,
+						   enum simhca_reason *reason)
 {
-	return worker->num_absent ? simhca_fault_take_absent(worker, faults, access, reason)
+	return worker->num_absent ? simhca_fault_check_absent(worker, faults, access, reason)
 				  : SIMHCA_REACHED;
 }
 /*
  * A copy to or from the list failed for *reason, or verification did (NONE). If on-demand memory
  * may be why, that is a fault.
  */
-enum simhca_reach simhca_fault_take_copy(struct simhca_worker *worker,
-					 struct simhca_qp_faults *faults,
-					 enum simhca_own_access access,
-					 const struct simhca_sgl *sgl, enum simhca_reason *reason);
+enum simhca_reach simhca_fault_check_copy(struct simhca_worker *worker,
+					  struct simhca_qp_faults *faults,
+					  enum simhca_own_access access,
+					  const struct simhca_sgl *sgl, enum simhca_reason *reason);
 
 /* The access that was resumed has got through. */
 void simhca_fault_over(struct simhca_qp_faults *faults, enum simhca_own_access access);

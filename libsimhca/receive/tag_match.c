@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Tag matching: an SRQ with a list of tagged buffers. A message begins with a header (struct
- * ibv_tmh); one whose tag is in the list goes where the list says, any other takes a receive WQE
+ * ibv_tmh); one whose tag is in the list goes where the list says, any other consumes a receive WQE
  * as ever, header and all, and is called unexpected.
  *
  *   eager       the data follow the header, and are placed without it
@@ -255,26 +255,26 @@ static bool match(struct simhca_srq *srq, uint64_t tag, struct simhca_recv *recv
 	return true;
 }
 
-static enum simhca_take take(struct simhca_worker *worker, struct simhca_qp *qp,
-			     const struct simhca_packet *packet)
+static enum simhca_consume consume(struct simhca_worker *worker, struct simhca_qp *qp,
+				   const struct simhca_packet *packet)
 {
 	struct simhca_tm_message *message = &qp->resp.tm;
 	struct simhca_srq *srq = qp->srq;
-	enum simhca_take taken = SIMHCA_TAKE_OK;
+	enum simhca_consume result = SIMHCA_CONSUME_OK;
 	bool limit_reached = false;
 	struct simhca_recv recv;
 
 	/* Only a SEND has a header. */
 	if (packet->op != SIMHCA_PKT_SEND)
-		return simhca_srq_take(srq, qp->held);
+		return simhca_srq_consume(srq, qp->held);
 	classify(worker, packet, message); /* without the lock: it reads a client's memory */
 	pthread_mutex_lock(&srq->lock);
 	if (message->kind == SIMHCA_TM_NO_TAG || !match(srq, message->tag, &recv)) {
-		taken = simhca_srq_take_locked(srq, qp->held, &limit_reached);
+		result = simhca_srq_consume_locked(srq, qp->held, &limit_reached);
 		/* Whether it matched, and that it did not, is one step for who adds a tag. */
 		if (message->kind != SIMHCA_TM_NO_TAG) {
 			message->kind = SIMHCA_TM_UNEXPECTED;
-			srq->tags->unexpected += taken == SIMHCA_TAKE_OK;
+			srq->tags->unexpected += result == SIMHCA_CONSUME_OK;
 		}
 	} else {
 		simhca_recv_hold(qp->held, &recv);
@@ -283,7 +283,7 @@ static enum simhca_take take(struct simhca_worker *worker, struct simhca_qp *qp,
 	if (limit_reached)
 		simhca_async_event(srq->context, srq->user_handle, srq->srqn,
 				   IBV_EVENT_SRQ_LIMIT_REACHED);
-	return taken;
+	return result;
 }
 
 static void fill_cqe(const struct simhca_qp *qp, struct simhca_cqe *cqe)
@@ -504,7 +504,7 @@ static const struct simhca_fetch fetch = {
 	.drop_all = drop_all,
 };
 static const struct simhca_recv_source receives = {
-	.take = take,
+	.consume = consume,
 	.part = part,
 	.complete = complete,
 	.no_room = SIMHCA_REASON_RECV_CQ_ERROR,

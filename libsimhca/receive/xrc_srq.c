@@ -55,7 +55,7 @@ static enum simhca_reason admit(struct simhca_qp *qp, const struct simhca_packet
 		return SIMHCA_REASON_OPCODE_SEQUENCE;
 	}
 	if (!srq) {
-		if (!repeated) /* a receive went with the SRQ that it was taken from */
+		if (!repeated) /* a receive went with the SRQ that it was consumed from */
 			qp->resp.have_recv = false;
 		return SIMHCA_REASON_XRC_NO_SRQ;
 	}
@@ -69,18 +69,18 @@ static enum simhca_reason admit(struct simhca_qp *qp, const struct simhca_packet
 }
 
 /* It is the SRQ that may be broken, and so its owner's. */
-static enum simhca_take take(struct simhca_worker *worker, struct simhca_qp *qp,
-			     const struct simhca_packet *packet)
+static enum simhca_consume consume(struct simhca_worker *worker, struct simhca_qp *qp,
+				   const struct simhca_packet *packet)
 {
 	struct simhca_srq *srq = qp->recv_srq;
-	enum simhca_take taken = simhca_srq_take(srq, qp->held);
+	enum simhca_consume result = simhca_srq_consume(srq, qp->held);
 
 	(void)worker;
 	(void)packet;
-	if (taken != SIMHCA_TAKE_CORRUPT)
-		return taken;
+	if (result != SIMHCA_CONSUME_CORRUPT)
+		return result;
 	simhca_async_event(srq->context, srq->user_handle, srq->srqn, IBV_EVENT_SRQ_ERR);
-	return SIMHCA_TAKE_BROKEN;
+	return SIMHCA_CONSUME_BROKEN;
 }
 
 static bool complete(struct simhca_qp *qp, struct simhca_cqe *cqe, bool solicited)
@@ -113,7 +113,7 @@ static void flush(struct simhca_qp *qp)
 }
 
 const struct simhca_recv_source simhca_xrc_receives = {
-	.take = take,
+	.consume = consume,
 	.complete = complete,
 	.find = find,
 	.admit = admit,

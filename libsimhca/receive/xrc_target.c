@@ -84,7 +84,7 @@ static void free_target(struct simhca_qp *qp)
 {
 	simhca_qp_detach(qp);
 	if (qp->qpn)
-		simhca_number_give(&qp->device->qpns, qp->qpn);
+		simhca_number_release(&qp->device->qpns, qp->qpn);
 	pthread_mutex_destroy(&qp->opens_lock);
 	simhca_faults_free(&qp->faults);
 	free(qp->usage);
@@ -117,7 +117,7 @@ int simhca_create_xrc_target(struct simhca_context *context, const struct simhca
 	qp->last_wqe_event_due = true;
 	qp->mem = calloc(1, sizeof(*qp->mem) + SIMHCA_HELD_BYTES);
 	qp->usage = simhca_usage_create();
-	qp->qpn = qp->faults.qpn = simhca_number_take(&device->qpns);
+	qp->qpn = qp->faults.qpn = simhca_number_alloc(&device->qpns);
 	ret = simhca_qp_attach(qp);
 	if (ret || !qp->mem || !qp->usage || !qp->qpn) {
 		ret = simhca_why(why, ENOMEM,

@@ -67,7 +67,7 @@ bool simhca_has_offered_memory(const struct simhca_context *context)
 	return context->offer.mm;
 }
 
-static bool takes_cqes(const struct simhca_cq *cq)
+static bool accepts_cqes(const struct simhca_cq *cq)
 {
 	return !cq->view.stamped && !cq->view.overruns && !cq->mod_count && !cq->overrun;
 }
@@ -90,7 +90,7 @@ static struct simhca_qp *peer_of(const struct simhca_qp *qp, struct simhca_why *
 		simhca_why(why, ENOTCONN, "packets are traced");
 		return NULL;
 	}
-	if (!qp->caller.steps.mem || counts(qp) || !takes_cqes(qp->send_cq)) {
+	if (!qp->caller.steps.mem || counts(qp) || !accepts_cqes(qp->send_cq)) {
 		simhca_why(why, ENOTCONN, "only the device carries this QP's messages");
 		return NULL;
 	}
@@ -107,7 +107,7 @@ static struct simhca_qp *peer_of(const struct simhca_qp *qp, struct simhca_why *
 	}
 	state = simhca_qp_state(peer);
 	if ((state != SIMHCA_QPS_RTR && state != SIMHCA_QPS_RTS) || !peer->caller.segment ||
-	    !peer->recv_cq->segment || !takes_cqes(peer->recv_cq) || counts(peer) ||
+	    !peer->recv_cq->segment || !accepts_cqes(peer->recv_cq) || counts(peer) ||
 	    peer->qpc->path_mtu != qp->qpc->path_mtu || !peer->context->offer.mm ||
 	    atomic_load(&peer->context->offer.mm->gone)) {
 		simhca_why(why, ENOTCONN, "only the device carries messages for the QP's peer");

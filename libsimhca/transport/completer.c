@@ -72,7 +72,7 @@ static void count(struct simhca_qp *qp, uint32_t index, const struct simhca_send
 
 	if (__builtin_expect(status != SIMHCA_WC_SUCCESS, 0)) {
 		simhca_usage_add(&usage->errors, 1);
-	} else if (simhca_takes_response(send->wqe.opcode)) {
+	} else if (simhca_response_has_data(send->wqe.opcode)) {
 		simhca_usage_add(&usage->reads, 1);
 		simhca_usage_add(&usage->read_bytes, send->length);
 	} else {
@@ -216,7 +216,7 @@ static struct simhca_handover place(struct simhca_worker *worker, struct simhca_
 		.qpn = qp->qpn,
 		.access = SIMHCA_ACCESS_LOCAL_WRITE,
 	};
-	struct simhca_handover handover = { .outcome = SIMHCA_TAKEN };
+	struct simhca_handover handover = { .outcome = SIMHCA_ACCEPTED };
 	enum simhca_reach reach = SIMHCA_REACH_FAILED;
 	enum simhca_reason reason = SIMHCA_REASON_NONE;
 	const struct simhca_sgl *target = worker->landing.sgl;
@@ -255,27 +255,27 @@ static struct simhca_handover response(struct simhca_worker *worker, struct simh
 				       const struct simhca_packet *packet)
 {
 	struct simhca_requester *req = &qp->req;
-	struct simhca_handover taken = { .outcome = SIMHCA_TAKEN };
+	struct simhca_handover accepted = { .outcome = SIMHCA_ACCEPTED };
 	const struct simhca_flight *flight;
 	struct simhca_sgl old;
 	uint64_t offset, left;
 	bool of_atomic = packet->op == SIMHCA_PKT_ATOMIC_ACK;
 
 	if (!acknowledge_before(worker, qp, packet->psn) || !req->count)
-		return taken;
+		return accepted;
 	flight = simhca_flight(qp, 0);
 	if (!simhca_is_read_like(flight->opcode) || simhca_is_atomic(flight->opcode) != of_atomic ||
 	    req->answered || !simhca_flight_load(worker, qp, 0))
-		return taken;
+		return accepted;
 	if (of_atomic) {
 		old.count = 1;
 		old.seg[0] =
 			(struct simhca_seg){ .addr = (uintptr_t)&packet->atomic_old, .length = 8 };
 		return place(worker, qp, 0, &old, 8);
 	}
-	if (!simhca_takes_response(flight->opcode)) {
+	if (!simhca_response_has_data(flight->opcode)) {
 		simhca_acknowledge(worker, qp, simhca_psn_add(packet->psn, 1));
-		return taken;
+		return accepted;
 	}
 	offset = (uint64_t)simhca_psn_cmp(packet->psn, flight->first) * simhca_qp_mtu(qp);
 	left = worker->send->length - offset;
@@ -283,7 +283,7 @@ static struct simhca_handover response(struct simhca_worker *worker, struct simh
 	if (packet->length > left ||
 	    (packet->length < left && packet->length % simhca_qp_mtu(qp)) ||
 	    (left && !packet->length))
-		return taken;
+		return accepted;
 	return place(worker, qp, offset, packet->payload, packet->length);
 }
 
@@ -340,7 +340,7 @@ struct simhca_handover simhca_completer_run(struct simhca_worker *worker, struct
 					    const struct simhca_packet *packet)
 {
 	struct simhca_requester *req = &qp->req;
-	struct simhca_handover taken = { .outcome = SIMHCA_TAKEN };
+	struct simhca_handover accepted = { .outcome = SIMHCA_ACCEPTED };
 
 	if (packet->syndrome == SIMHCA_SYNDROME_NAK_PSN) {
 		simhca_stats_add(worker, qp->device, SIMHCA_STAT_PACKET_SEQ_ERR, 1);
@@ -351,12 +351,12 @@ struct simhca_handover simhca_completer_run(struct simhca_worker *worker, struct
 	/* Late, or an answer to nothing. */
 	if (!req->count || simhca_psn_cmp(packet->psn, req->psn_una) < 0 ||
 	    simhca_psn_cmp(packet->psn, req->psn_sent) >= 0)
-		return taken;
+		return accepted;
 	if (packet->op != SIMHCA_PKT_ACK)
 		return response(worker, qp, packet);
 	if (!SIMHCA_SYNDROME_IS_ACK(packet->syndrome))
 		nak(worker, qp, packet);
 	else
 		acknowledge_before(worker, qp, simhca_psn_add(packet->psn, 1));
-	return taken;
+	return accepted;
 }

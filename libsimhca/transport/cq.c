@@ -219,7 +219,7 @@ bool simhca_cq_push_of(struct simhca_cq *cq, const struct simhca_cqe *cqe, bool 
 	bool due;
 
 	pthread_mutex_lock(&cq->lock);
-	if (cq->overrun || !simhca_ticket_take(&cq->view, SIMHCA_TURN_DEVICE, &ticket)) {
+	if (cq->overrun || !simhca_ticket_claim(&cq->view, SIMHCA_TURN_DEVICE, &ticket)) {
 		due = !cq->overrun;
 		cq->overrun = true;
 		atomic_store_explicit(&cq->view.mem->overrun, 1, memory_order_release);

@@ -59,7 +59,8 @@ static void find_sge(struct simhca_worker *worker, const struct simhca_qp *qp,
 		.device = qp->device,
 		.pd = failure->pd,
 		.qpn = qp->qpn,
-		.access = simhca_takes_response(send->wqe.opcode) ? SIMHCA_ACCESS_LOCAL_WRITE : 0,
+		.access =
+			simhca_response_has_data(send->wqe.opcode) ? SIMHCA_ACCESS_LOCAL_WRITE : 0,
 	};
 
 	if (failure->status != SIMHCA_WC_LOC_PROT_ERR)

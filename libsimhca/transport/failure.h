@@ -21,7 +21,7 @@ void simhca_tell_send(struct simhca_worker *worker, const struct simhca_qp *qp,
 		      const struct simhca_send *send, uint32_t index,
 		      const struct simhca_flight *flight, enum simhca_wc_status status,
 		      enum simhca_reason reason);
-/* A receive, which the peer's message had taken. */
+/* A receive, which the peer's message had consumed. */
 void simhca_tell_recv(const struct simhca_qp *qp, uint64_t wr_id, uint32_t peer_qpn,
 		      enum simhca_wc_status status, enum simhca_reason reason);
 /* A responder "refuses" or "drops" a request. */

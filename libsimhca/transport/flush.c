@@ -74,7 +74,7 @@ static uint32_t flush_sq(struct simhca_qp *qp)
 	return ci - first;
 }
 
-/* The receive that a message had taken, but not completed. */
+/* The receive that a message had consumed, but not completed. */
 static uint32_t flush_message(struct simhca_qp *qp)
 {
 	struct simhca_cqe cqe = {
@@ -105,7 +105,7 @@ static uint32_t flush_rq(struct simhca_qp *qp)
 	/* ERR is set before rq_pi is looked at; shca_post_rq() has the other half. */
 	atomic_thread_fence(memory_order_seq_cst);
 	/* Once around the ring: a client that posts on meanwhile rings for the rest. */
-	for (uint32_t i = 0; i < qp->rq_entries && simhca_rq_peek(qp) == SIMHCA_TAKE_OK; i++) {
+	for (uint32_t i = 0; i < qp->rq_entries && simhca_rq_peek(qp) == SIMHCA_CONSUME_OK; i++) {
 		uint64_t wr_id = simhca_recv_id(qp);
 
 		simhca_recv_done(qp);

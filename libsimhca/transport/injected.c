@@ -78,7 +78,7 @@ bool simhca_injected_refusal(struct simhca_qp *qp, const struct simhca_packet *p
 	if (verdict.fault_ns && !packet->remote) {
 		judged->arrival = true;
 		judged->arrival_psn = packet->psn;
-		simhca_reply_not_taken(reply, SIMHCA_LATE, SIMHCA_REASON_NONE);
+		simhca_reply_not_accepted(reply, SIMHCA_LATE, SIMHCA_REASON_NONE);
 		reply->handover.delay_ns = verdict.fault_ns;
 	} else if (verdict.fault_ns) {
 		simhca_reply_nak(reply, SIMHCA_SYNDROME_RNR_NAK | timer_of(verdict.fault_ns),

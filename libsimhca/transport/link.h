@@ -4,7 +4,7 @@
  *
  * A packet that is handed over may be lost, and whoever sent it is not told. What he is told
  * (struct simhca_handover) is only what a NIC knows of its own end, or what follows from both ends
- * being in one process: that a packet cannot be taken now, and what has to happen first. The
+ * being in one process: that a packet cannot be accepted now, and what has to happen first. The
  * receiver's opinion of a packet is another packet.
  */
 #ifndef LIBSIMHCA_LINK_H
@@ -20,7 +20,7 @@ struct simhca_send;
 struct simhca_worker;
 
 enum simhca_outcome {
-	SIMHCA_TAKEN,	   /* or lost */
+	SIMHCA_ACCEPTED,   /* or lost */
 	SIMHCA_UNREADABLE, /* the payload cannot be read: `reason`; NONE: pages were dropped */
 	SIMHCA_BUSY,	   /* another engine works on the receiver: try again */
 	SIMHCA_ELSEWHERE,  /* another engine must carry it: `engine` */
@@ -30,7 +30,7 @@ enum simhca_outcome {
 
 struct simhca_handover {
 	enum simhca_outcome outcome;
-	enum simhca_reason reason; /* TAKEN: why it gets no answer, if that is known */
+	enum simhca_reason reason; /* ACCEPTED: why it gets no answer, if that is known */
 	uint8_t rnr_timer;	   /* ABSENT: how long, coded as an RNR NAK's */
 	uint64_t delay_ns;	   /* LATE */
 	struct simhca_engine *engine;
@@ -63,7 +63,7 @@ struct simhca_link {
 	/* A request of the QP's requester. Under req_lock; the payload is the caller's. */
 	struct simhca_handover (*request)(struct simhca_worker *worker, struct simhca_qp *qp,
 					  struct simhca_packet *packet);
-	/* A response of the QP's responder. Under resp_lock, and likewise; TAKEN or UNREADABLE. */
+	/* A response of the QP's responder. Under resp_lock; likewise ACCEPTED or UNREADABLE. */
 	struct simhca_handover (*respond)(struct simhca_worker *worker, struct simhca_qp *qp,
 					  const struct simhca_packet *packet);
 	/*
@@ -112,8 +112,8 @@ struct simhca_uplink {
 	void (*connect)(struct simhca_qp *qp);
 	void (*reset)(struct simhca_qp *qp);
 	/*
-	 * No engine begins to take what has come for it; false: one is at it. For who cannot tell
-	 * by the guards, as an XRC_RECV QP has no context.
+	 * No engine begins to dequeue what has come for it; false: one is at it. For who cannot
+	 * tell by the guards, as an XRC_RECV QP has no context.
 	 */
 	bool (*retire)(struct simhca_qp *qp);
 	/* A device has the first member of a multicast group, or lost its last. Control functions.

@@ -15,7 +15,7 @@ enum simhca_reach simhca_own_failed(struct simhca_worker *worker, struct simhca_
 				    enum simhca_own_access access, const struct simhca_sgl *sgl,
 				    enum simhca_reason *reason)
 {
-	enum simhca_reach reach = simhca_fault_take_copy(worker, &qp->faults, access, sgl, reason);
+	enum simhca_reach reach = simhca_fault_check_copy(worker, &qp->faults, access, sgl, reason);
 
 	/* It cannot go on: it comes again. */
 	return reach == SIMHCA_REACHED ? SIMHCA_REACH_LATER : reach;
@@ -88,7 +88,7 @@ void simhca_own_look_ahead(struct simhca_worker *worker, struct simhca_qp *qp)
 		/* What is wrong with it shows when it is its turn. */
 		if (simhca_sq_load(qp, index, &send) != SIMHCA_REASON_NONE)
 			return;
-		response = simhca_takes_response(send.wqe.opcode);
+		response = simhca_response_has_data(send.wqe.opcode);
 		/* A local operation has no SGEs, and so no length. */
 		if (response == was_response || (send.wqe.flags & SIMHCA_WQE_INLINE) ||
 		    !send.length)
@@ -101,9 +101,9 @@ void simhca_own_look_ahead(struct simhca_worker *worker, struct simhca_qp *qp)
 			&use, send.sge, send.wqe.num_sge, 0,
 			send.length < SIMHCA_LINK_SLICE ? send.length : SIMHCA_LINK_SLICE, &sgl);
 		if (reason == SIMHCA_REASON_NONE)
-			simhca_fault_take(worker, &qp->faults,
-					  response ? SIMHCA_REQUESTER_WRITE : SIMHCA_REQUESTER_READ,
-					  &reason);
+			simhca_fault_check(
+				worker, &qp->faults,
+				response ? SIMHCA_REQUESTER_WRITE : SIMHCA_REQUESTER_READ, &reason);
 		break;
 	}
 	simhca_key_release(worker, 0);

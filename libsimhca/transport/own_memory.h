@@ -24,7 +24,7 @@ static inline enum simhca_reach simhca_own_known(struct simhca_worker *worker, s
 						 enum simhca_own_access access,
 						 enum simhca_reason *reason)
 {
-	return simhca_fault_take(worker, &qp->faults, access, reason);
+	return simhca_fault_check(worker, &qp->faults, access, reason);
 }
 
 /* The access was stopped before, and now goes on whatever has become of the pages since. */
@@ -43,7 +43,7 @@ static inline enum simhca_reach simhca_own_reach(struct simhca_worker *worker, s
 
 	if (reach == SIMHCA_REACHED && !simhca_own_resumed(qp, access) &&
 	    !simhca_odp_verify(sgl, &worker->mover))
-		reach = simhca_fault_take_copy(worker, &qp->faults, access, sgl, reason);
+		reach = simhca_fault_check_copy(worker, &qp->faults, access, sgl, reason);
 	return reach;
 }
 

@@ -342,7 +342,7 @@ void simhca_qp_free(struct simhca_qp *qp)
 		simhca_context_free(context, &qp->mem_ref, mem_bytes(qp));
 	simhca_caller_free(qp);
 	if (qp->qpn)
-		simhca_number_give(&qp->device->qpns, qp->qpn);
+		simhca_number_release(&qp->device->qpns, qp->qpn);
 	simhca_faults_free(&qp->faults);
 	free(qp->judged.overtaken);
 	free(qp->cast);
@@ -459,7 +459,7 @@ int simhca_qp_add(struct simhca_qp *qp, enum simhca_object_type as,
 		ret = simhca_why(why, ENOMEM, "out of memory");
 	if (ret)
 		goto fail;
-	qp->qpn = qp->task.qpn = qp->faults.qpn = simhca_number_take(&device->qpns);
+	qp->qpn = qp->task.qpn = qp->faults.qpn = simhca_number_alloc(&device->qpns);
 	qp->doorbell = find_doorbell(context);
 	if (!qp->qpn || qp->doorbell == SIMHCA_MAX_QP) {
 		ret = simhca_why(why, ENOMEM, "all QP numbers are in use");

@@ -40,9 +40,9 @@ struct simhca_fetch {
 };
 
 struct simhca_recv_source {
-	/* Takes a receive for the packet's message: the one at hand, until it is complete. */
-	enum simhca_take (*take)(struct simhca_worker *worker, struct simhca_qp *qp,
-				 const struct simhca_packet *packet);
+	/* Consumes a receive for the packet's message: the one at hand, until it is complete. */
+	enum simhca_consume (*consume)(struct simhca_worker *worker, struct simhca_qp *qp,
+				       const struct simhca_packet *packet);
 	/* What of a packet is for the buffers. NULL: all, in order. */
 	void (*part)(const struct simhca_qp *qp, const struct simhca_packet *packet,
 		     struct simhca_recv_part *part);

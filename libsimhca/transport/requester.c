@@ -68,7 +68,7 @@ changed:
 }
 
 /* The message in worker->send is under way from now on. */
-static void take_off(struct simhca_worker *worker, struct simhca_qp *qp)
+static void put_in_flight(struct simhca_worker *worker, struct simhca_qp *qp)
 {
 	struct simhca_requester *req = &qp->req;
 	const struct simhca_send *send = worker->send;
@@ -158,7 +158,7 @@ static bool start_message(struct simhca_worker *worker, struct simhca_qp *qp)
 			qp->source->fetch->load(qp, worker->send);
 			worker->send_of = qp;
 			worker->send_index = req->oldest;
-			take_off(worker, qp);
+			put_in_flight(worker, qp);
 			return true;
 		}
 	}
@@ -190,7 +190,7 @@ static bool start_message(struct simhca_worker *worker, struct simhca_qp *qp)
 		}
 	}
 	if (reason == SIMHCA_REASON_NONE) {
-		take_off(worker, qp);
+		put_in_flight(worker, qp);
 		return true;
 	}
 	/* What is wrong with it is told when it is its turn. */
@@ -319,7 +319,7 @@ static void build_packet(const struct simhca_worker *worker, struct simhca_qp *q
 	};
 	fill_address(qp, wqe, packet);
 	packet->srqn = wqe->srqn & SIMHCA_QPN_MASK;
-	if (simhca_takes_response(wqe->opcode)) {
+	if (simhca_response_has_data(wqe->opcode)) {
 		packet->first = packet->last = true;
 	} else {
 		packet->length = left < slice ? left : slice;
@@ -376,7 +376,7 @@ static enum simhca_reason own_memory(struct simhca_worker *worker, struct simhca
 		sgl->count = 1;
 		return SIMHCA_REASON_NONE;
 	}
-	if (simhca_takes_response(send->wqe.opcode)) {
+	if (simhca_response_has_data(send->wqe.opcode)) {
 		use.access = SIMHCA_ACCESS_LOCAL_WRITE;
 		length = response_length(send, offset);
 	}
@@ -487,8 +487,8 @@ static enum simhca_next send_packet(struct simhca_worker *worker, struct simhca_
 	offset = (uint64_t)simhca_psn_cmp(psn, simhca_flight(qp, younger)->first) *
 		 simhca_qp_mtu(qp);
 	build_packet(worker, qp, offset, &packet);
-	access = simhca_takes_response(worker->send->wqe.opcode) ? SIMHCA_REQUESTER_WRITE
-								 : SIMHCA_REQUESTER_READ;
+	access = simhca_response_has_data(worker->send->wqe.opcode) ? SIMHCA_REQUESTER_WRITE
+								    : SIMHCA_REQUESTER_READ;
 	reason = own_memory(worker, qp, offset, &packet, &payload);
 	if (reason == SIMHCA_REASON_NONE)
 		reach = simhca_own_known(worker, qp, access, &reason);
@@ -497,7 +497,7 @@ static enum simhca_next send_packet(struct simhca_worker *worker, struct simhca_
 	if (reach != SIMHCA_REACHED)
 		return simhca_own_wait(worker, qp, access, reach, reason);
 	packet.resumed = simhca_own_resumed(qp, access);
-	if (!simhca_takes_response(worker->send->wqe.opcode)) {
+	if (!simhca_response_has_data(worker->send->wqe.opcode)) {
 		packet.payload = &payload;
 	} else if (qp->link->pull && !younger) {
 		worker->landing.sgl = &payload;
@@ -515,7 +515,7 @@ static enum simhca_next send_packet(struct simhca_worker *worker, struct simhca_
 							  : SIMHCA_LINK_SLICE;
 	handover = qp->link->request(worker, qp, &packet);
 	worker->landing.sgl = NULL;
-	if (handover.outcome == SIMHCA_TAKEN && handover.reason != SIMHCA_REASON_NONE)
+	if (handover.outcome == SIMHCA_ACCEPTED && handover.reason != SIMHCA_REASON_NONE)
 		req->why = handover.reason;
 	if (handover.outcome != SIMHCA_UNREADABLE && !simhca_held_up(qp, &handover)) {
 		if (!simhca_is_reliable(qp->type)) /* nobody answers: sent is done */

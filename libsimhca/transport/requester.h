@@ -25,7 +25,7 @@ static inline bool simhca_is_atomic(uint32_t opcode)
 }
 
 /* Its response brings data. */
-static inline bool simhca_takes_response(uint32_t opcode)
+static inline bool simhca_response_has_data(uint32_t opcode)
 {
 	return opcode == SIMHCA_WR_RDMA_READ || opcode == SIMHCA_WR_RDMA_READ_WITH_INV ||
 	       simhca_is_atomic(opcode);
@@ -41,7 +41,7 @@ static inline bool simhca_is_local_op(uint32_t opcode)
 /* An ACK does not answer it, and max_rd_atomic counts it. */
 static inline bool simhca_is_read_like(uint32_t opcode)
 {
-	return simhca_takes_response(opcode) || opcode == SIMHCA_WR_ATOMIC_WRITE ||
+	return simhca_response_has_data(opcode) || opcode == SIMHCA_WR_ATOMIC_WRITE ||
 	       opcode == SIMHCA_WR_FLUSH;
 }
 
@@ -54,7 +54,7 @@ enum simhca_next { SIMHCA_NEXT_PACKET, SIMHCA_NEXT_WAIT };
 bool simhca_wait_is_over(struct simhca_qp *qp);
 /* For acknowledgements of what is under way: until the transport's timer, or for longer. */
 enum simhca_next simhca_wait_answer(struct simhca_qp *qp);
-/* The link has neither taken the packet nor lost it: the QP waits until it can be tried again. */
+/* The link neither accepted the packet nor lost it: the QP waits until it can be tried again. */
 bool simhca_held_up(struct simhca_qp *qp, const struct simhca_handover *handover);
 enum simhca_next simhca_wait_for(struct simhca_qp *qp, enum simhca_wait what, uint64_t delay_ns);
 /* What an RNR NAK's timer stands for, in ns. */

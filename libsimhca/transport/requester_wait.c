@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* What a requester waits for: an answer, its own pages, or that a peer can take its packet. */
+/* What a requester waits for: an answer, its own pages, or that a peer can accept its packet. */
 #include "completer.h"
 #include "engine/engine.h"
 #include "link.h"
@@ -104,7 +104,7 @@ bool simhca_held_up(struct simhca_qp *qp, const struct simhca_handover *handover
 			return true;
 		}
 		break; /* it counts as lost */
-	case SIMHCA_TAKEN:
+	case SIMHCA_ACCEPTED:
 	case SIMHCA_UNREADABLE:
 		break;
 	}

@@ -22,12 +22,12 @@
 #include "simhca.h"
 #include "turn.h"
 
-static const struct simhca_handover taken = { .outcome = SIMHCA_TAKEN };
+static const struct simhca_handover accepted = { .outcome = SIMHCA_ACCEPTED };
 
 /*
  * Unreliable, and the requester's fault: silently dropped, and the QP goes on. A receive that the
- * message had taken is there for the next one (IBTA vol. 1, 9.9.3, class D). One of an SRQ cannot
- * go back, nor wait for this QP's next message, so it fails (class E).
+ * message had consumed is there for the next one (IBTA vol. 1, 9.9.3, class D). One of an SRQ
+ * cannot go back, nor wait for this QP's next message, so it fails (class E).
  */
 static void drop(struct simhca_qp *qp, const struct simhca_packet *packet,
 		 enum simhca_wc_status status, enum simhca_reason reason)
@@ -283,13 +283,13 @@ static struct simhca_handover give(struct simhca_worker *worker, struct simhca_q
 {
 	struct simhca_packet response;
 
-	if (reply->kind == SIMHCA_NOT_TAKEN || reply->kind == SIMHCA_SILENCE)
+	if (reply->kind == SIMHCA_NOT_ACCEPTED || reply->kind == SIMHCA_SILENCE)
 		return reply->handover;
 	if (reply->kind == SIMHCA_NAK && SIMHCA_SYNDROME_IS_RNR(reply->syndrome))
 		give_no_receive(worker, qp);
 	if (!simhca_is_reliable(packet->transport) ||
 	    (reply->kind == SIMHCA_RESPONSE && !packet->ack_req))
-		return taken;
+		return accepted;
 	response = (struct simhca_packet){
 		.op = SIMHCA_PKT_ACK,
 		.psn = packet->psn,
@@ -313,7 +313,7 @@ static struct simhca_handover give(struct simhca_worker *worker, struct simhca_q
 		}
 	}
 	simhca_respond(worker, qp, packet, &response);
-	return taken;
+	return accepted;
 }
 
 struct simhca_handover simhca_responder_run(struct simhca_worker *worker, struct simhca_qp *qp,
@@ -324,7 +324,7 @@ struct simhca_handover simhca_responder_run(struct simhca_worker *worker, struct
 				      .psns = simhca_request_psns(packet, packet->mtu) };
 
 	if (state < SIMHCA_QPS_RTR || state == SIMHCA_QPS_ERR)
-		return taken;
+		return accepted;
 	if (qp->link->receive) {
 		qp->link->receive(worker, qp, packet, &reply);
 		return give(worker, qp, packet, &reply);
@@ -363,7 +363,7 @@ struct simhca_handover simhca_responder_continue(struct simhca_worker *worker, s
 		qp->resp.owed = SIMHCA_OWES_NOTHING;
 	else if (!simhca_recv_admits(qp, &rest, &reply) ||
 		 (!simhca_read_respond(worker, qp, &rest, &reply) &&
-		  reply.kind != SIMHCA_NOT_TAKEN))
+		  reply.kind != SIMHCA_NOT_ACCEPTED))
 		qp->resp.owed = SIMHCA_OWES_NOTHING;
 	return give(worker, qp, &rest, &reply);
 }

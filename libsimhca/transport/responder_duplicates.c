@@ -116,7 +116,7 @@ void simhca_request_old(struct simhca_worker *worker, struct simhca_qp *qp,
 			const struct simhca_packet *packet, uint32_t back,
 			struct simhca_reply *reply)
 {
-	if (back > qp->resp.taken) {
+	if (back > qp->resp.psns_done) {
 		simhca_stats_add(worker, qp->device, SIMHCA_STAT_OUT_OF_SEQUENCE, 1);
 		simhca_request_ignore(qp, packet, SIMHCA_REASON_PSN_BEFORE_START, reply);
 	} else if (reply->psns <= back) {

@@ -11,10 +11,10 @@
 /* What comes of a request: what the requester is to hear, or what the link is to know. */
 struct simhca_reply {
 	enum {
-		SIMHCA_SILENCE,	  /* nobody there; or the response has been sent */
-		SIMHCA_RESPONSE,  /* an acknowledgement, or the result of an atomic */
-		SIMHCA_NAK,	  /* of that syndrome */
-		SIMHCA_NOT_TAKEN, /* as if it had never come: handover */
+		SIMHCA_SILENCE,	     /* nobody there; or the response has been sent */
+		SIMHCA_RESPONSE,     /* an acknowledgement, or the result of an atomic */
+		SIMHCA_NAK,	     /* of that syndrome */
+		SIMHCA_NOT_ACCEPTED, /* as if it had never come: handover */
 	} kind;
 	uint8_t syndrome;
 	bool repeated;		   /* to a duplicate */
@@ -34,7 +34,7 @@ static inline void simhca_reply_ack(struct simhca_reply *reply)
 static inline void simhca_reply_nothing(struct simhca_reply *reply, enum simhca_reason reason)
 {
 	reply->kind = SIMHCA_SILENCE;
-	reply->handover = (struct simhca_handover){ .outcome = SIMHCA_TAKEN, .reason = reason };
+	reply->handover = (struct simhca_handover){ .outcome = SIMHCA_ACCEPTED, .reason = reason };
 }
 
 static inline void simhca_reply_nak(struct simhca_reply *reply, uint8_t syndrome,
@@ -45,10 +45,10 @@ static inline void simhca_reply_nak(struct simhca_reply *reply, uint8_t syndrome
 	reply->reason = reason;
 }
 
-static inline void simhca_reply_not_taken(struct simhca_reply *reply, enum simhca_outcome outcome,
-					  enum simhca_reason reason)
+static inline void simhca_reply_not_accepted(struct simhca_reply *reply,
+					     enum simhca_outcome outcome, enum simhca_reason reason)
 {
-	reply->kind = SIMHCA_NOT_TAKEN;
+	reply->kind = SIMHCA_NOT_ACCEPTED;
 	reply->handover.outcome = outcome;
 	reply->handover.reason = reason;
 }
@@ -68,7 +68,7 @@ static inline bool simhca_is_remembered(enum simhca_packet_op op)
 
 /* Of a responder's progress, what a packet that is done changes. */
 struct simhca_place {
-	uint32_t epsn, msn, taken, answers;
+	uint32_t epsn, msn, psns_done, answers;
 	uint8_t in_message, write;
 };
 
@@ -77,7 +77,7 @@ static inline struct simhca_place simhca_place_of(const struct simhca_qp *qp)
 	return (struct simhca_place){
 		.epsn = qp->resp.epsn,
 		.msn = qp->resp.msn,
-		.taken = qp->resp.taken,
+		.psns_done = qp->resp.psns_done,
 		.answers = qp->resp.answers,
 		.in_message = qp->resp.in_message,
 		.write = qp->resp.write,
@@ -88,7 +88,7 @@ static inline struct simhca_place simhca_place_of(const struct simhca_qp *qp)
 void simhca_answer_remember(struct simhca_qp *qp, const struct simhca_packet *packet,
 			    const struct simhca_reply *reply);
 
-/* The packet's PSNs are taken: it is done, or as good as done. */
+/* The packet is done, or as good as done. */
 static inline void simhca_responder_advance(struct simhca_qp *qp,
 					    const struct simhca_packet *packet,
 					    struct simhca_reply *reply)
@@ -101,9 +101,9 @@ static inline void simhca_responder_advance(struct simhca_qp *qp,
 	if (simhca_is_remembered(packet->op))
 		simhca_answer_remember(qp, packet, reply);
 	qp->resp.epsn = simhca_psn_add(packet->psn, reply->psns);
-	qp->resp.taken += reply->psns;
-	if (qp->resp.taken > SIMHCA_PSN_DUPLICATES)
-		qp->resp.taken = SIMHCA_PSN_DUPLICATES;
+	qp->resp.psns_done += reply->psns;
+	if (qp->resp.psns_done > SIMHCA_PSN_DUPLICATES)
+		qp->resp.psns_done = SIMHCA_PSN_DUPLICATES;
 	if (packet->last)
 		qp->resp.msn = simhca_psn_add(qp->resp.msn, 1);
 }
@@ -115,7 +115,7 @@ static inline void simhca_responder_retreat(struct simhca_qp *qp, const struct s
 	reply->advanced = false;
 	qp->resp.epsn = before->epsn;
 	qp->resp.msn = before->msn;
-	qp->resp.taken = before->taken;
+	qp->resp.psns_done = before->psns_done;
 	qp->resp.answers = before->answers;
 	qp->resp.in_message = before->in_message;
 	qp->resp.write = before->write;
@@ -125,7 +125,7 @@ static inline void simhca_responder_retreat(struct simhca_qp *qp, const struct s
 
 /*
  * The request is refused for good: a NAK, and this side's QP fails as well. The consumer hears
- * of it once: by the receive that failed (status), by the one that the message had taken, or, if
+ * of it once: by the receive that failed (status), by the one that the message had consumed, or, if
  * there is none, by an asynchronous event (IBTA vol. 1, 9.9.3, class C).
  */
 void simhca_refuse(struct simhca_qp *qp, const struct simhca_packet *packet,
@@ -185,7 +185,7 @@ struct simhca_cqe simhca_recv_cqe(struct simhca_qp *qp, const struct simhca_pack
 /* Both. False: the CQ had no room for it. */
 bool simhca_recv_complete(struct simhca_qp *qp, const struct simhca_packet *packet,
 			  enum simhca_wc_status status, enum simhca_reason reason, uint64_t bytes);
-/* Takes a receive WQE for the current message unless one is held; false: reply is filled. */
+/* Consumes a receive WQE for the current message unless it has one; false: reply is filled. */
 bool simhca_recv_need(struct simhca_worker *worker, struct simhca_qp *qp,
 		      const struct simhca_packet *packet, struct simhca_reply *reply);
 /* The receive WQE of the message; false: it is none any more, and reply is filled. */
@@ -223,7 +223,7 @@ bool simhca_execute_flush(struct simhca_worker *worker, struct simhca_qp *qp,
 
 /*
  * A packet `back` PSNs before the expected one. Acknowledging means that it was done; so it is a
- * duplicate only if all its PSNs were taken before, in this connection (IBTA vol. 1, 9.7.1).
+ * duplicate only if all its PSNs were done before, in this connection (IBTA vol. 1, 9.7.1).
  */
 void simhca_request_old(struct simhca_worker *worker, struct simhca_qp *qp,
 			const struct simhca_packet *packet, uint32_t back,

@@ -18,7 +18,7 @@ bool simhca_memory_is_elsewhere(struct simhca_worker *worker, const struct simhc
 		const struct simhca_mm *mm = sgl->seg[i].mm;
 
 		if (mm && mm->kind == SIMHCA_MM_AGENT) {
-			simhca_reply_not_taken(reply, SIMHCA_ELSEWHERE, SIMHCA_REASON_NONE);
+			simhca_reply_not_accepted(reply, SIMHCA_ELSEWHERE, SIMHCA_REASON_NONE);
 			reply->handover.engine = mm->engine;
 			return true;
 		}
@@ -53,11 +53,11 @@ static bool may_go_on(struct simhca_worker *worker, struct simhca_qp *qp,
 	case SIMHCA_REACHED:
 		return true;
 	case SIMHCA_REACH_LATER:
-		simhca_reply_not_taken(reply, SIMHCA_ABSENT, SIMHCA_REASON_NONE);
+		simhca_reply_not_accepted(reply, SIMHCA_ABSENT, SIMHCA_REASON_NONE);
 		reply->handover.rnr_timer = simhca_own_timer(qp, access);
 		return false;
 	case SIMHCA_REACH_OTHER:
-		simhca_reply_not_taken(reply, SIMHCA_UNREADABLE, reason);
+		simhca_reply_not_accepted(reply, SIMHCA_UNREADABLE, reason);
 		return false;
 	case SIMHCA_REACH_FAILED:
 		break;

@@ -149,7 +149,7 @@ static bool atomic_target(struct simhca_worker *worker, struct simhca_qp *qp,
 		return false;
 	}
 	if (!simhca_is_alone(qp->device->fabric, target->seg[0].mm->atomicity)) {
-		simhca_reply_not_taken(reply, SIMHCA_BUSY, SIMHCA_REASON_NONE);
+		simhca_reply_not_accepted(reply, SIMHCA_BUSY, SIMHCA_REASON_NONE);
 		return false;
 	}
 	return simhca_memory_is_there(worker, qp, packet, SIMHCA_RESPONDER_WRITE, target, reply);
@@ -187,7 +187,7 @@ bool simhca_execute_atomic_write(struct simhca_worker *worker, struct simhca_qp 
 	value.count = 1;
 	value.seg[0] = (struct simhca_seg){ .addr = (uintptr_t)&store.swap_add, .length = 8 };
 	if (simhca_dma_copy(&value, packet->payload, 8, &worker->mover, &reason) != SIMHCA_DMA_OK) {
-		simhca_reply_not_taken(reply, SIMHCA_UNREADABLE, reason);
+		simhca_reply_not_accepted(reply, SIMHCA_UNREADABLE, reason);
 		return false;
 	}
 	return change(worker, qp, packet, &target, &store, &old, reply);

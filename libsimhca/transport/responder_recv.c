@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Messages that take a receive: SEND, and the end of a write with immediate data.
+ * Messages that consume a receive: SEND, and the end of a write with immediate data.
  */
 #include <infiniband/verbs.h>
 
@@ -88,19 +88,19 @@ bool simhca_recv_need(struct simhca_worker *worker, struct simhca_qp *qp,
 {
 	if (qp->resp.have_recv)
 		return true;
-	switch (qp->source->take(worker, qp, packet)) {
-	case SIMHCA_TAKE_OK:
+	switch (qp->source->consume(worker, qp, packet)) {
+	case SIMHCA_CONSUME_OK:
 		qp->resp.have_recv = true;
 		return true;
-	case SIMHCA_TAKE_EMPTY:
+	case SIMHCA_CONSUME_EMPTY:
 		simhca_reply_nak(reply, SIMHCA_SYNDROME_RNR_NAK | qp->qpc->min_rnr_timer,
 				 SIMHCA_REASON_PEER_NOT_READY);
 		return false;
-	case SIMHCA_TAKE_BROKEN:
+	case SIMHCA_CONSUME_BROKEN:
 		simhca_refuse(qp, packet, SIMHCA_SYNDROME_NAK_OPERATIONAL, SIMHCA_WC_SUCCESS,
 			      SIMHCA_REASON_RING_CORRUPT, reply);
 		return false;
-	case SIMHCA_TAKE_CORRUPT:
+	case SIMHCA_CONSUME_CORRUPT:
 		break;
 	}
 	simhca_qp_corrupt(qp);
@@ -205,7 +205,7 @@ static bool invalidate(struct simhca_worker *worker, struct simhca_qp *qp,
 		qp->resp.revoked_psn = packet->psn;
 	}
 	if (!simhca_key_idle(&use, packet->imm_or_rkey)) {
-		simhca_reply_not_taken(reply, SIMHCA_BUSY, SIMHCA_REASON_NONE);
+		simhca_reply_not_accepted(reply, SIMHCA_BUSY, SIMHCA_REASON_NONE);
 		return false;
 	}
 	qp->resp.revoked = false;

@@ -60,7 +60,7 @@ static enum obstacle find_obstacle(const struct simhca_qp *qp)
 		return PORT_DOWN;
 	if (peer->qpn != qp->qpc->dest_qpn)
 		return NO_QP;
-	if (!simhca_link_takes_from(peer->type, qp->type))
+	if (!simhca_link_accepts(peer->type, qp->type))
 		return OTHER_TYPE;
 	state = atomic_load(&peer->state);
 	if (state < SIMHCA_QPS_RTR)

@@ -21,7 +21,8 @@ static uint64_t ring_bytes(uint32_t entries, uint32_t stride)
 	return (uint64_t)entries * stride;
 }
 
-enum simhca_take simhca_srq_take_locked(struct simhca_srq *srq, char *held, bool *limit_reached)
+enum simhca_consume simhca_srq_consume_locked(struct simhca_srq *srq, char *held,
+					      bool *limit_reached)
 {
 	/* acquire: pairs with the client's release after it wrote the WQE. */
 	uint32_t pi = atomic_load_explicit(&srq->mem->pi, memory_order_acquire);
@@ -29,12 +30,12 @@ enum simhca_take simhca_srq_take_locked(struct simhca_srq *srq, char *held, bool
 	struct simhca_recv recv;
 
 	if (pi == ci)
-		return SIMHCA_TAKE_EMPTY;
+		return SIMHCA_CONSUME_EMPTY;
 	if (pi - ci > srq->entries)
-		return SIMHCA_TAKE_CORRUPT;
+		return SIMHCA_CONSUME_CORRUPT;
 	if (!simhca_recv_load(srq->ring + (size_t)(ci & (srq->entries - 1)) * srq->stride,
 			      srq->max_sge, &recv))
-		return SIMHCA_TAKE_CORRUPT;
+		return SIMHCA_CONSUME_CORRUPT;
 	simhca_store();
 	simhca_recv_hold(held, &recv);
 	simhca_store();
@@ -44,22 +45,22 @@ enum simhca_take simhca_srq_take_locked(struct simhca_srq *srq, char *held, bool
 	 */
 	if (!atomic_compare_exchange_strong_explicit(&srq->mem->ci, &ci, ci + 1,
 						     memory_order_release, memory_order_relaxed))
-		return SIMHCA_TAKE_CORRUPT;
+		return SIMHCA_CONSUME_CORRUPT;
 	/* The limit fires once, when fewer are left, and is then disarmed (10.2.9.2). */
 	if (srq->limit && pi - ci - 1 < srq->limit) {
 		srq->limit = 0;
 		*limit_reached = true;
 	}
-	return SIMHCA_TAKE_OK;
+	return SIMHCA_CONSUME_OK;
 }
 
-enum simhca_take simhca_srq_take(struct simhca_srq *srq, char *held)
+enum simhca_consume simhca_srq_consume(struct simhca_srq *srq, char *held)
 {
-	enum simhca_take result;
+	enum simhca_consume result;
 	bool limit_reached = false;
 
 	pthread_mutex_lock(&srq->lock);
-	result = simhca_srq_take_locked(srq, held, &limit_reached);
+	result = simhca_srq_consume_locked(srq, held, &limit_reached);
 	pthread_mutex_unlock(&srq->lock);
 	if (limit_reached)
 		simhca_async_event(srq->context, srq->user_handle, srq->srqn,
@@ -67,12 +68,12 @@ enum simhca_take simhca_srq_take(struct simhca_srq *srq, char *held)
 	return result;
 }
 
-static enum simhca_take take(struct simhca_worker *worker, struct simhca_qp *qp,
-			     const struct simhca_packet *packet)
+static enum simhca_consume consume(struct simhca_worker *worker, struct simhca_qp *qp,
+				   const struct simhca_packet *packet)
 {
 	(void)worker;
 	(void)packet;
-	return simhca_srq_take(qp->recv_srq, qp->held);
+	return simhca_srq_consume(qp->recv_srq, qp->held);
 }
 
 static bool complete(struct simhca_qp *qp, struct simhca_cqe *cqe, bool solicited)
@@ -82,7 +83,7 @@ static bool complete(struct simhca_qp *qp, struct simhca_cqe *cqe, bool solicite
 }
 
 const struct simhca_recv_source simhca_srq_receives = {
-	.take = take,
+	.consume = consume,
 	.complete = complete,
 	.no_room = SIMHCA_REASON_RECV_CQ_ERROR,
 };
@@ -147,7 +148,7 @@ int simhca_create_srq(struct simhca_context *context, const struct simhca_create
 					 &srq->ring_ref, why);
 	if (!srq->ring)
 		goto fail;
-	srq->srqn = simhca_number_take(&context->device->srqns);
+	srq->srqn = simhca_number_alloc(&context->device->srqns);
 	if (!srq->srqn) {
 		ret = simhca_why(why, ENOMEM, "all SRQ numbers are in use");
 		goto fail;
@@ -165,7 +166,7 @@ int simhca_create_srq(struct simhca_context *context, const struct simhca_create
 	return 0;
 fail:
 	if (srq->srqn)
-		simhca_number_give(&context->device->srqns, srq->srqn);
+		simhca_number_release(&context->device->srqns, srq->srqn);
 	if (srq->ring)
 		simhca_context_free(context, &srq->ring_ref, ring_bytes(srq->entries, srq->stride));
 	if (srq->mem)
@@ -280,7 +281,7 @@ int simhca_destroy_srq(struct simhca_context *context, uint32_t handle, struct s
 	srq->pd->users--;
 	if (srq->cq)
 		srq->cq->users--;
-	simhca_number_give(&context->device->srqns, srq->srqn);
+	simhca_number_release(&context->device->srqns, srq->srqn);
 	simhca_object_remove(context, SIMHCA_OBJ_SRQ, handle);
 	simhca_context_free(context, &srq->ring_ref, ring_bytes(srq->entries, srq->stride));
 	simhca_context_free(context, &srq->mem_ref, sizeof(*srq->mem));

@@ -30,9 +30,10 @@ struct simhca_srq {
 	struct simhca_mem_ref mem_ref, ring_ref;
 };
 
-/* Takes the next receive WQE of an SRQ: it lies in held afterwards. */
-enum simhca_take simhca_srq_take(struct simhca_srq *srq, char *held);
+/* Consumes the next receive WQE of an SRQ: it lies in held afterwards. */
+enum simhca_consume simhca_srq_consume(struct simhca_srq *srq, char *held);
 /* Under the SRQ's lock; the limit event is the caller's to raise. */
-enum simhca_take simhca_srq_take_locked(struct simhca_srq *srq, char *held, bool *limit_reached);
+enum simhca_consume simhca_srq_consume_locked(struct simhca_srq *srq, char *held,
+					      bool *limit_reached);
 
 #endif

@@ -57,7 +57,7 @@ struct turns {
 
 /* ------------------------------------------------------------------------------- turns */
 
-static bool take(struct simhca_turn *turn, uint32_t name, uint32_t *generation)
+static bool acquire(struct simhca_turn *turn, uint32_t name, uint32_t *generation)
 {
 	uint32_t none = 0;
 
@@ -135,7 +135,7 @@ static int look(const struct simhca_step *step, struct turns *turns)
 		return SIMHCA_HANDED_STATE;
 	if (req->count || req->wait || resp->in_message || resp->have_recv || resp->nak_sent ||
 	    resp->owed || resp->epsn != req->psn_next || req->psn_next > SIMHCA_PSN_MASK ||
-	    resp->taken > SIMHCA_PSN_DUPLICATES)
+	    resp->psns_done > SIMHCA_PSN_DUPLICATES)
 		return SIMHCA_HANDED_WAITS;
 	return DONE;
 }
@@ -266,7 +266,7 @@ static bool is_send(const struct message *msg)
 }
 
 /* Whether a receive of the peer's completes by it. */
-static bool takes_receive(const struct message *msg)
+static bool consumes_receive(const struct message *msg)
 {
 	return is_send(msg) || msg->wqe.opcode == SIMHCA_WR_RDMA_WRITE_WITH_IMM;
 }
@@ -493,9 +493,9 @@ static void advance(struct simhca_step *step, struct simhca_responder *resp,
 		resp->revoked = 0;
 	}
 	resp->epsn = simhca_psn_add(resp->epsn, msg->psns);
-	resp->taken += msg->psns;
-	if (resp->taken > SIMHCA_PSN_DUPLICATES)
-		resp->taken = SIMHCA_PSN_DUPLICATES;
+	resp->psns_done += msg->psns;
+	if (resp->psns_done > SIMHCA_PSN_DUPLICATES)
+		resp->psns_done = SIMHCA_PSN_DUPLICATES;
 	resp->msn = simhca_psn_add(resp->msn, 1);
 }
 
@@ -521,7 +521,7 @@ static int complete_receive(struct simhca_step *step, struct turns *turns,
 	}
 	if (msg->wqe.flags & SIMHCA_WQE_SOLICITED)
 		cqe.flags |= SIMHCA_CQE_SOLICITED;
-	if (!simhca_ticket_take(&step->peer.recv_cq, name_of(step), &ticket))
+	if (!simhca_ticket_claim(&step->peer.recv_cq, name_of(step), &ticket))
 		return SIMHCA_HANDED_CQ;
 	simhca_store();
 	simhca_cqe_write(simhca_cq_slot(&step->peer.recv_cq, ticket), &cqe);
@@ -553,7 +553,7 @@ static int complete_send(struct simhca_step *step, struct turns *turns, const st
 	bool signaled = is_signaled(step, msg);
 	uint32_t ticket;
 
-	if (signaled && !simhca_ticket_take(&step->send_cq, name_of(step), &ticket))
+	if (signaled && !simhca_ticket_claim(&step->send_cq, name_of(step), &ticket))
 		return SIMHCA_HANDED_CQ;
 	req->oldest++;
 	req->psn_next = simhca_psn_add(req->psn_next, msg->psns);
@@ -613,7 +613,7 @@ static int carry(struct simhca_step *step, struct turns *turns, bool written)
 	struct message msg;
 	int why = read_send(step, turns->req.oldest, &msg);
 
-	if (why == DONE && takes_receive(&msg)) {
+	if (why == DONE && consumes_receive(&msg)) {
 		why = read_receive(step, &turns->resp, &msg);
 		if (why == DONE && !has_room(&step->peer.recv_cq))
 			why = SIMHCA_HANDED_CQ;
@@ -626,7 +626,7 @@ static int carry(struct simhca_step *step, struct turns *turns, bool written)
 		why = SIMHCA_HANDED_COPY;
 	if (why != DONE)
 		return why;
-	if (takes_receive(&msg)) {
+	if (consumes_receive(&msg)) {
 		why = complete_receive(step, turns, &msg);
 		if (why != DONE)
 			return why;
@@ -670,16 +670,16 @@ static bool run(struct simhca_step *step, struct turns *turns, int *why)
 static bool wait_for_turn(struct simhca_step *step, uint32_t name, uint32_t *generation)
 {
 	struct simhca_turn *turn = &step->mem->req_turn;
-	bool taken = false;
+	bool acquired = false;
 
 	atomic_store_explicit(&step->caller->wants, 1, memory_order_relaxed);
 	if (!simhca_spin_wanted(&step->spin))
 		return false;
-	for (int i = 0; i < TURN_LOOKS && !taken; i++)
-		taken = !atomic_load_explicit(&turn->holder, memory_order_relaxed) &&
-			take(turn, name, generation);
-	simhca_spin_done(&step->spin, taken);
-	return taken;
+	for (int i = 0; i < TURN_LOOKS && !acquired; i++)
+		acquired = !atomic_load_explicit(&turn->holder, memory_order_relaxed) &&
+			   acquire(turn, name, generation);
+	simhca_spin_done(&step->spin, acquired);
+	return acquired;
 }
 
 bool simhca_step(struct simhca_step *step)
@@ -695,12 +695,12 @@ bool simhca_step(struct simhca_step *step)
 		/* seq_cst: it is seen before anything of the device's is looked at. */
 		atomic_fetch_add_explicit(&caller->guard, 1, memory_order_seq_cst);
 		why = SIMHCA_HANDED_TURN;
-		if (take(&step->mem->req_turn, name, &turns.req_generation) ||
+		if (acquire(&step->mem->req_turn, name, &turns.req_generation) ||
 		    wait_for_turn(step, name, &turns.req_generation)) {
 			/* relaxed, as below: hints, which nothing depends on. */
 			if (atomic_load_explicit(&caller->left, memory_order_relaxed))
 				atomic_store_explicit(&caller->left, 0, memory_order_relaxed);
-			if (take(&step->peer.mem->resp_turn, name, &turns.resp_generation)) {
+			if (acquire(&step->peer.mem->resp_turn, name, &turns.resp_generation)) {
 				all = run(step, &turns, &why);
 				commit_responder(step, &turns);
 				end(&step->peer.mem->resp_turn, name);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Tickets of a CQ: who may write the CQE of an index. A ticket is taken in its slot, where it has
- * the taker's name; what moves pi past it is whoever comes next, or the taker. So of a taker who is
- * gone it is known which CQEs he left unwritten.
+ * Tickets of a CQ: who may write the CQE of an index. A ticket is claimed in its slot, where it
+ * has the claimant's name; what moves pi past it is whoever comes next, or the claimant. So of one
+ * who is gone it is known which CQEs he left unwritten.
  *
  * A CQ with time stamps has them where the claim would be. Only the device writes into such a CQ.
  */
@@ -15,7 +15,7 @@
 #include "simhca-abi.h"
 #include "store.h"
 
-/* Changes by others while a ticket is to be taken; more count as no room. */
+/* Changes by others while a ticket is to be claimed; more count as no room. */
 #define SIMHCA_TICKET_TRIES 4096
 
 /* A CQ as who publishes in it sees it. */
@@ -42,7 +42,7 @@ static inline uint32_t simhca_cq_producer(const struct simhca_cq_view *cq)
 	return atomic_load_explicit(&cq->mem->pi, memory_order_relaxed);
 }
 
-/* CQEs written and not yet taken, as the client says; more than fit means that it lies or lags. */
+/* CQEs written and not yet polled, as the client says; more than fit means that it lies or lags. */
 static inline uint32_t simhca_cq_occupied(const struct simhca_cq_view *cq, uint32_t pi)
 {
 	/* acquire: the client has read the CQEs before ci, so their slots may be written. */
@@ -55,8 +55,8 @@ static inline bool simhca_cq_has_room(const struct simhca_cq_view *cq, uint32_t 
 }
 
 /*
- * By how much the index claimed in a slot is newer than that one: 0, it is taken; more, pi has gone
- * around the ring since it was read.
+ * By how much the index claimed in a slot is newer than that one: 0, it is claimed; more, pi has
+ * gone around the ring since it was read.
  */
 static inline int32_t simhca_claim_age(uint64_t claim, uint32_t index)
 {
@@ -64,13 +64,13 @@ static inline int32_t simhca_claim_age(uint64_t claim, uint32_t index)
 }
 
 /* False: there is no room, or a client moves the index. */
-static inline bool simhca_ticket_take(const struct simhca_cq_view *cq, uint32_t name,
-				      uint32_t *ticket)
+static inline bool simhca_ticket_claim(const struct simhca_cq_view *cq, uint32_t name,
+				       uint32_t *ticket)
 {
 	uint32_t pi = simhca_cq_producer(cq);
 
 	for (int i = 0; i < SIMHCA_TICKET_TRIES; i++) {
-		bool taken = cq->stamped;
+		bool claimed = cq->stamped;
 
 		if (!simhca_cq_has_room(cq, pi)) {
 			/* Others may have moved on since, and the client have read what they wrote.
@@ -95,21 +95,21 @@ static inline bool simhca_ticket_take(const struct simhca_cq_view *cq, uint32_t 
 			}
 			simhca_store();
 			/* What is claimed in a slot only gets newer, so it is still that old. */
-			taken = simhca_claim_age(claim, pi) < 0 &&
-				atomic_compare_exchange_strong_explicit(simhca_cq_claim(cq, pi),
-									&claim, mine,
-									memory_order_acq_rel,
-									memory_order_relaxed);
+			claimed = simhca_claim_age(claim, pi) < 0 &&
+				  atomic_compare_exchange_strong_explicit(simhca_cq_claim(cq, pi),
+									  &claim, mine,
+									  memory_order_acq_rel,
+									  memory_order_relaxed);
 		}
 		simhca_store();
 		/* release: who sees pi finds the slots before it, published or to be published. */
 		if (atomic_compare_exchange_strong_explicit(&cq->mem->pi, &pi, pi + 1,
 							    memory_order_acq_rel,
 							    memory_order_relaxed)) {
-			if (taken)
+			if (claimed)
 				return true;
 			pi++; /* another's, who had not come to that */
-		} else if (taken && !cq->stamped) {
+		} else if (claimed && !cq->stamped) {
 			return true; /* another has moved it past ours */
 		}
 	}
@@ -124,8 +124,7 @@ static inline void simhca_cqe_write(struct simhca_cqe *slot, const struct simhca
 	       offsetof(struct simhca_cqe, seq) - offsetof(struct simhca_cqe, qpn));
 }
 
-/* Whoever has the name is gone: an index that he took and did not publish. False: it is not such.
- */
+/* Whether the index is one that whoever has the name, who is gone, claimed and did not publish. */
 static inline bool simhca_ticket_is_left(const struct simhca_cq_view *cq, uint32_t name,
 					 uint32_t index)
 {

@@ -8,7 +8,7 @@
 #include "turn.h"
 #include "words.h"
 
-/* Changes of a word by its client, while it is to be taken; more are not waited for. */
+/* Changes of a word by its client, while it is to be acquired; more are not waited for. */
 #define TRIES 16
 
 /* ------------------------------------------------------------------------------ lock */
@@ -38,8 +38,8 @@ bool simhca_turn_unlock(struct simhca_turn_lock *lock)
 
 /* ------------------------------------------------------------------ words and copies */
 
-/* Takes the turn. */
-static enum taken { TAKEN, ANOTHERS, CLIENTS } take(struct simhca_turn *turn, uint32_t caller)
+/* Acquires the turn: whose it is now. */
+static enum owner { OURS, ANOTHERS, CLIENTS } acquire(struct simhca_turn *turn, uint32_t caller)
 {
 	uint32_t old = atomic_load_explicit(&turn->holder, memory_order_relaxed), next;
 
@@ -58,7 +58,7 @@ static enum taken { TAKEN, ANOTHERS, CLIENTS } take(struct simhca_turn *turn, ui
 		 */
 		if (atomic_compare_exchange_weak_explicit(
 			    &turn->holder, &old, next, memory_order_acq_rel, memory_order_relaxed))
-			return next == SIMHCA_TURN_DEVICE ? TAKEN : ANOTHERS;
+			return next == SIMHCA_TURN_DEVICE ? OURS : ANOTHERS;
 	}
 	return CLIENTS;
 }
@@ -68,18 +68,18 @@ enum begun { KNOWN, READ, NONSENSE, BUSY };
 
 static enum begun begin(struct simhca_turn *turn, struct simhca_turn_lock *lock, uint32_t caller)
 {
-	enum taken taken = take(turn, caller);
+	enum owner owner = acquire(turn, caller);
 	uint32_t generation;
 	bool known;
 
-	if (taken == ANOTHERS)
+	if (owner == ANOTHERS)
 		return BUSY;
 	/* acquire: of a holder who has not ended his turn, for he is gone, this is all there is. */
 	generation = atomic_load_explicit(&turn->generation, memory_order_acquire);
 	known = lock->known && lock->generation == generation;
 	lock->generation = generation;
 	lock->known = true;
-	if (taken == CLIENTS)
+	if (owner == CLIENTS)
 		return NONSENSE;
 	return known ? KNOWN : READ;
 }
@@ -210,12 +210,12 @@ bool simhca_requester_end(struct simhca_qp *qp)
 static bool responder_makes_sense(const struct simhca_responder *resp)
 {
 	return resp->epsn <= SIMHCA_PSN_MASK && resp->msn <= SIMHCA_PSN_MASK &&
-	       resp->taken <= SIMHCA_PSN_DUPLICATES && resp->offset <= 2 * SIMHCA_MAX_MSG_SIZE &&
-	       resp->left <= SIMHCA_MAX_MSG_SIZE && resp->read.left <= SIMHCA_MAX_MSG_SIZE &&
-	       resp->read.psn <= SIMHCA_PSN_MASK && resp->owed <= SIMHCA_OWES_REPEATED &&
-	       resp->in_message <= 1 && resp->write <= 1 && resp->have_recv <= 1 &&
-	       resp->nak_sent <= 1 && resp->told_psn <= 1 && resp->revoked <= 1 &&
-	       resp->comm_est <= 1 && resp->tm.kind <= SIMHCA_TM_RNDV;
+	       resp->psns_done <= SIMHCA_PSN_DUPLICATES &&
+	       resp->offset <= 2 * SIMHCA_MAX_MSG_SIZE && resp->left <= SIMHCA_MAX_MSG_SIZE &&
+	       resp->read.left <= SIMHCA_MAX_MSG_SIZE && resp->read.psn <= SIMHCA_PSN_MASK &&
+	       resp->owed <= SIMHCA_OWES_REPEATED && resp->in_message <= 1 && resp->write <= 1 &&
+	       resp->have_recv <= 1 && resp->nak_sent <= 1 && resp->told_psn <= 1 &&
+	       resp->revoked <= 1 && resp->comm_est <= 1 && resp->tm.kind <= SIMHCA_TM_RNDV;
 }
 
 bool simhca_responder_begin(struct simhca_qp *qp)

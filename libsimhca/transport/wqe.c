@@ -72,18 +72,18 @@ static const char *recv_slot(const struct simhca_qp *qp)
 			: qp->rq + (size_t)(qp->resp.rq_ci & (qp->rq_entries - 1)) * qp->rq_stride;
 }
 
-enum simhca_take simhca_rq_peek(const struct simhca_qp *qp)
+enum simhca_consume simhca_rq_peek(const struct simhca_qp *qp)
 {
 	/* acquire: pairs with the client's release after it wrote the WQE. */
 	uint32_t pi = atomic_load_explicit(&qp->mem->rq_pi, memory_order_acquire);
 	struct simhca_recv_wqe wqe;
 
 	if (pi == qp->resp.rq_ci)
-		return SIMHCA_TAKE_EMPTY;
+		return SIMHCA_CONSUME_EMPTY;
 	if (pi - qp->resp.rq_ci > qp->rq_entries)
-		return SIMHCA_TAKE_CORRUPT;
+		return SIMHCA_CONSUME_CORRUPT;
 	memcpy(&wqe, recv_slot(qp), sizeof(wqe));
-	return wqe.num_sge > qp->qpc->max_recv_sge ? SIMHCA_TAKE_CORRUPT : SIMHCA_TAKE_OK;
+	return wqe.num_sge > qp->qpc->max_recv_sge ? SIMHCA_CONSUME_CORRUPT : SIMHCA_CONSUME_OK;
 }
 
 uint64_t simhca_recv_id(const struct simhca_qp *qp)
@@ -117,8 +117,8 @@ void simhca_recv_done(struct simhca_qp *qp)
 		qp->resp.rq_ci++;
 }
 
-static enum simhca_take take(struct simhca_worker *worker, struct simhca_qp *qp,
-			     const struct simhca_packet *packet)
+static enum simhca_consume consume(struct simhca_worker *worker, struct simhca_qp *qp,
+				   const struct simhca_packet *packet)
 {
 	(void)worker;
 	(void)packet;
@@ -131,7 +131,7 @@ static bool complete(struct simhca_qp *qp, struct simhca_cqe *cqe, bool solicite
 }
 
 const struct simhca_recv_source simhca_own_receives = {
-	.take = take,
+	.consume = consume,
 	.complete = complete,
 	.no_room = SIMHCA_REASON_RECV_CQ_ERROR,
 };

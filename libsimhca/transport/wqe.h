@@ -28,15 +28,16 @@ struct simhca_send {
 };
 static_assert(sizeof(struct simhca_send) <= SIMHCA_SEND_ROOM, "a worker has room for one");
 
-enum simhca_take {
-	SIMHCA_TAKE_OK,
-	SIMHCA_TAKE_EMPTY,
-	SIMHCA_TAKE_CORRUPT, /* the QP's own memory, or that of its SRQ, makes no sense */
-	SIMHCA_TAKE_BROKEN,  /* so does what is not the QP's; its owner has been told */
+/* What comes of a message's asking for a receive WQE. */
+enum simhca_consume {
+	SIMHCA_CONSUME_OK,
+	SIMHCA_CONSUME_EMPTY,
+	SIMHCA_CONSUME_CORRUPT, /* the QP's own memory, or that of its SRQ, makes no sense */
+	SIMHCA_CONSUME_BROKEN,	/* so does what is not the QP's; its owner has been told */
 };
 
 /* Whether the QP's own queue has a receive WQE: that at rq_ci. Under resp_lock, as what follows. */
-enum simhca_take simhca_rq_peek(const struct simhca_qp *qp);
+enum simhca_consume simhca_rq_peek(const struct simhca_qp *qp);
 /* The receive WQE of the message at hand: its wr_id; all of it, false: it is none any more. */
 uint64_t simhca_recv_id(const struct simhca_qp *qp);
 bool simhca_recv_read(const struct simhca_qp *qp, struct simhca_recv *recv);
@@ -51,7 +52,7 @@ enum simhca_reason simhca_sq_load(const struct simhca_qp *qp, uint32_t index,
  */
 enum simhca_reason simhca_wqe_check(const struct simhca_qp *qp, struct simhca_send *send);
 enum simhca_wc_status simhca_wqe_status(enum simhca_reason reason);
-/* What a QP with an SRQ takes off that, or off a tag list, in its memory. */
+/* What a QP consumes of an SRQ, or of a tag list, in its memory. */
 #define SIMHCA_HELD_BYTES                                                                          \
 	(sizeof(struct simhca_recv_wqe) + SIMHCA_MAX_SGE * sizeof(struct simhca_sge))
 void simhca_recv_hold(char *held, const struct simhca_recv *recv);

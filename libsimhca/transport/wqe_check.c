@@ -61,7 +61,7 @@ enum simhca_reason simhca_wqe_check(const struct simhca_qp *qp, struct simhca_se
 	}
 	if (opcode == SIMHCA_WR_FLUSH)
 		return check_flush(qp, send);
-	if (simhca_takes_response(opcode)) {
+	if (simhca_response_has_data(opcode)) {
 		if (send->wqe.flags & SIMHCA_WQE_INLINE)
 			return SIMHCA_REASON_WQE_BAD_OPCODE;
 		if (!qp->qpc->max_rd_atomic)

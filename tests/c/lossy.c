@@ -93,7 +93,7 @@ struct fate lossy_fate(const struct simhca_packet *packet)
 static struct simhca_handover carry(struct simhca_worker *worker, struct simhca_qp *qp,
 				    const struct simhca_packet *packet)
 {
-	struct simhca_handover handover = { .outcome = SIMHCA_TAKEN };
+	struct simhca_handover handover = { .outcome = SIMHCA_ACCEPTED };
 	static struct envelope envelope;
 	struct simhca_qp *to;
 	struct fate fate;
@@ -125,7 +125,7 @@ static struct simhca_handover carry(struct simhca_worker *worker, struct simhca_
 static struct simhca_handover request(struct simhca_worker *worker, struct simhca_qp *qp,
 				      struct simhca_packet *packet)
 {
-	struct simhca_handover handover = { .outcome = SIMHCA_TAKEN };
+	struct simhca_handover handover = { .outcome = SIMHCA_ACCEPTED };
 
 	if (packet->dest_qpn == SIMHCA_MCAST_QPN)
 		return simhca_local_link.request(worker, qp, packet);
@@ -181,7 +181,7 @@ static bool arrived(struct simhca_worker *worker, struct simhca_qp *qp)
 		simhca_guard_widen(&worker->guard);
 		handover = simhca_link_deliver(worker, qp, &envelope->packet);
 		assert_int_not_equal(handover.outcome, SIMHCA_UNREADABLE);
-		if (handover.outcome == SIMHCA_TAKEN ||
+		if (handover.outcome == SIMHCA_ACCEPTED ||
 		    (handover.outcome == SIMHCA_BUSY && ++envelope->tries == TRIES)) {
 			drop(envelope);
 			continue;

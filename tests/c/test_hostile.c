@@ -229,7 +229,7 @@ static void responders_that_lie_about_their_progress(void **state)
 	static const struct lie lies[] = {
 		R(epsn, 0x1000000),
 		R(msn, 0x1000000),
-		R(taken, 0x800001),
+		R(psns_done, 0x800001),
 		R(offset, UINT64_MAX),
 		R(left, UINT64_MAX),
 		R(owed, 3),

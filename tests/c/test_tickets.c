@@ -29,7 +29,7 @@ static void publish(uint32_t index)
 }
 
 /* He has the slot, and did not come to say so in pi. */
-static void take_halfway(uint32_t name)
+static void claim_halfway(uint32_t name)
 {
 	atomic_store(simhca_cq_claim(&cq, mem.pi), (uint64_t)name << 32 | (uint32_t)(mem.pi + 1));
 }
@@ -42,17 +42,17 @@ static void the_next_one_goes_past(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(starts); i++) {
 		empty_at(starts[i]);
-		take_halfway(2);
-		assert_true(simhca_ticket_take(&cq, 3, &ticket));
+		claim_halfway(2);
+		assert_true(simhca_ticket_claim(&cq, 3, &ticket));
 		assert_int_equal(ticket, starts[i] + 1);
 		assert_int_equal(mem.pi, starts[i] + 2);
 	}
 	empty_at(0);
 	for (uint32_t n = 0; n < ENTRIES; n++)
-		assert_true(simhca_ticket_take(&cq, 2, &ticket) && ticket == n);
-	assert_false(simhca_ticket_take(&cq, 2, &ticket));
+		assert_true(simhca_ticket_claim(&cq, 2, &ticket) && ticket == n);
+	assert_false(simhca_ticket_claim(&cq, 2, &ticket));
 	mem.ci = 1;
-	assert_true(simhca_ticket_take(&cq, 2, &ticket));
+	assert_true(simhca_ticket_claim(&cq, 2, &ticket));
 	assert_int_equal(ticket, ENTRIES);
 }
 
@@ -64,9 +64,9 @@ static void only_his_are_repaired(void **state)
 	(void)state;
 	empty_at(0);
 	for (uint32_t n = 0; n < 6; n++)
-		assert_true(simhca_ticket_take(&cq, 2 + n % 3, &ticket));
+		assert_true(simhca_ticket_claim(&cq, 2 + n % 3, &ticket));
 	publish(1);
-	take_halfway(3);
+	claim_halfway(3);
 	for (uint32_t n = 0; n < 7; n++)
 		ring[n].qpn = 7;
 	simhca_tickets_repair(&cq, 3, 5); /* index 4 */
@@ -79,45 +79,45 @@ static void only_his_are_repaired(void **state)
 	assert_int_equal(mem.pi, 7);
 }
 
-#define TAKERS 4u
+#define CLAIMANTS 4u
 #define EACH 5000u
 
-static _Atomic uint32_t taken[TAKERS * EACH];
+static _Atomic uint32_t claimed[CLAIMANTS * EACH];
 
-static void *take_many(void *arg)
+static void *claim_many(void *arg)
 {
 	uint32_t name = (uint32_t)(uintptr_t)arg, ticket, got = 0;
 
 	while (got < EACH) {
-		if (!simhca_ticket_take(&cq, name, &ticket)) {
+		if (!simhca_ticket_claim(&cq, name, &ticket)) {
 			sched_yield();
 			continue;
 		}
-		atomic_fetch_add(&taken[ticket], 1);
+		atomic_fetch_add(&claimed[ticket], 1);
 		publish(ticket);
 		got++;
 	}
 	return NULL;
 }
 
-static void each_is_taken_once(void **state)
+static void each_is_claimed_once(void **state)
 {
-	pthread_t thread[TAKERS];
+	pthread_t thread[CLAIMANTS];
 
 	(void)state;
 	empty_at(0);
-	for (uintptr_t i = 0; i < TAKERS; i++)
-		assert_int_equal(pthread_create(&thread[i], NULL, take_many, (void *)(i + 2)), 0);
-	for (uint32_t ci = 0; ci < TAKERS * EACH;) {
+	for (uintptr_t i = 0; i < CLAIMANTS; i++)
+		assert_int_equal(pthread_create(&thread[i], NULL, claim_many, (void *)(i + 2)), 0);
+	for (uint32_t ci = 0; ci < CLAIMANTS * EACH;) {
 		if (atomic_load(&simhca_cq_slot(&cq, ci)->seq) == ci + 1)
 			atomic_store(&mem.ci, ++ci);
 		else
 			sched_yield();
 	}
-	for (uintptr_t i = 0; i < TAKERS; i++)
+	for (uintptr_t i = 0; i < CLAIMANTS; i++)
 		pthread_join(thread[i], NULL);
-	for (uint32_t i = 0; i < TAKERS * EACH; i++)
-		assert_int_equal(taken[i], 1);
+	for (uint32_t i = 0; i < CLAIMANTS * EACH; i++)
+		assert_int_equal(claimed[i], 1);
 }
 
 #define INTERRUPTIONS 3000
@@ -131,7 +131,7 @@ static void go_around(int number)
 
 	(void)number;
 	for (uint32_t i = 0; i < ENTRIES; i++) {
-		if (!simhca_ticket_take(&cq, 9, &ticket))
+		if (!simhca_ticket_claim(&cq, 9, &ticket))
 			abort();
 		publish(ticket);
 		atomic_store(&mem.ci, mem.pi);
@@ -155,7 +155,7 @@ static void nobody_is_refused_for_what_others_did(void **state)
 		uint32_t ci = atomic_load(&mem.ci), pi = atomic_load(&mem.pi);
 
 		atomic_compare_exchange_strong(&mem.ci, &ci, pi); /* else they were there */
-		good = simhca_ticket_take(&cq, 2, &ticket);
+		good = simhca_ticket_claim(&cq, 2, &ticket);
 	}
 	setitimer(ITIMER_REAL, &never, NULL);
 	assert_true(good);
@@ -166,7 +166,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_next_one_goes_past),
 		cmocka_unit_test(only_his_are_repaired),
-		cmocka_unit_test(each_is_taken_once),
+		cmocka_unit_test(each_is_claimed_once),
 		cmocka_unit_test(nobody_is_refused_for_what_others_did),
 	};
 

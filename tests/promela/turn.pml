@@ -4,7 +4,7 @@
  * middle, each message completes once, in order.
  *
  * Two processes take turns at one QP; the one may be killed at any store. A third one completes to
- * the same CQ for a QP of its own. A completion takes a ticket (the CQ's pi), fills in its slot,
+ * the same CQ for a QP of its own. A completion claims a ticket (the CQ's pi), fills in its slot,
  * commits the QP's progress, which names the ticket, and publishes the slot. Who finds that a holder
  * has ended waits until the steps that were under way are over, repairs the CQ, and gives the turn
  * free. The copies have two fields here, which must belong together.

@@ -10,7 +10,7 @@
 struct simhca_inbox {
 	pthread_mutex_t lock;
 	bool open, connected, retired;
-	bool taken, wanted; /* an engine has it; another one wanted it */
+	bool begun, wanted; /* an engine has it; another one wanted it */
 	struct simhca_wire_path path;
 	uint32_t peer_qpn;
 	uint8_t mtu;
@@ -23,8 +23,8 @@ struct simhca_inbox {
 	struct simhca_congestion congestion;
 	atomic_bool notified;
 	uint64_t told_at;  /* of whoever has it */
-	uint32_t openings; /* what was taken out before the last one does not come back */
-	uint32_t taken_at;
+	uint32_t openings; /* what was dequeued before the last one does not come back */
+	uint32_t begun_at;
 	uint64_t timer_fired; /* of whoever has it */
 };
 
@@ -258,7 +258,7 @@ bool simhca_inbox_retire(struct simhca_inbox *inbox)
 	pthread_mutex_lock(&inbox->lock);
 	inbox->retired = true;
 	inbox->open = false;
-	idle = !inbox->taken;
+	idle = !inbox->begun;
 	pthread_mutex_unlock(&inbox->lock);
 	return idle;
 }
@@ -268,11 +268,11 @@ bool simhca_inbox_begin(struct simhca_inbox *inbox)
 	bool begun;
 
 	pthread_mutex_lock(&inbox->lock);
-	begun = !inbox->taken && !inbox->retired;
-	inbox->wanted = inbox->taken;
+	begun = !inbox->begun && !inbox->retired;
+	inbox->wanted = inbox->begun;
 	if (begun) {
-		inbox->taken = true;
-		inbox->taken_at = inbox->openings;
+		inbox->begun = true;
+		inbox->begun_at = inbox->openings;
 	}
 	pthread_mutex_unlock(&inbox->lock);
 	return begun;
@@ -291,7 +291,7 @@ bool simhca_inbox_end(struct simhca_inbox *inbox)
 	bool wanted;
 
 	pthread_mutex_lock(&inbox->lock);
-	inbox->taken = false;
+	inbox->begun = false;
 	wanted = inbox->wanted;
 	pthread_mutex_unlock(&inbox->lock);
 	return wanted;
@@ -330,7 +330,7 @@ static void gather(struct simhca_arrival *arrival, struct simhca_arrival *next)
 	arrival->count++;
 }
 
-struct simhca_arrival *simhca_inbox_take(struct simhca_inbox *inbox, bool responses)
+struct simhca_arrival *simhca_inbox_dequeue(struct simhca_inbox *inbox, bool responses)
 {
 	struct simhca_arrival **link, *arrival;
 
@@ -360,7 +360,7 @@ struct simhca_arrival *simhca_inbox_take(struct simhca_inbox *inbox, bool respon
 void simhca_inbox_keep(struct simhca_inbox *inbox, struct simhca_arrival *arrival)
 {
 	pthread_mutex_lock(&inbox->lock);
-	if (inbox->taken_at != inbox->openings) {
+	if (inbox->begun_at != inbox->openings) {
 		simhca_arrival_free(arrival);
 	} else {
 		arrival->next = inbox->first;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * What has come for a QP from the wire, until an engine takes it. A connected QP's takes packets of
- * its peer's address alone; a datagram QP's anybody's. None holds more than a fixed number.
+ * What has come for a QP from the wire, until an engine dequeues it. A connected QP's accepts
+ * packets of its peer's address alone; a datagram QP's anybody's. Each has room for a fixed number.
  */
 #ifndef LIBSIMHCA_INBOX_H
 #define LIBSIMHCA_INBOX_H
@@ -14,7 +14,7 @@
 #define SIMHCA_INBOX_ROOM 1024
 #define SIMHCA_CNP_NS 50000 /* between two notifications for a QP */
 
-/* Packets that are one when they are taken: those of a message, in a row, as a link's slice. */
+/* Packets that are one when they are dequeued: those of a message, in a row, as a link's slice. */
 #define SIMHCA_INBOX_GATHERED 64
 
 /* A packet that came, with its payload. */
@@ -36,7 +36,7 @@ struct simhca_arrival {
 struct simhca_inbox *simhca_inbox_create(void);
 void simhca_inbox_destroy(struct simhca_inbox *inbox);
 
-/* From now on it takes packets: from `path->destination` to `path->source` only; NULL: all. */
+/* From now on it accepts packets: from `path->destination` to `path->source` only; NULL: all. */
 void simhca_inbox_open(struct simhca_inbox *inbox, const struct simhca_wire_path *path,
 		       uint32_t peer_qpn, uint8_t mtu);
 /* Takes none, and forgets those that it has. */
@@ -82,7 +82,7 @@ bool simhca_inbox_end(struct simhca_inbox *inbox);
  * The oldest, with those that follow it in its message; the oldest response if `responses`. NULL:
  * none. In a turn, as what follows.
  */
-struct simhca_arrival *simhca_inbox_take(struct simhca_inbox *inbox, bool responses);
+struct simhca_arrival *simhca_inbox_dequeue(struct simhca_inbox *inbox, bool responses);
 /* It could not be delivered: it is the oldest again, or, if the QP was reset meanwhile, gone. */
 void simhca_inbox_keep(struct simhca_inbox *inbox, struct simhca_arrival *arrival);
 void simhca_arrival_free(struct simhca_arrival *arrival);

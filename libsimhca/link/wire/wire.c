@@ -26,7 +26,7 @@
 #include "transport/psn.h"
 #include "transport/qp.h"
 
-#define TAKES 16		  /* packets in one turn of a QP */
+#define TURN_PACKETS 16		  /* packets in one turn of a QP */
 #define TRIES 500		  /* of a packet for a QP that is busy; then it is lost */
 #define INBOX_BYTES (64ull << 20) /* in all inboxes */
 #define PAYLOAD_MOST 4096u
@@ -289,14 +289,14 @@ static void say_instead(struct simhca_outbox *outbox, const struct simhca_packet
 			simhca_bth_encode(packet, outbox->acknowledgement));
 }
 
-/* TAKEN: it is on its way, or lost. */
+/* ACCEPTED: it is on its way, or lost. */
 static struct simhca_handover carry(struct simhca_worker *worker, struct simhca_qp *qp,
 				    const struct simhca_packet *packet,
 				    const struct simhca_wire_path *path, uint8_t traffic_class)
 {
 	struct simhca_wire *wire = qp->device->fabric->wire;
 	uint32_t mtu = packet->transport == SIMHCA_QPT_UD ? PAYLOAD_MOST : simhca_qp_mtu(qp);
-	struct simhca_handover handover = { .outcome = SIMHCA_TAKEN };
+	struct simhca_handover handover = { .outcome = SIMHCA_ACCEPTED };
 	struct simhca_outbox *outbox = outbox_of(wire, worker);
 	struct simhca_wire_path exact = *path;
 	struct simhca_sgl target;
@@ -361,7 +361,7 @@ static struct simhca_handover send_request(struct simhca_worker *worker, struct 
 					   struct simhca_packet *packet)
 {
 	struct simhca_congestion *congestion = simhca_inbox_congestion(qp->inbox);
-	struct simhca_handover lost = { .outcome = SIMHCA_TAKEN };
+	struct simhca_handover lost = { .outcome = SIMHCA_ACCEPTED };
 
 	if (!simhca_link_is_up(qp))
 		return lost;
@@ -382,7 +382,7 @@ static struct simhca_handover request(struct simhca_worker *worker, struct simhc
 static struct simhca_handover send_response(struct simhca_worker *worker, struct simhca_qp *qp,
 					    const struct simhca_packet *packet)
 {
-	struct simhca_handover lost = { .outcome = SIMHCA_TAKEN };
+	struct simhca_handover lost = { .outcome = SIMHCA_ACCEPTED };
 
 	if (!simhca_link_is_up(qp))
 		return lost;
@@ -405,7 +405,7 @@ static struct simhca_handover send_datagram(struct simhca_worker *worker, struct
 					 .source_port = SIMHCA_WIRE_PORT };
 
 	if (!simhca_link_is_up(qp))
-		return (struct simhca_handover){ .outcome = SIMHCA_TAKEN };
+		return (struct simhca_handover){ .outcome = SIMHCA_ACCEPTED };
 	return carry(worker, qp, packet, &path, packet->av->traffic_class);
 }
 
@@ -416,7 +416,7 @@ static struct simhca_handover request_datagram(struct simhca_worker *worker, str
 	if (packet->dest_qpn == SIMHCA_MCAST_QPN) {
 		const struct simhca_handover here = simhca_local_link.request(worker, qp, packet);
 
-		if (here.outcome != SIMHCA_TAKEN || !packet->av->is_global)
+		if (here.outcome != SIMHCA_ACCEPTED || !packet->av->is_global)
 			return here;
 	} else if (is_local(qp->device, packet->av)) {
 		return simhca_local_link.request(worker, qp, packet);
@@ -428,11 +428,11 @@ static struct simhca_handover request_datagram(struct simhca_worker *worker, str
 
 /* ------------------------------------------------------------------------------ receiving */
 
-/* Whether QPs of this type take such a packet. */
-static bool takes(uint32_t type, const struct simhca_packet *packet)
+/* Whether QPs of this type accept such a packet. */
+static bool accepts(uint32_t type, const struct simhca_packet *packet)
 {
 	if (!simhca_is_response(packet->op))
-		return simhca_link_takes_from(type, packet->transport);
+		return simhca_link_accepts(type, packet->transport);
 	return type == SIMHCA_QPT_XRC_SEND ? packet->transport == SIMHCA_QPT_XRC_RECV
 					   : type == SIMHCA_QPT_RC && packet->transport == type;
 }
@@ -472,8 +472,8 @@ static bool put(struct simhca_device *device, const struct simhca_packet *packet
 		return false;
 	if (packet->op == SIMHCA_PKT_CNP)
 		return notified(qp, &datagram->path);
-	if (!takes(qp->type, packet) || !simhca_inbox_put(qp->inbox, packet, payload, datagram,
-							  &wire->inbox_bytes, INBOX_BYTES))
+	if (!accepts(qp->type, packet) || !simhca_inbox_put(qp->inbox, packet, payload, datagram,
+							    &wire->inbox_bytes, INBOX_BYTES))
 		return false;
 	simhca_engine_schedule(engine_of(qp), &qp->task);
 	return true;
@@ -706,7 +706,7 @@ static void tell_of_congestion(struct simhca_worker *worker, struct simhca_qp *q
 }
 
 /* The next one; false: no more now. */
-static bool take_one(struct simhca_worker *worker, struct simhca_qp *qp, bool *owed, bool *kept)
+static bool deliver_one(struct simhca_worker *worker, struct simhca_qp *qp, bool *owed, bool *kept)
 {
 	struct simhca_arrival *arrival;
 	struct simhca_handover handover;
@@ -715,7 +715,7 @@ static bool take_one(struct simhca_worker *worker, struct simhca_qp *qp, bool *o
 	if (simhca_link_continue(worker, qp, qp->context ? qp->context->id : SIMHCA_GUARD_ANY, owed)
 		    .outcome == SIMHCA_BUSY)
 		*owed = false; /* as the request will find, and wait */
-	arrival = simhca_inbox_take(qp->inbox, *owed || *kept);
+	arrival = simhca_inbox_dequeue(qp->inbox, *owed || *kept);
 	if (!arrival)
 		return *owed;
 	if (arrival->marked)
@@ -735,7 +735,7 @@ static bool take_one(struct simhca_worker *worker, struct simhca_qp *qp, bool *o
 	case SIMHCA_ABSENT: /* the end of its fault schedules the QP */
 	case SIMHCA_LATE:
 		break;
-	case SIMHCA_TAKEN:
+	case SIMHCA_ACCEPTED:
 	case SIMHCA_UNREADABLE:
 		simhca_arrival_free(arrival);
 		return true;
@@ -749,17 +749,17 @@ static bool arrived(struct simhca_worker *worker, struct simhca_qp *qp)
 {
 	const struct simhca_wire *wire = qp->device->fabric->wire;
 	bool owed = false, kept = false, more = true;
-	int takes = TAKES;
+	int packets = TURN_PACKETS;
 
 	if (!simhca_inbox_begin(qp->inbox))
 		return false;
 	/* Who has come in time is not silent, however late we look: all of it is looked at. */
 	if (simhca_inbox_timer(qp->inbox, atomic_load(&qp->task.timer_fired)) && wire->ops.poll) {
 		wire->ops.poll(wire->ops.arg);
-		takes = SIMHCA_INBOX_ROOM;
+		packets = SIMHCA_INBOX_ROOM;
 	}
-	for (int i = 0; i < takes && more; i++)
-		more = take_one(worker, qp, &owed, &kept);
+	for (int i = 0; i < packets && more; i++)
+		more = deliver_one(worker, qp, &owed, &kept);
 	/* The QP outlives the step again, whoever its packets were for. */
 	simhca_guard_widen(&worker->guard);
 	return simhca_inbox_end(qp->inbox) || more;
