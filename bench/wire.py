@@ -155,7 +155,7 @@ def two_hosts_that_lose(modules, bad_wire, lose):
         wires.append(common.Program(
             [*namespaces.inside(first), bad_wire,
              *(f"/proc/{pid}/ns/net" for pid in (first, second)), name,
-             random.randrange(1 << 32), lose, 0, 0, 0, 0], common.clean_environment()))
+             random.randrange(1 << 32), f"lose={lose}"], common.clean_environment()))
         common.wait_until(lambda: wires[0].stdout or not wires[0].running, 30, "taps are there")
         namespaces.bring_up(first, second, name, mtu, addresses)
 

@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * bad_wire NETNS NETNS INTERFACE SEED LOSE REPEAT DELAY DAMAGE
+ * bad_wire NETNS NETNS INTERFACE SEED [WHAT=NUMBER]...
  *
- * An interface in each of two network namespaces, and a bad wire between them. Of 1000 datagrams of
- * RoCE v2 it loses so many, carries so many twice, so many late, behind others, and changes a bit
- * of so many; all else arrives as it was sent. It prints a line when the interfaces are there, and
- * at SIGTERM how many datagrams came from each end.
+ * An interface in each of two network namespaces, and a bad wire between them:
+ *
+ *	lose repeat delay damage mark	of 1000 datagrams of RoCE v2 so many are lost, carried
+ *twice, carried late, behind others, have a wrong bit, are marked rate	Mb/s of all frames, each
+ *way, by a token bucket; then queue	so many frames wait for it, and the rest is lost early so
+ *many wait unmarked: behind them what is ECN-capable is marked, and all else lost
+ *
+ * It prints a line when the interfaces are there, and at SIGTERM how many datagrams came from each
+ * end. With a rate, also a line for each megabyte that has gone from the first end: the bytes in it
+ * of each QP that they were for, repeated ones left out, and, of QP 0, of what is not RoCE.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -25,6 +31,10 @@
 #include <unistd.h>
 
 #define FRAME_MOST 9216
+#define QUEUE_MOST 256
+#define FLOWS_MOST 16
+#define REPORT_BYTES 1000000u
+#define BURST_NS 2000000u /* what the bucket holds: of a moment in which we do not run */
 #define HELD_MOST 256
 #define LATE_NS 3000000u
 #define ROCE_PORT 4791
@@ -34,11 +44,32 @@
 static uint64_t state;
 static volatile sig_atomic_t ending;
 
-struct held {
-	uint64_t due; /* 0: free */
-	int to;
+enum { LOSE, REPEAT, DELAY, DAMAGE, MARK, RATE, QUEUE, EARLY, WHATS };
+static const char *const name_of[] = { "lose", "repeat", "delay", "damage",
+				       "mark", "rate",	 "queue", "early" };
+static uint32_t what[WHATS];
+
+struct frame {
+	uint64_t due; /* of what is held: 0: free */
+	struct way *way;
 	size_t length;
-	uint8_t frame[FRAME_MOST];
+	uint8_t bytes[FRAME_MOST];
+};
+
+/* In one direction; what waits for the bucket is from `first` on. */
+struct way {
+	int from, to;
+	struct flow *flows; /* NULL: nobody asks */
+	uint64_t free_at;   /* when what has left is through */
+	uint32_t first, count;
+	struct frame waiting[QUEUE_MOST];
+};
+
+/* What a QP has got: as it takes packets, in order. */
+struct flow {
+	bool known;
+	uint32_t qpn, psn;
+	uint64_t bytes;
 };
 
 static void complain(const char *what)
@@ -99,18 +130,21 @@ static size_t roce_at(const uint8_t *frame, size_t length)
 	return udp + 8;
 }
 
-/* What a router does that is nearly full (RFC 3168); IPv4 has a checksum (RFC 1624). */
-static void mark_as_full(uint8_t *ip)
+/*
+ * What a router does that is nearly full (RFC 3168); IPv4 has a checksum (RFC 1624). False: whoever
+ * sent it does not look at marks.
+ */
+static bool mark_as_full(uint8_t *ip)
 {
 	uint32_t sum;
 
 	if (ip[0] >> 4 == 6) {
 		if (ip[1] & 0x30)
 			ip[1] |= 0x30;
-		return;
+		return ip[1] & 0x30;
 	}
-	if (!(ip[1] & 3))
-		return;
+	if (ip[0] >> 4 != 4 || !(ip[1] & 3))
+		return false;
 	sum = (~(uint32_t)(ip[10] << 8 | ip[11]) & 0xffff) +
 	      (~(uint32_t)(ip[0] << 8 | ip[1]) & 0xffff);
 	ip[1] |= 3;
@@ -119,95 +153,211 @@ static void mark_as_full(uint8_t *ip)
 	sum = ~((sum & 0xffff) + (sum >> 16));
 	ip[10] = (uint8_t)(sum >> 8);
 	ip[11] = (uint8_t)sum;
+	return true;
 }
 
-static void carry(int to, const uint8_t *frame, size_t length)
+static void count(struct flow *flow, const uint8_t *frame, size_t length)
+{
+	static uint64_t bytes;
+	size_t at = roce_at(frame, length);
+	const uint8_t *bth = frame + at;
+	uint32_t qpn = 0, psn = 0;
+	struct flow *end = flow + FLOWS_MOST;
+
+	if (at) {
+		qpn = (uint32_t)(bth[5] << 16 | bth[6] << 8 | bth[7]);
+		psn = (uint32_t)(bth[9] << 16 | bth[10] << 8 | bth[11]);
+	}
+	bytes += length;
+	for (struct flow *one = flow; one < end; one++) {
+		if (one->known && one->qpn != qpn)
+			continue;
+		if (!one->known)
+			*one = (struct flow){ .known = true, .qpn = qpn, .psn = psn };
+		if (!at || one->psn == psn) {
+			one->psn = (psn + 1) & 0xffffff;
+			one->bytes += length;
+		}
+		break;
+	}
+	if (bytes < REPORT_BYTES)
+		return;
+	for (; flow < end && flow->known; flow++) {
+		printf("%u:%lu ", flow->qpn, (unsigned long)flow->bytes);
+		flow->bytes = 0;
+	}
+	puts("");
+	fflush(stdout);
+	bytes = 0;
+}
+
+static void write_to(const struct way *way, const uint8_t *frame, size_t length)
 {
 	/* What an interface does not take is lost there. */
-	if (write(to, frame, length) < 0 && errno != EAGAIN && errno != EIO)
+	if (write(way->to, frame, length) < 0 && errno != EAGAIN && errno != EIO)
 		complain("write");
+	if (way->flows)
+		count(way->flows, frame, length);
 }
 
-static bool hold(struct held *held, int to, const uint8_t *frame, size_t length)
+static void carry(struct way *way, uint8_t *frame, size_t length)
+{
+	struct frame *last;
+
+	if (!what[RATE]) {
+		write_to(way, frame, length);
+		return;
+	}
+	if (way->count == what[QUEUE])
+		return;
+	if (way->count >= what[EARLY] && !mark_as_full(frame + ETHERNET))
+		return;
+	last = &way->waiting[(way->first + way->count++) % QUEUE_MOST];
+	last->length = length;
+	memcpy(last->bytes, frame, length);
+}
+
+/* Carries what the bucket lets through; when the next may go, or UINT64_MAX. */
+static uint64_t carry_waiting(struct way *way)
+{
+	while (way->count) {
+		const struct frame *frame = &way->waiting[way->first];
+		uint64_t time = now();
+
+		if (way->free_at > time)
+			return way->free_at;
+		if (way->free_at < time - BURST_NS)
+			way->free_at = time - BURST_NS;
+		way->free_at += frame->length * 8000 / what[RATE];
+		write_to(way, frame->bytes, frame->length);
+		way->first = (way->first + 1) % QUEUE_MOST;
+		way->count--;
+	}
+	return UINT64_MAX;
+}
+
+static bool hold(struct frame *held, struct way *way, const uint8_t *frame, size_t length)
 {
 	for (int i = 0; i < HELD_MOST; i++) {
 		if (held[i].due)
 			continue;
 		held[i].due = now() + 1 + below(LATE_NS);
-		held[i].to = to;
+		held[i].way = way;
 		held[i].length = length;
-		memcpy(held[i].frame, frame, length);
+		memcpy(held[i].bytes, frame, length);
 		return true;
 	}
 	return false;
 }
 
-/* Carries what is due; how long until the next is, in ms, or -1. */
-static int carry_held(struct held *held)
+/* Carries what is due; when the next is, or UINT64_MAX. */
+static uint64_t carry_held(struct frame *held)
 {
-	uint64_t time = now();
-	int next = -1;
+	uint64_t time = now(), next = UINT64_MAX;
 
 	for (int i = 0; i < HELD_MOST; i++) {
 		if (held[i].due && held[i].due <= time) {
-			carry(held[i].to, held[i].frame, held[i].length);
+			carry(held[i].way, held[i].bytes, held[i].length);
 			held[i].due = 0;
-		} else if (held[i].due) {
-			next = 1;
+		} else if (held[i].due && held[i].due < next) {
+			next = held[i].due;
 		}
 	}
 	return next;
 }
 
+static void sleep_until(uint64_t time, struct pollfd *ends)
+{
+	uint64_t from = now(), ns = time > from ? time - from : 0;
+	const struct timespec timeout = { .tv_sec = (time_t)(ns / 1000000000u),
+					  .tv_nsec = (long)(ns % 1000000000u) };
+
+	if (ppoll(ends, 2, time == UINT64_MAX ? NULL : &timeout, NULL) < 0 && errno != EINTR)
+		complain("ppoll");
+}
+
+static void on_roce(struct way *way, struct frame *held, uint8_t *frame, size_t length,
+		    size_t payload)
+{
+	if (below(1000) < what[LOSE])
+		return;
+	if (below(1000) < what[MARK])
+		mark_as_full(frame + ETHERNET);
+	if (below(1000) < what[REPEAT])
+		carry(way, frame, length);
+	if (below(1000) < what[DAMAGE])
+		frame[payload + below((uint32_t)(length - payload))] ^= (uint8_t)(1u << below(8));
+	if (below(1000) >= what[DELAY] || !hold(held, way, frame, length))
+		carry(way, frame, length);
+}
+
+static bool set(const char *word)
+{
+	const char *equals = strchr(word, '=');
+
+	for (int i = 0; equals && i < WHATS; i++) {
+		size_t length = strlen(name_of[i]);
+
+		if (word + length != equals || strncmp(word, name_of[i], length))
+			continue;
+		what[i] = (uint32_t)atoi(equals + 1);
+		return true;
+	}
+	return false;
+}
+
 int main(int argc, char **argv)
 {
-	static struct held held[HELD_MOST];
+	static struct frame held[HELD_MOST];
+	static struct flow flows[FLOWS_MOST];
+	static struct way ways[2];
 	static uint8_t frame[FRAME_MOST];
 	struct sigaction action = { .sa_handler = on_signal };
 	unsigned long came[2] = { 0 };
-	uint32_t lose, repeat, delay, damage, mark;
 	struct pollfd ends[2];
 
-	if (argc != 10)
+	if (argc < 5)
 		return 2;
-	for (int i = 0; i < 2; i++)
-		ends[i] = (struct pollfd){ .fd = open_tap(argv[1 + i], argv[3]), .events = POLLIN };
+	what[QUEUE] = what[EARLY] = QUEUE_MOST;
+	for (int i = 5; i < argc; i++)
+		if (!set(argv[i]))
+			return 2;
+	if (what[QUEUE] > QUEUE_MOST)
+		return 2;
+	for (int i = 0; i < 2; i++) {
+		int fd = open_tap(argv[1 + i], argv[3]);
+
+		ends[i] = (struct pollfd){ .fd = fd, .events = POLLIN };
+		ways[i].from = ways[!i].to = fd;
+	}
+	if (what[RATE])
+		ways[0].flows = flows;
 	state = strtoull(argv[4], NULL, 0) * 2 + 1;
-	lose = (uint32_t)atoi(argv[5]);
-	repeat = (uint32_t)atoi(argv[6]);
-	delay = (uint32_t)atoi(argv[7]);
-	damage = (uint32_t)atoi(argv[8]);
-	mark = (uint32_t)atoi(argv[9]);
 	sigaction(SIGTERM, &action, NULL);
 	puts("here");
 	fflush(stdout);
 	while (!ending) {
-		if (poll(ends, 2, carry_held(held)) < 0 && errno != EINTR)
-			complain("poll");
+		uint64_t next = carry_held(held);
+
 		for (int i = 0; i < 2; i++) {
-			int to = ends[!i].fd;
-			ssize_t length = read(ends[i].fd, frame, sizeof(frame));
+			uint64_t time = carry_waiting(&ways[i]);
+
+			next = time < next ? time : next;
+		}
+		sleep_until(next, ends);
+		for (int i = 0; i < 2; i++) {
+			ssize_t length = read(ways[i].from, frame, sizeof(frame));
 			size_t payload;
 
 			if (length <= 0)
 				continue;
 			payload = roce_at(frame, (size_t)length);
 			if (!payload) {
-				carry(to, frame, (size_t)length);
+				carry(&ways[i], frame, (size_t)length);
 				continue;
 			}
 			came[i]++;
-			if (below(1000) < lose)
-				continue;
-			if (below(1000) < mark)
-				mark_as_full(frame + ETHERNET);
-			if (below(1000) < repeat)
-				carry(to, frame, (size_t)length);
-			if (below(1000) < damage)
-				frame[payload + below((uint32_t)((size_t)length - payload))] ^=
-					(uint8_t)(1u << below(8));
-			if (below(1000) >= delay || !hold(held, to, frame, (size_t)length))
-				carry(to, frame, (size_t)length);
+			on_roce(&ways[i], held, frame, (size_t)length, payload);
 		}
 	}
 	printf("%lu %lu\n", came[0], came[1]);

@@ -35,16 +35,13 @@ def bad_wire(programs):
 
 @contextlib.contextmanager
 def joined(bad_wire, **fate):
-    """
-    Two hosts; of 1000 packets so many are lost, repeated, late, damaged, marked. Also the program.
-    """
+    """Two hosts; fate is what bad_wire.c says of the wire between them. Also the program."""
     started = []
 
     def join(first, second, name, mtu, addresses):
         started.append(Program(
             [*inside(first), bad_wire, *(f"/proc/{pid}/ns/net" for pid in (first, second)), name,
-             SEED, *(fate.get(what, 0) for what in ("lose", "repeat", "delay", "damage",
-                                                  "mark"))],
+             SEED, *(f"{what}={number}" for what, number in fate.items())],
             clean_environment()))
         wait_until(lambda: started[0].stdout or not started[0].running, PATIENCE, "taps are there")
         assert started[0].running, started[0].result()
@@ -112,6 +109,63 @@ def test_a_full_network_is_heeded(bad_wire, gid):
         assert run_peers(hosts, "many", gid)[0] == "SUCCESS\n"
         for name in "np_ecn_marked_roce_packets", "np_cnp_sent", "rp_cnp_handled":
             wait_until(lambda: sum(counter(host, name) for host in hosts), PATIENCE, name)
+
+
+# ------------------------------------------------------------------------------ fairness
+
+NARROW = {"rate": 100, "queue": 64}
+LEAST = 0.2  # of the link, for each of two who want all of it
+MEGABYTES = 400 if os.environ.get("SIMHCA_SOAK") == "1" else 25  # of which that is so
+
+
+def writes(hosts):
+    """Large writes without an end, from the first host to the second."""
+    port = new_port()
+    argv = ["ib_write_bw", "-F", "-x", IPV4_GID, "-p", port, "-D", 10 * PATIENCE]
+    server = hosts[1].start(*argv)
+    wait_until(lambda: listens(hosts[1], port) or not server.running, PATIENCE, "it listens")
+    return server, hosts[0].start(*argv, IPV4[1])
+
+
+def tcp(hosts):
+    port = new_port()
+    server = hosts[1].start("iperf3", "-s", "-1", "-p", port)
+    wait_until(lambda: listens(hosts[1], port) or not server.running, PATIENCE, "it listens")
+    return server, hosts[0].start("iperf3", "-c", IPV4[1], "-p", port, "-C", "reno",
+                                  "-t", 10 * PATIENCE)
+
+
+def carried(wire):
+    """Of each megabyte that has gone through the bucket: {QPN, or 0 for TCP: bytes}"""
+    return [{int(qpn): int(size) for qpn, size in (word.split(":") for word in line.split())}
+            for line in wire.stdout.splitlines()[1:]]
+
+
+@pytest.mark.parametrize("beside", [tcp, writes])
+@pytest.mark.parametrize("early", [32, 64], ids=["marks", "loses"])
+def test_fair(bad_wire, early, beside):
+    """Two flows, by each of which a narrow link would be full: none of them starves."""
+    with joined(bad_wire, **NARROW, early=early) as (hosts, wire):
+        programs = [*writes(hosts), *beside(hosts)]
+
+        def all_run():
+            for program in programs:
+                assert program.running, program.result()
+            return True
+
+        def flows():
+            last = carried(wire)[-1:]
+            return {qpn for qpn, size in last[0].items() if size > 10000} if last else set()
+
+        wait_until(lambda: all_run() and len(flows()) == 2, PATIENCE, "both send")
+        qpns = flows()
+        begun = len(carried(wire))
+        wait_until(lambda: all_run() and len(carried(wire)) >= begun + MEGABYTES,
+                   10 * PATIENCE, "the link has carried enough")
+        got = {qpn: sum(one.get(qpn, 0) for one in carried(wire)[begun:begun + MEGABYTES]) /
+               (MEGABYTES * 1000000) for qpn in qpns}
+        print(got)
+        assert min(got.values()) > LEAST, got
 
 
 def test_nothing_arrives(bad_wire):
