@@ -115,7 +115,7 @@ struct simhca_responder {
 	uint32_t psns_done; /* since rq_psn, as far back as duplicates can lie */
 	/*
 	 * Oldest receive WQE that has not completed. With have_recv it is the one of the current
-	 * message. What was consumed of an SRQ or a tag list lies in `held` instead.
+	 * message. What was consumed of an SRQ or a tag list lies behind struct simhca_qp_mem.
 	 */
 	uint32_t rq_ci;
 	uint64_t offset;   /* bytes of the message placed */

@@ -384,9 +384,9 @@ void simhca_context_share(struct simhca_context *context, uint64_t program);
 void simhca_context_name(struct simhca_context *context, pid_t pid, const char *name);
 /*
  * Whether its client's memory is left alone: no turn of its QPs begins, and to their peers they are
- * busy, until it is let go of. What is under way stays so.
+ * busy, until it is resumed. What is under way stays so.
  */
-void simhca_context_hold(struct simhca_context *context, bool hold);
+void simhca_context_suspend(struct simhca_context *context, bool suspend);
 enum simhca_destroyed {
 	SIMHCA_DESTROYED,
 	SIMHCA_DESTROYED_PARTLY, /* the time was over: call again soon */

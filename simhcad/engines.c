@@ -258,7 +258,7 @@ int engines_start(struct engines *engines, struct simhca_fabric *fabric, struct 
 }
 
 /* Two looks, END_SECONDS apart, are needed until it can say so. */
-static bool is_held_up(struct engine *engine)
+static bool is_stuck(struct engine *engine)
 {
 	uint32_t context;
 
@@ -272,7 +272,7 @@ void engines_halt(struct engines *engines)
 		ev_timer_stop(engines->loop, &engines->watch);
 	for (unsigned int i = 0; i < engines->count; i++)
 		for (int tries = 1; !engine_halt(engines->pool[i]) && tries < END_TRIES; tries++)
-			if (is_held_up(engines->pool[i]))
+			if (is_stuck(engines->pool[i]))
 				break;
 }
 

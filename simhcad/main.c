@@ -43,7 +43,7 @@ static void on_async_event(void *arg, struct simhca_user_handle user, uint32_t n
 
 static void on_stuck(void *arg, const uint32_t *contexts, unsigned int count)
 {
-	session_hold(arg, contexts, count);
+	session_suspend(arg, contexts, count);
 }
 
 static void on_release(void *arg, void *base, uint64_t size, int fd)

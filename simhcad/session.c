@@ -557,7 +557,7 @@ struct session *session_of(const struct daemon *daemon, uint32_t context)
 	return NULL;
 }
 
-void session_hold(struct daemon *daemon, const uint32_t *contexts, unsigned int count)
+void session_suspend(struct daemon *daemon, const uint32_t *contexts, unsigned int count)
 {
 	struct owner owners[ENGINES_STUCK_MOST];
 	unsigned int known = 0, process, program;
@@ -573,6 +573,6 @@ void session_hold(struct daemon *daemon, const uint32_t *contexts, unsigned int 
 			if (!session->context)
 				continue;
 			count_stuck(session, owners, known, &process, &program);
-			simhca_context_hold(session->context, process || program >= STUCK);
+			simhca_context_suspend(session->context, process || program >= STUCK);
 		}
 }

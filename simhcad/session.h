@@ -63,10 +63,11 @@ void session_close(struct session *session, bool final);
 
 /*
  * Engine threads are stuck in the memory of these contexts' clients, one for each that is named: no
- * further one is to go there. So the memory of their processes is left alone, and that of a program
- * which has several stuck. Called again when there are others, or none.
+ * further one is to go there. So the contexts of their processes are suspended, and those of a
+ * program which has several stuck; all others are resumed. Called again when there are others, or
+ * none.
  */
-void session_hold(struct daemon *daemon, const uint32_t *contexts, unsigned int count);
+void session_suspend(struct daemon *daemon, const uint32_t *contexts, unsigned int count);
 
 /*
  * A part of a command that is a chore. The handler starts it, and the command with it waits; then

@@ -23,12 +23,12 @@ unsigned int share_program_connections(void)
 	return part_of_descriptors(2);
 }
 
-unsigned int share_held(void)
+unsigned int share_descriptors(void)
 {
 	return part_of_descriptors(8);
 }
 
-unsigned int share_program_held(void)
+unsigned int share_program_descriptors(void)
 {
 	return part_of_descriptors(4);
 }

@@ -9,8 +9,8 @@ unsigned int share_connections(void);
 unsigned int share_program_connections(void);
 /* Descriptors that the daemon holds for one connection: an eighth of all. For a program: a quarter.
  */
-unsigned int share_held(void);
-unsigned int share_program_held(void);
+unsigned int share_descriptors(void);
+unsigned int share_program_descriptors(void);
 /* For queues with memory of their own (steps in callers): a quarter. */
 unsigned int share_queues(void);
 

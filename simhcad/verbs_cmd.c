@@ -189,7 +189,7 @@ static int create_context(struct session *session, pid_t pid, bool reachable,
 }
 
 /* What the daemon holds for a connection: channels, pipes for events, XRC domains. */
-static unsigned int held(const struct session *session)
+static unsigned int descriptors(const struct session *session)
 {
 	struct simhca_counts counts;
 
@@ -205,19 +205,19 @@ static int check_share(const struct session *session, struct simhca_why *why)
 	const struct session *other;
 	unsigned int program = 0;
 
-	if (held(session) >= share_held())
+	if (descriptors(session) >= share_descriptors())
 		return simhca_why(why, EMFILE,
 				  "simhcad holds %u descriptors for the channels and XRC domains "
 				  "of one context, an eighth of what it may open (ulimit -n)",
-				  share_held());
+				  share_descriptors());
 	DL_FOREACH (session->device->sessions, other)
 		if (other->owner.program == session->owner.program)
-			program += held(other);
-	if (program >= share_program_held())
+			program += descriptors(other);
+	if (program >= share_program_descriptors())
 		return simhca_why(why, EMFILE,
 				  "simhcad holds %u descriptors for the channels and XRC domains "
 				  "of one program, a quarter of what it may open (ulimit -n)",
-				  share_program_held());
+				  share_program_descriptors());
 	return 0;
 }
 

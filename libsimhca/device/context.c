@@ -285,9 +285,9 @@ void simhca_context_share(struct simhca_context *context, uint64_t program)
 	}
 }
 
-void simhca_context_hold(struct simhca_context *context, bool hold)
+void simhca_context_suspend(struct simhca_context *context, bool suspend)
 {
-	atomic_store_explicit(&context->held, hold, memory_order_relaxed);
+	atomic_store_explicit(&context->suspended, suspend, memory_order_relaxed);
 }
 
 uint32_t simhca_context_id(const struct simhca_context *context)

@@ -259,14 +259,14 @@ int simhca_engine_run(struct simhca_engine *engine, uint32_t cpu_index)
 	if (!worker)
 		return -ENOMEM;
 	while (!atomic_load_explicit(&engine->stop, memory_order_acquire)) {
-		bool holds = simhca_poller_become(worker);
+		bool is_poller = simhca_poller_become(worker);
 		uint64_t spin_ns;
 
 		/* Contexts that are armed ring only the eventfd: look there too when never idle. */
-		if (!holds || worker->rounds++ % ROUNDS_PER_LISTEN == 0) {
+		if (!is_poller || worker->rounds++ % ROUNDS_PER_LISTEN == 0) {
 			if (simhca_worker_superfluous(worker))
 				break;
-			if (!holds) {
+			if (!is_poller) {
 				wait_for_turn(worker);
 				continue;
 			}

@@ -14,7 +14,7 @@
  * Translations that one packet needs: both ends' SGEs, and what the rkey names; or on UD one SGE
  * more, in which the GRH ends and the payload begins.
  */
-#define SIMHCA_MAX_HELD (2 * SIMHCA_MAX_SGE + 1)
+#define SIMHCA_MAX_USED_KEYS (2 * SIMHCA_MAX_SGE + 1)
 
 struct simhca_engine;
 struct simhca_key;
@@ -92,8 +92,8 @@ struct simhca_worker {
 		uint64_t offset, length;
 	} landing;
 	/* Keys that this step's accesses use, for simhca_key_release(). */
-	struct simhca_key *held[SIMHCA_MAX_HELD];
-	uint32_t num_held;
+	struct simhca_key *used_keys[SIMHCA_MAX_USED_KEYS];
+	uint32_t num_used_keys;
 	/* On-demand memory that was translated last, and is not present. */
 	struct {
 		struct simhca_odp *odp;

@@ -28,7 +28,7 @@ static struct simhca_handover run_responder(struct simhca_worker *worker, struct
 {
 	struct simhca_handover handover = { .outcome = SIMHCA_ACCEPTED };
 	const struct simhca_context *receiver;
-	uint32_t held;
+	uint32_t used_keys;
 
 	/* Whoever holds it may be in a client's memory: never wait. */
 	if (!simhca_qp_begin_responder(qp)) {
@@ -36,14 +36,14 @@ static struct simhca_handover run_responder(struct simhca_worker *worker, struct
 		return handover;
 	}
 	receiver = qp->source->find ? qp->source->find(qp, packet) : qp->context;
-	if (receiver && atomic_load_explicit(&receiver->held, memory_order_relaxed)) {
+	if (receiver && atomic_load_explicit(&receiver->suspended, memory_order_relaxed)) {
 		forget_source(qp);
 		simhca_qp_end_responder(qp);
 		handover.outcome = SIMHCA_BUSY;
 		return handover;
 	}
 	simhca_guard_narrow(&worker->guard, other, receiver ? receiver->id : other);
-	held = worker->num_held;
+	used_keys = worker->num_used_keys;
 	if (!packet) {
 		if (qp->resp.owed)
 			handover = simhca_responder_continue(worker, qp);
@@ -55,7 +55,7 @@ static struct simhca_handover run_responder(struct simhca_worker *worker, struct
 	} else {
 		handover = simhca_responder_run(worker, qp, packet);
 	}
-	simhca_key_release(worker, held);
+	simhca_key_release(worker, used_keys);
 	*owed = qp->resp.owed;
 	forget_source(qp);
 	simhca_qp_end_responder(qp);

@@ -311,8 +311,8 @@ static enum simhca_reason access_locked(const struct simhca_key_use *use, struct
 	if (reason == SIMHCA_REASON_NONE)
 		reason = access_entry(use, entry, type, va, length, sgl);
 	if (reason == SIMHCA_REASON_NONE && sgl) {
-		entry->holds++;
-		use->worker->held[use->worker->num_held++] = entry;
+		entry->uses++;
+		use->worker->used_keys[use->worker->num_used_keys++] = entry;
 	}
 	return reason;
 }
@@ -398,11 +398,11 @@ enum simhca_reason simhca_translate_sges(const struct simhca_key_use *use,
 
 void simhca_key_release(struct simhca_worker *worker, uint32_t keep)
 {
-	while (worker->num_held > keep) {
-		struct simhca_key *key = worker->held[--worker->num_held];
+	while (worker->num_used_keys > keep) {
+		struct simhca_key *key = worker->used_keys[--worker->num_used_keys];
 
 		pthread_mutex_lock(&key->lock);
-		key->holds--;
+		key->uses--;
 		pthread_mutex_unlock(&key->lock);
 	}
 }
@@ -478,7 +478,7 @@ bool simhca_key_idle(const struct simhca_key_use *use, uint32_t key)
 	if (!entry)
 		return true;
 	pthread_mutex_lock(&entry->lock);
-	idle = !entry->holds;
+	idle = !entry->uses;
 	pthread_mutex_unlock(&entry->lock);
 	return idle;
 }

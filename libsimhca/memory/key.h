@@ -22,7 +22,7 @@ struct simhca_key {
 	 */
 	pthread_mutex_t lock;
 	_Atomic uint32_t used;	   /* rights that an access has needed so far */
-	uint32_t holds;		   /* accesses under way, of what work requests change */
+	uint32_t uses;		   /* accesses under way, of what work requests change */
 	struct simhca_key *region; /* windows: the region that it is bound to */
 	uint64_t region_offset;	   /* windows: bytes from the region's start to its own */
 	uint64_t *pages;	   /* fast-register regions: room for mpt->pages addresses */
@@ -38,7 +38,7 @@ struct simhca_key {
  *
  * "Under way" means: from translation to the end of the packet. For an ordinary region the guards
  * say when that is over, and a control function can wait. A work request that takes a key back must
- * not wait, so windows and fast-register regions count the accesses under way (holds): the
+ * not wait, so windows and fast-register regions count the accesses under way (uses): the
  * work request comes back later until there is none, and only then completes.
  */
 struct simhca_key_use {
@@ -54,7 +54,7 @@ struct simhca_key_use {
 
 /*
  * One access check for every key: whether [va, va + length) of key may be used so; where it lies is
- * added to sgl, and the key is held until simhca_key_release(). With sgl NULL it is only checked.
+ * added to sgl, and the key is in use until simhca_key_release(). With sgl NULL it is only checked.
  * The caller is inside a guard. Length 0 names no memory and is always granted.
  */
 enum simhca_reason simhca_translate(const struct simhca_key_use *use, uint32_t key, uint64_t va,

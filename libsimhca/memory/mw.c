@@ -210,7 +210,7 @@ static enum simhca_reason bind(const struct simhca_key_use *use, struct simhca_k
 		return reason;
 	/* The old key ends here. When the bind completes no access by it is under way. */
 	simhca_mw_unbind(window);
-	if (!window->holds) {
+	if (!window->uses) {
 		fill(window, use, wqe, region, offset);
 		return SIMHCA_REASON_NONE;
 	}

@@ -266,18 +266,18 @@ static enum simhca_consume consume(struct simhca_worker *worker, struct simhca_q
 
 	/* Only a SEND has a header. */
 	if (packet->op != SIMHCA_PKT_SEND)
-		return simhca_srq_consume(srq, qp->held);
+		return simhca_srq_consume(srq, qp->recv_copy);
 	classify(worker, packet, message); /* without the lock: it reads a client's memory */
 	pthread_mutex_lock(&srq->lock);
 	if (message->kind == SIMHCA_TM_NO_TAG || !match(srq, message->tag, &recv)) {
-		result = simhca_srq_consume_locked(srq, qp->held, &limit_reached);
+		result = simhca_srq_consume_locked(srq, qp->recv_copy, &limit_reached);
 		/* Whether it matched, and that it did not, is one step for who adds a tag. */
 		if (message->kind != SIMHCA_TM_NO_TAG) {
 			message->kind = SIMHCA_TM_UNEXPECTED;
 			srq->tags->unexpected += result == SIMHCA_CONSUME_OK;
 		}
 	} else {
-		simhca_recv_hold(qp->held, &recv);
+		simhca_recv_save(qp->recv_copy, &recv);
 	}
 	pthread_mutex_unlock(&srq->lock);
 	if (limit_reached)
@@ -335,7 +335,7 @@ static void add_rndv(struct simhca_qp *qp)
 	struct simhca_rndv *rndv = calloc(1, sizeof(*rndv)), **link;
 	struct simhca_recv recv;
 
-	if (!simhca_recv_load(qp->held, SIMHCA_MAX_TM_SGE, &recv)) {
+	if (!simhca_recv_load(qp->recv_copy, SIMHCA_MAX_TM_SGE, &recv)) {
 		free(rndv);
 		simhca_qp_corrupt(qp);
 		return;

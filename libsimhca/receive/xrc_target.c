@@ -115,7 +115,7 @@ int simhca_create_xrc_target(struct simhca_context *context, const struct simhca
 	qp->xrcd = domain->xrcd;
 	qp->type = SIMHCA_QPT_XRC_RECV;
 	qp->last_wqe_event_due = true;
-	qp->mem = calloc(1, sizeof(*qp->mem) + SIMHCA_HELD_BYTES);
+	qp->mem = calloc(1, sizeof(*qp->mem) + SIMHCA_RECV_COPY_BYTES);
 	qp->usage = simhca_usage_create();
 	qp->qpn = qp->faults.qpn = simhca_number_alloc(&device->qpns);
 	ret = simhca_qp_attach(qp);
@@ -125,7 +125,7 @@ int simhca_create_xrc_target(struct simhca_context *context, const struct simhca
 							      : "out of memory");
 		goto fail;
 	}
-	qp->held = (char *)(qp->mem + 1);
+	qp->recv_copy = (char *)(qp->mem + 1);
 	ret = add_open(context, qp, domain, req->user_handle, &handle, why);
 	if (ret)
 		goto fail;

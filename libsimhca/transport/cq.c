@@ -89,9 +89,9 @@ void simhca_cq_tell(const struct simhca_cq *cq)
 }
 
 /* The event that was held back. What the CQ is armed for by now does not matter. */
-static bool disarm_held(struct simhca_cq *cq)
+static bool disarm_moderated(struct simhca_cq *cq)
 {
-	cq->held = 0;
+	cq->moderated = 0;
 	return disarm(cq, SIMHCA_ARM_BITS);
 }
 
@@ -104,7 +104,7 @@ static void period_is_over(struct simhca_engine *engine, struct simhca_timer *ti
 
 	(void)engine;
 	pthread_mutex_lock(&cq->lock);
-	due = cq->held && disarm_held(cq);
+	due = cq->moderated && disarm_moderated(cq);
 	pthread_mutex_unlock(&cq->lock);
 	if (due)
 		simhca_cq_tell(cq);
@@ -113,25 +113,25 @@ static void period_is_over(struct simhca_engine *engine, struct simhca_timer *ti
 /*
  * Moderation: the event waits for more completions, or for the end of the period that the first of
  * them began. The CQ stays armed until then, so what the client sees is a slow D4. Had the timer
- * been taken by an engine when the count is reached, it finds nothing held, or tells of the next
- * batch too early: the period is a bound.
+ * been taken by an engine when the count is reached, it finds nothing moderated, or tells of the
+ * next batch too early: the period is a bound.
  */
-static bool hold(struct simhca_cq *cq, uint32_t matches)
+static bool moderate(struct simhca_cq *cq, uint32_t matches)
 {
 	struct simhca_engine *engine = cq->context->engine;
 
 	if (!(atomic_load_explicit(&cq->view.mem->arm, memory_order_seq_cst) & matches))
 		return false;
-	if (++cq->held >= cq->mod_count) {
+	if (++cq->moderated >= cq->mod_count) {
 		simhca_engine_stop_timer(engine, &cq->timer);
-		return disarm_held(cq);
+		return disarm_moderated(cq);
 	}
-	if (cq->held > 1)
+	if (cq->moderated > 1)
 		return false;
 	cq->timed = true;
 	cq->timer.expired = period_is_over;
 	return !simhca_engine_start_timer(engine, &cq->timer, cq->mod_period_us * 1000ull) &&
-	       disarm_held(cq);
+	       disarm_moderated(cq);
 }
 
 /* Whether an event is due. */
@@ -144,7 +144,7 @@ static bool notify(struct simhca_cq *cq, const struct simhca_cqe *cqe, bool soli
 		matches |= SIMHCA_ARM_SOLICITED;
 		cq->solicited = (uint64_t)ticket + 1;
 	}
-	return cq->mod_count ? hold(cq, matches) : disarm(cq, matches);
+	return cq->mod_count ? moderate(cq, matches) : disarm(cq, matches);
 }
 
 int simhca_modify_cq(struct simhca_context *context, const struct simhca_modify_cq_req *req,
@@ -165,9 +165,9 @@ int simhca_modify_cq(struct simhca_context *context, const struct simhca_modify_
 	cq->mod_count = req->period ? req->count : 0;
 	cq->mod_period_us = req->period;
 	/* An event that waits does not wait by the old rule, nor without a bound. */
-	if (cq->held) {
+	if (cq->moderated) {
 		simhca_engine_stop_timer(context->engine, &cq->timer);
-		due = disarm_held(cq);
+		due = disarm_moderated(cq);
 	}
 	pthread_mutex_unlock(&cq->lock);
 	if (due)

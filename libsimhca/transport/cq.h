@@ -38,9 +38,9 @@ struct simhca_cq {
 	uint64_t solicited; /* ticket of the last one that was solicited, or in error, plus 1 */
 	/* moderation, if mod_count is not 0 */
 	uint32_t mod_count, mod_period_us;
-	uint32_t held;		   /* completions whose event waits for more of them */
+	uint32_t moderated;	   /* completions whose event waits for more of them */
 	bool timed;		   /* the timer has been used */
-	struct simhca_timer timer; /* of its context's engine: until held ones are told of */
+	struct simhca_timer timer; /* of its context's engine: until moderated ones are told of */
 	struct simhca_user_handle user_handle;
 	uint64_t channel;
 	uint32_t users;

@@ -34,7 +34,7 @@ static uint64_t rq_bytes(const struct simhca_qp *qp)
 
 static uint64_t mem_bytes(const struct simhca_qp *qp)
 {
-	return sizeof(*qp->mem) + (qp->srq ? SIMHCA_HELD_BYTES : 0);
+	return sizeof(*qp->mem) + (qp->srq ? SIMHCA_RECV_COPY_BYTES : 0);
 }
 
 /* Moves from any state but the quiet ones; false if there was nothing to move. */
@@ -294,7 +294,7 @@ static int alloc_rings(struct simhca_qp *qp, struct simhca_why *why)
 		return -ENOMEM;
 	memset(qp->mem, 0, sizeof(*qp->mem));
 	if (qp->srq)
-		qp->held = (char *)(qp->mem + 1);
+		qp->recv_copy = (char *)(qp->mem + 1);
 	return 0;
 }
 
@@ -414,7 +414,7 @@ static void feed(struct simhca_cq *cq, uint32_t wrs, int32_t sign)
 }
 
 /* What it works with is not destroyed before it (+1), or may be again (-1). */
-static void hold(struct simhca_qp *qp, int32_t users)
+static void count_users(struct simhca_qp *qp, int32_t users)
 {
 	feed(qp->send_cq, qp->qpc->max_send_wr, users);
 	feed(qp->recv_cq, qp->qpc->max_recv_wr, users);
@@ -470,7 +470,7 @@ int simhca_qp_add(struct simhca_qp *qp, enum simhca_object_type as,
 		goto fail;
 	qp->qpc = &device->qpcs[SIMHCA_QPN_SLOT(qp->qpn)];
 	fill_qpc(qp, caps);
-	hold(qp, 1);
+	count_users(qp, 1);
 	fill_reply(qp, handle, reply);
 	atomic_store(&context->doorbell[qp->doorbell], &qp->task);
 	atomic_store(&device->qps[SIMHCA_QPN_SLOT(qp->qpn)], qp);
@@ -572,7 +572,7 @@ int simhca_qp_remove(struct simhca_qp *qp, enum simhca_object_type as, uint32_t 
 	simhca_comp_cntr_detach(qp);
 	simhca_usage_sum(qp->usage, &context->past);
 	simhca_caller_usage(qp, &context->past);
-	hold(qp, -1);
+	count_users(qp, -1);
 	simhca_qpc_init(qp->qpc, 0, 0);
 	simhca_object_remove(context, as, handle);
 	simhca_qp_free(qp);

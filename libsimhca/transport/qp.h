@@ -70,7 +70,7 @@ struct simhca_qp {
 	struct simhca_inbox *inbox;		/* what has come by it */
 	struct simhca_qp_mem *mem;
 	char *sq, *rq;
-	char *held; /* behind mem: a receive that was consumed from an SRQ; NULL: it has none */
+	char *recv_copy; /* behind mem: a receive consumed from an SRQ; NULL: it has none */
 	uint32_t sq_entries, sq_stride, rq_entries, rq_stride;
 	uint32_t slot_data; /* bytes from the start of an RQ slot to its data; 0: it has none */
 	struct simhca_mem_ref mem_ref, sq_ref, rq_ref;

@@ -462,7 +462,7 @@ static enum simhca_next await_answers(struct simhca_worker *worker, struct simhc
 	if (!qp->link->pull || !req->count || req->psn_una == simhca_flight(qp, 0)->first)
 		return simhca_wait_answer(qp);
 	handover = qp->link->pull(worker, qp, &more);
-	if (simhca_held_up(qp, &handover))
+	if (simhca_wait_link(qp, &handover))
 		return SIMHCA_NEXT_WAIT;
 	*bytes += qp->link->slice;
 	return more ? SIMHCA_NEXT_PACKET : simhca_wait_answer(qp);
@@ -517,7 +517,7 @@ static enum simhca_next send_packet(struct simhca_worker *worker, struct simhca_
 	worker->landing.sgl = NULL;
 	if (handover.outcome == SIMHCA_ACCEPTED && handover.reason != SIMHCA_REASON_NONE)
 		req->why = handover.reason;
-	if (handover.outcome != SIMHCA_UNREADABLE && !simhca_held_up(qp, &handover)) {
+	if (handover.outcome != SIMHCA_UNREADABLE && !simhca_wait_link(qp, &handover)) {
 		if (!simhca_is_reliable(qp->type)) /* nobody answers: sent is done */
 			simhca_acknowledge(worker, qp, req->psn_send);
 		return SIMHCA_NEXT_PACKET;
@@ -550,8 +550,8 @@ static enum simhca_next go_on(struct simhca_worker *worker, struct simhca_qp *qp
 {
 	struct simhca_requester *req = &qp->req;
 
-	if (atomic_load_explicit(&qp->context->held, memory_order_relaxed))
-		return simhca_wait_held(qp);
+	if (atomic_load_explicit(&qp->context->suspended, memory_order_relaxed))
+		return simhca_wait_suspended(qp);
 	if (!try_again(worker, qp))
 		return SIMHCA_NEXT_WAIT;
 	if ((!req->count || req->psn_send == req->psn_next) && !start_message(worker, qp) &&

@@ -55,7 +55,7 @@ bool simhca_wait_is_over(struct simhca_qp *qp);
 /* For acknowledgements of what is under way: until the transport's timer, or for longer. */
 enum simhca_next simhca_wait_answer(struct simhca_qp *qp);
 /* The link neither accepted the packet nor lost it: the QP waits until it can be tried again. */
-bool simhca_held_up(struct simhca_qp *qp, const struct simhca_handover *handover);
+bool simhca_wait_link(struct simhca_qp *qp, const struct simhca_handover *handover);
 enum simhca_next simhca_wait_for(struct simhca_qp *qp, enum simhca_wait what, uint64_t delay_ns);
 /* What an RNR NAK's timer stands for, in ns. */
 uint64_t simhca_rnr_delay(uint8_t rnr_timer);
@@ -71,6 +71,6 @@ uint32_t simhca_flight_at(struct simhca_qp *qp, uint32_t psn);
 
 /* Something else has to end first: the QP comes back a little later. Under req_lock. */
 enum simhca_next simhca_wait_busy(struct simhca_qp *qp);
-enum simhca_next simhca_wait_held(struct simhca_qp *qp);
+enum simhca_next simhca_wait_suspended(struct simhca_qp *qp);
 
 #endif

@@ -14,8 +14,8 @@
 #define BUSY_MOST 500
 #define BUSY_LONG_NS (1000 * 1000)
 
-/* A context that is held: somebody else's engine thread is stuck in its client's memory. */
-#define HELD_NS (10 * 1000 * 1000)
+/* A context that is suspended: somebody else's engine thread is stuck in its client's memory. */
+#define SUSPENDED_NS (10 * 1000 * 1000)
 
 /* Without a time-out: who has not answered by then is silent. */
 #define SILENCE_NS (1000 * 1000 * 1000)
@@ -52,9 +52,9 @@ enum simhca_next simhca_wait_busy(struct simhca_qp *qp)
 			       qp->req.busy++ < BUSY_MOST ? BUSY_NS : BUSY_LONG_NS);
 }
 
-enum simhca_next simhca_wait_held(struct simhca_qp *qp)
+enum simhca_next simhca_wait_suspended(struct simhca_qp *qp)
 {
-	return simhca_wait_for(qp, SIMHCA_WAIT_BUSY, HELD_NS);
+	return simhca_wait_for(qp, SIMHCA_WAIT_BUSY, SUSPENDED_NS);
 }
 
 /*
@@ -86,7 +86,7 @@ enum simhca_next simhca_wait_answer(struct simhca_qp *qp)
 	return simhca_wait_for(qp, SIMHCA_WAIT_ANSWER, delay);
 }
 
-bool simhca_held_up(struct simhca_qp *qp, const struct simhca_handover *handover)
+bool simhca_wait_link(struct simhca_qp *qp, const struct simhca_handover *handover)
 {
 	switch (handover->outcome) {
 	case SIMHCA_ABSENT: /* for as long as it takes, and whatever the transport */

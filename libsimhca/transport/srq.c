@@ -21,7 +21,7 @@ static uint64_t ring_bytes(uint32_t entries, uint32_t stride)
 	return (uint64_t)entries * stride;
 }
 
-enum simhca_consume simhca_srq_consume_locked(struct simhca_srq *srq, char *held,
+enum simhca_consume simhca_srq_consume_locked(struct simhca_srq *srq, char *recv_copy,
 					      bool *limit_reached)
 {
 	/* acquire: pairs with the client's release after it wrote the WQE. */
@@ -37,7 +37,7 @@ enum simhca_consume simhca_srq_consume_locked(struct simhca_srq *srq, char *held
 			      srq->max_sge, &recv))
 		return SIMHCA_CONSUME_CORRUPT;
 	simhca_store();
-	simhca_recv_hold(held, &recv);
+	simhca_recv_save(recv_copy, &recv);
 	simhca_store();
 	/*
 	 * Under the lock only the client moves it beside us: when its device is gone; then the WQE
@@ -54,13 +54,13 @@ enum simhca_consume simhca_srq_consume_locked(struct simhca_srq *srq, char *held
 	return SIMHCA_CONSUME_OK;
 }
 
-enum simhca_consume simhca_srq_consume(struct simhca_srq *srq, char *held)
+enum simhca_consume simhca_srq_consume(struct simhca_srq *srq, char *recv_copy)
 {
 	enum simhca_consume result;
 	bool limit_reached = false;
 
 	pthread_mutex_lock(&srq->lock);
-	result = simhca_srq_consume_locked(srq, held, &limit_reached);
+	result = simhca_srq_consume_locked(srq, recv_copy, &limit_reached);
 	pthread_mutex_unlock(&srq->lock);
 	if (limit_reached)
 		simhca_async_event(srq->context, srq->user_handle, srq->srqn,
@@ -73,7 +73,7 @@ static enum simhca_consume consume(struct simhca_worker *worker, struct simhca_q
 {
 	(void)worker;
 	(void)packet;
-	return simhca_srq_consume(qp->recv_srq, qp->held);
+	return simhca_srq_consume(qp->recv_srq, qp->recv_copy);
 }
 
 static bool complete(struct simhca_qp *qp, struct simhca_cqe *cqe, bool solicited)

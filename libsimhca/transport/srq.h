@@ -30,10 +30,10 @@ struct simhca_srq {
 	struct simhca_mem_ref mem_ref, ring_ref;
 };
 
-/* Consumes the next receive WQE of an SRQ: it lies in held afterwards. */
-enum simhca_consume simhca_srq_consume(struct simhca_srq *srq, char *held);
+/* Consumes the next receive WQE of an SRQ: it lies in recv_copy afterwards. */
+enum simhca_consume simhca_srq_consume(struct simhca_srq *srq, char *recv_copy);
 /* Under the SRQ's lock; the limit event is the caller's to raise. */
-enum simhca_consume simhca_srq_consume_locked(struct simhca_srq *srq, char *held,
+enum simhca_consume simhca_srq_consume_locked(struct simhca_srq *srq, char *recv_copy,
 					      bool *limit_reached);
 
 #endif

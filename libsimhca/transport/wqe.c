@@ -57,19 +57,20 @@ bool simhca_recv_load(const char *slot, uint32_t max_sge, struct simhca_recv *re
 	return true;
 }
 
-void simhca_recv_hold(char *held, const struct simhca_recv *recv)
+void simhca_recv_save(char *copy, const struct simhca_recv *recv)
 {
 	struct simhca_recv_wqe wqe = { .wr_id = recv->wr_id, .num_sge = recv->num_sge };
 
-	memcpy(held, &wqe, sizeof(wqe));
-	memcpy(held + sizeof(wqe), recv->sge, recv->num_sge * sizeof(recv->sge[0]));
+	memcpy(copy, &wqe, sizeof(wqe));
+	memcpy(copy + sizeof(wqe), recv->sge, recv->num_sge * sizeof(recv->sge[0]));
 }
 
 /* Where the receive WQE of the message at hand lies, or that of the next one. */
 static const char *recv_slot(const struct simhca_qp *qp)
 {
-	return qp->held ? qp->held
-			: qp->rq + (size_t)(qp->resp.rq_ci & (qp->rq_entries - 1)) * qp->rq_stride;
+	return qp->recv_copy
+		       ? qp->recv_copy
+		       : qp->rq + (size_t)(qp->resp.rq_ci & (qp->rq_entries - 1)) * qp->rq_stride;
 }
 
 enum simhca_consume simhca_rq_peek(const struct simhca_qp *qp)
@@ -90,7 +91,7 @@ uint64_t simhca_recv_id(const struct simhca_qp *qp)
 {
 	struct simhca_recv_wqe wqe;
 
-	if (!qp->held && !qp->rq_entries) /* a client says that it has one */
+	if (!qp->recv_copy && !qp->rq_entries) /* a client says that it has one */
 		return 0;
 	memcpy(&wqe, recv_slot(qp), sizeof(wqe));
 	return wqe.wr_id;
@@ -98,10 +99,10 @@ uint64_t simhca_recv_id(const struct simhca_qp *qp)
 
 bool simhca_recv_read(const struct simhca_qp *qp, struct simhca_recv *recv)
 {
-	if (!qp->held && !qp->rq_entries)
+	if (!qp->recv_copy && !qp->rq_entries)
 		return false;
-	return simhca_recv_load(recv_slot(qp), qp->held ? SIMHCA_MAX_SGE : qp->qpc->max_recv_sge,
-				recv);
+	return simhca_recv_load(recv_slot(qp),
+				qp->recv_copy ? SIMHCA_MAX_SGE : qp->qpc->max_recv_sge, recv);
 }
 
 void *simhca_slot_data(const struct simhca_qp *qp)
@@ -113,7 +114,7 @@ void *simhca_slot_data(const struct simhca_qp *qp)
 void simhca_recv_done(struct simhca_qp *qp)
 {
 	qp->resp.have_recv = false;
-	if (!qp->held)
+	if (!qp->recv_copy)
 		qp->resp.rq_ci++;
 }
 

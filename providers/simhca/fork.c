@@ -26,33 +26,33 @@ void shca_fork_remove(struct shca_context *ctx)
 }
 
 /* Those of libibverbs last: poll threads open and close channels with a lock of theirs held. */
-static void hold(void)
+static void before_fork(void)
 {
 	struct shca_context *ctx;
 
-	shca_pollers_hold();
-	shca_workqueue_hold();
-	shca_users_hold();
-	shca_registry_hold();
+	shca_pollers_before_fork();
+	shca_workqueue_before_fork();
+	shca_users_before_fork();
+	shca_registry_before_fork();
 	pthread_mutex_lock(&contexts_lock);
 	for (ctx = LIST_FIRST(&contexts); ctx; ctx = LIST_NEXT(ctx, link))
 		pthread_mutex_lock(&ctx->vctx.context.mutex);
 }
 
-static void release(void)
+static void after_fork(void)
 {
 	struct shca_context *ctx;
 
 	for (ctx = LIST_FIRST(&contexts); ctx; ctx = LIST_NEXT(ctx, link))
 		pthread_mutex_unlock(&ctx->vctx.context.mutex);
 	pthread_mutex_unlock(&contexts_lock);
-	shca_registry_release();
-	shca_users_release();
-	shca_workqueue_release();
-	shca_pollers_release();
+	shca_registry_after_fork();
+	shca_users_after_fork();
+	shca_workqueue_after_fork();
+	shca_pollers_after_fork();
 }
 
 static __attribute__((constructor)) void watch_forks(void)
 {
-	pthread_atfork(hold, release, release);
+	pthread_atfork(before_fork, after_fork, after_fork);
 }

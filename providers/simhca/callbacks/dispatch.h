@@ -101,8 +101,8 @@ struct shca_served *shca_registry_find(const struct ibv_cq *cq);
 void shca_registry_unlock(const struct ibv_cq *cq);
 void shca_registry_add(struct shca_served *served);
 void shca_registry_remove(struct shca_served *served);
-void shca_registry_hold(void);
-void shca_registry_release(void);
+void shca_registry_before_fork(void);
+void shca_registry_after_fork(void);
 
 /* users.c: false from enter if the CQ is being freed */
 int shca_users_init(struct shca_users *users);
@@ -116,8 +116,8 @@ int shca_users_close(struct shca_served *served);
 /* Wait until nobody is in there; EDEADLK if that would never come. */
 int shca_users_wait(struct shca_served *served);
 void shca_users_reopen(struct shca_served *served);
-void shca_users_hold(void);
-void shca_users_release(void);
+void shca_users_before_fork(void);
+void shca_users_after_fork(void);
 
 /* turns.c */
 void shca_turns_init(struct shca_turns *turns, void (*added)(struct shca_turns *));
@@ -145,13 +145,13 @@ void shca_poller_gone(struct shca_poller *poller);
 /* There are no events any more: poll the CQs without, now and then. */
 void shca_poller_lost(struct shca_poller *poller);
 void shca_poller_kick(struct shca_poller *poller);
-void shca_pollers_hold(void);
-void shca_pollers_release(void);
+void shca_pollers_before_fork(void);
+void shca_pollers_after_fork(void);
 
 /* workqueue.c: NULL and errno on failure */
 struct shca_turns *shca_workqueue_get(void);
 void shca_workqueue_put(struct shca_turns *turns);
-void shca_workqueue_hold(void);
-void shca_workqueue_release(void);
+void shca_workqueue_before_fork(void);
+void shca_workqueue_after_fork(void);
 
 #endif

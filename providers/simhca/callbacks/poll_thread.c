@@ -310,12 +310,12 @@ void shca_poller_gone(struct shca_poller *poller)
 	shca_poller_kick(poller);
 }
 
-void shca_pollers_hold(void)
+void shca_pollers_before_fork(void)
 {
 	pthread_mutex_lock(&pollers_lock);
 }
 
-void shca_pollers_release(void)
+void shca_pollers_after_fork(void)
 {
 	pthread_mutex_unlock(&pollers_lock);
 }

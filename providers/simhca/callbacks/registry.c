@@ -56,13 +56,13 @@ void shca_registry_remove(struct shca_served *served)
 }
 
 /* Around fork(): the child inherits lists that nobody is changing. */
-void shca_registry_hold(void)
+void shca_registry_before_fork(void)
 {
 	for (int i = 0; i < BUCKETS; i++)
 		pthread_mutex_lock(&buckets[i].lock);
 }
 
-void shca_registry_release(void)
+void shca_registry_after_fork(void)
 {
 	for (int i = BUCKETS - 1; i >= 0; i--)
 		pthread_mutex_unlock(&buckets[i].lock);

@@ -136,12 +136,12 @@ void shca_users_reopen(struct shca_served *served)
 	pthread_mutex_unlock(&served->users.lock);
 }
 
-void shca_users_hold(void)
+void shca_users_before_fork(void)
 {
 	pthread_mutex_lock(&waits_lock);
 }
 
-void shca_users_release(void)
+void shca_users_after_fork(void)
 {
 	pthread_mutex_unlock(&waits_lock);
 }

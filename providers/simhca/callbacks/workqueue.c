@@ -219,12 +219,12 @@ void shca_workqueue_put(struct shca_turns *turns)
 		stop_and_destroy(wq, true);
 }
 
-void shca_workqueue_hold(void)
+void shca_workqueue_before_fork(void)
 {
 	pthread_mutex_lock(&workqueue_lock);
 }
 
-void shca_workqueue_release(void)
+void shca_workqueue_after_fork(void)
 {
 	pthread_mutex_unlock(&workqueue_lock);
 }
