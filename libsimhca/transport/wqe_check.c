@@ -78,8 +78,6 @@ enum simhca_reason simhca_wqe_check(const struct simhca_qp *qp, struct simhca_se
 	}
 	if ((simhca_is_atomic(opcode) || opcode == SIMHCA_WR_ATOMIC_WRITE) && send->length != 8)
 		return SIMHCA_REASON_ATOMIC_BAD_LENGTH;
-	if (send->length > SIMHCA_MAX_MSG_SIZE)
-		return SIMHCA_REASON_MSG_TOO_LONG;
 	if (qp->type == SIMHCA_QPT_UD) {
 		uint32_t mtu = atomic_load(&qp->device->mem->port.active_mtu);
 
