@@ -20,6 +20,7 @@ struct net {
 	unsigned int op;    /* of the packets to lose */
 	uint32_t from;	    /* the n-th after FIRST_PSN ... */
 	unsigned int count; /* so many of them, one of a PSN each */
+	uint32_t step;	    /* and this many PSNs apart at least */
 	unsigned int sent[SIMHCA_PKT_ATOMIC_ACK + 1];
 	uint32_t last_psn[SIMHCA_PKT_ATOMIC_ACK + 1]; /* after FIRST_PSN, of what was sent last */
 };
@@ -34,6 +35,7 @@ static bool loses(void *arg, unsigned int op, uint32_t psn)
 	if (op != net->op || !net->count || place < net->from)
 		return false;
 	net->count--;
+	net->from += net->step;
 	return true;
 }
 
@@ -127,6 +129,28 @@ static void a_gap_in_a_message(void **state)
 	writes(net, 1, 2500);
 	expect_writes(net, 1, 2500);
 	assert_int_equal(net->sent[SIMHCA_PKT_WRITE], 10 + 5);
+}
+
+/* Each gap that is told of costs a retry; what is acknowledged gives them back. */
+static void a_gap_costs_a_retry(void **state)
+{
+	for (uint8_t retries = 0; retries < 2; retries++) {
+		struct options options = default_options(IBV_QPT_RC);
+		struct net *net;
+
+		options.retry_cnt = retries;
+		net = net_with(state, options);
+		lose(net, SIMHCA_PKT_WRITE, 2, 2);
+		net->step = net->world->fabric->link->window;
+		writes(net, 1, 16384);
+		if (retries)
+			expect_writes(net, 1, 16384);
+		else
+			expect_why(net->pair->a.send_cq, 0, RETRY_EXC_ERR, PSN_SEQUENCE);
+		assert_int_equal(net->count, retries ? 0 : 1);
+		assert_int_equal(stat(net, 0, SIMHCA_STAT_LOCAL_ACK_TIMEOUT), 0);
+		lossy_end();
+	}
 }
 
 /* If that is lost as well nobody tells: the timer has to. */
@@ -346,6 +370,7 @@ int main(void)
 		ON_ETHERNET(an_acknowledgement_stands_for_all_before),
 		ON_ETHERNET(a_gap_is_told_once),
 		ON_ETHERNET(a_gap_in_a_message),
+		ON_ETHERNET(a_gap_costs_a_retry),
 		ON_ETHERNET(what_is_lost_twice_needs_the_timer),
 		ON_ETHERNET(a_time_out_goes_back_to_the_oldest),
 		ON_ETHERNET(a_read_goes_on_from_the_missing_response),
