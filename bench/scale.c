@@ -7,11 +7,17 @@
  *	scale mapped-mrs N	MRs in a process with 20,000 mappings, in turn over each of those
  *	scale open N		N processes have the device open at once
  *	scale alltoall N	N processes, each of which sends to each other and checks what comes
+ *	scale across N GID PORT [SERVER]
+ *				N RC QPs that are connected to those of another process, which has
+ *				the same said but SERVER; each of them sends, and checks what comes
  *
- * The first ones print the seconds that each step took, and after "ready" wait for the end of
- *their input, so that somebody can look at the daemon meanwhile.
+ * All but alltoall print the seconds that each step took, and after "ready" wait for the end of
+ * their input, so that somebody can look at the daemon meanwhile.
  */
+#include <arpa/inet.h>
 #include <infiniband/verbs.h>
+#include <netdb.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -19,6 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -30,7 +37,8 @@
 
 static struct ibv_context *context;
 static struct ibv_port_attr port;
-static union ibv_gid gid;
+static union ibv_gid gid, peer_gid; /* the peer's: our own, unless it is said to be another */
+static uint8_t gid_index;
 
 static void open_device(void)
 {
@@ -39,8 +47,10 @@ static void open_device(void)
 	if (!list || !list[0])
 		die("no device");
 	context = ibv_open_device(list[0]);
-	if (!context || ibv_query_port(context, 1, &port) || ibv_query_gid(context, 1, 0, &gid))
+	if (!context || ibv_query_port(context, 1, &port) ||
+	    ibv_query_gid(context, 1, gid_index, &gid))
 		die("ibv_open_device");
+	peer_gid = gid;
 	ibv_free_device_list(list);
 }
 
@@ -62,7 +72,9 @@ static void connect_to(struct ibv_qp *qp, uint32_t peer)
 		.ah_attr = { .dlid = port.lid,
 			     .port_num = 1,
 			     .is_global = port.link_layer == IBV_LINK_LAYER_ETHERNET,
-			     .grh = { .dgid = gid, .hop_limit = 1 } },
+			     .grh = { .dgid = peer_gid,
+				      .sgid_index = gid_index,
+				      .hop_limit = 64 } },
 	};
 	if (ibv_modify_qp(qp, &attr,
 			  IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
@@ -353,13 +365,153 @@ static void processes(unsigned int count, void (*run)(struct meeting *, unsigned
 	step("all", start);
 }
 
+/* ------------------------------------------------------------- one process of two */
+
+/* Connected to the server, or as a server to whoever comes. */
+static int meet_other(const char *port_name, const char *server)
+{
+	const struct addrinfo hints = { .ai_family = AF_INET, .ai_socktype = SOCK_STREAM };
+	const struct sockaddr_in here = { .sin_family = AF_INET,
+					  .sin_port = htons((uint16_t)atoi(port_name)) };
+	struct addrinfo *there;
+	int fd = socket(AF_INET, SOCK_STREAM, 0), one = 1, peer;
+
+	if (fd < 0)
+		die("socket");
+	if (server) {
+		if (getaddrinfo(server, port_name, &hints, &there) ||
+		    connect(fd, there->ai_addr, there->ai_addrlen))
+			die(server);
+		freeaddrinfo(there);
+		return fd;
+	}
+	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) ||
+	    bind(fd, (const struct sockaddr *)&here, sizeof(here)) || listen(fd, 1))
+		die("listen");
+	peer = accept(fd, NULL, NULL);
+	if (peer < 0)
+		die("accept");
+	close(fd);
+	return peer;
+}
+
+/* Both have to come here; what each has is the other's then. */
+static void exchange(int fd, const void *ours, void *theirs, size_t bytes)
+{
+	const char *from = ours;
+	size_t sent = 0;
+
+	/* A part that any socket's buffer holds, in turns. */
+	while (sent < bytes) {
+		size_t part = bytes - sent < 4096 ? bytes - sent : 4096;
+
+		if (send(fd, from + sent, part, 0) != (ssize_t)part ||
+		    recv(fd, (char *)theirs + sent, part, MSG_WAITALL) != (ssize_t)part)
+			die("the other one is gone");
+		sent += part;
+	}
+}
+
+static void wait_for_other(int fd)
+{
+	char ours = 0, theirs;
+
+	exchange(fd, &ours, &theirs, 1);
+}
+
+#define SHORT 64 /* bytes of a message */
+
+static void across(unsigned int count, const char *port_name, const char *server)
+{
+	struct ibv_pd *pd = ibv_alloc_pd(context);
+	struct ibv_cq *cq = ibv_create_cq(context, (int)(2 * count), NULL, NULL, 0);
+	struct ibv_qp **qp = calloc(count, sizeof(*qp));
+	uint32_t *ours = calloc(count, sizeof(*ours)), *theirs = calloc(count, sizeof(*theirs));
+	uint32_t *out = calloc(count, SHORT), *in = calloc(count, SHORT);
+	struct ibv_mr *out_mr, *in_mr;
+	double start = seconds();
+	int fd;
+
+	alarm(300);
+	if (!pd || !cq || !qp || !ours || !theirs || !out || !in)
+		die("set-up");
+	out_mr = ibv_reg_mr(pd, out, (size_t)count * SHORT, 0);
+	in_mr = ibv_reg_mr(pd, in, (size_t)count * SHORT, IBV_ACCESS_LOCAL_WRITE);
+	if (!out_mr || !in_mr)
+		die("ibv_reg_mr");
+	for (unsigned int i = 0; i < count; i++) {
+		qp[i] = new_qp(pd, cq, 2);
+		ours[i] = qp[i]->qp_num;
+	}
+	step("create", start);
+	fd = meet_other(port_name, server);
+	exchange(fd, ours, theirs, count * sizeof(*ours));
+	exchange(fd, &gid, &peer_gid, sizeof(gid));
+	start = seconds();
+	for (unsigned int i = 0; i < count; i++) {
+		struct ibv_sge sge = { (uintptr_t)in + i * SHORT, SHORT, in_mr->lkey };
+		struct ibv_recv_wr wr = { .sg_list = &sge, .num_sge = 1 }, *bad;
+
+		connect_to(qp[i], theirs[i]);
+		if (ibv_post_recv(qp[i], &wr, &bad))
+			die("ibv_post_recv");
+	}
+	step("connect", start);
+	wait_for_other(fd);
+	start = seconds();
+	for (unsigned int i = 0; i < count; i++) {
+		struct ibv_sge sge = { (uintptr_t)out + i * SHORT, SHORT, out_mr->lkey };
+		struct ibv_send_wr wr = { .sg_list = &sge,
+					  .num_sge = 1,
+					  .opcode = IBV_WR_SEND,
+					  .send_flags = IBV_SEND_SIGNALED },
+				   *bad;
+
+		for (unsigned int j = 0; j < SHORT / 4; j++)
+			out[i * SHORT / 4 + j] = word(ours[i], theirs[i], j);
+		if (ibv_post_send(qp[i], &wr, &bad))
+			die("ibv_post_send");
+	}
+	poll_for(cq, 2 * count);
+	step("send", start);
+	for (unsigned int i = 0; i < count; i++) {
+		for (unsigned int j = 0; j < SHORT / 4; j++) {
+			if (in[i * SHORT / 4 + j] != word(theirs[i], ours[i], j)) {
+				fprintf(stderr, "QP %u: word %u is wrong\n", i, j);
+				exit(1);
+			}
+		}
+	}
+	wait_for_other(fd); /* nobody leaves while the other one may ask again */
+	wait_for_end();
+	start = seconds();
+	for (unsigned int i = 0; i < count; i++)
+		if (ibv_destroy_qp(qp[i]))
+			die("ibv_destroy_qp");
+	step("destroy", start);
+	if (ibv_dereg_mr(out_mr) || ibv_dereg_mr(in_mr) || ibv_destroy_cq(cq) || ibv_dealloc_pd(pd))
+		die("end");
+	free(qp);
+	free(ours);
+	free(theirs);
+	free(out);
+	free(in);
+	close(fd);
+}
+
 int main(int argc, char *argv[])
 {
-	unsigned int count = argc == 3 ? (unsigned int)strtoul(argv[2], NULL, 10) : 0;
+	unsigned int count = argc >= 3 ? (unsigned int)strtoul(argv[2], NULL, 10) : 0;
 
-	if (!count) {
-		fprintf(stderr,
-			"usage: scale qps|deep-qps|cqs|mrs|mapped-mrs|mws|open|alltoall N\n");
+	if (count && argc >= 5 && argc <= 6 && !strcmp(argv[1], "across")) {
+		gid_index = (uint8_t)atoi(argv[3]);
+		open_device();
+		across(count, argv[4], argv[5]);
+		return ibv_close_device(context) != 0;
+	}
+	if (!count || argc != 3) {
+		fprintf(stderr, "usage: scale qps|deep-qps|cqs|mrs|mapped-mrs|mws|open|alltoall N\n"
+				"       scale across N GID_INDEX PORT [SERVER]\n");
 		return 2;
 	}
 	if (!strcmp(argv[1], "open")) {

@@ -9,8 +9,9 @@ import subprocess
 
 import pytest
 
-from common import Device, expect_success, wait_until
+from common import Device, expect_success, new_port, wait_until
 from middleware import HERE, compiled
+from namespaces import IPV4, IPV4_GID, inside, listens, namespaces_can_be_had, two_hosts
 from rdmacm import expect_no_ids
 
 LONG = bool(os.environ.get("SIMHCA_SOAK"))
@@ -21,6 +22,7 @@ FEW, MANY = (2500, 10000) if LONG else (500, 4000)
 # Bytes of the daemon, its own and shared, that one idle object may cost.
 MOST = {"qps": 8192, "cqs": 4096, "mrs": 1024}
 CONNECTIONS, CONNECTING = (10000, 100) if LONG else (500, 30)
+ACROSS = 10000 if LONG else 500
 
 
 @pytest.fixture(scope="module")
@@ -115,3 +117,42 @@ def test_connections(ethernet, connections, kind, count):
     assert "ready" in result.stdout.splitlines(), result
     ethernet.expect_idle()
     expect_no_ids(ethernet)
+
+
+@pytest.mark.skipif(not namespaces_can_be_had(),
+                    reason="no user namespaces, or no virtual Ethernet in them")
+def test_between_hosts(scale):
+    """QPs that are connected by the wire: each carries a message both ways, its data are checked."""
+    def start(host, *to):
+        argv = [*inside(host.namespace), scale, "across", ACROSS, IPV4_GID, port, *to]
+        return subprocess.Popen(list(map(str, argv)), env=host.env, stdin=subprocess.PIPE,
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    port = new_port()
+    with two_hosts(1500) as hosts:
+        for host in hosts:
+            expect_success(host.run(scale, "qps", 2))  # what a first client costs in any case
+        before = [resident(host.pid) for host in hosts]
+        with start(hosts[1]) as server:
+            wait_until(lambda: listens(hosts[1], port) or server.poll() is not None, SECONDS,
+                       "it listens")
+            with start(hosts[0], IPV4[1]) as client:
+                programs = client, server
+                lines = [[], []]
+                for said, program in zip(lines, programs):
+                    while not said or said[-1] not in ("ready", ""):
+                        said.append(program.stdout.readline().strip())
+                    assert said[-1] == "ready", lines
+                grown = [resident(host.pid) - was for host, was in zip(hosts, before)]
+                print(grown, lines)
+                for host in hosts:
+                    assert host.objects()["qps"] == ACROSS
+                for program in programs:
+                    program.stdin.close()
+                for said, program in zip(lines, programs):
+                    said += program.stdout.read().splitlines()
+                    assert program.wait(SECONDS) == 0, lines
+                print(lines)
+        for host in hosts:
+            host.expect_idle()
+        assert max(grown) < ACROSS * MOST["qps"] + (1 << 20), grown
