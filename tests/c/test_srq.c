@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Shared receive queues: sharing, the limit event, resizing, and the last WQE of a dying QP. */
+#include "dma/dma.h"
 #include "harness.h"
 
 struct shared {
@@ -210,6 +211,28 @@ static void the_last_wqe_event_follows_a_fault(void **state)
 	expect(s->server_side[1].recv_cq, 1, SUCCESS);
 }
 
+/* Of a message that is cut short: the SRQ has it no more, so the QP gives it back. */
+static void a_receive_that_was_taken_is_flushed(void **state)
+{
+	struct shared *s = make(*state, IBV_QPT_RC, 16, 0);
+	struct side *sender = &s->client[0], *receiver = sender->peer;
+	struct mr *from = mr_new(sender->client, 2 * SIMHCA_LINK_SLICE, ALL_ACCESS);
+	struct mr *to = mr_new(s->server, 2 * SIMHCA_LINK_SLICE, ALL_ACCESS);
+	struct simhca_sge room = sge(to, 0, 2 * SIMHCA_LINK_SLICE), bad = sge(from, 0, 8);
+	struct simhca_cqe cqe;
+
+	bad.lkey ^= 1;
+	srq_recv(s->srq, 7, &room, 1);
+	post(sender, .id = 1, .opcode = SIMHCA_WR_SEND, SGES(sge(from, 0, SIMHCA_LINK_SLICE), bad));
+	expect_why(sender->send_cq, 1, LOC_PROT_ERR, KEY_STALE);
+	expect_none(receiver->recv_cq);
+	assert_int_equal(atomic_load(&s->srq->state->ci), 1);
+	assert_int_equal(0, qp_move(receiver->qp, IBV_QPS_ERR));
+	cqe = expect_why(receiver->recv_cq, 7, WR_FLUSH_ERR, FLUSHED);
+	assert_true(cqe.flags & SIMHCA_CQE_SRQ);
+	expect_none(receiver->recv_cq);
+}
+
 static void a_qp_without_srq_has_no_such_event(void **state)
 {
 	struct shared *s = make(*state, IBV_QPT_RC, 16, 0);
@@ -311,6 +334,7 @@ int main(void)
 		ON_ETHERNET(an_unreliable_message_that_is_too_long),
 		ON_ETHERNET(the_last_wqe_event_follows_the_error),
 		ON_ETHERNET(the_last_wqe_event_follows_a_fault),
+		ON_ETHERNET(a_receive_that_was_taken_is_flushed),
 		ON_ETHERNET(a_qp_without_srq_has_no_such_event),
 		ON_ETHERNET(only_what_completes_a_receive_takes_one),
 		ON_ETHERNET(buffers_belong_to_the_srqs_pd),
