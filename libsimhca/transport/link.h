@@ -25,7 +25,7 @@ enum simhca_outcome {
 	SIMHCA_BUSY,	   /* another engine works on the receiver: try again */
 	SIMHCA_ELSEWHERE,  /* another engine must carry it: `engine` */
 	SIMHCA_ABSENT,	   /* the receiver's pages are being brought in: try again after a while */
-	SIMHCA_LATE,	   /* a rule of faults has it wait: try again after delay_ns */
+	SIMHCA_LATE,	   /* too early, or a rule of faults has it wait: again after delay_ns */
 };
 
 struct simhca_handover {

@@ -327,8 +327,9 @@ struct options {
 	uint8_t timeout, retry_cnt, rnr_retry, min_rnr_timer;
 	uint8_t max_rd_atomic, max_dest_rd_atomic;
 	uint8_t gid_index;
-	bool strip_cvlan; /* RAW_PACKET */
-	bool slot_data;	  /* and the device has to have it */
+	uint8_t static_rate; /* enum ibv_rate */
+	bool strip_cvlan;    /* RAW_PACKET */
+	bool slot_data;	     /* and the device has to have it */
 	bool no_callers;
 	bool same_device;  /* both sides on device 0 */
 	bool same_context; /* and in one context */

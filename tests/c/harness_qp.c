@@ -190,6 +190,9 @@ struct simhca_av av_to(const struct world *world, unsigned int device, unsigned 
 struct simhca_qp_attr qp_attr_to(const struct qp *qp, unsigned int peer_device, uint32_t peer_qpn,
 				 const struct options *options)
 {
+	struct simhca_av av = av_to(qp->client->world, peer_device, options->gid_index);
+
+	av.static_rate = options->static_rate;
 	return (struct simhca_qp_attr){
 		.port_num = 1,
 		.pkey_index = 0,
@@ -205,7 +208,7 @@ struct simhca_qp_attr qp_attr_to(const struct qp *qp, unsigned int peer_device, 
 		.timeout = options->timeout,
 		.retry_cnt = options->retry_cnt,
 		.rnr_retry = options->rnr_retry,
-		.av = av_to(qp->client->world, peer_device, options->gid_index),
+		.av = av,
 	};
 }
 

@@ -21,6 +21,7 @@ struct simhca_inbox {
 	uint32_t psn_next;	 /* behind what has been sent of requests */
 	bool psn_known;
 	struct simhca_congestion congestion;
+	struct simhca_pace pace;
 	atomic_bool notified;
 	uint64_t told_at;  /* of whoever has it */
 	uint32_t openings; /* what was dequeued before the last one does not come back */
@@ -113,6 +114,11 @@ const struct simhca_wire_path *simhca_inbox_path(const struct simhca_inbox *inbo
 struct simhca_congestion *simhca_inbox_congestion(struct simhca_inbox *inbox)
 {
 	return &inbox->congestion;
+}
+
+struct simhca_pace *simhca_inbox_pace(struct simhca_inbox *inbox)
+{
+	return &inbox->pace;
 }
 
 bool simhca_inbox_notify(struct simhca_inbox *inbox, const struct simhca_wire_path *from)

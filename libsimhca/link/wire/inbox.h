@@ -7,6 +7,7 @@
 #define LIBSIMHCA_INBOX_H
 
 #include "link/wire/congestion.h"
+#include "link/wire/pace.h"
 #include "link/wire/wire.h"
 #include "transport/packet.h"
 
@@ -54,6 +55,9 @@ bool simhca_inbox_put(struct simhca_inbox *inbox, const struct simhca_packet *pa
 
 /* What a connected QP may have under way; under its requester's lock. */
 struct simhca_congestion *simhca_inbox_congestion(struct simhca_inbox *inbox);
+
+/* How fast it sends, also if it is connected to nobody; likewise. */
+struct simhca_pace *simhca_inbox_pace(struct simhca_inbox *inbox);
 
 /* The peer was told by the network that it is full: from its address, or it is not believed. */
 bool simhca_inbox_notify(struct simhca_inbox *inbox, const struct simhca_wire_path *from);

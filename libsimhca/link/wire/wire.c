@@ -30,6 +30,7 @@
 #define TRIES 500		  /* of a packet for a QP that is busy; then it is lost */
 #define INBOX_BYTES (64ull << 20) /* in all inboxes */
 #define PAYLOAD_MOST 4096u
+#define PACKET_OVERHEAD 58u /* bytes of a packet's headers, from Ethernet's to the ICRC */
 /* Payload that is taken from a program, or given to it, in one go: packets of one run. */
 #define SLICE (64u << 10)
 #define SLICE_MOST 64u
@@ -371,9 +372,30 @@ static struct simhca_handover send_request(struct simhca_worker *worker, struct 
 	return carry(worker, qp, packet, simhca_inbox_path(qp->inbox), ecn_capable(packet->av));
 }
 
+/* LATE: it would be faster than its address says. */
+static struct simhca_handover paced(struct simhca_qp *qp, const struct simhca_packet *packet)
+{
+	struct simhca_handover handover = { .outcome = SIMHCA_ACCEPTED };
+	uint64_t packets, bytes;
+
+	if (!packet->av->static_rate)
+		return handover;
+	packets = simhca_psn_count(packet->length, simhca_qp_mtu(qp));
+	bytes = packet->length + packets * PACKET_OVERHEAD;
+	handover.delay_ns = simhca_pace(simhca_inbox_pace(qp->inbox), packet->av->static_rate,
+					bytes, simhca_engine_now(qp->context->engine));
+	if (handover.delay_ns)
+		handover.outcome = SIMHCA_LATE;
+	return handover;
+}
+
 static struct simhca_handover request(struct simhca_worker *worker, struct simhca_qp *qp,
 				      struct simhca_packet *packet)
 {
+	const struct simhca_handover pace = paced(qp, packet);
+
+	if (pace.outcome != SIMHCA_ACCEPTED)
+		return pace;
 	if (simhca_inject_is_on(qp->device->fabric))
 		return simhca_faulty_request(worker, qp, packet, send_request);
 	return send_request(worker, qp, packet);
@@ -413,13 +435,19 @@ static struct simhca_handover send_datagram(struct simhca_worker *worker, struct
 static struct simhca_handover request_datagram(struct simhca_worker *worker, struct simhca_qp *qp,
 					       struct simhca_packet *packet)
 {
-	if (packet->dest_qpn == SIMHCA_MCAST_QPN) {
+	bool group = packet->dest_qpn == SIMHCA_MCAST_QPN;
+	struct simhca_handover pace;
+
+	if (!group && is_local(qp->device, packet->av))
+		return simhca_local_link.request(worker, qp, packet);
+	pace = paced(qp, packet);
+	if (pace.outcome != SIMHCA_ACCEPTED)
+		return pace;
+	if (group) {
 		const struct simhca_handover here = simhca_local_link.request(worker, qp, packet);
 
 		if (here.outcome != SIMHCA_ACCEPTED || !packet->av->is_global)
 			return here;
-	} else if (is_local(qp->device, packet->av)) {
-		return simhca_local_link.request(worker, qp, packet);
 	}
 	if (simhca_inject_is_on(qp->device->fabric))
 		return simhca_faulty_request(worker, qp, packet, send_datagram);
