@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Limits: what the configuration says is reported, enforced, and given back when objects go. */
+#include "device/handles.h"
 #include "harness.h"
 
 static struct world *small_world(void)
@@ -371,6 +372,54 @@ static void qpns_do_not_repeat_soon(void **state)
 	}
 }
 
+/* Nor when all slots have been in use: a late packet does not find the slot's next owner. */
+static void a_slot_has_another_number_each_time(void **state)
+{
+	struct simhca_numbers numbers = { 0 };
+	bool *seen = calloc(SIMHCA_QPN_MASK + 1, sizeof(*seen));
+
+	(void)state;
+	assert_non_null(seen);
+	assert_true(simhca_numbers_init(&numbers, 32));
+	for (int i = 0; i < 1000; i++) { /* 24 bits are good for 100 uses of a slot */
+		uint32_t number = simhca_number_alloc(&numbers);
+
+		assert_true(number && number <= SIMHCA_QPN_MASK);
+		assert_false(seen[number]);
+		seen[number] = true;
+		simhca_number_release(&numbers, number);
+	}
+	simhca_numbers_free(&numbers);
+	free(seen);
+}
+
+static int join(const struct qp *qp, uint32_t group)
+{
+	struct simhca_mcast_req req = { .qp = qp->handle, .gid.raw = { 0xff, 0x0e } };
+
+	req.gid.raw[14] = (uint8_t)(group >> 8);
+	req.gid.raw[15] = (uint8_t)group;
+	return simhca_attach_mcast(qp->client->context, &req, NULL);
+}
+
+static void a_device_has_so_many_multicast_groups(void **state)
+{
+	struct client *client = client_new(*state, 0);
+	struct options options = default_options(IBV_QPT_UD);
+	struct world *world = *state;
+	uint32_t most = simhca_device_memory(world->device[0])->attr.max_mcast_grp;
+	struct cq *cq = cq_new(client, 4);
+	struct qp *qp = qp_new(client, &options, cq, cq, NULL);
+
+	for (uint32_t group = 0; group < most; group++)
+		assert_int_equal(0, join(qp, group));
+	assert_int_equal(-ENOMEM, join(qp, most));
+	assert_int_equal(0, join(qp, most - 1));
+	assert_int_equal(0, simhca_destroy_qp(client->context, qp->handle, NULL));
+	qp = qp_new(client, &options, cq, cq, NULL);
+	assert_int_equal(0, join(qp, most));
+}
+
 /*
  * The queues of 65,536 QPs need more than 256 segments of the size that does for a few: of the
  * largest queues it takes only hundreds to see that segments grow. Memory that is not used costs
@@ -414,6 +463,8 @@ int main(void)
 		ON_ETHERNET(the_qpc_shows_the_qp),
 		ON_ETHERNET(port_and_gid_events),
 		ON_ETHERNET(qpns_do_not_repeat_soon),
+		cmocka_unit_test(a_slot_has_another_number_each_time),
+		ON_ETHERNET(a_device_has_so_many_multicast_groups),
 		ON_ETHERNET(a_context_has_room_for_the_queues_of_many_qps),
 	};
 
