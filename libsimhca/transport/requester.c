@@ -240,7 +240,7 @@ static void fill_address(struct simhca_qp *qp, const struct simhca_send_wqe *wqe
 	}
 	packet->src_qpn = qp->qpn;
 	packet->src_context = qp->context->id;
-	packet->slid = mem->port.lid | packet->av->src_path_bits;
+	packet->slid = mem->port.lid; /* LMC is 0: path bits add nothing to it */
 }
 
 /* PSNs that the packet takes: a read's response has those of its request. */

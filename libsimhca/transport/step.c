@@ -511,7 +511,7 @@ static int complete_receive(struct simhca_step *step, struct turns *turns,
 		.flags = SIMHCA_CQE_RECV,
 		.in_slot = msg->slot != NULL,
 		.sl = step->qpc->av.sl,
-		.slid = step->device->port.lid | step->qpc->av.src_path_bits,
+		.slid = step->device->port.lid,
 	};
 	uint32_t ticket;
 

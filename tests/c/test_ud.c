@@ -206,11 +206,13 @@ static void the_grh_of_an_infiniband_path(void **state)
 static void no_grh_on_a_local_lid_path(void **state)
 {
 	struct pair *pair = ud_pair(*state, 0);
+	struct simhca_av av = av_to(*state, 1, 0);
 	struct simhca_cqe cqe;
 
+	av.src_path_bits = 3; /* the port has one LID, to which an answer goes */
 	fill(pair->a.mr->addr, 100, 1);
 	recv_into(&pair->b, 1, 0, 200);
-	send_with(pair, 1, QKEY, av_to(*state, 1, 0), pair->b.qp->qpn);
+	send_with(pair, 1, QKEY, av, pair->b.qp->qpn);
 	cqe = expect(pair->b.recv_cq, 1, SUCCESS);
 	assert_int_equal(cqe.flags & SIMHCA_CQE_GRH, 0);
 	assert_int_equal(cqe.byte_len, 100 + SIMHCA_GRH_BYTES);
