@@ -390,10 +390,12 @@ static void an_srq_whose_cq_is_dead(void **state)
 		srq_recv(srq, id, &one, 1);
 	send_to(s, 0, srq->srqn);
 	expect(s->cq, 0, SUCCESS);
-	/* The message whose completion is lost, and each that comes after it. */
+	/* The message whose completion is lost, and each that comes after it: no receive is for it.
+	 */
 	for (uint64_t id = 1; id < 3; id++) {
 		send_to(s, id, srq->srqn);
 		expect_why(s->cq, id, REM_OP_ERR, XRC_CQ_ERROR);
+		assert_int_equal(atomic_load(&srq->state->ci), 2);
 		check_refused(s, IBV_EVENT_QP_REQ_ERR);
 		assert_int_equal(events_of(to->client, small, IBV_EVENT_CQ_ERR), id == 1);
 		reconnect(s);
