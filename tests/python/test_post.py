@@ -142,6 +142,15 @@ def test_inline_too_long(pair, api):
         assert poll_ok(server.rcq).byte_len == most
 
 
+def test_inline_of_a_read(pair, api):
+    """Only what sends data has them inline; refused when it is posted, not by a completion."""
+    client, server = pair(inline=100, ex=api == 'wr')
+    with refused(errno.EINVAL):
+        client.send(READ, client.region.sge(0, 8), to=server.region.at(), flags=INLINE, api=api)
+    client.send(READ, client.region.sge(0, 8), to=server.region.at(), api=api)
+    poll_ok(client.scq)
+
+
 @pytest.mark.parametrize('qp_type, opcode', [
     (UD, WRITE), (UD, READ), (UD, FETCH_ADD), (UC, READ), (UC, FETCH_ADD),
     (RC, e.IBV_WR_TSO), (RC, 100)])
