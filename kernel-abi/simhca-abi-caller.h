@@ -42,7 +42,9 @@ struct simhca_caller {
 	_Atomic uint64_t handed[SIMHCA_HANDED_REASONS]; /* times that one was left to the device */
 	/* The device leaves what is posted to the next step, for a moment; a step clears it. */
 	_Atomic uint64_t left;
-	uint64_t reserved0[5];
+	/* 1: fewer WQEs are left in the peer's SRQ than its limit says; as an event that is due */
+	_Atomic uint64_t srq_limit;
+	uint64_t reserved0[4];
 };
 SIMHCA_ABI_SIZE(struct simhca_caller, 192);
 

@@ -896,7 +896,8 @@ struct simhca_find_peer_reply {
 
 /*
  * ATTACH_PEER: what the program needs so as to run steps of its QP. Descriptors of the reply: the
- * segment of the peer's QP, and that of the CQ in which its receives complete.
+ * segment of the peer's QP, that of the CQ in which its receives complete, and that of its receive
+ * queue: the SRQ's, or the QP's once more.
  */
 struct simhca_attach_peer_req {
 	uint32_t qp;
@@ -913,13 +914,17 @@ struct simhca_attach_peer_reply {
 	uint32_t send_entries; /* of its ring */
 	uint32_t recv_cqe;     /* likewise of the peer's receive CQ */
 	uint32_t recv_entries; /* of its ring */
-	uint32_t rq_entries;   /* of the peer's receive queue */
+	uint32_t rq_entries;   /* of the peer's receive queue, which may be an SRQ */
 	uint32_t rq_stride;    /* bytes */
 	uint32_t slot_data;    /* as create_qp's reply has it */
+	uint32_t claimant;     /* the peer's number in the SRQ; 0: it has a queue of its own */
+	uint32_t rq_max_sge;
+	uint32_t rq_pd;				  /* of the receive buffers */
 	struct simhca_mem_ref send_cq, send_ring; /* of the sender's context memory */
-	uint64_t qp_size, cq_size;		  /* bytes of the segments */
-	uint64_t state, rq;			  /* offsets in the first */
+	uint64_t qp_size, cq_size, rq_size;	  /* bytes of the segments */
+	uint64_t state;				  /* offset in the first */
 	uint64_t recv_cq, recv_ring;		  /* in the second */
+	uint64_t rq, srq;			  /* in the third */
 };
 
 #endif

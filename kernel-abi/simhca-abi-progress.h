@@ -135,7 +135,7 @@ struct simhca_responder {
 	uint8_t owed;	    /* enum simhca_owed: what `read` is */
 	struct simhca_tm_message tm; /* of the message, if the SRQ matches tags */
 	uint32_t ticket;	     /* as a requester's, of the last receive */
-	uint32_t reserved;
+	uint32_t claim; /* with an SRQ: its ci, after the last WQE that is accounted for here */
 };
 SIMHCA_ABI_SIZE(struct simhca_responder, 128);
 

@@ -31,7 +31,7 @@
 #include "simhca-abi-reason.h"
 
 /* Bumped whenever a layout or a command changes; both sides refuse another one. */
-#define SIMHCA_ABI_VERSION 14u
+#define SIMHCA_ABI_VERSION 15u
 
 #define SIMHCA_ABI_SIZE(type, bytes)                                                               \
 	static_assert(sizeof(type) == (bytes), #type " must be " #bytes " bytes")
@@ -469,14 +469,25 @@ SIMHCA_ABI_AT(struct simhca_qp_mem, resp_turn, 768);
 SIMHCA_ABI_AT(struct simhca_qp_mem, answered, 1088);
 SIMHCA_ABI_SIZE(struct simhca_qp_mem, 1600);
 
-/* Run state of an SRQ. WQEs are consumed in the order of posting. */
+/*
+ * Run state of an SRQ. WQEs are consumed in the order of posting. Who moves ci has the WQE before
+ * it, and says for which of the SRQ's QPs; who moves it next first notes in claimed[] what that one
+ * has got. So it is known of each QP which WQE was its latest, whoever ends in the middle.
+ */
+/* QPs for which programs may consume: those that have a segment to themselves. */
+#define SIMHCA_SRQ_CLAIMANTS SIMHCA_MAX_OWN_SEGMENTS
 struct simhca_srq_mem {
 	_Atomic uint32_t pi; /* client: receive WQEs posted */
 	uint8_t reserved0[60];
-	_Atomic uint32_t ci; /* device: receive WQEs consumed; who moves it has the WQE before it */
-	uint8_t reserved1[60];
+	/* The low half is ci: receive WQEs consumed. The high half: who has the last; 0: any QP */
+	_Atomic uint64_t head;
+	_Atomic uint32_t limit; /* device: an event is due when fewer are left; 0: none */
+	uint8_t reserved1[52];
+	_Atomic uint32_t claimed[SIMHCA_SRQ_CLAIMANTS]; /* of number 1 and up: ci, after its last */
 };
-SIMHCA_ABI_SIZE(struct simhca_srq_mem, 128);
+SIMHCA_ABI_AT(struct simhca_srq_mem, head, 64);
+SIMHCA_ABI_AT(struct simhca_srq_mem, claimed, 128);
+SIMHCA_ABI_SIZE(struct simhca_srq_mem, 128 + 1024);
 
 /*
  * Completion notification. The client writes arm: the low two bits say what for, the rest is
@@ -675,6 +686,10 @@ struct simhca_recv_wqe {
 	uint32_t reserved;
 };
 SIMHCA_ABI_SIZE(struct simhca_recv_wqe, 16);
+
+/* Behind struct simhca_qp_mem of a QP with an SRQ: the receive of its message at hand. */
+#define SIMHCA_RECV_COPY_BYTES                                                                     \
+	(sizeof(struct simhca_recv_wqe) + SIMHCA_MAX_SGE * sizeof(struct simhca_sge))
 
 /* Bytes from one WQE of a ring to the next. */
 static inline uint32_t simhca_send_stride(uint32_t max_sge, uint32_t max_inline)

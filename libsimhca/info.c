@@ -119,7 +119,7 @@ bool simhca_context_posted(const struct simhca_context *context, uint32_t qpn, u
 
 	if (!qp || qp->qpn != qpn || qp->context != context)
 		return false;
-	*posted = atomic_load_explicit(qp->srq ? &qp->srq->mem->pi : &qp->mem->rq_pi,
+	*posted = atomic_load_explicit(qp->srq ? &qp->srq->view.mem->pi : &qp->mem->rq_pi,
 				       memory_order_relaxed);
 	return true;
 }
@@ -199,7 +199,7 @@ bool simhca_next_srq(const struct simhca_context *context, uint32_t *handle,
 	if (!srq)
 		return false;
 	pthread_mutex_lock(&srq->lock); /* held for moments */
-	posted = queued(&srq->mem->pi, atomic_load_explicit(&srq->mem->ci, memory_order_relaxed),
+	posted = queued(&srq->view.mem->pi, simhca_srq_ci(atomic_load(&srq->view.mem->head)),
 			srq->max_wr);
 	*info = (struct simhca_srq_info){
 		.number = srq->srqn,

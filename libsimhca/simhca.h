@@ -698,7 +698,7 @@ int simhca_find_peer(struct simhca_context *context, const struct simhca_find_pe
 		     struct simhca_find_peer_reply *reply, struct simhca_why *why);
 int simhca_attach_peer(struct simhca_context *context, const struct simhca_mm *mm,
 		       const struct simhca_attach_peer_req *req,
-		       struct simhca_attach_peer_reply *reply, int fds[2], struct simhca_why *why);
+		       struct simhca_attach_peer_reply *reply, int fds[3], struct simhca_why *why);
 
 int simhca_attach_mcast(struct simhca_context *context, const struct simhca_mcast_req *req,
 			struct simhca_why *why);

@@ -836,15 +836,15 @@ HANDLER(find_peer)
 HANDLER(attach_peer)
 {
 	struct simhca_mm *mm;
-	int fds[2], ret = memory_of(session, request, &mm, why);
+	int fds[3], ret = memory_of(session, request, &mm, why);
 
 	if (!ret)
 		ret = simhca_attach_peer(session->context, mm, request->body, reply->body, fds,
 					 why);
 	if (ret)
 		return ret;
-	reply_add_fd(reply, fds[0], false);
-	reply_add_fd(reply, fds[1], false);
+	for (int i = 0; i < 3; i++)
+		reply_add_fd(reply, fds[i], false);
 	return 0;
 }
 

@@ -266,11 +266,11 @@ static enum simhca_consume consume(struct simhca_worker *worker, struct simhca_q
 
 	/* Only a SEND has a header. */
 	if (packet->op != SIMHCA_PKT_SEND)
-		return simhca_srq_consume(srq, qp->recv_copy);
+		return simhca_srq_consume(srq, qp);
 	classify(worker, packet, message); /* without the lock: it reads a client's memory */
 	pthread_mutex_lock(&srq->lock);
 	if (message->kind == SIMHCA_TM_NO_TAG || !match(srq, message->tag, &recv)) {
-		result = simhca_srq_consume_locked(srq, qp->recv_copy, &limit_reached);
+		result = simhca_srq_consume_locked(srq, qp, &limit_reached);
 		/* Whether it matched, and that it did not, is one step for who adds a tag. */
 		if (message->kind != SIMHCA_TM_NO_TAG) {
 			message->kind = SIMHCA_TM_UNEXPECTED;

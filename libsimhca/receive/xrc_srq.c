@@ -73,7 +73,7 @@ static enum simhca_consume consume(struct simhca_worker *worker, struct simhca_q
 				   const struct simhca_packet *packet)
 {
 	struct simhca_srq *srq = qp->recv_srq;
-	enum simhca_consume result = simhca_srq_consume(srq, qp->recv_copy);
+	enum simhca_consume result = simhca_srq_consume(srq, qp);
 
 	(void)worker;
 	(void)packet;

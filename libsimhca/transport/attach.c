@@ -12,6 +12,7 @@
 #include "link.h"
 #include "qp.h"
 #include "simhca.h"
+#include "srq.h"
 #include "turn.h"
 
 /* How long what is posted is left to the program: it posts again meanwhile, or not so soon. */
@@ -26,23 +27,28 @@ void simhca_caller_init(struct simhca_qp *qp, uint64_t bytes)
 {
 	struct simhca_context *context = qp->context;
 
-	if (!context->device->config.callers || qp->caller.none || qp->srq ||
+	if (!context->device->config.callers || qp->caller.none ||
+	    (qp->srq && qp->srq->type != SIMHCA_SRQT_BASIC) ||
 	    (qp->type != SIMHCA_QPT_RC && qp->type != SIMHCA_QPT_UC))
 		return;
 	qp->caller.steps.mem = simhca_context_alloc(context, sizeof(*qp->caller.steps.mem),
 						    &qp->caller.mem_ref, NULL);
 	if (qp->caller.steps.mem)
 		qp->caller.segment = simhca_context_own_segment(context, bytes);
+	if (qp->caller.segment && qp->srq)
+		qp->claimant = simhca_srq_add_claimant(qp->srq);
 }
 
 void simhca_caller_free(struct simhca_qp *qp)
 {
+	if (qp->claimant)
+		simhca_srq_remove_claimant(qp->srq, qp->claimant);
 	if (qp->caller.steps.mem)
 		simhca_context_free(qp->context, &qp->caller.mem_ref,
 				    sizeof(*qp->caller.steps.mem));
 }
 
-uint32_t simhca_caller_cq_segment(struct simhca_context *context, uint64_t state, uint64_t ring)
+uint32_t simhca_caller_queue_segment(struct simhca_context *context, uint64_t state, uint64_t ring)
 {
 	return context->device->config.callers
 		       ? simhca_context_own_segment(context, state + ring + 2 * SIMHCA_CONTEXT_UNIT)
@@ -80,6 +86,12 @@ static bool counts(const struct simhca_qp *qp)
 	return false;
 }
 
+/* Whether callers find the QP's receive WQEs. */
+static bool gives_wqes(const struct simhca_qp *qp)
+{
+	return !qp->srq || (qp->claimant && qp->srq->segment);
+}
+
 /* Its peer, if the two can do without the device; or NULL, and why says what is in the way. */
 static struct simhca_qp *peer_of(const struct simhca_qp *qp, struct simhca_why *why)
 {
@@ -107,8 +119,8 @@ static struct simhca_qp *peer_of(const struct simhca_qp *qp, struct simhca_why *
 	}
 	state = simhca_qp_state(peer);
 	if ((state != SIMHCA_QPS_RTR && state != SIMHCA_QPS_RTS) || !peer->caller.segment ||
-	    !peer->recv_cq->segment || !accepts_cqes(peer->recv_cq) || counts(peer) ||
-	    peer->qpc->path_mtu != qp->qpc->path_mtu || !peer->context->offer.mm ||
+	    !peer->recv_cq->segment || !accepts_cqes(peer->recv_cq) || !gives_wqes(peer) ||
+	    counts(peer) || peer->qpc->path_mtu != qp->qpc->path_mtu || !peer->context->offer.mm ||
 	    atomic_load(&peer->context->offer.mm->gone)) {
 		simhca_why(why, ENOTCONN, "only the device carries messages for the QP's peer");
 		return NULL;
@@ -159,9 +171,33 @@ static void enlist(struct simhca_qp *qp, const struct simhca_mm *mm, struct simh
 	atomic_store(&peer->caller.whose, qp->qpn);
 }
 
+/* Where the peer's receive WQEs are; returns the segment's descriptor. */
+static int show_receives(const struct simhca_qp *peer, struct simhca_attach_peer_reply *reply)
+{
+	const struct simhca_srq *srq = peer->srq;
+
+	if (!srq) {
+		reply->rq_entries = peer->rq_entries;
+		reply->rq_stride = peer->rq_stride;
+		reply->rq_max_sge = peer->qpc->max_recv_sge;
+		reply->rq_pd = peer->qpc->pd;
+		reply->slot_data = peer->slot_data;
+		reply->rq = peer->rq_ref.offset;
+		return simhca_context_segment(peer->context, peer->caller.segment, &reply->rq_size);
+	}
+	reply->claimant = peer->claimant;
+	reply->rq_entries = srq->view.entries;
+	reply->rq_stride = srq->view.stride;
+	reply->rq_max_sge = srq->view.max_sge;
+	reply->rq_pd = srq->pd->number;
+	reply->rq = srq->ring_ref.offset;
+	reply->srq = srq->mem_ref.offset;
+	return simhca_context_segment(peer->context, srq->segment, &reply->rq_size);
+}
+
 int simhca_attach_peer(struct simhca_context *context, const struct simhca_mm *mm,
 		       const struct simhca_attach_peer_req *req,
-		       struct simhca_attach_peer_reply *reply, int fds[2], struct simhca_why *why)
+		       struct simhca_attach_peer_reply *reply, int fds[3], struct simhca_why *why)
 {
 	struct simhca_qp *qp = simhca_object(context, SIMHCA_OBJ_QP, req->qp, why);
 	struct simhca_qp *peer;
@@ -184,18 +220,15 @@ int simhca_attach_peer(struct simhca_context *context, const struct simhca_mm *m
 		.send_entries = qp->send_cq->view.entries,
 		.recv_cqe = peer->recv_cq->view.cqe,
 		.recv_entries = peer->recv_cq->view.entries,
-		.rq_entries = peer->rq_entries,
-		.rq_stride = peer->rq_stride,
-		.slot_data = peer->slot_data,
 		.send_cq = qp->send_cq->mem_ref,
 		.send_ring = qp->send_cq->ring_ref,
 		.state = peer->mem_ref.offset,
-		.rq = peer->rq_ref.offset,
 		.recv_cq = peer->recv_cq->mem_ref.offset,
 		.recv_ring = peer->recv_cq->ring_ref.offset,
 	};
 	fds[0] = simhca_context_segment(peer->context, peer->caller.segment, &reply->qp_size);
 	fds[1] = simhca_context_segment(peer->context, peer->recv_cq->segment, &reply->cq_size);
+	fds[2] = show_receives(peer, reply);
 	return 0;
 }
 
@@ -308,6 +341,18 @@ static uint32_t raise_events(_Atomic uint32_t *due, struct simhca_cq *cq)
 	return events - now;
 }
 
+/* What was consumed, and for no message that is committed, is for the next one. */
+static void take_over_claim(struct simhca_qp *qp)
+{
+	if (!simhca_responder_begin(qp))
+		return;
+	if (simhca_responder_has_claim(qp)) {
+		qp->resp.claim = simhca_srq_claimed(&qp->srq->view, qp->claimant);
+		qp->resp.have_recv = true;
+	}
+	simhca_responder_end(qp);
+}
+
 /*
  * The program has ended, and its requester with it: in the middle of a step the peer's responder
  * either has the message or has not, and a CQE of a message that it has is published.
@@ -329,9 +374,20 @@ static bool mend(struct simhca_qp *qp)
 	if (simhca_cq_disarm(peer->recv_cq))
 		simhca_cq_tell(peer->recv_cq);
 	atomic_compare_exchange_strong(&peer->mem->resp_turn.holder, &holder, 0);
+	if (peer->claimant)
+		take_over_claim(peer);
 	simhca_turn_unlock(&peer->resp_lock);
 	simhca_engine_schedule(peer->context->engine, &peer->task);
 	return true;
+}
+
+/* Of the SRQ that the peer's receives come from. */
+static void check_limit(struct simhca_qp *qp)
+{
+	struct simhca_qp *peer = qp->link->peer ? qp->link->peer(qp) : NULL;
+
+	if (peer && peer->qpc->dest_qpn == qp->qpn && peer->srq)
+		simhca_srq_check_limit(peer->srq);
 }
 
 bool simhca_caller_rang(struct simhca_qp *qp)
@@ -342,6 +398,9 @@ bool simhca_caller_rang(struct simhca_qp *qp)
 
 	if (!atomic_load_explicit(&qp->caller.attached, memory_order_relaxed))
 		return false;
+	if (atomic_load_explicit(&mem->srq_limit, memory_order_relaxed) &&
+	    atomic_exchange(&mem->srq_limit, 0))
+		check_limit(qp);
 	/* The peer's first: it may sleep, and who rang does not. */
 	if (atomic_load_explicit(&mem->recv_events, memory_order_relaxed)) {
 		peer = qp->link->peer ? qp->link->peer(qp) : NULL;
@@ -356,8 +415,11 @@ bool simhca_caller_detach(struct simhca_qp *qp)
 {
 	if (!atomic_load(&qp->caller.attached))
 		return true;
-	if (atomic_load(&qp->context->dead) && !mend(qp))
-		return false;
+	if (atomic_load(&qp->context->dead)) {
+		if (!mend(qp))
+			return false;
+		check_limit(qp);
+	}
 	/* Its program saw the completion at once, and need not have waited for the doorbell. */
 	if (simhca_caller_rang(qp))
 		return false;

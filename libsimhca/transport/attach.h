@@ -21,7 +21,7 @@ struct simhca_usage_sum;
 void simhca_caller_init(struct simhca_qp *qp, uint64_t bytes);
 void simhca_caller_free(struct simhca_qp *qp);
 /* Where a CQ that is being made shall lie; 0: anywhere. */
-uint32_t simhca_caller_cq_segment(struct simhca_context *context, uint64_t state, uint64_t ring);
+uint32_t simhca_caller_queue_segment(struct simhca_context *context, uint64_t state, uint64_t ring);
 
 /* No program begins a step with the QP any more. */
 void simhca_callers_end(struct simhca_qp *qp);

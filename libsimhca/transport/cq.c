@@ -316,8 +316,8 @@ int simhca_create_cq(struct simhca_context *context, const struct simhca_create_
 	cq->user_handle = req->user_handle;
 	cq->channel = req->channel;
 	ret = -ENOMEM;
-	cq->segment = simhca_caller_cq_segment(context, sizeof(*cq->view.mem),
-					       ring_bytes(cq->view.entries));
+	cq->segment = simhca_caller_queue_segment(context, sizeof(*cq->view.mem),
+						  ring_bytes(cq->view.entries));
 	cq->view.mem = alloc(cq, sizeof(*cq->view.mem), &cq->mem_ref, why);
 	if (!cq->view.mem)
 		goto fail;

@@ -84,7 +84,7 @@ static void find_empty(const struct simhca_qp *qp, struct simhca_failure *failur
 
 	if (failure->status != SIMHCA_WC_RNR_RETRY_EXC_ERR || !peer || !peer->context)
 		return;
-	posted = peer->srq ? &peer->srq->mem->pi : &peer->mem->rq_pi;
+	posted = peer->srq ? &peer->srq->view.mem->pi : &peer->mem->rq_pi;
 	failure->empty.context = peer->context->id;
 	failure->empty.srqn = peer->srq ? peer->srq->srqn : 0;
 	failure->empty.posted = atomic_load_explicit(posted, memory_order_relaxed);

@@ -98,6 +98,7 @@ struct simhca_qp {
 	 */
 	struct simhca_srq *recv_srq;
 	uint32_t key_pd;
+	uint32_t claimant; /* its number in its SRQ, by which callers consume for it; 0: none do */
 
 	struct simhca_qp_faults faults;
 	struct simhca_usage *usage;

@@ -345,7 +345,7 @@ static void apply(struct simhca_qp *qp, uint32_t mask, const struct simhca_qp_at
 	if (mask & (SIMHCA_QP_AV | SIMHCA_QP_DEST_QPN))
 		qp->peer.generation = 0;
 	if (mask & SIMHCA_QP_RQ_PSN)
-		qp->resp.epsn = qpc->rq_psn;
+		simhca_responder_start(qp, qpc->rq_psn);
 	if (mask & SIMHCA_QP_SQ_PSN)
 		qp->req.psn_next = qpc->sq_psn;
 }

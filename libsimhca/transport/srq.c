@@ -5,8 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attach.h"
 #include "cq.h"
 #include "device/context.h"
+#include "device/fabric.h"
 #include "device/handles.h"
 #include "qp.h"
 #include "recv_source.h"
@@ -16,56 +18,96 @@
 #include "turn.h"
 #include "wqe.h"
 
+/* Others' claims while a WQE is to be claimed; more are a client that moves the index. */
+#define CLAIM_TRIES 4096
+
 static uint64_t ring_bytes(uint32_t entries, uint32_t stride)
 {
 	return (uint64_t)entries * stride;
 }
 
-enum simhca_consume simhca_srq_consume_locked(struct simhca_srq *srq, char *recv_copy,
-					      bool *limit_reached)
+/* The limit fires once, when fewer are left, and is then disarmed (IBTA vol. 1, 10.2.9.2). */
+static bool limit_is_reached(struct simhca_srq *srq)
 {
-	/* acquire: pairs with the client's release after it wrote the WQE. */
-	uint32_t pi = atomic_load_explicit(&srq->mem->pi, memory_order_acquire);
-	uint32_t ci = atomic_load_explicit(&srq->mem->ci, memory_order_relaxed);
-	struct simhca_recv recv;
-
-	if (pi == ci)
-		return SIMHCA_CONSUME_EMPTY;
-	if (pi - ci > srq->entries)
-		return SIMHCA_CONSUME_CORRUPT;
-	if (!simhca_recv_load(srq->ring + (size_t)(ci & (srq->entries - 1)) * srq->stride,
-			      srq->max_sge, &recv))
-		return SIMHCA_CONSUME_CORRUPT;
-	simhca_store();
-	simhca_recv_save(recv_copy, &recv);
-	simhca_store();
-	/*
-	 * Under the lock only the client moves it beside us: when its device is gone; then the WQE
-	 * is its own. release: the WQE is read before its slot may be posted to again.
-	 */
-	if (!atomic_compare_exchange_strong_explicit(&srq->mem->ci, &ci, ci + 1,
-						     memory_order_release, memory_order_relaxed))
-		return SIMHCA_CONSUME_CORRUPT;
-	/* The limit fires once, when fewer are left, and is then disarmed (10.2.9.2). */
-	if (srq->limit && pi - ci - 1 < srq->limit) {
-		srq->limit = 0;
-		*limit_reached = true;
-	}
-	return SIMHCA_CONSUME_OK;
+	if (!srq->limit || !simhca_srq_is_below(&srq->view))
+		return false;
+	srq->limit = 0;
+	atomic_store(&srq->view.mem->limit, 0);
+	return true;
 }
 
-enum simhca_consume simhca_srq_consume(struct simhca_srq *srq, char *recv_copy)
+static void raise_limit(const struct simhca_srq *srq)
+{
+	simhca_async_event(srq->context, srq->user_handle, srq->srqn, IBV_EVENT_SRQ_LIMIT_REACHED);
+}
+
+enum simhca_consume simhca_srq_consume_locked(struct simhca_srq *srq, struct simhca_qp *qp,
+					      bool *limit_reached)
+{
+	struct simhca_recv recv;
+	uint64_t head;
+	int none;
+
+	for (int i = 0; i < CLAIM_TRIES; i++) {
+		none = simhca_srq_look(&srq->view, &head);
+		if (none)
+			return none < 0 ? SIMHCA_CONSUME_EMPTY : SIMHCA_CONSUME_CORRUPT;
+		if (!simhca_recv_load(simhca_srq_slot(&srq->view, simhca_srq_ci(head)),
+				      srq->view.max_sge, &recv))
+			return SIMHCA_CONSUME_CORRUPT;
+		simhca_store();
+		simhca_recv_save(qp->recv_copy, &recv);
+		if (!simhca_srq_claim(&srq->view, head, qp->claimant))
+			continue;
+		if (qp->claimant)
+			qp->resp.claim = simhca_srq_ci(head) + 1;
+		*limit_reached = limit_is_reached(srq);
+		return SIMHCA_CONSUME_OK;
+	}
+	return SIMHCA_CONSUME_CORRUPT;
+}
+
+enum simhca_consume simhca_srq_consume(struct simhca_srq *srq, struct simhca_qp *qp)
 {
 	enum simhca_consume result;
 	bool limit_reached = false;
 
 	pthread_mutex_lock(&srq->lock);
-	result = simhca_srq_consume_locked(srq, recv_copy, &limit_reached);
+	result = simhca_srq_consume_locked(srq, qp, &limit_reached);
 	pthread_mutex_unlock(&srq->lock);
 	if (limit_reached)
-		simhca_async_event(srq->context, srq->user_handle, srq->srqn,
-				   IBV_EVENT_SRQ_LIMIT_REACHED);
+		raise_limit(srq);
 	return result;
+}
+
+void simhca_srq_check_limit(struct simhca_srq *srq)
+{
+	bool limit_reached;
+
+	pthread_mutex_lock(&srq->lock);
+	limit_reached = limit_is_reached(srq);
+	pthread_mutex_unlock(&srq->lock);
+	if (limit_reached)
+		raise_limit(srq);
+}
+
+uint32_t simhca_srq_add_claimant(struct simhca_srq *srq)
+{
+	for (uint32_t i = 0; i < SIMHCA_SRQ_CLAIMANTS; i++) {
+		uint64_t bit = 1ull << i % 64;
+
+		if (srq->claimants[i / 64] & bit)
+			continue;
+		srq->claimants[i / 64] |= bit;
+		return i + 1;
+	}
+	return 0;
+}
+
+void simhca_srq_remove_claimant(struct simhca_srq *srq, uint32_t number)
+{
+	if (number)
+		srq->claimants[(number - 1) / 64] &= ~(1ull << (number - 1) % 64);
 }
 
 static enum simhca_consume consume(struct simhca_worker *worker, struct simhca_qp *qp,
@@ -73,7 +115,7 @@ static enum simhca_consume consume(struct simhca_worker *worker, struct simhca_q
 {
 	(void)worker;
 	(void)packet;
-	return simhca_srq_consume(qp->recv_srq, qp->recv_copy);
+	return simhca_srq_consume(qp->recv_srq, qp);
 }
 
 static bool complete(struct simhca_qp *qp, struct simhca_cqe *cqe, bool solicited)
@@ -89,14 +131,22 @@ const struct simhca_recv_source simhca_srq_receives = {
 };
 const struct simhca_srq_kind simhca_basic_srqs = { .source = &simhca_srq_receives };
 
+static void *alloc(struct simhca_srq *srq, uint64_t bytes, struct simhca_mem_ref *where,
+		   struct simhca_why *why)
+{
+	if (srq->segment)
+		return simhca_context_alloc_in(srq->context, srq->segment, bytes, where);
+	return simhca_context_alloc(srq->context, bytes, where, why);
+}
+
 static void fill_reply(const struct simhca_srq *srq, uint32_t handle,
 		       struct simhca_create_srq_reply *reply)
 {
 	reply->handle = handle;
 	reply->max_wr = srq->max_wr;
-	reply->max_sge = srq->max_sge;
-	reply->entries = srq->entries;
-	reply->stride = srq->stride;
+	reply->max_sge = srq->view.max_sge;
+	reply->entries = srq->view.entries;
+	reply->stride = srq->view.stride;
 	reply->srqn = srq->srqn;
 	reply->state = srq->mem_ref;
 	reply->ring = srq->ring_ref;
@@ -130,23 +180,28 @@ int simhca_create_srq(struct simhca_context *context, const struct simhca_create
 	srq->type = req->type;
 	srq->pd = pd;
 	srq->max_wr = req->max_wr;
-	srq->max_sge = req->max_sge ? req->max_sge : 1;
 	srq->limit = req->limit;
-	srq->entries = simhca_ring_entries(req->max_wr);
-	srq->stride = simhca_recv_stride(srq->max_sge);
+	srq->view.max_sge = req->max_sge ? req->max_sge : 1;
+	srq->view.entries = simhca_ring_entries(req->max_wr);
+	srq->view.stride = simhca_recv_stride(srq->view.max_sge);
 	srq->user_handle = req->user_handle;
 	srq->kind = context->device->fabric->srq_kind[req->type];
 	ret = srq->kind->init ? srq->kind->init(srq, req, why) : 0;
 	if (ret)
 		goto fail;
 	ret = -ENOMEM;
-	srq->mem = simhca_context_alloc(context, sizeof(*srq->mem), &srq->mem_ref, why);
-	if (!srq->mem)
+	if (srq->type == SIMHCA_SRQT_BASIC)
+		srq->segment = simhca_caller_queue_segment(context, sizeof(*srq->view.mem),
+							   ring_bytes(srq->view.entries,
+								      srq->view.stride));
+	srq->view.mem = alloc(srq, sizeof(*srq->view.mem), &srq->mem_ref, why);
+	if (!srq->view.mem)
 		goto fail;
-	memset(srq->mem, 0, sizeof(*srq->mem));
-	srq->ring = simhca_context_alloc(context, ring_bytes(srq->entries, srq->stride),
-					 &srq->ring_ref, why);
-	if (!srq->ring)
+	memset(srq->view.mem, 0, sizeof(*srq->view.mem));
+	atomic_store(&srq->view.mem->limit, srq->limit);
+	srq->view.ring =
+		alloc(srq, ring_bytes(srq->view.entries, srq->view.stride), &srq->ring_ref, why);
+	if (!srq->view.ring)
 		goto fail;
 	srq->srqn = simhca_number_alloc(&context->device->srqns);
 	if (!srq->srqn) {
@@ -167,10 +222,11 @@ int simhca_create_srq(struct simhca_context *context, const struct simhca_create
 fail:
 	if (srq->srqn)
 		simhca_number_release(&context->device->srqns, srq->srqn);
-	if (srq->ring)
-		simhca_context_free(context, &srq->ring_ref, ring_bytes(srq->entries, srq->stride));
-	if (srq->mem)
-		simhca_context_free(context, &srq->mem_ref, sizeof(*srq->mem));
+	if (srq->view.ring)
+		simhca_context_free(context, &srq->ring_ref,
+				    ring_bytes(srq->view.entries, srq->view.stride));
+	if (srq->view.mem)
+		simhca_context_free(context, &srq->mem_ref, sizeof(*srq->view.mem));
 	free(srq->tags);
 	free(srq);
 	return ret;
@@ -180,31 +236,36 @@ fail:
 static int resize(struct simhca_srq *srq, uint32_t max_wr, struct simhca_why *why)
 {
 	struct simhca_context *context = srq->context;
-	uint32_t entries = simhca_ring_entries(max_wr), pi, ci, old_entries;
-	struct simhca_mem_ref ref, old_ref;
-	char *ring = simhca_context_alloc(context, ring_bytes(entries, srq->stride), &ref, why);
+	const uint32_t stride = srq->view.stride, entries = simhca_ring_entries(max_wr);
+	struct simhca_srq_view old = srq->view;
+	struct simhca_mem_ref ref, old_ref = srq->ring_ref;
+	uint32_t pi, ci;
+	char *ring;
 
+	/* The new ring is no caller's, and nobody reads the old one any more. */
+	srq->segment = 0;
+	simhca_steps_end(context->device->fabric, context->id);
+	if (!simhca_fabric_synchronize(context->device->fabric, context->id))
+		return -EAGAIN;
+	ring = simhca_context_alloc(context, ring_bytes(entries, stride), &ref, why);
 	if (!ring)
 		return -ENOMEM;
 	pthread_mutex_lock(&srq->lock);
-	pi = atomic_load_explicit(&srq->mem->pi, memory_order_acquire);
-	ci = atomic_load_explicit(&srq->mem->ci, memory_order_relaxed);
-	if (pi - ci > max_wr || pi - ci > srq->entries) {
+	pi = atomic_load_explicit(&old.mem->pi, memory_order_acquire);
+	ci = simhca_srq_ci(atomic_load_explicit(&old.mem->head, memory_order_relaxed));
+	if (pi - ci > max_wr || pi - ci > old.entries) {
 		pthread_mutex_unlock(&srq->lock);
-		simhca_context_free(context, &ref, ring_bytes(entries, srq->stride));
+		simhca_context_free(context, &ref, ring_bytes(entries, stride));
 		return simhca_why(why, EINVAL, "max_wr = %u: the SRQ holds %u", max_wr, pi - ci);
 	}
+	srq->view.ring = ring;
+	srq->view.entries = entries;
 	for (uint32_t i = ci; i != pi; i++)
-		memcpy(ring + (size_t)(i & (entries - 1)) * srq->stride,
-		       srq->ring + (size_t)(i & (srq->entries - 1)) * srq->stride, srq->stride);
-	old_ref = srq->ring_ref;
-	old_entries = srq->entries;
-	srq->ring = ring;
+		memcpy((char *)simhca_srq_slot(&srq->view, i), simhca_srq_slot(&old, i), stride);
 	srq->ring_ref = ref;
-	srq->entries = entries;
 	srq->max_wr = max_wr;
 	pthread_mutex_unlock(&srq->lock);
-	simhca_context_free(context, &old_ref, ring_bytes(old_entries, srq->stride));
+	simhca_context_free(context, &old_ref, ring_bytes(old.entries, stride));
 	return 0;
 }
 
@@ -234,6 +295,8 @@ int simhca_modify_srq(struct simhca_context *context, const struct simhca_modify
 	if (req->mask & SIMHCA_SRQ_LIMIT) {
 		pthread_mutex_lock(&srq->lock);
 		srq->limit = req->limit;
+		/* seq_cst: who claims later sees it. */
+		atomic_store(&srq->view.mem->limit, req->limit);
 		pthread_mutex_unlock(&srq->lock);
 	}
 	fill_reply(srq, req->handle, reply);
@@ -248,7 +311,7 @@ int simhca_query_srq(struct simhca_context *context, uint32_t handle,
 	if (!srq)
 		return -ENOENT;
 	reply->max_wr = srq->max_wr;
-	reply->max_sge = srq->max_sge;
+	reply->max_sge = srq->view.max_sge;
 	pthread_mutex_lock(&srq->lock);
 	reply->limit = srq->limit;
 	pthread_mutex_unlock(&srq->lock);
@@ -283,8 +346,9 @@ int simhca_destroy_srq(struct simhca_context *context, uint32_t handle, struct s
 		srq->cq->users--;
 	simhca_number_release(&context->device->srqns, srq->srqn);
 	simhca_object_remove(context, SIMHCA_OBJ_SRQ, handle);
-	simhca_context_free(context, &srq->ring_ref, ring_bytes(srq->entries, srq->stride));
-	simhca_context_free(context, &srq->mem_ref, sizeof(*srq->mem));
+	simhca_context_free(context, &srq->ring_ref,
+			    ring_bytes(srq->view.entries, srq->view.stride));
+	simhca_context_free(context, &srq->mem_ref, sizeof(*srq->view.mem));
 	pthread_mutex_destroy(&srq->lock);
 	free(srq->tags);
 	free(srq);

@@ -6,6 +6,7 @@
 #include "device/context.h"
 #include "device/pd.h"
 #include "cq.h"
+#include "srq_claim.h"
 #include "wqe.h"
 
 struct simhca_srq_kind;
@@ -22,18 +23,26 @@ struct simhca_srq {
 	struct simhca_tags *tags; /* tag matching: the list, of at most max_tags; under lock */
 	uint32_t max_tags;
 	pthread_mutex_t lock;
-	struct simhca_srq_mem *mem;
-	char *ring;
-	uint32_t entries, stride, max_wr, max_sge, limit;
+	struct simhca_srq_view view;
+	uint32_t segment; /* that it has to itself, for callers; 0: none */
+	uint32_t max_wr, limit;
+	uint64_t
+		claimants[SIMHCA_SRQ_CLAIMANTS / 64]; /* numbers that QPs have; control functions */
 	struct simhca_user_handle user_handle;
 	uint32_t users;
 	struct simhca_mem_ref mem_ref, ring_ref;
 };
 
-/* Consumes the next receive WQE of an SRQ: it lies in recv_copy afterwards. */
-enum simhca_consume simhca_srq_consume(struct simhca_srq *srq, char *recv_copy);
+/* Consumes the next receive WQE of an SRQ for a QP: it lies in qp->recv_copy afterwards. */
+enum simhca_consume simhca_srq_consume(struct simhca_srq *srq, struct simhca_qp *qp);
 /* Under the SRQ's lock; the limit event is the caller's to raise. */
-enum simhca_consume simhca_srq_consume_locked(struct simhca_srq *srq, char *recv_copy,
+enum simhca_consume simhca_srq_consume_locked(struct simhca_srq *srq, struct simhca_qp *qp,
 					      bool *limit_reached);
+/* Raises the limit event, if it is armed and fewer are left. */
+void simhca_srq_check_limit(struct simhca_srq *srq);
+
+/* A number for a QP of the SRQ, whose claims are told apart by it; 0: no more of them. */
+uint32_t simhca_srq_add_claimant(struct simhca_srq *srq);
+void simhca_srq_remove_claimant(struct simhca_srq *srq, uint32_t number);
 
 #endif

@@ -3,10 +3,11 @@
  * It is known that a message will go well before anything is changed. What the peer can write is
  * judged as the device does: it is read once, and what makes no sense is the device's to refuse.
  *
- * In order: data are placed; the CQE of the peer's receive has a ticket and its fields; the
- * responder commits, and names the ticket; the CQE is published; then the same for the requester.
- * If the program ends between the two that was the end of its QP as well. If the requester's part
- * is left to the device, that sends once more what the responder knows for a duplicate.
+ * In order: a receive is consumed, if it is an SRQ's; data are placed; the CQE of the peer's
+ * receive has a ticket and its fields; the responder commits, and names the ticket and what it
+ * consumed; the CQE is published; then the same for the requester. If the program ends between the
+ * two that was the end of its QP as well. If the requester's part is left to the device, that sends
+ * once more what the responder knows for a duplicate.
  */
 #include <string.h>
 #include <sys/uio.h>
@@ -25,6 +26,8 @@
 #define BY_DESCRIPTOR 4096u
 /* Looks at a turn that the device has: for as long as it needs for a message, and more. */
 #define TURN_LOOKS 4000
+/* Others who have the WQE of an SRQ first; then it is left to the device. */
+#define CLAIM_TRIES 64
 /* Messages in one turn: the device and the peer may want one as well. */
 #define MOST_MESSAGES 64u
 /* Writes of a list that go by one system call: one piece more costs less than half of a call. */
@@ -41,7 +44,8 @@ struct message {
 	struct iovec there[SIMHCA_MAX_SGE]; /* in the peer's */
 	int num_there;
 	char *slot; /* room for them in the slot of the receive, where they may stay; or NULL */
-	uint64_t recv_id;
+	struct simhca_recv_wqe recv;
+	struct simhca_sge recv_sge[SIMHCA_MAX_SGE];
 };
 
 /* Both turns. What is in req and resp counts when it is committed. */
@@ -321,34 +325,77 @@ static int read_send(const struct simhca_step *step, uint32_t index, struct mess
 	return DONE;
 }
 
-/* Reads the peer's next receive, and, for a SEND, finds its memory. */
-static int read_receive(const struct simhca_step *step, const struct simhca_responder *resp,
-			struct message *msg)
+/* Reads a receive WQE, and, for a SEND, finds its memory. */
+static int read_receive(const struct simhca_step *step, char *slot, struct message *msg)
+{
+	memcpy(&msg->recv, slot, sizeof(msg->recv));
+	if (msg->recv.num_sge > step->peer.rq_max_sge || msg->recv.num_sge > SIMHCA_MAX_SGE)
+		return SIMHCA_HANDED_RECEIVE;
+	memcpy(msg->recv_sge, slot + sizeof(msg->recv),
+	       msg->recv.num_sge * sizeof(msg->recv_sge[0]));
+	if (is_send(msg) && !add_sges(step, msg->recv_sge, msg->recv.num_sge, msg->length,
+				      SIMHCA_ACCESS_LOCAL_WRITE, step->peer.rq_pd, step->peer.mm,
+				      msg->there, &msg->num_there))
+		return SIMHCA_HANDED_RECEIVE;
+	return DONE;
+}
+
+/* The next of the peer's own receives. */
+static int find_own(const struct simhca_step *step, const struct simhca_responder *resp,
+		    struct message *msg)
 {
 	/* acquire: pairs with the peer's release after it wrote the WQE. */
 	uint32_t pi = atomic_load_explicit(&step->peer.mem->rq_pi, memory_order_acquire);
 	char *slot = step->peer.rq +
 		     (size_t)(resp->rq_ci & (step->peer.rq_entries - 1)) * step->peer.rq_stride;
-	struct simhca_sge sge[SIMHCA_MAX_SGE];
-	struct simhca_recv_wqe wqe;
 
-	if (pi == resp->rq_ci || pi - resp->rq_ci > step->peer.rq_entries)
-		return SIMHCA_HANDED_RECEIVE;
-	memcpy(&wqe, slot, sizeof(wqe));
-	if (wqe.num_sge > step->peer.qpc->max_recv_sge || wqe.num_sge > SIMHCA_MAX_SGE)
-		return SIMHCA_HANDED_RECEIVE;
-	msg->recv_id = wqe.wr_id;
-	if (!is_send(msg))
-		return DONE;
-	memcpy(sge, slot + sizeof(wqe), wqe.num_sge * sizeof(sge[0]));
-	if (!add_sges(step, sge, wqe.num_sge, msg->length, SIMHCA_ACCESS_LOCAL_WRITE,
-		      step->peer.qpc->pd, step->peer.mm, msg->there, &msg->num_there))
+	if (pi == resp->rq_ci || pi - resp->rq_ci > step->peer.rq_entries ||
+	    read_receive(step, slot, msg) != DONE)
 		return SIMHCA_HANDED_RECEIVE;
 	/* Who polls goes by the first SGE, and knows of no other address than its own. */
-	if (step->peer.slot_data && msg->length && msg->length <= SIMHCA_SLOT_DATA &&
-	    msg->length <= sge[0].length && (uintptr_t)msg->there[0].iov_base == sge[0].addr)
+	if (is_send(msg) && step->peer.slot_data && msg->length &&
+	    msg->length <= SIMHCA_SLOT_DATA && msg->length <= msg->recv_sge[0].length &&
+	    (uintptr_t)msg->there[0].iov_base == msg->recv_sge[0].addr)
 		msg->slot = slot + step->peer.slot_data;
 	return DONE;
+}
+
+/* Where the device looks for the receive of the message at hand. */
+static void keep_receive(const struct simhca_step *step, const struct message *msg)
+{
+	char *copy = (char *)(step->peer.mem + 1);
+
+	simhca_store();
+	memcpy(copy, &msg->recv, sizeof(msg->recv));
+	memcpy(copy + sizeof(msg->recv), msg->recv_sge,
+	       msg->recv.num_sge * sizeof(msg->recv_sge[0]));
+}
+
+/* Consumes one of the peer's SRQ. From then on it is this message's, or the device's. */
+static int consume(struct simhca_step *step, struct turns *turns, struct message *msg)
+{
+	const struct simhca_srq_view srq = { .mem = step->peer.srq,
+					     .ring = step->peer.rq,
+					     .entries = step->peer.rq_entries,
+					     .stride = step->peer.rq_stride };
+	uint64_t head;
+
+	for (int i = 0; i < CLAIM_TRIES; i++) {
+		if (simhca_srq_look(&srq, &head) ||
+		    read_receive(step, (char *)simhca_srq_slot(&srq, simhca_srq_ci(head)), msg) !=
+			    DONE)
+			return SIMHCA_HANDED_RECEIVE;
+		keep_receive(step, msg);
+		if (!simhca_srq_claim(&srq, head, step->peer.claimant))
+			continue;
+		turns->resp.claim = simhca_srq_ci(head) + 1;
+		if (simhca_srq_is_below(&srq)) {
+			atomic_store(&step->caller->srq_limit, 1);
+			turns->events = true;
+		}
+		return DONE;
+	}
+	return SIMHCA_HANDED_RECEIVE;
 }
 
 /* The peer's memory that a READ or WRITE names. */
@@ -503,7 +550,7 @@ static int complete_receive(struct simhca_step *step, struct turns *turns,
 			    const struct message *msg)
 {
 	struct simhca_cqe cqe = {
-		.wr_id = msg->recv_id,
+		.wr_id = msg->recv.wr_id,
 		.qpn = atomic_load_explicit(&step->peer.qpc->qpn, memory_order_relaxed),
 		.src_qpn = atomic_load_explicit(&step->qpc->qpn, memory_order_relaxed),
 		.byte_len = msg->length,
@@ -521,12 +568,15 @@ static int complete_receive(struct simhca_step *step, struct turns *turns,
 	}
 	if (msg->wqe.flags & SIMHCA_WQE_SOLICITED)
 		cqe.flags |= SIMHCA_CQE_SOLICITED;
+	if (step->peer.srq)
+		cqe.flags |= SIMHCA_CQE_SRQ;
 	if (!simhca_ticket_claim(&step->peer.recv_cq, name_of(step), &ticket))
 		return SIMHCA_HANDED_CQ;
 	simhca_store();
 	simhca_cqe_write(simhca_cq_slot(&step->peer.recv_cq, ticket), &cqe);
 	advance(step, &turns->resp, msg);
-	turns->resp.rq_ci++;
+	if (!step->peer.srq)
+		turns->resp.rq_ci++;
 	turns->resp.ticket = ticket + 1;
 	turns->resp_changed = true;
 	add(&step->peer.mem->received, 1);
@@ -607,6 +657,23 @@ static void count(const struct simhca_step *step, const struct message *msg)
 	add(&caller->messages, 1);
 }
 
+/* Places the data, and completes both sides. */
+static int finish(struct simhca_step *step, struct turns *turns, const struct message *msg,
+		  bool written)
+{
+	int why = DONE;
+
+	if (!written && !copy(step, msg))
+		return SIMHCA_HANDED_COPY;
+	if (consumes_receive(msg)) {
+		why = complete_receive(step, turns, msg);
+	} else {
+		advance(step, &turns->resp, msg);
+		turns->resp_changed = true;
+	}
+	return why;
+}
+
 /* The next message; written: its bytes are there already. */
 static int carry(struct simhca_step *step, struct turns *turns, bool written)
 {
@@ -614,7 +681,8 @@ static int carry(struct simhca_step *step, struct turns *turns, bool written)
 	int why = read_send(step, turns->req.oldest, &msg);
 
 	if (why == DONE && consumes_receive(&msg)) {
-		why = read_receive(step, &turns->resp, &msg);
+		if (!step->peer.srq)
+			why = find_own(step, &turns->resp, &msg);
 		if (why == DONE && !has_room(&step->peer.recv_cq))
 			why = SIMHCA_HANDED_CQ;
 	}
@@ -622,17 +690,16 @@ static int carry(struct simhca_step *step, struct turns *turns, bool written)
 		why = find_remote(step, &msg);
 	if (why == DONE && is_signaled(step, &msg) && !has_room(&step->send_cq))
 		why = SIMHCA_HANDED_CQ;
-	if (why == DONE && !written && !copy(step, &msg))
-		why = SIMHCA_HANDED_COPY;
+	if (why == DONE && consumes_receive(&msg) && step->peer.srq)
+		why = consume(step, turns, &msg);
 	if (why != DONE)
 		return why;
-	if (consumes_receive(&msg)) {
-		why = complete_receive(step, turns, &msg);
-		if (why != DONE)
-			return why;
-	} else {
-		advance(step, &turns->resp, &msg);
-		turns->resp_changed = true;
+	why = finish(step, turns, &msg, written);
+	if (why != DONE) {
+		/* What was consumed is the device's for this message. */
+		if (consumes_receive(&msg) && step->peer.srq)
+			turns->resp.have_recv = turns->resp_changed = true;
+		return why;
 	}
 	why = complete_send(step, turns, &msg);
 	if (why == DONE)

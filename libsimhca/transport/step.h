@@ -12,6 +12,7 @@
 
 #include "simhca-abi.h"
 #include "simhca-spin.h"
+#include "srq_claim.h"
 #include "ticket.h"
 
 struct simhca_step {
@@ -28,8 +29,10 @@ struct simhca_step {
 	struct {
 		const struct simhca_qpc *qpc;
 		struct simhca_qp_mem *mem;
-		char *rq;
-		uint32_t rq_entries, rq_stride, slot_data;
+		char *rq; /* its own, or that of its SRQ */
+		uint32_t rq_entries, rq_stride, rq_max_sge, rq_pd, slot_data;
+		struct simhca_srq_mem *srq; /* or NULL */
+		uint32_t claimant;	    /* its number in that */
 		struct simhca_cq_view recv_cq;
 		uint32_t callers, mm;
 		int memory, pagemap; /* its /proc/PID/mem and pagemap */

@@ -4,6 +4,7 @@
 #include "psn.h"
 #include "qp.h"
 #include "requester.h"
+#include "srq.h"
 #include "store.h"
 #include "turn.h"
 #include "words.h"
@@ -218,6 +219,12 @@ static bool responder_makes_sense(const struct simhca_responder *resp)
 	       resp->revoked <= 1 && resp->comm_est <= 1 && resp->tm.kind <= SIMHCA_TM_RNDV;
 }
 
+/* Whatever was claimed for it. */
+static uint32_t claimed(const struct simhca_qp *qp)
+{
+	return qp->claimant ? simhca_srq_claimed(&qp->srq->view, qp->claimant) : 0;
+}
+
 bool simhca_responder_begin(struct simhca_qp *qp)
 {
 	struct simhca_responder *resp = &qp->resp;
@@ -233,8 +240,20 @@ bool simhca_responder_begin(struct simhca_qp *qp)
 		return true;
 	memset(resp, 0, sizeof(*resp));
 	resp->rq_ci = atomic_load_explicit(&qp->mem->rq_pi, memory_order_relaxed);
+	resp->claim = claimed(qp);
 	simhca_qp_corrupt(qp);
 	return true;
+}
+
+void simhca_responder_start(struct simhca_qp *qp, uint32_t psn)
+{
+	qp->resp.epsn = psn;
+	qp->resp.claim = claimed(qp);
+}
+
+bool simhca_responder_has_claim(const struct simhca_qp *qp)
+{
+	return qp->resp.claim != claimed(qp);
 }
 
 void simhca_responder_commit(struct simhca_qp *qp)

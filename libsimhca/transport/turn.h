@@ -44,6 +44,10 @@ void simhca_responder_commit(struct simhca_qp *qp);
 /* Likewise, as the completion of that ticket (its CQ's index) may be seen now. */
 void simhca_requester_completes(struct simhca_qp *qp, uint32_t ticket);
 void simhca_responder_completes(struct simhca_qp *qp, uint32_t ticket);
+/* A new connection, in a turn: the first PSN to come. What was consumed before is accounted for. */
+void simhca_responder_start(struct simhca_qp *qp, uint32_t psn);
+/* In a turn: whether a caller has consumed a WQE of the SRQ for this QP, and was gone then. */
+bool simhca_responder_has_claim(const struct simhca_qp *qp);
 /* Of the last receive that is committed, whoever did it; under the side's lock. */
 uint32_t simhca_responder_ticket(const struct simhca_qp *qp);
 /* Commits and ends the turn; true: somebody wants the QP to be looked at again. */

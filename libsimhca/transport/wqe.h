@@ -52,10 +52,7 @@ enum simhca_reason simhca_sq_load(const struct simhca_qp *qp, uint32_t index,
  */
 enum simhca_reason simhca_wqe_check(const struct simhca_qp *qp, struct simhca_send *send);
 enum simhca_wc_status simhca_wqe_status(enum simhca_reason reason);
-/* What a QP consumes of an SRQ, or of a tag list, in its memory. */
-#define SIMHCA_RECV_COPY_BYTES                                                                     \
-	(sizeof(struct simhca_recv_wqe) + SIMHCA_MAX_SGE * sizeof(struct simhca_sge))
-void simhca_recv_save(char *copy, const struct simhca_recv *recv);
+void simhca_recv_save(char *held, const struct simhca_recv *recv);
 /* Reads a receive WQE from where it lies; false: more SGEs than there may be. */
 bool simhca_recv_load(const char *slot, uint32_t max_sge, struct simhca_recv *recv);
 

@@ -17,11 +17,12 @@
  */
 #define FIRST_TRY 1u
 #define LAST_TRY (1u << 16)
+#define SEGMENTS 3 /* that the reply of ATTACH_PEER brings */
 
 struct shca_attached {
 	struct simhca_step step;
-	void *qp, *cq; /* the peer's segments */
-	uint64_t qp_size, cq_size;
+	void *qp, *cq, *rq; /* the peer's segments */
+	uint64_t qp_size, cq_size, rq_size;
 	uint32_t process; /* shca_process of who attached it */
 };
 
@@ -82,6 +83,8 @@ static void detach(struct shca_qp *qp)
 		munmap(peer->qp, peer->qp_size);
 	if (peer->cq)
 		munmap(peer->cq, peer->cq_size);
+	if (peer->rq)
+		munmap(peer->rq, peer->rq_size);
 	close(peer->step.peer.memory);
 	close(peer->step.peer.pagemap);
 	free(peer);
@@ -123,30 +126,60 @@ static bool lies_in(uint64_t offset, uint64_t bytes, uint64_t size)
 	return bytes <= size && offset <= size - bytes && !(offset % 64);
 }
 
+static bool map_segments(struct shca_attached *peer, const struct simhca_attach_peer_reply *reply,
+			 const int *fds)
+{
+	const struct {
+		uint64_t size;
+		void **addr;
+	} maps[SEGMENTS] = { { reply->qp_size, &peer->qp },
+			     { reply->cq_size, &peer->cq },
+			     { reply->rq_size, &peer->rq } };
+	int err = 0;
+
+	peer->qp_size = reply->qp_size;
+	peer->cq_size = reply->cq_size;
+	peer->rq_size = reply->rq_size;
+	for (int i = 0; i < SEGMENTS; i++) /* each closes its descriptor */
+		err |= shca_map_whole(fds[i], maps[i].size, PROT_READ | PROT_WRITE, maps[i].addr);
+	return !err;
+}
+
+/* The peer's receive queue, or its SRQ. False: it is not where it should be. */
+static bool map_receives(struct shca_attached *peer, const struct simhca_attach_peer_reply *reply)
+{
+	struct simhca_step *step = &peer->step;
+	const uint64_t copy = reply->claimant ? SIMHCA_RECV_COPY_BYTES : 0;
+
+	if (!lies_in(reply->state, sizeof(*step->peer.mem) + copy, reply->qp_size) ||
+	    !lies_in(reply->rq, (uint64_t)reply->rq_entries * reply->rq_stride, reply->rq_size) ||
+	    (reply->claimant && !lies_in(reply->srq, sizeof(*step->peer.srq), reply->rq_size)))
+		return false;
+	step->peer.mem = (void *)((char *)peer->qp + reply->state);
+	step->peer.rq = (char *)peer->rq + reply->rq;
+	step->peer.rq_entries = reply->rq_entries;
+	step->peer.rq_stride = reply->rq_stride;
+	step->peer.rq_max_sge = reply->rq_max_sge;
+	step->peer.rq_pd = reply->rq_pd;
+	step->peer.slot_data = reply->slot_data;
+	step->peer.claimant = reply->claimant;
+	if (reply->claimant)
+		step->peer.srq = (void *)((char *)peer->rq + reply->srq);
+	return true;
+}
+
 static bool map_peer(struct shca_qp *qp, struct shca_attached *peer,
 		     const struct simhca_attach_peer_reply *reply, const int *fds)
 {
 	struct shca_cq *send_cq = to_scq(qp->vqp.qp.send_cq);
 	struct simhca_step *step = &peer->step;
-	int err;
 
-	peer->qp_size = reply->qp_size;
-	peer->cq_size = reply->cq_size;
-	err = shca_map_whole(fds[0], reply->qp_size, PROT_READ | PROT_WRITE, &peer->qp);
-	if (shca_map_whole(fds[1], reply->cq_size, PROT_READ | PROT_WRITE, &peer->cq) || err)
-		return false;
-	if (!lies_in(reply->state, sizeof(*step->peer.mem), reply->qp_size) ||
-	    !lies_in(reply->rq, (uint64_t)reply->rq_entries * reply->rq_stride, reply->qp_size) ||
+	if (!map_segments(peer, reply, fds) || !map_receives(peer, reply) ||
 	    !lies_in(reply->recv_cq, sizeof(*step->peer.recv_cq.mem), reply->cq_size) ||
 	    !lies_in(reply->recv_ring,
 		     (uint64_t)reply->recv_entries * sizeof(*step->peer.recv_cq.ring),
 		     reply->cq_size))
 		return false;
-	step->peer.mem = (void *)((char *)peer->qp + reply->state);
-	step->peer.rq = (char *)peer->qp + reply->rq;
-	step->peer.rq_entries = reply->rq_entries;
-	step->peer.rq_stride = reply->rq_stride;
-	step->peer.slot_data = reply->slot_data;
 	step->peer.recv_cq = (struct simhca_cq_view){
 		.mem = (void *)((char *)peer->cq + reply->recv_cq),
 		.ring = (void *)((char *)peer->cq + reply->recv_ring),
@@ -184,7 +217,7 @@ static void attach(struct shca_qp *qp)
 	struct simhca_attach_peer_reply reply;
 	struct simhca_find_peer_reply found;
 	struct shca_attached *peer;
-	int fds[2], memory, pagemap;
+	int fds[SEGMENTS], memory, pagemap;
 
 	detach(qp);
 	if (shca_call(qp->ctx, SIMHCA_CMD_FIND_PEER, &find, &found))
@@ -198,7 +231,7 @@ static void attach(struct shca_qp *qp)
 					  .reply = &reply,
 					  .reply_size = sizeof(reply),
 					  .reply_fds = fds,
-					  .num_reply_fds = 2,
+					  .num_reply_fds = SEGMENTS,
 				  })) {
 		close(memory);
 		close(pagemap);
@@ -208,8 +241,8 @@ static void attach(struct shca_qp *qp)
 	if (!peer) {
 		close(memory);
 		close(pagemap);
-		close(fds[0]);
-		close(fds[1]);
+		for (int i = 0; i < SEGMENTS; i++)
+			close(fds[i]);
 		return;
 	}
 	qp->attached = peer;

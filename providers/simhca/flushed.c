@@ -64,14 +64,15 @@ static bool flush_recv(const struct shca_qp *qp, struct simhca_cqe *cqe)
 /* The device's index of the SRQ is ours now: whoever moves it has the WQE. */
 static bool flush_srq(struct shca_srq *srq, uint32_t qpn, struct simhca_cqe *cqe)
 {
+	uint64_t head = atomic_load(&srq->mem->head);
 	uint32_t ci, pending;
 
-	ci = atomic_load(&srq->mem->ci);
 	do {
+		ci = (uint32_t)head;
 		pending = atomic_load_explicit(&srq->mem->pi, memory_order_acquire) - ci;
 		if (!pending || pending > srq->rq.max_wr)
 			return false;
-	} while (!atomic_compare_exchange_weak(&srq->mem->ci, &ci, ci + 1));
+	} while (!atomic_compare_exchange_weak(&srq->mem->head, &head, ci + 1));
 	fill_cqe(cqe, qpn, shca_rq_wqe(&srq->rq, ci)->wr_id, SIMHCA_WC_RECV);
 	cqe->flags = SIMHCA_CQE_RECV | SIMHCA_CQE_SRQ | (srq->vsrq.cq ? SIMHCA_CQE_SRQ_CQ : 0);
 	cqe->wqe_index = srq->vsrq.srq_num;

@@ -214,6 +214,7 @@ struct shca_srq {
 	struct verbs_srq vsrq;
 	struct shca_rq rq;
 	struct simhca_srq_mem *mem;
+	struct shca_segment own;      /* if it has one to itself */
 	LIST_ENTRY(shca_srq) cq_link; /* in its CQ's srqs */
 	struct shca_home home;
 };

@@ -12,8 +12,8 @@ static int adopt(struct shca_context *ctx, struct shca_srq *srq,
 	struct simhca_srq_mem *mem;
 	void *ring;
 
-	mem = shca_map(ctx, NULL, &reply->state, sizeof(*mem));
-	ring = shca_map(ctx, NULL, &reply->ring, (uint64_t)reply->entries * reply->stride);
+	mem = shca_map(ctx, &srq->own, &reply->state, sizeof(*mem));
+	ring = shca_map(ctx, &srq->own, &reply->ring, (uint64_t)reply->entries * reply->stride);
 	if (!mem || !ring)
 		return errno;
 	srq->mem = mem;
@@ -81,6 +81,7 @@ static struct ibv_srq *create(struct ibv_srq_init_attr_ex *attr)
 
 err_destroy:
 	shca_destroy(ctx, SIMHCA_CMD_DESTROY_SRQ, reply.handle, NULL);
+	shca_unmap(&srq->own);
 err_free:
 	shca_home_free(srq->home, srq);
 	return shca_null(err);
@@ -195,6 +196,7 @@ int shca_destroy_srq(struct ibv_srq *ibv_srq)
 	while (!shca_is_fatal(ctx) && ibv_srq->events_completed != events.async_events)
 		pthread_cond_wait(&ibv_srq->cond, &ibv_srq->mutex);
 	pthread_mutex_unlock(&ibv_srq->mutex);
+	shca_unmap(&srq->own);
 	shca_home_free(srq->home, srq);
 	return 0;
 }

@@ -300,6 +300,11 @@ struct srq {
 	uint32_t pi;
 };
 
+/* WQEs consumed; an engine may be at work. */
+static inline uint32_t srq_ci_of(const struct srq *srq)
+{
+	return (uint32_t)atomic_load_explicit(&srq->state->head, memory_order_acquire);
+}
 struct srq *srq_new(struct client *client, uint32_t max_wr, uint32_t max_sge, uint32_t limit);
 /* An XRC SRQ of the domain with this handle, and of the client's PD. */
 struct srq *xrc_srq_new(struct client *client, uint32_t xrcd, struct cq *cq, uint32_t max_wr);
@@ -328,6 +333,7 @@ struct options {
 	uint8_t max_rd_atomic, max_dest_rd_atomic;
 	uint8_t gid_index;
 	uint8_t static_rate; /* enum ibv_rate */
+	uint32_t srq_wr;     /* b's receives come from an SRQ of so many; 0: from its own queue */
 	bool strip_cvlan;    /* RAW_PACKET */
 	bool slot_data;	     /* and the device has to have it */
 	bool no_callers;
@@ -458,6 +464,7 @@ struct side {
 	struct cq *send_cq;
 	struct cq *recv_cq;
 	struct qp *qp;
+	struct srq *srq; /* or NULL */
 	struct mr *mr;
 	struct side *peer;
 	struct options options;
@@ -480,6 +487,8 @@ void pair_reconnect(struct pair *pair);
 
 /* From or to the buffer of a side, in one SGE, signaled. UD goes to the peer. */
 void send_from(struct side *side, uint64_t id, uint64_t offset, uint32_t length);
+/* Posted to where the side's receives come from. */
+void side_recv(struct side *side, uint64_t id, const struct simhca_sge *sges, uint32_t num_sge);
 void recv_into(struct side *side, uint64_t id, uint64_t offset, uint32_t length);
 void rdma_write(struct side *side, uint64_t id, uint64_t offset, uint32_t length,
 		uint64_t peer_offset);

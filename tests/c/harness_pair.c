@@ -10,6 +10,7 @@ void side_make(struct side *side, struct client *client, const struct options *o
 	side->options = *options;
 	side->send_cq = cq_new(client, options->cqe);
 	side->recv_cq = cq_new(client, options->cqe);
+	side->srq = srq;
 	side->qp = qp_new(client, options, side->send_cq, side->recv_cq, srq);
 	side->mr = mr_new(client, options->buffer, options->mr_access);
 }
@@ -31,7 +32,8 @@ struct pair *pair_unconnected(struct world *world, const struct options *options
 	side_make(&pair->a, client, options, NULL);
 	if (!options->same_context)
 		client = client_new_on(world, other, 1);
-	side_make(&pair->b, client, options, NULL);
+	side_make(&pair->b, client, options,
+		  options->srq_wr ? srq_new(client, options->srq_wr, 4, 0) : NULL);
 	pair->a.peer = &pair->b;
 	pair->b.peer = &pair->a;
 	return pair;
@@ -83,11 +85,19 @@ void send_from(struct side *side, uint64_t id, uint64_t offset, uint32_t length)
 	qp_post(side->qp, &wr);
 }
 
+void side_recv(struct side *side, uint64_t id, const struct simhca_sge *sges, uint32_t num_sge)
+{
+	if (side->srq)
+		srq_recv(side->srq, id, sges, num_sge);
+	else
+		qp_recv(side->qp, id, sges, num_sge);
+}
+
 void recv_into(struct side *side, uint64_t id, uint64_t offset, uint32_t length)
 {
 	struct simhca_sge one = sge(side->mr, offset, length);
 
-	qp_recv(side->qp, id, &one, 1);
+	side_recv(side, id, &one, 1);
 }
 
 static void post_rdma(struct side *side, uint8_t opcode, uint64_t id, uint64_t offset,

@@ -92,8 +92,7 @@ static void write_recv(uint8_t *slot, uint64_t wr_id, const struct simhca_sge *s
 void srq_recv(struct srq *srq, uint64_t wr_id, const struct simhca_sge *sges, uint32_t num_sge)
 {
 	assert_true(num_sge <= srq->max_sge);
-	assert_true(srq->pi - atomic_load_explicit(&srq->state->ci, memory_order_acquire) <
-		    srq->max_wr);
+	assert_true(srq->pi - srq_ci_of(srq) < srq->max_wr);
 	write_recv(srq->ring + (size_t)(srq->pi & (srq->entries - 1)) * srq->stride, wr_id, sges,
 		   num_sge);
 	atomic_store_explicit(&srq->state->pi, ++srq->pi, memory_order_release);

@@ -4,149 +4,28 @@
  * is what comes of the device's, or nothing. Both QPs are ours, and our memory is reached as
  * another process's would be.
  */
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-#include "harness.h"
-#include "transport/step.h"
+#include "caller_scene.h"
 
-#define KILLED 77
 #define MOST_STORES 300
 
-static const struct simhca_secret secret = { { 0x1234567890abcdef, 42 } };
-
-static unsigned int stores, stop_at; /* 0: not at all */
-static unsigned int raised;	     /* events of CQs */
+static unsigned int raised; /* events of CQs */
 static struct cq *late;
 static uint32_t late_pi;
-static void (*at_store)(void);
-
-void simhca_store(void)
-{
-	if (at_store)
-		at_store();
-	if (stop_at && ++stores == stop_at)
-		_exit(KILLED);
-}
-
-/* ------------------------------------------------------------------------------- setting */
-
-static int setup(void **state)
-{
-	const struct world_config config = { .device = { .callers = true, .slot_data = true } };
-
-	*state = world_new(&config);
-	return 0;
-}
-
-static struct options options_of(void)
-{
-	struct options options = default_options(IBV_QPT_RC);
-
-	options.same_device = true;
-	options.max_inline = 256;
-	options.max_send_wr = 128;
-	options.buffer = 6 << 20;
-	options.mr_access =
-		SIMHCA_ACCESS_LOCAL_WRITE | SIMHCA_ACCESS_REMOTE_WRITE | SIMHCA_ACCESS_REMOTE_READ;
-	return options;
-}
-
-static void offer(struct client *client)
-{
-	const struct simhca_offer_memory_req req = { .address = (uintptr_t)&secret,
-						     .secret = secret };
-
-	assert_int_equal(simhca_offer_memory(client->context, client->mm, &req, NULL), 0);
-}
-
-static struct pair *make_of(struct world *world, enum ibv_qp_type type, bool slot_data)
-{
-	struct options options = options_of();
-	struct pair *pair;
-
-	options.type = type;
-	options.slot_data = slot_data;
-	pair = pair_new(world, &options);
-	simhca_context_name(pair->b.client->context, getpid(), "test");
-	offer(pair->a.client);
-	offer(pair->b.client);
-	return pair;
-}
 
 static struct pair *make_with(struct world *world, bool slot_data)
 {
-	return make_of(world, IBV_QPT_RC, slot_data);
+	struct options options = caller_options();
+
+	options.slot_data = slot_data;
+	return caller_pair(world, &options);
 }
 
 static struct pair *make(struct world *world)
 {
 	return make_with(world, false);
-}
-
-static int attach_with(struct side *side, const struct simhca_secret *known,
-		       struct simhca_attach_peer_reply *reply)
-{
-	struct simhca_attach_peer_req req = { .qp = side->qp->handle, .secret = *known };
-	int fds[2];
-
-	return simhca_attach_peer(side->client->context, side->client->mm, &req, reply, fds, NULL);
-}
-
-/* As the provider does, but for the segments, which are mapped already. */
-static struct simhca_step attach(struct side *side)
-{
-	const struct simhca_find_peer_req find = { .qp = side->qp->handle };
-	struct simhca_find_peer_reply found;
-	struct simhca_attach_peer_reply reply;
-	struct simhca_step step;
-	struct side *peer = side->peer;
-
-	assert_int_equal(simhca_find_peer(side->client->context, &find, &found, NULL), 0);
-	assert_int_equal(found.pid, getpid());
-	assert_ptr_equal(found.address, &secret);
-	assert_int_equal(attach_with(side, &secret, &reply), 0);
-	assert_int_equal(reply.peer, peer->qp->qpn);
-	assert_int_equal(reply.state, peer->qp->granted.state.offset);
-	memset(&step, 0, sizeof(step));
-	step.device = simhca_device_memory(side->world->device[0]);
-	step.qpc = (const void *)((const char *)step.device + step.device->qpc_offset);
-	step.peer.qpc = step.qpc + SIMHCA_QPN_SLOT(peer->qp->qpn);
-	step.qpc += SIMHCA_QPN_SLOT(side->qp->qpn);
-	step.mem = side->qp->state;
-	step.sq = (const char *)side->qp->sq;
-	step.sq_entries = side->qp->granted.sq_entries;
-	step.sq_stride = side->qp->granted.sq_stride;
-	step.send_cq = (struct simhca_cq_view){ .mem = side->send_cq->state,
-						.ring = side->send_cq->ring,
-						.entries = reply.send_entries,
-						.cqe = reply.send_cqe };
-	step.caller = client_at(side->client, &side->qp->granted.caller);
-	step.callers = reply.callers;
-	step.mm = reply.mm;
-	step.peer.mem = peer->qp->state;
-	step.peer.rq = (char *)peer->qp->rq;
-	step.peer.rq_entries = reply.rq_entries;
-	step.peer.rq_stride = reply.rq_stride;
-	step.peer.slot_data = reply.slot_data;
-	step.peer.recv_cq = (struct simhca_cq_view){ .mem = peer->recv_cq->state,
-						     .ring = peer->recv_cq->ring,
-						     .entries = reply.recv_entries,
-						     .cqe = reply.recv_cqe };
-	step.peer.callers = reply.peer_callers;
-	step.peer.mm = reply.peer_mm;
-	step.peer.pid = (pid_t)found.pid;
-	step.peer.memory = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
-	step.peer.pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
-	assert_true(step.peer.memory >= 0 && step.peer.pagemap >= 0);
-	return step;
-}
-
-static void detach(const struct simhca_step *step)
-{
-	close(step->peer.memory);
-	close(step->peer.pagemap);
 }
 
 /* The next completion that is not void. */
@@ -218,7 +97,7 @@ static void put_work(struct pair *pair, const struct work *work)
 						      sge(pair->b.mr, at + first,
 							  work->length - first + 10) };
 
-			qp_recv(pair->b.qp, 2000 + i, into, 2);
+			side_recv(&pair->b, 2000 + i, into, 2);
 		}
 		qp_put(pair->a.qp, &wr);
 	}
@@ -254,19 +133,19 @@ static struct simhca_usage_sum usage_of(const struct side *side)
 	return info.usage;
 }
 
-static void what_the_device_does(struct world *world, enum ibv_qp_type type)
+static void what_the_device_does(struct world *world, const struct options *options)
 {
 	uint64_t before[SIMHCA_STATS], by_caller[SIMHCA_STATS], by_device[SIMHCA_STATS];
 
 	for (size_t w = 0; w < ARRAY_SIZE(works); w++) {
 		const struct work *work = &works[w];
-		struct pair *pair = make_of(world, type, false);
-		struct pair *other = make_of(world, type, false);
-		struct simhca_step step = attach(&pair->a);
+		struct pair *pair = caller_pair(world, options),
+			    *other = caller_pair(world, options);
+		struct simhca_step step = caller_attach(&pair->a);
 		uint32_t bytes = work->count * work->length;
 		bool read = work->opcode == SIMHCA_WR_RDMA_READ;
 
-		if (read && type == IBV_QPT_UC)
+		if (read && options->type == IBV_QPT_UC)
 			continue;
 		print_message("%s\n", work->name);
 		settle(world);
@@ -310,18 +189,31 @@ static void what_the_device_does(struct world *world, enum ibv_qp_type type)
 			assert_memory_equal(&one, &same, sizeof(one));
 		}
 		check_works(pair); /* the device finds what the caller has left */
-		detach(&step);
+		caller_detach(&step);
 	}
 }
 
 static void what_the_device_does_on_rc(void **state)
 {
-	what_the_device_does(*state, IBV_QPT_RC);
+	const struct options options = caller_options();
+
+	what_the_device_does(*state, &options);
 }
 
 static void what_the_device_does_on_uc(void **state)
 {
-	what_the_device_does(*state, IBV_QPT_UC);
+	struct options options = caller_options();
+
+	options.type = IBV_QPT_UC;
+	what_the_device_does(*state, &options);
+}
+
+static void what_the_device_does_with_an_srq(void **state)
+{
+	struct options options = caller_options();
+
+	options.srq_wr = 256;
+	what_the_device_does(*state, &options);
 }
 
 /* -------------------------------------------------------------------- data in slots */
@@ -405,7 +297,7 @@ static const uint8_t *slot_of(const struct qp *qp, uint32_t index)
 static void data_in_slots(struct world *world, bool by_caller)
 {
 	struct pair *pair = make_with(world, true);
-	struct simhca_step step = attach(&pair->a);
+	struct simhca_step step = caller_attach(&pair->a);
 
 	assert_int_equal(step.peer.slot_data % 64, 0);
 	for (size_t i = 0; i < ARRAY_SIZE(small); i++) {
@@ -437,7 +329,7 @@ static void data_in_slots(struct world *world, bool by_caller)
 		if (small[i].buffer == OF_FILE)
 			munmap(to.addr, to.length);
 	}
-	detach(&step);
+	caller_detach(&step);
 }
 
 static void data_in_slots_by_device(void **state)
@@ -582,7 +474,7 @@ static void refuse_other_owner(struct pair *pair)
 
 static void refuse_gone_key(struct pair *pair)
 {
-	struct mr *mr = mr_new(pair->b.client, 4096, options_of().mr_access);
+	struct mr *mr = mr_new(pair->b.client, 4096, caller_options().mr_access);
 
 	assert_int_equal(mr_gone(mr), 0);
 	write_to(pair, 8, mr);
@@ -590,7 +482,7 @@ static void refuse_gone_key(struct pair *pair)
 
 static void refuse_range(struct pair *pair)
 {
-	write_to(pair, 4097, mr_new(pair->b.client, 4096, options_of().mr_access));
+	write_to(pair, 4097, mr_new(pair->b.client, 4096, caller_options().mr_access));
 }
 
 static void refuse_no_receive(struct pair *pair)
@@ -619,7 +511,7 @@ static void refuse_full_send_cq(struct pair *pair)
 
 static void refuse_copy(struct pair *pair)
 {
-	struct mr *mr = mr_new(pair->b.client, 4096, options_of().mr_access);
+	struct mr *mr = mr_new(pair->b.client, 4096, caller_options().mr_access);
 
 	((struct simhca_mpt *)mpt_of(pair->b.client, mr->rkey))->addr = 4096; /* mapped by nobody */
 	write_to(pair, 8, mr);
@@ -660,9 +552,9 @@ static void nothing_is_changed(void **state)
 		struct simhca_qp_mem a, b;
 		struct simhca_cqe cqe;
 
-		setup(state);
+		caller_setup(state);
 		pair = make(*state);
-		step = attach(&pair->a);
+		step = caller_attach(&pair->a);
 		refusals[i].arrange(pair);
 		memcpy(&a, pair->a.qp->state, sizeof(a));
 		memcpy(&b, pair->b.qp->state, sizeof(b));
@@ -678,7 +570,7 @@ static void nothing_is_changed(void **state)
 		if (refusals[i].why != SIMHCA_HANDED_CQ)
 			assert_false(cq_poll(pair->a.send_cq, &cqe) ||
 				     cq_poll(pair->b.recv_cq, &cqe));
-		detach(&step);
+		caller_detach(&step);
 		teardown(state);
 	}
 }
@@ -698,10 +590,10 @@ static void a_list_of_writes(void **state)
 		struct simhca_sge from;
 		struct pair *pair;
 
-		setup(state);
+		caller_setup(state);
 		world = *state;
 		pair = make(world);
-		step = attach(&pair->a);
+		step = caller_attach(&pair->a);
 		for (unsigned int i = 0; i < WRITES; i++) {
 			from = sge(pair->a.mr, i, 1);
 			pair->a.mr->addr[i] = (uint8_t)(i + 1);
@@ -722,7 +614,7 @@ static void a_list_of_writes(void **state)
 			expect(pair->a.send_cq, i, SUCCESS);
 		expect(pair->a.send_cq, wrong, REM_ACCESS_ERR);
 		assert_int_equal(pair->b.mr->addr[0], wrong);
-		detach(&step);
+		caller_detach(&step);
 		teardown(state);
 	}
 }
@@ -733,7 +625,7 @@ static void the_device_waits_for_a_turn(void **state)
 {
 	struct world *world = *state;
 	struct pair *pair = make(world);
-	struct simhca_step step = attach(&pair->a);
+	struct simhca_step step = caller_attach(&pair->a);
 	uint32_t name = SIMHCA_TURN_CALLER | pair->a.qp->qpn;
 	struct simhca_cqe cqe;
 
@@ -762,7 +654,7 @@ static void the_device_waits_for_a_turn(void **state)
 	rdma_write(&pair->a, 3, 0, 8, 0);
 	settle(world);
 	assert_int_equal(qp_state(pair->a.qp), IBV_QPS_ERR);
-	detach(&step);
+	caller_detach(&step);
 }
 
 static void put_sends(struct pair *pair, uint64_t first, uint64_t count)
@@ -804,7 +696,7 @@ static void the_rest_is_left_to_the_program(void **state)
 {
 	struct world *world = *state;
 	struct pair *pair = make(world);
-	struct simhca_step step = attach(&pair->a);
+	struct simhca_step step = caller_attach(&pair->a);
 
 	behind_a_missing_receive(pair, &step, 0);
 	assert_int_equal(sent(pair), 1);
@@ -818,7 +710,7 @@ static void the_rest_is_left_to_the_program(void **state)
 	recv_into(&pair->b, 11, 0, 100);
 	settle(world);
 	assert_int_equal(sent(pair), 12);
-	detach(&step);
+	caller_detach(&step);
 }
 
 /* What no step can do is not left to one. */
@@ -826,7 +718,7 @@ static void an_atomic_is_not_left_to_the_program(void **state)
 {
 	struct world *world = *state;
 	struct pair *pair = make(world);
-	struct simhca_step step = attach(&pair->a);
+	struct simhca_step step = caller_attach(&pair->a);
 
 	put_sends(pair, 0, 1);
 	assert_false(simhca_step(&step));
@@ -839,7 +731,7 @@ static void an_atomic_is_not_left_to_the_program(void **state)
 		advance(world, 5000);
 	assert_int_equal(sent(pair), 2);
 	assert_int_equal(step.caller->left, 0);
-	detach(&step);
+	caller_detach(&step);
 }
 
 /* One that does not come has lost a moment, and less often the next time. */
@@ -847,7 +739,7 @@ static void the_program_does_not_come(void **state)
 {
 	struct world *world = *state;
 	struct pair *pair = make(world);
-	struct simhca_step step = attach(&pair->a);
+	struct simhca_step step = caller_attach(&pair->a);
 
 	for (uint32_t n = 0; n < 2; n++) {
 		behind_a_missing_receive(pair, &step, 11 * n);
@@ -859,7 +751,7 @@ static void the_program_does_not_come(void **state)
 	}
 	behind_a_missing_receive(pair, &step, 22);
 	assert_int_equal(sent(pair), 33);
-	detach(&step);
+	caller_detach(&step);
 }
 
 static int dereg(const struct mr *mr)
@@ -879,7 +771,7 @@ static void deregistration_waits_for_a_step(void **state)
 {
 	struct world *world = *state;
 	struct pair *pair = make(world), *stranger = make(world);
-	struct simhca_step step = attach(&pair->a);
+	struct simhca_step step = caller_attach(&pair->a);
 
 	atomic_fetch_add(&step.caller->guard, 1);
 	assert_int_equal(dereg(pair->b.mr), -EAGAIN);
@@ -890,7 +782,7 @@ static void deregistration_waits_for_a_step(void **state)
 	assert_int_equal(resize(pair->b.recv_cq), 0);
 	/* Who has ended is in no step any more. */
 	pair = make(world);
-	step = attach(&pair->a);
+	step = caller_attach(&pair->a);
 	atomic_fetch_add(&step.caller->guard, 1);
 	client_gone(pair->a.client);
 	assert_int_equal(dereg(pair->b.mr), 0);
@@ -901,7 +793,7 @@ static void an_atomic_waits_for_steps(void **state)
 {
 	struct world *world = *state;
 	struct pair *pair = make(world), *other = make(world);
-	struct simhca_step step = attach(&pair->a);
+	struct simhca_step step = caller_attach(&pair->a);
 	struct mr *mr = mr_new(pair->b.client, 4096, ALL_ACCESS);
 	uint64_t *word = (void *)(uintptr_t)mr->addr;
 	bool early, late_enough;
@@ -934,7 +826,7 @@ static void an_atomic_waits_for_steps(void **state)
 	ring_doorbell(pair->a.client, pair->a.qp->doorbell);
 	settle(world);
 	assert_true(cq_poll(pair->a.send_cq, &cqe) && !cqe.status);
-	detach(&step);
+	caller_detach(&step);
 }
 
 static void count_event(struct cq *cq, void *arg)
@@ -950,7 +842,7 @@ static void arm_in_step(void)
 	if (late->state->pi == late_pi)
 		return;
 	cq_arm(late, SIMHCA_ARM_NEXT);
-	at_store = NULL;
+	caller_at_store = NULL;
 }
 
 /* So many messages, for each of which the peer's CQ is armed. */
@@ -973,7 +865,7 @@ static void who_sleeps_is_woken(void **state)
 {
 	struct world *world = *state;
 	struct pair *pair = make(world);
-	struct simhca_step step = attach(&pair->a);
+	struct simhca_step step = caller_attach(&pair->a);
 	struct {
 		uint32_t arm;
 		uint8_t flags;
@@ -1015,9 +907,9 @@ static void who_sleeps_is_woken(void **state)
 		recv_into(&pair->b, 1, 0, 8);
 		send_some(pair, 8);
 		late_pi = late->state->pi;
-		at_store = arm_in_step;
+		caller_at_store = arm_in_step;
 		assert_false(simhca_step(&step));
-		assert_null(at_store);
+		assert_null(caller_at_store);
 		assert_int_equal(late->state->arm & SIMHCA_ARM_BITS, 0);
 		cq_arm(late, SIMHCA_ARM_NEXT); /* the next one's event, not this one's */
 		ring_doorbell(pair->a.client, pair->a.qp->doorbell);
@@ -1044,7 +936,7 @@ static void who_sleeps_is_woken(void **state)
 	assert_int_equal(
 		patiently(simhca_destroy_qp(pair->a.client->context, pair->a.qp->handle, NULL)), 0);
 	assert_int_equal(raised, 200);
-	detach(&step);
+	caller_detach(&step);
 }
 
 /* --------------------------------------------------------------------------- attaching */
@@ -1052,26 +944,27 @@ static void who_sleeps_is_woken(void **state)
 static void who_may_be_attached(void **state)
 {
 	struct world *world = *state;
-	const struct simhca_secret wrong = { { secret.word[0], secret.word[1] + 1 } };
-	struct options options = options_of();
+	const struct simhca_secret wrong = { { caller_secret.word[0], caller_secret.word[1] + 1 } };
+	struct options options = caller_options();
 	struct simhca_attach_peer_reply reply;
 	struct pair *pair = pair_new(world, &options);
 
-	assert_int_equal(attach_with(&pair->a, &secret, &reply), -ENOTCONN); /* nothing offered */
-	offer(pair->b.client);
-	assert_int_equal(attach_with(&pair->a, &wrong, &reply), -EPERM);
-	assert_int_equal(attach_with(&pair->a, &secret, &reply), 0);
-	assert_int_equal(attach_with(&pair->b, &secret, &reply), -ENOTCONN);
+	assert_int_equal(caller_attach_with(&pair->a, &caller_secret, &reply),
+			 -ENOTCONN); /* nothing offered */
+	caller_offer(pair->b.client);
+	assert_int_equal(caller_attach_with(&pair->a, &wrong, &reply), -EPERM);
+	assert_int_equal(caller_attach_with(&pair->a, &caller_secret, &reply), 0);
+	assert_int_equal(caller_attach_with(&pair->b, &caller_secret, &reply), -ENOTCONN);
 	assert_int_equal(qp_move(pair->b.qp, IBV_QPS_RESET), 0);
-	assert_int_equal(attach_with(&pair->a, &secret, &reply), -ENOTCONN);
+	assert_int_equal(caller_attach_with(&pair->a, &caller_secret, &reply), -ENOTCONN);
 
 	/* Connected to it, but not it to us. */
 	pair = pair_unconnected(world, &options);
-	offer(pair->a.client);
-	offer(pair->b.client);
+	caller_offer(pair->a.client);
+	caller_offer(pair->b.client);
 	qp_connect(pair->a.qp, 0, pair->b.qp->qpn, &options);
 	qp_connect(pair->b.qp, 0, pair->b.qp->qpn, &options);
-	assert_int_equal(attach_with(&pair->a, &secret, &reply), -ENOTCONN);
+	assert_int_equal(caller_attach_with(&pair->a, &caller_secret, &reply), -ENOTCONN);
 
 	/* Each QP, and each CQ, lies in a segment of its own. */
 	assert_int_not_equal(pair->a.qp->granted.state.segment, 0);
@@ -1085,25 +978,25 @@ static void who_may_be_attached(void **state)
 	/* It wants nobody to, or wants not to. */
 	options.no_callers = true;
 	pair = pair_new(world, &options);
-	offer(pair->a.client);
-	offer(pair->b.client);
-	assert_int_equal(attach_with(&pair->a, &secret, &reply), -ENOTCONN);
+	caller_offer(pair->a.client);
+	caller_offer(pair->b.client);
+	assert_int_equal(caller_attach_with(&pair->a, &caller_secret, &reply), -ENOTCONN);
 	assert_int_equal(pair->a.qp->granted.state.segment, 0);
 	options.no_callers = false;
 	pair = pair_unconnected(world, &options);
-	offer(pair->a.client);
-	offer(pair->b.client);
+	caller_offer(pair->a.client);
+	caller_offer(pair->b.client);
 	options.no_callers = true;
 	pair->b.qp = qp_new(pair->b.client, &options, pair->b.send_cq, pair->b.recv_cq, NULL);
 	pair_connect(pair);
-	assert_int_equal(attach_with(&pair->a, &secret, &reply), -ENOTCONN);
+	assert_int_equal(caller_attach_with(&pair->a, &caller_secret, &reply), -ENOTCONN);
 	options.no_callers = false;
 	/* Another device, whose tables are others. */
 	options.same_device = false;
 	pair = pair_new(world, &options);
-	offer(pair->a.client);
-	offer(pair->b.client);
-	assert_int_equal(attach_with(&pair->a, &secret, &reply), -ENOTCONN);
+	caller_offer(pair->a.client);
+	caller_offer(pair->b.client);
+	assert_int_equal(caller_attach_with(&pair->a, &caller_secret, &reply), -ENOTCONN);
 }
 
 /* What a program carries nobody would see. */
@@ -1111,19 +1004,19 @@ static void the_device_carries_what_is_traced(void **state)
 {
 	struct world *world = *state;
 	struct pair *pair = make(world);
-	struct simhca_step step = attach(&pair->a);
+	struct simhca_step step = caller_attach(&pair->a);
 	struct simhca_attach_peer_reply reply;
 
 	simhca_fabric_tap(world->fabric, true);
 	write_to(pair, 8, pair->b.mr);
 	assert_false(simhca_step(&step));
 	assert_int_equal(step.caller->handed[SIMHCA_HANDED_STATE], 1);
-	assert_int_equal(attach_with(&pair->a, &secret, &reply), -ENOTCONN);
+	assert_int_equal(caller_attach_with(&pair->a, &caller_secret, &reply), -ENOTCONN);
 	simhca_fabric_tap(world->fabric, false);
-	detach(&step);
-	step = attach(&pair->a);
+	caller_detach(&step);
+	step = caller_attach(&pair->a);
 	assert_true(simhca_step(&step));
-	detach(&step);
+	caller_detach(&step);
 }
 
 /* Faults are the device's: while there are rules it carries all messages. */
@@ -1132,28 +1025,28 @@ static void none_while_there_are_rules(void **state)
 	const struct simhca_rule rule = { .action = SIMHCA_INJECT_DELAY, .ns = 1 };
 	struct world *world = *state;
 	struct pair *pair = make(world);
-	struct simhca_step step = attach(&pair->a);
+	struct simhca_step step = caller_attach(&pair->a);
 	struct simhca_attach_peer_reply reply;
 	struct simhca_cqe cqe;
 	uint32_t number;
 
 	assert_int_equal(simhca_inject_add(world->fabric, &rule, &number), 0);
-	assert_int_equal(attach_with(&pair->a, &secret, &reply), -ENOTCONN);
+	assert_int_equal(caller_attach_with(&pair->a, &caller_secret, &reply), -ENOTCONN);
 	rdma_write(&pair->a, 1, 0, 8, 0);
 	assert_false(simhca_step(&step));
 	assert_false(cq_poll(pair->a.send_cq, &cqe));
 	advance(world, 1);
 	assert_true(cq_poll(pair->a.send_cq, &cqe) && !cqe.status);
 	assert_true(simhca_inject_remove(world->fabric, number));
-	assert_int_equal(attach_with(&pair->a, &secret, &reply), 0);
-	detach(&step);
+	assert_int_equal(caller_attach_with(&pair->a, &caller_secret, &reply), 0);
+	caller_detach(&step);
 }
 
 /* What belonged to one queue is not another's later. */
 static void segments_are_not_used_again(void **state)
 {
 	struct world *world = *state;
-	struct options options = options_of();
+	struct options options = caller_options();
 	struct side *side = side_new(client_new(world, 0), &options);
 	uint32_t segment = side->qp->granted.state.segment, last = segment;
 	struct simhca_handle req = { .handle = side->qp->handle };
@@ -1198,7 +1091,7 @@ static void segments_are_shared_out(void **state)
 {
 	const struct world_config config = { .device = { .callers = true, .own_segments = 20 } };
 	struct world *world = world_new(&config);
-	struct options options = options_of();
+	struct options options = caller_options();
 	struct client *one[2] = { client_new(world, 0), client_new(world, 0) };
 	struct client *other = client_new(world, 0), *third = client_new(world, 0);
 
@@ -1241,9 +1134,9 @@ static void killed_at_each_store(void **state)
 			pid_t child;
 
 			assert_true(store < MOST_STORES);
-			setup(state);
+			caller_setup(state);
 			pair = make_with(*state, work->length == SIMHCA_SLOT_DATA);
-			step = attach(&pair->a);
+			step = caller_attach(&pair->a);
 			fill(pair->a.mr->addr, bytes, store);
 			put_work(pair, work);
 			raised = 0;
@@ -1252,14 +1145,13 @@ static void killed_at_each_store(void **state)
 			child = fork();
 			assert_true(child >= 0);
 			if (!child) {
-				stores = 0;
-				stop_at = store;
+				caller_stop_at = store;
 				simhca_step(&step);
 				_exit(0);
 			}
 			assert_int_equal(waitpid(child, &status, 0), child);
 			assert_true(WIFEXITED(status));
-			killed = WEXITSTATUS(status) == KILLED;
+			killed = WEXITSTATUS(status) == CALLER_KILLED;
 			client_gone(pair->a.client);
 			assert_int_equal(pair->b.qp->state->resp_turn.holder, 0);
 			told = raised;
@@ -1286,7 +1178,7 @@ static void killed_at_each_store(void **state)
 			if (!killed && work->receives)
 				assert_int_equal(arrived, work->count);
 			assert_int_equal(qp_state(pair->b.qp), IBV_QPS_ERR);
-			detach(&step);
+			caller_detach(&step);
 			teardown(state);
 		}
 		print_message("%s: about %u stores\n", work->name, store);
@@ -1294,13 +1186,14 @@ static void killed_at_each_store(void **state)
 	}
 }
 
-#define HERE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+#define HERE(test) cmocka_unit_test_setup_teardown(test, caller_setup, teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		HERE(what_the_device_does_on_rc),
 		HERE(what_the_device_does_on_uc),
+		HERE(what_the_device_does_with_an_srq),
 		HERE(data_in_slots_by_device),
 		HERE(data_in_slots_by_caller),
 		cmocka_unit_test(nothing_is_changed),

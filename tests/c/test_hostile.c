@@ -340,9 +340,12 @@ static void srq_indices_overwritten(void **state)
 		sender->peer = &receiver;
 		qp_connect(sender->qp, 1, receiver.qp->qpn, &options);
 		qp_connect(receiver.qp, 0, sender->qp->qpn, &options);
-		atomic_store(i % 2 ? &srq->state->pi : &srq->state->ci, garbage[i]);
+		if (i % 2)
+			atomic_store(&srq->state->pi, garbage[i]);
+		else
+			atomic_store(&srq->state->head, garbage[i]);
 		/* One WQE more than none may be a lie, but it is a possible number. */
-		possible = srq->state->pi - srq->state->ci <= srq->entries;
+		possible = srq->state->pi - srq_ci_of(srq) <= srq->entries;
 		send_from(sender, 1, 0, 8);
 		settle(scene.world);
 		assert_int_equal(qp_state(receiver.qp), IBV_QPS_ERR);

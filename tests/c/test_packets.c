@@ -286,7 +286,7 @@ static void a_target_whose_srq_has_gone_refuses(void **state)
 	packet.srqn = to->srq->srqn;
 	lossy_forge(s->server[0].target, &packet);
 	settle(s->world);
-	assert_int_equal(to->srq->state->ci, 1);
+	assert_int_equal(srq_ci_of(to->srq), 1);
 	assert_int_equal(0,
 			 patiently(simhca_destroy_srq(to->client->context, to->srq->handle, NULL)));
 	packet.psn++;

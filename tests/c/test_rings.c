@@ -272,7 +272,7 @@ static void srq_counters_wrap_at_32_bits(void **state)
 	pair->b.qp = qp_new(client, &options, pair->b.send_cq, pair->b.recv_cq, srq);
 	pair_connect(pair);
 	srq->pi = -7u;
-	atomic_store(&srq->state->ci, -7u);
+	atomic_store(&srq->state->head, -7u);
 	atomic_store(&srq->state->pi, -7u);
 	for (uint64_t id = 0; id < 20; id++) {
 		struct simhca_sge one = sge(pair->b.mr, 0, 64);

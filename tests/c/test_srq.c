@@ -226,7 +226,7 @@ static void a_receive_that_was_taken_is_flushed(void **state)
 	post(sender, .id = 1, .opcode = SIMHCA_WR_SEND, SGES(sge(from, 0, SIMHCA_LINK_SLICE), bad));
 	expect_why(sender->send_cq, 1, LOC_PROT_ERR, KEY_STALE);
 	expect_none(receiver->recv_cq);
-	assert_int_equal(atomic_load(&s->srq->state->ci), 1);
+	assert_int_equal(srq_ci_of(s->srq), 1);
 	assert_int_equal(0, qp_move(receiver->qp, IBV_QPS_ERR));
 	cqe = expect_why(receiver->recv_cq, 7, WR_FLUSH_ERR, FLUSHED);
 	assert_true(cqe.flags & SIMHCA_CQE_SRQ);
@@ -252,11 +252,11 @@ static void only_what_completes_a_receive_takes_one(void **state)
 	post(&s->client[0], .id = 1, .opcode = SIMHCA_WR_RDMA_WRITE,
 	     SGES(sge(s->client[0].mr, 0, 8)), .remote_addr = s->mr->iova, .rkey = s->mr->rkey);
 	expect(s->client[0].send_cq, 1, SUCCESS);
-	assert_int_equal(atomic_load(&s->srq->state->ci), 0);
+	assert_int_equal(srq_ci_of(s->srq), 0);
 	post(&s->client[0], .id = 2, .opcode = SIMHCA_WR_RDMA_WRITE_WITH_IMM,
 	     SGES(sge(s->client[0].mr, 0, 8)), .remote_addr = s->mr->iova, .rkey = s->mr->rkey);
 	expect(s->client[0].send_cq, 2, SUCCESS);
-	assert_int_equal(atomic_load(&s->srq->state->ci), 1);
+	assert_int_equal(srq_ci_of(s->srq), 1);
 	expect(s->server_side[0].recv_cq, 0, SUCCESS);
 }
 

@@ -395,7 +395,7 @@ static void an_srq_whose_cq_is_dead(void **state)
 	for (uint64_t id = 1; id < 3; id++) {
 		send_to(s, id, srq->srqn);
 		expect_why(s->cq, id, REM_OP_ERR, XRC_CQ_ERROR);
-		assert_int_equal(atomic_load(&srq->state->ci), 2);
+		assert_int_equal(srq_ci_of(srq), 2);
 		check_refused(s, IBV_EVENT_QP_REQ_ERR);
 		assert_int_equal(events_of(to->client, small, IBV_EVENT_CQ_ERR), id == 1);
 		reconnect(s);

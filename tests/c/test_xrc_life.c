@@ -99,9 +99,9 @@ static void events_go_to_all(void **state)
 /* The first packet of a message has arrived, and few others. */
 static void begins(struct server *server)
 {
-	for (int i = 0; i < 10 && !server->srq->state->ci; i++)
+	for (int i = 0; i < 10 && !srq_ci_of(server->srq); i++)
 		rounds(server->client->world, 1);
-	assert_int_equal(server->srq->state->ci, 1);
+	assert_int_equal(srq_ci_of(server->srq), 1);
 }
 
 /* A message of several turns of the engine, whose SRQ goes between two of them. */

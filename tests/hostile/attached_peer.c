@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Two programs that carry their messages themselves (--engines-in-callers), one of which abuses
- *what it is handed of the other's:
+ * what it is handed of the other's:
  *
- *	attached_peer scribble|stop|die
+ *	attached_peer scribble|stop|die [srq]
  *
  *	scribble	writes to all of it, at random, while messages are under way
  *	stop		is stopped in the middle of its steps, and goes on, again and again
  *	die		is killed there
  *
- * The victim then destroys all that it has, and says so: "done", with the number of bytes that the
- * other had of it.
+ * The victim's receives come from an SRQ if there is to be one. It then destroys all that it has,
+ *and says so: "done", with the number of bytes that the other had of it.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -29,6 +29,7 @@ struct end {
 	struct ibv_context *context;
 	struct ibv_pd *pd;
 	struct ibv_cq *cq;
+	struct ibv_srq *srq; /* or NULL */
 	struct ibv_qp *qp;
 	struct ibv_mr *mr;
 	uint8_t memory[LENGTH];
@@ -42,8 +43,10 @@ struct address {
 
 static struct end end;
 
-static struct address make_end(void)
+static struct address make_end(bool with_srq)
 {
+	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 16, .max_sge = 1 } };
+
 	end.context = open_device();
 	end.pd = ibv_alloc_pd(end.context);
 	CHECK(end.pd);
@@ -51,7 +54,9 @@ static struct address make_end(void)
 	CHECK(end.cq);
 	end.mr = ibv_reg_mr(end.pd, end.memory, LENGTH, FULL_ACCESS);
 	CHECK(end.mr);
-	end.qp = make_qp(end.pd, end.cq, IBV_QPT_RC);
+	end.srq = with_srq ? ibv_create_srq(end.pd, &attr) : NULL;
+	CHECK(end.srq || !with_srq);
+	end.qp = make_qp_with(end.pd, end.cq, IBV_QPT_RC, end.srq);
 	return (struct address){ end.qp->qp_num, end.mr->rkey, (uintptr_t)end.memory };
 }
 
@@ -60,7 +65,11 @@ static void receive(void)
 	struct ibv_sge sge = { (uintptr_t)end.memory, 64, end.mr->lkey };
 	struct ibv_recv_wr wr = { .sg_list = &sge, .num_sge = 1 }, *bad;
 
-	ibv_post_recv(end.qp, &wr, &bad); /* or not, if the QP has been broken */
+	/* Or not, if the QP has been broken. */
+	if (end.srq)
+		ibv_post_srq_recv(end.srq, &wr, &bad);
+	else
+		ibv_post_recv(end.qp, &wr, &bad);
 }
 
 static bool post(const struct address *to, enum ibv_wr_opcode opcode)
@@ -166,7 +175,7 @@ static void *scribble(void *arg)
 static void attack(int from, int to, const char *how)
 {
 	struct mapping before[MOST_MAPPINGS];
-	struct address mine = make_end(), theirs;
+	struct address mine = make_end(false), theirs;
 	unsigned int count;
 	pthread_t thread;
 	uint64_t bytes;
@@ -217,7 +226,8 @@ static void disturb(pid_t other, bool stop)
 /* What the other has broken is there until it has gone, at most. */
 static void destroy_all(void)
 {
-	CHECK(!ibv_destroy_qp(end.qp) && !ibv_destroy_cq(end.cq));
+	CHECK(!ibv_destroy_qp(end.qp) && (!end.srq || !ibv_destroy_srq(end.srq)));
+	CHECK(!ibv_destroy_cq(end.cq));
 	CHECK(!ibv_dereg_mr(end.mr) && !ibv_dealloc_pd(end.pd));
 	CHECK(!ibv_close_device(end.context));
 }
@@ -229,14 +239,14 @@ int main(int argc, char **argv)
 	uint64_t bytes;
 	pid_t other;
 
-	CHECK(argc == 2 && !pipe(there) && !pipe(back));
+	CHECK((argc == 2 || (argc == 3 && !strcmp(argv[2], "srq"))) && !pipe(there) && !pipe(back));
 	other = fork();
 	if (!other) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		attack(there[0], back[1], argv[1]);
 		return 0;
 	}
-	mine = make_end();
+	mine = make_end(argc == 3);
 	CHECK(write(there[1], &mine, sizeof(mine)) == sizeof(mine));
 	CHECK(read(back[0], &theirs, sizeof(theirs)) == sizeof(theirs));
 	start_qp(end.qp, theirs.qpn);

@@ -2,13 +2,14 @@
 /*
  * Programs that carry their messages themselves, and are killed while they do:
  *
- *	killed_peers N
+ *	killed_peers N [srq]
  *
  * The survivor has N peers, one after the other, each of which writes and sends to it until it is
- * killed, and one that lives, with the same CQ. What has arrived is whole, in order, and once; what
- * has not is flushed; and the one that lives does not notice. Prints how many messages came of
- * those that were killed.
+ * killed, and one that lives, with the same CQ, and with the same SRQ if there is to be one. What
+ * has arrived is whole, in order, and once; what has not is flushed, or still there for the one
+ *that lives, who does not notice. Prints how many messages came of those that were killed.
  */
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -157,6 +158,11 @@ struct peer {
 	bool steady;
 };
 
+/* If there is one, buffers are numbered by wr_id. */
+static struct ibv_srq *srq;
+static bool posted[2 * RECEIVES];
+static bool used[2 * RECEIVES]; /* since it was asked last */
+
 /* Where it writes. */
 static uint8_t *slots_of(const struct peer *peer)
 {
@@ -167,6 +173,18 @@ static uint8_t *receive_buffer(const struct peer *peer, uint32_t n)
 {
 	return end.memory + 2 * SLOTS * WRITTEN +
 	       ((peer->steady ? RECEIVES : 0) + n % RECEIVES) * RECEIVED;
+}
+
+static void receive_of_srq(uint64_t number)
+{
+	struct ibv_sge sge = { (uintptr_t)receive_buffer(&(struct peer){ 0 }, 0) +
+				       number * RECEIVED,
+			       RECEIVED, end.mr->lkey };
+	struct ibv_recv_wr wr = { .wr_id = number, .sg_list = &sge, .num_sge = 1 }, *bad;
+
+	CHECK(!posted[number]);
+	posted[number] = true;
+	CHECK(!ibv_post_srq_recv(srq, &wr, &bad));
 }
 
 static void receive(struct peer *peer)
@@ -200,11 +218,65 @@ static void take(struct peer *peer, const struct ibv_wc *wc)
 	peer->arrived++;
 }
 
-static void poll_all(struct peer *victim, struct peer *steady)
+/* A completion of the SRQ's, of either. */
+static void take_of_srq(struct peer *peer, const struct ibv_wc *wc)
+{
+	const uint8_t *buffer = end.memory + 2 * SLOTS * WRITTEN + wc->wr_id * RECEIVED;
+	uint32_t n = peer->arrived;
+
+	CHECK(wc->wr_id < 2 * RECEIVES && posted[wc->wr_id]);
+	posted[wc->wr_id] = false;
+	used[wc->wr_id] = true;
+	if (wc->status == IBV_WC_WR_FLUSH_ERR) {
+		CHECK(!peer->steady && !peer->flushed++);
+	} else {
+		CHECK(wc->status == IBV_WC_SUCCESS && wc->byte_len == length_of(n));
+		CHECK(is_filled(buffer, n, length_of(n)));
+		CHECK(is_filled(slots_of(peer) + n % SLOTS * WRITTEN, n, WRITTEN));
+		peer->arrived++;
+	}
+	receive_of_srq(wc->wr_id);
+}
+
+static int poll_srq(struct peer *victim, struct peer *steady)
 {
 	struct ibv_wc wc[16];
 	int count = ibv_poll_cq(end.cq, 16, wc);
 
+	CHECK(count >= 0);
+	for (int i = 0; i < count; i++)
+		take_of_srq(wc[i].qp_num == steady->qp->qp_num ? steady : victim, &wc[i]);
+	return count;
+}
+
+/* None is lost: the one that lives gets them all, in as many messages. */
+static void check_srq(struct peer *steady, int socket)
+{
+	const uint32_t until = steady->arrived + 2 * RECEIVES;
+	struct address ask = { 0 };
+	double end_of_it = now() + 10;
+
+	memset(used, 0, sizeof(used));
+	for (uint32_t i = 0; i < 2 * RECEIVES; i++)
+		tell(socket, &ask);
+	while (steady->arrived != until) {
+		CHECK(now() < end_of_it);
+		poll_srq(steady, steady);
+	}
+	for (uint32_t i = 0; i < 2 * RECEIVES; i++)
+		CHECK(used[i]);
+}
+
+static void poll_all(struct peer *victim, struct peer *steady)
+{
+	struct ibv_wc wc[16];
+	int count;
+
+	if (srq) {
+		poll_srq(victim, steady);
+		return;
+	}
+	count = ibv_poll_cq(end.cq, 16, wc);
 	CHECK(count >= 0);
 	for (int i = 0; i < count; i++) {
 		struct peer *peer = wc[i].wr_id >= STEADY ? steady : victim;
@@ -215,18 +287,43 @@ static void poll_all(struct peer *victim, struct peer *steady)
 	}
 }
 
+static void make_srq(void)
+{
+	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 2 * RECEIVES, .max_sge = 1 } };
+
+	srq = ibv_create_srq(end.pd, &attr);
+	CHECK(srq);
+	for (uint64_t i = 0; i < 2 * RECEIVES; i++)
+		receive_of_srq(i);
+}
+
 static void connect_to(struct peer *peer, int socket)
 {
 	struct address theirs = hear(socket), mine;
 
-	peer->qp = make_qp(end.pd, end.cq, IBV_QPT_RC);
+	peer->qp = make_qp_with(end.pd, end.cq, IBV_QPT_RC, srq);
 	mine = (struct address){ peer->qp->qp_num, end.mr->rkey, (uintptr_t)slots_of(peer) };
 	start_qp_within(peer->qp, theirs.qpn, 14, 7);
-	for (uint32_t i = 0; i < RECEIVES; i++)
+	for (uint32_t i = 0; i < RECEIVES && !srq; i++)
 		receive(peer);
 	tell(socket, &mine);
 	hear(socket);
 	tell(socket, &mine);
+}
+
+/* All that it consumes of the SRQ has completed (IBTA vol. 1, 10.2.9.3). */
+static bool has_last_wqe(const struct ibv_qp *qp)
+{
+	struct pollfd pfd = { .fd = end.context->async_fd, .events = POLLIN };
+	struct ibv_async_event event;
+	bool last;
+
+	if (!poll(&pfd, 1, 0))
+		return false;
+	CHECK(!ibv_get_async_event(end.context, &event));
+	last = event.event_type == IBV_EVENT_QP_LAST_WQE_REACHED && event.element.qp == qp;
+	ibv_ack_async_event(&event);
+	return last;
 }
 
 static void one_round(struct peer *steady, int steady_socket, unsigned int *random,
@@ -250,12 +347,18 @@ static void one_round(struct peer *steady, int steady_socket, unsigned int *rand
 	/* What it has begun is done or not, and nothing of it comes later. */
 	CHECK(!ibv_modify_qp(victim.qp, &attr, IBV_QP_STATE));
 	until = now() + 10;
-	while (victim.arrived + victim.flushed != victim.posted ||
-	       steady->arrived == steady_before) {
+	while (srq ? !has_last_wqe(victim.qp)
+		   : victim.arrived + victim.flushed != victim.posted ||
+			       steady->arrived == steady_before) {
 		CHECK(now() < until);
 		poll_all(&victim, steady);
 	}
+	/* With the QP its completions go. */
+	while (srq && poll_srq(&victim, steady))
+		;
 	CHECK(!ibv_destroy_qp(victim.qp));
+	if (srq)
+		check_srq(steady, steady_socket);
 	close(socket);
 	*messages += victim.arrived;
 }
@@ -268,9 +371,11 @@ int main(int argc, char **argv)
 	int socket;
 	pid_t pid;
 
-	CHECK(argc == 2);
+	CHECK(argc == 2 || (argc == 3 && !strcmp(argv[2], "srq")));
 	pid = start_peer(&socket, true);
 	make_end();
+	if (argc == 3)
+		make_srq();
 	connect_to(&steady, socket);
 	for (int i = atoi(argv[1]); i > 0; i--)
 		one_round(&steady, socket, &random, &messages);

@@ -63,11 +63,14 @@ static inline struct ibv_ah_attr loopback(struct ibv_context *context)
 	return attr;
 }
 
-static inline struct ibv_qp *make_qp(struct ibv_pd *pd, struct ibv_cq *cq, enum ibv_qp_type type)
+/* srq: whose receives it consumes; NULL: its own. */
+static inline struct ibv_qp *make_qp_with(struct ibv_pd *pd, struct ibv_cq *cq,
+					  enum ibv_qp_type type, struct ibv_srq *srq)
 {
 	struct ibv_qp_init_attr attr = {
 		.send_cq = cq,
 		.recv_cq = cq,
+		.srq = srq,
 		.qp_type = type,
 		.cap = { .max_send_wr = 16,
 			 .max_recv_wr = 16,
@@ -78,6 +81,11 @@ static inline struct ibv_qp *make_qp(struct ibv_pd *pd, struct ibv_cq *cq, enum 
 
 	CHECK(qp);
 	return qp;
+}
+
+static inline struct ibv_qp *make_qp(struct ibv_pd *pd, struct ibv_cq *cq, enum ibv_qp_type type)
+{
+	return make_qp_with(pd, cq, type, NULL);
 }
 
 /* A connected QP to its peer, or a UD QP, from RESET to RTS. */

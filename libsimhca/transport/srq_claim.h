@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * Claims on the WQEs of an SRQ (struct simhca_srq_mem): by the device's threads, under the SRQ's
+ * lock, and by programs that run the steps of its QPs' peers. A WQE is read, judged and copied, and
+ * then claimed; if another has it by then that was in vain.
+ *
+ * For one QP one at a time has the responder's turn, and so claims. What it claims counts when the
+ * turn is committed, whose state has the same number. So if the two differ it has ended between.
+ */
+#ifndef LIBSIMHCA_SRQ_CLAIM_H
+#define LIBSIMHCA_SRQ_CLAIM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "simhca-abi.h"
+#include "store.h"
+
+/* An SRQ as who consumes from it sees it. */
+struct simhca_srq_view {
+	struct simhca_srq_mem *mem;
+	char *ring;
+	uint32_t entries, stride, max_sge;
+};
+
+static inline uint32_t simhca_srq_ci(uint64_t head)
+{
+	return (uint32_t)head;
+}
+
+static inline uint32_t simhca_srq_claimant(uint64_t head)
+{
+	return (uint32_t)(head >> 32);
+}
+
+static inline const char *simhca_srq_slot(const struct simhca_srq_view *srq, uint32_t index)
+{
+	return srq->ring + (size_t)(index & (srq->entries - 1)) * srq->stride;
+}
+
+/* The oldest WQE is that of *head; 0 if there is one, else -1; 1: the indices make no sense. */
+static inline int simhca_srq_look(const struct simhca_srq_view *srq, uint64_t *head)
+{
+	uint32_t left;
+
+	/* acquire: what the claim before noted, and a pi that is no older. */
+	*head = atomic_load_explicit(&srq->mem->head, memory_order_acquire);
+	/* acquire: pairs with the client's release after it wrote the WQE. */
+	left = atomic_load_explicit(&srq->mem->pi, memory_order_acquire) - simhca_srq_ci(*head);
+	if (!left)
+		return -1;
+	return left > srq->entries;
+}
+
+/*
+ * What head says of a claim is noted, as it is about to be written over. What is noted now is older
+ * than that, if head is still what it was: newer ones are noted when it has changed. False: head
+ * has changed, or what is noted, maybe to something older by who was held up.
+ */
+static inline bool simhca_srq_note(const struct simhca_srq_view *srq, uint64_t head)
+{
+	uint32_t number = simhca_srq_claimant(head) - 1, noted;
+	_Atomic uint32_t *claimed = &srq->mem->claimed[number % SIMHCA_SRQ_CLAIMANTS];
+
+	if (number >= SIMHCA_SRQ_CLAIMANTS)
+		return true;
+	/* acquire: before head is looked at. */
+	noted = atomic_load_explicit(claimed, memory_order_acquire);
+	if (atomic_load_explicit(&srq->mem->head, memory_order_relaxed) != head)
+		return false;
+	simhca_store();
+	return atomic_compare_exchange_strong_explicit(claimed, &noted, simhca_srq_ci(head),
+						       memory_order_relaxed, memory_order_relaxed);
+}
+
+/* For the QP of that number, or 0: the WQE that was looked at. False: look again. */
+static inline bool simhca_srq_claim(const struct simhca_srq_view *srq, uint64_t head,
+				    uint32_t number)
+{
+	if (simhca_srq_claimant(head) != number && !simhca_srq_note(srq, head))
+		return false;
+	simhca_store();
+	/*
+	 * release: the WQE is read before its slot may be posted to again, and the note is there
+	 * before what it is about is gone. seq_cst: and the limit is looked at afterwards.
+	 */
+	return atomic_compare_exchange_strong(&srq->mem->head, &head,
+					      (uint64_t)number << 32 | (simhca_srq_ci(head) + 1));
+}
+
+/* The latest claim for the QP of that number, as its responder's state should have it. */
+static inline uint32_t simhca_srq_claimed(const struct simhca_srq_view *srq, uint32_t number)
+{
+	/* acquire: if it is another's by now, ours is noted. */
+	uint64_t head = atomic_load_explicit(&srq->mem->head, memory_order_acquire);
+
+	if (simhca_srq_claimant(head) == number)
+		return simhca_srq_ci(head);
+	return atomic_load_explicit(&srq->mem->claimed[(number - 1) % SIMHCA_SRQ_CLAIMANTS],
+				    memory_order_relaxed);
+}
+
+/* Whether fewer are left than the limit that is armed says. After a claim. */
+static inline bool simhca_srq_is_below(const struct simhca_srq_view *srq)
+{
+	/* seq_cst: who arms it either sees the claim, or is seen here. */
+	uint32_t limit = atomic_load(&srq->mem->limit);
+
+	return limit && atomic_load_explicit(&srq->mem->pi, memory_order_relaxed) -
+					simhca_srq_ci(atomic_load(&srq->mem->head)) <
+				limit;
+}
+
+#endif

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include <fcntl.h>
+
+#include "caller_scene.h"
+
+const struct simhca_secret caller_secret = { { 0x1234567890abcdef, 42 } };
+unsigned int caller_stop_at;
+void (*caller_at_store)(void);
+
+void simhca_store(void)
+{
+	static unsigned int stores;
+
+	if (caller_at_store)
+		caller_at_store();
+	if (caller_stop_at && ++stores == caller_stop_at)
+		_exit(CALLER_KILLED);
+}
+
+int caller_setup(void **state)
+{
+	const struct world_config config = { .device = { .callers = true, .slot_data = true } };
+
+	*state = world_new(&config);
+	return 0;
+}
+
+struct options caller_options(void)
+{
+	struct options options = default_options(IBV_QPT_RC);
+
+	options.same_device = true;
+	options.max_inline = 256;
+	options.max_send_wr = 128;
+	options.buffer = 6 << 20;
+	options.mr_access =
+		SIMHCA_ACCESS_LOCAL_WRITE | SIMHCA_ACCESS_REMOTE_WRITE | SIMHCA_ACCESS_REMOTE_READ;
+	return options;
+}
+
+void caller_offer(struct client *client)
+{
+	const struct simhca_offer_memory_req req = { .address = (uintptr_t)&caller_secret,
+						     .secret = caller_secret };
+
+	assert_int_equal(simhca_offer_memory(client->context, client->mm, &req, NULL), 0);
+}
+
+struct pair *caller_pair(struct world *world, const struct options *options)
+{
+	struct pair *pair = pair_new(world, options);
+
+	simhca_context_name(pair->b.client->context, getpid(), "test");
+	caller_offer(pair->a.client);
+	caller_offer(pair->b.client);
+	return pair;
+}
+
+struct pair *caller_pair_with_srq(struct world *world)
+{
+	struct options options = caller_options();
+
+	options.srq_wr = 128;
+	return caller_pair(world, &options);
+}
+
+int caller_attach_with(struct side *side, const struct simhca_secret *known,
+		       struct simhca_attach_peer_reply *reply)
+{
+	struct simhca_attach_peer_req req = { .qp = side->qp->handle, .secret = *known };
+	int fds[3];
+
+	return simhca_attach_peer(side->client->context, side->client->mm, &req, reply, fds, NULL);
+}
+
+struct simhca_step caller_attach(struct side *side)
+{
+	const struct simhca_find_peer_req find = { .qp = side->qp->handle };
+	struct simhca_find_peer_reply found;
+	struct simhca_attach_peer_reply reply;
+	struct simhca_step step;
+	struct side *peer = side->peer;
+
+	assert_int_equal(simhca_find_peer(side->client->context, &find, &found, NULL), 0);
+	assert_int_equal(found.pid, getpid());
+	assert_ptr_equal(found.address, &caller_secret);
+	assert_int_equal(caller_attach_with(side, &caller_secret, &reply), 0);
+	assert_int_equal(reply.peer, peer->qp->qpn);
+	assert_int_equal(reply.state, peer->qp->granted.state.offset);
+	memset(&step, 0, sizeof(step));
+	step.device = simhca_device_memory(side->world->device[0]);
+	step.qpc = (const void *)((const char *)step.device + step.device->qpc_offset);
+	step.peer.qpc = step.qpc + SIMHCA_QPN_SLOT(peer->qp->qpn);
+	step.qpc += SIMHCA_QPN_SLOT(side->qp->qpn);
+	step.mem = side->qp->state;
+	step.sq = (const char *)side->qp->sq;
+	step.sq_entries = side->qp->granted.sq_entries;
+	step.sq_stride = side->qp->granted.sq_stride;
+	step.send_cq = (struct simhca_cq_view){ .mem = side->send_cq->state,
+						.ring = side->send_cq->ring,
+						.entries = reply.send_entries,
+						.cqe = reply.send_cqe };
+	step.caller = client_at(side->client, &side->qp->granted.caller);
+	step.callers = reply.callers;
+	step.mm = reply.mm;
+	step.peer.mem = peer->qp->state;
+	step.peer.rq = (char *)peer->qp->rq;
+	step.peer.rq_entries = reply.rq_entries;
+	step.peer.rq_stride = reply.rq_stride;
+	step.peer.rq_max_sge = reply.rq_max_sge;
+	step.peer.rq_pd = reply.rq_pd;
+	step.peer.slot_data = reply.slot_data;
+	step.peer.claimant = reply.claimant;
+	if (peer->srq) {
+		step.peer.srq = peer->srq->state;
+		step.peer.rq = (char *)peer->srq->ring;
+	}
+	step.peer.recv_cq = (struct simhca_cq_view){ .mem = peer->recv_cq->state,
+						     .ring = peer->recv_cq->ring,
+						     .entries = reply.recv_entries,
+						     .cqe = reply.recv_cqe };
+	step.peer.callers = reply.peer_callers;
+	step.peer.mm = reply.peer_mm;
+	step.peer.pid = (pid_t)found.pid;
+	step.peer.memory = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
+	step.peer.pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	assert_true(step.peer.memory >= 0 && step.peer.pagemap >= 0);
+	return step;
+}
+
+void caller_detach(const struct simhca_step *step)
+{
+	close(step->peer.memory);
+	close(step->peer.pagemap);
+}

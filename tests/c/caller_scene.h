@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * Pairs of QPs of which one's program runs its steps. Both QPs are ours, and our memory is reached
+ * as another process's would be.
+ */
+#ifndef CALLER_SCENE_H
+#define CALLER_SCENE_H
+
+#include "harness.h"
+#include "transport/step.h"
+
+#define CALLER_KILLED 77
+extern unsigned int caller_stop_at; /* the process ends before this store; 0: at none */
+extern void (*caller_at_store)(void);
+extern const struct simhca_secret caller_secret;
+
+int caller_setup(void **state);
+struct options caller_options(void);
+/* Its memory may be reached, by who knows the secret. */
+void caller_offer(struct client *client);
+struct pair *caller_pair(struct world *world, const struct options *options);
+/* b's receives come from an SRQ. */
+struct pair *caller_pair_with_srq(struct world *world);
+int caller_attach_with(struct side *side, const struct simhca_secret *known,
+		       struct simhca_attach_peer_reply *reply);
+/* As the provider does, but for the segments, which are mapped already. */
+struct simhca_step caller_attach(struct side *side);
+void caller_detach(const struct simhca_step *step);
+
+#endif
