@@ -112,6 +112,8 @@ const struct option_desc option_table[] = {
 	       "how to reach the memory of clients [auto]"),
 	STRING("wire-peers", wire_peers, "CIDR[,..]", 0, NULL,
 	       "addresses and networks that the wire takes packets from [all]"),
+	FLAG("wire-rxe-flush", wire_rxe_flush, 0,
+	     "FLUSH goes with the ICRC that Linux's rxe has for it, and comes with that, too"),
 	NUMBER("fault-workers", fault_workers, "N", 0, 1, 64,
 	       "threads that resolve page faults [4]"),
 	STRING("runtime-dir", runtime_dir, "DIR", SCOPE_RUN, NULL,

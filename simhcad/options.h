@@ -37,13 +37,14 @@ struct settings {
 	char *runtime_dir;
 	char *config;
 	char *log_file;
-	char *devices;		/* "2" or "simhca0,simhca4" */
-	uint32_t log_level;	/* enum simhca_log_level */
-	uint32_t engines;	/* 0: by the number of CPUs */
-	uint32_t engine_spin;	/* us; UINT32_MAX: by the number of CPUs */
-	uint32_t memory;	/* enum memory_mode */
-	uint32_t fault_workers; /* 0: 4 */
-	char *wire_peers;	/* NULL: everybody */
+	char *devices;		 /* "2" or "simhca0,simhca4" */
+	uint32_t log_level;	 /* enum simhca_log_level */
+	uint32_t engines;	 /* 0: by the number of CPUs */
+	uint32_t engine_spin;	 /* us; UINT32_MAX: by the number of CPUs */
+	uint32_t memory;	 /* enum memory_mode */
+	uint32_t fault_workers;	 /* 0: 4 */
+	char *wire_peers;	 /* NULL: everybody */
+	uint32_t wire_rxe_flush; /* the ICRC of FLUSH is that of Linux's rxe */
 	uint32_t daemonize;
 	uint32_t captive;
 	uint32_t ready_fd; /* UINT32_MAX: none */

@@ -653,7 +653,11 @@ bool wire_is_wanted(const struct daemon *daemon)
 struct wire *wire_open(struct daemon *daemon, int *failed)
 {
 	struct simhca_wire_ops ops = {
-		.send = on_send, .gmps = on_gmps, .poll = on_poll, .group = on_group
+		.send = on_send,
+		.gmps = on_gmps,
+		.poll = on_poll,
+		.group = on_group,
+		.rxe_flush = daemon->options->daemon.wire_rxe_flush,
 	};
 	struct wire *wire;
 

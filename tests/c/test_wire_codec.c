@@ -218,11 +218,15 @@ static void has_its_icrc(const char *name, unsigned int number, const struct dat
 	if (simhca_icrc_check(&path, datagram->bytes, datagram->length) ==
 	    icrc_is_wrong(name, datagram))
 		fail_msg("%s #%u: ICRC", name, number);
-	if (icrc_is_wrong(name, datagram))
-		return;
-	assert_int_equal(path.ip_id, datagram->path.ip_id);
 	memcpy(bytes, datagram->bytes, datagram->length - SIMHCA_ICRC_BYTES);
-	simhca_icrc_put(&datagram->path, bytes, datagram->length - SIMHCA_ICRC_BYTES);
+	if (icrc_is_wrong(name, datagram)) {
+		assert_true(simhca_icrc_check_rxe_flush(&path, datagram->bytes, datagram->length));
+		simhca_icrc_put_rxe_flush(&datagram->path, bytes,
+					  datagram->length - SIMHCA_ICRC_BYTES);
+	} else {
+		simhca_icrc_put(&datagram->path, bytes, datagram->length - SIMHCA_ICRC_BYTES);
+	}
+	assert_int_equal(path.ip_id, datagram->path.ip_id);
 	assert_memory_equal(bytes, datagram->bytes, datagram->length);
 }
 

@@ -12,6 +12,8 @@ struct parcel {
 	uint8_t bytes[];
 };
 
+static bool like_rxe;
+
 static struct {
 	struct world *world;
 	uint64_t tick;
@@ -21,6 +23,9 @@ static struct {
 	int groups;
 	unsigned int asked;
 	uint32_t acknowledged;
+	struct simhca_wire_path path; /* of what was sent last */
+	uint8_t last[SIMHCA_DATAGRAM_MOST(4096)];
+	size_t last_length;
 } net;
 
 void wire_net_put(const struct simhca_wire_path *path, uint8_t traffic_class, const void *datagram,
@@ -47,6 +52,10 @@ static void send_one(const struct simhca_wire_run *run, const uint8_t *datagram,
 	struct fate fate;
 
 	assert_int_equal(simhca_bth_decode(datagram, length, &packet, &payload), SIMHCA_WIRE_OK);
+	assert_true(length <= sizeof(net.last));
+	net.path = run->path;
+	net.last_length = length;
+	memcpy(net.last, datagram, length);
 	net.asked += packet.ack_req;
 	if (packet.op == SIMHCA_PKT_ACK)
 		net.acknowledged = packet.psn;
@@ -104,6 +113,17 @@ uint32_t wire_net_acknowledged(void)
 	return net.acknowledged;
 }
 
+void wire_net_like_rxe(bool like)
+{
+	like_rxe = like;
+}
+
+bool wire_net_has_icrc(bool of_rxe)
+{
+	return (of_rxe ? simhca_icrc_check_rxe_flush : simhca_icrc_check)(&net.path, net.last,
+									  net.last_length);
+}
+
 static bool tick(void)
 {
 	struct parcel **link = &net.queue, *parcel;
@@ -131,7 +151,11 @@ static bool tick(void)
 void wire_net_use(struct world *world, bool always)
 {
 	const struct simhca_wire_ops ops = {
-		.send = sends, .poll = polls, .group = groups, .always = always
+		.send = sends,
+		.poll = polls,
+		.group = groups,
+		.rxe_flush = like_rxe,
+		.always = always,
 	};
 
 	assert_false(world->threaded);

@@ -13,6 +13,8 @@ struct simhca_wire_path;
 /* Before the world has devices; always: also between them. One world at a time. */
 void wire_net_use(struct world *world, bool always);
 void wire_net_end(void);
+/* Of the worlds to come: a FLUSH has the ICRC of Linux's rxe. */
+void wire_net_like_rxe(bool like);
 /* What an engine finds that polls the network, once. */
 void wire_net_poll(void (*found)(void *arg), void *arg);
 /* Groups of which devices have members, counted for each device. */
@@ -20,6 +22,8 @@ int wire_net_groups(void);
 /* Of what was sent: how many packets wanted an answer, and the PSN of the last acknowledgement. */
 unsigned int wire_net_asked(void);
 uint32_t wire_net_acknowledged(void);
+/* Whether what was sent last has its ICRC: the specification's, or rxe's of a FLUSH. */
+bool wire_net_has_icrc(bool of_rxe);
 /* Puts a datagram on its way, that many ticks late. */
 void wire_net_put(const struct simhca_wire_path *path, uint8_t traffic_class, const void *datagram,
 		  size_t length, unsigned int late);

@@ -57,13 +57,13 @@ static void test_defaults(void **state)
 		"--devices=1 --link-layer=ethernet --netdev=lo --wire=off --mtu=4096 --lid=1 "
 		"--mw-type-2a=off --event-at-arm=off --engines-in-callers=on "
 		"--scatter-to-cqe=on --fault-latency=0 "
-		"--odp-invalidation=events --memory=auto");
+		"--odp-invalidation=events --memory=auto --wire-rxe-flush=off");
 	expect_options(
 		"", "--log-level debug --captive --runtime-dir /tmp/x",
 		"--devices=1 --link-layer=ethernet --netdev=lo --wire=off --mtu=4096 --lid=1 "
 		"--mw-type-2a=off --event-at-arm=off --engines-in-callers=on "
 		"--scatter-to-cqe=on --fault-latency=0 "
-		"--odp-invalidation=events --memory=auto");
+		"--odp-invalidation=events --memory=auto --wire-rxe-flush=off");
 }
 
 static void test_who_wins(void **state)
@@ -118,7 +118,8 @@ static void test_strings(void **state)
 		       "--lid=1 --mw-type-2a=off --event-at-arm=off --engines-in-callers=on "
 		       "--scatter-to-cqe=on "
 		       "--fault-latency=0 "
-		       "--odp-invalidation=events --memory=auto --wire-peers=10.0.0.0/8,fd00::1");
+		       "--odp-invalidation=events --memory=auto --wire-peers=10.0.0.0/8,fd00::1 "
+		       "--wire-rxe-flush=off");
 }
 
 static void test_names(void **state)
@@ -130,12 +131,12 @@ static void test_names(void **state)
 		"--node-guid=0000:0000:0000:0010 --lid=1 --mw-type-2a=off "
 		"--event-at-arm=off --engines-in-callers=on --scatter-to-cqe=on --fault-latency=0 "
 		"--odp-invalidation=events --engines=2 "
-		"--memory=auto");
+		"--memory=auto --wire-rxe-flush=off");
 	expect_options(
 		"[device simhca1]\nlink-layer = ib\n", "--devices 2",
 		"--devices=2 --netdev=lo --wire=off --mtu=4096 --lid=1 --mw-type-2a=off "
 		"--event-at-arm=off --engines-in-callers=on --scatter-to-cqe=on --fault-latency=0 "
-		"--odp-invalidation=events --memory=auto "
+		"--odp-invalidation=events --memory=auto --wire-rxe-flush=off "
 		"--device=simhca0,link-layer=ethernet --device=simhca1,link-layer=ib");
 }
 

@@ -56,8 +56,9 @@ static uint32_t load(const uint8_t *at)
 	return at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
 }
 
-/* length: without the ICRC */
-static uint32_t compute(const struct simhca_wire_path *path, const uint8_t *datagram, size_t length)
+/* length: without the ICRC; again: bytes of the datagram that are covered once more. */
+static uint32_t compute(const struct simhca_wire_path *path, const uint8_t *datagram, size_t length,
+			size_t again)
 {
 	uint8_t masked[LRH_BYTES + IPV6_BYTES + UDP_BYTES + SIMHCA_BTH_BYTES], *at = masked;
 	size_t whole = length + SIMHCA_ICRC_BYTES;
@@ -76,7 +77,8 @@ static uint32_t compute(const struct simhca_wire_path *path, const uint8_t *data
 	at[4] = 0xff; /* FECN, BECN, reserved */
 	at += SIMHCA_BTH_BYTES;
 	crc = libdeflate_crc32(0, masked, (size_t)(at - masked));
-	return libdeflate_crc32(crc, datagram + SIMHCA_BTH_BYTES, length - SIMHCA_BTH_BYTES);
+	crc = libdeflate_crc32(crc, datagram + SIMHCA_BTH_BYTES, length - SIMHCA_BTH_BYTES);
+	return libdeflate_crc32(crc, datagram, again);
 }
 
 /*
@@ -94,26 +96,44 @@ static bool solve_ip_id(uint32_t difference, size_t length, uint16_t *ip_id)
 	return id <= UINT16_MAX;
 }
 
-void simhca_icrc_put(const struct simhca_wire_path *path, uint8_t *datagram, size_t length)
-{
-	store(datagram + length, compute(path, datagram, length));
-}
-
-bool simhca_icrc_check(struct simhca_wire_path *path, const uint8_t *datagram, size_t length)
+static bool check(struct simhca_wire_path *path, const uint8_t *datagram, size_t length,
+		  size_t again)
 {
 	uint32_t difference;
 	uint16_t other;
 
-	if (length < SIMHCA_BTH_BYTES + SIMHCA_ICRC_BYTES)
-		return false;
-	length -= SIMHCA_ICRC_BYTES;
 	if (!simhca_gid_is_ipv4(&path->destination))
 		path->ip_id = 0;
-	difference = compute(path, datagram, length) ^ load(datagram + length);
+	difference = compute(path, datagram, length, again) ^ load(datagram + length);
 	if (!difference)
 		return true;
-	if (!simhca_gid_is_ipv4(&path->destination) || !solve_ip_id(difference, length, &other))
+	if (!simhca_gid_is_ipv4(&path->destination) ||
+	    !solve_ip_id(difference, length + again, &other))
 		return false;
 	path->ip_id ^= other;
 	return true;
+}
+
+void simhca_icrc_put(const struct simhca_wire_path *path, uint8_t *datagram, size_t length)
+{
+	store(datagram + length, compute(path, datagram, length, 0));
+}
+
+bool simhca_icrc_check(struct simhca_wire_path *path, const uint8_t *datagram, size_t length)
+{
+	return length >= SIMHCA_BTH_BYTES + SIMHCA_ICRC_BYTES &&
+	       check(path, datagram, length - SIMHCA_ICRC_BYTES, 0);
+}
+
+void simhca_icrc_put_rxe_flush(const struct simhca_wire_path *path, uint8_t *datagram,
+			       size_t length)
+{
+	store(datagram + length, compute(path, datagram, length, length));
+}
+
+bool simhca_icrc_check_rxe_flush(struct simhca_wire_path *path, const uint8_t *datagram,
+				 size_t length)
+{
+	return length >= SIMHCA_BTH_BYTES + SIMHCA_ICRC_BYTES &&
+	       check(path, datagram, length - SIMHCA_ICRC_BYTES, length - SIMHCA_ICRC_BYTES);
 }

@@ -30,4 +30,13 @@ void simhca_icrc_put(const struct simhca_wire_path *path, uint8_t *datagram, siz
 /* Whether that of a whole datagram is right; on IPv4 with which ip_id: path has a guess. */
 bool simhca_icrc_check(struct simhca_wire_path *path, const uint8_t *datagram, size_t length);
 
+/*
+ * The same of what Linux's rxe (6.2 on) takes for a FLUSH's: it covers the transport headers twice,
+ * the second time as they are, as if they were a payload as well.
+ */
+void simhca_icrc_put_rxe_flush(const struct simhca_wire_path *path, uint8_t *datagram,
+			       size_t length);
+bool simhca_icrc_check_rxe_flush(struct simhca_wire_path *path, const uint8_t *datagram,
+				 size_t length);
+
 #endif

@@ -335,7 +335,10 @@ static struct simhca_handover carry(struct simhca_worker *worker, struct simhca_
 		exact.ip_id = simhca_outbox_add(
 			outbox, path, traffic_class, length + SIMHCA_ICRC_BYTES,
 			atomic_load_explicit(&wire->no_runs, memory_order_relaxed));
-		simhca_icrc_put(&exact, at, length);
+		if (wire->ops.rxe_flush && part.op == SIMHCA_PKT_FLUSH)
+			simhca_icrc_put_rxe_flush(&exact, at, length);
+		else
+			simhca_icrc_put(&exact, at, length);
 		length += SIMHCA_ICRC_BYTES;
 		if (simhca_tap_is_on(qp->device->fabric))
 			simhca_tap_datagram(qp->device->fabric, &exact, traffic_class, at, length);
@@ -636,6 +639,14 @@ void simhca_wire_gmps(struct simhca_fabric *fabric)
 	}
 }
 
+static bool icrc_is_right(const struct simhca_wire *wire, const struct simhca_packet *packet,
+			  struct simhca_wire_datagram *datagram)
+{
+	return simhca_icrc_check(&datagram->path, datagram->bytes, datagram->length) ||
+	       (wire->ops.rxe_flush && packet->op == SIMHCA_PKT_FLUSH &&
+		simhca_icrc_check_rxe_flush(&datagram->path, datagram->bytes, datagram->length));
+}
+
 void simhca_wire_receive(struct simhca_fabric *fabric, struct simhca_wire_datagram *datagram)
 {
 	struct simhca_wire *wire = fabric->wire;
@@ -648,8 +659,7 @@ void simhca_wire_receive(struct simhca_fabric *fabric, struct simhca_wire_datagr
 
 	if (fault == SIMHCA_WIRE_OK && packet.length > PAYLOAD_MOST)
 		fault = SIMHCA_WIRE_BAD_LENGTH;
-	if (fault == SIMHCA_WIRE_OK &&
-	    !simhca_icrc_check(&datagram->path, datagram->bytes, datagram->length))
+	if (fault == SIMHCA_WIRE_OK && !icrc_is_right(wire, &packet, datagram))
 		fault = SIMHCA_WIRE_BAD_ICRC;
 	if (fault != SIMHCA_WIRE_OK) {
 		count(&wire->refused[fault]);

@@ -37,6 +37,8 @@ struct simhca_wire_ops {
 	void (*group)(void *arg, const struct simhca_device *device, const union simhca_gid *gid,
 		      bool member);
 	void *arg;
+	/* A FLUSH has the ICRC that Linux's rxe gives it, or the right one; we send rxe's. */
+	bool rxe_flush;
 	/* For tests: also what is for a device of the fabric is sent. */
 	bool always;
 };
