@@ -23,13 +23,19 @@ REMOTE = e.IBV_ACCESS_REMOTE_WRITE | e.IBV_ACCESS_REMOTE_READ | e.IBV_ACCESS_REM
 OPERATIONS = (e.IBV_QP_EX_WITH_SEND | e.IBV_QP_EX_WITH_SEND_WITH_INV |
               e.IBV_QP_EX_WITH_RDMA_WRITE | e.IBV_QP_EX_WITH_RDMA_READ |
               e.IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | e.IBV_QP_EX_WITH_BIND_MW)
+# Of verbs that older libraries do not have: what a case needs.
+MORE_OPERATIONS = {name: getattr(e, f"IBV_QP_EX_WITH_{what}", 0) for name, what in
+                   (("atomic_write", "ATOMIC_WRITE"), ("misaligned_write", "ATOMIC_WRITE"),
+                    ("flush", "FLUSH"), ("no_flush", "FLUSH"))}
+FLUSH_GLOBAL = 1 << 8
+GLOBAL, RANGE, REGION = 1, 0, 1
 STATUS = {value: name[7:] for name, value in vars(e).items() if name.startswith("IBV_WC_")
           and name[7:] in ("SUCCESS", "REM_ACCESS_ERR", "REM_INV_REQ_ERR", "REM_OP_ERR",
                            "RNR_RETRY_EXC_ERR", "RETRY_EXC_ERR", "WR_FLUSH_ERR")}
 
 
 class Peer:
-    def __init__(self, device, gid_index, access):
+    def __init__(self, device, gid_index, case, access):
         self.context = Context(name=device)
         self.gid_index = gid_index
         self.pd = PD(self.context)
@@ -38,7 +44,8 @@ class Peer:
         self.qp = QPEx(self.context, QPInitAttrEx(
             qp_type=e.IBV_QPT_RC, scq=self.cq, rcq=self.cq, pd=self.pd, cap=QPCap(16, 16, 1, 1),
             comp_mask=e.IBV_QP_INIT_ATTR_PD | e.IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
-            send_ops_flags=OPERATIONS))
+            send_ops_flags=OPERATIONS | MORE_OPERATIONS.get(case, 0)))
+        self.access = access
         self.window = None
 
     def tell(self):
@@ -47,7 +54,7 @@ class Peer:
 
     def connect(self, peer, rnr_retry, timeout=14, retry_cnt=3):
         attr = QPAttr(port_num=1)
-        attr.qp_access_flags = e.IBV_ACCESS_LOCAL_WRITE | REMOTE
+        attr.qp_access_flags = e.IBV_ACCESS_LOCAL_WRITE | REMOTE | self.access
         attr.dest_qp_num, attr.path_mtu = peer["qpn"], e.IBV_MTU_1024
         attr.ah_attr = AHAttr(gr=GlobalRoute(dgid=GID(peer["gid"]), sgid_index=self.gid_index,
                                              hop_limit=64), is_global=1, port_num=1)
@@ -168,6 +175,22 @@ def client(peer, case, there):
     elif case == "misaligned_atomic":
         peer.post(lambda qp: qp.wr_atomic_fetch_add(rkey, addr + 4, 1), 8)
         peer.completion()
+    elif case == "atomic_write":
+        for word in b"8 bytes.", b" as one.":
+            peer.post(lambda qp: qp.wr_atomic_write(rkey, addr + 40000, word))
+            peer.completion()
+            peer.post(lambda qp: qp.wr_rdma_read(rkey, addr + 40000), 8, offset=20000)
+            peer.completion()
+            assert peer.mr.read(8, 20000) == word, "read back"
+    elif case == "misaligned_write":
+        peer.post(lambda qp: qp.wr_atomic_write(rkey, addr + 4, b"8 bytes."))
+        peer.completion()
+    elif case in ("flush", "no_flush"):
+        write()
+        for level in RANGE, REGION:
+            peer.post(lambda qp: qp.wr_flush(rkey, addr, len(data), GLOBAL, level))
+            if peer.completion() != "SUCCESS":
+                break
     elif case == "invalidated":
         write()
         peer.post(lambda qp: qp.wr_send_inv(rkey), 100)
@@ -180,8 +203,8 @@ def client(peer, case, there):
 
 def main():
     device, gid_index, case, port, *server = sys.argv[1:]
-    rights = {"no_right": e.IBV_ACCESS_REMOTE_WRITE}.get(case, REMOTE)
-    peer = Peer(device, int(gid_index), rights)
+    rights = {"no_right": e.IBV_ACCESS_REMOTE_WRITE, "flush": REMOTE | FLUSH_GLOBAL}.get(case, REMOTE)
+    peer = Peer(device, int(gid_index), case, rights)
     if server:
         channel = socket.create_connection((server[0], int(port)), timeout=60)
     else:

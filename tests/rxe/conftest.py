@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """
-A guest with Linux's rxe, under QEMU, and a daemon on the other end of its network: a tap in a
-namespace of its own. The guest is booted once; a table of what has passed comes at the end.
+Guests with Linux's rxe, under QEMU, and a daemon on the other end of the network: a tap in a
+namespace of its own. Each is booted once; a table of what has passed comes at the end.
 """
 import contextlib
 import os
@@ -45,10 +45,32 @@ def booted(pid, image):
             qemu.kill()
 
 
-@pytest.fixture(scope="session")
-def image():
-    made = subprocess.run([HERE / "make-guest"], stdout=subprocess.PIPE, text=True, check=True)
+# Debian's release that has it: the kernel.
+KERNELS = {"bookworm": "6.1", "trixie": "6.12"}
+
+
+@pytest.fixture(scope="session", params=KERNELS, ids=KERNELS.get)
+def image(request):
+    made = subprocess.run([HERE / "make-guest", request.param], stdout=subprocess.PIPE, text=True,
+                          check=True)
     return pathlib.Path(made.stdout.strip())
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "new: of what Linux 6.1 does not have")
+
+
+def is_run(item):
+    """With Linux 6.12 what 6.1 does not have; SIMHCA_SOAK=1: all that it has."""
+    new = item.get_closest_marker("new")
+    if item.callspec.params["image"] == "trixie":
+        return new or os.environ.get("SIMHCA_SOAK") == "1"
+    return not new
+
+
+def pytest_collection_modifyitems(config, items):
+    config.hook.pytest_deselected(items=[item for item in items if not is_run(item)])
+    items[:] = [item for item in items if is_run(item)]
 
 
 @pytest.fixture(scope="session")
@@ -70,7 +92,9 @@ def both(image):
         wait_until(lambda: "tentative" not in launcher.run("ip", "-6", "addr").stdout, 60,
                    "the link-local address can be used")
         ours = stack.enter_context(Device("ethernet", "--interface=eth0",
-                                          "--daemon-option=wire=roce", prefix=inside(pid)))
+                                          "--daemon-option=wire=roce",
+                                          "--daemon-option=wire-rxe-flush=on",
+                                          prefix=inside(pid)))
         stack.callback(guest.kill_programs)
         yield {"ours": ours, "rxe": guest}
 
