@@ -182,8 +182,10 @@ def bad_network(sides):
         guest.run("tc", "qdisc", "del", "dev", device, which)
 
 
-def test_bad_network(bad_network, client):
+def test_bad_network(bad_network, client, request):
     """All of it arrives, once and in order."""
+    if client == "rxe" and request.node.callspec.params["image"] == "trixie":
+        pytest.skip("a repeated ACK of a write, between the responses of a read, ends rxe's QP")
     result, server = peers(bad_network, client, "many")
     assert not result.status and not server.status, (result.stderr, server.stderr)
     dropped = bad_network["rxe"].run("tc", "-s", "qdisc", "show").stdout
