@@ -20,8 +20,8 @@ enum simhca_handed {
 	SIMHCA_HANDED_MEMORY,  /* a key that is not such a region's, or gives no such right */
 	SIMHCA_HANDED_RECEIVE, /* no receive that is long enough */
 	SIMHCA_HANDED_CQ,      /* a CQ has no room */
-	SIMHCA_HANDED_EVENT,   /* it is carried, and only an event is left: a CQ was armed for it */
-	SIMHCA_HANDED_COPY,    /* the kernel did not copy it */
+	SIMHCA_HANDED_EVENT, /* it is carried, and only an event is left, that it could not raise */
+	SIMHCA_HANDED_COPY,  /* the kernel did not copy it */
 	SIMHCA_HANDED_REASONS,
 };
 
@@ -31,7 +31,7 @@ struct simhca_caller {
 	/*
 	 * Events that are due for completions that were published when the CQ was armed, which is
 	 * used up: of the send CQ, and of the peer's. The device raises them when the doorbell of
-	 * the QP rings, or its program has ended.
+	 * the QP rings, or its program has ended. They are those that the step did not raise.
 	 */
 	_Atomic uint32_t send_events, recv_events;
 	_Atomic uint32_t wants;	   /* a step found the device at work for the QP */
@@ -44,7 +44,10 @@ struct simhca_caller {
 	_Atomic uint64_t left;
 	/* 1: fewer WQEs are left in the peer's SRQ than its limit says; as an event that is due */
 	_Atomic uint64_t srq_limit;
-	uint64_t reserved0[4];
+	/* Not 0: the step raises such an event just now. If it ends there, the device does so. */
+	_Atomic uint32_t send_telling, recv_telling;
+	_Atomic uint64_t told; /* events that steps have raised */
+	uint64_t reserved0[2];
 };
 SIMHCA_ABI_SIZE(struct simhca_caller, 192);
 

@@ -897,7 +897,8 @@ struct simhca_find_peer_reply {
 /*
  * ATTACH_PEER: what the program needs so as to run steps of its QP. Descriptors of the reply: the
  * segment of the peer's QP, that of the CQ in which its receives complete, and that of its receive
- * queue: the SRQ's, or the QP's once more.
+ * queue: the SRQ's, or the QP's once more; and the device's ends of the completion channels of that
+ * CQ and of the QP's send CQ, each if there is one.
  */
 struct simhca_attach_peer_req {
 	uint32_t qp;
@@ -925,6 +926,8 @@ struct simhca_attach_peer_reply {
 	uint64_t state;				  /* offset in the first */
 	uint64_t recv_cq, recv_ring;		  /* in the second */
 	uint64_t rq, srq;			  /* in the third */
+	uint64_t recv_channel, send_channel;	  /* inodes; 0: no descriptor of it comes */
+	uint64_t recv_event, send_event;	  /* the records of the two CQs' events */
 };
 
 #endif

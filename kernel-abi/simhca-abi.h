@@ -508,7 +508,9 @@ struct simhca_cq_mem {
 	_Atomic uint32_t arm; /* client sets, device clears */
 	/* device: 1 once a CQE was lost; the CQ is dead. Here, as it is read by each empty poll */
 	_Atomic uint32_t overrun;
-	uint8_t reserved0[52];
+	/* attached programs: events that they have put into its channel, or are about to */
+	_Atomic uint32_t told;
+	uint8_t reserved0[48];
 	/* device: tickets claimed. Who moves it writes the CQE before it, published by seq. */
 	_Atomic uint32_t pi;
 	uint8_t reserved1[60];

@@ -92,6 +92,7 @@ bool simhca_next_qp(const struct simhca_context *context, uint32_t *handle,
 		const struct simhca_caller *mem = qp->caller.steps.mem;
 
 		info->by_caller = atomic_load_explicit(&mem->messages, memory_order_relaxed);
+		info->told = atomic_load_explicit(&mem->told, memory_order_relaxed);
 		for (int i = 0; i < SIMHCA_HANDED_REASONS; i++)
 			info->handed[i] =
 				atomic_load_explicit(&mem->handed[i], memory_order_relaxed);

@@ -456,7 +456,7 @@ struct simhca_qp_info {
 	uint32_t wait; /* enum simhca_wait, of its requester */
 	/* of RC QPs, if programs may carry messages: those that it did; times that it did not */
 	bool callers;
-	uint64_t by_caller, handed[SIMHCA_HANDED_REASONS];
+	uint64_t by_caller, told, handed[SIMHCA_HANDED_REASONS];
 	uint64_t faults[SIMHCA_OWN_ACCESSES];	 /* so far */
 	bool fault_pending[SIMHCA_OWN_ACCESSES]; /* queued or being resolved */
 };
@@ -612,6 +612,7 @@ int simhca_arm_cq(struct simhca_context *context, uint32_t handle, struct simhca
 struct simhca_identity {
 	struct simhca_user_handle user_handle;
 	uint64_t channel; /* of a CQ; 0: it has no completions */
+	uint32_t told;	  /* of a CQ: events that programs have put into the channel, as they say */
 };
 int simhca_cq_identity(struct simhca_context *context, uint32_t handle,
 		       struct simhca_identity *identity, struct simhca_why *why);
@@ -696,9 +697,20 @@ int simhca_offer_memory(struct simhca_context *context, struct simhca_mm *mm,
 bool simhca_has_offered_memory(const struct simhca_context *context);
 int simhca_find_peer(struct simhca_context *context, const struct simhca_find_peer_req *req,
 		     struct simhca_find_peer_reply *reply, struct simhca_why *why);
+/* What else the sender is given, or the caller has to know of the peer. */
+struct simhca_attached {
+	int fds[3]; /* of the segments; the model's */
+	void *peer; /* the argument of its context */
+	pid_t own_pid, peer_pid;
+};
+/*
+ * The channels and records of the reply are those of the CQs. It is the caller's to decide which
+ * channels are handed out, and to say of the others that there are none.
+ */
 int simhca_attach_peer(struct simhca_context *context, const struct simhca_mm *mm,
 		       const struct simhca_attach_peer_req *req,
-		       struct simhca_attach_peer_reply *reply, int fds[3], struct simhca_why *why);
+		       struct simhca_attach_peer_reply *reply, struct simhca_attached *attached,
+		       struct simhca_why *why);
 
 int simhca_attach_mcast(struct simhca_context *context, const struct simhca_mcast_req *req,
 			struct simhca_why *why);

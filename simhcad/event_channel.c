@@ -35,6 +35,7 @@ struct event_count {
 struct event_pipe {
 	struct event_set *set;
 	uint64_t inode;		    /* of the client's end */
+	pid_t reader;		    /* who has made it, of a completion channel */
 	int fd;			    /* the daemon's end; constant */
 	size_t record_size;	    /* bytes; constant */
 	struct event_count *counts; /* hash by key */
@@ -430,10 +431,10 @@ static bool is_end_of(const struct event_pipe *pipe, int fd)
 }
 
 /* Set locked. */
-static void purge_pipe(struct event_purge *purge, struct event_pipe *pipe)
+static void purge_pipe(struct event_purge *purge, struct event_pipe *pipe, uint32_t told)
 {
 	struct event_count *count, *next;
-	uint32_t written = 0;
+	uint32_t written = told;
 	size_t unread;
 
 	HASH_ITER (hh, pipe->counts, count, next) {
@@ -449,14 +450,15 @@ static void purge_pipe(struct event_purge *purge, struct event_pipe *pipe)
 	purge->records = unread ? malloc(unread) : NULL;
 	if (!purge->records)
 		return;
-	purge->room = unread;
+	/* Others write meanwhile: what is read ends with a whole record. */
+	purge->room = unread - unread % pipe->record_size;
 	purge->written = written;
 	purge->pipe = pipe;
 	pipe->purge = purge;
 }
 
 bool event_purge_start(struct event_purge *purge, struct event_set *set, bool completions,
-		       uint64_t inode, uint64_t element, int fd)
+		       uint64_t inode, uint64_t element, uint32_t told, int fd)
 {
 	struct event_pipe *pipe;
 
@@ -465,12 +467,12 @@ bool event_purge_start(struct event_purge *purge, struct event_set *set, bool co
 	if (completions) {
 		HASH_FIND(hh, set->channels, &inode, sizeof(inode), pipe);
 		if (pipe)
-			purge_pipe(purge, pipe);
+			purge_pipe(purge, pipe, told);
 	} else {
 		/* All of them: the first one was another while an older one was still open. */
 		DL_FOREACH (set->async, pipe)
 			if (is_for(pipe, inode))
-				purge_pipe(purge, pipe);
+				purge_pipe(purge, pipe, 0);
 	}
 	pthread_mutex_unlock(&set->lock);
 	return purge->pipe;
@@ -491,15 +493,31 @@ void event_purge_read(struct event_purge *purge)
 	}
 }
 
-/* Back into the pipe, from which they were just taken: there is room, unless the client fills it.
- */
+/* Found no room, as if for the first time. Nobody made up one of an element that is known. */
+static void let_wait(struct event_pipe *pipe, const char *records, size_t size)
+{
+	for (size_t at = 0; at < size; at += pipe->record_size) {
+		struct event_count *count;
+		struct event_key key;
+
+		get_record(pipe, records + at, &key);
+		HASH_FIND(hh, pipe->counts, &key, sizeof(key), count);
+		if (!count)
+			continue;
+		count->written--; /* below 0, if others have written it: it counts with theirs */
+		if (!count->waiting++)
+			DL_APPEND(pipe->queue, count);
+	}
+}
+
+/* Back into the pipe, from which they were just taken: there is room, unless others filled it. */
 static void put_back(struct event_pipe *pipe, const char *records, size_t size)
 {
 	for (size_t at = 0; at < size; at += PIECE) {
 		size_t left = size - at;
 
 		if (put(pipe, records + at, left < PIECE ? left : PIECE) == EAGAIN) {
-			log_warning("a client writes to its own event pipe: events are lost");
+			let_wait(pipe, records + at, left);
 			return;
 		}
 	}
@@ -564,13 +582,14 @@ bool event_is_purging(const struct event_set *set, uint64_t channel, uint64_t as
 
 /* ---------------------------------------------------------------------- sets and wake-up */
 
-int event_add_channel(struct event_set *set)
+int event_add_channel(struct event_set *set, pid_t reader)
 {
 	int client;
 	struct event_pipe *pipe = pipe_create(set, COMPLETION_SIZE, &client);
 
 	if (!pipe)
 		return -errno;
+	pipe->reader = reader;
 	pthread_mutex_lock(&set->lock);
 	HASH_ADD(hh, set->channels, inode, sizeof(pipe->inode), pipe);
 	pthread_mutex_unlock(&set->lock);
@@ -637,6 +656,21 @@ bool event_has_channel(struct event_set *set, uint64_t inode)
 
 	HASH_FIND(hh, set->channels, &inode, sizeof(inode), pipe);
 	return pipe;
+}
+
+int event_lend(struct event_set *set, uint64_t inode, uint64_t cq, pid_t reader)
+{
+	struct event_key key = { .element = cq };
+	struct event_pipe *pipe;
+	int fd = -1;
+
+	pthread_mutex_lock(&set->lock);
+	HASH_FIND(hh, set->channels, &inode, sizeof(inode), pipe);
+	/* What can be in there from now on is known. */
+	if (pipe && reader > 0 && pipe->reader == reader && count_of(pipe, &key))
+		fd = pipe->fd;
+	pthread_mutex_unlock(&set->lock);
+	return fd;
 }
 
 bool event_all_read(struct event_set *set, uint64_t inode)

@@ -8,7 +8,9 @@
  * Sending to a socket never waits for who reads there. The reader's lock is needed for taking
  * records back alone, and that is a chore's (chores.h).
  *
- * The daemon holds its own end only, and always says that it does not want to wait. A pipe that the
+ * The daemon holds its own end only, and always says that it does not want to wait. So has the
+ * client that of its asynchronous events, and programs that raise events by themselves those of
+ * their peers' channels: whatever they do with it harms those who read there. A pipe that the
  * client has closed is dropped. A record that does not fit is kept, as a count per element, so that
  * a client which never reads costs memory for its objects only; records of one element keep their
  * place in the order of the first of them. The event loop delivers them when there is room.
@@ -71,7 +73,7 @@ void event_set_destroy(struct event_set *set);
  * These return a client's end that the caller closes, or -errno. *end is the daemon's, to be passed
  * on: the client says through it that the device has gone.
  */
-int event_add_channel(struct event_set *set);
+int event_add_channel(struct event_set *set, pid_t reader);
 int event_add_async(struct event_set *set, int *end);
 /*
  * The same in two steps, for a process that gets the daemon's end before it asks for its own. What
@@ -81,6 +83,11 @@ int event_reserve_async(struct event_set *set, pid_t pid, int *end);
 int event_take_async(struct event_set *set, pid_t pid);
 
 bool event_has_channel(struct event_set *set, uint64_t inode);
+/*
+ * The device's end of a channel, for a program that raises the events of a CQ by itself; -1: there
+ * is no such channel, or another process than that has made it. It is not to be closed.
+ */
+int event_lend(struct event_set *set, uint64_t inode, uint64_t cq, pid_t reader);
 /* Whether the client has read all that the channel had. False, too, if there is none. */
 bool event_all_read(struct event_set *set, uint64_t inode);
 
@@ -90,8 +97,9 @@ void event_raise_completion(struct event_set *set, uint64_t channel, uint64_t cq
 void event_raise_async(struct event_set *set, uint64_t pipe, uint64_t element, uint32_t type);
 
 /*
- * The element is gone: forgets it, and takes back its events that the client has not read. For
- * that the client has brought a descriptor of its end; without one all count as read. start and
+ * The element is gone: forgets it, and takes back its events that the client has not read, among
+ * them so many that others than the daemon have raised, as they say. For that the client has
+ * brought a descriptor of its end; without one all count as read. start and
  * finish are the main thread's. read may sleep, and is needed if start says so; then the pipe
  * takes no other purge until finish, and what is raised waits.
  */
@@ -104,7 +112,7 @@ struct event_purge {
 	size_t size, room; /* bytes */
 };
 bool event_purge_start(struct event_purge *purge, struct event_set *set, bool completions,
-		       uint64_t inode, uint64_t element, int fd);
+		       uint64_t inode, uint64_t element, uint32_t told, int fd);
 void event_purge_read(struct event_purge *purge);
 /* Returns how many the client did read. */
 uint32_t event_purge_finish(struct event_purge *purge);

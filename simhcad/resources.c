@@ -52,6 +52,7 @@ static json_t *callers_json(const struct simhca_qp_info *info)
 	json_t *callers = json_object();
 
 	json_object_set_new(callers, "by_caller", json_integer((json_int_t)info->by_caller));
+	json_object_set_new(callers, "told", json_integer((json_int_t)info->told));
 	for (int i = 0; i < SIMHCA_HANDED_REASONS; i++)
 		json_object_set_new(callers, reasons[i], json_integer((json_int_t)info->handed[i]));
 	return callers;

@@ -322,8 +322,8 @@ HANDLER(create_channel)
 	int ret = check_share(session, why);
 
 	return ret ? ret
-		   : reply_pipe(event_add_channel(&session->events), reply, "a completion channel",
-				why);
+		   : reply_pipe(event_add_channel(&session->events, request->pid), reply,
+				"a completion channel", why);
 }
 
 HANDLER(alloc_async_fd)
@@ -552,7 +552,7 @@ static int take_back(struct session *session, struct request *request, struct ta
 		back->reading[i] =
 			event_purge_start(&back->purge[i], &session->events, i == COMPLETIONS,
 					  i == COMPLETIONS ? channel : user->events, user->element,
-					  back->fds[i]);
+					  i == COMPLETIONS ? identity->told : 0, back->fds[i]);
 	}
 	if (!back->reading[COMPLETIONS] && !back->reading[ASYNC]) {
 		finish_taking_back(&back->chore);
@@ -833,18 +833,33 @@ HANDLER(find_peer)
 	return simhca_find_peer(session->context, request->body, reply->body, why);
 }
 
+/* The channel, for a program that may write to the memory of the process that reads there. */
+static void lend_channel(struct session *session, uint64_t *channel, uint64_t event, pid_t reader,
+			 struct reply *reply)
+{
+	int fd = *channel ? event_lend(&session->events, *channel, event, reader) : -1;
+
+	if (fd >= 0)
+		reply_add_fd(reply, fd, false);
+	else
+		*channel = 0;
+}
+
 HANDLER(attach_peer)
 {
+	struct simhca_attach_peer_reply *out = reply->body;
+	struct simhca_attached attached;
 	struct simhca_mm *mm;
-	int fds[3], ret = memory_of(session, request, &mm, why);
+	int ret = memory_of(session, request, &mm, why);
 
 	if (!ret)
-		ret = simhca_attach_peer(session->context, mm, request->body, reply->body, fds,
-					 why);
+		ret = simhca_attach_peer(session->context, mm, request->body, out, &attached, why);
 	if (ret)
 		return ret;
 	for (int i = 0; i < 3; i++)
-		reply_add_fd(reply, fds[i], false);
+		reply_add_fd(reply, attached.fds[i], false);
+	lend_channel(attached.peer, &out->recv_channel, out->recv_event, attached.peer_pid, reply);
+	lend_channel(session, &out->send_channel, out->send_event, attached.own_pid, reply);
 	return 0;
 }
 

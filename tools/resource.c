@@ -17,7 +17,8 @@ static const char qp_help[] =
 	"are\n"
 	"the messages that the device carried; with --engines-in-callers, by_caller those that "
 	"the\n"
-	"program did, and then how often it left one to the device, by reason.\n"
+	"program did, told the events that it raised, and then how often it left something\n"
+	"to the device, by reason.\n"
 	"\n"
 	"  --json                    as one JSON array\n" HELP_COMMON "\n"
 	"Exit status: 0 when a daemon runs; 1 if none does; 2 for wrong options.\n";

@@ -197,7 +197,8 @@ static int show_receives(const struct simhca_qp *peer, struct simhca_attach_peer
 
 int simhca_attach_peer(struct simhca_context *context, const struct simhca_mm *mm,
 		       const struct simhca_attach_peer_req *req,
-		       struct simhca_attach_peer_reply *reply, int fds[3], struct simhca_why *why)
+		       struct simhca_attach_peer_reply *reply, struct simhca_attached *attached,
+		       struct simhca_why *why)
 {
 	struct simhca_qp *qp = simhca_object(context, SIMHCA_OBJ_QP, req->qp, why);
 	struct simhca_qp *peer;
@@ -225,10 +226,21 @@ int simhca_attach_peer(struct simhca_context *context, const struct simhca_mm *m
 		.state = peer->mem_ref.offset,
 		.recv_cq = peer->recv_cq->mem_ref.offset,
 		.recv_ring = peer->recv_cq->ring_ref.offset,
+		.recv_channel = peer->recv_cq->channel,
+		.send_channel = qp->send_cq->channel,
+		.recv_event = peer->recv_cq->user_handle.element,
+		.send_event = qp->send_cq->user_handle.element,
 	};
-	fds[0] = simhca_context_segment(peer->context, peer->caller.segment, &reply->qp_size);
-	fds[1] = simhca_context_segment(peer->context, peer->recv_cq->segment, &reply->cq_size);
-	fds[2] = show_receives(peer, reply);
+	*attached = (struct simhca_attached){
+		.peer = peer->context->arg,
+		.own_pid = mm->pid,
+		.peer_pid = peer->context->offer.mm->pid,
+	};
+	attached->fds[0] =
+		simhca_context_segment(peer->context, peer->caller.segment, &reply->qp_size);
+	attached->fds[1] =
+		simhca_context_segment(peer->context, peer->recv_cq->segment, &reply->cq_size);
+	attached->fds[2] = show_receives(peer, reply);
 	return 0;
 }
 
@@ -411,8 +423,17 @@ bool simhca_caller_rang(struct simhca_qp *qp)
 	return left;
 }
 
+/* It ended while it raised one: that is there, or not. */
+static void tell_again(_Atomic uint32_t *telling, _Atomic uint32_t *due)
+{
+	if (atomic_exchange(telling, 0))
+		atomic_fetch_add(due, 1);
+}
+
 bool simhca_caller_detach(struct simhca_qp *qp)
 {
+	struct simhca_caller *mem = qp->caller.steps.mem;
+
 	if (!atomic_load(&qp->caller.attached))
 		return true;
 	if (atomic_load(&qp->context->dead)) {
@@ -420,6 +441,8 @@ bool simhca_caller_detach(struct simhca_qp *qp)
 			return false;
 		check_limit(qp);
 	}
+	tell_again(&mem->recv_telling, &mem->recv_events);
+	tell_again(&mem->send_telling, &mem->send_events);
 	/* Its program saw the completion at once, and need not have waited for the doorbell. */
 	if (simhca_caller_rang(qp))
 		return false;

@@ -485,8 +485,12 @@ int simhca_cq_identity(struct simhca_context *context, uint32_t handle,
 
 	if (!cq)
 		return -ENOENT;
-	*identity =
-		(struct simhca_identity){ .user_handle = cq->user_handle, .channel = cq->channel };
+	*identity = (struct simhca_identity){
+		.user_handle = cq->user_handle,
+		.channel = cq->channel,
+		/* relaxed: none is added any more, if nothing uses the CQ. */
+		.told = atomic_load_explicit(&cq->view.mem->told, memory_order_relaxed),
+	};
 	return 0;
 }
 

@@ -10,6 +10,7 @@
  * once more what the responder knows for a duplicate.
  */
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -465,12 +466,61 @@ static void publish(const struct simhca_cq_view *cq, uint32_t ticket)
 	atomic_store_explicit(&simhca_cq_slot(cq, ticket)->seq, ticket + 1, memory_order_release);
 }
 
-/*
- * After it was published: whether the CQ was armed for it, which is used up so. The event is due
- * before that is: if the program ends in between, the device raises it all the same.
- */
-static bool disarm(const struct simhca_cq_view *cq, uint32_t matches, _Atomic uint32_t *due)
+/* relaxed: a number by itself, which one thread at a time writes. */
+static void add(_Atomic uint64_t *count, uint64_t n)
 {
+	atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + n,
+			      memory_order_relaxed);
+}
+
+/* The events of a CQ: where they go, and what becomes of those that do not. */
+struct events {
+	const struct simhca_cq_view *cq;
+	const struct simhca_tell *tell;
+	_Atomic uint32_t *due, *telling;
+};
+
+/*
+ * Raises the event, without waiting. It counts before it is there, so that who destroys the CQ does
+ * not miss it. If the program ends in between, the device raises one in any case: two are as good
+ * as one, and who destroys the CQ does not wait for ever for one that was never sent
+ * (providers/simhca/cq.c).
+ */
+static bool raise_event(const struct events *events, struct simhca_caller *caller)
+{
+	_Atomic uint32_t *told = &events->cq->mem->told;
+	const uint64_t *record = &events->tell->record;
+	bool sent;
+
+	simhca_store();
+	atomic_fetch_add(told, 1);
+	simhca_store();
+	sent = send(events->tell->fd, record, sizeof(*record), MSG_DONTWAIT | MSG_NOSIGNAL) ==
+	       sizeof(*record);
+	if (sent) {
+		add(&caller->told, 1);
+	} else {
+		simhca_store();
+		atomic_fetch_sub(told, 1);
+		simhca_store();
+		atomic_fetch_add(events->due, 1);
+	}
+	simhca_store();
+	/* Nobody else looks at it as long as the program lives. */
+	atomic_store(events->telling, 0);
+	return sent;
+}
+
+/*
+ * After it was published: whether the CQ was armed for it, which is used up so, and the event is
+ * left to the device. It is noted before that is: if the program ends in between, the device
+ * raises it all the same.
+ */
+static bool disarm(struct simhca_caller *caller, const struct events *events, uint32_t matches)
+{
+	bool tells = events->tell->fd >= 0;
+	_Atomic uint32_t *noted = tells ? events->telling : events->due;
+	const struct simhca_cq_view *cq = events->cq;
 	uint32_t arm;
 
 	/*
@@ -482,15 +532,15 @@ static bool disarm(const struct simhca_cq_view *cq, uint32_t matches, _Atomic ui
 	if (!(arm & matches))
 		return false;
 	simhca_store();
-	atomic_fetch_add(due, 1);
+	atomic_fetch_add(noted, 1);
 	while (arm & matches) {
 		simhca_store();
 		if (atomic_compare_exchange_weak(&cq->mem->arm, &arm, arm & ~SIMHCA_ARM_BITS))
-			return true;
+			return !tells || !raise_event(events, caller);
 	}
 	/* Another has used it up. If the device has seen ours meanwhile, that is one too many. */
-	arm = atomic_load(due);
-	while (arm && !atomic_compare_exchange_weak(due, &arm, arm - 1))
+	arm = atomic_load(noted);
+	while (arm && !atomic_compare_exchange_weak(noted, &arm, arm - 1))
 		;
 	return false;
 }
@@ -498,13 +548,6 @@ static bool disarm(const struct simhca_cq_view *cq, uint32_t matches, _Atomic ui
 static uint32_t receive_matches(const struct message *msg)
 {
 	return SIMHCA_ARM_NEXT | (msg->wqe.flags & SIMHCA_WQE_SOLICITED ? SIMHCA_ARM_SOLICITED : 0);
-}
-
-/* relaxed: a number by itself, which one thread at a time writes. */
-static void add(_Atomic uint64_t *count, uint64_t n)
-{
-	atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + n,
-			      memory_order_relaxed);
 }
 
 /* The responder has the message. */
@@ -560,6 +603,8 @@ static int complete_receive(struct simhca_step *step, struct turns *turns,
 		.sl = step->qpc->av.sl,
 		.slid = step->device->port.lid,
 	};
+	const struct events events = { &step->peer.recv_cq, &step->peer.recv_tell,
+				       &step->caller->recv_events, &step->caller->recv_telling };
 	uint32_t ticket;
 
 	if (msg->wqe.opcode != SIMHCA_WR_SEND) {
@@ -583,8 +628,7 @@ static int complete_receive(struct simhca_step *step, struct turns *turns,
 	add(&step->peer.mem->received_bytes, msg->length);
 	commit_responder(step, turns);
 	publish(&step->peer.recv_cq, ticket);
-	turns->events |=
-		disarm(&step->peer.recv_cq, receive_matches(msg), &step->caller->recv_events);
+	turns->events |= disarm(step->caller, &events, receive_matches(msg));
 	return DONE;
 }
 
@@ -600,6 +644,8 @@ static int complete_send(struct simhca_step *step, struct turns *turns, const st
 			  : is_send(msg)			 ? SIMHCA_WC_SEND
 								 : SIMHCA_WC_RDMA_WRITE,
 	};
+	const struct events events = { &step->send_cq, &step->send_tell, &step->caller->send_events,
+				       &step->caller->send_telling };
 	bool signaled = is_signaled(step, msg);
 	uint32_t ticket;
 
@@ -617,7 +663,7 @@ static int complete_send(struct simhca_step *step, struct turns *turns, const st
 	commit_responder(step, turns);
 	commit_requester(step, turns);
 	publish(&step->send_cq, ticket);
-	turns->events |= disarm(&step->send_cq, SIMHCA_ARM_NEXT, &step->caller->send_events);
+	turns->events |= disarm(step->caller, &events, SIMHCA_ARM_NEXT);
 	return DONE;
 }
 

@@ -15,6 +15,12 @@
 #include "srq_claim.h"
 #include "ticket.h"
 
+/* A completion channel that the program may write into. */
+struct simhca_tell {
+	int fd; /* of a socket; -1: the device raises the events */
+	uint64_t record;
+};
+
 struct simhca_step {
 	const struct simhca_devmem *device;
 	const struct simhca_qpc *qpc;
@@ -22,6 +28,7 @@ struct simhca_step {
 	const char *sq;
 	uint32_t sq_entries, sq_stride;
 	struct simhca_cq_view send_cq;
+	struct simhca_tell send_tell;
 	struct simhca_caller *caller;
 	uint32_t callers, mm;	 /* as the device said when the peer was attached */
 	struct simhca_spin spin; /* for a turn that the device has */
@@ -34,6 +41,7 @@ struct simhca_step {
 		struct simhca_srq_mem *srq; /* or NULL */
 		uint32_t claimant;	    /* its number in that */
 		struct simhca_cq_view recv_cq;
+		struct simhca_tell recv_tell;
 		uint32_t callers, mm;
 		int memory, pagemap; /* its /proc/PID/mem and pagemap */
 		pid_t pid;

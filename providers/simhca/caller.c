@@ -17,7 +17,9 @@
  */
 #define FIRST_TRY 1u
 #define LAST_TRY (1u << 16)
-#define SEGMENTS 3 /* that the reply of ATTACH_PEER brings */
+/* Descriptors that come when a QP is attached: so many, and up to so many. */
+#define NUM_SEGMENTS 3
+#define NUM_CHANNELS 2
 
 struct shca_attached {
 	struct simhca_step step;
@@ -87,6 +89,10 @@ static void detach(struct shca_qp *qp)
 		munmap(peer->rq, peer->rq_size);
 	close(peer->step.peer.memory);
 	close(peer->step.peer.pagemap);
+	if (peer->step.send_tell.fd >= 0)
+		close(peer->step.send_tell.fd);
+	if (peer->step.peer.recv_tell.fd >= 0)
+		close(peer->step.peer.recv_tell.fd);
 	free(peer);
 }
 
@@ -132,15 +138,15 @@ static bool map_segments(struct shca_attached *peer, const struct simhca_attach_
 	const struct {
 		uint64_t size;
 		void **addr;
-	} maps[SEGMENTS] = { { reply->qp_size, &peer->qp },
-			     { reply->cq_size, &peer->cq },
-			     { reply->rq_size, &peer->rq } };
+	} maps[NUM_SEGMENTS] = { { reply->qp_size, &peer->qp },
+				 { reply->cq_size, &peer->cq },
+				 { reply->rq_size, &peer->rq } };
 	int err = 0;
 
 	peer->qp_size = reply->qp_size;
 	peer->cq_size = reply->cq_size;
 	peer->rq_size = reply->rq_size;
-	for (int i = 0; i < SEGMENTS; i++) /* each closes its descriptor */
+	for (int i = 0; i < NUM_SEGMENTS; i++) /* each closes its descriptor */
 		err |= shca_map_whole(fds[i], maps[i].size, PROT_READ | PROT_WRITE, maps[i].addr);
 	return !err;
 }
@@ -210,6 +216,16 @@ static bool map_peer(struct shca_qp *qp, struct shca_attached *peer,
 	return step->send_cq.mem && step->send_cq.ring;
 }
 
+/* Those of the channels that have come, in their order. */
+static void take_channels(struct simhca_step *step, const struct simhca_attach_peer_reply *reply,
+			  const int *fds)
+{
+	step->peer.recv_tell.fd = reply->recv_channel ? *fds++ : -1;
+	step->peer.recv_tell.record = reply->recv_event;
+	step->send_tell.fd = reply->send_channel ? *fds : -1;
+	step->send_tell.record = reply->send_event;
+}
+
 static void attach(struct shca_qp *qp)
 {
 	struct simhca_find_peer_req find = { .qp = qp->vqp.qp.handle };
@@ -217,7 +233,7 @@ static void attach(struct shca_qp *qp)
 	struct simhca_attach_peer_reply reply;
 	struct simhca_find_peer_reply found;
 	struct shca_attached *peer;
-	int fds[SEGMENTS], memory, pagemap;
+	int fds[NUM_SEGMENTS + NUM_CHANNELS], memory, pagemap;
 
 	detach(qp);
 	if (shca_call(qp->ctx, SIMHCA_CMD_FIND_PEER, &find, &found))
@@ -231,7 +247,8 @@ static void attach(struct shca_qp *qp)
 					  .reply = &reply,
 					  .reply_size = sizeof(reply),
 					  .reply_fds = fds,
-					  .num_reply_fds = SEGMENTS,
+					  .num_reply_fds = NUM_SEGMENTS,
+					  .more_reply_fds = NUM_CHANNELS,
 				  })) {
 		close(memory);
 		close(pagemap);
@@ -241,8 +258,9 @@ static void attach(struct shca_qp *qp)
 	if (!peer) {
 		close(memory);
 		close(pagemap);
-		for (int i = 0; i < SEGMENTS; i++)
-			close(fds[i]);
+		for (int i = 0; i < NUM_SEGMENTS + NUM_CHANNELS; i++)
+			if (fds[i] >= 0)
+				close(fds[i]);
 		return;
 	}
 	qp->attached = peer;
@@ -250,6 +268,7 @@ static void attach(struct shca_qp *qp)
 	peer->step.peer.memory = memory;
 	peer->step.peer.pagemap = pagemap;
 	peer->step.peer.pid = (pid_t)found.pid;
+	take_channels(&peer->step, &reply, fds + NUM_SEGMENTS);
 	if (!map_peer(qp, peer, &reply, fds))
 		detach(qp);
 }

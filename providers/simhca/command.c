@@ -29,6 +29,7 @@ int shca_execute(struct shca_context *ctx, const struct shca_command *cmd)
 		.max_reply_fds = SIMHCA_CMD_MAX_FDS,
 		.keep = true,
 	};
+	const unsigned int wanted = cmd->num_reply_fds + cmd->more_reply_fds;
 	struct simhca_answer answer;
 	int err;
 
@@ -49,15 +50,15 @@ int shca_execute(struct shca_context *ctx, const struct shca_command *cmd)
 	} else if (answer.size < cmd->reply_size || answer.num_fds < cmd->num_reply_fds) {
 		err = EPROTO;
 	}
-	for (unsigned int i = err ? 0 : cmd->num_reply_fds; i < answer.num_fds; i++)
+	for (unsigned int i = err ? 0 : wanted; i < answer.num_fds; i++)
 		close(fds[i]);
 	if (err)
 		return shca_result(err);
 
 	if (cmd->reply_size)
 		memcpy(cmd->reply, reply, cmd->reply_size);
-	if (cmd->num_reply_fds)
-		memcpy(cmd->reply_fds, fds, cmd->num_reply_fds * sizeof(int));
+	for (unsigned int i = 0; i < wanted; i++)
+		cmd->reply_fds[i] = i < answer.num_fds ? fds[i] : -1;
 	return shca_result(0);
 }
 

@@ -21,6 +21,7 @@ struct shca_command {
 	size_t reply_size;
 	int *reply_fds; /* all num_reply_fds of them arrive, or the command fails */
 	unsigned int num_reply_fds;
+	unsigned int more_reply_fds; /* behind those, or as many of them as arrive; else -1 */
 };
 
 int shca_execute(struct shca_context *ctx, const struct shca_command *cmd);

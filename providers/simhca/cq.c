@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Completion queues but for the taking of completions, which is in poll.c. */
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "command.h"
+
+/* An event that is counted, and that no thread has got, is waited for by who destroys the CQ. */
+#define COUNTED_SECONDS 1
 
 #define SUPPORTED_WC_FLAGS                                                                         \
 	(IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |                             \
@@ -24,6 +29,58 @@ static int adopt(struct shca_cq *cq, const struct simhca_create_cq_reply *reply)
 	cq->vcq.cq.cqe = (int)reply->cqe;
 	return 0;
 }
+
+/* ------------------------------------------------------------------------------ channels */
+
+/* Its reader finds the end. Somebody else may be keeping the device's end of it open. */
+static void end_channel(const struct shca_cq *cq)
+{
+	struct stat st;
+
+	/* The program could have closed it, and have another file by that number. */
+	if (!fstat(cq->channel_fd, &st) && S_ISSOCK(st.st_mode) && st.st_ino == cq->channel)
+		shutdown(cq->channel_fd, SHUT_RD);
+}
+
+void shca_channels_end(struct shca_context *ctx)
+{
+	const struct shca_cq *cq;
+
+	shca_lock(&ctx->channel_lock);
+	for (cq = LIST_FIRST(&ctx->with_channel); cq; cq = LIST_NEXT(cq, channel_link))
+		end_channel(cq);
+	shca_unlock(&ctx->channel_lock);
+}
+
+static void know_channel(struct shca_cq *cq, int fd, uint64_t inode)
+{
+	cq->channel_fd = fd;
+	cq->channel = inode;
+	shca_lock(&cq->ctx->channel_lock);
+	LIST_INSERT_HEAD(&cq->ctx->with_channel, cq, channel_link);
+	/* Else the watcher finds it there, once it knows. */
+	if (shca_is_fatal(cq->ctx))
+		end_channel(cq);
+	shca_unlock(&cq->ctx->channel_lock);
+}
+
+/* Before the CQ is destroyed the channel cannot be. */
+static void forget_channel(struct shca_cq *cq)
+{
+	if (!cq->channel)
+		return;
+	shca_lock(&cq->ctx->channel_lock);
+	LIST_REMOVE(cq, channel_link);
+	shca_unlock(&cq->ctx->channel_lock);
+	cq->channel = 0;
+}
+
+void shca_cq_event(struct ibv_cq *cq)
+{
+	atomic_fetch_add(&to_scq(cq)->events, 1);
+}
+
+/* -------------------------------------------------------------------------- life of a CQ */
 
 static struct shca_cq *create(struct shca_context *ctx, uint32_t cqe,
 			      struct ibv_comp_channel *channel, uint32_t comp_vector,
@@ -68,6 +125,8 @@ static struct shca_cq *create(struct shca_context *ctx, uint32_t cqe,
 	err = cq->mem ? adopt(cq, &reply) : errno;
 	if (err)
 		goto err_destroy;
+	if (channel)
+		know_channel(cq, channel->fd, req.channel);
 	return cq;
 
 err_destroy:
@@ -202,6 +261,42 @@ static bool in_use(struct shca_cq *cq)
 	return used;
 }
 
+/*
+ * Whether the program has acknowledged what it got. All that was counted has been read by now, and
+ * of an event that a thread has read and is just about to get nobody else knows. But peers that
+ * raise events by themselves may have counted one and been killed before it was sent; or they lie.
+ * Then an event that nobody gets is waited for until it is over: as long as a thread could take
+ * from the one to the other.
+ */
+static bool are_acknowledged(const struct ibv_cq *cq, const struct simhca_destroy_reply *events,
+			     bool over)
+{
+	const uint32_t acknowledged = cq->comp_events_completed;
+
+	return cq->async_events_completed == events->async_events &&
+	       (int32_t)(acknowledged - atomic_load(&to_scq((struct ibv_cq *)cq)->events)) >= 0 &&
+	       (acknowledged == events->comp_events || over);
+}
+
+static void wait_for_acks(struct shca_cq *cq, const struct simhca_destroy_reply *events)
+{
+	struct ibv_cq *ibv_cq = &cq->vcq.cq;
+	bool by_callers = cq->ctx->dev->callers && !cq->ctx->no_callers, over = false;
+	struct timespec until;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += COUNTED_SECONDS;
+	pthread_mutex_lock(&ibv_cq->mutex);
+	while (!shca_is_fatal(cq->ctx) && !are_acknowledged(ibv_cq, events, over)) {
+		if (over || !by_callers)
+			pthread_cond_wait(&ibv_cq->cond, &ibv_cq->mutex);
+		else
+			over = pthread_cond_timedwait(&ibv_cq->cond, &ibv_cq->mutex, &until) ==
+			       ETIMEDOUT;
+	}
+	pthread_mutex_unlock(&ibv_cq->mutex);
+}
+
 int shca_destroy_cq(struct ibv_cq *ibv_cq)
 {
 	struct shca_cq *cq = to_scq(ibv_cq);
@@ -215,11 +310,8 @@ int shca_destroy_cq(struct ibv_cq *ibv_cq)
 	if (err)
 		return err;
 
-	pthread_mutex_lock(&ibv_cq->mutex);
-	while (!shca_is_fatal(cq->ctx) && (ibv_cq->comp_events_completed != events.comp_events ||
-					   ibv_cq->async_events_completed != events.async_events))
-		pthread_cond_wait(&ibv_cq->cond, &ibv_cq->mutex);
-	pthread_mutex_unlock(&ibv_cq->mutex);
+	wait_for_acks(cq, &events);
+	forget_channel(cq);
 	shca_unmap(&cq->own);
 	shca_home_free(cq->home, cq);
 	return 0;

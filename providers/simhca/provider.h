@@ -69,7 +69,9 @@ struct shca_context {
 	struct shca_segment segments[SIMHCA_MAX_SEGMENTS];
 	struct shca_watcher watcher;
 	_Atomic uint32_t offered_events; /* shca_process that gave the device its userfaultfd */
-	LIST_ENTRY(shca_context) link;	 /* in the process's list (fork.c) */
+	struct shca_lock channel_lock;
+	LIST_HEAD(, shca_cq) with_channel; /* CQs that have one */
+	LIST_ENTRY(shca_context) link;	   /* in the process's list (fork.c) */
 
 	/* QPs by QPN slot, in two levels. Readers hold the lock of a CQ that the QP uses. */
 	struct shca_lock qp_lock;
@@ -155,6 +157,10 @@ struct shca_cq {
 	struct shca_qp_list senders;  /* QPs whose send_cq this is */
 	struct shca_qp_list receivers;
 	LIST_HEAD(, shca_srq) srqs; /* XRC and tag matching: whose receives complete here */
+	int channel_fd;
+	uint64_t channel;   /* inode of that; 0: it has no channel */
+	atomic_uint events; /* that the program has got from it */
+	LIST_ENTRY(shca_cq) channel_link;
 };
 
 /*
@@ -494,6 +500,9 @@ struct ibv_cq *shca_create_cq(struct ibv_context *context, int cqe,
 struct ibv_cq_ex *shca_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr);
 int shca_resize_cq(struct ibv_cq *cq, int cqe);
 int shca_destroy_cq(struct ibv_cq *cq);
+void shca_cq_event(struct ibv_cq *cq);
+/* The device has gone: who sleeps on completion channels is told. */
+void shca_channels_end(struct shca_context *ctx);
 int shca_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr);
 int shca_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 /*

@@ -57,6 +57,7 @@ static const struct verbs_context_ops context_ops = {
 	.attach_mcast = shca_attach_mcast,
 	.bind_mw = shca_bind_mw,
 	.close_xrcd = shca_close_xrcd,
+	.cq_event = shca_cq_event,
 	.create_ah = shca_create_ah,
 	.create_counters = shca_create_counters,
 	.create_cq = shca_create_cq,

@@ -51,6 +51,7 @@ static void *watch(void *arg)
 			return NULL;
 		if (pfd[1].revents) {
 			shca_set_fatal(ctx);
+			shca_channels_end(ctx);
 			report_fatal(ctx);
 			return NULL;
 		}

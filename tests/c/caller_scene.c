@@ -68,9 +68,10 @@ int caller_attach_with(struct side *side, const struct simhca_secret *known,
 		       struct simhca_attach_peer_reply *reply)
 {
 	struct simhca_attach_peer_req req = { .qp = side->qp->handle, .secret = *known };
-	int fds[3];
+	struct simhca_attached attached;
 
-	return simhca_attach_peer(side->client->context, side->client->mm, &req, reply, fds, NULL);
+	return simhca_attach_peer(side->client->context, side->client->mm, &req, reply, &attached,
+				  NULL);
 }
 
 struct simhca_step caller_attach(struct side *side)
@@ -119,6 +120,7 @@ struct simhca_step caller_attach(struct side *side)
 						     .ring = peer->recv_cq->ring,
 						     .entries = reply.recv_entries,
 						     .cqe = reply.recv_cqe };
+	step.send_tell.fd = step.peer.recv_tell.fd = -1;
 	step.peer.callers = reply.peer_callers;
 	step.peer.mm = reply.peer_mm;
 	step.peer.pid = (pid_t)found.pid;

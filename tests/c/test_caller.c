@@ -5,6 +5,7 @@
  * another process's would be.
  */
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 
 #include "caller_scene.h"
@@ -845,6 +846,41 @@ static void arm_in_step(void)
 	caller_at_store = NULL;
 }
 
+/* A completion channel, as the provider has it; ends[0] is the device's. */
+static void make_channel(struct simhca_tell *tell, const struct cq *cq, int ends[2])
+{
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+	*tell = (struct simhca_tell){ .fd = ends[0], .record = (uintptr_t)cq };
+}
+
+static void close_channel(const int ends[2])
+{
+	close(ends[0]);
+	close(ends[1]);
+}
+
+/* Records of nobody, until there is no room. */
+static void fill_channel(const int ends[2])
+{
+	const uint64_t nobody = 0;
+
+	while (send(ends[0], &nobody, sizeof(nobody), MSG_DONTWAIT) == sizeof(nobody))
+		;
+}
+
+/* How many events of the CQ are there. */
+static unsigned int read_channel(const int ends[2], const struct cq *cq)
+{
+	unsigned int events = 0;
+	uint64_t record;
+
+	while (recv(ends[1], &record, sizeof(record), MSG_DONTWAIT) == sizeof(record)) {
+		assert_true(!record || record == (uintptr_t)cq);
+		events += record != 0;
+	}
+	return events;
+}
+
 /* So many messages, for each of which the peer's CQ is armed. */
 static void carry_armed(struct pair *pair, struct simhca_step *step, unsigned int count)
 {
@@ -860,12 +896,12 @@ static void carry_armed(struct pair *pair, struct simhca_step *step, unsigned in
 	}
 }
 
-/* The device raises events, after completions that callers publish. */
-static void who_sleeps_is_woken(void **state)
+/* Of completions that callers publish the device raises the events, or they do so themselves. */
+static void who_sleeps_is_woken(struct world *world, bool by_caller)
 {
-	struct world *world = *state;
 	struct pair *pair = make(world);
 	struct simhca_step step = caller_attach(&pair->a);
+	int send_ends[2] = { -1, -1 }, recv_ends[2] = { -1, -1 };
 	struct {
 		uint32_t arm;
 		uint8_t flags;
@@ -878,6 +914,10 @@ static void who_sleeps_is_woken(void **state)
 	};
 
 	pair->b.recv_cq->on_event = pair->a.send_cq->on_event = count_event;
+	if (by_caller) {
+		make_channel(&step.send_tell, pair->a.send_cq, send_ends);
+		make_channel(&step.peer.recv_tell, pair->b.recv_cq, recv_ends);
+	}
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct simhca_sge from = sge(pair->a.mr, 0, 8);
 
@@ -888,18 +928,21 @@ static void who_sleeps_is_woken(void **state)
 						 .flags = rows[i].flags,
 						 .sges = &from,
 						 .num_sge = 1 });
-		assert_int_equal(simhca_step(&step), !rows[i].events);
+		assert_int_equal(simhca_step(&step), by_caller || !rows[i].events);
 		ring_doorbell(pair->a.client, pair->a.qp->doorbell);
 		settle(world);
+		raised += read_channel(recv_ends, pair->b.recv_cq);
 		assert_int_equal(raised, rows[i].events);
 	}
-	assert_int_equal(step.caller->handed[SIMHCA_HANDED_EVENT], 2);
+	assert_int_equal(step.caller->handed[SIMHCA_HANDED_EVENT], by_caller ? 0 : 2);
+	assert_int_equal(step.caller->told, by_caller ? 2 : 0);
 	cq_arm(pair->a.send_cq, SIMHCA_ARM_NEXT);
 	write_to(pair, 8, pair->b.mr);
-	assert_false(simhca_step(&step));
-	assert_int_equal(step.caller->handed[SIMHCA_HANDED_EVENT], 3);
+	assert_int_equal(simhca_step(&step), by_caller);
+	assert_int_equal(step.caller->handed[SIMHCA_HANDED_EVENT], by_caller ? 0 : 3);
 	ring_doorbell(pair->a.client, pair->a.qp->doorbell);
 	settle(world);
+	assert_int_equal(read_channel(send_ends, pair->a.send_cq), by_caller);
 
 	for (int i = 0; i < 2; i++) {
 		raised = 0;
@@ -908,18 +951,26 @@ static void who_sleeps_is_woken(void **state)
 		send_some(pair, 8);
 		late_pi = late->state->pi;
 		caller_at_store = arm_in_step;
-		assert_false(simhca_step(&step));
+		assert_int_equal(simhca_step(&step), by_caller);
 		assert_null(caller_at_store);
 		assert_int_equal(late->state->arm & SIMHCA_ARM_BITS, 0);
 		cq_arm(late, SIMHCA_ARM_NEXT); /* the next one's event, not this one's */
 		ring_doorbell(pair->a.client, pair->a.qp->doorbell);
 		settle(world);
-		assert_int_equal(raised, 1);
+		assert_int_equal(raised + read_channel(i ? send_ends : recv_ends, late), 1);
 		assert_int_equal(late->state->arm & SIMHCA_ARM_BITS, SIMHCA_ARM_NEXT);
 		atomic_store(&late->state->arm, 0);
 	}
-	assert_int_equal(step.caller->handed[SIMHCA_HANDED_EVENT], 5);
+	assert_int_equal(step.caller->handed[SIMHCA_HANDED_EVENT], by_caller ? 0 : 5);
+	assert_int_equal(step.caller->told, by_caller ? 5 : 0);
+	assert_int_equal(pair->b.recv_cq->state->told, by_caller ? 3 : 0);
+	assert_int_equal(pair->a.send_cq->state->told, by_caller ? 2 : 0);
 	assert_int_equal(step.caller->messages, ARRAY_SIZE(rows) + 3);
+	if (by_caller) {
+		fill_channel(recv_ends);
+		close(send_ends[1]);
+		cq_arm(pair->a.send_cq, SIMHCA_ARM_NEXT);
+	}
 
 	/* Many of them, before the device hears the bell. */
 	raised = 0;
@@ -927,7 +978,7 @@ static void who_sleeps_is_woken(void **state)
 	assert_int_equal(raised, 0);
 	ring_doorbell(pair->a.client, pair->a.qp->doorbell);
 	settle(world);
-	assert_int_equal(raised, 200);
+	assert_int_equal(raised, 200 + by_caller);
 
 	/* Its program has the completions, and destroys the QP before that. */
 	raised = 0;
@@ -937,6 +988,22 @@ static void who_sleeps_is_woken(void **state)
 		patiently(simhca_destroy_qp(pair->a.client->context, pair->a.qp->handle, NULL)), 0);
 	assert_int_equal(raised, 200);
 	caller_detach(&step);
+	/* What found no room does not count, and neither did what nobody reads. */
+	assert_int_equal(pair->b.recv_cq->state->told, by_caller ? 3 : 0);
+	assert_int_equal(pair->a.send_cq->state->told, by_caller ? 2 : 0);
+	assert_int_equal(read_channel(recv_ends, pair->b.recv_cq), 0);
+	close(send_ends[0]);
+	close_channel(recv_ends);
+}
+
+static void who_sleeps_is_woken_by_the_device(void **state)
+{
+	who_sleeps_is_woken(*state, false);
+}
+
+static void who_sleeps_is_woken_by_callers(void **state)
+{
+	who_sleeps_is_woken(*state, true);
 }
 
 /* --------------------------------------------------------------------------- attaching */
@@ -1111,22 +1178,35 @@ static void segments_are_shared_out(void **state)
 /* Ends at each store: the peer has the message or has not, and goes on without the dead one. */
 static void killed_at_each_store(void **state)
 {
-	static const struct work once[] = {
-		{ "a send", SIMHCA_WR_SEND, SIGNALED, 3, 100, 1, true, false },
-		{ "a send to a slot", SIMHCA_WR_SEND, SIGNALED, 3, 64, 1, true, false },
-		{ "a write with imm", SIMHCA_WR_RDMA_WRITE_WITH_IMM, SIGNALED, 2, 100, 1, true,
-		  false },
-		{ "a read", SIMHCA_WR_RDMA_READ, SIGNALED, 2, 100, 1, false, false },
-		{ "a list of writes", SIMHCA_WR_RDMA_WRITE, SIGNALED, 4, 100, 1, false, false },
+	static const struct {
+		struct work work;
+		enum { NO_CHANNEL, CHANNEL, FULL_CHANNEL } channel;
+	} once[] = {
+		{ { "a send", SIMHCA_WR_SEND, SIGNALED, 3, 100, 1, true, false }, NO_CHANNEL },
+		{ { "a send to a slot", SIMHCA_WR_SEND, SIGNALED, 3, 64, 1, true, false },
+		  NO_CHANNEL },
+		{ { "a write with imm", SIMHCA_WR_RDMA_WRITE_WITH_IMM, SIGNALED, 2, 100, 1, true,
+		    false },
+		  NO_CHANNEL },
+		{ { "a read", SIMHCA_WR_RDMA_READ, SIGNALED, 2, 100, 1, false, false },
+		  NO_CHANNEL },
+		{ { "a list of writes", SIMHCA_WR_RDMA_WRITE, SIGNALED, 4, 100, 1, false, false },
+		  NO_CHANNEL },
+		{ { "a send and its event", SIMHCA_WR_SEND, SIGNALED, 2, 100, 1, true, false },
+		  CHANNEL },
+		{ { "a send, and no room", SIMHCA_WR_SEND, SIGNALED, 2, 100, 1, true, false },
+		  FULL_CHANNEL },
 	};
 
 	for (size_t w = 0; w < ARRAY_SIZE(once); w++) {
-		const struct work *work = &once[w];
+		const struct work *work = &once[w].work;
+		int ends[2] = { -1, -1 };
 		bool killed = true;
 		unsigned int store;
 
 		for (store = 1; killed; store += UNDER_TSAN ? 7 : 1) {
-			uint32_t bytes = work->count * work->length, arrived = 0, flushed = 0, told;
+			uint32_t bytes = work->count * work->length, arrived = 0, flushed = 0;
+			uint32_t by_device, counted, read;
 			struct simhca_step step;
 			struct simhca_cqe cqe;
 			struct pair *pair;
@@ -1142,6 +1222,10 @@ static void killed_at_each_store(void **state)
 			raised = 0;
 			pair->b.recv_cq->on_event = count_event;
 			cq_arm(pair->b.recv_cq, SIMHCA_ARM_NEXT);
+			if (once[w].channel)
+				make_channel(&step.peer.recv_tell, pair->b.recv_cq, ends);
+			if (once[w].channel == FULL_CHANNEL)
+				fill_channel(ends);
 			child = fork();
 			assert_true(child >= 0);
 			if (!child) {
@@ -1154,7 +1238,9 @@ static void killed_at_each_store(void **state)
 			killed = WEXITSTATUS(status) == CALLER_KILLED;
 			client_gone(pair->a.client);
 			assert_int_equal(pair->b.qp->state->resp_turn.holder, 0);
-			told = raised;
+			by_device = raised;
+			read = read_channel(ends, pair->b.recv_cq);
+			counted = pair->b.recv_cq->state->told;
 			assert_int_equal(qp_move(pair->b.qp, IBV_QPS_ERR), 0);
 			settle(*state);
 			while (next_cqe(pair->b.recv_cq, &cqe)) {
@@ -1171,7 +1257,14 @@ static void killed_at_each_store(void **state)
 				arrived++;
 			}
 			assert_int_equal(arrived + flushed, work->receives ? work->count : 0);
-			assert_true(told || !arrived); /* it may sleep until then */
+			assert_true(by_device + read || !arrived); /* it may sleep until then */
+			/* None that is there was not counted, and none that was is missed. */
+			assert_true(read <= counted && counted <= read + by_device);
+			if (!killed && work->receives) {
+				assert_int_equal(by_device, once[w].channel != CHANNEL);
+				assert_int_equal(read, once[w].channel == CHANNEL);
+				assert_int_equal(counted, read);
+			}
 			if (work->receives)
 				assert_true(
 					filled(pair->b.mr->addr, arrived * work->length, store));
@@ -1179,6 +1272,7 @@ static void killed_at_each_store(void **state)
 				assert_int_equal(arrived, work->count);
 			assert_int_equal(qp_state(pair->b.qp), IBV_QPS_ERR);
 			caller_detach(&step);
+			close_channel(ends);
 			teardown(state);
 		}
 		print_message("%s: about %u stores\n", work->name, store);
@@ -1203,7 +1297,8 @@ int main(void)
 		HERE(the_program_does_not_come),
 		HERE(deregistration_waits_for_a_step),
 		HERE(an_atomic_waits_for_steps),
-		HERE(who_sleeps_is_woken),
+		HERE(who_sleeps_is_woken_by_the_device),
+		HERE(who_sleeps_is_woken_by_callers),
 		HERE(who_may_be_attached),
 		HERE(none_while_there_are_rules),
 		HERE(the_device_carries_what_is_traced),

@@ -23,6 +23,8 @@
 
 #include "event_channel.h"
 
+#define READER 1 /* the process that has made the channel */
+
 struct fixture {
 	struct ev_loop *loop;
 	struct event_wakeup wakeup;
@@ -39,7 +41,7 @@ static int setup(void **state)
 	f->loop = ev_loop_new(EVFLAG_AUTO);
 	assert_true(event_wakeup_init(&f->wakeup, f->loop));
 	event_set_init(&f->set, &f->wakeup);
-	f->fd = event_add_channel(&f->set);
+	f->fd = event_add_channel(&f->set, READER);
 	assert_true(f->fd >= 0);
 	assert_int_equal(fstat(f->fd, &st), 0);
 	fcntl(f->fd, F_SETFL, O_NONBLOCK);
@@ -77,13 +79,19 @@ static uint64_t next(struct fixture *f)
 }
 
 /* As a command does, but in one go. The client has brought its end fd. */
-static uint32_t purge(struct fixture *f, bool completions, uint64_t inode, uint64_t element, int fd)
+static uint32_t purge_told(struct fixture *f, bool completions, uint64_t inode, uint64_t element,
+			   uint32_t told, int fd)
 {
 	struct event_purge purge;
 
-	if (event_purge_start(&purge, &f->set, completions, inode, element, fd))
+	if (event_purge_start(&purge, &f->set, completions, inode, element, told, fd))
 		event_purge_read(&purge);
 	return event_purge_finish(&purge);
+}
+
+static uint32_t purge(struct fixture *f, bool completions, uint64_t inode, uint64_t element, int fd)
+{
+	return purge_told(f, completions, inode, element, 0, fd);
 }
 
 static uint32_t purge_completions(struct fixture *f, uint64_t cq)
@@ -237,7 +245,7 @@ static void test_purge_counts_what_was_read(void **state)
 static void test_purge_of_another_end(void **state)
 {
 	struct fixture *f = *state;
-	int other = event_add_channel(&f->set), no_socket = dup(STDOUT_FILENO);
+	int other = event_add_channel(&f->set, READER), no_socket = dup(STDOUT_FILENO);
 
 	event_raise_completion(&f->set, f->channel, 7);
 	assert_int_equal(purge(f, true, f->channel, 7, other), 1);
@@ -259,7 +267,7 @@ static void test_events_during_a_purge(void **state)
 
 	for (uint64_t cq = 1; cq <= 3; cq++)
 		event_raise_completion(&f->set, f->channel, cq);
-	assert_true(event_purge_start(&purge, &f->set, true, f->channel, 2, f->fd));
+	assert_true(event_purge_start(&purge, &f->set, true, f->channel, 2, 0, f->fd));
 	assert_true(event_is_purging(&f->set, f->channel, 0));
 	event_raise_completion(&f->set, f->channel, 4);
 	event_purge_read(&purge);
@@ -284,7 +292,7 @@ static void test_a_full_pipe_during_a_purge(void **state)
 
 	event_raise_completion(&f->set, f->channel, 2);
 	room = fill(f);
-	assert_true(event_purge_start(&purge, &f->set, true, f->channel, 2, f->fd));
+	assert_true(event_purge_start(&purge, &f->set, true, f->channel, 2, 0, f->fd));
 	event_purge_read(&purge);
 	turn(f);
 	assert_int_equal(next(f), 0);
@@ -299,18 +307,127 @@ static void test_a_full_pipe_during_a_purge(void **state)
 	assert_int_equal(total, room + 1);
 }
 
+/* -------------------------------------------------- by programs that have the device's end */
+
+static void raise_by_program(int end, uint64_t cq)
+{
+	assert_int_equal(send(end, &cq, sizeof(cq), MSG_DONTWAIT), sizeof(cq));
+}
+
+static void test_end_is_lent(void **state)
+{
+	struct fixture *f = *state;
+	int end = event_lend(&f->set, f->channel, 7, READER);
+
+	assert_true(end >= 0);
+	assert_int_equal(event_lend(&f->set, f->channel, 7, READER + 1), -1);
+	assert_int_equal(event_lend(&f->set, f->channel + 1, 7, READER), -1);
+	raise_by_program(end, 7);
+	assert_int_equal(next(f), 7);
+}
+
+/* What was read counts, whoever has raised it; what was not is taken back. */
+static void test_purge_of_what_programs_raised(void **state)
+{
+	struct fixture *f = *state;
+	int end = event_lend(&f->set, f->channel, 7, READER);
+
+	for (int i = 0; i < 4; i++)
+		raise_by_program(end, 7);
+	event_raise_completion(&f->set, f->channel, 7);
+	raise_by_program(end, 8);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(next(f), 7);
+	assert_int_equal(purge_told(f, true, f->channel, 7, 4, f->fd), 2);
+	assert_int_equal(next(f), 8);
+	assert_int_equal(next(f), 0);
+	/* Nothing was raised by the daemon, and all was read; or none. */
+	assert_int_equal(purge_told(f, true, f->channel, 8, 1, f->fd), 1);
+	raise_by_program(end, 9);
+	assert_int_equal(purge_told(f, true, f->channel, 9, 1, f->fd), 0);
+	assert_int_equal(next(f), 0);
+}
+
+/* They fill it meanwhile: what finds no room again is not lost, nor counted twice. */
+static void test_programs_fill_a_pipe_during_a_purge(void **state)
+{
+	struct fixture *f = *state;
+	const uint64_t noise = 1000, seventh = 7;
+	unsigned int seen[10] = { 0 }, sevenths = 0, read_now;
+	struct event_purge purge;
+	int end = event_lend(&f->set, f->channel, 7, READER);
+	uint64_t cq;
+
+	event_raise_completion(&f->set, f->channel, 2);
+	for (int i = 0; i < 50; i++) {
+		event_raise_completion(&f->set, f->channel, 1);
+		raise_by_program(end, 7);
+		raise_by_program(end, noise); /* of no CQ */
+	}
+	assert_true(event_purge_start(&purge, &f->set, true, f->channel, 2, 0, f->fd));
+	event_purge_read(&purge);
+	while (send(end, &seventh, sizeof(seventh), MSG_DONTWAIT) == sizeof(seventh))
+		sevenths++;
+	assert_int_equal(event_purge_finish(&purge), 0);
+	do {
+		read_now = 0;
+		turn(f);
+		for (; (cq = next(f)); read_now++) {
+			assert_true(cq == 1 || cq == 7);
+			seen[cq]++;
+		}
+	} while (read_now);
+	assert_int_equal(seen[1], 50);
+	assert_int_equal(seen[7], 50 + sevenths);
+	assert_int_equal(purge_completions(f, 1), 50);
+	assert_int_equal(purge_told(f, true, f->channel, 7, 50 + sevenths, f->fd), seen[7]);
+}
+
+/* What they do with it the reader suffers, and the daemon does not. */
+static void test_end_is_abused(void **state)
+{
+	struct fixture *f = *state;
+	int end = event_lend(&f->set, f->channel, 7, READER), least = 1;
+	static const char noise[4097];
+	struct event_purge purge;
+
+	/* Nobody waits for room, and pieces of records are none. */
+	fcntl(end, F_SETFL, 0);
+	setsockopt(end, SOL_SOCKET, SO_SNDBUF, &least, sizeof(least));
+	send(end, noise, 3, MSG_DONTWAIT);
+	while (send(end, noise, sizeof(noise), MSG_DONTWAIT) > 0)
+		;
+	for (int i = 0; i < 100; i++)
+		event_raise_completion(&f->set, f->channel, 7);
+	turn(f);
+	if (event_purge_start(&purge, &f->set, true, f->channel, 7, 50, f->fd)) {
+		event_purge_read(&purge);
+		send(end, noise, 5, MSG_DONTWAIT);
+	}
+	event_purge_finish(&purge);
+	turn(f);
+
+	/* As if the reader had closed it. */
+	shutdown(end, SHUT_WR);
+	event_raise_completion(&f->set, f->channel, 7);
+	turn(f);
+	assert_false(event_has_channel(&f->set, f->channel));
+	event_raise_completion(&f->set, f->channel, 7);
+	assert_int_equal(event_lend(&f->set, f->channel, 7, READER), -1);
+}
+
 /* The pipe goes while it is read. */
 static void test_purge_of_a_pipe_that_goes(void **state)
 {
 	struct fixture *f = *state;
 	struct event_purge purge;
-	int client = event_add_channel(&f->set);
+	int client = event_add_channel(&f->set, READER);
 	struct stat st;
 
 	assert_int_equal(fstat(client, &st), 0);
 	event_raise_completion(&f->set, st.st_ino, 2);
 	event_raise_completion(&f->set, st.st_ino, 3);
-	assert_true(event_purge_start(&purge, &f->set, true, st.st_ino, 2, client));
+	assert_true(event_purge_start(&purge, &f->set, true, st.st_ino, 2, 0, client));
 	event_purge_read(&purge);
 	close(client);
 	turn(f);
@@ -613,6 +730,12 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_purge_of_another_end, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_events_during_a_purge, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_a_full_pipe_during_a_purge, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_end_is_lent, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_purge_of_what_programs_raised, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_programs_fill_a_pipe_during_a_purge, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_end_is_abused, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_purge_of_a_pipe_that_goes, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_purge_ends, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_one_way, setup, teardown),

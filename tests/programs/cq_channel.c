@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 
 #include "loop.h"
 
@@ -67,6 +68,46 @@ TEST(destroy_waits_for_acknowledgement)
 	CHECK(!pthread_join(thread, NULL));
 	CHECK(atomic_load(&destroyed) && !has_event(&loop));
 	CHECK(!ibv_destroy_comp_channel(loop.channel));
+}
+
+static bool is_stream(int fd)
+{
+	int domain, type;
+	socklen_t size = sizeof(int);
+
+	return !getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) && domain == AF_UNIX &&
+	       !getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) && type == SOCK_STREAM;
+}
+
+/* A peer that raises events by itself, and lies about their number. */
+TEST(destroy_waits_for_what_is_not_counted)
+{
+	struct loop first = new_loop(), loop;
+	bool before[256];
+	pthread_t thread;
+	uint64_t record;
+	int end = 0;
+
+	for (int fd = 0; fd < 256; fd++)
+		before[fd] = is_stream(fd);
+	loop = new_loop_on(&first, first.channel);
+	while (end < 256 && (before[end] || !is_stream(end)))
+		end++;
+	if (end == 256) /* the device raises them all */
+		return;
+	make_event(&loop);
+	CHECK(next_event(loop.channel) == loop.recv_cq);
+	atomic_store(&destroyed, false);
+	record = (uintptr_t)loop.recv_cq;
+	CHECK(send(end, &record, sizeof(record), 0) == sizeof(record));
+	CHECK(next_event(loop.channel) == loop.recv_cq);
+	ibv_ack_cq_events(loop.recv_cq, 1);
+	CHECK(!ibv_destroy_qp(loop.end.qp));
+	CHECK(!pthread_create(&thread, NULL, destroys, loop.recv_cq));
+	usleep(1500000);
+	CHECK(!atomic_load(&destroyed));
+	ibv_ack_cq_events(loop.recv_cq, 1);
+	CHECK(!pthread_join(thread, NULL));
 }
 
 /* Acknowledged in any portions, before or after. */

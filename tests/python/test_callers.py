@@ -22,3 +22,17 @@ def test_two_programs(options, by_caller):
     assert turns <= 1, json.dumps(qp)
     assert callers.get('by_caller', 0) == by_caller - turns, json.dumps(qp)
     assert qp['by_device'] == 22 - by_caller + turns, json.dumps(qp)
+
+
+@pytest.mark.parametrize('callers', ['on', 'off'])
+def test_events(callers):
+    """
+    Who sleeps is woken once for each arm, by whom does not matter; and who destroys the CQ waits for
+    an event that was read and not acknowledged, but not for ever.
+    """
+    done = json.loads(private_python(
+        'caller_events.py', callers, options=('--daemon-option', f'engines-in-callers={callers}')))
+    told = done['qp'].get('callers', {}).get('told', 0)
+    # 22 of the other's CQ, 20 of its own. The device has the turn for a message now and then.
+    assert (30 <= told <= 42) if callers == 'on' else not told, done
+    assert callers == 'off' or done['seconds'] > 0.9, done

@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """Kills the daemon that it runs on, in one of several situations; says "survived" at the end."""
 import contextlib
+import ctypes
 import faulthandler
+import json
 import os
 import signal
+import socket
+import subprocess
 import sys
 import threading
 import time
+import types
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import verbs_enums as e  # noqa: E402
@@ -19,7 +24,10 @@ from pyverbs.wr import RecvWR  # noqa: E402
 
 from harness import (FLUSH, PD, PORT, REASON, SEND, WRITE, Channel, Device, Side,  # noqa: E402
                      connect, poll, poll_nothing)
+from programs import SIMHCA  # noqa: E402
 from test_cq_ex import make_cq, take  # noqa: E402
+
+PR_SET_PDEATHSIG = 1
 
 case, how = sys.argv[1], int(sys.argv[2])
 faulthandler.dump_traceback_later(30, exit=True)
@@ -179,6 +187,59 @@ def blocked():
     cq.close()
     channel.close()
     device.close()
+
+
+def asleep():
+    """A program that sleeps on a completion channel, of which a peer, that is stopped, has the
+    device's end as well."""
+    ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    child = os.fork()
+    mine = ends[1 if child else 0]
+    if not child:
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    device = Device()
+    channel = Channel(device.ctx)
+    cq = CQ(device.ctx, 10, None, channel.channel)
+    side = Side(device=device, rcq=cq)
+    mine.send(str(side.qp.qp_num).encode())
+    qpn = int(mine.recv(100))
+    side.start(types.SimpleNamespace(device=device, qp=types.SimpleNamespace(qp_num=qpn)))
+    for _ in range(5):
+        side.recv(side.region.sge(0, 8))
+    mine.send(b'ready')
+    mine.recv(100)
+    for _ in range(5):
+        if child:
+            cq.req_notify()
+            mine.send(b'armed')
+            channel.event(cq)
+            poll(cq)
+        else:
+            mine.recv(100)
+            side.send(SEND, side.region.sge(0, 8))
+    if not child:
+        signal.pause()
+    os.kill(child, signal.SIGSTOP)
+    os.waitpid(child, os.WUNTRACED)
+    shown = json.loads(subprocess.run([SIMHCA, 'qp', '--json'], text=True, capture_output=True,
+                                      check=True).stdout)
+    assert [qp for qp in shown if qp['lqpn'] == qpn][0]['callers']['told'] > 0
+    cq.req_notify()
+    killer = os.fork()
+    if not killer:
+        time.sleep(0.2)
+        kill()
+        os._exit(0)
+    try:
+        channel.channel.get_cq_event(cq)  # nothing else runs meanwhile
+        raise AssertionError('an event came from no device')
+    except PyverbsRDMAError:
+        pass
+    side.qp.close()
+    cq.close()
+    os.kill(child, signal.SIGKILL)
+    for process in (child, killer):
+        os.waitpid(process, 0)
 
 
 def control():
