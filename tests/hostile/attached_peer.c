@@ -3,20 +3,23 @@
  * Two programs that carry their messages themselves (--engines-in-callers), one of which abuses
  * what it is handed of the other's:
  *
- *	attached_peer scribble|stop|die [srq]
+ *	attached_peer scribble|stop|die|channel [srq]
  *
  *	scribble	writes to all of it, at random, while messages are under way
  *	stop		is stopped in the middle of its steps, and goes on, again and again
  *	die		is killed there
+ *	channel		does what it can to the device's end of the other's completion channel
  *
  * The victim's receives come from an SRQ if there is to be one. It then destroys all that it has,
  *and says so: "done", with the number of bytes that the other had of it.
  */
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 
 #include "../programs/helper.h"
@@ -27,6 +30,7 @@
 
 struct end {
 	struct ibv_context *context;
+	struct ibv_comp_channel *channel;
 	struct ibv_pd *pd;
 	struct ibv_cq *cq;
 	struct ibv_srq *srq; /* or NULL */
@@ -42,6 +46,7 @@ struct address {
 };
 
 static struct end end;
+static bool reads_events;
 
 static struct address make_end(bool with_srq)
 {
@@ -50,7 +55,9 @@ static struct address make_end(bool with_srq)
 	end.context = open_device();
 	end.pd = ibv_alloc_pd(end.context);
 	CHECK(end.pd);
-	end.cq = ibv_create_cq(end.context, 64, NULL, NULL, 0);
+	end.channel = ibv_create_comp_channel(end.context);
+	CHECK(end.channel);
+	end.cq = ibv_create_cq(end.context, 64, NULL, end.channel, 0);
 	CHECK(end.cq);
 	end.mr = ibv_reg_mr(end.pd, end.memory, LENGTH, FULL_ACCESS);
 	CHECK(end.mr);
@@ -170,11 +177,94 @@ static void *scribble(void *arg)
 	return NULL;
 }
 
+/* -------------------------------------------------------- the ends that are handed as well */
+
+#define MOST_DESCRIPTORS 256
+
+static bool is_stream(int fd)
+{
+	int domain, type;
+	socklen_t size = sizeof(int);
+
+	return !getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) && domain == AF_UNIX &&
+	       !getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) && type == SOCK_STREAM;
+}
+
+static void find_streams(bool *found)
+{
+	for (int fd = 0; fd < MOST_DESCRIPTORS; fd++)
+		found[fd] = is_stream(fd);
+}
+
+/* Files of ours as well: whoever takes them out closes them. */
+static void send_files(int fd)
+{
+	char control[CMSG_SPACE(sizeof(int))] = { 0 };
+	struct iovec iov = { .iov_base = (char[]){ 0 }, .iov_len = 1 };
+	struct msghdr msg = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
+			      .msg_control = control,
+			      .msg_controllen = sizeof(control) };
+	struct cmsghdr *cmsg = CMSG_FIRSTHDR(&msg);
+	int null = open("/dev/null", O_RDONLY);
+
+	*cmsg = (struct cmsghdr){ .cmsg_len = CMSG_LEN(sizeof(int)),
+				  .cmsg_level = SOL_SOCKET,
+				  .cmsg_type = SCM_RIGHTS };
+	memcpy(CMSG_DATA(cmsg), &null, sizeof(null));
+	sendmsg(fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
+	close(null);
+}
+
+/* Nobody would get an event from it any more. */
+static void abuse(int fd, const struct address *to)
+{
+	static const char noise[4097];
+	int least = 1;
+
+	/* Who waits for room waits for ever. */
+	fcntl(fd, F_SETFL, O_ASYNC);
+	fcntl(fd, F_SETOWN, getpid());
+	send_files(fd);
+	send(fd, noise, 3, MSG_DONTWAIT | MSG_NOSIGNAL);
+	send(fd, noise, 1, MSG_OOB | MSG_DONTWAIT | MSG_NOSIGNAL);
+	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &least, sizeof(least));
+	for (double until = now() + 0.3; now() < until;) {
+		send(fd, noise, sizeof(noise), MSG_DONTWAIT | MSG_NOSIGNAL);
+		keep_sending(to, 0.01);
+	}
+	least = 1 << 20;
+	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &least, sizeof(least));
+	while (send(fd, noise, sizeof(noise), MSG_DONTWAIT | MSG_NOSIGNAL) > 0)
+		;
+	keep_sending(to, 0.3);
+}
+
+static void abuse_channels(const bool *before, const struct address *to)
+{
+	bool after[MOST_DESCRIPTORS];
+	unsigned int found = 0;
+
+	signal(SIGIO, SIG_IGN);
+	find_streams(after);
+	for (int fd = 0; fd < MOST_DESCRIPTORS; fd++)
+		if (after[fd] && !before[fd]) {
+			found++;
+			abuse(fd, to);
+		}
+	CHECK(found);
+	keep_sending(to, SCRIBBLING / 2);
+	for (int fd = 0; fd < MOST_DESCRIPTORS; fd++)
+		if (after[fd] && !before[fd])
+			shutdown(fd, SHUT_RDWR);
+}
+
 /* ---------------------------------------------------------------------------- the two */
 
 static void attack(int from, int to, const char *how)
 {
 	struct mapping before[MOST_MAPPINGS];
+	bool streams[MOST_DESCRIPTORS];
 	struct address mine = make_end(false), theirs;
 	unsigned int count;
 	pthread_t thread;
@@ -183,6 +273,7 @@ static void attack(int from, int to, const char *how)
 	CHECK(write(to, &mine, sizeof(mine)) == sizeof(mine));
 	CHECK(read(from, &theirs, sizeof(theirs)) == sizeof(theirs));
 	count = mappings(before);
+	find_streams(streams);
 	start_qp(end.qp, theirs.qpn);
 	/* The victim is ready as well. */
 	CHECK(write(to, &mine, 1) == 1 && read(from, &mine, 1) == 1);
@@ -190,6 +281,8 @@ static void attack(int from, int to, const char *how)
 	find_handed(before, count);
 	bytes = bytes_handed();
 	CHECK(write(to, &bytes, sizeof(bytes)) == sizeof(bytes));
+	if (!strcmp(how, "channel"))
+		abuse_channels(streams, &theirs);
 	if (strcmp(how, "scribble") != 0) {
 		keep_sending(&theirs, 60);
 		return;
@@ -201,14 +294,30 @@ static void attack(int from, int to, const char *how)
 	exit(0);
 }
 
+/* Unless it would be of no CQ. */
+static void take_event(void)
+{
+	struct pollfd pollfd = { .fd = end.channel->fd, .events = POLLIN };
+	struct ibv_cq *cq;
+	void *context;
+
+	if (!reads_events || poll(&pollfd, 1, 0) <= 0)
+		return;
+	CHECK(!ibv_get_cq_event(end.channel, &cq, &context) && cq == end.cq);
+	ibv_ack_cq_events(cq, 1);
+}
+
 static void take_messages(double seconds)
 {
 	double until = now() + seconds;
 	struct ibv_wc wc[16];
 
-	while (now() < until)
+	while (now() < until) {
+		CHECK(!ibv_req_notify_cq(end.cq, 0));
+		take_event();
 		for (int n = ibv_poll_cq(end.cq, 16, wc); n > 0; n--)
 			receive();
+	}
 }
 
 /* The other is stopped, for a while, and killed in the end. */
@@ -229,6 +338,7 @@ static void destroy_all(void)
 	CHECK(!ibv_destroy_qp(end.qp) && (!end.srq || !ibv_destroy_srq(end.srq)));
 	CHECK(!ibv_destroy_cq(end.cq));
 	CHECK(!ibv_dereg_mr(end.mr) && !ibv_dealloc_pd(end.pd));
+	CHECK(!ibv_destroy_comp_channel(end.channel));
 	CHECK(!ibv_close_device(end.context));
 }
 
@@ -247,6 +357,7 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	mine = make_end(argc == 3);
+	reads_events = strcmp(argv[1], "channel") != 0;
 	CHECK(write(there[1], &mine, sizeof(mine)) == sizeof(mine));
 	CHECK(read(back[0], &theirs, sizeof(theirs)) == sizeof(theirs));
 	start_qp(end.qp, theirs.qpn);
@@ -256,7 +367,10 @@ int main(int argc, char **argv)
 	take_messages(0.3);
 	CHECK(read(back[0], &bytes, sizeof(bytes)) == sizeof(bytes));
 	take_messages(0.3);
-	if (!strcmp(argv[1], "scribble"))
+	if (!strcmp(argv[1], "channel")) {
+		take_messages(SCRIBBLING + 1);
+		kill(other, SIGKILL);
+	} else if (!strcmp(argv[1], "scribble"))
 		take_messages(SCRIBBLING);
 	else
 		disturb(other, !strcmp(argv[1], "stop"));

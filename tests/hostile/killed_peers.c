@@ -2,12 +2,13 @@
 /*
  * Programs that carry their messages themselves, and are killed while they do:
  *
- *	killed_peers N [srq]
+ *	killed_peers N [srq] [events]
  *
  * The survivor has N peers, one after the other, each of which writes and sends to it until it is
  * killed, and one that lives, with the same CQ, and with the same SRQ if there is to be one. What
  * has arrived is whole, in order, and once; what has not is flushed, or still there for the one
- *that lives, who does not notice. Prints how many messages came of those that were killed.
+ * that lives, who does not notice. With `events` the survivor sleeps until there is a completion
+ * event, and none is lost. Prints how many messages came of those that were killed.
  */
 #include <poll.h>
 #include <signal.h>
@@ -26,6 +27,7 @@
 
 struct end {
 	struct ibv_context *context;
+	struct ibv_comp_channel *channel;
 	struct ibv_pd *pd;
 	struct ibv_cq *cq;
 	struct ibv_mr *mr;
@@ -40,12 +42,14 @@ struct address {
 
 static struct end end;
 
-static void make_end(void)
+static void make_end(bool events)
 {
 	end.context = open_device();
+	end.channel = events ? ibv_create_comp_channel(end.context) : NULL;
+	CHECK(end.channel || !events);
 	end.pd = ibv_alloc_pd(end.context);
 	CHECK(end.pd);
-	end.cq = ibv_create_cq(end.context, 128, NULL, NULL, 0);
+	end.cq = ibv_create_cq(end.context, 128, NULL, end.channel, 0);
 	CHECK(end.cq);
 	end.mr = ibv_reg_mr(end.pd, end.memory, sizeof(end.memory), FULL_ACCESS);
 	CHECK(end.mr);
@@ -117,7 +121,7 @@ static void be_peer(int socket, bool steady)
 	struct ibv_qp *qp;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	make_end();
+	make_end(false);
 	qp = make_qp(end.pd, end.cq, IBV_QPT_RC);
 	mine = (struct address){ qp->qp_num, end.mr->rkey, (uintptr_t)end.memory };
 	tell(socket, &mine);
@@ -267,15 +271,14 @@ static void check_srq(struct peer *steady, int socket)
 		CHECK(used[i]);
 }
 
-static void poll_all(struct peer *victim, struct peer *steady)
+/* False: there was none. */
+static bool poll_some(struct peer *victim, struct peer *steady)
 {
 	struct ibv_wc wc[16];
 	int count;
 
-	if (srq) {
-		poll_srq(victim, steady);
-		return;
-	}
+	if (srq)
+		return poll_srq(victim, steady);
 	count = ibv_poll_cq(end.cq, 16, wc);
 	CHECK(count >= 0);
 	for (int i = 0; i < count; i++) {
@@ -285,6 +288,42 @@ static void poll_all(struct peer *victim, struct peer *steady)
 		if (wc[i].status == IBV_WC_SUCCESS)
 			receive(peer);
 	}
+	return count;
+}
+
+/* Until then. False: there was none. */
+static bool take_event(double until)
+{
+	struct pollfd pollfd = { .fd = end.channel->fd, .events = POLLIN };
+	double left = until - now();
+	const struct timespec time = { .tv_sec = (time_t)left,
+				       .tv_nsec = (long)((left - (double)(time_t)left) * 1e9) };
+	struct ibv_cq *cq;
+	void *context;
+
+	if (left < 0 || ppoll(&pollfd, 1, &time, NULL) <= 0)
+		return false;
+	CHECK(!ibv_get_cq_event(end.channel, &cq, &context) && cq == end.cq);
+	ibv_ack_cq_events(cq, 1);
+	return true;
+}
+
+/* What is there; or waits for it until then, by the event for which the CQ was armed. */
+static void poll_all(struct peer *victim, struct peer *steady, double until)
+{
+	static bool armed;
+
+	if (!end.channel) {
+		poll_some(victim, steady);
+		return;
+	}
+	/* What was there before it was armed has been polled. */
+	if (armed && !take_event(until))
+		return;
+	CHECK(!ibv_req_notify_cq(end.cq, 0));
+	armed = true;
+	for (uint32_t i = 0; i < 2 * 128 / 16 && poll_some(victim, steady); i++)
+		;
 }
 
 static void make_srq(void)
@@ -341,7 +380,7 @@ static void one_round(struct peer *steady, int steady_socket, unsigned int *rand
 	tell(steady_socket, &ask);
 	until = now() + rand_r(random) % 3000 / 1e6;
 	while (now() < until)
-		poll_all(&victim, steady);
+		poll_all(&victim, steady, until);
 	kill(pid, SIGKILL);
 	CHECK(waitpid(pid, NULL, 0) == pid);
 	/* What it has begun is done or not, and nothing of it comes later. */
@@ -351,7 +390,7 @@ static void one_round(struct peer *steady, int steady_socket, unsigned int *rand
 		   : victim.arrived + victim.flushed != victim.posted ||
 			       steady->arrived == steady_before) {
 		CHECK(now() < until);
-		poll_all(&victim, steady);
+		poll_all(&victim, steady, now() + 0.01);
 	}
 	/* With the QP its completions go. */
 	while (srq && poll_srq(&victim, steady))
@@ -363,6 +402,17 @@ static void one_round(struct peer *steady, int steady_socket, unsigned int *rand
 	*messages += victim.arrived;
 }
 
+/* It waits for no event that nobody has sent. */
+static void end_all(struct peer *steady)
+{
+	double start = now();
+
+	CHECK(!ibv_destroy_qp(steady->qp) && (!srq || !ibv_destroy_srq(srq)));
+	CHECK(!ibv_destroy_cq(end.cq));
+	CHECK(now() - start < 10);
+	CHECK(!end.channel || !ibv_destroy_comp_channel(end.channel));
+}
+
 int main(int argc, char **argv)
 {
 	struct peer steady = { .steady = true };
@@ -371,16 +421,25 @@ int main(int argc, char **argv)
 	int socket;
 	pid_t pid;
 
-	CHECK(argc == 2 || (argc == 3 && !strcmp(argv[2], "srq")));
+	bool events = false, with_srq = false;
+
+	CHECK(argc >= 2);
+	for (int i = 2; i < argc; i++) {
+		events |= !strcmp(argv[i], "events");
+		with_srq |= !strcmp(argv[i], "srq");
+	}
+	CHECK(argc == 2 + events + with_srq);
+	alarm(600);
 	pid = start_peer(&socket, true);
-	make_end();
-	if (argc == 3)
+	make_end(events);
+	if (with_srq)
 		make_srq();
 	connect_to(&steady, socket);
 	for (int i = atoi(argv[1]); i > 0; i--)
 		one_round(&steady, socket, &random, &messages);
 	kill(pid, SIGKILL);
 	CHECK(waitpid(pid, NULL, 0) == pid);
+	end_all(&steady);
 	printf("done %llu\n", (unsigned long long)messages);
 	return 0;
 }

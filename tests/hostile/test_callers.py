@@ -13,8 +13,8 @@ REMAPS = os.environ.get("SIMHCA_REMAPS", "300")
 
 
 @pytest.mark.parametrize("daemon", [["--engines-in-callers", "on"]], indirect=True, ids=["on"])
-@pytest.mark.parametrize("how", [["scribble"], ["stop"], ["die"], ["scribble", "srq"], ["stop", "srq"]],
-                         ids="-".join)
+@pytest.mark.parametrize("how", [["scribble"], ["stop"], ["die"], ["channel"], ["scribble", "srq"],
+                                 ["stop", "srq"]], ids="-".join)
 def test_a_peer_that_is_attached(daemon, neighbour, program, how):
     """It breaks its own connection, the neighbour does not notice, and the victim can destroy all."""
     attack = program("attached-peer", *how)
@@ -26,10 +26,11 @@ def test_a_peer_that_is_attached(daemon, neighbour, program, how):
 
 @pytest.mark.parametrize("daemon", [["--engines-in-callers", "on"], ["--engines-in-callers", "off"]],
                          indirect=True, ids=["on", "off"])
-@pytest.mark.parametrize("receives", [[], ["srq"]], ids=["rq", "srq"])
-def test_peers_that_are_killed(daemon, neighbour, program, receives):
+@pytest.mark.parametrize("options", [[], ["srq"], ["events"], ["srq", "events"]],
+                         ids=["rq", "srq", "rq-sleeps", "srq-sleeps"])
+def test_peers_that_are_killed(daemon, neighbour, program, options):
     """In the middle of their messages: the survivor has them whole, in order and once, or not at all."""
-    survivor = program("killed-peers", KILLS, *receives)
+    survivor = program("killed-peers", KILLS, *options)
     word, messages = survivor.line(int(KILLS)).split()
     assert word == "done" and int(messages) > int(KILLS)
     print(f"{KILLS} kills, {messages} messages")
