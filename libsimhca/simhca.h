@@ -415,6 +415,7 @@ int simhca_context_segment(const struct simhca_context *context, uint32_t segmen
 struct simhca_counts {
 	uint32_t pds, mrs, mws, cqs, qps, srqs, ahs, xrcds, dms, wqs, flows;
 	uint32_t dm_bytes;
+	uint32_t carried; /* of the QPs: whose messages their program carries */
 };
 void simhca_context_counts(const struct simhca_context *context, struct simhca_counts *counts);
 

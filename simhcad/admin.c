@@ -56,13 +56,14 @@ struct admin {
 
 static json_t *counts_json(const struct simhca_counts *counts)
 {
-	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "pds",
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "pds",
 			 (json_int_t)counts->pds, "mrs", (json_int_t)counts->mrs, "mws",
 			 (json_int_t)counts->mws, "cqs", (json_int_t)counts->cqs, "qps",
-			 (json_int_t)counts->qps, "srqs", (json_int_t)counts->srqs, "ahs",
-			 (json_int_t)counts->ahs, "xrcds", (json_int_t)counts->xrcds, "dms",
-			 (json_int_t)counts->dms, "dm_bytes", (json_int_t)counts->dm_bytes, "wqs",
-			 (json_int_t)counts->wqs, "flows", (json_int_t)counts->flows);
+			 (json_int_t)counts->qps, "carried", (json_int_t)counts->carried, "srqs",
+			 (json_int_t)counts->srqs, "ahs", (json_int_t)counts->ahs, "xrcds",
+			 (json_int_t)counts->xrcds, "dms", (json_int_t)counts->dms, "dm_bytes",
+			 (json_int_t)counts->dm_bytes, "wqs", (json_int_t)counts->wqs, "flows",
+			 (json_int_t)counts->flows);
 }
 
 static void add_counts(struct simhca_counts *sum, const struct simhca_counts *counts)
@@ -72,6 +73,7 @@ static void add_counts(struct simhca_counts *sum, const struct simhca_counts *co
 	sum->mws += counts->mws;
 	sum->cqs += counts->cqs;
 	sum->qps += counts->qps;
+	sum->carried += counts->carried;
 	sum->srqs += counts->srqs;
 	sum->ahs += counts->ahs;
 	sum->xrcds += counts->xrcds;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* simhca status: the daemon's devices, and the programs that have them open. */
 #include <stdio.h>
+#include <string.h>
 
 #include "tool.h"
 
@@ -14,16 +15,21 @@ static const char help[] =
 	"  --json                    as one JSON object\n" HELP_COMMON "\n"
 	"Exit status: 0 when a daemon runs; 1 if none does; 2 for wrong options.\n";
 
-static const char *const objects[] = { "pds",  "mrs", "mws",   "cqs", "qps",
-				       "srqs", "ahs", "xrcds", "dms" };
+static const char *const objects[] = { "pds",	  "mrs",  "mws", "cqs",	  "qps",
+				       "carried", "srqs", "ahs", "xrcds", "dms" };
 #define OBJECTS (sizeof(objects) / sizeof(objects[0]))
+
+static int width_of(const char *name)
+{
+	return strlen(name) > 6 ? (int)strlen(name) : 6;
+}
 
 static void print_counts(const json_t *owner)
 {
 	const json_t *counts = json_object_get(owner, "counts");
 
 	for (size_t i = 0; i < OBJECTS; i++)
-		printf(" %6lld", report_number(counts, objects[i]));
+		printf(" %*lld", width_of(objects[i]), report_number(counts, objects[i]));
 }
 
 static void print_device(const json_t *device)
@@ -43,7 +49,7 @@ static void print_device(const json_t *device)
 
 	printf("  %7s %8s %-15s %-10s", "context", "pid", "command", "memory");
 	for (i = 0; i < OBJECTS; i++)
-		printf(" %6s", objects[i]);
+		printf(" %*s", width_of(objects[i]), objects[i]);
 	json_array_foreach(json_object_get(device, "context"), i, context)
 	{
 		printf("\n  %7lld %8lld %-15s %-10s", report_number(context, "id"),

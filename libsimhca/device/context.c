@@ -13,6 +13,7 @@
 #include "fabric.h"
 #include "handles.h"
 #include "simhca.h"
+#include "steps.h"
 
 #define GROWN_SEGMENT (8ull << 20) /* bytes, or as much as one queue needs */
 #define WIPED_AT_A_TIME (4ull << 20)
@@ -320,6 +321,7 @@ void simhca_context_counts(const struct simhca_context *context, struct simhca_c
 		.dm_bytes = (uint32_t)context->dm_used,
 		.wqs = context->handles[SIMHCA_OBJ_WQ].count,
 		.flows = context->handles[SIMHCA_OBJ_FLOW].count,
+		.carried = simhca_steps_attached(context),
 	};
 }
 

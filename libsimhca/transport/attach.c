@@ -62,6 +62,8 @@ int simhca_offer_memory(struct simhca_context *context, struct simhca_mm *mm,
 {
 	if (!context->device->config.callers)
 		return simhca_why(why, EOPNOTSUPP, "programs run no steps on this device");
+	if (mm->agent)
+		return simhca_why(why, EOPNOTSUPP, "the device reaches this memory by an agent");
 	context->offer.mm = mm;
 	context->offer.address = req->address;
 	context->offer.secret = req->secret;

@@ -22,6 +22,7 @@ def test_two_programs(options, by_caller):
     assert turns <= 1, json.dumps(qp)
     assert callers.get('by_caller', 0) == by_caller - turns, json.dumps(qp)
     assert qp['by_device'] == 22 - by_caller + turns, json.dumps(qp)
+    assert qp['carried'] == bool(by_caller)
 
 
 @pytest.mark.parametrize('callers', ['on', 'off'])

@@ -48,7 +48,7 @@ class Daemon:
         self.selector.register(self.listener, selectors.EVENT_READ)
 
     def status(self):
-        counts = {"pds": 1, "mrs": 2, "mws": 0, "cqs": 3, "qps": 4, "srqs": 0, "ahs": 5,
+        counts = {"pds": 1, "mrs": 2, "mws": 0, "cqs": 3, "qps": 4, "carried": 3, "srqs": 0, "ahs": 5,
                   "xrcds": 6, "dms": 7}
         context = {"id": 7, "pid": 4242, "comm": "pingpong", "memory": "agent", "counts": counts}
         device = {

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""Two programs that send, write and read; prints what `simhca qp` says of the first one's QP."""
+"""
+Two programs that send, write and read; prints what `simhca qp` says of the first one's QP, and how
+many of its context's `simhca status` says that it carries.
+"""
 import json
 import os
 import signal
@@ -64,8 +67,16 @@ side.send(WRITE, side.region.sge(0, 64), to=(address + 8192, rkey))
 side.send(READ, side.region.sge(4096, 64), to=(address + 8192, rkey))
 poll_ok(side.scq, 2)
 assert side.region.read(64, 4096) == pattern(64, 100)
-shown = json.loads(subprocess.run([SIMHCA, 'qp', '--json'], text=True, capture_output=True,
-                                  check=True).stdout)
-print(json.dumps([qp for qp in shown if qp['lqpn'] == side.qp.qp_num][0]))
+
+
+def show(what):
+    return json.loads(subprocess.run([SIMHCA, what, '--json'], text=True, capture_output=True,
+                                     check=True).stdout)
+
+
+mine = [qp for qp in show('qp') if qp['lqpn'] == side.qp.qp_num][0]
+contexts = show('status')['devices'][0]['context']
+mine['carried'] = [one['counts']['carried'] for one in contexts if one['id'] == mine['context']][0]
+print(json.dumps(mine))
 tell()
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
