@@ -428,6 +428,68 @@ static void refuse_psn(struct pair *pair)
 	write_to(pair, 8, pair->b.mr);
 }
 
+/* By its own memory: its peer has not heard of it, and the numbers are what they were. */
+static void fail_alone(struct side *side)
+{
+	struct simhca_sge bad = sge(side->mr, 0, 8);
+	struct simhca_cqe cqe;
+
+	bad.lkey ^= 1;
+	qp_post(side->qp,
+		&(struct wr){ .opcode = SIMHCA_WR_RDMA_WRITE, .sges = &bad, .num_sge = 1 });
+	settle(side->client->world);
+	assert_true(cq_poll(side->send_cq, &cqe) && cqe.status == IBV_WC_LOC_PROT_ERR);
+	assert_int_equal(qp_state(side->qp), IBV_QPS_ERR);
+}
+
+static void refuse_failed(struct pair *pair)
+{
+	fail_alone(&pair->a);
+	write_to(pair, 8, pair->b.mr);
+}
+
+static void refuse_failed_peer(struct pair *pair)
+{
+	fail_alone(&pair->b);
+	write_to(pair, 8, pair->b.mr);
+}
+
+static void refuse_under_way(struct pair *pair)
+{
+	requester_of(pair->a.qp)->count = 1;
+	write_to(pair, 8, pair->b.mr);
+}
+
+static void refuse_waiting(struct pair *pair)
+{
+	requester_of(pair->a.qp)->wait = SIMHCA_WAIT_BUSY;
+	write_to(pair, 8, pair->b.mr);
+}
+
+static void refuse_in_message(struct pair *pair)
+{
+	responder_of(pair->b.qp)->in_message = 1;
+	write_to(pair, 8, pair->b.mr);
+}
+
+static void refuse_consumed_receive(struct pair *pair)
+{
+	responder_of(pair->b.qp)->have_recv = 1;
+	write_to(pair, 8, pair->b.mr);
+}
+
+static void refuse_told_gap(struct pair *pair)
+{
+	responder_of(pair->b.qp)->nak_sent = 1;
+	write_to(pair, 8, pair->b.mr);
+}
+
+static void refuse_owed_response(struct pair *pair)
+{
+	responder_of(pair->b.qp)->owed = SIMHCA_OWES_RESPONSE;
+	write_to(pair, 8, pair->b.mr);
+}
+
 static void put_fetch_and_add(struct side *side, const struct mr *mr)
 {
 	struct simhca_sge into = sge(side->mr, 0, 8);
@@ -530,7 +592,15 @@ static const struct refusal {
 	{ refuse_reconnected_peer, SIMHCA_HANDED_STATE },
 	{ refuse_new_address, SIMHCA_HANDED_STATE },
 	{ refuse_resized_cq, SIMHCA_HANDED_STATE },
+	{ refuse_failed, SIMHCA_HANDED_STATE },
+	{ refuse_failed_peer, SIMHCA_HANDED_STATE },
 	{ refuse_psn, SIMHCA_HANDED_WAITS },
+	{ refuse_under_way, SIMHCA_HANDED_WAITS },
+	{ refuse_waiting, SIMHCA_HANDED_WAITS },
+	{ refuse_in_message, SIMHCA_HANDED_WAITS },
+	{ refuse_consumed_receive, SIMHCA_HANDED_WAITS },
+	{ refuse_told_gap, SIMHCA_HANDED_WAITS },
+	{ refuse_owed_response, SIMHCA_HANDED_WAITS },
 	{ refuse_atomic, SIMHCA_HANDED_REQUEST },
 	{ refuse_long, SIMHCA_HANDED_REQUEST },
 	{ refuse_right, SIMHCA_HANDED_MEMORY },
@@ -1086,6 +1156,29 @@ static void the_device_carries_what_is_traced(void **state)
 	caller_detach(&step);
 }
 
+/* The first message is an event, which the device raises. */
+static void the_device_carries_the_first_message_in_rtr(void **state)
+{
+	const struct options options = caller_options();
+	struct pair *pair = pair_unconnected(*state, &options);
+	struct simhca_step step;
+
+	caller_offer(pair->a.client);
+	caller_offer(pair->b.client);
+	qp_connect(pair->a.qp, 0, pair->b.qp->qpn, &options);
+	qp_up_to(pair->b.qp, IBV_QPS_RTR, qp_attr_to(pair->b.qp, 0, pair->a.qp->qpn, &options));
+	step = caller_attach(&pair->a);
+	write_to(pair, 8, pair->b.mr);
+	assert_false(simhca_step(&step));
+	assert_int_equal(step.caller->handed[SIMHCA_HANDED_STATE], 1);
+	ring_doorbell(pair->a.client, pair->a.qp->doorbell);
+	settle(*state);
+	assert_int_equal(events_of(pair->b.client, pair->b.qp, IBV_EVENT_COMM_EST), 1);
+	write_to(pair, 8, pair->b.mr);
+	assert_true(simhca_step(&step));
+	caller_detach(&step);
+}
+
 /* Faults are the device's: while there are rules it carries all messages. */
 static void none_while_there_are_rules(void **state)
 {
@@ -1302,6 +1395,7 @@ int main(void)
 		HERE(who_may_be_attached),
 		HERE(none_while_there_are_rules),
 		HERE(the_device_carries_what_is_traced),
+		HERE(the_device_carries_the_first_message_in_rtr),
 		HERE(segments_are_not_used_again),
 		cmocka_unit_test_teardown(segments_are_shared_out, teardown),
 		cmocka_unit_test(a_list_of_writes),
