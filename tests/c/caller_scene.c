@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include <fcntl.h>
+#include <sys/wait.h>
 
 #include "caller_scene.h"
 
 const struct simhca_secret caller_secret = { { 0x1234567890abcdef, 42 } };
-unsigned int caller_stop_at;
+#define KILLED 77
+
+static unsigned int stop_at; /* the process ends before this store; 0: at none */
 void (*caller_at_store)(void);
 
 void simhca_store(void)
@@ -13,8 +16,8 @@ void simhca_store(void)
 
 	if (caller_at_store)
 		caller_at_store();
-	if (caller_stop_at && ++stores == caller_stop_at)
-		_exit(CALLER_KILLED);
+	if (stop_at && ++stores == stop_at)
+		_exit(KILLED);
 }
 
 int caller_setup(void **state)
@@ -134,4 +137,20 @@ void caller_detach(const struct simhca_step *step)
 {
 	close(step->peer.memory);
 	close(step->peer.pagemap);
+}
+
+bool caller_killed_at(struct simhca_step *step, unsigned int store)
+{
+	pid_t child = fork();
+	int status;
+
+	assert_true(child >= 0);
+	if (!child) {
+		stop_at = store;
+		simhca_step(step);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFEXITED(status));
+	return WEXITSTATUS(status) == KILLED;
 }

@@ -9,8 +9,6 @@
 #include "harness.h"
 #include "transport/step.h"
 
-#define CALLER_KILLED 77
-extern unsigned int caller_stop_at; /* the process ends before this store; 0: at none */
 extern void (*caller_at_store)(void);
 extern const struct simhca_secret caller_secret;
 
@@ -26,5 +24,7 @@ int caller_attach_with(struct side *side, const struct simhca_secret *known,
 /* As the provider does, but for the segments, which are mapped already. */
 struct simhca_step caller_attach(struct side *side);
 void caller_detach(const struct simhca_step *step);
+/* Runs the step in a process that ends before that store; false: there are not so many. */
+bool caller_killed_at(struct simhca_step *step, unsigned int store);
 
 #endif

@@ -6,7 +6,6 @@
  */
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 
 #include "caller_scene.h"
 
@@ -1303,8 +1302,6 @@ static void killed_at_each_store(void **state)
 			struct simhca_step step;
 			struct simhca_cqe cqe;
 			struct pair *pair;
-			int status;
-			pid_t child;
 
 			assert_true(store < MOST_STORES);
 			caller_setup(state);
@@ -1319,16 +1316,7 @@ static void killed_at_each_store(void **state)
 				make_channel(&step.peer.recv_tell, pair->b.recv_cq, ends);
 			if (once[w].channel == FULL_CHANNEL)
 				fill_channel(ends);
-			child = fork();
-			assert_true(child >= 0);
-			if (!child) {
-				caller_stop_at = store;
-				simhca_step(&step);
-				_exit(0);
-			}
-			assert_int_equal(waitpid(child, &status, 0), child);
-			assert_true(WIFEXITED(status));
-			killed = WEXITSTATUS(status) == CALLER_KILLED;
+			killed = caller_killed_at(&step, store);
 			client_gone(pair->a.client);
 			assert_int_equal(pair->b.qp->state->resp_turn.holder, 0);
 			by_device = raised;

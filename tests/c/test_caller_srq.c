@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Steps in programs whose peers' receives come from an SRQ (libsimhca/transport/srq_claim.h). */
-#include <sys/wait.h>
 
 #include "caller_scene.h"
 
@@ -325,8 +324,6 @@ static void killed_at_each_store(void **state)
 		struct pair *pair, *other;
 		struct simhca_step step, others;
 		struct simhca_cqe cqe;
-		int status;
-		pid_t child;
 
 		assert_true(store < MOST_STORES);
 		caller_setup(state);
@@ -341,16 +338,7 @@ static void killed_at_each_store(void **state)
 		fill(other->a.mr->addr, LENGTH, store + 1);
 		for (uint32_t i = 0; i < sends; i++)
 			put_send(pair, LENGTH);
-		child = fork();
-		assert_true(child >= 0);
-		if (!child) {
-			caller_stop_at = store;
-			simhca_step(&step);
-			_exit(0);
-		}
-		assert_int_equal(waitpid(child, &status, 0), child);
-		assert_true(WIFEXITED(status));
-		killed = WEXITSTATUS(status) == CALLER_KILLED;
+		killed = caller_killed_at(&step, store);
 
 		put_send(other, LENGTH);
 		assert_false(simhca_step(&others)); /* for the event */

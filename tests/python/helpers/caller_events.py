@@ -2,8 +2,6 @@
 """Two programs of which one sleeps until the other sends; prints `simhca qp` of the sender's QP."""
 import json
 import os
-import signal
-import subprocess
 import sys
 import time
 import types
@@ -11,27 +9,12 @@ import types
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from pyverbs.cq import CQ  # noqa: E402
 from harness import SEND, Channel, Device, Side, poll_ok, readable  # noqa: E402
-from programs import SIMHCA  # noqa: E402
+from two_programs import Other, show  # noqa: E402
 
 ROUNDS = 20
 
-to_parent, to_child = os.pipe(), os.pipe()
-child = os.fork()
-signal.alarm(60)
-for end in (to_parent[1], to_child[0]) if child else (to_child[1], to_parent[0]):
-    os.close(end)
-reader = os.fdopen((to_child if not child else to_parent)[0], 'r')
-writer = os.fdopen((to_parent if not child else to_child)[1], 'w')
-
-
-def tell(**what):
-    writer.write(json.dumps(what) + '\n')
-    writer.flush()
-
-
-def hear():
-    return json.loads(reader.readline())
-
+other_program = Other(60)
+child, tell, hear = other_program.child, other_program.tell, other_program.hear
 
 device = Device()
 channel = Channel(device.ctx)
@@ -98,9 +81,7 @@ for _ in range(2):
     hear()
     side.send(SEND, side.region.sge(0, 64))
     poll_ok(cq)
-shown = json.loads(subprocess.run([SIMHCA, 'qp', '--json'], text=True, capture_output=True,
-                                  check=True).stdout)
-qp, = [qp for qp in shown if qp['lqpn'] == side.qp.qp_num]
+qp, = [qp for qp in show('qp') if qp['lqpn'] == side.qp.qp_num]
 tell()
 print(json.dumps({'qp': qp, 'seconds': hear()['seconds']}))
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

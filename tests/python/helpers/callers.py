@@ -5,34 +5,17 @@ many of its context's `simhca status` says that it carries.
 """
 import json
 import os
-import signal
-import subprocess
 import sys
 import types
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from harness import (FULL, READ, SEND, WRITE, Side, pattern, poll_ok)  # noqa: E402
-from programs import SIMHCA  # noqa: E402
+from two_programs import Other, show  # noqa: E402
 
 ROUNDS = 20
 
-to_parent, to_child = os.pipe(), os.pipe()
-child = os.fork()
-signal.alarm(30)
-for end in (to_parent[1], to_child[0]) if child else (to_child[1], to_parent[0]):
-    os.close(end)
-reader = os.fdopen((to_child if not child else to_parent)[0], 'r')
-writer = os.fdopen((to_parent if not child else to_child)[1], 'w')
-
-
-def tell(**what):
-    writer.write(json.dumps(what) + '\n')
-    writer.flush()
-
-
-def hear():
-    return json.loads(reader.readline())
-
+other_program = Other(30)
+child, tell, hear = other_program.child, other_program.tell, other_program.hear
 
 side = Side(access=FULL, ex=True)
 tell(qpn=side.qp.qp_num, at=side.region.at())
@@ -67,13 +50,6 @@ side.send(WRITE, side.region.sge(0, 64), to=(address + 8192, rkey))
 side.send(READ, side.region.sge(4096, 64), to=(address + 8192, rkey))
 poll_ok(side.scq, 2)
 assert side.region.read(64, 4096) == pattern(64, 100)
-
-
-def show(what):
-    return json.loads(subprocess.run([SIMHCA, what, '--json'], text=True, capture_output=True,
-                                     check=True).stdout)
-
-
 mine = [qp for qp in show('qp') if qp['lqpn'] == side.qp.qp_num][0]
 contexts = show('status')['devices'][0]['context']
 mine['carried'] = [one['counts']['carried'] for one in contexts if one['id'] == mine['context']][0]
