@@ -34,7 +34,8 @@
  *		use. memory is "process_vm" or "agent". pid is 0 when the process is in a pid
  *		namespace that the daemon cannot see into. COUNTS are the objects alive, in all
  *		contexts or in this one: pds, mrs, mws, cqs, qps (and carried: those whose
- *		messages their program carries), srqs, ahs, xrcds, dms (and dm_bytes), wqs, flows. past is what QPs have done that were destroyed. USAGE:
+ *		messages their program carries), srqs, ahs, xrcds, dms (and dm_bytes), wqs, flows.
+ *		past is what QPs have done that were destroyed. USAGE:
  *		messages and bytes that were sent or written, reads and read_bytes (with atomics),
  *		received and received_bytes (that took a receive), retries, rnr_naks (that peers
  *		sent), rnr_delay_ns (that these asked for), no_receive (RNR NAKs to peers), errors;
