@@ -55,6 +55,7 @@ struct turns {
 	struct simhca_responder resp;
 	uint32_t req_generation, resp_generation;
 	bool req_changed, resp_changed;
+	bool wakes;  /* the peer's event is due, and not yet raised */
 	bool events; /* the device is to raise one */
 };
 
@@ -481,17 +482,20 @@ struct events {
 };
 
 /*
- * Raises the event, without waiting. It counts before it is there, so that who destroys the CQ does
+ * Raises the event that disarm() says is due, without waiting; false: it is left to the device. It
+ * counts before it is there, so that who destroys the CQ does
  * not miss it. If the program ends in between, the device raises one in any case: two are as good
  * as one, and who destroys the CQ does not wait for ever for one that was never sent
  * (providers/simhca/cq.c).
  */
-static bool raise_event(const struct events *events, struct simhca_caller *caller)
+static bool raise_event(struct simhca_caller *caller, const struct events *events)
 {
 	_Atomic uint32_t *told = &events->cq->mem->told;
 	const uint64_t *record = &events->tell->record;
 	bool sent;
 
+	if (events->tell->fd < 0)
+		return false;
 	simhca_store();
 	atomic_fetch_add(told, 1);
 	simhca_store();
@@ -512,14 +516,12 @@ static bool raise_event(const struct events *events, struct simhca_caller *calle
 }
 
 /*
- * After it was published: whether the CQ was armed for it, which is used up so, and the event is
- * left to the device. It is noted before that is: if the program ends in between, the device
- * raises it all the same.
+ * After it was published: whether the CQ was armed for it, which is used up so. The event is noted
+ * before that is: if the program ends in between, the device raises it all the same.
  */
-static bool disarm(struct simhca_caller *caller, const struct events *events, uint32_t matches)
+static bool disarm(const struct events *events, uint32_t matches)
 {
-	bool tells = events->tell->fd >= 0;
-	_Atomic uint32_t *noted = tells ? events->telling : events->due;
+	_Atomic uint32_t *noted = events->tell->fd >= 0 ? events->telling : events->due;
 	const struct simhca_cq_view *cq = events->cq;
 	uint32_t arm;
 
@@ -536,13 +538,32 @@ static bool disarm(struct simhca_caller *caller, const struct events *events, ui
 	while (arm & matches) {
 		simhca_store();
 		if (atomic_compare_exchange_weak(&cq->mem->arm, &arm, arm & ~SIMHCA_ARM_BITS))
-			return !tells || !raise_event(events, caller);
+			return true;
 	}
 	/* Another has used it up. If the device has seen ours meanwhile, that is one too many. */
 	arm = atomic_load(noted);
 	while (arm && !atomic_compare_exchange_weak(noted, &arm, arm - 1))
 		;
 	return false;
+}
+
+static struct events recv_events(const struct simhca_step *step)
+{
+	return (struct events){ &step->peer.recv_cq, &step->peer.recv_tell,
+				&step->caller->recv_events, &step->caller->recv_telling };
+}
+
+/*
+ * Wakes the peer when the message has completed here as well. Programs that have one channel for
+ * both CQs may take it for granted that the answer comes after that (ib_send_lat -e).
+ */
+static void wake_peer(const struct simhca_step *step, struct turns *turns)
+{
+	const struct events events = recv_events(step);
+
+	if (turns->wakes)
+		turns->events |= !raise_event(step->caller, &events);
+	turns->wakes = false;
 }
 
 static uint32_t receive_matches(const struct message *msg)
@@ -603,8 +624,7 @@ static int complete_receive(struct simhca_step *step, struct turns *turns,
 		.sl = step->qpc->av.sl,
 		.slid = step->device->port.lid,
 	};
-	const struct events events = { &step->peer.recv_cq, &step->peer.recv_tell,
-				       &step->caller->recv_events, &step->caller->recv_telling };
+	const struct events events = recv_events(step);
 	uint32_t ticket;
 
 	if (msg->wqe.opcode != SIMHCA_WR_SEND) {
@@ -628,7 +648,7 @@ static int complete_receive(struct simhca_step *step, struct turns *turns,
 	add(&step->peer.mem->received_bytes, msg->length);
 	commit_responder(step, turns);
 	publish(&step->peer.recv_cq, ticket);
-	turns->events |= disarm(step->caller, &events, receive_matches(msg));
+	turns->wakes = disarm(&events, receive_matches(msg));
 	return DONE;
 }
 
@@ -663,7 +683,8 @@ static int complete_send(struct simhca_step *step, struct turns *turns, const st
 	commit_responder(step, turns);
 	commit_requester(step, turns);
 	publish(&step->send_cq, ticket);
-	turns->events |= disarm(step->caller, &events, SIMHCA_ARM_NEXT);
+	if (disarm(&events, SIMHCA_ARM_NEXT))
+		turns->events |= !raise_event(step->caller, &events);
 	return DONE;
 }
 
@@ -748,6 +769,7 @@ static int carry(struct simhca_step *step, struct turns *turns, bool written)
 		return why;
 	}
 	why = complete_send(step, turns, &msg);
+	wake_peer(step, turns);
 	if (why == DONE)
 		count(step, &msg);
 	return why;

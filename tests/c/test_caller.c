@@ -1065,6 +1065,30 @@ static void who_sleeps_is_woken(struct world *world, bool by_caller)
 	close_channel(recv_ends);
 }
 
+/* The peer can answer as soon as it is woken, and the answer's event comes after the message's. */
+static void own_event_comes_first(void **state)
+{
+	struct world *world = *state;
+	struct pair *pair = make(world);
+	struct simhca_step step = caller_attach(&pair->a);
+	uint64_t records[2];
+	int ends[2];
+
+	make_channel(&step.send_tell, pair->a.send_cq, ends);
+	step.peer.recv_tell =
+		(struct simhca_tell){ .fd = ends[0], .record = (uintptr_t)pair->b.recv_cq };
+	cq_arm(pair->a.send_cq, SIMHCA_ARM_NEXT);
+	cq_arm(pair->b.recv_cq, SIMHCA_ARM_NEXT);
+	recv_into(&pair->b, 1, 0, 8);
+	send_some(pair, 8);
+	assert_true(simhca_step(&step));
+	assert_int_equal(recv(ends[1], records, sizeof(records), MSG_DONTWAIT), sizeof(records));
+	assert_ptr_equal(records[0], pair->a.send_cq);
+	assert_ptr_equal(records[1], pair->b.recv_cq);
+	close_channel(ends);
+	caller_detach(&step);
+}
+
 static void who_sleeps_is_woken_by_the_device(void **state)
 {
 	who_sleeps_is_woken(*state, false);
@@ -1380,6 +1404,7 @@ int main(void)
 		HERE(an_atomic_waits_for_steps),
 		HERE(who_sleeps_is_woken_by_the_device),
 		HERE(who_sleeps_is_woken_by_callers),
+		HERE(own_event_comes_first),
 		HERE(who_may_be_attached),
 		HERE(none_while_there_are_rules),
 		HERE(the_device_carries_what_is_traced),
