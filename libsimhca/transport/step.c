@@ -155,7 +155,7 @@ static void *translate(const struct simhca_step *step, uint32_t key, uint64_t va
 	const struct simhca_mpt *mpt =
 		(const struct simhca_mpt *)((const char *)step->device + step->device->mpt_offset) +
 		SIMHCA_KEY_INDEX(key);
-	uint64_t offset = va - mpt->iova;
+	uint64_t offset;
 
 	/*
 	 * seq_cst, after the guard was entered: either this sees the region withdrawn, or who does

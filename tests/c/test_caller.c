@@ -205,6 +205,7 @@ static void what_the_device_does_on_uc(void **state)
 	struct options options = caller_options();
 
 	options.type = IBV_QPT_UC;
+	options.sq_sig_all = 1;
 	what_the_device_does(*state, &options);
 }
 
@@ -489,6 +490,85 @@ static void refuse_owed_response(struct pair *pair)
 	write_to(pair, 8, pair->b.mr);
 }
 
+/* What is posted first, for who lies about it. */
+static struct simhca_send_wqe *first_send(const struct pair *pair)
+{
+	return (struct simhca_send_wqe *)pair->a.qp->sq;
+}
+
+static void write_imm(struct pair *pair)
+{
+	struct simhca_sge from = sge(pair->a.mr, 0, 8);
+
+	qp_put(pair->a.qp, &(struct wr){ .opcode = SIMHCA_WR_RDMA_WRITE_WITH_IMM,
+					 .sges = &from,
+					 .num_sge = 1,
+					 .remote_addr = pair->b.mr->iova,
+					 .rkey = pair->b.mr->rkey });
+}
+
+static void refuse_inline_read(struct pair *pair)
+{
+	write_to(pair, 8, pair->b.mr);
+	first_send(pair)->opcode = SIMHCA_WR_RDMA_READ;
+	first_send(pair)->flags |= SIMHCA_WQE_INLINE;
+	first_send(pair)->inline_len = 8;
+}
+
+static void refuse_long_inline(struct pair *pair)
+{
+	write_to(pair, 8, pair->b.mr);
+	first_send(pair)->flags |= SIMHCA_WQE_INLINE;
+	first_send(pair)->inline_len = pair->a.options.max_inline + 1;
+}
+
+static void refuse_many_sges(struct pair *pair)
+{
+	write_to(pair, 8, pair->b.mr);
+	first_send(pair)->num_sge = (uint8_t)(pair->a.options.max_send_sge + 1);
+}
+
+static void refuse_send_index(struct pair *pair)
+{
+	write_to(pair, 8, pair->b.mr);
+	atomic_store(&pair->a.qp->state->sq_pi, pair->a.qp->granted.sq_entries + 1);
+}
+
+/* None of a list is written before it is known that the first is carried. */
+static void refuse_no_receive_for_imm(struct pair *pair)
+{
+	for (int i = 0; i < 5; i++)
+		write_imm(pair);
+}
+
+static void refuse_receive_index(struct pair *pair)
+{
+	recv_into(&pair->b, 1, 0, 8);
+	atomic_store(&pair->b.qp->state->rq_pi, pair->b.qp->granted.rq_entries + 1);
+	write_imm(pair);
+}
+
+static void refuse_many_receive_sges(struct pair *pair)
+{
+	recv_into(&pair->b, 1, 0, 8);
+	((struct simhca_recv_wqe *)pair->b.qp->rq)->num_sge = pair->b.options.max_recv_sge + 1;
+	write_imm(pair);
+}
+
+static void refuse_dead_cq(struct pair *pair)
+{
+	recv_into(&pair->b, 1, 0, 8);
+	send_some(pair, 8);
+	atomic_store(&pair->b.recv_cq->state->overrun, 1);
+}
+
+static void refuse_no_such_key(struct pair *pair)
+{
+	struct mr none = { .rkey = UINT32_MAX, .iova = pair->b.mr->iova };
+
+	write_to(pair, 8, &none);
+}
+
 static void put_fetch_and_add(struct side *side, const struct mr *mr)
 {
 	struct simhca_sge into = sge(side->mr, 0, 8);
@@ -601,14 +681,23 @@ static const struct refusal {
 	{ refuse_told_gap, SIMHCA_HANDED_WAITS },
 	{ refuse_owed_response, SIMHCA_HANDED_WAITS },
 	{ refuse_atomic, SIMHCA_HANDED_REQUEST },
+	{ refuse_inline_read, SIMHCA_HANDED_REQUEST },
+	{ refuse_long_inline, SIMHCA_HANDED_REQUEST },
+	{ refuse_many_sges, SIMHCA_HANDED_REQUEST },
+	{ refuse_send_index, SIMHCA_HANDED_REQUEST },
 	{ refuse_long, SIMHCA_HANDED_REQUEST },
 	{ refuse_right, SIMHCA_HANDED_MEMORY },
 	{ refuse_atomics_memory, SIMHCA_HANDED_MEMORY },
 	{ refuse_other_owner, SIMHCA_HANDED_MEMORY },
 	{ refuse_gone_key, SIMHCA_HANDED_MEMORY },
+	{ refuse_no_such_key, SIMHCA_HANDED_MEMORY },
 	{ refuse_range, SIMHCA_HANDED_MEMORY },
 	{ refuse_no_receive, SIMHCA_HANDED_RECEIVE },
 	{ refuse_short_receive, SIMHCA_HANDED_RECEIVE },
+	{ refuse_no_receive_for_imm, SIMHCA_HANDED_RECEIVE },
+	{ refuse_receive_index, SIMHCA_HANDED_RECEIVE },
+	{ refuse_many_receive_sges, SIMHCA_HANDED_RECEIVE },
+	{ refuse_dead_cq, SIMHCA_HANDED_CQ },
 	{ refuse_full_recv_cq, SIMHCA_HANDED_CQ },
 	{ refuse_full_send_cq, SIMHCA_HANDED_CQ },
 	{ refuse_copy, SIMHCA_HANDED_COPY },
@@ -624,6 +713,7 @@ static void nothing_is_changed(void **state)
 
 		caller_setup(state);
 		pair = make(*state);
+		fill(pair->a.mr->addr, 8, 1);
 		step = caller_attach(&pair->a);
 		refusals[i].arrange(pair);
 		memcpy(&a, pair->a.qp->state, sizeof(a));
@@ -642,6 +732,38 @@ static void nothing_is_changed(void **state)
 				     cq_poll(pair->b.recv_cq, &cqe));
 		caller_detach(&step);
 		teardown(state);
+	}
+}
+
+/* By neither QP: the device refuses it, and says why. */
+static void what_the_qps_do_not_grant(void **state)
+{
+	static const struct {
+		uint8_t opcode, max_rd_atomic, max_dest_rd_atomic;
+		uint32_t access;
+		enum simhca_handed why;
+	} rows[] = {
+		{ SIMHCA_WR_RDMA_WRITE, 4, 4, SIMHCA_ACCESS_REMOTE_READ, SIMHCA_HANDED_MEMORY },
+		{ SIMHCA_WR_RDMA_READ, 4, 4, SIMHCA_ACCESS_REMOTE_WRITE, SIMHCA_HANDED_MEMORY },
+		{ SIMHCA_WR_RDMA_READ, 4, 0, SIMHCA_ACCESS_REMOTE_READ, SIMHCA_HANDED_MEMORY },
+		{ SIMHCA_WR_RDMA_READ, 0, 4, SIMHCA_ACCESS_REMOTE_READ, SIMHCA_HANDED_REQUEST },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct options options = caller_options();
+		struct simhca_step step;
+		struct pair *pair;
+
+		options.access = rows[i].access;
+		options.max_rd_atomic = rows[i].max_rd_atomic;
+		options.max_dest_rd_atomic = rows[i].max_dest_rd_atomic;
+		pair = caller_pair(*state, &options);
+		step = caller_attach(&pair->a);
+		write_to(pair, 8, pair->b.mr);
+		first_send(pair)->opcode = rows[i].opcode;
+		assert_false(simhca_step(&step));
+		assert_int_equal(step.caller->handed[rows[i].why], 1);
+		caller_detach(&step);
 	}
 }
 
@@ -1396,6 +1518,7 @@ int main(void)
 		HERE(data_in_slots_by_device),
 		HERE(data_in_slots_by_caller),
 		cmocka_unit_test(nothing_is_changed),
+		HERE(what_the_qps_do_not_grant),
 		HERE(the_device_waits_for_a_turn),
 		HERE(the_rest_is_left_to_the_program),
 		HERE(an_atomic_is_not_left_to_the_program),
