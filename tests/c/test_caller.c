@@ -1281,6 +1281,77 @@ static void who_may_be_attached(void **state)
 	assert_int_equal(caller_attach_with(&pair->a, &caller_secret, &reply), -ENOTCONN);
 }
 
+/* A pair whose send completions, or receive completions, are in such a CQ. */
+static struct pair *pair_over(struct world *world, uint32_t flags, bool moderated, bool receives)
+{
+	const struct options options = caller_options();
+	struct pair *pair = pair_unconnected(world, &options);
+	struct side *side = receives ? &pair->b : &pair->a;
+	struct cq *cq = cq_new_flags(side->client, 64, flags);
+	const struct simhca_modify_cq_req req = { .handle = cq->handle, .count = 2, .period = 100 };
+
+	caller_offer(pair->a.client);
+	caller_offer(pair->b.client);
+	if (moderated)
+		assert_int_equal(simhca_modify_cq(side->client->context, &req, NULL), 0);
+	side->qp = qp_new(side->client, &options, receives ? side->send_cq : cq,
+			  receives ? cq : side->recv_cq, NULL);
+	pair_connect(pair);
+	return pair;
+}
+
+/* What a step would not do: time stamps, events that wait, and writing over what was not read. */
+static void completions_that_are_the_devices(void **state)
+{
+	static const struct {
+		uint32_t flags;
+		bool moderated;
+		int result;
+	} rows[] = {
+		{ 0, false, 0 },
+		{ SIMHCA_CQ_TIMESTAMP, false, -ENOTCONN },
+		{ SIMHCA_CQ_IGNORE_OVERRUN, false, -ENOTCONN },
+		{ 0, true, -ENOTCONN },
+	};
+	struct simhca_attach_peer_reply reply;
+
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(rows); i++) {
+		struct pair *pair =
+			pair_over(*state, rows[i / 2].flags, rows[i / 2].moderated, i % 2);
+
+		assert_int_equal(caller_attach_with(&pair->a, &caller_secret, &reply),
+				 rows[i / 2].result);
+	}
+}
+
+/* Who is connected to the QP, and yet cannot be the other end of a step. */
+static void peers_that_are_none(void **state)
+{
+	enum { IN_ERR, OF_ANOTHER_TYPE, OF_ANOTHER_MTU, GONE, PEERS };
+
+	for (int i = 0; i < PEERS; i++) {
+		struct options options = caller_options(), other = options;
+		struct pair *pair = pair_unconnected(*state, &options);
+		struct simhca_attach_peer_reply reply;
+		struct side *b = &pair->b;
+
+		if (i == OF_ANOTHER_TYPE)
+			other.type = IBV_QPT_UC;
+		if (i == OF_ANOTHER_MTU)
+			other.path_mtu = IBV_MTU_256;
+		caller_offer(pair->a.client);
+		caller_offer(b->client);
+		b->qp = qp_new(b->client, &other, b->send_cq, b->recv_cq, NULL);
+		qp_connect(pair->a.qp, 0, b->qp->qpn, &options);
+		qp_connect(b->qp, 0, pair->a.qp->qpn, &other);
+		if (i == IN_ERR)
+			assert_int_equal(qp_move(b->qp, IBV_QPS_ERR), 0);
+		if (i == GONE)
+			simhca_mm_gone(b->client->mm);
+		assert_int_equal(caller_attach_with(&pair->a, &caller_secret, &reply), -ENOTCONN);
+	}
+}
+
 /* What a program carries nobody would see. */
 static void the_device_carries_what_is_traced(void **state)
 {
@@ -1529,6 +1600,8 @@ int main(void)
 		HERE(who_sleeps_is_woken_by_callers),
 		HERE(own_event_comes_first),
 		HERE(who_may_be_attached),
+		HERE(completions_that_are_the_devices),
+		HERE(peers_that_are_none),
 		HERE(none_while_there_are_rules),
 		HERE(the_device_carries_what_is_traced),
 		HERE(the_device_carries_the_first_message_in_rtr),
