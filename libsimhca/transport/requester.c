@@ -273,13 +273,24 @@ static bool wants_ack(const struct simhca_qp *qp, const struct simhca_packet *pa
 	       (uint32_t)simhca_psn_cmp(after, qp->req.psn_una) >= window;
 }
 
+/* PSNs that a READ request asks for at most: a power of two, and no more than the window. */
+static uint32_t most_of_read(const struct simhca_qp *qp)
+{
+	uint32_t most = qp->link->read, window = window_of(qp);
+
+	while (most > window && most > 1)
+		most /= 2;
+	return most;
+}
+
 /*
  * Of a read, what one request asks for from there on. What is asked for again has to be part of
- * what was asked for before: the parts are where they are from the beginning.
+ * what was asked for before, or it is not answered: the parts are where they are from the
+ * beginning, and those of a smaller window within those of a larger one.
  */
 static uint64_t read_length(const struct simhca_qp *qp, uint64_t offset, uint64_t left)
 {
-	uint64_t part = (uint64_t)qp->link->read * simhca_qp_mtu(qp);
+	uint64_t part = (uint64_t)most_of_read(qp) * simhca_qp_mtu(qp);
 
 	if (part && left > part - offset % part)
 		return part - offset % part;

@@ -494,7 +494,7 @@ static void comes_marked(const struct net *net, const struct simhca_packet *pack
 		.path = { .source = device_gid(ELSEWHERE, 0), .destination = device_gid(0, 0) },
 		.traffic_class = MARKED,
 		.bytes = bytes,
-		.length = simhca_bth_encode(packet, bytes),
+		.length = simhca_bth_encode(packet, bytes) + packet->length,
 	};
 
 	simhca_icrc_put(&datagram.path, bytes, datagram.length);
@@ -554,6 +554,44 @@ static void a_notification(void **state)
 		settle(*state);
 		assert_int_equal(stat(&net, SIMHCA_STAT_XMIT_PACKETS) - sent, teller[i].psns);
 	}
+}
+
+static void read_mtus(const struct net *net, uint64_t id, uint32_t count)
+{
+	post(net->side, .id = id, .opcode = SIMHCA_WR_RDMA_READ, .remote_addr = 4096, .rkey = 1,
+	     SGES(sge(net->side->mr, 0, (uint64_t)count * MTU)));
+	settle(net->world);
+}
+
+/* A read asks for what may be under way, and not beyond where a larger window's part would end. */
+static void a_read_asks_for_less(void **state)
+{
+	struct net net = net_new(state, IBV_QPT_RC);
+	struct simhca_packet packet = { .op = SIMHCA_PKT_CNP, .dest_qpn = net.side->qp->qpn };
+
+	read_mtus(&net, 2, 64);
+	assert_int_equal(wire_net_last().dma_length, 32 * MTU);
+	net = net_new(state, IBV_QPT_RC);
+	packet.dest_qpn = net.side->qp->qpn;
+	comes(&net, ELSEWHERE, &packet, 0);
+	read_mtus(&net, 2, 64);
+	assert_int_equal(wire_net_last().dma_length, 16 * MTU);
+}
+
+/* What comes marked is what it asked for. */
+static void a_marked_response(void **state)
+{
+	struct net net = net_new(state, IBV_QPT_RC);
+	struct simhca_packet packet = a_send(&net, 0, MTU);
+
+	packet.op = SIMHCA_PKT_READ_RESPONSE;
+	packet.syndrome = SIMHCA_SYNDROME_ACK;
+	read_mtus(&net, 2, 1);
+	comes_marked(&net, &packet);
+	settle(*state);
+	expect(net.side->send_cq, 2, SUCCESS);
+	read_mtus(&net, 3, 64);
+	assert_int_equal(wire_net_last().dma_length, 16 * MTU);
 }
 
 static void acknowledge(const struct net *net, uint32_t psn)
@@ -974,6 +1012,8 @@ int main(void)
 		ON_THE_WIRE(a_full_network),
 		ON_THE_WIRE(a_notification),
 		ON_THE_WIRE(answers_are_asked_for_on_the_way),
+		ON_THE_WIRE(a_read_asks_for_less),
+		ON_THE_WIRE(a_marked_response),
 		ON_THE_WIRE(it_sends_by_its_rate),
 		ON_THE_WIRE(no_rate_is_no_limit),
 		ON_THE_WIRE(datagrams_go_by_their_rate),

@@ -118,6 +118,16 @@ void wire_net_like_rxe(bool like)
 	like_rxe = like;
 }
 
+struct simhca_packet wire_net_last(void)
+{
+	struct simhca_packet packet;
+	const uint8_t *payload;
+
+	assert_int_equal(simhca_bth_decode(net.last, net.last_length, &packet, &payload),
+			 SIMHCA_WIRE_OK);
+	return packet;
+}
+
 bool wire_net_has_icrc(bool of_rxe)
 {
 	return (of_rxe ? simhca_icrc_check_rxe_flush : simhca_icrc_check)(&net.path, net.last,

@@ -22,7 +22,9 @@ int wire_net_groups(void);
 /* Of what was sent: how many packets wanted an answer, and the PSN of the last acknowledgement. */
 unsigned int wire_net_asked(void);
 uint32_t wire_net_acknowledged(void);
-/* Whether what was sent last has its ICRC: the specification's, or rxe's of a FLUSH. */
+/* What was sent last, but for its payload; and whether it has its ICRC: the specification's, or
+ * rxe's of a FLUSH. */
+struct simhca_packet wire_net_last(void);
 bool wire_net_has_icrc(bool of_rxe);
 /* Puts a datagram on its way, that many ticks late. */
 void wire_net_put(const struct simhca_wire_path *path, uint8_t traffic_class, const void *datagram,

@@ -114,17 +114,25 @@ def test_a_full_network_is_heeded(bad_wire, gid):
 # ------------------------------------------------------------------------------ fairness
 
 NARROW = {"rate": 100, "queue": 64}
-LEAST = 0.2  # of the link, for each of two who want all of it
-MEGABYTES = 400 if os.environ.get("SIMHCA_SOAK") == "1" else 25  # of which that is so
+MEGABYTES = 400 if os.environ.get("SIMHCA_SOAK") == "1" else 25  # that the link carries meanwhile
 
 
-def writes(hosts):
-    """Large writes without an end, from the first host to the second."""
+def without_end(hosts, program, server_at):
     port = new_port()
-    argv = ["ib_write_bw", "-F", "-x", IPV4_GID, "-p", port, "-D", 10 * PATIENCE]
-    server = hosts[1].start(*argv)
-    wait_until(lambda: listens(hosts[1], port) or not server.running, PATIENCE, "it listens")
-    return server, hosts[0].start(*argv, IPV4[1])
+    argv = [program, "-F", "-x", IPV4_GID, "-p", port, "-D", 10 * PATIENCE]
+    server = hosts[server_at].start(*argv)
+    wait_until(lambda: listens(hosts[server_at], port) or not server.running, PATIENCE,
+               "it listens")
+    return server, hosts[1 - server_at].start(*argv, IPV4[server_at])
+
+
+# All of them from the first host to the second.
+def writes(hosts):
+    return without_end(hosts, "ib_write_bw", 1)
+
+
+def reads(hosts):
+    return without_end(hosts, "ib_read_bw", 0)
 
 
 def tcp(hosts):
@@ -141,12 +149,14 @@ def carried(wire):
             for line in wire.stdout.splitlines()[1:]]
 
 
-@pytest.mark.parametrize("beside", [tcp, writes])
+# The least part of the link that each gets.
+@pytest.mark.parametrize("flow, beside, least", [(writes, tcp, 0.2), (writes, writes, 0.2),
+                                                 (reads, tcp, 0.1)])
 @pytest.mark.parametrize("early", [32, 64], ids=["marks", "loses"])
-def test_fair(bad_wire, early, beside):
+def test_fair(bad_wire, early, flow, beside, least):
     """Two flows, by each of which a narrow link would be full: none of them starves."""
     with joined(bad_wire, **NARROW, early=early) as (hosts, wire):
-        programs = [*writes(hosts), *beside(hosts)]
+        programs = [*flow(hosts), *beside(hosts)]
 
         def all_run():
             for program in programs:
@@ -165,7 +175,7 @@ def test_fair(bad_wire, early, beside):
         got = {qpn: sum(one.get(qpn, 0) for one in carried(wire)[begun:begun + MEGABYTES]) /
                (MEGABYTES * 1000000) for qpn in qpns}
         print(got)
-        assert min(got.values()) > LEAST, got
+        assert min(got.values()) > least, got
 
 
 def test_nothing_arrives(bad_wire):

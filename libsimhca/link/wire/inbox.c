@@ -133,6 +133,11 @@ bool simhca_inbox_notify(struct simhca_inbox *inbox, const struct simhca_wire_pa
 	return believed;
 }
 
+void simhca_inbox_heed(struct simhca_inbox *inbox)
+{
+	atomic_store(&inbox->notified, true);
+}
+
 bool simhca_inbox_notified(struct simhca_inbox *inbox)
 {
 	return atomic_load_explicit(&inbox->notified, memory_order_relaxed) &&

@@ -61,7 +61,9 @@ struct simhca_pace *simhca_inbox_pace(struct simhca_inbox *inbox);
 
 /* The peer was told by the network that it is full: from its address, or it is not believed. */
 bool simhca_inbox_notify(struct simhca_inbox *inbox, const struct simhca_wire_path *from);
-/* Whether that was so since it was last asked. */
+/* The network is full by what the QP has asked for. */
+void simhca_inbox_heed(struct simhca_inbox *inbox);
+/* Whether one of these was so since it was last asked. */
 bool simhca_inbox_notified(struct simhca_inbox *inbox);
 /* Whether the peer is to be told: not more often than every SIMHCA_CNP_NS. In a turn. */
 bool simhca_inbox_tells(struct simhca_inbox *inbox, uint64_t now_ns);

@@ -756,8 +756,11 @@ static bool deliver_one(struct simhca_worker *worker, struct simhca_qp *qp, bool
 	arrival = simhca_inbox_dequeue(qp->inbox, *owed || *kept);
 	if (!arrival)
 		return *owed;
-	if (arrival->marked)
+	if (arrival->marked) {
 		tell_of_congestion(worker, qp);
+		if (arrival->packet.op == SIMHCA_PKT_READ_RESPONSE)
+			simhca_inbox_heed(qp->inbox); /* who asks for less gets less */
+	}
 	arrival->marked = false;
 	simhca_guard_widen(&worker->guard);
 	handover = deliver(worker, qp, arrival);
