@@ -767,6 +767,43 @@ static void what_the_qps_do_not_grant(void **state)
 	}
 }
 
+/* They are of the SRQ's PD, which need not be the QP's; and its limit is told of. */
+static void receives_of_an_srq(void **state)
+{
+	const struct options options = caller_options();
+	struct pair *pair = pair_unconnected(*state, &options);
+	struct side *b = &pair->b;
+	struct srq *srq = srq_new(b->client, 8, 2, 2);
+	uint32_t pd = pd_new(b->client);
+	struct mr *of_qp = mr_over(b->client, pd, b->mr->addr, 8, b->mr->iova, ALL_ACCESS);
+	struct simhca_sge into[4] = { sge(b->mr, 0, 8), sge(b->mr, 0, 8), sge(b->mr, 0, 8),
+				      sge(of_qp, 0, 8) };
+	struct simhca_step step;
+
+	caller_offer(pair->a.client);
+	caller_offer(b->client);
+	b->srq = srq;
+	b->qp = qp_new_in(b->client, pd, &options, b->send_cq, b->recv_cq, srq);
+	pair_connect(pair);
+	for (uint64_t id = 0; id < ARRAY_SIZE(into); id++)
+		srq_recv(srq, id, &into[id], 1);
+	step = caller_attach(&pair->a);
+	for (uint64_t id = 0; id < 3; id++) {
+		send_some(pair, 8);
+		assert_int_equal(simhca_step(&step), id != 2); /* one is left, and the limit is 2 */
+		expect(b->recv_cq, id, SUCCESS);
+	}
+	ring_doorbell(pair->a.client, pair->a.qp->doorbell);
+	settle(*state);
+	assert_int_equal(events_of(b->client, srq, IBV_EVENT_SRQ_LIMIT_REACHED), 1);
+	send_some(pair, 8);
+	assert_false(simhca_step(&step));
+	assert_int_equal(step.caller->handed[SIMHCA_HANDED_RECEIVE], 1);
+	ring_doorbell(pair->a.client, pair->a.qp->doorbell);
+	expect_why(b->recv_cq, 3, LOC_PROT_ERR, KEY_WRONG_PD);
+	caller_detach(&step);
+}
+
 /*
  * Writes that go by one system call are those before what is none of them, and what the device is
  * to refuse. That of what is written nothing is left out, or comes before its turn, is told by the
@@ -1590,6 +1627,7 @@ int main(void)
 		HERE(data_in_slots_by_caller),
 		cmocka_unit_test(nothing_is_changed),
 		HERE(what_the_qps_do_not_grant),
+		HERE(receives_of_an_srq),
 		HERE(the_device_waits_for_a_turn),
 		HERE(the_rest_is_left_to_the_program),
 		HERE(an_atomic_is_not_left_to_the_program),
