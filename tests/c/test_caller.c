@@ -804,6 +804,33 @@ static void receives_of_an_srq(void **state)
 	caller_detach(&step);
 }
 
+/* What a step has consumed, and could not fill, the device goes on with. */
+static void a_receive_that_was_consumed(void **state)
+{
+	struct pair *pair = caller_pair_with_srq(*state);
+	struct simhca_step step = caller_attach(&pair->a);
+	struct srq *srq = pair->b.srq;
+	int memory = step.peer.memory;
+
+	for (uint64_t id = 0; id < 2; id++) {
+		struct simhca_sge into = sge(pair->b.mr, id * 8, 8);
+
+		srq_recv(srq, id, &into, 1);
+	}
+	fill(pair->a.mr->addr, 8, 1);
+	send_some(pair, 8);
+	step.peer.memory = -1;
+	assert_false(simhca_step(&step));
+	step.peer.memory = memory;
+	assert_int_equal(step.caller->handed[SIMHCA_HANDED_COPY], 1);
+	assert_int_equal(srq_ci_of(srq), 1);
+	ring_doorbell(pair->a.client, pair->a.qp->doorbell);
+	expect(pair->b.recv_cq, 0, SUCCESS);
+	assert_true(filled(pair->b.mr->addr, 8, 1));
+	assert_int_equal(srq_ci_of(srq), 1);
+	caller_detach(&step);
+}
+
 /*
  * Writes that go by one system call are those before what is none of them, and what the device is
  * to refuse. That of what is written nothing is left out, or comes before its turn, is told by the
@@ -1361,6 +1388,31 @@ static void completions_that_are_the_devices(void **state)
 	}
 }
 
+/* What a counter of either QP counts the device has to see. */
+static void counters_are_the_devices(void **state)
+{
+	const struct options options = caller_options();
+	struct simhca_create_comp_cntr_req create = { .type = SIMHCA_COMP_CNTR_BYTES };
+
+	for (int i = 0; i < 2; i++) {
+		struct pair *pair = pair_unconnected(*state, &options);
+		struct side *side = i ? &pair->b : &pair->a;
+		struct simhca_attach_comp_cntr_req attach = { .qp = side->qp->handle };
+		struct simhca_create_comp_cntr_reply counter;
+		struct simhca_attach_peer_reply reply;
+
+		caller_offer(pair->a.client);
+		caller_offer(pair->b.client);
+		assert_int_equal(
+			simhca_create_comp_cntr(side->client->context, &create, &counter, NULL), 0);
+		attach.counter = counter.handle;
+		attach.ops = 1u << (i ? SIMHCA_COUNTS_RECV : SIMHCA_COUNTS_SEND);
+		assert_int_equal(simhca_attach_comp_cntr(side->client->context, &attach, NULL), 0);
+		pair_connect(pair);
+		assert_int_equal(caller_attach_with(&pair->a, &caller_secret, &reply), -ENOTCONN);
+	}
+}
+
 /* Who is connected to the QP, and yet cannot be the other end of a step. */
 static void peers_that_are_none(void **state)
 {
@@ -1628,6 +1680,7 @@ int main(void)
 		cmocka_unit_test(nothing_is_changed),
 		HERE(what_the_qps_do_not_grant),
 		HERE(receives_of_an_srq),
+		HERE(a_receive_that_was_consumed),
 		HERE(the_device_waits_for_a_turn),
 		HERE(the_rest_is_left_to_the_program),
 		HERE(an_atomic_is_not_left_to_the_program),
@@ -1639,6 +1692,7 @@ int main(void)
 		HERE(own_event_comes_first),
 		HERE(who_may_be_attached),
 		HERE(completions_that_are_the_devices),
+		HERE(counters_are_the_devices),
 		HERE(peers_that_are_none),
 		HERE(none_while_there_are_rules),
 		HERE(the_device_carries_what_is_traced),
