@@ -483,10 +483,9 @@ struct events {
 
 /*
  * Raises the event that disarm() says is due, without waiting; false: it is left to the device. It
- * counts before it is there, so that who destroys the CQ does
- * not miss it. If the program ends in between, the device raises one in any case: two are as good
- * as one, and who destroys the CQ does not wait for ever for one that was never sent
- * (providers/simhca/cq.c).
+ * counts before it is there, so that who destroys the CQ does not miss it. If the program ends in
+ * between, the device raises one in any case: two are as good as one, and who destroys the CQ does
+ * not wait for ever for one that was never sent (providers/simhca/cq.c).
  */
 static bool raise_event(struct simhca_caller *caller, const struct events *events)
 {

@@ -24,7 +24,7 @@
 
 #include "../programs/helper.h"
 
-#define SCRIBBLING 2.0 /* seconds */
+#define SCRIBBLING 1.0 /* seconds */
 #define MOST_MAPPINGS 16
 #define LENGTH 4096u
 

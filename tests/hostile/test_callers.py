@@ -8,7 +8,7 @@ import pytest
 
 from conftest import BUILD
 
-KILLS = os.environ.get("SIMHCA_KILLS", "60")
+KILLS = os.environ.get("SIMHCA_KILLS", "40")
 REMAPS = os.environ.get("SIMHCA_REMAPS", "300")
 
 
