@@ -505,6 +505,7 @@ struct simhca_create_qp_reply {
 	struct simhca_mem_ref state; /* struct simhca_qp_mem */
 	struct simhca_mem_ref sq;
 	struct simhca_mem_ref rq;
+	struct simhca_mem_ref claims; /* UD: struct simhca_srq_mem of the RQ; all zero: none */
 	struct simhca_mem_ref caller; /* struct simhca_caller; all zero: it has none */
 };
 

@@ -135,7 +135,8 @@ struct simhca_responder {
 	uint8_t owed;	    /* enum simhca_owed: what `read` is */
 	struct simhca_tm_message tm; /* of the message, if the SRQ matches tags */
 	uint32_t ticket;	     /* as a requester's, of the last receive */
-	uint32_t claim; /* with an SRQ: its ci, after the last WQE that is accounted for here */
+	/* With an SRQ, or claims: its ci, after the last WQE that is accounted for here. */
+	uint32_t claim;
 };
 SIMHCA_ABI_SIZE(struct simhca_responder, 128);
 

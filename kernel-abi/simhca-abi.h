@@ -31,7 +31,7 @@
 #include "simhca-abi-reason.h"
 
 /* Bumped whenever a layout or a command changes; both sides refuse another one. */
-#define SIMHCA_ABI_VERSION 15u
+#define SIMHCA_ABI_VERSION 16u
 
 #define SIMHCA_ABI_SIZE(type, bytes)                                                               \
 	static_assert(sizeof(type) == (bytes), #type " must be " #bytes " bytes")
@@ -450,7 +450,8 @@ SIMHCA_ABI_SIZE(struct simhca_ctx_mem, 192 + 128 + 8192);
  */
 struct simhca_qp_mem {
 	_Atomic uint32_t sq_pi; /* client: send WQEs posted; released after the WQE is written */
-	_Atomic uint32_t rq_pi; /* client: receive WQEs posted (unused with an SRQ) */
+	/* client: receive WQEs posted (unused if that is counted in a struct simhca_srq_mem) */
+	_Atomic uint32_t rq_pi;
 	uint8_t reserved0[56];
 	struct simhca_turn req_turn;
 	uint8_t reserved1[56];
@@ -470,12 +471,15 @@ SIMHCA_ABI_AT(struct simhca_qp_mem, answered, 1088);
 SIMHCA_ABI_SIZE(struct simhca_qp_mem, 1600);
 
 /*
- * Run state of an SRQ. WQEs are consumed in the order of posting. Who moves ci has the WQE before
- * it, and says for which of the SRQ's QPs; who moves it next first notes in claimed[] what that one
- * has got. So it is known of each QP which WQE was its latest, whoever ends in the middle.
+ * Run state of a queue that several consume from: an SRQ, or a UD QP's own. WQEs are consumed in
+ * the order of posting. Who moves ci has the WQE before it, and says for which claimant; who moves
+ * it next first notes in claimed[] what that one has got. So it is known of each claimant which WQE
+ * was its latest, whoever ends in the middle.
  */
-/* QPs for which programs may consume: those that have a segment to themselves. */
+/* Of an SRQ the claimants are its QPs, and there are as many as can have a segment to themselves.
+ */
 #define SIMHCA_SRQ_CLAIMANTS SIMHCA_MAX_OWN_SEGMENTS
+#define SIMHCA_CLAIMANT_DEVICE 1u /* of a UD QP's queue; the others are those that send to it */
 struct simhca_srq_mem {
 	_Atomic uint32_t pi; /* client: receive WQEs posted */
 	uint8_t reserved0[60];
@@ -689,7 +693,10 @@ struct simhca_recv_wqe {
 };
 SIMHCA_ABI_SIZE(struct simhca_recv_wqe, 16);
 
-/* Behind struct simhca_qp_mem of a QP with an SRQ: the receive of its message at hand. */
+/*
+ * Behind struct simhca_qp_mem of a QP whose receives several consume: the receive of its message at
+ * hand.
+ */
 #define SIMHCA_RECV_COPY_BYTES                                                                     \
 	(sizeof(struct simhca_recv_wqe) + SIMHCA_MAX_SGE * sizeof(struct simhca_sge))
 

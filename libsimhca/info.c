@@ -28,6 +28,11 @@ static uint32_t queued(const _Atomic uint32_t *pi, uint32_t ci, uint32_t most)
 	return count < most ? count : most;
 }
 
+static uint32_t queued_to(const struct simhca_srq_view *queue, uint32_t most)
+{
+	return queued(&queue->mem->pi, simhca_srq_ci(atomic_load(&queue->mem->head)), most);
+}
+
 /* Whether another handle of this XRC_RECV QP is the one that shows it: the oldest. */
 static bool is_further(const struct simhca_qp *qp, const struct simhca_context *context,
 		       uint32_t handle)
@@ -58,7 +63,8 @@ static void progress(const struct simhca_qp *qp, struct simhca_qp_info *info)
 	generation = atomic_load_explicit(&mem->resp_turn.generation, memory_order_acquire);
 	simhca_words_get(&resp, &mem->resp[generation & 1], sizeof(resp));
 	info->handled = resp.msn;
-	info->recvs = queued(&mem->rq_pi, resp.rq_ci, qp->rq_entries);
+	info->recvs = qp->rq_view.mem ? queued_to(&qp->rq_view, qp->rq_entries)
+				      : queued(&mem->rq_pi, resp.rq_ci, qp->rq_entries);
 }
 
 bool simhca_next_qp(const struct simhca_context *context, uint32_t *handle,
@@ -120,8 +126,7 @@ bool simhca_context_posted(const struct simhca_context *context, uint32_t qpn, u
 
 	if (!qp || qp->qpn != qpn || qp->context != context)
 		return false;
-	*posted = atomic_load_explicit(qp->srq ? &qp->srq->view.mem->pi : &qp->mem->rq_pi,
-				       memory_order_relaxed);
+	*posted = atomic_load_explicit(simhca_posted_receives(qp), memory_order_relaxed);
 	return true;
 }
 
@@ -200,8 +205,7 @@ bool simhca_next_srq(const struct simhca_context *context, uint32_t *handle,
 	if (!srq)
 		return false;
 	pthread_mutex_lock(&srq->lock); /* held for moments */
-	posted = queued(&srq->view.mem->pi, simhca_srq_ci(atomic_load(&srq->view.mem->head)),
-			srq->max_wr);
+	posted = queued_to(&srq->view, srq->max_wr);
 	*info = (struct simhca_srq_info){
 		.number = srq->srqn,
 		.type = srq->type,

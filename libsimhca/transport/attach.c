@@ -27,8 +27,11 @@ void simhca_caller_init(struct simhca_qp *qp, uint64_t bytes)
 {
 	struct simhca_context *context = qp->context;
 
-	if (!context->device->config.callers || qp->caller.none ||
-	    (qp->srq && qp->srq->type != SIMHCA_SRQT_BASIC) ||
+	if (!context->device->config.callers || qp->caller.none)
+		return;
+	if (qp->type == SIMHCA_QPT_UD && !qp->srq)
+		qp->caller.segment = simhca_context_own_segment(context, bytes);
+	if ((qp->srq && qp->srq->type != SIMHCA_SRQT_BASIC) ||
 	    (qp->type != SIMHCA_QPT_RC && qp->type != SIMHCA_QPT_UC))
 		return;
 	qp->caller.steps.mem = simhca_context_alloc(context, sizeof(*qp->caller.steps.mem),
@@ -41,7 +44,7 @@ void simhca_caller_init(struct simhca_qp *qp, uint64_t bytes)
 
 void simhca_caller_free(struct simhca_qp *qp)
 {
-	if (qp->claimant)
+	if (qp->srq && qp->claimant)
 		simhca_srq_remove_claimant(qp->srq, qp->claimant);
 	if (qp->caller.steps.mem)
 		simhca_context_free(qp->context, &qp->caller.mem_ref,

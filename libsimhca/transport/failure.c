@@ -80,14 +80,13 @@ static void find_sge(struct simhca_worker *worker, const struct simhca_qp *qp,
 static void find_empty(const struct simhca_qp *qp, struct simhca_failure *failure)
 {
 	const struct simhca_qp *peer = qp->link->peer ? qp->link->peer(qp) : NULL;
-	const _Atomic uint32_t *posted;
 
 	if (failure->status != SIMHCA_WC_RNR_RETRY_EXC_ERR || !peer || !peer->context)
 		return;
-	posted = peer->srq ? &peer->srq->view.mem->pi : &peer->mem->rq_pi;
 	failure->empty.context = peer->context->id;
 	failure->empty.srqn = peer->srq ? peer->srq->srqn : 0;
-	failure->empty.posted = atomic_load_explicit(posted, memory_order_relaxed);
+	failure->empty.posted =
+		atomic_load_explicit(simhca_posted_receives(peer), memory_order_relaxed);
 }
 
 static bool has_remote_memory(uint32_t opcode)

@@ -32,9 +32,21 @@ static uint64_t rq_bytes(const struct simhca_qp *qp)
 	return (uint64_t)qp->rq_entries * qp->rq_stride;
 }
 
+/* Whether programs that send to it may consume its receives. */
+static bool takes_claims(const struct simhca_qp *qp)
+{
+	return qp->type == SIMHCA_QPT_UD && qp->rq_entries && qp->device->config.callers &&
+	       !qp->caller.none;
+}
+
 static uint64_t mem_bytes(const struct simhca_qp *qp)
 {
-	return sizeof(*qp->mem) + (qp->srq ? SIMHCA_RECV_COPY_BYTES : 0);
+	return sizeof(*qp->mem) + (qp->srq || takes_claims(qp) ? SIMHCA_RECV_COPY_BYTES : 0);
+}
+
+static uint64_t claims_bytes(const struct simhca_qp *qp)
+{
+	return takes_claims(qp) ? sizeof(*qp->rq_view.mem) : 0;
 }
 
 /* Moves from any state but the quiet ones; false if there was nothing to move. */
@@ -205,6 +217,8 @@ void simhca_qp_clear(struct simhca_qp *qp)
 		memset(qp->cast, 0, qp->link->cast_bytes);
 	atomic_store(&qp->mem->sq_pi, 0);
 	atomic_store(&qp->mem->rq_pi, 0);
+	if (qp->rq_view.mem)
+		memset(qp->rq_view.mem, 0, sizeof(*qp->rq_view.mem));
 	memset(qp->mem->answered, 0, sizeof(qp->mem->answered));
 	qp->drained_event_due = false;
 	qp->last_wqe_event_due = qp->srq || qp->type == SIMHCA_QPT_XRC_RECV;
@@ -281,10 +295,26 @@ static void *alloc_ring(struct simhca_qp *qp, uint64_t bytes, struct simhca_mem_
 	return simhca_context_alloc(qp->context, bytes, where, why);
 }
 
-static int alloc_rings(struct simhca_qp *qp, struct simhca_why *why)
+static int alloc_claims(struct simhca_qp *qp, uint32_t max_sge, struct simhca_why *why)
+{
+	struct simhca_srq_mem *mem = alloc_ring(qp, sizeof(*mem), &qp->claims_ref, why);
+
+	if (!mem)
+		return -ENOMEM;
+	memset(mem, 0, sizeof(*mem));
+	qp->claimant = SIMHCA_CLAIMANT_DEVICE;
+	qp->rq_view = (struct simhca_srq_view){ .mem = mem,
+						.ring = qp->rq,
+						.entries = qp->rq_entries,
+						.stride = qp->rq_stride,
+						.max_sge = max_sge };
+	return 0;
+}
+
+static int alloc_rings(struct simhca_qp *qp, uint32_t max_recv_sge, struct simhca_why *why)
 {
 	simhca_caller_init(qp, round_up(mem_bytes(qp)) + round_up(sq_bytes(qp)) +
-				       round_up(rq_bytes(qp)));
+				       round_up(rq_bytes(qp)) + round_up(claims_bytes(qp)));
 	qp->mem = alloc_ring(qp, mem_bytes(qp), &qp->mem_ref, why);
 	if (qp->mem && qp->sq_entries)
 		qp->sq = alloc_ring(qp, sq_bytes(qp), &qp->sq_ref, why);
@@ -293,9 +323,9 @@ static int alloc_rings(struct simhca_qp *qp, struct simhca_why *why)
 	if (!qp->mem || (qp->sq_entries && !qp->sq) || (qp->rq_entries && !qp->rq))
 		return -ENOMEM;
 	memset(qp->mem, 0, sizeof(*qp->mem));
-	if (qp->srq)
+	if (qp->srq || takes_claims(qp))
 		qp->recv_copy = (char *)(qp->mem + 1);
-	return 0;
+	return takes_claims(qp) ? alloc_claims(qp, max_recv_sge, why) : 0;
 }
 
 struct simhca_qp *simhca_qp_alloc(struct simhca_context *context, uint32_t type,
@@ -340,6 +370,8 @@ void simhca_qp_free(struct simhca_qp *qp)
 		simhca_context_free(context, &qp->rq_ref, rq_bytes(qp));
 	if (qp->mem)
 		simhca_context_free(context, &qp->mem_ref, mem_bytes(qp));
+	if (qp->rq_view.mem)
+		simhca_context_free(context, &qp->claims_ref, sizeof(*qp->rq_view.mem));
 	simhca_caller_free(qp);
 	if (qp->qpn)
 		simhca_number_release(&qp->device->qpns, qp->qpn);
@@ -399,6 +431,7 @@ static void fill_reply(const struct simhca_qp *qp, uint32_t handle,
 		.state = qp->mem_ref,
 		.sq = qp->sq_ref,
 		.rq = qp->rq_ref,
+		.claims = qp->claims_ref,
 		.caller = qp->caller.mem_ref,
 	};
 }
@@ -454,7 +487,7 @@ int simhca_qp_add(struct simhca_qp *qp, enum simhca_object_type as,
 	if (qp->link->cast_bytes && !qp->cast)
 		ret = simhca_why(why, ENOMEM, "out of memory");
 	else
-		ret = alloc_rings(qp, why);
+		ret = alloc_rings(qp, caps->max_recv_sge, why);
 	if (!ret && simhca_qp_attach(qp))
 		ret = simhca_why(why, ENOMEM, "out of memory");
 	if (ret)

@@ -70,10 +70,14 @@ struct simhca_qp {
 	struct simhca_inbox *inbox;		/* what has come by it */
 	struct simhca_qp_mem *mem;
 	char *sq, *rq;
-	char *recv_copy; /* behind mem: a receive consumed from an SRQ; NULL: it has none */
+	char *recv_copy; /* behind mem: a receive that was claimed; NULL: none ever is */
 	uint32_t sq_entries, sq_stride, rq_entries, rq_stride;
 	uint32_t slot_data; /* bytes from the start of an RQ slot to its data; 0: it has none */
 	struct simhca_mem_ref mem_ref, sq_ref, rq_ref;
+	/* The RQ of a UD QP, if programs that send to it may consume as well; mem NULL: it is not.
+	 */
+	struct simhca_srq_view rq_view;
+	struct simhca_mem_ref claims_ref;
 
 	struct simhca_task task; /* its turns */
 
@@ -98,7 +102,11 @@ struct simhca_qp {
 	 */
 	struct simhca_srq *recv_srq;
 	uint32_t key_pd;
-	uint32_t claimant; /* its number in its SRQ, by which callers consume for it; 0: none do */
+	/*
+	 * Its number in its SRQ, by which callers consume for it, 0: none do; or in its own queue,
+	 * by which the device consumes.
+	 */
+	uint32_t claimant;
 
 	struct simhca_qp_faults faults;
 	struct simhca_usage *usage;
@@ -152,6 +160,14 @@ static inline struct simhca_cq *simhca_recv_cq(const struct simhca_qp *qp,
 					       const struct simhca_srq *srq)
 {
 	return srq && srq->cq ? srq->cq : qp->recv_cq;
+}
+
+/* How many receives were posted to where its own come from, by the client's count. */
+static inline _Atomic uint32_t *simhca_posted_receives(const struct simhca_qp *qp)
+{
+	if (qp->srq)
+		return &qp->srq->view.mem->pi;
+	return qp->rq_view.mem ? &qp->rq_view.mem->pi : &qp->mem->rq_pi;
 }
 
 /* Reliable services: every request is answered, and a NAK ends the connection. */

@@ -14,12 +14,8 @@
 #include "recv_source.h"
 #include "simhca.h"
 #include "srq.h"
-#include "store.h"
 #include "turn.h"
 #include "wqe.h"
-
-/* Others' claims while a WQE is to be claimed; more are a client that moves the index. */
-#define CLAIM_TRIES 4096
 
 static uint64_t ring_bytes(uint32_t entries, uint32_t stride)
 {
@@ -44,27 +40,16 @@ static void raise_limit(const struct simhca_srq *srq)
 enum simhca_consume simhca_srq_consume_locked(struct simhca_srq *srq, struct simhca_qp *qp,
 					      bool *limit_reached)
 {
-	struct simhca_recv recv;
-	uint64_t head;
-	int none;
+	uint32_t claim;
+	enum simhca_consume result =
+		simhca_recv_claim(&srq->view, qp->claimant, qp->recv_copy, &claim);
 
-	for (int i = 0; i < CLAIM_TRIES; i++) {
-		none = simhca_srq_look(&srq->view, &head);
-		if (none)
-			return none < 0 ? SIMHCA_CONSUME_EMPTY : SIMHCA_CONSUME_CORRUPT;
-		if (!simhca_recv_load(simhca_srq_slot(&srq->view, simhca_srq_ci(head)),
-				      srq->view.max_sge, &recv))
-			return SIMHCA_CONSUME_CORRUPT;
-		simhca_store();
-		simhca_recv_save(qp->recv_copy, &recv);
-		if (!simhca_srq_claim(&srq->view, head, qp->claimant))
-			continue;
-		if (qp->claimant)
-			qp->resp.claim = simhca_srq_ci(head) + 1;
-		*limit_reached = limit_is_reached(srq);
-		return SIMHCA_CONSUME_OK;
-	}
-	return SIMHCA_CONSUME_CORRUPT;
+	if (result != SIMHCA_CONSUME_OK)
+		return result;
+	if (qp->claimant)
+		qp->resp.claim = claim;
+	*limit_reached = limit_is_reached(srq);
+	return result;
 }
 
 enum simhca_consume simhca_srq_consume(struct simhca_srq *srq, struct simhca_qp *qp)

@@ -7,8 +7,12 @@
 
 #include "cq.h"
 #include "responder_impl.h"
+#include "store.h"
 #include "turn.h"
 #include "wqe.h"
+
+/* Others' claims while a WQE is to be claimed; more are a client that moves the index. */
+#define CLAIM_TRIES 4096
 
 /* Sums SGE lengths; false when the sum passes the largest message. */
 static bool total_length(const struct simhca_sge *sge, uint32_t num_sge, uint64_t *length)
@@ -73,7 +77,31 @@ static const char *recv_slot(const struct simhca_qp *qp)
 		       : qp->rq + (size_t)(qp->resp.rq_ci & (qp->rq_entries - 1)) * qp->rq_stride;
 }
 
-enum simhca_consume simhca_rq_peek(const struct simhca_qp *qp)
+enum simhca_consume simhca_recv_claim(const struct simhca_srq_view *queue, uint32_t number,
+				      char *copy, uint32_t *claim)
+{
+	struct simhca_recv recv;
+	uint64_t head;
+	int none;
+
+	for (int i = 0; i < CLAIM_TRIES; i++) {
+		none = simhca_srq_look(queue, &head);
+		if (none)
+			return none < 0 ? SIMHCA_CONSUME_EMPTY : SIMHCA_CONSUME_CORRUPT;
+		if (!simhca_recv_load(simhca_srq_slot(queue, simhca_srq_ci(head)), queue->max_sge,
+				      &recv))
+			return SIMHCA_CONSUME_CORRUPT;
+		simhca_store();
+		simhca_recv_save(copy, &recv);
+		if (!simhca_srq_claim(queue, head, number))
+			continue;
+		*claim = simhca_srq_ci(head) + 1;
+		return SIMHCA_CONSUME_OK;
+	}
+	return SIMHCA_CONSUME_CORRUPT;
+}
+
+static enum simhca_consume peek(const struct simhca_qp *qp)
 {
 	/* acquire: pairs with the client's release after it wrote the WQE. */
 	uint32_t pi = atomic_load_explicit(&qp->mem->rq_pi, memory_order_acquire);
@@ -85,6 +113,13 @@ enum simhca_consume simhca_rq_peek(const struct simhca_qp *qp)
 		return SIMHCA_CONSUME_CORRUPT;
 	memcpy(&wqe, recv_slot(qp), sizeof(wqe));
 	return wqe.num_sge > qp->qpc->max_recv_sge ? SIMHCA_CONSUME_CORRUPT : SIMHCA_CONSUME_OK;
+}
+
+enum simhca_consume simhca_rq_take(struct simhca_qp *qp)
+{
+	return qp->rq_view.mem ? simhca_recv_claim(&qp->rq_view, qp->claimant, qp->recv_copy,
+						   &qp->resp.claim)
+			       : peek(qp);
 }
 
 uint64_t simhca_recv_id(const struct simhca_qp *qp)
@@ -123,7 +158,7 @@ static enum simhca_consume consume(struct simhca_worker *worker, struct simhca_q
 {
 	(void)worker;
 	(void)packet;
-	return simhca_rq_peek(qp);
+	return simhca_rq_take(qp);
 }
 
 static bool complete(struct simhca_qp *qp, struct simhca_cqe *cqe, bool solicited)

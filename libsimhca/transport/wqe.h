@@ -8,6 +8,7 @@
 
 #include "engine/worker.h"
 #include "simhca-abi.h"
+#include "srq_claim.h"
 
 struct simhca_qp;
 
@@ -36,8 +37,11 @@ enum simhca_consume {
 	SIMHCA_CONSUME_BROKEN,	/* so does what is not the QP's; its owner has been told */
 };
 
-/* Whether the QP's own queue has a receive WQE: that at rq_ci. Under resp_lock, as what follows. */
-enum simhca_consume simhca_rq_peek(const struct simhca_qp *qp);
+/*
+ * The next receive WQE of the QP's own queue is that of the message at hand: it lies at rq_ci, or
+ * is claimed, and lies in recv_copy. Under resp_lock, as what follows.
+ */
+enum simhca_consume simhca_rq_take(struct simhca_qp *qp);
 /* The receive WQE of the message at hand: its wr_id; all of it, false: it is none any more. */
 uint64_t simhca_recv_id(const struct simhca_qp *qp);
 bool simhca_recv_read(const struct simhca_qp *qp, struct simhca_recv *recv);
@@ -52,6 +56,12 @@ enum simhca_reason simhca_sq_load(const struct simhca_qp *qp, uint32_t index,
  */
 enum simhca_reason simhca_wqe_check(const struct simhca_qp *qp, struct simhca_send *send);
 enum simhca_wc_status simhca_wqe_status(enum simhca_reason reason);
+/*
+ * Consumes the oldest receive WQE of a queue from which others consume as well, for the claimant of
+ * that number or for 0; it lies in `copy` then, and *claim is what it counts by.
+ */
+enum simhca_consume simhca_recv_claim(const struct simhca_srq_view *queue, uint32_t number,
+				      char *copy, uint32_t *claim);
 void simhca_recv_save(char *held, const struct simhca_recv *recv);
 /* Reads a receive WQE from where it lies; false: more SGEs than there may be. */
 bool simhca_recv_load(const char *slot, uint32_t max_sge, struct simhca_recv *recv);

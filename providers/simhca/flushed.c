@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "provider.h"
+#include "transport/srq_claim.h"
 
 static const uint8_t completion_of[] = {
 	[SIMHCA_WR_RDMA_WRITE] = SIMHCA_WC_RDMA_WRITE,
@@ -50,30 +51,67 @@ static bool flush_send(const struct shca_qp *qp, struct simhca_cqe *cqe)
 	return true;
 }
 
-static bool flush_recv(const struct shca_qp *qp, struct simhca_cqe *cqe)
+/* The device's index of a queue that it consumed from is ours now: whoever moves it has the WQE. */
+static const struct simhca_recv_wqe *claim(const struct shca_rq *rq, struct simhca_srq_mem *mem)
 {
-	uint32_t tail = atomic_load_explicit(&qp->rq.tail, memory_order_relaxed);
+	const struct simhca_srq_view queue = { .mem = mem, .entries = rq->max_wr };
+	uint64_t head;
+
+	do {
+		if (simhca_srq_look(&queue, &head))
+			return NULL;
+	} while (!simhca_srq_claim(&queue, head, 0));
+	return shca_rq_wqe(rq, simhca_srq_ci(head));
+}
+
+/* What the device had consumed and has not completed; so is the responder's state. */
+static const struct simhca_recv_wqe *half_done(struct shca_qp *qp)
+{
+	const struct simhca_srq_view queue = { .mem = qp->claims };
+	struct simhca_responder *resp =
+		&qp->mem->resp[atomic_load(&qp->mem->resp_turn.generation) & 1];
+	uint32_t claimed = simhca_srq_claimed(&queue, SIMHCA_CLAIMANT_DEVICE);
+
+	if (!resp->have_recv && resp->claim == claimed)
+		return NULL;
+	resp->have_recv = 0;
+	resp->claim = claimed;
+	return (const struct simhca_recv_wqe *)(qp->mem + 1);
+}
+
+/* A queue that is the device's alone it consumes in the order in which receives complete. */
+static const struct simhca_recv_wqe *next_recv(struct shca_qp *qp)
+{
+	const struct simhca_recv_wqe *wqe;
+
+	if (!qp->claims)
+		return shca_rq_wqe(&qp->rq,
+				   atomic_load_explicit(&qp->rq.tail, memory_order_relaxed));
+	wqe = half_done(qp);
+	return wqe ? wqe : claim(&qp->rq, qp->claims);
+}
+
+static bool flush_recv(struct shca_qp *qp, struct simhca_cqe *cqe)
+{
+	const struct simhca_recv_wqe *wqe;
 
 	if (qp->srq || !shca_rq_pending(qp))
 		return false;
-	fill_cqe(cqe, qp->vqp.qp.qp_num, shca_rq_wqe(&qp->rq, tail)->wr_id, SIMHCA_WC_RECV);
+	wqe = next_recv(qp);
+	if (!wqe)
+		return false;
+	fill_cqe(cqe, qp->vqp.qp.qp_num, wqe->wr_id, SIMHCA_WC_RECV);
 	cqe->flags = SIMHCA_CQE_RECV;
 	return true;
 }
 
-/* The device's index of the SRQ is ours now: whoever moves it has the WQE. */
 static bool flush_srq(struct shca_srq *srq, uint32_t qpn, struct simhca_cqe *cqe)
 {
-	uint64_t head = atomic_load(&srq->mem->head);
-	uint32_t ci, pending;
+	const struct simhca_recv_wqe *wqe = claim(&srq->rq, srq->mem);
 
-	do {
-		ci = (uint32_t)head;
-		pending = atomic_load_explicit(&srq->mem->pi, memory_order_acquire) - ci;
-		if (!pending || pending > srq->rq.max_wr)
-			return false;
-	} while (!atomic_compare_exchange_weak(&srq->mem->head, &head, ci + 1));
-	fill_cqe(cqe, qpn, shca_rq_wqe(&srq->rq, ci)->wr_id, SIMHCA_WC_RECV);
+	if (!wqe)
+		return false;
+	fill_cqe(cqe, qpn, wqe->wr_id, SIMHCA_WC_RECV);
 	cqe->flags = SIMHCA_CQE_RECV | SIMHCA_CQE_SRQ | (srq->vsrq.cq ? SIMHCA_CQE_SRQ_CQ : 0);
 	cqe->wqe_index = srq->vsrq.srq_num;
 	return true;

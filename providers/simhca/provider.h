@@ -235,8 +235,9 @@ struct shca_qp {
 	uint32_t pd;		      /* its handle */
 	uint8_t sig_all;	      /* SIMHCA_WQE_SIGNALED if every WR is signaled */
 	struct shca_sq sq;
-	struct shca_rq rq;    /* unused with an SRQ */
-	struct shca_srq *srq; /* or NULL */
+	struct shca_rq rq;	       /* unused with an SRQ */
+	struct shca_srq *srq;	       /* or NULL */
+	struct simhca_srq_mem *claims; /* of its own RQ, if others consume from it; or NULL */
 	struct shca_home home;
 	struct simhcadv_qp_ex dv;
 	struct shca_segment own;	/* that mem and rings lie in, if it is theirs alone */
@@ -348,7 +349,7 @@ static inline uint32_t shca_sq_pending(const struct shca_qp *qp)
 
 static inline uint32_t shca_rq_pending(const struct shca_qp *qp)
 {
-	uint32_t pending = atomic_load_explicit(&qp->mem->rq_pi, memory_order_acquire) -
+	uint32_t pending = atomic_load_explicit(qp->rq.pi, memory_order_acquire) -
 			   atomic_load_explicit(&qp->rq.tail, memory_order_relaxed);
 
 	return pending <= qp->rq.max_wr ? pending : 0;

@@ -62,6 +62,12 @@ int shca_qp_map_queues(struct shca_qp *qp, const struct simhca_create_qp_reply *
 			return ENOMEM;
 	}
 	qp->rq.pi = &qp->mem->rq_pi;
+	if (reply->claims.segment || reply->claims.offset) {
+		qp->claims = shca_map(qp->ctx, &qp->own, &reply->claims, sizeof(*qp->claims));
+		if (!qp->claims)
+			return errno;
+		qp->rq.pi = &qp->claims->pi;
+	}
 	qp->sq.max_wr = reply->max_send_wr;
 	qp->sq.max_sge = reply->max_send_sge;
 	qp->sq.max_inline = reply->max_inline;

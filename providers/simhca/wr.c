@@ -179,8 +179,8 @@ int shca_post_rq(struct shca_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr 
 
 	/*
 	 * The device looks at receive WQEs when a message comes, so it need not be told, but for
-	 * a QP in the error state, where it must flush them. It sets ERR, and then looks at rq_pi
-	 * to flush what is there; we set rq_pi, and then look for ERR. With a full barrier between
+	 * a QP in the error state, where it must flush them. It sets ERR, and then looks at pi to
+	 * flush what is there; we set pi, and then look for ERR. With a full barrier between
 	 * the two steps of each side, one sees the other.
 	 */
 	atomic_thread_fence(memory_order_seq_cst);

@@ -351,6 +351,7 @@ struct qp {
 	uint32_t pd;
 	struct simhca_create_qp_reply granted;
 	struct simhca_qp_mem *state;
+	struct simhca_srq_mem *claims; /* of its RQ; NULL: it is the device's alone */
 	uint8_t *sq;
 	uint8_t *rq;
 	uint32_t sq_pi;
@@ -383,7 +384,13 @@ static inline uint32_t sq_ci_of(const struct qp *qp)
 }
 static inline uint32_t rq_ci_of(const struct qp *qp)
 {
+	if (qp->claims)
+		return (uint32_t)atomic_load(&qp->claims->head);
 	return __atomic_load_n(&responder_of(qp)->rq_ci, __ATOMIC_ACQUIRE);
+}
+static inline _Atomic uint32_t *rq_pi_of(const struct qp *qp)
+{
+	return qp->claims ? &qp->claims->pi : &qp->state->rq_pi;
 }
 
 struct qp *qp_new(struct client *client, const struct options *options, struct cq *send_cq,

@@ -160,6 +160,8 @@ struct qp *qp_new_in(struct client *client, uint32_t pd, const struct options *o
 	qp->doorbell = qp->granted.doorbell;
 	qp->pd = pd;
 	qp->state = client_at(client, &qp->granted.state);
+	if (qp->granted.claims.segment || qp->granted.claims.offset)
+		qp->claims = client_at(client, &qp->granted.claims);
 	if (qp->granted.sq_entries)
 		qp->sq = client_at(client, &qp->granted.sq);
 	if (qp->granted.rq_entries)
@@ -263,7 +265,7 @@ int qp_modify(struct qp *qp, uint32_t mask, struct simhca_qp_attr attr)
 		assert_int_equal(reply.state, attr.qp_state);
 	if (mask & SIMHCA_QP_STATE && attr.qp_state == IBV_QPS_RESET) {
 		qp->sq_pi = atomic_load(&qp->state->sq_pi);
-		qp->rq_pi = atomic_load(&qp->state->rq_pi);
+		qp->rq_pi = atomic_load(rq_pi_of(qp));
 	}
 	return 0;
 }
@@ -436,7 +438,7 @@ void qp_recv(struct qp *qp, uint64_t wr_id, const struct simhca_sge *sges, uint3
 	write_recv(qp->rq + (size_t)(qp->rq_pi & (qp->granted.rq_entries - 1)) *
 				    qp->granted.rq_stride,
 		   wr_id, sges, num_sge);
-	atomic_store_explicit(&qp->state->rq_pi, ++qp->rq_pi, memory_order_release);
+	atomic_store_explicit(rq_pi_of(qp), ++qp->rq_pi, memory_order_release);
 	/* A QP in the error state must be told, or nobody flushes the new request. */
 	qp_ring(qp);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* UD: Q_Keys, the GRH that a receiver sees, who sent it, and how long a message may be. */
 #include "harness.h"
+#include "transport/srq_claim.h"
 
 #define QKEY 0x11111111u
 
@@ -301,26 +302,106 @@ static void address_handles_are_checked(void **state)
 	assert_true(simhca_destroy_ah(client->context, ah.handle, NULL) < 0);
 }
 
+/* ------------------------------------------------------- receives that others may consume */
+
+static int setup_claims(void **state)
+{
+	*state = world_new(&(struct world_config){ .device = { .callers = true } });
+	return 0;
+}
+
+/* What another has claimed is not the device's to use, nor to flush. */
+static void each_receive_is_claimed_once(void **state)
+{
+	struct pair *pair = ud_pair(*state, 0);
+	struct qp *qp = pair->b.qp;
+	const struct simhca_srq_view queue = { .mem = qp->claims,
+					       .ring = (char *)qp->rq,
+					       .entries = qp->granted.rq_entries };
+	uint32_t handle = qp->handle;
+	struct simhca_qp_info info;
+	uint64_t head;
+
+	assert_non_null(qp->claims);
+	for (uint64_t id = 0; id < 5; id++)
+		recv_into(&pair->b, id, 0, 200);
+	for (uint64_t id = 0; id < 4; id += 2) {
+		send_from(&pair->a, id, 0, 100);
+		expect(pair->a.send_cq, id, SUCCESS);
+		expect(pair->b.recv_cq, id, SUCCESS);
+		assert_int_equal(simhca_srq_look(&queue, &head), 0);
+		assert_int_equal(simhca_srq_ci(head), id + 1);
+		assert_true(simhca_srq_claim(&queue, head, SIMHCA_CLAIMANT_DEVICE + 1));
+	}
+	assert_int_equal(simhca_srq_claimed(&queue, SIMHCA_CLAIMANT_DEVICE), 3);
+	assert_int_equal(responder_of(qp)->claim, 3);
+	assert_true(simhca_next_qp(pair->b.client->context, &handle, &info));
+	assert_int_equal(info.recvs, 1);
+	assert_int_equal(qp_move(qp, IBV_QPS_ERR), 0);
+	expect(pair->b.recv_cq, 4, WR_FLUSH_ERR);
+	expect_none(pair->b.recv_cq);
+	/* After a reset nobody has claimed anything. */
+	assert_int_equal(qp_move(qp, IBV_QPS_RESET), 0);
+	assert_int_equal(qp->claims->head, 0);
+	assert_int_equal(simhca_srq_claimed(&queue, SIMHCA_CLAIMANT_DEVICE + 1), 0);
+	pair_reconnect(pair);
+	check_works(pair);
+}
+
+static void a_receive_index_that_makes_no_sense(void **state)
+{
+	struct pair *pair = ud_pair(*state, 0);
+	struct qp *qp = pair->b.qp;
+
+	atomic_store(&qp->claims->pi, qp->granted.rq_entries + 1);
+	send_from(&pair->a, 1, 0, 100);
+	expect(pair->a.send_cq, 1, SUCCESS);
+	settle(*state);
+	assert_int_equal(qp_state(qp), IBV_QPS_ERR);
+	assert_int_equal(events_of(pair->b.client, qp, IBV_EVENT_QP_FATAL), 1);
+	expect_none(pair->b.recv_cq);
+}
+
+/* By itself: its program has said that it wants nobody else. */
+static void a_qp_without_callers_has_no_claims(void **state)
+{
+	struct options options = default_options(IBV_QPT_UD);
+
+	options.no_callers = true;
+	assert_null(pair_new(*state, &options)->b.qp->claims);
+}
+
+#define WITH_CLAIMS(test) cmocka_unit_test_setup_teardown(test, setup_claims, teardown)
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		ON_ETHERNET(a_wrong_qkey_is_dropped),
+		WITH_CLAIMS(a_wrong_qkey_is_dropped),
 		ON_INFINIBAND(a_wrong_qkey_is_dropped),
 		ON_ETHERNET(a_wrong_qkey_is_counted),
 		ON_ETHERNET(a_controlled_qkey_stands_for_the_senders),
 		ON_ETHERNET(a_qp_before_rtr_hears_nothing),
+		WITH_CLAIMS(a_qp_before_rtr_hears_nothing),
 		ON_ETHERNET(unknown_destinations_are_silent),
+		WITH_CLAIMS(unknown_destinations_are_silent),
 		ON_INFINIBAND(unknown_destinations_are_silent),
 		cmocka_unit_test(a_message_is_at_most_the_mtu),
 		ON_ETHERNET(the_grh_of_an_ipv4_path),
+		WITH_CLAIMS(the_grh_of_an_ipv4_path),
 		ON_ETHERNET(the_grh_of_an_ipv6_path),
 		ON_INFINIBAND(the_grh_of_an_infiniband_path),
 		ON_INFINIBAND(no_grh_on_a_local_lid_path),
 		ON_ETHERNET(the_completion_names_the_sender),
+		WITH_CLAIMS(the_completion_names_the_sender),
 		ON_INFINIBAND(the_completion_names_the_sender),
 		ON_ETHERNET(an_answer_finds_its_way_back),
+		WITH_CLAIMS(an_answer_finds_its_way_back),
 		ON_ETHERNET(an_empty_source_gid_is_refused),
 		ON_ETHERNET(address_handles_are_checked),
+		WITH_CLAIMS(each_receive_is_claimed_once),
+		WITH_CLAIMS(a_receive_index_that_makes_no_sense),
+		WITH_CLAIMS(a_qp_without_callers_has_no_claims),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

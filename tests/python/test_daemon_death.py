@@ -9,8 +9,8 @@ from programs import helper, private
 
 
 @pytest.mark.parametrize('how', [signal.SIGKILL, signal.SIGTERM], ids=['KILL', 'TERM'])
-@pytest.mark.parametrize('case', ['idle', 'traffic', 'waiting', 'srq', 'srq_with_cq', 'extended',
-                                  'blocked', 'asleep', 'control'])
+@pytest.mark.parametrize('case', ['idle', 'traffic', 'datagrams', 'waiting', 'srq', 'srq_with_cq',
+                                  'extended', 'blocked', 'asleep', 'control'])
 def test_daemon_death(how, case):
     """IBV_EVENT_DEVICE_FATAL, flushed work requests, calls that fail, objects that close."""
     done = private([sys.executable, helper('daemon_death.py'), case, str(int(how))])

@@ -15,6 +15,7 @@ import types
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import verbs_enums as e  # noqa: E402
+from pyverbs.addr import AH  # noqa: E402
 from pyverbs.cq import CQ  # noqa: E402
 from pyverbs.device import Context  # noqa: E402
 from pyverbs.mr import MR  # noqa: E402
@@ -22,8 +23,8 @@ from pyverbs.pyverbs_error import PyverbsRDMAError  # noqa: E402
 from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr, SrqInitAttrEx  # noqa: E402
 from pyverbs.wr import RecvWR  # noqa: E402
 
-from harness import (FLUSH, PD, PORT, REASON, SEND, WRITE, Channel, Device, Side,  # noqa: E402
-                     connect, poll, poll_nothing)
+from harness import (FLUSH, PD, PORT, QKEY, REASON, SEND, UD, WRITE, Channel,  # noqa: E402
+                     Device, Side, connect, poll, poll_nothing)
 from programs import SIMHCA  # noqa: E402
 from test_cq_ex import make_cq, take  # noqa: E402
 
@@ -88,6 +89,33 @@ def traffic():
     timer.join()
     for side in (client, server):
         assert side.device.event() == e.IBV_EVENT_DEVICE_FATAL
+
+
+def datagrams():
+    """Each receive completes once, that of the datagram that was under way as well."""
+    client, server = Side(UD), Side(UD)
+    for side in (client, server):
+        side.start()
+    to = AH(client.pd, attr=client.device.address(server.device)), server.qp.qp_num, QKEY
+    timer = threading.Timer(0.1, kill)
+    timer.start()
+    received, posted, sent = [], 0, 0
+    with contextlib.suppress(PyverbsRDMAError):  # the posting that finds the device gone
+        while True:
+            while posted - len(received) < 50:
+                server.recv(wr_id=posted)
+                posted += 1
+            while sent < 20:
+                client.send(SEND, client.region.sge(0, 4000), ud=to)
+                sent += 1
+            sent -= client.scq.poll(20)[0]
+            received += server.rcq.poll(20)[1]
+    received += poll(server.rcq, posted - len(received))
+    assert sorted(wc.wr_id for wc in received) == list(range(posted))
+    statuses = [wc.status for wc in received]
+    assert statuses == [0] * statuses.count(0) + [FLUSH] * statuses.count(FLUSH)
+    poll_nothing(server.rcq)
+    timer.join()
 
 
 def waiting():
