@@ -226,6 +226,9 @@ void simhca_engine_wait(struct simhca_engine *engine, uint32_t cpu_index, uint64
 		if (id == WAKE_TAG) {
 			if (atomic_load(&engine->stop))
 				continue; /* it stays readable: every thread is to end */
+			/* Nor does the poller take from a thread on its way what wakes it. */
+			if (simhca_poller_has_invited(engine, cpu_index))
+				continue;
 			ignored = read(engine->cpus[cpu_index].wake_fd, &count, sizeof(count));
 			(void)ignored;
 			continue;

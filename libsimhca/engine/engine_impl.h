@@ -50,6 +50,8 @@ bool simhca_poller_become(struct simhca_worker *worker);
 void simhca_poller_resign(struct simhca_worker *worker);
 /* Before the holder sleeps: invites another CPU's thread if the engine may be better off there. */
 void simhca_poller_consider(struct simhca_worker *worker);
+/* Whether a thread of that CPU has been, and has not come yet. */
+bool simhca_poller_has_invited(const struct simhca_engine *engine, uint32_t cpu_index);
 /* How long the holder polls before it sleeps. */
 uint64_t simhca_poller_spin_ns(const struct simhca_worker *worker);
 /* The holder found work. */

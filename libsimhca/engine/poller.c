@@ -139,6 +139,11 @@ uint64_t simhca_poller_spin_ns(const struct simhca_worker *worker)
 	return engine->config.spin_us * 1000ull;
 }
 
+bool simhca_poller_has_invited(const struct simhca_engine *engine, uint32_t cpu_index)
+{
+	return atomic_load(&engine->poller.invited) == cpu_index + 1;
+}
+
 void simhca_poller_consider(struct simhca_worker *worker)
 {
 	struct simhca_engine *engine = worker->engine;

@@ -3,11 +3,12 @@
  * An engine with a thread on each of two CPUs: one works at a time, and one that is stuck loses its
  * turn. And who falls asleep looks a last time.
  */
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 
-#include "engine/engine.h"
+#include "engine/engine_impl.h"
 #include "harness.h"
 
 /* What the engine does in a step, in its own thread: it tells of a completion event. */
@@ -163,6 +164,34 @@ static void another_cpus_thread_is_invited(void **state)
 	}
 	sched_setaffinity(0, sizeof(before), &before);
 	assert_int_not_equal(atomic_load(&watch->others), 0);
+}
+
+static bool wakes(const struct simhca_engine *engine, uint32_t cpu_index)
+{
+	struct pollfd waits = { .fd = engine->cpus[cpu_index].epoll_fd, .events = POLLIN };
+
+	return poll(&waits, 1, 0) == 1;
+}
+
+/* The poller looks at the eventfds of all CPUs, and more often than a CPU wakes up. */
+static void who_is_invited_wakes_up(void **state)
+{
+	const struct simhca_engine_config config = { .num_cpus = 2, .cpu = { 0, 1 } };
+	struct world *world = *state;
+	struct simhca_engine *engine = simhca_engine_create(world->fabric, &config);
+
+	assert_non_null(engine);
+	atomic_store(&engine->poller.invited, 2);
+	for (uint32_t i = 0; i < 2; i++) {
+		simhca_engine_rouse_cpu(engine, i);
+		simhca_engine_wait(engine, i, 0, NULL);
+	}
+	assert_false(wakes(engine, 0));
+	assert_true(wakes(engine, 1));
+	atomic_store(&engine->poller.invited, 0);
+	simhca_engine_wait(engine, 1, 0, NULL);
+	assert_false(wakes(engine, 1));
+	simhca_engine_destroy(engine);
 }
 
 static uint64_t cpu_time(pthread_t thread)
@@ -393,6 +422,7 @@ int main(void)
 		ON_TWO_CPUS(one_thread_works_at_a_time),
 		cmocka_unit_test_setup_teardown(another_cpus_thread_is_invited, setup_slow_time,
 						teardown),
+		ON_ETHERNET(who_is_invited_wakes_up),
 		ON_ONE_THREAD(a_thread_that_runs_is_not_stuck),
 		ON_TWO_CPUS(a_thread_that_runs_is_not_stuck),
 		ON_ONE_THREAD(a_thread_that_waits_is_stuck),
