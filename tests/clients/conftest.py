@@ -7,7 +7,7 @@ import tempfile
 
 import pytest
 
-pytest.register_assert_rewrite("common", "rdmacm")
+pytest.register_assert_rewrite("common", "fio_rdma", "guest", "middleware", "rdmacm")
 
 from common import LINK_LAYERS, Device, Launcher  # noqa: E402 (it is rewritten on import)
 from common import device_of_nobody, new_port  # noqa: E402

@@ -4,6 +4,8 @@ import functools
 import pathlib
 import subprocess
 
+from common import expect_success
+
 HERE = pathlib.Path(__file__).resolve().parent
 
 # Nothing but the device, and a process's messages to itself, which no device need carry: shared
@@ -16,6 +18,31 @@ OPENSHMEM = ["oshrun", "--oversubscribe", "--mca", "pml", "ucx", "--mca", "spml"
 OPENMPI_ENV = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
                # of Open MPI's launcher: no other network, and no shell to a remote host
                "OMPI_MCA_plm_rsh_agent": "/bin/false", "OMPI_MCA_oob_tcp_if_include": "lo"}
+
+# Of ucx_perftest.
+UCP = {
+    "tag-lat": ["-t", "tag_lat", "-s", 64],
+    "tag-sync": ["-t", "tag_sync_lat", "-s", 64],
+    "tag-bw": ["-t", "tag_bw", "-s", 65536],
+    "tag-iov": ["-t", "tag_bw", "-s", "16,48,8192", "-D", "iov"],
+    "tag-unexpected": ["-t", "tag_lat", "-s", 3000, "-U"],
+    "am-lat": ["-t", "ucp_am_lat", "-s", 64],
+    "am-bw": ["-t", "ucp_am_bw", "-s", 65536],
+    "put-lat": ["-t", "ucp_put_lat", "-s", 64],
+    "put-bw": ["-t", "ucp_put_bw", "-s", 65536],
+    "get": ["-t", "ucp_get", "-s", 65536],
+    "add": ["-t", "ucp_add", "-s", 8],
+    "fadd": ["-t", "ucp_fadd", "-s", 8],
+    "swap": ["-t", "ucp_swap", "-s", 8],
+    "cswap": ["-t", "ucp_cswap", "-s", 8],
+    "stream": ["-t", "stream_bw", "-s", 4096],
+    "error-handling": ["-t", "tag_lat", "-s", 64, "-e"],
+}
+
+# What programs of ours print, a line for each part.
+MPI_PARTS = {"messages": ["ring", "all to all", "both ways", "reduction"],
+             "one_sided": ["put", "get", "accumulate", "fetch and op", "compare and swap"]}
+SHMEM_PARTS = ["put", "get", "atomics", "ring", "reduction"]
 
 
 def ucx(transport):
@@ -44,3 +71,20 @@ def compiled(directory, source, *flags, compiler="cc"):
     subprocess.run([compiler, "-Wall", "-Wextra", "-Werror", "-O1", HERE / source, "-o", program,
                     *flags], check=True)
     return program
+
+
+def compiled_mpi(directory):
+    """By MPI and name."""
+    return {(mpi, name): compiled(directory, f"mpi_{name}.c", compiler=f"mpicc.{mpi}")
+            for mpi in ("openmpi", "mpich") for name in MPI_PARTS}
+
+
+def expect_ranks(result, program, ranks):
+    expect_success(result)
+    lines = [line for line in result.stdout.splitlines() if not line.startswith("[")]
+    assert lines == [*MPI_PARTS[program], f"{ranks} ranks"], result
+
+
+def expect_pes(result, pes):
+    expect_success(result)
+    assert result.stdout.splitlines() == [*SHMEM_PARTS, f"{pes} PEs"], result

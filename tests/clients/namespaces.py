@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """Network namespaces, which stand for hosts. No privilege is needed but a user namespace."""
 import contextlib
+import json
 import shutil
 import subprocess
 
-from common import PATIENCE, Device, Launcher, expect_success, wait_until
+from common import PATIENCE, SIMHCA, Device, Launcher, expect_success, wait_until
 
 IPV4 = ["10.99.0.1", "10.99.0.2"]
 IPV6 = ["fd99::1", "fd99::2"]
@@ -17,11 +18,21 @@ def namespaces_can_be_had():
         check=False, capture_output=True).returncode
 
 
+# The first process of a host: its name is not that of another one, and where that may be said its
+# interfaces have their link-local addresses at once, as nobody else can have them.
+FIRST = """
+echo "host-$$" >/proc/sys/kernel/hostname
+for which in all default; do echo 0 >"/proc/sys/net/ipv6/conf/$which/accept_dad"; done
+echo
+exec sleep infinity
+"""
+
+
 @contextlib.contextmanager
 def holder(*argv):
     """A process that keeps the namespaces which it was started in."""
-    process = subprocess.Popen([*argv, "sh", "-c", "echo; exec sleep infinity"],
-                               stdout=subprocess.PIPE)
+    process = subprocess.Popen([*argv, "sh", "-c", FIRST], stdout=subprocess.PIPE,
+                               stderr=subprocess.DEVNULL)
     try:
         process.stdout.readline()
         yield process.pid
@@ -32,17 +43,17 @@ def holder(*argv):
 
 def new_host():
     """A namespace of its own, in a user namespace of its own."""
-    return holder("unshare", "-Urn")
+    return holder("unshare", "-Urnu")
 
 
 def another_host(pid):
     """A further one, in the user namespace of a holder."""
-    return holder("nsenter", "-t", str(pid), "-U", "--preserve-credentials", "unshare", "-n")
+    return holder("nsenter", "-t", str(pid), "-U", "--preserve-credentials", "unshare", "-nu")
 
 
 def inside(pid):
     """The prefix of commands in a holder's namespaces."""
-    return ["nsenter", "-t", str(pid), "-U", "-n", "--preserve-credentials"]
+    return ["nsenter", "-t", str(pid), "-U", "-n", "-u", "--preserve-credentials"]
 
 
 def listens(host, port):
@@ -50,6 +61,11 @@ def listens(host, port):
     tables = host.run("cat", "/proc/net/tcp", "/proc/net/tcp6").stdout.splitlines()
     return any(line.split()[1].endswith(f":{port:04X}") and line.split()[3] == "0A"
                for line in tables)
+
+
+def wire(host):
+    """What `simhca wire` says there."""
+    return json.loads(expect_success(host.tool.run(SIMHCA, "wire", "--json")).stdout)
 
 
 def join(first, second, name, mtu, addresses, its_name=None):

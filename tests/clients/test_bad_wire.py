@@ -4,18 +4,17 @@ RoCE v2 over a wire that loses packets, carries them twice or late, and damages 
 whatever it does, data arrive once and in order, or the requester is told.
 """
 import contextlib
-import json
 import os
 import pathlib
 import random
 
 import pytest
 
-from common import PATIENCE, SIMHCA, Program, clean_environment, expect_success, new_port
+from common import PATIENCE, Program, clean_environment, expect_success, new_port
 from common import wait_until
 from middleware import compiled
 from namespaces import IPV4, IPV4_GID, IPV6_GID, bring_up, inside, listens, namespaces_can_be_had
-from namespaces import two_hosts
+from namespaces import two_hosts, wire
 
 COUNTERS = "/sys/class/infiniband/simhca0/ports/1/hw_counters"
 PEER = pathlib.Path(__file__).with_name("wire_peer.py")
@@ -97,8 +96,7 @@ def test_arrives(bad_wire, fate, gid):
         # The counters' files are as old as their lifespan says.
         wait_until(lambda: sum(map(counted, hosts)), PATIENCE, "the counters tell of it")
         if "damage" in fate:
-            reports = [json.loads(expect_success(host.tool.run(SIMHCA, "wire", "--json")).stdout)
-                       for host in hosts]
+            reports = list(map(wire, hosts))
             assert sum(map(damaged, reports)) > 0, reports
 
 
@@ -143,10 +141,10 @@ def tcp(hosts):
                                   "-t", 10 * PATIENCE)
 
 
-def carried(wire):
+def carried(link):
     """Of each megabyte that has gone through the bucket: {QPN, or 0 for TCP: bytes}"""
     return [{int(qpn): int(size) for qpn, size in (word.split(":") for word in line.split())}
-            for line in wire.stdout.splitlines()[1:]]
+            for line in link.stdout.splitlines()[1:]]
 
 
 # Two flows; early: the link marks, or only loses; the least part of it that each gets.
@@ -159,7 +157,7 @@ if os.environ.get("SIMHCA_SOAK") == "1":
 @pytest.mark.parametrize("flow, beside, early, least", FAIR)
 def test_fair(bad_wire, early, flow, beside, least):
     """Two flows, by each of which a narrow link would be full: none of them starves."""
-    with joined(bad_wire, **NARROW, early=early) as (hosts, wire):
+    with joined(bad_wire, **NARROW, early=early) as (hosts, link):
         programs = [*flow(hosts), *beside(hosts)]
 
         def all_run():
@@ -168,15 +166,15 @@ def test_fair(bad_wire, early, flow, beside, least):
             return True
 
         def flows():
-            last = carried(wire)[-1:]
+            last = carried(link)[-1:]
             return {qpn for qpn, size in last[0].items() if size > 10000} if last else set()
 
         wait_until(lambda: all_run() and len(flows()) == 2, PATIENCE, "both send")
         qpns = flows()
-        begun = len(carried(wire))
-        wait_until(lambda: all_run() and len(carried(wire)) >= begun + MEGABYTES,
+        begun = len(carried(link))
+        wait_until(lambda: all_run() and len(carried(link)) >= begun + MEGABYTES,
                    10 * PATIENCE, "the link has carried enough")
-        got = {qpn: sum(one.get(qpn, 0) for one in carried(wire)[begun:begun + MEGABYTES]) /
+        got = {qpn: sum(one.get(qpn, 0) for one in carried(link)[begun:begun + MEGABYTES]) /
                (MEGABYTES * 1000000) for qpn in qpns}
         print(got)
         assert min(got.values()) > least, got
@@ -184,7 +182,7 @@ def test_fair(bad_wire, early, flow, beside, least):
 
 def test_nothing_arrives(bad_wire):
     """retry_cnt says how often a packet is sent again: 3 times here, and then it is over."""
-    with joined(bad_wire, lose=1000) as (hosts, wire):
+    with joined(bad_wire, lose=1000) as (hosts, link):
         assert run_peers(hosts, "no_receive")[0] == "RETRY_EXC_ERR\n"
-        wire.process.terminate()
-        assert expect_success(wire.finish()).stdout.splitlines()[1] == "12 0"
+        link.process.terminate()
+        assert expect_success(link.finish()).stdout.splitlines()[1] == "12 0"

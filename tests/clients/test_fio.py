@@ -1,46 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """fio's engine rdma: its server's memory is what it writes to, reads from, or sends to."""
-import json
-import os
+import functools
 
 import pytest
 
 from common import expect_success
-from rdmacm import start_listener
+from fio_rdma import BLOCKS, expect_bytes, run_fio
 
 NOBODY_ON = ["ib"]
-BLOCK = 65536
-BLOCKS = 16
 
 
 @pytest.fixture
 def fio(device, port):
-    """Runs both ends; how they ended, and what is in their memory then, client's first."""
-    directory = device.new_directory()
-    memory = [directory / "client", directory / "server"]
-
-    def run(verb, depth, client_flags=(), server_flags=()):
-        argv = ["fio", "--ioengine=rdma", "--verify_state_save=0", f"--port={port}", f"--bs={BLOCK}",
-                f"--size={BLOCK * BLOCKS}", f"--iodepth={depth}", "--output-format=json"]
-        for path in memory:
-            path.write_bytes(os.urandom(BLOCK * depth))
-            device.give(path)
-        server = start_listener(device, port, *argv, "--name=server", "--rw=read",
-                                f"--mem=mmapshared:{memory[1]}", *server_flags)
-        client = device.run(*argv, "--name=client", "--rw=write", "--hostname=127.0.0.1",
-                            f"--verb={verb}", f"--mem=mmapshared:{memory[0]}", *client_flags)
-        if client.status:
-            server.kill()
-        return client, server.finish(), [path.read_bytes() for path in memory]
-
-    return run
-
-
-def expect_bytes(result, direction):
-    """Of a good end: what it says that it has moved."""
-    report = result.stdout[result.stdout.index("{"):]
-    moved = json.loads(report)["jobs"][0][direction]["io_bytes"]
-    assert expect_success(result) and moved == BLOCK * BLOCKS, result
+    return functools.partial(run_fio, device, device, port)
 
 
 @pytest.mark.parametrize("depth", [1, BLOCKS])

@@ -8,7 +8,7 @@ import pytest
 
 from common import Device, expect_success, listening_ports, new_port, wait_until
 from common import PATIENCE
-from middleware import TRANSPORTS, compiled, ucx, ucx_perftest
+from middleware import TRANSPORTS, UCP, compiled, ucx, ucx_perftest
 from rdmacm import run_both, start_listener
 
 NOBODY_ON = ["ib"]
@@ -72,26 +72,6 @@ def perftest(device, *flags, iters=ITERS, **env):
     assert "ERROR" not in client.stdout + client.stderr, client
     done, _, average, _, _, _, rate, overall = numbers_of(client)
     assert done == iters and average > 0 and rate > 0 and overall > 0, client
-
-
-UCP = {
-    "tag-lat": ["-t", "tag_lat", "-s", 64],
-    "tag-sync": ["-t", "tag_sync_lat", "-s", 64],
-    "tag-bw": ["-t", "tag_bw", "-s", 65536],
-    "tag-iov": ["-t", "tag_bw", "-s", "16,48,8192", "-D", "iov"],
-    "tag-unexpected": ["-t", "tag_lat", "-s", 3000, "-U"],
-    "am-lat": ["-t", "ucp_am_lat", "-s", 64],
-    "am-bw": ["-t", "ucp_am_bw", "-s", 65536],
-    "put-lat": ["-t", "ucp_put_lat", "-s", 64],
-    "put-bw": ["-t", "ucp_put_bw", "-s", 65536],
-    "get": ["-t", "ucp_get", "-s", 65536],
-    "add": ["-t", "ucp_add", "-s", 8],
-    "fadd": ["-t", "ucp_fadd", "-s", 8],
-    "swap": ["-t", "ucp_swap", "-s", 8],
-    "cswap": ["-t", "ucp_cswap", "-s", 8],
-    "stream": ["-t", "stream_bw", "-s", 4096],
-    "error-handling": ["-t", "tag_lat", "-s", 64, "-e"],
-}
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)

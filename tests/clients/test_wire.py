@@ -5,7 +5,6 @@ pair of virtual interfaces joins. No privilege is needed for that but a user nam
 """
 import contextlib
 import ipaddress
-import json
 import pathlib
 import shutil
 import struct
@@ -17,7 +16,7 @@ import pytest
 from common import PATIENCE, SIMHCA, expect_bandwidths, expect_latencies, expect_pingpong
 from common import expect_success, new_port, wait_until
 from namespaces import IPV4, IPV4_GID, IPV6, IPV6_GID, LINK_LOCAL_GID
-from namespaces import listens, namespaces_can_be_had, two_hosts
+from namespaces import listens, namespaces_can_be_had, two_hosts, wire
 
 pytestmark = pytest.mark.skipif(not namespaces_can_be_had(),
                                 reason="no user namespaces, or no virtual Ethernet in them")
@@ -210,7 +209,7 @@ def test_report(hosts):
     hosts[0].start(*argv, IPV4[1])
 
     def seen(host, peer):
-        report = json.loads(expect_success(host.tool.run(SIMHCA, "wire", "--json")).stdout)
+        report = wire(host)
         return report["peers"].get(f"0000:0000:0000:0000:0000:ffff:0a63:000{peer}", {"sent": 0})
 
     wait_until(lambda: seen(hosts[0], 2)["sent"] > 100 and seen(hosts[1], 1)["sent"] > 10,

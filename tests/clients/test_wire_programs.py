@@ -1,23 +1,42 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""Middleware between two hosts, three hosts, and hosts that have no IPv4."""
-import json
+"""
+What other tests run on one host, between two hosts; three hosts, and hosts that have no IPv4.
+SIMHCA_SOAK=1: each row of the tables of perftest's programs and of UCX's.
+"""
+import os
 import re
+import shutil
 
 import pytest
 
-from common import PATIENCE, SIMHCA, expect_pingpong, expect_success, new_port, wait_until
-from middleware import ucx, ucx_perftest
+from common import PATIENCE, expect_bandwidths, expect_latencies, expect_pingpong, expect_success
+from common import measured, new_port, wait_until
+from fio_rdma import BLOCKS, expect_bytes, run_fio
+from guest import QEMU, migrate
+from middleware import UCP, ucx, ucx_perftest
 from namespaces import IPV4, IPV4_GID, IPV6, join, listens, namespaces_can_be_had
-from namespaces import three_hosts, two_hosts
+from namespaces import three_hosts, two_hosts, wire
+from perftest import BANDWIDTHS, BOTH_WAYS, ITERS, LARGEST, LATENCIES, QUIET, SIZES
+from perftest import UD_SIZES, expected_iterations, flags_of
 
 pytestmark = pytest.mark.skipif(not namespaces_can_be_had(),
                                 reason="no user namespaces, or no virtual Ethernet in them")
 
+LONG = os.environ.get("SIMHCA_SOAK") == "1"
+
 
 @pytest.fixture(scope="module")
-def hosts():
+def module_hosts():
     with two_hosts(9000) as hosts:
         yield hosts
+
+
+@pytest.fixture
+def hosts(module_hosts):
+    yield module_hosts
+    for host in module_hosts:
+        host.kill_programs()
+        host.expect_idle()
 
 
 def pair(hosts, server_argv, client_argv, port):
@@ -28,23 +47,43 @@ def pair(hosts, server_argv, client_argv, port):
     return client
 
 
-@pytest.mark.parametrize("test", ["tag_lat", "ucp_put_bw", "ucp_get", "ucp_fadd"])
-def test_ucx(hosts, test):
+@pytest.mark.parametrize("transport", ["rc", "ud"] if LONG else ["rc"])
+@pytest.mark.parametrize("test", UCP if LONG else ["tag-lat", "put-bw", "get", "fadd"])
+def test_ucx(hosts, test, transport):
     """Tags, puts, gets and atomics by ucx_perftest."""
     port = new_port()
-    argv = ["env", *(f"{name}={value}" for name, value in ucx("rc").items()), *ucx_perftest(),
-            "-f", "-q", "-p", port, "-n", 100, "-w", 10, "-t", test]
+    argv = ["env", *(f"{name}={value}" for name, value in ucx(transport).items()),
+            *ucx_perftest(), "-f", "-q", "-p", port, "-n", 100, "-w", 10, *UCP[test]]
     client = pair(hosts, argv, [*argv, IPV4[1]], port)
     assert "ERROR" not in client.stdout + client.stderr, client
 
 
-@pytest.mark.parametrize("provider, endpoint", [("verbs", "msg"), ("verbs;ofi_rxm", "rdm")])
-def test_libfabric(hosts, provider, endpoint):
+@pytest.mark.parametrize("provider, endpoint, size", [
+    ("verbs", "msg", 65536), ("verbs", "dgram", 2048), ("verbs;ofi_rxm", "rdm", 65536),
+    ("verbs;ofi_rxd", "rdm", 65536)])
+def test_libfabric(hosts, provider, endpoint, size):
     """Data are looked at."""
     port = new_port()
-    argv = ["fi_pingpong", "-p", provider, "-e", endpoint, "-c", "-I", 20, "-S", 65536]
+    argv = ["fi_pingpong", "-p", provider, "-e", endpoint, "-c", "-I", 20, "-S", size]
     client = pair(hosts, [*argv, "-B", port], [*argv, "-P", port, IPV4[1]], port)
-    assert re.search(r"^64k +20 +=20 ", client.stdout, re.M), client
+    assert re.search(rf"^{size // 1024}k +20 +=20 ", client.stdout, re.M), client
+
+
+@pytest.mark.parametrize("verb", ["write", "read", "send"] if LONG else ["write"])
+def test_fio(hosts, verb):
+    """One block each: of a single one both have the same in the end; all of them of messages."""
+    client, server, memory = run_fio(*hosts, new_port(), verb, BLOCKS if verb == "send" else 1,
+                                     address=IPV4[1])
+    expect_bytes(client, "write")
+    expect_success(server)
+    assert memory[0] == memory[1]
+
+
+@pytest.mark.skipif(not shutil.which(QEMU), reason=f"{QEMU} is not installed")
+@pytest.mark.parametrize("pin_all", [True, False] if LONG else [True])
+def test_migration(hosts, pin_all):
+    """A guest that runs moves from one host to the other."""
+    migrate(*hosts, IPV4[1], new_port(), pin_all)
 
 
 def test_three_hosts():
@@ -64,8 +103,7 @@ def test_three_hosts():
         for program in [*(host.start(*argv) for host, argv in clients), *servers]:
             expect_pingpong(program.finish(), 16384, 300)
         for host in hosts:
-            peers = json.loads(expect_success(host.tool.run(SIMHCA, "wire", "--json")).stdout)
-            assert len(peers["addresses"]) >= 4, peers
+            assert len(wire(host)["addresses"]) >= 4, wire(host)
 
 
 def test_ipv6_only():
@@ -82,3 +120,42 @@ def test_ipv6_only():
         assert client.stdout.count("ping data") == 10, client
         expect_success(client)
         expect_success(server.finish())
+
+
+# --------------------------------------------------------------------------------- perftest
+
+
+def rows(kind, table, *more):
+    """
+    Of one of perftest's tables, but for those that name a GID, which is one of a single host, and
+    for messages of UC that are longer than what can wait for an engine: some of it may be lost.
+    """
+    return {f"{kind}-{name}": (program, [*flags_of(flags, sizes), *more], sizes)
+            for name, (program, flags, sizes) in table.items()
+            if "-x" not in flags and not ("UC" in flags and sizes == LARGEST)}
+
+
+PERFTEST = rows("bw", BANDWIDTHS) | rows("both", BOTH_WAYS, "-b") | rows("lat", LATENCIES)
+if LONG:
+    PERFTEST |= {f"all-{program}": (program, ["-a"], SIZES)
+                 for program in ("ib_send_bw", "ib_write_bw", "ib_read_bw", "ib_send_lat",
+                                 "ib_write_lat", "ib_read_lat")}
+    PERFTEST["all-ib_send_lat-ud"] = "ib_send_lat", ["-a", "-c", "UD"], UD_SIZES
+else:
+    PERFTEST = {name: PERFTEST[name]
+                for name in ("bw-send-xrc", "bw-send-srq-q-e", "bw-atomic-add", "both-read")}
+
+
+@pytest.mark.parametrize("program, flags, sizes", PERFTEST.values(), ids=PERFTEST)
+def test_perftest(hosts, program, flags, sizes):
+    """Both ends come to a good end, and the client has measured."""
+    def run():
+        port = new_port()
+        argv = [program, *QUIET, "-x", IPV4_GID, "-n", ITERS, *flags, "-p", port]
+        return [pair(hosts, argv, [*argv, IPV4[1]], port)]
+
+    [client] = measured(run)
+    if program.endswith("_lat"):
+        expect_latencies(client, sizes, ITERS)
+    else:
+        expect_bandwidths(client, sizes, expected_iterations(flags, ITERS))

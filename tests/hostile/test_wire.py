@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """The wire under what anybody can send to it: floods, and packets that want an answer."""
 import ipaddress
-import json
 import pathlib
 import socket
 import struct
@@ -16,7 +15,7 @@ pytest.register_assert_rewrite("common", "namespaces")
 from common import BUILD, PATIENCE, Launcher, expect_pingpong, expect_success  # noqa: E402
 from common import new_port, wait_until  # noqa: E402
 from namespaces import IPV4, IPV4_GID, IPV6, another_host, inside, join, listens  # noqa: E402
-from namespaces import namespaces_can_be_had, two_hosts  # noqa: E402
+from namespaces import namespaces_can_be_had, two_hosts, wire  # noqa: E402
 
 FLOOD = BUILD / "tests" / "hostile" / "hostile-udp-flood"
 STRANGER = "10.98.0.2"
@@ -53,11 +52,6 @@ def scene(request):
         expect_success(stranger.run("ip", "route", "add", "fd99::/64", "via", "fd98::1"))
         yield hosts, stranger, request.param
         stranger.kill_programs()
-
-
-def wire(host):
-    return json.loads(expect_success(host.tool.run(BUILD / "bin" / "simhca", "wire",
-                                                   "--json")).stdout)
 
 
 def test_flood(scene, tmp_path):
