@@ -13,22 +13,27 @@ static struct simhca_congestion at_first(void)
 	return congestion;
 }
 
+static uint32_t window(const struct simhca_congestion *congestion)
+{
+	return simhca_congestion_window(congestion);
+}
+
 /* So many PSNs arrive; when does not matter. */
 static void arrive(struct simhca_congestion *congestion, uint32_t psns)
 {
-	simhca_congestion_acknowledged(congestion, 0, psns, 0);
+	simhca_congestion_acknowledged(congestion, 0, psns, 0, 1);
 }
 
 static void it_grows_by_what_arrives(void **state)
 {
 	struct simhca_congestion congestion = at_first();
 
-	assert_int_equal(congestion.window, SIMHCA_WINDOW_FIRST);
+	assert_int_equal(window(&congestion), SIMHCA_WINDOW_FIRST);
 	arrive(&congestion, 10);
-	assert_int_equal(congestion.window, SIMHCA_WINDOW_FIRST + 10);
+	assert_int_equal(window(&congestion), SIMHCA_WINDOW_FIRST + 10);
 	for (int i = 0; i < 100; i++)
-		arrive(&congestion, congestion.window);
-	assert_int_equal(congestion.window, SIMHCA_WINDOW_MOST);
+		arrive(&congestion, window(&congestion));
+	assert_int_equal(window(&congestion), SIMHCA_WINDOW_MOST);
 }
 
 static void a_loss_halves_it(void **state)
@@ -36,19 +41,19 @@ static void a_loss_halves_it(void **state)
 	struct simhca_congestion congestion = at_first();
 
 	simhca_congestion_lost(&congestion);
-	assert_int_equal(congestion.window, SIMHCA_WINDOW_FIRST / 2);
+	assert_int_equal(window(&congestion), SIMHCA_WINDOW_FIRST / 2);
 	/* Others until as much has arrived are of the same time. */
 	arrive(&congestion, SIMHCA_WINDOW_FIRST / 2 - 1);
 	simhca_congestion_lost(&congestion);
-	assert_int_equal(congestion.window, SIMHCA_WINDOW_FIRST / 2);
+	assert_int_equal(window(&congestion), SIMHCA_WINDOW_FIRST / 2);
 	/* From then on one more with each window. */
-	arrive(&congestion, 1);
-	assert_int_equal(congestion.window, SIMHCA_WINDOW_FIRST / 2 + 1);
+	arrive(&congestion, 2);
+	assert_int_equal(window(&congestion), SIMHCA_WINDOW_FIRST / 2 + 1);
 	for (int i = 0; i < 100; i++) {
-		arrive(&congestion, congestion.window + 1);
+		congestion.behind = congestion.window;
 		simhca_congestion_lost(&congestion);
 	}
-	assert_int_equal(congestion.window, SIMHCA_WINDOW_LEAST);
+	assert_int_equal(window(&congestion), SIMHCA_WINDOW_LEAST);
 }
 
 static void silence_begins_anew(void **state)
@@ -56,20 +61,19 @@ static void silence_begins_anew(void **state)
 	struct simhca_congestion congestion = at_first();
 
 	simhca_congestion_silence(&congestion);
-	assert_int_equal(congestion.window, SIMHCA_WINDOW_LEAST);
-	for (int i = 0; i < 3; i++)
-		arrive(&congestion, SIMHCA_WINDOW_LEAST);
+	assert_int_equal(window(&congestion), SIMHCA_WINDOW_LEAST);
+	arrive(&congestion, SIMHCA_WINDOW_FIRST / 2 - SIMHCA_WINDOW_LEAST);
 	/* Quickly to where it was a half, slowly from there. */
-	assert_int_equal(congestion.window, SIMHCA_WINDOW_FIRST / 2);
+	assert_int_equal(window(&congestion), SIMHCA_WINDOW_FIRST / 2);
 	arrive(&congestion, SIMHCA_WINDOW_LEAST);
-	assert_int_equal(congestion.window, SIMHCA_WINDOW_FIRST / 2);
+	assert_int_equal(window(&congestion), SIMHCA_WINDOW_FIRST / 2);
 }
 
 /* One request that is answered after so long. */
 static void take_time(struct simhca_congestion *congestion, uint64_t ns)
 {
 	simhca_congestion_sent(congestion, 0xffffff, 1000);
-	simhca_congestion_acknowledged(congestion, 0xffffff, 0, 1000 + ns);
+	simhca_congestion_acknowledged(congestion, 0xffffff, 0, 1000 + ns, 1);
 }
 
 static void patience_is_some_round_trips(void **state)
@@ -112,9 +116,47 @@ static void what_goes_twice_tells_no_time(void **state)
 
 		simhca_congestion_sent(&congestion, 7, 1000);
 		again[i](&congestion);
-		simhca_congestion_acknowledged(&congestion, 7, 8, MS);
+		simhca_congestion_acknowledged(&congestion, 7, 8, MS, 1);
 		assert_int_equal(simhca_congestion_patience(&congestion), 0);
 	}
+}
+
+/* Four that go one way grow as one of them would: each by a quarter. */
+static void several_grow_as_one(void **state)
+{
+	struct simhca_congestion congestion = at_first();
+
+	simhca_congestion_lost(&congestion);
+	simhca_congestion_acknowledged(&congestion, 0, 4 * SIMHCA_WINDOW_FIRST / 2 - 1, 0, 4);
+	assert_int_equal(window(&congestion), SIMHCA_WINDOW_FIRST / 2);
+	simhca_congestion_acknowledged(&congestion, 0, 2, 0, 4);
+	assert_int_equal(window(&congestion), SIMHCA_WINDOW_FIRST / 2 + 1);
+}
+
+/* Marks upon marks leave a packet in 64 round trips, which losses do not. */
+static void marks_leave_less_than_a_packet(void **state)
+{
+	struct simhca_congestion congestion = at_first();
+
+	take_time(&congestion, 10 * MS);
+	assert_int_equal(simhca_congestion_rest(&congestion, 1000 * MS), 0);
+	assert_int_equal(simhca_congestion_rest(&congestion, 1000 * MS), 0);
+	for (int i = 0; i < 100; i++) {
+		congestion.behind = congestion.window;
+		simhca_congestion_marked(&congestion);
+	}
+	assert_int_equal(window(&congestion), 1);
+	assert_int_equal(simhca_congestion_rest(&congestion, 1000 * MS), 0);
+	assert_int_equal(simhca_congestion_rest(&congestion, 1000 * MS), 640 * MS);
+	assert_int_equal(simhca_congestion_rest(&congestion, 1639 * MS), MS);
+	assert_int_equal(simhca_congestion_rest(&congestion, 1640 * MS), 0);
+	/* Nor do they give more than there was. */
+	simhca_congestion_lost(&congestion);
+	simhca_congestion_silence(&congestion);
+	assert_int_equal(simhca_congestion_rest(&congestion, 1640 * MS), 640 * MS);
+	/* It comes back by no more than twice as much. */
+	arrive(&congestion, 1);
+	assert_int_equal(simhca_congestion_rest(&congestion, 1640 * MS), 320 * MS);
 }
 
 /* What comes before the one that is timed, and what is sent after it, do not count. */
@@ -124,9 +166,9 @@ static void one_is_timed_at_a_time(void **state)
 
 	simhca_congestion_sent(&congestion, 7, 1000);
 	simhca_congestion_sent(&congestion, 8, 5 * MS);
-	simhca_congestion_acknowledged(&congestion, 0, 7, 6 * MS);
+	simhca_congestion_acknowledged(&congestion, 0, 7, 6 * MS, 1);
 	assert_int_equal(simhca_congestion_patience(&congestion), 0);
-	simhca_congestion_acknowledged(&congestion, 7, 9, 10 * MS + 1000);
+	simhca_congestion_acknowledged(&congestion, 7, 9, 10 * MS + 1000, 1);
 	assert_int_equal(simhca_congestion_patience(&congestion), 40 * MS);
 }
 
@@ -140,6 +182,8 @@ int main(void)
 		cmocka_unit_test(silence_makes_it_longer),
 		cmocka_unit_test(what_goes_twice_tells_no_time),
 		cmocka_unit_test(one_is_timed_at_a_time),
+		cmocka_unit_test(several_grow_as_one),
+		cmocka_unit_test(marks_leave_less_than_a_packet),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,9 +4,12 @@
  * on the wire, nobody of this host. What comes from others, is damaged, or too much, is dropped.
  */
 #include "cm/mad.h"
+#include "device/handles.h"
+#include "link/wire/inbox.h"
 #include "link/wire/pace.h"
 #include "link/wire/wire.h"
 #include "lossy.h"
+#include "transport/qp.h"
 #include "transport/requester.h"
 #include "wire_net.h"
 
@@ -39,16 +42,21 @@ struct net {
 };
 
 /* A side whose peer is QP 0x123 elsewhere, with a receive. */
-static struct net net_new(void **state, enum ibv_qp_type type)
+static struct net net_to(void **state, enum ibv_qp_type type, unsigned int peer)
 {
 	struct net net = { .world = *state, .options = default_options(type) };
 
 	net.options.psn = FIRST_PSN;
 	net.options.path_mtu = IBV_MTU_256;
 	net.side = side_new(client_new(*state, 0), &net.options);
-	qp_connect(net.side->qp, ELSEWHERE, 0x123, &net.options);
+	qp_connect(net.side->qp, peer, 0x123, &net.options);
 	recv_into(net.side, 1, 0, 2048);
 	return net;
+}
+
+static struct net net_new(void **state, enum ibv_qp_type type)
+{
+	return net_to(state, type, ELSEWHERE);
 }
 
 static struct simhca_packet a_send(const struct net *net, uint32_t psn, uint64_t length)
@@ -632,6 +640,73 @@ static void answers_are_asked_for_on_the_way(void **state)
 	assert_int_equal(wire_net_asked() - asked, 256 / 64);
 }
 
+static struct simhca_congestion *congestion_of(const struct net *net)
+{
+	const struct qp *qp = net->side->qp;
+	const struct simhca_qp *object =
+		simhca_object(net->side->client->context, SIMHCA_OBJ_QP, qp->handle, NULL);
+
+	return simhca_inbox_congestion(object->inbox);
+}
+
+/* With a quarter of a PSN as its window a packet leaves every four round trips, and not sooner. */
+static void less_than_a_packet(void **state)
+{
+	struct net net = net_new(state, IBV_QPT_RC);
+	uint64_t sent;
+
+	write_mtus(&net, 1, 1);
+	advance(*state, MSEC);
+	acknowledge(&net, 0);
+	settle(*state);
+	congestion_of(&net)->window = SIMHCA_WINDOW_PSN / 4;
+	congestion_of(&net)->enough = 0;
+	write_mtus(&net, 2, 1);
+	acknowledge(&net, 1);
+	settle(*state);
+	expect(net.side->send_cq, 1, SUCCESS);
+	expect(net.side->send_cq, 2, SUCCESS);
+	congestion_of(&net)->window = SIMHCA_WINDOW_PSN / 4;
+	sent = stat(&net, SIMHCA_STAT_XMIT_PACKETS);
+	write_mtus(&net, 3, 1);
+	advance(*state, 3 * MSEC);
+	assert_int_equal(stat(&net, SIMHCA_STAT_XMIT_PACKETS), sent);
+	advance(*state, 2 * MSEC);
+	assert_int_equal(stat(&net, SIMHCA_STAT_XMIT_PACKETS), sent + 1);
+}
+
+/* By how much of a PSN a QP has grown with a window beside another one that is under way. */
+static uint32_t growth_beside(void **state, unsigned int peer_of_other)
+{
+	struct net net = net_new(state, IBV_QPT_RC);
+	struct net other = net_to(state, IBV_QPT_RC, peer_of_other);
+	uint32_t window;
+
+	write_mtus(&net, 1, 64);
+	write_mtus(&other, 1, 64);
+	simhca_congestion_marked(congestion_of(&net));
+	window = congestion_of(&net)->window;
+	acknowledge(&net, window / SIMHCA_WINDOW_PSN - 1);
+	settle(*state);
+	window = congestion_of(&net)->window - window;
+	for (int i = 0; i < 2; i++) {
+		const struct side *side = i ? other.side : net.side;
+
+		assert_int_equal(0,
+				 simhca_destroy_qp(side->client->context, side->qp->handle, NULL));
+	}
+	return window;
+}
+
+/* Those with one peer as one of them would; when one of them has gone, the other by itself. */
+static void those_with_one_peer_share(void **state)
+{
+	assert_in_range(growth_beside(state, STRANGER), SIMHCA_WINDOW_PSN - 1, SIMHCA_WINDOW_PSN);
+	assert_in_range(growth_beside(state, ELSEWHERE), SIMHCA_WINDOW_PSN / 2 - 1,
+			SIMHCA_WINDOW_PSN / 2);
+	assert_in_range(growth_beside(state, STRANGER), SIMHCA_WINDOW_PSN - 1, SIMHCA_WINDOW_PSN);
+}
+
 /* ---------------------------------------------------------------------------- static rate */
 
 #define PACKETS 128 /* of a message; what follows is in ns, at 2.5 Gb/s, with all headers */
@@ -1014,6 +1089,8 @@ int main(void)
 		ON_THE_WIRE(answers_are_asked_for_on_the_way),
 		ON_THE_WIRE(a_read_asks_for_less),
 		ON_THE_WIRE(a_marked_response),
+		ON_THE_WIRE(less_than_a_packet),
+		ON_THE_WIRE(those_with_one_peer_share),
 		ON_THE_WIRE(it_sends_by_its_rate),
 		ON_THE_WIRE(no_rate_is_no_limit),
 		ON_THE_WIRE(datagrams_go_by_their_rate),

@@ -32,7 +32,7 @@
 
 #define FRAME_MOST 9216
 #define QUEUE_MOST 256
-#define FLOWS_MOST 16
+#define FLOWS_MOST 128
 #define REPORT_BYTES 1000000u
 #define BURST_NS 2000000u /* what the bucket holds: of a moment in which we do not run */
 #define HELD_MOST 256

@@ -3,6 +3,7 @@
 RoCE v2 over a wire that loses packets, carries them twice or late, and damages them (bad_wire.c):
 whatever it does, data arrive once and in order, or the requester is told.
 """
+import collections
 import contextlib
 import os
 import pathlib
@@ -115,9 +116,9 @@ NARROW = {"rate": 100, "queue": 64}
 MEGABYTES = 400 if os.environ.get("SIMHCA_SOAK") == "1" else 25  # that the link carries meanwhile
 
 
-def without_end(hosts, program, server_at):
+def without_end(hosts, program, server_at, qps):
     port = new_port()
-    argv = [program, "-F", "-x", IPV4_GID, "-p", port, "-D", 10 * PATIENCE]
+    argv = [program, "-F", "-x", IPV4_GID, "-p", port, "-D", 10 * PATIENCE, "-q", qps]
     server = hosts[server_at].start(*argv)
     wait_until(lambda: listens(hosts[server_at], port) or not server.running, PATIENCE,
                "it listens")
@@ -125,12 +126,12 @@ def without_end(hosts, program, server_at):
 
 
 # All of them from the first host to the second.
-def writes(hosts):
-    return without_end(hosts, "ib_write_bw", 1)
+def writes(hosts, qps=1):
+    return without_end(hosts, "ib_write_bw", 1, qps)
 
 
-def reads(hosts):
-    return without_end(hosts, "ib_read_bw", 0)
+def reads(hosts, qps=1):
+    return without_end(hosts, "ib_read_bw", 0, qps)
 
 
 def tcp(hosts):
@@ -147,18 +148,21 @@ def carried(link):
             for line in link.stdout.splitlines()[1:]]
 
 
-# Two flows; early: the link marks, or only loses; the least part of it that each gets.
-FAIR = [(writes, tcp, 32, 0.2), (writes, writes, 32, 0.2), (reads, tcp, 32, 0.1),
-        (writes, tcp, 64, 0.2)]
+# A program with so many QPs, and what is beside it; early: the link marks, or only loses; the least
+# part of it that each of the flows gets.
+FAIR = [(writes, 1, tcp, 32, 0.2), (writes, 1, writes, 32, 0.2), (reads, 1, tcp, 32, 0.1),
+        (writes, 1, tcp, 64, 0.2), (writes, 4, tcp, 32, 0.08)]
 if os.environ.get("SIMHCA_SOAK") == "1":
-    FAIR += [(writes, writes, 64, 0.2), (reads, tcp, 64, 0.1)]
+    FAIR += [(writes, 1, writes, 64, 0.2), (reads, 1, tcp, 64, 0.1), (writes, 4, tcp, 64, 0.08),
+             (reads, 4, tcp, 32, 0.05), (writes, 16, tcp, 32, 0.01), (writes, 16, tcp, 64, 0.01),
+             (writes, 64, tcp, 32, 0.002)]
 
 
-@pytest.mark.parametrize("flow, beside, early, least", FAIR)
-def test_fair(bad_wire, early, flow, beside, least):
-    """Two flows, by each of which a narrow link would be full: none of them starves."""
+@pytest.mark.parametrize("flow, qps, beside, early, least", FAIR)
+def test_fair(bad_wire, early, flow, qps, beside, least):
+    """Flows, by each of which a narrow link would be full: none of them starves."""
     with joined(bad_wire, **NARROW, early=early) as (hosts, link):
-        programs = [*flow(hosts), *beside(hosts)]
+        programs = [*flow(hosts, qps), *beside(hosts)]
 
         def all_run():
             for program in programs:
@@ -166,10 +170,12 @@ def test_fair(bad_wire, early, flow, beside, least):
             return True
 
         def flows():
-            last = carried(link)[-1:]
-            return {qpn for qpn, size in last[0].items() if size > 10000} if last else set()
+            sums = collections.Counter()
+            for one in carried(link):
+                sums.update(one)
+            return {qpn for qpn, size in sums.items() if size > 10000}
 
-        wait_until(lambda: all_run() and len(flows()) == 2, PATIENCE, "both send")
+        wait_until(lambda: all_run() and len(flows()) == qps + 1, PATIENCE, "all of them send")
         qpns = flows()
         begun = len(carried(link))
         wait_until(lambda: all_run() and len(carried(link)) >= begun + MEGABYTES,

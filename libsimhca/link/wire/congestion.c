@@ -6,11 +6,33 @@
 #define LEAST_PATIENCE_NS 4000000ull
 #define MOST_SILENCES 8
 
+#define PSN SIMHCA_WINDOW_PSN
+
 void simhca_congestion_begin(struct simhca_congestion *congestion)
 {
-	*congestion = (struct simhca_congestion){ .window = SIMHCA_WINDOW_FIRST,
-						  .enough = SIMHCA_WINDOW_MOST,
-						  .behind = SIMHCA_WINDOW_FIRST };
+	*congestion = (struct simhca_congestion){ .window = SIMHCA_WINDOW_FIRST * PSN,
+						  .enough = SIMHCA_WINDOW_MOST * PSN,
+						  .behind = SIMHCA_WINDOW_FIRST * PSN };
+}
+
+uint32_t simhca_congestion_window(const struct simhca_congestion *congestion)
+{
+	uint32_t parts = atomic_load_explicit(&congestion->window, memory_order_relaxed);
+
+	return parts < PSN ? 1 : parts / PSN;
+}
+
+uint64_t simhca_congestion_rest(struct simhca_congestion *congestion, uint64_t now_ns)
+{
+	uint64_t ns;
+
+	if (congestion->window >= PSN)
+		return 0;
+	ns = congestion->round_trip_ns * PSN / congestion->window;
+	if (now_ns - congestion->rested_at < ns)
+		return congestion->rested_at + ns - now_ns;
+	congestion->rested_at = now_ns;
+	return 0;
 }
 
 void simhca_congestion_sent(struct simhca_congestion *congestion, uint32_t psn, uint64_t now_ns)
@@ -40,47 +62,68 @@ uint64_t simhca_congestion_patience(const struct simhca_congestion *congestion)
 	return (ns < LEAST_PATIENCE_NS ? LEAST_PATIENCE_NS : ns) << congestion->silences;
 }
 
-void simhca_congestion_acknowledged(struct simhca_congestion *congestion, uint32_t una,
-				    uint32_t psn, uint64_t now_ns)
+/* By a PSN in a window of each PSN, by all QPs that share the way; at most twice as large. */
+static void grow(struct simhca_congestion *congestion, uint64_t parts, uint32_t flows)
 {
-	uint32_t psns = (uint32_t)simhca_psn_cmp(psn, una);
+	uint64_t step = (uint64_t)congestion->window * flows, more;
+
+	congestion->credit += parts * PSN;
+	more = congestion->credit / step;
+	congestion->credit %= step;
+	congestion->window += more < congestion->window ? (uint32_t)more : congestion->window;
+}
+
+void simhca_congestion_acknowledged(struct simhca_congestion *congestion, uint32_t una,
+				    uint32_t psn, uint64_t now_ns, uint32_t flows)
+{
+	uint64_t parts = (uint64_t)simhca_psn_cmp(psn, una) * PSN;
 
 	if (congestion->timed_at && simhca_psn_cmp(psn, congestion->timed_psn) > 0)
 		take_time(congestion, now_ns - congestion->timed_at);
 	congestion->silences = 0;
-	congestion->behind += psns;
-	if (congestion->window < congestion->enough) {
-		congestion->window += psns;
-	} else {
-		congestion->credit += psns;
-		if (congestion->credit >= congestion->window) {
-			congestion->credit = 0;
-			congestion->window++;
-		}
-	}
-	if (congestion->window > SIMHCA_WINDOW_MOST)
-		congestion->window = SIMHCA_WINDOW_MOST;
+	congestion->behind += parts;
+	if (congestion->window < congestion->enough)
+		congestion->window += (uint32_t)parts;
+	else
+		grow(congestion, parts, flows);
+	if (congestion->window > SIMHCA_WINDOW_MOST * PSN)
+		congestion->window = SIMHCA_WINDOW_MOST * PSN;
+}
+
+/* A half, but for this reason no less than so much. */
+static uint32_t half_of(uint32_t window, uint32_t least)
+{
+	if (window <= least)
+		return window;
+	return window / 2 < least ? least : window / 2;
+}
+
+/* Once for what was under way at a time. */
+static void fall(struct simhca_congestion *congestion, uint32_t least)
+{
+	if (congestion->behind < congestion->window)
+		return;
+	congestion->behind = congestion->credit = 0;
+	congestion->window = congestion->enough = half_of(congestion->window, least);
 }
 
 void simhca_congestion_lost(struct simhca_congestion *congestion)
 {
 	congestion->timed_at = 0; /* it is sent again: which one is answered nobody knows */
-	if (congestion->behind < congestion->window)
-		return;
-	congestion->behind = congestion->credit = 0;
-	congestion->window /= 2;
-	if (congestion->window < SIMHCA_WINDOW_LEAST)
-		congestion->window = SIMHCA_WINDOW_LEAST;
-	congestion->enough = congestion->window;
+	fall(congestion, SIMHCA_WINDOW_LEAST * PSN);
+}
+
+void simhca_congestion_marked(struct simhca_congestion *congestion)
+{
+	fall(congestion, SIMHCA_WINDOW_PART);
 }
 
 void simhca_congestion_silence(struct simhca_congestion *congestion)
 {
-	uint32_t half = congestion->window / 2;
-
 	congestion->timed_at = 0;
 	congestion->silences++;
 	congestion->behind = congestion->credit = 0;
-	congestion->enough = half < SIMHCA_WINDOW_LEAST ? SIMHCA_WINDOW_LEAST : half;
-	congestion->window = SIMHCA_WINDOW_LEAST;
+	congestion->enough = half_of(congestion->window, SIMHCA_WINDOW_LEAST * PSN);
+	if (congestion->window > SIMHCA_WINDOW_LEAST * PSN)
+		congestion->window = SIMHCA_WINDOW_LEAST * PSN;
 }

@@ -2,7 +2,11 @@
 /*
  * How much a QP may have under way on a wire that others use as well: its window falls by half when
  * something is lost or the network says that it is full, and grows by one PSN with each window that
- * arrives; at first, and after silence, with each PSN (as TCP's: RFC 5681).
+ * arrives, or by the nth part of one if n QPs go the same way; at first, and after silence, with
+ * each PSN (as TCP's: RFC 5681, and, for several that go the same way, RFC 6356).
+ *
+ * By chance a packet is lost, but none is marked. So losses leave a window in which the next one is
+ * noticed, while marks make it less than one PSN in the end: then the QP rests after each packet.
  *
  * And how soon it asks again if an answer is missing, which the transport's timer, made for any
  * network, would find out a hundred times later; ConnectX calls that adaptive retransmission.
@@ -22,12 +26,13 @@ static inline bool simhca_ecn_is_marked(uint8_t traffic_class)
 	return (traffic_class & SIMHCA_ECN_MASK) == SIMHCA_ECN_MASK;
 }
 
-/* PSNs; a QP's requester has it, under its lock. */
+/* A QP's requester has it, under its lock. */
 struct simhca_congestion {
-	_Atomic uint32_t window; /* others look at it */
+	_Atomic uint32_t window; /* others look at it; in units of SIMHCA_WINDOW_PSN, as these: */
 	uint32_t enough;	 /* up to there it grows by each PSN */
-	uint32_t credit;	 /* acknowledged since it grew */
-	uint32_t behind; /* acknowledged since it fell: less than a window is of the same loss */
+	uint64_t credit;	 /* acknowledged, and has not made it grow yet */
+	uint64_t behind;    /* acknowledged since it fell: less than a window is of the same loss */
+	uint64_t rested_at; /* when it went on last */
 	/* How long an answer takes, by the requests of which one is timed at a time. */
 	uint64_t timed_at; /* 0: none is */
 	uint32_t timed_psn;
@@ -35,19 +40,30 @@ struct simhca_congestion {
 	unsigned int silences;	/* since something was acknowledged */
 };
 
+/* PSNs */
 #define SIMHCA_WINDOW_FIRST 32 /* what a socket's buffer holds by default */
-#define SIMHCA_WINDOW_LEAST 4
+#define SIMHCA_WINDOW_LEAST 2  /* after losses */
 #define SIMHCA_WINDOW_MOST 512
+/* What a PSN is in `window`, and the least that marks leave of one. */
+#define SIMHCA_WINDOW_PSN 1024u
+#define SIMHCA_WINDOW_PART (SIMHCA_WINDOW_PSN / 64)
 
 void simhca_congestion_begin(struct simhca_congestion *congestion);
 /* A request for which an answer is wanted goes out for the first time. */
 void simhca_congestion_sent(struct simhca_congestion *congestion, uint32_t psn, uint64_t now_ns);
-/* All before psn has arrived; una: all before that was known to. */
+/* All before psn has arrived; una: all before that was known to; flows: QPs that go this way. */
 void simhca_congestion_acknowledged(struct simhca_congestion *congestion, uint32_t una,
-				    uint32_t psn, uint64_t now_ns);
+				    uint32_t psn, uint64_t now_ns, uint32_t flows);
 void simhca_congestion_lost(struct simhca_congestion *congestion);
+/* The network says that it is full. */
+void simhca_congestion_marked(struct simhca_congestion *congestion);
 /* No answer in time: nothing is known of the network any more. */
 void simhca_congestion_silence(struct simhca_congestion *congestion);
+
+/* PSNs that may be under way: one at least. */
+uint32_t simhca_congestion_window(const struct simhca_congestion *congestion);
+/* For how many ns a packet has to wait as the window is less than one PSN; 0: it goes. */
+uint64_t simhca_congestion_rest(struct simhca_congestion *congestion, uint64_t now_ns);
 
 /* How long to wait for an answer, in ns; 0: as long as the transport says. */
 uint64_t simhca_congestion_patience(const struct simhca_congestion *congestion);

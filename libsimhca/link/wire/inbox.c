@@ -22,6 +22,7 @@ struct simhca_inbox {
 	bool psn_known;
 	struct simhca_congestion congestion;
 	struct simhca_pace pace;
+	struct simhca_share share;
 	atomic_bool notified;
 	uint64_t told_at;  /* of whoever has it */
 	uint32_t openings; /* what was dequeued before the last one does not come back */
@@ -121,6 +122,11 @@ struct simhca_pace *simhca_inbox_pace(struct simhca_inbox *inbox)
 	return &inbox->pace;
 }
 
+struct simhca_share *simhca_inbox_share(struct simhca_inbox *inbox)
+{
+	return &inbox->share;
+}
+
 bool simhca_inbox_notify(struct simhca_inbox *inbox, const struct simhca_wire_path *from)
 {
 	bool believed;
@@ -183,7 +189,7 @@ bool simhca_inbox_traffic(struct simhca_inbox *inbox, struct simhca_wire_traffic
 		.repeated = atomic_load_explicit(&inbox->repeated, memory_order_relaxed),
 		.received = inbox->received,
 		.lost = inbox->lost,
-		.window = atomic_load_explicit(&inbox->congestion.window, memory_order_relaxed),
+		.window = simhca_congestion_window(&inbox->congestion),
 	};
 	pthread_mutex_unlock(&inbox->lock);
 	return connected;

@@ -8,6 +8,7 @@
 
 #include "link/wire/congestion.h"
 #include "link/wire/pace.h"
+#include "link/wire/share.h"
 #include "link/wire/wire.h"
 #include "transport/packet.h"
 
@@ -58,6 +59,9 @@ struct simhca_congestion *simhca_inbox_congestion(struct simhca_inbox *inbox);
 
 /* How fast it sends, also if it is connected to nobody; likewise. */
 struct simhca_pace *simhca_inbox_pace(struct simhca_inbox *inbox);
+
+/* What it has of the way to its peer. */
+struct simhca_share *simhca_inbox_share(struct simhca_inbox *inbox);
 
 /* The peer was told by the network that it is full: from its address, or it is not believed. */
 bool simhca_inbox_notify(struct simhca_inbox *inbox, const struct simhca_wire_path *from);

@@ -54,6 +54,7 @@ struct simhca_wire {
 	 * that is out of its table is freed. After the fabric's lock.
 	 */
 	pthread_rwlock_t lock;
+	struct simhca_ways ways;
 	_Atomic uint64_t inbox_bytes;
 	atomic_bool no_runs; /* each datagram is to be one by itself */
 	pthread_mutex_t gmp_lock;
@@ -86,6 +87,7 @@ int simhca_wire_open(struct simhca_fabric *fabric, const struct simhca_wire_ops 
 	pthread_rwlock_init(&wire->lock, &attr);
 	pthread_rwlockattr_destroy(&attr);
 	pthread_mutex_init(&wire->gmp_lock, NULL);
+	simhca_ways_open(&wire->ways);
 	fabric->wire = wire;
 	fabric->uplink = &uplink;
 	return 0;
@@ -97,6 +99,7 @@ void simhca_wire_free(struct simhca_fabric *fabric)
 		return;
 	pthread_rwlock_destroy(&fabric->wire->lock);
 	pthread_mutex_destroy(&fabric->wire->gmp_lock);
+	simhca_ways_close(&fabric->wire->ways);
 	free(fabric->wire);
 }
 
@@ -147,6 +150,7 @@ static void detach(struct simhca_qp *qp)
 	/* It is in no table: whoever had found it there has let go of it then. */
 	pthread_rwlock_wrlock(&wire->lock);
 	pthread_rwlock_unlock(&wire->lock);
+	simhca_share_leave(&wire->ways, simhca_inbox_share(qp->inbox));
 	simhca_inbox_destroy(qp->inbox);
 }
 
@@ -164,12 +168,15 @@ static void connect_qp(struct simhca_qp *qp)
 	} else {
 		simhca_device_gid(qp->device, av->sgid_index, &path.source);
 		simhca_inbox_open(qp->inbox, &path, qp->qpc->dest_qpn, qp->qpc->path_mtu);
+		simhca_share_join(&qp->device->fabric->wire->ways, simhca_inbox_share(qp->inbox),
+				  &av->dgid);
 		atomic_store(&qp->link, &wire_link);
 	}
 }
 
 static void reset(struct simhca_qp *qp)
 {
+	simhca_share_leave(&qp->device->fabric->wire->ways, simhca_inbox_share(qp->inbox));
 	simhca_inbox_close(qp->inbox);
 }
 
@@ -392,11 +399,29 @@ static struct simhca_handover paced(struct simhca_qp *qp, const struct simhca_pa
 	return handover;
 }
 
+/* LATE: less than one packet a round trip is what the network has for it. */
+static struct simhca_handover rested(struct simhca_qp *qp)
+{
+	struct simhca_congestion *congestion = simhca_inbox_congestion(qp->inbox);
+	struct simhca_handover handover = { .outcome = SIMHCA_ACCEPTED };
+
+	if (congestion->window >= SIMHCA_WINDOW_PSN)
+		return handover;
+	handover.delay_ns =
+		simhca_congestion_rest(congestion, simhca_engine_now(qp->context->engine));
+	if (handover.delay_ns)
+		handover.outcome = SIMHCA_LATE;
+	return handover;
+}
+
 static struct simhca_handover request(struct simhca_worker *worker, struct simhca_qp *qp,
 				      struct simhca_packet *packet)
 {
-	const struct simhca_handover pace = paced(qp, packet);
+	struct simhca_handover pace = paced(qp, packet);
 
+	simhca_share_set_busy(simhca_inbox_share(qp->inbox), true);
+	if (pace.outcome == SIMHCA_ACCEPTED)
+		pace = rested(qp);
 	if (pace.outcome != SIMHCA_ACCEPTED)
 		return pace;
 	if (simhca_inject_is_on(qp->device->fabric))
@@ -820,16 +845,19 @@ static uint32_t window_now(const struct simhca_qp *qp)
 	struct simhca_congestion *congestion = simhca_inbox_congestion(qp->inbox);
 
 	if (simhca_inbox_notified(qp->inbox))
-		simhca_congestion_lost(congestion);
-	return congestion->window;
+		simhca_congestion_marked(congestion);
+	return simhca_congestion_window(congestion);
 }
 
 static void acknowledged(struct simhca_qp *qp, uint32_t psn)
 {
 	struct simhca_congestion *congestion = simhca_inbox_congestion(qp->inbox);
+	struct simhca_share *share = simhca_inbox_share(qp->inbox);
 	uint64_t now = congestion->timed_at ? simhca_engine_now(qp->context->engine) : 0;
 
-	simhca_congestion_acknowledged(congestion, qp->req.psn_una, psn, now);
+	simhca_congestion_acknowledged(congestion, qp->req.psn_una, psn, now,
+				       simhca_share_count(share));
+	simhca_share_set_busy(share, psn != qp->req.psn_next);
 }
 
 static uint64_t soon(struct simhca_qp *qp)
