@@ -25,7 +25,9 @@ CASES = [
     ("ud", 8, "messages"),
     ("ud", 8, "one_sided"),
 ]
-MPICH_CASES = [*CASES, ("rc", 4, "messages"), ("ud", 4, "one_sided")]
+# Eight that send datagrams take it 14 seconds.
+MPICH_CASES = [*(case for case in CASES if case != ("ud", 8, "messages")),
+               ("rc", 4, "messages"), ("ud", 4, "messages"), ("ud", 4, "one_sided")]
 
 
 @pytest.mark.parametrize("transport, ranks, program", CASES)
@@ -36,7 +38,7 @@ def test_openmpi(device, programs, transport, ranks, program):
     expect_ranks(result, program, ranks)
 
 
-@pytest.mark.parametrize("transport, ranks", [("rc", 4), ("ud", 4), ("rc", 8)])
+@pytest.mark.parametrize("transport, ranks", [("ud", 4), ("rc", 8)])
 @pytest.mark.parametrize("module_device", ["ethernet"], indirect=True)
 def test_openshmem(device, tmp_path, transport, ranks):
     program = compiled(tmp_path, "shmem.c", compiler="oshcc")

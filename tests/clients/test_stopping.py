@@ -23,7 +23,7 @@ SOAK = os.environ.get("SIMHCA_SOAK") == "1"
 # an arena of the allocator: it is warm when so many kills in a row brought nothing new.
 STEADY = 5
 WARM_UP = 50  # at most
-KILLS = 200 if SOAK else 10
+KILLS = 200 if SOAK else 5
 
 # For much longer than any test; -N: without a table of all messages' times.
 LASTING = ["-F", "-D", 100]
@@ -149,7 +149,7 @@ class Footprint:
 @pytest.mark.parametrize("link_layer", ONE_LINK_LAYER)
 def test_killed_again_and_again(link_layer):
     """
-    A perftest client is killed 10 times (SIMHCA_SOAK=1: 200 times) beside a pair that goes on
+    A perftest client is killed 5 times (SIMHCA_SOAK=1: 200 times) beside a pair that goes on
     undisturbed. After some kills to warm up, the daemon's memory, descriptors and mappings do
     not grow with the kills.
     """

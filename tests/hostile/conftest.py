@@ -19,7 +19,7 @@ from protocol import daemons  # noqa: E402 (its place is known only now)
 BUILD = os.path.abspath(os.environ["SIMHCA_BUILD"])
 # Seconds. A quiet machine needs a tenth of a second; one that is busy must not fail for that, and
 # every attack here would go on for ten seconds and more.
-BOUND = 2.0
+BOUND = 1.2
 worst_rounds = []
 
 

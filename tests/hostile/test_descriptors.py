@@ -16,7 +16,7 @@ import pytest
 
 from protocol import MAGIC, NUMBER, VERSION, Client, close_all
 
-ATTACK = 2.5  # seconds, longer than conftest.BOUND, in which the neighbour has its rounds
+ATTACK = 1.6  # seconds, longer than conftest.BOUND, in which the neighbour has its rounds
 
 
 def request(name, body=b""):

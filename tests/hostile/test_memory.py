@@ -17,7 +17,7 @@ from conftest import BUILD
 from protocol import NUMBER, close_all
 
 REM_ACCESS_ERR = 10
-ATTACK = 2.5  # seconds, longer than conftest.BOUND, in which the neighbour has its rounds
+ATTACK = 1.6  # seconds, longer than conftest.BOUND, in which the neighbour has its rounds
 
 
 def engine_threads(daemon):

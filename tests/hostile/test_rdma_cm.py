@@ -15,7 +15,7 @@ from conftest import BOUND, BUILD
 
 TESTS = pathlib.Path(__file__).resolve().parent.parent
 HELPERS = f"{TESTS / 'python'}:{TESTS / 'daemon'}"
-ATTACK = 2.5  # seconds, longer than BOUND
+ATTACK = 1.6  # seconds, longer than BOUND
 
 PROGRAM = """
 import itertools, os, socket, struct, sys
