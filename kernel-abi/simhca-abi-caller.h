@@ -22,8 +22,11 @@ enum simhca_handed {
 	SIMHCA_HANDED_CQ,      /* a CQ has no room */
 	SIMHCA_HANDED_EVENT, /* it is carried, and only an event is left, that it could not raise */
 	SIMHCA_HANDED_COPY,  /* the kernel did not copy it */
+	SIMHCA_HANDED_ADDRESS, /* UD: the QP is not attached to whom it is for */
 	SIMHCA_HANDED_REASONS,
 };
+
+#define SIMHCA_CALLER_RECV_WORDS 66 /* SIMHCA_RECV_COPY_BYTES */
 
 struct simhca_caller {
 	/* Odd: in a step. What the step found in device memory is used until it is even again. */
@@ -47,8 +50,18 @@ struct simhca_caller {
 	/* Not 0: the step raises such an event just now. If it ends there, the device does so. */
 	_Atomic uint32_t send_telling, recv_telling;
 	_Atomic uint64_t told; /* events that steps have raised */
-	uint64_t reserved0[2];
+	/*
+	 * UD, which takes no turn of whom a datagram is for. So what is under way there is said
+	 * here, before it begins. If it ends in the middle, or the step cannot go on once it has
+	 * claimed a receive, the device settles it; until then it carries all.
+	 */
+	_Atomic uint32_t dest;	/* QPN; 0: nothing is under way, or left to be settled */
+	_Atomic uint32_t index; /* of the datagram, in the SQ's ring: committed once that is done */
+	_Atomic uint32_t before;  /* the latest claim there when it began */
+	_Atomic uint32_t told_to; /* QPN of whom recv_events and recv_telling are about */
+	uint64_t recv[SIMHCA_CALLER_RECV_WORDS]; /* the receive, as it was claimed */
+	uint64_t reserved0[5];
 };
-SIMHCA_ABI_SIZE(struct simhca_caller, 192);
+SIMHCA_ABI_SIZE(struct simhca_caller, 768);
 
 #endif

@@ -884,10 +884,14 @@ struct simhca_say_req {
 };
 SIMHCA_ABI_SIZE(struct simhca_say_req, 128);
 
-/* FIND_PEER: where the secret of the QP's peer is to be read. ENOTCONN: not now. */
+/*
+ * FIND_PEER: where the secret of the QP's peer is to be read; of a UD QP, that of whom an address
+ * vector and a number name. ENOTCONN: not now.
+ */
 struct simhca_find_peer_req {
 	uint32_t qp;
-	uint32_t reserved;
+	uint32_t dest_qpn; /* UD, and so is av */
+	struct simhca_av av;
 };
 struct simhca_find_peer_reply {
 	uint32_t pid; /* as the device sees it */
@@ -903,7 +907,8 @@ struct simhca_find_peer_reply {
  */
 struct simhca_attach_peer_req {
 	uint32_t qp;
-	uint32_t reserved;
+	uint32_t dest_qpn; /* UD, and so is av */
+	struct simhca_av av;
 	struct simhca_secret secret; /* as it was read */
 };
 struct simhca_attach_peer_reply {
@@ -919,7 +924,7 @@ struct simhca_attach_peer_reply {
 	uint32_t rq_entries;   /* of the peer's receive queue, which may be an SRQ */
 	uint32_t rq_stride;    /* bytes */
 	uint32_t slot_data;    /* as create_qp's reply has it */
-	uint32_t claimant;     /* the peer's number in the SRQ; 0: it has a queue of its own */
+	uint32_t claimant; /* the peer's in its SRQ, or UD: the QP's in the peer's queue; 0: none */
 	uint32_t rq_max_sge;
 	uint32_t rq_pd;				  /* of the receive buffers */
 	struct simhca_mem_ref send_cq, send_ring; /* of the sender's context memory */

@@ -66,8 +66,8 @@ struct simhca_requester {
 	uint8_t went_back; /* to psn_una, for a NAK: further ones are of the same loss */
 	uint8_t told;	   /* of silence, in the log */
 	uint8_t retries, rnr_retries; /* left */
-	uint32_t ticket; /* of the completion that was committed last: its CQ's index plus 1 */
-	uint32_t reserved;
+	uint32_t ticket;      /* of the completion that was committed last: its CQ's index plus 1 */
+	uint32_t recv_ticket; /* UD, by callers: likewise of the receive that it completed */
 };
 SIMHCA_ABI_SIZE(struct simhca_requester, 64);
 

@@ -31,7 +31,7 @@
 #include "simhca-abi-reason.h"
 
 /* Bumped whenever a layout or a command changes; both sides refuse another one. */
-#define SIMHCA_ABI_VERSION 16u
+#define SIMHCA_ABI_VERSION 17u
 
 #define SIMHCA_ABI_SIZE(type, bytes)                                                               \
 	static_assert(sizeof(type) == (bytes), #type " must be " #bytes " bytes")
@@ -77,6 +77,7 @@ enum {
 	SIMHCA_MAX_SEGMENTS = 256,     /* context memory segments per context, for all queues */
 	SIMHCA_MAX_OWN_SEGMENTS = 256, /* such that hold one queue; numbers from 256 on, never the
 					  same twice */
+	SIMHCA_MAX_DESTINATIONS = 16,  /* QPs to which a UD QP's program carries datagrams */
 	SIMHCA_MAX_DM_SIZE = 4 << 20,  /* bytes of on-chip memory per device */
 	SIMHCA_DM_PAGE = 4096,	       /* bytes: what it is given out in */
 	SIMHCA_MAX_FILE_MR = 4096,     /* regions of files (dma-buf) per device */
@@ -699,6 +700,8 @@ SIMHCA_ABI_SIZE(struct simhca_recv_wqe, 16);
  */
 #define SIMHCA_RECV_COPY_BYTES                                                                     \
 	(sizeof(struct simhca_recv_wqe) + SIMHCA_MAX_SGE * sizeof(struct simhca_sge))
+
+static_assert(SIMHCA_RECV_COPY_BYTES == SIMHCA_CALLER_RECV_WORDS * 8, "struct simhca_caller");
 
 /* Bytes from one WQE of a ring to the next. */
 static inline uint32_t simhca_send_stride(uint32_t max_sge, uint32_t max_inline)

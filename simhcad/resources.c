@@ -47,7 +47,7 @@ static json_t *callers_json(const struct simhca_qp_info *info)
 		[SIMHCA_HANDED_WAITS] = "waits",   [SIMHCA_HANDED_REQUEST] = "request",
 		[SIMHCA_HANDED_MEMORY] = "memory", [SIMHCA_HANDED_RECEIVE] = "receive",
 		[SIMHCA_HANDED_CQ] = "cq",	   [SIMHCA_HANDED_EVENT] = "event",
-		[SIMHCA_HANDED_COPY] = "copy",
+		[SIMHCA_HANDED_COPY] = "copy",	   [SIMHCA_HANDED_ADDRESS] = "address",
 	};
 	json_t *callers = json_object();
 

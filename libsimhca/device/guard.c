@@ -55,7 +55,7 @@ static bool steps_wait(const struct simhca_fabric *fabric, const struct simhca_s
 	uint32_t seen = atomic_load_explicit(&steps->mem->guard, memory_order_seq_cst);
 	struct simhca_backoff backoff = { 0 };
 
-	if (!(seen & 1) || (steps->context->id != context && steps->with.context != context))
+	if (!(seen & 1) || !simhca_steps_are_with(steps, context))
 		return true;
 	/* acquire: the step's accesses are over when we go on. */
 	while (atomic_load_explicit(&steps->mem->guard, memory_order_acquire) == seen &&

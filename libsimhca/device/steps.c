@@ -15,16 +15,96 @@ static struct simhca_steps **find(struct simhca_fabric *fabric, const struct sim
 	return link;
 }
 
-void simhca_steps_add(struct simhca_fabric *fabric, struct simhca_steps *steps,
+/* Where it is with that QP, or will be. */
+static uint32_t place_of(const struct simhca_steps *steps, uint32_t qpn)
+{
+	uint32_t i = 0;
+
+	while (i < steps->num_with && steps->with[i].qpn != qpn)
+		i++;
+	return i;
+}
+
+bool simhca_steps_add(struct simhca_fabric *fabric, struct simhca_steps *steps,
 		      const struct simhca_steps_with *with)
 {
+	uint32_t place;
+
 	pthread_rwlock_wrlock(&fabric->lock);
-	steps->with = *with;
-	if (!*find(fabric, steps)) {
-		steps->next = fabric->steps;
-		fabric->steps = steps;
+	place = place_of(steps, with->qpn);
+	if (place < SIMHCA_MAX_DESTINATIONS) {
+		steps->with[place] = *with;
+		if (place == steps->num_with)
+			steps->num_with++;
+		if (!*find(fabric, steps)) {
+			steps->next = fabric->steps;
+			fabric->steps = steps;
+		}
 	}
 	pthread_rwlock_unlock(&fabric->lock);
+	return place < SIMHCA_MAX_DESTINATIONS;
+}
+
+bool simhca_steps_find(struct simhca_fabric *fabric, const struct simhca_steps *steps, uint32_t qpn,
+		       struct simhca_steps_with *with)
+{
+	uint32_t place;
+	bool found;
+
+	pthread_rwlock_rdlock(&fabric->lock);
+	place = place_of(steps, qpn);
+	found = place < steps->num_with;
+	if (found)
+		*with = steps->with[place];
+	pthread_rwlock_unlock(&fabric->lock);
+	return found;
+}
+
+bool simhca_steps_settle(struct simhca_fabric *fabric, struct simhca_steps *steps, uint32_t qpn,
+			 uint32_t claim)
+{
+	uint32_t place;
+	bool is_new;
+
+	pthread_rwlock_rdlock(&fabric->lock);
+	place = place_of(steps, qpn);
+	is_new = place < steps->num_with &&
+		 atomic_exchange(&steps->with[place].settled, claim) != claim;
+	pthread_rwlock_unlock(&fabric->lock);
+	return is_new;
+}
+
+void simhca_steps_forget(struct simhca_fabric *fabric, uint32_t qpn)
+{
+	struct simhca_steps *steps;
+
+	pthread_rwlock_wrlock(&fabric->lock);
+	for (steps = fabric->steps; steps; steps = steps->next) {
+		uint32_t place = place_of(steps, qpn);
+
+		if (place < steps->num_with)
+			steps->with[place] = steps->with[--steps->num_with];
+	}
+	pthread_rwlock_unlock(&fabric->lock);
+}
+
+bool simhca_steps_are_with(const struct simhca_steps *steps, uint32_t context)
+{
+	bool are = steps->context->id == context;
+
+	for (uint32_t i = 0; i < steps->num_with && !are; i++)
+		are = steps->with[i].context == context;
+	return are;
+}
+
+/* Whether they touch the memory of that process. */
+static bool touch(const struct simhca_steps *steps, pid_t pid)
+{
+	bool do_so = false;
+
+	for (uint32_t i = 0; i < steps->num_with && !do_so; i++)
+		do_so = steps->with[i].pid == pid || steps->with[i].peer_pid == pid;
+	return do_so;
 }
 
 static void count(const struct simhca_steps *steps, uint64_t *stats)
@@ -66,7 +146,7 @@ void simhca_steps_end(struct simhca_fabric *fabric, uint32_t context)
 
 	pthread_rwlock_rdlock(&fabric->lock);
 	for (steps = fabric->steps; steps; steps = steps->next)
-		if (!context || steps->with.context == context || steps->context->id == context)
+		if (!context || simhca_steps_are_with(steps, context))
 			/* seq_cst: before the guards are looked at, by who waits for steps. */
 			atomic_store(&steps->qpc->callers, 0);
 	pthread_rwlock_unlock(&fabric->lock);
@@ -96,7 +176,7 @@ struct simhca_steps_seen *simhca_steps_see(struct simhca_fabric *fabric, pid_t p
 		/* seq_cst: after what such steps look for was told. */
 		uint32_t guard = atomic_load(&steps->mem->guard);
 
-		if (!(guard & 1) || (steps->with.pid != pid && steps->with.peer_pid != pid))
+		if (!(guard & 1) || !touch(steps, pid))
 			continue;
 		seen->one[seen->count].steps = steps;
 		seen->one[seen->count++].guard = guard;

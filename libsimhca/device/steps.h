@@ -21,21 +21,39 @@ struct simhca_fabric;
 struct simhca_steps_with {
 	uint32_t context;
 	pid_t pid, peer_pid;
+	/* UD: whom, 0: it has one peer; the number by which it claims there; of which life of that
+	 * queue (settle.h); and the claim that the device has settled last */
+	uint32_t qpn, claimant, life;
+	_Atomic uint32_t settled;
 };
 
 struct simhca_steps {
 	struct simhca_caller *mem; /* NULL: none */
 	struct simhca_qpc *qpc;
 	struct simhca_context *context;
-	struct simhca_steps_with with; /* under the fabric's lock */
-	struct simhca_steps *next;     /* in the fabric's list */
+	struct simhca_steps_with with[SIMHCA_MAX_DESTINATIONS]; /* under the fabric's lock */
+	uint32_t num_with;
+	struct simhca_steps *next; /* in the fabric's list */
 };
 
-/* From now on it may be with these; if it is in the list already, no more with others. */
-void simhca_steps_add(struct simhca_fabric *fabric, struct simhca_steps *steps,
+/*
+ * From now on it may be with these: instead of those before, or on UD as well; false: there are too
+ * many.
+ */
+bool simhca_steps_add(struct simhca_fabric *fabric, struct simhca_steps *steps,
 		      const struct simhca_steps_with *with);
+/* UD: with whom it is there; *with: as it was added. False: with nobody of that number. */
+bool simhca_steps_find(struct simhca_fabric *fabric, const struct simhca_steps *steps, uint32_t qpn,
+		       struct simhca_steps_with *with);
+/* UD: whether that claim was not settled before; it is now. */
+bool simhca_steps_settle(struct simhca_fabric *fabric, struct simhca_steps *steps, uint32_t qpn,
+			 uint32_t claim);
+/* UD: the QP of that number goes, and no step of any other is with it. */
+void simhca_steps_forget(struct simhca_fabric *fabric, uint32_t qpn);
 /* None is under way. What its program says that it has carried is the port's from now on. */
 void simhca_steps_remove(struct simhca_fabric *fabric, struct simhca_steps *steps);
+/* Whether the QP is of that context, or with a QP of it. Under the fabric's lock. */
+bool simhca_steps_are_with(const struct simhca_steps *steps, uint32_t context);
 /* None begins any more: of QPs of this context, or that are connected to such; 0: of all. */
 void simhca_steps_end(struct simhca_fabric *fabric, uint32_t context);
 /* Those under way that touch the memory of a process; to be freed. NULL: out of memory. */

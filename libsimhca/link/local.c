@@ -145,6 +145,11 @@ static struct simhca_qp *peer(const struct simhca_qp *qp)
 	return simhca_link_find(qp->device, &qp->qpc->av, qp->qpc->dest_qpn);
 }
 
+static struct simhca_qp *find(const struct simhca_qp *qp, const struct simhca_av *av, uint32_t qpn)
+{
+	return simhca_link_find(qp->device, av, qpn);
+}
+
 const struct simhca_link simhca_local_link = {
 	.slice = SIMHCA_LINK_SLICE,
 	.window = 1,
@@ -153,4 +158,5 @@ const struct simhca_link simhca_local_link = {
 	.pull = pull,
 	.ready = ready,
 	.peer = peer,
+	.find = find,
 };

@@ -5,6 +5,7 @@
 
 #include "attach.h"
 #include "cq.h"
+#include "device/av.h"
 #include "device/context.h"
 #include "device/fabric.h"
 #include "dma/dma.h"
@@ -23,29 +24,38 @@
 
 /* ------------------------------------------------------------------------------ memory */
 
+/* Whether programs carry messages of such QPs, or to them. */
+static bool carries(const struct simhca_qp *qp)
+{
+	switch (qp->type) {
+	case SIMHCA_QPT_RC:
+	case SIMHCA_QPT_UC:
+		return !qp->srq || qp->srq->type == SIMHCA_SRQT_BASIC;
+	case SIMHCA_QPT_UD:
+		return !qp->srq;
+	default:
+		return false;
+	}
+}
+
 void simhca_caller_init(struct simhca_qp *qp, uint64_t bytes)
 {
 	struct simhca_context *context = qp->context;
 
-	if (!context->device->config.callers || qp->caller.none)
-		return;
-	if (qp->type == SIMHCA_QPT_UD && !qp->srq)
-		qp->caller.segment = simhca_context_own_segment(context, bytes);
-	if ((qp->srq && qp->srq->type != SIMHCA_SRQT_BASIC) ||
-	    (qp->type != SIMHCA_QPT_RC && qp->type != SIMHCA_QPT_UC))
+	if (!context->device->config.callers || qp->caller.none || !carries(qp))
 		return;
 	qp->caller.steps.mem = simhca_context_alloc(context, sizeof(*qp->caller.steps.mem),
 						    &qp->caller.mem_ref, NULL);
 	if (qp->caller.steps.mem)
 		qp->caller.segment = simhca_context_own_segment(context, bytes);
 	if (qp->caller.segment && qp->srq)
-		qp->claimant = simhca_srq_add_claimant(qp->srq);
+		qp->claimant = simhca_claimant_add(qp->srq->claimants);
 }
 
 void simhca_caller_free(struct simhca_qp *qp)
 {
 	if (qp->srq && qp->claimant)
-		simhca_srq_remove_claimant(qp->srq, qp->claimant);
+		simhca_claimant_remove(qp->srq->claimants, qp->claimant);
 	if (qp->caller.steps.mem)
 		simhca_context_free(qp->context, &qp->caller.mem_ref,
 				    sizeof(*qp->caller.steps.mem));
@@ -94,11 +104,30 @@ static bool counts(const struct simhca_qp *qp)
 /* Whether callers find the QP's receive WQEs. */
 static bool gives_wqes(const struct simhca_qp *qp)
 {
+	if (qp->type == SIMHCA_QPT_UD)
+		return qp->rq_view.mem;
 	return !qp->srq || (qp->claimant && qp->srq->segment);
 }
 
+/* Whom it sends to, on this device; or NULL. */
+static struct simhca_qp *connected_to(const struct simhca_qp *qp)
+{
+	struct simhca_qp *peer = qp->link->peer ? qp->link->peer(qp) : NULL;
+
+	return peer && peer->qpc->dest_qpn == qp->qpn && peer->link == qp->link ? peer : NULL;
+}
+
+static struct simhca_qp *addressed_by(const struct simhca_qp *qp, const struct simhca_av *av,
+				      uint32_t qpn)
+{
+	if (!qp->link->find || simhca_av_check(qp->device, av, NULL))
+		return NULL;
+	return qp->link->find(qp, av, qpn);
+}
+
 /* Its peer, if the two can do without the device; or NULL, and why says what is in the way. */
-static struct simhca_qp *peer_of(const struct simhca_qp *qp, struct simhca_why *why)
+static struct simhca_qp *peer_of(const struct simhca_qp *qp, const struct simhca_av *av,
+				 uint32_t qpn, struct simhca_why *why)
 {
 	struct simhca_qp *peer = NULL;
 	uint32_t state;
@@ -115,18 +144,17 @@ static struct simhca_qp *peer_of(const struct simhca_qp *qp, struct simhca_why *
 		simhca_why(why, ENOTCONN, "only the device has the faults that were asked for");
 		return NULL;
 	}
-	if (simhca_qp_state(qp) == SIMHCA_QPS_RTS && qp->link->peer)
-		peer = qp->link->peer(qp);
-	if (!peer || peer->device != qp->device || peer->type != qp->type ||
-	    peer->qpc->dest_qpn != qp->qpn || peer->link != qp->link) {
+	if (simhca_qp_state(qp) == SIMHCA_QPS_RTS)
+		peer = qp->type == SIMHCA_QPT_UD ? addressed_by(qp, av, qpn) : connected_to(qp);
+	if (!peer || peer->device != qp->device || peer->type != qp->type) {
 		simhca_why(why, ENOTCONN, "the QP is not connected");
 		return NULL;
 	}
 	state = simhca_qp_state(peer);
-	if ((state != SIMHCA_QPS_RTR && state != SIMHCA_QPS_RTS) || !peer->caller.segment ||
-	    !peer->recv_cq->segment || !accepts_cqes(peer->recv_cq) || !gives_wqes(peer) ||
-	    counts(peer) || peer->qpc->path_mtu != qp->qpc->path_mtu || !peer->context->offer.mm ||
-	    atomic_load(&peer->context->offer.mm->gone)) {
+	if ((state != SIMHCA_QPS_RTS && (state != SIMHCA_QPS_RTR || peer->type == SIMHCA_QPT_UD)) ||
+	    !peer->caller.segment || !peer->recv_cq->segment || !accepts_cqes(peer->recv_cq) ||
+	    !gives_wqes(peer) || counts(peer) || peer->qpc->path_mtu != qp->qpc->path_mtu ||
+	    !peer->context->offer.mm || atomic_load(&peer->context->offer.mm->gone)) {
 		simhca_why(why, ENOTCONN, "only the device carries messages for the QP's peer");
 		return NULL;
 	}
@@ -141,7 +169,7 @@ int simhca_find_peer(struct simhca_context *context, const struct simhca_find_pe
 
 	if (!qp)
 		return -ENOENT;
-	peer = peer_of(qp, why);
+	peer = peer_of(qp, &req->av, req->dest_qpn, why);
 	if (!peer)
 		return -ENOTCONN;
 	reply->pid = (uint32_t)peer->context->offer.mm->pid;
@@ -162,18 +190,51 @@ static uint32_t allow(struct simhca_qp *qp)
 	return qp->device->next_callers;
 }
 
-static void enlist(struct simhca_qp *qp, const struct simhca_mm *mm, struct simhca_qp *peer)
+/* Among those that send to the peer. 0: they are too many, or those that it sends to. */
+static uint32_t enlist_sender(struct simhca_qp *qp, struct simhca_steps_with *with,
+			      struct simhca_qp *peer)
 {
-	const struct simhca_steps_with with = { .context = peer->context->id,
-						.pid = mm->pid,
-						.peer_pid = peer->context->offer.mm->pid };
+	struct simhca_fabric *fabric = qp->device->fabric;
+	struct simhca_steps_with before;
+	bool again = simhca_steps_find(fabric, &qp->caller.steps, peer->qpn, &before);
+
+	with->qpn = peer->qpn;
+	with->life = peer->left.life;
+	with->claimant = again ? before.claimant : simhca_claimant_add(peer->left.claimants);
+	if (!with->claimant)
+		return 0;
+	/* What it has left at the same queue is to be settled still. */
+	atomic_init(&with->settled, again && before.life == with->life
+					    ? atomic_load(&before.settled)
+					    : simhca_srq_claimed(&peer->rq_view, with->claimant));
+	if (simhca_steps_add(fabric, &qp->caller.steps, with))
+		return with->claimant;
+	simhca_claimant_remove(peer->left.claimants, with->claimant);
+	return 0;
+}
+
+/* By what number it claims from the peer's queue. False: it cannot be attached. */
+static bool enlist(struct simhca_qp *qp, const struct simhca_mm *mm, struct simhca_qp *peer,
+		   uint32_t *claimant)
+{
+	struct simhca_steps_with with = { .context = peer->context->id,
+					  .pid = mm->pid,
+					  .peer_pid = peer->context->offer.mm->pid };
 
 	/* Who waits for its steps has to know of both, before there is one. */
 	qp->caller.steps.qpc = qp->qpc;
 	qp->caller.steps.context = qp->context;
-	simhca_steps_add(qp->device->fabric, &qp->caller.steps, &with);
+	if (qp->type == SIMHCA_QPT_UD) {
+		*claimant = enlist_sender(qp, &with, peer);
+		if (!*claimant)
+			return false;
+	} else {
+		*claimant = peer->claimant;
+		simhca_steps_add(qp->device->fabric, &qp->caller.steps, &with);
+		atomic_store(&peer->caller.whose, qp->qpn);
+	}
 	atomic_store(&qp->caller.attached, true);
-	atomic_store(&peer->caller.whose, qp->qpn);
+	return true;
 }
 
 /* Where the peer's receive WQEs are; returns the segment's descriptor. */
@@ -188,9 +249,9 @@ static int show_receives(const struct simhca_qp *peer, struct simhca_attach_peer
 		reply->rq_pd = peer->qpc->pd;
 		reply->slot_data = peer->slot_data;
 		reply->rq = peer->rq_ref.offset;
+		reply->srq = peer->claims_ref.offset;
 		return simhca_context_segment(peer->context, peer->caller.segment, &reply->rq_size);
 	}
-	reply->claimant = peer->claimant;
 	reply->rq_entries = srq->view.entries;
 	reply->rq_stride = srq->view.stride;
 	reply->rq_max_sge = srq->view.max_sge;
@@ -207,17 +268,22 @@ int simhca_attach_peer(struct simhca_context *context, const struct simhca_mm *m
 {
 	struct simhca_qp *qp = simhca_object(context, SIMHCA_OBJ_QP, req->qp, why);
 	struct simhca_qp *peer;
+	uint32_t claimant;
 
 	if (!qp)
 		return -ENOENT;
-	peer = peer_of(qp, why);
+	peer = peer_of(qp, &req->av, req->dest_qpn, why);
 	if (!peer)
 		return -ENOTCONN;
 	if (memcmp(&req->secret, &peer->context->offer.secret, sizeof(req->secret)) != 0)
 		return simhca_why(why, EPERM, "this is not what the memory of the peer has there");
-	enlist(qp, mm, peer);
+	if (!enlist(qp, mm, peer, &claimant))
+		return simhca_why(why, ENOSPC,
+				  "the QP, or whom it sends to, is attached to as many "
+				  "as it can be");
 	*reply = (struct simhca_attach_peer_reply){
 		.peer = peer->qpn,
+		.claimant = claimant,
 		.callers = allow(qp),
 		.peer_callers = allow(peer),
 		.mm = mm->number,
@@ -407,24 +473,59 @@ static void check_limit(struct simhca_qp *qp)
 		simhca_srq_check_limit(peer->srq);
 }
 
-bool simhca_caller_rang(struct simhca_qp *qp)
+/* Whose receive CQ the events that are due are of, if the QP may be told of them. */
+static struct simhca_qp *told_by(struct simhca_qp *qp)
+{
+	const struct simhca_caller *mem = qp->caller.steps.mem;
+	struct simhca_steps_with with;
+	struct simhca_qp *peer;
+	uint32_t qpn;
+
+	if (qp->type != SIMHCA_QPT_UD) {
+		peer = qp->link->peer ? qp->link->peer(qp) : NULL;
+		return peer && peer->qpc->dest_qpn == qp->qpn ? peer : NULL;
+	}
+	qpn = atomic_load_explicit(&mem->told_to, memory_order_relaxed);
+	peer = atomic_load(&qp->device->qps[SIMHCA_QPN_SLOT(qpn)]);
+	return peer && peer->qpn == qpn &&
+			       simhca_steps_find(qp->device->fabric, &qp->caller.steps, qpn, &with)
+		       ? peer
+		       : NULL;
+}
+
+/* How many are left. */
+static uint32_t raise_all(struct simhca_qp *qp)
 {
 	struct simhca_caller *mem = qp->caller.steps.mem;
 	struct simhca_qp *peer;
 	uint32_t left = 0;
 
-	if (!atomic_load_explicit(&qp->caller.attached, memory_order_relaxed))
-		return false;
 	if (atomic_load_explicit(&mem->srq_limit, memory_order_relaxed) &&
 	    atomic_exchange(&mem->srq_limit, 0))
 		check_limit(qp);
-	/* The peer's first: it may sleep, and who rang does not. */
-	if (atomic_load_explicit(&mem->recv_events, memory_order_relaxed)) {
-		peer = qp->link->peer ? qp->link->peer(qp) : NULL;
-		left = raise_events(&mem->recv_events,
-				    peer && peer->qpc->dest_qpn == qp->qpn ? peer->recv_cq : NULL);
+	/* The peer's first: it may sleep, and who rang does not. acquire: whose they are. */
+	if (atomic_load_explicit(&mem->recv_events, memory_order_acquire)) {
+		peer = told_by(qp);
+		left = raise_events(&mem->recv_events, peer ? peer->recv_cq : NULL);
 	}
-	left += raise_events(&mem->send_events, qp->send_cq);
+	return left + raise_events(&mem->send_events, qp->send_cq);
+}
+
+bool simhca_caller_rang(struct simhca_qp *qp)
+{
+	struct simhca_caller *mem = qp->caller.steps.mem;
+	uint32_t left;
+
+	if (!atomic_load_explicit(&qp->caller.attached, memory_order_relaxed))
+		return false;
+	/* A datagram's step says whom they are for: there is none in the requester's turn. */
+	if (qp->type != SIMHCA_QPT_UD ||
+	    !atomic_load_explicit(&mem->recv_events, memory_order_relaxed))
+		return raise_all(qp);
+	if (!simhca_qp_begin(qp)) /* who has it has the QP looked at again */
+		return false;
+	left = raise_all(qp);
+	simhca_qp_end(qp);
 	return left;
 }
 
@@ -435,13 +536,29 @@ static void tell_again(_Atomic uint32_t *telling, _Atomic uint32_t *due)
 		atomic_fetch_add(due, 1);
 }
 
+/* It sends to nobody any more. */
+static void give_back_claimants(const struct simhca_qp *qp)
+{
+	const struct simhca_steps *steps = &qp->caller.steps;
+
+	for (uint32_t i = 0; i < steps->num_with; i++) {
+		struct simhca_qp *peer =
+			atomic_load(&qp->device->qps[SIMHCA_QPN_SLOT(steps->with[i].qpn)]);
+
+		/* Of one that goes itself it is forgotten afterwards. */
+		if (peer && peer->qpn == steps->with[i].qpn)
+			simhca_claimant_remove(peer->left.claimants, steps->with[i].claimant);
+	}
+}
+
 bool simhca_caller_detach(struct simhca_qp *qp)
 {
 	struct simhca_caller *mem = qp->caller.steps.mem;
 
 	if (!atomic_load(&qp->caller.attached))
 		return true;
-	if (atomic_load(&qp->context->dead)) {
+	simhca_settle(qp);
+	if (atomic_load(&qp->context->dead) && qp->type != SIMHCA_QPT_UD) {
 		if (!mend(qp))
 			return false;
 		check_limit(qp);
@@ -449,8 +566,10 @@ bool simhca_caller_detach(struct simhca_qp *qp)
 	tell_again(&mem->recv_telling, &mem->recv_events);
 	tell_again(&mem->send_telling, &mem->send_events);
 	/* Its program saw the completion at once, and need not have waited for the doorbell. */
-	if (simhca_caller_rang(qp))
+	if (raise_all(qp))
 		return false;
 	simhca_steps_remove(qp->device->fabric, &qp->caller.steps);
+	if (qp->type == SIMHCA_QPT_UD)
+		give_back_claimants(qp);
 	return true;
 }

@@ -123,6 +123,7 @@ void simhca_flush(struct simhca_qp *qp)
 		simhca_engine_arm_timer(&qp->task, FLUSH_RETRY_NS);
 		return;
 	}
+	simhca_settle(qp);
 	switch (simhca_qp_state(qp)) {
 	case SIMHCA_QPS_ERR:
 		/* No page fault of a dead QP: the end of the last one brings us here again. */

@@ -87,6 +87,9 @@ struct simhca_link {
 	 * packets to that by itself. NULL: no.
 	 */
 	struct simhca_qp *(*peer)(const struct simhca_qp *qp);
+	/* Likewise whom datagrams by that address are for. */
+	struct simhca_qp *(*find)(const struct simhca_qp *qp, const struct simhca_av *av,
+				  uint32_t qpn);
 	bool remote; /* connected QPs hear what comes from a wire, and nothing else */
 	/* Of what a QP that sends by it keeps for it: qp->cast. */
 	uint32_t cast_bytes;

@@ -217,8 +217,10 @@ void simhca_qp_clear(struct simhca_qp *qp)
 		memset(qp->cast, 0, qp->link->cast_bytes);
 	atomic_store(&qp->mem->sq_pi, 0);
 	atomic_store(&qp->mem->rq_pi, 0);
-	if (qp->rq_view.mem)
+	if (qp->rq_view.mem) {
+		simhca_left_reset(&qp->left);
 		memset(qp->rq_view.mem, 0, sizeof(*qp->rq_view.mem));
+	}
 	memset(qp->mem->answered, 0, sizeof(qp->mem->answered));
 	qp->drained_event_due = false;
 	qp->last_wqe_event_due = qp->srq || qp->type == SIMHCA_QPT_XRC_RECV;
@@ -303,6 +305,7 @@ static int alloc_claims(struct simhca_qp *qp, uint32_t max_sge, struct simhca_wh
 		return -ENOMEM;
 	memset(mem, 0, sizeof(*mem));
 	qp->claimant = SIMHCA_CLAIMANT_DEVICE;
+	simhca_left_init(&qp->left);
 	qp->rq_view = (struct simhca_srq_view){ .mem = mem,
 						.ring = qp->rq,
 						.entries = qp->rq_entries,
@@ -373,6 +376,7 @@ void simhca_qp_free(struct simhca_qp *qp)
 	if (qp->rq_view.mem)
 		simhca_context_free(context, &qp->claims_ref, sizeof(*qp->rq_view.mem));
 	simhca_caller_free(qp);
+	simhca_left_free(&qp->left);
 	if (qp->qpn)
 		simhca_number_release(&qp->device->qpns, qp->qpn);
 	simhca_faults_free(&qp->faults);
@@ -598,6 +602,8 @@ int simhca_qp_remove(struct simhca_qp *qp, enum simhca_object_type as, uint32_t 
 	atomic_compare_exchange_strong(&context->doorbell[qp->doorbell], &ours, NULL);
 	if (!quiesce(qp) || !simhca_faults_disable(&qp->faults) || !simhca_caller_detach(qp))
 		return -EAGAIN;
+	if (qp->rq_view.mem)
+		simhca_steps_forget(qp->device->fabric, qp->qpn);
 	simhca_free_windows_of(context, qp->qpn);
 	if (qp->doorbell < context->doorbell_hint)
 		context->doorbell_hint = qp->doorbell;

@@ -14,6 +14,7 @@
 #include "srq.h"
 #include "recv_source.h"
 #include "requester.h"
+#include "settle.h"
 #include "turn.h"
 #include "usage.h"
 
@@ -78,6 +79,7 @@ struct simhca_qp {
 	 */
 	struct simhca_srq_view rq_view;
 	struct simhca_mem_ref claims_ref;
+	struct simhca_left left; /* of what was claimed from it */
 
 	struct simhca_task task; /* its turns */
 

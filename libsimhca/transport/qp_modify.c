@@ -379,6 +379,18 @@ static void settle_xrc_target(struct simhca_qp *qp, uint32_t from, uint32_t to)
 		qp->source->flush(qp);
 }
 
+/*
+ * Programs that send to it take none of its turns. False: a step of one is under way, and holds
+ * what it found.
+ */
+static bool send_off(struct simhca_qp *qp)
+{
+	if (!qp->rq_view.mem || simhca_qp_state(qp) < SIMHCA_QPS_RTR)
+		return true;
+	simhca_callers_end(qp);
+	return simhca_fabric_synchronize(qp->device->fabric, qp->context->id);
+}
+
 int simhca_modify_qp(struct simhca_context *context, const struct simhca_modify_qp_req *req,
 		     struct simhca_modify_qp_reply *reply, struct simhca_why *why)
 {
@@ -396,6 +408,8 @@ int simhca_modify_qp(struct simhca_context *context, const struct simhca_modify_
 				  req->attr.rate_limit);
 	if (qp->rss) /* as mlx5 has it */
 		return simhca_why(why, ENOSYS, "an RSS QP has no state: its WQs have");
+	if ((mask & SIMHCA_QP_STATE) && req->attr.qp_state != SIMHCA_QPS_RTS && !send_off(qp))
+		return -EAGAIN;
 	/*
 	 * Engines bring a QP down at any time, also without these locks; so the new state is
 	 * put in place only if the old one still stands, and else the request is judged again.
@@ -430,6 +444,7 @@ int simhca_modify_qp(struct simhca_context *context, const struct simhca_modify_
 	    ((from == SIMHCA_QPS_INIT && to == SIMHCA_QPS_RTR) || (mask & SIMHCA_QP_AV)))
 		qp->uplink->connect(qp);
 	if (to == SIMHCA_QPS_RESET) {
+		simhca_settle(qp);
 		if (qp->context) /* an XRC_RECV QP binds none */
 			simhca_free_windows_of(qp->context, qp->qpn);
 		reset(qp);

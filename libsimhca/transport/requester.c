@@ -582,6 +582,7 @@ bool simhca_requester_run(struct simhca_worker *worker, struct simhca_qp *qp)
 
 	if (simhca_caller_is_left(qp) || !simhca_qp_begin(qp))
 		return false;
+	simhca_settle(qp);
 	worker->requester = qp;
 	worker->send_of = NULL;
 	for (unsigned int packets = 0; may_send(qp); packets++) {

@@ -5,9 +5,9 @@
 #include <infiniband/verbs.h>
 
 #include "comp_cntr.h"
-#include "device/av.h"
 #include "device/stats.h"
 #include "failure.h"
+#include "grh.h"
 #include "injected.h"
 #include "link.h"
 #include "memory/key.h"
@@ -17,16 +17,6 @@
 #include "responder_impl.h"
 #include "simhca.h"
 #include "wqe.h"
-
-/*
- * A RoCE frame has no service level, but its completion tells which header the first 40 bytes hold
- * (annex A17.4.5.1). Where, the annex leaves open; clients look where ConnectX puts it, in sl:
- * bit 3 is set with a UDP header, the others are 1 for IPv6 and 2 for IPv4.
- */
-static uint8_t roce_header(const struct simhca_packet *packet)
-{
-	return 1 << 3 | (simhca_gid_is_ipv4(&packet->av->dgid) ? 2 : 1);
-}
 
 struct simhca_cqe simhca_recv_cqe(struct simhca_qp *qp, const struct simhca_packet *packet,
 				  enum simhca_wc_status status, enum simhca_reason reason,
@@ -57,7 +47,7 @@ struct simhca_cqe simhca_recv_cqe(struct simhca_qp *qp, const struct simhca_pack
 	if (packet->transport == SIMHCA_QPT_UD && packet->av->is_global) {
 		cqe.flags |= SIMHCA_CQE_GRH;
 		if (!qp->device->config.infiniband)
-			cqe.sl = roce_header(packet);
+			cqe.sl = simhca_grh_of_roce(packet->av);
 	}
 	simhca_recv_done(qp);
 	if (status == SIMHCA_WC_SUCCESS) {

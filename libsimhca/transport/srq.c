@@ -76,23 +76,23 @@ void simhca_srq_check_limit(struct simhca_srq *srq)
 		raise_limit(srq);
 }
 
-uint32_t simhca_srq_add_claimant(struct simhca_srq *srq)
+uint32_t simhca_claimant_add(uint64_t claimants[SIMHCA_SRQ_CLAIMANTS / 64])
 {
 	for (uint32_t i = 0; i < SIMHCA_SRQ_CLAIMANTS; i++) {
 		uint64_t bit = 1ull << i % 64;
 
-		if (srq->claimants[i / 64] & bit)
+		if (claimants[i / 64] & bit)
 			continue;
-		srq->claimants[i / 64] |= bit;
+		claimants[i / 64] |= bit;
 		return i + 1;
 	}
 	return 0;
 }
 
-void simhca_srq_remove_claimant(struct simhca_srq *srq, uint32_t number)
+void simhca_claimant_remove(uint64_t claimants[SIMHCA_SRQ_CLAIMANTS / 64], uint32_t number)
 {
 	if (number)
-		srq->claimants[(number - 1) / 64] &= ~(1ull << (number - 1) % 64);
+		claimants[(number - 1) / 64] &= ~(1ull << (number - 1) % 64);
 }
 
 static enum simhca_consume consume(struct simhca_worker *worker, struct simhca_qp *qp,

@@ -41,8 +41,8 @@ enum simhca_consume simhca_srq_consume_locked(struct simhca_srq *srq, struct sim
 /* Raises the limit event, if it is armed and fewer are left. */
 void simhca_srq_check_limit(struct simhca_srq *srq);
 
-/* A number for a QP of the SRQ, whose claims are told apart by it; 0: no more of them. */
-uint32_t simhca_srq_add_claimant(struct simhca_srq *srq);
-void simhca_srq_remove_claimant(struct simhca_srq *srq, uint32_t number);
+/* A number by which claims are told apart, of those that are not in use; 0: all are. */
+uint32_t simhca_claimant_add(uint64_t claimants[SIMHCA_SRQ_CLAIMANTS / 64]);
+void simhca_claimant_remove(uint64_t claimants[SIMHCA_SRQ_CLAIMANTS / 64], uint32_t number);
 
 #endif

@@ -16,7 +16,7 @@
 
 #include "packet.h"
 #include "psn.h"
-#include "step.h"
+#include "step_impl.h"
 #include "words.h"
 
 /* The peer's responder and both guards are held meanwhile: a quarter of a millisecond. */
@@ -27,27 +27,10 @@
 #define BY_DESCRIPTOR 4096u
 /* Looks at a turn that the device has: for as long as it needs for a message, and more. */
 #define TURN_LOOKS 4000
-/* Others who have the WQE of an SRQ first; then it is left to the device. */
-#define CLAIM_TRIES 64
-/* Messages in one turn: the device and the peer may want one as well. */
-#define MOST_MESSAGES 64u
 /* Writes of a list that go by one system call: one piece more costs less than half of a call. */
 #define GATHERED_LEAST 3
 #define GATHERED_MOST 64
 #define GATHERED_BYTES (256u * 1024u)
-
-/* A message, as it was read. */
-struct message {
-	struct simhca_send_wqe wqe;
-	uint32_t length, psns;
-	struct iovec own[SIMHCA_MAX_SGE]; /* its data in this program, or where they go */
-	int num_own;
-	struct iovec there[SIMHCA_MAX_SGE]; /* in the peer's */
-	int num_there;
-	char *slot; /* room for them in the slot of the receive, where they may stay; or NULL */
-	struct simhca_recv_wqe recv;
-	struct simhca_sge recv_sge[SIMHCA_MAX_SGE];
-};
 
 /* Both turns. What is in req and resp counts when it is committed. */
 struct turns {
@@ -59,11 +42,11 @@ struct turns {
 	bool events; /* the device is to raise one */
 };
 
-#define DONE (-1)
+#define DONE SIMHCA_STEP_DONE
 
 /* ------------------------------------------------------------------------------- turns */
 
-static bool acquire(struct simhca_turn *turn, uint32_t name, uint32_t *generation)
+bool simhca_step_acquire(struct simhca_turn *turn, uint32_t name, uint32_t *generation)
 {
 	uint32_t none = 0;
 
@@ -76,8 +59,7 @@ static bool acquire(struct simhca_turn *turn, uint32_t name, uint32_t *generatio
 	return true;
 }
 
-/* True: the device wants one. */
-static bool end(struct simhca_turn *turn, uint32_t name)
+bool simhca_step_end(struct simhca_turn *turn, uint32_t name)
 {
 	uint32_t holder = name;
 
@@ -92,8 +74,8 @@ static bool end(struct simhca_turn *turn, uint32_t name)
 	return true;
 }
 
-static void commit(struct simhca_turn *turn, void *copies, const void *progress, size_t bytes,
-		   uint32_t *generation)
+void simhca_step_commit(struct simhca_turn *turn, void *copies, const void *progress, size_t bytes,
+			uint32_t *generation)
 {
 	++*generation;
 	simhca_words_put((char *)copies + (*generation & 1) * bytes, progress, bytes);
@@ -105,17 +87,27 @@ static void commit(struct simhca_turn *turn, void *copies, const void *progress,
 static void commit_requester(struct simhca_step *step, struct turns *turns)
 {
 	if (turns->req_changed)
-		commit(&step->mem->req_turn, step->mem->req, &turns->req, sizeof(turns->req),
-		       &turns->req_generation);
+		simhca_step_commit(&step->mem->req_turn, step->mem->req, &turns->req,
+				   sizeof(turns->req), &turns->req_generation);
 	turns->req_changed = false;
 }
 
 static void commit_responder(struct simhca_step *step, struct turns *turns)
 {
 	if (turns->resp_changed)
-		commit(&step->peer.mem->resp_turn, step->peer.mem->resp, &turns->resp,
-		       sizeof(turns->resp), &turns->resp_generation);
+		simhca_step_commit(&step->peer.mem->resp_turn, step->peer.mem->resp, &turns->resp,
+				   sizeof(turns->resp), &turns->resp_generation);
 	turns->resp_changed = false;
+}
+
+bool simhca_step_may(const struct simhca_step *step, uint32_t *peer_state)
+{
+	*peer_state = atomic_load(&step->peer.qpc->state);
+	/* seq_cst, after the guard was entered: who ends this looks at the guard afterwards. */
+	return atomic_load(&step->qpc->callers) == step->callers &&
+	       atomic_load(&step->peer.qpc->callers) == step->peer.callers &&
+	       atomic_load(&step->qpc->state) == SIMHCA_QPS_RTS &&
+	       atomic_load(&step->device->port.state) == 4 /* IBV_PORT_ACTIVE */;
 }
 
 /* Whether both sides are at rest, so that the next message can be done in one go. */
@@ -125,13 +117,8 @@ static int look(const struct simhca_step *step, struct turns *turns)
 	const struct simhca_responder *resp = &turns->resp;
 	uint32_t state;
 
-	/* seq_cst, after the guard was entered: who ends this looks at the guard afterwards. */
-	if (atomic_load(&step->qpc->callers) != step->callers ||
-	    atomic_load(&step->peer.qpc->callers) != step->peer.callers ||
-	    atomic_load(&step->qpc->state) != SIMHCA_QPS_RTS ||
-	    atomic_load(&step->device->port.state) != 4 /* IBV_PORT_ACTIVE */)
+	if (!simhca_step_may(step, &state))
 		return SIMHCA_HANDED_STATE;
-	state = atomic_load(&step->peer.qpc->state);
 	simhca_words_get(&turns->req, &step->mem->req[turns->req_generation & 1],
 			 sizeof(turns->req));
 	simhca_words_get(&turns->resp, &step->peer.mem->resp[turns->resp_generation & 1],
@@ -181,10 +168,9 @@ static void *translate(const struct simhca_step *step, uint32_t key, uint64_t va
 	return (void *)(uintptr_t)(mpt->addr + offset);
 }
 
-/* Adds the first `length` bytes of an SGE list. */
-static bool add_sges(const struct simhca_step *step, const struct simhca_sge *sge, uint32_t num_sge,
-		     uint64_t length, uint32_t access, uint32_t pd, uint32_t mm, struct iovec *iov,
-		     int *count)
+bool simhca_step_add_sges(const struct simhca_step *step, const struct simhca_sge *sge,
+			  uint32_t num_sge, uint64_t length, uint32_t access, uint32_t pd,
+			  uint32_t mm, struct iovec *iov, int *count)
 {
 	*count = 0;
 	for (uint32_t i = 0; i < num_sge && length; i++) {
@@ -202,21 +188,6 @@ static bool add_sges(const struct simhca_step *step, const struct simhca_sge *sg
 	return !length;
 }
 
-/* By the descriptor, which is bound to the address space: of one that has gone 0 bytes. */
-static bool copy_small(const struct simhca_step *step, const struct message *msg, bool read)
-{
-	off_t at = (off_t)(uintptr_t)msg->there[0].iov_base;
-	ssize_t done;
-
-	if (msg->num_own == 1)
-		done = read ? pread(step->peer.memory, msg->own[0].iov_base, msg->length, at)
-			    : pwrite(step->peer.memory, msg->own[0].iov_base, msg->length, at);
-	else
-		done = read ? preadv(step->peer.memory, msg->own, msg->num_own, at)
-			    : pwritev(step->peer.memory, msg->own, msg->num_own, at);
-	return done == (ssize_t)msg->length;
-}
-
 /* Whether the address space is: less than an entry of its page map is EINVAL, as long as it is. */
 static bool is_there(const struct simhca_step *step)
 {
@@ -225,13 +196,27 @@ static bool is_there(const struct simhca_step *step)
 	return pread(step->peer.pagemap, &byte, 1, 0) != 0;
 }
 
-/* By the number, once it is known that the process still has it. */
-static bool copy_pieces(const struct simhca_step *step, const struct iovec *own, int num_own,
-			const struct iovec *there, int num_there, uint64_t bytes, bool read)
+/* By the descriptor, which is bound to the address space: of one that has gone 0 bytes. */
+static ssize_t copy_small(const struct simhca_step *step, const struct iovec *own, int num_own,
+			  const struct iovec *there, uint64_t bytes, bool read)
+{
+	off_t at = (off_t)(uintptr_t)there->iov_base;
+
+	if (num_own == 1)
+		return read ? pread(step->peer.memory, own->iov_base, bytes, at)
+			    : pwrite(step->peer.memory, own->iov_base, bytes, at);
+	return read ? preadv(step->peer.memory, own, num_own, at)
+		    : pwritev(step->peer.memory, own, num_own, at);
+}
+
+bool simhca_step_copy(const struct simhca_step *step, const struct iovec *own, int num_own,
+		      const struct iovec *there, int num_there, uint64_t bytes, bool read)
 {
 	unsigned long mine = (unsigned long)num_own, theirs = (unsigned long)num_there;
 	ssize_t done;
 
+	if (num_there == 1 && bytes <= BY_DESCRIPTOR)
+		return copy_small(step, own, num_own, there, bytes, read) == (ssize_t)bytes;
 	if (!is_there(step))
 		return false;
 	done = read ? process_vm_readv(step->peer.pid, own, mine, there, theirs, 0)
@@ -240,7 +225,7 @@ static bool copy_pieces(const struct simhca_step *step, const struct iovec *own,
 }
 
 /* As a message that is posted inline is copied. */
-static bool copy_to_slot(const struct message *msg)
+static bool copy_to_slot(const struct simhca_step_message *msg)
 {
 	char *to = msg->slot;
 
@@ -250,7 +235,7 @@ static bool copy_to_slot(const struct message *msg)
 	return true;
 }
 
-static bool copy(const struct simhca_step *step, const struct message *msg)
+static bool copy(const struct simhca_step *step, const struct simhca_step_message *msg)
 {
 	bool read = msg->wqe.opcode == SIMHCA_WR_RDMA_READ;
 
@@ -258,27 +243,25 @@ static bool copy(const struct simhca_step *step, const struct message *msg)
 		return true;
 	if (msg->slot)
 		return copy_to_slot(msg);
-	if (msg->num_there == 1 && msg->length <= BY_DESCRIPTOR)
-		return copy_small(step, msg, read);
-	return copy_pieces(step, msg->own, msg->num_own, msg->there, msg->num_there, msg->length,
-			   read);
+	return simhca_step_copy(step, msg->own, msg->num_own, msg->there, msg->num_there,
+				msg->length, read);
 }
 
 /* ------------------------------------------------------------------------- the message */
 
-static bool is_send(const struct message *msg)
+static bool is_send(const struct simhca_step_message *msg)
 {
 	return msg->wqe.opcode == SIMHCA_WR_SEND || msg->wqe.opcode == SIMHCA_WR_SEND_WITH_IMM;
 }
 
 /* Whether a receive of the peer's completes by it. */
-static bool consumes_receive(const struct message *msg)
+static bool consumes_receive(const struct simhca_step_message *msg)
 {
 	return is_send(msg) || msg->wqe.opcode == SIMHCA_WR_RDMA_WRITE_WITH_IMM;
 }
 
-/* Reads the send WQE, and finds its memory. */
-static int read_send(const struct simhca_step *step, uint32_t index, struct message *msg)
+int simhca_step_read_send(const struct simhca_step *step, uint32_t index,
+			  struct simhca_step_message *msg)
 {
 	const char *slot = step->sq + (size_t)(index & (step->sq_entries - 1)) * step->sq_stride;
 	const struct simhca_sge *sge = (const struct simhca_sge *)(slot + sizeof(msg->wqe));
@@ -318,8 +301,8 @@ static int read_send(const struct simhca_step *step, uint32_t index, struct mess
 		if (length > MOST_BYTES)
 			return SIMHCA_HANDED_REQUEST;
 		msg->length = (uint32_t)length;
-		if (!add_sges(step, sge, msg->wqe.num_sge, length, access, step->qpc->pd, step->mm,
-			      msg->own, &msg->num_own))
+		if (!simhca_step_add_sges(step, sge, msg->wqe.num_sge, length, access,
+					  step->qpc->pd, step->mm, msg->own, &msg->num_own))
 			return SIMHCA_HANDED_MEMORY;
 	}
 	msg->psns = simhca_psn_count(msg->length,
@@ -328,23 +311,24 @@ static int read_send(const struct simhca_step *step, uint32_t index, struct mess
 }
 
 /* Reads a receive WQE, and, for a SEND, finds its memory. */
-static int read_receive(const struct simhca_step *step, char *slot, struct message *msg)
+static int read_receive(const struct simhca_step *step, char *slot, struct simhca_step_message *msg)
 {
 	memcpy(&msg->recv, slot, sizeof(msg->recv));
 	if (msg->recv.num_sge > step->peer.rq_max_sge || msg->recv.num_sge > SIMHCA_MAX_SGE)
 		return SIMHCA_HANDED_RECEIVE;
 	memcpy(msg->recv_sge, slot + sizeof(msg->recv),
 	       msg->recv.num_sge * sizeof(msg->recv_sge[0]));
-	if (is_send(msg) && !add_sges(step, msg->recv_sge, msg->recv.num_sge, msg->length,
-				      SIMHCA_ACCESS_LOCAL_WRITE, step->peer.rq_pd, step->peer.mm,
-				      msg->there, &msg->num_there))
+	if (is_send(msg) &&
+	    !simhca_step_add_sges(step, msg->recv_sge, msg->recv.num_sge, msg->length,
+				  SIMHCA_ACCESS_LOCAL_WRITE, step->peer.rq_pd, step->peer.mm,
+				  msg->there, &msg->num_there))
 		return SIMHCA_HANDED_RECEIVE;
 	return DONE;
 }
 
 /* The next of the peer's own receives. */
 static int find_own(const struct simhca_step *step, const struct simhca_responder *resp,
-		    struct message *msg)
+		    struct simhca_step_message *msg)
 {
 	/* acquire: pairs with the peer's release after it wrote the WQE. */
 	uint32_t pi = atomic_load_explicit(&step->peer.mem->rq_pi, memory_order_acquire);
@@ -363,7 +347,7 @@ static int find_own(const struct simhca_step *step, const struct simhca_responde
 }
 
 /* Where the device looks for the receive of the message at hand. */
-static void keep_receive(const struct simhca_step *step, const struct message *msg)
+static void keep_receive(const struct simhca_step *step, const struct simhca_step_message *msg)
 {
 	char *copy = (char *)(step->peer.mem + 1);
 
@@ -374,7 +358,7 @@ static void keep_receive(const struct simhca_step *step, const struct message *m
 }
 
 /* Consumes one of the peer's SRQ. From then on it is this message's, or the device's. */
-static int consume(struct simhca_step *step, struct turns *turns, struct message *msg)
+static int consume(struct simhca_step *step, struct turns *turns, struct simhca_step_message *msg)
 {
 	const struct simhca_srq_view srq = { .mem = step->peer.srq,
 					     .ring = step->peer.rq,
@@ -382,7 +366,7 @@ static int consume(struct simhca_step *step, struct turns *turns, struct message
 					     .stride = step->peer.rq_stride };
 	uint64_t head;
 
-	for (int i = 0; i < CLAIM_TRIES; i++) {
+	for (int i = 0; i < SIMHCA_STEP_CLAIM_TRIES; i++) {
 		if (simhca_srq_look(&srq, &head) ||
 		    read_receive(step, (char *)simhca_srq_slot(&srq, simhca_srq_ci(head)), msg) !=
 			    DONE)
@@ -401,7 +385,7 @@ static int consume(struct simhca_step *step, struct turns *turns, struct message
 }
 
 /* The peer's memory that a READ or WRITE names. */
-static int find_remote(const struct simhca_step *step, struct message *msg)
+static int find_remote(const struct simhca_step *step, struct simhca_step_message *msg)
 {
 	const struct simhca_qpc *peer = step->peer.qpc;
 	bool read = msg->wqe.opcode == SIMHCA_WR_RDMA_READ;
@@ -426,28 +410,29 @@ static uint32_t write_ahead(const struct simhca_step *step, uint32_t from, uint3
 {
 	struct iovec own[GATHERED_MOST], there[GATHERED_MOST];
 	uint64_t bytes = 0;
-	struct message msg;
+	struct simhca_step_message msg;
 	int count = 0;
 
 	while (count < GATHERED_MOST && from + (uint32_t)count != pi &&
-	       read_send(step, from + (uint32_t)count, &msg) == DONE &&
+	       simhca_step_read_send(step, from + (uint32_t)count, &msg) == DONE &&
 	       msg.wqe.opcode == SIMHCA_WR_RDMA_WRITE && msg.num_own == 1 && msg.length &&
 	       msg.length <= GATHERED_BYTES - bytes && find_remote(step, &msg) == DONE) {
 		own[count] = msg.own[0];
 		there[count++] = msg.there[0];
 		bytes += msg.length;
 	}
-	if (count < GATHERED_LEAST || !copy_pieces(step, own, count, there, count, bytes, false))
+	if (count < GATHERED_LEAST ||
+	    !simhca_step_copy(step, own, count, there, count, bytes, false))
 		return from;
 	return from + (uint32_t)count;
 }
 
-static bool is_signaled(const struct simhca_step *step, const struct message *msg)
+bool simhca_step_is_signaled(const struct simhca_step *step, const struct simhca_step_message *msg)
 {
 	return (msg->wqe.flags & SIMHCA_WQE_SIGNALED) || step->qpc->sq_sig_all;
 }
 
-static bool has_room(const struct simhca_cq_view *cq)
+bool simhca_step_has_room(const struct simhca_cq_view *cq)
 {
 	return !atomic_load_explicit(&cq->mem->overrun, memory_order_relaxed) &&
 	       simhca_cq_has_room(cq, simhca_cq_producer(cq));
@@ -455,39 +440,25 @@ static bool has_room(const struct simhca_cq_view *cq)
 
 /* ------------------------------------------------------------------------- what it does */
 
-static uint32_t name_of(const struct simhca_step *step)
+uint32_t simhca_step_name(const struct simhca_step *step)
 {
 	return SIMHCA_TURN_CALLER | atomic_load_explicit(&step->qpc->qpn, memory_order_relaxed);
 }
 
-static void publish(const struct simhca_cq_view *cq, uint32_t ticket)
+void simhca_step_publish(const struct simhca_cq_view *cq, uint32_t ticket)
 {
 	simhca_store();
 	/* release: the CQE's fields are there before its sequence number says so. */
 	atomic_store_explicit(&simhca_cq_slot(cq, ticket)->seq, ticket + 1, memory_order_release);
 }
 
-/* relaxed: a number by itself, which one thread at a time writes. */
-static void add(_Atomic uint64_t *count, uint64_t n)
-{
-	atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + n,
-			      memory_order_relaxed);
-}
-
-/* The events of a CQ: where they go, and what becomes of those that do not. */
-struct events {
-	const struct simhca_cq_view *cq;
-	const struct simhca_tell *tell;
-	_Atomic uint32_t *due, *telling;
-};
-
 /*
- * Raises the event that disarm() says is due, without waiting; false: it is left to the device. It
- * counts before it is there, so that who destroys the CQ does not miss it. If the program ends in
- * between, the device raises one in any case: two are as good as one, and who destroys the CQ does
- * not wait for ever for one that was never sent (providers/simhca/cq.c).
+ * Raises the event that simhca_step_disarm() says is due, without waiting; false: it is left to the
+ * device. It counts before it is there, so that who destroys the CQ does not miss it. If the
+ * program ends in between, the device raises one in any case: two are as good as one, and who
+ * destroys the CQ does not wait for ever for one that was never sent (providers/simhca/cq.c).
  */
-static bool raise_event(struct simhca_caller *caller, const struct events *events)
+bool simhca_step_raise(struct simhca_caller *caller, const struct simhca_step_events *events)
 {
 	_Atomic uint32_t *told = &events->cq->mem->told;
 	const uint64_t *record = &events->tell->record;
@@ -501,7 +472,7 @@ static bool raise_event(struct simhca_caller *caller, const struct events *event
 	sent = send(events->tell->fd, record, sizeof(*record), MSG_DONTWAIT | MSG_NOSIGNAL) ==
 	       sizeof(*record);
 	if (sent) {
-		add(&caller->told, 1);
+		simhca_step_add(&caller->told, 1);
 	} else {
 		simhca_store();
 		atomic_fetch_sub(told, 1);
@@ -518,7 +489,7 @@ static bool raise_event(struct simhca_caller *caller, const struct events *event
  * After it was published: whether the CQ was armed for it, which is used up so. The event is noted
  * before that is: if the program ends in between, the device raises it all the same.
  */
-static bool disarm(const struct events *events, uint32_t matches)
+bool simhca_step_disarm(const struct simhca_step_events *events, uint32_t matches)
 {
 	_Atomic uint32_t *noted = events->tell->fd >= 0 ? events->telling : events->due;
 	const struct simhca_cq_view *cq = events->cq;
@@ -546,10 +517,11 @@ static bool disarm(const struct events *events, uint32_t matches)
 	return false;
 }
 
-static struct events recv_events(const struct simhca_step *step)
+struct simhca_step_events simhca_step_recv_events(const struct simhca_step *step)
 {
-	return (struct events){ &step->peer.recv_cq, &step->peer.recv_tell,
-				&step->caller->recv_events, &step->caller->recv_telling };
+	return (struct simhca_step_events){ &step->peer.recv_cq, &step->peer.recv_tell,
+					    &step->caller->recv_events,
+					    &step->caller->recv_telling };
 }
 
 /*
@@ -558,21 +530,21 @@ static struct events recv_events(const struct simhca_step *step)
  */
 static void wake_peer(const struct simhca_step *step, struct turns *turns)
 {
-	const struct events events = recv_events(step);
+	const struct simhca_step_events events = simhca_step_recv_events(step);
 
 	if (turns->wakes)
-		turns->events |= !raise_event(step->caller, &events);
+		turns->events |= !simhca_step_raise(step->caller, &events);
 	turns->wakes = false;
 }
 
-static uint32_t receive_matches(const struct message *msg)
+uint32_t simhca_step_matches(const struct simhca_step_message *msg)
 {
 	return SIMHCA_ARM_NEXT | (msg->wqe.flags & SIMHCA_WQE_SOLICITED ? SIMHCA_ARM_SOLICITED : 0);
 }
 
 /* The responder has the message. */
 static void advance(struct simhca_step *step, struct simhca_responder *resp,
-		    const struct message *msg)
+		    const struct simhca_step_message *msg)
 {
 	const struct simhca_answered one = {
 		.va = msg->wqe.rdma.remote_addr,
@@ -610,7 +582,7 @@ static void advance(struct simhca_step *step, struct simhca_responder *resp,
 }
 
 static int complete_receive(struct simhca_step *step, struct turns *turns,
-			    const struct message *msg)
+			    const struct simhca_step_message *msg)
 {
 	struct simhca_cqe cqe = {
 		.wr_id = msg->recv.wr_id,
@@ -623,7 +595,7 @@ static int complete_receive(struct simhca_step *step, struct turns *turns,
 		.sl = step->qpc->av.sl,
 		.slid = step->device->port.lid,
 	};
-	const struct events events = recv_events(step);
+	const struct simhca_step_events events = simhca_step_recv_events(step);
 	uint32_t ticket;
 
 	if (msg->wqe.opcode != SIMHCA_WR_SEND) {
@@ -634,7 +606,7 @@ static int complete_receive(struct simhca_step *step, struct turns *turns,
 		cqe.flags |= SIMHCA_CQE_SOLICITED;
 	if (step->peer.srq)
 		cqe.flags |= SIMHCA_CQE_SRQ;
-	if (!simhca_ticket_claim(&step->peer.recv_cq, name_of(step), &ticket))
+	if (!simhca_ticket_claim(&step->peer.recv_cq, simhca_step_name(step), &ticket))
 		return SIMHCA_HANDED_CQ;
 	simhca_store();
 	simhca_cqe_write(simhca_cq_slot(&step->peer.recv_cq, ticket), &cqe);
@@ -643,17 +615,24 @@ static int complete_receive(struct simhca_step *step, struct turns *turns,
 		turns->resp.rq_ci++;
 	turns->resp.ticket = ticket + 1;
 	turns->resp_changed = true;
-	add(&step->peer.mem->received, 1);
-	add(&step->peer.mem->received_bytes, msg->length);
+	simhca_step_add(&step->peer.mem->received, 1);
+	simhca_step_add(&step->peer.mem->received_bytes, msg->length);
 	commit_responder(step, turns);
-	publish(&step->peer.recv_cq, ticket);
-	turns->wakes = disarm(&events, receive_matches(msg));
+	simhca_step_publish(&step->peer.recv_cq, ticket);
+	turns->wakes = simhca_step_disarm(&events, simhca_step_matches(msg));
 	return DONE;
 }
 
-static int complete_send(struct simhca_step *step, struct turns *turns, const struct message *msg)
+struct simhca_step_events simhca_step_send_events(const struct simhca_step *step)
 {
-	struct simhca_requester *req = &turns->req;
+	return (struct simhca_step_events){ &step->send_cq, &step->send_tell,
+					    &step->caller->send_events,
+					    &step->caller->send_telling };
+}
+
+bool simhca_step_complete(const struct simhca_step *step, struct simhca_requester *req,
+			  const struct simhca_step_message *msg)
+{
 	struct simhca_cqe cqe = {
 		.wr_id = msg->wqe.wr_id,
 		.qpn = atomic_load_explicit(&step->qpc->qpn, memory_order_relaxed),
@@ -663,32 +642,42 @@ static int complete_send(struct simhca_step *step, struct turns *turns, const st
 			  : is_send(msg)			 ? SIMHCA_WC_SEND
 								 : SIMHCA_WC_RDMA_WRITE,
 	};
-	const struct events events = { &step->send_cq, &step->send_tell, &step->caller->send_events,
-				       &step->caller->send_telling };
-	bool signaled = is_signaled(step, msg);
+	bool signaled = simhca_step_is_signaled(step, msg);
 	uint32_t ticket;
 
-	if (signaled && !simhca_ticket_claim(&step->send_cq, name_of(step), &ticket))
-		return SIMHCA_HANDED_CQ;
+	if (signaled && !simhca_ticket_claim(&step->send_cq, simhca_step_name(step), &ticket))
+		return false;
 	req->oldest++;
 	req->psn_next = simhca_psn_add(req->psn_next, msg->psns);
 	req->psn_una = req->psn_send = req->psn_sent = req->psn_next;
-	turns->req_changed = true;
 	if (!signaled)
-		return DONE;
+		return true;
 	simhca_store();
 	simhca_cqe_write(simhca_cq_slot(&step->send_cq, ticket), &cqe);
 	req->ticket = ticket + 1;
+	return true;
+}
+
+static int complete_send(struct simhca_step *step, struct turns *turns,
+			 const struct simhca_step_message *msg)
+{
+	const struct simhca_step_events events = simhca_step_send_events(step);
+
+	if (!simhca_step_complete(step, &turns->req, msg))
+		return SIMHCA_HANDED_CQ;
+	turns->req_changed = true;
+	if (!simhca_step_is_signaled(step, msg))
+		return DONE;
 	commit_responder(step, turns);
 	commit_requester(step, turns);
-	publish(&step->send_cq, ticket);
-	if (disarm(&events, SIMHCA_ARM_NEXT))
-		turns->events |= !raise_event(step->caller, &events);
+	simhca_step_publish(&step->send_cq, turns->req.ticket - 1);
+	if (simhca_step_disarm(&events, SIMHCA_ARM_NEXT))
+		turns->events |= !simhca_step_raise(step->caller, &events);
 	return DONE;
 }
 
 /* Of a read it is a part of the response. */
-static uint32_t acks_of(const struct simhca_step *step, const struct message *msg)
+static uint32_t acks_of(const struct simhca_step *step, const struct simhca_step_message *msg)
 {
 	if (atomic_load_explicit(&step->qpc->type, memory_order_relaxed) != SIMHCA_QPT_RC)
 		return 0;
@@ -698,7 +687,7 @@ static uint32_t acks_of(const struct simhca_step *step, const struct message *ms
 }
 
 /* As packets and acknowledgements count on a wire (IBTA vol. 1, chapter 9.2). */
-static void count(const struct simhca_step *step, const struct message *msg)
+static void count(const struct simhca_step *step, const struct simhca_step_message *msg)
 {
 	const bool is_read = msg->wqe.opcode == SIMHCA_WR_RDMA_READ;
 	uint32_t acks = acks_of(step, msg);
@@ -707,25 +696,25 @@ static void count(const struct simhca_step *step, const struct message *msg)
 
 	if (is_read) {
 		bytes += 16 + (msg->psns > 1 ? 4 : 0);
-		add(&caller->reads, 1);
-		add(&caller->read_payload, msg->length);
+		simhca_step_add(&caller->reads, 1);
+		simhca_step_add(&caller->read_payload, msg->length);
 	} else if (!is_send(msg)) {
 		bytes += 16;
-		add(&caller->writes, 1);
+		simhca_step_add(&caller->writes, 1);
 	}
 	if (msg->wqe.opcode == SIMHCA_WR_SEND_WITH_IMM ||
 	    msg->wqe.opcode == SIMHCA_WR_RDMA_WRITE_WITH_IMM)
 		bytes += 4;
-	add(&caller->bytes, bytes);
+	simhca_step_add(&caller->bytes, bytes);
 	if (!is_read)
-		add(&caller->payload, msg->length);
-	add(&caller->packets, msg->psns + acks);
-	add(&caller->messages, 1);
+		simhca_step_add(&caller->payload, msg->length);
+	simhca_step_add(&caller->packets, msg->psns + acks);
+	simhca_step_add(&caller->messages, 1);
 }
 
 /* Places the data, and completes both sides. */
-static int finish(struct simhca_step *step, struct turns *turns, const struct message *msg,
-		  bool written)
+static int finish(struct simhca_step *step, struct turns *turns,
+		  const struct simhca_step_message *msg, bool written)
 {
 	int why = DONE;
 
@@ -743,18 +732,19 @@ static int finish(struct simhca_step *step, struct turns *turns, const struct me
 /* The next message; written: its bytes are there already. */
 static int carry(struct simhca_step *step, struct turns *turns, bool written)
 {
-	struct message msg;
-	int why = read_send(step, turns->req.oldest, &msg);
+	struct simhca_step_message msg;
+	int why = simhca_step_read_send(step, turns->req.oldest, &msg);
 
 	if (why == DONE && consumes_receive(&msg)) {
 		if (!step->peer.srq)
 			why = find_own(step, &turns->resp, &msg);
-		if (why == DONE && !has_room(&step->peer.recv_cq))
+		if (why == DONE && !simhca_step_has_room(&step->peer.recv_cq))
 			why = SIMHCA_HANDED_CQ;
 	}
 	if (why == DONE && !is_send(&msg))
 		why = find_remote(step, &msg);
-	if (why == DONE && is_signaled(step, &msg) && !has_room(&step->send_cq))
+	if (why == DONE && simhca_step_is_signaled(step, &msg) &&
+	    !simhca_step_has_room(&step->send_cq))
 		why = SIMHCA_HANDED_CQ;
 	if (why == DONE && consumes_receive(&msg) && step->peer.srq)
 		why = consume(step, turns, &msg);
@@ -785,7 +775,7 @@ static bool run(struct simhca_step *step, struct turns *turns, int *why)
 		*why = SIMHCA_HANDED_REQUEST;
 	written = turns->req.oldest;
 	for (uint32_t n = 0; *why == DONE && turns->req.oldest != pi; n++) {
-		if (n == MOST_MESSAGES)
+		if (n == SIMHCA_STEP_MESSAGES)
 			return false;
 		if (written == turns->req.oldest)
 			written = write_ahead(step, written, pi);
@@ -811,15 +801,28 @@ static bool wait_for_turn(struct simhca_step *step, uint32_t name, uint32_t *gen
 		return false;
 	for (int i = 0; i < TURN_LOOKS && !acquired; i++)
 		acquired = !atomic_load_explicit(&turn->holder, memory_order_relaxed) &&
-			   acquire(turn, name, generation);
+			   simhca_step_acquire(turn, name, generation);
 	simhca_spin_done(&step->spin, acquired);
 	return acquired;
+}
+
+bool simhca_step_acquire_own(struct simhca_step *step, uint32_t name, uint32_t *generation)
+{
+	struct simhca_caller *caller = step->caller;
+
+	if (!simhca_step_acquire(&step->mem->req_turn, name, generation) &&
+	    !wait_for_turn(step, name, generation))
+		return false;
+	/* relaxed, as in waiting: hints, which nothing depends on. */
+	if (atomic_load_explicit(&caller->left, memory_order_relaxed))
+		atomic_store_explicit(&caller->left, 0, memory_order_relaxed);
+	return true;
 }
 
 bool simhca_step(struct simhca_step *step)
 {
 	struct simhca_caller *caller = step->caller;
-	uint32_t name = name_of(step);
+	uint32_t name = simhca_step_name(step);
 	bool all = false, wanted = false;
 	int why = DONE;
 
@@ -829,28 +832,25 @@ bool simhca_step(struct simhca_step *step)
 		/* seq_cst: it is seen before anything of the device's is looked at. */
 		atomic_fetch_add_explicit(&caller->guard, 1, memory_order_seq_cst);
 		why = SIMHCA_HANDED_TURN;
-		if (acquire(&step->mem->req_turn, name, &turns.req_generation) ||
-		    wait_for_turn(step, name, &turns.req_generation)) {
-			/* relaxed, as below: hints, which nothing depends on. */
-			if (atomic_load_explicit(&caller->left, memory_order_relaxed))
-				atomic_store_explicit(&caller->left, 0, memory_order_relaxed);
-			if (acquire(&step->peer.mem->resp_turn, name, &turns.resp_generation)) {
+		if (simhca_step_acquire_own(step, name, &turns.req_generation)) {
+			if (simhca_step_acquire(&step->peer.mem->resp_turn, name,
+						&turns.resp_generation)) {
 				all = run(step, &turns, &why);
 				commit_responder(step, &turns);
-				end(&step->peer.mem->resp_turn, name);
+				simhca_step_end(&step->peer.mem->resp_turn, name);
 			}
 			commit_requester(step, &turns);
-			wanted = end(&step->mem->req_turn, name);
+			wanted = simhca_step_end(&step->mem->req_turn, name);
 		}
 		/* release: all that the step did is over. */
 		atomic_fetch_add_explicit(&caller->guard, 1, memory_order_release);
 		if (turns.events) {
-			add(&caller->handed[SIMHCA_HANDED_EVENT], 1);
+			simhca_step_add(&caller->handed[SIMHCA_HANDED_EVENT], 1);
 			wanted = true;
 		}
 	}
 	if (why != DONE)
-		add(&caller->handed[why], 1);
+		simhca_step_add(&caller->handed[why], 1);
 	if (why == SIMHCA_HANDED_WAITS)
 		atomic_store_explicit(&caller->wants, 1, memory_order_relaxed);
 	return all && why == DONE && !wanted;

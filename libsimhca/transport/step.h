@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * A step of a requester in the program that posts (simhca-abi-caller.h): RC and UC SEND and
- * RDMA WRITE, and READ, to a peer on the same device, whole messages at a time. It stands alone: no
- * lock, no log, no clock, nothing of the device but what both share.
+ * RDMA WRITE, and READ, and UD SEND, to a peer on the same device, whole messages at a time. It
+ * stands alone: no lock, no log, no clock, nothing of the device but what both share.
  */
 #ifndef LIBSIMHCA_STEP_H
 #define LIBSIMHCA_STEP_H
@@ -38,13 +38,15 @@ struct simhca_step {
 		struct simhca_qp_mem *mem;
 		char *rq; /* its own, or that of its SRQ */
 		uint32_t rq_entries, rq_stride, rq_max_sge, rq_pd, slot_data;
-		struct simhca_srq_mem *srq; /* or NULL */
-		uint32_t claimant;	    /* its number in that */
+		struct simhca_srq_mem *srq; /* the queue's, if it is claimed from; or NULL */
+		uint32_t claimant;	    /* the peer's number in that; on UD the QP's */
 		struct simhca_cq_view recv_cq;
 		struct simhca_tell recv_tell;
 		uint32_t callers, mm;
 		int memory, pagemap; /* its /proc/PID/mem and pagemap */
 		pid_t pid;
+		struct simhca_av av; /* UD: by which it is reached */
+		uint32_t qpn;
 	} peer;
 };
 
@@ -53,5 +55,12 @@ struct simhca_step {
  * rung, for messages that are left, or for what is due otherwise.
  */
 bool simhca_step(struct simhca_step *step);
+
+/*
+ * The same for a UD QP, which has a step for each of those that it is attached to; at least one.
+ * *unknown: the SQ's WQE that is for somebody else, or NULL.
+ */
+bool simhca_step_datagrams(struct simhca_step *const to[], uint32_t count,
+			   const struct simhca_send_wqe **unknown);
 
 #endif

@@ -117,6 +117,8 @@ static enum simhca_consume peek(const struct simhca_qp *qp)
 
 enum simhca_consume simhca_rq_take(struct simhca_qp *qp)
 {
+	if (qp->rq_view.mem && simhca_left_take(&qp->left, qp->recv_copy))
+		return SIMHCA_CONSUME_OK;
 	return qp->rq_view.mem ? simhca_recv_claim(&qp->rq_view, qp->claimant, qp->recv_copy,
 						   &qp->resp.claim)
 			       : peek(qp);

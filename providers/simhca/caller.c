@@ -7,26 +7,14 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "attached.h"
 #include "caller.h"
 #include "command.h"
-#include "transport/step.h"
+#include "destinations.h"
 
-/*
- * Posts until it is tried again to attach a QP; each time twice as many. Of two QPs one is
- * connected first, and finds no peer then.
- */
-#define FIRST_TRY 1u
-#define LAST_TRY (1u << 16)
 /* Descriptors that come when a QP is attached: so many, and up to so many. */
 #define NUM_SEGMENTS 3
 #define NUM_CHANNELS 2
-
-struct shca_attached {
-	struct simhca_step step;
-	void *qp, *cq, *rq; /* the peer's segments */
-	uint64_t qp_size, cq_size, rq_size;
-	uint32_t process; /* shca_process of who attached it */
-};
 
 /* ------------------------------------------------------------------------------ secret */
 
@@ -74,13 +62,10 @@ void shca_caller_offer(struct shca_context *ctx)
 
 /* ----------------------------------------------------------------------------- the peer */
 
-static void detach(struct shca_qp *qp)
+void shca_detach(struct shca_attached *peer)
 {
-	struct shca_attached *peer = qp->attached;
-
 	if (!peer)
 		return;
-	qp->attached = NULL;
 	if (peer->qp)
 		munmap(peer->qp, peer->qp_size);
 	if (peer->cq)
@@ -226,7 +211,19 @@ static void take_channels(struct simhca_step *step, const struct simhca_attach_p
 	step->send_tell.record = reply->send_event;
 }
 
-static void attach(struct shca_qp *qp)
+/* What is said of the peer but by its device. */
+static void take_peer(struct shca_attached *peer, const struct simhca_find_peer_req *find,
+		      const struct simhca_find_peer_reply *found, int memory, int pagemap)
+{
+	peer->process = shca_process;
+	peer->step.peer.memory = memory;
+	peer->step.peer.pagemap = pagemap;
+	peer->step.peer.pid = (pid_t)found->pid;
+	peer->step.peer.av = find->av;
+	peer->step.peer.qpn = find->dest_qpn;
+}
+
+struct shca_attached *shca_attach(struct shca_qp *qp, const struct simhca_send_wqe *wqe)
 {
 	struct simhca_find_peer_req find = { .qp = qp->vqp.qp.handle };
 	struct simhca_attach_peer_req req = { .qp = qp->vqp.qp.handle };
@@ -235,11 +232,14 @@ static void attach(struct shca_qp *qp)
 	struct shca_attached *peer;
 	int fds[NUM_SEGMENTS + NUM_CHANNELS], memory, pagemap;
 
-	detach(qp);
+	if (wqe) {
+		find.av = req.av = wqe->ud.av;
+		find.dest_qpn = req.dest_qpn = wqe->ud.dest_qpn;
+	}
 	if (shca_call(qp->ctx, SIMHCA_CMD_FIND_PEER, &find, &found))
-		return;
+		return NULL;
 	if (!open_memory(&found, &req.secret, &memory, &pagemap))
-		return;
+		return NULL;
 	if (shca_execute(qp->ctx, &(struct shca_command){
 					  .command = SIMHCA_CMD_ATTACH_PEER,
 					  .req = &req,
@@ -252,7 +252,7 @@ static void attach(struct shca_qp *qp)
 				  })) {
 		close(memory);
 		close(pagemap);
-		return;
+		return NULL;
 	}
 	peer = calloc(1, sizeof(*peer));
 	if (!peer) {
@@ -261,16 +261,22 @@ static void attach(struct shca_qp *qp)
 		for (int i = 0; i < NUM_SEGMENTS + NUM_CHANNELS; i++)
 			if (fds[i] >= 0)
 				close(fds[i]);
-		return;
+		return NULL;
 	}
-	qp->attached = peer;
-	peer->process = shca_process;
-	peer->step.peer.memory = memory;
-	peer->step.peer.pagemap = pagemap;
-	peer->step.peer.pid = (pid_t)found.pid;
+	take_peer(peer, &find, &found, memory, pagemap);
 	take_channels(&peer->step, &reply, fds + NUM_SEGMENTS);
-	if (!map_peer(qp, peer, &reply, fds))
-		detach(qp);
+	if (map_peer(qp, peer, &reply, fds))
+		return peer;
+	shca_detach(peer);
+	return NULL;
+}
+
+bool shca_has_ended(const struct shca_attached *attached)
+{
+	const struct simhca_step *step = &attached->step;
+
+	return atomic_load(&step->qpc->callers) != step->callers ||
+	       atomic_load(&step->peer.qpc->callers) != step->peer.callers;
 }
 
 /* ------------------------------------------------------------------------------ the QP */
@@ -283,9 +289,22 @@ int shca_caller_init(struct shca_qp *qp, const struct simhca_mem_ref *ref)
 	return qp->caller ? 0 : errno;
 }
 
+static void detach(struct shca_qp *qp)
+{
+	shca_detach(qp->attached);
+	qp->attached = NULL;
+}
+
+static void attach(struct shca_qp *qp)
+{
+	detach(qp);
+	qp->attached = shca_attach(qp, NULL);
+}
+
 void shca_caller_free(struct shca_qp *qp)
 {
 	detach(qp);
+	shca_destinations_end(qp);
 }
 
 void shca_caller_connected(struct shca_qp *qp)
@@ -295,46 +314,46 @@ void shca_caller_connected(struct shca_qp *qp)
 	if (!qp->caller)
 		return;
 	shca_lock(&qp->sq.lock);
-	qp->next_try = qp->tries = FIRST_TRY;
-	attach(qp);
+	if (qp->vqp.qp.qp_type == IBV_QPT_UD) {
+		shca_destinations_begin(qp);
+	} else {
+		qp->next_try = qp->tries = SHCA_FIRST_TRY;
+		attach(qp);
+	}
 	shca_unlock(&qp->sq.lock);
 	errno = error;
 }
 
-/* The device has ended it, and the QP may be attached anew. */
-static bool has_ended(const struct simhca_step *step)
-{
-	return atomic_load(&step->qpc->callers) != step->callers ||
-	       atomic_load(&step->peer.qpc->callers) != step->peer.callers;
-}
-
 static void try_again(struct shca_qp *qp)
 {
-	int error = errno;
-
 	if (!qp->tries || --qp->next_try)
 		return;
 	attach(qp);
-	if (qp->tries < LAST_TRY)
+	if (qp->tries < SHCA_LAST_TRY)
 		qp->tries *= 2;
 	qp->next_try = qp->tries;
-	errno = error;
 }
 
-bool shca_caller_run(struct shca_qp *qp)
+static bool run_connected(struct shca_qp *qp)
 {
-	int error = errno;
-
 	if (!qp->attached)
 		try_again(qp);
 	if (!qp->attached || qp->attached->process != shca_process)
 		return false;
 	if (simhca_step(&qp->attached->step))
 		return true;
-	errno = error;
-	if (has_ended(&qp->attached->step)) {
+	if (shca_has_ended(qp->attached)) {
 		detach(qp);
 		qp->next_try = qp->tries;
 	}
 	return false;
+}
+
+bool shca_caller_run(struct shca_qp *qp)
+{
+	int error = errno;
+	bool all = qp->vqp.qp.qp_type == IBV_QPT_UD ? shca_destinations_run(qp) : run_connected(qp);
+
+	errno = error;
+	return all;
 }

@@ -243,8 +243,9 @@ struct shca_qp {
 	struct shca_segment own;	/* that mem and rings lie in, if it is theirs alone */
 	struct simhca_caller *caller;	/* NULL: the device carries all of its messages */
 	struct shca_attached *attached; /* caller.c; under the SQ's lock, with what follows */
-	uint32_t tries, next_try;	/* posts between attempts to attach it, and to the next */
-	LIST_ENTRY(shca_qp) send_link;	/* in the send CQ's senders */
+	struct shca_destinations *destinations; /* likewise, of UD */
+	uint32_t tries, next_try;      /* posts between attempts to attach it, and to the next */
+	LIST_ENTRY(shca_qp) send_link; /* in the send CQ's senders */
 	LIST_ENTRY(shca_qp) recv_link;
 };
 

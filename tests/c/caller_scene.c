@@ -67,31 +67,49 @@ struct pair *caller_pair_with_srq(struct world *world)
 	return caller_pair(world, &options);
 }
 
-int caller_attach_with(struct side *side, const struct simhca_secret *known,
-		       struct simhca_attach_peer_reply *reply)
+static int attach_to(struct side *side, const struct side *peer, const struct simhca_secret *known,
+		     struct simhca_attach_peer_reply *reply)
 {
 	struct simhca_attach_peer_req req = { .qp = side->qp->handle, .secret = *known };
 	struct simhca_attached attached;
 
+	if (side->qp->type == IBV_QPT_UD) {
+		req.av = av_to(side->world, 0, side->options.gid_index);
+		req.dest_qpn = peer->qp->qpn;
+	}
 	return simhca_attach_peer(side->client->context, side->client->mm, &req, reply, &attached,
 				  NULL);
 }
 
+int caller_attach_with(struct side *side, const struct simhca_secret *known,
+		       struct simhca_attach_peer_reply *reply)
+{
+	return attach_to(side, side->peer, known, reply);
+}
+
 struct simhca_step caller_attach(struct side *side)
 {
-	const struct simhca_find_peer_req find = { .qp = side->qp->handle };
+	return caller_attach_to(side, side->peer);
+}
+
+struct simhca_step caller_attach_to(struct side *side, struct side *peer)
+{
+	struct simhca_find_peer_req find = { .qp = side->qp->handle };
 	struct simhca_find_peer_reply found;
 	struct simhca_attach_peer_reply reply;
 	struct simhca_step step;
-	struct side *peer = side->peer;
 
+	memset(&step, 0, sizeof(step));
+	if (side->qp->type == IBV_QPT_UD) {
+		find.av = step.peer.av = av_to(side->world, 0, side->options.gid_index);
+		find.dest_qpn = step.peer.qpn = peer->qp->qpn;
+	}
 	assert_int_equal(simhca_find_peer(side->client->context, &find, &found, NULL), 0);
 	assert_int_equal(found.pid, getpid());
 	assert_ptr_equal(found.address, &caller_secret);
-	assert_int_equal(caller_attach_with(side, &caller_secret, &reply), 0);
+	assert_int_equal(attach_to(side, peer, &caller_secret, &reply), 0);
 	assert_int_equal(reply.peer, peer->qp->qpn);
 	assert_int_equal(reply.state, peer->qp->granted.state.offset);
-	memset(&step, 0, sizeof(step));
 	step.device = simhca_device_memory(side->world->device[0]);
 	step.qpc = (const void *)((const char *)step.device + step.device->qpc_offset);
 	step.peer.qpc = step.qpc + SIMHCA_QPN_SLOT(peer->qp->qpn);
@@ -115,6 +133,7 @@ struct simhca_step caller_attach(struct side *side)
 	step.peer.rq_pd = reply.rq_pd;
 	step.peer.slot_data = reply.slot_data;
 	step.peer.claimant = reply.claimant;
+	step.peer.srq = peer->qp->claims;
 	if (peer->srq) {
 		step.peer.srq = peer->srq->state;
 		step.peer.rq = (char *)peer->srq->ring;
@@ -139,6 +158,18 @@ void caller_detach(const struct simhca_step *step)
 	close(step->peer.pagemap);
 }
 
+void caller_end(void)
+{
+	_exit(KILLED);
+}
+
+bool caller_run(struct simhca_step *step)
+{
+	const struct simhca_send_wqe *unknown;
+
+	return step->peer.qpn ? simhca_step_datagrams(&step, 1, &unknown) : simhca_step(step);
+}
+
 bool caller_killed_at(struct simhca_step *step, unsigned int store)
 {
 	pid_t child = fork();
@@ -147,7 +178,7 @@ bool caller_killed_at(struct simhca_step *step, unsigned int store)
 	assert_true(child >= 0);
 	if (!child) {
 		stop_at = store;
-		simhca_step(step);
+		caller_run(step);
 		_exit(0);
 	}
 	assert_int_equal(waitpid(child, &status, 0), child);

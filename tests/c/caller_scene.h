@@ -23,8 +23,13 @@ int caller_attach_with(struct side *side, const struct simhca_secret *known,
 		       struct simhca_attach_peer_reply *reply);
 /* As the provider does, but for the segments, which are mapped already. */
 struct simhca_step caller_attach(struct side *side);
+struct simhca_step caller_attach_to(struct side *side, struct side *peer);
+/* A step of a connected QP, or of a UD QP that sends to one other. */
+bool caller_run(struct simhca_step *step);
 void caller_detach(const struct simhca_step *step);
 /* Runs the step in a process that ends before that store; false: there are not so many. */
 bool caller_killed_at(struct simhca_step *step, unsigned int store);
+/* Ends that process. */
+void caller_end(void);
 
 #endif

@@ -25,6 +25,20 @@ def test_two_programs(options, by_caller):
     assert qp['carried'] == bool(by_caller)
 
 
+@pytest.mark.parametrize('options, by_caller', [
+    ((), 40), (('--daemon-option', 'engines-in-callers=off'), 0),
+    (('--daemon-option', 'engines-in-callers=on', '--memory', 'agent'), 0),
+], ids=['default', 'off', 'agent'])
+def test_datagrams(options, by_caller):
+    """Between two programs, to two QPs of the one: who carried them."""
+    qp = json.loads(private_python('caller_datagrams.py', options=options))
+    callers = qp.get('callers', {})
+    turns = callers.get('turn', 0) if by_caller else 0
+    assert turns <= 1, json.dumps(qp)
+    assert callers.get('by_caller', 0) == by_caller - turns, json.dumps(qp)
+    assert qp['by_device'] == 40 - by_caller + turns, json.dumps(qp)
+
+
 @pytest.mark.parametrize('callers', ['on', 'off'])
 def test_events(callers):
     """

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cq.h"
+#include "device/context.h"
+#include "engine/engine.h"
+#include "qp.h"
+#include "settle.h"
+#include "simhca.h"
+#include "words.h"
+#include "wqe.h"
+
+struct simhca_left_receive {
+	struct simhca_left_receive *next;
+	struct simhca_recv recv;
+};
+
+/* ------------------------------------------------------------------------- whose they are */
+
+static void drop(struct simhca_left *left)
+{
+	struct simhca_left_receive *one;
+
+	while ((one = left->oldest)) {
+		left->oldest = one->next;
+		free(one);
+	}
+	left->end = &left->oldest;
+	atomic_store_explicit(&left->count, 0, memory_order_relaxed);
+}
+
+void simhca_left_init(struct simhca_left *left)
+{
+	pthread_mutex_init(&left->lock, NULL);
+	left->end = &left->oldest;
+	left->claimants[0] = 1ull << (SIMHCA_CLAIMANT_DEVICE - 1);
+}
+
+void simhca_left_free(struct simhca_left *left)
+{
+	if (!left->end)
+		return;
+	drop(left);
+	pthread_mutex_destroy(&left->lock);
+}
+
+void simhca_left_reset(struct simhca_left *left)
+{
+	pthread_mutex_lock(&left->lock);
+	drop(left);
+	left->life++;
+	pthread_mutex_unlock(&left->lock);
+}
+
+bool simhca_left_take(struct simhca_left *left, char *copy)
+{
+	struct simhca_left_receive *one;
+
+	/* relaxed: who adds one has the QP looked at afterwards. */
+	if (!atomic_load_explicit(&left->count, memory_order_relaxed))
+		return false;
+	pthread_mutex_lock(&left->lock);
+	one = left->oldest;
+	if (one) {
+		left->oldest = one->next;
+		if (!left->oldest)
+			left->end = &left->oldest;
+		atomic_fetch_sub(&left->count, 1);
+	}
+	pthread_mutex_unlock(&left->lock);
+	if (!one)
+		return false;
+	simhca_recv_save(copy, &one->recv);
+	free(one);
+	return true;
+}
+
+/* As the program copied it before it claimed it; of a queue that has been reset it says nothing. */
+static bool add(struct simhca_qp *qp, uint32_t life, const struct simhca_caller *mem)
+{
+	struct simhca_left_receive *one = malloc(sizeof(*one));
+	bool is_one = one && atomic_load(&qp->left.count) < qp->rq_entries &&
+		      simhca_recv_load((const char *)mem->recv, qp->rq_view.max_sge, &one->recv);
+
+	pthread_mutex_lock(&qp->left.lock);
+	if (is_one && qp->left.life == life) {
+		one->next = NULL;
+		*qp->left.end = one;
+		qp->left.end = &one->next;
+		atomic_fetch_add(&qp->left.count, 1);
+		one = NULL;
+	}
+	pthread_mutex_unlock(&qp->left.lock);
+	free(one);
+	return is_one;
+}
+
+/* ------------------------------------------------------------------------ who has left them */
+
+/*
+ * The one ticket that a program which has ended can have there is of this message. One that lives
+ * has published its own, and could have this done again and again.
+ */
+static void end_ticket(struct simhca_qp *qp, struct simhca_cq *cq, uint32_t committed)
+{
+	simhca_tickets_repair(&cq->view, SIMHCA_TURN_CALLER | qp->qpn, committed);
+	/* What was just published may be what its owner waits for. */
+	if (simhca_cq_disarm(cq))
+		simhca_cq_tell(cq);
+}
+
+static void settle_at(struct simhca_qp *qp, struct simhca_qp *dest,
+		      const struct simhca_steps_with *with)
+{
+	struct simhca_caller *mem = qp->caller.steps.mem;
+	uint32_t generation =
+		atomic_load_explicit(&qp->mem->req_turn.generation, memory_order_acquire);
+	uint32_t claim = simhca_srq_claimed(&dest->rq_view, with->claimant);
+	struct simhca_requester req;
+	bool committed;
+
+	simhca_words_get(&req, &qp->mem->req[generation & 1], sizeof(req));
+	committed = req.oldest != atomic_load_explicit(&mem->index, memory_order_relaxed);
+	if (atomic_load(&qp->context->dead))
+		end_ticket(qp, dest->recv_cq, committed ? req.recv_ticket : 0);
+	if (committed || claim == atomic_load_explicit(&mem->before, memory_order_relaxed) ||
+	    !simhca_steps_settle(qp->device->fabric, &qp->caller.steps, dest->qpn, claim))
+		return;
+	if (!add(dest, with->life, mem))
+		simhca_qp_corrupt(dest);
+	/* If it has failed it is to be flushed. */
+	simhca_engine_schedule(dest->context->engine, &dest->task);
+}
+
+void simhca_settle(struct simhca_qp *qp)
+{
+	struct simhca_caller *mem = qp->caller.steps.mem;
+	struct simhca_steps_with with;
+	struct simhca_qp *dest;
+	uint32_t qpn;
+
+	if (qp->type != SIMHCA_QPT_UD || !mem)
+		return;
+	/* acquire: what else the step has said was there before. */
+	qpn = atomic_load_explicit(&mem->dest, memory_order_acquire);
+	if (__builtin_expect(!qpn, 1))
+		return;
+	dest = atomic_load(&qp->device->qps[SIMHCA_QPN_SLOT(qpn)]);
+	if (dest && dest->qpn == qpn && dest->rq_view.mem &&
+	    simhca_steps_find(qp->device->fabric, &qp->caller.steps, qpn, &with))
+		settle_at(qp, dest, &with);
+	/* release: a step that begins finds it settled. */
+	atomic_store_explicit(&mem->dest, 0, memory_order_release);
+}

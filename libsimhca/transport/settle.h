@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * What steps of datagrams leave in the middle (step_ud.c): tickets, and receives that were claimed
+ * for a message that is not committed. Those are for the next datagrams that the device carries to
+ * that QP, or are flushed.
+ */
+#ifndef LIBSIMHCA_SETTLE_H
+#define LIBSIMHCA_SETTLE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "simhca-abi.h"
+
+struct simhca_left_receive;
+struct simhca_qp;
+
+/* At the QP whose receives they are. */
+struct simhca_left {
+	pthread_mutex_t lock; /* held for moments */
+	struct simhca_left_receive *oldest, **end;
+	_Atomic uint32_t count;
+	uint32_t life;				       /* of the queue: a reset begins another */
+	uint64_t claimants[SIMHCA_SRQ_CLAIMANTS / 64]; /* numbers in use; control functions */
+};
+
+void simhca_left_init(struct simhca_left *left);
+void simhca_left_free(struct simhca_left *left);
+/* The queue starts over, and what was claimed before means nothing. */
+void simhca_left_reset(struct simhca_left *left);
+/* Copies the oldest to where a receive that was claimed lies; false: there is none. */
+bool simhca_left_take(struct simhca_left *left, char *copy);
+
+/*
+ * Settles what the QP's program has left, if anything. In the requester's turn, before the device
+ * changes it, or when the program has ended.
+ */
+void simhca_settle(struct simhca_qp *qp);
+
+#endif

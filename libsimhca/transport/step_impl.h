@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* What steps of connected QPs (step.c) and of datagrams (step_ud.c) have in common. */
+#ifndef LIBSIMHCA_STEP_IMPL_H
+#define LIBSIMHCA_STEP_IMPL_H
+
+#include <sys/uio.h>
+
+#include "step.h"
+
+/* It is done; else the reason why not, enum simhca_handed. */
+#define SIMHCA_STEP_DONE (-1)
+/* Others who have a WQE first; then it is left to the device. */
+#define SIMHCA_STEP_CLAIM_TRIES 64
+/* Messages in one turn: the device and the peer may want one as well. */
+#define SIMHCA_STEP_MESSAGES 64u
+
+/* A message, as it was read. */
+struct simhca_step_message {
+	struct simhca_send_wqe wqe;
+	uint32_t length, psns;
+	struct iovec own[SIMHCA_MAX_SGE]; /* its data in this program, or where they go */
+	int num_own;
+	struct iovec there[SIMHCA_MAX_SGE]; /* in the peer's */
+	int num_there;
+	char *slot; /* room for them in the slot of the receive, where they may stay; or NULL */
+	struct simhca_recv_wqe recv;
+	struct simhca_sge recv_sge[SIMHCA_MAX_SGE];
+};
+
+/* The events of a CQ: where they go, and what becomes of those that do not. */
+struct simhca_step_events {
+	const struct simhca_cq_view *cq;
+	const struct simhca_tell *tell;
+	_Atomic uint32_t *due, *telling;
+};
+
+/* ------------------------------------------------------------------------------- turns */
+
+bool simhca_step_acquire(struct simhca_turn *turn, uint32_t name, uint32_t *generation);
+/* That of the QP; if the device is at work for it, after a moment. */
+bool simhca_step_acquire_own(struct simhca_step *step, uint32_t name, uint32_t *generation);
+/* True: the device wants one. */
+bool simhca_step_end(struct simhca_turn *turn, uint32_t name);
+void simhca_step_commit(struct simhca_turn *turn, void *copies, const void *progress, size_t bytes,
+			uint32_t *generation);
+uint32_t simhca_step_name(const struct simhca_step *step);
+/* Whether QP and peer are those that were attached, and the QP may send; the peer's state. */
+bool simhca_step_may(const struct simhca_step *step, uint32_t *peer_state);
+
+/* ------------------------------------------------------------------------- the message */
+
+/* Adds the first `length` bytes of an SGE list. */
+bool simhca_step_add_sges(const struct simhca_step *step, const struct simhca_sge *sge,
+			  uint32_t num_sge, uint64_t length, uint32_t access, uint32_t pd,
+			  uint32_t mm, struct iovec *iov, int *count);
+/* Reads the send WQE, and finds its memory. */
+int simhca_step_read_send(const struct simhca_step *step, uint32_t index,
+			  struct simhca_step_message *msg);
+/* All of it or, as far as anybody is told, nothing: false. */
+bool simhca_step_copy(const struct simhca_step *step, const struct iovec *own, int num_own,
+		      const struct iovec *there, int num_there, uint64_t bytes, bool read);
+
+/* --------------------------------------------------------------------------- completions */
+
+bool simhca_step_is_signaled(const struct simhca_step *step, const struct simhca_step_message *msg);
+bool simhca_step_has_room(const struct simhca_cq_view *cq);
+/*
+ * The CQE of the send has a ticket and its fields, if it is to have one, and *req says that the
+ * message is done. False: no ticket.
+ */
+bool simhca_step_complete(const struct simhca_step *step, struct simhca_requester *req,
+			  const struct simhca_step_message *msg);
+void simhca_step_publish(const struct simhca_cq_view *cq, uint32_t ticket);
+struct simhca_step_events simhca_step_send_events(const struct simhca_step *step);
+struct simhca_step_events simhca_step_recv_events(const struct simhca_step *step);
+/* What CQs are armed for that an arriving message is. */
+uint32_t simhca_step_matches(const struct simhca_step_message *msg);
+/* After it was published: whether the CQ was armed for it, which is used up so. */
+bool simhca_step_disarm(const struct simhca_step_events *events, uint32_t matches);
+/* Raises the event that disarm() says is due; false: it is left to the device. */
+bool simhca_step_raise(struct simhca_caller *caller, const struct simhca_step_events *events);
+
+/* relaxed: a number by itself, which one thread at a time writes. */
+static inline void simhca_step_add(_Atomic uint64_t *count, uint64_t n)
+{
+	atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + n,
+			      memory_order_relaxed);
+}
+
+#endif

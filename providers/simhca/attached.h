@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* A QP that is attached to another, whose receives its program completes (simhca-abi-caller.h). */
+#ifndef SIMHCA_PROVIDER_ATTACHED_H
+#define SIMHCA_PROVIDER_ATTACHED_H
+
+#include "provider.h"
+#include "transport/step.h"
+
+/*
+ * Posts until it is tried again to attach a QP; each time twice as many. Of two QPs one is
+ * connected first, and finds no peer then.
+ */
+#define SHCA_FIRST_TRY 1u
+#define SHCA_LAST_TRY (1u << 16)
+
+struct shca_attached {
+	struct simhca_step step;
+	void *qp, *cq, *rq; /* the peer's segments */
+	uint64_t qp_size, cq_size, rq_size;
+	uint32_t process; /* shca_process of who attached it */
+};
+
+/* To the peer of a connected QP, or to whom the address of the WQE names; NULL: not now. */
+struct shca_attached *shca_attach(struct shca_qp *qp, const struct simhca_send_wqe *wqe);
+void shca_detach(struct shca_attached *attached);
+/* The device has ended it, and the QP may be attached anew. */
+bool shca_has_ended(const struct shca_attached *attached);
+
+#endif
