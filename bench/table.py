@@ -19,6 +19,7 @@ def tests():
         yield Test("lat", "write", size, "ib_write_lat -n 1000", f"mem_write_{at}")
         yield Test("lat", "read", size, "ib_read_lat -n 1000", f"mem_read_{at}")
     yield Test("lat", "send, SRQ", 2, "ib_send_lat -n 1000 --use-srq", "ucx_am_8")
+    yield Test("lat", "send, UD", 2, "ib_send_lat -n 1000 -c UD", "mem_write_8")
     yield Test("lat", "send, sleeping on events", 2, "ib_send_lat -n 1000 -e", "pipe")
     for size, count in ((4 * KIB, 20000), (64 * KIB, 5000), (MIB, 500)):
         yield Test("bw", "write", size, f"ib_write_bw -n {count}", f"vm_write_{size}")
@@ -30,6 +31,7 @@ def tests():
     for verb in ("write", "read", "send"):
         yield Test("rate", verb, 2, f"ib_{verb}_bw -n 20000", "futex")
     yield Test("rate", "send, SRQ", 2, "ib_send_bw -n 20000 --use-srq", "futex")
+    yield Test("rate", "send, UD", 2, "ib_send_bw -n 20000 -c UD", "futex")
     for verb in ("write", "send"):
         command = f"ib_{verb}_bw -n 5000 -q 16"
         yield Test("rate", f"{verb}, 16 QPs", 2, command, "futex")

@@ -3,15 +3,16 @@
  * Two programs that carry their messages themselves (--engines-in-callers), one of which abuses
  * what it is handed of the other's:
  *
- *	attached_peer scribble|stop|die|channel [srq]
+ *	attached_peer scribble|stop|die|channel [srq|ud]
  *
  *	scribble	writes to all of it, at random, while messages are under way
  *	stop		is stopped in the middle of its steps, and goes on, again and again
  *	die		is killed there
  *	channel		does what it can to the device's end of the other's completion channel
  *
- * The victim's receives come from an SRQ if there is to be one. It then destroys all that it has,
- *and says so: "done", with the number of bytes that the other had of it.
+ * The victim's receives come from an SRQ if there is to be one; with `ud` they are for datagrams.
+ *It then destroys all that it has, and says so: "done", with the number of bytes that the other had
+ * of it.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -35,6 +36,7 @@ struct end {
 	struct ibv_cq *cq;
 	struct ibv_srq *srq; /* or NULL */
 	struct ibv_qp *qp;
+	struct ibv_ah *ah; /* of UD */
 	struct ibv_mr *mr;
 	uint8_t memory[LENGTH];
 };
@@ -46,11 +48,12 @@ struct address {
 };
 
 static struct end end;
-static bool reads_events;
+static bool reads_events, with_srq, with_ud;
 
-static struct address make_end(bool with_srq)
+static struct address make_end(bool is_victim)
 {
 	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 16, .max_sge = 1 } };
+	struct ibv_ah_attr ah_attr;
 
 	end.context = open_device();
 	end.pd = ibv_alloc_pd(end.context);
@@ -61,15 +64,18 @@ static struct address make_end(bool with_srq)
 	CHECK(end.cq);
 	end.mr = ibv_reg_mr(end.pd, end.memory, LENGTH, FULL_ACCESS);
 	CHECK(end.mr);
-	end.srq = with_srq ? ibv_create_srq(end.pd, &attr) : NULL;
-	CHECK(end.srq || !with_srq);
-	end.qp = make_qp_with(end.pd, end.cq, IBV_QPT_RC, end.srq);
+	end.srq = with_srq && is_victim ? ibv_create_srq(end.pd, &attr) : NULL;
+	CHECK(end.srq || !with_srq || !is_victim);
+	ah_attr = loopback(end.context);
+	end.ah = ibv_create_ah(end.pd, &ah_attr);
+	CHECK(end.ah);
+	end.qp = make_qp_with(end.pd, end.cq, with_ud ? IBV_QPT_UD : IBV_QPT_RC, end.srq);
 	return (struct address){ end.qp->qp_num, end.mr->rkey, (uintptr_t)end.memory };
 }
 
 static void receive(void)
 {
-	struct ibv_sge sge = { (uintptr_t)end.memory, 64, end.mr->lkey };
+	struct ibv_sge sge = { (uintptr_t)end.memory, 40 + 64, end.mr->lkey };
 	struct ibv_recv_wr wr = { .sg_list = &sge, .num_sge = 1 }, *bad;
 
 	/* Or not, if the QP has been broken. */
@@ -90,6 +96,12 @@ static bool post(const struct address *to, enum ibv_wr_opcode opcode)
 		.wr.rdma = { .remote_addr = to->va, .rkey = to->rkey },
 	}, *bad;
 
+	if (with_ud) {
+		wr.opcode = IBV_WR_SEND;
+		wr.wr.ud.ah = end.ah;
+		wr.wr.ud.remote_qpn = to->qpn;
+		wr.wr.ud.remote_qkey = QKEY;
+	}
 	return !ibv_post_send(end.qp, &wr, &bad);
 }
 
@@ -337,7 +349,7 @@ static void destroy_all(void)
 {
 	CHECK(!ibv_destroy_qp(end.qp) && (!end.srq || !ibv_destroy_srq(end.srq)));
 	CHECK(!ibv_destroy_cq(end.cq));
-	CHECK(!ibv_dereg_mr(end.mr) && !ibv_dealloc_pd(end.pd));
+	CHECK(!ibv_destroy_ah(end.ah) && !ibv_dereg_mr(end.mr) && !ibv_dealloc_pd(end.pd));
 	CHECK(!ibv_destroy_comp_channel(end.channel));
 	CHECK(!ibv_close_device(end.context));
 }
@@ -349,14 +361,16 @@ int main(int argc, char **argv)
 	uint64_t bytes;
 	pid_t other;
 
-	CHECK((argc == 2 || (argc == 3 && !strcmp(argv[2], "srq"))) && !pipe(there) && !pipe(back));
+	with_srq = argc == 3 && !strcmp(argv[2], "srq");
+	with_ud = argc == 3 && !strcmp(argv[2], "ud");
+	CHECK(argc == 2 + with_srq + with_ud && !pipe(there) && !pipe(back));
 	other = fork();
 	if (!other) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		attack(there[0], back[1], argv[1]);
 		return 0;
 	}
-	mine = make_end(argc == 3);
+	mine = make_end(true);
 	reads_events = strcmp(argv[1], "channel") != 0;
 	CHECK(write(there[1], &mine, sizeof(mine)) == sizeof(mine));
 	CHECK(read(back[0], &theirs, sizeof(theirs)) == sizeof(theirs));
