@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """
 Guests with Linux's rxe, under QEMU, and a daemon on the other end of the network: a tap in a
-namespace of its own. Each is booted once; a table of what has passed comes at the end.
+namespace of its own. Each is booted once; both ends have the libibverbs of its Debian. A table of
+what has passed comes at the end.
 """
 import contextlib
 import os
@@ -15,8 +16,10 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "clients"))
 pytest.register_assert_rewrite("common", "namespaces")
 
-from common import Device, Launcher, expect_success, wait_until  # noqa: E402 (its place is known now)
+from common import BUILD, Device, Launcher, expect_success  # noqa: E402 (its place is known now)
+from common import wait_until  # noqa: E402
 from namespaces import IPV4, IPV6, inside, new_host  # noqa: E402
+from releases import codename  # noqa: E402
 
 MTU = 9000
 BOOT = 300  # seconds; without KVM on a machine that is busy
@@ -73,11 +76,43 @@ def pytest_collection_modifyitems(config, items):
     items[:] = [item for item in items if is_run(item)]
 
 
+ROOT = HERE.parent.parent
+CHROOT = ROOT / "scripts" / "chroot"
+# What a command needs to see of the host below a tree, in a mount namespace of its own.
+SHOW = ('for here in proc dev tmp; do mount --rbind "/$here" "$0/$here"; done\n'
+        'exec chroot "$0" "$@"')
+
+
+@contextlib.contextmanager
+def userspace_of(release):
+    """The prefix of commands with a release's libibverbs: in a tree with simhca, built in this place."""
+    def chroot(*argv):
+        made = subprocess.run([CHROOT, *argv], stdout=subprocess.PIPE, text=True, check=True)
+        return made.stdout.strip()
+
+    if codename() == release:
+        yield []
+        return
+    assert BUILD == ROOT / "build", "where the tree has it"
+    tree = chroot("new", release, "build", "demo", "test")
+    try:
+        chroot("run", tree, "sh", "-ec", "apt-get -q update && apt-get -q install -y "
+               "--no-install-recommends rdmacm-utils")
+        chroot("source", tree, ROOT)
+        chroot("run", "--chdir", ROOT, tree, "sh", "-ec",
+               "cmake --preset release && cmake --build --preset release -- "
+               "simhca simhcad simhca-preload simhca-provider >&2")
+        yield ["unshare", "-m", "sh", "-ec", SHOW, tree]
+    finally:
+        chroot("remove", tree)
+
+
 @pytest.fixture(scope="session")
 def both(image):
     """{"ours": where simhca runs, "rxe": the guest}"""
     with contextlib.ExitStack() as stack:
         pid = stack.enter_context(new_host())
+        userspace = stack.enter_context(userspace_of(image.name.split("-")[1]))
         launcher = Launcher(inside(pid))
         for words in (["tuntap", "add", "dev", "eth0", "mode", "tap"],
                       ["addr", "add", f"{IPV4[0]}/24", "dev", "eth0"],
@@ -94,7 +129,7 @@ def both(image):
         ours = stack.enter_context(Device("ethernet", "--interface=eth0",
                                           "--daemon-option=wire=roce",
                                           "--daemon-option=wire-rxe-flush=on",
-                                          prefix=inside(pid)))
+                                          prefix=[*inside(pid), *userspace]))
         stack.callback(guest.kill_programs)
         yield {"ours": ours, "rxe": guest}
 
