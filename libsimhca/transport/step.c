@@ -12,10 +12,10 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
-#include <unistd.h>
 
 #include "packet.h"
 #include "psn.h"
+#include "step_calls.h"
 #include "step_impl.h"
 #include "words.h"
 
@@ -193,7 +193,7 @@ static bool is_there(const struct simhca_step *step)
 {
 	char byte;
 
-	return pread(step->peer.pagemap, &byte, 1, 0) != 0;
+	return simhca_call_pread(step->peer.pagemap, &byte, 1, 0) != 0;
 }
 
 /* By the descriptor, which is bound to the address space: of one that has gone 0 bytes. */
@@ -203,10 +203,10 @@ static ssize_t copy_small(const struct simhca_step *step, const struct iovec *ow
 	off_t at = (off_t)(uintptr_t)there->iov_base;
 
 	if (num_own == 1)
-		return read ? pread(step->peer.memory, own->iov_base, bytes, at)
-			    : pwrite(step->peer.memory, own->iov_base, bytes, at);
-	return read ? preadv(step->peer.memory, own, num_own, at)
-		    : pwritev(step->peer.memory, own, num_own, at);
+		return read ? simhca_call_pread(step->peer.memory, own->iov_base, bytes, at)
+			    : simhca_call_pwrite(step->peer.memory, own->iov_base, bytes, at);
+	return read ? simhca_call_preadv(step->peer.memory, own, num_own, at)
+		    : simhca_call_pwritev(step->peer.memory, own, num_own, at);
 }
 
 bool simhca_step_copy(const struct simhca_step *step, const struct iovec *own, int num_own,
@@ -469,8 +469,8 @@ bool simhca_step_raise(struct simhca_caller *caller, const struct simhca_step_ev
 	simhca_store();
 	atomic_fetch_add(told, 1);
 	simhca_store();
-	sent = send(events->tell->fd, record, sizeof(*record), MSG_DONTWAIT | MSG_NOSIGNAL) ==
-	       sizeof(*record);
+	sent = simhca_call_send(events->tell->fd, record, sizeof(*record),
+				MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof(*record);
 	if (sent) {
 		simhca_step_add(&caller->told, 1);
 	} else {

@@ -69,6 +69,15 @@ static const struct work works[] = {
 	  false },
 };
 
+static uint32_t messages_of_works(void)
+{
+	uint32_t messages = 0;
+
+	for (size_t w = 0; w < ARRAY_SIZE(works); w++)
+		messages += works[w].count;
+	return messages;
+}
+
 static void put_work(struct pair *pair, const struct work *work)
 {
 	for (uint32_t i = 0; i < work->count; i++) {
@@ -1151,6 +1160,42 @@ static void carry_armed(struct pair *pair, struct simhca_step *step, unsigned in
 	}
 }
 
+/* Whether it came back from the step before it ended. */
+static void *cancelled_in_step(void *arg)
+{
+	struct simhca_step *step = arg;
+
+	pthread_cancel(pthread_self());
+	simhca_step(step);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+	return step;
+}
+
+/* It ends after the step: none of the system calls in it is a cancellation point. */
+static void a_thread_that_is_cancelled(void **state)
+{
+	struct pair *pair = make(*state);
+	struct simhca_step step = caller_attach(&pair->a);
+	int ends[2];
+
+	make_channel(&step.peer.recv_tell, pair->b.recv_cq, ends);
+	for (size_t w = 0; w < ARRAY_SIZE(works); w++) {
+		struct simhca_cqe cqe;
+		pthread_t thread;
+		void *came_back;
+
+		put_work(pair, &works[w]);
+		cq_arm(pair->b.recv_cq, SIMHCA_ARM_NEXT);
+		assert_int_equal(pthread_create(&thread, NULL, cancelled_in_step, &step), 0);
+		pthread_join(thread, &came_back);
+		assert_ptr_equal(came_back, &step);
+		while (cq_poll(pair->a.send_cq, &cqe) || cq_poll(pair->b.recv_cq, &cqe))
+			assert_int_equal(cqe.status, IBV_WC_SUCCESS);
+	}
+	assert_int_equal(atomic_load(&step.caller->messages), messages_of_works());
+	close_channel(ends);
+}
+
 /* Of completions that callers publish the device raises the events, or they do so themselves. */
 static void who_sleeps_is_woken(struct world *world, bool by_caller)
 {
@@ -1686,6 +1731,7 @@ int main(void)
 		HERE(an_atomic_is_not_left_to_the_program),
 		HERE(the_program_does_not_come),
 		HERE(deregistration_waits_for_a_step),
+		HERE(a_thread_that_is_cancelled),
 		HERE(an_atomic_waits_for_steps),
 		HERE(who_sleeps_is_woken_by_the_device),
 		HERE(who_sleeps_is_woken_by_callers),
