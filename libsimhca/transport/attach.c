@@ -151,10 +151,10 @@ static struct simhca_qp *peer_of(const struct simhca_qp *qp, const struct simhca
 		return NULL;
 	}
 	state = simhca_qp_state(peer);
-	if ((state != SIMHCA_QPS_RTS && (state != SIMHCA_QPS_RTR || peer->type == SIMHCA_QPT_UD)) ||
-	    !peer->caller.segment || !peer->recv_cq->segment || !accepts_cqes(peer->recv_cq) ||
-	    !gives_wqes(peer) || counts(peer) || peer->qpc->path_mtu != qp->qpc->path_mtu ||
-	    !peer->context->offer.mm || atomic_load(&peer->context->offer.mm->gone)) {
+	if ((state != SIMHCA_QPS_RTR && state != SIMHCA_QPS_RTS) || !peer->caller.segment ||
+	    !peer->recv_cq->segment || !accepts_cqes(peer->recv_cq) || !gives_wqes(peer) ||
+	    counts(peer) || peer->qpc->path_mtu != qp->qpc->path_mtu || !peer->context->offer.mm ||
+	    atomic_load(&peer->context->offer.mm->gone)) {
 		simhca_why(why, ENOTCONN, "only the device carries messages for the QP's peer");
 		return NULL;
 	}

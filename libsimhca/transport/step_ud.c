@@ -86,7 +86,8 @@ static int check(struct datagram *datagram)
 	const struct simhca_step_message *msg = &datagram->msg;
 	uint32_t qkey = msg->wqe.ud.qkey, state;
 
-	if (!simhca_step_may(step, &state) || state != SIMHCA_QPS_RTS)
+	/* No event tells of the first datagram in RTR. */
+	if (!simhca_step_may(step, &state) || (state != SIMHCA_QPS_RTR && state != SIMHCA_QPS_RTS))
 		return SIMHCA_HANDED_STATE;
 	if (!may_tell(step))
 		return SIMHCA_HANDED_WAITS;
@@ -189,11 +190,26 @@ static void skip(struct iovec *iov, int *count, size_t bytes)
 	}
 }
 
+/*
+ * Each piece that goes by the descriptor is an access of its own to the other's memory, so header
+ * and data are put together first, if those are few: as a message that is posted inline is copied.
+ */
+static int put_together(struct iovec *iov, int count, char *to)
+{
+	size_t bytes = 0;
+
+	for (int i = 0; i < count; bytes += iov[i++].iov_len)
+		memcpy(to + bytes, iov[i].iov_base, iov[i].iov_len);
+	iov[0] = (struct iovec){ to, bytes };
+	return 1;
+}
+
 static bool place(struct datagram *datagram)
 {
 	const struct simhca_step *step = datagram->to;
 	struct simhca_step_message *msg = &datagram->msg;
 	struct iovec own[SIMHCA_MAX_SGE + 1];
+	char whole[SIMHCA_GRH_BYTES + SIMHCA_SLOT_DATA];
 	uint8_t grh[SIMHCA_GRH_BYTES];
 	uint64_t bytes = msg->length;
 	int count = 0;
@@ -208,6 +224,8 @@ static bool place(struct datagram *datagram)
 	}
 	memcpy(own + count, msg->own, (size_t)msg->num_own * sizeof(own[0]));
 	count += msg->num_own;
+	if (count > 1 && msg->length <= SIMHCA_SLOT_DATA)
+		count = put_together(own, count, whole);
 	return !bytes ||
 	       simhca_step_copy(step, own, count, msg->there, msg->num_there, bytes, false);
 }

@@ -96,6 +96,7 @@ static const struct work {
 	{ "of two parts, solicited", SIMHCA_WR_SEND, SIGNALED | SIMHCA_WQE_SOLICITED, 3, 1001, 2,
 	  false },
 	{ "as long as the MTU", SIMHCA_WR_SEND, SIGNALED, 1, 4096, 1, false },
+	{ "short, of two parts", SIMHCA_WR_SEND, SIGNALED, 2, 64, 2, false },
 	{ "unsignaled", SIMHCA_WR_SEND, 0, 3, 8, 1, false },
 	{ "more than a turn takes", SIMHCA_WR_SEND, 0, 100, 8, 1, false },
 };
@@ -334,7 +335,7 @@ static void peer_failed(struct pair *pair)
 
 	put_receive(pair, 0);
 	put_send(&pair->a, LENGTH);
-	atomic_store(&qpc[SIMHCA_QPN_SLOT(pair->b.qp->qpn)].state, SIMHCA_QPS_RTR);
+	atomic_store(&qpc[SIMHCA_QPN_SLOT(pair->b.qp->qpn)].state, SIMHCA_QPS_ERR);
 }
 
 static void unsettled(struct pair *pair)
@@ -530,22 +531,26 @@ static void who_is_stopped_is_in_nobodys_way(void **state)
 
 static atomic_uint senders_left;
 
+struct sender {
+	struct side *side;
+	struct simhca_step step;
+};
+
 static void *send_many(void *arg)
 {
-	struct side *side = arg;
-	struct simhca_step step = caller_attach(side);
+	struct sender *sender = arg;
+	struct side *side = sender->side;
 	struct simhca_cqe cqe;
 
 	for (uint32_t sent = 0; sent < EACH; sent++) {
 		*(uint64_t *)side->mr->addr = (uint64_t)side->qp->qpn << 32 | sent;
 		put_send(side, 8);
-		while (!caller_run(&step))
+		while (!caller_run(&sender->step))
 			sched_yield();
 		while (!cq_poll(side->send_cq, &cqe))
 			sched_yield();
 		assert_int_equal(cqe.status, SIMHCA_WC_SUCCESS);
 	}
-	caller_detach(&step);
 	atomic_fetch_sub(&senders_left, 1);
 	return NULL;
 }
@@ -554,7 +559,9 @@ static void *send_many(void *arg)
 static void several_at_once(void **state)
 {
 	struct pair *pair = ud_pair(*state);
-	struct side *side[SENDERS] = { &pair->a, another(pair), another(pair) };
+	struct sender sender[SENDERS] = { { .side = &pair->a },
+					  { .side = another(pair) },
+					  { .side = another(pair) } };
 	uint32_t from[SENDERS] = { 0 }, posted = 0, received = 0;
 	pthread_t thread[SENDERS];
 	struct simhca_cqe cqe;
@@ -563,7 +570,9 @@ static void several_at_once(void **state)
 		put_receive(pair, posted++);
 	atomic_store(&senders_left, SENDERS);
 	for (uint32_t i = 0; i < SENDERS; i++)
-		assert_int_equal(pthread_create(&thread[i], NULL, send_many, side[i]), 0);
+		sender[i].step = caller_attach(sender[i].side);
+	for (uint32_t i = 0; i < SENDERS; i++)
+		assert_int_equal(pthread_create(&thread[i], NULL, send_many, &sender[i]), 0);
 	while (received < SENDERS * EACH) {
 		uint64_t data;
 		uint32_t i = 0;
@@ -574,15 +583,17 @@ static void several_at_once(void **state)
 		}
 		assert_int_equal(cqe.status, SIMHCA_WC_SUCCESS);
 		memcpy(&data, pair->b.mr->addr + cqe.wr_id * BUFFER + SIMHCA_GRH_BYTES, 8);
-		while (i < SENDERS && side[i]->qp->qpn != cqe.src_qpn)
+		while (i < SENDERS && sender[i].side->qp->qpn != cqe.src_qpn)
 			i++;
 		assert_true(i < SENDERS);
 		assert_int_equal(data, (uint64_t)cqe.src_qpn << 32 | from[i]++);
 		put_receive(pair, cqe.wr_id);
 		received++;
 	}
-	for (uint32_t i = 0; i < SENDERS; i++)
+	for (uint32_t i = 0; i < SENDERS; i++) {
 		pthread_join(thread[i], NULL);
+		caller_detach(&sender[i].step);
+	}
 	assert_int_equal(atomic_load(&senders_left), 0);
 	expect_none(pair->b.recv_cq);
 }
@@ -624,6 +635,30 @@ static void who_may_be_attached(void **state)
 	assert_int_equal(simhca_find_peer(context, &wrong, &found, NULL), -ENOTCONN);
 	assert_int_equal(qp_move(pair->b.qp, IBV_QPS_RESET), 0);
 	assert_int_equal(simhca_find_peer(context, &find, &found, NULL), -ENOTCONN);
+}
+
+/* One that only receives need not be in RTS. */
+static void who_only_receives(void **state)
+{
+	struct pair *pair = ud_pair(*state);
+	struct simhca_step step;
+
+	assert_int_equal(qp_move(pair->b.qp, IBV_QPS_RESET), 0);
+	qp_up_to(pair->b.qp, IBV_QPS_RTR, qp_attr_to(pair->b.qp, 0, 0, &pair->b.options));
+	step = caller_attach(&pair->a);
+	put_receive(pair, 0);
+	put_receive(pair, 1);
+	for (uint64_t id = 0; id < 2; id++) {
+		put_send(&pair->a, LENGTH);
+		assert_true(caller_run(&step));
+		expect(pair->b.recv_cq, id, SUCCESS);
+		if (!id) /* nor does it end anything to go there */
+			assert_int_equal(
+				qp_modify(pair->b.qp, rts_mask(IBV_QPT_UD),
+					  (struct simhca_qp_attr){ .qp_state = IBV_QPS_RTS }),
+				0);
+	}
+	caller_detach(&step);
 }
 
 static void to_many(void **state)
@@ -921,6 +956,7 @@ int main(void)
 		cmocka_unit_test(who_is_stopped_is_in_nobodys_way),
 		HERE(several_at_once),
 		HERE(who_may_be_attached),
+		HERE(who_only_receives),
 		HERE(to_many),
 		HERE(from_many),
 		HERE(who_sleeps_is_woken),
