@@ -566,6 +566,12 @@ static void several_at_once(void **state)
 	pthread_t thread[SENDERS];
 	struct simhca_cqe cqe;
 
+	/*
+	 * What is claimed is read before: if another has it by then it may be posted to meanwhile,
+	 * and what was read is thrown away, which ThreadSanitizer cannot know.
+	 */
+	if (UNDER_TSAN)
+		skip();
 	while (posted < 64)
 		put_receive(pair, posted++);
 	atomic_store(&senders_left, SENDERS);
