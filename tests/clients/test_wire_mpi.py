@@ -12,14 +12,15 @@ from namespaces import IPV4, namespaces_can_be_had, two_hosts, wire
 pytestmark = pytest.mark.skipif(not namespaces_can_be_had(),
                                 reason="no user namespaces, or no virtual Ethernet in them")
 
+LONG = os.environ.get("SIMHCA_SOAK") == "1"
 RANKS = 4
-TRANSPORTS = ["rc", "ud"] if os.environ.get("SIMHCA_SOAK") == "1" else ["rc"]
+TRANSPORTS = ["rc", "ud"] if LONG else ["rc"]
 CASES = [(transport, program) for transport in TRANSPORTS for program in MPI_PARTS]
 
 
-@pytest.fixture(scope="module")
-def hosts():
-    with two_hosts(9000) as hosts:
+@pytest.fixture(scope="module", params=[1500, 9000] if LONG else [1500])
+def hosts(request):
+    with two_hosts(request.param) as hosts:
         yield hosts
 
 
