@@ -25,7 +25,8 @@ def blocker(tmp_path_factory):
 def stuck_device(blocker):
     """A device whose only engine thread is in the memory of a program that blocks it."""
     with Device("ethernet", "--engines", 1) as device:
-        program = device.start(blocker)
+        # Or it would wait for its own memory by itself.
+        program = device.start(blocker, SIMHCA_CALLERS="off")
         wait_until(lambda: "blocking" in program.stdout or not program.running, PATIENCE,
                    "the datagram is posted")
         assert program.running, program.result()
