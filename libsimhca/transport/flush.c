@@ -105,7 +105,8 @@ static uint32_t flush_rq(struct simhca_qp *qp)
 	/* ERR is set before pi is looked at; shca_post_rq() has the other half. */
 	atomic_thread_fence(memory_order_seq_cst);
 	/* Once around the ring: a client that posts on meanwhile rings for the rest. */
-	for (uint32_t i = 0; i < qp->rq_entries && simhca_rq_take(qp) == SIMHCA_CONSUME_OK; i++) {
+	for (uint32_t i = 0; i < qp->rq_entries && simhca_rq_consume(qp) == SIMHCA_CONSUME_OK;
+	     i++) {
 		uint64_t wr_id = simhca_recv_id(qp);
 
 		simhca_recv_done(qp);

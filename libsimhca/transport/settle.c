@@ -53,7 +53,7 @@ void simhca_left_reset(struct simhca_left *left)
 	pthread_mutex_unlock(&left->lock);
 }
 
-bool simhca_left_take(struct simhca_left *left, char *copy)
+bool simhca_left_consume(struct simhca_left *left, char *copy)
 {
 	struct simhca_left_receive *one;
 

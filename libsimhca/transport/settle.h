@@ -31,7 +31,7 @@ void simhca_left_free(struct simhca_left *left);
 /* The queue starts over, and what was claimed before means nothing. */
 void simhca_left_reset(struct simhca_left *left);
 /* Copies the oldest to where a receive that was claimed lies; false: there is none. */
-bool simhca_left_take(struct simhca_left *left, char *copy);
+bool simhca_left_consume(struct simhca_left *left, char *copy);
 
 /*
  * Settles what the QP's program has left, if anything. In the requester's turn, before the device

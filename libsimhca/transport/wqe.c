@@ -115,9 +115,9 @@ static enum simhca_consume peek(const struct simhca_qp *qp)
 	return wqe.num_sge > qp->qpc->max_recv_sge ? SIMHCA_CONSUME_CORRUPT : SIMHCA_CONSUME_OK;
 }
 
-enum simhca_consume simhca_rq_take(struct simhca_qp *qp)
+enum simhca_consume simhca_rq_consume(struct simhca_qp *qp)
 {
-	if (qp->rq_view.mem && simhca_left_take(&qp->left, qp->recv_copy))
+	if (qp->rq_view.mem && simhca_left_consume(&qp->left, qp->recv_copy))
 		return SIMHCA_CONSUME_OK;
 	return qp->rq_view.mem ? simhca_recv_claim(&qp->rq_view, qp->claimant, qp->recv_copy,
 						   &qp->resp.claim)
@@ -160,7 +160,7 @@ static enum simhca_consume consume(struct simhca_worker *worker, struct simhca_q
 {
 	(void)worker;
 	(void)packet;
-	return simhca_rq_take(qp);
+	return simhca_rq_consume(qp);
 }
 
 static bool complete(struct simhca_qp *qp, struct simhca_cqe *cqe, bool solicited)

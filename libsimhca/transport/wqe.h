@@ -41,7 +41,7 @@ enum simhca_consume {
  * The next receive WQE of the QP's own queue is that of the message at hand: it lies at rq_ci, or
  * is claimed, and lies in recv_copy. Under resp_lock, as what follows.
  */
-enum simhca_consume simhca_rq_take(struct simhca_qp *qp);
+enum simhca_consume simhca_rq_consume(struct simhca_qp *qp);
 /* The receive WQE of the message at hand: its wr_id; all of it, false: it is none any more. */
 uint64_t simhca_recv_id(const struct simhca_qp *qp);
 bool simhca_recv_read(const struct simhca_qp *qp, struct simhca_recv *recv);
