@@ -340,6 +340,9 @@ static int run(const struct options *options, int background)
 	ev_loop_destroy(daemon->loop);
 out_rundir:
 	rundir_close(&daemon->rundir);
+	/* A thread may be at work still with what was not freed. */
+	if (daemon->engines.abandoned)
+		_exit(status);
 out_daemon:
 	free(daemon);
 	return status;

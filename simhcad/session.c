@@ -510,8 +510,9 @@ static bool try_to_close(struct session *session, bool final)
 	if (was_closing && final)
 		retry_remove(&daemon->retries, &session->retry);
 	DL_DELETE(session->device->sessions, session);
-	if (gone !=
-	    SIMHCA_DESTROYED) { /* an engine still uses it: the end of the process will free it */
+	if (gone != SIMHCA_DESTROYED) {
+		log_error("a context is in use after %.0f s: the end of the process frees it",
+			  FINAL_SECONDS);
 		daemon->engines.abandoned = true;
 		return true;
 	}
