@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* A world: fabric, engines and devices; and its clients. */
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -209,6 +210,8 @@ struct world *world_new(const struct world_config *config)
 	};
 	struct simhca_engine_config engine = { 0 };
 
+	/* The tables of a device are mapped, not kept: fork() would copy what was ever touched. */
+	mallopt(M_MMAP_THRESHOLD, 1 << 16);
 	assert_non_null(world);
 	pthread_mutex_init(&world->log_lock, NULL);
 	atomic_init(&world->now, 1000 * SEC);
