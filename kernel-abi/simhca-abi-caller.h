@@ -45,7 +45,7 @@ struct simhca_caller {
 	_Atomic uint64_t handed[SIMHCA_HANDED_REASONS]; /* times that one was left to the device */
 	/* The device leaves what is posted to the next step, for a moment; a step clears it. */
 	_Atomic uint64_t left;
-	/* 1: fewer WQEs are left in the peer's SRQ than its limit says; as an event that is due */
+	/* QPN of the peer in whose SRQ fewer WQEs are left than its limit says; as an event due */
 	_Atomic uint64_t srq_limit;
 	/* Not 0: the step raises such an event just now. If it ends there, the device does so. */
 	_Atomic uint32_t send_telling, recv_telling;

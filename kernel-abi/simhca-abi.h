@@ -31,7 +31,7 @@
 #include "simhca-abi-reason.h"
 
 /* Bumped whenever a layout or a command changes; both sides refuse another one. */
-#define SIMHCA_ABI_VERSION 17u
+#define SIMHCA_ABI_VERSION 18u
 
 #define SIMHCA_ABI_SIZE(type, bytes)                                                               \
 	static_assert(sizeof(type) == (bytes), #type " must be " #bytes " bytes")
@@ -477,7 +477,9 @@ SIMHCA_ABI_SIZE(struct simhca_qp_mem, 1600);
  * it next first notes in claimed[] what that one has got. So it is known of each claimant which WQE
  * was its latest, whoever ends in the middle.
  */
-/* Of an SRQ the claimants are its QPs, and there are as many as can have a segment to themselves.
+/*
+ * Of an SRQ the claimants are its connected QPs, and who sends to its UD QPs. There are as many as
+ * can have a segment to themselves.
  */
 #define SIMHCA_SRQ_CLAIMANTS SIMHCA_MAX_OWN_SEGMENTS
 #define SIMHCA_CLAIMANT_DEVICE 1u /* of a UD QP's queue; the others are those that send to it */

@@ -74,18 +74,36 @@ bool simhca_steps_settle(struct simhca_fabric *fabric, struct simhca_steps *step
 	return is_new;
 }
 
-void simhca_steps_forget(struct simhca_fabric *fabric, uint32_t qpn)
+bool simhca_steps_forget(struct simhca_fabric *fabric, uint32_t qpn, uint32_t *claimant)
 {
 	struct simhca_steps *steps;
+	uint32_t place;
 
 	pthread_rwlock_wrlock(&fabric->lock);
 	for (steps = fabric->steps; steps; steps = steps->next) {
-		uint32_t place = place_of(steps, qpn);
-
-		if (place < steps->num_with)
-			steps->with[place] = steps->with[--steps->num_with];
+		place = place_of(steps, qpn);
+		if (place == steps->num_with)
+			continue;
+		*claimant = steps->with[place].claimant;
+		steps->with[place] = steps->with[--steps->num_with];
+		break;
 	}
 	pthread_rwlock_unlock(&fabric->lock);
+	return steps;
+}
+
+struct simhca_steps *simhca_steps_next_ended(struct simhca_fabric *fabric,
+					     const struct simhca_steps *after, uint32_t context)
+{
+	struct simhca_steps *steps;
+
+	pthread_rwlock_rdlock(&fabric->lock);
+	steps = after ? after->next : fabric->steps;
+	while (steps &&
+	       !(atomic_load(&steps->context->dead) && simhca_steps_are_with(steps, context)))
+		steps = steps->next;
+	pthread_rwlock_unlock(&fabric->lock);
+	return steps;
 }
 
 bool simhca_steps_are_with(const struct simhca_steps *steps, uint32_t context)

@@ -48,8 +48,17 @@ bool simhca_steps_find(struct simhca_fabric *fabric, const struct simhca_steps *
 /* UD: whether that claim was not settled before; it is now. */
 bool simhca_steps_settle(struct simhca_fabric *fabric, struct simhca_steps *steps, uint32_t qpn,
 			 uint32_t claim);
-/* UD: the QP of that number goes, and no step of any other is with it. */
-void simhca_steps_forget(struct simhca_fabric *fabric, uint32_t qpn);
+/*
+ * UD: the QP of that number goes, and no step of any other is with it. Of one that was *claimant is
+ * no more in use; false: there is none.
+ */
+bool simhca_steps_forget(struct simhca_fabric *fabric, uint32_t qpn, uint32_t *claimant);
+/*
+ * The one after that, or the first, whose program has ended and which was with a QP of that
+ * context; or NULL. Control functions.
+ */
+struct simhca_steps *simhca_steps_next_ended(struct simhca_fabric *fabric,
+					     const struct simhca_steps *after, uint32_t context);
 /* None is under way. What its program says that it has carried is the port's from now on. */
 void simhca_steps_remove(struct simhca_fabric *fabric, struct simhca_steps *steps);
 /* Whether the QP is of that context, or with a QP of it. Under the fabric's lock. */

@@ -27,15 +27,9 @@
 /* Whether programs carry messages of such QPs, or to them. */
 static bool carries(const struct simhca_qp *qp)
 {
-	switch (qp->type) {
-	case SIMHCA_QPT_RC:
-	case SIMHCA_QPT_UC:
-		return !qp->srq || qp->srq->type == SIMHCA_SRQT_BASIC;
-	case SIMHCA_QPT_UD:
-		return !qp->srq;
-	default:
-		return false;
-	}
+	return (qp->type == SIMHCA_QPT_RC || qp->type == SIMHCA_QPT_UC ||
+		qp->type == SIMHCA_QPT_UD) &&
+	       (!qp->srq || qp->srq->type == SIMHCA_SRQT_BASIC);
 }
 
 void simhca_caller_init(struct simhca_qp *qp, uint64_t bytes)
@@ -48,7 +42,7 @@ void simhca_caller_init(struct simhca_qp *qp, uint64_t bytes)
 						    &qp->caller.mem_ref, NULL);
 	if (qp->caller.steps.mem)
 		qp->caller.segment = simhca_context_own_segment(context, bytes);
-	if (qp->caller.segment && qp->srq)
+	if (qp->caller.segment && qp->srq && qp->type != SIMHCA_QPT_UD)
 		qp->claimant = simhca_claimant_add(qp->srq->claimants);
 }
 
@@ -104,9 +98,9 @@ static bool counts(const struct simhca_qp *qp)
 /* Whether callers find the QP's receive WQEs. */
 static bool gives_wqes(const struct simhca_qp *qp)
 {
-	if (qp->type == SIMHCA_QPT_UD)
-		return qp->rq_view.mem;
-	return !qp->srq || (qp->claimant && qp->srq->segment);
+	if (qp->srq)
+		return qp->srq->segment && (qp->claimant || qp->type == SIMHCA_QPT_UD);
+	return qp->type != SIMHCA_QPT_UD || qp->rq_view.mem;
 }
 
 /* Whom it sends to, on this device; or NULL. */
@@ -190,6 +184,12 @@ static uint32_t allow(struct simhca_qp *qp)
 	return qp->device->next_callers;
 }
 
+/* The numbers by which those that send to a UD QP claim its receives. */
+static uint64_t *claimants_of(struct simhca_qp *qp)
+{
+	return qp->srq ? qp->srq->claimants : qp->left.claimants;
+}
+
 /* Among those that send to the peer. 0: they are too many, or those that it sends to. */
 static uint32_t enlist_sender(struct simhca_qp *qp, struct simhca_steps_with *with,
 			      struct simhca_qp *peer)
@@ -200,16 +200,17 @@ static uint32_t enlist_sender(struct simhca_qp *qp, struct simhca_steps_with *wi
 
 	with->qpn = peer->qpn;
 	with->life = peer->left.life;
-	with->claimant = again ? before.claimant : simhca_claimant_add(peer->left.claimants);
+	with->claimant = again ? before.claimant : simhca_claimant_add(claimants_of(peer));
 	if (!with->claimant)
 		return 0;
 	/* What it has left at the same queue is to be settled still. */
-	atomic_init(&with->settled, again && before.life == with->life
-					    ? atomic_load(&before.settled)
-					    : simhca_srq_claimed(&peer->rq_view, with->claimant));
+	atomic_init(&with->settled,
+		    again && before.life == with->life
+			    ? atomic_load(&before.settled)
+			    : simhca_srq_claimed(simhca_claimed_from(peer), with->claimant));
 	if (simhca_steps_add(fabric, &qp->caller.steps, with))
 		return with->claimant;
-	simhca_claimant_remove(peer->left.claimants, with->claimant);
+	simhca_claimant_remove(claimants_of(peer), with->claimant);
 	return 0;
 }
 
@@ -249,15 +250,16 @@ static int show_receives(const struct simhca_qp *peer, struct simhca_attach_peer
 		reply->rq_pd = peer->qpc->pd;
 		reply->slot_data = peer->slot_data;
 		reply->rq = peer->rq_ref.offset;
-		reply->srq = peer->claims_ref.offset;
+		reply->claims = peer->claims_ref.offset;
 		return simhca_context_segment(peer->context, peer->caller.segment, &reply->rq_size);
 	}
+	reply->is_srq = 1;
 	reply->rq_entries = srq->view.entries;
 	reply->rq_stride = srq->view.stride;
 	reply->rq_max_sge = srq->view.max_sge;
 	reply->rq_pd = srq->pd->number;
 	reply->rq = srq->ring_ref.offset;
-	reply->srq = srq->mem_ref.offset;
+	reply->claims = srq->mem_ref.offset;
 	return simhca_context_segment(peer->context, srq->segment, &reply->rq_size);
 }
 
@@ -440,12 +442,11 @@ static void take_over_claim(struct simhca_qp *qp)
  * The program has ended, and its requester with it: in the middle of a step the peer's responder
  * either has the message or has not, and a CQE of a message that it has is published.
  */
-static bool mend(struct simhca_qp *qp)
+static bool mend(const struct simhca_qp *qp, struct simhca_qp *peer)
 {
-	struct simhca_qp *peer = qp->link->peer ? qp->link->peer(qp) : NULL;
 	uint32_t name = SIMHCA_TURN_CALLER | qp->qpn, holder;
 
-	if (!peer || atomic_load(&peer->caller.whose) != qp->qpn)
+	if (atomic_load(&peer->caller.whose) != qp->qpn)
 		return true;
 	holder = atomic_load_explicit(&peer->mem->resp_turn.holder, memory_order_acquire);
 	if ((holder & ~SIMHCA_TURN_WANTED) != name)
@@ -464,28 +465,16 @@ static bool mend(struct simhca_qp *qp)
 	return true;
 }
 
-/* Of the SRQ that the peer's receives come from. */
-static void check_limit(struct simhca_qp *qp)
+/* Who is attached, and of whom its program says that events are due; or NULL. */
+static struct simhca_qp *told_of(struct simhca_qp *qp, uint32_t qpn)
 {
-	struct simhca_qp *peer = qp->link->peer ? qp->link->peer(qp) : NULL;
-
-	if (peer && peer->qpc->dest_qpn == qp->qpn && peer->srq)
-		simhca_srq_check_limit(peer->srq);
-}
-
-/* Whose receive CQ the events that are due are of, if the QP may be told of them. */
-static struct simhca_qp *told_by(struct simhca_qp *qp)
-{
-	const struct simhca_caller *mem = qp->caller.steps.mem;
 	struct simhca_steps_with with;
 	struct simhca_qp *peer;
-	uint32_t qpn;
 
 	if (qp->type != SIMHCA_QPT_UD) {
 		peer = qp->link->peer ? qp->link->peer(qp) : NULL;
 		return peer && peer->qpc->dest_qpn == qp->qpn ? peer : NULL;
 	}
-	qpn = atomic_load_explicit(&mem->told_to, memory_order_relaxed);
 	peer = atomic_load(&qp->device->qps[SIMHCA_QPN_SLOT(qpn)]);
 	return peer && peer->qpn == qpn &&
 			       simhca_steps_find(qp->device->fabric, &qp->caller.steps, qpn, &with)
@@ -493,19 +482,28 @@ static struct simhca_qp *told_by(struct simhca_qp *qp)
 		       : NULL;
 }
 
+/* Of the SRQ that its receives come from, if it has one. */
+static void check_limit(const struct simhca_qp *peer)
+{
+	if (peer && peer->srq)
+		simhca_srq_check_limit(peer->srq);
+}
+
 /* How many are left. */
 static uint32_t raise_all(struct simhca_qp *qp)
 {
 	struct simhca_caller *mem = qp->caller.steps.mem;
+	uint32_t left = 0, qpn;
 	struct simhca_qp *peer;
-	uint32_t left = 0;
 
-	if (atomic_load_explicit(&mem->srq_limit, memory_order_relaxed) &&
-	    atomic_exchange(&mem->srq_limit, 0))
-		check_limit(qp);
+	if (atomic_load_explicit(&mem->srq_limit, memory_order_relaxed)) {
+		qpn = (uint32_t)atomic_exchange(&mem->srq_limit, 0);
+		check_limit(told_of(qp, qpn));
+	}
 	/* The peer's first: it may sleep, and who rang does not. acquire: whose they are. */
 	if (atomic_load_explicit(&mem->recv_events, memory_order_acquire)) {
-		peer = told_by(qp);
+		qpn = atomic_load_explicit(&mem->told_to, memory_order_relaxed);
+		peer = told_of(qp, qpn);
 		left = raise_events(&mem->recv_events, peer ? peer->recv_cq : NULL);
 	}
 	return left + raise_events(&mem->send_events, qp->send_cq);
@@ -537,7 +535,7 @@ static void tell_again(_Atomic uint32_t *telling, _Atomic uint32_t *due)
 }
 
 /* It sends to nobody any more. */
-static void give_back_claimants(const struct simhca_qp *qp)
+static void leave_destinations(const struct simhca_qp *qp)
 {
 	const struct simhca_steps *steps = &qp->caller.steps;
 
@@ -546,9 +544,48 @@ static void give_back_claimants(const struct simhca_qp *qp)
 			atomic_load(&qp->device->qps[SIMHCA_QPN_SLOT(steps->with[i].qpn)]);
 
 		/* Of one that goes itself it is forgotten afterwards. */
-		if (peer && peer->qpn == steps->with[i].qpn)
-			simhca_claimant_remove(peer->left.claimants, steps->with[i].claimant);
+		if (!peer || peer->qpn != steps->with[i].qpn)
+			continue;
+		/* It may have ended before it could say so. */
+		check_limit(peer);
+		simhca_claimant_remove(claimants_of(peer), steps->with[i].claimant);
 	}
+}
+
+/* It ended in the middle of a step, with a peer that is connected to it. */
+static bool leave_peer(struct simhca_qp *qp)
+{
+	struct simhca_qp *peer = qp->link->peer ? qp->link->peer(qp) : NULL;
+
+	if (!peer || !atomic_load(&qp->context->dead))
+		return true;
+	if (!mend(qp, peer))
+		return false;
+	check_limit(told_of(qp, peer->qpn));
+	return true;
+}
+
+bool simhca_callers_settle(struct simhca_qp *qp)
+{
+	struct simhca_fabric *fabric = qp->device->fabric;
+	struct simhca_steps *steps = NULL;
+	struct simhca_qp *sender;
+
+	while ((steps = simhca_steps_next_ended(fabric, steps, qp->context->id))) {
+		sender = (struct simhca_qp *)((char *)steps -
+					      offsetof(struct simhca_qp, caller.steps));
+		if (!(qp->type == SIMHCA_QPT_UD ? simhca_settle_at(sender, qp) : mend(sender, qp)))
+			return false;
+	}
+	return true;
+}
+
+void simhca_callers_forget(struct simhca_qp *qp)
+{
+	uint32_t claimant;
+
+	while (simhca_steps_forget(qp->device->fabric, qp->qpn, &claimant))
+		simhca_claimant_remove(claimants_of(qp), claimant);
 }
 
 bool simhca_caller_detach(struct simhca_qp *qp)
@@ -558,11 +595,8 @@ bool simhca_caller_detach(struct simhca_qp *qp)
 	if (!atomic_load(&qp->caller.attached))
 		return true;
 	simhca_settle(qp);
-	if (atomic_load(&qp->context->dead) && qp->type != SIMHCA_QPT_UD) {
-		if (!mend(qp))
-			return false;
-		check_limit(qp);
-	}
+	if (qp->type != SIMHCA_QPT_UD && !leave_peer(qp))
+		return false;
 	tell_again(&mem->recv_telling, &mem->recv_events);
 	tell_again(&mem->send_telling, &mem->send_events);
 	/* Its program saw the completion at once, and need not have waited for the doorbell. */
@@ -570,6 +604,6 @@ bool simhca_caller_detach(struct simhca_qp *qp)
 		return false;
 	simhca_steps_remove(qp->device->fabric, &qp->caller.steps);
 	if (qp->type == SIMHCA_QPT_UD)
-		give_back_claimants(qp);
+		leave_destinations(qp);
 	return true;
 }

@@ -30,6 +30,13 @@ void simhca_callers_end(struct simhca_qp *qp);
  * behind. False: somebody is at the peer, or many events are due.
  */
 bool simhca_caller_detach(struct simhca_qp *qp);
+/*
+ * The QP goes or starts over, and no program is in a step with it but those that have ended in one:
+ * settles what these have left at it. False: somebody is at one of them.
+ */
+bool simhca_callers_settle(struct simhca_qp *qp);
+/* The QP has gone; nobody sends to it any more. */
+void simhca_callers_forget(struct simhca_qp *qp);
 /* The doorbell of the QP rang, or will not: does what a caller has left. True: some is left still.
  */
 bool simhca_caller_rang(struct simhca_qp *qp);

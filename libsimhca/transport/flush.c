@@ -100,8 +100,13 @@ static uint32_t flush_rq(struct simhca_qp *qp)
 {
 	uint32_t count = flush_message(qp);
 
-	if (qp->srq)
-		return count; /* its WQEs belong to the other QPs as well */
+	if (qp->srq) { /* its WQEs belong to the other QPs as well */
+		for (; simhca_left_consume(&qp->left, qp->recv_copy); count++) {
+			qp->resp.have_recv = true;
+			flush_message(qp);
+		}
+		return count;
+	}
 	/* ERR is set before pi is looked at; shca_post_rq() has the other half. */
 	atomic_thread_fence(memory_order_seq_cst);
 	/* Once around the ring: a client that posts on meanwhile rings for the rest. */

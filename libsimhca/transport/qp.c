@@ -217,10 +217,10 @@ void simhca_qp_clear(struct simhca_qp *qp)
 		memset(qp->cast, 0, qp->link->cast_bytes);
 	atomic_store(&qp->mem->sq_pi, 0);
 	atomic_store(&qp->mem->rq_pi, 0);
-	if (qp->rq_view.mem) {
+	if (qp->type == SIMHCA_QPT_UD)
 		simhca_left_reset(&qp->left);
+	if (qp->rq_view.mem)
 		memset(qp->rq_view.mem, 0, sizeof(*qp->rq_view.mem));
-	}
 	memset(qp->mem->answered, 0, sizeof(qp->mem->answered));
 	qp->drained_event_due = false;
 	qp->last_wqe_event_due = qp->srq || qp->type == SIMHCA_QPT_XRC_RECV;
@@ -305,7 +305,6 @@ static int alloc_claims(struct simhca_qp *qp, uint32_t max_sge, struct simhca_wh
 		return -ENOMEM;
 	memset(mem, 0, sizeof(*mem));
 	qp->claimant = SIMHCA_CLAIMANT_DEVICE;
-	simhca_left_init(&qp->left);
 	qp->rq_view = (struct simhca_srq_view){ .mem = mem,
 						.ring = qp->rq,
 						.entries = qp->rq_entries,
@@ -353,6 +352,7 @@ struct simhca_qp *simhca_qp_alloc(struct simhca_context *context, uint32_t type,
 	qp->faults.device = context->device;
 	qp->faults.task = &qp->task;
 	qp->source = &simhca_own_receives;
+	simhca_left_init(&qp->left);
 	qp->pd = pd;
 	qp->key_pd = pd->number;
 	qp->type = type;
@@ -600,10 +600,10 @@ int simhca_qp_remove(struct simhca_qp *qp, enum simhca_object_type as, uint32_t 
 	simhca_fabric_changed(qp->device->fabric);
 	/* Its slot may be another QP's when we come here again. */
 	atomic_compare_exchange_strong(&context->doorbell[qp->doorbell], &ours, NULL);
-	if (!quiesce(qp) || !simhca_faults_disable(&qp->faults) || !simhca_caller_detach(qp))
+	if (!quiesce(qp) || !simhca_faults_disable(&qp->faults) || !simhca_callers_settle(qp) ||
+	    !simhca_caller_detach(qp))
 		return -EAGAIN;
-	if (qp->rq_view.mem)
-		simhca_steps_forget(qp->device->fabric, qp->qpn);
+	simhca_callers_forget(qp);
 	simhca_free_windows_of(context, qp->qpn);
 	if (qp->doorbell < context->doorbell_hint)
 		context->doorbell_hint = qp->doorbell;

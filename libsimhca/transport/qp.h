@@ -164,6 +164,12 @@ static inline struct simhca_cq *simhca_recv_cq(const struct simhca_qp *qp,
 	return srq && srq->cq ? srq->cq : qp->recv_cq;
 }
 
+/* The queue that those who send to a UD QP consume from, or an SRQ's QPs; mem NULL: they do not. */
+static inline const struct simhca_srq_view *simhca_claimed_from(const struct simhca_qp *qp)
+{
+	return qp->srq ? &qp->srq->view : &qp->rq_view;
+}
+
 /* How many receives were posted to where its own come from, by the client's count. */
 static inline _Atomic uint32_t *simhca_posted_receives(const struct simhca_qp *qp)
 {

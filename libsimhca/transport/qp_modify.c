@@ -385,10 +385,12 @@ static void settle_xrc_target(struct simhca_qp *qp, uint32_t from, uint32_t to)
  */
 static bool send_off(struct simhca_qp *qp)
 {
-	if (!qp->rq_view.mem || simhca_qp_state(qp) < SIMHCA_QPS_RTR)
+	if (qp->type != SIMHCA_QPT_UD || simhca_qp_state(qp) < SIMHCA_QPS_RTR ||
+	    !simhca_claimed_from(qp)->mem)
 		return true;
 	simhca_callers_end(qp);
-	return simhca_fabric_synchronize(qp->device->fabric, qp->context->id);
+	return simhca_fabric_synchronize(qp->device->fabric, qp->context->id) &&
+	       simhca_callers_settle(qp);
 }
 
 int simhca_modify_qp(struct simhca_context *context, const struct simhca_modify_qp_req *req,

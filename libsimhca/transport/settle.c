@@ -39,8 +39,6 @@ void simhca_left_init(struct simhca_left *left)
 
 void simhca_left_free(struct simhca_left *left)
 {
-	if (!left->end)
-		return;
 	drop(left);
 	pthread_mutex_destroy(&left->lock);
 }
@@ -80,8 +78,9 @@ bool simhca_left_consume(struct simhca_left *left, char *copy)
 static bool add(struct simhca_qp *qp, uint32_t life, const struct simhca_caller *mem)
 {
 	struct simhca_left_receive *one = malloc(sizeof(*one));
-	bool is_one = one && atomic_load(&qp->left.count) < qp->rq_entries &&
-		      simhca_recv_load((const char *)mem->recv, qp->rq_view.max_sge, &one->recv);
+	const struct simhca_srq_view *queue = simhca_claimed_from(qp);
+	bool is_one = one && atomic_load(&qp->left.count) < queue->entries &&
+		      simhca_recv_load((const char *)mem->recv, queue->max_sge, &one->recv);
 
 	pthread_mutex_lock(&qp->left.lock);
 	if (is_one && qp->left.life == life) {
@@ -110,13 +109,13 @@ static void end_ticket(struct simhca_qp *qp, struct simhca_cq *cq, uint32_t comm
 		simhca_cq_tell(cq);
 }
 
-static void settle_at(struct simhca_qp *qp, struct simhca_qp *dest,
-		      const struct simhca_steps_with *with)
+static void settle_with(struct simhca_qp *qp, struct simhca_qp *dest,
+			const struct simhca_steps_with *with)
 {
 	struct simhca_caller *mem = qp->caller.steps.mem;
 	uint32_t generation =
 		atomic_load_explicit(&qp->mem->req_turn.generation, memory_order_acquire);
-	uint32_t claim = simhca_srq_claimed(&dest->rq_view, with->claimant);
+	uint32_t claim = simhca_srq_claimed(simhca_claimed_from(dest), with->claimant);
 	struct simhca_requester req;
 	bool committed;
 
@@ -133,10 +132,17 @@ static void settle_at(struct simhca_qp *qp, struct simhca_qp *dest,
 	simhca_engine_schedule(dest->context->engine, &dest->task);
 }
 
+static void settle(struct simhca_qp *qp, struct simhca_qp *dest)
+{
+	struct simhca_steps_with with;
+
+	if (simhca_steps_find(qp->device->fabric, &qp->caller.steps, dest->qpn, &with))
+		settle_with(qp, dest, &with);
+}
+
 void simhca_settle(struct simhca_qp *qp)
 {
 	struct simhca_caller *mem = qp->caller.steps.mem;
-	struct simhca_steps_with with;
 	struct simhca_qp *dest;
 	uint32_t qpn;
 
@@ -147,9 +153,21 @@ void simhca_settle(struct simhca_qp *qp)
 	if (__builtin_expect(!qpn, 1))
 		return;
 	dest = atomic_load(&qp->device->qps[SIMHCA_QPN_SLOT(qpn)]);
-	if (dest && dest->qpn == qpn && dest->rq_view.mem &&
-	    simhca_steps_find(qp->device->fabric, &qp->caller.steps, qpn, &with))
-		settle_at(qp, dest, &with);
+	if (dest && dest->qpn == qpn)
+		settle(qp, dest);
 	/* release: a step that begins finds it settled. */
 	atomic_store_explicit(&mem->dest, 0, memory_order_release);
+}
+
+bool simhca_settle_at(struct simhca_qp *qp, struct simhca_qp *dest)
+{
+	if (atomic_load_explicit(&qp->caller.steps.mem->dest, memory_order_acquire) != dest->qpn)
+		return true;
+	/* Nobody has it for longer than a message takes. The turn is the program's still. */
+	if (!simhca_turn_try_lock(&qp->req_lock, false))
+		return false;
+	settle(qp, dest);
+	if (simhca_turn_unlock(&qp->req_lock))
+		simhca_engine_schedule(qp->context->engine, &qp->task);
+	return true;
 }

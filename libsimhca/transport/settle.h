@@ -2,7 +2,7 @@
 /*
  * What steps of datagrams leave in the middle (step_ud.c): tickets, and receives that were claimed
  * for a message that is not committed. Those are for the next datagrams that the device carries to
- * that QP, or are flushed.
+ * that QP, or are flushed: so they are if they came from an SRQ.
  */
 #ifndef LIBSIMHCA_SETTLE_H
 #define LIBSIMHCA_SETTLE_H
@@ -38,5 +38,7 @@ bool simhca_left_consume(struct simhca_left *left, char *copy);
  * changes it, or when the program has ended.
  */
 void simhca_settle(struct simhca_qp *qp);
+/* What it has left at that QP, as it has ended. False: somebody is at the QP. */
+bool simhca_settle_at(struct simhca_qp *qp, struct simhca_qp *dest);
 
 #endif

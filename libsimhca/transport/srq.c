@@ -57,6 +57,8 @@ enum simhca_consume simhca_srq_consume(struct simhca_srq *srq, struct simhca_qp 
 	enum simhca_consume result;
 	bool limit_reached = false;
 
+	if (simhca_left_consume(&qp->left, qp->recv_copy))
+		return SIMHCA_CONSUME_OK;
 	pthread_mutex_lock(&srq->lock);
 	result = simhca_srq_consume_locked(srq, qp, &limit_reached);
 	pthread_mutex_unlock(&srq->lock);

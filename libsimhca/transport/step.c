@@ -25,6 +25,8 @@
 #define LINK_BYTES (256u * 1024u)
 /* Up to this the descriptor is faster, and above it process_vm_readv() and process_vm_writev(). */
 #define BY_DESCRIPTOR 4096u
+/* What is copied by the program itself before it goes there: of a datagram with its header. */
+#define SHORT_BYTES (SIMHCA_GRH_BYTES + SIMHCA_SLOT_DATA)
 /* Looks at a turn that the device has: for as long as it needs for a message, and more. */
 #define TURN_LOOKS 4000
 /* Writes of a list that go by one system call: one piece more costs less than half of a call. */
@@ -196,6 +198,21 @@ static bool is_there(const struct simhca_step *step)
 	return simhca_call_pread(step->peer.pagemap, &byte, 1, 0) != 0;
 }
 
+/*
+ * Each piece that goes by the descriptor is an access of its own to the other's memory, so those
+ * that are short are put together first: as a message that is posted inline is copied.
+ */
+static ssize_t write_short(const struct simhca_step *step, const struct iovec *own, int num_own,
+			   off_t at)
+{
+	char whole[SHORT_BYTES];
+	size_t bytes = 0;
+
+	for (int i = 0; i < num_own; bytes += own[i++].iov_len)
+		memcpy(whole + bytes, own[i].iov_base, own[i].iov_len);
+	return simhca_call_pwrite(step->peer.memory, whole, bytes, at);
+}
+
 /* By the descriptor, which is bound to the address space: of one that has gone 0 bytes. */
 static ssize_t copy_small(const struct simhca_step *step, const struct iovec *own, int num_own,
 			  const struct iovec *there, uint64_t bytes, bool read)
@@ -205,6 +222,8 @@ static ssize_t copy_small(const struct simhca_step *step, const struct iovec *ow
 	if (num_own == 1)
 		return read ? simhca_call_pread(step->peer.memory, own->iov_base, bytes, at)
 			    : simhca_call_pwrite(step->peer.memory, own->iov_base, bytes, at);
+	if (!read && bytes <= SHORT_BYTES)
+		return write_short(step, own, num_own, at);
 	return read ? simhca_call_preadv(step->peer.memory, own, num_own, at)
 		    : simhca_call_pwritev(step->peer.memory, own, num_own, at);
 }
@@ -357,13 +376,29 @@ static void keep_receive(const struct simhca_step *step, const struct simhca_ste
 	       msg->recv.num_sge * sizeof(msg->recv_sge[0]));
 }
 
+struct simhca_srq_view simhca_step_queue(const struct simhca_step *step)
+{
+	return (struct simhca_srq_view){ .mem = step->peer.claims,
+					 .ring = step->peer.rq,
+					 .entries = step->peer.rq_entries,
+					 .stride = step->peer.rq_stride };
+}
+
+bool simhca_step_reaches_limit(const struct simhca_step *step)
+{
+	const struct simhca_srq_view srq = simhca_step_queue(step);
+
+	if (!step->peer.is_srq || !simhca_srq_is_below(&srq))
+		return false;
+	atomic_store(&step->caller->srq_limit,
+		     atomic_load_explicit(&step->peer.qpc->qpn, memory_order_relaxed));
+	return true;
+}
+
 /* Consumes one of the peer's SRQ. From then on it is this message's, or the device's. */
 static int consume(struct simhca_step *step, struct turns *turns, struct simhca_step_message *msg)
 {
-	const struct simhca_srq_view srq = { .mem = step->peer.srq,
-					     .ring = step->peer.rq,
-					     .entries = step->peer.rq_entries,
-					     .stride = step->peer.rq_stride };
+	const struct simhca_srq_view srq = simhca_step_queue(step);
 	uint64_t head;
 
 	for (int i = 0; i < SIMHCA_STEP_CLAIM_TRIES; i++) {
@@ -375,10 +410,7 @@ static int consume(struct simhca_step *step, struct turns *turns, struct simhca_
 		if (!simhca_srq_claim(&srq, head, step->peer.claimant))
 			continue;
 		turns->resp.claim = simhca_srq_ci(head) + 1;
-		if (simhca_srq_is_below(&srq)) {
-			atomic_store(&step->caller->srq_limit, 1);
-			turns->events = true;
-		}
+		turns->events |= simhca_step_reaches_limit(step);
 		return DONE;
 	}
 	return SIMHCA_HANDED_RECEIVE;
@@ -604,14 +636,14 @@ static int complete_receive(struct simhca_step *step, struct turns *turns,
 	}
 	if (msg->wqe.flags & SIMHCA_WQE_SOLICITED)
 		cqe.flags |= SIMHCA_CQE_SOLICITED;
-	if (step->peer.srq)
+	if (step->peer.is_srq)
 		cqe.flags |= SIMHCA_CQE_SRQ;
 	if (!simhca_ticket_claim(&step->peer.recv_cq, simhca_step_name(step), &ticket))
 		return SIMHCA_HANDED_CQ;
 	simhca_store();
 	simhca_cqe_write(simhca_cq_slot(&step->peer.recv_cq, ticket), &cqe);
 	advance(step, &turns->resp, msg);
-	if (!step->peer.srq)
+	if (!step->peer.claims)
 		turns->resp.rq_ci++;
 	turns->resp.ticket = ticket + 1;
 	turns->resp_changed = true;
@@ -736,7 +768,7 @@ static int carry(struct simhca_step *step, struct turns *turns, bool written)
 	int why = simhca_step_read_send(step, turns->req.oldest, &msg);
 
 	if (why == DONE && consumes_receive(&msg)) {
-		if (!step->peer.srq)
+		if (!step->peer.claims)
 			why = find_own(step, &turns->resp, &msg);
 		if (why == DONE && !simhca_step_has_room(&step->peer.recv_cq))
 			why = SIMHCA_HANDED_CQ;
@@ -746,14 +778,14 @@ static int carry(struct simhca_step *step, struct turns *turns, bool written)
 	if (why == DONE && simhca_step_is_signaled(step, &msg) &&
 	    !simhca_step_has_room(&step->send_cq))
 		why = SIMHCA_HANDED_CQ;
-	if (why == DONE && consumes_receive(&msg) && step->peer.srq)
+	if (why == DONE && consumes_receive(&msg) && step->peer.claims)
 		why = consume(step, turns, &msg);
 	if (why != DONE)
 		return why;
 	why = finish(step, turns, &msg, written);
 	if (why != DONE) {
 		/* What was consumed is the device's for this message. */
-		if (consumes_receive(&msg) && step->peer.srq)
+		if (consumes_receive(&msg) && step->peer.claims)
 			turns->resp.have_recv = turns->resp_changed = true;
 		return why;
 	}

@@ -38,8 +38,9 @@ struct simhca_step {
 		struct simhca_qp_mem *mem;
 		char *rq; /* its own, or that of its SRQ */
 		uint32_t rq_entries, rq_stride, rq_max_sge, rq_pd, slot_data;
-		struct simhca_srq_mem *srq; /* the queue's, if it is claimed from; or NULL */
-		uint32_t claimant;	    /* the peer's number in that; on UD the QP's */
+		struct simhca_srq_mem *claims; /* the queue's, if it is claimed from; or NULL */
+		uint32_t claimant;	       /* the peer's number in that; on UD the QP's */
+		bool is_srq;
 		struct simhca_cq_view recv_cq;
 		struct simhca_tell recv_tell;
 		uint32_t callers, mm;

@@ -47,6 +47,13 @@ uint32_t simhca_step_name(const struct simhca_step *step);
 /* Whether QP and peer are those that were attached, and the QP may send; the peer's state. */
 bool simhca_step_may(const struct simhca_step *step, uint32_t *peer_state);
 
+/* ------------------------------------------------------------------------- the receive */
+
+/* The queue that the peer's receives are claimed from. */
+struct simhca_srq_view simhca_step_queue(const struct simhca_step *step);
+/* After a claim: whether it leaves fewer than the SRQ's limit says; the device is to tell of it. */
+bool simhca_step_reaches_limit(const struct simhca_step *step);
+
 /* ------------------------------------------------------------------------- the message */
 
 /* Adds the first `length` bytes of an SGE list. */

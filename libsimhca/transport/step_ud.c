@@ -59,10 +59,13 @@ static bool is_at_rest(const struct simhca_step *step, const struct simhca_reque
 static bool may_tell(const struct simhca_step *step)
 {
 	const struct simhca_caller *caller = step->caller;
+	uint64_t limit = atomic_load_explicit(&caller->srq_limit, memory_order_relaxed);
 
-	/* relaxed: the device changes them in the requester's turn. */
-	return !atomic_load_explicit(&caller->recv_events, memory_order_relaxed) ||
-	       atomic_load_explicit(&caller->told_to, memory_order_relaxed) == step->peer.qpn;
+	/* relaxed: the device changes them in the requester's turn, or has done what they ask for.
+	 */
+	return (!limit || limit == step->peer.qpn) &&
+	       (!atomic_load_explicit(&caller->recv_events, memory_order_relaxed) ||
+		atomic_load_explicit(&caller->told_to, memory_order_relaxed) == step->peer.qpn);
 }
 
 /* The GID that it is sent from, which the header has. */
@@ -151,13 +154,9 @@ static void keep_receive(const struct simhca_step *step, const struct simhca_ste
 	       msg->recv.num_sge * sizeof(msg->recv_sge[0]));
 }
 
-static int claim(const struct simhca_step *step, const struct turn *turn,
-		 struct simhca_step_message *msg)
+static int claim(const struct simhca_step *step, struct turn *turn, struct simhca_step_message *msg)
 {
-	const struct simhca_srq_view queue = { .mem = step->peer.srq,
-					       .ring = step->peer.rq,
-					       .entries = step->peer.rq_entries,
-					       .stride = step->peer.rq_stride };
+	const struct simhca_srq_view queue = simhca_step_queue(step);
 	uint64_t head;
 
 	begin(step, turn, simhca_srq_claimed(&queue, step->peer.claimant));
@@ -166,8 +165,10 @@ static int claim(const struct simhca_step *step, const struct turn *turn,
 		    !read_receive(step, simhca_srq_slot(&queue, simhca_srq_ci(head)), msg))
 			break;
 		keep_receive(step, msg);
-		if (simhca_srq_claim(&queue, head, step->peer.claimant))
-			return DONE;
+		if (!simhca_srq_claim(&queue, head, step->peer.claimant))
+			continue;
+		turn->events |= simhca_step_reaches_limit(step);
+		return DONE;
 	}
 	finish(step);
 	return SIMHCA_HANDED_RECEIVE;
@@ -190,26 +191,11 @@ static void skip(struct iovec *iov, int *count, size_t bytes)
 	}
 }
 
-/*
- * Each piece that goes by the descriptor is an access of its own to the other's memory, so header
- * and data are put together first, if those are few: as a message that is posted inline is copied.
- */
-static int put_together(struct iovec *iov, int count, char *to)
-{
-	size_t bytes = 0;
-
-	for (int i = 0; i < count; bytes += iov[i++].iov_len)
-		memcpy(to + bytes, iov[i].iov_base, iov[i].iov_len);
-	iov[0] = (struct iovec){ to, bytes };
-	return 1;
-}
-
 static bool place(struct datagram *datagram)
 {
 	const struct simhca_step *step = datagram->to;
 	struct simhca_step_message *msg = &datagram->msg;
 	struct iovec own[SIMHCA_MAX_SGE + 1];
-	char whole[SIMHCA_GRH_BYTES + SIMHCA_SLOT_DATA];
 	uint8_t grh[SIMHCA_GRH_BYTES];
 	uint64_t bytes = msg->length;
 	int count = 0;
@@ -224,8 +210,6 @@ static bool place(struct datagram *datagram)
 	}
 	memcpy(own + count, msg->own, (size_t)msg->num_own * sizeof(own[0]));
 	count += msg->num_own;
-	if (count > 1 && msg->length <= SIMHCA_SLOT_DATA)
-		count = put_together(own, count, whole);
 	return !bytes ||
 	       simhca_step_copy(step, own, count, msg->there, msg->num_there, bytes, false);
 }
@@ -251,6 +235,8 @@ static struct simhca_cqe receive_cqe(const struct datagram *datagram)
 	}
 	if (msg->wqe.flags & SIMHCA_WQE_SOLICITED)
 		cqe.flags |= SIMHCA_CQE_SOLICITED;
+	if (step->peer.is_srq)
+		cqe.flags |= SIMHCA_CQE_SRQ;
 	if (msg->wqe.ud.av.is_global) {
 		cqe.flags |= SIMHCA_CQE_GRH;
 		if (step->device->port.link_layer != 1)

@@ -222,9 +222,7 @@ static bool responder_makes_sense(const struct simhca_responder *resp)
 /* Whatever was claimed for it. */
 static uint32_t claimed(const struct simhca_qp *qp)
 {
-	return qp->claimant
-		       ? simhca_srq_claimed(qp->srq ? &qp->srq->view : &qp->rq_view, qp->claimant)
-		       : 0;
+	return qp->claimant ? simhca_srq_claimed(simhca_claimed_from(qp), qp->claimant) : 0;
 }
 
 bool simhca_responder_begin(struct simhca_qp *qp)

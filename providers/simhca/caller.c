@@ -144,7 +144,8 @@ static bool map_receives(struct shca_attached *peer, const struct simhca_attach_
 
 	if (!lies_in(reply->state, sizeof(*step->peer.mem) + copy, reply->qp_size) ||
 	    !lies_in(reply->rq, (uint64_t)reply->rq_entries * reply->rq_stride, reply->rq_size) ||
-	    (reply->claimant && !lies_in(reply->srq, sizeof(*step->peer.srq), reply->rq_size)))
+	    (reply->claimant &&
+	     !lies_in(reply->claims, sizeof(*step->peer.claims), reply->rq_size)))
 		return false;
 	step->peer.mem = (void *)((char *)peer->qp + reply->state);
 	step->peer.rq = (char *)peer->rq + reply->rq;
@@ -154,8 +155,9 @@ static bool map_receives(struct shca_attached *peer, const struct simhca_attach_
 	step->peer.rq_pd = reply->rq_pd;
 	step->peer.slot_data = reply->slot_data;
 	step->peer.claimant = reply->claimant;
+	step->peer.is_srq = reply->is_srq;
 	if (reply->claimant)
-		step->peer.srq = (void *)((char *)peer->rq + reply->srq);
+		step->peer.claims = (void *)((char *)peer->rq + reply->claims);
 	return true;
 }
 

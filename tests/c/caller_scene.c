@@ -133,9 +133,10 @@ struct simhca_step caller_attach_to(struct side *side, struct side *peer)
 	step.peer.rq_pd = reply.rq_pd;
 	step.peer.slot_data = reply.slot_data;
 	step.peer.claimant = reply.claimant;
-	step.peer.srq = peer->qp->claims;
+	step.peer.is_srq = reply.is_srq;
+	step.peer.claims = peer->qp->claims;
 	if (peer->srq) {
-		step.peer.srq = peer->srq->state;
+		step.peer.claims = peer->srq->state;
 		step.peer.rq = (char *)peer->srq->ring;
 	}
 	step.peer.recv_cq = (struct simhca_cq_view){ .mem = peer->recv_cq->state,

@@ -10,13 +10,17 @@
 #define MOST_STORES 300
 #define SIGNALED SIMHCA_WQE_SIGNALED
 
-static struct pair *ud_pair_by(struct world *world, uint8_t gid_index)
+/* Where b's receives are. */
+enum queue { OWN, SHARED };
+
+static struct pair *ud_pair_by(struct world *world, uint8_t gid_index, enum queue queue)
 {
 	struct options options = caller_options();
 	struct pair *pair;
 
 	options.type = IBV_QPT_UD;
 	options.gid_index = gid_index;
+	options.srq_wr = queue == SHARED ? 128 : 0;
 	options.max_recv_wr = 128;
 	options.buffer = 1 << 20;
 	pair = caller_pair(world, &options);
@@ -26,7 +30,7 @@ static struct pair *ud_pair_by(struct world *world, uint8_t gid_index)
 
 static struct pair *ud_pair(struct world *world)
 {
-	return ud_pair_by(world, 0);
+	return ud_pair_by(world, 0, OWN);
 }
 
 /* Another program that sends to b. */
@@ -59,6 +63,12 @@ static void put_send(struct side *side, uint32_t length)
 	wr.sges = &from;
 	wr.num_sge = 1;
 	qp_put(side->qp, &wr);
+}
+
+/* How many receives have been claimed. */
+static uint32_t claimed_of(const struct side *side)
+{
+	return side->srq ? srq_ci_of(side->srq) : rq_ci_of(side->qp);
 }
 
 static void put_receive(struct pair *pair, uint64_t id)
@@ -158,14 +168,14 @@ static struct simhca_usage_sum usage_of(const struct side *side)
 	return info.usage;
 }
 
-static void as_the_device_does(struct world *world, uint8_t gid_index)
+static void as_the_device_does(struct world *world, uint8_t gid_index, enum queue queue)
 {
 	uint64_t before[SIMHCA_STATS], by_caller[SIMHCA_STATS], by_device[SIMHCA_STATS];
 
 	for (size_t w = 0; w < ARRAY_SIZE(works); w++) {
 		const struct work *work = &works[w];
-		struct pair *pair = ud_pair_by(world, gid_index);
-		struct pair *other = ud_pair_by(world, gid_index);
+		struct pair *pair = ud_pair_by(world, gid_index, queue);
+		struct pair *other = ud_pair_by(world, gid_index, queue);
 		struct simhca_step step = caller_attach(&pair->a);
 		uint32_t bytes = work->count * (SIMHCA_GRH_BYTES + work->length);
 
@@ -192,7 +202,7 @@ static void as_the_device_does(struct world *world, uint8_t gid_index)
 					 requester_of(other->a.qp)->psn_next);
 			assert_int_equal(requester_of(pair->a.qp)->oldest,
 					 requester_of(other->a.qp)->oldest);
-			assert_int_equal(rq_ci_of(pair->b.qp), rq_ci_of(other->b.qp));
+			assert_int_equal(claimed_of(&pair->b), claimed_of(&other->b));
 			same_cqes(pair->a.send_cq, other->a.send_cq);
 			same_cqes(pair->b.recv_cq, other->b.recv_cq);
 		}
@@ -210,12 +220,17 @@ static void as_the_device_does(struct world *world, uint8_t gid_index)
 
 static void what_the_device_does_by_ipv4(void **state)
 {
-	as_the_device_does(*state, 0);
+	as_the_device_does(*state, 0, OWN);
 }
 
 static void what_the_device_does_by_ipv6(void **state)
 {
-	as_the_device_does(*state, 1);
+	as_the_device_does(*state, 1, OWN);
+}
+
+static void what_the_device_does_with_an_srq(void **state)
+{
+	as_the_device_does(*state, 0, SHARED);
 }
 
 static int setup_ib(void **state)
@@ -356,6 +371,15 @@ static void anothers_event(struct pair *pair)
 	mem->told_to = pair->b.qp->qpn + 1;
 }
 
+static void anothers_limit(struct pair *pair)
+{
+	struct simhca_caller *mem = client_at(pair->a.client, &pair->a.qp->granted.caller);
+
+	put_receive(pair, 0);
+	put_send(&pair->a, LENGTH);
+	mem->srq_limit = pair->b.qp->qpn + 1;
+}
+
 static const struct {
 	void (*arrange)(struct pair *pair);
 	enum simhca_handed why;
@@ -369,6 +393,7 @@ static const struct {
 	{ full_send_cq, SIMHCA_HANDED_CQ },	 { in_sqd, SIMHCA_HANDED_STATE },
 	{ peer_in_error, SIMHCA_HANDED_STATE },	 { peer_failed, SIMHCA_HANDED_STATE },
 	{ unsettled, SIMHCA_HANDED_WAITS },	 { anothers_event, SIMHCA_HANDED_WAITS },
+	{ anothers_limit, SIMHCA_HANDED_WAITS },
 };
 
 static void nothing_is_consumed(void **state)
@@ -439,9 +464,9 @@ static void fill_send_cq(void)
 }
 
 /* The CQE of the receive is void then, and the receive another datagram's, or flushed. */
-static void no_room_for_the_send(void **state)
+static void no_room_for_the_send_by(struct world *world, enum queue queue)
 {
-	struct pair *pair = midway = ud_pair(*state);
+	struct pair *pair = midway = ud_pair_by(world, 0, queue);
 	struct simhca_step step = caller_attach(&pair->a);
 	struct simhca_cqe cqe;
 
@@ -458,10 +483,22 @@ static void no_room_for_the_send(void **state)
 	caller_detach(&step);
 	client_gone(pair->a.client);
 	assert_int_equal(qp_move(pair->b.qp, IBV_QPS_ERR), 0);
-	settle(*state);
-	expect(pair->b.recv_cq, 0, WR_FLUSH_ERR);
-	expect(pair->b.recv_cq, 1, WR_FLUSH_ERR);
+	settle(world);
+	cqe = expect(pair->b.recv_cq, 0, WR_FLUSH_ERR);
+	assert_int_equal(cqe.flags & SIMHCA_CQE_SRQ, queue == SHARED ? SIMHCA_CQE_SRQ : 0);
+	if (queue == OWN)
+		expect(pair->b.recv_cq, 1, WR_FLUSH_ERR);
 	expect_none(pair->b.recv_cq);
+}
+
+static void no_room_for_the_send(void **state)
+{
+	no_room_for_the_send_by(*state, OWN);
+}
+
+static void no_room_for_the_send_with_an_srq(void **state)
+{
+	no_room_for_the_send_by(*state, SHARED);
 }
 
 /* -------------------------------------------------------------------------- several senders */
@@ -618,6 +655,7 @@ static void who_may_be_attached(void **state)
 	struct simhca_attach_peer_reply reply;
 	struct simhca_secret guess = caller_secret;
 	struct options options = pair->b.options;
+	struct pair *other;
 
 	assert_int_equal(simhca_find_peer(context, &find, &found, NULL), 0);
 	guess.word[1]++;
@@ -633,8 +671,12 @@ static void who_may_be_attached(void **state)
 	wrong.av.sgid_index = 6;
 	assert_int_equal(simhca_find_peer(context, &wrong, &found, NULL), -ENOTCONN);
 	options.srq_wr = 16;
+	other = caller_pair(*state, &options);
 	wrong = find;
-	wrong.dest_qpn = caller_pair(*state, &options)->b.qp->qpn; /* of an SRQ */
+	wrong.dest_qpn = other->b.qp->qpn;
+	assert_int_equal(simhca_find_peer(context, &wrong, &found, NULL), 0);
+	/* The ring is another then, and the device's alone. */
+	assert_int_equal(srq_modify(other->b.srq, SIMHCA_SRQ_MAX_WR, 500, 0), 0);
 	assert_int_equal(simhca_find_peer(context, &wrong, &found, NULL), -ENOTCONN);
 	options = caller_options();
 	wrong.dest_qpn = caller_pair(*state, &options)->b.qp->qpn; /* RC */
@@ -738,7 +780,94 @@ static void from_many(void **state)
 	assert_int_equal(reply.claimant, SIMHCA_CLAIMANT_DEVICE + 1);
 }
 
+/* A QP more of b's client and of its SRQ. */
+static struct side *another_of_the_srq(struct pair *pair)
+{
+	struct side *other = world_alloc(pair->a.world, sizeof(*other));
+	struct options options = pair->b.options;
+
+	options.srq_wr = 0;
+	side_make(other, pair->b.client, &options, pair->b.srq);
+	qp_up_to(other->qp, IBV_QPS_RTS, qp_attr_to(other->qp, 0, pair->a.qp->qpn, &options));
+	settle(pair->a.world);
+	return other;
+}
+
+/* Those that send to QPs of an SRQ have numbers there, which they give back, and the QPs as well.
+ */
+static void numbers_in_an_srq(void **state)
+{
+	struct pair *pair = ud_pair_by(*state, 0, SHARED);
+	struct side *sibling = another_of_the_srq(pair), *other = another(pair);
+	struct simhca_attach_peer_reply reply;
+	struct simhca_step steps[3], *to[2] = { &steps[0], &steps[1] };
+	const struct simhca_send_wqe *unknown;
+	struct simhca_cqe cqe;
+
+	steps[0] = caller_attach(&pair->a);
+	steps[1] = caller_attach_to(&pair->a, sibling);
+	steps[2] = caller_attach(other);
+	for (uint32_t i = 0; i < 3; i++)
+		assert_int_equal(steps[i].peer.claimant, i + 1);
+	/* Each has its own of what is in the SRQ. */
+	for (uint64_t id = 0; id < 6; id++)
+		put_receive(pair, id);
+	for (uint32_t i = 0; i < 4; i++) {
+		pair->a.peer = i % 2 ? sibling : &pair->b;
+		put_send(&pair->a, LENGTH);
+		if (i % 2)
+			put_send(other, LENGTH);
+	}
+	assert_true(simhca_step_datagrams(to, 2, &unknown));
+	assert_true(caller_run(&steps[2]));
+	for (uint64_t i = 0; i < 6; i++) {
+		const bool is_siblings = i == 1 || i == 3;
+
+		assert_true(cq_poll(is_siblings ? sibling->recv_cq : pair->b.recv_cq, &cqe));
+		assert_int_equal(cqe.wr_id, i);
+		assert_int_equal(cqe.flags, SIMHCA_CQE_RECV | SIMHCA_CQE_SRQ | SIMHCA_CQE_GRH);
+	}
+	/* One goes to whom it sent; and one who sent. */
+	assert_int_equal(
+		patiently(simhca_destroy_qp(sibling->client->context, sibling->qp->handle, NULL)),
+		0);
+	pair->a.peer = another_of_the_srq(pair);
+	assert_int_equal(caller_attach_with(&pair->a, &caller_secret, &reply), 0);
+	assert_int_equal(reply.claimant, 2);
+	client_gone(pair->a.client);
+	other->peer = pair->a.peer;
+	assert_int_equal(caller_attach_with(other, &caller_secret, &reply), 0);
+	assert_int_equal(reply.claimant, 1);
+	for (uint32_t i = 0; i < 3; i++)
+		caller_detach(&steps[i]);
+}
+
 /* ------------------------------------------------------------------------------ events */
+
+static int limits(const struct pair *pair)
+{
+	return events_of(pair->b.client, pair->b.srq, IBV_EVENT_SRQ_LIMIT_REACHED);
+}
+
+static void the_limit_is_told_of_once(void **state)
+{
+	struct pair *pair = ud_pair_by(*state, 0, SHARED);
+	struct simhca_step step = caller_attach(&pair->a);
+
+	for (uint64_t id = 0; id < 5; id++)
+		put_receive(pair, id);
+	assert_int_equal(srq_modify(pair->b.srq, SIMHCA_SRQ_LIMIT, 0, 3), 0);
+	for (uint32_t left = 4; left; left--) {
+		put_send(&pair->a, LENGTH);
+		/* It is the device that tells. */
+		assert_int_equal(caller_run(&step), left != 2);
+		assert_int_equal(limits(pair), left < 2);
+		ring(&pair->a);
+		assert_int_equal(limits(pair), left <= 2);
+	}
+	assert_int_equal(step.caller->messages, 4);
+	caller_detach(&step);
+}
 
 static void who_sleeps_is_woken(void **state)
 {
@@ -879,16 +1008,16 @@ static void a_sender_that_lies(void **state)
 
 /*
  * Ends at each store, while another sends. Each receive completes once: for one of the datagrams,
- * or flushed.
+ * or flushed; or it is in the SRQ still.
  */
-static void killed_at_each_store(void **state)
+static void ends_at_each_store(void **state, enum queue queue)
 {
 	const uint32_t sends = 3, posted = 6;
 	bool killed = true, taken = false, lost = false;
 	unsigned int store;
 
 	for (store = 1; killed; store += UNDER_TSAN ? 7 : 1) {
-		uint32_t arrived = 0, others = 0, flushed = 0, seen = 0, claimed;
+		uint32_t arrived = 0, others = 0, flushed = 0, seen = 0, claimed, all = posted;
 		struct simhca_step step, others_own;
 		struct simhca_cqe cqe;
 		struct side *other;
@@ -896,30 +1025,36 @@ static void killed_at_each_store(void **state)
 
 		assert_true(store < MOST_STORES);
 		caller_setup(state);
-		pair = ud_pair(*state);
+		pair = ud_pair_by(*state, 0, queue);
 		other = another(pair);
 		step = caller_attach(&pair->a);
 		others_own = caller_attach(other);
 		for (uint64_t id = 0; id < posted; id++)
 			put_receive(pair, id);
+		if (queue == SHARED)
+			srq_modify(pair->b.srq, SIMHCA_SRQ_LIMIT, 0, posted);
 		fill(pair->a.mr->addr, LENGTH, 5);
 		fill(other->mr->addr, LENGTH, 6);
 		cq_arm(pair->b.recv_cq, SIMHCA_ARM_NEXT);
 		for (uint32_t i = 0; i < sends; i++)
 			put_send(&pair->a, LENGTH);
 		killed = caller_killed_at(&step, store);
-		claimed = rq_ci_of(pair->b.qp);
-
+		claimed = claimed_of(&pair->b);
+		others_own.peer.is_srq = false; /* it tells of no limit */
 		put_send(other, LENGTH);
 		caller_run(&others_own);
-		assert_int_equal(rq_ci_of(pair->b.qp), claimed + 1);
+		assert_int_equal(claimed_of(&pair->b), claimed + 1);
 		client_gone(pair->a.client);
+		if (queue == SHARED)
+			assert_int_equal(limits(pair), 1);
 		/* By the device, which takes what was left first. */
 		put_send(other, LENGTH);
 		ring(other);
 		assert_true(atomic_load(&pair->b.recv_cq->events));
-		taken |= rq_ci_of(pair->b.qp) == claimed + 1;
-		lost |= rq_ci_of(pair->b.qp) == claimed + 2;
+		taken |= claimed_of(&pair->b) == claimed + 1;
+		lost |= claimed_of(&pair->b) == claimed + 2;
+		if (queue == SHARED)
+			all = claimed_of(&pair->b);
 		assert_int_equal(qp_move(pair->b.qp, IBV_QPS_ERR), 0);
 		settle(*state);
 		while (next_cqe(pair->b.recv_cq, &cqe)) {
@@ -936,8 +1071,8 @@ static void killed_at_each_store(void **state)
 					   LENGTH, cqe.src_qpn == pair->a.qp->qpn ? 5 : 6));
 		}
 		assert_int_equal(others, 2);
-		assert_int_equal(arrived + others + flushed, posted);
-		assert_int_equal(seen, (1u << posted) - 1);
+		assert_int_equal(arrived + others + flushed, all);
+		assert_int_equal(seen, (1u << all) - 1);
 		if (!killed)
 			assert_int_equal(arrived, sends);
 		caller_detach(&step);
@@ -948,6 +1083,16 @@ static void killed_at_each_store(void **state)
 	assert_true(taken && lost && store > 40);
 }
 
+static void killed_at_each_store(void **state)
+{
+	ends_at_each_store(state, OWN);
+}
+
+static void killed_at_each_store_with_an_srq(void **state)
+{
+	ends_at_each_store(state, SHARED);
+}
+
 #define HERE(test) cmocka_unit_test_setup_teardown(test, caller_setup, teardown)
 
 int main(void)
@@ -955,21 +1100,26 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		HERE(what_the_device_does_by_ipv4),
 		HERE(what_the_device_does_by_ipv6),
+		HERE(what_the_device_does_with_an_srq),
 		cmocka_unit_test_setup_teardown(what_the_device_does_by_ipv4, setup_ib, teardown),
 		cmocka_unit_test(nothing_is_consumed),
 		HERE(a_copy_that_fails),
 		HERE(no_room_for_the_send),
+		HERE(no_room_for_the_send_with_an_srq),
 		cmocka_unit_test(who_is_stopped_is_in_nobodys_way),
 		HERE(several_at_once),
 		HERE(who_may_be_attached),
 		HERE(who_only_receives),
 		HERE(to_many),
 		HERE(from_many),
+		HERE(numbers_in_an_srq),
 		HERE(who_sleeps_is_woken),
+		HERE(the_limit_is_told_of_once),
 		HERE(a_reset_waits_for_a_step),
 		HERE(a_reset_forgets_claims),
 		HERE(a_sender_that_lies),
 		cmocka_unit_test(killed_at_each_store),
+		cmocka_unit_test(killed_at_each_store_with_an_srq),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

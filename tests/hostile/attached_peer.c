@@ -3,7 +3,7 @@
  * Two programs that carry their messages themselves (--engines-in-callers), one of which abuses
  * what it is handed of the other's:
  *
- *	attached_peer scribble|stop|die|channel [srq|ud]
+ *	attached_peer scribble|stop|die|channel [srq] [ud]
  *
  *	scribble	writes to all of it, at random, while messages are under way
  *	stop		is stopped in the middle of its steps, and goes on, again and again
@@ -11,8 +11,8 @@
  *	channel		does what it can to the device's end of the other's completion channel
  *
  * The victim's receives come from an SRQ if there is to be one; with `ud` they are for datagrams.
- *It then destroys all that it has, and says so: "done", with the number of bytes that the other had
- * of it.
+ * It then destroys all that it has, and says so: "done", with the number of bytes that the other
+ *had of it.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -361,8 +361,10 @@ int main(int argc, char **argv)
 	uint64_t bytes;
 	pid_t other;
 
-	with_srq = argc == 3 && !strcmp(argv[2], "srq");
-	with_ud = argc == 3 && !strcmp(argv[2], "ud");
+	for (int i = 2; i < argc; i++) {
+		with_srq |= !strcmp(argv[i], "srq");
+		with_ud |= !strcmp(argv[i], "ud");
+	}
 	CHECK(argc == 2 + with_srq + with_ud && !pipe(there) && !pipe(back));
 	other = fork();
 	if (!other) {

@@ -2,12 +2,12 @@
 /*
  * Programs that send datagrams to one QP by themselves, and are killed while they do:
  *
- *	killed_senders N [events]
+ *	killed_senders N [srq] [events]
  *
  * N of them, one after the other, beside one that lives. What arrives is whole, of each in order,
- * and once; each receive completes once; and the one that lives goes on. With `events` the receiver
- * sleeps until there is a completion event, and none is lost. Prints how many datagrams came of
- * those that were killed.
+ * and once; each receive completes once; and the one that lives goes on. With `srq` the receives
+ *are in an SRQ. With `events` the receiver sleeps until there is a completion event, and none is
+ *lost. Prints how many datagrams came of those that were killed.
  */
 #include <arpa/inet.h>
 #include <poll.h>
@@ -29,14 +29,17 @@ struct end {
 	struct ibv_pd *pd;
 	struct ibv_cq *cq;
 	struct ibv_mr *mr;
+	struct ibv_srq *srq; /* or NULL */
 	struct ibv_qp *qp;
 	uint8_t memory[RECEIVES * (GRH + LENGTH)];
 };
 
 static struct end end;
 
-static void make_end(bool events)
+static void make_end(bool srq, bool events)
 {
+	struct ibv_srq_init_attr attr = { .attr = { .max_wr = RECEIVES, .max_sge = 1 } };
+
 	end.context = open_device();
 	end.channel = events ? ibv_create_comp_channel(end.context) : NULL;
 	CHECK(end.channel || !events);
@@ -46,7 +49,9 @@ static void make_end(bool events)
 	CHECK(end.cq);
 	end.mr = ibv_reg_mr(end.pd, end.memory, sizeof(end.memory), FULL_ACCESS);
 	CHECK(end.mr);
-	end.qp = make_qp(end.pd, end.cq, IBV_QPT_UD);
+	end.srq = srq ? ibv_create_srq(end.pd, &attr) : NULL;
+	CHECK(end.srq || !srq);
+	end.qp = make_qp_with(end.pd, end.cq, IBV_QPT_UD, end.srq);
 	start_qp(end.qp, 0);
 }
 
@@ -87,7 +92,7 @@ static void be_sender(int socket, bool steady)
 	struct ibv_ah *ah;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	make_end(false);
+	make_end(false, false);
 	attr = loopback(end.context);
 	ah = ibv_create_ah(end.pd, &attr);
 	CHECK(ah);
@@ -143,9 +148,14 @@ static bool posted[RECEIVES];
 
 static void receive(uint64_t number)
 {
+	struct ibv_sge sge = { (uintptr_t)end.memory + number * (GRH + LENGTH), GRH + LENGTH,
+			       end.mr->lkey };
+	struct ibv_recv_wr wr = { .wr_id = number, .sg_list = &sge, .num_sge = 1 }, *bad;
+
 	CHECK(!posted[number]);
 	posted[number] = true;
-	CHECK(!post_recv(end.qp, number, end.mr, number * (GRH + LENGTH), GRH + LENGTH));
+	CHECK(!(end.srq ? ibv_post_srq_recv(end.srq, &wr, &bad)
+			: ibv_post_recv(end.qp, &wr, &bad)));
 }
 
 static void take(struct sender *sender, const struct ibv_wc *wc)
@@ -236,13 +246,13 @@ static void one_round(struct sender *steady, unsigned int *random, uint64_t *mes
 	*messages += victim.arrived;
 }
 
-/* Each receive that has not completed is flushed, once. */
+/* Each receive that has not completed is flushed, once; those of an SRQ stay there. */
 static void flush_all(void)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
 
 	CHECK(!ibv_modify_qp(end.qp, &attr, IBV_QP_STATE));
-	for (uint32_t i = 0; i < RECEIVES;) {
+	for (uint32_t i = 0; i < RECEIVES && !end.srq;) {
 		struct ibv_wc wc = poll_one(end.cq);
 
 		CHECK(wc.wr_id < RECEIVES && posted[wc.wr_id]);
@@ -250,18 +260,24 @@ static void flush_all(void)
 		i++;
 	}
 	CHECK(!ibv_destroy_qp(end.qp) && !ibv_destroy_cq(end.cq));
+	CHECK(!end.srq || !ibv_destroy_srq(end.srq));
 }
 
 int main(int argc, char **argv)
 {
+	bool srq = false, events = false;
 	unsigned int random = 1;
 	uint64_t messages = 0;
 	struct sender steady;
 
-	CHECK(argc == 2 || (argc == 3 && !strcmp(argv[2], "events")));
+	for (int i = 2; i < argc; i++) {
+		srq |= !strcmp(argv[i], "srq");
+		events |= !strcmp(argv[i], "events");
+	}
+	CHECK(argc == 2 + srq + events);
 	alarm(600 + (unsigned int)atoi(argv[1]));
 	steady = start_sender(true);
-	make_end(argc == 3);
+	make_end(srq, events);
 	for (uint64_t i = 0; i < RECEIVES; i++)
 		receive(i);
 	meet(&steady);

@@ -14,7 +14,8 @@ REMAPS = os.environ.get("SIMHCA_REMAPS", "300")
 
 @pytest.mark.parametrize("daemon", [["--engines-in-callers", "on"]], indirect=True, ids=["on"])
 @pytest.mark.parametrize("how", [["scribble"], ["stop"], ["die"], ["channel"], ["scribble", "srq"],
-                                 ["stop", "srq"], ["scribble", "ud"], ["stop", "ud"], ["die", "ud"]],
+                                 ["stop", "srq"], ["scribble", "ud"], ["stop", "ud"], ["die", "ud"],
+                                 ["scribble", "srq", "ud"]],
                          ids="-".join)
 def test_a_peer_that_is_attached(daemon, neighbour, program, how):
     """It breaks its own connection, the neighbour does not notice, and the victim can destroy all."""
@@ -39,7 +40,8 @@ def test_peers_that_are_killed(daemon, neighbour, program, options):
 
 @pytest.mark.parametrize("daemon", [["--engines-in-callers", "on"], ["--engines-in-callers", "off"]],
                          indirect=True, ids=["on", "off"])
-@pytest.mark.parametrize("options", [[], ["events"]], ids=["polls", "sleeps"])
+@pytest.mark.parametrize("options", [[], ["srq"], ["events"], ["srq", "events"]],
+                         ids=["rq", "srq", "rq-sleeps", "srq-sleeps"])
 def test_senders_that_are_killed(daemon, neighbour, program, options):
     """In the middle of their datagrams: their receiver hears the others, and has all its receives."""
     receiver = program("killed-senders", KILLS, *options)
