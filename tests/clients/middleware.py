@@ -45,15 +45,17 @@ MPI_PARTS = {"messages": ["ring", "all to all", "both ways", "reduction"],
 SHMEM_PARTS = ["put", "get", "atomics", "ring", "reduction"]
 
 
-def ucx(transport):
+def ucx(transport, gid="auto"):
     """
-    The environment that makes UCX use one transport of the device. UCX sends datagrams again
+    The environment that makes UCX use one transport of the device, and, of its GIDs, IPv4's unless
+    told. UCX sends datagrams again
     after 10 ms, which is nothing where many processes share few CPUs; and what is late then
     confuses UCX 1.13, which connects by datagrams for RC, too. It may also change the request to
     connect while the device has yet to read it, which inline data cannot suffer from. The strong
     fence of UCX 1.18 asks rc_verbs for a flush that UCX has for mlx5 alone.
     """
     return {"UCX_TLS": TRANSPORTS[transport], "UCX_NET_DEVICES": "simhca0:1",
+            "UCX_IB_GID_INDEX": str(gid),
             "UCX_UD_TIMER_TICK": "1s", "UCX_UD_VERBS_TX_MIN_INLINE": "256",
             "UCX_FENCE_MODE": "weak", "UCX_WARN_UNUSED_ENV_VARS": "n"}
 

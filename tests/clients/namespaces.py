@@ -63,6 +63,23 @@ def listens(host, port):
                for line in tables)
 
 
+def sent_datagrams(host):
+    """How many of UDP have left there, {4: by IPv4, 6: by IPv6}; those of one run are one."""
+    snmp, snmp6 = (host.run("cat", f"/proc/net/{table}").stdout for table in ("snmp", "snmp6"))
+    names, values = (line.split() for line in snmp.splitlines() if line.startswith("Udp: "))
+    of_ipv6 = dict(line.split() for line in snmp6.splitlines())
+    return {4: int(values[names.index("OutDatagrams")]), 6: int(of_ipv6["Udp6OutDatagrams"])}
+
+
+@contextlib.contextmanager
+def sends_by(host, family):
+    """What it sends meanwhile goes by IPv4, or by IPv6."""
+    before = sent_datagrams(host)
+    yield
+    sent = {each: count - before[each] for each, count in sent_datagrams(host).items()}
+    assert sent[family] > 10 * sent[10 - family], sent
+
+
 def wire(host):
     """What `simhca wire` says there."""
     return json.loads(expect_success(host.tool.run(SIMHCA, "wire", "--json")).stdout)

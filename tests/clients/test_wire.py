@@ -62,10 +62,11 @@ def test_pingpong(hosts, program, gid):
 
 
 @once
-def test_xrc_pingpong(hosts):
+@pytest.mark.parametrize("gid", [IPV4_GID, IPV6_GID])
+def test_xrc_pingpong(hosts, gid):
     """One XRC SRQ for two clients at once."""
     port = new_port()
-    argv = ["ibv_xsrq_pingpong", "-g", IPV4_GID, "-n", 200, "-e", "-p", port]
+    argv = ["ibv_xsrq_pingpong", "-g", gid, "-n", 200, "-e", "-p", port]
     server = hosts[1].start(*argv, "-c", 2)
     wait_until(lambda: listens(hosts[1], port) or not server.running, PATIENCE, "it listens")
     clients = [hosts[0].start(*argv, IPV4[1]) for _ in range(2)]
@@ -107,13 +108,14 @@ def test_rping(hosts, any_address, to):
     expect_success(server.finish())
 
 
+@pytest.mark.parametrize("any_address, to", [("0.0.0.0", IPV4[1]), ("::", IPV6[1])])
 @pytest.mark.parametrize("program", ["ucmatose", "udaddy"])
-def test_rdma_cm_programs(hosts, program):
+def test_rdma_cm_programs(hosts, program, any_address, to):
     """Several connections; datagram services."""
-    server = hosts[1].start(program)
+    server = hosts[1].start(program, "-b", any_address)
     wait_until(lambda: hosts[1].status()["rdma_cm"]["listeners"] or not server.running, PATIENCE,
                f"{program} listens")
-    client = hosts[0].run(program, "-s", IPV4[1])
+    client = hosts[0].run(program, "-s", to)
     assert "return status 0" in expect_success(client).stdout
     assert "return status 0" in expect_success(server.finish()).stdout
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""Open MPI, its OpenSHMEM and MPICH with ranks on two hosts: programs that check every word."""
+"""
+Open MPI, its OpenSHMEM and MPICH with ranks on two hosts: programs that check every word. They are
+started, and meet, by IPv4; what they say to each other goes by IPv4 and by IPv6.
+"""
 import os
 
 import pytest
@@ -7,15 +10,17 @@ import pytest
 from common import PATIENCE
 from middleware import MPI_PARTS, OPENMPI, OPENMPI_ENV, OPENSHMEM, compiled, compiled_mpi
 from middleware import expect_pes, expect_ranks, ucx
-from namespaces import IPV4, namespaces_can_be_had, two_hosts, wire
+from namespaces import IPV4, IPV4_GID, IPV6_GID, namespaces_can_be_had, sends_by, two_hosts
+from namespaces import wire
 
 pytestmark = pytest.mark.skipif(not namespaces_can_be_had(),
                                 reason="no user namespaces, or no virtual Ethernet in them")
 
 LONG = os.environ.get("SIMHCA_SOAK") == "1"
 RANKS = 4
-TRANSPORTS = ["rc", "ud"] if LONG else ["rc"]
-CASES = [(transport, program) for transport in TRANSPORTS for program in MPI_PARTS]
+transports = pytest.mark.parametrize("transport", ["rc", "ud"] if LONG else ["rc"])
+families = pytest.mark.parametrize("family", [4, 6])
+GID = {4: IPV4_GID, 6: IPV6_GID}
 
 
 @pytest.fixture(scope="module", params=[1500, 9000] if LONG else [1500])
@@ -45,39 +50,50 @@ exec nsenter -t {hosts[1].namespace} -n -u env {variables} sh -c "$*"
 
 
 @pytest.fixture(autouse=True)
-def by_the_wire(hosts):
-    """Both hosts have heard each other."""
+def by_the_wire(hosts, family):
+    """Both hosts have heard each other, by the one IP or the other."""
     before = [wire(host)["taken"] for host in hosts]
-    yield
+    with sends_by(hosts[0], family):
+        yield
     assert all(wire(host)["taken"] > count + 100 for host, count in zip(hosts, before)), before
 
 
-def on_both(hosts, launcher, remote_shell, transport, program):
+@pytest.fixture
+def env(transport, family):
+    return ucx(transport, GID[family])
+
+
+def on_both(hosts, launcher, remote_shell, env, program):
     """Half of the ranks on each, by one of Open MPI's launchers."""
     places = ",".join(f"{address}:{RANKS // 2}" for address in IPV4)
-    env = OPENMPI_ENV | {"OMPI_MCA_plm_rsh_agent": str(remote_shell),
-                         "OMPI_MCA_oob_tcp_if_include": "eth0"}
+    env = env | OPENMPI_ENV | {"OMPI_MCA_plm_rsh_agent": str(remote_shell),
+                               "OMPI_MCA_oob_tcp_if_include": "eth0"}
     return hosts[0].run(*launcher, "-np", RANKS, "-host", places, program, seconds=2 * PATIENCE,
-                        **env, **ucx(transport))
+                        **env)
 
 
-@pytest.mark.parametrize("transport, program", CASES)
-def test_openmpi(hosts, mpi, remote_shell, transport, program):
-    result = on_both(hosts, OPENMPI, remote_shell, transport, mpi["openmpi", program])
+@families
+@transports
+@pytest.mark.parametrize("program", MPI_PARTS)
+def test_openmpi(hosts, mpi, remote_shell, env, program):
+    result = on_both(hosts, OPENMPI, remote_shell, env, mpi["openmpi", program])
     expect_ranks(result, program, RANKS)
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
-def test_openshmem(hosts, programs, remote_shell, transport):
+@families
+@transports
+def test_openshmem(hosts, programs, remote_shell, env):
     program = compiled(programs, "shmem.c", compiler="oshcc")
-    expect_pes(on_both(hosts, OPENSHMEM, remote_shell, transport, program), RANKS)
+    expect_pes(on_both(hosts, OPENSHMEM, remote_shell, env, program), RANKS)
 
 
-@pytest.mark.parametrize("transport, program", CASES)
-def test_mpich(hosts, mpi, remote_shell, transport, program):
+@families
+@transports
+@pytest.mark.parametrize("program", MPI_PARTS)
+def test_mpich(hosts, mpi, remote_shell, env, program):
     """Each rank has the environment of its host."""
     places = ",".join(f"{address}:{RANKS // 2}" for address in IPV4)
     result = hosts[0].run("mpiexec.mpich", "-launcher", "rsh", "-launcher-exec", remote_shell,
                           "-iface", "eth0", "-genvnone", "-hosts", places, "-n", RANKS,
-                          mpi["mpich", program], seconds=2 * PATIENCE, **ucx(transport))
+                          mpi["mpich", program], seconds=2 * PATIENCE, **env)
     expect_ranks(result, program, RANKS)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """
-What other tests run on one host, between two hosts; three hosts, and hosts that have no IPv4.
-SIMHCA_SOAK=1: each row of the tables of perftest's programs and of UCX's.
+What other tests run on one host, between two hosts, by IPv4 and by IPv6; three hosts, and hosts
+that have no IPv4. SIMHCA_SOAK=1: each row of the tables of perftest's programs and of UCX's.
 """
 import os
 import re
@@ -14,8 +14,8 @@ from common import measured, new_port, wait_until
 from fio_rdma import BLOCKS, expect_bytes, run_fio
 from guest import QEMU, migrate
 from middleware import UCP, ucx, ucx_perftest
-from namespaces import IPV4, IPV4_GID, IPV6, join, listens, namespaces_can_be_had
-from namespaces import three_hosts, two_hosts, wire
+from namespaces import IPV4, IPV4_GID, IPV6, IPV6_GID, join, listens, namespaces_can_be_had
+from namespaces import sends_by, three_hosts, two_hosts, wire
 from perftest import BANDWIDTHS, BOTH_WAYS, ITERS, LARGEST, LATENCIES, QUIET, SIZES
 from perftest import UD_SIZES, expected_iterations, flags_of
 
@@ -24,6 +24,9 @@ pytestmark = pytest.mark.skipif(not namespaces_can_be_had(),
 
 LONG = os.environ.get("SIMHCA_SOAK") == "1"
 PATH_MTU = {1500: 1024, 9000: 4096}
+ADDRESS = {4: IPV4[1], 6: IPV6[1]}
+GID = {4: IPV4_GID, 6: IPV6_GID}
+families = pytest.mark.parametrize("family", [4, 6], indirect=True)
 
 
 @pytest.fixture(scope="module", params=[1500, 9000] if LONG else [9000])
@@ -41,6 +44,13 @@ def hosts(module_hosts):
         host.expect_idle()
 
 
+@pytest.fixture
+def family(hosts, request):
+    """4 or 6, by which the programs talk."""
+    with sends_by(hosts[0], request.param):
+        yield request.param
+
+
 def pair(hosts, server_argv, client_argv, port):
     server = hosts[1].start(*server_argv)
     wait_until(lambda: listens(hosts[1], port) or not server.running, PATIENCE, "it listens")
@@ -49,33 +59,52 @@ def pair(hosts, server_argv, client_argv, port):
     return client
 
 
+@families
 @pytest.mark.parametrize("transport", ["rc", "ud"] if LONG else ["rc"])
 @pytest.mark.parametrize("test", UCP if LONG else ["tag-lat", "put-bw", "get", "fadd"])
-def test_ucx(hosts, test, transport):
-    """Tags, puts, gets and atomics by ucx_perftest."""
+def test_ucx(hosts, test, transport, family):
+    """Tags, puts, gets and atomics by ucx_perftest; what it says by TCP goes by IPv4."""
     port = new_port()
-    argv = ["env", *(f"{name}={value}" for name, value in ucx(transport).items()),
+    argv = ["env", *(f"{name}={value}" for name, value in ucx(transport, GID[family]).items()),
             *ucx_perftest(), "-f", "-q", "-p", port, "-n", 100, "-w", 10, *UCP[test]]
     client = pair(hosts, argv, [*argv, IPV4[1]], port)
     assert "ERROR" not in client.stdout + client.stderr, client
 
 
-@pytest.mark.parametrize("provider, endpoint, size", [
-    ("verbs", "msg", 65536), ("verbs", "dgram", 2048), ("verbs;ofi_rxm", "rdm", 65536),
-    ("verbs;ofi_rxd", "rdm", 65536)])
-def test_libfabric(hosts, provider, endpoint, size):
-    """Data are looked at."""
+def libfabric(hosts, provider, endpoint, size, family):
+    """Data are looked at. Datagrams have the GID of that number, whatever the address."""
     port = new_port()
+    argv = ["env", f"FI_VERBS_GID_IDX={GID[family]}", "fi_pingpong", "-p", provider,
+            "-e", endpoint, "-c", "-I", 20, "-S", size, *(["-6"] if family == 6 else [])]
+    client = pair(hosts, [*argv, "-B", port], [*argv, "-P", port, ADDRESS[family]], port)
+    assert re.search(rf"^{size // 1024}k +20 +=20 ", client.stdout, re.M), client
+
+
+CONNECTED = [("verbs", "msg"), ("verbs;ofi_rxm", "rdm")]
+
+
+@pytest.mark.parametrize("family", [4], indirect=True)
+@pytest.mark.parametrize("provider, endpoint", CONNECTED)
+def test_libfabric(hosts, provider, endpoint, family):
+    """By IPv6 see below: fi_pingpong's server takes the first address of all."""
+    libfabric(hosts, provider, endpoint, 65536, family)
+
+
+@families
+@pytest.mark.parametrize("provider, endpoint, size", [
+    ("verbs", "dgram", 2048), ("verbs;ofi_rxd", "rdm", 65536)])
+def test_libfabric_datagrams(hosts, provider, endpoint, size, family):
     if endpoint == "dgram":
         size = min(size, hosts[0].path_mtu)
-    argv = ["fi_pingpong", "-p", provider, "-e", endpoint, "-c", "-I", 20, "-S", size]
-    client = pair(hosts, [*argv, "-B", port], [*argv, "-P", port, IPV4[1]], port)
-    assert re.search(rf"^{size // 1024}k +20 +=20 ", client.stdout, re.M), client
+    libfabric(hosts, provider, endpoint, size, family)
 
 
 @pytest.mark.parametrize("verb", ["write", "read", "send"] if LONG else ["write"])
 def test_fio(hosts, verb):
-    """One block each: of a single one both have the same in the end; all of them of messages."""
+    """
+    One block each: of a single one both have the same in the end; all of them of messages. By IPv4
+    alone: fio's engine knows no other addresses.
+    """
     client, server, memory = run_fio(*hosts, new_port(), verb, BLOCKS if verb == "send" else 1,
                                      address=IPV4[1])
     expect_bytes(client, "write")
@@ -86,7 +115,10 @@ def test_fio(hosts, verb):
 @pytest.mark.skipif(not shutil.which(QEMU), reason=f"{QEMU} is not installed")
 @pytest.mark.parametrize("pin_all", [True, False] if LONG else [True])
 def test_migration(hosts, pin_all):
-    """A guest that runs moves from one host to the other."""
+    """
+    A guest that runs moves from one host to the other. By IPv4 alone: QEMU up to 10.0 refuses IPv6
+    on a device with Ethernet, whatever it is.
+    """
     migrate(*hosts, IPV4[1], new_port(), pin_all)
 
 
@@ -110,20 +142,31 @@ def test_three_hosts():
             assert len(wire(host)["addresses"]) >= 4, wire(host)
 
 
-def test_ipv6_only():
+@pytest.fixture(scope="module")
+def ipv6_hosts():
     """No interface has an IPv4 address."""
     def without_ipv4(first, second, name, mtu, addresses):
         join(first, second, name, mtu, [[one for one in here if ":" in one] for here in addresses])
 
     with two_hosts(1500, join=without_ipv4) as hosts:
-        port = new_port()
-        server = hosts[1].start("rping", "-s", "-a", "::", "-p", port, "-V", "-C", 10)
-        wait_until(lambda: hosts[1].status()["rdma_cm"]["listeners"] or not server.running,
-                   PATIENCE, "rping listens")
-        client = hosts[0].run("rping", "-c", "-a", IPV6[1], "-p", port, "-V", "-v", "-C", 10)
-        assert client.stdout.count("ping data") == 10, client
-        expect_success(client)
-        expect_success(server.finish())
+        yield hosts
+
+
+def test_ipv6_only(ipv6_hosts):
+    port = new_port()
+    server = ipv6_hosts[1].start("rping", "-s", "-a", "::", "-p", port, "-V", "-C", 10)
+    wait_until(lambda: ipv6_hosts[1].status()["rdma_cm"]["listeners"] or not server.running,
+               PATIENCE, "rping listens")
+    client = ipv6_hosts[0].run("rping", "-c", "-a", IPV6[1], "-p", port, "-V", "-v", "-C", 10)
+    assert client.stdout.count("ping data") == 10, client
+    expect_success(client)
+    expect_success(server.finish())
+
+
+@pytest.mark.parametrize("provider, endpoint", CONNECTED)
+def test_libfabric_by_ipv6(ipv6_hosts, provider, endpoint):
+    with sends_by(ipv6_hosts[0], 6):
+        libfabric(ipv6_hosts, provider, endpoint, 65536, 6)
 
 
 # --------------------------------------------------------------------------------- perftest
@@ -150,8 +193,9 @@ else:
                 for name in ("bw-send-xrc", "bw-send-srq-q-e", "bw-atomic-add", "both-read")}
 
 
+@families
 @pytest.mark.parametrize("program, flags, sizes", PERFTEST.values(), ids=PERFTEST)
-def test_perftest(hosts, program, flags, sizes):
+def test_perftest(hosts, program, flags, sizes, family):
     """Both ends come to a good end, and the client has measured."""
     if "UD" in flags:
         flags = [min(flag, hosts[0].path_mtu) if flag in sizes else flag for flag in flags]
@@ -159,7 +203,7 @@ def test_perftest(hosts, program, flags, sizes):
 
     def run():
         port = new_port()
-        argv = [program, *QUIET, "-x", IPV4_GID, "-n", ITERS, *flags, "-p", port]
+        argv = [program, *QUIET, "-x", GID[family], "-n", ITERS, *flags, "-p", port]
         return [pair(hosts, argv, [*argv, IPV4[1]], port)]
 
     [client] = measured(run)
