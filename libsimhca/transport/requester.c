@@ -286,12 +286,17 @@ static uint32_t most_of_read(const struct simhca_qp *qp)
 /*
  * Of a read, what one request asks for from there on. What is asked for again has to be part of
  * what was asked for before, or it is not answered: the parts are where they are from the
- * beginning, and those of a smaller window within those of a larger one.
+ * beginning, those of a smaller window are within those of a larger one, and if the window has
+ * grown meanwhile it ends where it ended.
  */
 static uint64_t read_length(const struct simhca_qp *qp, uint64_t offset, uint64_t left)
 {
 	uint64_t part = (uint64_t)most_of_read(qp) * simhca_qp_mtu(qp);
+	uint64_t again =
+		(uint64_t)simhca_psn_cmp(qp->req.psn_sent, qp->req.psn_send) * simhca_qp_mtu(qp);
 
+	if (again && left > again)
+		left = again;
 	if (part && left > part - offset % part)
 		return part - offset % part;
 	return left;

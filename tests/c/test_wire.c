@@ -564,6 +564,15 @@ static void a_notification(void **state)
 	}
 }
 
+static struct simhca_congestion *congestion_of(const struct net *net)
+{
+	const struct qp *qp = net->side->qp;
+	const struct simhca_qp *object =
+		simhca_object(net->side->client->context, SIMHCA_OBJ_QP, qp->handle, NULL);
+
+	return simhca_inbox_congestion(object->inbox);
+}
+
 static void read_mtus(const struct net *net, uint64_t id, uint32_t count)
 {
 	post(net->side, .id = id, .opcode = SIMHCA_WR_RDMA_READ, .remote_addr = 4096, .rkey = 1,
@@ -611,6 +620,42 @@ static void acknowledge(const struct net *net, uint32_t psn)
 	comes(net, ELSEWHERE, &packet, 0);
 }
 
+/* A response of one MTU, the last of its request or not. */
+static void responds(const struct net *net, uint32_t psn, bool first, bool last)
+{
+	struct simhca_packet packet = a_send(net, psn, MTU);
+
+	packet.op = SIMHCA_PKT_READ_RESPONSE;
+	packet.syndrome = SIMHCA_SYNDROME_ACK;
+	packet.first = first;
+	packet.last = last;
+	comes(net, ELSEWHERE, &packet, 0);
+	settle(net->world);
+}
+
+/* Nor for more than before, if the window has grown since then. */
+static void a_read_asks_again_for_the_same(void **state)
+{
+	struct net net = net_new(state, IBV_QPT_RC);
+	struct simhca_congestion *congestion = congestion_of(&net);
+
+	congestion->window = 3 * SIMHCA_WINDOW_PSN;
+	read_mtus(&net, 2, 1);
+	read_mtus(&net, 3, 8);
+	assert_int_equal(wire_net_last().dma_length, 2 * MTU);
+	responds(&net, 0, true, true);
+	expect(net.side->send_cq, 2, SUCCESS);
+	assert_int_equal(congestion->window, 4 * SIMHCA_WINDOW_PSN);
+	congestion->behind = 0; /* it has fallen a moment ago */
+	responds(&net, 2, false, true);
+	assert_int_equal(congestion->window, 4 * SIMHCA_WINDOW_PSN);
+	assert_int_equal(wire_net_last().psn, FIRST_PSN + 1);
+	assert_int_equal(wire_net_last().dma_length, 2 * MTU);
+	for (uint32_t psn = 1; psn < 3; psn++)
+		responds(&net, psn, psn == 1, psn == 2);
+	assert_int_equal(wire_net_last().psn, FIRST_PSN + 3);
+}
+
 static void write_mtus(const struct net *net, uint64_t id, uint32_t count)
 {
 	post(net->side, .id = id, .opcode = SIMHCA_WR_RDMA_WRITE, .remote_addr = 4096, .rkey = 1,
@@ -638,15 +683,6 @@ static void answers_are_asked_for_on_the_way(void **state)
 	asked = wire_net_asked();
 	write_mtus(&net, 1, 256);
 	assert_int_equal(wire_net_asked() - asked, 256 / 64);
-}
-
-static struct simhca_congestion *congestion_of(const struct net *net)
-{
-	const struct qp *qp = net->side->qp;
-	const struct simhca_qp *object =
-		simhca_object(net->side->client->context, SIMHCA_OBJ_QP, qp->handle, NULL);
-
-	return simhca_inbox_congestion(object->inbox);
 }
 
 /* With a quarter of a PSN as its window a packet leaves every four round trips, and not sooner. */
@@ -1088,6 +1124,7 @@ int main(void)
 		ON_THE_WIRE(a_notification),
 		ON_THE_WIRE(answers_are_asked_for_on_the_way),
 		ON_THE_WIRE(a_read_asks_for_less),
+		ON_THE_WIRE(a_read_asks_again_for_the_same),
 		ON_THE_WIRE(a_marked_response),
 		ON_THE_WIRE(less_than_a_packet),
 		ON_THE_WIRE(those_with_one_peer_share),
