@@ -86,9 +86,21 @@ static void patience_is_some_round_trips(void **state)
 	/* An average, of which a single one does not say much. */
 	take_time(&congestion, 90 * MS);
 	assert_int_equal(simhca_congestion_patience(&congestion), 80 * MS);
-	for (int i = 0; i < 200; i++)
-		take_time(&congestion, 1000);
-	assert_int_equal(simhca_congestion_patience(&congestion), 4 * MS);
+}
+
+/* However quick answers are: the first time of several in a row for a millisecond. */
+static void the_least_patience(void **state)
+{
+	struct simhca_congestion congestion = at_first();
+
+	take_time(&congestion, 1000);
+	assert_int_equal(simhca_congestion_patience(&congestion), MS);
+	simhca_congestion_silence(&congestion);
+	assert_int_equal(simhca_congestion_patience(&congestion), 8 * MS);
+	simhca_congestion_silence(&congestion);
+	assert_int_equal(simhca_congestion_patience(&congestion), 16 * MS);
+	arrive(&congestion, 1);
+	assert_int_equal(simhca_congestion_patience(&congestion), MS);
 }
 
 static void silence_makes_it_longer(void **state)
@@ -179,6 +191,7 @@ int main(void)
 		cmocka_unit_test(a_loss_halves_it),
 		cmocka_unit_test(silence_begins_anew),
 		cmocka_unit_test(patience_is_some_round_trips),
+		cmocka_unit_test(the_least_patience),
 		cmocka_unit_test(silence_makes_it_longer),
 		cmocka_unit_test(what_goes_twice_tells_no_time),
 		cmocka_unit_test(one_is_timed_at_a_time),

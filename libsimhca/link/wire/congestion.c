@@ -2,7 +2,11 @@
 #include "link/wire/congestion.h"
 #include "transport/psn.h"
 
-/* Not sooner: a peer that is kept from its CPU is silent for as long as others have it. */
+/*
+ * Not sooner: a peer that is kept from its CPU is silent for as long as others have it. But once,
+ * as nothing else tells of the last packet that was lost, which in a small window is half of them.
+ */
+#define FIRST_PATIENCE_NS 1000000ull
 #define LEAST_PATIENCE_NS 4000000ull
 #define MOST_SILENCES 8
 
@@ -56,10 +60,11 @@ static void take_time(struct simhca_congestion *congestion, uint64_t ns)
 uint64_t simhca_congestion_patience(const struct simhca_congestion *congestion)
 {
 	uint64_t ns = 4 * congestion->round_trip_ns;
+	uint64_t least = congestion->silences ? LEAST_PATIENCE_NS : FIRST_PATIENCE_NS;
 
 	if (!ns || congestion->silences >= MOST_SILENCES)
 		return 0;
-	return (ns < LEAST_PATIENCE_NS ? LEAST_PATIENCE_NS : ns) << congestion->silences;
+	return (ns < least ? least : ns) << congestion->silences;
 }
 
 /* By a PSN in a window of each PSN, by all QPs that share the way; at most twice as large. */
