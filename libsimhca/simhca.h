@@ -237,6 +237,7 @@ int simhca_inject_connect(struct simhca_device *device);
 
 struct simhca_engine_config {
 	uint32_t spin_us; /* how long to poll for work before sleeping; 0: not at all */
+	bool yields;	  /* CPUs are scarce: who polls lets others go first, as far as that pays */
 	bool may_block;	  /* serves one context whose memory is behind an agent */
 	/* The numbers of the CPUs on which the engine has a thread each; 0: one thread, anywhere.
 	 * Elsewhere a cpu_index is one into this. */

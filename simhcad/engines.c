@@ -71,6 +71,7 @@ static int start_thread(struct engine *engine, unsigned int cpu_index)
 struct engine *engine_start(struct engines *engines, bool may_block)
 {
 	struct simhca_engine_config config = { .spin_us = engines->spin_us,
+					       .yields = engines->yields && !may_block,
 					       .may_block = may_block };
 	struct engine *engine = calloc(1, sizeof(*engine));
 	unsigned int threads = 1;
@@ -237,6 +238,7 @@ int engines_start(struct engines *engines, struct simhca_fabric *fabric, struct 
 		spin_us = cpus <= 2 ? SPIN_US_SCARCE : SPIN_US;
 	engines->fabric = fabric;
 	engines->spin_us = spin_us;
+	engines->yields = cpus <= 2 && !on_each_cpu;
 	engines->pool = calloc(count, sizeof(*engines->pool));
 	while (engines->pool && engines->count < count) {
 		engines->pool[engines->count] = engine_start(engines, false);

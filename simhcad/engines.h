@@ -24,6 +24,7 @@ struct engine;
 struct engines {
 	struct simhca_fabric *fabric;
 	uint32_t spin_us;
+	bool yields; /* who polls lets others go first */
 	/* All that there are, if few: then each engine has a thread on each. Else num_cpus is 0. */
 	uint32_t cpu[SIMHCA_MAX_ENGINE_CPUS];
 	unsigned int num_cpus;

@@ -4,6 +4,7 @@
  * that rang, fires timers, and when nothing is left arms its contexts and sleeps (doorbells.c).
  */
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <time.h>
 #include <utlist.h>
@@ -16,8 +17,11 @@
 #include "simhca.h"
 #include "timer.h"
 
-#define RUNS_PER_ROUND 32    /* QPs between two looks at the doorbells */
-#define ROUNDS_PER_LISTEN 32 /* rounds between two looks at the eventfds while busy */
+#define RUNS_PER_ROUND 32     /* QPs between two looks at the doorbells */
+#define ROUNDS_PER_LISTEN 32  /* rounds between two looks at the eventfds while busy */
+#define YIELDING_NS 50000u    /* without work, until it sleeps */
+#define LATE_NS 4000u	      /* of them until what waits to leave with more leaves alone */
+#define LONG_YIELD_NS 500000u /* a time slice, not just a program's poll */
 
 uint64_t simhca_engine_now(const struct simhca_engine *engine)
 {
@@ -229,6 +233,7 @@ static void sleep_until_work(struct simhca_worker *worker)
 	struct simhca_engine *engine = worker->engine;
 	uint64_t timeout;
 
+	simhca_worker_send(worker);
 	if (worker->roams)
 		simhca_worker_settle(worker);
 	simhca_poller_consider(worker);
@@ -245,25 +250,70 @@ static void sleep_until_work(struct simhca_worker *worker)
 /* Somebody else works. */
 static void wait_for_turn(struct simhca_worker *worker)
 {
+	simhca_worker_send(worker);
 	if (worker->roams)
 		simhca_worker_settle(worker);
 	worker->slept = true;
 	simhca_engine_wait(worker->engine, worker->cpu_index, UINT64_MAX, worker);
 }
 
+/* It has found something. What waits to leave with more has done so for a round, if for any. */
+static void go_on(struct simhca_worker *worker)
+{
+	simhca_poller_found(worker);
+	if (!worker->idle_ns)
+		simhca_worker_send(worker);
+	else if (worker->yields)
+		simhca_spin_done(&worker->worth, true);
+	worker->idle_ns = 0;
+}
+
+/* True: to look again. Others may be programs that compute, and then it has been away for long. */
+static bool let_others_go(struct simhca_worker *worker, uint64_t now)
+{
+	if (worker->yields && now - worker->idle_ns < YIELDING_NS) {
+		if (now - worker->idle_ns > LATE_NS)
+			simhca_worker_send(worker);
+		sched_yield();
+		if (simhca_engine_now(worker->engine) - now < LONG_YIELD_NS)
+			return true;
+	}
+	if (worker->yields)
+		simhca_spin_done(&worker->worth, false);
+	return false;
+}
+
+/* It has found nothing. True: to look again. */
+static bool linger(struct simhca_worker *worker)
+{
+	const struct simhca_engine *engine = worker->engine;
+	uint64_t spin_ns = simhca_poller_spin_ns(worker), now;
+
+	if (!spin_ns)
+		return false;
+	now = simhca_engine_now(engine);
+	if (!worker->idle_ns) {
+		worker->idle_ns = now;
+		worker->yields = engine->config.yields && simhca_spin_wanted(&worker->worth);
+	}
+	if (now - worker->idle_ns < spin_ns || let_others_go(worker, now))
+		return true;
+	worker->idle_ns = 0;
+	return false;
+}
+
 int simhca_engine_run(struct simhca_engine *engine, uint32_t cpu_index)
 {
 	struct simhca_worker *worker = simhca_worker_join(engine, cpu_index);
-	uint64_t idle_since = 0;
 
 	if (!worker)
 		return -ENOMEM;
 	while (!atomic_load_explicit(&engine->stop, memory_order_acquire)) {
 		bool is_poller = simhca_poller_become(worker);
-		uint64_t spin_ns;
 
 		/* Contexts that are armed ring only the eventfd: look there too when never idle. */
-		if (!is_poller || worker->rounds++ % ROUNDS_PER_LISTEN == 0) {
+		if (!is_poller || worker->rounds++ % ROUNDS_PER_LISTEN == 0 ||
+		    (worker->idle_ns && worker->yields)) {
 			if (simhca_worker_superfluous(worker))
 				break;
 			if (!is_poller) {
@@ -273,23 +323,12 @@ int simhca_engine_run(struct simhca_engine *engine, uint32_t cpu_index)
 			for (uint32_t i = 0; i < engine->num_cpus; i++)
 				simhca_engine_wait(engine, i, 0, NULL);
 		}
-		if (one_round(worker)) {
-			simhca_poller_found(worker);
-			idle_since = 0;
-			continue;
-		}
-		spin_ns = simhca_poller_spin_ns(worker);
-		if (spin_ns) {
-			uint64_t now = simhca_engine_now(engine);
-
-			if (!idle_since)
-				idle_since = now;
-			if (now - idle_since < spin_ns)
-				continue;
-			idle_since = 0;
-		}
-		sleep_until_work(worker);
+		if (one_round(worker))
+			go_on(worker);
+		else if (!linger(worker))
+			sleep_until_work(worker);
 	}
+	simhca_worker_send(worker);
 	simhca_poller_resign(worker);
 	simhca_worker_leave(worker);
 	/* What we were about to do, whoever stays has to find: wake it, for it may be asleep. */

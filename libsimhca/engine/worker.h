@@ -9,6 +9,7 @@
 
 #include "device/guard.h"
 #include "simhca-abi.h"
+#include "simhca-spin.h"
 
 /*
  * Translations that one packet needs: both ends' SGEs, and what the rkey names; or on UD one SGE
@@ -67,11 +68,16 @@ struct simhca_worker {
 	uint32_t finds; /* rounds with work */
 	bool guest;	/* it was invited */
 	bool roams;	/* it may run on any CPU, not just its own */
+	/* Since it has found nothing (simhca_engine_run()); 0: it works. */
+	uint64_t idle_ns;
+	bool yields; /* it lets others go first, and looks again */
+	struct simhca_spin worth;
 	struct simhca_mover mover;
 	struct simhca_tap_list tap;
 	struct {
 		struct simhca_outbox *outbox; /* of the wire; NULL: it was never needed */
 		void (*send)(struct simhca_outbox *outbox); /* NULL: it is empty */
+		bool now; /* there is something that is not to wait */
 	} outgoing;
 	/* Of rules of faults (link/faulty.h): what became of the answer to the request at hand. */
 	struct {
@@ -108,6 +114,17 @@ static inline void simhca_worker_send(struct simhca_worker *worker)
 	if (worker->outgoing.send)
 		worker->outgoing.send(worker->outgoing.outbox);
 	worker->outgoing.send = NULL;
+	worker->outgoing.now = false;
+}
+
+/*
+ * After a step. Who had nothing to do before it has one message at hand, and lets others go before
+ * it looks for more: what is to leave with more waits for that (go_on() in engine.c).
+ */
+static inline void simhca_worker_step_ends(struct simhca_worker *worker)
+{
+	if (worker->outgoing.now || !worker->idle_ns || !worker->yields)
+		simhca_worker_send(worker);
 }
 
 #endif

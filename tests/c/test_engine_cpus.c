@@ -416,6 +416,105 @@ static void work_left_before_falling_asleep_is_found(void **state)
 	assert_true(atomic_load(&left->done));
 }
 
+#define MOST_SLICES 200
+
+/* A clock that goes on by so much whenever it is looked at. */
+struct pace {
+	struct left left;
+	_Atomic uint64_t looks, step_ns;
+	uint64_t since, now_ns; /* looks since there was work */
+};
+
+static uint64_t goes_on(void *arg)
+{
+	struct pace *pace = arg;
+
+	return atomic_fetch_add(&pace->looks, 1) * atomic_load(&pace->step_ns);
+}
+
+/* How often the engine has looked at it when it sleeps after some work. */
+static uint64_t looks_before_sleeping(struct pace *pace)
+{
+	uint64_t before = atomic_load(&pace->looks), looks = before;
+
+	atomic_store(&pace->left.done, false);
+	simhca_engine_schedule(pace->left.engine, &pace->left.task);
+	for (int n = 0; n < 10000 && !atomic_load(&pace->left.done); n++)
+		test_nap(1000);
+	assert_true(atomic_load(&pace->left.done));
+	do {
+		looks = atomic_load(&pace->looks);
+		test_nap(50000);
+	} while (looks == before || atomic_load(&pace->looks) != looks);
+	return looks - before;
+}
+
+/* It looks again and again for 50 us; if that was in vain, not so soon; nor if others take long. */
+static void who_yields_sleeps_in_the_end(void **state)
+{
+	struct world *world = *state;
+	struct pace *pace = world_alloc(world, sizeof(*pace));
+	const struct simhca_engine_config config = {
+		.spin_us = 1, .yields = true, .clock_ns = goes_on, .clock_arg = pace
+	};
+	uint64_t first, last = 0;
+	pthread_t thread;
+
+	pace->step_ns = 1000;
+	pace->left.task.run = is_done;
+	pace->left.engine = simhca_engine_create(world->fabric, &config);
+	assert_non_null(pace->left.engine);
+	assert_int_equal(0, pthread_create(&thread, NULL, run_engine, pace->left.engine));
+	first = looks_before_sleeping(pace);
+	assert_in_range(first, 20, 300);
+	for (int i = 0; i < 4; i++)
+		last = looks_before_sleeping(pace);
+	assert_in_range(last, 1, first / 2);
+	simhca_engine_stop(pace->left.engine);
+	pthread_join(thread, NULL);
+	simhca_engine_destroy(pace->left.engine);
+}
+
+/* Whoever it lets go first takes a time slice, and there is work when it has the CPU again. */
+static uint64_t takes_a_slice(void *arg)
+{
+	struct pace *pace = arg;
+	uint64_t looks = atomic_fetch_add(&pace->looks, 1);
+
+	/* It begins to look, goes on to yield, and has done so. */
+	if (++pace->since != 3)
+		return pace->now_ns += 2000;
+	if (looks < MOST_SLICES)
+		simhca_engine_schedule(pace->left.engine, &pace->left.task);
+	return pace->now_ns += MSEC;
+}
+
+static bool has_worked(struct simhca_worker *worker, struct simhca_task *task)
+{
+	((struct pace *)task)->since = 0;
+	return is_done(worker, task);
+}
+
+/* Then it sleeps at once the next times, although its looking was not in vain. */
+static void who_yields_to_a_time_slice_sleeps(void **state)
+{
+	struct world *world = *state;
+	struct pace *pace = world_alloc(world, sizeof(*pace));
+	const struct simhca_engine_config config = {
+		.spin_us = 1, .yields = true, .clock_ns = takes_a_slice, .clock_arg = pace
+	};
+	pthread_t thread;
+
+	pace->left.task.run = has_worked;
+	pace->left.engine = simhca_engine_create(world->fabric, &config);
+	assert_non_null(pace->left.engine);
+	assert_int_equal(0, pthread_create(&thread, NULL, run_engine, pace->left.engine));
+	assert_in_range(looks_before_sleeping(pace), 1, MOST_SLICES / 2);
+	simhca_engine_stop(pace->left.engine);
+	pthread_join(thread, NULL);
+	simhca_engine_destroy(pace->left.engine);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -431,6 +530,8 @@ int main(void)
 		ON_TWO_CPUS(work_left_to_the_stuck_is_found),
 		ON_TWO_CPUS(a_stand_in_finds_what_is_left),
 		ON_ETHERNET(work_left_before_falling_asleep_is_found),
+		ON_ETHERNET(who_yields_sleeps_in_the_end),
+		ON_ETHERNET(who_yields_to_a_time_slice_sleeps),
 		cmocka_unit_test_setup_teardown(what_a_cpu_does_not_hear_is_heard, setup_deaf_cpu,
 						teardown),
 	};

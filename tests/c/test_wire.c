@@ -5,6 +5,7 @@
  */
 #include "cm/mad.h"
 #include "device/handles.h"
+#include "engine/engine.h"
 #include "link/wire/inbox.h"
 #include "link/wire/pace.h"
 #include "link/wire/wire.h"
@@ -70,6 +71,17 @@ static struct simhca_packet a_send(const struct net *net, uint32_t psn, uint64_t
 				       .psn = FIRST_PSN + psn,
 				       .qkey = net->options.qkey,
 				       .length = length };
+}
+
+static struct simhca_packet a_read(const struct net *net, uint32_t psn)
+{
+	struct simhca_packet packet = a_send(net, psn, 0);
+
+	packet.op = SIMHCA_PKT_READ;
+	packet.va = net->side->mr->iova;
+	packet.rkey = net->side->mr->rkey;
+	packet.dma_length = 64;
+	return packet;
 }
 
 /* In what follows a packet is of zeros; damage: bits to turn in its last byte but the ICRC. */
@@ -391,6 +403,92 @@ static void one_acknowledgement(void **state)
 	expect(net.side->recv_cq, 2, SUCCESS);
 	assert_int_equal(stat(&net, SIMHCA_STAT_XMIT_PACKETS) - sent, 1);
 	assert_int_equal(wire_net_acknowledged(), FIRST_PSN + 1);
+}
+
+/* It ends the run of what the QP sends, as it is shorter. */
+static void an_acknowledgement_and_a_request(void **state)
+{
+	struct net net = net_new(state, IBV_QPT_RC);
+	const struct simhca_packet packet = a_send(&net, 0, 100);
+
+	comes(&net, ELSEWHERE, &packet, 0);
+	send_from(net.side, 2, 0, 64);
+	settle(*state);
+	expect(net.side->recv_cq, 1, SUCCESS);
+	assert_int_equal(wire_net_runs(), 1);
+	assert_int_equal(wire_net_last().op, SIMHCA_PKT_ACK);
+	assert_true(wire_net_has_icrc(false));
+}
+
+/* What was acknowledged came before. */
+static void an_acknowledgement_and_a_response(void **state)
+{
+	struct net net = net_new(state, IBV_QPT_RC);
+	struct simhca_packet packet = a_send(&net, 0, 100);
+
+	comes(&net, ELSEWHERE, &packet, 0);
+	packet = a_read(&net, 1);
+	comes(&net, ELSEWHERE, &packet, 0);
+	settle(*state);
+	expect(net.side->recv_cq, 1, SUCCESS);
+	assert_int_equal(wire_net_acknowledged(), FIRST_PSN);
+	assert_int_equal(wire_net_last().op, SIMHCA_PKT_READ_RESPONSE);
+}
+
+/* An engine that was idle looks for more first: the program may answer what is acknowledged. */
+static void an_acknowledgement_that_waits(void **state)
+{
+	struct net net = net_new(state, IBV_QPT_RC);
+	struct simhca_worker *worker = &net.side->client->context->engine->by_hand;
+	struct simhca_packet packet = a_send(&net, 0, 100);
+
+	worker->yields = true;
+	worker->idle_ns = 1;
+	comes(&net, ELSEWHERE, &packet, 0);
+	settle(*state);
+	expect(net.side->recv_cq, 1, SUCCESS);
+	assert_int_equal(wire_net_runs(), 0);
+	send_from(net.side, 2, 0, 64);
+	settle(*state);
+	assert_int_equal(wire_net_runs(), 1);
+	assert_int_equal(wire_net_acknowledged(), FIRST_PSN);
+	/* One that is at work does not. */
+	worker->idle_ns = 0;
+	recv_into(net.side, 3, 0, 2048);
+	packet = a_send(&net, 1, 100);
+	comes(&net, ELSEWHERE, &packet, 0);
+	settle(*state);
+	assert_int_equal(wire_net_acknowledged(), FIRST_PSN + 1);
+}
+
+/* Those of many QPs that wait all leave. */
+static void acknowledgements_of_many(void **state)
+{
+	struct net net = net_new(state, IBV_QPT_RC);
+	struct simhca_worker *worker = &net.side->client->context->engine->by_hand;
+	uint64_t sent = stat(&net, SIMHCA_STAT_XMIT_PACKETS);
+	struct client *client = net.side->client;
+
+	worker->yields = true;
+	worker->idle_ns = 1;
+	for (uint32_t i = 0; i < 40; i++) {
+		struct net another = net;
+		struct simhca_packet packet;
+
+		another.options.buffer = 4096;
+		another.side = side_new(client, &another.options);
+		qp_connect(another.side->qp, ELSEWHERE, 0x123, &another.options);
+		recv_into(another.side, 1, 0, 2048);
+		packet = a_send(&another, 0, 100);
+		comes(&another, ELSEWHERE, &packet, 0);
+	}
+	settle(*state);
+	assert_in_range(wire_net_runs(), 1, 39);
+	worker->idle_ns = 0;
+	send_from(net.side, 2, 0, 64);
+	settle(*state);
+	assert_int_equal(stat(&net, SIMHCA_STAT_XMIT_PACKETS) - sent, 41);
+	assert_int_equal(wire_net_acks(), 40);
 }
 
 /* ------------------------------------------------------------------------- multicast groups */
@@ -1117,6 +1215,10 @@ int main(void)
 		ON_THE_WIRE(a_wrong_length_in_a_row),
 		ON_THE_WIRE(a_row_that_begins_before),
 		ON_THE_WIRE(one_acknowledgement),
+		ON_THE_WIRE(an_acknowledgement_and_a_request),
+		ON_THE_WIRE(an_acknowledgement_and_a_response),
+		ON_THE_WIRE(an_acknowledgement_that_waits),
+		ON_THE_WIRE(acknowledgements_of_many),
 		ON_THE_WIRE(a_group_comes),
 		ON_THE_WIRE(a_group_is_sent_to),
 		ON_THE_WIRE(members_come_and_go),

@@ -21,7 +21,7 @@ static struct {
 	void (*found)(void *arg);
 	void *found_arg;
 	int groups;
-	unsigned int asked;
+	unsigned int asked, acks, runs;
 	uint32_t acknowledged;
 	struct simhca_wire_path path; /* of what was sent last */
 	uint8_t last[SIMHCA_DATAGRAM_MOST(4096)];
@@ -57,8 +57,10 @@ static void send_one(const struct simhca_wire_run *run, const uint8_t *datagram,
 	net.last_length = length;
 	memcpy(net.last, datagram, length);
 	net.asked += packet.ack_req;
-	if (packet.op == SIMHCA_PKT_ACK)
+	if (packet.op == SIMHCA_PKT_ACK) {
+		net.acks++;
 		net.acknowledged = packet.psn;
+	}
 	fate = lossy_fate(&packet);
 	for (unsigned int i = 0; i < fate.copies; i++)
 		wire_net_put(&run->path, run->traffic_class, datagram, length, fate.late[i]);
@@ -67,6 +69,7 @@ static void send_one(const struct simhca_wire_run *run, const uint8_t *datagram,
 /* As a kernel cuts it up. */
 static bool sends(void *arg, const struct simhca_wire_run *runs, unsigned int count)
 {
+	net.runs += count;
 	for (unsigned int i = 0; i < count; i++) {
 		const struct simhca_wire_run *run = &runs[i];
 
@@ -106,6 +109,16 @@ int wire_net_groups(void)
 unsigned int wire_net_asked(void)
 {
 	return net.asked;
+}
+
+unsigned int wire_net_acks(void)
+{
+	return net.acks;
+}
+
+unsigned int wire_net_runs(void)
+{
+	return net.runs;
 }
 
 uint32_t wire_net_acknowledged(void)
@@ -172,7 +185,7 @@ void wire_net_use(struct world *world, bool always)
 	net.world = world;
 	net.found = NULL;
 	net.groups = 0;
-	net.asked = net.acknowledged = 0;
+	net.asked = net.acks = net.runs = net.acknowledged = 0;
 	assert_int_equal(simhca_wire_open(world->fabric, &ops), 0);
 	world->tick = tick;
 }

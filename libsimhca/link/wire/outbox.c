@@ -9,7 +9,7 @@
 
 uint8_t *simhca_outbox_room(struct simhca_outbox *outbox, size_t bytes, unsigned int datagrams)
 {
-	if (bytes > sizeof(outbox->bytes) - outbox->used ||
+	if (bytes > SIMHCA_OUTBOX_BYTES - outbox->used ||
 	    datagrams > SIMHCA_OUTBOX_RUNS - outbox->runs)
 		return NULL;
 	return outbox->bytes + outbox->used;
@@ -51,14 +51,17 @@ uint16_t simhca_outbox_add(struct simhca_outbox *outbox, const struct simhca_wir
 	return (uint16_t)outbox->in_run++;
 }
 
-uint16_t simhca_outbox_newest(const struct simhca_outbox *outbox)
+struct simhca_outbox_ack *simhca_outbox_find_ack(struct simhca_outbox *outbox, const void *of)
 {
-	return (uint16_t)(outbox->in_run - 1);
+	for (unsigned int i = 0; i < outbox->acks; i++)
+		if (outbox->ack[i].of == of)
+			return &outbox->ack[i];
+	return NULL;
 }
 
 void simhca_outbox_empty(struct simhca_outbox *outbox)
 {
-	outbox->acknowledgement = NULL;
+	outbox->acks = 0;
 	outbox->used = 0;
 	outbox->runs = 0;
 }

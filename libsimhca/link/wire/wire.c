@@ -49,6 +49,7 @@ struct gmp {
 
 struct simhca_wire {
 	struct simhca_wire_ops ops;
+	struct simhca_fabric *fabric;
 	/*
 	 * Read while a QP is looked up and its inbox filled; written, to let that end, before a QP
 	 * that is out of its table is freed. After the fabric's lock.
@@ -81,6 +82,7 @@ int simhca_wire_open(struct simhca_fabric *fabric, const struct simhca_wire_ops 
 	if (!wire)
 		return -ENOMEM;
 	wire->ops = *ops;
+	wire->fabric = fabric;
 	/* Who is flooded still comes to free a QP. */
 	pthread_rwlockattr_init(&attr);
 	pthread_rwlockattr_setkind_np(&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
@@ -211,8 +213,36 @@ static void send_runs(struct simhca_wire *wire, const struct simhca_wire_run *ru
 		atomic_store_explicit(&wire->no_runs, true, memory_order_relaxed);
 }
 
+/* The next datagram, whose headers and payload lie where the outbox has room. */
+static void put_datagram(struct simhca_outbox *outbox, const struct simhca_wire_path *path,
+			 uint8_t traffic_class, uint8_t *at, size_t length, bool rxe_flush)
+{
+	struct simhca_wire *wire = outbox->wire;
+	struct simhca_wire_path exact = *path;
+
+	exact.ip_id = simhca_outbox_add(outbox, path, traffic_class, length + SIMHCA_ICRC_BYTES,
+					atomic_load_explicit(&wire->no_runs, memory_order_relaxed));
+	if (rxe_flush)
+		simhca_icrc_put_rxe_flush(&exact, at, length);
+	else
+		simhca_icrc_put(&exact, at, length);
+	if (simhca_tap_is_on(wire->fabric))
+		simhca_tap_datagram(wire->fabric, &exact, traffic_class, at,
+				    length + SIMHCA_ICRC_BYTES);
+}
+
+static void put_ack(struct simhca_outbox *outbox, const struct simhca_outbox_ack *ack)
+{
+	uint8_t *at = outbox->bytes + outbox->used;
+
+	memcpy(at, ack->headers, SIMHCA_ACK_BYTES);
+	put_datagram(outbox, &ack->path, ack->traffic_class, at, SIMHCA_ACK_BYTES, false);
+}
+
 static void send_all(struct simhca_outbox *outbox)
 {
+	for (unsigned int i = 0; i < outbox->acks; i++)
+		put_ack(outbox, &outbox->ack[i]);
 	send_runs(outbox->wire, outbox->run, outbox->runs);
 	simhca_outbox_empty(outbox);
 }
@@ -282,19 +312,42 @@ static bool acknowledges(const struct simhca_packet *packet)
 	return packet->op == SIMHCA_PKT_ACK && SIMHCA_SYNDROME_IS_ACK(packet->syndrome);
 }
 
-/* The QP's acknowledgement that has not left yet says what this one does, or more: a repeated
- * one's. */
-static void say_instead(struct simhca_outbox *outbox, const struct simhca_packet *packet,
-			const struct simhca_wire_path *path)
+/* One that waits already says what this one does, or more: a repeated one's. */
+static void acknowledge(struct simhca_worker *worker, struct simhca_qp *qp,
+			const struct simhca_packet *packet, const struct simhca_wire_path *path,
+			uint8_t traffic_class)
 {
-	struct simhca_wire_path exact = *path;
+	struct simhca_outbox *outbox = worker->outgoing.outbox;
+	struct simhca_outbox_ack *ack = simhca_outbox_find_ack(outbox, qp);
 
-	if (simhca_psn_cmp(packet->psn, outbox->acknowledged) <= 0)
+	if (ack && simhca_psn_cmp(packet->psn, ack->psn) <= 0)
 		return;
-	outbox->acknowledged = packet->psn;
-	exact.ip_id = simhca_outbox_newest(outbox);
-	simhca_icrc_put(&exact, outbox->acknowledgement,
-			simhca_bth_encode(packet, outbox->acknowledgement));
+	if (!ack) {
+		if (outbox->acks == SIMHCA_OUTBOX_ACKS)
+			send_all(outbox);
+		ack = &outbox->ack[outbox->acks++];
+		simhca_stats_sent(worker, qp->device, packet);
+		simhca_inbox_sent(qp->inbox, packet);
+	}
+	*ack = (struct simhca_outbox_ack){
+		.of = qp, .path = *path, .traffic_class = traffic_class, .psn = packet->psn
+	};
+	simhca_bth_encode(packet, ack->headers);
+	worker->outgoing.send = send_all;
+}
+
+/* Responses of a QP leave in their order. */
+static void put_ack_first(struct simhca_outbox *outbox, const struct simhca_qp *qp)
+{
+	struct simhca_outbox_ack *ack = simhca_outbox_find_ack(outbox, qp);
+
+	if (!ack)
+		return;
+	put_ack(outbox, ack);
+	*ack = outbox->ack[--outbox->acks];
+	/* It has used up some of the room. */
+	if (!simhca_outbox_room(outbox, SLICE_BYTES, SLICE_MOST))
+		send_all(outbox);
 }
 
 /* ACCEPTED: it is on its way, or lost. */
@@ -306,17 +359,18 @@ static struct simhca_handover carry(struct simhca_worker *worker, struct simhca_
 	uint32_t mtu = packet->transport == SIMHCA_QPT_UD ? PAYLOAD_MOST : simhca_qp_mtu(qp);
 	struct simhca_handover handover = { .outcome = SIMHCA_ACCEPTED };
 	struct simhca_outbox *outbox = outbox_of(wire, worker);
-	struct simhca_wire_path exact = *path;
 	struct simhca_sgl target;
 	uint32_t count;
 	uint8_t *at;
 
 	if (!outbox)
 		return handover;
-	if (acknowledges(packet) && outbox->acknowledgement) {
-		say_instead(outbox, packet, path);
+	if (acknowledges(packet)) {
+		acknowledge(worker, qp, packet, path, traffic_class);
 		return handover;
 	}
+	if (simhca_is_response(packet->op))
+		put_ack_first(outbox, qp);
 	at = simhca_outbox_room(outbox, SLICE_BYTES, SLICE_MOST);
 	count = lay_out(packet, mtu, at, &target);
 	if (!count)
@@ -329,9 +383,8 @@ static struct simhca_handover carry(struct simhca_worker *worker, struct simhca_
 	}
 	if (packet->dest_qpn != SIMHCA_MCAST_QPN) /* which was counted when it was sent here */
 		simhca_stats_sent(worker, qp->device, packet);
-	outbox->acknowledgement = acknowledges(packet) ? at : NULL;
-	outbox->acknowledged = packet->psn;
 	worker->outgoing.send = send_all;
+	worker->outgoing.now = true;
 	for (uint32_t i = 0; i < count; i++) {
 		const struct simhca_packet part = part_of(packet, i, mtu);
 		const uint8_t *end = (uint8_t *)(uintptr_t)target.seg[i].addr + part.length +
@@ -339,17 +392,9 @@ static struct simhca_handover carry(struct simhca_worker *worker, struct simhca_
 		size_t length = (size_t)(end - at);
 
 		simhca_inbox_sent(qp->inbox, &part);
-		exact.ip_id = simhca_outbox_add(
-			outbox, path, traffic_class, length + SIMHCA_ICRC_BYTES,
-			atomic_load_explicit(&wire->no_runs, memory_order_relaxed));
-		if (wire->ops.rxe_flush && part.op == SIMHCA_PKT_FLUSH)
-			simhca_icrc_put_rxe_flush(&exact, at, length);
-		else
-			simhca_icrc_put(&exact, at, length);
-		length += SIMHCA_ICRC_BYTES;
-		if (simhca_tap_is_on(qp->device->fabric))
-			simhca_tap_datagram(qp->device->fabric, &exact, traffic_class, at, length);
-		at += length;
+		put_datagram(outbox, path, traffic_class, at, length,
+			     wire->ops.rxe_flush && part.op == SIMHCA_PKT_FLUSH);
+		at += length + SIMHCA_ICRC_BYTES;
 	}
 	return handover;
 }
