@@ -87,6 +87,7 @@ struct simhca_qp {
 	struct simhca_turn_lock req_lock;
 	struct simhca_requester req;
 	struct simhca_flight flight[SIMHCA_MAX_FLIGHTS]; /* by ring index */
+	uint32_t asked;		/* the PSN behind the READ request that was sent last */
 	atomic_bool peer_ready; /* the peer has said so, to whom waits for that */
 	bool fetching;		/* the one under way is the source's, and no WQE */
 	struct {

@@ -102,7 +102,7 @@ static void begin(struct simhca_qp *qp)
 {
 	struct simhca_requester *req = &qp->req;
 
-	req->psn_una = req->psn_send = req->psn_sent = req->psn_next;
+	req->psn_una = req->psn_send = req->psn_sent = qp->asked = req->psn_next;
 	req->answered = req->went_back = false;
 	req->busy = 0;
 	req->retries = qp->qpc->retry_cnt;
@@ -287,17 +287,20 @@ static uint32_t most_of_read(const struct simhca_qp *qp)
  * Of a read, what one request asks for from there on. What is asked for again has to be part of
  * what was asked for before, or it is not answered: the parts are where they are from the
  * beginning, those of a smaller window are within those of a larger one, and if the window has
- * grown meanwhile it ends where it ended.
+ * grown meanwhile it ends where the last one ended, and none goes on behind what was ever sent.
  */
 static uint64_t read_length(const struct simhca_qp *qp, uint64_t offset, uint64_t left)
 {
-	uint64_t part = (uint64_t)most_of_read(qp) * simhca_qp_mtu(qp);
-	uint64_t again =
-		(uint64_t)simhca_psn_cmp(qp->req.psn_sent, qp->req.psn_send) * simhca_qp_mtu(qp);
+	uint64_t mtu = simhca_qp_mtu(qp), part = most_of_read(qp) * mtu;
+	int32_t again = simhca_psn_cmp(qp->asked, qp->req.psn_send);
 
-	if (again && left > again)
-		left = again;
-	if (part && left > part - offset % part)
+	if (!part)
+		return left;
+	if (again <= 0)
+		again = simhca_psn_cmp(qp->req.psn_sent, qp->req.psn_send);
+	if (again > 0 && left > (uint64_t)again * mtu)
+		left = (uint64_t)again * mtu;
+	if (left > part - offset % part)
 		return part - offset % part;
 	return left;
 }
@@ -526,6 +529,8 @@ static enum simhca_next send_packet(struct simhca_worker *worker, struct simhca_
 	req->psn_send = simhca_psn_add(psn, psns_of(qp, &packet));
 	if (simhca_psn_cmp(req->psn_send, req->psn_sent) > 0)
 		req->psn_sent = req->psn_send;
+	if (packet.op == SIMHCA_PKT_READ)
+		qp->asked = req->psn_send;
 	*bytes += packet.op != SIMHCA_PKT_READ		  ? packet.length
 		  : packet.dma_length < SIMHCA_LINK_SLICE ? packet.dma_length
 							  : SIMHCA_LINK_SLICE;
