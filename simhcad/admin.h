@@ -10,8 +10,8 @@
  *
  * lease	The connection counts as a user of the daemon until it is closed. A daemon started
  *		with --captive ends when the last lease is gone and nobody has a device open any
- *more, 2 seconds later at most, and when none was taken within 10 seconds. {"lease": true} is
- *another way of saying it.
+ *		more, 2 seconds later at most, and when none was taken within 10 seconds.
+ *		{"lease": true} is another way of saying it.
  *	<- {"ok": true, "pid": 123,
  *	    "options": "--devices=1 --link-layer=ethernet --netdev=lo ..."}
  *		The options are those in effect, words with spaces between; --device=NAME,.. where
@@ -47,9 +47,9 @@
  *		with an array. Each has device, context, pid and comm, and
  *	qp:	lqpn, rqpn, type, state, pdn, sends and recvs (posted, not complete; of its own
  *		queues), waits_for (its requester: nothing, rnr, answer, busy, fault, peer),
- *		faults {requester_read, requester_write,
- *responder_read, responder_write}: page faults so far; faults_pending: how many it is stopped by;
- *		by_device: messages; usage {USAGE}
+ *		faults {requester_read, requester_write, responder_read, responder_write}: page
+ *		faults so far; faults_pending: how many it is stopped by; by_device: messages;
+ *		usage {USAGE}
  *		of those that are connected by the wire also wire {peer, sent, repeated, received,
  *		lost, window}: where to, and packets; window: how many may be under way
  *	cq:	cqn, cqe, waiting (completions that were not polled), armed (no, solicited, next),
@@ -57,7 +57,7 @@
  *	srq:	srqn, type, pdn, max_wr, posted (receives that wait for a message), limit, users;
  *		cqn, if it has a CQ of its own
  *	mr:	lkey, rkey, mrlen, pdn, access, windows; and of on-demand regions odp
- *{present_pages, faults, ..}: the counters of struct simhcadv_odp_counters
+ *		{present_pages, faults, ..}: the counters of struct simhcadv_odp_counters
  *
  * cm		The ids of rdma_cm, of all programs: likewise, an array. Each has cm_idn, pid and
  *		comm, device ("" if none is known yet), ps (port space), type, state, src, lqpn;
@@ -67,9 +67,9 @@
  *		fetched), timewait.
  *
  * wire		In status, too, null if no device has one. RoCE v2 to other hosts: likewise, an
- *object. addresses [{address, dropped}]: ours, and what the kernel dropped of what came there;
- *may_send: --wire-peers, or ""; and counts of packets: sent, unsent, taken, unclaimed, refused
- *{too_short, icrc, ..}.
+ *		object. addresses [{address, dropped}]: ours, and what the kernel dropped of what
+ *		came there; may_send: --wire-peers, or ""; and counts of packets: sent, unsent,
+ *		taken, unclaimed, refused {too_short, icrc, ..}.
  *
  * explain	What has failed of late: likewise, {failures: [..], failed_work_requests}.
  *		"since": N  only failures with a larger id
@@ -102,8 +102,8 @@
  *	<- {"ok": true}, and the descriptor
  *
  * inject	Rules of faults (inject_rule.h): likewise a memfd, [{number, rule, met, fired,
- *run}]; run: the process whose lease the rule ends with, or 0. "add": RULE  one more, which ends
- *with this connection if that has a lease
+ *		run}]; run: the process whose lease the rule ends with, or 0.
+ *		"add": RULE  one more, which ends with this connection if that has a lease
  *	<- {"ok": true, "number": 3}	0: it was to happen at once
  *		"clear": N  rule N ends, or all (0)
  *	<- {"ok": true}

@@ -1006,6 +1006,25 @@ static void a_sender_that_lies(void **state)
 	caller_detach(&step);
 }
 
+/* What it leaves claimed is the QP's, up to what the queue holds: more cannot have been posted. */
+static void a_sender_that_claims_for_ever(void **state)
+{
+	struct pair *pair = ud_pair(*state);
+	struct simhca_step step = caller_attach(&pair->a);
+
+	for (uint32_t i = 0; i <= pair->b.qp->granted.rq_entries; i++) {
+		assert_int_equal(qp_state(pair->b.qp), IBV_QPS_RTS);
+		atomic_store(&pair->b.qp->claims->head,
+			     (uint64_t)step.peer.claimant << 32 | (1000 + i));
+		step.caller->index = requester_of(pair->a.qp)->oldest;
+		step.caller->before = 0;
+		step.caller->dest = pair->b.qp->qpn;
+		ring(&pair->a);
+	}
+	assert_int_equal(qp_state(pair->b.qp), IBV_QPS_ERR);
+	caller_detach(&step);
+}
+
 /*
  * Ends at each store, while another sends. Each receive completes once: for one of the datagrams,
  * or flushed; or it is in the SRQ still.
@@ -1118,6 +1137,7 @@ int main(void)
 		HERE(a_reset_waits_for_a_step),
 		HERE(a_reset_forgets_claims),
 		HERE(a_sender_that_lies),
+		HERE(a_sender_that_claims_for_ever),
 		cmocka_unit_test(killed_at_each_store),
 		cmocka_unit_test(killed_at_each_store_with_an_srq),
 	};

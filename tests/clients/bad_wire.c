@@ -5,9 +5,11 @@
  * An interface in each of two network namespaces, and a bad wire between them:
  *
  *	lose repeat delay damage mark	of 1000 datagrams of RoCE v2 so many are lost, carried
- *twice, carried late, behind others, have a wrong bit, are marked rate	Mb/s of all frames, each
- *way, by a token bucket; then queue	so many frames wait for it, and the rest is lost early so
- *many wait unmarked: behind them what is ECN-capable is marked, and all else lost
+ *					twice, carried late, behind others, have a wrong bit,
+ *					are marked
+ *	rate	Mb/s of all frames, each way, by a token bucket; then
+ *	queue	so many frames wait for it, and the rest is lost
+ *	early	so many wait unmarked: behind them what is ECN-capable is marked, and all else lost
  *
  * It prints a line when the interfaces are there, and at SIGTERM how many datagrams came from each
  * end. With a rate, also a line for each megabyte that has gone from the first end: the bytes in it

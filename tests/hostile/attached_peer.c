@@ -11,8 +11,8 @@
  *	channel		does what it can to the device's end of the other's completion channel
  *
  * The victim's receives come from an SRQ if there is to be one; with `ud` they are for datagrams.
- * It then destroys all that it has, and says so: "done", with the number of bytes that the other
- *had of it.
+ * It then destroys all that it has, and says so: "done", with the number of bytes that the
+ * other had of it.
  */
 #include <fcntl.h>
 #include <pthread.h>

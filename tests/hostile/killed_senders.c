@@ -4,10 +4,10 @@
  *
  *	killed_senders N [srq] [events]
  *
- * N of them, one after the other, beside one that lives. What arrives is whole, of each in order,
- * and once; each receive completes once; and the one that lives goes on. With `srq` the receives
- *are in an SRQ. With `events` the receiver sleeps until there is a completion event, and none is
- *lost. Prints how many datagrams came of those that were killed.
+ * N of them, one after the other, beside one that lives. What arrives is whole, of each in
+ * order, and once; each receive completes once; and the one that lives goes on. With `srq` the
+ * receives are in an SRQ. With `events` the receiver sleeps until there is a completion event,
+ * and none is lost. Prints how many datagrams came of those that were killed.
  */
 #include <arpa/inet.h>
 #include <poll.h>
