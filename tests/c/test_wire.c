@@ -405,7 +405,7 @@ static void one_acknowledgement(void **state)
 	assert_int_equal(wire_net_acknowledged(), FIRST_PSN + 1);
 }
 
-/* It ends the run of what the QP sends, as it is shorter. */
+/* It comes first: who has room for one message alone learns that it has gone before its answer. */
 static void an_acknowledgement_and_a_request(void **state)
 {
 	struct net net = net_new(state, IBV_QPT_RC);
@@ -415,9 +415,24 @@ static void an_acknowledgement_and_a_request(void **state)
 	send_from(net.side, 2, 0, 64);
 	settle(*state);
 	expect(net.side->recv_cq, 1, SUCCESS);
-	assert_int_equal(wire_net_runs(), 1);
-	assert_int_equal(wire_net_last().op, SIMHCA_PKT_ACK);
+	assert_int_equal(wire_net_acknowledged(), FIRST_PSN);
+	assert_int_equal(wire_net_runs(), 2);
+	assert_int_equal(wire_net_last().op, SIMHCA_PKT_SEND);
 	assert_true(wire_net_has_icrc(false));
+}
+
+/* With a request that is as short it is a run: one way through the stacks. */
+static void an_acknowledgement_and_a_short_request(void **state)
+{
+	struct net net = net_new(state, IBV_QPT_RC);
+	const struct simhca_packet packet = a_send(&net, 0, 100);
+
+	comes(&net, ELSEWHERE, &packet, 0);
+	send_from(net.side, 2, 0, 4);
+	settle(*state);
+	assert_int_equal(wire_net_acknowledged(), FIRST_PSN);
+	assert_int_equal(wire_net_runs(), 1);
+	assert_int_equal(wire_net_last().op, SIMHCA_PKT_SEND);
 }
 
 /* What was acknowledged came before. */
@@ -448,7 +463,7 @@ static void an_acknowledgement_that_waits(void **state)
 	settle(*state);
 	expect(net.side->recv_cq, 1, SUCCESS);
 	assert_int_equal(wire_net_runs(), 0);
-	send_from(net.side, 2, 0, 64);
+	send_from(net.side, 2, 0, 4);
 	settle(*state);
 	assert_int_equal(wire_net_runs(), 1);
 	assert_int_equal(wire_net_acknowledged(), FIRST_PSN);
@@ -1232,6 +1247,7 @@ int main(void)
 		ON_THE_WIRE(a_row_that_begins_before),
 		ON_THE_WIRE(one_acknowledgement),
 		ON_THE_WIRE(an_acknowledgement_and_a_request),
+		ON_THE_WIRE(an_acknowledgement_and_a_short_request),
 		ON_THE_WIRE(an_acknowledgement_and_a_response),
 		ON_THE_WIRE(an_acknowledgement_that_waits),
 		ON_THE_WIRE(acknowledgements_of_many),

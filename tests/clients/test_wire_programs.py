@@ -190,7 +190,8 @@ if LONG:
     PERFTEST["all-ib_send_lat-ud"] = "ib_send_lat", ["-a", "-c", "UD"], UD_SIZES
 else:
     PERFTEST = {name: PERFTEST[name]
-                for name in ("bw-send-xrc", "bw-send-srq-q-e", "bw-atomic-add", "both-read")}
+                for name in ("bw-send-xrc", "bw-send-srq-q-e", "bw-atomic-add", "both-read",
+                             "lat-send-e")}
 
 
 @families

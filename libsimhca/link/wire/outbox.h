@@ -3,8 +3,8 @@
  * Datagrams that a thread is about to send. Those that follow each other to one address, and are of
  * one length but the last, are a run: the kernel takes it by one call, and cuts it up.
  *
- * Acknowledgements wait until all else is there, as they are shorter and end the run. They may wait
- * for the next step, if a program is about to answer what they acknowledge.
+ * A QP's acknowledgement waits for what else there is to be sent, and goes before what the QP sends
+ * next: an answer, if the program is about to give one. One that is as short is of the same run.
  */
 #ifndef LIBSIMHCA_OUTBOX_H
 #define LIBSIMHCA_OUTBOX_H

@@ -336,7 +336,10 @@ static void acknowledge(struct simhca_worker *worker, struct simhca_qp *qp,
 	worker->outgoing.send = send_all;
 }
 
-/* Responses of a QP leave in their order. */
+/*
+ * Responses of a QP leave in their order; and its peer, whose program may have room for one message
+ * alone, knows that this has arrived before an answer to it comes.
+ */
 static void put_ack_first(struct simhca_outbox *outbox, const struct simhca_qp *qp)
 {
 	struct simhca_outbox_ack *ack = simhca_outbox_find_ack(outbox, qp);
@@ -369,8 +372,7 @@ static struct simhca_handover carry(struct simhca_worker *worker, struct simhca_
 		acknowledge(worker, qp, packet, path, traffic_class);
 		return handover;
 	}
-	if (simhca_is_response(packet->op))
-		put_ack_first(outbox, qp);
+	put_ack_first(outbox, qp);
 	at = simhca_outbox_room(outbox, SLICE_BYTES, SLICE_MOST);
 	count = lay_out(packet, mtu, at, &target);
 	if (!count)
