@@ -20,7 +20,6 @@
 #define RUNS_PER_ROUND 32     /* QPs between two looks at the doorbells */
 #define ROUNDS_PER_LISTEN 32  /* rounds between two looks at the eventfds while busy */
 #define YIELDING_NS 50000u    /* without work, until it sleeps */
-#define LATE_NS 4000u	      /* of them until what waits to leave with more leaves alone */
 #define LONG_YIELD_NS 500000u /* a time slice, not just a program's poll */
 
 uint64_t simhca_engine_now(const struct simhca_engine *engine)
@@ -233,7 +232,6 @@ static void sleep_until_work(struct simhca_worker *worker)
 	struct simhca_engine *engine = worker->engine;
 	uint64_t timeout;
 
-	simhca_worker_send(worker);
 	if (worker->roams)
 		simhca_worker_settle(worker);
 	simhca_poller_consider(worker);
@@ -250,20 +248,17 @@ static void sleep_until_work(struct simhca_worker *worker)
 /* Somebody else works. */
 static void wait_for_turn(struct simhca_worker *worker)
 {
-	simhca_worker_send(worker);
 	if (worker->roams)
 		simhca_worker_settle(worker);
 	worker->slept = true;
 	simhca_engine_wait(worker->engine, worker->cpu_index, UINT64_MAX, worker);
 }
 
-/* It has found something. What waits to leave with more has done so for a round, if for any. */
+/* It has found something. */
 static void go_on(struct simhca_worker *worker)
 {
 	simhca_poller_found(worker);
-	if (!worker->idle_ns)
-		simhca_worker_send(worker);
-	else if (worker->yields)
+	if (worker->idle_ns && worker->yields)
 		simhca_spin_done(&worker->worth, true);
 	worker->idle_ns = 0;
 }
@@ -272,8 +267,6 @@ static void go_on(struct simhca_worker *worker)
 static bool let_others_go(struct simhca_worker *worker, uint64_t now)
 {
 	if (worker->yields && now - worker->idle_ns < YIELDING_NS) {
-		if (now - worker->idle_ns > LATE_NS)
-			simhca_worker_send(worker);
 		sched_yield();
 		if (simhca_engine_now(worker->engine) - now < LONG_YIELD_NS)
 			return true;
@@ -328,7 +321,6 @@ int simhca_engine_run(struct simhca_engine *engine, uint32_t cpu_index)
 		else if (!linger(worker))
 			sleep_until_work(worker);
 	}
-	simhca_worker_send(worker);
 	simhca_poller_resign(worker);
 	simhca_worker_leave(worker);
 	/* What we were about to do, whoever stays has to find: wake it, for it may be asleep. */

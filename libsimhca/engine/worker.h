@@ -77,7 +77,6 @@ struct simhca_worker {
 	struct {
 		struct simhca_outbox *outbox; /* of the wire; NULL: it was never needed */
 		void (*send)(struct simhca_outbox *outbox); /* NULL: it is empty */
-		bool now; /* there is something that is not to wait */
 	} outgoing;
 	/* Of rules of faults (link/faulty.h): what became of the answer to the request at hand. */
 	struct {
@@ -114,17 +113,6 @@ static inline void simhca_worker_send(struct simhca_worker *worker)
 	if (worker->outgoing.send)
 		worker->outgoing.send(worker->outgoing.outbox);
 	worker->outgoing.send = NULL;
-	worker->outgoing.now = false;
-}
-
-/*
- * After a step. Who had nothing to do before it has one message at hand, and lets others go before
- * it looks for more: what is to leave with more waits for that (go_on() in engine.c).
- */
-static inline void simhca_worker_step_ends(struct simhca_worker *worker)
-{
-	if (worker->outgoing.now || !worker->idle_ns || !worker->yields)
-		simhca_worker_send(worker);
 }
 
 #endif

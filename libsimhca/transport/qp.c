@@ -196,7 +196,7 @@ bool simhca_qp_step(struct simhca_worker *worker, struct simhca_task *task)
 	struct simhca_qp *qp = simhca_qp_of(task);
 	bool more = step(worker, qp);
 
-	simhca_worker_step_ends(worker);
+	simhca_worker_send(worker);
 	return more;
 }
 

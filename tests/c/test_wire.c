@@ -384,8 +384,7 @@ static void a_row_that_begins_before(void **state)
 	assert_int_equal(responder_of(net.side->qp)->offset, 2 * MTU + 100);
 }
 
-/* Of several acknowledgements that leave together the newest is said, also if a repeated one's is.
- */
+/* Of several acknowledgements that leave together the newest is said, also after a repeated one. */
 static void one_acknowledgement(void **state)
 {
 	static const uint32_t psns[] = { 0, 1, 0 };
@@ -448,62 +447,6 @@ static void an_acknowledgement_and_a_response(void **state)
 	expect(net.side->recv_cq, 1, SUCCESS);
 	assert_int_equal(wire_net_acknowledged(), FIRST_PSN);
 	assert_int_equal(wire_net_last().op, SIMHCA_PKT_READ_RESPONSE);
-}
-
-/* An engine that was idle looks for more first: the program may answer what is acknowledged. */
-static void an_acknowledgement_that_waits(void **state)
-{
-	struct net net = net_new(state, IBV_QPT_RC);
-	struct simhca_worker *worker = &net.side->client->context->engine->by_hand;
-	struct simhca_packet packet = a_send(&net, 0, 100);
-
-	worker->yields = true;
-	worker->idle_ns = 1;
-	comes(&net, ELSEWHERE, &packet, 0);
-	settle(*state);
-	expect(net.side->recv_cq, 1, SUCCESS);
-	assert_int_equal(wire_net_runs(), 0);
-	send_from(net.side, 2, 0, 4);
-	settle(*state);
-	assert_int_equal(wire_net_runs(), 1);
-	assert_int_equal(wire_net_acknowledged(), FIRST_PSN);
-	/* One that is at work does not. */
-	worker->idle_ns = 0;
-	recv_into(net.side, 3, 0, 2048);
-	packet = a_send(&net, 1, 100);
-	comes(&net, ELSEWHERE, &packet, 0);
-	settle(*state);
-	assert_int_equal(wire_net_acknowledged(), FIRST_PSN + 1);
-}
-
-/* Those of many QPs that wait all leave. */
-static void acknowledgements_of_many(void **state)
-{
-	struct net net = net_new(state, IBV_QPT_RC);
-	struct simhca_worker *worker = &net.side->client->context->engine->by_hand;
-	uint64_t sent = stat(&net, SIMHCA_STAT_XMIT_PACKETS);
-	struct client *client = net.side->client;
-
-	worker->yields = true;
-	worker->idle_ns = 1;
-	for (uint32_t i = 0; i < 40; i++) {
-		struct net another = net;
-		struct simhca_packet packet;
-
-		another.options.buffer = 4096;
-		another.side = side_new(client, &another.options);
-		qp_connect(another.side->qp, ELSEWHERE, 0x123, &another.options);
-		recv_into(another.side, 1, 0, 2048);
-		packet = a_send(&another, 0, 100);
-		comes(&another, ELSEWHERE, &packet, 0);
-	}
-	settle(*state);
-	assert_in_range(wire_net_runs(), 1, 39);
-	worker->idle_ns = 0;
-	send_from(net.side, 2, 0, 64);
-	settle(*state);
-	assert_int_equal(stat(&net, SIMHCA_STAT_XMIT_PACKETS) - sent, 41);
-	assert_int_equal(wire_net_acks(), 40);
 }
 
 /* ------------------------------------------------------------------------- multicast groups */
@@ -1249,8 +1192,6 @@ int main(void)
 		ON_THE_WIRE(an_acknowledgement_and_a_request),
 		ON_THE_WIRE(an_acknowledgement_and_a_short_request),
 		ON_THE_WIRE(an_acknowledgement_and_a_response),
-		ON_THE_WIRE(an_acknowledgement_that_waits),
-		ON_THE_WIRE(acknowledgements_of_many),
 		ON_THE_WIRE(a_group_comes),
 		ON_THE_WIRE(a_group_is_sent_to),
 		ON_THE_WIRE(members_come_and_go),

@@ -21,7 +21,7 @@ static struct {
 	void (*found)(void *arg);
 	void *found_arg;
 	int groups;
-	unsigned int asked, acks, runs;
+	unsigned int asked, runs;
 	uint32_t acknowledged;
 	struct simhca_wire_path path; /* of what was sent last */
 	uint8_t last[SIMHCA_DATAGRAM_MOST(4096)];
@@ -57,10 +57,8 @@ static void send_one(const struct simhca_wire_run *run, const uint8_t *datagram,
 	net.last_length = length;
 	memcpy(net.last, datagram, length);
 	net.asked += packet.ack_req;
-	if (packet.op == SIMHCA_PKT_ACK) {
-		net.acks++;
+	if (packet.op == SIMHCA_PKT_ACK)
 		net.acknowledged = packet.psn;
-	}
 	fate = lossy_fate(&packet);
 	for (unsigned int i = 0; i < fate.copies; i++)
 		wire_net_put(&run->path, run->traffic_class, datagram, length, fate.late[i]);
@@ -109,11 +107,6 @@ int wire_net_groups(void)
 unsigned int wire_net_asked(void)
 {
 	return net.asked;
-}
-
-unsigned int wire_net_acks(void)
-{
-	return net.acks;
 }
 
 unsigned int wire_net_runs(void)
@@ -185,7 +178,7 @@ void wire_net_use(struct world *world, bool always)
 	net.world = world;
 	net.found = NULL;
 	net.groups = 0;
-	net.asked = net.acks = net.runs = net.acknowledged = 0;
+	net.asked = net.runs = net.acknowledged = 0;
 	assert_int_equal(simhca_wire_open(world->fabric, &ops), 0);
 	world->tick = tick;
 }

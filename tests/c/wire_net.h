@@ -19,10 +19,8 @@ void wire_net_like_rxe(bool like);
 void wire_net_poll(void (*found)(void *arg), void *arg);
 /* Groups of which devices have members, counted for each device. */
 int wire_net_groups(void);
-/* Of what was sent: how many packets wanted an answer, how many were one, and of the last the PSN.
- */
+/* Of what was sent: how many packets wanted an answer, and the PSN of the last acknowledgement. */
 unsigned int wire_net_asked(void);
-unsigned int wire_net_acks(void);
 /* How many runs it was, each of which a kernel takes by one call. */
 unsigned int wire_net_runs(void);
 uint32_t wire_net_acknowledged(void);

@@ -3,8 +3,8 @@
  * Datagrams that a thread is about to send. Those that follow each other to one address, and are of
  * one length but the last, are a run: the kernel takes it by one call, and cuts it up.
  *
- * A QP's acknowledgement waits for what else there is to be sent, and goes before what the QP sends
- * next: an answer, if the program is about to give one. One that is as short is of the same run.
+ * A QP's acknowledgement waits until the step ends, as a later one says the same, or until the QP
+ * sends something else, which it goes before.
  */
 #ifndef LIBSIMHCA_OUTBOX_H
 #define LIBSIMHCA_OUTBOX_H

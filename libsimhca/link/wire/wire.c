@@ -386,7 +386,6 @@ static struct simhca_handover carry(struct simhca_worker *worker, struct simhca_
 	if (packet->dest_qpn != SIMHCA_MCAST_QPN) /* which was counted when it was sent here */
 		simhca_stats_sent(worker, qp->device, packet);
 	worker->outgoing.send = send_all;
-	worker->outgoing.now = true;
 	for (uint32_t i = 0; i < count; i++) {
 		const struct simhca_packet part = part_of(packet, i, mtu);
 		const uint8_t *end = (uint8_t *)(uintptr_t)target.seg[i].addr + part.length +
