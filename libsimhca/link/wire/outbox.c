@@ -51,17 +51,9 @@ uint16_t simhca_outbox_add(struct simhca_outbox *outbox, const struct simhca_wir
 	return (uint16_t)outbox->in_run++;
 }
 
-struct simhca_outbox_ack *simhca_outbox_find_ack(struct simhca_outbox *outbox, const void *of)
-{
-	for (unsigned int i = 0; i < outbox->acks; i++)
-		if (outbox->ack[i].of == of)
-			return &outbox->ack[i];
-	return NULL;
-}
-
 void simhca_outbox_empty(struct simhca_outbox *outbox)
 {
-	outbox->acks = 0;
+	outbox->ack.waits = false;
 	outbox->used = 0;
 	outbox->runs = 0;
 }

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* Which link a QP sends by: when it gets its address, that says whether its peer is elsewhere. */
+
+#include <errno.h>
+
+#include "device/address.h"
+#include "device/av.h"
+#include "device/fabric.h"
+#include "device/handles.h"
+#include "link/wire/inbox.h"
+#include "link/wire/wire_impl.h"
+#include "transport/qp.h"
+
+bool simhca_wire_is_local(const struct simhca_device *source, const struct simhca_av *av)
+{
+	struct simhca_fabric *fabric = source->fabric;
+	const struct simhca_device *device;
+
+	if (fabric->wire->ops.always)
+		return false;
+	pthread_rwlock_rdlock(&fabric->lock);
+	for (device = fabric->devices; device; device = device->next)
+		if (simhca_link_has_address(device, source, av))
+			break;
+	pthread_rwlock_unlock(&fabric->lock);
+	return device;
+}
+
+static int attach(struct simhca_qp *qp)
+{
+	if (!qp->device->config.wire || qp->type == SIMHCA_QPT_RAW_PACKET ||
+	    qp->type == SIMHCA_QPT_WQ)
+		return 0;
+	qp->inbox = simhca_inbox_create();
+	if (!qp->inbox)
+		return -ENOMEM;
+	qp->uplink = &simhca_wire_uplink;
+	return 0;
+}
+
+static void detach(struct simhca_qp *qp)
+{
+	struct simhca_wire *wire = qp->device->fabric->wire;
+
+	/* It is in no table: whoever had found it there has let go of it then. */
+	pthread_rwlock_wrlock(&wire->lock);
+	pthread_rwlock_unlock(&wire->lock);
+	simhca_share_leave(&wire->ways, simhca_inbox_share(qp->inbox));
+	simhca_inbox_destroy(qp->inbox);
+}
+
+static void connect_qp(struct simhca_qp *qp)
+{
+	const struct simhca_av *av = &qp->qpc->av;
+	struct simhca_wire_path path = { .destination = av->dgid, .source_port = SIMHCA_WIRE_PORT };
+
+	if (qp->type == SIMHCA_QPT_UD) {
+		simhca_inbox_open(qp->inbox, NULL, 0, 0);
+		atomic_store(&qp->link, &simhca_wire_datagrams);
+	} else if (simhca_wire_is_local(qp->device, av)) {
+		simhca_inbox_close(qp->inbox);
+		atomic_store(&qp->link, qp->device->fabric->link);
+	} else {
+		simhca_device_gid(qp->device, av->sgid_index, &path.source);
+		simhca_inbox_open(qp->inbox, &path, qp->qpc->dest_qpn, qp->qpc->path_mtu);
+		simhca_share_join(&qp->device->fabric->wire->ways, simhca_inbox_share(qp->inbox),
+				  &av->dgid);
+		atomic_store(&qp->link, &simhca_wire_link);
+	}
+}
+
+static void reset(struct simhca_qp *qp)
+{
+	simhca_share_leave(&qp->device->fabric->wire->ways, simhca_inbox_share(qp->inbox));
+	simhca_inbox_close(qp->inbox);
+}
+
+static bool retire(struct simhca_qp *qp)
+{
+	return simhca_inbox_retire(qp->inbox);
+}
+
+static void group(struct simhca_device *device, const union simhca_gid *gid, bool member)
+{
+	const struct simhca_wire *wire = device->fabric->wire;
+
+	if (device->config.wire && wire->ops.group)
+		wire->ops.group(wire->ops.arg, device, gid, member);
+}
+
+bool simhca_wire_traffic(struct simhca_context *context, uint32_t handle,
+			 struct simhca_wire_traffic *traffic)
+{
+	const struct simhca_qp *qp = simhca_object(context, SIMHCA_OBJ_QP, handle, NULL);
+
+	return qp && qp->inbox && qp->link->remote && simhca_inbox_traffic(qp->inbox, traffic);
+}
+
+const struct simhca_uplink simhca_wire_uplink = {
+	.attach = attach,
+	.detach = detach,
+	.connect = connect_qp,
+	.reset = reset,
+	.retire = retire,
+	.group = group,
+};

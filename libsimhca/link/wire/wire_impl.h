@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* What the files of the wire link share. */
+#ifndef LIBSIMHCA_WIRE_IMPL_H
+#define LIBSIMHCA_WIRE_IMPL_H
+
+#include <pthread.h>
+
+#include "link/wire/gmps.h"
+#include "link/wire/share.h"
+#include "link/wire/wire.h"
+#include "transport/link.h"
+
+struct simhca_av;
+
+#define SIMHCA_WIRE_PAYLOAD_MOST 4096u
+/* Payload that is taken from a program, or given to it, in one go: packets of one run. */
+#define SIMHCA_WIRE_SLICE (64u << 10)
+#define SIMHCA_WIRE_SLICE_MOST 64u
+
+struct simhca_wire {
+	struct simhca_wire_ops ops;
+	struct simhca_fabric *fabric;
+	/*
+	 * Read while a QP is looked up and its inbox filled; written, to let that end, before a QP
+	 * that is out of its table is freed. After the fabric's lock.
+	 */
+	pthread_rwlock_t lock;
+	struct simhca_ways ways;
+	_Atomic uint64_t inbox_bytes;
+	atomic_bool no_runs; /* each datagram is to be one by itself */
+	struct simhca_gmps gmps;
+	_Atomic uint64_t taken, unclaimed, refused[SIMHCA_WIRE_FAULTS];
+};
+
+/* Of connected QPs whose peer is elsewhere; of datagram QPs. */
+extern const struct simhca_link simhca_wire_link, simhca_wire_datagrams;
+extern const struct simhca_uplink simhca_wire_uplink;
+
+/* Whether it is one of the fabric's own devices that has the address. */
+bool simhca_wire_is_local(const struct simhca_device *source, const struct simhca_av *av);
+
+/* Gives them to the socket, at once. */
+void simhca_wire_send_runs(struct simhca_wire *wire, const struct simhca_wire_run *runs,
+			   unsigned int count);
+
+/*
+ * A packet, or a slice of a message, that the QP sends leaves when its step ends. ACCEPTED: it is
+ * on its way, or lost. UNREADABLE: its payload cannot be read.
+ */
+struct simhca_handover simhca_wire_carry(struct simhca_worker *worker, struct simhca_qp *qp,
+					 const struct simhca_packet *packet,
+					 const struct simhca_wire_path *path,
+					 uint8_t traffic_class);
+
+#endif

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* The turns of a QP whose link is the wire: what it sends, and what has come for it. */
+
+#include "device/av.h"
+#include "device/fabric.h"
+#include "device/guard.h"
+#include "device/stats.h"
+#include "link/deliver.h"
+#include "link/faulty.h"
+#include "link/local.h"
+#include "link/wire/inbox.h"
+#include "link/wire/wire_impl.h"
+#include "transport/mcast.h"
+#include "transport/psn.h"
+#include "transport/qp.h"
+
+#define TURN_PACKETS 16	    /* packets in one turn of a QP */
+#define TRIES 500	    /* of a packet for a QP that is busy; then it is lost */
+#define PACKET_OVERHEAD 58u /* bytes of a packet's headers, from Ethernet's to the ICRC */
+
+/* ----------------------------------------------------------------------------------- sending */
+
+/* Whoever is connected heeds marks, unless the program has a view of its own. */
+static uint8_t ecn_capable(const struct simhca_av *av)
+{
+	return av->traffic_class & SIMHCA_ECN_MASK ? av->traffic_class
+						   : av->traffic_class | SIMHCA_ECN_CAPABLE;
+}
+
+static uint32_t last_psn(const struct simhca_qp *qp, const struct simhca_packet *packet)
+{
+	uint64_t bytes = packet->op == SIMHCA_PKT_READ ? packet->dma_length : packet->length;
+
+	return simhca_psn_add(packet->psn, simhca_psn_count(bytes, simhca_qp_mtu(qp)) - 1);
+}
+
+static struct simhca_handover send_request(struct simhca_worker *worker, struct simhca_qp *qp,
+					   struct simhca_packet *packet)
+{
+	struct simhca_congestion *congestion = simhca_inbox_congestion(qp->inbox);
+	struct simhca_handover lost = { .outcome = SIMHCA_ACCEPTED };
+
+	if (!simhca_link_is_up(qp))
+		return lost;
+	if (packet->ack_req && !congestion->timed_at && simhca_inbox_is_new(qp->inbox, packet))
+		simhca_congestion_sent(congestion, last_psn(qp, packet),
+				       simhca_engine_now(qp->context->engine));
+	return simhca_wire_carry(worker, qp, packet, simhca_inbox_path(qp->inbox),
+				 ecn_capable(packet->av));
+}
+
+/* LATE: it would be faster than its address says. */
+static struct simhca_handover paced(struct simhca_qp *qp, const struct simhca_packet *packet)
+{
+	struct simhca_handover handover = { .outcome = SIMHCA_ACCEPTED };
+	uint64_t packets, bytes;
+
+	if (!packet->av->static_rate)
+		return handover;
+	packets = simhca_psn_count(packet->length, simhca_qp_mtu(qp));
+	bytes = packet->length + packets * PACKET_OVERHEAD;
+	handover.delay_ns = simhca_pace(simhca_inbox_pace(qp->inbox), packet->av->static_rate,
+					bytes, simhca_engine_now(qp->context->engine));
+	if (handover.delay_ns)
+		handover.outcome = SIMHCA_LATE;
+	return handover;
+}
+
+/* LATE: less than one packet a round trip is what the network has for it. */
+static struct simhca_handover rested(struct simhca_qp *qp)
+{
+	struct simhca_congestion *congestion = simhca_inbox_congestion(qp->inbox);
+	struct simhca_handover handover = { .outcome = SIMHCA_ACCEPTED };
+
+	if (congestion->window >= SIMHCA_WINDOW_PSN)
+		return handover;
+	handover.delay_ns =
+		simhca_congestion_rest(congestion, simhca_engine_now(qp->context->engine));
+	if (handover.delay_ns)
+		handover.outcome = SIMHCA_LATE;
+	return handover;
+}
+
+static struct simhca_handover request(struct simhca_worker *worker, struct simhca_qp *qp,
+				      struct simhca_packet *packet)
+{
+	struct simhca_handover pace = paced(qp, packet);
+
+	simhca_share_set_busy(simhca_inbox_share(qp->inbox), true);
+	if (pace.outcome == SIMHCA_ACCEPTED)
+		pace = rested(qp);
+	if (pace.outcome != SIMHCA_ACCEPTED)
+		return pace;
+	if (simhca_inject_is_on(qp->device->fabric))
+		return simhca_faulty_request(worker, qp, packet, send_request);
+	return send_request(worker, qp, packet);
+}
+
+static struct simhca_handover send_response(struct simhca_worker *worker, struct simhca_qp *qp,
+					    const struct simhca_packet *packet)
+{
+	struct simhca_handover lost = { .outcome = SIMHCA_ACCEPTED };
+
+	if (!simhca_link_is_up(qp))
+		return lost;
+	return simhca_wire_carry(worker, qp, packet, simhca_inbox_path(qp->inbox),
+				 ecn_capable(&qp->qpc->av));
+}
+
+static struct simhca_handover respond(struct simhca_worker *worker, struct simhca_qp *qp,
+				      const struct simhca_packet *packet)
+{
+	if (simhca_inject_is_on(qp->device->fabric))
+		return simhca_faulty_respond(worker, qp, packet, send_response);
+	return send_response(worker, qp, packet);
+}
+
+static struct simhca_handover send_datagram(struct simhca_worker *worker, struct simhca_qp *qp,
+					    struct simhca_packet *packet)
+{
+	struct simhca_wire_path path = { .source = packet->sgid,
+					 .destination = packet->av->dgid,
+					 .source_port = SIMHCA_WIRE_PORT };
+
+	if (!simhca_link_is_up(qp))
+		return (struct simhca_handover){ .outcome = SIMHCA_ACCEPTED };
+	return simhca_wire_carry(worker, qp, packet, &path, packet->av->traffic_class);
+}
+
+/* A datagram: here or there, by its address; to a group's members here and there. */
+static struct simhca_handover request_datagram(struct simhca_worker *worker, struct simhca_qp *qp,
+					       struct simhca_packet *packet)
+{
+	bool group = packet->dest_qpn == SIMHCA_MCAST_QPN;
+	struct simhca_handover pace;
+
+	if (!group && simhca_wire_is_local(qp->device, packet->av))
+		return simhca_local_link.request(worker, qp, packet);
+	pace = paced(qp, packet);
+	if (pace.outcome != SIMHCA_ACCEPTED)
+		return pace;
+	if (group) {
+		const struct simhca_handover here = simhca_local_link.request(worker, qp, packet);
+
+		if (here.outcome != SIMHCA_ACCEPTED || !packet->av->is_global)
+			return here;
+	}
+	if (simhca_inject_is_on(qp->device->fabric))
+		return simhca_faulty_request(worker, qp, packet, send_datagram);
+	return send_datagram(worker, qp, packet);
+}
+
+/* --------------------------------------------------------------------------------- receiving */
+
+/* What a NAK from another device is for: it says no more than this. */
+static enum simhca_reason reason_of(uint8_t syndrome)
+{
+	if (SIMHCA_SYNDROME_IS_RNR(syndrome))
+		return SIMHCA_REASON_PEER_NOT_READY;
+	switch (syndrome) {
+	case SIMHCA_SYNDROME_NAK_PSN:
+		return SIMHCA_REASON_PSN_SEQUENCE;
+	case SIMHCA_SYNDROME_NAK_INVALID:
+		return SIMHCA_REASON_PEER_SAYS_INVALID;
+	case SIMHCA_SYNDROME_NAK_ACCESS:
+		return SIMHCA_REASON_PEER_SAYS_ACCESS;
+	case SIMHCA_SYNDROME_NAK_OPERATIONAL:
+		return SIMHCA_REASON_PEER_SAYS_OPERATIONAL;
+	default:
+		return SIMHCA_REASON_NONE;
+	}
+}
+
+static struct simhca_handover deliver(struct simhca_worker *worker, struct simhca_qp *qp,
+				      struct simhca_arrival *arrival)
+{
+	struct simhca_packet *packet = &arrival->packet;
+	const struct simhca_arrival *part;
+	struct simhca_handover handover;
+	struct simhca_sgl payload;
+
+	payload.count = 0;
+	for (part = arrival; part; part = part->more)
+		payload.seg[payload.count++] =
+			(struct simhca_seg){ .addr = (uintptr_t)part->payload,
+					     .length = part->length };
+	packet->payload = &payload;
+	if (packet->op == SIMHCA_PKT_ACK)
+		packet->reason = reason_of(packet->syndrome);
+	handover = simhca_link_deliver(worker, qp, packet);
+	packet->payload = NULL;
+	return handover;
+}
+
+/* What came was marked: its sender is to know. */
+static void tell_of_congestion(struct simhca_worker *worker, struct simhca_qp *qp)
+{
+	const struct simhca_packet packet = { .op = SIMHCA_PKT_CNP,
+					      .dest_qpn = qp->qpc->dest_qpn,
+					      .first = true,
+					      .last = true,
+					      .mtu = qp->qpc->path_mtu };
+
+	simhca_stats_once(qp->device, SIMHCA_STAT_ECN_MARKED);
+	if (!qp->link->remote || !simhca_inbox_tells(qp->inbox, simhca_engine_now(worker->engine)))
+		return;
+	simhca_stats_once(qp->device, SIMHCA_STAT_CNP_SENT);
+	simhca_wire_carry(worker, qp, &packet, simhca_inbox_path(qp->inbox),
+			  qp->qpc->av.traffic_class);
+}
+
+/* The next one; false: no more now. */
+static bool deliver_one(struct simhca_worker *worker, struct simhca_qp *qp, bool *owed, bool *kept)
+{
+	struct simhca_arrival *arrival;
+	struct simhca_handover handover;
+
+	simhca_guard_widen(&worker->guard);
+	if (simhca_link_continue(worker, qp, qp->context ? qp->context->id : SIMHCA_GUARD_ANY, owed)
+		    .outcome == SIMHCA_BUSY)
+		*owed = false; /* as the request will find, and wait */
+	arrival = simhca_inbox_dequeue(qp->inbox, *owed || *kept);
+	if (!arrival)
+		return *owed;
+	if (arrival->marked) {
+		tell_of_congestion(worker, qp);
+		if (arrival->packet.op == SIMHCA_PKT_READ_RESPONSE)
+			simhca_inbox_heed(qp->inbox); /* who asks for less gets less */
+	}
+	arrival->marked = false;
+	simhca_guard_widen(&worker->guard);
+	handover = deliver(worker, qp, arrival);
+	switch (handover.outcome) {
+	case SIMHCA_BUSY:
+		if (++arrival->tries < TRIES)
+			break;
+		simhca_arrival_free(arrival);
+		return true;
+	case SIMHCA_ELSEWHERE:
+		simhca_engine_schedule(handover.engine, &qp->task);
+		break;
+	case SIMHCA_ABSENT: /* the end of its fault schedules the QP */
+	case SIMHCA_LATE:
+		break;
+	case SIMHCA_ACCEPTED:
+	case SIMHCA_UNREADABLE:
+		simhca_arrival_free(arrival);
+		return true;
+	}
+	*kept = true;
+	simhca_inbox_keep(qp->inbox, arrival);
+	return handover.outcome == SIMHCA_BUSY;
+}
+
+static bool arrived(struct simhca_worker *worker, struct simhca_qp *qp)
+{
+	const struct simhca_wire *wire = qp->device->fabric->wire;
+	bool owed = false, kept = false, more = true;
+	int packets = TURN_PACKETS;
+
+	if (!simhca_inbox_begin(qp->inbox))
+		return false;
+	/* Who has come in time is not silent, however late we look: all of it is looked at. */
+	if (simhca_inbox_timer(qp->inbox, atomic_load(&qp->task.timer_fired)) && wire->ops.poll) {
+		wire->ops.poll(wire->ops.arg);
+		packets = SIMHCA_INBOX_ROOM;
+	}
+	for (int i = 0; i < packets && more; i++)
+		more = deliver_one(worker, qp, &owed, &kept);
+	/* The QP outlives the step again, whoever its packets were for. */
+	simhca_guard_widen(&worker->guard);
+	return simhca_inbox_end(qp->inbox) || more;
+}
+
+/* -------------------------------------------------------------------------------- congestion */
+
+static uint32_t window_now(const struct simhca_qp *qp)
+{
+	struct simhca_congestion *congestion = simhca_inbox_congestion(qp->inbox);
+
+	if (simhca_inbox_notified(qp->inbox))
+		simhca_congestion_marked(congestion);
+	return simhca_congestion_window(congestion);
+}
+
+static void acknowledged(struct simhca_qp *qp, uint32_t psn)
+{
+	struct simhca_congestion *congestion = simhca_inbox_congestion(qp->inbox);
+	struct simhca_share *share = simhca_inbox_share(qp->inbox);
+	uint64_t now = congestion->timed_at ? simhca_engine_now(qp->context->engine) : 0;
+
+	simhca_congestion_acknowledged(congestion, qp->req.psn_una, psn, now,
+				       simhca_share_count(share));
+	simhca_share_set_busy(share, psn != qp->req.psn_next);
+}
+
+static uint64_t soon(struct simhca_qp *qp)
+{
+	return simhca_congestion_patience(simhca_inbox_congestion(qp->inbox));
+}
+
+static void lost(struct simhca_qp *qp, bool silence)
+{
+	struct simhca_congestion *congestion = simhca_inbox_congestion(qp->inbox);
+
+	if (silence)
+		simhca_congestion_silence(congestion);
+	else
+		simhca_congestion_lost(congestion);
+}
+
+const struct simhca_link simhca_wire_link = {
+	.slice = SIMHCA_WIRE_SLICE,
+	.packets = SIMHCA_WIRE_SLICE_MOST,
+	.window = SIMHCA_WINDOW_FIRST,
+	.window_now = window_now,
+	.acknowledged = acknowledged,
+	.lost = lost,
+	.soon = soon,
+	.read = SIMHCA_WINDOW_FIRST,
+	.request = request,
+	.respond = respond,
+	.arrived = arrived,
+	.remote = true,
+};
+
+const struct simhca_link simhca_wire_datagrams = {
+	.window = SIMHCA_WINDOW_FIRST,
+	.request = request_datagram,
+	.respond = respond,
+	.arrived = arrived,
+};
