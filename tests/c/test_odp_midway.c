@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 
 #include "dma/dma.h"
@@ -511,37 +512,66 @@ static unsigned long minor_faults(void)
 	return faults;
 }
 
+#define FRESH 64u /* pages: as many as can be told from what else goes on */
+
+static uint8_t *fresh_pages(void)
+{
+	uint8_t *at = pages(FRESH);
+
+	assert_int_equal(0, madvise(at, FRESH * PAGE, MADV_NOHUGEPAGE));
+	return at;
+}
+
+/* Whether stores to these pages fault, one to each. */
+static bool stores_fault(uint8_t *at)
+{
+	static const char zeros[FRESH];
+	unsigned long before;
+	int fd[2];
+
+	assert_int_equal(0, pipe(fd));
+	assert_int_equal(FRESH, write(fd[1], zeros, sizeof(zeros)));
+	before = minor_faults();
+	/* The kernel stores, so that no sanitizer does anything beside. */
+	for (unsigned int i = 0; i < FRESH; i++)
+		assert_int_equal(1, syscall(SYS_read, fd[0], at + i * PAGE, 1));
+	close(fd[0]);
+	close(fd[1]);
+	return minor_faults() - before >= FRESH / 2;
+}
+
+/*
+ * Whether this kernel has a store fault on a page that was only read. Most map the page of zeros,
+ * which a store replaces; some give each reader a page of its own.
+ */
+static bool stores_fault_after_a_read(void)
+{
+	uint8_t *at = fresh_pages();
+
+	for (unsigned int i = 0; i < FRESH; i++) {
+		char byte;
+		struct iovec local = { .iov_base = &byte, .iov_len = 1 };
+		struct iovec remote = { .iov_base = at + i * PAGE, .iov_len = 1 };
+
+		assert_int_equal(1, process_vm_readv(getpid(), &local, 1, &remote, 1, 0));
+	}
+	return stores_fault(at);
+}
+
 /* A page that came in for writing needs no fault of the program's own when it stores there. */
 static void a_page_comes_in_for_writing(void **state)
 {
-	static const char zeros[64];
-
 	for (int writable = 0; writable < 2; writable++) {
 		struct pair *pair = paging_pair(*state, IBV_QPT_RC, 1);
-		uint8_t *at = pages(64);
-		struct prefetch prefetch = { .mr = on_demand(pair->a.client, at, 64 * PAGE,
+		uint8_t *at = fresh_pages();
+		struct prefetch prefetch = { .mr = on_demand(pair->a.client, at, FRESH * PAGE,
 							     writable ? ODP
 								      : SIMHCA_ACCESS_ON_DEMAND) };
-		unsigned long before;
-		int fd[2];
 
-		/* As many as can be told from what else goes on. */
-		assert_int_equal(0, madvise(at, 64 * PAGE, MADV_NOHUGEPAGE));
-		assert_int_equal(0, pipe(fd));
-		assert_int_equal(0, advise(&prefetch, SIMHCA_ADVICE_PREFETCH, 0, 64 * PAGE));
+		assert_int_equal(0, advise(&prefetch, SIMHCA_ADVICE_PREFETCH, 0, FRESH * PAGE));
 		page_in(*state);
-		assert_int_equal(present(prefetch.mr), 64);
-		assert_int_equal(64, write(fd[1], zeros, sizeof(zeros)));
-		before = minor_faults();
-		/* The kernel stores, so that no sanitizer does anything beside. */
-		for (int i = 0; i < 64; i++)
-			assert_int_equal(1, syscall(SYS_read, fd[0], at + i * PAGE, 1));
-		if (writable)
-			assert_true(minor_faults() - before < 32);
-		else
-			assert_true(minor_faults() - before >= 64);
-		close(fd[0]);
-		close(fd[1]);
+		assert_int_equal(present(prefetch.mr), FRESH);
+		assert_int_equal(stores_fault(at), !writable && stores_fault_after_a_read());
 	}
 }
 
