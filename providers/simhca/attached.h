@@ -17,7 +17,7 @@ struct shca_attached {
 	struct simhca_step step;
 	void *qp, *cq, *rq; /* the peer's segments */
 	uint64_t qp_size, cq_size, rq_size;
-	uint32_t process; /* shca_process of who attached it */
+	uint32_t process; /* shca_process() of who attached it */
 };
 
 /* To the peer of a connected QP, or to whom the address of the WQE names; NULL: not now. */

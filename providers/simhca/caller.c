@@ -21,11 +21,11 @@
 /* A page of this process alone: a child has a zeroed one. */
 static struct simhca_secret *secret_of_process(void)
 {
-	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static struct shca_lock lock;
 	static struct simhca_secret *page;
 	struct simhca_secret *secret = NULL;
 
-	pthread_mutex_lock(&lock);
+	shca_lock(&lock);
 	if (!page) {
 		void *mapped = mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE,
 				    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -38,7 +38,7 @@ static struct simhca_secret *secret_of_process(void)
 	}
 	if (page && (page->word[0] || getrandom(page, sizeof(*page), 0) == sizeof(*page)))
 		secret = page;
-	pthread_mutex_unlock(&lock);
+	shca_unlock(&lock);
 	return secret;
 }
 
@@ -217,7 +217,7 @@ static void take_channels(struct simhca_step *step, const struct simhca_attach_p
 static void take_peer(struct shca_attached *peer, const struct simhca_find_peer_req *find,
 		      const struct simhca_find_peer_reply *found, int memory, int pagemap)
 {
-	peer->process = shca_process;
+	peer->process = shca_process();
 	peer->step.peer.memory = memory;
 	peer->step.peer.pagemap = pagemap;
 	peer->step.peer.pid = (pid_t)found->pid;
@@ -340,7 +340,7 @@ static bool run_connected(struct shca_qp *qp)
 {
 	if (!qp->attached)
 		try_again(qp);
-	if (!qp->attached || qp->attached->process != shca_process)
+	if (!qp->attached || qp->attached->process != shca_process())
 		return false;
 	if (simhca_step(&qp->attached->step))
 		return true;

@@ -33,6 +33,7 @@ int shca_execute(struct shca_context *ctx, const struct shca_command *cmd)
 	struct simhca_answer answer;
 	int err;
 
+	shca_fork_inherit(ctx);
 	if (atomic_load_explicit(&ctx->fatal, memory_order_relaxed))
 		return shca_result(EIO);
 	err = simhca_request(&request, &answer);

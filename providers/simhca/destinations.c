@@ -24,7 +24,7 @@ struct shca_destinations {
 	/* of those that are attached */
 	struct simhca_step *step[SIMHCA_MAX_DESTINATIONS];
 	uint32_t num_steps;
-	uint32_t process; /* shca_process of who began */
+	uint32_t process; /* shca_process() of who began */
 };
 
 static void list_steps(struct shca_destinations *all)
@@ -50,7 +50,7 @@ void shca_destinations_begin(struct shca_qp *qp)
 	shca_destinations_end(qp);
 	qp->destinations = calloc(1, sizeof(*qp->destinations));
 	if (qp->destinations)
-		qp->destinations->process = shca_process;
+		qp->destinations->process = shca_process();
 }
 
 /* The place of whom the WQE is for: it may be new. NULL: there is no room. */
@@ -125,7 +125,7 @@ bool shca_destinations_run(struct shca_qp *qp)
 	struct shca_destinations *all = qp->destinations;
 
 	/* After a fork the child's memory is another. */
-	if (!all || all->process != shca_process)
+	if (!all || all->process != shca_process())
 		return false;
 	return run(qp, &unknown) || (unknown && try_to_attach(qp, unknown) && run(qp, &unknown));
 }

@@ -1,58 +1,46 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * What is held while the program forks, so that the child inherits lists that nobody is changing
- * and no mutex that a thread of the parent holds. The locks of queues need none of this (lock.h).
- *
  * libibverbs counts the CQs of a channel under its context's mutex and does not think of fork(): a
- * child that makes a CQ in an inherited context would wait for it for ever.
+ * child that makes a CQ in an inherited context could wait for ever for a thread of its parent. So
+ * a child makes these mutexes anew: after the fork, and before each command, should a handler of
+ * the program's own come first. Our own locks need none of this (lock.h).
  */
-#include "callbacks/dispatch.h"
+#include "chain.h"
+#include "provider.h"
 
-static pthread_mutex_t contexts_lock = PTHREAD_MUTEX_INITIALIZER;
-static LIST_HEAD(, shca_context) contexts;
+static struct shca_mutex contexts_lock;
+static struct shca_chain contexts;
 
 void shca_fork_add(struct shca_context *ctx)
 {
-	pthread_mutex_lock(&contexts_lock);
-	LIST_INSERT_HEAD(&contexts, ctx, link);
-	pthread_mutex_unlock(&contexts_lock);
+	/* Its mutex is one of this process. */
+	atomic_init(&ctx->process, shca_process());
+	shca_mutex_lock(&contexts_lock);
+	shca_chain_add(&contexts, &ctx->link);
+	shca_mutex_unlock(&contexts_lock);
 }
 
 void shca_fork_remove(struct shca_context *ctx)
 {
-	pthread_mutex_lock(&contexts_lock);
-	LIST_REMOVE(ctx, link);
-	pthread_mutex_unlock(&contexts_lock);
+	shca_mutex_lock(&contexts_lock);
+	shca_chain_remove(&contexts, &ctx->link);
+	shca_mutex_unlock(&contexts_lock);
 }
 
-/* Those of libibverbs last: poll threads open and close channels with a lock of theirs held. */
-static void before_fork(void)
+void shca_fork_inherit(struct shca_context *ctx)
 {
-	struct shca_context *ctx;
-
-	shca_pollers_before_fork();
-	shca_workqueue_before_fork();
-	shca_users_before_fork();
-	shca_registry_before_fork();
-	pthread_mutex_lock(&contexts_lock);
-	for (ctx = LIST_FIRST(&contexts); ctx; ctx = LIST_NEXT(ctx, link))
-		pthread_mutex_lock(&ctx->vctx.context.mutex);
+	shca_mutex_inherit(&ctx->vctx.context.mutex, &ctx->process, &ctx->inheriting);
 }
 
 static void after_fork(void)
 {
-	struct shca_context *ctx;
+	struct shca_chain *link;
 
-	for (ctx = LIST_FIRST(&contexts); ctx; ctx = LIST_NEXT(ctx, link))
-		pthread_mutex_unlock(&ctx->vctx.context.mutex);
-	pthread_mutex_unlock(&contexts_lock);
-	shca_registry_after_fork();
-	shca_users_after_fork();
-	shca_workqueue_after_fork();
-	shca_pollers_after_fork();
+	for (link = shca_chain_next(&contexts); link; link = shca_chain_next(link))
+		shca_fork_inherit(SHCA_CONTAINER(struct shca_context, link, link));
 }
 
 static __attribute__((constructor)) void watch_forks(void)
 {
-	pthread_atfork(before_fork, after_fork, after_fork);
+	pthread_atfork(NULL, NULL, after_fork);
 }

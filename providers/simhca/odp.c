@@ -54,7 +54,7 @@ void shca_odp_offer_events(struct shca_context *ctx)
 {
 	int fd;
 
-	if (atomic_exchange(&ctx->offered_events, shca_process) == shca_process)
+	if (atomic_exchange(&ctx->offered_events, shca_process()) == shca_process())
 		return;
 	fd = open_userfaultfd();
 	if (fd < 0) {

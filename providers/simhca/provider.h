@@ -31,6 +31,7 @@
 #include "ibverbs-provider-abi.h"
 #include "simhca-abi.h"
 
+#include "chain.h"
 #include "lock.h"
 #include "watcher.h"
 
@@ -68,10 +69,12 @@ struct shca_context {
 	bool no_callers;	     /* SIMHCA_CALLERS=off: the device carries all messages */
 	struct shca_segment segments[SIMHCA_MAX_SEGMENTS];
 	struct shca_watcher watcher;
-	_Atomic uint32_t offered_events; /* shca_process that gave the device its userfaultfd */
+	_Atomic uint32_t offered_events; /* shca_process() that gave the device its userfaultfd */
 	struct shca_lock channel_lock;
 	LIST_HEAD(, shca_cq) with_channel; /* CQs that have one */
-	LIST_ENTRY(shca_context) link;	   /* in the process's list (fork.c) */
+	struct shca_chain link;		   /* in the process's list (fork.c) */
+	_Atomic uint32_t process;	   /* shca_process() of who made libibverbs' mutex */
+	struct shca_lock inheriting;
 
 	/* QPs by QPN slot, in two levels. Readers hold the lock of a CQ that the QP uses. */
 	struct shca_lock qp_lock;
@@ -377,9 +380,11 @@ static inline void *shca_null(int err)
 	return NULL;
 }
 
-/* fork.c: from here on fork() minds the context; until it is removed. */
+/* fork.c: from here on a forked child finds the context's mutex free; until it is removed. */
 void shca_fork_add(struct shca_context *ctx);
 void shca_fork_remove(struct shca_context *ctx);
+/* The same, before a child's handlers have all been called. */
+void shca_fork_inherit(struct shca_context *ctx);
 
 /*
  * segments.c: what a reference into context memory points to; NULL and errno on failure. own: the

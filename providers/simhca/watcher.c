@@ -99,7 +99,7 @@ static int start_thread(struct shca_context *ctx)
 		return errno;
 	err = create_thread(ctx);
 	if (!err)
-		watcher->process = shca_process;
+		watcher->process = shca_process();
 	return err;
 }
 
@@ -126,7 +126,7 @@ int shca_watcher_adopt(struct shca_context *ctx)
 	int err = 0;
 
 	shca_lock(&watcher->adopting);
-	if (watcher->process != shca_process) {
+	if (watcher->process != shca_process()) {
 		shca_watcher_stop(watcher); /* closes our copies of the parent's descriptors */
 		shca_watcher_init(watcher);
 		err = shca_watcher_start(ctx, true);
@@ -138,7 +138,7 @@ int shca_watcher_adopt(struct shca_context *ctx)
 void shca_watcher_stop(struct shca_watcher *watcher)
 {
 	/* In a forked child the thread does not exist, and the eventfd is still its parent's. */
-	if (watcher->process == shca_process) {
+	if (watcher->process == shca_process()) {
 		while (eventfd_write(watcher->stop_fd, 1) && errno == EINTR)
 			;
 		pthread_join(watcher->thread, NULL);

@@ -27,7 +27,7 @@ struct shca_agent {
 
 struct shca_watcher {
 	pthread_t thread;
-	uint32_t process; /* shca_process where the thread lives; 0: it does not run */
+	uint32_t process; /* shca_process() where the thread lives; 0: it does not run */
 	int stop_fd;	  /* eventfd */
 	struct shca_lock adopting;
 	struct shca_agent agent;

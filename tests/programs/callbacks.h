@@ -7,6 +7,7 @@
 #include "foreign.h"
 #endif
 #include <dirent.h>
+#include <dlfcn.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -215,6 +216,15 @@ static inline int threads_named(const char *prefix)
 	}
 	closedir(tasks);
 	return number;
+}
+
+/*
+ * AddressSanitizer and ThreadSanitizer of gcc 12 do not hold their own locks when another thread
+ * forks: the child may hang in its first malloc().
+ */
+static inline bool has_sanitizer(void)
+{
+	return dlsym(RTLD_DEFAULT, "__asan_init") || dlsym(RTLD_DEFAULT, "__tsan_init");
 }
 
 static inline void start_thread(pthread_t *thread, void *(*run)(void *), void *arg)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* simhcadv_free_cq(): what it waits for, from where it may be called, and forked children. */
-#include <dlfcn.h>
 
 #include "callbacks.h"
 
@@ -474,15 +473,6 @@ TEST(with_completions_and_events)
 }
 
 /* --------------------------------------------------------------------------------- forks */
-
-/*
- * AddressSanitizer and ThreadSanitizer of gcc 12 do not hold their own locks when another thread
- * forks: the child may hang in its first malloc().
- */
-static bool has_sanitizer(void)
-{
-	return dlsym(RTLD_DEFAULT, "__asan_init") || dlsym(RTLD_DEFAULT, "__tsan_init");
-}
 
 static void in_child(void (*work)(void *), void *arg)
 {

@@ -43,7 +43,7 @@ static int deliver(struct shca_served *served, const struct shca_run *run, int b
 				continue;
 			AFTER_POST_OF(cqe);
 			cqe->done(served->cq, &wc[i]);
-			if (run->process != shca_process)
+			if (run->process != shca_process())
 				return done;
 		}
 		if (polled < asked)
@@ -80,7 +80,7 @@ bool shca_served_turn(struct shca_served *served, const struct shca_run *run)
 
 	for (;;) {
 		delivered = deliver(served, run, SHCA_TURN_BUDGET - done);
-		if (run->process != shca_process)
+		if (run->process != shca_process())
 			return false;
 		if (armed && !delivered)
 			return served->has_hint;
@@ -108,7 +108,7 @@ static struct shca_served *create(struct ibv_cq *cq, enum simhcadv_poll_context 
 		return shca_null(err);
 	}
 	served->cq = cq;
-	served->process = shca_process;
+	served->process = shca_process();
 	served->poll_ctx = poll_ctx;
 	served->has_hint = shca_is_ours(cq->context->device);
 	return served;
@@ -216,7 +216,7 @@ int simhcadv_free_cq(struct ibv_cq *cq)
 		return shca_result(err);
 
 	err = shca_users_wait(served);
-	if (!err && served->process != shca_process)
+	if (!err && served->process != shca_process())
 		return forget(served);
 	if (!err)
 		err = destroy_served(served);
@@ -226,7 +226,7 @@ int simhcadv_free_cq(struct ibv_cq *cq)
 	}
 	/* It goes on, with a turn now for those that it has missed. */
 	shca_users_reopen(served);
-	if (served->poller && served->process == shca_process) {
+	if (served->poller && served->process == shca_process()) {
 		shca_turns_want(served);
 		shca_poller_kick(served->poller);
 	}

@@ -22,7 +22,8 @@
  * inside of the latter, those of users.
  *
  * All belongs to the process that made it: a forked child has none of the threads. It can poll
- * DIRECT CQs that it has inherited, and forget the others.
+ * DIRECT CQs that it has inherited, and forget the others. So all that it inherits is the registry,
+ * whose buckets are whole at any moment; the other lists it begins anew.
  */
 #ifndef SIMHCA_PROVIDER_CQ_DISPATCH_H
 #define SIMHCA_PROVIDER_CQ_DISPATCH_H
@@ -44,7 +45,7 @@ struct shca_thread {
 struct shca_run {
 	struct shca_served *cq;
 	struct shca_thread *thread;
-	uint32_t process; /* shca_process when it began */
+	uint32_t process; /* shca_process() when it began */
 	LIST_ENTRY(shca_run) link;
 };
 
@@ -76,11 +77,11 @@ enum shca_served_state {
 /* A CQ of simhcadv_alloc_cq(). */
 struct shca_served {
 	struct ibv_cq *cq;
-	uint32_t process; /* shca_process of the one that allocated it */
+	uint32_t process; /* shca_process() of the one that allocated it */
 	enum simhcadv_poll_context poll_ctx;
 	bool has_hint; /* simhcadv_req_notify_cq() works on the device */
 	struct shca_users users;
-	LIST_ENTRY(shca_served) bucket_link;
+	struct shca_chain bucket_link;
 
 	/* But for DIRECT. state and again: under turns->lock. */
 	struct shca_poller *poller;
@@ -101,8 +102,6 @@ struct shca_served *shca_registry_find(const struct ibv_cq *cq);
 void shca_registry_unlock(const struct ibv_cq *cq);
 void shca_registry_add(struct shca_served *served);
 void shca_registry_remove(struct shca_served *served);
-void shca_registry_before_fork(void);
-void shca_registry_after_fork(void);
 
 /* users.c: false from enter if the CQ is being freed */
 int shca_users_init(struct shca_users *users);
@@ -116,8 +115,6 @@ int shca_users_close(struct shca_served *served);
 /* Wait until nobody is in there; EDEADLK if that would never come. */
 int shca_users_wait(struct shca_served *served);
 void shca_users_reopen(struct shca_served *served);
-void shca_users_before_fork(void);
-void shca_users_after_fork(void);
 
 /* turns.c */
 void shca_turns_init(struct shca_turns *turns, void (*added)(struct shca_turns *));
@@ -145,13 +142,9 @@ void shca_poller_gone(struct shca_poller *poller);
 /* There are no events any more: poll the CQs without, now and then. */
 void shca_poller_lost(struct shca_poller *poller);
 void shca_poller_kick(struct shca_poller *poller);
-void shca_pollers_before_fork(void);
-void shca_pollers_after_fork(void);
 
 /* workqueue.c: NULL and errno on failure */
 struct shca_turns *shca_workqueue_get(void);
 void shca_workqueue_put(struct shca_turns *turns);
-void shca_workqueue_before_fork(void);
-void shca_workqueue_after_fork(void);
 
 #endif

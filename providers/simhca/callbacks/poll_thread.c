@@ -44,7 +44,7 @@ struct shca_poller {
 	uint32_t destroying; /* CQs; the channel is not read meanwhile */
 };
 
-static pthread_mutex_t pollers_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct shca_mutex pollers_lock;
 static LIST_HEAD(, shca_poller) pollers;
 
 void shca_poller_kick(struct shca_poller *poller)
@@ -128,7 +128,7 @@ static bool run_round(struct shca_poller *poller)
 
 	while (turns-- && (served = shca_turns_take(&poller->own, &run))) {
 		more = shca_served_turn(served, &run);
-		if (poller->process != shca_process)
+		if (poller->process != shca_process())
 			return false;
 		shca_turns_end(served, &run, more);
 	}
@@ -224,7 +224,7 @@ static struct shca_poller *create(struct ibv_context *context, int comp_vector)
 		return shca_null(ENOMEM);
 	poller->context = context;
 	poller->comp_vector = comp_vector;
-	poller->process = shca_process;
+	poller->process = shca_process();
 	poller->kick_fd = -1;
 	pthread_mutex_init(&poller->lock, NULL);
 	LIST_INIT(&poller->cqs);
@@ -248,11 +248,11 @@ struct shca_poller *shca_poller_get(struct ibv_context *context, int comp_vector
 
 	if (workqueue)
 		comp_vector = VECTOR_OF_WORKQUEUE;
-	pthread_mutex_lock(&pollers_lock);
-	/* Those of a parent process stay in the list, and belong to it. */
+	/* Those of a parent process belong to it. */
+	if (shca_mutex_lock(&pollers_lock))
+		LIST_INIT(&pollers);
 	for (poller = LIST_FIRST(&pollers); poller; poller = LIST_NEXT(poller, link))
-		if (poller->context == context && poller->comp_vector == comp_vector &&
-		    poller->process == shca_process)
+		if (poller->context == context && poller->comp_vector == comp_vector)
 			break;
 	if (!poller) {
 		poller = create(context, comp_vector);
@@ -261,7 +261,7 @@ struct shca_poller *shca_poller_get(struct ibv_context *context, int comp_vector
 	}
 	if (poller)
 		poller->refs++;
-	pthread_mutex_unlock(&pollers_lock);
+	shca_mutex_unlock(&pollers_lock);
 	return poller;
 }
 
@@ -270,11 +270,11 @@ void shca_poller_put(struct shca_poller *poller)
 {
 	bool last;
 
-	pthread_mutex_lock(&pollers_lock);
+	shca_mutex_lock(&pollers_lock);
 	last = !--poller->refs;
 	if (last)
 		LIST_REMOVE(poller, link);
-	pthread_mutex_unlock(&pollers_lock);
+	shca_mutex_unlock(&pollers_lock);
 	if (!last)
 		return;
 	atomic_store(&poller->stop, true);
@@ -308,14 +308,4 @@ void shca_poller_gone(struct shca_poller *poller)
 	poller->destroying--;
 	pthread_mutex_unlock(&poller->lock);
 	shca_poller_kick(poller);
-}
-
-void shca_pollers_before_fork(void)
-{
-	pthread_mutex_lock(&pollers_lock);
-}
-
-void shca_pollers_after_fork(void)
-{
-	pthread_mutex_unlock(&pollers_lock);
 }

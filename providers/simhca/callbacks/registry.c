@@ -5,13 +5,12 @@
  */
 #include "dispatch.h"
 
-/* ThreadSanitizer cannot count more than 64 locks that one thread holds, as fork() does. */
 #define BUCKETS 32
 
 static struct bucket {
-	pthread_mutex_t lock;
-	LIST_HEAD(, shca_served) cqs;
-} buckets[BUCKETS] = { [0 ... BUCKETS - 1] = { .lock = PTHREAD_MUTEX_INITIALIZER } };
+	struct shca_mutex lock;
+	struct shca_chain cqs;
+} buckets[BUCKETS];
 
 static struct bucket *bucket_of(const struct ibv_cq *cq)
 {
@@ -23,47 +22,37 @@ struct shca_served *shca_registry_find(const struct ibv_cq *cq)
 {
 	struct bucket *bucket = bucket_of(cq);
 	struct shca_served *served;
+	struct shca_chain *link;
 
-	pthread_mutex_lock(&bucket->lock);
-	for (served = LIST_FIRST(&bucket->cqs); served; served = LIST_NEXT(served, bucket_link))
+	shca_mutex_lock(&bucket->lock);
+	for (link = shca_chain_next(&bucket->cqs); link; link = shca_chain_next(link)) {
+		served = SHCA_CONTAINER(struct shca_served, bucket_link, link);
 		if (served->cq == cq)
 			return served;
-	pthread_mutex_unlock(&bucket->lock);
+	}
+	shca_mutex_unlock(&bucket->lock);
 	return NULL;
 }
 
 void shca_registry_unlock(const struct ibv_cq *cq)
 {
-	pthread_mutex_unlock(&bucket_of(cq)->lock);
+	shca_mutex_unlock(&bucket_of(cq)->lock);
 }
 
 void shca_registry_add(struct shca_served *served)
 {
 	struct bucket *bucket = bucket_of(served->cq);
 
-	pthread_mutex_lock(&bucket->lock);
-	LIST_INSERT_HEAD(&bucket->cqs, served, bucket_link);
-	pthread_mutex_unlock(&bucket->lock);
+	shca_mutex_lock(&bucket->lock);
+	shca_chain_add(&bucket->cqs, &served->bucket_link);
+	shca_mutex_unlock(&bucket->lock);
 }
 
 void shca_registry_remove(struct shca_served *served)
 {
 	struct bucket *bucket = bucket_of(served->cq);
 
-	pthread_mutex_lock(&bucket->lock);
-	LIST_REMOVE(served, bucket_link);
-	pthread_mutex_unlock(&bucket->lock);
-}
-
-/* Around fork(): the child inherits lists that nobody is changing. */
-void shca_registry_before_fork(void)
-{
-	for (int i = 0; i < BUCKETS; i++)
-		pthread_mutex_lock(&buckets[i].lock);
-}
-
-void shca_registry_after_fork(void)
-{
-	for (int i = BUCKETS - 1; i >= 0; i--)
-		pthread_mutex_unlock(&buckets[i].lock);
+	shca_mutex_lock(&bucket->lock);
+	shca_chain_remove(&bucket->cqs, &served->bucket_link);
+	shca_mutex_unlock(&bucket->lock);
 }

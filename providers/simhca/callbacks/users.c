@@ -10,7 +10,7 @@
 static _Thread_local struct shca_thread self;
 
 /* Protects waits_for of all threads. */
-static pthread_mutex_t waits_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct shca_mutex waits_lock;
 
 int shca_users_init(struct shca_users *users)
 {
@@ -23,7 +23,7 @@ int shca_users_init(struct shca_users *users)
 		pthread_mutex_destroy(&users->lock);
 		return err;
 	}
-	users->process = shca_process;
+	users->process = shca_process();
 	LIST_INIT(&users->runs);
 	atomic_init(&users->closing, false);
 	return 0;
@@ -37,7 +37,7 @@ void shca_users_destroy(struct shca_users *users)
 
 void shca_users_adopt(struct shca_users *users)
 {
-	if (users->process != shca_process)
+	if (users->process != shca_process())
 		shca_users_init(users);
 }
 
@@ -48,7 +48,7 @@ bool shca_users_enter(struct shca_served *served, struct shca_run *run)
 
 	run->cq = served;
 	run->thread = &self;
-	run->process = shca_process;
+	run->process = shca_process();
 	pthread_mutex_lock(&users->lock);
 	if (!atomic_load_explicit(&users->closing, memory_order_relaxed)) {
 		LIST_INSERT_HEAD(&users->runs, run, link);
@@ -63,7 +63,7 @@ void shca_users_exit(struct shca_run *run)
 	struct shca_users *users = &run->cq->users;
 
 	/* A callback has forked, and this is the child. */
-	if (run->process != shca_process)
+	if (run->process != shca_process())
 		return;
 	pthread_mutex_lock(&users->lock);
 	LIST_REMOVE(run, link);
@@ -110,11 +110,11 @@ int shca_users_wait(struct shca_served *served)
 	struct shca_users *users = &served->users;
 	bool circle;
 
-	pthread_mutex_lock(&waits_lock);
+	shca_mutex_lock(&waits_lock);
 	circle = waits_for_us(served);
 	if (!circle)
 		self.waits_for = served;
-	pthread_mutex_unlock(&waits_lock);
+	shca_mutex_unlock(&waits_lock);
 	if (circle)
 		return EDEADLK;
 
@@ -123,9 +123,9 @@ int shca_users_wait(struct shca_served *served)
 		pthread_cond_wait(&users->none, &users->lock);
 	pthread_mutex_unlock(&users->lock);
 
-	pthread_mutex_lock(&waits_lock);
+	shca_mutex_lock(&waits_lock);
 	self.waits_for = NULL;
-	pthread_mutex_unlock(&waits_lock);
+	shca_mutex_unlock(&waits_lock);
 	return 0;
 }
 
@@ -134,14 +134,4 @@ void shca_users_reopen(struct shca_served *served)
 	pthread_mutex_lock(&served->users.lock);
 	atomic_store_explicit(&served->users.closing, false, memory_order_relaxed);
 	pthread_mutex_unlock(&served->users.lock);
-}
-
-void shca_users_before_fork(void)
-{
-	pthread_mutex_lock(&waits_lock);
-}
-
-void shca_users_after_fork(void)
-{
-	pthread_mutex_unlock(&waits_lock);
 }

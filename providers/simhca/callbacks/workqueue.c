@@ -32,7 +32,7 @@ struct workqueue {
 	pthread_t workers[SHCA_WORKERS];
 };
 
-static pthread_mutex_t workqueue_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct shca_mutex workqueue_lock;
 static struct workqueue *workqueue;
 
 static struct workqueue *to_workqueue(struct shca_turns *turns)
@@ -72,7 +72,7 @@ static void *work(void *arg)
 		pthread_mutex_unlock(&wq->turns.lock);
 		more = shca_served_turn(served, &run);
 		/* A callback has forked, and this is the child. */
-		if (wq->process != shca_process)
+		if (wq->process != shca_process())
 			return NULL;
 		shca_turns_end(served, &run, more);
 		pthread_mutex_lock(&wq->turns.lock);
@@ -168,7 +168,7 @@ static struct workqueue *create(void)
 
 	if (!wq)
 		return shca_null(ENOMEM);
-	wq->process = shca_process;
+	wq->process = shca_process();
 	wq->num_cpus = usable_cpus();
 	shca_turns_init(&wq->turns, on_added);
 	pthread_condattr_init(&attr);
@@ -193,14 +193,15 @@ struct shca_turns *shca_workqueue_get(void)
 {
 	struct workqueue *wq;
 
-	pthread_mutex_lock(&workqueue_lock);
 	/* That of a parent process is still in use by what the parent made. */
-	if (!workqueue || workqueue->process != shca_process)
+	if (shca_mutex_lock(&workqueue_lock))
+		workqueue = NULL;
+	if (!workqueue)
 		workqueue = create();
 	wq = workqueue;
 	if (wq)
 		wq->refs++;
-	pthread_mutex_unlock(&workqueue_lock);
+	shca_mutex_unlock(&workqueue_lock);
 	return wq ? &wq->turns : NULL;
 }
 
@@ -210,21 +211,11 @@ void shca_workqueue_put(struct shca_turns *turns)
 	struct workqueue *wq = to_workqueue(turns);
 	bool last;
 
-	pthread_mutex_lock(&workqueue_lock);
+	shca_mutex_lock(&workqueue_lock);
 	last = !--wq->refs;
 	if (last)
 		workqueue = NULL;
-	pthread_mutex_unlock(&workqueue_lock);
+	shca_mutex_unlock(&workqueue_lock);
 	if (last)
 		stop_and_destroy(wq, true);
-}
-
-void shca_workqueue_before_fork(void)
-{
-	pthread_mutex_lock(&workqueue_lock);
-}
-
-void shca_workqueue_after_fork(void)
-{
-	pthread_mutex_unlock(&workqueue_lock);
 }
