@@ -9,6 +9,7 @@
 #include "device/context.h"
 #include "device/fabric.h"
 #include "device/qp_log.h"
+#include "device/table.h"
 #include "dma/dma.h"
 #include "engine/engine.h"
 #include "ethernet/ethernet.h"
@@ -78,7 +79,7 @@ struct simhca_context *simhca_context_create(struct simhca_device *device,
 	context->engine = engine;
 	context->arg = ctx_arg;
 	context->log_share = simhca_log_share_new();
-	context->doorbell = calloc(SIMHCA_MAX_QP, sizeof(*context->doorbell));
+	context->doorbell = simhca_table_alloc(SIMHCA_MAX_QP * sizeof(*context->doorbell));
 	if (!context->log_share || !context->doorbell || simhca_doorbells_open(context)) {
 		simhca_why(why, errno, "doorbell: %s", strerror(errno));
 		goto fail;
@@ -101,7 +102,7 @@ fail:
 	simhca_context_drop_segments(context);
 	simhca_doorbells_close(context);
 	simhca_log_share_put(context->log_share);
-	free(context->doorbell);
+	simhca_table_free(context->doorbell, SIMHCA_MAX_QP * sizeof(*context->doorbell));
 	free(context);
 	return NULL;
 }
@@ -206,7 +207,7 @@ enum simhca_destroyed simhca_context_destroy(struct simhca_context *context, uin
 	simhca_context_drop_segments(context);
 	simhca_doorbells_close(context);
 	simhca_log_share_put(context->log_share);
-	free(context->doorbell);
+	simhca_table_free(context->doorbell, SIMHCA_MAX_QP * sizeof(*context->doorbell));
 	free(context);
 	return SIMHCA_DESTROYED;
 }

@@ -18,6 +18,7 @@
 #include "simhca.h"
 #include "steps.h"
 #include "stats.h"
+#include "table.h"
 
 /* IB_UVERBS_DEVICE_x, which older headers lack. */
 #define FLUSH_GLOBAL (1ull << 38)
@@ -191,10 +192,10 @@ static int create_memory(struct simhca_device *device, struct simhca_why *why)
 
 static void free_tables(struct simhca_device *device)
 {
-	free(device->keys);
-	free(device->qps);
-	free(device->srqs);
-	free(device->stats);
+	simhca_table_free(device->keys, SIMHCA_MPT_ENTRIES * sizeof(*device->keys));
+	simhca_table_free(device->qps, SIMHCA_QPN_SLOTS * sizeof(*device->qps));
+	simhca_table_free(device->srqs, SIMHCA_SRQN_SLOTS * sizeof(*device->srqs));
+	simhca_table_free(device->stats, SIMHCA_STATS_BLOCKS * sizeof(*device->stats));
 	simhca_gone_free(device->gone);
 	simhca_numbers_free(&device->qpns);
 	simhca_numbers_free(&device->srqns);
@@ -217,14 +218,11 @@ struct simhca_device *simhca_device_create(struct simhca_fabric *fabric,
 	device->next_key_index = 1;
 	device->next_xrcd = 1;
 	simhca_log_share_init(&device->log_share);
-	device->keys = calloc(SIMHCA_MPT_ENTRIES, sizeof(*device->keys));
-	device->qps = calloc(SIMHCA_QPN_SLOTS, sizeof(*device->qps));
-	device->srqs = calloc(SIMHCA_SRQN_SLOTS, sizeof(*device->srqs));
+	device->keys = simhca_table_alloc(SIMHCA_MPT_ENTRIES * sizeof(*device->keys));
+	device->qps = simhca_table_alloc(SIMHCA_QPN_SLOTS * sizeof(*device->qps));
+	device->srqs = simhca_table_alloc(SIMHCA_SRQN_SLOTS * sizeof(*device->srqs));
+	device->stats = simhca_table_alloc(SIMHCA_STATS_BLOCKS * sizeof(*device->stats));
 	device->gone = simhca_gone_create();
-	device->stats = aligned_alloc(_Alignof(struct simhca_stats_block),
-				      SIMHCA_STATS_BLOCKS * sizeof(*device->stats));
-	if (device->stats)
-		memset(device->stats, 0, SIMHCA_STATS_BLOCKS * sizeof(*device->stats));
 	if (!device->keys || !device->qps || !device->srqs || !device->stats || !device->gone ||
 	    !simhca_numbers_init(&device->qpns, SIMHCA_QPN_SLOTS) ||
 	    !simhca_numbers_init(&device->srqns, SIMHCA_SRQN_SLOTS)) {

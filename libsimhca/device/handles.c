@@ -9,6 +9,7 @@
 
 #include "handles.h"
 #include "simhca-abi.h"
+#include "table.h"
 
 int simhca_handle_add(struct simhca_handles *handles, void *object, uint32_t *handle)
 {
@@ -49,15 +50,15 @@ void simhca_handle_remove(struct simhca_handles *handles, uint32_t handle)
 bool simhca_numbers_init(struct simhca_numbers *numbers, uint32_t slots)
 {
 	numbers->slots = slots;
-	numbers->generation = calloc(slots, sizeof(*numbers->generation));
-	numbers->in_use = calloc(slots, sizeof(*numbers->in_use));
+	numbers->generation = simhca_table_alloc(slots * sizeof(*numbers->generation));
+	numbers->in_use = simhca_table_alloc(slots * sizeof(*numbers->in_use));
 	return numbers->generation && numbers->in_use;
 }
 
 void simhca_numbers_free(struct simhca_numbers *numbers)
 {
-	free(numbers->generation);
-	free(numbers->in_use);
+	simhca_table_free(numbers->generation, numbers->slots * sizeof(*numbers->generation));
+	simhca_table_free(numbers->in_use, numbers->slots * sizeof(*numbers->in_use));
 }
 
 uint32_t simhca_number_alloc(struct simhca_numbers *numbers)
