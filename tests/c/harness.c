@@ -210,8 +210,12 @@ struct world *world_new(const struct world_config *config)
 	};
 	struct simhca_engine_config engine = { 0 };
 
-	/* The tables of a device are mapped, not kept: fork() would copy what was ever touched. */
+	/*
+	 * Large buffers are mapped, not kept: fork() would copy what was ever touched. The small
+	 * ones are: a heap that shrinks and grows with each packet has new pages each time.
+	 */
 	mallopt(M_MMAP_THRESHOLD, 1 << 16);
+	mallopt(M_TRIM_THRESHOLD, 8 << 20);
 	assert_non_null(world);
 	pthread_mutex_init(&world->log_lock, NULL);
 	atomic_init(&world->now, 1000 * SEC);

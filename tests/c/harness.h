@@ -326,8 +326,9 @@ struct options {
 	uint32_t access;    /* remote rights granted on the QP */
 	uint32_t mr_access; /* of each side's buffer */
 	uint64_t buffer;    /* bytes of each side's buffer */
-	uint32_t path_mtu;  /* enum ibv_mtu */
-	uint32_t psn;	    /* sq_psn of one side and rq_psn of the other */
+	uint8_t *memory; /* the buffer itself, and that of a pair's b behind it; NULL: fresh ones */
+	uint32_t path_mtu; /* enum ibv_mtu */
+	uint32_t psn;	   /* sq_psn of one side and rq_psn of the other */
 	uint32_t qkey;
 	uint8_t timeout, retry_cnt, rnr_retry, min_rnr_timer;
 	uint8_t max_rd_atomic, max_dest_rd_atomic;

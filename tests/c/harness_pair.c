@@ -12,7 +12,11 @@ void side_make(struct side *side, struct client *client, const struct options *o
 	side->recv_cq = cq_new(client, options->cqe);
 	side->srq = srq;
 	side->qp = qp_new(client, options, side->send_cq, side->recv_cq, srq);
-	side->mr = mr_new(client, options->buffer, options->mr_access);
+	if (options->memory)
+		side->mr = mr_over(client, client->pd, options->memory, options->buffer,
+				   (uintptr_t)options->memory, options->mr_access);
+	else
+		side->mr = mr_new(client, options->buffer, options->mr_access);
 }
 
 struct side *side_new(struct client *client, const struct options *options)
@@ -28,11 +32,14 @@ struct pair *pair_unconnected(struct world *world, const struct options *options
 	struct pair *pair = world_alloc(world, sizeof(*pair));
 	unsigned int other = options->same_device || options->same_context ? 0 : 1;
 	struct client *client = client_new_on(world, 0, 0);
+	struct options second = *options;
 
+	if (second.memory)
+		second.memory += second.buffer;
 	side_make(&pair->a, client, options, NULL);
 	if (!options->same_context)
 		client = client_new_on(world, other, 1);
-	side_make(&pair->b, client, options,
+	side_make(&pair->b, client, &second,
 		  options->srq_wr ? srq_new(client, options->srq_wr, 4, 0) : NULL);
 	pair->a.peer = &pair->b;
 	pair->b.peer = &pair->a;

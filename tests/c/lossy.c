@@ -46,10 +46,11 @@ static bool happens(unsigned int per_mille)
 
 static void put(const struct envelope *original, uint64_t due)
 {
+	size_t size = offsetof(struct envelope, data) + original->packet.length;
 	struct envelope *copy = malloc(sizeof(*copy)), **link = &net.queue;
 
 	assert_non_null(copy);
-	*copy = *original;
+	memcpy(copy, original, size);
 	copy->due = due;
 	copy->next = NULL;
 	copy->kept = false;

@@ -106,7 +106,7 @@ static uint64_t shared_bytes_of_ours(void)
  */
 static void pages_of_a_file_do_not_stay_ours(void **state)
 {
-	const uint64_t length = 400ull << 20, step = 1 << 20;
+	const uint64_t length = 200ull << 20, step = 1 << 20;
 	struct options options = default_options(IBV_QPT_RC);
 	uint64_t before;
 	struct pair *pair;

@@ -390,7 +390,7 @@ static void rounds_of_faults(void **state, bool all)
 	options.access = ALL_ACCESS;
 	pair = pair_new(paging->world, &options);
 	simhca_context_counts(pair->a.client->context, &before);
-	for (int i = 0; i < (rounds ? atoi(rounds) : 1000); i++)
+	for (int i = 0; i < (rounds ? atoi(rounds) : 500); i++)
 		round_of_faults(pair, at, all, &seed);
 	simhca_context_counts(pair->a.client->context, &after);
 	assert_memory_equal(&before, &after, sizeof(before));

@@ -202,7 +202,8 @@ static void queues_come_and_go(void **state)
 		assert_int_equal(atomic_load(&cq->ring[0].seq), 0);
 		assert_int_equal(atomic_load(&cq->ring[cq->entries - 1].seq), 0);
 		assert_int_equal(atomic_load(&qp->state->sq_pi), 0);
-		memset(cq->ring, 0xff, cq->entries * sizeof(*cq->ring));
+		memset(&cq->ring[0], 0xff, sizeof(*cq->ring));
+		memset(&cq->ring[cq->entries - 1], 0xff, sizeof(*cq->ring));
 		memset(cq->state, 0xff, sizeof(*cq->state));
 		memset(qp->state, 0xff, sizeof(*qp->state));
 		assert_int_equal(0, simhca_destroy_qp(client->context, qp->handle, NULL));

@@ -246,6 +246,9 @@ static void objects_come_and_go_beside_traffic(void **state)
 	ping_stop(ping[1]);
 }
 
+/* For two sides at a time, so that not each pair has fresh pages. */
+static uint8_t buffers[2][2 << 20];
+
 /* QPs with transfers under way, time-outs running and retries due are destroyed at any moment. */
 static void qps_are_destroyed_while_they_work(void **state)
 {
@@ -259,6 +262,7 @@ static void qps_are_destroyed_while_they_work(void **state)
 		options.min_rnr_timer = 1; /* 10 us: its timer fires all the time */
 		options.timeout = 1;
 		options.buffer = 1 << 20;
+		options.memory = buffers[0];
 		pair = pair_new(*state, &options);
 		for (uint64_t id = 0; id < 4; id++) {
 			rdma_write(&pair->a, id, 0, 1 << 20, 0);
@@ -290,7 +294,8 @@ static void contexts_go_while_they_work(void **state)
 
 		options.min_rnr_timer = 1;
 		options.timeout = 1;
-		options.buffer = 2 << 20;
+		options.buffer = sizeof(buffers[0]);
+		options.memory = buffers[0];
 		pair = pair_new(*state, &options);
 		for (uint64_t id = 0; id < 6; id++) {
 			rdma_write(&pair->a, id, 0, 1 << 20, 1 << 20);
@@ -316,8 +321,10 @@ static void deregistration_ends_all_access(void **state)
 		struct mr *mr;
 
 		options.buffer = 1 << 20;
+		options.memory = buffers[0];
 		pair = pair_new(*state, &options);
-		mr = mr_new(pair->b.client, 1 << 20, ALL_ACCESS);
+		mr = mr_over(pair->b.client, pair->b.client->pd, buffers[1], 1 << 20,
+			     (uintptr_t)buffers[1], ALL_ACCESS);
 		memset(pair->a.mr->addr, 1, 1 << 20);
 		for (uint64_t id = 0; id < 20; id++)
 			post(&pair->a, .id = id, .opcode = SIMHCA_WR_RDMA_WRITE,

@@ -5,6 +5,8 @@ A test makes Sides (a context with its own PD, CQs, region and QP), connects two
 with post_send() through either interface, and looks at completions, memory and events.
 """
 import contextlib
+import ctypes
+import mmap
 import os
 import random
 import re
@@ -31,6 +33,7 @@ TIMEOUT = 10  # seconds that a poll may take
 PORT = 1
 PAGE = os.sysconf('SC_PAGESIZE')
 HUGE_PAGE = 2 << 20
+LARGE = 8 * HUGE_PAGE  # such a mapping has huge pages where the kernel gives them
 GRH_BYTES = 40
 MAX_MSG = 1 << 30
 QKEY = 0x11111111
@@ -50,6 +53,8 @@ WRITE_IMM = e.IBV_WR_RDMA_WRITE_WITH_IMM
 READ = e.IBV_WR_RDMA_READ
 CMP_SWP = e.IBV_WR_ATOMIC_CMP_AND_SWP
 FETCH_ADD = e.IBV_WR_ATOMIC_FETCH_AND_ADD
+libc = ctypes.CDLL(None)
+
 APIS = ('post_send', 'wr')
 
 SUCCESS = e.IBV_WC_SUCCESS
@@ -311,6 +316,9 @@ class Memory:
         self.length = max(length, 1)
         prot = mem_alloc.PROT_READ_ | mem_alloc.PROT_WRITE_ if prot is None else prot
         self.addr = mem_alloc.mmap(addr=a_place(self.length), length=self.length, prot=prot, fd=-1)
+        if length >= LARGE:
+            libc.madvise(ctypes.c_void_p(self.addr), ctypes.c_size_t(self.length),
+                         mmap.MADV_HUGEPAGE)
 
     def write(self, data, offset=0):
         mem_alloc.write(self.addr, data, len(data), offset)
