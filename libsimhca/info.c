@@ -7,7 +7,6 @@
 #include "simhca.h"
 #include "transport/attach.h"
 #include "transport/qp.h"
-#include "transport/words.h"
 
 static void *next_object(const struct simhca_context *context, enum simhca_object_type type,
 			 uint32_t *handle)
@@ -21,16 +20,17 @@ static void *next_object(const struct simhca_context *context, enum simhca_objec
 }
 
 /* What a client has posted and nobody has taken; it may say anything. */
-static uint32_t queued(const _Atomic uint32_t *pi, uint32_t ci, uint32_t most)
+static uint32_t queued(uint32_t pi, uint32_t ci, uint32_t most)
 {
-	uint32_t count = atomic_load_explicit(pi, memory_order_relaxed) - ci;
+	uint32_t count = pi - ci;
 
 	return count < most ? count : most;
 }
 
 static uint32_t queued_to(const struct simhca_srq_view *queue, uint32_t most)
 {
-	return queued(&queue->mem->pi, simhca_srq_ci(atomic_load(&queue->mem->head)), most);
+	return queued(atomic_load(&queue->mem->pi), simhca_srq_ci(atomic_load(&queue->mem->head)),
+		      most);
 }
 
 /* Whether another handle of this XRC_RECV QP is the one that shows it: the oldest. */
@@ -52,19 +52,17 @@ static void progress(const struct simhca_qp *qp, struct simhca_qp_info *info)
 	const struct simhca_qp_mem *mem = qp->mem;
 	struct simhca_requester req;
 	struct simhca_responder resp;
-	uint32_t generation;
 
 	if (!qp->context || !mem)
 		return;
-	generation = atomic_load_explicit(&mem->req_turn.generation, memory_order_acquire);
-	simhca_words_get(&req, &mem->req[generation & 1], sizeof(req));
-	info->sends = queued(&mem->sq_pi, req.oldest, qp->sq_entries);
+	simhca_progress_show_requester(mem, &req);
+	info->sends = queued(simhca_progress_sq_pi(mem), req.oldest, qp->sq_entries);
 	info->wait = req.wait;
-	generation = atomic_load_explicit(&mem->resp_turn.generation, memory_order_acquire);
-	simhca_words_get(&resp, &mem->resp[generation & 1], sizeof(resp));
+	simhca_progress_show_responder(mem, &resp);
 	info->handled = resp.msn;
-	info->recvs = qp->rq_view.mem ? queued_to(&qp->rq_view, qp->rq_entries)
-				      : queued(&mem->rq_pi, resp.rq_ci, qp->rq_entries);
+	info->recvs = qp->rq_view.mem
+			      ? queued_to(&qp->rq_view, qp->rq_entries)
+			      : queued(simhca_progress_rq_pi(mem), resp.rq_ci, qp->rq_entries);
 }
 
 bool simhca_next_qp(const struct simhca_context *context, uint32_t *handle,
@@ -126,7 +124,7 @@ bool simhca_context_posted(const struct simhca_context *context, uint32_t qpn, u
 
 	if (!qp || qp->qpn != qpn || qp->context != context)
 		return false;
-	*posted = atomic_load_explicit(simhca_posted_receives(qp), memory_order_relaxed);
+	*posted = simhca_posted_receives(qp);
 	return true;
 }
 

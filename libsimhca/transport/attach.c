@@ -11,6 +11,7 @@
 #include "dma/dma.h"
 #include "engine/engine.h"
 #include "link.h"
+#include "progress.h"
 #include "qp.h"
 #include "simhca.h"
 #include "srq.h"
@@ -339,8 +340,8 @@ void simhca_caller_usage(const struct simhca_qp *qp, struct simhca_usage_sum *su
 static bool is_for_callers(const struct simhca_qp *qp)
 {
 	const struct simhca_send_wqe *wqe =
-		(const void *)(qp->sq +
-			       (size_t)(qp->req.oldest & (qp->sq_entries - 1)) * qp->sq_stride);
+		(const void *)(qp->sq + (size_t)simhca_ring_slot(qp->req.oldest, qp->sq_entries) *
+						qp->sq_stride);
 
 	switch (wqe->opcode) {
 	case SIMHCA_WR_SEND:
@@ -368,14 +369,15 @@ bool simhca_caller_leave(struct simhca_qp *qp)
 {
 	struct simhca_caller *mem = qp->caller.steps.mem;
 	uint64_t carried;
+	uint32_t posted;
 
 	if (!mem || !atomic_load_explicit(&mem->wants, memory_order_relaxed))
 		return false;
 	atomic_store_explicit(&mem->wants, 0, memory_order_relaxed);
 	carried = atomic_load_explicit(&mem->messages, memory_order_relaxed);
 	if (qp->req.wait != SIMHCA_WAIT_NOTHING || !atomic_load(&qp->qpc->callers) ||
-	    atomic_load_explicit(&qp->mem->sq_pi, memory_order_relaxed) == qp->req.oldest ||
-	    !is_for_callers(qp) || !is_worth_it(&qp->caller.leaving, carried))
+	    !simhca_progress_sends(qp->mem, qp->req.oldest, 0, qp->sq_entries, &posted) ||
+	    !posted || !is_for_callers(qp) || !is_worth_it(&qp->caller.leaving, carried))
 		return false;
 	atomic_store_explicit(&mem->left, 1, memory_order_relaxed);
 	atomic_store(&qp->caller.leaving.until, simhca_engine_arm_timer(&qp->task, LEFT_NS));

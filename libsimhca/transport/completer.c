@@ -83,7 +83,7 @@ static void count(struct simhca_qp *qp, uint32_t index, const struct simhca_send
 		simhca_usage_end(usage, simhca_engine_now(qp->context->engine));
 }
 
-void simhca_complete_send(struct simhca_worker *worker, struct simhca_qp *qp,
+bool simhca_complete_send(struct simhca_worker *worker, struct simhca_qp *qp,
 			  enum simhca_wc_status status, enum simhca_reason reason)
 {
 	const struct simhca_send *send = worker->send;
@@ -95,10 +95,10 @@ void simhca_complete_send(struct simhca_worker *worker, struct simhca_qp *qp,
 	if (__builtin_expect(qp->fetching, 0)) {
 		forget_oldest(qp, status);
 		qp->source->fetch->complete(qp, status, reason);
-		return;
+		return true;
 	}
 	if (!simhca_flight_load(worker, qp, 0))
-		return;
+		return false;
 	cqe = (struct simhca_cqe){
 		.wr_id = send->wqe.wr_id,
 		.qpn = qp->qpn,
@@ -124,6 +124,7 @@ void simhca_complete_send(struct simhca_worker *worker, struct simhca_qp *qp,
 		/* Unreliable senders stop only their SQ (IBTA vol. 1, 10.3.1.6). */
 		simhca_qp_fail(qp, simhca_is_reliable(qp->type) ? SIMHCA_QPS_ERR : SIMHCA_QPS_SQE);
 	}
+	return true;
 }
 
 void simhca_go_back(struct simhca_qp *qp)
@@ -134,27 +135,33 @@ void simhca_go_back(struct simhca_qp *qp)
 void simhca_acknowledge(struct simhca_worker *worker, struct simhca_qp *qp, uint32_t psn)
 {
 	struct simhca_requester *req = &qp->req;
+	uint32_t psns = simhca_psn_distance(req->psn_una, psn);
 
-	if (simhca_psn_cmp(psn, req->psn_una) <= 0)
+	if (!psns)
 		return;
 	simhca_own_done(qp, SIMHCA_REQUESTER_READ);
 	if (qp->link->acknowledged)
 		qp->link->acknowledged(qp, psn);
-	req->psn_una = psn;
-	if (simhca_psn_cmp(req->psn_send, psn) < 0)
+	if (simhca_psn_distance(req->psn_una, req->psn_send) < psns)
 		req->psn_send = psn;
+	/* A response may bring more than was asked for. */
+	if (simhca_psn_distance(req->psn_una, req->psn_sent) < psns)
+		req->psn_sent = psn;
+	req->psn_una = psn;
 	req->went_back = false;
 	req->retries = qp->qpc->retry_cnt;
 	req->rnr_retries = qp->qpc->rnr_retry;
 	req->why = SIMHCA_REASON_NO_RESPONSE;
 	if (req->wait == SIMHCA_WAIT_ANSWER)
 		req->wait = SIMHCA_WAIT_NOTHING;
-	while (req->count && simhca_psn_cmp(simhca_flight(qp, 0)->last, psn) < 0) {
+	while (req->count && simhca_flight_psns(simhca_flight(qp, 0)) <=
+				     simhca_psn_distance(simhca_flight(qp, 0)->first, psn)) {
 		if (simhca_flight(qp, 0)->opcode == SIMHCA_WR_RDMA_READ_WITH_INV) {
 			req->answered = true; /* completes once the key is invalid */
 			return;
 		}
-		simhca_complete_send(worker, qp, SIMHCA_WC_SUCCESS, SIMHCA_REASON_NONE);
+		if (!simhca_complete_send(worker, qp, SIMHCA_WC_SUCCESS, SIMHCA_REASON_NONE))
+			return;
 	}
 }
 
@@ -184,17 +191,19 @@ static void lost(struct simhca_worker *worker, struct simhca_qp *qp, enum simhca
 static bool acknowledge_before(struct simhca_worker *worker, struct simhca_qp *qp, uint32_t psn)
 {
 	struct simhca_requester *req = &qp->req;
-	uint32_t until = psn;
+	uint32_t oldest = simhca_flight(qp, 0)->first, until = psn;
 
 	for (uint32_t i = 0; i < req->count; i++) {
 		const struct simhca_flight *flight = simhca_flight(qp, i);
 
-		if (simhca_psn_cmp(flight->first, psn) >= 0)
+		if (simhca_psn_distance(oldest, flight->first) >= simhca_psn_distance(oldest, psn))
 			break;
 		if (!simhca_is_read_like(flight->opcode))
 			continue;
-		until = simhca_psn_cmp(flight->first, req->psn_una) > 0 ? flight->first
-									: req->psn_una;
+		until = simhca_psn_distance(oldest, flight->first) >
+					simhca_psn_distance(oldest, req->psn_una)
+				? flight->first
+				: req->psn_una;
 		break;
 	}
 	simhca_acknowledge(worker, qp, until);
@@ -277,7 +286,9 @@ static struct simhca_handover response(struct simhca_worker *worker, struct simh
 		simhca_acknowledge(worker, qp, simhca_psn_add(packet->psn, 1));
 		return accepted;
 	}
-	offset = (uint64_t)simhca_psn_cmp(packet->psn, flight->first) * simhca_qp_mtu(qp);
+	if (!simhca_gate_offset(flight, packet->psn, worker->send->length, simhca_qp_mtu(qp),
+				&offset))
+		return accepted;
 	left = worker->send->length - offset;
 	/* A response that is not what was asked for is none. */
 	if (packet->length > left ||
@@ -349,8 +360,8 @@ struct simhca_handover simhca_completer_run(struct simhca_worker *worker, struct
 			req->why = packet->reason;
 	}
 	/* Late, or an answer to nothing. */
-	if (!req->count || simhca_psn_cmp(packet->psn, req->psn_una) < 0 ||
-	    simhca_psn_cmp(packet->psn, req->psn_sent) >= 0)
+	if (!req->count || simhca_psn_distance(req->psn_una, packet->psn) >=
+				   simhca_psn_distance(req->psn_una, req->psn_sent))
 		return accepted;
 	if (packet->op != SIMHCA_PKT_ACK)
 		return response(worker, qp, packet);

@@ -16,8 +16,11 @@ void simhca_acknowledge(struct simhca_worker *worker, struct simhca_qp *qp, uint
 /* All that is not acknowledged is sent again. */
 void simhca_go_back(struct simhca_qp *qp);
 
-/* Retires the oldest message under way with this status. Under req_lock. */
-void simhca_complete_send(struct simhca_worker *worker, struct simhca_qp *qp,
+/*
+ * Retires the oldest message under way with this status. Under req_lock. False: its WQE has become
+ * another one; it stays under way, and the QP has failed.
+ */
+bool simhca_complete_send(struct simhca_worker *worker, struct simhca_qp *qp,
 			  enum simhca_wc_status status, enum simhca_reason reason);
 
 #endif

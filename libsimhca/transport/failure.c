@@ -85,8 +85,7 @@ static void find_empty(const struct simhca_qp *qp, struct simhca_failure *failur
 		return;
 	failure->empty.context = peer->context->id;
 	failure->empty.srqn = peer->srq ? peer->srq->srqn : 0;
-	failure->empty.posted =
-		atomic_load_explicit(simhca_posted_receives(peer), memory_order_relaxed);
+	failure->empty.posted = simhca_posted_receives(peer);
 }
 
 static bool has_remote_memory(uint32_t opcode)

@@ -11,6 +11,7 @@
 #include "failure.h"
 #include "flush.h"
 #include "paging/fault.h"
+#include "progress.h"
 #include "qp.h"
 #include "simhca.h"
 #include "turn.h"
@@ -55,17 +56,19 @@ static void forget_messages(struct simhca_qp *qp)
 /* How many there were; so do the others. */
 static uint32_t flush_sq(struct simhca_qp *qp)
 {
-	uint32_t ci = qp->req.oldest, pi = atomic_load(&qp->mem->sq_pi), first = ci;
+	uint32_t ci = qp->req.oldest, first = ci, posted;
 
 	forget_messages(qp);
 	simhca_drop_fetches(qp, true);
 	simhca_engine_cancel_timer(&qp->task);
-	if (pi - ci > qp->sq_entries)
-		pi = ci; /* nonsense: nothing that could be named */
-	for (; ci != pi; ci++) {
+	/* The QP's state is set before the index is looked at, as with receives below. */
+	atomic_thread_fence(memory_order_seq_cst);
+	if (!simhca_progress_sends(qp->mem, ci, 0, qp->sq_entries, &posted))
+		posted = 0; /* nothing that could be named */
+	for (; ci != first + posted; ci++) {
 		struct simhca_send_wqe wqe;
 
-		memcpy(&wqe, qp->sq + (size_t)(ci & (qp->sq_entries - 1)) * qp->sq_stride,
+		memcpy(&wqe, qp->sq + (size_t)simhca_ring_slot(ci, qp->sq_entries) * qp->sq_stride,
 		       sizeof(wqe));
 		simhca_count_send(qp, wqe.opcode, false, 0);
 		qp->req.oldest = ci + 1;

@@ -5,6 +5,7 @@
 #include "link.h"
 #include "memory/key.h"
 #include "own_memory.h"
+#include "progress.h"
 #include "simhca.h"
 #include "wqe.h"
 
@@ -67,16 +68,19 @@ bool simhca_own_comes(const struct simhca_qp *qp)
 
 void simhca_own_look_ahead(struct simhca_worker *worker, struct simhca_qp *qp)
 {
-	uint32_t pi = atomic_load_explicit(&qp->mem->sq_pi, memory_order_acquire);
-	uint32_t stopped = qp->req.oldest + simhca_flight_at(qp, qp->req.psn_send);
+	uint32_t stopped = qp->req.oldest + simhca_flight_at(qp, qp->req.psn_send), posted;
 	bool was_response = qp->req.fault == SIMHCA_REQUESTER_WRITE;
 
-	if (pi - stopped > qp->sq_entries || qp->fetching ||
-	    simhca_fault_raised(&qp->faults,
-				was_response ? SIMHCA_REQUESTER_READ : SIMHCA_REQUESTER_WRITE))
+	if (qp->fetching || simhca_fault_raised(&qp->faults, was_response ? SIMHCA_REQUESTER_READ
+									  : SIMHCA_REQUESTER_WRITE))
 		return;
+	if (!simhca_progress_sends(qp->mem, qp->req.oldest, qp->req.count, qp->sq_entries,
+				   &posted)) {
+		simhca_qp_corrupt(qp);
+		return;
+	}
 	simhca_guard_widen(&worker->guard);
-	for (uint32_t index = stopped + 1; index != pi; index++) {
+	for (uint32_t index = stopped + 1; index != qp->req.oldest + posted; index++) {
 		struct simhca_key_use use = {
 			.worker = worker, .device = qp->device, .pd = qp->qpc->pd, .qpn = qp->qpn
 		};

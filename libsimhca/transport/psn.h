@@ -21,6 +21,12 @@ static inline int32_t simhca_psn_cmp(uint32_t a, uint32_t b)
 	return (int32_t)((a - b) << 8) >> 8;
 }
 
+/* How far it is from one PSN on to another, 0 to SIMHCA_PSN_MASK. */
+static inline uint32_t simhca_psn_distance(uint32_t from, uint32_t to)
+{
+	return (to - from) & SIMHCA_PSN_MASK;
+}
+
 /* PSNs that a message of this many bytes takes; an empty one takes one. mtu is a power of two. */
 static inline uint32_t simhca_psn_count(uint64_t bytes, uint32_t mtu)
 {

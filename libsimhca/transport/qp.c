@@ -16,6 +16,7 @@
 #include "mcast.h"
 #include "memory/mw.h"
 #include "paging/fault.h"
+#include "progress.h"
 #include "qp.h"
 #include "requester.h"
 #include "simhca.h"
@@ -215,13 +216,11 @@ void simhca_qp_clear(struct simhca_qp *qp)
 	qp->judged = (struct simhca_judged){ 0 };
 	if (qp->cast)
 		memset(qp->cast, 0, qp->link->cast_bytes);
-	atomic_store(&qp->mem->sq_pi, 0);
-	atomic_store(&qp->mem->rq_pi, 0);
+	simhca_progress_clear(qp->mem);
 	if (qp->type == SIMHCA_QPT_UD)
 		simhca_left_reset(&qp->left);
 	if (qp->rq_view.mem)
 		memset(qp->rq_view.mem, 0, sizeof(*qp->rq_view.mem));
-	memset(qp->mem->answered, 0, sizeof(qp->mem->answered));
 	qp->drained_event_due = false;
 	qp->last_wqe_event_due = qp->srq || qp->type == SIMHCA_QPT_XRC_RECV;
 }
@@ -627,7 +626,7 @@ bool simhca_qp_has_sends(struct simhca_context *context, uint32_t handle)
 		return false;
 	if (simhca_qp_begin(qp)) {
 		has = simhca_qp_state(qp) == SIMHCA_QPS_RTS && qp->req.wait != SIMHCA_WAIT_FAULT &&
-		      atomic_load(&qp->mem->sq_pi) != qp->req.oldest;
+		      simhca_progress_sq_pi(qp->mem) != qp->req.oldest;
 		simhca_qp_end(qp);
 	}
 	/* Should the doorbell be missing, as that of a program that was stopped before it. */

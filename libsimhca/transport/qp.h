@@ -11,6 +11,7 @@
 #include "inject/inject.h"
 #include "link.h"
 #include "paging/fault.h"
+#include "progress.h"
 #include "srq.h"
 #include "recv_source.h"
 #include "requester.h"
@@ -172,11 +173,13 @@ static inline const struct simhca_srq_view *simhca_claimed_from(const struct sim
 }
 
 /* How many receives were posted to where its own come from, by the client's count. */
-static inline _Atomic uint32_t *simhca_posted_receives(const struct simhca_qp *qp)
+static inline uint32_t simhca_posted_receives(const struct simhca_qp *qp)
 {
-	if (qp->srq)
-		return &qp->srq->view.mem->pi;
-	return qp->rq_view.mem ? &qp->rq_view.mem->pi : &qp->mem->rq_pi;
+	const struct simhca_srq_view *queue = simhca_claimed_from(qp);
+
+	/* relaxed: it is for who looks later. */
+	return queue->mem ? atomic_load_explicit(&queue->mem->pi, memory_order_relaxed)
+			  : simhca_progress_rq_pi(qp->mem);
 }
 
 /* Reliable services: every request is answered, and a NAK ends the connection. */

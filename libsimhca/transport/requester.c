@@ -17,12 +17,11 @@
 #include "memory/key.h"
 #include "own_memory.h"
 #include "packet.h"
-#include "psn.h"
+#include "progress.h"
 #include "qp.h"
 #include "requester.h"
 #include "silence.h"
 #include "simhca.h"
-#include "store.h"
 #include "wqe.h"
 
 /* A turn ends after so many packets or bytes, so that QPs share an engine fairly. */
@@ -56,10 +55,7 @@ bool simhca_flight_load(struct simhca_worker *worker, struct simhca_qp *qp, uint
 	} else if (read_wqe(worker, qp, index) != SIMHCA_REASON_NONE) {
 		goto changed;
 	}
-	if (send->wqe.opcode == flight->opcode &&
-	    (simhca_is_local_op(flight->opcode) ||
-	     simhca_psn_add(flight->first, simhca_psn_count(send->length, simhca_qp_mtu(qp)) - 1) ==
-		     flight->last))
+	if (simhca_gate_message(flight, send->wqe.opcode, send->length, simhca_qp_mtu(qp)))
 		return true;
 changed:
 	worker->send_of = NULL;
@@ -83,17 +79,10 @@ static void put_in_flight(struct simhca_worker *worker, struct simhca_qp *qp)
 		req->psn_next = simhca_psn_add(req->psn_next,
 					       simhca_psn_count(send->length, simhca_qp_mtu(qp)));
 	flight->last = simhca_psn_add(req->psn_next, SIMHCA_PSN_MASK);
-	simhca_store();
-	/* It says nothing before `count` is committed. */
-	atomic_store_explicit(&qp->mem->flight[flight - qp->flight],
-			      (uint64_t)flight->opcode << SIMHCA_FLIGHT_OPCODE_SHIFT |
-				      (uint64_t)flight->last << SIMHCA_FLIGHT_LAST_SHIFT |
-				      flight->first,
-			      memory_order_relaxed);
+	simhca_progress_put_flight(qp->mem, index, flight);
 	req->reads += simhca_is_read_like(flight->opcode);
-	/* What changes keys changes them between other messages; a fetch is like these. */
-	req->alone = qp->fetching || simhca_is_local_op(flight->opcode) ||
-		     flight->opcode == SIMHCA_WR_RDMA_READ_WITH_INV;
+	/* A fetch has the QP to itself. */
+	req->alone = qp->fetching || simhca_is_last_to_start(flight->opcode);
 	req->revoked = false;
 }
 
@@ -139,11 +128,10 @@ static enum simhca_reason check_invalidation(const struct simhca_qp *qp,
 static bool start_message(struct simhca_worker *worker, struct simhca_qp *qp)
 {
 	struct simhca_requester *req = &qp->req;
-	/* acquire: pairs with the client's release after it wrote the WQE. */
-	uint32_t pi = atomic_load_explicit(&qp->mem->sq_pi, memory_order_acquire);
 	const struct simhca_send_wqe *wqe = &worker->send->wqe;
 	enum simhca_wc_status status;
 	enum simhca_reason reason;
+	uint32_t posted;
 
 	if (req->count && (req->alone || req->count == SIMHCA_MAX_FLIGHTS ||
 			   simhca_qp_state(qp) == SIMHCA_QPS_SQD))
@@ -162,12 +150,12 @@ static bool start_message(struct simhca_worker *worker, struct simhca_qp *qp)
 			return true;
 		}
 	}
-	if (pi - req->oldest == req->count)
-		return false;
-	if (pi - req->oldest > qp->sq_entries || pi - req->oldest < req->count) {
+	if (!simhca_progress_sends(qp->mem, req->oldest, req->count, qp->sq_entries, &posted)) {
 		simhca_qp_corrupt(qp);
 		return false;
 	}
+	if (posted == req->count)
+		return false;
 	reason = read_wqe(worker, qp, req->oldest + req->count);
 	status = simhca_wqe_status(reason);
 	if (reason == SIMHCA_REASON_NONE) {
@@ -270,7 +258,7 @@ static bool wants_ack(const struct simhca_qp *qp, const struct simhca_packet *pa
 		return true;
 	after = simhca_psn_add(packet->psn, psns_of(qp, packet));
 	return packet->psn / quarter != after / quarter ||
-	       (uint32_t)simhca_psn_cmp(after, qp->req.psn_una) >= window;
+	       simhca_psn_distance(qp->req.psn_una, after) >= window;
 }
 
 /* PSNs that a READ request asks for at most: a power of two, and no more than the window. */
@@ -308,7 +296,7 @@ static uint64_t read_length(const struct simhca_qp *qp, uint64_t offset, uint64_
 /* PSNs that are sent, and not acknowledged. */
 static uint32_t in_flight(const struct simhca_qp *qp)
 {
-	return (uint32_t)simhca_psn_cmp(qp->req.psn_send, qp->req.psn_una);
+	return simhca_psn_distance(qp->req.psn_una, qp->req.psn_send);
 }
 
 /* Bytes of payload that the next packet has at most. */
@@ -461,13 +449,7 @@ static bool may_send(struct simhca_qp *qp)
 
 uint32_t simhca_flight_at(struct simhca_qp *qp, uint32_t psn)
 {
-	const struct simhca_requester *req = &qp->req;
-	uint32_t younger = 0;
-
-	while (younger + 1 < req->count &&
-	       simhca_psn_cmp(simhca_flight(qp, younger)->last, psn) < 0)
-		younger++;
-	return younger;
+	return simhca_gate_find(&qp->req, qp->flight, psn);
 }
 
 /* Everything is sent, or as much as may be under way. */
@@ -503,8 +485,11 @@ static enum simhca_next send_packet(struct simhca_worker *worker, struct simhca_
 
 	if (!simhca_flight_load(worker, qp, younger))
 		return SIMHCA_NEXT_WAIT;
-	offset = (uint64_t)simhca_psn_cmp(psn, simhca_flight(qp, younger)->first) *
-		 simhca_qp_mtu(qp);
+	if (!simhca_gate_offset(simhca_flight(qp, younger), psn, worker->send->length,
+				simhca_qp_mtu(qp), &offset)) {
+		simhca_qp_corrupt(qp);
+		return SIMHCA_NEXT_WAIT;
+	}
 	build_packet(worker, qp, offset, &packet);
 	access = simhca_response_has_data(worker->send->wqe.opcode) ? SIMHCA_REQUESTER_WRITE
 								    : SIMHCA_REQUESTER_READ;
@@ -527,7 +512,7 @@ static enum simhca_next send_packet(struct simhca_worker *worker, struct simhca_
 	}
 
 	req->psn_send = simhca_psn_add(psn, psns_of(qp, &packet));
-	if (simhca_psn_cmp(req->psn_send, req->psn_sent) > 0)
+	if (in_flight(qp) > simhca_psn_distance(req->psn_una, req->psn_sent))
 		req->psn_sent = req->psn_send;
 	if (packet.op == SIMHCA_PKT_READ)
 		qp->asked = req->psn_send;
@@ -561,9 +546,8 @@ static bool is_within_read(struct simhca_qp *qp)
 	if (!qp->link->read || req->psn_send == req->psn_una)
 		return false;
 	flight = simhca_flight(qp, simhca_flight_at(qp, req->psn_send));
-	return simhca_psn_cmp(req->psn_send, flight->first) > 0 &&
-	       (flight->opcode == SIMHCA_WR_RDMA_READ ||
-		flight->opcode == SIMHCA_WR_RDMA_READ_WITH_INV);
+	return req->psn_send != flight->first && (flight->opcode == SIMHCA_WR_RDMA_READ ||
+						  flight->opcode == SIMHCA_WR_RDMA_READ_WITH_INV);
 }
 
 /* The next thing that the QP can do. */

@@ -2,12 +2,11 @@
 /* Requests that came before, and what is kept so as to answer them again. */
 #include "engine/stats.h"
 #include "packet.h"
-#include "psn.h"
+#include "progress.h"
 #include "qp.h"
 #include "responder_impl.h"
 #include "simhca.h"
 #include "turn.h"
-#include "words.h"
 
 void simhca_answer_remember(struct simhca_qp *qp, const struct simhca_packet *packet,
 			    const struct simhca_reply *reply)
@@ -21,10 +20,7 @@ void simhca_answer_remember(struct simhca_qp *qp, const struct simhca_packet *pa
 		.rkey = packet->rkey,
 	};
 
-	/* Read when it is committed; the one that it takes the place of is too old to be asked for.
-	 */
-	simhca_words_put(&qp->mem->answered[qp->resp.answers++ % SIMHCA_MAX_RD_ATOMIC], &one,
-			 sizeof(one));
+	simhca_progress_put_answered(qp->mem, qp->resp.answers++, &one);
 }
 
 /* Not answered, so that it does not count as done; the requester's timer decides. Told once. */
@@ -48,13 +44,11 @@ static bool answered(const struct simhca_qp *qp, uint32_t psn, struct simhca_ans
 	for (uint32_t i = 1; i <= SIMHCA_MAX_RD_ATOMIC; i++) {
 		uint32_t psns = 1;
 
-		simhca_words_get(one,
-				 &qp->mem->answered[(qp->resp.answers - i) % SIMHCA_MAX_RD_ATOMIC],
-				 sizeof(*one));
+		if (!simhca_progress_answered(qp->mem, qp->resp.answers, i, one))
+			continue;
 		if (one->op == SIMHCA_PKT_READ)
 			psns = simhca_psn_count(one->length, simhca_qp_mtu(qp));
-		if (simhca_is_remembered(one->op) &&
-		    simhca_psn_add(psn, SIMHCA_PSN_MASK + 1 - one->psn) < psns)
+		if (simhca_is_remembered(one->op) && simhca_psn_distance(one->psn, psn) < psns)
 			return true;
 	}
 	return false;
@@ -64,7 +58,7 @@ static bool answered(const struct simhca_qp *qp, uint32_t psn, struct simhca_ans
 static bool is_part_of(const struct simhca_qp *qp, const struct simhca_packet *packet,
 		       const struct simhca_answered *read)
 {
-	uint64_t offset = (uint64_t)simhca_psn_cmp(packet->psn, read->psn) * simhca_qp_mtu(qp);
+	uint64_t offset = (uint64_t)simhca_psn_distance(read->psn, packet->psn) * simhca_qp_mtu(qp);
 
 	return read->op == SIMHCA_PKT_READ && packet->rkey == read->rkey &&
 	       packet->va == read->va + offset && packet->dma_length <= read->length - offset;

@@ -5,10 +5,10 @@
 #include "cq.h"
 #include "device/context.h"
 #include "engine/engine.h"
+#include "progress.h"
 #include "qp.h"
 #include "settle.h"
 #include "simhca.h"
-#include "words.h"
 #include "wqe.h"
 
 struct simhca_left_receive {
@@ -113,13 +113,11 @@ static void settle_with(struct simhca_qp *qp, struct simhca_qp *dest,
 			const struct simhca_steps_with *with)
 {
 	struct simhca_caller *mem = qp->caller.steps.mem;
-	uint32_t generation =
-		atomic_load_explicit(&qp->mem->req_turn.generation, memory_order_acquire);
 	uint32_t claim = simhca_srq_claimed(simhca_claimed_from(dest), with->claimant);
 	struct simhca_requester req;
 	bool committed;
 
-	simhca_words_get(&req, &qp->mem->req[generation & 1], sizeof(req));
+	simhca_progress_show_requester(qp->mem, &req);
 	committed = req.oldest != atomic_load_explicit(&mem->index, memory_order_relaxed);
 	if (atomic_load(&qp->context->dead))
 		end_ticket(qp, dest->recv_cq, committed ? req.recv_ticket : 0);

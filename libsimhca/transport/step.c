@@ -14,10 +14,9 @@
 #include <sys/uio.h>
 
 #include "packet.h"
-#include "psn.h"
+#include "progress.h"
 #include "step_calls.h"
 #include "step_impl.h"
-#include "words.h"
 
 /* The peer's responder and both guards are held meanwhile: a quarter of a millisecond. */
 #define MOST_BYTES (4u << 20)
@@ -76,29 +75,36 @@ bool simhca_step_end(struct simhca_turn *turn, uint32_t name)
 	return true;
 }
 
-void simhca_step_commit(struct simhca_turn *turn, void *copies, const void *progress, size_t bytes,
-			uint32_t *generation)
+/* The copy of this generation counts from now on. */
+static void publish(struct simhca_turn *turn, uint32_t generation)
 {
-	++*generation;
-	simhca_words_put((char *)copies + (*generation & 1) * bytes, progress, bytes);
 	simhca_store();
 	/* release: the copy is there before it counts. */
-	atomic_store_explicit(&turn->generation, *generation, memory_order_release);
+	atomic_store_explicit(&turn->generation, generation, memory_order_release);
+}
+
+void simhca_step_commit_requester(struct simhca_step *step, const struct simhca_requester *req,
+				  uint32_t *generation)
+{
+	simhca_progress_put_requester(step->mem, ++*generation, req);
+	publish(&step->mem->req_turn, *generation);
 }
 
 static void commit_requester(struct simhca_step *step, struct turns *turns)
 {
 	if (turns->req_changed)
-		simhca_step_commit(&step->mem->req_turn, step->mem->req, &turns->req,
-				   sizeof(turns->req), &turns->req_generation);
+		simhca_step_commit_requester(step, &turns->req, &turns->req_generation);
 	turns->req_changed = false;
 }
 
 static void commit_responder(struct simhca_step *step, struct turns *turns)
 {
-	if (turns->resp_changed)
-		simhca_step_commit(&step->peer.mem->resp_turn, step->peer.mem->resp, &turns->resp,
-				   sizeof(turns->resp), &turns->resp_generation);
+	struct simhca_qp_mem *mem = step->peer.mem;
+
+	if (turns->resp_changed) {
+		simhca_progress_put_responder(mem, ++turns->resp_generation, &turns->resp);
+		publish(&mem->resp_turn, turns->resp_generation);
+	}
 	turns->resp_changed = false;
 }
 
@@ -121,16 +127,17 @@ static int look(const struct simhca_step *step, struct turns *turns)
 
 	if (!simhca_step_may(step, &state))
 		return SIMHCA_HANDED_STATE;
-	simhca_words_get(&turns->req, &step->mem->req[turns->req_generation & 1],
-			 sizeof(turns->req));
-	simhca_words_get(&turns->resp, &step->peer.mem->resp[turns->resp_generation & 1],
-			 sizeof(turns->resp));
+	/* What makes no sense is the device's to refuse. */
+	if (!simhca_progress_requester(step->mem, turns->req_generation, step->sq_entries,
+				       &turns->req, NULL) ||
+	    !simhca_progress_responder(step->peer.mem, turns->resp_generation,
+				       step->peer.rq_entries, step->peer.claims, &turns->resp))
+		return SIMHCA_HANDED_WAITS;
 	/* The first message to come in RTR is an event. */
 	if (state != SIMHCA_QPS_RTS && !(state == SIMHCA_QPS_RTR && resp->comm_est))
 		return SIMHCA_HANDED_STATE;
-	if (req->count || req->wait || resp->in_message || resp->have_recv || resp->nak_sent ||
-	    resp->owed || resp->epsn != req->psn_next || req->psn_next > SIMHCA_PSN_MASK ||
-	    resp->psns_done > SIMHCA_PSN_DUPLICATES)
+	if (req->wait || resp->in_message || resp->have_recv || resp->nak_sent || resp->owed ||
+	    resp->epsn != req->psn_next)
 		return SIMHCA_HANDED_WAITS;
 	return DONE;
 }
@@ -282,7 +289,8 @@ static bool consumes_receive(const struct simhca_step_message *msg)
 int simhca_step_read_send(const struct simhca_step *step, uint32_t index,
 			  struct simhca_step_message *msg)
 {
-	const char *slot = step->sq + (size_t)(index & (step->sq_entries - 1)) * step->sq_stride;
+	const char *slot =
+		step->sq + (size_t)simhca_ring_slot(index, step->sq_entries) * step->sq_stride;
 	const struct simhca_sge *sge = (const struct simhca_sge *)(slot + sizeof(msg->wqe));
 	uint32_t access = 0;
 	uint64_t length = 0;
@@ -349,13 +357,15 @@ static int read_receive(const struct simhca_step *step, char *slot, struct simhc
 static int find_own(const struct simhca_step *step, const struct simhca_responder *resp,
 		    struct simhca_step_message *msg)
 {
-	/* acquire: pairs with the peer's release after it wrote the WQE. */
-	uint32_t pi = atomic_load_explicit(&step->peer.mem->rq_pi, memory_order_acquire);
-	char *slot = step->peer.rq +
-		     (size_t)(resp->rq_ci & (step->peer.rq_entries - 1)) * step->peer.rq_stride;
+	uint32_t posted;
+	char *slot;
 
-	if (pi == resp->rq_ci || pi - resp->rq_ci > step->peer.rq_entries ||
-	    read_receive(step, slot, msg) != DONE)
+	if (!simhca_progress_recvs(step->peer.mem, resp->rq_ci, step->peer.rq_entries, &posted) ||
+	    !posted)
+		return SIMHCA_HANDED_RECEIVE;
+	slot = step->peer.rq +
+	       (size_t)simhca_ring_slot(resp->rq_ci, step->peer.rq_entries) * step->peer.rq_stride;
+	if (read_receive(step, slot, msg) != DONE)
 		return SIMHCA_HANDED_RECEIVE;
 	/* Who polls goes by the first SGE, and knows of no other address than its own. */
 	if (is_send(msg) && step->peer.slot_data && msg->length &&
@@ -588,8 +598,7 @@ static void advance(struct simhca_step *step, struct simhca_responder *resp,
 
 	resp->offset = 0;
 	if (msg->wqe.opcode == SIMHCA_WR_RDMA_READ) {
-		simhca_words_put(&step->peer.mem->answered[resp->answers++ % SIMHCA_MAX_RD_ATOMIC],
-				 &one, sizeof(one));
+		simhca_progress_put_answered(step->peer.mem, resp->answers++, &one);
 		resp->read = (struct simhca_read_owed){
 			.psn = simhca_psn_add(resp->epsn, msg->psns),
 			.rkey = msg->wqe.rdma.rkey,
@@ -799,13 +808,17 @@ static int carry(struct simhca_step *step, struct turns *turns, bool written)
 /* Both turns, once; *why: what was not done, if that is for the device. True: nothing is left. */
 static bool run(struct simhca_step *step, struct turns *turns, int *why)
 {
-	uint32_t pi = atomic_load_explicit(&step->mem->sq_pi, memory_order_relaxed), written;
+	uint32_t pi, written, posted;
 	bool ahead;
 
 	*why = look(step, turns);
-	if (*why == DONE && pi - turns->req.oldest > step->sq_entries)
+	if (*why == DONE &&
+	    !simhca_progress_sends(step->mem, turns->req.oldest, 0, step->sq_entries, &posted))
 		*why = SIMHCA_HANDED_REQUEST;
+	if (*why != DONE)
+		return true;
 	written = turns->req.oldest;
+	pi = turns->req.oldest + posted;
 	for (uint32_t n = 0; *why == DONE && turns->req.oldest != pi; n++) {
 		if (n == SIMHCA_STEP_MESSAGES)
 			return false;

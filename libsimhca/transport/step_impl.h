@@ -41,8 +41,8 @@ bool simhca_step_acquire(struct simhca_turn *turn, uint32_t name, uint32_t *gene
 bool simhca_step_acquire_own(struct simhca_step *step, uint32_t name, uint32_t *generation);
 /* True: the device wants one. */
 bool simhca_step_end(struct simhca_turn *turn, uint32_t name);
-void simhca_step_commit(struct simhca_turn *turn, void *copies, const void *progress, size_t bytes,
-			uint32_t *generation);
+void simhca_step_commit_requester(struct simhca_step *step, const struct simhca_requester *req,
+				  uint32_t *generation);
 uint32_t simhca_step_name(const struct simhca_step *step);
 /* Whether QP and peer are those that were attached, and the QP may send; the peer's state. */
 bool simhca_step_may(const struct simhca_step *step, uint32_t *peer_state);

@@ -15,9 +15,8 @@
 
 #include "grh.h"
 #include "packet.h"
-#include "psn.h"
+#include "progress.h"
 #include "step_impl.h"
-#include "words.h"
 
 #define DONE SIMHCA_STEP_DONE
 
@@ -51,8 +50,7 @@ static struct simhca_step *find(struct simhca_step *const to[], uint32_t count,
 /* What the last step has left is settled by the device first. */
 static bool is_at_rest(const struct simhca_step *step, const struct simhca_requester *req)
 {
-	return !req->count && !req->wait && req->psn_next <= SIMHCA_PSN_MASK &&
-	       !atomic_load_explicit(&step->caller->dest, memory_order_relaxed);
+	return !req->wait && !atomic_load_explicit(&step->caller->dest, memory_order_relaxed);
 }
 
 /* The device has no event to raise for another than that one. */
@@ -315,8 +313,7 @@ static void complete(struct datagram *datagram, struct turn *turn)
 	bool signaled = simhca_step_is_signaled(step, &datagram->msg), due;
 
 	turn->req.recv_ticket = datagram->ticket + 1;
-	simhca_step_commit(&step->mem->req_turn, step->mem->req, &turn->req, sizeof(turn->req),
-			   &turn->generation);
+	simhca_step_commit_requester(step, &turn->req, &turn->generation);
 	due = publish_receive(datagram, simhca_step_matches(&datagram->msg));
 	if (signaled) {
 		simhca_step_publish(&step->send_cq, turn->req.ticket - 1);
@@ -371,8 +368,9 @@ static int look(struct simhca_step *const to[], uint32_t num, const struct turn 
 	datagram->to = find(to, num, &msg->wqe);
 	if (datagram->to)
 		return DONE;
-	*unknown = (const void *)(own->sq + (size_t)(turn->req.oldest & (own->sq_entries - 1)) *
-						    own->sq_stride);
+	*unknown = (const void *)(own->sq +
+				  (size_t)simhca_ring_slot(turn->req.oldest, own->sq_entries) *
+					  own->sq_stride);
 	return SIMHCA_HANDED_ADDRESS;
 }
 
@@ -381,11 +379,19 @@ static bool run(struct simhca_step *const to[], uint32_t num, struct turn *turn,
 		const struct simhca_send_wqe **unknown)
 {
 	const struct simhca_step *own = to[0];
-	uint32_t pi = atomic_load_explicit(&own->mem->sq_pi, memory_order_relaxed);
 	struct datagram datagram;
+	uint32_t pi, posted;
 
-	simhca_words_get(&turn->req, &own->mem->req[turn->generation & 1], sizeof(turn->req));
-	*why = pi - turn->req.oldest > own->sq_entries ? SIMHCA_HANDED_REQUEST : DONE;
+	*why = DONE;
+	/* What makes no sense is the device's to refuse. */
+	if (!simhca_progress_requester(own->mem, turn->generation, own->sq_entries, &turn->req,
+				       NULL))
+		*why = SIMHCA_HANDED_WAITS;
+	else if (!simhca_progress_sends(own->mem, turn->req.oldest, 0, own->sq_entries, &posted))
+		*why = SIMHCA_HANDED_REQUEST;
+	if (*why != DONE)
+		return true;
+	pi = turn->req.oldest + posted;
 	for (uint32_t n = 0; *why == DONE && turn->req.oldest != pi; n++) {
 		if (n == SIMHCA_STEP_MESSAGES)
 			return false;

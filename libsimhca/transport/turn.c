@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include <string.h>
 
-#include "psn.h"
+#include "progress.h"
 #include "qp.h"
-#include "requester.h"
 #include "srq.h"
 #include "store.h"
 #include "turn.h"
-#include "words.h"
 
 /* Changes of a word by its client, while it is to be acquired; more are not waited for. */
 #define TRIES 16
@@ -94,12 +92,9 @@ static bool end(struct simhca_turn *turn)
 	       SIMHCA_TURN_WANTED;
 }
 
-/* The progress is written to the copy that does not count, which counts from then on. */
-static inline void commit(struct simhca_turn *turn, struct simhca_turn_lock *lock, void *copies,
-			  const void *progress, size_t bytes)
+/* What was written to the copy that did not count counts from now on. */
+static inline void commit(struct simhca_turn *turn, const struct simhca_turn_lock *lock)
 {
-	lock->generation++;
-	simhca_words_put((char *)copies + (lock->generation & 1) * bytes, progress, bytes);
 	simhca_store();
 	/* release: the copy is there before it counts. */
 	atomic_store_explicit(&turn->generation, lock->generation, memory_order_release);
@@ -107,62 +102,26 @@ static inline void commit(struct simhca_turn *turn, struct simhca_turn_lock *loc
 
 /* ------------------------------------------------------------------------- requester */
 
-/* Each message under way is of PSNs that follow those of the one before, up to psn_next. */
-static bool flights_make_sense(const struct simhca_qp *qp)
+/*
+ * What the device keeps beside the progress was true of the generation that it left. Of another one,
+ * which a program has written, it is void:
+ *
+ *	fetching   the message under way is no rendezvous's, but the WQE at its index; rendezvous
+ *		   that wait, or whose data are to be fetched, are in a list of their own
+ *	asked	   what a read asks for again ends where anything was sent, at most
+ *	soon	   no answer is waited for by the link's time
+ *
+ * The rest holds whatever the progress says. `judged` and `cast` name by its number the packet or
+ * WQE that they are about, and are compared with that only; `faults` has the ranges of memory that
+ * it waits for; `peer` is of a generation of the fabric's; `peer_ready` and `caller.leaving` say no
+ * more than that the QP is to be looked at; events are due for changes of state, and `in_slot` is
+ * set anew for each packet. A worker's `send_of` is of one turn.
+ */
+static void forget_what_was_kept(struct simhca_qp *qp)
 {
-	const struct simhca_requester *req = &qp->req;
-	uint32_t reads = 0, next = 0;
-
-	for (uint32_t i = 0; i < req->count; i++) {
-		const struct simhca_flight *flight = simhca_flight_of(qp, i);
-		uint32_t psns = simhca_psn_add(flight->last - flight->first, 1);
-
-		if (i && flight->first != next)
-			return false;
-		/* Those that send nothing take no PSNs, and stand alone. */
-		if (simhca_is_local_op(flight->opcode) ? psns || req->count > 1
-						       : !psns || psns > SIMHCA_PSN_DUPLICATES)
-			return false;
-		next = simhca_psn_add(flight->last, 1);
-		reads += simhca_is_read_like(flight->opcode);
-	}
-	return next == req->psn_next && reads == req->reads;
-}
-
-static bool requester_makes_sense(const struct simhca_qp *qp)
-{
-	const struct simhca_requester *req = &qp->req;
-
-	if (req->psn_next > SIMHCA_PSN_MASK || req->wait > SIMHCA_WAIT_PEER || req->fault > 1 ||
-	    req->told > 1)
-		return false;
-	if (!req->count)
-		return true;
-	return req->psn_una <= SIMHCA_PSN_MASK && req->psn_send <= SIMHCA_PSN_MASK &&
-	       req->psn_sent <= SIMHCA_PSN_MASK &&
-	       simhca_psn_cmp(simhca_flight_of(qp, 0)->first, req->psn_una) <= 0 &&
-	       simhca_psn_cmp(req->psn_una, req->psn_send) <= 0 &&
-	       simhca_psn_cmp(req->psn_send, req->psn_sent) <= 0 &&
-	       simhca_psn_cmp(req->psn_sent, req->psn_next) <= 0 && req->alone <= 1 &&
-	       req->answered <= 1 && req->revoked <= 1 && req->went_back <= 1 &&
-	       (!req->answered ||
-		simhca_flight_of(qp, 0)->opcode == SIMHCA_WR_RDMA_READ_WITH_INV) &&
-	       flights_make_sense(qp);
-}
-
-static void load_flights(struct simhca_qp *qp)
-{
-	for (uint32_t i = 0; i < qp->req.count; i++) {
-		uint64_t word = atomic_load_explicit(
-			&qp->mem->flight[(qp->req.oldest + i) % SIMHCA_MAX_FLIGHTS],
-			memory_order_relaxed);
-
-		*simhca_flight(qp, i) = (struct simhca_flight){
-			.first = word & SIMHCA_PSN_MASK,
-			.last = word >> SIMHCA_FLIGHT_LAST_SHIFT & SIMHCA_PSN_MASK,
-			.opcode = (uint32_t)(word >> SIMHCA_FLIGHT_OPCODE_SHIFT),
-		};
-	}
+	qp->fetching = false;
+	qp->asked = qp->req.psn_sent;
+	qp->soon = false;
 }
 
 bool simhca_requester_begin(struct simhca_qp *qp)
@@ -170,27 +129,30 @@ bool simhca_requester_begin(struct simhca_qp *qp)
 	struct simhca_requester *req = &qp->req;
 	enum begun begun = begin(&qp->mem->req_turn, &qp->req_lock,
 				 qp->caller.attached ? SIMHCA_TURN_CALLER | qp->qpn : 0);
+	bool makes_sense;
 
 	if (__builtin_expect(begun == KNOWN, 1))
 		return true;
 	if (begun == BUSY)
 		return false;
-	simhca_words_get(req, &qp->mem->req[qp->req_lock.generation & 1], sizeof(*req));
-	if (begun == READ && req->count <= SIMHCA_MAX_FLIGHTS) {
-		load_flights(qp);
-		if (requester_makes_sense(qp))
-			return true;
+	makes_sense = simhca_progress_requester(qp->mem, qp->req_lock.generation, qp->sq_entries,
+						req, qp->flight) &&
+		      begun == READ;
+	if (!makes_sense) {
+		/* Nothing that could be named is under way, or waits. */
+		memset(req, 0, sizeof(*req));
+		req->oldest = simhca_progress_sq_pi(qp->mem);
 	}
-	/* Nothing that could be named is under way, or waits. */
-	memset(req, 0, sizeof(*req));
-	req->oldest = atomic_load_explicit(&qp->mem->sq_pi, memory_order_relaxed);
-	simhca_qp_corrupt(qp);
+	forget_what_was_kept(qp);
+	if (!makes_sense)
+		simhca_qp_corrupt(qp);
 	return true;
 }
 
 static void requester_commit(struct simhca_qp *qp)
 {
-	commit(&qp->mem->req_turn, &qp->req_lock, qp->mem->req, &qp->req, sizeof(qp->req));
+	simhca_progress_put_requester(qp->mem, ++qp->req_lock.generation, &qp->req);
+	commit(&qp->mem->req_turn, &qp->req_lock);
 }
 
 void simhca_requester_completes(struct simhca_qp *qp, uint32_t ticket)
@@ -201,23 +163,12 @@ void simhca_requester_completes(struct simhca_qp *qp, uint32_t ticket)
 
 bool simhca_requester_end(struct simhca_qp *qp)
 {
-	if (memcmp(&qp->mem->req[qp->req_lock.generation & 1], &qp->req, sizeof(qp->req)))
+	if (simhca_progress_differs_requester(qp->mem, qp->req_lock.generation, &qp->req))
 		requester_commit(qp);
 	return end(&qp->mem->req_turn);
 }
 
 /* ------------------------------------------------------------------------- responder */
-
-static bool responder_makes_sense(const struct simhca_responder *resp)
-{
-	return resp->epsn <= SIMHCA_PSN_MASK && resp->msn <= SIMHCA_PSN_MASK &&
-	       resp->psns_done <= SIMHCA_PSN_DUPLICATES &&
-	       resp->offset <= 2 * SIMHCA_MAX_MSG_SIZE && resp->left <= SIMHCA_MAX_MSG_SIZE &&
-	       resp->read.left <= SIMHCA_MAX_MSG_SIZE && resp->read.psn <= SIMHCA_PSN_MASK &&
-	       resp->owed <= SIMHCA_OWES_REPEATED && resp->in_message <= 1 && resp->write <= 1 &&
-	       resp->have_recv <= 1 && resp->nak_sent <= 1 && resp->told_psn <= 1 &&
-	       resp->revoked <= 1 && resp->comm_est <= 1 && resp->tm.kind <= SIMHCA_TM_RNDV;
-}
 
 /* Whatever was claimed for it. */
 static uint32_t claimed(const struct simhca_qp *qp)
@@ -235,11 +186,12 @@ bool simhca_responder_begin(struct simhca_qp *qp)
 		return true;
 	if (begun == BUSY)
 		return false;
-	simhca_words_get(resp, &qp->mem->resp[qp->resp_lock.generation & 1], sizeof(*resp));
-	if (begun == READ && responder_makes_sense(resp))
+	if (simhca_progress_responder(qp->mem, qp->resp_lock.generation, qp->rq_entries,
+				      qp->recv_copy, resp) &&
+	    begun == READ)
 		return true;
 	memset(resp, 0, sizeof(*resp));
-	resp->rq_ci = atomic_load_explicit(&qp->mem->rq_pi, memory_order_relaxed);
+	resp->rq_ci = simhca_progress_rq_pi(qp->mem);
 	resp->claim = claimed(qp);
 	simhca_qp_corrupt(qp);
 	return true;
@@ -258,7 +210,8 @@ bool simhca_responder_has_claim(const struct simhca_qp *qp)
 
 void simhca_responder_commit(struct simhca_qp *qp)
 {
-	commit(&qp->mem->resp_turn, &qp->resp_lock, qp->mem->resp, &qp->resp, sizeof(qp->resp));
+	simhca_progress_put_responder(qp->mem, ++qp->resp_lock.generation, &qp->resp);
+	commit(&qp->mem->resp_turn, &qp->resp_lock);
 }
 
 void simhca_responder_completes(struct simhca_qp *qp, uint32_t ticket)
@@ -270,16 +223,14 @@ void simhca_responder_completes(struct simhca_qp *qp, uint32_t ticket)
 uint32_t simhca_responder_ticket(const struct simhca_qp *qp)
 {
 	struct simhca_responder resp;
-	uint32_t generation =
-		atomic_load_explicit(&qp->mem->resp_turn.generation, memory_order_acquire);
 
-	simhca_words_get(&resp, &qp->mem->resp[generation & 1], sizeof(resp));
+	simhca_progress_show_responder(qp->mem, &resp);
 	return resp.ticket;
 }
 
 bool simhca_responder_end(struct simhca_qp *qp)
 {
-	if (memcmp(&qp->mem->resp[qp->resp_lock.generation & 1], &qp->resp, sizeof(qp->resp)))
+	if (simhca_progress_differs_responder(qp->mem, qp->resp_lock.generation, &qp->resp))
 		simhca_responder_commit(qp);
 	return end(&qp->mem->resp_turn);
 }

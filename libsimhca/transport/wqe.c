@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cq.h"
+#include "progress.h"
 #include "responder_impl.h"
 #include "store.h"
 #include "turn.h"
@@ -26,7 +27,7 @@ static bool total_length(const struct simhca_sge *sge, uint32_t num_sge, uint64_
 enum simhca_reason simhca_sq_load(const struct simhca_qp *qp, uint32_t index,
 				  struct simhca_send *send)
 {
-	const char *slot = qp->sq + (size_t)(index & (qp->sq_entries - 1)) * qp->sq_stride;
+	const char *slot = qp->sq + (size_t)simhca_ring_slot(index, qp->sq_entries) * qp->sq_stride;
 
 	memcpy(&send->wqe, slot, sizeof(send->wqe));
 	slot += sizeof(send->wqe);
@@ -72,9 +73,9 @@ void simhca_recv_save(char *copy, const struct simhca_recv *recv)
 /* Where the receive WQE of the message at hand lies, or that of the next one. */
 static const char *recv_slot(const struct simhca_qp *qp)
 {
-	return qp->recv_copy
-		       ? qp->recv_copy
-		       : qp->rq + (size_t)(qp->resp.rq_ci & (qp->rq_entries - 1)) * qp->rq_stride;
+	return qp->recv_copy ? qp->recv_copy
+			     : qp->rq + (size_t)simhca_ring_slot(qp->resp.rq_ci, qp->rq_entries) *
+						qp->rq_stride;
 }
 
 enum simhca_consume simhca_recv_claim(const struct simhca_srq_view *queue, uint32_t number,
@@ -103,14 +104,13 @@ enum simhca_consume simhca_recv_claim(const struct simhca_srq_view *queue, uint3
 
 static enum simhca_consume peek(const struct simhca_qp *qp)
 {
-	/* acquire: pairs with the client's release after it wrote the WQE. */
-	uint32_t pi = atomic_load_explicit(&qp->mem->rq_pi, memory_order_acquire);
 	struct simhca_recv_wqe wqe;
+	uint32_t posted;
 
-	if (pi == qp->resp.rq_ci)
-		return SIMHCA_CONSUME_EMPTY;
-	if (pi - qp->resp.rq_ci > qp->rq_entries)
+	if (!simhca_progress_recvs(qp->mem, qp->resp.rq_ci, qp->rq_entries, &posted))
 		return SIMHCA_CONSUME_CORRUPT;
+	if (!posted)
+		return SIMHCA_CONSUME_EMPTY;
 	memcpy(&wqe, recv_slot(qp), sizeof(wqe));
 	return wqe.num_sge > qp->qpc->max_recv_sge ? SIMHCA_CONSUME_CORRUPT : SIMHCA_CONSUME_OK;
 }
@@ -128,23 +128,19 @@ uint64_t simhca_recv_id(const struct simhca_qp *qp)
 {
 	struct simhca_recv_wqe wqe;
 
-	if (!qp->recv_copy && !qp->rq_entries) /* a client says that it has one */
-		return 0;
 	memcpy(&wqe, recv_slot(qp), sizeof(wqe));
 	return wqe.wr_id;
 }
 
 bool simhca_recv_read(const struct simhca_qp *qp, struct simhca_recv *recv)
 {
-	if (!qp->recv_copy && !qp->rq_entries)
-		return false;
 	return simhca_recv_load(recv_slot(qp),
 				qp->recv_copy ? SIMHCA_MAX_SGE : qp->qpc->max_recv_sge, recv);
 }
 
 void *simhca_slot_data(const struct simhca_qp *qp)
 {
-	return qp->rq + (size_t)(qp->resp.rq_ci & (qp->rq_entries - 1)) * qp->rq_stride +
+	return qp->rq + (size_t)simhca_ring_slot(qp->resp.rq_ci, qp->rq_entries) * qp->rq_stride +
 	       qp->slot_data;
 }
 

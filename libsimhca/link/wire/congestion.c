@@ -81,7 +81,7 @@ static void grow(struct simhca_congestion *congestion, uint64_t parts, uint32_t 
 void simhca_congestion_acknowledged(struct simhca_congestion *congestion, uint32_t una,
 				    uint32_t psn, uint64_t now_ns, uint32_t flows)
 {
-	uint64_t parts = (uint64_t)simhca_psn_cmp(psn, una) * PSN;
+	uint64_t parts = (uint64_t)simhca_psn_distance(una, psn) * PSN;
 
 	if (congestion->timed_at && simhca_psn_cmp(psn, congestion->timed_psn) > 0)
 		take_time(congestion, now_ns - congestion->timed_at);
