@@ -160,27 +160,27 @@ static bool is_runnable(pid_t tid)
 }
 
 /*
- * Whether it has been in one step since the last look, and is held up there by a client's memory.
- * That it can be in only if its guard is narrow. A thread that is runnable is no more than kept
- * from the CPU, on a host with more to do than CPUs for seconds; unless it uses up time that no
- * step takes: a client can have its page faults tried again and again.
+ * Whether it has been in one step since the last look, and does not come out of it. It has if it
+ * has used up CPU time that no step takes, whatever it does there: a client can have its page faults
+ * tried again and again. Else it is only held up if it sleeps in a client's memory, where it can be
+ * only if its guard is narrow; a thread that is runnable is no more than kept from the CPU, on a
+ * host with more to do than CPUs for seconds.
  */
 static bool is_stuck(struct simhca_worker *worker)
 {
 	uint64_t count = atomic_load(&worker->guard.count);
-	bool runnable;
+	bool held_up;
 
 	if (!(count & 1) || count != worker->watched) {
 		worker->watched = count;
 		worker->watched_cpu_ns = cpu_time(worker);
 		return false;
 	}
-	if (atomic_load(&worker->guard.contexts) == SIMHCA_GUARD_ANY)
-		return false;
-	runnable = is_runnable(worker->tid);
-	if (atomic_load(&worker->guard.count) != count)
-		return false; /* it moved while we looked at its state */
-	return !runnable || cpu_time(worker) - worker->watched_cpu_ns > MOST_STEP_NS;
+	held_up = cpu_time(worker) - worker->watched_cpu_ns > MOST_STEP_NS ||
+		  (atomic_load(&worker->guard.contexts) != SIMHCA_GUARD_ANY &&
+		   !is_runnable(worker->tid));
+	/* It may have moved while we looked at its state. */
+	return held_up && atomic_load(&worker->guard.count) == count;
 }
 
 /*

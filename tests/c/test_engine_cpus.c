@@ -17,9 +17,19 @@ struct watch {
 	_Atomic pid_t first; /* thread that came */
 	atomic_uint others;  /* times that another one came */
 	pthread_t thread;    /* that came last */
-	enum { PASS, SPIN, SLEEP } how;
+	enum { PASS, SPIN, SPIN_WIDE, SLEEP } how;
 	atomic_bool entered, go_on;
 };
+
+/* The step of this thread may hold objects of any context again. */
+static void widen(struct simhca_engine *engine)
+{
+	struct simhca_worker *worker = engine->workers;
+
+	while (worker->tid != gettid())
+		worker = worker->next;
+	simhca_guard_widen(&worker->guard);
+}
 
 static void on_event(struct cq *cq, void *arg)
 {
@@ -27,7 +37,8 @@ static void on_event(struct cq *cq, void *arg)
 	int inside = atomic_fetch_add(&watch->inside, 1) + 1;
 	pid_t tid = gettid();
 
-	(void)cq;
+	if (watch->how == SPIN_WIDE)
+		widen(cq->client->context->engine);
 	if (inside > atomic_load(&watch->most))
 		atomic_store(&watch->most, inside);
 	if (!atomic_load(&watch->first))
@@ -208,15 +219,14 @@ static uint64_t cpu_time(pthread_t thread)
  * Its guard stays as it is for as long as it has no CPU; that is not being stuck. Using one for
  * longer than any step is.
  */
-static void a_thread_that_runs_is_not_stuck(void **state)
+static void check_running(struct world *world, int how)
 {
-	struct world *world = *state;
 	struct watch *watch = watch_new(world);
 	struct pair *pair = pair_watched(world, watch);
 	uint64_t start, used = 0;
 	int cpu_index = -1;
 
-	hold(pair, watch, SPIN);
+	hold(pair, watch, how);
 	start = cpu_time(watch->thread);
 	assert_int_equal(simhca_engine_stuck(world->engine[0]), -1);
 	for (int i = 0; i < 10000 && cpu_index < 0; i++) {
@@ -227,6 +237,17 @@ static void a_thread_that_runs_is_not_stuck(void **state)
 	let_go(pair, watch);
 	assert_in_range(cpu_index, 0, 1);
 	assert_in_range(used, 100 * MSEC, UINT64_MAX);
+}
+
+static void a_thread_that_runs_is_not_stuck(void **state)
+{
+	check_running(*state, SPIN);
+}
+
+/* Nor does it matter where in its step it is. */
+static void a_thread_that_runs_outside_of_memory(void **state)
+{
+	check_running(*state, SPIN_WIDE);
 }
 
 static void a_thread_that_waits_is_stuck(void **state)
@@ -523,7 +544,9 @@ int main(void)
 						teardown),
 		ON_ETHERNET(who_is_invited_wakes_up),
 		ON_ONE_THREAD(a_thread_that_runs_is_not_stuck),
+		ON_ONE_THREAD(a_thread_that_runs_outside_of_memory),
 		ON_TWO_CPUS(a_thread_that_runs_is_not_stuck),
+		ON_TWO_CPUS(a_thread_that_runs_outside_of_memory),
 		ON_ONE_THREAD(a_thread_that_waits_is_stuck),
 		ON_TWO_CPUS(a_thread_that_waits_is_stuck),
 		ON_TWO_CPUS(others_go_on_without_the_stuck),
