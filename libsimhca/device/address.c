@@ -4,9 +4,12 @@
 #include <string.h>
 
 #include "address.h"
+#include "av.h"
 
 static bool has_gid(const struct simhca_device *device, const union simhca_gid *gid)
 {
+	if (simhca_gid_is_empty(gid))
+		return false; /* as the empty entries of the table are */
 	for (int i = 0; i < SIMHCA_GID_ENTRIES; i++)
 		if (!memcmp(&device->mem->gids[i].gid, gid, sizeof(*gid)))
 			return true;
@@ -19,7 +22,8 @@ bool simhca_link_has_address(const struct simhca_device *device, const struct si
 	if (device->config.infiniband != source->config.infiniband)
 		return false;
 	if (device->config.infiniband)
-		return av->dlid == device->config.lid;
+		return av->dlid == device->config.lid &&
+		       (!av->is_global || has_gid(device, &av->dgid));
 	return av->is_global && has_gid(device, &av->dgid);
 }
 

@@ -13,6 +13,14 @@ int simhca_av_check(struct simhca_device *device, const struct simhca_av *av,
 /* Whether the GID that the vector sends from is there; without a GRH none is needed. */
 bool simhca_av_has_source(struct simhca_device *device, const struct simhca_av *av);
 
+/* As an entry of the GID table that is not used, and as a GID that nobody has exchanged. */
+static inline bool simhca_gid_is_empty(const union simhca_gid *gid)
+{
+	static const union simhca_gid empty;
+
+	return !memcmp(gid, &empty, sizeof(empty));
+}
+
 /* ::ffff:0:0/96: the GID of an IPv4 address or group on RoCE (annex A17). */
 static inline bool simhca_gid_is_ipv4(const union simhca_gid *gid)
 {

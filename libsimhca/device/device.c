@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "av.h"
 #include "context.h"
 #include "device.h"
 #include "fabric.h"
@@ -329,14 +330,12 @@ void simhca_device_set_mtu(struct simhca_device *device, uint32_t bytes)
 
 bool simhca_device_gid(struct simhca_device *device, uint32_t index, union simhca_gid *gid)
 {
-	static const union simhca_gid empty;
-
 	if (index >= SIMHCA_GID_ENTRIES)
 		return false;
 	pthread_rwlock_rdlock(&device->fabric->lock);
 	*gid = device->mem->gids[index].gid;
 	pthread_rwlock_unlock(&device->fabric->lock);
-	return memcmp(gid, &empty, sizeof(empty)) != 0;
+	return !simhca_gid_is_empty(gid);
 }
 
 void simhca_device_set_gids(struct simhca_device *device,

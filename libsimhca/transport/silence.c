@@ -73,12 +73,16 @@ static enum obstacle find_obstacle(const struct simhca_qp *qp)
 static void tell(const struct simhca_qp *qp, const char *what, const char *why, const char *more)
 {
 	const struct simhca_av *av = &qp->qpc->av;
-	char address[INET6_ADDRSTRLEN + 4] = "GID ";
+	char address[INET6_ADDRSTRLEN + sizeof("LID 0x0000, GID ")];
+	int used = 0;
 
 	if (qp->device->config.infiniband)
-		snprintf(address, sizeof(address), "LID 0x%04x", av->dlid);
-	else
-		inet_ntop(AF_INET6, av->dgid.raw, address + 4, INET6_ADDRSTRLEN);
+		used = snprintf(address, sizeof(address), "LID 0x%04x%s", av->dlid,
+				av->is_global ? ", " : "");
+	if (av->is_global) {
+		used += sprintf(address + used, "GID ");
+		inet_ntop(AF_INET6, av->dgid.raw, address + used, INET6_ADDRSTRLEN);
+	}
 	simhca_qp_log(qp, " %s QP 0x%06x at %s: %s%s", what, qp->qpc->dest_qpn, address, why, more);
 }
 

@@ -369,6 +369,7 @@ static void values_out_of_range_are_refused(void **state)
 	REFUSED(IBV_QPS_INIT, IBV_QPS_RTR, rtr_mask(IBV_QPT_RC), av.sgid_index, SIMHCA_GID_ENTRIES);
 	REFUSED(IBV_QPS_INIT, IBV_QPS_RTR, rtr_mask(IBV_QPT_RC), av.sgid_index, 5); /* empty */
 	REFUSED(IBV_QPS_INIT, IBV_QPS_RTR, rtr_mask(IBV_QPT_RC), av.is_global, 0);  /* RoCE */
+	REFUSED(IBV_QPS_INIT, IBV_QPS_RTR, rtr_mask(IBV_QPT_RC), av.dgid, (union simhca_gid){ 0 });
 	REFUSED(IBV_QPS_RTR, IBV_QPS_RTS, rts_mask(IBV_QPT_RC), timeout, 32);
 	REFUSED(IBV_QPS_RTR, IBV_QPS_RTS, rts_mask(IBV_QPT_RC), retry_cnt, 8);
 	REFUSED(IBV_QPS_RTR, IBV_QPS_RTS, rts_mask(IBV_QPT_RC), rnr_retry, 8);

@@ -191,7 +191,7 @@ static void the_grh_of_an_infiniband_path(void **state)
 	const uint8_t *grh = pair->b.mr->addr;
 
 	av.is_global = 1;
-	av.dgid = device_gid(1, 1);
+	av.dgid = simhca_device_memory(((struct world *)*state)->device[1])->gids[0].gid;
 	av.hop_limit = 7;
 	recv_into(&pair->b, 1, 0, 200);
 	send_with(pair, 1, QKEY, av, pair->b.qp->qpn);
@@ -201,6 +201,34 @@ static void the_grh_of_an_infiniband_path(void **state)
 	assert_int_equal(grh[6], 0x1b);
 	assert_int_equal(grh[7], 7);
 	assert_memory_equal(grh + 24, av.dgid.raw, 16);
+}
+
+/* All zeros is nobody's GID, though empty entries of GID tables are just that. */
+static void to_an_empty_gid(void **state)
+{
+	struct pair *pair = ud_pair(*state, 0);
+	struct simhca_av av = av_to(*state, 1, 0);
+
+	memset(&av.dgid, 0, sizeof(av.dgid));
+	recv_into(&pair->b, 1, 0, 200);
+	send_with(pair, 1, QKEY, av, pair->b.qp->qpn);
+	settle(*state);
+	expect_none(pair->b.recv_cq);
+}
+
+/* With a GRH, the LID alone does not make an address. */
+static void a_grh_with_another_gid(void **state)
+{
+	struct pair *pair = ud_pair(*state, 0);
+	struct simhca_av av = av_to(*state, 1, 0);
+
+	av.is_global = 1;
+	av.dgid = simhca_device_memory(((struct world *)*state)->device[1])->gids[0].gid;
+	av.dgid.raw[15] ^= 1;
+	recv_into(&pair->b, 1, 0, 200);
+	send_with(pair, 1, QKEY, av, pair->b.qp->qpn);
+	settle(*state);
+	expect_none(pair->b.recv_cq);
 }
 
 /* On InfiniBand without a GRH the 40 bytes are there, and mean nothing. */
@@ -296,6 +324,9 @@ static void address_handles_are_checked(void **state)
 	req.av.is_global = 0;
 	assert_int_equal(-EINVAL, simhca_create_ah(client->context, &req, &ah, NULL));
 	req.av.is_global = 1;
+	memset(&req.av.dgid, 0, sizeof(req.av.dgid));
+	assert_int_equal(-EINVAL, simhca_create_ah(client->context, &req, &ah, NULL));
+	req.av = av_to(*state, 1, 0);
 	req.pd = 9999;
 	assert_int_equal(-ENOENT, simhca_create_ah(client->context, &req, &ah, NULL));
 	assert_int_equal(0, simhca_destroy_ah(client->context, ah.handle, NULL));
@@ -391,6 +422,8 @@ int main(void)
 		WITH_CLAIMS(the_grh_of_an_ipv4_path),
 		ON_ETHERNET(the_grh_of_an_ipv6_path),
 		ON_INFINIBAND(the_grh_of_an_infiniband_path),
+		ON_ETHERNET(to_an_empty_gid),
+		ON_INFINIBAND(a_grh_with_another_gid),
 		ON_INFINIBAND(no_grh_on_a_local_lid_path),
 		ON_ETHERNET(the_completion_names_the_sender),
 		WITH_CLAIMS(the_completion_names_the_sender),

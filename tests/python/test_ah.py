@@ -3,7 +3,7 @@
 import errno
 
 import pytest
-from pyverbs.addr import AH, AHAttr
+from pyverbs.addr import GID, AH, AHAttr, GlobalRoute
 
 from harness import PORT, refused
 
@@ -31,6 +31,14 @@ def test_bad_sgid_index(pd, device, index):
     """An empty entry of the GID table, and one past its end, are no source address."""
     attr = device.address(grh=True)
     attr.sgid_index = index
+    with refused(errno.EINVAL):
+        AH(pd, attr=attr)
+
+
+def test_empty_dgid(pd, device):
+    """A GID that was never exchanged is nobody's, with a LID or without."""
+    attr = AHAttr(gr=GlobalRoute(dgid=GID(':'.join(['0000'] * 8)), sgid_index=0), is_global=1, port_num=PORT,
+                  dlid=device.port.lid)
     with refused(errno.EINVAL):
         AH(pd, attr=attr)
 
