@@ -206,7 +206,7 @@ struct simhca_device *simhca_device_create(struct simhca_fabric *fabric,
 					   const struct simhca_device_config *config,
 					   struct simhca_why *why)
 {
-	struct simhca_device *device = calloc(1, sizeof(*device));
+	struct simhca_device *device = calloc(1, sizeof(*device)), **last;
 
 	if (!device) {
 		simhca_why(why, ENOMEM, "out of memory");
@@ -251,8 +251,10 @@ struct simhca_device *simhca_device_create(struct simhca_fabric *fabric,
 	pthread_rwlock_wrlock(&fabric->lock);
 	for (uint32_t slot = 0; slot < SIMHCA_MM_SLOTS; slot++)
 		atomic_init(&device->mem->by_device[slot], atomic_load(&fabric->by_device[slot]));
-	device->next = fabric->devices;
-	fabric->devices = device;
+	/* In the order in which they were made: where several have an address the first is meant. */
+	for (last = &fabric->devices; *last; last = &(*last)->next)
+		;
+	*last = device;
 	pthread_rwlock_unlock(&fabric->lock);
 	simhca_fabric_changed(fabric);
 	return device;

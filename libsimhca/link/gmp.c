@@ -25,11 +25,15 @@ bool simhca_device_send_gmp(struct simhca_device *device, const struct simhca_av
 		return false;
 	if (av->is_global && !simhca_device_gid(device, av->sgid_index, &gmp.sgid))
 		return false;
-	pthread_rwlock_rdlock(&device->fabric->lock);
-	for (to = device->fabric->devices; to; to = to->next)
-		if (to->gmp && simhca_link_answers_to(to, device, av))
-			break;
-	pthread_rwlock_unlock(&device->fabric->lock);
+	/* A port loops its own address back to itself, whoever else has the same one. */
+	to = device->gmp && simhca_link_answers_to(device, device, av) ? device : NULL;
+	if (!to) {
+		pthread_rwlock_rdlock(&device->fabric->lock);
+		for (to = device->fabric->devices; to; to = to->next)
+			if (to->gmp && simhca_link_answers_to(to, device, av))
+				break;
+		pthread_rwlock_unlock(&device->fabric->lock);
+	}
 	if (!to && device->config.wire)
 		return simhca_wire_send_gmp(device, av, &gmp.sgid, mad);
 	if (to && simhca_tap_is_on(device->fabric))

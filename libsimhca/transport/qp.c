@@ -465,6 +465,33 @@ static void count_users(struct simhca_qp *qp, int32_t users)
 		*qp->also_used += (uint32_t)users;
 }
 
+static bool has_number_elsewhere(const struct simhca_device *of, uint32_t qpn)
+{
+	bool found = false;
+
+	pthread_rwlock_rdlock(&of->fabric->lock);
+	for (struct simhca_device *device = of->fabric->devices; device && !found;
+	     device = device->next) {
+		struct simhca_qp *qp = atomic_load(&device->qps[SIMHCA_QPN_SLOT(qpn)]);
+
+		found = qp && qp->qpn == qpn;
+	}
+	pthread_rwlock_unlock(&of->fabric->lock);
+	return found;
+}
+
+/* Devices that share an address must not share a QP number: together they say who is meant. */
+static uint32_t alloc_number(struct simhca_device *device)
+{
+	uint32_t qpn = simhca_number_alloc(&device->qpns);
+
+	while (qpn && has_number_elsewhere(device, qpn)) {
+		simhca_number_release(&device->qpns, qpn);
+		qpn = simhca_number_alloc(&device->qpns);
+	}
+	return qpn;
+}
+
 int simhca_qp_add(struct simhca_qp *qp, enum simhca_object_type as,
 		  const struct simhca_create_qp_req *caps, struct simhca_create_qp_reply *reply,
 		  struct simhca_why *why)
@@ -495,7 +522,7 @@ int simhca_qp_add(struct simhca_qp *qp, enum simhca_object_type as,
 		ret = simhca_why(why, ENOMEM, "out of memory");
 	if (ret)
 		goto fail;
-	qp->qpn = qp->task.qpn = qp->faults.qpn = simhca_number_alloc(&device->qpns);
+	qp->qpn = qp->task.qpn = qp->faults.qpn = alloc_number(device);
 	qp->doorbell = find_doorbell(context);
 	if (!qp->qpn || qp->doorbell == SIMHCA_MAX_QP) {
 		ret = simhca_why(why, ENOMEM, "all QP numbers are in use");

@@ -48,10 +48,14 @@ static enum obstacle find_obstacle(const struct simhca_qp *qp)
 	if (qp->link->remote)
 		return ON_THE_WIRE;
 	pthread_rwlock_rdlock(&fabric->lock);
-	for (device = fabric->devices; device && !peer; device = device->next) {
+	/* Several devices may have the address; at most one of them has the QP. */
+	for (device = fabric->devices; device; device = device->next) {
 		has_port |= simhca_link_has_address(device, qp->device, &qp->qpc->av);
-		if (simhca_link_answers_to(device, qp->device, &qp->qpc->av))
-			peer = &device->qpcs[SIMHCA_QPN_SLOT(qp->qpc->dest_qpn)];
+		if (!simhca_link_answers_to(device, qp->device, &qp->qpc->av))
+			continue;
+		peer = &device->qpcs[SIMHCA_QPN_SLOT(qp->qpc->dest_qpn)];
+		if (peer->qpn == qp->qpc->dest_qpn)
+			break;
 	}
 	pthread_rwlock_unlock(&fabric->lock);
 	if (!has_port)

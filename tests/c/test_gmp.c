@@ -40,6 +40,26 @@ static void to_each_port(void **state)
 	assert_int_equal(inbox[0].count, 1);
 }
 
+/* Devices on one interface have its addresses in common: each of them means itself by those. */
+static void its_own_address_comes_back(void **state)
+{
+	struct world *world = *state;
+	struct simhca_gid_entry gids[SIMHCA_GID_ENTRIES] = {
+		{ .gid = device_gid(0, 0), .type = SIMHCA_GID_ROCE_V2, .ifindex = 1 }
+	};
+	struct inbox inbox[2];
+	struct simhca_av av = av_to(world, 0, 0);
+
+	for (int i = 0; i < 2; i++)
+		simhca_device_set_gids(world->device[i], gids);
+	open_both(world, inbox);
+	for (int i = 0; i < 2; i++) {
+		assert_true(simhca_device_send_gmp(world->device[i], &av, mad));
+		assert_int_equal(inbox[i].count, 1);
+	}
+	assert_int_equal(inbox[0].count, 1);
+}
+
 static void says_who_sent_it(void **state)
 {
 	struct world *world = *state;
@@ -81,9 +101,13 @@ static void nobody_there(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		ON_ETHERNET(to_each_port),     ON_INFINIBAND(to_each_port),
-		ON_ETHERNET(says_who_sent_it), ON_INFINIBAND(says_who_sent_it),
-		ON_ETHERNET(nobody_there),     ON_INFINIBAND(nobody_there),
+		ON_ETHERNET(to_each_port),
+		ON_INFINIBAND(to_each_port),
+		ON_ETHERNET(its_own_address_comes_back),
+		ON_ETHERNET(says_who_sent_it),
+		ON_INFINIBAND(says_who_sent_it),
+		ON_ETHERNET(nobody_there),
+		ON_INFINIBAND(nobody_there),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -182,12 +182,13 @@ def main():
     options.add_argument('--tests', required=True)
     options.add_argument('--link-layer', required=True, choices=('ethernet', 'ib'))
     options.add_argument('--report', required=True)
+    options.add_argument('--dev', help='the device that they run on, by default the first')
     options.add_argument('--only', default='*', help='a pattern of tests, for trying things out')
     options = options.parse_args()
 
-    # As run_tests.py does: the tests take their options from this module, and have none here.
+    # As run_tests.py does: the tests take their options from this module.
     sys.path[:0] = [options.tests, os.path.join(options.tests, 'tests')]
-    sys.argv[1:] = []
+    sys.argv[1:] = ['--dev', options.dev] if options.dev else []
     import args_parser
     args_parser.parser.parse_args()
     import tests
