@@ -33,6 +33,24 @@ bool simhca_link_answers_to(const struct simhca_device *device, const struct sim
 	return simhca_port_is_active(device) && simhca_link_has_address(device, source, av);
 }
 
+/* The GID of a table is the one that the address vector at the other end has. */
+static bool is_source(const struct simhca_device *device, const struct simhca_av *av,
+		      const union simhca_gid *gid)
+{
+	return av->sgid_index < SIMHCA_GID_ENTRIES &&
+	       !memcmp(&device->mem->gids[av->sgid_index].gid, gid, sizeof(*gid));
+}
+
+bool simhca_link_is_connected(const struct simhca_device *to, const struct simhca_qpc *to_qpc,
+			      const struct simhca_device *from, const struct simhca_qpc *from_qpc)
+{
+	/* Without a GRH no packet says which GID it comes from. */
+	if (!to_qpc->av.is_global || !from_qpc->av.is_global)
+		return true;
+	return is_source(from, &from_qpc->av, &to_qpc->av.dgid) &&
+	       is_source(to, &to_qpc->av, &from_qpc->av.dgid);
+}
+
 bool simhca_link_accepts(uint32_t type, uint32_t sender_type)
 {
 	switch (sender_type) {

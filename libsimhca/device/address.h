@@ -11,6 +11,12 @@ bool simhca_link_has_address(const struct simhca_device *device, const struct si
 /* And is active. */
 bool simhca_link_answers_to(const struct simhca_device *device, const struct simhca_device *source,
 			    const struct simhca_av *av);
+/*
+ * Whether the addresses of a connected QP's packets are those that their receiver is connected to:
+ * what it calls its peer's and its own. Under the fabric's lock.
+ */
+bool simhca_link_is_connected(const struct simhca_device *to, const struct simhca_qpc *to_qpc,
+			      const struct simhca_device *from, const struct simhca_qpc *from_qpc);
 /* Whether QPs of the one type accept what those of the other send. */
 bool simhca_link_accepts(uint32_t type, uint32_t sender_type);
 

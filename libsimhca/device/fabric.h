@@ -66,7 +66,7 @@ struct simhca_fabric {
 	int pager_stop;	 /* eventfd */
 };
 
-/* A QP, port or address has come or gone; raised after that can be seen. */
+/* A QP, port or address has come or gone, or a QP was connected; raised after that can be seen. */
 static inline void simhca_fabric_changed(struct simhca_fabric *fabric)
 {
 	atomic_fetch_add_explicit(&fabric->generation, 1, memory_order_seq_cst);

@@ -139,6 +139,21 @@ struct simhca_qp *simhca_link_find(const struct simhca_device *source, const str
 	return peer;
 }
 
+struct simhca_qp *simhca_link_peer(const struct simhca_qp *qp)
+{
+	struct simhca_qp *peer = simhca_link_find(qp->device, &qp->qpc->av, qp->qpc->dest_qpn);
+	struct simhca_fabric *fabric = qp->device->fabric;
+
+	/* Before RTR it has no addresses, and accepts nothing. */
+	if (!peer || simhca_qp_state(peer) < SIMHCA_QPS_RTR)
+		return peer;
+	pthread_rwlock_rdlock(&fabric->lock);
+	if (!simhca_link_is_connected(peer->device, peer->qpc, qp->device, qp->qpc))
+		peer = NULL;
+	pthread_rwlock_unlock(&fabric->lock);
+	return peer;
+}
+
 bool simhca_link_is_up(struct simhca_qp *qp)
 {
 	if (simhca_port_is_active(qp->device))

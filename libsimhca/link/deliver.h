@@ -23,6 +23,12 @@ struct simhca_handover simhca_link_continue(struct simhca_worker *worker, struct
 struct simhca_qp *simhca_link_find(const struct simhca_device *source, const struct simhca_av *av,
 				   uint32_t qpn);
 
+/*
+ * The QP that a connected one sends to; NULL as well if that drops what comes from this one, as it
+ * is connected to other addresses. Inside a guard.
+ */
+struct simhca_qp *simhca_link_peer(const struct simhca_qp *qp);
+
 /* Whether the QP's port lets anything out; counts what it does not. */
 bool simhca_link_is_up(struct simhca_qp *qp);
 

@@ -29,7 +29,7 @@ static struct simhca_qp *peer_of(struct simhca_qp *qp)
 		atomic_load_explicit(&qp->device->fabric->generation, memory_order_seq_cst);
 
 	if (qp->peer.generation != generation) {
-		qp->peer.qp = simhca_link_find(qp->device, &qp->qpc->av, qp->qpc->dest_qpn);
+		qp->peer.qp = simhca_link_peer(qp);
 		qp->peer.generation = generation;
 	}
 	return qp->peer.qp;
@@ -140,11 +140,6 @@ static void ready(struct simhca_qp *qp)
 	simhca_engine_schedule(peer->context->engine, &peer->task);
 }
 
-static struct simhca_qp *peer(const struct simhca_qp *qp)
-{
-	return simhca_link_find(qp->device, &qp->qpc->av, qp->qpc->dest_qpn);
-}
-
 static struct simhca_qp *find(const struct simhca_qp *qp, const struct simhca_av *av, uint32_t qpn)
 {
 	return simhca_link_find(qp->device, av, qpn);
@@ -157,6 +152,6 @@ const struct simhca_link simhca_local_link = {
 	.respond = respond,
 	.pull = pull,
 	.ready = ready,
-	.peer = peer,
+	.peer = simhca_link_peer,
 	.find = find,
 };

@@ -442,9 +442,11 @@ int simhca_modify_qp(struct simhca_context *context, const struct simhca_modify_
 	if (to != SIMHCA_QPS_RTS || (from != SIMHCA_QPS_RTR && from != SIMHCA_QPS_RTS))
 		simhca_callers_end(qp);
 
-	if (qp->uplink &&
-	    ((from == SIMHCA_QPS_INIT && to == SIMHCA_QPS_RTR) || (mask & SIMHCA_QP_AV)))
-		qp->uplink->connect(qp);
+	if ((from == SIMHCA_QPS_INIT && to == SIMHCA_QPS_RTR) || (mask & SIMHCA_QP_AV)) {
+		if (qp->uplink)
+			qp->uplink->connect(qp);
+		simhca_fabric_changed(qp->device->fabric); /* whose packets it accepts */
+	}
 	if (to == SIMHCA_QPS_RESET) {
 		simhca_settle(qp);
 		if (qp->context) /* an XRC_RECV QP binds none */

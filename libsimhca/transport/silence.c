@@ -21,6 +21,7 @@ enum obstacle {
 	NOT_READY,
 	IN_ERROR,
 	CONNECTED_ELSEWHERE,
+	OTHER_SOURCE,
 	NOTHING_TO_SEE,
 };
 
@@ -33,6 +34,8 @@ static const char *const text[] = {
 	[NOT_READY] = "the peer's QP is not in RTR or RTS yet",
 	[IN_ERROR] = "the peer's QP is in ERR",
 	[CONNECTED_ELSEWHERE] = "the peer's QP is connected to another one",
+	[OTHER_SOURCE] = "the peer's QP is connected to another GID than this QP sends from "
+			 "(sgid_index)",
 	[NOTHING_TO_SEE] = "the peer is there and does not answer",
 };
 
@@ -42,7 +45,7 @@ static enum obstacle find_obstacle(const struct simhca_qp *qp)
 	struct simhca_fabric *fabric = qp->device->fabric;
 	const struct simhca_device *device;
 	const struct simhca_qpc *peer = NULL;
-	bool has_port = false;
+	bool has_port = false, connected = false;
 	uint32_t state;
 
 	if (qp->link->remote)
@@ -54,8 +57,10 @@ static enum obstacle find_obstacle(const struct simhca_qp *qp)
 		if (!simhca_link_answers_to(device, qp->device, &qp->qpc->av))
 			continue;
 		peer = &device->qpcs[SIMHCA_QPN_SLOT(qp->qpc->dest_qpn)];
-		if (peer->qpn == qp->qpc->dest_qpn)
-			break;
+		if (peer->qpn != qp->qpc->dest_qpn)
+			continue;
+		connected = simhca_link_is_connected(device, peer, qp->device, qp->qpc);
+		break;
 	}
 	pthread_rwlock_unlock(&fabric->lock);
 	if (!has_port)
@@ -71,7 +76,9 @@ static enum obstacle find_obstacle(const struct simhca_qp *qp)
 		return NOT_READY;
 	if (state == SIMHCA_QPS_ERR)
 		return IN_ERROR;
-	return peer->dest_qpn == qp->qpn ? NOTHING_TO_SEE : CONNECTED_ELSEWHERE;
+	if (peer->dest_qpn != qp->qpn)
+		return CONNECTED_ELSEWHERE;
+	return connected ? NOTHING_TO_SEE : OTHER_SOURCE;
 }
 
 static void tell(const struct simhca_qp *qp, const char *what, const char *why, const char *more)

@@ -112,7 +112,9 @@ static struct simhca_handover carry(struct simhca_worker *worker, struct simhca_
 		return handover;
 	}
 	simhca_stats_sent(worker, qp->device, packet);
-	to = simhca_link_find(qp->device, &envelope.av, packet->dest_qpn);
+	to = qp->type == SIMHCA_QPT_UD
+		     ? simhca_link_find(qp->device, &envelope.av, packet->dest_qpn)
+		     : simhca_link_peer(qp);
 	if (!to)
 		return handover;
 	envelope.device = to->device;

@@ -128,6 +128,21 @@ def test_peer_not_listening(pair, state):
     assert server.region.read(8) == bytes(8)
 
 
+def test_another_source(side, ethernet):
+    """A peer that is connected to another GID than the one that a QP sends from drops its packets."""
+    if not ethernet:
+        pytest.skip('without GRHs there is no source GID')
+    client, server = side(), side()
+    entries = [entry.gid_index for entry in client.ctx.query_gid_table(8)]
+    for side in (client, server):
+        side.to_init()
+    client.to_rtr(server)
+    server.to_rtr(client, ah_attr=server.device.address(client.device, gid_index=entries[1]))
+    client.to_rts(timeout=4, retry_cnt=1)
+    client.send(WRITE, client.region.sge(0, 8), to=server.region.at())
+    poll_error(client.scq, RETRY, 'NO_RESPONSE')
+
+
 @pytest.mark.parametrize('retries, timeout, least', [(0, 14, 0.06), (1, 13, 0.06), (7, 12, 0.13)])
 def test_time_until_retries_are_exceeded(pair, retries, timeout, least):
     """retry_cnt repetitions, each after 4.096 us * 2^timeout."""
