@@ -20,6 +20,7 @@
 #include "inject.h"
 #include "lint.h"
 #include "log.h"
+#include "mixups.h"
 #include "resources.h"
 #include "session.h"
 #include "trace.h"
@@ -370,10 +371,12 @@ static void add_receives_since(const struct daemon *daemon, const json_t *failur
 static void on_explain(struct connection *connection, const json_t *request)
 {
 	struct daemon *daemon = connection->admin->daemon;
-	json_t *report =
-		failures_json(daemon->failures,
-			      (uint64_t)json_integer_value(json_object_get(request, "since")),
-			      (pid_t)json_integer_value(json_object_get(request, "run")));
+	json_t *report;
+
+	mixups_find(daemon);
+	report = failures_json(daemon->failures,
+			       (uint64_t)json_integer_value(json_object_get(request, "since")),
+			       (pid_t)json_integer_value(json_object_get(request, "run")));
 
 	add_receives_since(daemon, json_object_get(report, "failures"));
 	send_json(connection, report);

@@ -33,6 +33,8 @@ struct failed {
 	uint32_t event;	 /* enum ibv_event_type */
 	uint32_t number; /* of the QP, CQ, SRQ or port that it is of */
 	char text[SIMHCA_CMD_MESSAGE];
+	bool looked_at; /* by mixups.h */
+	char looks_like[SIMHCA_CMD_MESSAGE];
 	bool first; /* of its run: it stays */
 	struct failed *prev, *next;
 };

@@ -194,6 +194,8 @@ json_t *failed_json(const struct failed *failed, uint64_t root)
 			 (json_int_t)failed->what.context, "text", text);
 	if (!json)
 		return NULL;
+	if (failed->looks_like[0])
+		json_object_set_new(json, "looks_like", json_string(failed->looks_like));
 	if (root)
 		json_object_set_new(json, "cause", json_integer((json_int_t)root));
 	switch (failed->kind) {

@@ -482,6 +482,68 @@ void failures_found_receive(struct failures *failures, uint64_t id)
 	pthread_mutex_unlock(&failures->lock);
 }
 
+/* False: no key, address or number of its can have been mixed up. */
+static bool access_of(const struct failed *failed, struct failures_access *access)
+{
+	const struct simhca_failure *what = &failed->what;
+	bool is_send = what->kind == SIMHCA_SEND_FAILED;
+
+	if (failed->kind != FAILED_WORK || what->reason == SIMHCA_REASON_INJECTED ||
+	    (!is_send && what->qpn == what->peer_qpn) || /* that is said of the send */
+	    (!is_send && what->kind != SIMHCA_REQUEST_REFUSED && what->kind != SIMHCA_RECV_FAILED))
+		return false;
+	*access = (struct failures_access){
+		.id = failed->id,
+		.context = what->context,
+		.sender = what->peer_context,
+		.qpn = what->qpn,
+		.peer_qpn = what->peer_qpn,
+		.is_connected = is_send && what->qp_type != SIMHCA_QPT_UD,
+		.is_unanswered = is_send && what->reason == SIMHCA_REASON_NO_RESPONSE,
+		.has_key = what->has_access && what->reason >= SIMHCA_REASON_KEY_UNKNOWN &&
+			   what->reason <= SIMHCA_REASON_MW_NO_REMOTE_ATOMIC,
+		.is_remote = what->kind == SIMHCA_REQUEST_REFUSED,
+		.is_out_of_range =
+			what->entry.has_range && (what->reason == SIMHCA_REASON_KEY_BELOW_START ||
+						  what->reason == SIMHCA_REASON_KEY_PAST_END ||
+						  what->reason == SIMHCA_REASON_KEY_WRAPS),
+		.key = what->key,
+		.va = what->va,
+		.entry_iova = what->entry.iova,
+		.entry_length = what->entry.length,
+	};
+	return access->has_key || access->is_unanswered ||
+	       (access->is_connected && access->qpn == access->peer_qpn);
+}
+
+unsigned int failures_accesses(struct failures *failures, struct failures_access *accesses,
+			       unsigned int most)
+{
+	struct failed *failed;
+	unsigned int count = 0;
+
+	pthread_mutex_lock(&failures->lock);
+	failed = failures->list ? failures->list->prev : NULL;
+	for (; failed && count < most; failed = failed == failures->list ? NULL : failed->prev) {
+		if (!failed->looked_at && access_of(failed, &accesses[count]))
+			count++;
+		failed->looked_at = true;
+	}
+	pthread_mutex_unlock(&failures->lock);
+	return count;
+}
+
+void failures_looks_like(struct failures *failures, uint64_t id, const char *text)
+{
+	struct failed *failed;
+
+	pthread_mutex_lock(&failures->lock);
+	DL_FOREACH (failures->list, failed)
+		if (failed->id == id)
+			snprintf(failed->looks_like, sizeof(failed->looks_like), "%s", text);
+	pthread_mutex_unlock(&failures->lock);
+}
+
 /* A copy of all of them, so that engines wait no longer than for that. NULL: out of memory. */
 static struct failed *copy(struct failures *failures, pid_t run, unsigned int *count,
 			   uint64_t *failed_of_run)

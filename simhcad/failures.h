@@ -70,6 +70,27 @@ unsigned int failures_empty(struct failures *failures, double seconds, struct fa
 			    unsigned int most);
 void failures_found_receive(struct failures *failures, uint64_t id);
 
+/* A failure by a key, an address or a QP number, for mixups.h. */
+struct failures_access {
+	uint64_t id;
+	uint32_t context; /* whose key was looked up; or that has sent, if nobody answered */
+	uint32_t sender;  /* the context that has sent, of a remote access; 0: none of this host */
+	uint32_t qpn, peer_qpn;
+	bool is_connected;  /* peer_qpn is an attribute of the QP, and not of a work request */
+	bool is_unanswered; /* and no key matters */
+	bool has_key;	    /* what follows says something */
+	bool is_remote;
+	bool is_out_of_range; /* the key is good */
+	uint32_t key;
+	uint64_t va, entry_iova, entry_length;
+};
+
+/* Those that were not asked for before, at most most of them: the newest. */
+unsigned int failures_accesses(struct failures *failures, struct failures_access *accesses,
+			       unsigned int most);
+/* What the failure looks like, as a sentence. */
+void failures_looks_like(struct failures *failures, uint64_t id, const char *text);
+
 /* The `simhca run` with this pid has ended. */
 void failures_end_run(struct failures *failures, pid_t run);
 

@@ -12,6 +12,7 @@
 #include "datagram.h"
 #include "failures.h"
 #include "log.h"
+#include "mixups.h"
 #include "session.h"
 #include "share.h"
 
@@ -458,6 +459,7 @@ static void stop_serving(struct session *session)
 	struct daemon *daemon = session->device->daemon;
 	struct process_use *use;
 
+	mixups_find(daemon); /* while it still has what its failures are about */
 	session->closing = true;
 	if (session->context) {
 		lint_end(daemon->lint, session);

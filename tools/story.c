@@ -94,6 +94,13 @@ static void print_access(FILE *out, const char *indent, const json_t *failure)
 	print_was(out, indent, json_object_get(failure, "was"));
 }
 
+/* What the program probably mixed up. */
+static void print_looks(FILE *out, const json_t *failure)
+{
+	if (has(failure, "looks_like"))
+		fprintf(out, "  looks like: %s\n", report_text(failure, "looks_like"));
+}
+
 /* How long and how often a sender tried, where that is what ended. */
 static void print_patience(FILE *out, const json_t *failure)
 {
@@ -226,6 +233,7 @@ static void print_consequence(FILE *out, const json_t *failure)
 		print_qp(out, failure);
 		fputc('\n', out);
 		print_access(out, "  ", failure);
+		print_looks(out, failure);
 		return;
 	}
 	if (is(failure, "injection")) {
@@ -304,6 +312,7 @@ static void print_one(FILE *out, const json_t *list, const json_t *failure)
 			report_number(failure, "vendor_err"));
 	fputc('\n', out);
 	print_access(out, "  ", failure);
+	print_looks(out, failure);
 	print_patience(out, failure);
 	print_queue(out, failure);
 	json_array_foreach(list, i,

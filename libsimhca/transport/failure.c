@@ -167,6 +167,7 @@ void simhca_tell_refusal(const struct simhca_qp *qp, const struct simhca_packet 
 	char memory[64] = "";
 
 	failure.peer_qpn = packet->src_qpn;
+	failure.peer_context = packet->src_context;
 	failure.psn = failure.last_psn = packet->psn;
 	failure.opcode = simhca_request_opcode(packet);
 	failure.reason = reason;

@@ -76,6 +76,46 @@ def test_sizes_that_differ(launcher):
     assert without_numbers("\n".join(told)) == without_numbers(textwrap.dedent(shown).rstrip())
 
 
+MIXED_UP = HERE.parent / "programs/mixed_up.c"
+MIXUPS = {
+    "own_key": "key 0x\\w+ is the sender's own, of its MR of 4096 bytes at 0x\\w+: the rkey to use is .*",
+    "third_key": r"key 0x\w+ is of mixed_up\[\d+\], a third program, and not of the peer .*",
+    "reversed_key": r"key 0x\w+ is the peer's 0x\w+ with its bytes reversed: .*",
+    "own_address": r"address 0x\w+ is the sender's own, in its MR with key 0x\w+: .*",
+    "reversed_address": r"address 0x\w+ is 0x\w+ with its bytes reversed: .*",
+    "offset": "address 0x80 looks like an offset: the region begins at 0x\\w+, .*",
+    "other_region": r"address 0x\w+ is in another MR of the peer's, whose key is 0x\w+",
+    "peers_lkey": r"lkey 0x\w+ is of mixed_up\[\d+\]: an SGE takes the lkey .*",
+    "reversed_lkey": r"lkey 0x\w+ is 0x\w+ with its bytes reversed",
+    "own_qpn": r"the QP is connected to itself: dest_qp_num is its own number, 0x\w+",
+    "reversed_qpn": r"QP number 0x\w+ is 0x\w+ with its bytes reversed: .*",
+}
+
+
+@pytest.fixture(scope="module")
+def mixed_up(programs):
+    program = programs / "mixed_up"
+    subprocess.run(["cc", "-Wall", "-Wextra", "-Werror", "-O1", "-D_GNU_SOURCE", MIXED_UP, "-o", program,
+                    "-libverbs"], check=True)
+    return program
+
+
+@pytest.mark.parametrize("how", MIXUPS)
+def test_what_was_mixed_up(launcher, mixed_up, how):
+    """The program's own key, address or QP number in place of the peer's, and bytes reversed."""
+    result = launcher.run(SIMHCA, "run", "--private", "--explain", "--", mixed_up, how)
+    assert result.status > 0, result
+    told = re.findall("^  looks like: (.*)$", result.stderr, re.M)
+    assert len(told) == 1 and re.fullmatch(MIXUPS[how], told[0]), result
+
+
+def test_nothing_was_mixed_up(launcher, mixed_up):
+    """And what is a plain fault is not taken for it."""
+    expect_success(launcher.run(SIMHCA, "run", "--private", "--", mixed_up, "right"))
+    for case in ("past_end", "old_key", "nobody", "own_buffer"):
+        assert "looks like" not in run(launcher, case, "--explain").stderr
+
+
 def test_no_receive(launcher):
     head, lines = story(launcher, "not_ready")
     assert head.endswith("RNR_RETRY_EXC_ERR")
