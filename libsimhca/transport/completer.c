@@ -135,27 +135,20 @@ void simhca_go_back(struct simhca_qp *qp)
 void simhca_acknowledge(struct simhca_worker *worker, struct simhca_qp *qp, uint32_t psn)
 {
 	struct simhca_requester *req = &qp->req;
-	uint32_t psns = simhca_psn_distance(req->psn_una, psn);
 
-	if (!psns)
+	if (psn == req->psn_una)
 		return;
 	simhca_own_done(qp, SIMHCA_REQUESTER_READ);
 	if (qp->link->acknowledged)
 		qp->link->acknowledged(qp, psn);
-	if (simhca_psn_distance(req->psn_una, req->psn_send) < psns)
-		req->psn_send = psn;
-	/* A response may bring more than was asked for. */
-	if (simhca_psn_distance(req->psn_una, req->psn_sent) < psns)
-		req->psn_sent = psn;
-	req->psn_una = psn;
+	simhca_requester_answered(req, psn);
 	req->went_back = false;
 	req->retries = qp->qpc->retry_cnt;
 	req->rnr_retries = qp->qpc->rnr_retry;
 	req->why = SIMHCA_REASON_NO_RESPONSE;
 	if (req->wait == SIMHCA_WAIT_ANSWER)
 		req->wait = SIMHCA_WAIT_NOTHING;
-	while (req->count && simhca_flight_psns(simhca_flight(qp, 0)) <=
-				     simhca_psn_distance(simhca_flight(qp, 0)->first, psn)) {
+	while (req->count && simhca_flight_ends_before(simhca_flight(qp, 0), psn)) {
 		if (simhca_flight(qp, 0)->opcode == SIMHCA_WR_RDMA_READ_WITH_INV) {
 			req->answered = true; /* completes once the key is invalid */
 			return;

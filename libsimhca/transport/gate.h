@@ -133,6 +133,55 @@ static inline bool simhca_gate_flight(const struct simhca_flight *flight, uint32
 	return true;
 }
 
+/* Where in flight[] a message lies that is so many younger than the one at that ring index. */
+static inline uint32_t simhca_gate_place(uint32_t oldest, uint32_t younger)
+{
+	return (oldest + younger) % SIMHCA_MAX_FLIGHTS;
+}
+
+static inline const struct simhca_flight *
+simhca_gate_nth(const struct simhca_requester *req,
+		const struct simhca_flight flight[SIMHCA_MAX_FLIGHTS], uint32_t younger)
+{
+	return &flight[simhca_gate_place(req->oldest, younger)];
+}
+
+/* Whether each may follow the one before; there are 1 to SIMHCA_MAX_FLIGHTS. */
+static inline bool simhca_gate_flights(const struct simhca_requester *req,
+				       const struct simhca_flight flight[SIMHCA_MAX_FLIGHTS],
+				       struct simhca_gate_flights *flights)
+{
+	uint32_t first = simhca_gate_nth(req, flight, 0)->first;
+
+	*flights = (struct simhca_gate_flights){ 0 };
+	for (uint32_t i = 0; i < req->count; i++)
+		if (!simhca_gate_flight(simhca_gate_nth(req, flight, i), first, i == 0,
+					i + 1 == req->count, flights))
+			return false;
+	return true;
+}
+
+/* What is under way, by its first PSN, all that it takes, and the newest message's opcode. */
+static inline bool simhca_gate_under_way(const struct simhca_requester *req, uint32_t first,
+					 uint32_t newest, const struct simhca_gate_flights *flights)
+{
+	uint32_t una, send, sent;
+
+	if (simhca_psn_add(first, flights->psns) != req->psn_next || flights->reads != req->reads ||
+	    req->alone != simhca_is_last_to_start(newest))
+		return false;
+	if (req->psn_una > SIMHCA_PSN_MASK || req->psn_send > SIMHCA_PSN_MASK ||
+	    req->psn_sent > SIMHCA_PSN_MASK)
+		return false;
+	una = simhca_psn_distance(first, req->psn_una);
+	send = simhca_psn_distance(first, req->psn_send);
+	sent = simhca_psn_distance(first, req->psn_sent);
+	if (una > send || send > sent || sent > flights->psns)
+		return false;
+	return !req->answered ||
+	       (req->count == 1 && una == flights->psns && newest == SIMHCA_WR_RDMA_READ_WITH_INV);
+}
+
 /*
  * The requester's progress. flight[] has the `count` messages from ring index `oldest` on, each at
  * its index modulo SIMHCA_MAX_FLIGHTS. True:
@@ -153,9 +202,7 @@ static inline bool simhca_gate_requester(struct simhca_requester *req,
 					 const struct simhca_flight flight[SIMHCA_MAX_FLIGHTS],
 					 uint32_t sq_entries)
 {
-	struct simhca_gate_flights flights = { 0 };
-	const struct simhca_flight *one = NULL;
-	uint32_t first, una, send, sent;
+	struct simhca_gate_flights flights;
 
 	if (req->psn_next > SIMHCA_PSN_MASK || req->wait > SIMHCA_WAIT_PEER ||
 	    (req->fault | req->alone | req->answered | req->revoked | req->went_back | req->told) >
@@ -169,27 +216,17 @@ static inline bool simhca_gate_requester(struct simhca_requester *req,
 			req->wait = SIMHCA_WAIT_NOTHING;
 		return true;
 	}
-	if (req->count > SIMHCA_MAX_FLIGHTS || req->count > sq_entries)
-		return false;
-	first = flight[req->oldest % SIMHCA_MAX_FLIGHTS].first;
-	for (uint32_t i = 0; i < req->count; i++) {
-		one = &flight[(req->oldest + i) % SIMHCA_MAX_FLIGHTS];
-		if (!simhca_gate_flight(one, first, i == 0, i + 1 == req->count, &flights))
-			return false;
-	}
-	if (simhca_psn_add(first, flights.psns) != req->psn_next || flights.reads != req->reads ||
-	    req->alone != simhca_is_last_to_start(one->opcode))
-		return false;
-	if (req->psn_una > SIMHCA_PSN_MASK || req->psn_send > SIMHCA_PSN_MASK ||
-	    req->psn_sent > SIMHCA_PSN_MASK)
-		return false;
-	una = simhca_psn_distance(first, req->psn_una);
-	send = simhca_psn_distance(first, req->psn_send);
-	sent = simhca_psn_distance(first, req->psn_sent);
-	if (una > send || send > sent || sent > flights.psns)
-		return false;
-	return !req->answered || (req->count == 1 && una == flights.psns &&
-				  one->opcode == SIMHCA_WR_RDMA_READ_WITH_INV);
+	return req->count <= SIMHCA_MAX_FLIGHTS && req->count <= sq_entries &&
+	       simhca_gate_flights(req, flight, &flights) &&
+	       simhca_gate_under_way(req, simhca_gate_nth(req, flight, 0)->first,
+				     simhca_gate_nth(req, flight, req->count - 1)->opcode,
+				     &flights);
+}
+
+/* Whether a message ends before that PSN, which is one of those under way or behind them. */
+static inline bool simhca_flight_ends_before(const struct simhca_flight *flight, uint32_t psn)
+{
+	return simhca_flight_psns(flight) <= simhca_psn_distance(flight->first, psn);
 }
 
 /* The message that a PSN is of, by how many it is younger than the oldest; or else the newest. */
@@ -199,13 +236,9 @@ static inline uint32_t simhca_gate_find(const struct simhca_requester *req,
 {
 	uint32_t younger = 0;
 
-	for (; younger + 1 < req->count; younger++) {
-		const struct simhca_flight *one =
-			&flight[(req->oldest + younger) % SIMHCA_MAX_FLIGHTS];
-
-		if (simhca_psn_distance(one->first, psn) < simhca_flight_psns(one))
-			break;
-	}
+	while (younger + 1 < req->count &&
+	       simhca_flight_ends_before(simhca_gate_nth(req, flight, younger), psn))
+		younger++;
 	return younger;
 }
 
@@ -227,6 +260,34 @@ static inline bool simhca_gate_offset(const struct simhca_flight *flight, uint32
 {
 	*offset = (uint64_t)simhca_psn_distance(flight->first, psn) * mtu;
 	return !*offset || *offset < length;
+}
+
+/*
+ * The PSNs of the packet at psn_send have been sent. What simhca_gate_requester() says of PSNs stays
+ * true, if the message that the packet is of has so many from there on.
+ */
+static inline void simhca_requester_sent(struct simhca_requester *req, uint32_t psns)
+{
+	uint32_t sent = simhca_psn_distance(req->psn_una, req->psn_sent);
+
+	req->psn_send = simhca_psn_add(req->psn_send, psns);
+	if (simhca_psn_distance(req->psn_una, req->psn_send) > sent)
+		req->psn_sent = req->psn_send;
+}
+
+/*
+ * All before psn has been answered: so it has been sent, too, though a response may bring more than
+ * was asked for. What is said of PSNs stays true, if psn is from psn_una to psn_next.
+ */
+static inline void simhca_requester_answered(struct simhca_requester *req, uint32_t psn)
+{
+	uint32_t psns = simhca_psn_distance(req->psn_una, psn);
+
+	if (simhca_psn_distance(req->psn_una, req->psn_send) < psns)
+		req->psn_send = psn;
+	if (simhca_psn_distance(req->psn_una, req->psn_sent) < psns)
+		req->psn_sent = psn;
+	req->psn_una = psn;
 }
 
 /* ---------------------------------------------------------------------------- responder */
@@ -253,6 +314,25 @@ static inline bool simhca_gate_responder(const struct simhca_responder *resp, ui
 static inline bool simhca_gate_answered(const struct simhca_answered *one)
 {
 	return one->length <= SIMHCA_MAX_MSG_SIZE;
+}
+
+/* PSNs of its answer, of which a repeated request names one. */
+static inline uint32_t simhca_answered_psns(const struct simhca_answered *one, bool is_read,
+					    uint32_t mtu)
+{
+	return is_read ? simhca_psn_count(one->length, mtu) : 1;
+}
+
+/*
+ * Whether a read of `length` bytes at va, from that PSN on, asks for a part of one that was
+ * answered; the PSN is one of its answer's.
+ */
+static inline bool simhca_answered_covers(const struct simhca_answered *read, uint32_t psn,
+					  uint64_t va, uint64_t length, uint32_t mtu)
+{
+	uint64_t offset = (uint64_t)simhca_psn_distance(read->psn, psn) * mtu;
+
+	return offset <= read->length && va == read->va + offset && length <= read->length - offset;
 }
 
 #endif

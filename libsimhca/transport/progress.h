@@ -16,23 +16,33 @@
 /* -------------------------------------------------------------------------------- reading */
 
 /*
- * The requester's progress of that generation, and the messages under way. False: it makes no sense
- * (simhca_gate_requester()). flight NULL: what has messages under way is not wanted, and false too.
+ * Copies the requester's progress of that generation, and the messages under way, each to where it
+ * is in mem->flight[]. flight NULL: with any of them under way it is not wanted. False: it is not
+ * wanted, or says that more are under way than there can be.
  */
-static inline bool simhca_progress_requester(const struct simhca_qp_mem *mem, uint32_t generation,
-					     uint32_t sq_entries, struct simhca_requester *req,
-					     struct simhca_flight *flight)
+static inline bool simhca_progress_copy_requester(const struct simhca_qp_mem *mem,
+						  uint32_t generation, struct simhca_requester *req,
+						  struct simhca_flight *flight)
 {
 	simhca_words_get(req, &mem->req[generation & 1], sizeof(*req));
 	if (req->count > (flight ? SIMHCA_MAX_FLIGHTS : 0))
 		return false;
 	for (uint32_t i = 0; i < req->count; i++) {
-		uint32_t slot = (req->oldest + i) % SIMHCA_MAX_FLIGHTS;
+		uint32_t place = simhca_gate_place(req->oldest, i);
 
-		flight[slot] = simhca_flight_of_word(
-			atomic_load_explicit(&mem->flight[slot], memory_order_relaxed));
+		flight[place] = simhca_flight_of_word(
+			atomic_load_explicit(&mem->flight[place], memory_order_relaxed));
 	}
-	return simhca_gate_requester(req, flight, sq_entries);
+	return true;
+}
+
+/* What of that makes sense (simhca_gate_requester()). */
+static inline bool simhca_progress_requester(const struct simhca_qp_mem *mem, uint32_t generation,
+					     uint32_t sq_entries, struct simhca_requester *req,
+					     struct simhca_flight *flight)
+{
+	return simhca_progress_copy_requester(mem, generation, req, flight) &&
+	       simhca_gate_requester(req, flight, sq_entries);
 }
 
 /* The responder's. False: it makes no sense (simhca_gate_responder()). */
@@ -147,7 +157,7 @@ static inline void simhca_progress_put_flight(struct simhca_qp_mem *mem, uint32_
 					      const struct simhca_flight *flight)
 {
 	simhca_store();
-	atomic_store_explicit(&mem->flight[index % SIMHCA_MAX_FLIGHTS],
+	atomic_store_explicit(&mem->flight[simhca_gate_place(index, 0)],
 			      simhca_word_of_flight(flight), memory_order_relaxed);
 }
 

@@ -511,9 +511,7 @@ static enum simhca_next send_packet(struct simhca_worker *worker, struct simhca_
 		simhca_key_release(worker, 0);
 	}
 
-	req->psn_send = simhca_psn_add(psn, psns_of(qp, &packet));
-	if (in_flight(qp) > simhca_psn_distance(req->psn_una, req->psn_sent))
-		req->psn_sent = req->psn_send;
+	simhca_requester_sent(req, psns_of(qp, &packet));
 	if (packet.op == SIMHCA_PKT_READ)
 		qp->asked = req->psn_send;
 	*bytes += packet.op != SIMHCA_PKT_READ		  ? packet.length

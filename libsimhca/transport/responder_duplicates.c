@@ -42,13 +42,11 @@ static void simhca_request_ignore(struct simhca_qp *qp, const struct simhca_pack
 static bool answered(const struct simhca_qp *qp, uint32_t psn, struct simhca_answered *one)
 {
 	for (uint32_t i = 1; i <= SIMHCA_MAX_RD_ATOMIC; i++) {
-		uint32_t psns = 1;
-
-		if (!simhca_progress_answered(qp->mem, qp->resp.answers, i, one))
-			continue;
-		if (one->op == SIMHCA_PKT_READ)
-			psns = simhca_psn_count(one->length, simhca_qp_mtu(qp));
-		if (simhca_is_remembered(one->op) && simhca_psn_distance(one->psn, psn) < psns)
+		if (simhca_progress_answered(qp->mem, qp->resp.answers, i, one) &&
+		    simhca_is_remembered(one->op) &&
+		    simhca_psn_distance(one->psn, psn) <
+			    simhca_answered_psns(one, one->op == SIMHCA_PKT_READ,
+						 simhca_qp_mtu(qp)))
 			return true;
 	}
 	return false;
@@ -58,10 +56,9 @@ static bool answered(const struct simhca_qp *qp, uint32_t psn, struct simhca_ans
 static bool is_part_of(const struct simhca_qp *qp, const struct simhca_packet *packet,
 		       const struct simhca_answered *read)
 {
-	uint64_t offset = (uint64_t)simhca_psn_distance(read->psn, packet->psn) * simhca_qp_mtu(qp);
-
 	return read->op == SIMHCA_PKT_READ && packet->rkey == read->rkey &&
-	       packet->va == read->va + offset && packet->dma_length <= read->length - offset;
+	       simhca_answered_covers(read, packet->psn, packet->va, packet->dma_length,
+				      simhca_qp_mtu(qp));
 }
 
 /* A packet that came before: its answer is given again, its effect is not (9.7.5.1.4). */

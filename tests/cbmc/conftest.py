@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""CBMC: this machine's, if it is new enough, or that of a tree of Debian 13 (scripts/chroot)."""
+import pathlib
+import re
+import shutil
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+CHROOT = ROOT / "scripts" / "chroot"
+OLDEST = 6
+
+
+def is_here():
+    """Whether this machine has one that is new enough."""
+    if not shutil.which("cbmc"):
+        return False
+    said = subprocess.run(["cbmc", "--version"], stdout=subprocess.PIPE, text=True, check=True).stdout
+    version = re.match(r"(\d+)", said)
+    return bool(version) and int(version[1]) >= OLDEST
+
+
+@pytest.fixture(scope="session")
+def cbmc(tmp_path_factory):
+    """cbmc(*argv): what it says of files of this checkout and of the tests' directories."""
+    if is_here():
+        yield lambda *argv: subprocess.run(["cbmc", *argv], stdout=subprocess.PIPE, text=True,
+                                           stderr=subprocess.STDOUT, check=False, timeout=300)
+        return
+    possible = subprocess.run([CHROOT, "possible"], stderr=subprocess.PIPE, text=True, check=False)
+    if possible.returncode:
+        pytest.skip(f"no cbmc of version {OLDEST} here, and no tree of Debian 13: {possible.stderr.strip()}")
+    made = subprocess.run([CHROOT, "new", "trixie", "proofs"], stdout=subprocess.PIPE, text=True, check=True)
+    tree = made.stdout.strip()
+    binds = []
+    for path in (ROOT, tmp_path_factory.getbasetemp()):
+        binds += ["--bind", str(path)]
+    yield lambda *argv: subprocess.run([CHROOT, "run", *binds, tree, "cbmc", *argv],
+                                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                       check=False, timeout=300)
+    subprocess.run([CHROOT, "remove", tree], check=True)

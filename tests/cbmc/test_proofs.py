@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""
+CBMC proves what is written above the gates: functions that judge what programs can write. Each file
+here is one proof, about any value of each variable that it declares with ANY(). Its first comment
+says, beside what is shown and why that suffices,
+
+    of: NAME                     the header of libsimhca/transport that mutants change; gate.h
+    unwind: N                    rounds of loops, plus 1; more would be a failure
+    mutant(NAME): SCRIPT         for sed: a rule less. Without it the proof has to fail
+"""
+import pathlib
+import re
+import shutil
+import subprocess
+
+import pytest
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+HEADERS = ROOT / "libsimhca" / "transport"
+PROOFS = sorted(path.stem for path in HERE.glob("*.c"))
+# No undefined behaviour, no number that changes by a conversion, and loops that end.
+CHECKS = ["--bounds-check", "--pointer-check", "--signed-overflow-check", "--conversion-check",
+          "--undefined-shift-check", "--div-by-zero-check", "--unwinding-assertions"]
+
+
+def comment(proof):
+    """The first comment that is no licence."""
+    text = (HERE / f"{proof}.c").read_text(encoding="utf-8").partition("\n")[2]
+    return text[:text.index("*/")]
+
+
+def setting(proof, name, otherwise):
+    """What it says of `name`."""
+    found = re.search(rf"^ \* {name}: (.+)$", comment(proof), re.M)
+    return found[1] if found else otherwise
+
+
+def mutants(proof):
+    """Names and scripts."""
+    return re.findall(r"^ \* mutant\((\w+)\): (.+)$", comment(proof), re.M)
+
+
+def explore(cbmc, proof, headers, *options):
+    """What CBMC says of a proof, with those headers."""
+    unwind = setting(proof, "unwind", None)
+    done = cbmc("-I", str(headers), "-I", str(headers / "transport"), "-I", str(ROOT / "libsimhca"),
+                "-I", str(ROOT / "kernel-abi"), "-I", str(HERE), *options,
+                *(["--unwind", unwind] if unwind else []), str(HERE / f"{proof}.c"))
+    assert done.returncode in (0, 10), done.stdout
+    return done.stdout
+
+
+def failures(said):
+    """The assertions that fail."""
+    return re.findall(r"^\[(.+?)\] .*: FAILURE$", said, re.M)
+
+
+@pytest.mark.parametrize("proof", PROOFS)
+def test_holds(proof, cbmc):
+    """For every value, and something was to be shown."""
+    said = explore(cbmc, proof, ROOT / "libsimhca", *CHECKS)
+    assert not failures(said), said
+    assert "VERIFICATION SUCCESSFUL" in said, said
+    assert re.search(r"^\[main\.assertion\.\d+\] .*: SUCCESS$", said, re.M), said
+
+
+@pytest.mark.parametrize("proof", PROOFS)
+def test_is_reached(proof, cbmc):
+    """What is assumed and let through leaves something: each thing to be shown is reached."""
+    said = explore(cbmc, proof, ROOT / "libsimhca", "--cover", "location")
+    unreached = re.findall(r"^\[main\.coverage\.\d+\] .*: FAILED$", said, re.M)
+    assert not unreached, said
+
+
+@pytest.mark.parametrize("proof, name, script",
+                         [pytest.param(proof, name, script, id=f"{proof}-{name}")
+                          for proof in PROOFS for name, script in mutants(proof)])
+def test_mutant_fails(proof, name, script, cbmc, tmp_path):
+    """A rule less, and CBMC finds a lie that gets through."""
+    headers = tmp_path / "transport"
+    headers.mkdir()
+    for header in HEADERS.glob("*.h"):
+        shutil.copy(header, headers)
+    changed = headers / setting(proof, "of", "gate.h")
+    before = changed.read_text(encoding="utf-8")
+    # Rules may stand on several lines.
+    subprocess.run(["sed", "-z", "-i", script, changed], check=True)
+    assert changed.read_text(encoding="utf-8") != before, f"{name}: the script changes nothing"
+    said = explore(cbmc, proof, tmp_path, *CHECKS, "--stop-on-fail")
+    assert "VERIFICATION FAILED" in said, said
