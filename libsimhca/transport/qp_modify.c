@@ -393,6 +393,20 @@ static bool send_off(struct simhca_qp *qp)
 	       simhca_callers_settle(qp);
 }
 
+/* Whether the request is right for a QP in that state, and where it leads. */
+static int check(const struct simhca_qp *qp, const struct simhca_modify_qp_req *req, uint32_t mask,
+		 uint32_t from, uint32_t *to, struct simhca_why *why)
+{
+	int ret;
+
+	*to = mask & SIMHCA_QP_STATE ? req->attr.qp_state : from;
+	if ((mask & SIMHCA_QP_CUR_STATE) && req->attr.cur_qp_state != from)
+		return simhca_why(why, EINVAL, "cur_qp_state = %u, but the QP is in %s",
+				  req->attr.cur_qp_state, state_name[from]);
+	ret = check_transition(qp, from, *to, mask, why);
+	return ret ? ret : check_values(qp, mask, &req->attr, why);
+}
+
 int simhca_modify_qp(struct simhca_context *context, const struct simhca_modify_qp_req *req,
 		     struct simhca_modify_qp_reply *reply, struct simhca_why *why)
 {
@@ -410,35 +424,33 @@ int simhca_modify_qp(struct simhca_context *context, const struct simhca_modify_
 				  req->attr.rate_limit);
 	if (qp->rss) /* as mlx5 has it */
 		return simhca_why(why, ENOSYS, "an RSS QP has no state: its WQs have");
-	if ((mask & SIMHCA_QP_STATE) && req->attr.qp_state != SIMHCA_QPS_RTS && !send_off(qp))
+	/* A request that is wrong does not stop the programs that send to the QP. */
+	ret = check(qp, req, mask, simhca_qp_state(qp), &to, why);
+	if (ret)
+		return ret;
+	if ((mask & SIMHCA_QP_STATE) && to != SIMHCA_QPS_RTS && !send_off(qp))
 		return -EAGAIN;
 	/*
 	 * Engines bring a QP down at any time, also without these locks; so the new state is
-	 * put in place only if the old one still stands, and else the request is judged again.
+	 * put in place only if the old one still stands, and else the request is checked again.
+	 * The attributes come after it: a request that is refused in the end has changed none.
+	 * Whoever goes by them waits for these locks, or for `callers`, which is 0 below RTS.
 	 */
 	ret = simhca_qp_begin_both(qp, true);
 	if (ret)
 		return ret;
+	from = simhca_qp_state(qp);
 	do {
-		from = simhca_qp_state(qp);
-		to = mask & SIMHCA_QP_STATE ? req->attr.qp_state : from;
-		if ((mask & SIMHCA_QP_CUR_STATE) && req->attr.cur_qp_state != from) {
-			ret = simhca_why(why, EINVAL, "cur_qp_state = %u, but the QP is in %s",
-					 req->attr.cur_qp_state, state_name[from]);
-			goto out;
-		}
-		ret = check_transition(qp, from, to, mask, why);
-		if (!ret)
-			ret = check_values(qp, mask, &req->attr, why);
+		ret = check(qp, req, mask, from, &to, why);
 		/* What leaves the working states leaves no page fault behind. */
 		if (!ret && (to == SIMHCA_QPS_RESET || to == SIMHCA_QPS_ERR) &&
 		    !simhca_faults_disable(&qp->faults))
 			ret = -EAGAIN;
 		if (ret)
 			goto out;
-		if (to != SIMHCA_QPS_RESET)
-			apply(qp, mask, &req->attr);
 	} while (!atomic_compare_exchange_strong(&qp->qpc->state, &from, to));
+	if (to != SIMHCA_QPS_RESET)
+		apply(qp, mask, &req->attr);
 	if (to != SIMHCA_QPS_RTS || (from != SIMHCA_QPS_RTR && from != SIMHCA_QPS_RTS))
 		simhca_callers_end(qp);
 

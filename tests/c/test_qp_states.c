@@ -4,7 +4,9 @@
  * with the optional attributes as Linux' ib_modify_qp_is_ok() grants them. Every pair of states,
  * each required attribute left out, each attribute that does not belong there.
  */
+#include "device/av.h"
 #include "harness.h"
+#include "transport/qp.h"
 
 #define STATES 7 /* RESET .. ERR */
 #define TYPES 3
@@ -155,17 +157,49 @@ static struct qp *fresh_qp(struct world *world, enum ibv_qp_type type)
 		      cq_new(client, 64), NULL);
 }
 
+/* Valid as well, and each attribute is another than good_attr()'s. */
+static struct simhca_qp_attr other_attr(struct qp *qp, enum ibv_qp_state now)
+{
+	struct simhca_qp_attr attr = good_attr(qp, now);
+
+	attr.qp_access_flags ^= SIMHCA_ACCESS_REMOTE_READ;
+	attr.en_sqd_async_notify = !attr.en_sqd_async_notify;
+	attr.qkey++;
+	attr.path_mtu = IBV_MTU_256;
+	attr.timeout ^= 1;
+	attr.retry_cnt ^= 1;
+	attr.rnr_retry ^= 1;
+	attr.rq_psn ^= 0x555555;
+	attr.sq_psn ^= 0xaaaaaa;
+	attr.max_rd_atomic = 3;
+	attr.max_dest_rd_atomic = 5;
+	attr.min_rnr_timer ^= 1;
+	attr.dest_qp_num ^= 0x1234;
+	attr.av.flow_label ^= 0x12345;
+	attr.av.traffic_class ^= 0x88;
+	return attr;
+}
+
+/* Of a request that was refused nothing is left. */
+static void nothing_has_changed(struct qp *qp, const struct simhca_qp_attr *before)
+{
+	struct simhca_qp_attr now = qp_query(qp);
+
+	assert_memory_equal(&now, before, sizeof(now));
+}
+
 static int try(struct qp *qp, enum ibv_qp_state from, enum ibv_qp_state to, uint32_t mask)
 {
-	struct simhca_qp_attr attr;
+	struct simhca_qp_attr attr, before;
 	int error;
 
 	put_into(qp, from);
-	attr = good_attr(qp, from);
+	before = qp_query(qp);
+	attr = other_attr(qp, from);
 	attr.qp_state = to;
 	error = qp_modify(qp, mask | S, attr);
 	if (error)
-		assert_int_equal(qp_state(qp), from); /* nothing has changed */
+		nothing_has_changed(qp, &before);
 	else
 		assert_int_equal(qp_state(qp), to);
 	return error;
@@ -344,16 +378,17 @@ static void unknown_states_and_masks_are_refused(void **state)
 static void values_out_of_range_are_refused(void **state)
 {
 	struct qp *qp = fresh_qp(*state, IBV_QPT_RC);
-	struct simhca_qp_attr good = good_attr(qp, IBV_QPS_RTR), bad;
+	struct simhca_qp_attr good = other_attr(qp, IBV_QPS_RTR), bad, before;
 
 #define REFUSED(from, to, mask, field, value)                                                      \
 	do {                                                                                       \
 		put_into(qp, from);                                                                \
+		before = qp_query(qp);                                                             \
 		bad = good;                                                                        \
 		bad.qp_state = to;                                                                 \
 		bad.field = value;                                                                 \
 		assert_int_equal(-EINVAL, qp_modify(qp, mask, bad));                               \
-		assert_int_equal(qp_state(qp), from);                                              \
+		nothing_has_changed(qp, &before);                                                  \
 	} while (0)
 	REFUSED(IBV_QPS_RESET, IBV_QPS_INIT, init_mask(IBV_QPT_RC), port_num, 0);
 	REFUSED(IBV_QPS_RESET, IBV_QPS_INIT, init_mask(IBV_QPT_RC), port_num, 2);
@@ -376,6 +411,58 @@ static void values_out_of_range_are_refused(void **state)
 	REFUSED(IBV_QPS_RTR, IBV_QPS_RTS, rts_mask(IBV_QPT_RC), max_rd_atomic,
 		SIMHCA_MAX_INIT_RD_ATOMIC + 1);
 #undef REFUSED
+}
+
+/*
+ * An engine brings the QP down between the check of a request and the change of its state, which is
+ * refused then: of its attributes none is there.
+ */
+static struct simhca_qp *falls;
+
+int __real_simhca_av_check(struct simhca_device *device, const struct simhca_av *av,
+			   struct simhca_why *why);
+int __wrap_simhca_av_check(struct simhca_device *device, const struct simhca_av *av,
+			   struct simhca_why *why);
+int __wrap_simhca_av_check(struct simhca_device *device, const struct simhca_av *av,
+			   struct simhca_why *why)
+{
+	struct simhca_qp *qp = falls;
+
+	if (qp && atomic_load(&qp->req_lock.word)) {
+		falls = NULL;
+		simhca_qp_fail(qp, SIMHCA_QPS_ERR);
+	}
+	return __real_simhca_av_check(device, av, why);
+}
+
+static void a_request_that_meets_an_error_changes_nothing(void **state)
+{
+	static const struct {
+		enum ibv_qp_type type;
+		enum ibv_qp_state from, to;
+	} row[] = {
+		{ IBV_QPT_RC, IBV_QPS_INIT, IBV_QPS_RTR },
+		{ IBV_QPT_RC, IBV_QPS_SQD, IBV_QPS_SQD },
+		{ IBV_QPT_UC, IBV_QPS_INIT, IBV_QPS_RTR },
+		{ IBV_QPT_UC, IBV_QPS_SQD, IBV_QPS_SQD },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
+		struct qp *qp = fresh_qp(*state, row[i].type);
+		const struct transition *rule = find(row[i].from, row[i].to);
+		int t = row[i].type == IBV_QPT_RC ? 0 : 1;
+		struct simhca_qp_attr attr = other_attr(qp, row[i].from), before;
+
+		put_into(qp, row[i].from);
+		before = qp_query(qp);
+		attr.qp_state = row[i].to;
+		falls = simhca_object(qp->client->context, SIMHCA_OBJ_QP, qp->handle, NULL);
+		assert_int_equal(-EINVAL,
+				 qp_modify(qp, S | rule->required[t] | rule->optional[t], attr));
+		assert_null(falls);
+		before.qp_state = before.cur_qp_state = IBV_QPS_ERR;
+		nothing_has_changed(qp, &before);
+	}
 }
 
 /* There is no path migration: an alternate path, or arming one, is refused. */
@@ -615,6 +702,7 @@ int main(void)
 		ON_ETHERNET(a_wrong_current_state_is_refused),
 		ON_ETHERNET(unknown_states_and_masks_are_refused),
 		ON_ETHERNET(values_out_of_range_are_refused),
+		ON_ETHERNET(a_request_that_meets_an_error_changes_nothing),
 		ON_ETHERNET(path_migration_is_refused),
 		cmocka_unit_test(a_path_mtu_above_the_ports_is_refused),
 		ON_ETHERNET(queries_return_what_was_set),
