@@ -43,11 +43,13 @@ struct simhca_link {
 	/* PSNs that may be under way without an acknowledgement; 1: one packet, whatever it is. */
 	uint32_t window;
 	/*
-	 * If that changes with what becomes of them: the window now; and what the requester has
-	 * learned: all before a PSN has arrived, some are lost, or nobody has answered. Under
-	 * req_lock. NULL, all of them: it does not.
+	 * If that changes with what becomes of them: the window now, which reading does not change;
+	 * before each packet it takes what the network has said of its load since; and what the
+	 * requester has learned: all before a PSN has arrived, some are lost, or nobody has
+	 * answered. Under req_lock. NULL, all of them: it does not.
 	 */
 	uint32_t (*window_now)(const struct simhca_qp *qp);
+	void (*take_marks)(struct simhca_qp *qp);
 	void (*acknowledged)(struct simhca_qp *qp, uint32_t psn);
 	void (*lost)(struct simhca_qp *qp, bool silence);
 	/*

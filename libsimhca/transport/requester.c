@@ -562,6 +562,8 @@ static enum simhca_next go_on(struct simhca_worker *worker, struct simhca_qp *qp
 		return SIMHCA_NEXT_WAIT;
 	if (req->answered || simhca_is_local_op(simhca_flight(qp, 0)->opcode))
 		return simhca_local_run(worker, qp);
+	if (qp->link->take_marks)
+		qp->link->take_marks(qp);
 	if (req->psn_send != req->psn_next && in_flight(qp) < window_of(qp) && !is_within_read(qp))
 		return send_packet(worker, qp, bytes);
 	return await_answers(worker, qp, bytes);

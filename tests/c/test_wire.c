@@ -757,6 +757,24 @@ static void answers_are_asked_for_on_the_way(void **state)
 	assert_int_equal(wire_net_asked() - asked, 256 / 64);
 }
 
+/* Who looks at the window does not change it: it falls once, when the requester goes on. */
+static void a_look_at_the_window_leaves_it(void **state)
+{
+	struct net net = net_new(state, IBV_QPT_RC);
+	struct simhca_packet packet = { .op = SIMHCA_PKT_CNP, .dest_qpn = net.side->qp->qpn };
+	struct simhca_qp *qp =
+		simhca_object(net.side->client->context, SIMHCA_OBJ_QP, net.side->qp->handle, NULL);
+
+	comes(&net, ELSEWHERE, &packet, 0);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(qp->link->window_now(qp), SIMHCA_WINDOW_FIRST);
+	write_mtus(&net, 2, 64);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(qp->link->window_now(qp), SIMHCA_WINDOW_FIRST / 2);
+	/* What is under way is the smaller window. */
+	assert_int_equal(requester_of(net.side->qp)->psn_send, FIRST_PSN + SIMHCA_WINDOW_FIRST / 2);
+}
+
 /* With a quarter of a PSN as its window a packet leaves every four round trips, and not sooner. */
 static void less_than_a_packet(void **state)
 {
@@ -1201,6 +1219,7 @@ int main(void)
 		ON_THE_WIRE(a_read_asks_for_less),
 		ON_THE_WIRE(a_read_asks_again_for_the_same),
 		ON_THE_WIRE(a_marked_response),
+		ON_THE_WIRE(a_look_at_the_window_leaves_it),
 		ON_THE_WIRE(less_than_a_packet),
 		ON_THE_WIRE(those_with_one_peer_share),
 		ON_THE_WIRE(it_sends_by_its_rate),

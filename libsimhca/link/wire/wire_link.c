@@ -274,13 +274,15 @@ static bool arrived(struct simhca_worker *worker, struct simhca_qp *qp)
 
 /* -------------------------------------------------------------------------------- congestion */
 
+static void take_marks(struct simhca_qp *qp)
+{
+	if (simhca_inbox_notified(qp->inbox))
+		simhca_congestion_marked(simhca_inbox_congestion(qp->inbox));
+}
+
 static uint32_t window_now(const struct simhca_qp *qp)
 {
-	struct simhca_congestion *congestion = simhca_inbox_congestion(qp->inbox);
-
-	if (simhca_inbox_notified(qp->inbox))
-		simhca_congestion_marked(congestion);
-	return simhca_congestion_window(congestion);
+	return simhca_congestion_window(simhca_inbox_congestion(qp->inbox));
 }
 
 static void acknowledged(struct simhca_qp *qp, uint32_t psn)
@@ -313,6 +315,7 @@ const struct simhca_link simhca_wire_link = {
 	.slice = SIMHCA_WIRE_SLICE,
 	.packets = SIMHCA_WIRE_SLICE_MOST,
 	.window = SIMHCA_WINDOW_FIRST,
+	.take_marks = take_marks,
 	.window_now = window_now,
 	.acknowledged = acknowledged,
 	.lost = lost,
