@@ -25,6 +25,18 @@ static uint32_t place_of(const struct simhca_steps *steps, uint32_t qpn)
 	return i;
 }
 
+/* The claim may be settled meanwhile. */
+static void copy(struct simhca_steps_with *to, const struct simhca_steps_with *from)
+{
+	to->context = from->context;
+	to->pid = from->pid;
+	to->peer_pid = from->peer_pid;
+	to->qpn = from->qpn;
+	to->claimant = from->claimant;
+	to->life = from->life;
+	atomic_store(&to->settled, atomic_load(&from->settled));
+}
+
 bool simhca_steps_add(struct simhca_fabric *fabric, struct simhca_steps *steps,
 		      const struct simhca_steps_with *with)
 {
@@ -33,7 +45,7 @@ bool simhca_steps_add(struct simhca_fabric *fabric, struct simhca_steps *steps,
 	pthread_rwlock_wrlock(&fabric->lock);
 	place = place_of(steps, with->qpn);
 	if (place < SIMHCA_MAX_DESTINATIONS) {
-		steps->with[place] = *with;
+		copy(&steps->with[place], with);
 		if (place == steps->num_with)
 			steps->num_with++;
 		if (!*find(fabric, steps)) {
@@ -55,7 +67,7 @@ bool simhca_steps_find(struct simhca_fabric *fabric, const struct simhca_steps *
 	place = place_of(steps, qpn);
 	found = place < steps->num_with;
 	if (found)
-		*with = steps->with[place];
+		copy(with, &steps->with[place]);
 	pthread_rwlock_unlock(&fabric->lock);
 	return found;
 }
@@ -85,7 +97,7 @@ bool simhca_steps_forget(struct simhca_fabric *fabric, uint32_t qpn, uint32_t *c
 		if (place == steps->num_with)
 			continue;
 		*claimant = steps->with[place].claimant;
-		steps->with[place] = steps->with[--steps->num_with];
+		copy(&steps->with[place], &steps->with[--steps->num_with]);
 		break;
 	}
 	pthread_rwlock_unlock(&fabric->lock);

@@ -386,14 +386,25 @@ void simhca_qp_free(struct simhca_qp *qp)
 	free(qp);
 }
 
+void simhca_qpc_set(struct simhca_qpc *qpc, const struct simhca_qpc *to)
+{
+	/* What lies between the two is plain, and read under the QP's locks. */
+	const size_t from = offsetof(struct simhca_qpc, pd);
+	const size_t end = offsetof(struct simhca_qpc, callers);
+
+	atomic_store(&qpc->dest_qpn, atomic_load(&to->dest_qpn));
+	memcpy((char *)qpc + from, (const char *)to + from, end - from);
+	atomic_store(&qpc->callers, atomic_load(&to->callers));
+}
+
 void simhca_qpc_init(struct simhca_qpc *qpc, uint32_t qpn, uint32_t type)
 {
+	static const struct simhca_qpc none;
+
 	atomic_store(&qpc->state, SIMHCA_QPS_RESET);
 	atomic_store(&qpc->qpn, qpn);
 	atomic_store(&qpc->type, type);
-	atomic_store(&qpc->dest_qpn, 0);
-	memset((char *)qpc + offsetof(struct simhca_qpc, pd), 0,
-	       sizeof(*qpc) - offsetof(struct simhca_qpc, pd));
+	simhca_qpc_set(qpc, &none);
 }
 
 static void fill_qpc(struct simhca_qp *qp, const struct simhca_create_qp_req *req)

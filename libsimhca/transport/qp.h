@@ -211,6 +211,8 @@ static inline void simhca_qp_detach(struct simhca_qp *qp)
 
 /* An asynchronous event of a QP, to everybody who has it open. */
 void simhca_qp_event(struct simhca_qp *qp, uint32_t type);
+/* All but its state, number and type; others' engines may look at what is atomic meanwhile. */
+void simhca_qpc_set(struct simhca_qpc *qpc, const struct simhca_qpc *to);
 /* Makes its entry in device memory that of a QP in RESET; qpn 0: of no QP. */
 void simhca_qpc_init(struct simhca_qpc *qpc, uint32_t qpn, uint32_t type);
 

@@ -354,9 +354,7 @@ static void apply(struct simhca_qp *qp, uint32_t mask, const struct simhca_qp_at
 static void reset(struct simhca_qp *qp)
 {
 	struct simhca_qpc *qpc = qp->qpc;
-	struct simhca_qpc keep = { .qpn = qpc->qpn,
-				   .type = qpc->type,
-				   .pd = qpc->pd,
+	struct simhca_qpc keep = { .pd = qpc->pd,
 				   .max_send_wr = qpc->max_send_wr,
 				   .max_recv_wr = qpc->max_recv_wr,
 				   .max_send_sge = qpc->max_send_sge,
@@ -365,8 +363,7 @@ static void reset(struct simhca_qp *qp)
 				   .sq_sig_all = qpc->sq_sig_all,
 				   .xrcd = qpc->xrcd };
 
-	memcpy((char *)qpc + sizeof(qpc->state), (char *)&keep + sizeof(keep.state),
-	       sizeof(keep) - sizeof(keep.state));
+	simhca_qpc_set(qpc, &keep);
 	simhca_qp_clear(qp);
 }
 

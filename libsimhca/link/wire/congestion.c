@@ -14,9 +14,16 @@
 
 void simhca_congestion_begin(struct simhca_congestion *congestion)
 {
-	*congestion = (struct simhca_congestion){ .window = SIMHCA_WINDOW_FIRST * PSN,
-						  .enough = SIMHCA_WINDOW_MOST * PSN,
-						  .behind = SIMHCA_WINDOW_FIRST * PSN };
+	/* relaxed: others look at this one alone. */
+	atomic_store_explicit(&congestion->window, SIMHCA_WINDOW_FIRST * PSN, memory_order_relaxed);
+	congestion->enough = SIMHCA_WINDOW_MOST * PSN;
+	congestion->credit = 0;
+	congestion->behind = SIMHCA_WINDOW_FIRST * PSN;
+	congestion->rested_at = 0;
+	congestion->timed_at = 0;
+	congestion->timed_psn = 0;
+	congestion->round_trip_ns = 0;
+	congestion->silences = 0;
 }
 
 uint32_t simhca_congestion_window(const struct simhca_congestion *congestion)
