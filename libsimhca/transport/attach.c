@@ -455,10 +455,7 @@ static bool mend(const struct simhca_qp *qp, struct simhca_qp *peer)
 		return true;
 	if (!simhca_turn_try_lock(&peer->resp_lock, false))
 		return false;
-	simhca_tickets_repair(&peer->recv_cq->view, name, simhca_responder_ticket(peer));
-	/* What was just published may be what its owner waits for. */
-	if (simhca_cq_disarm(peer->recv_cq))
-		simhca_cq_tell(peer->recv_cq);
+	simhca_cq_repair(peer->recv_cq, name, simhca_responder_ticket(peer));
 	atomic_compare_exchange_strong(&peer->mem->resp_turn.holder, &holder, 0);
 	if (peer->claimant)
 		take_over_claim(peer);

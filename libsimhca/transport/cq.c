@@ -16,6 +16,7 @@
 #include "simhca.h"
 #include "store.h"
 #include "ticket.h"
+#include "words.h"
 
 #define MOVED_AT_A_TIME 8192 /* CQEs, while pushers wait and the main thread does nothing else */
 
@@ -198,14 +199,17 @@ int simhca_arm_cq(struct simhca_context *context, uint32_t handle, struct simhca
 	return 0;
 }
 
-bool simhca_cq_disarm(struct simhca_cq *cq)
+void simhca_cq_repair(struct simhca_cq *cq, uint32_t name, uint32_t committed)
 {
 	bool due;
 
+	/* The lock, as the ring may be another one soon (simhca_resize_cq). */
 	pthread_mutex_lock(&cq->lock);
+	simhca_tickets_repair(&cq->view, name, committed);
 	due = disarm(cq, SIMHCA_ARM_BITS);
 	pthread_mutex_unlock(&cq->lock);
-	return due;
+	if (due)
+		simhca_cq_tell(cq);
 }
 
 /* -------------------------------------------------------------------------------- CQEs */
@@ -408,9 +412,12 @@ static int move_some(struct simhca_cq *cq, struct simhca_why *why)
 		move->next = pi - used; /* others have been taken meanwhile */
 	end = pi - move->next < MOVED_AT_A_TIME ? pi : move->next + MOVED_AT_A_TIME;
 	move->copied += end - move->next;
-	for (; move->next != end; move->next++)
-		memcpy(&move->ring[move->next & (move->entries - 1)],
-		       simhca_cq_slot(&cq->view, move->next), sizeof(*move->ring));
+	for (; move->next != end; move->next++) {
+		struct simhca_cqe cqe;
+
+		simhca_words_get(&cqe, simhca_cq_slot(&cq->view, move->next), sizeof(cqe));
+		simhca_words_put(&move->ring[move->next & (move->entries - 1)], &cqe, sizeof(cqe));
+	}
 	return end == pi ? 0 : -ERESTART;
 }
 

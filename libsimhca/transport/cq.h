@@ -66,7 +66,10 @@ bool simhca_cq_push_of(struct simhca_cq *cq, const struct simhca_cqe *cqe, bool 
 
 /* Raises an event that is due. Without the CQ's lock, as it is a system call. */
 void simhca_cq_tell(const struct simhca_cq *cq);
-/* Whether it was armed for anything, which is used up then. */
-bool simhca_cq_disarm(struct simhca_cq *cq);
+/*
+ * Of who is gone, and has that name: the CQE that it had committed (its index plus 1, 0: none) is
+ * published, and what else it had claimed is void. The owner is told, who may wait for it.
+ */
+void simhca_cq_repair(struct simhca_cq *cq, uint32_t name, uint32_t committed);
 
 #endif

@@ -74,12 +74,25 @@ bool simhca_left_consume(struct simhca_left *left, char *copy)
 	return true;
 }
 
+/* How many receives the queue holds at most. An SRQ may be resized at any time. */
+static uint32_t entries_of(struct simhca_qp *qp)
+{
+	uint32_t entries;
+
+	if (!qp->srq)
+		return qp->rq_view.entries;
+	pthread_mutex_lock(&qp->srq->lock);
+	entries = qp->srq->view.entries;
+	pthread_mutex_unlock(&qp->srq->lock);
+	return entries;
+}
+
 /* As the program copied it before it claimed it; of a queue that has been reset it says nothing. */
 static bool add(struct simhca_qp *qp, uint32_t life, const struct simhca_caller *mem)
 {
 	struct simhca_left_receive *one = malloc(sizeof(*one));
 	const struct simhca_srq_view *queue = simhca_claimed_from(qp);
-	bool is_one = one && atomic_load(&qp->left.count) < queue->entries &&
+	bool is_one = one && atomic_load(&qp->left.count) < entries_of(qp) &&
 		      simhca_recv_load((const char *)mem->recv, queue->max_sge, &one->recv);
 
 	pthread_mutex_lock(&qp->left.lock);
@@ -97,18 +110,6 @@ static bool add(struct simhca_qp *qp, uint32_t life, const struct simhca_caller 
 
 /* ------------------------------------------------------------------------ who has left them */
 
-/*
- * The one ticket that a program which has ended can have there is of this message. One that lives
- * has published its own, and could have this done again and again.
- */
-static void end_ticket(struct simhca_qp *qp, struct simhca_cq *cq, uint32_t committed)
-{
-	simhca_tickets_repair(&cq->view, SIMHCA_TURN_CALLER | qp->qpn, committed);
-	/* What was just published may be what its owner waits for. */
-	if (simhca_cq_disarm(cq))
-		simhca_cq_tell(cq);
-}
-
 static void settle_with(struct simhca_qp *qp, struct simhca_qp *dest,
 			const struct simhca_steps_with *with)
 {
@@ -119,8 +120,13 @@ static void settle_with(struct simhca_qp *qp, struct simhca_qp *dest,
 
 	simhca_progress_show_requester(qp->mem, &req);
 	committed = req.oldest != atomic_load_explicit(&mem->index, memory_order_relaxed);
+	/*
+	 * The one ticket that a program which has ended can have there is of this message. One
+	 * that lives has published its own, and could have this done again and again.
+	 */
 	if (atomic_load(&qp->context->dead))
-		end_ticket(qp, dest->recv_cq, committed ? req.recv_ticket : 0);
+		simhca_cq_repair(dest->recv_cq, SIMHCA_TURN_CALLER | qp->qpn,
+				 committed ? req.recv_ticket : 0);
 	if (committed || claim == atomic_load_explicit(&mem->before, memory_order_relaxed) ||
 	    !simhca_steps_settle(qp->device->fabric, &qp->caller.steps, dest->qpn, claim))
 		return;

@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include "caller_scene.h"
+#include "device/context.h"
 
 #define LENGTH 100u
 #define BUFFER (SIMHCA_GRH_BYTES + LENGTH)
@@ -970,6 +971,64 @@ static void a_reset_forgets_claims(void **state)
 	caller_detach(&step);
 }
 
+/* Another thread resizes the queues of b, as control functions do, until it is to stop. */
+struct resizer {
+	struct pair *pair;
+	atomic_bool stop;
+};
+
+static void *resize_until_stopped(void *arg)
+{
+	struct resizer *resizer = arg;
+	const struct side *b = &resizer->pair->b;
+	struct simhca_create_cq_reply cq;
+	struct simhca_create_srq_reply srq;
+
+	for (uint32_t i = 0; !atomic_load(&resizer->stop); i++) {
+		const struct simhca_resize_cq_req to_cq = { .handle = b->recv_cq->handle,
+							    .cqe = i & 1 ? 4000 : 1000 };
+		const struct simhca_modify_srq_req to_srq = { .handle = b->srq->handle,
+							      .mask = SIMHCA_SRQ_MAX_WR,
+							      .max_wr = i & 1 ? 4000 : 1000 };
+
+		while (simhca_resize_cq(b->client->context, &to_cq, &cq, NULL) == -ERESTART)
+			;
+		simhca_modify_srq(b->client->context, &to_srq, &srq, NULL);
+	}
+	return NULL;
+}
+
+/*
+ * An engine recovers what a sender that has ended left at b, while the ring of b's CQ, and that of
+ * its SRQ, are others from one moment to the next. (For ThreadSanitizer, and AddressSanitizer.)
+ */
+static void a_sender_is_recovered_during_a_resize(void **state)
+{
+	struct pair *pair = ud_pair_by(*state, 0, SHARED);
+	struct simhca_step step = caller_attach(&pair->a);
+	struct resizer resizer = { .pair = pair };
+	pthread_t thread;
+
+	put_receive(pair, 0);
+	put_send(&pair->a, LENGTH);
+	assert_true(caller_run(&step));
+	expect(pair->b.recv_cq, 0, SUCCESS);
+	expect(pair->a.send_cq, 0, SUCCESS);
+	atomic_store(&pair->a.client->context->dead, true);
+	assert_int_equal(pthread_create(&thread, NULL, resize_until_stopped, &resizer), 0);
+	for (uint32_t i = 0; i < 2000; i++) {
+		step.caller->index = requester_of(pair->a.qp)->oldest;
+		step.caller->before = 1000 + i;
+		step.caller->dest = pair->b.qp->qpn;
+		ring(&pair->a);
+		assert_int_equal(step.caller->dest, 0);
+	}
+	atomic_store(&resizer.stop, true);
+	pthread_join(thread, NULL);
+	atomic_store(&pair->a.client->context->dead, false);
+	caller_detach(&step);
+}
+
 /* For each claim there is one receive at most, and for what is said of others none. */
 static void a_sender_that_lies(void **state)
 {
@@ -1136,6 +1195,7 @@ int main(void)
 		HERE(the_limit_is_told_of_once),
 		HERE(a_reset_waits_for_a_step),
 		HERE(a_reset_forgets_claims),
+		HERE(a_sender_is_recovered_during_a_resize),
 		HERE(a_sender_that_lies),
 		HERE(a_sender_that_claims_for_ever),
 		cmocka_unit_test(killed_at_each_store),
