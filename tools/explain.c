@@ -6,9 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "advice.h"
-#include "names.h"
-#include "simhca-abi-reason.h"
+#include "dictionary.h"
 #include "story.h"
 #include "tool.h"
 
@@ -22,9 +20,11 @@ static const char help[] =
 	"events of failures, verbs that were refused, connections that were rejected or not\n"
 	"answered. What ended programs left is there too, until newer failures take its room.\n"
 	"\n"
-	"With an ERROR, tells what it means: the name or number of a reason (a completion's\n"
-	"vendor_err: KEY_PAST_END, 20, 0x14), or the name of a completion's status\n"
-	"(REM_ACCESS_ERR) or of an asynchronous event (CQ_ERR). Needs no daemon.\n"
+	"With an ERROR, tells what it means: a completion's status (REM_ACCESS_ERR, 10) with all\n"
+	"reasons that it can have, a reason (a completion's vendor_err: KEY_PAST_END, 0x14), an\n"
+	"asynchronous event (CQ_ERR), an event of rdma_cm (RDMA_CM_EVENT_REJECTED), an errno\n"
+	"(ENOMEM), or what a program has printed of one (\"remote access error\"). Needs no "
+	"daemon.\n"
 	"\n"
 	"  --pid PID                 only what concerns this process\n"
 	"  --qp N                    only what concerns the queue pair of this number\n"
@@ -36,76 +36,26 @@ static const char help[] =
 
 /* ------------------------------------------------------------------------------ dictionary */
 
-static void print_advice(const struct advice *advice)
-{
-	if (advice->rule[0])
-		printf("  rule:    %s\n", advice->rule);
-	printf("  usually: %s\n  try:     %s\n", advice->usually, advice->remedy);
-}
-
-static void define_reason(uint32_t reason)
-{
-	const struct advice *advice = advice_on_reason(reason);
-
-	printf("%s, vendor_err %u (0x%x): %s\n", name_of_reason(reason), reason, reason,
-	       simhca_reason_text(reason));
-	print_advice(advice);
-}
-
-static void define_status(uint32_t status)
-{
-	printf("IBV_WC_%s, status %u: %s\n", name_of_status(status), status,
-	       advice_on_status(status)->text);
-	printf("  vendor_err of the completion has the precise reason.\n");
-}
-
-static void define_event(uint32_t event)
-{
-	const struct advice *advice = advice_on_event(name_of_event(event));
-
-	printf("IBV_EVENT_%s, asynchronous event %u: %s\n", name_of_event(event), event,
-	       text_of_event(event));
-	print_advice(advice);
-}
-
-static bool define(const char *word)
-{
-	char *end;
-	unsigned long number = strtoul(word, &end, 0);
-	int known;
-
-	if (*word && !*end && number <= UINT32_MAX && advice_on_reason((uint32_t)number)) {
-		define_reason((uint32_t)number);
-		return true;
-	}
-	known = reason_by_name(word);
-	if (known >= 0) {
-		define_reason((uint32_t)known);
-		return true;
-	}
-	known = status_by_name(word);
-	if (known >= 0) {
-		define_status((uint32_t)known);
-		return true;
-	}
-	known = event_by_name(word);
-	if (known >= 0) {
-		define_event((uint32_t)known);
-		return true;
-	}
-	complain("%s: must be a reason (vendor_err), by name or number, or the name of a "
-		 "completion's status or of an asynchronous event",
-		 word);
-	return false;
-}
-
 static int define_all(char **words)
 {
 	for (char **word = words; *word; word++) {
 		if (word != words)
 			putchar('\n');
-		if (!define(*word))
+		if (!dictionary_define(*word)) {
+			const char *closest = dictionary_closest(*word);
+
+			if (closest) {
+				complain("%s: no error is called that; did you mean %s?", *word,
+					 closest);
+				return EXIT_USAGE;
+			}
+			complain("%s: must be a completion's status, a reason (vendor_err), an "
+				 "asynchronous event, an event of rdma_cm or an errno: its name, "
+				 "its "
+				 "number, or the text that programs print of it",
+				 *word);
 			return EXIT_USAGE;
+		}
 	}
 	return EXIT_SUCCESS;
 }

@@ -6,7 +6,29 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "closest.h"
 #include "tool.h"
+
+/* Of a word that getopt_long() does not know, or of a letter among others behind one dash. */
+static void complain_of_option(const char *subcommand, const char *word, const struct option *table)
+{
+	char name[64];
+	struct closest closest = closest_to(name);
+
+	if (strncmp(word, "--", 2)) {
+		complain("-%c: no such option; simhca %s --help has the options", optopt,
+			 subcommand);
+		return;
+	}
+	snprintf(name, sizeof(name), "%.*s", (int)strcspn(word + 2, "="), word + 2);
+	for (const struct option *option = table; option->name; option++)
+		closest_try(&closest, option->name);
+	if (closest.best && closest.distance)
+		complain("%s: no such option; did you mean --%s?", word, closest.best);
+	else
+		complain("%s: no such option, or not complete; simhca %s --help has the options",
+			 word, subcommand);
+}
 
 enum option_code next_option(int argc, char **argv, const struct option *table, int *index)
 {
@@ -34,8 +56,10 @@ enum option_code next_option(int argc, char **argv, const struct option *table, 
 		return OPT_USAGE_ERROR;
 	}
 	if (code == '?') {
-		complain("%s: no such option, or not complete; simhca %s --help has the options",
-			 argv[optind - 1], argv[0]);
+		/* An unknown letter may stand among others, in the word that is at optind still. */
+		complain_of_option(argv[0],
+				   optopt && optopt < OPT_USAGE_ERROR ? "-" : argv[optind - 1],
+				   table);
 		return OPT_USAGE_ERROR;
 	}
 	return (enum option_code)code;

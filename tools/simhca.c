@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "closest.h"
 #include "tool.h"
 
 static const char help[] =
@@ -142,6 +143,7 @@ int main(int argc, char **argv)
 {
 	char list[LIST];
 	const char *word = argc > 1 ? argv[1] : NULL;
+	struct closest closest = closest_to(word);
 	const struct subcommand *subcommand;
 
 	if (!word) {
@@ -162,6 +164,12 @@ int main(int argc, char **argv)
 	if (subcommand) {
 		set_subcommand(word);
 		return subcommand->main(argc - 1, argv + 1);
+	}
+	for (size_t i = 0; i < sizeof(subcommands) / sizeof(subcommands[0]); i++)
+		closest_try(&closest, subcommands[i].name);
+	if (closest.best) {
+		complain("%s: no such subcommand; did you mean %s?", word, closest.best);
+		return EXIT_USAGE;
 	}
 	complain("%s: no such %s; %s are", word,
 		 word[0] == '-' ? "option; --help, --version and the subcommands" : "subcommand",

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """`simhca explain`: what failed, both ends' view of it, why, and what followed."""
+import ctypes
 import json
 import re
 import subprocess
@@ -318,5 +319,40 @@ def test_the_dictionary(launcher):
     by_number = expect_success(launcher.run(SIMHCA, "explain", "0x14", "rem_access_err")).stdout
     assert [block[0].split(",")[0] for block in blocks(by_number)] == ["KEY_PAST_END",
                                                                        "IBV_WC_REM_ACCESS_ERR"]
-    wrong = launcher.run(SIMHCA, "explain", "KEY_LOST")
-    assert wrong.status == 2 and wrong.stderr.startswith("simhca explain: KEY_LOST: must be")
+    wrong = launcher.run(SIMHCA, "explain", "NOTHING_KNOWN")
+    assert wrong.status == 2 and wrong.stderr.startswith("simhca explain: NOTHING_KNOWN: must be")
+
+
+@pytest.mark.parametrize("word, heads", [
+    ("9", ["IBV_WC_REM_INV_REQ_ERR", "EBADF"]),
+    ("12", ["IBV_WC_RETRY_EXC_ERR", "ENOMEM"]),
+    ("20", ["KEY_PAST_END"]),
+    ("ENOMEM", ["ENOMEM"]),
+    ("remote invalid request error", ["IBV_WC_REM_INV_REQ_ERR"]),
+    ("Failed status transport retry counter exceeded (12) for wr_id 2", ["IBV_WC_RETRY_EXC_ERR"]),
+    ("Completion with error at client: Cannot allocate memory", ["ENOMEM"]),
+    ("the access ends after the region", ["KEY_PAST_END"]),
+    ("RDMA_CM_EVENT_REJECTED", ["RDMA_CM_EVENT_REJECTED: the peer rejected the request; the event's status says "
+                                "why (8: nobody listens there"]),
+])
+def test_what_programs_print_can_be_asked(launcher, word, heads):
+    told = expect_success(launcher.run(SIMHCA, "explain", word)).stdout
+    assert [block[0].split(",")[0] for block in blocks(told)] == heads
+
+
+def test_a_status_has_all_its_reasons(launcher):
+    told = expect_success(launcher.run(SIMHCA, "explain", "REM_INV_REQ_ERR")).stdout
+    reasons = re.findall(r"^ +\d+ (\w+): ", told, re.M)
+    assert {"RECV_TOO_SHORT", "QP_NO_REMOTE_WRITE", "RESP_NO_RD_ATOMIC"} <= set(reasons)
+    assert "KEY_PAST_END" not in reasons
+
+
+def test_what_libraries_print_is_known(launcher):
+    """Each text of libibverbs for a status or an event that tells of a failure."""
+    verbs = ctypes.CDLL("libibverbs.so.1")
+    for function, name, numbers in [(verbs.ibv_wc_status_str, "IBV_WC_", [1, 2, *range(4, 14), 19, 21, 22]),
+                                    (verbs.ibv_event_type_str, "IBV_EVENT_", [0, 1, 2, 3, 7, 8, 10, 14, 19])]:
+        function.restype = ctypes.c_char_p
+        for number in numbers:
+            told = expect_success(launcher.run(SIMHCA, "explain", function(number).decode())).stdout
+            assert re.match(rf"{name}\w+, .* {number}: ", told), told

@@ -77,7 +77,12 @@ def test_version(tool):
     (["inject", "list", "3"], "list: should be add RULE..."),
     (["inject", "replay"], "replay: should be add RULE..."),
     (["run", "--inject", "lose", "--", "true"], "lose: a rule begins with drop, "),
-    (["explain", "KEY_LOST"], "KEY_LOST: must be a reason"),
+    (["explain", "NOTHING_KNOWN"], "NOTHING_KNOWN: must be a completion's status"),
+    (["explain", "KEY_PAST_ENDS"], "KEY_PAST_ENDS: no error is called that; did you mean KEY_PAST_END?"),
+    (["explain", "--folow"], "--folow: no such option; did you mean --follow?"),
+    (["run", "--devcies=2"], "--devcies=2: no such option; did you mean --devices?"),
+    (["top", "-bx"], "-x: no such option"),
+    (["explian"], "explian: no such subcommand; did you mean explain?"),
     (["env", "--format", "xml"], "--format xml: must be sh, docker or json"),
 ])
 def test_usage_errors(tool, arguments, names):

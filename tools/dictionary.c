@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "advice.h"
+#include "closest.h"
+#include "dictionary.h"
+#include "names.h"
+#include "simhca-abi-reason.h"
+#include "simhca-abi.h"
+
+static void print_advice(const struct advice *advice)
+{
+	if (advice->rule[0])
+		printf("  rule:    %s\n", advice->rule);
+	printf("  usually: %s\n  try:     %s\n", advice->usually, advice->remedy);
+}
+
+/* -------------------------------------------------------------------------------- reasons */
+
+static void define_reason(uint32_t reason)
+{
+	printf("%s, vendor_err %u (0x%x): %s\n", name_of_reason(reason), reason, reason,
+	       simhca_reason_text(reason));
+	print_advice(advice_on_reason(reason));
+}
+
+/* ------------------------------------------------------------------------------- statuses */
+
+/* What a status may mean: the table of Documentation/errors.md, by status (check-docs compares). */
+static const uint16_t of_loc_len_err[] = {
+	SIMHCA_REASON_MSG_TOO_LONG,   SIMHCA_REASON_ATOMIC_BAD_LENGTH,
+	SIMHCA_REASON_RECV_TOO_SHORT, SIMHCA_REASON_FRAME_TOO_SHORT,
+	SIMHCA_REASON_FRAME_TOO_LONG,
+};
+static const uint16_t of_loc_qp_op_err[] = {
+	SIMHCA_REASON_WQE_BAD_OPCODE,	   SIMHCA_REASON_WQE_TOO_MANY_SGE,
+	SIMHCA_REASON_WQE_INLINE_TOO_LONG, SIMHCA_REASON_READ_NOT_ENABLED,
+	SIMHCA_REASON_AV_BAD_GID_INDEX,	   SIMHCA_REASON_FLUSH_BAD_TYPE,
+};
+static const uint16_t of_loc_prot_err[] = {
+	SIMHCA_REASON_PROCESS_GONE,	  SIMHCA_REASON_KEY_UNKNOWN,
+	SIMHCA_REASON_KEY_STALE,	  SIMHCA_REASON_KEY_WRONG_PD,
+	SIMHCA_REASON_KEY_BELOW_START,	  SIMHCA_REASON_KEY_PAST_END,
+	SIMHCA_REASON_KEY_WRAPS,	  SIMHCA_REASON_KEY_NOT_LOCAL,
+	SIMHCA_REASON_MR_NOT_VALID,	  SIMHCA_REASON_MR_NO_LOCAL_WRITE,
+	SIMHCA_REASON_PAGE_NOT_MAPPED,	  SIMHCA_REASON_MEMORY_REFUSED,
+	SIMHCA_REASON_AGENT_TIMEOUT,	  SIMHCA_REASON_FAULT_NOT_MAPPED,
+	SIMHCA_REASON_FAULT_NOT_WRITABLE,
+};
+static const uint16_t of_wr_flush_err[] = {
+	SIMHCA_REASON_FLUSHED,
+	SIMHCA_REASON_DEVICE_GONE,
+};
+static const uint16_t of_mw_bind_err[] = {
+	SIMHCA_REASON_MR_NOT_VALID,	      SIMHCA_REASON_MR_NO_MW_BIND,
+	SIMHCA_REASON_BIND_NEEDS_LOCAL_WRITE, SIMHCA_REASON_BIND_NO_WINDOW,
+	SIMHCA_REASON_BIND_WRONG_TYPE,	      SIMHCA_REASON_BIND_NOT_FREE,
+	SIMHCA_REASON_BIND_NO_REGION,	      SIMHCA_REASON_BIND_NO_LENGTH,
+	SIMHCA_REASON_BIND_BAD_ACCESS,	      SIMHCA_REASON_FAST_REG_NO_REGION,
+	SIMHCA_REASON_FAST_REG_NOT_FREE,      SIMHCA_REASON_FAST_REG_TOO_MANY_PAGES,
+	SIMHCA_REASON_FAST_REG_PAGE_SIZE,     SIMHCA_REASON_FAST_REG_UNALIGNED,
+	SIMHCA_REASON_FAST_REG_PAST_END,      SIMHCA_REASON_FAST_REG_BAD_ACCESS,
+	SIMHCA_REASON_FAST_REG_LIST_CHANGED,  SIMHCA_REASON_INV_NOT_ALLOWED,
+	SIMHCA_REASON_INV_WINDOWS_BOUND,
+};
+static const uint16_t of_loc_access_err[] = {
+	SIMHCA_REASON_INV_NOT_ALLOWED,
+	SIMHCA_REASON_INV_WINDOWS_BOUND,
+};
+static const uint16_t of_rem_inv_req_err[] = {
+	SIMHCA_REASON_QP_NO_REMOTE_READ,      SIMHCA_REASON_QP_NO_REMOTE_WRITE,
+	SIMHCA_REASON_QP_NO_REMOTE_ATOMIC,    SIMHCA_REASON_QP_NO_FLUSH_GLOBAL,
+	SIMHCA_REASON_QP_NO_FLUSH_PERSISTENT, SIMHCA_REASON_ATOMIC_UNALIGNED,
+	SIMHCA_REASON_RECV_TOO_SHORT,	      SIMHCA_REASON_RESP_NO_RD_ATOMIC,
+	SIMHCA_REASON_OPCODE_SEQUENCE,	      SIMHCA_REASON_PSN_REUSED,
+	SIMHCA_REASON_PATH_MTU_DIFFERS,	      SIMHCA_REASON_PEER_SAYS_INVALID,
+};
+static const uint16_t of_rem_access_err[] = {
+	SIMHCA_REASON_KEY_UNKNOWN,
+	SIMHCA_REASON_KEY_STALE,
+	SIMHCA_REASON_KEY_WRONG_PD,
+	SIMHCA_REASON_KEY_BELOW_START,
+	SIMHCA_REASON_KEY_PAST_END,
+	SIMHCA_REASON_KEY_WRAPS,
+	SIMHCA_REASON_MW_NOT_BOUND,
+	SIMHCA_REASON_MW_OTHER_QP,
+	SIMHCA_REASON_MR_NOT_VALID,
+	SIMHCA_REASON_MR_NO_REMOTE_READ,
+	SIMHCA_REASON_MR_NO_REMOTE_WRITE,
+	SIMHCA_REASON_MR_NO_REMOTE_ATOMIC,
+	SIMHCA_REASON_MW_NO_REMOTE_READ,
+	SIMHCA_REASON_MW_NO_REMOTE_WRITE,
+	SIMHCA_REASON_MW_NO_REMOTE_ATOMIC,
+	SIMHCA_REASON_KEY_NO_FLUSH_GLOBAL,
+	SIMHCA_REASON_KEY_NO_FLUSH_PERSISTENT,
+	SIMHCA_REASON_PAGE_NOT_MAPPED,
+	SIMHCA_REASON_MEMORY_REFUSED,
+	SIMHCA_REASON_AGENT_TIMEOUT,
+	SIMHCA_REASON_FAULT_NOT_MAPPED,
+	SIMHCA_REASON_FAULT_NOT_WRITABLE,
+	SIMHCA_REASON_PEER_SAYS_ACCESS,
+	SIMHCA_REASON_XRC_NO_SRQ,
+	SIMHCA_REASON_XRC_OTHER_DOMAIN,
+};
+static const uint16_t of_rem_op_err[] = {
+	SIMHCA_REASON_KEY_UNKNOWN,	     SIMHCA_REASON_KEY_STALE,
+	SIMHCA_REASON_KEY_WRONG_PD,	     SIMHCA_REASON_KEY_BELOW_START,
+	SIMHCA_REASON_KEY_PAST_END,	     SIMHCA_REASON_KEY_WRAPS,
+	SIMHCA_REASON_KEY_NOT_LOCAL,	     SIMHCA_REASON_MR_NOT_VALID,
+	SIMHCA_REASON_MR_NO_LOCAL_WRITE,     SIMHCA_REASON_PAGE_NOT_MAPPED,
+	SIMHCA_REASON_MEMORY_REFUSED,	     SIMHCA_REASON_AGENT_TIMEOUT,
+	SIMHCA_REASON_FAULT_NOT_MAPPED,	     SIMHCA_REASON_FAULT_NOT_WRITABLE,
+	SIMHCA_REASON_RING_CORRUPT,	     SIMHCA_REASON_RECV_CQ_ERROR,
+	SIMHCA_REASON_PEER_SAYS_OPERATIONAL, SIMHCA_REASON_XRC_CQ_ERROR,
+};
+static const uint16_t of_retry_exc_err[] = {
+	SIMHCA_REASON_NO_RESPONSE, SIMHCA_REASON_PSN_SEQUENCE,	   SIMHCA_REASON_PSN_BEFORE_START,
+	SIMHCA_REASON_PSN_REUSED,  SIMHCA_REASON_ATOMIC_FORGOTTEN,
+};
+static const uint16_t of_rnr_retry_exc_err[] = {
+	SIMHCA_REASON_PEER_NOT_READY,
+};
+static const uint16_t of_tm_err[] = {
+	SIMHCA_REASON_TM_NO_ENTRY,
+};
+
+static const struct {
+	uint32_t status;
+	const uint16_t *reasons;
+	size_t count;
+} statuses[] = {
+	{ SIMHCA_WC_LOC_LEN_ERR, of_loc_len_err,
+	  sizeof(of_loc_len_err) / sizeof(of_loc_len_err[0]) },
+	{ SIMHCA_WC_LOC_QP_OP_ERR, of_loc_qp_op_err,
+	  sizeof(of_loc_qp_op_err) / sizeof(of_loc_qp_op_err[0]) },
+	{ SIMHCA_WC_LOC_PROT_ERR, of_loc_prot_err,
+	  sizeof(of_loc_prot_err) / sizeof(of_loc_prot_err[0]) },
+	{ SIMHCA_WC_WR_FLUSH_ERR, of_wr_flush_err,
+	  sizeof(of_wr_flush_err) / sizeof(of_wr_flush_err[0]) },
+	{ SIMHCA_WC_MW_BIND_ERR, of_mw_bind_err,
+	  sizeof(of_mw_bind_err) / sizeof(of_mw_bind_err[0]) },
+	{ SIMHCA_WC_LOC_ACCESS_ERR, of_loc_access_err,
+	  sizeof(of_loc_access_err) / sizeof(of_loc_access_err[0]) },
+	{ SIMHCA_WC_REM_INV_REQ_ERR, of_rem_inv_req_err,
+	  sizeof(of_rem_inv_req_err) / sizeof(of_rem_inv_req_err[0]) },
+	{ SIMHCA_WC_REM_ACCESS_ERR, of_rem_access_err,
+	  sizeof(of_rem_access_err) / sizeof(of_rem_access_err[0]) },
+	{ SIMHCA_WC_REM_OP_ERR, of_rem_op_err, sizeof(of_rem_op_err) / sizeof(of_rem_op_err[0]) },
+	{ SIMHCA_WC_RETRY_EXC_ERR, of_retry_exc_err,
+	  sizeof(of_retry_exc_err) / sizeof(of_retry_exc_err[0]) },
+	{ SIMHCA_WC_RNR_RETRY_EXC_ERR, of_rnr_retry_exc_err,
+	  sizeof(of_rnr_retry_exc_err) / sizeof(of_rnr_retry_exc_err[0]) },
+	{ SIMHCA_WC_TM_ERR, of_tm_err, sizeof(of_tm_err) / sizeof(of_tm_err[0]) },
+};
+
+static void define_status(uint32_t status)
+{
+	printf("IBV_WC_%s, status %u: %s\n", name_of_status(status), status,
+	       advice_on_status(status)->text);
+	for (size_t i = 0; i < sizeof(statuses) / sizeof(statuses[0]); i++) {
+		if (statuses[i].status != status)
+			continue;
+		printf("  vendor_err of the completion says which:\n");
+		for (size_t n = 0; n < statuses[i].count; n++)
+			printf("    %3u %s: %s\n", statuses[i].reasons[n],
+			       name_of_reason(statuses[i].reasons[n]),
+			       simhca_reason_text(statuses[i].reasons[n]));
+	}
+}
+
+/* --------------------------------------------------------------------------------- events */
+
+static void define_event(uint32_t event)
+{
+	printf("IBV_EVENT_%s, asynchronous event %u: %s\n", name_of_event(event), event,
+	       text_of_event(event));
+	print_advice(advice_on_event(name_of_event(event)));
+}
+
+static const struct cm_event {
+	const char *name, *text;
+	struct advice advice;
+} cm_events[] = {
+	{ "ADDR_ERROR",
+	  "rdma_resolve_addr() found no device for the address",
+	  { "", "The address is not one of an interface that a device here stands on.",
+	    "Use an address that `simhca status` shows, or start the device with --interface." } },
+	{ "ROUTE_ERROR",
+	  "rdma_resolve_route() found no way to the address",
+	  { "", "The peer's device has gone, or its port is down.",
+	    "Look at both ports with ibv_devinfo(1)." } },
+	{ "CONNECT_ERROR",
+	  "the connection could not be established",
+	  { "", "A QP could not be moved to RTR or RTS, or the device has gone.",
+	    "Look at what `simhca explain` tells of that time." } },
+	{ "UNREACHABLE",
+	  "the peer did not answer the request to connect",
+	  { "IBTA vol. 1, 12.6.5",
+	    "The peer's program does not fetch its events, or there is no way to it.",
+	    "See what the peer's threads wait for; between hosts look at `simhca wire`." } },
+	{ "REJECTED",
+	  "the peer rejected the request; the event's status says why (8: nobody listens there, "
+	  "28: its program called rdma_reject())",
+	  { "IBTA vol. 1, 12.6.7",
+	    "Nobody listens on that address, port and port space, or the server refused.",
+	    "Compare the address and port with the listeners, which `simhca cm` shows." } },
+	{ "DISCONNECTED",
+	  "the peer disconnected, or has ended",
+	  { "IBTA vol. 1, 12.6.9", "It is how connections end.",
+	    "If it comes too early, see how the peer's process ended." } },
+	{ "DEVICE_REMOVAL",
+	  "the device has gone",
+	  { "", "A device was reset or taken away; here by a rule of `simhca inject`.",
+	    "Destroy the id and what was made on that device." } },
+	{ "MULTICAST_ERROR",
+	  "the multicast group could not be joined, or has ended",
+	  { "", "The port is down, or the address is not a multicast address.",
+	    "Look at the port with ibv_devinfo(1)." } },
+};
+
+static void define_cm_event(const struct cm_event *event)
+{
+	printf("RDMA_CM_EVENT_%s: %s\n", event->name, event->text);
+	print_advice(&event->advice);
+}
+
+/* --------------------------------------------------------------------------------- errnos */
+
+static const struct error {
+	int number;
+	const char *name;
+	struct advice advice;
+} errors[] = {
+#define ERROR(name, rule, usually, remedy)                                                         \
+	{                                                                                          \
+		name, #name,                                                                       \
+		{                                                                                  \
+			rule, usually, remedy                                                      \
+		}                                                                                  \
+	}
+	ERROR(EINVAL, "",
+	      "An attribute is missing, unknown, or above what the device reports; a QP is not in "
+	      "the state that the verb needs.",
+	      "Run it with --explain: simhca names the attribute and its value."),
+	ERROR(ENOMEM, "", "Posting: the queue is full. Otherwise the device has no more of these.",
+	      "Poll completions before you post more, or make the queue larger; ibv_devinfo -v has "
+	      "the device's limits."),
+	ERROR(EBUSY, "",
+	      "Other objects still use it: QPs a CQ, windows a region, all of them a PD.",
+	      "Destroy in the reverse order of making; `simhca explain` counts what is left."),
+	ERROR(EFAULT, "",
+	      "The memory is not mapped, or not writable although LOCAL_WRITE is asked.",
+	      "Map the memory before it is registered, and compare address and length."),
+	ERROR(EPERM, "", "Raw packets and some counters need CAP_NET_RAW or CAP_NET_ADMIN.",
+	      "Run it as root, or in a user namespace: unshare -Ur simhca run -- PROGRAM."),
+	ERROR(EMFILE, "", "The program is at its limit of open files.",
+	      "Raise it with `ulimit -n`, or close channels and devices that are not used."),
+	ERROR(EBADF, "", "A descriptor that a verb was given is closed, or is of another kind.",
+	      "Look at what closes it; a channel must outlive its CQs."),
+	ERROR(ENOENT, "", "An object was destroyed already, or never was.",
+	      "Look for a second destroy, and for a handle that is used after it."),
+	ERROR(EOPNOTSUPP, "", "The device does not have it, or this libibverbs does not.",
+	      "See ibv_query_device_ex(3) first; Documentation/verbs.md has what simhca does."),
+	ERROR(EIO, "",
+	      "The device has gone: simhcad has ended, or a rule of `simhca inject` fired.",
+	      "Close all that was made of it, and open it anew."),
+	ERROR(ENOSYS, "", "No device is shown to the program, so there is no RDMA here.",
+	      "Start it with `simhca run -- PROGRAM`; static programs do not see preloaded "
+	      "libraries."),
+	ERROR(ENODEV, "", "No device stands on the address that the program uses.",
+	      "Use an address that `simhca status` shows."),
+	ERROR(EADDRINUSE, "", "Another rdma_cm id of this port space has the port.",
+	      "Use another port, or destroy the id that has it; `simhca cm` shows all."),
+	ERROR(EADDRNOTAVAIL, "", "The address is not one of a device here.",
+	      "Use an address that `simhca status` shows."),
+	ERROR(ECONNREFUSED, "IBTA vol. 1, 12.6.7", "Nobody listens there, or the server refused.",
+	      "Compare the address and port with the listeners, which `simhca cm` shows."),
+	ERROR(ETIMEDOUT, "", "The peer's program does not fetch its events, or nobody is there.",
+	      "See what the peer's threads wait for."),
+	ERROR(ENOTEMPTY, "", "Events were not acknowledged, or receives are still posted.",
+	      "Acknowledge each event that was fetched."),
+	ERROR(EAGAIN, "", "There is no event, or no completion, yet.",
+	      "Wait for the descriptor with poll(2), or poll again."),
+#undef ERROR
+};
+
+static void define_error(const struct error *error)
+{
+	printf("%s, errno %d: %s\n", error->name, error->number, strerror(error->number));
+	print_advice(&error->advice);
+}
+
+/* -------------------------------------------------------------------------------- look-up */
+
+/* What programs print of a status and an event: libibverbs' ibv_wc_status_str() and
+   ibv_event_type_str(). */
+static const struct {
+	const char *text;
+	const char *name;
+} printed[] = {
+	{ "local length error", "LOC_LEN_ERR" },
+	{ "local QP operation error", "LOC_QP_OP_ERR" },
+	{ "local protection error", "LOC_PROT_ERR" },
+	{ "Work Request Flushed Error", "WR_FLUSH_ERR" },
+	{ "memory management operation error", "MW_BIND_ERR" },
+	{ "bad response error", "BAD_RESP_ERR" },
+	{ "local access error", "LOC_ACCESS_ERR" },
+	{ "remote invalid request error", "REM_INV_REQ_ERR" },
+	{ "remote access error", "REM_ACCESS_ERR" },
+	{ "remote operation error", "REM_OP_ERR" },
+	{ "transport retry counter exceeded", "RETRY_EXC_ERR" },
+	{ "RNR retry counter exceeded", "RNR_RETRY_EXC_ERR" },
+	{ "fatal error", "FATAL_ERR" },
+	{ "general error", "GENERAL_ERR" },
+	{ "TM error", "TM_ERR" },
+	{ "local work queue catastrophic error", "QP_FATAL" },
+	{ "invalid request local work queue error", "QP_REQ_ERR" },
+	{ "local access violation work queue error", "QP_ACCESS_ERR" },
+	{ "path migration request error", "PATH_MIG_ERR" },
+	{ "local catastrophic error", "DEVICE_FATAL" },
+	{ "SRQ catastrophic error", "SRQ_ERR" },
+	{ "CQ error", "CQ_ERR" },
+	{ "port error", "PORT_ERR" },
+	{ "WQ fatal", "WQ_FATAL" },
+};
+
+static void separate(unsigned int *defined)
+{
+	if ((*defined)++)
+		putchar('\n');
+}
+
+/* A number may be a status, a vendor_err and an errno. */
+static unsigned int define_number(uint32_t number)
+{
+	unsigned int defined = 0;
+
+	if (advice_on_status(number)) {
+		separate(&defined);
+		define_status(number);
+	}
+	if (advice_on_reason(number)) {
+		separate(&defined);
+		define_reason(number);
+	}
+	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++)
+		if ((uint32_t)errors[i].number == number) {
+			separate(&defined);
+			define_error(&errors[i]);
+		}
+	return defined;
+}
+
+static bool define_name(const char *name)
+{
+	static const char prefix[] = "RDMA_CM_EVENT_";
+	const char *event =
+		strncasecmp(name, prefix, sizeof(prefix) - 1) ? name : name + sizeof(prefix) - 1;
+	int known;
+
+	if ((known = reason_by_name(name)) >= 0)
+		return define_reason((uint32_t)known), true;
+	if ((known = status_by_name(name)) >= 0)
+		return define_status((uint32_t)known), true;
+	if ((known = event_by_name(name)) >= 0)
+		return define_event((uint32_t)known), true;
+	for (size_t i = 0; i < sizeof(cm_events) / sizeof(cm_events[0]); i++)
+		if (!strcasecmp(event, cm_events[i].name))
+			return define_cm_event(&cm_events[i]), true;
+	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++)
+		if (!strcasecmp(name, errors[i].name))
+			return define_error(&errors[i]), true;
+	return false;
+}
+
+/* A line that a program has printed, or a part of one. */
+static bool define_line(const char *line)
+{
+	for (size_t i = 0; i < sizeof(printed) / sizeof(printed[0]); i++)
+		if (strcasestr(line, printed[i].text))
+			return define_name(printed[i].name);
+	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++)
+		if (strcasestr(line, strerror(errors[i].number)))
+			return define_error(&errors[i]), true;
+#define REASON(name, value, text)                                                                  \
+	if ((value) && strcasestr(line, text))                                                     \
+		return define_reason(value), true;
+	SIMHCA_REASONS(REASON)
+#undef REASON
+	return false;
+}
+
+bool dictionary_define(const char *word)
+{
+	char *end;
+	unsigned long number = strtoul(word, &end, 0);
+
+	if (*word && !*end && number <= UINT32_MAX)
+		return define_number((uint32_t)number) > 0;
+	return define_name(word) || define_line(word);
+}
+
+const char *dictionary_closest(const char *word)
+{
+	struct closest closest = closest_to(word);
+
+#define REASON(name, value, text) closest_try(&closest, #name);
+	SIMHCA_REASONS(REASON)
+#undef REASON
+	for (size_t i = 0; i < sizeof(printed) / sizeof(printed[0]); i++)
+		closest_try(&closest, printed[i].name);
+	for (size_t i = 0; i < sizeof(cm_events) / sizeof(cm_events[0]); i++)
+		closest_try(&closest, cm_events[i].name);
+	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++)
+		closest_try(&closest, errors[i].name);
+	return closest.best;
+}

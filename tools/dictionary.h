@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* The dictionary of `simhca explain ERROR`. */
+#ifndef SIMHCA_DICTIONARY_H
+#define SIMHCA_DICTIONARY_H
+
+#include <stdbool.h>
+
+/*
+ * Prints what an error means: a completion's status, a reason (vendor_err), an asynchronous event, an
+ * event of rdma_cm or an errno, by name or number, or a line that a program has printed of it. A
+ * number prints each of these that it can be. False: it is none, and nothing was printed.
+ */
+bool dictionary_define(const char *word);
+
+/* The name that the word is closest to; NULL: it is close to none. */
+const char *dictionary_closest(const char *word);
+
+#endif
