@@ -65,6 +65,8 @@
 	X(RING_CORRUPT, 74, "the ring's indices make no sense")                                    \
 	X(FRAME_TOO_SHORT, 75, "an Ethernet frame has at least a header of 14 bytes")              \
 	X(FRAME_TOO_LONG, 76, "the Ethernet frame is longer than the port's MTU and its header")   \
+	X(RD_ATOMIC_EXCEEDED, 78,                                                                  \
+	  "more reads and atomics at once than the responder's max_dest_rd_atomic")                \
 	X(FLUSH_BAD_TYPE, 77, "a flush has no placement, or a placement or selectivity unknown")   \
 	/* transport */                                                                            \
 	X(NO_RESPONSE, 96, "nothing answered: no such port or QP, or it was not ready to receive") \

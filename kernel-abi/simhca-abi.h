@@ -583,6 +583,11 @@ enum simhca_wqe_flags {
 	SIMHCA_WQE_SOLICITED = 1 << 2,
 	SIMHCA_WQE_INLINE = 1 << 3,
 	SIMHCA_WQE_IP_CSUM = 1 << 4, /* RAW_PACKET: fill in the IPv4, TCP and UDP checksums */
+	/*
+	 * Not ibv_send_flags': whoever was about to carry the read found as many under way as the
+	 * responder takes, and has left it to the device, which refuses it.
+	 */
+	SIMHCA_WQE_EXCEEDS_RD_ATOMIC = 1 << 5,
 };
 
 /*

@@ -134,6 +134,9 @@
 	  "Set max_rd_atomic when the QP goes to RTS.")                                            \
 	X(RESP_NO_RD_ATOMIC, RESPONDER, "max_dest_rd_atomic is 0 at the peer.",                    \
 	  "Set max_dest_rd_atomic when the responder's QP goes to RTR.")                           \
+	X(RD_ATOMIC_EXCEEDED, RESPONDER,                                                           \
+	  "max_rd_atomic of this QP is larger than max_dest_rd_atomic of its peer.",               \
+	  "Exchange the two, and set max_rd_atomic to the smaller one.")                           \
 	X(AV_BAD_GID_INDEX, "IBTA vol. 1, 11.2.2",                                                 \
 	  "sgid_index names no GID; it may have gone with an address of the interface.",           \
 	  "ibv_devinfo -v lists the GIDs; `simhca status` too.")                                   \

@@ -13,6 +13,7 @@
 #include "transport/completer.h"
 #include "transport/link.h"
 #include "transport/qp.h"
+#include "transport/requester.h"
 
 /*
  * A connected QP's peer. It was looked up before, and nothing has come or gone since, or it is
@@ -35,6 +36,12 @@ static struct simhca_qp *peer_of(struct simhca_qp *qp)
 	return qp->peer.qp;
 }
 
+/* It is one of those that max_rd_atomic counts. */
+static bool has_response(const struct simhca_packet *packet)
+{
+	return packet->op > SIMHCA_PKT_WRITE && packet->op < SIMHCA_PKT_ACK;
+}
+
 static struct simhca_handover send_request(struct simhca_worker *worker, struct simhca_qp *qp,
 					   struct simhca_packet *packet)
 {
@@ -49,6 +56,10 @@ static struct simhca_handover send_request(struct simhca_worker *worker, struct 
 		peer = qp->type == SIMHCA_QPT_UD
 			       ? simhca_link_find(qp->device, packet->av, packet->dest_qpn)
 			       : peer_of(qp);
+		if (peer && has_response(packet) &&
+		    qp->qpc->max_rd_atomic > peer->qpc->max_dest_rd_atomic)
+			packet->exceeds_rd_atomic =
+				simhca_exceeds_rd_atomic(worker, qp, peer->qpc->max_dest_rd_atomic);
 		if (peer)
 			return simhca_link_carry(worker, qp->device, peer, packet);
 	}

@@ -72,6 +72,8 @@ struct simhca_packet {
 	bool remote; /* or it came from a wire, from whom the QP is connected to */
 	/* DETH */
 	uint32_t qkey;
+	/* One read or atomic more than the responder takes at once: the link's to say (local.c). */
+	bool exceeds_rd_atomic;
 	/* RETH, AtomicETH: of the whole message, on a first packet */
 	uint64_t va;
 	uint64_t dma_length;

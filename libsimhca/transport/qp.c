@@ -211,6 +211,7 @@ void simhca_qp_clear(struct simhca_qp *qp)
 	simhca_usage_forget(qp->usage);
 	atomic_store(&qp->caller.leaving.until, 0);
 	memset(&qp->req, 0, sizeof(qp->req));
+	qp->exceeding.found = false;
 	memset(&qp->resp, 0, sizeof(qp->resp));
 	free(qp->judged.overtaken);
 	qp->judged = (struct simhca_judged){ 0 };

@@ -90,7 +90,12 @@ struct simhca_qp {
 	struct simhca_flight flight[SIMHCA_MAX_FLIGHTS]; /* by ring index */
 	uint32_t asked;		/* the PSN behind the READ request that was sent last */
 	atomic_bool peer_ready; /* the peer has said so, to whom waits for that */
-	bool fetching;		/* the one under way is the source's, and no WQE */
+	/* Of the local link: the read or atomic that its responder refuses, as there are too many. */
+	struct {
+		bool found;
+		uint32_t index; /* of its WQE */
+	} exceeding;
+	bool fetching; /* the one under way is the source's, and no WQE */
 	struct {
 		struct simhca_qp *qp; /* whom its address names; NULL: nobody */
 		uint64_t generation;  /* the fabric's when it was looked up; 0: never */

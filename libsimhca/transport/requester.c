@@ -392,6 +392,42 @@ static enum simhca_reason own_memory(struct simhca_worker *worker, struct simhca
 	return simhca_translate_sges(&use, send->sge, send->wqe.num_sge, offset, length, sgl);
 }
 
+#define LOOKED_AHEAD 256u /* WQEs */
+
+bool simhca_exceeds_rd_atomic(const struct simhca_worker *worker, struct simhca_qp *qp,
+			      uint32_t most)
+{
+	uint32_t index = worker->send_index, reads = 0, posted;
+
+	if (worker->send->wqe.flags & SIMHCA_WQE_EXCEEDS_RD_ATOMIC)
+		return true;
+	if (qp->exceeding.found && qp->exceeding.index - index < SIMHCA_MAX_QP_WR)
+		return qp->exceeding.index == index;
+	qp->exceeding.found = false;
+	if (!most || qp->fetching ||
+	    !simhca_progress_sends(qp->mem, qp->req.oldest, qp->req.count, qp->sq_entries, &posted))
+		return false;
+	posted = qp->req.oldest + posted - index;
+	for (uint32_t n = 1; n < posted && n < LOOKED_AHEAD; n++) {
+		struct simhca_send_wqe wqe;
+
+		memcpy(&wqe, simhca_sq_slot(qp, index + n), sizeof(wqe));
+		/* Those wait for the answers. */
+		if (simhca_is_local_op(wqe.opcode) || (wqe.flags & SIMHCA_WQE_FENCE))
+			break;
+		if (!simhca_is_read_like(wqe.opcode))
+			continue;
+		if (++reads == qp->qpc->max_rd_atomic)
+			break;
+		if (reads == most) {
+			qp->exceeding.found = true;
+			qp->exceeding.index = index + n;
+			break;
+		}
+	}
+	return false;
+}
+
 static void send_again(struct simhca_qp *qp)
 {
 	qp->req.went_back = false;

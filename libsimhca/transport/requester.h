@@ -38,6 +38,14 @@ bool simhca_flight_load(struct simhca_worker *worker, struct simhca_qp *qp, uint
 /* The message that a PSN is of: by how many it is younger than the oldest. */
 uint32_t simhca_flight_at(struct simhca_qp *qp, uint32_t psn);
 
+/*
+ * Whether the read or atomic that is sent now is one more than the responder takes at once. Of the
+ * local link, which has each of them answered before the next one begins: what was posted when one
+ * of them began is what a NIC would have sent before its answer came.
+ */
+bool simhca_exceeds_rd_atomic(const struct simhca_worker *worker, struct simhca_qp *qp,
+			      uint32_t most);
+
 /* Something else has to end first: the QP comes back a little later. Under req_lock. */
 enum simhca_next simhca_wait_busy(struct simhca_qp *qp);
 enum simhca_next simhca_wait_suspended(struct simhca_qp *qp);

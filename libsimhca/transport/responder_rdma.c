@@ -61,10 +61,12 @@ bool simhca_execute_write(struct simhca_worker *worker, struct simhca_qp *qp,
 static bool grants_responses(struct simhca_qp *qp, const struct simhca_packet *packet,
 			     struct simhca_reply *reply)
 {
-	if (qp->qpc->max_dest_rd_atomic)
+	if (qp->qpc->max_dest_rd_atomic && !packet->exceeds_rd_atomic)
 		return true;
 	simhca_refuse(qp, packet, SIMHCA_SYNDROME_NAK_INVALID, SIMHCA_WC_SUCCESS,
-		      SIMHCA_REASON_RESP_NO_RD_ATOMIC, reply);
+		      packet->exceeds_rd_atomic ? SIMHCA_REASON_RD_ATOMIC_EXCEEDED
+						: SIMHCA_REASON_RESP_NO_RD_ATOMIC,
+		      reply);
 	return false;
 }
 

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <time.h>
 
 #include "packet.h"
 #include "progress.h"
@@ -770,8 +771,44 @@ static int finish(struct simhca_step *step, struct turns *turns,
 	return why;
 }
 
-/* The next message; written: its bytes are there already. */
-static int carry(struct simhca_step *step, struct turns *turns, bool written)
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/*
+ * Whether this read is one more than the responder takes at once; the device refuses it. A read is
+ * done here before the program goes on. On hardware those would be under way together that it posts
+ * without polling for one of them, and without doing anything else for about as long as one takes.
+ */
+static bool exceeds_rd_atomic(struct simhca_step *step, const struct simhca_send_wqe *wqe,
+			      uint32_t index, uint32_t posted)
+{
+	uint32_t most = step->peer.qpc->max_dest_rd_atomic, ci;
+	struct simhca_send_wqe *slot;
+
+	if (step->qpc->max_rd_atomic <= most)
+		return false;
+	if (posted > most)
+		return true; /* or the device finds a fence among them */
+	ci = atomic_load_explicit(&step->send_cq.mem->ci, memory_order_relaxed);
+	if ((wqe->flags & SIMHCA_WQE_FENCE) || step->reads.ci != ci ||
+	    now_ns() - step->reads.ended_ns > step->reads.most_ns)
+		step->reads.count = 0;
+	step->reads.ci = ci;
+	if (step->reads.count++ < most)
+		return false;
+	slot = (void *)((uintptr_t)step->sq +
+			(size_t)simhca_ring_slot(index, step->sq_entries) * step->sq_stride);
+	slot->flags |= SIMHCA_WQE_EXCEEDS_RD_ATOMIC;
+	return true;
+}
+
+/* The next of `posted` messages; written: its bytes are there already. */
+static int carry(struct simhca_step *step, struct turns *turns, uint32_t posted, bool written)
 {
 	struct simhca_step_message msg;
 	int why = simhca_step_read_send(step, turns->req.oldest, &msg);
@@ -784,6 +821,9 @@ static int carry(struct simhca_step *step, struct turns *turns, bool written)
 	}
 	if (why == DONE && !is_send(&msg))
 		why = find_remote(step, &msg);
+	if (why == DONE && msg.wqe.opcode == SIMHCA_WR_RDMA_READ &&
+	    exceeds_rd_atomic(step, &msg.wqe, turns->req.oldest, posted))
+		why = SIMHCA_HANDED_REQUEST;
 	if (why == DONE && simhca_step_is_signaled(step, &msg) &&
 	    !simhca_step_has_room(&step->send_cq))
 		why = SIMHCA_HANDED_CQ;
@@ -792,6 +832,8 @@ static int carry(struct simhca_step *step, struct turns *turns, bool written)
 	if (why != DONE)
 		return why;
 	why = finish(step, turns, &msg, written);
+	if (msg.wqe.opcode == SIMHCA_WR_RDMA_READ && step->reads.count)
+		step->reads.ended_ns = now_ns();
 	if (why != DONE) {
 		/* What was consumed is the device's for this message. */
 		if (consumes_receive(&msg) && step->peer.claims)
@@ -825,7 +867,7 @@ static bool run(struct simhca_step *step, struct turns *turns, int *why)
 		if (written == turns->req.oldest)
 			written = write_ahead(step, written, pi);
 		ahead = written != turns->req.oldest;
-		*why = carry(step, turns, ahead);
+		*why = carry(step, turns, pi - turns->req.oldest, ahead);
 		if (!ahead)
 			written = turns->req.oldest;
 	}

@@ -32,6 +32,13 @@ struct simhca_step {
 	struct simhca_caller *caller;
 	uint32_t callers, mm;	 /* as the device said when the peer was attached */
 	struct simhca_spin spin; /* for a turn that the device has */
+	/* Reads since the program has polled or done something else; if the peer takes too few. */
+	struct {
+		uint32_t count;
+		uint32_t ci;	   /* how far the send CQ was polled */
+		uint64_t ended_ns; /* when the last one was done */
+		uint64_t most_ns;  /* as long as one takes on hardware */
+	} reads;
 
 	struct {
 		const struct simhca_qpc *qpc;
@@ -50,6 +57,8 @@ struct simhca_step {
 		uint32_t qpn;
 	} peer;
 };
+
+#define SIMHCA_STEP_READ_NS 20000u
 
 /*
  * Carries what the SQ holds. True: all of it, and nobody need be told. False: the doorbell is to be

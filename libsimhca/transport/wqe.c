@@ -24,10 +24,15 @@ static bool total_length(const struct simhca_sge *sge, uint32_t num_sge, uint64_
 	return *length <= SIMHCA_MAX_MSG_SIZE;
 }
 
+const void *simhca_sq_slot(const struct simhca_qp *qp, uint32_t index)
+{
+	return qp->sq + (size_t)simhca_ring_slot(index, qp->sq_entries) * qp->sq_stride;
+}
+
 enum simhca_reason simhca_sq_load(const struct simhca_qp *qp, uint32_t index,
 				  struct simhca_send *send)
 {
-	const char *slot = qp->sq + (size_t)simhca_ring_slot(index, qp->sq_entries) * qp->sq_stride;
+	const char *slot = simhca_sq_slot(qp, index);
 
 	memcpy(&send->wqe, slot, sizeof(send->wqe));
 	slot += sizeof(send->wqe);

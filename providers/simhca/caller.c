@@ -189,6 +189,7 @@ static bool map_peer(struct shca_qp *qp, struct shca_attached *peer,
 	step->sq = (const char *)qp->sq.ring;
 	step->sq_entries = qp->sq.mask + 1;
 	step->sq_stride = qp->sq.stride;
+	step->reads.most_ns = SIMHCA_STEP_READ_NS;
 	step->caller = qp->caller;
 	step->callers = reply->callers;
 	step->mm = reply->mm;

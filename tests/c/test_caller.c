@@ -884,6 +884,58 @@ static void a_list_of_writes(void **state)
 	}
 }
 
+/* One more read than the responder takes at once: in a list, and by one post after the other. */
+static void more_reads_than_the_responder_takes(void **state)
+{
+	enum { AT_ONCE, ONE_BY_ONE, POLLED, FENCED, LATER, WAYS };
+
+	for (int way = 0; way < WAYS; way++) {
+		const uint32_t takes = 2, count = 4;
+		struct options options = caller_options();
+		bool refused = way == AT_ONCE || way == ONE_BY_ONE;
+		struct simhca_step step;
+		struct pair *pair;
+
+		caller_setup(state);
+		options.max_rd_atomic = 4;
+		options.max_dest_rd_atomic = (uint8_t)takes;
+		pair = caller_pair(*state, &options);
+		step = caller_attach(&pair->a);
+		step.reads.most_ns = way == LATER ? 100000 : 60 * SEC;
+		for (uint32_t i = 0; i < count; i++) {
+			struct simhca_sge to = sge(pair->a.mr, 0, 100);
+
+			qp_put(pair->a.qp,
+			       &(struct wr){ .id = i,
+					     .opcode = SIMHCA_WR_RDMA_READ,
+					     .flags = SIGNALED |
+						      (way == FENCED ? SIMHCA_WQE_FENCE : 0),
+					     .sges = &to,
+					     .num_sge = 1,
+					     .remote_addr = pair->b.mr->iova,
+					     .rkey = pair->b.mr->rkey });
+			if (way == LATER)
+				test_nap(1000);
+			if (way != AT_ONCE)
+				assert_true(simhca_step(&step) || (refused && i >= takes));
+			if (way == POLLED)
+				expect(pair->a.send_cq, i, SUCCESS);
+		}
+		if (way == AT_ONCE)
+			assert_false(simhca_step(&step));
+		ring_doorbell(pair->a.client, pair->a.qp->doorbell);
+		for (uint32_t i = 0; way != POLLED && i < (refused ? takes : count); i++)
+			expect(pair->a.send_cq, i, SUCCESS);
+		if (refused)
+			expect_why(pair->a.send_cq, takes, REM_INV_REQ_ERR, RD_ATOMIC_EXCEEDED);
+		assert_int_equal(step.caller->messages, way == AT_ONCE ? 0
+							: refused      ? takes
+								       : count);
+		caller_detach(&step);
+		teardown(state);
+	}
+}
+
 /* ------------------------------------------------------------------- with the device */
 
 static void the_device_waits_for_a_turn(void **state)
@@ -1746,6 +1798,7 @@ int main(void)
 		HERE(segments_are_not_used_again),
 		cmocka_unit_test_teardown(segments_are_shared_out, teardown),
 		cmocka_unit_test(a_list_of_writes),
+		cmocka_unit_test(more_reads_than_the_responder_takes),
 		cmocka_unit_test(killed_at_each_store),
 	};
 

@@ -656,9 +656,58 @@ static void the_null_mr_reads_as_zero(void **state)
 	assert_memory_equal(pair->a.mr->addr + 1000, pair->b.mr->addr + 50, 50);
 }
 
+/* The responder refuses what it has no room for; reads and atomics before that are done. */
+static void more_reads_than_the_responder_takes(void **state)
+{
+	static const struct {
+		uint8_t sends, takes, posted, fence; /* fence: this one has it; 0: none */
+		bool one_by_one;
+		uint8_t done;
+	} cases[] = {
+		{ 16, 1, 16, 0, false, 1 }, { 16, 4, 16, 0, false, 4 }, { 5, 4, 16, 0, false, 4 },
+		{ 4, 4, 16, 0, false, 16 }, { 2, 4, 16, 0, false, 16 }, { 16, 4, 4, 0, false, 4 },
+		{ 16, 4, 8, 4, false, 8 },  { 16, 4, 9, 4, false, 8 },	{ 16, 1, 16, 0, true, 16 },
+	};
+
+	if (((struct world *)*state)->tick)
+		skip(); /* other links do not look ahead */
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct options options = default_options(IBV_QPT_RC);
+		struct pair *pair;
+
+		options.max_rd_atomic = cases[i].sends;
+		options.max_dest_rd_atomic = cases[i].takes;
+		pair = pair_new(*state, &options);
+		for (uint32_t n = 0; n < cases[i].posted; n++) {
+			const struct wr wr = {
+				.id = n,
+				.flags = SIMHCA_WQE_SIGNALED |
+					 (n && n == cases[i].fence ? SIMHCA_WQE_FENCE : 0),
+				.opcode = n % 3 == 2 ? SIMHCA_WR_ATOMIC_FETCH_AND_ADD
+						     : SIMHCA_WR_RDMA_READ,
+				SGES(sge(pair->a.mr, 0, 8)),
+				.remote_addr = pair->b.mr->iova,
+				.rkey = pair->b.mr->rkey,
+			};
+
+			qp_post(pair->a.qp, &wr);
+			if (cases[i].one_by_one)
+				settle(*state);
+		}
+		settle(*state);
+		for (uint32_t n = 0; n < cases[i].done; n++)
+			expect(pair->a.send_cq, n, SUCCESS);
+		if (cases[i].done != cases[i].posted)
+			expect_why(pair->a.send_cq, cases[i].done, REM_INV_REQ_ERR,
+				   RD_ATOMIC_EXCEEDED);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		ON_ETHERNET(more_reads_than_the_responder_takes),
+		ON_INFINIBAND(more_reads_than_the_responder_takes),
 		ON_ETHERNET(sends_of_all_lengths),
 		ON_INFINIBAND(sends_of_all_lengths),
 		ON_ETHERNET(writes_of_all_lengths),
