@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "simhca-calls.h"
 #include "simhca-request.h"
 #include "simhca-sockets.h"
 #include "simhca-spin.h"
@@ -68,10 +69,10 @@ static int send_request(const struct simhca_request *request, int answer_fd, uin
 		hdr.length += (uint32_t)request->parts[i].iov_len;
 	}
 	put_fds(request, answer_fd, &msg, &control);
-	while (sendmsg(request->device_fd, &msg, MSG_NOSIGNAL) < 0) {
+	while (simhca_call_sendmsg(request->device_fd, &msg, MSG_NOSIGNAL) < 0) {
 		/* The program may have made the device non-blocking; commands are not. */
 		if (errno == EAGAIN)
-			poll(&room, 1, -1);
+			simhca_call_poll(&room, 1, -1);
 		else if (errno != EINTR)
 			return gone_or(errno);
 	}
@@ -89,7 +90,7 @@ static int wait_for_answer(int device_fd, int fd)
 		{ .fd = device_fd, .events = 0 },
 	};
 
-	while (poll(pfd, 2, -1) < 0)
+	while (simhca_call_poll(pfd, 2, -1) < 0)
 		if (errno != EINTR)
 			return errno;
 	return 0;
@@ -110,18 +111,18 @@ static void take_fds(const struct simhca_request *request, struct msghdr *msg,
 			if (answer->num_fds < request->max_reply_fds)
 				request->reply_fds[answer->num_fds++] = fd;
 			else
-				close(fd);
+				simhca_call_close(fd);
 		}
 	}
 }
 
-/* What recvmsg() says; -1 and EAGAIN: not yet. */
+/* What simhca_call_recvmsg() says; -1 and EAGAIN: not yet. */
 static ssize_t look_for_answer(int fd, struct msghdr *msg, unsigned int times)
 {
 	ssize_t bytes;
 
 	do
-		bytes = recvmsg(fd, msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+		bytes = simhca_call_recvmsg(fd, msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 	while (bytes < 0 && (errno == EINTR || (errno == EAGAIN && --times)));
 	return bytes;
 }
@@ -166,7 +167,7 @@ static int receive_answer(const struct simhca_request *request, int fd,
 		return 0;
 	}
 	while (answer->num_fds)
-		close(request->reply_fds[--answer->num_fds]);
+		simhca_call_close(request->reply_fds[--answer->num_fds]);
 	return EPROTO;
 }
 
@@ -201,14 +202,14 @@ static int request_anew(const struct simhca_request *request, struct simhca_answ
 	err = send_request(request, ends[1],
 			   place ? SIMHCA_CMD_ANSWER_KEEP : SIMHCA_CMD_ANSWER_COMES);
 	/* From here on only the daemon holds the other end: when it closes it, we see the end. */
-	close(ends[1]);
+	simhca_call_close(ends[1]);
 	if (!err)
 		err = receive_answer(request, ends[0], answer);
 	if (place && !err && answer->hdr.kept)
 		simhca_socket_keep(place, connection, ends[0], answer->hdr.kept);
 	else if (place)
 		simhca_socket_drop(place);
-	close(ends[0]);
+	simhca_call_close(ends[0]);
 	return err;
 }
 

@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "simhca-calls.h"
 #include "simhca-sockets.h"
 
 #define PLACES 8
@@ -38,7 +39,7 @@ static bool take(struct simhca_socket *socket, uint64_t user, uint64_t pid)
 static void empty(struct simhca_socket *socket)
 {
 	if (socket->inode && simhca_connection(socket->fd) == socket->inode)
-		close(socket->fd);
+		simhca_call_close(socket->fd);
 	socket->inode = 0;
 	atomic_store_explicit(&socket->connection, 0, memory_order_relaxed);
 }

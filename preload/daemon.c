@@ -7,6 +7,7 @@
 #include "daemon.h"
 #include "paths.h"
 #include "real.h"
+#include "simhca-calls.h"
 
 #define TREE "/tree/"
 
@@ -58,14 +59,14 @@ int daemon_connect(const char *node, int type)
 		return -1;
 	/* Non-blocking comes after this, or a full backlog would fail what never fails. */
 	do
-		ret = connect(fd, (struct sockaddr *)&addr, sizeof(addr));
+		ret = simhca_call_connect(fd, (struct sockaddr *)&addr, sizeof(addr));
 	while (ret && errno == EINTR);
 	if (!ret && (type & SOCK_NONBLOCK))
 		ret = fcntl(fd, F_SETFL, O_RDWR | O_NONBLOCK);
 	if (!ret)
 		return fd;
 	saved = errno;
-	close(fd);
+	simhca_call_close(fd);
 	errno = saved;
 	return -1;
 }

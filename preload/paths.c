@@ -10,6 +10,7 @@
 
 #include "paths.h"
 #include "real.h"
+#include "simhca-calls.h"
 
 /* ------------------------------------------------------------------------ where the tree is */
 
@@ -158,13 +159,13 @@ int paths_read(char *text, size_t size, const char *fmt, ...)
 
 	va_start(args, fmt);
 	if (in_tree(&buf, fmt, args))
-		fd = REAL(open)(buf.text, O_RDONLY | O_CLOEXEC);
+		fd = simhca_call_open(buf.text, O_RDONLY | O_CLOEXEC);
 	va_end(args);
 	if (fd >= 0) {
 		do
-			len = read(fd, text, size - 1);
+			len = simhca_call_read(fd, text, size - 1);
 		while (len < 0 && errno == EINTR);
-		close(fd);
+		simhca_call_close(fd);
 	}
 	if (len > 0 && text[len - 1] == '\n')
 		len--;

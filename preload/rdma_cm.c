@@ -17,6 +17,7 @@
 #include "request.h"
 #include "simhca-abi.h"
 #include "simhca-abi-rdma-cm.h"
+#include "simhca-calls.h"
 #include "simhca-spin.h"
 
 #define LOOKS 100 /* for an event, half a microsecond each */
@@ -70,7 +71,7 @@ static ssize_t wait_for_token(int fd, uint32_t *token)
 
 	if (flags >= 0 && !(flags & O_NONBLOCK) && simhca_spin_wanted(&spin)) {
 		for (unsigned int i = 0; i < LOOKS && len < 0; i++)
-			len = recv(fd, token, sizeof(*token), MSG_DONTWAIT);
+			len = simhca_call_recv(fd, token, sizeof(*token), MSG_DONTWAIT);
 		simhca_spin_done(&spin, len > 0);
 	}
 	return len < 0 ? recv(fd, token, sizeof(*token), 0) : len;
@@ -79,7 +80,7 @@ static ssize_t wait_for_token(int fd, uint32_t *token)
 /* Takes one token; 0, or a negative errno. */
 static int take_token(int fd, bool waits, uint32_t *token)
 {
-	ssize_t len = recv(fd, token, sizeof(*token), MSG_DONTWAIT);
+	ssize_t len = simhca_call_recv(fd, token, sizeof(*token), MSG_DONTWAIT);
 
 	if (len < 0 && errno == EAGAIN && waits)
 		len = wait_for_token(fd, token);

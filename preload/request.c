@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <unistd.h>
 
+#include "simhca-calls.h"
 #include "simhca-request.h"
 #include "request.h"
 
@@ -28,7 +29,7 @@ int request_fd(int device_fd, int command)
 	if (ret >= 0 && fd >= 0)
 		return fd;
 	if (fd >= 0)
-		close(fd);
+		simhca_call_close(fd);
 	/* Lost: the table of descriptors is full. */
 	return ret < 0 ? ret : answer.fds_lost ? -EMFILE : -EIO;
 }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "process_map.h"
+#include "simhca-calls.h"
 
 /* PROCMAP_QUERY of linux/fs.h; the header of the build may be older. */
 struct map_query {
@@ -52,12 +53,13 @@ static int ask(int fd, uint64_t at, uint64_t end, bool writable)
 /* Takes the descriptor. */
 static int read_lines(int fd, uint64_t at, uint64_t end, bool writable)
 {
+	SIMHCA_NOT_CANCELLED;
 	uint64_t from, to;
 	char line[512], rights[5];
 	FILE *maps = fdopen(fd, "r");
 
 	if (!maps) {
-		close(fd);
+		simhca_call_close(fd);
 		return 0;
 	}
 	while (at < end && fgets(line, sizeof(line), maps)) {
@@ -79,7 +81,7 @@ static int open_map(pid_t pid)
 
 	if (pid)
 		snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
-	return open(path, O_RDONLY | O_CLOEXEC);
+	return simhca_call_open(path, O_RDONLY | O_CLOEXEC);
 }
 
 bool simhca_process_has(pid_t pid, uint64_t addr, uint64_t length, bool writable)
@@ -93,6 +95,6 @@ bool simhca_process_has(pid_t pid, uint64_t addr, uint64_t length, bool writable
 	if (error == ENOTTY)
 		error = read_lines(fd, addr, end, writable);
 	else
-		close(fd);
+		simhca_call_close(fd);
 	return !error;
 }

@@ -16,7 +16,7 @@
 
 #include "packet.h"
 #include "progress.h"
-#include "step_calls.h"
+#include "simhca-calls.h"
 #include "step_impl.h"
 
 /* The peer's responder and both guards are held meanwhile: a quarter of a millisecond. */

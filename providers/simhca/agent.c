@@ -54,9 +54,9 @@ static int copy_segment(int bounce_fd, uint32_t op, uint64_t addr, uint64_t leng
 
 	while (length) {
 		if (op == SIMHCA_AGENT_READ)
-			bytes = pwrite(bounce_fd, buf, length, (off_t)offset);
+			bytes = simhca_call_pwrite(bounce_fd, buf, length, (off_t)offset);
 		else
-			bytes = pread(bounce_fd, buf, length, (off_t)offset);
+			bytes = simhca_call_pread(bounce_fd, buf, length, (off_t)offset);
 		if (bytes < 0 && errno == EINTR)
 			continue;
 		if (bytes < 0)
@@ -135,14 +135,15 @@ static int page_in(const struct shca_agent *agent, uint64_t addr, uint64_t lengt
 static int all_resident(uint64_t addr, uint64_t length)
 {
 	uint64_t entry[64], at = addr / PAGE_BYTES, end = (addr + length) / PAGE_BYTES;
-	int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	int fd = simhca_call_open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
 	int err = fd < 0 ? EFAULT : 0;
 
 	while (!err && at < end) {
 		size_t pages = end - at < 64 ? (size_t)(end - at) : 64, i;
 		size_t bytes = pages * sizeof(entry[0]);
 
-		if (pread(fd, entry, bytes, (off_t)(at * sizeof(entry[0]))) != (ssize_t)bytes)
+		if (simhca_call_pread(fd, entry, bytes, (off_t)(at * sizeof(entry[0]))) !=
+		    (ssize_t)bytes)
 			err = EFAULT;
 		for (i = 0; i < pages && !err; i++)
 			if (!(entry[i] & PAGEMAP_THERE))
@@ -150,7 +151,7 @@ static int all_resident(uint64_t addr, uint64_t length)
 		at += pages;
 	}
 	if (fd >= 0)
-		close(fd);
+		simhca_call_close(fd);
 	return err;
 }
 
@@ -175,7 +176,7 @@ bool shca_agent_serve(struct shca_agent *agent)
 	struct simhca_agent_reply reply = {};
 	ssize_t bytes;
 
-	bytes = recv(agent->fd, &req, sizeof(req), MSG_DONTWAIT);
+	bytes = simhca_call_recv(agent->fd, &req, sizeof(req), MSG_DONTWAIT);
 	if (bytes < 0)
 		return errno == EINTR || errno == EAGAIN;
 	if ((size_t)bytes != sizeof(req))
@@ -183,7 +184,7 @@ bool shca_agent_serve(struct shca_agent *agent)
 
 	reply.seq = req.seq;
 	reply.status = (uint32_t)carry_out(agent, &req);
-	while (send(agent->fd, &reply, sizeof(reply), MSG_NOSIGNAL) < 0)
+	while (simhca_call_send(agent->fd, &reply, sizeof(reply), MSG_NOSIGNAL) < 0)
 		if (errno != EINTR)
 			return false;
 	return true;
@@ -192,7 +193,7 @@ bool shca_agent_serve(struct shca_agent *agent)
 void shca_agent_close(struct shca_agent *agent)
 {
 	if (agent->fd >= 0)
-		close(agent->fd);
+		simhca_call_close(agent->fd);
 	if (agent->bounce_fd >= 0)
-		close(agent->bounce_fd);
+		simhca_call_close(agent->bounce_fd);
 }

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "attached.h"
@@ -36,7 +35,7 @@ static struct simhca_secret *secret_of_process(void)
 		}
 		page = mapped == MAP_FAILED ? NULL : mapped;
 	}
-	if (page && (page->word[0] || getrandom(page, sizeof(*page), 0) == sizeof(*page)))
+	if (page && (page->word[0] || simhca_call_getrandom(page, sizeof(*page)) == sizeof(*page)))
 		secret = page;
 	shca_unlock(&lock);
 	return secret;
@@ -72,12 +71,12 @@ void shca_detach(struct shca_attached *peer)
 		munmap(peer->cq, peer->cq_size);
 	if (peer->rq)
 		munmap(peer->rq, peer->rq_size);
-	close(peer->step.peer.memory);
-	close(peer->step.peer.pagemap);
+	simhca_call_close(peer->step.peer.memory);
+	simhca_call_close(peer->step.peer.pagemap);
 	if (peer->step.send_tell.fd >= 0)
-		close(peer->step.send_tell.fd);
+		simhca_call_close(peer->step.send_tell.fd);
 	if (peer->step.peer.recv_tell.fd >= 0)
-		close(peer->step.peer.recv_tell.fd);
+		simhca_call_close(peer->step.peer.recv_tell.fd);
 	free(peer);
 }
 
@@ -86,7 +85,7 @@ static int open_of(pid_t pid, const char *name, int flags)
 	char path[64];
 
 	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
-	return open(path, flags | O_CLOEXEC);
+	return simhca_call_open(path, flags | O_CLOEXEC);
 }
 
 /*
@@ -102,12 +101,12 @@ static bool open_memory(const struct simhca_find_peer_reply *found, struct simhc
 	if (*pagemap < 0)
 		return false;
 	*memory = open_of(pid, "mem", O_RDWR);
-	if (*memory >= 0 &&
-	    pread(*memory, secret, sizeof(*secret), (off_t)found->address) == sizeof(*secret))
+	if (*memory >= 0 && simhca_call_pread(*memory, secret, sizeof(*secret),
+					      (off_t)found->address) == sizeof(*secret))
 		return true;
 	if (*memory >= 0)
-		close(*memory);
-	close(*pagemap);
+		simhca_call_close(*memory);
+	simhca_call_close(*pagemap);
 	return false;
 }
 
@@ -253,17 +252,17 @@ struct shca_attached *shca_attach(struct shca_qp *qp, const struct simhca_send_w
 					  .num_reply_fds = NUM_SEGMENTS,
 					  .more_reply_fds = NUM_CHANNELS,
 				  })) {
-		close(memory);
-		close(pagemap);
+		simhca_call_close(memory);
+		simhca_call_close(pagemap);
 		return NULL;
 	}
 	peer = calloc(1, sizeof(*peer));
 	if (!peer) {
-		close(memory);
-		close(pagemap);
+		simhca_call_close(memory);
+		simhca_call_close(pagemap);
 		for (int i = 0; i < NUM_SEGMENTS + NUM_CHANNELS; i++)
 			if (fds[i] >= 0)
-				close(fds[i]);
+				simhca_call_close(fds[i]);
 		return NULL;
 	}
 	take_peer(peer, &find, &found, memory, pagemap);

@@ -52,7 +52,7 @@ int shca_execute(struct shca_context *ctx, const struct shca_command *cmd)
 		err = EPROTO;
 	}
 	for (unsigned int i = err ? 0 : wanted; i < answer.num_fds; i++)
-		close(fds[i]);
+		simhca_call_close(fds[i]);
 	if (err)
 		return shca_result(err);
 
@@ -97,4 +97,15 @@ int shca_destroy(struct shca_context *ctx, enum simhca_cmd command, uint32_t han
 		 struct simhca_destroy_reply *reply)
 {
 	return shca_destroy_with_channel(ctx, command, handle, NULL, reply);
+}
+
+void shca_await_acks(struct shca_context *ctx, pthread_mutex_t *mutex, pthread_cond_t *cond,
+		     const uint32_t *acknowledged, uint32_t events)
+{
+	SIMHCA_NOT_CANCELLED;
+
+	pthread_mutex_lock(mutex);
+	while (!shca_is_fatal(ctx) && *acknowledged != events)
+		pthread_cond_wait(cond, mutex);
+	pthread_mutex_unlock(mutex);
 }

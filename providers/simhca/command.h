@@ -51,6 +51,13 @@ int shca_destroy_with_channel(struct shca_context *ctx, enum simhca_cmd command,
 			      const struct ibv_comp_channel *channel,
 			      struct simhca_destroy_reply *reply);
 
+/*
+ * Waits until the program has acknowledged that many of a destroyed object's asynchronous events,
+ * which libibverbs counts under the mutex; or until nothing will be acknowledged any more.
+ */
+void shca_await_acks(struct shca_context *ctx, pthread_mutex_t *mutex, pthread_cond_t *cond,
+		     const uint32_t *acknowledged, uint32_t events);
+
 /* The connection is broken: nothing will be answered or completed any more. */
 void shca_set_fatal(struct shca_context *ctx);
 

@@ -280,6 +280,7 @@ static bool are_acknowledged(const struct ibv_cq *cq, const struct simhca_destro
 
 static void wait_for_acks(struct shca_cq *cq, const struct simhca_destroy_reply *events)
 {
+	SIMHCA_NOT_CANCELLED;
 	struct ibv_cq *ibv_cq = &cq->vcq.cq;
 	bool by_callers = cq->ctx->dev->callers && !cq->ctx->no_callers, over = false;
 	struct timespec until;

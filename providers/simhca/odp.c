@@ -42,7 +42,7 @@ static int open_userfaultfd(void)
 			return fd;
 	}
 	if (fd >= 0)
-		close(fd);
+		simhca_call_close(fd);
 	return -1;
 }
 
@@ -67,7 +67,7 @@ void shca_odp_offer_events(struct shca_context *ctx)
 				  .req_fds = &fd,
 				  .num_req_fds = 1,
 			  });
-	close(fd);
+	simhca_call_close(fd);
 }
 
 int shca_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,

@@ -30,6 +30,7 @@
 
 #include "ibverbs-provider-abi.h"
 #include "simhca-abi.h"
+#include "simhca-calls.h"
 
 #include "chain.h"
 #include "lock.h"
@@ -360,7 +361,11 @@ static inline uint32_t shca_rq_pending(const struct shca_qp *qp)
 }
 
 /* Messages for the person debugging; libibverbs writes them to the file VERBS_LOG_FILE. */
-#define shca_warn(ctx, ...) __verbs_log(&(ctx)->vctx, VERBS_LOG_WARN, "simhca: " __VA_ARGS__)
+#define shca_warn(ctx, ...)                                                                        \
+	do {                                                                                       \
+		SIMHCA_NOT_CANCELLED;                                                              \
+		__verbs_log(&(ctx)->vctx, VERBS_LOG_WARN, "simhca: " __VA_ARGS__);                 \
+	} while (0)
 
 /*
  * How a verb ends that returns an error: errno has it too, as with a kernel device, for programs

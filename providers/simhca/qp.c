@@ -475,10 +475,8 @@ int shca_destroy_qp(struct ibv_qp *ibv_qp)
 		free(qp->rq.first);
 	}
 
-	pthread_mutex_lock(&ibv_qp->mutex);
-	while (!shca_is_fatal(ctx) && ibv_qp->events_completed != events.async_events)
-		pthread_cond_wait(&ibv_qp->cond, &ibv_qp->mutex);
-	pthread_mutex_unlock(&ibv_qp->mutex);
+	shca_await_acks(ctx, &ibv_qp->mutex, &ibv_qp->cond, &ibv_qp->events_completed,
+			events.async_events);
 	shca_unmap(&qp->own);
 	shca_home_free(qp->home, qp);
 	return 0;

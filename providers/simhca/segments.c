@@ -15,7 +15,7 @@ int shca_map_whole(int fd, uint64_t size, int prot, void **addr)
 	void *mapped = mmap(NULL, size, prot, MAP_SHARED, fd, 0);
 	int err = mapped == MAP_FAILED ? errno : 0;
 
-	close(fd);
+	simhca_call_close(fd);
 	if (!err)
 		*addr = mapped;
 	return err;

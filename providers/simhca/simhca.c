@@ -133,16 +133,16 @@ static void let_daemon_reach_memory(int cmd_fd)
 {
 	struct ucred daemon = {};
 	socklen_t length = sizeof(daemon);
-	FILE *file;
-	int scope = 0;
+	char scope = '0';
+	int fd;
 
-	file = fopen("/proc/sys/kernel/yama/ptrace_scope", "re");
-	if (!file)
+	fd = simhca_call_open("/proc/sys/kernel/yama/ptrace_scope", O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
 		return;
-	if (fscanf(file, "%d", &scope) != 1)
-		scope = 0;
-	fclose(file);
-	if (scope == 1 && !getsockopt(cmd_fd, SOL_SOCKET, SO_PEERCRED, &daemon, &length) &&
+	if (simhca_call_read(fd, &scope, 1) != 1)
+		scope = '0';
+	simhca_call_close(fd);
+	if (scope == '1' && !getsockopt(cmd_fd, SOL_SOCKET, SO_PEERCRED, &daemon, &length) &&
 	    daemon.pid > 0)
 		prctl(PR_SET_PTRACER, daemon.pid, 0, 0, 0);
 }
@@ -261,9 +261,9 @@ static void free_context(struct ibv_context *context)
 	shca_watcher_stop(&ctx->watcher);
 	for (int i = 0; i < SIMHCA_MAX_ENGINE_CPUS; i++)
 		if (ctx->doorbell_fd[i] >= 0)
-			close(ctx->doorbell_fd[i]);
+			simhca_call_close(ctx->doorbell_fd[i]);
 	if (ctx->async_device_fd >= 0)
-		close(ctx->async_device_fd);
+		simhca_call_close(ctx->async_device_fd);
 	shca_unmap_all(ctx);
 	shca_qp_table_free(ctx);
 	simhca_request_forget(ctx->vctx.context.cmd_fd);
@@ -271,8 +271,10 @@ static void free_context(struct ibv_context *context)
 	free(ctx);
 }
 
+/* Not cancelled: it may have something to say. */
 static struct verbs_context *open_context(struct ibv_device *device, int cmd_fd)
 {
+	SIMHCA_NOT_CANCELLED;
 	struct shca_context *ctx = NULL;
 	const char *wrong;
 	int err;
@@ -320,7 +322,7 @@ static struct verbs_context *import_context(struct ibv_device *device, int cmd_f
 	if (!vctx)
 		return NULL;
 	ctx = to_sctx(&vctx->context);
-	close(ctx->vctx.context.async_fd);
+	simhca_call_close(ctx->vctx.context.async_fd);
 	ctx->vctx.context.async_fd = -1;
 	return vctx;
 }

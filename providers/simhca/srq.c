@@ -192,10 +192,8 @@ int shca_destroy_srq(struct ibv_srq *ibv_srq)
 	if (srq->vsrq.cq)
 		shca_cq_detach_srq(to_scq(srq->vsrq.cq), srq);
 
-	pthread_mutex_lock(&ibv_srq->mutex);
-	while (!shca_is_fatal(ctx) && ibv_srq->events_completed != events.async_events)
-		pthread_cond_wait(&ibv_srq->cond, &ibv_srq->mutex);
-	pthread_mutex_unlock(&ibv_srq->mutex);
+	shca_await_acks(ctx, &ibv_srq->mutex, &ibv_srq->cond, &ibv_srq->events_completed,
+			events.async_events);
 	shca_unmap(&srq->own);
 	shca_home_free(srq->home, srq);
 	return 0;

@@ -22,12 +22,12 @@ static void report_fatal(struct shca_context *ctx)
 	};
 
 	for (;;) {
-		if (poll(pfd, 2, -1) < 0)
+		if (simhca_call_poll(pfd, 2, -1) < 0)
 			continue;
 		if (pfd[1].revents)
 			return;
-		if (send(ctx->async_device_fd, &event, sizeof(event),
-			 MSG_DONTWAIT | MSG_NOSIGNAL) >= 0 ||
+		if (simhca_call_send(ctx->async_device_fd, &event, sizeof(event),
+				     MSG_DONTWAIT | MSG_NOSIGNAL) >= 0 ||
 		    (errno != EAGAIN && errno != EINTR))
 			return;
 	}
@@ -45,7 +45,7 @@ static void *watch(void *arg)
 	};
 
 	for (;;) {
-		if (poll(pfd, 3, -1) < 0)
+		if (simhca_call_poll(pfd, 3, -1) < 0)
 			continue;
 		if (pfd[0].revents)
 			return NULL;
@@ -116,7 +116,7 @@ int shca_watcher_start(struct shca_context *ctx, bool with_agent)
 	if (!err && with_agent)
 		err = shca_agent_offer(ctx, device_fd);
 	if (device_fd >= 0)
-		close(device_fd);
+		simhca_call_close(device_fd);
 	return err;
 }
 
@@ -137,13 +137,16 @@ int shca_watcher_adopt(struct shca_context *ctx)
 
 void shca_watcher_stop(struct shca_watcher *watcher)
 {
+	SIMHCA_NOT_CANCELLED;
+	const uint64_t one = 1;
+
 	/* In a forked child the thread does not exist, and the eventfd is still its parent's. */
 	if (watcher->process == shca_process()) {
-		while (eventfd_write(watcher->stop_fd, 1) && errno == EINTR)
+		while (simhca_call_write(watcher->stop_fd, &one, sizeof(one)) < 0 && errno == EINTR)
 			;
 		pthread_join(watcher->thread, NULL);
 	}
 	if (watcher->stop_fd >= 0)
-		close(watcher->stop_fd);
+		simhca_call_close(watcher->stop_fd);
 	shca_agent_close(&watcher->agent);
 }

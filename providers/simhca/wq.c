@@ -122,10 +122,8 @@ int shca_destroy_wq(struct ibv_wq *ibv_wq)
 	shca_cq_detach_qp(&wq->queue);
 	shca_qp_table_remove(&wq->queue);
 
-	pthread_mutex_lock(&ibv_wq->mutex);
-	while (!shca_is_fatal(ctx) && ibv_wq->events_completed != events.async_events)
-		pthread_cond_wait(&ibv_wq->cond, &ibv_wq->mutex);
-	pthread_mutex_unlock(&ibv_wq->mutex);
+	shca_await_acks(ctx, &ibv_wq->mutex, &ibv_wq->cond, &ibv_wq->events_completed,
+			events.async_events);
 	free(wq);
 	return 0;
 }

@@ -4,7 +4,7 @@
  * itself; one per context has those of WORKQUEUE, and passes them on. It begins with the first of
  * its CQs and ends with the last.
  *
- * It sleeps in poll() on two descriptors: the channel that all its CQs have in common, and an
+ * It sleeps in simhca_call_poll() on two descriptors: the channel that all its CQs have in common, and an
  * eventfd, by which other threads tell it to look again. While it has CQs that want a turn it
  * looks at both after each round of turns, and does not sleep.
  *
@@ -49,7 +49,9 @@ static LIST_HEAD(, shca_poller) pollers;
 
 void shca_poller_kick(struct shca_poller *poller)
 {
-	while (eventfd_write(poller->kick_fd, 1) && errno == EINTR)
+	const uint64_t one = 1;
+
+	while (simhca_call_write(poller->kick_fd, &one, sizeof(one)) < 0 && errno == EINTR)
 		;
 }
 
@@ -143,7 +145,7 @@ static void *poll_thread(void *arg)
 	bool has_channel = true, was_lost = false;
 	int lost_ms = LOST_MS_MIN;
 	int timeout, ready;
-	eventfd_t unused;
+	uint64_t unused;
 
 	while (!atomic_load(&poller->stop)) {
 		if (shca_turns_length(&poller->own))
@@ -151,11 +153,11 @@ static void *poll_thread(void *arg)
 		else
 			timeout = was_lost ? lost_ms : -1;
 		fds[1].fd = has_channel && !is_destroying(poller) ? poller->channel->fd : -1;
-		ready = poll(fds, 2, timeout);
+		ready = simhca_call_poll(fds, 2, timeout);
 		if (ready < 0)
 			continue;
 		if (fds[0].revents)
-			eventfd_read(poller->kick_fd, &unused);
+			simhca_call_read(poller->kick_fd, &unused, sizeof(unused));
 		if (fds[1].revents && !read_events(poller)) {
 			has_channel = false;
 			atomic_store(&poller->lost, true);
@@ -207,7 +209,7 @@ static void destroy(struct shca_poller *poller)
 	if (poller->turns && poller->turns != &poller->own)
 		shca_workqueue_put(poller->turns);
 	if (poller->kick_fd >= 0)
-		close(poller->kick_fd);
+		simhca_call_close(poller->kick_fd);
 	if (poller->channel)
 		ibv_destroy_comp_channel(poller->channel);
 	shca_turns_destroy(&poller->own);
@@ -244,6 +246,7 @@ static struct shca_poller *create(struct ibv_context *context, int comp_vector)
 
 struct shca_poller *shca_poller_get(struct ibv_context *context, int comp_vector, bool workqueue)
 {
+	SIMHCA_NOT_CANCELLED;
 	struct shca_poller *poller;
 
 	if (workqueue)
@@ -268,6 +271,7 @@ struct shca_poller *shca_poller_get(struct ibv_context *context, int comp_vector
 /* Not called by the thread itself: a callback's own CQ is still there. */
 void shca_poller_put(struct shca_poller *poller)
 {
+	SIMHCA_NOT_CANCELLED;
 	bool last;
 
 	shca_mutex_lock(&pollers_lock);

@@ -107,6 +107,7 @@ static bool waits_for_us(struct shca_served *served)
 
 int shca_users_wait(struct shca_served *served)
 {
+	SIMHCA_NOT_CANCELLED;
 	struct shca_users *users = &served->users;
 	bool circle;
 

@@ -132,6 +132,7 @@ static void *manage(void *arg)
 
 static void stop_and_destroy(struct workqueue *wq, bool has_manager)
 {
+	SIMHCA_NOT_CANCELLED;
 	uint32_t i;
 
 	pthread_mutex_lock(&wq->turns.lock);
