@@ -37,33 +37,33 @@
 static_assert(sizeof(struct ibv_tmh) == TMH_BYTES, "the header before every message");
 
 struct simhca_tag {
-	struct simhca_tag *prev, *next; /* in the list, in the order of posting; or free */
-	bool listed, active;
-	uint16_t generation; /* in the handle: an entry that is used again is another one */
+	struct simhca_tag *prev, *next; /* in the list, in the order of posting; or elsewhere */
+	bool listed;
+	uint16_t generation;  /* in the handle: an entry that is used again is another one */
+	uint64_t active_from; /* it matches when the list has been in sync so often */
 	uint64_t tag, mask, wr_id;
 	uint32_t num_sge;
 	struct simhca_sge sge[SIMHCA_MAX_TM_SGE];
+	uint64_t room; /* bytes of the buffer */
+	/* The rendezvous that it waits for. */
+	uint64_t va;
+	uint32_t rkey, length;
+	struct ibv_tmh fin;
 };
 
-/* The list, under the SRQ's lock. */
+/*
+ * The list, under the SRQ's lock. There are max_tags entries in all, and each is in one place: free;
+ * in the list; that of the message at hand of a QP (qp->matched), from when it matched until that is
+ * complete; or among the rendezvous of a QP (qp->rndv), until the data have been fetched. So what
+ * waits to be fetched is bounded as it is on a ConnectX: a program that has more tags under way than
+ * the list holds cannot post another one.
+ */
 struct simhca_tags {
 	struct simhca_tag *list, *free;
 	uint32_t unexpected; /* messages that found no entry */
 	uint32_t counted;    /* of these, the client says, it knows */
+	uint64_t syncs;	     /* times that the two were found equal */
 	struct simhca_tag entry[];
-};
-
-/* A message whose tag has matched, and whose data are to be fetched. */
-struct simhca_rndv {
-	struct simhca_rndv *next;
-	uint64_t wr_id;
-	uint32_t num_sge;
-	struct simhca_sge sge[SIMHCA_MAX_TM_SGE];
-	uint64_t room; /* bytes of the buffer */
-	uint64_t va;
-	uint32_t rkey, length;
-	struct ibv_tmh fin;
-	bool data_valid; /* only FIN is left to be sent */
 };
 
 /* --------------------------------------------------------------------------------- the list */
@@ -82,11 +82,16 @@ static uint32_t handle_of(const struct simhca_tags *tags, const struct simhca_ta
 	return (uint32_t)(entry - tags->entry) | (uint32_t)entry->generation << 16;
 }
 
+/* It matches nothing any more, and its handle is void. */
 static void unlist(struct simhca_tags *tags, struct simhca_tag *entry)
 {
 	DL_DELETE(tags->list, entry);
-	entry->listed = entry->active = false;
+	entry->listed = false;
 	entry->generation++;
+}
+
+static void release(struct simhca_tags *tags, struct simhca_tag *entry)
+{
 	LL_PREPEND(tags->free, entry);
 }
 
@@ -98,12 +103,8 @@ static bool in_sync(const struct simhca_tags *tags)
 /* The client has told how many unexpected messages it knows. */
 static void count(struct simhca_tags *tags, uint32_t unexpected)
 {
-	struct simhca_tag *entry;
-
 	tags->counted = unexpected;
-	if (in_sync(tags))
-		DL_FOREACH (tags->list, entry)
-			entry->active = true;
+	tags->syncs += in_sync(tags);
 }
 
 static int add(struct simhca_tags *tags, const struct simhca_srq_op_req *req, uint32_t *handle,
@@ -112,7 +113,10 @@ static int add(struct simhca_tags *tags, const struct simhca_srq_op_req *req, ui
 	struct simhca_tag *entry = tags->free;
 
 	if (!entry)
-		return simhca_why(why, ENOMEM, "the tag list is full");
+		return simhca_why(
+			why, ENOMEM,
+			"the tag list is full: entries that messages have taken count until "
+			"their data are there");
 	LL_DELETE(tags->free, entry);
 	entry->tag = req->tag;
 	entry->mask = req->mask;
@@ -120,7 +124,7 @@ static int add(struct simhca_tags *tags, const struct simhca_srq_op_req *req, ui
 	entry->num_sge = req->num_sge;
 	memcpy(entry->sge, req->sge, sizeof(entry->sge));
 	entry->listed = true;
-	entry->active = in_sync(tags);
+	entry->active_from = tags->syncs + !in_sync(tags);
 	DL_APPEND(tags->list, entry);
 	*handle = handle_of(tags, entry);
 	return 0;
@@ -134,6 +138,7 @@ static bool remove_entry(struct simhca_tags *tags, uint32_t max_tags, uint32_t h
 	if ((handle & 0xffff) >= max_tags || !entry->listed || handle_of(tags, entry) != handle)
 		return false;
 	unlist(tags, entry);
+	release(tags, entry);
 	return true;
 }
 
@@ -234,25 +239,39 @@ static void classify(struct simhca_worker *worker, const struct simhca_packet *p
 	}
 }
 
-/* Takes the oldest entry that the tag matches. Under the SRQ's lock. */
-static bool match(struct simhca_srq *srq, uint64_t tag, struct simhca_recv *recv)
+/* The oldest entry that the tag matches, which is no more in the list then; or NULL. */
+static struct simhca_tag *match(struct simhca_tags *tags, uint64_t tag)
 {
 	struct simhca_tag *entry;
 
-	DL_FOREACH (srq->tags->list, entry)
-		if (entry->active && (tag & entry->mask) == entry->tag)
+	DL_FOREACH (tags->list, entry)
+		if (entry->active_from <= tags->syncs && (tag & entry->mask) == entry->tag)
 			break;
-	if (!entry)
-		return false;
-	recv->wr_id = entry->wr_id;
-	recv->num_sge = entry->num_sge;
-	recv->length = 0;
+	if (entry)
+		unlist(tags, entry);
+	return entry;
+}
+
+/* The receive of the message at hand is that buffer. */
+static void receive_into(struct simhca_qp *qp, struct simhca_tag *entry)
+{
+	struct simhca_recv recv = { .wr_id = entry->wr_id, .num_sge = entry->num_sge };
+
+	entry->room = 0;
 	for (uint32_t i = 0; i < entry->num_sge; i++) {
-		recv->sge[i] = entry->sge[i];
-		recv->length += entry->sge[i].length;
+		recv.sge[i] = entry->sge[i];
+		entry->room += entry->sge[i].length;
 	}
-	unlist(srq->tags, entry);
-	return true;
+	simhca_recv_save(qp->recv_copy, &recv);
+	qp->matched = entry;
+}
+
+/* The message at hand has no entry any more. Under the SRQ's lock. */
+static void release_matched(struct simhca_qp *qp)
+{
+	if (qp->matched)
+		release(qp->srq->tags, qp->matched);
+	qp->matched = NULL;
 }
 
 static enum simhca_consume consume(struct simhca_worker *worker, struct simhca_qp *qp,
@@ -262,22 +281,25 @@ static enum simhca_consume consume(struct simhca_worker *worker, struct simhca_q
 	struct simhca_srq *srq = qp->srq;
 	enum simhca_consume result = SIMHCA_CONSUME_OK;
 	bool limit_reached = false;
-	struct simhca_recv recv;
+	struct simhca_tag *entry = NULL;
 
 	/* Only a SEND has a header. */
 	if (packet->op != SIMHCA_PKT_SEND)
 		return simhca_srq_consume(srq, qp);
 	classify(worker, packet, message); /* without the lock: it reads a client's memory */
 	pthread_mutex_lock(&srq->lock);
-	if (message->kind == SIMHCA_TM_NO_TAG || !match(srq, message->tag, &recv)) {
+	release_matched(qp); /* of a message that a client says there is not */
+	if (message->kind != SIMHCA_TM_NO_TAG)
+		entry = match(srq->tags, message->tag);
+	if (entry) {
+		receive_into(qp, entry);
+	} else {
 		result = simhca_srq_consume_locked(srq, qp, &limit_reached);
 		/* Whether it matched, and that it did not, is one step for who adds a tag. */
 		if (message->kind != SIMHCA_TM_NO_TAG) {
 			message->kind = SIMHCA_TM_UNEXPECTED;
 			srq->tags->unexpected += result == SIMHCA_CONSUME_OK;
 		}
-	} else {
-		simhca_recv_save(qp->recv_copy, &recv);
 	}
 	pthread_mutex_unlock(&srq->lock);
 	if (limit_reached)
@@ -310,11 +332,50 @@ static void fill_cqe(const struct simhca_qp *qp, struct simhca_cqe *cqe)
 
 /* ------------------------------------------------------------------------------- rendezvous */
 
-/* The second completion of a rendezvous, when its data are there or will not be. */
-static void complete_rndv(struct simhca_qp *qp, const struct simhca_rndv *rndv,
-			  enum simhca_wc_status status, enum simhca_reason reason)
+/* The message at hand is complete, and only its data are missing. */
+static void add_rndv(struct simhca_qp *qp)
 {
-	const struct simhca_cqe cqe = {
+	const struct simhca_tm_message *message = &qp->resp.tm;
+	struct simhca_tag *rndv = qp->matched;
+
+	rndv->va = message->va;
+	rndv->rkey = message->rkey;
+	rndv->length = message->length;
+	rndv->fin = (struct ibv_tmh){ .opcode = IBV_TMH_FIN,
+				      .app_ctx = message->app_ctx,
+				      .tag = htobe64(message->tag) };
+	pthread_mutex_lock(&qp->srq->lock);
+	qp->matched = NULL;
+	DL_APPEND(qp->rndv, rndv); /* a step, however many there are */
+	atomic_store_explicit(&qp->fetch_waits, true, memory_order_release);
+	pthread_mutex_unlock(&qp->srq->lock);
+	simhca_engine_schedule(qp->context->engine, &qp->task);
+}
+
+/* Only who has req_lock takes from the queue; others add. */
+static struct simhca_tag *oldest(struct simhca_qp *qp)
+{
+	struct simhca_tag *rndv;
+
+	pthread_mutex_lock(&qp->srq->lock);
+	rndv = qp->rndv;
+	pthread_mutex_unlock(&qp->srq->lock);
+	return rndv;
+}
+
+/*
+ * The oldest rendezvous has its data, or will not have them: its second completion. If it has, the
+ * sender is to hear of it. Whoever sees the completion can use the entry again.
+ */
+static void end_fetch(struct simhca_qp *qp, enum simhca_wc_status status, enum simhca_reason reason)
+{
+	struct simhca_tag *rndv;
+	struct simhca_cqe cqe;
+
+	pthread_mutex_lock(&qp->srq->lock);
+	rndv = qp->rndv;
+	DL_DELETE(qp->rndv, rndv);
+	cqe = (struct simhca_cqe){
 		.wr_id = rndv->wr_id,
 		.qpn = qp->qpn,
 		.byte_len = status == SIMHCA_WC_SUCCESS ? rndv->length : 0,
@@ -325,71 +386,28 @@ static void complete_rndv(struct simhca_qp *qp, const struct simhca_rndv *rndv,
 		.flags = SIMHCA_CQE_RECV | SIMHCA_CQE_SRQ_CQ,
 		.tm_flags = status == SIMHCA_WC_SUCCESS ? SIMHCA_CQE_TM_DATA_VALID : 0,
 	};
-
+	qp->fin_due = status == SIMHCA_WC_SUCCESS;
+	if (qp->fin_due)
+		memcpy(qp->fin, &rndv->fin, sizeof(qp->fin));
+	release(qp->srq->tags, rndv);
+	if (!qp->rndv && !qp->fin_due)
+		atomic_store_explicit(&qp->fetch_waits, false, memory_order_relaxed);
+	pthread_mutex_unlock(&qp->srq->lock);
 	simhca_cq_push(qp->srq->cq, &cqe, false);
 }
 
-static void add_rndv(struct simhca_qp *qp)
+/* The sender has heard of it, or cannot. */
+static void end_fin(struct simhca_qp *qp)
 {
-	const struct simhca_tm_message *message = &qp->resp.tm;
-	struct simhca_rndv *rndv = calloc(1, sizeof(*rndv)), **link;
-	struct simhca_recv recv;
-
-	if (!simhca_recv_load(qp->recv_copy, SIMHCA_MAX_TM_SGE, &recv)) {
-		free(rndv);
-		simhca_qp_corrupt(qp);
-		return;
-	}
-	if (!rndv) {
-		complete_rndv(qp, &(struct simhca_rndv){ .wr_id = recv.wr_id },
-			      SIMHCA_WC_TM_RNDV_INCOMPLETE, SIMHCA_REASON_NO_RESPONSE);
-		return;
-	}
-	rndv->wr_id = recv.wr_id;
-	rndv->num_sge = recv.num_sge;
-	memcpy(rndv->sge, recv.sge, recv.num_sge * sizeof(recv.sge[0]));
-	rndv->room = recv.length;
-	rndv->va = message->va;
-	rndv->rkey = message->rkey;
-	rndv->length = message->length;
-	rndv->fin = (struct ibv_tmh){ .opcode = IBV_TMH_FIN,
-				      .app_ctx = message->app_ctx,
-				      .tag = htobe64(message->tag) };
 	pthread_mutex_lock(&qp->srq->lock);
-	for (link = &qp->rndv; *link; link = &(*link)->next)
-		;
-	*link = rndv;
-	atomic_store_explicit(&qp->fetch_waits, true, memory_order_release);
-	pthread_mutex_unlock(&qp->srq->lock);
-	simhca_engine_schedule(qp->context->engine, &qp->task);
-}
-
-/* Under req_lock only the requester's side takes from the queue; others add. */
-static void drop(struct simhca_qp *qp)
-{
-	struct simhca_rndv *rndv;
-
-	pthread_mutex_lock(&qp->srq->lock);
-	rndv = qp->rndv;
-	qp->rndv = rndv->next;
+	qp->fin_due = false;
 	if (!qp->rndv)
 		atomic_store_explicit(&qp->fetch_waits, false, memory_order_relaxed);
 	pthread_mutex_unlock(&qp->srq->lock);
-	free(rndv);
-}
-
-static struct simhca_rndv *oldest(struct simhca_qp *qp)
-{
-	struct simhca_rndv *rndv;
-
-	pthread_mutex_lock(&qp->srq->lock);
-	rndv = qp->rndv;
-	pthread_mutex_unlock(&qp->srq->lock);
-	return rndv;
 }
 
 /* What cannot be read is not asked for: the sender's QP shall not fail for it. */
-static enum simhca_reason check_rndv(const struct simhca_qp *qp, const struct simhca_rndv *rndv)
+static enum simhca_reason check_rndv(const struct simhca_qp *qp, const struct simhca_tag *rndv)
 {
 	if (rndv->length > rndv->room)
 		return SIMHCA_REASON_RECV_TOO_SHORT;
@@ -402,29 +420,30 @@ static enum simhca_reason check_rndv(const struct simhca_qp *qp, const struct si
 
 static bool start(struct simhca_qp *qp)
 {
-	struct simhca_rndv *rndv;
+	const struct simhca_tag *rndv;
 	enum simhca_reason reason;
 
+	if (qp->fin_due)
+		return true;
 	while ((rndv = oldest(qp))) {
-		reason = rndv->data_valid ? SIMHCA_REASON_NONE : check_rndv(qp, rndv);
+		reason = check_rndv(qp, rndv);
 		if (reason == SIMHCA_REASON_NONE)
 			return true;
-		complete_rndv(qp, rndv, SIMHCA_WC_TM_RNDV_INCOMPLETE, reason);
-		drop(qp);
+		end_fetch(qp, SIMHCA_WC_TM_RNDV_INCOMPLETE, reason);
 	}
 	return false;
 }
 
 static void load(struct simhca_qp *qp, struct simhca_send *send)
 {
-	const struct simhca_rndv *rndv = oldest(qp);
+	const struct simhca_tag *rndv = oldest(qp);
 
 	memset(&send->wqe, 0, sizeof(send->wqe));
-	if (rndv->data_valid) {
+	if (qp->fin_due) {
 		send->wqe.opcode = SIMHCA_WR_SEND;
 		send->wqe.flags = SIMHCA_WQE_INLINE;
-		send->length = sizeof(rndv->fin);
-		memcpy(send->data, &rndv->fin, sizeof(rndv->fin));
+		send->length = sizeof(qp->fin);
+		memcpy(send->data, qp->fin, sizeof(qp->fin));
 		return;
 	}
 	send->wqe.opcode = SIMHCA_WR_RDMA_READ;
@@ -438,36 +457,40 @@ static void load(struct simhca_qp *qp, struct simhca_send *send)
 static void complete_step(struct simhca_qp *qp, enum simhca_wc_status status,
 			  enum simhca_reason reason)
 {
-	struct simhca_rndv *rndv = oldest(qp);
+	const bool was_fin = qp->fin_due;
 
 	qp->fetching = false;
-	if (status == SIMHCA_WC_SUCCESS && !rndv->data_valid) {
-		rndv->data_valid = true;
-		complete_rndv(qp, rndv, SIMHCA_WC_SUCCESS, SIMHCA_REASON_NONE);
-		return;
-	}
-	if (status != SIMHCA_WC_SUCCESS) {
+	if (was_fin)
+		end_fin(qp);
+	if (status != SIMHCA_WC_SUCCESS)
 		simhca_qp_log(qp, ": the %s of a rendezvous fails with status %u: %s",
-			      rndv->data_valid ? "end" : "read", status,
-			      simhca_reason_text(reason));
-		/* No completion is left to tell that FIN has not arrived. */
-		if (rndv->data_valid)
-			simhca_qp_event(qp, IBV_EVENT_QP_FATAL);
-		else
-			complete_rndv(qp, rndv, SIMHCA_WC_TM_RNDV_INCOMPLETE, reason);
+			      was_fin ? "end" : "read", status, simhca_reason_text(reason));
+	if (!was_fin)
+		end_fetch(qp, status == SIMHCA_WC_SUCCESS ? status : SIMHCA_WC_TM_RNDV_INCOMPLETE,
+			  reason);
+	else if (status != SIMHCA_WC_SUCCESS) /* no completion is left to tell of it */
+		simhca_qp_event(qp, IBV_EVENT_QP_FATAL);
+	if (status != SIMHCA_WC_SUCCESS)
 		simhca_qp_fail(qp, SIMHCA_QPS_ERR);
-	}
-	drop(qp);
 }
 
+/* Without a completion the entries are free all the same. */
 static void drop_all(struct simhca_qp *qp, bool flush)
 {
+	struct simhca_tag *rndv;
+
 	qp->fetching = false;
-	while (qp->rndv) {
-		if (flush && !qp->rndv->data_valid)
-			complete_rndv(qp, qp->rndv, SIMHCA_WC_WR_FLUSH_ERR, SIMHCA_REASON_FLUSHED);
-		drop(qp);
+	end_fin(qp);
+	while (flush && qp->rndv)
+		end_fetch(qp, SIMHCA_WC_WR_FLUSH_ERR, SIMHCA_REASON_FLUSHED);
+	pthread_mutex_lock(&qp->srq->lock);
+	while ((rndv = qp->rndv)) {
+		DL_DELETE(qp->rndv, rndv);
+		release(qp->srq->tags, rndv);
 	}
+	release_matched(qp);
+	atomic_store_explicit(&qp->fetch_waits, false, memory_order_relaxed);
+	pthread_mutex_unlock(&qp->srq->lock);
 }
 
 /* --------------------------------------------------------------------------- as a source */
@@ -487,12 +510,24 @@ static void part(const struct simhca_qp *qp, const struct simhca_packet *packet,
 
 static bool complete(struct simhca_qp *qp, struct simhca_cqe *cqe, bool solicited)
 {
+	bool is_rndv;
+
 	cqe->flags |= SIMHCA_CQE_SRQ;
 	fill_cqe(qp, cqe);
+	is_rndv = cqe->opcode == SIMHCA_WC_TM_RECV && cqe->status == SIMHCA_WC_SUCCESS &&
+		  qp->resp.tm.kind == SIMHCA_TM_RNDV;
+	if (is_rndv && !qp->matched) { /* only a client says that it has matched */
+		simhca_qp_corrupt(qp);
+		return false;
+	}
+	if (!is_rndv && qp->matched) {
+		pthread_mutex_lock(&qp->srq->lock);
+		release_matched(qp);
+		pthread_mutex_unlock(&qp->srq->lock);
+	}
 	if (!simhca_cq_push_of(qp->srq->cq, cqe, solicited, qp, simhca_responder_completes))
 		return false;
-	if (cqe->opcode == SIMHCA_WC_TM_RECV && cqe->status == SIMHCA_WC_SUCCESS &&
-	    qp->resp.tm.kind == SIMHCA_TM_RNDV)
+	if (is_rndv)
 		add_rndv(qp);
 	return true;
 }

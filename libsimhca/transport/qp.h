@@ -22,8 +22,8 @@
 struct simhca_cast;
 struct simhca_comp_cntr;
 struct simhca_inbox;
-struct simhca_rndv;
 struct simhca_rss;
+struct simhca_tag;
 struct simhca_xrcd;
 struct simhca_xrcd_open;
 
@@ -64,8 +64,12 @@ struct simhca_qp {
 	struct simhca_cast *cast; /* its link's: of a frame, who has it; under req_lock */
 	struct simhca_comp_cntr *comp_cntr[SIMHCA_COUNTS_OPS]; /* under both locks; NULL: none */
 	const struct simhca_recv_source *source;
-	struct simhca_rndv *rndv; /* to be fetched, oldest first; under the lock of its SRQ */
-	atomic_bool fetch_waits;  /* there are some */
+	/* Of its SRQ's tag list: what the message at hand has matched, under resp_lock; and what is
+	 * to be fetched, oldest first, under the lock of the SRQ. */
+	struct simhca_tag *matched, *rndv;
+	uint8_t fin[16];	 /* the data are there: the header that says so, under req_lock */
+	bool fin_due;		 /* it is to be sent yet */
+	atomic_bool fetch_waits; /* there is something to fetch, or to say */
 
 	const struct simhca_link *_Atomic link; /* changes under both locks */
 	const struct simhca_uplink *uplink;	/* of a device with a wire; or NULL */

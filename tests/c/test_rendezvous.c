@@ -177,6 +177,69 @@ static void what_waits_is_flushed(void **state)
 	assert_int_equal(events_of(s->b.client, s->b.qp, IBV_EVENT_QP_LAST_WQE_REACHED), 1);
 }
 
+static int try_to_add(struct scene *s, uint64_t tag)
+{
+	return op(s,
+		  (struct simhca_srq_op_req){ .opcode = SIMHCA_SRQ_TAG_ADD,
+					      .recv_wr_id = tag,
+					      .tag = tag,
+					      .mask = UINT64_MAX,
+					      .num_sge = 1,
+					      .sge = { sge(s->b.mr, 0, 200) } },
+		  NULL);
+}
+
+/* How many tags can be posted, and match, before one of them is refused; at most that many. */
+static uint32_t matches(struct scene *s, uint64_t first, uint32_t most)
+{
+	uint32_t count = 0;
+	int error = 0;
+
+	while (count < most && !(error = try_to_add(s, first + count))) {
+		send_rndv(s, 9, first + count, 4096, 100, s->a.mr->rkey);
+		expect(s->a.send_cq, 9, SUCCESS);
+		check_cqe(s, first + count++, SIMHCA_WC_TM_RECV, MATCH);
+	}
+	assert_int_equal(error, count < most ? -ENOMEM : 0);
+	return count;
+}
+
+/*
+ * The peer takes no FIN, so nothing further is fetched. What has matched counts in the list until
+ * its data are there: no more of it waits than the list has room for, and all of the list can be
+ * used again afterwards, whether the data came or not.
+ */
+static void what_waits_counts_in_the_list(void **state)
+{
+	enum { FETCHED, FLUSHED, RESET, ENDS };
+
+	for (int end = 0; end < ENDS; end++) {
+		struct scene *s = make(*state);
+
+		assert_int_equal(matches(s, 0, 1), 1);
+		check_cqe(s, 0, SIMHCA_WC_TM_RECV, DATA_VALID);
+		assert_int_equal(matches(s, 1, 4 * TAGS), TAGS);
+		if (end == FETCHED) {
+			for (uint64_t i = 0; i <= TAGS; i++)
+				recv_into(&s->a, 20, 1024 + i * 64, 64);
+			advance(*state, 10 * MSEC);
+			for (uint64_t i = 0; i <= TAGS; i++)
+				check_fin(s, 20, 1024 + i * 64, i);
+		} else {
+			assert_int_equal(0, qp_move(s->b.qp,
+						    end == FLUSHED ? IBV_QPS_ERR : IBV_QPS_RESET));
+		}
+		for (uint64_t i = 1; i <= TAGS && end == FETCHED; i++)
+			check_cqe(s, i, SIMHCA_WC_TM_RECV, DATA_VALID);
+		for (uint64_t i = 1; i <= TAGS && end == FLUSHED; i++)
+			expect_why(s->cq, i, WR_FLUSH_ERR, FLUSHED);
+		expect_none(s->cq);
+		for (uint64_t i = 0; i < TAGS; i++)
+			assert_int_equal(try_to_add(s, 100 + i), 0);
+		assert_int_equal(try_to_add(s, 200), -ENOMEM);
+	}
+}
+
 /* FIN that does not arrive: no completion is left to say so. */
 static void an_end_that_fails(void **state)
 {
@@ -253,6 +316,7 @@ int main(void)
 		ON_BOTH(what_cannot_be_fetched),
 		ON_BOTH(a_read_that_is_refused),
 		ON_BOTH(what_waits_is_flushed),
+		ON_BOTH(what_waits_counts_in_the_list),
 		ON_BOTH(an_end_that_fails),
 		ON_BOTH(a_qp_that_goes),
 		ON_BOTH(buffers_are_of_the_srqs_pd),
