@@ -29,8 +29,9 @@ static uint32_t queued(uint32_t pi, uint32_t ci, uint32_t most)
 
 static uint32_t queued_to(const struct simhca_srq_view *queue, uint32_t most)
 {
-	return queued(atomic_load(&queue->mem->pi), simhca_srq_ci(atomic_load(&queue->mem->head)),
-		      most);
+	uint32_t ci, waiting;
+
+	return simhca_srq_waiting(queue, &ci, &waiting) && waiting < most ? waiting : most;
 }
 
 /* Whether another handle of this XRC_RECV QP is the one that shows it: the oldest. */
@@ -184,7 +185,7 @@ bool simhca_next_cq(const struct simhca_context *context, uint32_t *handle,
 		.waiting = waiting < cq->view.cqe ? waiting : cq->view.cqe,
 		.most_waiting = cq->most_waiting,
 		.most_feeds = cq->most_feeds,
-		.polled = atomic_load_explicit(&cq->view.mem->ci, memory_order_relaxed),
+		.polled = simhca_cq_consumer(&cq->view),
 		.arm = arm & SIMHCA_ARM_BITS,
 		.was_armed = arm != 0,
 		.overrun = cq->overrun,

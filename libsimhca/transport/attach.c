@@ -339,11 +339,10 @@ void simhca_caller_usage(const struct simhca_qp *qp, struct simhca_usage_sum *su
 /* Whether a step can do anything with the next WQE at all. */
 static bool is_for_callers(const struct simhca_qp *qp)
 {
-	const struct simhca_send_wqe *wqe =
-		(const void *)(qp->sq + (size_t)simhca_ring_slot(qp->req.oldest, qp->sq_entries) *
-						qp->sq_stride);
+	struct simhca_send_wqe wqe;
 
-	switch (wqe->opcode) {
+	simhca_sq_header(qp, qp->req.oldest, &wqe);
+	switch (wqe.opcode) {
 	case SIMHCA_WR_SEND:
 	case SIMHCA_WR_SEND_WITH_IMM:
 	case SIMHCA_WR_RDMA_WRITE:

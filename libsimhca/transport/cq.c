@@ -19,6 +19,11 @@
 #include "words.h"
 
 #define MOVED_AT_A_TIME 8192 /* CQEs, while pushers wait and the main thread does nothing else */
+/*
+ * Entries of a CQ into which programs complete. When one of them has ended, its ticket is looked for
+ * among all CQEs that wait, as the CQ's owner says: a millisecond at most.
+ */
+#define MOST_FOR_CALLERS (1u << 18)
 
 static uint64_t clock_now(clockid_t clock)
 {
@@ -320,8 +325,9 @@ int simhca_create_cq(struct simhca_context *context, const struct simhca_create_
 	cq->user_handle = req->user_handle;
 	cq->channel = req->channel;
 	ret = -ENOMEM;
-	cq->segment = simhca_caller_queue_segment(context, sizeof(*cq->view.mem),
-						  ring_bytes(cq->view.entries));
+	if (cq->view.entries <= MOST_FOR_CALLERS)
+		cq->segment = simhca_caller_queue_segment(context, sizeof(*cq->view.mem),
+							  ring_bytes(cq->view.entries));
 	cq->view.mem = alloc(cq, sizeof(*cq->view.mem), &cq->mem_ref, why);
 	if (!cq->view.mem)
 		goto fail;
@@ -376,21 +382,19 @@ static void stop_moving(struct simhca_cq *cq)
 static int start_moving(struct simhca_cq *cq, uint32_t cqe, struct simhca_why *why)
 {
 	struct simhca_cq_move *move = &cq->move;
-	uint32_t pi;
 
 	*move = (struct simhca_cq_move){ .entries = simhca_ring_entries(cqe), .cqe = cqe };
 	move->ring =
 		simhca_context_alloc(cq->context, ring_bytes(move->entries), &move->ring_ref, why);
 	if (!move->ring)
 		return -ENOMEM;
-	pi = simhca_cq_producer(&cq->view);
-	move->next = pi - simhca_cq_occupied(&cq->view, pi);
+	move->next = simhca_cq_consumer(&cq->view);
 	/*
 	 * A fresh slot's seq is 0, which is what the last index before the counter wraps publishes.
 	 * There it is one that has been.
 	 */
-	atomic_store_explicit(&move->ring[UINT32_MAX & (move->entries - 1)].seq, pi,
-			      memory_order_relaxed);
+	atomic_store_explicit(&move->ring[UINT32_MAX & (move->entries - 1)].seq,
+			      simhca_cq_producer(&cq->view), memory_order_relaxed);
 	return 0;
 }
 
@@ -398,19 +402,17 @@ static int start_moving(struct simhca_cq *cq, uint32_t cqe, struct simhca_why *w
 static int move_some(struct simhca_cq *cq, struct simhca_why *why)
 {
 	struct simhca_cq_move *move = &cq->move;
-	uint32_t pi = simhca_cq_producer(&cq->view), used = simhca_cq_occupied(&cq->view, pi), end;
+	uint32_t pi = simhca_cq_producer(&cq->view), ci = simhca_cq_consumer(&cq->view), end;
 
 	if (cq->overrun)
 		return simhca_why(why, EINVAL, "the CQ is in error: a completion found no room");
-	if (used > move->cqe || used > cq->view.entries)
+	if (!simhca_gate_move(pi, ci, cq->view.entries, move->cqe, MOVED_AT_A_TIME, &move->next,
+			      &end))
 		return simhca_why(why, EINVAL, "cqe = %u: the CQ holds %u completions", move->cqe,
-				  used);
+				  pi - ci);
 	/* Both indices are a client's, who can move them for ever. */
 	if (move->copied > 2ull * SIMHCA_MAX_CQE)
 		return simhca_why(why, EBUSY, "more completions come than can be moved");
-	if (pi - move->next > used)
-		move->next = pi - used; /* others have been taken meanwhile */
-	end = pi - move->next < MOVED_AT_A_TIME ? pi : move->next + MOVED_AT_A_TIME;
 	move->copied += end - move->next;
 	for (; move->next != end; move->next++) {
 		struct simhca_cqe cqe;

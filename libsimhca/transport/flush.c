@@ -68,8 +68,7 @@ static uint32_t flush_sq(struct simhca_qp *qp)
 	for (; ci != first + posted; ci++) {
 		struct simhca_send_wqe wqe;
 
-		memcpy(&wqe, qp->sq + (size_t)simhca_ring_slot(ci, qp->sq_entries) * qp->sq_stride,
-		       sizeof(wqe));
+		simhca_sq_header(qp, ci, &wqe);
 		simhca_count_send(qp, wqe.opcode, false, 0);
 		qp->req.oldest = ci + 1;
 		simhca_flush_cqe(qp->send_cq, qp, wqe.wr_id, SIMHCA_WC_SEND, ci, 0);

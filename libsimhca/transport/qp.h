@@ -187,8 +187,7 @@ static inline uint32_t simhca_posted_receives(const struct simhca_qp *qp)
 	const struct simhca_srq_view *queue = simhca_claimed_from(qp);
 
 	/* relaxed: it is for who looks later. */
-	return queue->mem ? atomic_load_explicit(&queue->mem->pi, memory_order_relaxed)
-			  : simhca_progress_rq_pi(qp->mem);
+	return queue->mem ? simhca_srq_posted(queue) : simhca_progress_rq_pi(qp->mem);
 }
 
 /* Reliable services: every request is answered, and a NAK ends the connection. */

@@ -411,7 +411,7 @@ bool simhca_exceeds_rd_atomic(const struct simhca_worker *worker, struct simhca_
 	for (uint32_t n = 1; n < posted && n < LOOKED_AHEAD; n++) {
 		struct simhca_send_wqe wqe;
 
-		memcpy(&wqe, simhca_sq_slot(qp, index + n), sizeof(wqe));
+		simhca_sq_header(qp, index + n, &wqe);
 		/* Those wait for the answers. */
 		if (simhca_is_local_op(wqe.opcode) || (wqe.flags & SIMHCA_WQE_FENCE))
 			break;

@@ -271,8 +271,7 @@ static void give_no_receive(struct simhca_worker *worker, struct simhca_qp *qp)
 	simhca_stats_add(worker, qp->device, SIMHCA_STAT_OUT_OF_BUFFER, 1);
 	simhca_usage_add(&qp->usage->no_receive, 1);
 	/* relaxed: it is for who looks later. */
-	if (!(qp->recv_srq ? atomic_load_explicit(&qp->recv_srq->view.mem->pi, memory_order_relaxed)
-			   : simhca_posted_receives(qp)))
+	if (!(qp->recv_srq ? simhca_srq_posted(&qp->recv_srq->view) : simhca_posted_receives(qp)))
 		simhca_usage_add(&qp->usage->too_early, 1);
 }
 

@@ -226,7 +226,7 @@ static int resize(struct simhca_srq *srq, uint32_t max_wr, struct simhca_why *wh
 	const uint32_t stride = srq->view.stride, entries = simhca_ring_entries(max_wr);
 	struct simhca_srq_view old = srq->view;
 	struct simhca_mem_ref ref, old_ref = srq->ring_ref;
-	uint32_t pi, ci;
+	uint32_t ci, waiting;
 	char *ring;
 
 	/* The new ring is no caller's, and nobody reads the old one any more. */
@@ -238,16 +238,14 @@ static int resize(struct simhca_srq *srq, uint32_t max_wr, struct simhca_why *wh
 	if (!ring)
 		return -ENOMEM;
 	pthread_mutex_lock(&srq->lock);
-	pi = atomic_load_explicit(&old.mem->pi, memory_order_acquire);
-	ci = simhca_srq_ci(atomic_load_explicit(&old.mem->head, memory_order_relaxed));
-	if (pi - ci > max_wr || pi - ci > old.entries) {
+	if (!simhca_srq_waiting(&old, &ci, &waiting) || waiting > max_wr) {
 		pthread_mutex_unlock(&srq->lock);
 		simhca_context_free(context, &ref, ring_bytes(entries, stride));
-		return simhca_why(why, EINVAL, "max_wr = %u: the SRQ holds %u", max_wr, pi - ci);
+		return simhca_why(why, EINVAL, "max_wr = %u: the SRQ holds %u", max_wr, waiting);
 	}
 	srq->view.ring = ring;
 	srq->view.entries = entries;
-	for (uint32_t i = ci; i != pi; i++)
+	for (uint32_t i = ci; i != ci + waiting; i++)
 		memcpy((char *)simhca_srq_slot(&srq->view, i), simhca_srq_slot(&old, i), stride);
 	srq->ring_ref = ref;
 	srq->max_wr = max_wr;

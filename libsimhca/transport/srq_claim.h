@@ -15,6 +15,7 @@
 
 #include "simhca-abi.h"
 #include "store.h"
+#include "wqe_gate.h"
 
 /* An SRQ as who consumes from it sees it. */
 struct simhca_srq_view {
@@ -35,21 +36,21 @@ static inline uint32_t simhca_srq_claimant(uint64_t head)
 
 static inline const char *simhca_srq_slot(const struct simhca_srq_view *srq, uint32_t index)
 {
-	return srq->ring + (size_t)(index & (srq->entries - 1)) * srq->stride;
+	return srq->ring + (size_t)simhca_ring_slot(index, srq->entries) * srq->stride;
 }
 
 /* The oldest WQE is that of *head; 0 if there is one, else -1; 1: the indices make no sense. */
 static inline int simhca_srq_look(const struct simhca_srq_view *srq, uint64_t *head)
 {
-	uint32_t left;
+	uint32_t posted;
 
 	/* acquire: what the claim before noted, and a pi that is no older. */
 	*head = atomic_load_explicit(&srq->mem->head, memory_order_acquire);
 	/* acquire: pairs with the client's release after it wrote the WQE. */
-	left = atomic_load_explicit(&srq->mem->pi, memory_order_acquire) - simhca_srq_ci(*head);
-	if (!left)
-		return -1;
-	return left > srq->entries;
+	if (!simhca_gate_ring(atomic_load_explicit(&srq->mem->pi, memory_order_acquire),
+			      simhca_srq_ci(*head), 0, srq->entries, &posted))
+		return 1;
+	return posted ? 0 : -1;
 }
 
 /*
@@ -59,10 +60,10 @@ static inline int simhca_srq_look(const struct simhca_srq_view *srq, uint64_t *h
  */
 static inline bool simhca_srq_note(const struct simhca_srq_view *srq, uint64_t head)
 {
-	uint32_t number = simhca_srq_claimant(head) - 1, noted;
-	_Atomic uint32_t *claimed = &srq->mem->claimed[number % SIMHCA_SRQ_CLAIMANTS];
+	uint32_t number = simhca_srq_claimant(head), noted;
+	_Atomic uint32_t *claimed = &srq->mem->claimed[simhca_claimant_slot(number)];
 
-	if (number >= SIMHCA_SRQ_CLAIMANTS)
+	if (!number || number > SIMHCA_SRQ_CLAIMANTS)
 		return true;
 	/* acquire: before head is looked at. */
 	noted = atomic_load_explicit(claimed, memory_order_acquire);
@@ -96,8 +97,23 @@ static inline uint32_t simhca_srq_claimed(const struct simhca_srq_view *srq, uin
 
 	if (simhca_srq_claimant(head) == number)
 		return simhca_srq_ci(head);
-	return atomic_load_explicit(&srq->mem->claimed[(number - 1) % SIMHCA_SRQ_CLAIMANTS],
+	return atomic_load_explicit(&srq->mem->claimed[simhca_claimant_slot(number)],
 				    memory_order_relaxed);
+}
+
+/* WQEs posted, by the client's count, as it is. */
+static inline uint32_t simhca_srq_posted(const struct simhca_srq_view *srq)
+{
+	return atomic_load_explicit(&srq->mem->pi, memory_order_relaxed);
+}
+
+/* WQEs that wait, from *ci on. False: the indices make no sense. Nobody claims meanwhile. */
+static inline bool simhca_srq_waiting(const struct simhca_srq_view *srq, uint32_t *ci,
+				      uint32_t *waiting)
+{
+	*ci = simhca_srq_ci(atomic_load_explicit(&srq->mem->head, memory_order_relaxed));
+	return simhca_gate_ring(atomic_load_explicit(&srq->mem->pi, memory_order_acquire), *ci, 0,
+				srq->entries, waiting);
 }
 
 /* Whether fewer are left than the limit that is armed says. After a claim. */

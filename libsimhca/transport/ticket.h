@@ -14,6 +14,7 @@
 
 #include "simhca-abi.h"
 #include "store.h"
+#include "wqe_gate.h"
 
 /* Changes by others while a ticket is to be claimed; more count as no room. */
 #define SIMHCA_TICKET_TRIES 4096
@@ -47,6 +48,13 @@ static inline uint32_t simhca_cq_occupied(const struct simhca_cq_view *cq, uint3
 {
 	/* acquire: the client has read the CQEs before ci, so their slots may be written. */
 	return pi - atomic_load_explicit(&cq->mem->ci, memory_order_acquire);
+}
+
+/* CQEs consumed, as the client says: to show it, and to judge it (wqe_gate.h). */
+static inline uint32_t simhca_cq_consumer(const struct simhca_cq_view *cq)
+{
+	/* acquire: the client has read the CQEs before ci, so their slots may be written. */
+	return atomic_load_explicit(&cq->mem->ci, memory_order_acquire);
 }
 
 static inline bool simhca_cq_has_room(const struct simhca_cq_view *cq, uint32_t pi)
@@ -136,15 +144,17 @@ static inline bool simhca_ticket_is_left(const struct simhca_cq_view *cq, uint32
 }
 
 /*
- * Publishes what such a one has left: the CQE that was committed is whole, any other is void. To be
- * called by one thread at a time.
+ * Publishes what such a one has left: the CQE that was committed is whole, any other is void. It may
+ * have claimed the slot at pi, and not moved pi; behind that it has nothing. To be called by one
+ * thread at a time.
  */
 static inline void simhca_tickets_repair(const struct simhca_cq_view *cq, uint32_t name,
 					 uint32_t committed)
 {
-	uint32_t first = atomic_load_explicit(&cq->mem->ci, memory_order_acquire);
+	uint32_t last = simhca_cq_producer(cq);
+	uint32_t waiting = simhca_gate_waiting(last, simhca_cq_consumer(cq), cq->entries);
 
-	for (uint32_t i = first; i - first <= cq->entries; i++) {
+	for (uint32_t i = last - waiting; i != last + 1; i++) {
 		uint32_t pi = i;
 
 		if (!simhca_ticket_is_left(cq, name, i))

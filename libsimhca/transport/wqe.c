@@ -11,59 +11,56 @@
 #include "store.h"
 #include "turn.h"
 #include "wqe.h"
+#include "wqe_gate.h"
 
 /* Others' claims while a WQE is to be claimed; more are a client that moves the index. */
 #define CLAIM_TRIES 4096
 
-/* Sums SGE lengths; false when the sum passes the largest message. */
-static bool total_length(const struct simhca_sge *sge, uint32_t num_sge, uint64_t *length)
-{
-	*length = 0;
-	for (uint32_t i = 0; i < num_sge; i++)
-		*length += sge[i].length;
-	return *length <= SIMHCA_MAX_MSG_SIZE;
-}
-
-const void *simhca_sq_slot(const struct simhca_qp *qp, uint32_t index)
+static const char *send_slot(const struct simhca_qp *qp, uint32_t index)
 {
 	return qp->sq + (size_t)simhca_ring_slot(index, qp->sq_entries) * qp->sq_stride;
+}
+
+void simhca_sq_header(const struct simhca_qp *qp, uint32_t index, struct simhca_send_wqe *wqe)
+{
+	simhca_copy_in(wqe, send_slot(qp, index), sizeof(*wqe));
 }
 
 enum simhca_reason simhca_sq_load(const struct simhca_qp *qp, uint32_t index,
 				  struct simhca_send *send)
 {
-	const char *slot = simhca_sq_slot(qp, index);
+	const char *rest = send_slot(qp, index) + sizeof(send->wqe);
+	enum simhca_reason reason;
+	uint32_t bytes;
 
-	memcpy(&send->wqe, slot, sizeof(send->wqe));
-	slot += sizeof(send->wqe);
+	simhca_sq_header(qp, index, &send->wqe);
+	reason = simhca_gate_send_wqe(&send->wqe, qp->qpc->max_send_sge, qp->qpc->max_inline,
+				      &bytes);
+	if (reason != SIMHCA_REASON_NONE)
+		return reason;
 	if (send->wqe.flags & SIMHCA_WQE_INLINE) {
-		send->wqe.num_sge = 0;
-		if (send->wqe.inline_len > qp->qpc->max_inline)
-			return SIMHCA_REASON_WQE_INLINE_TOO_LONG;
-		send->length = send->wqe.inline_len;
-		memcpy(send->data, slot, send->wqe.inline_len);
+		simhca_copy_in(send->data, rest, bytes);
+		send->length = bytes;
 		return SIMHCA_REASON_NONE;
 	}
-	if (send->wqe.num_sge > qp->qpc->max_send_sge)
-		return SIMHCA_REASON_WQE_TOO_MANY_SGE;
-	memcpy(send->sge, slot, send->wqe.num_sge * sizeof(send->sge[0]));
-	if (!total_length(send->sge, send->wqe.num_sge, &send->length))
-		return SIMHCA_REASON_MSG_TOO_LONG;
-	return SIMHCA_REASON_NONE;
+	simhca_copy_in(send->sge, rest, bytes);
+	send->length = simhca_gate_length(send->sge, send->wqe.num_sge);
+	return send->length > SIMHCA_MAX_MSG_SIZE ? SIMHCA_REASON_MSG_TOO_LONG : SIMHCA_REASON_NONE;
 }
 
 bool simhca_recv_load(const char *slot, uint32_t max_sge, struct simhca_recv *recv)
 {
 	struct simhca_recv_wqe wqe;
+	uint32_t bytes;
 
-	memcpy(&wqe, slot, sizeof(wqe));
-	if (wqe.num_sge > max_sge)
+	simhca_copy_in(&wqe, slot, sizeof(wqe));
+	if (!simhca_gate_recv_wqe(&wqe, max_sge, &bytes))
 		return false;
 	recv->wr_id = wqe.wr_id;
 	recv->num_sge = wqe.num_sge;
-	memcpy(recv->sge, slot + sizeof(wqe), wqe.num_sge * sizeof(recv->sge[0]));
+	simhca_copy_in(recv->sge, slot + sizeof(wqe), bytes);
 	/* A receive buffer may be larger than any message: only the sum matters. */
-	total_length(recv->sge, recv->num_sge, &recv->length);
+	recv->length = simhca_gate_length(recv->sge, recv->num_sge);
 	return true;
 }
 
@@ -110,14 +107,15 @@ enum simhca_consume simhca_recv_claim(const struct simhca_srq_view *queue, uint3
 static enum simhca_consume peek(const struct simhca_qp *qp)
 {
 	struct simhca_recv_wqe wqe;
-	uint32_t posted;
+	uint32_t posted, bytes;
 
 	if (!simhca_progress_recvs(qp->mem, qp->resp.rq_ci, qp->rq_entries, &posted))
 		return SIMHCA_CONSUME_CORRUPT;
 	if (!posted)
 		return SIMHCA_CONSUME_EMPTY;
-	memcpy(&wqe, recv_slot(qp), sizeof(wqe));
-	return wqe.num_sge > qp->qpc->max_recv_sge ? SIMHCA_CONSUME_CORRUPT : SIMHCA_CONSUME_OK;
+	simhca_copy_in(&wqe, recv_slot(qp), sizeof(wqe));
+	return simhca_gate_recv_wqe(&wqe, qp->qpc->max_recv_sge, &bytes) ? SIMHCA_CONSUME_OK
+									 : SIMHCA_CONSUME_CORRUPT;
 }
 
 enum simhca_consume simhca_rq_consume(struct simhca_qp *qp)

@@ -49,8 +49,8 @@ bool simhca_recv_read(const struct simhca_qp *qp, struct simhca_recv *recv);
 void *simhca_slot_data(const struct simhca_qp *qp);
 /* The message at hand needs it no more. */
 void simhca_recv_done(struct simhca_qp *qp);
-/* The WQE at a ring index, in memory that the program writes. */
-const void *simhca_sq_slot(const struct simhca_qp *qp, uint32_t index);
+/* Of the send WQE at a ring index, that of a QP that has a send queue, the header, as it is. */
+void simhca_sq_header(const struct simhca_qp *qp, uint32_t index, struct simhca_send_wqe *wqe);
 /* Copies the WQE at ring index and checks its shape. */
 enum simhca_reason simhca_sq_load(const struct simhca_qp *qp, uint32_t index,
 				  struct simhca_send *send);
