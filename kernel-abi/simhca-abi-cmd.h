@@ -880,9 +880,9 @@ enum simhca_say {
 struct simhca_say_req {
 	uint32_t what;	/* enum simhca_say */
 	uint32_t error; /* errno, of a post */
-	char text[120]; /* NUL included */
+	char text[248]; /* NUL included */
 };
-SIMHCA_ABI_SIZE(struct simhca_say_req, 128);
+SIMHCA_ABI_SIZE(struct simhca_say_req, 256);
 
 /*
  * FIND_PEER: where the secret of the QP's peer is to be read; of a UD QP, that of whom an address

@@ -11,6 +11,8 @@
 #include "failures.h"
 #include "simhca.h"
 
+#define FAILED_TEXT 256 /* bytes, NUL included: longer than what commands answer */
+
 enum failed_kind {
 	FAILED_WORK,	   /* of work requests: what says more */
 	FAILED_VERB,	   /* a command was refused: name, error */
@@ -32,9 +34,9 @@ struct failed {
 	int error;	 /* errno; of a connection: a reason or status */
 	uint32_t event;	 /* enum ibv_event_type */
 	uint32_t number; /* of the QP, CQ, SRQ or port that it is of */
-	char text[SIMHCA_CMD_MESSAGE];
+	char text[FAILED_TEXT];
 	bool looked_at; /* by mixups.h */
-	char looks_like[SIMHCA_CMD_MESSAGE];
+	char looks_like[FAILED_TEXT];
 	bool first; /* of its run: it stays */
 	struct failed *prev, *next;
 };

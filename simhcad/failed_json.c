@@ -183,7 +183,7 @@ static void add_event(json_t *json, const struct failed *failed)
 
 json_t *failed_json(const struct failed *failed, uint64_t root)
 {
-	char text[SIMHCA_CMD_MESSAGE];
+	char text[FAILED_TEXT];
 	json_t *json;
 
 	say(failed, text, sizeof(text));

@@ -5,6 +5,7 @@
 #include <utlist.h>
 
 #include "daemon.h"
+#include "failed.h"
 #include "failures.h"
 #include "mixups.h"
 #include "session.h"
@@ -15,7 +16,7 @@
 struct search {
 	const struct daemon *daemon;
 	unsigned int objects_left;
-	char text[SIMHCA_CMD_MESSAGE];
+	char text[FAILED_TEXT];
 };
 
 static bool __attribute__((format(printf, 2, 3)))

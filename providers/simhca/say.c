@@ -4,6 +4,7 @@
 
 #include "command.h"
 #include "say.h"
+#include "wqe.h"
 
 #define MOST_REFUSALS 8 /* of a context: programs may post until a queue is full, all the time */
 
@@ -60,27 +61,115 @@ static const char *opcode_name(const struct ibv_send_wr *wr, char number[static 
 	return number;
 }
 
+static const char *type_name(enum ibv_qp_type type)
+{
+	switch (type) {
+	case IBV_QPT_RC:
+		return "RC";
+	case IBV_QPT_UC:
+		return "UC";
+	case IBV_QPT_UD:
+		return "UD";
+	case IBV_QPT_RAW_PACKET:
+		return "RAW_PACKET";
+	case IBV_QPT_XRC_SEND:
+		return "XRC_SEND";
+	default:
+		return "other";
+	}
+}
+
+static const char *state_name(uint32_t state)
+{
+	static const char *const names[] = { "RESET", "INIT", "RTR" };
+
+	return state < sizeof(names) / sizeof(names[0]) ? names[state] : "RTS";
+}
+
+static uint64_t inline_bytes(const struct ibv_send_wr *wr)
+{
+	uint64_t bytes = 0;
+
+	for (int i = 0; i < wr->num_sge; i++)
+		bytes += wr->sg_list[i].length;
+	return bytes;
+}
+
+/* Which limit or rule it was, by name and number; the first that a post meets. */
+static void what_was_wrong(const struct shca_qp *qp, const struct ibv_send_wr *wr, char *text,
+			   size_t size)
+{
+	const struct shca_sq *sq = &qp->sq;
+	enum ibv_qp_type type = qp->vqp.qp.qp_type;
+	uint32_t state = shca_qp_state(qp), opcode = wr->opcode;
+
+	if (state < SIMHCA_QPS_RTS)
+		snprintf(text, size, "it is in %s; move it to RTS first", state_name(state));
+	else if (shca_sq_is_full(sq))
+		snprintf(text, size,
+			 "its send queue is full: max_send_wr is %u, and so many were not polled; "
+			 "poll its CQ first, and have some sends signaled",
+			 sq->max_wr);
+	else if (opcode >= 32 || !(shca_send_ops(type) & 1u << opcode))
+		snprintf(text, size, "a QP of type %s has no such operation", type_name(type));
+	else if (wr->num_sge < 0)
+		snprintf(text, size, "num_sge is %d", wr->num_sge);
+	else if ((wr->send_flags & IBV_SEND_INLINE) && !(SHCA_INLINE_OPS & 1u << opcode))
+		snprintf(text, size, "IBV_SEND_INLINE is for sends and writes only");
+	else if ((wr->send_flags & IBV_SEND_INLINE) && inline_bytes(wr) > sq->max_inline)
+		snprintf(text, size, "%llu bytes are inline, and max_inline_data is %u",
+			 (unsigned long long)inline_bytes(wr), sq->max_inline);
+	else if (!(wr->send_flags & IBV_SEND_INLINE) && (uint32_t)wr->num_sge > sq->max_sge)
+		snprintf(text, size, "it has %d SGEs, and max_send_sge is %u", wr->num_sge,
+			 sq->max_sge);
+	else if (opcode == IBV_WR_BIND_MW)
+		snprintf(text, size,
+			 "the window is not of type 2, has no MR, is of another device, or its "
+			 "access flags are unknown");
+	else if (opcode == SIMHCA_WR_FLUSH || opcode >= SIMHCA_WR_FAST_REG)
+		snprintf(text, size, "ibv_post_send() cannot say it; ibv_wr_*() can");
+	else
+		snprintf(text, size, "flags 0x%x and %d SGEs are not for it", wr->send_flags,
+			 wr->num_sge);
+}
+
 void shca_say_send(struct shca_qp *qp, const struct ibv_send_wr *wr, int err)
 {
 	struct simhca_say_req req = { .what = SIMHCA_SAY_POST_SEND };
-	uint32_t qpn = qp->vqp.qp.qp_num, state = shca_qp_state(qp);
-	char number[12];
-	const char *opcode = opcode_name(wr, number);
+	char number[12], wrong[170];
 
 	if (!may_say(qp->ctx, err))
 		return;
-	if (err == ENOMEM)
-		snprintf(req.text, sizeof(req.text),
-			 "QP 0x%06x: its queue of %u is full; poll its CQ first (%s, wr_id 0x%llx)",
-			 qpn, qp->sq.max_wr, opcode, (unsigned long long)wr->wr_id);
-	else if (state < SIMHCA_QPS_RTS)
-		snprintf(req.text, sizeof(req.text),
-			 "QP 0x%06x is not in RTS yet (%s, wr_id 0x%llx)", qpn, opcode,
-			 (unsigned long long)wr->wr_id);
+	what_was_wrong(qp, wr, wrong, sizeof(wrong));
+	snprintf(req.text, sizeof(req.text), "QP 0x%06x, %s, wr_id 0x%llx: %s", qp->vqp.qp.qp_num,
+		 opcode_name(wr, number), (unsigned long long)wr->wr_id, wrong);
+	say(qp->ctx, &req, err);
+}
+
+void shca_say_batch(struct shca_qp *qp, bool was_full, int err)
+{
+	struct simhca_say_req req = { .what = SIMHCA_SAY_POST_SEND };
+	uint32_t state = shca_qp_state(qp);
+	const struct shca_sq *sq = &qp->sq;
+	char wrong[190];
+
+	if (!may_say(qp->ctx, err))
+		return;
+	if (state < SIMHCA_QPS_RTS)
+		snprintf(wrong, sizeof(wrong), "it is in %s; move it to RTS first",
+			 state_name(state));
+	else if (was_full)
+		snprintf(wrong, sizeof(wrong),
+			 "its send queue is full: max_send_wr is %u; poll its CQ first",
+			 sq->max_wr);
 	else
-		snprintf(req.text, sizeof(req.text),
-			 "QP 0x%06x: %s, flags 0x%x, %d SGEs, wr_id 0x%llx is not for it", qpn,
-			 opcode, wr->send_flags, wr->num_sge, (unsigned long long)wr->wr_id);
+		snprintf(wrong, sizeof(wrong),
+			 "an operation that it has not, more SGEs than max_send_sge, which is %u, "
+			 "or "
+			 "more inline data than max_inline_data, which is %u",
+			 sq->max_sge, sq->max_inline);
+	snprintf(req.text, sizeof(req.text), "QP 0x%06x, posts by ibv_wr_*(): %s",
+		 qp->vqp.qp.qp_num, wrong);
 	say(qp->ctx, &req, err);
 }
 
@@ -88,18 +177,27 @@ void shca_say_recv(struct shca_context *ctx, enum simhca_say what, const struct 
 		   const struct ibv_recv_wr *wr, const struct shca_rq *rq, int err)
 {
 	struct simhca_say_req req = { .what = what };
-	char whose[24] = "the SRQ";
+	char whose[24] = "the SRQ", wrong[128];
 
 	if (!may_say(ctx, err))
 		return;
 	if (qp)
 		snprintf(whose, sizeof(whose), "QP 0x%06x", qp->vqp.qp.qp_num);
-	if (err == ENOMEM)
-		snprintf(req.text, sizeof(req.text), "%s: its queue of %u is full (wr_id 0x%llx)",
-			 whose, rq->max_wr, (unsigned long long)wr->wr_id);
+	if (qp && qp->srq)
+		snprintf(wrong, sizeof(wrong),
+			 "its receives come from an SRQ: ibv_post_srq_recv() posts them");
+	else if (qp && !rq->max_wr)
+		snprintf(wrong, sizeof(wrong), "it was created with max_recv_wr 0");
+	else if (qp && shca_qp_state(qp) == SIMHCA_QPS_RESET)
+		snprintf(wrong, sizeof(wrong), "it is in RESET; move it to INIT first");
+	else if (wr->num_sge < 0 || (uint32_t)wr->num_sge > rq->max_sge)
+		snprintf(wrong, sizeof(wrong), "it has %d SGEs, and %s is %u", wr->num_sge,
+			 qp ? "max_recv_sge" : "max_sge", rq->max_sge);
 	else
-		snprintf(req.text, sizeof(req.text),
-			 "%s: %d SGEs, wr_id 0x%llx: too many, or it is in RESET, or has an SRQ",
-			 whose, wr->num_sge, (unsigned long long)wr->wr_id);
+		snprintf(wrong, sizeof(wrong),
+			 "its queue is full: %s is %u, and so many were not polled",
+			 qp ? "max_recv_wr" : "max_wr", rq->max_wr);
+	snprintf(req.text, sizeof(req.text), "%s, receive, wr_id 0x%llx: %s", whose,
+		 (unsigned long long)wr->wr_id, wrong);
 	say(ctx, &req, err);
 }

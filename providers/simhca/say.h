@@ -12,6 +12,8 @@ void shca_say_name(struct shca_context *ctx);
  * command. Without locks. EIO is not: the device is gone.
  */
 void shca_say_send(struct shca_qp *qp, const struct ibv_send_wr *wr, int err);
+/* Of posts by ibv_wr_*(), of which wr_complete() tells; whether they had filled the queue. */
+void shca_say_batch(struct shca_qp *qp, bool was_full, int err);
 void shca_say_recv(struct shca_context *ctx, enum simhca_say what, const struct shca_qp *qp,
 		   const struct ibv_recv_wr *wr, const struct shca_rq *rq, int err);
 

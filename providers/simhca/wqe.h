@@ -31,6 +31,12 @@ static inline int shca_sq_ready(const struct shca_qp *qp)
 	return shca_qp_state(qp) < SIMHCA_QPS_RTS ? EINVAL : 0;
 }
 
+static inline bool shca_sq_is_full(const struct shca_sq *sq)
+{
+	/* Acquire: the poller is done with the slot. */
+	return sq->head - atomic_load_explicit(&sq->tail, memory_order_acquire) >= sq->max_wr;
+}
+
 /* Start the WQE at sq.head. It belongs to the device once the index passes it. */
 static inline int shca_wqe_begin(struct shca_qp *qp, uint32_t opcode, uint64_t wr_id,
 				 uint32_t flags, uint32_t imm_or_rkey, struct simhca_send_wqe **out)
@@ -38,8 +44,7 @@ static inline int shca_wqe_begin(struct shca_qp *qp, uint32_t opcode, uint64_t w
 	struct shca_sq *sq = &qp->sq;
 	struct simhca_send_wqe *wqe;
 
-	/* Acquire: the poller is done with the slot. */
-	if (sq->head - atomic_load_explicit(&sq->tail, memory_order_acquire) >= sq->max_wr)
+	if (shca_sq_is_full(sq))
 		return ENOMEM;
 	if (opcode >= 32 || !(qp->send_ops & (1u << opcode)))
 		return EINVAL;

@@ -6,6 +6,7 @@
  */
 #include <stdlib.h>
 
+#include "say.h"
 #include "wqe.h"
 
 static void wr_start(struct ibv_qp_ex *ex)
@@ -30,6 +31,7 @@ static int wr_complete(struct ibv_qp_ex *ex)
 {
 	struct shca_qp *qp = to_sqp_ex(ex);
 	int err = qp->sq.err;
+	bool was_full = err && shca_sq_is_full(&qp->sq);
 
 	if (err)
 		forget(&qp->sq);
@@ -38,6 +40,8 @@ static int wr_complete(struct ibv_qp_ex *ex)
 	for (uint32_t i = 0; !err && i < qp->sq.num_binds; i++)
 		qp->sq.binds[i].mw->rkey = qp->sq.binds[i].rkey;
 	shca_unlock(&qp->sq.lock);
+	if (__builtin_expect(err, 0))
+		shca_say_batch(qp, was_full, err);
 	return shca_result(err);
 }
 

@@ -195,8 +195,48 @@ def test_a_refused_post(launcher):
     """The provider itself refuses it, and says so; the first few times of a loop."""
     head, lines = story(launcher, "full")
     assert re.search(r"\]: POST_SEND is refused: Cannot allocate memory$", head)
-    assert re.fullmatch(r"QP 0x\w+: its queue of 40 is full; poll its CQ first \(RDMA_WRITE, wr_id 0x28\)",
+    assert re.fullmatch(r"QP 0x\w+, RDMA_WRITE, wr_id 0x28: its send queue is full: max_send_wr is 40, and so many "
+                        "were not polled; poll its CQ first, and have some sends signaled",
                         said(lines, "because:")[0])
+
+
+POSTS = {
+    "too_many_sges": "SEND, wr_id 0x1: it has 17 SGEs, and max_send_sge is 2",
+    "inline_too_long": "SEND, wr_id 0x1: 129 bytes are inline, and max_inline_data is 128",
+    "inline_read": "RDMA_READ, wr_id 0x1: IBV_SEND_INLINE is for sends and writes only",
+    "opcode": "TSO, wr_id 0x1: a QP of type RC has no such operation",
+    "unknown_opcode": "77, wr_id 0x1: a QP of type RC has no such operation",
+    "negative": "SEND, wr_id 0x1: num_sge is -1",
+    "too_early": "SEND, wr_id 0x1: it is in INIT; move it to RTS first",
+    "full": "SEND, wr_id 0x1: its send queue is full: max_send_wr is 4, and so many were not polled; "
+            "poll its CQ first, and have some sends signaled",
+    "builder": "posts by ibv_wr_*(): an operation that it has not, more SGEs than max_send_sge, which is 2, or more "
+               "inline data than max_inline_data, which is 128",
+    "builder_full": "posts by ibv_wr_*(): its send queue is full: max_send_wr is 4; poll its CQ first",
+    "recv_sges": "receive, wr_id 0x2: it has 9 SGEs, and max_recv_sge is 1",
+    "recv_full": "receive, wr_id 0x2: its queue is full: max_recv_wr is 4, and so many were not polled",
+    "recv_reset": "receive, wr_id 0x2: it is in RESET; move it to INIT first",
+    "recv_none": "receive, wr_id 0x2: it was created with max_recv_wr 0",
+    "recv_srq": "receive, wr_id 0x2: its receives come from an SRQ: ibv_post_srq_recv() posts them",
+    "srq_sges": "the SRQ, receive, wr_id 0x2: it has 9 SGEs, and max_sge is 1",
+    "srq_full": "the SRQ, receive, wr_id 0x2: its queue is full: max_wr is 4, and so many were not polled",
+}
+
+
+@pytest.fixture(scope="module")
+def refused_posts(programs):
+    program = programs / "refused_posts"
+    subprocess.run(["cc", "-Wall", "-Wextra", "-Werror", "-O1", "-D_GNU_SOURCE",
+                    HERE.parent / "programs/refused_posts.c", "-o", program, "-libverbs"], check=True)
+    return program
+
+
+@pytest.mark.parametrize("how", POSTS)
+def test_which_limit_a_post_exceeds(launcher, refused_posts, how):
+    """By its name and number, as the program got it when it created the queue."""
+    result = expect_success(launcher.run(SIMHCA, "run", "--private", "--explain", "--", refused_posts, how))
+    because, = re.findall("^  because:    (.*)$", result.stderr, re.M)
+    assert re.sub("^QP 0x[0-9a-f]+, ", "", because) == POSTS[how]
 
 
 def test_an_overrun(launcher):
