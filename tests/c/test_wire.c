@@ -3,6 +3,8 @@
  * Who may say something to a QP: over the wire its peer's address alone, and, of a QP whose peer is
  * on the wire, nobody of this host. What comes from others, is damaged, or too much, is dropped.
  */
+#include <pthread.h>
+
 #include "cm/mad.h"
 #include "device/handles.h"
 #include "engine/engine.h"
@@ -775,6 +777,76 @@ static void a_look_at_the_window_leaves_it(void **state)
 	assert_int_equal(requester_of(net.side->qp)->psn_send, FIRST_PSN + SIMHCA_WINDOW_FIRST / 2);
 }
 
+/* It is connected to an address of this daemon, or to another one elsewhere, while it is drained. */
+static int go_to(const struct side *side, const struct options *options, unsigned int peer)
+{
+	struct simhca_modify_qp_req req = { .handle = side->qp->handle, .mask = SIMHCA_QP_AV };
+	struct simhca_modify_qp_reply reply;
+
+	req.attr = qp_attr_to(side->qp, peer, 0x123, options);
+	return simhca_modify_qp(side->client->context, &req, &reply, NULL);
+}
+
+/* Who has left a way is no more among those that share it. */
+static void a_way_is_left_for_a_local_peer(void **state)
+{
+	struct net net = net_new(state, IBV_QPT_RC), other = net_new(state, IBV_QPT_RC);
+	struct simhca_share *share[2];
+
+	for (int i = 0; i < 2; i++) {
+		const struct side *side = i ? other.side : net.side;
+		const struct simhca_qp *qp =
+			simhca_object(side->client->context, SIMHCA_OBJ_QP, side->qp->handle, NULL);
+
+		share[i] = simhca_inbox_share(qp->inbox);
+	}
+	write_mtus(&net, 1, 1);
+	write_mtus(&other, 1, 1);
+	assert_int_equal(simhca_share_count(share[1]), 2);
+	assert_int_equal(qp_move(net.side->qp, IBV_QPS_SQD), 0);
+	assert_int_equal(go_to(net.side, &net.options, 0), 0);
+	assert_int_equal(simhca_share_count(share[1]), 1);
+	assert_null(share[0]->way);
+}
+
+struct mover {
+	struct net *net;
+	atomic_bool stop;
+};
+
+static void *move_until_stopped(void *arg)
+{
+	struct mover *mover = arg;
+
+	for (unsigned int i = 0; !atomic_load(&mover->stop); i++)
+		go_to(mover->net->side, &mover->net->options, i & 1 ? STRANGER : ELSEWHERE);
+	return NULL;
+}
+
+/*
+ * A QP is connected to another address while an engine tells its peer of marks: it tells the one or
+ * the other. (For ThreadSanitizer.)
+ */
+static void the_peer_changes_beside_marks(void **state)
+{
+	struct net net = net_new(state, IBV_QPT_RC);
+	struct mover mover = { .net = &net };
+	pthread_t thread;
+
+	assert_int_equal(qp_move(net.side->qp, IBV_QPS_SQD), 0);
+	settle(*state);
+	assert_int_equal(pthread_create(&thread, NULL, move_until_stopped, &mover), 0);
+	while (stat(&net, SIMHCA_STAT_CNP_SENT) < 100) {
+		struct simhca_packet packet = a_read(&net, 0);
+
+		comes_marked(&net, &packet);
+		settle(*state);
+		advance(*state, MSEC);
+	}
+	atomic_store(&mover.stop, true);
+	pthread_join(thread, NULL);
+}
+
 /* With a quarter of a PSN as its window a packet leaves every four round trips, and not sooner. */
 static void less_than_a_packet(void **state)
 {
@@ -1220,6 +1292,8 @@ int main(void)
 		ON_THE_WIRE(a_read_asks_again_for_the_same),
 		ON_THE_WIRE(a_marked_response),
 		ON_THE_WIRE(a_look_at_the_window_leaves_it),
+		ON_THE_WIRE(a_way_is_left_for_a_local_peer),
+		ON_THE_WIRE(the_peer_changes_beside_marks),
 		ON_THE_WIRE(less_than_a_packet),
 		ON_THE_WIRE(those_with_one_peer_share),
 		ON_THE_WIRE(it_sends_by_its_rate),

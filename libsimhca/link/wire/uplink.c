@@ -18,11 +18,9 @@ bool simhca_wire_is_local(const struct simhca_device *source, const struct simhc
 
 	if (fabric->wire->ops.always)
 		return false;
-	pthread_rwlock_rdlock(&fabric->lock);
 	for (device = fabric->devices; device; device = device->next)
 		if (simhca_link_has_address(device, source, av))
 			break;
-	pthread_rwlock_unlock(&fabric->lock);
 	return device;
 }
 
@@ -59,6 +57,8 @@ static void connect_qp(struct simhca_qp *qp)
 		atomic_store(&qp->link, &simhca_wire_datagrams);
 	} else if (simhca_wire_is_local(qp->device, av)) {
 		simhca_inbox_close(qp->inbox);
+		/* It may have been connected by the wire, and goes no such way any more. */
+		simhca_share_leave(&qp->device->fabric->wire->ways, simhca_inbox_share(qp->inbox));
 		atomic_store(&qp->link, qp->device->fabric->link);
 	} else {
 		simhca_device_gid(qp->device, av->sgid_index, &path.source);

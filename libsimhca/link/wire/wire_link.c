@@ -192,21 +192,28 @@ static struct simhca_handover deliver(struct simhca_worker *worker, struct simhc
 	return handover;
 }
 
-/* What came was marked: its sender is to know. */
-static void tell_of_congestion(struct simhca_worker *worker, struct simhca_qp *qp)
+/*
+ * What came was marked: its sender is to know. Under the responder's lock, as the QP may be connected
+ * to another address. False: somebody has it, as the packet itself will find if it is a request.
+ */
+static bool tell_of_congestion(struct simhca_worker *worker, struct simhca_qp *qp)
 {
-	const struct simhca_packet packet = { .op = SIMHCA_PKT_CNP,
-					      .dest_qpn = qp->qpc->dest_qpn,
-					      .first = true,
-					      .last = true,
-					      .mtu = qp->qpc->path_mtu };
-
+	if (!simhca_qp_begin_responder(qp))
+		return false;
 	simhca_stats_once(qp->device, SIMHCA_STAT_ECN_MARKED);
-	if (!qp->link->remote || !simhca_inbox_tells(qp->inbox, simhca_engine_now(worker->engine)))
-		return;
-	simhca_stats_once(qp->device, SIMHCA_STAT_CNP_SENT);
-	simhca_wire_carry(worker, qp, &packet, simhca_inbox_path(qp->inbox),
-			  qp->qpc->av.traffic_class);
+	if (qp->link->remote && simhca_inbox_tells(qp->inbox, simhca_engine_now(worker->engine))) {
+		const struct simhca_packet packet = { .op = SIMHCA_PKT_CNP,
+						      .dest_qpn = qp->qpc->dest_qpn,
+						      .first = true,
+						      .last = true,
+						      .mtu = qp->qpc->path_mtu };
+
+		simhca_stats_once(qp->device, SIMHCA_STAT_CNP_SENT);
+		simhca_wire_carry(worker, qp, &packet, simhca_inbox_path(qp->inbox),
+				  qp->qpc->av.traffic_class);
+	}
+	simhca_qp_end_responder(qp);
+	return true;
 }
 
 /* The next one; false: no more now. */
@@ -222,12 +229,11 @@ static bool deliver_one(struct simhca_worker *worker, struct simhca_qp *qp, bool
 	arrival = simhca_inbox_dequeue(qp->inbox, *owed || *kept);
 	if (!arrival)
 		return *owed;
-	if (arrival->marked) {
-		tell_of_congestion(worker, qp);
+	if (arrival->marked && tell_of_congestion(worker, qp)) {
+		arrival->marked = false;
 		if (arrival->packet.op == SIMHCA_PKT_READ_RESPONSE)
 			simhca_inbox_heed(qp->inbox); /* who asks for less gets less */
 	}
-	arrival->marked = false;
 	simhca_guard_widen(&worker->guard);
 	handover = deliver(worker, qp, arrival);
 	switch (handover.outcome) {
