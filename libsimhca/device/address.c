@@ -10,10 +10,7 @@ static bool has_gid(const struct simhca_device *device, const union simhca_gid *
 {
 	if (simhca_gid_is_empty(gid))
 		return false; /* as the empty entries of the table are */
-	for (int i = 0; i < SIMHCA_GID_ENTRIES; i++)
-		if (!memcmp(&device->mem->gids[i].gid, gid, sizeof(*gid)))
-			return true;
-	return false;
+	return simhca_gids_have(&device->gids, gid);
 }
 
 bool simhca_link_has_address(const struct simhca_device *device, const struct simhca_device *source,
@@ -37,8 +34,12 @@ bool simhca_link_answers_to(const struct simhca_device *device, const struct sim
 static bool is_source(const struct simhca_device *device, const struct simhca_av *av,
 		      const union simhca_gid *gid)
 {
-	return av->sgid_index < SIMHCA_GID_ENTRIES &&
-	       !memcmp(&device->mem->gids[av->sgid_index].gid, gid, sizeof(*gid));
+	union simhca_gid source;
+
+	if (av->sgid_index >= SIMHCA_GID_ENTRIES)
+		return false;
+	source = simhca_gids_get(&device->gids, av->sgid_index);
+	return !memcmp(&source, gid, sizeof(source));
 }
 
 bool simhca_link_is_connected(const struct simhca_device *to, const struct simhca_qpc *to_qpc,

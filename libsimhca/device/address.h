@@ -13,7 +13,7 @@ bool simhca_link_answers_to(const struct simhca_device *device, const struct sim
 			    const struct simhca_av *av);
 /*
  * Whether the addresses of a connected QP's packets are those that their receiver is connected to:
- * what it calls its peer's and its own. Under the fabric's lock.
+ * what it calls its peer's and its own.
  */
 bool simhca_link_is_connected(const struct simhca_device *to, const struct simhca_qpc *to_qpc,
 			      const struct simhca_device *from, const struct simhca_qpc *from_qpc);

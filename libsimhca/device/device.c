@@ -206,7 +206,8 @@ struct simhca_device *simhca_device_create(struct simhca_fabric *fabric,
 					   const struct simhca_device_config *config,
 					   struct simhca_why *why)
 {
-	struct simhca_device *device = calloc(1, sizeof(*device)), **last;
+	struct simhca_device *device = calloc(1, sizeof(*device));
+	struct simhca_device *_Atomic *last;
 
 	if (!device) {
 		simhca_why(why, ENOMEM, "out of memory");
@@ -248,6 +249,7 @@ struct simhca_device *simhca_device_create(struct simhca_fabric *fabric,
 		device->mem->gids[0].gid.global.interface_id = htobe64(config->node_guid);
 	}
 
+	simhca_gids_set(&device->gids, device->mem->gids);
 	pthread_rwlock_wrlock(&fabric->lock);
 	for (uint32_t slot = 0; slot < SIMHCA_MM_SLOTS; slot++)
 		atomic_init(&device->mem->by_device[slot], atomic_load(&fabric->by_device[slot]));
@@ -266,7 +268,7 @@ fail:
 
 void simhca_device_destroy(struct simhca_device *device)
 {
-	struct simhca_device **link;
+	struct simhca_device *_Atomic *link;
 
 	if (!device)
 		return;
@@ -334,10 +336,21 @@ bool simhca_device_gid(struct simhca_device *device, uint32_t index, union simhc
 {
 	if (index >= SIMHCA_GID_ENTRIES)
 		return false;
-	pthread_rwlock_rdlock(&device->fabric->lock);
-	*gid = device->mem->gids[index].gid;
-	pthread_rwlock_unlock(&device->fabric->lock);
+	*gid = simhca_gids_get(&device->gids, index);
 	return !simhca_gid_is_empty(gid);
+}
+
+/* By words, as programs may read them. */
+static void write_gids(struct simhca_gid_entry *to, const struct simhca_gid_entry *from)
+{
+	for (int i = 0; i < SIMHCA_GID_ENTRIES; i++) {
+		__atomic_store_n(&to[i].gid.global.subnet_prefix, from[i].gid.global.subnet_prefix,
+				 __ATOMIC_RELAXED);
+		__atomic_store_n(&to[i].gid.global.interface_id, from[i].gid.global.interface_id,
+				 __ATOMIC_RELAXED);
+		to[i].type = from[i].type;
+		to[i].ifindex = from[i].ifindex;
+	}
 }
 
 void simhca_device_set_gids(struct simhca_device *device,
@@ -345,10 +358,14 @@ void simhca_device_set_gids(struct simhca_device *device,
 {
 	if (!memcmp(device->mem->gids, gids, sizeof(device->mem->gids)))
 		return;
-	pthread_rwlock_wrlock(&device->fabric->lock);
-	memcpy(device->mem->gids, gids, sizeof(device->mem->gids));
-	pthread_rwlock_unlock(&device->fabric->lock);
-	simhca_steps_end(device->fabric, 0); /* who is to be found where may have changed */
+	/*
+	 * Who is to be found where may change. A program's step that reads any of what is written
+	 * below sees afterwards that it was ended before; it is attached anew to what is whole.
+	 */
+	simhca_steps_end(device->fabric, 0);
+	atomic_thread_fence(memory_order_release);
+	write_gids(device->mem->gids, gids);
+	simhca_gids_set(&device->gids, gids);
 	simhca_fabric_changed(device->fabric);
 	event_everywhere(device, IBV_EVENT_GID_CHANGE);
 }

@@ -4,6 +4,7 @@
 #define LIBSIMHCA_DEVICE_H
 
 #include "fabric.h"
+#include "gids.h"
 #include "handles.h"
 #include "qp_log.h"
 
@@ -19,11 +20,12 @@ struct simhca_xrcd;
 
 struct simhca_device {
 	struct simhca_fabric *fabric;
-	struct simhca_device *next;
+	struct simhca_device *_Atomic next;
 	struct simhca_device_config config;
 	struct simhca_log_share log_share; /* of XRC targets */
 	int memory_fd;
 	struct simhca_devmem *mem;
+	struct simhca_gids gids;
 	struct simhca_qpc *qpcs;	  /* in device memory */
 	struct simhca_mpt *mpts;	  /* in device memory */
 	struct simhca_key *_Atomic *keys; /* by key index: what an mpt cannot say */

@@ -38,10 +38,14 @@ struct simhca_wire;
 
 struct simhca_fabric {
 	struct simhca_ops ops;
-	struct simhca_device *devices; /* grows only while no engine runs a step on them */
+	/*
+	 * Changes under lock. Who goes from one to the next does so under lock, or inside a guard
+	 * that is not narrowed: for such whoever takes a device out of the list waits.
+	 */
+	struct simhca_device *_Atomic devices;
 	struct simhca_engine *engines;
 	struct simhca_guard *guards; /* of all threads that run engines */
-	pthread_rwlock_t lock;	     /* of these lists */
+	pthread_rwlock_t lock;	     /* of these lists; no packet on the local link takes it */
 	/* Goes up when a QP, port or address comes or goes: then a peer is looked up anew. */
 	_Atomic uint64_t generation;
 	const struct simhca_link *link;		   /* of all QPs but */

@@ -34,15 +34,12 @@ void simhca_targets_add(struct simhca_targets *targets, const struct simhca_qp *
 static void find_targets(const struct simhca_qp *qp, const struct simhca_frame *frame,
 			 uint32_t length, struct simhca_targets *targets)
 {
-	struct simhca_fabric *fabric = qp->device->fabric;
 	struct simhca_device *device;
 
 	targets->count = 0;
-	pthread_rwlock_rdlock(&fabric->lock);
-	for (device = fabric->devices; device; device = device->next)
+	for (device = qp->device->fabric->devices; device; device = device->next)
 		if (atomic_load(&device->mem->port.state) == IBV_PORT_ACTIVE)
 			simhca_flow_match(device, qp, frame, length, !qp->cast->counted, targets);
-	pthread_rwlock_unlock(&fabric->lock);
 }
 
 /* The target's QP or WQ if it is still there; the device may have gone as well. */
@@ -51,12 +48,10 @@ static struct simhca_qp *find_qp(struct simhca_fabric *fabric, const struct simh
 	struct simhca_device *device;
 	struct simhca_qp *qp = NULL;
 
-	pthread_rwlock_rdlock(&fabric->lock);
 	for (device = fabric->devices; device && device != target->device; device = device->next)
 		;
 	if (device)
 		qp = atomic_load(&device->qps[SIMHCA_QPN_SLOT(target->qpn)]);
-	pthread_rwlock_unlock(&fabric->lock);
 	return qp && qp->qpn == target->qpn ? qp : NULL;
 }
 

@@ -123,35 +123,27 @@ struct simhca_handover simhca_link_continue(struct simhca_worker *worker, struct
 struct simhca_qp *simhca_link_find(const struct simhca_device *source, const struct simhca_av *av,
 				   uint32_t qpn)
 {
-	struct simhca_fabric *fabric = source->fabric;
 	struct simhca_qp *peer = NULL;
 	struct simhca_device *device;
 
-	pthread_rwlock_rdlock(&fabric->lock);
-	for (device = fabric->devices; device && !peer; device = device->next) {
+	for (device = source->fabric->devices; device && !peer; device = device->next) {
 		if (!simhca_link_answers_to(device, source, av))
 			continue;
 		peer = atomic_load(&device->qps[SIMHCA_QPN_SLOT(qpn)]);
 		if (peer && peer->qpn != qpn)
 			peer = NULL;
 	}
-	pthread_rwlock_unlock(&fabric->lock);
 	return peer;
 }
 
 struct simhca_qp *simhca_link_peer(const struct simhca_qp *qp)
 {
 	struct simhca_qp *peer = simhca_link_find(qp->device, &qp->qpc->av, qp->qpc->dest_qpn);
-	struct simhca_fabric *fabric = qp->device->fabric;
 
 	/* Before RTR it has no addresses, and accepts nothing. */
 	if (!peer || simhca_qp_state(peer) < SIMHCA_QPS_RTR)
 		return peer;
-	pthread_rwlock_rdlock(&fabric->lock);
-	if (!simhca_link_is_connected(peer->device, peer->qpc, qp->device, qp->qpc))
-		peer = NULL;
-	pthread_rwlock_unlock(&fabric->lock);
-	return peer;
+	return simhca_link_is_connected(peer->device, peer->qpc, qp->device, qp->qpc) ? peer : NULL;
 }
 
 bool simhca_link_is_up(struct simhca_qp *qp)

@@ -49,23 +49,13 @@ static struct simhca_handover deliver(struct simhca_worker *worker, struct simhc
 	return handover;
 }
 
-/* The device after this one; the first for NULL. It outlives the step that asked. */
-static struct simhca_device *next_device(struct simhca_fabric *fabric, struct simhca_device *device)
-{
-	pthread_rwlock_rdlock(&fabric->lock);
-	device = device ? device->next : fabric->devices;
-	pthread_rwlock_unlock(&fabric->lock);
-	return device;
-}
-
 struct simhca_handover simhca_multicast(struct simhca_worker *worker, struct simhca_qp *qp,
 					const struct simhca_packet *packet)
 {
 	struct simhca_handover handover = { .outcome = SIMHCA_ACCEPTED };
-	struct simhca_fabric *fabric = qp->device->fabric;
-	struct simhca_device *device = NULL;
+	struct simhca_device *device;
 
-	while ((device = next_device(fabric, device))) {
+	for (device = qp->device->fabric->devices; device; device = device->next) {
 		struct simhca_handover one;
 
 		if (device->config.infiniband != qp->device->config.infiniband ||

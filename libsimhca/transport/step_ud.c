@@ -66,18 +66,30 @@ static bool may_tell(const struct simhca_step *step)
 		atomic_load_explicit(&caller->told_to, memory_order_relaxed) == step->peer.qpn);
 }
 
-/* The GID that it is sent from, which the header has. */
+/*
+ * The GID that it is sent from, which the header has. False: there is none, or the table is being
+ * changed, which the device says by `callers` before it begins to (simhca_device_set_gids).
+ */
 static bool find_source(struct datagram *datagram)
 {
 	static const union simhca_gid empty;
 	const struct simhca_av *av = &datagram->msg.wqe.ud.av;
+	const struct simhca_step *step = datagram->to;
+	const union simhca_gid *from;
 
 	if (!av->is_global)
 		return true;
 	if (av->sgid_index >= SIMHCA_GID_ENTRIES)
 		return false;
-	datagram->sgid = datagram->to->device->gids[av->sgid_index].gid;
-	return memcmp(&datagram->sgid, &empty, sizeof(empty)) != 0;
+	from = &step->device->gids[av->sgid_index].gid;
+	datagram->sgid.global.subnet_prefix =
+		__atomic_load_n(&from->global.subnet_prefix, __ATOMIC_RELAXED);
+	datagram->sgid.global.interface_id =
+		__atomic_load_n(&from->global.interface_id, __ATOMIC_RELAXED);
+	/* acquire: if that is of a change, `callers` is as it was made before. */
+	atomic_thread_fence(memory_order_acquire);
+	return atomic_load_explicit(&step->qpc->callers, memory_order_relaxed) == step->callers &&
+	       memcmp(&datagram->sgid, &empty, sizeof(empty)) != 0;
 }
 
 /* Whether it is one that the destination takes; what is not is the device's to drop, or refuse. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Datagrams by the programs that post them (libsimhca/transport/step_ud.c). */
 #include <pthread.h>
+#include <sched.h>
 #include <sys/socket.h>
 
 #include "caller_scene.h"
@@ -1029,6 +1030,83 @@ static void a_sender_is_recovered_during_a_resize(void **state)
 	caller_detach(&step);
 }
 
+/* A program that runs its steps as fast as it can; whoever attaches it says so by these. */
+struct runner {
+	struct pair *pair;
+	struct simhca_step step;
+	_Atomic uint64_t callers; /* its peer's, and its own */
+	atomic_bool stop;
+	_Atomic unsigned int carried;
+	unsigned int torn;
+};
+
+static void *run_until_stopped(void *arg)
+{
+	struct runner *runner = arg;
+	struct pair *pair = runner->pair;
+	struct simhca_cqe cqe;
+	uint64_t callers;
+	bool posted = false;
+
+	while (!atomic_load(&runner->stop)) {
+		callers = atomic_load(&runner->callers);
+		runner->step.callers = (uint32_t)callers;
+		runner->step.peer.callers = callers >> 32;
+		if (!posted) {
+			put_receive(pair, 0);
+			put_send(&pair->a, LENGTH);
+		}
+		caller_run(&runner->step);
+		posted = !next_cqe(pair->a.send_cq, &cqe);
+		if (posted)
+			continue;
+		assert_true(next_cqe(pair->b.recv_cq, &cqe));
+		atomic_fetch_add(&runner->carried, 1);
+		/* Its source, of the header: both halves are of one GID. */
+		runner->torn += memcmp(pair->b.mr->addr + 8, pair->b.mr->addr + 16, 8) != 0;
+	}
+	return NULL;
+}
+
+static uint64_t callers_of(const struct simhca_step *step)
+{
+	return (uint64_t)step->peer.callers << 32 | step->callers;
+}
+
+/* A step that finds its GID in the table that the device is changing leaves it to the device. */
+static void gids_change_beside_steps(void **state)
+{
+	struct simhca_gid_entry gids[SIMHCA_GID_ENTRIES];
+	struct world *world = *state;
+	struct pair *pair = ud_pair_by(world, 1, OWN);
+	struct runner runner = { .pair = pair };
+	pthread_t thread;
+
+	memcpy(gids, simhca_device_memory(world->device[0])->gids, sizeof(gids));
+	gids[5] = gids[1]; /* whom it sends to is to be found still */
+	gids[1].gid.global.subnet_prefix = gids[1].gid.global.interface_id = 0xffff;
+	simhca_device_set_gids(world->device[0], gids);
+	runner.step = caller_attach(&pair->a);
+	runner.callers = callers_of(&runner.step);
+	assert_int_equal(pthread_create(&thread, NULL, run_until_stopped, &runner), 0);
+	for (uint64_t i = 0; i < 2000; i++) {
+		struct simhca_step again;
+
+		gids[1].gid.global.subnet_prefix = gids[1].gid.global.interface_id = i + 1;
+		simhca_device_set_gids(world->device[0], gids);
+		again = caller_attach(&pair->a);
+		atomic_store(&runner.callers, callers_of(&again));
+		caller_detach(&again);
+		/* Some go well, and others meet a change. */
+		for (unsigned int before = runner.carried; i % 8 == 0 && runner.carried == before;)
+			sched_yield();
+	}
+	atomic_store(&runner.stop, true);
+	pthread_join(thread, NULL);
+	assert_int_equal(runner.torn, 0);
+	caller_detach(&runner.step);
+}
+
 /* For each claim there is one receive at most, and for what is said of others none. */
 static void a_sender_that_lies(void **state)
 {
@@ -1196,6 +1274,7 @@ int main(void)
 		HERE(a_reset_waits_for_a_step),
 		HERE(a_reset_forgets_claims),
 		HERE(a_sender_is_recovered_during_a_resize),
+		HERE(gids_change_beside_steps),
 		HERE(a_sender_that_lies),
 		HERE(a_sender_that_claims_for_ever),
 		cmocka_unit_test(killed_at_each_store),
