@@ -110,7 +110,8 @@ void simhca_key_destroy(struct simhca_context *context, enum simhca_object_type 
 			uint32_t handle, struct simhca_key *key)
 {
 	atomic_store_explicit(&context->device->keys[key->index], NULL, memory_order_release);
-	key->pd->users--;
+	if (key->pd)
+		key->pd->users--;
 	simhca_object_remove(context, type, handle);
 	pthread_mutex_destroy(&key->lock);
 	free(key->pages);

@@ -127,6 +127,9 @@ int simhca_reg_mr(struct simhca_context *context, struct simhca_mm *mm,
 	region->odp = odp;
 	mpt = region->mpt;
 	if (req->null_mr) {
+		/* Its PD may go before it, as with mlx5, whose null MR is a key of the context. */
+		pd->users--;
+		region->pd = NULL;
 		mpt->access = SIMHCA_ACCESS_LOCAL_WRITE;
 		mpt->length = UINT64_MAX;
 	} else {

@@ -5,7 +5,7 @@
 int main(void)
 {
 	struct ibv_context *context = open_device();
-	struct ibv_pd *pd = ibv_alloc_pd(context);
+	struct ibv_pd *pd = ibv_alloc_pd(context), *other_pd = ibv_alloc_pd(context);
 	struct ibv_cq *send_cq = ibv_create_cq(context, 1, NULL, NULL, 0);
 	struct ibv_cq *recv_cq = ibv_create_cq(context, 1, NULL, NULL, 0);
 	struct ibv_srq_init_attr srq_attr = { .attr = { .max_wr = 1, .max_sge = 1 } };
@@ -13,12 +13,17 @@ int main(void)
 	struct ibv_qp_init_attr qp_attr = { .qp_type = IBV_QPT_RC,
 					    .cap = { .max_send_wr = 1, .max_send_sge = 1 } };
 	static char buffer[4096];
-	struct ibv_mr *mr;
+	struct ibv_mr *mr, *null;
 	struct ibv_ah *ah;
 	struct ibv_srq *srq;
 	struct ibv_qp *qp;
 
-	CHECK(pd && send_cq && recv_cq);
+	CHECK(pd && other_pd && send_cq && recv_cq);
+
+	null = ibv_alloc_null_mr(other_pd);
+	CHECK(null);
+	CHECK(!ibv_dealloc_pd(other_pd)); /* as with mlx5 */
+	CHECK(!ibv_dereg_mr(null));
 
 	mr = ibv_reg_mr(pd, buffer, sizeof(buffer), FULL_ACCESS);
 	CHECK(mr);
