@@ -231,6 +231,45 @@ static void put_device(struct writer *writer, const struct tree_device *device)
 	put_cpus(writer);
 }
 
+/* An attribute of the kernel's that can be opened, and whose read() is EINVAL. */
+#define UNREADABLE "/sys/class/net/lo/speed"
+
+static bool has_unreadable(void)
+{
+	int fd = open(UNREADABLE, O_RDONLY | O_CLOEXEC);
+	char byte;
+	bool has = fd >= 0 && read(fd, &byte, 1) < 0 && errno == EINVAL;
+
+	if (fd >= 0)
+		close(fd);
+	return has;
+}
+
+/*
+ * An attribute of a GID: a line, or of an index that has no GID EINVAL at read(), by which programs
+ * tell it from an index that there is not. The one takes the place of the other.
+ */
+static void put_gid_attr(struct writer *writer, const char *directory, int number, bool empty,
+			 const char *line)
+{
+	char name[64], path[2 * PATH_MAX], target[sizeof(UNREADABLE)];
+	ssize_t length;
+	bool is_link;
+
+	snprintf(name, sizeof(name), "%s/%d", directory, number);
+	snprintf(path, sizeof(path), "%s/%s", writer->base, name);
+	length = readlinkat(writer->rundir->fd, path, target, sizeof(target));
+	is_link = length > 0;
+	empty = empty && has_unreadable();
+	if (is_link != empty && !writer->failed && unlinkat(writer->rundir->fd, path, 0) &&
+	    errno != ENOENT)
+		fail(writer, path);
+	if (!empty)
+		put(writer, name, "%s", line);
+	else if (!is_link)
+		make_link(writer, name, UNREADABLE);
+}
+
 static void put_gids(struct writer *writer, const struct tree_device *device)
 {
 	for (int i = 0; i < SIMHCA_GID_ENTRIES; i++) {
@@ -240,9 +279,11 @@ static void put_gids(struct writer *writer, const struct tree_device *device)
 
 		gid_print(&entry->gid, text);
 		put_numbered(writer, "gids", i, text);
-		put_numbered(writer, "gid_attrs/types", i, roce ? "RoCE v2" : "IB/RoCE v1");
+		put_gid_attr(writer, "gid_attrs/types", i, gid_is_empty(&entry->gid),
+			     roce ? "RoCE v2" : "IB/RoCE v1");
 		/* libibverbs reads an empty file as "none". */
-		put_numbered(writer, "gid_attrs/ndevs", i, entry->ifindex ? device->netdev : "");
+		put_gid_attr(writer, "gid_attrs/ndevs", i, gid_is_empty(&entry->gid),
+			     entry->ifindex ? device->netdev : "");
 	}
 }
 

@@ -87,6 +87,16 @@ def test_as_in_sysfs(device):
         assert output(device, "cat", f"{link}/device/uevent") == "DRIVER=simhca\n"
 
 
+def test_gid_attributes(device):
+    """The type and the interface of a GID; of an index without one, read() fails."""
+    port = "/sys/class/infiniband/simhca0/ports/1/gid_attrs"
+    shown = "RoCE v2" if device.link_layer == "ethernet" else "IB/RoCE v1"
+    assert output(device, "cat", f"{port}/types/0") == shown + "\n"
+    for name in "types", "ndevs":
+        result = device.run("cat", f"{port}/{name}/7")
+        assert result.status == 1 and result.stderr.endswith(": Invalid argument\n"), result
+
+
 def test_hwloc(device):
     """lstopo shows the device in the machine."""
     assert 'OpenFabrics "simhca0"' in output(device, "lstopo-no-graphics", "--of", "console")

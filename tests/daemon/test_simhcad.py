@@ -218,7 +218,11 @@ def test_tree(start):
     assert daemon.read("infiniband/simhca0/ports/1/gids/1") == "0000:0000:0000:0000:0000:ffff:7f00:0001"
     assert daemon.read("infiniband/simhca0/ports/1/gids/7") == "0000:" * 7 + "0000"
     assert daemon.read("infiniband/simhca0/ports/1/gid_attrs/ndevs/1") == "lo"
-    assert daemon.read("infiniband/simhca0/ports/1/gid_attrs/types/7") == "RoCE v2"
+    assert daemon.read("infiniband/simhca0/ports/1/gid_attrs/types/1") == "RoCE v2"
+    for name in "types", "ndevs":  # of an index without a GID, as the kernel has it
+        with pytest.raises(OSError) as caught:
+            daemon.read(f"infiniband/simhca0/ports/1/gid_attrs/{name}/7")
+        assert caught.value.errno == errno.EINVAL
     assert daemon.read("infiniband/simhca0/ports/1/pkeys/0") == "0xffff"
     assert daemon.read("infiniband/simhca1/ports/1/lid") == "0x7"
     assert daemon.read("infiniband/simhca1/ports/1/link_layer") == "InfiniBand"
@@ -265,6 +269,7 @@ def test_follows_the_interface(directory):
         ip addr del 192.0.2.7/24 dev eth7
         wait_for 0000:0000:0000:0000:0000:0000:0000:0000 $port/gids/1
         wait_for 2001:0db8 $port/gids/2
+        i=0; while cat $port/gid_attrs/types/1 2>/dev/null; do i=$((i+1)); [ $i -lt 500 ]; sleep 0.02; done
         ip link del eth7
         wait_for DOWN $port/state
         wait_for 0000:0000:0000:0000:0000:0000:0000:0000 $port/gids/2
