@@ -111,7 +111,7 @@ static inline int shca_wqe_set_sges(const struct shca_sq *sq, struct simhca_send
 				    size_t num_sge, const struct ibv_sge *sg_list)
 {
 	if (num_sge > sq->max_sge)
-		return EINVAL;
+		return ENOMEM; /* as mlx5 has it, which has no room for them; of receives EINVAL */
 	wqe->num_sge = (uint8_t)num_sge;
 	if (num_sge)
 		memcpy(wqe + 1, sg_list, num_sge * sizeof(*sg_list));
@@ -123,7 +123,7 @@ static inline int shca_wqe_add_inline(const struct shca_sq *sq, struct simhca_se
 				      uint32_t *used, const void *addr, size_t length)
 {
 	if (length > sq->max_inline - *used)
-		return EINVAL;
+		return ENOMEM; /* likewise */
 	if (length)
 		memcpy((uint8_t *)(wqe + 1) + *used, addr, length);
 	*used += (uint32_t)length;
