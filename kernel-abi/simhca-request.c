@@ -213,14 +213,21 @@ static int request_anew(const struct simhca_request *request, struct simhca_answ
 	return err;
 }
 
+/* Leaves errno as it is: a program finds there what the call before has left, also librdmacm. */
 int simhca_request(const struct simhca_request *request, struct simhca_answer *answer)
 {
+	int saved = errno;
 	uint64_t connection = request->keep ? simhca_connection(request->device_fd) : 0;
 	struct simhca_socket *socket = connection ? simhca_socket_find(connection) : NULL;
+	int err;
 
 	if (socket)
-		return request_on(socket, request, answer);
-	return request_anew(request, answer, connection, connection ? simhca_socket_place() : NULL);
+		err = request_on(socket, request, answer);
+	else
+		err = request_anew(request, answer, connection,
+				   connection ? simhca_socket_place() : NULL);
+	errno = saved;
+	return err;
 }
 
 void simhca_request_forget(int device_fd)

@@ -306,7 +306,12 @@ static struct verbs_context *open_context(struct ibv_device *device, int cmd_fd)
 static struct verbs_context *alloc_context(struct ibv_device *device, int cmd_fd,
 					   void *private_data)
 {
-	return open_context(device, cmd_fd);
+	int saved = errno;
+	struct verbs_context *ctx = open_context(device, cmd_fd);
+
+	if (ctx)
+		errno = saved;
+	return ctx;
 }
 
 /*

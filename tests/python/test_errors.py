@@ -22,6 +22,12 @@ def test_every_verb(verb_errors):
     assert int(programs.run_c(verb_errors, 'alive').split()[0]) > 70
 
 
+@pytest.mark.addresses
+def test_errno_is_kept(c_program):
+    """By verbs that succeed."""
+    programs.run_c(c_program('errno_kept.c'))
+
+
 def test_every_verb_without_a_device(verb_errors):
     """The daemon has died: EIO, but of what is wrong in any case."""
     done = programs.private([verb_errors, 'dead'])
