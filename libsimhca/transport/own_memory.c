@@ -79,6 +79,8 @@ void simhca_own_look_ahead(struct simhca_worker *worker, struct simhca_qp *qp)
 		simhca_qp_corrupt(qp);
 		return;
 	}
+	if (posted > SIMHCA_MAX_FLIGHTS) /* no more can be under way at a time */
+		posted = SIMHCA_MAX_FLIGHTS;
 	simhca_guard_widen(&worker->guard);
 	for (uint32_t index = stopped + 1; index != qp->req.oldest + posted; index++) {
 		struct simhca_key_use use = {

@@ -111,11 +111,22 @@ static inline void commit(struct simhca_turn *turn, const struct simhca_turn_loc
  *	asked	   what a read asks for again ends where anything was sent, at most
  *	soon	   no answer is waited for by the link's time
  *
- * The rest holds whatever the progress says. `judged` and `cast` name by its number the packet or
- * WQE that they are about, and are compared with that only; `faults` has the ranges of memory that
- * it waits for; `peer` is of a generation of the fabric's; `peer_ready` and `caller.leaving` say no
- * more than that the QP is to be looked at; events are due for changes of state, and `in_slot` is
- * set anew for each packet. A worker's `send_of` is of one turn.
+ * The rest holds whatever the progress says:
+ *
+ *	judged, cast	       they name by its number the packet or WQE that they are about, and are
+ *			       compared with that only
+ *	faults		       each has the ranges of memory that it waits for
+ *	rndv, left	       lists of copies, which no index leads to
+ *	peer		       what it is depends on the fabric's generation
+ *	peer_ready,	       no more than that the QP is to be looked at
+ *	caller.leaving
+ *	drained_event_due,     a change of state is to be told, once
+ *	last_wqe_event_due
+ *	in_slot, recv_srq,     found anew for each packet (the latter two of an XRC_RECV QP; of
+ *	key_pd		       others they do not change)
+ *
+ * A worker's send_of, requester and landing are of one turn, and a timer that fires is compared with
+ * the deadline.
  */
 static void forget_what_was_kept(struct simhca_qp *qp)
 {
