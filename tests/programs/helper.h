@@ -88,9 +88,9 @@ static inline struct ibv_qp *make_qp(struct ibv_pd *pd, struct ibv_cq *cq, enum 
 	return make_qp_with(pd, cq, type, NULL);
 }
 
-/* A connected QP to its peer, or a UD QP, from RESET to RTS. */
-static inline void start_qp_within(struct ibv_qp *qp, uint32_t peer, uint8_t timeout,
-				   uint8_t retries)
+/* A connected QP to its peer, or a UD QP, from RESET to RTS; psn: of what it sends first. */
+static inline void start_qp_from(struct ibv_qp *qp, uint32_t peer, uint8_t timeout, uint8_t retries,
+				 uint32_t psn)
 {
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_INIT,
@@ -105,6 +105,7 @@ static inline void start_qp_within(struct ibv_qp *qp, uint32_t peer, uint8_t tim
 		.timeout = timeout,
 		.retry_cnt = retries,
 		.rnr_retry = 7,
+		.sq_psn = psn,
 		.ah_attr = loopback(qp->context),
 	};
 	bool rc = qp->qp_type == IBV_QPT_RC, ud = qp->qp_type == IBV_QPT_UD;
@@ -124,6 +125,12 @@ static inline void start_qp_within(struct ibv_qp *qp, uint32_t peer, uint8_t tim
 				     (rc ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
 						      IBV_QP_MAX_QP_RD_ATOMIC
 					 : 0)));
+}
+
+static inline void start_qp_within(struct ibv_qp *qp, uint32_t peer, uint8_t timeout,
+				   uint8_t retries)
+{
+	start_qp_from(qp, peer, timeout, retries, 0);
 }
 
 /* A peer that is silent is noticed after a few milliseconds. */
