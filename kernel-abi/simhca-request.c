@@ -10,7 +10,8 @@
 #include "simhca-sockets.h"
 #include "simhca-spin.h"
 
-#define LOOKS 100 /* for an answer, half a microsecond each */
+#define LOOKS 100   /* for an answer, half a microsecond each */
+#define PATIENCE 20 /* seconds, for a socket that other threads use */
 
 static struct simhca_spin spin;
 
@@ -187,18 +188,13 @@ static int request_on(struct simhca_socket *socket, const struct simhca_request 
 	return err;
 }
 
-/* With a socket of its own; place: where it may be kept. */
+/* With a socket of its own, which is kept if there is a connection to keep it for, and a place. */
 static int request_anew(const struct simhca_request *request, struct simhca_answer *answer,
-			uint64_t connection, struct simhca_socket *place)
+			uint64_t connection, const int *ends)
 {
-	int ends[2], err;
+	struct simhca_socket *place = connection ? simhca_socket_place() : NULL;
+	int err;
 
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends)) {
-		err = errno;
-		if (place)
-			simhca_socket_drop(place);
-		return err;
-	}
 	err = send_request(request, ends[1],
 			   place ? SIMHCA_CMD_ANSWER_KEEP : SIMHCA_CMD_ANSWER_COMES);
 	/* From here on only the daemon holds the other end: when it closes it, we see the end. */
@@ -207,25 +203,51 @@ static int request_anew(const struct simhca_request *request, struct simhca_answ
 		err = receive_answer(request, ends[0], answer);
 	if (place && !err && answer->hdr.kept)
 		simhca_socket_keep(place, connection, ends[0], answer->hdr.kept);
-	else if (place)
+	else
+		simhca_call_close(ends[0]);
+	if (place && (err || !answer->hdr.kept))
 		simhca_socket_drop(place);
-	simhca_call_close(ends[0]);
 	return err;
+}
+
+static time_t seconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec;
+}
+
+static int request_within_limits(const struct simhca_request *request, struct simhca_answer *answer)
+{
+	uint64_t connection = request->keep ? simhca_connection(request->device_fd) : 0;
+	struct simhca_socket *socket;
+	int ends[2], error;
+	uint32_t seen;
+	time_t end = 0;
+
+	for (;;) {
+		seen = simhca_sockets_put_back();
+		socket = connection ? simhca_socket_find(connection) : NULL;
+		if (socket)
+			return request_on(socket, request, answer);
+		if (!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends))
+			return request_anew(request, answer, connection, ends);
+		error = errno;
+		if (!end)
+			end = seconds() + PATIENCE;
+		if ((error != EMFILE && error != ENFILE) || !connection || seconds() > end ||
+		    !simhca_sockets_wait(connection, seen))
+			return error;
+	}
 }
 
 /* Leaves errno as it is: a program finds there what the call before has left, also librdmacm. */
 int simhca_request(const struct simhca_request *request, struct simhca_answer *answer)
 {
 	int saved = errno;
-	uint64_t connection = request->keep ? simhca_connection(request->device_fd) : 0;
-	struct simhca_socket *socket = connection ? simhca_socket_find(connection) : NULL;
-	int err;
+	int err = request_within_limits(request, answer);
 
-	if (socket)
-		err = request_on(socket, request, answer);
-	else
-		err = request_anew(request, answer, connection,
-				   connection ? simhca_socket_place() : NULL);
 	errno = saved;
 	return err;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/stat.h>
@@ -13,9 +14,12 @@
 /* The numbers below are the program's, which may count on the next one that is free. */
 #define LOWEST_FD 256
 #define BUSY 1u
+#define ENDS 2 /* of a new socket */
 
 static struct simhca_socket places[PLACES];
 static atomic_uint next_victim;
+static _Atomic uint32_t put_back; /* how often; a futex */
+static atomic_uint waiting;
 
 /* Not by the C library's statx(), which the preload library replaces. */
 uint64_t simhca_connection(int fd)
@@ -85,23 +89,85 @@ struct simhca_socket *simhca_socket_place(void)
 	return NULL;
 }
 
+static void futex(int operation, uint32_t value, const struct timespec *time)
+{
+	syscall(SYS_futex, &put_back, (long)operation, (unsigned long)value, time, NULL, 0l);
+}
+
+/* After a place has been given back. Whoever waits counts itself first, and looks again then. */
+static void wake(void)
+{
+	atomic_fetch_add(&put_back, 1);
+	if (atomic_load(&waiting))
+		futex(FUTEX_WAKE_PRIVATE, INT32_MAX, NULL);
+}
+
+uint32_t simhca_sockets_put_back(void)
+{
+	return atomic_load(&put_back);
+}
+
+/* Of other connections, or of a process that this was forked from; how many. */
+static unsigned int close_unused(uint64_t connection, uint64_t pid)
+{
+	unsigned int closed = 0;
+
+	for (unsigned int i = 0; i < PLACES && closed < ENDS; i++) {
+		struct simhca_socket *socket = &places[i];
+		uint64_t user = atomic_load_explicit(&socket->user, memory_order_relaxed);
+
+		if (!user || is_for(socket, connection) || (user >> 1 == pid && (user & BUSY)) ||
+		    !take(socket, user, pid))
+			continue;
+		simhca_socket_drop(socket);
+		closed++;
+	}
+	return closed;
+}
+
+bool simhca_sockets_wait(uint64_t connection, uint32_t seen)
+{
+	/* Should its user never come back. */
+	const struct timespec while_others_work = { .tv_nsec = 10000000 };
+	uint64_t pid = (uint64_t)getpid();
+	bool one_is_used = false;
+
+	for (unsigned int i = 0; i < PLACES; i++) {
+		uint64_t user = atomic_load_explicit(&places[i].user, memory_order_relaxed);
+
+		one_is_used = one_is_used || (is_for(&places[i], connection) && user >> 1 == pid);
+	}
+	if (!one_is_used)
+		return close_unused(connection, pid) > 0;
+	atomic_fetch_add(&waiting, 1);
+	futex(FUTEX_WAIT_PRIVATE, seen, &while_others_work);
+	atomic_fetch_sub(&waiting, 1);
+	return true;
+}
+
 void simhca_socket_put(struct simhca_socket *socket)
 {
 	uint64_t user = atomic_load_explicit(&socket->user, memory_order_relaxed);
 
 	atomic_store_explicit(&socket->user, user & ~(uint64_t)BUSY, memory_order_release);
+	wake();
 }
 
 void simhca_socket_drop(struct simhca_socket *socket)
 {
 	empty(socket);
 	atomic_store_explicit(&socket->user, 0, memory_order_release);
+	wake();
 }
 
 void simhca_socket_keep(struct simhca_socket *socket, uint64_t connection, int fd, uint32_t number)
 {
 	socket->fd = fcntl(fd, F_DUPFD_CLOEXEC, LOWEST_FD);
-	socket->inode = socket->fd >= 0 ? simhca_connection(socket->fd) : 0;
+	if (socket->fd >= 0)
+		simhca_call_close(fd);
+	else
+		socket->fd = fd; /* the program may have no more, or no number as high */
+	socket->inode = simhca_connection(socket->fd);
 	socket->number = number;
 	if (!socket->inode) {
 		simhca_socket_drop(socket);

@@ -126,11 +126,13 @@ struct port {
 
 static int find_device(const struct call *call, struct port *port)
 {
+	int read = paths_read(port->device, sizeof(port->device),
+			      "sys/class/infiniband_verbs/%s/ibdev", call->device.text);
+
+	if (read > 0)
+		return 0;
 	/* A device that has gone since it was opened. */
-	return paths_read(port->device, sizeof(port->device), "sys/class/infiniband_verbs/%s/ibdev",
-			  call->device.text) > 0
-		       ? 0
-		       : EIO;
+	return read == -EMFILE || read == -ENFILE ? -read : EIO;
 }
 
 #define read_port(port, text, fmt, ...)                                                            \
@@ -155,9 +157,12 @@ static int read_gid(const struct port *port, uint32_t index, struct ib_uverbs_gi
 	static const uint8_t empty[16];
 	uint8_t gid[16];
 	char text[64];
+	int read = read_port(port, text, "gids/%u", index);
 
 	_Static_assert(sizeof(gid) == sizeof(entry->gid), "a GID has 16 bytes");
-	if (read_port(port, text, "gids/%u", index) < 0 || inet_pton(AF_INET6, text, gid) != 1)
+	if (read == -EMFILE || read == -ENFILE)
+		return -read;
+	if (read < 0 || inet_pton(AF_INET6, text, gid) != 1)
 		return EINVAL;
 	if (!memcmp(gid, empty, sizeof(gid)))
 		return ENODATA;
@@ -227,6 +232,8 @@ static int query_gid_table(struct call *call)
 		uint32_t index = 0;
 
 		for (; (ret = read_gid(&port, index, &entry)) != EINVAL; index++) {
+			if (ret == EMFILE || ret == ENFILE)
+				return ret;
 			if (ret == ENODATA)
 				continue;
 			if (count >= out->len / entry_size)

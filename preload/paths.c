@@ -154,17 +154,21 @@ int paths_read(char *text, size_t size, const char *fmt, ...)
 	int saved = errno;
 	struct path_buf buf;
 	va_list args;
-	ssize_t len = -1;
+	ssize_t len = -ENOENT;
 	int fd = -1;
 
 	va_start(args, fmt);
-	if (in_tree(&buf, fmt, args))
+	if (in_tree(&buf, fmt, args)) {
 		fd = simhca_call_open(buf.text, O_RDONLY | O_CLOEXEC);
+		len = -errno;
+	}
 	va_end(args);
 	if (fd >= 0) {
 		do
 			len = simhca_call_read(fd, text, size - 1);
 		while (len < 0 && errno == EINTR);
+		if (len < 0)
+			len = -errno;
 		simhca_call_close(fd);
 	}
 	if (len > 0 && text[len - 1] == '\n')

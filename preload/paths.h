@@ -51,7 +51,7 @@ static inline const char *paths_map(struct path_buf *buf, const char *path)
 /* Turn an absolute path inside the tree into the name that programs know, in place. */
 void paths_unmap(char *path);
 
-/* Read a file of the tree without the newline at its end. Bytes read, or -1; preserves errno. */
+/* Read a file of the tree without the newline at its end. Bytes read, or -errno; preserves errno. */
 __attribute__((format(printf, 3, 4))) int paths_read(char *text, size_t size, const char *fmt, ...);
 
 #endif

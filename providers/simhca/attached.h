@@ -15,7 +15,9 @@
 
 struct shca_attached {
 	struct simhca_step step;
-	void *qp, *cq, *rq; /* the peer's segments */
+	void *qp, *cq, *rq;				      /* the peer's segments */
+	struct shca_descriptors *memory;		      /* of the peer's process */
+	struct shca_descriptors *send_channel, *recv_channel; /* NULL: the device raises events */
 	uint64_t qp_size, cq_size, rq_size;
 	uint32_t process; /* shca_process() of who attached it */
 };

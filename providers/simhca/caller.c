@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -9,6 +7,7 @@
 #include "attached.h"
 #include "caller.h"
 #include "command.h"
+#include "descriptors.h"
 #include "destinations.h"
 
 /* Descriptors that come when a QP is attached: so many, and up to so many. */
@@ -71,43 +70,10 @@ void shca_detach(struct shca_attached *peer)
 		munmap(peer->cq, peer->cq_size);
 	if (peer->rq)
 		munmap(peer->rq, peer->rq_size);
-	simhca_call_close(peer->step.peer.memory);
-	simhca_call_close(peer->step.peer.pagemap);
-	if (peer->step.send_tell.fd >= 0)
-		simhca_call_close(peer->step.send_tell.fd);
-	if (peer->step.peer.recv_tell.fd >= 0)
-		simhca_call_close(peer->step.peer.recv_tell.fd);
+	shca_descriptors_put(peer->memory);
+	shca_descriptors_put(peer->send_channel);
+	shca_descriptors_put(peer->recv_channel);
 	free(peer);
-}
-
-static int open_of(pid_t pid, const char *name, int flags)
-{
-	char path[64];
-
-	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
-	return simhca_call_open(path, flags | O_CLOEXEC);
-}
-
-/*
- * The memory of the process, if it is that which has the secret there. The page map comes first:
- * should the number be another's by then, it is that of an address space that has gone.
- */
-static bool open_memory(const struct simhca_find_peer_reply *found, struct simhca_secret *secret,
-			int *memory, int *pagemap)
-{
-	pid_t pid = (pid_t)found->pid;
-
-	*pagemap = open_of(pid, "pagemap", O_RDONLY);
-	if (*pagemap < 0)
-		return false;
-	*memory = open_of(pid, "mem", O_RDWR);
-	if (*memory >= 0 && simhca_call_pread(*memory, secret, sizeof(*secret),
-					      (off_t)found->address) == sizeof(*secret))
-		return true;
-	if (*memory >= 0)
-		simhca_call_close(*memory);
-	simhca_call_close(*pagemap);
-	return false;
 }
 
 /* Whether [offset, offset + bytes) lies in a segment. */
@@ -204,22 +170,26 @@ static bool map_peer(struct shca_qp *qp, struct shca_attached *peer,
 }
 
 /* Those of the channels that have come, in their order. */
-static void take_channels(struct simhca_step *step, const struct simhca_attach_peer_reply *reply,
+static void take_channels(struct shca_attached *peer, const struct simhca_attach_peer_reply *reply,
 			  const int *fds)
 {
-	step->peer.recv_tell.fd = reply->recv_channel ? *fds++ : -1;
+	struct simhca_step *step = &peer->step;
+
+	peer->recv_channel = shca_descriptors_of_channel(reply->recv_channel ? *fds++ : -1);
+	peer->send_channel = shca_descriptors_of_channel(reply->send_channel ? *fds : -1);
+	step->peer.recv_tell.fd = shca_descriptor(peer->recv_channel, 0);
 	step->peer.recv_tell.record = reply->recv_event;
-	step->send_tell.fd = reply->send_channel ? *fds : -1;
+	step->send_tell.fd = shca_descriptor(peer->send_channel, 0);
 	step->send_tell.record = reply->send_event;
 }
 
 /* What is said of the peer but by its device. */
 static void take_peer(struct shca_attached *peer, const struct simhca_find_peer_req *find,
-		      const struct simhca_find_peer_reply *found, int memory, int pagemap)
+		      const struct simhca_find_peer_reply *found)
 {
 	peer->process = shca_process();
-	peer->step.peer.memory = memory;
-	peer->step.peer.pagemap = pagemap;
+	peer->step.peer.memory = shca_descriptor(peer->memory, SHCA_MEMORY);
+	peer->step.peer.pagemap = shca_descriptor(peer->memory, SHCA_PAGEMAP);
 	peer->step.peer.pid = (pid_t)found->pid;
 	peer->step.peer.av = find->av;
 	peer->step.peer.qpn = find->dest_qpn;
@@ -232,7 +202,7 @@ struct shca_attached *shca_attach(struct shca_qp *qp, const struct simhca_send_w
 	struct simhca_attach_peer_reply reply;
 	struct simhca_find_peer_reply found;
 	struct shca_attached *peer;
-	int fds[NUM_SEGMENTS + NUM_CHANNELS], memory, pagemap;
+	int fds[NUM_SEGMENTS + NUM_CHANNELS];
 
 	if (wqe) {
 		find.av = req.av = wqe->ud.av;
@@ -240,33 +210,25 @@ struct shca_attached *shca_attach(struct shca_qp *qp, const struct simhca_send_w
 	}
 	if (shca_call(qp->ctx, SIMHCA_CMD_FIND_PEER, &find, &found))
 		return NULL;
-	if (!open_memory(&found, &req.secret, &memory, &pagemap))
-		return NULL;
-	if (shca_execute(qp->ctx, &(struct shca_command){
-					  .command = SIMHCA_CMD_ATTACH_PEER,
-					  .req = &req,
-					  .req_size = sizeof(req),
-					  .reply = &reply,
-					  .reply_size = sizeof(reply),
-					  .reply_fds = fds,
-					  .num_reply_fds = NUM_SEGMENTS,
-					  .more_reply_fds = NUM_CHANNELS,
-				  })) {
-		simhca_call_close(memory);
-		simhca_call_close(pagemap);
-		return NULL;
-	}
 	peer = calloc(1, sizeof(*peer));
-	if (!peer) {
-		simhca_call_close(memory);
-		simhca_call_close(pagemap);
-		for (int i = 0; i < NUM_SEGMENTS + NUM_CHANNELS; i++)
-			if (fds[i] >= 0)
-				simhca_call_close(fds[i]);
+	if (!peer)
+		return NULL;
+	peer->memory = shca_descriptors_of_process(&found, &req.secret);
+	if (!peer->memory || shca_execute(qp->ctx, &(struct shca_command){
+							   .command = SIMHCA_CMD_ATTACH_PEER,
+							   .req = &req,
+							   .req_size = sizeof(req),
+							   .reply = &reply,
+							   .reply_size = sizeof(reply),
+							   .reply_fds = fds,
+							   .num_reply_fds = NUM_SEGMENTS,
+							   .more_reply_fds = NUM_CHANNELS,
+						   })) {
+		shca_detach(peer);
 		return NULL;
 	}
-	take_peer(peer, &find, &found, memory, pagemap);
-	take_channels(&peer->step, &reply, fds + NUM_SEGMENTS);
+	take_peer(peer, &find, &found);
+	take_channels(peer, &reply, fds + NUM_SEGMENTS);
 	if (map_peer(qp, peer, &reply, fds))
 		return peer;
 	shca_detach(peer);

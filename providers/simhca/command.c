@@ -49,7 +49,7 @@ int shca_execute(struct shca_context *ctx, const struct shca_command *cmd)
 			  strerror((int)answer.hdr.status));
 		err = (int)answer.hdr.status;
 	} else if (answer.size < cmd->reply_size || answer.num_fds < cmd->num_reply_fds) {
-		err = EPROTO;
+		err = answer.fds_lost ? EMFILE : EPROTO;
 	}
 	for (unsigned int i = err ? 0 : wanted; i < answer.num_fds; i++)
 		simhca_call_close(fds[i]);

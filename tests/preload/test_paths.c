@@ -151,7 +151,7 @@ static void test_read(void **state)
 	assert_int_equal(paths_read(text, sizeof(text), "sys/class/infiniband/rxe0/node_guid"), 7);
 	assert_string_equal(text, "0200:00");
 	errno = 77;
-	assert_int_equal(paths_read(text, sizeof(text), "nothing"), -1);
+	assert_int_equal(paths_read(text, sizeof(text), "nothing"), -ENOENT);
 	assert_int_equal(errno, 77);
 }
 

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* What verbs do to the program's table of descriptors, and what they do when it is full. */
+#include <dirent.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/resource.h>
+
+#include "dv.h"
+
+#define LIMIT 256
+#define THREADS 24
+
+static struct ibv_context *context;
+static struct ibv_pd *pd;
+static struct ibv_mr *mr;
+static char bytes[8192] __attribute__((aligned(4096)));
+
+static int descriptors(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	int number = -3; /* itself, and two names that are none */
+
+	CHECK(dir);
+	while (readdir(dir))
+		number++;
+	closedir(dir);
+	return number;
+}
+
+static void limit_to(rlim_t number)
+{
+	struct rlimit limit = { number, number };
+
+	CHECK(!setrlimit(RLIMIT_NOFILE, &limit));
+}
+
+static void begin(void)
+{
+	context = open_device();
+	pd = ibv_alloc_pd(context);
+	CHECK(pd);
+	mr = ibv_reg_mr(pd, bytes, sizeof(bytes), FULL_ACCESS);
+	CHECK(mr);
+}
+
+static void write_by(struct ibv_qp *qp, struct ibv_cq *cq)
+{
+	struct ibv_sge sge = { (uintptr_t)bytes, 8, mr->lkey };
+	struct ibv_send_wr wr = { .sg_list = &sge,
+				  .num_sge = 1,
+				  .opcode = IBV_WR_RDMA_WRITE,
+				  .send_flags = IBV_SEND_SIGNALED };
+
+	wr.wr.rdma.remote_addr = (uintptr_t)bytes + 64;
+	wr.wr.rdma.rkey = mr->rkey;
+	CHECK(!post_send(qp, &wr));
+	poll_success(cq);
+}
+
+static struct ibv_qp *connect_on(struct ibv_cq *cq)
+{
+	struct ibv_qp *qp = make_qp(pd, cq, IBV_QPT_RC);
+
+	start_qp(qp, qp->qp_num);
+	write_by(qp, cq);
+	return qp;
+}
+
+/* A process costs two, whatever the number of QPs that are connected to it. */
+TEST(one_pair_for_a_process)
+{
+	struct ibv_qp *qp[50];
+	struct ibv_cq *cq;
+	int before;
+
+	begin();
+	cq = ibv_create_cq(context, 100, NULL, NULL, 0);
+	CHECK(cq);
+	before = descriptors();
+	for (size_t i = 0; i < 50; i++)
+		qp[i] = connect_on(cq);
+	CHECK(descriptors() <= before + 2);
+	for (size_t i = 0; i < 50; i++)
+		CHECK(!ibv_destroy_qp(qp[i]));
+	CHECK(descriptors() <= before);
+}
+
+/* With a channel for each: an event of every CQ comes, also of those beyond the quarter. */
+TEST(a_quarter_at_most)
+{
+	struct ibv_comp_channel *channel;
+	struct ibv_cq *cq, *found;
+	struct ibv_qp *qp;
+	void *unused;
+	int before, number = 0;
+
+	begin();
+	limit_to(LIMIT);
+	before = descriptors();
+	for (;; number++) {
+		channel = ibv_create_comp_channel(context);
+		if (!channel)
+			break;
+		cq = ibv_create_cq(context, 10, NULL, channel, 0);
+		if (!cq)
+			break;
+		qp = make_qp(pd, cq, IBV_QPT_RC);
+		start_qp(qp, qp->qp_num);
+		CHECK(!ibv_req_notify_cq(cq, 0));
+		write_by(qp, cq);
+		CHECK(!ibv_get_cq_event(channel, &found, &unused) && found == cq);
+		ibv_ack_cq_events(cq, 1);
+	}
+	CHECK(errno == EMFILE);
+	/* A few are needed for a moment each. */
+	CHECK(number >= LIMIT - LIMIT / 4 - before - 10);
+}
+
+static pthread_barrier_t all;
+static struct ibv_ah_attr loop;
+
+static void *use_what_needs_none(void *arg)
+{
+	struct ibv_qp *qp = arg;
+
+	pthread_barrier_wait(&all);
+	for (int i = 0; i < 50; i++) {
+		struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };
+		struct ibv_mr *region = ibv_reg_mr(pd, bytes, sizeof(bytes), FULL_ACCESS);
+		struct ibv_ah *ah = ibv_create_ah(pd, &loop);
+		struct ibv_pd *other = ibv_alloc_pd(context);
+
+		CHECK(region && ah && other);
+		CHECK(!ibv_dereg_mr(region) && !ibv_destroy_ah(ah) && !ibv_dealloc_pd(other));
+		CHECK(!ibv_modify_qp(qp, &reset, IBV_QP_STATE));
+	}
+	return NULL;
+}
+
+/* More threads than there are sockets for answers. */
+TEST(none_is_left)
+{
+	struct ibv_device **devices = ibv_get_device_list(NULL);
+	pthread_t thread[THREADS];
+	struct ibv_qp *qp[THREADS];
+	struct ibv_cq *cq, *one;
+	union ibv_gid gid;
+	int last, number = 0;
+
+	begin();
+	cq = ibv_create_cq(context, 100, NULL, NULL, 0);
+	CHECK(devices && cq);
+	for (int i = 0; i < THREADS; i++)
+		qp[i] = connect_on(cq);
+	loop = loopback(context);
+	CHECK(!pthread_barrier_init(&all, NULL, THREADS + 1));
+	for (int i = 0; i < THREADS; i++)
+		CHECK(!pthread_create(&thread[i], NULL, use_what_needs_none, qp[i]));
+	limit_to(LIMIT);
+	while ((last = dup(0)) >= 0)
+		number++;
+	CHECK(errno == EMFILE && number);
+	pthread_barrier_wait(&all);
+	for (int i = 0; i < THREADS; i++)
+		CHECK(!pthread_join(thread[i], NULL));
+	CHECK(!ibv_create_comp_channel(context) && errno == EMFILE);
+	CHECK(ibv_query_gid(context, 1, 0, &gid) && errno == EMFILE);
+	CHECK(!ibv_open_device(devices[0]) && errno == EMFILE);
+	/* As long as there is memory that is mapped already they can be made. */
+	for (int i = 0; i < 300 && (one = ibv_create_cq(context, 1000, NULL, NULL, 0)); i++)
+		;
+	CHECK(one || errno == EMFILE);
+	/* Some, but fewer than come with a device. */
+	for (int i = LIMIT - 1; i > LIMIT - 4; i--)
+		CHECK(!close(i));
+	CHECK(!ibv_open_device(devices[0]) && errno == EMFILE);
+	for (int i = LIMIT - 1; i > LIMIT - 4; i--)
+		CHECK(fcntl(i, F_GETFD) < 0);
+}
