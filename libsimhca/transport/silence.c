@@ -34,8 +34,8 @@ static const char *const text[] = {
 	[NOT_READY] = "the peer's QP is not in RTR or RTS yet",
 	[IN_ERROR] = "the peer's QP is in ERR",
 	[CONNECTED_ELSEWHERE] = "the peer's QP is connected to another one",
-	[OTHER_SOURCE] = "the peer's QP is connected to another GID than this QP sends from "
-			 "(sgid_index)",
+	[OTHER_SOURCE] = ("the peer's QP is connected to another GID than this QP sends from "
+			  "(sgid_index)"),
 	[NOTHING_TO_SEE] = "the peer is there and does not answer",
 };
 
