@@ -151,7 +151,8 @@ static void on_watch(struct ev_loop *loop, ev_timer *timer, int events)
 		cpu_index = simhca_engine_stuck(engine->model);
 		if (cpu_index < 0 || engine->threads == THREADS)
 			continue;
-		log_warning("%s is stuck in a client's memory: another thread goes on for it",
+		log_warning("%s is stuck in a client's memory, or works for too long at a time: "
+			    "another thread goes on for it",
 			    engine->name);
 		if (start_thread(engine, (unsigned int)cpu_index))
 			log_error("%s: no thread could be started", engine->name);
