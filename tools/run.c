@@ -300,6 +300,8 @@ static int run_in(const char *dir, const struct daemon_options *options,
 		}
 		if (asked->lint) /* what the program does by itself the daemon does not see */
 			setenv("SIMHCA_CALLERS", "off", 1);
+		if (asked->lint)
+			setenv("SIMHCA_POISON_WC", "on", 0);
 		status = run_command(&run, command, dir);
 		end_capture(&run);
 		if (asked->rules.count && !run.daemon.lost)

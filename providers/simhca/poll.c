@@ -15,6 +15,10 @@
 #define LEAST_STAY_NS 250000u
 #define MOST_STAY_NS 8000000u
 
+/* What no operation is. That of a send looks like one of a receive, and the other way round. */
+#define POISON_OF_RECV 0x7e
+#define POISON_OF_SEND (POISON_OF_RECV | IBV_WC_RECV)
+
 /* Whatever can complete; every enum simhca_wc_opcode is here. */
 static const uint8_t wc_opcode[256] = {
 	[SIMHCA_WC_SEND] = IBV_WC_SEND,
@@ -34,6 +38,8 @@ static const uint8_t wc_opcode[256] = {
 	[SIMHCA_WC_TM_RECV] = IBV_WC_TM_RECV,
 	[SIMHCA_WC_TM_NO_TAG] = IBV_WC_TM_NO_TAG,
 	[SIMHCA_WC_FAST_REG] = SIMHCADV_WC_FAST_REG,
+	[POISON_OF_RECV] = POISON_OF_RECV,
+	[POISON_OF_SEND] = POISON_OF_SEND,
 };
 
 char shca_tsan_cookie;
@@ -106,13 +112,46 @@ static inline void retire(struct shca_cq *cq, const struct simhca_cqe *cqe)
 	}
 }
 
+/*
+ * A failed completion says which work request it is of, of which QP, the status and vendor_err, and
+ * nothing else (ibv_poll_cq(3)). mlx5 leaves the rest of struct ibv_wc as it was, but for wc_flags,
+ * which are 0. A program that looks at it is to go wrong here already.
+ */
+static const struct simhca_cqe *poisoned(struct shca_cq *cq, const struct simhca_cqe *failed)
+{
+	struct simhca_cqe *cqe = &cq->flushed;
+	uint8_t poison = failed->opcode & IBV_WC_RECV ? POISON_OF_RECV : POISON_OF_SEND;
+	const struct simhca_cqe what_is_said = {
+		.wr_id = failed->wr_id,
+		.status = failed->status,
+		.vendor_err = failed->vendor_err,
+		.qpn = failed->qpn,
+	};
+
+	memset(cqe, poison, offsetof(struct simhca_cqe, seq));
+	cqe->wr_id = what_is_said.wr_id;
+	cqe->status = what_is_said.status;
+	cqe->vendor_err = what_is_said.vendor_err;
+	cqe->qpn = what_is_said.qpn;
+	cqe->flags = cqe->tm_flags = 0;
+	return cqe;
+}
+
+static inline const struct simhca_cqe *as_it_is_shown(struct shca_cq *cq,
+						      const struct simhca_cqe *cqe)
+{
+	if (__builtin_expect(cqe->status && cq->ctx->poison_wc, 0))
+		return poisoned(cq, cqe);
+	return cqe;
+}
+
 /* Nothing is in the ring: only a device that is gone leaves something to report. */
 static const struct simhca_cqe *next_flushed(struct shca_cq *cq)
 {
 	if (!shca_flush_one(cq, &cq->flushed))
 		return NULL;
 	retire(cq, &cq->flushed);
-	return &cq->flushed;
+	return as_it_is_shown(cq, &cq->flushed);
 }
 
 static uint64_t now_ns(void)
@@ -220,7 +259,7 @@ static inline const struct simhca_cqe *next_cqe(struct shca_cq *cq)
 		if (__builtin_expect(cqe->qpn != SIMHCA_VOID_QPN, 1)) {
 			shca_has_polled();
 			retire(cq, cqe);
-			return cqe;
+			return as_it_is_shown(cq, cqe);
 		}
 	}
 }

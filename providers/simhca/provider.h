@@ -68,6 +68,7 @@ struct shca_context {
 	_Atomic uint64_t async_pipe; /* inode of async_fd's; 0: not looked at yet */
 	atomic_bool fatal;	     /* the connection is broken */
 	bool no_callers;	     /* SIMHCA_CALLERS=off: the device carries all messages */
+	bool poison_wc; /* SIMHCA_POISON_WC=on: what a failed completion need not say */
 	struct shca_segment segments[SIMHCA_MAX_SEGMENTS];
 	struct shca_watcher watcher;
 	_Atomic uint32_t offered_events; /* shca_process() that gave the device its userfaultfd */
@@ -157,7 +158,7 @@ struct shca_cq {
 	struct simhca_cq_mem *mem;
 	struct shca_segment own; /* that mem and the first ring lie in, if it is theirs alone */
 	const struct simhca_cqe *cur; /* the CQE that ibv_wc_read_*() read */
-	struct simhca_cqe flushed;    /* a CQE made in software */
+	struct simhca_cqe flushed;    /* a CQE made in software, or a poisoned copy of one */
 	struct shca_qp_list senders;  /* QPs whose send_cq this is */
 	struct shca_qp_list receivers;
 	LIST_HEAD(, shca_srq) srqs; /* XRC and tag matching: whose receives complete here */

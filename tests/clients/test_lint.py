@@ -54,3 +54,11 @@ def test_a_program_that_runs(launcher):
         program.kill()
     assert "lint:" not in expect_success(launcher.run(SIMHCA, "run", "--private", "--", PYTHON, LEGAL,
                                                       "unused_qp")).stderr
+
+
+@pytest.mark.parametrize("before, inside", [({}, "on"), ({"SIMHCA_POISON_WC": "off"}, "off")])
+def test_failed_completions_are_poisoned(launcher, before, inside):
+    """Unless somebody has said otherwise."""
+    result = launcher.run(SIMHCA, "run", "--private", "--lint", "--", "sh", "-c",
+                          "echo $SIMHCA_POISON_WC", **before)
+    assert result.stdout == inside + "\n", result

@@ -28,6 +28,12 @@ def test_errno_is_kept(c_program):
     programs.run_c(c_program('errno_kept.c'))
 
 
+@pytest.mark.parametrize('how', [(), ('extended',), ('as ever',)])
+def test_poisoned_completions(c_program, how):
+    """SIMHCA_POISON_WC: of a failed completion only four members say something."""
+    programs.run_c(c_program('poisoned.c'), *how)
+
+
 def test_every_verb_without_a_device(verb_errors):
     """The daemon has died: EIO, but of what is wrong in any case."""
     done = programs.private([verb_errors, 'dead'])
