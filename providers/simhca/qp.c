@@ -142,6 +142,23 @@ static int adopt(struct shca_qp *qp, const struct simhca_create_qp_reply *reply,
 	return err;
 }
 
+/* Both of the device's and ours, or neither. */
+static int make(struct shca_qp *qp, const struct simhca_create_qp_req *req,
+		struct simhca_create_qp_reply *reply, struct ibv_context *context,
+		const struct ibv_qp_init_attr_ex *attr)
+{
+	int err = shca_call(qp->ctx, SIMHCA_CMD_CREATE_QP, req, reply);
+
+	if (!err)
+		err = adopt(qp, reply, context, attr);
+	if (!err)
+		return 0;
+	shca_unmap(&qp->own);
+	free(qp->rq.first);
+	qp->rq.first = NULL;
+	return err;
+}
+
 static struct ibv_qp *create(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr,
 			     uint32_t flags)
 {
@@ -185,13 +202,15 @@ static struct ibv_qp *create(struct ibv_context *context, struct ibv_qp_init_att
 	req.user_handle = shca_user_handle(ctx, &qp->vqp.qp);
 	if (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)
 		err = shca_qp_set_builders(qp, attr->send_ops_flags);
+	qp->ctx = ctx;
 	if (!err)
-		err = shca_call(ctx, SIMHCA_CMD_CREATE_QP, &req, &reply);
-	if (!err)
-		err = adopt(qp, &reply, context, attr);
+		err = make(qp, &req, &reply, context, attr);
+	/* Memory of its own takes a descriptor, and without that the device has to carry all. */
+	if (err == EMFILE && !req.no_callers) {
+		req.no_callers = 1;
+		err = make(qp, &req, &reply, context, attr);
+	}
 	if (err) {
-		shca_unmap(&qp->own);
-		free(qp->rq.first);
 		shca_home_free(qp->home, qp);
 		return shca_null(err);
 	}

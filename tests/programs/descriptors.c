@@ -142,7 +142,7 @@ TEST(none_is_left)
 {
 	struct ibv_device **devices = ibv_get_device_list(NULL);
 	pthread_t thread[THREADS];
-	struct ibv_qp *qp[THREADS];
+	struct ibv_qp *qp[THREADS], *carried;
 	struct ibv_cq *cq, *one;
 	union ibv_gid gid;
 	int last, number = 0;
@@ -166,6 +166,13 @@ TEST(none_is_left)
 	CHECK(!ibv_create_comp_channel(context) && errno == EMFILE);
 	CHECK(ibv_query_gid(context, 1, 0, &gid) && errno == EMFILE);
 	CHECK(!ibv_open_device(devices[0]) && errno == EMFILE);
+	/* The device carries it. To connect it a GID has to be read. */
+	carried = make_qp(pd, cq, IBV_QPT_RC);
+	CHECK(!close(LIMIT - 1));
+	start_qp(carried, carried->qp_num);
+	CHECK(dup(0) == LIMIT - 1);
+	write_by(carried, cq);
+	CHECK(!ibv_destroy_qp(carried));
 	/* As long as there is memory that is mapped already they can be made. */
 	for (int i = 0; i < 300 && (one = ibv_create_cq(context, 1000, NULL, NULL, 0)); i++)
 		;
