@@ -78,8 +78,9 @@ struct simhca_context {
 	struct simhca_handles handles[SIMHCA_OBJ_TYPES];
 	struct simhca_task *_Atomic *doorbell; /* by doorbell slot */
 	uint32_t doorbell_hint;
-	uint64_t dm_used;	       /* bytes of on-chip memory */
-	struct simhca_advice *advices; /* under faults.lock */
+	_Atomic uint32_t doorbell_slots; /* those from here on have never been a QP's */
+	uint64_t dm_used;		 /* bytes of on-chip memory */
+	struct simhca_advice *advices;	 /* under faults.lock */
 	uint32_t num_advices;
 	uint64_t next_advice;
 	uint64_t registered;	      /* regions so far */

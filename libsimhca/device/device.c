@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include "av.h"
@@ -208,6 +209,7 @@ struct simhca_device *simhca_device_create(struct simhca_fabric *fabric,
 {
 	struct simhca_device *device = calloc(1, sizeof(*device));
 	struct simhca_device *_Atomic *last;
+	ssize_t ignored;
 
 	if (!device) {
 		simhca_why(why, ENOMEM, "out of memory");
@@ -234,6 +236,8 @@ struct simhca_device *simhca_device_create(struct simhca_fabric *fabric,
 	if (check_config(&device->config, why) || create_memory(device, why))
 		goto fail;
 	pthread_rwlock_init(&device->mcast_lock, NULL);
+	ignored = getrandom(device->group_hash, sizeof(device->group_hash), GRND_NONBLOCK);
+	(void)ignored; /* without, it is a hash all the same */
 	pthread_rwlock_init(&device->flow_lock, NULL);
 	device->mem->abi_version = SIMHCA_ABI_VERSION;
 	device->mem->qpc_offset = QPC_OFFSET;

@@ -13,6 +13,8 @@ struct simhca_flow;
 struct simhca_gone;
 struct simhca_key;
 struct simhca_mcast_group;
+
+#define SIMHCA_MCAST_BUCKETS 1024u
 struct simhca_qp;
 struct simhca_srq;
 struct simhca_stats_block;
@@ -45,7 +47,8 @@ struct simhca_device {
 	uint64_t file_mr_bytes;
 	struct simhca_context *contexts;
 	pthread_rwlock_t mcast_lock;
-	struct simhca_mcast_group *groups;
+	struct simhca_mcast_group *groups[SIMHCA_MCAST_BUCKETS]; /* by a hash of the GID */
+	uint64_t group_hash[2]; /* random, as clients choose the GIDs */
 	uint32_t group_count;
 	struct simhca_stats_block *stats; /* SIMHCA_STATS_BLOCKS */
 	uint32_t next_callers;		  /* as a QPC has it */

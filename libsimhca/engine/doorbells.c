@@ -104,9 +104,14 @@ static uint64_t take_bits(_Atomic uint64_t *word)
 	return atomic_exchange_explicit(word, 0, memory_order_seq_cst);
 }
 
-/* Queues every QP whose bit is set; from the top of the tree down (see simhca-abi.h). */
+/*
+ * Queues every QP whose bit is set; from the top of the tree down (see simhca-abi.h). A client can set
+ * all bits at any time, and others wait meanwhile: it is looked for no more QPs than it has ever had.
+ */
 static bool take_doorbells(struct simhca_engine *engine, struct simhca_context *context)
 {
+	/* seq_cst: a QP's slot is counted before its client knows of it, and can ring. */
+	const uint32_t slots = atomic_load(&context->doorbell_slots);
 	struct simhca_ctx_mem *mem = context->mem;
 	uint64_t top = take_bits(&mem->top);
 	bool rang = false;
@@ -115,12 +120,14 @@ static bool take_doorbells(struct simhca_engine *engine, struct simhca_context *
 		uint32_t m = (uint32_t)__builtin_ctzll(top);
 		uint64_t mid;
 
-		if (m >= SIMHCA_DB_MIDS)
+		if (m * 4096 >= slots)
 			break; /* bits that mean nothing */
 		for (mid = take_bits(&mem->mid[m]); mid; mid &= mid - 1) {
 			uint32_t l = m * 64 + (uint32_t)__builtin_ctzll(mid);
 			uint64_t leaf;
 
+			if (l * 64 >= slots)
+				break;
 			for (leaf = take_bits(&mem->leaf[l]); leaf; leaf &= leaf - 1) {
 				struct simhca_task *task = atomic_load(
 					&context->doorbell[l * 64 +

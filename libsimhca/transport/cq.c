@@ -45,7 +45,7 @@ static void tell_of_overrun(struct simhca_cq *cq)
 		   "context %u: a CQ of %u entries was full: CQ error, its QPs go to ERR",
 		   context->id, cq->view.cqe);
 	simhca_async_event(context, cq->user_handle, cq->number, IBV_EVENT_CQ_ERR);
-	for (uint32_t slot = 0; slot < SIMHCA_MAX_QP; slot++) {
+	for (uint32_t slot = 0; slot < atomic_load(&context->doorbell_slots); slot++) {
 		struct simhca_task *task = atomic_load(&context->doorbell[slot]);
 		struct simhca_qp *qp = task ? simhca_qp_of(task) : NULL;
 

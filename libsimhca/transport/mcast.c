@@ -16,9 +16,16 @@
 #define MULTICAST_LID 0xc000u
 #define PERMISSIVE_LID 0xffffu
 
+/* Where the group is among those of its hash, however many there are of others. */
 static struct simhca_mcast_group **find(struct simhca_device *device, const union simhca_gid *gid)
 {
-	struct simhca_mcast_group **link = &device->groups;
+	struct simhca_mcast_group **link;
+	uint64_t half[2], hash;
+
+	memcpy(half, gid, sizeof(half));
+	hash = (half[0] ^ half[0] >> 32) * (device->group_hash[0] | 1) +
+	       (half[1] ^ half[1] >> 32) * (device->group_hash[1] | 1);
+	link = &device->groups[(hash >> 32) % SIMHCA_MCAST_BUCKETS];
 
 	while (*link && memcmp(&(*link)->gid, gid, sizeof(*gid)))
 		link = &(*link)->next;
@@ -40,6 +47,7 @@ static bool remove_member(struct simhca_device *device, struct simhca_mcast_grou
 {
 	struct simhca_mcast_group *group = *link;
 
+	group->members[index]->groups--;
 	group->members[index] = group->members[--group->count];
 	if (group->count)
 		return false;
@@ -88,6 +96,7 @@ static int add_member(struct simhca_device *device, const union simhca_gid *gid,
 	}
 	group->members = members;
 	group->members[group->count++] = qp;
+	qp->groups++;
 	if (!*link) {
 		*link = group;
 		device->group_count++;
@@ -156,14 +165,12 @@ int simhca_detach_mcast(struct simhca_context *context, const struct simhca_mcas
 	return ret;
 }
 
-void simhca_qp_detach_all(struct simhca_qp *qp)
+/* From those of a hash. Under the lock, which is left to tell of a group that has ended. */
+static void detach_from(struct simhca_device *device, struct simhca_mcast_group **link,
+			const struct simhca_qp *qp)
 {
-	struct simhca_device *device = qp->device;
-	struct simhca_mcast_group **link = &device->groups, *group;
+	struct simhca_mcast_group *group;
 
-	if (qp->type != SIMHCA_QPT_UD)
-		return;
-	pthread_rwlock_wrlock(&device->mcast_lock);
 	while ((group = *link)) {
 		const union simhca_gid gid = group->gid;
 		uint32_t index = member_index(group, qp);
@@ -177,6 +184,15 @@ void simhca_qp_detach_all(struct simhca_qp *qp)
 		if (*link == group)
 			link = &group->next;
 	}
+}
+
+void simhca_qp_detach_all(struct simhca_qp *qp)
+{
+	struct simhca_device *device = qp->device;
+
+	pthread_rwlock_wrlock(&device->mcast_lock);
+	for (uint32_t i = 0; i < SIMHCA_MCAST_BUCKETS && qp->groups; i++)
+		detach_from(device, &device->groups[i], qp);
 	pthread_rwlock_unlock(&device->mcast_lock);
 }
 

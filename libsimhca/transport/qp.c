@@ -547,6 +547,8 @@ int simhca_qp_add(struct simhca_qp *qp, enum simhca_object_type as,
 	fill_qpc(qp, caps);
 	count_users(qp, 1);
 	fill_reply(qp, handle, reply);
+	if (qp->doorbell >= atomic_load(&context->doorbell_slots))
+		atomic_store(&context->doorbell_slots, qp->doorbell + 1);
 	atomic_store(&context->doorbell[qp->doorbell], &qp->task);
 	atomic_store(&device->qps[SIMHCA_QPN_SLOT(qp->qpn)], qp);
 	simhca_fabric_changed(device->fabric);

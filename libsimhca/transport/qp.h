@@ -58,6 +58,7 @@ struct simhca_qp {
 	bool drained_event_due;	  /* SQD: raise SQ_DRAINED; under req_lock */
 	bool last_wqe_event_due;  /* with an SRQ, on the way to ERR; under req_lock */
 	uint32_t users;		  /* flows to this QP; places of this WQ in tables */
+	uint32_t groups;	  /* multicast groups that it is in; under their lock */
 	bool strip_cvlan;	  /* RAW_PACKET, WQ: C-VLAN tags go into the CQE; under resp_lock */
 	uint32_t *also_used;	  /* beside PD, CQs and SRQ: a count of its users; or NULL */
 	struct simhca_rss *rss;	  /* an RSS QP: how it chooses a WQ (ethernet.h) */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Multicast: every attached QP on every device gets a copy, and nobody else does. */
+#include "device/device.h"
 #include "harness.h"
+#include "transport/mcast.h"
 
 enum { RECEIVERS = 6 };
 
@@ -220,12 +222,46 @@ static void a_group_has_a_limit(void **state)
 	assert_int_equal(0, attach(&side, 2));
 }
 
+/* However many groups there are, a datagram's is found among few; and a QP leaves all of its own. */
+static void many_groups(void **state)
+{
+	struct options options = default_options(IBV_QPT_UD);
+	struct group_test t = make(*state);
+	struct side *all = side_new(client_new(*state, 0), &options);
+	struct simhca_device *device = ((struct world *)*state)->device[0];
+	struct simhca_mcast_req req = membership(all, 1);
+	uint32_t longest = 0;
+
+	assert_int_equal(0, attach(t.receiver[0], 1));
+	for (uint32_t i = 0; i < SIMHCA_MAX_MCAST_GRP - 1; i++) {
+		req.gid.raw[4] = (uint8_t)(i >> 8);
+		req.gid.raw[12] = (uint8_t)(i + 1);
+		assert_int_equal(0, simhca_attach_mcast(all->client->context, &req, NULL));
+	}
+	for (uint32_t i = 0; i < SIMHCA_MCAST_BUCKETS; i++) {
+		uint32_t length = 0;
+
+		for (struct simhca_mcast_group *group = device->groups[i]; group; length++)
+			group = group->next;
+		longest = length > longest ? length : longest;
+	}
+	assert_in_range(longest, 1, SIMHCA_MAX_MCAST_GRP / 32);
+	send_to(&t, 1, 3);
+	check_got(t.receiver[0], 0, 3);
+	assert_int_equal(0,
+			 patiently(simhca_destroy_qp(all->client->context, all->qp->handle, NULL)));
+	assert_int_equal(device->group_count, 1);
+	send_to(&t, 1, 4);
+	check_got(t.receiver[0], 1, 4);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		ON_ETHERNET(every_member_gets_a_copy),
 		ON_INFINIBAND(every_member_gets_a_copy),
 		ON_ETHERNET(groups_are_apart),
+		ON_ETHERNET(many_groups),
 		ON_ETHERNET(detached_members_get_nothing),
 		ON_ETHERNET(attaching_twice_gives_one_copy),
 		ON_ETHERNET(members_that_cannot_receive_do_not_hold_up_the_others),
