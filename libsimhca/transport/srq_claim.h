@@ -26,7 +26,7 @@ struct simhca_srq_view {
 
 static inline uint32_t simhca_srq_ci(uint64_t head)
 {
-	return (uint32_t)head;
+	return head & UINT32_MAX;
 }
 
 static inline uint32_t simhca_srq_claimant(uint64_t head)

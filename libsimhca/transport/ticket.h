@@ -16,8 +16,10 @@
 #include "store.h"
 #include "wqe_gate.h"
 
-/* Changes by others while a ticket is to be claimed; more count as no room. */
+/* Changes by others while a ticket is to be claimed; more count as no room. A proof has fewer. */
+#ifndef SIMHCA_TICKET_TRIES
 #define SIMHCA_TICKET_TRIES 4096
+#endif
 
 /* A CQ as who publishes in it sees it. */
 struct simhca_cq_view {
@@ -63,12 +65,16 @@ static inline bool simhca_cq_has_room(const struct simhca_cq_view *cq, uint32_t 
 }
 
 /*
- * By how much the index claimed in a slot is newer than that one: 0, it is claimed; more, pi has
- * gone around the ring since it was read.
+ * Whether the index claimed in a slot is older than that one (-1), the same (0: it is claimed), or
+ * newer (1: pi has gone around the ring since it was read).
  */
-static inline int32_t simhca_claim_age(uint64_t claim, uint32_t index)
+static inline int simhca_claim_age(uint64_t claim, uint32_t index)
 {
-	return claim >> 32 ? (int32_t)((uint32_t)claim - (index + 1)) : -1;
+	uint32_t newer = (uint32_t)(claim & UINT32_MAX) - (index + 1);
+
+	if (!(claim >> 32) || newer > UINT32_MAX / 2)
+		return -1;
+	return newer > 0;
 }
 
 /* False: there is no room, or a client moves the index. */

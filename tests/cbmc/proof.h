@@ -20,6 +20,12 @@ static inline bool is_ring(uint32_t entries)
 	return !(entries & (entries - 1)) && entries <= 1u << 20;
 }
 
+/* Of a CQ: any power of two that a device can have. */
+static inline bool is_cq(uint32_t entries)
+{
+	return entries && !(entries & (entries - 1)) && entries <= 1u << 22;
+}
+
 /* Bytes of a path MTU (enum ibv_mtu: 1 to 5). */
 static inline bool is_mtu(uint32_t mtu)
 {

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * Tickets of a CQ of which programs wrote all: indices, claims, sequence numbers. Whoever claims one
+ * has a slot of the ring, and gives up after so many tries; what somebody left who has ended is looked
+ * for in the slots of the ring alone, once round.
+ *
+ * of: ticket.h
+ * unwind: 6
+ * mutant(slot_without_mask): s/\&cq->ring\[index \& (cq->entries - 1)\]/\&cq->ring[index]/
+ * mutant(tries_without_end): s/i < SIMHCA_TICKET_TRIES/true/
+ * mutant(looks_for_ever): s/simhca_gate_waiting(last, simhca_cq_consumer(cq), cq->entries)/last - simhca_cq_consumer(cq)/
+ */
+#define SIMHCA_TICKET_TRIES 4
+#include "any_memory.h"
+#include "proof.h"
+#include "transport/ticket.h"
+
+struct ring {
+	struct simhca_cqe cqe[4];
+};
+
+int main(void)
+{
+	ANY(struct simhca_cq_mem, mem);
+	ANY(struct ring, ring);
+	ANY(uint32_t, name);
+	ANY(uint32_t, committed);
+	ANY(bool, stamped);
+	ANY(bool, overruns);
+	const struct simhca_cq_view cq = { .mem = &mem,
+					   .ring = ring.cqe,
+					   .entries = 4,
+					   .cqe = 3,
+					   .stamped = stamped,
+					   .overruns = overruns };
+	uint32_t ticket;
+
+	if (simhca_ticket_claim(&cq, name, &ticket))
+		prove(simhca_cq_slot(&cq, ticket) - ring.cqe < 4, "a slot of the ring");
+	simhca_tickets_repair(&cq, name, committed);
+	prove(simhca_gate_waiting(mem.pi, mem.ci, 4) <= 4, "once round");
+	return 0;
+}
