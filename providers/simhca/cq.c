@@ -466,6 +466,8 @@ void shca_cq_attach_qp(struct shca_qp *qp)
 {
 	struct shca_cq *send_cq = send_cq_of(qp), *recv_cq = recv_cq_of(qp);
 
+	qp->sq.cq = send_cq;
+	qp->rq.cq = recv_cq;
 	if (send_cq) {
 		shca_cq_lock(send_cq);
 		LIST_INSERT_HEAD(&send_cq->senders, qp, send_link);
@@ -536,6 +538,7 @@ void shca_cq_reset_qp(struct shca_qp *qp)
 		shca_cq_lock(send_cq);
 		void_cqes(send_cq, qp);
 		shca_page_lists_return(&qp->sq, 0, qp->sq.mask + 1);
+		atomic_store_explicit(&qp->sq.posted, 0, memory_order_relaxed);
 		atomic_store_explicit(&qp->sq.tail, 0, memory_order_release);
 		shca_cq_unlock(send_cq);
 	}
@@ -543,6 +546,7 @@ void shca_cq_reset_qp(struct shca_qp *qp)
 		shca_cq_lock(recv_cq);
 		if (recv_cq != send_cq)
 			void_cqes(recv_cq, qp);
+		atomic_store_explicit(&qp->rq.posted, 0, memory_order_relaxed);
 		atomic_store_explicit(&qp->rq.tail, 0, memory_order_release);
 		shca_cq_unlock(recv_cq);
 	}

@@ -53,63 +53,77 @@ static inline unsigned int wc_flags(const struct simhca_cqe *cqe)
 	       (unsigned int)cqe->tm_flags << SIMHCA_CQE_TM_SHIFT;
 }
 
-static inline void release_sends(struct shca_sq *sq, uint32_t wqe_index)
+static inline bool release_sends(struct shca_sq *sq, uint32_t wqe_index)
 {
-	uint32_t tail = atomic_load_explicit(&sq->tail, memory_order_relaxed);
-	uint32_t next = tail + ((wqe_index - tail) & sq->mask) + 1;
+	uint32_t tail = atomic_load_explicit(&sq->tail, memory_order_relaxed), next;
 
+	if (!shca_gate_completed(wqe_index, tail,
+				 atomic_load_explicit(&sq->posted, memory_order_relaxed),
+				 sq->max_wr, &next))
+		return false;
 	if (__builtin_expect(atomic_load_explicit(&sq->page_lists, memory_order_relaxed) != NULL,
 			     0))
 		shca_page_lists_return(sq, tail, next);
 	atomic_store_explicit(&sq->tail, next, memory_order_release);
+	return true;
 }
 
 /* The receive's data, if they stayed in its slot. The slot is ours until the tail passes it. */
-static inline void copy_from_slot(const struct shca_rq *rq, uint32_t tail, uint32_t length)
+static inline void copy_from_slot(const struct shca_rq *rq, uint32_t tail, uint32_t byte_len)
 {
 	const struct shca_first_buffer *first = &rq->first[tail & rq->mask];
 
-	if (length > SIMHCA_SLOT_DATA)
-		length = SIMHCA_SLOT_DATA;
-	if (length > first->length)
-		length = first->length;
 	memcpy((void *)(uintptr_t)first->addr,
-	       (const uint8_t *)shca_rq_wqe(rq, tail) + rq->slot_data, length);
+	       (const uint8_t *)shca_rq_wqe(rq, tail) + rq->slot_data,
+	       shca_gate_slot_data(byte_len, SIMHCA_SLOT_DATA, first->length));
+}
+
+static inline bool release_recv(struct shca_rq *rq, const struct simhca_cqe *cqe)
+{
+	uint32_t tail = atomic_load_explicit(&rq->tail, memory_order_relaxed), next;
+
+	if (!shca_gate_completed(tail, tail,
+				 atomic_load_explicit(&rq->posted, memory_order_relaxed),
+				 rq->max_wr, &next))
+		return false;
+	if (cqe->in_slot && rq->first)
+		copy_from_slot(rq, tail, cqe->byte_len);
+	atomic_store_explicit(&rq->tail, next, memory_order_release);
+	return true;
 }
 
 /* Of an SRQ that completes here, for QPs that need not have to do with this CQ. */
-static void retire_of_srq(struct shca_cq *cq, const struct simhca_cqe *cqe)
+static bool retire_of_srq(struct shca_cq *cq, const struct simhca_cqe *cqe)
 {
-	struct shca_srq *srq = cqe->flags & SIMHCA_CQE_SRQ ? shca_cq_srq(cq, cqe) : NULL;
+	struct shca_srq *srq;
 
-	if (srq)
-		shca_srq_release(srq);
+	if (!(cqe->flags & SIMHCA_CQE_SRQ))
+		return true;
+	srq = shca_cq_srq(cq, cqe);
+	return !srq || shca_srq_release(srq);
 }
 
-/* Give back the slots of the WQEs that this CQE completes. */
-static inline void retire(struct shca_cq *cq, const struct simhca_cqe *cqe)
+/*
+ * Gives back the slots of the WQEs that this CQE completes. False: it is no completion, as its QP
+ * does not complete here, or has posted nothing that it could be of.
+ */
+static inline bool retire(struct shca_cq *cq, const struct simhca_cqe *cqe)
 {
 	struct shca_qp *qp;
-	uint32_t tail;
 
-	if (__builtin_expect(cqe->flags & SIMHCA_CQE_SRQ_CQ, 0)) {
-		retire_of_srq(cq, cqe);
-		return;
-	}
+	if (__builtin_expect(cqe->flags & SIMHCA_CQE_SRQ_CQ, 0))
+		return retire_of_srq(cq, cqe);
 	qp = shca_find_qp(cq->ctx, cqe->qpn);
 	if (!qp)
-		return;
-	if (!(cqe->flags & SIMHCA_CQE_RECV)) {
-		/* It also covers the unsignaled WQEs before it. */
-		release_sends(&qp->sq, cqe->wqe_index);
-	} else if (!qp->srq) {
-		tail = atomic_load_explicit(&qp->rq.tail, memory_order_relaxed);
-		if (cqe->in_slot && qp->rq.first)
-			copy_from_slot(&qp->rq, tail, cqe->byte_len);
-		atomic_store_explicit(&qp->rq.tail, tail + 1, memory_order_release);
-	} else if (cqe->flags & SIMHCA_CQE_SRQ) {
-		shca_srq_release(qp->srq);
-	}
+		return true;
+	/* It also covers the unsignaled WQEs before it. */
+	if (!(cqe->flags & SIMHCA_CQE_RECV))
+		return qp->sq.cq == cq && release_sends(&qp->sq, cqe->wqe_index);
+	if (__builtin_expect(qp->rq.cq != cq, 0))
+		return false;
+	if (!qp->srq)
+		return release_recv(&qp->rq, cqe);
+	return !(cqe->flags & SIMHCA_CQE_SRQ) || shca_srq_release(qp->srq);
 }
 
 /*
@@ -227,9 +241,10 @@ static inline enum empty why_empty(struct shca_cq *cq)
 static inline const struct simhca_cqe *next_cqe(struct shca_cq *cq)
 {
 	const struct simhca_cqe *cqe;
+	uint32_t passed_over = 0; /* without returning any */
 	enum empty why;
 
-	for (;;) {
+	while (passed_over <= cq->mask) {
 		cqe = shca_cq_peek(cq, cq->ci);
 		if (!cqe) {
 			why = why_empty(cq);
@@ -256,12 +271,13 @@ static inline const struct simhca_cqe *next_cqe(struct shca_cq *cq)
 		cq->ci++;
 		cq->empty_polls = 0;
 		cq->stay_ns = 0;
-		if (__builtin_expect(cqe->qpn != SIMHCA_VOID_QPN, 1)) {
+		if (__builtin_expect(cqe->qpn != SIMHCA_VOID_QPN && retire(cq, cqe), 1)) {
 			shca_has_polled();
-			retire(cq, cqe);
 			return as_it_is_shown(cq, cqe);
 		}
+		passed_over++;
 	}
+	return NULL; /* whoever fills it with nothing gets no more of this call */
 }
 
 static inline void fill_wc(struct ibv_wc *wc, const struct simhca_cqe *cqe)

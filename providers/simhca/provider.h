@@ -33,6 +33,7 @@
 #include "simhca-calls.h"
 
 #include "chain.h"
+#include "cqe_gate.h"
 #include "lock.h"
 #include "watcher.h"
 
@@ -176,6 +177,8 @@ struct shca_cq {
 struct shca_sq {
 	struct shca_lock lock;
 	uint32_t head;
+	_Atomic uint32_t posted; /* head, as the device was told; peers can write what it is told */
+	const struct shca_cq *cq; /* where it completes */
 	_Atomic uint32_t tail; /* moved by the poller; release, so that the slot is free to reuse */
 	uint32_t mask;	       /* entries - 1 */
 	uint32_t stride;       /* bytes */
@@ -206,6 +209,8 @@ struct shca_first_buffer {
 struct shca_rq {
 	struct shca_lock lock;
 	uint32_t head;
+	_Atomic uint32_t posted;  /* head, as the device was told */
+	const struct shca_cq *cq; /* where it completes; an SRQ's in many */
 	_Atomic uint32_t tail;
 	uint32_t mask;
 	uint32_t stride;
@@ -347,7 +352,7 @@ static inline struct simhca_recv_wqe *shca_rq_wqe(const struct shca_rq *rq, uint
  */
 static inline uint32_t shca_sq_pending(const struct shca_qp *qp)
 {
-	uint32_t pending = atomic_load_explicit(&qp->mem->sq_pi, memory_order_acquire) -
+	uint32_t pending = atomic_load_explicit(&qp->sq.posted, memory_order_acquire) -
 			   atomic_load_explicit(&qp->sq.tail, memory_order_relaxed);
 
 	return pending <= qp->sq.max_wr ? pending : 0;
@@ -355,7 +360,7 @@ static inline uint32_t shca_sq_pending(const struct shca_qp *qp)
 
 static inline uint32_t shca_rq_pending(const struct shca_qp *qp)
 {
-	uint32_t pending = atomic_load_explicit(qp->rq.pi, memory_order_acquire) -
+	uint32_t pending = atomic_load_explicit(&qp->rq.posted, memory_order_acquire) -
 			   atomic_load_explicit(&qp->rq.tail, memory_order_relaxed);
 
 	return pending <= qp->rq.max_wr ? pending : 0;
@@ -565,10 +570,22 @@ static inline void shca_cq_publish_ci(struct shca_cq *cq)
 	atomic_store_explicit(&cq->mem->ci, cq->ci, memory_order_release);
 }
 
-/* A receive WQE has completed. Of an SRQ they complete on any number of CQs at once. */
-static inline void shca_srq_release(struct shca_srq *srq)
+/*
+ * A receive WQE has completed. Of an SRQ they complete on any number of CQs at once. False: none was
+ * posted that has not completed.
+ */
+static inline bool shca_srq_release(struct shca_srq *srq)
 {
-	atomic_fetch_add_explicit(&srq->rq.tail, 1, memory_order_release);
+	uint32_t tail = atomic_load_explicit(&srq->rq.tail, memory_order_relaxed), next;
+
+	do
+		if (!shca_gate_completed(
+			    tail, tail, atomic_load_explicit(&srq->rq.posted, memory_order_relaxed),
+			    UINT32_MAX / 2, &next))
+			return false;
+	while (!atomic_compare_exchange_weak_explicit(&srq->rq.tail, &tail, next,
+						      memory_order_release, memory_order_relaxed));
+	return true;
 }
 
 /* The SRQ that a CQE with SRQ_CQ is of, or NULL. The caller holds the CQ's lock. */

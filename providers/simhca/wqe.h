@@ -152,6 +152,7 @@ static inline void shca_wr_end(struct shca_qp *qp)
 static inline void shca_sq_publish(struct shca_qp *qp)
 {
 	shca_posts();
+	atomic_store_explicit(&qp->sq.posted, qp->sq.head, memory_order_release);
 	/* Release: the index becomes visible after the WQEs that it covers. */
 	atomic_store_explicit(&qp->mem->sq_pi, qp->sq.head, memory_order_release);
 	if (__builtin_expect(qp->caller != NULL, 0) && shca_caller_run(qp))

@@ -150,6 +150,7 @@ static int push_recvs(struct shca_rq *rq, struct ibv_recv_wr *wr, struct ibv_rec
 		}
 	}
 	shca_posts();
+	atomic_store_explicit(&rq->posted, rq->head, memory_order_release);
 	/* Release: the index becomes visible after the WQEs that it covers. */
 	atomic_store_explicit(rq->pi, rq->head, memory_order_release);
 	return err;

@@ -4,7 +4,7 @@ CBMC proves what is written above the gates: functions that judge what programs 
 here is one proof, about any value of each variable that it declares with ANY(). Its first comment
 says, beside what is shown and why that suffices,
 
-    of: NAME                     the header of libsimhca/transport that mutants change; gate.h
+    of: PATH                     the header that mutants change; libsimhca/transport/gate.h
     unwind: N                    rounds of loops, plus 1; more would be a failure
     mutant(NAME): SCRIPT         for sed: a rule less. Without it the proof has to fail
 """
@@ -17,7 +17,6 @@ import pytest
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-HEADERS = ROOT / "libsimhca" / "transport"
 PROOFS = sorted(path.stem for path in HERE.glob("*.c"))
 # No undefined behaviour, no number that changes by a conversion, and loops that end.
 CHECKS = ["--bounds-check", "--pointer-check", "--signed-overflow-check", "--conversion-check",
@@ -41,12 +40,17 @@ def mutants(proof):
     return re.findall(r"^ \* mutant\((\w+)\): (.+)$", comment(proof), re.M)
 
 
+def header(proof):
+    """That mutants change."""
+    return ROOT / setting(proof, "of", "libsimhca/transport/gate.h")
+
+
 def explore(cbmc, proof, headers, *options):
-    """What CBMC says of a proof, with those headers."""
+    """What CBMC says of a proof, with those headers in place of the sources'."""
     unwind = setting(proof, "unwind", None)
     done = cbmc("-I", str(headers), "-I", str(headers / "transport"), "-I", str(ROOT / "libsimhca"),
-                "-I", str(ROOT / "kernel-abi"), "-I", str(HERE), *options,
-                *(["--unwind", unwind] if unwind else []), str(HERE / f"{proof}.c"))
+                "-I", str(ROOT / "providers" / "simhca"), "-I", str(ROOT / "kernel-abi"), "-I", str(HERE),
+                *options, *(["--unwind", unwind] if unwind else []), str(HERE / f"{proof}.c"))
     assert done.returncode in (0, 10), done.stdout
     return done.stdout
 
@@ -78,11 +82,13 @@ def test_is_reached(proof, cbmc):
                           for proof in PROOFS for name, script in mutants(proof)])
 def test_mutant_fails(proof, name, script, cbmc, tmp_path):
     """A rule less, and CBMC finds a lie that gets through."""
-    headers = tmp_path / "transport"
-    headers.mkdir()
-    for header in HEADERS.glob("*.h"):
-        shutil.copy(header, headers)
-    changed = headers / setting(proof, "of", "gate.h")
+    of = header(proof)
+    # A header of the transport is found under that name as well.
+    headers = tmp_path / "transport" if of.parent.name == "transport" else tmp_path
+    headers.mkdir(exist_ok=True)
+    for one in of.parent.glob("*.h"):
+        shutil.copy(one, headers)
+    changed = headers / of.name
     before = changed.read_text(encoding="utf-8")
     # Rules may stand on several lines.
     subprocess.run(["sed", "-z", "-i", script, changed], check=True)

@@ -26,6 +26,14 @@ def test_a_peer_that_is_attached(daemon, neighbour, program, how):
     daemon.settle(lambda: daemon.status()["devices"][0]["contexts"] <= 2)
 
 
+@pytest.mark.parametrize("daemon", [["--engines-in-callers", "on"]], indirect=True, ids=["on"])
+@pytest.mark.parametrize("how", ["receives", "sends", "slots", "again"])
+def test_a_peer_that_forges_completions(daemon, neighbour, program, how):
+    """In the CQ that it was handed. What completes elsewhere goes on as before."""
+    assert program("forging-peer", how).line() == "done\n"
+    assert daemon.process.poll() is None
+
+
 @pytest.mark.parametrize("daemon", [["--engines-in-callers", "on"], ["--engines-in-callers", "off"]],
                          indirect=True, ids=["on", "off"])
 @pytest.mark.parametrize("options", [[], ["srq"], ["events"], ["srq", "events"]],

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * A peer that carries messages by itself has the CQ in which the receives of its connection
+ * complete. It writes completions there that it has no business with:
+ *
+ *	forging_peer receives|sends|slots|again
+ *
+ *	receives	of the receives of another QP of the victim's, which completes in another CQ
+ *	sends		likewise of its sends
+ *	slots		likewise, and their data are said to lie in the ring
+ *	again		of the connection's own QP: more receives than were posted
+ *
+ * The victim polls, and uses the other QP then, more often than its queues have room. It prints
+ * "done".
+ */
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include "../programs/helper.h"
+#include "simhca-request.h"
+
+#define LENGTH 4096u
+#define DEPTH 16 /* of make_qp()'s queues */
+#define FORGED 20
+#define MESSAGES 40
+
+struct end {
+	struct ibv_context *context;
+	struct ibv_pd *pd;
+	struct ibv_cq *cq;
+	struct ibv_qp *qp;
+	struct ibv_mr *mr;
+	uint8_t *memory;
+};
+
+static struct end make_end(struct ibv_context *context)
+{
+	struct end end = { .context = context, .memory = calloc(1, LENGTH) };
+
+	end.pd = ibv_alloc_pd(context);
+	end.cq = ibv_create_cq(context, 63, NULL, NULL, 0);
+	CHECK(end.pd && end.cq && end.memory);
+	end.mr = ibv_reg_mr(end.pd, end.memory, LENGTH, FULL_ACCESS);
+	CHECK(end.mr);
+	end.qp = make_qp(end.pd, end.cq, IBV_QPT_RC);
+	return end;
+}
+
+static int receive(const struct end *end, uint64_t id)
+{
+	struct ibv_sge sge = { (uintptr_t)end->memory, 64, end->mr->lkey };
+	struct ibv_recv_wr wr = { .wr_id = id, .sg_list = &sge, .num_sge = 1 }, *bad;
+
+	return ibv_post_recv(end->qp, &wr, &bad);
+}
+
+static int send_to(const struct end *end, uint64_t id)
+{
+	struct ibv_sge sge = { (uintptr_t)end->memory + 1024, 64, end->mr->lkey };
+	struct ibv_send_wr wr = { .wr_id = id,
+				  .opcode = IBV_WR_SEND,
+				  .send_flags = IBV_SEND_SIGNALED,
+				  .sg_list = &sge,
+				  .num_sge = 1 };
+
+	return post_send(end->qp, &wr);
+}
+
+static void tell(int fd, const void *bytes, size_t length)
+{
+	CHECK(write(fd, bytes, length) == (ssize_t)length);
+}
+
+static void hear(int fd, void *bytes, size_t length)
+{
+	CHECK(read(fd, bytes, length) == (ssize_t)length);
+}
+
+/* ------------------------------------------------------------------------------ the forger */
+
+/* The victim's CQ, as any program gets it that may read the victim's memory. */
+struct handed {
+	struct simhca_cq_mem *cq;
+	struct simhca_cqe *ring;
+	uint32_t entries;
+};
+
+static void command(const struct end *end, int number, const void *body, size_t size, void *reply,
+		    size_t reply_size, int *fds, unsigned int max_fds)
+{
+	struct iovec part = { (void *)(uintptr_t)body, size };
+	struct simhca_request request = {
+		.device_fd = end->context->cmd_fd,
+		.command = number,
+		.parts = &part,
+		.num_parts = 1,
+		.body = reply,
+		.size = reply_size,
+		.reply_fds = fds,
+		.max_reply_fds = max_fds,
+	};
+	struct simhca_answer answer;
+
+	CHECK(!simhca_request(&request, &answer) && !answer.hdr.status);
+}
+
+static struct handed attach(const struct end *end)
+{
+	struct simhca_find_peer_req find = { .qp = end->qp->handle };
+	struct simhca_attach_peer_req attach = { .qp = end->qp->handle };
+	struct simhca_find_peer_reply found;
+	struct simhca_attach_peer_reply reply;
+	int fds[5], memory;
+	char path[64], *segment;
+
+	command(end, SIMHCA_CMD_FIND_PEER, &find, sizeof(find), &found, sizeof(found), NULL, 0);
+	snprintf(path, sizeof(path), "/proc/%u/mem", found.pid);
+	memory = open(path, O_RDONLY);
+	CHECK(pread(memory, &attach.secret, sizeof(attach.secret), (off_t)found.address) ==
+	      sizeof(attach.secret));
+	command(end, SIMHCA_CMD_ATTACH_PEER, &attach, sizeof(attach), &reply, sizeof(reply), fds,
+		5);
+	segment = mmap(NULL, reply.cq_size, PROT_READ | PROT_WRITE, MAP_SHARED, fds[1], 0);
+	CHECK(segment != MAP_FAILED);
+	return (struct handed){ (void *)(segment + reply.recv_cq),
+				(void *)(segment + reply.recv_ring), reply.recv_entries };
+}
+
+static void put(const struct handed *handed, const struct simhca_cqe *cqe)
+{
+	uint32_t pi = atomic_fetch_add(&handed->cq->pi, 1);
+	struct simhca_cqe *slot = &handed->ring[pi & (handed->entries - 1)];
+
+	memcpy(slot, cqe, offsetof(struct simhca_cqe, seq));
+	atomic_store(&slot->seq, pi + 1);
+}
+
+static void forge(const char *how, int fd)
+{
+	uint32_t qpns[2]; /* the victim's: the one to which it is connected, and the other */
+	struct handed handed;
+	struct end end;
+	char byte;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	end = make_end(open_device());
+	tell(fd, &end.qp->qp_num, 4);
+	hear(fd, qpns, sizeof(qpns));
+	start_qp(end.qp, qpns[0]);
+	handed = attach(&end);
+	for (int i = 0; i < FORGED; i++) {
+		struct simhca_cqe cqe = { .wr_id = 0xbad, .qpn = qpns[1], .byte_len = 64 };
+
+		cqe.flags = strcmp(how, "sends") ? SIMHCA_CQE_RECV : 0;
+		cqe.opcode = strcmp(how, "sends") ? SIMHCA_WC_RECV : SIMHCA_WC_SEND;
+		cqe.wqe_index = (uint32_t)i;
+		cqe.in_slot = !strcmp(how, "slots");
+		if (!strcmp(how, "again"))
+			cqe.qpn = qpns[0];
+		put(&handed, &cqe);
+	}
+	tell(fd, "f", 1);
+	CHECK(!read(fd, &byte, 1));
+	exit(0);
+}
+
+/* ------------------------------------------------------------------------------ the victim */
+
+/* Messages between two QPs that the forger has nothing to do with. */
+static void use(const struct end *from, const struct end *to)
+{
+	struct ibv_wc wc;
+
+	for (uint64_t i = 0; i < MESSAGES; i++) {
+		memset(from->memory + 1024, (int)i, 64);
+		CHECK(!receive(to, i + DEPTH));
+		CHECK(!send_to(from, i));
+		while (!ibv_poll_cq(from->cq, 1, &wc))
+			;
+		CHECK(wc.status == IBV_WC_SUCCESS && wc.wr_id == i && wc.opcode == IBV_WC_SEND);
+		while (!ibv_poll_cq(to->cq, 1, &wc))
+			;
+		CHECK(wc.status == IBV_WC_SUCCESS && wc.qp_num == to->qp->qp_num);
+		CHECK(wc.wr_id == (i ? i + DEPTH - 1 : 0) && to->memory[0] == (uint8_t)i);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	const char *how = argc > 1 ? argv[1] : "receives";
+	int fds[2], forged = 0;
+	struct end attacked, other, partner;
+	uint32_t forger, qpns[2];
+	double until;
+	struct ibv_wc wc;
+	pid_t child;
+	char byte;
+
+	CHECK(!socketpair(AF_UNIX, SOCK_STREAM, 0, fds));
+	child = fork();
+	CHECK(child >= 0);
+	if (!child) {
+		close(fds[0]);
+		forge(how, fds[1]);
+	}
+	close(fds[1]);
+	attacked = make_end(open_device());
+	other = make_end(attacked.context);
+	partner = make_end(attacked.context);
+	start_qp(other.qp, partner.qp->qp_num);
+	start_qp(partner.qp, other.qp->qp_num);
+	qpns[0] = attacked.qp->qp_num;
+	qpns[1] = other.qp->qp_num;
+	hear(fds[0], &forger, sizeof(forger));
+	start_qp(attacked.qp, forger);
+	for (uint64_t i = 0; i < DEPTH; i++)
+		CHECK(!receive(&attacked, i));
+	CHECK(!receive(&partner, 0) && !receive(&other, 0));
+	tell(fds[0], qpns, sizeof(qpns));
+	hear(fds[0], &byte, 1);
+
+	for (until = now() + 0.3; now() < until;)
+		if (ibv_poll_cq(attacked.cq, 1, &wc) > 0) {
+			CHECK(wc.qp_num == attacked.qp->qp_num);
+			forged++;
+		}
+	/* Of its own QP it may complete what was posted, and no more. */
+	CHECK(forged == (strcmp(how, "again") ? 0 : DEPTH));
+	use(&other, &partner);
+	use(&partner, &other);
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+	puts("done");
+	fflush(stdout);
+	return 0;
+}
