@@ -180,14 +180,27 @@ static void fork_with(struct handlers *where, const struct handlers *handlers)
 		open_and_close, open_and_close, use_all                                            \
 	}
 
-#define FORK_WITH(when, which)                                                                     \
-	TEST(when##_##which)                                                                       \
-	{                                                                                          \
-		fork_with(&when, &(struct handlers)which);                                         \
-	}
+TEST(early_before)
+{
+	fork_with(&early, &(struct handlers)BEFORE);
+}
 
-FORK_WITH(early, BEFORE)
-FORK_WITH(early, PARENT)
-FORK_WITH(early, CHILD)
-FORK_WITH(early, ALL)
-FORK_WITH(late, ALL)
+TEST(early_parent)
+{
+	fork_with(&early, &(struct handlers)PARENT);
+}
+
+TEST(early_child)
+{
+	fork_with(&early, &(struct handlers)CHILD);
+}
+
+TEST(early_all)
+{
+	fork_with(&early, &(struct handlers)ALL);
+}
+
+TEST(late_all)
+{
+	fork_with(&late, &(struct handlers)ALL);
+}
