@@ -161,15 +161,16 @@ bool simhca_recv_place(struct simhca_worker *worker, struct simhca_qp *qp,
 }
 
 /*
- * The key of a SEND_WITH_INV cannot be invalidated. The message itself has arrived, and is
- * acknowledged; only then this side fails, by its receive (IBTA vol. 1, 9.9.3, class J).
+ * The key of a SEND_WITH_INV cannot be invalidated: this side fails, by the receive that the message
+ * consumed, and answers nothing, neither an ACK nor a NAK (IBTA vol. 1, 9.9.6.3, class J). The
+ * requester finds a QP that is in error when it tries again.
  */
 static void fail_invalidate(struct simhca_qp *qp, const struct simhca_packet *packet,
 			    enum simhca_reason reason, struct simhca_reply *reply)
 {
 	simhca_qp_log(qp, " cannot invalidate key 0x%08x for QP 0x%06x: %s", packet->imm_or_rkey,
 		      packet->src_qpn, simhca_reason_text(reason));
-	simhca_reply_ack(reply);
+	simhca_reply_nothing(reply, reason);
 	simhca_recv_complete(qp, packet, SIMHCA_WC_LOC_ACCESS_ERR, reason, 0);
 	simhca_qp_fail(qp, SIMHCA_QPS_ERR);
 }

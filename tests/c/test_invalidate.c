@@ -226,14 +226,23 @@ static void sends_whose_key_is_wrong(void **state)
 		forget_events(s.b->client);
 		forget_log(*state);
 		send_with_inv(s.a, 4, 64, s.fast->rkey ^ 1);
-		expect(s.a->send_cq, 4, SUCCESS);
+		for (int i = 0; i < 50 && t == 0; i++)
+			advance(*state, SEC);
+		/* Nobody answers; who does not wait for an answer has sent it. */
+		if (t == 0)
+			expect_(s.a->send_cq, 4, IBV_WC_RETRY_EXC_ERR,
+				((struct world *)*state)->tick ? SIMHCA_REASON_NO_RESPONSE
+							       : SIMHCA_REASON_KEY_STALE,
+				__FILE__, __LINE__);
+		else
+			expect(s.a->send_cq, 4, SUCCESS);
 		cqe = expect_why(s.b->recv_cq, 5, LOC_ACCESS_ERR, KEY_STALE);
 		assert_int_equal(cqe.flags & SIMHCA_CQE_INV, 0);
 		assert_int_equal(cqe.byte_len, 0);
 		assert_true(filled(s.b->mr->addr + 8192, 64, 6));
 		assert_int_equal(logged(*state, "cannot invalidate key"), 1);
 		assert_int_equal(events_of(s.b->client, s.b->qp, IBV_EVENT_QP_ACCESS_ERR), 0);
-		assert_int_equal(qp_state(s.a->qp), IBV_QPS_RTS);
+		assert_int_equal(qp_state(s.a->qp), t == 0 ? IBV_QPS_ERR : IBV_QPS_RTS);
 		assert_int_equal(qp_state(s.b->qp), IBV_QPS_ERR);
 		assert_true(valid(&s, s.fast->rkey));
 	}

@@ -268,6 +268,7 @@ static bool matches(struct cq *cq, uint64_t id, int status, enum simhca_reason r
 static bool check(struct setting *s, enum kind kind, enum user user, enum use use, enum state state)
 {
 	struct outcome outcome = expected(kind, user, use, state);
+	enum simhca_reason why = outcome.reason;
 	struct key key = make_key(s, kind, use, state);
 	struct pair *pair = s->pair[user];
 	struct side *reporting = use == LOCAL_INV ? &pair->b : &pair->a;
@@ -288,9 +289,13 @@ static bool check(struct setting *s, enum kind kind, enum user user, enum use us
 	forget_events(pair->b.client);
 	use_key(pair, &key, use, key.start + offset);
 
+	/* Nobody answers, and only the local link says why. */
+	for (int i = 0; i < 20 && outcome.requester == IBV_WC_RETRY_EXC_ERR; i++)
+		advance(pair->a.world, SEC);
+	if (outcome.requester == IBV_WC_RETRY_EXC_ERR && pair->a.world->tick)
+		why = SIMHCA_REASON_NO_RESPONSE;
 	good = matches(reporting->send_cq, 10, outcome.requester,
-		       outcome.requester == IBV_WC_SUCCESS ? SIMHCA_REASON_NONE : outcome.reason,
-		       &cqe);
+		       outcome.requester == IBV_WC_SUCCESS ? SIMHCA_REASON_NONE : why, &cqe);
 	if (outcome.receiver >= 0) {
 		good &= matches(pair->b.recv_cq, 20, outcome.receiver, outcome.reason, &cqe);
 		if (use == REMOTE_INV && outcome.receiver == IBV_WC_SUCCESS)

@@ -652,6 +652,12 @@ class Model:
             else:
                 self._complete(qp, work)
             return
+        if refused.status == RETRY:  # the peer has failed, and said nothing
+            if qp.reliable:
+                self._fail(qp, work, RETRY, refused.reason)
+            else:
+                self._complete(qp, work)
+            return
         if refused.receive == LOC_LEN and not qp.reliable:
             pass  # dropped, and the receive is there for the next
         elif refused.receive is not None:
@@ -690,7 +696,7 @@ class Model:
             except Denied as denied:
                 self.completions.append(Completion(receive.wr_id, LOC_ACCESS, denied.reason))
                 self._fail_qp(peer)
-                return
+                raise Refused(RETRY, denied.reason) from denied
         self.completions.append(Completion(receive.wr_id, SUCCESS, 'NONE', e.IBV_WC_RECV, length,
                                            invalidated))
 
