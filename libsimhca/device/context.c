@@ -245,6 +245,17 @@ void simhca_context_free(struct simhca_context *context, const struct simhca_mem
 		retire(context, segment);
 }
 
+int simhca_context_give_back(struct simhca_context *context, struct simhca_rest *rest)
+{
+	if (!rest->bytes)
+		return 0;
+	if (!simhca_context_wipe(context, &rest->ref, rest->bytes, &rest->wiped))
+		return -ERESTART;
+	simhca_context_free(context, &rest->ref, rest->bytes);
+	rest->bytes = 0;
+	return 0;
+}
+
 static void drop(struct simhca_context *context, struct simhca_segment *segment)
 {
 	while (segment->holes) {

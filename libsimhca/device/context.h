@@ -107,6 +107,14 @@ uint32_t simhca_context_own_segment(struct simhca_context *context, uint64_t byt
 /* So that what is large can be given back without taking long: a part of it more. True: all. */
 bool simhca_context_wipe(struct simhca_context *context, const struct simhca_mem_ref *where,
 			 uint64_t bytes, uint64_t *wiped);
+/* Memory that its queue has no use for any more, and that is given back bit by bit. */
+struct simhca_rest {
+	struct simhca_mem_ref ref;
+	uint64_t bytes; /* 0: nothing */
+	uint64_t wiped;
+};
+/* A part of it; 0: nothing is left of it. Else -ERESTART. */
+int simhca_context_give_back(struct simhca_context *context, struct simhca_rest *rest);
 void simhca_context_free(struct simhca_context *context, const struct simhca_mem_ref *where,
 			 uint64_t bytes);
 

@@ -353,23 +353,9 @@ fail:
 	return ret;
 }
 
-/* A part of what the CQ has no use for any more. 0: nothing is left of it. */
-static int give_back(struct simhca_cq *cq)
-{
-	struct simhca_cq_rest *rest = &cq->rest;
-
-	if (!rest->bytes)
-		return 0;
-	if (!simhca_context_wipe(cq->context, &rest->ref, rest->bytes, &rest->wiped))
-		return -ERESTART;
-	simhca_context_free(cq->context, &rest->ref, rest->bytes);
-	rest->bytes = 0;
-	return 0;
-}
-
 static void leave(struct simhca_cq *cq, const struct simhca_mem_ref *ref, uint32_t entries)
 {
-	cq->rest = (struct simhca_cq_rest){ .ref = *ref, .bytes = ring_bytes(entries) };
+	cq->rest = (struct simhca_rest){ .ref = *ref, .bytes = ring_bytes(entries) };
 }
 
 static void stop_moving(struct simhca_cq *cq)
@@ -450,7 +436,7 @@ int simhca_resize_cq(struct simhca_context *context, const struct simhca_resize_
 		return simhca_why(why, EINVAL,
 				  "cqe = %u: %u completions are in the CQ or may still come",
 				  req->cqe, req->outstanding);
-	ret = give_back(cq);
+	ret = simhca_context_give_back(cq->context, &cq->rest);
 	if (ret)
 		return ret;
 	if (cq->moved && cq->view.cqe == req->cqe)
@@ -477,7 +463,7 @@ int simhca_resize_cq(struct simhca_context *context, const struct simhca_resize_
 		return ret;
 	stop_moving(cq);
 	/* Of what failed the rest is given back with the next try, or with the CQ. */
-	if (give_back(cq) && !ret)
+	if (simhca_context_give_back(cq->context, &cq->rest) && !ret)
 		return -ERESTART;
 	if (ret)
 		return ret;
@@ -517,10 +503,10 @@ int simhca_destroy_cq(struct simhca_context *context, uint32_t handle, struct si
 		if (!simhca_fabric_synchronize(context->device->fabric, context->id))
 			return -EAGAIN;
 	}
-	if (give_back(cq))
+	if (simhca_context_give_back(cq->context, &cq->rest))
 		return -ERESTART;
 	stop_moving(cq);
-	if (give_back(cq) ||
+	if (simhca_context_give_back(cq->context, &cq->rest) ||
 	    !simhca_context_wipe(context, &cq->ring_ref, ring_bytes(cq->view.entries), &cq->wiped))
 		return -ERESTART;
 	simhca_object_remove(context, SIMHCA_OBJ_CQ, handle);

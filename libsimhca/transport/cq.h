@@ -18,13 +18,6 @@ struct simhca_cq_move {
 	uint64_t copied; /* CQEs */
 };
 
-/* What is to be given back, bit by bit. */
-struct simhca_cq_rest {
-	struct simhca_mem_ref ref;
-	uint64_t bytes; /* 0: nothing */
-	uint64_t wiped;
-};
-
 struct simhca_cq {
 	struct simhca_context *context;
 	uint32_t number; /* in the device */
@@ -47,7 +40,7 @@ struct simhca_cq {
 	struct simhca_mem_ref mem_ref, ring_ref;
 	struct simhca_cq_move move;
 	bool moved; /* that has to be answered yet */
-	struct simhca_cq_rest rest;
+	struct simhca_rest rest;
 	uint64_t wiped; /* bytes of its ring, as it is destroyed */
 };
 

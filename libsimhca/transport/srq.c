@@ -17,6 +17,8 @@
 #include "turn.h"
 #include "wqe.h"
 
+#define MOVED_AT_A_TIME (1u << 20) /* bytes of WQEs, while consumers and the main thread wait */
+
 static uint64_t ring_bytes(uint32_t entries, uint32_t stride)
 {
 	return (uint64_t)entries * stride;
@@ -219,38 +221,112 @@ fail:
 	return ret;
 }
 
-/* Moves the WQEs that wait to a ring for max_wr of them; they keep their indices. */
+static void stop_moving(struct simhca_srq *srq)
+{
+	struct simhca_srq_move *move = &srq->move;
+
+	if (move->ring)
+		srq->rest = (struct simhca_rest){
+			.ref = move->ref,
+			.bytes = ring_bytes(simhca_ring_entries(move->max_wr), srq->view.stride),
+		};
+	move->ring = NULL;
+}
+
+static int start_moving(struct simhca_srq *srq, uint32_t max_wr, struct simhca_why *why)
+{
+	struct simhca_srq_move *move = &srq->move;
+	uint32_t waiting;
+
+	*move = (struct simhca_srq_move){ .max_wr = max_wr };
+	move->ring = simhca_context_alloc(srq->context,
+					  ring_bytes(simhca_ring_entries(max_wr), srq->view.stride),
+					  &move->ref, why);
+	if (!move->ring)
+		return -ENOMEM;
+	simhca_srq_waiting(&srq->view, &move->next, &waiting);
+	return 0;
+}
+
+/* Under the SRQ's lock: a part of those that wait, which keep their indices. 0: all are there. */
+static int move_some(struct simhca_srq *srq, struct simhca_why *why)
+{
+	const struct simhca_srq_view *old = &srq->view;
+	struct simhca_srq_move *move = &srq->move;
+	const struct simhca_srq_view to = { .ring = move->ring,
+					    .entries = simhca_ring_entries(move->max_wr),
+					    .stride = old->stride };
+	uint32_t end, all;
+
+	if (!simhca_srq_moves(old, move->max_wr, MOVED_AT_A_TIME / old->stride, &move->next, &end,
+			      &all))
+		return simhca_why(why, EINVAL, "max_wr = %u: the SRQ holds more", move->max_wr);
+	/* The index is a client's, who can move it for ever. */
+	move->copied += end - move->next;
+	if (move->copied > 2ull * SIMHCA_MAX_SRQ_WR)
+		return simhca_why(why, EBUSY, "more receives come than can be moved");
+	for (; move->next != end; move->next++)
+		memcpy((char *)simhca_srq_slot(&to, move->next), simhca_srq_slot(old, move->next),
+		       old->stride);
+	return end == all ? 0 : -ERESTART;
+}
+
+/* Under the SRQ's lock: from now on it is there. */
+static void use_new_ring(struct simhca_srq *srq)
+{
+	struct simhca_srq_move *move = &srq->move;
+
+	srq->rest = (struct simhca_rest){
+		.ref = srq->ring_ref,
+		.bytes = ring_bytes(srq->view.entries, srq->view.stride),
+	};
+	srq->view.ring = move->ring;
+	srq->view.entries = simhca_ring_entries(move->max_wr);
+	srq->ring_ref = move->ref;
+	srq->max_wr = move->max_wr;
+	move->ring = NULL;
+	srq->moved = true;
+}
+
+/* Moves the WQEs that wait to a ring for max_wr of them, a part at a time, as a CQ's CQEs. */
 static int resize(struct simhca_srq *srq, uint32_t max_wr, struct simhca_why *why)
 {
 	struct simhca_context *context = srq->context;
-	const uint32_t stride = srq->view.stride, entries = simhca_ring_entries(max_wr);
-	struct simhca_srq_view old = srq->view;
-	struct simhca_mem_ref ref, old_ref = srq->ring_ref;
-	uint32_t ci, waiting;
-	char *ring;
+	struct simhca_srq_move *move = &srq->move;
+	int ret = simhca_context_give_back(context, &srq->rest);
 
+	if (ret)
+		return ret;
+	if (srq->moved && srq->max_wr == max_wr)
+		goto moved;
 	/* The new ring is no caller's, and nobody reads the old one any more. */
 	srq->segment = 0;
 	simhca_steps_end(context->device->fabric, context->id);
 	if (!simhca_fabric_synchronize(context->device->fabric, context->id))
 		return -EAGAIN;
-	ring = simhca_context_alloc(context, ring_bytes(entries, stride), &ref, why);
-	if (!ring)
-		return -ENOMEM;
-	pthread_mutex_lock(&srq->lock);
-	if (!simhca_srq_waiting(&old, &ci, &waiting) || waiting > max_wr) {
-		pthread_mutex_unlock(&srq->lock);
-		simhca_context_free(context, &ref, ring_bytes(entries, stride));
-		return simhca_why(why, EINVAL, "max_wr = %u: the SRQ holds %u", max_wr, waiting);
+	if (move->ring && move->max_wr != max_wr) { /* that was given up */
+		stop_moving(srq);
+		return -ERESTART;
 	}
-	srq->view.ring = ring;
-	srq->view.entries = entries;
-	for (uint32_t i = ci; i != ci + waiting; i++)
-		memcpy((char *)simhca_srq_slot(&srq->view, i), simhca_srq_slot(&old, i), stride);
-	srq->ring_ref = ref;
-	srq->max_wr = max_wr;
+	if (!move->ring)
+		ret = start_moving(srq, max_wr, why);
+	if (ret)
+		return ret;
+	pthread_mutex_lock(&srq->lock);
+	ret = move_some(srq, why);
+	if (!ret)
+		use_new_ring(srq);
 	pthread_mutex_unlock(&srq->lock);
-	simhca_context_free(context, &old_ref, ring_bytes(old.entries, stride));
+	if (ret == -ERESTART)
+		return ret;
+	stop_moving(srq);
+	/* Of what failed the rest is given back with the next try, or with the SRQ. */
+	if (simhca_context_give_back(context, &srq->rest) && !ret)
+		return -ERESTART;
+	if (ret)
+		return ret;
+moved:
+	srq->moved = false;
 	return 0;
 }
 
@@ -323,9 +399,17 @@ int simhca_destroy_srq(struct simhca_context *context, uint32_t handle, struct s
 		return -ENOENT;
 	if (srq->users)
 		return simhca_why(why, EBUSY, "%u QPs still use this SRQ", srq->users);
-	ret = srq->kind->withdraw ? srq->kind->withdraw(srq) : 0;
+	ret = srq->kind->withdraw && !srq->withdrawn ? srq->kind->withdraw(srq) : 0;
 	if (ret)
 		return ret;
+	srq->withdrawn = true;
+	if (simhca_context_give_back(context, &srq->rest))
+		return -ERESTART;
+	stop_moving(srq);
+	if (simhca_context_give_back(context, &srq->rest) ||
+	    !simhca_context_wipe(context, &srq->ring_ref,
+				 ring_bytes(srq->view.entries, srq->view.stride), &srq->wiped))
+		return -ERESTART;
 	srq->pd->users--;
 	if (srq->cq)
 		srq->cq->users--;

@@ -13,6 +13,15 @@ struct simhca_srq_kind;
 struct simhca_tags;
 struct simhca_xrcd_open;
 
+/* The ring that an SRQ moves to, bit by bit. The other one is in use meanwhile. */
+struct simhca_srq_move {
+	char *ring; /* NULL: it does not move */
+	struct simhca_mem_ref ref;
+	uint32_t max_wr;
+	uint32_t next;	 /* index: those before it are there */
+	uint64_t copied; /* WQEs */
+};
+
 struct simhca_srq {
 	struct simhca_context *context;
 	struct simhca_pd *pd;
@@ -31,6 +40,11 @@ struct simhca_srq {
 	struct simhca_user_handle user_handle;
 	uint32_t users;
 	struct simhca_mem_ref mem_ref, ring_ref;
+	struct simhca_srq_move move;
+	bool moved; /* that has to be answered yet */
+	struct simhca_rest rest;
+	uint64_t wiped; /* bytes of its ring, as it is destroyed */
+	bool withdrawn; /* likewise: nobody finds it */
 };
 
 /* Consumes the next receive WQE of an SRQ for a QP: it lies in qp->recv_copy afterwards. */

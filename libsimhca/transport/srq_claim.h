@@ -116,6 +116,19 @@ static inline bool simhca_srq_waiting(const struct simhca_srq_view *srq, uint32_
 				srq->entries, waiting);
 }
 
+/*
+ * Those that are to be moved to another ring now, up to *end; *all: where all of them end
+ * (simhca_gate_move()). Under the SRQ's lock.
+ */
+static inline bool simhca_srq_moves(const struct simhca_srq_view *srq, uint32_t max_wr,
+				    uint32_t most, uint32_t *next, uint32_t *end, uint32_t *all)
+{
+	uint32_t ci = simhca_srq_ci(atomic_load_explicit(&srq->mem->head, memory_order_relaxed));
+
+	*all = atomic_load_explicit(&srq->mem->pi, memory_order_acquire);
+	return simhca_gate_move(*all, ci, srq->entries, max_wr, most, next, end);
+}
+
 /* Whether fewer are left than the limit that is armed says. After a claim. */
 static inline bool simhca_srq_is_below(const struct simhca_srq_view *srq)
 {

@@ -147,12 +147,13 @@ static struct simhca_sge room(struct side *side)
 }
 
 /* A client whose QP has an SRQ, and whoever sends to it. */
-static void with_srq(struct world *world, struct side *a, struct side *b, struct srq **srq)
+static void with_srq(struct world *world, struct side *a, struct side *b, struct srq **srq,
+		     uint32_t max_wr, uint32_t max_sge)
 {
 	const struct options options = default_options(IBV_QPT_RC);
 	struct client *server = client_new(world, 1);
 
-	*srq = srq_new(server, ENTRIES, 2, 0);
+	*srq = srq_new(server, max_wr, max_sge, 0);
 	side_make(a, client_new(world, 0), &options, NULL);
 	side_make(b, server, &options, *srq);
 	a->peer = b;
@@ -177,7 +178,7 @@ static void the_indices_of_an_srq(void **state)
 		struct simhca_sge one;
 		uint32_t state_now;
 
-		with_srq(*state, &a, &b, &srq);
+		with_srq(*state, &a, &b, &srq, ENTRIES, 2);
 		one = room(&b);
 		for (uint32_t n = 0; n < ENTRIES; n++)
 			srq_recv(srq, n, &one, 1);
@@ -194,6 +195,55 @@ static void the_indices_of_an_srq(void **state)
 		if (pi - ci > srq->entries)
 			assert_int_equal(srq_modify(srq, SIMHCA_SRQ_MAX_WR, 4 * ENTRIES, 0),
 					 -EINVAL);
+	}
+	check_works(good);
+}
+
+/*
+ * An SRQ that moves to another ring, by parts. Of an honest one, receives that are consumed meanwhile
+ * are those that were posted first, and so it goes on afterwards; of others the index goes anywhere.
+ */
+static void an_srq_that_moves(void **state)
+{
+	enum { WQES = 8192 };
+	struct pair *good = neighbours(*state);
+
+	for (size_t i = 0; i < ARRAY_SIZE(values); i++) {
+		struct simhca_modify_srq_req req = { .mask = SIMHCA_SRQ_MAX_WR,
+						     .max_wr = 2 * WQES };
+		struct simhca_create_srq_reply reply;
+		uint32_t parts = 0, sent = 0;
+		struct side a, b;
+		struct srq *srq;
+		struct simhca_sge one;
+		int ret;
+
+		with_srq(*state, &a, &b, &srq, WQES, SIMHCA_MAX_SGE);
+		one = room(&b);
+		for (uint32_t n = 0; n < WQES; n++)
+			srq_recv(srq, n, &one, 1);
+		req.handle = srq->handle;
+		while ((ret = simhca_modify_srq(srq->client->context, &req, &reply, NULL)) ==
+			       -ERESTART ||
+		       ret == -EAGAIN) {
+			atomic_fetch_add(&srq->state->pi, values[i]);
+			for (; !values[i] && sent <= parts; sent++) {
+				send_from(&a, sent, 0, 64);
+				expect(b.recv_cq, sent, SUCCESS);
+			}
+			assert_true(++parts < 4096);
+		}
+		if (values[i]) {
+			assert_true(!ret || ret == -EINVAL || ret == -EBUSY);
+			continue;
+		}
+		assert_int_equal(ret, 0);
+		assert_true(parts > 2);
+		assert_int_equal(reply.max_wr, 2 * WQES);
+		for (uint32_t n = 0; n < 100; n++, sent++) {
+			send_from(&a, sent, 0, 64);
+			expect(b.recv_cq, sent, SUCCESS);
+		}
 	}
 	check_works(good);
 }
@@ -239,6 +289,7 @@ int main(void)
 		ON_ETHERNET(the_indices_of_a_cq_that_moves),
 		ON_ETHERNET(what_is_left_in_a_cq),
 		ON_ETHERNET(the_indices_of_an_srq),
+		ON_ETHERNET(an_srq_that_moves),
 		ON_ETHERNET(a_rendezvous_that_matched_nothing),
 	};
 
