@@ -8,6 +8,7 @@
 
 #include "device/context.h"
 #include "device/fabric.h"
+#include "device/lock.h"
 #include "device/qp_log.h"
 #include "device/table.h"
 #include "dma/dma.h"
@@ -48,7 +49,7 @@ struct simhca_fabric *simhca_fabric_create(const struct simhca_ops *ops)
 	fabric->srq_kind[SIMHCA_SRQT_BASIC] = &simhca_basic_srqs;
 	fabric->srq_kind[SIMHCA_SRQT_XRC] = &simhca_xrc_srqs;
 	fabric->srq_kind[SIMHCA_SRQT_TM] = &simhca_tag_srqs;
-	pthread_rwlock_init(&fabric->lock, NULL);
+	simhca_rwlock_init(&fabric->lock, NULL, SIMHCA_LOCK_FABRIC);
 	return fabric;
 }
 

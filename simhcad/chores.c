@@ -9,6 +9,7 @@
 #include <utlist.h>
 
 #include "chores.h"
+#include "device/lock.h"
 #include "log.h"
 
 #define MOST_THREADS 256  /* most of which sleep in a file or in memory that a client made */
@@ -215,7 +216,7 @@ struct chores *chores_start(struct ev_loop *loop)
 	if (!chores)
 		return NULL;
 	chores->loop = loop;
-	pthread_mutex_init(&chores->lock, NULL);
+	simhca_mutex_init(&chores->lock, SIMHCA_LOCK_CHORES);
 	pthread_cond_init(&chores->wake, NULL);
 	pthread_cond_init(&chores->ended, NULL);
 	ev_async_init(&chores->async, on_finished);

@@ -13,6 +13,7 @@
 #include <infiniband/verbs.h>
 #include <rdma/ib_user_verbs.h>
 
+#include "device/lock.h"
 #include "event_channel.h"
 #include "dma/file_kind.h"
 #include "log.h"
@@ -689,7 +690,7 @@ bool event_all_read(struct event_set *set, uint64_t inode)
 void event_set_init(struct event_set *set, struct event_wakeup *wakeup)
 {
 	set->wakeup = wakeup;
-	pthread_mutex_init(&set->lock, NULL);
+	simhca_mutex_init(&set->lock, SIMHCA_LOCK_CHANNELS);
 	set->channels = NULL;
 	set->async = NULL;
 	set->descriptors = 0;
@@ -719,7 +720,7 @@ bool event_wakeup_init(struct event_wakeup *wakeup, struct ev_loop *loop)
 		log_error("a descriptor to watch event pipes: %m");
 		return false;
 	}
-	pthread_mutex_init(&wakeup->lock, NULL);
+	simhca_mutex_init(&wakeup->lock, SIMHCA_LOCK_WAKEUP);
 	ev_async_init(&wakeup->async, on_full);
 	wakeup->async.data = wakeup;
 	ev_async_start(loop, &wakeup->async);

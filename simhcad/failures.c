@@ -8,6 +8,7 @@
 #include <uthash.h>
 #include <utlist.h>
 
+#include "device/lock.h"
 #include "failed.h"
 #include "failures.h"
 #include "names.h"
@@ -42,7 +43,7 @@ struct failures *failures_open(void)
 	struct failures *failures = calloc(1, sizeof(*failures));
 
 	if (failures)
-		pthread_mutex_init(&failures->lock, NULL);
+		simhca_mutex_init(&failures->lock, SIMHCA_LOCK_FAILURES);
 	return failures;
 }
 

@@ -10,6 +10,7 @@
 #include <utlist.h>
 
 #include "daemon.h"
+#include "device/lock.h"
 #include "failures.h"
 #include "inject.h"
 #include "inject_rule.h"
@@ -441,7 +442,7 @@ struct injector *injector_open(struct daemon *daemon)
 	if (!injector)
 		return NULL;
 	injector->daemon = daemon;
-	pthread_mutex_init(&injector->lock, NULL);
+	simhca_mutex_init(&injector->lock, SIMHCA_LOCK_INJECTOR);
 	ev_async_init(&injector->wake, on_wake);
 	injector->wake.data = injector;
 	ev_async_start(daemon->loop, &injector->wake);

@@ -9,6 +9,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "device/lock.h"
 #include "failures.h"
 #include "log.h"
 #include "simhca.h"
@@ -40,7 +41,7 @@ struct tracers *tracers_open(struct ev_loop *loop)
 	if (!tracers)
 		return NULL;
 	tracers->loop = loop;
-	pthread_mutex_init(&tracers->lock, NULL);
+	simhca_mutex_init(&tracers->lock, SIMHCA_LOCK_TRACERS);
 	for (int i = 0; i < TRACERS_MOST; i++) {
 		tracers->tracer[i].fd = -1;
 		tracers->tracer[i].tracers = tracers;

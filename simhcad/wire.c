@@ -13,6 +13,7 @@
 
 #include "daemon.h"
 #include "device/av.h"
+#include "device/lock.h"
 #include "gid_table.h"
 #include "link/wire/wire.h"
 #include "log.h"
@@ -672,8 +673,8 @@ struct wire *wire_open(struct daemon *daemon, int *failed)
 	wire->daemon = daemon;
 	wire_peers_parse(daemon->options->daemon.wire_peers, &wire->peers);
 	wire->runs = kernel_has_runs();
-	pthread_rwlock_init(&wire->lock, NULL);
-	pthread_mutex_init(&wire->receive_lock, NULL);
+	simhca_rwlock_init(&wire->lock, NULL, SIMHCA_LOCK_SOCKETS);
+	simhca_mutex_init(&wire->receive_lock, SIMHCA_LOCK_RECEIVE);
 	ops.arg = wire;
 	ev_async_init(&wire->gmps, on_gmps_async);
 	wire->gmps.data = wire;

@@ -16,6 +16,7 @@
 #include "fabric.h"
 #include "gone.h"
 #include "handles.h"
+#include "lock.h"
 #include "qp_log.h"
 #include "simhca.h"
 #include "steps.h"
@@ -235,10 +236,10 @@ struct simhca_device *simhca_device_create(struct simhca_fabric *fabric,
 	}
 	if (check_config(&device->config, why) || create_memory(device, why))
 		goto fail;
-	pthread_rwlock_init(&device->mcast_lock, NULL);
+	simhca_rwlock_init(&device->mcast_lock, NULL, SIMHCA_LOCK_MULTICAST);
 	ignored = getrandom(device->group_hash, sizeof(device->group_hash), GRND_NONBLOCK);
 	(void)ignored; /* without, it is a hash all the same */
-	pthread_rwlock_init(&device->flow_lock, NULL);
+	simhca_rwlock_init(&device->flow_lock, NULL, SIMHCA_LOCK_FLOWS);
 	device->mem->abi_version = SIMHCA_ABI_VERSION;
 	device->mem->qpc_offset = QPC_OFFSET;
 	device->mem->mpt_offset = MPT_OFFSET;

@@ -2,15 +2,7 @@
 /*
  * The fabric: what devices and engines hang on.
  *
- * Locks, in the order in which they may be taken:
- *	qp->req_lock    requester and completer state of one QP (simhca_qp_begin)
- *	qp->resp_lock   responder state; of the peer's QP, while the requester's is held
- *	srq->lock, cq->lock, device->mcast_lock, device->flow_lock
- *	key->lock       of a window, then of a region; never two of one kind
- *	engine->lock    the run queue and the timers of an engine
- * The first two may be held while data move through a client's memory, which can take as long as
- * that client likes. So nobody waits for them: engines come back later, and control functions
- * try for a moment and return -EAGAIN. The others are held for moments only.
+ * The order in which locks are taken is in lock.h.
  *
  * What a step finds in the device's tables stays alive until the step ends (guard.h).
  */

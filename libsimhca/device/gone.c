@@ -4,6 +4,7 @@
 
 #include "fabric.h"
 #include "gone.h"
+#include "lock.h"
 
 #define PLACES 1024   /* a power of two */
 #define SUCCESSORS 16 /* that are followed */
@@ -25,7 +26,7 @@ struct simhca_gone *simhca_gone_create(void)
 	struct simhca_gone *gone = calloc(1, sizeof(*gone));
 
 	if (gone)
-		pthread_mutex_init(&gone->lock, NULL);
+		simhca_mutex_init(&gone->lock, SIMHCA_LOCK_GONE);
 	return gone;
 }
 

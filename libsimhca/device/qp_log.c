@@ -6,6 +6,7 @@
 #include "context.h"
 #include "device.h"
 #include "fabric.h"
+#include "lock.h"
 #include "qp_log.h"
 #include "simhca.h"
 
@@ -13,7 +14,7 @@
 
 void simhca_log_share_init(struct simhca_log_share *share)
 {
-	pthread_mutex_init(&share->lock, NULL);
+	simhca_mutex_init(&share->lock, SIMHCA_LOCK_LOG);
 	share->lines = SIMHCA_LOG_SHARE;
 	share->left_out = 0;
 	share->grown_ns = simhca_now_ns();

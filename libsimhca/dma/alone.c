@@ -4,13 +4,14 @@
 #include "alone.h"
 #include "device/device.h"
 #include "device/fabric.h"
+#include "device/lock.h"
 #include "device/steps.h"
 #include "dma.h"
 
 void simhca_alone_init(struct simhca_alone *alone)
 {
 	atomic_init(&alone->yes, false);
-	pthread_mutex_init(&alone->lock, NULL);
+	simhca_mutex_init(&alone->lock, SIMHCA_LOCK_ALONE);
 }
 
 /* A slot can be that of several processes. */

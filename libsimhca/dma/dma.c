@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "device/fabric.h"
+#include "device/lock.h"
 #include "dma.h"
 #include "engine/worker.h"
 #include "simhca.h"
@@ -255,7 +256,7 @@ static struct simhca_atomicity *get_atomicity(struct simhca_fabric *fabric, pid_
 		atomicity->dev = dev;
 		atomicity->ino = ino;
 		atomicity->slot = fabric->next_mm_slot++ % SIMHCA_MM_SLOTS;
-		pthread_rwlock_init(&atomicity->lock, NULL);
+		simhca_rwlock_init(&atomicity->lock, NULL, SIMHCA_LOCK_ATOMICITY);
 		simhca_alone_init(&atomicity->alone);
 		atomicity->next = *list;
 		*list = atomicity;

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "device/fabric.h"
+#include "device/lock.h"
 #include "dma.h"
 #include "file_kind.h"
 
@@ -65,7 +66,7 @@ struct simhca_agent *simhca_agent_create(pid_t pid, int socket, int bounce_fd, u
 	agent->pid = pid;
 	agent->socket = socket;
 	agent->bounce_size = bounce_size;
-	pthread_mutex_init(&agent->lock, NULL);
+	simhca_mutex_init(&agent->lock, SIMHCA_LOCK_AGENT);
 	return agent;
 }
 

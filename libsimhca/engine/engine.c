@@ -11,6 +11,7 @@
 
 #include "device/fabric.h"
 #include "device/guard.h"
+#include "device/lock.h"
 #include "device/stats.h"
 #include "engine.h"
 #include "engine_impl.h"
@@ -354,8 +355,8 @@ struct simhca_engine *simhca_engine_create(struct simhca_fabric *fabric,
 		return NULL;
 	}
 	simhca_poller_init(engine);
-	pthread_mutex_init(&engine->lock, NULL);
-	pthread_mutex_init(&engine->context_lock, NULL);
+	simhca_mutex_init(&engine->lock, SIMHCA_LOCK_ENGINE);
+	simhca_mutex_init(&engine->context_lock, SIMHCA_LOCK_CONTEXTS);
 	pthread_rwlock_wrlock(&fabric->lock);
 	simhca_guard_add(fabric, &engine->by_hand.guard);
 	engine->next = fabric->engines;

@@ -6,6 +6,7 @@
 
 #include "device/context.h"
 #include "device/device.h"
+#include "device/lock.h"
 #include "device/steps.h"
 #include "inject.h"
 #include "simhca.h"
@@ -40,7 +41,7 @@ int simhca_inject_init(struct simhca_fabric *fabric)
 	fabric->inject = calloc(1, sizeof(*fabric->inject));
 	if (!fabric->inject)
 		return -ENOMEM;
-	pthread_mutex_init(&fabric->inject->lock, NULL);
+	simhca_mutex_init(&fabric->inject->lock, SIMHCA_LOCK_INJECT);
 	return 0;
 }
 

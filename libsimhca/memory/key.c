@@ -8,6 +8,7 @@
 
 #include "device/context.h"
 #include "device/fabric.h"
+#include "device/lock.h"
 #include "key.h"
 #include "mr.h"
 #include "mw.h"
@@ -50,7 +51,8 @@ struct simhca_key *simhca_key_create(struct simhca_context *context, enum simhca
 	}
 	key->pd = pd;
 	pd->users++;
-	pthread_mutex_init(&key->lock, NULL);
+	simhca_mutex_init(&key->lock,
+			  type == SIMHCA_OBJ_MW ? SIMHCA_LOCK_WINDOW : SIMHCA_LOCK_REGION);
 	mpt = key->mpt = &device->mpts[key->index];
 	/* The variant moves on at each use of the index, so that a key kept too long shows. */
 	atomic_store_explicit(&mpt->key, key->index << 8 | SIMHCA_KEY_VARIANT(mpt->key + 1),

@@ -4,6 +4,7 @@
 #include <utlist.h>
 
 #include "device/fabric.h"
+#include "device/lock.h"
 #include "engine/engine.h"
 #include "line.h"
 #include "odp.h"
@@ -20,7 +21,7 @@ struct simhca_faults *simhca_faults_create(void)
 
 	if (!faults)
 		return NULL;
-	pthread_mutex_init(&faults->lock, NULL);
+	simhca_mutex_init(&faults->lock, SIMHCA_LOCK_FAULTS);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&faults->cond, &attr);

@@ -19,6 +19,7 @@
 
 #include "device/context.h"
 #include "device/fabric.h"
+#include "device/lock.h"
 #include "dma/dma.h"
 #include "dma/file_kind.h"
 #include "line.h"
@@ -40,7 +41,7 @@ int simhca_pagers_init(struct simhca_fabric *fabric)
 	fabric->faults = simhca_faults_create();
 	fabric->pager_epoll = epoll_create1(EPOLL_CLOEXEC);
 	fabric->pager_stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	pthread_mutex_init(&fabric->pager_lock, NULL);
+	simhca_mutex_init(&fabric->pager_lock, SIMHCA_LOCK_PAGERS);
 	if (fabric->faults && fabric->pager_epoll >= 0 && fabric->pager_stop >= 0 &&
 	    !epoll_ctl(fabric->pager_epoll, EPOLL_CTL_ADD, fabric->pager_stop, &event))
 		return 0;
@@ -78,7 +79,7 @@ struct simhca_pager *simhca_pager_of(struct simhca_fabric *fabric, struct simhca
 			pager->program = mm->program;
 			pager->number = ++fabric->next_pager;
 			atomic_init(&pager->userfaultfd, -1);
-			pthread_mutex_init(&pager->lock, NULL);
+			simhca_mutex_init(&pager->lock, SIMHCA_LOCK_PAGER);
 			pager->next = fabric->pagers;
 			fabric->pagers = pager;
 		}

@@ -11,6 +11,7 @@
 #include "device/context.h"
 #include "device/fabric.h"
 #include "device/handles.h"
+#include "device/lock.h"
 #include "paging/fault.h"
 #include "simhca.h"
 #include "transport/qp.h"
@@ -106,7 +107,7 @@ int simhca_create_xrc_target(struct simhca_context *context, const struct simhca
 	qp = calloc(1, sizeof(*qp));
 	if (!qp)
 		return simhca_why(why, ENOMEM, "out of memory");
-	pthread_mutex_init(&qp->opens_lock, NULL);
+	simhca_mutex_init(&qp->opens_lock, SIMHCA_LOCK_OPENS);
 	qp->device = device;
 	qp->link = device->fabric->link;
 	qp->task.run = simhca_qp_step;

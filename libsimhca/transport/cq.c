@@ -10,6 +10,7 @@
 #include "cq.h"
 #include "device/context.h"
 #include "device/fabric.h"
+#include "device/lock.h"
 #include "engine/engine.h"
 #include "injected.h"
 #include "qp.h"
@@ -165,9 +166,10 @@ int simhca_modify_cq(struct simhca_context *context, const struct simhca_modify_
 		return simhca_why(why, EINVAL, "moderation by %u completions, %u us: up to %u, %u",
 				  req->count, req->period, SIMHCA_MAX_CQ_COUNT,
 				  SIMHCA_MAX_CQ_PERIOD);
-	pthread_mutex_lock(&cq->lock);
+	/* Before the CQ's lock, as it takes the fabric's; none is attached before we are done. */
 	if (req->period && req->count)
 		simhca_steps_end(context->device->fabric, context->id);
+	pthread_mutex_lock(&cq->lock);
 	cq->mod_count = req->period ? req->count : 0;
 	cq->mod_period_us = req->period;
 	/* An event that waits does not wait by the old rule, nor without a bound. */
@@ -341,7 +343,7 @@ int simhca_create_cq(struct simhca_context *context, const struct simhca_create_
 	cq->number = context->device->next_cq;
 	if (!++context->device->next_cq)
 		context->device->next_cq = 1;
-	pthread_mutex_init(&cq->lock, NULL);
+	simhca_mutex_init(&cq->lock, SIMHCA_LOCK_CQ);
 	fill_reply(cq, reply->handle, reply);
 	return 0;
 fail:

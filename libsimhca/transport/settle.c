@@ -4,6 +4,7 @@
 
 #include "cq.h"
 #include "device/context.h"
+#include "device/lock.h"
 #include "engine/engine.h"
 #include "progress.h"
 #include "qp.h"
@@ -32,7 +33,7 @@ static void drop(struct simhca_left *left)
 
 void simhca_left_init(struct simhca_left *left)
 {
-	pthread_mutex_init(&left->lock, NULL);
+	simhca_mutex_init(&left->lock, SIMHCA_LOCK_LEFT);
 	left->end = &left->oldest;
 	left->claimants[0] = 1ull << (SIMHCA_CLAIMANT_DEVICE - 1);
 }

@@ -10,6 +10,7 @@
 #include "device/context.h"
 #include "device/fabric.h"
 #include "device/handles.h"
+#include "device/lock.h"
 #include "qp.h"
 #include "recv_source.h"
 #include "simhca.h"
@@ -203,7 +204,7 @@ int simhca_create_srq(struct simhca_context *context, const struct simhca_create
 	pd->users++;
 	if (srq->cq)
 		srq->cq->users++;
-	pthread_mutex_init(&srq->lock, NULL);
+	simhca_mutex_init(&srq->lock, SIMHCA_LOCK_SRQ);
 	fill_reply(srq, reply->handle, reply);
 	if (srq->kind->publish)
 		srq->kind->publish(srq);

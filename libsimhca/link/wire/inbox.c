@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "device/av.h"
+#include "device/lock.h"
 #include "link/wire/inbox.h"
 #include "transport/psn.h"
 
@@ -36,7 +37,7 @@ struct simhca_inbox *simhca_inbox_create(void)
 
 	if (!inbox)
 		return NULL;
-	pthread_mutex_init(&inbox->lock, NULL);
+	simhca_mutex_init(&inbox->lock, SIMHCA_LOCK_INBOX);
 	inbox->end = &inbox->first;
 	return inbox;
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/lock.h"
 #include "link/wire/share.h"
 
 struct simhca_way {
@@ -14,7 +15,7 @@ struct simhca_way {
 
 void simhca_ways_open(struct simhca_ways *ways)
 {
-	pthread_mutex_init(&ways->lock, NULL);
+	simhca_mutex_init(&ways->lock, SIMHCA_LOCK_WAYS);
 	ways->first = NULL;
 }
 

@@ -7,6 +7,7 @@
 #include "device/av.h"
 #include "device/address.h"
 #include "device/fabric.h"
+#include "device/lock.h"
 #include "device/stats.h"
 #include "engine/engine.h"
 #include "link/tap.h"
@@ -39,9 +40,9 @@ int simhca_wire_open(struct simhca_fabric *fabric, const struct simhca_wire_ops 
 	/* Who is flooded still comes to free a QP. */
 	pthread_rwlockattr_init(&attr);
 	pthread_rwlockattr_setkind_np(&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
-	pthread_rwlock_init(&wire->lock, &attr);
+	simhca_rwlock_init(&wire->lock, &attr, SIMHCA_LOCK_WIRE);
 	pthread_rwlockattr_destroy(&attr);
-	pthread_mutex_init(&wire->gmps.lock, NULL);
+	simhca_mutex_init(&wire->gmps.lock, SIMHCA_LOCK_GMPS);
 	simhca_ways_open(&wire->ways);
 	fabric->wire = wire;
 	fabric->uplink = &simhca_wire_uplink;
