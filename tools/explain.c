@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "diagram.h"
 #include "dictionary.h"
 #include "story.h"
 #include "tool.h"
@@ -30,6 +31,9 @@ static const char help[] =
 	"  --qp N                    only what concerns the queue pair of this number\n"
 	"  --follow                  go on, and tell what fails from now on\n"
 	"  --lint                    tell also what is legal and probably wrong\n"
+	"  --diagram                 draw failed work requests: both ends, time downwards\n"
+	"  --mermaid                 likewise, as sequence diagrams of Mermaid\n"
+	"  --svg FILE                likewise, as a picture\n"
 	"  --json                    as one JSON object\n" HELP_COMMON "\n"
 	"Exit status: 0 when that could be told; 1 if no daemon runs; 2 for wrong options, or an\n"
 	"ERROR that is unknown.\n";
@@ -68,6 +72,9 @@ struct explain {
 	const char *dir;
 	struct story_filter filter;
 	bool follow, as_json, lint;
+	bool as_diagram;
+	enum diagram_format format; /* of that */
+	const char *svg;	    /* file; NULL: standard output */
 };
 
 static void tell(const struct explain *explain, const json_t *report)
@@ -89,6 +96,28 @@ static void tell(const struct explain *explain, const json_t *report)
 	fflush(stdout);
 }
 
+/* False: after a complaint. */
+static bool draw(const struct explain *explain, const json_t *report)
+{
+	FILE *out = explain->svg ? fopen(explain->svg, "w") : stdout;
+	bool written;
+
+	if (!out) {
+		complain("--svg %s: %s", explain->svg, strerror(errno));
+		return false;
+	}
+	if (!diagram_print(out, report, &explain->filter, explain->format) && !explain->svg)
+		puts("No work request has failed.");
+	if (!explain->svg)
+		return true;
+	written = !ferror(out);
+	if (fclose(out) || !written) {
+		complain("--svg %s: %s", explain->svg, strerror(errno));
+		return false;
+	}
+	return true;
+}
+
 static long long last_id(const json_t *report, long long last)
 {
 	const json_t *list = json_object_get(report, "failures");
@@ -103,6 +132,7 @@ static int explain_from_daemon(const struct explain *explain)
 	char *refusal = NULL;
 	long long last = 0;
 	json_t *report;
+	bool drawn = true;
 
 	if (fd < 0)
 		return EXIT_FAILURE;
@@ -110,11 +140,13 @@ static int explain_from_daemon(const struct explain *explain)
 		if (explain->lint && last == 0)
 			json_object_set_new(report, "lint", admin_lint(fd, 0, NULL));
 		/* An empty report is no news. */
-		if (last == 0 || last_id(report, last) != last)
+		if (explain->as_diagram)
+			drawn = draw(explain, report);
+		else if (last == 0 || last_id(report, last) != last)
 			tell(explain, report);
 		last = last_id(report, last);
 		json_decref(report);
-		if (!explain->follow || ferror(stdout))
+		if (!explain->follow || explain->as_diagram || ferror(stdout))
 			break;
 		usleep(FOLLOW_US);
 	}
@@ -123,7 +155,7 @@ static int explain_from_daemon(const struct explain *explain)
 			 refusal ? refusal : strerror(errno));
 	free(refusal);
 	close(fd);
-	return report && !ferror(stdout) ? EXIT_SUCCESS : EXIT_FAILURE;
+	return report && drawn && !ferror(stdout) ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 int explain_main(int argc, char **argv)
@@ -135,6 +167,9 @@ int explain_main(int argc, char **argv)
 		{ "qp", required_argument, NULL, OPT_QP },
 		{ "follow", no_argument, NULL, OPT_FOLLOW },
 		{ "lint", no_argument, NULL, OPT_LINT },
+		{ "diagram", no_argument, NULL, OPT_DIAGRAM },
+		{ "mermaid", no_argument, NULL, OPT_MERMAID },
+		{ "svg", required_argument, NULL, OPT_SVG },
 		{ 0 },
 	};
 	struct explain explain = { 0 };
@@ -159,6 +194,16 @@ int explain_main(int argc, char **argv)
 			break;
 		case OPT_FOLLOW:
 			explain.follow = true;
+			break;
+		case OPT_DIAGRAM:
+		case OPT_MERMAID:
+		case OPT_SVG:
+			explain.as_diagram = true;
+			explain.format = code == OPT_DIAGRAM   ? DIAGRAM_TEXT
+					 : code == OPT_MERMAID ? DIAGRAM_MERMAID
+							       : DIAGRAM_SVG;
+			if (code == OPT_SVG)
+				explain.svg = optarg;
 			break;
 		case OPT_PID:
 			if (!option_number("pid", optarg, &explain.filter.pid))

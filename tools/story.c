@@ -17,8 +17,7 @@ static bool has(const json_t *failure, const char *key)
 	return json_object_get(failure, key) != NULL;
 }
 
-/* Programs count with it, or put pointers there. */
-static const char *wr_id(const json_t *failure, char text[24])
+const char *story_wr_id(const json_t *failure, char text[24])
 {
 	const char *hex = report_text(failure, "wr_id");
 	unsigned long long number = strtoull(hex, NULL, 16);
@@ -204,10 +203,10 @@ static void print_headline(FILE *out, const json_t *failure)
 	if (is(failure, "send")) {
 		fprintf(out, ": ");
 		print_request(out, failure);
-		fprintf(out, ", wr_id %s, to QP 0x%06llx: %s", wr_id(failure, id),
+		fprintf(out, ", wr_id %s, to QP 0x%06llx: %s", story_wr_id(failure, id),
 			report_number(failure, "peer_qpn"), report_text(failure, "status"));
 	} else if (is(failure, "receive")) {
-		fprintf(out, ": receive, wr_id %s: %s", wr_id(failure, id),
+		fprintf(out, ": receive, wr_id %s: %s", story_wr_id(failure, id),
 			report_text(failure, "status"));
 	} else if (is(failure, "injection")) {
 		fprintf(out, ": a fault by %s", report_text(failure, "text"));
@@ -263,11 +262,11 @@ static void print_consequence(FILE *out, const json_t *failure)
 		fprintf(out, ": %lld work request%s flushed\n", report_number(failure, "count"),
 			report_number(failure, "count") == 1 ? " is" : "s are");
 	else if (is(failure, "receive"))
-		fprintf(out, ": the receive that it had taken, wr_id %s: %s\n", wr_id(failure, id),
-			report_text(failure, "status"));
+		fprintf(out, ": the receive that it had taken, wr_id %s: %s\n",
+			story_wr_id(failure, id), report_text(failure, "status"));
 	else
 		fprintf(out, ": %s, wr_id %s: %s\n", report_text(failure, "opcode"),
-			wr_id(failure, id), report_text(failure, "status"));
+			story_wr_id(failure, id), report_text(failure, "status"));
 }
 
 /* The sentence that has the numbers: the responder's, if it refused. */
@@ -360,6 +359,11 @@ static bool is_told_elsewhere(const json_t *list, const json_t *failure)
 	return false;
 }
 
+bool story_is_told(const json_t *list, const json_t *failure, const struct story_filter *filter)
+{
+	return !is_told_elsewhere(list, failure) && concerns(filter, list, failure);
+}
+
 size_t story_print(FILE *out, const json_t *report, const struct story_filter *filter)
 {
 	const json_t *list = json_object_get(report, "failures");
@@ -368,7 +372,7 @@ size_t story_print(FILE *out, const json_t *report, const struct story_filter *f
 
 	json_array_foreach(list, i, failure)
 	{
-		if (is_told_elsewhere(list, failure) || !concerns(filter, list, failure))
+		if (!story_is_told(list, failure, filter))
 			continue;
 		if (told++)
 			fputc('\n', out);
@@ -391,7 +395,7 @@ bool story_first(const json_t *report, char *line, size_t size)
 		snprintf(line, size, "%s[%lld] %s wr_id %s: %s", report_text(failure, "comm"),
 			 report_number(failure, "pid"),
 			 is(failure, "send") ? report_text(failure, "opcode") : "receive",
-			 wr_id(failure, id), reason_text(list, failure));
+			 story_wr_id(failure, id), reason_text(list, failure));
 		return true;
 	}
 	return false;

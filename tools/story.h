@@ -12,6 +12,10 @@ struct story_filter {
 	long long pid, qpn;
 };
 
+/* A wr_id as programs have it: they count with it, or put pointers there. */
+const char *story_wr_id(const json_t *failure, char text[24]);
+/* Whether this failure of the list begins a story that passes; those that follow from it do not. */
+bool story_is_told(const json_t *list, const json_t *failure, const struct story_filter *filter);
 /* Each failure with its consequences, newest last. How many there were. */
 size_t story_print(FILE *out, const json_t *report, const struct story_filter *filter);
 /* Notes of "lint", of one process or all (0). How many there were. */

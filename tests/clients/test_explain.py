@@ -5,6 +5,7 @@ import json
 import re
 import subprocess
 import textwrap
+import xml.etree.ElementTree
 
 import pytest
 
@@ -311,6 +312,42 @@ def device():
     """A daemon that outlives its programs."""
     with Device("ethernet") as device:
         yield device
+
+
+DIAGRAM = """\
+    |- RDMA_WRITE of 64 bytes --------------->|
+    |                                         |  the access ends 1 byte after
+    |                                         |  the region
+    |<-------------------- NAK: KEY_PAST_END -|
+    |  wr_id 1000: REM_ACCESS_ERR             |
+    |  (KEY_PAST_END)                         |
+    |                                         |  IBV_EVENT_QP_ACCESS_ERR
+    |                                         |  12 work requests are flushed
+"""
+
+
+def test_a_diagram():
+    """Both ends beside each other; for a terminal, for Markdown, and as a picture."""
+    with Device("ethernet") as device:
+        expect_success(device.run(PYTHON, FAILING, "past_end"))
+        head, drawn = explain(device, "--diagram").split("\n", 1)
+        assert re.fullmatch(r"python3\[\d+\] QP 0x\w+ +python3\[\d+\] QP 0x\w+", head)
+        assert drawn == DIAGRAM
+        mermaid = explain(device, "--mermaid").splitlines()
+        assert mermaid[0] == "sequenceDiagram" and "    A->>B: RDMA_WRITE of 64 bytes" in mermaid
+        assert "    B->>A: NAK: KEY_PAST_END" in mermaid
+        picture = device.new_directory() / "failure.svg"
+        assert explain(device, "--svg", picture) == ""
+        texts = [element.text for element in xml.etree.ElementTree.parse(picture).getroot().iter()
+                 if element.tag.endswith("text")]
+        assert "NAK: KEY_PAST_END" in texts and "RDMA_WRITE of 64 bytes" in texts
+        for case in ("not_ready", "nobody", "own_buffer"):
+            expect_success(device.run(PYTHON, FAILING, case))
+        lines = explain(device, "--diagram").splitlines()
+        assert max(map(len, lines)) <= 80
+        assert "    |<-------- RNR NAK: no receive is posted -|" in lines
+        assert "    |- RDMA_WRITE of 64 bytes ---------------x|" in lines
+        assert "    |  posts SEND of 128 bytes                |" in lines
 
 
 def explain(device, *options):
