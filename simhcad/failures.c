@@ -567,15 +567,39 @@ static struct failed *copy(struct failures *failures, pid_t run, unsigned int *c
 	return all;
 }
 
+/* Whether one follows from the other. */
+static bool are_linked(const struct failed *one, const struct failed *other)
+{
+	return one->cause == other->id || other->cause == one->id;
+}
+
+/* Those of the run, and what belongs to one story with them, whosever it is. */
+static void find_told(const struct failed *all, unsigned int count, pid_t run, bool *told)
+{
+	bool more = true;
+
+	for (unsigned int i = 0; i < count; i++)
+		told[i] = !run || all[i].whose.run == run;
+	while (more) {
+		more = false;
+		for (unsigned int i = 0; i < count; i++)
+			for (unsigned int j = 0; told[i] && j < count; j++)
+				if (!told[j] && are_linked(&all[i], &all[j]))
+					told[j] = more = true;
+	}
+}
+
 json_t *failures_json(struct failures *failures, uint64_t since, pid_t run)
 {
+	bool told[FAILURES_KEPT];
 	uint64_t failed_of_run;
 	unsigned int count;
 	struct failed *all = copy(failures, run, &count, &failed_of_run);
 	json_t *json, *list = json_array();
 
+	find_told(all, count, run, told);
 	for (unsigned int i = 0; i < count; i++)
-		if (all[i].id > since && (!run || all[i].whose.run == run))
+		if (all[i].id > since && told[i])
 			json_array_append_new(list,
 					      failed_json(&all[i], root_of(all, count, &all[i])));
 	free(all);

@@ -214,10 +214,25 @@ static enum saying saying(bool asked)
 	return strcmp(value, "0") ? SAY_ALL : SAY_NOTHING;
 }
 
+/* In one piece, as what several commands tell on one terminal is read by one person. */
+static void print_story(const json_t *report)
+{
+	const struct story_filter all = { 0 };
+	char *text = NULL;
+	size_t size = 0;
+	FILE *out = open_memstream(&text, &size);
+
+	if (!out)
+		return;
+	story_print(out, report, &all);
+	if (!fclose(out))
+		fwrite(text, 1, size, stderr); /* unbuffered: one write() */
+	free(text);
+}
+
 /* What failed of the command's, on stderr; nothing if nothing did. */
 static void explain(const struct run *run, bool asked)
 {
-	const struct story_filter all = { 0 };
 	enum saying how = saying(asked);
 	long long failed;
 	json_t *report;
@@ -228,7 +243,7 @@ static void explain(const struct run *run, bool asked)
 	report = admin_failures(run->daemon.control, 0, getpid(), NULL);
 	failed = report ? report_number(report, "failed_work_requests") : 0;
 	if (how == SAY_ALL)
-		story_print(stderr, report, &all);
+		print_story(report);
 	else if (failed && story_first(report, first, sizeof(first)))
 		complain("%lld work request%s failed (first: %s); SIMHCA_EXPLAIN=1 tells more",
 			 failed, failed == 1 ? "" : "s", first);

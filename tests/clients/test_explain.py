@@ -9,17 +9,12 @@ import xml.etree.ElementTree
 
 import pytest
 
-from common import HERE, SIMHCA, Device, expect_success, new_port, wait_until
+from common import HERE, SIMHCA, Device, expect_success, listening_ports, new_port, wait_until
 
 PYTHON = "/usr/bin/python3"
 FAILING = HERE / "failing.py"
 RECEIVES = 12  # of failing.py
 OF_PROGRAM = 64  # FAILURES_OF_PROGRAM
-# Both below one `simhca run`, which tells of both.
-PINGPONGS = """
-ibv_rc_pingpong -g 0 -p $1 -s 1024 & until grep -qi ":$(printf %x $1) " /proc/net/tcp*; do sleep 0.05; done
-ibv_rc_pingpong -g 0 -p $1 -s 4096 localhost; wait
-"""
 
 
 def run(launcher, case, *options, **variables):
@@ -69,12 +64,21 @@ def without_numbers(text):
     return re.sub(r"^[0-9:.]+ |\[\d+\]|0x\w+", "", text)
 
 
-def test_sizes_that_differ(launcher):
-    """The README's example is what one sees: ibv_rc_pingpong, misused."""
+@pytest.mark.parametrize("ends", [(True, False), (False, True)], ids=["server", "client"])
+def test_sizes_that_differ(launcher, ends, tmp_path):
+    """
+    The README's example is what one sees: two `simhca run`, ibv_rc_pingpong, misused. Whichever of them
+    explains, it has both ends' view, and says it in one piece.
+    """
     shown, = README_STORY.findall((HERE.parent.parent / "README.md").read_text())
-    port = new_port()
-    run = launcher.run(SIMHCA, "run", "--private", "--explain", "--", "sh", "-c", PINGPONGS, "sh", port)
-    told, = blocks(run.stderr[run.stderr.index(next(re.finditer(r"^[0-9:.]+ ", run.stderr, re.M))[0]):])
+    port = str(new_port())
+    words = [[SIMHCA, "run", "--runtime-dir", tmp_path, *(["--explain"] if explains else []), "--",
+              "ibv_rc_pingpong", "-g", "0", "-p", port, "-s", size] for explains, size in zip(ends, ("1024", "4096"))]
+    server = launcher.start(*words[0])
+    wait_until(lambda: int(port) in listening_ports(), 10, "the server listens")
+    client = launcher.run(*words[1], "localhost")
+    text = (server.finish() if ends[0] else client).stderr
+    told, = blocks(text[text.index(next(re.finditer(r"^[0-9:.]+ ", text, re.M))[0]):])
     assert without_numbers("\n".join(told)) == without_numbers(textwrap.dedent(shown).rstrip())
 
 
