@@ -4,7 +4,7 @@
  * and sees each slot once; and a CQ that moves to another ring, by parts, during which the indices
  * change in any way, has each part within what waits, and all that waits has room in both rings.
  *
- * of: wqe_gate.h
+ * of: libsimhca/transport/wqe_gate.h
  * mutant(more_than_slots): s/waiting < entries ? waiting : entries/waiting/
  * mutant(more_than_the_ring): s/waiting > entries || waiting > cqe/waiting > cqe/
  * mutant(more_than_the_new_ring): s/waiting > entries || waiting > cqe/waiting > entries/

@@ -4,7 +4,7 @@
  * is looked at lies in the ring, and what a claim is noted in is one of the SRQ's places, whatever
  * number it has.
  *
- * of: srq_claim.h
+ * of: libsimhca/transport/srq_claim.h
  * mutant(any_number): s/simhca_claimant_slot(number)\]/number]/g
  * mutant(slot_without_mask): s/simhca_ring_slot(index, srq->entries)/index/
  * mutant(more_than_the_ring): s/srq->entries, waiting)/UINT32_MAX, waiting)/
