@@ -254,6 +254,42 @@ static void responders_that_lie_about_their_progress(void **state)
 	}
 }
 
+/* A part of a read is owed by a key that is none; the receive that its QP holds fails with it. */
+static void a_read_that_is_owed_while_a_receive_is_held(void **state)
+{
+	struct scene scene = make(*state, IBV_QPT_RC);
+	struct side *a = &scene.bad->a, *b = &scene.bad->b;
+	const uint32_t psn = a->options.psn;
+
+	assert_int_equal(0, qp_move(b->qp, IBV_QPS_RESET)); /* nobody answers */
+	rdma_read(a, 1, 0, 4096, 0);
+	rounds(scene.world, 3);
+	qp_connect(b->qp, a->client->device_index, a->qp->qpn, &b->options);
+	recv_into(b, 2, 0, 64);
+	for (int n = 0; n < 2; n++) {
+		struct simhca_requester *req = &a->qp->state->req[n];
+		struct simhca_responder *resp = &b->qp->state->resp[n];
+
+		req->psn_una = psn + 1;
+		req->psn_send = req->psn_sent = req->psn_next;
+		req->wait = SIMHCA_WAIT_NOTHING;
+		resp->epsn = req->psn_next;
+		resp->owed = SIMHCA_OWES_RESPONSE;
+		resp->read = (struct simhca_read_owed){
+			.psn = psn + 1, .rkey = 0xdead00, .va = b->mr->iova, .left = 3072
+		};
+		resp->have_recv = 1;
+	}
+	others_had_turns(a->qp);
+	others_had_turns(b->qp);
+	qp_ring(a->qp);
+	qp_ring(b->qp);
+	settle(scene.world);
+	expect_why(b->recv_cq, 2, LOC_ACCESS_ERR, KEY_UNKNOWN);
+	assert_int_equal(qp_state(b->qp), IBV_QPS_ERR);
+	check_good(&scene);
+}
+
 /* Nobody but the device takes turns, so what a word says of another holder makes no sense. */
 static void turns_of_nobody(void **state)
 {
@@ -739,6 +775,7 @@ int main(void)
 		ON_ETHERNET(requesters_that_lie_about_their_progress),
 		ON_ETHERNET(requesters_that_lie_about_a_message),
 		ON_ETHERNET(responders_that_lie_about_their_progress),
+		ON_ETHERNET(a_read_that_is_owed_while_a_receive_is_held),
 		ON_ETHERNET(turns_of_nobody),
 		ON_ETHERNET(a_turn_that_is_wanted),
 		ON_ETHERNET(cq_indices_overwritten),
