@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * Tells lies to the device model, on one thread; or on others while engines run (--threads):
+ *
+ *	simhca-liar [--seconds S] [--lies N] [--seed N] [--scene NAME] [--part I/N] [--threads]
+ *	simhca-liar --tell SCENE [LIE]...	the lies that led to a failure, as it prints them
+ *	simhca-liar --list			the scenes; with --scene its fields
+ *
+ * SIMHCA_LIAR_SECONDS and SIMHCA_LIES are what --seconds and --lies are otherwise; a part has each
+ * N-th scene. A sanitizer's report, a signal, an assertion and a lie that takes too much CPU time end the
+ * program, which prints the lies since the QPs were last made. While each lie is told a message of
+ * an honest pair goes through the same device, and is looked at.
+ */
+#include <getopt.h>
+#include <signal.h>
+#include <sys/time.h>
+#include <time.h>
+
+#include "liar.h"
+
+#define TICK_US 10000
+#define MOST_TICKS 6	/* of CPU time that one lie takes */
+#define MOST_ROUNDS 500 /* of the engine until an honest message has come */
+#define HISTORY 8	/* lies from one renewal to the next, at most */
+
+void __sanitizer_set_death_callback(void (*callback)(void)) __attribute__((weak));
+void __sanitizer_print_stack_trace(void) __attribute__((weak));
+
+static struct scene *scene;
+static struct lie told[HISTORY];
+static unsigned int num_told;
+static uint64_t numbers[HISTORY];
+static volatile sig_atomic_t lies_begun;
+static bool prints_all;
+
+/* ------------------------------------------------------------------------------- the end */
+
+static void print_lies(void)
+{
+	static char text[8192];
+	static bool printed;
+
+	if (printed || !scene)
+		return;
+	printed = true;
+	fprintf(stderr, "liar: to see it again: simhca-liar --tell %s", scene->kind->name);
+	for (unsigned int i = 0; i < num_told; i++) {
+		lie_print(scene, &told[i], text, sizeof(text));
+		fprintf(stderr, " '%s'", text);
+	}
+	fprintf(stderr, "\n");
+}
+
+void caught(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	fprintf(stderr, "liar: ");
+	vfprintf(stderr, format, args);
+	fprintf(stderr, "\n");
+	va_end(args);
+	print_lies();
+	if (__sanitizer_print_stack_trace)
+		__sanitizer_print_stack_trace();
+	signal(SIGABRT, SIG_DFL);
+	abort();
+}
+
+static void on_signal(int number)
+{
+	print_lies();
+	signal(number, SIG_DFL);
+	raise(number);
+}
+
+/* Of CPU time, so that it does not matter how busy the machine is. */
+static void on_tick(int number)
+{
+	static sig_atomic_t last;
+	static unsigned int ticks;
+
+	(void)number;
+	if (last != lies_begun) {
+		last = lies_begun;
+		ticks = 0;
+	} else if (++ticks == MOST_TICKS) {
+		caught("this has taken %u ms of CPU time", MOST_TICKS * TICK_US / 1000);
+	}
+}
+
+static void watch(bool ticks)
+{
+	const struct itimerval tick = { { 0, TICK_US }, { 0, TICK_US } };
+
+	setenv("CMOCKA_TEST_ABORT", "1", 1);
+	if (__sanitizer_set_death_callback)
+		__sanitizer_set_death_callback(print_lies);
+	else
+		signal(SIGSEGV, on_signal);
+	signal(SIGABRT, on_signal);
+	if (!ticks)
+		return;
+	signal(SIGPROF, on_tick);
+	setitimer(ITIMER_PROF, &tick, NULL);
+}
+
+/* ------------------------------------------------------------------------ an honest pair */
+
+static void post_honest(void)
+{
+	struct pair *good = scene->good;
+	uint64_t data[8];
+
+	for (unsigned int i = 0; i < 8; i++)
+		data[i] = i ? SECRET : scene->message;
+	recv_into(&good->b, scene->message, 0, sizeof(data));
+	post(&good->a, .id = scene->message, .opcode = SIMHCA_WR_SEND, .inline_data = data,
+	     .inline_len = sizeof(data));
+}
+
+static void check_honest(void)
+{
+	struct cq *cqs[] = { scene->good->a.send_cq, scene->good->b.recv_cq };
+	struct simhca_cqe cqe;
+	uint64_t data[8];
+
+	for (unsigned int i = 0; i < 2; i++) {
+		unsigned int round = 0;
+
+		while (!cq_poll(cqs[i], &cqe)) {
+			if (round++ == MOST_ROUNDS)
+				caught("an honest message does not come");
+			world_poll(scene->world);
+		}
+		if (cqe.wr_id != scene->message || cqe.status)
+			caught("an honest message ends with status %u", cqe.status);
+	}
+	memcpy(data, scene->good->b.mr->addr, sizeof(data));
+	for (unsigned int i = 0; i < 8; i++)
+		if (data[i] != (i ? SECRET : scene->message))
+			caught("an honest message has other bytes");
+	scene->message++;
+}
+
+/* What is the honest pair's is not in a liar's memory. */
+static void check_secret(const struct side *side)
+{
+	const uint64_t *words = (const uint64_t *)side->mr->addr;
+
+	if (mpt_of(side->client, side->mr->lkey)->access & SIMHCA_ACCESS_ON_DEMAND)
+		return;
+	for (unsigned int i = 0; i < BUFFER / 8; i++)
+		if (words[i] == SECRET)
+			caught("a liar has read what is another's");
+}
+
+/* ------------------------------------------------------------------------------ telling */
+
+static struct {
+	uint64_t lies, anew, fatal;
+} counts;
+
+static void tell(const struct lie *lie, uint64_t number)
+{
+	lies_begun++;
+	if (num_told == HISTORY)
+		scene->broken = true;
+	scene_enter(scene);
+	if (scene->fresh) {
+		num_told = 0;
+		counts.anew++;
+	}
+	lies_begun++;
+	if (lie)
+		told[num_told] = *lie;
+	else
+		lie_make(scene, (uint64_t)numbers[0], number, &told[num_told]);
+	num_told++;
+	if (prints_all) {
+		char text[4096];
+
+		lie_print(scene, &told[num_told - 1], text, sizeof(text));
+		printf("%s '%s'\n", scene->kind->name, text);
+	}
+	post_honest();
+	lie_tell(scene, &told[num_told - 1]);
+	for (unsigned int i = 0; i < 2; i++) {
+		struct side *side = i ? &scene->bad->b : &scene->bad->a;
+
+		if (has_memory(side))
+			qp_ring(side->qp);
+	}
+	for (unsigned int i = 0; i < 8 && world_poll(scene->world); i++)
+		;
+	for (unsigned int i = 0; i < MOST_ACTS; i++)
+		if (told[num_told - 1].act[i])
+			scene_act(scene, told[num_told - 1].act[i]);
+	check_honest();
+	check_secret(&scene->bad->a);
+	check_secret(&scene->bad->b);
+	counts.lies++;
+	counts.fatal +=
+		scene_state(scene, 0) == SIMHCA_QPS_ERR || scene_state(scene, 1) == SIMHCA_QPS_ERR;
+}
+
+/* Whatever was said before. */
+static void check_works_anew(void)
+{
+	struct simhca_cqe cqe;
+	struct pair *bad = scene->bad;
+
+	lies_begun++;
+	scene_renew(scene);
+	recv_raw(&bad->b);
+	if (bad->a.qp->sq && !bad->b.srq)
+		post_raw(scene, &bad->a, SIMHCA_WR_SEND);
+	else
+		return;
+	if (bad->b.qp->rq && !cq_wait(bad->b.recv_cq, &cqe) && scene->kind->make &&
+	    !(mpt_of(bad->a.client, bad->a.mr->lkey)->access & SIMHCA_ACCESS_ON_DEMAND) &&
+	    !(mpt_of(bad->b.client, bad->b.mr->lkey)->access & SIMHCA_ACCESS_ON_DEMAND))
+		caught("a QP that was reset does not work");
+	scene->broken = true;
+}
+
+static double now(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+
+static uint64_t seed = 1;
+
+static void lie_in(const struct scene_kind *kind, double seconds, uint64_t lies, uint64_t first)
+{
+	double began = now();
+	uint64_t before = counts.lies, fatal = counts.fatal, n;
+
+	num_told = 0;
+	scene = scene_new(kind, 0);
+	numbers[0] = seed;
+	for (n = 0; n < lies; n++) {
+		if (n % 256 == 255) {
+			if (now() - began >= seconds)
+				break;
+			if (n % 4096 == 255)
+				check_works_anew();
+		}
+		tell(NULL, first + n);
+	}
+	printf("%-15s %9llu lies, %8.0f/s, %3.0f %% ended a QP\n", kind->name,
+	       (unsigned long long)(counts.lies - before),
+	       (double)(counts.lies - before) / (now() - began),
+	       100.0 * (double)(counts.fatal - fatal) / (double)(counts.lies - before));
+	fflush(stdout);
+	scene_free(scene);
+	scene = NULL;
+}
+
+static void lie_in_threads(const struct scene_kind *kind, double seconds)
+{
+	double began = now();
+	uint64_t lies;
+
+	if (kind->lossy) /* which knows no threads */
+		return;
+	num_told = 0;
+	scene = scene_new(kind, 2);
+	lies = lie_while_engines_run(scene, seed, seconds);
+	printf("%-15s %9llu lies by a thread, %8.0f/s, beside %llu honest messages\n", kind->name,
+	       (unsigned long long)lies, (double)lies / (now() - began),
+	       (unsigned long long)scene->message);
+	fflush(stdout);
+	counts.lies += lies;
+	scene_free(scene);
+	scene = NULL;
+}
+
+static const struct scene_kind *find(const char *name)
+{
+	for (unsigned int i = 0; i < num_scene_kinds; i++)
+		if (!strcmp(scene_kinds[i].name, name))
+			return &scene_kinds[i];
+	fprintf(stderr, "liar: %s: no such scene; see --list\n", name);
+	exit(2);
+}
+
+static int list(const char *name)
+{
+	if (!name) {
+		for (unsigned int i = 0; i < num_scene_kinds; i++)
+			puts(scene_kinds[i].name);
+		return 0;
+	}
+	scene = scene_new(find(name), 0);
+	scene_enter(scene);
+	for (unsigned int i = 0; i < scene->fields; i++)
+		printf("%-24s %#llx\n", scene->field[i].name,
+		       (unsigned long long)field_get(&scene->field[i]));
+	scene_free(scene);
+	return 0;
+}
+
+static int tell_again(int argc, char **argv)
+{
+	struct lie lie;
+
+	prints_all = true;
+	scene = scene_new(find(argv[0]), 0);
+	scene_enter(scene);
+	for (int i = 1; i < argc; i++) {
+		if (!lie_parse(scene, argv[i], &lie))
+			return 2;
+		tell(&lie, 0);
+		if (scene->fresh && i > 1)
+			printf("(made anew)\n");
+	}
+	check_works_anew();
+	scene_free(scene);
+	printf("nothing happened\n");
+	return 0;
+}
+
+static struct {
+	const char *scene;
+	double seconds;
+	uint64_t lies; /* UINT64_MAX: as many as there is time for */
+	unsigned int part, parts;
+	bool lists, threads;
+} how = { .seconds = 60, .lies = UINT64_MAX, .parts = 1 };
+
+static void read_environment(void)
+{
+	const char *seconds = getenv("SIMHCA_LIAR_SECONDS"), *lies = getenv("SIMHCA_LIES");
+
+	if (seconds)
+		how.seconds = atof(seconds);
+	if (lies)
+		how.lies = strtoull(lies, NULL, 0);
+	if (getenv("SIMHCA_TEST_SEED"))
+		seed = strtoull(getenv("SIMHCA_TEST_SEED"), NULL, 0);
+}
+
+/* In each scene as often as in the others, or for as long. */
+static int lie_in_all(void)
+{
+	const unsigned int scenes = (num_scene_kinds + how.parts - 1 - how.part) / how.parts;
+
+	for (unsigned int i = how.part; i < num_scene_kinds; i += how.parts) {
+		if (how.threads)
+			lie_in_threads(&scene_kinds[i], how.seconds / scenes);
+		else if (how.lies == UINT64_MAX)
+			lie_in(&scene_kinds[i], how.seconds / scenes, how.lies, 0);
+		else
+			lie_in(&scene_kinds[i], 1e9, how.lies / scenes + 1, 0);
+	}
+	printf("%llu lies, seed %llu; the QPs were made anew %llu times\n",
+	       (unsigned long long)counts.lies, (unsigned long long)seed,
+	       (unsigned long long)counts.anew);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "seconds", required_argument, NULL, 's' },
+		{ "lies", required_argument, NULL, 'n' },
+		{ "seed", required_argument, NULL, 'r' },
+		{ "scene", required_argument, NULL, 'c' },
+		{ "part", required_argument, NULL, 'p' },
+		{ "threads", no_argument, NULL, 'T' },
+		{ "tell", no_argument, NULL, 't' },
+		{ "list", no_argument, NULL, 'l' },
+		{ "verbose", no_argument, NULL, 'v' },
+		{ 0 },
+	};
+	bool tells = false;
+	int option;
+
+	read_environment();
+	while (!tells && (option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		switch (option) {
+		case 's':
+			how.seconds = atof(optarg);
+			how.lies = UINT64_MAX;
+			break;
+		case 'n':
+			how.lies = strtoull(optarg, NULL, 0);
+			break;
+		case 'r':
+			seed = strtoull(optarg, NULL, 0);
+			break;
+		case 'c':
+			how.scene = optarg;
+			break;
+		case 'p':
+			if (sscanf(optarg, "%u/%u", &how.part, &how.parts) != 2 ||
+			    how.part >= how.parts)
+				return 2;
+			break;
+		case 'T':
+			how.threads = true;
+			break;
+		case 'l':
+			how.lists = true;
+			break;
+		case 'v':
+			prints_all = true;
+			break;
+		case 't':
+			tells = true;
+			break;
+		default:
+			return 2;
+		}
+	}
+	if (how.lists)
+		return list(how.scene);
+	watch(!how.threads);
+	if (tells)
+		return argc > optind ? tell_again(argc - optind, argv + optind) : 2;
+	if (!how.scene)
+		return lie_in_all();
+	if (how.threads)
+		lie_in_threads(find(how.scene), how.seconds);
+	else
+		lie_in(find(how.scene), how.lies == UINT64_MAX ? how.seconds : 1e9, how.lies, 0);
+	return 0;
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * A program that lies about its QPs, beside one that does not.
+ *
+ *   scene   a connection in a state in which its QPs wait, or in which they have just begun
+ *   field   a number that the program can write: of the progress of either QP, of its rings, of a
+ *           CQ or SRQ
+ *   lie     values for some fields, written while the scene is in its state, and what happens then
+ *
+ * A scene that was brought into its state is remembered, and that memory is written back before the
+ * next lie, unless the last one has brought a QP down: then the connection is made anew.
+ */
+#ifndef SIMHCA_LIAR_H
+#define SIMHCA_LIAR_H
+
+#include "../c/caller_scene.h"
+#include "../c/harness.h"
+
+#define RING 8u			   /* entries of a scene's queues */
+#define CQ_RING 16u		   /* and of its CQs */
+#define BUFFER 4096u		   /* bytes of each side's region */
+#define MTU 256u		   /* bytes */
+#define INLINE 64u		   /* bytes */
+#define SECRET 0x5a5a5a5a5a5a5a5au /* the honest pair's bytes; in no lie, and in no liar's memory */
+
+/* What may happen after a lie. */
+enum act {
+	ACT_NOTHING,
+	ACT_TIME,     /* a second passes */
+	ACT_RECV,     /* the responder posts a receive */
+	ACT_POST,     /* the requester posts one more message */
+	ACT_ANSWER,   /* the responder sends one the other way */
+	ACT_QUERY,    /* the daemon is asked how far the QPs are */
+	ACT_SQD,      /* the requester goes to SQD, or stays there, */
+	ACT_NO_READS, /* ... where it may start no reads any more, */
+	ACT_RTS,      /* ... and back to RTS */
+	ACT_ERR,      /* the requester goes to ERR */
+	ACT_PEER_ERR,
+	ACT_PAGES,  /* the pages that are waited for are brought in */
+	ACT_RESIZE, /* the CQs, and the SRQ */
+	ACT_STEP,   /* both programs run the steps of their QPs */
+	ACTS,
+};
+#define MOST_ACTS 4
+
+enum kind { PSN, INDEX, SMALL, BYTES, ADDRESS, KEY, HOLDER };
+#define VALUES 40 /* of each kind; some are the same */
+
+struct field {
+	char name[32];
+	enum kind kind;
+	uint8_t *at[2];		      /* two copies, or the second is NULL */
+	_Atomic uint32_t *generation; /* of these */
+	uint8_t bytes, shift, width;  /* of a word, and its bits */
+	bool core;		      /* how far requester or responder is */
+};
+#define MOST_FIELDS 320
+
+#define MOST_POKES 32
+struct lie {
+	unsigned int pokes;
+	struct {
+		uint16_t field;
+		uint64_t value;
+	} poke[MOST_POKES];
+	uint8_t turns;	/* that others seem to have had */
+	uint8_t copies; /* 0 both; 1 that which counts; 2 the other */
+	uint8_t act[MOST_ACTS];
+};
+
+struct scene_kind;
+struct scene {
+	const struct scene_kind *kind;
+	struct world *world;
+	struct pair *good;
+	struct pair *bad; /* a is the requester */
+	struct srq *srq;  /* of b, or (tag matching) of a; or NULL */
+	struct cq *srq_cq;
+	uint32_t xrcd;
+	struct mr *inv; /* of a key that a read invalidates */
+	struct simhca_caller *caller[2];
+	struct simhca_step step[2];
+	bool attached;
+	struct field field[MOST_FIELDS];
+	unsigned int fields, cores;
+	int16_t by_name[1024]; /* hashed; a field's number plus 1 */
+	bool listed;
+	struct part {
+		uint8_t *at, *copy;
+		size_t size;
+		bool is_queue; /* not of a QP: to be written back before it is connected again */
+	} part[20];
+	unsigned int parts;
+	uint32_t state[2];
+	bool fresh, broken;
+	uint64_t message; /* of the honest pair */
+};
+
+struct scene_kind {
+	const char *name;
+	enum ibv_qp_type type;
+	void (*make)(struct scene *scene, struct options *options);
+	void (*enter)(struct scene *scene);
+	enum act acts[3]; /* what it waits for */
+	bool callers;	  /* on a device on which programs carry messages */
+	bool lossy;
+};
+
+extern const struct scene_kind scene_kinds[];
+extern const unsigned int num_scene_kinds;
+
+/* With threads engines run, else they are polled. */
+struct scene *scene_new(const struct scene_kind *kind, unsigned int threads);
+void scene_free(struct scene *scene);
+/* Into its state, by whatever is quickest. */
+void scene_enter(struct scene *scene);
+/* Makes the connection anew, whatever became of it; it works. */
+void scene_renew(struct scene *scene);
+void scene_act(struct scene *scene, enum act act);
+/* The daemon's memory of the two QPs' states. */
+uint32_t scene_state(const struct scene *scene, unsigned int side);
+/* Without looking at what the memory says, as liars do. */
+void post_raw(struct scene *scene, struct side *side, uint8_t opcode);
+void recv_raw(struct side *side);
+
+/* False: its progress is the device's own. */
+static inline bool has_memory(const struct side *side)
+{
+	return side->qp->type != IBV_QPT_XRC_RECV;
+}
+
+void fields_list(struct scene *scene);
+/* -1: there is none. */
+int field_find(const struct scene *scene, const char *name);
+uint64_t field_get(const struct field *field);
+void field_put(const struct field *field, uint64_t value, unsigned int turns, unsigned int copies);
+/* Boundaries, of itself and of others; index below VALUES. */
+uint64_t field_value(const struct scene *scene, const struct field *field, unsigned int index);
+
+/* The lie of that number; the first are single ones, then pairs and others take turns. */
+void lie_make(const struct scene *scene, uint64_t seed, uint64_t number, struct lie *lie);
+void lie_tell(struct scene *scene, const struct lie *lie);
+int lie_print(const struct scene *scene, const struct lie *lie, char *text, size_t size);
+bool lie_parse(const struct scene *scene, char *text, struct lie *lie);
+
+/* How many lies were told. */
+uint64_t lie_while_engines_run(struct scene *scene, uint64_t seed, double seconds);
+
+/* Ends the program, with the lies that led there. */
+void caught(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
+
+#endif
