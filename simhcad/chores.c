@@ -242,12 +242,13 @@ void chores_stop(struct chores *chores)
 	if (!chores)
 		return;
 	ev_async_stop(chores->loop, &chores->async);
-	clock_gettime(CLOCK_REALTIME, &until);
+	clock_gettime(CLOCK_MONOTONIC, &until);
 	until.tv_sec += END_SECONDS;
 	pthread_mutex_lock(&chores->lock);
 	chores->stopping = true;
 	pthread_cond_broadcast(&chores->wake);
-	while (chores->threads && !pthread_cond_timedwait(&chores->ended, &chores->lock, &until))
+	while (chores->threads &&
+	       !pthread_cond_clockwait(&chores->ended, &chores->lock, CLOCK_MONOTONIC, &until))
 		;
 	ended = !chores->threads;
 	pthread_mutex_unlock(&chores->lock);

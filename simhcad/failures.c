@@ -310,6 +310,7 @@ static void add(struct failures *failures, struct failed *new)
 	struct failed *failed;
 
 	clock_gettime(CLOCK_REALTIME, &new->time);
+	clock_gettime(CLOCK_MONOTONIC, &new->since);
 	pthread_mutex_lock(&failures->lock);
 	if (!new->whose.comm[0])
 		new->whose = whose(failures, new->what.context);
@@ -443,11 +444,12 @@ static uint64_t root_of(const struct failed *all, unsigned int count, const stru
 	return cause == failed ? 0 : cause->id;
 }
 
-static double seconds_since(const struct timespec *then)
+static double seconds_since(const struct failed *failed)
 {
+	const struct timespec *then = &failed->since;
 	struct timespec now;
 
-	clock_gettime(CLOCK_REALTIME, &now);
+	clock_gettime(CLOCK_MONOTONIC, &now);
 	return (double)(now.tv_sec - then->tv_sec) + 1e-9 * (double)(now.tv_nsec - then->tv_nsec);
 }
 
@@ -462,7 +464,7 @@ unsigned int failures_empty(struct failures *failures, double seconds, struct fa
 		const struct simhca_empty_facts *facts = &failed->what.empty;
 
 		if (facts->context && !failed->next_after && count < most &&
-		    seconds_since(&failed->time) < seconds)
+		    seconds_since(failed) < seconds)
 			empty[count++] = (struct failures_empty){ .id = failed->id,
 								  .context = facts->context,
 								  .qpn = failed->what.peer_qpn,
@@ -479,7 +481,7 @@ void failures_found_receive(struct failures *failures, uint64_t id)
 	pthread_mutex_lock(&failures->lock);
 	DL_FOREACH (failures->list, failed)
 		if (failed->id == id)
-			failed->next_after = seconds_since(&failed->time);
+			failed->next_after = seconds_since(failed);
 	pthread_mutex_unlock(&failures->lock);
 }
 

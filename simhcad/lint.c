@@ -215,14 +215,26 @@ static void look_at_context(const struct session *session, struct lint_notes *no
 static void look_at_remains(const struct session *session, struct lint_notes *notes)
 {
 	struct simhca_counts counts;
+	char text[128] = "";
+	size_t length = 0;
 
 	simhca_context_counts(session->context, &counts);
-	if (counts.pds + counts.mrs + counts.mws + counts.cqs + counts.qps + counts.srqs +
-	    counts.ahs)
-		note(notes, LINT_NOT_DESTROYED,
-		     "at its end it had %u QPs, %u CQs, %u SRQs, %u MRs, %u MWs, %u AHs, %u PDs",
-		     counts.qps, counts.cqs, counts.srqs, counts.mrs, counts.mws, counts.ahs,
-		     counts.pds);
+	const struct {
+		const char *name;
+		uint32_t count;
+	} kinds[] = {
+		{ "QP", counts.qps }, { "CQ", counts.cqs }, { "SRQ", counts.srqs },
+		{ "MR", counts.mrs }, { "MW", counts.mws }, { "AH", counts.ahs },
+		{ "PD", counts.pds },
+	};
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+		if (kinds[i].count && length < sizeof(text))
+			length += (size_t)snprintf(text + length, sizeof(text) - length,
+						   "%s%u %s%s", length ? ", " : "", kinds[i].count,
+						   kinds[i].name, kinds[i].count == 1 ? "" : "s");
+	if (length)
+		note(notes, LINT_NOT_DESTROYED, "at its end it had %s", text);
 }
 
 static void describe(const struct session *session, struct linted *linted)

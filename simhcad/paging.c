@@ -112,13 +112,17 @@ bool paging_stop(struct paging *paging)
 	ev_async_stop(paging->loop, &paging->shortage);
 	simhca_faults_stop(paging->fabric);
 	simhca_pagers_stop(paging->fabric);
-	clock_gettime(CLOCK_REALTIME, &until);
+	clock_gettime(CLOCK_MONOTONIC, &until);
 	until.tv_sec += END_SECONDS;
 	for (unsigned int i = 0; i < paging->workers; i++)
-		ended = !pthread_timedjoin_np(paging->worker[i], NULL, &until) && ended;
+		ended = !pthread_clockjoin_np(paging->worker[i], NULL, CLOCK_MONOTONIC, &until) &&
+			ended;
 	if (paging->reads)
-		ended = !pthread_timedjoin_np(paging->reader, NULL, &until) && ended;
+		ended = !pthread_clockjoin_np(paging->reader, NULL, CLOCK_MONOTONIC, &until) &&
+			ended;
 	if (!ended)
-		log_error("a page-fault worker is stuck in a client's memory");
+		log_error("a page-fault worker has not ended within %d s: it waits for a client's "
+			  "memory, or for a CPU",
+			  END_SECONDS);
 	return ended;
 }

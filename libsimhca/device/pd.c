@@ -36,8 +36,9 @@ int simhca_dealloc_pd(struct simhca_context *context, uint32_t handle, struct si
 	if (!pd)
 		return -ENOENT;
 	if (pd->users)
-		return simhca_why(why, EBUSY, "%u MRs, MWs, QPs, SRQs or AHs still use this PD",
-				  pd->users);
+		return simhca_why(why, EBUSY,
+				  "this PD is still used by %u object%s: MRs, MWs, QPs, SRQs, AHs",
+				  pd->users, pd->users == 1 ? "" : "s");
 	simhca_object_remove(context, SIMHCA_OBJ_PD, handle);
 	free(pd);
 	return 0;

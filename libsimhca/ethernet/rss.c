@@ -108,8 +108,8 @@ int simhca_destroy_rwq_table(struct simhca_context *context, uint32_t handle,
 	if (!table)
 		return -ENOENT;
 	if (table->users)
-		return simhca_why(why, EBUSY, "%u QPs still use this indirection table",
-				  table->users);
+		return simhca_why(why, EBUSY, "this indirection table is still used by %u QP%s",
+				  table->users, table->users == 1 ? "" : "s");
 	for (uint32_t i = 0; i < table->entries; i++)
 		table->wq[i]->users--;
 	simhca_object_remove(context, SIMHCA_OBJ_RWQ_TABLE, handle);

@@ -125,8 +125,8 @@ int simhca_free_dm(struct simhca_context *context, uint32_t handle, struct simhc
 	if (!dm)
 		return -ENOENT;
 	if (dm->users)
-		return simhca_why(why, EBUSY, "%u MRs of this on-chip memory are registered",
-				  dm->users);
+		return simhca_why(why, EBUSY, "this on-chip memory is still used by %u MR%s",
+				  dm->users, dm->users == 1 ? "" : "s");
 	simhca_object_remove(context, SIMHCA_OBJ_DM, handle);
 	device->dm_used -= dm->size;
 	context->dm_used -= dm->size;

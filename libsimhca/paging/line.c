@@ -17,15 +17,11 @@
 struct simhca_faults *simhca_faults_create(void)
 {
 	struct simhca_faults *faults = calloc(1, sizeof(*faults));
-	pthread_condattr_t attr;
 
 	if (!faults)
 		return NULL;
 	simhca_mutex_init(&faults->lock, SIMHCA_LOCK_FAULTS);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&faults->cond, &attr);
-	pthread_condattr_destroy(&attr);
+	pthread_cond_init(&faults->cond, NULL);
 	return faults;
 }
 
@@ -183,7 +179,7 @@ static void wait_for_work(struct simhca_faults *faults, uint64_t wait)
 	wait += (uint64_t)until.tv_nsec;
 	until.tv_sec += (time_t)(wait / 1000000000u);
 	until.tv_nsec = (long)(wait % 1000000000u);
-	pthread_cond_timedwait(&faults->cond, &faults->lock, &until);
+	pthread_cond_clockwait(&faults->cond, &faults->lock, CLOCK_MONOTONIC, &until);
 }
 
 void simhca_faults_run(struct simhca_fabric *fabric)

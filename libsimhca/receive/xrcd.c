@@ -146,7 +146,7 @@ int simhca_close_xrcd(struct simhca_context *context, uint32_t handle, struct si
 		return -ENOENT;
 	if (open->users)
 		return simhca_why(why, EBUSY,
-				  "%u SRQs or QPs of this context still use this domain",
+				  "this domain is still used by %u of this context's SRQs and QPs",
 				  open->users);
 	simhca_object_remove(context, SIMHCA_OBJ_XRCD, handle);
 	open->xrcd->opens--;

@@ -305,7 +305,10 @@ static int check_values(const struct simhca_qp *qp, uint32_t mask,
 		return simhca_why(why, EINVAL, "max_dest_rd_atomic = %u: 0 to %u",
 				  attr->max_dest_rd_atomic, SIMHCA_MAX_RD_ATOMIC);
 	if ((mask & SIMHCA_QP_DEST_QPN) && attr->dest_qp_num > SIMHCA_QPN_MASK)
-		return simhca_why(why, EINVAL, "dest_qp_num = 0x%x: 24 bits", attr->dest_qp_num);
+		return simhca_why(
+			why, EINVAL,
+			"dest_qp_num = 0x%x: 24 bits; with its bytes reversed it is 0x%06x",
+			attr->dest_qp_num, __builtin_bswap32(attr->dest_qp_num));
 	if (mask & SIMHCA_QP_ALT_PATH)
 		return simhca_why(why, EINVAL, "ALT_PATH: this device has no path migration");
 	if ((mask & SIMHCA_QP_PATH_MIG_STATE) && attr->path_mig_state != IBV_MIG_MIGRATED)

@@ -399,7 +399,8 @@ int simhca_destroy_srq(struct simhca_context *context, uint32_t handle, struct s
 	if (!srq)
 		return -ENOENT;
 	if (srq->users)
-		return simhca_why(why, EBUSY, "%u QPs still use this SRQ", srq->users);
+		return simhca_why(why, EBUSY, "this SRQ is still used by %u QP%s", srq->users,
+				  srq->users == 1 ? "" : "s");
 	ret = srq->kind->withdraw && !srq->withdrawn ? srq->kind->withdraw(srq) : 0;
 	if (ret)
 		return ret;

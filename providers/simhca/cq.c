@@ -285,15 +285,15 @@ static void wait_for_acks(struct shca_cq *cq, const struct simhca_destroy_reply 
 	bool by_callers = cq->ctx->dev->callers && !cq->ctx->no_callers, over = false;
 	struct timespec until;
 
-	clock_gettime(CLOCK_REALTIME, &until);
+	clock_gettime(CLOCK_MONOTONIC, &until);
 	until.tv_sec += COUNTED_SECONDS;
 	pthread_mutex_lock(&ibv_cq->mutex);
 	while (!shca_is_fatal(cq->ctx) && !are_acknowledged(ibv_cq, events, over)) {
 		if (over || !by_callers)
 			pthread_cond_wait(&ibv_cq->cond, &ibv_cq->mutex);
 		else
-			over = pthread_cond_timedwait(&ibv_cq->cond, &ibv_cq->mutex, &until) ==
-			       ETIMEDOUT;
+			over = pthread_cond_clockwait(&ibv_cq->cond, &ibv_cq->mutex,
+						      CLOCK_MONOTONIC, &until) == ETIMEDOUT;
 	}
 	pthread_mutex_unlock(&ibv_cq->mutex);
 }

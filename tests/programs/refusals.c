@@ -157,7 +157,7 @@ TEST(while_windows_are_bound)
 		"1 memory windows are bound to this MR");
 	do_rdma(&pair.client, IBV_WR_RDMA_READ, (uintptr_t)mr->addr, mw->rkey, PAGE);
 	CHECK(!ibv_dealloc_mw(mw));
-	REFUSED((errno = ibv_dealloc_pd(pair.server.pd)), EBUSY, "still use this PD");
+	REFUSED((errno = ibv_dealloc_pd(pair.server.pd)), EBUSY, "this PD is still used by");
 	CHECK(!ibv_dereg_mr(mr));
 	CHECK(!unlink(log_name));
 }

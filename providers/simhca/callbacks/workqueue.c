@@ -102,7 +102,7 @@ static void wait_a_while(struct workqueue *wq)
 		end.tv_nsec -= 1000000000;
 		end.tv_sec++;
 	}
-	pthread_cond_timedwait(&wq->watch, &wq->turns.lock, &end);
+	pthread_cond_clockwait(&wq->watch, &wq->turns.lock, CLOCK_MONOTONIC, &end);
 }
 
 static void *manage(void *arg)
@@ -164,7 +164,6 @@ static uint32_t usable_cpus(void)
 static struct workqueue *create(void)
 {
 	struct workqueue *wq = calloc(1, sizeof(*wq));
-	pthread_condattr_t attr;
 	int err;
 
 	if (!wq)
@@ -172,11 +171,8 @@ static struct workqueue *create(void)
 	wq->process = shca_process();
 	wq->num_cpus = usable_cpus();
 	shca_turns_init(&wq->turns, on_added);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&wq->work, NULL);
-	pthread_cond_init(&wq->watch, &attr);
-	pthread_condattr_destroy(&attr);
+	pthread_cond_init(&wq->watch, NULL);
 
 	pthread_mutex_lock(&wq->turns.lock);
 	err = add_worker(wq);
