@@ -201,9 +201,9 @@ static uint32_t outstanding(const struct shca_cq *cq)
 			if (shca_sq_wqe(&qp->sq, tail + i)->flags & SIMHCA_WQE_SIGNALED)
 				count++;
 	}
-	for (i = cq->ci; (cqe = shca_cq_peek(cq, i)); i++)
-		if (cqe->flags & SIMHCA_CQE_RECV)
-			count++;
+	SHCA_CQ_FOREACH(cq, cqe, i)
+	if (cqe->flags & SIMHCA_CQE_RECV)
+		count++;
 	return count;
 }
 
@@ -364,7 +364,7 @@ static bool has_completions(struct shca_cq *cq)
 	/* CQEs before pi are there, or will be before the device looks whether the CQ is armed. */
 	uint32_t pi = atomic_load_explicit(&cq->mem->pi, memory_order_acquire);
 	const struct simhca_cqe *cqe;
-	bool found = true;
+	bool found = false;
 	uint32_t i;
 
 	/* Who polls tells the device of its ci before it lets go of the lock. */
@@ -372,10 +372,8 @@ static bool has_completions(struct shca_cq *cq)
 		return false;
 	if (!shca_cq_trylock(cq))
 		return true;
-	for (i = cq->ci; (cqe = shca_cq_peek(cq, i)); i++)
-		if (cqe->qpn != SIMHCA_VOID_QPN)
-			break;
-	found = cqe != NULL;
+	SHCA_CQ_FOREACH(cq, cqe, i)
+	found |= cqe->qpn != SIMHCA_VOID_QPN;
 	shca_cq_unlock(cq);
 	return found;
 }
@@ -466,8 +464,8 @@ void shca_cq_attach_qp(struct shca_qp *qp)
 {
 	struct shca_cq *send_cq = send_cq_of(qp), *recv_cq = recv_cq_of(qp);
 
-	qp->sq.cq = send_cq;
-	qp->rq.cq = recv_cq;
+	shca_qp_table_set_send_cq(qp, send_cq);
+	shca_qp_table_set_recv_cq(qp, recv_cq);
 	if (send_cq) {
 		shca_cq_lock(send_cq);
 		LIST_INSERT_HEAD(&send_cq->senders, qp, send_link);
@@ -484,9 +482,12 @@ void shca_cq_attach_qp(struct shca_qp *qp)
 static void skip_void_cqes(struct shca_cq *cq)
 {
 	struct simhca_cqe *cqe;
+	uint32_t count;
 
-	while ((cqe = shca_cq_peek(cq, cq->ci)) && cqe->qpn == SIMHCA_VOID_QPN)
-		cq->ci++;
+	SHCA_CQ_FOREACH(cq, cqe, count)
+	if (cqe->qpn != SIMHCA_VOID_QPN)
+		break;
+	cq->ci += count;
 	shca_cq_publish_ci(cq);
 }
 
@@ -496,7 +497,8 @@ static void void_cqes(struct shca_cq *cq, struct shca_qp *qp)
 	struct simhca_cqe *cqe;
 	uint32_t i;
 
-	for (i = cq->ci; (cqe = shca_cq_peek(cq, i)); i++) {
+	SHCA_CQ_FOREACH(cq, cqe, i)
+	{
 		if (cqe->qpn != qp->vqp.qp.qp_num)
 			continue;
 		if (qp->srq && (cqe->flags & SIMHCA_CQE_SRQ))
@@ -515,6 +517,7 @@ void shca_cq_detach_qp(struct shca_qp *qp)
 		shca_cq_lock(send_cq);
 		void_cqes(send_cq, qp);
 		LIST_REMOVE(qp, send_link);
+		shca_qp_table_set_send_cq(qp, NULL);
 		shca_cq_unlock(send_cq);
 	}
 	if (recv_cq) {
@@ -522,6 +525,7 @@ void shca_cq_detach_qp(struct shca_qp *qp)
 		if (recv_cq != send_cq)
 			void_cqes(recv_cq, qp);
 		LIST_REMOVE(qp, recv_link);
+		shca_qp_table_set_recv_cq(qp, NULL);
 		shca_cq_unlock(recv_cq);
 	}
 }
@@ -566,9 +570,9 @@ void shca_cq_detach_srq(struct shca_cq *cq, struct shca_srq *srq)
 	uint32_t i;
 
 	shca_cq_lock(cq);
-	for (i = cq->ci; (cqe = shca_cq_peek(cq, i)); i++)
-		if ((cqe->flags & SIMHCA_CQE_SRQ_CQ) && shca_cq_srq(cq, cqe) == srq)
-			cqe->qpn = SIMHCA_VOID_QPN;
+	SHCA_CQ_FOREACH(cq, cqe, i)
+	if ((cqe->flags & SIMHCA_CQE_SRQ_CQ) && shca_cq_srq(cq, cqe) == srq)
+		cqe->qpn = SIMHCA_VOID_QPN;
 	skip_void_cqes(cq);
 	LIST_REMOVE(srq, cq_link);
 	shca_cq_unlock(cq);

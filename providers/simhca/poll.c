@@ -109,18 +109,27 @@ static bool retire_of_srq(struct shca_cq *cq, const struct simhca_cqe *cqe)
  */
 static inline bool retire(struct shca_cq *cq, const struct simhca_cqe *cqe)
 {
+	const struct shca_qp_entry *entry;
+	const struct shca_cq *completes_in;
+	bool is_recv = cqe->flags & SIMHCA_CQE_RECV;
 	struct shca_qp *qp;
 
 	if (__builtin_expect(cqe->flags & SIMHCA_CQE_SRQ_CQ, 0))
 		return retire_of_srq(cq, cqe);
-	qp = shca_find_qp(cq->ctx, cqe->qpn);
-	if (!qp)
+	entry = shca_qp_entry(cq->ctx, cqe->qpn);
+	if (!entry)
+		return true;
+	completes_in = atomic_load_explicit(is_recv ? &entry->recv_cq : &entry->send_cq,
+					    memory_order_acquire);
+	qp = atomic_load_explicit(&entry->qp, memory_order_acquire);
+	if (__builtin_expect(completes_in != cq, 0))
+		return !qp;
+	/* It stays for as long as this CQ's lock is held. */
+	if (__builtin_expect(!qp || qp->vqp.qp.qp_num != cqe->qpn, 0))
 		return true;
 	/* It also covers the unsignaled WQEs before it. */
-	if (!(cqe->flags & SIMHCA_CQE_RECV))
-		return qp->sq.cq == cq && release_sends(&qp->sq, cqe->wqe_index);
-	if (__builtin_expect(qp->rq.cq != cq, 0))
-		return false;
+	if (!is_recv)
+		return release_sends(&qp->sq, cqe->wqe_index);
 	if (!qp->srq)
 		return release_recv(&qp->rq, cqe);
 	return !(cqe->flags & SIMHCA_CQE_SRQ) || shca_srq_release(qp->srq);
@@ -133,7 +142,7 @@ static inline bool retire(struct shca_cq *cq, const struct simhca_cqe *cqe)
  */
 static const struct simhca_cqe *poisoned(struct shca_cq *cq, const struct simhca_cqe *failed)
 {
-	struct simhca_cqe *cqe = &cq->flushed;
+	struct simhca_cqe *cqe = &cq->taken;
 	uint8_t poison = failed->opcode & IBV_WC_RECV ? POISON_OF_RECV : POISON_OF_SEND;
 	const struct simhca_cqe what_is_said = {
 		.wr_id = failed->wr_id,
@@ -162,10 +171,10 @@ static inline const struct simhca_cqe *as_it_is_shown(struct shca_cq *cq,
 /* Nothing is in the ring: only a device that is gone leaves something to report. */
 static const struct simhca_cqe *next_flushed(struct shca_cq *cq)
 {
-	if (!shca_flush_one(cq, &cq->flushed))
+	if (!shca_flush_one(cq, &cq->taken))
 		return NULL;
-	retire(cq, &cq->flushed);
-	return as_it_is_shown(cq, &cq->flushed);
+	retire(cq, &cq->taken);
+	return as_it_is_shown(cq, &cq->taken);
 }
 
 static uint64_t now_ns(void)
@@ -237,7 +246,7 @@ static inline enum empty why_empty(struct shca_cq *cq)
 	return EMPTY;
 }
 
-/* Consume the next completion. It stays valid until shca_cq_publish_ci(). */
+/* Consumes the next completion: a copy, which stays until the next call. */
 static inline const struct simhca_cqe *next_cqe(struct shca_cq *cq)
 {
 	const struct simhca_cqe *cqe;
@@ -271,6 +280,8 @@ static inline const struct simhca_cqe *next_cqe(struct shca_cq *cq)
 		cq->ci++;
 		cq->empty_polls = 0;
 		cq->stay_ns = 0;
+		memcpy(&cq->taken, cqe, offsetof(struct simhca_cqe, seq));
+		cqe = &cq->taken;
 		if (__builtin_expect(cqe->qpn != SIMHCA_VOID_QPN && retire(cq, cqe), 1)) {
 			shca_has_polled();
 			return as_it_is_shown(cq, cqe);

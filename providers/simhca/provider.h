@@ -49,12 +49,23 @@
 #define SHCA_QP_LEAVES (SIMHCA_QPN_SLOTS / SHCA_QPS_PER_LEAF)
 
 struct shca_attached;
+struct shca_cq;
 struct shca_page_list;
 struct shca_qp;
 
 struct shca_segment {
 	_Atomic(void *) addr;  /* NULL: not mapped yet */
 	_Atomic uint64_t size; /* bytes; valid once addr is set */
+};
+
+/*
+ * A QP by its number. A CQE may name any, as a peer can write it. So the poller looks at the QP only
+ * if it completes in the CQ whose lock it has: before a QP goes, its CQs are taken out here under
+ * their locks.
+ */
+struct shca_qp_entry {
+	_Atomic(struct shca_qp *) qp;
+	_Atomic(const struct shca_cq *) send_cq, recv_cq; /* acquire: then qp is theirs */
 };
 
 struct shca_context {
@@ -81,7 +92,7 @@ struct shca_context {
 
 	/* QPs by QPN slot, in two levels. Readers hold the lock of a CQ that the QP uses. */
 	struct shca_lock qp_lock;
-	_Atomic(struct shca_qp *) *_Atomic qps[SHCA_QP_LEAVES];
+	struct shca_qp_entry *_Atomic qps[SHCA_QP_LEAVES];
 };
 
 struct shca_mr {
@@ -159,7 +170,7 @@ struct shca_cq {
 	struct simhca_cq_mem *mem;
 	struct shca_segment own; /* that mem and the first ring lie in, if it is theirs alone */
 	const struct simhca_cqe *cur; /* the CQE that ibv_wc_read_*() read */
-	struct simhca_cqe flushed;    /* a CQE made in software, or a poisoned copy of one */
+	struct simhca_cqe taken;      /* what is reported: a copy, as a peer can write the ring */
 	struct shca_qp_list senders;  /* QPs whose send_cq this is */
 	struct shca_qp_list receivers;
 	LIST_HEAD(, shca_srq) srqs; /* XRC and tag matching: whose receives complete here */
@@ -178,7 +189,6 @@ struct shca_sq {
 	struct shca_lock lock;
 	uint32_t head;
 	_Atomic uint32_t posted; /* head, as the device was told; peers can write what it is told */
-	const struct shca_cq *cq; /* where it completes */
 	_Atomic uint32_t tail; /* moved by the poller; release, so that the slot is free to reuse */
 	uint32_t mask;	       /* entries - 1 */
 	uint32_t stride;       /* bytes */
@@ -209,8 +219,7 @@ struct shca_first_buffer {
 struct shca_rq {
 	struct shca_lock lock;
 	uint32_t head;
-	_Atomic uint32_t posted;  /* head, as the device was told */
-	const struct shca_cq *cq; /* where it completes; an SRQ's in many */
+	_Atomic uint32_t posted; /* head, as the device was told */
 	_Atomic uint32_t tail;
 	uint32_t mask;
 	uint32_t stride;
@@ -564,6 +573,10 @@ static inline struct simhca_cqe *shca_cq_peek(const struct shca_cq *cq, uint32_t
 	return atomic_load_explicit(&cqe->seq, memory_order_acquire) == index + 1 ? cqe : NULL;
 }
 
+/* The CQEs that wait, oldest first; no more than the ring has, whatever a peer writes there. */
+#define SHCA_CQ_FOREACH(cq, cqe, n)                                                                \
+	for ((n) = 0; (n) <= (cq)->mask && ((cqe) = shca_cq_peek(cq, (cq)->ci + (n))); (n)++)
+
 /* Release: the device may overwrite a CQE only after it was read. */
 static inline void shca_cq_publish_ci(struct shca_cq *cq)
 {
@@ -661,21 +674,20 @@ int shca_read_counters(struct ibv_counters *counters, uint64_t *values, uint32_t
 
 /* qp_table.c */
 int shca_qp_table_add(struct shca_qp *qp);
+/* Where it completes from now on; NULL: nowhere. Under the CQ's lock, if it has completed there. */
+void shca_qp_table_set_send_cq(struct shca_qp *qp, const struct shca_cq *cq);
+void shca_qp_table_set_recv_cq(struct shca_qp *qp, const struct shca_cq *cq);
 void shca_qp_table_remove(struct shca_qp *qp);
 void shca_qp_table_free(struct shca_context *ctx);
 
-/* The QP with this number, or NULL. */
-static inline struct shca_qp *shca_find_qp(struct shca_context *ctx, uint32_t qpn)
+/* NULL: no QP had a number near this one. */
+static inline struct shca_qp_entry *shca_qp_entry(struct shca_context *ctx, uint32_t qpn)
 {
 	uint32_t slot = SIMHCA_QPN_SLOT(qpn);
-	_Atomic(struct shca_qp *) *leaf;
-	struct shca_qp *qp;
+	struct shca_qp_entry *leaf =
+		atomic_load_explicit(&ctx->qps[slot / SHCA_QPS_PER_LEAF], memory_order_acquire);
 
-	leaf = atomic_load_explicit(&ctx->qps[slot / SHCA_QPS_PER_LEAF], memory_order_acquire);
-	if (!leaf)
-		return NULL;
-	qp = atomic_load_explicit(&leaf[slot % SHCA_QPS_PER_LEAF], memory_order_acquire);
-	return qp && qp->vqp.qp.qp_num == qpn ? qp : NULL;
+	return leaf ? &leaf[slot % SHCA_QPS_PER_LEAF] : NULL;
 }
 
 /* wr.c, wr_ex.c, wr_dv.c */

@@ -4,7 +4,7 @@
 
 #include "provider.h"
 
-static _Atomic(struct shca_qp *) *leaf_of(struct shca_context *ctx, uint32_t slot)
+static struct shca_qp_entry *leaf_of(struct shca_context *ctx, uint32_t slot)
 {
 	return atomic_load_explicit(&ctx->qps[slot / SHCA_QPS_PER_LEAF], memory_order_relaxed);
 }
@@ -14,7 +14,7 @@ int shca_qp_table_add(struct shca_qp *qp)
 {
 	struct shca_context *ctx = qp->ctx;
 	uint32_t slot = SIMHCA_QPN_SLOT(qp->vqp.qp.qp_num);
-	_Atomic(struct shca_qp *) *leaf;
+	struct shca_qp_entry *leaf;
 
 	shca_lock(&ctx->qp_lock);
 	leaf = leaf_of(ctx, slot);
@@ -24,22 +24,36 @@ int shca_qp_table_add(struct shca_qp *qp)
 				      memory_order_release);
 	}
 	if (leaf)
-		atomic_store_explicit(&leaf[slot % SHCA_QPS_PER_LEAF], qp, memory_order_release);
+		atomic_store_explicit(&leaf[slot % SHCA_QPS_PER_LEAF].qp, qp, memory_order_release);
 	shca_unlock(&ctx->qp_lock);
 	return leaf ? 0 : ENOMEM;
+}
+
+void shca_qp_table_set_send_cq(struct shca_qp *qp, const struct shca_cq *cq)
+{
+	struct shca_qp_entry *entry = shca_qp_entry(qp->ctx, qp->vqp.qp.qp_num);
+
+	atomic_store_explicit(&entry->send_cq, cq, memory_order_release);
+}
+
+void shca_qp_table_set_recv_cq(struct shca_qp *qp, const struct shca_cq *cq)
+{
+	struct shca_qp_entry *entry = shca_qp_entry(qp->ctx, qp->vqp.qp.qp_num);
+
+	atomic_store_explicit(&entry->recv_cq, cq, memory_order_release);
 }
 
 void shca_qp_table_remove(struct shca_qp *qp)
 {
 	struct shca_context *ctx = qp->ctx;
 	uint32_t slot = SIMHCA_QPN_SLOT(qp->vqp.qp.qp_num);
-	_Atomic(struct shca_qp *) *entry;
+	struct shca_qp_entry *entry;
 	struct shca_qp *expected = qp;
 
 	shca_lock(&ctx->qp_lock);
 	entry = &leaf_of(ctx, slot)[slot % SHCA_QPS_PER_LEAF];
 	/* The device may have given the slot to a new QP, which another thread has added. */
-	atomic_compare_exchange_strong(entry, &expected, NULL);
+	atomic_compare_exchange_strong(&entry->qp, &expected, NULL);
 	shca_unlock(&ctx->qp_lock);
 }
 

@@ -137,6 +137,7 @@ static void create(struct queues *queues)
 		queues->qp[i].vqp.qp.send_cq = queues->qp[i].vqp.qp.recv_cq = cq;
 		queues->qp[i].vqp.qp.qp_num = (uint32_t)i + 1;
 		atomic_fetch_add(&users, 1);
+		assert_int_equal(shca_qp_table_add(&queues->qp[i]), 0);
 		shca_cq_attach_qp(&queues->qp[i]);
 	}
 	atomic_fetch_add(&users, 1);
@@ -151,6 +152,7 @@ static void *destroy_queues(void *arg)
 	for (int i = 0; i < QPS; i++) {
 		atomic_fetch_sub(&users, 1);
 		shca_cq_detach_qp(&queues->qp[i]);
+		shca_qp_table_remove(&queues->qp[i]);
 	}
 	atomic_fetch_sub(&users, 1);
 	shca_cq_detach_srq(queues->cq, &queues->srq);
