@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 #include <utlist.h>
 
@@ -27,7 +28,7 @@
 #include "wire.h"
 
 #define REQUEST_BYTES 1024
-#define REQUESTS 16	   /* of one connection, before others get their turn */
+#define TURN_NS 2000000u   /* of one connection, before others get their turn */
 #define FIRST_LEASE_S 10.0 /* how long a captive daemon waits for a user */
 #define LINGER_S 2.0	   /* how long it stays for programs that its last user has left running */
 #define LINGER_LOOK_S 0.01
@@ -309,41 +310,47 @@ static void on_report(void *arg, int fd)
 	answer_with_file(connection, fd);
 }
 
-static void make_report(struct connection *connection, report_next *next)
+static void make_report(struct connection *connection, report_next *next,
+			report_next_of_daemon *next_of_daemon)
 {
 	if (connection->report) {
 		answer(connection, refusal("the report before this one is not ready"), -1);
 		return;
 	}
-	connection->report =
-		report_begin(&connection->admin->daemon->reports, next, on_report, connection);
+	connection->report = report_begin(&connection->admin->daemon->reports, next, next_of_daemon,
+					  on_report, connection);
 	if (!connection->report)
 		answer(connection, refusal(strerror(ENOMEM)), -1);
 }
 
 static void on_qp(struct connection *connection, const json_t *request)
 {
-	make_report(connection, resources_next_qp);
+	make_report(connection, resources_next_qp, NULL);
 }
 
 static void on_cq(struct connection *connection, const json_t *request)
 {
-	make_report(connection, resources_next_cq);
+	make_report(connection, resources_next_cq, NULL);
 }
 
 static void on_srq(struct connection *connection, const json_t *request)
 {
-	make_report(connection, resources_next_srq);
+	make_report(connection, resources_next_srq, NULL);
 }
 
 static void on_mr(struct connection *connection, const json_t *request)
 {
-	make_report(connection, resources_next_mr);
+	make_report(connection, resources_next_mr, NULL);
+}
+
+static json_t *next_cm_id(const struct daemon *daemon, uint32_t *handle)
+{
+	return cma_report_next(daemon->cma, handle);
 }
 
 static void on_cm(struct connection *connection, const json_t *request)
 {
-	send_json(connection, cma_report_ids(connection->admin->daemon->cma));
+	make_report(connection, NULL, next_cm_id);
 }
 
 /* Of queues that had no receive: how many were posted to them later, if they still are there. */
@@ -530,12 +537,21 @@ static void connection_close(struct connection *connection)
 	free(connection);
 }
 
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
 static void on_readable(struct ev_loop *loop, ev_io *io, int events)
 {
 	struct connection *connection = io->data;
+	uint64_t until = now_ns() + TURN_NS;
 	char text[REQUEST_BYTES];
 
-	for (int i = 0; i < REQUESTS; i++) {
+	do {
 		struct iovec iov = { .iov_base = text, .iov_len = sizeof(text) };
 		struct sender sender;
 		unsigned int num_fds;
@@ -547,12 +563,13 @@ static void on_readable(struct ev_loop *loop, ev_io *io, int events)
 
 		if (length == -EAGAIN)
 			return;
-		if (length < 0 || (!length && !sender.known)) {
+		if (length < 0 || (!length && !sender.known) ||
+		    datagram_has_hung_up(connection->fd)) {
 			connection_close(connection);
 			return;
 		}
 		serve(connection, text, (size_t)length);
-	}
+	} while (now_ns() < until);
 }
 
 static void on_connection(void *arg, int fd)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -154,4 +155,11 @@ void datagram_close(int socket, struct releaser *releaser, const struct owner *o
 		}
 	}
 	releaser_close(releaser, owner, socket);
+}
+
+bool datagram_has_hung_up(int socket)
+{
+	struct pollfd pollfd = { .fd = socket, .events = POLLRDHUP };
+
+	return poll(&pollfd, 1, 0) == 1 && pollfd.revents & (POLLRDHUP | POLLHUP | POLLERR);
 }

@@ -53,6 +53,8 @@ struct datagram_answer {
 void datagram_answer(int fd, uint32_t kept, int status, const struct datagram_answer *answer,
 		     const struct simhca_why *why);
 
+/* The last process has closed its last descriptor: nobody waits for what is still to be read. */
+bool datagram_has_hung_up(int socket);
 /*
  * Closes a connection that was accepted from a client, here and now: nothing more comes in, and
  * what waits in its queue is taken out first. One whose queue is long is the releaser's.

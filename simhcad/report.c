@@ -15,7 +15,8 @@
 
 struct report {
 	struct report_queue *queue;
-	report_next *next_object;
+	report_next *next_object; /* NULL: next_of_daemon has them */
+	report_next_of_daemon *next_of_daemon;
 	void (*done)(void *arg, int fd);
 	void *arg;
 	int fd;
@@ -98,6 +99,10 @@ static int make_one(struct report *report)
 	const struct session *session;
 	json_t *object = NULL;
 
+	if (!report->next_object) {
+		object = report->next_of_daemon(daemon, &report->handle);
+		return object ? put_object(report, object) ?: 1 : put(report, "]");
+	}
 	if (report->at == report->num_contexts)
 		return put(report, "]");
 	session = find_session(daemon, report->contexts[report->at]);
@@ -112,7 +117,7 @@ static int make_one(struct report *report)
 
 static int begin(struct report *report)
 {
-	int ret = list_contexts(report);
+	int ret = report->next_object ? list_contexts(report) : 0;
 
 	report->begun = true;
 	return ret ? ret : put(report, "[");
@@ -166,7 +171,8 @@ void report_queue_init(struct report_queue *queue, struct daemon *daemon)
 }
 
 struct report *report_begin(struct report_queue *queue, report_next *next,
-			    void (*done)(void *arg, int fd), void *arg)
+			    report_next_of_daemon *next_of_daemon, void (*done)(void *arg, int fd),
+			    void *arg)
 {
 	struct report *report = calloc(1, sizeof(*report));
 
@@ -179,6 +185,7 @@ struct report *report_begin(struct report_queue *queue, report_next *next,
 	}
 	report->queue = queue;
 	report->next_object = next;
+	report->next_of_daemon = next_of_daemon;
 	report->done = done;
 	report->arg = arg;
 	DL_APPEND(queue->list, report);

@@ -23,6 +23,9 @@ struct report;
 typedef json_t *report_next(const struct device *device, const struct session *session,
 			    uint32_t *handle);
 
+/* Likewise, of what belongs to no session. */
+typedef json_t *report_next_of_daemon(const struct daemon *daemon, uint32_t *handle);
+
 struct report_queue {
 	struct daemon *daemon;
 	struct report *list; /* the first one is being made */
@@ -31,11 +34,12 @@ struct report_queue {
 
 void report_queue_init(struct report_queue *queue, struct daemon *daemon);
 /*
- * Begins one. done gets the memfd, whose offset is 0 and which it closes, or a negative errno; the
+ * Begins one, of the objects of all sessions or, if next is NULL, of the daemon's. done gets the memfd, whose offset is 0 and which it closes, or a negative errno; the
  * report is freed then. NULL: out of memory.
  */
 struct report *report_begin(struct report_queue *queue, report_next *next,
-			    void (*done)(void *arg, int fd), void *arg);
+			    report_next_of_daemon *next_of_daemon, void (*done)(void *arg, int fd),
+			    void *arg);
 /* Before it is done: nobody wants it any more. */
 void report_cancel(struct report *report);
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -334,14 +333,6 @@ bool session_may_start_chore(const struct session *session)
 	return session->num_chores < CHORES;
 }
 
-/* The last process has closed its last descriptor: nobody waits for what is still to be read. */
-static bool has_hung_up(const struct session *session)
-{
-	struct pollfd pollfd = { .fd = session->fd, .events = POLLRDHUP };
-
-	return poll(&pollfd, 1, 0) == 1 && pollfd.revents & (POLLRDHUP | POLLHUP | POLLERR);
-}
-
 /* Whether one command more of it may wait. */
 static bool may_wait(const struct session *session)
 {
@@ -367,7 +358,7 @@ static void on_readable(struct ev_loop *loop, ev_io *io, int events)
 	struct datagram datagram;
 
 	do {
-		bool hung_up = has_hung_up(session);
+		bool hung_up = datagram_has_hung_up(session->fd);
 		int ret;
 
 		if (!hung_up && releaser_has_enough(releaser, &session->owner)) {

@@ -68,16 +68,13 @@ static json_t *id_json(const struct cma_id *id)
 	return json;
 }
 
-json_t *cma_report_ids(const struct cma *cma)
+json_t *cma_report_next(const struct cma *cma, uint32_t *handle)
 {
-	json_t *list = json_array();
-	const struct cma_file *file;
-	const struct cma_id *id;
+	const struct cma_id *id = NULL;
 
-	DL_FOREACH (cma->files, file)
-		DL_FOREACH (file->ids, id)
-			json_array_append_new(list, id_json(id));
-	return list;
+	for (; *handle < cma->ids.room && !id; ++*handle)
+		id = cma_handle_get(&cma->ids, *handle);
+	return id ? id_json(id) : NULL;
 }
 
 json_t *cma_report_counts(const struct cma *cma)

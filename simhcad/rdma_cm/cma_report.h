@@ -12,7 +12,7 @@
 struct cma;
 struct device;
 
-json_t *cma_report_ids(const struct cma *cma);
+json_t *cma_report_next(const struct cma *cma, uint32_t *handle);
 json_t *cma_report_counts(const struct cma *cma);
 /* Whether a program has an event channel open. */
 bool cma_in_use(const struct cma *cma);
