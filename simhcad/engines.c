@@ -166,10 +166,10 @@ bool engine_halt(struct engine *engine)
 	unsigned int left = 0;
 
 	simhca_engine_stop(engine->model);
-	clock_gettime(CLOCK_MONOTONIC, &until);
+	clock_gettime(CLOCK_REALTIME, &until);
 	until.tv_sec += END_SECONDS;
 	for (unsigned int i = 0; i < engine->threads; i++)
-		if (pthread_clockjoin_np(engine->thread[i], NULL, CLOCK_MONOTONIC, &until))
+		if (pthread_timedjoin_np(engine->thread[i], NULL, &until))
 			engine->thread[left++] = engine->thread[i];
 	engine->threads = left;
 	return !left;

@@ -112,14 +112,12 @@ bool paging_stop(struct paging *paging)
 	ev_async_stop(paging->loop, &paging->shortage);
 	simhca_faults_stop(paging->fabric);
 	simhca_pagers_stop(paging->fabric);
-	clock_gettime(CLOCK_MONOTONIC, &until);
+	clock_gettime(CLOCK_REALTIME, &until);
 	until.tv_sec += END_SECONDS;
 	for (unsigned int i = 0; i < paging->workers; i++)
-		ended = !pthread_clockjoin_np(paging->worker[i], NULL, CLOCK_MONOTONIC, &until) &&
-			ended;
+		ended = !pthread_timedjoin_np(paging->worker[i], NULL, &until) && ended;
 	if (paging->reads)
-		ended = !pthread_clockjoin_np(paging->reader, NULL, CLOCK_MONOTONIC, &until) &&
-			ended;
+		ended = !pthread_timedjoin_np(paging->reader, NULL, &until) && ended;
 	if (!ended)
 		log_error("a page-fault worker has not ended within %d s: it waits for a client's "
 			  "memory, or for a CPU",
