@@ -326,9 +326,9 @@ struct simhca_qpc {
 	uint8_t path_mtu; /* enum ibv_mtu */
 	uint8_t port_num;
 	uint8_t max_rd_atomic;
-	uint8_t max_dest_rd_atomic;
-	uint8_t min_rnr_timer; /* coded, IBTA vol. 1 table 45 */
-	uint8_t timeout;       /* 4.096 us * 2^n; 0: no time-out */
+	_Atomic uint8_t max_dest_rd_atomic; /* the requester's engine reads it, too */
+	uint8_t min_rnr_timer;		    /* coded, IBTA vol. 1 table 45 */
+	uint8_t timeout;		    /* 4.096 us * 2^n; 0: no time-out */
 	uint8_t retry_cnt;
 	uint8_t rnr_retry;   /* 7: without end */
 	uint8_t sq_draining; /* 1 in SQD until the last WQE under way has completed */

@@ -12,6 +12,12 @@ bool simhca_link_has_address(const struct simhca_device *device, const struct si
 bool simhca_link_answers_to(const struct simhca_device *device, const struct simhca_device *source,
 			    const struct simhca_av *av);
 /*
+ * Sets whom a QP is connected to, under its locks. Others may be in simhca_link_is_connected()
+ * without them: each word that they read is whole, and who was misled by a mixture looks again,
+ * as the fabric's generation goes up after a QP was connected.
+ */
+void simhca_qpc_set_av(struct simhca_qpc *qpc, const struct simhca_av *av);
+/*
  * Whether the addresses of a connected QP's packets are those that their receiver is connected to:
  * what it calls its peer's and its own.
  */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "attach.h"
+#include "device/address.h"
 #include "device/av.h"
 #include "device/context.h"
 #include "engine/engine.h"
@@ -333,7 +334,6 @@ static void apply(struct simhca_qp *qp, uint32_t mask, const struct simhca_qp_at
 	APPLY(SIMHCA_QP_PKEY_INDEX, pkey_index, attr->pkey_index);
 	APPLY(SIMHCA_QP_PORT, port_num, attr->port_num);
 	APPLY(SIMHCA_QP_QKEY, qkey, attr->qkey);
-	APPLY(SIMHCA_QP_AV, av, attr->av);
 	APPLY(SIMHCA_QP_PATH_MTU, path_mtu, (uint8_t)attr->path_mtu);
 	APPLY(SIMHCA_QP_TIMEOUT, timeout, attr->timeout);
 	APPLY(SIMHCA_QP_RETRY_CNT, retry_cnt, attr->retry_cnt);
@@ -345,6 +345,8 @@ static void apply(struct simhca_qp *qp, uint32_t mask, const struct simhca_qp_at
 	APPLY(SIMHCA_QP_MIN_RNR_TIMER, min_rnr_timer, attr->min_rnr_timer);
 	APPLY(SIMHCA_QP_DEST_QPN, dest_qpn, attr->dest_qp_num);
 #undef APPLY
+	if (mask & SIMHCA_QP_AV)
+		simhca_qpc_set_av(qpc, &attr->av);
 	if (mask & (SIMHCA_QP_AV | SIMHCA_QP_DEST_QPN))
 		qp->peer.generation = 0;
 	if (mask & SIMHCA_QP_RQ_PSN)
