@@ -92,6 +92,7 @@ static struct tree_device tree_device(const struct device *device)
 		.name = device->options->name,
 		.netdev = device->options->settings.netdev,
 		.memory = simhca_device_memory(device->model),
+		.failing = device->tree_failing,
 	};
 }
 
@@ -140,7 +141,8 @@ void device_follow_interface(struct device *device)
 		return;
 	log_info("%s: %s has changed: port %s", device->options->name,
 		 device->options->settings.netdev, device->up ? "active" : "down");
-	device_tree_update(&device->daemon->rundir, &tree);
+	device->tree_behind = device_tree_update(&device->daemon->rundir, &tree);
+	device->tree_failing = device->tree_behind;
 	if (!netif_get(device->daemon->netif, device->options->settings.netdev, &interface))
 		cma_device_gone(device->daemon->cma, device);
 }
@@ -161,18 +163,27 @@ static bool shares_interface(const struct device *device)
 	return false;
 }
 
-/* A look costs next to nothing, and files are written only when something was counted. */
+/*
+ * A look costs next to nothing, and files are written only when something was counted. What could
+ * not be written, as there was no descriptor or no room, is written here later.
+ */
 static void on_count(struct ev_loop *loop, ev_timer *timer, int events)
 {
 	struct device *device = timer->data;
 	struct tree_device tree = tree_device(device);
 	uint64_t stats[SIMHCA_STATS];
+	bool counted, failing;
 
+	if (device->tree_behind)
+		device->tree_behind = device_tree_update(&device->daemon->rundir, &tree);
+	failing = device->tree_behind;
 	simhca_device_stats(device->model, stats);
-	if (!memcmp(stats, device->stats, sizeof(stats)))
-		return;
-	device_tree_count(&device->daemon->rundir, &tree, stats, device->stats);
-	memcpy(device->stats, stats, sizeof(stats));
+	counted = memcmp(stats, device->stats, sizeof(stats));
+	if (counted && device_tree_count(&device->daemon->rundir, &tree, stats, device->stats))
+		failing = true;
+	else if (counted)
+		memcpy(device->stats, stats, sizeof(stats));
+	device->tree_failing = failing;
 }
 
 int device_open(struct device *device, struct daemon *daemon, unsigned int number)

@@ -29,12 +29,12 @@
 struct writer {
 	const struct rundir *rundir;
 	char base[PATH_MAX]; /* relative to the runtime directory */
-	bool failed;
+	bool failed, quiet;
 };
 
 static void fail(struct writer *writer, const char *path)
 {
-	if (!writer->failed)
+	if (!writer->failed && !writer->quiet)
 		log_error("%s/%s: %m", writer->rundir->path, path);
 	writer->failed = true;
 }
@@ -424,18 +424,19 @@ int device_tree_publish(const struct rundir *rundir)
 
 int device_tree_update(const struct rundir *rundir, const struct tree_device *device)
 {
-	struct writer writer = { .rundir = rundir };
+	struct writer writer = { .rundir = rundir, .quiet = device->failing };
 
 	set_base(&writer, PUBLISHED RDMA_DEVICE "/ports/1", device->name, device->name);
 	put_port_state(&writer, device);
 	return writer.failed ? -1 : 0;
 }
 
-void device_tree_count(const struct rundir *rundir, const struct tree_device *device,
-		       const uint64_t stats[SIMHCA_STATS], const uint64_t before[SIMHCA_STATS])
+int device_tree_count(const struct rundir *rundir, const struct tree_device *device,
+		      const uint64_t stats[SIMHCA_STATS], const uint64_t before[SIMHCA_STATS])
 {
-	struct writer writer = { .rundir = rundir };
+	struct writer writer = { .rundir = rundir, .quiet = device->failing };
 
 	set_base(&writer, PUBLISHED RDMA_DEVICE "/ports/1", device->name, device->name);
 	put_counters(&writer, stats, before);
+	return writer.failed ? -1 : 0;
 }

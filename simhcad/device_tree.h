@@ -35,6 +35,7 @@ struct tree_device {
 	const char *name;
 	const char *netdev;
 	const struct simhca_devmem *memory;
+	bool failing; /* what is wrong has been logged, and is not again */
 };
 
 /* These return -1 after logging what is wrong. */
@@ -43,8 +44,8 @@ int device_tree_add(const struct rundir *rundir, const struct tree_device *devic
 int device_tree_publish(const struct rundir *rundir);
 /* The port's state or GIDs have changed. */
 int device_tree_update(const struct rundir *rundir, const struct tree_device *device);
-/* The files of counters that change from before to stats; failures are logged, no more. */
-void device_tree_count(const struct rundir *rundir, const struct tree_device *device,
-		       const uint64_t stats[SIMHCA_STATS], const uint64_t before[SIMHCA_STATS]);
+/* The files of counters that change from before to stats. */
+int device_tree_count(const struct rundir *rundir, const struct tree_device *device,
+		      const uint64_t stats[SIMHCA_STATS], const uint64_t before[SIMHCA_STATS]);
 
 #endif

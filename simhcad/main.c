@@ -22,6 +22,9 @@
 #include "trace.h"
 #include "wire.h"
 
+#define DESCRIPTORS 40	   /* that the daemon needs by itself, and some */
+#define DESCRIPTORS_MORE 4 /* for each device and each engine that is asked for */
+
 /* ----------------------------------------------------------- what the model has to say */
 
 static void on_comp_event(void *arg, uint64_t channel, uint64_t cq_user_handle)
@@ -279,16 +282,34 @@ out:
 	return status;
 }
 
-/* A context takes half a dozen descriptors. */
-static void raise_descriptor_limit(void)
+/*
+ * A context takes half a dozen descriptors. Where there are too few to begin with, that is said at
+ * once, and not by whatever meets the limit first: libev aborts when it does. 0 or -1.
+ */
+static int raise_descriptor_limit(const struct options *options)
 {
+	const rlim_t least = DESCRIPTORS + DESCRIPTORS_MORE * options->num_devices +
+			     DESCRIPTORS_MORE * options->daemon.engines;
 	struct rlimit limit;
 
 	if (getrlimit(RLIMIT_NOFILE, &limit))
-		return;
+		return 0;
 	limit.rlim_cur = limit.rlim_max;
 	if (setrlimit(RLIMIT_NOFILE, &limit))
 		log_warning("the limit of open descriptors: %m");
+	if (limit.rlim_max >= least)
+		return 0;
+	log_error("%llu open descriptors are the limit here (ulimit -n): at least %llu are needed, "
+		  "and more for each program",
+		  (unsigned long long)limit.rlim_max, (unsigned long long)least);
+	return -1;
+}
+
+/* libev knows no errors, and would abort: without descriptors, or kernel memory. */
+static void on_libev_error(const char *what)
+{
+	log_error("%s: %m", what);
+	_exit(1);
 }
 
 static int start_log(const struct daemon *daemon)
@@ -319,8 +340,10 @@ static int run(const struct options *options, int background)
 		return 1;
 	daemon->options = options;
 	programs_init(&daemon->programs);
-	if (rundir_open(&daemon->rundir, options->daemon.runtime_dir))
+	if (raise_descriptor_limit(options) ||
+	    rundir_open(&daemon->rundir, options->daemon.runtime_dir))
 		goto out_daemon;
+	ev_set_syserr_cb(on_libev_error);
 	daemon->loop = ev_loop_new(EVFLAG_AUTO | EVFLAG_NOENV);
 	if (!daemon->loop) {
 		log_error("the event loop: %m");
@@ -331,10 +354,8 @@ static int run(const struct options *options, int background)
 		ev_signal_init(&signals[i], on_signal, ending[i]);
 		ev_signal_start(daemon->loop, &signals[i]);
 	}
-	if (!start_log(daemon)) {
-		raise_descriptor_limit();
+	if (!start_log(daemon))
 		status = serve(daemon, background);
-	}
 	for (size_t i = 0; i < sizeof(ending) / sizeof(ending[0]); i++)
 		ev_signal_stop(daemon->loop, &signals[i]);
 	ev_loop_destroy(daemon->loop);

@@ -8,90 +8,141 @@
 #include <netlink/netlink.h>
 #include <netlink/route/addr.h>
 #include <netlink/route/link.h>
+#include <netlink/socket.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "log.h"
 #include "netif.h"
 
-#define RETRY 1.0 /* seconds until the caches are filled anew after an error */
+#define INTERVAL 0.1 /* seconds between two looks; the first change is looked at at once */
+#define RETRY 1.0    /* seconds until it is tried again, after an error */
+#define MESSAGES 256 /* that are taken before others have their turn */
 
+/*
+ * The kernel tells of changes on one socket, and what there is is asked for on another. Of a notice
+ * nothing is read: it says that there is something to ask for, and so does one that was lost.
+ */
 struct netif {
 	struct ev_loop *loop;
 	void (*changed)(void *arg);
 	void *arg;
-	struct nl_cache_mngr *manager;
-	struct nl_cache *links, *addresses; /* owned by the manager */
+	struct nl_sock *notices, *questions;
+	struct nl_cache *links, *addresses; /* what there was when it was last asked for */
 	ev_io io;
-	ev_timer retry;
+	ev_timer timer; /* runs when it was looked at lately: the next look has to wait for it */
+	bool outdated;	/* there was a notice since */
+	bool failing;	/* the last look failed, and that was logged */
 };
 
-static void stop(struct netif *netif)
+/* A socket that is connected to the kernel. 0 or a libnl error. */
+static int open_socket(struct nl_sock **socket)
 {
-	if (netif->manager) {
-		ev_io_stop(netif->loop, &netif->io);
-		nl_cache_mngr_free(netif->manager);
-	}
-	netif->manager = NULL;
+	int ret;
+
+	*socket = nl_socket_alloc();
+	if (!*socket)
+		return -NLE_NOMEM;
+	/* Of two answers on one socket the first has been taken whole, or thrown away. */
+	nl_socket_disable_seq_check(*socket);
+	ret = nl_connect(*socket, NETLINK_ROUTE);
+	if (ret >= 0)
+		return 0;
+	nl_socket_free(*socket);
+	*socket = NULL;
+	return ret;
 }
 
-static void on_netlink(struct ev_loop *loop, ev_io *io, int events);
-
-/* Fills the caches and listens. 0 or a libnl error. */
-static int start(struct netif *netif)
+/* Takes what waits there. Whether there was anything; an error is that something was lost. */
+static bool drain(struct nl_sock *socket)
 {
-	int ret = nl_cache_mngr_alloc(NULL, NETLINK_ROUTE, NL_AUTO_PROVIDE, &netif->manager);
+	unsigned int messages = 0;
+	char byte;
 
+	while (messages < MESSAGES &&
+	       (recv(nl_socket_get_fd(socket), &byte, sizeof(byte), MSG_DONTWAIT) >= 0 ||
+		errno != EAGAIN))
+		messages++;
+	return messages;
+}
+
+/*
+ * 0 or a libnl error: then what was known before stays, and the rest of the answer is in the way of
+ * the next one.
+ */
+static int ask(struct netif *netif)
+{
+	struct nl_cache *links, *addresses;
+	int ret;
+
+	drain(netif->questions);
+	ret = rtnl_link_alloc_cache(netif->questions, AF_UNSPEC, &links);
+	if (ret < 0)
+		return ret;
+	ret = rtnl_addr_alloc_cache(netif->questions, &addresses);
 	if (ret < 0) {
-		netif->manager = NULL;
+		nl_cache_free(links);
 		return ret;
 	}
-	ev_io_init(&netif->io, on_netlink, nl_cache_mngr_get_fd(netif->manager), EV_READ);
-	netif->io.data = netif;
-	ret = nl_cache_mngr_add(netif->manager, "route/link", NULL, NULL, &netif->links);
-	if (ret >= 0)
-		ret = nl_cache_mngr_add(netif->manager, "route/addr", NULL, NULL,
-					&netif->addresses);
-	if (ret < 0) {
-		stop(netif);
-		return ret;
-	}
-	ev_io_start(netif->loop, &netif->io);
+	nl_cache_free(netif->links);
+	nl_cache_free(netif->addresses);
+	netif->links = links;
+	netif->addresses = addresses;
 	return 0;
 }
 
-static void on_retry(struct ev_loop *loop, ev_timer *timer, int events)
+static void look(struct netif *netif)
 {
-	struct netif *netif = timer->data;
-	int ret;
+	int ret = ask(netif);
 
-	stop(netif);
-	ret = start(netif);
-	if (ret < 0) {
+	if (ret < 0 && !netif->failing)
 		log_warning("network interfaces: %s; trying again", nl_geterror(ret));
-		ev_timer_set(timer, RETRY, 0);
-		ev_timer_start(loop, timer);
-		return;
-	}
-	netif->changed(netif->arg);
+	netif->failing = ret < 0;
+	netif->outdated = netif->failing;
+	ev_timer_set(&netif->timer, netif->failing ? RETRY : INTERVAL, 0);
+	ev_timer_start(netif->loop, &netif->timer);
+	if (!netif->failing)
+		netif->changed(netif->arg);
 }
 
-static void on_netlink(struct ev_loop *loop, ev_io *io, int events)
+static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
+{
+	struct netif *netif = timer->data;
+
+	if (netif->outdated)
+		look(netif);
+}
+
+static void on_notice(struct ev_loop *loop, ev_io *io, int events)
 {
 	struct netif *netif = io->data;
-	int ret = nl_cache_mngr_data_ready(netif->manager);
 
-	if (ret >= 0) {
-		netif->changed(netif->arg);
-		return;
-	}
-	if (ret == -NLE_AGAIN || ret == -NLE_INTR)
-		return;
-	/* Messages were lost, or are not understood: look at everything again, in a while. */
-	log_debug("network interfaces: %s", nl_geterror(ret));
-	ev_io_stop(loop, io);
-	ev_timer_set(&netif->retry, RETRY, 0);
-	ev_timer_start(loop, &netif->retry);
+	netif->outdated |= drain(netif->notices);
+	if (netif->outdated && !ev_is_active(&netif->timer))
+		look(netif);
+}
+
+static void free_all(struct netif *netif)
+{
+	nl_cache_free(netif->links);
+	nl_cache_free(netif->addresses);
+	nl_socket_free(netif->notices);
+	nl_socket_free(netif->questions);
+	free(netif);
+}
+
+/* Notices first, that no change between the two is missed. 0 or a libnl error. */
+static int start(struct netif *netif)
+{
+	int ret = open_socket(&netif->notices);
+
+	if (!ret)
+		ret = nl_socket_add_memberships(netif->notices, RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR,
+						RTNLGRP_IPV6_IFADDR, 0);
+	if (!ret)
+		ret = open_socket(&netif->questions);
+	return ret ? ret : ask(netif);
 }
 
 struct netif *netif_open(struct ev_loop *loop, void (*changed)(void *arg), void *arg)
@@ -104,15 +155,18 @@ struct netif *netif_open(struct ev_loop *loop, void (*changed)(void *arg), void 
 	netif->loop = loop;
 	netif->changed = changed;
 	netif->arg = arg;
-	ev_timer_init(&netif->retry, on_retry, RETRY, 0);
-	netif->retry.data = netif;
 	ret = start(netif);
 	if (ret < 0) {
 		log_warning("network interfaces cannot be followed (netlink: %s)",
 			    nl_geterror(ret));
-		free(netif);
+		free_all(netif);
 		return NULL;
 	}
+	ev_timer_init(&netif->timer, on_timer, INTERVAL, 0);
+	netif->timer.data = netif;
+	ev_io_init(&netif->io, on_notice, nl_socket_get_fd(netif->notices), EV_READ);
+	netif->io.data = netif;
+	ev_io_start(loop, &netif->io);
 	return netif;
 }
 
@@ -120,26 +174,9 @@ void netif_close(struct netif *netif)
 {
 	if (!netif)
 		return;
-	ev_timer_stop(netif->loop, &netif->retry);
-	stop(netif);
-	free(netif);
-}
-
-/*
- * The kernel tells of one link several times, once for each address family that has something to
- * say of it, and libnl keeps them all. The link itself is the one of no family.
- */
-static struct rtnl_link *find_link(struct netif *netif, const char *name)
-{
-	for (struct nl_object *object = nl_cache_get_first(netif->links); object;
-	     object = nl_cache_get_next(object)) {
-		struct rtnl_link *link = (struct rtnl_link *)object;
-
-		if (rtnl_link_get_family(link) == AF_UNSPEC &&
-		    !strcmp(rtnl_link_get_name(link) ? rtnl_link_get_name(link) : "", name))
-			return link;
-	}
-	return NULL;
+	ev_timer_stop(netif->loop, &netif->timer);
+	ev_io_stop(netif->loop, &netif->io);
+	free_all(netif);
 }
 
 static void describe_link(struct rtnl_link *link, struct interface *interface)
@@ -232,10 +269,11 @@ bool netif_get(struct netif *netif, const char *name, struct interface *interfac
 	memset(interface, 0, sizeof(*interface));
 	if (!netif)
 		return guess(name, interface);
-	link = netif->manager ? find_link(netif, name) : NULL;
+	link = rtnl_link_get_by_name(netif->links, name);
 	if (!link)
 		return false;
 	describe_link(link, interface);
+	rtnl_link_put(link);
 	add_addresses(netif, interface, AF_INET);
 	add_addresses(netif, interface, AF_INET6);
 	return true;
@@ -243,7 +281,7 @@ bool netif_get(struct netif *netif, const char *name, struct interface *interfac
 
 bool netif_has_address(struct netif *netif, const uint8_t address[16])
 {
-	if (!netif || !netif->manager)
+	if (!netif)
 		return false;
 	for (struct nl_object *object = nl_cache_get_first(netif->addresses); object;
 	     object = nl_cache_get_next(object)) {

@@ -287,6 +287,73 @@ def test_follows_the_interface(directory):
     assert run.returncode == 0, run.stdout + run.stderr
 
 
+def test_changes_that_the_kernel_could_not_tell(directory):
+    """More of them than the socket holds, while there are no descriptors for other sockets, nor for files."""
+    network = in_new_network()
+    if not network:
+        pytest.skip("needs to make a network namespace")
+    script = """
+        ip link set lo up
+        ip link add eth7 type veth peer name eth8 2>/dev/null || exit 77
+        ip link set eth8 up; ip link set eth7 up
+        "$SIMHCAD" --runtime-dir "$1" --netdev eth7 2>"$1/log" &
+        pid=$!
+        wait_for() { i=0; until grep -q "$1" "$2" 2>/dev/null; do i=$((i+1)); [ $i -lt 500 ] || {
+                echo "$2: $(cat $2), not $1"; kill $pid; exit 1; }; sleep 0.02; done; }
+        gid="$1/tree/sys/class/infiniband/simhca0/ports/1/gids/1"
+        ip addr add 192.0.2.7/24 dev eth7
+        wait_for ffff:c000:0207 $gid
+        # As if others took the descriptors of its sockets to the kernel when those are closed, but one.
+        for fd in $(ls /proc/$pid/fd | sort -n); do
+            inode=$(readlink /proc/$pid/fd/$fd | sed -n 's/^socket:.\\(.*\\).$/\\1/p')
+            [ "$inode" ] && grep -q " $inode *$" /proc/net/netlink && break
+        done
+        prlimit --nofile=$((fd + 1)):$(ulimit -H -n) --pid $pid || exit 1
+        kill -STOP $pid
+        for i in $(seq 1000); do
+            echo "addr add 10.0.$((i / 250)).$((i % 250 + 1))/32 dev eth7"
+            echo "addr del 10.0.$((i / 250)).$((i % 250 + 1))/32 dev eth7"
+        done | ip -batch - || exit 1
+        ip addr del 192.0.2.7/24 dev eth7
+        ip addr add 192.0.2.8/24 dev eth7
+        kill -CONT $pid
+        wait_for "Too many open files" $1/log
+        sleep 1
+        prlimit --nofile=$(ulimit -H -n) --pid $pid || exit 1
+        wait_for ffff:c000:0208 $gid
+        ip addr del 192.0.2.8/24 dev eth7
+        ip addr add 192.0.2.9/24 dev eth7
+        wait_for ffff:c000:0209 $gid
+        cat "$1/log"
+        kill $pid
+        wait $pid
+    """
+    run = subprocess.run(network + ["sh", "-c", script, "sh", directory], capture_output=True, text=True,
+                         timeout=60)
+    if run.returncode == 77:
+        pytest.skip("needs veth interfaces")
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert run.stdout.count("Too many open files") == 1, run.stdout
+
+
+@pytest.mark.parametrize("limit", [*range(4, 45, 4), 5, 10, 11, 12, 13, 47, 48, 49, 60])
+def test_few_descriptors(directory, limit):
+    """It works, or says how few there are."""
+    ready, child_end = os.pipe()
+    with subprocess.Popen(["prlimit", f"--nofile={limit}:{limit}", SIMHCAD, "--runtime-dir", directory,
+                           "--ready-fd", "1", "--engines", "1"], stdout=child_end, text=True,
+                          stderr=subprocess.PIPE) as process:
+        os.close(child_end)
+        works = os.read(ready, 1) == b"\n"
+        os.close(ready)
+        if works:
+            process.terminate()
+        log = process.communicate(timeout=20)[1]
+    assert process.returncode == (0 if works else 1), log
+    assert works or f"simhcad: error: {limit} open descriptors are the limit here (ulimit -n)" in log
+    assert works == (limit >= 48)
+
+
 # -------------------------------------------------------------------------------------- sessions
 
 def eventfd_id(fd):
