@@ -28,8 +28,8 @@ struct device {
 	uint32_t next_session; /* the number that the next one gets */
 	ev_timer count;
 	uint64_t stats[SIMHCA_STATS]; /* as the files of counters say */
-	bool tree_behind;	      /* files of the port's state or GIDs are still to be written */
-	bool tree_failing;	      /* some could not be written the last time */
+	bool tree_behind;  /* files of the port's state or GIDs are still to be written */
+	bool tree_failing; /* some could not be written the last time */
 };
 
 /* Makes the device with its files, and listens. -1: what is wrong was logged. */

@@ -104,6 +104,10 @@ become_daemon(char **arguments, const char *beside, int ready, int log)
 	/* Out of the way of the descriptors that they are to become. */
 	ready = fcntl(ready, F_DUPFD, 10);
 	log = fcntl(log, F_DUPFD, 10);
+	if (null < 0 || ready < 0 || log < 0) {
+		complain("simhcad: cannot be started: %s (ulimit -n)", strerror(errno));
+		_exit(EXIT_TOOL_FAILED);
+	}
 	dup2(null, STDIN_FILENO);
 	dup2(null, STDOUT_FILENO);
 	dup2(log, STDERR_FILENO);
