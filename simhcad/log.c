@@ -76,8 +76,30 @@ static void say_lost(int fd)
 {
 	unsigned int lost = atomic_exchange_explicit(&log_lost, 0, memory_order_relaxed);
 
-	if (lost)
-		dprintf(fd, "simhcad: warning: %u messages found no room here\n", lost);
+	if (lost && dprintf(fd, "simhcad: warning: %u messages found no room here\n", lost) < 0)
+		atomic_fetch_add_explicit(&log_lost, lost, memory_order_relaxed);
+}
+
+/* Whoever sees our stderr is told once that the file gets no more; what was lost is counted. */
+static void lose_line(int fd)
+{
+	int error = errno;
+
+	if (!atomic_fetch_add_explicit(&log_lost, 1, memory_order_relaxed) && fd != STDERR_FILENO &&
+	    has_room(STDERR_FILENO))
+		dprintf(STDERR_FILENO, "simhcad: error: the log file: %s\n", strerror(error));
+}
+
+/* A file that takes a part says why when it is given the rest. */
+static bool write_line(int fd, const char *line, size_t length)
+{
+	ssize_t written = write(fd, line, length);
+
+	if (written > 0 && (size_t)written < length) {
+		length -= (size_t)written;
+		written = write(fd, line + written, length);
+	}
+	return written == (ssize_t)length;
 }
 
 static void put_line(int fd, enum simhca_log_level level, const char *format, va_list args)
@@ -94,16 +116,13 @@ static void put_line(int fd, enum simhca_log_level level, const char *format, va
 	if (used > sizeof(line) - 2)
 		used = sizeof(line) - 2;
 	line[used++] = '\n';
-	if (fd == STDERR_FILENO) {
-		if (!has_room(fd)) {
-			atomic_fetch_add_explicit(&log_lost, 1, memory_order_relaxed);
-			return;
-		}
-		say_lost(fd);
-	}
-	/* Nobody is left to be told when the log itself fails. */
-	if (write(fd, line, used) < 0)
+	if (fd == STDERR_FILENO && !has_room(fd)) {
+		lose_line(fd);
 		return;
+	}
+	say_lost(fd);
+	if (!write_line(fd, line, used))
+		lose_line(fd);
 }
 
 void log_message(enum simhca_log_level level, const char *format, ...)

@@ -378,6 +378,7 @@ int main(int argc, char **argv)
 	if (status >= 0)
 		return status;
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);
 	if (options.daemon.daemonize) {
 		background = background_start();
 		if (background < 0) {

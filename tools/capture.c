@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <stdint.h>
@@ -18,6 +19,9 @@
 
 #define FRAME_MOST 65536 /* with its head */
 #define QPNS (1 << 24)
+#define FLUSH_BYTES 65536	/* are written at a time, */
+#define FLUSH_PACKETS 1024	/* and no more packets than these */
+#define BUFFER (4 * FRAME_MOST) /* of the file: nothing is written but by flush_file() */
 
 /* Who sends: an interface of the file for each. */
 struct sender {
@@ -31,10 +35,15 @@ struct capture {
 	FILE *file;
 	struct sender *senders; /* of this file */
 	int frames;
-	uint64_t written, lost;
-	uint64_t bytes_in_file;
+	int nowhere;		/* /dev/null */
+	uint64_t written, lost; /* written: to the file, or to its buffer */
+	uint64_t unwritten;	/* that were to be in the file, and are not */
+	off_t bytes_in_file;	/* its buffer's among them */
 	long long file_number;
-	bool broken;		 /* the next file of the ring cannot be written */
+	int error;		   /* why nothing is written any more; 0: it is */
+	off_t flushed;		   /* bytes of the file that have left the buffer */
+	off_t ends[FLUSH_PACKETS]; /* of the packets that have not, as offsets */
+	unsigned int num_ends;
 	uint8_t known[QPNS / 8]; /* QPs that wishes.pid sends by: answers to it come to them */
 	uint8_t bytes[FRAME_MOST];
 };
@@ -109,6 +118,50 @@ static bool passes(struct capture *capture, const struct trace_frame *frame)
 	return capture->known[peer / 8] & 1 << peer % 8;
 }
 
+/* Those that have not left the buffer are not in the file, but for those that fit into it. */
+static void give_up(struct capture *capture, int error)
+{
+	int fd = fileno(capture->file);
+	off_t written = lseek(fd, 0, SEEK_CUR), whole = capture->flushed;
+	unsigned int kept = 0;
+
+	capture->error = error;
+	if (!strcmp(capture->wishes.file, "-"))
+		written = whole; /* where in somebody's file ours begins is not known */
+	while (kept < capture->num_ends && capture->ends[kept] <= written)
+		whole = capture->ends[kept++];
+	capture->written -= capture->num_ends - kept;
+	capture->unwritten += capture->num_ends - kept;
+	capture->num_ends = 0;
+	/* A reader finds whole packets only. What is in the buffer goes nowhere. */
+	if (written > whole && ftruncate(fd, whole))
+		complain("%s: ends within a packet: %s", capture->wishes.file, strerror(errno));
+	dup3(capture->nowhere, fd, O_CLOEXEC);
+}
+
+static void flush_file(struct capture *capture)
+{
+	if (!capture->file || capture->error)
+		return;
+	if (fflush(capture->file)) {
+		give_up(capture, errno);
+		return;
+	}
+	capture->flushed = capture->bytes_in_file;
+	capture->num_ends = 0;
+}
+
+/* Standard output stays open, for it is written to again by whoever ends this program. */
+static FILE *open_stdout(void)
+{
+	int fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
+	FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
+
+	if (!file && fd >= 0)
+		close(fd);
+	return file;
+}
+
 /* FILE, or one of the ring. */
 static bool open_file(struct capture *capture)
 {
@@ -120,39 +173,40 @@ static bool open_file(struct capture *capture)
 			 capture->file_number++ % wishes->files);
 	else
 		snprintf(name, sizeof(name), "%s", wishes->file);
-	capture->file = !strcmp(name, "-") ? stdout : fopen(name, "we");
-	capture->bytes_in_file = 0;
+	capture->file = !strcmp(name, "-") ? open_stdout() : fopen(name, "we");
+	capture->flushed = 0;
 	if (!capture->file) {
-		complain("%s: %s", name, strerror(errno));
+		capture->error = errno;
 		return false;
 	}
-	pcapng_begin(capture->file, "simhca " SIMHCA_VERSION);
+	setvbuf(capture->file, NULL, _IOFBF, BUFFER);
+	capture->bytes_in_file = pcapng_begin(capture->file, "simhca " SIMHCA_VERSION);
 	return true;
 }
 
-/* False: not all is written. */
-static bool close_file(struct capture *capture)
+static void close_file(struct capture *capture)
 {
 	struct sender *sender, *next;
-	bool good = !ferror(capture->file);
 
+	flush_file(capture);
 	HASH_ITER (hh, capture->senders, sender, next) {
 		HASH_DEL(capture->senders, sender);
 		free(sender);
 	}
-	good &= !fclose(capture->file);
+	if (fclose(capture->file) && !capture->error)
+		capture->error = errno;
 	capture->file = NULL;
-	return good;
 }
 
 /* The next file of the ring, if this one is long enough. */
 static void go_round(struct capture *capture)
 {
-	if (!capture->wishes.file_size ||
-	    capture->bytes_in_file < (uint64_t)capture->wishes.file_size << 20)
+	if (!capture->wishes.file_size || capture->bytes_in_file < (off_t)capture->wishes.file_size
+									   << 20)
 		return;
-	capture->broken = !close_file(capture);
-	capture->broken |= !open_file(capture);
+	close_file(capture);
+	if (!capture->error)
+		open_file(capture);
 }
 
 /* The interface of who sends it. NULL: out of memory. */
@@ -178,7 +232,7 @@ static struct sender *sender_of(struct capture *capture, const struct trace_fram
 		strcpy(name, "others");
 	snprintf(description, sizeof(description), "sent by %s",
 		 frame->pid ? name : "none of this daemon's programs");
-	pcapng_interface(capture->file, name, description);
+	capture->bytes_in_file += pcapng_interface(capture->file, name, description);
 	return sender;
 }
 
@@ -187,20 +241,25 @@ static void put(struct capture *capture, const struct trace_frame *frame, size_t
 	const struct sender *sender = sender_of(capture, frame);
 
 	if (!sender) {
-		capture->broken = true;
+		flush_file(capture);
+		capture->error = ENOMEM;
+		capture->unwritten++;
 		return;
 	}
-	pcapng_frame(capture->file, sender->interface, frame->time_ns, capture->bytes,
-		     (uint32_t)length, frame->length);
+	capture->bytes_in_file += pcapng_frame(capture->file, sender->interface, frame->time_ns,
+					       capture->bytes, (uint32_t)length, frame->length);
 	capture->written++;
-	capture->bytes_in_file += length;
+	capture->ends[capture->num_ends++] = capture->bytes_in_file;
+	if (capture->num_ends == FLUSH_PACKETS ||
+	    capture->bytes_in_file - capture->flushed >= FLUSH_BYTES)
+		flush_file(capture);
 	go_round(capture);
 }
 
 static bool is_full(const struct capture *capture)
 {
 	return (capture->wishes.count && capture->written >= (uint64_t)capture->wishes.count) ||
-	       capture->broken || !capture->file || ferror(capture->file);
+	       capture->error;
 }
 
 /* One message. False, with errno EAGAIN: there is none yet; or 0: none will come any more. */
@@ -223,8 +282,12 @@ static bool take_one(struct capture *capture)
 	capture->lost = frame.lost;
 	if (!frame.length)
 		return false;
-	if (!is_full(capture) && passes(capture, &frame) &&
-	    (!capture->wishes.kinds || is_of_kinds(capture, (size_t)length - sizeof(frame))))
+	if ((is_full(capture) && !capture->error) || !passes(capture, &frame) ||
+	    (capture->wishes.kinds && !is_of_kinds(capture, (size_t)length - sizeof(frame))))
+		return true;
+	if (capture->error)
+		capture->unwritten++;
+	else
 		put(capture, &frame, (size_t)length - sizeof(frame));
 	return true;
 }
@@ -237,9 +300,8 @@ bool capture_take(struct capture *capture)
 		if (errno != EAGAIN)
 			return false;
 		/* Who reads along shall see what there is. */
-		if (capture->file)
-			fflush(capture->file);
-		return true;
+		flush_file(capture);
+		return !capture->error;
 	}
 	return false;
 }
@@ -250,6 +312,8 @@ static void free_capture(struct capture *capture)
 		close_file(capture);
 	if (capture->frames >= 0)
 		close(capture->frames);
+	if (capture->nowhere >= 0)
+		close(capture->nowhere);
 	free(capture);
 }
 
@@ -265,7 +329,9 @@ struct capture *capture_open(int control, const struct capture_wishes *wishes)
 	}
 	capture->wishes = *wishes;
 	capture->frames = -1;
-	if (!open_file(capture)) {
+	capture->nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	if (capture->nowhere < 0 || !open_file(capture)) {
+		complain("%s: %s", wishes->file, strerror(capture->error ? capture->error : errno));
 		free_capture(capture);
 		return NULL;
 	}
@@ -279,7 +345,12 @@ struct capture *capture_open(int control, const struct capture_wishes *wishes)
 	free(refusal);
 	/* The head of the file says that the capture has begun. */
 	if (capture)
-		fflush(capture->file);
+		flush_file(capture);
+	if (capture && capture->error) {
+		complain("%s: %s", wishes->file, strerror(capture->error));
+		free_capture(capture);
+		capture = NULL;
+	}
 	return capture;
 }
 
@@ -304,11 +375,14 @@ bool capture_close(struct capture *capture)
 	bool good;
 
 	drain(capture);
-	good = capture->file && close_file(capture) && !capture->broken;
+	if (capture->file)
+		close_file(capture);
+	good = !capture->error;
 	if (!good)
-		complain("%s: not all could be written", capture->wishes.file);
+		complain("%s: %s: %llu packets could not be written", capture->wishes.file,
+			 strerror(capture->error), (unsigned long long)capture->unwritten);
 	complain("%llu packets, %llu lost", (unsigned long long)capture->written,
-		 (unsigned long long)capture->lost);
+		 (unsigned long long)(capture->lost + capture->unwritten));
 	free_capture(capture);
 	return good;
 }

@@ -104,5 +104,5 @@ int env_main(int argc, char **argv)
 		for (int i = 0; variables[i].name; i++)
 			(docker ? print_docker : print_sh)(&variables[i]);
 	environment_free(variables);
-	return fflush(stdout) ? EXIT_FAILURE : EXIT_SUCCESS;
+	return flush_output() ? EXIT_SUCCESS : EXIT_FAILURE;
 }

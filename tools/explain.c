@@ -93,7 +93,7 @@ static void tell(const struct explain *explain, const json_t *report)
 		if (lint && !story_print_lint(stdout, lint, explain->filter.pid))
 			puts("No lint.");
 	}
-	fflush(stdout);
+	flush_output();
 }
 
 /* False: after a complaint. */

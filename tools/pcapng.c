@@ -58,7 +58,7 @@ static void end(FILE *file, uint32_t length)
 	put(file, &length, sizeof(length));
 }
 
-void pcapng_begin(FILE *file, const char *application)
+uint32_t pcapng_begin(FILE *file, const char *application)
 {
 	const struct {
 		uint32_t magic;
@@ -73,9 +73,10 @@ void pcapng_begin(FILE *file, const char *application)
 	put_option(file, SECTION_APPLICATION, application, name);
 	put_option(file, END, "", 0);
 	end(file, length);
+	return length;
 }
 
-void pcapng_interface(FILE *file, const char *name, const char *description)
+uint32_t pcapng_interface(FILE *file, const char *name, const char *description)
 {
 	const struct {
 		uint16_t link_type, reserved;
@@ -93,10 +94,11 @@ void pcapng_interface(FILE *file, const char *name, const char *description)
 	put_option(file, IF_RESOLUTION, &resolution, sizeof(resolution));
 	put_option(file, END, "", 0);
 	end(file, length);
+	return length;
 }
 
-void pcapng_frame(FILE *file, uint32_t interface, uint64_t time_ns, const void *bytes,
-		  uint32_t kept, uint32_t length)
+uint32_t pcapng_frame(FILE *file, uint32_t interface, uint64_t time_ns, const void *bytes,
+		      uint32_t kept, uint32_t length)
 {
 	const uint32_t packet[5] = { interface, (uint32_t)(time_ns >> 32), (uint32_t)time_ns, kept,
 				     length };
@@ -105,4 +107,5 @@ void pcapng_frame(FILE *file, uint32_t interface, uint64_t time_ns, const void *
 	put(file, packet, sizeof(packet));
 	put(file, bytes, kept);
 	end(file, block);
+	return block;
 }

@@ -10,13 +10,13 @@
 #include <stdio.h>
 
 /* The head, first of all. */
-void pcapng_begin(FILE *file, const char *application);
+uint32_t pcapng_begin(FILE *file, const char *application);
 
 /* One more interface, of Ethernet frames; they are counted from 0. */
-void pcapng_interface(FILE *file, const char *name, const char *description);
+uint32_t pcapng_interface(FILE *file, const char *name, const char *description);
 
 /* A frame of `length` bytes, of which the first `kept` are there. time: nanoseconds since 1970. */
-void pcapng_frame(FILE *file, uint32_t interface, uint64_t time_ns, const void *bytes,
-		  uint32_t kept, uint32_t length);
+uint32_t pcapng_frame(FILE *file, uint32_t interface, uint64_t time_ns, const void *bytes,
+		      uint32_t kept, uint32_t length);
 
 #endif

@@ -81,5 +81,5 @@ int report_main(int argc, char **argv, const struct report *report)
 		report->print(answer);
 	}
 	json_decref(answer);
-	return fflush(stdout) ? EXIT_FAILURE : EXIT_SUCCESS;
+	return flush_output() ? EXIT_SUCCESS : EXIT_FAILURE;
 }

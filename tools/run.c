@@ -60,6 +60,7 @@ struct run {
 	int signals;	   /* signalfd of those passed on, and SIGCHLD */
 	sigset_t old_mask; /* what we were started with, for the command */
 	struct sigaction old_pipe;
+	bool capture_failed;
 	struct capture *capture; /* NULL: none */
 	pid_t command;		 /* 0: ended */
 	int status;		 /* then its wait status */
@@ -117,6 +118,7 @@ become_command(const struct run *run, char **command, const struct variable *var
 	for (int i = 0; variables[i].name; i++)
 		setenv(variables[i].name, variables[i].value, 1);
 	sigaction(SIGPIPE, &run->old_pipe, NULL);
+	let_file_size_end_us();
 	sigprocmask(SIG_SETMASK, &run->old_mask, NULL);
 	execvp(command[0], command);
 	error = errno;
@@ -169,11 +171,11 @@ static void pass_on_signals(struct run *run)
 	}
 }
 
-/* What was captured is worth a line; that it is not whole, a complaint. */
+/* What was captured is worth a line; that it is not whole, a complaint, and an exit status. */
 static void end_capture(struct run *run)
 {
-	if (run->capture)
-		capture_close(run->capture);
+	if (run->capture && !capture_close(run->capture))
+		run->capture_failed = true;
 	run->capture = NULL;
 }
 
@@ -335,6 +337,8 @@ static int run_in(const char *dir, const struct daemon_options *options,
 		break;
 	}
 	if (run.daemon.control >= 0 && !daemon_leave(&run.daemon) && !status)
+		status = EXIT_TOOL_FAILED;
+	if (run.capture_failed && !status)
 		status = EXIT_TOOL_FAILED;
 	daemon_free(&run.daemon);
 	close(run.signals);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* The tool's entry: finds the subcommand. */
+#include <errno.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -139,7 +141,27 @@ static int help_on(char *word)
 	return EXIT_USAGE;
 }
 
-int main(int argc, char **argv)
+static struct sigaction old_file_size;
+
+void let_file_size_end_us(void)
+{
+	sigaction(SIGXFSZ, &old_file_size, NULL);
+}
+
+bool flush_output(void)
+{
+	static bool told;
+
+	errno = 0;
+	if (!fflush(stdout) && !ferror(stdout))
+		return true;
+	if (!told && errno != EPIPE) /* that a reader has gone is no news */
+		complain("standard output: %s", errno ? strerror(errno) : "not all was written");
+	told = true;
+	return false;
+}
+
+static int run_tool(int argc, char **argv)
 {
 	char list[LIST];
 	const char *word = argc > 1 ? argv[1] : NULL;
@@ -175,4 +197,14 @@ int main(int argc, char **argv)
 		 word[0] == '-' ? "option; --help, --version and the subcommands" : "subcommand",
 		 list_subcommands(list, " and "));
 	return EXIT_USAGE;
+}
+
+int main(int argc, char **argv)
+{
+	const struct sigaction ignore = { .sa_handler = SIG_IGN };
+	int status;
+
+	sigaction(SIGXFSZ, &ignore, &old_file_size);
+	status = run_tool(argc, argv);
+	return flush_output() || status ? status : EXIT_FAILURE;
 }

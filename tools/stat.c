@@ -150,8 +150,7 @@ static bool go_on(struct watch *watch, struct screen *screen, int control, int s
 			good = show_on_screen(watch, screen, now, before);
 		else if (good)
 			show(watch, now, before);
-		if (good && fflush(stdout))
-			good = false;
+		good = good && flush_output();
 		reading_free(before);
 		before = now;
 	}
@@ -197,7 +196,7 @@ static bool run(struct watch *watch, int control)
 		return false;
 	show(watch, reading, NULL);
 	reading_free(reading);
-	return !fflush(stdout);
+	return flush_output();
 }
 
 static bool read_delay(const char *text, double *delay)

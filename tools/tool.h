@@ -56,7 +56,13 @@ int inject_main(int argc, char **argv);
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void set_subcommand(const char *name); /* before the first complaint */
 
+/* False: what was printed has not arrived, which has been complained about. */
+bool flush_output(void);
+
 long long now_ms(void); /* CLOCK_MONOTONIC */
+
+/* The tool itself ignores SIGXFSZ, and a write() fails instead; a command gets what we got. */
+void let_file_size_end_us(void);
 
 /* ------------------------------------------------------------------------------ options */
 

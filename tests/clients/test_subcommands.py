@@ -137,6 +137,21 @@ def test_the_daemon_ends(tmp_path, words):
         assert "\x1b" not in result.stdout, result
 
 
+@pytest.mark.parametrize("words", [*TELLERS, ("env",)], ids=named)
+def test_no_room(busy, words):
+    """What could not be printed was not done, and is said once."""
+    full = busy.run("sh", "-c", f"exec {SIMHCA} {' '.join(words)} > /dev/full")
+    assert full.status == 1
+    assert full.stderr == f"simhca {words[0]}: standard output: No space left on device\n"
+
+
+def test_run_leaves_signals_alone(busy):
+    """A command that writes more than `ulimit -f` lets it gets SIGXFSZ as ever."""
+    ignored = expect_success(busy.run("sh", "-c", "grep SigIgn /proc/self/status")).stdout
+    result = busy.run(SIMHCA, "run", "--", "grep", "SigIgn", "/proc/self/status")
+    assert expect_success(result).stdout == ignored
+
+
 def test_run_has_the_terminal(busy):
     """The command's own streams are those of simhca run."""
     command = ["run", "--", "sh", "-c", "test -t 0 && test -t 1 && test -t 2"]

@@ -338,6 +338,43 @@ def test_a_ring_of_files(device, pingpong, tmp_path):
     assert 0 < sum(len(packets(path)) for path in files) < written
 
 
+def test_no_room(launcher, device, pingpong, tmp_path):
+    """The end of the room is said, with what is missing; what is there is whole."""
+    result = device.run(SIMHCA, "trace", "--write", "/dev/full")
+    assert result.status == 1 and result.stderr == "simhca trace: /dev/full: No space left on device\n"
+    result = launcher.run(SIMHCA, "run", "--private", "--trace", "/dev/full", "--", "true")
+    assert result.status == 125 and "/dev/full: No space left on device\n" in result.stderr
+
+    path = tmp_path / "capture"
+    tracer = device.start("sh", "-c", f"ulimit -f 100; exec {SIMHCA} trace --write {path}")
+    wait_until(lambda: path.exists() and path.stat().st_size >= 24, PATIENCE, "a capture")
+    pingpong("ibv_rc_pingpong", "-n", "500")
+    result = tracer.finish()
+    assert result.status == 1
+    said = re.fullmatch(rf"simhca trace: {path}: File too large: (\d+) packets could not be written\n"
+                        r"simhca trace: (\d+) packets, (\d+) lost\n", result.stderr)
+    written = len(packets(path))
+    assert int(said[1]) > 0 and int(said[3]) >= int(said[1]) and int(said[2]) == written > 0
+
+
+ROOM = ["unshare", "-Urm", "sh", "-c",
+        'mount -t tmpfs -o size=64k none "$1" && shift && "$@"; status=$?; cp "$0/capture" "$0.kept"; exit $status']
+
+
+@pytest.mark.skipif(subprocess.run(["unshare", "-Urm", "mount", "-t", "tmpfs", "none", "/mnt"], check=False,
+                                   capture_output=True).returncode != 0,
+                    reason="needs to mount a file system")
+def test_a_full_disk(launcher, tmp_path):
+    """`simhca run --trace`: the command is not hindered, and the exit status tells."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    result = launcher.run(*ROOM, disk, disk, SIMHCA, "run", "--private", "--trace", disk / "capture", "--",
+                          "sh", "-c", "ibv_rc_pingpong -g 0 -n 500 & sleep 1; ibv_rc_pingpong -g 0 -n 500 localhost && wait")
+    assert result.status == 125 and "No space left on device" in result.stderr, result
+    written, lost = re.search(r"^simhca run: (\d+) packets, (\d+) lost$", result.stderr, re.M).groups()
+    assert int(lost) > 0 and int(written) == len(packets(tmp_path / "disk.kept")) > 0
+
+
 def test_trace_runs_a_command(launcher, tmp_path):
     """With its filters, and the command's exit status."""
     result = launcher.run(SIMHCA, "trace", "--runtime-dir", tmp_path / "dir", "--write",

@@ -336,6 +336,23 @@ def test_changes_that_the_kernel_could_not_tell(directory):
     assert run.stdout.count("Too many open files") == 1, run.stdout
 
 
+def test_a_log_file_that_is_full(start, directory, tmp_path):
+    """By `ulimit -f`, which ends a program that does not expect it. It is said once, and what was lost is counted."""
+    log = tmp_path / "log"
+    daemon = start("--log-file", str(log))
+    assert daemon.is_ready
+    size = log.stat().st_size + 10
+    subprocess.run(["prlimit", f"--fsize={size}:", "--pid", str(daemon.process.pid)], check=True)
+    for _ in range(10):  # for whom there is no memory either
+        daemon.client().command(OPEN_CONTEXT)
+    assert log.stat().st_size == size
+    subprocess.run(["prlimit", "--fsize=unlimited:", "--pid", str(daemon.process.pid)], check=True)
+    daemon.client().open()
+    assert daemon.stop() == 0
+    assert daemon.log.count("the log file: File too large") == 1
+    assert re.search(r"warning: \d+ messages found no room here", log.read_text())
+
+
 @pytest.mark.parametrize("limit", [*range(4, 45, 4), 5, 10, 11, 12, 13, 47, 48, 49, 60])
 def test_few_descriptors(directory, limit):
     """It works, or says how few there are."""
