@@ -85,14 +85,6 @@ static void add_counts(struct simhca_counts *sum, const struct simhca_counts *co
 	sum->flows += counts->flows;
 }
 
-/* A process names itself, with any bytes; JSON wants UTF-8. */
-static void make_printable(char *text)
-{
-	for (; *text; text++)
-		if (*text < ' ' || *text > '~')
-			*text = '?';
-}
-
 static json_t *contexts_json(const struct device *device, struct simhca_counts *sum)
 {
 	json_t *array = json_array();
@@ -102,19 +94,16 @@ static json_t *contexts_json(const struct device *device, struct simhca_counts *
 	DL_FOREACH (device->sessions, session) {
 		struct simhca_counts counts;
 		struct simhca_usage_sum past;
-		char comm[sizeof(session->comm)];
 
 		if (!session->context)
 			continue;
 		simhca_context_counts(session->context, &counts);
 		add_counts(sum, &counts);
 		simhca_context_past(session->context, &past);
-		memcpy(comm, session->comm, sizeof(comm));
-		make_printable(comm);
 		json_array_append_new(
 			array, json_pack("{s:I, s:I, s:s, s:s, s:o, s:o}", "id",
 					 (json_int_t)simhca_context_id(session->context), "pid",
-					 (json_int_t)session->pid, "comm", comm, "memory",
+					 (json_int_t)session->pid, "comm", session->comm, "memory",
 					 session->own_engine ? "agent" : "process_vm", "counts",
 					 counts_json(&counts), "past", usage_json(&past)));
 	}

@@ -133,18 +133,6 @@ static void add_work_request(json_t *json, const struct simhca_failure *what)
 		json_object_set_new(json, "was", gone_json(&what->gone));
 }
 
-/* A process names itself, with any bytes; JSON wants UTF-8. */
-static json_t *name_json(const struct failing_program *program)
-{
-	char comm[sizeof(program->comm)];
-
-	memcpy(comm, program->comm, sizeof(comm));
-	for (char *c = comm; *c; c++)
-		if (*c < ' ' || *c > '~')
-			*c = '?';
-	return json_string(comm);
-}
-
 /* The peer's, which had no receive. */
 static void add_queue(json_t *json, const struct failed *failed)
 {
@@ -153,8 +141,8 @@ static void add_queue(json_t *json, const struct failed *failed)
 
 	if (!empty->context)
 		return;
-	queue = json_pack("{s:I, s:I, s:o, s:I, s:I}", "context", (json_int_t)empty->context, "pid",
-			  (json_int_t)failed->empty.pid, "comm", name_json(&failed->empty), "srqn",
+	queue = json_pack("{s:I, s:I, s:s, s:I, s:I}", "context", (json_int_t)empty->context, "pid",
+			  (json_int_t)failed->empty.pid, "comm", failed->empty.comm, "srqn",
 			  (json_int_t)empty->srqn, "posted", (json_int_t)empty->posted);
 	if (failed->next_after)
 		json_object_set_new(queue, "next_after_s", json_real(failed->next_after));
@@ -187,10 +175,10 @@ json_t *failed_json(const struct failed *failed, uint64_t root)
 	json_t *json;
 
 	say(failed, text, sizeof(text));
-	json = json_pack("{s:I, s:f, s:s, s:I, s:o, s:s, s:I, s:s}", "id", (json_int_t)failed->id,
+	json = json_pack("{s:I, s:f, s:s, s:I, s:s, s:s, s:I, s:s}", "id", (json_int_t)failed->id,
 			 "time", (double)failed->time.tv_sec + 1e-9 * (double)failed->time.tv_nsec,
 			 "kind", kind_name(failed), "pid", (json_int_t)failed->whose.pid, "comm",
-			 name_json(&failed->whose), "device", failed->whose.device, "context",
+			 failed->whose.comm, "device", failed->whose.device, "context",
 			 (json_int_t)failed->what.context, "text", text);
 	if (!json)
 		return NULL;

@@ -10,6 +10,7 @@
 
 #include "inject_rule.h"
 #include "names.h"
+#include "printable.h"
 #include "session.h"
 #include "simhca-abi.h"
 #include "transport/packet.h"
@@ -269,6 +270,7 @@ static bool take_program(const struct parser *parser, const char *text)
 			     "kernel has 15 characters",
 			     text);
 	strcpy(parser->rule->program, text);
+	make_ascii(parser->rule->program); /* as programs are known by */
 	return true;
 }
 

@@ -242,9 +242,6 @@ static void describe(const struct session *session, struct linted *linted)
 	linted->pid = session->pid;
 	linted->run = session->run;
 	memcpy(linted->comm, session->comm, sizeof(linted->comm));
-	for (char *c = linted->comm; *c; c++)
-		if (*c < ' ' || *c > '~')
-			*c = '?';
 	snprintf(linted->device, sizeof(linted->device), "%s", session->device->options->name);
 	linted->notes = session->lint;
 	look_at_context(session, &linted->notes);

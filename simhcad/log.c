@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "log.h"
+#include "printable.h"
 
 #define LOG_LINE 1024 /* bytes; a longer message loses its end */
 
@@ -115,6 +116,8 @@ static void put_line(int fd, enum simhca_log_level level, const char *format, va
 		used += (size_t)length;
 	if (used > sizeof(line) - 2)
 		used = sizeof(line) - 2;
+	line[used] = '\0';
+	make_printable(line);
 	line[used++] = '\n';
 	if (fd == STDERR_FILENO && !has_room(fd)) {
 		lose_line(fd);

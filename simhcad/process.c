@@ -11,6 +11,7 @@
 #include <utlist.h>
 
 #include "log.h"
+#include "printable.h"
 #include "process.h"
 
 struct process {
@@ -274,5 +275,8 @@ void process_name(pid_t pid, char comm[16])
 	if (fd >= 0)
 		close(fd);
 	comm[length > 0 ? length : 0] = '\0';
-	comm[strcspn(comm, "\n")] = '\0';
+	/* The kernel ends it with a newline; others are its own. */
+	if (length > 0 && comm[length - 1] == '\n')
+		comm[length - 1] = '\0';
+	make_ascii(comm);
 }

@@ -12,16 +12,9 @@
 /* Whose an object is. */
 static json_t *owner_json(const struct device *device, const struct session *session)
 {
-	char comm[sizeof(session->comm)];
-
-	/* A process names itself, with any bytes; JSON wants UTF-8. */
-	memcpy(comm, session->comm, sizeof(comm));
-	for (char *c = comm; *c; c++)
-		if (*c < ' ' || *c > '~')
-			*c = '?';
 	return json_pack("{s:s, s:I, s:I, s:s}", "device", device->options->name, "context",
 			 (json_int_t)simhca_context_id(session->context), "pid",
-			 (json_int_t)session->pid, "comm", comm);
+			 (json_int_t)session->pid, "comm", session->comm);
 }
 
 /* What it has exchanged by the wire; NULL: nothing, and it cannot. */

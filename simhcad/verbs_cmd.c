@@ -13,6 +13,7 @@
 #include "failures.h"
 #include "log.h"
 #include "names.h"
+#include "printable.h"
 #include "privilege.h"
 #include "session.h"
 #include "share.h"
@@ -117,15 +118,6 @@ static void know_program(const struct session *session)
 	failures_know(daemon->failures, simhca_context_id(session->context), &program);
 }
 
-/* What a client says of itself, with any bytes; logs and JSON want printable ones. */
-static void make_printable(char *text, size_t size)
-{
-	text[size - 1] = '\0';
-	for (; *text; text++)
-		if (*text < ' ' || *text > '~')
-			*text = '?';
-}
-
 HANDLER(say)
 {
 	static const char *const verbs[SIMHCA_SAY_KINDS] = {
@@ -136,7 +128,8 @@ HANDLER(say)
 	struct simhca_say_req *req = request->body;
 	struct failures *failures = session->device->daemon->failures;
 
-	make_printable(req->text, sizeof(req->text));
+	req->text[sizeof(req->text) - 1] = '\0';
+	make_ascii(req->text);
 	if (req->what >= SIMHCA_SAY_KINDS)
 		return simhca_why(why, EINVAL, "there is nothing like %u to be said", req->what);
 	if (verbs[req->what]) {

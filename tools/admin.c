@@ -10,6 +10,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "printable.h"
 #include "tool.h"
 
 #define REQUEST_MAX 1024
@@ -118,9 +119,57 @@ static ssize_t receive(int fd, char *answer, int *descriptor)
 	return length;
 }
 
+static bool is_printable(const char *key)
+{
+	char *copy = strdup(key);
+	bool same = false;
+
+	if (copy) {
+		make_printable(copy);
+		same = !strcmp(copy, key);
+	}
+	free(copy);
+	return same;
+}
+
+/* Each text in it. False: it cannot be, or names its members by what is not. */
+static bool make_all_printable(json_t *json)
+{
+	const char *key;
+	json_t *value;
+	size_t index;
+	char *text;
+
+	if (json_is_string(json)) {
+		text = strdup(json_string_value(json));
+		if (text)
+			make_printable(text);
+		if (!text || json_string_set(json, text)) {
+			free(text);
+			return false;
+		}
+		free(text);
+	}
+	json_array_foreach(json, index, value) if (!make_all_printable(value)) return false;
+	json_object_foreach(json, key, value) if (!is_printable(key) ||
+						  !make_all_printable(value)) return false;
+	return true;
+}
+
+/* All that a daemon says comes in here, to be shown: on terminals, for example. */
+static json_t *load(const char *text, size_t length)
+{
+	json_t *json = json_loadb(text, length, 0, NULL);
+
+	if (json && make_all_printable(json))
+		return json;
+	json_decref(json);
+	return NULL;
+}
+
 static json_t *understand(const char *answer, size_t length, char **refusal)
 {
-	json_t *json = json_loadb(answer, length, 0, NULL);
+	json_t *json = load(answer, length);
 	const char *error;
 
 	if (!json_is_object(json)) {
@@ -184,7 +233,7 @@ static json_t *read_report(int memfd)
 		return NULL;
 	text = malloc((size_t)st.st_size + 1);
 	if (text && pread(memfd, text, (size_t)st.st_size, 0) == st.st_size)
-		json = json_loadb(text, (size_t)st.st_size, 0, NULL);
+		json = load(text, (size_t)st.st_size);
 	free(text);
 	if (!json)
 		errno = EPROTO;

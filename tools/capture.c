@@ -14,6 +14,7 @@
 
 #include "capture.h"
 #include "pcapng.h"
+#include "printable.h"
 #include "tool.h"
 #include "trace.h"
 
@@ -225,9 +226,7 @@ static struct sender *sender_of(struct capture *capture, const struct trace_fram
 	sender->interface = HASH_COUNT(capture->senders);
 	HASH_ADD(hh, capture->senders, pid, sizeof(sender->pid), sender);
 	snprintf(name, sizeof(name), "%.15s[%u]", frame->comm, frame->pid);
-	for (char *c = name; *c; c++)
-		if (*c < ' ' || *c > '~')
-			*c = '?'; /* a process names itself, with any bytes */
+	make_ascii(name);
 	if (!frame->pid)
 		strcpy(name, "others");
 	snprintf(description, sizeof(description), "sent by %s",

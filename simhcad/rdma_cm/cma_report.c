@@ -42,20 +42,15 @@ static const char *type_name(const struct cma_id *id)
 
 static json_t *id_json(const struct cma_id *id)
 {
-	char src[CMA_ADDR_TEXT], dst[CMA_ADDR_TEXT], comm[sizeof(id->file->comm)];
+	char src[CMA_ADDR_TEXT], dst[CMA_ADDR_TEXT];
 	json_t *json;
 
-	/* A process names itself, with any bytes; JSON wants UTF-8. */
-	memcpy(comm, id->file->comm, sizeof(comm));
-	for (char *c = comm; *c; c++)
-		if (*c < ' ' || *c > '~')
-			*c = '?';
 	json = json_pack("{s:I, s:s, s:s, s:s, s:s, s:s, s:I, s:s, s:I}", "cm_idn",
 			 (json_int_t)id->handle, "device",
 			 id->device ? id->device->options->name : "", "ps", cma_ps_name(id->ps),
 			 "type", type_name(id), "state", state_name(id), "src",
 			 cma_addr_print(&id->src, src), "lqpn", (json_int_t)id->qp_num, "comm",
-			 comm, "pid", (json_int_t)id->file->pid);
+			 id->file->comm, "pid", (json_int_t)id->file->pid);
 	if (id->dst.sa.sa_family)
 		json_object_set_new(json, "dst", json_string(cma_addr_print(&id->dst, dst)));
 	if (id->cm)

@@ -50,7 +50,7 @@ class Daemon:
     def status(self):
         counts = {"pds": 1, "mrs": 2, "mws": 0, "cqs": 3, "qps": 4, "carried": 3, "srqs": 0, "ahs": 5,
                   "xrcds": 6, "dms": 7}
-        context = {"id": 7, "pid": 4242, "comm": "pingpong", "memory": "agent", "counts": counts}
+        context = {"id": 7, "pid": 4242, "comm": setting("COMM") or "pingpong", "memory": "agent", "counts": counts}
         device = {
             "name": "simhca0", "link_layer": "Ethernet", "netdev": "lo", "state": "ACTIVE",
             "mtu": 4096, "node_guid": "0200:0000:0000:0001", "gids": ["::1"], "contexts": 1,
@@ -67,7 +67,7 @@ class Daemon:
             reply = {"ok": True, "options": self.options, "pid": os.getpid()}
         elif command == "stop":
             if setting("REFUSE_STOP"):
-                reply = {"ok": False, "error": "not today"}
+                reply = {"ok": False, "error": setting("REFUSAL") or "not today"}
             else:
                 self.running = False
                 reply = {"ok": True}

@@ -113,6 +113,17 @@ def test_status_json(started):
     assert report["devices"][0]["context"][0]["counts"]["ahs"] == 5
 
 
+def test_a_daemon_says_what_it_likes(tool):
+    """No control character of it reaches a terminal."""
+    evil = "\033]0;x\a\033[31m\x9b31m"
+    tool.start("run", "sleep", "60", FAKE_COMM=evil, FAKE_REFUSE_STOP=1, FAKE_REFUSAL=evil)
+    assert wait_until(tool.daemon_lives)
+    for words in ["status"], ["status", "--json"], ["stop"], ["qp"]:
+        result = tool(*words)
+        assert all(c == "\n" or c.isprintable() for c in result.stdout + result.stderr), result
+    assert "?]0;x??[31m" in tool("status").stdout and "?]0;x??[31m" in tool("stop").stderr
+
+
 @pytest.mark.parametrize("name", ["status", "stop"])
 def test_nobody_behind_the_socket(started, name):
     """A daemon that was killed leaves its socket."""
