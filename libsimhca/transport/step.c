@@ -912,8 +912,7 @@ bool simhca_step(struct simhca_step *step)
 	uint32_t name = simhca_step_name(step);
 	bool all = false, wanted = false;
 	int why = DONE;
-	/* Turns: a peer can take back where the requester is, and the queue holds no more messages. */
-	uint32_t left = step->sq_entries / SIMHCA_STEP_MESSAGES + 2;
+	uint32_t left = simhca_step_most_turns(step);
 
 	while (!all && why == DONE && !wanted && left--) {
 		struct turns turns = { .events = false };

@@ -36,6 +36,15 @@ struct simhca_step_events {
 
 /* ------------------------------------------------------------------------------- turns */
 
+/*
+ * Turns of one call. Who is attached to the QP can take back where its requester is, each time; the
+ * queue holds no more messages than these carry.
+ */
+static inline uint32_t simhca_step_most_turns(const struct simhca_step *step)
+{
+	return step->sq_entries / SIMHCA_STEP_MESSAGES + 2;
+}
+
 bool simhca_step_acquire(struct simhca_turn *turn, uint32_t name, uint32_t *generation);
 /* That of the QP; if the device is at work for it, after a moment. */
 bool simhca_step_acquire_own(struct simhca_step *step, uint32_t name, uint32_t *generation);

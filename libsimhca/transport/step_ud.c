@@ -421,9 +421,10 @@ bool simhca_step_datagrams(struct simhca_step *const to[], uint32_t count,
 	struct simhca_caller *caller = own->caller;
 	bool all = false, wanted = false;
 	int why = DONE;
+	uint32_t left = simhca_step_most_turns(own);
 
 	*unknown = NULL;
-	while (!all && why == DONE && !wanted) {
+	while (!all && why == DONE && !wanted && left--) {
 		struct turn turn = { .name = simhca_step_name(own) };
 
 		/* seq_cst: it is seen before anything of the device's is looked at. */

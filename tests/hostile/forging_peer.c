@@ -3,12 +3,14 @@
  * A peer that carries messages by itself has the CQ in which the receives of its connection
  * complete. It writes completions there that it has no business with:
  *
- *	forging_peer receives|sends|slots|again
+ *	forging_peer receives|sends|slots|again|stale|void
  *
  *	receives	of the receives of another QP of the victim's, which completes in another CQ
  *	sends		likewise of its sends
  *	slots		likewise, and their data are said to lie in the ring
  *	again		of the connection's own QP: more receives than were posted
+ *	stale		of a QP that has been reset since, and is connected to nobody
+ *	void		of nobody, which are to be passed over, and it does not stop
  *
  * The victim polls, and uses the other QP then, more often than its queues have room. It prints
  * "done".
@@ -87,6 +89,8 @@ struct handed {
 	struct simhca_cq_mem *cq;
 	struct simhca_cqe *ring;
 	uint32_t entries;
+	int fd; /* of the segment that cq is in */
+	uint64_t size, offset;
 };
 
 static void command(const struct end *end, int number, const void *body, size_t size, void *reply,
@@ -126,8 +130,12 @@ static struct handed attach(const struct end *end)
 		5);
 	segment = mmap(NULL, reply.cq_size, PROT_READ | PROT_WRITE, MAP_SHARED, fds[1], 0);
 	CHECK(segment != MAP_FAILED);
-	return (struct handed){ (void *)(segment + reply.recv_cq),
-				(void *)(segment + reply.recv_ring), reply.recv_entries };
+	return (struct handed){ .cq = (void *)(segment + reply.recv_cq),
+				.ring = (void *)(segment + reply.recv_ring),
+				.entries = reply.recv_entries,
+				.fd = fds[1],
+				.size = reply.cq_size,
+				.offset = reply.recv_cq };
 }
 
 static void put(const struct handed *handed, const struct simhca_cqe *cqe)
@@ -137,6 +145,23 @@ static void put(const struct handed *handed, const struct simhca_cqe *cqe)
 
 	memcpy(slot, cqe, offsetof(struct simhca_cqe, seq));
 	atomic_store(&slot->seq, pi + 1);
+}
+
+/* Wherever the victim is, what it finds next is there, and says nothing. */
+static void __attribute__((noreturn)) fill_with_nothing(const struct handed *handed)
+{
+	const struct simhca_cqe nothing = { .qpn = SIMHCA_VOID_QPN };
+
+	for (uint32_t i = 0; i < handed->entries; i++)
+		memcpy(&handed->ring[i], &nothing, offsetof(struct simhca_cqe, seq));
+	for (uint32_t next = 0;; next++) {
+		uint32_t ci = atomic_load_explicit(&handed->cq->ci, memory_order_relaxed);
+
+		if (next - ci >= 4 * handed->entries)
+			next = ci;
+		atomic_store_explicit(&handed->ring[next & (handed->entries - 1)].seq, next + 1,
+				      memory_order_relaxed);
+	}
 }
 
 static void forge(const char *how, int fd)
@@ -152,23 +177,62 @@ static void forge(const char *how, int fd)
 	hear(fd, qpns, sizeof(qpns));
 	start_qp(end.qp, qpns[0]);
 	handed = attach(&end);
-	for (int i = 0; i < FORGED; i++) {
+	if (!strcmp(how, "stale")) {
+		tell(fd, "a", 1);
+		hear(fd, &byte, 1);
+	}
+	for (int i = 0; strcmp(how, "void") && i < FORGED; i++) {
 		struct simhca_cqe cqe = { .wr_id = 0xbad, .qpn = qpns[1], .byte_len = 64 };
 
 		cqe.flags = strcmp(how, "sends") ? SIMHCA_CQE_RECV : 0;
 		cqe.opcode = strcmp(how, "sends") ? SIMHCA_WC_RECV : SIMHCA_WC_SEND;
 		cqe.wqe_index = (uint32_t)i;
 		cqe.in_slot = !strcmp(how, "slots");
-		if (!strcmp(how, "again"))
+		if (!strcmp(how, "again") || !strcmp(how, "stale"))
 			cqe.qpn = qpns[0];
 		put(&handed, &cqe);
 	}
 	tell(fd, "f", 1);
+	tell(fd, &handed, sizeof(handed));
+	if (!strcmp(how, "void"))
+		fill_with_nothing(&handed);
 	CHECK(!read(fd, &byte, 1));
 	exit(0);
 }
 
 /* ------------------------------------------------------------------------------ the victim */
+
+/* The victim's own CQ, of which its provider shows nothing: by the forger's descriptor. */
+static const struct simhca_cq_mem *map_cq(pid_t forger, const struct handed *handed)
+{
+	char path[64], *segment;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)forger, handed->fd);
+	fd = open(path, O_RDWR);
+	segment = mmap(NULL, handed->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	CHECK(segment != MAP_FAILED);
+	close(fd);
+	return (void *)(segment + handed->offset);
+}
+
+/* One call takes no more from the CQ than it holds, whoever goes on to fill it. */
+static void poll_within_bounds(struct end *end, const struct simhca_cq_mem *cq, uint32_t entries)
+{
+	const double until = now() + 1;
+	uint32_t before, taken, most = 0;
+	struct ibv_wc wc;
+
+	while (now() < until) {
+		before = atomic_load(&cq->ci);
+		CHECK(!ibv_poll_cq(end->cq, 1, &wc));
+		taken = atomic_load(&cq->ci) - before;
+		CHECK(taken <= entries);
+		if (taken > most)
+			most = taken;
+	}
+	CHECK(most);
+}
 
 /* Messages between two QPs that the forger has nothing to do with. */
 static void use(const struct end *from, const struct end *to)
@@ -194,7 +258,9 @@ int main(int argc, char **argv)
 	const char *how = argc > 1 ? argv[1] : "receives";
 	int fds[2], forged = 0;
 	struct end attacked, other, partner;
+	struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };
 	uint32_t forger, qpns[2];
+	struct handed handed;
 	double until;
 	struct ibv_wc wc;
 	pid_t child;
@@ -222,6 +288,14 @@ int main(int argc, char **argv)
 	CHECK(!receive(&partner, 0) && !receive(&other, 0));
 	tell(fds[0], qpns, sizeof(qpns));
 	hear(fds[0], &byte, 1);
+	if (!strcmp(how, "stale")) {
+		CHECK(!ibv_modify_qp(attacked.qp, &reset, IBV_QP_STATE));
+		tell(fds[0], "g", 1);
+		hear(fds[0], &byte, 1);
+	}
+	hear(fds[0], &handed, sizeof(handed));
+	if (!strcmp(how, "void"))
+		poll_within_bounds(&attacked, map_cq(child, &handed), handed.entries);
 
 	for (until = now() + 0.3; now() < until;)
 		if (ibv_poll_cq(attacked.cq, 1, &wc) > 0) {

@@ -27,7 +27,7 @@ def test_a_peer_that_is_attached(daemon, neighbour, program, how):
 
 
 @pytest.mark.parametrize("daemon", [["--engines-in-callers", "on"]], indirect=True, ids=["on"])
-@pytest.mark.parametrize("how", ["receives", "sends", "slots", "again"])
+@pytest.mark.parametrize("how", ["receives", "sends", "slots", "again", "stale", "void"])
 def test_a_peer_that_forges_completions(daemon, neighbour, program, how):
     """In the CQ that it was handed. What completes elsewhere goes on as before."""
     assert program("forging-peer", how).line() == "done\n"
