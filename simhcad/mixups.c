@@ -108,6 +108,8 @@ static bool remote_key(struct search *search, const struct failures_access *acce
 	const struct session *owner;
 	struct simhca_mr_info mr;
 
+	if (!access->key)
+		return found(search, "the rkey is 0: it was not set, or not exchanged yet");
 	if (sender != responder && find_region(search, sender, has_key, access->key, &mr))
 		return found(search,
 			     "key 0x%x is the sender's own, of its MR of %llu bytes at 0x%llx: the "
@@ -165,6 +167,8 @@ static bool local_key(struct search *search, const struct failures_access *acces
 	const struct session *owner;
 	struct simhca_mr_info mr;
 
+	if (!access->key)
+		return found(search, "the lkey of the SGE is 0: it was not set");
 	if (find_region(search, program, has_key, bswap_32(access->key), &mr))
 		return found(search, "lkey 0x%x is 0x%x with its bytes reversed", access->key,
 			     mr.key);
@@ -175,6 +179,18 @@ static bool local_key(struct search *search, const struct failures_access *acces
 			     "own program has registered",
 			     access->key, owner->comm, (int)owner->pid);
 	return false;
+}
+
+/* The address of an SGE with a good lkey. */
+static bool local_address(struct search *search, const struct failures_access *access,
+			  const struct session *program)
+{
+	struct simhca_mr_info mr;
+
+	return find_region(search, program, has_address, access->va, &mr) &&
+	       mr.key != access->key &&
+	       found(search, "address 0x%llx is in another MR of the program's, whose lkey is 0x%x",
+		     (unsigned long long)access->va, mr.key);
 }
 
 /* Where a request went, and nobody answered. */
@@ -205,7 +221,8 @@ static bool look_at(struct search *search, const struct failures_access *access)
 	if (!access->has_key)
 		return false;
 	if (!access->is_remote)
-		return local_key(search, access, own);
+		return access->is_out_of_range ? local_address(search, access, own)
+					       : local_key(search, access, own);
 	if (access->is_out_of_range)
 		return remote_address(search, access, session_with(search, access->sender), own);
 	return remote_key(search, access, session_with(search, access->sender), own);

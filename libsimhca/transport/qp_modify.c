@@ -248,6 +248,23 @@ static const char *mask_name(uint32_t mask)
 	return bit < sizeof(name) / sizeof(name[0]) ? name[bit] : "unknown";
 }
 
+/* What a program has left out that asks for an illegal transition. */
+static int refuse_transition(uint32_t from, uint32_t to, struct simhca_why *why)
+{
+	static const char *const before[STATES] = {
+		[SIMHCA_QPS_INIT] = "RESET",
+		[SIMHCA_QPS_RTR] = "INIT",
+		[SIMHCA_QPS_RTS] = "RTR",
+	};
+
+	if (!before[to])
+		return simhca_why(why, EINVAL, "a QP cannot go from %s to %s", state_name[from],
+				  state_name[to]);
+	return simhca_why(why, EINVAL, "a QP cannot go from %s to %s: move it to %s first",
+			  state_name[from], state_name[to],
+			  from == SIMHCA_QPS_ERR ? "RESET" : before[to]);
+}
+
 static int check_transition(const struct simhca_qp *qp, uint32_t from, uint32_t to, uint32_t mask,
 			    struct simhca_why *why)
 {
@@ -259,8 +276,7 @@ static int check_transition(const struct simhca_qp *qp, uint32_t from, uint32_t 
 	transition = &table[from][to];
 	if (!transition->legal ||
 	    (from == SIMHCA_QPS_SQE && simhca_is_reliable(qp->type) && to == SIMHCA_QPS_RTS))
-		return simhca_why(why, EINVAL, "a QP cannot go from %s to %s", state_name[from],
-				  state_name[to]);
+		return refuse_transition(from, to, why);
 	needs = transition->needs[type_index(qp->type)];
 	may = transition->may[type_index(qp->type)];
 	wrong = needs & ~mask;
@@ -287,6 +303,11 @@ static int check_values(const struct simhca_qp *qp, uint32_t mask,
 		return simhca_why(why, EINVAL, "pkey_index = %u: only 0", attr->pkey_index);
 	if ((mask & SIMHCA_QP_PORT) && attr->port_num != 1)
 		return simhca_why(why, EINVAL, "port_num = %u: only 1", attr->port_num);
+	if ((mask & SIMHCA_QP_PATH_MTU) && attr->path_mtu >= 256)
+		return simhca_why(why, EINVAL,
+				  "path_mtu = %u: it is an enum ibv_mtu, 1 (256 bytes) to %u (the "
+				  "port's active_mtu)",
+				  attr->path_mtu, port_mtu);
 	if ((mask & SIMHCA_QP_PATH_MTU) && (attr->path_mtu < 1 || attr->path_mtu > port_mtu))
 		return simhca_why(why, EINVAL, "path_mtu = %u: 1 to %u (the port's active_mtu)",
 				  attr->path_mtu, port_mtu);

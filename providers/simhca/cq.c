@@ -97,9 +97,6 @@ static struct shca_cq *create(struct shca_context *ctx, uint32_t cqe,
 	struct shca_cq *cq;
 	int err;
 
-	if (cqe < 1 || cqe > ctx->dev->attr.max_cqe ||
-	    comp_vector >= ctx->dev->attr.num_comp_vectors)
-		return shca_null(EINVAL);
 	if (channel) {
 		if (fstat(channel->fd, &pipe))
 			return NULL;
@@ -214,9 +211,6 @@ int shca_resize_cq(struct ibv_cq *ibv_cq, int cqe)
 	struct simhca_resize_cq_req req = { .handle = ibv_cq->handle, .cqe = (uint32_t)cqe };
 	struct simhca_create_cq_reply reply;
 	int err;
-
-	if (cqe < 1 || (uint32_t)cqe > cq->ctx->dev->attr.max_cqe)
-		return shca_result(EINVAL);
 
 	shca_cq_lock(cq);
 	req.outstanding = outstanding(cq);

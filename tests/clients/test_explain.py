@@ -192,7 +192,7 @@ def test_a_refused_verb(launcher):
     head, lines = story(launcher, "verb")
     assert re.search(r"\]: MODIFY_QP is refused: Invalid argument$", head)
     because, = said(lines, "because:")
-    assert re.fullmatch(r"QP 0x0\w{5} \(RC\): a QP cannot go from RESET to RTS", because)
+    assert re.fullmatch(r"QP 0x0\w{5} \(RC\): a QP cannot go from RESET to RTS: move it to RTR first", because)
     assert run(launcher, "verb").stderr == ""
 
 

@@ -324,15 +324,17 @@ FAILS(destroy_ah_handle, "ibv_destroy_ah", "its handle is unknown", ENOENT, ALIV
 
 /* ---------------------------------------------------------------------------- completions */
 
-FAILS(create_cq_size, "ibv_create_cq", "no entries, or more than max_cqe", EINVAL, SAME)
+FAILS(create_cq_size, "ibv_create_cq", "no entries, or more than max_cqe", EINVAL, EIO)
 {
 	int zero = no(ibv_create_cq(s->context, 0, NULL, NULL, 0));
 
+	if (zero != EINVAL)
+		return zero;
 	errno = 0;
-	return zero == EINVAL ? no(ibv_create_cq(s->context, 1 << 30, NULL, NULL, 0)) : zero;
+	return no(ibv_create_cq(s->context, 1 << 30, NULL, NULL, 0));
 }
 
-FAILS(create_cq_vector, "ibv_create_cq", "no such completion vector", EINVAL, SAME)
+FAILS(create_cq_vector, "ibv_create_cq", "no such completion vector", EINVAL, EIO)
 {
 	return no(ibv_create_cq(s->context, 1, NULL, NULL, 1000));
 }
@@ -363,7 +365,7 @@ FAILS(create_cq_ex_wc_flags, "ibv_create_cq_ex", "unknown wc_flags", EOPNOTSUPP,
 	return no(ibv_create_cq_ex(s->context, &attr));
 }
 
-FAILS(resize_cq_size, "ibv_resize_cq", "no entries, or more than max_cqe", EINVAL, SAME)
+FAILS(resize_cq_size, "ibv_resize_cq", "no entries, or more than max_cqe", EINVAL, EIO)
 {
 	return ibv_resize_cq(s->cq, 1 << 30);
 }

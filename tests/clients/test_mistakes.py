@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""
+Documentation/mistakes.md: each row whose test is `test_a_mistake` is a mistake that programs/mistakes.c
+makes, with the status or errno that it then gets, and what `--explain` says of it.
+"""
+import errno
+import os
+import re
+import subprocess
+
+import pytest
+
+from common import HERE, SIMHCA, expect_success
+
+PAGE = HERE.parent.parent / "Documentation/mistakes.md"
+SOURCE = HERE.parent / "programs/mistakes.c"
+
+
+def rows():
+    """[(name, what hardware shows, what is said)] of the sections that name this test in their head."""
+    found, ours = [], False
+    for line in PAGE.read_text().splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split(" | ")]
+        if not line.startswith("|"):
+            ours = False
+        elif "test_a_mistake" in line:
+            ours = True
+        elif ours and not line.startswith("|---"):
+            found.append((cells[3].strip("`[] "), cells[1].strip("`"), cells[2]))
+    return found
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    program = tmp_path_factory.mktemp("mistakes") / "mistakes"
+    subprocess.run(["cc", "-Wall", "-Wextra", "-Werror", "-O1", "-D_GNU_SOURCE", SOURCE, "-o", program,
+                    "-libverbs"], check=True)
+    return program
+
+
+@pytest.mark.parametrize("name, shown, text", [pytest.param(*row, id=row[0]) for row in rows()])
+def test_a_mistake(launcher, program, name, shown, text):
+    result = expect_success(launcher.run(SIMHCA, "run", "--private", "--explain", "--", program, name))
+    story = [line for line in result.stderr.splitlines() if not line.startswith("simhcad: ")]
+    assert len([line for line in story if line and line[0] != " "]) == 1, result
+    shown = os.strerror(getattr(errno, shown)) if shown in errno.errorcode.values() else shown
+    assert story[0].endswith(f": {shown}"), result
+    said = re.escape(text).replace(re.escape("..."), ".*")
+    assert re.search(said, "\n".join(story)), result
+    # A verb that is refused has its hint in the same line.
+    assert " is refused: " in story[0] or any(line.startswith("  try:  ") for line in story), result
+
+
+def test_each_mistake_of_the_program_has_a_row():
+    made = set(re.findall(r'is\("(\w+)"\)', SOURCE.read_text()))
+    assert made == {name for name, _, _ in rows()}
+    assert sum(line.startswith("| ") for line in PAGE.read_text().splitlines()) >= 60

@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * Makes the mistake that its argument names, between two QPs of its own. Exits with 0 when that has
+ * failed as it does on hardware: by a completion with an error, or by a verb that is refused.
+ */
+#include <sys/mman.h>
+
+#include "helper.h"
+
+#define LENGTH 4096u
+
+static const char *how;
+
+/* Two QPs, and how they are connected; a mistake changes some of it before they are. */
+struct world {
+	struct ibv_context *context;
+	struct ibv_pd *pd, *other_pd;
+	struct ibv_cq *cq;
+	struct ibv_qp *a, *b;
+	struct ibv_mr *from, *to;
+	struct ibv_qp_attr of_a, of_b;
+	struct ibv_sge sge;
+	struct ibv_send_wr wr;
+};
+
+static bool is(const char *mistake)
+{
+	return !strcmp(how, mistake);
+}
+
+static struct ibv_mr *region(struct ibv_pd *pd, int access)
+{
+	void *memory =
+		mmap(NULL, LENGTH, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct ibv_mr *mr;
+
+	CHECK(memory != MAP_FAILED);
+	mr = ibv_reg_mr(pd, memory, LENGTH, access);
+	CHECK(mr);
+	return mr;
+}
+
+static struct ibv_qp_attr connection(const struct world *world, uint32_t peer)
+{
+	return (struct ibv_qp_attr){
+		.port_num = 1,
+		.qkey = QKEY,
+		.qp_access_flags = FULL_ACCESS,
+		.path_mtu = IBV_MTU_1024,
+		.dest_qp_num = peer,
+		.max_rd_atomic = 4,
+		.max_dest_rd_atomic = 4,
+		.min_rnr_timer = 1,
+		.timeout = 8,
+		.retry_cnt = 2,
+		.rnr_retry = 2,
+		.ah_attr = loopback(world->context),
+	};
+}
+
+static struct world new_world(enum ibv_qp_type type)
+{
+	struct world world = { .context = open_device() };
+
+	world.pd = ibv_alloc_pd(world.context);
+	world.other_pd = ibv_alloc_pd(world.context);
+	world.cq = ibv_create_cq(world.context, 64, NULL, NULL, 0);
+	CHECK(world.pd && world.other_pd && world.cq);
+	world.a = make_qp(world.pd, world.cq, type);
+	world.b = make_qp(world.pd, world.cq, type);
+	world.from = region(world.pd, FULL_ACCESS);
+	world.to = region(world.pd, FULL_ACCESS);
+	world.of_a = connection(&world, world.b->qp_num);
+	world.of_b = connection(&world, world.a->qp_num);
+	world.sge = (struct ibv_sge){ (uintptr_t)world.from->addr, 64, world.from->lkey };
+	world.wr = (struct ibv_send_wr){ .wr_id = 1,
+					 .opcode = IBV_WR_RDMA_WRITE,
+					 .send_flags = IBV_SEND_SIGNALED,
+					 .num_sge = 1 };
+	return world;
+}
+
+static int to_init(struct ibv_qp *qp, struct ibv_qp_attr *attr)
+{
+	attr->qp_state = IBV_QPS_INIT;
+	return ibv_modify_qp(qp, attr,
+			     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+				     (qp->qp_type == IBV_QPT_UD ? IBV_QP_QKEY
+								: IBV_QP_ACCESS_FLAGS));
+}
+
+#define RTR_MASK                                                                                   \
+	(IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |            \
+	 IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER)
+#define RTS_MASK                                                                                   \
+	(IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |     \
+	 IBV_QP_MAX_QP_RD_ATOMIC)
+
+static int to_rtr(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	attr->qp_state = IBV_QPS_RTR;
+	return ibv_modify_qp(qp, attr, mask);
+}
+
+static int to_rts(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	attr->qp_state = IBV_QPS_RTS;
+	return ibv_modify_qp(qp, attr, mask);
+}
+
+static void connect_one(struct ibv_qp *qp, struct ibv_qp_attr *attr)
+{
+	CHECK(!to_init(qp, attr));
+	CHECK(!to_rtr(qp, attr, RTR_MASK));
+	CHECK(!to_rts(qp, attr, RTS_MASK));
+}
+
+/* Whether the post, or its completion, has failed. */
+static bool fails(struct world *world)
+{
+	world->wr.sg_list = &world->sge;
+	if (post_send(world->a, &world->wr))
+		return true;
+	return poll_one(world->cq).status != IBV_WC_SUCCESS;
+}
+
+/* ------------------------------------------------------------------------- work requests */
+
+/* Of a completion with an error; false: it is none of these. */
+static bool make_completion(void)
+{
+	struct world w = new_world(IBV_QPT_RC);
+	struct ibv_mr *mr = w.to;
+	uint64_t at;
+	uint32_t received = 0, offset = 0;
+
+	w.wr.wr.rdma.rkey = w.to->rkey;
+	at = (uintptr_t)w.to->addr;
+	if (is("no_receive")) {
+		w.wr.opcode = IBV_WR_SEND;
+	} else if (is("deregistered_rkey")) {
+		CHECK(!ibv_dereg_mr(w.to));
+	} else if (is("deregistered_lkey")) {
+		CHECK(!ibv_dereg_mr(w.from));
+	} else if (is("lkey_of_another_pd")) {
+		w.sge.lkey = ibv_reg_mr(w.other_pd, w.from->addr, LENGTH, FULL_ACCESS)->lkey;
+	} else if (is("rkey_of_another_pd")) {
+		w.wr.wr.rdma.rkey = ibv_reg_mr(w.other_pd, w.to->addr, LENGTH, FULL_ACCESS)->rkey;
+	} else if (is("no_rkey")) {
+		w.wr.wr.rdma.rkey = 0;
+	} else if (is("no_lkey")) {
+		w.sge.lkey = 0;
+	} else if (is("no_remote_write")) {
+		w.wr.wr.rdma.rkey =
+			ibv_reg_mr(w.pd, w.to->addr, LENGTH, IBV_ACCESS_LOCAL_WRITE)->rkey;
+	} else if (is("no_remote_read")) {
+		w.wr.opcode = IBV_WR_RDMA_READ;
+		w.wr.wr.rdma.rkey = ibv_reg_mr(w.pd, w.to->addr, LENGTH,
+					       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
+					    ->rkey;
+	} else if (is("qp_without_remote_write")) {
+		w.of_b.qp_access_flags = IBV_ACCESS_LOCAL_WRITE;
+	} else if (is("qp_without_remote_atomic")) {
+		w.wr.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
+		w.of_b.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+	} else if (is("read_without_local_write")) {
+		w.wr.opcode = IBV_WR_RDMA_READ;
+		w.sge.lkey = ibv_reg_mr(w.pd, w.from->addr, LENGTH, 0)->lkey;
+	} else if (is("receive_without_local_write")) {
+		w.wr.opcode = IBV_WR_SEND;
+		mr = ibv_reg_mr(w.pd, w.to->addr, LENGTH, 0);
+		CHECK(mr);
+		received = 64;
+	} else if (is("receive_past_the_region")) {
+		w.wr.opcode = IBV_WR_SEND;
+		w.sge.length = LENGTH;
+		received = LENGTH;
+		offset = LENGTH / 2;
+	} else if (is("atomic_unaligned")) {
+		w.wr.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
+		at += 4;
+	} else if (is("atomic_of_4_bytes")) {
+		w.wr.opcode = IBV_WR_ATOMIC_CMP_AND_SWP;
+	} else if (is("no_max_rd_atomic")) {
+		w.wr.opcode = IBV_WR_RDMA_READ;
+		w.of_a.max_rd_atomic = 0;
+	} else if (is("no_max_dest_rd_atomic")) {
+		w.wr.opcode = IBV_WR_RDMA_READ;
+		w.of_b.max_dest_rd_atomic = 0;
+	} else if (is("other_rq_psn")) {
+		w.of_b.rq_psn = 7;
+	} else if (is("other_path_mtu")) {
+		w.of_b.path_mtu = IBV_MTU_512;
+		w.sge.length = LENGTH;
+	} else if (is("peer_in_init")) {
+		/* It stays there. */
+	} else if (is("sge_past_the_region")) {
+		w.sge.addr += LENGTH - 32;
+	} else if (is("address_of_another_buffer")) {
+		w.sge.addr = (uintptr_t)w.to->addr;
+	} else if (is("unmapped_buffer")) {
+		CHECK(!munmap(w.from->addr, LENGTH));
+	} else if (is("destroyed_peer")) {
+		connect_one(w.a, &w.of_a);
+		CHECK(!ibv_destroy_qp(w.b));
+	} else if (is("window_not_bound")) {
+		struct ibv_mw *mw = ibv_alloc_mw(w.pd, IBV_MW_TYPE_2);
+
+		CHECK(mw);
+		w.wr.wr.rdma.rkey = mw->rkey;
+	} else if (is("bind_without_mw_bind")) {
+		struct ibv_mw *mw = ibv_alloc_mw(w.pd, IBV_MW_TYPE_2);
+
+		CHECK(mw);
+		w.wr.opcode = IBV_WR_BIND_MW;
+		w.wr.bind_mw.mw = mw;
+		w.wr.bind_mw.rkey = ibv_inc_rkey(mw->rkey);
+		w.wr.bind_mw.bind_info = (struct ibv_mw_bind_info){
+			.mr = w.to,
+			.addr = (uintptr_t)w.to->addr,
+			.length = 64,
+			.mw_access_flags = IBV_ACCESS_REMOTE_WRITE,
+		};
+	} else {
+		return false;
+	}
+	if (w.wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD ||
+	    w.wr.opcode == IBV_WR_ATOMIC_CMP_AND_SWP) {
+		w.sge.length = is("atomic_of_4_bytes") ? 4 : 8;
+		w.wr.wr.atomic.remote_addr = at;
+		w.wr.wr.atomic.rkey = w.to->rkey;
+	} else if (w.wr.opcode != IBV_WR_BIND_MW) {
+		w.wr.wr.rdma.remote_addr = at;
+	}
+	if (is("peer_in_init"))
+		CHECK(!to_init(w.b, &w.of_b));
+	else if (!is("destroyed_peer"))
+		connect_one(w.b, &w.of_b);
+	if (!is("destroyed_peer"))
+		connect_one(w.a, &w.of_a);
+	if (received)
+		CHECK(!post_recv(w.b, 2, mr, offset, received));
+	CHECK(fails(&w));
+	return true;
+}
+
+static bool make_datagram(void)
+{
+	struct world w;
+	struct ibv_ah_attr to;
+
+	if (!is("datagram_too_long"))
+		return false;
+	w = new_world(IBV_QPT_UD);
+	to = loopback(w.context);
+	start_qp(w.a, 0);
+	w.wr.opcode = IBV_WR_SEND;
+	w.wr.wr.ud.ah = ibv_create_ah(w.pd, &to);
+	w.wr.wr.ud.remote_qpn = w.b->qp_num;
+	w.wr.wr.ud.remote_qkey = QKEY;
+	CHECK(w.wr.wr.ud.ah && !ibv_dereg_mr(w.from));
+	w.from = ibv_reg_mr(w.pd, malloc(2 * LENGTH), 2 * LENGTH, FULL_ACCESS);
+	CHECK(w.from);
+	w.sge = (struct ibv_sge){ (uintptr_t)w.from->addr, LENGTH + 1, w.from->lkey };
+	CHECK(fails(&w));
+	return true;
+}
+
+/* ----------------------------------------------------------------------------------- verbs */
+
+/* Of a QP that does not get to where it should; false: it is none of these. */
+static bool make_modify(void)
+{
+	struct world w = new_world(IBV_QPT_RC);
+	struct ibv_qp_attr *attr = &w.of_a;
+	int mask = RTR_MASK;
+
+	if (is("port_0"))
+		attr->port_num = 0;
+	else if (is("pkey_index"))
+		attr->pkey_index = 999;
+	if (is("port_0") || is("pkey_index")) {
+		CHECK(to_init(w.a, attr));
+		return true;
+	}
+	if (is("init_skipped")) {
+		CHECK(to_rtr(w.a, attr, RTR_MASK));
+		return true;
+	}
+	CHECK(!to_init(w.a, attr));
+	if (is("rtr_skipped")) {
+		CHECK(to_rts(w.a, attr, RTS_MASK));
+		return true;
+	}
+	if (is("no_av"))
+		mask &= ~IBV_QP_AV;
+	else if (is("no_min_rnr_timer"))
+		mask &= ~IBV_QP_MIN_RNR_TIMER;
+	else if (is("timeout_too_early"))
+		mask |= IBV_QP_TIMEOUT;
+	else if (is("sgid_index"))
+		attr->ah_attr.grh.sgid_index = 200;
+	else if (is("no_grh"))
+		attr->ah_attr.is_global = 0;
+	else if (is("no_dgid"))
+		memset(&attr->ah_attr.grh.dgid, 0, sizeof(attr->ah_attr.grh.dgid));
+	else if (is("path_mtu"))
+		attr->path_mtu = 4096;
+	else if (is("dest_qp_num"))
+		attr->dest_qp_num = 1u << 24;
+	else if (is("max_dest_rd_atomic"))
+		attr->max_dest_rd_atomic = 255;
+	else if (!is("retry_cnt") && !is("no_timeout") && !is("max_rd_atomic"))
+		return false;
+	if (!is("retry_cnt") && !is("no_timeout") && !is("max_rd_atomic")) {
+		CHECK(to_rtr(w.a, attr, mask));
+		return true;
+	}
+	CHECK(!to_rtr(w.a, attr, mask));
+	if (is("retry_cnt"))
+		attr->retry_cnt = 8;
+	else if (is("max_rd_atomic"))
+		attr->max_rd_atomic = 255;
+	CHECK(to_rts(w.a, attr, is("no_timeout") ? RTS_MASK & ~IBV_QP_TIMEOUT : RTS_MASK));
+	return true;
+}
+
+static bool make_creation(void)
+{
+	struct ibv_context *context = open_device();
+	struct ibv_pd *pd = ibv_alloc_pd(context);
+	struct ibv_cq *cq = ibv_create_cq(context, 64, NULL, NULL, 0);
+	struct ibv_qp_init_attr qp = {
+		.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC, .cap = { 16, 16, 1, 1, 0 }
+	};
+	struct ibv_srq_init_attr srq = { .attr = { .max_wr = 16, .max_sge = 1 } };
+	static char memory[LENGTH];
+	struct ibv_ah_attr ah = loopback(context);
+	union ibv_gid gid = { .raw = { 0xff, 0x0e, [15] = 1 } };
+
+	CHECK(pd && cq);
+	if (is("remote_without_local_write")) {
+		CHECK(!ibv_reg_mr(pd, memory, LENGTH, IBV_ACCESS_REMOTE_WRITE));
+	} else if (is("memory_not_mapped")) {
+		CHECK(!ibv_reg_mr(pd, (void *)(uintptr_t)0x10000, LENGTH, FULL_ACCESS));
+	} else if (is("memory_read_only")) {
+		void *text = mmap(NULL, LENGTH, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		CHECK(text != MAP_FAILED && !ibv_reg_mr(pd, text, LENGTH, FULL_ACCESS));
+	} else if (is("region_past_its_end")) {
+		char *text = mmap(NULL, 2 * LENGTH, PROT_READ | PROT_WRITE,
+				  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		CHECK(text != MAP_FAILED && !munmap(text + LENGTH, LENGTH));
+		CHECK(!ibv_reg_mr(pd, text, 2 * LENGTH, FULL_ACCESS));
+	} else if (is("cqe")) {
+		CHECK(!ibv_create_cq(context, 1 << 30, NULL, NULL, 0));
+	} else if (is("comp_vector")) {
+		CHECK(!ibv_create_cq(context, 64, NULL, NULL, 1000));
+	} else if (is("max_send_wr")) {
+		qp.cap.max_send_wr = 1 << 30;
+		CHECK(!ibv_create_qp(pd, &qp));
+	} else if (is("max_recv_sge")) {
+		qp.cap.max_recv_sge = 1000;
+		CHECK(!ibv_create_qp(pd, &qp));
+	} else if (is("max_inline_data")) {
+		qp.cap.max_inline_data = 1 << 20;
+		CHECK(!ibv_create_qp(pd, &qp));
+	} else if (is("srq_limit")) {
+		struct ibv_srq *made = ibv_create_srq(pd, &srq);
+		struct ibv_srq_attr attr = { .srq_limit = 100000 };
+
+		CHECK(made && ibv_modify_srq(made, &attr, IBV_SRQ_LIMIT));
+	} else if (is("srq_max_wr")) {
+		srq.attr.max_wr = 1 << 30;
+		CHECK(!ibv_create_srq(pd, &srq));
+	} else if (is("ah_without_dgid")) {
+		memset(&ah.grh.dgid, 0, sizeof(ah.grh.dgid));
+		CHECK(!ibv_create_ah(pd, &ah));
+	} else if (is("ah_port")) {
+		ah.port_num = 7;
+		CHECK(!ibv_create_ah(pd, &ah));
+	} else if (is("multicast_on_rc")) {
+		CHECK(ibv_attach_mcast(make_qp(pd, cq, IBV_QPT_RC), &gid, 0));
+	} else if (is("multicast_of_unicast")) {
+		CHECK(ibv_attach_mcast(make_qp(pd, cq, IBV_QPT_UD), &ah.grh.dgid, 0));
+	} else if (is("ud_without_qkey")) {
+		struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1 };
+
+		CHECK(ibv_modify_qp(make_qp(pd, cq, IBV_QPT_UD), &attr,
+				    IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT));
+	} else {
+		return false;
+	}
+	return true;
+}
+
+int main(int argc, char **argv)
+{
+	how = argc > 1 ? argv[1] : "";
+	CHECK(make_completion() || make_datagram() || make_modify() || make_creation());
+	_exit(0);
+}
