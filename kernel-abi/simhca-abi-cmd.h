@@ -875,11 +875,13 @@ enum simhca_say {
 	SIMHCA_SAY_POST_SEND,
 	SIMHCA_SAY_POST_RECV,
 	SIMHCA_SAY_POST_SRQ_RECV,
+	/* The program had no descriptor for what a command has made, so that is undone. */
+	SIMHCA_SAY_NO_DESCRIPTOR,
 	SIMHCA_SAY_KINDS,
 };
 struct simhca_say_req {
 	uint32_t what;	/* enum simhca_say */
-	uint32_t error; /* errno, of a post */
+	uint32_t error; /* errno, of a post; NO_DESCRIPTOR: enum simhca_cmd */
 	char text[248]; /* NUL included */
 };
 SIMHCA_ABI_SIZE(struct simhca_say_req, 256);

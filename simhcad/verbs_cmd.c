@@ -118,8 +118,12 @@ static void know_program(const struct session *session)
 	failures_know(daemon->failures, simhca_context_id(session->context), &program);
 }
 
+/* NULL: there is no such command. */
+static const char *command_name(uint32_t number);
+
 HANDLER(say)
 {
+	const uint32_t context = simhca_context_id(session->context);
 	static const char *const verbs[SIMHCA_SAY_KINDS] = {
 		[SIMHCA_SAY_POST_SEND] = "POST_SEND",
 		[SIMHCA_SAY_POST_RECV] = "POST_RECV",
@@ -132,12 +136,16 @@ HANDLER(say)
 	make_ascii(req->text);
 	if (req->what >= SIMHCA_SAY_KINDS)
 		return simhca_why(why, EINVAL, "there is nothing like %u to be said", req->what);
-	if (verbs[req->what]) {
-		failures_add_verb(failures, simhca_context_id(session->context), verbs[req->what],
-				  (int)(req->error & 0xffff), req->text);
+	if (req->what == SIMHCA_SAY_NO_DESCRIPTOR && !command_name(req->error))
+		return simhca_why(why, EINVAL, "there is no command %u", req->error);
+	if (req->what == SIMHCA_SAY_NO_DESCRIPTOR) {
+		failures_add_verb(failures, context, command_name(req->error), EMFILE, req->text);
+	} else if (verbs[req->what]) {
+		failures_add_verb(failures, context, verbs[req->what], (int)(req->error & 0xffff),
+				  req->text);
 	} else if (!session->pid) {
 		snprintf(session->comm, sizeof(session->comm), "%.15s", req->text);
-		failures_forget(failures, simhca_context_id(session->context));
+		failures_forget(failures, context);
 		know_program(session);
 	}
 	return 0;
@@ -933,6 +941,11 @@ static const struct command commands[SIMHCA_CMD_COUNT] = {
 	COMMAND(FIND_PEER, find_peer, SIZE(find_peer_req), SIZE(find_peer_reply), 0),
 	COMMAND(ATTACH_PEER, attach_peer, SIZE(attach_peer_req), SIZE(attach_peer_reply), 0),
 };
+
+static const char *command_name(uint32_t number)
+{
+	return number < SIMHCA_CMD_COUNT ? commands[number].name : NULL;
+}
 
 const struct command *command_find(unsigned int number)
 {

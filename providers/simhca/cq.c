@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "command.h"
+#include "say.h"
 
 /* An event that is counted, and that no thread has got, is waited for by who destroys the CQ. */
 #define COUNTED_SECONDS 1
@@ -128,6 +129,7 @@ static struct shca_cq *create(struct shca_context *ctx, uint32_t cqe,
 
 err_destroy:
 	shca_destroy(ctx, SIMHCA_CMD_DESTROY_CQ, reply.handle, NULL);
+	shca_say_no_descriptor(ctx, SIMHCA_CMD_CREATE_CQ, err);
 err_free:
 	shca_unmap(&cq->own);
 	shca_home_free(cq->home, cq);
@@ -218,6 +220,7 @@ int shca_resize_cq(struct ibv_cq *ibv_cq, int cqe)
 	if (!err)
 		err = adopt(cq, &reply);
 	shca_cq_unlock(cq);
+	shca_say_no_descriptor(cq->ctx, SIMHCA_CMD_RESIZE_CQ, err);
 	return err;
 }
 

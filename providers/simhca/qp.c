@@ -5,6 +5,7 @@
 
 #include "caller.h"
 #include "command.h"
+#include "say.h"
 
 #define OP(name) (1u << SIMHCA_WR_##name)
 #define RAW_OPS OP(SEND)
@@ -211,6 +212,7 @@ static struct ibv_qp *create(struct ibv_context *context, struct ibv_qp_init_att
 		err = make(qp, &req, &reply, context, attr);
 	}
 	if (err) {
+		shca_say_no_descriptor(ctx, SIMHCA_CMD_CREATE_QP, err);
 		shca_home_free(qp->home, qp);
 		return shca_null(err);
 	}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include <errno.h>
 #include <stdio.h>
+#include <sys/resource.h>
 
 #include "command.h"
 #include "say.h"
@@ -32,6 +33,21 @@ static void say(struct shca_context *ctx, struct simhca_say_req *req, int err)
 	req->error = (uint32_t)err;
 	shca_tell(ctx, SIMHCA_CMD_SAY, req);
 	errno = before;
+}
+
+void shca_say_no_descriptor(struct shca_context *ctx, enum simhca_cmd command, int err)
+{
+	struct simhca_say_req req = { .what = SIMHCA_SAY_NO_DESCRIPTOR };
+	struct rlimit limit = { 0 };
+
+	if (err != EMFILE || !may_say(ctx, err))
+		return;
+	getrlimit(RLIMIT_NOFILE, &limit);
+	snprintf(req.text, sizeof(req.text),
+		 "its memory cannot be mapped: the program has as many descriptors open as it may, "
+		 "%llu (ulimit -n)",
+		 (unsigned long long)limit.rlim_cur);
+	say(ctx, &req, command);
 }
 
 /* As verbs.h has it, which releases differ in. */

@@ -12,6 +12,11 @@ void shca_say_name(struct shca_context *ctx);
  * command. Without locks. EIO is not: the device is gone.
  */
 void shca_say_send(struct shca_qp *qp, const struct ibv_send_wr *wr, int err);
+/*
+ * What that command has made cannot be mapped, and does not exist any more: EMFILE. Nothing is said
+ * of other errors.
+ */
+void shca_say_no_descriptor(struct shca_context *ctx, enum simhca_cmd command, int err);
 /* Of posts by ibv_wr_*(), of which wr_complete() tells; whether they had filled the queue. */
 void shca_say_batch(struct shca_qp *qp, bool was_full, int err);
 void shca_say_recv(struct shca_context *ctx, enum simhca_say what, const struct shca_qp *qp,

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "command.h"
+#include "say.h"
 
 /* Use the ring that the reply of create or resize describes. */
 static int adopt(struct shca_context *ctx, struct shca_srq *srq,
@@ -81,6 +82,7 @@ static struct ibv_srq *create(struct ibv_srq_init_attr_ex *attr)
 
 err_destroy:
 	shca_destroy(ctx, SIMHCA_CMD_DESTROY_SRQ, reply.handle, NULL);
+	shca_say_no_descriptor(ctx, SIMHCA_CMD_CREATE_SRQ, err);
 	shca_unmap(&srq->own);
 err_free:
 	shca_home_free(srq->home, srq);
@@ -161,6 +163,7 @@ int shca_modify_srq(struct ibv_srq *ibv_srq, struct ibv_srq_attr *attr, int mask
 	if (!err)
 		err = adopt(ctx, srq, &reply);
 	shca_unlock(&srq->rq.lock);
+	shca_say_no_descriptor(ctx, SIMHCA_CMD_MODIFY_SRQ, err);
 	return err;
 }
 

@@ -205,6 +205,36 @@ def test_a_refused_post(launcher):
                         said(lines, "because:")[0])
 
 
+NO_DESCRIPTOR = """
+import errno, os, resource
+from pyverbs.cq import CQ
+from pyverbs.device import Context
+from pyverbs.pyverbs_error import PyverbsRDMAError
+
+context = Context(name="simhca0")
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+try:
+    while True:
+        os.dup(0)
+except OSError:
+    kept = []
+try:
+    while True:
+        kept.append(CQ(context, 5000))
+except PyverbsRDMAError as error:
+    assert error.error_code == errno.EMFILE
+"""
+
+
+def test_no_descriptor(launcher):
+    """A verb that cannot map what it has made: the daemon made it, and does not see why it went."""
+    result = launcher.run(SIMHCA, "run", "--private", "--explain", "--", PYTHON, "-c", NO_DESCRIPTOR)
+    text, = blocks(expect_success(result).stderr)
+    assert re.search(r"\]: CREATE_CQ is refused: Too many open files$", text[0])
+    assert text[1].strip() == ("because:    its memory cannot be mapped: the program has as many descriptors open as it "
+                               "may, 64 (ulimit -n)")
+
+
 POSTS = {
     "too_many_sges": "SEND, wr_id 0x1: it has 17 SGEs, and max_send_sge is 2",
     "inline_too_long": "SEND, wr_id 0x1: 129 bytes are inline, and max_inline_data is 128",
