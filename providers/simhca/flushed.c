@@ -51,17 +51,22 @@ static bool flush_send(const struct shca_qp *qp, struct simhca_cqe *cqe)
 	return true;
 }
 
-/* The device's index of a queue that it consumed from is ours now: whoever moves it has the WQE. */
+/*
+ * The device's index of a queue that it consumed from is ours now: whoever moves it has the WQE. A
+ * peer that does nothing but move it keeps nobody here: the next poll tries again.
+ */
 static const struct simhca_recv_wqe *claim(const struct shca_rq *rq, struct simhca_srq_mem *mem)
 {
 	const struct simhca_srq_view queue = { .mem = mem, .entries = rq->max_wr };
 	uint64_t head;
 
-	do {
+	for (uint32_t tries = 0; tries <= rq->max_wr; tries++) {
 		if (simhca_srq_look(&queue, &head))
 			return NULL;
-	} while (!simhca_srq_claim(&queue, head, 0));
-	return shca_rq_wqe(rq, simhca_srq_ci(head));
+		if (simhca_srq_claim(&queue, head, 0))
+			return shca_rq_wqe(rq, simhca_srq_ci(head));
+	}
+	return NULL;
 }
 
 /* What the device had consumed and has not completed; so is the responder's state. */
