@@ -311,12 +311,12 @@ struct simhca_qpc {
 	_Atomic uint32_t qpn;	/* 0: the slot is free */
 	_Atomic uint32_t type;	/* enum simhca_qp_type */
 	_Atomic uint32_t
-		dest_qpn; /* others' engines look at these four, to tell why all is silent */
-	uint32_t pd;	  /* PD handle within the device */
-	uint32_t access;  /* remote rights granted on this QP: enum simhca_access */
-	uint32_t qkey;	  /* UD */
-	uint32_t sq_psn;  /* initial value, as set by modify_qp */
-	uint32_t rq_psn;  /* initial value, as set by modify_qp */
+		dest_qpn;      /* others' engines look at these four, to tell why all is silent */
+	uint32_t pd;	       /* PD handle within the device */
+	uint32_t access;       /* remote rights granted on this QP: enum simhca_access */
+	_Atomic uint32_t qkey; /* UD; it may change in RTS, while engines and senders compare it */
+	uint32_t sq_psn;       /* initial value, as set by modify_qp */
+	uint32_t rq_psn;       /* initial value, as set by modify_qp */
 	uint32_t max_send_wr;
 	uint32_t max_recv_wr;
 	uint32_t max_send_sge;

@@ -11,7 +11,7 @@ void simhca_run_datagram(struct simhca_worker *worker, struct simhca_qp *qp,
 	struct simhca_sgl header;
 	struct simhca_recv recv;
 
-	if (packet->qkey != qp->qpc->qkey) { /* dropped and counted (IBTA vol. 1, 10.2.5) */
+	if (packet->qkey != simhca_qkey(qp->qpc)) { /* dropped and counted (IBTA vol. 1, 10.2.5) */
 		atomic_fetch_add(&qp->device->mem->port.qkey_viol_cntr, 1);
 		return;
 	}

@@ -108,4 +108,10 @@ static inline bool simhca_is_response(enum simhca_packet_op op)
 	return op >= SIMHCA_PKT_ACK;
 }
 
+/* relaxed: it may change meanwhile, and a datagram has one or the other. */
+static inline uint32_t simhca_qkey(const struct simhca_qpc *qpc)
+{
+	return atomic_load_explicit(&qpc->qkey, memory_order_relaxed);
+}
+
 #endif

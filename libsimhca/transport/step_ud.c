@@ -105,7 +105,7 @@ static int check(struct datagram *datagram)
 	if (!may_tell(step))
 		return SIMHCA_HANDED_WAITS;
 	/* The top bit: the QP's own (IBTA vol. 1, 10.2.5). */
-	if ((qkey & 0x80000000u ? step->qpc->qkey : qkey) != step->peer.qpc->qkey)
+	if ((qkey & 0x80000000u ? simhca_qkey(step->qpc) : qkey) != simhca_qkey(step->peer.qpc))
 		return SIMHCA_HANDED_REQUEST;
 	if (msg->length > 128u << atomic_load_explicit(&step->device->port.active_mtu,
 						       memory_order_relaxed) ||

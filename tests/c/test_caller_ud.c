@@ -1107,6 +1107,28 @@ static void gids_change_beside_steps(void **state)
 	caller_detach(&runner.step);
 }
 
+/* A datagram has the receiver's Q_Key, or is left to the device. */
+static void a_qkey_changes_beside_steps(void **state)
+{
+	struct pair *pair = ud_pair(*state);
+	struct runner runner = { .pair = pair, .step = caller_attach(&pair->a) };
+	const uint32_t qkey = pair->b.options.qkey;
+	pthread_t thread;
+
+	runner.callers = callers_of(&runner.step);
+	assert_int_equal(pthread_create(&thread, NULL, run_until_stopped, &runner), 0);
+	for (uint32_t i = 0; i < 1000; i++) {
+		const struct simhca_qp_attr attr = { .qkey = i % 2 ? qkey : qkey + 1 };
+
+		assert_int_equal(qp_modify(pair->b.qp, SIMHCA_QP_QKEY, attr), 0);
+		for (unsigned int before = runner.carried; i % 8 == 7 && runner.carried == before;)
+			sched_yield();
+	}
+	atomic_store(&runner.stop, true);
+	pthread_join(thread, NULL);
+	caller_detach(&runner.step);
+}
+
 /* For each claim there is one receive at most, and for what is said of others none. */
 static void a_sender_that_lies(void **state)
 {
@@ -1275,6 +1297,7 @@ int main(void)
 		HERE(a_reset_forgets_claims),
 		HERE(a_sender_is_recovered_during_a_resize),
 		HERE(gids_change_beside_steps),
+		HERE(a_qkey_changes_beside_steps),
 		HERE(a_sender_that_lies),
 		HERE(a_sender_that_claims_for_ever),
 		cmocka_unit_test(killed_at_each_store),
