@@ -740,7 +740,12 @@ struct simhca_modify_qp_req {
 };
 struct simhca_modify_qp_reply {
 	uint32_t state; /* after the change */
-	uint32_t reserved;
+	/*
+	 * 0; or the QP's own segment, which a peer had, is another file now, all zero: it is to be
+	 * asked for again (GET_SEGMENT), and mapped in the place of the one before. Its number, and
+	 * where things are in it, are what they were.
+	 */
+	uint32_t segment;
 };
 struct simhca_query_qp_reply {
 	struct simhca_qp_attr attr;

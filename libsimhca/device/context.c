@@ -24,20 +24,32 @@ static uint64_t round_up(uint64_t bytes, uint64_t unit)
 	return (bytes + unit - 1) / unit * unit;
 }
 
+/* A file for so many bytes of memory, all zero; or -errno. */
+static int make_file(uint64_t size)
+{
+	int fd = memfd_create("simhca-context", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int error;
+
+	if (fd >= 0 && !ftruncate(fd, (off_t)size) &&
+	    !fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+		return fd;
+	error = errno;
+	if (fd >= 0)
+		close(fd);
+	return -error;
+}
+
 /* 0 or errno. */
 static int make_segment(struct simhca_segment *segment, uint32_t number, uint64_t size)
 {
 	struct simhca_hole *hole = calloc(1, sizeof(*hole));
+	int fd = hole ? make_file(size) : -ENOMEM, error;
 	void *base = MAP_FAILED;
-	int fd = -1, error;
 
-	if (hole)
-		fd = memfd_create("simhca-context", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (fd >= 0 && !ftruncate(fd, (off_t)size) &&
-	    !fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+	if (fd >= 0)
 		base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (base == MAP_FAILED) {
-		error = errno;
+		error = fd < 0 ? -fd : errno;
 		if (fd >= 0)
 			close(fd);
 		free(hole);
@@ -165,6 +177,27 @@ void *simhca_context_alloc_in(struct simhca_context *context, uint32_t number, u
 		return NULL;
 	*where = (struct simhca_mem_ref){ .segment = number, .offset = offset };
 	return segment->base + offset;
+}
+
+int simhca_context_spare_file(const struct simhca_context *context, uint32_t number)
+{
+	return make_file(find_segment(context, number)->size);
+}
+
+int simhca_context_replace_file(struct simhca_context *context, uint32_t number, int fd)
+{
+	struct simhca_segment *segment = find_segment(context, number);
+
+	/*
+	 * In one system call: a thread that reads or writes there meanwhile reaches one of the two
+	 * files. The addresses that are known of it stay what they are.
+	 */
+	if (mmap(segment->base, segment->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
+		 0) == MAP_FAILED)
+		return -errno;
+	close(segment->fd);
+	segment->fd = fd;
+	return 0;
 }
 
 /* All that one queue had is free: a peer may still write there, so nobody else gets it. */

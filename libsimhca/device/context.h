@@ -104,6 +104,13 @@ void *simhca_context_alloc_in(struct simhca_context *context, uint32_t segment, 
 			      struct simhca_mem_ref *where);
 /* Its number; 0: there is none such to be had. */
 uint32_t simhca_context_own_segment(struct simhca_context *context, uint64_t bytes);
+/*
+ * So that who maps such a segment has nothing of it any more: a file of its size, all zero, or
+ * -errno; and that file takes the place of the one that the segment has, at the same addresses. 0 or
+ * -errno, and then it has the one that it had. The client has to map it anew.
+ */
+int simhca_context_spare_file(const struct simhca_context *context, uint32_t number);
+int simhca_context_replace_file(struct simhca_context *context, uint32_t number, int fd);
 /* So that what is large can be given back without taking long: a part of it more. True: all. */
 bool simhca_context_wipe(struct simhca_context *context, const struct simhca_mem_ref *where,
 			 uint64_t bytes, uint64_t *wiped);

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "attach.h"
 #include "cq.h"
@@ -54,6 +55,35 @@ void simhca_caller_free(struct simhca_qp *qp)
 	if (qp->caller.steps.mem)
 		simhca_context_free(qp->context, &qp->caller.mem_ref,
 				    sizeof(*qp->caller.steps.mem));
+}
+
+int simhca_caller_spare(const struct simhca_qp *qp, int *fd, struct simhca_why *why)
+{
+	*fd = -1;
+	if (!qp->caller.handed_out)
+		return 0;
+	*fd = simhca_context_spare_file(qp->context, qp->caller.segment);
+	if (*fd >= 0)
+		return 0;
+	return simhca_why(why, -*fd, "memory for the QP, whose own a peer has: %s", strerror(-*fd));
+}
+
+uint32_t simhca_caller_take_back(struct simhca_qp *qp, int fd)
+{
+	const uint64_t received = atomic_load_explicit(&qp->mem->received, memory_order_relaxed);
+	const uint64_t bytes = atomic_load_explicit(&qp->mem->received_bytes, memory_order_relaxed);
+	int error = -simhca_context_replace_file(qp->context, qp->caller.segment, fd);
+
+	if (error) {
+		close(fd);
+		simhca_qp_log(qp, "its last peer still has its memory: %s", strerror(error));
+		return 0;
+	}
+	/* They are of the QP's whole life. */
+	atomic_store_explicit(&qp->mem->received, received, memory_order_relaxed);
+	atomic_store_explicit(&qp->mem->received_bytes, bytes, memory_order_relaxed);
+	qp->caller.handed_out = false;
+	return qp->caller.segment;
 }
 
 uint32_t simhca_caller_queue_segment(struct simhca_context *context, uint64_t state, uint64_t ring)
@@ -310,6 +340,7 @@ int simhca_attach_peer(struct simhca_context *context, const struct simhca_mm *m
 		.own_pid = mm->pid,
 		.peer_pid = peer->context->offer.mm->pid,
 	};
+	peer->caller.handed_out = true;
 	attached->fds[0] =
 		simhca_context_segment(peer->context, peer->caller.segment, &reply->qp_size);
 	attached->fds[1] =

@@ -16,10 +16,19 @@
 struct simhca_context;
 struct simhca_qp;
 struct simhca_usage_sum;
+struct simhca_why;
 
 /* A QP that is being made, whose memory takes so many bytes: what it has of this. */
 void simhca_caller_init(struct simhca_qp *qp, uint64_t bytes);
 void simhca_caller_free(struct simhca_qp *qp);
+/*
+ * The QP starts over, and a peer that had its memory is to have none of what the QP has from here
+ * on. *fd: a file for that, -1: none is needed; 0 or -errno, before anything has changed. Then, under
+ * both locks, the QP's memory becomes that file, all zero: the segment that the client has to map
+ * anew, or 0, and then it has the one that it had.
+ */
+int simhca_caller_spare(const struct simhca_qp *qp, int *fd, struct simhca_why *why);
+uint32_t simhca_caller_take_back(struct simhca_qp *qp, int fd);
 /* Where a CQ that is being made shall lie; 0: anywhere. */
 uint32_t simhca_caller_queue_segment(struct simhca_context *context, uint64_t state, uint64_t ring);
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "attach.h"
 #include "device/address.h"
@@ -436,7 +437,7 @@ int simhca_modify_qp(struct simhca_context *context, const struct simhca_modify_
 	struct simhca_qp *qp = simhca_object(context, SIMHCA_OBJ_QP, req->handle, why);
 	uint32_t mask = req->mask & ~(uint32_t)SIMHCA_QP_RATE_LIMIT;
 	uint32_t from, to;
-	int ret;
+	int ret, spare = -1;
 
 	if (!qp)
 		return -ENOENT;
@@ -462,6 +463,10 @@ int simhca_modify_qp(struct simhca_context *context, const struct simhca_modify_
 	ret = simhca_qp_begin_both(qp, true);
 	if (ret)
 		return ret;
+	if (to == SIMHCA_QPS_RESET)
+		ret = simhca_caller_spare(qp, &spare, why);
+	if (ret)
+		goto out;
 	from = simhca_qp_state(qp);
 	do {
 		ret = check(qp, req, mask, from, &to, why);
@@ -486,6 +491,9 @@ int simhca_modify_qp(struct simhca_context *context, const struct simhca_modify_
 		simhca_settle(qp);
 		if (qp->context) /* an XRC_RECV QP binds none */
 			simhca_free_windows_of(qp->context, qp->qpn);
+		if (spare >= 0)
+			reply->segment = simhca_caller_take_back(qp, spare);
+		spare = -1;
 		reset(qp);
 	}
 	if (from == SIMHCA_QPS_INIT && to == SIMHCA_QPS_RTR) {
@@ -501,6 +509,8 @@ int simhca_modify_qp(struct simhca_context *context, const struct simhca_modify_
 	}
 	reply->state = to;
 out:
+	if (spare >= 0)
+		close(spare);
 	simhca_qp_end_both(qp);
 	/* There may be work: WQEs, a drain to report, a flush. */
 	if (!ret && to >= SIMHCA_QPS_RTS && qp->type != SIMHCA_QPT_XRC_RECV)

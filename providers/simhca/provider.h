@@ -260,6 +260,7 @@ struct shca_qp {
 	struct shca_home home;
 	struct simhcadv_qp_ex dv;
 	struct shca_segment own;	/* that mem and rings lie in, if it is theirs alone */
+	uint32_t own_is_new;		/* its number; 0: what is mapped is what the device has */
 	struct simhca_caller *caller;	/* NULL: the device carries all of its messages */
 	struct shca_attached *attached; /* caller.c; under the SQ's lock, with what follows */
 	struct shca_destinations *destinations; /* likewise, of UD */
@@ -412,6 +413,8 @@ void shca_fork_inherit(struct shca_context *ctx);
  */
 void *shca_map(struct shca_context *ctx, struct shca_segment *own, const struct simhca_mem_ref *ref,
 	       uint64_t bytes);
+/* The device has put another file in the place of that segment: 0 or errno. */
+int shca_map_again(struct shca_context *ctx, struct shca_segment *own, uint32_t number);
 void shca_unmap(struct shca_segment *own);
 int shca_map_whole(int fd, uint64_t size, int prot, void **addr);
 void shca_unmap_all(struct shca_context *ctx);

@@ -418,17 +418,35 @@ void shca_qp_start_over(struct shca_qp *qp)
 	shca_unlock(&qp->rq.lock);
 }
 
+/*
+ * Where its peer had the QP's memory, the device has given it other memory as it was reset. Without
+ * that the QP is of no use; who has no descriptor for it, or no memory, may try again.
+ */
+static int map_new_memory(struct shca_qp *qp)
+{
+	int err = qp->own_is_new ? shca_map_again(qp->ctx, &qp->own, qp->own_is_new) : 0;
+
+	if (!err)
+		qp->own_is_new = 0;
+	return err;
+}
+
 int shca_modify_qp(struct ibv_qp *ibv_qp, struct ibv_qp_attr *attr, int mask)
 {
 	struct shca_qp *qp = to_sqp(ibv_qp);
 	struct simhca_modify_qp_req req = { .handle = ibv_qp->handle, .mask = (uint32_t)mask };
 	struct simhca_modify_qp_reply reply;
-	int err;
+	int err = map_new_memory(qp);
 
+	if (err)
+		return err;
 	attr_to_abi(&req.attr, attr, mask);
 	err = shca_call(qp->ctx, SIMHCA_CMD_MODIFY_QP, &req, &reply);
-	if (!err && (mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RESET)
+	if (!err && (mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RESET) {
+		qp->own_is_new = reply.segment;
+		err = map_new_memory(qp);
 		shca_qp_start_over(qp);
+	}
 	if (!err && (mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RTS)
 		shca_caller_connected(qp);
 	return err;

@@ -21,12 +21,12 @@ int shca_map_whole(int fd, uint64_t size, int prot, void **addr)
 	return err;
 }
 
-/* Maps a segment; 0 or errno. */
-static int fetch(struct shca_context *ctx, uint32_t number, void **addr, uint64_t *size)
+/* Its descriptor, which is the caller's; 0 or errno. */
+static int get(struct shca_context *ctx, uint32_t number, int *fd, uint64_t *size)
 {
 	struct simhca_get_segment_req req = { .segment = number };
 	struct simhca_get_segment_reply reply;
-	int err, fd;
+	int err;
 
 	err = shca_execute(ctx, &(struct shca_command){
 					.command = SIMHCA_CMD_GET_SEGMENT,
@@ -34,22 +34,23 @@ static int fetch(struct shca_context *ctx, uint32_t number, void **addr, uint64_
 					.req_size = sizeof(req),
 					.reply = &reply,
 					.reply_size = sizeof(reply),
-					.reply_fds = &fd,
+					.reply_fds = fd,
 					.num_reply_fds = 1,
 				});
-	if (err)
-		return err;
-	*size = reply.size;
-	return shca_map_whole(fd, reply.size, PROT_READ | PROT_WRITE, addr);
+	if (!err)
+		*size = reply.size;
+	return err;
 }
 
 static int fetch_segment(struct shca_context *ctx, struct shca_segment *segment, uint32_t number)
 {
 	void *addr, *none = NULL;
 	uint64_t size;
-	int err;
+	int err, fd;
 
-	err = fetch(ctx, number, &addr, &size);
+	err = get(ctx, number, &fd, &size);
+	if (!err)
+		err = shca_map_whole(fd, size, PROT_READ | PROT_WRITE, &addr);
 	if (err)
 		return err;
 	/* Every thread that fetches it stores the same size; release publishes it with addr. */
@@ -82,6 +83,24 @@ void *shca_map(struct shca_context *ctx, struct shca_segment *own, const struct 
 	if (bytes > size || ref->offset > size - bytes || ref->offset % 64)
 		return shca_null(EPROTO);
 	return addr + ref->offset;
+}
+
+int shca_map_again(struct shca_context *ctx, struct shca_segment *own, uint32_t number)
+{
+	uint64_t size;
+	int err, fd;
+
+	err = get(ctx, number, &fd, &size);
+	if (err)
+		return err;
+	/* At once, for whoever is there: it reaches what was mapped before, or what is now. */
+	if (size != own->size)
+		err = EPROTO;
+	else if (mmap(own->addr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) ==
+		 MAP_FAILED)
+		err = errno;
+	simhca_call_close(fd);
+	return err;
 }
 
 void shca_unmap(struct shca_segment *own)

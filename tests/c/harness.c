@@ -444,6 +444,19 @@ void *client_at(struct client *client, const struct simhca_mem_ref *ref)
 	return (char *)mapped->addr + ref->offset;
 }
 
+void client_map_again(struct client *client, uint32_t segment)
+{
+	struct mapped *mapped = slot_of(client, segment);
+	uint64_t size;
+	int fd = simhca_context_segment(client->context, segment, &size);
+
+	assert_true(fd >= 0 && mapped->number == segment && mapped->size == size);
+	if (!SHARE_MAPPING)
+		assert_ptr_equal(mmap(mapped->addr, size, PROT_READ | PROT_WRITE,
+				      MAP_SHARED | MAP_FIXED, fd, 0),
+				 mapped->addr);
+}
+
 void ring_doorbell(struct client *client, uint32_t slot)
 {
 	struct simhca_ctx_mem *mem = client->mem;

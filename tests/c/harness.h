@@ -200,6 +200,8 @@ struct client *client_new_on(struct world *world, unsigned int device, unsigned 
 void client_gone(struct client *client);
 /* Where a queue lies, mapped for this client. */
 void *client_at(struct client *client, const struct simhca_mem_ref *ref);
+/* The model has put another file in the place of that segment of a queue. */
+void client_map_again(struct client *client, uint32_t segment);
 void ring_doorbell(struct client *client, uint32_t slot);
 
 /* How many asynchronous events of this type were raised for the element since last forgotten. */

@@ -263,6 +263,8 @@ int qp_modify(struct qp *qp, uint32_t mask, struct simhca_qp_attr attr)
 	}
 	if (mask & SIMHCA_QP_STATE)
 		assert_int_equal(reply.state, attr.qp_state);
+	if (reply.segment)
+		client_map_again(qp->client, reply.segment);
 	if (mask & SIMHCA_QP_STATE && attr.qp_state == IBV_QPS_RESET) {
 		qp->sq_pi = atomic_load(&qp->state->sq_pi);
 		qp->rq_pi = atomic_load(rq_pi_of(qp));

@@ -3,7 +3,7 @@
  * A peer that carries messages by itself has the CQ in which the receives of its connection
  * complete. It writes completions there that it has no business with:
  *
- *	forging_peer receives|sends|slots|again|stale|void
+ *	forging_peer receives|sends|slots|again|stale|void|kept|held
  *
  *	receives	of the receives of another QP of the victim's, which completes in another CQ
  *	sends		likewise of its sends
@@ -11,6 +11,9 @@
  *	again		of the connection's own QP: more receives than were posted
  *	stale		of a QP that has been reset since, and is connected to nobody
  *	void		of nobody, which are to be passed over, and it does not stop
+ *	kept		it keeps the memory of the QP instead, and writes there when the victim has
+ *			reset that, and connected it to another
+ *	held		it says that it is in a step of the QP, and stays there
  *
  * The victim polls, and uses the other QP then, more often than its queues have room. It prints
  * "done".
@@ -91,6 +94,8 @@ struct handed {
 	uint32_t entries;
 	int fd; /* of the segment that cq is in */
 	uint64_t size, offset;
+	uint8_t *qp; /* all that the victim's QP has */
+	uint64_t qp_size, state;
 };
 
 static void command(const struct end *end, int number, const void *body, size_t size, void *reply,
@@ -120,6 +125,7 @@ static struct handed attach(const struct end *end)
 	struct simhca_attach_peer_reply reply;
 	int fds[5], memory;
 	char path[64], *segment;
+	uint8_t *qp;
 
 	command(end, SIMHCA_CMD_FIND_PEER, &find, sizeof(find), &found, sizeof(found), NULL, 0);
 	snprintf(path, sizeof(path), "/proc/%u/mem", found.pid);
@@ -129,13 +135,17 @@ static struct handed attach(const struct end *end)
 	command(end, SIMHCA_CMD_ATTACH_PEER, &attach, sizeof(attach), &reply, sizeof(reply), fds,
 		5);
 	segment = mmap(NULL, reply.cq_size, PROT_READ | PROT_WRITE, MAP_SHARED, fds[1], 0);
-	CHECK(segment != MAP_FAILED);
+	qp = mmap(NULL, reply.qp_size, PROT_READ | PROT_WRITE, MAP_SHARED, fds[0], 0);
+	CHECK(segment != MAP_FAILED && qp != MAP_FAILED);
 	return (struct handed){ .cq = (void *)(segment + reply.recv_cq),
 				.ring = (void *)(segment + reply.recv_ring),
 				.entries = reply.recv_entries,
 				.fd = fds[1],
 				.size = reply.cq_size,
-				.offset = reply.recv_cq };
+				.offset = reply.recv_cq,
+				.qp = qp,
+				.qp_size = reply.qp_size,
+				.state = reply.state };
 }
 
 static void put(const struct handed *handed, const struct simhca_cqe *cqe)
@@ -164,6 +174,26 @@ static void __attribute__((noreturn)) fill_with_nothing(const struct handed *han
 	}
 }
 
+static void hold(const struct handed *handed, uint32_t qpn, int fd)
+{
+	struct simhca_qp_mem *mem = (void *)(handed->qp + handed->state);
+
+	atomic_store(&mem->resp_turn.holder, SIMHCA_TURN_CALLER | qpn);
+	tell(fd, "f", 1);
+	pause();
+}
+
+/* Until it is killed. */
+static void write_to_kept(const struct handed *handed, int fd)
+{
+	char byte;
+
+	tell(fd, "f", 1);
+	hear(fd, &byte, 1);
+	for (int value = 0;; value++)
+		memset(handed->qp, value, handed->qp_size);
+}
+
 static void forge(const char *how, int fd)
 {
 	uint32_t qpns[2]; /* the victim's: the one to which it is connected, and the other */
@@ -177,6 +207,10 @@ static void forge(const char *how, int fd)
 	hear(fd, qpns, sizeof(qpns));
 	start_qp(end.qp, qpns[0]);
 	handed = attach(&end);
+	if (!strcmp(how, "kept"))
+		write_to_kept(&handed, fd);
+	if (!strcmp(how, "held"))
+		hold(&handed, end.qp->qp_num, fd);
 	if (!strcmp(how, "stale")) {
 		tell(fd, "a", 1);
 		hear(fd, &byte, 1);
@@ -253,12 +287,42 @@ static void use(const struct end *from, const struct end *to)
 	}
 }
 
+static int reset_qp(struct ibv_qp *qp)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RESET };
+
+	return ibv_modify_qp(qp, &attr, IBV_QP_STATE);
+}
+
+/* It ends, and when the forger has ended it is as any other. */
+static void is_held(const struct end *attacked, pid_t forger)
+{
+	double begun = now();
+
+	CHECK(reset_qp(attacked->qp) == EBUSY);
+	CHECK(now() - begun < 20);
+	kill(forger, SIGKILL);
+	waitpid(forger, NULL, 0);
+	CHECK(!reset_qp(attacked->qp));
+}
+
+/* From the forger to the partner, who has nothing to do with it. */
+static void reconnect(const struct end *attacked, const struct end *partner, int fd)
+{
+	CHECK(!reset_qp(attacked->qp) && !reset_qp(partner->qp));
+	tell(fd, "r", 1);
+	start_qp(attacked->qp, partner->qp->qp_num);
+	start_qp(partner->qp, attacked->qp->qp_num);
+	CHECK(!receive(partner, 0) && !receive(attacked, 0));
+	use(attacked, partner);
+	use(partner, attacked);
+}
+
 int main(int argc, char **argv)
 {
 	const char *how = argc > 1 ? argv[1] : "receives";
 	int fds[2], forged = 0;
 	struct end attacked, other, partner;
-	struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };
 	uint32_t forger, qpns[2];
 	struct handed handed;
 	double until;
@@ -288,8 +352,16 @@ int main(int argc, char **argv)
 	CHECK(!receive(&partner, 0) && !receive(&other, 0));
 	tell(fds[0], qpns, sizeof(qpns));
 	hear(fds[0], &byte, 1);
+	if (!strcmp(how, "kept")) {
+		reconnect(&attacked, &partner, fds[0]);
+		goto out;
+	}
+	if (!strcmp(how, "held")) {
+		is_held(&attacked, child);
+		goto out;
+	}
 	if (!strcmp(how, "stale")) {
-		CHECK(!ibv_modify_qp(attacked.qp, &reset, IBV_QP_STATE));
+		CHECK(!reset_qp(attacked.qp));
 		tell(fds[0], "g", 1);
 		hear(fds[0], &byte, 1);
 	}
@@ -306,6 +378,7 @@ int main(int argc, char **argv)
 	CHECK(forged == (strcmp(how, "again") ? 0 : DEPTH));
 	use(&other, &partner);
 	use(&partner, &other);
+out:
 	kill(child, SIGKILL);
 	waitpid(child, NULL, 0);
 	puts("done");

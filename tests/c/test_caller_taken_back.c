@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * What a peer was given of a QP's memory is taken back when the QP starts over: who keeps it mapped
+ * writes where nobody reads.
+ */
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include "caller_scene.h"
+#include "device/context.h"
+
+#define LENGTH 100u
+#define BUFFER (SIMHCA_GRH_BYTES + LENGTH)
+
+/* A mapping that its owner keeps. */
+struct kept {
+	uint8_t *addr;
+	uint64_t size;
+};
+
+static struct kept keep(struct client *client, const struct simhca_mem_ref *ref)
+{
+	struct kept kept;
+	int fd = simhca_context_segment(client->context, ref->segment, &kept.size);
+
+	assert_true(fd >= 0 && ref->segment >= SIMHCA_MAX_SEGMENTS);
+	kept.addr = mmap(NULL, kept.size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	assert_ptr_not_equal(kept.addr, MAP_FAILED);
+	return kept;
+}
+
+/* 0: all words of turns are free, and no index has moved; 0xff: the turns are held. */
+static void scribble(const struct kept *kept, int byte)
+{
+	memset(kept->addr, byte, kept->size);
+}
+
+static struct pair *pair_of(struct world *world, enum ibv_qp_type type)
+{
+	struct options options = caller_options();
+	struct pair *pair;
+
+	options.type = type;
+	pair = caller_pair(world, &options);
+	settle(world);
+	return pair;
+}
+
+static void completes(struct cq *cq)
+{
+	struct simhca_cqe cqe;
+
+	assert_true(cq_wait(cq, &cqe));
+	assert_int_equal(cqe.status, SIMHCA_WC_SUCCESS);
+}
+
+/* Each way, while somebody writes there. */
+static void messages_pass(struct pair *pair, const struct kept *kept, int byte)
+{
+	for (uint32_t i = 0; i < 20; i++) {
+		recv_into(&pair->b, 1, 0, BUFFER);
+		recv_into(&pair->a, 2, 0, BUFFER);
+		scribble(kept, byte);
+		send_from(&pair->a, 3, BUFFER, LENGTH);
+		send_from(&pair->b, 4, BUFFER, LENGTH);
+		scribble(kept, byte);
+		completes(pair->a.send_cq);
+		completes(pair->a.recv_cq);
+		scribble(kept, byte);
+		completes(pair->b.send_cq);
+		completes(pair->b.recv_cq);
+	}
+}
+
+static void is_taken_back(struct world *world, enum ibv_qp_type type)
+{
+	struct pair *pair = pair_of(world, type);
+	struct simhca_step step = caller_attach(&pair->a);
+	struct kept kept = keep(pair->b.client, &pair->b.qp->granted.state);
+	struct simhca_step again;
+
+	recv_into(&pair->b, 1, 0, BUFFER);
+	assert_int_equal(qp_move(pair->b.qp, IBV_QPS_RESET), 0);
+	scribble(&kept, 0xff);
+	pair_reconnect(pair);
+	messages_pass(pair, &kept, 0xff);
+	messages_pass(pair, &kept, 0);
+	/* Who is attached now has what the QP has now. */
+	again = caller_attach(&pair->a);
+	recv_into(&pair->b, 1, 0, BUFFER);
+	scribble(&kept, 0xff);
+	send_from(&pair->a, 3, BUFFER, LENGTH);
+	completes(pair->a.send_cq);
+	completes(pair->b.recv_cq);
+	munmap(kept.addr, kept.size);
+	caller_detach(&again);
+	caller_detach(&step);
+}
+
+static void of_an_rc_qp(void **state)
+{
+	is_taken_back(*state, IBV_QPT_RC);
+}
+
+static void of_a_uc_qp(void **state)
+{
+	is_taken_back(*state, IBV_QPT_UC);
+}
+
+static void of_a_ud_qp(void **state)
+{
+	is_taken_back(*state, IBV_QPT_UD);
+}
+
+/* Nobody had it: then it is the same, and the program has nothing to do. */
+static void what_nobody_had_stays(void **state)
+{
+	struct pair *pair = pair_of(*state, IBV_QPT_RC);
+	struct kept kept = keep(pair->b.client, &pair->b.qp->granted.state);
+	struct simhca_qp_mem *mem = (void *)(kept.addr + pair->b.qp->granted.state.offset);
+
+	assert_int_equal(qp_move(pair->b.qp, IBV_QPS_RESET), 0);
+	atomic_store(&pair->b.qp->state->received, 17);
+	assert_int_equal(atomic_load(&mem->received), 17);
+	munmap(kept.addr, kept.size);
+}
+
+/* What was counted is of the QP's whole life. */
+static void counts_are_kept(void **state)
+{
+	struct pair *pair = pair_of(*state, IBV_QPT_RC);
+	struct simhca_step step = caller_attach(&pair->a);
+
+	atomic_store(&pair->b.qp->state->received, 17);
+	atomic_store(&pair->b.qp->state->received_bytes, 1700);
+	assert_int_equal(qp_move(pair->b.qp, IBV_QPS_RESET), 0);
+	assert_int_equal(atomic_load(&pair->b.qp->state->received), 17);
+	assert_int_equal(atomic_load(&pair->b.qp->state->received_bytes), 1700);
+	caller_detach(&step);
+}
+
+/* Without a descriptor for it nothing happens, and with one the same request is carried out. */
+static void without_a_descriptor(void **state)
+{
+	struct pair *pair = pair_of(*state, IBV_QPT_RC);
+	struct simhca_step step = caller_attach(&pair->a);
+	struct rlimit limit, none = { 0 };
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	none.rlim_max = limit.rlim_max;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	assert_int_equal(qp_move(pair->b.qp, IBV_QPS_RESET), -EMFILE);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	assert_int_equal(qp_state(pair->b.qp), IBV_QPS_RTS);
+	recv_into(&pair->b, 1, 0, BUFFER);
+	send_from(&pair->a, 3, BUFFER, LENGTH);
+	completes(pair->a.send_cq);
+	completes(pair->b.recv_cq);
+	assert_int_equal(qp_move(pair->b.qp, IBV_QPS_RESET), 0);
+	caller_detach(&step);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(of_an_rc_qp, caller_setup, teardown),
+		cmocka_unit_test_setup_teardown(of_a_uc_qp, caller_setup, teardown),
+		cmocka_unit_test_setup_teardown(of_a_ud_qp, caller_setup, teardown),
+		cmocka_unit_test_setup_teardown(what_nobody_had_stays, caller_setup, teardown),
+		cmocka_unit_test_setup_teardown(counts_are_kept, caller_setup, teardown),
+		cmocka_unit_test_setup_teardown(without_a_descriptor, caller_setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
