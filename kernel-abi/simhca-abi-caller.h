@@ -26,6 +26,27 @@ enum simhca_handed {
 	SIMHCA_HANDED_REASONS,
 };
 
+/*
+ * How long messages took, as a histogram: eight buckets for each power of two, from 128 ns on, so
+ * that a time is known to an eighth.
+ */
+#define SIMHCA_LATENCIES 240
+#define SIMHCA_LATENCY_SUB_SHIFT 3
+#define SIMHCA_LATENCY_FIRST_SHIFT 7
+
+static inline uint32_t simhca_latency_bucket(uint64_t ns)
+{
+	uint32_t shift, bucket;
+
+	if (ns >> SIMHCA_LATENCY_FIRST_SHIFT == 0)
+		return 0;
+	shift = 63 - (uint32_t)__builtin_clzll(ns);
+	bucket = (shift - SIMHCA_LATENCY_FIRST_SHIFT) << SIMHCA_LATENCY_SUB_SHIFT |
+		 (uint32_t)(ns >> (shift - SIMHCA_LATENCY_SUB_SHIFT) &
+			    ((1u << SIMHCA_LATENCY_SUB_SHIFT) - 1));
+	return bucket < SIMHCA_LATENCIES ? bucket : SIMHCA_LATENCIES - 1;
+}
+
 #define SIMHCA_CALLER_RECV_WORDS 66 /* SIMHCA_RECV_COPY_BYTES */
 
 struct simhca_caller {
@@ -61,7 +82,8 @@ struct simhca_caller {
 	_Atomic uint32_t told_to; /* QPN of whom recv_events and recv_telling are about */
 	uint64_t recv[SIMHCA_CALLER_RECV_WORDS]; /* the receive, as it was claimed */
 	uint64_t reserved0[5];
+	_Atomic uint32_t latency[SIMHCA_LATENCIES]; /* of a sample of the messages */
 };
-SIMHCA_ABI_SIZE(struct simhca_caller, 768);
+SIMHCA_ABI_SIZE(struct simhca_caller, 1728);
 
 #endif

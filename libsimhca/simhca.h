@@ -433,7 +433,6 @@ enum simhca_own_access {
 	SIMHCA_OWN_ACCESSES,
 };
 /* What QPs have done (transport/usage.h). Bytes are those of payload. */
-#define SIMHCA_LATENCIES 240
 struct simhca_usage_sum {
 	uint64_t messages, bytes, reads, read_bytes; /* that it began; atomics are reads */
 	uint64_t received, received_bytes;	     /* that took a receive */
@@ -450,7 +449,7 @@ struct simhca_qp_info {
 	uint32_t port; /* 0: none yet */
 	uint32_t srqn; /* of its SRQ; 0: it has none */
 	bool further;  /* XRC_RECV: a further handle of a QP that another one shows */
-	struct simhca_usage_sum usage; /* errors and latencies: by the device alone */
+	struct simhca_usage_sum usage; /* errors: by the device alone */
 	uint32_t handled;	       /* messages that its responder has completed, modulo 2^24 */
 	uint32_t max_send_wr, most_unsignaled; /* the latter in a row */
 	uint64_t too_early;		       /* messages, before any receive was posted */

@@ -33,6 +33,10 @@
 #define GATHERED_LEAST 3
 #define GATHERED_MOST 64
 #define GATHERED_BYTES (256u * 1024u)
+/* Whose time is taken: all of the first ones, then one and up to 127 are left out. */
+#define SAMPLE_ALL_OF 64
+#define SAMPLE_SHIFT 25
+#define SAMPLE_WEIGHT 4
 
 /* Both turns. What is in req and resp counts when it is committed. */
 struct turns {
@@ -771,12 +775,34 @@ static int finish(struct simhca_step *step, struct turns *turns,
 	return why;
 }
 
-static uint64_t now_ns(void)
+uint64_t simhca_step_now(void)
 {
 	struct timespec now;
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/*
+ * One in 64 counts for four, as the device takes the time of one in 16: a QP whose messages go
+ * both ways has one histogram.
+ */
+void simhca_step_took(struct simhca_step *step, uint64_t since_ns)
+{
+	uint64_t ns = simhca_step_now() - since_ns;
+	_Atomic uint32_t *count = &step->caller->latency[simhca_latency_bucket(ns)];
+	uint32_t weight = 1;
+
+	if (step->sample.times < SAMPLE_ALL_OF) {
+		step->sample.times++;
+	} else {
+		step->sample.random = step->sample.random * 1664525 + 1013904223;
+		step->sample.until = step->sample.random >> SAMPLE_SHIFT;
+		weight = SAMPLE_WEIGHT;
+	}
+	/* relaxed: a number by itself, which one thread at a time writes. */
+	atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + weight,
+			      memory_order_relaxed);
 }
 
 /*
@@ -796,7 +822,7 @@ static bool exceeds_rd_atomic(struct simhca_step *step, const struct simhca_send
 		return true; /* or the device finds a fence among them */
 	ci = atomic_load_explicit(&step->send_cq.mem->ci, memory_order_relaxed);
 	if ((wqe->flags & SIMHCA_WQE_FENCE) || step->reads.ci != ci ||
-	    now_ns() - step->reads.ended_ns > step->reads.most_ns)
+	    simhca_step_now() - step->reads.ended_ns > step->reads.most_ns)
 		step->reads.count = 0;
 	step->reads.ci = ci;
 	if (step->reads.count++ < most)
@@ -833,7 +859,7 @@ static int carry(struct simhca_step *step, struct turns *turns, uint32_t posted,
 		return why;
 	why = finish(step, turns, &msg, written);
 	if (msg.wqe.opcode == SIMHCA_WR_RDMA_READ && step->reads.count)
-		step->reads.ended_ns = now_ns();
+		step->reads.ended_ns = simhca_step_now();
 	if (why != DONE) {
 		/* What was consumed is the device's for this message. */
 		if (consumes_receive(&msg) && step->peer.claims)
@@ -851,7 +877,8 @@ static int carry(struct simhca_step *step, struct turns *turns, uint32_t posted,
 static bool run(struct simhca_step *step, struct turns *turns, int *why)
 {
 	uint32_t pi, written, posted;
-	bool ahead;
+	uint64_t since;
+	bool ahead, was_ahead;
 
 	*why = look(step, turns);
 	if (*why == DONE &&
@@ -864,10 +891,15 @@ static bool run(struct simhca_step *step, struct turns *turns, int *why)
 	for (uint32_t n = 0; *why == DONE && turns->req.oldest != pi; n++) {
 		if (n == SIMHCA_STEP_MESSAGES)
 			return false;
-		if (written == turns->req.oldest)
+		was_ahead = written != turns->req.oldest;
+		/* Of one that was written with those before it nobody knows how long it took. */
+		since = was_ahead ? 0 : simhca_step_begins(step);
+		if (!was_ahead)
 			written = write_ahead(step, written, pi);
 		ahead = written != turns->req.oldest;
 		*why = carry(step, turns, pi - turns->req.oldest, ahead);
+		if (__builtin_expect(since && *why == DONE, 0))
+			simhca_step_took(step, since);
 		if (!ahead)
 			written = turns->req.oldest;
 	}

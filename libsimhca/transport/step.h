@@ -2,7 +2,7 @@
 /*
  * A step of a requester in the program that posts (simhca-abi-caller.h): RC and UC SEND and
  * RDMA WRITE, and READ, and UD SEND, to a peer on the same device, whole messages at a time. It
- * stands alone: no lock, no log, no clock, nothing of the device but what both share.
+ * stands alone: no lock, no log, nothing of the device but what both share.
  */
 #ifndef LIBSIMHCA_STEP_H
 #define LIBSIMHCA_STEP_H
@@ -30,7 +30,12 @@ struct simhca_step {
 	struct simhca_cq_view send_cq;
 	struct simhca_tell send_tell;
 	struct simhca_caller *caller;
-	uint32_t callers, mm;	 /* as the device said when the peer was attached */
+	uint32_t callers, mm; /* as the device said when the peer was attached */
+	/* Of which messages the time is taken. */
+	struct {
+		uint32_t until; /* messages until the next one */
+		uint32_t times, random;
+	} sample;
 	struct simhca_spin spin; /* for a turn that the device has */
 	/* Reads since the program has polled or done something else; if the peer takes too few. */
 	struct {

@@ -76,6 +76,24 @@ int simhca_step_read_send(const struct simhca_step *step, uint32_t index,
 bool simhca_step_copy(const struct simhca_step *step, const struct iovec *own, int num_own,
 		      const struct iovec *there, int num_there, uint64_t bytes, bool read);
 
+/* ---------------------------------------------------------------------------- its time */
+
+uint64_t simhca_step_now(void); /* CLOCK_MONOTONIC, ns */
+/*
+ * When the message that comes next is taken up; 0: it is not of the sample, which has the first
+ * ones and then one in 64 or so, left to chance.
+ */
+static inline uint64_t simhca_step_begins(struct simhca_step *step)
+{
+	if (__builtin_expect(step->sample.until != 0, 1)) {
+		step->sample.until--;
+		return 0;
+	}
+	return simhca_step_now();
+}
+/* It is done. */
+void simhca_step_took(struct simhca_step *step, uint64_t since_ns);
+
 /* --------------------------------------------------------------------------- completions */
 
 bool simhca_step_is_signaled(const struct simhca_step *step, const struct simhca_step_message *msg);

@@ -393,6 +393,7 @@ static bool run(struct simhca_step *const to[], uint32_t num, struct turn *turn,
 	const struct simhca_step *own = to[0];
 	struct datagram datagram;
 	uint32_t pi, posted;
+	uint64_t since;
 
 	*why = DONE;
 	/* What makes no sense is the device's to refuse. */
@@ -407,9 +408,12 @@ static bool run(struct simhca_step *const to[], uint32_t num, struct turn *turn,
 	for (uint32_t n = 0; *why == DONE && turn->req.oldest != pi; n++) {
 		if (n == SIMHCA_STEP_MESSAGES)
 			return false;
+		since = simhca_step_begins(to[0]);
 		*why = look(to, num, turn, &datagram, unknown);
 		if (*why == DONE)
 			*why = carry(&datagram, turn);
+		if (__builtin_expect(since && *why == DONE, 0))
+			simhca_step_took(to[0], since);
 	}
 	return true;
 }

@@ -8,10 +8,6 @@
 #define STEP_SHIFT 27	     /* then up to 31 are left out */
 #define UNDER_WAY (1u << 30) /* no other one is due meanwhile */
 
-/* Eight buckets for each power of two, from 128 ns on: an error of a sixteenth at most. */
-#define SUB_SHIFT 3
-#define FIRST_SHIFT 7
-
 struct simhca_usage *simhca_usage_create(void)
 {
 	struct simhca_usage *usage = aligned_alloc(_Alignof(struct simhca_usage), sizeof(*usage));
@@ -21,24 +17,12 @@ struct simhca_usage *simhca_usage_create(void)
 	return usage;
 }
 
-static uint32_t bucket_of(uint64_t ns)
-{
-	uint32_t shift, bucket;
-
-	if (ns >> FIRST_SHIFT == 0)
-		return 0;
-	shift = 63 - (uint32_t)__builtin_clzll(ns);
-	bucket = (shift - FIRST_SHIFT) << SUB_SHIFT |
-		 (uint32_t)(ns >> (shift - SUB_SHIFT) & ((1u << SUB_SHIFT) - 1));
-	return bucket < SIMHCA_LATENCIES ? bucket : SIMHCA_LATENCIES - 1;
-}
-
 uint64_t simhca_latency_ns(uint32_t bucket)
 {
-	uint32_t shift = FIRST_SHIFT + (bucket >> SUB_SHIFT);
-	uint64_t part = bucket & ((1u << SUB_SHIFT) - 1);
+	uint32_t shift = SIMHCA_LATENCY_FIRST_SHIFT + (bucket >> SIMHCA_LATENCY_SUB_SHIFT);
+	uint64_t part = bucket & ((1u << SIMHCA_LATENCY_SUB_SHIFT) - 1);
 
-	return (1ull << shift) + ((part + 1) << (shift - SUB_SHIFT)) - 1;
+	return (1ull << shift) + ((part + 1) << (shift - SIMHCA_LATENCY_SUB_SHIFT)) - 1;
 }
 
 void simhca_usage_begin(struct simhca_usage *usage, uint32_t index, uint64_t now_ns)
@@ -50,7 +34,7 @@ void simhca_usage_begin(struct simhca_usage *usage, uint32_t index, uint64_t now
 
 void simhca_usage_end(struct simhca_usage *usage, uint64_t now_ns)
 {
-	_Atomic uint32_t *count = &usage->latency[bucket_of(now_ns - usage->since_ns)];
+	_Atomic uint32_t *count = &usage->latency[simhca_latency_bucket(now_ns - usage->since_ns)];
 	uint32_t left_out = 0;
 
 	atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + 1,

@@ -138,7 +138,7 @@ static struct simhca_usage_sum usage_of(const struct side *side)
 
 	assert_true(simhca_next_qp(side->client->context, &handle, &info));
 	assert_int_equal(info.qpn, side->qp->qpn);
-	memset(info.usage.latency, 0, sizeof(info.usage.latency)); /* callers have no clock */
+	memset(info.usage.latency, 0, sizeof(info.usage.latency)); /* they differ each time */
 	return info.usage;
 }
 
@@ -200,6 +200,43 @@ static void what_the_device_does(struct world *world, const struct options *opti
 		check_works(pair); /* the device finds what the caller has left */
 		caller_detach(&step);
 	}
+}
+
+static uint64_t timed(const struct side *side)
+{
+	uint32_t handle = side->qp->handle;
+	struct simhca_qp_info info;
+	uint64_t count = 0;
+
+	assert_true(simhca_next_qp(side->client->context, &handle, &info));
+	for (int i = 0; i < SIMHCA_LATENCIES; i++)
+		count += info.usage.latency[i];
+	return count;
+}
+
+/* All of the first 64, then about one in 64, which counts for four. */
+static void a_sample_is_timed(void **state)
+{
+	const struct work write = {
+		"write", SIMHCA_WR_RDMA_WRITE, SIGNALED, 1, 8, 1, false, false
+	};
+	struct options options = caller_options();
+	struct pair *pair = caller_pair(*state, &options);
+	struct simhca_step step = caller_attach(&pair->a);
+
+	for (int i = 0; i < 64; i++) {
+		put_work(pair, &write);
+		assert_true(simhca_step(&step));
+		expect(pair->a.send_cq, 1000, SUCCESS);
+	}
+	assert_int_equal(timed(&pair->a), 64);
+	for (int i = 0; i < 64 * 400; i++) {
+		put_work(pair, &write);
+		assert_true(simhca_step(&step));
+		expect(pair->a.send_cq, 1000, SUCCESS);
+	}
+	assert_in_range(timed(&pair->a) - 64, 4 * 300, 4 * 500);
+	caller_detach(&step);
 }
 
 static void what_the_device_does_on_rc(void **state)
@@ -1772,6 +1809,7 @@ int main(void)
 		HERE(what_the_device_does_on_rc),
 		HERE(what_the_device_does_on_uc),
 		HERE(what_the_device_does_with_an_srq),
+		HERE(a_sample_is_timed),
 		HERE(data_in_slots_by_device),
 		HERE(data_in_slots_by_caller),
 		cmocka_unit_test(nothing_is_changed),

@@ -166,7 +166,7 @@ static struct simhca_usage_sum usage_of(const struct side *side)
 	uint32_t handle = side->qp->handle;
 
 	assert_true(simhca_next_qp(side->client->context, &handle, &info));
-	memset(info.usage.latency, 0, sizeof(info.usage.latency)); /* callers have no clock */
+	memset(info.usage.latency, 0, sizeof(info.usage.latency)); /* they differ each time */
 	return info.usage;
 }
 

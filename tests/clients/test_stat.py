@@ -22,7 +22,7 @@ def device():
 def program(device):
     """
     Of seven sends to an SRQ five arrive, and two wait for receives (queues.py). The device carries
-    them, which alone measures how long they take.
+    them.
     """
     program = device.start(PYTHON, HERE / "queues.py", SIMHCA_CALLERS="off")
     wait_until(lambda: program.stdout.endswith("\n"), 20, "it has made its queues")
@@ -44,6 +44,21 @@ def test_numbers(device, program):
     assert not one["errors"] and not one["retries"]
     latency = one["latency_ns"]
     assert 0 < latency["p50"] <= latency["p90"] <= latency["p99"] <= latency["max"]
+
+
+def test_times_of_what_programs_carry():
+    """Of what the device does not carry there are times as well."""
+    with Device("ethernet") as device:
+        program = device.start(PYTHON, HERE / "queues.py")
+        wait_until(lambda: program.stdout.endswith("\n"), 20, "it has made its queues")
+        wait_until(lambda: sum(qp["messages"] for qp in stat(device)["qps"]) == 5, 10, "five have arrived")
+        one, = stat(device)["programs"]
+        assert one["by_caller"] > 0
+        timed = [qp for qp in stat(device)["qps"] if qp["by_caller"]]
+        assert all(qp["latency_ns"]["p50"] > 0 for qp in timed)
+        text = expect_success(device.run(SIMHCA, "stat", "--prometheus")).stdout
+        assert re.search(r"^simhca_latency_seconds_count\{.*\} 5$", text, re.M)
+        program.kill()
 
 
 def test_who_waits_for_whom(device, program):
