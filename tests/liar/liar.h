@@ -21,6 +21,7 @@
 #define BUFFER 4096u		   /* bytes of each side's region */
 #define MTU 256u		   /* bytes */
 #define INLINE 64u		   /* bytes */
+#define NEIGHBOUR 1024u		   /* bytes of an honest message, and more in its region */
 #define SECRET 0x5a5a5a5a5a5a5a5au /* the honest pair's bytes; in no lie, and in no liar's memory */
 
 /* What may happen after a lie. */
@@ -145,6 +146,10 @@ bool lie_parse(const struct scene *scene, char *text, struct lie *lie);
 
 /* How many lies were told. */
 uint64_t lie_while_engines_run(struct scene *scene, uint64_t seed, double seconds);
+
+/* What has to be true after each lie, of the liars' QPs and of the honest pair, before which: */
+void oracle_begin(struct scene *scene);
+void oracle_check(const struct scene *scene);
 
 /* Ends the program, with the lies that led there. */
 void caught(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));

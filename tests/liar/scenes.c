@@ -489,7 +489,9 @@ struct scene *scene_new(const struct scene_kind *kind, unsigned int threads)
 	if (kind->lossy)
 		lossy_use(scene->world, &lossy);
 	options.same_device = true;
+	options.max_inline = NEIGHBOUR;
 	scene->good = pair_new(scene->world, &options);
+	oracle_begin(scene);
 	options.type = kind->type;
 	options.max_send_wr = options.max_recv_wr = RING;
 	options.max_send_sge = options.max_recv_sge = 2;
