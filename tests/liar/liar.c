@@ -31,6 +31,8 @@ static struct lie told[HISTORY];
 static unsigned int num_told;
 static uint64_t numbers[HISTORY];
 static volatile sig_atomic_t lies_begun;
+static uint64_t seed = 1;
+static bool in_threads; /* the lies are another thread's, and so many that none is kept */
 static bool prints_all;
 
 /* ------------------------------------------------------------------------------- the end */
@@ -43,6 +45,12 @@ static void print_lies(void)
 	if (printed || !scene)
 		return;
 	printed = true;
+	if (in_threads) {
+		fprintf(stderr,
+			"liar: to try it again: simhca-liar --threads --scene %s --seed %llu\n",
+			scene->kind->name, (unsigned long long)seed);
+		return;
+	}
 	fprintf(stderr, "liar: to see it again: simhca-liar --tell %s", scene->kind->name);
 	for (unsigned int i = 0; i < num_told; i++) {
 		lie_print(scene, &told[i], text, sizeof(text));
@@ -235,8 +243,6 @@ static double now(void)
 	return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
 }
 
-static uint64_t seed = 1;
-
 static void lie_in(const struct scene_kind *kind, double seconds, uint64_t lies, uint64_t first)
 {
 	double began = now();
@@ -270,7 +276,7 @@ static void lie_in_threads(const struct scene_kind *kind, double seconds)
 
 	if (kind->lossy) /* which knows no threads */
 		return;
-	num_told = 0;
+	in_threads = true;
 	scene = scene_new(kind, 2);
 	lies = lie_while_engines_run(scene, seed, seconds);
 	printf("%-15s %9llu lies by a thread, %8.0f/s, beside %llu honest messages\n", kind->name,
@@ -423,6 +429,10 @@ int main(int argc, char **argv)
 	if (how.lists)
 		return list(how.scene);
 	watch(!how.threads);
+	if (!tells) {
+		printf("seed %llu\n", (unsigned long long)seed);
+		fflush(stdout);
+	}
 	if (tells)
 		return argc > optind ? tell_again(argc - optind, argv + optind) : 2;
 	if (!how.scene)
