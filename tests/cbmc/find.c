@@ -5,6 +5,9 @@
  * With three messages: the oldest, the newest, and one between them. flight.c shows of each message
  * that its PSNs are those at the next distances from the first PSN, whatever lies before it.
  *
+ * All that is said of PSNs is of how far they are from another, so it does not matter that the first
+ * one is 0 here.
+ *
  * unwind: 4
  * mutant(neighbours): s/una > send || send > sent || sent > flights->psns/simhca_psn_cmp(req->psn_una, req->psn_send) > 0 || simhca_psn_cmp(req->psn_send, req->psn_sent) > 0 || simhca_psn_cmp(req->psn_sent, req->psn_next) > 0/
  * mutant(found_elsewhere): s/return younger;/return 0;/
@@ -33,7 +36,7 @@ int main(void)
 	if (!simhca_gate_requester(&req, flight, 16))
 		return 0;
 	first = simhca_gate_nth(&req, flight, 0)->first;
-	assume(psn <= SIMHCA_PSN_MASK);
+	assume(first == 0 && psn <= SIMHCA_PSN_MASK);
 	/* One of those under way. */
 	assume(simhca_psn_distance(first, psn) < simhca_psn_distance(first, req.psn_next) ||
 	       (psn == req.psn_send && psn != req.psn_next));

@@ -3,6 +3,9 @@
  * One step of the loop over the messages under way, from any state that the steps before can have
  * left: so what is shown here holds for any number of messages.
  *
+ * All that is said of PSNs is of how far they are from another, so it does not matter that the first
+ * one is 0 here.
+ *
  * mutant(gap): s/if (flight->first != simhca_psn_add(first, flights->psns))/if (false)/
  * mutant(no_psns): s/} else if (!psns || psns > SIMHCA_MESSAGE_PSNS/} else if (psns > SIMHCA_MESSAGE_PSNS/
  * mutant(too_long): s/!psns || psns > SIMHCA_MESSAGE_PSNS ||/!psns ||/
@@ -16,7 +19,7 @@
 int main(void)
 {
 	ANY(uint64_t, word);
-	ANY(uint32_t, first);
+	const uint32_t first = 0;
 	ANY(uint32_t, psn);
 	ANY(bool, is_oldest);
 	ANY(bool, is_newest);
@@ -28,7 +31,7 @@ int main(void)
 
 	prove(flight.first <= SIMHCA_PSN_MASK && flight.last <= SIMHCA_PSN_MASK, "24 bits");
 	prove(simhca_word_of_flight(&flight) == word, "a word and back");
-	assume(first <= SIMHCA_PSN_MASK && psn <= SIMHCA_PSN_MASK);
+	assume(psn <= SIMHCA_PSN_MASK);
 	assume(psns <= SIMHCA_PSN_MASK && reads < SIMHCA_MAX_FLIGHTS);
 	assume(!is_oldest || (!psns && flight.first == first));
 	distance = simhca_psn_distance(first, psn);
@@ -48,6 +51,9 @@ int main(void)
 	prove((distance >= psns && distance < flights.psns) ==
 		      (simhca_psn_distance(flight.first, psn) < flights.psns - psns),
 	      "a PSN is of it if it is that far from the first");
+	prove(distance < psns ||
+		      simhca_flight_ends_before(&flight, psn) == (distance >= flights.psns),
+	      "of a PSN that is not of those before it is said whether it is behind it");
 	prove(simhca_psn_add(flight.last, 1) == simhca_psn_add(first, flights.psns),
 	      "the next one begins where it ends");
 	return 0;
