@@ -873,7 +873,8 @@ struct simhca_offer_memory_req {
 
 /*
  * SAY: what the device cannot see, for who debugs the program. Its name, which counts if the device
- * does not see the process; or why the provider itself has refused a post, with that error.
+ * does not see the process; why the provider itself has refused a verb, with that error; or that a
+ * verb waits for events to be acknowledged, and, with the same text, that it waits no more.
  */
 enum simhca_say {
 	SIMHCA_SAY_NAME,
@@ -882,11 +883,18 @@ enum simhca_say {
 	SIMHCA_SAY_POST_SRQ_RECV,
 	/* The program had no descriptor for what a command has made, so that is undone. */
 	SIMHCA_SAY_NO_DESCRIPTOR,
+	SIMHCA_SAY_WAITS,
+	SIMHCA_SAY_WAITS_NO_MORE,
+	SIMHCA_SAY_DESTROY_CQ, /* these are refused with EBUSY */
+	SIMHCA_SAY_DEALLOC_PD,
+	SIMHCA_SAY_DEALLOC_TD,
+	SIMHCA_SAY_DEALLOC_DMAH,
+	SIMHCA_SAY_FREE_PAGE_LIST,
 	SIMHCA_SAY_KINDS,
 };
 struct simhca_say_req {
 	uint32_t what;	/* enum simhca_say */
-	uint32_t error; /* errno, of a post; NO_DESCRIPTOR: enum simhca_cmd */
+	uint32_t error; /* errno, of a verb that is refused; NO_DESCRIPTOR: enum simhca_cmd */
 	char text[248]; /* NUL included */
 };
 SIMHCA_ABI_SIZE(struct simhca_say_req, 256);

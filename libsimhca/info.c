@@ -7,6 +7,7 @@
 #include "simhca.h"
 #include "transport/attach.h"
 #include "transport/qp.h"
+#include "transport/words.h"
 
 static void *next_object(const struct simhca_context *context, enum simhca_object_type type,
 			 uint32_t *handle)
@@ -167,6 +168,23 @@ bool simhca_next_pd(const struct simhca_context *context, uint32_t *handle,
 	return true;
 }
 
+#define CQES_SHOWN 64 /* of a CQ, that are looked at */
+
+/* Whether one of the oldest completions that wait is of a receive. */
+static bool holds_receive(const struct simhca_cq_view *cq, uint32_t waiting)
+{
+	uint32_t first = simhca_cq_consumer(cq);
+
+	for (uint32_t i = 0; i < waiting && i < CQES_SHOWN; i++) {
+		struct simhca_cqe cqe;
+
+		simhca_words_get(&cqe, simhca_cq_slot(cq, first + i), sizeof(cqe));
+		if (cqe.flags & SIMHCA_CQE_RECV)
+			return true;
+	}
+	return false;
+}
+
 bool simhca_next_cq(const struct simhca_context *context, uint32_t *handle,
 		    struct simhca_cq_info *info)
 {
@@ -188,6 +206,7 @@ bool simhca_next_cq(const struct simhca_context *context, uint32_t *handle,
 		.polled = simhca_cq_consumer(&cq->view),
 		.arm = arm & SIMHCA_ARM_BITS,
 		.was_armed = arm != 0,
+		.holds_receive = holds_receive(&cq->view, waiting),
 		.overrun = cq->overrun,
 		.channel = cq->channel,
 	};

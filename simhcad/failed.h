@@ -16,7 +16,7 @@
 enum failed_kind {
 	FAILED_WORK,	   /* of work requests: what says more */
 	FAILED_VERB,	   /* a command was refused: name, error */
-	FAILED_SLEEP,	   /* no failure yet: text says who sleeps on what */
+	FAILED_SLEEP,	   /* no failure yet: name says how, text who sleeps on what */
 	FAILED_EVENT,	   /* an asynchronous event: event, number */
 	FAILED_CONNECTION, /* name says how it failed; error is what the peer answered */
 };
@@ -39,6 +39,7 @@ struct failed {
 	bool looked_at; /* by mixups.h */
 	char looks_like[FAILED_TEXT];
 	bool first; /* of its run: it stays */
+	bool over;  /* of who slept and woke up: it is not told any more */
 	struct failed *prev, *next;
 };
 

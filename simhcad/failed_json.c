@@ -192,6 +192,7 @@ json_t *failed_json(const struct failed *failed, uint64_t root)
 		json_object_set_new(json, "errno", json_integer(failed->error));
 		break;
 	case FAILED_SLEEP:
+		json_object_set_new(json, "how", json_string(failed->name));
 		break;
 	case FAILED_EVENT:
 		add_event(json, failed);

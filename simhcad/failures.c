@@ -365,12 +365,25 @@ void failures_add_refusal(struct failures *failures, const struct failing_progra
 	add(failures, &new);
 }
 
-void failures_add_sleep(struct failures *failures, uint32_t context, const char *text)
+void failures_add_sleep(struct failures *failures, uint32_t context, const char *how,
+			const char *text)
 {
-	struct failed new = { .kind = FAILED_SLEEP, .what.context = context };
+	struct failed new = { .kind = FAILED_SLEEP, .name = how, .what.context = context };
 
 	snprintf(new.text, sizeof(new.text), "%s", text);
 	add(failures, &new);
+}
+
+void failures_woke_up(struct failures *failures, uint32_t context, const char *text)
+{
+	struct failed *failed;
+
+	pthread_mutex_lock(&failures->lock);
+	DL_FOREACH (failures->list, failed)
+		failed->over = failed->over ||
+			       (failed->kind == FAILED_SLEEP && failed->what.context == context &&
+				!strcmp(failed->text, text));
+	pthread_mutex_unlock(&failures->lock);
 }
 
 void failures_add_event(struct failures *failures, uint32_t context, uint32_t type, uint32_t number)
@@ -601,7 +614,7 @@ json_t *failures_json(struct failures *failures, uint64_t since, pid_t run)
 
 	find_told(all, count, run, told);
 	for (unsigned int i = 0; i < count; i++)
-		if (all[i].id > since && told[i])
+		if (all[i].id > since && told[i] && !all[i].over)
 			json_array_append_new(list,
 					      failed_json(&all[i], root_of(all, count, &all[i])));
 	free(all);

@@ -26,48 +26,79 @@ static struct sleeper *find(struct session *session, uint32_t cqn)
 	return room;
 }
 
-static bool is_suspicious(struct session *session, const struct simhca_cq_info *cq)
+/* How who waits for this CQ sleeps, as advice.c knows it; NULL: it need not. */
+static const char *how_it_sleeps(struct session *session, const struct simhca_cq_info *cq)
 {
-	return cq->channel && cq->waiting && cq->arm == SIMHCA_ARM_NONE && cq->was_armed &&
-	       event_all_read(&session->events, cq->channel);
+	if (!cq->waiting || !cq->was_armed || !event_has_channel(&session->events, cq->channel))
+		return NULL;
+	if (!event_all_read(&session->events, cq->channel))
+		return cq->arm == SIMHCA_ARM_NONE ? "event_unread" : NULL;
+	switch (cq->arm) {
+	case SIMHCA_ARM_NONE:
+		return "not_armed";
+	case SIMHCA_ARM_SOLICITED:
+		/* Completions of sends are often left for later. */
+		return cq->holds_receive ? "not_solicited" : NULL;
+	default:
+		return "armed_late";
+	}
 }
 
-static void tell(const struct session *session, const struct simhca_cq_info *cq)
+static const char *says(const char *how)
 {
-	char text[SIMHCA_CMD_MESSAGE];
+	if (!strcmp(how, "not_armed"))
+		return ", is not armed, and its channel has no event: who waits there waits for "
+		       "ever";
+	if (!strcmp(how, "not_solicited"))
+		return " and is armed for solicited ones only: who waits at its channel waits "
+		       "until a peer sends with IBV_SEND_SOLICITED";
+	if (!strcmp(how, "armed_late"))
+		return " and was armed only after that: who waits at its channel waits for a "
+		       "further one";
+	return " and an event waits unread in its channel, while the program sleeps elsewhere";
+}
 
-	snprintf(text, sizeof(text),
-		 "CQ %u holds %u completion%s, is not armed, and its channel has no event: who "
-		 "waits "
-		 "there waits for ever",
-		 cq->number, cq->waiting, cq->waiting == 1 ? "" : "s");
+static void tell(const struct session *session, const struct simhca_cq_info *cq, const char *how,
+		 struct sleeper *sleeper)
+{
+	snprintf(sleeper->text, sizeof(sleeper->text), "CQ %u holds %u completion%s%s", cq->number,
+		 cq->waiting, cq->waiting == 1 ? "" : "s", says(how));
 	failures_add_sleep(session->device->daemon->failures, simhca_context_id(session->context),
-			   text);
+			   how, sleeper->text);
+}
+
+/* The program went on: what was said of it is true no more. */
+static void forget(const struct session *session, struct sleeper *sleeper)
+{
+	if (sleeper->text[0])
+		failures_woke_up(session->device->daemon->failures,
+				 simhca_context_id(session->context), sleeper->text);
+	*sleeper = (struct sleeper){ 0 };
 }
 
 static void look_at_cq(struct session *session, const struct simhca_cq_info *cq, long long cpu)
 {
 	struct sleeper *sleeper = find(session, cq->number);
+	const char *how;
 
 	if (!sleeper)
 		return;
-	sleeper->seen = true;
-	if (!is_suspicious(session, cq)) {
-		if (sleeper->cqn)
-			*sleeper = (struct sleeper){ 0 };
-		return;
-	}
-	if (sleeper->cqn && sleeper->polled == cq->polled && sleeper->waiting == cq->waiting &&
-	    sleeper->cpu == cpu) {
+	how = how_it_sleeps(session, cq);
+	if (how && sleeper->cqn && sleeper->how == how && sleeper->polled == cq->polled &&
+	    sleeper->waiting == cq->waiting && sleeper->cpu == cpu) {
+		sleeper->seen = true;
 		if (sleeper->looks++ == LOOKS - 1)
-			tell(session, cq);
+			tell(session, cq, how, sleeper);
 		return;
 	}
-	*sleeper = (struct sleeper){ .cqn = cq->number,
-				     .polled = cq->polled,
-				     .waiting = cq->waiting,
-				     .cpu = cpu,
-				     .seen = true };
+	forget(session, sleeper);
+	if (how)
+		*sleeper = (struct sleeper){ .cqn = cq->number,
+					     .how = how,
+					     .polled = cq->polled,
+					     .waiting = cq->waiting,
+					     .cpu = cpu,
+					     .seen = true };
 }
 
 static void look_at_cqs(struct session *session, long long cpu)

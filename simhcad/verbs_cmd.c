@@ -128,6 +128,11 @@ HANDLER(say)
 		[SIMHCA_SAY_POST_SEND] = "POST_SEND",
 		[SIMHCA_SAY_POST_RECV] = "POST_RECV",
 		[SIMHCA_SAY_POST_SRQ_RECV] = "POST_SRQ_RECV",
+		[SIMHCA_SAY_DESTROY_CQ] = "DESTROY_CQ",
+		[SIMHCA_SAY_DEALLOC_PD] = "DEALLOC_PD",
+		[SIMHCA_SAY_DEALLOC_TD] = "DEALLOC_TD",
+		[SIMHCA_SAY_DEALLOC_DMAH] = "DEALLOC_DMAH",
+		[SIMHCA_SAY_FREE_PAGE_LIST] = "FREE_PAGE_LIST",
 	};
 	struct simhca_say_req *req = request->body;
 	struct failures *failures = session->device->daemon->failures;
@@ -140,6 +145,10 @@ HANDLER(say)
 		return simhca_why(why, EINVAL, "there is no command %u", req->error);
 	if (req->what == SIMHCA_SAY_NO_DESCRIPTOR) {
 		failures_add_verb(failures, context, command_name(req->error), EMFILE, req->text);
+	} else if (req->what == SIMHCA_SAY_WAITS) {
+		failures_add_sleep(failures, context, "not_acknowledged", req->text);
+	} else if (req->what == SIMHCA_SAY_WAITS_NO_MORE) {
+		failures_woke_up(failures, context, req->text);
 	} else if (verbs[req->what]) {
 		failures_add_verb(failures, context, verbs[req->what], (int)(req->error & 0xffff),
 				  req->text);

@@ -248,18 +248,6 @@ const struct advice *advice_on_reason(uint32_t reason)
 	return NULL;
 }
 
-const struct advice *advice_on_sleep(void)
-{
-	static const struct advice advice = {
-		"",
-		"ibv_req_notify_cq() was not called after the last event, or before the CQ was "
-		"polled empty.",
-		"After each event arm the CQ, and only then poll it until it is empty.",
-	};
-
-	return &advice;
-}
-
 struct named_advice {
 	const char *name;
 	struct advice advice;
@@ -274,6 +262,45 @@ static const struct advice *by_name(const struct named_advice *advices, size_t c
 	return NULL;
 }
 #define BY_NAME(advices, name) by_name(advices, sizeof(advices) / sizeof(advices[0]), name)
+
+const struct advice *advice_on_sleep(const char *how)
+{
+	static const struct named_advice advices[] = {
+		{ "not_armed",
+		  { "",
+		    "ibv_req_notify_cq() was not called after the last event, or before the CQ was "
+		    "polled empty.",
+		    "After each event arm the CQ, and only then poll it until it is empty." } },
+		{ "not_solicited",
+		  { "IBTA vol. 1, 11.4.2.2",
+		    "ibv_req_notify_cq(cq, 1) is for messages that their sender marks, and the "
+		    "peer "
+		    "does not mark its own.",
+		    "Have the peer send with IBV_SEND_SOLICITED, or arm for all completions: "
+		    "ibv_req_notify_cq(cq, 0)." } },
+		{ "armed_late",
+		  { "IBTA vol. 1, 11.4.2.2",
+		    "The CQ was not polled until it was empty after it was armed; one completion "
+		    "was polled for each event, but an event can stand for many.",
+		    "Arm, then poll until the CQ is empty, and only then wait. (Some NICs raise an "
+		    "event for what is left: `simhca run --event-at-arm` does, too.)" } },
+		{ "event_unread",
+		  { "epoll(7)",
+		    "The channel is watched edge-triggered (EPOLLET), and not all of its events "
+		    "were read; or no thread waits at the channel at all.",
+		    "Call ibv_get_cq_event() until it says EAGAIN, on a descriptor with "
+		    "O_NONBLOCK, "
+		    "or watch it level-triggered." } },
+		{ "not_acknowledged",
+		  { "ibv_get_cq_event(3), ibv_get_async_event(3), rdma_get_cm_event(3)",
+		    "An event was got, and the path that handles it returns before it is "
+		    "acknowledged.",
+		    "Acknowledge each event before what it is of is destroyed: "
+		    "ibv_ack_cq_events(), ibv_ack_async_event(), rdma_ack_cm_event()." } },
+	};
+
+	return BY_NAME(advices, how);
+}
 
 #define EVENTS "IBTA vol. 1, 11.6.3"
 #define OVERWRITTEN                                                                                \

@@ -15,8 +15,8 @@ struct advice {
 /* Of a reason (vendor_err), NULL: there is no such reason. */
 const struct advice *advice_on_reason(uint32_t reason);
 
-/* Of a program that sleeps on events which will not come. */
-const struct advice *advice_on_sleep(void);
+/* Of a program that sleeps, and will not wake up, by how (admin.h); NULL: there is no such way. */
+const struct advice *advice_on_sleep(const char *how);
 /* Of an asynchronous event by its name; NULL: it tells of no failure. */
 const struct advice *advice_on_event(const char *name);
 /* Of a connection of rdma_cm that failed, by how (admin.h); NULL: there is no such way. */

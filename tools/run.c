@@ -40,7 +40,8 @@ static const char help[] =
 	"                            for more\n"
 	"  --trace FILE              capture all packets meanwhile, as `simhca trace --write "
 	"FILE`\n" HELP_COMMON "\n" HELP_DAEMON "\n"
-	"If work requests of COMMAND have failed, one line at the end says so, on stderr.\n"
+	"If work requests of COMMAND have failed, or it slept and would not wake up, one line\n"
+	"at the end says so, on stderr.\n"
 	"SIMHCA_EXPLAIN=1 in the environment is --explain, SIMHCA_EXPLAIN=0 keeps silent.\n"
 	"\n"
 	"Environment: SIMHCA_PRELOAD_FIRST names a library that goes before all others in\n"
@@ -232,7 +233,7 @@ static void print_story(const json_t *report)
 	free(text);
 }
 
-/* What failed of the command's, on stderr; nothing if nothing did. */
+/* What failed of the command's, or slept, on stderr; nothing if nothing did. */
 static void explain(const struct run *run, bool asked)
 {
 	enum saying how = saying(asked);
@@ -249,6 +250,8 @@ static void explain(const struct run *run, bool asked)
 	else if (failed && story_first(report, first, sizeof(first)))
 		complain("%lld work request%s failed (first: %s); SIMHCA_EXPLAIN=1 tells more",
 			 failed, failed == 1 ? "" : "s", first);
+	else if (story_first_sleep(report, first, sizeof(first)))
+		complain("%s; SIMHCA_EXPLAIN=1 tells more", first);
 	json_decref(report);
 }
 

@@ -188,7 +188,10 @@ static void print_headline(FILE *out, const json_t *failure)
 		return;
 	}
 	if (is(failure, "sleep")) {
-		fputs(" sleeps, and will not wake up\n", out);
+		fputs(strcmp(report_text(failure, "how"), "event_unread")
+			      ? " sleeps, and will not wake up\n"
+			      : " sleeps while an event waits for it\n",
+		      out);
 		return;
 	}
 	if (is(failure, "event")) {
@@ -288,7 +291,7 @@ static const struct advice *advice_on(const json_t *failure)
 	if (is(failure, "verb"))
 		return NULL;
 	if (is(failure, "sleep"))
-		return advice_on_sleep();
+		return advice_on_sleep(report_text(failure, "how"));
 	if (is(failure, "event"))
 		return advice_on_event(report_text(failure, "event"));
 	if (is(failure, "connection"))
@@ -396,6 +399,24 @@ bool story_first(const json_t *report, char *line, size_t size)
 			 report_number(failure, "pid"),
 			 is(failure, "send") ? report_text(failure, "opcode") : "receive",
 			 story_wr_id(failure, id), reason_text(list, failure));
+		return true;
+	}
+	return false;
+}
+
+bool story_first_sleep(const json_t *report, char *line, size_t size)
+{
+	const json_t *list = json_object_get(report, "failures");
+	const json_t *failure;
+	size_t i;
+
+	json_array_foreach(list, i, failure)
+	{
+		if (!is(failure, "sleep") || !strcmp(report_text(failure, "how"), "event_unread"))
+			continue;
+		snprintf(line, size, "%s[%lld] slept, and would not wake up: %s",
+			 report_text(failure, "comm"), report_number(failure, "pid"),
+			 report_text(failure, "text"));
 		return true;
 	}
 	return false;

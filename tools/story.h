@@ -22,5 +22,7 @@ size_t story_print(FILE *out, const json_t *report, const struct story_filter *f
 size_t story_print_lint(FILE *out, const json_t *report, long long pid);
 /* "app[123] RDMA_WRITE wr_id 0x3e8: the access ends 1 byte after the region"; of the first one. */
 bool story_first(const json_t *report, char *line, size_t size);
+/* "app[123] slept, and would not wake up: .."; of the first one. */
+bool story_first_sleep(const json_t *report, char *line, size_t size);
 
 #endif

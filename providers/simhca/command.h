@@ -9,6 +9,8 @@
 #ifndef SHCA_PROVIDER_COMMAND_H
 #define SHCA_PROVIDER_COMMAND_H
 
+#include <time.h>
+
 #include "provider.h"
 
 struct shca_command {
@@ -53,10 +55,18 @@ int shca_destroy_with_channel(struct shca_context *ctx, enum simhca_cmd command,
 
 /*
  * Waits until the program has acknowledged that many of a destroyed object's asynchronous events,
- * which libibverbs counts under the mutex; or until nothing will be acknowledged any more.
+ * which libibverbs counts under the mutex; or until nothing will be acknowledged any more. When it
+ * has waited until the deadline it tells the device, once, by the verb and the object's number.
  */
-void shca_await_acks(struct shca_context *ctx, pthread_mutex_t *mutex, pthread_cond_t *cond,
-		     const uint32_t *acknowledged, uint32_t events);
+#define SHCA_ACK_SECONDS 1
+static inline void shca_ack_deadline(struct timespec *until) /* from now, by CLOCK_MONOTONIC */
+{
+	clock_gettime(CLOCK_MONOTONIC, until);
+	until->tv_sec += SHCA_ACK_SECONDS;
+}
+void shca_await_acks(struct shca_context *ctx, const char *verb, uint32_t number,
+		     pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *acknowledged,
+		     uint32_t events);
 
 /* The connection is broken: nothing will be answered or completed any more. */
 void shca_set_fatal(struct shca_context *ctx);

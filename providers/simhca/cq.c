@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Completion queues but for the taking of completions, which is in poll.c. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -7,9 +8,6 @@
 
 #include "command.h"
 #include "say.h"
-
-/* An event that is counted, and that no thread has got, is waited for by who destroys the CQ. */
-#define COUNTED_SECONDS 1
 
 #define SUPPORTED_WC_FLAGS                                                                         \
 	(IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |                             \
@@ -239,23 +237,54 @@ int shca_modify_cq(struct ibv_cq *ibv_cq, struct ibv_modify_cq_attr *attr)
 	return shca_tell(to_scq(ibv_cq)->ctx, SIMHCA_CMD_MODIFY_CQ, &req);
 }
 
+/* What still uses a CQ. */
+struct cq_users {
+	uint32_t qps, srqs;
+};
+
+/* A WQ is like a QP that only receives. */
+static struct cq_users count_users(const struct shca_cq *cq)
+{
+	struct cq_users users = { 0 };
+	const struct shca_qp *qp;
+	const struct shca_srq *srq;
+
+	for (qp = LIST_FIRST(&cq->senders); qp; qp = LIST_NEXT(qp, send_link))
+		users.qps++;
+	for (qp = LIST_FIRST(&cq->receivers); qp; qp = LIST_NEXT(qp, recv_link))
+		users.qps += !qp->vqp.qp.send_cq || to_scq(qp->vqp.qp.send_cq) != cq;
+	for (srq = LIST_FIRST(&cq->srqs); srq; srq = LIST_NEXT(srq, cq_link))
+		users.srqs++;
+	return users;
+}
+
 /*
- * Whether queues use it. Who destroys the last of them takes it off the CQ after the device knows
+ * What uses it. Who destroys the last of these queues takes it off the CQ after the device knows
  * no more of it, and holds the lock until it has: an unlocked look could find the lists empty, and
  * the lock be released in memory that is free by then. A poll that was begun and not ended is our
  * caller's, and the lock is held already.
  */
-static bool in_use(struct shca_cq *cq)
+static struct cq_users users_of(struct shca_cq *cq)
 {
 	bool locked = atomic_load_explicit(&cq->polling, memory_order_relaxed);
-	bool used;
+	struct cq_users users;
 
 	if (!locked)
 		shca_cq_lock(cq);
-	used = !LIST_EMPTY(&cq->senders) || !LIST_EMPTY(&cq->receivers) || !LIST_EMPTY(&cq->srqs);
+	users = count_users(cq);
 	if (!locked)
 		shca_cq_unlock(cq);
-	return used;
+	return users;
+}
+
+static int refuse_to_destroy(const struct shca_cq *cq, struct cq_users users)
+{
+	char text[128];
+
+	snprintf(text, sizeof(text), "this CQ of %d entries is still used by %u QP%s and %u SRQ%s",
+		 cq->vcq.cq.cqe, users.qps, users.qps == 1 ? "" : "s", users.srqs,
+		 users.srqs == 1 ? "" : "s");
+	return shca_say_busy(cq->ctx, SIMHCA_SAY_DESTROY_CQ, text);
 }
 
 /*
@@ -275,34 +304,61 @@ static bool are_acknowledged(const struct ibv_cq *cq, const struct simhca_destro
 	       (acknowledged == events->comp_events || over);
 }
 
+static void what_is_missing(struct ibv_cq *cq, const struct simhca_destroy_reply *events,
+			    bool by_callers, char *text, size_t size)
+{
+	uint32_t got = by_callers ? atomic_load(&to_scq(cq)->events) : events->comp_events;
+	uint32_t acknowledged = cq->comp_events_completed;
+	const char *ack = "ibv_ack_cq_events()";
+
+	if (got == acknowledged) {
+		got = events->async_events;
+		acknowledged = cq->async_events_completed;
+		ack = "ibv_ack_async_event()";
+	}
+	snprintf(text, size,
+		 "ibv_destroy_cq() of a CQ of %d entries waits for %s: the program got %u event%s "
+		 "of it, and has acknowledged %u",
+		 cq->cqe, ack, got, got == 1 ? "" : "s", acknowledged);
+}
+
 static void wait_for_acks(struct shca_cq *cq, const struct simhca_destroy_reply *events)
 {
 	SIMHCA_NOT_CANCELLED;
 	struct ibv_cq *ibv_cq = &cq->vcq.cq;
 	bool by_callers = cq->ctx->dev->callers && !cq->ctx->no_callers, over = false;
+	char text[200] = "";
 	struct timespec until;
 
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += COUNTED_SECONDS;
+	shca_ack_deadline(&until);
 	pthread_mutex_lock(&ibv_cq->mutex);
-	while (!shca_is_fatal(cq->ctx) && !are_acknowledged(ibv_cq, events, over)) {
-		if (over || !by_callers)
+	while (!shca_is_fatal(cq->ctx) && !are_acknowledged(ibv_cq, events, by_callers && over)) {
+		if (text[0]) {
 			pthread_cond_wait(&ibv_cq->cond, &ibv_cq->mutex);
-		else
+		} else if (!over) {
 			over = pthread_cond_clockwait(&ibv_cq->cond, &ibv_cq->mutex,
 						      CLOCK_MONOTONIC, &until) == ETIMEDOUT;
+		} else {
+			what_is_missing(ibv_cq, events, by_callers, text, sizeof(text));
+			pthread_mutex_unlock(&ibv_cq->mutex);
+			shca_say_waits(cq->ctx, text);
+			pthread_mutex_lock(&ibv_cq->mutex);
+		}
 	}
 	pthread_mutex_unlock(&ibv_cq->mutex);
+	if (text[0])
+		shca_say_waits_no_more(cq->ctx, text);
 }
 
 int shca_destroy_cq(struct ibv_cq *ibv_cq)
 {
 	struct shca_cq *cq = to_scq(ibv_cq);
+	const struct cq_users users = users_of(cq);
 	struct simhca_destroy_reply events;
 	int err;
 
-	if (in_use(cq))
-		return shca_result(EBUSY);
+	if (users.qps || users.srqs)
+		return refuse_to_destroy(cq, users);
 	err = shca_destroy_with_channel(cq->ctx, SIMHCA_CMD_DESTROY_CQ, ibv_cq->handle,
 					ibv_cq->channel, &events);
 	if (err)

@@ -6,9 +6,11 @@
  * hears of it. And registration with one, ibv_reg_mr_ex().
  */
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "command.h"
+#include "say.h"
 
 #if SIMHCA_PABI >= 59
 
@@ -67,8 +69,14 @@ struct ibv_dmah *shca_alloc_dmah(struct ibv_context *context, struct ibv_dmah_in
 /* EBUSY: regions were registered with it. */
 int shca_dealloc_dmah(struct ibv_dmah *dmah)
 {
-	if (atomic_load_explicit(&to_sdmah(dmah)->users, memory_order_acquire))
-		return shca_result(EBUSY);
+	uint32_t users = atomic_load_explicit(&to_sdmah(dmah)->users, memory_order_acquire);
+	char text[64];
+
+	if (users) {
+		snprintf(text, sizeof(text), "%u MR%s registered with this DMA handle", users,
+			 users == 1 ? " is" : "s are");
+		return shca_say_busy(to_sctx(dmah->context), SIMHCA_SAY_DEALLOC_DMAH, text);
+	}
 	free(to_sdmah(dmah));
 	return 0;
 }

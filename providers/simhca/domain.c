@@ -5,10 +5,12 @@
  * the provider keeps of a QP, CQ or SRQ, with the locks and counters of its queues; the rings lie
  * in memory that is shared with the device. What is made in a thread domain has no locks.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "command.h"
+#include "say.h"
 
 #define HOME_ALIGNMENT 64u /* bytes: a cache line */
 
@@ -34,9 +36,16 @@ struct ibv_td *shca_alloc_td(struct ibv_context *context, struct ibv_td_init_att
 int shca_dealloc_td(struct ibv_td *ibv_td)
 {
 	struct shca_td *td = SHCA_CONTAINER(struct shca_td, ibv_td, ibv_td);
+	char text[64];
+	uint32_t users;
 
-	if (atomic_load_explicit(&td->users, memory_order_acquire))
-		return shca_result(EBUSY);
+	users = atomic_load_explicit(&td->users, memory_order_acquire);
+	if (users) {
+		snprintf(text, sizeof(text),
+			 "this thread domain is still used by %u parent domain%s", users,
+			 users == 1 ? "" : "s");
+		return shca_say_busy(to_sctx(ibv_td->context), SIMHCA_SAY_DEALLOC_TD, text);
+	}
 	free(td);
 	return 0;
 }
@@ -88,9 +97,16 @@ int shca_dealloc_parent_domain(struct shca_pd *domain)
 {
 	struct shca_pd *protection = domain->protection;
 	struct shca_td *td = domain->td;
+	char text[80];
+	uint32_t refs;
 
-	if (atomic_load_explicit(&domain->refs, memory_order_acquire) > 1)
-		return shca_result(EBUSY);
+	refs = atomic_load_explicit(&domain->refs, memory_order_acquire);
+	if (refs > 1) {
+		snprintf(text, sizeof(text),
+			 "this parent domain is still used by %u object%s: QPs, CQs, SRQs",
+			 refs - 1, refs == 2 ? "" : "s");
+		return shca_say_busy(to_sctx(domain->ibv_pd.context), SIMHCA_SAY_DEALLOC_PD, text);
+	}
 	if (td)
 		atomic_fetch_sub_explicit(&td->users, 1, memory_order_release);
 	shca_pd_put(domain);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "page_list.h"
+#include "say.h"
 
 struct simhcadv_page_list *simhcadv_alloc_page_list(struct ibv_context *context,
 						    uint32_t max_page_list_len)
@@ -51,7 +52,9 @@ int simhcadv_free_page_list(struct simhcadv_page_list *public)
 	struct shca_page_list *list = to_spage_list(public);
 
 	if (!take(list))
-		return shca_result(EBUSY);
+		return shca_say_busy(list->ctx, SIMHCA_SAY_FREE_PAGE_LIST,
+				     "a work request that has this page list was posted, and its "
+				     "completion, or that of a later one, was not polled");
 	free(list);
 	return 0;
 }

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Protection domains; parent domains over them are in domain.c. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "command.h"
+#include "say.h"
 
 static struct ibv_pd *new_pd(struct ibv_context *context)
 {
@@ -37,12 +39,18 @@ struct ibv_pd *shca_alloc_pd(struct ibv_context *context)
 int shca_dealloc_pd(struct ibv_pd *ibv_pd)
 {
 	struct shca_pd *pd = to_spd(ibv_pd);
+	char text[64];
+	uint32_t refs;
 	int err;
 
 	if (pd->protection)
 		return shca_dealloc_parent_domain(pd);
-	if (atomic_load_explicit(&pd->refs, memory_order_acquire) > 1)
-		return shca_result(EBUSY);
+	refs = atomic_load_explicit(&pd->refs, memory_order_acquire);
+	if (refs > 1) {
+		snprintf(text, sizeof(text), "this PD is still used by %u parent domain%s",
+			 refs - 1, refs == 2 ? "" : "s");
+		return shca_say_busy(to_sctx(ibv_pd->context), SIMHCA_SAY_DEALLOC_PD, text);
+	}
 	err = shca_destroy(to_sctx(ibv_pd->context), SIMHCA_CMD_DEALLOC_PD, ibv_pd->handle, NULL);
 	if (!err)
 		free(pd);

@@ -514,8 +514,8 @@ int shca_destroy_qp(struct ibv_qp *ibv_qp)
 		free(qp->rq.first);
 	}
 
-	shca_await_acks(ctx, &ibv_qp->mutex, &ibv_qp->cond, &ibv_qp->events_completed,
-			events.async_events);
+	shca_await_acks(ctx, "ibv_destroy_qp()", ibv_qp->qp_num, &ibv_qp->mutex, &ibv_qp->cond,
+			&ibv_qp->events_completed, events.async_events);
 	shca_unmap(&qp->own);
 	shca_home_free(qp->home, qp);
 	return 0;

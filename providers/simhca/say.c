@@ -50,6 +50,33 @@ void shca_say_no_descriptor(struct shca_context *ctx, enum simhca_cmd command, i
 	say(ctx, &req, command);
 }
 
+int shca_say_busy(struct shca_context *ctx, enum simhca_say what, const char *text)
+{
+	struct simhca_say_req req = { .what = what };
+
+	if (may_say(ctx, EBUSY)) {
+		snprintf(req.text, sizeof(req.text), "%s", text);
+		say(ctx, &req, EBUSY);
+	}
+	return shca_result(EBUSY);
+}
+
+void shca_say_waits(struct shca_context *ctx, const char *text)
+{
+	struct simhca_say_req req = { .what = SIMHCA_SAY_WAITS };
+
+	snprintf(req.text, sizeof(req.text), "%s", text);
+	say(ctx, &req, 0);
+}
+
+void shca_say_waits_no_more(struct shca_context *ctx, const char *text)
+{
+	struct simhca_say_req req = { .what = SIMHCA_SAY_WAITS_NO_MORE };
+
+	snprintf(req.text, sizeof(req.text), "%s", text);
+	say(ctx, &req, 0);
+}
+
 /* As verbs.h has it, which releases differ in. */
 static const char *opcode_name(const struct ibv_send_wr *wr, char number[static 12])
 {
@@ -95,6 +122,39 @@ static const char *type_name(enum ibv_qp_type type)
 	}
 }
 
+/* Whether the queue is full of sends that give no completion. */
+static bool is_full_of_unsignaled(struct shca_qp *qp)
+{
+	const struct shca_sq *sq = &qp->sq;
+	bool full, signaled = false;
+	uint32_t tail;
+
+	shca_lock(&qp->sq.lock);
+	tail = atomic_load_explicit(&sq->tail, memory_order_acquire);
+	full = sq->head - tail >= sq->max_wr;
+	for (uint32_t i = tail; full && i != sq->head; i++)
+		signaled |= shca_sq_wqe(sq, i)->flags & SIMHCA_WQE_SIGNALED;
+	shca_unlock(&qp->sq.lock);
+	return full && !signaled;
+}
+
+/* A send gives its room back when a completion is polled: its own, or that of a later one. */
+static void why_full(struct shca_qp *qp, const char *otherwise, char *text, size_t size)
+{
+	uint32_t max_wr = qp->sq.max_wr;
+
+	if (is_full_of_unsignaled(qp))
+		snprintf(text, size,
+			 "its send queue is full: max_send_wr is %u, and no send in it was "
+			 "signaled, so no completion gives their room back; have one in %u "
+			 "signaled, and poll its CQ",
+			 max_wr, max_wr);
+	else
+		snprintf(text, size,
+			 "its send queue is full: max_send_wr is %u%s; poll its CQ first", max_wr,
+			 otherwise);
+}
+
 static const char *state_name(uint32_t state)
 {
 	static const char *const names[] = { "RESET", "INIT", "RTR" };
@@ -112,7 +172,7 @@ static uint64_t inline_bytes(const struct ibv_send_wr *wr)
 }
 
 /* Which limit or rule it was, by name and number; the first that a post meets. */
-static void what_was_wrong(const struct shca_qp *qp, const struct ibv_send_wr *wr, char *text,
+static void what_was_wrong(struct shca_qp *qp, const struct ibv_send_wr *wr, char *text,
 			   size_t size)
 {
 	const struct shca_sq *sq = &qp->sq;
@@ -122,10 +182,7 @@ static void what_was_wrong(const struct shca_qp *qp, const struct ibv_send_wr *w
 	if (state < SIMHCA_QPS_RTS)
 		snprintf(text, size, "it is in %s; move it to RTS first", state_name(state));
 	else if (shca_sq_is_full(sq))
-		snprintf(text, size,
-			 "its send queue is full: max_send_wr is %u, and so many were not polled; "
-			 "poll its CQ first, and have some sends signaled",
-			 sq->max_wr);
+		why_full(qp, ", and so many were not polled", text, size);
 	else if (opcode >= 32 || !(shca_send_ops(type) & 1u << opcode))
 		snprintf(text, size, "a QP of type %s has no such operation", type_name(type));
 	else if (wr->num_sge < 0)
@@ -152,7 +209,7 @@ static void what_was_wrong(const struct shca_qp *qp, const struct ibv_send_wr *w
 void shca_say_send(struct shca_qp *qp, const struct ibv_send_wr *wr, int err)
 {
 	struct simhca_say_req req = { .what = SIMHCA_SAY_POST_SEND };
-	char number[12], wrong[170];
+	char number[12], wrong[190];
 
 	if (!may_say(qp->ctx, err))
 		return;
@@ -175,9 +232,7 @@ void shca_say_batch(struct shca_qp *qp, bool was_full, int err)
 		snprintf(wrong, sizeof(wrong), "it is in %s; move it to RTS first",
 			 state_name(state));
 	else if (was_full)
-		snprintf(wrong, sizeof(wrong),
-			 "its send queue is full: max_send_wr is %u; poll its CQ first",
-			 sq->max_wr);
+		why_full(qp, "", wrong, sizeof(wrong));
 	else
 		snprintf(wrong, sizeof(wrong),
 			 "an operation that it has not, more SGEs than max_send_sge, which is %u, "

@@ -22,4 +22,16 @@ void shca_say_batch(struct shca_qp *qp, bool was_full, int err);
 void shca_say_recv(struct shca_context *ctx, enum simhca_say what, const struct shca_qp *qp,
 		   const struct ibv_recv_wr *wr, const struct shca_rq *rq, int err);
 
+/*
+ * What is still used is not destroyed (EBUSY): text says by what. Told like a refused post. Returns
+ * EBUSY, as the verb does.
+ */
+int shca_say_busy(struct shca_context *ctx, enum simhca_say what, const char *text);
+/*
+ * A verb waits for events to be acknowledged, as text says; or, with the same text, it waits no
+ * more. Without locks.
+ */
+void shca_say_waits(struct shca_context *ctx, const char *text);
+void shca_say_waits_no_more(struct shca_context *ctx, const char *text);
+
 #endif

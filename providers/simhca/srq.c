@@ -195,8 +195,8 @@ int shca_destroy_srq(struct ibv_srq *ibv_srq)
 	if (srq->vsrq.cq)
 		shca_cq_detach_srq(to_scq(srq->vsrq.cq), srq);
 
-	shca_await_acks(ctx, &ibv_srq->mutex, &ibv_srq->cond, &ibv_srq->events_completed,
-			events.async_events);
+	shca_await_acks(ctx, "ibv_destroy_srq()", srq->vsrq.srq_num, &ibv_srq->mutex,
+			&ibv_srq->cond, &ibv_srq->events_completed, events.async_events);
 	shca_unmap(&srq->own);
 	shca_home_free(srq->home, srq);
 	return 0;

@@ -122,8 +122,8 @@ int shca_destroy_wq(struct ibv_wq *ibv_wq)
 	shca_cq_detach_qp(&wq->queue);
 	shca_qp_table_remove(&wq->queue);
 
-	shca_await_acks(ctx, &ibv_wq->mutex, &ibv_wq->cond, &ibv_wq->events_completed,
-			events.async_events);
+	shca_await_acks(ctx, "ibv_destroy_wq()", ibv_wq->wq_num, &ibv_wq->mutex, &ibv_wq->cond,
+			&ibv_wq->events_completed, events.async_events);
 	free(wq);
 	return 0;
 }

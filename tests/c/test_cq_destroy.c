@@ -120,6 +120,28 @@ void shca_page_lists_return(struct shca_sq *sq, uint32_t from, uint32_t to)
 	(void)to;
 }
 
+static char busy_with[256]; /* as the last refusal said */
+
+int shca_say_busy(struct shca_context *ctx, enum simhca_say what, const char *text)
+{
+	(void)ctx;
+	assert_int_equal(what, SIMHCA_SAY_DESTROY_CQ);
+	snprintf(busy_with, sizeof(busy_with), "%s", text);
+	return shca_result(EBUSY);
+}
+
+void shca_say_waits(struct shca_context *ctx, const char *text)
+{
+	(void)ctx;
+	(void)text;
+}
+
+void shca_say_waits_no_more(struct shca_context *ctx, const char *text)
+{
+	(void)ctx;
+	(void)text;
+}
+
 /* ---------------------------------------------------------------------------------- tests */
 
 static struct shca_context context = { .dev = &device };
@@ -203,6 +225,7 @@ static void refused_while_any_queue_uses_it(void **state)
 		shca_cq_detach_qp(&queues.qp[i]);
 	}
 	assert_int_equal(shca_destroy_cq(&queues.cq->vcq.cq), EBUSY);
+	assert_string_equal(busy_with, "this CQ of 16 entries is still used by 0 QPs and 1 SRQ");
 	shca_cq_detach_srq(queues.cq, &queues.srq);
 	queues.qp[0].vqp.qp.recv_cq = NULL;
 	shca_cq_attach_qp(&queues.qp[0]);

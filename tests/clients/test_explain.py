@@ -164,6 +164,63 @@ def test_an_arming_that_was_forgotten(device):
     program.kill()
 
 
+WAITS = {
+    "ack_cq": ("sleeps, and will not wake up", "ibv_destroy_cq() of a CQ of 15 entries waits for ibv_ack_cq_events(): "
+               "the program got 1 event of it, and has acknowledged 0"),
+    "ack_qp": ("sleeps, and will not wake up", "ibv_destroy_qp() of 0x\\w+ waits for ibv_ack_async_event(): the "
+               "program got 1 event of it, and has acknowledged 0"),
+    "not_solicited": ("sleeps, and will not wake up", "CQ \\d+ holds 1 completion and is armed for solicited ones "
+                      "only: who waits at its channel waits until a peer sends with IBV_SEND_SOLICITED"),
+    "armed_late": ("sleeps, and will not wake up", "CQ \\d+ holds 1 completion and was armed only after that: who "
+                   "waits at its channel waits for a further one"),
+    "edge": ("sleeps while an event waits for it", "CQ \\d+ holds 1 completion and an event waits unread in its "
+             "channel, while the program sleeps elsewhere"),
+}
+
+
+@pytest.fixture(scope="module")
+def waits(programs):
+    program = programs / "waits"
+    subprocess.run(["cc", "-Wall", "-Wextra", "-Werror", "-O1", "-D_GNU_SOURCE",
+                    HERE.parent / "programs/waits.c", "-o", program, "-libverbs", "-pthread"], check=True)
+    return program
+
+
+@pytest.mark.parametrize("how", WAITS)
+def test_who_sleeps(launcher, waits, how):
+    """And is ended by a time limit: the run tells what it slept on; without --explain in a line."""
+    head, because = WAITS[how]
+    told = launcher.run(SIMHCA, "run", "--private", "--explain", "--", "timeout", "6", waits, how)
+    assert told.status == 124, told
+    last = blocks(told.stderr)[-1]
+    assert re.fullmatch(rf"[0-9:.]+ waits\[\d+\] {head}", last[0]), told.stderr
+    assert re.fullmatch("  because:    " + because.replace("(", r"\(").replace(")", r"\)"), last[1]), told.stderr
+    assert [line.split(":")[0].strip() for line in last[2:]][-2:] == ["usually", "try"]
+
+
+def test_one_line_on_who_sleeps(launcher, waits):
+    told = launcher.run(SIMHCA, "run", "--private", "--", "timeout", "6", waits, "ack_cq")
+    assert re.fullmatch(r"simhca run: waits\[\d+\] slept, and would not wake up: ibv_destroy_cq\(\) .*; "
+                        r"SIMHCA_EXPLAIN=1 tells more\n", told.stderr), told
+
+
+def test_who_woke_up(launcher, waits):
+    """What was said of it is taken back."""
+    told = expect_success(launcher.run(SIMHCA, "run", "--private", "--explain", "--", waits, "late_ack"))
+    assert told.stderr == ""
+
+
+def test_what_is_still_used(launcher, waits):
+    """The provider itself refuses to destroy it, and tells by what it is used."""
+    told = expect_success(launcher.run(SIMHCA, "run", "--private", "--explain", "--", waits, "busy")).stderr
+    assert re.findall(r"\]: (.* is refused: Device or resource busy)\n  because:    (.*)\n", told) == [
+        (f"{verb} is refused: Device or resource busy", because) for verb, because in (
+            ("DESTROY_CQ", "this CQ of 15 entries is still used by 2 QPs and 0 SRQs"),
+            ("DEALLOC_PD", "this parent domain is still used by 1 object: QPs, CQs, SRQs"),
+            ("DEALLOC_TD", "this thread domain is still used by 1 parent domain"),
+            ("DEALLOC_PD", "this PD is still used by 1 parent domain"))]
+
+
 def test_the_senders_own_buffer(launcher):
     """The SGE that is wrong is found, and what its lkey names."""
     head, lines = story(launcher, "own_buffer")
@@ -201,7 +258,7 @@ def test_a_refused_post(launcher):
     head, lines = story(launcher, "full")
     assert re.search(r"\]: POST_SEND is refused: Cannot allocate memory$", head)
     assert re.fullmatch(r"QP 0x\w+, RDMA_WRITE, wr_id 0x28: its send queue is full: max_send_wr is 40, and so many "
-                        "were not polled; poll its CQ first, and have some sends signaled",
+                        "were not polled; poll its CQ first",
                         said(lines, "because:")[0])
 
 
@@ -243,8 +300,8 @@ POSTS = {
     "unknown_opcode": "77, wr_id 0x1: a QP of type RC has no such operation",
     "negative": "SEND, wr_id 0x1: num_sge is -1",
     "too_early": "SEND, wr_id 0x1: it is in INIT; move it to RTS first",
-    "full": "SEND, wr_id 0x1: its send queue is full: max_send_wr is 4, and so many were not polled; "
-            "poll its CQ first, and have some sends signaled",
+    "full": "SEND, wr_id 0x1: its send queue is full: max_send_wr is 4, and no send in it was signaled, so no "
+            "completion gives their room back; have one in 4 signaled, and poll its CQ",
     "builder": "posts by ibv_wr_*(): an operation that it has not, more SGEs than max_send_sge, which is 2, or more "
                "inline data than max_inline_data, which is 128",
     "builder_full": "posts by ibv_wr_*(): its send queue is full: max_send_wr is 4; poll its CQ first",

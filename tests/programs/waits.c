@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * Makes the mistake that its argument names, by which a program waits for ever, or is refused what
+ * it wants to destroy. "late_ack" acknowledges an event after three seconds, and ends.
+ */
+#include <fcntl.h>
+#include <infiniband/verbs.h>
+#include <pthread.h>
+#include <sys/epoll.h>
+
+#include "helper.h"
+
+static char buffer[4096];
+
+struct scene {
+	struct ibv_context *context;
+	struct ibv_pd *pd;
+	struct ibv_comp_channel *channel;
+	struct ibv_cq *send_cq, *cq[2]; /* these have the channel */
+	struct ibv_qp *sender[2], *receiver[2];
+	struct ibv_mr *mr;
+};
+
+static struct scene make_scene(void)
+{
+	struct scene scene = { .context = open_device() };
+
+	scene.pd = ibv_alloc_pd(scene.context);
+	scene.channel = ibv_create_comp_channel(scene.context);
+	scene.send_cq = ibv_create_cq(scene.context, 64, NULL, NULL, 0);
+	scene.mr = ibv_reg_mr(scene.pd, buffer, sizeof(buffer), FULL_ACCESS);
+	CHECK(scene.pd && scene.channel && scene.send_cq && scene.mr);
+	for (int i = 0; i < 2; i++) {
+		scene.cq[i] = ibv_create_cq(scene.context, 15, NULL, scene.channel, 0);
+		CHECK(scene.cq[i]);
+		scene.sender[i] = make_qp(scene.pd, scene.send_cq, IBV_QPT_RC);
+		scene.receiver[i] = make_qp(scene.pd, scene.cq[i], IBV_QPT_RC);
+		start_qp(scene.sender[i], scene.receiver[i]->qp_num);
+		start_qp(scene.receiver[i], scene.sender[i]->qp_num);
+		for (int k = 0; k < 4; k++)
+			CHECK(!post_recv(scene.receiver[i], 1, scene.mr, 0, 64));
+	}
+	return scene;
+}
+
+static void send_to(struct scene *scene, int which, uint32_t rkey)
+{
+	struct ibv_sge sge = { (uintptr_t)buffer, 8, scene->mr->lkey };
+	struct ibv_send_wr wr = { .wr_id = 2,
+				  .opcode = rkey ? IBV_WR_RDMA_WRITE : IBV_WR_SEND,
+				  .send_flags = IBV_SEND_SIGNALED,
+				  .sg_list = &sge,
+				  .num_sge = 1,
+				  .wr.rdma.rkey = rkey };
+
+	CHECK(!post_send(scene->sender[which], &wr));
+	poll_one(scene->send_cq);
+}
+
+static void get_event(struct scene *scene)
+{
+	struct ibv_cq *cq;
+	void *cq_context;
+
+	CHECK(!ibv_get_cq_event(scene->channel, &cq, &cq_context));
+}
+
+static void destroy_qps(struct scene *scene)
+{
+	for (int i = 0; i < 2; i++) {
+		CHECK(!ibv_destroy_qp(scene->sender[i]));
+		CHECK(!ibv_destroy_qp(scene->receiver[i]));
+	}
+}
+
+static void get_one_without_ack(struct scene *scene)
+{
+	CHECK(!ibv_req_notify_cq(scene->cq[0], 0));
+	send_to(scene, 0, 0);
+	get_event(scene);
+	destroy_qps(scene);
+}
+
+static void *acknowledge_late(void *cq)
+{
+	usleep(3000000);
+	ibv_ack_cq_events(cq, 1);
+	return NULL;
+}
+
+/* A loop that is woken once for the events of two CQs, and gets one of them. */
+static void wait_edge_triggered(struct scene *scene)
+{
+	struct epoll_event event = { .events = EPOLLIN | EPOLLET };
+	int epoll = epoll_create1(0);
+
+	CHECK(!epoll_ctl(epoll, EPOLL_CTL_ADD, scene->channel->fd, &event));
+	for (int i = 0; i < 2; i++) {
+		CHECK(!ibv_req_notify_cq(scene->cq[i], 0));
+		send_to(scene, i, 0);
+	}
+	CHECK(epoll_wait(epoll, &event, 1, -1) == 1);
+	get_event(scene);
+	epoll_wait(epoll, &event, 1, -1);
+}
+
+static void get_async_without_ack(struct scene *scene)
+{
+	struct ibv_async_event event;
+
+	send_to(scene, 0, 0xdead00);
+	CHECK(!ibv_get_async_event(scene->context, &event));
+	CHECK(event.event_type == IBV_EVENT_QP_ACCESS_ERR);
+	ibv_destroy_qp(scene->receiver[0]);
+}
+
+static void destroy_what_is_used(struct scene *scene)
+{
+	struct ibv_td_init_attr td_attr = { 0 };
+	struct ibv_td *td = ibv_alloc_td(scene->context, &td_attr);
+	struct ibv_parent_domain_init_attr attr = { .pd = scene->pd, .td = td };
+	struct ibv_pd *domain = ibv_alloc_parent_domain(scene->context, &attr);
+
+	CHECK(td && domain);
+	CHECK(ibv_create_cq(scene->context, 1, NULL, NULL, 0));
+	make_qp(domain, scene->cq[1], IBV_QPT_RC);
+	CHECK(ibv_destroy_cq(scene->cq[1]) == EBUSY);
+	CHECK(ibv_dealloc_pd(domain) == EBUSY);
+	CHECK(ibv_dealloc_td(td) == EBUSY);
+	CHECK(ibv_dealloc_pd(scene->pd) == EBUSY);
+	exit(0);
+}
+
+int main(int argc, char **argv)
+{
+	const char *how = argc > 1 ? argv[1] : "";
+	struct scene scene = make_scene();
+	pthread_t thread;
+
+	if (!strcmp(how, "ack_cq") || !strcmp(how, "late_ack")) {
+		get_one_without_ack(&scene);
+		if (!strcmp(how, "late_ack"))
+			CHECK(!pthread_create(&thread, NULL, acknowledge_late, scene.cq[0]));
+		CHECK(!ibv_destroy_cq(scene.cq[0]));
+	} else if (!strcmp(how, "ack_qp")) {
+		get_async_without_ack(&scene);
+	} else if (!strcmp(how, "busy")) {
+		destroy_what_is_used(&scene);
+	} else if (!strcmp(how, "not_solicited")) {
+		CHECK(!ibv_req_notify_cq(scene.cq[0], 1));
+		send_to(&scene, 0, 0);
+		get_event(&scene);
+	} else if (!strcmp(how, "armed_late")) {
+		send_to(&scene, 0, 0);
+		CHECK(!ibv_req_notify_cq(scene.cq[0], 0));
+		get_event(&scene);
+	} else if (!strcmp(how, "edge")) {
+		wait_edge_triggered(&scene);
+	} else {
+		return 2;
+	}
+	return 0;
+}
