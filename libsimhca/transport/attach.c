@@ -340,7 +340,8 @@ int simhca_attach_peer(struct simhca_context *context, const struct simhca_mm *m
 		.own_pid = mm->pid,
 		.peer_pid = peer->context->offer.mm->pid,
 	};
-	peer->caller.handed_out = true;
+	/* A process that has both ends has nothing to fear of itself, nor a descriptor to spare. */
+	peer->caller.handed_out |= attached->own_pid != attached->peer_pid;
 	attached->fds[0] =
 		simhca_context_segment(peer->context, peer->caller.segment, &reply->qp_size);
 	attached->fds[1] =

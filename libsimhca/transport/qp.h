@@ -131,9 +131,9 @@ struct simhca_qp {
 	struct { /* attach.h */
 		struct simhca_steps steps;
 		struct simhca_mem_ref mem_ref;
-		bool none;	  /* the QP is not to have any */
-		bool handed_out;  /* a program has been given the segment since it is this one */
-		uint32_t segment; /* that mem and rings lie in, and nothing else; 0: none */
+		bool none;		/* the QP is not to have any */
+		bool handed_out;	/* another process has been given the segment's file */
+		uint32_t segment;	/* that mem and rings lie in, and nothing else; 0: none */
 		atomic_bool attached;	/* its program has been given a peer */
 		_Atomic uint32_t whose; /* 0, or the QP whose program has been given this one */
 		struct simhca_leaving leaving;

@@ -8,6 +8,7 @@
 
 #include "caller_scene.h"
 #include "device/context.h"
+#include "dma/dma.h"
 
 #define LENGTH 100u
 #define BUFFER (SIMHCA_GRH_BYTES + LENGTH)
@@ -27,6 +28,19 @@ static struct kept keep(struct client *client, const struct simhca_mem_ref *ref)
 	kept.addr = mmap(NULL, kept.size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	assert_ptr_not_equal(kept.addr, MAP_FAILED);
 	return kept;
+}
+
+/* As if it were another process. */
+static struct simhca_step attach_another(struct side *side)
+{
+	struct simhca_mm *mm = side->client->mm;
+	const pid_t pid = mm->pid;
+	struct simhca_step step;
+
+	mm->pid = getppid();
+	step = caller_attach(side);
+	mm->pid = pid;
+	return step;
 }
 
 /* 0: all words of turns are free, and no index has moved; 0xff: the turns are held. */
@@ -75,7 +89,7 @@ static void messages_pass(struct pair *pair, const struct kept *kept, int byte)
 static void is_taken_back(struct world *world, enum ibv_qp_type type)
 {
 	struct pair *pair = pair_of(world, type);
-	struct simhca_step step = caller_attach(&pair->a);
+	struct simhca_step step = attach_another(&pair->a);
 	struct kept kept = keep(pair->b.client, &pair->b.qp->granted.state);
 	struct simhca_step again;
 
@@ -86,7 +100,7 @@ static void is_taken_back(struct world *world, enum ibv_qp_type type)
 	messages_pass(pair, &kept, 0xff);
 	messages_pass(pair, &kept, 0);
 	/* Who is attached now has what the QP has now. */
-	again = caller_attach(&pair->a);
+	again = attach_another(&pair->a);
 	recv_into(&pair->b, 1, 0, BUFFER);
 	scribble(&kept, 0xff);
 	send_from(&pair->a, 3, BUFFER, LENGTH);
@@ -112,24 +126,26 @@ static void of_a_ud_qp(void **state)
 	is_taken_back(*state, IBV_QPT_UD);
 }
 
-/* Nobody had it: then it is the same, and the program has nothing to do. */
+/* Nobody but its own process had it: then it is the same, and the program has nothing to do. */
 static void what_nobody_had_stays(void **state)
 {
 	struct pair *pair = pair_of(*state, IBV_QPT_RC);
 	struct kept kept = keep(pair->b.client, &pair->b.qp->granted.state);
 	struct simhca_qp_mem *mem = (void *)(kept.addr + pair->b.qp->granted.state.offset);
+	struct simhca_step step = caller_attach(&pair->a);
 
 	assert_int_equal(qp_move(pair->b.qp, IBV_QPS_RESET), 0);
 	atomic_store(&pair->b.qp->state->received, 17);
 	assert_int_equal(atomic_load(&mem->received), 17);
 	munmap(kept.addr, kept.size);
+	caller_detach(&step);
 }
 
 /* What was counted is of the QP's whole life. */
 static void counts_are_kept(void **state)
 {
 	struct pair *pair = pair_of(*state, IBV_QPT_RC);
-	struct simhca_step step = caller_attach(&pair->a);
+	struct simhca_step step = attach_another(&pair->a);
 
 	atomic_store(&pair->b.qp->state->received, 17);
 	atomic_store(&pair->b.qp->state->received_bytes, 1700);
@@ -143,7 +159,7 @@ static void counts_are_kept(void **state)
 static void without_a_descriptor(void **state)
 {
 	struct pair *pair = pair_of(*state, IBV_QPT_RC);
-	struct simhca_step step = caller_attach(&pair->a);
+	struct simhca_step step = attach_another(&pair->a);
 	struct rlimit limit, none = { 0 };
 
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
