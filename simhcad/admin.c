@@ -16,14 +16,15 @@
 #include "cma_report.h"
 #include "daemon.h"
 #include "datagram.h"
+#include "explain.h"
 #include "failures.h"
-#include "gid_table.h"
 #include "inject.h"
 #include "lint.h"
 #include "log.h"
-#include "mixups.h"
+#include "monotonic.h"
 #include "resources.h"
 #include "session.h"
+#include "status.h"
 #include "trace.h"
 #include "wire.h"
 
@@ -50,134 +51,9 @@ struct admin {
 	unsigned int leases;
 	ev_timer first_lease;
 	ev_timer linger;
-	ev_tstamp linger_until;
+	double linger_until;
 	bool ending;
 };
-
-/* ---------------------------------------------------------------------------------- status */
-
-static json_t *counts_json(const struct simhca_counts *counts)
-{
-	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "pds",
-			 (json_int_t)counts->pds, "mrs", (json_int_t)counts->mrs, "mws",
-			 (json_int_t)counts->mws, "cqs", (json_int_t)counts->cqs, "qps",
-			 (json_int_t)counts->qps, "carried", (json_int_t)counts->carried, "srqs",
-			 (json_int_t)counts->srqs, "ahs", (json_int_t)counts->ahs, "xrcds",
-			 (json_int_t)counts->xrcds, "dms", (json_int_t)counts->dms, "dm_bytes",
-			 (json_int_t)counts->dm_bytes, "wqs", (json_int_t)counts->wqs, "flows",
-			 (json_int_t)counts->flows);
-}
-
-static void add_counts(struct simhca_counts *sum, const struct simhca_counts *counts)
-{
-	sum->pds += counts->pds;
-	sum->mrs += counts->mrs;
-	sum->mws += counts->mws;
-	sum->cqs += counts->cqs;
-	sum->qps += counts->qps;
-	sum->carried += counts->carried;
-	sum->srqs += counts->srqs;
-	sum->ahs += counts->ahs;
-	sum->xrcds += counts->xrcds;
-	sum->dms += counts->dms;
-	sum->dm_bytes += counts->dm_bytes;
-	sum->wqs += counts->wqs;
-	sum->flows += counts->flows;
-}
-
-static json_t *contexts_json(const struct device *device, struct simhca_counts *sum)
-{
-	json_t *array = json_array();
-	const struct session *session;
-
-	memset(sum, 0, sizeof(*sum));
-	DL_FOREACH (device->sessions, session) {
-		struct simhca_counts counts;
-		struct simhca_usage_sum past;
-
-		if (!session->context)
-			continue;
-		simhca_context_counts(session->context, &counts);
-		add_counts(sum, &counts);
-		simhca_context_past(session->context, &past);
-		json_array_append_new(
-			array, json_pack("{s:I, s:I, s:s, s:s, s:o, s:o}", "id",
-					 (json_int_t)simhca_context_id(session->context), "pid",
-					 (json_int_t)session->pid, "comm", session->comm, "memory",
-					 session->own_engine ? "agent" : "process_vm", "counts",
-					 counts_json(&counts), "past", usage_json(&past)));
-	}
-	return array;
-}
-
-static json_t *gids_json(const struct device *device)
-{
-	json_t *array = json_array();
-	size_t used = 0;
-
-	for (size_t i = 0; i < SIMHCA_GID_ENTRIES; i++) {
-		char text[GID_TEXT] = "";
-
-		if (!gid_is_empty(&device->gids[i].gid)) {
-			gid_print(&device->gids[i].gid, text);
-			used = i + 1;
-		}
-		json_array_append_new(array, json_string(text));
-	}
-	while (json_array_size(array) > used)
-		json_array_remove(array, json_array_size(array) - 1);
-	return array;
-}
-
-static json_t *device_json(const struct device *device)
-{
-	const struct simhca_devmem *memory = simhca_device_memory(device->model);
-	uint64_t guid = be64toh(memory->attr.node_guid);
-	const struct settings *settings = &device->options->settings;
-	struct simhca_counts sum;
-	json_t *contexts = contexts_json(device, &sum);
-	char guid_text[24];
-
-	snprintf(guid_text, sizeof(guid_text), "%04x:%04x:%04x:%04x", (unsigned int)(guid >> 48),
-		 (unsigned int)(guid >> 32 & 0xffff), (unsigned int)(guid >> 16 & 0xffff),
-		 (unsigned int)(guid & 0xffff));
-	return json_pack("{s:s, s:s, s:s, s:s, s:I, s:s, s:o, s:I, s:o, s:o}", "name",
-			 device->options->name, "link_layer",
-			 settings->infiniband ? "InfiniBand" : "Ethernet", "netdev",
-			 settings->netdev, "state", device->up ? "ACTIVE" : "DOWN", "mtu",
-			 (json_int_t)settings->mtu, "node_guid", guid_text, "gids",
-			 gids_json(device), "contexts", (json_int_t)json_array_size(contexts),
-			 "counts", counts_json(&sum), "context", contexts);
-}
-
-/* Those of the pool, and of contexts that have one of their own. */
-static json_t *engines_json(const struct daemon *daemon)
-{
-	json_t *array = json_array();
-
-	for (unsigned int i = 0; i < daemon->engines.count; i++)
-		json_array_append_new(array,
-				      json_pack("{s:I, s:f}", "engine", (json_int_t)i, "cpu_s",
-						engine_cpu(daemon->engines.pool[i])));
-	return array;
-}
-
-static json_t *status_json(const struct admin *admin)
-{
-	const struct daemon *daemon = admin->daemon;
-	json_t *devices = json_array();
-	json_t *wire = daemon->wire ? wire_report(daemon->wire) : json_null();
-
-	for (unsigned int i = 0; i < daemon->num_devices; i++)
-		json_array_append_new(devices, device_json(&daemon->devices[i]));
-	return json_pack("{s:b, s:s, s:I, s:I, s:s, s:s, s:b, s:I, s:o, s:o, s:o, s:o}", "ok", 1,
-			 "version", SIMHCA_VERSION, "pid", (json_int_t)getpid(), "uptime_s",
-			 (json_int_t)(ev_now(daemon->loop) - daemon->started), "runtime_dir",
-			 daemon->rundir.path, "options", daemon->options->normalised, "captive",
-			 (int)daemon->options->daemon.captive, "leases", (json_int_t)admin->leases,
-			 "devices", devices, "engines", engines_json(daemon), "rdma_cm",
-			 cma_report_counts(daemon->cma), "wire", wire);
-}
 
 /* ------------------------------------------------------------------------------- answering */
 
@@ -221,34 +97,6 @@ static void answer(struct connection *connection, json_t *json, int fd)
 	json_decref(json);
 }
 
-/* json's text in a memfd, or -errno. */
-static int in_memory(const json_t *json)
-{
-	char *text = json_dumps(json, JSON_COMPACT);
-	size_t length, at = 0;
-	int fd;
-
-	if (!text)
-		return -ENOMEM;
-	fd = memfd_create("simhca-status", MFD_CLOEXEC);
-	length = strlen(text);
-	while (fd >= 0 && at < length) {
-		ssize_t written = write(fd, text + at, length - at);
-
-		if (written < 0) {
-			close(fd);
-			fd = -1;
-		} else {
-			at += (size_t)written;
-		}
-	}
-	free(text);
-	/* Its offset is the receiver's, too. */
-	if (fd >= 0)
-		lseek(fd, 0, SEEK_SET);
-	return fd < 0 ? -errno : fd;
-}
-
 static void on_lease(struct connection *connection, const json_t *request)
 {
 	struct admin *admin = connection->admin;
@@ -279,18 +127,6 @@ static void answer_with_file(struct connection *connection, int fd)
 	close(fd);
 }
 
-/* Takes the JSON. */
-static void send_json(struct connection *connection, json_t *json)
-{
-	answer_with_file(connection, json ? in_memory(json) : -ENOMEM);
-	json_decref(json);
-}
-
-static void on_status(struct connection *connection, const json_t *request)
-{
-	send_json(connection, status_json(connection->admin));
-}
-
 static void on_report(void *arg, int fd)
 {
 	struct connection *connection = arg;
@@ -299,96 +135,22 @@ static void on_report(void *arg, int fd)
 	answer_with_file(connection, fd);
 }
 
-static void make_report(struct connection *connection, report_next *next,
-			report_next_of_daemon *next_of_daemon)
+static void make_report(struct connection *connection, const struct report_kind *kind,
+			const json_t *request)
 {
+	const struct report_question question = {
+		.since = (uint64_t)json_integer_value(json_object_get(request, "since")),
+		.run = (pid_t)json_integer_value(json_object_get(request, "run")),
+	};
+
 	if (connection->report) {
 		answer(connection, refusal("the report before this one is not ready"), -1);
 		return;
 	}
-	connection->report = report_begin(&connection->admin->daemon->reports, next, next_of_daemon,
+	connection->report = report_begin(&connection->admin->daemon->reports, kind, &question,
 					  on_report, connection);
 	if (!connection->report)
 		answer(connection, refusal(strerror(ENOMEM)), -1);
-}
-
-static void on_qp(struct connection *connection, const json_t *request)
-{
-	make_report(connection, resources_next_qp, NULL);
-}
-
-static void on_cq(struct connection *connection, const json_t *request)
-{
-	make_report(connection, resources_next_cq, NULL);
-}
-
-static void on_srq(struct connection *connection, const json_t *request)
-{
-	make_report(connection, resources_next_srq, NULL);
-}
-
-static void on_mr(struct connection *connection, const json_t *request)
-{
-	make_report(connection, resources_next_mr, NULL);
-}
-
-static json_t *next_cm_id(const struct daemon *daemon, uint32_t *handle)
-{
-	return cma_report_next(daemon->cma, handle);
-}
-
-static void on_cm(struct connection *connection, const json_t *request)
-{
-	make_report(connection, NULL, next_cm_id);
-}
-
-/* Of queues that had no receive: how many were posted to them later, if they still are there. */
-static void add_receives_since(const struct daemon *daemon, const json_t *failures)
-{
-	for (size_t i = 0; i < json_array_size(failures); i++) {
-		const json_t *failure = json_array_get(failures, i);
-		json_t *queue = json_object_get(failure, "queue");
-		const struct session *session;
-		uint32_t posted,
-			then = (uint32_t)json_integer_value(json_object_get(queue, "posted"));
-
-		if (!queue)
-			continue;
-		session = session_of(
-			daemon, (uint32_t)json_integer_value(json_object_get(queue, "context")));
-		if (session && simhca_context_posted(session->context,
-						     (uint32_t)json_integer_value(
-							     json_object_get(failure, "peer_qpn")),
-						     &posted))
-			json_object_set_new(queue, "posted_since", json_integer(posted - then));
-	}
-}
-
-static void on_explain(struct connection *connection, const json_t *request)
-{
-	struct daemon *daemon = connection->admin->daemon;
-	json_t *report;
-
-	mixups_find(daemon);
-	report = failures_json(daemon->failures,
-			       (uint64_t)json_integer_value(json_object_get(request, "since")),
-			       (pid_t)json_integer_value(json_object_get(request, "run")));
-
-	add_receives_since(daemon, json_object_get(report, "failures"));
-	send_json(connection, report);
-}
-
-static void on_lint(struct connection *connection, const json_t *request)
-{
-	struct daemon *daemon = connection->admin->daemon;
-
-	send_json(connection,
-		  lint_json(daemon, (pid_t)json_integer_value(json_object_get(request, "run"))));
-}
-
-static void on_wire(struct connection *connection, const json_t *request)
-{
-	send_json(connection, wire_report(connection->admin->daemon->wire));
 }
 
 static void on_trace(struct connection *connection, const json_t *request)
@@ -429,7 +191,7 @@ static void on_inject(struct connection *connection, const json_t *request)
 		else
 			answer(connection, refusal("there is no rule of this number"), -1);
 	} else {
-		send_json(connection, injector_json(injector));
+		make_report(connection, &injector_report, request);
 	}
 }
 
@@ -442,14 +204,24 @@ static void on_stop(struct connection *connection, const json_t *request)
 
 static void serve(struct connection *connection, const char *text, size_t length)
 {
+	/* What answers it: a function, or a report. */
 	static const struct {
 		const char *name;
 		void (*serve)(struct connection *connection, const json_t *request);
-	} commands[] = { { "lease", on_lease }, { "status", on_status }, { "qp", on_qp },
-			 { "cq", on_cq },	{ "srq", on_srq },	 { "mr", on_mr },
-			 { "cm", on_cm },	{ "wire", on_wire },	 { "explain", on_explain },
-			 { "lint", on_lint },	{ "trace", on_trace },	 { "inject", on_inject },
-			 { "stop", on_stop } };
+		const struct report_kind *report;
+	} commands[] = { { "lease", on_lease, NULL },
+			 { "status", NULL, &status_report },
+			 { "qp", NULL, &qp_report },
+			 { "cq", NULL, &cq_report },
+			 { "srq", NULL, &srq_report },
+			 { "mr", NULL, &mr_report },
+			 { "cm", NULL, &cma_report },
+			 { "wire", NULL, &wire_report },
+			 { "explain", NULL, &explain_report },
+			 { "lint", NULL, &lint_report },
+			 { "trace", on_trace, NULL },
+			 { "inject", on_inject, NULL },
+			 { "stop", on_stop, NULL } };
 	json_t *request = json_loadb(text, length, 0, NULL);
 	const char *name = json_string_value(json_object_get(request, "cmd"));
 	size_t i = 0;
@@ -465,6 +237,8 @@ static void serve(struct connection *connection, const char *text, size_t length
 		       refusal("the commands are lease, status, qp, cq, srq, mr, cm, wire, "
 			       "explain, lint, trace, inject and stop"),
 		       -1);
+	else if (commands[i].report)
+		make_report(connection, commands[i].report, request);
 	else
 		commands[i].serve(connection, request);
 	json_decref(request);
@@ -492,7 +266,7 @@ static void linger(struct admin *admin)
 		ev_timer_stop(loop, &admin->linger);
 		return;
 	}
-	if (is_in_use(admin->daemon) && ev_now(loop) < admin->linger_until) {
+	if (is_in_use(admin->daemon) && monotonic_s() < admin->linger_until) {
 		if (!ev_is_active(&admin->linger))
 			ev_timer_start(loop, &admin->linger);
 		return;
@@ -520,24 +294,16 @@ static void connection_close(struct connection *connection)
 	if (connection->lease)
 		failures_end_run(admin->daemon->failures, connection->owner.process);
 	if (connection->lease && !--admin->leases && admin->daemon->options->daemon.captive) {
-		admin->linger_until = ev_now(admin->daemon->loop) + LINGER_S;
+		admin->linger_until = monotonic_s() + LINGER_S;
 		linger(admin);
 	}
 	free(connection);
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 static void on_readable(struct ev_loop *loop, ev_io *io, int events)
 {
 	struct connection *connection = io->data;
-	uint64_t until = now_ns() + TURN_NS;
+	uint64_t until = monotonic_ns() + TURN_NS;
 	char text[REQUEST_BYTES];
 
 	do {
@@ -558,7 +324,7 @@ static void on_readable(struct ev_loop *loop, ev_io *io, int events)
 			return;
 		}
 		serve(connection, text, (size_t)length);
-	} while (now_ns() < until);
+	} while (monotonic_ns() < until);
 }
 
 static void on_connection(void *arg, int fd)
@@ -584,6 +350,11 @@ static void on_no_lease(struct ev_loop *loop, ev_timer *timer, int events)
 {
 	log_warning("--captive: nobody has come within %.0f s", FIRST_LEASE_S);
 	ev_break(loop, EVBREAK_ALL);
+}
+
+unsigned int admin_leases(const struct admin *admin)
+{
+	return admin->leases;
 }
 
 pid_t admin_run_of(const struct admin *admin, pid_t process)

@@ -11,6 +11,7 @@
 #include "chores.h"
 #include "device/lock.h"
 #include "log.h"
+#include "monotonic.h"
 
 #define MOST_THREADS 256  /* most of which sleep in a file or in memory that a client made */
 #define SHARE 8		  /* threads that sleep for one process */
@@ -110,14 +111,6 @@ static struct chore *next_chore(const struct chores *chores)
 	return NULL;
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
 /*
  * Locked. Waits as long as another thread has just begun something: mostly it is done soon, and
  * that thread takes what comes next. False: nobody has.
@@ -130,7 +123,7 @@ static bool leave_it_to_another(struct chores *chores)
 	if (!chores->running)
 		return false;
 	end = chores->running->prev->since + QUICK_NS;
-	if (now_ns() >= end)
+	if (monotonic_ns() >= end)
 		return false;
 	until.tv_sec = (time_t)(end / 1000000000);
 	until.tv_nsec = (long)(end % 1000000000);
@@ -163,7 +156,7 @@ static void *work(void *arg)
 		chores->busy++;
 		if (chores->queue)
 			wake_thread(chores);
-		running = (struct running){ .owner = chore->owner, .since = now_ns() };
+		running = (struct running){ .owner = chore->owner, .since = monotonic_ns() };
 		done = chore->done; /* the chore may be gone afterwards */
 		DL_APPEND(chores->running, &running);
 		pthread_mutex_unlock(&chores->lock);

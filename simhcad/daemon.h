@@ -60,7 +60,8 @@ struct daemon {
 	struct nl_server nl_server;
 	struct cma *cma; /* rdma_cm */
 	struct admin *admin;
-	ev_tstamp started; /* on the loop's clock */
+	double started; /* monotonic.h */
+	struct session *contexts; /* those that have one, hashed by its id */
 };
 
 #endif

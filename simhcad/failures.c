@@ -433,30 +433,6 @@ void failures_end_run(struct failures *failures, pid_t pid)
 
 /* ---------------------------------------------------------------------------------- telling */
 
-static const struct failed *find(const struct failed *all, unsigned int count, uint64_t id)
-{
-	for (unsigned int i = 0; i < count; i++)
-		if (all[i].id == id)
-			return &all[i];
-	return NULL;
-}
-
-/* The failure that all began with; 0: this one. */
-static uint64_t root_of(const struct failed *all, unsigned int count, const struct failed *failed)
-{
-	const struct failed *cause = failed;
-
-	/* Each step leads to another one, and there are no more than so many. */
-	for (unsigned int i = 0; i < count && cause->cause; i++) {
-		const struct failed *next = find(all, count, cause->cause);
-
-		if (!next)
-			break;
-		cause = next;
-	}
-	return cause == failed ? 0 : cause->id;
-}
-
 static double seconds_since(const struct failed *failed)
 {
 	const struct timespec *then = &failed->since;
@@ -560,9 +536,8 @@ void failures_looks_like(struct failures *failures, uint64_t id, const char *tex
 	pthread_mutex_unlock(&failures->lock);
 }
 
-/* A copy of all of them, so that engines wait no longer than for that. NULL: out of memory. */
-static struct failed *copy(struct failures *failures, pid_t run, unsigned int *count,
-			   uint64_t *failed_of_run)
+struct failed *failures_copy(struct failures *failures, pid_t run, unsigned int *count,
+			     uint64_t *failed_of_run)
 {
 	struct failed *all = calloc(FAILURES_KEPT, sizeof(*all));
 	const struct failed *failed;
@@ -580,45 +555,4 @@ static struct failed *copy(struct failures *failures, pid_t run, unsigned int *c
 		*failed_of_run = of_run->count;
 	pthread_mutex_unlock(&failures->lock);
 	return all;
-}
-
-/* Whether one follows from the other. */
-static bool are_linked(const struct failed *one, const struct failed *other)
-{
-	return one->cause == other->id || other->cause == one->id;
-}
-
-/* Those of the run, and what belongs to one story with them, whosever it is. */
-static void find_told(const struct failed *all, unsigned int count, pid_t run, bool *told)
-{
-	bool more = true;
-
-	for (unsigned int i = 0; i < count; i++)
-		told[i] = !run || all[i].whose.run == run;
-	while (more) {
-		more = false;
-		for (unsigned int i = 0; i < count; i++)
-			for (unsigned int j = 0; told[i] && j < count; j++)
-				if (!told[j] && are_linked(&all[i], &all[j]))
-					told[j] = more = true;
-	}
-}
-
-json_t *failures_json(struct failures *failures, uint64_t since, pid_t run)
-{
-	bool told[FAILURES_KEPT];
-	uint64_t failed_of_run;
-	unsigned int count;
-	struct failed *all = copy(failures, run, &count, &failed_of_run);
-	json_t *json, *list = json_array();
-
-	find_told(all, count, run, told);
-	for (unsigned int i = 0; i < count; i++)
-		if (all[i].id > since && told[i] && !all[i].over)
-			json_array_append_new(list,
-					      failed_json(&all[i], root_of(all, count, &all[i])));
-	free(all);
-	json = json_pack("{s:o, s:I}", "failures", list, "failed_work_requests",
-			 (json_int_t)failed_of_run);
-	return json;
 }

@@ -6,7 +6,7 @@
 #ifndef SIMHCAD_FAILURES_H
 #define SIMHCAD_FAILURES_H
 
-#include <jansson.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -97,7 +97,12 @@ void failures_looks_like(struct failures *failures, uint64_t id, const char *tex
 /* The `simhca run` with this pid has ended. */
 void failures_end_run(struct failures *failures, pid_t run);
 
-/* As admin.h says, of those whose id is larger; run 0: of all programs. NULL: out of memory. */
-json_t *failures_json(struct failures *failures, uint64_t since, pid_t run);
+/*
+ * A copy of all of them, oldest first, so that engines wait no longer than for that; and how many
+ * work requests of the run failed. NULL: out of memory.
+ */
+struct failed;
+struct failed *failures_copy(struct failures *failures, pid_t run, unsigned int *count,
+			     uint64_t *failed_of_run);
 
 #endif

@@ -419,8 +419,10 @@ static pid_t run_of(const struct injector *injector, uint32_t number)
 	return 0;
 }
 
-json_t *injector_json(struct injector *injector)
+/* All of them: they are few (SIMHCA_RULES_MOST). */
+static int step(struct report *report, void *state)
 {
+	struct injector *injector = report_daemon(report)->injector;
 	struct simhca_rule rule = { .number = 0 };
 	json_t *list = json_array();
 
@@ -430,8 +432,10 @@ json_t *injector_json(struct injector *injector)
 						      "met", (json_int_t)rule.met, "fired",
 						      (json_int_t)rule.fired, "run",
 						      (json_int_t)run_of(injector, rule.number)));
-	return list;
+	return report_put_json(report, list);
 }
+
+const struct report_kind injector_report = { .step = step };
 
 /* ------------------------------------------------------------------------------------- life */
 

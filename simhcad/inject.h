@@ -29,7 +29,7 @@ bool injector_add(struct injector *injector, const char *text, const void *owner
 bool injector_remove(struct injector *injector, uint32_t number);
 void injector_owner_gone(struct injector *injector, const void *owner);
 /* [{number, rule, met, fired, run}] */
-json_t *injector_json(struct injector *injector);
+extern const struct report_kind injector_report;
 
 /* A rule has fired. Any thread. */
 void injector_fired(struct injector *injector, const struct simhca_injection *injection);

@@ -173,43 +173,88 @@ void lint_mr(const struct session *session, uint32_t handle, struct lint_notes *
 
 /* -------------------------------------------------------------------------------- contexts */
 
-/* All that it has now; returns how many messages its QPs have had, with those that are gone. */
-static uint64_t look_at_objects(const struct session *session, struct lint_notes *notes)
+/* A context as far as it was looked at. */
+struct look {
+	struct linted linted;
+	enum { LOOK_QPS, LOOK_CQS, LOOK_MRS, LOOK_ENDS } at;
+	uint32_t handle, objects; /* of this kind */
+	uint64_t messages;	  /* that its QPs have had, with those that are gone */
+};
+
+static void look_begin(struct look *look, const struct session *session)
 {
+	struct linted *linted = &look->linted;
 	struct simhca_usage_sum past;
-	uint64_t messages;
-	uint32_t handle, n;
+
+	memset(look, 0, sizeof(*look));
+	linted->pid = session->pid;
+	linted->run = session->run;
+	memcpy(linted->comm, session->comm, sizeof(linted->comm));
+	snprintf(linted->device, sizeof(linted->device), "%s", session->device->options->name);
+	linted->notes = session->lint;
+	simhca_context_past(session->context, &past);
+	look->messages = past.messages + past.reads + past.received;
+}
+
+/* The next object of the kind that it is at; false: there is none. */
+static bool look_at_next(struct look *look, const struct session *session)
+{
+	struct lint_notes *notes = &look->linted.notes;
 	struct simhca_qp_info qp;
 	struct simhca_cq_info cq;
 	struct simhca_mr_info mr;
 
-	simhca_context_past(session->context, &past);
-	messages = past.messages + past.reads + past.received;
-	for (handle = n = 0; n < MOST_OBJECTS && simhca_next_qp(session->context, &handle, &qp);
-	     handle++, n++) {
-		if (qp.further)
-			continue;
-		messages += qp.usage.messages + qp.usage.reads + qp.usage.received;
-		look_at_qp(&qp, notes);
-	}
-	for (handle = n = 0; n < MOST_OBJECTS && simhca_next_cq(session->context, &handle, &cq);
-	     handle++, n++)
+	switch (look->at) {
+	case LOOK_QPS:
+		if (!simhca_next_qp(session->context, &look->handle, &qp))
+			return false;
+		if (!qp.further) {
+			look->messages += qp.usage.messages + qp.usage.reads + qp.usage.received;
+			look_at_qp(&qp, notes);
+		}
+		return true;
+	case LOOK_CQS:
+		if (!simhca_next_cq(session->context, &look->handle, &cq))
+			return false;
 		look_at_cq(&cq, notes);
-	for (handle = n = 0; !simhca_has_offered_memory(session->context) && n < MOST_OBJECTS &&
-			     simhca_next_mr(session->context, &handle, &mr);
-	     handle++, n++)
+		return true;
+	case LOOK_MRS:
+		if (simhca_has_offered_memory(session->context) ||
+		    !simhca_next_mr(session->context, &look->handle, &mr))
+			return false;
 		look_at_mr(&mr, notes);
-	return messages;
+		return true;
+	case LOOK_ENDS:
+		break;
+	}
+	return false;
 }
 
-static void look_at_context(const struct session *session, struct lint_notes *notes)
+static void look_at_registrations(const struct session *session, struct look *look)
 {
-	uint64_t messages = look_at_objects(session, notes);
 	uint64_t registered = simhca_context_registered(session->context);
 
-	if (messages >= REGISTRATIONS && registered >= REGISTRATIONS && registered >= messages / 2)
-		note(notes, LINT_REGISTRATIONS, "%llu regions were registered for %llu messages",
-		     (unsigned long long)registered, (unsigned long long)messages);
+	if (look->messages >= REGISTRATIONS && registered >= REGISTRATIONS &&
+	    registered >= look->messages / 2)
+		note(&look->linted.notes, LINT_REGISTRATIONS,
+		     "%llu regions were registered for %llu messages",
+		     (unsigned long long)registered, (unsigned long long)look->messages);
+}
+
+/* One object more; false: all of it was looked at. */
+static bool look_further(struct look *look, const struct session *session)
+{
+	bool more = look->objects < MOST_OBJECTS && look_at_next(look, session);
+
+	look->handle++;
+	look->objects++;
+	if (more)
+		return true;
+	look->handle = look->objects = 0;
+	if (++look->at < LOOK_ENDS)
+		return true;
+	look_at_registrations(session, look);
+	return false;
 }
 
 static void look_at_remains(const struct session *session, struct lint_notes *notes)
@@ -237,16 +282,6 @@ static void look_at_remains(const struct session *session, struct lint_notes *no
 		note(notes, LINT_NOT_DESTROYED, "at its end it had %s", text);
 }
 
-static void describe(const struct session *session, struct linted *linted)
-{
-	linted->pid = session->pid;
-	linted->run = session->run;
-	memcpy(linted->comm, session->comm, sizeof(linted->comm));
-	snprintf(linted->device, sizeof(linted->device), "%s", session->device->options->name);
-	linted->notes = session->lint;
-	look_at_context(session, &linted->notes);
-}
-
 static bool has_notes(const struct lint_notes *notes)
 {
 	for (int i = 0; i < LINT_KINDS; i++)
@@ -258,10 +293,15 @@ static bool has_notes(const struct lint_notes *notes)
 void lint_end(struct lint *lint, struct session *session)
 {
 	struct linted *linted = calloc(1, sizeof(*linted));
+	struct look look;
 
 	if (!linted)
 		return;
-	describe(session, linted);
+	/* In one go: of each kind it looks at MOST_OBJECTS. */
+	look_begin(&look, session);
+	while (look_further(&look, session))
+		;
+	*linted = look.linted;
 	look_at_remains(session, &linted->notes);
 	if (!has_notes(&linted->notes)) {
 		free(linted);
@@ -278,7 +318,7 @@ void lint_end(struct lint *lint, struct session *session)
 
 /* --------------------------------------------------------------------------------- telling */
 
-static void put(json_t *list, const struct linted *linted)
+static int put(struct report *report, const struct linted *linted)
 {
 	static const char *const kinds[LINT_KINDS] = {
 		[LINT_NEVER_POLLED] = "never_polled",
@@ -292,37 +332,87 @@ static void put(json_t *list, const struct linted *linted)
 		[LINT_NOT_DESTROYED] = "not_destroyed",
 	};
 
-	for (int i = 0; i < LINT_KINDS; i++)
+	int ret = 0;
+
+	for (int i = 0; i < LINT_KINDS && !ret; i++)
 		if (linted->notes.of[i].count)
-			json_array_append_new(
-				list, json_pack("{s:I, s:s, s:s, s:s, s:I, s:s}", "pid",
-						(json_int_t)linted->pid, "comm", linted->comm,
-						"device", linted->device, "kind", kinds[i], "count",
-						(json_int_t)linted->notes.of[i].count, "text",
-						linted->notes.of[i].text));
+			ret = report_put_item(
+				report, json_pack("{s:I, s:s, s:s, s:s, s:I, s:s}", "pid",
+						  (json_int_t)linted->pid, "comm", linted->comm,
+						  "device", linted->device, "kind", kinds[i],
+						  "count", (json_int_t)linted->notes.of[i].count,
+						  "text", linted->notes.of[i].text));
+	return ret;
 }
 
-json_t *lint_json(const struct daemon *daemon, pid_t run)
+struct telling {
+	bool begun;
+	struct report_contexts contexts;
+	bool in_context;
+	struct look look;
+	json_int_t live;
+};
+
+/* Those that have ended: they are few (PROGRAMS). */
+static int begin(struct report *report, struct telling *telling)
 {
-	json_t *list = json_array();
+	const struct daemon *daemon = report_daemon(report);
+	pid_t run = report_question(report)->run;
 	const struct linted *ended;
-	json_int_t live = 0;
+	int ret;
 
+	telling->begun = true;
+	ret = report_list_contexts(daemon, NULL, &telling->contexts);
+	ret = ret ?: report_put(report, "{\"notes\":[");
 	DL_FOREACH (daemon->lint->list, ended)
-		if (!run || ended->run == run)
-			put(list, ended);
-	for (unsigned int i = 0; i < daemon->num_devices; i++) {
-		const struct session *session;
-
-		DL_FOREACH (daemon->devices[i].sessions, session) {
-			struct linted linted;
-
-			if (!session->context || session->closing || (run && session->run != run))
-				continue;
-			live++;
-			describe(session, &linted);
-			put(list, &linted);
-		}
-	}
-	return json_pack("{s:o, s:I}", "notes", list, "live", live);
+		if (!ret && (!run || ended->run == run))
+			ret = put(report, ended);
+	return ret ?: 1;
 }
+
+static int finish(struct report *report, const struct telling *telling)
+{
+	char text[64];
+
+	snprintf(text, sizeof(text), "],\"live\":%lld}", (long long)telling->live);
+	return report_put(report, text);
+}
+
+static int step(struct report *report, void *state)
+{
+	pid_t run = report_question(report)->run;
+	struct telling *telling = state;
+	const struct session *session;
+
+	if (!telling->begun)
+		return begin(report, telling);
+	if (telling->contexts.at == telling->contexts.count)
+		return finish(report, telling);
+	session = report_session(report, &telling->contexts);
+	/* Who ends meanwhile is told of by the next report. */
+	if (!session || session->closing || (run && session->run != run)) {
+		telling->in_context = false;
+		telling->contexts.at++;
+		return 1;
+	}
+	if (!telling->in_context) {
+		telling->in_context = true;
+		look_begin(&telling->look, session);
+		return 1;
+	}
+	if (look_further(&telling->look, session))
+		return 1;
+	telling->in_context = false;
+	telling->contexts.at++;
+	telling->live++;
+	return put(report, &telling->look.linted) ?: 1;
+}
+
+static void end(void *state)
+{
+	free(((struct telling *)state)->contexts.ids);
+}
+
+const struct report_kind lint_report = { .step = step,
+					 .state_bytes = sizeof(struct telling),
+					 .end = end };

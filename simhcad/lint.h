@@ -8,9 +8,10 @@
 #ifndef SIMHCAD_LINT_H
 #define SIMHCAD_LINT_H
 
-#include <jansson.h>
 #include <stdint.h>
 #include <sys/types.h>
+
+#include "report.h"
 
 struct daemon;
 struct lint;
@@ -47,7 +48,7 @@ void lint_add(struct lint_notes *to, const struct lint_notes *notes);
 /* The client is gone, and its context still has what it had. */
 void lint_end(struct lint *lint, struct session *session);
 
-/* As admin.h says; run 0: of all programs. NULL: out of memory. */
-json_t *lint_json(const struct daemon *daemon, pid_t run);
+/* admin.h has the format. */
+extern const struct report_kind lint_report;
 
 #endif

@@ -11,6 +11,7 @@
 #include "datagram.h"
 #include "listener.h"
 #include "log.h"
+#include "monotonic.h"
 
 #define BACKLOG 4096 /* connections; the kernel bounds it by net.core.somaxconn */
 #define ACCEPTS 64   /* connections taken before other events are looked at */
@@ -50,7 +51,7 @@ static bool is_near_limit(int fd)
 
 static void pause_accepting(struct listener *listener, int error)
 {
-	ev_tstamp now = ev_now(listener->loop);
+	double now = monotonic_s();
 
 	if (now - listener->complained > COMPLAIN || !listener->complained) {
 		log_error("%s: %s; new connections have to wait", listener->path, strerror(error));

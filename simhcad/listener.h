@@ -14,7 +14,7 @@ struct listener {
 	int fd;
 	ev_io io;
 	ev_timer pause;
-	ev_tstamp complained; /* that it had to pause; 0: not yet */
+	double complained; /* that it had to pause; 0: not yet */
 	/* Takes the connection, which is non-blocking. */
 	void (*accepted)(void *arg, int fd);
 	void *arg;

@@ -16,6 +16,7 @@
 #include "inject.h"
 #include "lint.h"
 #include "log.h"
+#include "monotonic.h"
 #include "netif.h"
 #include "ready.h"
 #include "session.h"
@@ -349,7 +350,7 @@ static int run(const struct options *options, int background)
 		log_error("the event loop: %m");
 		goto out_rundir;
 	}
-	daemon->started = ev_now(daemon->loop);
+	daemon->started = monotonic_s();
 	for (size_t i = 0; i < sizeof(ending) / sizeof(ending[0]); i++) {
 		ev_signal_init(&signals[i], on_signal, ending[i]);
 		ev_signal_start(daemon->loop, &signals[i]);

@@ -8,62 +8,37 @@
 #include <utlist.h>
 
 #include "daemon.h"
+#include "monotonic.h"
 #include "report.h"
 #include "session.h"
 
-#define TURN 0.002 /* seconds of work, and as many for others */
+#define TURN_NS 2000000u /* of work, and as much for others */
 
 struct report {
 	struct report_queue *queue;
-	report_next *next_object; /* NULL: next_of_daemon has them */
-	report_next_of_daemon *next_of_daemon;
+	const struct report_kind *kind;
+	struct report_question question;
 	void (*done)(void *arg, int fd);
 	void *arg;
+	void *state;
 	int fd;
-	bool begun;
-	uint32_t *contexts; /* ids, of those that were there when it began */
-	size_t num_contexts, at;
-	uint32_t handle; /* of contexts[at] */
-	size_t objects;
+	bool needs_comma;
 	struct report *prev, *next;
 };
 
-static struct session *find_session(const struct daemon *daemon, uint32_t context)
+const struct daemon *report_daemon(const struct report *report)
 {
-	for (unsigned int i = 0; i < daemon->num_devices; i++) {
-		struct session *session;
-
-		DL_FOREACH (daemon->devices[i].sessions, session)
-			if (session->context && simhca_context_id(session->context) == context)
-				return session;
-	}
-	return NULL;
+	return report->queue->daemon;
 }
 
-static int list_contexts(struct report *report)
+const struct report_question *report_question(const struct report *report)
 {
-	const struct daemon *daemon = report->queue->daemon;
-
-	for (unsigned int i = 0; i < daemon->num_devices; i++) {
-		const struct session *session;
-
-		DL_FOREACH (daemon->devices[i].sessions, session) {
-			uint32_t *more;
-
-			if (!session->context)
-				continue;
-			more = reallocarray(report->contexts, report->num_contexts + 1,
-					    sizeof(*more));
-			if (!more)
-				return -ENOMEM;
-			report->contexts = more;
-			more[report->num_contexts++] = simhca_context_id(session->context);
-		}
-	}
-	return 0;
+	return &report->question;
 }
 
-static int put(const struct report *report, const char *text)
+/* --------------------------------------------------------------------------------- its text */
+
+int report_put(struct report *report, const char *text)
 {
 	size_t length = strlen(text), at = 0;
 
@@ -74,61 +49,66 @@ static int put(const struct report *report, const char *text)
 			return -errno;
 		at += (size_t)written;
 	}
+	report->needs_comma = false;
 	return 0;
 }
 
-static int put_object(struct report *report, json_t *object)
+int report_put_json(struct report *report, json_t *json)
 {
-	char *text = json_dumps(object, JSON_COMPACT);
-	int ret;
+	char *text = json ? json_dumps(json, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
+	int ret = text ? report_put(report, text) : -ENOMEM;
 
-	json_decref(object);
-	if (!text)
-		return -ENOMEM;
-	ret = put(report, report->objects++ ? "," : "");
-	if (!ret)
-		ret = put(report, text);
+	json_decref(json);
 	free(text);
 	return ret;
 }
 
-/* 1: there is more, 0: it is complete, or a negative errno. */
-static int make_one(struct report *report)
+int report_put_item(struct report *report, json_t *json)
 {
-	const struct daemon *daemon = report->queue->daemon;
+	int ret = report->needs_comma ? report_put(report, ",") : 0;
+
+	ret = ret ? ret : report_put_json(report, json);
+	report->needs_comma = true;
+	return ret;
+}
+
+/* --------------------------------------------------------------------------------- contexts */
+
+int report_list_contexts(const struct daemon *daemon, const struct device *device,
+			 struct report_contexts *contexts)
+{
 	const struct session *session;
-	json_t *object = NULL;
+	size_t most = 0;
 
-	if (!report->next_object) {
-		object = report->next_of_daemon(daemon, &report->handle);
-		return object ? put_object(report, object) ?: 1 : put(report, "]");
-	}
-	if (report->at == report->num_contexts)
-		return put(report, "]");
-	session = find_session(daemon, report->contexts[report->at]);
-	if (session)
-		object = report->next_object(session->device, session, &report->handle);
-	if (object)
-		return put_object(report, object) ?: 1;
-	report->at++;
-	report->handle = 0;
-	return 1;
+	for (unsigned int i = 0; i < daemon->num_devices; i++)
+		DL_FOREACH (daemon->devices[i].sessions, session)
+			most++;
+	*contexts = (struct report_contexts){ .ids = calloc(most + 1, sizeof(*contexts->ids)) };
+	if (!contexts->ids)
+		return -ENOMEM;
+	for (unsigned int i = 0; i < daemon->num_devices; i++)
+		DL_FOREACH (daemon->devices[i].sessions, session)
+			if (session->context && (!device || session->device == device))
+				contexts->ids[contexts->count++] =
+					simhca_context_id(session->context);
+	return 0;
 }
 
-static int begin(struct report *report)
+struct session *report_session(const struct report *report, const struct report_contexts *contexts)
 {
-	int ret = report->next_object ? list_contexts(report) : 0;
-
-	report->begun = true;
-	return ret ? ret : put(report, "[");
+	return session_of(report_daemon(report), contexts->ids[contexts->at]);
 }
+
+/* ------------------------------------------------------------------------------- its making */
 
 static void report_free(struct report *report)
 {
 	DL_DELETE(report->queue->list, report);
+	if (report->kind->end)
+		report->kind->end(report->state);
 	if (report->fd >= 0)
 		close(report->fd);
-	free(report->contexts);
+	free(report->state);
 	free(report);
 }
 
@@ -148,17 +128,18 @@ static void finish(struct report *report, int status)
 static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
 {
 	struct report_queue *queue = timer->data;
-	struct report *report = queue->list;
-	ev_tstamp until = ev_time() + TURN;
-	int ret = report->begun ? 1 : begin(report) ?: 1;
+	uint64_t until = monotonic_ns() + TURN_NS;
 
-	while (ret > 0 && ev_time() < until)
-		ret = make_one(report);
-	if (ret <= 0)
-		finish(report, ret);
+	do {
+		struct report *report = queue->list;
+		int ret = report->kind->step(report, report->state);
+
+		if (ret <= 0)
+			finish(report, ret);
+	} while (queue->list && monotonic_ns() < until);
 	if (!queue->list)
 		return;
-	ev_timer_set(timer, TURN, 0);
+	ev_timer_set(timer, TURN_NS * 1e-9, 0);
 	ev_timer_start(loop, timer);
 }
 
@@ -170,24 +151,28 @@ void report_queue_init(struct report_queue *queue, struct daemon *daemon)
 	queue->timer.data = queue;
 }
 
-struct report *report_begin(struct report_queue *queue, report_next *next,
-			    report_next_of_daemon *next_of_daemon, void (*done)(void *arg, int fd),
+struct report *report_begin(struct report_queue *queue, const struct report_kind *kind,
+			    const struct report_question *question, void (*done)(void *arg, int fd),
 			    void *arg)
 {
 	struct report *report = calloc(1, sizeof(*report));
+	void *state = calloc(1, kind->state_bytes + 1);
+	int fd = memfd_create("simhca-report", MFD_CLOEXEC);
 
-	if (!report)
-		return NULL;
-	report->fd = memfd_create("simhca-report", MFD_CLOEXEC);
-	if (report->fd < 0) {
+	if (!report || !state || fd < 0) {
 		free(report);
+		free(state);
+		if (fd >= 0)
+			close(fd);
 		return NULL;
 	}
-	report->queue = queue;
-	report->next_object = next;
-	report->next_of_daemon = next_of_daemon;
-	report->done = done;
-	report->arg = arg;
+	*report = (struct report){ .queue = queue,
+				   .kind = kind,
+				   .question = *question,
+				   .done = done,
+				   .arg = arg,
+				   .state = state,
+				   .fd = fd };
 	DL_APPEND(queue->list, report);
 	if (!ev_is_active(&queue->timer)) {
 		ev_timer_set(&queue->timer, 0, 0);

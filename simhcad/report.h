@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Reports of all objects of one kind, as JSON in a memfd. There can be tens of thousands, so a
- * report is made bit by bit: others have the main thread in between. Objects that come or go
+ * Reports, as JSON in a memfd. What they tell of can be tens of thousands of objects, so a report
+ * is made step by step, and others have the main thread in between. Objects that come or go
  * meanwhile may be in it or not. One report is made at a time, the others wait for it.
  */
 #ifndef SIMHCAD_REPORT_H
@@ -10,21 +10,49 @@
 #include <ev.h>
 #include <jansson.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct daemon;
 struct device;
 struct session;
 struct report;
 
-/*
- * The next object of the session from *handle on, which becomes the one behind it; NULL: there is
- * none, or no memory.
- */
-typedef json_t *report_next(const struct device *device, const struct session *session,
-			    uint32_t *handle);
+/* What was asked for; 0: all. */
+struct report_question {
+	uint64_t since; /* a failure */
+	pid_t run;
+};
 
-/* Likewise, of what belongs to no session. */
-typedef json_t *report_next_of_daemon(const struct daemon *daemon, uint32_t *handle);
+/* A kind of report. */
+struct report_kind {
+	/*
+	 * Puts its next part, or does a part of the work for it, which takes some ten microseconds.
+	 * 1: there is more to do, 0: it is complete, or a negative errno.
+	 */
+	int (*step)(struct report *report, void *state);
+	size_t state_bytes; /* of the state, which is zero at first */
+	void (*end)(void *state);
+};
+
+const struct daemon *report_daemon(const struct report *report);
+const struct report_question *report_question(const struct report *report);
+/* Adds text. 0 or a negative errno. */
+int report_put(struct report *report, const char *text);
+/* Likewise, and takes the JSON; NULL: -ENOMEM. */
+int report_put_json(struct report *report, json_t *json);
+/* Likewise, with a comma in front unless it is the first one since report_put(). */
+int report_put_item(struct report *report, json_t *json);
+
+/* The contexts that there are when a report begins, one after the other. */
+struct report_contexts {
+	uint32_t *ids;
+	size_t count, at;
+};
+/* Of one device, or of all (NULL). 0 or -ENOMEM. The caller frees ids. */
+int report_list_contexts(const struct daemon *daemon, const struct device *device,
+			 struct report_contexts *contexts);
+/* Whose context it is at; NULL: it has gone. */
+struct session *report_session(const struct report *report, const struct report_contexts *contexts);
 
 struct report_queue {
 	struct daemon *daemon;
@@ -34,11 +62,11 @@ struct report_queue {
 
 void report_queue_init(struct report_queue *queue, struct daemon *daemon);
 /*
- * Begins one, of the objects of all sessions or, if next is NULL, of the daemon's. done gets the memfd, whose offset is 0 and which it closes, or a negative errno; the
+ * Begins one. done gets the memfd, whose offset is 0 and which it closes, or a negative errno; the
  * report is freed then. NULL: out of memory.
  */
-struct report *report_begin(struct report_queue *queue, report_next *next,
-			    report_next_of_daemon *next_of_daemon, void (*done)(void *arg, int fd),
+struct report *report_begin(struct report_queue *queue, const struct report_kind *kind,
+			    const struct report_question *question, void (*done)(void *arg, int fd),
 			    void *arg);
 /* Before it is done: nobody wants it any more. */
 void report_cancel(struct report *report);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
 
@@ -71,8 +72,7 @@ json_t *usage_json(const struct simhca_usage_sum *usage)
 			 "latency", latency);
 }
 
-json_t *resources_next_qp(const struct device *device, const struct session *session,
-			  uint32_t *handle)
+static json_t *next_qp(const struct device *device, const struct session *session, uint32_t *handle)
 {
 	static const char *const contexts[SIMHCA_OWN_ACCESSES] = {
 		[SIMHCA_REQUESTER_READ] = "requester_read",
@@ -114,8 +114,7 @@ json_t *resources_next_qp(const struct device *device, const struct session *ses
 	return qp;
 }
 
-json_t *resources_next_cq(const struct device *device, const struct session *session,
-			  uint32_t *handle)
+static json_t *next_cq(const struct device *device, const struct session *session, uint32_t *handle)
 {
 	static const char *const arms[] = {
 		[SIMHCA_ARM_NONE] = "no",
@@ -140,8 +139,8 @@ json_t *resources_next_cq(const struct device *device, const struct session *ses
 	return cq;
 }
 
-json_t *resources_next_srq(const struct device *device, const struct session *session,
-			   uint32_t *handle)
+static json_t *next_srq(const struct device *device, const struct session *session,
+			uint32_t *handle)
 {
 	struct simhca_srq_info info;
 	json_t *srq;
@@ -162,8 +161,7 @@ json_t *resources_next_srq(const struct device *device, const struct session *se
 	return srq;
 }
 
-json_t *resources_next_mr(const struct device *device, const struct session *session,
-			  uint32_t *handle)
+static json_t *next_mr(const struct device *device, const struct session *session, uint32_t *handle)
 {
 	struct simhca_mr_info info;
 	const struct simhca_query_mr_reply *attr = &info.attr;
@@ -199,3 +197,60 @@ json_t *resources_next_mr(const struct device *device, const struct session *ses
 					      (json_int_t)odp->checked_pages));
 	return mr;
 }
+
+/* ---------------------------------------------------------------------------------- reports */
+
+struct objects {
+	bool begun;
+	struct report_contexts contexts;
+	uint32_t handle; /* of the context that it is at */
+};
+
+/*
+ * The next object of the session from *handle on, which becomes the one behind it; NULL: there is
+ * none, or no memory.
+ */
+typedef json_t *next_object(const struct device *device, const struct session *session,
+			    uint32_t *handle);
+
+static int step(struct report *report, struct objects *objects, next_object *next)
+{
+	const struct session *session;
+	json_t *object = NULL;
+
+	if (!objects->begun) {
+		objects->begun = true;
+		return report_list_contexts(report_daemon(report), NULL, &objects->contexts) ?:
+		       report_put(report, "[") ?:
+		       1;
+	}
+	if (objects->contexts.at == objects->contexts.count)
+		return report_put(report, "]");
+	session = report_session(report, &objects->contexts);
+	if (session)
+		object = next(session->device, session, &objects->handle);
+	if (object)
+		return report_put_item(report, object) ?: 1;
+	objects->contexts.at++;
+	objects->handle = 0;
+	return 1;
+}
+
+static void end(void *state)
+{
+	free(((struct objects *)state)->contexts.ids);
+}
+
+#define REPORT(object)                                                                             \
+	static int step_##object(struct report *report, void *state)                               \
+	{                                                                                          \
+		return step(report, state, next_##object);                                         \
+	}                                                                                          \
+	const struct report_kind object##_report = { .step = step_##object,                        \
+						     .state_bytes = sizeof(struct objects),        \
+						     .end = end }
+
+REPORT(qp);
+REPORT(cq);
+REPORT(srq);
+REPORT(mr);

@@ -6,20 +6,12 @@
 
 #include <jansson.h>
 
-struct device;
-struct session;
+#include "report.h"
+
 struct simhca_usage_sum;
 
 json_t *usage_json(const struct simhca_usage_sum *usage);
 
-/* Of a session that has a context; see report_next in report.h. */
-json_t *resources_next_qp(const struct device *device, const struct session *session,
-			  uint32_t *handle);
-json_t *resources_next_cq(const struct device *device, const struct session *session,
-			  uint32_t *handle);
-json_t *resources_next_srq(const struct device *device, const struct session *session,
-			   uint32_t *handle);
-json_t *resources_next_mr(const struct device *device, const struct session *session,
-			  uint32_t *handle);
+extern const struct report_kind qp_report, cq_report, srq_report, mr_report;
 
 #endif

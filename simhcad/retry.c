@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include <utlist.h>
 
+#include "monotonic.h"
 #include "retry.h"
 
 #define FIRST_INTERVAL 0.001 /* seconds */
@@ -14,18 +15,18 @@ static int by_due(const struct retry *a, const struct retry *b)
 
 static void insert(struct retry_queue *queue, struct retry *retry)
 {
-	retry->due = ev_now(queue->loop) + retry->interval;
+	retry->due = monotonic_s() + retry->interval;
 	DL_INSERT_INORDER(queue->list, retry, by_due);
 }
 
-static void set_timer(struct retry_queue *queue, ev_tstamp least)
+static void set_timer(struct retry_queue *queue, double least)
 {
-	ev_tstamp wait;
+	double wait;
 
 	ev_timer_stop(queue->loop, &queue->timer);
 	if (!queue->list)
 		return;
-	wait = queue->list->due - ev_now(queue->loop);
+	wait = queue->list->due - monotonic_s();
 	ev_timer_set(&queue->timer, wait > least ? wait : least, 0);
 	ev_timer_start(queue->loop, &queue->timer);
 }
@@ -33,7 +34,7 @@ static void set_timer(struct retry_queue *queue, ev_tstamp least)
 static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
 {
 	struct retry_queue *queue = timer->data;
-	ev_tstamp now = ev_now(loop), until = ev_time() + TURN;
+	double now = monotonic_s(), until = now + TURN;
 	struct retry *retry;
 
 	while ((retry = queue->list) && retry->due <= now) {
@@ -41,7 +42,7 @@ static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
 		retry->interval *= retry->interval < LAST_INTERVAL ? 2 : 1;
 		if (!retry->again(retry))
 			insert(queue, retry);
-		if (ev_time() >= until)
+		if (monotonic_s() >= until)
 			break;
 	}
 	set_timer(queue, retry ? TURN : 0);
@@ -58,7 +59,7 @@ void retry_queue_init(struct retry_queue *queue, struct ev_loop *loop)
 void retry_add(struct retry_queue *queue, struct retry *retry, bool (*again)(struct retry *retry))
 {
 	retry->again = again;
-	retry->since = ev_now(queue->loop);
+	retry->since = monotonic_s();
 	retry->interval = FIRST_INTERVAL;
 	insert(queue, retry);
 	if (queue->list == retry)

@@ -14,8 +14,8 @@
 struct retry {
 	/* True: it is over, and may have been freed. False: once more, later. */
 	bool (*again)(struct retry *retry);
-	ev_tstamp since, due; /* on the loop's clock */
-	ev_tstamp interval;   /* seconds */
+	double since, due; /* monotonic.h */
+	double interval;   /* seconds */
 	struct retry *prev, *next;
 };
 

@@ -12,6 +12,7 @@
 #include "failures.h"
 #include "log.h"
 #include "mixups.h"
+#include "monotonic.h"
 #include "session.h"
 #include "share.h"
 
@@ -126,14 +127,14 @@ static int handle(struct session *session, const struct command *command, struct
 		  struct reply *reply, double age, struct simhca_why *why)
 {
 	struct daemon *daemon = session->device->daemon;
-	bool hurry = age > 0 || ev_now(daemon->loop) < session->in_vain + IN_VAIN;
+	bool hurry = age > 0 || monotonic_s() < session->in_vain + IN_VAIN;
 	int status;
 
 	simhca_fabric_hurry(daemon->fabric, hurry);
 	status = command->handler(session, request, reply, why);
 	simhca_fabric_hurry(daemon->fabric, false);
 	if (status == -EAGAIN && !hurry)
-		session->in_vain = ev_now(daemon->loop);
+		session->in_vain = monotonic_s();
 	return status;
 }
 
@@ -268,8 +269,7 @@ static bool serve_again(struct retry *retry)
 	struct session *session = deferred->session;
 	struct command_chore *chore = NULL;
 
-	switch (serve(session, &deferred->datagram,
-		      ev_now(session->device->daemon->loop) - retry->since, &chore)) {
+	switch (serve(session, &deferred->datagram, monotonic_s() - retry->since, &chore)) {
 	case GETS_ON:
 		retry_soon(retry);
 		return false;
@@ -353,7 +353,7 @@ static void on_readable(struct ev_loop *loop, ev_io *io, int events)
 {
 	struct session *session = io->data;
 	struct releaser *releaser = session->device->daemon->releaser;
-	ev_tstamp until = ev_time() + TURN;
+	double until = monotonic_s() + TURN;
 	struct command_chore *chore;
 	struct datagram datagram;
 
@@ -382,7 +382,7 @@ static void on_readable(struct ev_loop *loop, ev_io *io, int events)
 		    SERVED)
 			defer(session, &datagram, chore);
 		attention_pay(&session->device->daemon->attention);
-	} while (ev_time() < until);
+	} while (monotonic_s() < until);
 }
 
 static void on_pause_over(struct ev_loop *loop, ev_timer *timer, int events)
@@ -482,7 +482,7 @@ static bool close_again(struct retry *retry);
 static bool try_to_close(struct session *session, bool final)
 {
 	struct daemon *daemon = session->device->daemon;
-	ev_tstamp until = ev_time() + FINAL_SECONDS;
+	double until = monotonic_s() + FINAL_SECONDS;
 	enum simhca_destroyed gone;
 	bool was_closing = session->closing;
 
@@ -491,7 +491,7 @@ static bool try_to_close(struct session *session, bool final)
 	simhca_fabric_hurry(daemon->fabric, was_closing && !final);
 	do
 		gone = simhca_context_destroy(session->context, (uint64_t)(TURN * 1e9));
-	while (gone != SIMHCA_DESTROYED && final && ev_time() < until);
+	while (gone != SIMHCA_DESTROYED && final && monotonic_s() < until);
 	simhca_fabric_hurry(daemon->fabric, false);
 	if (gone != SIMHCA_DESTROYED && !final) {
 		if (!was_closing)
@@ -503,6 +503,8 @@ static bool try_to_close(struct session *session, bool final)
 	if (was_closing && final)
 		retry_remove(&daemon->retries, &session->retry);
 	DL_DELETE(session->device->sessions, session);
+	if (session->context)
+		HASH_DELETE(hh, daemon->contexts, session);
 	if (gone != SIMHCA_DESTROYED) {
 		log_error("a context is in use after %.0f s: the end of the process frees it",
 			  FINAL_SECONDS);
@@ -540,15 +542,21 @@ static void count_stuck(const struct session *session, const struct owner *owner
 	}
 }
 
+void session_has_context(struct session *session, struct simhca_context *context)
+{
+	struct daemon *daemon = session->device->daemon;
+
+	session->context = context;
+	session->context_id = simhca_context_id(context);
+	HASH_ADD(hh, daemon->contexts, context_id, sizeof(session->context_id), session);
+}
+
 struct session *session_of(const struct daemon *daemon, uint32_t context)
 {
 	struct session *session;
 
-	for (unsigned int i = 0; i < daemon->num_devices; i++)
-		DL_FOREACH (daemon->devices[i].sessions, session)
-			if (session->context && simhca_context_id(session->context) == context)
-				return session;
-	return NULL;
+	HASH_FIND(hh, daemon->contexts, &context, sizeof(context), session);
+	return session;
 }
 
 void session_suspend(struct daemon *daemon, const uint32_t *contexts, unsigned int count)

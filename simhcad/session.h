@@ -9,6 +9,7 @@
 #include <ev.h>
 #include <stdbool.h>
 #include <sys/types.h>
+#include <uthash.h>
 
 #include "answers.h"
 #include "chores.h"
@@ -38,19 +39,23 @@ struct session {
 	struct deferred *deferred;   /* commands to be tried again */
 	unsigned int num_deferred;
 	unsigned int num_chores;
-	ev_tstamp in_vain; /* when a command last waited for an engine, and had to be deferred */
+	double in_vain; /* when a command last waited for an engine, and had to be deferred */
 	struct lint_notes lint; /* of objects that were destroyed */
 	struct sleeper sleepers[SLEEPERS_OF_SESSION];
 	bool closing; /* the client is gone; its context waits for an engine to leave its memory */
 
 	/* since OPEN_CONTEXT */
 	struct simhca_context *context; /* NULL: not yet */
-	struct engine *own_engine;	/* NULL: one of the pool serves it */
-	pid_t pid;			/* of who opened it; 0: cannot be seen from here */
-	pid_t run;			/* the `simhca run` that it was started by; 0: none */
+	uint32_t context_id;
+	UT_hash_handle hh;	   /* in daemon.contexts, by it */
+	struct engine *own_engine; /* NULL: one of the pool serves it */
+	pid_t pid;		   /* of who opened it; 0: cannot be seen from here */
+	pid_t run;		   /* the `simhca run` that it was started by; 0: none */
 	char comm[16];
 };
 
+/* It has a context now. */
+void session_has_context(struct session *session, struct simhca_context *context);
 /* The one whose context has this id; NULL: there is none. */
 struct session *session_of(const struct daemon *daemon, uint32_t context);
 /* Takes the connection. */

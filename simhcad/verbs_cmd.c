@@ -164,6 +164,7 @@ static int create_context(struct session *session, pid_t pid, bool reachable,
 			  struct simhca_why *why)
 {
 	struct daemon *daemon = session->device->daemon;
+	struct simhca_context *context;
 	struct simhca_engine *engine;
 
 	if (reachable) {
@@ -179,13 +180,14 @@ static int create_context(struct session *session, pid_t pid, bool reachable,
 			return simhca_why(why, errno, "an engine thread: %s", strerror(errno));
 		engine = engine_model(session->own_engine);
 	}
-	session->context = simhca_context_create(session->device->model, engine, session, why);
-	if (!session->context) {
+	context = simhca_context_create(session->device->model, engine, session, why);
+	if (!context) {
 		if (session->own_engine)
 			engine_stop(session->own_engine);
 		session->own_engine = NULL;
 		return why->text[0] ? -ENOMEM : simhca_why(why, ENOMEM, "out of memory");
 	}
+	session_has_context(session, context);
 	simhca_context_share(session->context, (uint64_t)session->owner.program);
 	session->pid = pid;
 	session->run = pid ? admin_run_of(daemon->admin, pid) : 0;

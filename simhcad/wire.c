@@ -597,7 +597,7 @@ static json_int_t drops(int fd)
 	return getsockopt(fd, SOL_SOCKET, SO_MEMINFO, info, &length) ? 0 : info[SK_MEMINFO_DROPS];
 }
 
-static json_t *addresses_json(struct wire *wire)
+static json_t *addresses_json(const struct wire *wire)
 {
 	json_t *addresses = json_array();
 	char text[GID_TEXT];
@@ -610,7 +610,7 @@ static json_t *addresses_json(struct wire *wire)
 	return addresses;
 }
 
-json_t *wire_report(struct wire *wire)
+json_t *wire_json(const struct wire *wire)
 {
 	struct simhca_wire_counts counts;
 	json_t *refused = json_object();
@@ -629,6 +629,13 @@ json_t *wire_report(struct wire *wire)
 			 (json_int_t)wire->unsent, "taken", (json_int_t)counts.taken, "unclaimed",
 			 (json_int_t)counts.unclaimed, "refused", refused);
 }
+
+static int step(struct report *report, void *state)
+{
+	return report_put_json(report, wire_json(report_daemon(report)->wire));
+}
+
+const struct report_kind wire_report = { .step = step };
 
 /* ----------------------------------------------------------------------------------------- */
 

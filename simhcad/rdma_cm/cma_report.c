@@ -63,14 +63,35 @@ static json_t *id_json(const struct cma_id *id)
 	return json;
 }
 
-json_t *cma_report_next(const struct cma *cma, uint32_t *handle)
-{
-	const struct cma_id *id = NULL;
+#define HANDLES_AT_ONCE 256u /* that name nothing */
 
-	for (; *handle < cma->ids.room && !id; ++*handle)
-		id = cma_handle_get(&cma->ids, *handle);
-	return id ? id_json(id) : NULL;
+struct ids {
+	bool begun;
+	uint32_t handle;
+};
+
+static int step(struct report *report, void *state)
+{
+	const struct cma *cma = report_daemon(report)->cma;
+	struct ids *ids = state;
+
+	if (!ids->begun) {
+		ids->begun = true;
+		return report_put(report, "[") ?: 1;
+	}
+	for (unsigned int i = 0; i < HANDLES_AT_ONCE; i++) {
+		const struct cma_id *id;
+
+		if (ids->handle >= cma->ids.room)
+			return report_put(report, "]");
+		id = cma_handle_get(&cma->ids, ids->handle++);
+		if (id)
+			return report_put_item(report, id_json(id)) ?: 1;
+	}
+	return 1;
 }
+
+const struct report_kind cma_report = { .step = step, .state_bytes = sizeof(struct ids) };
 
 json_t *cma_report_counts(const struct cma *cma)
 {

@@ -9,10 +9,11 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-struct cma;
-struct device;
+#include "report.h"
 
-json_t *cma_report_next(const struct cma *cma, uint32_t *handle);
+struct cma;
+
+extern const struct report_kind cma_report; /* its ids */
 json_t *cma_report_counts(const struct cma *cma);
 /* Whether a program has an event channel open. */
 bool cma_in_use(const struct cma *cma);
