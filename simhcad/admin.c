@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,12 +25,14 @@
 #include "monotonic.h"
 #include "resources.h"
 #include "session.h"
+#include "share.h"
 #include "status.h"
 #include "trace.h"
 #include "wire.h"
 
 #define REQUEST_BYTES 1024
-#define TURN_NS 2000000u   /* of one connection, before others get their turn */
+#define TURN_NS 2000000u   /* of all connections, before others have the main thread */
+#define UNREAD_BYTES 8192  /* of answers that wait for a client, as SO_SNDBUF counts */
 #define FIRST_LEASE_S 10.0 /* how long a captive daemon waits for a user */
 #define LINGER_S 2.0	   /* how long it stays for programs that its last user has left running */
 #define LINGER_LOOK_S 0.01
@@ -39,15 +42,21 @@ struct connection {
 	int fd;
 	struct owner owner;
 	ev_io io;
+	int watched; /* EV_READ: for requests, EV_WRITE: until it reads answers, 0: a report is made */
 	bool lease;
 	struct report *report; /* that it waits for */
+	bool is_ready;	       /* there is something to read: it is in the list of those */
 	struct connection *prev, *next;
+	struct connection *ready_prev, *ready_next;
 };
 
 struct admin {
 	struct daemon *daemon;
 	struct listener listener;
 	struct connection *connections;
+	unsigned int num_connections;
+	struct connection *ready; /* each gets one request served, and is the last one then */
+	ev_timer serve;
 	unsigned int leases;
 	ev_timer first_lease;
 	ev_timer linger;
@@ -97,6 +106,22 @@ static void answer(struct connection *connection, json_t *json, int fd)
 	json_decref(json);
 }
 
+/* 0: for nothing. */
+static void watch(struct connection *connection, int events)
+{
+	struct ev_loop *loop = connection->admin->daemon->loop;
+
+	if (connection->watched == events)
+		return;
+	connection->watched = events;
+	ev_io_stop(loop, &connection->io);
+	ev_io_set(&connection->io, connection->fd, events);
+	if (events)
+		ev_io_start(loop, &connection->io);
+}
+
+static void connection_close(struct connection *connection);
+
 static void on_lease(struct connection *connection, const json_t *request)
 {
 	struct admin *admin = connection->admin;
@@ -133,8 +158,20 @@ static void on_report(void *arg, int fd)
 
 	connection->report = NULL;
 	answer_with_file(connection, fd);
+	watch(connection, EV_READ);
 }
 
+static bool is_there(void *arg)
+{
+	struct connection *connection = arg;
+
+	if (!datagram_has_hung_up(connection->fd))
+		return true;
+	connection_close(connection);
+	return false;
+}
+
+/* Until it is answered, nothing further is read: answers come in the order of the requests. */
 static void make_report(struct connection *connection, const struct report_kind *kind,
 			const json_t *request)
 {
@@ -142,14 +179,15 @@ static void make_report(struct connection *connection, const struct report_kind 
 		.since = (uint64_t)json_integer_value(json_object_get(request, "since")),
 		.run = (pid_t)json_integer_value(json_object_get(request, "run")),
 	};
+	const struct report_client client = { .is_there = is_there,
+					      .done = on_report,
+					      .arg = connection };
 
-	if (connection->report) {
-		answer(connection, refusal("the report before this one is not ready"), -1);
-		return;
-	}
-	connection->report = report_begin(&connection->admin->daemon->reports, kind, &question,
-					  on_report, connection);
-	if (!connection->report)
+	connection->report =
+		report_begin(&connection->admin->daemon->reports, kind, &question, &client);
+	if (connection->report)
+		watch(connection, 0);
+	else
 		answer(connection, refusal(strerror(ENOMEM)), -1);
 }
 
@@ -281,11 +319,20 @@ static void on_linger(struct ev_loop *loop, ev_timer *timer, int events)
 	linger(timer->data);
 }
 
+static void unready(struct connection *connection)
+{
+	DL_DELETE2(connection->admin->ready, connection, ready_prev, ready_next);
+	connection->is_ready = false;
+}
+
 static void connection_close(struct connection *connection)
 {
 	struct admin *admin = connection->admin;
 
 	DL_DELETE(admin->connections, connection);
+	admin->num_connections--;
+	if (connection->is_ready)
+		unready(connection);
 	if (connection->report)
 		report_cancel(connection->report);
 	ev_io_stop(admin->daemon->loop, &connection->io);
@@ -300,50 +347,118 @@ static void connection_close(struct connection *connection)
 	free(connection);
 }
 
-static void on_readable(struct ev_loop *loop, ev_io *io, int events)
+/* Whether there is room for another answer: who leaves a few unread is asked nothing further. */
+static bool has_room(const struct connection *connection)
+{
+	struct pollfd poll_fd = { .fd = connection->fd, .events = POLLOUT };
+
+	return poll(&poll_fd, 1, 0) == 1 && poll_fd.revents & POLLOUT;
+}
+
+/* One request of the connection, which may be gone then. */
+static void serve_one(struct connection *connection)
+{
+	char text[REQUEST_BYTES];
+	struct iovec iov = { .iov_base = text, .iov_len = sizeof(text) };
+	struct sender sender;
+	unsigned int num_fds;
+	bool truncated;
+	ssize_t length;
+
+	if (!has_room(connection) && !datagram_has_hung_up(connection->fd)) {
+		watch(connection, EV_WRITE);
+		return;
+	}
+	length = datagram_receive(connection->fd, connection->admin->daemon->releaser,
+				  &connection->owner, &iov, 1, &sender, NULL, 0, &num_fds,
+				  &truncated);
+	if (length == -EAGAIN)
+		return;
+	if (length < 0 || (!length && !sender.known) || datagram_has_hung_up(connection->fd))
+		connection_close(connection);
+	else
+		serve(connection, text, (size_t)length);
+}
+
+/* In the next round of the event loop. */
+static void start_serving(struct admin *admin)
+{
+	ev_timer_stop(admin->daemon->loop, &admin->serve);
+	ev_timer_set(&admin->serve, 0, 0);
+	ev_timer_start(admin->daemon->loop, &admin->serve);
+}
+
+static void on_serve(struct ev_loop *loop, ev_timer *timer, int events)
+{
+	struct admin *admin = timer->data;
+	uint64_t until = monotonic_ns() + TURN_NS;
+
+	while (admin->ready && monotonic_ns() < until) {
+		struct connection *connection = admin->ready;
+
+		unready(connection);
+		serve_one(connection);
+	}
+	if (admin->ready)
+		start_serving(admin);
+}
+
+/* What it has to say is read in its turn. */
+static void on_event(struct ev_loop *loop, ev_io *io, int events)
 {
 	struct connection *connection = io->data;
-	uint64_t until = monotonic_ns() + TURN_NS;
-	char text[REQUEST_BYTES];
+	struct admin *admin = connection->admin;
 
-	do {
-		struct iovec iov = { .iov_base = text, .iov_len = sizeof(text) };
-		struct sender sender;
-		unsigned int num_fds;
-		bool truncated;
-		ssize_t length =
-			datagram_receive(connection->fd, connection->admin->daemon->releaser,
-					 &connection->owner, &iov, 1, &sender, NULL, 0, &num_fds,
-					 &truncated);
+	watch(connection, EV_READ);
+	if (connection->is_ready)
+		return;
+	connection->is_ready = true;
+	DL_APPEND2(admin->ready, connection, ready_prev, ready_next);
+	start_serving(admin);
+}
 
-		if (length == -EAGAIN)
-			return;
-		if (length < 0 || (!length && !sender.known) ||
-		    datagram_has_hung_up(connection->fd)) {
-			connection_close(connection);
-			return;
-		}
-		serve(connection, text, (size_t)length);
-	} while (monotonic_ns() < until);
+/* Why there may be no further connection of this owner; NULL: there may. */
+static const char *why_not(const struct admin *admin, const struct owner *owner)
+{
+	const struct connection *connection;
+	unsigned int of_program = 0, most = share_descriptors();
+
+	DL_FOREACH (admin->connections, connection)
+		of_program += connection->owner.program == owner->program;
+	if (admin->num_connections >= most)
+		return "the daemon has as many connections of tools as it may have";
+	if (of_program >= most / 2)
+		return "this program has as many connections of tools as it may have";
+	return NULL;
 }
 
 static void on_connection(void *arg, int fd)
 {
 	struct admin *admin = arg;
 	struct owner owner = program_peer(&admin->daemon->programs, fd);
+	const char *refused = why_not(admin, &owner);
 	struct connection *connection = calloc(1, sizeof(*connection));
+	int unread = UNREAD_BYTES;
 
 	if (!connection) {
 		datagram_close(fd, admin->daemon->releaser, &owner);
 		return;
 	}
+	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &unread, sizeof(unread));
 	connection->admin = admin;
 	connection->fd = fd;
 	connection->owner = owner;
-	ev_io_init(&connection->io, on_readable, fd, EV_READ);
+	if (refused) {
+		answer(connection, refusal(refused), -1);
+		datagram_close(fd, admin->daemon->releaser, &owner);
+		free(connection);
+		return;
+	}
+	ev_io_init(&connection->io, on_event, fd, 0);
 	connection->io.data = connection;
-	ev_io_start(admin->daemon->loop, &connection->io);
+	watch(connection, EV_READ);
 	DL_APPEND(admin->connections, connection);
+	admin->num_connections++;
 }
 
 static void on_no_lease(struct ev_loop *loop, ev_timer *timer, int events)
@@ -359,12 +474,14 @@ unsigned int admin_leases(const struct admin *admin)
 
 pid_t admin_run_of(const struct admin *admin, pid_t process)
 {
+	pid_t ancestors[PROGRAM_ANCESTORS];
+	unsigned int count = program_ancestors(process, ancestors);
 	const struct connection *connection;
 
 	DL_FOREACH (admin->connections, connection)
-		if (connection->lease && connection->owner.process &&
-		    program_descends(process, connection->owner.process))
-			return connection->owner.process;
+		for (unsigned int i = 0; connection->lease && i < count; i++)
+			if (connection->owner.process == ancestors[i])
+				return connection->owner.process;
 	return 0;
 }
 
@@ -381,6 +498,8 @@ struct admin *admin_open(struct daemon *daemon)
 	ev_timer_init(&admin->first_lease, on_no_lease, FIRST_LEASE_S, 0);
 	ev_timer_init(&admin->linger, on_linger, LINGER_LOOK_S, LINGER_LOOK_S);
 	admin->linger.data = admin;
+	ev_timer_init(&admin->serve, on_serve, 0, 0);
+	admin->serve.data = admin;
 	snprintf(path, sizeof(path), "%s/control", daemon->rundir.path);
 	if (listener_open(&admin->listener, daemon->loop, path, on_connection, admin)) {
 		free(admin);
@@ -401,5 +520,6 @@ void admin_close(struct admin *admin)
 	while (admin->connections)
 		connection_close(admin->connections);
 	ev_timer_stop(admin->daemon->loop, &admin->linger);
+	ev_timer_stop(admin->daemon->loop, &admin->serve);
 	free(admin);
 }

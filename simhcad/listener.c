@@ -13,9 +13,9 @@
 #include "log.h"
 #include "monotonic.h"
 
-#define BACKLOG 4096 /* connections; the kernel bounds it by net.core.somaxconn */
-#define ACCEPTS 64   /* connections taken before other events are looked at */
-#define PAUSE 0.25   /* seconds without accepting when descriptors ran out */
+#define BACKLOG 4096	 /* connections; the kernel bounds it by net.core.somaxconn */
+#define TURN_NS 2000000u /* of accepting, before other events are looked at */
+#define PAUSE 0.25	 /* seconds without accepting when descriptors ran out */
 #define RESERVE (DATAGRAM_KERNEL_FDS + 16)
 #define COMPLAIN 60.0 /* seconds between two messages about it */
 
@@ -65,8 +65,9 @@ static void pause_accepting(struct listener *listener, int error)
 static void on_connection(struct ev_loop *loop, ev_io *io, int events)
 {
 	struct listener *listener = io->data;
+	uint64_t until = monotonic_ns() + TURN_NS;
 
-	for (int i = 0; i < ACCEPTS; i++) {
+	do {
 		int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
 		if (fd >= 0) {
@@ -87,7 +88,7 @@ static void on_connection(struct ev_loop *loop, ev_io *io, int events)
 		} else if (errno != EINTR && errno != ECONNABORTED) {
 			return;
 		}
-	}
+	} while (monotonic_ns() < until);
 }
 
 static void on_pause_end(struct ev_loop *loop, ev_timer *timer, int events)

@@ -11,7 +11,7 @@
 #include "session.h"
 
 #define FAILURES_MOST 32    /* that one call looks at */
-#define OBJECTS_MOST 16384u /* likewise: about a millisecond */
+#define OBJECTS_MOST 16384u /* likewise, and sessions: about a millisecond */
 
 struct search {
 	const struct daemon *daemon;
@@ -73,10 +73,14 @@ static const struct session *owner_of_key(struct search *search, const struct de
 {
 	const struct session *session;
 
-	DL_FOREACH (device->sessions, session)
+	DL_FOREACH (device->sessions, session) {
+		if (!search->objects_left)
+			break;
+		search->objects_left--;
 		if (session->context && !session->closing &&
 		    find_region(search, session, has_key, key, mr))
 			return session;
+	}
 	return NULL;
 }
 
@@ -88,6 +92,9 @@ static bool is_qp_of(struct search *search, const struct device *device, uint32_
 	DL_FOREACH (device->sessions, session) {
 		uint32_t handle = 0;
 
+		if (!search->objects_left)
+			break;
+		search->objects_left--;
 		for (; session->context && !session->closing && search->objects_left &&
 		       simhca_next_qp(session->context, &handle, &info);
 		     handle++) {

@@ -41,7 +41,7 @@ void programs_init(struct programs *programs)
 	pid_t pid = getppid(), parent;
 	uint64_t started;
 
-	programs->count = 0;
+	memset(programs, 0, sizeof(*programs));
 	/* What a service manager started was started beside everything. */
 	if (getenv("NOTIFY_SOCKET"))
 		return;
@@ -60,23 +60,38 @@ static bool is_ancestor(const struct programs *programs, pid_t pid, uint64_t sta
 	return false;
 }
 
-static pid_t program_of(const struct programs *programs, pid_t process)
+static pid_t follow(const struct programs *programs, pid_t process, pid_t parent, uint64_t started)
 {
-	pid_t pid = process, program = process, parent;
-	uint64_t started;
+	pid_t pid = process, program = process;
 
 	for (int i = 0; i < PROGRAM_ANCESTORS && programs->count; i++) {
-		if (!look(pid, &parent, &started))
-			break;
 		if (is_ancestor(programs, pid, started))
 			return program;
 		program = pid;
 		pid = parent;
+		if (!look(pid, &parent, &started))
+			break;
 	}
 	return process;
 }
 
-struct owner program_peer(const struct programs *programs, int socket)
+static pid_t program_of(struct programs *programs, pid_t process)
+{
+	unsigned int at = (unsigned int)process % PROGRAMS_KNOWN;
+	uint64_t started;
+	pid_t parent;
+
+	if (!look(process, &parent, &started))
+		return process;
+	if (programs->known[at].pid != process || programs->known[at].started != started) {
+		programs->known[at].program = follow(programs, process, parent, started);
+		programs->known[at].started = started;
+		programs->known[at].pid = process;
+	}
+	return programs->known[at].program;
+}
+
+struct owner program_peer(struct programs *programs, int socket)
 {
 	struct ucred peer = { .pid = 0 };
 	socklen_t size = sizeof(peer);
@@ -88,15 +103,17 @@ struct owner program_peer(const struct programs *programs, int socket)
 	return owner;
 }
 
-bool program_descends(pid_t process, pid_t ancestor)
+unsigned int program_ancestors(pid_t process, pid_t pids[PROGRAM_ANCESTORS])
 {
-	pid_t parent;
+	unsigned int count = 0;
 	uint64_t started;
+	pid_t parent;
 
-	for (int i = 0; i < PROGRAM_ANCESTORS && process && process != ancestor; i++) {
+	while (count < PROGRAM_ANCESTORS && process) {
+		pids[count++] = process;
 		if (!look(process, &parent, &started))
-			return false;
+			break;
 		process = parent;
 	}
-	return process && process == ancestor;
+	return count;
 }

@@ -18,6 +18,7 @@
 #include <sys/types.h>
 
 #define PROGRAM_ANCESTORS 64
+#define PROGRAMS_KNOWN 256
 
 struct programs {
 	struct {
@@ -25,6 +26,11 @@ struct programs {
 		uint64_t started;      /* the kernel's ticks: it tells who has the number */
 	} ancestor[PROGRAM_ANCESTORS]; /* of the daemon */
 	unsigned int count;
+	/* Of processes that were asked for, by pid: one look at /proc tells whether it still holds. */
+	struct {
+		pid_t pid, program;
+		uint64_t started;
+	} known[PROGRAMS_KNOWN];
 };
 
 /* Whose something is. */
@@ -36,8 +42,8 @@ struct owner {
 /* Before whoever started the daemon has heard that it is ready. */
 void programs_init(struct programs *programs);
 /* Of who has connected. */
-struct owner program_peer(const struct programs *programs, int socket);
-/* Whether one process descends from another, or is it. */
-bool program_descends(pid_t process, pid_t ancestor);
+struct owner program_peer(struct programs *programs, int socket);
+/* The process and those that it descends from, as far as they can be seen. Returns how many. */
+unsigned int program_ancestors(pid_t process, pid_t pids[PROGRAM_ANCESTORS]);
 
 #endif

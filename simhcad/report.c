@@ -13,13 +13,13 @@
 #include "session.h"
 
 #define TURN_NS 2000000u /* of work, and as much for others */
+#define LOOKS 256	 /* in a turn, whether a report is still wanted */
 
 struct report {
 	struct report_queue *queue;
 	const struct report_kind *kind;
 	struct report_question question;
-	void (*done)(void *arg, int fd);
-	void *arg;
+	struct report_client client;
 	void *state;
 	int fd;
 	bool needs_comma;
@@ -121,26 +121,62 @@ static void finish(struct report *report, int status)
 		status = -errno;
 	if (!status)
 		report->fd = -1;
-	report->done(report->arg, status ? status : fd);
+	report->client.done(report->client.arg, status ? status : fd);
 	report_free(report);
+}
+
+static void drop_those_that_are_gone(struct report_queue *queue)
+{
+	struct report *report, *next;
+	unsigned int looks = 0;
+
+	DL_FOREACH_SAFE (queue->list, report, next)
+		if (looks++ < LOOKS)
+			report->client.is_there(report->client.arg);
+}
+
+/* A turn of the first one. */
+static void make(struct report_queue *queue)
+{
+	uint64_t until = monotonic_ns() + TURN_NS;
+	struct report *report;
+	int ret = 1;
+
+	drop_those_that_are_gone(queue);
+	report = queue->list;
+	if (!report)
+		return;
+	DL_DELETE(queue->list, report);
+	DL_APPEND(queue->list, report);
+	if (report->fd < 0) {
+		report->fd = memfd_create("simhca-report", MFD_CLOEXEC);
+		ret = report->fd < 0 ? -errno : 1;
+	}
+	while (ret > 0 && monotonic_ns() < until)
+		ret = report->kind->step(report, report->state);
+	if (ret <= 0)
+		finish(report, ret);
+}
+
+static void set_timer(struct report_queue *queue, ev_tstamp after)
+{
+	struct ev_loop *loop = queue->daemon->loop;
+
+	ev_timer_stop(loop, &queue->timer);
+	if (!queue->list)
+		return;
+	ev_now_update(loop); /* the pause begins now, and not when the turn did */
+	ev_timer_set(&queue->timer, after, 0);
+	ev_timer_start(loop, &queue->timer);
 }
 
 static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
 {
 	struct report_queue *queue = timer->data;
-	uint64_t until = monotonic_ns() + TURN_NS;
 
-	do {
-		struct report *report = queue->list;
-		int ret = report->kind->step(report, report->state);
-
-		if (ret <= 0)
-			finish(report, ret);
-	} while (queue->list && monotonic_ns() < until);
-	if (!queue->list)
-		return;
-	ev_timer_set(timer, TURN_NS * 1e-9, 0);
-	ev_timer_start(loop, timer);
+	if (queue->list)
+		make(queue);
+	set_timer(queue, TURN_NS * 1e-9);
 }
 
 void report_queue_init(struct report_queue *queue, struct daemon *daemon)
@@ -152,32 +188,26 @@ void report_queue_init(struct report_queue *queue, struct daemon *daemon)
 }
 
 struct report *report_begin(struct report_queue *queue, const struct report_kind *kind,
-			    const struct report_question *question, void (*done)(void *arg, int fd),
-			    void *arg)
+			    const struct report_question *question,
+			    const struct report_client *client)
 {
 	struct report *report = calloc(1, sizeof(*report));
 	void *state = calloc(1, kind->state_bytes + 1);
-	int fd = memfd_create("simhca-report", MFD_CLOEXEC);
 
-	if (!report || !state || fd < 0) {
+	if (!report || !state) {
 		free(report);
 		free(state);
-		if (fd >= 0)
-			close(fd);
 		return NULL;
 	}
 	*report = (struct report){ .queue = queue,
 				   .kind = kind,
 				   .question = *question,
-				   .done = done,
-				   .arg = arg,
+				   .client = *client,
 				   .state = state,
-				   .fd = fd };
+				   .fd = -1 };
 	DL_APPEND(queue->list, report);
-	if (!ev_is_active(&queue->timer)) {
-		ev_timer_set(&queue->timer, 0, 0);
-		ev_timer_start(queue->daemon->loop, &queue->timer);
-	}
+	if (!ev_is_active(&queue->timer))
+		set_timer(queue, 0);
 	return report;
 }
 

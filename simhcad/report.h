@@ -2,13 +2,14 @@
 /*
  * Reports, as JSON in a memfd. What they tell of can be tens of thousands of objects, so a report
  * is made step by step, and others have the main thread in between. Objects that come or go
- * meanwhile may be in it or not. One report is made at a time, the others wait for it.
+ * meanwhile may be in it or not. Reports take turns.
  */
 #ifndef SIMHCAD_REPORT_H
 #define SIMHCAD_REPORT_H
 
 #include <ev.h>
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -54,20 +55,26 @@ int report_list_contexts(const struct daemon *daemon, const struct device *devic
 /* Whose context it is at; NULL: it has gone. */
 struct session *report_session(const struct report *report, const struct report_contexts *contexts);
 
+/* Who wants a report. */
+struct report_client {
+	/* False: nobody wants it any more. It was cancelled. */
+	bool (*is_there)(void *arg);
+	/* Gets the memfd, whose offset is 0 and which it closes, or a negative errno. */
+	void (*done)(void *arg, int fd);
+	void *arg;
+};
+
 struct report_queue {
 	struct daemon *daemon;
-	struct report *list; /* the first one is being made */
+	struct report *list; /* the first one has the next turn, and is the last one then */
 	ev_timer timer;
 };
 
 void report_queue_init(struct report_queue *queue, struct daemon *daemon);
-/*
- * Begins one. done gets the memfd, whose offset is 0 and which it closes, or a negative errno; the
- * report is freed then. NULL: out of memory.
- */
+/* Begins one. It is freed after done() was called. NULL: out of memory. */
 struct report *report_begin(struct report_queue *queue, const struct report_kind *kind,
-			    const struct report_question *question, void (*done)(void *arg, int fd),
-			    void *arg);
+			    const struct report_question *question,
+			    const struct report_client *client);
 /* Before it is done: nobody wants it any more. */
 void report_cancel(struct report *report);
 

@@ -27,6 +27,7 @@ static void set_timer(struct retry_queue *queue, double least)
 	if (!queue->list)
 		return;
 	wait = queue->list->due - monotonic_s();
+	ev_now_update(queue->loop); /* it counts from there */
 	ev_timer_set(&queue->timer, wait > least ? wait : least, 0);
 	ev_timer_start(queue->loop, &queue->timer);
 }

@@ -186,38 +186,6 @@ def test_events_of_many_ids(daemon, neighbour):
     daemon.settle(lambda: counts(daemon)["ids"] == 0)
 
 
-MANY_IDS = """
-channel = Channel()
-flood(channel, CREATE_ID, 15000 * [struct.pack("<QQHB5x", 7, 0, TCP, 2)])
-channel.create()
-print("made", flush=True)
-sys.stdin.read()
-"""
-
-
-def test_reports_that_nobody_reads(daemon, neighbour):
-    """
-    Of many ids, asked for again and again by connections that end at once: each takes a moment at a
-    time, and none is made for who has gone.
-    """
-    with running(daemon, MANY_IDS) as (_, line):
-        assert line == "made\n"
-        end = time.monotonic() + ATTACK
-        while time.monotonic() < end:
-            asked = [socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(8)]
-            for sock in asked:
-                sock.settimeout(5)
-                sock.connect(os.path.join(daemon.directory, "control"))
-                for _ in range(20):
-                    with contextlib.suppress(BlockingIOError):
-                        sock.send(b'{"cmd":"cm"}', socket.MSG_DONTWAIT)
-            for sock in asked:
-                sock.close()
-        before = time.monotonic()
-        assert counts(daemon)["ids"] >= 15001  # with the honest program's
-        assert time.monotonic() - before < BOUND
-
-
 WITHOUT_END = """
 udp, channel = Channel(), Channel()
 number = udp.create(UDP)

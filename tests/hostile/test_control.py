@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""The control socket: reports of very much, for those who do not read them, and connections without
+end. Others are served meanwhile."""
+import contextlib
+import json
+import os
+import resource
+import select
+import signal
+import socket
+import time
+
+import pytest
+
+from conftest import BOUND
+from test_rdma_cm import running
+
+ATTACK = 1.6  # seconds, longer than BOUND
+REPORTS = ["status", "qp", "cq", "srq", "mr", "cm", "wire", "explain", "lint", "inject"]
+
+MANY_IDS = """
+channel = Channel()
+flood(channel, CREATE_ID, 15000 * [struct.pack("<QQHB5x", 7, 0, TCP, 2)])
+channel.create()
+print("made", flush=True)
+sys.stdin.read()
+"""
+
+MANY_OBJECTS = """
+from pyverbs.cq import CQ
+from pyverbs.device import Context
+from pyverbs.mr import MR
+from pyverbs.pd import PD
+from pyverbs.qp import QP, QPCap, QPInitAttr
+contexts = [Context(name="simhca0") for _ in range(200)]
+context = contexts[0]
+pd = PD(context)
+cqs = [CQ(context, 1) for _ in range(1000)]
+cap = QPCap(max_send_wr=1, max_recv_wr=1)
+qps = [QP(pd, QPInitAttr(qp_type=2, scq=cqs[0], rcq=cqs[0], cap=cap)) for _ in range(1000)]
+mrs = [MR(pd, 4096, 0) for _ in range(1000)]
+print("made", flush=True)
+sys.stdin.read()
+os._exit(0)
+"""
+
+
+def asks(sock, command):
+    sock.send(json.dumps({"cmd": command}).encode())
+
+
+def answer(sock):
+    """The JSON, and what the memfd holds if there is one."""
+    text, fds, _, _ = socket.recv_fds(sock, 65536, 1)
+    said = json.loads(text)
+    if not fds:
+        return said, None
+    with os.fdopen(fds[0], "rb") as file:
+        return said, json.load(file)
+
+
+@pytest.mark.parametrize("command", REPORTS)
+def test_reports_that_nobody_reads(daemon, neighbour, command):
+    """
+    Asked for again and again by connections that end at once: each takes a moment at a time, and
+    none is made for who has gone.
+    """
+    with running(daemon, MANY_IDS) as (_, line):
+        assert line == "made\n"
+        end = time.monotonic() + ATTACK / 4 * (4 if command == "cm" else 1)
+        while time.monotonic() < end:
+            asked = [daemon.control() for _ in range(8)]
+            for sock in asked:
+                for _ in range(20):
+                    with contextlib.suppress(BlockingIOError):
+                        sock.send(json.dumps({"cmd": command}).encode(), socket.MSG_DONTWAIT)
+            for sock in asked:
+                sock.close()
+        before = time.monotonic()
+        assert daemon.status()["rdma_cm"]["ids"] >= 15001
+        assert time.monotonic() - before < BOUND
+
+
+@pytest.mark.parametrize("command, program, length",
+                         [("cm", MANY_IDS, 15001), ("status", MANY_OBJECTS, None),
+                          ("qp", MANY_OBJECTS, 1000), ("cq", MANY_OBJECTS, 1000),
+                          ("mr", MANY_OBJECTS, 1000), ("lint", MANY_OBJECTS, None)])
+def test_others_come_between(daemon, command, program, length):
+    """A report of very much is made bit by bit: what another connection asks for is there before."""
+    def other_is_first():
+        asks(asker, command)
+        asks(other, "nothing that is known")
+        ready, _, _ = select.select([asker, other], [], [], 10)
+        assert not answer(other)[0]["ok"]
+        said, report = answer(asker)
+        assert said["ok"] and (length is None or len(report) >= length)
+        return ready == [other]
+    with running(daemon, program) as (_, line), daemon.control() as asker, daemon.control() as other:
+        assert line == "made\n"
+        # Who is not run for a while finds both there.
+        assert any(other_is_first() for _ in range(20))
+
+
+def test_answers_that_nobody_reads(daemon):
+    """The daemon takes no further request of who leaves some unread, and no answer is lost."""
+    with daemon.control() as sock:
+        sent = 0
+        with contextlib.suppress(BlockingIOError):
+            while sent < 20000:
+                sock.send(b'{"cmd":"?"}', socket.MSG_DONTWAIT)
+                sent += 1
+                if not sent % 100:
+                    assert daemon.status()["ok"]  # which it has time for, and for the requests
+        assert sent < 20000
+        sock.settimeout(10)
+        for _ in range(sent):
+            assert not answer(sock)[0]["ok"]
+
+
+FLOOD = """
+import json, socket, sys, time
+path, count = sys.argv[2], int(sys.argv[3])
+socks = []
+for _ in range(count):
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    sock.connect(path)
+    socks.append(sock)
+refused = 0
+for sock in socks:
+    try:
+        sock.send(b'{"cmd":"?"}')
+        refused += "as many connections" in json.loads(sock.recv(65536))["error"]
+    except (BrokenPipeError, ConnectionResetError):
+        refused += "as many connections" in json.loads(sock.recv(65536))["error"]
+print(refused, flush=True)
+while len(sys.argv) > 4:
+    for sock in socks:
+        try:
+            sock.send(b'{"cmd":"?"}', socket.MSG_DONTWAIT)
+            sock.recv(65536, socket.MSG_DONTWAIT)
+        except OSError:
+            pass
+sys.stdin.read()
+"""
+
+
+def test_connections_without_end(daemon, neighbour):
+    """A program has a part of the daemon's descriptors, and is told so; others are served."""
+    limit = resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE)[0]
+    resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE, (1600, limit))
+    path = os.path.join(daemon.directory, "control")
+    with running(daemon, FLOOD, path, 300) as (_, refused):
+        assert 200 <= int(refused) <= 202  # `simhca run` has a connection, too
+        assert daemon.status()["ok"]
+
+
+def test_a_flood_of_connections(daemon, neighbour):
+    """Each of which asks as often as it can: they have the main thread for a part of the time."""
+    path = os.path.join(daemon.directory, "control")
+    with running(daemon, FLOOD, path, 100, "on"):
+        end = time.monotonic() + ATTACK
+        while time.monotonic() < end:
+            before = time.monotonic()
+            assert daemon.status()["ok"]
+            assert time.monotonic() - before < BOUND
+
+
+def test_told_to_end_beside_reports(daemon):
+    """SIGTERM is heeded while reports are made, and while they are asked for without pause."""
+    with running(daemon, MANY_IDS), running(daemon, FLOOD, os.path.join(daemon.directory, "control"), 50, "on"):
+        askers = [daemon.control() for _ in range(16)]
+        for sock in askers:
+            asks(sock, "cm")
+        daemon.process.send_signal(signal.SIGTERM)
+        assert daemon.process.wait(10) == 0
+        for sock in askers:
+            sock.close()
