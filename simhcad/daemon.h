@@ -60,7 +60,7 @@ struct daemon {
 	struct nl_server nl_server;
 	struct cma *cma; /* rdma_cm */
 	struct admin *admin;
-	double started; /* monotonic.h */
+	double started;		  /* monotonic.h */
 	struct session *contexts; /* those that have one, hashed by its id */
 };
 

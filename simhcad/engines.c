@@ -178,7 +178,9 @@ bool engine_halt(struct engine *engine)
 void engine_stop(struct engine *engine)
 {
 	if (!engine_halt(engine)) {
-		log_error("%s is stuck in a client's memory and cannot be ended", engine->name);
+		log_error("%s has not ended within %d s: it waits for a client's memory, or for a "
+			  "CPU",
+			  engine->name, END_SECONDS);
 		engine->engines->abandoned = true;
 		return;
 	}
