@@ -84,7 +84,7 @@ static void on_gmp(void *arg, const struct simhca_gmp *gmp)
 		.pkey = CMA_PKEY,
 		.hop_limit = 64,
 		.mtu = (uint8_t)memory->port.active_mtu,
-		.packet_life = CMA_PACKET_LIFE,
+		.packet_life = infiniband ? CMA_PACKET_LIFE_INFINIBAND : CMA_PACKET_LIFE_ETHERNET,
 	};
 
 	simhca_cm_receive(port->cma->cm, &path, gmp->mad, SIMHCA_MAD_BYTES);

@@ -30,7 +30,12 @@
 #define CMA_UDP_QKEY 0x01234567
 #define CMA_CM_TIMEOUT 20 /* 4.096 us * 2^n, as are the others */
 #define CMA_CM_RETRIES 15
-#define CMA_PACKET_LIFE 18
+/*
+ * Of a packet on the way, 4.096 us * 2^n, of which a QP's ACK timeout is made: 0.5 s on Ethernet, as
+ * Linux has it since 6.2 (2.1 s before), and 2.1 s of what a subnet manager says by default.
+ */
+#define CMA_PACKET_LIFE_ETHERNET 16
+#define CMA_PACKET_LIFE_INFINIBAND 18
 #define CMA_PKEY 0xffff
 
 #ifndef AF_IB

@@ -294,11 +294,13 @@ int cma_resolve_route(struct cma_id *id, uint32_t timeout_ms, struct simhca_why 
 {
 	const struct simhca_devmem *memory;
 	struct simhca_cm_path *path = &id->path;
+	bool infiniband;
 
 	if (!timeout_ms)
 		return simhca_why(why, EINVAL, "the time-out is 0");
 	if (id->state != CMA_ADDR_RESOLVED)
 		return simhca_why(why, EINVAL, "the address has to be resolved first");
+	infiniband = id->device->options->settings.infiniband;
 	memory = simhca_device_memory(id->device->model);
 	path->port = id->device;
 	path->ca_guid = be64toh(memory->attr.node_guid);
@@ -308,9 +310,10 @@ int cma_resolve_route(struct cma_id *id, uint32_t timeout_ms, struct simhca_why 
 	path->hop_limit = HOP_LIMIT;
 	path->traffic_class = id->tos;
 	path->mtu = (uint8_t)memory->port.active_mtu;
-	path->packet_life =
-		id->ack_timeout_set && id->ack_timeout ? id->ack_timeout - 1 : CMA_PACKET_LIFE;
-	if (!id->device->options->settings.infiniband) {
+	path->packet_life = infiniband ? CMA_PACKET_LIFE_INFINIBAND : CMA_PACKET_LIFE_ETHERNET;
+	if (id->ack_timeout_set && id->ack_timeout)
+		path->packet_life = id->ack_timeout - 1;
+	if (!infiniband) {
 		path->slid = path->dlid = 0xffff;
 		path->flow_label =
 			(cma_addr_port(&id->src) * 31u + cma_addr_port(&id->dst)) & 0xfffff;
