@@ -477,6 +477,29 @@ struct simhca_mr_info {
 	struct simhca_query_mr_reply attr;
 };
 bool simhca_next_mr(struct simhca_context *context, uint32_t *handle, struct simhca_mr_info *info);
+/* Send requests that were posted, have not completed, and name a region of the context's. */
+struct simhca_mr_sends {
+	uint32_t requests, qpn; /* the QP of the first one */
+	uint64_t wr_id;
+};
+/*
+ * Looks for them, in a part of the context's QPs and requests if there are very many. A QP in
+ * whose queue an engine works for longer counts as having none.
+ */
+void simhca_find_mr_sends(struct simhca_context *context, uint32_t handle,
+			  struct simhca_mr_sends *sends);
+/* How many reads and atomics the ends of a connection within the daemon agree to. */
+struct simhca_rd_atomic {
+	uint32_t requester, responder; /* QP numbers */
+	uint32_t max_rd_atomic;	       /* of the requester */
+	uint32_t max_dest_rd_atomic;   /* of the responder */
+};
+/*
+ * Of a QP that has come to RTR, as the responder; or to RTS, as the requester. False: its peer is
+ * not so far yet, or is not in this daemon.
+ */
+bool simhca_qp_rd_atomic(struct simhca_context *context, uint32_t handle,
+			 struct simhca_rd_atomic *numbers);
 struct simhca_pd_info {
 	uint32_t number, users;
 };

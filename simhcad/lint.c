@@ -76,6 +76,12 @@ void lint_add(struct lint_notes *to, const struct lint_notes *notes)
 
 /* --------------------------------------------------------------------------------- objects */
 
+/* The ending of a word of which there are so many. */
+static const char *plural(unsigned long long count)
+{
+	return count == 1 ? "" : "s";
+}
+
 static bool is_connected(const struct simhca_qp_info *qp)
 {
 	return (qp->type == SIMHCA_QPT_RC || qp->type == SIMHCA_QPT_UC ||
@@ -94,13 +100,13 @@ static void look_at_qp(const struct simhca_qp_info *qp, struct lint_notes *notes
 		     qp->qpn);
 	if (usage->rnr_delay_ns >= RNR_NS)
 		note(notes, LINT_RNR,
-		     "QP 0x%06x: %llu RNR NAKs of its peer have cost %llu us of waiting", qp->qpn,
-		     (unsigned long long)usage->rnr_naks,
+		     "QP 0x%06x: %llu RNR NAK%s of its peer cost %llu us of waiting", qp->qpn,
+		     (unsigned long long)usage->rnr_naks, plural(usage->rnr_naks),
 		     (unsigned long long)usage->rnr_delay_ns / 1000);
 	if (qp->max_send_wr && qp->most_unsignaled >= qp->max_send_wr)
 		note(notes, LINT_UNSIGNALED,
-		     "QP 0x%06x: %u sends in a row had no completion, and its queue takes %u",
-		     qp->qpn, qp->most_unsignaled, qp->max_send_wr);
+		     "QP 0x%06x: %u send%s in a row had no completion, and its queue takes %u",
+		     qp->qpn, qp->most_unsignaled, plural(qp->most_unsignaled), qp->max_send_wr);
 	if (is_connected(qp) && !qp->handled &&
 	    !(usage->messages + usage->reads + usage->errors + usage->received + qp->sends))
 		note(notes, LINT_UNUSED_QP, "QP 0x%06x was in %s, and nobody used it", qp->qpn,
@@ -112,7 +118,7 @@ static void look_whether_polled(const struct simhca_cq_info *cq, struct lint_not
 	if (cq->waiting && !cq->polled)
 		note(notes, LINT_NEVER_POLLED,
 		     "CQ %u: it holds %u completion%s, and was never polled", cq->number,
-		     cq->waiting, cq->waiting == 1 ? "" : "s");
+		     cq->waiting, plural(cq->waiting));
 }
 
 static void look_at_cq(const struct simhca_cq_info *cq, struct lint_notes *notes)
@@ -135,8 +141,8 @@ static void look_at_mr(const struct simhca_mr_info *mr, struct lint_notes *notes
 	if (!remote)
 		return;
 	names_of_access(remote, names);
-	note(notes, LINT_UNUSED_ACCESS, "MR 0x%08x, %llu bytes: %s was never used", mr->key,
-	     (unsigned long long)mr->attr.length, names);
+	note(notes, LINT_UNUSED_ACCESS, "MR 0x%08x, %llu byte%s: %s was never used", mr->key,
+	     (unsigned long long)mr->attr.length, plural(mr->attr.length), names);
 }
 
 void lint_qp(const struct session *session, uint32_t handle, struct lint_notes *notes)
@@ -165,10 +171,32 @@ void lint_mr(const struct session *session, uint32_t handle, struct lint_notes *
 {
 	uint32_t found = handle;
 	struct simhca_mr_info mr;
+	struct simhca_mr_sends sends;
 
-	if (!simhca_has_offered_memory(session->context) &&
-	    simhca_next_mr(session->context, &found, &mr) && found == handle)
+	if (!simhca_next_mr(session->context, &found, &mr) || found != handle)
+		return;
+	if (!simhca_has_offered_memory(session->context))
 		look_at_mr(&mr, notes);
+	simhca_find_mr_sends(session->context, handle, &sends);
+	if (sends.requests)
+		note(notes, LINT_REQUESTS_OF_MR,
+		     "MR 0x%08x was deregistered with %u send request%s under way, the first of QP "
+		     "0x%06x, wr_id %llu",
+		     mr.key, sends.requests, plural(sends.requests), sends.qpn,
+		     (unsigned long long)sends.wr_id);
+}
+
+void lint_connected(const struct session *session, uint32_t handle, struct lint_notes *notes)
+{
+	struct simhca_rd_atomic numbers;
+
+	if (simhca_qp_rd_atomic(session->context, handle, &numbers) &&
+	    numbers.max_rd_atomic > numbers.max_dest_rd_atomic)
+		note(notes, LINT_RD_ATOMIC,
+		     "QP 0x%06x: its max_rd_atomic is %u, and max_dest_rd_atomic of its peer, QP "
+		     "0x%06x, is %u",
+		     numbers.requester, numbers.max_rd_atomic, numbers.responder,
+		     numbers.max_dest_rd_atomic);
 }
 
 /* -------------------------------------------------------------------------------- contexts */
@@ -177,8 +205,8 @@ void lint_mr(const struct session *session, uint32_t handle, struct lint_notes *
 struct look {
 	struct linted linted;
 	enum { LOOK_QPS, LOOK_CQS, LOOK_MRS, LOOK_ENDS } at;
-	uint32_t handle, objects; /* of this kind */
-	uint64_t messages;	  /* that its QPs have had, with those that are gone */
+	uint32_t handle, objects;  /* of this kind */
+	uint64_t messages, errors; /* that its QPs have had, with those that are gone */
 };
 
 static void look_begin(struct look *look, const struct session *session)
@@ -194,6 +222,7 @@ static void look_begin(struct look *look, const struct session *session)
 	linted->notes = session->lint;
 	simhca_context_past(session->context, &past);
 	look->messages = past.messages + past.reads + past.received;
+	look->errors = past.errors;
 }
 
 /* The next object of the kind that it is at; false: there is none. */
@@ -210,6 +239,7 @@ static bool look_at_next(struct look *look, const struct session *session)
 			return false;
 		if (!qp.further) {
 			look->messages += qp.usage.messages + qp.usage.reads + qp.usage.received;
+			look->errors += qp.usage.errors;
 			look_at_qp(&qp, notes);
 		}
 		return true;
@@ -230,7 +260,8 @@ static bool look_at_next(struct look *look, const struct session *session)
 	return false;
 }
 
-static void look_at_registrations(const struct session *session, struct look *look)
+/* A program whose work failed need not use all of its rights. */
+static void look_ends(const struct session *session, struct look *look)
 {
 	uint64_t registered = simhca_context_registered(session->context);
 
@@ -239,6 +270,8 @@ static void look_at_registrations(const struct session *session, struct look *lo
 		note(&look->linted.notes, LINT_REGISTRATIONS,
 		     "%llu regions were registered for %llu messages",
 		     (unsigned long long)registered, (unsigned long long)look->messages);
+	if (look->errors)
+		look->linted.notes.of[LINT_UNUSED_ACCESS].count = 0;
 }
 
 /* One object more; false: all of it was looked at. */
@@ -253,7 +286,7 @@ static bool look_further(struct look *look, const struct session *session)
 	look->handle = look->objects = 0;
 	if (++look->at < LOOK_ENDS)
 		return true;
-	look_at_registrations(session, look);
+	look_ends(session, look);
 	return false;
 }
 
@@ -277,7 +310,7 @@ static void look_at_remains(const struct session *session, struct lint_notes *no
 		if (kinds[i].count && length < sizeof(text))
 			length += (size_t)snprintf(text + length, sizeof(text) - length,
 						   "%s%u %s%s", length ? ", " : "", kinds[i].count,
-						   kinds[i].name, kinds[i].count == 1 ? "" : "s");
+						   kinds[i].name, plural(kinds[i].count));
 	if (length)
 		note(notes, LINT_NOT_DESTROYED, "at its end it had %s", text);
 }
@@ -302,7 +335,8 @@ void lint_end(struct lint *lint, struct session *session)
 	while (look_further(&look, session))
 		;
 	*linted = look.linted;
-	look_at_remains(session, &linted->notes);
+	if (!look.errors) /* nor destroy what it has */
+		look_at_remains(session, &linted->notes);
 	if (!has_notes(&linted->notes)) {
 		free(linted);
 		return;
@@ -327,6 +361,8 @@ static int put(struct report *report, const struct linted *linted)
 		[LINT_REGISTRATIONS] = "registrations",
 		[LINT_CQ_SIZE] = "cq_size",
 		[LINT_UNSIGNALED] = "unsignaled",
+		[LINT_REQUESTS_OF_MR] = "requests_of_mr",
+		[LINT_RD_ATOMIC] = "rd_atomic",
 		[LINT_UNUSED_ACCESS] = "unused_access",
 		[LINT_UNUSED_QP] = "unused_qp",
 		[LINT_NOT_DESTROYED] = "not_destroyed",

@@ -24,6 +24,8 @@ enum lint_kind {
 	LINT_REGISTRATIONS,
 	LINT_CQ_SIZE,
 	LINT_UNSIGNALED,
+	LINT_REQUESTS_OF_MR,
+	LINT_RD_ATOMIC,
 	LINT_UNUSED_ACCESS,
 	LINT_UNUSED_QP,
 	LINT_NOT_DESTROYED,
@@ -33,7 +35,7 @@ enum lint_kind {
 struct lint_notes {
 	struct lint_note {
 		uint32_t count;
-		char text[120]; /* of the first one */
+		char text[128]; /* of the first one */
 	} of[LINT_KINDS];
 };
 
@@ -44,6 +46,8 @@ void lint_close(struct lint *lint);
 /* The object of that handle, if there is one. */
 typedef void lint_look(const struct session *session, uint32_t handle, struct lint_notes *notes);
 lint_look lint_qp, lint_cq, lint_mr;
+/* A QP that has come to RTR or RTS by its program's own doing. */
+lint_look lint_connected;
 void lint_add(struct lint_notes *to, const struct lint_notes *notes);
 /* The client is gone, and its context still has what it had. */
 void lint_end(struct lint *lint, struct session *session);

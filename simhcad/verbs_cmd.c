@@ -724,10 +724,16 @@ HANDLER(modify_qp)
 {
 	const struct simhca_modify_qp_req *req = request->body;
 	int ret = simhca_modify_qp(session->context, request->body, reply->body, why);
+	struct lint_notes notes = { 0 };
 
 	if (ret && ret != -EAGAIN)
 		name_qp(session, req->handle, why);
-	return ret;
+	if (ret || !(req->mask & SIMHCA_QP_STATE) ||
+	    (req->attr.qp_state != SIMHCA_QPS_RTR && req->attr.qp_state != SIMHCA_QPS_RTS))
+		return ret;
+	lint_connected(session, req->handle, &notes);
+	lint_add(&session->lint, &notes);
+	return 0;
 }
 
 HANDLER(query_qp)

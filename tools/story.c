@@ -424,29 +424,89 @@ bool story_first_sleep(const json_t *report, char *line, size_t size)
 
 /* ------------------------------------------------------------------------------------ lint */
 
-static const char *lint_remedy(const char *kind)
-{
-	static const struct {
-		const char *kind, *remedy;
-	} remedies[] = {
-		{ "never_polled",
-		  "Poll it, or give the QPs a CQ that is polled: errors go unseen." },
-		{ "late_receive", "Post receives before the peer learns that it may send." },
-		{ "rnr", "Post more receives, and again as they are used." },
-		{ "registrations", "Register memory once, and use the region again." },
-		{ "cq_size", "Make the CQ as large as all that its QPs may have posted." },
-		{ "unsignaled", "Signal one send of some, or the send queue stays full." },
-		{ "unused_access", "Leave the right out: who has the key can use it." },
-		{ "unused_qp",
-		  "Make QPs when they are needed; or is the peer told another number?" },
-		{ "not_destroyed",
-		  "Destroy what was made, so that what leaks can be told from it." },
-	};
+static const struct lint_advice {
+	const char *kind, *remedy;
+	const char *hardware; /* what a NIC does; NULL: nothing that needs to be said */
+	bool last;	      /* after all others, once for all programs: there are many */
+} lint_advice[] = {
+	{ .kind = "never_polled",
+	  .remedy = "Poll it, or give the QPs a CQ that is polled: errors go unseen." },
+	{ .kind = "late_receive",
+	  .remedy = "Post receives before the peer learns that it may send." },
+	{ .kind = "rnr", .remedy = "Post more receives, and again as they are used." },
+	{ .kind = "registrations", .remedy = "Register memory once, and use the region again." },
+	{ .kind = "cq_size",
+	  .remedy = "Make the CQ as large as all that its QPs may have posted." },
+	{ .kind = "unsignaled",
+	  .remedy = "Signal one send of some, or the send queue stays full." },
+	{ .kind = "requests_of_mr",
+	  .hardware = "fails those that it has not sent, or has to send again",
+	  .remedy = "Poll the completions of its requests before ibv_dereg_mr()." },
+	{ .kind = "rd_atomic",
+	  .hardware = "the responder refuses what is beyond it: REM_INV_REQ_ERR",
+	  .remedy = "Make max_rd_atomic at most what the peer has as max_dest_rd_atomic." },
+	{ .kind = "unused_qp",
+	  .remedy = "Make QPs when they are needed; or is the peer told another number?" },
+	{ .kind = "unused_access",
+	  .remedy = "Leave the right out: who has the key can use it.",
+	  .last = true },
+	{ .kind = "not_destroyed",
+	  .remedy = "Destroy what was made, so that what leaks can be told from it.",
+	  .last = true },
+};
 
-	for (size_t i = 0; i < sizeof(remedies) / sizeof(remedies[0]); i++)
-		if (!strcmp(remedies[i].kind, kind))
-			return remedies[i].remedy;
-	return "";
+static const struct lint_advice *lint_advice_on(const char *kind)
+{
+	static const struct lint_advice none = { .kind = "", .remedy = "" };
+
+	for (size_t i = 0; i < sizeof(lint_advice) / sizeof(lint_advice[0]); i++)
+		if (!strcmp(lint_advice[i].kind, kind))
+			return &lint_advice[i];
+	return &none;
+}
+
+/* How many objects there are of the kind in the notes after this one that are told with it. */
+static long long count_rest(const json_t *notes, size_t first, long long pid)
+{
+	const char *kind = report_text(json_array_get(notes, first), "kind");
+	long long count = 0;
+
+	for (size_t i = first + 1; i < json_array_size(notes); i++) {
+		const json_t *note = json_array_get(notes, i);
+
+		if (!strcmp(report_text(note, "kind"), kind) &&
+		    (!pid || report_number(note, "pid") == pid))
+			count += report_number(note, "count");
+	}
+	return count;
+}
+
+/* Whether one of its kind and process is in the notes before it. */
+static bool is_repeated(const json_t *notes, size_t index, long long pid)
+{
+	const char *kind = report_text(json_array_get(notes, index), "kind");
+
+	for (size_t i = 0; i < index; i++) {
+		const json_t *note = json_array_get(notes, i);
+
+		if (!strcmp(report_text(note, "kind"), kind) &&
+		    (!pid || report_number(note, "pid") == pid))
+			return true;
+	}
+	return false;
+}
+
+static void print_lint(FILE *out, const json_t *note, long long count,
+		       const struct lint_advice *advice)
+{
+	fputs("lint: ", out);
+	print_who(out, note);
+	fprintf(out, ", %s: %s", report_text(note, "kind"), report_text(note, "text"));
+	if (count > 1)
+		fprintf(out, " (and %lld more)", count - 1);
+	if (advice->hardware)
+		fprintf(out, "\n  hardware:   %s", advice->hardware);
+	fprintf(out, "\n  try:        %s\n", advice->remedy);
 }
 
 size_t story_print_lint(FILE *out, const json_t *report, long long pid)
@@ -454,19 +514,20 @@ size_t story_print_lint(FILE *out, const json_t *report, long long pid)
 	const json_t *notes = json_object_get(report, "notes");
 	size_t told = 0;
 
-	for (size_t i = 0; i < json_array_size(notes); i++) {
-		const json_t *note = json_array_get(notes, i);
-		long long count = report_number(note, "count");
+	for (int last = 0; last < 2; last++)
+		for (size_t i = 0; i < json_array_size(notes); i++) {
+			const json_t *note = json_array_get(notes, i);
+			const struct lint_advice *advice =
+				lint_advice_on(report_text(note, "kind"));
+			long long count = report_number(note, "count");
 
-		if (pid && report_number(note, "pid") != pid)
-			continue;
-		told++;
-		fputs("lint: ", out);
-		print_who(out, note);
-		fprintf(out, ", %s: %s", report_text(note, "kind"), report_text(note, "text"));
-		if (count > 1)
-			fprintf(out, " (and %lld more)", count - 1);
-		fprintf(out, "\n  try:        %s\n", lint_remedy(report_text(note, "kind")));
-	}
+			if (advice->last != last || (pid && report_number(note, "pid") != pid) ||
+			    (last && is_repeated(notes, i, pid)))
+				continue;
+			told++;
+			if (last)
+				count += count_rest(notes, i, pid);
+			print_lint(out, note, count, advice);
+		}
 	return told;
 }

@@ -79,6 +79,36 @@ def unsignaled(good):
     write_unseen(pair, count - count // 2 - good, flags=0)
 
 
+def requests_of_mr(good):
+    pair = Pair(rnr_retry=7)
+    mr, pair.mr = pair.mr, MR(pair.pd, 4096, ACCESS)
+    if good:
+        pair.receive(1)
+    pair.send(7, e.IBV_WR_SEND)  # it waits for a receive, unless there is one
+    if good:
+        pair.poll(2)
+    pair.mr.close()
+    pair.mr = mr
+
+
+def rd_atomic(good):
+    """In either order the second end to get there is the one that is looked at."""
+    pairs = [Pair(reads=1 if good else 4, peer_first=peer_first) for peer_first in (False, True)]
+    for pair in pairs:
+        pair.send(1, WRITE)
+        pair.poll(1)
+
+
+def failure(good):
+    """What it has at its end, and has not used, is not worth a word if it fails."""
+    pair = Pair()
+    unused = MR(pair.pd, 4096, ACCESS)
+    pair.send(1, WRITE, rkey=None if good else pair.mr.rkey + 1)
+    pair.poll(1)
+    sys.stdout.flush()
+    os._exit(unused.lkey == 0)
+
+
 def unused_access(good):
     pair = Pair()
     mr = MR(pair.pd, 4096, e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_READ)

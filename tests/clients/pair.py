@@ -16,7 +16,8 @@ ACCESS = e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_WRITE
 class Pair:
     """Two connected RC QPs, with one region and one CQ."""
 
-    def __init__(self, channel=False, cqe=100, sig_all=1, rnr_retry=3, rnr_timer=1):
+    def __init__(self, channel=False, cqe=100, sig_all=1, rnr_retry=3, rnr_timer=1,
+                 reads=1, peer_first=False):
         self.context = Context(name="simhca0")
         self.pd = PD(self.context)
         self.channel = CompChannel(self.context) if channel else None
@@ -24,15 +25,16 @@ class Pair:
         self.sig_all, self.rnr_retry, self.rnr_timer = sig_all, rnr_retry, rnr_timer
         self.mr = MR(self.pd, LENGTH, ACCESS)
         self.qp, self.peer = self.make(), self.make()
-        self.connect(self.qp, self.peer)
-        self.connect(self.peer, self.qp)
+        ends = [(self.qp, self.peer, reads), (self.peer, self.qp, 1)]
+        for qp, peer, most in reversed(ends) if peer_first else ends:
+            self.connect(qp, peer, most)
 
     def make(self):
         caps = QPCap(max_send_wr=40, max_recv_wr=40)
         return QP(self.pd, QPInitAttr(qp_type=e.IBV_QPT_RC, scq=self.cq, rcq=self.cq, cap=caps,
                                        sq_sig_all=self.sig_all))
 
-    def connect(self, qp, peer):
+    def connect(self, qp, peer, reads=1):
         attr = QPAttr(port_num=1)
         attr.qp_access_flags = e.IBV_ACCESS_REMOTE_WRITE | e.IBV_ACCESS_REMOTE_READ
         attr.ah_attr = AHAttr(gr=GlobalRoute(dgid=self.context.query_gid(1, 0)), is_global=1,
@@ -40,7 +42,7 @@ class Pair:
         attr.dest_qp_num, attr.path_mtu = peer.qp_num, e.IBV_MTU_1024
         attr.timeout, attr.retry_cnt = 8, 2
         attr.rnr_retry, attr.min_rnr_timer = self.rnr_retry, self.rnr_timer
-        attr.max_rd_atomic = attr.max_dest_rd_atomic = 1
+        attr.max_rd_atomic, attr.max_dest_rd_atomic = reads, 1
         qp.to_rts(attr)
 
     def send(self, wr_id, opcode, offset=0, length=64, to=0, rkey=None,

@@ -12,31 +12,67 @@ LEGAL = HERE / "legal.py"
 KINDS = {
     "never_polled": r"CQ \d+: it holds 1 completion, and was never polled",
     "late_receive": r"QP 0x\w+: a message came before any receive was posted, .*",
-    "rnr": r"QP 0x\w+: \d+ RNR NAKs of its peer have cost \d+ us of waiting",
+    "rnr": r"QP 0x\w+: \d+ RNR NAKs? of its peer cost \d+ us of waiting",
     "registrations": r"42 regions were registered for 40 messages",
     "cq_size": r"CQ \d+: (\d+) of its \d+ entries were in use at once, and its QPs may post \d+",
     "unsignaled": r"QP 0x\w+: (\d+) sends in a row had no completion, and its queue takes \1",
+    "requests_of_mr": r"MR 0x\w+ was deregistered with 1 send request under way, the first of QP 0x\w+, wr_id 7",
+    "rd_atomic": r"QP 0x\w+: its max_rd_atomic is 4, and max_dest_rd_atomic of its peer, QP 0x\w+, is 1",
     "unused_access": r"MR 0x\w+, 4096 bytes: REMOTE_READ was never used",
     "unused_qp": r"QP 0x\w+ was in RTS, and nobody used it",
     "not_destroyed": r"at its end it had 2 QPs, 1 CQ, 1 MR, 1 PD",
 }
 
 
+NOISE = ["unused_access", "not_destroyed"]  # last, and once
+NOTE = re.compile(r"lint: python3\[\d+\], (\w+): (.*?)(?: \(and (\d+) more\))?\n"
+                  r"(?:  hardware:   .{10,}\n)?  try:        .{10,}\n")
+
+
+def notes_of(launcher, *command):
+    """[(kind, text, how many more)] of programs that have run."""
+    text = launcher.run(SIMHCA, "run", "--private", "--lint", "--", *command).stderr
+    text = re.sub(r"^simhca run: 1 work request failed .*\n", "", text)
+    notes, at = [], 0
+    while text.startswith("lint: ", at):
+        note = NOTE.match(text, at)
+        assert note, text
+        notes.append((note.group(1), note.group(2), int(note.group(3) or 0)))
+        at = note.end()
+    assert at == len(text), text
+    return notes
+
+
 def lint(launcher, *arguments):
     """{kind: text} of a program that has run."""
-    result = expect_success(launcher.run(SIMHCA, "run", "--private", "--lint", "--", PYTHON, LEGAL,
-                                         *arguments))
-    lines = result.stderr.splitlines()
-    notes = [re.fullmatch(r"lint: python3\[\d+\], (\w+): (.*?)( \(and \d+ more\))?", line)
-             for line in lines[::2]]
-    assert all(line.startswith("  try:        ") and len(line) > 20 for line in lines[1::2])
-    return {note.group(1): note.group(2) for note in notes}
+    notes = notes_of(launcher, PYTHON, LEGAL, *arguments)
+    kinds = [kind for kind, _, _ in notes]
+    assert kinds == sorted(kinds, key=NOISE.__contains__), kinds
+    return {kind: text for kind, text, _ in notes}
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_kind(launcher, kind):
     assert re.fullmatch(KINDS[kind], lint(launcher, kind)[kind])
     assert kind not in lint(launcher, kind, "good")
+
+
+def test_reads_at_once_whichever_end_is_first(launcher):
+    """Of two connections, one was made from either end; each is in a context of its own."""
+    kinds = [kind for kind, _, _ in notes_of(launcher, PYTHON, LEGAL, "rd_atomic")]
+    assert kinds.count("rd_atomic") == 2
+
+
+def test_no_noise_after_a_failure(launcher):
+    """A program that ends for an error cannot have used or destroyed everything."""
+    assert not set(NOISE) & set(lint(launcher, "failure"))
+    assert set(NOISE) <= set(lint(launcher, "failure", "good"))
+
+
+def test_noise_of_several_programs_is_told_once(launcher):
+    """With how many more there are."""
+    notes = notes_of(launcher, "sh", "-c", f"for i in 1 2 3; do {PYTHON} {LEGAL} not_destroyed; done")
+    assert [more for kind, _, more in notes if kind == "not_destroyed"] == [2]
 
 
 def test_a_program_that_runs(launcher):
