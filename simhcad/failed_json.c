@@ -35,7 +35,7 @@ static void say(const struct failed *failed, char *text, size_t size)
 	const struct simhca_failure *what = &failed->what;
 	uint64_t end = what->va + what->bytes, region_end = what->entry.iova + what->entry.length;
 
-	if (failed->text[0])
+	if (failed->text[0] || failed->kind == FAILED_VERB)
 		snprintf(text, size, "%s", failed->text);
 	else if (what->entry.has_range && what->reason == SIMHCA_REASON_KEY_PAST_END &&
 		 end > region_end)

@@ -361,6 +361,12 @@ const struct advice *advice_on_connection(const char *how)
 		    "The peer's program called rdma_reject(), or destroyed the id before it "
 		    "accepted.",
 		    "Look at the private data that came with it, and at what the peer logs." } },
+		{ "too_late",
+		  { CM_REQ ".7",
+		    "The peer had a time limit for the next step, or destroyed its id while it "
+		    "waited: who should have called rdma_accept() was busy, or stopped.",
+		    "Fetch the events of the channel in time, in a thread of its own if need "
+		    "be." } },
 		{ "no_answer",
 		  { CM_REQ ".5",
 		    "The peer's program does not fetch its events, or there is no way to it.",
@@ -369,7 +375,8 @@ const struct advice *advice_on_connection(const char *how)
 		{ "no_device",
 		  { "",
 		    "The address is not one of a network interface that a device here stands on.",
-		    "Use an address that `simhca status` shows." } },
+		    "Use an address that `simhca status` shows, or have a device stand on that "
+		    "interface: `simhca run --interface NAME`." } },
 		{ "backlog_full",
 		  { "",
 		    "The server accepts more slowly than clients come, or its backlog is small.",

@@ -302,13 +302,20 @@ static const struct advice *advice_on(const json_t *failure)
 static void print_one(FILE *out, const json_t *list, const json_t *failure)
 {
 	const struct advice *advice = advice_on(failure);
+	const char *because;
 	const json_t *other;
 	size_t i;
 
 	print_headline(out, failure);
 	if (is(failure, "injection"))
 		return;
-	fprintf(out, "  because:    %s", reason_text(list, failure));
+	because = reason_text(list, failure);
+	if (has(failure, "verb") && !*because) {
+		/* The headline has the error, and nothing more is known. */
+		print_looks(out, failure);
+		return;
+	}
+	fprintf(out, "  because:    %s", because);
 	if (has(failure, "reason"))
 		fprintf(out, " (%s, vendor_err %lld)", report_text(failure, "reason"),
 			report_number(failure, "vendor_err"));

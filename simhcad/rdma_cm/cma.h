@@ -284,6 +284,7 @@ struct device *cma_any_device(struct cma *cma, const union cma_addr *addr, uint8
 /* How a connection failed, which `simhca explain` has advice on. */
 #define CMA_NOBODY_LISTENS "nobody_listens"
 #define CMA_REJECTED "rejected"
+#define CMA_TOO_LATE "too_late"
 #define CMA_NO_ANSWER "no_answer"
 #define CMA_NO_DEVICE "no_device"
 #define CMA_BACKLOG_FULL "backlog_full"

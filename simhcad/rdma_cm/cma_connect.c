@@ -44,6 +44,13 @@ static void put_header(const struct cma_id *id, uint8_t *private_data)
 
 /* ---------------------------------------------------------------------------------- connecting */
 
+/* What the communication manager has refused for the state that the connection is in. */
+static int not_in_this_state(const struct cma_id *id, int ret, struct simhca_why *why)
+{
+	return simhca_why(why, -ret, "the connection is in state %s",
+			  simhca_cm_state_name(simhca_cm_id_state(id->cm)));
+}
+
 static int private_fits(const struct rdma_ucm_conn_param *param, size_t room,
 			struct simhca_why *why)
 {
@@ -214,8 +221,7 @@ int cma_accept(struct cma_id *id, const struct rdma_ucm_conn_param *param,
 	if (!ret)
 		return 0;
 	if (!why->text[0])
-		simhca_why(why, -ret, "the connection is in state %s",
-			   simhca_cm_state_name(simhca_cm_id_state(id->cm)));
+		not_in_this_state(id, ret, why);
 	cma_reject(id, SIMHCA_CM_REJ_CONSUMER, NULL, 0, NULL);
 	return ret;
 }
@@ -224,17 +230,23 @@ int cma_reject(struct cma_id *id, uint8_t reason, const void *private_data, size
 	       struct simhca_why *why)
 {
 	struct simhca_cm_sidr_rep rep = { .status = SIMHCA_CM_SIDR_REJECT };
+	size_t room = id->qp_type == IBV_QPT_UD ? sizeof(rep.private_data)
+						: sizeof(((struct simhca_cm_rej *)0)->private_data);
+	int ret;
 
 	if (!id->cm)
 		return simhca_why(why, EINVAL, "there is no connection to reject");
-	if (id->qp_type != IBV_QPT_UD)
-		return simhca_cm_send_rej(id->cm, reason, private_data, length);
-	if (length > sizeof(rep.private_data))
+	if (length > room)
 		return simhca_why(why, EINVAL, "%zu bytes of private data: there is room for %zu",
-				  length, sizeof(rep.private_data));
-	if (length)
-		memcpy(rep.private_data, private_data, length);
-	return simhca_cm_send_sidr_rep(id->cm, &rep, 0);
+				  length, room);
+	if (id->qp_type != IBV_QPT_UD) {
+		ret = simhca_cm_send_rej(id->cm, reason, private_data, length);
+	} else {
+		if (length)
+			memcpy(rep.private_data, private_data, length);
+		ret = simhca_cm_send_sidr_rep(id->cm, &rep, 0);
+	}
+	return ret ? not_in_this_state(id, ret, why) : 0;
 }
 
 int cma_disconnect(struct cma_id *id, struct simhca_why *why)
@@ -264,9 +276,10 @@ int cma_notify(struct cma_id *id, uint32_t event, struct simhca_why *why)
 	ret = simhca_cm_establish(id->cm);
 	if (ret == -EISCONN)
 		return 0;
-	if (!ret)
-		established(id);
-	return ret;
+	if (ret)
+		return not_in_this_state(id, ret, why);
+	established(id);
+	return 0;
 }
 
 /* ------------------------------------------------------------------------- what the peer says */
@@ -337,9 +350,10 @@ static void on_rej(struct cma_id *id, const struct simhca_cm_rej *rej)
 				 "nobody listens on %s in port space %s; listeners are: %s", to,
 				 cma_ps_name(id->ps), listeners[0] ? listeners : "none");
 	} else {
-		cma_tell_failure(id, CMA_REJECTED, rej->reason,
-				 "the connection to %s was rejected, reason %u%s", to, rej->reason,
-				 meaning_of(rej->reason));
+		cma_tell_failure(id,
+				 rej->reason == SIMHCA_CM_REJ_TIMEOUT ? CMA_TOO_LATE : CMA_REJECTED,
+				 rej->reason, "the connection to %s was rejected, reason %u%s", to,
+				 rej->reason, meaning_of(rej->reason));
 	}
 }
 

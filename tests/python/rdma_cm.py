@@ -3,6 +3,7 @@
 import ctypes
 import errno
 import itertools
+import json
 import os
 import select
 import socket
@@ -155,6 +156,19 @@ def refused(number, function, *args):
     with pytest.raises(Refused) as caught:
         function(*args)
     assert caught.value.args[0] == number, errno.errorcode[caught.value.args[0]]
+    assert all(why(number)), "refused without a reason"
+
+
+def why(number):
+    """What the daemon says of this process's refusals, of that errno; the library refuses some itself."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as control:
+        control.connect(os.environ["SIMHCA_RUNTIME_DIR"] + "/control")
+        control.send(b'{"cmd": "explain"}')
+        _, fds, _, _ = socket.recv_fds(control, 4096, 1)
+        with os.fdopen(fds[0]) as file:
+            failures = json.load(file)["failures"]
+    return [failure["text"] for failure in failures
+            if failure["pid"] == os.getpid() and failure.get("errno") == number]
 
 
 def listener(channel, backlog=8, ps=TCP):
