@@ -34,6 +34,8 @@ enum simhca_handed {
 #define SIMHCA_LATENCY_SUB_SHIFT 3
 #define SIMHCA_LATENCY_FIRST_SHIFT 7
 
+#define SIMHCA_CALLER_LATENCIES 128 /* what took more than 8 ms is in the last one */
+
 static inline uint32_t simhca_latency_bucket(uint64_t ns)
 {
 	uint32_t shift, bucket;
@@ -82,8 +84,8 @@ struct simhca_caller {
 	_Atomic uint32_t told_to; /* QPN of whom recv_events and recv_telling are about */
 	uint64_t recv[SIMHCA_CALLER_RECV_WORDS]; /* the receive, as it was claimed */
 	uint64_t reserved0[5];
-	_Atomic uint32_t latency[SIMHCA_LATENCIES]; /* of a sample of the messages */
+	_Atomic uint32_t latency[SIMHCA_CALLER_LATENCIES]; /* of a sample of the messages */
 };
-SIMHCA_ABI_SIZE(struct simhca_caller, 1728);
+SIMHCA_ABI_SIZE(struct simhca_caller, 1280);
 
 #endif

@@ -359,7 +359,7 @@ void simhca_caller_usage(const struct simhca_qp *qp, struct simhca_usage_sum *su
 	sum->received_bytes += atomic_load_explicit(&qp->mem->received_bytes, memory_order_relaxed);
 	if (!mem)
 		return;
-	for (int i = 0; i < SIMHCA_LATENCIES; i++)
+	for (int i = 0; i < SIMHCA_CALLER_LATENCIES; i++)
 		sum->latency[i] += atomic_load_explicit(&mem->latency[i], memory_order_relaxed);
 	reads = atomic_load_explicit(&mem->reads, memory_order_relaxed);
 	sum->messages += atomic_load_explicit(&mem->messages, memory_order_relaxed) - reads;

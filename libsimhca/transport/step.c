@@ -790,7 +790,8 @@ uint64_t simhca_step_now(void)
 void simhca_step_took(struct simhca_step *step, uint64_t since_ns)
 {
 	uint64_t ns = simhca_step_now() - since_ns;
-	_Atomic uint32_t *count = &step->caller->latency[simhca_latency_bucket(ns)];
+	uint32_t bucket = simhca_latency_bucket(ns), last = SIMHCA_CALLER_LATENCIES - 1;
+	_Atomic uint32_t *count = &step->caller->latency[bucket < last ? bucket : last];
 	uint32_t weight = 1;
 
 	if (step->sample.times < SAMPLE_ALL_OF) {
