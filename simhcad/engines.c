@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +9,8 @@
 
 #include "engines.h"
 #include "log.h"
+#include "monotonic.h"
+#include "thread.h"
 
 /*
  * How long an idle engine polls. With CPUs to spare, until a program that got a message has most
@@ -36,35 +37,26 @@ struct engine {
 	struct simhca_engine *model;
 	char name[16]; /* the kernel takes 15 characters */
 	struct engine_cpu cpus[SIMHCA_MAX_ENGINE_CPUS];
-	pthread_t thread[THREADS];
+	struct thread *thread[THREADS];
 	unsigned int threads;
 };
 
-static void *run(void *arg)
+static void run(void *arg)
 {
 	const struct engine_cpu *cpu = arg;
 
 	if (simhca_engine_run(cpu->engine->model, cpu->cpu_index))
 		log_error("an engine thread has no memory to begin with");
-	return NULL;
 }
 
-/* Without signals, which are the main thread's business. */
+/* 0 or an errno. */
 static int start_thread(struct engine *engine, unsigned int cpu_index)
 {
-	pthread_t *thread = &engine->thread[engine->threads];
-	struct engine_cpu *cpu = &engine->cpus[cpu_index];
-	sigset_t all, before;
-	int ret;
+	struct thread *thread = thread_start(run, &engine->cpus[cpu_index], engine->name);
 
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	ret = pthread_create(thread, NULL, run, cpu);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (ret)
-		return ret;
-	pthread_setname_np(*thread, engine->name);
-	engine->threads++;
+	if (!thread)
+		return errno;
+	engine->thread[engine->threads++] = thread;
 	return 0;
 }
 
@@ -115,10 +107,10 @@ struct engine *engine_start(struct engines *engines, bool may_block)
 static void reap(struct engine *engine)
 {
 	for (unsigned int i = 0; i < engine->threads;) {
-		if (pthread_tryjoin_np(engine->thread[i], NULL))
-			i++;
-		else
+		if (thread_join(engine->thread[i], 0))
 			engine->thread[i] = engine->thread[--engine->threads];
+		else
+			i++;
 	}
 }
 
@@ -162,14 +154,12 @@ static void on_watch(struct ev_loop *loop, ev_timer *timer, int events)
 
 bool engine_halt(struct engine *engine)
 {
-	struct timespec until;
+	uint64_t until = monotonic_ns() + END_SECONDS * 1000000000ull;
 	unsigned int left = 0;
 
 	simhca_engine_stop(engine->model);
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += END_SECONDS;
 	for (unsigned int i = 0; i < engine->threads; i++)
-		if (pthread_timedjoin_np(engine->thread[i], NULL, &until))
+		if (!thread_join(engine->thread[i], until))
 			engine->thread[left++] = engine->thread[i];
 	engine->threads = left;
 	return !left;
@@ -196,7 +186,7 @@ double engine_cpu(const struct engine *engine)
 		struct timespec used;
 		clockid_t clock;
 
-		if (!pthread_getcpuclockid(engine->thread[i], &clock) &&
+		if (!pthread_getcpuclockid(thread_id(engine->thread[i]), &clock) &&
 		    !clock_gettime(clock, &used))
 			sum += (double)used.tv_sec + 1e-9 * (double)used.tv_nsec;
 	}

@@ -1,49 +1,34 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-#include <signal.h>
+#include <errno.h>
 #include <string.h>
-#include <time.h>
 
 #include "log.h"
+#include "monotonic.h"
 #include "paging.h"
+#include "thread.h"
 
 #define STUCK_SECONDS 0.03 /* in which nothing ends, while work waits */
 #define END_SECONDS 2	   /* that the threads have to end */
 
-static void *work(void *arg)
+static void work(void *arg)
 {
 	simhca_faults_run(arg);
-	return NULL;
 }
 
-static void *read_events(void *arg)
+static void read_events(void *arg)
 {
 	simhca_pagers_run(arg);
-	return NULL;
 }
 
-/* Without signals, which are the main thread's business. */
-static int start_thread(pthread_t *thread, void *(*run)(void *), struct paging *paging,
-			const char *name)
-{
-	sigset_t all, before;
-	int ret;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	ret = pthread_create(thread, NULL, run, paging->fabric);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (!ret)
-		pthread_setname_np(*thread, name);
-	return ret;
-}
-
+/* 0 or an errno. */
 static int start_worker(struct paging *paging)
 {
-	int ret = start_thread(&paging->worker[paging->workers], work, paging, "simhca-fault");
+	struct thread *worker = thread_start(work, paging->fabric, "simhca-fault");
 
-	if (!ret)
-		paging->workers++;
-	return ret;
+	if (!worker)
+		return errno;
+	paging->worker[paging->workers++] = worker;
+	return 0;
 }
 
 static void on_watch(struct ev_loop *loop, ev_timer *timer, int events)
@@ -89,8 +74,8 @@ int paging_start(struct paging *paging, struct simhca_fabric *fabric, struct ev_
 	paging->watch.data = paging;
 	ev_async_init(&paging->shortage, on_short);
 	paging->shortage.data = paging;
-	ret = start_thread(&paging->reader, read_events, paging, "simhca-pager");
-	paging->reads = !ret;
+	paging->reader = thread_start(read_events, fabric, "simhca-pager");
+	ret = paging->reader ? 0 : errno;
 	while (!ret && paging->workers < workers)
 		ret = start_worker(paging);
 	if (ret) {
@@ -103,7 +88,7 @@ int paging_start(struct paging *paging, struct simhca_fabric *fabric, struct ev_
 
 bool paging_stop(struct paging *paging)
 {
-	struct timespec until;
+	uint64_t until = monotonic_ns() + END_SECONDS * 1000000000ull;
 	bool ended = true;
 
 	if (!paging->fabric)
@@ -112,12 +97,10 @@ bool paging_stop(struct paging *paging)
 	ev_async_stop(paging->loop, &paging->shortage);
 	simhca_faults_stop(paging->fabric);
 	simhca_pagers_stop(paging->fabric);
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += END_SECONDS;
 	for (unsigned int i = 0; i < paging->workers; i++)
-		ended = !pthread_timedjoin_np(paging->worker[i], NULL, &until) && ended;
-	if (paging->reads)
-		ended = !pthread_timedjoin_np(paging->reader, NULL, &until) && ended;
+		ended = thread_join(paging->worker[i], until) && ended;
+	if (paging->reader)
+		ended = thread_join(paging->reader, until) && ended;
 	if (!ended)
 		log_error("a page-fault worker has not ended within %d s: it waits for a client's "
 			  "memory, or for a CPU",

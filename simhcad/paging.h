@@ -22,9 +22,8 @@ struct paging {
 	struct ev_loop *loop;
 	ev_async shortage; /* work waits, and nobody is idle: */
 	ev_timer watch;
-	pthread_t reader;
-	bool reads;
-	pthread_t worker[PAGING_WORKERS_MOST];
+	struct thread *reader; /* NULL: it was not started */
+	struct thread *worker[PAGING_WORKERS_MOST];
 	unsigned int workers;
 };
 

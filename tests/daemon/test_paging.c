@@ -15,7 +15,9 @@
 #include <cmocka.h>
 
 #include "log.h"
+#include "monotonic.h"
 #include "paging.h"
+#include "thread.h"
 
 /* ------------------------------------------------------------ in place of the device model */
 
@@ -300,12 +302,14 @@ static void nothing_was_started(void **state)
 static void one_that_does_not_end(void **state)
 {
 	struct fixture *f = *state;
+	struct thread *thread;
 
 	for (int i = 0; i < 3; i++) {
 		workers_end = readers_end = false;
 		errors = 0;
 		start(f, 2);
-		deaf = i < 2 ? f->paging.worker[i] : f->paging.reader;
+		thread = i < 2 ? f->paging.worker[i] : f->paging.reader;
+		deaf = thread_id(thread);
 		set(&any_deaf, true);
 		assert_false(paging_stop(&f->paging));
 		assert_int_equal(errors, 1);
@@ -313,7 +317,7 @@ static void one_that_does_not_end(void **state)
 		assert_int_equal(workers, i < 2);
 		assert_int_equal(readers, i == 2);
 		set(&any_deaf, false);
-		assert_int_equal(0, pthread_join(deaf, NULL));
+		assert_true(thread_join(thread, monotonic_ns() + 10000000000u));
 	}
 }
 
