@@ -206,7 +206,8 @@ bool simhca_next_cq(const struct simhca_context *context, uint32_t *handle,
 		.polled = simhca_cq_consumer(&cq->view),
 		.arm = arm & SIMHCA_ARM_BITS,
 		.was_armed = arm != 0,
-		.holds_receive = holds_receive(&cq->view, waiting),
+		.holds_receive = (arm & SIMHCA_ARM_BITS) == SIMHCA_ARM_SOLICITED &&
+				 holds_receive(&cq->view, waiting),
 		.overrun = cq->overrun,
 		.channel = cq->channel,
 	};

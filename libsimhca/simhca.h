@@ -512,7 +512,8 @@ struct simhca_cq_info {
 	uint32_t arm;	  /* enum simhca_arm: for what it is armed now */
 	uint32_t most_waiting, most_feeds; /* the latter: what its QPs may post at a time */
 	bool was_armed;			   /* since it was created */
-	bool holds_receive; /* among the oldest of those that wait; clients can write them */
+	/* If it is armed for solicited ones: among the oldest that wait; clients can write them. */
+	bool holds_receive;
 	bool overrun;
 	uint64_t channel; /* as it was named at its creation; 0: it has none */
 };

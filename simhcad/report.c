@@ -77,18 +77,20 @@ int report_put_item(struct report *report, json_t *json)
 int report_list_contexts(const struct daemon *daemon, const struct device *device,
 			 struct report_contexts *contexts)
 {
+	const struct device *first = device ? device : daemon->devices;
+	const struct device *end = first + (device ? 1 : daemon->num_devices);
 	const struct session *session;
 	size_t most = 0;
 
-	for (unsigned int i = 0; i < daemon->num_devices; i++)
-		DL_FOREACH (daemon->devices[i].sessions, session)
+	for (const struct device *one = first; one < end; one++)
+		DL_FOREACH (one->sessions, session)
 			most++;
 	*contexts = (struct report_contexts){ .ids = calloc(most + 1, sizeof(*contexts->ids)) };
 	if (!contexts->ids)
 		return -ENOMEM;
-	for (unsigned int i = 0; i < daemon->num_devices; i++)
-		DL_FOREACH (daemon->devices[i].sessions, session)
-			if (session->context && (!device || session->device == device))
+	for (const struct device *one = first; one < end; one++)
+		DL_FOREACH (one->sessions, session)
+			if (session->context)
 				contexts->ids[contexts->count++] =
 					simhca_context_id(session->context);
 	return 0;

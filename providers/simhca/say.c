@@ -50,31 +50,29 @@ void shca_say_no_descriptor(struct shca_context *ctx, enum simhca_cmd command, i
 	say(ctx, &req, command);
 }
 
-int shca_say_busy(struct shca_context *ctx, enum simhca_say what, const char *text)
+static void say_text(struct shca_context *ctx, enum simhca_say what, const char *text, int err)
 {
 	struct simhca_say_req req = { .what = what };
 
-	if (may_say(ctx, EBUSY)) {
-		snprintf(req.text, sizeof(req.text), "%s", text);
-		say(ctx, &req, EBUSY);
-	}
+	snprintf(req.text, sizeof(req.text), "%s", text);
+	say(ctx, &req, err);
+}
+
+int shca_say_busy(struct shca_context *ctx, enum simhca_say what, const char *text)
+{
+	if (may_say(ctx, EBUSY))
+		say_text(ctx, what, text, EBUSY);
 	return shca_result(EBUSY);
 }
 
 void shca_say_waits(struct shca_context *ctx, const char *text)
 {
-	struct simhca_say_req req = { .what = SIMHCA_SAY_WAITS };
-
-	snprintf(req.text, sizeof(req.text), "%s", text);
-	say(ctx, &req, 0);
+	say_text(ctx, SIMHCA_SAY_WAITS, text, 0);
 }
 
 void shca_say_waits_no_more(struct shca_context *ctx, const char *text)
 {
-	struct simhca_say_req req = { .what = SIMHCA_SAY_WAITS_NO_MORE };
-
-	snprintf(req.text, sizeof(req.text), "%s", text);
-	say(ctx, &req, 0);
+	say_text(ctx, SIMHCA_SAY_WAITS_NO_MORE, text, 0);
 }
 
 /* As verbs.h has it, which releases differ in. */

@@ -59,6 +59,17 @@ struct pair *caller_pair(struct world *world, const struct options *options)
 	return pair;
 }
 
+struct pair *caller_pair_of(struct world *world, enum ibv_qp_type type)
+{
+	struct options options = caller_options();
+	struct pair *pair;
+
+	options.type = type;
+	pair = caller_pair(world, &options);
+	settle(world);
+	return pair;
+}
+
 struct pair *caller_pair_with_srq(struct world *world)
 {
 	struct options options = caller_options();

@@ -17,6 +17,8 @@ struct options caller_options(void);
 /* Its memory may be reached, by who knows the secret. */
 void caller_offer(struct client *client);
 struct pair *caller_pair(struct world *world, const struct options *options);
+/* Of this type, otherwise by caller_options(); whatever was under way is done. */
+struct pair *caller_pair_of(struct world *world, enum ibv_qp_type type);
 /* b's receives come from an SRQ. */
 struct pair *caller_pair_with_srq(struct world *world);
 int caller_attach_with(struct side *side, const struct simhca_secret *known,

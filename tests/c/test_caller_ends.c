@@ -8,17 +8,6 @@
 #define BUFFER (SIMHCA_GRH_BYTES + LENGTH)
 #define MOST_STORES 300
 
-static struct pair *pair_of(struct world *world, enum ibv_qp_type type)
-{
-	struct options options = caller_options();
-	struct pair *pair;
-
-	options.type = type;
-	pair = caller_pair(world, &options);
-	settle(world);
-	return pair;
-}
-
 static void put_send(struct side *side)
 {
 	struct simhca_sge from = sge(side->mr, 0, LENGTH);
@@ -76,7 +65,7 @@ static void the_cq_goes_on(void **state, enum ibv_qp_type type, int (*end)(struc
 
 		assert_true(store < MOST_STORES);
 		caller_setup(state);
-		pair = pair_of(*state, type);
+		pair = caller_pair_of(*state, type);
 		other = beside(pair);
 		step = caller_attach(&pair->a);
 		recv_into(&pair->b, 1, 0, BUFFER);

@@ -49,17 +49,6 @@ static void scribble(const struct kept *kept, int byte)
 	memset(kept->addr, byte, kept->size);
 }
 
-static struct pair *pair_of(struct world *world, enum ibv_qp_type type)
-{
-	struct options options = caller_options();
-	struct pair *pair;
-
-	options.type = type;
-	pair = caller_pair(world, &options);
-	settle(world);
-	return pair;
-}
-
 static void completes(struct cq *cq)
 {
 	struct simhca_cqe cqe;
@@ -88,7 +77,7 @@ static void messages_pass(struct pair *pair, const struct kept *kept, int byte)
 
 static void is_taken_back(struct world *world, enum ibv_qp_type type)
 {
-	struct pair *pair = pair_of(world, type);
+	struct pair *pair = caller_pair_of(world, type);
 	struct simhca_step step = attach_another(&pair->a);
 	struct kept kept = keep(pair->b.client, &pair->b.qp->granted.state);
 	struct simhca_step again;
@@ -129,7 +118,7 @@ static void of_a_ud_qp(void **state)
 /* Nobody but its own process had it: then it is the same, and the program has nothing to do. */
 static void what_nobody_had_stays(void **state)
 {
-	struct pair *pair = pair_of(*state, IBV_QPT_RC);
+	struct pair *pair = caller_pair_of(*state, IBV_QPT_RC);
 	struct kept kept = keep(pair->b.client, &pair->b.qp->granted.state);
 	struct simhca_qp_mem *mem = (void *)(kept.addr + pair->b.qp->granted.state.offset);
 	struct simhca_step step = caller_attach(&pair->a);
@@ -144,7 +133,7 @@ static void what_nobody_had_stays(void **state)
 /* What was counted is of the QP's whole life. */
 static void counts_are_kept(void **state)
 {
-	struct pair *pair = pair_of(*state, IBV_QPT_RC);
+	struct pair *pair = caller_pair_of(*state, IBV_QPT_RC);
 	struct simhca_step step = attach_another(&pair->a);
 
 	atomic_store(&pair->b.qp->state->received, 17);
@@ -158,7 +147,7 @@ static void counts_are_kept(void **state)
 /* Without a descriptor for it nothing happens, and with one the same request is carried out. */
 static void without_a_descriptor(void **state)
 {
-	struct pair *pair = pair_of(*state, IBV_QPT_RC);
+	struct pair *pair = caller_pair_of(*state, IBV_QPT_RC);
 	struct simhca_step step = attach_another(&pair->a);
 	struct rlimit limit, none = { 0 };
 

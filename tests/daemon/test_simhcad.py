@@ -235,18 +235,29 @@ def test_tree(start):
         assert devmem.read(4) == struct.pack("I", VERSION)
 
 
-def in_new_network():
-    """What to put before a command so that it gets a network of its own; None: not allowed here."""
-    for command in (["unshare", "-n"], ["unshare", "-Urn"]):
-        if not subprocess.run(command + ["ip", "link", "show"], capture_output=True).returncode:
-            return command
-    return None
+def in_new_network(script, directory):
+    """
+    What the script writes in a network namespace of its own. Its $1 is the directory and $SIMHCAD the
+    daemon; `wait_for WORD FILE` ends the one that is $pid if the file does not have the word.
+    """
+    functions = """
+        wait_for() { i=0; until grep -q "$1" "$2" 2>/dev/null; do i=$((i+1)); [ $i -lt 500 ] || {
+                echo "$2: $(cat $2), not $1"; kill $pid; exit 1; }; sleep 0.02; done; }
+    """
+    for unshare in ["unshare", "-n"], ["unshare", "-Urn"]:
+        if not subprocess.run([*unshare, "ip", "link", "show"], capture_output=True).returncode:
+            break
+    else:
+        pytest.skip("needs to make a network namespace")
+    run = subprocess.run([*unshare, "sh", "-c", functions + script, "sh", directory], capture_output=True,
+                         text=True, timeout=60, env={**os.environ, "SIMHCAD": SIMHCAD})
+    if run.returncode == 77:
+        pytest.skip("needs veth interfaces")
+    assert run.returncode == 0, run.stdout + run.stderr
+    return run.stdout
 
 
 def test_follows_the_interface(directory):
-    network = in_new_network()
-    if not network:
-        pytest.skip("needs to make a network namespace")
     script = """
         set -e
         ip link set lo up
@@ -255,8 +266,6 @@ def test_follows_the_interface(directory):
         "$SIMHCAD" --runtime-dir "$1" --netdev eth7 &
         pid=$!
         port="$1/tree/sys/class/infiniband/simhca0/ports/1"
-        wait_for() { i=0; until grep -q "$1" "$2" 2>/dev/null; do i=$((i+1)); [ $i -lt 500 ] || {
-                echo "$2: $(cat $2), not $1"; kill $pid; exit 1; }; sleep 0.02; done; }
         wait_for DOWN $port/state
         before=$(stat -c %y "$port/../..")
         ip link set eth7 up
@@ -280,26 +289,17 @@ def test_follows_the_interface(directory):
         kill $pid
         wait $pid
     """
-    run = subprocess.run(network + ["sh", "-c", script, "sh", directory], capture_output=True, text=True,
-                         timeout=60)
-    if run.returncode == 77:
-        pytest.skip("needs veth interfaces")
-    assert run.returncode == 0, run.stdout + run.stderr
+    in_new_network(script, directory)
 
 
 def test_changes_that_the_kernel_could_not_tell(directory):
     """More of them than the socket holds, while there are no descriptors for other sockets, nor for files."""
-    network = in_new_network()
-    if not network:
-        pytest.skip("needs to make a network namespace")
     script = """
         ip link set lo up
         ip link add eth7 type veth peer name eth8 2>/dev/null || exit 77
         ip link set eth8 up; ip link set eth7 up
         "$SIMHCAD" --runtime-dir "$1" --netdev eth7 2>"$1/log" &
         pid=$!
-        wait_for() { i=0; until grep -q "$1" "$2" 2>/dev/null; do i=$((i+1)); [ $i -lt 500 ] || {
-                echo "$2: $(cat $2), not $1"; kill $pid; exit 1; }; sleep 0.02; done; }
         gid="$1/tree/sys/class/infiniband/simhca0/ports/1/gids/1"
         ip addr add 192.0.2.7/24 dev eth7
         wait_for ffff:c000:0207 $gid
@@ -328,12 +328,8 @@ def test_changes_that_the_kernel_could_not_tell(directory):
         kill $pid
         wait $pid
     """
-    run = subprocess.run(network + ["sh", "-c", script, "sh", directory], capture_output=True, text=True,
-                         timeout=60)
-    if run.returncode == 77:
-        pytest.skip("needs veth interfaces")
-    assert run.returncode == 0, run.stdout + run.stderr
-    assert run.stdout.count("Too many open files") == 1, run.stdout
+    said = in_new_network(script, directory)
+    assert said.count("Too many open files") == 1, said
 
 
 def test_a_log_file_that_is_full(start, directory, tmp_path):

@@ -101,6 +101,14 @@ def test_others_come_between(daemon, command, program, length):
         assert any(other_is_first() for _ in range(20))
 
 
+def test_answers_in_order(daemon):
+    """Of one connection: what is quick to answer waits for the report that was asked for before."""
+    with daemon.control() as sock:
+        for command in "status", "nothing that is known", "cm":
+            asks(sock, command)
+        assert [answer(sock)[0]["ok"] for _ in range(3)] == [True, False, True]
+
+
 def test_answers_that_nobody_reads(daemon):
     """The daemon takes no further request of who leaves some unread, and no answer is lost."""
     with daemon.control() as sock:
@@ -166,7 +174,7 @@ def test_a_flood_of_connections(daemon, neighbour):
 
 
 def test_told_to_end_beside_reports(daemon):
-    """SIGTERM is heeded while reports are made, and while they are asked for without pause."""
+    """SIGTERM ends the daemon while reports are made, and while they are asked for without pause."""
     with running(daemon, MANY_IDS), running(daemon, FLOOD, os.path.join(daemon.directory, "control"), 50, "on"):
         askers = [daemon.control() for _ in range(16)]
         for sock in askers:

@@ -156,19 +156,18 @@ def refused(number, function, *args):
     with pytest.raises(Refused) as caught:
         function(*args)
     assert caught.value.args[0] == number, errno.errorcode[caught.value.args[0]]
-    assert all(why(number)), "refused without a reason"
+    # Those that the library itself refuses are not among them.
+    assert all(failure["text"] for failure in failures() if failure.get("errno") == number)
 
 
-def why(number):
-    """What the daemon says of this process's refusals, of that errno; the library refuses some itself."""
+def failures():
+    """What the daemon says of this process's failures, the oldest one first."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as control:
         control.connect(os.environ["SIMHCA_RUNTIME_DIR"] + "/control")
         control.send(b'{"cmd": "explain"}')
         _, fds, _, _ = socket.recv_fds(control, 4096, 1)
         with os.fdopen(fds[0]) as file:
-            failures = json.load(file)["failures"]
-    return [failure["text"] for failure in failures
-            if failure["pid"] == os.getpid() and failure.get("errno") == number]
+            return [failure for failure in json.load(file)["failures"] if failure["pid"] == os.getpid()]
 
 
 def listener(channel, backlog=8, ps=TCP):

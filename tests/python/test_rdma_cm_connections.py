@@ -13,7 +13,7 @@ import pytest
 from rdma_cm import (
     CONNECT_REQUEST, CONNECT_RESPONSE, DISCONNECTED, ESTABLISHED, IB, INIT_QP_ATTR, INTERNAL, IPOIB,
     JOIN_MCAST, MULTICAST_JOIN, QPNS, REJECTED, RESOLVE_IB_SERVICE, TCP, TIMEWAIT_EXIT, UDP,
-    UNREACHABLE, USER, WRITE_CM_EVENT, address, channel, ib_address, listener, other, refused)
+    UNREACHABLE, USER, WRITE_CM_EVENT, address, channel, failures, ib_address, listener, other, refused)
 
 pytestmark = pytest.mark.addresses
 
@@ -164,13 +164,15 @@ def test_sequence_numbers(channel, other):
 
 
 def test_gone_before_it_was_accepted(channel, other):
-    """What happens before a request is accepted is no event: accepting it fails."""
+    """What happens before a request is accepted is no event: accepting it fails, and why is told."""
     _, port = listener(channel)
     client = ask(other, port)
     request = channel.event()[1]
     other.destroy(client)
     assert not channel.readable(0.1)
     refused(errno.EINVAL, channel.accept, request, 3, next(QPNS))
+    told = [failure for failure in failures() if failure["kind"] == "connection"]
+    assert (told[-1]["how"], told[-1]["status"]) == ("too_late", 4)
     assert channel.destroy(request) == 0
 
 
