@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "device/lock.h"
 #include "monotonic.h"
 #include "thread.h"
 
@@ -28,6 +29,13 @@ static void *start(void *arg)
 	return NULL;
 }
 
+static void give_back(struct thread *thread)
+{
+	pthread_cond_destroy(&thread->wake);
+	pthread_mutex_destroy(&thread->lock);
+	free(thread);
+}
+
 struct thread *thread_start(void (*run)(void *arg), void *arg, const char *name)
 {
 	struct thread *thread = calloc(1, sizeof(*thread));
@@ -38,14 +46,14 @@ struct thread *thread_start(void (*run)(void *arg), void *arg, const char *name)
 		return NULL;
 	thread->run = run;
 	thread->arg = arg;
-	pthread_mutex_init(&thread->lock, NULL);
+	simhca_mutex_init(&thread->lock, SIMHCA_LOCK_THREAD);
 	pthread_cond_init(&thread->wake, NULL);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	ret = pthread_create(&thread->id, NULL, start, thread);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (ret) {
-		free(thread);
+		give_back(thread);
 		errno = ret;
 		return NULL;
 	}
@@ -68,9 +76,7 @@ bool thread_join(struct thread *thread, uint64_t until)
 	if (!ended)
 		return false;
 	pthread_join(thread->id, NULL);
-	pthread_cond_destroy(&thread->wake);
-	pthread_mutex_destroy(&thread->lock);
-	free(thread);
+	give_back(thread);
 	return true;
 }
 

@@ -51,7 +51,8 @@
 	LOCK(CHANNELS)	/* simhcad: event channels of a connection */                              \
 	LOCK(WAKEUP)	/* simhcad: what the main thread is to look at */                          \
 	LOCK(TRACERS)	/* simhcad */                                                              \
-	LOCK(FAILURES)	/* simhcad: what is told by `simhca explain` */
+	LOCK(FAILURES)	/* simhcad: what is told by `simhca explain` */                            \
+	LOCK(THREAD)	/* simhcad: whether a thread has ended */
 
 #define SIMHCA_LOCK_RANK(name) SIMHCA_LOCK_##name,
 enum simhca_lock_rank { SIMHCA_LOCK_NONE, SIMHCA_LOCKS(SIMHCA_LOCK_RANK) };
