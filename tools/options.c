@@ -9,33 +9,48 @@
 #include "closest.h"
 #include "tool.h"
 
-/* Of a word that getopt_long() does not know, or of a letter among others behind one dash. */
-static void complain_of_option(const char *subcommand, const char *word, const struct option *table)
+/* Of a word that begins with two dashes. */
+static void complain_of_word(const char *subcommand, const char *word, const struct option *table)
 {
 	char name[64];
 	struct closest closest = closest_to(name);
 
-	if (strncmp(word, "--", 2)) {
-		complain("-%c: no such option; simhca %s --help has the options", optopt,
-			 subcommand);
-		return;
-	}
 	snprintf(name, sizeof(name), "%.*s", (int)strcspn(word + 2, "="), word + 2);
 	for (const struct option *option = table; option->name; option++)
 		closest_try(&closest, option->name);
 	if (closest.best && closest.distance)
 		complain("%s: no such option; did you mean --%s?", word, closest.best);
+	else if (closest.best)
+		complain("%s: --%s takes no value", word, closest.best);
 	else
 		complain("%s: no such option, or not complete; simhca %s --help has the options",
 			 word, subcommand);
 }
 
+/*
+ * What getopt_long() has refused by '?' or ':'. A letter is in optopt, and may be one of several in a
+ * word, at which optind stays until the last of them; before is what optind was.
+ */
+static void complain_of_option(char **argv, int refused, int before, const struct option *table)
+{
+	bool is_word = optind > before && !strncmp(argv[optind - 1], "--", 2);
+
+	if (is_word && refused == '?')
+		complain_of_word(argv[0], argv[optind - 1], table);
+	else if (is_word)
+		complain("%s needs a value; simhca %s --help has the options", argv[optind - 1],
+			 argv[0]);
+	else
+		complain("-%c%s; simhca %s --help has the options", optopt,
+			 refused == '?' ? ": no such option" : " needs a value", argv[0]);
+}
+
 enum option_code next_option(int argc, char **argv, const struct option *table, int *index)
 {
 	/* '+': the words of a command after ours are its own; ':': tell a missing value apart. */
-	char letters[16] = "+:h";
+	char letters[24] = "+:h";
 	size_t length = strlen(letters);
-	int code;
+	int code, before = optind;
 
 	for (const struct option *option = table; option->name; option++) {
 		if (option->val >= OPT_USAGE_ERROR || length + 3 > sizeof(letters))
@@ -50,16 +65,8 @@ enum option_code next_option(int argc, char **argv, const struct option *table, 
 	code = getopt_long(argc, argv, letters, table, index);
 	if (code == 'h')
 		return OPT_HELP;
-	if (code == ':') {
-		complain("%s needs a value; simhca %s --help has the options", argv[optind - 1],
-			 argv[0]);
-		return OPT_USAGE_ERROR;
-	}
-	if (code == '?') {
-		/* An unknown letter may stand among others, in the word that is at optind still. */
-		complain_of_option(argv[0],
-				   optopt && optopt < OPT_USAGE_ERROR ? "-" : argv[optind - 1],
-				   table);
+	if (code == ':' || code == '?') {
+		complain_of_option(argv, code, before, table);
 		return OPT_USAGE_ERROR;
 	}
 	return (enum option_code)code;

@@ -219,7 +219,7 @@ static void subtract(struct usage *now, const struct usage *before)
 		now->latency[i] -= before->latency[i] <= now->latency[i] ? before->latency[i] : 0;
 }
 
-static struct usage program_usage(const struct program *program, const struct reading *before)
+struct usage reading_program_usage(const struct program *program, const struct reading *before)
 {
 	struct usage usage = program->usage;
 
@@ -229,7 +229,7 @@ static struct usage program_usage(const struct program *program, const struct re
 	return usage;
 }
 
-static const struct program *program_of(const struct reading *reading, const struct queue_pair *qp)
+const struct program *reading_program(const struct reading *reading, const struct queue_pair *qp)
 {
 	return &reading->program[qp->program];
 }
@@ -239,15 +239,15 @@ static const struct queue_pair *find_qp(const struct reading *reading, const cha
 {
 	for (size_t i = 0; i < reading->qps; i++)
 		if (reading->qp[i].qpn == qpn &&
-		    !strcmp(program_of(reading, &reading->qp[i])->device, device))
+		    !strcmp(reading_program(reading, &reading->qp[i])->device, device))
 			return &reading->qp[i];
 	return NULL;
 }
 
-static struct usage qp_usage(const struct reading *now, const struct queue_pair *qp,
-			     const struct reading *before)
+struct usage reading_qp_usage(const struct reading *now, const struct queue_pair *qp,
+			      const struct reading *before)
 {
-	const char *device = program_of(now, qp)->device;
+	const char *device = reading_program(now, qp)->device;
 	const struct queue_pair *then = before ? find_qp(before, device, qp->qpn) : NULL;
 	struct usage usage = qp->usage;
 
@@ -256,21 +256,19 @@ static struct usage qp_usage(const struct reading *now, const struct queue_pair 
 	return usage;
 }
 
-/* For rates: 1 if there is nothing before. */
-static double seconds(const struct reading *now, const struct reading *before)
+double reading_seconds(const struct reading *now, const struct reading *before)
 {
 	return before && now->time > before->time ? now->time - before->time : 1;
 }
 
-static bool is_waiting(const struct queue_pair *qp)
+bool reading_qp_waits(const struct queue_pair *qp)
 {
 	return strcmp(qp->waits_for, "nothing") && strcmp(qp->waits_for, "-") &&
 	       !strcmp(qp->state, "RTS");
 }
 
-/* "receives of b[13], QP 0x000012" */
-static void waits_for(const struct reading *reading, const struct queue_pair *qp, char *text,
-		      size_t size)
+void reading_waits_for(const struct reading *reading, const struct queue_pair *qp, char *text,
+		       size_t size)
 {
 	static const struct {
 		const char *wait, *text;
@@ -280,7 +278,8 @@ static void waits_for(const struct reading *reading, const struct queue_pair *qp
 		{ "busy", "its turn" },
 		{ "peer", "pages" },
 	};
-	const struct queue_pair *peer = find_qp(reading, program_of(reading, qp)->device, qp->rqpn);
+	const struct queue_pair *peer =
+		find_qp(reading, reading_program(reading, qp)->device, qp->rqpn);
 	const char *what = "pages of its own";
 
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
@@ -290,130 +289,31 @@ static void waits_for(const struct reading *reading, const struct queue_pair *qp
 		snprintf(text, size, "%s", what);
 	else if (peer)
 		snprintf(text, size, "%s of %s[%lld], QP 0x%06llx", what,
-			 program_of(reading, peer)->comm, program_of(reading, peer)->pid,
+			 reading_program(reading, peer)->comm, reading_program(reading, peer)->pid,
 			 peer->qpn);
 	else
 		snprintf(text, size, "%s of QP 0x%06llx", what, qp->rqpn);
 }
 
-/* -------------------------------------------------------------------------------- as text */
-
-/* 1234567 -> "1.23M" */
-static const char *short_number(double number, char text[16])
-{
-	static const char units[] = " kMGTP";
-	int unit = 0;
-
-	while (number >= 9999.5 && units[unit + 1]) {
-		number /= 1000;
-		unit++;
-	}
-	if (!unit)
-		snprintf(text, 16, "%.*f", number < 10 && number != (long long)number, number);
-	else
-		snprintf(text, 16, "%.*f%c", number < 100 ? 1 : 0, number, units[unit]);
-	return text;
-}
-
-static const char *short_time(uint64_t ns, char text[16])
-{
-	if (!ns)
-		return "-";
-	if (ns < 10000000)
-		snprintf(text, 16, "%.1fus", (double)ns / 1e3);
-	else if (ns < 10000000000)
-		snprintf(text, 16, "%.1fms", (double)ns / 1e6);
-	else
-		snprintf(text, 16, "%.1fs", (double)ns / 1e9);
-	return text;
-}
-
-static void print_usage(FILE *out, const struct usage *usage, double s)
-{
-	const uint64_t *n = usage->number;
-	const double columns[] = {
-		(double)(n[USAGE_MESSAGES] + n[USAGE_READS]) / s,
-		(double)(n[USAGE_BYTES] + n[USAGE_READ_BYTES]) / s,
-		(double)n[USAGE_RECEIVED] / s,
-		(double)n[USAGE_RETRIES] / s,
-		(double)n[USAGE_RNR_NAKS] / s,
-		(double)n[USAGE_ERRORS] / s,
-		(double)n[USAGE_FAULTS] / s,
-	};
-	static const int widths[] = { 8, 8, 8, 6, 6, 6, 6 };
-	static const unsigned int shares[] = { 500, 990, 1000 };
-	char text[16];
-
-	for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++)
-		fprintf(out, " %*s", widths[i], short_number(columns[i], text));
-	for (size_t i = 0; i < sizeof(shares) / sizeof(shares[0]); i++)
-		fprintf(out, " %8s", short_time(latency_of(usage->latency, shares[i]), text));
-	fputc('\n', out);
-}
-
-static void print_heads(FILE *out, const char *first, bool rates)
-{
-	fprintf(out, "%-40s %8s %8s %8s %6s %6s %6s %6s %8s %8s %8s\n", first,
-		rates ? "MSG/S" : "MSG", rates ? "BYTE/S" : "BYTES", rates ? "RECV/S" : "RECV",
-		"RETRY", "RNR", "ERROR", "FAULT", "P50", "P99", "MAX");
-}
-
-static void print_engines(FILE *out, const struct reading *now, const struct reading *before)
-{
-	for (size_t i = 0; i < now->engines; i++) {
-		if (before && i < before->engines)
-			fprintf(out, "engine %zu: %.0f %% of a CPU\n", i,
-				100 * (now->engine[i] - before->engine[i]) / seconds(now, before));
-		else
-			fprintf(out, "engine %zu: %.2f s of CPU time\n", i, now->engine[i]);
-	}
-}
-
-void reading_print(FILE *out, const struct reading *now, const struct reading *before,
-		   bool with_qps)
-{
-	double s = seconds(now, before);
-	char first[160], wait[96];
-
-	print_engines(out, now, before);
-	print_heads(out, "PROGRAM", before != NULL);
-	for (size_t i = 0; i < now->programs; i++) {
-		const struct program *program = &now->program[i];
-		struct usage usage = program_usage(program, before);
-
-		snprintf(first, sizeof(first), "%s[%lld] %s, %u QP%s", program->comm, program->pid,
-			 program->device, program->qps, program->qps == 1 ? "" : "s");
-		fprintf(out, "%-40.40s", first);
-		print_usage(out, &usage, s);
-	}
-	if (with_qps) {
-		print_heads(out, "QUEUE PAIR", before != NULL);
-		for (size_t i = 0; i < now->qps; i++) {
-			const struct queue_pair *qp = &now->qp[i];
-			struct usage usage = qp_usage(now, qp, before);
-
-			snprintf(first, sizeof(first), "0x%06llx %s %s %s[%lld]", qp->qpn, qp->type,
-				 qp->state, program_of(now, qp)->comm, program_of(now, qp)->pid);
-			fprintf(out, "%-40.40s", first);
-			print_usage(out, &usage, s);
-		}
-	}
-	for (size_t i = 0; i < now->qps; i++) {
-		const struct queue_pair *qp = &now->qp[i];
-
-		if (!is_waiting(qp))
-			continue;
-		waits_for(now, qp, wait, sizeof(wait));
-		fprintf(out, "%s[%lld], QP 0x%06llx waits for %s; posted: %lld\n",
-			program_of(now, qp)->comm, program_of(now, qp)->pid, qp->qpn, wait,
-			qp->sends);
-	}
-}
-
 /* -------------------------------------------------------------------------------- as JSON */
 
-static void put_usage(json_t *json, const struct usage *usage)
+/* [[ns, messages], ...], where ns is the longest time that counts there. */
+static json_t *histogram_json(const struct usage *usage)
 {
+	json_t *buckets = json_array();
+
+	for (uint32_t i = 0; i < SIMHCA_LATENCIES; i++)
+		if (usage->latency[i])
+			json_array_append_new(buckets,
+					      json_pack("[I, I]", (json_int_t)simhca_latency_ns(i),
+							(json_int_t)usage->latency[i]));
+	return buckets;
+}
+
+static void put_usage(json_t *json, const struct usage *usage, bool histograms)
+{
+	if (histograms)
+		json_object_set_new(json, "latency_histogram", histogram_json(usage));
 	json_object_set_new(json, "latency_ns",
 			    json_pack("{s:I, s:I, s:I, s:I}", "p50",
 				      (json_int_t)latency_of(usage->latency, 500), "p90",
@@ -428,25 +328,25 @@ static void put_usage(json_t *json, const struct usage *usage)
 	}
 }
 
-json_t *reading_json(const struct reading *now, const struct reading *before)
+json_t *reading_json(const struct reading *now, const struct reading *before, bool histograms)
 {
 	json_t *programs = json_array(), *qps = json_array(), *engines = json_array();
 	char wait[96];
 
 	for (size_t i = 0; i < now->programs; i++) {
 		const struct program *program = &now->program[i];
-		struct usage usage = program_usage(program, before);
+		struct usage usage = reading_program_usage(program, before);
 		json_t *json = json_pack("{s:s, s:I, s:s, s:I}", "comm", program->comm, "pid",
 					 (json_int_t)program->pid, "device", program->device, "qps",
 					 (json_int_t)program->qps);
 
-		put_usage(json, &usage);
+		put_usage(json, &usage, histograms);
 		json_array_append_new(programs, json);
 	}
 	for (size_t i = 0; i < now->qps; i++) {
 		const struct queue_pair *qp = &now->qp[i];
-		const struct program *program = program_of(now, qp);
-		struct usage usage = qp_usage(now, qp, before);
+		const struct program *program = reading_program(now, qp);
+		struct usage usage = reading_qp_usage(now, qp, before);
 		json_t *json =
 			json_pack("{s:s, s:I, s:s, s:I, s:I, s:s, s:s, s:I, s:I}", "comm",
 				  program->comm, "pid", (json_int_t)program->pid, "device",
@@ -454,9 +354,9 @@ json_t *reading_json(const struct reading *now, const struct reading *before)
 				  (json_int_t)qp->rqpn, "type", qp->type, "state", qp->state,
 				  "sends", (json_int_t)qp->sends, "recvs", (json_int_t)qp->recvs);
 
-		put_usage(json, &usage);
-		if (is_waiting(qp)) {
-			waits_for(now, qp, wait, sizeof(wait));
+		put_usage(json, &usage, histograms);
+		if (reading_qp_waits(qp)) {
+			reading_waits_for(now, qp, wait, sizeof(wait));
 			json_object_set_new(json, "waits_for", json_string(wait));
 		}
 		json_array_append_new(qps, json);
@@ -467,7 +367,7 @@ json_t *reading_json(const struct reading *now, const struct reading *before)
 			json_real(now->engine[i] -
 				  (before && i < before->engines ? before->engine[i] : 0)));
 	return json_pack("{s:f, s:o, s:o, s:o}", "seconds",
-			 before ? seconds(now, before) : (double)now->uptime_s, "programs",
+			 before ? reading_seconds(now, before) : (double)now->uptime_s, "programs",
 			 programs, "qps", qps, "engines_cpu_s", engines);
 }
 

@@ -70,10 +70,41 @@ void reading_free(struct reading *reading);
 /* The time that so many of a thousand messages take at most; 0: none was measured. */
 uint64_t latency_of(const uint64_t latency[SIMHCA_LATENCIES], unsigned int thousandths);
 
-/* before may be NULL: then there are totals. */
-void reading_print(FILE *out, const struct reading *now, const struct reading *before,
-		   bool with_qps);
-json_t *reading_json(const struct reading *now, const struct reading *before);
+/*
+ * What was done between two readings, of programs and queue pairs of `now`. before may be NULL, here
+ * and below: then it is all that was done so far.
+ */
+struct usage reading_program_usage(const struct program *program, const struct reading *before);
+struct usage reading_qp_usage(const struct reading *now, const struct queue_pair *qp,
+			      const struct reading *before);
+double reading_seconds(const struct reading *now, const struct reading *before); /* 1: no before */
+const struct program *reading_program(const struct reading *reading, const struct queue_pair *qp);
+/* Whether its requester waits, and what for: "a receive of b[13], QP 0x000012". */
+bool reading_qp_waits(const struct queue_pair *qp);
+void reading_waits_for(const struct reading *reading, const struct queue_pair *qp, char *text,
+		       size_t size);
+
+/* histograms: with those of times, too. */
+json_t *reading_json(const struct reading *now, const struct reading *before, bool histograms);
 void reading_prometheus(FILE *out, const struct reading *reading);
+
+/* ------------------------------------------------------------------------- reading_text.c */
+
+struct reading_view {
+	bool qps;	  /* a row for each queue pair, too; or a histogram for each */
+	int width;	  /* of the terminal; 0: as wide as it gets */
+	const char *sort; /* one of reading_sorts; NULL: as they were opened */
+	bool reverse;	  /* smallest first, but for names */
+};
+
+/* What rows can be sorted by, up to NULL. */
+extern const char *const reading_sorts[];
+
+/* These two return false when there was no memory for a table. */
+bool reading_print(FILE *out, const struct reading *now, const struct reading *before,
+		   const struct reading_view *view);
+/* A histogram of the times of messages for each program, or for each queue pair. */
+bool reading_print_histograms(FILE *out, const struct reading *reading,
+			      const struct reading_view *view);
 
 #endif

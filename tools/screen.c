@@ -8,7 +8,6 @@
 
 struct screen {
 	SCREEN *terminal;
-	char *text; /* shown last, for a terminal that changes its size */
 };
 
 struct screen *screen_open(void)
@@ -36,17 +35,17 @@ void screen_close(struct screen *screen)
 		return;
 	endwin();
 	delscreen(screen->terminal);
-	free(screen->text);
 	free(screen);
 }
 
-static void draw(const char *text)
+void screen_show(struct screen *screen, const char *text)
 {
+	(void)screen;
 	erase();
 	for (int row = 0; row < LINES && *text; row++) {
 		size_t length = strcspn(text, "\n");
 		/* The lines with capitals are heads of tables. */
-		bool head = !strncmp(text, "PROGRAM ", 8) || !strncmp(text, "QUEUE PAIR ", 11);
+		bool head = !strncmp(text, "PROGRAM ", 8) || !strncmp(text, "QPN ", 4);
 
 		if (head)
 			attron(A_REVERSE);
@@ -58,11 +57,10 @@ static void draw(const char *text)
 	refresh();
 }
 
-void screen_show(struct screen *screen, const char *text)
+int screen_width(const struct screen *screen)
 {
-	free(screen->text);
-	screen->text = strdup(text);
-	draw(text);
+	(void)screen;
+	return COLS;
 }
 
 enum screen_key screen_key(struct screen *screen)
@@ -75,10 +73,19 @@ enum screen_key screen_key(struct screen *screen)
 		return SCREEN_NOTHING;
 	case 'p':
 		return SCREEN_QPS;
+	case 'h':
+	case '?':
+		return SCREEN_HELP;
+	case 's':
+	case '>':
+		return SCREEN_NEXT_SORT;
+	case '<':
+		return SCREEN_LAST_SORT;
+	case 'r':
+	case 'R':
+		return SCREEN_REVERSE;
 	case KEY_RESIZE:
-		if (screen->text)
-			draw(screen->text);
-		return SCREEN_OTHER;
+		return SCREEN_RESIZED;
 	default:
 		return SCREEN_OTHER;
 	}

@@ -88,7 +88,9 @@ static void print_text(const json_t *status)
 
 int status_main(int argc, char **argv)
 {
-	static const struct report report = { help, admin_status, print_text };
+	static const struct report report = { .help = help,
+					      .ask = admin_status,
+					      .print = print_text };
 
 	return report_main(argc, argv, &report);
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * simhca, the tool. One file per subcommand (run.c, start.c, stop.c, status.c, env.c, resource.c,
- * wire.c, explain.c, trace.c, inject.c) above ten helpers:
+ * wire.c, explain.c, trace.c, inject.c) above eleven helpers:
  *
  *   options.c      what the subcommands have in common on the command line
  *   runtime.c      which runtime directory, and what is in it
  *   report.c       subcommands that print what the daemon answers to one request
+ *   table.c        tables for a terminal
  *   admin.c        one request and its answer on the daemon's control socket
  *   daemon.c       reaches the daemon of a runtime directory, starting one when none runs
  *   environment.c  the variables that show the device to an unmodified program
@@ -72,6 +73,9 @@ enum option_code {
 	OPT_BATCH = 'b',
 	OPT_DELAY = 'd',
 	OPT_TIMES = 'n',
+	OPT_REVERSE = 'r',
+	OPT_SORT = 's',
+	OPT_EXTENDED = 'x',
 	OPT_USAGE_ERROR = 256, /* has been complained about */
 	OPT_HELP,
 	OPT_RUNTIME_DIR,
@@ -95,6 +99,7 @@ enum option_code {
 	OPT_FILES,
 	OPT_PROMETHEUS,
 	OPT_QPS,
+	OPT_HISTOGRAM,
 	OPT_INJECT,
 	OPT_DAEMON,	/* one of the options that go to the daemon */
 	OPT_DAEMON_ANY, /* --daemon-option NAME=VALUE */
@@ -225,10 +230,28 @@ json_t *admin_inject(int fd, const char *rule, long long number, char **refusal)
 
 /* ----------------------------------------------------------------------------- report.c */
 
+/* A column of a report that is a list of objects. */
+enum report_kind {
+	REPORT_TEXT,
+	REPORT_NUMBER,
+	REPORT_BOOL,	/* yes or no */
+	REPORT_QPN,	/* as verbs programs print it; none if it is 0 */
+	REPORT_KEY,	/* of a region, likewise hexadecimal */
+	REPORT_FLAGS,	/* hexadecimal */
+	REPORT_NUMBERS, /* an object of numbers: those that are not 0, as name=number */
+};
+struct report_column {
+	const char *head, *key; /* NULL ends a table of them */
+	enum report_kind kind;
+	bool extended; /* with --extended only */
+};
 struct report {
 	const char *help;
-	json_t *(*ask)(int fd, char **refusal); /* as admin_status() */
-	void (*print)(const json_t *answer);	/* without --json */
+	json_t *(*ask)(int fd,
+		       char **refusal); /* as admin_status(); NULL: admin_report() of command */
+	const char *command;
+	void (*print)(const json_t *answer); /* without --json */
+	const struct report_column *columns; /* instead of print: a row for each object */
 };
 /* The whole subcommand; returns its exit status. */
 int report_main(int argc, char **argv, const struct report *report);

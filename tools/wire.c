@@ -99,7 +99,7 @@ static void print_text(const json_t *wire)
 
 int wire_main(int argc, char **argv)
 {
-	static const struct report report = { help, ask, print_text };
+	static const struct report report = { .help = help, .ask = ask, .print = print_text };
 
 	return report_main(argc, argv, &report);
 }

@@ -155,10 +155,10 @@ def test_what_the_tool_shows(device):
     passive, active = (seen[one] for one in connected)
     assert passive["src"] == active["dst"] == f"127.0.0.1:{port}" and passive["dst"] == active["src"]
     assert seen[asking]["state"] == "CONNECT" and seen[asking]["cm_state"] != "ESTABLISHED"
-    lines = expect_success(device.tool.run(SIMHCA, "cm")).stdout.splitlines()
-    assert len(lines) == len(seen) == 5 and any(
-        re.match(rf"cm_idn {connected[1]} dev simhca0 ps TCP type RC state CONNECT .*"
-                 rf"src {re.escape(active['src'])} dst 127\.0\.0\.1:{port} ", line)
+    head, *lines = expect_success(device.tool.run(SIMHCA, "cm", "-x")).stdout.splitlines()
+    assert head.startswith("ID ") and len(lines) == len(seen) == 5 and any(
+        re.match(rf" *{connected[1]} +CONNECT +{re.escape(active['src'])} +127\.0\.0\.1:{port} +0x001234 +{program.pid} "
+                 rf"+python3 +simhca0 +TCP +RC +ESTABLISHED ", line)
         for line in lines), lines
     counts = device.status()["rdma_cm"]
     assert [counts[key] for key in ("channels", "ids", "listeners", "connections")] == [2, 5, 1, 4]

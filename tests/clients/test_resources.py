@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""`simhca cq`, `srq` and `qp`: what waits in queues, and for what."""
+"""`simhca qp`, `cq`, `srq` and `mr`: what waits in queues, and for what."""
 import json
+import os
+import pathlib
 
 import pytest
 
@@ -40,8 +42,44 @@ def test_queues(device):
     assert big["channel"] and not small["channel"] and not big["overrun"]
     srq, = show(device, "srq")
     assert srq["posted"] == 0 and srq["max_wr"] >= 16 and srq["users"] == 1
-    line, = expect_success(device.run(SIMHCA, "srq")).stdout.splitlines()
-    assert " type BASIC " in line and f" pid {truth['pid']} comm python3" in line
-    lines = expect_success(device.run(SIMHCA, "cq")).stdout.splitlines()
-    assert sum(" waiting 5 armed solicited " in line for line in lines) == 1
+    program.kill()
+
+
+def table(device, *words):
+    """What a subcommand prints, as a list of {head: cell}."""
+    heads, *rows = (line.split() for line in expect_success(device.run(SIMHCA, *words)).stdout.splitlines())
+    assert all(len(row) == len(heads) for row in rows), (heads, rows)
+    return [dict(zip(heads, row)) for row in rows]
+
+
+def test_tables(device):
+    """Each object is a row; numbers of QPs and keys are as verbs programs print them. -x has all."""
+    program = device.start(PYTHON, HERE / "queues.py")
+    wait_until(lambda: program.stdout.endswith("\n"), 20, "it has made them")
+    truth = json.loads(program.stdout)
+    first, second = (f"0x{qpn:06x}" for qpn in truth["qps"])
+    wait_until(lambda: any(qp["WAITS"] == "rnr" for qp in table(device, "qp")), 10, "it waits")
+    shown = {qp["QPN"]: qp for qp in table(device, "qp")}
+    assert shown.keys() == {first, second} and shown[first]["DEST"] == second
+    assert [shown[first][head] for head in ("DEVICE", "TYPE", "STATE", "SENDS", "RECVS", "PID", "PROGRAM")] == \
+        ["simhca0", "RC", "RTS", "2", "3", str(truth["pid"]), "python3"]
+    mr, = table(device, "mr")
+    key = f"{show(device, 'mr')[0]['lkey']:#x}"
+    assert [mr[head] for head in ("LKEY", "RKEY", "LENGTH", "ACCESS")] == [key, key, "64", "0x1"]
+    srq, = table(device, "srq")
+    assert [srq[head] for head in ("TYPE", "SIZE", "POSTED", "USERS")] == ["BASIC", "16", "0", "1"]
+    cq, = (cq for cq in table(device, "cq") if cq["WAITING"] == "5")
+    assert [cq[head] for head in ("ARMED", "OVERRUN", "PID")] == ["solicited", "no", str(truth["pid"])]
+
+    for what, more in {"qp": ["CALLERS", "FAULTS"], "cq": ["CHANNEL", "USERS"], "srq": ["PD"], "mr": ["PAGING"]}.items():
+        plain, extended = table(device, what), table(device, what, "-x")
+        assert table(device, what, "--extended") == extended
+        for short, long in zip(plain, extended):
+            assert short.items() < long.items() and long.keys() - short.keys() >= set(more)
+        assert max(map(len, expect_success(device.run(SIMHCA, what)).stdout.splitlines())) <= 80
+    callers = {qp["QPN"]: qp["CALLERS"] for qp in table(device, "qp", "-x")}
+    assert "by_caller=5" in callers[first].split(",") and callers[second] == "-"
+    channel, = (cq["CHANNEL"] for cq in table(device, "cq", "-x") if cq["CHANNEL"] != "0")
+    assert any(os.readlink(fd).endswith(f"[{channel}]") or str(os.stat(fd).st_ino) == channel
+               for fd in pathlib.Path(f"/proc/{truth['pid']}/fd").iterdir())
     program.kill()

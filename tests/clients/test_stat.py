@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from common import HERE, SIMHCA, Device, expect_success, wait_until
+from common import HERE, SIMHCA, Device, expect_success, new_port, wait_until
 
 PYTHON = "/usr/bin/python3"
 
@@ -67,8 +67,39 @@ def test_who_waits_for_whom(device, program):
     numbers = [f"{qpn:06x}" for qpn in program["qps"]]
     assert re.search(rf"^{me}{numbers[0]} waits for a receive of {me}{numbers[1]}; posted: 2$", text,
                      re.M)
-    assert "QUEUE PAIR" not in text
-    assert "QUEUE PAIR" in expect_success(device.run(SIMHCA, "stat", "--qps")).stdout
+    assert "QPN " not in text
+    assert f"\n0x{numbers[0]} " in expect_success(device.run(SIMHCA, "stat", "--qps")).stdout
+
+
+def bars(text):
+    """A histogram: the longest time of each row, how many messages it counts, and its bar."""
+    rows = re.findall(r"^ *([\d.]+)([num]?s) +(\d+) +([\d.]+)  \|(#*)$", text, re.M)
+    unit = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
+    assert not rows or 99 < sum(float(share) for *_, share, _ in rows) < 101, text
+    return [(float(time) * unit[u], int(count), len(bar)) for time, u, count, _, bar in rows]
+
+
+def test_histogram(device, program):
+    """How long its five messages took: of the program, of the QP that sent them, and in JSON."""
+    text = expect_success(device.run(SIMHCA, "stat", "--histogram")).stdout
+    assert re.match(rf"python3\[{program['pid']}\] simhca0: 5 messages timed; P50 \S+, P99 \S+, MAX \S+$", text, re.M)
+    rows = bars(text)
+    assert sum(count for _, count, _ in rows) == 5 and rows == sorted(rows) and len(rows) <= 20
+    most = max(count for _, count, _ in rows)
+    assert all(bar == 60 if count == most else bool(bar) == bool(count) for _, count, bar in rows), text
+
+    sent, received = (f"QP 0x{qpn:06x} (RC): " for qpn in program["qps"])
+    text = expect_success(device.run(SIMHCA, "stat", "--histogram", "--qps")).stdout
+    assert sent + "5 messages timed; " in text and received + "no message was timed\n" in text
+    assert bars(text) == rows
+
+    seen = json.loads(expect_success(device.run(SIMHCA, "stat", "--histogram", "--json")).stdout)
+    one, = seen["programs"]
+    buckets = one["latency_histogram"]
+    assert buckets == sorted(buckets) and sum(count for _, count in buckets) == 5
+    assert buckets[-1][0] == one["latency_ns"]["max"] and min(count for _, count in buckets) > 0
+    assert sorted(len(qp["latency_histogram"]) for qp in seen["qps"]) == [0, len(buckets)]
+    assert "latency_histogram" not in stat(device)["programs"][0]
 
 
 def test_prometheus(device, program):
@@ -115,13 +146,23 @@ def test_top_in_a_pipe(device, program):
     assert top.communicate(timeout=20)[1] == "" and top.returncode == 0
 
 
+def test_readme(device, program):
+    """Its examples have the heads that the commands print."""
+    page = (HERE.parent.parent / "README.md").read_text()
+    for words in ["top"], ["stat", "--histogram"], ["qp"]:
+        example = re.search(rf"^    \$ simhca {' '.join(words)}\n((?:    .*\n)+)", page, re.M)[1]
+        shown = expect_success(device.run(SIMHCA, *words, *(["-b", "-n", "1"] if words == ["top"] else []))).stdout
+        heads, = {line.split()[0]: line for line in shown.splitlines() if re.match(r"PROGRAM |DEVICE | UP TO ", line)}.values()
+        assert heads.split() in [line.split() for line in example.splitlines()], shown
+
+
 class Terminal:
     """What is on the screen of a tmux of our own."""
 
     def __init__(self, device, *command):
         self.socket = device.new_directory() / "tmux"
         self.env = device.tool.env | {"LC_ALL": "C.UTF-8", "TERM": "xterm"}
-        self.tmux("-f", "/dev/null", "new-session", "-d", "-x", "130", "-y", "30", *command)
+        self.tmux("-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "24", *command)
 
     def tmux(self, *words):
         return subprocess.run(["tmux", "-S", self.socket, *words], env=self.env, text=True,
@@ -133,17 +174,48 @@ class Terminal:
 
 
 def test_top_in_a_terminal(device, program):
-    """A page that is drawn anew, and two keys."""
+    """In 80 columns nothing is cut; keys change what is shown, and the page of help says which."""
+    talks = device.start("sh", "-c", "ib_send_lat -F -n 100000000 -p 18515 & "
+                         "until ib_send_lat -F -n 100000000 -p 18515 localhost; do sleep 0.1; done")
     terminal = Terminal(device, f"{SIMHCA} top -d 0.2; echo status $?; exec sleep 60")
+
+    def column(head):
+        """Of the table of programs."""
+        lines = terminal.text.splitlines()
+        heads = next((line for line in lines if line.startswith("PROGRAM ")), "").split()
+        rows = [line.split() for line in lines if re.match(r"(python3|ib_send_lat) +\d+ ", line)]
+        return [row[heads.index(head)] for row in rows if len(row) == len(heads) and head in heads]
+
     try:
-        wait_until(lambda: f"python3[{program['pid']}] simhca0, 2 QPs" in terminal.text, 20,
-                   "it shows the program")
-        assert terminal.text.count("PROGRAM ") == 1
+        wait_until(lambda: sum(time.endswith("s") for time in column("P99")) == 2, 60, "both ends have times")
+        assert set(column("PID")[:2]) != {str(program["pid"])} and column("PID")[2] == str(program["pid"])
+        assert column("RNR")[2] != "0" and len(column("MAX")) == 3
+        assert re.search(r"^python3\[\d+\], QP 0x\w+ waits for\n    a receive of python3\[.*; posted: 2$", terminal.text, re.M)
+        for key, says in ("h", "sort by the next column"), ("x", "sorted by msg;"), (">", "sorted by bytes;"), \
+                ("<", "sorted by msg;"), ("<", "sorted by program;"), ("r", "sorted by program, reversed;"):
+            terminal.tmux("send-keys", key)
+            wait_until(lambda: says in terminal.text, 20, f"{key}: {says}")
+        wait_until(lambda: column("PROGRAM") == ["python3", "ib_send_lat", "ib_send_lat"], 20, "it is sorted")
         terminal.tmux("send-keys", "p")
-        wait_until(lambda: "QUEUE PAIR " in terminal.text, 20, "it shows queue pairs")
+        wait_until(lambda: "QPN " in terminal.text, 20, "it shows queue pairs")
         terminal.tmux("resize-window", "-x", "60", "-y", "10")
-        wait_until(lambda: "PROGRAM " in terminal.text, 20, "it fits in less")
+        wait_until(lambda: column("P99") and "MAX" not in terminal.text, 20, "it leaves columns out")
         terminal.tmux("send-keys", "q")
         wait_until(lambda: "status 0" in terminal.text, 20, "it has ended")
     finally:
         terminal.tmux("kill-server")
+        talks.kill()
+
+
+@pytest.mark.parametrize("words, order", [([], ["python3", "rping"]), (["-s", "rnr", "-r"], ["rping", "python3"]),
+                                          (["-s", "pid"], ["python3", "rping"]),
+                                          (["--sort", "program", "--reverse"], ["rping", "python3"]),
+                                          (["--sort=ERROR"], ["python3", "rping"])])
+def test_sorted(device, program, words, order):
+    """By what was asked for; what is the same stays in the order in which it was opened."""
+    port = new_port()
+    other = device.start("rping", "-s", "-a", "127.0.0.1", "-p", port)
+    wait_until(lambda: len(stat(device)["programs"]) == 2, 20, "rping has opened the device")
+    text = expect_success(device.run(SIMHCA, "top", "-b", "-n", "1", "-d", "0.3", *words)).stdout
+    other.kill()
+    assert re.findall(r"^(python3|rping) +\d", text, re.M) == order
