@@ -20,13 +20,13 @@
 #include "wire.h"
 #include "wire_peers.h"
 
-#define BATCH 8		  /* runs of datagrams */
-#define POLLED_BATCHES 16 /* that an engine takes of one socket in a go */
-#define SENT_AT_ONCE 16	  /* runs */
-#define RUN_BYTES 65536
-#define BUFFER_BYTES (4 << 20) /* of a socket, if we may */
-#define HEADERS_RESERVE 80     /* what rxe takes off an interface's MTU */
-#define GROUPS 256	       /* on an interface each */
+#define BATCH 8					 /* runs of datagrams */
+#define POLLED_BATCHES 16			 /* that an engine takes of one socket in a go */
+#define SENT_AT_ONCE 16				 /* runs */
+#define HELD_FROM (SIMHCA_WIRE_BUFFER_BYTES / 4) /* bytes that are worth a whole buffer */
+#define BUFFER_BYTES (4 << 20)			 /* of a socket, if we may */
+#define HEADERS_RESERVE 80			 /* what rxe takes off an interface's MTU */
+#define GROUPS 256				 /* on an interface each */
 #define ENDPOINTS (OPTIONS_MAX_DEVICES * SIMHCA_GID_ENTRIES + GROUPS)
 
 /* A socket, bound to one address, or to a group's, which it has joined on an interface. */
@@ -43,7 +43,7 @@ struct batch {
 	struct iovec iov[BATCH];
 	struct sockaddr_storage from[BATCH];
 	char control[BATCH][CMSG_SPACE(sizeof(int)) * 3];
-	uint8_t bytes[BATCH][RUN_BYTES];
+	struct simhca_wire_buffer *buffer[BATCH];
 };
 
 struct wire {
@@ -469,11 +469,19 @@ static void on_gmps_async(struct ev_loop *loop, ev_async *async, int events)
 	simhca_wire_gmps(wire->daemon->fabric);
 }
 
-static void prepare(struct batch *batch)
+/* How many runs there is memory for. */
+static unsigned int prepare(struct wire *wire, struct batch *batch)
 {
-	for (int i = 0; i < BATCH; i++) {
-		batch->iov[i] = (struct iovec){ .iov_base = batch->bytes[i],
-						.iov_len = sizeof(batch->bytes[i]) };
+	unsigned int i;
+
+	for (i = 0; i < BATCH; i++) {
+		if (!batch->buffer[i])
+			batch->buffer[i] = simhca_wire_buffer_get(wire->daemon->fabric);
+		if (!batch->buffer[i])
+			break;
+		batch->iov[i] =
+			(struct iovec){ .iov_base = simhca_wire_buffer_bytes(batch->buffer[i]),
+					.iov_len = SIMHCA_WIRE_BUFFER_BYTES };
 		batch->message[i].msg_hdr = (struct msghdr){
 			.msg_name = &batch->from[i],
 			.msg_namelen = sizeof(batch->from[i]),
@@ -483,6 +491,7 @@ static void prepare(struct batch *batch)
 			.msg_controllen = sizeof(batch->control[i]),
 		};
 	}
+	return i;
 }
 
 /* What goes with all of a run; *segment: the length of each datagram but the last. */
@@ -509,10 +518,14 @@ static void read_control(struct msghdr *header, struct simhca_wire_datagram *dat
 	}
 }
 
-static void hand_in(struct wire *wire, struct mmsghdr *message, const union simhca_gid *gid)
+static void hand_in(struct wire *wire, struct mmsghdr *message, const union simhca_gid *gid,
+		    struct simhca_wire_buffer *buffer)
 {
 	struct msghdr *header = &message->msg_hdr;
-	struct simhca_wire_datagram datagram = { .path.destination = *gid };
+	struct simhca_wire_datagram datagram = {
+		.path.destination = *gid,
+		.buffer = message->msg_len >= HELD_FROM ? buffer : NULL,
+	};
 	const uint8_t *bytes = header->msg_iov->iov_base;
 	size_t left = message->msg_len, segment = left;
 	uint16_t number = 0;
@@ -535,21 +548,27 @@ static void hand_in(struct wire *wire, struct mmsghdr *message, const union simh
 static int receive_at(struct wire *wire, unsigned int number)
 {
 	struct batch *batch = wire->batch;
+	unsigned int room;
 	union simhca_gid gid;
 	int count = -1;
 
 	pthread_mutex_lock(&wire->receive_lock);
-	prepare(batch);
+	room = prepare(wire, batch);
 	pthread_rwlock_rdlock(&wire->lock);
 	if (number < wire->endpoints) {
 		gid = wire->endpoint[number].gid;
-		count = recvmmsg(wire->endpoint[number].fd, batch->message, BATCH, MSG_DONTWAIT,
+		count = recvmmsg(wire->endpoint[number].fd, batch->message, room, MSG_DONTWAIT,
 				 NULL);
 		count = count < 0 ? 0 : count;
 	}
 	pthread_rwlock_unlock(&wire->lock);
-	for (int i = 0; i < count; i++)
-		hand_in(wire, &batch->message[i], &gid);
+	for (int i = 0; i < count; i++) {
+		hand_in(wire, &batch->message[i], &gid, batch->buffer[i]);
+		if (simhca_wire_buffer_is_held(batch->buffer[i])) {
+			simhca_wire_buffer_put(batch->buffer[i]);
+			batch->buffer[i] = NULL;
+		}
+	}
 	pthread_mutex_unlock(&wire->receive_lock);
 	return count;
 }
@@ -674,7 +693,7 @@ struct wire *wire_open(struct daemon *daemon, int *failed)
 		return NULL;
 	wire = calloc(1, sizeof(*wire));
 	if (wire)
-		wire->batch = malloc(sizeof(*wire->batch));
+		wire->batch = calloc(1, sizeof(*wire->batch));
 	if (!wire || !wire->batch)
 		goto fail;
 	wire->daemon = daemon;
@@ -709,6 +728,9 @@ void wire_close(struct wire *wire)
 		close(wire->endpoint[i].fd);
 	pthread_rwlock_destroy(&wire->lock);
 	pthread_mutex_destroy(&wire->receive_lock);
+	for (int i = 0; i < BATCH; i++)
+		if (wire->batch->buffer[i])
+			simhca_wire_buffer_put(wire->batch->buffer[i]);
 	free(wire->batch);
 	free(wire);
 }

@@ -26,6 +26,7 @@
 	LOCK(FABRIC)	/* lists of devices, engines, guards and steps */                          \
 	LOCK(WIRE)	/* a QP is looked up, and its inbox filled */                              \
 	LOCK(INBOX)	/* of a QP */                                                              \
+	LOCK(POOL)	/* memory of packets that come by the wire */                              \
 	LOCK(GMPS)	/* MADs that have come by the wire */                                      \
 	LOCK(WAYS)	/* QPs that share a way on the wire */                                     \
 	LOCK(FLOWS)	/* of a device */                                                          \

@@ -143,6 +143,7 @@ bool wire_net_has_icrc(bool of_rxe)
 static bool tick(void)
 {
 	struct parcel **link = &net.queue, *parcel;
+	struct simhca_wire_buffer *buffer;
 	bool busy = net.queue;
 
 	net.tick++;
@@ -158,7 +159,13 @@ static bool tick(void)
 			continue;
 		}
 		*link = parcel->next;
+		buffer = simhca_wire_buffer_get(net.world->fabric);
+		assert_non_null(buffer);
+		datagram.bytes =
+			memcpy(simhca_wire_buffer_bytes(buffer), parcel->bytes, parcel->length);
+		datagram.buffer = buffer;
 		simhca_wire_receive(net.world->fabric, &datagram);
+		simhca_wire_buffer_put(buffer);
 		free(parcel);
 	}
 	return busy;

@@ -42,18 +42,6 @@ struct simhca_inbox *simhca_inbox_create(void)
 	return inbox;
 }
 
-void simhca_arrival_free(struct simhca_arrival *arrival)
-{
-	while (arrival) {
-		struct simhca_arrival *more = arrival->more;
-
-		/* relaxed: a number by itself, which orders nothing. */
-		atomic_fetch_sub_explicit(arrival->account, arrival->bytes, memory_order_relaxed);
-		free(arrival);
-		arrival = more;
-	}
-}
-
 /* Under the lock. */
 static void empty(struct simhca_inbox *inbox)
 {
@@ -209,49 +197,16 @@ static bool is_for(const struct simhca_inbox *inbox, const struct simhca_packet 
 	return is_from_peer(inbox, from);
 }
 
-static struct simhca_arrival *copy(const struct simhca_packet *packet, const uint8_t *payload,
-				   const struct simhca_wire_datagram *datagram,
-				   _Atomic uint64_t *account, uint64_t most)
-{
-	size_t bytes = sizeof(struct simhca_arrival) + packet->length;
-	struct simhca_arrival *arrival;
-
-	if (atomic_fetch_add_explicit(account, bytes, memory_order_relaxed) + bytes > most ||
-	    !(arrival = malloc(bytes))) {
-		atomic_fetch_sub_explicit(account, bytes, memory_order_relaxed);
-		return NULL;
-	}
-	arrival->next = arrival->more = NULL;
-	arrival->end = &arrival->more;
-	arrival->count = 1;
-	arrival->length = packet->length;
-	arrival->tries = 0;
-	arrival->account = account;
-	arrival->bytes = bytes;
-	arrival->marked = simhca_ecn_is_marked(datagram->traffic_class);
-	arrival->packet = *packet;
-	arrival->packet.remote = true;
-	arrival->packet.sgid = datagram->path.source;
-	arrival->av = (struct simhca_av){ .dgid = datagram->path.destination,
-					  .hop_limit = datagram->hop_limit,
-					  .traffic_class = datagram->traffic_class,
-					  .is_global = 1,
-					  .port_num = 1 };
-	arrival->packet.av = &arrival->av;
-	memcpy(arrival->payload, payload, packet->length);
-	return arrival;
-}
-
 bool simhca_inbox_put(struct simhca_inbox *inbox, const struct simhca_packet *packet,
 		      const uint8_t *payload, const struct simhca_wire_datagram *datagram,
-		      _Atomic uint64_t *account, uint64_t most)
+		      struct simhca_arrivals *arrivals)
 {
 	struct simhca_arrival *arrival = NULL;
 
 	pthread_mutex_lock(&inbox->lock);
 	if (is_for(inbox, packet, &datagram->path)) {
 		if (inbox->count < SIMHCA_INBOX_ROOM)
-			arrival = copy(packet, payload, datagram, account, most);
+			arrival = simhca_arrival_create(arrivals, packet, payload, datagram);
 		if (!arrival)
 			inbox->lost++;
 	}

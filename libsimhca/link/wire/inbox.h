@@ -6,6 +6,7 @@
 #ifndef LIBSIMHCA_INBOX_H
 #define LIBSIMHCA_INBOX_H
 
+#include "link/wire/arrival.h"
 #include "link/wire/congestion.h"
 #include "link/wire/pace.h"
 #include "link/wire/share.h"
@@ -18,21 +19,6 @@
 
 /* Packets that are one when they are dequeued: those of a message, in a row, as a link's slice. */
 #define SIMHCA_INBOX_GATHERED 64
-
-/* A packet that came, with its payload. */
-struct simhca_arrival {
-	struct simhca_arrival *next;
-	struct simhca_arrival *more, **end; /* with it, in order: those that are one with it */
-	uint32_t count;			    /* of all these */
-	struct simhca_packet packet;	    /* all of these, but for the payload */
-	uint64_t length;		    /* of its own payload */
-	struct simhca_av av;		    /* as the receiver sees it: to itself */
-	bool marked;			    /* by the network, which is nearly full */
-	unsigned int tries;		    /* to deliver it */
-	_Atomic uint64_t *account;
-	size_t bytes; /* of it all, in the account */
-	uint8_t payload[];
-};
 
 /* NULL: out of memory. */
 struct simhca_inbox *simhca_inbox_create(void);
@@ -47,12 +33,12 @@ void simhca_inbox_close(struct simhca_inbox *inbox);
 const struct simhca_wire_path *simhca_inbox_path(const struct simhca_inbox *inbox);
 
 /*
- * Copies a packet into it. account: bytes that all inboxes hold, at most `most`. False: it is not
- * for this QP, or there is no room.
+ * Puts a packet into it, with its payload (simhca_arrival_create()). False: it is not for this QP, or
+ * there is no room.
  */
 bool simhca_inbox_put(struct simhca_inbox *inbox, const struct simhca_packet *packet,
 		      const uint8_t *payload, const struct simhca_wire_datagram *datagram,
-		      _Atomic uint64_t *account, uint64_t most);
+		      struct simhca_arrivals *arrivals);
 
 /* What a connected QP may have under way; under its requester's lock. */
 struct simhca_congestion *simhca_inbox_congestion(struct simhca_inbox *inbox);
@@ -95,6 +81,5 @@ bool simhca_inbox_end(struct simhca_inbox *inbox);
 struct simhca_arrival *simhca_inbox_dequeue(struct simhca_inbox *inbox, bool responses);
 /* It could not be delivered: it is the oldest again, or, if the QP was reset meanwhile, gone. */
 void simhca_inbox_keep(struct simhca_inbox *inbox, struct simhca_arrival *arrival);
-void simhca_arrival_free(struct simhca_arrival *arrival);
 
 #endif

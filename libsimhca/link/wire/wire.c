@@ -20,8 +20,6 @@
 #include "transport/mcast.h"
 #include "transport/qp.h"
 
-#define INBOX_BYTES (64ull << 20) /* in all inboxes */
-
 static void count(_Atomic uint64_t *counter)
 {
 	/* relaxed: a number by itself, which orders nothing. */
@@ -44,6 +42,7 @@ int simhca_wire_open(struct simhca_fabric *fabric, const struct simhca_wire_ops 
 	pthread_rwlockattr_destroy(&attr);
 	simhca_mutex_init(&wire->gmps.lock, SIMHCA_LOCK_GMPS);
 	simhca_ways_open(&wire->ways);
+	simhca_arrivals_open(&wire->arrivals);
 	fabric->wire = wire;
 	fabric->uplink = &simhca_wire_uplink;
 	return 0;
@@ -56,7 +55,13 @@ void simhca_wire_free(struct simhca_fabric *fabric)
 	pthread_rwlock_destroy(&fabric->wire->lock);
 	pthread_mutex_destroy(&fabric->wire->gmps.lock);
 	simhca_ways_close(&fabric->wire->ways);
+	simhca_arrivals_close(&fabric->wire->arrivals);
 	free(fabric->wire);
+}
+
+struct simhca_wire_buffer *simhca_wire_buffer_get(struct simhca_fabric *fabric)
+{
+	return simhca_arrivals_buffer(&fabric->wire->arrivals);
 }
 
 void simhca_wire_counts(const struct simhca_fabric *fabric, struct simhca_wire_counts *counts)
@@ -121,8 +126,8 @@ static bool put(struct simhca_device *device, const struct simhca_packet *packet
 		return false;
 	if (packet->op == SIMHCA_PKT_CNP)
 		return notified(qp, &datagram->path);
-	if (!accepts(qp->type, packet) || !simhca_inbox_put(qp->inbox, packet, payload, datagram,
-							    &wire->inbox_bytes, INBOX_BYTES))
+	if (!accepts(qp->type, packet) ||
+	    !simhca_inbox_put(qp->inbox, packet, payload, datagram, &wire->arrivals))
 		return false;
 	simhca_engine_schedule(engine_of(qp), &qp->task);
 	return true;
@@ -148,7 +153,7 @@ static bool put_to_group(struct simhca_fabric *fabric, const struct simhca_packe
 
 			if (!qp || qp->qpn != qpns[i] || !qp->inbox ||
 			    !simhca_inbox_put(qp->inbox, packet, payload, datagram,
-					      &wire->inbox_bytes, INBOX_BYTES))
+					      &wire->arrivals))
 				continue;
 			simhca_engine_schedule(engine_of(qp), &qp->task);
 			taken = true;

@@ -46,12 +46,28 @@ struct simhca_wire_ops {
 /* Once, before there is a device with a wire. 0 or -ENOMEM. */
 int simhca_wire_open(struct simhca_fabric *fabric, const struct simhca_wire_ops *ops);
 
+/*
+ * Memory to receive a run of datagrams into. The payloads of its packets can stay in it until they are
+ * delivered, so that each is copied once.
+ */
+#define SIMHCA_WIRE_BUFFER_BYTES 65536u
+struct simhca_wire_buffer;
+/* NULL: out of memory. By any thread, before simhca_fabric_destroy(). */
+struct simhca_wire_buffer *simhca_wire_buffer_get(struct simhca_fabric *fabric);
+/* SIMHCA_WIRE_BUFFER_BYTES of them. */
+uint8_t *simhca_wire_buffer_bytes(struct simhca_wire_buffer *buffer);
+/* Whether packets of it wait, or have: it is to be put back, and received into no more. */
+bool simhca_wire_buffer_is_held(const struct simhca_wire_buffer *buffer);
+void simhca_wire_buffer_put(struct simhca_wire_buffer *buffer);
+
 /* What came, and how. */
 struct simhca_wire_datagram {
 	struct simhca_wire_path path; /* to us; ip_id is found out */
 	uint8_t traffic_class, hop_limit;
 	const uint8_t *bytes; /* UDP's payload */
 	size_t length;
+	/* They are in this one, which one thread hands in from; NULL: what is to be kept is copied. */
+	struct simhca_wire_buffer *buffer;
 };
 /* By any thread, after open; not by ops. */
 void simhca_wire_receive(struct simhca_fabric *fabric, struct simhca_wire_datagram *datagram);

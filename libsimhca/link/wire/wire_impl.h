@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 
+#include "link/wire/arrival.h"
 #include "link/wire/gmps.h"
 #include "link/wire/share.h"
 #include "link/wire/wire.h"
@@ -26,7 +27,7 @@ struct simhca_wire {
 	 */
 	pthread_rwlock_t lock;
 	struct simhca_ways ways;
-	_Atomic uint64_t inbox_bytes;
+	struct simhca_arrivals arrivals;
 	atomic_bool no_runs; /* each datagram is to be one by itself */
 	struct simhca_gmps gmps;
 	_Atomic uint64_t taken, unclaimed, refused[SIMHCA_WIRE_FAULTS];
