@@ -31,7 +31,7 @@
 #include "simhca-abi-reason.h"
 
 /* Bumped whenever a layout or a command changes; both sides refuse another one. */
-#define SIMHCA_ABI_VERSION 20u
+#define SIMHCA_ABI_VERSION 21u
 
 #define SIMHCA_ABI_SIZE(type, bytes)                                                               \
 	static_assert(sizeof(type) == (bytes), #type " must be " #bytes " bytes")
@@ -517,7 +517,9 @@ struct simhca_cq_mem {
 	_Atomic uint32_t overrun;
 	/* attached programs: events that they have put into its channel, or are about to */
 	_Atomic uint32_t told;
-	uint8_t reserved0[48];
+	/* client: polls that found nothing, in hundreds: who waits by polling is seen by it */
+	_Atomic uint32_t empty_polls;
+	uint8_t reserved0[44];
 	/* device: tickets claimed. Who moves it writes the CQE before it, published by seq. */
 	_Atomic uint32_t pi;
 	uint8_t reserved1[60];

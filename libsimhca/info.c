@@ -2,12 +2,14 @@
 /* What tools show of objects. */
 #include "device/context.h"
 #include "device/handles.h"
+#include "link/deliver.h"
 #include "memory/key.h"
 #include "paging/fault.h"
 #include "simhca.h"
 #include "transport/attach.h"
 #include "transport/qp.h"
 #include "transport/words.h"
+#include "transport/wqe.h"
 
 static void *next_object(const struct simhca_context *context, enum simhca_object_type type,
 			 uint32_t *handle)
@@ -110,6 +112,75 @@ bool simhca_next_qp(const struct simhca_context *context, uint32_t *handle,
 	return true;
 }
 
+/* Whether the QP has sent, all of that has completed, and a plain RDMA WRITE was the last of it. */
+static bool has_written(const struct simhca_qp *qp, struct simhca_send *send)
+{
+	struct simhca_requester req;
+
+	if (!qp->mem || !qp->sq_entries || simhca_qp_state(qp) != SIMHCA_QPS_RTS)
+		return false;
+	simhca_progress_show_requester(qp->mem, &req);
+	/* The slot before the next WQE still has the last one, as nothing was posted since. */
+	return req.oldest && simhca_progress_sq_pi(qp->mem) == req.oldest &&
+	       simhca_sq_load(qp, req.oldest - 1, send) == SIMHCA_REASON_NONE &&
+	       send->wqe.opcode == SIMHCA_WR_RDMA_WRITE;
+}
+
+static uint32_t receives_of_srq(struct simhca_srq *srq)
+{
+	uint32_t posted;
+
+	pthread_mutex_lock(&srq->lock); /* held for moments */
+	posted = queued_to(&srq->view, srq->max_wr);
+	pthread_mutex_unlock(&srq->lock);
+	return posted;
+}
+
+static bool was_written_to(const struct simhca_qp *qp, struct simhca_last_write *write)
+{
+	struct simhca_qp_info info = { 0 };
+	const struct simhca_qp *peer;
+	struct simhca_send send;
+
+	if (qp->type != SIMHCA_QPT_RC && qp->type != SIMHCA_QPT_UC)
+		return false;
+	peer = simhca_link_peer(qp);
+	if (!peer || peer->type != qp->type || !has_written(peer, &send))
+		return false;
+	progress(qp, &info);
+	if (info.sends)
+		return false;
+	*write = (struct simhca_last_write){
+		.qpn = qp->qpn,
+		.recv_cq = simhca_recv_cq(qp, qp->srq)->number,
+		.receives = qp->srq ? receives_of_srq(qp->srq) : info.recvs,
+		.handled = info.handled,
+		.peer = peer->context->id,
+		.peer_qpn = peer->qpn,
+		.wr_id = send.wqe.wr_id,
+		.length = send.length,
+	};
+	return true;
+}
+
+#define QPS_LOOKED_AT 64u
+
+uint32_t simhca_last_writes(struct simhca_context *context, struct simhca_last_write *writes,
+			    uint32_t room)
+{
+	uint32_t found = 0;
+
+	for (uint32_t handle = 0, n = 0; n < QPS_LOOKED_AT && found < room; handle++, n++) {
+		const struct simhca_qp *qp = next_object(context, SIMHCA_OBJ_QP, &handle);
+
+		if (!qp)
+			break;
+		if (qp->context == context && was_written_to(qp, &writes[found]))
+			found++;
+	}
+	return found;
+}
+
 uint64_t simhca_context_registered(const struct simhca_context *context)
 {
 	return context->registered;
@@ -204,6 +275,8 @@ bool simhca_next_cq(const struct simhca_context *context, uint32_t *handle,
 		.most_waiting = cq->most_waiting,
 		.most_feeds = cq->most_feeds,
 		.polled = simhca_cq_consumer(&cq->view),
+		.empty_polls =
+			atomic_load_explicit(&cq->view.mem->empty_polls, memory_order_relaxed),
 		.arm = arm & SIMHCA_ARM_BITS,
 		.was_armed = arm != 0,
 		.holds_receive = (arm & SIMHCA_ARM_BITS) == SIMHCA_ARM_SOLICITED &&

@@ -500,6 +500,20 @@ struct simhca_rd_atomic {
  */
 bool simhca_qp_rd_atomic(struct simhca_context *context, uint32_t handle,
 			 struct simhca_rd_atomic *numbers);
+/* The last request that a connected QP got: an RDMA WRITE, which takes no receive (9.4.3). */
+struct simhca_last_write {
+	uint32_t qpn, recv_cq;	 /* numbers, of who got it */
+	uint32_t receives;	 /* that wait in the queue that it takes them from */
+	uint32_t handled;	 /* requests that it has completed, modulo 2^24 */
+	uint32_t peer, peer_qpn; /* the context that has sent it, and its QP */
+	uint64_t wr_id, length;
+};
+/*
+ * Of the context's QPs those of which that is so, at most room of them; in a part of its QPs if
+ * there are very many. Only where both ends are in the daemon, and neither has requests under way.
+ */
+uint32_t simhca_last_writes(struct simhca_context *context, struct simhca_last_write *writes,
+			    uint32_t room);
 struct simhca_pd_info {
 	uint32_t number, users;
 };
@@ -507,9 +521,10 @@ bool simhca_next_pd(const struct simhca_context *context, uint32_t *handle,
 		    struct simhca_pd_info *info);
 struct simhca_cq_info {
 	uint32_t number, cqe, users;
-	uint32_t waiting; /* completions that were not polled; in a damaged CQ at most cqe */
-	uint32_t polled;  /* completions that were, modulo 2^32 */
-	uint32_t arm;	  /* enum simhca_arm: for what it is armed now */
+	uint32_t waiting;     /* completions that were not polled; in a damaged CQ at most cqe */
+	uint32_t polled;      /* completions that were, modulo 2^32 */
+	uint32_t empty_polls; /* polls that found nothing, in hundreds; clients can write it */
+	uint32_t arm;	      /* enum simhca_arm: for what it is armed now */
 	uint32_t most_waiting, most_feeds; /* the latter: what its QPs may post at a time */
 	bool was_armed;			   /* since it was created */
 	/* If it is armed for solicited ones: among the oldest that wait; clients can write them. */

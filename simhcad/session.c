@@ -454,6 +454,7 @@ static void stop_serving(struct session *session)
 	session->closing = true;
 	if (session->context) {
 		lint_end(daemon->lint, session);
+		sleepers_session_ends(session);
 		failures_forget(daemon->failures, simhca_context_id(session->context));
 		log_debug("%s: context %u, process %d (%s): closed", session->device->options->name,
 			  simhca_context_id(session->context), (int)session->pid, session->comm);

@@ -3,7 +3,12 @@
  * Programs that sleep where nothing wakes them up: a CQ with a channel holds completions of which no
  * event will come, or of which one waits unread, and for two seconds the program has neither polled
  * nor used any CPU time. Mostly it has forgotten to arm the CQ again, or has armed it too late or
- * for solicited completions, or its epoll is edge-triggered. The daemon looks once in a second.
+ * for solicited completions, or its epoll is edge-triggered.
+ *
+ * Or the CQ is empty, and the program polls it or sleeps at its channel, while the last message to
+ * one of its QPs was a plain RDMA WRITE, which gives no completion there.
+ *
+ * The daemon looks once in a second.
  */
 #ifndef SIMHCAD_SLEEPERS_H
 #define SIMHCAD_SLEEPERS_H
@@ -13,6 +18,7 @@
 #include <stdint.h>
 
 struct daemon;
+struct session;
 
 #define SLEEPERS_OF_SESSION 4 /* CQs that are kept an eye on at a time */
 
@@ -20,11 +26,13 @@ struct daemon;
 struct sleeper {
 	uint32_t cqn;	 /* 0: none */
 	const char *how; /* it sleeps; a constant */
-	uint32_t polled, waiting;
+	uint32_t polled, waiting, empty_polls;
+	uint32_t handled; /* by the QP that was written to */
 	long long cpu;
 	unsigned int looks; /* since it last moved */
 	bool seen;	    /* at this look */
-	char text[200];	    /* as it was told; "": it was not */
+	bool told;
+	char text[256]; /* if it was */
 };
 
 struct sleepers {
@@ -34,5 +42,8 @@ struct sleepers {
 
 void sleepers_init(struct sleepers *sleepers, struct daemon *daemon);
 void sleepers_end(struct sleepers *sleepers);
+
+/* Its program has closed the device, or has ended: whether it went on since the last look. */
+void sleepers_session_ends(struct session *session);
 
 #endif

@@ -291,6 +291,12 @@ const struct advice *advice_on_sleep(const char *how)
 		    "Call ibv_get_cq_event() until it says EAGAIN, on a descriptor with "
 		    "O_NONBLOCK, "
 		    "or watch it level-triggered." } },
+		{ "plain_write",
+		  { "IBTA vol. 1, 9.4.3",
+		    "An RDMA WRITE without immediate data takes no receive, and gives the program "
+		    "that it writes to no completion.",
+		    "Have the peer use IBV_WR_RDMA_WRITE_WITH_IMM, or post a SEND after its last "
+		    "write; each takes a receive. If other messages are to come, all is well." } },
 		{ "not_acknowledged",
 		  { "ibv_get_cq_event(3), ibv_get_async_event(3), rdma_get_cm_event(3)",
 		    "An event was got, and the path that handles it returns before it is "

@@ -172,6 +172,23 @@ static void print_event(FILE *out, const json_t *failure)
 			fprintf(out, ", %s %lld", kinds[i].what, report_number(failure, "number"));
 }
 
+/* It could go on if it looked elsewhere, or if something else comes. */
+static bool need_not_wait(const json_t *failure)
+{
+	const char *how = report_text(failure, "how");
+
+	return !strcmp(how, "event_unread") || !strcmp(how, "plain_write");
+}
+
+static const char *sleeps(const json_t *failure)
+{
+	if (!need_not_wait(failure))
+		return " sleeps, and will not wake up\n";
+	return strcmp(report_text(failure, "how"), "plain_write")
+		       ? " sleeps while an event waits for it\n"
+		       : " waits for a completion, which an RDMA WRITE does not give it\n";
+}
+
 static void print_headline(FILE *out, const json_t *failure)
 {
 	char id[24];
@@ -188,10 +205,7 @@ static void print_headline(FILE *out, const json_t *failure)
 		return;
 	}
 	if (is(failure, "sleep")) {
-		fputs(strcmp(report_text(failure, "how"), "event_unread")
-			      ? " sleeps, and will not wake up\n"
-			      : " sleeps while an event waits for it\n",
-		      out);
+		fputs(sleeps(failure), out);
 		return;
 	}
 	if (is(failure, "event")) {
@@ -419,7 +433,7 @@ bool story_first_sleep(const json_t *report, char *line, size_t size)
 
 	json_array_foreach(list, i, failure)
 	{
-		if (!is(failure, "sleep") || !strcmp(report_text(failure, "how"), "event_unread"))
+		if (!is(failure, "sleep") || need_not_wait(failure))
 			continue;
 		snprintf(line, size, "%s[%lld] slept, and would not wake up: %s",
 			 report_text(failure, "comm"), report_number(failure, "pid"),

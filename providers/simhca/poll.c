@@ -201,6 +201,10 @@ static bool found_empty(struct shca_cq *cq)
 	if (++cq->empty_polls < EMPTY_POLLS)
 		return false;
 	cq->empty_polls = 0;
+	/* relaxed: a number by itself, which nobody else writes. */
+	atomic_store_explicit(&cq->mem->empty_polls,
+			      atomic_load_explicit(&cq->mem->empty_polls, memory_order_relaxed) + 1,
+			      memory_order_relaxed);
 	before = now_ns();
 	if (before < cq->stay_until_ns)
 		return false;

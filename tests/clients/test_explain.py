@@ -3,6 +3,7 @@
 import ctypes
 import json
 import re
+import signal
 import subprocess
 import textwrap
 import xml.etree.ElementTree
@@ -164,6 +165,9 @@ def test_an_arming_that_was_forgotten(device):
     program.kill()
 
 
+WRITE = "waits for a completion, which an RDMA WRITE does not give it"
+WRITTEN = ("the last message to its QP 0x\\w+ was RDMA_WRITE of 8 bytes, wr_id 0x2 of QP 0x\\w+, and has taken none of "
+           "its 4 receives")
 WAITS = {
     "ack_cq": ("sleeps, and will not wake up", "ibv_destroy_cq() of a CQ of 15 entries waits for ibv_ack_cq_events(): "
                "the program got 1 event of it, and has acknowledged 0"),
@@ -175,6 +179,8 @@ WAITS = {
                    "waits at its channel waits for a further one"),
     "edge": ("sleeps while an event waits for it", "CQ \\d+ holds 1 completion and an event waits unread in its "
              "channel, while the program sleeps elsewhere"),
+    "write_polled": (WRITE, "the program polls CQ \\d+, which is empty: " + WRITTEN),
+    "write_waited": (WRITE, "the program waits at the channel of CQ \\d+, which is empty: " + WRITTEN),
 }
 
 
@@ -208,6 +214,26 @@ def test_who_woke_up(launcher, waits):
     """What was said of it is taken back."""
     told = expect_success(launcher.run(SIMHCA, "run", "--private", "--explain", "--", waits, "late_ack"))
     assert told.stderr == ""
+
+
+@pytest.mark.parametrize("how", ["write_polled", "write_waited"])
+def test_a_write_that_a_send_follows(device, waits, how):
+    """While the program waits for it it is told of the write; when the message comes that is taken back."""
+    program = device.start(waits, how)
+
+    def waiting():
+        return [one for one in report(device) if one["kind"] == "sleep" and one["pid"] == program.pid]
+
+    wait_until(waiting, 30, "it is told")
+    program.process.send_signal(signal.SIGUSR1)
+    expect_success(program.finish())
+    assert not waiting()
+
+
+def test_who_waits_for_the_next_request(launcher, waits):
+    """A write was the last but one message, and the program has seen the last."""
+    told = launcher.run(SIMHCA, "run", "--private", "--explain", "--", "timeout", "6", waits, "send_polled")
+    assert told.status == 124 and told.stderr == "", told
 
 
 def test_what_is_still_used(launcher, waits):

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Makes the mistake that its argument names, by which a program waits for ever, or is refused what
- * it wants to destroy. "late_ack" acknowledges an event after three seconds, and ends.
+ * it wants to destroy. "late_ack" acknowledges an event after three seconds, and ends. A peer that
+ * writes, and then sends, does so at SIGUSR1. "send_polled" makes no mistake.
  */
 #include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sys/epoll.h>
 
 #include "helper.h"
@@ -19,6 +21,7 @@ struct scene {
 	struct ibv_cq *send_cq, *cq[2]; /* these have the channel */
 	struct ibv_qp *sender[2], *receiver[2];
 	struct ibv_mr *mr;
+	uint64_t at; /* where writes go */
 };
 
 static struct scene make_scene(void)
@@ -51,7 +54,7 @@ static void send_to(struct scene *scene, int which, uint32_t rkey)
 				  .send_flags = IBV_SEND_SIGNALED,
 				  .sg_list = &sge,
 				  .num_sge = 1,
-				  .wr.rdma.rkey = rkey };
+				  .wr.rdma = { scene->at, rkey } };
 
 	CHECK(!post_send(scene->sender[which], &wr));
 	poll_one(scene->send_cq);
@@ -114,6 +117,53 @@ static void get_async_without_ack(struct scene *scene)
 	ibv_destroy_qp(scene->receiver[0]);
 }
 
+static void *send_when_told(void *scene)
+{
+	sigset_t set;
+	int got;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	CHECK(!sigwait(&set, &got));
+	send_to(scene, 0, 0);
+	return NULL;
+}
+
+/* The peer writes, and later sends; the program waits for the one receive that this takes. */
+static void wait_for_a_write(struct scene *scene, bool polls)
+{
+	pthread_t thread;
+	struct ibv_wc wc;
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	CHECK(!pthread_sigmask(SIG_BLOCK, &set, NULL));
+	if (!polls)
+		CHECK(!ibv_req_notify_cq(scene->cq[0], 0));
+	scene->at = (uintptr_t)buffer;
+	send_to(scene, 0, scene->mr->rkey);
+	CHECK(!pthread_create(&thread, NULL, send_when_told, scene));
+	if (!polls)
+		get_event(scene);
+	while (!ibv_poll_cq(scene->cq[0], 1, &wc))
+		;
+	CHECK(wc.status == IBV_WC_SUCCESS && !pthread_join(thread, NULL));
+	ibv_ack_cq_events(scene->cq[0], polls ? 0 : 1);
+}
+
+/* The same, but that a message tells of the write; then it waits for the next request. */
+static void wait_for_a_send(struct scene *scene)
+{
+	struct ibv_wc wc;
+
+	scene->at = (uintptr_t)buffer;
+	send_to(scene, 0, scene->mr->rkey);
+	send_to(scene, 0, 0);
+	for (;;)
+		CHECK(ibv_poll_cq(scene->cq[0], 1, &wc) >= 0);
+}
+
 static void destroy_what_is_used(struct scene *scene)
 {
 	struct ibv_td_init_attr td_attr = { 0 };
@@ -156,6 +206,10 @@ int main(int argc, char **argv)
 		get_event(&scene);
 	} else if (!strcmp(how, "edge")) {
 		wait_edge_triggered(&scene);
+	} else if (!strcmp(how, "write_polled") || !strcmp(how, "write_waited")) {
+		wait_for_a_write(&scene, !strcmp(how, "write_polled"));
+	} else if (!strcmp(how, "send_polled")) {
+		wait_for_a_send(&scene);
 	} else {
 		return 2;
 	}
