@@ -66,11 +66,15 @@ static inline void simhca_progress_show_requester(const struct simhca_qp_mem *me
 	simhca_words_get(req, &mem->req[generation & 1], sizeof(*req));
 }
 
+static inline uint32_t simhca_progress_responder_generation(const struct simhca_qp_mem *mem)
+{
+	return atomic_load_explicit(&mem->resp_turn.generation, memory_order_acquire);
+}
+
 static inline void simhca_progress_show_responder(const struct simhca_qp_mem *mem,
 						  struct simhca_responder *resp)
 {
-	uint32_t generation =
-		atomic_load_explicit(&mem->resp_turn.generation, memory_order_acquire);
+	uint32_t generation = simhca_progress_responder_generation(mem);
 
 	simhca_words_get(resp, &mem->resp[generation & 1], sizeof(*resp));
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "provider.h"
+#include "transport/progress.h"
 #include "transport/srq_claim.h"
 
 static const uint8_t completion_of[] = {
@@ -73,14 +74,16 @@ static const struct simhca_recv_wqe *claim(const struct shca_rq *rq, struct simh
 static const struct simhca_recv_wqe *half_done(struct shca_qp *qp)
 {
 	const struct simhca_srq_view queue = { .mem = qp->claims };
-	struct simhca_responder *resp =
-		&qp->mem->resp[atomic_load(&qp->mem->resp_turn.generation) & 1];
 	uint32_t claimed = simhca_srq_claimed(&queue, SIMHCA_CLAIMANT_DEVICE);
+	uint32_t generation = simhca_progress_responder_generation(qp->mem);
+	struct simhca_responder resp;
 
-	if (!resp->have_recv && resp->claim == claimed)
+	if (!simhca_progress_responder(qp->mem, generation, qp->rq.max_wr, true, &resp) ||
+	    (!resp.have_recv && resp.claim == claimed))
 		return NULL;
-	resp->have_recv = 0;
-	resp->claim = claimed;
+	resp.have_recv = 0;
+	resp.claim = claimed;
+	simhca_progress_put_responder(qp->mem, generation, &resp);
 	return (const struct simhca_recv_wqe *)(qp->mem + 1);
 }
 
@@ -112,8 +115,12 @@ static bool flush_recv(struct shca_qp *qp, struct simhca_cqe *cqe)
 
 static bool flush_srq(struct shca_srq *srq, uint32_t qpn, struct simhca_cqe *cqe)
 {
-	const struct simhca_recv_wqe *wqe = claim(&srq->rq, srq->mem);
+	const struct simhca_recv_wqe *wqe;
 
+	/* A peer can say that more was posted. */
+	if (!shca_srq_pending(srq))
+		return false;
+	wqe = claim(&srq->rq, srq->mem);
 	if (!wqe)
 		return false;
 	fill_cqe(cqe, qpn, wqe->wr_id, SIMHCA_WC_RECV);
@@ -128,7 +135,7 @@ static bool completes_with_qp(const struct shca_srq *srq)
 	return srq && !srq->vsrq.cq;
 }
 
-/* Make the completion of one outstanding work request of this CQ; the caller retires it. */
+/* Make the completion of one outstanding work request of this CQ, which the caller can retire. */
 bool shca_flush_one(struct shca_cq *cq, struct simhca_cqe *cqe)
 {
 	struct shca_srq *srq;

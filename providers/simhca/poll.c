@@ -92,20 +92,24 @@ static inline bool release_recv(struct shca_rq *rq, const struct simhca_cqe *cqe
 	return true;
 }
 
-/* Of an SRQ that completes here, for QPs that need not have to do with this CQ. */
+/*
+ * Of an SRQ that completes here, whose QPs need not have to do with this CQ. An operation on its tag
+ * list, and a message that found an entry of that, gave no WQE back; the latter has its tag where
+ * the SRQ's number is otherwise.
+ */
 static bool retire_of_srq(struct shca_cq *cq, const struct simhca_cqe *cqe)
 {
-	struct shca_srq *srq;
+	struct shca_srq *srq = shca_cq_srq(cq, cqe);
 
-	if (!(cqe->flags & SIMHCA_CQE_SRQ))
-		return true;
-	srq = shca_cq_srq(cq, cqe);
-	return !srq || shca_srq_release(srq);
+	if (cqe->flags & SIMHCA_CQE_SRQ)
+		return srq && shca_srq_release(srq);
+	return srq || ((cqe->tm_flags & SIMHCA_CQE_TM_MATCH) && LIST_FIRST(&cq->srqs));
 }
 
 /*
- * Gives back the slots of the WQEs that this CQE completes. False: it is no completion, as its QP
- * does not complete here, or has posted nothing that it could be of.
+ * Gives back the slots of the WQEs that this CQE completes. True: it is a completion. So it is of an
+ * SRQ that completes here, or of a QP that completes here and is not destroyed, and but for those of a
+ * tag list that queue has posted a work request that it is of, which no CQE before has completed.
  */
 static inline bool retire(struct shca_cq *cq, const struct simhca_cqe *cqe)
 {
@@ -117,22 +121,22 @@ static inline bool retire(struct shca_cq *cq, const struct simhca_cqe *cqe)
 	if (__builtin_expect(cqe->flags & SIMHCA_CQE_SRQ_CQ, 0))
 		return retire_of_srq(cq, cqe);
 	entry = shca_qp_entry(cq->ctx, cqe->qpn);
-	if (!entry)
-		return true;
+	if (__builtin_expect(!entry, 0))
+		return false;
 	completes_in = atomic_load_explicit(is_recv ? &entry->recv_cq : &entry->send_cq,
 					    memory_order_acquire);
-	qp = atomic_load_explicit(&entry->qp, memory_order_acquire);
 	if (__builtin_expect(completes_in != cq, 0))
-		return !qp;
+		return false;
 	/* It stays for as long as this CQ's lock is held. */
-	if (__builtin_expect(!qp || qp->vqp.qp.qp_num != cqe->qpn, 0))
-		return true;
+	qp = atomic_load_explicit(&entry->qp, memory_order_acquire);
+	if (__builtin_expect(qp->vqp.qp.qp_num != cqe->qpn, 0))
+		return false;
 	/* It also covers the unsignaled WQEs before it. */
 	if (!is_recv)
 		return release_sends(&qp->sq, cqe->wqe_index);
 	if (!qp->srq)
 		return release_recv(&qp->rq, cqe);
-	return !(cqe->flags & SIMHCA_CQE_SRQ) || shca_srq_release(qp->srq);
+	return (cqe->flags & SIMHCA_CQE_SRQ) && shca_srq_release(qp->srq);
 }
 
 /*

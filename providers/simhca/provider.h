@@ -376,6 +376,13 @@ static inline uint32_t shca_rq_pending(const struct shca_qp *qp)
 	return pending <= qp->rq.max_wr ? pending : 0;
 }
 
+/* Of an SRQ its QPs' CQs may be polled at the same time. */
+static inline uint32_t shca_srq_pending(const struct shca_srq *srq)
+{
+	return atomic_load_explicit(&srq->rq.posted, memory_order_acquire) -
+	       atomic_load_explicit(&srq->rq.tail, memory_order_relaxed);
+}
+
 /* Messages for the person debugging; libibverbs writes them to the file VERBS_LOG_FILE. */
 #define shca_warn(ctx, ...)                                                                        \
 	do {                                                                                       \

@@ -23,38 +23,60 @@ int shca_qp_table_add(struct shca_qp *qp)
 		atomic_store_explicit(&ctx->qps[slot / SHCA_QPS_PER_LEAF], leaf,
 				      memory_order_release);
 	}
-	if (leaf)
-		atomic_store_explicit(&leaf[slot % SHCA_QPS_PER_LEAF].qp, qp, memory_order_release);
+	if (leaf) {
+		struct shca_qp_entry *entry = &leaf[slot % SHCA_QPS_PER_LEAF];
+
+		/* Its CQs are told next. Where the QP completed that had the slot says nothing. */
+		atomic_store_explicit(&entry->send_cq, NULL, memory_order_relaxed);
+		atomic_store_explicit(&entry->recv_cq, NULL, memory_order_relaxed);
+		atomic_store_explicit(&entry->qp, qp, memory_order_release);
+	}
 	shca_unlock(&ctx->qp_lock);
 	return leaf ? 0 : ENOMEM;
 }
 
-void shca_qp_table_set_send_cq(struct shca_qp *qp, const struct shca_cq *cq)
+/*
+ * The device may have given the slot of a QP that is being destroyed to a new QP, which another
+ * thread has added: then nothing there is the old one's.
+ */
+static struct shca_qp_entry *own_entry(struct shca_qp *qp)
 {
 	struct shca_qp_entry *entry = shca_qp_entry(qp->ctx, qp->vqp.qp.qp_num);
 
-	atomic_store_explicit(&entry->send_cq, cq, memory_order_release);
+	return atomic_load_explicit(&entry->qp, memory_order_relaxed) == qp ? entry : NULL;
+}
+
+void shca_qp_table_set_send_cq(struct shca_qp *qp, const struct shca_cq *cq)
+{
+	struct shca_qp_entry *entry;
+
+	shca_lock(&qp->ctx->qp_lock);
+	entry = own_entry(qp);
+	if (entry)
+		atomic_store_explicit(&entry->send_cq, cq, memory_order_release);
+	shca_unlock(&qp->ctx->qp_lock);
 }
 
 void shca_qp_table_set_recv_cq(struct shca_qp *qp, const struct shca_cq *cq)
 {
-	struct shca_qp_entry *entry = shca_qp_entry(qp->ctx, qp->vqp.qp.qp_num);
+	struct shca_qp_entry *entry;
 
-	atomic_store_explicit(&entry->recv_cq, cq, memory_order_release);
+	shca_lock(&qp->ctx->qp_lock);
+	entry = own_entry(qp);
+	if (entry)
+		atomic_store_explicit(&entry->recv_cq, cq, memory_order_release);
+	shca_unlock(&qp->ctx->qp_lock);
 }
 
 void shca_qp_table_remove(struct shca_qp *qp)
 {
-	struct shca_context *ctx = qp->ctx;
-	uint32_t slot = SIMHCA_QPN_SLOT(qp->vqp.qp.qp_num);
 	struct shca_qp_entry *entry;
-	struct shca_qp *expected = qp;
 
-	shca_lock(&ctx->qp_lock);
-	entry = &leaf_of(ctx, slot)[slot % SHCA_QPS_PER_LEAF];
-	/* The device may have given the slot to a new QP, which another thread has added. */
-	atomic_compare_exchange_strong(&entry->qp, &expected, NULL);
-	shca_unlock(&ctx->qp_lock);
+	shca_lock(&qp->ctx->qp_lock);
+	entry = own_entry(qp);
+	if (entry)
+		atomic_store_explicit(&entry->qp, NULL, memory_order_relaxed);
+	shca_unlock(&qp->ctx->qp_lock);
 }
 
 void shca_qp_table_free(struct shca_context *ctx)

@@ -10,6 +10,10 @@
  *	slots		likewise, and their data are said to lie in the ring
  *	again		of the connection's own QP: more receives than were posted
  *	stale		of a QP that has been reset since, and is connected to nobody
+ *	strangers	of a QP that the victim does not have
+ *	srqs		of an SRQ that completes in that CQ, which none does
+ *	tags		of operations on such an SRQ's tag list
+ *	shared		of the connection's own QP, which has an SRQ, of receives that are not the SRQ's
  *	void		of nobody, which are to be passed over, and it does not stop
  *	kept		it keeps the memory of the QP instead, and writes there when the victim has
  *			reset that, and connected it to another
@@ -37,13 +41,15 @@ struct end {
 	struct ibv_context *context;
 	struct ibv_pd *pd;
 	struct ibv_cq *cq;
+	struct ibv_srq *srq; /* or NULL */
 	struct ibv_qp *qp;
 	struct ibv_mr *mr;
 	uint8_t *memory;
 };
 
-static struct end make_end(struct ibv_context *context)
+static struct end make_end(struct ibv_context *context, bool has_srq)
 {
+	struct ibv_srq_init_attr srq = { .attr = { .max_wr = DEPTH, .max_sge = 1 } };
 	struct end end = { .context = context, .memory = calloc(1, LENGTH) };
 
 	end.pd = ibv_alloc_pd(context);
@@ -51,7 +57,11 @@ static struct end make_end(struct ibv_context *context)
 	CHECK(end.pd && end.cq && end.memory);
 	end.mr = ibv_reg_mr(end.pd, end.memory, LENGTH, FULL_ACCESS);
 	CHECK(end.mr);
-	end.qp = make_qp(end.pd, end.cq, IBV_QPT_RC);
+	if (has_srq) {
+		end.srq = ibv_create_srq(end.pd, &srq);
+		CHECK(end.srq);
+	}
+	end.qp = make_qp_with(end.pd, end.cq, IBV_QPT_RC, end.srq);
 	return end;
 }
 
@@ -60,7 +70,8 @@ static int receive(const struct end *end, uint64_t id)
 	struct ibv_sge sge = { (uintptr_t)end->memory, 64, end->mr->lkey };
 	struct ibv_recv_wr wr = { .wr_id = id, .sg_list = &sge, .num_sge = 1 }, *bad;
 
-	return ibv_post_recv(end->qp, &wr, &bad);
+	return end->srq ? ibv_post_srq_recv(end->srq, &wr, &bad)
+			: ibv_post_recv(end->qp, &wr, &bad);
 }
 
 static int send_to(const struct end *end, uint64_t id)
@@ -194,6 +205,39 @@ static void write_to_kept(const struct handed *handed, int fd)
 		memset(handed->qp, value, handed->qp_size);
 }
 
+/* What that QP's number is not: another life of its slot, a slot that is free, one far away. */
+static const uint32_t other_number[] = { 1u << SIMHCA_QPN_GENERATION_SHIFT, 0x80, 0x1000 };
+
+static struct simhca_cqe forged_cqe(const char *how, const uint32_t qpns[2], uint32_t number)
+{
+	struct simhca_cqe cqe = {
+		.wr_id = 0xbad,
+		.qpn = qpns[1],
+		.byte_len = 64,
+		.flags = SIMHCA_CQE_RECV,
+		.opcode = SIMHCA_WC_RECV,
+		.wqe_index = number,
+		.in_slot = !strcmp(how, "slots"),
+	};
+
+	if (!strcmp(how, "sends")) {
+		cqe.flags = 0;
+		cqe.opcode = SIMHCA_WC_SEND;
+	}
+	if (!strcmp(how, "again") || !strcmp(how, "stale") || !strcmp(how, "shared"))
+		cqe.qpn = qpns[0];
+	if (!strcmp(how, "strangers"))
+		cqe.qpn = qpns[0] ^ other_number[number % 3];
+	if (!strcmp(how, "srqs"))
+		cqe.flags |= SIMHCA_CQE_SRQ | SIMHCA_CQE_SRQ_CQ;
+	if (!strcmp(how, "tags")) {
+		cqe.flags |= SIMHCA_CQE_SRQ_CQ;
+		cqe.opcode = number % 2 ? SIMHCA_WC_TM_ADD : SIMHCA_WC_TM_RECV;
+		cqe.tm_flags = number % 4 == 2 ? SIMHCA_CQE_TM_MATCH : 0;
+	}
+	return cqe;
+}
+
 static void forge(const char *how, int fd)
 {
 	uint32_t qpns[2]; /* the victim's: the one to which it is connected, and the other */
@@ -202,7 +246,7 @@ static void forge(const char *how, int fd)
 	char byte;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	end = make_end(open_device());
+	end = make_end(open_device(), false);
 	tell(fd, &end.qp->qp_num, 4);
 	hear(fd, qpns, sizeof(qpns));
 	start_qp(end.qp, qpns[0]);
@@ -215,15 +259,9 @@ static void forge(const char *how, int fd)
 		tell(fd, "a", 1);
 		hear(fd, &byte, 1);
 	}
-	for (int i = 0; strcmp(how, "void") && i < FORGED; i++) {
-		struct simhca_cqe cqe = { .wr_id = 0xbad, .qpn = qpns[1], .byte_len = 64 };
+	for (uint32_t i = 0; strcmp(how, "void") && i < FORGED; i++) {
+		struct simhca_cqe cqe = forged_cqe(how, qpns, i);
 
-		cqe.flags = strcmp(how, "sends") ? SIMHCA_CQE_RECV : 0;
-		cqe.opcode = strcmp(how, "sends") ? SIMHCA_WC_RECV : SIMHCA_WC_SEND;
-		cqe.wqe_index = (uint32_t)i;
-		cqe.in_slot = !strcmp(how, "slots");
-		if (!strcmp(how, "again") || !strcmp(how, "stale"))
-			cqe.qpn = qpns[0];
 		put(&handed, &cqe);
 	}
 	tell(fd, "f", 1);
@@ -338,9 +376,9 @@ int main(int argc, char **argv)
 		forge(how, fds[1]);
 	}
 	close(fds[1]);
-	attacked = make_end(open_device());
-	other = make_end(attacked.context);
-	partner = make_end(attacked.context);
+	attacked = make_end(open_device(), !strcmp(how, "shared"));
+	other = make_end(attacked.context, false);
+	partner = make_end(attacked.context, false);
 	start_qp(other.qp, partner.qp->qp_num);
 	start_qp(partner.qp, other.qp->qp_num);
 	qpns[0] = attacked.qp->qp_num;

@@ -27,11 +27,22 @@ def test_a_peer_that_is_attached(daemon, neighbour, program, how):
 
 
 @pytest.mark.parametrize("daemon", [["--engines-in-callers", "on"]], indirect=True, ids=["on"])
-@pytest.mark.parametrize("how", ["receives", "sends", "slots", "again", "stale", "void", "kept", "held"])
+@pytest.mark.parametrize("how", ["receives", "sends", "slots", "again", "stale", "strangers", "srqs", "tags", "shared",
+                                 "void", "kept", "held"])
 def test_a_peer_that_forges_completions(daemon, neighbour, program, how):
     """In the CQ that it was handed, or where its QP was before it was reset. What is another's goes on."""
     assert program("forging-peer", how).line() == "done\n"
     assert daemon.process.poll() is None
+
+
+@pytest.mark.parametrize("daemon", [["--engines-in-callers", "on"]], indirect=True, ids=["on"])
+@pytest.mark.parametrize("queue", ["own", "srq"])
+def test_a_peer_that_lies_when_the_device_is_gone(daemon, program, queue):
+    """What was posted is flushed once, whatever is said of the responder and of what was posted."""
+    survivor = program("flushed-lies", queue)
+    assert survivor.line() == "ready\n"
+    assert daemon.stop() == 0
+    assert survivor.line() == "done\n"
 
 
 @pytest.mark.parametrize("daemon", [["--engines-in-callers", "on"], ["--engines-in-callers", "off"]],
