@@ -481,8 +481,10 @@ bool simhca_step_is_signaled(const struct simhca_step *step, const struct simhca
 
 bool simhca_step_has_room(const struct simhca_cq_view *cq)
 {
+	uint32_t pi = simhca_cq_producer(cq);
+
 	return !atomic_load_explicit(&cq->mem->overrun, memory_order_relaxed) &&
-	       simhca_cq_has_room(cq, simhca_cq_producer(cq));
+	       simhca_cq_has_room(cq, pi) && simhca_ticket_may_be(SIMHCA_TURN_CALLER, pi);
 }
 
 /* ------------------------------------------------------------------------- what it does */

@@ -77,7 +77,16 @@ static inline int simhca_claim_age(uint64_t claim, uint32_t index)
 	return newer > 0;
 }
 
-/* False: there is no room, or a client moves the index. */
+/*
+ * Whether a program may have that index. Its progress names the last ticket that it committed by the
+ * index plus 1, and 0 is none; so the index before 0 is the device's, which never ends in between.
+ */
+static inline bool simhca_ticket_may_be(uint32_t name, uint32_t index)
+{
+	return index != UINT32_MAX || name == SIMHCA_TURN_DEVICE;
+}
+
+/* False: there is no room, a client moves the index, or the next one is for the device to take. */
 static inline bool simhca_ticket_claim(const struct simhca_cq_view *cq, uint32_t name,
 				       uint32_t *ticket)
 {
@@ -96,6 +105,8 @@ static inline bool simhca_ticket_claim(const struct simhca_cq_view *cq, uint32_t
 			pi = now;
 			continue;
 		}
+		if (__builtin_expect(!simhca_ticket_may_be(name, pi), 0))
+			return false;
 		*ticket = pi;
 		if (!cq->stamped) {
 			uint64_t mine = (uint64_t)name << 32 | (uint32_t)(pi + 1);
@@ -165,7 +176,7 @@ static inline void simhca_tickets_repair(const struct simhca_cq_view *cq, uint32
 
 		if (!simhca_ticket_is_left(cq, name, i))
 			continue;
-		if (committed != i + 1)
+		if (committed != i + 1 || !simhca_ticket_may_be(name, i))
 			simhca_cq_slot(cq, i)->qpn = SIMHCA_VOID_QPN;
 		atomic_store_explicit(&simhca_cq_slot(cq, i)->seq, i + 1, memory_order_release);
 		atomic_compare_exchange_strong(&cq->mem->pi, &pi, i + 1);

@@ -697,6 +697,22 @@ static void refuse_full_send_cq(struct pair *pair)
 	atomic_store(&pair->a.send_cq->state->pi, pair->a.send_cq->cqe);
 }
 
+/* The index that no progress can name is the device's. */
+static void refuse_last_recv_index(struct pair *pair)
+{
+	recv_into(&pair->b, 1, 0, 8);
+	send_some(pair, 8);
+	atomic_store(&pair->b.recv_cq->state->pi, UINT32_MAX);
+	atomic_store(&pair->b.recv_cq->state->ci, UINT32_MAX);
+}
+
+static void refuse_last_send_index(struct pair *pair)
+{
+	write_to(pair, 8, pair->b.mr);
+	atomic_store(&pair->a.send_cq->state->pi, UINT32_MAX);
+	atomic_store(&pair->a.send_cq->state->ci, UINT32_MAX);
+}
+
 static void refuse_copy(struct pair *pair)
 {
 	struct mr *mr = mr_new(pair->b.client, 4096, caller_options().mr_access);
@@ -746,6 +762,8 @@ static const struct refusal {
 	{ refuse_dead_cq, SIMHCA_HANDED_CQ },
 	{ refuse_full_recv_cq, SIMHCA_HANDED_CQ },
 	{ refuse_full_send_cq, SIMHCA_HANDED_CQ },
+	{ refuse_last_recv_index, SIMHCA_HANDED_CQ },
+	{ refuse_last_send_index, SIMHCA_HANDED_CQ },
 	{ refuse_copy, SIMHCA_HANDED_COPY },
 };
 

@@ -43,7 +43,7 @@ static void the_next_one_goes_past(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(starts); i++) {
 		empty_at(starts[i]);
 		claim_halfway(2);
-		assert_true(simhca_ticket_claim(&cq, 3, &ticket));
+		assert_true(simhca_ticket_claim(&cq, SIMHCA_TURN_DEVICE, &ticket));
 		assert_int_equal(ticket, starts[i] + 1);
 		assert_int_equal(mem.pi, starts[i] + 2);
 	}
@@ -77,6 +77,32 @@ static void only_his_are_repaired(void **state)
 		assert_int_equal(ring[n].qpn, n == 6 ? SIMHCA_VOID_QPN : 7);
 	}
 	assert_int_equal(mem.pi, 7);
+}
+
+/*
+ * Plus 1 it would be what says that nothing was committed: a program leaves it to the device. Of one
+ * that claims it all the same nothing is known, so what it has left is void.
+ */
+static void the_last_index_is_the_devices(void **state)
+{
+	uint32_t ticket;
+
+	(void)state;
+	empty_at(UINT32_MAX - 1);
+	assert_true(simhca_ticket_claim(&cq, 2, &ticket) && ticket == UINT32_MAX - 1);
+	assert_false(simhca_ticket_claim(&cq, 2, &ticket));
+	assert_int_equal(mem.pi, UINT32_MAX);
+	assert_true(simhca_ticket_claim(&cq, SIMHCA_TURN_DEVICE, &ticket) && ticket == UINT32_MAX);
+	assert_true(simhca_ticket_claim(&cq, 2, &ticket) && !ticket);
+
+	empty_at(UINT32_MAX);
+	claim_halfway(2);
+	simhca_cq_slot(&cq, UINT32_MAX)->qpn = 7;
+	simhca_cq_slot(&cq, UINT32_MAX)->seq = UINT32_MAX;
+	simhca_tickets_repair(&cq, 2, 0); /* which has committed none */
+	assert_int_equal(simhca_cq_slot(&cq, UINT32_MAX)->qpn, SIMHCA_VOID_QPN);
+	assert_int_equal(simhca_cq_slot(&cq, UINT32_MAX)->seq, 0);
+	assert_int_equal(mem.pi, 0);
 }
 
 #define CLAIMANTS 4u
@@ -166,6 +192,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_next_one_goes_past),
 		cmocka_unit_test(only_his_are_repaired),
+		cmocka_unit_test(the_last_index_is_the_devices),
 		cmocka_unit_test(each_is_claimed_once),
 		cmocka_unit_test(nobody_is_refused_for_what_others_did),
 	};

@@ -8,6 +8,7 @@
  * unwind: 6
  * mutant(slot_without_mask): s/\&cq->ring\[index \& (cq->entries - 1)\]/\&cq->ring[index]/
  * mutant(tries_without_end): s/i < SIMHCA_TICKET_TRIES/true/
+ * mutant(last_index): s/index != UINT32_MAX ||/true ||/
  * mutant(looks_for_ever): s/simhca_gate_waiting(last, simhca_cq_consumer(cq), cq->entries)/last - simhca_cq_consumer(cq)/
  */
 #define SIMHCA_TICKET_TRIES 4
@@ -35,8 +36,10 @@ int main(void)
 					   .overruns = overruns };
 	uint32_t ticket;
 
-	if (simhca_ticket_claim(&cq, name, &ticket))
+	if (simhca_ticket_claim(&cq, name, &ticket)) {
 		prove(simhca_cq_slot(&cq, ticket) - ring.cqe < 4, "a slot of the ring");
+		prove(ticket + 1 || name == SIMHCA_TURN_DEVICE, "one that a progress can name");
+	}
 	simhca_tickets_repair(&cq, name, committed);
 	prove(simhca_gate_waiting(mem.pi, mem.ci, 4) <= 4, "once round");
 	return 0;
