@@ -299,6 +299,18 @@ static int interrupted(struct run *run)
 	return EXIT_SIGNAL_BASE + (int)info.ssi_signo;
 }
 
+/* What the provider is to do otherwise, in the command's programs; a user's own wish counts. */
+static void tell_provider(const struct run_options *asked)
+{
+	if (asked->lint) { /* what the program does by itself the daemon does not see */
+		setenv("SIMHCA_CALLERS", "off", 1);
+		setenv("SIMHCA_POISON_WC", "on", 0);
+	}
+	/* The device, not a poll, finds that a receive's buffer is gone; then there is a story. */
+	if (asked->lint || saying(asked->explain) == SAY_ALL)
+		setenv("SIMHCA_SCATTER_TO_CQE", "off", 0);
+}
+
 static int run_in(const char *dir, const struct daemon_options *options,
 		  const struct run_options *asked, char **command)
 {
@@ -318,10 +330,7 @@ static int run_in(const char *dir, const struct daemon_options *options,
 			end_capture(&run);
 			break;
 		}
-		if (asked->lint) /* what the program does by itself the daemon does not see */
-			setenv("SIMHCA_CALLERS", "off", 1);
-		if (asked->lint)
-			setenv("SIMHCA_POISON_WC", "on", 0);
+		tell_provider(asked);
 		status = run_command(&run, command, dir);
 		end_capture(&run);
 		if (asked->rules.count && !run.daemon.lost)

@@ -45,11 +45,6 @@ void shca_caller_offer(struct shca_context *ctx)
 	struct simhca_offer_memory_req req;
 	const struct simhca_secret *secret;
 
-	const char *wanted = getenv("SIMHCA_CALLERS");
-	const char *poison = getenv("SIMHCA_POISON_WC");
-
-	ctx->poison_wc = poison && !strcmp(poison, "on");
-	ctx->no_callers = wanted && !strcmp(wanted, "off");
 	if (!ctx->dev->callers || ctx->no_callers)
 		return;
 	secret = secret_of_process();

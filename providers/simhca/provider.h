@@ -80,7 +80,8 @@ struct shca_context {
 	_Atomic uint64_t async_pipe; /* inode of async_fd's; 0: not looked at yet */
 	atomic_bool fatal;	     /* the connection is broken */
 	bool no_callers;	     /* SIMHCA_CALLERS=off: the device carries all messages */
-	bool poison_wc; /* SIMHCA_POISON_WC=on: what a failed completion need not say */
+	bool poison_wc;	   /* SIMHCA_POISON_WC=on: what a failed completion need not say */
+	bool no_slot_data; /* SIMHCA_SCATTER_TO_CQE=off: what a SEND brings is in its buffer */
 	struct shca_segment segments[SIMHCA_MAX_SEGMENTS];
 	struct shca_watcher watcher;
 	_Atomic uint32_t offered_events; /* shca_process() that gave the device its userfaultfd */

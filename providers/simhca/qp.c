@@ -173,7 +173,8 @@ static struct ibv_qp *create(struct ibv_context *context, struct ibv_qp_init_att
 		.max_recv_sge = attr->cap.max_recv_sge,
 		.max_inline = attr->cap.max_inline_data,
 		.sq_sig_all = !!attr->sq_sig_all,
-		.slot_data = !(flags & SIMHCADV_QP_CREATE_DISABLE_SCATTER_TO_CQE),
+		.slot_data =
+			!ctx->no_slot_data && !(flags & SIMHCADV_QP_CREATE_DISABLE_SCATTER_TO_CQE),
 		.no_callers = ctx->no_callers || (flags & SIMHCADV_QP_CREATE_DISABLE_CALLERS),
 	};
 	struct simhca_create_qp_reply reply;

@@ -196,12 +196,28 @@ static int check_versions(const struct shca_context *ctx,
 	return 0;
 }
 
+static bool is_set(const char *variable, const char *to)
+{
+	const char *value = getenv(variable);
+
+	return value && !strcmp(value, to);
+}
+
+/* simhca(1) has the variables. */
+static void read_environment(struct shca_context *ctx)
+{
+	ctx->no_callers = is_set("SIMHCA_CALLERS", "off");
+	ctx->poison_wc = is_set("SIMHCA_POISON_WC", "on");
+	ctx->no_slot_data = is_set("SIMHCA_SCATTER_TO_CQE", "off");
+}
+
 static int connect_device(struct shca_context *ctx)
 {
 	struct simhca_open_context_reply reply;
 	int fds[NUM_OPEN_FDS];
 	int err;
 
+	read_environment(ctx);
 	let_daemon_reach_memory(ctx->vctx.context.cmd_fd);
 	err = shca_execute(ctx, &(struct shca_command){
 					.command = SIMHCA_CMD_OPEN_CONTEXT,

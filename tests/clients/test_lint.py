@@ -92,9 +92,14 @@ def test_a_program_that_runs(launcher):
                                                       "unused_qp")).stderr
 
 
-@pytest.mark.parametrize("before, inside", [({}, "on"), ({"SIMHCA_POISON_WC": "off"}, "off")])
-def test_failed_completions_are_poisoned(launcher, before, inside):
+@pytest.mark.parametrize("option, variable, value", [
+    ("--lint", "SIMHCA_POISON_WC", "on"),
+    ("--lint", "SIMHCA_SCATTER_TO_CQE", "off"),
+    ("--explain", "SIMHCA_SCATTER_TO_CQE", "off"),
+])
+def test_what_the_provider_is_told(launcher, option, variable, value):
     """Unless somebody has said otherwise."""
-    result = launcher.run(SIMHCA, "run", "--private", "--lint", "--", "sh", "-c",
-                          "echo $SIMHCA_POISON_WC", **before)
-    assert result.stdout == inside + "\n", result
+    for before, inside in ({}, value), ({variable: "other"}, "other"):
+        result = launcher.run(SIMHCA, "run", "--private", option, "--", "sh", "-c",
+                              f"echo ${variable}", **before)
+        assert result.stdout == inside + "\n", result

@@ -176,6 +176,9 @@ static bool make_completion(void)
 		w.sge.length = LENGTH;
 		received = LENGTH;
 		offset = LENGTH / 2;
+	} else if (is("unmapped_receive")) {
+		w.wr.opcode = IBV_WR_SEND;
+		received = 64;
 	} else if (is("atomic_unaligned")) {
 		w.wr.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
 		at += 4;
@@ -240,6 +243,8 @@ static bool make_completion(void)
 		connect_one(w.a, &w.of_a);
 	if (received)
 		CHECK(!post_recv(w.b, 2, mr, offset, received));
+	if (is("unmapped_receive"))
+		CHECK(!munmap(mr->addr, LENGTH));
 	CHECK(fails(&w));
 	return true;
 }
