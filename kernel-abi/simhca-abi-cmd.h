@@ -302,8 +302,8 @@ struct simhca_query_mr_reply {
 	uint64_t length; /* bytes */
 	uint64_t iova;
 	uint64_t addr;
-	uint32_t windows; /* bound to it */
-	uint32_t reserved;
+	uint32_t windows;	/* bound to it */
+	uint32_t used;		/* enum simhca_access: rights that were needed so far */
 	uint64_t present_pages; /* on-demand: in the device's table now */
 	struct simhca_odp_counters odp;
 };
@@ -874,7 +874,8 @@ struct simhca_offer_memory_req {
 /*
  * SAY: what the device cannot see, for who debugs the program. Its name, which counts if the device
  * does not see the process; why the provider itself has refused a verb, with that error; or that a
- * verb waits for events to be acknowledged, and, with the same text, that it waits no more.
+ * verb waits for events to be acknowledged, and, with the same text, that it waits no more; or what
+ * lint has found there (SIMHCA_LINT=on).
  */
 enum simhca_say {
 	SIMHCA_SAY_NAME,
@@ -890,6 +891,9 @@ enum simhca_say {
 	SIMHCA_SAY_DEALLOC_TD,
 	SIMHCA_SAY_DEALLOC_DMAH,
 	SIMHCA_SAY_FREE_PAGE_LIST,
+	SIMHCA_SAY_NO_FENCE, /* these are notes of lint */
+	SIMHCA_SAY_OVERWRITTEN,
+	SIMHCA_SAY_CHANGED,
 	SIMHCA_SAY_KINDS,
 };
 struct simhca_say_req {

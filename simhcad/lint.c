@@ -62,6 +62,25 @@ static void note(struct lint_notes *notes, enum lint_kind kind, const char *form
 	va_end(args);
 }
 
+bool lint_say(struct lint_notes *notes, uint32_t what, const char *text)
+{
+	static const struct {
+		enum simhca_say what;
+		enum lint_kind kind;
+	} said[] = {
+		{ SIMHCA_SAY_NO_FENCE, LINT_NO_FENCE },
+		{ SIMHCA_SAY_OVERWRITTEN, LINT_OVERWRITTEN },
+		{ SIMHCA_SAY_CHANGED, LINT_CHANGED },
+	};
+
+	for (size_t i = 0; i < sizeof(said) / sizeof(said[0]); i++)
+		if (said[i].what == what) {
+			note(notes, said[i].kind, "%s", text);
+			return true;
+		}
+	return false;
+}
+
 void lint_add(struct lint_notes *to, const struct lint_notes *notes)
 {
 	for (int i = 0; i < LINT_KINDS; i++) {
@@ -363,6 +382,9 @@ static int put(struct report *report, const struct linted *linted)
 		[LINT_UNSIGNALED] = "unsignaled",
 		[LINT_REQUESTS_OF_MR] = "requests_of_mr",
 		[LINT_RD_ATOMIC] = "rd_atomic",
+		[LINT_NO_FENCE] = "no_fence",
+		[LINT_OVERWRITTEN] = "overwritten",
+		[LINT_CHANGED] = "changed",
 		[LINT_UNUSED_ACCESS] = "unused_access",
 		[LINT_UNUSED_QP] = "unused_qp",
 		[LINT_NOT_DESTROYED] = "not_destroyed",

@@ -8,6 +8,7 @@
 #ifndef SIMHCAD_LINT_H
 #define SIMHCAD_LINT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -26,6 +27,9 @@ enum lint_kind {
 	LINT_UNSIGNALED,
 	LINT_REQUESTS_OF_MR,
 	LINT_RD_ATOMIC,
+	LINT_NO_FENCE,
+	LINT_OVERWRITTEN,
+	LINT_CHANGED,
 	LINT_UNUSED_ACCESS,
 	LINT_UNUSED_QP,
 	LINT_NOT_DESTROYED,
@@ -35,7 +39,7 @@ enum lint_kind {
 struct lint_notes {
 	struct lint_note {
 		uint32_t count;
-		char text[128]; /* of the first one */
+		char text[192]; /* of the first one */
 	} of[LINT_KINDS];
 };
 
@@ -49,6 +53,8 @@ lint_look lint_qp, lint_cq, lint_mr;
 /* A QP that has come to RTR or RTS by its program's own doing. */
 lint_look lint_connected;
 void lint_add(struct lint_notes *to, const struct lint_notes *notes);
+/* What the provider has found, by an enum simhca_say; false: that is none. */
+bool lint_say(struct lint_notes *notes, uint32_t what, const char *text);
 /* The client is gone, and its context still has what it had. */
 void lint_end(struct lint *lint, struct session *session);
 

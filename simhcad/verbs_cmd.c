@@ -152,7 +152,7 @@ HANDLER(say)
 	} else if (verbs[req->what]) {
 		failures_add_verb(failures, context, verbs[req->what], (int)(req->error & 0xffff),
 				  req->text);
-	} else if (!session->pid) {
+	} else if (!lint_say(&session->lint, req->what, req->text) && !session->pid) {
 		snprintf(session->comm, sizeof(session->comm), "%.15s", req->text);
 		failures_forget(failures, context);
 		know_program(session);

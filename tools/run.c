@@ -304,6 +304,7 @@ static void tell_provider(const struct run_options *asked)
 {
 	if (asked->lint) { /* what the program does by itself the daemon does not see */
 		setenv("SIMHCA_CALLERS", "off", 1);
+		setenv("SIMHCA_LINT", "on", 0);
 		setenv("SIMHCA_POISON_WC", "on", 0);
 	}
 	/* The device, not a poll, finds that a receive's buffer is gone; then there is a story. */

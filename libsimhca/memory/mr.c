@@ -288,6 +288,7 @@ int simhca_query_mr(struct simhca_context *context, uint32_t handle,
 		.access = mpt->access,
 		.type = mpt->state,
 		.windows = mpt->bound,
+		.used = atomic_load_explicit(&region->used, memory_order_relaxed),
 	};
 	if (!region->odp)
 		return 0;

@@ -8,6 +8,7 @@
 #include "checkers.h"
 #include "command.h"
 #include "dma/process_map.h"
+#include "lint.h"
 
 /* A command that names memory of this process, to which a forked child has to give access first. */
 static int call_with_memory(struct shca_context *ctx, enum simhca_cmd command, const void *req,
@@ -69,6 +70,7 @@ static struct ibv_mr *reg(struct ibv_pd *pd, const struct simhca_reg_mr_req *req
 	mr->vmr.mr_type = type;
 	mr->vmr.access = (int)req->access;
 	init_public(&mr->vmr.ibv_mr, pd, &reply);
+	shca_lint_region_add(mr, req);
 	return &mr->vmr.ibv_mr;
 }
 
@@ -111,6 +113,7 @@ struct ibv_mr *shca_alloc_mr(struct ibv_pd *pd, uint32_t max_page_list_len)
 	}
 	mr->vmr.mr_type = IBV_MR_TYPE_NULL_MR;
 	mr->max_page_list_len = max_page_list_len;
+	shca_lint_unknown_writes(to_sctx(pd->context));
 	init_public(&mr->vmr.ibv_mr, pd, &reply);
 	return &mr->vmr.ibv_mr;
 }
@@ -182,6 +185,7 @@ struct ibv_mr *shca_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t len
 		free(mr);
 		return shca_null(err);
 	}
+	shca_lint_unknown_writes(to_sctx(pd->context)); /* it may be mapped here as well */
 	init_public(&mr->vmr.ibv_mr, pd, &reply);
 	return &mr->vmr.ibv_mr;
 }
@@ -250,6 +254,7 @@ int shca_rereg_mr(struct verbs_mr *vmr, int flags, struct ibv_pd *pd, void *addr
 	vmr->ibv_mr.lkey = reply.lkey;
 	vmr->ibv_mr.rkey = reply.rkey;
 	vmr->access = access;
+	shca_lint_region_change(to_smr(vmr), &req);
 	if (access & IBV_ACCESS_LOCAL_WRITE) {
 		if (flags & IBV_REREG_MR_CHANGE_TRANSLATION)
 			shca_memory_may_change(addr, length);
@@ -266,6 +271,7 @@ int shca_dereg_mr(struct verbs_mr *vmr)
 			       vmr->ibv_mr.handle, NULL);
 
 	if (!err) {
+		shca_lint_region_remove(to_smr(vmr));
 		shca_dmah_put(to_smr(vmr));
 		free(to_smr(vmr));
 	}

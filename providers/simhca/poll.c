@@ -6,7 +6,7 @@
 #include <time.h>
 
 #include "checkers.h"
-#include "provider.h"
+#include "lint.h"
 
 /* About 2 us of finding nothing. */
 #define EMPTY_POLLS 100
@@ -290,6 +290,8 @@ static inline const struct simhca_cqe *next_cqe(struct shca_cq *cq)
 		cq->stay_ns = 0;
 		memcpy(&cq->taken, cqe, offsetof(struct simhca_cqe, seq));
 		cqe = &cq->taken;
+		if (__builtin_expect(cq->ctx->lint, 0))
+			shca_lint_completion(cq, cqe);
 		if (__builtin_expect(cqe->qpn != SIMHCA_VOID_QPN && retire(cq, cqe), 1)) {
 			shca_has_polled();
 			return as_it_is_shown(cq, cqe);

@@ -76,11 +76,13 @@ struct shca_context {
 	int doorbell_fd[SIMHCA_MAX_ENGINE_CPUS];
 	uint32_t doorbell_cpu[SIMHCA_MAX_ENGINE_CPUS];
 	int async_device_fd; /* the device's end: the watcher reports through it that it has gone */
-	atomic_uint refusals_said;   /* of posts, to the device */
+	atomic_uint refusals_said;				       /* of posts, to the device */
+	atomic_uint lint_said[SIMHCA_SAY_KINDS - SIMHCA_SAY_NO_FENCE]; /* notes, likewise */
 	_Atomic uint64_t async_pipe; /* inode of async_fd's; 0: not looked at yet */
 	atomic_bool fatal;	     /* the connection is broken */
 	bool no_callers;	     /* SIMHCA_CALLERS=off: the device carries all messages */
 	bool poison_wc;	   /* SIMHCA_POISON_WC=on: what a failed completion need not say */
+	bool lint;	   /* SIMHCA_LINT=on: lint.h */
 	bool no_slot_data; /* SIMHCA_SCATTER_TO_CQE=off: what a SEND brings is in its buffer */
 	struct shca_segment segments[SIMHCA_MAX_SEGMENTS];
 	struct shca_watcher watcher;
@@ -98,8 +100,9 @@ struct shca_context {
 
 struct shca_mr {
 	struct verbs_mr vmr;
-	uint32_t max_page_list_len; /* of a fast-register region; 0: it is another one */
-	struct shca_dmah *dmah;	    /* NULL: registered without one */
+	uint32_t max_page_list_len;    /* of a fast-register region; 0: it is another one */
+	struct shca_dmah *dmah;	       /* NULL: registered without one */
+	struct shca_lint_region *lint; /* NULL: lint does not know it */
 };
 
 #if SIMHCA_PABI >= 59
@@ -234,6 +237,7 @@ struct shca_rq {
 	 * is attached can write over in the ring.
 	 */
 	struct shca_first_buffer *first;
+	struct shca_context *lint; /* that looks at what is posted, or NULL */
 };
 
 struct shca_srq {
@@ -263,6 +267,7 @@ struct shca_qp {
 	struct shca_segment own;	/* that mem and rings lie in, if it is theirs alone */
 	uint32_t own_is_new;		/* its number; 0: what is mapped is what the device has */
 	struct simhca_caller *caller;	/* NULL: the device carries all of its messages */
+	struct shca_lint *lint;		/* NULL: it is off */
 	struct shca_attached *attached; /* caller.c; under the SQ's lock, with what follows */
 	struct shca_destinations *destinations; /* likewise, of UD */
 	uint32_t tries, next_try;      /* posts between attempts to attach it, and to the next */

@@ -5,6 +5,7 @@
 
 #include "caller.h"
 #include "command.h"
+#include "lint.h"
 #include "say.h"
 
 #define OP(name) (1u << SIMHCA_WR_##name)
@@ -74,6 +75,7 @@ int shca_qp_map_queues(struct shca_qp *qp, const struct simhca_create_qp_reply *
 	qp->sq.max_inline = reply->max_inline;
 	qp->rq.max_wr = reply->max_recv_wr;
 	qp->rq.max_sge = reply->max_recv_sge;
+	qp->rq.lint = qp->ctx->lint ? qp->ctx : NULL;
 	qp->doorbell = reply->doorbell;
 	return shca_caller_init(qp, &reply->caller);
 }
@@ -136,11 +138,13 @@ static int adopt(struct shca_qp *qp, const struct simhca_create_qp_reply *reply,
 	err = shca_qp_map_queues(qp, reply);
 	if (!err)
 		err = shca_qp_table_add(qp);
-	if (!err)
-		shca_cq_attach_qp(qp);
-	else
+	if (err) {
 		shca_destroy(qp->ctx, SIMHCA_CMD_DESTROY_QP, reply->handle, NULL);
-	return err;
+		return err;
+	}
+	shca_lint_qp_add(qp);
+	shca_cq_attach_qp(qp);
+	return 0;
 }
 
 /* Both of the device's and ours, or neither. */
@@ -410,6 +414,7 @@ void shca_qp_start_over(struct shca_qp *qp)
 {
 	if (!qp->mem)
 		return;
+	shca_lint_qp_reset(qp);
 	shca_cq_reset_qp(qp);
 	shca_lock(&qp->sq.lock);
 	qp->sq.head = 0;
@@ -509,6 +514,7 @@ int shca_destroy_qp(struct ibv_qp *ibv_qp)
 	if (qp->mem) {
 		shca_caller_free(qp);
 		shca_cq_detach_qp(qp);
+		shca_lint_qp_remove(qp);
 		shca_qp_table_remove(qp);
 		shca_page_lists_free(&qp->sq);
 		free(qp->sq.binds);

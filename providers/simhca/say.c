@@ -7,6 +7,7 @@
 #include "say.h"
 #include "wqe.h"
 
+#define MOST_LINT 16	/* notes of a kind and context */
 #define MOST_REFUSALS 8 /* of a context: programs may post until a queue is full, all the time */
 
 void shca_say_name(struct shca_context *ctx)
@@ -73,6 +74,13 @@ void shca_say_waits(struct shca_context *ctx, const char *text)
 void shca_say_waits_no_more(struct shca_context *ctx, const char *text)
 {
 	say_text(ctx, SIMHCA_SAY_WAITS_NO_MORE, text, 0);
+}
+
+void shca_say_lint(struct shca_context *ctx, enum simhca_say what, const char *text)
+{
+	if (atomic_fetch_add_explicit(&ctx->lint_said[what - SIMHCA_SAY_NO_FENCE], 1,
+				      memory_order_relaxed) < MOST_LINT)
+		say_text(ctx, what, text, 0);
 }
 
 /* As verbs.h has it, which releases differ in. */

@@ -33,5 +33,7 @@ int shca_say_busy(struct shca_context *ctx, enum simhca_say what, const char *te
  */
 void shca_say_waits(struct shca_context *ctx, const char *text);
 void shca_say_waits_no_more(struct shca_context *ctx, const char *text);
+/* What lint has found: that much of a context is told, as with refused posts. */
+void shca_say_lint(struct shca_context *ctx, enum simhca_say what, const char *text);
 
 #endif

@@ -208,6 +208,7 @@ static void read_environment(struct shca_context *ctx)
 {
 	ctx->no_callers = is_set("SIMHCA_CALLERS", "off");
 	ctx->poison_wc = is_set("SIMHCA_POISON_WC", "on");
+	ctx->lint = is_set("SIMHCA_LINT", "on");
 	ctx->no_slot_data = is_set("SIMHCA_SCATTER_TO_CQE", "off");
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "command.h"
+#include "lint.h"
 #include "say.h"
 
 /* Use the ring that the reply of create or resize describes. */
@@ -24,6 +25,7 @@ static int adopt(struct shca_context *ctx, struct shca_srq *srq,
 	srq->rq.stride = reply->stride;
 	srq->rq.max_wr = reply->max_wr;
 	srq->rq.max_sge = reply->max_sge;
+	srq->rq.lint = ctx->lint ? ctx : NULL;
 	return 0;
 }
 
@@ -232,6 +234,7 @@ static int post_op(struct shca_context *ctx, uint32_t handle, struct ibv_ops_wr 
 		req.mask = op->tm.add.mask;
 		if (req.num_sge)
 			memcpy(req.sge, op->tm.add.sg_list, req.num_sge * sizeof(req.sge[0]));
+		shca_lint_unknown_writes(ctx);
 	}
 	err = shca_call(ctx, SIMHCA_CMD_SRQ_OP, &req, &reply);
 	if (!err && op->opcode == IBV_WR_TAG_ADD)

@@ -11,6 +11,7 @@
 #include "caller.h"
 #include "checkers.h"
 #include "doorbell.h"
+#include "lint.h"
 #include "provider.h"
 
 /* Operations whose data may be inline: those that send data of ours. */
@@ -151,6 +152,8 @@ static inline void shca_wr_end(struct shca_qp *qp)
 /* Hand the WQEs up to sq.head to the device, or do what it would do. */
 static inline void shca_sq_publish(struct shca_qp *qp)
 {
+	if (__builtin_expect(qp->lint != NULL, 0))
+		shca_lint_sends(qp);
 	shca_posts();
 	atomic_store_explicit(&qp->sq.posted, qp->sq.head, memory_order_release);
 	/* Release: the index becomes visible after the WQEs that it covers. */

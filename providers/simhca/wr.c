@@ -149,6 +149,8 @@ static int push_recvs(struct shca_rq *rq, struct ibv_recv_wr *wr, struct ibv_rec
 			break;
 		}
 	}
+	if (__builtin_expect(rq->lint != NULL, 0))
+		shca_lint_receives(rq->lint, rq);
 	shca_posts();
 	atomic_store_explicit(&rq->posted, rq->head, memory_order_release);
 	/* Release: the index becomes visible after the WQEs that it covers. */

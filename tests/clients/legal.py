@@ -99,6 +99,44 @@ def rd_atomic(good):
         pair.poll(1)
 
 
+def no_fence(good):
+    """What a read brings is sent on, as soon as the read was posted."""
+    pair = Pair()
+    pair.mr = MR(pair.pd, 4096, ACCESS | e.IBV_ACCESS_REMOTE_READ)
+    pair.send(7, e.IBV_WR_RDMA_READ, offset=64)
+    pair.send(8, WRITE, offset=256, to=512)  # other bytes
+    flags = e.IBV_SEND_SIGNALED | (e.IBV_SEND_FENCE if good else 0)
+    pair.send(9, WRITE, offset=120, to=512, flags=flags)
+    pair.poll(3)
+    pair.send(10, WRITE, offset=120, to=512)
+    pair.poll(1)
+
+
+def overwritten(good):
+    """Both receives have the same buffer, which is all right as long as one is used at a time."""
+    pair = Pair()
+    pair.receive(2)
+    for i in range(2):
+        pair.mr.write(bytes([i + 1] * 64), 64, 64 + 64 * i)
+        pair.send(i, e.IBV_WR_SEND, offset=64 + 64 * i)
+        while pair.mr.read(64, 0) != bytes([i + 1] * 64):
+            pass
+        if good:
+            pair.poll(2)
+    pair.poll(0 if good else 4)
+
+
+def changed(good):
+    pair = Pair()
+    pair.receive(1)
+    pair.send(7, e.IBV_WR_SEND, offset=64)
+    if good:
+        pair.poll(2)
+    pair.mr.write(bytes([1] * 8), 8, 120)
+    if not good:
+        pair.poll(2)
+
+
 def failure(good):
     """What it has at its end, and has not used, is not worth a word if it fails."""
     pair = Pair()

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * What `simhca run --lint` looks for in the program itself (SIMHCA_LINT=on): requests that this device
+ * carries out as they were meant, and a NIC need not. A program is judged by what it knows: a
+ * request is under way from its post until its completion, or that of a later one, was polled.
+ *
+ * Nobody is accused of what may be all right. Bytes of which lint does not know where they lie, as
+ * they are named by a key that is not of an ordinary region of this process, are passed over.
+ */
+#ifndef SHCA_PROVIDER_LINT_H
+#define SHCA_PROVIDER_LINT_H
+
+#include "provider.h"
+
+/*
+ * lint_regions.c: the regions of this process. All of it is under one mutex, which is taken within
+ * the locks of queues.
+ */
+void shca_lint_lock(void);
+void shca_lint_unlock(void);
+
+/* Does nothing unless lint is on. */
+void shca_lint_region_add(struct shca_mr *mr, const struct simhca_reg_mr_req *req);
+/* The region has other keys, and what else the command has changed. */
+void shca_lint_region_change(struct shca_mr *mr, const struct simhca_rereg_mr_req *req);
+void shca_lint_region_remove(struct shca_mr *mr);
+/* From now on the device may write to memory of which lint does not know where it lies. */
+void shca_lint_unknown_writes(struct shca_context *ctx);
+
+/* The following are called with the mutex. */
+
+/* Where an SGE's bytes lie; 0: nothing is known of it, or it has none. */
+uint64_t shca_lint_address(struct shca_context *ctx, const struct simhca_sge *sge);
+/* The device is asked to write there. */
+void shca_lint_will_write(struct shca_context *ctx, const struct simhca_sge *sge, uint32_t num_sge);
+/*
+ * Whether the device may ever have written to any of these bytes, for this process or for a peer.
+ * It asks the device, with commands.
+ */
+bool shca_lint_may_have_written(uint64_t addr, uint32_t length);
+
+/* lint.c */
+
+/* With the SQ's lock, before the device is told of the WQEs from sq.posted to sq.head. */
+void shca_lint_sends(struct shca_qp *qp);
+/* With the RQ's lock, likewise. */
+void shca_lint_receives(struct shca_context *ctx, const struct shca_rq *rq);
+/* With the CQ's lock, before the slots that the CQE covers are free again. */
+void shca_lint_completion(struct shca_cq *cq, const struct simhca_cqe *cqe);
+
+/* A QP that has its queues; nothing happens if lint is off. */
+void shca_lint_qp_add(struct shca_qp *qp);
+/* Before its queues go, or start over. */
+void shca_lint_qp_remove(struct shca_qp *qp);
+void shca_lint_qp_reset(struct shca_qp *qp);
+
+#endif

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* What lint knows of memory: the regions of this process, and who may write to them. */
+#include <stdlib.h>
+
+#include "command.h"
+#include "lint.h"
+
+#define BUCKETS 256u
+#define MOST_ASKED 64 /* regions that peers may write to; of more the device is not asked */
+
+/*
+ * A region of ordinary memory. Its list is whole after each store, so that a forked child, whose
+ * memory is another, can go past those of its parent.
+ */
+struct shca_lint_region {
+	LIST_ENTRY(shca_lint_region) link;
+	struct shca_context *ctx;
+	uint32_t process; /* shca_process() */
+	uint32_t lkey, handle, access;
+	uint64_t addr, iova, length;
+	uint64_t from, to; /* around all that the device was asked to write here; to 0: nothing */
+};
+
+static struct shca_mutex mutex;
+static LIST_HEAD(, shca_lint_region) regions[BUCKETS];
+static bool unknown_writes; /* the device may have written anywhere */
+
+void shca_lint_lock(void)
+{
+	shca_mutex_lock(&mutex);
+}
+
+void shca_lint_unlock(void)
+{
+	shca_mutex_unlock(&mutex);
+}
+
+void shca_lint_region_remove(struct shca_mr *mr)
+{
+	if (!mr->lint)
+		return;
+	shca_lint_lock();
+	LIST_REMOVE(mr->lint, link);
+	shca_lint_unlock();
+	free(mr->lint);
+	mr->lint = NULL;
+}
+
+/* Under the keys and with the rights that it has now. */
+static void insert(struct shca_lint_region *region, struct shca_mr *mr, uint32_t access)
+{
+	region->lkey = mr->vmr.ibv_mr.lkey;
+	region->access = access;
+	LIST_INSERT_HEAD(&regions[region->lkey % BUCKETS], region, link);
+	/* A window of it may be bound, whose rights the region does not tell. */
+	unknown_writes |= !!(access & IBV_ACCESS_MW_BIND);
+}
+
+void shca_lint_region_add(struct shca_mr *mr, const struct simhca_reg_mr_req *req)
+{
+	struct shca_context *ctx = to_sctx(mr->vmr.ibv_mr.context);
+	struct shca_lint_region *region;
+
+	if (!ctx->lint || req->null_mr)
+		return;
+	region = calloc(1, sizeof(*region));
+	if (!region)
+		return;
+	region->ctx = ctx;
+	region->process = shca_process();
+	region->handle = mr->vmr.ibv_mr.handle;
+	region->addr = req->addr;
+	region->iova = req->iova;
+	region->length = req->length;
+	mr->lint = region;
+	shca_lint_lock();
+	insert(region, mr, req->access);
+	shca_lint_unlock();
+}
+
+void shca_lint_region_change(struct shca_mr *mr, const struct simhca_rereg_mr_req *req)
+{
+	struct shca_lint_region *region = mr->lint;
+
+	if (!region)
+		return;
+	shca_lint_lock();
+	LIST_REMOVE(region, link);
+	if (req->flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
+		region->addr = req->addr;
+		region->iova = req->iova;
+		region->length = req->length;
+		region->from = region->to = 0;
+	}
+	insert(region, mr, (uint32_t)mr->vmr.access);
+	shca_lint_unlock();
+}
+
+void shca_lint_unknown_writes(struct shca_context *ctx)
+{
+	if (!ctx->lint)
+		return;
+	shca_lint_lock();
+	unknown_writes = true;
+	shca_lint_unlock();
+}
+
+static struct shca_lint_region *find(struct shca_context *ctx, const struct simhca_sge *sge)
+{
+	struct shca_lint_region *region;
+
+	LIST_FOREACH(region, &regions[sge->lkey % BUCKETS], link)
+	if (region->lkey == sge->lkey && region->ctx == ctx && region->process == shca_process())
+		return sge->addr - region->iova <= region->length &&
+				       sge->length <= region->length - (sge->addr - region->iova)
+			       ? region
+			       : NULL;
+	return NULL;
+}
+
+uint64_t shca_lint_address(struct shca_context *ctx, const struct simhca_sge *sge)
+{
+	const struct shca_lint_region *region = sge->length ? find(ctx, sge) : NULL;
+
+	return region ? region->addr + (sge->addr - region->iova) : 0;
+}
+
+void shca_lint_will_write(struct shca_context *ctx, const struct simhca_sge *sge, uint32_t num_sge)
+{
+	for (uint32_t i = 0; i < num_sge; i++) {
+		struct shca_lint_region *region = find(ctx, &sge[i]);
+		uint64_t addr;
+
+		if (!sge[i].length)
+			continue;
+		if (!region) {
+			unknown_writes = true;
+			continue;
+		}
+		addr = region->addr + (sge[i].addr - region->iova);
+		if (!region->to || addr < region->from)
+			region->from = addr;
+		if (addr + sge[i].length > region->to)
+			region->to = addr + sge[i].length;
+	}
+}
+
+/* Whether a peer has written to the region; true: it is not known. */
+static bool was_written_by_peers(const struct shca_lint_region *region)
+{
+	struct simhca_handle req = { .handle = region->handle };
+	struct simhca_query_mr_reply reply;
+
+	return shca_call(region->ctx, SIMHCA_CMD_QUERY_MR, &req, &reply) ||
+	       (reply.used & (SIMHCA_ACCESS_REMOTE_WRITE | SIMHCA_ACCESS_REMOTE_ATOMIC));
+}
+
+bool shca_lint_may_have_written(uint64_t addr, uint32_t length)
+{
+	const struct shca_lint_region *region;
+	unsigned int asked = 0;
+
+	for (uint32_t i = 0; i < BUCKETS; i++)
+		LIST_FOREACH(region, &regions[i], link)
+		{
+			if (unknown_writes)
+				return true;
+			if (region->process != shca_process())
+				continue;
+			if (addr < region->to && region->from < addr + length)
+				return true;
+			if (!(region->access &
+			      (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)))
+				continue;
+			/* A peer that writes to memory may have told by that what it has got. */
+			if (asked++ == MOST_ASKED || was_written_by_peers(region))
+				unknown_writes = true;
+		}
+	return unknown_writes;
+}
