@@ -53,10 +53,11 @@ struct simhca_link {
 	void (*acknowledged)(struct simhca_qp *qp, uint32_t psn);
 	void (*lost)(struct simhca_qp *qp, bool silence);
 	/*
-	 * After how many ns without an answer all is sent again, before the transport's timer,
-	 * which alone counts as a retry; 0: not. Under req_lock. NULL: never.
+	 * How long a packet's answer may take. *timeout_ns: the QP's time-out, 0: none; it may be
+	 * made longer; `tries` in a row have had no answer by then. The result: after how many ns all
+	 * is sent again before that, which is no retry; 0: not. Under req_lock. NULL: as the QP says.
 	 */
-	uint64_t (*soon)(struct simhca_qp *qp);
+	uint64_t (*patience)(struct simhca_qp *qp, unsigned int tries, uint64_t *timeout_ns);
 	/*
 	 * PSNs that the responses of one READ request have at most: longer reads are several
 	 * requests, one at a time, for nobody paces responses; 0: as many as it takes.

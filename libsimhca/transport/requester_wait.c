@@ -57,33 +57,19 @@ enum simhca_next simhca_wait_suspended(struct simhca_qp *qp)
 	return simhca_wait_for(qp, SIMHCA_WAIT_BUSY, SUSPENDED_NS);
 }
 
-/*
- * A peer that others can reach as well may be slow as there is too much to do, and to ask again as
- * often as before makes it worse: up to four times the interval is allowed.
- */
-static unsigned int back_off(const struct simhca_qp *qp)
-{
-	unsigned int tries = qp->qpc->retry_cnt - qp->req.retries;
-
-	if (!qp->link->remote)
-		return 0;
-	return tries < 2 ? tries : 2;
-}
-
 /* 4.096 us * 2^timeout, where 0 means without end (IBTA vol. 1, 9.7.6.1.3): that is told. */
 enum simhca_next simhca_wait_answer(struct simhca_qp *qp)
 {
-	uint64_t delay = qp->req.told ? 0 : SILENCE_NS, soon;
+	uint64_t timeout = qp->qpc->timeout ? 4096ull << (qp->qpc->timeout & 31) : 0, soon = 0;
 
 	if (qp->req.wait == SIMHCA_WAIT_ANSWER)
 		return SIMHCA_NEXT_WAIT;
-	if (qp->qpc->timeout)
-		delay = 4096ull << (qp->qpc->timeout & 31) << back_off(qp);
-	soon = qp->link->soon ? qp->link->soon(qp) : 0;
-	qp->soon = soon && (!delay || soon < delay);
-	if (qp->soon)
-		delay = soon;
-	return simhca_wait_for(qp, SIMHCA_WAIT_ANSWER, delay);
+	if (qp->link->patience)
+		soon = qp->link->patience(qp, qp->qpc->retry_cnt - qp->req.retries, &timeout);
+	if (!timeout && !qp->req.told)
+		timeout = SILENCE_NS;
+	qp->soon = soon && (!timeout || soon < timeout);
+	return simhca_wait_for(qp, SIMHCA_WAIT_ANSWER, qp->soon ? soon : timeout);
 }
 
 bool simhca_wait_link(struct simhca_qp *qp, const struct simhca_handover *handover)

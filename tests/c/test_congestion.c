@@ -76,16 +76,31 @@ static void take_time(struct simhca_congestion *congestion, uint64_t ns)
 	simhca_congestion_acknowledged(congestion, 0xffffff, 0, 1000 + ns, 1);
 }
 
+/* Of a QP that waits without end: when it asks again all the same. */
+static uint64_t soon(const struct simhca_congestion *congestion)
+{
+	uint64_t never = 0;
+
+	return simhca_congestion_patience(congestion, 0, &never);
+}
+
+/* Of a QP that has such a time-out, and has asked so often in a row: what counts as a retry. */
+static uint64_t timeout(const struct simhca_congestion *congestion, uint64_t ns, unsigned int tries)
+{
+	simhca_congestion_patience(congestion, tries, &ns);
+	return ns;
+}
+
 static void patience_is_some_round_trips(void **state)
 {
 	struct simhca_congestion congestion = at_first();
 
-	assert_int_equal(simhca_congestion_patience(&congestion), 0);
+	assert_int_equal(soon(&congestion), 0);
 	take_time(&congestion, 10 * MS);
-	assert_int_equal(simhca_congestion_patience(&congestion), 40 * MS);
+	assert_int_equal(soon(&congestion), 40 * MS);
 	/* An average, of which a single one does not say much. */
 	take_time(&congestion, 90 * MS);
-	assert_int_equal(simhca_congestion_patience(&congestion), 80 * MS);
+	assert_int_equal(soon(&congestion), 80 * MS);
 }
 
 /* However quick answers are: the first time of several in a row for a millisecond. */
@@ -94,13 +109,13 @@ static void the_least_patience(void **state)
 	struct simhca_congestion congestion = at_first();
 
 	take_time(&congestion, 1000);
-	assert_int_equal(simhca_congestion_patience(&congestion), MS);
+	assert_int_equal(soon(&congestion), MS);
 	simhca_congestion_silence(&congestion);
-	assert_int_equal(simhca_congestion_patience(&congestion), 8 * MS);
+	assert_int_equal(soon(&congestion), 8 * MS);
 	simhca_congestion_silence(&congestion);
-	assert_int_equal(simhca_congestion_patience(&congestion), 16 * MS);
-	arrive(&congestion, 1);
-	assert_int_equal(simhca_congestion_patience(&congestion), MS);
+	assert_int_equal(soon(&congestion), 16 * MS);
+	take_time(&congestion, 1000);
+	assert_int_equal(soon(&congestion), MS);
 }
 
 static void silence_makes_it_longer(void **state)
@@ -109,12 +124,57 @@ static void silence_makes_it_longer(void **state)
 
 	take_time(&congestion, MS);
 	for (unsigned int i = 0; i < 8; i++) {
-		assert_int_equal(simhca_congestion_patience(&congestion), 4 * MS << i);
+		assert_int_equal(soon(&congestion), 4 * MS << i);
 		simhca_congestion_silence(&congestion);
 	}
-	assert_int_equal(simhca_congestion_patience(&congestion), 0);
-	arrive(&congestion, 1);
-	assert_int_equal(simhca_congestion_patience(&congestion), 4 * MS);
+	assert_int_equal(soon(&congestion), 0);
+	take_time(&congestion, MS);
+	assert_int_equal(soon(&congestion), 4 * MS);
+}
+
+/* Nobody answers: twice, and four times the time-out, but no more. */
+static void a_timeout_becomes_longer(void **state)
+{
+	const struct simhca_congestion congestion = at_first();
+
+	assert_int_equal(timeout(&congestion, 10 * MS, 0), 10 * MS);
+	assert_int_equal(timeout(&congestion, 10 * MS, 1), 20 * MS);
+	assert_int_equal(timeout(&congestion, 10 * MS, 2), 40 * MS);
+	assert_int_equal(timeout(&congestion, 10 * MS, 7), 40 * MS);
+	assert_int_equal(timeout(&congestion, 0, 7), 0);
+}
+
+/*
+ * Answers that take longer than the time-out: each comes when its question has been repeated, which
+ * tells no time. So what was waited in vain is not forgotten until one comes in time (RFC 6298, 5.5).
+ */
+static void an_answer_that_is_late_is_waited_for(void **state)
+{
+	struct simhca_congestion congestion = at_first();
+
+	for (unsigned int i = 1; i < 4; i++) {
+		simhca_congestion_sent(&congestion, i, 1000);
+		simhca_congestion_silence(&congestion);
+		simhca_congestion_acknowledged(&congestion, i, i + 1, 60 * MS, 1);
+		assert_int_equal(timeout(&congestion, 10 * MS, 0), 10 * MS << i);
+	}
+	assert_int_equal(soon(&congestion), 0);
+	take_time(&congestion, 60 * MS);
+	/* A time-out that is shorter than what answers need is never right. */
+	assert_int_equal(timeout(&congestion, 10 * MS, 0), 240 * MS);
+	assert_int_equal(timeout(&congestion, 300 * MS, 0), 300 * MS);
+}
+
+/* However often it was late, the time-out has an end. */
+static void waiting_has_an_end(void **state)
+{
+	struct simhca_congestion congestion = at_first();
+
+	for (int i = 0; i < 1000; i++) {
+		simhca_congestion_silence(&congestion);
+		arrive(&congestion, 1);
+	}
+	assert_int_equal(timeout(&congestion, MS, 0), MS << 12);
 }
 
 /* An answer to what went twice may be one to the first, or to the second (Karn's rule). */
@@ -129,7 +189,7 @@ static void what_goes_twice_tells_no_time(void **state)
 		simhca_congestion_sent(&congestion, 7, 1000);
 		again[i](&congestion);
 		simhca_congestion_acknowledged(&congestion, 7, 8, MS, 1);
-		assert_int_equal(simhca_congestion_patience(&congestion), 0);
+		assert_int_equal(soon(&congestion), 0);
 	}
 }
 
@@ -179,9 +239,9 @@ static void one_is_timed_at_a_time(void **state)
 	simhca_congestion_sent(&congestion, 7, 1000);
 	simhca_congestion_sent(&congestion, 8, 5 * MS);
 	simhca_congestion_acknowledged(&congestion, 0, 7, 6 * MS, 1);
-	assert_int_equal(simhca_congestion_patience(&congestion), 0);
+	assert_int_equal(soon(&congestion), 0);
 	simhca_congestion_acknowledged(&congestion, 7, 9, 10 * MS + 1000, 1);
-	assert_int_equal(simhca_congestion_patience(&congestion), 40 * MS);
+	assert_int_equal(soon(&congestion), 40 * MS);
 }
 
 int main(void)
@@ -193,6 +253,9 @@ int main(void)
 		cmocka_unit_test(patience_is_some_round_trips),
 		cmocka_unit_test(the_least_patience),
 		cmocka_unit_test(silence_makes_it_longer),
+		cmocka_unit_test(a_timeout_becomes_longer),
+		cmocka_unit_test(an_answer_that_is_late_is_waited_for),
+		cmocka_unit_test(waiting_has_an_end),
 		cmocka_unit_test(what_goes_twice_tells_no_time),
 		cmocka_unit_test(one_is_timed_at_a_time),
 		cmocka_unit_test(several_grow_as_one),

@@ -7,6 +7,7 @@
  *	lose repeat delay damage mark	of 1000 datagrams of RoCE v2 so many are lost, carried
  *					twice, carried late, behind others, have a wrong bit,
  *					are marked
+ *	far	ms that each datagram of RoCE v2 takes to the other end
  *	rate	Mb/s of all frames, each way, by a token bucket; then
  *	queue	so many frames wait for it, and the rest is lost
  *	early	so many wait unmarked: behind them what is ECN-capable is marked, and all else lost
@@ -46,9 +47,9 @@
 static uint64_t state;
 static volatile sig_atomic_t ending;
 
-enum { LOSE, REPEAT, DELAY, DAMAGE, MARK, RATE, QUEUE, EARLY, WHATS };
-static const char *const name_of[] = { "lose", "repeat", "delay", "damage",
-				       "mark", "rate",	 "queue", "early" };
+enum { LOSE, REPEAT, DELAY, DAMAGE, MARK, FAR, RATE, QUEUE, EARLY, WHATS };
+static const char *const name_of[] = { "lose", "repeat", "delay", "damage", "mark",
+				       "far",  "rate",	 "queue", "early" };
 static uint32_t what[WHATS];
 
 struct frame {
@@ -238,12 +239,13 @@ static uint64_t carry_waiting(struct way *way)
 	return UINT64_MAX;
 }
 
-static bool hold(struct frame *held, struct way *way, const uint8_t *frame, size_t length)
+static bool hold(struct frame *held, struct way *way, const uint8_t *frame, size_t length,
+		 uint64_t ns)
 {
 	for (int i = 0; i < HELD_MOST; i++) {
 		if (held[i].due)
 			continue;
-		held[i].due = now() + 1 + below(LATE_NS);
+		held[i].due = now() + ns;
 		held[i].way = way;
 		held[i].length = length;
 		memcpy(held[i].bytes, frame, length);
@@ -255,17 +257,19 @@ static bool hold(struct frame *held, struct way *way, const uint8_t *frame, size
 /* Carries what is due; when the next is, or UINT64_MAX. */
 static uint64_t carry_held(struct frame *held)
 {
-	uint64_t time = now(), next = UINT64_MAX;
+	uint64_t time = now();
 
-	for (int i = 0; i < HELD_MOST; i++) {
-		if (held[i].due && held[i].due <= time) {
-			carry(held[i].way, held[i].bytes, held[i].length);
-			held[i].due = 0;
-		} else if (held[i].due && held[i].due < next) {
-			next = held[i].due;
-		}
+	for (;;) {
+		struct frame *next = NULL;
+
+		for (int i = 0; i < HELD_MOST; i++)
+			if (held[i].due && (!next || held[i].due < next->due))
+				next = &held[i];
+		if (!next || next->due > time)
+			return next ? next->due : UINT64_MAX;
+		carry(next->way, next->bytes, next->length);
+		next->due = 0;
 	}
-	return next;
 }
 
 static void sleep_until(uint64_t time, struct pollfd *ends)
@@ -281,6 +285,8 @@ static void sleep_until(uint64_t time, struct pollfd *ends)
 static void on_roce(struct way *way, struct frame *held, uint8_t *frame, size_t length,
 		    size_t payload)
 {
+	uint64_t late = what[FAR] * 1000000ull;
+
 	if (below(1000) < what[LOSE])
 		return;
 	if (below(1000) < what[MARK])
@@ -289,7 +295,9 @@ static void on_roce(struct way *way, struct frame *held, uint8_t *frame, size_t 
 		carry(way, frame, length);
 	if (below(1000) < what[DAMAGE])
 		frame[payload + below((uint32_t)(length - payload))] ^= (uint8_t)(1u << below(8));
-	if (below(1000) >= what[DELAY] || !hold(held, way, frame, length))
+	if (below(1000) < what[DELAY])
+		late += 1 + below(LATE_NS);
+	if (!late || !hold(held, way, frame, length, late))
 		carry(way, frame, length);
 }
 

@@ -195,3 +195,15 @@ def test_nothing_arrives(bad_wire):
         assert run_peers(hosts, "no_receive")[0] == "RETRY_EXC_ERR\n"
         link.process.terminate()
         assert expect_success(link.finish()).stdout.splitlines()[1] == f"{3 + 3 * 2} 0"
+
+
+def test_answers_take_longer_than_the_timeout(bad_wire):
+    """
+    A round trip of 60 ms, and a time-out of 17: the first writes are repeated until it is known how
+    long answers take, and the others are not.
+    """
+    with joined(bad_wire, far=30) as (hosts, _):
+        assert run_peers(hosts, "one_by_one")[0] == "SUCCESS\n" * 20
+        names = "local_ack_timeout_err", "roce_adp_retrans"
+        wait_until(lambda: counter(hosts[0], names[0]), PATIENCE, "a time-out is counted")
+        assert sum(counter(hosts[0], name) for name in names) < 10

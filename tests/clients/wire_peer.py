@@ -156,6 +156,9 @@ def client(peer, case, there):
 
     if case == "many":
         many(peer, there)
+    elif case == "one_by_one":
+        for _ in range(20):
+            write()
     elif case == "all_good":
         write()
         peer.post(lambda qp: qp.wr_rdma_read(rkey, addr), len(data), offset=20000)
@@ -219,7 +222,7 @@ def main():
         return json.loads(lines.readline())
 
     there = exchange(peer.tell())
-    patience = {"timeout": 15, "retry_cnt": 7} if case == "many" else {}
+    patience = {"many": {"timeout": 15, "retry_cnt": 7}, "one_by_one": {"timeout": 12}}.get(case, {})
     peer.connect(there, rnr_retry=2 if case == "no_receive" else 7, **patience)
     if not server:
         if case == "invalidated":

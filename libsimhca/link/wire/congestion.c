@@ -9,6 +9,12 @@
 #define FIRST_PATIENCE_NS 1000000ull
 #define LEAST_PATIENCE_NS 4000000ull
 #define MOST_SILENCES 8
+/*
+ * Doublings of the QP's time-out: four times as long is what the specification allows (IBTA vol. 1,
+ * 9.7.6.1.3), where nobody answers. Where answers come, but later than that, it is made as long as they take.
+ */
+#define MOST_TRIES 2
+#define MOST_BACKED_OFF 12
 
 #define PSN SIMHCA_WINDOW_PSN
 
@@ -23,7 +29,7 @@ void simhca_congestion_begin(struct simhca_congestion *congestion)
 	congestion->timed_at = 0;
 	congestion->timed_psn = 0;
 	congestion->round_trip_ns = 0;
-	congestion->silences = 0;
+	congestion->silences = congestion->backed_off = 0;
 }
 
 uint32_t simhca_congestion_window(const struct simhca_congestion *congestion)
@@ -58,20 +64,33 @@ void simhca_congestion_sent(struct simhca_congestion *congestion, uint32_t psn, 
 static void take_time(struct simhca_congestion *congestion, uint64_t ns)
 {
 	congestion->timed_at = 0;
+	congestion->silences = congestion->backed_off = 0;
 	congestion->round_trip_ns =
 		congestion->round_trip_ns ? (7 * congestion->round_trip_ns + ns) / 8 : ns;
 	if (!congestion->round_trip_ns)
 		congestion->round_trip_ns = 1;
 }
 
-uint64_t simhca_congestion_patience(const struct simhca_congestion *congestion)
+static uint64_t larger(uint64_t one, uint64_t other)
 {
-	uint64_t ns = 4 * congestion->round_trip_ns;
-	uint64_t least = congestion->silences ? LEAST_PATIENCE_NS : FIRST_PATIENCE_NS;
+	return one > other ? one : other;
+}
 
-	if (!ns || congestion->silences >= MOST_SILENCES)
-		return 0;
-	return (ns < least ? least : ns) << congestion->silences;
+uint64_t simhca_congestion_patience(const struct simhca_congestion *congestion, unsigned int tries,
+				    uint64_t *timeout_ns)
+{
+	uint64_t answer = 4 * congestion->round_trip_ns, soon = 0;
+	unsigned int silences = congestion->silences + congestion->backed_off;
+
+	if (answer && silences < MOST_SILENCES)
+		soon = larger(answer, silences ? LEAST_PATIENCE_NS : FIRST_PATIENCE_NS) << silences;
+	if (!*timeout_ns)
+		return soon;
+	if (tries > MOST_TRIES)
+		tries = MOST_TRIES;
+	*timeout_ns <<= larger(tries, congestion->backed_off);
+	*timeout_ns = larger(*timeout_ns, answer);
+	return soon < *timeout_ns ? soon : 0;
 }
 
 /* By a PSN in a window of each PSN, by all QPs that share the way; at most twice as large. */
@@ -92,6 +111,9 @@ void simhca_congestion_acknowledged(struct simhca_congestion *congestion, uint32
 
 	if (congestion->timed_at && simhca_psn_cmp(psn, congestion->timed_psn) > 0)
 		take_time(congestion, now_ns - congestion->timed_at);
+	congestion->backed_off += congestion->silences;
+	if (congestion->backed_off > MOST_BACKED_OFF)
+		congestion->backed_off = MOST_BACKED_OFF;
 	congestion->silences = 0;
 	congestion->behind += parts;
 	if (congestion->window < congestion->enough)

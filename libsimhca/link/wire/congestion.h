@@ -38,6 +38,11 @@ struct simhca_congestion {
 	uint32_t timed_psn;
 	uint64_t round_trip_ns; /* 0: unknown */
 	unsigned int silences;	/* since something was acknowledged */
+	/*
+	 * And before, since an answer was timed: what is asked for twice is not timed (Karn's rule),
+	 * so whoever asks too soon must wait longer until something is answered in time (RFC 6298, 5.5).
+	 */
+	unsigned int backed_off;
 };
 
 /* PSNs */
@@ -65,7 +70,12 @@ uint32_t simhca_congestion_window(const struct simhca_congestion *congestion);
 /* For how many ns a packet has to wait as the window is less than one PSN; 0: it goes. */
 uint64_t simhca_congestion_rest(struct simhca_congestion *congestion, uint64_t now_ns);
 
-/* How long to wait for an answer, in ns; 0: as long as the transport says. */
-uint64_t simhca_congestion_patience(const struct simhca_congestion *congestion);
+/*
+ * How long to wait for an answer. *timeout_ns: the QP's time-out, 0: it has none; it becomes longer when
+ * nobody has answered that time, `tries` times in a row, or answers take longer on this way. The result
+ * is when to ask sooner than that, in ns, which is no retry; 0: not.
+ */
+uint64_t simhca_congestion_patience(const struct simhca_congestion *congestion, unsigned int tries,
+				    uint64_t *timeout_ns);
 
 #endif

@@ -302,9 +302,9 @@ static void acknowledged(struct simhca_qp *qp, uint32_t psn)
 	simhca_share_set_busy(share, psn != qp->req.psn_next);
 }
 
-static uint64_t soon(struct simhca_qp *qp)
+static uint64_t patience(struct simhca_qp *qp, unsigned int tries, uint64_t *timeout_ns)
 {
-	return simhca_congestion_patience(simhca_inbox_congestion(qp->inbox));
+	return simhca_congestion_patience(simhca_inbox_congestion(qp->inbox), tries, timeout_ns);
 }
 
 static void lost(struct simhca_qp *qp, bool silence)
@@ -325,7 +325,7 @@ const struct simhca_link simhca_wire_link = {
 	.window_now = window_now,
 	.acknowledged = acknowledged,
 	.lost = lost,
-	.soon = soon,
+	.patience = patience,
 	.read = SIMHCA_WINDOW_FIRST,
 	.request = request,
 	.respond = respond,
