@@ -343,16 +343,16 @@ static void separate(unsigned int *defined)
 		putchar('\n');
 }
 
-/* A number may be a status, a vendor_err and an errno. */
-static unsigned int define_number(uint32_t number)
+/* A number may be a status, a vendor_err and an errno; a negative one is an errno. */
+static unsigned int define_number(uint32_t number, bool negative)
 {
 	unsigned int defined = 0;
 
-	if (advice_on_status(number)) {
+	if (!negative && advice_on_status(number)) {
 		separate(&defined);
 		define_status(number);
 	}
-	if (advice_on_reason(number)) {
+	if (!negative && advice_on_reason(number)) {
 		separate(&defined);
 		define_reason(number);
 	}
@@ -403,13 +403,19 @@ static bool define_line(const char *line)
 	return false;
 }
 
+bool dictionary_is_negative(const char *word)
+{
+	return word[0] == '-' && word[1] && !word[1 + strspn(word + 1, "0123456789")];
+}
+
 bool dictionary_define(const char *word)
 {
+	bool negative = dictionary_is_negative(word);
 	char *end;
-	unsigned long number = strtoul(word, &end, 0);
+	unsigned long number = strtoul(word + negative, &end, 0);
 
 	if (*word && !*end && number <= UINT32_MAX)
-		return define_number((uint32_t)number) > 0;
+		return define_number((uint32_t)number, negative) > 0;
 	return define_name(word) || define_line(word);
 }
 

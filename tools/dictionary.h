@@ -12,6 +12,9 @@
  */
 bool dictionary_define(const char *word);
 
+/* "-12", which can only be an errno: functions that fail return it so. */
+bool dictionary_is_negative(const char *word);
+
 /* The name that the word is closest to; NULL: it is close to none. */
 const char *dictionary_closest(const char *word);
 

@@ -24,7 +24,7 @@ static const char help[] =
 	"With an ERROR, tells what it means: a completion's status (REM_ACCESS_ERR, 10) with all\n"
 	"reasons that it can have, a reason (a completion's vendor_err: KEY_PAST_END, 0x14), an\n"
 	"asynchronous event (CQ_ERR), an event of rdma_cm (RDMA_CM_EVENT_REJECTED), an errno\n"
-	"(ENOMEM), or what a program has printed of one (\"remote access error\"). Needs no "
+	"(ENOMEM, -12), or what a program has printed of one (\"remote access error\"). Needs no\n"
 	"daemon.\n"
 	"\n"
 	"  --pid PID                 only what concerns this process\n"
@@ -178,7 +178,9 @@ int explain_main(int argc, char **argv)
 	int index, status;
 	char *dir;
 
-	while ((code = next_option(argc, argv, table, &index)) != OPT_END) {
+	/* "-12" is an ERROR. */
+	while ((optind >= argc || !dictionary_is_negative(argv[optind])) &&
+	       (code = next_option(argc, argv, table, &index)) != OPT_END) {
 		switch (code) {
 		case OPT_HELP:
 			fputs(help, stdout);
@@ -219,6 +221,10 @@ int explain_main(int argc, char **argv)
 	}
 	if (optind < argc)
 		return define_all(argv + optind);
+	if (explain.as_diagram && explain.as_json) {
+		complain("--json has no diagram: it is the report that one is drawn from");
+		return EXIT_USAGE;
+	}
 	dir = runtime_dir(given);
 	if (!dir)
 		return EXIT_FAILURE;

@@ -513,6 +513,8 @@ def test_the_dictionary(launcher):
     by_number = expect_success(launcher.run(SIMHCA, "explain", "0x14", "rem_access_err")).stdout
     assert [block[0].split(",")[0] for block in blocks(by_number)] == ["KEY_PAST_END",
                                                                        "IBV_WC_REM_ACCESS_ERR"]
+    negative = expect_success(launcher.run(SIMHCA, "explain", "-12")).stdout
+    assert negative == expect_success(launcher.run(SIMHCA, "explain", "ENOMEM")).stdout
     wrong = launcher.run(SIMHCA, "explain", "NOTHING_KNOWN")
     assert wrong.status == 2 and wrong.stderr.startswith("simhca explain: NOTHING_KNOWN: must be")
 

@@ -91,6 +91,8 @@ def test_version(tool):
     (["stat", "--histogramm"], "did you mean --histogram?"),
     (["stat", "--prometheus", "--histogram"], "--prometheus has histograms"),
     (["status", "-x"], "-x: no such option"),
+    (["explain", "--diagram", "--json"], "--json has no diagram"),
+    (["explain", "-987654"], "-987654: must be a completion's status"),
     (["explian"], "explian: no such subcommand; did you mean explain?"),
     (["env", "--format", "xml"], "--format xml: must be sh, docker or json"),
 ])
