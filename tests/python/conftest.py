@@ -38,6 +38,16 @@ def pytest_configure(config):
     config.addinivalue_line('markers', 'addresses: the link layer has a say in it')
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_logreport(report):
+    """
+    Without a device each further test would fail of the same cause. 70 is the exit status of which
+    scripts/test knows that (device_gone).
+    """
+    if report.failed and programs.device_is_gone():
+        pytest.exit('the device has ended: no further test is run', returncode=70)
+
+
 @pytest.fixture
 def keep():
     """keep(object) closes the object after the test; last kept, first closed."""

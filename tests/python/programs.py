@@ -7,6 +7,7 @@ import os
 import shlex
 import subprocess
 import sys
+import time
 
 from harness import HERE, REPO
 
@@ -90,12 +91,33 @@ def run_c(program, *arguments, timeout=120):
     return done.stdout
 
 
-def device_status(name):
-    """What `simhca status` says of the device that this process runs on."""
+def _ask_status():
     env = {**outside(), 'SIMHCA_RUNTIME_DIR': os.environ['SIMHCA_RUNTIME_DIR']}
-    done = subprocess.run([SIMHCA, 'status', '--json'], env=env, timeout=30, text=True,
-                          capture_output=True, check=True)
-    return next(device for device in json.loads(done.stdout)['devices'] if device['name'] == name)
+    return subprocess.run([SIMHCA, 'status', '--json'], env=env, timeout=30, text=True, capture_output=True, check=False)
+
+
+def device_is_gone():
+    """Whether the daemon of the device that this process runs on has ended."""
+    if 'SIMHCA_RUNTIME_DIR' not in os.environ:
+        return False
+    for _ in range(20):  # one that is just ending may have taken the request
+        done = _ask_status()
+        if done.returncode == 0 or 'no daemon runs' in done.stderr:
+            return done.returncode != 0
+        time.sleep(0.1)
+    return False
+
+
+def daemon_status():
+    """What `simhca status` says of the daemon of the device that this process runs on."""
+    done = _ask_status()
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def device_status(name):
+    """The same of one of its devices."""
+    return next(device for device in daemon_status()['devices'] if device['name'] == name)
 
 
 def forbid_system_call(*names):
