@@ -25,7 +25,7 @@
 	     ctx = (enum simhcadv_poll_context)(ctx + 1))
 
 #define SLOTS 1024
-#define PATIENCE 30 /* seconds; what takes longer hangs */
+#define PATIENCE 90 /* seconds; what takes longer hangs */
 
 /* A QP that sends to itself, with all its completions on one CQ with callbacks. */
 struct echo {

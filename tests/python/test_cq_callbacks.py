@@ -51,7 +51,7 @@ def foreign(tmp_path_factory):
 
 
 @pytest.mark.once
-@pytest.mark.patience(600 if SOAK else 60)
+@pytest.mark.patience(600 if SOAK else 200)
 @pytest.mark.parametrize('source, name', names_in('cq_callbacks.c') + names_in('cq_callbacks_free.c'))
 def test_any_device(foreign, source, name):
     foreign(source, name)

@@ -107,28 +107,39 @@ def test_captive_daemon_is_quiet(tool, tmp_path, options, level):
     assert levels == ([level] if level else [])
 
 
+# A command that has the device by the time that it says so, and goes on for longer than any test takes.
+SAYS_THAT_IT_RUNS = ["sh", "-c", "echo up; exec sleep 600"]
+
+
+def until_there_is(path):
+    """A command that says that it runs, and ends when there is such a file."""
+    return ["sh", "-c", f"echo up; until [ -e {path} ]; do sleep 0.05; done"]
+
+
 def test_two_runs_meet(tool, tmp_path):
     """The second joins, and the daemon stays for it when the first has gone."""
     record = tmp_path / "record"
-    first = tool.start("run", "sleep", "60", FAKE_RECORD=record)
-    assert wait_until(tool.daemon_lives)
-    second = tool.start("run", "sleep", "60", FAKE_RECORD=record)
-    time.sleep(0.3)
+    first = tool.start("run", *SAYS_THAT_IT_RUNS, FAKE_RECORD=record)
+    assert first.stdout.readline() == "up\n"
+    second = tool.start("run", *SAYS_THAT_IT_RUNS, FAKE_RECORD=record)
+    assert second.stdout.readline() == "up\n"
     first.terminate()
-    assert first.wait(10) == 128 + signal.SIGTERM
+    assert first.wait(60) == 128 + signal.SIGTERM
     assert tool.daemon_lives() and second.poll() is None
     second.terminate()
-    second.wait(10)
+    second.wait(60)
     assert not tool.daemon_lives()
     assert len(records(record)) == 1
 
 
-def test_first_run_holds_no_descriptor_of_the_second(tool):
+def test_first_run_holds_no_descriptor_of_the_second(tool, tmp_path):
     """Whoever reads the output of the first sees its end, though its daemon lives on."""
-    first = tool.start("run", "sh", "-c", "echo up; read x < /dev/null; sleep 0.5")
+    first = tool.start("run", *until_there_is(tmp_path / "enough"))
     assert first.stdout.readline() == "up\n"
-    second = tool.start("run", "sleep", "60")
-    assert first.communicate(timeout=10)[1] == ""
+    second = tool.start("run", *SAYS_THAT_IT_RUNS)
+    assert second.stdout.readline() == "up\n"
+    (tmp_path / "enough").touch()
+    assert first.communicate(timeout=60)[1] == ""
     assert second.poll() is None and tool.daemon_lives()
 
 
@@ -397,17 +408,18 @@ def test_daemon_dies_meanwhile(tool):
     assert tool("run", "sh", "-c", script + "9").returncode == 9
 
 
-def test_daemon_of_another_run_dies_meanwhile(tool):
+def test_daemon_of_another_run_dies_meanwhile(tool, tmp_path):
     """Its starter tells how it died; whoever joined it has lost the device no less."""
-    first = tool.start("run", "sleep", "60")
-    assert wait_until(tool.daemon_lives)
-    second = tool.start("run", "sh", "-c", "echo up; exec sleep 1")
+    first = tool.start("run", *SAYS_THAT_IT_RUNS)
+    assert first.stdout.readline() == "up\n"
+    second = tool.start("run", *until_there_is(tmp_path / "enough"))
     assert second.stdout.readline() == "up\n"
     os.kill(tool.daemon_pid(), signal.SIGKILL)
-    assert "device is gone" in second.communicate(timeout=10)[1]
+    (tmp_path / "enough").touch()
+    assert "device is gone" in second.communicate(timeout=60)[1]
     assert second.returncode == 125
     first.terminate()
-    stderr = first.communicate(timeout=10)[1]
+    stderr = first.communicate(timeout=60)[1]
     assert "device is gone" in stderr and "signal 9" in stderr
 
 

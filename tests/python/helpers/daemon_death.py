@@ -29,9 +29,10 @@ from programs import SIMHCA  # noqa: E402
 from test_cq_ex import make_cq, take  # noqa: E402
 
 PR_SET_PDEATHSIG = 1
+AT_ONCE = 20  # seconds: what hangs takes longer, and what does not takes so long on a busy machine at most
 
 case, how = sys.argv[1], int(sys.argv[2])
-faulthandler.dump_traceback_later(30, exit=True)
+faulthandler.dump_traceback_later(100, exit=True)
 runtime = os.environ['SIMHCA_RUNTIME_DIR']
 with open(os.path.join(runtime, 'pid'), encoding='ascii') as pid_file:
     daemon = int(pid_file.read())
@@ -47,7 +48,7 @@ def fails(call):
     try:
         call()
     except PyverbsRDMAError:
-        assert time.monotonic() - start < 2
+        assert time.monotonic() - start < AT_ONCE
         return
     raise AssertionError('a call succeeded without a daemon')
 
@@ -232,26 +233,26 @@ def asleep():
     mine.send(str(side.qp.qp_num).encode())
     qpn = int(mine.recv(100))
     side.start(types.SimpleNamespace(device=device, qp=types.SimpleNamespace(qp_num=qpn)))
-    for _ in range(5):
-        side.recv(side.region.sge(0, 8))
     mine.send(b'ready')
     mine.recv(100)
-    for _ in range(5):
-        if child:
-            cq.req_notify()
-            mine.send(b'armed')
-            channel.event(cq)
-            poll(cq)
-        else:
-            mine.recv(100)
-            side.send(SEND, side.region.sge(0, 8))
-    if not child:
-        signal.pause()
+    while not child:
+        mine.recv(100)
+        side.send(SEND, side.region.sge(0, 8))
+    # Until it has raised an event by itself: while the device has the peer's turn, that raises it.
+    for _ in range(100):
+        side.recv(side.region.sge(0, 8))
+        cq.req_notify()
+        mine.send(b'armed')
+        channel.event(cq)
+        poll(cq)
+        shown = json.loads(subprocess.run([SIMHCA, 'qp', '--json'], text=True, capture_output=True,
+                                          check=True).stdout)
+        if [qp for qp in shown if qp['lqpn'] == qpn][0]['callers']['told'] > 0:
+            break
+    else:
+        raise AssertionError('each event was the device\'s')
     os.kill(child, signal.SIGSTOP)
     os.waitpid(child, os.WUNTRACED)
-    shown = json.loads(subprocess.run([SIMHCA, 'qp', '--json'], text=True, capture_output=True,
-                                      check=True).stdout)
-    assert [qp for qp in shown if qp['lqpn'] == qpn][0]['callers']['told'] > 0
     cq.req_notify()
     killer = os.fork()
     if not killer:
@@ -293,9 +294,7 @@ def control():
     fails(lambda: Context(name='simhca0'))
 
 
-signal.alarm(40)
-start = time.monotonic()
+signal.alarm(110)
 globals()[case]()
-assert time.monotonic() - start < 30
 print('survived', flush=True)
 os._exit(0)
