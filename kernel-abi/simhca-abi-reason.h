@@ -77,6 +77,7 @@
 	  "the PSN lies before the responder's rq_psn: it was never expected, and is no "          \
 	  "duplicate")                                                                             \
 	X(PSN_REUSED, 104, "the PSN is that of an earlier request, which was another one")         \
+	X(QKEY_MISMATCH, 99, "the Q_Key of the datagram is not that of the QP that it is for")     \
 	X(PATH_MTU_DIFFERS, 105,                                                                   \
 	  "the two ends have different path MTUs, so they count PSNs differently")                 \
 	X(ATOMIC_FORGOTTEN, 106,                                                                   \

@@ -102,8 +102,9 @@ struct simhca_failure {
 	struct simhca_empty_facts empty; /* with RNR_RETRY_EXC_ERR */
 	/* The sender's attributes: how often, and for how long, it tried. */
 	uint32_t retry_cnt, rnr_retry, timeout;
-	uint32_t count;	  /* FLUSHED */
-	const char *text; /* NO_ANSWER */
+	uint32_t count; /* FLUSHED; of REQUEST_REFUSED 1 */
+	/* NO_ANSWER; of REQUEST_REFUSED the reason with its numbers, or NULL. During the call. */
+	const char *text;
 };
 
 /* A frame that a link carries, beside what its bytes say. */

@@ -88,7 +88,7 @@
  *		domain: address, length, ago_s (since it was deregistered) and now (the key that
  *		the same memory has). queue, of RNR_RETRY_EXC_ERR: context, pid and comm, srqn (0:
  *		the QP's own), posted (receives so far), posted_since, next_after_s (seconds until
- *		the next one, if it came within two). The kind "sleep" is a program that sleeps,
+ *		the next one, if it came within two). sender, of a refusal: pid and comm. The kind "sleep" is a program that sleeps,
  *		and will not wake up; it has how. The kind "event" has event (IBV_EVENT_ without that) and
  *		qpn, or the number of its CQ, SRQ or port; "connection", of rdma_cm, has how
  *		(rdma_cm/cma.h) and the status or reason that the peer gave.

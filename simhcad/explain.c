@@ -72,7 +72,7 @@ static void find_told(struct explain *explain, pid_t run)
 	for (unsigned int i = 0; i < explain->count; i++)
 		find_root(explain, i);
 	for (unsigned int i = 0; i < explain->count; i++)
-		if (!run || explain->all[i].whose.run == run)
+		if (!run || explain->all[i].whose.run == run || explain->all[i].sender.run == run)
 			explain->told[explain->told[i].root].is_told = true;
 }
 

@@ -113,6 +113,8 @@ static void add_work_request(json_t *json, const struct simhca_failure *what)
 		json_object_set_new(json, "psn", json_integer(what->psn));
 		json_object_set_new(json, "length", json_integer((json_int_t)what->length));
 	}
+	if (what->kind == SIMHCA_REQUEST_REFUSED)
+		json_object_set_new(json, "count", json_integer(what->count));
 	if (what->kind == SIMHCA_SEND_FAILED || what->kind == SIMHCA_RECV_FAILED) {
 		json_object_set_new(json, "wr_id", hex(what->wr_id));
 		json_object_set_new(json, "status", json_string(name_of_status(what->status)));
@@ -147,6 +149,14 @@ static void add_queue(json_t *json, const struct failed *failed)
 	if (failed->next_after)
 		json_object_set_new(queue, "next_after_s", json_real(failed->next_after));
 	json_object_set_new(json, "queue", queue);
+}
+
+static void add_sender(json_t *json, const struct failing_program *sender)
+{
+	if (sender->pid)
+		json_object_set_new(json, "sender",
+				    json_pack("{s:I, s:s}", "pid", (json_int_t)sender->pid, "comm",
+					      sender->comm));
 }
 
 bool failed_is_of_qp(uint32_t event)
@@ -204,6 +214,7 @@ json_t *failed_json(const struct failed *failed, uint64_t root)
 	case FAILED_WORK:
 		add_work_request(json, &failed->what);
 		add_queue(json, failed);
+		add_sender(json, &failed->sender);
 	}
 	return json;
 }

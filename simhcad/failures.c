@@ -284,16 +284,23 @@ static void count_for_run(struct failures *failures, struct failed *failed)
 	run->count++;
 }
 
+static bool is_dropped_datagram(const struct failed *failed)
+{
+	return failed->what.kind == SIMHCA_REQUEST_REFUSED && failed->what.qp_type == SIMHCA_QPT_UD;
+}
+
 /*
  * Flushes of a QP are told as one, under the failure that they follow from; and what a rule of
- * faults did to it, until that has a failure to stand under.
+ * faults did to it, until that has a failure to stand under. So are datagrams of one QP that another
+ * one drops for the same reason.
  */
 static bool is_counted_already(struct failures *failures, const struct failed *new)
 {
 	enum simhca_failure_kind kind = new->what.kind;
 	struct failed *failed;
 
-	if (new->kind != FAILED_WORK || (kind != SIMHCA_FLUSHED && kind != SIMHCA_INJECTED))
+	if (new->kind != FAILED_WORK ||
+	    (kind != SIMHCA_FLUSHED && kind != SIMHCA_INJECTED && !is_dropped_datagram(new)))
 		return false;
 	DL_FOREACH (failures->list, failed)
 		if (failed->kind == FAILED_WORK && failed->what.kind == kind &&
@@ -316,6 +323,8 @@ static void add(struct failures *failures, struct failed *new)
 		new->whose = whose(failures, new->what.context);
 	if (new->what.empty.context)
 		new->empty = whose(failures, new->what.empty.context);
+	if (new->what.peer_context)
+		new->sender = whose(failures, new->what.peer_context);
 	if (new->kind == FAILED_WORK &&new->what.kind == SIMHCA_INJECTED && !new->what.context &&
 	    !new->what.qpn)
 		strcpy(new->whose.comm, "rdma_cm");

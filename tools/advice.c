@@ -168,6 +168,10 @@
 	X(PSN_REUSED, "IBTA vol. 1, 9.7.1",                                                        \
 	  "rq_psn lies behind the other end's sq_psn, or one end was reset alone.",                \
 	  "Exchange the PSNs, and reset both ends.")                                               \
+	X(QKEY_MISMATCH, "IBTA vol. 1, 10.2.5",                                                    \
+	  "wr.ud.remote_qkey is not the qkey that the receiver's QP was given at INIT, or was "    \
+	  "not exchanged; with rdma_cm both come with an event, as param.ud.qkey.",                \
+	  "Send with the qkey of the receiver's QP; nothing tells the sender of another one.")     \
 	X(PATH_MTU_DIFFERS, "IBTA vol. 1, 9.7.1", "The ends went to RTR with different path_mtu.", \
 	  "Use the smaller one of the two ports at both ends.")                                    \
 	X(ATOMIC_FORGOTTEN, "IBTA vol. 1, 9.4.5",                                                  \

@@ -189,6 +189,40 @@ static const char *sleeps(const json_t *failure)
 		       : " waits for a completion, which an RDMA WRITE does not give it\n";
 }
 
+/* The provider tells of its own posts a few times only. */
+static void print_refused_verb(FILE *out, const json_t *failure)
+{
+	const char *verb = report_text(failure, "verb");
+
+	fprintf(out, ": %s is refused: %s", verb, strerror((int)report_number(failure, "errno")));
+	print_times(out, failure);
+	if (report_number(failure, "count") > 1 && !strncmp(verb, "POST_", 5))
+		fputs(" at least", out);
+	if (json_is_true(json_object_get(failure, "succeeded_later")))
+		fputs("; a later one succeeded", out);
+	fputc('\n', out);
+}
+
+/* Its sender is not told that the request was refused. */
+static bool is_unreliable(const json_t *failure)
+{
+	const char *type = report_text(failure, "qp_type");
+
+	return !strcmp(type, "UD") || !strcmp(type, "UC");
+}
+
+static void print_sender(FILE *out, const json_t *failure)
+{
+	const json_t *sender = json_object_get(failure, "sender");
+
+	if (!sender)
+		return;
+	fputs("  sent by:    ", out);
+	print_who(out, sender);
+	fprintf(out, ", QP 0x%06llx%s\n", report_number(failure, "peer_qpn"),
+		is_unreliable(failure) ? ", whose completion says SUCCESS" : "");
+}
+
 static void print_headline(FILE *out, const json_t *failure)
 {
 	char id[24];
@@ -200,8 +234,7 @@ static void print_headline(FILE *out, const json_t *failure)
 		return;
 	}
 	if (is(failure, "verb")) {
-		fprintf(out, ": %s is refused: %s\n", report_text(failure, "verb"),
-			strerror((int)report_number(failure, "errno")));
+		print_refused_verb(out, failure);
 		return;
 	}
 	if (is(failure, "sleep")) {
@@ -229,9 +262,10 @@ static void print_headline(FILE *out, const json_t *failure)
 		fprintf(out, ": a fault by %s", report_text(failure, "text"));
 		print_times(out, failure);
 	} else if (is(failure, "refusal")) {
-		fprintf(out, ": refuses ");
+		fprintf(out, ": %s ", is_unreliable(failure) ? "drops" : "refuses");
 		print_request(out, failure);
 		fprintf(out, " of QP 0x%06llx", report_number(failure, "peer_qpn"));
+		print_times(out, failure);
 	} else {
 		fprintf(out, ": no answer from QP 0x%06llx", report_number(failure, "peer_qpn"));
 	}
@@ -334,6 +368,7 @@ static void print_one(FILE *out, const json_t *list, const json_t *failure)
 		fprintf(out, " (%s, vendor_err %lld)", report_text(failure, "reason"),
 			report_number(failure, "vendor_err"));
 	fputc('\n', out);
+	print_sender(out, failure);
 	print_access(out, "  ", failure);
 	print_looks(out, failure);
 	print_patience(out, failure);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Datagrams. */
+#include "failure.h"
 #include "grh.h"
 #include "packet.h"
 #include "responder_impl.h"
@@ -13,6 +14,7 @@ void simhca_run_datagram(struct simhca_worker *worker, struct simhca_qp *qp,
 
 	if (packet->qkey != simhca_qkey(qp->qpc)) { /* dropped and counted (IBTA vol. 1, 10.2.5) */
 		atomic_fetch_add(&qp->device->mem->port.qkey_viol_cntr, 1);
+		simhca_tell_refusal(qp, packet, "drops", SIMHCA_REASON_QKEY_MISMATCH);
 		return;
 	}
 	if (!simhca_recv_need(worker, qp, packet, reply))

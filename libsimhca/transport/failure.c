@@ -8,6 +8,8 @@
 #include "qp.h"
 #include "simhca.h"
 
+#define REFUSAL_TEXT 192 /* bytes, NUL included */
+
 static struct simhca_failure about(const struct simhca_qp *qp, enum simhca_failure_kind kind)
 {
 	return (struct simhca_failure){
@@ -157,6 +159,36 @@ uint32_t simhca_request_opcode(const struct simhca_packet *packet)
 	}
 }
 
+/* The reason with the numbers that it is about, where the key and the range do not say them. */
+static const char *in_numbers(const struct simhca_qp *qp, const struct simhca_packet *packet,
+			      enum simhca_reason reason, char text[REFUSAL_TEXT])
+{
+	uint32_t qkey = simhca_qkey(qp->qpc);
+	struct simhca_recv recv;
+
+	if (reason == SIMHCA_REASON_QKEY_MISMATCH) {
+		snprintf(text, REFUSAL_TEXT, "the datagram has Q_Key 0x%08x, and its QP 0x%08x%s",
+			 packet->qkey, qkey,
+			 packet->qkey == __builtin_bswap32(qkey)
+				 ? ", which is the same with its bytes reversed"
+				 : "");
+		return text;
+	}
+	if (reason != SIMHCA_REASON_RECV_TOO_SHORT || !qp->resp.have_recv ||
+	    !simhca_recv_read(qp, &recv))
+		return NULL;
+	snprintf(text, REFUSAL_TEXT,
+		 recv.wr_id < 1000000 ? "the message has %s%llu bytes%s, and the receive that was "
+					"next %llu, wr_id %llu"
+				      : "the message has %s%llu bytes%s, and the receive that was "
+					"next %llu, wr_id 0x%llx",
+		 packet->last ? "" : "more than ",
+		 (unsigned long long)(qp->resp.offset + packet->length),
+		 packet->transport == SIMHCA_QPT_UD ? " and 40 of its GRH" : "",
+		 (unsigned long long)recv.length, (unsigned long long)recv.wr_id);
+	return text;
+}
+
 void simhca_tell_refusal(const struct simhca_qp *qp, const struct simhca_packet *packet,
 			 const char *does, enum simhca_reason reason)
 {
@@ -164,8 +196,10 @@ void simhca_tell_refusal(const struct simhca_qp *qp, const struct simhca_packet 
 	/* Only a first packet has a RETH; of a WRITE's others it is kept. */
 	uint64_t va = packet->first ? packet->va : qp->resp.va;
 	uint32_t rkey = packet->first ? packet->rkey : qp->resp.rkey;
-	char memory[64] = "";
+	char memory[64] = "", text[REFUSAL_TEXT];
 
+	failure.count = 1;
+	failure.text = in_numbers(qp, packet, reason, text);
 	failure.peer_qpn = packet->src_qpn;
 	failure.peer_context = packet->src_context;
 	failure.psn = failure.last_psn = packet->psn;
@@ -178,7 +212,8 @@ void simhca_tell_refusal(const struct simhca_qp *qp, const struct simhca_packet 
 		add_access(qp, &failure, rkey, va, packet->dma_length ?: packet->length);
 	}
 	simhca_qp_log(qp, " %s a request of QP 0x%06x (%s%llu bytes): %s", does, packet->src_qpn,
-		      memory, (unsigned long long)packet->length, simhca_reason_text(reason));
+		      memory, (unsigned long long)packet->length,
+		      failure.text ? failure.text : simhca_reason_text(reason));
 	tell(qp, &failure);
 }
 

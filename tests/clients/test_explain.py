@@ -83,6 +83,37 @@ def test_sizes_that_differ(launcher, ends, tmp_path):
     assert without_numbers("\n".join(told)) == without_numbers(textwrap.dedent(shown).rstrip())
 
 
+DROPPED = {
+    "qkey": ("the datagram has Q_Key 0x22222222, and its QP 0x11111111", "QKEY_MISMATCH, vendor_err 99"),
+    "qkey_reversed": ("the datagram has Q_Key 0x04030201, and its QP 0x01020304, which is the same with its bytes reversed",
+                      "QKEY_MISMATCH, vendor_err 99"),
+    "grh": ("the message has 64 bytes and 40 of its GRH, and the receive that was next 64, wr_id 2",
+            "RECV_TOO_SHORT, vendor_err 70"),
+}
+
+
+@pytest.fixture(scope="module")
+def dropped(programs):
+    program = programs / "dropped"
+    subprocess.run(["cc", "-Wall", "-Wextra", "-Werror", "-O1", "-D_GNU_SOURCE", HERE.parent / "programs/dropped.c",
+                    "-o", program, "-libverbs"], check=True)
+    return program
+
+
+@pytest.mark.parametrize("callers", ["on", "off"])
+@pytest.mark.parametrize("how", DROPPED)
+def test_a_datagram_that_is_dropped(launcher, dropped, how, callers):
+    """Its sender sees a success, and the receiver nothing: both are named, and three are one story."""
+    told = expect_success(launcher.run(SIMHCA, "run", "--private", "--daemon-option", f"engines-in-callers={callers}",
+                                       "--explain", "--", dropped, how)).stderr
+    (head, because, sender, *advice), = blocks(told)
+    assert re.fullmatch(r"[0-9:.]+ dropped\[\d+\], QP 0x\w+ \(UD\): drops SEND of 64 bytes of QP 0x\w+, 3 times",
+                        head), told
+    assert because == "  because:    {} ({})".format(*DROPPED[how])
+    assert re.fullmatch(r"  sent by:    dropped\[\d+\], QP 0x\w+, whose completion says SUCCESS", sender)
+    assert [line.split(":")[0].strip() for line in advice] == ["rule", "usually", "try"]
+
+
 MIXED_UP = HERE.parent / "programs/mixed_up.c"
 MIXUPS = {
     "own_key": "key 0x\\w+ is the sender's own, of its MR of 4096 bytes at 0x\\w+: the rkey to use is .*",

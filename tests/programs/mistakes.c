@@ -171,6 +171,9 @@ static bool make_completion(void)
 		mr = ibv_reg_mr(w.pd, w.to->addr, LENGTH, 0);
 		CHECK(mr);
 		received = 64;
+	} else if (is("receive_too_short")) {
+		w.wr.opcode = IBV_WR_SEND;
+		received = 32;
 	} else if (is("receive_past_the_region")) {
 		w.wr.opcode = IBV_WR_SEND;
 		w.sge.length = LENGTH;
