@@ -235,7 +235,7 @@ bool simhca_next_pd(const struct simhca_context *context, uint32_t *handle,
 
 	if (!pd)
 		return false;
-	*info = (struct simhca_pd_info){ .number = pd->number, .users = pd->users };
+	*info = (struct simhca_pd_info){ .number = pd->number, .users = simhca_pd_users(pd) };
 	return true;
 }
 

@@ -79,7 +79,8 @@
  *
  *		Each failure has id, time, kind (send, receive, refusal, no answer, flush,
  *		injection, verb, sleep, event, connection), pid, comm, device, context and text;
- *		cause, if it follows from another one. A verb has verb and errno. Those of work
+ *		cause, if it follows from another one. A verb has verb and errno, count (of refusals
+ *		that differ in numbers only) and succeeded_later. Those of work
  *		requests have qpn, qp_type, pdn, peer_qpn, reason, vendor_err, and what fits of
  *		opcode, status, wr_id, psn, length, count, retry_cnt, rnr_retry and timeout; key,
  *		address and bytes, if memory was asked for by a key; then entry is what the key

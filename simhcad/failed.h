@@ -40,6 +40,7 @@ struct failed {
 	bool looked_at; /* by mixups.h */
 	char looks_like[FAILED_TEXT];
 	bool first; /* of its run: it stays */
+	bool taken; /* of a refused verb: a later one of the context succeeded */
 	bool over;  /* of who slept and woke up: it is not told any more */
 	struct failed *prev, *next;
 };

@@ -200,6 +200,8 @@ json_t *failed_json(const struct failed *failed, uint64_t root)
 	case FAILED_VERB:
 		json_object_set_new(json, "verb", json_string(failed->name));
 		json_object_set_new(json, "errno", json_integer(failed->error));
+		json_object_set_new(json, "count", json_integer(failed->what.count));
+		json_object_set_new(json, "succeeded_later", json_boolean(failed->taken));
 		break;
 	case FAILED_SLEEP:
 		json_object_set_new(json, "how", json_string(failed->name));

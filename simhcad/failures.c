@@ -243,6 +243,20 @@ static bool is_rejection(const struct failed *failed)
 	       !failed->cause && !failed->what.context && !failed->what.qpn;
 }
 
+/* What a rule has done to a context, and to none of its QPs: to a verb. */
+static bool is_of_verb(const struct failed *failed)
+{
+	return failed->kind == FAILED_WORK && failed->what.kind == SIMHCA_INJECTED &&
+	       failed->what.context && !failed->what.qpn;
+}
+
+/* Whether that is it, and has no story yet. */
+static bool is_rule_for(const struct failed *failed, const struct failed *verb)
+{
+	return is_of_verb(failed) && !failed->cause && failed->what.context == verb->what.context &&
+	       !strcmp(verb->text, FAILURES_BY_RULE);
+}
+
 static void look_for_causes(struct failures *failures, struct failed *new)
 {
 	struct failed *failed = failures->list ? failures->list->prev : NULL;
@@ -256,6 +270,8 @@ static void look_for_causes(struct failures *failures, struct failed *new)
 		else if (new->kind == FAILED_CONNECTION && is_rejection(failed)) {
 			failed->cause = new->id;
 			failed->whose.run = new->whose.run;
+		} else if (new->kind == FAILED_VERB && is_rule_for(failed, new)) {
+			failed->cause = new->id;
 		}
 		if (failed == failures->list)
 			return;
@@ -304,17 +320,60 @@ static bool is_counted_already(struct failures *failures, const struct failed *n
 		return false;
 	DL_FOREACH (failures->list, failed)
 		if (failed->kind == FAILED_WORK && failed->what.kind == kind &&
-		    failed->what.qpn == new->what.qpn && failed->cause == new->cause &&
-		    failed->what.context == new->what.context && !strcmp(failed->text, new->text)) {
+		    failed->what.qpn == new->what.qpn &&
+		    (failed->cause == new->cause || is_of_verb(new)) &&
+		    failed->what.context == new->what.context &&
+		    (!is_dropped_datagram(new) || failed->what.peer_qpn == new->what.peer_qpn) &&
+		    !strcmp(failed->text, new->text)) {
 			failed->what.count += new->what.count;
 			return true;
 		}
 	return false;
 }
 
-static void add(struct failures *failures, struct failed *new)
+/* Takes a word off a text; whether it has a digit, as numbers, keys and addresses have. */
+static bool take_word(const char **text, size_t *length)
+{
+	const char *word = *text;
+
+	*length = strcspn(word, " ");
+	*text += *length + strspn(word + *length, " ");
+	return strcspn(word, "0123456789") < *length;
+}
+
+static bool is_but_for_numbers(const char *a, const char *b)
+{
+	while (*a && *b) {
+		const char *word = a, *other = b;
+		size_t length, of_other;
+		bool has_digit = take_word(&a, &length);
+
+		if (has_digit != take_word(&b, &of_other) ||
+		    (!has_digit && (length != of_other || strncmp(word, other, length) != 0)))
+			return false;
+	}
+	return *a == *b;
+}
+
+/* One that a verb's refusal is told with; NULL: none. */
+static struct failed *same_refusal(struct failures *failures, const struct failed *new)
 {
 	struct failed *failed;
+
+	if (new->kind != FAILED_VERB)
+		return NULL;
+	DL_FOREACH (failures->list, failed)
+		if (failed->kind == FAILED_VERB && failed->what.context == new->what.context &&
+		    failed->whose.pid == new->whose.pid && failed->error == new->error &&
+		    !failed->cause && !strcmp(failed->name, new->name) &&
+		    is_but_for_numbers(failed->text, new->text))
+			return failed;
+	return NULL;
+}
+
+static void add(struct failures *failures, struct failed *new)
+{
+	struct failed *failed, *same;
 
 	clock_gettime(CLOCK_REALTIME, &new->time);
 	clock_gettime(CLOCK_MONOTONIC, &new->since);
@@ -328,8 +387,14 @@ static void add(struct failures *failures, struct failed *new)
 	if (new->kind == FAILED_WORK &&new->what.kind == SIMHCA_INJECTED && !new->what.context &&
 	    !new->what.qpn)
 		strcpy(new->whose.comm, "rdma_cm");
-	new->id = ++failures->last_id;
+	same = same_refusal(failures, new);
+	new->id = same ? same->id : ++failures->last_id;
 	look_for_causes(failures, new);
+	if (same) {
+		same->what.count++;
+		pthread_mutex_unlock(&failures->lock);
+		return;
+	}
 	/* Flushes are a failure's consequence. Of a QP that its program has moved to ERR they are
 	   what it wants. */
 	if ((new->kind != FAILED_WORK || new->what.kind != SIMHCA_FLUSHED || new->cause) &&
@@ -355,20 +420,35 @@ void failures_add(struct failures *failures, const struct simhca_failure *failur
 void failures_add_verb(struct failures *failures, uint32_t context, const char *verb, int error,
 		       const char *why)
 {
-	struct failed new = {
-		.kind = FAILED_VERB, .name = verb, .error = error, .what.context = context
-	};
+	struct failed new = { .kind = FAILED_VERB,
+			      .name = verb,
+			      .error = error,
+			      .what = { .context = context, .count = 1 } };
 
 	snprintf(new.text, sizeof(new.text), "%s", why);
 	add(failures, &new);
 }
 
+void failures_verb_succeeds(struct failures *failures, uint32_t context, const char *verb)
+{
+	struct failed *failed;
+
+	pthread_mutex_lock(&failures->lock);
+	DL_FOREACH (failures->list, failed)
+		if (failed->kind == FAILED_VERB && failed->what.context == context &&
+		    !strcmp(failed->name, verb))
+			failed->taken = true;
+	pthread_mutex_unlock(&failures->lock);
+}
+
 void failures_add_refusal(struct failures *failures, const struct failing_program *program,
 			  const char *verb, int error, const char *why)
 {
-	struct failed new = {
-		.kind = FAILED_VERB, .name = verb, .error = error, .whose = *program
-	};
+	struct failed new = { .kind = FAILED_VERB,
+			      .name = verb,
+			      .error = error,
+			      .what.count = 1,
+			      .whose = *program };
 
 	snprintf(new.text, sizeof(new.text), "%s", why);
 	add(failures, &new);

@@ -40,10 +40,16 @@ struct failing_program failures_program(struct failures *failures, uint32_t cont
 
 /* Any thread. */
 void failures_add(struct failures *failures, const struct simhca_failure *failure);
-/* A command that was refused; verb is a constant. */
+/*
+ * A command that was refused; verb is a constant. Refusals of a context that differ in numbers only
+ * are told as one: programs that look for a limit try until one is taken.
+ */
+#define FAILURES_BY_RULE "a rule of simhca inject refuses it" /* the reason, if that is it */
 void failures_add_verb(struct failures *failures, uint32_t context, const char *verb, int error,
 		       const char *why);
-/* Likewise, of a program that need not have a context. */
+/* The last one of that context and verb was followed by one that succeeded. */
+void failures_verb_succeeds(struct failures *failures, uint32_t context, const char *verb);
+/* Likewise a refusal, of a program that need not have a context. */
 void failures_add_refusal(struct failures *failures, const struct failing_program *program,
 			  const char *verb, int error, const char *why);
 /* An asynchronous event, of a QP, CQ, SRQ or port of this number; if it tells of a failure. */

@@ -138,6 +138,22 @@ static int handle(struct session *session, const struct command *command, struct
 	return status;
 }
 
+static void tell_refusal(struct session *session, const struct command *command, uint32_t number,
+			 int error, const char *why)
+{
+	session->refused = number;
+	failures_add_verb(session->device->daemon->failures, simhca_context_id(session->context),
+			  command->name, error, why);
+}
+
+/* After a refusal of the same command. */
+static void tell_success(struct session *session, const struct command *command)
+{
+	session->refused = 0;
+	failures_verb_succeeds(session->device->daemon->failures,
+			       simhca_context_id(session->context), command->name);
+}
+
 /*
  * Carries a request out and answers it. *chore is what it has waited for, if anything, or is to
  * wait for.
@@ -170,7 +186,7 @@ static enum progress serve(struct session *session, struct datagram *datagram, d
 	if (!status && age <= 0 && !request.chore && session->context) {
 		status = simhca_inject_verb(session->context, datagram->hdr.command);
 		if (status)
-			simhca_why(&why, -status, "a rule of simhca inject refuses it");
+			simhca_why(&why, -status, FAILURES_BY_RULE);
 	}
 	if (!status)
 		status = handle(session, command, &request, &reply, age, &why);
@@ -202,9 +218,9 @@ static enum progress serve(struct session *session, struct datagram *datagram, d
 			 (int)datagram->sender.pid, command ? command->name : "command", why.text,
 			 strerror(-status));
 	if (status && command && session->context && !is_question(datagram->hdr.command))
-		failures_add_verb(session->device->daemon->failures,
-				  simhca_context_id(session->context), command->name, -status,
-				  why.text);
+		tell_refusal(session, command, datagram->hdr.command, -status, why.text);
+	if (!status && datagram->hdr.command == session->refused)
+		tell_success(session, command);
 	answer = (struct datagram_answer){
 		.body = reply.body,
 		.body_size = command ? command->reply_size : 0,

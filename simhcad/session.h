@@ -42,6 +42,7 @@ struct session {
 	double in_vain; /* when a command last waited for an engine, and had to be deferred */
 	struct lint_notes lint; /* of objects that were destroyed */
 	struct sleeper sleepers[SLEEPERS_OF_SESSION];
+	uint32_t refused; /* the command that was last refused; 0: it has succeeded since */
 	bool closing; /* the client is gone; its context waits for an engine to leave its memory */
 
 	/* since OPEN_CONTEXT */

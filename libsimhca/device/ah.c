@@ -65,7 +65,7 @@ int simhca_create_ah(struct simhca_context *context, const struct simhca_create_
 	if (ret)
 		free(ah);
 	else
-		pd->users++;
+		pd->users[SIMHCA_OBJ_AH]++;
 	return ret;
 }
 
@@ -75,7 +75,7 @@ int simhca_destroy_ah(struct simhca_context *context, uint32_t handle, struct si
 
 	if (!ah)
 		return -ENOENT;
-	ah->pd->users--;
+	ah->pd->users[SIMHCA_OBJ_AH]--;
 	simhca_object_remove(context, SIMHCA_OBJ_AH, handle);
 	free(ah);
 	return 0;

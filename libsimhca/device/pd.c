@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Protection domains: a number that keys and QPs must share (IBTA vol. 1, 10.2.3). */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "context.h"
@@ -29,16 +30,41 @@ int simhca_query_pd(struct simhca_context *context, uint32_t handle, struct simh
 	return simhca_object(context, SIMHCA_OBJ_PD, handle, why) ? 0 : -ENOENT;
 }
 
+uint32_t simhca_pd_users(const struct simhca_pd *pd)
+{
+	uint32_t users = 0;
+
+	for (int i = 0; i < SIMHCA_OBJ_TYPES; i++)
+		users += pd->users[i];
+	return users;
+}
+
+/* "2 MRs, 1 QP" */
+static void name_users(const struct simhca_pd *pd, char *text, size_t size)
+{
+	static const char *const names[SIMHCA_OBJ_TYPES] = {
+		[SIMHCA_OBJ_MR] = "MR", [SIMHCA_OBJ_MW] = "MW",	  [SIMHCA_OBJ_AH] = "AH",
+		[SIMHCA_OBJ_QP] = "QP", [SIMHCA_OBJ_SRQ] = "SRQ", [SIMHCA_OBJ_WQ] = "WQ",
+	};
+	size_t used = 0;
+
+	for (int i = 0; i < SIMHCA_OBJ_TYPES && used < size; i++)
+		if (pd->users[i])
+			used += (size_t)snprintf(text + used, size - used, "%s%u %s%s",
+						 used ? ", " : "", pd->users[i],
+						 names[i] ?: "other", pd->users[i] == 1 ? "" : "s");
+}
+
 int simhca_dealloc_pd(struct simhca_context *context, uint32_t handle, struct simhca_why *why)
 {
 	struct simhca_pd *pd = simhca_object(context, SIMHCA_OBJ_PD, handle, why);
+	char users[SIMHCA_CMD_MESSAGE] = "";
 
 	if (!pd)
 		return -ENOENT;
-	if (pd->users)
-		return simhca_why(why, EBUSY,
-				  "this PD is still used by %u object%s: MRs, MWs, QPs, SRQs, AHs",
-				  pd->users, pd->users == 1 ? "" : "s");
+	name_users(pd, users, sizeof(users));
+	if (*users)
+		return simhca_why(why, EBUSY, "this PD is still used by %.100s", users);
 	simhca_object_remove(context, SIMHCA_OBJ_PD, handle);
 	free(pd);
 	return 0;

@@ -5,9 +5,13 @@
 
 #include <stdint.h>
 
+#include "context.h"
+
 struct simhca_pd {
-	uint32_t number; /* in the device */
-	uint32_t users;
+	uint32_t number;		  /* in the device */
+	uint32_t users[SIMHCA_OBJ_TYPES]; /* that were made in it, of each type */
 };
+
+uint32_t simhca_pd_users(const struct simhca_pd *pd);
 
 #endif

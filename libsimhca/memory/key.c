@@ -50,7 +50,7 @@ struct simhca_key *simhca_key_create(struct simhca_context *context, enum simhca
 		return NULL;
 	}
 	key->pd = pd;
-	pd->users++;
+	pd->users[type]++;
 	simhca_mutex_init(&key->lock,
 			  type == SIMHCA_OBJ_MW ? SIMHCA_LOCK_WINDOW : SIMHCA_LOCK_REGION);
 	mpt = key->mpt = &device->mpts[key->index];
@@ -113,7 +113,7 @@ void simhca_key_destroy(struct simhca_context *context, enum simhca_object_type 
 {
 	atomic_store_explicit(&context->device->keys[key->index], NULL, memory_order_release);
 	if (key->pd)
-		key->pd->users--;
+		key->pd->users[type]--;
 	simhca_object_remove(context, type, handle);
 	pthread_mutex_destroy(&key->lock);
 	free(key->pages);

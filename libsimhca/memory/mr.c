@@ -128,7 +128,7 @@ int simhca_reg_mr(struct simhca_context *context, struct simhca_mm *mm,
 	mpt = region->mpt;
 	if (req->null_mr) {
 		/* Its PD may go before it, as with mlx5, whose null MR is a key of the context. */
-		pd->users--;
+		pd->users[SIMHCA_OBJ_MR]--;
 		region->pd = NULL;
 		mpt->access = SIMHCA_ACCESS_LOCAL_WRITE;
 		mpt->length = UINT64_MAX;
@@ -225,8 +225,8 @@ int simhca_rereg_mr(struct simhca_context *context, struct simhca_mm *mm,
 	mpt->length = next.length;
 	mpt->mm = caller_mm(mm, next.access);
 	mpt->pd = pd->number;
-	mr->pd->users--;
-	pd->users++;
+	mr->pd->users[SIMHCA_OBJ_MR]--;
+	pd->users[SIMHCA_OBJ_MR]++;
 	mr->pd = pd;
 	mr->mm->regions--;
 	mr->mm = mm;

@@ -466,7 +466,7 @@ static void count_users(struct simhca_qp *qp, int32_t users)
 {
 	feed(qp->send_cq, qp->qpc->max_send_wr, users);
 	feed(qp->recv_cq, qp->qpc->max_recv_wr, users);
-	qp->pd->users += (uint32_t)users;
+	qp->pd->users[qp->type == SIMHCA_QPT_WQ ? SIMHCA_OBJ_WQ : SIMHCA_OBJ_QP] += (uint32_t)users;
 	if (qp->send_cq)
 		qp->send_cq->users += (uint32_t)users;
 	if (qp->recv_cq)

@@ -201,7 +201,7 @@ int simhca_create_srq(struct simhca_context *context, const struct simhca_create
 	ret = simhca_object_add(context, SIMHCA_OBJ_SRQ, srq, &reply->handle, why);
 	if (ret)
 		goto fail;
-	pd->users++;
+	pd->users[SIMHCA_OBJ_SRQ]++;
 	if (srq->cq)
 		srq->cq->users++;
 	simhca_mutex_init(&srq->lock, SIMHCA_LOCK_SRQ);
@@ -412,7 +412,7 @@ int simhca_destroy_srq(struct simhca_context *context, uint32_t handle, struct s
 	    !simhca_context_wipe(context, &srq->ring_ref,
 				 ring_bytes(srq->view.entries, srq->view.stride), &srq->wiped))
 		return -ERESTART;
-	srq->pd->users--;
+	srq->pd->users[SIMHCA_OBJ_SRQ]--;
 	if (srq->cq)
 		srq->cq->users--;
 	simhca_number_release(&context->device->srqns, srq->srqn);

@@ -61,8 +61,7 @@ static void say_text(struct shca_context *ctx, enum simhca_say what, const char 
 
 int shca_say_busy(struct shca_context *ctx, enum simhca_say what, const char *text)
 {
-	if (may_say(ctx, EBUSY))
-		say_text(ctx, what, text, EBUSY);
+	say_text(ctx, what, text, EBUSY);
 	return shca_result(EBUSY);
 }
 

@@ -23,8 +23,7 @@ void shca_say_recv(struct shca_context *ctx, enum simhca_say what, const struct 
 		   const struct ibv_recv_wr *wr, const struct shca_rq *rq, int err);
 
 /*
- * What is still used is not destroyed (EBUSY): text says by what. Told like a refused post. Returns
- * EBUSY, as the verb does.
+ * What is still used is not destroyed (EBUSY): text says by what. Returns EBUSY, as the verb does.
  */
 int shca_say_busy(struct shca_context *ctx, enum simhca_say what, const char *text);
 /*

@@ -278,6 +278,61 @@ def test_what_is_still_used(launcher, waits):
             ("DEALLOC_PD", "this PD is still used by 1 parent domain"))]
 
 
+def test_a_leak_per_connection(launcher, waits):
+    """What is refused again and again is one story each, with what uses it by its kind."""
+    told = expect_success(launcher.run(SIMHCA, "run", "--private", "--explain", "--", waits, "leak")).stderr
+    assert re.findall(r"\]: (.*)\n  because:    (.*)\n", told) == [
+        ("DESTROY_CQ is refused: Device or resource busy, 3 times",
+         "this CQ of 15 entries is still used by 1 QP and 0 SRQs"),
+        ("DEALLOC_PD is refused: Device or resource busy, 3 times", "this PD is still used by 1 MR, 1 QP")]
+
+
+PROBE = """
+from pyverbs.cq import CQ
+from pyverbs.device import Context
+from pyverbs.pd import PD
+from pyverbs.pyverbs_error import PyverbsRDMAError
+from pyverbs.qp import QP, QPCap, QPInitAttr
+
+context = Context(name="simhca0")
+pd, cq = PD(context), CQ(context, 16)
+for size in (1 << 20, 1 << 15, 4097, 64):
+    try:
+        QP(pd, QPInitAttr(qp_type=2, scq=cq, rcq=cq, cap=QPCap(max_inline_data=size)))
+    except PyverbsRDMAError:
+        pass
+"""
+
+
+def test_a_limit_that_is_looked_for(launcher):
+    """Refusals that differ in numbers alone are one line, which says that one was taken in the end."""
+    result = expect_success(launcher.run(SIMHCA, "run", "--private", "--explain", "--", PYTHON, "-c", PROBE))
+    (head, because), = blocks(result.stderr)
+    assert head.endswith("]: CREATE_QP is refused: Invalid argument, 3 times; a later one succeeded"), result
+    assert because.strip() == "because:    max_inline_data = 1048576: at most 1024 bytes"
+
+
+def test_what_libfabric_looks_for(launcher):
+    """fi_info looks for the largest inline size."""
+    told = expect_success(launcher.run(SIMHCA, "run", "--private", "--explain", "--", "fi_info", "-p", "verbs")).stderr
+    verbs = [re.search(r"\]: (.*) is refused: .*", block[0])[1] for block in blocks(told)]
+    assert sorted(verbs) in (["CREATE_QP"], ["CREATE_QP", "rdma_cm BIND"]), told
+    assert re.search(r"CREATE_QP is refused: Invalid argument, \d+ times; a later one succeeded$", told, re.M), told
+
+
+def test_an_injected_refusal(launcher):
+    """The rule is told under the verb that it refused."""
+    program = ("import pyverbs.device as d, pyverbs.pd as p, pyverbs.mr as m\n"
+               "pd = p.PD(d.Context(name='simhca0'))\n"
+               "for size in (64, 128):\n try: m.MR(pd, size, 0)\n except Exception: pass")
+    told = expect_success(launcher.run(SIMHCA, "run", "--private", "--explain", "--inject", "verb REG_MR=ENOMEM", "--",
+                                       PYTHON, "-c", program)).stderr
+    (head, because, injected, *_), = blocks(told[re.search("^[0-9:.]+ python3", told, re.M).start():])
+    assert head.endswith("]: REG_MR is refused: Cannot allocate memory, 2 times"), told
+    assert because.strip() == "because:    a rule of simhca inject refuses it"
+    assert re.fullmatch(r"  injected:   rule 1: verb REG_MR=ENOMEM, 2 times, at python3\[\d+\]", injected), told
+
+
 def test_the_senders_own_buffer(launcher):
     """The SGE that is wrong is found, and what its lkey names."""
     head, lines = story(launcher, "own_buffer")

@@ -181,6 +181,23 @@ static void destroy_what_is_used(struct scene *scene)
 	exit(0);
 }
 
+/* As valkey does at the end of a connection: its QP is destroyed last. */
+static void leak(struct scene *scene)
+{
+	for (int i = 0; i < 3; i++) {
+		struct ibv_pd *pd = ibv_alloc_pd(scene->context);
+		struct ibv_cq *cq = ibv_create_cq(scene->context, 15, NULL, NULL, 0);
+		struct ibv_mr *mr = pd ? ibv_reg_mr(pd, buffer, sizeof(buffer), 0) : NULL;
+		struct ibv_qp *qp;
+
+		CHECK(cq && mr);
+		qp = make_qp(pd, cq, IBV_QPT_RC);
+		CHECK(ibv_destroy_cq(cq) == EBUSY);
+		CHECK(ibv_dealloc_pd(pd) == EBUSY);
+		CHECK(!ibv_dereg_mr(mr) && !ibv_destroy_qp(qp));
+	}
+}
+
 int main(int argc, char **argv)
 {
 	const char *how = argc > 1 ? argv[1] : "";
@@ -196,6 +213,8 @@ int main(int argc, char **argv)
 		get_async_without_ack(&scene);
 	} else if (!strcmp(how, "busy")) {
 		destroy_what_is_used(&scene);
+	} else if (!strcmp(how, "leak")) {
+		leak(&scene);
 	} else if (!strcmp(how, "not_solicited")) {
 		CHECK(!ibv_req_notify_cq(scene.cq[0], 1));
 		send_to(&scene, 0, 0);
