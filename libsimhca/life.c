@@ -175,6 +175,12 @@ static void drop_mm(struct simhca_context *context, struct simhca_mm **link)
 	simhca_mm_destroy(context->device->fabric, mm);
 }
 
+void simhca_context_process_gone(struct simhca_context *context, pid_t pid)
+{
+	if (context->pid == pid)
+		atomic_store_explicit(&context->orphaned, true, memory_order_relaxed);
+}
+
 void simhca_context_drop_gone(struct simhca_context *context)
 {
 	struct simhca_mm **link = &context->mms;

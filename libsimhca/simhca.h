@@ -565,6 +565,8 @@ struct simhca_mm *simhca_context_mm(struct simhca_context *context, pid_t pid);
 void simhca_mm_known_by(struct simhca_mm *mm, int pagemap, int mem);
 /* The process has ended: every access fails from now on (pids are used again). */
 void simhca_mm_gone(struct simhca_mm *mm);
+/* The process has ended. If it is who opened the context, others go on with what they inherited. */
+void simhca_context_process_gone(struct simhca_context *context, pid_t pid);
 /* What is gone, and has no region in it any more, is freed: there may be very many children. */
 void simhca_context_drop_gone(struct simhca_context *context);
 /* Serve this memory through an agent; takes both descriptors, also when it fails. */

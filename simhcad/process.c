@@ -54,6 +54,7 @@ static void process_ended(struct process *process)
 	DL_FOREACH_SAFE2(process->uses, use, next, peer_next)
 	{
 		simhca_mm_gone(use->mm);
+		simhca_context_process_gone(use->context, use->pid);
 		use_free(use);
 	}
 	process_free(process);
@@ -205,6 +206,7 @@ struct simhca_mm *process_memory(struct process_table *table, struct process_use
 	if (!use)
 		return NULL;
 	use->pid = pid;
+	use->context = context;
 	use->owner = owner;
 	simhca_context_drop_gone(context);
 	use->mm = simhca_context_mm(context, pid);

@@ -30,6 +30,7 @@ struct process_table {
 /* One context's use of one process's memory. */
 struct process_use {
 	pid_t pid;
+	struct simhca_context *context;
 	struct simhca_mm *mm;
 	struct process *process;		   /* NULL: the kernel offers no way to watch it */
 	struct process_use **owner;		   /* the context's list, in which it is linked */

@@ -58,6 +58,7 @@ struct simhca_context {
 	uint64_t program; /* shares with others of it; 0: with none */
 	pid_t pid;	  /* of who opened it, and what the kernel calls that; 0, "": unknown */
 	char name[16];
+	atomic_bool orphaned;  /* that process has ended, and another one has its descriptors */
 	atomic_bool suspended; /* its memory is left alone */
 	uint32_t id;
 	struct simhca_log_share *log_share;

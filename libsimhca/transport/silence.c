@@ -12,6 +12,8 @@
 #include "qp.h"
 #include "silence.h"
 
+#define ORPHAN_TEXT 192 /* bytes, NUL included */
+
 enum obstacle {
 	NO_PORT,
 	PORT_DOWN,
@@ -103,10 +105,26 @@ void simhca_silence_connected(const struct simhca_qp *qp)
 		tell(qp, "is connected to", text[NO_PORT], "");
 }
 
+/* Whether who opened the peer's device has ended, and so its memory is gone. In a turn. */
+static bool is_orphaned(const struct simhca_qp *qp, char text[ORPHAN_TEXT])
+{
+	const struct simhca_qp *peer = qp->link->peer ? qp->link->peer(qp) : NULL;
+
+	if (!peer || !peer->context ||
+	    !atomic_load_explicit(&peer->context->orphaned, memory_order_relaxed))
+		return false;
+	snprintf(text, ORPHAN_TEXT,
+		 "the peer's process, %s[%d], has ended; another one, such as a child that it "
+		 "forked, keeps its QP, but not its memory",
+		 peer->context->name, (int)peer->context->pid);
+	return true;
+}
+
 void simhca_silence_unanswered(struct simhca_qp *qp)
 {
 	enum obstacle obstacle;
 	const char *why;
+	char orphan[ORPHAN_TEXT];
 
 	/* A rule of faults is told of by itself. */
 	if (qp->req.told || qp->req.why == SIMHCA_REASON_INJECTED)
@@ -116,6 +134,8 @@ void simhca_silence_unanswered(struct simhca_qp *qp)
 	why = obstacle == NOTHING_TO_SEE && qp->req.why != SIMHCA_REASON_NO_RESPONSE
 		      ? simhca_reason_text(qp->req.why)
 		      : text[obstacle];
+	if (obstacle == NOTHING_TO_SEE && is_orphaned(qp, orphan))
+		why = orphan;
 	simhca_tell_silence(qp, why);
 	tell(qp, "has no answer from", why,
 	     qp->qpc->timeout ? "" : "; its timeout is 0, so it waits without end");

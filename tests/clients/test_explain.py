@@ -348,6 +348,17 @@ def test_nobody_there(launcher):
     assert said(lines, "tried:")[0].startswith("once and 2 more (retry_cnt), each for at least 1.05 ms")
 
 
+def test_a_peer_that_left_a_child(launcher, programs):
+    """Its process has ended, and who inherited its device has not: the QP is there, and does not answer."""
+    program = programs / "orphan"
+    subprocess.run(["cc", "-Wall", "-Wextra", "-Werror", "-O1", "-D_GNU_SOURCE", HERE.parent / "programs/orphan.c",
+                    "-o", program, "-libverbs"], check=True)
+    told = expect_success(launcher.run(SIMHCA, "run", "--private", "--explain", "--", program)).stderr
+    assert re.findall("^  seen:       (.*)$", re.sub(r"\[\d+\]", "[PID]", told), re.M) == [
+        "the peer's process, orphan[PID], has ended; another one, such as a child that it forked, keeps its QP, but not "
+        "its memory"]
+
+
 def test_a_peer_that_had_failed(launcher):
     """That nobody answers follows from what befell the peer: one story, one failure."""
     head, lines = story(launcher, "own_buffer_then_peer")
