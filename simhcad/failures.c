@@ -463,6 +463,15 @@ void failures_add_sleep(struct failures *failures, uint32_t context, const char 
 	add(failures, &new);
 }
 
+void failures_add_sleep_of(struct failures *failures, const struct failing_program *program,
+			   const char *how, const char *text)
+{
+	struct failed new = { .kind = FAILED_SLEEP, .name = how, .whose = *program };
+
+	snprintf(new.text, sizeof(new.text), "%s", text);
+	add(failures, &new);
+}
+
 void failures_woke_up(struct failures *failures, uint32_t context, const char *text)
 {
 	struct failed *failed;

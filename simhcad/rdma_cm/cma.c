@@ -13,6 +13,7 @@
 #include "cma.h"
 #include "log.h"
 #include "ucma_file.h"
+#include "unacked.h"
 
 /* ------------------------------------------------------------------------------------- handles */
 
@@ -166,7 +167,10 @@ struct cma *cma_open(struct daemon *daemon)
 	cma->listener.fd = -1;
 	cma->cm = simhca_cm_create(&ops, cma, random_number());
 	snprintf(path, sizeof(path), "%s/tree/dev/infiniband/rdma_cm", daemon->rundir.path);
-	if (!cma->cm || listener_open(&cma->listener, daemon->loop, path, on_client, cma)) {
+	cma->unacked = unacked_open(daemon);
+	if (!cma->cm || !cma->unacked ||
+	    listener_open(&cma->listener, daemon->loop, path, on_client, cma)) {
+		unacked_close(cma->unacked);
 		simhca_cm_destroy(cma->cm);
 		free(cma);
 		return NULL;
@@ -196,6 +200,7 @@ void cma_close(struct cma *cma)
 	ev_idle_stop(loop, &cma->more);
 	ev_prepare_stop(loop, &cma->prepare);
 	simhca_cm_destroy(cma->cm);
+	unacked_close(cma->unacked);
 	free(cma->ids.object);
 	free(cma->mcs.object);
 	free(cma);

@@ -181,6 +181,7 @@ struct cma_handles {
 
 struct cma {
 	struct daemon *daemon;
+	struct unacked *unacked;
 	struct simhca_cm *cm;
 	struct listener listener;
 	ev_timer timer;
@@ -290,6 +291,8 @@ struct device *cma_any_device(struct cma *cma, const union cma_addr *addr, uint8
 #define CMA_BACKLOG_FULL "backlog_full"
 void cma_tell_failure(const struct cma_id *id, const char *how, int status, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
+/* An id that its program destroys, which may wait for events to be acknowledged. */
+void cma_tell_destroyed(const struct cma_id *id);
 /* A command that was refused. */
 void cma_tell_refusal(const struct cma_file *file, const char *command, int error,
 		      const struct simhca_why *why);

@@ -8,6 +8,7 @@
 #include "cma.h"
 #include "failures.h"
 #include "log.h"
+#include "unacked.h"
 
 static struct failing_program program_of(const struct cma_file *file)
 {
@@ -35,6 +36,15 @@ void cma_tell_failure(const struct cma_id *id, const char *how, int status, cons
 		snprintf(program.device, sizeof(program.device), "%s", id->device->options->name);
 	log_info("rdma_cm: process %d (%s): %s", (int)file->pid, file->comm, text);
 	failures_add_connection(file->cma->daemon->failures, &program, how, status, text);
+}
+
+void cma_tell_destroyed(const struct cma_id *id)
+{
+	const struct cma_file *file = id->file;
+	struct failing_program program = { .pid = file->pid, .program = file->program->pid };
+
+	memcpy(program.comm, file->comm, sizeof(program.comm));
+	unacked_expect(file->cma->unacked, &program, id->uid, id->events_reported);
 }
 
 void cma_tell_refusal(const struct cma_file *file, const char *command, int error,

@@ -116,9 +116,11 @@ HANDLER(destroy_id)
 		return ret;
 	resp.events_reported = id->events_reported;
 	ret = respond(call, &resp, sizeof(resp), sizeof(resp), why);
-	if (!ret)
-		cma_id_destroy(id);
-	return ret;
+	if (ret)
+		return ret;
+	cma_tell_destroyed(id);
+	cma_id_destroy(id);
+	return 0;
 }
 
 HANDLER(migrate_id)

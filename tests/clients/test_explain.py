@@ -241,6 +241,40 @@ def test_one_line_on_who_sleeps(launcher, waits):
                         r"SIMHCA_EXPLAIN=1 tells more\n", told.stderr), told
 
 
+UNACKED_ID = (r"rdma_destroy_id\(\) of 0x\w+ waits for rdma_ack_cm_event\(\): the program got 1 event of that id, and has "
+              "not acknowledged it")
+
+
+@pytest.fixture(scope="module")
+def unacked_id(programs):
+    program = programs / "unacked_id"
+    subprocess.run(["cc", "-Wall", "-Wextra", "-Werror", "-O1", "-D_GNU_SOURCE", HERE.parent / "programs/unacked_id.c",
+                    "-o", program, "-libverbs", "-lrdmacm", "-pthread"], check=True)
+    return program
+
+
+def test_an_id_that_is_not_destroyed(launcher, unacked_id):
+    told = launcher.run(SIMHCA, "run", "--private", "--explain", "--", "timeout", "5", unacked_id)
+    assert told.status == 124, told
+    (head, because, *advice), = blocks(told.stderr)
+    assert re.fullmatch(r"[0-9:.]+ unacked_id\[\d+\] sleeps, and will not wake up", head), told.stderr
+    assert re.fullmatch("  because:    " + UNACKED_ID, because), told.stderr
+    assert [line.split(":")[0].strip() for line in advice] == ["rule", "usually", "try"]
+
+
+def test_an_id_that_is_destroyed_late(device, unacked_id):
+    """When its event is acknowledged, what was said is taken back, though the program goes on."""
+    program = device.start(unacked_id, "late")
+
+    def asleep():
+        return [one for one in report(device) if one["kind"] == "sleep" and one["pid"] == program.pid]
+
+    wait_until(asleep, 30, "it is told")
+    program.process.send_signal(signal.SIGUSR1)
+    wait_until(lambda: not asleep(), 30, "that is taken back")
+    program.kill()
+
+
 def test_who_woke_up(launcher, waits):
     """What was said of it is taken back."""
     told = expect_success(launcher.run(SIMHCA, "run", "--private", "--explain", "--", waits, "late_ack"))

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * Resolves an address, and destroys the id before it acknowledges that event; with "late", another
+ * thread acknowledges it at SIGUSR1.
+ */
+#include <pthread.h>
+#include <rdma/rdma_cma.h>
+#include <signal.h>
+
+#include "helper.h"
+
+static sigset_t usr1;
+
+static void *acknowledge(void *event)
+{
+	int got;
+
+	CHECK(!sigwait(&usr1, &got));
+	CHECK(!rdma_ack_cm_event(event));
+	return NULL;
+}
+
+int main(int argc, char **argv)
+{
+	struct sockaddr_in to = { .sin_family = AF_INET,
+				  .sin_port = htons(7471),
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct rdma_event_channel *channel = rdma_create_event_channel();
+	struct rdma_cm_event *event;
+	struct rdma_cm_id *id;
+	pthread_t thread;
+
+	sigemptyset(&usr1);
+	sigaddset(&usr1, SIGUSR1);
+	CHECK(!pthread_sigmask(SIG_BLOCK, &usr1, NULL));
+	CHECK(channel && !rdma_create_id(channel, &id, NULL, RDMA_PS_TCP));
+	CHECK(!rdma_resolve_addr(id, NULL, (struct sockaddr *)&to, 2000));
+	CHECK(!rdma_get_cm_event(channel, &event) && event->event == RDMA_CM_EVENT_ADDR_RESOLVED);
+	if (argc > 1 && !strcmp(argv[1], "late"))
+		CHECK(!pthread_create(&thread, NULL, acknowledge, event));
+	CHECK(!rdma_destroy_id(id));
+	pause();
+	return 0;
+}
