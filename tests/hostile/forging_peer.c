@@ -22,15 +22,11 @@
  * The victim polls, and uses the other QP then, more often than its queues have room. It prints
  * "done".
  */
-#include <fcntl.h>
-#include <stdatomic.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#include "../programs/helper.h"
-#include "simhca-request.h"
+#include "handed.h"
 
 #define LENGTH 4096u
 #define DEPTH 16 /* of make_qp()'s queues */
@@ -97,67 +93,6 @@ static void hear(int fd, void *bytes, size_t length)
 }
 
 /* ------------------------------------------------------------------------------ the forger */
-
-/* The victim's CQ, as any program gets it that may read the victim's memory. */
-struct handed {
-	struct simhca_cq_mem *cq;
-	struct simhca_cqe *ring;
-	uint32_t entries;
-	int fd; /* of the segment that cq is in */
-	uint64_t size, offset;
-	uint8_t *qp; /* all that the victim's QP has */
-	uint64_t qp_size, state;
-};
-
-static void command(const struct end *end, int number, const void *body, size_t size, void *reply,
-		    size_t reply_size, int *fds, unsigned int max_fds)
-{
-	struct iovec part = { (void *)(uintptr_t)body, size };
-	struct simhca_request request = {
-		.device_fd = end->context->cmd_fd,
-		.command = number,
-		.parts = &part,
-		.num_parts = 1,
-		.body = reply,
-		.size = reply_size,
-		.reply_fds = fds,
-		.max_reply_fds = max_fds,
-	};
-	struct simhca_answer answer;
-
-	CHECK(!simhca_request(&request, &answer) && !answer.hdr.status);
-}
-
-static struct handed attach(const struct end *end)
-{
-	struct simhca_find_peer_req find = { .qp = end->qp->handle };
-	struct simhca_attach_peer_req attach = { .qp = end->qp->handle };
-	struct simhca_find_peer_reply found;
-	struct simhca_attach_peer_reply reply;
-	int fds[5], memory;
-	char path[64], *segment;
-	uint8_t *qp;
-
-	command(end, SIMHCA_CMD_FIND_PEER, &find, sizeof(find), &found, sizeof(found), NULL, 0);
-	snprintf(path, sizeof(path), "/proc/%u/mem", found.pid);
-	memory = open(path, O_RDONLY);
-	CHECK(pread(memory, &attach.secret, sizeof(attach.secret), (off_t)found.address) ==
-	      sizeof(attach.secret));
-	command(end, SIMHCA_CMD_ATTACH_PEER, &attach, sizeof(attach), &reply, sizeof(reply), fds,
-		5);
-	segment = mmap(NULL, reply.cq_size, PROT_READ | PROT_WRITE, MAP_SHARED, fds[1], 0);
-	qp = mmap(NULL, reply.qp_size, PROT_READ | PROT_WRITE, MAP_SHARED, fds[0], 0);
-	CHECK(segment != MAP_FAILED && qp != MAP_FAILED);
-	return (struct handed){ .cq = (void *)(segment + reply.recv_cq),
-				.ring = (void *)(segment + reply.recv_ring),
-				.entries = reply.recv_entries,
-				.fd = fds[1],
-				.size = reply.cq_size,
-				.offset = reply.recv_cq,
-				.qp = qp,
-				.qp_size = reply.qp_size,
-				.state = reply.state };
-}
 
 static void put(const struct handed *handed, const struct simhca_cqe *cqe)
 {
@@ -250,7 +185,7 @@ static void forge(const char *how, int fd)
 	tell(fd, &end.qp->qp_num, 4);
 	hear(fd, qpns, sizeof(qpns));
 	start_qp(end.qp, qpns[0]);
-	handed = attach(&end);
+	CHECK(attach_peer(end.qp, &handed));
 	if (!strcmp(how, "kept"))
 		write_to_kept(&handed, fd);
 	if (!strcmp(how, "held"))
@@ -280,7 +215,7 @@ static const struct simhca_cq_mem *map_cq(pid_t forger, const struct handed *han
 	char path[64], *segment;
 	int fd;
 
-	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)forger, handed->fd);
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)forger, handed->fds[1]);
 	fd = open(path, O_RDWR);
 	segment = mmap(NULL, handed->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	CHECK(segment != MAP_FAILED);

@@ -215,6 +215,22 @@ static void list_caller(struct scene *scene, const char *side, struct simhca_cal
 #undef CALLER
 }
 
+/* Bits of QPs that there are not as well, on each of the three levels. */
+static void list_doorbells(struct scene *scene, const char *side, const struct client *client)
+{
+	static const unsigned int some[] = { 0, 1, SIMHCA_DB_LEAVES - 1 };
+	struct simhca_ctx_mem *mem = client->mem;
+
+	NAME(add(scene, SMALL, &mem->armed, 4), "%s.db.armed", side);
+	NAME(add(scene, BYTES, &mem->top, 8), "%s.db.top", side);
+	for (unsigned int i = 0; i < ARRAY_SIZE(some); i++) {
+		unsigned int mid = some[i] % SIMHCA_DB_MIDS;
+
+		NAME(add(scene, BYTES, &mem->mid[mid], 8), "%s.db.mid%u", side, mid);
+		NAME(add(scene, BYTES, &mem->leaf[some[i]], 8), "%s.db.leaf%u", side, some[i]);
+	}
+}
+
 static unsigned int hash(const char *name)
 {
 	uint32_t sum = 2166136261u;
@@ -240,6 +256,7 @@ void fields_list(struct scene *scene)
 	for (unsigned int i = 0; i < 2; i++) {
 		struct side *side = i ? &scene->bad->b : &scene->bad->a;
 
+		list_doorbells(scene, sides[i], side->client);
 		if (!has_memory(side))
 			continue;
 		list_wqes(scene, sides[i], side->qp);

@@ -25,6 +25,7 @@
 
 void __sanitizer_set_death_callback(void (*callback)(void)) __attribute__((weak));
 void __sanitizer_print_stack_trace(void) __attribute__((weak));
+int __asan_report_present(void) __attribute__((weak));
 
 static struct scene *scene;
 static struct lie told[HISTORY];
@@ -37,11 +38,20 @@ static bool prints_all;
 
 /* ------------------------------------------------------------------------------- the end */
 
+/* To print takes time as well, of which nobody is to be caught. */
+static void stop_ticks(void)
+{
+	const struct itimerval none = { { 0, 0 }, { 0, 0 } };
+
+	setitimer(ITIMER_PROF, &none, NULL);
+}
+
 static void print_lies(void)
 {
 	static char text[8192];
 	static bool printed;
 
+	stop_ticks();
 	if (printed || !scene)
 		return;
 	printed = true;
@@ -63,6 +73,7 @@ void caught(const char *format, ...)
 {
 	va_list args;
 
+	stop_ticks();
 	va_start(args, format);
 	fprintf(stderr, "liar: ");
 	vfprintf(stderr, format, args);
@@ -89,6 +100,8 @@ static void on_tick(int number)
 	static unsigned int ticks;
 
 	(void)number;
+	if (__asan_report_present && __asan_report_present()) /* which takes longer than lies may */
+		return;
 	if (last != lies_begun) {
 		last = lies_begun;
 		ticks = 0;

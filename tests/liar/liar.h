@@ -4,8 +4,21 @@
  *
  *   scene   a connection in a state in which its QPs wait, or in which they have just begun
  *   field   a number that the program can write: of the progress of either QP, of its rings, of a
- *           CQ or SRQ
+ *           CQ or SRQ, of its doorbells
  *   lie     values for some fields, written while the scene is in its state, and what happens then
+ *
+ * An XRC target has no memory that programs can write: of such a connection these are the requester's,
+ * and the SRQ's and its CQ's. Who lies to a provider that polls is in poll_liar.c.
+ *
+ * Rules that were taken out to see who finds that:
+ *
+ *	turn.c		what is kept beside the progress is void when		tm-fetches-sqd
+ *			that has moved without the device
+ *	own_memory.c	a look ahead ends where the queue does			rc-fault, uc-fault
+ *	poll.c		a CQE is of a QP that completes in that CQ, of		simhca-liar-poll
+ *			an SRQ that does, and if it has an SRQ, of that
+ *	cqe_gate.h	a CQE is of what was posted, and the data in a slot	simhca-liar-poll
+ *			fit into the buffer
  *
  * A scene that was brought into its state is remembered, and that memory is written back before the
  * next lie, unless the last one has brought a QP down: then the connection is made anew.
@@ -55,7 +68,7 @@ struct field {
 	uint8_t bytes, shift, width;  /* of a word, and its bits */
 	bool core;		      /* how far requester or responder is */
 };
-#define MOST_FIELDS 320
+#define MOST_FIELDS 352
 
 #define MOST_POKES 32
 struct lie {

@@ -4,6 +4,7 @@
 #include <infiniband/tm_types.h>
 #include <sys/mman.h>
 
+#include "../c/frames.h"
 #include "../c/lossy.h"
 #include "../c/paging.h"
 #include "../c/xrc.h"
@@ -361,6 +362,22 @@ static void make_tagged(struct scene *scene, struct options *options)
 	scene->bad = pair;
 }
 
+/* Whatever frame a sends is b's. */
+static void make_raw(struct scene *scene, struct options *options)
+{
+	struct simhca_create_flow_req flow;
+
+	make_plain(scene, options);
+	flow = flow_to(scene->bad->b.qp);
+	flow_new(scene->bad->b.client, &flow);
+}
+
+static void make_raw_srq(struct scene *scene, struct options *options)
+{
+	options->srq_wr = RING;
+	make_raw(scene, options);
+}
+
 #define WAITS_RECV                                                                                 \
 	{                                                                                          \
 		ACT_RECV, ACT_TIME, ACT_POST                                                       \
@@ -416,6 +433,9 @@ const struct scene_kind scene_kinds[] = {
 	{ "ud-fault", IBV_QPT_UD, make_absent, waits_fault, WAITS_PAGES, false, false },
 	{ "ud-callers", IBV_QPT_UD, make_with_callers, idle, WAITS_STEP, true, false },
 	{ "ud-callers-srq", IBV_QPT_UD, make_with_callers_srq, idle, WAITS_STEP, true, false },
+	{ "raw-idle", IBV_QPT_RAW_PACKET, make_raw, idle, WAITS_POST, false, false },
+	{ "raw-stops", IBV_QPT_RAW_PACKET, make_raw, stops, WAITS_RTS, false, false },
+	{ "raw-srq", IBV_QPT_RAW_PACKET, make_raw_srq, idle, WAITS_POST, false, false },
 	{ "xrc-rnr", IBV_QPT_XRC_RECV, make_xrc, waits_rnr, WAITS_RECV, false, false },
 	{ "xrc-idle", IBV_QPT_XRC_RECV, make_xrc, idle, WAITS_POST, false, false },
 	{ "tm-fetches", IBV_QPT_RC, make_tagged, fetches, WAITS_PAGES, false, false },
