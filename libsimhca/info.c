@@ -136,49 +136,55 @@ static uint32_t receives_of_srq(struct simhca_srq *srq)
 	return posted;
 }
 
-static bool was_written_to(const struct simhca_qp *qp, struct simhca_last_write *write)
+static bool waits_in_vain(const struct simhca_qp *qp, struct simhca_in_vain *in_vain)
 {
 	struct simhca_qp_info info = { 0 };
 	const struct simhca_qp *peer;
 	struct simhca_send send;
+	bool orphaned, written;
 
 	if (qp->type != SIMHCA_QPT_RC && qp->type != SIMHCA_QPT_UC)
 		return false;
 	peer = simhca_link_peer(qp);
-	if (!peer || peer->type != qp->type || !has_written(peer, &send))
+	if (!peer || peer->type != qp->type)
 		return false;
+	orphaned = atomic_load_explicit(&peer->context->orphaned, memory_order_relaxed);
+	written = !orphaned && has_written(peer, &send);
 	progress(qp, &info);
-	if (info.sends)
+	if (info.sends || (!orphaned && !written))
 		return false;
-	*write = (struct simhca_last_write){
+	*in_vain = (struct simhca_in_vain){
+		.why = orphaned ? SIMHCA_PEER_ORPHANED : SIMHCA_PLAIN_WRITE,
 		.qpn = qp->qpn,
 		.recv_cq = simhca_recv_cq(qp, qp->srq)->number,
 		.receives = qp->srq ? receives_of_srq(qp->srq) : info.recvs,
 		.handled = info.handled,
-		.peer = peer->context->id,
 		.peer_qpn = peer->qpn,
-		.wr_id = send.wqe.wr_id,
-		.length = send.length,
+		.peer_pid = peer->context->pid,
+		.wr_id = written ? send.wqe.wr_id : 0,
+		.length = written ? send.length : 0,
 	};
-	return true;
+	memcpy(in_vain->peer_name, peer->context->name, sizeof(in_vain->peer_name));
+	/* Who has no receives does not wait for a message. A write it may well wait for. */
+	return written || in_vain->receives;
 }
 
 #define QPS_LOOKED_AT 64u
 
-uint32_t simhca_last_writes(struct simhca_context *context, struct simhca_last_write *writes,
-			    uint32_t room)
+uint32_t simhca_find_in_vain(struct simhca_context *context, struct simhca_in_vain *found,
+			     uint32_t room)
 {
-	uint32_t found = 0;
+	uint32_t count = 0;
 
-	for (uint32_t handle = 0, n = 0; n < QPS_LOOKED_AT && found < room; handle++, n++) {
+	for (uint32_t handle = 0, n = 0; n < QPS_LOOKED_AT && count < room; handle++, n++) {
 		const struct simhca_qp *qp = next_object(context, SIMHCA_OBJ_QP, &handle);
 
 		if (!qp)
 			break;
-		if (qp->context == context && was_written_to(qp, &writes[found]))
-			found++;
+		if (qp->context == context && waits_in_vain(qp, &found[count]))
+			count++;
 	}
-	return found;
+	return count;
 }
 
 uint64_t simhca_context_registered(const struct simhca_context *context)

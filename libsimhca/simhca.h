@@ -501,20 +501,28 @@ struct simhca_rd_atomic {
  */
 bool simhca_qp_rd_atomic(struct simhca_context *context, uint32_t handle,
 			 struct simhca_rd_atomic *numbers);
-/* The last request that a connected QP got: an RDMA WRITE, which takes no receive (9.4.3). */
-struct simhca_last_write {
-	uint32_t qpn, recv_cq;	 /* numbers, of who got it */
-	uint32_t receives;	 /* that wait in the queue that it takes them from */
-	uint32_t handled;	 /* requests that it has completed, modulo 2^24 */
-	uint32_t peer, peer_qpn; /* the context that has sent it, and its QP */
-	uint64_t wr_id, length;
+/* Why a message that a connected QP has receives for need not come, as far as can be seen. */
+enum simhca_in_vain_why {
+	SIMHCA_PLAIN_WRITE,   /* the last request was an RDMA WRITE, which takes none (9.4.3) */
+	SIMHCA_PEER_ORPHANED, /* the peer's process has ended, and a child of it keeps the QP */
+};
+struct simhca_in_vain {
+	enum simhca_in_vain_why why;
+	uint32_t qpn, recv_cq; /* numbers */
+	uint32_t receives;     /* that wait in the queue that it takes them from */
+	uint32_t handled;      /* requests that it has completed, modulo 2^24 */
+	uint32_t peer_qpn;
+	pid_t peer_pid; /* of who opened the peer's device, and its name; 0, "": unknown */
+	char peer_name[16];
+	uint64_t wr_id, length; /* of the write */
 };
 /*
  * Of the context's QPs those of which that is so, at most room of them; in a part of its QPs if
- * there are very many. Only where both ends are in the daemon, and neither has requests under way.
+ * there are very many. Only where both ends are in the daemon, and the QP has no requests under way,
+ * nor the peer if it has written.
  */
-uint32_t simhca_last_writes(struct simhca_context *context, struct simhca_last_write *writes,
-			    uint32_t room);
+uint32_t simhca_find_in_vain(struct simhca_context *context, struct simhca_in_vain *found,
+			     uint32_t room);
 struct simhca_pd_info {
 	uint32_t number, users;
 };

@@ -10,18 +10,22 @@
 #include "sleepers.h"
 
 #define LOOK_S 1.0
-#define LOOKS 2	      /* at one that does not move, until it is told of */
-#define MOST_CQS 256  /* of a context, that are looked at */
-#define MOST_WRITES 8 /* of a context, after which its QPs are not looked at */
+#define LOOKS 2	       /* at one that does not move, until it is told of */
+#define MOST_CQS 256   /* of a context, that are looked at */
+#define MOST_IN_VAIN 8 /* QPs of a context, after which no further ones are looked at */
 
-static const char PLAIN_WRITE[] = "plain_write"; /* how one waits, as advice.c knows it */
+/* How one waits at a CQ that is empty, as advice.c knows it. */
+static const char *const in_vain_how[] = {
+	[SIMHCA_PLAIN_WRITE] = "plain_write",
+	[SIMHCA_PEER_ORPHANED] = "peer_gone",
+};
 
 /* What a session has at one look. */
 struct look {
 	struct session *session;
 	long long cpu; /* of its process, in clock ticks; of one without channels 0 */
-	struct simhca_last_write writes[MOST_WRITES];
-	uint32_t num_writes;
+	struct simhca_in_vain in_vain[MOST_IN_VAIN];
+	uint32_t num_in_vain;
 };
 
 static struct sleeper *find(struct session *session, uint32_t cqn)
@@ -63,13 +67,13 @@ static bool sleeps_at_channel(struct session *session, const struct simhca_cq_in
 	       event_all_read(&session->events, cq->channel);
 }
 
-/* The last message to one of the CQ's QPs, if it was a plain RDMA WRITE. */
-static const struct simhca_last_write *last_write(const struct look *look,
-						  const struct simhca_cq_info *cq)
+/* One of the CQ's QPs to which no message need come. */
+static const struct simhca_in_vain *find_in_vain(const struct look *look,
+						 const struct simhca_cq_info *cq)
 {
-	for (uint32_t i = 0; !cq->waiting && i < look->num_writes; i++)
-		if (look->writes[i].recv_cq == cq->number)
-			return &look->writes[i];
+	for (uint32_t i = 0; !cq->waiting && i < look->num_in_vain; i++)
+		if (look->in_vain[i].recv_cq == cq->number)
+			return &look->in_vain[i];
 	return NULL;
 }
 
@@ -102,18 +106,26 @@ static void tell_of_completions(const struct session *session, const struct simh
 	tell(session, sleeper->how, sleeper);
 }
 
-static void tell_of_write(const struct session *session, const struct simhca_cq_info *cq,
-			  const struct simhca_last_write *write, bool polls,
-			  struct sleeper *sleeper)
+static void tell_in_vain(const struct session *session, const struct simhca_cq_info *cq,
+			 const struct simhca_in_vain *in_vain, bool polls, struct sleeper *sleeper)
 {
-	snprintf(sleeper->text, sizeof(sleeper->text),
-		 "the program %s CQ %u, which is empty: the last message to its QP 0x%06x was "
-		 "RDMA_WRITE of %llu byte%s, wr_id 0x%llx of QP 0x%06x, and has taken none of its "
-		 "%u receive%s",
-		 polls ? "polls" : "waits at the channel of", cq->number, write->qpn,
-		 (unsigned long long)write->length, write->length == 1 ? "" : "s",
-		 (unsigned long long)write->wr_id, write->peer_qpn, write->receives,
-		 write->receives == 1 ? "" : "s");
+	const char *waits = polls ? "polls" : "waits at the channel of";
+
+	if (in_vain->why == SIMHCA_PEER_ORPHANED)
+		snprintf(sleeper->text, sizeof(sleeper->text),
+			 "the program %s CQ %u, which is empty: the process of the peer of its QP "
+			 "0x%06x, %s[%d], has ended, and another one, such as a child that it "
+			 "forked, keeps the peer's QP",
+			 waits, cq->number, in_vain->qpn, in_vain->peer_name,
+			 (int)in_vain->peer_pid);
+	else
+		snprintf(sleeper->text, sizeof(sleeper->text),
+			 "the program %s CQ %u, which is empty: the last message to its QP 0x%06x "
+			 "was RDMA_WRITE of %llu byte%s, wr_id 0x%llx of QP 0x%06x, and has taken "
+			 "none of its %u receive%s",
+			 waits, cq->number, in_vain->qpn, (unsigned long long)in_vain->length,
+			 in_vain->length == 1 ? "" : "s", (unsigned long long)in_vain->wr_id,
+			 in_vain->peer_qpn, in_vain->receives, in_vain->receives == 1 ? "" : "s");
 	tell(session, sleeper->how, sleeper);
 }
 
@@ -132,7 +144,7 @@ static void forget(const struct session *session, struct sleeper *sleeper)
  */
 static void forget_destroyed(const struct session *session, struct sleeper *sleeper)
 {
-	if (sleeper->how != PLAIN_WRITE)
+	if (sleeper->how != in_vain_how[SIMHCA_PLAIN_WRITE])
 		sleeper->told = false;
 	forget(session, sleeper);
 }
@@ -164,18 +176,19 @@ static void look_at_completions(const struct look *look, const struct simhca_cq_
 					     .seen = true };
 }
 
-/* The CQ is empty, and the message might be what its program waits for. */
-static void look_at_write(const struct look *look, const struct simhca_cq_info *cq,
-			  const struct simhca_last_write *write, struct sleeper *sleeper)
+/* The CQ is empty, and a message to this QP might be what its program waits for. */
+static void look_at_empty(const struct look *look, const struct simhca_cq_info *cq,
+			  const struct simhca_in_vain *in_vain, struct sleeper *sleeper)
 {
+	const char *how = in_vain_how[in_vain->why];
 	bool polls, sleeps;
 
-	if (!is_as_before(sleeper, cq, PLAIN_WRITE) || sleeper->handled != write->handled) {
+	if (!is_as_before(sleeper, cq, how) || sleeper->handled != in_vain->handled) {
 		forget(look->session, sleeper);
 		*sleeper = (struct sleeper){ .cqn = cq->number,
-					     .how = PLAIN_WRITE,
+					     .how = how,
 					     .polled = cq->polled,
-					     .handled = write->handled,
+					     .handled = in_vain->handled,
 					     .empty_polls = cq->empty_polls,
 					     .cpu = look->cpu,
 					     .seen = true };
@@ -187,19 +200,19 @@ static void look_at_write(const struct look *look, const struct simhca_cq_info *
 	polls = sleeper->empty_polls != cq->empty_polls;
 	sleeps = sleeps_at_channel(look->session, cq) && sleeper->cpu == look->cpu;
 	if (polls || sleeps)
-		tell_of_write(look->session, cq, write, polls, sleeper);
+		tell_in_vain(look->session, cq, in_vain, polls, sleeper);
 	sleeper->cpu = look->cpu;
 }
 
 static void look_at_cq(const struct look *look, const struct simhca_cq_info *cq)
 {
 	struct sleeper *sleeper = find(look->session, cq->number);
-	const struct simhca_last_write *write = last_write(look, cq);
+	const struct simhca_in_vain *in_vain = find_in_vain(look, cq);
 
 	if (!sleeper)
 		return;
-	if (write)
-		look_at_write(look, cq, write, sleeper);
+	if (in_vain)
+		look_at_empty(look, cq, in_vain, sleeper);
 	else
 		look_at_completions(look, cq, how_it_sleeps(look->session, cq), sleeper);
 }
@@ -226,7 +239,7 @@ static void look_at_session(struct session *session)
 		if (look.cpu < 0)
 			return;
 	}
-	look.num_writes = simhca_last_writes(session->context, look.writes, MOST_WRITES);
+	look.num_in_vain = simhca_find_in_vain(session->context, look.in_vain, MOST_IN_VAIN);
 	for (int i = 0; i < SLEEPERS_OF_SESSION; i++)
 		session->sleepers[i].seen = false;
 	look_at_cqs(&look);

@@ -6,7 +6,8 @@
  * for solicited completions, or its epoll is edge-triggered.
  *
  * Or the CQ is empty, and the program polls it or sleeps at its channel, while the last message to
- * one of its QPs was a plain RDMA WRITE, which gives no completion there.
+ * one of its QPs was a plain RDMA WRITE, which gives no completion there, or the process of the peer
+ * has ended and left its QP to a child.
  *
  * The daemon looks once in a second.
  */
@@ -27,7 +28,7 @@ struct sleeper {
 	uint32_t cqn;	 /* 0: none */
 	const char *how; /* it sleeps; a constant */
 	uint32_t polled, waiting, empty_polls;
-	uint32_t handled; /* by the QP that was written to */
+	uint32_t handled; /* by the QP to which no message need come */
 	long long cpu;
 	unsigned int looks; /* since it last moved */
 	bool seen;	    /* at this look */

@@ -301,6 +301,12 @@ const struct advice *advice_on_sleep(const char *how)
 		    "that it writes to no completion.",
 		    "Have the peer use IBV_WR_RDMA_WRITE_WITH_IMM, or post a SEND after its last "
 		    "write; each takes a receive. If other messages are to come, all is well." } },
+		{ "peer_gone",
+		  { "fork(2)",
+		    "The peer's process has forked a child, which inherited the descriptor of its "
+		    "device; the QPs go when the last one that has it closes it.",
+		    "Have the peer's children close what they inherit, or exec(); and notice a "
+		    "peer that has gone by a time limit, or by RDMA_CM_EVENT_DISCONNECTED." } },
 		{ "not_acknowledged",
 		  { "ibv_get_cq_event(3), ibv_get_async_event(3), rdma_get_cm_event(3)",
 		    "An event was got, and the path that handles it returns before it is "

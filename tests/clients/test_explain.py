@@ -382,15 +382,30 @@ def test_nobody_there(launcher):
     assert said(lines, "tried:")[0].startswith("once and 2 more (retry_cnt), each for at least 1.05 ms")
 
 
-def test_a_peer_that_left_a_child(launcher, programs):
-    """Its process has ended, and who inherited its device has not: the QP is there, and does not answer."""
+@pytest.fixture(scope="module")
+def orphan(programs):
     program = programs / "orphan"
     subprocess.run(["cc", "-Wall", "-Wextra", "-Werror", "-O1", "-D_GNU_SOURCE", HERE.parent / "programs/orphan.c",
                     "-o", program, "-libverbs"], check=True)
-    told = expect_success(launcher.run(SIMHCA, "run", "--private", "--explain", "--", program)).stderr
+    return program
+
+
+def test_a_peer_that_left_a_child(launcher, orphan):
+    """Its process has ended, and who inherited its device has not: the QP is there, and does not answer."""
+    told = expect_success(launcher.run(SIMHCA, "run", "--private", "--explain", "--", orphan)).stderr
     assert re.findall("^  seen:       (.*)$", re.sub(r"\[\d+\]", "[PID]", told), re.M) == [
         "the peer's process, orphan[PID], has ended; another one, such as a child that it forked, keeps its QP, but not "
         "its memory"]
+
+
+def test_who_waits_for_such_a_peer(launcher, orphan):
+    told = expect_success(launcher.run(SIMHCA, "run", "--private", "--explain", "--", orphan, "waits")).stderr
+    (head, because, *advice), = blocks(told)
+    assert re.fullmatch(r"[0-9:.]+ orphan\[\d+\] sleeps, and will not wake up", head), told
+    assert re.fullmatch(r"  because:    the program polls CQ \d+, which is empty: the process of the peer of its QP 0x\w+, "
+                        r"orphan\[\d+\], has ended, and another one, such as a child that it forked, keeps the peer's QP",
+                        because), told
+    assert [line.split(":")[0].strip() for line in advice] == ["rule", "usually", "try"]
 
 
 def test_a_peer_that_had_failed(launcher):

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * A server forks a child, which inherits its device, and is killed. Then its client writes to it. The
- * client exits with 0 if that has failed as if nobody were there.
+ * A server forks a child, which inherits its device, and is killed. Then its client writes to it, and
+ * exits with 0 if that has failed as if nobody were there; with "waits" it polls for a message for
+ * five seconds instead. The child ends with the client.
  */
 #include <signal.h>
 #include <sys/wait.h>
@@ -25,8 +26,18 @@ static void hear(int fd, void *what, size_t size)
 	CHECK(read(fd, what, size) == (ssize_t)size);
 }
 
-int main(void)
+static void poll_in_vain(struct ibv_cq *cq)
 {
+	double until = now() + 5;
+	struct ibv_wc wc;
+
+	while (now() < until)
+		CHECK(!ibv_poll_cq(cq, 1, &wc));
+}
+
+int main(int argc, char **argv)
+{
+	bool waits = argc > 1 && !strcmp(argv[1], "waits");
 	int to_server[2], to_client[2], in, out;
 	struct end own, peer;
 	struct ibv_context *context;
@@ -40,12 +51,14 @@ int main(void)
 	struct ibv_qp *qp;
 	struct ibv_mr *mr;
 	pid_t server;
+	char byte;
 
 	CHECK(!pipe(to_server) && !pipe(to_client));
 	server = fork();
 	CHECK(server >= 0);
 	in = server ? to_client[0] : to_server[0];
 	out = server ? to_server[1] : to_client[1];
+	CHECK(!close(server ? to_server[0] : to_server[1]));
 	context = open_device();
 	pd = ibv_alloc_pd(context);
 	cq = ibv_create_cq(context, 16, NULL, NULL, 0);
@@ -57,24 +70,27 @@ int main(void)
 	hear(in, &peer, sizeof(peer));
 	start_qp(qp, peer.qpn);
 	if (!server) {
-		pid_t child = fork();
+		if (!fork()) {
+			char byte;
 
-		if (!child)
-			pause();
-		say(out, &child, sizeof(child));
+			return (int)read(in, &byte, 1); /* until the client ends */
+		}
+		say(out, "f", 1);
 		pause();
-	} else {
-		pid_t child;
-
-		hear(in, &child, sizeof(child));
-		CHECK(child > 0 && !kill(server, SIGKILL) && waitpid(server, NULL, 0) == server);
-		sge = (struct ibv_sge){ (uintptr_t)buffer, 64, mr->lkey };
-		wr.sg_list = &sge;
-		wr.wr.rdma.remote_addr = peer.address;
-		wr.wr.rdma.rkey = peer.rkey;
-		CHECK(!post_send(qp, &wr));
-		CHECK(poll_one(cq).status == IBV_WC_RETRY_EXC_ERR);
-		CHECK(!kill(child, SIGKILL));
+		return 1;
 	}
+	hear(in, &byte, 1);
+	CHECK(!kill(server, SIGKILL) && waitpid(server, NULL, 0) == server);
+	if (waits) {
+		CHECK(!post_recv(qp, 2, mr, 0, 64));
+		poll_in_vain(cq);
+		return 0;
+	}
+	sge = (struct ibv_sge){ (uintptr_t)buffer, 64, mr->lkey };
+	wr.sg_list = &sge;
+	wr.wr.rdma.remote_addr = peer.address;
+	wr.wr.rdma.rkey = peer.rkey;
+	CHECK(!post_send(qp, &wr));
+	CHECK(poll_one(cq).status == IBV_WC_RETRY_EXC_ERR);
 	return 0;
 }
