@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* A peer that does not answer, or not in time. */
+#include "wire_net.h"
+#include "wire_scene.h"
+
+#define TIMEOUT_NS (4096ull << 10)
+
+static struct net waiting(void **state, uint8_t retry_cnt)
+{
+	struct net net = { .world = *state, .options = default_options(IBV_QPT_RC) };
+
+	net.options.psn = FIRST_PSN;
+	net.options.timeout = 10;
+	net.options.retry_cnt = retry_cnt;
+	net.side = side_new(client_new(*state, 0), &net.options);
+	qp_connect(net.side->qp, ELSEWHERE, 0x123, &net.options);
+	post(net.side, .id = 2, .opcode = SIMHCA_WR_RDMA_WRITE, .remote_addr = 4096, .rkey = 1,
+	     SGES(sge(net.side->mr, 0, 64)));
+	settle(*state);
+	return net;
+}
+
+/* A peer that may be busy is asked again after one, two, and then four time-outs each. */
+static void a_silent_peer(void **state)
+{
+	struct net net = waiting(state, 7);
+
+	for (int i = 0; i < 53; i++) /* halves, of 1 + 2 + 6 * 4 */
+		advance(*state, TIMEOUT_NS / 2);
+	expect_none(net.side->send_cq);
+	advance(*state, TIMEOUT_NS);
+	expect(net.side->send_cq, 2, RETRY_EXC_ERR);
+}
+
+static void acknowledges(void *arg)
+{
+	acknowledge(arg, 0);
+}
+
+/* The answer is at the socket and nobody has taken it from there: that is no silence. */
+static void an_answer_that_waits(void **state)
+{
+	struct net net = waiting(state, 0);
+
+	wire_net_poll(acknowledges, &net);
+	advance(*state, 2 * TIMEOUT_NS);
+	expect(net.side->send_cq, 2, SUCCESS);
+}
+
+/* Once it is known how long answers take, it asks again sooner, which is no retry. */
+static void a_peer_that_was_quick(void **state)
+{
+	struct net net = waiting(state, 0);
+	uint64_t sent;
+
+	acknowledges(&net);
+	settle(*state);
+	expect(net.side->send_cq, 2, SUCCESS);
+	post(net.side, .id = 3, .opcode = SIMHCA_WR_RDMA_WRITE, .remote_addr = 4096, .rkey = 1,
+	     SGES(sge(net.side->mr, 0, 64)));
+	settle(*state);
+	sent = net_stat(&net, SIMHCA_STAT_XMIT_PACKETS);
+	advance(*state, TIMEOUT_NS - MSEC / 10);
+	assert_int_equal(net_stat(&net, SIMHCA_STAT_XMIT_PACKETS), sent + 1);
+	assert_int_equal(net_stat(&net, SIMHCA_STAT_ADP_RETRANS), 1);
+	assert_int_equal(net_stat(&net, SIMHCA_STAT_LOCAL_ACK_TIMEOUT), 0);
+	/* The transport's timer is all there is from then on. */
+	advance(*state, 2 * TIMEOUT_NS);
+	expect(net.side->send_cq, 3, RETRY_EXC_ERR);
+	assert_int_equal(net_stat(&net, SIMHCA_STAT_ADP_RETRANS), 1);
+}
+
+/* How long an answer took that may have been one to the first or to the second is not known. */
+static void a_peer_that_was_asked_twice(void **state)
+{
+	struct net net = waiting(state, 7);
+
+	advance(*state, TIMEOUT_NS + MSEC);
+	assert_int_equal(net_stat(&net, SIMHCA_STAT_LOCAL_ACK_TIMEOUT), 1);
+	acknowledge(&net, 0);
+	settle(*state);
+	expect(net.side->send_cq, 2, SUCCESS);
+	write_mtus(&net, 3, 1);
+	advance(*state, TIMEOUT_NS - MSEC / 10);
+	assert_int_equal(net_stat(&net, SIMHCA_STAT_ADP_RETRANS), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		ON_THE_WIRE(a_silent_peer),
+		ON_THE_WIRE(an_answer_that_waits),
+		ON_THE_WIRE(a_peer_that_was_quick),
+		ON_THE_WIRE(a_peer_that_was_asked_twice),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
