@@ -316,6 +316,8 @@ static void nak(struct simhca_worker *worker, struct simhca_qp *qp,
 		}
 		if (req->rnr_retries != RNR_RETRY_FOREVER)
 			req->rnr_retries--;
+		/* What the peer says of the packets behind, then or later, is no further loss. */
+		req->went_back = true;
 		simhca_go_back(qp);
 		simhca_wait_rnr(qp, packet->syndrome & SIMHCA_RNR_TIMER_MASK);
 		return;
