@@ -60,7 +60,7 @@ struct simhca_link {
 	uint64_t (*patience)(struct simhca_qp *qp, unsigned int tries, uint64_t *timeout_ns);
 	/*
 	 * PSNs that the responses of one READ request have at most: longer reads are several
-	 * requests, one at a time, for nobody paces responses; 0: as many as it takes.
+	 * requests, for nobody paces responses; a power of two. 0: as many as it takes.
 	 */
 	uint32_t read;
 	/* A request of the QP's requester. Under req_lock; the payload is the caller's. */

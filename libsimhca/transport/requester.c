@@ -571,17 +571,51 @@ static enum simhca_next send_packet(struct simhca_worker *worker, struct simhca_
 	return simhca_own_wait(worker, qp, access, reach, handover.reason);
 }
 
-/* Of a read that takes several requests one has been sent, and is not answered yet. */
-static bool is_within_read(struct simhca_qp *qp)
+/* Reads and atomics that are sent and not answered whole, each part of a long read by itself. */
+static uint32_t asked(struct simhca_qp *qp)
+{
+	const struct simhca_requester *req = &qp->req;
+	uint32_t oldest = simhca_flight(qp, 0)->first, requests = 0;
+	uint32_t from = simhca_psn_distance(oldest, req->psn_una);
+	uint32_t to = simhca_psn_distance(oldest, req->psn_send);
+
+	for (uint32_t i = 0; i < req->count; i++) {
+		const struct simhca_flight *flight = simhca_flight(qp, i);
+		uint32_t first = simhca_psn_distance(oldest, flight->first);
+		uint32_t end = simhca_psn_distance(oldest, flight->last) + 1;
+
+		if (first >= to)
+			break;
+		if (end <= from || !simhca_is_read_like(flight->opcode))
+			continue;
+		requests += ((end < to ? end : to) - 1 - first) / qp->link->read -
+			    ((first < from ? from : first) - first) / qp->link->read + 1;
+	}
+	return requests;
+}
+
+/*
+ * Nobody paces the responses of one request, so a long read is several, of which as many are under
+ * way as the window has room for and the responder takes. What is asked for again has to lie within
+ * one of them (read_length()): so those that a small window made smaller go one by one, until the
+ * next one begins where one of the link's size does.
+ */
+static bool may_send_read(struct simhca_qp *qp)
 {
 	const struct simhca_requester *req = &qp->req;
 	const struct simhca_flight *flight;
+	uint32_t part;
 
 	if (!qp->link->read || req->psn_send == req->psn_una)
-		return false;
+		return true;
 	flight = simhca_flight(qp, simhca_flight_at(qp, req->psn_send));
-	return req->psn_send != flight->first && (flight->opcode == SIMHCA_WR_RDMA_READ ||
-						  flight->opcode == SIMHCA_WR_RDMA_READ_WITH_INV);
+	if (!simhca_is_read_like(flight->opcode))
+		return true;
+	if (asked(qp) >= qp->qpc->max_rd_atomic)
+		return false;
+	part = simhca_psn_distance(flight->first, req->psn_send) % qp->link->read;
+	return req->psn_send == flight->first ||
+	       (!part && in_flight(qp) + qp->link->read <= window_of(qp));
 }
 
 /* The next thing that the QP can do. */
@@ -600,7 +634,7 @@ static enum simhca_next go_on(struct simhca_worker *worker, struct simhca_qp *qp
 		return simhca_local_run(worker, qp);
 	if (qp->link->take_marks)
 		qp->link->take_marks(qp);
-	if (req->psn_send != req->psn_next && in_flight(qp) < window_of(qp) && !is_within_read(qp))
+	if (req->psn_send != req->psn_next && in_flight(qp) < window_of(qp) && may_send_read(qp))
 		return send_packet(worker, qp, bytes);
 	return await_answers(worker, qp, bytes);
 }

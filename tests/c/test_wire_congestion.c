@@ -180,6 +180,49 @@ static void a_read_asks_again_for_the_same(void **state)
 	}
 }
 
+/* So many packets of responses come, in requests of 32. */
+static void respond_until(const struct net *net, uint32_t *psn, uint32_t end)
+{
+	for (; *psn < end; ++*psn)
+		responds(net, *psn, *psn % 32 == 0, *psn % 32 == 31);
+}
+
+/*
+ * As responses arrive the window grows, and more than one request of a long read is under way, so
+ * that its speed is not one request a round trip; never more than the responder takes.
+ */
+static void a_long_read_is_several_requests(void **state)
+{
+	static const struct {
+		uint8_t max_rd_atomic;
+		uint32_t under_way;
+	} with[] = { { 16, 4 }, { 2, 2 }, { 1, 1 } };
+
+	for (size_t i = 0; i < ARRAY_SIZE(with); i++) {
+		struct net net = { .world = *state, .options = default_options(IBV_QPT_RC) };
+		uint32_t psn = 0;
+
+		net.options.psn = FIRST_PSN;
+		net.options.path_mtu = IBV_MTU_256;
+		net.options.max_rd_atomic = with[i].max_rd_atomic;
+		net.side = side_new(client_new(*state, 0), &net.options);
+		qp_connect(net.side->qp, ELSEWHERE, 0x123, &net.options);
+		read_mtus(&net, 2, 32 * 7);
+		assert_int_equal(requester_of(net.side->qp)->psn_send, FIRST_PSN + 32);
+		respond_until(&net, &psn, 32 * 3);
+		assert_int_equal(requester_of(net.side->qp)->psn_send,
+				 FIRST_PSN + psn + 32 * with[i].under_way);
+		assert_int_equal(wire_net_last().dma_length, 32 * MTU);
+		/* One is lost, as that to the next one tells: what is left of the window is asked for. */
+		if (with[i].under_way > 1) {
+			responds(&net, psn + 32, true, false);
+			assert_int_equal(wire_net_last().psn, FIRST_PSN + psn + 32);
+		}
+		respond_until(&net, &psn, 32 * 7);
+		expect(net.side->send_cq, 2, SUCCESS);
+	}
+}
+
 /*
  * However large the window, each slice of some packets asks for an answer: if the window falls
  * after that, one comes.
@@ -356,6 +399,7 @@ int main(void)
 		ON_THE_WIRE(a_read_asks_for_less),
 		ON_THE_WIRE(a_marked_response),
 		ON_THE_WIRE(a_read_asks_again_for_the_same),
+		ON_THE_WIRE(a_long_read_is_several_requests),
 		ON_THE_WIRE(answers_are_asked_for_on_the_way),
 		ON_THE_WIRE(a_look_at_the_window_leaves_it),
 		ON_THE_WIRE(a_way_is_left_for_a_local_peer),
