@@ -43,20 +43,38 @@ static void end_channel(const struct shca_cq *cq)
 
 void shca_channels_end(struct shca_context *ctx)
 {
-	const struct shca_cq *cq;
+	struct shca_chain *link;
 
 	shca_lock(&ctx->channel_lock);
-	for (cq = LIST_FIRST(&ctx->with_channel); cq; cq = LIST_NEXT(cq, channel_link))
-		end_channel(cq);
+	SHCA_CHAIN_FOREACH(link, &ctx->with_channel)
+	end_channel(SHCA_CONTAINER(struct shca_cq, channel_link, link));
 	shca_unlock(&ctx->channel_lock);
+}
+
+/* With the lock, before each change: a child may have inherited one that was under way. */
+static void take_over(uint32_t *changed_by, struct shca_chain *const lists[], unsigned int count)
+{
+	if (*changed_by == shca_process())
+		return;
+	for (unsigned int i = 0; i < count; i++)
+		shca_chain_inherit(lists[i]);
+	*changed_by = shca_process();
+}
+
+static void lock_channels(struct shca_context *ctx)
+{
+	struct shca_chain *const lists[] = { &ctx->with_channel };
+
+	shca_lock(&ctx->channel_lock);
+	take_over(&ctx->channels_of, lists, 1);
 }
 
 static void know_channel(struct shca_cq *cq, int fd, uint64_t inode)
 {
 	cq->channel_fd = fd;
 	cq->channel = inode;
-	shca_lock(&cq->ctx->channel_lock);
-	LIST_INSERT_HEAD(&cq->ctx->with_channel, cq, channel_link);
+	lock_channels(cq->ctx);
+	shca_chain_add(&cq->ctx->with_channel, &cq->channel_link);
 	/* Else the watcher finds it there, once it knows. */
 	if (shca_is_fatal(cq->ctx))
 		end_channel(cq);
@@ -68,8 +86,8 @@ static void forget_channel(struct shca_cq *cq)
 {
 	if (!cq->channel)
 		return;
-	shca_lock(&cq->ctx->channel_lock);
-	LIST_REMOVE(cq, channel_link);
+	lock_channels(cq->ctx);
+	shca_chain_remove(&cq->channel_link);
 	shca_unlock(&cq->ctx->channel_lock);
 	cq->channel = 0;
 }
@@ -108,9 +126,6 @@ static struct shca_cq *create(struct shca_context *ctx, uint32_t cqe,
 	cq->home = home;
 	cq->single_threaded = shca_home_is_single_threaded(&home);
 	cq->ctx = ctx;
-	LIST_INIT(&cq->senders);
-	LIST_INIT(&cq->receivers);
-	LIST_INIT(&cq->srqs);
 	req.user_handle = shca_user_handle(ctx, &cq->vcq.cq);
 	err = shca_call(ctx, SIMHCA_CMD_CREATE_CQ, &req, &reply);
 	if (err)
@@ -187,11 +202,14 @@ struct ibv_cq_ex *shca_create_cq_ex(struct ibv_context *context, struct ibv_cq_i
 static uint32_t outstanding(const struct shca_cq *cq)
 {
 	const struct simhca_cqe *cqe;
-	const struct shca_qp *qp;
+	struct shca_chain *link;
 	uint32_t count = 0;
 	uint32_t i, tail, pending;
 
-	for (qp = LIST_FIRST(&cq->senders); qp; qp = LIST_NEXT(qp, send_link)) {
+	SHCA_CHAIN_FOREACH(link, &cq->senders)
+	{
+		const struct shca_qp *qp = shca_sender(link);
+
 		tail = atomic_load_explicit(&qp->sq.tail, memory_order_relaxed);
 		pending = shca_sq_pending(qp);
 		for (i = 0; i < pending; i++)
@@ -246,15 +264,18 @@ struct cq_users {
 static struct cq_users count_users(const struct shca_cq *cq)
 {
 	struct cq_users users = { 0 };
-	const struct shca_qp *qp;
-	const struct shca_srq *srq;
+	struct shca_chain *link;
 
-	for (qp = LIST_FIRST(&cq->senders); qp; qp = LIST_NEXT(qp, send_link))
-		users.qps++;
-	for (qp = LIST_FIRST(&cq->receivers); qp; qp = LIST_NEXT(qp, recv_link))
-		users.qps += !qp->vqp.qp.send_cq || to_scq(qp->vqp.qp.send_cq) != cq;
-	for (srq = LIST_FIRST(&cq->srqs); srq; srq = LIST_NEXT(srq, cq_link))
-		users.srqs++;
+	SHCA_CHAIN_FOREACH(link, &cq->senders)
+	users.qps++;
+	SHCA_CHAIN_FOREACH(link, &cq->receivers)
+	{
+		const struct ibv_cq *send_cq = shca_receiver(link)->vqp.qp.send_cq;
+
+		users.qps += send_cq != &cq->vcq.cq;
+	}
+	SHCA_CHAIN_FOREACH(link, &cq->srqs)
+	users.srqs++;
 	return users;
 }
 
@@ -513,6 +534,15 @@ static struct shca_cq *recv_cq_of(const struct shca_qp *qp)
 	return to_scq(qp->vqp.qp.recv_cq);
 }
 
+/* To change what uses it. */
+static void lock_users(struct shca_cq *cq)
+{
+	struct shca_chain *const lists[] = { &cq->senders, &cq->receivers, &cq->srqs };
+
+	shca_cq_lock(cq);
+	take_over(&cq->lists_of, lists, 3);
+}
+
 void shca_cq_attach_qp(struct shca_qp *qp)
 {
 	struct shca_cq *send_cq = send_cq_of(qp), *recv_cq = recv_cq_of(qp);
@@ -520,13 +550,13 @@ void shca_cq_attach_qp(struct shca_qp *qp)
 	shca_qp_table_set_send_cq(qp, send_cq);
 	shca_qp_table_set_recv_cq(qp, recv_cq);
 	if (send_cq) {
-		shca_cq_lock(send_cq);
-		LIST_INSERT_HEAD(&send_cq->senders, qp, send_link);
+		lock_users(send_cq);
+		shca_chain_add(&send_cq->senders, &qp->send_link);
 		shca_cq_unlock(send_cq);
 	}
 	if (recv_cq) {
-		shca_cq_lock(recv_cq);
-		LIST_INSERT_HEAD(&recv_cq->receivers, qp, recv_link);
+		lock_users(recv_cq);
+		shca_chain_add(&recv_cq->receivers, &qp->recv_link);
 		shca_cq_unlock(recv_cq);
 	}
 }
@@ -567,17 +597,17 @@ void shca_cq_detach_qp(struct shca_qp *qp)
 	struct shca_cq *send_cq = send_cq_of(qp), *recv_cq = recv_cq_of(qp);
 
 	if (send_cq) {
-		shca_cq_lock(send_cq);
+		lock_users(send_cq);
 		void_cqes(send_cq, qp);
-		LIST_REMOVE(qp, send_link);
+		shca_chain_remove(&qp->send_link);
 		shca_qp_table_set_send_cq(qp, NULL);
 		shca_cq_unlock(send_cq);
 	}
 	if (recv_cq) {
-		shca_cq_lock(recv_cq);
+		lock_users(recv_cq);
 		if (recv_cq != send_cq)
 			void_cqes(recv_cq, qp);
-		LIST_REMOVE(qp, recv_link);
+		shca_chain_remove(&qp->recv_link);
 		shca_qp_table_set_recv_cq(qp, NULL);
 		shca_cq_unlock(recv_cq);
 	}
@@ -611,8 +641,8 @@ void shca_cq_reset_qp(struct shca_qp *qp)
 
 void shca_cq_attach_srq(struct shca_cq *cq, struct shca_srq *srq)
 {
-	shca_cq_lock(cq);
-	LIST_INSERT_HEAD(&cq->srqs, srq, cq_link);
+	lock_users(cq);
+	shca_chain_add(&cq->srqs, &srq->cq_link);
 	shca_cq_unlock(cq);
 }
 
@@ -622,11 +652,11 @@ void shca_cq_detach_srq(struct shca_cq *cq, struct shca_srq *srq)
 	struct simhca_cqe *cqe;
 	uint32_t i;
 
-	shca_cq_lock(cq);
+	lock_users(cq);
 	SHCA_CQ_FOREACH(cq, cqe, i)
 	if ((cqe->flags & SIMHCA_CQE_SRQ_CQ) && shca_cq_srq(cq, cqe) == srq)
 		cqe->qpn = SIMHCA_VOID_QPN;
 	skip_void_cqes(cq);
-	LIST_REMOVE(srq, cq_link);
+	shca_chain_remove(&srq->cq_link);
 	shca_cq_unlock(cq);
 }

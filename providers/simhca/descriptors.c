@@ -118,7 +118,7 @@ void shca_descriptors_put(struct shca_descriptors *all)
 	take_lock();
 	last = all->process == shca_process() && !--all->users;
 	if (last) {
-		shca_chain_remove(&list, &all->link);
+		shca_chain_remove(&all->link);
 		count -= number_of(all);
 	}
 	shca_mutex_unlock(&lock);

@@ -135,21 +135,25 @@ static bool completes_with_qp(const struct shca_srq *srq)
 	return srq && !srq->vsrq.cq;
 }
 
+static bool flush_receiver(struct shca_qp *qp, struct simhca_cqe *cqe)
+{
+	return flush_recv(qp, cqe) ||
+	       (completes_with_qp(qp->srq) && flush_srq(qp->srq, qp->vqp.qp.qp_num, cqe));
+}
+
 /* Make the completion of one outstanding work request of this CQ, which the caller can retire. */
 bool shca_flush_one(struct shca_cq *cq, struct simhca_cqe *cqe)
 {
-	struct shca_srq *srq;
-	struct shca_qp *qp;
+	struct shca_chain *link;
 
-	for (qp = LIST_FIRST(&cq->senders); qp; qp = LIST_NEXT(qp, send_link))
-		if (flush_send(qp, cqe))
-			return true;
-	for (qp = LIST_FIRST(&cq->receivers); qp; qp = LIST_NEXT(qp, recv_link))
-		if (flush_recv(qp, cqe) ||
-		    (completes_with_qp(qp->srq) && flush_srq(qp->srq, qp->vqp.qp.qp_num, cqe)))
-			return true;
-	for (srq = LIST_FIRST(&cq->srqs); srq; srq = LIST_NEXT(srq, cq_link))
-		if (flush_srq(srq, 0, cqe)) /* of no QP in particular */
-			return true;
+	SHCA_CHAIN_FOREACH(link, &cq->senders)
+	if (flush_send(shca_sender(link), cqe))
+		return true;
+	SHCA_CHAIN_FOREACH(link, &cq->receivers)
+	if (flush_receiver(shca_receiver(link), cqe))
+		return true;
+	SHCA_CHAIN_FOREACH(link, &cq->srqs)
+	if (flush_srq(shca_completing_srq(link), 0, cqe)) /* of no QP in particular */
+		return true;
 	return false;
 }

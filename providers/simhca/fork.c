@@ -11,19 +11,25 @@
 static struct shca_mutex contexts_lock;
 static struct shca_chain contexts;
 
+static void lock_contexts(void)
+{
+	if (shca_mutex_lock(&contexts_lock))
+		shca_chain_inherit(&contexts);
+}
+
 void shca_fork_add(struct shca_context *ctx)
 {
 	/* Its mutex is one of this process. */
 	atomic_init(&ctx->process, shca_process());
-	shca_mutex_lock(&contexts_lock);
+	lock_contexts();
 	shca_chain_add(&contexts, &ctx->link);
 	shca_mutex_unlock(&contexts_lock);
 }
 
 void shca_fork_remove(struct shca_context *ctx)
 {
-	shca_mutex_lock(&contexts_lock);
-	shca_chain_remove(&contexts, &ctx->link);
+	lock_contexts();
+	shca_chain_remove(&ctx->link);
 	shca_mutex_unlock(&contexts_lock);
 }
 

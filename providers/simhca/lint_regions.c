@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* What lint knows of memory: the regions of this process, and who may write to them. */
 #include <stdlib.h>
+#include <sys/queue.h>
 
 #include "command.h"
 #include "lint.h"

@@ -103,7 +103,7 @@ static bool retire_of_srq(struct shca_cq *cq, const struct simhca_cqe *cqe)
 
 	if (cqe->flags & SIMHCA_CQE_SRQ)
 		return srq && shca_srq_release(srq);
-	return srq || ((cqe->tm_flags & SIMHCA_CQE_TM_MATCH) && LIST_FIRST(&cq->srqs));
+	return srq || ((cqe->tm_flags & SIMHCA_CQE_TM_MATCH) && shca_chain_next(&cq->srqs));
 }
 
 /*

@@ -23,7 +23,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/queue.h>
 #include <sys/types.h>
 
 #include <infiniband/verbs.h>
@@ -88,9 +87,10 @@ struct shca_context {
 	struct shca_watcher watcher;
 	_Atomic uint32_t offered_events; /* shca_process() that gave the device its userfaultfd */
 	struct shca_lock channel_lock;
-	LIST_HEAD(, shca_cq) with_channel; /* CQs that have one */
-	struct shca_chain link;		   /* in the process's list (fork.c) */
-	_Atomic uint32_t process;	   /* shca_process() of who made libibverbs' mutex */
+	struct shca_chain with_channel; /* CQs that have one */
+	uint32_t channels_of;		/* shca_process() of who changed that list last */
+	struct shca_chain link;		/* in the process's list (fork.c) */
+	_Atomic uint32_t process;	/* shca_process() of who made libibverbs' mutex */
 	struct shca_lock inheriting;
 
 	/* QPs by QPN slot, in two levels. Readers hold the lock of a CQ that the QP uses. */
@@ -154,8 +154,6 @@ struct shca_home {
 	bool external;		/* from the domain's allocator */
 };
 
-LIST_HEAD(shca_qp_list, shca_qp);
-
 struct shca_cq {
 	struct verbs_cq vcq;
 	struct shca_context *ctx;
@@ -175,13 +173,14 @@ struct shca_cq {
 	struct shca_segment own; /* that mem and the first ring lie in, if it is theirs alone */
 	const struct simhca_cqe *cur; /* the CQE that ibv_wc_read_*() read */
 	struct simhca_cqe taken;      /* what is reported: a copy, as a peer can write the ring */
-	struct shca_qp_list senders;  /* QPs whose send_cq this is */
-	struct shca_qp_list receivers;
-	LIST_HEAD(, shca_srq) srqs; /* XRC and tag matching: whose receives complete here */
+	struct shca_chain senders;    /* QPs whose send_cq this is */
+	struct shca_chain receivers;
+	struct shca_chain srqs; /* XRC and tag matching: whose receives complete here */
+	uint32_t lists_of;	/* shca_process() of who changed one of these last */
 	int channel_fd;
 	uint64_t channel;   /* inode of that; 0: it has no channel */
 	atomic_uint events; /* that the program has got from it */
-	LIST_ENTRY(shca_cq) channel_link;
+	struct shca_chain channel_link;
 };
 
 /*
@@ -244,8 +243,8 @@ struct shca_srq {
 	struct verbs_srq vsrq;
 	struct shca_rq rq;
 	struct simhca_srq_mem *mem;
-	struct shca_segment own;      /* if it has one to itself */
-	LIST_ENTRY(shca_srq) cq_link; /* in its CQ's srqs */
+	struct shca_segment own;   /* if it has one to itself */
+	struct shca_chain cq_link; /* in its CQ's srqs */
 	struct shca_home home;
 };
 
@@ -270,9 +269,9 @@ struct shca_qp {
 	struct shca_lint *lint;		/* NULL: it is off */
 	struct shca_attached *attached; /* caller.c; under the SQ's lock, with what follows */
 	struct shca_destinations *destinations; /* likewise, of UD */
-	uint32_t tries, next_try;      /* posts between attempts to attach it, and to the next */
-	LIST_ENTRY(shca_qp) send_link; /* in the send CQ's senders */
-	LIST_ENTRY(shca_qp) recv_link;
+	uint32_t tries, next_try;    /* posts between attempts to attach it, and to the next */
+	struct shca_chain send_link; /* in the send CQ's senders */
+	struct shca_chain recv_link;
 };
 
 #define SHCA_CONTAINER(type, member, ptr) ((type *)((char *)(ptr)-offsetof(type, member)))
@@ -617,14 +616,33 @@ static inline bool shca_srq_release(struct shca_srq *srq)
 	return true;
 }
 
+/* What uses a CQ, each by its link there. */
+static inline struct shca_qp *shca_sender(struct shca_chain *link)
+{
+	return SHCA_CONTAINER(struct shca_qp, send_link, link);
+}
+
+static inline struct shca_qp *shca_receiver(struct shca_chain *link)
+{
+	return SHCA_CONTAINER(struct shca_qp, recv_link, link);
+}
+
+static inline struct shca_srq *shca_completing_srq(struct shca_chain *link)
+{
+	return SHCA_CONTAINER(struct shca_srq, cq_link, link);
+}
+
+#define SHCA_CHAIN_FOREACH(link, list)                                                             \
+	for ((link) = shca_chain_next(list); (link); (link) = shca_chain_next(link))
+
 /* The SRQ that a CQE with SRQ_CQ is of, or NULL. The caller holds the CQ's lock. */
 static inline struct shca_srq *shca_cq_srq(const struct shca_cq *cq, const struct simhca_cqe *cqe)
 {
-	struct shca_srq *srq;
+	struct shca_chain *link;
 
-	LIST_FOREACH(srq, &cq->srqs, cq_link)
-	if (srq->vsrq.srq_num == cqe->wqe_index)
-		return srq;
+	SHCA_CHAIN_FOREACH(link, &cq->srqs)
+	if (shca_completing_srq(link)->vsrq.srq_num == cqe->wqe_index)
+		return shca_completing_srq(link);
 	return NULL;
 }
 

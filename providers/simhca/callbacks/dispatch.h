@@ -28,6 +28,8 @@
 #ifndef SIMHCA_PROVIDER_CQ_DISPATCH_H
 #define SIMHCA_PROVIDER_CQ_DISPATCH_H
 
+#include <sys/queue.h>
+
 #include "provider.h"
 
 /* Completions that a CQ may deliver before another one has its turn. */

@@ -18,13 +18,19 @@ static struct bucket *bucket_of(const struct ibv_cq *cq)
 	return &buckets[((uintptr_t)cq >> 4) * 0x9e3779b97f4a7c15u >> 59];
 }
 
+static void lock_bucket(struct bucket *bucket)
+{
+	if (shca_mutex_lock(&bucket->lock))
+		shca_chain_inherit(&bucket->cqs);
+}
+
 struct shca_served *shca_registry_find(const struct ibv_cq *cq)
 {
 	struct bucket *bucket = bucket_of(cq);
 	struct shca_served *served;
 	struct shca_chain *link;
 
-	shca_mutex_lock(&bucket->lock);
+	lock_bucket(bucket);
 	for (link = shca_chain_next(&bucket->cqs); link; link = shca_chain_next(link)) {
 		served = SHCA_CONTAINER(struct shca_served, bucket_link, link);
 		if (served->cq == cq)
@@ -43,7 +49,7 @@ void shca_registry_add(struct shca_served *served)
 {
 	struct bucket *bucket = bucket_of(served->cq);
 
-	shca_mutex_lock(&bucket->lock);
+	lock_bucket(bucket);
 	shca_chain_add(&bucket->cqs, &served->bucket_link);
 	shca_mutex_unlock(&bucket->lock);
 }
@@ -52,7 +58,7 @@ void shca_registry_remove(struct shca_served *served)
 {
 	struct bucket *bucket = bucket_of(served->cq);
 
-	shca_mutex_lock(&bucket->lock);
-	shca_chain_remove(&bucket->cqs, &served->bucket_link);
+	lock_bucket(bucket);
+	shca_chain_remove(&served->bucket_link);
 	shca_mutex_unlock(&bucket->lock);
 }
