@@ -158,6 +158,24 @@ static void add_request(struct diagram *diagram, const json_t *list, const json_
 	}
 }
 
+/* A request that its responder has dropped, and whose sender was not told. */
+static void make_dropped(struct diagram *diagram, const json_t *failure)
+{
+	diagram->count = 0;
+	name_end(diagram->names[LEFT], sizeof(diagram->names[LEFT]),
+		 json_object_get(failure, "sender"), report_number(failure, "peer_qpn"));
+	name_end(diagram->names[RIGHT], sizeof(diagram->names[RIGHT]), failure,
+		 report_number(failure, "qpn"));
+	add(diagram, STEP_ARROW, LEFT, "%s of %lld bytes", report_text(failure, "opcode"),
+	    report_number(failure, "length"));
+	add(diagram, STEP_NOTE, RIGHT, "%s", report_text(failure, "text"));
+	add(diagram, STEP_NOTE, RIGHT, "drops it (%s)", report_text(failure, "reason"));
+	add(diagram, STEP_NOTE, LEFT, "its completion says SUCCESS");
+	if (report_number(failure, "count") > 1)
+		add(diagram, STEP_NOTE, LEFT, "the same %lld times in all",
+		    report_number(failure, "count"));
+}
+
 static void make(struct diagram *diagram, const json_t *list, const json_t *failure)
 {
 	char id[24];
@@ -411,10 +429,15 @@ static bool next(const json_t *list, const struct story_filter *filter, size_t *
 	for (; *i < json_array_size(list); (*i)++) {
 		const json_t *failure = json_array_get(list, *i);
 
-		if ((!is(failure, "send") && !is(failure, "receive")) ||
+		bool dropped = is(failure, "refusal") && story_is_unreliable(failure);
+
+		if ((!is(failure, "send") && !is(failure, "receive") && !dropped) ||
 		    !story_is_told(list, failure, filter))
 			continue;
-		make(diagram, list, failure);
+		if (dropped)
+			make_dropped(diagram, failure);
+		else
+			make(diagram, list, failure);
 		(*i)++;
 		return true;
 	}

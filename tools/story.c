@@ -203,8 +203,7 @@ static void print_refused_verb(FILE *out, const json_t *failure)
 	fputc('\n', out);
 }
 
-/* Its sender is not told that the request was refused. */
-static bool is_unreliable(const json_t *failure)
+bool story_is_unreliable(const json_t *failure)
 {
 	const char *type = report_text(failure, "qp_type");
 
@@ -220,7 +219,7 @@ static void print_sender(FILE *out, const json_t *failure)
 	fputs("  sent by:    ", out);
 	print_who(out, sender);
 	fprintf(out, ", QP 0x%06llx%s\n", report_number(failure, "peer_qpn"),
-		is_unreliable(failure) ? ", whose completion says SUCCESS" : "");
+		story_is_unreliable(failure) ? ", whose completion says SUCCESS" : "");
 }
 
 static void print_headline(FILE *out, const json_t *failure)
@@ -262,7 +261,7 @@ static void print_headline(FILE *out, const json_t *failure)
 		fprintf(out, ": a fault by %s", report_text(failure, "text"));
 		print_times(out, failure);
 	} else if (is(failure, "refusal")) {
-		fprintf(out, ": %s ", is_unreliable(failure) ? "drops" : "refuses");
+		fprintf(out, ": %s ", story_is_unreliable(failure) ? "drops" : "refuses");
 		print_request(out, failure);
 		fprintf(out, " of QP 0x%06llx", report_number(failure, "peer_qpn"));
 		print_times(out, failure);

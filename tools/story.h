@@ -14,6 +14,8 @@ struct story_filter {
 
 /* A wr_id as programs have it: they count with it, or put pointers there. */
 const char *story_wr_id(const json_t *failure, char text[24]);
+/* Of a request that was refused: its sender is not told so, for its service is unreliable. */
+bool story_is_unreliable(const json_t *failure);
 /* Whether this failure of the list begins a story that passes; those that follow from it do not. */
 bool story_is_told(const json_t *list, const json_t *failure, const struct story_filter *filter);
 /* Each failure with its consequences, newest last. How many there were. */

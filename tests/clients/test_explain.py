@@ -613,6 +613,27 @@ def test_a_diagram():
         assert "    |  posts SEND of 128 bytes                |" in lines
 
 
+DROPPED_DIAGRAM = """\
+    |- SEND of 64 bytes --------------------->|
+    |                                         |  the datagram has Q_Key
+    |                                         |  0x22222222, and its QP
+    |                                         |  0x11111111
+    |                                         |  drops it (QKEY_MISMATCH)
+    |  its completion says SUCCESS            |
+    |  the same 3 times in all                |
+"""
+
+
+def test_a_diagram_of_a_datagram(dropped):
+    """Of a request that its sender does not know to have failed, the sender stands on the left as well."""
+    with Device("ethernet") as device:
+        expect_success(device.run(dropped, "qkey"))
+        head, drawn = explain(device, "--diagram").split("\n", 1)
+        assert re.fullmatch(r"dropped\[\d+\] QP 0x\w+ +dropped\[\d+\] QP 0x\w+", head)
+        assert drawn == DROPPED_DIAGRAM
+        assert "    Note over B: drops it (QKEY_MISMATCH)" in explain(device, "--mermaid").splitlines()
+
+
 def explain(device, *options):
     return expect_success(device.run(SIMHCA, "explain", *options)).stdout
 
