@@ -5,11 +5,14 @@
 
 #include "daemon.h"
 #include "failures.h"
+#include "monotonic.h"
 #include "process.h"
 #include "session.h"
 #include "sleepers.h"
 
-#define LOOK_S 1.0
+#define LOOK_S 1.0   /* from the end of one round to the next */
+#define TURN_S 0.002 /* of the main thread, at a time */
+#define TURNS_APART_S 0.01
 #define LOOKS 2	       /* at one that does not move, until it is told of */
 #define MOST_CQS 256   /* of a context, that are looked at */
 #define MOST_IN_VAIN 8 /* QPs of a context, after which no further ones are looked at */
@@ -242,7 +245,8 @@ static void look_at_session(struct session *session)
 	look.num_in_vain = simhca_find_in_vain(session->context, look.in_vain, MOST_IN_VAIN);
 	for (int i = 0; i < SLEEPERS_OF_SESSION; i++)
 		session->sleepers[i].seen = false;
-	look_at_cqs(&look);
+	if (session->events.channels || look.num_in_vain)
+		look_at_cqs(&look);
 	/* Those that were destroyed make room. */
 	for (int i = 0; i < SLEEPERS_OF_SESSION; i++)
 		if (!session->sleepers[i].seen)
@@ -272,21 +276,45 @@ void sleepers_session_ends(struct session *session)
 			look_again(session, &session->sleepers[i]);
 }
 
-static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
+/* False: it has had its time, and further sessions are for the next turn. */
+static bool look_at_device(struct sleepers *sleepers, const struct device *device, double until)
 {
-	const struct daemon *daemon = timer->data;
 	struct session *session;
 
-	for (unsigned int i = 0; i < daemon->num_devices; i++)
-		DL_FOREACH (daemon->devices[i].sessions, session)
-			look_at_session(session);
+	DL_FOREACH (device->sessions, session) {
+		if (session->number < sleepers->next)
+			continue;
+		look_at_session(session);
+		sleepers->next = session->number + 1;
+		if (monotonic_s() >= until)
+			return false;
+	}
+	sleepers->next = 0;
+	return true;
+}
+
+static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
+{
+	struct sleepers *sleepers = timer->data;
+	const struct daemon *daemon = sleepers->daemon;
+	double until = monotonic_s() + TURN_S;
+
+	timer->repeat = TURNS_APART_S;
+	for (; sleepers->device < daemon->num_devices; sleepers->device++)
+		if (!look_at_device(sleepers, &daemon->devices[sleepers->device], until))
+			break;
+	if (sleepers->device == daemon->num_devices) {
+		sleepers->device = 0;
+		timer->repeat = LOOK_S;
+	}
+	ev_timer_again(loop, timer);
 }
 
 void sleepers_init(struct sleepers *sleepers, struct daemon *daemon)
 {
-	sleepers->daemon = daemon;
+	*sleepers = (struct sleepers){ .daemon = daemon };
 	ev_timer_init(&sleepers->timer, on_timer, LOOK_S, LOOK_S);
-	sleepers->timer.data = daemon;
+	sleepers->timer.data = sleepers;
 	ev_timer_start(daemon->loop, &sleepers->timer);
 }
 

@@ -9,7 +9,8 @@
  * one of its QPs was a plain RDMA WRITE, which gives no completion there, or the process of the peer
  * has ended and left its QP to a child.
  *
- * The daemon looks once in a second.
+ * The daemon looks once in a second, at one session after another; if there are very many, for a few
+ * milliseconds at a time.
  */
 #ifndef SIMHCAD_SLEEPERS_H
 #define SIMHCAD_SLEEPERS_H
@@ -39,6 +40,9 @@ struct sleeper {
 struct sleepers {
 	struct daemon *daemon;
 	ev_timer timer;
+	/* Where the round goes on: a device, and the number of its next session. */
+	unsigned int device;
+	uint32_t next;
 };
 
 void sleepers_init(struct sleepers *sleepers, struct daemon *daemon);
