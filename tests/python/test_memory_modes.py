@@ -15,7 +15,8 @@ FILES = ['test_operations.py', 'test_rights.py', 'test_srq.py', 'test_ud.py', 't
 # These add nothing here: how it was posted, CQs, what never comes to a client's memory.
 LESS = ' and '.join(f'not {name}' for name in (
     'small_mtu', 'ud_over', 'limits', 'wr-', 'cq_', 'longest', 'man_page', 'header_alone', 'symbols',
-    'options', 'without_a_device'))
+    'options', 'without_a_device', 'fork_handlers', 'poll_yields', 'qp_ex', 'refusals', 'descriptors',
+    'destroy_qp', 'in_every_source', 'two_names', 'depth', 'test_objects', 'one_queue'))
 
 
 def memory_of_a_client(*options, **keywords):
@@ -60,10 +61,9 @@ def test_agent(file):
 
 
 @pytest.mark.patience(400)
-@pytest.mark.parametrize('file', ['test_rights.py', 'test_fork.py'])
-def test_kernel_refuses(file):
+def test_kernel_refuses():
     """
     The kernel refuses process_vm_readv and process_vm_writev, as it does in many containers. What
-    comes of that is the agent, as above, and of what is refused not less: in children too.
+    comes of that is the agent (test_modes), as above: in children too.
     """
-    private_tests(file, '-k', LESS, preexec_fn=forbid_process_vm)
+    private_tests('test_fork.py', '-k', LESS, preexec_fn=forbid_process_vm)
