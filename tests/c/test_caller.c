@@ -1754,7 +1754,7 @@ static void killed_at_each_store(void **state)
 		bool killed = true;
 		unsigned int store;
 
-		for (store = 1; killed; store += UNDER_TSAN ? 7 : 1) {
+		for (store = 1; killed; store += STORE_STEP) {
 			uint32_t bytes = work->count * work->length, arrived = 0, flushed = 0;
 			uint32_t by_device, counted, read;
 			struct simhca_step step;

@@ -58,7 +58,7 @@ static void the_cq_goes_on(void **state, enum ibv_qp_type type, int (*end)(struc
 	bool killed = true, seen;
 	unsigned int store;
 
-	for (store = 1; killed; store += UNDER_TSAN ? 7 : 1) {
+	for (store = 1; killed; store += STORE_STEP) {
 		struct simhca_step step;
 		struct pair *pair, *other;
 		struct simhca_cqe cqe;

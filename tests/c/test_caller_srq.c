@@ -319,7 +319,7 @@ static void killed_at_each_store(void **state)
 	bool killed = true, lost = false;
 	unsigned int store;
 
-	for (store = 1; killed; store += UNDER_TSAN ? 7 : 1) {
+	for (store = 1; killed; store += STORE_STEP) {
 		uint32_t arrived = 0, flushed = 0;
 		struct pair *pair, *other;
 		struct simhca_step step, others;

@@ -1194,7 +1194,7 @@ static void ends_at_each_store(void **state, enum queue queue)
 	bool killed = true, taken = false, lost = false;
 	unsigned int store;
 
-	for (store = 1; killed; store += UNDER_TSAN ? 7 : 1) {
+	for (store = 1; killed; store += STORE_STEP) {
 		uint32_t arrived = 0, others = 0, flushed = 0, seen = 0, claimed, all = posted;
 		struct simhca_step step, others_own;
 		struct simhca_cqe cqe;

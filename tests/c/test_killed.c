@@ -20,8 +20,6 @@
 #define KILLED 77
 #define BUFFER (1u << 20)
 #define MOST_STORES 2000
-/* At each store; ThreadSanitizer, which sees no threads here, has the order of locks from a few. */
-#define STEP (UNDER_TSAN ? 11u : 1u)
 
 static unsigned int stores, stop_at; /* 0: not at all */
 
@@ -217,7 +215,7 @@ static void the_next_one_goes_on(void **state)
 		unsigned int store;
 		bool killed = true;
 
-		for (store = 1; killed; store += STEP) {
+		for (store = 1; killed; store += STORE_STEP) {
 			uint32_t tag = store * 16;
 			struct progress stopped, unstopped;
 
@@ -242,7 +240,7 @@ static void the_next_one_goes_on(void **state)
 			unstopped = progress_of(whole);
 			assert_memory_equal(&stopped, &unstopped, sizeof(stopped));
 		}
-		print_message("%s: about %u stores\n", work->name, store - 1 - STEP);
+		print_message("%s: about %u stores\n", work->name, store - 1 - STORE_STEP);
 		assert_true(store > 30);
 		munmap(pair->a.mr->addr, BUFFER);
 		munmap(pair->b.mr->addr, BUFFER);

@@ -538,8 +538,6 @@ static void packets_come_late(void **state)
 	random_messages(*state, IBV_QPT_RC, &how, 3000);
 }
 
-/* Without threads ThreadSanitizer sees the order of locks alone, of which a few messages show all.
- */
 static void everything_goes_wrong(struct world *world, enum ibv_qp_type type, uint64_t messages)
 {
 	struct lossy how = { .seed = number("SIMHCA_TEST_SEED", (uint64_t)getpid() << 20 | 5),
@@ -547,8 +545,8 @@ static void everything_goes_wrong(struct world *world, enum ibv_qp_type type, ui
 			     .twice = 50,
 			     .late = 50 };
 
-	if (UNDER_TSAN)
-		messages /= 20;
+	if (UNDER_ASAN) /* which sees the same code in fewer; the release build has all */
+		messages /= 5;
 	random_messages(world, type, &how,
 			number("SIMHCA_TEST_MESSAGES",
 			       getenv("SIMHCA_SOAK") ? 10 * messages : messages));

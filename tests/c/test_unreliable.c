@@ -292,9 +292,7 @@ static void everything_goes_wrong(struct world *world, enum ibv_qp_type type)
 			     .late = 50 };
 
 	random_messages(world, type, &how,
-			number("SIMHCA_TEST_MESSAGES", getenv("SIMHCA_SOAK") ? 150000
-						       : UNDER_TSAN	     ? 1000
-									     : 15000));
+			number("SIMHCA_TEST_MESSAGES", getenv("SIMHCA_SOAK") ? 150000 : 15000));
 }
 
 static void uc_packets_are_lost(void **state)
