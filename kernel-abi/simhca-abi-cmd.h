@@ -96,6 +96,7 @@ enum simhca_cmd {
 	SIMHCA_CMD_FIND_PEER,
 	SIMHCA_CMD_ATTACH_PEER,
 	SIMHCA_CMD_SAY,
+	SIMHCA_CMD_WATCH_MR,
 	SIMHCA_CMD_COUNT,
 };
 
@@ -801,6 +802,12 @@ SIMHCA_ABI_SIZE(struct simhca_agent_reply, 16);
  * as the kernel lets the sender. The device registers the pages of on-demand regions with it, in
  * write-protect mode and without ever protecting any: so no access of the program is held up, and
  * its events tell which pages the program drops. One is kept for each process.
+ *
+ * WATCH_MR: struct simhca_handle, of an ordinary region that lies in the sender's memory; the reply has
+ * a copy of that userfaultfd. From now on the device notes what of the region's memory is unmapped,
+ * moved or dropped, and used after that, for lint. The sender registers the memory with the
+ * userfaultfd, likewise, as only it may wait for who holds the locks of that address space, and
+ * closes it: were there one when the device is gone, nobody would read its events.
  */
 
 /* the values of enum ibv_advise_mr_advice */

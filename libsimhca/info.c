@@ -5,6 +5,7 @@
 #include "link/deliver.h"
 #include "memory/key.h"
 #include "paging/fault.h"
+#include "paging/watch.h"
 #include "simhca.h"
 #include "transport/attach.h"
 #include "transport/qp.h"
@@ -219,14 +220,17 @@ void *simhca_qp_arg(const struct simhca_device *device, uint32_t qpn)
 bool simhca_next_mr(struct simhca_context *context, uint32_t *handle, struct simhca_mr_info *info)
 {
 	const struct simhca_key *region = next_object(context, SIMHCA_OBJ_MR, handle);
+	const struct simhca_watch *watch;
 
 	if (!region)
 		return false;
+	watch = region->watch;
 	*info = (struct simhca_mr_info){
 		.number = region->index,
 		.key = region->mpt->key,
 		.pd = region->mpt->pd,
 		.used = atomic_load_explicit(&region->used, memory_order_relaxed),
+		.stale = watch ? atomic_load_explicit(&watch->used, memory_order_relaxed) : 0,
 		/* On-chip memory and files are mapped by the device itself. */
 		.pid = region->dm_users || region->of_file ? 0 : (uint32_t)region->mm->pid,
 	};

@@ -473,8 +473,9 @@ void *simhca_qp_arg(const struct simhca_device *device, uint32_t qpn);
 struct simhca_mr_info {
 	uint32_t number; /* the index of its keys */
 	uint32_t key, pd;
-	uint32_t used; /* rights that were needed so far */
-	uint32_t pid;  /* in whose memory it lies; 0: in nobody's, or it cannot be told */
+	uint32_t used;	/* rights that were needed so far */
+	uint64_t stale; /* where it was used after its memory had been unmapped or dropped; or 0 */
+	uint32_t pid;	/* in whose memory it lies; 0: in nobody's, or it cannot be told */
 	struct simhca_query_mr_reply attr;
 };
 bool simhca_next_mr(struct simhca_context *context, uint32_t *handle, struct simhca_mr_info *info);
@@ -603,6 +604,12 @@ bool simhca_faults_poll(struct simhca_fabric *fabric);
  */
 int simhca_mm_set_userfaultfd(struct simhca_context *context, struct simhca_mm *mm, int fd,
 			      struct simhca_why *why);
+/*
+ * For lint: events are to tell what leaves a region of mm, whose process has given a userfaultfd. *fd
+ * is that one, with which the process has the region's memory looked after; the caller's.
+ */
+int simhca_watch_mr(struct simhca_context *context, struct simhca_mm *mm, uint32_t handle, int *fd,
+		    struct simhca_why *why);
 void simhca_pagers_run(struct simhca_fabric *fabric);
 void simhca_pagers_stop(struct simhca_fabric *fabric);
 

@@ -150,14 +150,20 @@ static void look_at_cq(const struct simhca_cq_info *cq, struct lint_notes *notes
 		     cq->number, cq->most_waiting, cq->cqe, cq->most_feeds);
 }
 
-static void look_at_mr(const struct simhca_mr_info *mr, struct lint_notes *notes)
+/* offered: programs carry messages by themselves, so what was not seen may have been. */
+static void look_at_mr(const struct simhca_mr_info *mr, bool offered, struct lint_notes *notes)
 {
 	uint32_t remote = SIMHCA_ACCESS_REMOTE_WRITE | SIMHCA_ACCESS_REMOTE_READ |
 			  SIMHCA_ACCESS_REMOTE_ATOMIC;
 	char names[NAMES_OF_ACCESS];
 
+	if (mr->stale)
+		note(notes, LINT_STALE_MEMORY,
+		     "MR 0x%08x: its memory at 0x%llx was unmapped, moved or dropped while it was "
+		     "registered, and used after that",
+		     mr->key, (unsigned long long)mr->stale);
 	remote &= mr->attr.access & ~mr->used;
-	if (!remote)
+	if (!remote || offered)
 		return;
 	names_of_access(remote, names);
 	note(notes, LINT_UNUSED_ACCESS, "MR 0x%08x, %llu byte%s: %s was never used", mr->key,
@@ -194,8 +200,7 @@ void lint_mr(const struct session *session, uint32_t handle, struct lint_notes *
 
 	if (!simhca_next_mr(session->context, &found, &mr) || found != handle)
 		return;
-	if (!simhca_has_offered_memory(session->context))
-		look_at_mr(&mr, notes);
+	look_at_mr(&mr, simhca_has_offered_memory(session->context), notes);
 	simhca_find_mr_sends(session->context, handle, &sends);
 	if (sends.requests)
 		note(notes, LINT_REQUESTS_OF_MR,
@@ -268,10 +273,9 @@ static bool look_at_next(struct look *look, const struct session *session)
 		look_at_cq(&cq, notes);
 		return true;
 	case LOOK_MRS:
-		if (simhca_has_offered_memory(session->context) ||
-		    !simhca_next_mr(session->context, &look->handle, &mr))
+		if (!simhca_next_mr(session->context, &look->handle, &mr))
 			return false;
-		look_at_mr(&mr, notes);
+		look_at_mr(&mr, simhca_has_offered_memory(session->context), notes);
 		return true;
 	case LOOK_ENDS:
 		break;
@@ -385,6 +389,7 @@ static int put(struct report *report, const struct linted *linted)
 		[LINT_NO_FENCE] = "no_fence",
 		[LINT_OVERWRITTEN] = "overwritten",
 		[LINT_CHANGED] = "changed",
+		[LINT_STALE_MEMORY] = "stale_memory",
 		[LINT_UNUSED_ACCESS] = "unused_access",
 		[LINT_UNUSED_QP] = "unused_qp",
 		[LINT_NOT_DESTROYED] = "not_destroyed",

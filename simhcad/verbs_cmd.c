@@ -403,6 +403,19 @@ HANDLER(set_userfaultfd)
 	return simhca_mm_set_userfaultfd(session->context, mm, fd, why);
 }
 
+HANDLER(watch_mr)
+{
+	const struct simhca_handle *req = request->body;
+	struct simhca_mm *mm;
+	int fd, ret = memory_of(session, request, &mm, why);
+
+	if (!ret)
+		ret = simhca_watch_mr(session->context, mm, req->handle, &fd, why);
+	if (!ret)
+		reply_add_fd(reply, fd, true);
+	return ret;
+}
+
 HANDLER(advise_mr)
 {
 	return simhca_advise_mr(session->context, request->body, why);
@@ -955,6 +968,7 @@ static const struct command commands[SIMHCA_CMD_COUNT] = {
 	COMMAND(ATTACH_COMP_CNTR, attach_comp_cntr, SIZE(attach_comp_cntr_req), NONE, 0),
 	COMMAND(OFFER_MEMORY, offer_memory, SIZE(offer_memory_req), NONE, 0),
 	COMMAND(SAY, say, SIZE(say_req), NONE, 0),
+	COMMAND(WATCH_MR, watch_mr, HANDLE, NONE, 0),
 	COMMAND(FIND_PEER, find_peer, SIZE(find_peer_req), SIZE(find_peer_reply), 0),
 	COMMAND(ATTACH_PEER, attach_peer, SIZE(attach_peer_req), SIZE(attach_peer_reply), 0),
 };

@@ -509,6 +509,10 @@ static const struct lint_advice {
 	  .hardware = "may send the old bytes, the new ones, or some of each",
 	  .remedy = "Leave a buffer as it is until its completion, or that of a later send, was "
 		    "polled." },
+	{ .kind = "stale_memory",
+	  .hardware = "goes on with the pages that were registered, which nobody else has",
+	  .remedy =
+		  "Deregister a region before its memory goes, or make it IBV_ACCESS_ON_DEMAND." },
 	{ .kind = "unused_qp",
 	  .remedy = "Make QPs when they are needed; or is the peer told another number?" },
 	{ .kind = "unused_access",

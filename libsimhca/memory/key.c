@@ -13,6 +13,7 @@
 #include "mr.h"
 #include "mw.h"
 #include "paging/odp.h"
+#include "paging/watch.h"
 #include "paging/page_map.h"
 #include "simhca.h"
 
@@ -231,12 +232,17 @@ static void append_on_demand(const struct simhca_key_use *use, struct simhca_sgl
 static void append(const struct simhca_key_use *use, struct simhca_sgl *sgl,
 		   const struct simhca_key *region, uint64_t offset, uint64_t length)
 {
+	struct simhca_watch *watch;
 	uint64_t page_size;
 
 	if (region->odp) {
 		append_on_demand(use, sgl, region->odp, region->mpt->addr + offset, length);
 		return;
 	}
+	/* Acquire: lint watches regions that are in use. */
+	watch = atomic_load_explicit(&region->watch, memory_order_acquire);
+	if (__builtin_expect(watch != NULL, 0))
+		simhca_watch_use(watch, region->mpt->addr + offset, length);
 	if (!region->pages) {
 		sgl->seg[sgl->count++] =
 			(struct simhca_seg){ .mm = region->mm,

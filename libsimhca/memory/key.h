@@ -30,6 +30,7 @@ struct simhca_key {
 	uint32_t *dm_users;	   /* regions of on-chip memory: its count of them */
 	bool of_file;		   /* the region's mm is its own, and maps a file */
 	struct simhca_odp *odp;	   /* on-demand regions */
+	struct simhca_watch *_Atomic watch; /* ordinary regions that lint watches */
 };
 
 /*

@@ -11,6 +11,7 @@
 #include "mr.h"
 #include "paging/odp.h"
 #include "paging/page_map.h"
+#include "paging/watch.h"
 #include "simhca.h"
 
 #define KNOWN_ACCESS                                                                               \
@@ -219,6 +220,8 @@ int simhca_rereg_mr(struct simhca_context *context, struct simhca_mm *mm,
 	}
 	simhca_odp_destroy(mr->odp);
 	mr->odp = odp;
+	simhca_watch_destroy(mr->watch);
+	mr->watch = NULL;
 	mpt->access = next.access;
 	mpt->iova = next.iova;
 	mpt->addr = next.addr;
@@ -263,10 +266,31 @@ int simhca_dereg_mr(struct simhca_context *context, uint32_t handle, struct simh
 	if (ret)
 		return ret;
 	simhca_odp_destroy(region->odp);
+	simhca_watch_destroy(region->watch);
 	was = as_gone(region->mpt);
 	simhca_gone_add(context->device->gone, &was);
 	release_memory(context->device, region);
 	simhca_key_destroy(context, SIMHCA_OBJ_MR, handle, region);
+	return 0;
+}
+
+int simhca_watch_mr(struct simhca_context *context, struct simhca_mm *mm, uint32_t handle, int *fd,
+		    struct simhca_why *why)
+{
+	struct simhca_key *region = simhca_object(context, SIMHCA_OBJ_MR, handle, why);
+	struct simhca_watch *watch;
+
+	if (!region)
+		return -ENOENT;
+	if (region->mm != mm || region->odp || region->pages || region->watch)
+		return simhca_why(why, EINVAL,
+				  "the MR is not an ordinary one of this process, or is watched");
+	watch = simhca_watch_create(context->device, mm, region->mpt->addr, region->mpt->length, fd,
+				    why);
+	if (!watch)
+		return -ENOENT;
+	/* Release: engines use the region already. */
+	atomic_store_explicit(&region->watch, watch, memory_order_release);
 	return 0;
 }
 

@@ -27,6 +27,7 @@
 #include "page_map.h"
 #include "pager.h"
 #include "simhca.h"
+#include "watch.h"
 
 #define EVENTS 16
 #define STOP 0u			  /* number of the eventfd that ends the thread */
@@ -200,16 +201,28 @@ static void invalidate(struct simhca_pager *pager, uint64_t start, uint64_t end)
 	pthread_mutex_unlock(&pager->lock);
 }
 
+/* It was unmapped, moved or dropped. */
+static void has_left(struct simhca_pager *pager, uint64_t start, uint64_t end)
+{
+	struct simhca_watch *watch;
+
+	pthread_mutex_lock(&pager->lock);
+	DL_FOREACH (pager->watches, watch)
+		simhca_watch_drop(watch, start, end);
+	pthread_mutex_unlock(&pager->lock);
+	invalidate(pager, start, end);
+}
+
 static void on_event(struct simhca_pager *pager, const struct uffd_msg *msg)
 {
 	switch (msg->event) {
 	case UFFD_EVENT_REMOVE:
 	case UFFD_EVENT_UNMAP:
-		invalidate(pager, msg->arg.remove.start, msg->arg.remove.end);
+		has_left(pager, msg->arg.remove.start, msg->arg.remove.end);
 		break;
 	case UFFD_EVENT_REMAP:
 		/* What was mapped at the other end before has had an UNMAP. */
-		invalidate(pager, msg->arg.remap.from, msg->arg.remap.from + msg->arg.remap.len);
+		has_left(pager, msg->arg.remap.from, msg->arg.remap.from + msg->arg.remap.len);
 		break;
 	case UFFD_EVENT_FORK:
 		/* The child's memory is none of ours; the parent's pages are copied on write. */

@@ -22,6 +22,7 @@ struct simhca_pager {
 	_Atomic int userfaultfd;
 	pthread_mutex_t lock;
 	struct simhca_odp *regions;
+	struct simhca_watch *watches;
 	/* under faults.lock */
 	struct simhca_page_work *line;
 	uint32_t at_work; /* workers */

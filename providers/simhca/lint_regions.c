@@ -52,9 +52,20 @@ static void insert(struct shca_lint_region *region, struct shca_mr *mr, uint32_t
 {
 	region->lkey = mr->vmr.ibv_mr.lkey;
 	region->access = access;
+	if (access & IBV_ACCESS_ZERO_BASED)
+		region->iova = 0;
 	LIST_INSERT_HEAD(&regions[region->lkey % BUCKETS], region, link);
 	/* A window of it may be bound, whose rights the region does not tell. */
 	unknown_writes |= !!(access & IBV_ACCESS_MW_BIND);
+}
+
+static void watch(const struct shca_lint_region *region)
+{
+	int before = errno;
+
+	if (region->length && !(region->access & IBV_ACCESS_ON_DEMAND))
+		shca_odp_watch(region->ctx, region->handle, region->addr, region->length);
+	errno = before;
 }
 
 void shca_lint_region_add(struct shca_mr *mr, const struct simhca_reg_mr_req *req)
@@ -77,6 +88,7 @@ void shca_lint_region_add(struct shca_mr *mr, const struct simhca_reg_mr_req *re
 	shca_lint_lock();
 	insert(region, mr, req->access);
 	shca_lint_unlock();
+	watch(region);
 }
 
 void shca_lint_region_change(struct shca_mr *mr, const struct simhca_rereg_mr_req *req)
@@ -95,6 +107,7 @@ void shca_lint_region_change(struct shca_mr *mr, const struct simhca_rereg_mr_re
 	}
 	insert(region, mr, (uint32_t)mr->vmr.access);
 	shca_lint_unlock();
+	watch(region);
 }
 
 void shca_lint_unknown_writes(struct shca_context *ctx)

@@ -70,6 +70,31 @@ void shca_odp_offer_events(struct shca_context *ctx)
 	simhca_call_close(fd);
 }
 
+void shca_odp_watch(struct shca_context *ctx, uint32_t handle, uint64_t addr, uint64_t length)
+{
+	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	struct simhca_handle req = { .handle = handle };
+	struct uffdio_register range = {
+		.range = { .start = addr & ~(page - 1) },
+		.mode = UFFDIO_REGISTER_MODE_WP,
+	};
+	int fd;
+
+	range.range.len = ((addr + length + page - 1) & ~(page - 1)) - range.range.start;
+	shca_odp_offer_events(ctx);
+	if (shca_execute(ctx, &(struct shca_command){
+				      .command = SIMHCA_CMD_WATCH_MR,
+				      .req = &req,
+				      .req_size = sizeof(req),
+				      .reply_fds = &fd,
+				      .num_reply_fds = 1,
+			      }))
+		return;
+	/* Memory that cannot be registered, as another userfaultfd has it, is not watched. */
+	ioctl(fd, UFFDIO_REGISTER, &range);
+	simhca_call_close(fd);
+}
+
 int shca_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
 		   struct ibv_sge *sg_list, uint32_t num_sge)
 {

@@ -518,6 +518,8 @@ void shca_unimport_mr(struct ibv_mr *mr);
 
 /* odp.c: on-demand paging */
 void shca_odp_offer_events(struct shca_context *ctx);
+/* Of an ordinary region: the device is to note what leaves it, if it can be told. */
+void shca_odp_watch(struct shca_context *ctx, uint32_t handle, uint64_t addr, uint64_t length);
 int shca_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
 		   struct ibv_sge *sg_list, uint32_t num_sge);
 

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """What is legal and probably wrong, as its argument names it; with a second one, how it should be."""
+import ctypes
+import mmap
 import os
 import sys
 import time
 
 import pyverbs.enums as e
 from pyverbs.mr import MR
+from pyverbs.wr import SGE, SendWR
 
 from pair import ACCESS, Pair
 
@@ -135,6 +138,63 @@ def changed(good):
     pair.mr.write(bytes([1] * 8), 8, 120)
     if not good:
         pair.poll(2)
+
+
+def memory_that_leaves(how, good):
+    """It is registered, and then other memory is at its address, which is written to the peer."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = libc.mremap.restype = ctypes.c_void_p
+    size, rights, private, fixed = ctypes.c_size_t(8192), 3, 0x22, 0x10
+
+    def new(at=None, flags=0):
+        return libc.mmap(ctypes.c_void_p(at), size, rights, private | flags, -1, ctypes.c_long(0))
+
+    pair = Pair()
+    at = new()
+    ctypes.memset(at, 1, 8192)
+    mr = MR(pair.pd, 8192, ACCESS, address=at)
+    if good:
+        mr.close()
+    if how == "munmap":
+        assert libc.munmap(ctypes.c_void_p(at), size) == 0
+        new(at, fixed)
+    elif how == "mremap":
+        assert libc.mremap(ctypes.c_void_p(at), size, size, 3, ctypes.c_void_p(new())) != at
+        new(at, fixed)
+    else:
+        assert libc.madvise(ctypes.c_void_p(at + 4096), ctypes.c_size_t(4096), 4) == 0
+    if good:
+        mr = MR(pair.pd, 8192, ACCESS, address=at)
+    for offset in (0, 4096):  # by madvise, the second page alone has left
+        wr = SendWR(wr_id=1, opcode=WRITE, num_sge=1, send_flags=e.IBV_SEND_SIGNALED,
+                    sg=[SGE(at + offset, 64, mr.lkey)])
+        wr.set_wr_rdma(pair.mr.rkey, pair.mr.buf)
+        pair.qp.post_send(wr)
+        pair.poll(1)
+    mr.close()
+
+
+def munmap(good):
+    memory_that_leaves("munmap", good)
+
+
+def mremap(good):
+    memory_that_leaves("mremap", good)
+
+
+def stale_memory(good):
+    memory_that_leaves("madvise", good)
+
+
+def unused_after(good):
+    """What has left its memory, and is not used after that, is nobody's mistake yet."""
+    pair = Pair()
+    memory = mmap.mmap(-1, 4096, flags=mmap.MAP_PRIVATE)
+    mr = MR(pair.pd, 4096, ACCESS, address=ctypes.addressof(ctypes.c_char.from_buffer(memory)))
+    memory.madvise(mmap.MADV_DONTNEED)
+    pair.send(1, WRITE)
+    pair.poll(1)
+    mr.close()
 
 
 def failure(good):

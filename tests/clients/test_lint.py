@@ -21,6 +21,7 @@ KINDS = {
     "no_fence": r"QP 0x\w+: RDMA WRITE of wr_id 9 takes what RDMA READ of wr_id 7 brings, and has no fence",
     "overwritten": r"QP 0x\w+: the message of receive 0 was overwritten by that of receive 1 before its completion was polled",
     "changed": r"QP 0x\w+: the buffer of wr_id 7, SEND of 64 bytes at 0x\w+, was changed before its completion was polled",
+    "stale_memory": r"MR 0x\w+: its memory at 0x\w+000 was unmapped, moved or dropped while it was registered, and used after that",
     "unused_access": r"MR 0x\w+, 4096 bytes: REMOTE_READ was never used",
     "unused_qp": r"QP 0x\w+ was in RTS, and nobody used it",
     "not_destroyed": r"at its end it had 2 QPs, 1 CQ, 1 MR, 1 PD",
@@ -64,6 +65,14 @@ def test_reads_at_once_whichever_end_is_first(launcher):
     """Of two connections, one was made from either end; each is in a context of its own."""
     kinds = [kind for kind, _, _ in notes_of(launcher, PYTHON, LEGAL, "rd_atomic")]
     assert kinds.count("rd_atomic") == 2
+
+
+@pytest.mark.parametrize("how", ["munmap", "mremap"])
+def test_memory_that_has_left(launcher, how):
+    """Besides what is dropped by madvise(); and only if it is used afterwards."""
+    assert re.fullmatch(KINDS["stale_memory"], lint(launcher, how)["stale_memory"])
+    assert "stale_memory" not in lint(launcher, how, "good")
+    assert "stale_memory" not in lint(launcher, "unused_after")
 
 
 def test_no_noise_after_a_failure(launcher):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """Memory of a client whose pages nobody brings: whoever touches it sleeps."""
 import ctypes
+import errno
 import fcntl
 import os
 import pathlib
@@ -145,6 +146,52 @@ def test_a_userfaultfd_that_blocks(daemon, neighbour):
     assert fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_NONBLOCK
     client.close()
     os.close(fd)
+
+
+def descriptors_of(daemon):
+    """When those of answers are closed, which takes a moment."""
+    counts = []
+    for _ in range(50):
+        counts.append(len(os.listdir(f"/proc/{daemon.process.pid}/fd")))
+        time.sleep(0.01)
+    return min(counts)
+
+
+def test_watched_memory(daemon):
+    """WATCH_MR of what cannot be watched, and of memory of which very many pieces leave."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    page = libc.mmap(None, ctypes.c_size_t(64 * 4096), 3, 0x22, -1, ctypes.c_long(0))
+    client = daemon.client()
+    close_all(client.open())
+    pd = client.ok(NUMBER["ALLOC_PD"])[0][:4]
+    regions = [client.ok(NUMBER["REG_MR"], struct.pack("QQQ4s3I", page, 64 * 4096, page, pd, access, 0, 0))[0][:4] + bytes(4)
+               for access in (1, 1 << 6)]
+    watch = NUMBER["WATCH_MR"]
+    assert client.command(watch, regions[0])[0] == errno.ENOENT  # there is no userfaultfd yet
+    # USER_MODE_ONLY
+    fd = libc.syscall({"x86_64": 323, "aarch64": 282}[os.uname().machine], os.O_CLOEXEC | os.O_NONBLOCK | 1)
+    assert fd >= 0
+    # UFFDIO_API with the events REMAP, REMOVE and UNMAP
+    fcntl.ioctl(fd, 0xC018AA3F, struct.pack("QQQ", 0xAA, 0x4C, 0))
+    client.ok(NUMBER["SET_USERFAULTFD"], b"", [fd])
+    os.close(fd)
+    held = descriptors_of(daemon)
+    assert client.command(watch, struct.pack("II", 99, 0))[0] == errno.ENOENT
+    assert client.command(watch, regions[1])[0] == errno.EINVAL  # on-demand
+    fds = client.ok(watch, regions[0])[1]
+    assert [os.readlink(f"/proc/self/fd/{fd}") for fd in fds] == ["anon_inode:[userfaultfd]"]
+    assert client.command(watch, regions[0])[0] == errno.EINVAL  # watched already
+    # UFFDIO_REGISTER in write-protect mode
+    fcntl.ioctl(fds[0], 0xC020AA00, struct.pack("QQQQ", page, 64 * 4096, 2, 0))
+    close_all(fds)
+    assert descriptors_of(daemon) == held
+    for i in range(0, 64, 2):
+        assert libc.munmap(ctypes.c_void_p(page + i * 4096), ctypes.c_size_t(4096)) == 0
+    client.ok(NUMBER["DEREG_MR"], regions[0])
+    assert libc.munmap(ctypes.c_void_p(page), ctypes.c_size_t(64 * 4096)) == 0
+    client.close()
+    daemon.client().open()
 
 
 def cpu_time(task):
