@@ -22,11 +22,20 @@ def start_listener(device, port, *argv, **env):
     return server
 
 
+def expect_ending(result):
+    """
+    It ended well. rping destroys its event channel while a thread of its own may be on the way back to it:
+    on a busy machine, with any device, that thread ends the program as if something had failed, after all.
+    """
+    late = result.stderr.endswith("DISCONNECT EVENT...\nrdma_get_cm_event: Bad file descriptor\n")
+    return result if "rping" in result.argv and result.status == 255 and late else expect_success(result)
+
+
 def run_both(device, port, server, client, **env):
     """A server and its client, both to a good end; what they printed, server first."""
     listener = start_listener(device, port, *server, **env)
-    result = expect_success(device.run(*client, **env))
-    return expect_success(listener.finish()), result
+    result = expect_ending(device.run(*client, **env))
+    return expect_ending(listener.finish()), result
 
 
 def expect_no_ids(device):
