@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <utlist.h>
 
 #include "device/context.h"
 #include "device/fabric.h"
@@ -96,8 +97,7 @@ struct simhca_context *simhca_context_create(struct simhca_device *device,
 		simhca_why(why, -ret, "doorbell: %s", strerror(-ret));
 		goto fail;
 	}
-	context->next = device->contexts;
-	device->contexts = context;
+	DL_PREPEND(device->contexts, context);
 	return context;
 fail:
 	simhca_context_drop_segments(context);
@@ -154,16 +154,13 @@ static bool destroy_some(struct simhca_context *context, uint64_t max_ns)
 }
 
 /* Takes the context out of every list, so that no step begins with it. */
-static void retire(struct simhca_context *context)
+void simhca_context_retire(struct simhca_context *context)
 {
-	struct simhca_context **link;
-
 	if (atomic_exchange(&context->dead, true))
 		return;
+	atomic_store_explicit(&context->suspended, true, memory_order_relaxed);
 	simhca_engine_detach(context->engine, context);
-	for (link = &context->device->contexts; *link != context; link = &(*link)->next)
-		;
-	*link = context->next;
+	DL_DELETE(context->device->contexts, context);
 }
 
 static void drop_mm(struct simhca_context *context, struct simhca_mm **link)
@@ -197,7 +194,7 @@ enum simhca_destroyed simhca_context_destroy(struct simhca_context *context, uin
 {
 	if (!context)
 		return SIMHCA_DESTROYED;
-	retire(context);
+	simhca_context_retire(context);
 	if (!destroy_some(context, max_ns))
 		return SIMHCA_DESTROYED_PARTLY;
 	for (int type = 0; type < SIMHCA_OBJ_TYPES; type++)

@@ -390,6 +390,11 @@ void simhca_context_name(struct simhca_context *context, pid_t pid, const char *
  * busy, until it is resumed. What is under way stays so.
  */
 void simhca_context_suspend(struct simhca_context *context, bool suspend);
+/*
+ * Its client is gone: it is suspended for good, no doorbell of it is heard, and no event raised for
+ * it. Its objects stay until it is destroyed, which begins with this if it was not done before.
+ */
+void simhca_context_retire(struct simhca_context *context);
 enum simhca_destroyed {
 	SIMHCA_DESTROYED,
 	SIMHCA_DESTROYED_PARTLY, /* the time was over: call again soon */

@@ -96,7 +96,8 @@
  *
  * lint		What is legal and probably wrong: likewise, {notes: [..], live}. "run" as above.
  *		Each note has pid, comm, device, kind (as in lint.h), count (of objects) and text,
- *		of the first one. live: contexts that have not ended, of which more may be said.
+ *		of the first one. live: contexts that had not ended when it was begun, of which more may be
+ *		said.
  *
  * trace	The frames that links carry from now on: with the answer comes the end of a socket
  *		(trace.h). "most_bytes": N of each frame at most.

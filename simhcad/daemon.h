@@ -49,7 +49,8 @@ struct daemon {
 	struct lint *lint;
 	struct tracers *tracers;
 	struct injector *injector;
-	struct retry_queue retries;
+	struct retry_queue retries; /* commands */
+	struct retry_queue endings; /* sessions whose clients are gone */
 	struct report_queue reports;
 	struct process_table processes;
 	struct programs programs;

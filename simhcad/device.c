@@ -232,7 +232,7 @@ void device_close(struct device *device)
 	ev_timer_stop(device->daemon->loop, &device->count);
 	listener_close(&device->listener);
 	while (device->sessions)
-		session_close(device->sessions, true);
+		session_close_now(device->sessions);
 	if (!device->daemon->engines.abandoned)
 		simhca_device_destroy(device->model);
 	device->model = NULL;

@@ -165,6 +165,13 @@ bool engine_halt(struct engine *engine)
 	return !left;
 }
 
+bool engine_end(struct engine *engine)
+{
+	simhca_engine_stop(engine->model);
+	reap(engine);
+	return !engine->threads;
+}
+
 void engine_stop(struct engine *engine)
 {
 	if (!engine_halt(engine)) {

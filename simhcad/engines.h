@@ -57,6 +57,8 @@ struct simhca_engine *engine_model(const struct engine *engine);
 double engine_cpu(const struct engine *engine);
 /* Ends its threads; false if one cannot be ended. */
 bool engine_halt(struct engine *engine);
+/* Likewise, without waiting for them: true once all have ended. */
+bool engine_end(struct engine *engine);
 /* Its contexts are gone. */
 void engine_stop(struct engine *engine);
 

@@ -64,7 +64,8 @@ _Static_assert(sizeof(union event_record) == 16, "two kinds of records, of 8 and
  */
 #define PIECE 2048
 _Static_assert(PIECE % ASYNC_SIZE == 0, "no record is ever cut");
-#define READY 64 /* pipes that are looked at between other things */
+#define READY 64     /* pipes that are looked at between other things */
+#define FORGOTTEN 64 /* elements, when the set ends */
 
 /* Whether an asynchronous event is about the port or device, and not about an object. */
 static bool is_of_device(uint32_t type)
@@ -696,19 +697,21 @@ void event_set_init(struct event_set *set, struct event_wakeup *wakeup)
 	set->descriptors = 0;
 }
 
-void event_set_destroy(struct event_set *set)
+bool event_set_end(struct event_set *set)
 {
-	struct event_pipe *pipe, *next;
+	struct event_pipe *pipe = set->channels ? set->channels : set->async;
 
-	HASH_ITER (hh, set->channels, pipe, next) {
-		HASH_DEL(set->channels, pipe);
+	if (!pipe) {
+		pthread_mutex_destroy(&set->lock);
+		return false;
+	}
+	for (int i = 0; i < FORGOTTEN && pipe->counts; i++)
+		forget(pipe, pipe->counts);
+	if (!pipe->counts) {
+		pipe_unlink(pipe);
 		pipe_free(pipe);
 	}
-	DL_FOREACH_SAFE (set->async, pipe, next) {
-		DL_DELETE(set->async, pipe);
-		pipe_free(pipe);
-	}
-	pthread_mutex_destroy(&set->lock);
+	return true;
 }
 
 bool event_wakeup_init(struct event_wakeup *wakeup, struct ev_loop *loop)

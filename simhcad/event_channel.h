@@ -66,8 +66,11 @@ struct event_set {
 };
 
 void event_set_init(struct event_set *set, struct event_wakeup *wakeup);
-/* No engine raises events for it any more. */
-void event_set_destroy(struct event_set *set);
+/*
+ * No engine raises events for it any more: a part of its end. True: there is more of it, false: it
+ * is over, and was not before.
+ */
+bool event_set_end(struct event_set *set);
 
 /*
  * These return a client's end that the caller closes, or -errno. *end is the daemon's, to be passed

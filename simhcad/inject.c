@@ -140,11 +140,11 @@ static void device_fatal(struct device *device, pid_t pid)
 	struct session *session, *next;
 
 	DL_FOREACH_SAFE (device->sessions, session, next)
-		if (session->context && !session->closing && session->pid == pid) {
+		if (session->context && !session_is_closing(session) && session->pid == pid) {
 			failures_add_event(device->daemon->failures,
 					   simhca_context_id(session->context),
 					   IBV_EVENT_DEVICE_FATAL, 0);
-			session_close(session, false);
+			session_close(session);
 		}
 }
 
@@ -267,7 +267,8 @@ void injector_fired(struct injector *injector, const struct simhca_injection *in
 
 static bool names(const struct simhca_rule *rule, const struct session *session)
 {
-	return session->context && !session->closing && (!rule->pid || rule->pid == session->pid) &&
+	return session->context && !session_is_closing(session) &&
+	       (!rule->pid || rule->pid == session->pid) &&
 	       (!rule->program[0] || !strcmp(rule->program, session->comm));
 }
 

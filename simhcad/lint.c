@@ -28,6 +28,7 @@ struct linted {
 struct lint {
 	struct linted *list; /* oldest first */
 	unsigned int count;
+	uint64_t ended; /* contexts so far */
 };
 
 struct lint *lint_open(void)
@@ -226,14 +227,14 @@ void lint_connected(const struct session *session, uint32_t handle, struct lint_
 /* -------------------------------------------------------------------------------- contexts */
 
 /* A context as far as it was looked at. */
-struct look {
+struct lint_look {
 	struct linted linted;
 	enum { LOOK_QPS, LOOK_CQS, LOOK_MRS, LOOK_ENDS } at;
 	uint32_t handle, objects;  /* of this kind */
 	uint64_t messages, errors; /* that its QPs have had, with those that are gone */
 };
 
-static void look_begin(struct look *look, const struct session *session)
+static void look_begin(struct lint_look *look, const struct session *session)
 {
 	struct linted *linted = &look->linted;
 	struct simhca_usage_sum past;
@@ -250,7 +251,7 @@ static void look_begin(struct look *look, const struct session *session)
 }
 
 /* The next object of the kind that it is at; false: there is none. */
-static bool look_at_next(struct look *look, const struct session *session)
+static bool look_at_next(struct lint_look *look, const struct session *session)
 {
 	struct lint_notes *notes = &look->linted.notes;
 	struct simhca_qp_info qp;
@@ -284,7 +285,7 @@ static bool look_at_next(struct look *look, const struct session *session)
 }
 
 /* A program whose work failed need not use all of its rights. */
-static void look_ends(const struct session *session, struct look *look)
+static void look_ends(const struct session *session, struct lint_look *look)
 {
 	uint64_t registered = simhca_context_registered(session->context);
 
@@ -298,7 +299,7 @@ static void look_ends(const struct session *session, struct look *look)
 }
 
 /* One object more; false: all of it was looked at. */
-static bool look_further(struct look *look, const struct session *session)
+static bool look_further(struct lint_look *look, const struct session *session)
 {
 	bool more = look->objects < MOST_OBJECTS && look_at_next(look, session);
 
@@ -346,19 +347,15 @@ static bool has_notes(const struct lint_notes *notes)
 	return false;
 }
 
-void lint_end(struct lint *lint, struct session *session)
+/* All of it was looked at. */
+static void keep(struct lint *lint, const struct lint_look *look, const struct session *session)
 {
 	struct linted *linted = calloc(1, sizeof(*linted));
-	struct look look;
 
 	if (!linted)
 		return;
-	/* In one go: of each kind it looks at MOST_OBJECTS. */
-	look_begin(&look, session);
-	while (look_further(&look, session))
-		;
-	*linted = look.linted;
-	if (!look.errors) /* nor destroy what it has */
+	*linted = look->linted;
+	if (!look->errors) /* nor destroy what it has */
 		look_at_remains(session, &linted->notes);
 	if (!has_notes(&linted->notes)) {
 		free(linted);
@@ -371,6 +368,22 @@ void lint_end(struct lint *lint, struct session *session)
 	linted = lint->list;
 	DL_DELETE(lint->list, linted);
 	free(linted);
+}
+
+bool lint_end(struct lint *lint, struct session *session)
+{
+	if (!session->look) {
+		session->look = malloc(sizeof(*session->look));
+		if (session->look)
+			look_begin(session->look, session);
+	} else if (!look_further(session->look, session)) {
+		keep(lint, session->look, session);
+		free(session->look);
+		session->look = NULL;
+	}
+	if (!session->look)
+		session->linted = ++lint->ended;
+	return session->look;
 }
 
 /* --------------------------------------------------------------------------------- telling */
@@ -410,9 +423,10 @@ static int put(struct report *report, const struct linted *linted)
 
 struct telling {
 	bool begun;
+	uint64_t ended; /* contexts before it was begun, whose notes it has */
 	struct report_contexts contexts;
 	bool in_context;
-	struct look look;
+	struct lint_look look;
 	json_int_t live;
 };
 
@@ -425,6 +439,7 @@ static int begin(struct report *report, struct telling *telling)
 	int ret;
 
 	telling->begun = true;
+	telling->ended = daemon->lint->ended;
 	ret = report_list_contexts(daemon, NULL, &telling->contexts);
 	ret = ret ?: report_put(report, "{\"notes\":[");
 	DL_FOREACH (daemon->lint->list, ended)
@@ -446,14 +461,17 @@ static int step(struct report *report, void *state)
 	pid_t run = report_question(report)->run;
 	struct telling *telling = state;
 	const struct session *session;
+	bool is_asked_for;
 
 	if (!telling->begun)
 		return begin(report, telling);
 	if (telling->contexts.at == telling->contexts.count)
 		return finish(report, telling);
 	session = report_session(report, &telling->contexts);
-	/* Who ends meanwhile is told of by the next report. */
-	if (!session || session->closing || (run && session->run != run)) {
+	is_asked_for = !session || !run || session->run == run;
+	if (!session || session->linted || !is_asked_for) {
+		/* Who has ended meanwhile is told of by the next report. */
+		telling->live += is_asked_for && (!session || session->linted > telling->ended);
 		telling->in_context = false;
 		telling->contexts.at++;
 		return 1;

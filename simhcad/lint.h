@@ -56,8 +56,11 @@ lint_look lint_connected;
 void lint_add(struct lint_notes *to, const struct lint_notes *notes);
 /* What the provider has found, by an enum simhca_say; false: that is none. */
 bool lint_say(struct lint_notes *notes, uint32_t what, const char *text);
-/* The client is gone, and its context still has what it had. */
-void lint_end(struct lint *lint, struct session *session);
+/*
+ * The client is gone, and its context still has what it had: the next of it is looked at. False:
+ * all was, and what there is to say of it is kept.
+ */
+bool lint_end(struct lint *lint, struct session *session);
 
 /* admin.h has the format. */
 extern const struct report_kind lint_report;

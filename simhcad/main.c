@@ -203,7 +203,9 @@ static int serve(struct daemon *daemon, int background)
 		return 1;
 	}
 	attention_init(&daemon->attention, daemon->loop);
-	retry_queue_init(&daemon->retries, daemon->loop);
+	retry_queue_init(&daemon->retries, daemon->loop, 0);
+	/* What is there no more counts no more for the commands that come next. */
+	retry_queue_init(&daemon->endings, daemon->loop, 1);
 	report_queue_init(&daemon->reports, daemon);
 	sleepers_init(&daemon->sleepers, daemon);
 	late_receives_init(&daemon->late_receives, daemon);

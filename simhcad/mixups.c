@@ -37,7 +37,7 @@ static const struct session *session_with(const struct search *search, uint32_t 
 {
 	const struct session *session = session_of(search->daemon, context);
 
-	return session && !session->closing ? session : NULL;
+	return session && session_is_whole(session) ? session : NULL;
 }
 
 typedef bool region_test(const struct simhca_mr_info *mr, uint64_t number);
@@ -77,8 +77,7 @@ static const struct session *owner_of_key(struct search *search, const struct de
 		if (!search->objects_left)
 			break;
 		search->objects_left--;
-		if (session->context && !session->closing &&
-		    find_region(search, session, has_key, key, mr))
+		if (session_is_whole(session) && find_region(search, session, has_key, key, mr))
 			return session;
 	}
 	return NULL;
@@ -95,7 +94,7 @@ static bool is_qp_of(struct search *search, const struct device *device, uint32_
 		if (!search->objects_left)
 			break;
 		search->objects_left--;
-		for (; session->context && !session->closing && search->objects_left &&
+		for (; session_is_whole(session) && search->objects_left &&
 		       simhca_next_qp(session->context, &handle, &info);
 		     handle++) {
 			search->objects_left--;

@@ -228,17 +228,13 @@ struct simhca_mm *process_memory(struct process_table *table, struct process_use
 	return use->mm;
 }
 
-void process_release(struct process_table *table, struct process_use **owner)
+void process_release(struct process_use *use)
 {
-	struct process_use *use, *next;
+	struct process *process = use->process;
 
-	DL_FOREACH_SAFE (*owner, use, next) {
-		struct process *process = use->process;
-
-		use_free(use);
-		if (process && !process->uses)
-			process_free(process);
-	}
+	use_free(use);
+	if (process && !process->uses)
+		process_free(process);
 }
 
 long long process_cpu(pid_t pid)

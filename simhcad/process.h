@@ -66,8 +66,8 @@ bool process_is_known(struct process_table *table, pid_t pid, bool *reachable);
  */
 struct simhca_mm *process_memory(struct process_table *table, struct process_use **owner,
 				 struct simhca_context *context, pid_t pid);
-/* The context does not use any process any more. */
-void process_release(struct process_table *table, struct process_use **owner);
+/* The context does not use this process any more. */
+void process_release(struct process_use *use);
 
 /* CPU time of all its threads so far, in clock ticks; -1: it cannot be seen. */
 long long process_cpu(pid_t pid);

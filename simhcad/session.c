@@ -279,12 +279,23 @@ static void go_on_later(struct deferred *deferred, struct command_chore *chore)
 	chores_add(session->device->daemon->chores, list);
 }
 
-static bool serve_again(struct retry *retry)
+/* Its client is gone. It is in no queue. */
+static void drop(struct deferred *deferred)
+{
+	drop_descriptors(deferred->session, &deferred->datagram);
+	deferred_free(deferred);
+}
+
+static bool serve_again(struct retry *retry, double until)
 {
 	struct deferred *deferred = (struct deferred *)retry;
 	struct session *session = deferred->session;
 	struct command_chore *chore = NULL;
 
+	if (session_is_closing(session)) {
+		drop(deferred);
+		return true;
+	}
 	switch (serve(session, &deferred->datagram, monotonic_s() - retry->since, &chore)) {
 	case GETS_ON:
 		retry_soon(retry);
@@ -312,7 +323,11 @@ static void on_chore_done(struct chore *done)
 	if (deferred) {
 		session = deferred->session;
 		session->num_chores--;
-		progress = serve(session, &deferred->datagram, 0, &next);
+		progress = SERVED;
+		if (session_is_closing(session))
+			drop_descriptors(session, &deferred->datagram);
+		else
+			progress = serve(session, &deferred->datagram, 0, &next);
 		if (progress == SERVED) {
 			deferred_free(deferred);
 		} else {
@@ -390,7 +405,7 @@ static void on_readable(struct ev_loop *loop, ev_io *io, int events)
 		if (ret || (!datagram.length && !datagram.sender.known)) {
 			if (!ret && datagram.sender.pidfd >= 0)
 				close(datagram.sender.pidfd);
-			session_close(session, false);
+			session_close(session);
 			return;
 		}
 		chore = NULL;
@@ -460,89 +475,177 @@ void session_open(struct device *device, int fd)
 	DL_APPEND(device->sessions, session);
 }
 
-/* The client is gone: nothing more is taken from it, and nothing answered. */
+/* ------------------------------------------------------------------------------------- end */
+
+/* What has become of a part of a session's end. */
+enum part { PART_DONE, PART_GOES_ON, PART_WAITS };
+
+/* The client is gone: nothing more is taken from it, and nothing of it is answered. */
 static void stop_serving(struct session *session)
 {
 	struct daemon *daemon = session->device->daemon;
-	struct process_use *use;
 
-	mixups_find(daemon); /* while it still has what its failures are about */
-	session->closing = true;
-	if (session->context) {
-		lint_end(daemon->lint, session);
-		sleepers_session_ends(session);
-		failures_forget(daemon->failures, simhca_context_id(session->context));
-		log_debug("%s: context %u, process %d (%s): closed", session->device->options->name,
-			  simhca_context_id(session->context), (int)session->pid, session->comm);
-	}
-	while (session->deferred) {
-		if (session->deferred->chore)
-			session->deferred->chore->waiting = NULL;
-		else
-			retry_remove(&daemon->retries, &session->deferred->retry);
-		drop_descriptors(session, &session->deferred->datagram);
-		deferred_free(session->deferred);
-	}
+	session->end = SESSION_PROCESSES;
 	ev_io_stop(daemon->loop, &session->io);
 	ev_timer_stop(daemon->loop, &session->pause);
-	datagram_close(session->fd, daemon->releaser, &session->owner);
-	answers_forget(&session->answers);
-	/* An engine of its own may be waiting for the client: it shall stop that at once. */
-	DL_FOREACH (session->processes, use)
-		simhca_mm_gone(use->mm);
-	process_release(&daemon->processes, &session->processes);
+	/* Its peers shall see it fall silent, however many end with it. */
+	if (session->context)
+		simhca_context_retire(session->context);
 }
 
-static bool close_again(struct retry *retry);
+static enum part end_process(struct session *session)
+{
+	if (!session->processes)
+		return PART_DONE;
+	simhca_mm_gone(session->processes->mm);
+	process_release(session->processes);
+	return PART_GOES_ON;
+}
 
-/* True: it is freed. */
-static bool try_to_close(struct session *session, bool final)
+static enum part end_command(struct session *session)
 {
 	struct daemon *daemon = session->device->daemon;
-	double until = monotonic_s() + FINAL_SECONDS;
-	enum simhca_destroyed gone;
-	bool was_closing = session->closing;
+	struct deferred *deferred = session->deferred;
 
-	if (!was_closing)
-		stop_serving(session);
-	simhca_fabric_hurry(daemon->fabric, was_closing && !final);
-	do
-		gone = simhca_context_destroy(session->context, (uint64_t)(TURN * 1e9));
-	while (gone != SIMHCA_DESTROYED && final && monotonic_s() < until);
-	simhca_fabric_hurry(daemon->fabric, false);
-	if (gone != SIMHCA_DESTROYED && !final) {
-		if (!was_closing)
-			retry_add(&daemon->retries, &session->retry, close_again);
-		if (gone == SIMHCA_DESTROYED_PARTLY)
-			retry_soon(&session->retry);
-		return false;
+	if (deferred) {
+		if (deferred->chore)
+			deferred->chore->waiting = NULL;
+		else
+			retry_remove(&daemon->retries, &deferred->retry);
+		drop(deferred);
+		return PART_GOES_ON;
 	}
-	if (was_closing && final)
-		retry_remove(&daemon->retries, &session->retry);
+	datagram_close(session->fd, daemon->releaser, &session->owner);
+	answers_forget(&session->answers);
+	return PART_DONE;
+}
+
+/* What there is to say of it, while it still has what that is about. */
+static enum part end_notes(struct session *session)
+{
+	struct daemon *daemon = session->device->daemon;
+
+	if (!session->context)
+		return PART_DONE;
+	if (lint_end(daemon->lint, session))
+		return PART_GOES_ON;
+	sleepers_session_ends(session);
+	failures_forget(daemon->failures, simhca_context_id(session->context));
+	log_debug("%s: context %u, process %d (%s): closed", session->device->options->name,
+		  simhca_context_id(session->context), (int)session->pid, session->comm);
+	return PART_DONE;
+}
+
+static enum part end_context(struct session *session, double until, bool final)
+{
+	struct daemon *daemon = session->device->daemon;
+	double left = until - monotonic_s();
+	enum simhca_destroyed gone;
+
+	if (!session->context)
+		return PART_DONE;
+	simhca_fabric_hurry(daemon->fabric, !final);
+	gone = simhca_context_destroy(session->context, left > 0 ? (uint64_t)(left * 1e9) + 1 : 1);
+	simhca_fabric_hurry(daemon->fabric, false);
+	if (gone != SIMHCA_DESTROYED)
+		return gone == SIMHCA_DESTROYED_PARTLY ? PART_GOES_ON : PART_WAITS;
+	HASH_DELETE(hh, daemon->contexts, session);
+	session->context = NULL;
+	return PART_DONE;
+}
+
+static enum part end_engine(struct session *session, bool final)
+{
+	if (!session->own_engine)
+		return PART_DONE;
+	if (!final && !engine_end(session->own_engine))
+		return PART_WAITS;
+	engine_stop(session->own_engine);
+	session->own_engine = NULL;
+	return PART_DONE;
+}
+
+/* A part of its end, of some ten microseconds, but where until is said. */
+static enum part end_part(struct session *session, double until, bool final)
+{
+	switch (session->end) {
+	case SESSION_SERVED:
+		break;
+	case SESSION_PROCESSES:
+		return end_process(session);
+	case SESSION_COMMANDS:
+		return end_command(session);
+	case SESSION_MIXUPS:
+		mixups_find(session->device->daemon);
+		return PART_DONE;
+	case SESSION_NOTES:
+		return end_notes(session);
+	case SESSION_CONTEXT:
+		return end_context(session, until, final);
+	case SESSION_ENGINE:
+		return end_engine(session, final);
+	case SESSION_EVENTS:
+		return event_set_end(&session->events) ? PART_GOES_ON : PART_DONE;
+	case SESSION_ENDED:
+		break;
+	}
+	return PART_DONE;
+}
+
+/* Until that time. PART_DONE: it has ended, and is freed. */
+static enum part end(struct session *session, double until, bool final)
+{
+	enum part part;
+
+	do {
+		part = end_part(session, until, final);
+		if (part == PART_DONE)
+			session->end++;
+	} while (session->end < SESSION_ENDED && (part != PART_WAITS || final) &&
+		 monotonic_s() < until);
+	if (session->end < SESSION_ENDED)
+		return part == PART_WAITS ? PART_WAITS : PART_GOES_ON;
+	DL_DELETE(session->device->sessions, session);
+	free(session);
+	return PART_DONE;
+}
+
+static bool end_further(struct retry *retry, double until)
+{
+	switch (end((struct session *)retry, until, false)) {
+	case PART_DONE:
+		return true;
+	case PART_GOES_ON:
+		retry_soon(retry);
+		break;
+	case PART_WAITS:
+		break;
+	}
+	return false;
+}
+
+void session_close(struct session *session)
+{
+	stop_serving(session);
+	retry_add_now(&session->device->daemon->endings, &session->retry, end_further);
+}
+
+void session_close_now(struct session *session)
+{
+	struct daemon *daemon = session->device->daemon;
+
+	if (session_is_closing(session))
+		retry_remove(&daemon->endings, &session->retry);
+	else
+		stop_serving(session);
+	if (end(session, monotonic_s() + FINAL_SECONDS, true) == PART_DONE)
+		return;
+	log_error("a context is in use after %.0f s: the end of the process frees it",
+		  FINAL_SECONDS);
 	DL_DELETE(session->device->sessions, session);
 	if (session->context)
 		HASH_DELETE(hh, daemon->contexts, session);
-	if (gone != SIMHCA_DESTROYED) {
-		log_error("a context is in use after %.0f s: the end of the process frees it",
-			  FINAL_SECONDS);
-		daemon->engines.abandoned = true;
-		return true;
-	}
-	if (session->own_engine)
-		engine_stop(session->own_engine);
-	event_set_destroy(&session->events);
-	free(session);
-	return true;
-}
-
-static bool close_again(struct retry *retry)
-{
-	return try_to_close((struct session *)retry, false);
-}
-
-void session_close(struct session *session, bool final)
-{
-	try_to_close(session, final);
+	daemon->engines.abandoned = true;
 }
 
 /* ---------------------------------------------------------------- memory that does not answer */

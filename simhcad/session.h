@@ -24,8 +24,21 @@ struct daemon;
 struct device;
 struct engine;
 
+/* What is to be done next at its end. */
+enum session_end {
+	SESSION_SERVED,	   /* it does not end */
+	SESSION_PROCESSES, /* their memory is not used any more */
+	SESSION_COMMANDS,  /* nobody waits for them any more */
+	SESSION_MIXUPS,	   /* what programs have is compared with what has failed */
+	SESSION_NOTES,	   /* likewise, with what is probably wrong: lint.h */
+	SESSION_CONTEXT,   /* is destroyed; perhaps an engine is in its client's memory */
+	SESSION_ENGINE,	   /* of its own */
+	SESSION_EVENTS,
+	SESSION_ENDED,
+};
+
 struct session {
-	struct retry retry; /* first: of its end, once closing */
+	struct retry retry; /* first: of its end, once it is closing */
 	struct device *device;
 	int fd;
 	struct owner owner; /* who connected */
@@ -42,11 +55,13 @@ struct session {
 	double in_vain; /* when a command last waited for an engine, and had to be deferred */
 	struct lint_notes lint; /* of objects that were destroyed */
 	struct sleeper sleepers[SLEEPERS_OF_SESSION];
-	uint32_t refused; /* the command that was last refused; 0: it has succeeded since */
-	bool closing; /* the client is gone; its context waits for an engine to leave its memory */
+	uint32_t refused;	/* the command that was last refused; 0: it has succeeded since */
+	struct lint_look *look; /* at what it has, when it ends; NULL: not begun */
+	uint64_t linted;	/* which end it was that lint.h has seen; 0: it was not seen yet */
+	enum session_end end;
 
 	/* since OPEN_CONTEXT */
-	struct simhca_context *context; /* NULL: not yet */
+	struct simhca_context *context; /* NULL: not yet, or no more */
 	uint32_t context_id;
 	UT_hash_handle hh;	   /* in daemon.contexts, by it */
 	struct engine *own_engine; /* NULL: one of the pool serves it */
@@ -62,10 +77,23 @@ struct session *session_of(const struct daemon *daemon, uint32_t context);
 /* Takes the connection. */
 void session_open(struct device *device, int fd);
 /*
- * Ends it, now or, while an engine is still in the client's memory, a little later. At the end of
- * the daemon there is no later: final says so, and what cannot be freed then is left.
+ * Its client is gone, and it ends: part by part, beside others that end, which have two milliseconds
+ * of the main thread together and then leave it to others for as long. Not twice.
  */
-void session_close(struct session *session, bool final);
+void session_close(struct session *session);
+/* At the end of the daemon: what cannot be freed in two seconds is left to that of the process. */
+void session_close_now(struct session *session);
+
+static inline bool session_is_closing(const struct session *session)
+{
+	return session->end != SESSION_SERVED;
+}
+
+/* Whether it has a context, with all that its client has left there. */
+static inline bool session_is_whole(const struct session *session)
+{
+	return session->context && session->end < SESSION_CONTEXT;
+}
 
 /*
  * Engine threads are stuck in the memory of these contexts' clients, one for each that is named: no

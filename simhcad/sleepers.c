@@ -235,7 +235,7 @@ static void look_at_session(struct session *session)
 {
 	struct look look = { .session = session };
 
-	if (!session->context || session->closing)
+	if (!session->context || session_is_closing(session))
 		return;
 	if (session->pid && session->events.channels) {
 		look.cpu = process_cpu(session->pid);

@@ -140,7 +140,7 @@ static bool may_have_own_segment(const struct simhca_context *context)
 
 	if (context->own_segments == SIMHCA_MAX_OWN_SEGMENTS)
 		return false;
-	LL_FOREACH (context->device->contexts, other) {
+	DL_FOREACH (context->device->contexts, other) {
 		all += other->own_segments;
 		if (other == context || (context->program && other->program == context->program))
 			of_program += other->own_segments;
@@ -320,7 +320,7 @@ void simhca_context_share(struct simhca_context *context, uint64_t program)
 	const struct simhca_context *other;
 
 	context->program = program;
-	for (other = context->device->contexts; other; other = other->next) {
+	DL_FOREACH (context->device->contexts, other) {
 		if (other == context || other->program != program)
 			continue;
 		simhca_log_share_put(context->log_share);
@@ -332,7 +332,8 @@ void simhca_context_share(struct simhca_context *context, uint64_t program)
 
 void simhca_context_suspend(struct simhca_context *context, bool suspend)
 {
-	atomic_store_explicit(&context->suspended, suspend, memory_order_relaxed);
+	if (!atomic_load(&context->dead))
+		atomic_store_explicit(&context->suspended, suspend, memory_order_relaxed);
 }
 
 uint32_t simhca_context_id(const struct simhca_context *context)

@@ -49,8 +49,8 @@ struct simhca_task;
 struct simhca_context {
 	struct simhca_device *device;
 	struct simhca_engine *engine;
-	struct simhca_context *next; /* in the device's list */
-	UT_hash_handle hh;	     /* in its engine's contexts */
+	struct simhca_context *prev, *next; /* in the device's list */
+	UT_hash_handle hh;		    /* in its engine's contexts */
 	struct simhca_context *active_prev, *active_next;
 	bool active; /* its engine polls the doorbells; else they are armed */
 	uint32_t idle_rounds;

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""The control socket: reports of very much, for those who do not read them, and connections without
-end. Others are served meanwhile."""
+"""The main thread: reports of very much, for those who do not read them, connections without end,
+and programs that end together. Others are served meanwhile."""
 import contextlib
 import json
 import os
@@ -42,6 +42,19 @@ mrs = [MR(pd, 4096, 0) for _ in range(1000)]
 print("made", flush=True)
 sys.stdin.read()
 os._exit(0)
+"""
+
+
+MANY_CONTEXTS = """
+from pyverbs.device import Context
+from pyverbs.mr import MR
+from pyverbs.pd import PD
+mrs = []
+for _ in range(200):
+    pd = PD(Context(name="simhca0"))
+    mrs += [MR(pd, 4096, 0) for _ in range(200)]
+print(os.getpid(), flush=True)
+sys.stdin.read()
 """
 
 
@@ -186,3 +199,18 @@ def test_told_to_end_beside_reports(daemon):
         assert daemon.process.wait(10) == 0
         for sock in askers:
             sock.close()
+
+
+def test_many_end_together(daemon):
+    """Contexts of which each ends in a moment, and all of them at once: others come between."""
+    with running(daemon, MANY_CONTEXTS) as (_, pid), contextlib.ExitStack() as stack:
+        askers = [stack.enter_context(daemon.control()) for _ in range(40)]
+        daemon.process.send_signal(signal.SIGSTOP)
+        os.kill(int(pid), signal.SIGKILL)
+        daemon.settle(lambda: not os.path.exists("/proc/" + pid.strip()))
+        for sock in askers:
+            asks(sock, "status")
+        daemon.process.send_signal(signal.SIGCONT)
+        left = [answer(sock)[1]["devices"][0]["contexts"] for sock in askers]
+        assert len(set(left)) > 6, left
+        daemon.settle(lambda: not daemon.status()["devices"][0]["contexts"])
