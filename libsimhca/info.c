@@ -12,6 +12,8 @@
 #include "transport/words.h"
 #include "transport/wqe.h"
 
+#define HANDLES_AT_ONCE 256
+
 static void *next_object(const struct simhca_context *context, enum simhca_object_type type,
 			 uint32_t *handle)
 {
@@ -21,6 +23,23 @@ static void *next_object(const struct simhca_context *context, enum simhca_objec
 		if (handles->slot[*handle])
 			return handles->slot[*handle];
 	return NULL;
+}
+
+bool simhca_context_carried(const struct simhca_context *context, uint32_t *handle,
+			    uint32_t *carried)
+{
+	const struct simhca_handles *handles = &context->handles[SIMHCA_OBJ_QP];
+
+	for (unsigned int i = 0; i < HANDLES_AT_ONCE; i++, (*handle)++) {
+		const struct simhca_qp *qp;
+
+		if (*handle >= handles->room)
+			return false;
+		qp = handles->slot[*handle];
+		*carried +=
+			qp && atomic_load(&qp->caller.attached) && atomic_load(&qp->qpc->callers);
+	}
+	return true;
 }
 
 /* What a client has posted and nobody has taken; it may say anything. */

@@ -425,7 +425,14 @@ struct simhca_counts {
 	uint32_t dm_bytes;
 	uint32_t carried; /* of the QPs: whose messages their program carries */
 };
+/* But for carried, which is 0. */
 void simhca_context_counts(const struct simhca_context *context, struct simhca_counts *counts);
+/*
+ * Adds to *carried how many it is among the next QPs, some hundred, whose handles begin at *handle.
+ * False: there are no further ones.
+ */
+bool simhca_context_carried(const struct simhca_context *context, uint32_t *handle,
+			    uint32_t *carried);
 
 /*
  * What tools show of a context's objects: the first one whose handle is *handle or more. False:

@@ -24,6 +24,8 @@ struct status {
 	struct report_contexts contexts; /* of this device */
 	json_int_t num_contexts;
 	struct simhca_counts sum;
+	uint32_t qp,
+		carried; /* of the context that it is at: QPs from there on were not asked yet */
 };
 
 static json_t *counts_json(const struct simhca_counts *counts)
@@ -55,12 +57,14 @@ static void add_counts(struct simhca_counts *sum, const struct simhca_counts *co
 	sum->flows += counts->flows;
 }
 
-static json_t *context_json(const struct session *session, struct simhca_counts *sum)
+static json_t *context_json(const struct session *session, uint32_t carried,
+			    struct simhca_counts *sum)
 {
 	struct simhca_counts counts;
 	struct simhca_usage_sum past;
 
 	simhca_context_counts(session->context, &counts);
+	counts.carried = carried;
 	add_counts(sum, &counts);
 	simhca_context_past(session->context, &past);
 	return json_pack("{s:I, s:I, s:s, s:s, s:o, s:o}", "id",
@@ -174,6 +178,7 @@ static int step(struct report *report, void *state)
 	const struct daemon *daemon = report_daemon(report);
 	struct status *status = state;
 	const struct session *session;
+	uint32_t carried;
 
 	if (!status->begun) {
 		status->begun = true;
@@ -186,11 +191,15 @@ static int step(struct report *report, void *state)
 	if (status->contexts.at == status->contexts.count)
 		return end_device(report, status) ?: 1;
 	session = report_session(report, &status->contexts);
+	if (session && simhca_context_carried(session->context, &status->qp, &status->carried))
+		return 1;
+	carried = status->carried;
+	status->qp = status->carried = 0;
 	status->contexts.at++;
 	if (!session)
 		return 1;
 	status->num_contexts++;
-	return report_put_item(report, context_json(session, &status->sum)) ?: 1;
+	return report_put_item(report, context_json(session, carried, &status->sum)) ?: 1;
 }
 
 static void end(void *state)

@@ -8,7 +8,6 @@
 #include "cm_impl.h"
 
 #define QUEUED 65536 /* MADs that wait at most, each way; more are lost */
-#define ROUNDS 256   /* of one run */
 #define NS_PER_MS 1000000u
 
 const char *simhca_cm_state_name(enum simhca_cm_state state)
@@ -262,6 +261,13 @@ void cm_release_remote(struct simhca_cm_id *id)
 
 /* ----------------------------------------------------------------------------------------- life */
 
+void cm_set_state(struct simhca_cm_id *id, enum simhca_cm_state state)
+{
+	id->cm->timewait -= id->state == SIMHCA_CM_TIMEWAIT;
+	id->state = state;
+	id->cm->timewait += id->state == SIMHCA_CM_TIMEWAIT;
+}
+
 struct simhca_cm *simhca_cm_create(const struct simhca_cm_ops *ops, void *arg, uint64_t seed)
 {
 	struct simhca_cm *cm = calloc(1, sizeof(*cm));
@@ -314,6 +320,7 @@ void cm_forget(struct simhca_cm_id *id)
 	cm_release_remote(id);
 	if (id->state == SIMHCA_CM_LISTEN)
 		HASH_DELETE(hh_service, cm->services, id);
+	cm->timewait -= id->state == SIMHCA_CM_TIMEWAIT;
 	HASH_DELETE(hh, cm->ids, id);
 	free(id);
 }
@@ -327,7 +334,7 @@ void cm_reset(struct simhca_cm_id *id)
 	cm_disarm(id);
 	cm_release_remote(id);
 	id->remote_id = 0;
-	id->state = SIMHCA_CM_IDLE;
+	cm_set_state(id, SIMHCA_CM_IDLE);
 }
 
 void simhca_cm_id_destroy(struct simhca_cm_id *id, bool quiet)
@@ -407,7 +414,7 @@ int simhca_cm_listen(struct simhca_cm_id *id, uint64_t service_id)
 	if (other)
 		return -EADDRINUSE;
 	id->service_id = service_id;
-	id->state = SIMHCA_CM_LISTEN;
+	cm_set_state(id, SIMHCA_CM_LISTEN);
 	HASH_ADD(hh_service, id->cm->services, service_id, sizeof(id->service_id), id);
 	return 0;
 }
@@ -424,11 +431,9 @@ int cm_event(struct simhca_cm_id *id, enum simhca_cm_event_type type,
 
 void simhca_cm_counts(const struct simhca_cm *cm, struct simhca_cm_counts *counts)
 {
-	memset(counts, 0, sizeof(*counts));
 	counts->ids = HASH_COUNT(cm->ids);
+	counts->timewait = cm->timewait;
 	counts->listeners = HASH_CNT(hh_service, cm->services);
-	for (const struct simhca_cm_id *id = cm->ids; id; id = id->hh.next)
-		counts->timewait += id->state == SIMHCA_CM_TIMEWAIT;
 }
 
 /* ------------------------------------------------------------------------------------ a run */
@@ -493,10 +498,12 @@ static bool step(struct simhca_cm *cm)
 	return true;
 }
 
-bool simhca_cm_run(struct simhca_cm *cm)
+bool simhca_cm_run(struct simhca_cm *cm, uint64_t max_ns)
 {
-	for (int i = 0; i < ROUNDS; i++)
-		if (!step(cm))
-			return false;
-	return true;
+	uint64_t begun = cm->ops.clock_ns(cm->arg);
+
+	while (step(cm))
+		if (cm->ops.clock_ns(cm->arg) - begun >= max_ns)
+			return true;
+	return false;
 }

@@ -106,8 +106,11 @@ struct simhca_cm_ops {
 struct simhca_cm *simhca_cm_create(const struct simhca_cm_ops *ops, void *arg, uint64_t seed);
 /* Forgets all, and sends nothing. IDs that the user has are gone. */
 void simhca_cm_destroy(struct simhca_cm *cm);
-/* Sends what is due, takes what came in, calls back. True: there is more to do at once. */
-bool simhca_cm_run(struct simhca_cm *cm);
+/*
+ * Sends what is due, takes what came in, calls back, for max_ns nanoseconds of its clock. True: there
+ * is more to do at once.
+ */
+bool simhca_cm_run(struct simhca_cm *cm, uint64_t max_ns);
 /* When simhca_cm_run() is due, on the clock; UINT64_MAX: not before something happens. */
 uint64_t simhca_cm_deadline(const struct simhca_cm *cm);
 /*

@@ -83,7 +83,7 @@ int simhca_cm_send_req(struct simhca_cm_id *id, const struct simhca_cm_path *pat
 	mad.req.primary = describe(path, timeout);
 	ret = cm_begin_retries(id, &mad);
 	if (!ret)
-		id->state = SIMHCA_CM_REQ_SENT;
+		cm_set_state(id, SIMHCA_CM_REQ_SENT);
 	return ret;
 }
 
@@ -170,7 +170,7 @@ void cm_on_rep(struct simhca_cm *cm, const struct simhca_cm_path *path,
 		return;
 	}
 	cm_disarm(id);
-	id->state = SIMHCA_CM_REP_RCVD;
+	cm_set_state(id, SIMHCA_CM_REP_RCVD);
 	/* What the peer can take is what this side can ask for, and the other way round. */
 	id->conn.initiator_depth = rep->responder_resources;
 	id->conn.responder_resources = rep->initiator_depth;
@@ -185,7 +185,7 @@ int simhca_cm_send_rtu(struct simhca_cm_id *id)
 	if (id->state != SIMHCA_CM_REP_RCVD)
 		return -EINVAL;
 	send_rtu(id);
-	id->state = SIMHCA_CM_ESTABLISHED;
+	cm_set_state(id, SIMHCA_CM_ESTABLISHED);
 	return 0;
 }
 
@@ -306,7 +306,7 @@ void cm_on_req(struct simhca_cm *cm, const struct simhca_cm_path *path,
 		return;
 	}
 	cm_claim_remote(id, req->ca_guid);
-	id->state = SIMHCA_CM_REQ_RCVD;
+	cm_set_state(id, SIMHCA_CM_REQ_RCVD);
 	event.listener = listener->context;
 	ret = cm->ops.event(cm->arg, id, &event);
 	if (!ret)
@@ -336,7 +336,7 @@ int simhca_cm_send_rep(struct simhca_cm_id *id, const struct simhca_cm_rep *rep,
 	id->conn.rq_psn = rep->starting_psn;
 	id->conn.initiator_depth = rep->initiator_depth;
 	id->conn.responder_resources = rep->responder_resources;
-	id->state = SIMHCA_CM_REP_SENT;
+	cm_set_state(id, SIMHCA_CM_REP_SENT);
 	return 0;
 }
 
@@ -347,7 +347,7 @@ int simhca_cm_establish(struct simhca_cm_id *id)
 	if (id->state != SIMHCA_CM_REP_SENT)
 		return -EINVAL;
 	cm_disarm(id);
-	id->state = SIMHCA_CM_ESTABLISHED;
+	cm_set_state(id, SIMHCA_CM_ESTABLISHED);
 	return 0;
 }
 
@@ -358,7 +358,7 @@ void cm_on_rtu(struct simhca_cm *cm, const struct simhca_cm_mad *mad)
 	if (!id || id->state != SIMHCA_CM_REP_SENT)
 		return;
 	cm_disarm(id);
-	id->state = SIMHCA_CM_ESTABLISHED;
+	cm_set_state(id, SIMHCA_CM_ESTABLISHED);
 	cm_event(id, SIMHCA_CM_RTU_RECEIVED, mad);
 }
 

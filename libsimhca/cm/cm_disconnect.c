@@ -6,7 +6,7 @@
 
 void cm_enter_timewait(struct simhca_cm_id *id)
 {
-	id->state = SIMHCA_CM_TIMEWAIT;
+	cm_set_state(id, SIMHCA_CM_TIMEWAIT);
 	/* Without memory for the timer it is over at once. */
 	if (cm_arm(id, simhca_cm_milliseconds(id->conn.ack_timeout)))
 		cm_release_remote(id);
@@ -25,7 +25,7 @@ int simhca_cm_send_dreq(struct simhca_cm_id *id)
 	mad.dreq.remote_qpn = id->conn.remote_qpn;
 	ret = cm_begin_retries(id, &mad);
 	if (!ret)
-		id->state = SIMHCA_CM_DREQ_SENT;
+		cm_set_state(id, SIMHCA_CM_DREQ_SENT);
 	return ret;
 }
 
@@ -74,7 +74,7 @@ void cm_on_dreq(struct simhca_cm *cm, const struct simhca_cm_path *path,
 	}
 	cm_disarm(id);
 	id->tid = mad->tid;
-	id->state = SIMHCA_CM_DREQ_RCVD;
+	cm_set_state(id, SIMHCA_CM_DREQ_RCVD);
 	if (id->orphan)
 		simhca_cm_send_drep(id);
 	else

@@ -58,6 +58,7 @@ struct simhca_cm {
 	struct simhca_cm_id *remotes;	 /* by the peer's GUID and communication ID */
 	struct simhca_cm_id *remote_qps; /* by the peer's GUID and QP number */
 	struct simhca_cm_id *services;	 /* listeners, by service ID */
+	unsigned int timewait;		 /* how many ids are there */
 	struct simhca_timers timers;
 	struct simhca_cm_queue out, in;
 };
@@ -69,6 +70,7 @@ struct simhca_cm_id *cm_find_remote(struct simhca_cm *cm, uint64_t guid, uint32_
 bool cm_claim_remote(struct simhca_cm_id *id, uint64_t guid);
 bool cm_claim_remote_qp(struct simhca_cm_id *id, uint64_t guid);
 void cm_release_remote(struct simhca_cm_id *id);
+void cm_set_state(struct simhca_cm_id *id, enum simhca_cm_state state);
 /* Frees it. */
 void cm_forget(struct simhca_cm_id *id);
 int cm_event(struct simhca_cm_id *id, enum simhca_cm_event_type type,

@@ -27,7 +27,7 @@ int simhca_cm_send_sidr_req(struct simhca_cm_id *id, const struct simhca_cm_path
 		memcpy(mad.sidr_req.private_data, param->private_data, param->length);
 	ret = cm_begin_retries(id, &mad);
 	if (!ret)
-		id->state = SIMHCA_CM_SIDR_REQ_SENT;
+		cm_set_state(id, SIMHCA_CM_SIDR_REQ_SENT);
 	return ret;
 }
 
@@ -83,7 +83,7 @@ void cm_on_sidr_req(struct simhca_cm *cm, const struct simhca_cm_path *path,
 	id->tid = mad->tid;
 	id->remote_id = req->request_id;
 	id->service_id = req->service_id;
-	id->state = SIMHCA_CM_SIDR_REQ_RCVD;
+	cm_set_state(id, SIMHCA_CM_SIDR_REQ_RCVD);
 	HASH_FIND(hh_service, cm->services, &req->service_id, sizeof(req->service_id), listener);
 	if (!cm_claim_remote(id, peer_of(path))) {
 		cm_forget(id);

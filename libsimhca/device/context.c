@@ -366,7 +366,6 @@ void simhca_context_counts(const struct simhca_context *context, struct simhca_c
 		.dm_bytes = (uint32_t)context->dm_used,
 		.wqs = context->handles[SIMHCA_OBJ_WQ].count,
 		.flows = context->handles[SIMHCA_OBJ_FLOW].count,
-		.carried = simhca_steps_attached(context),
 	};
 }
 

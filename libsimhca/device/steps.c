@@ -238,19 +238,6 @@ bool simhca_steps_passed(struct simhca_fabric *fabric, const struct simhca_steps
 	return passed;
 }
 
-uint32_t simhca_steps_attached(const struct simhca_context *context)
-{
-	struct simhca_fabric *fabric = context->device->fabric;
-	const struct simhca_steps *steps;
-	uint32_t count = 0;
-
-	pthread_rwlock_rdlock(&fabric->lock);
-	for (steps = fabric->steps; steps; steps = steps->next)
-		count += steps->context == context && atomic_load(&steps->qpc->callers);
-	pthread_rwlock_unlock(&fabric->lock);
-	return count;
-}
-
 void simhca_steps_count(const struct simhca_device *device, uint64_t *stats)
 {
 	const struct simhca_steps *steps;

@@ -69,8 +69,6 @@ void simhca_steps_end(struct simhca_fabric *fabric, uint32_t context);
 struct simhca_steps_seen *simhca_steps_see(struct simhca_fabric *fabric, pid_t pid);
 /* Whether they have ended since. Does not wait. */
 bool simhca_steps_passed(struct simhca_fabric *fabric, const struct simhca_steps_seen *seen);
-/* How many of a context's QPs may have them at this moment. */
-uint32_t simhca_steps_attached(const struct simhca_context *context);
 /* Adds what programs have carried. */
 void simhca_steps_count(const struct simhca_device *device, uint64_t *stats);
 

@@ -15,6 +15,8 @@
 #include "ucma_file.h"
 #include "unacked.h"
 
+#define TURN_NS 2000000u /* of MADs and time-outs, before others have the main thread */
+
 /* ------------------------------------------------------------------------------------- handles */
 
 int cma_handle_add(struct cma_handles *handles, void *object, uint32_t *handle)
@@ -103,7 +105,7 @@ static uint64_t clock_ns(void *arg)
 static void on_prepare(struct ev_loop *loop, ev_prepare *prepare, int events)
 {
 	struct cma *cma = prepare->data;
-	bool more = simhca_cm_run(cma->cm);
+	bool more = simhca_cm_run(cma->cm, TURN_NS);
 	uint64_t deadline = simhca_cm_deadline(cma->cm), now = clock_ns(NULL);
 
 	if (more)

@@ -69,6 +69,7 @@ enum cma_state {
 	CMA_ROUTE_RESOLVED,
 	CMA_CONNECT,
 	CMA_DISCONNECT,
+	CMA_STATES,
 };
 
 /* The codes of librdmacm's enum rdma_cm_event_type. */
@@ -191,8 +192,10 @@ struct cma {
 	struct cma_file *by_number;   /* hash */
 	struct cma_program *programs; /* hash */
 	struct cma_handles ids, mcs;
-	struct cma_port *ports;	    /* hash */
-	struct cma_port *listening; /* list */
+	unsigned int num_files, num_ids, num_events; /* these: not fetched */
+	unsigned int in_state[CMA_STATES];	     /* ids */
+	struct cma_port *ports;			     /* hash */
+	struct cma_port *listening;		     /* list */
 	struct gmp_port {
 		struct cma *cma;
 		struct device *device;
@@ -201,6 +204,7 @@ struct cma {
 
 /* ------------------------------------------------------------------------------------ cma_id.c */
 
+void cma_set_state(struct cma_id *id, enum cma_state state);
 /* NULL: no memory, or the program has too many. The id belongs to the file. */
 struct cma_id *cma_id_create(struct cma_file *file, uint64_t uid, uint16_t ps, uint8_t qp_type);
 void cma_id_destroy(struct cma_id *id);

@@ -149,7 +149,7 @@ int cma_connect(struct cma_id *id, const struct rdma_ucm_conn_param *param,
 		id->cm = NULL;
 		return ret;
 	}
-	id->state = CMA_CONNECT;
+	cma_set_state(id, CMA_CONNECT);
 	return 0;
 }
 
@@ -398,7 +398,7 @@ static void disconnected(struct cma_id *id, int status)
 {
 	if (id->state != CMA_CONNECT)
 		return;
-	id->state = CMA_DISCONNECT;
+	cma_set_state(id, CMA_DISCONNECT);
 	cma_event(id, CMA_EV_DISCONNECTED, status);
 }
 
@@ -466,7 +466,7 @@ static struct cma_id *make_request(struct cma_id *listener, struct simhca_cm_id 
 	for (uint8_t i = 0; i < SIMHCA_GID_ENTRIES; i++)
 		if (!memcmp(&id->device->gids[i].gid, &path->sgid, sizeof(path->sgid)))
 			id->sgid_index = i;
-	id->state = CMA_CONNECT;
+	cma_set_state(id, CMA_CONNECT);
 	id->cm = cm;
 	simhca_cm_id_set_context(cm, id);
 	id->listener = listener;

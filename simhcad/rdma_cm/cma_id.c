@@ -14,6 +14,13 @@
 
 static void on_resolving(struct ev_loop *loop, ev_timer *timer, int events);
 
+void cma_set_state(struct cma_id *id, enum cma_state state)
+{
+	id->file->cma->in_state[id->state]--;
+	id->state = state;
+	id->file->cma->in_state[id->state]++;
+}
+
 struct cma_id *cma_id_create(struct cma_file *file, uint64_t uid, uint16_t ps, uint8_t qp_type)
 {
 	struct cma_id *id = NULL;
@@ -35,6 +42,8 @@ struct cma_id *cma_id_create(struct cma_file *file, uint64_t uid, uint16_t ps, u
 	id->resolving.data = id;
 	DL_APPEND(file->ids, id);
 	file->program->objects++;
+	file->cma->num_ids++;
+	file->cma->in_state[id->state]++;
 	return id;
 }
 
@@ -55,6 +64,8 @@ void cma_id_destroy(struct cma_id *id)
 	cma_handle_remove(&file->cma->ids, id->handle);
 	DL_DELETE(file->ids, id);
 	file->program->objects--;
+	file->cma->num_ids--;
+	file->cma->in_state[id->state]--;
 	free(id);
 }
 
@@ -129,7 +140,7 @@ int cma_bind(struct cma_id *id, const union cma_addr *addr, struct simhca_why *w
 		id->device = NULL;
 		return ret;
 	}
-	id->state = CMA_BOUND;
+	cma_set_state(id, CMA_BOUND);
 	return 0;
 }
 
@@ -151,7 +162,7 @@ int cma_listen(struct cma_id *id, int backlog, struct simhca_why *why)
 	id->backlog = SIMHCA_UCMA_MAX_BACKLOG;
 	if (backlog > 0 && backlog < SIMHCA_UCMA_MAX_BACKLOG)
 		id->backlog = (unsigned int)backlog;
-	id->state = CMA_LISTEN;
+	cma_set_state(id, CMA_LISTEN);
 	return 0;
 }
 
@@ -234,11 +245,11 @@ static void on_resolving(struct ev_loop *loop, ev_timer *timer, int events)
 	struct cma_id *id = timer->data;
 
 	if (try_resolve(id)) {
-		id->state = CMA_ADDR_RESOLVED;
+		cma_set_state(id, CMA_ADDR_RESOLVED);
 		cma_event(id, CMA_EV_ADDR_RESOLVED, 0);
 		return;
 	}
-	id->state = CMA_BOUND;
+	cma_set_state(id, CMA_BOUND);
 	cma_event(id, CMA_EV_ADDR_ERROR, -ETIMEDOUT);
 }
 
@@ -275,7 +286,7 @@ int cma_resolve_addr(struct cma_id *id, const union cma_addr *src, const union c
 		return simhca_why(why, EINVAL, "source and destination are of different families");
 	id->dst = *dst;
 	if (try_resolve(id)) {
-		id->state = CMA_ADDR_RESOLVED;
+		cma_set_state(id, CMA_ADDR_RESOLVED);
 		cma_event(id, CMA_EV_ADDR_RESOLVED, 0);
 		return 0;
 	}
@@ -284,7 +295,7 @@ int cma_resolve_addr(struct cma_id *id, const union cma_addr *src, const union c
 	cma_tell_failure(id, CMA_NO_DEVICE, 0,
 			 "no device of this daemon has %s; see the GIDs of `simhca status`",
 			 cma_addr_print(dst, text));
-	id->state = CMA_ADDR_QUERY;
+	cma_set_state(id, CMA_ADDR_QUERY);
 	ev_timer_set(&id->resolving, timeout_ms / 1000.0, 0);
 	ev_timer_start(cma->daemon->loop, &id->resolving);
 	return 0;
@@ -320,7 +331,7 @@ int cma_resolve_route(struct cma_id *id, uint32_t timeout_ms, struct simhca_why 
 			(cma_addr_port(&id->src) * 31u + cma_addr_port(&id->dst)) & 0xfffff;
 	}
 	id->has_path = true;
-	id->state = CMA_ROUTE_RESOLVED;
+	cma_set_state(id, CMA_ROUTE_RESOLVED);
 	cma_event(id, CMA_EV_ROUTE_RESOLVED, 0);
 	return 0;
 }

@@ -95,27 +95,14 @@ const struct report_kind cma_report = { .step = step, .state_bytes = sizeof(stru
 
 json_t *cma_report_counts(const struct cma *cma)
 {
-	unsigned int channels = 0, ids = 0, listeners = 0, connections = 0, events = 0;
-	const struct cma_program *program;
 	struct simhca_cm_counts counts;
-	const struct cma_file *file;
-	const struct cma_id *id;
 
-	for (program = cma->programs; program; program = program->hh.next)
-		events += program->events;
-	DL_FOREACH (cma->files, file) {
-		channels++;
-		DL_FOREACH (file->ids, id) {
-			ids++;
-			listeners += id->state == CMA_LISTEN;
-			connections += id->state == CMA_CONNECT;
-		}
-	}
 	simhca_cm_counts(cma->cm, &counts);
-	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "channels", (json_int_t)channels, "ids",
-			 (json_int_t)ids, "listeners", (json_int_t)listeners, "connections",
-			 (json_int_t)connections, "events", (json_int_t)events, "timewait",
-			 (json_int_t)counts.timewait);
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "channels", (json_int_t)cma->num_files,
+			 "ids", (json_int_t)cma->num_ids, "listeners",
+			 (json_int_t)cma->in_state[CMA_LISTEN], "connections",
+			 (json_int_t)cma->in_state[CMA_CONNECT], "events",
+			 (json_int_t)cma->num_events, "timewait", (json_int_t)counts.timewait);
 }
 
 bool cma_in_use(const struct cma *cma)

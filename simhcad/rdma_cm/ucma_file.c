@@ -72,6 +72,7 @@ bool cma_file_queue(struct cma_file *file, const struct cma_event *event)
 	if (queued->mc)
 		queued->mc->joined = queued;
 	file->program->events++;
+	file->cma->num_events++;
 	show_token(file);
 	return true;
 }
@@ -98,6 +99,7 @@ static void event_done(struct cma_event *event)
 	if (event->mc)
 		event->mc->joined = NULL;
 	file->program->events--;
+	file->cma->num_events--;
 	free(event);
 }
 
@@ -328,6 +330,7 @@ void ucma_file_open(struct cma *cma, int fd, uint64_t number)
 	file->io.data = file;
 	ev_io_start(cma->daemon->loop, &file->io);
 	DL_APPEND(cma->files, file);
+	cma->num_files++;
 	HASH_ADD(hh, cma->by_number, number, sizeof(file->number), file);
 }
 
@@ -342,6 +345,7 @@ void ucma_file_close(struct cma_file *file)
 	datagram_close(file->fd, cma->daemon->releaser, &file->owner);
 	HASH_DEL(cma->by_number, file);
 	DL_DELETE(cma->files, file);
+	cma->num_files--;
 	program_put(cma, file->program);
 	free(file);
 }

@@ -147,7 +147,7 @@ void world_settle(struct world *world)
 {
 	do
 		for (int i = 0; i < 2; i++)
-			while (simhca_cm_run(world->host[i].cm))
+			while (simhca_cm_run(world->host[i].cm, UINT64_MAX))
 				;
 	while (land_one(world));
 }

@@ -118,9 +118,9 @@ bool __wrap_simhca_device_send_gmp(struct simhca_device *device, const struct si
 	return __real_simhca_device_send_gmp(device, av, bytes);
 }
 
-bool __real_simhca_cm_run(struct simhca_cm *cm);
-bool __wrap_simhca_cm_run(struct simhca_cm *cm);
-bool __wrap_simhca_cm_run(struct simhca_cm *cm)
+bool __real_simhca_cm_run(struct simhca_cm *cm, uint64_t max_ns);
+bool __wrap_simhca_cm_run(struct simhca_cm *cm, uint64_t max_ns);
+bool __wrap_simhca_cm_run(struct simhca_cm *cm, uint64_t max_ns)
 {
 	struct simhca_gmp gmp = { .mad = mad, .sgid = gid, .dgid = gid };
 
@@ -129,7 +129,7 @@ bool __wrap_simhca_cm_run(struct simhca_cm *cm)
 		gmp_handler(gmp_arg, &gmp);
 	mad_waits = false;
 	pthread_mutex_unlock(&mad_lock);
-	return __real_simhca_cm_run(cm);
+	return __real_simhca_cm_run(cm, max_ns);
 }
 
 /* ------------------------------------------------------------------------------- the daemon */
