@@ -197,7 +197,7 @@ void cma_close(struct cma *cma)
 	for (unsigned int i = 0; i < cma->daemon->num_devices; i++)
 		simhca_device_set_gmp(cma->gmp[i].device->model, NULL, NULL);
 	while (cma->files)
-		ucma_file_close(cma->files);
+		ucma_file_close_now(cma->files);
 	ev_timer_stop(loop, &cma->timer);
 	ev_idle_stop(loop, &cma->more);
 	ev_prepare_stop(loop, &cma->prepare);

@@ -157,6 +157,7 @@ struct cma_program {
 };
 
 struct cma_file {
+	struct retry retry; /* first: of its end */
 	struct cma *cma;
 	struct cma_program *program;
 	int fd;
@@ -170,6 +171,7 @@ struct cma_file {
 	struct cma_id *ids;
 	struct cma_event *events;
 	uint32_t token, last_token; /* token 0: none is there */
+	bool is_closing;	    /* nobody has it open any more: its ids end */
 	struct cma_file *prev, *next;
 	UT_hash_handle hh;
 };

@@ -13,6 +13,7 @@
 #include "cma.h"
 #include "datagram.h"
 #include "log.h"
+#include "monotonic.h"
 #include "process.h"
 #include "share.h"
 #include "ucma_file.h"
@@ -103,14 +104,18 @@ static void event_done(struct cma_event *event)
 	free(event);
 }
 
+static void drop_event(struct cma_event *event)
+{
+	if (event->request)
+		cma_id_destroy(event->request); /* and the event */
+	else
+		event_done(event);
+}
+
 void cma_file_drop(struct cma_id *id)
 {
-	while (id->events) {
-		if (id->events->request)
-			cma_id_destroy(id->events->request); /* and the event */
-		else
-			event_done(id->events);
-	}
+	while (id->events)
+		drop_event(id->events);
 }
 
 void cma_file_drop_joined(struct cma_mc *mc)
@@ -263,6 +268,8 @@ static bool serve_one(struct cma_file *file, bool *over)
 	return true;
 }
 
+static void close_file(struct cma_file *file);
+
 static void on_readable(struct ev_loop *loop, ev_io *io, int events)
 {
 	struct cma_file *file = io->data;
@@ -271,7 +278,7 @@ static void on_readable(struct ev_loop *loop, ev_io *io, int events)
 	for (int i = 0; i < REQUESTS && serve_one(file, &over); i++)
 		;
 	if (over)
-		ucma_file_close(file);
+		close_file(file);
 }
 
 /* ---------------------------------------------------------------------------------------- life */
@@ -334,20 +341,66 @@ void ucma_file_open(struct cma *cma, int fd, uint64_t number)
 	HASH_ADD(hh, cma->by_number, number, sizeof(file->number), file);
 }
 
-void ucma_file_close(struct cma_file *file)
+/* A part of an id's end, and at last the id. */
+static void end_of_id(struct cma_id *id)
+{
+	if (id->events)
+		drop_event(id->events);
+	else if (id->mcs)
+		cma_mc_free(id->mcs);
+	else
+		cma_id_destroy(id);
+}
+
+static void free_file(struct cma_file *file)
 {
 	struct cma *cma = file->cma;
 
-	while (file->ids)
-		cma_id_destroy(file->ids);
 	answers_forget(&file->answers);
-	ev_io_stop(cma->daemon->loop, &file->io);
 	datagram_close(file->fd, cma->daemon->releaser, &file->owner);
-	HASH_DEL(cma->by_number, file);
 	DL_DELETE(cma->files, file);
 	cma->num_files--;
 	program_put(cma, file->program);
 	free(file);
+}
+
+static bool end_further(struct retry *retry, double until)
+{
+	struct cma_file *file = (struct cma_file *)retry;
+
+	while (file->ids) {
+		end_of_id(file->ids);
+		if (monotonic_s() >= until) {
+			retry_soon(retry);
+			return false;
+		}
+	}
+	free_file(file);
+	return true;
+}
+
+static void stop_serving(struct cma_file *file)
+{
+	ev_io_stop(file->cma->daemon->loop, &file->io);
+	HASH_DEL(file->cma->by_number, file);
+	file->is_closing = true;
+}
+
+static void close_file(struct cma_file *file)
+{
+	stop_serving(file);
+	retry_add_now(&file->cma->daemon->endings, &file->retry, end_further);
+}
+
+void ucma_file_close_now(struct cma_file *file)
+{
+	if (file->is_closing)
+		retry_remove(&file->cma->daemon->endings, &file->retry);
+	else
+		stop_serving(file);
+	while (file->ids)
+		cma_id_destroy(file->ids);
+	free_file(file);
 }
 
 static void move_id(struct cma_id *id, struct cma_file *to)

@@ -26,6 +26,16 @@ print("made", flush=True)
 sys.stdin.read()
 """
 
+MANY_LISTENERS = """
+channel = Channel()
+flood(channel, CREATE_ID, 28000 * [struct.pack("<QQHB5x", 7, 0, TCP, 2)])
+channel.create()
+flood(channel, LISTEN, [struct.pack("<II", id, 1) for id in range(28000)])
+channel.create()
+print(os.getpid(), flush=True)
+sys.stdin.read()
+"""
+
 MANY_OBJECTS = """
 from pyverbs.cq import CQ
 from pyverbs.device import Context
@@ -201,9 +211,10 @@ def test_told_to_end_beside_reports(daemon):
             sock.close()
 
 
-def test_many_end_together(daemon):
-    """Contexts of which each ends in a moment, and all of them at once: others come between."""
-    with running(daemon, MANY_CONTEXTS) as (_, pid), contextlib.ExitStack() as stack:
+def after_the_end(daemon, pid, count):
+    """What count() says of the reports of status that are asked for when the program has ended, and
+    before the daemon has seen that."""
+    with contextlib.ExitStack() as stack:
         askers = [stack.enter_context(daemon.control()) for _ in range(40)]
         daemon.process.send_signal(signal.SIGSTOP)
         os.kill(int(pid), signal.SIGKILL)
@@ -211,6 +222,24 @@ def test_many_end_together(daemon):
         for sock in askers:
             asks(sock, "status")
         daemon.process.send_signal(signal.SIGCONT)
-        left = [answer(sock)[1]["devices"][0]["contexts"] for sock in askers]
+        return [count(answer(sock)[1]) for sock in askers]
+
+
+def test_many_end_together(daemon):
+    """Contexts of which each ends in a moment, and all of them at once: others come between."""
+    def contexts(status):
+        return status["devices"][0]["contexts"]
+    with running(daemon, MANY_CONTEXTS) as (_, pid):
+        left = after_the_end(daemon, pid, contexts)
         assert len(set(left)) > 6, left
-        daemon.settle(lambda: not daemon.status()["devices"][0]["contexts"])
+        daemon.settle(lambda: not contexts(daemon.status()))
+
+
+def test_a_channel_of_many_ids_ends(daemon):
+    """Likewise, of one event channel of rdma_cm."""
+    def ids(status):
+        return status["rdma_cm"]["ids"]
+    with running(daemon, MANY_LISTENERS) as (_, pid):
+        left = after_the_end(daemon, pid, ids)
+        assert len(set(left)) > 6, left
+        daemon.settle(lambda: not ids(daemon.status()))
