@@ -31,13 +31,13 @@
 #include "wire.h"
 
 #define REQUEST_BYTES 1024
-#define TURN_NS 2000000u   /* of all connections, before others have the main thread */
 #define UNREAD_BYTES 8192  /* of answers that wait for a client, as SO_SNDBUF counts */
 #define FIRST_LEASE_S 10.0 /* how long a captive daemon waits for a user */
 #define LINGER_S 2.0	   /* how long it stays for programs that its last user has left running */
 #define LINGER_LOOK_S 0.01
 
 struct connection {
+	struct turn turn; /* first */
 	struct admin *admin;
 	int fd;
 	struct owner owner;
@@ -45,9 +45,7 @@ struct connection {
 	int watched; /* EV_READ: for requests, EV_WRITE: until it reads answers, 0: a report is made */
 	bool lease;
 	struct report *report; /* that it waits for */
-	bool is_ready;	       /* there is something to read: it is in the list of those */
 	struct connection *prev, *next;
-	struct connection *ready_prev, *ready_next;
 };
 
 struct admin {
@@ -55,8 +53,8 @@ struct admin {
 	struct listener listener;
 	struct connection *connections;
 	unsigned int num_connections;
-	struct connection *ready; /* each gets one request served, and is the last one then */
-	ev_timer serve;
+	struct tally of_program; /* how many connections each has */
+	struct tally leasing;	 /* processes: likewise, leases */
 	unsigned int leases;
 	ev_timer first_lease;
 	ev_timer linger;
@@ -132,6 +130,7 @@ static void on_lease(struct connection *connection, const json_t *request)
 	}
 	if (!connection->lease) {
 		connection->lease = true;
+		tally_add(&admin->leasing, connection->owner.process);
 		admin->leases++;
 		ev_timer_stop(admin->daemon->loop, &admin->first_lease);
 	}
@@ -319,27 +318,23 @@ static void on_linger(struct ev_loop *loop, ev_timer *timer, int events)
 	linger(timer->data);
 }
 
-static void unready(struct connection *connection)
-{
-	DL_DELETE2(connection->admin->ready, connection, ready_prev, ready_next);
-	connection->is_ready = false;
-}
-
 static void connection_close(struct connection *connection)
 {
 	struct admin *admin = connection->admin;
 
 	DL_DELETE(admin->connections, connection);
 	admin->num_connections--;
-	if (connection->is_ready)
-		unready(connection);
+	tally_sub(&admin->of_program, connection->owner.program);
+	turns_leave(&admin->daemon->turns, &connection->turn);
 	if (connection->report)
 		report_cancel(connection->report);
 	ev_io_stop(admin->daemon->loop, &connection->io);
 	datagram_close(connection->fd, admin->daemon->releaser, &connection->owner);
 	injector_owner_gone(admin->daemon->injector, connection);
-	if (connection->lease)
+	if (connection->lease) {
+		tally_sub(&admin->leasing, connection->owner.process);
 		failures_end_run(admin->daemon->failures, connection->owner.process);
+	}
 	if (connection->lease && !--admin->leases && admin->daemon->options->daemon.captive) {
 		admin->linger_until = monotonic_s() + LINGER_S;
 		linger(admin);
@@ -356,8 +351,9 @@ static bool has_room(const struct connection *connection)
 }
 
 /* One request of the connection, which may be gone then. */
-static void serve_one(struct connection *connection)
+static void serve_one(struct turn *turn, uint64_t until)
 {
+	struct connection *connection = (struct connection *)turn;
 	char text[REQUEST_BYTES];
 	struct iovec iov = { .iov_base = text, .iov_len = sizeof(text) };
 	struct sender sender;
@@ -380,54 +376,23 @@ static void serve_one(struct connection *connection)
 		serve(connection, text, (size_t)length);
 }
 
-/* In the next round of the event loop. */
-static void start_serving(struct admin *admin)
-{
-	ev_timer_stop(admin->daemon->loop, &admin->serve);
-	ev_timer_set(&admin->serve, 0, 0);
-	ev_timer_start(admin->daemon->loop, &admin->serve);
-}
-
-static void on_serve(struct ev_loop *loop, ev_timer *timer, int events)
-{
-	struct admin *admin = timer->data;
-	uint64_t until = monotonic_ns() + TURN_NS;
-
-	while (admin->ready && monotonic_ns() < until) {
-		struct connection *connection = admin->ready;
-
-		unready(connection);
-		serve_one(connection);
-	}
-	if (admin->ready)
-		start_serving(admin);
-}
-
 /* What it has to say is read in its turn. */
 static void on_event(struct ev_loop *loop, ev_io *io, int events)
 {
 	struct connection *connection = io->data;
-	struct admin *admin = connection->admin;
 
 	watch(connection, EV_READ);
-	if (connection->is_ready)
-		return;
-	connection->is_ready = true;
-	DL_APPEND2(admin->ready, connection, ready_prev, ready_next);
-	start_serving(admin);
+	turns_take(&connection->admin->daemon->turns, &connection->turn);
 }
 
 /* Why there may be no further connection of this owner; NULL: there may. */
 static const char *why_not(const struct admin *admin, const struct owner *owner)
 {
-	const struct connection *connection;
-	unsigned int of_program = 0, most = share_descriptors();
+	unsigned int most = share_descriptors();
 
-	DL_FOREACH (admin->connections, connection)
-		of_program += connection->owner.program == owner->program;
 	if (admin->num_connections >= most)
 		return "the daemon has as many connections of tools as it may have";
-	if (of_program >= most / 2)
+	if (tally_get(&admin->of_program, owner->program) >= most / 2)
 		return "this program has as many connections of tools as it may have";
 	return NULL;
 }
@@ -445,6 +410,7 @@ static void on_connection(void *arg, int fd)
 		return;
 	}
 	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &unread, sizeof(unread));
+	connection->turn.serve = serve_one;
 	connection->admin = admin;
 	connection->fd = fd;
 	connection->owner = owner;
@@ -459,6 +425,7 @@ static void on_connection(void *arg, int fd)
 	watch(connection, EV_READ);
 	DL_APPEND(admin->connections, connection);
 	admin->num_connections++;
+	tally_add(&admin->of_program, owner.program);
 }
 
 static void on_no_lease(struct ev_loop *loop, ev_timer *timer, int events)
@@ -476,12 +443,11 @@ pid_t admin_run_of(const struct admin *admin, pid_t process)
 {
 	pid_t ancestors[PROGRAM_ANCESTORS];
 	unsigned int count = program_ancestors(process, ancestors);
-	const struct connection *connection;
 
-	DL_FOREACH (admin->connections, connection)
-		for (unsigned int i = 0; connection->lease && i < count; i++)
-			if (connection->owner.process == ancestors[i])
-				return connection->owner.process;
+	/* Of those within each other the outermost. */
+	while (count--)
+		if (tally_get(&admin->leasing, ancestors[count]))
+			return ancestors[count];
 	return 0;
 }
 
@@ -498,10 +464,8 @@ struct admin *admin_open(struct daemon *daemon)
 	ev_timer_init(&admin->first_lease, on_no_lease, FIRST_LEASE_S, 0);
 	ev_timer_init(&admin->linger, on_linger, LINGER_LOOK_S, LINGER_LOOK_S);
 	admin->linger.data = admin;
-	ev_timer_init(&admin->serve, on_serve, 0, 0);
-	admin->serve.data = admin;
 	snprintf(path, sizeof(path), "%s/control", daemon->rundir.path);
-	if (listener_open(&admin->listener, daemon->loop, path, on_connection, admin)) {
+	if (listener_open(&admin->listener, &daemon->turns, path, on_connection, admin)) {
 		free(admin);
 		return NULL;
 	}
@@ -520,6 +484,5 @@ void admin_close(struct admin *admin)
 	while (admin->connections)
 		connection_close(admin->connections);
 	ev_timer_stop(admin->daemon->loop, &admin->linger);
-	ev_timer_stop(admin->daemon->loop, &admin->serve);
 	free(admin);
 }

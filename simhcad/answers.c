@@ -2,7 +2,6 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <unistd.h>
-#include <uthash.h>
 #include <utlist.h>
 
 #include "answers.h"
@@ -19,42 +18,6 @@ struct kept_answer {
 	struct kept_answer *prev, *next;
 };
 
-struct answers_program {
-	pid_t pid; /* stands for it (program.h) */
-	unsigned int kept;
-	UT_hash_handle hh;
-};
-
-/* NULL: it may keep no more. */
-static struct answers_program *program_get(struct answers *answers, pid_t pid)
-{
-	struct answers_program *program;
-
-	HASH_FIND(hh, answers->programs, &pid, sizeof(pid), program);
-	if (!program) {
-		program = calloc(1, sizeof(*program));
-		if (!program)
-			return NULL;
-		program->pid = pid;
-		HASH_ADD(hh, answers->programs, pid, sizeof(program->pid), program);
-	}
-	if (program->kept == MOST)
-		return NULL;
-	program->kept++;
-	return program;
-}
-
-static void program_put(struct answers *answers, pid_t pid)
-{
-	struct answers_program *program;
-
-	HASH_FIND(hh, answers->programs, &pid, sizeof(pid), program);
-	if (--program->kept)
-		return;
-	HASH_DEL(answers->programs, program);
-	free(program);
-}
-
 static void let_go(struct kept_answer *kept)
 {
 	struct answer_set *set = kept->set;
@@ -62,7 +25,7 @@ static void let_go(struct kept_answer *kept)
 	epoll_ctl(set->answers->epoll, EPOLL_CTL_DEL, kept->fd, NULL);
 	releaser_close(set->answers->releaser, &set->owner, kept->fd);
 	DL_DELETE(set->kept, kept);
-	program_put(set->answers, set->owner.program);
+	tally_sub(&set->answers->kept, set->owner.program);
 	free(kept);
 }
 
@@ -82,12 +45,13 @@ static uint32_t keep(struct answer_set *set, int fd)
 	struct kept_answer *kept = malloc(sizeof(*kept));
 	struct epoll_event event = { .events = EPOLLIN, .data.ptr = kept };
 
-	if (!kept || !program_get(set->answers, set->owner.program)) {
+	if (!kept || tally_get(&set->answers->kept, set->owner.program) == MOST ||
+	    !tally_add(&set->answers->kept, set->owner.program)) {
 		free(kept);
 		return 0;
 	}
 	if (epoll_ctl(set->answers->epoll, EPOLL_CTL_ADD, fd, &event)) {
-		program_put(set->answers, set->owner.program);
+		tally_sub(&set->answers->kept, set->owner.program);
 		free(kept);
 		return 0;
 	}

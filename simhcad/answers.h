@@ -15,13 +15,14 @@
 
 #include "datagram.h"
 #include "program.h"
+#include "tally.h"
 
 /* All of the daemon's. */
 struct answers {
 	int epoll;
 	ev_io io;
 	struct releaser *releaser;
-	struct answers_program *programs; /* hash: how many each has */
+	struct tally kept; /* of each program */
 };
 
 /* Those of one connection. */

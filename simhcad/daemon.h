@@ -21,6 +21,7 @@
 #include "retry.h"
 #include "rundir.h"
 #include "sleepers.h"
+#include "turns.h"
 
 struct admin;
 struct chores;
@@ -49,6 +50,7 @@ struct daemon {
 	struct lint *lint;
 	struct tracers *tracers;
 	struct injector *injector;
+	struct turns turns;	    /* of what is asked */
 	struct retry_queue retries; /* commands */
 	struct retry_queue endings; /* sessions whose clients are gone */
 	struct report_queue reports;
@@ -62,6 +64,7 @@ struct daemon {
 	struct cma *cma; /* rdma_cm */
 	struct admin *admin;
 	double started;		  /* monotonic.h */
+	double in_vain;		  /* when a command last waited for an engine, and was deferred */
 	struct session *contexts; /* those that have one, hashed by its id */
 };
 

@@ -207,7 +207,7 @@ int device_open(struct device *device, struct daemon *daemon, unsigned int numbe
 	snprintf(path, sizeof(path), "%s/tree/dev/infiniband/uverbs%u", daemon->rundir.path,
 		 number);
 	if (device_tree_add(&daemon->rundir, &tree) ||
-	    listener_open(&device->listener, daemon->loop, path, on_client, device)) {
+	    listener_open(&device->listener, &daemon->turns, path, on_client, device)) {
 		device_close(device);
 		return -1;
 	}

@@ -8,6 +8,7 @@
 #include "device_tree.h"
 #include "listener.h"
 #include "options.h"
+#include "tally.h"
 
 struct daemon;
 struct session;
@@ -24,8 +25,9 @@ struct device {
 	bool guid_only; /* its first GID is not the interface's: another device has that one */
 	struct listener listener;
 	struct session *sessions;
-	unsigned int deferred; /* commands of theirs that wait */
-	uint32_t next_session; /* the number that the next one gets */
+	struct tally of_process, of_program; /* how many sessions each has */
+	struct tally deferred;		     /* of each program: commands that wait */
+	uint32_t next_session;		     /* the number that the next one gets */
 	ev_timer count;
 	uint64_t stats[SIMHCA_STATS]; /* as the files of counters say */
 	bool tree_behind;  /* files of the port's state or GIDs are still to be written */

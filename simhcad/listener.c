@@ -13,9 +13,8 @@
 #include "log.h"
 #include "monotonic.h"
 
-#define BACKLOG 4096	 /* connections; the kernel bounds it by net.core.somaxconn */
-#define TURN_NS 2000000u /* of accepting, before other events are looked at */
-#define PAUSE 0.25	 /* seconds without accepting when descriptors ran out */
+#define BACKLOG 4096 /* connections; the kernel bounds it by net.core.somaxconn */
+#define PAUSE 0.25   /* seconds without accepting when descriptors ran out */
 #define RESERVE (DATAGRAM_KERNEL_FDS + 16)
 #define COMPLAIN 60.0 /* seconds between two messages about it */
 
@@ -57,15 +56,14 @@ static void pause_accepting(struct listener *listener, int error)
 		log_error("%s: %s; new connections have to wait", listener->path, strerror(error));
 		listener->complained = now;
 	}
-	ev_io_stop(listener->loop, &listener->io);
+	ev_io_stop(listener->turns->loop, &listener->io);
 	ev_timer_set(&listener->pause, PAUSE, 0);
-	ev_timer_start(listener->loop, &listener->pause);
+	ev_timer_start(listener->turns->loop, &listener->pause);
 }
 
-static void on_connection(struct ev_loop *loop, ev_io *io, int events)
+static void serve(struct turn *turn, uint64_t until)
 {
-	struct listener *listener = io->data;
-	uint64_t until = monotonic_ns() + TURN_NS;
+	struct listener *listener = (struct listener *)turn;
 
 	do {
 		int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -91,6 +89,13 @@ static void on_connection(struct ev_loop *loop, ev_io *io, int events)
 	} while (monotonic_ns() < until);
 }
 
+static void on_connection(struct ev_loop *loop, ev_io *io, int events)
+{
+	struct listener *listener = io->data;
+
+	turns_take(listener->turns, &listener->turn);
+}
+
 static void on_pause_end(struct ev_loop *loop, ev_timer *timer, int events)
 {
 	struct listener *listener = timer->data;
@@ -98,14 +103,15 @@ static void on_pause_end(struct ev_loop *loop, ev_timer *timer, int events)
 	ev_io_start(loop, &listener->io);
 }
 
-int listener_open(struct listener *listener, struct ev_loop *loop, const char *path,
+int listener_open(struct listener *listener, struct turns *turns, const char *path,
 		  void (*accepted)(void *arg, int fd), void *arg)
 {
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
 	int on = 1;
 
 	_Static_assert(sizeof(listener->path) == sizeof(addr.sun_path), "any socket name fits");
-	listener->loop = loop;
+	listener->turns = turns;
+	listener->turn = (struct turn){ .serve = serve };
 	listener->accepted = accepted;
 	listener->arg = arg;
 	listener->complained = 0;
@@ -128,7 +134,7 @@ int listener_open(struct listener *listener, struct ev_loop *loop, const char *p
 	}
 	ev_io_init(&listener->io, on_connection, listener->fd, EV_READ);
 	listener->io.data = listener;
-	ev_io_start(loop, &listener->io);
+	ev_io_start(turns->loop, &listener->io);
 	return 0;
 }
 
@@ -136,8 +142,9 @@ void listener_close(struct listener *listener)
 {
 	if (listener->fd < 0)
 		return;
-	ev_io_stop(listener->loop, &listener->io);
-	ev_timer_stop(listener->loop, &listener->pause);
+	ev_io_stop(listener->turns->loop, &listener->io);
+	ev_timer_stop(listener->turns->loop, &listener->pause);
+	turns_leave(listener->turns, &listener->turn);
 	/* The name goes first: who finds it can still connect, and is told that we have gone. */
 	unlink(listener->path);
 	close(listener->fd);

@@ -8,8 +8,11 @@
 
 #include <ev.h>
 
+#include "turns.h"
+
 struct listener {
-	struct ev_loop *loop;
+	struct turn turn; /* first: of accepting */
+	struct turns *turns;
 	char path[108];
 	int fd;
 	ev_io io;
@@ -21,7 +24,7 @@ struct listener {
 };
 
 /* Senders' pids come with what is received (SO_PASSCRED). -1: what is wrong was logged. */
-int listener_open(struct listener *listener, struct ev_loop *loop, const char *path,
+int listener_open(struct listener *listener, struct turns *turns, const char *path,
 		  void (*accepted)(void *arg, int fd), void *arg);
 /* Also removes the socket's name. */
 void listener_close(struct listener *listener);

@@ -203,6 +203,7 @@ static int serve(struct daemon *daemon, int background)
 		return 1;
 	}
 	attention_init(&daemon->attention, daemon->loop);
+	turns_init(&daemon->turns, daemon->loop);
 	retry_queue_init(&daemon->retries, daemon->loop, 0);
 	/* What is there no more counts no more for the commands that come next. */
 	retry_queue_init(&daemon->endings, daemon->loop, 1);

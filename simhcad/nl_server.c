@@ -12,14 +12,15 @@
 #include "daemon.h"
 #include "datagram.h"
 #include "log.h"
+#include "monotonic.h"
 #include "nl_server.h"
 #include "nl_talk.h"
 #include "simhca-abi-netlink.h"
 
-#define TURN 8		       /* datagrams of one client, either way, before others get theirs */
 #define UNREAD_BYTES (1 << 15) /* of answers that wait for a client, as SO_SNDBUF counts */
 
 struct nl_client {
+	struct turn turn; /* first */
 	struct nl_server *server;
 	int fd;
 	struct owner owner;
@@ -36,6 +37,7 @@ static void client_close(struct nl_client *client)
 	DL_DELETE(server->clients, client);
 	server->num_clients--;
 	ev_io_stop(server->daemon->loop, &client->io);
+	turns_leave(&server->daemon->turns, &client->turn);
 	datagram_close(client->fd, server->daemon->releaser, &client->owner);
 	nlmsg_free(client->unsent);
 	free(client);
@@ -116,18 +118,26 @@ static int go_on(struct nl_client *client)
 	return receive(client);
 }
 
-static void on_event(struct ev_loop *loop, ev_io *io, int events)
+static void serve(struct turn *turn, uint64_t until)
 {
-	struct nl_client *client = io->data;
-	int ret = 0;
+	struct nl_client *client = (struct nl_client *)turn;
+	int ret;
 
-	for (int i = 0; i < TURN && !ret; i++)
+	do
 		ret = go_on(client);
+	while (!ret && monotonic_ns() < until);
 	if (ret && ret != -EAGAIN)
 		client_close(client);
 	else
 		watch(client,
 		      client->unsent || nl_talk_under_way(&client->talk) ? EV_WRITE : EV_READ);
+}
+
+static void on_event(struct ev_loop *loop, ev_io *io, int events)
+{
+	struct nl_client *client = io->data;
+
+	turns_take(&client->server->daemon->turns, &client->turn);
 }
 
 static void on_connection(void *arg, int fd)
@@ -147,6 +157,7 @@ static void on_connection(void *arg, int fd)
 		client_close(server->clients);
 	}
 	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &unread, sizeof(unread));
+	client->turn.serve = serve;
 	client->server = server;
 	client->fd = fd;
 	client->owner = owner;
@@ -163,7 +174,7 @@ int nl_server_open(struct nl_server *server, struct daemon *daemon)
 
 	server->daemon = daemon;
 	snprintf(path, sizeof(path), "%s/tree/" SIMHCA_NETLINK_NODE, daemon->rundir.path);
-	return listener_open(&server->listener, daemon->loop, path, on_connection, server);
+	return listener_open(&server->listener, &daemon->turns, path, on_connection, server);
 }
 
 void nl_server_close(struct nl_server *server)

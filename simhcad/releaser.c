@@ -2,24 +2,17 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
-#include <uthash.h>
 #include <utlist.h>
 
 #include "chores.h"
 #include "log.h"
 #include "releaser.h"
+#include "tally.h"
 
 #define UNMAP_BYTES (8u << 20) /* at a time: the address space is locked meanwhile */
 #define BATCH 64	       /* descriptors that wait for the others of their batch */
 #define BATCH_SECONDS 0.002
 #define ENOUGH 96 /* descriptors of one process: more than a batch, which fills at full speed */
-
-/* A process, and how many descriptors from it wait to be closed. */
-struct giver {
-	pid_t pid;
-	unsigned int descriptors;
-	UT_hash_handle hh;
-};
 
 struct release {
 	struct chore chore; /* first: chores point to it */
@@ -39,7 +32,7 @@ struct releaser {
 	} batch[BATCH];
 	unsigned int batched;
 	ev_timer flush;
-	struct giver *givers; /* by pid */
+	struct tally waiting; /* descriptors of each process that were not closed yet */
 };
 
 static void let_go(struct chore *chore)
@@ -62,22 +55,11 @@ static void let_go(struct chore *chore)
 		free(release);
 }
 
-static void count_less(struct releaser *releaser, pid_t pid)
-{
-	struct giver *giver;
-
-	HASH_FIND_INT(releaser->givers, &pid, giver);
-	if (giver && !--giver->descriptors) {
-		HASH_DEL(releaser->givers, giver);
-		free(giver);
-	}
-}
-
 static void has_closed(struct chore *chore)
 {
 	struct release *release = (struct release *)chore;
 
-	count_less(release->releaser, chore->owner.process);
+	tally_sub(&release->releaser->waiting, chore->owner.process);
 	free(release);
 }
 
@@ -88,7 +70,7 @@ static void append(struct releaser *releaser, struct chore **list, const struct 
 	if (!release) {
 		log_error("out of memory: a client's descriptor stays open");
 		if (what->chore.done)
-			count_less(releaser, what->chore.owner.process);
+			tally_sub(&releaser->waiting, what->chore.owner.process);
 		return;
 	}
 	*release = *what;
@@ -131,32 +113,14 @@ static void on_flush(struct ev_loop *loop, ev_timer *timer, int events)
 	flush(timer->data);
 }
 
-static void count(struct releaser *releaser, pid_t pid)
-{
-	struct giver *giver;
-
-	HASH_FIND_INT(releaser->givers, &pid, giver);
-	if (!giver) {
-		giver = calloc(1, sizeof(*giver));
-		if (!giver)
-			return;
-		giver->pid = pid;
-		HASH_ADD_INT(releaser->givers, pid, giver);
-	}
-	giver->descriptors++;
-}
-
 bool releaser_has_enough(const struct releaser *releaser, const struct owner *owner)
 {
-	struct giver *giver;
-
-	HASH_FIND_INT(releaser->givers, &owner->process, giver);
-	return giver && giver->descriptors >= ENOUGH;
+	return tally_get(&releaser->waiting, owner->process) >= ENOUGH;
 }
 
 void releaser_close(struct releaser *releaser, const struct owner *owner, int fd)
 {
-	count(releaser, owner->process);
+	tally_add(&releaser->waiting, owner->process);
 	/* Every command brings a descriptor: a thread is not woken for each. */
 	releaser->batch[releaser->batched].owner = *owner;
 	releaser->batch[releaser->batched++].fd = fd;
@@ -190,13 +154,7 @@ void releaser_stop(struct releaser *releaser)
 
 void releaser_free(struct releaser *releaser)
 {
-	struct giver *giver, *next;
-
-	if (!releaser)
-		return;
-	HASH_ITER (hh, releaser->givers, giver, next) {
-		HASH_DEL(releaser->givers, giver);
-		free(giver);
-	}
+	if (releaser)
+		tally_free(&releaser->waiting);
 	free(releaser);
 }

@@ -16,7 +16,6 @@
 #include "session.h"
 #include "share.h"
 
-#define TURN 0.002	     /* seconds of one session's commands, until others get theirs */
 #define DEFERRED 64	     /* commands of one session that wait at a time */
 #define PROGRAM_DEFERRED 256 /* and of one program */
 #define CHORES 4	     /* of one session, at a time */
@@ -48,7 +47,7 @@ struct deferred {
 #define RETRY_SECONDS 10.0  /* until such a command fails */
 #define MAY_NOT_WAIT (-1.0) /* an age */
 #define FINAL_SECONDS 2.0
-/* Seconds in which this connection's commands do not wait for engines again, but are deferred. */
+/* Seconds in which commands do not wait for engines again, but are deferred. */
 #define IN_VAIN 0.25
 
 /* ----------------------------------------------------------------------------- receiving */
@@ -127,14 +126,14 @@ static int handle(struct session *session, const struct command *command, struct
 		  struct reply *reply, double age, struct simhca_why *why)
 {
 	struct daemon *daemon = session->device->daemon;
-	bool hurry = age > 0 || monotonic_s() < session->in_vain + IN_VAIN;
+	bool hurry = age > 0 || monotonic_s() < daemon->in_vain + IN_VAIN;
 	int status;
 
 	simhca_fabric_hurry(daemon->fabric, hurry);
 	status = command->handler(session, request, reply, why);
 	simhca_fabric_hurry(daemon->fabric, false);
 	if (status == -EAGAIN && !hurry)
-		session->in_vain = monotonic_s();
+		daemon->in_vain = monotonic_s();
 	return status;
 }
 
@@ -256,7 +255,7 @@ static void deferred_free(struct deferred *deferred)
 {
 	DL_DELETE(deferred->session->deferred, deferred);
 	deferred->session->num_deferred--;
-	deferred->session->device->deferred--;
+	tally_sub(&deferred->session->device->deferred, deferred->session->owner.program);
 	free(deferred);
 }
 
@@ -353,7 +352,7 @@ static void defer(struct session *session, const struct datagram *datagram,
 	deferred->datagram = *datagram;
 	DL_APPEND(session->deferred, deferred);
 	session->num_deferred++;
-	session->device->deferred++;
+	tally_add(&session->device->deferred, session->owner.program);
 	go_on_later(deferred, chore);
 	if (!chore)
 		retry_add(&session->device->daemon->retries, &deferred->retry, serve_again);
@@ -367,24 +366,14 @@ bool session_may_start_chore(const struct session *session)
 /* Whether one command more of it may wait. */
 static bool may_wait(const struct session *session)
 {
-	const struct session *other;
-	unsigned int program = 0;
-
-	if (session->num_deferred >= DEFERRED)
-		return false;
-	if (session->device->deferred < PROGRAM_DEFERRED)
-		return true;
-	DL_FOREACH (session->device->sessions, other)
-		if (other->owner.program == session->owner.program)
-			program += other->num_deferred;
-	return program < PROGRAM_DEFERRED;
+	return session->num_deferred < DEFERRED &&
+	       tally_get(&session->device->deferred, session->owner.program) < PROGRAM_DEFERRED;
 }
 
-static void on_readable(struct ev_loop *loop, ev_io *io, int events)
+static void serve_some(struct turn *turn, uint64_t until)
 {
-	struct session *session = io->data;
-	struct releaser *releaser = session->device->daemon->releaser;
-	double until = monotonic_s() + TURN;
+	struct session *session = (struct session *)((char *)turn - offsetof(struct session, turn));
+	struct daemon *daemon = session->device->daemon;
 	struct command_chore *chore;
 	struct datagram datagram;
 
@@ -392,10 +381,10 @@ static void on_readable(struct ev_loop *loop, ev_io *io, int events)
 		bool hung_up = datagram_has_hung_up(session->fd);
 		int ret;
 
-		if (!hung_up && releaser_has_enough(releaser, &session->owner)) {
-			ev_io_stop(loop, &session->io);
+		if (!hung_up && releaser_has_enough(daemon->releaser, &session->owner)) {
+			ev_io_stop(daemon->loop, &session->io);
 			ev_timer_set(&session->pause, PAUSE, 0);
-			ev_timer_start(loop, &session->pause);
+			ev_timer_start(daemon->loop, &session->pause);
 			return;
 		}
 		ret = hung_up ? -EPIPE : receive(session, &datagram);
@@ -412,8 +401,19 @@ static void on_readable(struct ev_loop *loop, ev_io *io, int events)
 		if (serve(session, &datagram, may_wait(session) ? 0 : MAY_NOT_WAIT, &chore) !=
 		    SERVED)
 			defer(session, &datagram, chore);
-		attention_pay(&session->device->daemon->attention);
-	} while (monotonic_s() < until);
+		attention_pay(&daemon->attention);
+	} while (monotonic_ns() < until);
+}
+
+static void on_readable(struct ev_loop *loop, ev_io *io, int events)
+{
+	struct session *session = io->data;
+
+	/* Its peers shall not wait for others that ask. */
+	if (session->turn.waits && datagram_has_hung_up(session->fd))
+		session_close(session);
+	else
+		turns_take(&session->device->daemon->turns, &session->turn);
 }
 
 static void on_pause_over(struct ev_loop *loop, ev_timer *timer, int events)
@@ -428,13 +428,9 @@ static void on_pause_over(struct ev_loop *loop, ev_timer *timer, int events)
 /* Whether whoever connects has connections enough. */
 static bool has_its_share(const struct device *device, const struct owner *owner)
 {
-	unsigned int process = 0, program = 0;
-	const struct session *session;
+	unsigned int process = tally_get(&device->of_process, owner->process);
+	unsigned int program = tally_get(&device->of_program, owner->program);
 
-	DL_FOREACH (device->sessions, session) {
-		process += session->owner.process == owner->process;
-		program += session->owner.program == owner->program;
-	}
 	if (process < share_connections() && program < share_program_connections())
 		return false;
 	log_warning("%s: process %d has %u connections, and its program %u: it gets no more",
@@ -457,6 +453,7 @@ void session_open(struct device *device, int fd)
 		datagram_close(fd, device->daemon->releaser, &owner);
 		return;
 	}
+	session->turn.serve = serve_some;
 	session->device = device;
 	session->fd = fd;
 	session->owner = owner;
@@ -473,6 +470,8 @@ void session_open(struct device *device, int fd)
 	ev_io_start(device->daemon->loop, &session->io);
 	session->number = device->next_session++;
 	DL_APPEND(device->sessions, session);
+	tally_add(&device->of_process, owner.process);
+	tally_add(&device->of_program, owner.program);
 }
 
 /* ------------------------------------------------------------------------------------- end */
@@ -488,6 +487,7 @@ static void stop_serving(struct session *session)
 	session->end = SESSION_PROCESSES;
 	ev_io_stop(daemon->loop, &session->io);
 	ev_timer_stop(daemon->loop, &session->pause);
+	turns_leave(&daemon->turns, &session->turn);
 	/* Its peers shall see it fall silent, however many end with it. */
 	if (session->context)
 		simhca_context_retire(session->context);
@@ -592,6 +592,15 @@ static enum part end_part(struct session *session, double until, bool final)
 	return PART_DONE;
 }
 
+static void leave_device(struct session *session)
+{
+	struct device *device = session->device;
+
+	DL_DELETE(device->sessions, session);
+	tally_sub(&device->of_process, session->owner.process);
+	tally_sub(&device->of_program, session->owner.program);
+}
+
 /* Until that time. PART_DONE: it has ended, and is freed. */
 static enum part end(struct session *session, double until, bool final)
 {
@@ -605,7 +614,7 @@ static enum part end(struct session *session, double until, bool final)
 		 monotonic_s() < until);
 	if (session->end < SESSION_ENDED)
 		return part == PART_WAITS ? PART_WAITS : PART_GOES_ON;
-	DL_DELETE(session->device->sessions, session);
+	leave_device(session);
 	free(session);
 	return PART_DONE;
 }
@@ -642,7 +651,7 @@ void session_close_now(struct session *session)
 		return;
 	log_error("a context is in use after %.0f s: the end of the process frees it",
 		  FINAL_SECONDS);
-	DL_DELETE(session->device->sessions, session);
+	leave_device(session);
 	if (session->context)
 		HASH_DELETE(hh, daemon->contexts, session);
 	daemon->engines.abandoned = true;

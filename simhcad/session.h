@@ -19,6 +19,7 @@
 #include "retry.h"
 #include "simhca.h"
 #include "sleepers.h"
+#include "turns.h"
 
 struct daemon;
 struct device;
@@ -39,6 +40,7 @@ enum session_end {
 
 struct session {
 	struct retry retry; /* first: of its end, once it is closing */
+	struct turn turn;
 	struct device *device;
 	int fd;
 	struct owner owner; /* who connected */
@@ -52,7 +54,6 @@ struct session {
 	struct deferred *deferred;   /* commands to be tried again */
 	unsigned int num_deferred;
 	unsigned int num_chores;
-	double in_vain; /* when a command last waited for an engine, and had to be deferred */
 	struct lint_notes lint; /* of objects that were destroyed */
 	struct sleeper sleepers[SLEEPERS_OF_SESSION];
 	uint32_t refused;	/* the command that was last refused; 0: it has succeeded since */

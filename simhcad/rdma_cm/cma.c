@@ -171,7 +171,7 @@ struct cma *cma_open(struct daemon *daemon)
 	snprintf(path, sizeof(path), "%s/tree/dev/infiniband/rdma_cm", daemon->rundir.path);
 	cma->unacked = unacked_open(daemon);
 	if (!cma->cm || !cma->unacked ||
-	    listener_open(&cma->listener, daemon->loop, path, on_client, cma)) {
+	    listener_open(&cma->listener, &daemon->turns, path, on_client, cma)) {
 		unacked_close(cma->unacked);
 		simhca_cm_destroy(cma->cm);
 		free(cma);

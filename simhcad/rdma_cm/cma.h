@@ -158,6 +158,7 @@ struct cma_program {
 
 struct cma_file {
 	struct retry retry; /* first: of its end */
+	struct turn turn;
 	struct cma *cma;
 	struct cma_program *program;
 	int fd;

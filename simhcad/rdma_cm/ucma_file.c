@@ -18,8 +18,6 @@
 #include "share.h"
 #include "ucma_file.h"
 
-#define REQUESTS 16 /* of one file, before others get their turn */
-
 /* -------------------------------------------------------------------------------------- tokens */
 
 static void show_token(struct cma_file *file)
@@ -270,15 +268,22 @@ static bool serve_one(struct cma_file *file, bool *over)
 
 static void close_file(struct cma_file *file);
 
-static void on_readable(struct ev_loop *loop, ev_io *io, int events)
+static void serve_some(struct turn *turn, uint64_t until)
 {
-	struct cma_file *file = io->data;
+	struct cma_file *file = (struct cma_file *)((char *)turn - offsetof(struct cma_file, turn));
 	bool over = false;
 
-	for (int i = 0; i < REQUESTS && serve_one(file, &over); i++)
+	while (serve_one(file, &over) && monotonic_ns() < until)
 		;
 	if (over)
 		close_file(file);
+}
+
+static void on_readable(struct ev_loop *loop, ev_io *io, int events)
+{
+	struct cma_file *file = io->data;
+
+	turns_take(&file->cma->daemon->turns, &file->turn);
 }
 
 /* ---------------------------------------------------------------------------------------- life */
@@ -326,6 +331,7 @@ void ucma_file_open(struct cma *cma, int fd, uint64_t number)
 		datagram_close(fd, cma->daemon->releaser, &owner);
 		return;
 	}
+	file->turn.serve = serve_some;
 	file->program = program;
 	file->cma = cma;
 	file->fd = fd;
@@ -382,6 +388,7 @@ static bool end_further(struct retry *retry, double until)
 static void stop_serving(struct cma_file *file)
 {
 	ev_io_stop(file->cma->daemon->loop, &file->io);
+	turns_leave(&file->cma->daemon->turns, &file->turn);
 	HASH_DEL(file->cma->by_number, file);
 	file->is_closing = true;
 }

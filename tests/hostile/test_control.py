@@ -13,6 +13,7 @@ import time
 import pytest
 
 from conftest import BOUND
+from protocol import NUMBER, close_all, command
 from test_rdma_cm import running
 
 ATTACK = 1.6  # seconds, longer than BOUND
@@ -197,6 +198,26 @@ def test_a_flood_of_connections(daemon, neighbour):
             before = time.monotonic()
             assert daemon.status()["ok"]
             assert time.monotonic() - before < BOUND
+
+
+def test_a_flood_of_commands(daemon):
+    """Of many connections, each with as many as it can send: what others ask for is there before."""
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(contextlib.closing(daemon.client())) for _ in range(40)]
+        for client in clients:
+            close_all(client.open())
+        askers = [stack.enter_context(daemon.control()) for _ in range(20)]
+        daemon.process.send_signal(signal.SIGSTOP)
+        without_answer = command(NUMBER["ALLOC_PD"], answer=1)
+        for client in clients:
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    client.sock.send(without_answer, socket.MSG_DONTWAIT)
+        for sock in askers:
+            asks(sock, "status")
+        daemon.process.send_signal(signal.SIGCONT)
+        pds = [answer(sock)[1]["devices"][0]["counts"]["pds"] for sock in askers]
+        assert len(set(pds)) > 3, pds
 
 
 def test_told_to_end_beside_reports(daemon):
