@@ -54,6 +54,15 @@ struct simhca_fabric *simhca_fabric_create(const struct simhca_ops *ops)
 	return fabric;
 }
 
+void simhca_device_destroy(struct simhca_device *device)
+{
+	if (!device)
+		return;
+	simhca_device_unlink(device);
+	simhca_wire_synchronize(device->fabric);
+	simhca_device_free(device);
+}
+
 void simhca_fabric_destroy(struct simhca_fabric *fabric)
 {
 	if (!fabric)

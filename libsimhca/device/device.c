@@ -15,6 +15,7 @@
 #include "device.h"
 #include "fabric.h"
 #include "gone.h"
+#include "guard.h"
 #include "handles.h"
 #include "lock.h"
 #include "qp_log.h"
@@ -271,21 +272,23 @@ fail:
 	return NULL;
 }
 
-void simhca_device_destroy(struct simhca_device *device)
+void simhca_device_unlink(struct simhca_device *device)
 {
 	struct simhca_device *_Atomic *link;
 
-	if (!device)
-		return;
 	pthread_rwlock_wrlock(&device->fabric->lock);
 	for (link = &device->fabric->devices; *link != device; link = &(*link)->next)
 		;
 	*link = device->next;
 	pthread_rwlock_unlock(&device->fabric->lock);
 	simhca_fabric_changed(device->fabric);
-	/* Without contexts no step can hold the device for longer than a lookup. */
-	while (!simhca_fabric_synchronize(device->fabric, UINT32_MAX))
+	/* No engine is on the way from it to the next one any more. */
+	while (!simhca_fabric_synchronize(device->fabric, SIMHCA_GUARD_ANY))
 		;
+}
+
+void simhca_device_free(struct simhca_device *device)
+{
 	atomic_store_explicit(&device->mem->fatal, 1, memory_order_release);
 	munmap(device->mem, DEVMEM_SIZE);
 	close(device->memory_fd);

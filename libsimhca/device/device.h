@@ -59,6 +59,10 @@ struct simhca_device {
 	_Atomic uint64_t odp_count[16]; /* by enum simhca_odp_count (odp.h) */
 };
 
+/* Its end, in two steps: no engine is on the way from it to another device; then it is freed. */
+void simhca_device_unlink(struct simhca_device *device);
+void simhca_device_free(struct simhca_device *device);
+
 /* A GID table entry; false if there is none or it is empty. For engines. */
 bool simhca_device_gid(struct simhca_device *device, uint32_t index, union simhca_gid *gid);
 

@@ -31,13 +31,14 @@ struct simhca_wire;
 struct simhca_fabric {
 	struct simhca_ops ops;
 	/*
-	 * Changes under lock. Who goes from one to the next does so under lock, or inside a guard
-	 * that is not narrowed: for such whoever takes a device out of the list waits.
+	 * Changes under lock. Who goes from one to the next does so under lock, or inside a guard,
+	 * narrow or not, or within the uplink, for whose ends whoever takes a device out waits.
 	 */
 	struct simhca_device *_Atomic devices;
 	struct simhca_engine *engines;
-	struct simhca_guard *guards; /* of all threads that run engines */
-	pthread_rwlock_t lock;	     /* of these lists; no packet on the local link takes it */
+	struct simhca_engine *_Atomic first_engine; /* of these, that was made; NULL: none */
+	struct simhca_guard *guards;		    /* of all threads that run engines */
+	pthread_rwlock_t lock;			    /* of these lists; no packet takes it */
 	/* Goes up when a QP, port or address comes or goes: then a peer is looked up anew. */
 	_Atomic uint64_t generation;
 	const struct simhca_link *link;		   /* of all QPs but */
@@ -75,7 +76,9 @@ void simhca_release(const struct simhca_fabric *fabric, void *base, uint64_t siz
 void simhca_log(const struct simhca_fabric *fabric, enum simhca_log_level level, const char *format,
 		...) __attribute__((format(printf, 3, 4)));
 
-/* Waits a moment until no engine uses what was unlinked of this context; false if one still does.
+/*
+ * Waits a moment until no engine uses what was unlinked of this context, or of any, which is
+ * SIMHCA_GUARD_ANY; false if one still does.
  */
 bool simhca_fabric_synchronize(struct simhca_fabric *fabric, uint32_t context_id);
 

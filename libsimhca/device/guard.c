@@ -13,8 +13,8 @@ static bool holds(struct simhca_guard *guard, uint64_t seen, uint32_t context)
 	if (atomic_load_explicit(&guard->count, memory_order_acquire) != seen)
 		return false;
 	contexts = atomic_load_explicit(&guard->contexts, memory_order_seq_cst);
-	return contexts == SIMHCA_GUARD_ANY || contexts >> 32 == context ||
-	       (uint32_t)contexts == context;
+	return context == SIMHCA_GUARD_ANY || contexts == SIMHCA_GUARD_ANY ||
+	       contexts >> 32 == context || (uint32_t)contexts == context;
 }
 
 /* False: the step under way has not ended, and still holds what is this context's. */

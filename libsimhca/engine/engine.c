@@ -361,6 +361,8 @@ struct simhca_engine *simhca_engine_create(struct simhca_fabric *fabric,
 	simhca_guard_add(fabric, &engine->by_hand.guard);
 	engine->next = fabric->engines;
 	fabric->engines = engine;
+	if (!engine->next)
+		atomic_store(&fabric->first_engine, engine);
 	pthread_rwlock_unlock(&fabric->lock);
 	return engine;
 }
@@ -375,6 +377,13 @@ void simhca_engine_destroy(struct simhca_engine *engine)
 	for (link = &engine->fabric->engines; *link != engine; link = &(*link)->next)
 		;
 	*link = engine->next;
+	if (atomic_load(&engine->fabric->first_engine) == engine) {
+		struct simhca_engine *first = engine->fabric->engines;
+
+		while (first && first->next)
+			first = first->next;
+		atomic_store(&engine->fabric->first_engine, first);
+	}
 	simhca_guard_remove(engine->fabric, &engine->by_hand.guard);
 	pthread_rwlock_unlock(&engine->fabric->lock);
 	simhca_engine_cpus_close(engine);

@@ -181,19 +181,17 @@ void simhca_tap_mad(const struct simhca_fabric *fabric, const union simhca_gid *
 
 /* ---------------------------------------------------------------------------------- packets */
 
-/* The first GID of the port that has a LID, for who has no other address. */
+/* The first GID of the port that has a LID, for who has no other address. Inside a guard. */
 static void gid_of_lid(struct simhca_device *source, const struct simhca_av *av,
 		       union simhca_gid *gid)
 {
 	struct simhca_device *device;
 
-	pthread_rwlock_rdlock(&source->fabric->lock);
 	for (device = source->fabric->devices; device; device = device->next)
 		if (simhca_link_has_address(device, source, av)) {
 			simhca_device_gid(device, 0, gid);
 			break;
 		}
-	pthread_rwlock_unlock(&source->fabric->lock);
 }
 
 static struct simhca_wire_path path_of(struct simhca_qp *qp, const struct simhca_av *av)

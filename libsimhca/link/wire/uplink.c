@@ -41,8 +41,7 @@ static void detach(struct simhca_qp *qp)
 	struct simhca_wire *wire = qp->device->fabric->wire;
 
 	/* It is in no table: whoever had found it there has let go of it then. */
-	pthread_rwlock_wrlock(&wire->lock);
-	pthread_rwlock_unlock(&wire->lock);
+	simhca_wire_synchronize(qp->device->fabric);
 	simhca_share_leave(&wire->ways, simhca_inbox_share(qp->inbox));
 	simhca_inbox_destroy(qp->inbox);
 }

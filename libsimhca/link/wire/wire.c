@@ -91,16 +91,20 @@ static bool accepts(uint32_t type, const struct simhca_packet *packet)
 					   : type == SIMHCA_QPT_RC && packet->transport == type;
 }
 
-/* An XRC_RECV QP has no engine: one of those that are always there. Under the fabric's lock. */
+void simhca_wire_synchronize(struct simhca_fabric *fabric)
+{
+	struct simhca_wire *wire = fabric->wire;
+
+	if (!wire)
+		return;
+	pthread_rwlock_wrlock(&wire->lock);
+	pthread_rwlock_unlock(&wire->lock);
+}
+
+/* An XRC_RECV QP has no engine: that which is there for longest. */
 static struct simhca_engine *engine_of(const struct simhca_qp *qp)
 {
-	struct simhca_engine *engine = qp->device->fabric->engines;
-
-	if (qp->context)
-		return qp->context->engine;
-	while (engine->next)
-		engine = engine->next;
-	return engine;
+	return qp->context ? qp->context->engine : atomic_load(&qp->device->fabric->first_engine);
 }
 
 static bool notified(struct simhca_qp *qp, const struct simhca_wire_path *path)
@@ -111,7 +115,7 @@ static bool notified(struct simhca_qp *qp, const struct simhca_wire_path *path)
 	return true;
 }
 
-/* To the QP of the device that it is for, if there is one. Under both locks. */
+/* To the QP of the device that it is for, if there is one. Under the lock. */
 static bool put(struct simhca_device *device, const struct simhca_packet *packet,
 		const uint8_t *payload, const struct simhca_wire_datagram *datagram)
 {
@@ -196,7 +200,6 @@ void simhca_wire_receive(struct simhca_fabric *fabric, struct simhca_wire_datagr
 									: &wire->unclaimed);
 		return;
 	}
-	pthread_rwlock_rdlock(&fabric->lock);
 	pthread_rwlock_rdlock(&wire->lock);
 	if (simhca_gid_is_group(&datagram->path.destination)) {
 		taken = put_to_group(fabric, &packet, payload, datagram);
@@ -207,6 +210,5 @@ void simhca_wire_receive(struct simhca_fabric *fabric, struct simhca_wire_datagr
 		taken = device;
 	}
 	pthread_rwlock_unlock(&wire->lock);
-	pthread_rwlock_unlock(&fabric->lock);
 	count(taken ? &wire->taken : &wire->unclaimed);
 }

@@ -100,6 +100,8 @@ bool simhca_wire_traffic(struct simhca_context *context, uint32_t handle,
 /* Sends a MAD to QP 1 of an address elsewhere; false: it is not elsewhere. */
 bool simhca_wire_send_gmp(struct simhca_device *device, const struct simhca_av *av,
 			  const union simhca_gid *sgid, const void *mad);
+/* Nothing that comes in is on its way any more to what was unlinked before; if there is a wire. */
+void simhca_wire_synchronize(struct simhca_fabric *fabric);
 void simhca_wire_free(struct simhca_fabric *fabric);
 
 #endif

@@ -23,7 +23,7 @@ struct simhca_wire {
 	struct simhca_fabric *fabric;
 	/*
 	 * Read while a QP is looked up and its inbox filled; written, to let that end, before a QP
-	 * that is out of its table is freed. After the fabric's lock.
+	 * that is out of its table, or a device, is freed.
 	 */
 	pthread_rwlock_t lock;
 	struct simhca_ways ways;
