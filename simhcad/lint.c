@@ -215,8 +215,13 @@ void lint_connected(const struct session *session, uint32_t handle, struct lint_
 {
 	struct simhca_rd_atomic numbers;
 
-	if (simhca_qp_rd_atomic(session->context, handle, &numbers) &&
-	    numbers.max_rd_atomic > numbers.max_dest_rd_atomic)
+	if (!simhca_qp_rd_atomic(session->context, handle, &numbers))
+		return;
+	if (numbers.requester == numbers.responder)
+		note(notes, LINT_OWN_PEER,
+		     "QP 0x%06x is connected to itself: dest_qp_num and the address are its own",
+		     numbers.requester);
+	if (numbers.max_rd_atomic > numbers.max_dest_rd_atomic)
 		note(notes, LINT_RD_ATOMIC,
 		     "QP 0x%06x: its max_rd_atomic is %u, and max_dest_rd_atomic of its peer, QP "
 		     "0x%06x, is %u",
@@ -399,6 +404,7 @@ static int put(struct report *report, const struct linted *linted)
 		[LINT_UNSIGNALED] = "unsignaled",
 		[LINT_REQUESTS_OF_MR] = "requests_of_mr",
 		[LINT_RD_ATOMIC] = "rd_atomic",
+		[LINT_OWN_PEER] = "own_peer",
 		[LINT_NO_FENCE] = "no_fence",
 		[LINT_OVERWRITTEN] = "overwritten",
 		[LINT_CHANGED] = "changed",

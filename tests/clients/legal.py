@@ -102,6 +102,12 @@ def rd_atomic(good):
         pair.poll(1)
 
 
+def own_peer(good):
+    pair = Pair()
+    qp = pair.make()
+    pair.connect(qp, pair.make() if good else qp)
+
+
 def no_fence(good):
     """What a read brings is sent on, as soon as the read was posted."""
     pair = Pair()

@@ -18,6 +18,7 @@ KINDS = {
     "unsignaled": r"QP 0x\w+: (\d+) sends in a row had no completion, and its queue takes \1",
     "requests_of_mr": r"MR 0x\w+ was deregistered with 1 send request under way, the first of QP 0x\w+, wr_id 7",
     "rd_atomic": r"QP 0x\w+: its max_rd_atomic is 4, and max_dest_rd_atomic of its peer, QP 0x\w+, is 1",
+    "own_peer": r"QP 0x\w+ is connected to itself: dest_qp_num and the address are its own",
     "no_fence": r"QP 0x\w+: RDMA WRITE of wr_id 9 takes what RDMA READ of wr_id 7 brings, and has no fence",
     "overwritten": r"QP 0x\w+: the message of receive 0 was overwritten by that of receive 1 before its completion was polled",
     "changed": r"QP 0x\w+: the buffer of wr_id 7, SEND of 64 bytes at 0x\w+, was changed before its completion was polled",
