@@ -46,6 +46,14 @@ def test_format(tool):
     assert offered(tool, "env", "--format", "d") == ["docker"]
 
 
+def test_sort(tool):
+    """What is offered is what is taken."""
+    offers = offered(tool, "top", "--sort", "")
+    assert "p99" in offers and offered(tool, "stat", "--sort", "by") == ["bytes"]
+    for column in offers:  # a wrong one is told before that no daemon runs
+        assert tool("stat", "--sort", column).returncode == 1
+
+
 def test_files(tool):
     assert offered(tool, "run", "--config", "/etc/os-rel") == ["/etc/os-release"]
     assert offered(tool, "stop", "--runtime-dir", "/us") == ["/usr"]
