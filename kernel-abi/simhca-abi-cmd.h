@@ -97,6 +97,8 @@ enum simhca_cmd {
 	SIMHCA_CMD_ATTACH_PEER,
 	SIMHCA_CMD_SAY,
 	SIMHCA_CMD_WATCH_MR,
+	SIMHCA_CMD_RENEW_QUEUE,
+	SIMHCA_CMD_MOVE_QUEUE,
 	SIMHCA_CMD_COUNT,
 };
 
@@ -330,9 +332,9 @@ enum simhca_cq_flags {
 };
 struct simhca_create_cq_reply {
 	uint32_t handle;
-	uint32_t cqe;	  /* entries usable */
-	uint32_t entries; /* of the ring */
-	uint32_t reserved;
+	uint32_t cqe;		     /* entries usable */
+	uint32_t entries;	     /* of the ring */
+	uint32_t renew;		     /* 1: of a CQ that was resized: RENEW_QUEUE is to follow */
 	struct simhca_mem_ref state; /* struct simhca_cq_mem */
 	struct simhca_mem_ref ring;  /* struct simhca_cqe [entries] */
 };
@@ -371,7 +373,10 @@ struct simhca_destroy_reply {
 	uint32_t comp_events;  /* events of this CQ that were taken out of its channel by the client
 				*/
 	uint32_t async_events; /* likewise asynchronous ones */
+	uint32_t renew;	       /* of a QP: enum simhca_renew */
+	uint32_t reserved;
 };
+SIMHCA_ABI_SIZE(struct simhca_destroy_reply, 16);
 
 /*
  * OPEN_XRCD: an XRC domain. With has_fd the first extra descriptor is a file that the sender has
@@ -414,8 +419,10 @@ struct simhca_create_srq_reply {
 	uint32_t max_wr;
 	uint32_t max_sge;
 	uint32_t entries;
-	uint32_t stride;	     /* bytes */
-	uint32_t srqn;		     /* within the device */
+	uint32_t stride; /* bytes */
+	uint32_t srqn;	 /* within the device */
+	uint32_t renew;	 /* 1: of an SRQ that was resized: RENEW_QUEUE is to follow */
+	uint32_t reserved;
 	struct simhca_mem_ref state; /* struct simhca_srq_mem */
 	struct simhca_mem_ref ring;
 };
@@ -747,6 +754,38 @@ struct simhca_modify_qp_reply {
 	 * where things are in it, are what they were.
 	 */
 	uint32_t segment;
+	uint32_t renew; /* enum simhca_renew */
+	uint32_t reserved;
+};
+SIMHCA_ABI_SIZE(struct simhca_modify_qp_reply, 16);
+
+/*
+ * Queues of a QP whose memory another program has been given, and no program uses any more. They are
+ * to get other memory, in two commands, while the client neither polls nor posts there:
+ *
+ * RENEW_QUEUE brings a file of the same size. The client maps it where it has the queue, and says in
+ * it what is the client's: ci of a CQ, pi of an SRQ. It can arm the CQ at any time. Until then the
+ * device works with the memory that there was. No program is attached to the queue's QPs meanwhile. It
+ * fails if none is needed, or not at this moment (EBUSY), and may be repeated.
+ *
+ * MOVE_QUEUE: the client has mapped it, and the device does so, too. What waits in the queue is there
+ * then, by the same indices.
+ */
+enum simhca_renew {
+	SIMHCA_RENEW_SEND_CQ = 1 << 0,
+	SIMHCA_RENEW_RECV_CQ = 1 << 1,
+	SIMHCA_RENEW_SRQ = 1 << 2,
+};
+enum simhca_queue_kind {
+	SIMHCA_QUEUE_CQ,
+	SIMHCA_QUEUE_SRQ,
+};
+struct simhca_queue_req {
+	uint32_t handle;
+	uint32_t kind; /* enum simhca_queue_kind */
+};
+struct simhca_renew_queue_reply {
+	uint64_t size; /* bytes of the file */
 };
 struct simhca_query_qp_reply {
 	struct simhca_qp_attr attr;

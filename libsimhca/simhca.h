@@ -677,6 +677,12 @@ int simhca_create_cq(struct simhca_context *context, const struct simhca_create_
 		     struct simhca_create_cq_reply *reply, struct simhca_why *why);
 int simhca_resize_cq(struct simhca_context *context, const struct simhca_resize_cq_req *req,
 		     struct simhca_create_cq_reply *reply, struct simhca_why *why);
+/* Other memory for a CQ or SRQ (transport/renew.h). *fd stays the model's. */
+int simhca_renew_queue(struct simhca_context *context, const struct simhca_queue_req *req,
+		       struct simhca_renew_queue_reply *reply, int *fd, struct simhca_why *why);
+/* -ERESTART: a part of it has been done. */
+int simhca_move_queue(struct simhca_context *context, const struct simhca_queue_req *req,
+		      struct simhca_why *why);
 int simhca_modify_cq(struct simhca_context *context, const struct simhca_modify_cq_req *req,
 		     struct simhca_why *why);
 int simhca_arm_cq(struct simhca_context *context, uint32_t handle, struct simhca_why *why);
@@ -685,6 +691,7 @@ struct simhca_identity {
 	struct simhca_user_handle user_handle;
 	uint64_t channel; /* of a CQ; 0: it has no completions */
 	uint32_t told;	  /* of a CQ: events that programs have put into the channel, as they say */
+	uint32_t renew;	  /* of a QP: enum simhca_renew, what is to follow when it has gone */
 };
 int simhca_cq_identity(struct simhca_context *context, uint32_t handle,
 		       struct simhca_identity *identity, struct simhca_why *why);

@@ -22,8 +22,10 @@ int simhca_qp_identity(struct simhca_context *context, uint32_t handle,
 
 	if (!qp)
 		return -ENOENT;
-	*identity = (struct simhca_identity){ .user_handle =
-						      simhca_qp_user_handle(qp, context, handle) };
+	*identity = (struct simhca_identity){
+		.user_handle = simhca_qp_user_handle(qp, context, handle),
+		.renew = simhca_queues_to_renew(qp, true),
+	};
 	return 0;
 }
 

@@ -114,11 +114,14 @@ static int check(const struct session *session, const struct datagram *datagram,
 /* What has become of a request. Unless it is served it still holds its descriptors. */
 enum progress { SERVED, TO_BE_TRIED_AGAIN, GETS_ON, WAITS_FOR_CHORE };
 
-/* Providers ask whether they may carry messages: no is an answer, and no failure of the program's.
+/*
+ * Providers ask whether they may carry messages, or have other memory for a queue: no is an answer,
+ * and no failure of the program's.
  */
 static bool is_question(unsigned int command)
 {
-	return command == SIMHCA_CMD_FIND_PEER || command == SIMHCA_CMD_ATTACH_PEER;
+	return command == SIMHCA_CMD_FIND_PEER || command == SIMHCA_CMD_ATTACH_PEER ||
+	       command == SIMHCA_CMD_RENEW_QUEUE;
 }
 
 /* Calls the handler. It waits a moment for an engine at work, if that may help. */

@@ -522,6 +522,22 @@ HANDLER(resize_cq)
 	return simhca_resize_cq(session->context, request->body, reply->body, why);
 }
 
+HANDLER(renew_queue)
+{
+	int fd, ret = simhca_renew_queue(session->context, request->body, reply->body, &fd, why);
+
+	if (!ret)
+		reply_add_fd(reply, fd, false);
+	return ret;
+}
+
+HANDLER(move_queue)
+{
+	if (!request->may_wait)
+		return -EAGAIN;
+	return simhca_move_queue(session->context, request->body, why);
+}
+
 HANDLER(modify_cq)
 {
 	return simhca_modify_cq(session->context, request->body, why);
@@ -625,6 +641,7 @@ static int destroy(struct session *session, struct request *request, struct repl
 	ret = destroy_object(session->context, handle_of(request), why);
 	if (!ret)
 		lint_add(&session->lint, &notes);
+	back->result.renew = identity.renew;
 	if (!ret)
 		ret = take_back(session, request, back, &identity);
 	if (ret == -EINPROGRESS)
@@ -967,6 +984,8 @@ static const struct command commands[SIMHCA_CMD_COUNT] = {
 	COMMAND(DESTROY_COMP_CNTR, destroy_comp_cntr, HANDLE, NONE, 0),
 	COMMAND(ATTACH_COMP_CNTR, attach_comp_cntr, SIZE(attach_comp_cntr_req), NONE, 0),
 	COMMAND(OFFER_MEMORY, offer_memory, SIZE(offer_memory_req), NONE, 0),
+	COMMAND(RENEW_QUEUE, renew_queue, SIZE(queue_req), SIZE(renew_queue_reply), 0),
+	COMMAND(MOVE_QUEUE, move_queue, SIZE(queue_req), NONE, 0),
 	COMMAND(SAY, say, SIZE(say_req), NONE, 0),
 	COMMAND(WATCH_MR, watch_mr, HANDLE, NONE, 0),
 	COMMAND(FIND_PEER, find_peer, SIZE(find_peer_req), SIZE(find_peer_reply), 0),

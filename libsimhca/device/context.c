@@ -17,6 +17,7 @@
 
 #define GROWN_SEGMENT (8ull << 20) /* bytes, or as much as one queue needs */
 #define WIPED_AT_A_TIME (4ull << 20)
+#define MOST_SPARES 8	      /* of a context: each is a descriptor */
 #define SEGMENTS_OF_A_SIZE 16 /* then they are twice as large, up to 8 TiB in all */
 
 static uint64_t round_up(uint64_t bytes, uint64_t unit)
@@ -198,6 +199,53 @@ int simhca_context_replace_file(struct simhca_context *context, uint32_t number,
 	close(segment->fd);
 	segment->fd = fd;
 	return 0;
+}
+
+int simhca_context_make_spare(struct simhca_context *context, uint32_t number,
+			      struct simhca_spare *spare, struct simhca_why *why)
+{
+	const uint64_t size = find_segment(context, number)->size;
+	void *base = MAP_FAILED;
+	int fd, error;
+
+	if (context->spares == MOST_SPARES)
+		return simhca_why(why, EBUSY, "%u queues of this context get other memory already",
+				  MOST_SPARES);
+	fd = make_file(size);
+	if (fd >= 0)
+		base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (base == MAP_FAILED) {
+		error = fd < 0 ? -fd : errno;
+		if (fd >= 0)
+			close(fd);
+		return simhca_why(why, error, "other memory for a queue: %s", strerror(error));
+	}
+	*spare = (struct simhca_spare){ .base = base, .size = size, .fd = fd };
+	context->spares++;
+	return 0;
+}
+
+int simhca_context_use_spare(struct simhca_context *context, uint32_t number,
+			     struct simhca_spare *spare)
+{
+	int ret = simhca_context_replace_file(context, number, spare->fd);
+
+	if (ret)
+		return ret;
+	munmap(spare->base, spare->size);
+	spare->base = NULL;
+	context->spares--;
+	return 0;
+}
+
+void simhca_context_drop_spare(struct simhca_context *context, struct simhca_spare *spare)
+{
+	if (!spare->base)
+		return;
+	munmap(spare->base, spare->size);
+	close(spare->fd);
+	spare->base = NULL;
+	context->spares--;
 }
 
 /* All that one queue had is free: a peer may still write there, so nobody else gets it. */

@@ -69,7 +69,7 @@ struct simhca_context {
 	struct simhca_segment segment[SIMHCA_MAX_SEGMENTS];
 	/* Each of one queue, whose owner's peer may have it as well. */
 	struct simhca_segment own_segment[SIMHCA_MAX_OWN_SEGMENTS];
-	uint32_t segments, own_segments;
+	uint32_t segments, own_segments, spares;
 	struct simhca_mm *mms;
 	struct {
 		struct simhca_mm *mm; /* NULL: none */
@@ -112,6 +112,21 @@ uint32_t simhca_context_own_segment(struct simhca_context *context, uint64_t byt
  */
 int simhca_context_spare_file(const struct simhca_context *context, uint32_t number);
 int simhca_context_replace_file(struct simhca_context *context, uint32_t number, int fd);
+/*
+ * Such a file for a queue that is in use, mapped beside what the queue has, so that it can be filled
+ * first. 0 or -errno, and why says; a context has few at a time. It takes the place of the other file,
+ * or is dropped.
+ */
+struct simhca_spare {
+	char *base; /* NULL: there is none */
+	uint64_t size;
+	int fd;
+};
+int simhca_context_make_spare(struct simhca_context *context, uint32_t number,
+			      struct simhca_spare *spare, struct simhca_why *why);
+int simhca_context_use_spare(struct simhca_context *context, uint32_t number,
+			     struct simhca_spare *spare);
+void simhca_context_drop_spare(struct simhca_context *context, struct simhca_spare *spare);
 /* So that what is large can be given back without taking long: a part of it more. True: all. */
 bool simhca_context_wipe(struct simhca_context *context, const struct simhca_mem_ref *where,
 			 uint64_t bytes, uint64_t *wiped);

@@ -50,6 +50,7 @@ void simhca_caller_init(struct simhca_qp *qp, uint64_t bytes)
 
 void simhca_caller_free(struct simhca_qp *qp)
 {
+	simhca_hand_back(qp);
 	if (qp->srq && qp->claimant)
 		simhca_claimant_remove(qp->srq->claimants, qp->claimant);
 	if (qp->caller.steps.mem)
@@ -82,7 +83,7 @@ uint32_t simhca_caller_take_back(struct simhca_qp *qp, int fd)
 	/* They are of the QP's whole life. */
 	atomic_store_explicit(&qp->mem->received, received, memory_order_relaxed);
 	atomic_store_explicit(&qp->mem->received_bytes, bytes, memory_order_relaxed);
-	qp->caller.handed_out = false;
+	simhca_hand_back(qp);
 	return qp->caller.segment;
 }
 
@@ -115,7 +116,8 @@ bool simhca_has_offered_memory(const struct simhca_context *context)
 
 static bool accepts_cqes(const struct simhca_cq *cq)
 {
-	return !cq->view.stamped && !cq->view.overruns && !cq->mod_count && !cq->overrun;
+	return !cq->view.stamped && !cq->view.overruns && !cq->mod_count && !cq->overrun &&
+	       !cq->shared.spare.base;
 }
 
 static bool counts(const struct simhca_qp *qp)
@@ -130,7 +132,8 @@ static bool counts(const struct simhca_qp *qp)
 static bool gives_wqes(const struct simhca_qp *qp)
 {
 	if (qp->srq)
-		return qp->srq->segment && (qp->claimant || qp->type == SIMHCA_QPT_UD);
+		return qp->srq->shared.segment && !qp->srq->shared.spare.base &&
+		       (qp->claimant || qp->type == SIMHCA_QPT_UD);
 	return qp->type != SIMHCA_QPT_UD || qp->rq_view.mem;
 }
 
@@ -177,7 +180,7 @@ static struct simhca_qp *peer_of(const struct simhca_qp *qp, const struct simhca
 	}
 	state = simhca_qp_state(peer);
 	if ((state != SIMHCA_QPS_RTR && state != SIMHCA_QPS_RTS) || !peer->caller.segment ||
-	    !peer->recv_cq->segment || !accepts_cqes(peer->recv_cq) || !gives_wqes(peer) ||
+	    !peer->recv_cq->shared.segment || !accepts_cqes(peer->recv_cq) || !gives_wqes(peer) ||
 	    counts(peer) || peer->qpc->path_mtu != qp->qpc->path_mtu || !peer->context->offer.mm ||
 	    atomic_load(&peer->context->offer.mm->gone)) {
 		simhca_why(why, ENOTCONN, "only the device carries messages for the QP's peer");
@@ -291,7 +294,7 @@ static int show_receives(const struct simhca_qp *peer, struct simhca_attach_peer
 	reply->rq_pd = srq->pd->number;
 	reply->rq = srq->ring_ref.offset;
 	reply->claims = srq->mem_ref.offset;
-	return simhca_context_segment(peer->context, srq->segment, &reply->rq_size);
+	return simhca_context_segment(peer->context, srq->shared.segment, &reply->rq_size);
 }
 
 int simhca_attach_peer(struct simhca_context *context, const struct simhca_mm *mm,
@@ -341,11 +344,12 @@ int simhca_attach_peer(struct simhca_context *context, const struct simhca_mm *m
 		.peer_pid = peer->context->offer.mm->pid,
 	};
 	/* A process that has both ends has nothing to fear of itself, nor a descriptor to spare. */
-	peer->caller.handed_out |= attached->own_pid != attached->peer_pid;
+	if (attached->own_pid != attached->peer_pid)
+		simhca_hand_out(peer);
 	attached->fds[0] =
 		simhca_context_segment(peer->context, peer->caller.segment, &reply->qp_size);
-	attached->fds[1] =
-		simhca_context_segment(peer->context, peer->recv_cq->segment, &reply->cq_size);
+	attached->fds[1] = simhca_context_segment(peer->context, peer->recv_cq->shared.segment,
+						  &reply->cq_size);
 	attached->fds[2] = show_receives(peer, reply);
 	return 0;
 }

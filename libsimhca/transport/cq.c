@@ -38,13 +38,13 @@ static uint64_t clock_now(clockid_t clock)
  * The CQ lost a CQE: it is dead, and so are its QPs (IBTA vol. 1, 11.6.3.2 CQ error). Without its
  * lock, by who found out.
  */
-static void tell_of_overrun(struct simhca_cq *cq)
+static void tell_of_error(struct simhca_cq *cq, const char *why)
 {
 	struct simhca_context *context = cq->context;
 
 	simhca_log(context->device->fabric, SIMHCA_LOG_WARNING,
-		   "context %u: a CQ of %u entries was full: CQ error, its QPs go to ERR",
-		   context->id, cq->view.cqe);
+		   "context %u: a CQ of %u entries %s: CQ error, its QPs go to ERR", context->id,
+		   cq->view.cqe, why);
 	simhca_async_event(context, cq->user_handle, cq->number, IBV_EVENT_CQ_ERR);
 	for (uint32_t slot = 0; slot < atomic_load(&context->doorbell_slots); slot++) {
 		struct simhca_task *task = atomic_load(&context->doorbell[slot]);
@@ -183,10 +183,21 @@ int simhca_modify_cq(struct simhca_context *context, const struct simhca_modify_
 	return 0;
 }
 
+/* Whether an event is due, as the CQ is armed for what waits in it. Under its lock. */
+static bool disarm_for_waiting(struct simhca_cq *cq)
+{
+	uint32_t pi = simhca_cq_producer(&cq->view);
+	uint32_t waiting = simhca_cq_occupied(&cq->view, pi);
+	uint32_t matches = waiting ? SIMHCA_ARM_NEXT : SIMHCA_ARM_NONE;
+
+	if (cq->solicited && pi - (uint32_t)cq->solicited < waiting)
+		matches |= SIMHCA_ARM_SOLICITED;
+	return disarm(cq, matches);
+}
+
 int simhca_arm_cq(struct simhca_context *context, uint32_t handle, struct simhca_why *why)
 {
 	struct simhca_cq *cq = simhca_object(context, SIMHCA_OBJ_CQ, handle, why);
-	uint32_t pi, waiting, matches;
 	bool due;
 
 	if (!cq)
@@ -194,12 +205,7 @@ int simhca_arm_cq(struct simhca_context *context, uint32_t handle, struct simhca
 	if (!context->device->config.event_at_arm)
 		return simhca_why(why, EINVAL, "this device raises no event when a CQ is armed");
 	pthread_mutex_lock(&cq->lock);
-	pi = simhca_cq_producer(&cq->view);
-	waiting = simhca_cq_occupied(&cq->view, pi);
-	matches = waiting ? SIMHCA_ARM_NEXT : SIMHCA_ARM_NONE;
-	if (cq->solicited && pi - (uint32_t)cq->solicited < waiting)
-		matches |= SIMHCA_ARM_SOLICITED;
-	due = disarm(cq, matches);
+	due = disarm_for_waiting(cq);
 	pthread_mutex_unlock(&cq->lock);
 	if (due)
 		simhca_cq_tell(cq);
@@ -236,7 +242,7 @@ bool simhca_cq_push_of(struct simhca_cq *cq, const struct simhca_cqe *cqe, bool 
 		atomic_store_explicit(&cq->view.mem->overrun, 1, memory_order_release);
 		pthread_mutex_unlock(&cq->lock);
 		if (due)
-			tell_of_overrun(cq);
+			tell_of_error(cq, "was full");
 		return false;
 	}
 	waiting = simhca_cq_occupied(&cq->view, ticket + 1);
@@ -280,8 +286,8 @@ static uint64_t ring_bytes(uint32_t entries)
 static void *alloc(struct simhca_cq *cq, uint64_t bytes, struct simhca_mem_ref *where,
 		   struct simhca_why *why)
 {
-	if (cq->segment)
-		return simhca_context_alloc_in(cq->context, cq->segment, bytes, where);
+	if (cq->shared.segment)
+		return simhca_context_alloc_in(cq->context, cq->shared.segment, bytes, where);
 	return simhca_context_alloc(cq->context, bytes, where, why);
 }
 
@@ -328,8 +334,8 @@ int simhca_create_cq(struct simhca_context *context, const struct simhca_create_
 	cq->channel = req->channel;
 	ret = -ENOMEM;
 	if (cq->view.entries <= MOST_FOR_CALLERS)
-		cq->segment = simhca_caller_queue_segment(context, sizeof(*cq->view.mem),
-							  ring_bytes(cq->view.entries));
+		cq->shared.segment = simhca_caller_queue_segment(context, sizeof(*cq->view.mem),
+								 ring_bytes(cq->view.entries));
 	cq->view.mem = alloc(cq, sizeof(*cq->view.mem), &cq->mem_ref, why);
 	if (!cq->view.mem)
 		goto fail;
@@ -377,13 +383,16 @@ static int start_moving(struct simhca_cq *cq, uint32_t cqe, struct simhca_why *w
 	if (!move->ring)
 		return -ENOMEM;
 	move->next = simhca_cq_consumer(&cq->view);
-	/*
-	 * A fresh slot's seq is 0, which is what the last index before the counter wraps publishes.
-	 * There it is one that has been.
-	 */
-	atomic_store_explicit(&move->ring[UINT32_MAX & (move->entries - 1)].seq,
-			      simhca_cq_producer(&cq->view), memory_order_relaxed);
+	simhca_cq_fresh_ring(move->ring, move->entries, simhca_cq_producer(&cq->view));
 	return 0;
+}
+
+static void copy_cqe(const struct simhca_cqe *from, struct simhca_cqe *to)
+{
+	struct simhca_cqe cqe;
+
+	simhca_words_get(&cqe, from, sizeof(cqe));
+	simhca_words_put(to, &cqe, sizeof(cqe));
 }
 
 /* Under the CQ's lock. 0: all of them are there. */
@@ -402,12 +411,9 @@ static int move_some(struct simhca_cq *cq, struct simhca_why *why)
 	if (move->copied > 2ull * SIMHCA_MAX_CQE)
 		return simhca_why(why, EBUSY, "more completions come than can be moved");
 	move->copied += end - move->next;
-	for (; move->next != end; move->next++) {
-		struct simhca_cqe cqe;
-
-		simhca_words_get(&cqe, simhca_cq_slot(&cq->view, move->next), sizeof(cqe));
-		simhca_words_put(&move->ring[move->next & (move->entries - 1)], &cqe, sizeof(cqe));
-	}
+	for (; move->next != end; move->next++)
+		copy_cqe(simhca_cq_slot(&cq->view, move->next),
+			 &move->ring[move->next & (move->entries - 1)]);
 	return end == pi ? 0 : -ERESTART;
 }
 
@@ -444,7 +450,7 @@ int simhca_resize_cq(struct simhca_context *context, const struct simhca_resize_
 	if (cq->moved && cq->view.cqe == req->cqe)
 		goto moved;
 	/* The new ring is no caller's, and nobody writes to the old one any more. */
-	cq->segment = 0;
+	cq->shared.segment = 0;
 	simhca_steps_end(context->device->fabric, context->id);
 	if (!simhca_fabric_synchronize(context->device->fabric, context->id))
 		return -EAGAIN;
@@ -472,6 +478,129 @@ int simhca_resize_cq(struct simhca_context *context, const struct simhca_resize_
 moved:
 	cq->moved = false;
 	fill_reply(cq, req->handle, reply);
+	reply->renew = simhca_is_to_be_renewed(&cq->shared);
+	return 0;
+}
+
+/* ------------------------------------------------------------------------- other memory */
+
+/*
+ * The client maps the new memory before the device works there. Arms come without the client's lock,
+ * so some are in the one and some in the other:
+ *
+ *	the client				the device
+ *	R1 maps the new memory			D3 looks at the old one meanwhile
+ *	A1 arms in whatever is mapped		R2 pi is in the new memory, with the CQEs
+ *						R3 full barrier
+ *						R4 an arm that is left in the old one is taken over
+ *						R5 if it is armed and CQEs wait: an event, as by D4
+ *
+ * After R1 nobody arms in the old memory, and R2 to R5 come after R1. So each arm is either seen by D3
+ * there, or by R5; and who arms after R5 finds pi, by A3. An event may be one for CQEs that were there
+ * before the CQ was armed, which does no harm. An arm that is 0 is none that the client has made there.
+ */
+
+/* As it will be. A ring that it was resized to is another's memory, and stays. */
+static struct simhca_cq_view renewed(const struct simhca_cq *cq)
+{
+	struct simhca_cq_view view = cq->view;
+
+	view.mem = (struct simhca_cq_mem *)(cq->shared.spare.base + cq->mem_ref.offset);
+	if (cq->shared.segment)
+		view.ring = (struct simhca_cqe *)(cq->shared.spare.base + cq->ring_ref.offset);
+	return view;
+}
+
+void simhca_cq_renew(struct simhca_cq *cq)
+{
+	const struct simhca_cq_view to = renewed(cq);
+	const struct simhca_cq_mem *from = cq->view.mem;
+
+	pthread_mutex_lock(&cq->lock);
+	cq->renewal.begun = false;
+	simhca_cq_go_on(&to, simhca_cq_producer(&cq->view));
+	atomic_store(&to.mem->overrun, cq->overrun);
+	atomic_store(&to.mem->told, atomic_load(&from->told));
+	pthread_mutex_unlock(&cq->lock);
+}
+
+/* Who would publish a CQE has published it: any other is void. */
+static void renew_cqe(const struct simhca_cqe *from, struct simhca_cqe *to, uint32_t index)
+{
+	copy_cqe(from, to);
+	if (atomic_load_explicit(&to->seq, memory_order_relaxed) == index + 1)
+		return;
+	to->qpn = SIMHCA_VOID_QPN;
+	atomic_store_explicit(&to->seq, index + 1, memory_order_release);
+}
+
+/* A part of what waits; true: that was all. */
+static bool copy_waiting(struct simhca_cq *cq, const struct simhca_cq_view *to)
+{
+	const bool has_ring = cq->shared.segment;
+	uint32_t pi = simhca_cq_producer(&cq->view), end;
+	bool all;
+
+	if (!cq->renewal.begun) {
+		cq->renewal.begun = true;
+		cq->renewal.ci = cq->renewal.next = simhca_cq_consumer(to);
+		if (has_ring)
+			simhca_cq_fresh_ring(to->ring, to->entries, cq->renewal.ci);
+	}
+	all = simhca_gate_renew(pi, cq->renewal.ci, cq->view.cqe,
+				has_ring ? MOVED_AT_A_TIME : UINT32_MAX, cq->renewal.next, &end);
+	for (; has_ring && cq->renewal.next != end; cq->renewal.next++)
+		renew_cqe(simhca_cq_slot(&cq->view, cq->renewal.next),
+			  simhca_cq_slot(to, cq->renewal.next), cq->renewal.next);
+	cq->renewal.next = end;
+	return all;
+}
+
+/* R4. */
+static void take_over_arm(struct simhca_cq *cq, uint32_t old)
+{
+	_Atomic uint32_t *arm = &cq->view.mem->arm;
+	uint32_t now = atomic_load(arm), bits, both;
+
+	do {
+		bits = now & SIMHCA_ARM_BITS;
+		if ((old & SIMHCA_ARM_BITS) > bits)
+			bits = old & SIMHCA_ARM_BITS;
+		both = !now ? old : (now & ~(uint32_t)SIMHCA_ARM_BITS) | bits;
+	} while (!atomic_compare_exchange_weak(arm, &now, both));
+}
+
+int simhca_cq_move(struct simhca_cq *cq, struct simhca_why *why)
+{
+	const struct simhca_cq_view to = renewed(cq);
+	bool due = false;
+	uint32_t arm;
+	int ret = 0;
+
+	pthread_mutex_lock(&cq->lock);
+	if (!copy_waiting(cq, &to)) {
+		pthread_mutex_unlock(&cq->lock);
+		return -ERESTART;
+	}
+	simhca_cq_go_on(&to, cq->renewal.next); /* R2 */
+	atomic_store(&to.mem->overrun, cq->overrun);
+	arm = atomic_load(&cq->view.mem->arm);
+	ret = simhca_context_use_spare(cq->context, cq->mem_ref.segment, &cq->shared.spare);
+	if (ret) {
+		cq->overrun = true;
+		atomic_store(&to.mem->overrun, 1);
+	} else {
+		atomic_thread_fence(memory_order_seq_cst); /* R3 */
+		take_over_arm(cq, arm);
+		due = disarm_for_waiting(cq);
+	}
+	pthread_mutex_unlock(&cq->lock);
+	if (due)
+		simhca_cq_tell(cq);
+	if (ret) {
+		tell_of_error(cq, "has no memory any more");
+		return simhca_why(why, -ret, "memory for a CQ: %s", strerror(-ret));
+	}
 	return 0;
 }
 
@@ -512,6 +641,7 @@ int simhca_destroy_cq(struct simhca_context *context, uint32_t handle, struct si
 	    !simhca_context_wipe(context, &cq->ring_ref, ring_bytes(cq->view.entries), &cq->wiped))
 		return -ERESTART;
 	simhca_object_remove(context, SIMHCA_OBJ_CQ, handle);
+	simhca_context_drop_spare(context, &cq->shared.spare);
 	simhca_context_free(context, &cq->ring_ref, ring_bytes(cq->view.entries));
 	simhca_context_free(context, &cq->mem_ref, sizeof(*cq->view.mem));
 	pthread_mutex_destroy(&cq->lock);

@@ -5,6 +5,7 @@
 
 #include "device/context.h"
 #include "engine/timer.h"
+#include "renew.h"
 #include "ticket.h"
 
 struct simhca_qp;
@@ -23,7 +24,11 @@ struct simhca_cq {
 	uint32_t number; /* in the device */
 	pthread_mutex_t lock;
 	struct simhca_cq_view view;
-	uint32_t segment; /* that it lies in, with its ring, and nothing else; 0: none */
+	struct simhca_shared shared; /* its state and its first ring */
+	struct {
+		bool begun;	   /* to copy it */
+		uint32_t ci, next; /* from where on; those before next are there */
+	} renewal;
 	bool overrun;
 	uint32_t most_waiting; /* CQEs at a time */
 	/* Work requests that its QPs may have posted at a time; the most of that so far. */
@@ -59,6 +64,12 @@ bool simhca_cq_push_of(struct simhca_cq *cq, const struct simhca_cqe *cqe, bool 
 
 /* Raises an event that is due. Without the CQ's lock, as it is a system call. */
 void simhca_cq_tell(const struct simhca_cq *cq);
+/*
+ * Other memory for it (renew.h), which has come: what is to be seen there until it is moved; and it
+ * moves: 0, -ERESTART, or -errno, and then the CQ is in error.
+ */
+void simhca_cq_renew(struct simhca_cq *cq);
+int simhca_cq_move(struct simhca_cq *cq, struct simhca_why *why);
 /*
  * Of who is gone, and has that name: the CQE that it had committed (its index plus 1, 0: none) is
  * published, and what else it had claimed is void. The owner is told, who may wait for it.

@@ -508,6 +508,7 @@ int simhca_modify_qp(struct simhca_context *context, const struct simhca_modify_
 		qp->drained_event_due = qp->qpc->en_sqd_async_notify;
 	}
 	reply->state = to;
+	reply->renew = simhca_queues_to_renew(qp, false);
 out:
 	if (spare >= 0)
 		close(spare);

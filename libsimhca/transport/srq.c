@@ -124,8 +124,8 @@ const struct simhca_srq_kind simhca_basic_srqs = { .source = &simhca_srq_receive
 static void *alloc(struct simhca_srq *srq, uint64_t bytes, struct simhca_mem_ref *where,
 		   struct simhca_why *why)
 {
-	if (srq->segment)
-		return simhca_context_alloc_in(srq->context, srq->segment, bytes, where);
+	if (srq->shared.segment)
+		return simhca_context_alloc_in(srq->context, srq->shared.segment, bytes, where);
 	return simhca_context_alloc(srq->context, bytes, where, why);
 }
 
@@ -181,9 +181,9 @@ int simhca_create_srq(struct simhca_context *context, const struct simhca_create
 		goto fail;
 	ret = -ENOMEM;
 	if (srq->type == SIMHCA_SRQT_BASIC)
-		srq->segment = simhca_caller_queue_segment(context, sizeof(*srq->view.mem),
-							   ring_bytes(srq->view.entries,
-								      srq->view.stride));
+		srq->shared.segment = simhca_caller_queue_segment(context, sizeof(*srq->view.mem),
+								  ring_bytes(srq->view.entries,
+									     srq->view.stride));
 	srq->view.mem = alloc(srq, sizeof(*srq->view.mem), &srq->mem_ref, why);
 	if (!srq->view.mem)
 		goto fail;
@@ -249,6 +249,14 @@ static int start_moving(struct simhca_srq *srq, uint32_t max_wr, struct simhca_w
 	return 0;
 }
 
+static void copy_wqes(const struct simhca_srq_view *from, const struct simhca_srq_view *to,
+		      uint32_t *next, uint32_t end)
+{
+	for (; *next != end; ++*next)
+		memcpy((char *)simhca_srq_slot(to, *next), simhca_srq_slot(from, *next),
+		       from->stride);
+}
+
 /* Under the SRQ's lock: a part of those that wait, which keep their indices. 0: all are there. */
 static int move_some(struct simhca_srq *srq, struct simhca_why *why)
 {
@@ -266,9 +274,7 @@ static int move_some(struct simhca_srq *srq, struct simhca_why *why)
 	move->copied += end - move->next;
 	if (move->copied > 2ull * SIMHCA_MAX_SRQ_WR)
 		return simhca_why(why, EBUSY, "more receives come than can be moved");
-	for (; move->next != end; move->next++)
-		memcpy((char *)simhca_srq_slot(&to, move->next), simhca_srq_slot(old, move->next),
-		       old->stride);
+	copy_wqes(old, &to, &move->next, end);
 	return end == all ? 0 : -ERESTART;
 }
 
@@ -301,7 +307,7 @@ static int resize(struct simhca_srq *srq, uint32_t max_wr, struct simhca_why *wh
 	if (srq->moved && srq->max_wr == max_wr)
 		goto moved;
 	/* The new ring is no caller's, and nobody reads the old one any more. */
-	srq->segment = 0;
+	srq->shared.segment = 0;
 	simhca_steps_end(context->device->fabric, context->id);
 	if (!simhca_fabric_synchronize(context->device->fabric, context->id))
 		return -EAGAIN;
@@ -329,6 +335,61 @@ static int resize(struct simhca_srq *srq, uint32_t max_wr, struct simhca_why *wh
 moved:
 	srq->moved = false;
 	return 0;
+}
+
+/*
+ * As it will be in the memory that it gets (renew.h). A ring that it was resized to is another's
+ * memory, and stays.
+ */
+static struct simhca_srq_view renewed(const struct simhca_srq *srq)
+{
+	struct simhca_srq_view view = srq->view;
+
+	view.mem = (struct simhca_srq_mem *)(srq->shared.spare.base + srq->mem_ref.offset);
+	if (srq->shared.segment)
+		view.ring = srq->shared.spare.base + srq->ring_ref.offset;
+	return view;
+}
+
+/* A part of what waits; true: that was all. The client posts none meanwhile. */
+static bool copy_waiting(struct simhca_srq *srq, const struct simhca_srq_view *to)
+{
+	/* The index in the new memory is the client's own. */
+	const uint32_t pi = simhca_srq_posted(to);
+	uint32_t end;
+
+	if (!srq->shared.segment)
+		return true;
+	if (!srq->renewal.begun) {
+		srq->renewal.begun = true;
+		srq->renewal.next = pi - srq->view.entries;
+	}
+	if (!simhca_srq_renews(&srq->view, pi, MOVED_AT_A_TIME / to->stride, &srq->renewal.next,
+			       &end))
+		return true;
+	copy_wqes(&srq->view, to, &srq->renewal.next, end);
+	return end == pi;
+}
+
+int simhca_srq_move(struct simhca_srq *srq, struct simhca_why *why)
+{
+	const struct simhca_srq_view to = renewed(srq);
+	int ret;
+
+	pthread_mutex_lock(&srq->lock);
+	if (!copy_waiting(srq, &to)) {
+		pthread_mutex_unlock(&srq->lock);
+		return -ERESTART;
+	}
+	srq->renewal.begun = false;
+	simhca_srq_go_on(&srq->view, &to);
+	atomic_store(&to.mem->limit, srq->limit);
+	ret = simhca_context_use_spare(srq->context, srq->mem_ref.segment, &srq->shared.spare);
+	pthread_mutex_unlock(&srq->lock);
+	if (!ret)
+		return 0;
+	simhca_async_event(srq->context, srq->user_handle, srq->srqn, IBV_EVENT_SRQ_ERR);
+	return simhca_why(why, -ret, "memory for an SRQ: %s", strerror(-ret));
 }
 
 int simhca_modify_srq(struct simhca_context *context, const struct simhca_modify_srq_req *req,
@@ -362,6 +423,7 @@ int simhca_modify_srq(struct simhca_context *context, const struct simhca_modify
 		pthread_mutex_unlock(&srq->lock);
 	}
 	fill_reply(srq, req->handle, reply);
+	reply->renew = (req->mask & SIMHCA_SRQ_MAX_WR) && simhca_is_to_be_renewed(&srq->shared);
 	return 0;
 }
 
@@ -417,6 +479,7 @@ int simhca_destroy_srq(struct simhca_context *context, uint32_t handle, struct s
 		srq->cq->users--;
 	simhca_number_release(&context->device->srqns, srq->srqn);
 	simhca_object_remove(context, SIMHCA_OBJ_SRQ, handle);
+	simhca_context_drop_spare(context, &srq->shared.spare);
 	simhca_context_free(context, &srq->ring_ref,
 			    ring_bytes(srq->view.entries, srq->view.stride));
 	simhca_context_free(context, &srq->mem_ref, sizeof(*srq->view.mem));

@@ -6,6 +6,7 @@
 #include "device/context.h"
 #include "device/pd.h"
 #include "cq.h"
+#include "renew.h"
 #include "srq_claim.h"
 #include "wqe.h"
 
@@ -33,7 +34,11 @@ struct simhca_srq {
 	uint32_t max_tags;
 	pthread_mutex_t lock;
 	struct simhca_srq_view view;
-	uint32_t segment; /* that it has to itself, for callers; 0: none */
+	struct simhca_shared shared; /* its state and its first ring */
+	struct {
+		bool begun;    /* to copy it */
+		uint32_t next; /* those before are there */
+	} renewal;
 	uint32_t max_wr, limit;
 	uint64_t
 		claimants[SIMHCA_SRQ_CLAIMANTS / 64]; /* numbers that QPs have; control functions */
@@ -52,6 +57,8 @@ enum simhca_consume simhca_srq_consume(struct simhca_srq *srq, struct simhca_qp 
 /* Under the SRQ's lock; the limit event is the caller's to raise. */
 enum simhca_consume simhca_srq_consume_locked(struct simhca_srq *srq, struct simhca_qp *qp,
 					      bool *limit_reached);
+/* It moves to other memory (renew.h): 0, -ERESTART, or -errno, and then the SRQ is in error. */
+int simhca_srq_move(struct simhca_srq *srq, struct simhca_why *why);
 /* Raises the limit event, if it is armed and fewer are left. */
 void simhca_srq_check_limit(struct simhca_srq *srq);
 

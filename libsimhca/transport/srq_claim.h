@@ -129,6 +129,38 @@ static inline bool simhca_srq_moves(const struct simhca_srq_view *srq, uint32_t 
 	return simhca_gate_move(*all, ci, srq->entries, max_wr, most, next, end);
 }
 
+/*
+ * Those that are to be copied to other memory now, up to *end, if pi is as the client says. False: the
+ * indices make no sense, and none is. Under the SRQ's lock.
+ */
+static inline bool simhca_srq_renews(const struct simhca_srq_view *srq, uint32_t pi, uint32_t most,
+				     uint32_t *next, uint32_t *end)
+{
+	uint32_t ci = simhca_srq_ci(atomic_load_explicit(&srq->mem->head, memory_order_relaxed));
+
+	return simhca_gate_move(pi, ci, srq->entries, srq->entries, most, next, end);
+}
+
+/*
+ * The SRQ goes on in other memory, in which pi is the client's already: what was claimed, and by whom.
+ * Indices that make no sense become those of an empty queue. Under the SRQ's lock.
+ */
+static inline void simhca_srq_go_on(const struct simhca_srq_view *from,
+				    const struct simhca_srq_view *to)
+{
+	uint64_t head = atomic_load_explicit(&from->mem->head, memory_order_relaxed);
+	uint32_t pi = atomic_load_explicit(&to->mem->pi, memory_order_acquire), posted;
+
+	if (!simhca_gate_ring(pi, simhca_srq_ci(head), 0, to->entries, &posted))
+		head = (uint64_t)simhca_srq_claimant(head) << 32 | pi;
+	atomic_store_explicit(&to->mem->head, head, memory_order_relaxed);
+	for (uint32_t i = 0; i < SIMHCA_SRQ_CLAIMANTS; i++)
+		atomic_store_explicit(&to->mem->claimed[i],
+				      atomic_load_explicit(&from->mem->claimed[i],
+							   memory_order_relaxed),
+				      memory_order_relaxed);
+}
+
 /* Whether fewer are left than the limit that is armed says. After a claim. */
 static inline bool simhca_srq_is_below(const struct simhca_srq_view *srq)
 {

@@ -59,6 +59,21 @@ static inline uint32_t simhca_cq_consumer(const struct simhca_cq_view *cq)
 	return atomic_load_explicit(&cq->mem->ci, memory_order_acquire);
 }
 
+/* The CQ is in this memory from now on, and the next CQE is that one. */
+static inline void simhca_cq_go_on(const struct simhca_cq_view *cq, uint32_t pi)
+{
+	atomic_store_explicit(&cq->mem->pi, pi, memory_order_relaxed);
+}
+
+/*
+ * A fresh slot's seq is 0, which is what the last index before the counter wraps publishes. There it
+ * is one that has been.
+ */
+static inline void simhca_cq_fresh_ring(struct simhca_cqe *ring, uint32_t entries, uint32_t seq)
+{
+	atomic_store_explicit(&ring[UINT32_MAX & (entries - 1)].seq, seq, memory_order_relaxed);
+}
+
 static inline bool simhca_cq_has_room(const struct simhca_cq_view *cq, uint32_t pi)
 {
 	return cq->overruns || simhca_cq_occupied(cq, pi) < cq->cqe;

@@ -99,6 +99,23 @@ static inline bool simhca_gate_move(uint32_t pi, uint32_t ci, uint32_t entries, 
 	return true;
 }
 
+/*
+ * CQEs [next, *end) that are copied to other memory now, in the same order from ci on, which is the
+ * client's own. True: that is all; else there is at least one. *end - ci <= cqe. If pi makes no sense
+ * it ends with those that are there already.
+ */
+static inline bool simhca_gate_renew(uint32_t pi, uint32_t ci, uint32_t cqe, uint32_t most,
+				     uint32_t next, uint32_t *end)
+{
+	uint32_t waiting = pi - ci, done = next - ci;
+
+	*end = next;
+	if (waiting > cqe || waiting <= done)
+		return true;
+	*end = waiting - done < most ? pi : next + most;
+	return *end == pi;
+}
+
 /* ------------------------------------------------------------------------------------ SRQs */
 
 /* Where the claim of a number, 1 to SIMHCA_SRQ_CLAIMANTS, is noted; of any other: somewhere. */

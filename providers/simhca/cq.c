@@ -235,6 +235,8 @@ int shca_resize_cq(struct ibv_cq *ibv_cq, int cqe)
 	err = shca_call(cq->ctx, SIMHCA_CMD_RESIZE_CQ, &req, &reply);
 	if (!err)
 		err = adopt(cq, &reply);
+	if (!err && reply.renew)
+		shca_cq_renew(cq);
 	shca_cq_unlock(cq);
 	shca_say_no_descriptor(cq->ctx, SIMHCA_CMD_RESIZE_CQ, err);
 	return err;

@@ -425,6 +425,8 @@ void shca_fork_inherit(struct shca_context *ctx);
  */
 void *shca_map(struct shca_context *ctx, struct shca_segment *own, const struct simhca_mem_ref *ref,
 	       uint64_t bytes);
+/* Another file, which is closed, in the place of the one that is mapped there: 0 or errno. */
+int shca_map_over(struct shca_segment *own, int fd, uint64_t size);
 /* The device has put another file in the place of that segment: 0 or errno. */
 int shca_map_again(struct shca_context *ctx, struct shca_segment *own, uint32_t number);
 void shca_unmap(struct shca_segment *own);
@@ -554,6 +556,10 @@ int shca_req_notify_cq(struct ibv_cq *cq, int solicited_only);
  * earlier call has armed is not armed again. *armed is 0 before the first.
  */
 int shca_cq_arm_once(struct ibv_cq *cq, uint32_t *armed);
+/* renew.c: those of a QP's queues that the device says (enum simhca_renew); and, locked, one */
+void shca_renew_queues(const struct shca_qp *qp, uint32_t which);
+void shca_cq_renew(struct shca_cq *cq);
+void shca_srq_renew(struct shca_context *ctx, struct shca_srq *srq);
 void shca_cq_attach_qp(struct shca_qp *qp);
 void shca_cq_detach_qp(struct shca_qp *qp);
 void shca_cq_reset_qp(struct shca_qp *qp);

@@ -453,6 +453,8 @@ int shca_modify_qp(struct ibv_qp *ibv_qp, struct ibv_qp_attr *attr, int mask)
 		err = map_new_memory(qp);
 		shca_qp_start_over(qp);
 	}
+	if (!err)
+		shca_renew_queues(qp, reply.renew);
 	if (!err && (mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RTS)
 		shca_caller_connected(qp);
 	return err;
@@ -505,7 +507,7 @@ int shca_destroy_qp(struct ibv_qp *ibv_qp)
 {
 	struct shca_qp *qp = to_sqp(ibv_qp);
 	struct shca_context *ctx = qp->ctx;
-	struct simhca_destroy_reply events;
+	struct simhca_destroy_reply events = { 0 };
 	int err;
 
 	err = shca_destroy(ctx, SIMHCA_CMD_DESTROY_QP, ibv_qp->handle, &events);
@@ -513,6 +515,7 @@ int shca_destroy_qp(struct ibv_qp *ibv_qp)
 		return err;
 	if (qp->mem) {
 		shca_caller_free(qp);
+		shca_renew_queues(qp, events.renew);
 		shca_cq_detach_qp(qp);
 		shca_lint_qp_remove(qp);
 		shca_qp_table_remove(qp);

@@ -85,14 +85,10 @@ void *shca_map(struct shca_context *ctx, struct shca_segment *own, const struct 
 	return addr + ref->offset;
 }
 
-int shca_map_again(struct shca_context *ctx, struct shca_segment *own, uint32_t number)
+int shca_map_over(struct shca_segment *own, int fd, uint64_t size)
 {
-	uint64_t size;
-	int err, fd;
+	int err = 0;
 
-	err = get(ctx, number, &fd, &size);
-	if (err)
-		return err;
 	/* At once, for whoever is there: it reaches what was mapped before, or what is now. */
 	if (size != own->size)
 		err = EPROTO;
@@ -101,6 +97,14 @@ int shca_map_again(struct shca_context *ctx, struct shca_segment *own, uint32_t 
 		err = errno;
 	simhca_call_close(fd);
 	return err;
+}
+
+int shca_map_again(struct shca_context *ctx, struct shca_segment *own, uint32_t number)
+{
+	uint64_t size;
+	int fd, err = get(ctx, number, &fd, &size);
+
+	return err ? err : shca_map_over(own, fd, size);
 }
 
 void shca_unmap(struct shca_segment *own)

@@ -164,6 +164,8 @@ int shca_modify_srq(struct ibv_srq *ibv_srq, struct ibv_srq_attr *attr, int mask
 	err = shca_call(ctx, SIMHCA_CMD_MODIFY_SRQ, &req, &reply);
 	if (!err)
 		err = adopt(ctx, srq, &reply);
+	if (!err && reply.renew)
+		shca_srq_renew(ctx, srq);
 	shca_unlock(&srq->rq.lock);
 	shca_say_no_descriptor(ctx, SIMHCA_CMD_MODIFY_SRQ, err);
 	return err;

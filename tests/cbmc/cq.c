@@ -2,7 +2,8 @@
 /*
  * The indices of a CQ, as programs wrote them: who goes through the CQEs that wait comes to an end
  * and sees each slot once; and a CQ that moves to another ring, by parts, during which the indices
- * change in any way, has each part within what waits, and all that waits has room in both rings.
+ * change in any way, has each part within what waits, and all that waits has room in both rings; and
+ * so when it gets other memory, where it begins with the client's index and only goes on.
  *
  * of: libsimhca/transport/wqe_gate.h
  * mutant(more_than_slots): s/waiting < entries ? waiting : entries/waiting/
@@ -10,6 +11,9 @@
  * mutant(more_than_the_new_ring): s/waiting > entries || waiting > cqe/waiting > entries/
  * mutant(next_where_it_was): s/if (pi - \*next > waiting)/if (false)/
  * mutant(all_at_once): s/pi - \*next < most ? pi : \*next + most/pi/
+ * mutant(more_than_the_cq): s/waiting > cqe || waiting <= done/waiting <= done/
+ * mutant(moved_back): s/waiting > cqe || waiting <= done/waiting > cqe/
+ * mutant(all_at_once_again): s/waiting - done < most ? pi : next + most/pi/
  */
 #include "proof.h"
 #include "transport/wqe_gate.h"
@@ -44,6 +48,15 @@ int main(void)
 		      "it is a part of what waits");
 		prove(next == before || next == ci, "nothing that waits is left out");
 		prove(next == pi || end != next, "it comes to an end");
+	}
+
+	next = before;
+	if (next - ci <= cqe) { /* as it begins with ci, and as the step before has left it */
+		bool all = simhca_gate_renew(pi, ci, cqe, most, next, &end);
+
+		prove(end - ci <= cqe && end - ci >= next - ci, "it goes on, within the CQ");
+		prove(end - next <= most, "a part is no longer than it may be");
+		prove(all || end != next, "it comes to an end");
 	}
 	return 0;
 }

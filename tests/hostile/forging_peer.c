@@ -9,7 +9,7 @@
  *	sends		likewise of its sends
  *	slots		likewise, and their data are said to lie in the ring
  *	again		of the connection's own QP: more receives than were posted
- *	stale		of a QP that has been reset since, and is connected to nobody
+ *	stale		of a QP that has been reset since, while another QP of the CQ is connected to it
  *	strangers	of a QP that the victim does not have
  *	srqs		of an SRQ that completes in that CQ, which none does
  *	tags		of operations on such an SRQ's tag list
@@ -17,6 +17,8 @@
  *	void		of nobody, which are to be passed over, and it does not stop
  *	kept		it keeps the memory of the QP instead, and writes there when the victim has
  *			reset that, and connected it to another
+ *	kept-cq		likewise the CQ
+ *	kept-srq	likewise the SRQ that the receives of the QP come from
  *	held		it says that it is in a step of the QP, and stays there
  *
  * The victim polls, and uses the other QP then, more often than its queues have room. It prints
@@ -123,27 +125,41 @@ static void __attribute__((noreturn)) fill_with_nothing(const struct handed *han
 static void hold(const struct handed *handed, uint32_t qpn, int fd)
 {
 	struct simhca_qp_mem *mem = (void *)(handed->qp + handed->state);
+	uint32_t none = 0;
 
-	atomic_store(&mem->resp_turn.holder, SIMHCA_TURN_CALLER | qpn);
+	/* The device may have it still, as the QP has just been connected. */
+	while (!atomic_compare_exchange_weak(&mem->resp_turn.holder, &none,
+					     SIMHCA_TURN_CALLER | qpn))
+		none = 0;
 	tell(fd, "f", 1);
 	pause();
 }
 
 /* Until it is killed. */
-static void write_to_kept(const struct handed *handed, int fd)
+static void write_to_kept(const struct handed *handed, const char *how, int fd)
 {
+	uint8_t *kept = handed->qp;
+	uint64_t size = handed->qp_size;
 	char byte;
 
+	if (!strcmp(how, "kept-cq")) {
+		kept = (uint8_t *)handed->cq - handed->offset;
+		size = handed->size;
+	}
+	if (!strcmp(how, "kept-srq")) {
+		kept = handed->receives;
+		size = handed->receives_size;
+	}
 	tell(fd, "f", 1);
 	hear(fd, &byte, 1);
 	for (int value = 0;; value++)
-		memset(handed->qp, value, handed->qp_size);
+		memset(kept, value, size);
 }
 
 /* What that QP's number is not: another life of its slot, a slot that is free, one far away. */
 static const uint32_t other_number[] = { 1u << SIMHCA_QPN_GENERATION_SHIFT, 0x80, 0x1000 };
 
-static struct simhca_cqe forged_cqe(const char *how, const uint32_t qpns[2], uint32_t number)
+static struct simhca_cqe forged_cqe(const char *how, const uint32_t qpns[3], uint32_t number)
 {
 	struct simhca_cqe cqe = {
 		.wr_id = 0xbad,
@@ -175,19 +191,25 @@ static struct simhca_cqe forged_cqe(const char *how, const uint32_t qpns[2], uin
 
 static void forge(const char *how, int fd)
 {
-	uint32_t qpns[2]; /* the victim's: the one to which it is connected, and the other */
-	struct handed handed;
-	struct end end;
+	/* The victim's: the one to which it is connected, the other, and one more of the CQ. */
+	uint32_t qpns[3];
+	struct handed handed, of_second;
+	struct end end, second;
 	char byte;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	end = make_end(open_device(), false);
-	tell(fd, &end.qp->qp_num, 4);
+	end = second = make_end(open_device(), false);
+	second.qp = make_qp(end.pd, end.cq, IBV_QPT_RC);
+	tell(fd, (uint32_t[]){ end.qp->qp_num, second.qp->qp_num }, 8);
 	hear(fd, qpns, sizeof(qpns));
 	start_qp(end.qp, qpns[0]);
 	CHECK(attach_peer(end.qp, &handed));
-	if (!strcmp(how, "kept"))
-		write_to_kept(&handed, fd);
+	if (!strcmp(how, "stale")) {
+		start_qp(second.qp, qpns[2]);
+		CHECK(attach_peer(second.qp, &of_second));
+	}
+	if (!strncmp(how, "kept", 4))
+		write_to_kept(&handed, how, fd);
 	if (!strcmp(how, "held"))
 		hold(&handed, end.qp->qp_num, fd);
 	if (!strcmp(how, "stale")) {
@@ -286,7 +308,7 @@ static void reconnect(const struct end *attacked, const struct end *partner, int
 	tell(fd, "r", 1);
 	start_qp(attacked->qp, partner->qp->qp_num);
 	start_qp(partner->qp, attacked->qp->qp_num);
-	CHECK(!receive(partner, 0) && !receive(attacked, 0));
+	CHECK(!receive(partner, 0) && (attacked->srq || !receive(attacked, 0)));
 	use(attacked, partner);
 	use(partner, attacked);
 }
@@ -296,7 +318,9 @@ int main(int argc, char **argv)
 	const char *how = argc > 1 ? argv[1] : "receives";
 	int fds[2], forged = 0;
 	struct end attacked, other, partner;
-	uint32_t forger, qpns[2];
+	struct ibv_qp *second;
+	uint32_t forger[2], qpns[3];
+	bool keeps_srq = !strcmp(how, "kept-srq");
 	struct handed handed;
 	double until;
 	struct ibv_wc wc;
@@ -311,21 +335,25 @@ int main(int argc, char **argv)
 		forge(how, fds[1]);
 	}
 	close(fds[1]);
-	attacked = make_end(open_device(), !strcmp(how, "shared"));
+	attacked = make_end(open_device(), keeps_srq || !strcmp(how, "shared"));
 	other = make_end(attacked.context, false);
 	partner = make_end(attacked.context, false);
+	second = make_qp(attacked.pd, attacked.cq, IBV_QPT_RC);
 	start_qp(other.qp, partner.qp->qp_num);
 	start_qp(partner.qp, other.qp->qp_num);
 	qpns[0] = attacked.qp->qp_num;
 	qpns[1] = other.qp->qp_num;
-	hear(fds[0], &forger, sizeof(forger));
-	start_qp(attacked.qp, forger);
-	for (uint64_t i = 0; i < DEPTH; i++)
+	qpns[2] = second->qp_num;
+	hear(fds[0], forger, sizeof(forger));
+	start_qp(attacked.qp, forger[0]);
+	start_qp(second, forger[1]);
+	/* Those of an SRQ are there still when the QP is reset. */
+	for (uint64_t i = 0; i < (keeps_srq ? 1 : DEPTH); i++)
 		CHECK(!receive(&attacked, i));
 	CHECK(!receive(&partner, 0) && !receive(&other, 0));
 	tell(fds[0], qpns, sizeof(qpns));
 	hear(fds[0], &byte, 1);
-	if (!strcmp(how, "kept")) {
+	if (!strncmp(how, "kept", 4)) {
 		reconnect(&attacked, &partner, fds[0]);
 		goto out;
 	}

@@ -28,7 +28,7 @@ def test_a_peer_that_is_attached(daemon, neighbour, program, how):
 
 @pytest.mark.parametrize("daemon", [["--engines-in-callers", "on"]], indirect=True, ids=["on"])
 @pytest.mark.parametrize("how", ["receives", "sends", "slots", "again", "stale", "strangers", "srqs", "tags", "shared",
-                                 "void", "kept", "held"])
+                                 "void", "kept", "kept-cq", "kept-srq", "held"])
 def test_a_peer_that_forges_completions(daemon, neighbour, program, how):
     """In the CQ that it was handed, or where its QP was before it was reset. What is another's goes on."""
     assert program("forging-peer", how).line() == "done\n"
