@@ -146,6 +146,37 @@ def changed(good):
         pair.poll(2)
 
 
+def by_a_receive(_):
+    """A buffer that is sent and received into: the device has changed it."""
+    pair = Pair()
+    pair.receive(1)  # to offset 0
+    pair.mr.write(bytes([1] * 64), 64, 64)
+    pair.send(1, WRITE, to=512)
+    pair.send(2, e.IBV_WR_SEND, offset=64)
+    pair.poll(3)
+    assert pair.mr.read(64, 0) == bytes([1] * 64)
+
+
+def by_a_write(_):
+    """A buffer that is sent, and that a peer writes to."""
+    pair = Pair()
+    pair.mr.write(bytes([1] * 64), 64, 64)
+    pair.send(1, WRITE, offset=128, to=512)
+    pair.send(2, WRITE, offset=64, to=128)
+    pair.poll(2)
+    assert pair.mr.read(64, 128) == bytes([1] * 64)
+
+
+def after_an_answer(_):
+    """The message has come, as its receive tells: the buffer is used again, unsignaled as it was sent."""
+    pair = Pair(sig_all=0)
+    pair.receive(2)
+    for i in range(2):
+        pair.mr.write(bytes([i + 1] * 64), 64, 64)
+        pair.send(i, e.IBV_WR_SEND, offset=64, flags=e.IBV_SEND_SIGNALED if i else 0)
+        pair.poll(1 + i)
+
+
 def memory_that_leaves(how, good):
     """It is registered, and then other memory is at its address, which is written to the peer."""
     libc = ctypes.CDLL(None, use_errno=True)

@@ -68,6 +68,12 @@ def test_reads_at_once_whichever_end_is_first(launcher):
     assert kinds.count("rd_atomic") == 2
 
 
+@pytest.mark.parametrize("how", ["by_a_receive", "by_a_write", "after_an_answer"])
+def test_buffers_that_may_change(launcher, how):
+    """By the device, or as the program knows by another completion that they were sent."""
+    assert "changed" not in lint(launcher, how)
+
+
 @pytest.mark.parametrize("how", ["munmap", "mremap"])
 def test_memory_that_has_left(launcher, how):
     """Besides what is dropped by madvise(); and only if it is used afterwards."""
