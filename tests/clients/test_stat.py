@@ -175,8 +175,9 @@ class Terminal:
 
 def test_top_in_a_terminal(device, program):
     """In 80 columns nothing is cut; keys change what is shown, and the page of help says which."""
-    talks = device.start("sh", "-c", "ib_send_lat -F -n 100000000 -p 18515 & "
-                         "until ib_send_lat -F -n 100000000 -p 18515 localhost; do sleep 0.1; done")
+    send = f"ib_send_lat -F -n 100000000 -p {new_port()}"
+    talks = device.start("sh", "-c", f"{send} & "
+                         f"until {send} localhost; do sleep 0.1; done")
     terminal = Terminal(device, f"{SIMHCA} top -d 0.2; echo status $?; exec sleep 60")
 
     def column(head):
@@ -198,7 +199,7 @@ def test_top_in_a_terminal(device, program):
         wait_until(lambda: column("PROGRAM") == ["python3", "ib_send_lat", "ib_send_lat"], 20, "it is sorted")
         terminal.tmux("send-keys", "p")
         wait_until(lambda: "QPN " in terminal.text, 20, "it shows queue pairs")
-        terminal.tmux("resize-window", "-x", "60", "-y", "10")
+        terminal.tmux("resize-window", "-x", "45", "-y", "10")
         wait_until(lambda: column("P99") and "MAX" not in terminal.text, 20, "it leaves columns out")
         terminal.tmux("send-keys", "q")
         wait_until(lambda: "status 0" in terminal.text, 20, "it has ended")
