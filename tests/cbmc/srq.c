@@ -13,21 +13,25 @@
 #include "proof.h"
 #include "transport/srq_claim.h"
 
+#define SLOTS 16u
+
 struct ring {
-	char slot[4][16];
+	char slot[SLOTS][16];
 };
 
 int main(void)
 {
 	struct simhca_srq_mem mem; /* any */
 	ANY(uint32_t, number);
+	ANY(uint32_t, entries);
 	struct ring ring;
 	const struct simhca_srq_view srq = {
-		.mem = &mem, .ring = ring.slot[0], .entries = 4, .stride = 16
+		.mem = &mem, .ring = ring.slot[0], .entries = entries, .stride = 16
 	};
 	uint64_t head;
 	uint32_t ci, waiting;
 
+	assume(is_ring(entries) && entries && entries <= SLOTS);
 	if (!simhca_srq_look(&srq, &head)) {
 		prove((uint64_t)(simhca_srq_slot(&srq, simhca_srq_ci(head)) - ring.slot[0]) + 16 <=
 			      sizeof(ring),

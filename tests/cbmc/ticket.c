@@ -5,7 +5,7 @@
  * for in the slots of the ring alone, once round.
  *
  * of: libsimhca/transport/ticket.h
- * unwind: 6
+ * unwind: 10
  * mutant(slot_without_mask): s/\&cq->ring\[index \& (cq->entries - 1)\]/\&cq->ring[index]/
  * mutant(tries_without_end): s/i < SIMHCA_TICKET_TRIES/true/
  * mutant(last_index): s/index != UINT32_MAX ||/true ||/
@@ -16,8 +16,10 @@
 #include "proof.h"
 #include "transport/ticket.h"
 
+#define SLOTS 8u
+
 struct ring {
-	struct simhca_cqe cqe[4];
+	struct simhca_cqe cqe[SLOTS];
 };
 
 int main(void)
@@ -28,19 +30,21 @@ int main(void)
 	ANY(uint32_t, committed);
 	ANY(bool, stamped);
 	ANY(bool, overruns);
+	ANY(uint32_t, entries);
 	const struct simhca_cq_view cq = { .mem = &mem,
 					   .ring = ring.cqe,
-					   .entries = 4,
-					   .cqe = 3,
+					   .entries = entries,
+					   .cqe = entries - 1,
 					   .stamped = stamped,
 					   .overruns = overruns };
 	uint32_t ticket;
 
+	assume(is_cq(entries) && entries > 1 && entries <= SLOTS);
 	if (simhca_ticket_claim(&cq, name, &ticket)) {
-		prove(simhca_cq_slot(&cq, ticket) - ring.cqe < 4, "a slot of the ring");
+		prove(simhca_cq_slot(&cq, ticket) - ring.cqe < entries, "a slot of the ring");
 		prove(ticket + 1 || name == SIMHCA_TURN_DEVICE, "one that a progress can name");
 	}
 	simhca_tickets_repair(&cq, name, committed);
-	prove(simhca_gate_waiting(mem.pi, mem.ci, 4) <= 4, "once round");
+	prove(simhca_gate_waiting(mem.pi, mem.ci, entries) <= entries, "once round");
 	return 0;
 }
