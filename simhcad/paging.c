@@ -40,7 +40,10 @@ static void on_watch(struct ev_loop *loop, ev_timer *timer, int events)
 		ev_timer_stop(loop, timer);
 	if (wanted <= 0 || paging->workers == PAGING_WORKERS_MOST)
 		return;
-	log_warning("the page-fault workers are stuck in clients' memory: others go on");
+	log_warning(
+		"page faults wait, and no page-fault worker has come to an end of its work within "
+		"%.0f ms: others go on",
+		1e3 * STUCK_SECONDS);
 	while (wanted-- && paging->workers < PAGING_WORKERS_MOST)
 		if (start_worker(paging)) {
 			log_error("a page-fault worker: no thread could be started");

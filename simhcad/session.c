@@ -211,9 +211,9 @@ static enum progress serve(struct session *session, struct datagram *datagram, d
 		return TO_BE_TRIED_AGAIN;
 	if (status == -EAGAIN)
 		status = simhca_why(&why, EBUSY,
-				    "%s: the device is still at work in a client's "
-				    "memory that does not answer",
-				    command->name);
+				    "%s: each time in %.0f s an engine or a program's step was at "
+				    "work on it, in a client's memory, stopped, or without a CPU",
+				    command->name, RETRY_SECONDS);
 	if (status && !is_question(datagram->hdr.command))
 		log_info("%s: context %d, process %d: %s: %s (%s)", session->device->options->name,
 			 session->context ? (int)simhca_context_id(session->context) : -1,

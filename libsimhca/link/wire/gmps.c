@@ -99,7 +99,8 @@ void simhca_wire_gmps(struct simhca_fabric *fabric)
 	uint8_t mad[SIMHCA_MAD_BYTES];
 	struct simhca_gmp gmp;
 
-	while (take(&fabric->wire->gmps, &gmp, mad)) {
+	/* Of those that come meanwhile simhca_wire_ops.gmps tells again. */
+	for (int i = 0; i < SIMHCA_GMPS_ROOM && take(&fabric->wire->gmps, &gmp, mad); i++) {
 		const struct simhca_av av = { .dgid = gmp.dgid, .is_global = 1 };
 		struct simhca_device *device;
 
