@@ -68,7 +68,8 @@
  *
  * wire		In status, too, null if no device has one. RoCE v2 to other hosts: likewise, an
  *		object. addresses [{address, dropped}]: ours, and what the kernel dropped of what
- *		came there; may_send: --wire-peers, or ""; and counts of packets: sent, unsent,
+ *		came there; closed [{address, error}]: those of ours whose UDP port cannot be
+ *		had; may_send: --wire-peers, or ""; and counts of packets: sent, unsent,
  *		taken, unclaimed, refused {too_short, icrc, ..}.
  *
  * explain	What has failed of late: likewise, {failures: [..], failed_work_requests}.

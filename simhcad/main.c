@@ -135,7 +135,9 @@ static int open_devices(struct daemon *daemon)
 			return -1;
 		daemon->num_devices++;
 	}
-	wire_follow(daemon->wire);
+	/* Who starts it is there to see why it cannot reach others; later `simhca status` tells. */
+	if (!wire_follow(daemon->wire))
+		return -1;
 	daemon->cma = cma_open(daemon);
 	return daemon->cma ? device_tree_publish(&daemon->rundir) : -1;
 }

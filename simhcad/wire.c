@@ -17,6 +17,7 @@
 #include "gid_table.h"
 #include "link/wire/wire.h"
 #include "log.h"
+#include "port_holder.h"
 #include "wire.h"
 #include "wire_peers.h"
 
@@ -27,6 +28,8 @@
 #define BUFFER_BYTES (4 << 20)			 /* of a socket, if we may */
 #define HEADERS_RESERVE 80			 /* what rxe takes off an interface's MTU */
 #define GROUPS 256				 /* on an interface each */
+#define CLOSED 16				 /* addresses without a socket that are told of */
+#define RETRY_S 1.0				 /* until it is tried again to open those */
 #define ENDPOINTS (OPTIONS_MAX_DEVICES * SIMHCA_GID_ENTRIES + GROUPS)
 
 /* A socket, bound to one address, or to a group's, which it has joined on an interface. */
@@ -36,6 +39,13 @@ struct endpoint {
 	int fd;
 	bool wanted;
 	unsigned int members; /* devices that have members of the group */
+};
+
+/* An address that is to have a socket, and why it has none. */
+struct closed {
+	union simhca_gid gid;
+	int error;
+	bool seen; /* it is so still */
 };
 
 struct batch {
@@ -49,6 +59,9 @@ struct batch {
 struct wire {
 	struct daemon *daemon;
 	ev_async gmps;		      /* management datagrams have come */
+	struct closed closed[CLOSED]; /* this and the next two: of the main thread */
+	unsigned int num_closed;
+	ev_timer again;		      /* runs while there are any */
 	pthread_mutex_t receive_lock; /* of batch: what comes is handed in in its order; first */
 	struct batch *batch;
 	bool runs; /* the kernel cuts up what is sent, and puts together what comes */
@@ -224,6 +237,33 @@ static struct endpoint *find(struct wire *wire, const union simhca_gid *gid, uin
 	return NULL;
 }
 
+/* The address has no socket. It is said once, and before the daemon is ready who has the port. */
+static void tell_closed(struct wire *wire, const union simhca_gid *gid, int error)
+{
+	bool starts = !wire->daemon->admin;
+	char text[GID_TEXT], holder[PORT_HOLDER_TEXT] = "";
+	struct closed *closed = NULL;
+
+	for (unsigned int i = 0; i < wire->num_closed && !closed; i++)
+		if (!memcmp(&wire->closed[i].gid, gid, sizeof(*gid)))
+			closed = &wire->closed[i];
+	if (!closed && wire->num_closed == CLOSED)
+		return;
+	if (closed && closed->error == error) {
+		closed->seen = true;
+		return;
+	}
+	if (!closed)
+		closed = &wire->closed[wire->num_closed++];
+	*closed = (struct closed){ .gid = *gid, .error = error, .seen = true };
+	gid_print(gid, text);
+	if (starts && error == EADDRINUSE)
+		port_holder(gid, SIMHCA_WIRE_PORT, holder);
+	log_message(starts ? SIMHCA_LOG_ERROR : SIMHCA_LOG_WARNING,
+		    "--wire roce: UDP port %u of %s cannot be had: %s%s%s", SIMHCA_WIRE_PORT, text,
+		    strerror(error), holder[0] ? ": " : "", holder);
+}
+
 /* Under the lock, for writing. NULL: it cannot be had. */
 static struct endpoint *add(struct wire *wire, const union simhca_gid *gid, uint32_t ifindex)
 {
@@ -235,13 +275,13 @@ static struct endpoint *add(struct wire *wire, const union simhca_gid *gid, uint
 	endpoint = &wire->endpoint[wire->endpoints];
 	*endpoint = (struct endpoint){ .gid = *gid, .ifindex = ifindex };
 	endpoint->fd = open_socket(wire, endpoint);
-	gid_print(gid, text);
 	if (endpoint->fd < 0) {
 		/* The first GID of an interface need not be an address of it. */
-		log_message(errno == EADDRNOTAVAIL ? SIMHCA_LOG_DEBUG : SIMHCA_LOG_WARNING,
-			    "UDP port %u of %s: %m", SIMHCA_WIRE_PORT, text);
+		if (errno != EADDRNOTAVAIL)
+			tell_closed(wire, gid, errno);
 		return NULL;
 	}
+	gid_print(gid, text);
 	log_debug("UDP port %u of %s is open", SIMHCA_WIRE_PORT, text);
 	wire->endpoints++;
 	return endpoint;
@@ -300,13 +340,30 @@ static void on_group(void *arg, const struct simhca_device *model, const union s
 	pthread_rwlock_unlock(&wire->lock);
 }
 
-void wire_follow(struct wire *wire)
+/* What was said of addresses that have a socket now, or need none, is over. */
+static void forget_closed(struct wire *wire)
+{
+	unsigned int kept = 0;
+
+	for (unsigned int i = 0; i < wire->num_closed; i++)
+		if (wire->closed[i].seen)
+			wire->closed[kept++] = wire->closed[i];
+	wire->num_closed = kept;
+	if (kept && !ev_is_active(&wire->again)) {
+		ev_timer_set(&wire->again, RETRY_S, 0);
+		ev_timer_start(wire->daemon->loop, &wire->again);
+	}
+}
+
+bool wire_follow(struct wire *wire)
 {
 	const struct daemon *daemon;
 
 	if (!wire)
-		return;
+		return true;
 	daemon = wire->daemon;
+	for (unsigned int i = 0; i < wire->num_closed; i++)
+		wire->closed[i].seen = false;
 	pthread_rwlock_wrlock(&wire->lock);
 	for (unsigned int i = 0; i < wire->endpoints; i++)
 		wire->endpoint[i].wanted = wire->endpoint[i].members;
@@ -328,6 +385,13 @@ void wire_follow(struct wire *wire)
 		else
 			take_away(wire, &wire->endpoint[i]);
 	pthread_rwlock_unlock(&wire->lock);
+	forget_closed(wire);
+	return !wire->num_closed;
+}
+
+static void on_again(struct ev_loop *loop, ev_timer *timer, int events)
+{
+	wire_follow(timer->data);
 }
 
 /* --------------------------------------------------------------------------------- sending */
@@ -418,8 +482,12 @@ static bool send_from(struct wire *wire, const struct endpoint *endpoint,
 		if (sent > 0)
 			continue;
 		/* What cannot be sent now is lost, as it may be anywhere on its way. */
-		cut &= runs[done].length <= runs[done].segment ||
-		       (errno != EINVAL && errno != EIO && errno != EOPNOTSUPP);
+		if (runs[done].length <= runs[done].segment ||
+		    (errno != EINVAL && errno != EIO && errno != EOPNOTSUPP))
+			simhca_wire_unsent(wire->daemon->fabric, &runs[done].path.destination,
+					   errno);
+		else
+			cut = false;
 		count_datagrams(&wire->unsent, &runs[done++]);
 	}
 	return cut;
@@ -443,8 +511,11 @@ static bool on_send(void *arg, const struct simhca_wire_run *runs, unsigned int 
 		if (endpoint)
 			cut &= send_from(wire, endpoint, runs, same);
 		else
-			for (unsigned int i = 0; i < same; i++)
+			for (unsigned int i = 0; i < same; i++) {
 				count_datagrams(&wire->unsent, &runs[i]);
+				simhca_wire_unsent(wire->daemon->fabric, &runs[i].path.destination,
+						   EADDRNOTAVAIL);
+			}
 		runs += same;
 		count -= same;
 	}
@@ -629,6 +700,20 @@ static json_t *addresses_json(const struct wire *wire)
 	return addresses;
 }
 
+/* Those that have no socket, and why. */
+static json_t *closed_json(const struct wire *wire)
+{
+	json_t *closed = json_array();
+	char text[GID_TEXT];
+
+	for (unsigned int i = 0; i < wire->num_closed; i++) {
+		gid_print(&wire->closed[i].gid, text);
+		json_array_append_new(closed, json_pack("{s:s, s:s}", "address", text, "error",
+							strerror(wire->closed[i].error)));
+	}
+	return closed;
+}
+
 json_t *wire_json(const struct wire *wire)
 {
 	struct simhca_wire_counts counts;
@@ -636,15 +721,16 @@ json_t *wire_json(const struct wire *wire)
 	const char *peers;
 
 	if (!wire)
-		return json_pack("{s:[], s:o}", "addresses", "refused", refused);
+		return json_pack("{s:[], s:[], s:o}", "addresses", "closed", "refused", refused);
 	peers = wire->daemon->options->daemon.wire_peers;
 	simhca_wire_counts(wire->daemon->fabric, &counts);
 	for (int i = SIMHCA_WIRE_OK + 1; i < SIMHCA_WIRE_FAULTS; i++)
 		json_object_set_new(refused, simhca_wire_fault_name(i),
 				    json_integer((json_int_t)counts.refused[i]));
 	/* The main thread alone changes the endpoints. */
-	return json_pack("{s:o, s:s, s:I, s:I, s:I, s:I, s:o}", "addresses", addresses_json(wire),
-			 "may_send", peers ? peers : "", "sent", (json_int_t)wire->sent, "unsent",
+	return json_pack("{s:o, s:o, s:s, s:I, s:I, s:I, s:I, s:o}", "addresses",
+			 addresses_json(wire), "closed", closed_json(wire), "may_send",
+			 peers ? peers : "", "sent", (json_int_t)wire->sent, "unsent",
 			 (json_int_t)wire->unsent, "taken", (json_int_t)counts.taken, "unclaimed",
 			 (json_int_t)counts.unclaimed, "refused", refused);
 }
@@ -704,6 +790,8 @@ struct wire *wire_open(struct daemon *daemon, int *failed)
 	ops.arg = wire;
 	ev_async_init(&wire->gmps, on_gmps_async);
 	wire->gmps.data = wire;
+	ev_timer_init(&wire->again, on_again, RETRY_S, 0);
+	wire->again.data = wire;
 	ev_async_start(daemon->loop, &wire->gmps);
 	if (!simhca_wire_open(daemon->fabric, &ops))
 		return wire;
@@ -724,6 +812,7 @@ void wire_close(struct wire *wire)
 	if (!wire)
 		return;
 	ev_async_stop(wire->daemon->loop, &wire->gmps);
+	ev_timer_stop(wire->daemon->loop, &wire->again);
 	for (unsigned int i = 0; i < wire->endpoints; i++)
 		close(wire->endpoint[i].fd);
 	pthread_rwlock_destroy(&wire->lock);

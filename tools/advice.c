@@ -190,6 +190,19 @@
 	X(PEER_SAYS_OPERATIONAL, "IBTA vol. 1, 9.7.5",                                             \
 	  "The other host's responder had an error of its own, as with a receive buffer.",         \
 	  "Its own `simhca explain` says which.")                                                  \
+	X(WIRE_TOO_LONG, "",                                                                       \
+	  "The MTU of the interface, or of the route to the peer, is smaller than path_mtu and "   \
+	  "its headers (58 bytes, 78 by IPv6).",                                                   \
+	  "Make the MTU larger (`ip link set INTERFACE mtu N`, `ip route get ADDRESS`), or use a " \
+	  "smaller path_mtu at both ends.")                                                        \
+	X(WIRE_NO_ROUTE, "", "The interface is down, or has lost the address or the route.",       \
+	  "`ip route get ADDRESS` has to name a route; `ip route add` makes one.")                 \
+	X(WIRE_FORBIDDEN, "",                                                                      \
+	  "A firewall of this host drops UDP to port 4791, or the route is of type prohibit.",     \
+	  "Let UDP to port 4791 pass: `nft list ruleset`, `iptables -L OUTPUT`, `ip route`.")      \
+	X(WIRE_CLOSED, "",                                                                         \
+	  "Another process has UDP port 4791 of that address, or the address has gone.",           \
+	  "`simhca status` says which; end the other process, `ss -lunp sport = 4791` names it.")  \
 	X(XRC_NO_SRQ, "IBTA vol. 1, annex A14", "remote_srqn names no XRC SRQ.",                   \
 	  "Send the number that ibv_get_srq_num() gives.")                                         \
 	X(XRC_OTHER_DOMAIN, "IBTA vol. 1, annex A14",                                              \
@@ -388,6 +401,11 @@ const struct advice *advice_on_connection(const char *how)
 		    "The peer's program does not fetch its events, or there is no way to it.",
 		    "See what the peer's threads wait for; between hosts try `ping` and a look at "
 		    "`simhca wire`." } },
+		{ "not_sent",
+		  { "",
+		    "This host has no route to that address, or a firewall of its own in the way.",
+		    "`ip route get ADDRESS` has to name a route, and UDP to port 4791 has to "
+		    "pass." } },
 		{ "no_device",
 		  { "",
 		    "The address is not one of a network interface that a device here stands on.",

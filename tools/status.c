@@ -66,7 +66,7 @@ static void print_text(const json_t *status)
 {
 	const json_t *rdma_cm = json_object_get(status, "rdma_cm");
 	const json_t *wire = json_object_get(status, "wire");
-	json_t *device;
+	json_t *device, *closed;
 	size_t i;
 
 	printf("simhcad %s, pid %lld, up %lld s, in %s%s\n", report_text(status, "version"),
@@ -80,10 +80,14 @@ static void print_text(const json_t *status)
 		       "connections\n",
 		       report_number(rdma_cm, "channels"), report_number(rdma_cm, "ids"),
 		       report_number(rdma_cm, "listeners"), report_number(rdma_cm, "connections"));
-	if (json_is_object(wire))
-		printf("\nwire: RoCE v2 at %zu addresses, %lld packets sent and %lld taken\n",
-		       json_array_size(json_object_get(wire, "addresses")),
-		       report_number(wire, "sent"), report_number(wire, "taken"));
+	if (!json_is_object(wire))
+		return;
+	printf("\nwire: RoCE v2 at %zu addresses, %lld packets sent and %lld taken\n",
+	       json_array_size(json_object_get(wire, "addresses")), report_number(wire, "sent"),
+	       report_number(wire, "taken"));
+	json_array_foreach(json_object_get(wire, "closed"), i, closed)
+		printf("wire: %s is not reached, and reaches nobody: UDP port 4791: %s\n",
+		       report_text(closed, "address"), report_text(closed, "error"));
 }
 
 int status_main(int argc, char **argv)

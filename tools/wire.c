@@ -74,6 +74,9 @@ static void print_text(const json_t *wire)
 	const char *name;
 	size_t i;
 
+	json_array_foreach(json_object_get(wire, "closed"), i, one)
+		printf("closed %s: UDP port 4791: %s\n", report_text(one, "address"),
+		       report_text(one, "error"));
 	if (!json_array_size(json_object_get(wire, "addresses"))) {
 		puts("no device has an address on the wire; see --wire in simhcad(8)");
 		return;

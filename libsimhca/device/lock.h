@@ -29,6 +29,7 @@
 	LOCK(POOL)	/* memory of packets that come by the wire */                              \
 	LOCK(GMPS)	/* MADs that have come by the wire */                                      \
 	LOCK(WAYS)	/* QPs that share a way on the wire */                                     \
+	LOCK(UNSENT)	/* addresses that could not be sent to */                                  \
 	LOCK(FLOWS)	/* of a device */                                                          \
 	LOCK(MULTICAST) /* groups of a device */                                                   \
 	LOCK(OPENS)	/* who has an XRC_RECV QP open */                                          \

@@ -217,11 +217,11 @@ void simhca_tell_refusal(const struct simhca_qp *qp, const struct simhca_packet 
 	tell(qp, &failure);
 }
 
-void simhca_tell_silence(const struct simhca_qp *qp, const char *text)
+void simhca_tell_silence(const struct simhca_qp *qp, enum simhca_reason reason, const char *text)
 {
 	struct simhca_failure failure = about(qp, SIMHCA_NO_ANSWER);
 
-	failure.reason = SIMHCA_REASON_NO_RESPONSE;
+	failure.reason = reason;
 	failure.text = text;
 	tell(qp, &failure);
 }

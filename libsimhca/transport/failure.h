@@ -27,8 +27,8 @@ void simhca_tell_recv(const struct simhca_qp *qp, uint64_t wr_id, uint32_t peer_
 /* A responder "refuses" or "drops" a request. */
 void simhca_tell_refusal(const struct simhca_qp *qp, const struct simhca_packet *packet,
 			 const char *does, enum simhca_reason reason);
-/* Why nobody answers a requester. */
-void simhca_tell_silence(const struct simhca_qp *qp, const char *text);
+/* Why nobody answers a requester, in words as well. */
+void simhca_tell_silence(const struct simhca_qp *qp, enum simhca_reason reason, const char *text);
 /* So many work requests of a QP that had failed. */
 void simhca_tell_flush(const struct simhca_qp *qp, uint32_t count);
 

@@ -59,6 +59,11 @@ struct simhca_link {
 	 */
 	uint64_t (*patience)(struct simhca_qp *qp, unsigned int tries, uint64_t *timeout_ns);
 	/*
+	 * The errno with which the host has refused, within the last `ns`, to send to the QP's peer,
+	 * and what a completion says of it; 0: it has not. NULL: it never does.
+	 */
+	int (*unsent)(const struct simhca_qp *qp, uint64_t ns, enum simhca_reason *reason);
+	/*
 	 * PSNs that the responses of one READ request have at most: longer reads are several
 	 * requests, for nobody paces responses; a power of two. 0: as many as it takes.
 	 */

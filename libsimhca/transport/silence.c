@@ -6,13 +6,18 @@
 #include <arpa/inet.h>
 #include <infiniband/verbs.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "device/address.h"
+#include "device/av.h"
 #include "failure.h"
 #include "qp.h"
 #include "silence.h"
 
 #define ORPHAN_TEXT 192 /* bytes, NUL included */
+#define UNSENT_TEXT 128 /* likewise */
+/* How long before its wait began the host may have refused a packet, as engines can be late. */
+#define UNSENT_NS (1000ull * 1000 * 1000)
 
 enum obstacle {
 	NO_PORT,
@@ -83,6 +88,35 @@ static enum obstacle find_obstacle(const struct simhca_qp *qp)
 	return connected ? NOTHING_TO_SEE : OTHER_SOURCE;
 }
 
+/*
+ * Whether the host itself has refused to send to the peer while the QP waited, which is why there is no
+ * answer; false as well if that was said already.
+ */
+static bool find_unsent(struct simhca_qp *qp, char text[UNSENT_TEXT])
+{
+	uint64_t waited = qp->qpc->timeout ? 4096ull << (qp->qpc->timeout & 31) : 0;
+	const struct simhca_av *av = &qp->qpc->av;
+	char address[INET6_ADDRSTRLEN];
+	enum simhca_reason reason;
+	int error;
+
+	if (!qp->link->unsent)
+		return false;
+	/* The wait that is over now, as it was when it began. */
+	if (qp->link->patience)
+		qp->link->patience(qp, qp->qpc->retry_cnt - qp->req.retries, &waited);
+	error = qp->link->unsent(qp, waited + UNSENT_NS, &reason);
+	if (!error || qp->req.why == reason)
+		return false;
+	qp->req.why = reason;
+	if (simhca_gid_is_ipv4(&av->dgid))
+		inet_ntop(AF_INET, av->dgid.raw + 12, address, sizeof(address));
+	else
+		inet_ntop(AF_INET6, av->dgid.raw, address, sizeof(address));
+	snprintf(text, UNSENT_TEXT, "sending to %s failed: %s", address, strerror(error));
+	return true;
+}
+
 static void tell(const struct simhca_qp *qp, const char *what, const char *why, const char *more)
 {
 	const struct simhca_av *av = &qp->qpc->av;
@@ -120,23 +154,35 @@ static bool is_orphaned(const struct simhca_qp *qp, char text[ORPHAN_TEXT])
 	return true;
 }
 
+static const char *find_reason(struct simhca_qp *qp, char orphan[ORPHAN_TEXT])
+{
+	enum obstacle obstacle = find_obstacle(qp);
+
+	if (obstacle != NOTHING_TO_SEE)
+		return text[obstacle];
+	if (is_orphaned(qp, orphan))
+		return orphan;
+	return qp->req.why != SIMHCA_REASON_NO_RESPONSE ? simhca_reason_text(qp->req.why)
+							: text[obstacle];
+}
+
 void simhca_silence_unanswered(struct simhca_qp *qp)
 {
-	enum obstacle obstacle;
-	const char *why;
-	char orphan[ORPHAN_TEXT];
+	char unsent[UNSENT_TEXT], orphan[ORPHAN_TEXT];
+	const char *why = unsent;
 
 	/* A rule of faults is told of by itself. */
-	if (qp->req.told || qp->req.why == SIMHCA_REASON_INJECTED)
+	if (qp->req.why == SIMHCA_REASON_INJECTED)
 		return;
+	if (find_unsent(qp, unsent)) {
+		simhca_tell_silence(qp, qp->req.why, why);
+	} else if (qp->req.told) {
+		return;
+	} else {
+		why = find_reason(qp, orphan);
+		simhca_tell_silence(qp, SIMHCA_REASON_NO_RESPONSE, why);
+	}
 	qp->req.told = true;
-	obstacle = find_obstacle(qp);
-	why = obstacle == NOTHING_TO_SEE && qp->req.why != SIMHCA_REASON_NO_RESPONSE
-		      ? simhca_reason_text(qp->req.why)
-		      : text[obstacle];
-	if (obstacle == NOTHING_TO_SEE && is_orphaned(qp, orphan))
-		why = orphan;
-	simhca_tell_silence(qp, why);
 	tell(qp, "has no answer from", why,
 	     qp->qpc->timeout ? "" : "; its timeout is 0, so it waits without end");
 }

@@ -294,6 +294,7 @@ struct device *cma_any_device(struct cma *cma, const union cma_addr *addr, uint8
 #define CMA_REJECTED "rejected"
 #define CMA_TOO_LATE "too_late"
 #define CMA_NO_ANSWER "no_answer"
+#define CMA_NOT_SENT "not_sent"
 #define CMA_NO_DEVICE "no_device"
 #define CMA_BACKLOG_FULL "backlog_full"
 void cma_tell_failure(const struct cma_id *id, const char *how, int status, const char *format, ...)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cma.h"
+#include "link/wire/wire.h"
 #include "session.h"
 
 #define SERVICE_RC 0
@@ -12,6 +13,8 @@
 #define SERVICE_EXTENDED 3
 #define EXTENDED_XRC 1
 #define MOST_RETRIES 7
+#define UNSENT_NS                                                                                  \
+	10000000000ull /* more than one wait of the communication manager's for an answer */
 
 static unsigned int least(unsigned int a, unsigned int b)
 {
@@ -386,10 +389,16 @@ static void on_sidr_rep(struct cma_id *id, const struct simhca_cm_mad *mad)
 
 static void on_timeout(struct cma_id *id)
 {
+	int error =
+		simhca_wire_send_error(id->file->cma->daemon->fabric, &id->path.dgid, UNSENT_NS);
 	char to[CMA_ADDR_TEXT];
 
-	cma_tell_failure(id, CMA_NO_ANSWER, ETIMEDOUT, "%s did not answer",
-			 cma_addr_print(&id->dst, to));
+	cma_addr_print(&id->dst, to);
+	if (error)
+		cma_tell_failure(id, CMA_NOT_SENT, error, "sending to %s failed: %s", to,
+				 strerror(error));
+	else
+		cma_tell_failure(id, CMA_NO_ANSWER, ETIMEDOUT, "%s did not answer", to);
 	cma_event(id, CMA_EV_UNREACHABLE, -ETIMEDOUT);
 }
 

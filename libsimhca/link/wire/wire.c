@@ -43,6 +43,7 @@ int simhca_wire_open(struct simhca_fabric *fabric, const struct simhca_wire_ops 
 	simhca_mutex_init(&wire->gmps.lock, SIMHCA_LOCK_GMPS);
 	simhca_ways_open(&wire->ways);
 	simhca_arrivals_open(&wire->arrivals);
+	simhca_unsent_open(&wire->unsent);
 	fabric->wire = wire;
 	fabric->uplink = &simhca_wire_uplink;
 	return 0;
@@ -56,6 +57,7 @@ void simhca_wire_free(struct simhca_fabric *fabric)
 	pthread_mutex_destroy(&fabric->wire->gmps.lock);
 	simhca_ways_close(&fabric->wire->ways);
 	simhca_arrivals_close(&fabric->wire->arrivals);
+	simhca_unsent_close(&fabric->wire->unsent);
 	free(fabric->wire);
 }
 
@@ -80,6 +82,16 @@ void simhca_wire_send_runs(struct simhca_wire *wire, const struct simhca_wire_ru
 	/* relaxed: each thread finds out for itself, or a little later. */
 	if (!wire->ops.send(wire->ops.arg, runs, count))
 		atomic_store_explicit(&wire->no_runs, true, memory_order_relaxed);
+}
+
+void simhca_wire_unsent(struct simhca_fabric *fabric, const union simhca_gid *to, int error)
+{
+	simhca_unsent_add(&fabric->wire->unsent, to, error);
+}
+
+int simhca_wire_send_error(struct simhca_fabric *fabric, const union simhca_gid *to, uint64_t ns)
+{
+	return fabric->wire ? simhca_unsent_error(&fabric->wire->unsent, to, ns) : 0;
 }
 
 /* Whether QPs of this type accept such a packet. */

@@ -23,7 +23,8 @@ struct simhca_wire_ops {
 	/*
 	 * Sends these from path.source to path.destination, both at port SIMHCA_WIRE_PORT, or loses
 	 * them; does not wait. By any thread. False: runs of several are not taken here, and will
-	 * not be given from now on; these are lost.
+	 * not be given from now on; these are lost. What is lost because the host refuses it is
+	 * told by simhca_wire_unsent().
 	 */
 	bool (*send)(void *arg, const struct simhca_wire_run *runs, unsigned int count);
 	/* Management datagrams wait for simhca_wire_gmps(). By whoever hands in. */
@@ -59,6 +60,11 @@ uint8_t *simhca_wire_buffer_bytes(struct simhca_wire_buffer *buffer);
 /* Whether packets of it wait, or have: it is to be put back, and received into no more. */
 bool simhca_wire_buffer_is_held(const struct simhca_wire_buffer *buffer);
 void simhca_wire_buffer_put(struct simhca_wire_buffer *buffer);
+
+/* An attempt to send to that address has failed with this errno. By any thread. */
+void simhca_wire_unsent(struct simhca_fabric *fabric, const union simhca_gid *to, int error);
+/* The errno of the last attempt to send there that failed within the last `ns`; 0: none has. */
+int simhca_wire_send_error(struct simhca_fabric *fabric, const union simhca_gid *to, uint64_t ns);
 
 /* What came, and how. */
 struct simhca_wire_datagram {

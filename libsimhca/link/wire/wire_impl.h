@@ -8,6 +8,7 @@
 #include "link/wire/arrival.h"
 #include "link/wire/gmps.h"
 #include "link/wire/share.h"
+#include "link/wire/unsent.h"
 #include "link/wire/wire.h"
 #include "transport/link.h"
 
@@ -28,6 +29,7 @@ struct simhca_wire {
 	pthread_rwlock_t lock;
 	struct simhca_ways ways;
 	struct simhca_arrivals arrivals;
+	struct simhca_unsent unsent;
 	atomic_bool no_runs; /* each datagram is to be one by itself */
 	struct simhca_gmps gmps;
 	_Atomic uint64_t taken, unclaimed, refused[SIMHCA_WIRE_FAULTS];

@@ -307,6 +307,14 @@ static uint64_t patience(struct simhca_qp *qp, unsigned int tries, uint64_t *tim
 	return simhca_congestion_patience(simhca_inbox_congestion(qp->inbox), tries, timeout_ns);
 }
 
+static int unsent(const struct simhca_qp *qp, uint64_t ns, enum simhca_reason *reason)
+{
+	int error = simhca_wire_send_error(qp->device->fabric, &qp->qpc->av.dgid, ns);
+
+	*reason = simhca_unsent_reason(error);
+	return *reason == SIMHCA_REASON_NONE ? 0 : error;
+}
+
 static void lost(struct simhca_qp *qp, bool silence)
 {
 	struct simhca_congestion *congestion = simhca_inbox_congestion(qp->inbox);
@@ -326,6 +334,7 @@ const struct simhca_link simhca_wire_link = {
 	.acknowledged = acknowledged,
 	.lost = lost,
 	.patience = patience,
+	.unsent = unsent,
 	.read = SIMHCA_WINDOW_FIRST,
 	.request = request,
 	.respond = respond,

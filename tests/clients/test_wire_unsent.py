@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""What this host does not send, or has no socket for: it is told with the kernel's own error."""
+import contextlib
+import time
+
+import pytest
+
+from common import PATIENCE, SIMHCA, Launcher, expect_success, new_port, wait_until
+from namespaces import IPV4, IPV6, IPV6_GID, another_host, inside, join, listens
+from namespaces import namespaces_can_be_had, new_host, two_hosts, wire
+
+pytestmark = pytest.mark.skipif(not namespaces_can_be_had(),
+                                reason="no user namespaces, or no virtual Ethernet in them")
+
+NETWORK = "fd99::/64"
+
+
+@pytest.fixture(scope="module")
+def hosts():
+    with two_hosts(9000) as hosts:
+        yield hosts
+
+
+@contextlib.contextmanager
+def routes(host, *changes):
+    """How IPv6 leaves the host meanwhile; what the programs tell each other goes by IPv4."""
+    for change in changes:
+        expect_success(host.run("ip", "-6", "route", *change.split()))
+    try:
+        yield
+    finally:
+        expect_success(host.run("ip", "-6", "route", "flush", "root", NETWORK))
+        expect_success(host.run("ip", "-6", "route", "add", NETWORK, "dev", "eth0"))
+
+
+@pytest.mark.parametrize("change, error, reason, remedy", [
+    (f"add {IPV6[1]} dev eth0 mtu lock 1500", "Message too long", "WIRE_TOO_LONG, vendor_err 115",
+     "use a smaller path_mtu"),
+    (f"del {NETWORK} dev eth0", "Network is unreachable", "WIRE_NO_ROUTE, vendor_err 116",
+     "`ip route get ADDRESS` has to name a route"),
+    (f"add unreachable {IPV6[1]}", "No route to host", "WIRE_NO_ROUTE, vendor_err 116",
+     "`ip route get ADDRESS` has to name a route"),
+    (f"add prohibit {IPV6[1]}", "Permission denied", "WIRE_FORBIDDEN, vendor_err 117",
+     "Let UDP to port 4791 pass")])
+def test_a_connection_that_cannot_send(hosts, change, error, reason, remedy):
+    """The kernel refuses the packets of a QP that is connected: the story has its error."""
+    port = new_port()
+    argv = ["ib_write_bw", "-F", "-x", IPV6_GID, "-p", port, "-D", PATIENCE]
+    server = hosts[1].start(*argv)
+    wait_until(lambda: listens(hosts[1], port) or not server.running, PATIENCE, "it listens")
+    client = hosts[0].start(*argv, IPV4[1])
+    before = wire(hosts[0])["taken"]
+    wait_until(lambda: wire(hosts[0])["taken"] > before + 100, PATIENCE, "packets are answered")
+    with routes(hosts[0], change):
+        assert client.finish().status, client.result()
+        story = expect_success(hosts[0].tool.run(SIMHCA, "explain", "--pid", client.pid)).stdout
+    hosts[1].kill_programs()
+    assert f"({reason})" in story and remedy in story, story
+    assert f"seen:       sending to {IPV6[1]} failed: {error}\n" in story, story
+    assert "nobody answers" not in story, story
+
+
+def test_a_host_that_answers_again(hosts):
+    """What could not be sent a while ago is not held against a peer that is silent for itself."""
+    port = new_port()
+    argv = ["ib_write_bw", "-F", "-x", IPV6_GID, "-p", port, "-D", PATIENCE]
+    with routes(hosts[0], f"add prohibit {IPV6[1]}"):
+        unsent = wire(hosts[0])["unsent"]
+        hosts[0].start("rping", "-c", "-a", IPV6[1], "-p", port)
+        wait_until(lambda: wire(hosts[0])["unsent"] > unsent, PATIENCE, "it cannot send")
+        hosts[0].kill_programs()
+    server = hosts[1].start(*argv)
+    wait_until(lambda: listens(hosts[1], port) or not server.running, PATIENCE, "it listens")
+    client = hosts[0].start(*argv, IPV4[1])
+    before = wire(hosts[0])["taken"]
+    # As long as one is remembered, and a QP's longest wait.
+    wait_until(lambda: wire(hosts[0])["taken"] > before + 100, PATIENCE, "packets are answered")
+    time.sleep(3)
+    server.kill()
+    assert client.finish().status, client.result()
+    story = expect_success(hosts[0].tool.run(SIMHCA, "explain", "--pid", client.pid)).stdout
+    assert "NO_RESPONSE" in story and "sending to" not in story, story
+
+
+# --------------------------------------------------------------------- a port that is taken
+
+
+HOLD = ("import socket, sys, time\n"
+        "s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
+        "s.bind((sys.argv[1], 4791)); print('held', flush=True); time.sleep(600)\n")
+
+
+@pytest.fixture
+def two_namespaces():
+    """Two hosts without daemons."""
+    with contextlib.ExitStack() as stack:
+        first = stack.enter_context(new_host())
+        second = stack.enter_context(another_host(first))
+        join(first, second, "eth0", 1500, [[f"{address}/24"] for address in IPV4])
+        launcher = Launcher(inside(first))
+        yield launcher
+        launcher.kill_programs()
+
+
+def hold_port(launcher, address):
+    holder = launcher.start("/usr/bin/python3", "-c", HOLD, address)
+    wait_until(lambda: "held" in holder.stdout or not holder.running, PATIENCE, "it has the port")
+    assert holder.running, holder.result()
+    return holder
+
+
+@pytest.mark.parametrize("address", [IPV4[0], "0.0.0.0"])
+def test_a_port_that_is_taken(two_namespaces, tmp_path, address):
+    """`start` and `run` fail, and say who has it."""
+    holder = hold_port(two_namespaces, address)
+    flags = ["--runtime-dir", tmp_path / "d", "--interface=eth0", "--daemon-option=wire=roce"]
+    said = (f"--wire roce: UDP port 4791 of 0000:0000:0000:0000:0000:ffff:0a63:0001 cannot be had: "
+            f"Address already in use: python3[{holder.pid}] has it\n")
+    for argv, status in ((["start", *flags], 1), (["run", *flags, "--", "true"], 125)):
+        result = two_namespaces.run(SIMHCA, *argv)
+        assert result.status == status and said in result.stderr, result
+    holder.kill()
+    assert not expect_success(two_namespaces.run(SIMHCA, "run", *flags, "--", "true")).stderr
+
+
+def test_a_port_that_is_taken_later(two_namespaces, tmp_path):
+    """The address comes when the daemon runs: `status` and `wire` tell, until the port is free."""
+    late = "10.99.7.1"
+    text = "0000:0000:0000:0000:0000:ffff:0a63:0701"
+    directory = ["--runtime-dir", tmp_path / "d"]
+    start = ["start", *directory, "--interface=eth0", "--daemon-option=wire=roce"]
+    expect_success(two_namespaces.run(SIMHCA, *start))
+    try:
+        expect_success(two_namespaces.run("ip", "addr", "add", f"{late}/24", "dev", "lo"))
+        holder = hold_port(two_namespaces, late)
+        expect_success(two_namespaces.run("ip", "addr", "del", f"{late}/24", "dev", "lo"))
+        expect_success(two_namespaces.run("ip", "addr", "add", f"{late}/24", "dev", "eth0"))
+
+        def told(command):
+            return expect_success(two_namespaces.run(SIMHCA, command, *directory)).stdout
+
+        wait_until(lambda: f"closed {text}" in told("wire"), PATIENCE, "it is told")
+        assert f"closed {text}: UDP port 4791: Address already in use\n" in told("wire")
+        assert (f"wire: {text} is not reached, and reaches nobody: UDP port 4791: "
+                "Address already in use\n") in told("status")
+        holder.kill()
+        wait_until(lambda: "closed" not in told("wire"), PATIENCE, "the port is open")
+        assert f"address {text}" in told("wire") and "not reached" not in told("status")
+    finally:
+        two_namespaces.run(SIMHCA, "stop", *directory)
