@@ -144,6 +144,18 @@ enum simhca_inject_action {
 	SIMHCA_INJECT_ACTIONS,
 };
 #define SIMHCA_RULE_TEXT 256
+/* The conditions of a rule, in the order in which they are looked at. */
+enum simhca_miss {
+	SIMHCA_MISS_PROGRAM,
+	SIMHCA_MISS_DEVICE,
+	SIMHCA_MISS_QP,
+	SIMHCA_MISS_VERB,
+	SIMHCA_MISS_OPCODE,
+	SIMHCA_MISS_DATAGRAM, /* REORDER is for those only */
+	SIMHCA_MISS_PAYLOAD,  /* CORRUPT needs one */
+	SIMHCA_MISSES,
+};
+#define SIMHCA_OPCODE_UNKNOWN 31u /* of an answer that came over a wire */
 struct simhca_rule {
 	enum simhca_inject_action action;
 	char text[SIMHCA_RULE_TEXT]; /* as it was written */
@@ -169,6 +181,9 @@ struct simhca_rule {
 	/* What has come of it; filled in. */
 	uint32_t number; /* from 1 on, never used again */
 	uint64_t met, fired;
+	/* What it could have met, but for this condition, which is the first that was not met. */
+	uint64_t missed[SIMHCA_MISSES];
+	uint32_t opcodes_missed; /* bit n: enum simhca_wr_opcode; of SIMHCA_MISS_OPCODE */
 };
 
 /* That a rule has fired. */

@@ -105,7 +105,8 @@
  *	<- {"ok": true}, and the descriptor
  *
  * inject	Rules of faults (inject_rule.h): likewise a memfd, [{number, rule, met, fired,
- *		run}]; run: the process whose lease the rule ends with, or 0.
+ *		run, why}]; run: the process whose lease the rule ends with, or 0; why it has not
+ *		fired, or "".
  *		"add": RULE  one more, which ends with this connection if that has a lease
  *	<- {"ok": true, "number": 3}	0: it was to happen at once
  *		"clear": N  rule N ends, or all (0)

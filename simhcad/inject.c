@@ -14,6 +14,7 @@
 #include "failures.h"
 #include "inject.h"
 #include "inject_rule.h"
+#include "inject_why.h"
 #include "log.h"
 #include "session.h"
 
@@ -426,13 +427,17 @@ static int step(struct report *report, void *state)
 	struct injector *injector = report_daemon(report)->injector;
 	struct simhca_rule rule = { .number = 0 };
 	json_t *list = json_array();
+	char why[SIMHCA_CMD_MESSAGE];
 
-	while (simhca_inject_next(injector->daemon->fabric, rule.number, &rule))
-		json_array_append_new(list, json_pack("{s:I, s:s, s:I, s:I, s:I}", "number",
+	while (simhca_inject_next(injector->daemon->fabric, rule.number, &rule)) {
+		inject_why(&rule, why, sizeof(why));
+		json_array_append_new(list, json_pack("{s:I, s:s, s:I, s:I, s:I, s:s}", "number",
 						      (json_int_t)rule.number, "rule", rule.text,
 						      "met", (json_int_t)rule.met, "fired",
 						      (json_int_t)rule.fired, "run",
-						      (json_int_t)run_of(injector, rule.number)));
+						      (json_int_t)run_of(injector, rule.number),
+						      "why", why));
+	}
 	return report_put_json(report, list);
 }
 

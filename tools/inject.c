@@ -60,10 +60,16 @@ static int list(int control, bool as_json)
 		json_dumpf(all, stdout, JSON_INDENT(2));
 		putchar('\n');
 	}
-	json_array_foreach(all, i, rule) if (!as_json)
-		printf("%lld: %s: met %lld times, fired %lld\n", report_number(rule, "number"),
+	json_array_foreach(all, i, rule)
+	{
+		const char *why = rules_why(rule);
+
+		if (as_json)
+			break;
+		printf("%lld: %s: met %lld times, fired %lld%s%s\n", report_number(rule, "number"),
 		       report_text(rule, "rule"), report_number(rule, "met"),
-		       report_number(rule, "fired"));
+		       report_number(rule, "fired"), *why ? "; " : "", why);
+	}
 	json_decref(all);
 	return EXIT_SUCCESS;
 }

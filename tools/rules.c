@@ -100,23 +100,34 @@ bool rules_send(const struct rules *rules, int control)
 	return true;
 }
 
+const char *rules_why(const json_t *rule)
+{
+	const char *why = json_string_value(json_object_get(rule, "why"));
+
+	return why ? why : "";
+}
+
 void rules_report(int control)
 {
 	json_t *list = admin_report(control, "inject", NULL);
 	const json_t *rule;
+	const char *why;
+	long long met;
 	size_t i;
 
 	json_array_foreach(list, i, rule)
 	{
 		if (report_number(rule, "run") != getpid() || report_number(rule, "fired"))
 			continue;
-		if (report_number(rule, "met"))
-			complain("rule %lld never fired, of %lld times that it could: %s",
-				 report_number(rule, "number"), report_number(rule, "met"),
-				 report_text(rule, "rule"));
+		met = report_number(rule, "met");
+		why = rules_why(rule);
+		if (met)
+			complain("rule %lld never fired, of %lld time%s that it could: %s%s%s",
+				 report_number(rule, "number"), met, met == 1 ? "" : "s",
+				 report_text(rule, "rule"), *why ? ": " : "", why);
 		else
-			complain("rule %lld met nothing: %s", report_number(rule, "number"),
-				 report_text(rule, "rule"));
+			complain("rule %lld met nothing: %s%s%s", report_number(rule, "number"),
+				 report_text(rule, "rule"), *why ? ": " : "", why);
 	}
 	json_decref(list);
 }

@@ -20,6 +20,8 @@ bool rules_take(struct rules *rules, const char *given);
 void rules_free(struct rules *rules);
 /* False after a complaint: the daemon has not taken all. */
 bool rules_send(const struct rules *rules, int control);
+/* Why a rule of the daemon's list has not fired; "": it has, or that is not known. */
+const char *rules_why(const json_t *rule);
 /* On stderr: those of this process's lease that nothing has met, and those that never fired. */
 void rules_report(int control);
 

@@ -58,6 +58,8 @@ int simhca_inject_add(struct simhca_fabric *fabric, const struct simhca_rule *ru
 		return -ENOMEM;
 	new->rule = *rule;
 	new->rule.met = new->rule.fired = 0;
+	memset(new->rule.missed, 0, sizeof(new->rule.missed));
+	new->rule.opcodes_missed = 0;
 	new->random = rule->seed;
 	pthread_mutex_lock(&inject->lock);
 	new->rule.number = *number = ++inject->last;
@@ -127,7 +129,7 @@ void simhca_inject_free(struct simhca_fabric *fabric)
 
 /* ---------------------------------------------------------------------------------- judging */
 
-static enum simhca_point point_of(const struct simhca_rule *rule)
+enum simhca_point simhca_rule_point(const struct simhca_rule *rule)
 {
 	switch (rule->action) {
 	case SIMHCA_INJECT_RNR:
@@ -156,26 +158,49 @@ static enum simhca_point point_of(const struct simhca_rule *rule)
 	(1u << SIMHCA_WR_SEND | 1u << SIMHCA_WR_SEND_WITH_IMM | 1u << SIMHCA_WR_SEND_WITH_INV |    \
 	 1u << SIMHCA_WR_RDMA_WRITE_WITH_IMM)
 
-static bool applies(const struct simhca_rule *rule, const struct simhca_occasion *occasion)
+/* The first condition of the rule that it does not meet; SIMHCA_MISSES: it meets all. */
+static enum simhca_miss find_miss(const struct simhca_rule *rule,
+				  const struct simhca_occasion *occasion)
 {
 	const struct simhca_context *context = occasion->context;
 	uint32_t opcodes = rule->opcodes;
 
-	if (rule->now || point_of(rule) != occasion->point ||
-	    (rule->qpn && rule->qpn != occasion->qpn) ||
-	    (rule->verb && rule->verb != occasion->verb) ||
-	    (rule->pid && (!context || rule->pid != context->pid)) ||
-	    (rule->program[0] && (!context || strcmp(rule->program, context->name) != 0)) ||
-	    (rule->device[0] &&
-	     (!occasion->device || strcmp(rule->device, occasion->device->config.name) != 0)))
-		return false;
+	if ((rule->pid && (!context || rule->pid != context->pid)) ||
+	    (rule->program[0] && (!context || strcmp(rule->program, context->name) != 0)))
+		return SIMHCA_MISS_PROGRAM;
+	if (rule->device[0] &&
+	    (!occasion->device || strcmp(rule->device, occasion->device->config.name) != 0))
+		return SIMHCA_MISS_DEVICE;
+	if (rule->qpn && rule->qpn != occasion->qpn)
+		return SIMHCA_MISS_QP;
+	if (rule->verb && rule->verb != occasion->verb)
+		return SIMHCA_MISS_VERB;
 	if (rule->action == SIMHCA_INJECT_RNR && !opcodes)
 		opcodes = TAKING_RECEIVES;
 	if (opcodes && (occasion->opcode < 0 || !(opcodes & 1u << occasion->opcode)))
+		return SIMHCA_MISS_OPCODE;
+	if (rule->action == SIMHCA_INJECT_REORDER && !occasion->datagram)
+		return SIMHCA_MISS_DATAGRAM;
+	if (rule->action == SIMHCA_INJECT_CORRUPT && !occasion->bytes)
+		return SIMHCA_MISS_PAYLOAD;
+	return SIMHCA_MISSES;
+}
+
+/* False: it is no occasion of the rule's, and is counted if it nearly was one. */
+static bool applies(struct simhca_rule *rule, const struct simhca_occasion *occasion)
+{
+	enum simhca_miss miss;
+
+	if (rule->now || simhca_rule_point(rule) != occasion->point)
 		return false;
-	if (rule->action == SIMHCA_INJECT_REORDER)
-		return occasion->datagram;
-	return rule->action != SIMHCA_INJECT_CORRUPT || occasion->bytes;
+	miss = find_miss(rule, occasion);
+	if (miss == SIMHCA_MISSES)
+		return true;
+	rule->missed[miss]++;
+	if (miss == SIMHCA_MISS_OPCODE)
+		rule->opcodes_missed |= 1u << (occasion->opcode < 0 ? SIMHCA_OPCODE_UNKNOWN
+								    : (uint32_t)occasion->opcode);
+	return false;
 }
 
 /* Counts the occasion, and draws by it whether the rule fires or not: so the next ones, too. */

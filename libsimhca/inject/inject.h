@@ -19,6 +19,7 @@
 
 struct simhca_context;
 struct simhca_device;
+struct simhca_rule;
 
 enum simhca_point {
 	SIMHCA_AT_WQE,	    /* a requester takes a work request up */
@@ -73,6 +74,8 @@ static inline bool simhca_inject_is_on(const struct simhca_fabric *fabric)
 /* False: nothing. Any thread; simhca_ops.injected hears of each rule that fires. */
 bool simhca_inject_judge(struct simhca_fabric *fabric, const struct simhca_occasion *occasion,
 			 struct simhca_verdict *verdict);
+/* The occasions that the rule counts. */
+enum simhca_point simhca_rule_point(const struct simhca_rule *rule);
 /* Whether this rule is there. */
 bool simhca_inject_stands(struct simhca_fabric *fabric, uint32_t number);
 

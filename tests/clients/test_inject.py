@@ -144,19 +144,46 @@ def test_files(launcher, tmp_path):
     rules.write_text("# nothing\n\ndelay 1ms nth=1 # so\n  duplicate nth=2-\n")
     result = run(launcher, [rules], PYTHON, FAILING, "fine")
     assert result.status == 0
-    assert result.stderr == ("simhca run: rule 2 never fired, of 1 times that it could: "
-                             "duplicate nth=2-\n")
+    assert result.stderr == ("simhca run: rule 2 never fired, of 1 time that it could: duplicate nth=2-: "
+                             "it would have fired at number 2 first\n")
     rules.write_text("drop\ndrop nth=x\n")
     result = run(launcher, [rules], "false")
     assert result.status == USAGE
     assert result.stderr == f"simhca run: {rules}:2: nth=x: should be N, N-M or N- , counted from 1\n"
 
 
-def test_what_met_nothing(launcher):
+@pytest.mark.parametrize("rule, why", [
+    ("drop opcode=RDMA_READ", r"of 1 request none was of that opcode; their opcodes: RDMA_WRITE"),
+    ("rnr opcode=RDMA_READ,SEND nth=2",
+     r"of 1 request of a reliable QP none was of that opcode; their opcodes: RDMA_WRITE"),
+    ("drop program=server", r"of 1 request none was of a program server"),
+    ("drop program=1", r"of 1 request none was of process 1"),
+    ("drop device=simhca7", r"of 1 request none was on device simhca7"),
+    ("drop qp=7 opcode=RDMA_WRITE", r"of 1 request none was at QP 0x000007"),
+    ("reorder", r"of 1 request none was a datagram \(UD\)"),
+    ("verb CREATE_SRQ=ENOMEM", r"of \d+ commands none was that one"),
+    ("reject", r"there was no connection of rdma_cm"),
+    ("no-event", r"there was no completion event"),
+    ("complete REM_OP_ERR side=receive opcode=SEND_WITH_IMM",
+     r"there was no message that took a receive")])
+def test_what_met_nothing(launcher, rule, why):
     """A fault that did not happen has tested nothing; the exit status is the program's."""
-    result = run(launcher, ["drop opcode=RDMA_READ"], PYTHON, FAILING, "fine")
+    result = run(launcher, [rule], PYTHON, FAILING, "fine")
     assert result.status == 0
-    assert result.stderr == "simhca run: rule 1 met nothing: drop opcode=RDMA_READ\n"
+    assert re.fullmatch(f"simhca run: rule 1 met nothing: {rule}: {why}\n", result.stderr), result
+
+
+def test_what_does_not_fire_yet(device):
+    """The list says so while the rule stands, of what programs carry themselves otherwise as well."""
+    expect_success(inject(device, "add", "drop every=50", "drop opcode=SEND"))
+    expect_success(device.run(PYTHON, FAILING, "fine", "30"))
+    lines = expect_success(inject(device, "list")).stdout.splitlines()
+    assert lines[0].endswith(": drop every=50: met 30 times, fired 0; it would have fired at number 50 first")
+    assert lines[1].endswith(": drop opcode=SEND: met 0 times, fired 0; "
+                             "of 30 requests none was of that opcode; their opcodes: RDMA_WRITE")
+    expect_success(device.run(PYTHON, FAILING, "fine", "30"))
+    assert inject(device, "list").stdout.splitlines()[0].endswith(": met 61 times, fired 1")
+    expect_success(inject(device, "clear"))
 
 
 def test_explain(launcher):
