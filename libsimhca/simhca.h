@@ -103,6 +103,7 @@ struct simhca_failure {
 	/* The sender's attributes: how often, and for how long, it tried. */
 	uint32_t retry_cnt, rnr_retry, timeout;
 	uint32_t count; /* FLUSHED; of REQUEST_REFUSED 1 */
+	uint32_t event; /* INJECTED: enum ibv_event_type + 1 that the rule raises; 0: none */
 	/* NO_ANSWER; of REQUEST_REFUSED the reason with its numbers, or NULL. During the call. */
 	const char *text;
 };

@@ -20,9 +20,10 @@ struct device {
 	struct simhca_device *model;
 	struct simhca_gid_entry gids[SIMHCA_GID_ENTRIES];
 	bool up;
-	uint32_t down_by_rule; /* of faults (inject.h), which has the port down; 0: none */
-	bool hides_gids;       /* likewise, its addresses */
-	bool guid_only; /* its first GID is not the interface's: another device has that one */
+	/* Of faults (inject.h), which has the port down; 0: none. The main thread writes. */
+	_Atomic uint32_t down_by_rule;
+	bool hides_gids; /* likewise, its addresses */
+	bool guid_only;	 /* its first GID is not the interface's: another device has that one */
 	struct listener listener;
 	struct session *sessions;
 	struct tally of_process, of_program; /* how many sessions each has */

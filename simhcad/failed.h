@@ -37,6 +37,7 @@ struct failed {
 	uint32_t event;	 /* enum ibv_event_type */
 	uint32_t number; /* of the QP, CQ, SRQ or port that it is of */
 	char text[FAILED_TEXT];
+	bool by_rule;	/* of an event: a rule of faults is why */
 	bool looked_at; /* by mixups.h */
 	char looks_like[FAILED_TEXT];
 	bool first; /* of its run: it stays */

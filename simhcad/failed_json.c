@@ -196,6 +196,10 @@ json_t *failed_json(const struct failed *failed, uint64_t root)
 		json_object_set_new(json, "looks_like", json_string(failed->looks_like));
 	if (root)
 		json_object_set_new(json, "cause", json_integer((json_int_t)root));
+	if (failed->by_rule) {
+		json_object_set_new(json, "reason", json_string("INJECTED"));
+		json_object_set_new(json, "vendor_err", json_integer(SIMHCA_REASON_INJECTED));
+	}
 	switch (failed->kind) {
 	case FAILED_VERB:
 		json_object_set_new(json, "verb", json_string(failed->name));

@@ -257,15 +257,30 @@ static bool is_rule_for(const struct failed *failed, const struct failed *verb)
 	       !strcmp(verb->text, FAILURES_BY_RULE);
 }
 
+/* Whether a rule has just raised this event. What rules do to ports and devices is known otherwise. */
+static bool is_raised_by(const struct failed *failed, const struct failed *event)
+{
+	return failed->kind == FAILED_WORK && failed->what.kind == SIMHCA_INJECTED &&
+	       !failed->cause && failed->what.context == event->what.context &&
+	       failed->what.event == event->event + 1;
+}
+
 static void look_for_causes(struct failures *failures, struct failed *new)
 {
 	struct failed *failed = failures->list ? failures->list->prev : NULL;
 
 	for (unsigned int i = 0; failed && i < LOOK_BACK; i++) {
-		if (new->kind == FAILED_WORK)
+		if (new->kind == FAILED_WORK) {
 			relate_work(failed, new);
-		else if (new->kind == FAILED_EVENT && !new->cause &&new->what.qpn &&
-			 is_end_of(failed, new->what.qpn))
+		} else if (new->kind == FAILED_EVENT && !new->by_rule &&
+			   is_raised_by(failed, new)) {
+			failed->cause = new->id;
+			new->by_rule = true;
+			snprintf(new->text, sizeof(new->text),
+				 "a rule of `simhca inject` raised it, and nothing else has "
+				 "happened");
+		} else if (new->kind == FAILED_EVENT && !new->cause &&new->what.qpn &&
+			   is_end_of(failed, new->what.qpn))
 			new->cause = failed->id;
 		else if (new->kind == FAILED_CONNECTION && is_rejection(failed)) {
 			failed->cause = new->id;
@@ -484,13 +499,15 @@ void failures_woke_up(struct failures *failures, uint32_t context, const char *t
 	pthread_mutex_unlock(&failures->lock);
 }
 
-void failures_add_event(struct failures *failures, uint32_t context, uint32_t type, uint32_t number)
+void failures_add_event(struct failures *failures, uint32_t context, uint32_t type, uint32_t number,
+			bool by_rule)
 {
 	const char *text = text_of_event(type);
 	struct failed new = {
 		.kind = FAILED_EVENT,
 		.event = type,
 		.number = number,
+		.by_rule = by_rule,
 		.what.context = context,
 	};
 
@@ -498,7 +515,8 @@ void failures_add_event(struct failures *failures, uint32_t context, uint32_t ty
 		return;
 	if (failed_is_of_qp(type))
 		new.what.qpn = number;
-	snprintf(new.text, sizeof(new.text), "%s", text);
+	snprintf(new.text, sizeof(new.text), "%s%s", text,
+		 by_rule ? ", by a rule of `simhca inject`" : "");
 	add(failures, &new);
 }
 

@@ -144,7 +144,7 @@ static void device_fatal(struct device *device, pid_t pid)
 		if (session->context && !session_is_closing(session) && session->pid == pid) {
 			failures_add_event(device->daemon->failures,
 					   simhca_context_id(session->context),
-					   IBV_EVENT_DEVICE_FATAL, 0);
+					   IBV_EVENT_DEVICE_FATAL, 0, true);
 			session_close(session);
 		}
 }
@@ -244,6 +244,7 @@ void injector_fired(struct injector *injector, const struct simhca_injection *in
 		.qp_type = injection->qp_type,
 		.reason = SIMHCA_REASON_INJECTED,
 		.count = 1,
+		.event = rule->action == SIMHCA_INJECT_ASYNC ? rule->value + 1 : 0,
 		.text = text,
 	};
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* simhcad: the device. Puts the parts together, in order, and takes them apart again. */
 #include <errno.h>
+#include <infiniband/verbs.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,9 +40,10 @@ static void on_async_event(void *arg, struct simhca_user_handle user, uint32_t n
 			   uint32_t type)
 {
 	struct session *session = arg;
+	bool by_rule = type == IBV_EVENT_PORT_ERR && session->device->down_by_rule;
 
 	failures_add_event(session->device->daemon->failures, simhca_context_id(session->context),
-			   type, number);
+			   type, number, by_rule);
 	event_raise_async(&session->events, user.events, user.element, type);
 }
 

@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "advice.h"
+#include "simhca-abi-reason.h"
 #include "story.h"
 #include "tool.h"
 
@@ -335,6 +336,8 @@ static const char *reason_text(const json_t *list, const json_t *failure)
 /* NULL: there is none. */
 static const struct advice *advice_on(const json_t *failure)
 {
+	if (report_number(failure, "vendor_err") == SIMHCA_REASON_INJECTED)
+		return advice_on_reason(SIMHCA_REASON_INJECTED);
 	if (is(failure, "verb"))
 		return NULL;
 	if (is(failure, "sleep"))

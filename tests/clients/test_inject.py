@@ -196,6 +196,28 @@ def test_explain(launcher):
     assert len(result.stderr.strip().split("\n\n")) == 1
 
 
+@pytest.mark.parametrize("rule, headline, because, injected", [
+    ("async PORT_ERR nth=1", r"python3\[\d+\]: IBV_EVENT_PORT_ERR, port 1",
+     "a rule of `simhca inject` raised it, and nothing else has happened", r", QP 0x\w+ \(RC\)"),
+    ("async QP_FATAL nth=1", r"python3\[\d+\], QP 0x\w+: IBV_EVENT_QP_FATAL",
+     "a rule of `simhca inject` raised it, and nothing else has happened", r", QP 0x\w+ \(RC\)")])
+def test_explain_what_a_rule_raised(launcher, rule, headline, because, injected):
+    """One story, which says that nothing happened but what was asked for."""
+    result = run(launcher, [rule], PYTHON, FAILING, "fine", SIMHCA_EXPLAIN="1")
+    story = result.stderr[re.search(r"^\d\d:\d\d:\d\d", result.stderr, re.M).start():]
+    assert re.match(rf"[\d:.]+ {headline}\n  because:    {re.escape(because)} \(INJECTED, vendor_err 4\)\n"
+                    rf"  injected:   rule 1: {rule}, at python3\[\d+\]{injected}\n", story), result
+    assert "See that the program survives it" in story and "\n\n" not in story.strip(), result
+
+
+def test_explain_a_port_that_a_rule_takes_down(launcher):
+    """No cable was pulled; all who have the device open are told so."""
+    result = run(launcher, ["port-down 100ms nth=1"], PYTHON, SURVIVOR, "port_down", "careful",
+                 SIMHCA_EXPLAIN="1")
+    assert re.search(r"IBV_EVENT_PORT_ERR, port 1\n  because:    the port went down, by a rule of `simhca "
+                     r"inject` \(INJECTED, vendor_err 4\)\n", result.stderr), result
+
+
 def test_the_log(launcher):
     result = run(launcher, ["delay 1ms nth=1"], PYTHON, FAILING, "fine")
     assert result.stderr == ""
