@@ -194,6 +194,7 @@ struct simhca_injection {
 	uint32_t context;		    /* id; 0: of no program */
 	uint32_t qpn, peer_qpn, qp_type;    /* 0: of no QP */
 	int opcode;			    /* -1: of no work request */
+	uint32_t timeout; /* of the QP, which waits so long for an answer to what is lost; or 0 */
 };
 
 /* What the model tells its user. Called from engine threads and from control functions; must not

@@ -106,6 +106,8 @@ static void add_work_request(json_t *json, const struct simhca_failure *what)
 	json_object_set_new(json, "vendor_err", json_integer(what->reason));
 	if (what->kind == SIMHCA_FLUSHED || what->kind == SIMHCA_INJECTED) {
 		json_object_set_new(json, "count", json_integer(what->count));
+		if (what->timeout && what->kind == SIMHCA_INJECTED)
+			json_object_set_new(json, "timeout", json_integer(what->timeout));
 		return;
 	}
 	if (what->kind == SIMHCA_SEND_FAILED || what->kind == SIMHCA_REQUEST_REFUSED) {

@@ -244,6 +244,7 @@ void injector_fired(struct injector *injector, const struct simhca_injection *in
 		.qp_type = injection->qp_type,
 		.reason = SIMHCA_REASON_INJECTED,
 		.count = 1,
+		.timeout = injection->timeout,
 		.event = rule->action == SIMHCA_INJECT_ASYNC ? rule->value + 1 : 0,
 		.text = text,
 	};

@@ -101,18 +101,29 @@ static void print_looks(FILE *out, const json_t *failure)
 		fprintf(out, "  looks like: %s\n", report_text(failure, "looks_like"));
 }
 
-/* How long and how often a sender tried, where that is what ended. */
+/* In ms, of a QP's timeout (IBTA vol. 1, 9.7.6.1.3). */
+static double time_of(long long timeout)
+{
+	return timeout ? 4.096e-3 * (double)(1ll << timeout) : 0.;
+}
+
+/* How long and how often a sender tried, where that is what ended; or where it goes on after a loss. */
 static void print_patience(FILE *out, const json_t *failure)
 {
 	const char *status = report_text(failure, "status");
 	long long timeout = report_number(failure, "timeout");
 
-	if (!strcmp(status, "RETRY_EXC_ERR"))
+	if (is(failure, "injection") && timeout)
+		fprintf(out,
+			"  waited:     at least %.3g ms (timeout %lld) for an answer, each time, "
+			"before "
+			"it sent again\n",
+			time_of(timeout), timeout);
+	else if (!strcmp(status, "RETRY_EXC_ERR"))
 		fprintf(out,
 			"  tried:      once and %lld more (retry_cnt), each for at least %.3g ms "
 			"(timeout %lld)\n",
-			report_number(failure, "retry_cnt"),
-			timeout ? 4.096e-3 * (double)(1ll << timeout) : 0., timeout);
+			report_number(failure, "retry_cnt"), time_of(timeout), timeout);
 	else if (!strcmp(status, "RNR_RETRY_EXC_ERR"))
 		fprintf(out, "  tried:      once and %lld more (rnr_retry)\n",
 			report_number(failure, "rnr_retry"));
@@ -357,8 +368,10 @@ static void print_one(FILE *out, const json_t *list, const json_t *failure)
 	size_t i;
 
 	print_headline(out, failure);
-	if (is(failure, "injection"))
+	if (is(failure, "injection")) {
+		print_patience(out, failure);
 		return;
+	}
 	because = reason_text(list, failure);
 	if (has(failure, "verb") && !*because) {
 		/* The headline has the error, and nothing more is known. */

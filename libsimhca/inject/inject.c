@@ -292,6 +292,7 @@ static void tell(const struct simhca_fabric *fabric, const struct rule *rule,
 		.peer_qpn = occasion->peer_qpn,
 		.qp_type = occasion->qp_type,
 		.opcode = occasion->opcode,
+		.timeout = rule->rule.action == SIMHCA_INJECT_DROP ? occasion->timeout : 0,
 	};
 
 	if (fabric->ops.injected)

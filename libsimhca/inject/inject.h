@@ -43,6 +43,7 @@ struct simhca_occasion {
 	uint32_t verb;	/* enum simhca_cmd */
 	uint64_t bytes; /* of payload, or that are asked for */
 	bool datagram;
+	uint32_t timeout; /* if what is lost is sent again after that alone: 4.096 us * 2^n */
 };
 
 /* What is to happen. All zero: nothing. */

@@ -55,6 +55,9 @@ static void judge_request(struct simhca_worker *worker, struct simhca_qp *qp,
 	occasion.peer_qpn = packet->dest_qpn;
 	occasion.opcode = (int)worker->send->wqe.opcode;
 	occasion.bytes = packet->op == SIMHCA_PKT_READ ? packet->dma_length : packet->length;
+	/* On a wire what follows, or an adaptive retransmission, may find out sooner. */
+	if (simhca_is_reliable(qp->type) && !qp->link->remote)
+		occasion.timeout = qp->qpc->timeout;
 	simhca_inject_judge(qp->device->fabric, &occasion, &judged->verdict);
 	if (judged->verdict.event)
 		simhca_injected_async(qp, judged->verdict.event - 1);

@@ -135,6 +135,25 @@ def test_no_steps_in_callers(launcher):
     assert result.status == 0 and "simhca run: rule" not in result.stderr
 
 
+RPING = "rping -s -a 127.0.0.1 -p {port} -C 20 & sleep 1; rping -c -a 127.0.0.1 -p {port} -C 20"
+UCMATOSE = "ucmatose -p {port} -C 20 -c 2 & sleep 1; ucmatose -s 127.0.0.1 -p {port} -C 20 -c 2"
+RSTREAM = "rstream -p {port} -S 1000 -C 40 & sleep 1; rstream -s 127.0.0.1 -p {port} -S 1000 -C 40"
+RDMA_CLIENT = ("rdma_server -s 127.0.0.1 -p {port} & sleep 1; rdma_client -s 127.0.0.1 -p {port}")
+
+
+@pytest.mark.parametrize("rule, script", [
+    ("drop every=20 times=8", RPING), ("drop every=20 times=8", UCMATOSE),
+    ("drop every=20 times=8", RSTREAM), ("drop nth=1-2", RDMA_CLIENT)],
+    ids=["rping", "ucmatose", "rstream", "rdma_client"])
+def test_losses_of_connections_by_rdma_cm(launcher, rule, script):
+    """Their programs survive losses, by the time-out that rdma_cm gives them; and that is told."""
+    script = script.format(port=new_port()) + " || exit 1; wait $!"
+    result = run(launcher, [rule], "sh", "-c", script, SIMHCA_EXPLAIN="1")
+    assert result.status == 0 and "simhca run: rule" not in result.stderr, result
+    assert re.search(rf"a fault by rule 1: {rule}(, \d times)?\n  waited:     at least 537 ms "
+                     r"\(timeout 17\) for an answer, each time, before it sent again\n", result.stderr), result
+
+
 # ------------------------------------------------------------------------- what is said of it
 
 

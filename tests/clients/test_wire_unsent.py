@@ -75,11 +75,12 @@ def test_a_host_that_answers_again(hosts):
     before = wire(hosts[0])["taken"]
     # As long as one is remembered, and a QP's longest wait.
     wait_until(lambda: wire(hosts[0])["taken"] > before + 100, PATIENCE, "packets are answered")
-    time.sleep(3)
+    time.sleep(5)
+    assert client.running, client.result()
     server.kill()
     assert client.finish().status, client.result()
     story = expect_success(hosts[0].tool.run(SIMHCA, "explain", "--pid", client.pid)).stdout
-    assert "NO_RESPONSE" in story and "sending to" not in story, story
+    assert "NO_RESPONSE" in story and "sending to" not in story, (story, client.result())
 
 
 # --------------------------------------------------------------------- a port that is taken
