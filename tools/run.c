@@ -4,7 +4,7 @@
  *
  * The command runs in our process group, so that the terminal treats it as if we were not
  * there: ^C and ^Z reach it directly. Signals sent to us alone are passed on. Its end is our
- * end, with its status.
+ * end, with its status; what it leaves running is not waited for (left_behind.h).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "capture.h"
+#include "left_behind.h"
 #include "rules.h"
 #include "story.h"
 #include "tool.h"
@@ -199,6 +200,7 @@ static void wait_for_command(struct run *run)
 		if (waitpid(run->command, &run->status, WNOHANG) == run->command)
 			run->command = 0;
 		daemon_reap(daemon);
+		left_behind_reap(run->command, daemon->child);
 		daemon_notice_loss(daemon);
 	}
 }
@@ -281,6 +283,7 @@ static int run_command(struct run *run, char **command, const char *dir)
 	if (!environment_make(variables, dir, true))
 		return EXIT_TOOL_FAILED;
 	catch_children(run);
+	left_behind_adopt();
 	status = start_command(run, command, variables);
 	environment_free(variables);
 	if (status)
@@ -339,6 +342,8 @@ static int run_in(const char *dir, const struct daemon_options *options,
 		explain(&run, asked->explain);
 		if (asked->lint)
 			lint(&run);
+		if (saying(false) != SAY_NOTHING)
+			left_behind_tell(&run.daemon);
 		break;
 	case REACH_BAD_OPTIONS:
 		status = EXIT_USAGE;
