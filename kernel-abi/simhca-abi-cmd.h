@@ -940,6 +940,8 @@ enum simhca_say {
 	SIMHCA_SAY_NO_FENCE, /* these are notes of lint */
 	SIMHCA_SAY_OVERWRITTEN,
 	SIMHCA_SAY_CHANGED,
+	/* The kernel refuses it the memory of a peer, with that error: it is not attached. */
+	SIMHCA_SAY_NOT_ATTACHED,
 	SIMHCA_SAY_KINDS,
 };
 struct simhca_say_req {

@@ -69,6 +69,7 @@ struct session {
 	pid_t pid;		   /* of who opened it; 0: cannot be seen from here */
 	pid_t run;		   /* the `simhca run` that it was started by; 0: none */
 	char comm[16];
+	int not_attached; /* errno with which the kernel refuses it the memory of a peer; 0 */
 };
 
 /* It has a context now. */

@@ -62,16 +62,21 @@ static json_t *context_json(const struct session *session, uint32_t carried,
 {
 	struct simhca_counts counts;
 	struct simhca_usage_sum past;
+	json_t *json;
 
 	simhca_context_counts(session->context, &counts);
 	counts.carried = carried;
 	add_counts(sum, &counts);
 	simhca_context_past(session->context, &past);
-	return json_pack("{s:I, s:I, s:s, s:s, s:o, s:o}", "id",
+	json = json_pack("{s:I, s:I, s:s, s:s, s:o, s:o}", "id",
 			 (json_int_t)simhca_context_id(session->context), "pid",
 			 (json_int_t)session->pid, "comm", session->comm, "memory",
 			 session->own_engine ? "agent" : "process_vm", "counts",
 			 counts_json(&counts), "past", usage_json(&past));
+	if (session->not_attached)
+		json_object_set_new(json, "not_attached",
+				    json_string(strerror(session->not_attached)));
+	return json;
 }
 
 static json_t *gids_json(const struct device *device)

@@ -149,6 +149,8 @@ HANDLER(say)
 		failures_add_sleep(failures, context, "not_acknowledged", req->text);
 	} else if (req->what == SIMHCA_SAY_WAITS_NO_MORE) {
 		failures_woke_up(failures, context, req->text);
+	} else if (req->what == SIMHCA_SAY_NOT_ATTACHED) {
+		session->not_attached = (int)(req->error & 0xffff);
 	} else if (verbs[req->what]) {
 		failures_add_verb(failures, context, verbs[req->what], (int)(req->error & 0xffff),
 				  req->text);

@@ -32,6 +32,34 @@ static void print_counts(const json_t *owner)
 		printf(" %*lld", width_of(objects[i]), report_number(counts, objects[i]));
 }
 
+/* Yama's, of this host; -1: it has none. */
+static int ptrace_scope(void)
+{
+	FILE *file = fopen("/proc/sys/kernel/yama/ptrace_scope", "re");
+	int scope = -1;
+
+	if (file && fscanf(file, "%d", &scope) != 1)
+		scope = -1;
+	if (file)
+		fclose(file);
+	return scope;
+}
+
+/* Why a program's messages go by the daemon, if the kernel has it so. */
+static void print_not_attached(const json_t *context)
+{
+	if (!json_object_get(context, "not_attached"))
+		return;
+	printf("  context %lld, %s[%lld]: the daemon carries its messages, as the kernel keeps it "
+	       "from "
+	       "the memory of a peer: %s",
+	       report_number(context, "id"), report_text(context, "comm"),
+	       report_number(context, "pid"), report_text(context, "not_attached"));
+	if (ptrace_scope() == 1)
+		fputs(" (Yama's ptrace_scope is 1: SIMHCA_PTRACER=any, see simhca(1))", stdout);
+	putchar('\n');
+}
+
 static void print_device(const json_t *device)
 {
 	json_t *context, *gid;
@@ -60,6 +88,8 @@ static void print_device(const json_t *device)
 	printf("\n  %7lld %-35s", report_number(device, "contexts"), "in all");
 	print_counts(device);
 	putchar('\n');
+	json_array_foreach(json_object_get(device, "context"), i, context)
+		print_not_attached(context);
 }
 
 static void print_text(const json_t *status)

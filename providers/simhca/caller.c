@@ -9,6 +9,7 @@
 #include "command.h"
 #include "descriptors.h"
 #include "destinations.h"
+#include "say.h"
 
 /* Descriptors that come when a QP is attached: so many, and up to so many. */
 #define NUM_SEGMENTS 3
@@ -199,7 +200,7 @@ struct shca_attached *shca_attach(struct shca_qp *qp, const struct simhca_send_w
 	struct simhca_attach_peer_reply reply;
 	struct simhca_find_peer_reply found;
 	struct shca_attached *peer;
-	int fds[NUM_SEGMENTS + NUM_CHANNELS];
+	int fds[NUM_SEGMENTS + NUM_CHANNELS], error;
 
 	if (wqe) {
 		find.av = req.av = wqe->ud.av;
@@ -210,7 +211,9 @@ struct shca_attached *shca_attach(struct shca_qp *qp, const struct simhca_send_w
 	peer = calloc(1, sizeof(*peer));
 	if (!peer)
 		return NULL;
-	peer->memory = shca_descriptors_of_process(&found, &req.secret);
+	peer->memory = shca_descriptors_of_process(&found, &req.secret, &error);
+	if (!peer->memory && error)
+		shca_say_not_attached(qp->ctx, error);
 	if (!peer->memory || shca_execute(qp->ctx, &(struct shca_command){
 							   .command = SIMHCA_CMD_ATTACH_PEER,
 							   .req = &req,

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -151,23 +152,26 @@ static bool read_secret(const struct shca_descriptors *all,
  * should the number be another's by then, it is that of an address space that has gone.
  */
 static bool open_memory(struct shca_descriptors *all, const struct simhca_find_peer_reply *found,
-			struct simhca_secret *secret)
+			struct simhca_secret *secret, int *error)
 {
 	all->pid = found->pid;
 	all->fd[SHCA_MEMORY] = -1;
 	all->fd[SHCA_PAGEMAP] = open_of(found->pid, "pagemap", O_RDONLY);
-	if (all->fd[SHCA_PAGEMAP] < 0 || !identify(all, SHCA_PAGEMAP))
-		return false;
-	all->fd[SHCA_MEMORY] = open_of(found->pid, "mem", O_RDWR);
-	return all->fd[SHCA_MEMORY] >= 0 && identify(all, SHCA_MEMORY) &&
+	if (all->fd[SHCA_PAGEMAP] >= 0)
+		all->fd[SHCA_MEMORY] = open_of(found->pid, "mem", O_RDWR);
+	if (all->fd[SHCA_MEMORY] < 0 && (errno == EACCES || errno == EPERM))
+		*error = errno;
+	return all->fd[SHCA_PAGEMAP] >= 0 && identify(all, SHCA_PAGEMAP) &&
+	       all->fd[SHCA_MEMORY] >= 0 && identify(all, SHCA_MEMORY) &&
 	       read_secret(all, found, secret);
 }
 
 struct shca_descriptors *shca_descriptors_of_process(const struct simhca_find_peer_reply *found,
-						     struct simhca_secret *secret)
+						     struct simhca_secret *secret, int *error)
 {
 	struct shca_descriptors *all = find(found->pid, 0, 0);
 
+	*error = 0;
 	/* An address space that has gone cannot be read. */
 	if (all && read_secret(all, found, secret))
 		return all;
@@ -175,7 +179,7 @@ struct shca_descriptors *shca_descriptors_of_process(const struct simhca_find_pe
 	if (!found->pid || !reserve(2))
 		return NULL;
 	all = calloc(1, sizeof(*all));
-	if (all && open_memory(all, found, secret))
+	if (all && open_memory(all, found, secret, error))
 		return add(all);
 	if (all)
 		close_all(all);

@@ -26,10 +26,10 @@ struct shca_descriptors {
 
 /*
  * Those of the process that found names, which is the one that has a secret there. NULL: it may not
- * be looked at, or there are too many.
+ * be looked at, which is EACCES or EPERM in *error (0: it is something else), or there are too many.
  */
 struct shca_descriptors *shca_descriptors_of_process(const struct simhca_find_peer_reply *found,
-						     struct simhca_secret *secret);
+						     struct simhca_secret *secret, int *error);
 /* Takes fd, the device's end of a channel; -1: there is none. NULL: there is none, or too many. */
 struct shca_descriptors *shca_descriptors_of_channel(int fd);
 /* all may be NULL. */

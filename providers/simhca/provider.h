@@ -79,6 +79,7 @@ struct shca_context {
 	atomic_uint lint_said[SIMHCA_SAY_KINDS - SIMHCA_SAY_NO_FENCE]; /* notes, likewise */
 	_Atomic uint64_t async_pipe; /* inode of async_fd's; 0: not looked at yet */
 	atomic_bool fatal;	     /* the connection is broken */
+	bool refused_memory;	     /* of a peer; the device knows */
 	bool no_callers;	     /* SIMHCA_CALLERS=off: the device carries all messages */
 	bool poison_wc;	   /* SIMHCA_POISON_WC=on: what a failed completion need not say */
 	bool lint;	   /* SIMHCA_LINT=on: lint.h */

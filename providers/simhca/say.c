@@ -59,6 +59,16 @@ static void say_text(struct shca_context *ctx, enum simhca_say what, const char 
 	say(ctx, &req, err);
 }
 
+void shca_say_not_attached(struct shca_context *ctx, int err)
+{
+	struct simhca_say_req req = { .what = SIMHCA_SAY_NOT_ATTACHED };
+
+	if (ctx->refused_memory)
+		return;
+	ctx->refused_memory = true;
+	say(ctx, &req, err);
+}
+
 int shca_say_busy(struct shca_context *ctx, enum simhca_say what, const char *text)
 {
 	say_text(ctx, what, text, EBUSY);

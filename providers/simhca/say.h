@@ -26,6 +26,8 @@ void shca_say_recv(struct shca_context *ctx, enum simhca_say what, const struct 
  * What is still used is not destroyed (EBUSY): text says by what. Returns EBUSY, as the verb does.
  */
 int shca_say_busy(struct shca_context *ctx, enum simhca_say what, const char *text);
+/* The kernel refuses the memory of a peer; of a context once. */
+void shca_say_not_attached(struct shca_context *ctx, int err);
 /*
  * A verb waits for events to be acknowledged, as text says; or, with the same text, it waits no
  * more. Without locks.
