@@ -80,7 +80,7 @@ def test_a_host_that_answers_again(hosts):
     server.kill()
     assert client.finish().status, client.result()
     story = expect_success(hosts[0].tool.run(SIMHCA, "explain", "--pid", client.pid)).stdout
-    assert "NO_RESPONSE" in story and "sending to" not in story, (story, client.result())
+    assert "RETRY_EXC_ERR" in story and "sending to" not in story and "WIRE_" not in story, story
 
 
 # --------------------------------------------------------------------- a port that is taken
