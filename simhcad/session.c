@@ -185,7 +185,9 @@ static enum progress serve(struct session *session, struct datagram *datagram, d
 	/* The answer's is not the handler's. */
 	for (unsigned int i = answers; i < datagram->num_fds; i++)
 		request.fds[request.num_fds++] = datagram->fds[i];
-	if (!status && age <= 0 && !request.chore && session->context) {
+	/* A client that has moved its queue is there; the device follows. */
+	if (!status && age <= 0 && !request.chore && session->context &&
+	    datagram->hdr.command != SIMHCA_CMD_MOVE_QUEUE) {
 		status = simhca_inject_verb(session->context, datagram->hdr.command);
 		if (status)
 			simhca_why(&why, -status, FAILURES_BY_RULE);

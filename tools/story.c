@@ -396,7 +396,10 @@ static void print_one(FILE *out, const json_t *list, const json_t *failure)
 		return;
 	if (advice->rule[0])
 		fprintf(out, "  rule:       %s\n", advice->rule);
-	fprintf(out, "  usually:    %s\n  try:        %s\n", advice->usually, advice->remedy);
+	/* What was mixed up is known then. */
+	if (!has(failure, "looks_like"))
+		fprintf(out, "  usually:    %s\n", advice->usually);
+	fprintf(out, "  try:        %s\n", advice->remedy);
 }
 
 static bool passes(const struct story_filter *filter, const json_t *failure)
