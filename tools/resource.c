@@ -96,7 +96,7 @@ static const struct report_column srq_columns[] = {
 	{ "POSTED", "posted", REPORT_NUMBER, false }, { "LIMIT", "limit", REPORT_NUMBER, false },
 	{ "USERS", "users", REPORT_NUMBER, false },   { "PID", "pid", REPORT_NUMBER, false },
 	{ "PROGRAM", "comm", REPORT_TEXT, false },    { "PD", "pdn", REPORT_NUMBER, true },
-	{ "CQN", "cqn", REPORT_NUMBER, true },	      { NULL },
+	{ "CQN", "cqn", REPORT_NUMBER, true },	      { 0 },
 };
 
 static const struct report_column mr_columns[] = {
