@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from common import ONE_LINK_LAYER, expect_success, new_port, wait_until
+from common import ONE_LINK_LAYER, PATIENCE, expect_success, new_port, wait_until
 
 NOBODY_ON = ["ethernet"]
 SIZE = 4 << 20  # bytes
@@ -74,10 +74,15 @@ class Cluster:
                  f"[v1:127.0.0.1:{monitor}]", monmap)
         self.run("ceph-mon", "-i", "a", "--mkfs", "--monmap", monmap)
         self.monitor = self.start("ceph-mon", "-i", "a")
+        # Just after its election it may refuse a command (EPERM), and obeys it a moment later.
+        wait_until(self.monitor_answers, PATIENCE, "the monitor answers")
         self.run("ceph", "osd", "new", OSD)
         self.run("ceph-osd", "-i", "0", "--mkfs", "--osd-uuid", OSD)
         self.osd = self.start("ceph-osd", "-i", "0")
         self.run("ceph", "osd", "pool", "create", "data", "1", "1")
+
+    def monitor_answers(self):
+        return self.device.run("ceph", "-c", self.conf, "mon", "stat").status == 0
 
     def gid(self):
         """Ceph takes no index."""
