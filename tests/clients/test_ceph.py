@@ -79,10 +79,17 @@ class Cluster:
         self.run("ceph", "osd", "new", OSD)
         self.run("ceph-osd", "-i", "0", "--mkfs", "--osd-uuid", OSD)
         self.osd = self.start("ceph-osd", "-i", "0")
+        wait_until(self.osd_is_up, PATIENCE, "the OSD is up")
         self.run("ceph", "osd", "pool", "create", "data", "1", "1")
 
     def monitor_answers(self):
         return self.device.run("ceph", "-c", self.conf, "mon", "stat").status == 0
+
+    def osd_is_up(self):
+        """It ends if its first command reaches the monitor before it has learned the cluster's fsid."""
+        if not self.osd.running:
+            self.osd = self.start("ceph-osd", "-i", "0")
+        return "1 up" in self.device.run("ceph", "-c", self.conf, "osd", "stat").stdout
 
     def gid(self):
         """Ceph takes no index."""
