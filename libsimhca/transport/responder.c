@@ -284,11 +284,8 @@ static struct simhca_handover give(struct simhca_worker *worker, struct simhca_q
 
 	if (reply->kind == SIMHCA_NOT_ACCEPTED || reply->kind == SIMHCA_SILENCE)
 		return reply->handover;
-	if (reply->kind == SIMHCA_NAK && SIMHCA_SYNDROME_IS_RNR(reply->syndrome)) {
+	if (reply->kind == SIMHCA_NAK && SIMHCA_SYNDROME_IS_RNR(reply->syndrome))
 		give_no_receive(worker, qp);
-		/* It asks for all from there on: packets behind it are dropped (9.7.5.2.8). */
-		qp->resp.nak_sent |= packet->remote;
-	}
 	if (!simhca_is_reliable(packet->transport) ||
 	    (reply->kind == SIMHCA_RESPONSE && !packet->ack_req))
 		return accepted;
