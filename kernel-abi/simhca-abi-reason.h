@@ -87,11 +87,11 @@
 	X(PEER_SAYS_ACCESS, 109, "the peer, on another host, refused access to its memory")        \
 	X(PEER_SAYS_OPERATIONAL, 110,                                                              \
 	  "the peer, on another host, had an error of its own with the request")                   \
-	/* XRC */                                                                                  \
 	X(WIRE_TOO_LONG, 115, "this host cannot send packets this long to the peer's address")     \
 	X(WIRE_NO_ROUTE, 116, "this host has no route to the peer's address")                      \
 	X(WIRE_FORBIDDEN, 117, "this host does not let the daemon send to the peer's address")     \
 	X(WIRE_CLOSED, 118, "UDP port 4791 of the address that this QP sends from is not open")    \
+	/* XRC */                                                                                  \
 	X(XRC_NO_SRQ, 112, "the responder has no XRC SRQ of this number")                          \
 	X(XRC_OTHER_DOMAIN, 113, "the SRQ belongs to another XRC domain than the responder's QP")  \
 	X(XRC_CQ_ERROR, 114, "the CQ of the XRC SRQ is in error: it was full")                     \

@@ -9,7 +9,7 @@
 #include "left_behind.h"
 #include "tool.h"
 
-#define PATIENCE_MS 500	    /* until what is about to end has ended, or has opened the device */
+#define WAIT_MS 500	    /* until what is about to end has ended, or has opened the device */
 #define LOOK_US 20000	    /* between two looks */
 #define GENERATIONS_MOST 64 /* from a program up to us */
 
@@ -108,7 +108,7 @@ static bool ends_with_us(const json_t *status)
 
 void left_behind_tell(const struct daemon *daemon)
 {
-	long long until = now_ms() + PATIENCE_MS;
+	long long until = now_ms() + WAIT_MS;
 	bool ends = false, used = false;
 	char users[256];
 
@@ -128,8 +128,7 @@ void left_behind_tell(const struct daemon *daemon)
 	}
 	if (ends && used)
 		complain("%s, which the command has left running, still has the device open, and "
-			 "the "
-			 "device ends now; have it stay in the foreground, or begin with `simhca "
-			 "start`",
+			 "the device ends now; have it stay in the foreground, or begin with "
+			 "`simhca start`",
 			 users);
 }

@@ -51,8 +51,7 @@ static void print_not_attached(const json_t *context)
 	if (!json_object_get(context, "not_attached"))
 		return;
 	printf("  context %lld, %s[%lld]: the daemon carries its messages, as the kernel keeps it "
-	       "from "
-	       "the memory of a peer: %s",
+	       "from the memory of a peer: %s",
 	       report_number(context, "id"), report_text(context, "comm"),
 	       report_number(context, "pid"), report_text(context, "not_attached"));
 	if (ptrace_scope() == 1)

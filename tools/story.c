@@ -108,7 +108,7 @@ static double time_of(long long timeout)
 }
 
 /* How long and how often a sender tried, where that is what ended; or where it goes on after a loss. */
-static void print_patience(FILE *out, const json_t *failure)
+static void print_tries(FILE *out, const json_t *failure)
 {
 	const char *status = report_text(failure, "status");
 	long long timeout = report_number(failure, "timeout");
@@ -116,8 +116,7 @@ static void print_patience(FILE *out, const json_t *failure)
 	if (is(failure, "injection") && timeout)
 		fprintf(out,
 			"  waited:     at least %.3g ms (timeout %lld) for an answer, each time, "
-			"before "
-			"it sent again\n",
+			"before it sent again\n",
 			time_of(timeout), timeout);
 	else if (!strcmp(status, "RETRY_EXC_ERR"))
 		fprintf(out,
@@ -369,7 +368,7 @@ static void print_one(FILE *out, const json_t *list, const json_t *failure)
 
 	print_headline(out, failure);
 	if (is(failure, "injection")) {
-		print_patience(out, failure);
+		print_tries(out, failure);
 		return;
 	}
 	because = reason_text(list, failure);
@@ -386,7 +385,7 @@ static void print_one(FILE *out, const json_t *list, const json_t *failure)
 	print_sender(out, failure);
 	print_access(out, "  ", failure);
 	print_looks(out, failure);
-	print_patience(out, failure);
+	print_tries(out, failure);
 	print_queue(out, failure);
 	json_array_foreach(list, i,
 			   other) if (has(other, "cause") &&

@@ -41,18 +41,29 @@ static int make_file(uint64_t size)
 }
 
 /* 0 or errno. */
+static int map_new_file(uint64_t size, int *fd, void **base)
+{
+	int error;
+
+	*fd = make_file(size);
+	if (*fd < 0)
+		return -*fd;
+	*base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
+	if (*base != MAP_FAILED)
+		return 0;
+	error = errno;
+	close(*fd);
+	return error;
+}
+
+/* Likewise. */
 static int make_segment(struct simhca_segment *segment, uint32_t number, uint64_t size)
 {
 	struct simhca_hole *hole = calloc(1, sizeof(*hole));
-	int fd = hole ? make_file(size) : -ENOMEM, error;
-	void *base = MAP_FAILED;
+	void *base;
+	int fd, error = hole ? map_new_file(size, &fd, &base) : ENOMEM;
 
-	if (fd >= 0)
-		base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (base == MAP_FAILED) {
-		error = fd < 0 ? -fd : errno;
-		if (fd >= 0)
-			close(fd);
+	if (error) {
 		free(hole);
 		return error;
 	}
@@ -205,21 +216,15 @@ int simhca_context_make_spare(struct simhca_context *context, uint32_t number,
 			      struct simhca_spare *spare, struct simhca_why *why)
 {
 	const uint64_t size = find_segment(context, number)->size;
-	void *base = MAP_FAILED;
 	int fd, error;
+	void *base;
 
 	if (context->spares == MOST_SPARES)
 		return simhca_why(why, EBUSY, "%u queues of this context get other memory already",
 				  MOST_SPARES);
-	fd = make_file(size);
-	if (fd >= 0)
-		base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (base == MAP_FAILED) {
-		error = fd < 0 ? -fd : errno;
-		if (fd >= 0)
-			close(fd);
+	error = map_new_file(size, &fd, &base);
+	if (error)
 		return simhca_why(why, error, "other memory for a queue: %s", strerror(error));
-	}
 	*spare = (struct simhca_spare){ .base = base, .size = size, .fd = fd };
 	context->spares++;
 	return 0;

@@ -3,7 +3,6 @@
 #include <endian.h>
 #include <sched.h>
 #include <string.h>
-#include <time.h>
 
 #include "checkers.h"
 #include "lint.h"
@@ -181,14 +180,6 @@ static const struct simhca_cqe *next_flushed(struct shca_cq *cq)
 	return as_it_is_shown(cq, &cq->taken);
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 /*
  * Nothing is in the ring yet. The device is a thread like us, and where cores are scarce it, or the
  * peer, may be waiting for the one that we poll on; so after a while let others go first. Where
@@ -209,11 +200,11 @@ static bool found_empty(struct shca_cq *cq)
 	atomic_store_explicit(&cq->mem->empty_polls,
 			      atomic_load_explicit(&cq->mem->empty_polls, memory_order_relaxed) + 1,
 			      memory_order_relaxed);
-	before = now_ns();
+	before = shca_now_ns();
 	if (before < cq->stay_until_ns)
 		return false;
 	sched_yield();
-	after = now_ns();
+	after = shca_now_ns();
 	if (after - before > LONG_YIELD_NS) {
 		cq->stay_ns = !cq->stay_ns		       ? LEAST_STAY_NS
 			      : cq->stay_ns < MOST_STAY_NS / 2 ? cq->stay_ns * 2

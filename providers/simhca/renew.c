@@ -4,27 +4,18 @@
  * changes. Who polls or posts waits; who arms the CQ does not, so the new memory is mapped in one go.
  */
 #include <sched.h>
-#include <time.h>
 
 #include "command.h"
 
 /* For how long a lock is tried that somebody may hold for as long as it likes (ibv_start_poll()). */
-#define PATIENCE_NS 10000000
+#define LOCK_NS 10000000
 
-static uint64_t now_ns(void)
+static bool try_lock_for_a_while(struct shca_lock *lock)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
-static bool lock_soon(struct shca_lock *lock)
-{
-	const uint64_t until = now_ns() + PATIENCE_NS;
+	const uint64_t until = shca_now_ns() + LOCK_NS;
 
 	while (!shca_trylock(lock)) {
-		if (now_ns() > until)
+		if (shca_now_ns() > until)
 			return false;
 		sched_yield();
 	}
@@ -73,7 +64,7 @@ static void renew_cq(struct ibv_cq *ibv_cq)
 {
 	struct shca_cq *cq = to_scq(ibv_cq);
 
-	if (!cq->single_threaded && !lock_soon(&cq->lock))
+	if (!cq->single_threaded && !try_lock_for_a_while(&cq->lock))
 		return;
 	shca_cq_renew(cq);
 	shca_cq_unlock(cq);
@@ -100,7 +91,7 @@ void shca_renew_queues(const struct shca_qp *qp, uint32_t which)
 		renew_cq(send_cq);
 	if (recv_cq && recv_cq != send_cq)
 		renew_cq(recv_cq);
-	if ((which & SIMHCA_RENEW_SRQ) && qp->srq && lock_soon(&qp->srq->rq.lock)) {
+	if ((which & SIMHCA_RENEW_SRQ) && qp->srq && try_lock_for_a_while(&qp->srq->rq.lock)) {
 		shca_srq_renew(qp->ctx, qp->srq);
 		shca_unlock(&qp->srq->rq.lock);
 	}

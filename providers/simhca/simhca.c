@@ -125,6 +125,13 @@ static void async_event(struct ibv_context *context, struct ibv_async_event *eve
 		shca_set_fatal(to_sctx(context));
 }
 
+static bool is_set(const char *variable, const char *to)
+{
+	const char *value = getenv(variable);
+
+	return value && !strcmp(value, to);
+}
+
 /*
  * Yama's restricted mode lets only ancestors at a process's memory, and whom the process names.
  * A process can name only one, so do not take the place of another where there is no need. Peers, which
@@ -132,13 +139,12 @@ static void async_event(struct ibv_context *context, struct ibv_async_event *eve
  */
 static void let_daemon_reach_memory(int cmd_fd)
 {
-	const char *wanted = getenv("SIMHCA_PTRACER");
 	struct ucred daemon = {};
 	socklen_t length = sizeof(daemon);
 	char scope = '0';
 	int fd;
 
-	if (wanted && !strcmp(wanted, "any")) {
+	if (is_set("SIMHCA_PTRACER", "any")) {
 		prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0); /* without Yama: EINVAL */
 		return;
 	}
@@ -200,13 +206,6 @@ static int check_versions(const struct shca_context *ctx,
 	    reply->devmem_size - dev->qpc_offset < SIMHCA_QPN_SLOTS * sizeof(struct simhca_qpc))
 		return EPROTO;
 	return 0;
-}
-
-static bool is_set(const char *variable, const char *to)
-{
-	const char *value = getenv(variable);
-
-	return value && !strcmp(value, to);
 }
 
 /* simhca(1) has the variables. */

@@ -1,18 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include <errno.h>
 #include <string.h>
-#include <time.h>
 
+#include "device/fabric.h"
 #include "device/lock.h"
 #include "link/wire/unsent.h"
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 void simhca_unsent_open(struct simhca_unsent *unsent)
 {
@@ -50,7 +42,7 @@ void simhca_unsent_add(struct simhca_unsent *unsent, const union simhca_gid *to,
 	entry = entry_for(unsent, to);
 	if (entry->error != error || memcmp(&entry->to, to, sizeof(*to)))
 		*entry = (struct simhca_unsent_address){ .to = *to, .error = error };
-	entry->at_ns = now_ns();
+	entry->at_ns = simhca_now_ns();
 	pthread_mutex_unlock(&unsent->lock);
 }
 
@@ -61,7 +53,8 @@ int simhca_unsent_error(struct simhca_unsent *unsent, const union simhca_gid *to
 
 	pthread_mutex_lock(&unsent->lock);
 	entry = entry_for(unsent, to);
-	if (entry->error && !memcmp(&entry->to, to, sizeof(*to)) && now_ns() - entry->at_ns <= ns)
+	if (entry->error && !memcmp(&entry->to, to, sizeof(*to)) &&
+	    simhca_now_ns() - entry->at_ns <= ns)
 		error = entry->error;
 	pthread_mutex_unlock(&unsent->lock);
 	return error;
