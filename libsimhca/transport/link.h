@@ -53,11 +53,12 @@ struct simhca_link {
 	void (*acknowledged)(struct simhca_qp *qp, uint32_t psn);
 	void (*lost)(struct simhca_qp *qp, bool silence);
 	/*
-	 * How long a packet's answer may take. *timeout_ns: the QP's time-out, 0: none; it may be
-	 * made longer; `tries` in a row have had no answer by then. The result: after how many ns all
-	 * is sent again before that, which is no retry; 0: not. Under req_lock. NULL: as the QP says.
+	 * How long a packet's answer may take. *timeout_ns: the QP's time-out, 0: none, which the
+	 * link may make longer; `tries` in a row had no answer by then. Returns after how many ns all
+	 * is sent again before that (adaptive retransmission), which is no retry; 0: it is not. Under
+	 * req_lock. NULL: the QP's time-out is all there is.
 	 */
-	uint64_t (*patience)(struct simhca_qp *qp, unsigned int tries, uint64_t *timeout_ns);
+	uint64_t (*ack_timeout)(struct simhca_qp *qp, unsigned int tries, uint64_t *timeout_ns);
 	/*
 	 * The errno with which the host has refused, within the last `ns`, to send to the QP's peer,
 	 * and what a completion says of it; 0: it has not. NULL: it never does.

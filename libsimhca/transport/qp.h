@@ -125,7 +125,7 @@ struct simhca_qp {
 	struct simhca_qp_faults faults;
 	struct simhca_usage *usage;
 
-	bool soon; /* WAIT_ANSWER: it is the link's time, not the transport's; under req_lock */
+	bool adaptive; /* WAIT_ANSWER: for the link's adaptive retransmission; under req_lock */
 	struct simhca_judged judged; /* by rules of faults; wqe, request, answer: under req_lock */
 
 	struct { /* attach.h */

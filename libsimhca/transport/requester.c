@@ -443,7 +443,7 @@ static bool try_again(struct simhca_worker *worker, struct simhca_qp *qp)
 
 	if (req->wait != SIMHCA_WAIT_ANSWER || atomic_load(&qp->task.timer_fired) != req->deadline)
 		return true;
-	if (qp->soon) {
+	if (qp->adaptive) {
 		req->wait = SIMHCA_WAIT_NOTHING;
 		simhca_stats_once(qp->device, SIMHCA_STAT_ADP_RETRANS);
 		send_again(qp);
@@ -572,7 +572,7 @@ static enum simhca_next send_packet(struct simhca_worker *worker, struct simhca_
 }
 
 /* Reads and atomics that are sent and not answered whole, each part of a long read by itself. */
-static uint32_t asked(struct simhca_qp *qp)
+static uint32_t reads_under_way(struct simhca_qp *qp)
 {
 	const struct simhca_requester *req = &qp->req;
 	uint32_t oldest = simhca_flight(qp, 0)->first, requests = 0;
@@ -611,7 +611,7 @@ static bool may_send_read(struct simhca_qp *qp)
 	flight = simhca_flight(qp, simhca_flight_at(qp, req->psn_send));
 	if (!simhca_is_read_like(flight->opcode))
 		return true;
-	if (asked(qp) >= qp->qpc->max_rd_atomic)
+	if (reads_under_way(qp) >= qp->qpc->max_rd_atomic)
 		return false;
 	part = simhca_psn_distance(flight->first, req->psn_send) % qp->link->read;
 	return req->psn_send == flight->first ||

@@ -57,19 +57,29 @@ enum simhca_next simhca_wait_suspended(struct simhca_qp *qp)
 	return simhca_wait_for(qp, SIMHCA_WAIT_BUSY, SUSPENDED_NS);
 }
 
-/* 4.096 us * 2^timeout, where 0 means without end (IBTA vol. 1, 9.7.6.1.3): that is told. */
+uint64_t simhca_ack_timeout(struct simhca_qp *qp, uint64_t *adaptive_ns)
+{
+	uint64_t timeout = qp->qpc->timeout ? 4096ull << (qp->qpc->timeout & 31) : 0;
+
+	*adaptive_ns = 0;
+	if (qp->link->ack_timeout)
+		*adaptive_ns =
+			qp->link->ack_timeout(qp, qp->qpc->retry_cnt - qp->req.retries, &timeout);
+	return timeout;
+}
+
+/* A QP without a time-out waits without end, and that is told. */
 enum simhca_next simhca_wait_answer(struct simhca_qp *qp)
 {
-	uint64_t timeout = qp->qpc->timeout ? 4096ull << (qp->qpc->timeout & 31) : 0, soon = 0;
+	uint64_t adaptive, timeout;
 
 	if (qp->req.wait == SIMHCA_WAIT_ANSWER)
 		return SIMHCA_NEXT_WAIT;
-	if (qp->link->patience)
-		soon = qp->link->patience(qp, qp->qpc->retry_cnt - qp->req.retries, &timeout);
+	timeout = simhca_ack_timeout(qp, &adaptive);
 	if (!timeout && !qp->req.told)
 		timeout = SILENCE_NS;
-	qp->soon = soon && (!timeout || soon < timeout);
-	return simhca_wait_for(qp, SIMHCA_WAIT_ANSWER, qp->soon ? soon : timeout);
+	qp->adaptive = adaptive && (!timeout || adaptive < timeout);
+	return simhca_wait_for(qp, SIMHCA_WAIT_ANSWER, qp->adaptive ? adaptive : timeout);
 }
 
 bool simhca_wait_link(struct simhca_qp *qp, const struct simhca_handover *handover)

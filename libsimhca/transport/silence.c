@@ -12,6 +12,7 @@
 #include "device/av.h"
 #include "failure.h"
 #include "qp.h"
+#include "requester.h"
 #include "silence.h"
 
 #define ORPHAN_TEXT 192 /* bytes, NUL included */
@@ -94,7 +95,7 @@ static enum obstacle find_obstacle(const struct simhca_qp *qp)
  */
 static bool find_unsent(struct simhca_qp *qp, char text[UNSENT_TEXT])
 {
-	uint64_t waited = qp->qpc->timeout ? 4096ull << (qp->qpc->timeout & 31) : 0;
+	uint64_t waited, adaptive;
 	const struct simhca_av *av = &qp->qpc->av;
 	char address[INET6_ADDRSTRLEN];
 	enum simhca_reason reason;
@@ -103,8 +104,7 @@ static bool find_unsent(struct simhca_qp *qp, char text[UNSENT_TEXT])
 	if (!qp->link->unsent)
 		return false;
 	/* The wait that is over now, as it was when it began. */
-	if (qp->link->patience)
-		qp->link->patience(qp, qp->qpc->retry_cnt - qp->req.retries, &waited);
+	waited = simhca_ack_timeout(qp, &adaptive);
 	error = qp->link->unsent(qp, waited + UNSENT_NS, &reason);
 	if (!error || qp->req.why == reason)
 		return false;

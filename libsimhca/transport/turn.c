@@ -109,7 +109,7 @@ static inline void commit(struct simhca_turn *turn, const struct simhca_turn_loc
  *	fetching   the message under way is no rendezvous's, but the WQE at its index; rendezvous
  *		   that wait, or whose data are to be fetched, are in a list of their own
  *	asked	   what a read asks for again ends where anything was sent, at most
- *	soon	   no answer is waited for by the link's time
+ *	adaptive   no answer is waited for by the link's time
  *
  * The rest holds whatever the progress says:
  *
@@ -132,7 +132,7 @@ static void forget_what_was_kept(struct simhca_qp *qp)
 {
 	qp->fetching = false;
 	qp->asked = qp->req.psn_sent;
-	qp->soon = false;
+	qp->adaptive = false;
 }
 
 bool simhca_requester_begin(struct simhca_qp *qp)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* How much may be under way on a wire, and how soon it asks again: congestion.h by itself. */
+/* How much may be under way on a wire, and when it asks again: congestion.h by itself. */
 #include "harness.h"
 #include "link/wire/congestion.h"
 
@@ -77,45 +77,45 @@ static void take_time(struct simhca_congestion *congestion, uint64_t ns)
 }
 
 /* Of a QP that waits without end: when it asks again all the same. */
-static uint64_t soon(const struct simhca_congestion *congestion)
+static uint64_t adaptive(const struct simhca_congestion *congestion)
 {
 	uint64_t never = 0;
 
-	return simhca_congestion_patience(congestion, 0, &never);
+	return simhca_congestion_timeout(congestion, 0, &never);
 }
 
 /* Of a QP that has such a time-out, and has asked so often in a row: what counts as a retry. */
 static uint64_t timeout(const struct simhca_congestion *congestion, uint64_t ns, unsigned int tries)
 {
-	simhca_congestion_patience(congestion, tries, &ns);
+	simhca_congestion_timeout(congestion, tries, &ns);
 	return ns;
 }
 
-static void patience_is_some_round_trips(void **state)
+static void it_asks_again_after_some_round_trips(void **state)
 {
 	struct simhca_congestion congestion = at_first();
 
-	assert_int_equal(soon(&congestion), 0);
+	assert_int_equal(adaptive(&congestion), 0);
 	take_time(&congestion, 10 * MS);
-	assert_int_equal(soon(&congestion), 40 * MS);
+	assert_int_equal(adaptive(&congestion), 40 * MS);
 	/* An average, of which a single one does not say much. */
 	take_time(&congestion, 90 * MS);
-	assert_int_equal(soon(&congestion), 80 * MS);
+	assert_int_equal(adaptive(&congestion), 80 * MS);
 }
 
 /* However quick answers are: the first time of several in a row for a millisecond. */
-static void the_least_patience(void **state)
+static void but_not_before_a_millisecond(void **state)
 {
 	struct simhca_congestion congestion = at_first();
 
 	take_time(&congestion, 1000);
-	assert_int_equal(soon(&congestion), MS);
+	assert_int_equal(adaptive(&congestion), MS);
 	simhca_congestion_silence(&congestion);
-	assert_int_equal(soon(&congestion), 8 * MS);
+	assert_int_equal(adaptive(&congestion), 8 * MS);
 	simhca_congestion_silence(&congestion);
-	assert_int_equal(soon(&congestion), 16 * MS);
+	assert_int_equal(adaptive(&congestion), 16 * MS);
 	take_time(&congestion, 1000);
-	assert_int_equal(soon(&congestion), MS);
+	assert_int_equal(adaptive(&congestion), MS);
 }
 
 static void silence_makes_it_longer(void **state)
@@ -124,12 +124,12 @@ static void silence_makes_it_longer(void **state)
 
 	take_time(&congestion, MS);
 	for (unsigned int i = 0; i < 8; i++) {
-		assert_int_equal(soon(&congestion), 4 * MS << i);
+		assert_int_equal(adaptive(&congestion), 4 * MS << i);
 		simhca_congestion_silence(&congestion);
 	}
-	assert_int_equal(soon(&congestion), 0);
+	assert_int_equal(adaptive(&congestion), 0);
 	take_time(&congestion, MS);
-	assert_int_equal(soon(&congestion), 4 * MS);
+	assert_int_equal(adaptive(&congestion), 4 * MS);
 }
 
 /* Nobody answers: twice, and four times the time-out, but no more. */
@@ -158,7 +158,7 @@ static void an_answer_that_is_late_is_waited_for(void **state)
 		simhca_congestion_acknowledged(&congestion, i, i + 1, 60 * MS, 1);
 		assert_int_equal(timeout(&congestion, 10 * MS, 0), 10 * MS << i);
 	}
-	assert_int_equal(soon(&congestion), 0);
+	assert_int_equal(adaptive(&congestion), 0);
 	take_time(&congestion, 60 * MS);
 	/* A time-out that is shorter than what answers need is never right. */
 	assert_int_equal(timeout(&congestion, 10 * MS, 0), 240 * MS);
@@ -189,7 +189,7 @@ static void what_goes_twice_tells_no_time(void **state)
 		simhca_congestion_sent(&congestion, 7, 1000);
 		again[i](&congestion);
 		simhca_congestion_acknowledged(&congestion, 7, 8, MS, 1);
-		assert_int_equal(soon(&congestion), 0);
+		assert_int_equal(adaptive(&congestion), 0);
 	}
 }
 
@@ -239,9 +239,9 @@ static void one_is_timed_at_a_time(void **state)
 	simhca_congestion_sent(&congestion, 7, 1000);
 	simhca_congestion_sent(&congestion, 8, 5 * MS);
 	simhca_congestion_acknowledged(&congestion, 0, 7, 6 * MS, 1);
-	assert_int_equal(soon(&congestion), 0);
+	assert_int_equal(adaptive(&congestion), 0);
 	simhca_congestion_acknowledged(&congestion, 7, 9, 10 * MS + 1000, 1);
-	assert_int_equal(soon(&congestion), 40 * MS);
+	assert_int_equal(adaptive(&congestion), 40 * MS);
 }
 
 int main(void)
@@ -250,8 +250,8 @@ int main(void)
 		cmocka_unit_test(it_grows_by_what_arrives),
 		cmocka_unit_test(a_loss_halves_it),
 		cmocka_unit_test(silence_begins_anew),
-		cmocka_unit_test(patience_is_some_round_trips),
-		cmocka_unit_test(the_least_patience),
+		cmocka_unit_test(it_asks_again_after_some_round_trips),
+		cmocka_unit_test(but_not_before_a_millisecond),
 		cmocka_unit_test(silence_makes_it_longer),
 		cmocka_unit_test(a_timeout_becomes_longer),
 		cmocka_unit_test(an_answer_that_is_late_is_waited_for),

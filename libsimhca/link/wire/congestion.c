@@ -6,8 +6,8 @@
  * Not sooner: a peer that is kept from its CPU is silent for as long as others have it. But once,
  * as nothing else tells of the last packet that was lost, which in a small window is half of them.
  */
-#define FIRST_PATIENCE_NS 1000000ull
-#define LEAST_PATIENCE_NS 4000000ull
+#define FIRST_ADAPTIVE_NS 1000000ull
+#define LEAST_ADAPTIVE_NS 4000000ull
 #define MOST_SILENCES 8
 /*
  * Doublings of the QP's time-out: four times as long is what the specification allows (IBTA vol. 1,
@@ -76,21 +76,22 @@ static uint64_t larger(uint64_t one, uint64_t other)
 	return one > other ? one : other;
 }
 
-uint64_t simhca_congestion_patience(const struct simhca_congestion *congestion, unsigned int tries,
-				    uint64_t *timeout_ns)
+uint64_t simhca_congestion_timeout(const struct simhca_congestion *congestion, unsigned int tries,
+				   uint64_t *timeout_ns)
 {
-	uint64_t answer = 4 * congestion->round_trip_ns, soon = 0;
+	uint64_t answer = 4 * congestion->round_trip_ns, adaptive = 0;
 	unsigned int silences = congestion->silences + congestion->backed_off;
 
 	if (answer && silences < MOST_SILENCES)
-		soon = larger(answer, silences ? LEAST_PATIENCE_NS : FIRST_PATIENCE_NS) << silences;
+		adaptive = larger(answer, silences ? LEAST_ADAPTIVE_NS : FIRST_ADAPTIVE_NS)
+			   << silences;
 	if (!*timeout_ns)
-		return soon;
+		return adaptive;
 	if (tries > MOST_TRIES)
 		tries = MOST_TRIES;
 	*timeout_ns <<= larger(tries, congestion->backed_off);
 	*timeout_ns = larger(*timeout_ns, answer);
-	return soon < *timeout_ns ? soon : 0;
+	return adaptive < *timeout_ns ? adaptive : 0;
 }
 
 /* By a PSN in a window of each PSN, by all QPs that share the way; at most twice as large. */

@@ -71,11 +71,11 @@ uint32_t simhca_congestion_window(const struct simhca_congestion *congestion);
 uint64_t simhca_congestion_rest(struct simhca_congestion *congestion, uint64_t now_ns);
 
 /*
- * How long to wait for an answer. *timeout_ns: the QP's time-out, 0: it has none; it becomes longer when
- * nobody has answered that time, `tries` times in a row, or answers take longer on this way. The result
- * is when to ask sooner than that, in ns, which is no retry; 0: not.
+ * How long to wait for an answer. *timeout_ns: the QP's time-out, 0: it has none. It becomes longer when
+ * `tries` in a row had no answer by then, and when answers on this way take longer. Returns after how
+ * many ns all is sent again before that (adaptive retransmission), which is no retry; 0: it is not.
  */
-uint64_t simhca_congestion_patience(const struct simhca_congestion *congestion, unsigned int tries,
-				    uint64_t *timeout_ns);
+uint64_t simhca_congestion_timeout(const struct simhca_congestion *congestion, unsigned int tries,
+				   uint64_t *timeout_ns);
 
 #endif

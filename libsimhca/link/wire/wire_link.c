@@ -302,9 +302,9 @@ static void acknowledged(struct simhca_qp *qp, uint32_t psn)
 	simhca_share_set_busy(share, psn != qp->req.psn_next);
 }
 
-static uint64_t patience(struct simhca_qp *qp, unsigned int tries, uint64_t *timeout_ns)
+static uint64_t ack_timeout(struct simhca_qp *qp, unsigned int tries, uint64_t *timeout_ns)
 {
-	return simhca_congestion_patience(simhca_inbox_congestion(qp->inbox), tries, timeout_ns);
+	return simhca_congestion_timeout(simhca_inbox_congestion(qp->inbox), tries, timeout_ns);
 }
 
 static int unsent(const struct simhca_qp *qp, uint64_t ns, enum simhca_reason *reason)
@@ -333,7 +333,7 @@ const struct simhca_link simhca_wire_link = {
 	.window_now = window_now,
 	.acknowledged = acknowledged,
 	.lost = lost,
-	.patience = patience,
+	.ack_timeout = ack_timeout,
 	.unsent = unsent,
 	.read = SIMHCA_WINDOW_FIRST,
 	.request = request,
