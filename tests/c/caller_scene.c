@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "caller_scene.h"
+#include "device/context.h"
+#include "dma/dma.h"
 
 const struct simhca_secret caller_secret = { { 0x1234567890abcdef, 42 } };
 #define KILLED 77
@@ -168,6 +172,37 @@ void caller_detach(const struct simhca_step *step)
 {
 	close(step->peer.memory);
 	close(step->peer.pagemap);
+}
+
+struct simhca_step caller_attach_another(struct side *side)
+{
+	struct simhca_mm *mm = side->client->mm;
+	const pid_t pid = mm->pid;
+	struct simhca_step step;
+
+	mm->pid = getppid();
+	step = caller_attach(side);
+	mm->pid = pid;
+	return step;
+}
+
+void caller_completes(struct cq *cq)
+{
+	struct simhca_cqe cqe;
+
+	assert_true(cq_wait(cq, &cqe));
+	assert_int_equal(cqe.status, SIMHCA_WC_SUCCESS);
+}
+
+struct caller_kept caller_keep(struct client *client, const struct simhca_mem_ref *ref)
+{
+	struct caller_kept kept;
+	int fd = simhca_context_segment(client->context, ref->segment, &kept.size);
+
+	assert_true(fd >= 0 && ref->segment >= SIMHCA_MAX_SEGMENTS);
+	kept.addr = mmap(NULL, kept.size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	assert_ptr_not_equal(kept.addr, MAP_FAILED);
+	return kept;
 }
 
 void caller_end(void)

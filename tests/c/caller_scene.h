@@ -29,6 +29,17 @@ struct simhca_step caller_attach_to(struct side *side, struct side *peer);
 /* A step of a connected QP, or of a UD QP that sends to one other. */
 bool caller_run(struct simhca_step *step);
 void caller_detach(const struct simhca_step *step);
+/* As if it were the program of another process, which is given the peer's queues. */
+struct simhca_step caller_attach_another(struct side *side);
+/* The next CQE says SUCCESS. */
+void caller_completes(struct cq *cq);
+
+/* What a peer was given of a queue's memory, and keeps mapped. */
+struct caller_kept {
+	uint8_t *addr;
+	uint64_t size;
+};
+struct caller_kept caller_keep(struct client *client, const struct simhca_mem_ref *ref);
 /* Runs the step in a process that ends before that store; false: there are not so many. */
 bool caller_killed_at(struct simhca_step *step, unsigned int store);
 /* Ends that process. */

@@ -29,17 +29,13 @@ struct queue {
 	struct cq *cq; /* or NULL */
 	struct srq *srq;
 	struct simhca_cq *model; /* of a CQ */
-	uint8_t *kept, *mapped;
-	uint64_t size;
+	struct caller_kept kept;
+	uint8_t *mapped;
 };
 
 static void keep(struct queue *queue)
 {
-	int fd = simhca_context_segment(queue->client->context, queue->ref->segment, &queue->size);
-
-	assert_true(fd >= 0 && queue->ref->segment >= SIMHCA_MAX_SEGMENTS);
-	queue->kept = mmap(NULL, queue->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	assert_ptr_not_equal(queue->kept, MAP_FAILED);
+	queue->kept = caller_keep(queue->client, queue->ref);
 	queue->mapped = (uint8_t *)client_at(queue->client, queue->ref) - queue->ref->offset;
 }
 
@@ -72,25 +68,12 @@ static struct queue srq_of(struct client *client, struct srq *srq)
 
 static void forget(struct queue *queue)
 {
-	munmap(queue->kept, queue->size);
+	munmap(queue->kept.addr, queue->kept.size);
 }
 
 static void scribble(const struct queue *queue, int byte)
 {
-	memset(queue->kept, byte, queue->size);
-}
-
-/* As if it were another process. */
-static struct simhca_step attach_another(struct side *side)
-{
-	struct simhca_mm *mm = side->client->mm;
-	const pid_t pid = mm->pid;
-	struct simhca_step step;
-
-	mm->pid = getppid();
-	step = caller_attach(side);
-	mm->pid = pid;
-	return step;
+	memset(queue->kept.addr, byte, queue->kept.size);
 }
 
 /* The first half: as the provider does it. Where threads are watched the client has the model's map. */
@@ -102,7 +85,7 @@ static int map_new(const struct queue *queue)
 
 	if (ret)
 		return ret;
-	assert_int_equal(reply.size, queue->size);
+	assert_int_equal(reply.size, queue->kept.size);
 	new = mmap(NULL, reply.size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	assert_ptr_not_equal(new, MAP_FAILED);
 	if (queue->cq)
@@ -113,7 +96,7 @@ static int map_new(const struct queue *queue)
 			     queue->srq->pi);
 	munmap(new, reply.size);
 	if (!UNDER_TSAN)
-		assert_ptr_equal(mmap(queue->mapped, queue->size, PROT_READ | PROT_WRITE,
+		assert_ptr_equal(mmap(queue->mapped, queue->kept.size, PROT_READ | PROT_WRITE,
 				      MAP_SHARED | MAP_FIXED, fd, 0),
 				 queue->mapped);
 	return 0;
@@ -131,14 +114,6 @@ static void renew(const struct queue *queue)
 	assert_false(simhca_is_to_be_renewed(queue->shared));
 }
 
-static void completes(struct cq *cq)
-{
-	struct simhca_cqe cqe;
-
-	assert_true(cq_wait(cq, &cqe));
-	assert_int_equal(cqe.status, SIMHCA_WC_SUCCESS);
-}
-
 static void messages_pass(struct pair *pair, const struct queue *queue, int byte)
 {
 	for (uint32_t i = 0; i < 20; i++) {
@@ -146,9 +121,9 @@ static void messages_pass(struct pair *pair, const struct queue *queue, int byte
 		scribble(queue, byte);
 		send_from(&pair->a, 3, BUFFER, LENGTH);
 		scribble(queue, byte);
-		completes(pair->a.send_cq);
+		caller_completes(pair->a.send_cq);
 		scribble(queue, byte);
-		completes(pair->b.recv_cq);
+		caller_completes(pair->b.recv_cq);
 	}
 }
 
@@ -156,7 +131,7 @@ static void messages_pass(struct pair *pair, const struct queue *queue, int byte
 static struct pair *former_peer(struct world *world)
 {
 	struct pair *pair = caller_pair_of(world, IBV_QPT_RC);
-	struct simhca_step step = attach_another(&pair->a);
+	struct simhca_step step = caller_attach_another(&pair->a);
 
 	assert_int_equal(simhca_queues_to_renew(model_qp(&pair->b), false), 0);
 	caller_detach(&step);
@@ -179,13 +154,13 @@ static void cq_after_reset(void **state)
 	messages_pass(pair, &queue, 0xff);
 	messages_pass(pair, &queue, 0);
 	/* Who is attached now carries into what the CQ has now, which can be taken back again. */
-	step = attach_another(&pair->a);
+	step = caller_attach_another(&pair->a);
 	for (uint32_t i = 0; i < 5; i++) {
 		recv_into(&pair->b, 1, 0, BUFFER);
 		send_from(&pair->a, 3, BUFFER, LENGTH);
 		assert_true(caller_run(&step));
-		completes(pair->a.send_cq);
-		completes(pair->b.recv_cq);
+		caller_completes(pair->a.send_cq);
+		caller_completes(pair->b.recv_cq);
 	}
 	caller_detach(&step);
 	assert_int_equal(qp_move(pair->b.qp, IBV_QPS_RESET), 0);
@@ -316,24 +291,32 @@ static void indices_that_lie(void **state)
 	}
 }
 
-/* One that holds more than are copied at a time, while its former peer moves the index back. */
-static void by_parts(void **state)
+/* A CQ with so many CQEs, whose client has mapped the new memory. */
+static struct queue one_that_waits_with(struct world *world, uint32_t cqes)
 {
 	struct options options = caller_options();
 	struct simhca_step step;
-	struct simhca_cqe cqe;
 	struct queue queue;
 	struct pair *pair;
 
 	options.cqe = 3 * PARTS;
-	pair = caller_pair(*state, &options);
-	step = attach_another(&pair->a);
+	pair = caller_pair(world, &options);
+	step = caller_attach_another(&pair->a);
 	caller_detach(&step);
 	assert_int_equal(qp_move(pair->b.qp, IBV_QPS_RESET), 0);
 	queue = cq_of(pair->b.client, pair->b.recv_cq);
-	for (uint32_t i = 0; i < 2 * PARTS + 1; i++)
+	for (uint32_t i = 0; i < cqes; i++)
 		put(&queue, i);
 	assert_int_equal(map_new(&queue), 0);
+	return queue;
+}
+
+/* It holds more than are copied at a time; and meanwhile its former peer moves the index back. */
+static void by_parts(void **state)
+{
+	struct queue queue = one_that_waits_with(*state, 2 * PARTS + 1);
+	struct simhca_cqe cqe;
+
 	assert_int_equal(move(&queue), -ERESTART);
 	assert_int_equal(move(&queue), -ERESTART);
 	put(&queue, 2 * PARTS + 1);
@@ -346,22 +329,10 @@ static void by_parts(void **state)
 
 static void the_index_is_moved_back(void **state)
 {
-	struct options options = caller_options();
-	struct simhca_step step;
-	struct queue queue;
-	struct pair *pair;
+	struct queue queue = one_that_waits_with(*state, 2 * PARTS);
 
-	options.cqe = 3 * PARTS;
-	pair = caller_pair(*state, &options);
-	step = attach_another(&pair->a);
-	caller_detach(&step);
-	assert_int_equal(qp_move(pair->b.qp, IBV_QPS_RESET), 0);
-	queue = cq_of(pair->b.client, pair->b.recv_cq);
-	for (uint32_t i = 0; i < 2 * PARTS; i++)
-		put(&queue, i);
-	assert_int_equal(map_new(&queue), 0);
 	assert_int_equal(move(&queue), -ERESTART);
-	atomic_store(&((struct simhca_cq_mem *)(queue.kept + queue.ref->offset))->pi, 1);
+	atomic_store(&((struct simhca_cq_mem *)(queue.kept.addr + queue.ref->offset))->pi, 1);
 	assert_int_equal(move(&queue), 0);
 	for (uint32_t i = 0; i < PARTS; i++)
 		finds(&queue, i);
@@ -444,8 +415,8 @@ static void nobody_is_attached_meanwhile(void **state)
 	assert_int_equal(caller_attach_with(&pair->a, &caller_secret, &reply), -ENOTCONN);
 	assert_int_equal(move(&queue), 0);
 	assert_int_equal(caller_attach_with(&pair->a, &caller_secret, &reply), 0);
-	completes(pair->a.send_cq);
-	completes(pair->b.recv_cq);
+	caller_completes(pair->a.send_cq);
+	caller_completes(pair->b.recv_cq);
 	caller_detach(&own);
 	forget(&queue);
 }
@@ -526,7 +497,7 @@ static struct pair *former_peer_of_srq(struct world *world)
 	struct simhca_step step;
 
 	settle(world);
-	step = attach_another(&pair->a);
+	step = caller_attach_another(&pair->a);
 	caller_detach(&step);
 	assert_int_equal(qp_move(pair->b.qp, IBV_QPS_RESET), 0);
 	return pair;
@@ -554,7 +525,7 @@ static void srq_after_reset(void **state)
 		if (id >= 14)
 			scribble(&queue, 0xff);
 		send_from(&pair->a, 3, BUFFER, LENGTH);
-		completes(pair->a.send_cq);
+		caller_completes(pair->a.send_cq);
 		assert_true(cq_wait(pair->b.recv_cq, &cqe));
 		assert_int_equal(cqe.wr_id, id);
 		assert_int_equal(cqe.status, SIMHCA_WC_SUCCESS);
@@ -633,7 +604,7 @@ static void srq_twice(void **state)
 	pair_reconnect(pair);
 	for (uint64_t id = 10; id < 15; id++) {
 		send_from(&pair->a, 3, BUFFER, LENGTH);
-		completes(pair->a.send_cq);
+		caller_completes(pair->a.send_cq);
 		assert_true(cq_wait(pair->b.recv_cq, &cqe));
 		assert_int_equal(cqe.wr_id, id);
 		assert_int_equal(cqe.status, SIMHCA_WC_SUCCESS);
@@ -665,7 +636,7 @@ static void srq_indices_that_lie(void **state)
 static void an_srq_that_was_resized(void **state)
 {
 	struct pair *pair = caller_pair_with_srq(*state);
-	struct simhca_step step = attach_another(&pair->a);
+	struct simhca_step step = caller_attach_another(&pair->a);
 	struct queue queue = srq_of(pair->b.client, pair->b.srq);
 
 	caller_detach(&step);
@@ -674,8 +645,8 @@ static void an_srq_that_was_resized(void **state)
 	renew(&queue);
 	scribble(&queue, 0xff);
 	send_from(&pair->a, 3, BUFFER, LENGTH);
-	completes(pair->a.send_cq);
-	completes(pair->b.recv_cq);
+	caller_completes(pair->a.send_cq);
+	caller_completes(pair->b.recv_cq);
 	messages_pass(pair, &queue, 0xff);
 	forget(&queue);
 }

@@ -13,52 +13,14 @@
 #define LENGTH 100u
 #define BUFFER (SIMHCA_GRH_BYTES + LENGTH)
 
-/* A mapping that its owner keeps. */
-struct kept {
-	uint8_t *addr;
-	uint64_t size;
-};
-
-static struct kept keep(struct client *client, const struct simhca_mem_ref *ref)
-{
-	struct kept kept;
-	int fd = simhca_context_segment(client->context, ref->segment, &kept.size);
-
-	assert_true(fd >= 0 && ref->segment >= SIMHCA_MAX_SEGMENTS);
-	kept.addr = mmap(NULL, kept.size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	assert_ptr_not_equal(kept.addr, MAP_FAILED);
-	return kept;
-}
-
-/* As if it were another process. */
-static struct simhca_step attach_another(struct side *side)
-{
-	struct simhca_mm *mm = side->client->mm;
-	const pid_t pid = mm->pid;
-	struct simhca_step step;
-
-	mm->pid = getppid();
-	step = caller_attach(side);
-	mm->pid = pid;
-	return step;
-}
-
 /* 0: all words of turns are free, and no index has moved; 0xff: the turns are held. */
-static void scribble(const struct kept *kept, int byte)
+static void scribble(const struct caller_kept *kept, int byte)
 {
 	memset(kept->addr, byte, kept->size);
 }
 
-static void completes(struct cq *cq)
-{
-	struct simhca_cqe cqe;
-
-	assert_true(cq_wait(cq, &cqe));
-	assert_int_equal(cqe.status, SIMHCA_WC_SUCCESS);
-}
-
 /* Each way, while somebody writes there. */
-static void messages_pass(struct pair *pair, const struct kept *kept, int byte)
+static void messages_pass(struct pair *pair, const struct caller_kept *kept, int byte)
 {
 	for (uint32_t i = 0; i < 20; i++) {
 		recv_into(&pair->b, 1, 0, BUFFER);
@@ -67,19 +29,19 @@ static void messages_pass(struct pair *pair, const struct kept *kept, int byte)
 		send_from(&pair->a, 3, BUFFER, LENGTH);
 		send_from(&pair->b, 4, BUFFER, LENGTH);
 		scribble(kept, byte);
-		completes(pair->a.send_cq);
-		completes(pair->a.recv_cq);
+		caller_completes(pair->a.send_cq);
+		caller_completes(pair->a.recv_cq);
 		scribble(kept, byte);
-		completes(pair->b.send_cq);
-		completes(pair->b.recv_cq);
+		caller_completes(pair->b.send_cq);
+		caller_completes(pair->b.recv_cq);
 	}
 }
 
 static void is_taken_back(struct world *world, enum ibv_qp_type type)
 {
 	struct pair *pair = caller_pair_of(world, type);
-	struct simhca_step step = attach_another(&pair->a);
-	struct kept kept = keep(pair->b.client, &pair->b.qp->granted.state);
+	struct simhca_step step = caller_attach_another(&pair->a);
+	struct caller_kept kept = caller_keep(pair->b.client, &pair->b.qp->granted.state);
 	struct simhca_step again;
 
 	recv_into(&pair->b, 1, 0, BUFFER);
@@ -89,12 +51,12 @@ static void is_taken_back(struct world *world, enum ibv_qp_type type)
 	messages_pass(pair, &kept, 0xff);
 	messages_pass(pair, &kept, 0);
 	/* Who is attached now has what the QP has now. */
-	again = attach_another(&pair->a);
+	again = caller_attach_another(&pair->a);
 	recv_into(&pair->b, 1, 0, BUFFER);
 	scribble(&kept, 0xff);
 	send_from(&pair->a, 3, BUFFER, LENGTH);
-	completes(pair->a.send_cq);
-	completes(pair->b.recv_cq);
+	caller_completes(pair->a.send_cq);
+	caller_completes(pair->b.recv_cq);
 	munmap(kept.addr, kept.size);
 	caller_detach(&again);
 	caller_detach(&step);
@@ -119,7 +81,7 @@ static void of_a_ud_qp(void **state)
 static void what_nobody_had_stays(void **state)
 {
 	struct pair *pair = caller_pair_of(*state, IBV_QPT_RC);
-	struct kept kept = keep(pair->b.client, &pair->b.qp->granted.state);
+	struct caller_kept kept = caller_keep(pair->b.client, &pair->b.qp->granted.state);
 	struct simhca_qp_mem *mem = (void *)(kept.addr + pair->b.qp->granted.state.offset);
 	struct simhca_step step = caller_attach(&pair->a);
 
@@ -134,7 +96,7 @@ static void what_nobody_had_stays(void **state)
 static void counts_are_kept(void **state)
 {
 	struct pair *pair = caller_pair_of(*state, IBV_QPT_RC);
-	struct simhca_step step = attach_another(&pair->a);
+	struct simhca_step step = caller_attach_another(&pair->a);
 
 	atomic_store(&pair->b.qp->state->received, 17);
 	atomic_store(&pair->b.qp->state->received_bytes, 1700);
@@ -148,7 +110,7 @@ static void counts_are_kept(void **state)
 static void without_a_descriptor(void **state)
 {
 	struct pair *pair = caller_pair_of(*state, IBV_QPT_RC);
-	struct simhca_step step = attach_another(&pair->a);
+	struct simhca_step step = caller_attach_another(&pair->a);
 	struct rlimit limit, none = { 0 };
 
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
@@ -159,8 +121,8 @@ static void without_a_descriptor(void **state)
 	assert_int_equal(qp_state(pair->b.qp), IBV_QPS_RTS);
 	recv_into(&pair->b, 1, 0, BUFFER);
 	send_from(&pair->a, 3, BUFFER, LENGTH);
-	completes(pair->a.send_cq);
-	completes(pair->b.recv_cq);
+	caller_completes(pair->a.send_cq);
+	caller_completes(pair->b.recv_cq);
 	assert_int_equal(qp_move(pair->b.qp, IBV_QPS_RESET), 0);
 	caller_detach(&step);
 }

@@ -69,7 +69,8 @@ def ucx_perftest():
 
 def compiled(directory, source, *flags, compiler="cc"):
     """A program of ours, compiled with a middleware's own compiler or libraries."""
-    program = directory / f"{pathlib.Path(source).stem}.{compiler}"
+    stem = pathlib.Path(source).stem
+    program = directory / (stem if compiler == "cc" else f"{stem}.{compiler}")
     subprocess.run([compiler, "-Wall", "-Wextra", "-Werror", "-O1", HERE / source, "-o", program,
                     *flags], check=True)
     return program

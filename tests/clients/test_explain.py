@@ -11,6 +11,7 @@ import xml.etree.ElementTree
 import pytest
 
 from common import HERE, SIMHCA, Device, expect_success, listening_ports, new_port, wait_until
+from middleware import compiled
 
 PYTHON = "/usr/bin/python3"
 FAILING = HERE / "failing.py"
@@ -94,10 +95,7 @@ DROPPED = {
 
 @pytest.fixture(scope="module")
 def dropped(programs):
-    program = programs / "dropped"
-    subprocess.run(["cc", "-Wall", "-Wextra", "-Werror", "-O1", "-D_GNU_SOURCE", HERE.parent / "programs/dropped.c",
-                    "-o", program, "-libverbs"], check=True)
-    return program
+    return compiled(programs, HERE.parent / "programs/dropped.c", "-D_GNU_SOURCE", "-libverbs")
 
 
 @pytest.mark.parametrize("callers", ["on", "off"])
@@ -132,10 +130,7 @@ MIXUPS = {
 
 @pytest.fixture(scope="module")
 def mixed_up(programs):
-    program = programs / "mixed_up"
-    subprocess.run(["cc", "-Wall", "-Wextra", "-Werror", "-O1", "-D_GNU_SOURCE", MIXED_UP, "-o", program,
-                    "-libverbs"], check=True)
-    return program
+    return compiled(programs, MIXED_UP, "-D_GNU_SOURCE", "-libverbs")
 
 
 @pytest.mark.parametrize("how", MIXUPS)
@@ -217,10 +212,7 @@ WAITS = {
 
 @pytest.fixture(scope="module")
 def waits(programs):
-    program = programs / "waits"
-    subprocess.run(["cc", "-Wall", "-Wextra", "-Werror", "-O1", "-D_GNU_SOURCE",
-                    HERE.parent / "programs/waits.c", "-o", program, "-libverbs", "-pthread"], check=True)
-    return program
+    return compiled(programs, HERE.parent / "programs/waits.c", "-D_GNU_SOURCE", "-libverbs", "-pthread")
 
 
 @pytest.mark.parametrize("how", WAITS)
@@ -247,10 +239,7 @@ UNACKED_ID = (r"rdma_destroy_id\(\) of 0x\w+ waits for rdma_ack_cm_event\(\): th
 
 @pytest.fixture(scope="module")
 def unacked_id(programs):
-    program = programs / "unacked_id"
-    subprocess.run(["cc", "-Wall", "-Wextra", "-Werror", "-O1", "-D_GNU_SOURCE", HERE.parent / "programs/unacked_id.c",
-                    "-o", program, "-libverbs", "-lrdmacm", "-pthread"], check=True)
-    return program
+    return compiled(programs, HERE.parent / "programs/unacked_id.c", "-D_GNU_SOURCE", "-libverbs", "-lrdmacm", "-pthread")
 
 
 def test_an_id_that_is_not_destroyed(launcher, unacked_id):
@@ -384,10 +373,7 @@ def test_nobody_there(launcher):
 
 @pytest.fixture(scope="module")
 def orphan(programs):
-    program = programs / "orphan"
-    subprocess.run(["cc", "-Wall", "-Wextra", "-Werror", "-O1", "-D_GNU_SOURCE", HERE.parent / "programs/orphan.c",
-                    "-o", program, "-libverbs"], check=True)
-    return program
+    return compiled(programs, HERE.parent / "programs/orphan.c", "-D_GNU_SOURCE", "-libverbs")
 
 
 def test_a_peer_that_left_a_child(launcher, orphan):
@@ -489,10 +475,7 @@ POSTS = {
 
 @pytest.fixture(scope="module")
 def refused_posts(programs):
-    program = programs / "refused_posts"
-    subprocess.run(["cc", "-Wall", "-Wextra", "-Werror", "-O1", "-D_GNU_SOURCE",
-                    HERE.parent / "programs/refused_posts.c", "-o", program, "-libverbs"], check=True)
-    return program
+    return compiled(programs, HERE.parent / "programs/refused_posts.c", "-D_GNU_SOURCE", "-libverbs")
 
 
 @pytest.mark.parametrize("how", POSTS)

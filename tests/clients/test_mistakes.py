@@ -6,11 +6,11 @@ makes, with the status or errno that it then gets, and what `--explain` says of 
 import errno
 import os
 import re
-import subprocess
 
 import pytest
 
 from common import HERE, SIMHCA, expect_success
+from middleware import compiled
 
 PAGE = HERE.parent.parent / "Documentation/mistakes.md"
 SOURCE = HERE.parent / "programs/mistakes.c"
@@ -32,10 +32,7 @@ def rows():
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory):
-    program = tmp_path_factory.mktemp("mistakes") / "mistakes"
-    subprocess.run(["cc", "-Wall", "-Wextra", "-Werror", "-O1", "-D_GNU_SOURCE", SOURCE, "-o", program,
-                    "-libverbs"], check=True)
-    return program
+    return compiled(tmp_path_factory.mktemp("mistakes"), SOURCE, "-D_GNU_SOURCE", "-libverbs")
 
 
 @pytest.mark.parametrize("name, shown, text", [pytest.param(*row, id=row[0]) for row in rows()])
