@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * A failure is told before its completion can be polled: a program that has the completion may end at
+ * once, and of a program that has ended nobody knows what it was.
+ */
+#include "device/fabric.h"
+#include "harness.h"
+
+static struct pair *pair;
+static unsigned int told, too_late;
+
+static void on_failure(void *arg, const struct simhca_failure *failure)
+{
+	struct simhca_cqe cqe;
+
+	if (failure->kind == SIMHCA_SEND_FAILED)
+		too_late += cq_poll(pair->a.send_cq, &cqe);
+	else if (failure->kind == SIMHCA_RECV_FAILED)
+		too_late += cq_poll(pair->b.recv_cq, &cqe);
+	else
+		return;
+	told++;
+}
+
+static void begin(struct world *world)
+{
+	struct options options = default_options(IBV_QPT_RC);
+
+	world->fabric->ops.failure = on_failure;
+	pair = pair_new(world, &options);
+	told = too_late = 0;
+}
+
+static void of_a_send(void **state)
+{
+	begin(*state);
+	post(&pair->a, .id = 1, .opcode = SIMHCA_WR_RDMA_WRITE, .remote_addr = 4096, .rkey = 1,
+	     SGES(sge(pair->a.mr, 0, 64)));
+	settle(*state);
+	assert_int_equal(too_late, 0);
+	expect(pair->a.send_cq, 1, REM_ACCESS_ERR);
+	assert_int_equal(told, 1);
+}
+
+static void of_a_receive(void **state)
+{
+	begin(*state);
+	recv_into(&pair->b, 1, 0, 50);
+	send_from(&pair->a, 2, 0, 200);
+	settle(*state);
+	assert_int_equal(too_late, 0);
+	expect(pair->b.recv_cq, 1, LOC_LEN_ERR);
+	expect(pair->a.send_cq, 2, REM_INV_REQ_ERR);
+	assert_int_equal(told, 2);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		ON_ETHERNET(of_a_send),
+		ON_ETHERNET(of_a_receive),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
