@@ -15,6 +15,7 @@
 #include "names.h"
 #include "printable.h"
 #include "privilege.h"
+#include "said.h"
 #include "session.h"
 #include "share.h"
 
@@ -118,47 +119,19 @@ static void know_program(const struct session *session)
 	failures_know(daemon->failures, simhca_context_id(session->context), &program);
 }
 
-/* NULL: there is no such command. */
-static const char *command_name(uint32_t number);
-
 HANDLER(say)
 {
-	const uint32_t context = simhca_context_id(session->context);
-	static const char *const verbs[SIMHCA_SAY_KINDS] = {
-		[SIMHCA_SAY_POST_SEND] = "POST_SEND",
-		[SIMHCA_SAY_POST_RECV] = "POST_RECV",
-		[SIMHCA_SAY_POST_SRQ_RECV] = "POST_SRQ_RECV",
-		[SIMHCA_SAY_DESTROY_CQ] = "DESTROY_CQ",
-		[SIMHCA_SAY_DEALLOC_PD] = "DEALLOC_PD",
-		[SIMHCA_SAY_DEALLOC_TD] = "DEALLOC_TD",
-		[SIMHCA_SAY_DEALLOC_DMAH] = "DEALLOC_DMAH",
-		[SIMHCA_SAY_FREE_PAGE_LIST] = "FREE_PAGE_LIST",
-	};
 	struct simhca_say_req *req = request->body;
-	struct failures *failures = session->device->daemon->failures;
 
 	req->text[sizeof(req->text) - 1] = '\0';
 	make_ascii(req->text);
-	if (req->what >= SIMHCA_SAY_KINDS)
-		return simhca_why(why, EINVAL, "there is nothing like %u to be said", req->what);
-	if (req->what == SIMHCA_SAY_NO_DESCRIPTOR && !command_name(req->error))
-		return simhca_why(why, EINVAL, "there is no command %u", req->error);
-	if (req->what == SIMHCA_SAY_NO_DESCRIPTOR) {
-		failures_add_verb(failures, context, command_name(req->error), EMFILE, req->text);
-	} else if (req->what == SIMHCA_SAY_WAITS) {
-		failures_add_sleep(failures, context, "not_acknowledged", req->text);
-	} else if (req->what == SIMHCA_SAY_WAITS_NO_MORE) {
-		failures_woke_up(failures, context, req->text);
-	} else if (req->what == SIMHCA_SAY_NOT_ATTACHED) {
-		session->not_attached = (int)(req->error & 0xffff);
-	} else if (verbs[req->what]) {
-		failures_add_verb(failures, context, verbs[req->what], (int)(req->error & 0xffff),
-				  req->text);
-	} else if (!lint_say(&session->lint, req->what, req->text) && !session->pid) {
-		snprintf(session->comm, sizeof(session->comm), "%.15s", req->text);
-		failures_forget(failures, context);
-		know_program(session);
-	}
+	if (req->what != SIMHCA_SAY_NAME)
+		return said(session, req, why);
+	if (session->pid)
+		return 0;
+	snprintf(session->comm, sizeof(session->comm), "%.15s", req->text);
+	failures_forget(session->device->daemon->failures, simhca_context_id(session->context));
+	know_program(session);
 	return 0;
 }
 
@@ -993,11 +966,6 @@ static const struct command commands[SIMHCA_CMD_COUNT] = {
 	COMMAND(FIND_PEER, find_peer, SIZE(find_peer_req), SIZE(find_peer_reply), 0),
 	COMMAND(ATTACH_PEER, attach_peer, SIZE(attach_peer_req), SIZE(attach_peer_reply), 0),
 };
-
-static const char *command_name(uint32_t number)
-{
-	return number < SIMHCA_CMD_COUNT ? commands[number].name : NULL;
-}
 
 const struct command *command_find(unsigned int number)
 {

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* What a provider tells of its program, and the device cannot see (SAY, simhca-abi-cmd.h). */
+#ifndef SIMHCAD_SAID_H
+#define SIMHCAD_SAID_H
+
+struct session;
+struct simhca_say_req;
+struct simhca_why;
+
+/* All but the program's name; its text is printable, and ends. 0 or -errno, and why says. */
+int said(struct session *session, const struct simhca_say_req *req, struct simhca_why *why);
+
+#endif
