@@ -55,7 +55,7 @@ struct simhca_link {
 	/*
 	 * How long a packet's answer may take. *timeout_ns: the QP's time-out, 0: none, which the
 	 * link may make longer; `tries` in a row had no answer by then. Returns after how many ns all
-	 * is sent again before that (adaptive retransmission), which is no retry; 0: it is not. Under
+	 * is sent again if that is sooner (adaptive retransmission), which is no retry; 0: it is not. Under
 	 * req_lock. NULL: the QP's time-out is all there is.
 	 */
 	uint64_t (*ack_timeout)(struct simhca_qp *qp, unsigned int tries, uint64_t *timeout_ns);

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * No packet on the local link takes the fabric's lock, whatever the QP's type: so those who send
- * never keep a control function, which takes it to change the lists, from it.
+ * No packet takes the fabric's lock, whatever the QP's type, on the local link and on the wire: so those
+ * who send never keep a control function, which takes it to change the lists, from it.
  */
 #include <pthread.h>
 
 #include "device/fabric.h"
 #include "frames.h"
+#include "link/wire/wire_impl.h"
+#include "wire_scene.h"
 
 #define MESSAGES 20
 
@@ -29,10 +31,15 @@ int __wrap_pthread_rwlock_wrlock(pthread_rwlock_t *lock)
 	return __real_pthread_rwlock_wrlock(lock);
 }
 
+static void watch_lock(pthread_rwlock_t *lock)
+{
+	watched = lock;
+	taken = 0;
+}
+
 static void watch(struct world *world)
 {
-	watched = &world->fabric->lock;
-	taken = 0;
+	watch_lock(&world->fabric->lock);
 }
 
 static void no_message_takes_it(void **state)
@@ -94,6 +101,38 @@ static void no_frame_takes_it(void **state)
 	}
 }
 
+/* Neither what goes out nor what comes in. */
+static void no_packet_of_the_wire_takes_it(void **state)
+{
+	struct net net = net_new(state, IBV_QPT_RC);
+	const struct simhca_packet send = a_send(&net, 0, 100), read = a_read(&net, 1);
+
+	write_mtus(&net, 2, 1);
+	acknowledge(&net, 0);
+	settle(*state);
+	expect(net.side->send_cq, 2, SUCCESS);
+	watch(*state);
+	write_mtus(&net, 3, 1);
+	acknowledge(&net, 1);
+	comes(&net, ELSEWHERE, &send, 0);
+	comes(&net, ELSEWHERE, &read, 0);
+	settle(*state);
+	expect(net.side->send_cq, 3, SUCCESS);
+	expect(net.side->recv_cq, 1, SUCCESS);
+	assert_int_equal(taken, 0);
+}
+
+/* So who frees a QP waits, by the wire's own lock, for what comes in to be put where it is for. */
+static void who_frees_a_qp_waits_for_the_wire(void **state)
+{
+	struct net net = net_new(state, IBV_QPT_RC);
+
+	watch_lock(&net.world->fabric->wire->lock);
+	assert_int_equal(0,
+			 simhca_destroy_qp(net.side->client->context, net.side->qp->handle, NULL));
+	assert_int_equal(taken, 1);
+}
+
 /* So that the counts above say something. */
 static void a_control_function_takes_it(void **state)
 {
@@ -105,8 +144,12 @@ static void a_control_function_takes_it(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		ON_ETHERNET(no_message_takes_it),	  ON_INFINIBAND(no_message_takes_it),
-		ON_ETHERNET(no_multicast_takes_it),	  ON_ETHERNET(no_frame_takes_it),
+		ON_ETHERNET(no_message_takes_it),
+		ON_INFINIBAND(no_message_takes_it),
+		ON_ETHERNET(no_multicast_takes_it),
+		ON_ETHERNET(no_frame_takes_it),
+		ON_THE_WIRE(no_packet_of_the_wire_takes_it),
+		ON_THE_WIRE(who_frees_a_qp_waits_for_the_wire),
 		ON_ETHERNET(a_control_function_takes_it),
 	};
 

@@ -209,6 +209,12 @@ static void a_long_read_is_several_requests(void **state)
 		qp_connect(net.side->qp, ELSEWHERE, 0x123, &net.options);
 		read_mtus(&net, 2, 32 * 7);
 		assert_int_equal(requester_of(net.side->qp)->psn_send, FIRST_PSN + 32);
+		/* Half of the first one has come: a window of 48, of which 16 are under way. */
+		respond_until(&net, &psn, 15);
+		assert_int_equal(requester_of(net.side->qp)->psn_send, FIRST_PSN + 32);
+		respond_until(&net, &psn, 16);
+		assert_int_equal(requester_of(net.side->qp)->psn_send,
+				 FIRST_PSN + (with[i].max_rd_atomic > 1 ? 64 : 32));
 		respond_until(&net, &psn, 32 * 3);
 		assert_int_equal(requester_of(net.side->qp)->psn_send,
 				 FIRST_PSN + psn + 32 * with[i].under_way);
@@ -221,6 +227,27 @@ static void a_long_read_is_several_requests(void **state)
 		respond_until(&net, &psn, 32 * 7);
 		expect(net.side->send_cq, 2, SUCCESS);
 	}
+}
+
+/*
+ * A request that a small window made shorter is answered before the next one goes, however the window has
+ * grown: what is asked for again, as it may be from the middle of the first one on, lies within one.
+ */
+static void a_short_part_goes_alone(void **state)
+{
+	struct net net = net_new(state, IBV_QPT_RC);
+	struct simhca_congestion *congestion = congestion_of(&net);
+
+	congestion->window = 8 * SIMHCA_WINDOW_PSN;
+	read_mtus(&net, 2, 96);
+	assert_int_equal(requester_of(net.side->qp)->psn_send, FIRST_PSN + 8);
+	congestion->window = 128 * SIMHCA_WINDOW_PSN;
+	for (uint32_t psn = 0; psn < 7; psn++)
+		responds(&net, psn, psn == 0, false);
+	assert_int_equal(requester_of(net.side->qp)->psn_send, FIRST_PSN + 8);
+	responds(&net, 7, false, true);
+	/* To where a whole part begins, and that one and the next, too. */
+	assert_int_equal(requester_of(net.side->qp)->psn_send, FIRST_PSN + 96);
 }
 
 /*
@@ -400,6 +427,7 @@ int main(void)
 		ON_THE_WIRE(a_marked_response),
 		ON_THE_WIRE(a_read_asks_again_for_the_same),
 		ON_THE_WIRE(a_long_read_is_several_requests),
+		ON_THE_WIRE(a_short_part_goes_alone),
 		ON_THE_WIRE(answers_are_asked_for_on_the_way),
 		ON_THE_WIRE(a_look_at_the_window_leaves_it),
 		ON_THE_WIRE(a_way_is_left_for_a_local_peer),

@@ -85,13 +85,12 @@ uint64_t simhca_congestion_timeout(const struct simhca_congestion *congestion, u
 	if (answer && silences < MOST_SILENCES)
 		adaptive = larger(answer, silences ? LEAST_ADAPTIVE_NS : FIRST_ADAPTIVE_NS)
 			   << silences;
-	if (!*timeout_ns)
-		return adaptive;
 	if (tries > MOST_TRIES)
 		tries = MOST_TRIES;
 	*timeout_ns <<= larger(tries, congestion->backed_off);
-	*timeout_ns = larger(*timeout_ns, answer);
-	return adaptive < *timeout_ns ? adaptive : 0;
+	if (*timeout_ns)
+		*timeout_ns = larger(*timeout_ns, answer);
+	return adaptive;
 }
 
 /* By a PSN in a window of each PSN, by all QPs that share the way; at most twice as large. */

@@ -73,7 +73,7 @@ uint64_t simhca_congestion_rest(struct simhca_congestion *congestion, uint64_t n
 /*
  * How long to wait for an answer. *timeout_ns: the QP's time-out, 0: it has none. It becomes longer when
  * `tries` in a row had no answer by then, and when answers on this way take longer. Returns after how
- * many ns all is sent again before that (adaptive retransmission), which is no retry; 0: it is not.
+ * many ns all is sent again if that is sooner (adaptive retransmission), which is no retry; 0: it is not.
  */
 uint64_t simhca_congestion_timeout(const struct simhca_congestion *congestion, unsigned int tries,
 				   uint64_t *timeout_ns);
