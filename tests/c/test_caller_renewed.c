@@ -633,6 +633,19 @@ static void srq_indices_that_lie(void **state)
 }
 
 /* An SRQ that was resized: its indices are no peer's any more. */
+/* Whether the client is told that other memory is to follow, when it changes so much of its SRQ. */
+static bool is_told_to_renew(const struct queue *queue, uint32_t mask)
+{
+	const struct simhca_modify_srq_req req = { .handle = queue->srq->handle,
+						   .mask = mask,
+						   .max_wr = queue->srq->max_wr };
+	struct simhca_create_srq_reply reply = { 0 };
+
+	assert_int_equal(patiently(simhca_modify_srq(queue->client->context, &req, &reply, NULL)),
+			 0);
+	return reply.renew;
+}
+
 static void an_srq_that_was_resized(void **state)
 {
 	struct pair *pair = caller_pair_with_srq(*state);
@@ -642,7 +655,10 @@ static void an_srq_that_was_resized(void **state)
 	caller_detach(&step);
 	recv_into(&pair->b, 1, 0, BUFFER);
 	assert_int_equal(srq_modify(pair->b.srq, SIMHCA_SRQ_MAX_WR, 500, 0), 0);
+	assert_true(is_told_to_renew(&queue, SIMHCA_SRQ_MAX_WR));
+	assert_false(is_told_to_renew(&queue, SIMHCA_SRQ_LIMIT));
 	renew(&queue);
+	assert_false(is_told_to_renew(&queue, SIMHCA_SRQ_MAX_WR));
 	scribble(&queue, 0xff);
 	send_from(&pair->a, 3, BUFFER, LENGTH);
 	caller_completes(pair->a.send_cq);
