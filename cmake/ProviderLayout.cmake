@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 # Which layout of libibverbs' private ABI belongs to which release of rdma-core. SIMHCA_PABI names
-# the layout (see kernel-abi/ibverbs-provider-abi.h); its number in the library's symbol versions
+# the layout (see providers/simhca/ibverbs-provider-abi.h); its number in the library's symbol versions
 # is the same, but for 62.
 
 # The layout of a release that is known (39 to 65), and the number in the library.

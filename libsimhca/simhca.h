@@ -462,7 +462,7 @@ enum simhca_own_access {
 	SIMHCA_RESPONDER_WRITE, /* a message that it receives, memory that the peer writes */
 	SIMHCA_OWN_ACCESSES,
 };
-/* What QPs have done (transport/usage.h). Bytes are those of payload. */
+/* What QPs have done (proto/usage.h). Bytes are those of payload. */
 struct simhca_usage_sum {
 	uint64_t messages, bytes, reads, read_bytes; /* that it began; atomics are reads */
 	uint64_t received, received_bytes;	     /* that took a receive */
@@ -694,7 +694,7 @@ int simhca_create_cq(struct simhca_context *context, const struct simhca_create_
 		     struct simhca_create_cq_reply *reply, struct simhca_why *why);
 int simhca_resize_cq(struct simhca_context *context, const struct simhca_resize_cq_req *req,
 		     struct simhca_create_cq_reply *reply, struct simhca_why *why);
-/* Other memory for a CQ or SRQ (transport/renew.h). *fd stays the model's. */
+/* Other memory for a CQ or SRQ (proto/renew.h). *fd stays the model's. */
 int simhca_renew_queue(struct simhca_context *context, const struct simhca_queue_req *req,
 		       struct simhca_renew_queue_reply *reply, int *fd, struct simhca_why *why);
 /* -ERESTART: a part of it has been done. */

@@ -9,20 +9,20 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "admin.h"
-#include "chores.h"
-#include "cma.h"
+#include "admin/admin.h"
+#include "loop/chores.h"
+#include "rdma_cm/cma.h"
 #include "daemon.h"
-#include "failures.h"
-#include "inject.h"
-#include "lint.h"
-#include "log.h"
-#include "monotonic.h"
-#include "netif.h"
-#include "ready.h"
-#include "session.h"
-#include "trace.h"
-#include "wire.h"
+#include "diagnosis/failures.h"
+#include "diagnosis/inject.h"
+#include "diagnosis/lint.h"
+#include "base/log.h"
+#include "base/monotonic.h"
+#include "device/netif.h"
+#include "loop/ready.h"
+#include "loop/session.h"
+#include "diagnosis/trace.h"
+#include "wire/wire.h"
 
 #define DESCRIPTORS 40	   /* that the daemon needs by itself, and some */
 #define DESCRIPTORS_MORE 4 /* for each device and each engine that is asked for */

@@ -9,7 +9,7 @@
 
 /* ---------------------------------------------------------------------------------- taking */
 
-/* As simhcad/admin.h has them; NULL: it is none of an object's "usage". */
+/* As simhcad/admin/admin.h has them; NULL: it is none of an object's "usage". */
 static const char *const names[USAGE_NUMBERS] = {
 	[USAGE_MESSAGES] = "messages",
 	[USAGE_BYTES] = "bytes",

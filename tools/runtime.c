@@ -13,7 +13,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "rundir.h"
+#include "base/rundir.h"
 #include "tool.h"
 
 /* Sockets live in the directory, and a socket's address is short. This is the longest of them. */

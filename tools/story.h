@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* The daemon's report of failures (simhcad/admin.h, "explain"), told to people. */
+/* The daemon's report of failures (simhcad/admin/admin.h, "explain"), told to people. */
 #ifndef SIMHCA_STORY_H
 #define SIMHCA_STORY_H
 

@@ -202,7 +202,7 @@ pid_t admin_peer(int fd);
  */
 json_t *admin_request(int fd, const char *command, int *memfd, char **refusal);
 #define ADMIN_TIMEOUT_MS 5000
-/* The daemon's report, the object that simhcad/admin.h describes; NULL as above. */
+/* The daemon's report, the object that simhcad/admin/admin.h describes; NULL as above. */
 json_t *admin_status(int fd, char **refusal);
 /* What "qp", "cq", "srq", "mr" or "cm" returns, an array; NULL as above. */
 json_t *admin_report(int fd, const char *command, char **refusal);
@@ -218,7 +218,7 @@ json_t *admin_lint(int fd, pid_t run, char **refusal);
 
 /*
  * The frames that links carry from now on, at most so many bytes of each (0: all): *frames is a
- * socket (simhcad/trace.h). NULL as above.
+ * socket (simhcad/diagnosis/trace.h). NULL as above.
  */
 json_t *admin_trace(int fd, long long most_bytes, int *frames, char **refusal);
 

@@ -22,7 +22,7 @@
 
 #include <stdbool.h>
 
-#include "mad.h"
+#include "packet/mad.h"
 
 struct simhca_cm;
 /* A connection, one end of it; a listener; a service request. */

@@ -2,10 +2,10 @@
 #include <stdlib.h>
 
 #include "alone.h"
-#include "device/device.h"
-#include "device/fabric.h"
-#include "device/lock.h"
-#include "device/steps.h"
+#include "core/device.h"
+#include "core/fabric.h"
+#include "core/lock.h"
+#include "core/steps.h"
 #include "dma.h"
 
 void simhca_alone_init(struct simhca_alone *alone)

@@ -6,8 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "device/fabric.h"
-#include "device/lock.h"
+#include "core/fabric.h"
+#include "core/lock.h"
 #include "dma.h"
 #include "engine/worker.h"
 #include "simhca.h"

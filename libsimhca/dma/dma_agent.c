@@ -19,8 +19,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "device/fabric.h"
-#include "device/lock.h"
+#include "core/fabric.h"
+#include "core/lock.h"
 #include "dma.h"
 #include "file_kind.h"
 

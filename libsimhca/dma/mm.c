@@ -3,8 +3,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "device/context.h"
-#include "device/fabric.h"
+#include "core/context.h"
+#include "core/fabric.h"
 #include "dma.h"
 #include "engine/engine.h"
 #include "simhca.h"

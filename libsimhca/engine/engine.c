@@ -9,10 +9,10 @@
 #include <time.h>
 #include <utlist.h>
 
-#include "device/fabric.h"
-#include "device/guard.h"
-#include "device/lock.h"
-#include "device/stats.h"
+#include "core/fabric.h"
+#include "core/guard.h"
+#include "core/lock.h"
+#include "core/stats.h"
 #include "engine.h"
 #include "engine_impl.h"
 #include "simhca.h"

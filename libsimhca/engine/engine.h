@@ -3,7 +3,7 @@
 #ifndef LIBSIMHCA_ENGINE_H
 #define LIBSIMHCA_ENGINE_H
 
-#include "device/context.h"
+#include "core/context.h"
 #include "timer.h"
 #include "worker.h"
 

@@ -3,8 +3,8 @@
 #ifndef LIBSIMHCA_ENGINE_STATS_H
 #define LIBSIMHCA_ENGINE_STATS_H
 
-#include "device/device.h"
-#include "device/stats.h"
+#include "core/device.h"
+#include "core/stats.h"
 #include "worker.h"
 
 /* Hot: by the thread that the worker is. */

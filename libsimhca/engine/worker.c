@@ -9,8 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "device/guard.h"
-#include "device/stats.h"
+#include "core/guard.h"
+#include "core/stats.h"
 #include "engine_impl.h"
 #include "simhca.h"
 #include "worker.h"

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "device/guard.h"
+#include "core/guard.h"
 #include "simhca-abi.h"
 #include "simhca-spin.h"
 
@@ -26,7 +26,7 @@ struct simhca_send;
 struct simhca_sgl;
 
 #define SIMHCA_DMA_SCRATCH (128u * 1024u) /* bytes: stays in the second-level cache */
-#define SIMHCA_SEND_ROOM 2048u		  /* bytes: a struct simhca_send (transport/wqe.h) */
+#define SIMHCA_SEND_ROOM 2048u		  /* bytes: a struct simhca_send (proto/wqe.h) */
 
 /* What a thread moves bytes with, and where it is meanwhile. */
 struct simhca_mover {

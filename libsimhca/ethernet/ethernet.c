@@ -3,17 +3,17 @@
 #include <infiniband/verbs.h>
 #include <string.h>
 
-#include "device/guard.h"
+#include "core/guard.h"
 #include "dma/dma.h"
 #include "ethernet.h"
 #include "frame.h"
 #include "link/deliver.h"
 #include "link/traffic.h"
-#include "transport/link.h"
-#include "transport/own_memory.h"
-#include "transport/qp.h"
-#include "transport/responder_impl.h"
-#include "transport/wqe.h"
+#include "proto/link.h"
+#include "proto/own_memory.h"
+#include "proto/qp.h"
+#include "proto/responder_impl.h"
+#include "proto/wqe.h"
 
 #define MAX_FRAME (4096 + SIMHCA_FRAME_OVERHEAD)
 

@@ -12,7 +12,7 @@
 #define LIBSIMHCA_ETHERNET_H
 
 #include "frame.h"
-#include "transport/qp.h"
+#include "proto/qp.h"
 
 /* The link of raw frames, to all who are to get one. */
 extern const struct simhca_link simhca_ethernet_link;

@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/context.h"
+#include "core/context.h"
 #include "ethernet.h"
 #include "frame.h"
 #include "simhca.h"

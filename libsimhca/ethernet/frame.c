@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "frame.h"
-#include "transport/checksum.h"
+#include "packet/checksum.h"
 
 #define TYPE_IPV4 0x0800
 #define TYPE_IPV6 0x86dd

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/context.h"
+#include "core/context.h"
 #include "ethernet.h"
 #include "simhca.h"
-#include "transport/qp.h"
+#include "proto/qp.h"
 
 #define MAX_INPUT 36u /* bytes: two IPv6 addresses and two ports */
 

@@ -6,11 +6,11 @@
 #include <errno.h>
 #include <string.h>
 
-#include "device/context.h"
+#include "core/context.h"
 #include "engine/engine.h"
 #include "paging/fault.h"
 #include "simhca.h"
-#include "transport/qp.h"
+#include "proto/qp.h"
 
 static uint32_t wq_state(const struct simhca_qp *wq)
 {

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/context.h"
-#include "device/device.h"
-#include "device/lock.h"
-#include "device/steps.h"
+#include "core/context.h"
+#include "core/device.h"
+#include "core/lock.h"
+#include "core/steps.h"
 #include "inject.h"
 #include "simhca.h"
 

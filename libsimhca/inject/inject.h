@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "device/fabric.h"
+#include "core/fabric.h"
 
 struct simhca_context;
 struct simhca_device;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* What links have in common: a packet at the QP that it is for. */
 #include "deliver.h"
-#include "device/address.h"
-#include "device/guard.h"
-#include "device/stats.h"
+#include "core/address.h"
+#include "core/guard.h"
+#include "core/stats.h"
 #include "memory/key.h"
 #include "simhca.h"
 #include "traffic.h"
-#include "transport/completer.h"
-#include "transport/link.h"
-#include "transport/own_memory.h"
-#include "transport/packet.h"
-#include "transport/qp.h"
-#include "transport/responder.h"
+#include "proto/completer.h"
+#include "proto/link.h"
+#include "proto/own_memory.h"
+#include "packet/packet.h"
+#include "proto/qp.h"
+#include "proto/responder.h"
 
 /* What was found for this packet holds for this one. */
 static void forget_source(struct simhca_qp *qp)

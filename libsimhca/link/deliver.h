@@ -3,7 +3,7 @@
 #ifndef LIBSIMHCA_DELIVER_H
 #define LIBSIMHCA_DELIVER_H
 
-#include "transport/link.h"
+#include "proto/link.h"
 
 struct simhca_device;
 

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include <stdlib.h>
 
-#include "device/av.h"
+#include "core/av.h"
 #include "dma/dma.h"
 #include "engine/worker.h"
 #include "faulty.h"
 #include "inject/inject.h"
 #include "tap.h"
-#include "transport/completer.h"
-#include "transport/failure.h"
-#include "transport/injected.h"
-#include "transport/packet.h"
-#include "transport/qp.h"
+#include "proto/completer.h"
+#include "proto/failure.h"
+#include "proto/injected.h"
+#include "packet/packet.h"
+#include "proto/qp.h"
 
 #define HELD_NS (10 * 1000 * 1000) /* a rule that holds something is looked for again */
 #define DATAGRAM_MOST 4096u

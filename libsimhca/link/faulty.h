@@ -10,7 +10,7 @@
 #ifndef LIBSIMHCA_FAULTY_H
 #define LIBSIMHCA_FAULTY_H
 
-#include "transport/link.h"
+#include "proto/link.h"
 
 /* Hands a packet over as the link does, or as a rule wants it. While there are rules. */
 struct simhca_handover simhca_faulty_request(

@@ -3,8 +3,8 @@
 
 #include <infiniband/verbs.h>
 
-#include "device/address.h"
-#include "device/device.h"
+#include "core/address.h"
+#include "core/device.h"
 #include "link/tap.h"
 #include "link/wire/wire.h"
 #include "simhca.h"

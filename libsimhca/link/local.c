@@ -4,16 +4,16 @@
 #include <string.h>
 
 #include "deliver.h"
-#include "device/address.h"
+#include "core/address.h"
 #include "dma/dma.h"
 #include "faulty.h"
 #include "local.h"
 #include "tap.h"
 #include "traffic.h"
-#include "transport/completer.h"
-#include "transport/link.h"
-#include "transport/qp.h"
-#include "transport/requester.h"
+#include "proto/completer.h"
+#include "proto/link.h"
+#include "proto/qp.h"
+#include "proto/requester.h"
 
 /*
  * A connected QP's peer. It was looked up before, and nothing has come or gone since, or it is

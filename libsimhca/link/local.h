@@ -3,7 +3,7 @@
 #ifndef LIBSIMHCA_LOCAL_H
 #define LIBSIMHCA_LOCAL_H
 
-#include "transport/link.h"
+#include "proto/link.h"
 
 /*
  * Both ends in this process. A packet is handed over by a call with its payload still in its

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Datagrams to multicast groups, on the local link. */
 #include "deliver.h"
-#include "device/address.h"
-#include "device/fabric.h"
-#include "device/guard.h"
+#include "core/address.h"
+#include "core/fabric.h"
+#include "core/guard.h"
 #include "engine/worker.h"
 #include "local.h"
-#include "transport/link.h"
-#include "transport/mcast.h"
-#include "transport/qp.h"
+#include "proto/link.h"
+#include "proto/mcast.h"
+#include "proto/qp.h"
 
 /* A member's QP, if it is still there. */
 static struct simhca_qp *member(struct simhca_device *device, uint32_t qpn)

@@ -4,21 +4,21 @@
 #include <string.h>
 #include <time.h>
 
-#include "cm/mad.h"
-#include "device/address.h"
-#include "device/av.h"
-#include "device/device.h"
-#include "device/steps.h"
+#include "packet/mad.h"
+#include "core/address.h"
+#include "core/av.h"
+#include "core/device.h"
+#include "core/steps.h"
 #include "dma/dma.h"
 #include "engine/worker.h"
 #include "link/wire/bth.h"
 #include "paging/odp.h"
 #include "simhca.h"
 #include "tap.h"
-#include "transport/checksum.h"
-#include "transport/link.h"
-#include "transport/psn.h"
-#include "transport/qp.h"
+#include "packet/checksum.h"
+#include "proto/link.h"
+#include "queue/psn.h"
+#include "proto/qp.h"
 
 #define ETHERNET_BYTES 14u
 #define IPV4_BYTES 20u

@@ -12,9 +12,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "device/fabric.h"
+#include "core/fabric.h"
 #include "link/wire/icrc.h"
-#include "transport/packet.h"
+#include "packet/packet.h"
 
 struct simhca_qp;
 struct simhca_worker;

@@ -3,9 +3,9 @@
 #include "engine/stats.h"
 #include "simhca.h"
 #include "traffic.h"
-#include "transport/packet.h"
-#include "transport/psn.h"
-#include "transport/qp.h"
+#include "packet/packet.h"
+#include "queue/psn.h"
+#include "proto/qp.h"
 
 /* Bytes of headers (IBTA vol. 1, chapter 9.2). */
 #define BTH_AND_ICRC (12 + 4)

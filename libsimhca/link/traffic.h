@@ -4,7 +4,7 @@
 #define LIBSIMHCA_TRAFFIC_H
 
 #include "engine/worker.h"
-#include "transport/packet.h"
+#include "packet/packet.h"
 
 struct simhca_device;
 

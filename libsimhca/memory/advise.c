@@ -7,7 +7,7 @@
 #include <utlist.h>
 
 #include "advise.h"
-#include "device/context.h"
+#include "core/context.h"
 #include "key.h"
 #include "paging/line.h"
 #include "paging/odp.h"

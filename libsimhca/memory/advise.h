@@ -3,7 +3,7 @@
 #ifndef LIBSIMHCA_ADVISE_H
 #define LIBSIMHCA_ADVISE_H
 
-#include "device/context.h"
+#include "core/context.h"
 #include "paging/line.h"
 
 struct simhca_advice {

@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "device/context.h"
+#include "core/context.h"
 #include "dma/dma.h"
 #include "key.h"
 #include "mr.h"

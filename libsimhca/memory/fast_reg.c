@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/context.h"
-#include "device/guard.h"
+#include "core/context.h"
+#include "core/guard.h"
 #include "dma/dma.h"
 #include "engine/engine.h"
 #include "engine/worker.h"

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "device/context.h"
+#include "core/context.h"
 #include "dma/dma.h"
 #include "dma/file_kind.h"
 #include "key.h"

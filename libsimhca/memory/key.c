@@ -6,9 +6,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "device/context.h"
-#include "device/fabric.h"
-#include "device/lock.h"
+#include "core/context.h"
+#include "core/fabric.h"
+#include "core/lock.h"
 #include "key.h"
 #include "mr.h"
 #include "mw.h"

@@ -3,8 +3,8 @@
 #ifndef LIBSIMHCA_KEY_H
 #define LIBSIMHCA_KEY_H
 
-#include "device/context.h"
-#include "device/pd.h"
+#include "core/context.h"
+#include "core/pd.h"
 #include "dma/dma.h"
 #include "engine/worker.h"
 

@@ -4,8 +4,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "device/context.h"
-#include "device/gone.h"
+#include "core/context.h"
+#include "core/gone.h"
 #include "dma/dma.h"
 #include "key.h"
 #include "mr.h"

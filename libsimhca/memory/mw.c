@@ -5,8 +5,8 @@
  */
 #include <errno.h>
 
-#include "device/context.h"
-#include "device/fabric.h"
+#include "core/context.h"
+#include "core/fabric.h"
 #include "key.h"
 #include "mr.h"
 #include "mw.h"

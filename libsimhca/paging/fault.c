@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/qp_log.h"
+#include "core/qp_log.h"
 #include "engine/engine.h"
 #include "fault.h"
 #include "line.h"

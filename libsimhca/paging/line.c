@@ -3,8 +3,8 @@
 #include <time.h>
 #include <utlist.h>
 
-#include "device/fabric.h"
-#include "device/lock.h"
+#include "core/fabric.h"
+#include "core/lock.h"
 #include "engine/engine.h"
 #include "line.h"
 #include "odp.h"

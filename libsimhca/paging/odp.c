@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <utlist.h>
 
-#include "device/device.h"
+#include "core/device.h"
 #include "dma/dma.h"
 #include "engine/worker.h"
 #include "odp.h"

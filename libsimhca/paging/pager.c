@@ -17,9 +17,9 @@
 #include <unistd.h>
 #include <utlist.h>
 
-#include "device/context.h"
-#include "device/fabric.h"
-#include "device/lock.h"
+#include "core/context.h"
+#include "core/fabric.h"
+#include "core/lock.h"
 #include "dma/dma.h"
 #include "dma/file_kind.h"
 #include "line.h"

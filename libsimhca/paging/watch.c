@@ -5,7 +5,7 @@
 #include <unistd.h>
 #include <utlist.h>
 
-#include "device/device.h"
+#include "core/device.h"
 #include "dma/file_kind.h"
 #include "pager.h"
 #include "watch.h"

@@ -4,7 +4,7 @@
 #define SIMHCA_PROVIDER_ATTACHED_H
 
 #include "provider.h"
-#include "transport/step.h"
+#include "message/step.h"
 
 /*
  * Posts until it is tried again to attach a QP; each time twice as many. Of two QPs one is

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "provider.h"
-#include "transport/progress.h"
-#include "transport/srq_claim.h"
+#include "queue/progress.h"
+#include "queue/srq_claim.h"
 
 static const uint8_t completion_of[] = {
 	[SIMHCA_WR_RDMA_WRITE] = SIMHCA_WC_RDMA_WRITE,

@@ -11,7 +11,7 @@
 #include <utlist.h>
 
 #include "cma.h"
-#include "log.h"
+#include "base/log.h"
 #include "ucma_file.h"
 #include "unacked.h"
 

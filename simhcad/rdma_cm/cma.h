@@ -21,7 +21,7 @@
 
 #include "cm/cm.h"
 #include "daemon.h"
-#include "listener.h"
+#include "loop/listener.h"
 #include "simhca-abi-rdma-cm.h"
 
 /* Of one program: events that it has not fetched; ids and memberships of groups. */

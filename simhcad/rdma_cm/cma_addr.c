@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "cma.h"
-#include "netif.h"
+#include "device/netif.h"
 
 bool cma_addr_is_zero(const union cma_addr *addr)
 {

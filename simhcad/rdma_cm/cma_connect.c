@@ -6,7 +6,7 @@
 
 #include "cma.h"
 #include "link/wire/wire.h"
-#include "session.h"
+#include "loop/session.h"
 
 #define SERVICE_RC 0
 #define SERVICE_UC 1

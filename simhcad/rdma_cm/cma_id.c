@@ -7,8 +7,8 @@
 #include <utlist.h>
 
 #include "cma.h"
-#include "log.h"
-#include "netif.h"
+#include "base/log.h"
+#include "device/netif.h"
 
 #define HOP_LIMIT 64
 

@@ -11,8 +11,8 @@
 #include <utlist.h>
 
 #include "cma.h"
-#include "log.h"
-#include "privilege.h"
+#include "base/log.h"
+#include "base/privilege.h"
 
 #define PRIVILEGED 1024 /* ports below */
 #define EPHEMERAL_FIRST 32768

@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "report.h"
+#include "admin/report.h"
 
 struct cma;
 

@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "admin.h"
+#include "admin/admin.h"
 #include "cma.h"
-#include "failures.h"
-#include "log.h"
+#include "diagnosis/failures.h"
+#include "base/log.h"
 #include "unacked.h"
 
 static struct failing_program program_of(const struct cma_file *file)

@@ -11,11 +11,11 @@
 #include <utlist.h>
 
 #include "cma.h"
-#include "datagram.h"
-#include "log.h"
-#include "monotonic.h"
-#include "process.h"
-#include "share.h"
+#include "base/datagram.h"
+#include "base/log.h"
+#include "base/monotonic.h"
+#include "base/process.h"
+#include "base/share.h"
 #include "ucma_file.h"
 
 /* -------------------------------------------------------------------------------------- tokens */

@@ -8,10 +8,10 @@
 #include <unistd.h>
 #include <utlist.h>
 
-#include "admin.h"
-#include "chores.h"
+#include "admin/admin.h"
+#include "loop/chores.h"
 #include "daemon.h"
-#include "monotonic.h"
+#include "base/monotonic.h"
 #include "unacked.h"
 
 #define LOOK_S 1.0	 /* between looks, and from the destruction to the first one */

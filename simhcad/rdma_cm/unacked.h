@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#include "failures.h"
+#include "diagnosis/failures.h"
 
 struct daemon;
 struct unacked;

@@ -2,7 +2,7 @@
 /*
  * What libibverbs' structures were in each release of rdma-core from 39 to 65, as measured with the
  * release's own headers on x86-64 (sizeof, offsetof, the order of members). Where these and
- * kernel-abi/ibverbs-provider-abi.h disagree, the header is wrong.
+ * providers/simhca/ibverbs-provider-abi.h disagree, the header is wrong.
  *
  * RELEASE says of which release the numbers below are. ops.def, extended.def and context.def have
  * the order of members.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * kernel-abi/ibverbs-provider-abi.h, compiled for one release (RELEASE), against what is recorded
+ * providers/simhca/ibverbs-provider-abi.h, compiled for one release (RELEASE), against what is recorded
  * of it: the place of every operation, the sizes of all that a provider shares with libibverbs. The
  * header's own assertions count as well: if one does not hold, this does not compile.
  */

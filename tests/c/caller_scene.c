@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "caller_scene.h"
-#include "device/context.h"
+#include "core/context.h"
 #include "dma/dma.h"
 
 const struct simhca_secret caller_secret = { { 0x1234567890abcdef, 42 } };

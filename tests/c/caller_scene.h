@@ -7,7 +7,7 @@
 #define CALLER_SCENE_H
 
 #include "harness.h"
-#include "transport/step.h"
+#include "message/step.h"
 
 extern void (*caller_at_store)(void);
 extern const struct simhca_secret caller_secret;

@@ -7,10 +7,10 @@
 #include <sys/syscall.h>
 #include <time.h>
 
-#include "device/context.h"
+#include "core/context.h"
 #include "harness.h"
-#include "device/device.h"
-#include "device/fabric.h"
+#include "core/device.h"
+#include "core/fabric.h"
 #include "lossy.h"
 #include "wire_net.h"
 

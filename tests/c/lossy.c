@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-#include "device/guard.h"
+#include "core/guard.h"
 #include "dma/dma.h"
 #include "engine/engine.h"
 #include "link/deliver.h"
@@ -7,10 +7,10 @@
 #include "link/traffic.h"
 #include "lossy.h"
 #include "link/wire/wire.h"
-#include "transport/link.h"
-#include "transport/own_memory.h"
-#include "transport/packet.h"
-#include "transport/qp.h"
+#include "proto/link.h"
+#include "proto/own_memory.h"
+#include "packet/packet.h"
+#include "proto/qp.h"
 #include "wire_net.h"
 
 #define LATE_MOST 24 /* ticks */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Steps of a requester in the program that posts (libsimhca/transport/step.h): what comes of them
+ * Steps of a requester in the program that posts (libsimhca/message/step.h): what comes of them
  * is what comes of the device's, or nothing. Both QPs are ours, and our memory is reached as
  * another process's would be.
  */

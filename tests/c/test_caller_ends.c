@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* What programs that ended in a step have left at a QP that goes itself (transport/attach.h). */
+/* What programs that ended in a step have left at a QP that goes itself (proto/attach.h). */
 
 #include "caller_scene.h"
-#include "device/context.h"
+#include "core/context.h"
 
 #define LENGTH 100u
 #define BUFFER (SIMHCA_GRH_BYTES + LENGTH)

@@ -7,9 +7,9 @@
 #include <unistd.h>
 
 #include "caller_scene.h"
-#include "device/context.h"
+#include "core/context.h"
 #include "dma/dma.h"
-#include "transport/qp.h"
+#include "proto/qp.h"
 
 #define LENGTH 100u
 #define BUFFER (SIMHCA_GRH_BYTES + LENGTH)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* Steps in programs whose peers' receives come from an SRQ (libsimhca/transport/srq_claim.h). */
+/* Steps in programs whose peers' receives come from an SRQ (libsimhca/queue/srq_claim.h). */
 
 #include "caller_scene.h"
 

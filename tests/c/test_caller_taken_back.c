@@ -7,7 +7,7 @@
 #include <sys/resource.h>
 
 #include "caller_scene.h"
-#include "device/context.h"
+#include "core/context.h"
 #include "dma/dma.h"
 
 #define LENGTH 100u

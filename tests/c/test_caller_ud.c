@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* Datagrams by the programs that post them (libsimhca/transport/step_ud.c). */
+/* Datagrams by the programs that post them (libsimhca/message/step_ud.c). */
 #include <pthread.h>
 #include <sched.h>
 #include <sys/socket.h>
 
 #include "caller_scene.h"
-#include "device/context.h"
+#include "core/context.h"
 
 #define LENGTH 100u
 #define BUFFER (SIMHCA_GRH_BYTES + LENGTH)

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "cm_captures.h"
-#include "cm/mad.h"
+#include "packet/mad.h"
 
 static const union simhca_gid a_gid = { .raw = { [10] = 0xff, 0xff, 10, 77, 0, 2 } };
 static const union simhca_gid b_gid = { .raw = { [10] = 0xff, 0xff, 10, 77, 0, 3 } };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Completion counters: what each operation counts, in which unit; errors; attaching. */
 #include "lossy.h"
-#include "transport/packet.h"
+#include "packet/packet.h"
 
 #define BIT(op) (1u << SIMHCA_COUNTS_##op)
 #define ALL_OPS ((1u << SIMHCA_COUNTS_OPS) - 1)

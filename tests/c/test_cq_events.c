@@ -2,9 +2,9 @@
 /* Arming a CQ: one event an arm, for what it was armed for and nothing else. */
 #include <stdatomic.h>
 
-#include "device/handles.h"
+#include "core/handles.h"
 #include "harness.h"
-#include "transport/cq.h"
+#include "proto/cq.h"
 
 static void unarmed_cqs_raise_nothing(void **state)
 {

@@ -5,7 +5,7 @@
  */
 #include <pthread.h>
 
-#include "device/fabric.h"
+#include "core/fabric.h"
 #include "frames.h"
 #include "link/wire/wire_impl.h"
 #include "wire_scene.h"

@@ -3,7 +3,7 @@
  * A failure is told before its completion can be polled: a program that has the completion may end at
  * once, and of a program that has ended nobody knows what it was.
  */
-#include "device/fabric.h"
+#include "core/fabric.h"
 #include "harness.h"
 
 static struct pair *pair;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Flow steering: which frames a flow takes, who else gets them, and what is no flow. */
-#include "device/device.h"
+#include "core/device.h"
 #include "frames.h"
-#include "transport/qp.h"
+#include "proto/qp.h"
 
 enum { RECEIVERS = 4 };
 

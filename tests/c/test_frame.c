@@ -2,7 +2,7 @@
 /* What the device reads in a frame's headers, and the checksums that it makes and judges. */
 #include "ethernet/frame.h"
 #include "frames.h"
-#include "transport/checksum.h"
+#include "packet/checksum.h"
 
 static struct simhca_frame parse(const struct recipe *recipe, uint8_t *bytes, uint32_t *length)
 {

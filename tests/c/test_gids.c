@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* A port's GIDs, read while they change (device/gids.h). Also for ThreadSanitizer. */
+/* A port's GIDs, read while they change (core/gids.h). Also for ThreadSanitizer. */
 #include <pthread.h>
 
-#include "device/gids.h"
+#include "core/gids.h"
 #include "harness.h"
 
 #define CHANGES 20000u

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Faults on demand: which occasions a rule fires at, and what each kind of fault does. */
-#include "device/context.h"
-#include "device/fabric.h"
+#include "core/context.h"
+#include "core/fabric.h"
 #include "harness.h"
 #include "inject/inject.h"
-#include "transport/packet.h"
+#include "packet/packet.h"
 
 /* What was told of rules that fired. */
 static struct {

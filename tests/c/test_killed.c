@@ -2,7 +2,7 @@
 /*
  * Whoever has a turn ends before any one of the stores that it makes, and the next one goes on:
  * what comes of it is what comes of a run that was not stopped. Each store has a number
- * (libsimhca/transport/store.h); a child does the work, and ends at that number. It shares with us
+ * (libsimhca/queue/store.h); a child does the work, and ends at that number. It shares with us
  * what a client and a device share: context memory, device memory, and the buffers.
  *
  * Not here: atomics, which are not repeatable, and an SRQ's WQE, which is lost with who took it.
@@ -11,11 +11,11 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-#include "device/context.h"
+#include "core/context.h"
 #include "engine/engine.h"
 #include "harness.h"
-#include "transport/qp.h"
-#include "transport/store.h"
+#include "proto/qp.h"
+#include "queue/store.h"
 
 #define KILLED 77
 #define BUFFER (1u << 20)

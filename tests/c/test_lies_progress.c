@@ -9,8 +9,8 @@
 
 #include "lossy.h"
 #include "paging.h"
-#include "transport/gate.h"
-#include "transport/packet.h"
+#include "queue/gate.h"
+#include "packet/packet.h"
 
 #define TAGS 4
 

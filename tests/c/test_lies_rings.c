@@ -5,7 +5,7 @@
  * of queues works, fails or is refused, in time; and its neighbour's connection works.
  */
 #include "tag_scene.h"
-#include "transport/ticket.h"
+#include "queue/ticket.h"
 
 #define ENTRIES 16u
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Limits: what the configuration says is reported, enforced, and given back when objects go. */
-#include "device/handles.h"
+#include "core/handles.h"
 #include "harness.h"
 
 static struct world *small_world(void)

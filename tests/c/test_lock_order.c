@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* A build that checks the order of locks ends who takes them in another (device/lock.h). */
+/* A build that checks the order of locks ends who takes them in another (core/lock.h). */
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-#include "device/lock.h"
+#include "core/lock.h"
 #include "harness.h"
 
 #ifdef SIMHCA_LOCK_CHECK

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Multicast: every attached QP on every device gets a copy, and nobody else does. */
-#include "device/device.h"
+#include "core/device.h"
 #include "harness.h"
-#include "transport/mcast.h"
+#include "proto/mcast.h"
 
 enum { RECEIVERS = 6 };
 

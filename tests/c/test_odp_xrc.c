@@ -9,7 +9,7 @@
 
 #include "midway.h"
 #include "paging.h"
-#include "transport/qp.h"
+#include "proto/qp.h"
 #include "xrc.h"
 
 static bool step_waits; /* in the next pread() */

@@ -4,7 +4,7 @@
  * each (IBTA vol. 1, 9.7.4, 9.7.5), and a requester that takes no answer for one that is none.
  */
 #include "lossy.h"
-#include "transport/packet.h"
+#include "packet/packet.h"
 #include "xrc_scene.h"
 
 #define MTU 1024u

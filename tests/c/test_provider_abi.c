@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Does kernel-abi/ibverbs-provider-abi.h state the ABI of the libibverbs that is installed? Every
+ * Does providers/simhca/ibverbs-provider-abi.h state the ABI of the libibverbs that is installed? Every
  * test lets the real library read or write one of the structures and looks at it through the
  * header. There is no device: the command descriptor is /dev/null, whose ENOTTY libibverbs takes
  * for an old kernel.

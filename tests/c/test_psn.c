@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* PSNs are 24-bit serial numbers: their arithmetic, and QPs whose PSNs wrap while they work. */
 #include "harness.h"
-#include "transport/psn.h"
+#include "queue/psn.h"
 
 static void adding_stays_within_24_bits(void **state)
 {

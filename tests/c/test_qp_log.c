@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Lines about QPs: a program that fails in a loop has a share of the log, and says what it lost. */
-#include "device/qp_log.h"
+#include "core/qp_log.h"
 #include "harness.h"
 
 /* A datagram that finds its receive too short: one line about b's QP. */

@@ -4,9 +4,9 @@
  * with the optional attributes as Linux' ib_modify_qp_is_ok() grants them. Every pair of states,
  * each required attribute left out, each attribute that does not belong there.
  */
-#include "device/av.h"
+#include "core/av.h"
 #include "harness.h"
-#include "transport/qp.h"
+#include "proto/qp.h"
 
 #define STATES 7 /* RESET .. ERR */
 #define TYPES 3

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* Claims on the WQEs of an SRQ (libsimhca/transport/srq_claim.h). */
+/* Claims on the WQEs of an SRQ (libsimhca/queue/srq_claim.h). */
 #include <pthread.h>
 #include <sched.h>
 
 #include "harness.h"
-#include "transport/srq_claim.h"
+#include "queue/srq_claim.h"
 
 #define ENTRIES 8u
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* A client that goes away, in whatever state, takes its objects with it and harms nobody. */
-#include "device/context.h"
-#include "device/device.h"
-#include "device/guard.h"
+#include "core/context.h"
+#include "core/device.h"
+#include "core/guard.h"
 #include "dma/dma.h"
 #include "engine/engine.h"
 #include "harness.h"
-#include "transport/qp.h"
+#include "proto/qp.h"
 
 static struct simhca_counts counts(struct client *client)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* Tickets of a CQ (libsimhca/transport/ticket.h), with takers that stop halfway. */
+/* Tickets of a CQ (libsimhca/queue/ticket.h), with takers that stop halfway. */
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/time.h>
 
 #include "harness.h"
-#include "transport/ticket.h"
+#include "queue/ticket.h"
 
 #define ENTRIES 8u
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* UD: Q_Keys, the GRH that a receiver sees, who sent it, and how long a message may be. */
 #include "harness.h"
-#include "transport/srq_claim.h"
+#include "queue/srq_claim.h"
 
 #define QKEY 0x11111111u
 

@@ -7,8 +7,8 @@
  * SIMHCA_TEST_MESSAGES and SIMHCA_TEST_SEED say how many, and which.
  */
 #include "lossy.h"
-#include "transport/packet.h"
-#include "transport/psn.h"
+#include "packet/packet.h"
+#include "queue/psn.h"
 
 #define BATCH 16 /* messages; before the next ones nothing is under way any more */
 #define SLOT_BYTES 16384

@@ -3,10 +3,10 @@
  * Several messages and packets under way: what a requester sends, and sends again, when chosen
  * packets are lost (IBTA vol. 1, 9.7.5, 9.7.6, 10.8.3.3).
  */
-#include "device/fabric.h"
+#include "core/fabric.h"
 #include "lossy.h"
-#include "transport/link.h"
-#include "transport/packet.h"
+#include "proto/link.h"
+#include "packet/packet.h"
 
 #define TIMEOUT (68 * MSEC) /* 4.096 us * 2^14, and a little */
 #define DEPTH SIMHCA_MAX_RD_ATOMIC

@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "device/av.h"
+#include "core/av.h"
 #include "link/wire/bth.h"
 #include "link/wire/icrc.h"
 

@@ -3,10 +3,10 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "device/handles.h"
+#include "core/handles.h"
 #include "link/wire/congestion.h"
 #include "link/wire/inbox.h"
-#include "transport/qp.h"
+#include "proto/qp.h"
 #include "wire_net.h"
 #include "wire_scene.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Management datagrams, from QP 1 to QP 1. */
-#include "cm/mad.h"
+#include "packet/mad.h"
 #include "wire_scene.h"
 
 static unsigned int gmps;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-#include "device/handles.h"
+#include "core/handles.h"
 #include "link/wire/wire.h"
 #include "wire_net.h"
 #include "wire_scene.h"

@@ -5,7 +5,7 @@
 
 #include "harness.h"
 #include "link/wire/wire.h"
-#include "transport/packet.h"
+#include "packet/packet.h"
 
 #define ELSEWHERE 96 /* no device of the world: its address would be 10.1.2.99 */
 #define STRANGER 97

@@ -8,7 +8,7 @@
  * mutant(elsewhere): s/va == read->va + offset \&\& //
  */
 #include "proof.h"
-#include "transport/gate.h"
+#include "queue/gate.h"
 
 int main(void)
 {

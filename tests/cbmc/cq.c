@@ -5,7 +5,7 @@
  * change in any way, has each part within what waits, and all that waits has room in both rings; and
  * so when it gets other memory, where it begins with the client's index and only goes on.
  *
- * of: libsimhca/transport/wqe_gate.h
+ * of: libsimhca/queue/wqe_gate.h
  * mutant(more_than_slots): s/waiting < entries ? waiting : entries/waiting/
  * mutant(more_than_the_ring): s/waiting > entries || waiting > cqe/waiting > cqe/
  * mutant(more_than_the_new_ring): s/waiting > entries || waiting > cqe/waiting > entries/
@@ -16,7 +16,7 @@
  * mutant(all_at_once_again): s/waiting - done < most ? pi : next + most/pi/
  */
 #include "proof.h"
-#include "transport/wqe_gate.h"
+#include "queue/wqe_gate.h"
 
 int main(void)
 {

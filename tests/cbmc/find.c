@@ -14,7 +14,7 @@
  * mutant(gap): s/if (flight->first != simhca_psn_add(first, flights->psns))/if (false)/
  */
 #include "proof.h"
-#include "transport/gate.h"
+#include "queue/gate.h"
 
 #define MOST 3
 

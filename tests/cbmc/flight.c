@@ -14,7 +14,7 @@
  * mutant(behind_invalidation): s/if (simhca_is_last_to_start(flight->opcode) \&\& !is_newest)/if (false)/
  */
 #include "proof.h"
-#include "transport/gate.h"
+#include "queue/gate.h"
 
 int main(void)
 {

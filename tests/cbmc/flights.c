@@ -6,7 +6,7 @@
  * unwind: 65
  */
 #include "proof.h"
-#include "transport/gate.h"
+#include "queue/gate.h"
 
 int main(void)
 {

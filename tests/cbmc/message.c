@@ -9,7 +9,7 @@
  * mutant(offset_behind): s/return !\*offset || \*offset < length;/return true;/
  */
 #include "proof.h"
-#include "transport/gate.h"
+#include "queue/gate.h"
 
 int main(void)
 {

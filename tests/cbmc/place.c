@@ -5,7 +5,7 @@
  * mutant(place_by_index): s/(oldest + younger) % SIMHCA_MAX_FLIGHTS/oldest + younger/
  */
 #include "proof.h"
-#include "transport/gate.h"
+#include "queue/gate.h"
 
 int main(void)
 {

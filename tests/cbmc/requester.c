@@ -15,7 +15,7 @@
  * mutant(nothing_under_way): s/req->psn_una = req->psn_send = req->psn_sent = req->psn_next;/;/
  */
 #include "proof.h"
-#include "transport/gate.h"
+#include "queue/gate.h"
 
 int main(void)
 {

@@ -14,7 +14,7 @@
  * mutant(receive_of_no_queue): s/(!resp->have_recv || rq_entries || keeps)/true/
  */
 #include "proof.h"
-#include "transport/gate.h"
+#include "queue/gate.h"
 
 int main(void)
 {

@@ -9,7 +9,7 @@
  * mutant(slot_by_size): s/index \& (entries - 1)/index % (entries + 1)/
  */
 #include "proof.h"
-#include "transport/gate.h"
+#include "queue/gate.h"
 
 int main(void)
 {

@@ -4,14 +4,14 @@
  * is looked at lies in the ring, and what a claim is noted in is one of the SRQ's places, whatever
  * number it has.
  *
- * of: libsimhca/transport/srq_claim.h
+ * of: libsimhca/queue/srq_claim.h
  * mutant(any_number): s/simhca_claimant_slot(number)\]/number]/g
  * mutant(slot_without_mask): s/simhca_ring_slot(index, srq->entries)/index/
  * mutant(more_than_the_ring): s/srq->entries, waiting)/UINT32_MAX, waiting)/
  */
 #include "any_memory.h"
 #include "proof.h"
-#include "transport/srq_claim.h"
+#include "queue/srq_claim.h"
 
 #define SLOTS 16u
 

@@ -4,7 +4,7 @@ CBMC proves what is written above the gates: functions that judge what programs 
 here is one proof, about any value of each variable that it declares with ANY(). Its first comment
 says, beside what is shown and why that suffices,
 
-    of: PATH                     the header that mutants change; libsimhca/transport/gate.h
+    of: PATH                     the header that mutants change; libsimhca/queue/gate.h
     unwind: N                    rounds of loops, plus 1; more would be a failure
     mutant(NAME): SCRIPT         for sed: a rule less. Without it the proof has to fail
 """
@@ -44,7 +44,7 @@ def mutants(proof):
 
 def header(proof):
     """That mutants change."""
-    return ROOT / setting(proof, "of", "libsimhca/transport/gate.h")
+    return ROOT / setting(proof, "of", "libsimhca/queue/gate.h")
 
 
 def explore(cbmc, proof, headers, *options):

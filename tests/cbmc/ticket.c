@@ -4,7 +4,7 @@
  * has a slot of the ring, and gives up after so many tries; what somebody left who has ended is looked
  * for in the slots of the ring alone, once round.
  *
- * of: libsimhca/transport/ticket.h
+ * of: libsimhca/queue/ticket.h
  * unwind: 10
  * mutant(slot_without_mask): s/\&cq->ring\[index \& (cq->entries - 1)\]/\&cq->ring[index]/
  * mutant(tries_without_end): s/i < SIMHCA_TICKET_TRIES/true/
@@ -14,7 +14,7 @@
 #define SIMHCA_TICKET_TRIES 4
 #include "any_memory.h"
 #include "proof.h"
-#include "transport/ticket.h"
+#include "queue/ticket.h"
 
 #define SLOTS 8u
 

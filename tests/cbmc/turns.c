@@ -11,7 +11,7 @@
  * mutant(more_than_was_asked): s/if (simhca_psn_distance(req->psn_una, req->psn_sent) < psns)/if (false)/
  */
 #include "proof.h"
-#include "transport/gate.h"
+#include "queue/gate.h"
 
 /* Counted from a PSN that is no later than any of them. */
 static bool in_order(const struct simhca_requester *req, uint32_t first)

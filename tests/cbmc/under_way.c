@@ -14,7 +14,7 @@
  * mutant(answered_one_of_many): s/(req->count == 1 \&\& una/(una/
  */
 #include "proof.h"
-#include "transport/gate.h"
+#include "queue/gate.h"
 
 int main(void)
 {

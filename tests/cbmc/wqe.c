@@ -4,7 +4,7 @@
  * stride was made for the QP's limits, and in the room that the device has for it; their lengths add
  * up: 2^32 SGEs would be needed for an overflow, so few are as good as SIMHCA_MAX_SGE of them.
  *
- * of: libsimhca/transport/wqe_gate.h
+ * of: libsimhca/queue/wqe_gate.h
  * unwind: 7
  * mutant(inline_of_any_length): s/\*bytes > max_inline/false/
  * mutant(sges_of_any_number): s/wqe->num_sge > max_sge ? SIMHCA_REASON_WQE_TOO_MANY_SGE/false ? SIMHCA_REASON_WQE_TOO_MANY_SGE/
@@ -13,7 +13,7 @@
  * mutant(sum_of_32_bits): s/uint64_t length = 0;/uint32_t length = 0;/
  */
 #include "proof.h"
-#include "transport/wqe_gate.h"
+#include "queue/wqe_gate.h"
 
 #define FEW 6u
 

@@ -5,7 +5,7 @@
 
 #include "../c/harness.h"
 #include "nl_scene.h"
-#include "nl_talk.h"
+#include "netlink/nl_talk.h"
 
 #define PORT 77u /* netlink address of who asks */
 #define SEQ 4711u

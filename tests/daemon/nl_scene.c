@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <utlist.h>
 
-#include "cma.h"
+#include "rdma_cm/cma.h"
 #include "daemon.h"
 #include "nl_scene.h"
-#include "session.h"
+#include "loop/session.h"
 
 static struct named_settings settings[2];
 

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "attention.h"
+#include "loop/attention.h"
 
 struct world {
 	struct ev_loop *loop;

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "gid_table.h"
+#include "device/gid_table.h"
 
 static void add(struct interface *interface, const char *text)
 {

@@ -10,8 +10,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "inject_rule.h"
-#include "transport/packet.h"
+#include "diagnosis/inject_rule.h"
+#include "packet/packet.h"
 
 static struct simhca_rule parse(const char *text)
 {

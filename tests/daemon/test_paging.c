@@ -14,10 +14,10 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "log.h"
-#include "monotonic.h"
-#include "paging.h"
-#include "thread.h"
+#include "base/log.h"
+#include "base/monotonic.h"
+#include "loop/paging.h"
+#include "base/thread.h"
 
 /* ------------------------------------------------------------ in place of the device model */
 

@@ -24,8 +24,8 @@
 #include <ev.h>
 
 #include "cm/cm.h"
-#include "datagram.h"
-#include "session.h"
+#include "base/datagram.h"
+#include "loop/session.h"
 #include "simhca-abi-rdma-cm.h"
 #include "steps.h"
 

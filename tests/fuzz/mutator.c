@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "session.h"
+#include "loop/session.h"
 #include "simhca-abi-rdma-cm.h"
 #include "steps.h"
 

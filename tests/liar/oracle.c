@@ -4,9 +4,9 @@
  * believed nonsense is caught before a later check hides that. What is said of a QP's progress here
  * is what gate.h promises, in other words: by sums of 64 bits, from the first PSN under way on.
  */
-#include "device/handles.h"
+#include "core/handles.h"
 #include "liar.h"
-#include "transport/qp.h"
+#include "proto/qp.h"
 
 static uint64_t distance(uint32_t first, uint32_t psn)
 {

@@ -8,9 +8,9 @@
 #include "../c/lossy.h"
 #include "../c/paging.h"
 #include "../c/xrc.h"
-#include "device/handles.h"
+#include "core/handles.h"
 #include "liar.h"
-#include "transport/cq.h"
+#include "proto/cq.h"
 
 #define TAG 0x7a67
 

@@ -3,7 +3,7 @@
  * Arming a CQ, completing, and sleeping on the channel: that no wake-up is lost, that there is an
  * event for each arm at most and none without, and that the missed-event hint is exact.
  *
- * The letters are those of providers/simhca/cq.c and libsimhca/transport/cq.c. Two engines add completions
+ * The letters are those of providers/simhca/cq.c and libsimhca/proto/cq.c. Two engines add completions
  * to two CQs on one channel; the program polls, arms and sleeps; another thread of it arms the first
  * CQ for solicited completions now and then. A run ends when all completions were polled. A lost
  * wake-up is a program that sleeps in a world where nothing happens any more: spin calls it

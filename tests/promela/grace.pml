@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Who takes memory away waits for the steps of callers that may be about to write to it
- * (libsimhca/transport/step.c, libsimhca/device/steps.c): afterwards nobody does.
+ * (libsimhca/message/step.c, libsimhca/core/steps.c): afterwards nobody does.
  *
  * Two programs run steps. A step makes the program's guard odd, looks whether the region is there,
  * writes to it, and makes the guard even. One of the two may be killed at any time. The device

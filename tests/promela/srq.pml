@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Claims on the WQEs of an SRQ (libsimhca/transport/srq_claim.h): each is consumed once, and of a
+ * Claims on the WQEs of an SRQ (libsimhca/queue/srq_claim.h): each is consumed once, and of a
  * claimant that was killed it is known whether a WQE is his that he has accounted for nowhere.
  *
  * Three processes claim, each for a QP of its own; the first may be killed at any store. Once he is

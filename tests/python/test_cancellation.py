@@ -35,7 +35,7 @@ ALLOWED = {
         'fdopen': {'libsimhca/dma/process_map.c': NOT_CANCELLED},
         'fgets': {'libsimhca/dma/process_map.c': NOT_CANCELLED},
         'fprintf': {'providers/simhca/simhca.c': NOT_CANCELLED,
-                    'kernel-abi/ibverbs-provider-check.h': 'opening is not cancelled'},
+                    'providers/simhca/ibverbs-provider-check.h': 'opening is not cancelled'},
         'pthread_cond_clockwait': {'providers/simhca/command.c': NOT_CANCELLED,
                                    'providers/simhca/cq.c': NOT_CANCELLED,
                                    'providers/simhca/callbacks/workqueue.c': OWN_THREAD},
@@ -53,7 +53,7 @@ ALLOWED = {
 }
 SOURCES = {
     'libsimhca.so': ('providers/simhca', 'kernel-abi', 'libsimhca/dma/process_map.c',
-                     'libsimhca/transport/step.c', 'libsimhca/transport/step_ud.c'),
+                     'libsimhca/message/step.c', 'libsimhca/message/step_ud.c'),
     'libsimhca-preload.so': ('preload', 'kernel-abi'),
 }
 # What the compiler makes of fprintf().

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/lock.h"
+#include "core/lock.h"
 #include "link/wire/arrival.h"
 #include "link/wire/congestion.h"
 

@@ -10,7 +10,7 @@
 #include <pthread.h>
 
 #include "link/wire/wire.h"
-#include "transport/packet.h"
+#include "packet/packet.h"
 
 #define SIMHCA_ARRIVALS_MOST (64ull << 20) /* bytes of all packets that wait, with their buffers */
 

@@ -11,7 +11,7 @@
 
 #include <stddef.h>
 
-#include "transport/packet.h"
+#include "packet/packet.h"
 
 #define SIMHCA_BTH_BYTES 12u
 /* BTH, XRCETH, AtomicETH */

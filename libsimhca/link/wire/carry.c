@@ -18,9 +18,9 @@
 #include "link/wire/inbox.h"
 #include "link/wire/outbox.h"
 #include "link/wire/wire_impl.h"
-#include "transport/own_memory.h"
-#include "transport/psn.h"
-#include "transport/qp.h"
+#include "proto/own_memory.h"
+#include "queue/psn.h"
+#include "proto/qp.h"
 
 /* What a packet needs at most: itself, the acknowledgement before it, and the one at the end. */
 #define ROOM_DATAGRAMS (SIMHCA_WIRE_SLICE_MOST + 2)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include "link/wire/congestion.h"
-#include "transport/psn.h"
+#include "queue/psn.h"
 
 /*
  * Not sooner: a peer that is kept from its CPU is silent for as long as others have it. But once,

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include <string.h>
 
-#include "device/address.h"
-#include "device/av.h"
-#include "device/device.h"
-#include "device/fabric.h"
+#include "core/address.h"
+#include "core/av.h"
+#include "core/device.h"
+#include "core/fabric.h"
 #include "link/tap.h"
 #include "link/wire/gmps.h"
 #include "link/wire/wire_impl.h"
-#include "transport/psn.h"
+#include "queue/psn.h"
 
 #define GMP_QKEY 0x80010000u /* IBTA vol. 1, 3.5.3 */
 

@@ -5,9 +5,9 @@
 
 #include <pthread.h>
 
-#include "cm/mad.h"
+#include "packet/mad.h"
 #include "link/wire/wire.h"
-#include "transport/packet.h"
+#include "packet/packet.h"
 
 struct simhca_wire;
 

@@ -3,7 +3,7 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "device/av.h"
+#include "core/av.h"
 #include "link/wire/bth.h"
 #include "link/wire/icrc.h"
 

@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/av.h"
-#include "device/lock.h"
+#include "core/av.h"
+#include "core/lock.h"
 #include "link/wire/inbox.h"
-#include "transport/psn.h"
+#include "queue/psn.h"
 
 struct simhca_inbox {
 	pthread_mutex_t lock;

@@ -11,7 +11,7 @@
 #include "link/wire/pace.h"
 #include "link/wire/share.h"
 #include "link/wire/wire.h"
-#include "transport/packet.h"
+#include "packet/packet.h"
 
 /* Packets in an inbox: some windows of those who know none, as on UC and UD. */
 #define SIMHCA_INBOX_ROOM 1024

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/lock.h"
+#include "core/lock.h"
 #include "link/wire/share.h"
 
 struct simhca_way {

@@ -2,8 +2,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "device/fabric.h"
-#include "device/lock.h"
+#include "core/fabric.h"
+#include "core/lock.h"
 #include "link/wire/unsent.h"
 
 void simhca_unsent_open(struct simhca_unsent *unsent)

@@ -3,13 +3,13 @@
 
 #include <errno.h>
 
-#include "device/address.h"
-#include "device/av.h"
-#include "device/fabric.h"
-#include "device/handles.h"
+#include "core/address.h"
+#include "core/av.h"
+#include "core/fabric.h"
+#include "core/handles.h"
 #include "link/wire/inbox.h"
 #include "link/wire/wire_impl.h"
-#include "transport/qp.h"
+#include "proto/qp.h"
 
 bool simhca_wire_is_local(const struct simhca_device *source, const struct simhca_av *av)
 {

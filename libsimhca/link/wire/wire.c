@@ -4,11 +4,11 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "device/av.h"
-#include "device/address.h"
-#include "device/fabric.h"
-#include "device/lock.h"
-#include "device/stats.h"
+#include "core/av.h"
+#include "core/address.h"
+#include "core/fabric.h"
+#include "core/lock.h"
+#include "core/stats.h"
 #include "engine/engine.h"
 #include "link/tap.h"
 #include "link/traffic.h"
@@ -17,8 +17,8 @@
 #include "link/wire/inbox.h"
 #include "link/wire/wire.h"
 #include "link/wire/wire_impl.h"
-#include "transport/mcast.h"
-#include "transport/qp.h"
+#include "proto/mcast.h"
+#include "proto/qp.h"
 
 static void count(_Atomic uint64_t *counter)
 {

@@ -10,7 +10,7 @@
 #include "link/wire/share.h"
 #include "link/wire/unsent.h"
 #include "link/wire/wire.h"
-#include "transport/link.h"
+#include "proto/link.h"
 
 struct simhca_av;
 

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* The turns of a QP whose link is the wire: what it sends, and what has come for it. */
 
-#include "device/av.h"
-#include "device/fabric.h"
-#include "device/guard.h"
-#include "device/stats.h"
+#include "core/av.h"
+#include "core/fabric.h"
+#include "core/guard.h"
+#include "core/stats.h"
 #include "link/deliver.h"
 #include "link/faulty.h"
 #include "link/local.h"
 #include "link/wire/inbox.h"
 #include "link/wire/wire_impl.h"
-#include "transport/mcast.h"
-#include "transport/psn.h"
-#include "transport/qp.h"
+#include "proto/mcast.h"
+#include "queue/psn.h"
+#include "proto/qp.h"
 
 #define TURN_PACKETS 16	    /* packets in one turn of a QP */
 #define TRIES 500	    /* of a packet for a QP that is busy; then it is lost */

@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* What tools show of objects. */
+#include "core/context.h"
+#include "core/handles.h"
+#include "link/deliver.h"
+#include "memory/key.h"
+#include "paging/fault.h"
+#include "paging/watch.h"
+#include "simhca.h"
+#include "proto/attach.h"
+#include "proto/qp.h"
+#include "queue/words.h"
+#include "proto/wqe.h"
+
+#define HANDLES_AT_ONCE 256
+
+static void *next_object(const struct simhca_context *context, enum simhca_object_type type,
+			 uint32_t *handle)
+{
+	const struct simhca_handles *handles = &context->handles[type];
+
+	for (; *handle < handles->room; (*handle)++)
+		if (handles->slot[*handle])
+			return handles->slot[*handle];
+	return NULL;
+}
+
+bool simhca_context_carried(const struct simhca_context *context, uint32_t *handle,
+			    uint32_t *carried)
+{
+	const struct simhca_handles *handles = &context->handles[SIMHCA_OBJ_QP];
+
+	for (unsigned int i = 0; i < HANDLES_AT_ONCE; i++, (*handle)++) {
+		const struct simhca_qp *qp;
+
+		if (*handle >= handles->room)
+			return false;
+		qp = handles->slot[*handle];
+		*carried +=
+			qp && atomic_load(&qp->caller.attached) && atomic_load(&qp->qpc->callers);
+	}
+	return true;
+}
+
+/* What a client has posted and nobody has taken; it may say anything. */
+static uint32_t queued(uint32_t pi, uint32_t ci, uint32_t most)
+{
+	uint32_t count = pi - ci;
+
+	return count < most ? count : most;
+}
+
+static uint32_t queued_to(const struct simhca_srq_view *queue, uint32_t most)
+{
+	uint32_t ci, waiting;
+
+	return simhca_srq_waiting(queue, &ci, &waiting) && waiting < most ? waiting : most;
+}
+
+/* Whether another handle of this XRC_RECV QP is the one that shows it: the oldest. */
+static bool is_further(const struct simhca_qp *qp, const struct simhca_context *context,
+		       uint32_t handle)
+{
+	const struct simhca_qp_open *open = qp->opens;
+
+	if (!open)
+		return false;
+	while (open->next)
+		open = open->next;
+	return open->context != context || open->handle != handle;
+}
+
+/* As who has the turns left it last; clients can write it. */
+static void progress(const struct simhca_qp *qp, struct simhca_qp_info *info)
+{
+	const struct simhca_qp_mem *mem = qp->mem;
+	struct simhca_requester req;
+	struct simhca_responder resp;
+
+	if (!qp->context || !mem)
+		return;
+	simhca_progress_show_requester(mem, &req);
+	info->sends = queued(simhca_progress_sq_pi(mem), req.oldest, qp->sq_entries);
+	info->wait = req.wait;
+	simhca_progress_show_responder(mem, &resp);
+	info->handled = resp.msn;
+	info->recvs = qp->rq_view.mem
+			      ? queued_to(&qp->rq_view, qp->rq_entries)
+			      : queued(simhca_progress_rq_pi(mem), resp.rq_ci, qp->rq_entries);
+}
+
+bool simhca_next_qp(const struct simhca_context *context, uint32_t *handle,
+		    struct simhca_qp_info *info)
+{
+	const struct simhca_qp *qp = next_object(context, SIMHCA_OBJ_QP, handle);
+
+	if (!qp)
+		return false;
+	*info = (struct simhca_qp_info){
+		.qpn = qp->qpn,
+		.type = qp->type,
+		.state = simhca_qp_state(qp),
+		.pd = qp->qpc->pd,
+		.dest_qpn = qp->qpc->dest_qpn,
+		.rq_psn = qp->qpc->rq_psn,
+		.sq_psn = qp->qpc->sq_psn,
+		.port = qp->qpc->port_num,
+		.srqn = qp->srq ? qp->srq->srqn : 0,
+		.further = is_further(qp, context, *handle),
+		.callers = qp->caller.steps.mem,
+	};
+	simhca_usage_sum(qp->usage, &info->usage);
+	simhca_caller_usage(qp, &info->usage);
+	info->max_send_wr = qp->qpc->max_send_wr;
+	info->most_unsignaled =
+		atomic_load_explicit(&qp->usage->most_unsignaled, memory_order_relaxed);
+	info->too_early = atomic_load_explicit(&qp->usage->too_early, memory_order_relaxed);
+	progress(qp, info);
+	if (info->callers) {
+		const struct simhca_caller *mem = qp->caller.steps.mem;
+
+		info->by_caller = atomic_load_explicit(&mem->messages, memory_order_relaxed);
+		info->told = atomic_load_explicit(&mem->told, memory_order_relaxed);
+		for (int i = 0; i < SIMHCA_HANDED_REASONS; i++)
+			info->handed[i] =
+				atomic_load_explicit(&mem->handed[i], memory_order_relaxed);
+	}
+	for (int i = 0; i < SIMHCA_OWN_ACCESSES; i++) {
+		info->faults[i] = atomic_load_explicit(&qp->faults.count[i], memory_order_relaxed);
+		info->fault_pending[i] = simhca_fault_under_way(&qp->faults, i);
+	}
+	return true;
+}
+
+/* Whether the QP has sent, all of that has completed, and a plain RDMA WRITE was the last of it. */
+static bool has_written(const struct simhca_qp *qp, struct simhca_send *send)
+{
+	struct simhca_requester req;
+
+	if (!qp->mem || !qp->sq_entries || simhca_qp_state(qp) != SIMHCA_QPS_RTS)
+		return false;
+	simhca_progress_show_requester(qp->mem, &req);
+	/* The slot before the next WQE still has the last one, as nothing was posted since. */
+	return req.oldest && simhca_progress_sq_pi(qp->mem) == req.oldest &&
+	       simhca_sq_load(qp, req.oldest - 1, send) == SIMHCA_REASON_NONE &&
+	       send->wqe.opcode == SIMHCA_WR_RDMA_WRITE;
+}
+
+static uint32_t receives_of_srq(struct simhca_srq *srq)
+{
+	uint32_t posted;
+
+	pthread_mutex_lock(&srq->lock); /* held for moments */
+	posted = queued_to(&srq->view, srq->max_wr);
+	pthread_mutex_unlock(&srq->lock);
+	return posted;
+}
+
+static bool waits_in_vain(const struct simhca_qp *qp, struct simhca_in_vain *in_vain)
+{
+	struct simhca_qp_info info = { 0 };
+	const struct simhca_qp *peer;
+	struct simhca_send send;
+	bool orphaned, written;
+
+	if (qp->type != SIMHCA_QPT_RC && qp->type != SIMHCA_QPT_UC)
+		return false;
+	peer = simhca_link_peer(qp);
+	if (!peer || peer->type != qp->type)
+		return false;
+	orphaned = atomic_load_explicit(&peer->context->orphaned, memory_order_relaxed);
+	written = !orphaned && has_written(peer, &send);
+	progress(qp, &info);
+	if (info.sends || (!orphaned && !written))
+		return false;
+	*in_vain = (struct simhca_in_vain){
+		.why = orphaned ? SIMHCA_PEER_ORPHANED : SIMHCA_PLAIN_WRITE,
+		.qpn = qp->qpn,
+		.recv_cq = simhca_recv_cq(qp, qp->srq)->number,
+		.receives = qp->srq ? receives_of_srq(qp->srq) : info.recvs,
+		.handled = info.handled,
+		.peer_qpn = peer->qpn,
+		.peer_pid = peer->context->pid,
+		.wr_id = written ? send.wqe.wr_id : 0,
+		.length = written ? send.length : 0,
+	};
+	memcpy(in_vain->peer_name, peer->context->name, sizeof(in_vain->peer_name));
+	/* Who has no receives does not wait for a message. A write it may well wait for. */
+	return written || in_vain->receives;
+}
+
+#define QPS_LOOKED_AT 64u
+
+uint32_t simhca_find_in_vain(struct simhca_context *context, struct simhca_in_vain *found,
+			     uint32_t room)
+{
+	uint32_t count = 0;
+
+	for (uint32_t handle = 0, n = 0; n < QPS_LOOKED_AT && count < room; handle++, n++) {
+		const struct simhca_qp *qp = next_object(context, SIMHCA_OBJ_QP, &handle);
+
+		if (!qp)
+			break;
+		if (qp->context == context && waits_in_vain(qp, &found[count]))
+			count++;
+	}
+	return count;
+}
+
+uint64_t simhca_context_registered(const struct simhca_context *context)
+{
+	return context->registered;
+}
+
+void simhca_context_past(const struct simhca_context *context, struct simhca_usage_sum *sum)
+{
+	*sum = context->past;
+}
+
+bool simhca_context_posted(const struct simhca_context *context, uint32_t qpn, uint32_t *posted)
+{
+	const struct simhca_qp *qp = atomic_load(&context->device->qps[SIMHCA_QPN_SLOT(qpn)]);
+
+	if (!qp || qp->qpn != qpn || qp->context != context)
+		return false;
+	*posted = simhca_posted_receives(qp);
+	return true;
+}
+
+void *simhca_qp_arg(const struct simhca_device *device, uint32_t qpn)
+{
+	const struct simhca_qp *qp = atomic_load(&device->qps[SIMHCA_QPN_SLOT(qpn)]);
+
+	if (!qp || qp->qpn != qpn || qp->type == SIMHCA_QPT_XRC_RECV)
+		return NULL;
+	return qp->context->arg;
+}
+
+bool simhca_next_mr(struct simhca_context *context, uint32_t *handle, struct simhca_mr_info *info)
+{
+	const struct simhca_key *region = next_object(context, SIMHCA_OBJ_MR, handle);
+	const struct simhca_watch *watch;
+
+	if (!region)
+		return false;
+	watch = region->watch;
+	*info = (struct simhca_mr_info){
+		.number = region->index,
+		.key = region->mpt->key,
+		.pd = region->mpt->pd,
+		.used = atomic_load_explicit(&region->used, memory_order_relaxed),
+		.stale = watch ? atomic_load_explicit(&watch->used, memory_order_relaxed) : 0,
+		/* On-chip memory and files are mapped by the device itself. */
+		.pid = region->dm_users || region->of_file ? 0 : (uint32_t)region->mm->pid,
+	};
+	simhca_query_mr(context, *handle, &info->attr, NULL);
+	return true;
+}
+
+bool simhca_next_pd(const struct simhca_context *context, uint32_t *handle,
+		    struct simhca_pd_info *info)
+{
+	const struct simhca_pd *pd = next_object(context, SIMHCA_OBJ_PD, handle);
+
+	if (!pd)
+		return false;
+	*info = (struct simhca_pd_info){ .number = pd->number, .users = simhca_pd_users(pd) };
+	return true;
+}
+
+#define CQES_SHOWN 64 /* of a CQ, that are looked at */
+
+/* Whether one of the oldest completions that wait is of a receive. */
+static bool holds_receive(const struct simhca_cq_view *cq, uint32_t waiting)
+{
+	uint32_t first = simhca_cq_consumer(cq);
+
+	for (uint32_t i = 0; i < waiting && i < CQES_SHOWN; i++) {
+		struct simhca_cqe cqe;
+
+		simhca_words_get(&cqe, simhca_cq_slot(cq, first + i), sizeof(cqe));
+		if (cqe.flags & SIMHCA_CQE_RECV)
+			return true;
+	}
+	return false;
+}
+
+bool simhca_next_cq(const struct simhca_context *context, uint32_t *handle,
+		    struct simhca_cq_info *info)
+{
+	struct simhca_cq *cq = next_object(context, SIMHCA_OBJ_CQ, handle);
+	uint32_t waiting, arm;
+
+	if (!cq)
+		return false;
+	pthread_mutex_lock(&cq->lock); /* held for moments */
+	waiting = simhca_cq_occupied(&cq->view, simhca_cq_producer(&cq->view));
+	arm = atomic_load_explicit(&cq->view.mem->arm, memory_order_relaxed);
+	*info = (struct simhca_cq_info){
+		.number = cq->number,
+		.cqe = cq->view.cqe,
+		.users = cq->users,
+		.waiting = waiting < cq->view.cqe ? waiting : cq->view.cqe,
+		.most_waiting = cq->most_waiting,
+		.most_feeds = cq->most_feeds,
+		.polled = simhca_cq_consumer(&cq->view),
+		.empty_polls =
+			atomic_load_explicit(&cq->view.mem->empty_polls, memory_order_relaxed),
+		.arm = arm & SIMHCA_ARM_BITS,
+		.was_armed = arm != 0,
+		.holds_receive = (arm & SIMHCA_ARM_BITS) == SIMHCA_ARM_SOLICITED &&
+				 holds_receive(&cq->view, waiting),
+		.overrun = cq->overrun,
+		.channel = cq->channel,
+	};
+	pthread_mutex_unlock(&cq->lock);
+	return true;
+}
+
+bool simhca_next_srq(const struct simhca_context *context, uint32_t *handle,
+		     struct simhca_srq_info *info)
+{
+	struct simhca_srq *srq = next_object(context, SIMHCA_OBJ_SRQ, handle);
+	uint32_t posted;
+
+	if (!srq)
+		return false;
+	pthread_mutex_lock(&srq->lock); /* held for moments */
+	posted = queued_to(&srq->view, srq->max_wr);
+	*info = (struct simhca_srq_info){
+		.number = srq->srqn,
+		.type = srq->type,
+		.pd = srq->pd->number,
+		.cq = srq->cq ? srq->cq->number : 0,
+		.max_wr = srq->max_wr,
+		.posted = posted,
+		.limit = srq->limit,
+		.users = srq->users,
+	};
+	pthread_mutex_unlock(&srq->lock);
+	return true;
+}
+
+uint32_t simhca_srq_qps(const struct simhca_context *context, uint32_t handle, uint32_t *qpn,
+			uint32_t room)
+{
+	const struct simhca_srq *srq = simhca_handle_get(&context->handles[SIMHCA_OBJ_SRQ], handle);
+	uint32_t found = 0;
+
+	if (!srq)
+		return 0;
+	if (room > srq->users)
+		room = srq->users;
+	for (uint32_t i = 0; found < room; i++) {
+		const struct simhca_qp *qp = next_object(context, SIMHCA_OBJ_QP, &i);
+
+		if (!qp)
+			break;
+		if (qp->srq == srq)
+			qpn[found++] = qp->qpn;
+	}
+	return found;
+}

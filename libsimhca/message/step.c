@@ -1,0 +1,980 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * It is known that a message will go well before anything is changed. What the peer can write is
+ * judged as the device does: it is read once, and what makes no sense is the device's to refuse.
+ *
+ * In order: a receive is consumed, if it is an SRQ's; data are placed; the CQE of the peer's
+ * receive has a ticket and its fields; the responder commits, and names the ticket and what it
+ * consumed; the CQE is published; then the same for the requester. If the program ends between the
+ * two that was the end of its QP as well. If the requester's part is left to the device, that sends
+ * once more what the responder knows for a duplicate.
+ */
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <time.h>
+
+#include "packet/packet.h"
+#include "queue/progress.h"
+#include "simhca-calls.h"
+#include "step_impl.h"
+
+/* The peer's responder and both guards are held meanwhile: a quarter of a millisecond. */
+#define MOST_BYTES (4u << 20)
+/* One packet of the local link, each of which is acknowledged. */
+#define LINK_BYTES (256u * 1024u)
+/* Up to this the descriptor is faster, and above it process_vm_readv() and process_vm_writev(). */
+#define BY_DESCRIPTOR 4096u
+/* What is copied by the program itself before it goes there: of a datagram with its header. */
+#define SHORT_BYTES (SIMHCA_GRH_BYTES + SIMHCA_SLOT_DATA)
+/* Looks at a turn that the device has: for as long as it needs for a message, and more. */
+#define TURN_LOOKS 4000
+/* Writes of a list that go by one system call: one piece more costs less than half of a call. */
+#define GATHERED_LEAST 3
+#define GATHERED_MOST 64
+#define GATHERED_BYTES (256u * 1024u)
+/* Whose time is taken: all of the first ones, then one and up to 127 are left out. */
+#define SAMPLE_ALL_OF 64
+#define SAMPLE_SHIFT 25
+#define SAMPLE_WEIGHT 4
+
+/* Both turns. What is in req and resp counts when it is committed. */
+struct turns {
+	struct simhca_requester req;
+	struct simhca_responder resp;
+	uint32_t req_generation, resp_generation;
+	bool req_changed, resp_changed;
+	bool wakes;  /* the peer's event is due, and not yet raised */
+	bool events; /* the device is to raise one */
+};
+
+#define DONE SIMHCA_STEP_DONE
+
+/* ------------------------------------------------------------------------------- turns */
+
+bool simhca_step_acquire(struct simhca_turn *turn, uint32_t name, uint32_t *generation)
+{
+	uint32_t none = 0;
+
+	simhca_store();
+	/* acquire: pairs with the end of the turn before, which wrote the copy. */
+	if (!atomic_compare_exchange_strong_explicit(&turn->holder, &none, name,
+						     memory_order_acquire, memory_order_relaxed))
+		return false;
+	*generation = atomic_load_explicit(&turn->generation, memory_order_relaxed);
+	return true;
+}
+
+bool simhca_step_end(struct simhca_turn *turn, uint32_t name)
+{
+	uint32_t holder = name;
+
+	simhca_store();
+	/* release: the copies are written. Only of our own turn is there an end. */
+	if (atomic_compare_exchange_strong_explicit(&turn->holder, &holder, 0, memory_order_acq_rel,
+						    memory_order_relaxed))
+		return false;
+	holder = name | SIMHCA_TURN_WANTED;
+	atomic_compare_exchange_strong_explicit(&turn->holder, &holder, 0, memory_order_acq_rel,
+						memory_order_relaxed);
+	return true;
+}
+
+/* The copy of this generation counts from now on. */
+static void publish(struct simhca_turn *turn, uint32_t generation)
+{
+	simhca_store();
+	/* release: the copy is there before it counts. */
+	atomic_store_explicit(&turn->generation, generation, memory_order_release);
+}
+
+void simhca_step_commit_requester(struct simhca_step *step, const struct simhca_requester *req,
+				  uint32_t *generation)
+{
+	simhca_progress_put_requester(step->mem, ++*generation, req);
+	publish(&step->mem->req_turn, *generation);
+}
+
+static void commit_requester(struct simhca_step *step, struct turns *turns)
+{
+	if (turns->req_changed)
+		simhca_step_commit_requester(step, &turns->req, &turns->req_generation);
+	turns->req_changed = false;
+}
+
+static void commit_responder(struct simhca_step *step, struct turns *turns)
+{
+	struct simhca_qp_mem *mem = step->peer.mem;
+
+	if (turns->resp_changed) {
+		simhca_progress_put_responder(mem, ++turns->resp_generation, &turns->resp);
+		publish(&mem->resp_turn, turns->resp_generation);
+	}
+	turns->resp_changed = false;
+}
+
+bool simhca_step_may(const struct simhca_step *step, uint32_t *peer_state)
+{
+	*peer_state = atomic_load(&step->peer.qpc->state);
+	/* seq_cst, after the guard was entered: who ends this looks at the guard afterwards. */
+	return atomic_load(&step->qpc->callers) == step->callers &&
+	       atomic_load(&step->peer.qpc->callers) == step->peer.callers &&
+	       atomic_load(&step->qpc->state) == SIMHCA_QPS_RTS &&
+	       atomic_load(&step->device->port.state) == 4 /* IBV_PORT_ACTIVE */;
+}
+
+/* Whether both sides are at rest, so that the next message can be done in one go. */
+static int look(const struct simhca_step *step, struct turns *turns)
+{
+	const struct simhca_requester *req = &turns->req;
+	const struct simhca_responder *resp = &turns->resp;
+	uint32_t state;
+
+	if (!simhca_step_may(step, &state))
+		return SIMHCA_HANDED_STATE;
+	/* What makes no sense is the device's to refuse. */
+	if (!simhca_progress_requester(step->mem, turns->req_generation, step->sq_entries,
+				       &turns->req, NULL) ||
+	    !simhca_progress_responder(step->peer.mem, turns->resp_generation,
+				       step->peer.rq_entries, step->peer.claims, &turns->resp))
+		return SIMHCA_HANDED_WAITS;
+	/* The first message to come in RTR is an event. */
+	if (state != SIMHCA_QPS_RTS && !(state == SIMHCA_QPS_RTR && resp->comm_est))
+		return SIMHCA_HANDED_STATE;
+	if (req->wait || resp->in_message || resp->have_recv || resp->nak_sent || resp->owed ||
+	    resp->epsn != req->psn_next)
+		return SIMHCA_HANDED_WAITS;
+	return DONE;
+}
+
+/* ------------------------------------------------------------------------------ memory */
+
+/* Where [va, va + length) of an ordinary region of that memory is; NULL: not so easily. */
+static void *translate(const struct simhca_step *step, uint32_t key, uint64_t va, uint64_t length,
+		       uint32_t access, uint32_t pd, uint32_t mm)
+{
+	const struct simhca_mpt *mpt =
+		(const struct simhca_mpt *)((const char *)step->device + step->device->mpt_offset) +
+		SIMHCA_KEY_INDEX(key);
+	uint64_t offset;
+
+	/*
+	 * seq_cst, after the guard was entered: either this sees the region withdrawn, or who does
+	 * so waits for the end of the step. It acquires the rest of the entry as well.
+	 */
+	if (SIMHCA_KEY_INDEX(key) >= SIMHCA_MPT_ENTRIES ||
+	    atomic_load(&mpt->state) != SIMHCA_MPT_MR ||
+	    atomic_load_explicit(&mpt->key, memory_order_relaxed) != key ||
+	    atomic_load_explicit(&mpt->pd, memory_order_relaxed) != pd ||
+	    !atomic_load_explicit(&mpt->valid, memory_order_relaxed) || !mm || mpt->mm != mm ||
+	    (access & ~mpt->access))
+		return NULL;
+	/*
+	 * seq_cst, after the guard was entered: either this sees that the device is alone there, or
+	 * the atomic for which it has to be waits for the end of the step.
+	 */
+	if ((access & (SIMHCA_ACCESS_LOCAL_WRITE | SIMHCA_ACCESS_REMOTE_WRITE)) &&
+	    atomic_load(&step->device->by_device[SIMHCA_MM_SLOT(mm)]))
+		return NULL;
+	offset = va - mpt->iova;
+	if (va < mpt->iova || offset > mpt->length || mpt->length - offset < length)
+		return NULL;
+	return (void *)(uintptr_t)(mpt->addr + offset);
+}
+
+bool simhca_step_add_sges(const struct simhca_step *step, const struct simhca_sge *sge,
+			  uint32_t num_sge, uint64_t length, uint32_t access, uint32_t pd,
+			  uint32_t mm, struct iovec *iov, int *count)
+{
+	*count = 0;
+	for (uint32_t i = 0; i < num_sge && length; i++) {
+		uint64_t bytes = sge[i].length < length ? sge[i].length : length;
+
+		if (!bytes)
+			continue;
+		iov[*count].iov_base =
+			translate(step, sge[i].lkey, sge[i].addr, bytes, access, pd, mm);
+		iov[*count].iov_len = bytes;
+		if (!iov[(*count)++].iov_base)
+			return false;
+		length -= bytes;
+	}
+	return !length;
+}
+
+/* Whether the address space is: less than an entry of its page map is EINVAL, as long as it is. */
+static bool is_there(const struct simhca_step *step)
+{
+	char byte;
+
+	return simhca_call_pread(step->peer.pagemap, &byte, 1, 0) != 0;
+}
+
+/*
+ * Each piece that goes by the descriptor is an access of its own to the other's memory, so those
+ * that are short are put together first: as a message that is posted inline is copied.
+ */
+static ssize_t write_short(const struct simhca_step *step, const struct iovec *own, int num_own,
+			   off_t at)
+{
+	char whole[SHORT_BYTES];
+	size_t bytes = 0;
+
+	for (int i = 0; i < num_own; bytes += own[i++].iov_len)
+		memcpy(whole + bytes, own[i].iov_base, own[i].iov_len);
+	return simhca_call_pwrite(step->peer.memory, whole, bytes, at);
+}
+
+/* By the descriptor, which is bound to the address space: of one that has gone 0 bytes. */
+static ssize_t copy_small(const struct simhca_step *step, const struct iovec *own, int num_own,
+			  const struct iovec *there, uint64_t bytes, bool read)
+{
+	off_t at = (off_t)(uintptr_t)there->iov_base;
+
+	if (num_own == 1)
+		return read ? simhca_call_pread(step->peer.memory, own->iov_base, bytes, at)
+			    : simhca_call_pwrite(step->peer.memory, own->iov_base, bytes, at);
+	if (!read && bytes <= SHORT_BYTES)
+		return write_short(step, own, num_own, at);
+	return read ? simhca_call_preadv(step->peer.memory, own, num_own, at)
+		    : simhca_call_pwritev(step->peer.memory, own, num_own, at);
+}
+
+bool simhca_step_copy(const struct simhca_step *step, const struct iovec *own, int num_own,
+		      const struct iovec *there, int num_there, uint64_t bytes, bool read)
+{
+	unsigned long mine = (unsigned long)num_own, theirs = (unsigned long)num_there;
+	ssize_t done;
+
+	if (num_there == 1 && bytes <= BY_DESCRIPTOR)
+		return copy_small(step, own, num_own, there, bytes, read) == (ssize_t)bytes;
+	if (!is_there(step))
+		return false;
+	done = read ? process_vm_readv(step->peer.pid, own, mine, there, theirs, 0)
+		    : process_vm_writev(step->peer.pid, own, mine, there, theirs, 0);
+	return done == (ssize_t)bytes;
+}
+
+/* As a message that is posted inline is copied. */
+static bool copy_to_slot(const struct simhca_step_message *msg)
+{
+	char *to = msg->slot;
+
+	simhca_store();
+	for (int i = 0; i < msg->num_own; to += msg->own[i++].iov_len)
+		memcpy(to, msg->own[i].iov_base, msg->own[i].iov_len);
+	return true;
+}
+
+static bool copy(const struct simhca_step *step, const struct simhca_step_message *msg)
+{
+	bool read = msg->wqe.opcode == SIMHCA_WR_RDMA_READ;
+
+	if (!msg->length)
+		return true;
+	if (msg->slot)
+		return copy_to_slot(msg);
+	return simhca_step_copy(step, msg->own, msg->num_own, msg->there, msg->num_there,
+				msg->length, read);
+}
+
+/* ------------------------------------------------------------------------- the message */
+
+static bool is_send(const struct simhca_step_message *msg)
+{
+	return msg->wqe.opcode == SIMHCA_WR_SEND || msg->wqe.opcode == SIMHCA_WR_SEND_WITH_IMM;
+}
+
+/* Whether a receive of the peer's completes by it. */
+static bool consumes_receive(const struct simhca_step_message *msg)
+{
+	return is_send(msg) || msg->wqe.opcode == SIMHCA_WR_RDMA_WRITE_WITH_IMM;
+}
+
+int simhca_step_read_send(const struct simhca_step *step, uint32_t index,
+			  struct simhca_step_message *msg)
+{
+	const char *slot =
+		step->sq + (size_t)simhca_ring_slot(index, step->sq_entries) * step->sq_stride;
+	const struct simhca_sge *sge = (const struct simhca_sge *)(slot + sizeof(msg->wqe));
+	uint32_t access = 0;
+	uint64_t length = 0;
+
+	memcpy(&msg->wqe, slot, sizeof(msg->wqe));
+	msg->slot = NULL;
+	switch (msg->wqe.opcode) {
+	case SIMHCA_WR_RDMA_READ:
+		if (!step->qpc->max_rd_atomic || (msg->wqe.flags & SIMHCA_WQE_INLINE))
+			return SIMHCA_HANDED_REQUEST;
+		access = SIMHCA_ACCESS_LOCAL_WRITE;
+		break;
+	case SIMHCA_WR_SEND:
+	case SIMHCA_WR_SEND_WITH_IMM:
+	case SIMHCA_WR_RDMA_WRITE:
+	case SIMHCA_WR_RDMA_WRITE_WITH_IMM:
+		break;
+	default:
+		return SIMHCA_HANDED_REQUEST;
+	}
+	/* What a CQ is armed with later tells of messages solicited before. */
+	if ((msg->wqe.flags & SIMHCA_WQE_SOLICITED) && step->device->attr.event_at_arm)
+		return SIMHCA_HANDED_REQUEST;
+	if (msg->wqe.flags & SIMHCA_WQE_INLINE) {
+		if (msg->wqe.inline_len > step->qpc->max_inline)
+			return SIMHCA_HANDED_REQUEST;
+		msg->length = msg->wqe.inline_len;
+		msg->own[0] = (struct iovec){ (void *)sge, msg->length };
+		msg->num_own = 1;
+	} else {
+		if (msg->wqe.num_sge > step->qpc->max_send_sge)
+			return SIMHCA_HANDED_REQUEST;
+		for (uint32_t i = 0; i < msg->wqe.num_sge; i++)
+			length += sge[i].length;
+		if (length > MOST_BYTES)
+			return SIMHCA_HANDED_REQUEST;
+		msg->length = (uint32_t)length;
+		if (!simhca_step_add_sges(step, sge, msg->wqe.num_sge, length, access,
+					  step->qpc->pd, step->mm, msg->own, &msg->num_own))
+			return SIMHCA_HANDED_MEMORY;
+	}
+	msg->psns = simhca_psn_count(msg->length,
+				     128u << (step->qpc->path_mtu ? step->qpc->path_mtu : 5));
+	return DONE;
+}
+
+/* Reads a receive WQE, and, for a SEND, finds its memory. */
+static int read_receive(const struct simhca_step *step, char *slot, struct simhca_step_message *msg)
+{
+	memcpy(&msg->recv, slot, sizeof(msg->recv));
+	if (msg->recv.num_sge > step->peer.rq_max_sge || msg->recv.num_sge > SIMHCA_MAX_SGE)
+		return SIMHCA_HANDED_RECEIVE;
+	memcpy(msg->recv_sge, slot + sizeof(msg->recv),
+	       msg->recv.num_sge * sizeof(msg->recv_sge[0]));
+	if (is_send(msg) &&
+	    !simhca_step_add_sges(step, msg->recv_sge, msg->recv.num_sge, msg->length,
+				  SIMHCA_ACCESS_LOCAL_WRITE, step->peer.rq_pd, step->peer.mm,
+				  msg->there, &msg->num_there))
+		return SIMHCA_HANDED_RECEIVE;
+	return DONE;
+}
+
+/* The next of the peer's own receives. */
+static int find_own(const struct simhca_step *step, const struct simhca_responder *resp,
+		    struct simhca_step_message *msg)
+{
+	uint32_t posted;
+	char *slot;
+
+	if (!simhca_progress_recvs(step->peer.mem, resp->rq_ci, step->peer.rq_entries, &posted) ||
+	    !posted)
+		return SIMHCA_HANDED_RECEIVE;
+	slot = step->peer.rq +
+	       (size_t)simhca_ring_slot(resp->rq_ci, step->peer.rq_entries) * step->peer.rq_stride;
+	if (read_receive(step, slot, msg) != DONE)
+		return SIMHCA_HANDED_RECEIVE;
+	/* Who polls goes by the first SGE, and knows of no other address than its own. */
+	if (is_send(msg) && step->peer.slot_data && msg->length &&
+	    msg->length <= SIMHCA_SLOT_DATA && msg->length <= msg->recv_sge[0].length &&
+	    (uintptr_t)msg->there[0].iov_base == msg->recv_sge[0].addr)
+		msg->slot = slot + step->peer.slot_data;
+	return DONE;
+}
+
+/* Where the device looks for the receive of the message at hand. */
+static void keep_receive(const struct simhca_step *step, const struct simhca_step_message *msg)
+{
+	char *copy = (char *)(step->peer.mem + 1);
+
+	simhca_store();
+	memcpy(copy, &msg->recv, sizeof(msg->recv));
+	memcpy(copy + sizeof(msg->recv), msg->recv_sge,
+	       msg->recv.num_sge * sizeof(msg->recv_sge[0]));
+}
+
+struct simhca_srq_view simhca_step_queue(const struct simhca_step *step)
+{
+	return (struct simhca_srq_view){ .mem = step->peer.claims,
+					 .ring = step->peer.rq,
+					 .entries = step->peer.rq_entries,
+					 .stride = step->peer.rq_stride };
+}
+
+bool simhca_step_reaches_limit(const struct simhca_step *step)
+{
+	const struct simhca_srq_view srq = simhca_step_queue(step);
+
+	if (!step->peer.is_srq || !simhca_srq_is_below(&srq))
+		return false;
+	atomic_store(&step->caller->srq_limit,
+		     atomic_load_explicit(&step->peer.qpc->qpn, memory_order_relaxed));
+	return true;
+}
+
+/* Consumes one of the peer's SRQ. From then on it is this message's, or the device's. */
+static int consume(struct simhca_step *step, struct turns *turns, struct simhca_step_message *msg)
+{
+	const struct simhca_srq_view srq = simhca_step_queue(step);
+	uint64_t head;
+
+	for (int i = 0; i < SIMHCA_STEP_CLAIM_TRIES; i++) {
+		if (simhca_srq_look(&srq, &head) ||
+		    read_receive(step, (char *)simhca_srq_slot(&srq, simhca_srq_ci(head)), msg) !=
+			    DONE)
+			return SIMHCA_HANDED_RECEIVE;
+		keep_receive(step, msg);
+		if (!simhca_srq_claim(&srq, head, step->peer.claimant))
+			continue;
+		turns->resp.claim = simhca_srq_ci(head) + 1;
+		turns->events |= simhca_step_reaches_limit(step);
+		return DONE;
+	}
+	return SIMHCA_HANDED_RECEIVE;
+}
+
+/* The peer's memory that a READ or WRITE names. */
+static int find_remote(const struct simhca_step *step, struct simhca_step_message *msg)
+{
+	const struct simhca_qpc *peer = step->peer.qpc;
+	bool read = msg->wqe.opcode == SIMHCA_WR_RDMA_READ;
+	uint32_t right = read ? SIMHCA_ACCESS_REMOTE_READ : SIMHCA_ACCESS_REMOTE_WRITE;
+
+	if (!(peer->access & right) || (read && !peer->max_dest_rd_atomic))
+		return SIMHCA_HANDED_MEMORY;
+	msg->num_there = 1;
+	if (!msg->length)
+		return DONE;
+	msg->there[0].iov_len = msg->length;
+	msg->there[0].iov_base = translate(step, msg->wqe.rdma.rkey, msg->wqe.rdma.remote_addr,
+					   msg->length, right, peer->pd, step->peer.mm);
+	return msg->there[0].iov_base ? DONE : SIMHCA_HANDED_MEMORY;
+}
+
+/*
+ * Writes of a list go by one system call: those from this WQE on, up to pi. Nothing is completed by
+ * that, and what does not complete is written again. Returns the first that was not written.
+ */
+static uint32_t write_ahead(const struct simhca_step *step, uint32_t from, uint32_t pi)
+{
+	struct iovec own[GATHERED_MOST], there[GATHERED_MOST];
+	uint64_t bytes = 0;
+	struct simhca_step_message msg;
+	int count = 0;
+
+	while (count < GATHERED_MOST && from + (uint32_t)count != pi &&
+	       simhca_step_read_send(step, from + (uint32_t)count, &msg) == DONE &&
+	       msg.wqe.opcode == SIMHCA_WR_RDMA_WRITE && msg.num_own == 1 && msg.length &&
+	       msg.length <= GATHERED_BYTES - bytes && find_remote(step, &msg) == DONE) {
+		own[count] = msg.own[0];
+		there[count++] = msg.there[0];
+		bytes += msg.length;
+	}
+	if (count < GATHERED_LEAST ||
+	    !simhca_step_copy(step, own, count, there, count, bytes, false))
+		return from;
+	return from + (uint32_t)count;
+}
+
+bool simhca_step_is_signaled(const struct simhca_step *step, const struct simhca_step_message *msg)
+{
+	return (msg->wqe.flags & SIMHCA_WQE_SIGNALED) || step->qpc->sq_sig_all;
+}
+
+bool simhca_step_has_room(const struct simhca_cq_view *cq)
+{
+	uint32_t pi = simhca_cq_producer(cq);
+
+	return !atomic_load_explicit(&cq->mem->overrun, memory_order_relaxed) &&
+	       simhca_cq_has_room(cq, pi) && simhca_ticket_may_be(SIMHCA_TURN_CALLER, pi);
+}
+
+/* ------------------------------------------------------------------------- what it does */
+
+uint32_t simhca_step_name(const struct simhca_step *step)
+{
+	return SIMHCA_TURN_CALLER | atomic_load_explicit(&step->qpc->qpn, memory_order_relaxed);
+}
+
+void simhca_step_publish(const struct simhca_cq_view *cq, uint32_t ticket)
+{
+	simhca_store();
+	/* release: the CQE's fields are there before its sequence number says so. */
+	atomic_store_explicit(&simhca_cq_slot(cq, ticket)->seq, ticket + 1, memory_order_release);
+}
+
+/*
+ * Raises the event that simhca_step_disarm() says is due, without waiting; false: it is left to the
+ * device. It counts before it is there, so that who destroys the CQ does not miss it. If the
+ * program ends in between, the device raises one in any case: two are as good as one, and who
+ * destroys the CQ does not wait for ever for one that was never sent (providers/simhca/cq.c).
+ */
+bool simhca_step_raise(struct simhca_caller *caller, const struct simhca_step_events *events)
+{
+	_Atomic uint32_t *told = &events->cq->mem->told;
+	const uint64_t *record = &events->tell->record;
+	bool sent;
+
+	if (events->tell->fd < 0)
+		return false;
+	simhca_store();
+	atomic_fetch_add(told, 1);
+	simhca_store();
+	sent = simhca_call_send(events->tell->fd, record, sizeof(*record),
+				MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof(*record);
+	if (sent) {
+		simhca_step_add(&caller->told, 1);
+	} else {
+		simhca_store();
+		atomic_fetch_sub(told, 1);
+		simhca_store();
+		atomic_fetch_add(events->due, 1);
+	}
+	simhca_store();
+	/* Nobody else looks at it as long as the program lives. */
+	atomic_store(events->telling, 0);
+	return sent;
+}
+
+/*
+ * After it was published: whether the CQ was armed for it, which is used up so. The event is noted
+ * before that is: if the program ends in between, the device raises it all the same.
+ */
+bool simhca_step_disarm(const struct simhca_step_events *events, uint32_t matches)
+{
+	_Atomic uint32_t *noted = events->tell->fd >= 0 ? events->telling : events->due;
+	const struct simhca_cq_view *cq = events->cq;
+	uint32_t arm;
+
+	/*
+	 * Full barrier between publishing and looking; the CQ's owner has one between arming and
+	 * looking. So one of the two sees the other.
+	 */
+	atomic_thread_fence(memory_order_seq_cst);
+	arm = atomic_load_explicit(&cq->mem->arm, memory_order_seq_cst);
+	if (!(arm & matches))
+		return false;
+	simhca_store();
+	atomic_fetch_add(noted, 1);
+	while (arm & matches) {
+		simhca_store();
+		if (atomic_compare_exchange_weak(&cq->mem->arm, &arm, arm & ~SIMHCA_ARM_BITS))
+			return true;
+	}
+	/* Another has used it up. If the device has seen ours meanwhile, that is one too many. */
+	arm = atomic_load(noted);
+	while (arm && !atomic_compare_exchange_weak(noted, &arm, arm - 1))
+		;
+	return false;
+}
+
+struct simhca_step_events simhca_step_recv_events(const struct simhca_step *step)
+{
+	return (struct simhca_step_events){ &step->peer.recv_cq, &step->peer.recv_tell,
+					    &step->caller->recv_events,
+					    &step->caller->recv_telling };
+}
+
+/*
+ * Wakes the peer when the message has completed here as well. Programs that have one channel for
+ * both CQs may take it for granted that the answer comes after that (ib_send_lat -e).
+ */
+static void wake_peer(const struct simhca_step *step, struct turns *turns)
+{
+	const struct simhca_step_events events = simhca_step_recv_events(step);
+
+	if (turns->wakes)
+		turns->events |= !simhca_step_raise(step->caller, &events);
+	turns->wakes = false;
+}
+
+uint32_t simhca_step_matches(const struct simhca_step_message *msg)
+{
+	return SIMHCA_ARM_NEXT | (msg->wqe.flags & SIMHCA_WQE_SOLICITED ? SIMHCA_ARM_SOLICITED : 0);
+}
+
+/* The responder has the message. */
+static void advance(struct simhca_step *step, struct simhca_responder *resp,
+		    const struct simhca_step_message *msg)
+{
+	const struct simhca_answered one = {
+		.va = msg->wqe.rdma.remote_addr,
+		.length = msg->length,
+		.psn = resp->epsn,
+		.op = SIMHCA_PKT_READ,
+		.rkey = msg->wqe.rdma.rkey,
+	};
+
+	resp->offset = 0;
+	if (msg->wqe.opcode == SIMHCA_WR_RDMA_READ) {
+		simhca_progress_put_answered(step->peer.mem, resp->answers++, &one);
+		resp->read = (struct simhca_read_owed){
+			.psn = simhca_psn_add(resp->epsn, msg->psns),
+			.rkey = msg->wqe.rdma.rkey,
+			.va = msg->wqe.rdma.remote_addr + msg->length,
+		};
+	} else if (!is_send(msg)) {
+		resp->va = msg->wqe.rdma.remote_addr + msg->length;
+		resp->rkey = msg->wqe.rdma.rkey;
+		resp->left = 0;
+		resp->offset = msg->length;
+		resp->write = 1;
+	} else {
+		resp->offset = msg->length;
+		resp->write = 0;
+		resp->revoked = 0;
+	}
+	resp->epsn = simhca_psn_add(resp->epsn, msg->psns);
+	resp->psns_done += msg->psns;
+	if (resp->psns_done > SIMHCA_PSN_DUPLICATES)
+		resp->psns_done = SIMHCA_PSN_DUPLICATES;
+	resp->msn = simhca_psn_add(resp->msn, 1);
+}
+
+static int complete_receive(struct simhca_step *step, struct turns *turns,
+			    const struct simhca_step_message *msg)
+{
+	struct simhca_cqe cqe = {
+		.wr_id = msg->recv.wr_id,
+		.qpn = atomic_load_explicit(&step->peer.qpc->qpn, memory_order_relaxed),
+		.src_qpn = atomic_load_explicit(&step->qpc->qpn, memory_order_relaxed),
+		.byte_len = msg->length,
+		.opcode = is_send(msg) ? SIMHCA_WC_RECV : SIMHCA_WC_RECV_RDMA_WITH_IMM,
+		.flags = SIMHCA_CQE_RECV,
+		.in_slot = msg->slot != NULL,
+		.sl = step->qpc->av.sl,
+		.slid = step->device->port.lid,
+	};
+	const struct simhca_step_events events = simhca_step_recv_events(step);
+	uint32_t ticket;
+
+	if (msg->wqe.opcode != SIMHCA_WR_SEND) {
+		cqe.flags |= SIMHCA_CQE_IMM;
+		cqe.imm_or_rkey = msg->wqe.imm_or_rkey;
+	}
+	if (msg->wqe.flags & SIMHCA_WQE_SOLICITED)
+		cqe.flags |= SIMHCA_CQE_SOLICITED;
+	if (step->peer.is_srq)
+		cqe.flags |= SIMHCA_CQE_SRQ;
+	if (!simhca_ticket_claim(&step->peer.recv_cq, simhca_step_name(step), &ticket))
+		return SIMHCA_HANDED_CQ;
+	simhca_store();
+	simhca_cqe_write(simhca_cq_slot(&step->peer.recv_cq, ticket), &cqe);
+	advance(step, &turns->resp, msg);
+	if (!step->peer.claims)
+		turns->resp.rq_ci++;
+	turns->resp.ticket = ticket + 1;
+	turns->resp_changed = true;
+	simhca_step_add(&step->peer.mem->received, 1);
+	simhca_step_add(&step->peer.mem->received_bytes, msg->length);
+	commit_responder(step, turns);
+	simhca_step_publish(&step->peer.recv_cq, ticket);
+	turns->wakes = simhca_step_disarm(&events, simhca_step_matches(msg));
+	return DONE;
+}
+
+struct simhca_step_events simhca_step_send_events(const struct simhca_step *step)
+{
+	return (struct simhca_step_events){ &step->send_cq, &step->send_tell,
+					    &step->caller->send_events,
+					    &step->caller->send_telling };
+}
+
+bool simhca_step_complete(const struct simhca_step *step, struct simhca_requester *req,
+			  const struct simhca_step_message *msg)
+{
+	struct simhca_cqe cqe = {
+		.wr_id = msg->wqe.wr_id,
+		.qpn = atomic_load_explicit(&step->qpc->qpn, memory_order_relaxed),
+		.byte_len = msg->length,
+		.wqe_index = req->oldest,
+		.opcode = msg->wqe.opcode == SIMHCA_WR_RDMA_READ ? SIMHCA_WC_RDMA_READ
+			  : is_send(msg)			 ? SIMHCA_WC_SEND
+								 : SIMHCA_WC_RDMA_WRITE,
+	};
+	bool signaled = simhca_step_is_signaled(step, msg);
+	uint32_t ticket;
+
+	if (signaled && !simhca_ticket_claim(&step->send_cq, simhca_step_name(step), &ticket))
+		return false;
+	req->oldest++;
+	req->psn_next = simhca_psn_add(req->psn_next, msg->psns);
+	req->psn_una = req->psn_send = req->psn_sent = req->psn_next;
+	if (!signaled)
+		return true;
+	simhca_store();
+	simhca_cqe_write(simhca_cq_slot(&step->send_cq, ticket), &cqe);
+	req->ticket = ticket + 1;
+	return true;
+}
+
+static int complete_send(struct simhca_step *step, struct turns *turns,
+			 const struct simhca_step_message *msg)
+{
+	const struct simhca_step_events events = simhca_step_send_events(step);
+
+	if (!simhca_step_complete(step, &turns->req, msg))
+		return SIMHCA_HANDED_CQ;
+	turns->req_changed = true;
+	if (!simhca_step_is_signaled(step, msg))
+		return DONE;
+	commit_responder(step, turns);
+	commit_requester(step, turns);
+	simhca_step_publish(&step->send_cq, turns->req.ticket - 1);
+	if (simhca_step_disarm(&events, SIMHCA_ARM_NEXT))
+		turns->events |= !simhca_step_raise(step->caller, &events);
+	return DONE;
+}
+
+/* Of a read it is a part of the response. */
+static uint32_t acks_of(const struct simhca_step *step, const struct simhca_step_message *msg)
+{
+	if (atomic_load_explicit(&step->qpc->type, memory_order_relaxed) != SIMHCA_QPT_RC)
+		return 0;
+	if (msg->wqe.opcode == SIMHCA_WR_RDMA_READ || !msg->length)
+		return 1;
+	return (msg->length + LINK_BYTES - 1) / LINK_BYTES;
+}
+
+/* As packets and acknowledgements count on a wire (IBTA vol. 1, chapter 9.2). */
+static void count(const struct simhca_step *step, const struct simhca_step_message *msg)
+{
+	const bool is_read = msg->wqe.opcode == SIMHCA_WR_RDMA_READ;
+	uint32_t acks = acks_of(step, msg);
+	uint64_t bytes = msg->psns * 16ull + ((msg->length + 3) & ~3u) + acks * 20ull;
+	struct simhca_caller *caller = step->caller;
+
+	if (is_read) {
+		bytes += 16 + (msg->psns > 1 ? 4 : 0);
+		simhca_step_add(&caller->reads, 1);
+		simhca_step_add(&caller->read_payload, msg->length);
+	} else if (!is_send(msg)) {
+		bytes += 16;
+		simhca_step_add(&caller->writes, 1);
+	}
+	if (msg->wqe.opcode == SIMHCA_WR_SEND_WITH_IMM ||
+	    msg->wqe.opcode == SIMHCA_WR_RDMA_WRITE_WITH_IMM)
+		bytes += 4;
+	simhca_step_add(&caller->bytes, bytes);
+	if (!is_read)
+		simhca_step_add(&caller->payload, msg->length);
+	simhca_step_add(&caller->packets, msg->psns + acks);
+	simhca_step_add(&caller->messages, 1);
+}
+
+/* Places the data, and completes both sides. */
+static int finish(struct simhca_step *step, struct turns *turns,
+		  const struct simhca_step_message *msg, bool written)
+{
+	int why = DONE;
+
+	if (!written && !copy(step, msg))
+		return SIMHCA_HANDED_COPY;
+	if (consumes_receive(msg)) {
+		why = complete_receive(step, turns, msg);
+	} else {
+		advance(step, &turns->resp, msg);
+		turns->resp_changed = true;
+	}
+	return why;
+}
+
+uint64_t simhca_step_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/*
+ * One in 64 counts for four, as the device takes the time of one in 16: a QP whose messages go
+ * both ways has one histogram.
+ */
+void simhca_step_took(struct simhca_step *step, uint64_t since_ns)
+{
+	uint64_t ns = simhca_step_now() - since_ns;
+	uint32_t bucket = simhca_latency_bucket(ns), last = SIMHCA_CALLER_LATENCIES - 1;
+	_Atomic uint32_t *count = &step->caller->latency[bucket < last ? bucket : last];
+	uint32_t weight = 1;
+
+	if (step->sample.times < SAMPLE_ALL_OF) {
+		step->sample.times++;
+	} else {
+		step->sample.random = step->sample.random * 1664525 + 1013904223;
+		step->sample.until = step->sample.random >> SAMPLE_SHIFT;
+		weight = SAMPLE_WEIGHT;
+	}
+	/* relaxed: a number by itself, which one thread at a time writes. */
+	atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + weight,
+			      memory_order_relaxed);
+}
+
+/*
+ * Whether this read is one more than the responder takes at once; the device refuses it. A read is
+ * done here before the program goes on. On hardware those would be under way together that it posts
+ * without polling for one of them, and without doing anything else for about as long as one takes.
+ */
+static bool exceeds_rd_atomic(struct simhca_step *step, const struct simhca_send_wqe *wqe,
+			      uint32_t index, uint32_t posted)
+{
+	uint32_t most = step->peer.qpc->max_dest_rd_atomic, ci;
+	struct simhca_send_wqe *slot;
+
+	if (step->qpc->max_rd_atomic <= most)
+		return false;
+	if (posted > most)
+		return true; /* or the device finds a fence among them */
+	ci = atomic_load_explicit(&step->send_cq.mem->ci, memory_order_relaxed);
+	if ((wqe->flags & SIMHCA_WQE_FENCE) || step->reads.ci != ci ||
+	    simhca_step_now() - step->reads.ended_ns > step->reads.most_ns)
+		step->reads.count = 0;
+	step->reads.ci = ci;
+	if (step->reads.count++ < most)
+		return false;
+	slot = (void *)((uintptr_t)step->sq +
+			(size_t)simhca_ring_slot(index, step->sq_entries) * step->sq_stride);
+	slot->flags |= SIMHCA_WQE_EXCEEDS_RD_ATOMIC;
+	return true;
+}
+
+/* The next of `posted` messages; written: its bytes are there already. */
+static int carry(struct simhca_step *step, struct turns *turns, uint32_t posted, bool written)
+{
+	struct simhca_step_message msg;
+	int why = simhca_step_read_send(step, turns->req.oldest, &msg);
+
+	if (why == DONE && consumes_receive(&msg)) {
+		if (!step->peer.claims)
+			why = find_own(step, &turns->resp, &msg);
+		if (why == DONE && !simhca_step_has_room(&step->peer.recv_cq))
+			why = SIMHCA_HANDED_CQ;
+	}
+	if (why == DONE && !is_send(&msg))
+		why = find_remote(step, &msg);
+	if (why == DONE && msg.wqe.opcode == SIMHCA_WR_RDMA_READ &&
+	    exceeds_rd_atomic(step, &msg.wqe, turns->req.oldest, posted))
+		why = SIMHCA_HANDED_REQUEST;
+	if (why == DONE && simhca_step_is_signaled(step, &msg) &&
+	    !simhca_step_has_room(&step->send_cq))
+		why = SIMHCA_HANDED_CQ;
+	if (why == DONE && consumes_receive(&msg) && step->peer.claims)
+		why = consume(step, turns, &msg);
+	if (why != DONE)
+		return why;
+	why = finish(step, turns, &msg, written);
+	if (msg.wqe.opcode == SIMHCA_WR_RDMA_READ && step->reads.count)
+		step->reads.ended_ns = simhca_step_now();
+	if (why != DONE) {
+		/* What was consumed is the device's for this message. */
+		if (consumes_receive(&msg) && step->peer.claims)
+			turns->resp.have_recv = turns->resp_changed = true;
+		return why;
+	}
+	why = complete_send(step, turns, &msg);
+	wake_peer(step, turns);
+	if (why == DONE)
+		count(step, &msg);
+	return why;
+}
+
+/* Both turns, once; *why: what was not done, if that is for the device. True: nothing is left. */
+static bool run(struct simhca_step *step, struct turns *turns, int *why)
+{
+	uint32_t pi, written, posted;
+	uint64_t since;
+	bool ahead, was_ahead;
+
+	*why = look(step, turns);
+	if (*why == DONE &&
+	    !simhca_progress_sends(step->mem, turns->req.oldest, 0, step->sq_entries, &posted))
+		*why = SIMHCA_HANDED_REQUEST;
+	if (*why != DONE)
+		return true;
+	written = turns->req.oldest;
+	pi = turns->req.oldest + posted;
+	for (uint32_t n = 0; *why == DONE && turns->req.oldest != pi; n++) {
+		if (n == SIMHCA_STEP_MESSAGES)
+			return false;
+		was_ahead = written != turns->req.oldest;
+		/* Of one that was written with those before it nobody knows how long it took. */
+		since = was_ahead ? 0 : simhca_step_begins(step);
+		if (!was_ahead)
+			written = write_ahead(step, written, pi);
+		ahead = written != turns->req.oldest;
+		*why = carry(step, turns, pi - turns->req.oldest, ahead);
+		if (__builtin_expect(since && *why == DONE, 0))
+			simhca_step_took(step, since);
+		if (!ahead)
+			written = turns->req.oldest;
+	}
+	return true;
+}
+
+/*
+ * The device is at work for the QP, and the program posts more. The device leaves the rest to who
+ * wants it, after the message that it has at hand: a few microseconds, unless it has no CPU.
+ */
+static bool wait_for_turn(struct simhca_step *step, uint32_t name, uint32_t *generation)
+{
+	struct simhca_turn *turn = &step->mem->req_turn;
+	bool acquired = false;
+
+	atomic_store_explicit(&step->caller->wants, 1, memory_order_relaxed);
+	if (!simhca_spin_wanted(&step->spin))
+		return false;
+	for (int i = 0; i < TURN_LOOKS && !acquired; i++)
+		acquired = !atomic_load_explicit(&turn->holder, memory_order_relaxed) &&
+			   simhca_step_acquire(turn, name, generation);
+	simhca_spin_done(&step->spin, acquired);
+	return acquired;
+}
+
+bool simhca_step_acquire_own(struct simhca_step *step, uint32_t name, uint32_t *generation)
+{
+	struct simhca_caller *caller = step->caller;
+
+	if (!simhca_step_acquire(&step->mem->req_turn, name, generation) &&
+	    !wait_for_turn(step, name, generation))
+		return false;
+	/* relaxed, as in waiting: hints, which nothing depends on. */
+	if (atomic_load_explicit(&caller->left, memory_order_relaxed))
+		atomic_store_explicit(&caller->left, 0, memory_order_relaxed);
+	return true;
+}
+
+bool simhca_step(struct simhca_step *step)
+{
+	struct simhca_caller *caller = step->caller;
+	uint32_t name = simhca_step_name(step);
+	bool all = false, wanted = false;
+	int why = DONE;
+	uint32_t left = simhca_step_most_turns(step);
+
+	while (!all && why == DONE && !wanted && left--) {
+		struct turns turns = { .events = false };
+
+		/* seq_cst: it is seen before anything of the device's is looked at. */
+		atomic_fetch_add_explicit(&caller->guard, 1, memory_order_seq_cst);
+		why = SIMHCA_HANDED_TURN;
+		if (simhca_step_acquire_own(step, name, &turns.req_generation)) {
+			if (simhca_step_acquire(&step->peer.mem->resp_turn, name,
+						&turns.resp_generation)) {
+				all = run(step, &turns, &why);
+				commit_responder(step, &turns);
+				simhca_step_end(&step->peer.mem->resp_turn, name);
+			}
+			commit_requester(step, &turns);
+			wanted = simhca_step_end(&step->mem->req_turn, name);
+		}
+		/* release: all that the step did is over. */
+		atomic_fetch_add_explicit(&caller->guard, 1, memory_order_release);
+		if (turns.events) {
+			simhca_step_add(&caller->handed[SIMHCA_HANDED_EVENT], 1);
+			wanted = true;
+		}
+	}
+	if (why != DONE)
+		simhca_step_add(&caller->handed[why], 1);
+	if (why == SIMHCA_HANDED_WAITS)
+		atomic_store_explicit(&caller->wants, 1, memory_order_relaxed);
+	return all && why == DONE && !wanted;
+}

@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * Datagrams. Whoever is stopped in a step must not be in the way of others who send to the same QP,
+ * so no turn of that is taken: its receives are claimed, and what is done is committed once, with
+ * the requester.
+ *
+ * In order: the caller's memory says what begins; the receive is copied there, and claimed; header
+ * and data are placed; the CQE of the receive has a ticket and its fields, then that of the send;
+ * the requester commits, and names both tickets; the CQEs are published; events; the caller's
+ * memory says that it is over. If it ends before the commit the receive is the device's, for the
+ * next datagram that it carries to that QP, and the tickets are void. So it is if the step cannot
+ * go on once the receive is claimed: then it leaves what it has said, and rings.
+ */
+#include <string.h>
+
+#include "packet/grh.h"
+#include "packet/packet.h"
+#include "queue/progress.h"
+#include "step_impl.h"
+
+#define DONE SIMHCA_STEP_DONE
+
+/* The requester's turn. */
+struct turn {
+	uint32_t name, generation;
+	struct simhca_requester req;
+	bool events; /* the device is to raise one */
+};
+
+/* A datagram, and where it goes. */
+struct datagram {
+	struct simhca_step *to;
+	struct simhca_step_message msg;
+	union simhca_gid sgid;
+	uint32_t ticket; /* of its receive */
+};
+
+/* ---------------------------------------------------------------------- before it begins */
+
+static struct simhca_step *find(struct simhca_step *const to[], uint32_t count,
+				const struct simhca_send_wqe *wqe)
+{
+	for (uint32_t i = 0; i < count; i++)
+		if (to[i]->peer.qpn == wqe->ud.dest_qpn &&
+		    !memcmp(&to[i]->peer.av, &wqe->ud.av, sizeof(wqe->ud.av)))
+			return to[i];
+	return NULL;
+}
+
+/* What the last step has left is settled by the device first. */
+static bool is_at_rest(const struct simhca_step *step, const struct simhca_requester *req)
+{
+	return !req->wait && !atomic_load_explicit(&step->caller->dest, memory_order_relaxed);
+}
+
+/* The device has no event to raise for another than that one. */
+static bool may_tell(const struct simhca_step *step)
+{
+	const struct simhca_caller *caller = step->caller;
+	uint64_t limit = atomic_load_explicit(&caller->srq_limit, memory_order_relaxed);
+
+	/* relaxed: the device changes them in the requester's turn, or has done what they ask for.
+	 */
+	return (!limit || limit == step->peer.qpn) &&
+	       (!atomic_load_explicit(&caller->recv_events, memory_order_relaxed) ||
+		atomic_load_explicit(&caller->told_to, memory_order_relaxed) == step->peer.qpn);
+}
+
+/*
+ * The GID that it is sent from, which the header has. False: there is none, or the table is being
+ * changed, which the device says by `callers` before it begins to (simhca_device_set_gids).
+ */
+static bool find_source(struct datagram *datagram)
+{
+	static const union simhca_gid empty;
+	const struct simhca_av *av = &datagram->msg.wqe.ud.av;
+	const struct simhca_step *step = datagram->to;
+	const union simhca_gid *from;
+
+	if (!av->is_global)
+		return true;
+	if (av->sgid_index >= SIMHCA_GID_ENTRIES)
+		return false;
+	from = &step->device->gids[av->sgid_index].gid;
+	datagram->sgid.global.subnet_prefix =
+		__atomic_load_n(&from->global.subnet_prefix, __ATOMIC_RELAXED);
+	datagram->sgid.global.interface_id =
+		__atomic_load_n(&from->global.interface_id, __ATOMIC_RELAXED);
+	/* acquire: if that is of a change, `callers` is as it was made before. */
+	atomic_thread_fence(memory_order_acquire);
+	return atomic_load_explicit(&step->qpc->callers, memory_order_relaxed) == step->callers &&
+	       memcmp(&datagram->sgid, &empty, sizeof(empty)) != 0;
+}
+
+/* Whether it is one that the destination takes; what is not is the device's to drop, or refuse. */
+static int check(struct datagram *datagram)
+{
+	const struct simhca_step *step = datagram->to;
+	const struct simhca_step_message *msg = &datagram->msg;
+	uint32_t qkey = msg->wqe.ud.qkey, state;
+
+	/* No event tells of the first datagram in RTR. */
+	if (!simhca_step_may(step, &state) || (state != SIMHCA_QPS_RTR && state != SIMHCA_QPS_RTS))
+		return SIMHCA_HANDED_STATE;
+	if (!may_tell(step))
+		return SIMHCA_HANDED_WAITS;
+	/* The top bit: the QP's own (IBTA vol. 1, 10.2.5). */
+	if ((qkey & 0x80000000u ? simhca_qkey(step->qpc) : qkey) != simhca_qkey(step->peer.qpc))
+		return SIMHCA_HANDED_REQUEST;
+	if (msg->length > 128u << atomic_load_explicit(&step->device->port.active_mtu,
+						       memory_order_relaxed) ||
+	    !find_source(datagram))
+		return SIMHCA_HANDED_REQUEST;
+	if (!simhca_step_has_room(&step->peer.recv_cq) ||
+	    (simhca_step_is_signaled(step, msg) && !simhca_step_has_room(&step->send_cq)))
+		return SIMHCA_HANDED_CQ;
+	return DONE;
+}
+
+/* ----------------------------------------------------------------------------- the receive */
+
+/* From here on the device knows what is under way. */
+static void begin(const struct simhca_step *step, const struct turn *turn, uint32_t before)
+{
+	struct simhca_caller *caller = step->caller;
+
+	simhca_store();
+	atomic_store_explicit(&caller->index, turn->req.oldest, memory_order_relaxed);
+	simhca_store();
+	atomic_store_explicit(&caller->before, before, memory_order_relaxed);
+	simhca_store();
+	/* release: the others say nothing before. */
+	atomic_store_explicit(&caller->dest, step->peer.qpn, memory_order_release);
+}
+
+static void finish(const struct simhca_step *step)
+{
+	simhca_store();
+	/* release: all of it is done. */
+	atomic_store_explicit(&step->caller->dest, 0, memory_order_release);
+}
+
+/* Reads a receive WQE, which others may claim meanwhile, and finds its memory. */
+static bool read_receive(const struct simhca_step *step, const char *slot,
+			 struct simhca_step_message *msg)
+{
+	memcpy(&msg->recv, slot, sizeof(msg->recv));
+	if (msg->recv.num_sge > step->peer.rq_max_sge || msg->recv.num_sge > SIMHCA_MAX_SGE)
+		return false;
+	memcpy(msg->recv_sge, slot + sizeof(msg->recv),
+	       msg->recv.num_sge * sizeof(msg->recv_sge[0]));
+	return simhca_step_add_sges(step, msg->recv_sge, msg->recv.num_sge,
+				    SIMHCA_GRH_BYTES + msg->length, SIMHCA_ACCESS_LOCAL_WRITE,
+				    step->peer.rq_pd, step->peer.mm, msg->there, &msg->num_there);
+}
+
+static void keep_receive(const struct simhca_step *step, const struct simhca_step_message *msg)
+{
+	char *copy = (char *)step->caller->recv;
+
+	simhca_store();
+	memcpy(copy, &msg->recv, sizeof(msg->recv));
+	memcpy(copy + sizeof(msg->recv), msg->recv_sge,
+	       msg->recv.num_sge * sizeof(msg->recv_sge[0]));
+}
+
+static int claim(const struct simhca_step *step, struct turn *turn, struct simhca_step_message *msg)
+{
+	const struct simhca_srq_view queue = simhca_step_queue(step);
+	uint64_t head;
+
+	begin(step, turn, simhca_srq_claimed(&queue, step->peer.claimant));
+	for (int i = 0; i < SIMHCA_STEP_CLAIM_TRIES; i++) {
+		if (simhca_srq_look(&queue, &head) ||
+		    !read_receive(step, simhca_srq_slot(&queue, simhca_srq_ci(head)), msg))
+			break;
+		keep_receive(step, msg);
+		if (!simhca_srq_claim(&queue, head, step->peer.claimant))
+			continue;
+		turn->events |= simhca_step_reaches_limit(step);
+		return DONE;
+	}
+	finish(step);
+	return SIMHCA_HANDED_RECEIVE;
+}
+
+/* ----------------------------------------------------------------------------- the message */
+
+/* Without the first bytes of it. */
+static void skip(struct iovec *iov, int *count, size_t bytes)
+{
+	int i = 0;
+
+	while (i < *count && bytes >= iov[i].iov_len)
+		bytes -= iov[i++].iov_len;
+	*count -= i;
+	memmove(iov, iov + i, (size_t)*count * sizeof(*iov));
+	if (*count) {
+		iov->iov_base = (char *)iov->iov_base + bytes;
+		iov->iov_len -= bytes;
+	}
+}
+
+static bool place(struct datagram *datagram)
+{
+	const struct simhca_step *step = datagram->to;
+	struct simhca_step_message *msg = &datagram->msg;
+	struct iovec own[SIMHCA_MAX_SGE + 1];
+	uint8_t grh[SIMHCA_GRH_BYTES];
+	uint64_t bytes = msg->length;
+	int count = 0;
+
+	if (msg->wqe.ud.av.is_global) {
+		simhca_grh_build(&msg->wqe.ud.av, &datagram->sgid, msg->length,
+				 step->device->port.link_layer == 1, grh);
+		own[count++] = (struct iovec){ grh, sizeof(grh) };
+		bytes += sizeof(grh);
+	} else {
+		skip(msg->there, &msg->num_there, SIMHCA_GRH_BYTES);
+	}
+	memcpy(own + count, msg->own, (size_t)msg->num_own * sizeof(own[0]));
+	count += msg->num_own;
+	return !bytes ||
+	       simhca_step_copy(step, own, count, msg->there, msg->num_there, bytes, false);
+}
+
+static struct simhca_cqe receive_cqe(const struct datagram *datagram)
+{
+	const struct simhca_step *step = datagram->to;
+	const struct simhca_step_message *msg = &datagram->msg;
+	struct simhca_cqe cqe = {
+		.wr_id = msg->recv.wr_id,
+		.qpn = step->peer.qpn,
+		.src_qpn = atomic_load_explicit(&step->qpc->qpn, memory_order_relaxed),
+		.byte_len = SIMHCA_GRH_BYTES + msg->length,
+		.opcode = SIMHCA_WC_RECV,
+		.flags = SIMHCA_CQE_RECV,
+		.sl = msg->wqe.ud.av.sl,
+		.slid = step->device->port.lid,
+	};
+
+	if (msg->wqe.opcode == SIMHCA_WR_SEND_WITH_IMM) {
+		cqe.flags |= SIMHCA_CQE_IMM;
+		cqe.imm_or_rkey = msg->wqe.imm_or_rkey;
+	}
+	if (msg->wqe.flags & SIMHCA_WQE_SOLICITED)
+		cqe.flags |= SIMHCA_CQE_SOLICITED;
+	if (step->peer.is_srq)
+		cqe.flags |= SIMHCA_CQE_SRQ;
+	if (msg->wqe.ud.av.is_global) {
+		cqe.flags |= SIMHCA_CQE_GRH;
+		if (step->device->port.link_layer != 1)
+			cqe.sl = simhca_grh_of_roce(&msg->wqe.ud.av);
+	}
+	return cqe;
+}
+
+/* Its receive has a CQE, which nobody sees yet. */
+static bool write_receive(struct datagram *datagram, const struct turn *turn)
+{
+	const struct simhca_cqe cqe = receive_cqe(datagram);
+	const struct simhca_cq_view *cq = &datagram->to->peer.recv_cq;
+
+	if (!simhca_ticket_claim(cq, turn->name, &datagram->ticket))
+		return false;
+	simhca_store();
+	simhca_cqe_write(simhca_cq_slot(cq, datagram->ticket), &cqe);
+	return true;
+}
+
+static void tell_receiver(const struct datagram *datagram, struct turn *turn, bool due)
+{
+	const struct simhca_step_events events = simhca_step_recv_events(datagram->to);
+
+	if (due)
+		turn->events |= !simhca_step_raise(datagram->to->caller, &events);
+}
+
+/* Publishes the CQE of the receive; whether an event is due for it. */
+static bool publish_receive(const struct datagram *datagram, uint32_t matches)
+{
+	const struct simhca_step_events events = simhca_step_recv_events(datagram->to);
+
+	simhca_step_publish(events.cq, datagram->ticket);
+	simhca_store();
+	/* Before one can be due. */
+	atomic_store_explicit(&datagram->to->caller->told_to, datagram->to->peer.qpn,
+			      memory_order_release);
+	return simhca_step_disarm(&events, matches);
+}
+
+/* The CQE of the send found no ticket: that of the receive is none. */
+static void take_back(const struct datagram *datagram, struct turn *turn)
+{
+	simhca_store();
+	simhca_cq_slot(&datagram->to->peer.recv_cq, datagram->ticket)->qpn = SIMHCA_VOID_QPN;
+	/* Somebody may have looked for those behind it in vain. */
+	tell_receiver(datagram, turn, publish_receive(datagram, SIMHCA_ARM_BITS));
+}
+
+/* As packets count on a wire (IBTA vol. 1, chapter 9.2). */
+static void count(const struct datagram *datagram)
+{
+	const struct simhca_step_message *msg = &datagram->msg;
+	struct simhca_caller *caller = datagram->to->caller;
+	struct simhca_qp_mem *peer = datagram->to->peer.mem;
+
+	simhca_step_add(&caller->bytes,
+			16 + 8 + ((msg->length + 3) & ~3u) +
+				(msg->wqe.opcode == SIMHCA_WR_SEND_WITH_IMM ? 4 : 0));
+	simhca_step_add(&caller->payload, msg->length);
+	simhca_step_add(&caller->packets, 1);
+	simhca_step_add(&caller->messages, 1);
+	/* Several programs at a time add to these. */
+	atomic_fetch_add_explicit(&peer->received, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&peer->received_bytes, SIMHCA_GRH_BYTES + msg->length,
+				  memory_order_relaxed);
+}
+
+/* Both CQEs are written. */
+static void complete(struct datagram *datagram, struct turn *turn)
+{
+	struct simhca_step *step = datagram->to;
+	const struct simhca_step_events send = simhca_step_send_events(step);
+	bool signaled = simhca_step_is_signaled(step, &datagram->msg), due;
+
+	turn->req.recv_ticket = datagram->ticket + 1;
+	simhca_step_commit_requester(step, &turn->req, &turn->generation);
+	due = publish_receive(datagram, simhca_step_matches(&datagram->msg));
+	if (signaled) {
+		simhca_step_publish(&step->send_cq, turn->req.ticket - 1);
+		if (simhca_step_disarm(&send, SIMHCA_ARM_NEXT))
+			turn->events |= !simhca_step_raise(step->caller, &send);
+	}
+	tell_receiver(datagram, turn, due);
+	finish(step);
+	count(datagram);
+}
+
+static int carry(struct datagram *datagram, struct turn *turn)
+{
+	struct simhca_step *step = datagram->to;
+	struct simhca_requester req = turn->req;
+	int why = check(datagram);
+
+	if (why == DONE)
+		why = claim(step, turn, &datagram->msg);
+	if (why != DONE)
+		return why;
+	if (!place(datagram))
+		return SIMHCA_HANDED_COPY;
+	if (!write_receive(datagram, turn))
+		return SIMHCA_HANDED_CQ;
+	if (!simhca_step_complete(step, &req, &datagram->msg)) {
+		take_back(datagram, turn);
+		return SIMHCA_HANDED_CQ;
+	}
+	turn->req = req;
+	complete(datagram, turn);
+	return DONE;
+}
+
+/* ---------------------------------------------------------------------------------- the QP */
+
+/* What the SQ's oldest WQE asks for. */
+static int look(struct simhca_step *const to[], uint32_t num, const struct turn *turn,
+		struct datagram *datagram, const struct simhca_send_wqe **unknown)
+{
+	const struct simhca_step *own = to[0];
+	struct simhca_step_message *msg = &datagram->msg;
+	int why;
+
+	if (!is_at_rest(own, &turn->req))
+		return SIMHCA_HANDED_WAITS;
+	why = simhca_step_read_send(own, turn->req.oldest, msg);
+	if (why != DONE)
+		return why;
+	if (msg->wqe.opcode != SIMHCA_WR_SEND && msg->wqe.opcode != SIMHCA_WR_SEND_WITH_IMM)
+		return SIMHCA_HANDED_REQUEST;
+	datagram->to = find(to, num, &msg->wqe);
+	if (datagram->to)
+		return DONE;
+	*unknown = (const void *)(own->sq +
+				  (size_t)simhca_ring_slot(turn->req.oldest, own->sq_entries) *
+					  own->sq_stride);
+	return SIMHCA_HANDED_ADDRESS;
+}
+
+/* A turn, once. True: nothing is left, but what *why says. */
+static bool run(struct simhca_step *const to[], uint32_t num, struct turn *turn, int *why,
+		const struct simhca_send_wqe **unknown)
+{
+	const struct simhca_step *own = to[0];
+	struct datagram datagram;
+	uint32_t pi, posted;
+	uint64_t since;
+
+	*why = DONE;
+	/* What makes no sense is the device's to refuse. */
+	if (!simhca_progress_requester(own->mem, turn->generation, own->sq_entries, &turn->req,
+				       NULL))
+		*why = SIMHCA_HANDED_WAITS;
+	else if (!simhca_progress_sends(own->mem, turn->req.oldest, 0, own->sq_entries, &posted))
+		*why = SIMHCA_HANDED_REQUEST;
+	if (*why != DONE)
+		return true;
+	pi = turn->req.oldest + posted;
+	for (uint32_t n = 0; *why == DONE && turn->req.oldest != pi; n++) {
+		if (n == SIMHCA_STEP_MESSAGES)
+			return false;
+		since = simhca_step_begins(to[0]);
+		*why = look(to, num, turn, &datagram, unknown);
+		if (*why == DONE)
+			*why = carry(&datagram, turn);
+		if (__builtin_expect(since && *why == DONE, 0))
+			simhca_step_took(to[0], since);
+	}
+	return true;
+}
+
+bool simhca_step_datagrams(struct simhca_step *const to[], uint32_t count,
+			   const struct simhca_send_wqe **unknown)
+{
+	struct simhca_step *own = to[0];
+	struct simhca_caller *caller = own->caller;
+	bool all = false, wanted = false;
+	int why = DONE;
+	uint32_t left = simhca_step_most_turns(own);
+
+	*unknown = NULL;
+	while (!all && why == DONE && !wanted && left--) {
+		struct turn turn = { .name = simhca_step_name(own) };
+
+		/* seq_cst: it is seen before anything of the device's is looked at. */
+		atomic_fetch_add_explicit(&caller->guard, 1, memory_order_seq_cst);
+		why = SIMHCA_HANDED_TURN;
+		if (simhca_step_acquire_own(own, turn.name, &turn.generation)) {
+			all = run(to, count, &turn, &why, unknown);
+			wanted = simhca_step_end(&own->mem->req_turn, turn.name);
+		}
+		/* release: all that the step did is over. */
+		atomic_fetch_add_explicit(&caller->guard, 1, memory_order_release);
+		if (turn.events) {
+			simhca_step_add(&caller->handed[SIMHCA_HANDED_EVENT], 1);
+			wanted = true;
+		}
+	}
+	if (why != DONE)
+		simhca_step_add(&caller->handed[why], 1);
+	if (why == SIMHCA_HANDED_WAITS)
+		atomic_store_explicit(&caller->wants, 1, memory_order_relaxed);
+	return all && why == DONE && !wanted;
+}

@@ -1,0 +1,645 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "attach.h"
+#include "cq.h"
+#include "core/av.h"
+#include "core/context.h"
+#include "core/fabric.h"
+#include "dma/dma.h"
+#include "engine/engine.h"
+#include "link.h"
+#include "queue/progress.h"
+#include "qp.h"
+#include "simhca.h"
+#include "srq.h"
+#include "turn.h"
+
+/* How long what is posted is left to the program: it posts again meanwhile, or not so soon. */
+#define LEFT_NS 20000
+#define WORTH_IT 8	       /* messages that it carried since */
+#define EVENTS_AT_ONCE 64u     /* until others have the engine */
+#define MOST_EVENTS (1u << 16) /* that are believed to be due */
+
+/* ------------------------------------------------------------------------------ memory */
+
+/* Whether programs carry messages of such QPs, or to them. */
+static bool carries(const struct simhca_qp *qp)
+{
+	return (qp->type == SIMHCA_QPT_RC || qp->type == SIMHCA_QPT_UC ||
+		qp->type == SIMHCA_QPT_UD) &&
+	       (!qp->srq || qp->srq->type == SIMHCA_SRQT_BASIC);
+}
+
+void simhca_caller_init(struct simhca_qp *qp, uint64_t bytes)
+{
+	struct simhca_context *context = qp->context;
+
+	if (!context->device->config.callers || qp->caller.none || !carries(qp))
+		return;
+	qp->caller.steps.mem = simhca_context_alloc(context, sizeof(*qp->caller.steps.mem),
+						    &qp->caller.mem_ref, NULL);
+	if (qp->caller.steps.mem)
+		qp->caller.segment = simhca_context_own_segment(context, bytes);
+	if (qp->caller.segment && qp->srq && qp->type != SIMHCA_QPT_UD)
+		qp->claimant = simhca_claimant_add(qp->srq->claimants);
+}
+
+void simhca_caller_free(struct simhca_qp *qp)
+{
+	simhca_hand_back(qp);
+	if (qp->srq && qp->claimant)
+		simhca_claimant_remove(qp->srq->claimants, qp->claimant);
+	if (qp->caller.steps.mem)
+		simhca_context_free(qp->context, &qp->caller.mem_ref,
+				    sizeof(*qp->caller.steps.mem));
+}
+
+int simhca_caller_spare(const struct simhca_qp *qp, int *fd, struct simhca_why *why)
+{
+	*fd = -1;
+	if (!qp->caller.handed_out)
+		return 0;
+	*fd = simhca_context_spare_file(qp->context, qp->caller.segment);
+	if (*fd >= 0)
+		return 0;
+	return simhca_why(why, -*fd, "memory for the QP, whose own a peer has: %s", strerror(-*fd));
+}
+
+uint32_t simhca_caller_take_back(struct simhca_qp *qp, int fd)
+{
+	const uint64_t received = atomic_load_explicit(&qp->mem->received, memory_order_relaxed);
+	const uint64_t bytes = atomic_load_explicit(&qp->mem->received_bytes, memory_order_relaxed);
+	int error = -simhca_context_replace_file(qp->context, qp->caller.segment, fd);
+
+	if (error) {
+		close(fd);
+		simhca_qp_log(qp, "its last peer still has its memory: %s", strerror(error));
+		return 0;
+	}
+	/* They are of the QP's whole life. */
+	atomic_store_explicit(&qp->mem->received, received, memory_order_relaxed);
+	atomic_store_explicit(&qp->mem->received_bytes, bytes, memory_order_relaxed);
+	simhca_hand_back(qp);
+	return qp->caller.segment;
+}
+
+uint32_t simhca_caller_queue_segment(struct simhca_context *context, uint64_t state, uint64_t ring)
+{
+	return context->device->config.callers
+		       ? simhca_context_own_segment(context, state + ring + 2 * SIMHCA_CONTEXT_UNIT)
+		       : 0;
+}
+
+/* --------------------------------------------------------------------------- attaching */
+
+int simhca_offer_memory(struct simhca_context *context, struct simhca_mm *mm,
+			const struct simhca_offer_memory_req *req, struct simhca_why *why)
+{
+	if (!context->device->config.callers)
+		return simhca_why(why, EOPNOTSUPP, "programs run no steps on this device");
+	if (mm->agent)
+		return simhca_why(why, EOPNOTSUPP, "the device reaches this memory by an agent");
+	context->offer.mm = mm;
+	context->offer.address = req->address;
+	context->offer.secret = req->secret;
+	return 0;
+}
+
+bool simhca_has_offered_memory(const struct simhca_context *context)
+{
+	return context->offer.mm;
+}
+
+static bool accepts_cqes(const struct simhca_cq *cq)
+{
+	return !cq->view.stamped && !cq->view.overruns && !cq->mod_count && !cq->overrun &&
+	       !cq->shared.spare.base;
+}
+
+static bool counts(const struct simhca_qp *qp)
+{
+	for (uint32_t op = 0; op < SIMHCA_COUNTS_OPS; op++)
+		if (qp->comp_cntr[op])
+			return true;
+	return false;
+}
+
+/* Whether callers find the QP's receive WQEs. */
+static bool gives_wqes(const struct simhca_qp *qp)
+{
+	if (qp->srq)
+		return qp->srq->shared.segment && !qp->srq->shared.spare.base &&
+		       (qp->claimant || qp->type == SIMHCA_QPT_UD);
+	return qp->type != SIMHCA_QPT_UD || qp->rq_view.mem;
+}
+
+/* Whom it sends to, on this device; or NULL. */
+static struct simhca_qp *connected_to(const struct simhca_qp *qp)
+{
+	struct simhca_qp *peer = qp->link->peer ? qp->link->peer(qp) : NULL;
+
+	return peer && peer->qpc->dest_qpn == qp->qpn && peer->link == qp->link ? peer : NULL;
+}
+
+static struct simhca_qp *addressed_by(const struct simhca_qp *qp, const struct simhca_av *av,
+				      uint32_t qpn)
+{
+	if (!qp->link->find || simhca_av_check(qp->device, av, NULL))
+		return NULL;
+	return qp->link->find(qp, av, qpn);
+}
+
+/* Its peer, if the two can do without the device; or NULL, and why says what is in the way. */
+static struct simhca_qp *peer_of(const struct simhca_qp *qp, const struct simhca_av *av,
+				 uint32_t qpn, struct simhca_why *why)
+{
+	struct simhca_qp *peer = NULL;
+	uint32_t state;
+
+	if (atomic_load_explicit(&qp->device->fabric->tap, memory_order_relaxed)) {
+		simhca_why(why, ENOTCONN, "packets are traced");
+		return NULL;
+	}
+	if (!qp->caller.steps.mem || counts(qp) || !accepts_cqes(qp->send_cq)) {
+		simhca_why(why, ENOTCONN, "only the device carries this QP's messages");
+		return NULL;
+	}
+	if (simhca_inject_is_on(qp->device->fabric)) {
+		simhca_why(why, ENOTCONN, "only the device has the faults that were asked for");
+		return NULL;
+	}
+	if (simhca_qp_state(qp) == SIMHCA_QPS_RTS)
+		peer = qp->type == SIMHCA_QPT_UD ? addressed_by(qp, av, qpn) : connected_to(qp);
+	if (!peer || peer->device != qp->device || peer->type != qp->type) {
+		simhca_why(why, ENOTCONN, "the QP is not connected");
+		return NULL;
+	}
+	state = simhca_qp_state(peer);
+	if ((state != SIMHCA_QPS_RTR && state != SIMHCA_QPS_RTS) || !peer->caller.segment ||
+	    !peer->recv_cq->shared.segment || !accepts_cqes(peer->recv_cq) || !gives_wqes(peer) ||
+	    counts(peer) || peer->qpc->path_mtu != qp->qpc->path_mtu || !peer->context->offer.mm ||
+	    atomic_load(&peer->context->offer.mm->gone)) {
+		simhca_why(why, ENOTCONN, "only the device carries messages for the QP's peer");
+		return NULL;
+	}
+	return peer;
+}
+
+int simhca_find_peer(struct simhca_context *context, const struct simhca_find_peer_req *req,
+		     struct simhca_find_peer_reply *reply, struct simhca_why *why)
+{
+	struct simhca_qp *qp = simhca_object(context, SIMHCA_OBJ_QP, req->qp, why);
+	struct simhca_qp *peer;
+
+	if (!qp)
+		return -ENOENT;
+	peer = peer_of(qp, &req->av, req->dest_qpn, why);
+	if (!peer)
+		return -ENOTCONN;
+	reply->pid = (uint32_t)peer->context->offer.mm->pid;
+	reply->address = peer->context->offer.address;
+	return 0;
+}
+
+/* The number that both sides compare; it is 0 while nobody may. */
+static uint32_t allow(struct simhca_qp *qp)
+{
+	uint32_t callers = atomic_load(&qp->qpc->callers);
+
+	if (callers)
+		return callers;
+	while (!++qp->device->next_callers)
+		;
+	atomic_store(&qp->qpc->callers, qp->device->next_callers);
+	return qp->device->next_callers;
+}
+
+/* The numbers by which those that send to a UD QP claim its receives. */
+static uint64_t *claimants_of(struct simhca_qp *qp)
+{
+	return qp->srq ? qp->srq->claimants : qp->left.claimants;
+}
+
+/* Among those that send to the peer. 0: they are too many, or those that it sends to. */
+static uint32_t enlist_sender(struct simhca_qp *qp, struct simhca_steps_with *with,
+			      struct simhca_qp *peer)
+{
+	struct simhca_fabric *fabric = qp->device->fabric;
+	struct simhca_steps_with before;
+	bool again = simhca_steps_find(fabric, &qp->caller.steps, peer->qpn, &before);
+
+	with->qpn = peer->qpn;
+	with->life = peer->left.life;
+	with->claimant = again ? before.claimant : simhca_claimant_add(claimants_of(peer));
+	if (!with->claimant)
+		return 0;
+	/* What it has left at the same queue is to be settled still. */
+	atomic_init(&with->settled,
+		    again && before.life == with->life
+			    ? atomic_load(&before.settled)
+			    : simhca_srq_claimed(simhca_claimed_from(peer), with->claimant));
+	if (simhca_steps_add(fabric, &qp->caller.steps, with))
+		return with->claimant;
+	simhca_claimant_remove(claimants_of(peer), with->claimant);
+	return 0;
+}
+
+/* By what number it claims from the peer's queue. False: it cannot be attached. */
+static bool enlist(struct simhca_qp *qp, const struct simhca_mm *mm, struct simhca_qp *peer,
+		   uint32_t *claimant)
+{
+	struct simhca_steps_with with = { .context = peer->context->id,
+					  .pid = mm->pid,
+					  .peer_pid = peer->context->offer.mm->pid };
+
+	/* Who waits for its steps has to know of both, before there is one. */
+	qp->caller.steps.qpc = qp->qpc;
+	qp->caller.steps.context = qp->context;
+	if (qp->type == SIMHCA_QPT_UD) {
+		*claimant = enlist_sender(qp, &with, peer);
+		if (!*claimant)
+			return false;
+	} else {
+		*claimant = peer->claimant;
+		simhca_steps_add(qp->device->fabric, &qp->caller.steps, &with);
+		atomic_store(&peer->caller.whose, qp->qpn);
+	}
+	atomic_store(&qp->caller.attached, true);
+	return true;
+}
+
+/* Where the peer's receive WQEs are; returns the segment's descriptor. */
+static int show_receives(const struct simhca_qp *peer, struct simhca_attach_peer_reply *reply)
+{
+	const struct simhca_srq *srq = peer->srq;
+
+	if (!srq) {
+		reply->rq_entries = peer->rq_entries;
+		reply->rq_stride = peer->rq_stride;
+		reply->rq_max_sge = peer->qpc->max_recv_sge;
+		reply->rq_pd = peer->qpc->pd;
+		reply->slot_data = peer->slot_data;
+		reply->rq = peer->rq_ref.offset;
+		reply->claims = peer->claims_ref.offset;
+		return simhca_context_segment(peer->context, peer->caller.segment, &reply->rq_size);
+	}
+	reply->is_srq = 1;
+	reply->rq_entries = srq->view.entries;
+	reply->rq_stride = srq->view.stride;
+	reply->rq_max_sge = srq->view.max_sge;
+	reply->rq_pd = srq->pd->number;
+	reply->rq = srq->ring_ref.offset;
+	reply->claims = srq->mem_ref.offset;
+	return simhca_context_segment(peer->context, srq->shared.segment, &reply->rq_size);
+}
+
+int simhca_attach_peer(struct simhca_context *context, const struct simhca_mm *mm,
+		       const struct simhca_attach_peer_req *req,
+		       struct simhca_attach_peer_reply *reply, struct simhca_attached *attached,
+		       struct simhca_why *why)
+{
+	struct simhca_qp *qp = simhca_object(context, SIMHCA_OBJ_QP, req->qp, why);
+	struct simhca_qp *peer;
+	uint32_t claimant;
+
+	if (!qp)
+		return -ENOENT;
+	peer = peer_of(qp, &req->av, req->dest_qpn, why);
+	if (!peer)
+		return -ENOTCONN;
+	if (memcmp(&req->secret, &peer->context->offer.secret, sizeof(req->secret)) != 0)
+		return simhca_why(why, EPERM, "this is not what the memory of the peer has there");
+	if (!enlist(qp, mm, peer, &claimant))
+		return simhca_why(why, ENOSPC,
+				  "the QP, or whom it sends to, is attached to as many "
+				  "as it can be");
+	*reply = (struct simhca_attach_peer_reply){
+		.peer = peer->qpn,
+		.claimant = claimant,
+		.callers = allow(qp),
+		.peer_callers = allow(peer),
+		.mm = mm->number,
+		.peer_mm = peer->context->offer.mm->number,
+		.send_cqe = qp->send_cq->view.cqe,
+		.send_entries = qp->send_cq->view.entries,
+		.recv_cqe = peer->recv_cq->view.cqe,
+		.recv_entries = peer->recv_cq->view.entries,
+		.send_cq = qp->send_cq->mem_ref,
+		.send_ring = qp->send_cq->ring_ref,
+		.state = peer->mem_ref.offset,
+		.recv_cq = peer->recv_cq->mem_ref.offset,
+		.recv_ring = peer->recv_cq->ring_ref.offset,
+		.recv_channel = peer->recv_cq->channel,
+		.send_channel = qp->send_cq->channel,
+		.recv_event = peer->recv_cq->user_handle.element,
+		.send_event = qp->send_cq->user_handle.element,
+	};
+	*attached = (struct simhca_attached){
+		.peer = peer->context->arg,
+		.own_pid = mm->pid,
+		.peer_pid = peer->context->offer.mm->pid,
+	};
+	/* A process that has both ends has nothing to fear of itself, nor a descriptor to spare. */
+	if (attached->own_pid != attached->peer_pid)
+		simhca_hand_out(peer);
+	attached->fds[0] =
+		simhca_context_segment(peer->context, peer->caller.segment, &reply->qp_size);
+	attached->fds[1] = simhca_context_segment(peer->context, peer->recv_cq->shared.segment,
+						  &reply->cq_size);
+	attached->fds[2] = show_receives(peer, reply);
+	return 0;
+}
+
+void simhca_caller_usage(const struct simhca_qp *qp, struct simhca_usage_sum *sum)
+{
+	const struct simhca_caller *mem = qp->caller.steps.mem;
+	uint64_t reads;
+
+	sum->received += atomic_load_explicit(&qp->mem->received, memory_order_relaxed);
+	sum->received_bytes += atomic_load_explicit(&qp->mem->received_bytes, memory_order_relaxed);
+	if (!mem)
+		return;
+	for (int i = 0; i < SIMHCA_CALLER_LATENCIES; i++)
+		sum->latency[i] += atomic_load_explicit(&mem->latency[i], memory_order_relaxed);
+	reads = atomic_load_explicit(&mem->reads, memory_order_relaxed);
+	sum->messages += atomic_load_explicit(&mem->messages, memory_order_relaxed) - reads;
+	sum->bytes += atomic_load_explicit(&mem->payload, memory_order_relaxed);
+	sum->reads += reads;
+	sum->read_bytes += atomic_load_explicit(&mem->read_payload, memory_order_relaxed);
+}
+
+/* ----------------------------------------------------------------------- handing back */
+
+/* Whether a step can do anything with the next WQE at all. */
+static bool is_for_callers(const struct simhca_qp *qp)
+{
+	struct simhca_send_wqe wqe;
+
+	simhca_sq_header(qp, qp->req.oldest, &wqe);
+	switch (wqe.opcode) {
+	case SIMHCA_WR_SEND:
+	case SIMHCA_WR_SEND_WITH_IMM:
+	case SIMHCA_WR_RDMA_WRITE:
+	case SIMHCA_WR_RDMA_WRITE_WITH_IMM:
+	case SIMHCA_WR_RDMA_READ:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* If the last time was in vain, it is tried more seldom. */
+static bool is_worth_it(struct simhca_leaving *leaving, uint64_t carried)
+{
+	if (!simhca_spin_wanted(&leaving->worth))
+		return false;
+	simhca_spin_done(&leaving->worth, carried - leaving->carried >= WORTH_IT);
+	leaving->carried = carried;
+	return true;
+}
+
+bool simhca_caller_leave(struct simhca_qp *qp)
+{
+	struct simhca_caller *mem = qp->caller.steps.mem;
+	uint64_t carried;
+	uint32_t posted;
+
+	if (!mem || !atomic_load_explicit(&mem->wants, memory_order_relaxed))
+		return false;
+	atomic_store_explicit(&mem->wants, 0, memory_order_relaxed);
+	carried = atomic_load_explicit(&mem->messages, memory_order_relaxed);
+	if (qp->req.wait != SIMHCA_WAIT_NOTHING || !atomic_load(&qp->qpc->callers) ||
+	    !simhca_progress_sends(qp->mem, qp->req.oldest, 0, qp->sq_entries, &posted) ||
+	    !posted || !is_for_callers(qp) || !is_worth_it(&qp->caller.leaving, carried))
+		return false;
+	atomic_store_explicit(&mem->left, 1, memory_order_relaxed);
+	atomic_store(&qp->caller.leaving.until, simhca_engine_arm_timer(&qp->task, LEFT_NS));
+	return true;
+}
+
+bool simhca_caller_is_left(struct simhca_qp *qp)
+{
+	/* relaxed: who sees what was before takes a turn for which it is too early, or comes again.
+	 */
+	uint64_t until = atomic_load_explicit(&qp->caller.leaving.until, memory_order_relaxed);
+
+	if (!until)
+		return false;
+	if (atomic_load_explicit(&qp->caller.steps.mem->left, memory_order_relaxed) &&
+	    atomic_load(&qp->task.timer_fired) != until)
+		return true;
+	atomic_compare_exchange_strong(&qp->caller.leaving.until, &until, 0);
+	return false;
+}
+
+/* ----------------------------------------------------------------------------- the end */
+
+void simhca_callers_end(struct simhca_qp *qp)
+{
+	/* seq_cst: before the guards are looked at, by who waits for steps under way. */
+	if (atomic_load(&qp->qpc->callers))
+		atomic_store(&qp->qpc->callers, 0);
+}
+
+/* How many are left: a client that lies makes work for itself. */
+static uint32_t raise_events(_Atomic uint32_t *due, struct simhca_cq *cq)
+{
+	uint32_t events, now;
+
+	if (!atomic_load_explicit(due, memory_order_relaxed))
+		return 0;
+	events = atomic_exchange(due, 0);
+	if (!cq)
+		return 0;
+	if (events > MOST_EVENTS)
+		events = MOST_EVENTS;
+	now = events < EVENTS_AT_ONCE ? events : EVENTS_AT_ONCE;
+	for (uint32_t i = 0; i < now; i++)
+		simhca_cq_tell(cq);
+	if (events > now)
+		atomic_fetch_add(due, events - now);
+	return events - now;
+}
+
+/* What was consumed, and for no message that is committed, is for the next one. */
+static void take_over_claim(struct simhca_qp *qp)
+{
+	if (!simhca_responder_begin(qp))
+		return;
+	if (simhca_responder_has_claim(qp)) {
+		qp->resp.claim = simhca_srq_claimed(&qp->srq->view, qp->claimant);
+		qp->resp.have_recv = true;
+	}
+	simhca_responder_end(qp);
+}
+
+/*
+ * The program has ended, and its requester with it: in the middle of a step the peer's responder
+ * either has the message or has not, and a CQE of a message that it has is published.
+ */
+static bool mend(const struct simhca_qp *qp, struct simhca_qp *peer)
+{
+	uint32_t name = SIMHCA_TURN_CALLER | qp->qpn, holder;
+
+	if (atomic_load(&peer->caller.whose) != qp->qpn)
+		return true;
+	holder = atomic_load_explicit(&peer->mem->resp_turn.holder, memory_order_acquire);
+	if ((holder & ~SIMHCA_TURN_WANTED) != name)
+		return true;
+	if (!simhca_turn_try_lock(&peer->resp_lock, false))
+		return false;
+	simhca_cq_repair(peer->recv_cq, name, simhca_responder_ticket(peer));
+	atomic_compare_exchange_strong(&peer->mem->resp_turn.holder, &holder, 0);
+	if (peer->claimant)
+		take_over_claim(peer);
+	simhca_turn_unlock(&peer->resp_lock);
+	simhca_engine_schedule(peer->context->engine, &peer->task);
+	return true;
+}
+
+/* Who is attached, and of whom its program says that events are due; or NULL. */
+static struct simhca_qp *told_of(struct simhca_qp *qp, uint32_t qpn)
+{
+	struct simhca_steps_with with;
+	struct simhca_qp *peer;
+
+	if (qp->type != SIMHCA_QPT_UD) {
+		peer = qp->link->peer ? qp->link->peer(qp) : NULL;
+		return peer && peer->qpc->dest_qpn == qp->qpn ? peer : NULL;
+	}
+	peer = atomic_load(&qp->device->qps[SIMHCA_QPN_SLOT(qpn)]);
+	return peer && peer->qpn == qpn &&
+			       simhca_steps_find(qp->device->fabric, &qp->caller.steps, qpn, &with)
+		       ? peer
+		       : NULL;
+}
+
+/* Of the SRQ that its receives come from, if it has one. */
+static void check_limit(const struct simhca_qp *peer)
+{
+	if (peer && peer->srq)
+		simhca_srq_check_limit(peer->srq);
+}
+
+/* How many are left. */
+static uint32_t raise_all(struct simhca_qp *qp)
+{
+	struct simhca_caller *mem = qp->caller.steps.mem;
+	uint32_t left = 0, qpn;
+	struct simhca_qp *peer;
+
+	if (atomic_load_explicit(&mem->srq_limit, memory_order_relaxed)) {
+		qpn = (uint32_t)atomic_exchange(&mem->srq_limit, 0);
+		check_limit(told_of(qp, qpn));
+	}
+	/* The peer's first: it may sleep, and who rang does not. acquire: whose they are. */
+	if (atomic_load_explicit(&mem->recv_events, memory_order_acquire)) {
+		qpn = atomic_load_explicit(&mem->told_to, memory_order_relaxed);
+		peer = told_of(qp, qpn);
+		left = raise_events(&mem->recv_events, peer ? peer->recv_cq : NULL);
+	}
+	return left + raise_events(&mem->send_events, qp->send_cq);
+}
+
+bool simhca_caller_rang(struct simhca_qp *qp)
+{
+	struct simhca_caller *mem = qp->caller.steps.mem;
+	uint32_t left;
+
+	if (!atomic_load_explicit(&qp->caller.attached, memory_order_relaxed))
+		return false;
+	/* A datagram's step says whom they are for: there is none in the requester's turn. */
+	if (qp->type != SIMHCA_QPT_UD ||
+	    !atomic_load_explicit(&mem->recv_events, memory_order_relaxed))
+		return raise_all(qp);
+	if (!simhca_qp_begin(qp)) /* who has it has the QP looked at again */
+		return false;
+	left = raise_all(qp);
+	simhca_qp_end(qp);
+	return left;
+}
+
+/* It ended while it raised one: that is there, or not. */
+static void tell_again(_Atomic uint32_t *telling, _Atomic uint32_t *due)
+{
+	if (atomic_exchange(telling, 0))
+		atomic_fetch_add(due, 1);
+}
+
+/* It sends to nobody any more. */
+static void leave_destinations(const struct simhca_qp *qp)
+{
+	const struct simhca_steps *steps = &qp->caller.steps;
+
+	for (uint32_t i = 0; i < steps->num_with; i++) {
+		struct simhca_qp *peer =
+			atomic_load(&qp->device->qps[SIMHCA_QPN_SLOT(steps->with[i].qpn)]);
+
+		/* Of one that goes itself it is forgotten afterwards. */
+		if (!peer || peer->qpn != steps->with[i].qpn)
+			continue;
+		/* It may have ended before it could say so. */
+		check_limit(peer);
+		simhca_claimant_remove(claimants_of(peer), steps->with[i].claimant);
+	}
+}
+
+/* It ended in the middle of a step, with a peer that is connected to it. */
+static bool leave_peer(struct simhca_qp *qp)
+{
+	struct simhca_qp *peer = qp->link->peer ? qp->link->peer(qp) : NULL;
+
+	if (!peer || !atomic_load(&qp->context->dead))
+		return true;
+	if (!mend(qp, peer))
+		return false;
+	check_limit(told_of(qp, peer->qpn));
+	return true;
+}
+
+bool simhca_callers_settle(struct simhca_qp *qp)
+{
+	struct simhca_fabric *fabric = qp->device->fabric;
+	struct simhca_steps *steps = NULL;
+	struct simhca_qp *sender;
+
+	while ((steps = simhca_steps_next_ended(fabric, steps, qp->context->id))) {
+		sender = (struct simhca_qp *)((char *)steps -
+					      offsetof(struct simhca_qp, caller.steps));
+		if (!(qp->type == SIMHCA_QPT_UD ? simhca_settle_at(sender, qp) : mend(sender, qp)))
+			return false;
+	}
+	return true;
+}
+
+void simhca_callers_forget(struct simhca_qp *qp)
+{
+	uint32_t claimant;
+
+	while (simhca_steps_forget(qp->device->fabric, qp->qpn, &claimant))
+		simhca_claimant_remove(claimants_of(qp), claimant);
+}
+
+bool simhca_caller_detach(struct simhca_qp *qp)
+{
+	struct simhca_caller *mem = qp->caller.steps.mem;
+
+	if (!atomic_load(&qp->caller.attached))
+		return true;
+	simhca_settle(qp);
+	if (qp->type != SIMHCA_QPT_UD && !leave_peer(qp))
+		return false;
+	tell_again(&mem->recv_telling, &mem->recv_events);
+	tell_again(&mem->send_telling, &mem->send_events);
+	/* Its program saw the completion at once, and need not have waited for the doorbell. */
+	if (raise_all(qp))
+		return false;
+	simhca_steps_remove(qp->device->fabric, &qp->caller.steps);
+	if (qp->type == SIMHCA_QPT_UD)
+		leave_destinations(qp);
+	return true;
+}

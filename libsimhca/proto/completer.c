@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * The completer (IBTA vol. 1, 9.7.5, 9.7.6): takes response packets, and knows what each means for
+ * the messages under way: acknowledged, to be sent again now or later, or failed.
+ */
+#include "comp_cntr.h"
+#include "completer.h"
+#include "cq.h"
+#include "core/stats.h"
+#include "engine/stats.h"
+#include "failure.h"
+#include "link.h"
+#include "memory/key.h"
+#include "own_memory.h"
+#include "packet/packet.h"
+#include "queue/psn.h"
+#include "qp.h"
+#include "requester.h"
+#include "simhca.h"
+#include "turn.h"
+
+#define RNR_RETRY_FOREVER 7
+
+static uint8_t wc_opcode(uint8_t opcode)
+{
+	switch (opcode) {
+	case SIMHCA_WR_RDMA_WRITE:
+	case SIMHCA_WR_RDMA_WRITE_WITH_IMM:
+		return SIMHCA_WC_RDMA_WRITE;
+	case SIMHCA_WR_RDMA_READ:
+	case SIMHCA_WR_RDMA_READ_WITH_INV:
+		return SIMHCA_WC_RDMA_READ;
+	case SIMHCA_WR_ATOMIC_CMP_AND_SWP:
+		return SIMHCA_WC_COMP_SWAP;
+	case SIMHCA_WR_ATOMIC_FETCH_AND_ADD:
+		return SIMHCA_WC_FETCH_ADD;
+	case SIMHCA_WR_ATOMIC_WRITE:
+		return SIMHCA_WC_ATOMIC_WRITE;
+	case SIMHCA_WR_FLUSH:
+		return SIMHCA_WC_FLUSH;
+	case SIMHCA_WR_BIND_MW:
+		return SIMHCA_WC_BIND_MW;
+	case SIMHCA_WR_LOCAL_INV:
+		return SIMHCA_WC_LOCAL_INV;
+	case SIMHCA_WR_FAST_REG:
+		return SIMHCA_WC_FAST_REG;
+	default:
+		return SIMHCA_WC_SEND;
+	}
+}
+
+/* If it failed all others are flushed, and so are under way no more. */
+static void forget_oldest(struct simhca_qp *qp, enum simhca_wc_status status)
+{
+	struct simhca_requester *req = &qp->req;
+
+	req->answered = req->revoked = false;
+	if (status != SIMHCA_WC_SUCCESS) { /* perhaps before it was under way */
+		req->count = req->reads = 0;
+	} else {
+		req->reads -= simhca_is_read_like(simhca_flight(qp, 0)->opcode);
+		req->count--;
+	}
+	if (!req->count) /* what was never sent takes no PSNs */
+		req->psn_next = req->psn_send;
+}
+
+static void count(struct simhca_qp *qp, uint32_t index, const struct simhca_send *send,
+		  enum simhca_wc_status status)
+{
+	struct simhca_usage *usage = qp->usage;
+
+	if (__builtin_expect(status != SIMHCA_WC_SUCCESS, 0)) {
+		simhca_usage_add(&usage->errors, 1);
+	} else if (simhca_response_has_data(send->wqe.opcode)) {
+		simhca_usage_add(&usage->reads, 1);
+		simhca_usage_add(&usage->read_bytes, send->length);
+	} else {
+		simhca_usage_add(&usage->messages, 1);
+		simhca_usage_add(&usage->bytes, send->length);
+	}
+	if (simhca_usage_is_timed(usage, index))
+		simhca_usage_end(usage, simhca_engine_now(qp->context->engine));
+}
+
+bool simhca_complete_send(struct simhca_worker *worker, struct simhca_qp *qp,
+			  enum simhca_wc_status status, enum simhca_reason reason)
+{
+	const struct simhca_send *send = worker->send;
+	uint32_t index = qp->req.oldest;
+	struct simhca_flight flight;
+	struct simhca_cqe cqe;
+	bool signaled;
+
+	if (__builtin_expect(qp->fetching, 0)) {
+		forget_oldest(qp, status);
+		qp->source->fetch->complete(qp, status, reason);
+		return true;
+	}
+	if (!simhca_flight_load(worker, qp, 0))
+		return false;
+	cqe = (struct simhca_cqe){
+		.wr_id = send->wqe.wr_id,
+		.qpn = qp->qpn,
+		.byte_len = (uint32_t)send->length,
+		.vendor_err = reason,
+		.wqe_index = index,
+		.opcode = wc_opcode(send->wqe.opcode),
+		.status = (uint8_t)status,
+	};
+	flight = *simhca_flight(qp, 0);
+	forget_oldest(qp, status);
+	qp->req.oldest = index + 1;
+	simhca_count_send(qp, send->wqe.opcode, status == SIMHCA_WC_SUCCESS, send->length);
+	count(qp, index, send, status);
+	signaled = status != SIMHCA_WC_SUCCESS || (send->wqe.flags & SIMHCA_WQE_SIGNALED) ||
+		   qp->qpc->sq_sig_all;
+	simhca_usage_signal(qp->usage, signaled);
+	if (status != SIMHCA_WC_SUCCESS) {
+		simhca_stats_once(qp->device, SIMHCA_STAT_REQ_CQE_ERROR);
+		/* A program that has the completion may end at once, and then nobody knows whose it was. */
+		simhca_tell_send(worker, qp, send, index, &flight, status, reason);
+	}
+	if (signaled)
+		simhca_cq_push_of(qp->send_cq, &cqe, false, qp, simhca_requester_completes);
+	if (status != SIMHCA_WC_SUCCESS) {
+		/* Unreliable senders stop only their SQ (IBTA vol. 1, 10.3.1.6). */
+		simhca_qp_fail(qp, simhca_is_reliable(qp->type) ? SIMHCA_QPS_ERR : SIMHCA_QPS_SQE);
+	}
+	return true;
+}
+
+void simhca_go_back(struct simhca_qp *qp)
+{
+	qp->req.psn_send = qp->req.psn_una;
+}
+
+void simhca_acknowledge(struct simhca_worker *worker, struct simhca_qp *qp, uint32_t psn)
+{
+	struct simhca_requester *req = &qp->req;
+
+	if (psn == req->psn_una)
+		return;
+	simhca_own_done(qp, SIMHCA_REQUESTER_READ);
+	if (qp->link->acknowledged)
+		qp->link->acknowledged(qp, psn);
+	simhca_requester_answered(req, psn);
+	req->went_back = false;
+	req->retries = qp->qpc->retry_cnt;
+	req->rnr_retries = qp->qpc->rnr_retry;
+	req->why = SIMHCA_REASON_NO_RESPONSE;
+	if (req->wait == SIMHCA_WAIT_ANSWER)
+		req->wait = SIMHCA_WAIT_NOTHING;
+	while (req->count && simhca_flight_ends_before(simhca_flight(qp, 0), psn)) {
+		if (simhca_flight(qp, 0)->opcode == SIMHCA_WR_RDMA_READ_WITH_INV) {
+			req->answered = true; /* completes once the key is invalid */
+			return;
+		}
+		if (!simhca_complete_send(worker, qp, SIMHCA_WC_SUCCESS, SIMHCA_REASON_NONE))
+			return;
+	}
+}
+
+/* The responder misses a packet, or its answer was lost: all is sent again from there. */
+static void lost(struct simhca_worker *worker, struct simhca_qp *qp, enum simhca_reason reason)
+{
+	struct simhca_requester *req = &qp->req;
+
+	/* Further signs of the same loss, until something is acknowledged, are of no interest. */
+	if (req->went_back || req->wait == SIMHCA_WAIT_RNR)
+		return;
+	if (!req->retries--) {
+		simhca_complete_send(worker, qp, SIMHCA_WC_RETRY_EXC_ERR, reason);
+		return;
+	}
+	simhca_usage_add(&qp->usage->retries, 1);
+	req->went_back = true;
+	if (qp->link->lost)
+		qp->link->lost(qp, false);
+	simhca_go_back(qp);
+}
+
+/*
+ * An answer to psn acknowledges all before it (9.7.5.1.2), but for what an acknowledgement does not
+ * answer: if such a response is missing it has been lost, and false is returned.
+ */
+static bool acknowledge_before(struct simhca_worker *worker, struct simhca_qp *qp, uint32_t psn)
+{
+	struct simhca_requester *req = &qp->req;
+	uint32_t oldest = simhca_flight(qp, 0)->first, until = psn;
+
+	for (uint32_t i = 0; i < req->count; i++) {
+		const struct simhca_flight *flight = simhca_flight(qp, i);
+
+		if (simhca_psn_distance(oldest, flight->first) >= simhca_psn_distance(oldest, psn))
+			break;
+		if (!simhca_is_read_like(flight->opcode))
+			continue;
+		until = simhca_psn_distance(oldest, flight->first) >
+					simhca_psn_distance(oldest, req->psn_una)
+				? flight->first
+				: req->psn_una;
+		break;
+	}
+	simhca_acknowledge(worker, qp, until);
+	if (until == psn)
+		return true;
+	lost(worker, qp, SIMHCA_REASON_PSN_SEQUENCE);
+	return false;
+}
+
+/* Puts the data of a response where the message at hand, the oldest, wants them. */
+static struct simhca_handover place(struct simhca_worker *worker, struct simhca_qp *qp,
+				    uint64_t offset, const struct simhca_sgl *data, uint64_t length)
+{
+	struct simhca_send *send = worker->send;
+	struct simhca_key_use use = {
+		.worker = worker,
+		.device = qp->device,
+		.pd = qp->fetching ? qp->recv_srq->pd->number : qp->qpc->pd,
+		.qpn = qp->qpn,
+		.access = SIMHCA_ACCESS_LOCAL_WRITE,
+	};
+	struct simhca_handover handover = { .outcome = SIMHCA_ACCEPTED };
+	enum simhca_reach reach = SIMHCA_REACH_FAILED;
+	enum simhca_reason reason = SIMHCA_REASON_NONE;
+	const struct simhca_sgl *target = worker->landing.sgl;
+	struct simhca_sgl found;
+
+	simhca_own_begin(worker);
+	if (!target || worker->landing.offset != offset || worker->landing.length != length) {
+		target = &found;
+		found.count = 0;
+		reason = simhca_translate_sges(&use, send->sge, send->wqe.num_sge, offset, length,
+					       &found);
+	}
+	if (reason == SIMHCA_REASON_NONE)
+		reach = simhca_own_copy(worker, qp, SIMHCA_REQUESTER_WRITE, target, data, length,
+					&reason);
+	switch (reach) {
+	case SIMHCA_REACHED:
+		simhca_acknowledge(worker, qp,
+				   simhca_psn_add(qp->req.psn_una,
+						  simhca_psn_count(length, simhca_qp_mtu(qp))));
+		break;
+	case SIMHCA_REACH_OTHER:
+		handover.outcome = SIMHCA_UNREADABLE;
+		handover.reason = reason;
+		break;
+	case SIMHCA_REACH_LATER: /* as if it had been lost: it is asked for again */
+	case SIMHCA_REACH_FAILED:
+		simhca_go_back(qp);
+		simhca_own_wait(worker, qp, SIMHCA_REQUESTER_WRITE, reach, reason);
+		break;
+	}
+	return handover;
+}
+
+static struct simhca_handover response(struct simhca_worker *worker, struct simhca_qp *qp,
+				       const struct simhca_packet *packet)
+{
+	struct simhca_requester *req = &qp->req;
+	struct simhca_handover accepted = { .outcome = SIMHCA_ACCEPTED };
+	const struct simhca_flight *flight;
+	struct simhca_sgl old;
+	uint64_t offset, left;
+	bool of_atomic = packet->op == SIMHCA_PKT_ATOMIC_ACK;
+
+	if (!acknowledge_before(worker, qp, packet->psn) || !req->count)
+		return accepted;
+	flight = simhca_flight(qp, 0);
+	if (!simhca_is_read_like(flight->opcode) || simhca_is_atomic(flight->opcode) != of_atomic ||
+	    req->answered || !simhca_flight_load(worker, qp, 0))
+		return accepted;
+	if (of_atomic) {
+		old.count = 1;
+		old.seg[0] =
+			(struct simhca_seg){ .addr = (uintptr_t)&packet->atomic_old, .length = 8 };
+		return place(worker, qp, 0, &old, 8);
+	}
+	if (!simhca_response_has_data(flight->opcode)) {
+		simhca_acknowledge(worker, qp, simhca_psn_add(packet->psn, 1));
+		return accepted;
+	}
+	if (!simhca_gate_offset(flight, packet->psn, worker->send->length, simhca_qp_mtu(qp),
+				&offset))
+		return accepted;
+	left = worker->send->length - offset;
+	/* A response that is not what was asked for is none. */
+	if (packet->length > left ||
+	    (packet->length < left && packet->length % simhca_qp_mtu(qp)) ||
+	    (left && !packet->length))
+		return accepted;
+	return place(worker, qp, offset, packet->payload, packet->length);
+}
+
+static void fail(struct simhca_worker *worker, struct simhca_qp *qp, enum simhca_wc_status status,
+		 enum simhca_reason reason)
+{
+	if (qp->req.count)
+		simhca_complete_send(worker, qp, status, reason);
+}
+
+static void nak(struct simhca_worker *worker, struct simhca_qp *qp,
+		const struct simhca_packet *packet)
+{
+	struct simhca_requester *req = &qp->req;
+
+	if (!acknowledge_before(worker, qp, packet->psn))
+		return;
+	if (SIMHCA_SYNDROME_IS_RNR(packet->syndrome)) {
+		if (req->wait == SIMHCA_WAIT_RNR)
+			return;
+		simhca_stats_add(worker, qp->device, SIMHCA_STAT_RNR_NAK_RETRY, 1);
+		simhca_usage_add(&qp->usage->rnr_naks, 1);
+		if (!req->rnr_retries) {
+			fail(worker, qp, SIMHCA_WC_RNR_RETRY_EXC_ERR, packet->reason);
+			return;
+		}
+		if (req->rnr_retries != RNR_RETRY_FOREVER)
+			req->rnr_retries--;
+		/* What the peer says of the packets behind, then or later, is no further loss. */
+		req->went_back = true;
+		simhca_go_back(qp);
+		simhca_wait_rnr(qp, packet->syndrome & SIMHCA_RNR_TIMER_MASK);
+		return;
+	}
+	switch (packet->syndrome) {
+	case SIMHCA_SYNDROME_NAK_PSN:
+		lost(worker, qp, packet->reason);
+		break;
+	case SIMHCA_SYNDROME_NAK_INVALID:
+		simhca_stats_once(qp->device, SIMHCA_STAT_REQ_REMOTE_INVALID);
+		fail(worker, qp, SIMHCA_WC_REM_INV_REQ_ERR, packet->reason);
+		break;
+	case SIMHCA_SYNDROME_NAK_ACCESS:
+		simhca_stats_once(qp->device, SIMHCA_STAT_REQ_REMOTE_ACCESS);
+		fail(worker, qp, SIMHCA_WC_REM_ACCESS_ERR, packet->reason);
+		break;
+	case SIMHCA_SYNDROME_NAK_OPERATIONAL:
+		fail(worker, qp, SIMHCA_WC_REM_OP_ERR, packet->reason);
+		break;
+	default: /* reserved */
+		break;
+	}
+}
+
+struct simhca_handover simhca_completer_run(struct simhca_worker *worker, struct simhca_qp *qp,
+					    const struct simhca_packet *packet)
+{
+	struct simhca_requester *req = &qp->req;
+	struct simhca_handover accepted = { .outcome = SIMHCA_ACCEPTED };
+
+	if (packet->syndrome == SIMHCA_SYNDROME_NAK_PSN) {
+		simhca_stats_add(worker, qp->device, SIMHCA_STAT_PACKET_SEQ_ERR, 1);
+		/* A responder tells of a gap once; the reason stands for the silence after it. */
+		if (packet->reason != SIMHCA_REASON_NONE)
+			req->why = packet->reason;
+	}
+	/* Late, or an answer to nothing. */
+	if (!req->count || simhca_psn_distance(req->psn_una, packet->psn) >=
+				   simhca_psn_distance(req->psn_una, req->psn_sent))
+		return accepted;
+	if (packet->op != SIMHCA_PKT_ACK)
+		return response(worker, qp, packet);
+	if (!SIMHCA_SYNDROME_IS_ACK(packet->syndrome))
+		nak(worker, qp, packet);
+	else
+		acknowledge_before(worker, qp, simhca_psn_add(packet->psn, 1));
+	return accepted;
+}

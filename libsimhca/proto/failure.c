@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include <stdio.h>
+
+#include "core/fabric.h"
+#include "core/gone.h"
+#include "failure.h"
+#include "memory/key.h"
+#include "qp.h"
+#include "simhca.h"
+
+#define REFUSAL_TEXT 192 /* bytes, NUL included */
+
+static struct simhca_failure about(const struct simhca_qp *qp, enum simhca_failure_kind kind)
+{
+	return (struct simhca_failure){
+		.kind = kind,
+		.context = qp->context ? qp->context->id : 0,
+		.qpn = qp->qpn,
+		.peer_qpn = qp->qpc->dest_qpn,
+		.qp_type = qp->type,
+		.pd = qp->pd ? qp->pd->number : qp->key_pd,
+		.retry_cnt = qp->qpc->retry_cnt,
+		.rnr_retry = qp->qpc->rnr_retry,
+		.timeout = qp->qpc->timeout,
+	};
+}
+
+static void tell(const struct simhca_qp *qp, const struct simhca_failure *failure)
+{
+	const struct simhca_ops *ops = &qp->device->fabric->ops;
+
+	if (ops->failure)
+		ops->failure(ops->arg, failure);
+}
+
+static void add_access(const struct simhca_qp *qp, struct simhca_failure *failure, uint32_t key,
+		       uint64_t va, uint64_t bytes)
+{
+	const struct simhca_key_use use = {
+		.device = qp->device,
+		.pd = failure->pd,
+		.qpn = qp->qpn,
+		.remote = true, /* an lkey may be looked at likewise */
+	};
+
+	failure->has_access = true;
+	failure->key = key;
+	failure->va = va;
+	failure->bytes = bytes;
+	simhca_key_facts(&use, key, &failure->entry);
+	if (failure->entry.key != key || failure->entry.type == SIMHCA_MPT_FREE)
+		simhca_gone_facts(qp->device->gone, failure->pd, key, &failure->gone);
+}
+
+/* Which of its own buffers it is, if the reason is a buffer's. */
+static void find_sge(struct simhca_worker *worker, const struct simhca_qp *qp,
+		     const struct simhca_send *send, struct simhca_failure *failure)
+{
+	struct simhca_key_use use = {
+		.worker = worker,
+		.device = qp->device,
+		.pd = failure->pd,
+		.qpn = qp->qpn,
+		.access =
+			simhca_response_has_data(send->wqe.opcode) ? SIMHCA_ACCESS_LOCAL_WRITE : 0,
+	};
+
+	if (failure->status != SIMHCA_WC_LOC_PROT_ERR)
+		return;
+	for (uint32_t i = 0; i < send->wqe.num_sge; i++) {
+		const struct simhca_sge *sge = &send->sge[i];
+
+		if (simhca_translate(&use, sge->lkey, sge->addr, sge->length, NULL) !=
+		    failure->reason)
+			continue;
+		add_access(qp, failure, sge->lkey, sge->addr, sge->length);
+		return;
+	}
+}
+
+/* The peer's queue, if the peer is one of this fabric's. */
+static void find_empty(const struct simhca_qp *qp, struct simhca_failure *failure)
+{
+	const struct simhca_qp *peer = qp->link->peer ? qp->link->peer(qp) : NULL;
+
+	if (failure->status != SIMHCA_WC_RNR_RETRY_EXC_ERR || !peer || !peer->context)
+		return;
+	failure->empty.context = peer->context->id;
+	failure->empty.srqn = peer->srq ? peer->srq->srqn : 0;
+	failure->empty.posted = simhca_posted_receives(peer);
+}
+
+static bool has_remote_memory(uint32_t opcode)
+{
+	return opcode == SIMHCA_WR_RDMA_WRITE || opcode == SIMHCA_WR_RDMA_WRITE_WITH_IMM ||
+	       opcode == SIMHCA_WR_RDMA_READ || opcode == SIMHCA_WR_RDMA_READ_WITH_INV ||
+	       opcode == SIMHCA_WR_ATOMIC_WRITE || simhca_is_atomic(opcode);
+}
+
+void simhca_tell_send(struct simhca_worker *worker, const struct simhca_qp *qp,
+		      const struct simhca_send *send, uint32_t index,
+		      const struct simhca_flight *flight, enum simhca_wc_status status,
+		      enum simhca_reason reason)
+{
+	struct simhca_failure failure = about(qp, SIMHCA_SEND_FAILED);
+
+	simhca_qp_log(qp, ": send WQE %u fails with status %u: %s", index, status,
+		      simhca_reason_text(reason));
+	failure.psn = flight->first;
+	failure.last_psn = flight->last;
+	failure.opcode = send->wqe.opcode;
+	failure.status = status;
+	failure.reason = reason;
+	failure.wr_id = send->wqe.wr_id;
+	failure.length = send->length;
+	if (qp->type == SIMHCA_QPT_UD)
+		failure.peer_qpn = send->wqe.ud.dest_qpn;
+	if (has_remote_memory(send->wqe.opcode)) {
+		failure.key = send->wqe.rdma.rkey;
+		failure.va = send->wqe.rdma.remote_addr;
+		failure.bytes = send->length;
+	}
+	find_sge(worker, qp, send, &failure);
+	find_empty(qp, &failure);
+	tell(qp, &failure);
+}
+
+void simhca_tell_recv(const struct simhca_qp *qp, uint64_t wr_id, uint32_t peer_qpn,
+		      enum simhca_wc_status status, enum simhca_reason reason)
+{
+	struct simhca_failure failure = about(qp, SIMHCA_RECV_FAILED);
+
+	failure.peer_qpn = peer_qpn;
+	failure.status = status;
+	failure.reason = reason;
+	failure.wr_id = wr_id;
+	tell(qp, &failure);
+}
+
+uint32_t simhca_request_opcode(const struct simhca_packet *packet)
+{
+	switch (packet->op) {
+	case SIMHCA_PKT_WRITE:
+		return packet->has_imm ? SIMHCA_WR_RDMA_WRITE_WITH_IMM : SIMHCA_WR_RDMA_WRITE;
+	case SIMHCA_PKT_READ:
+		return SIMHCA_WR_RDMA_READ;
+	case SIMHCA_PKT_COMPARE_SWAP:
+		return SIMHCA_WR_ATOMIC_CMP_AND_SWP;
+	case SIMHCA_PKT_FETCH_ADD:
+		return SIMHCA_WR_ATOMIC_FETCH_AND_ADD;
+	case SIMHCA_PKT_ATOMIC_WRITE:
+		return SIMHCA_WR_ATOMIC_WRITE;
+	case SIMHCA_PKT_FLUSH:
+		return SIMHCA_WR_FLUSH;
+	default:
+		if (packet->has_inv)
+			return SIMHCA_WR_SEND_WITH_INV;
+		return packet->has_imm ? SIMHCA_WR_SEND_WITH_IMM : SIMHCA_WR_SEND;
+	}
+}
+
+/* The reason with the numbers that it is about, where the key and the range do not say them. */
+static const char *in_numbers(const struct simhca_qp *qp, const struct simhca_packet *packet,
+			      enum simhca_reason reason, char text[REFUSAL_TEXT])
+{
+	uint32_t qkey = simhca_qkey(qp->qpc);
+	struct simhca_recv recv;
+
+	if (reason == SIMHCA_REASON_QKEY_MISMATCH) {
+		snprintf(text, REFUSAL_TEXT, "the datagram has Q_Key 0x%08x, and its QP 0x%08x%s",
+			 packet->qkey, qkey,
+			 packet->qkey == __builtin_bswap32(qkey)
+				 ? ", which is the same with its bytes reversed"
+				 : "");
+		return text;
+	}
+	if (reason != SIMHCA_REASON_RECV_TOO_SHORT || !qp->resp.have_recv ||
+	    !simhca_recv_read(qp, &recv))
+		return NULL;
+	snprintf(text, REFUSAL_TEXT,
+		 recv.wr_id < 1000000 ? "the message has %s%llu bytes%s, and the receive that was "
+					"next %llu, wr_id %llu"
+				      : "the message has %s%llu bytes%s, and the receive that was "
+					"next %llu, wr_id 0x%llx",
+		 packet->last ? "" : "more than ",
+		 (unsigned long long)(qp->resp.offset + packet->length),
+		 packet->transport == SIMHCA_QPT_UD ? " and 40 of its GRH" : "",
+		 (unsigned long long)recv.length, (unsigned long long)recv.wr_id);
+	return text;
+}
+
+void simhca_tell_refusal(const struct simhca_qp *qp, const struct simhca_packet *packet,
+			 const char *does, enum simhca_reason reason)
+{
+	struct simhca_failure failure = about(qp, SIMHCA_REQUEST_REFUSED);
+	/* Only a first packet has a RETH; of a WRITE's others it is kept. */
+	uint64_t va = packet->first ? packet->va : qp->resp.va;
+	uint32_t rkey = packet->first ? packet->rkey : qp->resp.rkey;
+	char memory[64] = "", text[REFUSAL_TEXT];
+
+	failure.count = 1;
+	failure.text = in_numbers(qp, packet, reason, text);
+	failure.peer_qpn = packet->src_qpn;
+	failure.peer_context = packet->src_context;
+	failure.psn = failure.last_psn = packet->psn;
+	failure.opcode = simhca_request_opcode(packet);
+	failure.reason = reason;
+	failure.length = packet->length;
+	if (packet->op != SIMHCA_PKT_SEND) {
+		snprintf(memory, sizeof(memory), "va 0x%llx, rkey 0x%08x, ", (unsigned long long)va,
+			 rkey);
+		add_access(qp, &failure, rkey, va, packet->dma_length ?: packet->length);
+	}
+	simhca_qp_log(qp, " %s a request of QP 0x%06x (%s%llu bytes): %s", does, packet->src_qpn,
+		      memory, (unsigned long long)packet->length,
+		      failure.text ? failure.text : simhca_reason_text(reason));
+	tell(qp, &failure);
+}
+
+void simhca_tell_silence(const struct simhca_qp *qp, enum simhca_reason reason, const char *text)
+{
+	struct simhca_failure failure = about(qp, SIMHCA_NO_ANSWER);
+
+	failure.reason = reason;
+	failure.text = text;
+	tell(qp, &failure);
+}
+
+void simhca_tell_flush(const struct simhca_qp *qp, uint32_t count)
+{
+	struct simhca_failure failure = about(qp, SIMHCA_FLUSHED);
+
+	failure.status = SIMHCA_WC_WR_FLUSH_ERR;
+	failure.reason = SIMHCA_REASON_FLUSHED;
+	failure.count = count;
+	tell(qp, &failure);
+}

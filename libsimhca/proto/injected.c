@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include <infiniband/verbs.h>
+
+#include "core/context.h"
+#include "failure.h"
+#include "injected.h"
+#include "packet/packet.h"
+#include "queue/psn.h"
+#include "qp.h"
+#include "requester.h"
+#include "responder_impl.h"
+
+struct simhca_occasion simhca_occasion_at(const struct simhca_qp *qp, enum simhca_point point)
+{
+	return (struct simhca_occasion){
+		.point = point,
+		.device = qp->device,
+		.context = qp->context,
+		.qpn = qp->qpn,
+		.peer_qpn = qp->qpc->dest_qpn,
+		.qp_type = qp->type,
+		.opcode = -1,
+		.datagram = qp->type == SIMHCA_QPT_UD,
+	};
+}
+
+enum simhca_injected simhca_injected_start(struct simhca_worker *worker, struct simhca_qp *qp,
+					   enum simhca_wc_status *status)
+{
+	struct simhca_occasion occasion = simhca_occasion_at(qp, SIMHCA_AT_WQE);
+	struct simhca_judged *judged = &qp->judged;
+	uint32_t index = qp->req.oldest;
+	struct simhca_verdict verdict;
+
+	if (judged->wqe && judged->wqe_index == index)
+		return SIMHCA_INJECTED_NOTHING;
+	occasion.opcode = worker->send->wqe.opcode;
+	judged->wqe = true;
+	judged->wqe_index = index;
+	if (!simhca_inject_judge(qp->device->fabric, &occasion, &verdict))
+		return SIMHCA_INJECTED_NOTHING;
+	if (verdict.status) {
+		*status = (enum simhca_wc_status)verdict.status;
+		return SIMHCA_INJECTED_FAILURE;
+	}
+	if (!verdict.delay_ns)
+		return SIMHCA_INJECTED_NOTHING;
+	simhca_wait_for(qp, SIMHCA_WAIT_BUSY, verdict.delay_ns);
+	return SIMHCA_INJECTED_WAIT;
+}
+
+/* An RNR NAK's timer that is that long at least. Code 0 is the longest (IBTA vol. 1, table 45). */
+static uint8_t timer_of(uint64_t ns)
+{
+	uint8_t code = 1;
+
+	while (code < 31 && simhca_rnr_delay(code) < ns)
+		code++;
+	return simhca_rnr_delay(code) < ns ? 0 : code;
+}
+
+bool simhca_injected_refusal(struct simhca_qp *qp, const struct simhca_packet *packet,
+			     struct simhca_reply *reply)
+{
+	struct simhca_occasion occasion = simhca_occasion_at(qp, SIMHCA_AT_ARRIVAL);
+	struct simhca_judged *judged = &qp->judged;
+	struct simhca_verdict verdict;
+
+	if (!simhca_is_reliable(packet->transport) || packet->psn != qp->resp.epsn ||
+	    (judged->arrival && judged->arrival_psn == packet->psn)) {
+		judged->arrival = false;
+		return false;
+	}
+	occasion.opcode = (int)simhca_request_opcode(packet);
+	occasion.bytes = packet->length;
+	if (!simhca_inject_judge(qp->device->fabric, &occasion, &verdict))
+		return false;
+	if (verdict.fault_ns && !packet->remote) {
+		judged->arrival = true;
+		judged->arrival_psn = packet->psn;
+		simhca_reply_not_accepted(reply, SIMHCA_LATE, SIMHCA_REASON_NONE);
+		reply->handover.delay_ns = verdict.fault_ns;
+	} else if (verdict.fault_ns) {
+		simhca_reply_nak(reply, SIMHCA_SYNDROME_RNR_NAK | timer_of(verdict.fault_ns),
+				 SIMHCA_REASON_INJECTED);
+	} else if (verdict.not_ready) {
+		simhca_reply_nak(reply, SIMHCA_SYNDROME_RNR_NAK | qp->qpc->min_rnr_timer,
+				 SIMHCA_REASON_INJECTED);
+	} else if (verdict.nak == SIMHCA_SYNDROME_NAK_PSN) {
+		simhca_reply_nak(reply, verdict.nak, SIMHCA_REASON_INJECTED);
+	} else if (verdict.nak) {
+		simhca_refuse(qp, packet, verdict.nak, SIMHCA_WC_SUCCESS, SIMHCA_REASON_INJECTED,
+			      reply);
+	} else {
+		return false;
+	}
+	return true;
+}
+
+bool simhca_injected_receive(struct simhca_qp *qp, const struct simhca_packet *packet,
+			     uint64_t bytes, struct simhca_reply *reply)
+{
+	struct simhca_occasion occasion = simhca_occasion_at(qp, SIMHCA_AT_RECEIVE);
+	struct simhca_verdict verdict;
+
+	occasion.opcode = (int)simhca_request_opcode(packet);
+	occasion.bytes = bytes;
+	if (!simhca_inject_judge(qp->device->fabric, &occasion, &verdict) || !verdict.status)
+		return false;
+	simhca_refuse(qp, packet, SIMHCA_SYNDROME_NAK_OPERATIONAL,
+		      (enum simhca_wc_status)verdict.status, SIMHCA_REASON_INJECTED, reply);
+	return true;
+}
+
+bool simhca_injected_event(const struct simhca_cq *cq)
+{
+	const struct simhca_occasion occasion = { .point = SIMHCA_AT_EVENT,
+						  .device = cq->context->device,
+						  .context = cq->context,
+						  .opcode = -1 };
+	struct simhca_verdict verdict;
+
+	return cq->channel &&
+	       simhca_inject_judge(cq->context->device->fabric, &occasion, &verdict) &&
+	       verdict.no_event;
+}
+
+void simhca_injected_async(struct simhca_qp *qp, uint32_t type)
+{
+	struct simhca_user_handle port = { .element = 1 };
+
+	switch (type) {
+	case IBV_EVENT_CQ_ERR:
+		simhca_async_event(qp->context, qp->send_cq->user_handle, qp->send_cq->number,
+				   type);
+		break;
+	case IBV_EVENT_SRQ_ERR:
+	case IBV_EVENT_SRQ_LIMIT_REACHED:
+		if (qp->srq)
+			simhca_async_event(qp->context, qp->srq->user_handle, qp->srq->srqn, type);
+		break;
+	case IBV_EVENT_QP_FATAL:
+	case IBV_EVENT_QP_REQ_ERR:
+	case IBV_EVENT_QP_ACCESS_ERR:
+	case IBV_EVENT_COMM_EST:
+	case IBV_EVENT_SQ_DRAINED:
+	case IBV_EVENT_PATH_MIG:
+	case IBV_EVENT_PATH_MIG_ERR:
+	case IBV_EVENT_QP_LAST_WQE_REACHED:
+		simhca_qp_event(qp, type);
+		break;
+	default:
+		simhca_async_event(qp->context, port, 1, type);
+	}
+}

@@ -1,0 +1,704 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* Queue pairs: making and destroying them, and what brings them down. */
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "attach.h"
+#include "comp_cntr.h"
+#include "core/backoff.h"
+#include "core/context.h"
+#include "core/fabric.h"
+#include "core/handles.h"
+#include "engine/engine.h"
+#include "flush.h"
+#include "mcast.h"
+#include "memory/mw.h"
+#include "paging/fault.h"
+#include "queue/progress.h"
+#include "qp.h"
+#include "requester.h"
+#include "simhca.h"
+#include "turn.h"
+#include "wqe.h"
+
+static uint64_t sq_bytes(const struct simhca_qp *qp)
+{
+	return (uint64_t)qp->sq_entries * qp->sq_stride;
+}
+
+static uint64_t rq_bytes(const struct simhca_qp *qp)
+{
+	return (uint64_t)qp->rq_entries * qp->rq_stride;
+}
+
+/* Whether programs that send to it may consume its receives. */
+static bool takes_claims(const struct simhca_qp *qp)
+{
+	return qp->type == SIMHCA_QPT_UD && qp->rq_entries && qp->device->config.callers &&
+	       !qp->caller.none;
+}
+
+static uint64_t mem_bytes(const struct simhca_qp *qp)
+{
+	return sizeof(*qp->mem) + (qp->srq || takes_claims(qp) ? SIMHCA_RECV_COPY_BYTES : 0);
+}
+
+static uint64_t claims_bytes(const struct simhca_qp *qp)
+{
+	return takes_claims(qp) ? sizeof(*qp->rq_view.mem) : 0;
+}
+
+/* Moves from any state but the quiet ones; false if there was nothing to move. */
+static bool fall(struct simhca_qp *qp, uint32_t to)
+{
+	uint32_t state = simhca_qp_state(qp);
+
+	do {
+		if (state == to || state == SIMHCA_QPS_ERR || state == SIMHCA_QPS_RESET ||
+		    (to == SIMHCA_QPS_SQE && state != SIMHCA_QPS_RTS && state != SIMHCA_QPS_SQD))
+			return false;
+	} while (!atomic_compare_exchange_weak(&qp->qpc->state, &state, to));
+	return true;
+}
+
+void simhca_qp_fail(struct simhca_qp *qp, uint32_t state)
+{
+	if (!fall(qp, state))
+		return;
+	if (qp->source->flush)
+		qp->source->flush(qp);
+	else
+		simhca_engine_schedule(qp->context->engine, &qp->task);
+}
+
+void simhca_qp_corrupt(struct simhca_qp *qp)
+{
+	if (!fall(qp, SIMHCA_QPS_ERR))
+		return;
+	simhca_log(qp->device->fabric, SIMHCA_LOG_WARNING, "QP 0x%06x: %s; it goes to ERR", qp->qpn,
+		   simhca_reason_text(SIMHCA_REASON_RING_CORRUPT));
+	simhca_async_event(qp->context, qp->user_handle, qp->qpn,
+			   qp->type == SIMHCA_QPT_WQ ? IBV_EVENT_WQ_FATAL : IBV_EVENT_QP_FATAL);
+	simhca_engine_schedule(qp->context->engine, &qp->task);
+}
+
+bool simhca_qp_begin(struct simhca_qp *qp)
+{
+	if (!simhca_turn_try_lock(&qp->req_lock, true))
+		return false;
+	if (simhca_requester_begin(qp))
+		return true;
+	simhca_turn_unlock(&qp->req_lock); /* who has the turn rings */
+	return false;
+}
+
+void simhca_qp_end(struct simhca_qp *qp)
+{
+	bool wanted = simhca_requester_end(qp);
+
+	if (simhca_turn_unlock(&qp->req_lock) || wanted)
+		simhca_engine_schedule(qp->context->engine, &qp->task);
+}
+
+bool simhca_qp_begin_responder(struct simhca_qp *qp)
+{
+	if (!simhca_turn_try_lock(&qp->resp_lock, false))
+		return false;
+	if (simhca_responder_begin(qp))
+		return true;
+	simhca_turn_unlock(&qp->resp_lock);
+	return false;
+}
+
+void simhca_qp_end_responder(struct simhca_qp *qp)
+{
+	bool wanted = simhca_responder_end(qp);
+
+	simhca_turn_unlock(&qp->resp_lock);
+	if (wanted && qp->context)
+		simhca_engine_schedule(qp->context->engine, &qp->task);
+}
+
+/* Without a word to who has it, who may be a client. */
+static bool begin_requester(struct simhca_qp *qp)
+{
+	if (!simhca_turn_try_lock(&qp->req_lock, false))
+		return false;
+	if (simhca_requester_begin(qp))
+		return true;
+	simhca_turn_unlock(&qp->req_lock);
+	return false;
+}
+
+static bool begin_for_a_moment(struct simhca_qp *qp, bool (*begin)(struct simhca_qp *qp))
+{
+	struct simhca_backoff backoff = { 0 };
+
+	while (!begin(qp))
+		if (!simhca_backoff(&backoff, qp->device->fabric))
+			return false;
+	return true;
+}
+
+int simhca_qp_begin_both(struct simhca_qp *qp, bool patient)
+{
+	if (patient ? !begin_for_a_moment(qp, begin_requester) : !simhca_qp_begin(qp))
+		return -EAGAIN;
+	if (patient ? !begin_for_a_moment(qp, simhca_qp_begin_responder)
+		    : !simhca_qp_begin_responder(qp)) {
+		simhca_qp_end(qp);
+		return -EAGAIN;
+	}
+	return 0;
+}
+
+void simhca_qp_end_both(struct simhca_qp *qp)
+{
+	simhca_qp_end_responder(qp);
+	simhca_qp_end(qp);
+}
+
+/* Pages that a packet of the peer's needed have come. */
+static void tell_peer(struct simhca_qp *qp)
+{
+	if (!simhca_qp_begin(qp)) /* who has it schedules it again */
+		return;
+	if (atomic_exchange(&qp->faults.tell_peer, false) && qp->link->ready)
+		qp->link->ready(qp);
+	simhca_qp_end(qp);
+}
+
+static bool step(struct simhca_worker *worker, struct simhca_qp *qp)
+{
+	bool more = qp->link->arrived && qp->link->arrived(worker, qp);
+
+	if (qp->type == SIMHCA_QPT_XRC_RECV) /* it has no queue */
+		return more;
+	more = simhca_caller_rang(qp) || more;
+	if (__builtin_expect(atomic_load(&qp->faults.tell_peer), 0))
+		tell_peer(qp);
+	switch (simhca_qp_state(qp)) {
+	case SIMHCA_QPS_RTS:
+	case SIMHCA_QPS_SQD:
+		return simhca_requester_run(worker, qp) || more;
+	case SIMHCA_QPS_SQE:
+	case SIMHCA_QPS_ERR:
+		simhca_flush(qp);
+		return more;
+	default:
+		return more;
+	}
+}
+
+bool simhca_qp_step(struct simhca_worker *worker, struct simhca_task *task)
+{
+	struct simhca_qp *qp = simhca_qp_of(task);
+	bool more = step(worker, qp);
+
+	simhca_worker_send(worker);
+	return more;
+}
+
+void simhca_qp_clear(struct simhca_qp *qp)
+{
+	if (qp->context)
+		simhca_engine_cancel_timer(&qp->task);
+	simhca_drop_fetches(qp, false);
+	if (qp->uplink)
+		qp->uplink->reset(qp);
+	simhca_usage_forget(qp->usage);
+	atomic_store(&qp->caller.leaving.until, 0);
+	memset(&qp->req, 0, sizeof(qp->req));
+	qp->exceeding.found = false;
+	memset(&qp->resp, 0, sizeof(qp->resp));
+	free(qp->judged.overtaken);
+	qp->judged = (struct simhca_judged){ 0 };
+	if (qp->cast)
+		memset(qp->cast, 0, qp->link->cast_bytes);
+	simhca_progress_clear(qp->mem);
+	if (qp->type == SIMHCA_QPT_UD)
+		simhca_left_reset(&qp->left);
+	if (qp->rq_view.mem)
+		memset(qp->rq_view.mem, 0, sizeof(*qp->rq_view.mem));
+	qp->drained_event_due = false;
+	qp->last_wqe_event_due = qp->srq || qp->type == SIMHCA_QPT_XRC_RECV;
+}
+
+static uint32_t find_doorbell(struct simhca_context *context)
+{
+	while (context->doorbell_hint < SIMHCA_MAX_QP &&
+	       atomic_load(&context->doorbell[context->doorbell_hint]))
+		context->doorbell_hint++;
+	return context->doorbell_hint;
+}
+
+static int check_request(const struct simhca_context *context,
+			 const struct simhca_create_qp_req *req, struct simhca_why *why)
+{
+	const struct simhca_device_config *most = &context->device->config;
+
+	if (req->type != SIMHCA_QPT_RC && req->type != SIMHCA_QPT_UC &&
+	    req->type != SIMHCA_QPT_UD && req->type != SIMHCA_QPT_XRC_SEND &&
+	    req->type != SIMHCA_QPT_RAW_PACKET)
+		return simhca_why(why, EOPNOTSUPP,
+				  "qp_type = %u: RC, UC, UD, XRC and RAW_PACKET are supported",
+				  req->type);
+	if (req->type == SIMHCA_QPT_RAW_PACKET && most->infiniband)
+		return simhca_why(why, EOPNOTSUPP, "RAW_PACKET QPs are for Ethernet ports");
+	if (req->strip_cvlan && req->type != SIMHCA_QPT_RAW_PACKET)
+		return simhca_why(why, EINVAL, "only RAW_PACKET QPs strip VLAN tags");
+	if (req->type == SIMHCA_QPT_XRC_SEND &&
+	    (req->has_srq || req->max_recv_wr || req->max_recv_sge))
+		return simhca_why(why, EINVAL,
+				  "an XRC_SEND QP receives nothing: it has no SRQ, and "
+				  "max_recv_wr and max_recv_sge are 0");
+	if (req->max_send_wr > most->max_qp_wr)
+		return simhca_why(why, EINVAL, "max_send_wr = %u: at most %u", req->max_send_wr,
+				  most->max_qp_wr);
+	if (!req->has_srq && req->max_recv_wr > most->max_qp_wr)
+		return simhca_why(why, EINVAL, "max_recv_wr = %u: at most %u", req->max_recv_wr,
+				  most->max_qp_wr);
+	if (req->max_send_sge > most->max_sge)
+		return simhca_why(why, EINVAL, "max_send_sge = %u: at most %u", req->max_send_sge,
+				  most->max_sge);
+	if (!req->has_srq && req->max_recv_sge > most->max_sge)
+		return simhca_why(why, EINVAL, "max_recv_sge = %u: at most %u", req->max_recv_sge,
+				  most->max_sge);
+	if (req->max_inline > most->max_inline)
+		return simhca_why(why, EINVAL, "max_inline_data = %u: at most %u bytes",
+				  req->max_inline, most->max_inline);
+	return 0;
+}
+
+/* Inline data lie where the SGEs would, so there is room for as much as the list takes. */
+static uint32_t inline_granted(const struct simhca_create_qp_req *req,
+			       const struct simhca_device_config *most)
+{
+	uint32_t room =
+		req->max_send_wr ? req->max_send_sge * (uint32_t)sizeof(struct simhca_sge) : 0;
+
+	if (room > most->max_inline)
+		room = most->max_inline;
+	return req->max_inline > room ? req->max_inline : room;
+}
+
+static uint64_t round_up(uint64_t bytes)
+{
+	return (bytes + SIMHCA_CONTEXT_UNIT - 1) / SIMHCA_CONTEXT_UNIT * SIMHCA_CONTEXT_UNIT;
+}
+
+static void *alloc_ring(struct simhca_qp *qp, uint64_t bytes, struct simhca_mem_ref *where,
+			struct simhca_why *why)
+{
+	if (qp->caller.segment)
+		return simhca_context_alloc_in(qp->context, qp->caller.segment, bytes, where);
+	return simhca_context_alloc(qp->context, bytes, where, why);
+}
+
+static int alloc_claims(struct simhca_qp *qp, uint32_t max_sge, struct simhca_why *why)
+{
+	struct simhca_srq_mem *mem = alloc_ring(qp, sizeof(*mem), &qp->claims_ref, why);
+
+	if (!mem)
+		return -ENOMEM;
+	memset(mem, 0, sizeof(*mem));
+	qp->claimant = SIMHCA_CLAIMANT_DEVICE;
+	qp->rq_view = (struct simhca_srq_view){ .mem = mem,
+						.ring = qp->rq,
+						.entries = qp->rq_entries,
+						.stride = qp->rq_stride,
+						.max_sge = max_sge };
+	return 0;
+}
+
+static int alloc_rings(struct simhca_qp *qp, uint32_t max_recv_sge, struct simhca_why *why)
+{
+	simhca_caller_init(qp, round_up(mem_bytes(qp)) + round_up(sq_bytes(qp)) +
+				       round_up(rq_bytes(qp)) + round_up(claims_bytes(qp)));
+	qp->mem = alloc_ring(qp, mem_bytes(qp), &qp->mem_ref, why);
+	if (qp->mem && qp->sq_entries)
+		qp->sq = alloc_ring(qp, sq_bytes(qp), &qp->sq_ref, why);
+	if (qp->mem && (qp->sq || !qp->sq_entries) && qp->rq_entries)
+		qp->rq = alloc_ring(qp, rq_bytes(qp), &qp->rq_ref, why);
+	if (!qp->mem || (qp->sq_entries && !qp->sq) || (qp->rq_entries && !qp->rq))
+		return -ENOMEM;
+	memset(qp->mem, 0, sizeof(*qp->mem));
+	if (qp->srq || takes_claims(qp))
+		qp->recv_copy = (char *)(qp->mem + 1);
+	return takes_claims(qp) ? alloc_claims(qp, max_recv_sge, why) : 0;
+}
+
+struct simhca_qp *simhca_qp_alloc(struct simhca_context *context, uint32_t type,
+				  struct simhca_pd *pd, struct simhca_user_handle user_handle)
+{
+	struct simhca_qp *qp = calloc(1, sizeof(*qp));
+
+	if (!qp)
+		return NULL;
+	qp->usage = simhca_usage_create();
+	if (!qp->usage) {
+		free(qp);
+		return NULL;
+	}
+	qp->context = context;
+	qp->device = context->device;
+	qp->link = type == SIMHCA_QPT_RAW_PACKET ? context->device->fabric->frame_link
+						 : context->device->fabric->link;
+	qp->task.run = simhca_qp_step;
+	qp->task.engine = context->engine;
+	qp->faults.context = context;
+	qp->faults.device = context->device;
+	qp->faults.task = &qp->task;
+	qp->source = &simhca_own_receives;
+	simhca_left_init(&qp->left);
+	qp->pd = pd;
+	qp->key_pd = pd->number;
+	qp->type = type;
+	qp->user_handle = user_handle;
+	return qp;
+}
+
+void simhca_qp_free(struct simhca_qp *qp)
+{
+	struct simhca_context *context = qp ? qp->context : NULL;
+
+	if (!qp)
+		return;
+	simhca_qp_detach(qp);
+	if (qp->sq)
+		simhca_context_free(context, &qp->sq_ref, sq_bytes(qp));
+	if (qp->rq)
+		simhca_context_free(context, &qp->rq_ref, rq_bytes(qp));
+	if (qp->mem)
+		simhca_context_free(context, &qp->mem_ref, mem_bytes(qp));
+	if (qp->rq_view.mem)
+		simhca_context_free(context, &qp->claims_ref, sizeof(*qp->rq_view.mem));
+	simhca_caller_free(qp);
+	simhca_left_free(&qp->left);
+	if (qp->qpn)
+		simhca_number_release(&qp->device->qpns, qp->qpn);
+	simhca_faults_free(&qp->faults);
+	free(qp->judged.overtaken);
+	free(qp->cast);
+	free(qp->usage);
+	free(qp->rss);
+	free(qp);
+}
+
+void simhca_qpc_set(struct simhca_qpc *qpc, const struct simhca_qpc *to)
+{
+	/* What lies between the two is plain, and read under the QP's locks. */
+	const size_t from = offsetof(struct simhca_qpc, pd);
+	const size_t end = offsetof(struct simhca_qpc, callers);
+
+	atomic_store(&qpc->dest_qpn, atomic_load(&to->dest_qpn));
+	memcpy((char *)qpc + from, (const char *)to + from, end - from);
+	atomic_store(&qpc->callers, atomic_load(&to->callers));
+}
+
+void simhca_qpc_init(struct simhca_qpc *qpc, uint32_t qpn, uint32_t type)
+{
+	static const struct simhca_qpc none;
+
+	atomic_store(&qpc->state, SIMHCA_QPS_RESET);
+	atomic_store(&qpc->qpn, qpn);
+	atomic_store(&qpc->type, type);
+	simhca_qpc_set(qpc, &none);
+}
+
+static void fill_qpc(struct simhca_qp *qp, const struct simhca_create_qp_req *req)
+{
+	struct simhca_qpc *qpc = qp->qpc;
+
+	simhca_qpc_init(qpc, qp->qpn, qp->type);
+	qpc->pd = qp->pd->number;
+	qpc->max_send_wr = req->max_send_wr;
+	qpc->max_send_sge = req->max_send_sge;
+	qpc->max_inline = req->max_inline;
+	qpc->sq_sig_all = req->sq_sig_all != 0;
+	if (!qp->srq) {
+		qpc->max_recv_wr = req->max_recv_wr;
+		qpc->max_recv_sge = req->max_recv_sge;
+	}
+}
+
+static void fill_reply(const struct simhca_qp *qp, uint32_t handle,
+		       struct simhca_create_qp_reply *reply)
+{
+	const struct simhca_qpc *qpc = qp->qpc;
+
+	*reply = (struct simhca_create_qp_reply){
+		.handle = handle,
+		.qpn = qp->qpn,
+		.doorbell = qp->doorbell,
+		.max_send_wr = qpc->max_send_wr,
+		.max_recv_wr = qpc->max_recv_wr,
+		.max_send_sge = qpc->max_send_sge,
+		.max_recv_sge = qpc->max_recv_sge,
+		.max_inline = qpc->max_inline,
+		.sq_entries = qp->sq_entries,
+		.sq_stride = qp->sq_stride,
+		.rq_entries = qp->rq_entries,
+		.rq_stride = qp->rq_stride,
+		.slot_data = qp->slot_data,
+		.state = qp->mem_ref,
+		.sq = qp->sq_ref,
+		.rq = qp->rq_ref,
+		.claims = qp->claims_ref,
+		.caller = qp->caller.mem_ref,
+	};
+}
+
+/* Of a CQ: work requests of the QP complete there from now on (+1), or do no more (-1). */
+static void feed(struct simhca_cq *cq, uint32_t wrs, int32_t sign)
+{
+	if (!cq)
+		return;
+	cq->feeds += wrs * (uint32_t)sign;
+	if (cq->feeds > cq->most_feeds)
+		cq->most_feeds = cq->feeds;
+}
+
+/* What it works with is not destroyed before it (+1), or may be again (-1). */
+static void count_users(struct simhca_qp *qp, int32_t users)
+{
+	feed(qp->send_cq, qp->qpc->max_send_wr, users);
+	feed(qp->recv_cq, qp->qpc->max_recv_wr, users);
+	qp->pd->users[qp->type == SIMHCA_QPT_WQ ? SIMHCA_OBJ_WQ : SIMHCA_OBJ_QP] += (uint32_t)users;
+	if (qp->send_cq)
+		qp->send_cq->users += (uint32_t)users;
+	if (qp->recv_cq)
+		qp->recv_cq->users += (uint32_t)users;
+	if (qp->srq)
+		qp->srq->users += (uint32_t)users;
+	if (qp->also_used)
+		*qp->also_used += (uint32_t)users;
+}
+
+static bool has_number_elsewhere(const struct simhca_device *of, uint32_t qpn)
+{
+	bool found = false;
+
+	pthread_rwlock_rdlock(&of->fabric->lock);
+	for (struct simhca_device *device = of->fabric->devices; device && !found;
+	     device = device->next) {
+		struct simhca_qp *qp = atomic_load(&device->qps[SIMHCA_QPN_SLOT(qpn)]);
+
+		found = qp && qp->qpn == qpn;
+	}
+	pthread_rwlock_unlock(&of->fabric->lock);
+	return found;
+}
+
+/* Devices that share an address must not share a QP number: together they say who is meant. */
+static uint32_t alloc_number(struct simhca_device *device)
+{
+	uint32_t qpn = simhca_number_alloc(&device->qpns);
+
+	while (qpn && has_number_elsewhere(device, qpn)) {
+		simhca_number_release(&device->qpns, qpn);
+		qpn = simhca_number_alloc(&device->qpns);
+	}
+	return qpn;
+}
+
+int simhca_qp_add(struct simhca_qp *qp, enum simhca_object_type as,
+		  const struct simhca_create_qp_req *caps, struct simhca_create_qp_reply *reply,
+		  struct simhca_why *why)
+{
+	struct simhca_context *context = qp->context;
+	struct simhca_device *device = qp->device;
+	uint32_t handle;
+	int ret;
+
+	qp->last_wqe_event_due = qp->srq != NULL;
+	qp->sq_entries = caps->max_send_wr ? simhca_ring_entries(caps->max_send_wr) : 0;
+	qp->sq_stride = simhca_send_stride(caps->max_send_sge, caps->max_inline);
+	if (!qp->srq) {
+		qp->rq_entries = caps->max_recv_wr ? simhca_ring_entries(caps->max_recv_wr) : 0;
+		qp->rq_stride = simhca_recv_stride(caps->max_recv_sge);
+	}
+	if (qp->slot_data && qp->rq_entries) {
+		qp->rq_stride = simhca_recv_stride_with_data(caps->max_recv_sge);
+		qp->slot_data = qp->rq_stride - SIMHCA_SLOT_DATA;
+	}
+	if (qp->link->cast_bytes)
+		qp->cast = calloc(1, qp->link->cast_bytes);
+	if (qp->link->cast_bytes && !qp->cast)
+		ret = simhca_why(why, ENOMEM, "out of memory");
+	else
+		ret = alloc_rings(qp, caps->max_recv_sge, why);
+	if (!ret && simhca_qp_attach(qp))
+		ret = simhca_why(why, ENOMEM, "out of memory");
+	if (ret)
+		goto fail;
+	qp->qpn = qp->task.qpn = qp->faults.qpn = alloc_number(device);
+	qp->doorbell = find_doorbell(context);
+	if (!qp->qpn || qp->doorbell == SIMHCA_MAX_QP) {
+		ret = simhca_why(why, ENOMEM, "all QP numbers are in use");
+		goto fail;
+	}
+	ret = simhca_object_add(context, as, qp, &handle, why);
+	if (ret)
+		goto fail;
+	qp->qpc = &device->qpcs[SIMHCA_QPN_SLOT(qp->qpn)];
+	fill_qpc(qp, caps);
+	count_users(qp, 1);
+	fill_reply(qp, handle, reply);
+	if (qp->doorbell >= atomic_load(&context->doorbell_slots))
+		atomic_store(&context->doorbell_slots, qp->doorbell + 1);
+	atomic_store(&context->doorbell[qp->doorbell], &qp->task);
+	atomic_store(&device->qps[SIMHCA_QPN_SLOT(qp->qpn)], qp);
+	simhca_fabric_changed(device->fabric);
+	return 0;
+fail:
+	simhca_qp_free(qp);
+	return ret;
+}
+
+/* What its receives get may stay in their slots. */
+static bool has_slot_data(const struct simhca_qp *qp)
+{
+	return qp->device->config.slot_data && !qp->srq &&
+	       (qp->type == SIMHCA_QPT_RC || qp->type == SIMHCA_QPT_UC);
+}
+
+int simhca_qp_create(struct simhca_context *context, const struct simhca_create_qp_req *req,
+		     struct simhca_create_qp_reply *reply, struct simhca_why *why)
+{
+	struct simhca_create_qp_req granted = *req;
+	struct simhca_cq *send_cq = NULL, *recv_cq = NULL;
+	struct simhca_srq *srq = NULL;
+	struct simhca_pd *pd;
+	struct simhca_qp *qp;
+	int ret;
+
+	pd = simhca_object(context, SIMHCA_OBJ_PD, req->pd, why);
+	if (pd)
+		send_cq = simhca_object(context, SIMHCA_OBJ_CQ, req->send_cq, why);
+	/* XRC_SEND completes no receives; so that nobody has to ask, it has its send CQ for them.
+	 */
+	if (send_cq && req->type == SIMHCA_QPT_XRC_SEND)
+		recv_cq = send_cq;
+	else if (send_cq)
+		recv_cq = simhca_object(context, SIMHCA_OBJ_CQ, req->recv_cq, why);
+	if (recv_cq && req->has_srq)
+		srq = simhca_object(context, SIMHCA_OBJ_SRQ, req->srq, why);
+	if (!recv_cq || (req->has_srq && !srq))
+		return -ENOENT;
+	ret = check_request(context, req, why);
+	if (!ret && srq && srq->type == SIMHCA_SRQT_TM && req->type != SIMHCA_QPT_RC)
+		ret = simhca_why(why, EINVAL, "tags are matched on RC QPs only");
+	if (!ret && srq && srq->type == SIMHCA_SRQT_XRC)
+		ret = simhca_why(why, EINVAL,
+				 "an XRC SRQ takes from XRC_RECV QPs, not from a QP of its own");
+	if (ret)
+		return ret;
+
+	qp = simhca_qp_alloc(context, req->type, pd, req->user_handle);
+	if (!qp)
+		return simhca_why(why, ENOMEM, "out of memory");
+	qp->send_cq = send_cq;
+	qp->recv_cq = recv_cq;
+	qp->srq = qp->recv_srq = srq;
+	if (srq)
+		qp->source = srq->kind->source;
+	qp->strip_cvlan = req->strip_cvlan != 0;
+	qp->slot_data = req->slot_data && has_slot_data(qp);
+	qp->caller.none = req->no_callers != 0;
+	granted.max_inline = inline_granted(req, &context->device->config);
+	return simhca_qp_add(qp, SIMHCA_OBJ_QP, &granted, reply, why);
+}
+
+/*
+ * Takes a dead QP away from the engines. Twice, for a step that was under way the first time may
+ * have put it back (one that began later cannot): the second time nobody does.
+ */
+static bool quiesce(struct simhca_qp *qp)
+{
+	for (int i = 0; i < 2; i++) {
+		simhca_engine_forget(&qp->task);
+		simhca_engine_cancel_timer(&qp->task);
+		if (!simhca_fabric_synchronize(qp->device->fabric, qp->context->id))
+			return false;
+	}
+	return true;
+}
+
+int simhca_qp_remove(struct simhca_qp *qp, enum simhca_object_type as, uint32_t handle)
+{
+	struct simhca_context *context = qp->context;
+	struct simhca_task *ours = &qp->task;
+
+	/* Out of every table first; then wait until no engine holds what it found there. */
+	atomic_store(&qp->task.dead, true);
+	simhca_callers_end(qp);
+	simhca_qp_detach_all(qp);
+	atomic_store(&qp->device->qps[SIMHCA_QPN_SLOT(qp->qpn)], NULL);
+	simhca_fabric_changed(qp->device->fabric);
+	/* Its slot may be another QP's when we come here again. */
+	atomic_compare_exchange_strong(&context->doorbell[qp->doorbell], &ours, NULL);
+	if (!quiesce(qp) || !simhca_faults_disable(&qp->faults) || !simhca_callers_settle(qp) ||
+	    !simhca_caller_detach(qp))
+		return -EAGAIN;
+	simhca_callers_forget(qp);
+	simhca_free_windows_of(context, qp->qpn);
+	if (qp->doorbell < context->doorbell_hint)
+		context->doorbell_hint = qp->doorbell;
+	simhca_drop_fetches(qp, false);
+	simhca_comp_cntr_detach(qp);
+	simhca_usage_sum(qp->usage, &context->past);
+	simhca_caller_usage(qp, &context->past);
+	count_users(qp, -1);
+	simhca_qpc_init(qp->qpc, 0, 0);
+	simhca_object_remove(context, as, handle);
+	simhca_qp_free(qp);
+	return 0;
+}
+
+bool simhca_qp_has_sends(struct simhca_context *context, uint32_t handle)
+{
+	struct simhca_qp *qp = simhca_object(context, SIMHCA_OBJ_QP, handle, NULL);
+	bool has = true; /* an engine is at it */
+
+	if (!qp || simhca_is_reliable(qp->type) || !qp->sq_entries || atomic_load(&qp->task.dead))
+		return false;
+	if (simhca_qp_begin(qp)) {
+		has = simhca_qp_state(qp) == SIMHCA_QPS_RTS && qp->req.wait != SIMHCA_WAIT_FAULT &&
+		      simhca_progress_sq_pi(qp->mem) != qp->req.oldest;
+		simhca_qp_end(qp);
+	}
+	/* Should the doorbell be missing, as that of a program that was stopped before it. */
+	if (has)
+		simhca_engine_schedule(context->engine, &qp->task);
+	return has;
+}
+
+int simhca_qp_destroy(struct simhca_qp *qp, uint32_t handle, struct simhca_why *why)
+{
+	if (qp->users)
+		return simhca_why(why, EBUSY, "%u flows still lead to this QP", qp->users);
+	return simhca_qp_remove(qp, SIMHCA_OBJ_QP, handle);
+}
+
+void simhca_qp_event(struct simhca_qp *qp, uint32_t type)
+{
+	struct simhca_qp_open *open;
+
+	if (qp->context) {
+		simhca_async_event(qp->context, qp->user_handle, qp->qpn, type);
+		return;
+	}
+	/* None of them goes meanwhile, and those that come stand before them. */
+	pthread_mutex_lock(&qp->opens_lock);
+	qp->telling++;
+	open = qp->opens;
+	pthread_mutex_unlock(&qp->opens_lock);
+	for (; open; open = open->next)
+		simhca_async_event(open->context, open->user_handle, qp->qpn, type);
+	pthread_mutex_lock(&qp->opens_lock);
+	qp->telling--;
+	pthread_mutex_unlock(&qp->opens_lock);
+}

@@ -1,0 +1,567 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* The QP state machine: which transitions exist and which attributes each takes (IBTA vol.
+ * 1, 11.2.5.2). */
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "attach.h"
+#include "core/address.h"
+#include "core/av.h"
+#include "core/context.h"
+#include "engine/engine.h"
+#include "memory/mw.h"
+#include "paging/fault.h"
+#include "qp.h"
+#include "silence.h"
+#include "simhca.h"
+
+enum { RC, UC, UD, XRC_SEND, XRC_RECV, RAW, TYPES };
+
+/* The attributes a transition needs and those it may change, by QP type; besides the state itself.
+ */
+struct transition {
+	bool legal;
+	uint32_t needs[TYPES], may[TYPES];
+};
+
+#define STATES (SIMHCA_QPS_ERR + 1)
+#define COMMON (SIMHCA_QP_PKEY_INDEX | SIMHCA_QP_PORT)
+#define PATH (SIMHCA_QP_ALT_PATH | SIMHCA_QP_PATH_MIG_STATE)
+/*
+ * An XRC QP is only one half of an RC QP. What is about the other half changes nothing, but
+ * programs give it on the way to RTS, as if it were RC (perftest does).
+ */
+#define XRC_RESPONDER (SIMHCA_QP_MAX_DEST_RD_ATOMIC | SIMHCA_QP_MIN_RNR_TIMER)
+#define XRC_REQUESTER (SIMHCA_QP_RETRY_CNT | SIMHCA_QP_RNR_RETRY | SIMHCA_QP_MAX_QP_RD_ATOMIC)
+
+static const struct transition table[STATES][STATES] = {
+	[SIMHCA_QPS_RESET] = {
+		[SIMHCA_QPS_RESET] = { .legal = true },
+		[SIMHCA_QPS_ERR] = { .legal = true },
+		[SIMHCA_QPS_INIT] = {
+			.legal = true,
+			.needs = {
+				[RC] = COMMON | SIMHCA_QP_ACCESS_FLAGS,
+				[UC] = COMMON | SIMHCA_QP_ACCESS_FLAGS,
+				[UD] = COMMON | SIMHCA_QP_QKEY,
+				[XRC_SEND] = COMMON | SIMHCA_QP_ACCESS_FLAGS,
+				[XRC_RECV] = COMMON | SIMHCA_QP_ACCESS_FLAGS,
+				[RAW] = SIMHCA_QP_PORT,
+			},
+		},
+	},
+	[SIMHCA_QPS_INIT] = {
+		[SIMHCA_QPS_RESET] = { .legal = true },
+		[SIMHCA_QPS_ERR] = { .legal = true },
+		[SIMHCA_QPS_INIT] = {
+			.legal = true,
+			.may = {
+				[RC] = COMMON | SIMHCA_QP_ACCESS_FLAGS,
+				[UC] = COMMON | SIMHCA_QP_ACCESS_FLAGS,
+				[UD] = COMMON | SIMHCA_QP_QKEY,
+				[XRC_SEND] = COMMON | SIMHCA_QP_ACCESS_FLAGS,
+				[XRC_RECV] = COMMON | SIMHCA_QP_ACCESS_FLAGS,
+				[RAW] = SIMHCA_QP_PORT,
+			},
+		},
+		[SIMHCA_QPS_RTR] = {
+			.legal = true,
+			.needs = {
+				[RC] = SIMHCA_QP_AV | SIMHCA_QP_PATH_MTU | SIMHCA_QP_DEST_QPN |
+				       SIMHCA_QP_RQ_PSN | SIMHCA_QP_MAX_DEST_RD_ATOMIC |
+				       SIMHCA_QP_MIN_RNR_TIMER,
+				[UC] = SIMHCA_QP_AV | SIMHCA_QP_PATH_MTU | SIMHCA_QP_DEST_QPN |
+				       SIMHCA_QP_RQ_PSN,
+				[XRC_SEND] = SIMHCA_QP_AV | SIMHCA_QP_PATH_MTU | SIMHCA_QP_DEST_QPN |
+					     SIMHCA_QP_RQ_PSN,
+				[XRC_RECV] = SIMHCA_QP_AV | SIMHCA_QP_PATH_MTU | SIMHCA_QP_DEST_QPN |
+					     SIMHCA_QP_RQ_PSN | SIMHCA_QP_MAX_DEST_RD_ATOMIC |
+					     SIMHCA_QP_MIN_RNR_TIMER,
+			},
+			.may = {
+				[RC] = SIMHCA_QP_ALT_PATH | SIMHCA_QP_ACCESS_FLAGS | SIMHCA_QP_PKEY_INDEX,
+				[UC] = SIMHCA_QP_ALT_PATH | SIMHCA_QP_ACCESS_FLAGS | SIMHCA_QP_PKEY_INDEX,
+				[UD] = SIMHCA_QP_PKEY_INDEX | SIMHCA_QP_QKEY,
+				[XRC_SEND] = SIMHCA_QP_ALT_PATH | SIMHCA_QP_ACCESS_FLAGS | SIMHCA_QP_PKEY_INDEX |
+					     XRC_RESPONDER,
+				[XRC_RECV] = SIMHCA_QP_ALT_PATH | SIMHCA_QP_ACCESS_FLAGS | SIMHCA_QP_PKEY_INDEX,
+			},
+		},
+	},
+	[SIMHCA_QPS_RTR] = {
+		[SIMHCA_QPS_RESET] = { .legal = true },
+		[SIMHCA_QPS_ERR] = { .legal = true },
+		[SIMHCA_QPS_RTS] = {
+			.legal = true,
+			.needs = {
+				[RC] = SIMHCA_QP_TIMEOUT | SIMHCA_QP_RETRY_CNT | SIMHCA_QP_RNR_RETRY |
+				       SIMHCA_QP_SQ_PSN | SIMHCA_QP_MAX_QP_RD_ATOMIC,
+				[UC] = SIMHCA_QP_SQ_PSN,
+				[UD] = SIMHCA_QP_SQ_PSN,
+				[XRC_SEND] = SIMHCA_QP_TIMEOUT | SIMHCA_QP_RETRY_CNT | SIMHCA_QP_RNR_RETRY |
+					     SIMHCA_QP_SQ_PSN | SIMHCA_QP_MAX_QP_RD_ATOMIC,
+				[XRC_RECV] = SIMHCA_QP_TIMEOUT | SIMHCA_QP_SQ_PSN,
+			},
+			.may = {
+				[RC] = SIMHCA_QP_CUR_STATE | SIMHCA_QP_ACCESS_FLAGS | PATH |
+				       SIMHCA_QP_MIN_RNR_TIMER,
+				[UC] = SIMHCA_QP_CUR_STATE | SIMHCA_QP_ACCESS_FLAGS | PATH,
+				[UD] = SIMHCA_QP_CUR_STATE | SIMHCA_QP_QKEY,
+				[XRC_SEND] = SIMHCA_QP_CUR_STATE | SIMHCA_QP_ACCESS_FLAGS | PATH,
+				[XRC_RECV] = SIMHCA_QP_CUR_STATE | SIMHCA_QP_ACCESS_FLAGS | PATH |
+					     SIMHCA_QP_MIN_RNR_TIMER | XRC_REQUESTER,
+				[RAW] = SIMHCA_QP_CUR_STATE,
+			},
+		},
+	},
+	[SIMHCA_QPS_RTS] = {
+		[SIMHCA_QPS_RESET] = { .legal = true },
+		[SIMHCA_QPS_ERR] = { .legal = true },
+		[SIMHCA_QPS_RTS] = {
+			.legal = true,
+			.may = {
+				[RC] = SIMHCA_QP_CUR_STATE | SIMHCA_QP_ACCESS_FLAGS | PATH |
+				       SIMHCA_QP_MIN_RNR_TIMER,
+				[UC] = SIMHCA_QP_CUR_STATE | SIMHCA_QP_ACCESS_FLAGS | PATH,
+				[UD] = SIMHCA_QP_CUR_STATE | SIMHCA_QP_QKEY,
+				[XRC_SEND] = SIMHCA_QP_CUR_STATE | SIMHCA_QP_ACCESS_FLAGS | PATH,
+				[XRC_RECV] = SIMHCA_QP_CUR_STATE | SIMHCA_QP_ACCESS_FLAGS | PATH |
+					     SIMHCA_QP_MIN_RNR_TIMER,
+				[RAW] = SIMHCA_QP_CUR_STATE,
+			},
+		},
+		[SIMHCA_QPS_SQD] = {
+			.legal = true,
+			.may = {
+				[RC] = SIMHCA_QP_EN_SQD_ASYNC_NOTIFY,
+				[UC] = SIMHCA_QP_EN_SQD_ASYNC_NOTIFY,
+				[UD] = SIMHCA_QP_EN_SQD_ASYNC_NOTIFY,
+				[XRC_SEND] = SIMHCA_QP_EN_SQD_ASYNC_NOTIFY,
+				[XRC_RECV] = SIMHCA_QP_EN_SQD_ASYNC_NOTIFY,
+				[RAW] = SIMHCA_QP_EN_SQD_ASYNC_NOTIFY,
+			},
+		},
+	},
+	[SIMHCA_QPS_SQD] = {
+		[SIMHCA_QPS_RESET] = { .legal = true },
+		[SIMHCA_QPS_ERR] = { .legal = true },
+		[SIMHCA_QPS_RTS] = {
+			.legal = true,
+			.may = {
+				[RC] = SIMHCA_QP_CUR_STATE | SIMHCA_QP_ACCESS_FLAGS | PATH |
+				       SIMHCA_QP_MIN_RNR_TIMER,
+				[UC] = SIMHCA_QP_CUR_STATE | SIMHCA_QP_ACCESS_FLAGS | PATH,
+				[UD] = SIMHCA_QP_CUR_STATE | SIMHCA_QP_QKEY,
+				[XRC_SEND] = SIMHCA_QP_CUR_STATE | SIMHCA_QP_ACCESS_FLAGS | PATH,
+				[XRC_RECV] = SIMHCA_QP_CUR_STATE | SIMHCA_QP_ACCESS_FLAGS | PATH |
+					     SIMHCA_QP_MIN_RNR_TIMER,
+				[RAW] = SIMHCA_QP_CUR_STATE,
+			},
+		},
+		[SIMHCA_QPS_SQD] = {
+			.legal = true,
+			.may = {
+				[RC] = COMMON | SIMHCA_QP_AV | SIMHCA_QP_TIMEOUT | SIMHCA_QP_RETRY_CNT |
+				       SIMHCA_QP_RNR_RETRY | SIMHCA_QP_MAX_QP_RD_ATOMIC |
+				       SIMHCA_QP_MAX_DEST_RD_ATOMIC | SIMHCA_QP_ACCESS_FLAGS | PATH |
+				       SIMHCA_QP_MIN_RNR_TIMER,
+				[UC] = SIMHCA_QP_AV | SIMHCA_QP_ACCESS_FLAGS | SIMHCA_QP_PKEY_INDEX | PATH,
+				[UD] = SIMHCA_QP_PKEY_INDEX | SIMHCA_QP_QKEY,
+				[XRC_SEND] = SIMHCA_QP_PORT | SIMHCA_QP_AV | SIMHCA_QP_TIMEOUT | SIMHCA_QP_RETRY_CNT |
+					     SIMHCA_QP_RNR_RETRY | SIMHCA_QP_MAX_QP_RD_ATOMIC |
+					     SIMHCA_QP_ACCESS_FLAGS | SIMHCA_QP_PKEY_INDEX | PATH,
+				[XRC_RECV] = SIMHCA_QP_PORT | SIMHCA_QP_AV | SIMHCA_QP_TIMEOUT |
+					     SIMHCA_QP_MAX_DEST_RD_ATOMIC | SIMHCA_QP_ACCESS_FLAGS |
+					     SIMHCA_QP_PKEY_INDEX | SIMHCA_QP_MIN_RNR_TIMER | PATH,
+			},
+		},
+	},
+	[SIMHCA_QPS_SQE] = {
+		[SIMHCA_QPS_RESET] = { .legal = true },
+		[SIMHCA_QPS_ERR] = { .legal = true },
+		[SIMHCA_QPS_RTS] = {
+			.legal = true,
+			.may = {
+				[UC] = SIMHCA_QP_CUR_STATE | SIMHCA_QP_ACCESS_FLAGS,
+				[UD] = SIMHCA_QP_CUR_STATE | SIMHCA_QP_QKEY,
+				[RAW] = SIMHCA_QP_CUR_STATE,
+			},
+		},
+	},
+	[SIMHCA_QPS_ERR] = {
+		[SIMHCA_QPS_RESET] = { .legal = true },
+		[SIMHCA_QPS_ERR] = { .legal = true },
+	},
+};
+
+static const char *const state_name[STATES] = {
+	"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"
+};
+
+static int type_index(uint32_t type)
+{
+	switch (type) {
+	case SIMHCA_QPT_RC:
+		return RC;
+	case SIMHCA_QPT_UC:
+		return UC;
+	case SIMHCA_QPT_XRC_SEND:
+		return XRC_SEND;
+	case SIMHCA_QPT_XRC_RECV:
+		return XRC_RECV;
+	case SIMHCA_QPT_RAW_PACKET:
+		return RAW;
+	default:
+		return UD;
+	}
+}
+
+/* ibv_qp_attr_mask bits in words, for messages; the first one set. */
+static const char *mask_name(uint32_t mask)
+{
+	static const char *const name[] = {
+		"STATE",
+		"CUR_STATE",
+		"EN_SQD_ASYNC_NOTIFY",
+		"ACCESS_FLAGS",
+		"PKEY_INDEX",
+		"PORT",
+		"QKEY",
+		"AV",
+		"PATH_MTU",
+		"TIMEOUT",
+		"RETRY_CNT",
+		"RNR_RETRY",
+		"RQ_PSN",
+		"MAX_QP_RD_ATOMIC",
+		"ALT_PATH",
+		"MIN_RNR_TIMER",
+		"SQ_PSN",
+		"MAX_DEST_RD_ATOMIC",
+		"PATH_MIG_STATE",
+		"CAP",
+		"DEST_QPN",
+	};
+	unsigned int bit = (unsigned int)__builtin_ctz(mask);
+
+	return bit < sizeof(name) / sizeof(name[0]) ? name[bit] : "unknown";
+}
+
+/* What a program has left out that asks for an illegal transition. */
+static int refuse_transition(uint32_t from, uint32_t to, struct simhca_why *why)
+{
+	static const char *const before[STATES] = {
+		[SIMHCA_QPS_INIT] = "RESET",
+		[SIMHCA_QPS_RTR] = "INIT",
+		[SIMHCA_QPS_RTS] = "RTR",
+	};
+
+	if (!before[to])
+		return simhca_why(why, EINVAL, "a QP cannot go from %s to %s", state_name[from],
+				  state_name[to]);
+	return simhca_why(why, EINVAL, "a QP cannot go from %s to %s: move it to %s first",
+			  state_name[from], state_name[to],
+			  from == SIMHCA_QPS_ERR ? "RESET" : before[to]);
+}
+
+static int check_transition(const struct simhca_qp *qp, uint32_t from, uint32_t to, uint32_t mask,
+			    struct simhca_why *why)
+{
+	const struct transition *transition;
+	uint32_t needs, may, wrong;
+
+	if (to >= STATES)
+		return simhca_why(why, EINVAL, "qp_state = %u: there is no such state", to);
+	transition = &table[from][to];
+	if (!transition->legal ||
+	    (from == SIMHCA_QPS_SQE && simhca_is_reliable(qp->type) && to == SIMHCA_QPS_RTS))
+		return refuse_transition(from, to, why);
+	needs = transition->needs[type_index(qp->type)];
+	may = transition->may[type_index(qp->type)];
+	wrong = needs & ~mask;
+	if (wrong)
+		return simhca_why(why, EINVAL, "%s to %s needs attribute %s", state_name[from],
+				  state_name[to], mask_name(wrong));
+	wrong = mask & ~(needs | may | SIMHCA_QP_STATE);
+	if (wrong)
+		return simhca_why(why, EINVAL, "%s to %s does not take attribute %s",
+				  state_name[from], state_name[to], mask_name(wrong));
+	return 0;
+}
+
+/*
+ * Of qp_access_flags there is nothing to check: as in the kernel, flags that say nothing of a QP
+ * are taken, for programs use one set of flags for regions and QPs.
+ */
+static int check_values(const struct simhca_qp *qp, uint32_t mask,
+			const struct simhca_qp_attr *attr, struct simhca_why *why)
+{
+	uint32_t port_mtu = atomic_load(&qp->device->mem->port.active_mtu);
+
+	if ((mask & SIMHCA_QP_PKEY_INDEX) && attr->pkey_index >= SIMHCA_PKEY_ENTRIES)
+		return simhca_why(why, EINVAL, "pkey_index = %u: only 0", attr->pkey_index);
+	if ((mask & SIMHCA_QP_PORT) && attr->port_num != 1)
+		return simhca_why(why, EINVAL, "port_num = %u: only 1", attr->port_num);
+	if ((mask & SIMHCA_QP_PATH_MTU) && attr->path_mtu >= 256)
+		return simhca_why(why, EINVAL,
+				  "path_mtu = %u: it is an enum ibv_mtu, 1 (256 bytes) to %u (the "
+				  "port's active_mtu)",
+				  attr->path_mtu, port_mtu);
+	if ((mask & SIMHCA_QP_PATH_MTU) && (attr->path_mtu < 1 || attr->path_mtu > port_mtu))
+		return simhca_why(why, EINVAL, "path_mtu = %u: 1 to %u (the port's active_mtu)",
+				  attr->path_mtu, port_mtu);
+	if ((mask & SIMHCA_QP_TIMEOUT) && attr->timeout > 31)
+		return simhca_why(why, EINVAL, "timeout = %u: 0 to 31", attr->timeout);
+	if ((mask & SIMHCA_QP_RETRY_CNT) && attr->retry_cnt > 7)
+		return simhca_why(why, EINVAL, "retry_cnt = %u: 0 to 7", attr->retry_cnt);
+	if ((mask & SIMHCA_QP_RNR_RETRY) && attr->rnr_retry > 7)
+		return simhca_why(why, EINVAL, "rnr_retry = %u: 0 to 7", attr->rnr_retry);
+	if ((mask & SIMHCA_QP_MIN_RNR_TIMER) && attr->min_rnr_timer > 31)
+		return simhca_why(why, EINVAL, "min_rnr_timer = %u: 0 to 31", attr->min_rnr_timer);
+	if ((mask & SIMHCA_QP_MAX_QP_RD_ATOMIC) && attr->max_rd_atomic > SIMHCA_MAX_INIT_RD_ATOMIC)
+		return simhca_why(why, EINVAL, "max_rd_atomic = %u: 0 to %u", attr->max_rd_atomic,
+				  SIMHCA_MAX_INIT_RD_ATOMIC);
+	if ((mask & SIMHCA_QP_MAX_DEST_RD_ATOMIC) &&
+	    attr->max_dest_rd_atomic > SIMHCA_MAX_RD_ATOMIC)
+		return simhca_why(why, EINVAL, "max_dest_rd_atomic = %u: 0 to %u",
+				  attr->max_dest_rd_atomic, SIMHCA_MAX_RD_ATOMIC);
+	if ((mask & SIMHCA_QP_DEST_QPN) && attr->dest_qp_num > SIMHCA_QPN_MASK)
+		return simhca_why(
+			why, EINVAL,
+			"dest_qp_num = 0x%x: 24 bits; with its bytes reversed it is 0x%06x",
+			attr->dest_qp_num, __builtin_bswap32(attr->dest_qp_num));
+	if (mask & SIMHCA_QP_ALT_PATH)
+		return simhca_why(why, EINVAL, "ALT_PATH: this device has no path migration");
+	if ((mask & SIMHCA_QP_PATH_MIG_STATE) && attr->path_mig_state != IBV_MIG_MIGRATED)
+		return simhca_why(why, EINVAL, "path_mig_state = %u: only MIGRATED",
+				  attr->path_mig_state);
+	if (mask & SIMHCA_QP_AV)
+		return simhca_av_check(qp->device, &attr->av, why);
+	return 0;
+}
+
+static void apply(struct simhca_qp *qp, uint32_t mask, const struct simhca_qp_attr *attr)
+{
+	struct simhca_qpc *qpc = qp->qpc;
+
+#define APPLY(bit, field, value)                                                                   \
+	do {                                                                                       \
+		if (mask & (bit))                                                                  \
+			qpc->field = (value);                                                      \
+	} while (0)
+	APPLY(SIMHCA_QP_EN_SQD_ASYNC_NOTIFY, en_sqd_async_notify, attr->en_sqd_async_notify != 0);
+	APPLY(SIMHCA_QP_ACCESS_FLAGS, access, attr->qp_access_flags);
+	APPLY(SIMHCA_QP_PKEY_INDEX, pkey_index, attr->pkey_index);
+	APPLY(SIMHCA_QP_PORT, port_num, attr->port_num);
+	APPLY(SIMHCA_QP_QKEY, qkey, attr->qkey);
+	APPLY(SIMHCA_QP_PATH_MTU, path_mtu, (uint8_t)attr->path_mtu);
+	APPLY(SIMHCA_QP_TIMEOUT, timeout, attr->timeout);
+	APPLY(SIMHCA_QP_RETRY_CNT, retry_cnt, attr->retry_cnt);
+	APPLY(SIMHCA_QP_RNR_RETRY, rnr_retry, attr->rnr_retry);
+	APPLY(SIMHCA_QP_RQ_PSN, rq_psn, attr->rq_psn & SIMHCA_PSN_MASK);
+	APPLY(SIMHCA_QP_SQ_PSN, sq_psn, attr->sq_psn & SIMHCA_PSN_MASK);
+	APPLY(SIMHCA_QP_MAX_QP_RD_ATOMIC, max_rd_atomic, attr->max_rd_atomic);
+	APPLY(SIMHCA_QP_MAX_DEST_RD_ATOMIC, max_dest_rd_atomic, attr->max_dest_rd_atomic);
+	APPLY(SIMHCA_QP_MIN_RNR_TIMER, min_rnr_timer, attr->min_rnr_timer);
+	APPLY(SIMHCA_QP_DEST_QPN, dest_qpn, attr->dest_qp_num);
+#undef APPLY
+	if (mask & SIMHCA_QP_AV)
+		simhca_qpc_set_av(qpc, &attr->av);
+	if (mask & (SIMHCA_QP_AV | SIMHCA_QP_DEST_QPN))
+		qp->peer.generation = 0;
+	if (mask & SIMHCA_QP_RQ_PSN)
+		simhca_responder_start(qp, qpc->rq_psn);
+	if (mask & SIMHCA_QP_SQ_PSN)
+		qp->req.psn_next = qpc->sq_psn;
+}
+
+/* Back to what create_qp made. */
+static void reset(struct simhca_qp *qp)
+{
+	struct simhca_qpc *qpc = qp->qpc;
+	struct simhca_qpc keep = { .pd = qpc->pd,
+				   .max_send_wr = qpc->max_send_wr,
+				   .max_recv_wr = qpc->max_recv_wr,
+				   .max_send_sge = qpc->max_send_sge,
+				   .max_recv_sge = qpc->max_recv_sge,
+				   .max_inline = qpc->max_inline,
+				   .sq_sig_all = qpc->sq_sig_all,
+				   .xrcd = qpc->xrcd };
+
+	simhca_qpc_set(qpc, &keep);
+	simhca_qp_clear(qp);
+}
+
+/* What a state brings along for a QP without a send queue, and without an engine: it is at once. */
+static void settle_xrc_target(struct simhca_qp *qp, uint32_t from, uint32_t to)
+{
+	if (to == SIMHCA_QPS_SQD && from == SIMHCA_QPS_RTS && qp->qpc->en_sqd_async_notify)
+		simhca_qp_event(qp, IBV_EVENT_SQ_DRAINED);
+	if (to == SIMHCA_QPS_ERR && from != SIMHCA_QPS_ERR)
+		qp->source->flush(qp);
+}
+
+/*
+ * Programs that send to it take none of its turns. False: a step of one is under way, and holds
+ * what it found.
+ */
+static bool send_off(struct simhca_qp *qp)
+{
+	if (qp->type != SIMHCA_QPT_UD || simhca_qp_state(qp) < SIMHCA_QPS_RTR ||
+	    !simhca_claimed_from(qp)->mem)
+		return true;
+	simhca_callers_end(qp);
+	return simhca_fabric_synchronize(qp->device->fabric, qp->context->id) &&
+	       simhca_callers_settle(qp);
+}
+
+/* Whether the request is right for a QP in that state, and where it leads. */
+static int check(const struct simhca_qp *qp, const struct simhca_modify_qp_req *req, uint32_t mask,
+		 uint32_t from, uint32_t *to, struct simhca_why *why)
+{
+	int ret;
+
+	*to = mask & SIMHCA_QP_STATE ? req->attr.qp_state : from;
+	if ((mask & SIMHCA_QP_CUR_STATE) && req->attr.cur_qp_state != from)
+		return simhca_why(why, EINVAL, "cur_qp_state = %u, but the QP is in %s",
+				  req->attr.cur_qp_state, state_name[from]);
+	ret = check_transition(qp, from, *to, mask, why);
+	return ret ? ret : check_values(qp, mask, &req->attr, why);
+}
+
+int simhca_modify_qp(struct simhca_context *context, const struct simhca_modify_qp_req *req,
+		     struct simhca_modify_qp_reply *reply, struct simhca_why *why)
+{
+	struct simhca_qp *qp = simhca_object(context, SIMHCA_OBJ_QP, req->handle, why);
+	uint32_t mask = req->mask & ~(uint32_t)SIMHCA_QP_RATE_LIMIT;
+	uint32_t from, to;
+	int ret, spare = -1;
+
+	if (!qp)
+		return -ENOENT;
+	/* Nothing is paced, and packet_pacing_caps say so. 0 is no limit. */
+	if ((req->mask & SIMHCA_QP_RATE_LIMIT) && req->attr.rate_limit)
+		return simhca_why(why, EOPNOTSUPP,
+				  "rate_limit = %u: the device does not pace packets",
+				  req->attr.rate_limit);
+	if (qp->rss) /* as mlx5 has it */
+		return simhca_why(why, ENOSYS, "an RSS QP has no state: its WQs have");
+	/* A request that is wrong does not stop the programs that send to the QP. */
+	ret = check(qp, req, mask, simhca_qp_state(qp), &to, why);
+	if (ret)
+		return ret;
+	if ((mask & SIMHCA_QP_STATE) && to != SIMHCA_QPS_RTS && !send_off(qp))
+		return -EAGAIN;
+	/*
+	 * Engines bring a QP down at any time, also without these locks; so the new state is
+	 * put in place only if the old one still stands, and else the request is checked again.
+	 * The attributes come after it: a request that is refused in the end has changed none.
+	 * Whoever goes by them waits for these locks, or for `callers`, which is 0 below RTS.
+	 */
+	ret = simhca_qp_begin_both(qp, true);
+	if (ret)
+		return ret;
+	if (to == SIMHCA_QPS_RESET)
+		ret = simhca_caller_spare(qp, &spare, why);
+	if (ret)
+		goto out;
+	from = simhca_qp_state(qp);
+	do {
+		ret = check(qp, req, mask, from, &to, why);
+		/* What leaves the working states leaves no page fault behind. */
+		if (!ret && (to == SIMHCA_QPS_RESET || to == SIMHCA_QPS_ERR) &&
+		    !simhca_faults_disable(&qp->faults))
+			ret = -EAGAIN;
+		if (ret)
+			goto out;
+	} while (!atomic_compare_exchange_strong(&qp->qpc->state, &from, to));
+	if (to != SIMHCA_QPS_RESET)
+		apply(qp, mask, &req->attr);
+	if (to != SIMHCA_QPS_RTS || (from != SIMHCA_QPS_RTR && from != SIMHCA_QPS_RTS))
+		simhca_callers_end(qp);
+
+	if ((from == SIMHCA_QPS_INIT && to == SIMHCA_QPS_RTR) || (mask & SIMHCA_QP_AV)) {
+		if (qp->uplink)
+			qp->uplink->connect(qp);
+		simhca_fabric_changed(qp->device->fabric); /* whose packets it accepts */
+	}
+	if (to == SIMHCA_QPS_RESET) {
+		simhca_settle(qp);
+		if (qp->context) /* an XRC_RECV QP binds none */
+			simhca_free_windows_of(qp->context, qp->qpn);
+		if (spare >= 0)
+			reply->segment = simhca_caller_take_back(qp, spare);
+		spare = -1;
+		reset(qp);
+	}
+	if (from == SIMHCA_QPS_INIT && to == SIMHCA_QPS_RTR) {
+		atomic_store(&qp->faults.off_until, 0);
+		if (mask & SIMHCA_QP_AV)
+			simhca_silence_connected(qp);
+	}
+	if (qp->type == SIMHCA_QPT_XRC_RECV) {
+		settle_xrc_target(qp, from, to);
+	} else if (to == SIMHCA_QPS_SQD && from == SIMHCA_QPS_RTS) {
+		qp->qpc->sq_draining = 1;
+		qp->drained_event_due = qp->qpc->en_sqd_async_notify;
+	}
+	reply->state = to;
+	reply->renew = simhca_queues_to_renew(qp, false);
+out:
+	if (spare >= 0)
+		close(spare);
+	simhca_qp_end_both(qp);
+	/* There may be work: WQEs, a drain to report, a flush. */
+	if (!ret && to >= SIMHCA_QPS_RTS && qp->type != SIMHCA_QPT_XRC_RECV)
+		simhca_engine_schedule(context->engine, &qp->task);
+	return ret;
+}
+
+int simhca_query_qp(struct simhca_context *context, uint32_t handle,
+		    struct simhca_query_qp_reply *reply, struct simhca_why *why)
+{
+	struct simhca_qp *qp = simhca_object(context, SIMHCA_OBJ_QP, handle, why);
+	const struct simhca_qpc *qpc;
+	int ret;
+
+	if (!qp)
+		return -ENOENT;
+	if (qp->rss)
+		return simhca_why(why, ENOSYS, "an RSS QP has no state: its WQs have");
+	qpc = qp->qpc;
+	ret = simhca_qp_begin_both(qp, true);
+	if (ret)
+		return ret;
+	reply->attr = (struct simhca_qp_attr){
+		.qp_state = simhca_qp_state(qp),
+		.cur_qp_state = simhca_qp_state(qp),
+		.path_mtu = qpc->path_mtu,
+		.path_mig_state = IBV_MIG_MIGRATED,
+		.qkey = qpc->qkey,
+		.rq_psn = qpc->rq_psn,
+		.sq_psn = qpc->sq_psn,
+		.dest_qp_num = qpc->dest_qpn,
+		.qp_access_flags = qpc->access,
+		.pkey_index = qpc->pkey_index,
+		.en_sqd_async_notify = qpc->en_sqd_async_notify,
+		.sq_draining = qpc->sq_draining,
+		.max_rd_atomic = qpc->max_rd_atomic,
+		.max_dest_rd_atomic = qpc->max_dest_rd_atomic,
+		.min_rnr_timer = qpc->min_rnr_timer,
+		.port_num = qpc->port_num,
+		.timeout = qpc->timeout,
+		.retry_cnt = qpc->retry_cnt,
+		.rnr_retry = qpc->rnr_retry,
+		.av = qpc->av,
+		.max_send_wr = qpc->max_send_wr,
+		.max_recv_wr = qpc->max_recv_wr,
+		.max_send_sge = qpc->max_send_sge,
+		.max_recv_sge = qpc->max_recv_sge,
+		.max_inline = qpc->max_inline,
+		.sq_sig_all = qpc->sq_sig_all,
+	};
+	simhca_qp_end_both(qp);
+	return 0;
+}

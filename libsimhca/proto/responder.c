@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * The responder (IBTA vol. 1, 9.7.4): takes request packets, checks sequence, operation and
+ * rights, places or fetches the data, completes receives, and answers.
+ */
+#include <arpa/inet.h>
+#include <infiniband/verbs.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "comp_cntr.h"
+#include "core/stats.h"
+#include "engine/stats.h"
+#include "failure.h"
+#include "injected.h"
+#include "link.h"
+#include "packet/packet.h"
+#include "queue/psn.h"
+#include "qp.h"
+#include "responder.h"
+#include "responder_impl.h"
+#include "simhca.h"
+#include "turn.h"
+
+static const struct simhca_handover accepted = { .outcome = SIMHCA_ACCEPTED };
+
+/*
+ * Unreliable, and the requester's fault: silently dropped, and the QP goes on. A receive that the
+ * message had consumed is there for the next one (IBTA vol. 1, 9.9.3, class D). One of an SRQ
+ * cannot go back, nor wait for this QP's next message, so it fails (class E).
+ */
+static void drop(struct simhca_qp *qp, const struct simhca_packet *packet,
+		 enum simhca_wc_status status, enum simhca_reason reason)
+{
+	simhca_tell_refusal(qp, packet, "drops", reason);
+	qp->resp.in_message = false;
+	if (qp->resp.have_recv && qp->recv_srq)
+		simhca_recv_complete(qp, packet, status, reason, 0);
+	else if (status == SIMHCA_WC_LOC_LEN_ERR)
+		simhca_stats_once(qp->device, SIMHCA_STAT_RESP_LOCAL_LENGTH);
+}
+
+void simhca_refuse(struct simhca_qp *qp, const struct simhca_packet *packet,
+		   enum simhca_syndrome nak, enum simhca_wc_status status,
+		   enum simhca_reason reason, struct simhca_reply *reply)
+{
+	simhca_reply_nak(reply, nak, reason);
+	if (nak == SIMHCA_SYNDROME_NAK_ACCESS)
+		simhca_stats_once(qp->device, SIMHCA_STAT_RESP_REMOTE_ACCESS);
+	/* Its own memory is the QP's fault. */
+	if (nak != SIMHCA_SYNDROME_NAK_OPERATIONAL && !simhca_is_reliable(packet->transport) &&
+	    !qp->link->stops) {
+		drop(qp, packet, status, reason);
+		return;
+	}
+	simhca_tell_refusal(qp, packet, "refuses", reason);
+	/* It has been answered before. Who asks again may have been heard already, and gone on. */
+	if (reply->repeated)
+		return;
+	if (packet->op == SIMHCA_PKT_WRITE)
+		simhca_count_error(qp, SIMHCA_COUNTS_REMOTE_WRITE);
+	else if (packet->op == SIMHCA_PKT_READ)
+		simhca_count_error(qp, SIMHCA_COUNTS_REMOTE_READ);
+	if (status == SIMHCA_WC_SUCCESS && qp->resp.have_recv)
+		status = nak == SIMHCA_SYNDROME_NAK_ACCESS ? SIMHCA_WC_LOC_ACCESS_ERR
+							   : SIMHCA_WC_REM_INV_REQ_ERR;
+	if (status != SIMHCA_WC_SUCCESS)
+		simhca_recv_complete(qp, packet, status, reason, 0);
+	else
+		simhca_qp_event(qp, nak == SIMHCA_SYNDROME_NAK_ACCESS ? IBV_EVENT_QP_ACCESS_ERR
+								      : IBV_EVENT_QP_REQ_ERR);
+	simhca_qp_fail(qp, SIMHCA_QPS_ERR);
+}
+
+struct simhca_handover simhca_respond(struct simhca_worker *worker, struct simhca_qp *qp,
+				      const struct simhca_packet *request,
+				      struct simhca_packet *response)
+{
+	response->transport = qp->type;
+	response->dest_qpn = request->src_qpn;
+	response->src_qpn = qp->qpn;
+	response->msn = qp->resp.msn;
+	response->mtu = qp->qpc->path_mtu;
+	/* Who hears of it counts on it. */
+	simhca_responder_commit(qp);
+	return qp->link->respond(worker, qp, response);
+}
+
+bool simhca_recv_admits(struct simhca_qp *qp, const struct simhca_packet *packet,
+			struct simhca_reply *reply)
+{
+	enum simhca_syndrome nak = SIMHCA_SYNDROME_NAK_ACCESS;
+	enum simhca_reason reason;
+
+	if (!qp->source->admit)
+		return true;
+	reason = qp->source->admit(qp, packet, reply->repeated, &nak);
+	if (reason == SIMHCA_REASON_NONE)
+		return true;
+	simhca_refuse(qp, packet, nak, SIMHCA_WC_SUCCESS, reason, reply);
+	return false;
+}
+
+/* Carries out a packet that is in sequence; false: not done, and reply says why. */
+static bool execute(struct simhca_worker *worker, struct simhca_qp *qp,
+		    const struct simhca_packet *packet, struct simhca_reply *reply)
+{
+	switch (packet->op) {
+	case SIMHCA_PKT_SEND:
+		return simhca_execute_send(worker, qp, packet, reply);
+	case SIMHCA_PKT_WRITE:
+		return simhca_execute_write(worker, qp, packet, reply);
+	case SIMHCA_PKT_READ:
+		return simhca_execute_read(worker, qp, packet, reply);
+	case SIMHCA_PKT_COMPARE_SWAP:
+	case SIMHCA_PKT_FETCH_ADD:
+		return simhca_execute_atomic(worker, qp, packet, reply);
+	case SIMHCA_PKT_ATOMIC_WRITE:
+		return simhca_execute_atomic_write(worker, qp, packet, reply);
+	case SIMHCA_PKT_FLUSH:
+		return simhca_execute_flush(worker, qp, packet, reply);
+	case SIMHCA_PKT_ACK: /* no requests */
+	case SIMHCA_PKT_READ_RESPONSE:
+	case SIMHCA_PKT_ATOMIC_ACK:
+	case SIMHCA_PKT_CNP:
+		break;
+	}
+	simhca_reply_nothing(reply, SIMHCA_REASON_NONE);
+	return false;
+}
+
+void simhca_request_count(struct simhca_worker *worker, struct simhca_qp *qp,
+			  const struct simhca_packet *packet)
+{
+	if (!packet->first)
+		return;
+	switch (packet->op) {
+	case SIMHCA_PKT_WRITE:
+	case SIMHCA_PKT_ATOMIC_WRITE:
+		simhca_stats_add(worker, qp->device, SIMHCA_STAT_RX_WRITE, 1);
+		break;
+	case SIMHCA_PKT_READ:
+		simhca_stats_add(worker, qp->device, SIMHCA_STAT_RX_READ, 1);
+		break;
+	case SIMHCA_PKT_COMPARE_SWAP:
+	case SIMHCA_PKT_FETCH_ADD:
+		simhca_stats_add(worker, qp->device, SIMHCA_STAT_RX_ATOMIC, 1);
+		break;
+	default:
+		break;
+	}
+}
+
+/* Whether a packet continues, or begins, a message as it should. */
+static bool continues(const struct simhca_qp *qp, const struct simhca_packet *packet)
+{
+	if (packet->op == SIMHCA_PKT_SEND || packet->op == SIMHCA_PKT_WRITE) {
+		if (packet->first)
+			return !qp->resp.in_message;
+		return qp->resp.in_message && qp->resp.write == (packet->op == SIMHCA_PKT_WRITE);
+	}
+	return !qp->resp.in_message;
+}
+
+static bool in_sequence_rc(struct simhca_worker *worker, struct simhca_qp *qp,
+			   const struct simhca_packet *packet, struct simhca_reply *reply)
+{
+	int32_t order = simhca_psn_cmp(packet->psn, qp->resp.epsn);
+
+	if (order > 0) {
+		simhca_stats_add(worker, qp->device, SIMHCA_STAT_OUT_OF_SEQUENCE, 1);
+		if (!qp->resp.nak_sent)
+			simhca_reply_nak(reply, SIMHCA_SYNDROME_NAK_PSN,
+					 SIMHCA_REASON_PSN_SEQUENCE);
+		qp->resp.nak_sent = true;
+		return false;
+	}
+	if (order < 0) {
+		simhca_request_old(worker, qp, packet, (uint32_t)-order, reply);
+		return false;
+	}
+	qp->resp.nak_sent = false;
+	if (!continues(qp, packet)) {
+		simhca_refuse(qp, packet, SIMHCA_SYNDROME_NAK_INVALID, SIMHCA_WC_SUCCESS,
+			      SIMHCA_REASON_OPCODE_SEQUENCE, reply);
+		return false;
+	}
+	return true;
+}
+
+/* Unreliable: a gap loses the message it falls into, the next first packet starts anew (9.8.2.2.1).
+ */
+static bool in_sequence_uc(struct simhca_qp *qp, const struct simhca_packet *packet)
+{
+	if (packet->first) {
+		qp->resp.in_message = false;
+		return true;
+	}
+	if (packet->psn == qp->resp.epsn && continues(qp, packet))
+		return true;
+	qp->resp.in_message = false;
+	return false;
+}
+
+/* The packets of a message are full, but for the last, and no message is too long (9.7.4.1.6). */
+static enum simhca_reason check_length(const struct simhca_qp *qp,
+				       const struct simhca_packet *packet)
+{
+	if (packet->dma_length > SIMHCA_MAX_MSG_SIZE &&
+	    (packet->op == SIMHCA_PKT_WRITE || packet->op == SIMHCA_PKT_READ))
+		return SIMHCA_REASON_MSG_TOO_LONG;
+	/* On a wire it has taken one PSN, though its length would have taken more. */
+	if (packet->remote && !packet->gathered && packet->length > simhca_qp_mtu(qp))
+		return SIMHCA_REASON_PATH_MTU_DIFFERS;
+	if (packet->first && packet->last)
+		return SIMHCA_REASON_NONE;
+	if (!packet->length)
+		return SIMHCA_REASON_OPCODE_SEQUENCE;
+	if (!packet->last && packet->length % simhca_qp_mtu(qp))
+		return SIMHCA_REASON_PATH_MTU_DIFFERS;
+	return SIMHCA_REASON_NONE;
+}
+
+static void run_connected(struct simhca_worker *worker, struct simhca_qp *qp,
+			  const struct simhca_packet *packet, struct simhca_reply *reply)
+{
+	enum simhca_reason reason;
+	struct simhca_place before;
+
+	/* Both ends would count on differently, until one takes what is new for a duplicate. */
+	if (packet->mtu != qp->qpc->path_mtu &&
+	    reply->psns != simhca_request_psns(packet, qp->qpc->path_mtu)) {
+		simhca_refuse(qp, packet, SIMHCA_SYNDROME_NAK_INVALID, SIMHCA_WC_SUCCESS,
+			      SIMHCA_REASON_PATH_MTU_DIFFERS, reply);
+		return;
+	}
+	if (simhca_is_reliable(packet->transport) ? !in_sequence_rc(worker, qp, packet, reply)
+						  : !in_sequence_uc(qp, packet))
+		return;
+	reason = check_length(qp, packet);
+	if (__builtin_expect(reason != SIMHCA_REASON_NONE, 0)) {
+		simhca_refuse(qp, packet, SIMHCA_SYNDROME_NAK_INVALID, SIMHCA_WC_SUCCESS, reason,
+			      reply);
+		return;
+	}
+	if (!simhca_recv_admits(qp, packet, reply))
+		return;
+	if (packet->first)
+		qp->resp.offset = 0;
+	before = simhca_place_of(qp);
+	/* A read counts as complete when its response begins (9.7.7.1), which tells so. */
+	if (packet->op == SIMHCA_PKT_READ)
+		simhca_responder_advance(qp, packet, reply);
+	simhca_reply_ack(reply);
+	if (!execute(worker, qp, packet, reply)) {
+		if (reply->advanced)
+			simhca_responder_retreat(qp, &before, reply);
+		return;
+	}
+	if (!reply->advanced)
+		simhca_responder_advance(qp, packet, reply);
+	if (packet->op == SIMHCA_PKT_WRITE)
+		simhca_count(qp, SIMHCA_COUNTS_REMOTE_WRITE, packet->last, packet->length);
+	else if (packet->op == SIMHCA_PKT_READ)
+		simhca_count(qp, SIMHCA_COUNTS_REMOTE_READ, 1, packet->dma_length);
+	simhca_request_count(worker, qp, packet);
+}
+
+static void give_no_receive(struct simhca_worker *worker, struct simhca_qp *qp)
+{
+	simhca_stats_add(worker, qp->device, SIMHCA_STAT_OUT_OF_BUFFER, 1);
+	simhca_usage_add(&qp->usage->no_receive, 1);
+	/* relaxed: it is for who looks later. */
+	if (!(qp->recv_srq ? simhca_srq_posted(&qp->recv_srq->view) : simhca_posted_receives(qp)))
+		simhca_usage_add(&qp->usage->too_early, 1);
+}
+
+/* Tells the requester what came of its request. */
+static struct simhca_handover give(struct simhca_worker *worker, struct simhca_qp *qp,
+				   const struct simhca_packet *packet,
+				   const struct simhca_reply *reply)
+{
+	struct simhca_packet response;
+
+	if (reply->kind == SIMHCA_NOT_ACCEPTED || reply->kind == SIMHCA_SILENCE)
+		return reply->handover;
+	if (reply->kind == SIMHCA_NAK && SIMHCA_SYNDROME_IS_RNR(reply->syndrome))
+		give_no_receive(worker, qp);
+	if (!simhca_is_reliable(packet->transport) ||
+	    (reply->kind == SIMHCA_RESPONSE && !packet->ack_req))
+		return accepted;
+	response = (struct simhca_packet){
+		.op = SIMHCA_PKT_ACK,
+		.psn = packet->psn,
+		.first = true,
+		.last = true,
+		.syndrome = SIMHCA_SYNDROME_ACK,
+	};
+	if (reply->kind == SIMHCA_NAK) {
+		response.syndrome = reply->syndrome;
+		response.reason = reply->reason;
+		if (reply->syndrome == SIMHCA_SYNDROME_NAK_PSN)
+			response.psn = qp->resp.epsn;
+	} else {
+		response.psn = simhca_psn_add(packet->psn, reply->psns - 1);
+		if (packet->op == SIMHCA_PKT_COMPARE_SWAP || packet->op == SIMHCA_PKT_FETCH_ADD) {
+			response.op = SIMHCA_PKT_ATOMIC_ACK;
+			response.atomic_old = reply->atomic_old;
+		} else if (packet->op == SIMHCA_PKT_ATOMIC_WRITE ||
+			   packet->op == SIMHCA_PKT_FLUSH) {
+			response.op = SIMHCA_PKT_READ_RESPONSE;
+		}
+	}
+	simhca_respond(worker, qp, packet, &response);
+	return accepted;
+}
+
+struct simhca_handover simhca_responder_run(struct simhca_worker *worker, struct simhca_qp *qp,
+					    const struct simhca_packet *packet)
+{
+	uint32_t state = simhca_qp_state(qp);
+	struct simhca_reply reply = { .kind = SIMHCA_SILENCE,
+				      .psns = simhca_request_psns(packet, packet->mtu) };
+
+	if (state < SIMHCA_QPS_RTR || state == SIMHCA_QPS_ERR)
+		return accepted;
+	if (qp->link->receive) {
+		qp->link->receive(worker, qp, packet, &reply);
+		return give(worker, qp, packet, &reply);
+	}
+	if (state == SIMHCA_QPS_RTR && !qp->resp.comm_est && packet->transport != SIMHCA_QPT_UD) {
+		qp->resp.comm_est = true;
+		simhca_qp_event(qp, IBV_EVENT_COMM_EST);
+	}
+	/* Who asks for something else has given up what it still was to get. */
+	qp->resp.owed = SIMHCA_OWES_NOTHING;
+	if (packet->transport == SIMHCA_QPT_UD)
+		simhca_run_datagram(worker, qp, packet, &reply);
+	else if (!simhca_inject_is_on(qp->device->fabric) ||
+		 !simhca_injected_refusal(qp, packet, &reply))
+		run_connected(worker, qp, packet, &reply);
+	return give(worker, qp, packet, &reply);
+}
+
+struct simhca_handover simhca_responder_continue(struct simhca_worker *worker, struct simhca_qp *qp)
+{
+	const struct simhca_packet rest = {
+		.op = SIMHCA_PKT_READ,
+		.transport = qp->type,
+		.psn = qp->resp.read.psn,
+		.src_qpn = qp->qpc->dest_qpn,
+		/* A receive that is held fails with it, and its completion says which way it came. */
+		.av = &qp->qpc->av,
+		.srqn = qp->resp.read.srqn,
+		.va = qp->resp.read.va,
+		.rkey = qp->resp.read.rkey,
+		.dma_length = qp->resp.read.left,
+	};
+	struct simhca_reply reply = { .kind = SIMHCA_SILENCE,
+				      .repeated = qp->resp.owed == SIMHCA_OWES_REPEATED };
+	uint32_t state = simhca_qp_state(qp);
+
+	if (state < SIMHCA_QPS_RTR || state == SIMHCA_QPS_ERR)
+		qp->resp.owed = SIMHCA_OWES_NOTHING;
+	else if (!simhca_recv_admits(qp, &rest, &reply) ||
+		 (!simhca_read_respond(worker, qp, &rest, &reply) &&
+		  reply.kind != SIMHCA_NOT_ACCEPTED))
+		qp->resp.owed = SIMHCA_OWES_NOTHING;
+	return give(worker, qp, &rest, &reply);
+}

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* Requests that came before, and what is kept so as to answer them again. */
+#include "engine/stats.h"
+#include "packet/packet.h"
+#include "queue/progress.h"
+#include "qp.h"
+#include "responder_impl.h"
+#include "simhca.h"
+#include "turn.h"
+
+void simhca_answer_remember(struct simhca_qp *qp, const struct simhca_packet *packet,
+			    const struct simhca_reply *reply)
+{
+	const struct simhca_answered one = {
+		.va = packet->va,
+		.length = packet->dma_length,
+		.old = reply->atomic_old,
+		.psn = packet->psn,
+		.op = (uint8_t)packet->op,
+		.rkey = packet->rkey,
+	};
+
+	simhca_progress_put_answered(qp->mem, qp->resp.answers++, &one);
+}
+
+/* Not answered, so that it does not count as done; the requester's timer decides. Told once. */
+static void simhca_request_ignore(struct simhca_qp *qp, const struct simhca_packet *packet,
+				  enum simhca_reason reason, struct simhca_reply *reply)
+{
+	simhca_reply_nothing(reply, reason);
+	if (qp->resp.told_psn)
+		return;
+	qp->resp.told_psn = true;
+	simhca_qp_log(qp,
+		      " ignores PSN 0x%06x of QP 0x%06x (rq_psn is 0x%06x, now expected "
+		      "0x%06x): %s",
+		      packet->psn, packet->src_qpn, qp->qpc->rq_psn, qp->resp.epsn,
+		      simhca_reason_text(reason));
+}
+
+/* Finds the latest read or atomic that a PSN is of; false: none that is remembered. */
+static bool answered(const struct simhca_qp *qp, uint32_t psn, struct simhca_answered *one)
+{
+	for (uint32_t i = 1; i <= SIMHCA_MAX_RD_ATOMIC; i++) {
+		if (simhca_progress_answered(qp->mem, qp->resp.answers, i, one) &&
+		    simhca_is_remembered(one->op) &&
+		    simhca_psn_distance(one->psn, psn) <
+			    simhca_answered_psns(one, one->op == SIMHCA_PKT_READ,
+						 simhca_qp_mtu(qp)))
+			return true;
+	}
+	return false;
+}
+
+/* Whether a read asks for the rest of that one, or for less. */
+static bool is_part_of(const struct simhca_qp *qp, const struct simhca_packet *packet,
+		       const struct simhca_answered *read)
+{
+	return read->op == SIMHCA_PKT_READ && packet->rkey == read->rkey &&
+	       simhca_answered_covers(read, packet->psn, packet->va, packet->dma_length,
+				      simhca_qp_mtu(qp));
+}
+
+/* A packet that came before: its answer is given again, its effect is not (9.7.5.1.4). */
+static void repeat(struct simhca_worker *worker, struct simhca_qp *qp,
+		   const struct simhca_packet *packet, struct simhca_reply *reply)
+{
+	struct simhca_answered original;
+
+	reply->repeated = true;
+	switch (packet->op) {
+	case SIMHCA_PKT_SEND:
+	case SIMHCA_PKT_WRITE:
+	case SIMHCA_PKT_ATOMIC_WRITE:
+	case SIMHCA_PKT_FLUSH:
+		simhca_reply_ack(reply);
+		break;
+	case SIMHCA_PKT_READ:
+		if (!answered(qp, packet->psn, &original) || !is_part_of(qp, packet, &original)) {
+			simhca_request_ignore(qp, packet, SIMHCA_REASON_PSN_REUSED, reply);
+			return;
+		}
+		if (!simhca_recv_admits(qp, packet, reply))
+			return;
+		if (!simhca_execute_read(worker, qp, packet, reply))
+			return;
+		break;
+	case SIMHCA_PKT_COMPARE_SWAP:
+	case SIMHCA_PKT_FETCH_ADD:
+		if (!answered(qp, packet->psn, &original) || original.op != packet->op) {
+			simhca_reply_nothing(reply, SIMHCA_REASON_ATOMIC_FORGOTTEN);
+			return;
+		}
+		reply->atomic_old = original.old;
+		simhca_reply_ack(reply);
+		break;
+	case SIMHCA_PKT_ACK: /* no requests */
+	case SIMHCA_PKT_READ_RESPONSE:
+	case SIMHCA_PKT_ATOMIC_ACK:
+	case SIMHCA_PKT_CNP:
+		return;
+	}
+	simhca_request_count(worker, qp, packet);
+}
+
+void simhca_request_old(struct simhca_worker *worker, struct simhca_qp *qp,
+			const struct simhca_packet *packet, uint32_t back,
+			struct simhca_reply *reply)
+{
+	if (back > qp->resp.psns_done) {
+		simhca_stats_add(worker, qp->device, SIMHCA_STAT_OUT_OF_SEQUENCE, 1);
+		simhca_request_ignore(qp, packet, SIMHCA_REASON_PSN_BEFORE_START, reply);
+	} else if (reply->psns <= back) {
+		simhca_stats_add(worker, qp->device, SIMHCA_STAT_DUPLICATE_REQUEST, 1);
+		repeat(worker, qp, packet, reply);
+	} else if (packet->gathered) {
+		/* What is new in it counts as lost. */
+		simhca_reply_nak(reply, SIMHCA_SYNDROME_NAK_PSN, SIMHCA_REASON_PSN_SEQUENCE);
+		qp->resp.nak_sent = true;
+	} else if (packet->op == SIMHCA_PKT_SEND || packet->op == SIMHCA_PKT_WRITE) {
+		/* On a wire the first packet that is new is a middle or last one of no message. */
+		simhca_refuse(qp, packet, SIMHCA_SYNDROME_NAK_INVALID, SIMHCA_WC_SUCCESS,
+			      SIMHCA_REASON_PSN_REUSED, reply);
+	} else {
+		simhca_request_ignore(qp, packet, SIMHCA_REASON_PSN_REUSED, reply);
+	}
+}

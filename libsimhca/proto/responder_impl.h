@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* What the files of the responder share. */
+#ifndef LIBSIMHCA_RESPONDER_IMPL_H
+#define LIBSIMHCA_RESPONDER_IMPL_H
+
+#include "packet/packet.h"
+#include "queue/psn.h"
+#include "qp.h"
+#include "responder.h"
+
+/* What comes of a request: what the requester is to hear, or what the link is to know. */
+struct simhca_reply {
+	enum {
+		SIMHCA_SILENCE,	     /* nobody there; or the response has been sent */
+		SIMHCA_RESPONSE,     /* an acknowledgement, or the result of an atomic */
+		SIMHCA_NAK,	     /* of that syndrome */
+		SIMHCA_NOT_ACCEPTED, /* as if it had never come: handover */
+	} kind;
+	uint8_t syndrome;
+	bool repeated;		   /* to a duplicate */
+	enum simhca_reason reason; /* of a NAK: the precise cause */
+	uint64_t atomic_old;
+	bool advanced; /* the QP's progress says that the request is done */
+	uint32_t psns; /* of the request, as its sender counts them */
+	struct simhca_handover handover;
+};
+
+static inline void simhca_reply_ack(struct simhca_reply *reply)
+{
+	reply->kind = SIMHCA_RESPONSE;
+}
+
+/* reason: why, if that is known. */
+static inline void simhca_reply_nothing(struct simhca_reply *reply, enum simhca_reason reason)
+{
+	reply->kind = SIMHCA_SILENCE;
+	reply->handover = (struct simhca_handover){ .outcome = SIMHCA_ACCEPTED, .reason = reason };
+}
+
+static inline void simhca_reply_nak(struct simhca_reply *reply, uint8_t syndrome,
+				    enum simhca_reason reason)
+{
+	reply->kind = SIMHCA_NAK;
+	reply->syndrome = syndrome;
+	reply->reason = reason;
+}
+
+static inline void simhca_reply_not_accepted(struct simhca_reply *reply,
+					     enum simhca_outcome outcome, enum simhca_reason reason)
+{
+	reply->kind = SIMHCA_NOT_ACCEPTED;
+	reply->handover.outcome = outcome;
+	reply->handover.reason = reason;
+}
+
+/* PSNs of a request: those of a read are the ones of its response. */
+static inline uint32_t simhca_request_psns(const struct simhca_packet *packet,
+					   uint32_t mtu /* enum ibv_mtu */)
+{
+	return simhca_psn_count(packet->op == SIMHCA_PKT_READ ? packet->dma_length : packet->length,
+				simhca_mtu_bytes(mtu));
+}
+
+static inline bool simhca_is_remembered(enum simhca_packet_op op)
+{
+	return op == SIMHCA_PKT_READ || op == SIMHCA_PKT_COMPARE_SWAP || op == SIMHCA_PKT_FETCH_ADD;
+}
+
+/* Of a responder's progress, what a packet that is done changes. */
+struct simhca_place {
+	uint32_t epsn, msn, psns_done, answers;
+	uint8_t in_message, write;
+};
+
+static inline struct simhca_place simhca_place_of(const struct simhca_qp *qp)
+{
+	return (struct simhca_place){
+		.epsn = qp->resp.epsn,
+		.msn = qp->resp.msn,
+		.psns_done = qp->resp.psns_done,
+		.answers = qp->resp.answers,
+		.in_message = qp->resp.in_message,
+		.write = qp->resp.write,
+	};
+}
+
+/* What is kept of a request, so as to answer it again. */
+void simhca_answer_remember(struct simhca_qp *qp, const struct simhca_packet *packet,
+			    const struct simhca_reply *reply);
+
+/* The packet is done, or as good as done. */
+static inline void simhca_responder_advance(struct simhca_qp *qp,
+					    const struct simhca_packet *packet,
+					    struct simhca_reply *reply)
+{
+	reply->advanced = true;
+	if (packet->op == SIMHCA_PKT_SEND || packet->op == SIMHCA_PKT_WRITE) {
+		qp->resp.in_message = !packet->last;
+		qp->resp.write = packet->op == SIMHCA_PKT_WRITE;
+	}
+	if (simhca_is_remembered(packet->op))
+		simhca_answer_remember(qp, packet, reply);
+	qp->resp.epsn = simhca_psn_add(packet->psn, reply->psns);
+	qp->resp.psns_done += reply->psns;
+	if (qp->resp.psns_done > SIMHCA_PSN_DUPLICATES)
+		qp->resp.psns_done = SIMHCA_PSN_DUPLICATES;
+	if (packet->last)
+		qp->resp.msn = simhca_psn_add(qp->resp.msn, 1);
+}
+
+/* It is not done after all. */
+static inline void simhca_responder_retreat(struct simhca_qp *qp, const struct simhca_place *before,
+					    struct simhca_reply *reply)
+{
+	reply->advanced = false;
+	qp->resp.epsn = before->epsn;
+	qp->resp.msn = before->msn;
+	qp->resp.psns_done = before->psns_done;
+	qp->resp.answers = before->answers;
+	qp->resp.in_message = before->in_message;
+	qp->resp.write = before->write;
+}
+
+/* ------------------------------------------------------------------------- responder.c */
+
+/*
+ * The request is refused for good: a NAK, and this side's QP fails as well. The consumer hears
+ * of it once: by the receive that failed (status), by the one that the message had consumed, or, if
+ * there is none, by an asynchronous event (IBTA vol. 1, 9.9.3, class C).
+ */
+void simhca_refuse(struct simhca_qp *qp, const struct simhca_packet *packet,
+		   enum simhca_syndrome nak, enum simhca_wc_status status,
+		   enum simhca_reason reason, struct simhca_reply *reply);
+/* Sends a response by the QP's link; its destination is the source of what it answers. */
+struct simhca_handover simhca_respond(struct simhca_worker *worker, struct simhca_qp *qp,
+				      const struct simhca_packet *request,
+				      struct simhca_packet *response);
+/* As the port's statistics have it, where what comes again counts again. */
+void simhca_request_count(struct simhca_worker *worker, struct simhca_qp *qp,
+			  const struct simhca_packet *packet);
+/* Whether a packet may be delivered to where its receives come from; false: reply is filled. */
+bool simhca_recv_admits(struct simhca_qp *qp, const struct simhca_packet *packet,
+			struct simhca_reply *reply);
+
+/* ------------------------------------------------------------------ responder_memory.c */
+
+/* The memory at our end that a request is about. */
+enum simhca_memory { SIMHCA_RECEIVE_BUFFER, SIMHCA_REMOTE_MEMORY };
+/* Memory behind an agent may only be waited for by an engine made for that. */
+bool simhca_memory_is_elsewhere(struct simhca_worker *worker, const struct simhca_sgl *sgl,
+				struct simhca_reply *reply);
+/* What is wrong with it is told to the receive that it belongs to; or that it would complete. */
+void simhca_memory_refuse(struct simhca_worker *worker, struct simhca_qp *qp,
+			  const struct simhca_packet *packet, enum simhca_memory memory,
+			  enum simhca_reason reason, struct simhca_reply *reply);
+/*
+ * Whether the memory that an rkey names is there; if not, the answer is to come back, or that it is
+ * refused. False: reply is filled, as with all of these.
+ */
+bool simhca_memory_is_there(struct simhca_worker *worker, struct simhca_qp *qp,
+			    const struct simhca_packet *packet, enum simhca_own_access access,
+			    const struct simhca_sgl *sgl, struct simhca_reply *reply);
+/* It could not be read or written after all. */
+void simhca_memory_failed(struct simhca_worker *worker, struct simhca_qp *qp,
+			  const struct simhca_packet *packet, enum simhca_own_access access,
+			  const struct simhca_sgl *sgl, enum simhca_reason reason,
+			  struct simhca_reply *reply);
+/* Copies to it, if it is there. */
+bool simhca_memory_write(struct simhca_worker *worker, struct simhca_qp *qp,
+			 const struct simhca_packet *packet, enum simhca_memory memory,
+			 const struct simhca_sgl *target, const struct simhca_sgl *source,
+			 uint64_t length, struct simhca_reply *reply);
+/* An rkey's memory, for a one-sided operation; sgl NULL: only checked. False: reply is filled. */
+bool simhca_memory_remote(struct simhca_worker *worker, struct simhca_qp *qp,
+			  const struct simhca_packet *packet, uint64_t length, uint32_t right,
+			  struct simhca_sgl *sgl, struct simhca_reply *reply);
+
+/* -------------------------------------------------------------------- responder_recv.c */
+
+/* The CQE of the receive at hand, which is done with by that; and that it is published. False:
+ * there was no room. */
+struct simhca_cqe simhca_recv_cqe(struct simhca_qp *qp, const struct simhca_packet *packet,
+				  enum simhca_wc_status status, enum simhca_reason reason,
+				  uint64_t bytes);
+/* Both. False: the CQ had no room for it. */
+bool simhca_recv_complete(struct simhca_qp *qp, const struct simhca_packet *packet,
+			  enum simhca_wc_status status, enum simhca_reason reason, uint64_t bytes);
+/* Consumes a receive WQE for the current message unless it has one; false: reply is filled. */
+bool simhca_recv_need(struct simhca_worker *worker, struct simhca_qp *qp,
+		      const struct simhca_packet *packet, struct simhca_reply *reply);
+/* The receive WQE of the message; false: it is none any more, and reply is filled. */
+bool simhca_recv_wqe(struct simhca_qp *qp, struct simhca_recv *recv, struct simhca_reply *reply);
+/* Puts the packet's payload at offset of the receive buffers; false: reply is filled. */
+bool simhca_recv_place(struct simhca_worker *worker, struct simhca_qp *qp,
+		       const struct simhca_packet *packet, const struct simhca_sgl *payload,
+		       uint64_t offset, uint64_t length, struct simhca_reply *reply);
+/*
+ * A message whose completion is lost has not arrived, as nobody will hear of it. That the CQ was
+ * full has failed its QPs; a target is not one of those.
+ */
+bool simhca_recv_completes(struct simhca_qp *qp, const struct simhca_packet *packet, uint64_t bytes,
+			   struct simhca_reply *reply);
+bool simhca_execute_send(struct simhca_worker *worker, struct simhca_qp *qp,
+			 const struct simhca_packet *packet, struct simhca_reply *reply);
+
+/* -------------------------------------------------------------------- responder_rdma.c */
+
+bool simhca_execute_write(struct simhca_worker *worker, struct simhca_qp *qp,
+			  const struct simhca_packet *packet, struct simhca_reply *reply);
+/* Sends the next piece of a read's response: of all that the request asks for, or is left of it. */
+bool simhca_read_respond(struct simhca_worker *worker, struct simhca_qp *qp,
+			 const struct simhca_packet *packet, struct simhca_reply *reply);
+bool simhca_execute_read(struct simhca_worker *worker, struct simhca_qp *qp,
+			 const struct simhca_packet *packet, struct simhca_reply *reply);
+bool simhca_execute_atomic_write(struct simhca_worker *worker, struct simhca_qp *qp,
+				 const struct simhca_packet *packet, struct simhca_reply *reply);
+bool simhca_execute_atomic(struct simhca_worker *worker, struct simhca_qp *qp,
+			   const struct simhca_packet *packet, struct simhca_reply *reply);
+bool simhca_execute_flush(struct simhca_worker *worker, struct simhca_qp *qp,
+			  const struct simhca_packet *packet, struct simhca_reply *reply);
+
+/* -------------------------------------------------------------- responder_duplicates.c */
+
+/*
+ * A packet `back` PSNs before the expected one. Acknowledging means that it was done; so it is a
+ * duplicate only if all its PSNs were done before, in this connection (IBTA vol. 1, 9.7.1).
+ */
+void simhca_request_old(struct simhca_worker *worker, struct simhca_qp *qp,
+			const struct simhca_packet *packet, uint32_t back,
+			struct simhca_reply *reply);
+
+/* -------------------------------------------------------------------------- datagram.c */
+
+void simhca_run_datagram(struct simhca_worker *worker, struct simhca_qp *qp,
+			 const struct simhca_packet *packet, struct simhca_reply *reply);
+
+#endif

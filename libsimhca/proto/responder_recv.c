@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * Messages that consume a receive: SEND, and the end of a write with immediate data.
+ */
+#include <infiniband/verbs.h>
+
+#include "comp_cntr.h"
+#include "core/stats.h"
+#include "failure.h"
+#include "packet/grh.h"
+#include "injected.h"
+#include "link.h"
+#include "memory/key.h"
+#include "own_memory.h"
+#include "packet/packet.h"
+#include "qp.h"
+#include "responder_impl.h"
+#include "simhca.h"
+#include "wqe.h"
+
+struct simhca_cqe simhca_recv_cqe(struct simhca_qp *qp, const struct simhca_packet *packet,
+				  enum simhca_wc_status status, enum simhca_reason reason,
+				  uint64_t bytes)
+{
+	struct simhca_cqe cqe = {
+		.wr_id = simhca_recv_id(qp),
+		.qpn = qp->qpn,
+		.src_qpn = packet->src_qpn,
+		.byte_len = (uint32_t)bytes,
+		.imm_or_rkey = packet->has_imm || packet->has_inv ? packet->imm_or_rkey : 0,
+		.vendor_err = reason,
+		.opcode = packet->op == SIMHCA_PKT_WRITE ? SIMHCA_WC_RECV_RDMA_WITH_IMM
+							 : SIMHCA_WC_RECV,
+		.status = (uint8_t)status,
+		.flags = SIMHCA_CQE_RECV,
+		.sl = packet->av->sl,
+		.slid = packet->slid,
+	};
+
+	cqe.in_slot = qp->in_slot && packet->op == SIMHCA_PKT_SEND && status == SIMHCA_WC_SUCCESS;
+	if (packet->has_imm)
+		cqe.flags |= SIMHCA_CQE_IMM;
+	if (packet->has_inv && status == SIMHCA_WC_SUCCESS)
+		cqe.flags |= SIMHCA_CQE_INV;
+	if (packet->solicited)
+		cqe.flags |= SIMHCA_CQE_SOLICITED;
+	if (packet->transport == SIMHCA_QPT_UD && packet->av->is_global) {
+		cqe.flags |= SIMHCA_CQE_GRH;
+		if (!qp->device->config.infiniband)
+			cqe.sl = simhca_grh_of_roce(packet->av);
+	}
+	simhca_recv_done(qp);
+	if (status == SIMHCA_WC_SUCCESS) {
+		simhca_count(qp, SIMHCA_COUNTS_RECV, 1, bytes);
+		simhca_usage_add(&qp->usage->received, 1);
+		simhca_usage_add(&qp->usage->received_bytes, bytes);
+	} else {
+		simhca_count_error(qp, SIMHCA_COUNTS_RECV);
+		simhca_stats_once(qp->device, SIMHCA_STAT_RESP_CQE_ERROR);
+	}
+	if (status == SIMHCA_WC_LOC_LEN_ERR)
+		simhca_stats_once(qp->device, SIMHCA_STAT_RESP_LOCAL_LENGTH);
+	return cqe;
+}
+
+bool simhca_recv_complete(struct simhca_qp *qp, const struct simhca_packet *packet,
+			  enum simhca_wc_status status, enum simhca_reason reason, uint64_t bytes)
+{
+	struct simhca_cqe cqe = simhca_recv_cqe(qp, packet, status, reason, bytes);
+
+	if (status != SIMHCA_WC_SUCCESS)
+		simhca_tell_recv(qp, cqe.wr_id, packet->src_qpn, status, reason);
+	return qp->source->complete(qp, &cqe, packet->solicited);
+}
+
+bool simhca_recv_need(struct simhca_worker *worker, struct simhca_qp *qp,
+		      const struct simhca_packet *packet, struct simhca_reply *reply)
+{
+	if (qp->resp.have_recv)
+		return true;
+	switch (qp->source->consume(worker, qp, packet)) {
+	case SIMHCA_CONSUME_OK:
+		qp->resp.have_recv = true;
+		return true;
+	case SIMHCA_CONSUME_EMPTY:
+		simhca_reply_nak(reply, SIMHCA_SYNDROME_RNR_NAK | qp->qpc->min_rnr_timer,
+				 SIMHCA_REASON_PEER_NOT_READY);
+		return false;
+	case SIMHCA_CONSUME_BROKEN:
+		simhca_refuse(qp, packet, SIMHCA_SYNDROME_NAK_OPERATIONAL, SIMHCA_WC_SUCCESS,
+			      SIMHCA_REASON_RING_CORRUPT, reply);
+		return false;
+	case SIMHCA_CONSUME_CORRUPT:
+		break;
+	}
+	simhca_qp_corrupt(qp);
+	simhca_reply_nothing(reply, SIMHCA_REASON_NONE);
+	return false;
+}
+
+bool simhca_recv_wqe(struct simhca_qp *qp, struct simhca_recv *recv, struct simhca_reply *reply)
+{
+	if (simhca_recv_read(qp, recv))
+		return true;
+	simhca_qp_corrupt(qp);
+	simhca_reply_nothing(reply, SIMHCA_REASON_NONE);
+	return false;
+}
+
+/*
+ * Whether the message may stay in the slot of its receive until it is polled. Who polls goes by the
+ * receive's first SGE alone, so the buffer has to be ordinary memory at that very address of his.
+ */
+static bool fits_slot(const struct simhca_qp *qp, const struct simhca_packet *packet,
+		      const struct simhca_recv *recv, const struct simhca_sgl *target)
+{
+	const struct simhca_seg *seg = &target->seg[0];
+
+	return qp->slot_data && packet->first && packet->last && packet->length &&
+	       packet->length <= SIMHCA_SLOT_DATA && packet->length <= recv->sge[0].length &&
+	       target->count == 1 && seg->addr == recv->sge[0].addr && !seg->odp &&
+	       !seg->mm->mapping && seg->mm->pid == qp->context->pid;
+}
+
+bool simhca_recv_place(struct simhca_worker *worker, struct simhca_qp *qp,
+		       const struct simhca_packet *packet, const struct simhca_sgl *payload,
+		       uint64_t offset, uint64_t length, struct simhca_reply *reply)
+{
+	struct simhca_key_use use = {
+		.worker = worker,
+		.device = qp->device,
+		/* The SRQ's buffers are the SRQ's PD's (IBTA vol. 1, 10.2.9.4). */
+		.pd = qp->recv_srq ? qp->recv_srq->pd->number : qp->qpc->pd,
+		.qpn = qp->qpn,
+		.access = SIMHCA_ACCESS_LOCAL_WRITE,
+	};
+	struct simhca_sgl target;
+	enum simhca_reason reason;
+	struct simhca_recv recv;
+
+	if (!simhca_recv_wqe(qp, &recv, reply))
+		return false;
+	target.count = 0;
+	simhca_own_begin(worker);
+	if (offset > recv.length || length > recv.length - offset) {
+		simhca_refuse(qp, packet, SIMHCA_SYNDROME_NAK_INVALID, SIMHCA_WC_LOC_LEN_ERR,
+			      SIMHCA_REASON_RECV_TOO_SHORT, reply);
+		return false;
+	}
+	reason = simhca_translate_sges(&use, recv.sge, recv.num_sge, offset, length, &target);
+	if (reason != SIMHCA_REASON_NONE) {
+		simhca_memory_refuse(worker, qp, packet, SIMHCA_RECEIVE_BUFFER, reason, reply);
+		return false;
+	}
+	qp->in_slot = fits_slot(qp, packet, &recv, &target);
+	if (qp->in_slot)
+		target.seg[0] = (struct simhca_seg){ .addr = (uintptr_t)simhca_slot_data(qp),
+						     .length = length };
+	return simhca_memory_write(worker, qp, packet, SIMHCA_RECEIVE_BUFFER, &target, payload,
+				   length, reply);
+}
+
+/*
+ * The key of a SEND_WITH_INV cannot be invalidated: this side fails, by the receive that the message
+ * consumed, and answers nothing, neither an ACK nor a NAK (IBTA vol. 1, 9.9.6.3, class J). The
+ * requester finds a QP that is in error when it tries again.
+ */
+static void fail_invalidate(struct simhca_qp *qp, const struct simhca_packet *packet,
+			    enum simhca_reason reason, struct simhca_reply *reply)
+{
+	simhca_qp_log(qp, " cannot invalidate key 0x%08x for QP 0x%06x: %s", packet->imm_or_rkey,
+		      packet->src_qpn, simhca_reason_text(reason));
+	simhca_reply_nothing(reply, reason);
+	simhca_recv_complete(qp, packet, SIMHCA_WC_LOC_ACCESS_ERR, reason, 0);
+	simhca_qp_fail(qp, SIMHCA_QPS_ERR);
+}
+
+/*
+ * Ends a SEND_WITH_INV, whose data are placed. First the key is void; the message is complete when
+ * no access by it is under way any more. Until then the requester asks again.
+ */
+static bool invalidate(struct simhca_worker *worker, struct simhca_qp *qp,
+		       const struct simhca_packet *packet, struct simhca_reply *reply)
+{
+	struct simhca_key_use use = { .device = qp->device, .pd = qp->key_pd, .qpn = qp->qpn };
+	enum simhca_reason reason;
+
+	simhca_key_release(worker, 0); /* our own accesses are over: it may be the buffer's key */
+	if (!qp->resp.revoked) {
+		reason = simhca_key_invalidate(&use, packet->imm_or_rkey);
+		if (reason != SIMHCA_REASON_NONE) {
+			fail_invalidate(qp, packet, reason, reply);
+			return false;
+		}
+		qp->resp.revoked = true;
+		qp->resp.revoked_psn = packet->psn;
+	}
+	if (!simhca_key_idle(&use, packet->imm_or_rkey)) {
+		simhca_reply_not_accepted(reply, SIMHCA_BUSY, SIMHCA_REASON_NONE);
+		return false;
+	}
+	qp->resp.revoked = false;
+	return true;
+}
+
+bool simhca_recv_completes(struct simhca_qp *qp, const struct simhca_packet *packet, uint64_t bytes,
+			   struct simhca_reply *reply)
+{
+	const struct simhca_place before = simhca_place_of(qp);
+
+	if (simhca_inject_is_on(qp->device->fabric) &&
+	    simhca_injected_receive(qp, packet, bytes, reply))
+		return false;
+	/* First, as the completion is told of when the message's progress is committed. */
+	simhca_responder_advance(qp, packet, reply);
+	if (simhca_recv_complete(qp, packet, SIMHCA_WC_SUCCESS, SIMHCA_REASON_NONE, bytes))
+		return true;
+	simhca_responder_retreat(qp, &before, reply);
+	if (qp->source->flush)
+		simhca_refuse(qp, packet, SIMHCA_SYNDROME_NAK_OPERATIONAL, SIMHCA_WC_SUCCESS,
+			      qp->source->no_room, reply);
+	else
+		simhca_reply_nak(reply, SIMHCA_SYNDROME_NAK_OPERATIONAL, qp->source->no_room);
+	return false;
+}
+
+/* The part of a list after its first bytes. */
+static void skip(struct simhca_sgl *to, const struct simhca_sgl *from, uint64_t bytes)
+{
+	uint32_t i = 0;
+
+	while (i < from->count && bytes >= from->seg[i].length)
+		bytes -= from->seg[i++].length;
+	to->count = 0;
+	for (; i < from->count; i++, bytes = 0) {
+		to->seg[to->count] = from->seg[i];
+		to->seg[to->count].addr += bytes;
+		to->seg[to->count++].length -= bytes;
+	}
+}
+
+/* Of its own, since it has a list more on the stack. */
+static __attribute__((noinline)) bool place_rest(struct simhca_worker *worker, struct simhca_qp *qp,
+						 const struct simhca_packet *packet,
+						 const struct simhca_recv_part *part,
+						 struct simhca_reply *reply)
+{
+	struct simhca_sgl rest;
+
+	skip(&rest, packet->payload, part->skip);
+	return simhca_recv_place(worker, qp, packet, &rest, part->offset, part->length, reply);
+}
+
+static bool place_part(struct simhca_worker *worker, struct simhca_qp *qp,
+		       const struct simhca_packet *packet, const struct simhca_recv_part *part,
+		       struct simhca_reply *reply)
+{
+	if (part->none)
+		return true;
+	if (part->skip)
+		return place_rest(worker, qp, packet, part, reply);
+	return simhca_recv_place(worker, qp, packet, packet->payload, part->offset, part->length,
+				 reply);
+}
+
+bool simhca_execute_send(struct simhca_worker *worker, struct simhca_qp *qp,
+			 const struct simhca_packet *packet, struct simhca_reply *reply)
+{
+	struct simhca_recv_part part = { .offset = qp->resp.offset, .length = packet->length };
+
+	qp->in_slot = false;
+	if (!simhca_recv_need(worker, qp, packet, reply))
+		return false;
+	if (qp->source->part)
+		qp->source->part(qp, packet, &part);
+	/* Unless this very packet was here before, and only had to wait for others to end. */
+	if (!packet->has_inv || qp->resp.revoked_psn != packet->psn)
+		qp->resp.revoked = false;
+	if (!qp->resp.revoked && !place_part(worker, qp, packet, &part, reply))
+		return false;
+	if (packet->has_inv && !invalidate(worker, qp, packet, reply))
+		return false;
+	qp->resp.offset += packet->length;
+	return !packet->last || simhca_recv_completes(qp, packet, part.offset + part.length, reply);
+}

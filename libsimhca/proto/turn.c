@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include <string.h>
+
+#include "queue/progress.h"
+#include "qp.h"
+#include "srq.h"
+#include "queue/store.h"
+#include "turn.h"
+
+/* Changes of a word by its client, while it is to be acquired; more are not waited for. */
+#define TRIES 16
+
+/* ------------------------------------------------------------------------------ lock */
+
+#define HELD 1u
+#define ASKED 2u
+
+bool simhca_turn_try_lock(struct simhca_turn_lock *lock, bool ask)
+{
+	uint32_t old = 0;
+
+	/*
+	 * acquire: what the holder before left. release, if it only asks: what is asked for is
+	 * there when the holder sees that.
+	 */
+	while (!atomic_compare_exchange_weak_explicit(&lock->word, &old, old ? HELD | ASKED : HELD,
+						      memory_order_acq_rel, memory_order_relaxed))
+		if (old && !ask)
+			return false;
+	return !old;
+}
+
+bool simhca_turn_unlock(struct simhca_turn_lock *lock)
+{
+	return atomic_exchange_explicit(&lock->word, 0, memory_order_acq_rel) & ASKED;
+}
+
+/* ------------------------------------------------------------------ words and copies */
+
+/* Acquires the turn: whose it is now. */
+static enum owner { OURS, ANOTHERS, CLIENTS } acquire(struct simhca_turn *turn, uint32_t caller)
+{
+	uint32_t old = atomic_load_explicit(&turn->holder, memory_order_relaxed), next;
+
+	for (int i = 0; i < TRIES; i++) {
+		next = SIMHCA_TURN_DEVICE;
+		if (old & ~SIMHCA_TURN_WANTED) {
+			if (!caller || (old & ~SIMHCA_TURN_WANTED) != caller)
+				return CLIENTS;
+			next = old | SIMHCA_TURN_WANTED;
+		}
+		simhca_store();
+		/*
+		 * acquire: pairs with the end of the turn before, which wrote the copy. What is
+		 * wanted so far is what happens now. release, if a caller has it: what is asked
+		 * for is there when he rings for the device.
+		 */
+		if (atomic_compare_exchange_weak_explicit(
+			    &turn->holder, &old, next, memory_order_acq_rel, memory_order_relaxed))
+			return next == SIMHCA_TURN_DEVICE ? OURS : ANOTHERS;
+	}
+	return CLIENTS;
+}
+
+/* KNOWN: what the side works on is what counts. Else that is to be read, and judged. */
+enum begun { KNOWN, READ, NONSENSE, BUSY };
+
+static enum begun begin(struct simhca_turn *turn, struct simhca_turn_lock *lock, uint32_t caller)
+{
+	enum owner owner = acquire(turn, caller);
+	uint32_t generation;
+	bool known;
+
+	if (owner == ANOTHERS)
+		return BUSY;
+	/* acquire: of a holder who has not ended his turn, for he is gone, this is all there is. */
+	generation = atomic_load_explicit(&turn->generation, memory_order_acquire);
+	known = lock->known && lock->generation == generation;
+	lock->generation = generation;
+	lock->known = true;
+	if (owner == CLIENTS)
+		return NONSENSE;
+	return known ? KNOWN : READ;
+}
+
+/* True: somebody wants another turn. */
+static bool end(struct simhca_turn *turn)
+{
+	simhca_store();
+	/* release: the copies are written. acquire: what is wanted by those who say so. */
+	return atomic_exchange_explicit(&turn->holder, 0, memory_order_acq_rel) &
+	       SIMHCA_TURN_WANTED;
+}
+
+/* What was written to the copy that did not count counts from now on. */
+static inline void commit(struct simhca_turn *turn, const struct simhca_turn_lock *lock)
+{
+	simhca_store();
+	/* release: the copy is there before it counts. */
+	atomic_store_explicit(&turn->generation, lock->generation, memory_order_release);
+}
+
+/* ------------------------------------------------------------------------- requester */
+
+/*
+ * What the device keeps beside the progress was true of the generation that it left. Of another one,
+ * which a program has written, it is void:
+ *
+ *	fetching   the message under way is no rendezvous's, but the WQE at its index; rendezvous
+ *		   that wait, or whose data are to be fetched, are in a list of their own
+ *	asked	   what a read asks for again ends where anything was sent, at most
+ *	adaptive   no answer is waited for by the link's time
+ *
+ * The rest holds whatever the progress says:
+ *
+ *	judged, cast	       they name by its number the packet or WQE that they are about, and are
+ *			       compared with that only
+ *	faults		       each has the ranges of memory that it waits for
+ *	rndv, left	       lists of copies, which no index leads to
+ *	peer		       what it is depends on the fabric's generation
+ *	peer_ready,	       no more than that the QP is to be looked at
+ *	caller.leaving
+ *	drained_event_due,     a change of state is to be told, once
+ *	last_wqe_event_due
+ *	in_slot, recv_srq,     found anew for each packet (the latter two of an XRC_RECV QP; of
+ *	key_pd		       others they do not change)
+ *
+ * A worker's send_of, requester and landing are of one turn, and a timer that fires is compared with
+ * the deadline.
+ */
+static void forget_what_was_kept(struct simhca_qp *qp)
+{
+	qp->fetching = false;
+	qp->asked = qp->req.psn_sent;
+	qp->adaptive = false;
+}
+
+bool simhca_requester_begin(struct simhca_qp *qp)
+{
+	struct simhca_requester *req = &qp->req;
+	enum begun begun = begin(&qp->mem->req_turn, &qp->req_lock,
+				 qp->caller.attached ? SIMHCA_TURN_CALLER | qp->qpn : 0);
+	bool makes_sense;
+
+	if (__builtin_expect(begun == KNOWN, 1))
+		return true;
+	if (begun == BUSY)
+		return false;
+	makes_sense = simhca_progress_requester(qp->mem, qp->req_lock.generation, qp->sq_entries,
+						req, qp->flight) &&
+		      begun == READ;
+	if (!makes_sense) {
+		/* Nothing that could be named is under way, or waits. */
+		memset(req, 0, sizeof(*req));
+		req->oldest = simhca_progress_sq_pi(qp->mem);
+	}
+	forget_what_was_kept(qp);
+	if (!makes_sense)
+		simhca_qp_corrupt(qp);
+	return true;
+}
+
+static void requester_commit(struct simhca_qp *qp)
+{
+	simhca_progress_put_requester(qp->mem, ++qp->req_lock.generation, &qp->req);
+	commit(&qp->mem->req_turn, &qp->req_lock);
+}
+
+void simhca_requester_completes(struct simhca_qp *qp, uint32_t ticket)
+{
+	qp->req.ticket = ticket + 1;
+	requester_commit(qp);
+}
+
+bool simhca_requester_end(struct simhca_qp *qp)
+{
+	if (simhca_progress_differs_requester(qp->mem, qp->req_lock.generation, &qp->req))
+		requester_commit(qp);
+	return end(&qp->mem->req_turn);
+}
+
+/* ------------------------------------------------------------------------- responder */
+
+/* Whatever was claimed for it. */
+static uint32_t claimed(const struct simhca_qp *qp)
+{
+	return qp->claimant ? simhca_srq_claimed(simhca_claimed_from(qp), qp->claimant) : 0;
+}
+
+bool simhca_responder_begin(struct simhca_qp *qp)
+{
+	struct simhca_responder *resp = &qp->resp;
+	enum begun begun = begin(&qp->mem->resp_turn, &qp->resp_lock,
+				 qp->caller.whose ? SIMHCA_TURN_CALLER | qp->caller.whose : 0);
+
+	if (__builtin_expect(begun == KNOWN, 1))
+		return true;
+	if (begun == BUSY)
+		return false;
+	if (simhca_progress_responder(qp->mem, qp->resp_lock.generation, qp->rq_entries,
+				      qp->recv_copy, resp) &&
+	    begun == READ)
+		return true;
+	memset(resp, 0, sizeof(*resp));
+	resp->rq_ci = simhca_progress_rq_pi(qp->mem);
+	resp->claim = claimed(qp);
+	simhca_qp_corrupt(qp);
+	return true;
+}
+
+void simhca_responder_start(struct simhca_qp *qp, uint32_t psn)
+{
+	qp->resp.epsn = psn;
+	qp->resp.claim = claimed(qp);
+}
+
+bool simhca_responder_has_claim(const struct simhca_qp *qp)
+{
+	return qp->resp.claim != claimed(qp);
+}
+
+void simhca_responder_commit(struct simhca_qp *qp)
+{
+	simhca_progress_put_responder(qp->mem, ++qp->resp_lock.generation, &qp->resp);
+	commit(&qp->mem->resp_turn, &qp->resp_lock);
+}
+
+void simhca_responder_completes(struct simhca_qp *qp, uint32_t ticket)
+{
+	qp->resp.ticket = ticket + 1;
+	simhca_responder_commit(qp);
+}
+
+uint32_t simhca_responder_ticket(const struct simhca_qp *qp)
+{
+	struct simhca_responder resp;
+
+	simhca_progress_show_responder(qp->mem, &resp);
+	return resp.ticket;
+}
+
+bool simhca_responder_end(struct simhca_qp *qp)
+{
+	if (simhca_progress_differs_responder(qp->mem, qp->resp_lock.generation, &qp->resp))
+		simhca_responder_commit(qp);
+	return end(&qp->mem->resp_turn);
+}

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * Reading work requests out of rings that a client can write at any time: each is copied
+ * once and judged by the copy.
+ */
+#include <string.h>
+
+#include "cq.h"
+#include "queue/progress.h"
+#include "responder_impl.h"
+#include "queue/store.h"
+#include "turn.h"
+#include "wqe.h"
+#include "queue/wqe_gate.h"
+
+/* Others' claims while a WQE is to be claimed; more are a client that moves the index. */
+#define CLAIM_TRIES 4096
+
+static const char *send_slot(const struct simhca_qp *qp, uint32_t index)
+{
+	return qp->sq + (size_t)simhca_ring_slot(index, qp->sq_entries) * qp->sq_stride;
+}
+
+void simhca_sq_header(const struct simhca_qp *qp, uint32_t index, struct simhca_send_wqe *wqe)
+{
+	simhca_copy_in(wqe, send_slot(qp, index), sizeof(*wqe));
+}
+
+enum simhca_reason simhca_sq_load(const struct simhca_qp *qp, uint32_t index,
+				  struct simhca_send *send)
+{
+	const char *rest = send_slot(qp, index) + sizeof(send->wqe);
+	enum simhca_reason reason;
+	uint32_t bytes;
+
+	simhca_sq_header(qp, index, &send->wqe);
+	reason = simhca_gate_send_wqe(&send->wqe, qp->qpc->max_send_sge, qp->qpc->max_inline,
+				      &bytes);
+	if (reason != SIMHCA_REASON_NONE)
+		return reason;
+	if (send->wqe.flags & SIMHCA_WQE_INLINE) {
+		simhca_copy_in(send->data, rest, bytes);
+		send->length = bytes;
+		return SIMHCA_REASON_NONE;
+	}
+	simhca_copy_in(send->sge, rest, bytes);
+	send->length = simhca_gate_length(send->sge, send->wqe.num_sge);
+	return send->length > SIMHCA_MAX_MSG_SIZE ? SIMHCA_REASON_MSG_TOO_LONG : SIMHCA_REASON_NONE;
+}
+
+bool simhca_recv_load(const char *slot, uint32_t max_sge, struct simhca_recv *recv)
+{
+	struct simhca_recv_wqe wqe;
+	uint32_t bytes;
+
+	simhca_copy_in(&wqe, slot, sizeof(wqe));
+	if (!simhca_gate_recv_wqe(&wqe, max_sge, &bytes))
+		return false;
+	recv->wr_id = wqe.wr_id;
+	recv->num_sge = wqe.num_sge;
+	simhca_copy_in(recv->sge, slot + sizeof(wqe), bytes);
+	/* A receive buffer may be larger than any message: only the sum matters. */
+	recv->length = simhca_gate_length(recv->sge, recv->num_sge);
+	return true;
+}
+
+void simhca_recv_save(char *copy, const struct simhca_recv *recv)
+{
+	struct simhca_recv_wqe wqe = { .wr_id = recv->wr_id, .num_sge = recv->num_sge };
+
+	memcpy(copy, &wqe, sizeof(wqe));
+	memcpy(copy + sizeof(wqe), recv->sge, recv->num_sge * sizeof(recv->sge[0]));
+}
+
+/* Where the receive WQE of the message at hand lies, or that of the next one. */
+static const char *recv_slot(const struct simhca_qp *qp)
+{
+	return qp->recv_copy ? qp->recv_copy
+			     : qp->rq + (size_t)simhca_ring_slot(qp->resp.rq_ci, qp->rq_entries) *
+						qp->rq_stride;
+}
+
+enum simhca_consume simhca_recv_claim(const struct simhca_srq_view *queue, uint32_t number,
+				      char *copy, uint32_t *claim)
+{
+	struct simhca_recv recv;
+	uint64_t head;
+	int none;
+
+	for (int i = 0; i < CLAIM_TRIES; i++) {
+		none = simhca_srq_look(queue, &head);
+		if (none)
+			return none < 0 ? SIMHCA_CONSUME_EMPTY : SIMHCA_CONSUME_CORRUPT;
+		if (!simhca_recv_load(simhca_srq_slot(queue, simhca_srq_ci(head)), queue->max_sge,
+				      &recv))
+			return SIMHCA_CONSUME_CORRUPT;
+		simhca_store();
+		simhca_recv_save(copy, &recv);
+		if (!simhca_srq_claim(queue, head, number))
+			continue;
+		*claim = simhca_srq_ci(head) + 1;
+		return SIMHCA_CONSUME_OK;
+	}
+	return SIMHCA_CONSUME_CORRUPT;
+}
+
+static enum simhca_consume peek(const struct simhca_qp *qp)
+{
+	struct simhca_recv_wqe wqe;
+	uint32_t posted, bytes;
+
+	if (!simhca_progress_recvs(qp->mem, qp->resp.rq_ci, qp->rq_entries, &posted))
+		return SIMHCA_CONSUME_CORRUPT;
+	if (!posted)
+		return SIMHCA_CONSUME_EMPTY;
+	simhca_copy_in(&wqe, recv_slot(qp), sizeof(wqe));
+	return simhca_gate_recv_wqe(&wqe, qp->qpc->max_recv_sge, &bytes) ? SIMHCA_CONSUME_OK
+									 : SIMHCA_CONSUME_CORRUPT;
+}
+
+enum simhca_consume simhca_rq_consume(struct simhca_qp *qp)
+{
+	if (qp->rq_view.mem && simhca_left_consume(&qp->left, qp->recv_copy))
+		return SIMHCA_CONSUME_OK;
+	return qp->rq_view.mem ? simhca_recv_claim(&qp->rq_view, qp->claimant, qp->recv_copy,
+						   &qp->resp.claim)
+			       : peek(qp);
+}
+
+uint64_t simhca_recv_id(const struct simhca_qp *qp)
+{
+	struct simhca_recv_wqe wqe;
+
+	memcpy(&wqe, recv_slot(qp), sizeof(wqe));
+	return wqe.wr_id;
+}
+
+bool simhca_recv_read(const struct simhca_qp *qp, struct simhca_recv *recv)
+{
+	return simhca_recv_load(recv_slot(qp),
+				qp->recv_copy ? SIMHCA_MAX_SGE : qp->qpc->max_recv_sge, recv);
+}
+
+void *simhca_slot_data(const struct simhca_qp *qp)
+{
+	return qp->rq + (size_t)simhca_ring_slot(qp->resp.rq_ci, qp->rq_entries) * qp->rq_stride +
+	       qp->slot_data;
+}
+
+void simhca_recv_done(struct simhca_qp *qp)
+{
+	qp->resp.have_recv = false;
+	if (!qp->recv_copy)
+		qp->resp.rq_ci++;
+}
+
+static enum simhca_consume consume(struct simhca_worker *worker, struct simhca_qp *qp,
+				   const struct simhca_packet *packet)
+{
+	(void)worker;
+	(void)packet;
+	return simhca_rq_consume(qp);
+}
+
+static bool complete(struct simhca_qp *qp, struct simhca_cqe *cqe, bool solicited)
+{
+	return simhca_cq_push_of(qp->recv_cq, cqe, solicited, qp, simhca_responder_completes);
+}
+
+const struct simhca_recv_source simhca_own_receives = {
+	.consume = consume,
+	.complete = complete,
+	.no_room = SIMHCA_REASON_RECV_CQ_ERROR,
+};

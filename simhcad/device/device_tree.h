@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * The device tree: what programs see of the devices in /sys and /dev, as plain files below
+ * <runtime directory>/tree.
+ *
+ *	dev/infiniband/uverbsN                       the device's socket (session.h)
+ *	sys/devices/simhca/<name>/                   what stands for the PCI device; below it
+ *	    infiniband/<name>/                       the device, its port and GIDs
+ *	    infiniband_verbs/uverbsN/                ibdev, dev, abi_version
+ *	sys/class/infiniband/<name>                  symbolic links to these two
+ *	sys/class/infiniband_verbs/uverbsN
+ *	sys/class/infiniband_mad/abi_version         for libibumad; there are no MAD devices
+ *	proc/sys/net/rdma_ucm/max_backlog
+ *	netlink/rdma                                 the socket of RDMA netlink (nl_server.h)
+ *
+ * sys appears complete, by a rename, when the sockets listen. From then on files are only
+ * rewritten in place, nothing is added or removed: libibverbs takes a directory of a device that
+ * has changed for a new device.
+ */
+#ifndef SIMHCAD_DEVICE_TREE_H
+#define SIMHCAD_DEVICE_TREE_H
+
+#include "base/rundir.h"
+#include "simhca.h"
+
+#define DEVICE_TREE_RDMA_CM_MAJOR 10 /* of miscellaneous devices */
+#define DEVICE_TREE_RDMA_CM_MINOR 58
+#define DEVICE_TREE_MAJOR 231	    /* the kernel's for uverbs */
+#define DEVICE_TREE_MINOR 192	    /* of uverbs0 */
+#define DEVICE_TREE_ABI 1	    /* of the device, which the provider matches */
+#define DEVICE_TREE_COUNTERS_MS 200 /* how old what a file of counters says may be */
+
+struct tree_device {
+	unsigned int number; /* N of uverbsN */
+	const char *name;
+	const char *netdev;
+	const struct simhca_devmem *memory;
+	bool failing; /* what is wrong has been logged, and is not again */
+};
+
+/* These return -1 after logging what is wrong. */
+int device_tree_create(const struct rundir *rundir);
+int device_tree_add(const struct rundir *rundir, const struct tree_device *device);
+int device_tree_publish(const struct rundir *rundir);
+/* The port's state or GIDs have changed. */
+int device_tree_update(const struct rundir *rundir, const struct tree_device *device);
+/* The files of counters that change from before to stats. */
+int device_tree_count(const struct rundir *rundir, const struct tree_device *device,
+		      const uint64_t stats[SIMHCA_STATS], const uint64_t before[SIMHCA_STATS]);
+
+#endif

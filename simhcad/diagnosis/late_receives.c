@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include "daemon.h"
+#include "failures.h"
+#include "late_receives.h"
+#include "loop/session.h"
+
+#define LOOK_S 0.005
+#define WATCH_S 2.0
+#define MOST 64 /* queues that are looked at */
+
+static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
+{
+	const struct daemon *daemon = timer->data;
+	struct failures_empty empty[MOST];
+	unsigned int count = failures_empty(daemon->failures, WATCH_S, empty, MOST);
+
+	for (unsigned int i = 0; i < count; i++) {
+		const struct session *session = session_of(daemon, empty[i].context);
+		uint32_t posted;
+
+		if (session && simhca_context_posted(session->context, empty[i].qpn, &posted) &&
+		    posted != empty[i].posted)
+			failures_found_receive(daemon->failures, empty[i].id);
+	}
+	if (!count)
+		ev_timer_stop(loop, timer);
+}
+
+static void on_found_empty(struct ev_loop *loop, ev_async *async, int events)
+{
+	struct late_receives *late = async->data;
+
+	if (!ev_is_active(&late->timer))
+		ev_timer_again(loop, &late->timer);
+}
+
+void late_receives_init(struct late_receives *late, struct daemon *daemon)
+{
+	late->daemon = daemon;
+	ev_timer_init(&late->timer, on_timer, LOOK_S, LOOK_S);
+	late->timer.data = daemon;
+	ev_async_init(&late->found_empty, on_found_empty);
+	late->found_empty.data = late;
+	ev_async_start(daemon->loop, &late->found_empty);
+}
+
+void late_receives_end(struct late_receives *late)
+{
+	ev_async_stop(late->daemon->loop, &late->found_empty);
+	ev_timer_stop(late->daemon->loop, &late->timer);
+}
+
+void late_receives_expect(struct late_receives *late)
+{
+	ev_async_send(late->daemon->loop, &late->found_empty);
+}

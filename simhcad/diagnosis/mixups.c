@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include <byteswap.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <utlist.h>
+
+#include "daemon.h"
+#include "failed.h"
+#include "failures.h"
+#include "mixups.h"
+#include "loop/session.h"
+
+#define FAILURES_MOST 32    /* that one call looks at */
+#define OBJECTS_MOST 16384u /* likewise, and sessions: about a millisecond */
+
+struct search {
+	const struct daemon *daemon;
+	unsigned int objects_left;
+	char text[FAILED_TEXT];
+};
+
+static bool __attribute__((format(printf, 2, 3)))
+found(struct search *search, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(search->text, sizeof(search->text), format, arguments);
+	va_end(arguments);
+	return true;
+}
+
+/* ------------------------------------------------------------------------- what programs have */
+
+/* NULL: it has gone, or is about to. */
+static const struct session *session_with(const struct search *search, uint32_t context)
+{
+	const struct session *session = session_of(search->daemon, context);
+
+	return session && session_is_whole(session) ? session : NULL;
+}
+
+typedef bool region_test(const struct simhca_mr_info *mr, uint64_t number);
+
+static bool has_key(const struct simhca_mr_info *mr, uint64_t key)
+{
+	return mr->key == key;
+}
+
+static bool has_address(const struct simhca_mr_info *mr, uint64_t va)
+{
+	return va >= mr->attr.iova && va - mr->attr.iova < mr->attr.length;
+}
+
+/* A region of the session's for which the test is true of that number. */
+static bool find_region(struct search *search, const struct session *session, region_test *test,
+			uint64_t number, struct simhca_mr_info *mr)
+{
+	uint32_t handle = 0;
+
+	for (; session && search->objects_left && simhca_next_mr(session->context, &handle, mr);
+	     handle++) {
+		search->objects_left--;
+		if (test(mr, number))
+			return true;
+	}
+	return false;
+}
+
+/* Whose key it is, on that device; NULL: nobody's. */
+static const struct session *owner_of_key(struct search *search, const struct device *device,
+					  uint32_t key, struct simhca_mr_info *mr)
+{
+	const struct session *session;
+
+	DL_FOREACH (device->sessions, session) {
+		if (!search->objects_left)
+			break;
+		search->objects_left--;
+		if (session_is_whole(session) && find_region(search, session, has_key, key, mr))
+			return session;
+	}
+	return NULL;
+}
+
+static bool is_qp_of(struct search *search, const struct device *device, uint32_t qpn)
+{
+	const struct session *session;
+	struct simhca_qp_info info;
+
+	DL_FOREACH (device->sessions, session) {
+		uint32_t handle = 0;
+
+		if (!search->objects_left)
+			break;
+		search->objects_left--;
+		for (; session_is_whole(session) && search->objects_left &&
+		       simhca_next_qp(session->context, &handle, &info);
+		     handle++) {
+			search->objects_left--;
+			if (info.qpn == qpn)
+				return true;
+		}
+	}
+	return false;
+}
+
+/* ------------------------------------------------------------------------------------ mix-ups */
+
+/* The key of a remote access, which its responder refused. */
+static bool remote_key(struct search *search, const struct failures_access *access,
+		       const struct session *sender, const struct session *responder)
+{
+	const struct session *owner;
+	struct simhca_mr_info mr;
+
+	if (!access->key)
+		return found(search, "the rkey is 0: it was not set, or not exchanged yet");
+	if (sender != responder && find_region(search, sender, has_key, access->key, &mr))
+		return found(search,
+			     "key 0x%x is the sender's own, of its MR of %llu bytes at 0x%llx: the "
+			     "rkey to use is the one that the peer has registered",
+			     access->key, (unsigned long long)mr.attr.length,
+			     (unsigned long long)mr.attr.addr);
+	if (find_region(search, responder, has_key, bswap_32(access->key), &mr))
+		return found(search,
+			     "key 0x%x is the peer's 0x%x with its bytes reversed: convert it once "
+			     "with htonl() and once with ntohl(), or not at all",
+			     access->key, mr.key);
+	owner = owner_of_key(search, responder->device, access->key, &mr);
+	if (owner && owner != responder)
+		return found(search,
+			     "key 0x%x is of %s[%d], a third program, and not of the peer that the "
+			     "QP is connected to",
+			     access->key, owner->comm, (int)owner->pid);
+	return false;
+}
+
+/* The address of a remote access by a good key. */
+static bool remote_address(struct search *search, const struct failures_access *access,
+			   const struct session *sender, const struct session *responder)
+{
+	uint64_t reversed = bswap_64(access->va);
+	struct simhca_mr_info mr;
+
+	if (sender != responder && find_region(search, sender, has_address, access->va, &mr))
+		return found(search,
+			     "address 0x%llx is the sender's own, in its MR with key 0x%x: the "
+			     "address to use is the one that the peer has registered",
+			     (unsigned long long)access->va, mr.key);
+	if (reversed >= access->entry_iova && reversed - access->entry_iova < access->entry_length)
+		return found(search,
+			     "address 0x%llx is 0x%llx with its bytes reversed: convert it once "
+			     "with htobe64() and once with be64toh(), or not at all",
+			     (unsigned long long)access->va, (unsigned long long)reversed);
+	if (access->va < access->entry_length)
+		return found(search,
+			     "address 0x%llx looks like an offset: the region begins at 0x%llx, "
+			     "and offsets are for IBV_ACCESS_ZERO_BASED",
+			     (unsigned long long)access->va,
+			     (unsigned long long)access->entry_iova);
+	if (find_region(search, responder, has_address, access->va, &mr) && mr.key != access->key)
+		return found(search,
+			     "address 0x%llx is in another MR of the peer's, whose key is 0x%x",
+			     (unsigned long long)access->va, mr.key);
+	return false;
+}
+
+/* The lkey of a work request. */
+static bool local_key(struct search *search, const struct failures_access *access,
+		      const struct session *program)
+{
+	const struct session *owner;
+	struct simhca_mr_info mr;
+
+	if (!access->key)
+		return found(search, "the lkey of the SGE is 0: it was not set");
+	if (find_region(search, program, has_key, bswap_32(access->key), &mr))
+		return found(search, "lkey 0x%x is 0x%x with its bytes reversed", access->key,
+			     mr.key);
+	owner = owner_of_key(search, program->device, access->key, &mr);
+	if (owner && owner != program)
+		return found(search,
+			     "lkey 0x%x is of %s[%d]: an SGE takes the lkey of a region that its "
+			     "own program has registered",
+			     access->key, owner->comm, (int)owner->pid);
+	return false;
+}
+
+/* The address of an SGE with a good lkey. */
+static bool local_address(struct search *search, const struct failures_access *access,
+			  const struct session *program)
+{
+	struct simhca_mr_info mr;
+
+	return find_region(search, program, has_address, access->va, &mr) &&
+	       mr.key != access->key &&
+	       found(search, "address 0x%llx is in another MR of the program's, whose lkey is 0x%x",
+		     (unsigned long long)access->va, mr.key);
+}
+
+/* Where a request went, and nobody answered. */
+static bool destination(struct search *search, const struct failures_access *access,
+			const struct session *sender)
+{
+	uint32_t reversed = bswap_32(access->peer_qpn) >> 8; /* a QP number has 24 bits */
+
+	return reversed != access->peer_qpn && is_qp_of(search, sender->device, reversed) &&
+	       found(search,
+		     "QP number 0x%06x is 0x%06x with its bytes reversed: convert it once with "
+		     "htonl() and once with ntohl(), or not at all",
+		     access->peer_qpn, reversed);
+}
+
+static bool look_at(struct search *search, const struct failures_access *access)
+{
+	const struct session *own = session_with(search, access->context);
+
+	if (access->is_connected && access->qpn == access->peer_qpn)
+		return found(search,
+			     "the QP is connected to itself: dest_qp_num is its own number, 0x%06x",
+			     access->qpn);
+	if (!own)
+		return false;
+	if (access->is_unanswered)
+		return destination(search, access, own);
+	if (!access->has_key)
+		return false;
+	if (!access->is_remote)
+		return access->is_out_of_range ? local_address(search, access, own)
+					       : local_key(search, access, own);
+	if (access->is_out_of_range)
+		return remote_address(search, access, session_with(search, access->sender), own);
+	return remote_key(search, access, session_with(search, access->sender), own);
+}
+
+void mixups_find(const struct daemon *daemon)
+{
+	struct failures_access accesses[FAILURES_MOST];
+	unsigned int count = failures_accesses(daemon->failures, accesses, FAILURES_MOST);
+	struct search search = { .daemon = daemon, .objects_left = OBJECTS_MOST };
+
+	for (unsigned int i = 0; i < count; i++)
+		if (look_at(&search, &accesses[i]))
+			failures_looks_like(daemon->failures, accesses[i].id, search.text);
+}

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include <stdio.h>
+#include <string.h>
+#include <utlist.h>
+
+#include "daemon.h"
+#include "failures.h"
+#include "base/monotonic.h"
+#include "base/process.h"
+#include "loop/session.h"
+#include "sleepers.h"
+
+#define LOOK_S 1.0   /* from the end of one round to the next */
+#define TURN_S 0.002 /* of the main thread, at a time */
+#define TURNS_APART_S 0.01
+#define LOOKS 2	       /* at one that does not move, until it is told of */
+#define MOST_CQS 256   /* of a context, that are looked at */
+#define MOST_IN_VAIN 8 /* QPs of a context, after which no further ones are looked at */
+
+/* How one waits at a CQ that is empty, as advice.c knows it. */
+static const char *const in_vain_how[] = {
+	[SIMHCA_PLAIN_WRITE] = "plain_write",
+	[SIMHCA_PEER_ORPHANED] = "peer_gone",
+};
+
+/* What a session has at one look. */
+struct look {
+	struct session *session;
+	long long cpu; /* of its process, in clock ticks; of one without channels 0 */
+	struct simhca_in_vain in_vain[MOST_IN_VAIN];
+	uint32_t num_in_vain;
+};
+
+static struct sleeper *find(struct session *session, uint32_t cqn)
+{
+	struct sleeper *room = NULL;
+
+	for (int i = 0; i < SLEEPERS_OF_SESSION; i++) {
+		if (session->sleepers[i].cqn == cqn)
+			return &session->sleepers[i];
+		if (!session->sleepers[i].cqn)
+			room = &session->sleepers[i];
+	}
+	return room;
+}
+
+/* How who waits at the channel of this CQ sleeps, as advice.c knows it; NULL: it need not. */
+static const char *how_it_sleeps(struct session *session, const struct simhca_cq_info *cq)
+{
+	if (!session->pid || !cq->waiting || !cq->was_armed ||
+	    !event_has_channel(&session->events, cq->channel))
+		return NULL;
+	if (!event_all_read(&session->events, cq->channel))
+		return cq->arm == SIMHCA_ARM_NONE ? "event_unread" : NULL;
+	switch (cq->arm) {
+	case SIMHCA_ARM_NONE:
+		return "not_armed";
+	case SIMHCA_ARM_SOLICITED:
+		/* Completions of sends are often left for later. */
+		return cq->holds_receive ? "not_solicited" : NULL;
+	default:
+		return "armed_late";
+	}
+}
+
+static bool sleeps_at_channel(struct session *session, const struct simhca_cq_info *cq)
+{
+	return session->pid && cq->arm != SIMHCA_ARM_NONE &&
+	       event_has_channel(&session->events, cq->channel) &&
+	       event_all_read(&session->events, cq->channel);
+}
+
+/* One of the CQ's QPs to which no message need come. */
+static const struct simhca_in_vain *find_in_vain(const struct look *look,
+						 const struct simhca_cq_info *cq)
+{
+	for (uint32_t i = 0; !cq->waiting && i < look->num_in_vain; i++)
+		if (look->in_vain[i].recv_cq == cq->number)
+			return &look->in_vain[i];
+	return NULL;
+}
+
+static const char *says(const char *how)
+{
+	if (!strcmp(how, "not_armed"))
+		return ", is not armed, and its channel has no event: who waits there waits for "
+		       "ever";
+	if (!strcmp(how, "not_solicited"))
+		return " and is armed for solicited ones only: who waits at its channel waits "
+		       "until a peer sends with IBV_SEND_SOLICITED";
+	if (!strcmp(how, "armed_late"))
+		return " and was armed only after that: who waits at its channel waits for a "
+		       "further one";
+	return " and an event waits unread in its channel, while the program sleeps elsewhere";
+}
+
+static void tell(const struct session *session, const char *how, struct sleeper *sleeper)
+{
+	failures_add_sleep(session->device->daemon->failures, simhca_context_id(session->context),
+			   how, sleeper->text);
+	sleeper->told = true;
+}
+
+static void tell_of_completions(const struct session *session, const struct simhca_cq_info *cq,
+				struct sleeper *sleeper)
+{
+	snprintf(sleeper->text, sizeof(sleeper->text), "CQ %u holds %u completion%s%s", cq->number,
+		 cq->waiting, cq->waiting == 1 ? "" : "s", says(sleeper->how));
+	tell(session, sleeper->how, sleeper);
+}
+
+static void tell_in_vain(const struct session *session, const struct simhca_cq_info *cq,
+			 const struct simhca_in_vain *in_vain, bool polls, struct sleeper *sleeper)
+{
+	const char *waits = polls ? "polls" : "waits at the channel of";
+
+	if (in_vain->why == SIMHCA_PEER_ORPHANED)
+		snprintf(sleeper->text, sizeof(sleeper->text),
+			 "the program %s CQ %u, which is empty: the process of the peer of its QP "
+			 "0x%06x, %s[%d], has ended, and another one, such as a child that it "
+			 "forked, keeps the peer's QP",
+			 waits, cq->number, in_vain->qpn, in_vain->peer_name,
+			 (int)in_vain->peer_pid);
+	else
+		snprintf(sleeper->text, sizeof(sleeper->text),
+			 "the program %s CQ %u, which is empty: the last message to its QP 0x%06x "
+			 "was RDMA_WRITE of %llu byte%s, wr_id 0x%llx of QP 0x%06x, and has taken "
+			 "none of its %u receive%s",
+			 waits, cq->number, in_vain->qpn, (unsigned long long)in_vain->length,
+			 in_vain->length == 1 ? "" : "s", (unsigned long long)in_vain->wr_id,
+			 in_vain->peer_qpn, in_vain->receives, in_vain->receives == 1 ? "" : "s");
+	tell(session, sleeper->how, sleeper);
+}
+
+/* The program went on: what was said of it is true no more. */
+static void forget(const struct session *session, struct sleeper *sleeper)
+{
+	if (sleeper->told)
+		failures_woke_up(session->device->daemon->failures,
+				 simhca_context_id(session->context), sleeper->text);
+	*sleeper = (struct sleeper){ 0 };
+}
+
+/*
+ * A program that is told to end, and cleans up, had slept all the same. But who is written to need
+ * not have waited for that.
+ */
+static void forget_destroyed(const struct session *session, struct sleeper *sleeper)
+{
+	if (sleeper->how != in_vain_how[SIMHCA_PLAIN_WRITE])
+		sleeper->told = false;
+	forget(session, sleeper);
+}
+
+/* It is seen so again, and its program has done nothing that would change it. */
+static bool is_as_before(const struct sleeper *sleeper, const struct simhca_cq_info *cq,
+			 const char *how)
+{
+	return sleeper->cqn && sleeper->how == how && sleeper->polled == cq->polled &&
+	       sleeper->waiting == cq->waiting;
+}
+
+static void look_at_completions(const struct look *look, const struct simhca_cq_info *cq,
+				const char *how, struct sleeper *sleeper)
+{
+	if (how && is_as_before(sleeper, cq, how) && sleeper->cpu == look->cpu) {
+		sleeper->seen = true;
+		if (sleeper->looks++ == LOOKS - 1)
+			tell_of_completions(look->session, cq, sleeper);
+		return;
+	}
+	forget(look->session, sleeper);
+	if (how)
+		*sleeper = (struct sleeper){ .cqn = cq->number,
+					     .how = how,
+					     .polled = cq->polled,
+					     .waiting = cq->waiting,
+					     .cpu = look->cpu,
+					     .seen = true };
+}
+
+/* The CQ is empty, and a message to this QP might be what its program waits for. */
+static void look_at_empty(const struct look *look, const struct simhca_cq_info *cq,
+			  const struct simhca_in_vain *in_vain, struct sleeper *sleeper)
+{
+	const char *how = in_vain_how[in_vain->why];
+	bool polls, sleeps;
+
+	if (!is_as_before(sleeper, cq, how) || sleeper->handled != in_vain->handled) {
+		forget(look->session, sleeper);
+		*sleeper = (struct sleeper){ .cqn = cq->number,
+					     .how = how,
+					     .polled = cq->polled,
+					     .handled = in_vain->handled,
+					     .empty_polls = cq->empty_polls,
+					     .cpu = look->cpu,
+					     .seen = true };
+		return;
+	}
+	sleeper->seen = true;
+	if (sleeper->told || ++sleeper->looks < LOOKS)
+		return;
+	polls = sleeper->empty_polls != cq->empty_polls;
+	sleeps = sleeps_at_channel(look->session, cq) && sleeper->cpu == look->cpu;
+	if (polls || sleeps)
+		tell_in_vain(look->session, cq, in_vain, polls, sleeper);
+	sleeper->cpu = look->cpu;
+}
+
+static void look_at_cq(const struct look *look, const struct simhca_cq_info *cq)
+{
+	struct sleeper *sleeper = find(look->session, cq->number);
+	const struct simhca_in_vain *in_vain = find_in_vain(look, cq);
+
+	if (!sleeper)
+		return;
+	if (in_vain)
+		look_at_empty(look, cq, in_vain, sleeper);
+	else
+		look_at_completions(look, cq, how_it_sleeps(look->session, cq), sleeper);
+}
+
+static void look_at_cqs(const struct look *look)
+{
+	for (uint32_t handle = 0, n = 0; n < MOST_CQS; handle++, n++) {
+		struct simhca_cq_info cq;
+
+		if (!simhca_next_cq(look->session->context, &handle, &cq))
+			return;
+		look_at_cq(look, &cq);
+	}
+}
+
+static void look_at_session(struct session *session)
+{
+	struct look look = { .session = session };
+
+	if (!session->context || session_is_closing(session))
+		return;
+	if (session->pid && session->events.channels) {
+		look.cpu = process_cpu(session->pid);
+		if (look.cpu < 0)
+			return;
+	}
+	look.num_in_vain = simhca_find_in_vain(session->context, look.in_vain, MOST_IN_VAIN);
+	for (int i = 0; i < SLEEPERS_OF_SESSION; i++)
+		session->sleepers[i].seen = false;
+	if (session->events.channels || look.num_in_vain)
+		look_at_cqs(&look);
+	/* Those that were destroyed make room. */
+	for (int i = 0; i < SLEEPERS_OF_SESSION; i++)
+		if (!session->sleepers[i].seen)
+			forget_destroyed(session, &session->sleepers[i]);
+}
+
+static void look_again(const struct session *session, struct sleeper *sleeper)
+{
+	struct simhca_cq_info cq;
+
+	for (uint32_t handle = 0, n = 0; n < MOST_CQS; handle++, n++) {
+		if (!simhca_next_cq(session->context, &handle, &cq))
+			break;
+		if (cq.number != sleeper->cqn)
+			continue;
+		if (cq.polled != sleeper->polled)
+			forget(session, sleeper);
+		return;
+	}
+	forget_destroyed(session, sleeper);
+}
+
+void sleepers_session_ends(struct session *session)
+{
+	for (int i = 0; i < SLEEPERS_OF_SESSION; i++)
+		if (session->sleepers[i].told)
+			look_again(session, &session->sleepers[i]);
+}
+
+/* False: it has had its time, and further sessions are for the next turn. */
+static bool look_at_device(struct sleepers *sleepers, const struct device *device, double until)
+{
+	struct session *session;
+
+	DL_FOREACH (device->sessions, session) {
+		if (session->number < sleepers->next)
+			continue;
+		look_at_session(session);
+		sleepers->next = session->number + 1;
+		if (monotonic_s() >= until)
+			return false;
+	}
+	sleepers->next = 0;
+	return true;
+}
+
+static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
+{
+	struct sleepers *sleepers = timer->data;
+	const struct daemon *daemon = sleepers->daemon;
+	double until = monotonic_s() + TURN_S;
+
+	timer->repeat = TURNS_APART_S;
+	for (; sleepers->device < daemon->num_devices; sleepers->device++)
+		if (!look_at_device(sleepers, &daemon->devices[sleepers->device], until))
+			break;
+	if (sleepers->device == daemon->num_devices) {
+		sleepers->device = 0;
+		timer->repeat = LOOK_S;
+	}
+	ev_timer_again(loop, timer);
+}
+
+void sleepers_init(struct sleepers *sleepers, struct daemon *daemon)
+{
+	*sleepers = (struct sleepers){ .daemon = daemon };
+	ev_timer_init(&sleepers->timer, on_timer, LOOK_S, LOOK_S);
+	sleepers->timer.data = sleepers;
+	ev_timer_start(daemon->loop, &sleepers->timer);
+}
+
+void sleepers_end(struct sleepers *sleepers)
+{
+	ev_timer_stop(sleepers->daemon->loop, &sleepers->timer);
+}

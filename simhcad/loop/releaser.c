@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <utlist.h>
+
+#include "chores.h"
+#include "base/log.h"
+#include "releaser.h"
+#include "base/tally.h"
+
+#define UNMAP_BYTES (8u << 20) /* at a time: the address space is locked meanwhile */
+#define BATCH 64	       /* descriptors that wait for the others of their batch */
+#define BATCH_SECONDS 0.002
+#define ENOUGH 96 /* descriptors of one process: more than a batch, which fills at full speed */
+
+struct release {
+	struct chore chore; /* first: chores point to it */
+	struct releaser *releaser;
+	void *base;
+	uint64_t size;
+	int fd;
+};
+
+/* But for what is constant, the main thread's. */
+struct releaser {
+	struct ev_loop *loop;  /* constant */
+	struct chores *chores; /* constant */
+	struct {
+		struct owner owner;
+		int fd;
+	} batch[BATCH];
+	unsigned int batched;
+	ev_timer flush;
+	struct tally waiting; /* descriptors of each process that were not closed yet */
+};
+
+#ifdef __SANITIZE_THREAD__
+const char *__tsan_default_suppressions(void);
+
+/*
+ * libev does not take a descriptor out of the kernel's set when its watcher stops, but when it hears of it
+ * again. That may be while another thread closes it here: then the kernel has forgotten it already.
+ */
+const char *__tsan_default_suppressions(void)
+{
+	return "race:simhcad/loop/releaser.c\n";
+}
+#endif
+
+static void let_go(struct chore *chore)
+{
+	struct release *release = (struct release *)chore;
+	char *base = release->base;
+
+	for (uint64_t at = 0; at < release->size; at += UNMAP_BYTES) {
+		uint64_t left = release->size - at;
+
+		/* Pieces of a mapping of huge pages that do not divide this: all at once, then. */
+		if (munmap(base + at, left < UNMAP_BYTES ? left : UNMAP_BYTES)) {
+			munmap(base + at, left);
+			break;
+		}
+	}
+	if (release->fd >= 0)
+		close(release->fd);
+	if (!chore->done)
+		free(release);
+}
+
+static void has_closed(struct chore *chore)
+{
+	struct release *release = (struct release *)chore;
+
+	tally_sub(&release->releaser->waiting, chore->owner.process);
+	free(release);
+}
+
+static void append(struct releaser *releaser, struct chore **list, const struct release *what)
+{
+	struct release *release = malloc(sizeof(*release));
+
+	if (!release) {
+		log_error("out of memory: a client's descriptor stays open");
+		if (what->chore.done)
+			tally_sub(&releaser->waiting, what->chore.owner.process);
+		return;
+	}
+	*release = *what;
+	release->chore.work = let_go;
+	release->releaser = releaser;
+	DL_APPEND(*list, &release->chore);
+}
+
+void releaser_take(struct releaser *releaser, void *base, uint64_t size, int fd)
+{
+	struct chore *list = NULL;
+
+	if (!size && fd < 0)
+		return;
+	append(releaser, &list, &(struct release){ .base = base, .size = size, .fd = fd });
+	if (list)
+		chores_add(releaser->chores, list);
+}
+
+static void flush(struct releaser *releaser)
+{
+	struct chore *list = NULL;
+
+	ev_timer_stop(releaser->loop, &releaser->flush);
+	for (unsigned int i = 0; i < releaser->batched; i++) {
+		struct release release = {
+			.chore = { .owner = releaser->batch[i].owner, .done = has_closed },
+			.fd = releaser->batch[i].fd,
+		};
+
+		append(releaser, &list, &release);
+	}
+	releaser->batched = 0;
+	if (list)
+		chores_add(releaser->chores, list);
+}
+
+static void on_flush(struct ev_loop *loop, ev_timer *timer, int events)
+{
+	flush(timer->data);
+}
+
+bool releaser_has_enough(const struct releaser *releaser, const struct owner *owner)
+{
+	return tally_get(&releaser->waiting, owner->process) >= ENOUGH;
+}
+
+void releaser_close(struct releaser *releaser, const struct owner *owner, int fd)
+{
+	tally_add(&releaser->waiting, owner->process);
+	/* Every command brings a descriptor: a thread is not woken for each. */
+	releaser->batch[releaser->batched].owner = *owner;
+	releaser->batch[releaser->batched++].fd = fd;
+	if (releaser->batched == BATCH) {
+		flush(releaser);
+	} else if (!ev_is_active(&releaser->flush)) {
+		ev_timer_set(&releaser->flush, BATCH_SECONDS, 0);
+		ev_timer_start(releaser->loop, &releaser->flush);
+	}
+}
+
+struct releaser *releaser_start(struct ev_loop *loop, struct chores *chores)
+{
+	struct releaser *releaser = calloc(1, sizeof(*releaser));
+
+	if (!releaser)
+		return NULL;
+	releaser->loop = loop;
+	releaser->chores = chores;
+	ev_timer_init(&releaser->flush, on_flush, 0, 0);
+	releaser->flush.data = releaser;
+	return releaser;
+}
+
+void releaser_stop(struct releaser *releaser)
+{
+	if (!releaser)
+		return;
+	flush(releaser);
+}
+
+void releaser_free(struct releaser *releaser)
+{
+	if (releaser)
+		tally_free(&releaser->waiting);
+	free(releaser);
+}

@@ -1,0 +1,714 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <utlist.h>
+
+#include "daemon.h"
+#include "base/datagram.h"
+#include "diagnosis/failures.h"
+#include "base/log.h"
+#include "diagnosis/mixups.h"
+#include "base/monotonic.h"
+#include "session.h"
+#include "base/share.h"
+
+#define DEFERRED 64	     /* commands of one session that wait at a time */
+#define PROGRAM_DEFERRED 256 /* and of one program */
+#define CHORES 4	     /* of one session, at a time */
+#define PAUSE 0.001	     /* seconds */
+#define REPLY_BODY (SIMHCA_CMD_MAX_BYTES - sizeof(struct simhca_reply_hdr))
+#define REQUEST_BODY (SIMHCA_CMD_MAX_BYTES - sizeof(struct simhca_cmd_hdr))
+
+/* A datagram as it came in: what it says is not to be trusted, who sent it is. */
+struct datagram {
+	struct simhca_cmd_hdr hdr;
+	_Alignas(16) unsigned char body[REQUEST_BODY];
+	ssize_t length;
+	bool truncated; /* it was longer */
+	struct sender sender;
+	int fds[1 + SIMHCA_CMD_MAX_FDS];
+	unsigned int num_fds;
+};
+
+/* A command that found an engine at work on its object, or waits for a chore. */
+struct deferred {
+	struct retry retry; /* first: retries point to it */
+	struct session *session;
+	struct datagram datagram;
+	struct command_chore *chore; /* NULL: it is to be tried again */
+	struct deferred *prev, *next;
+};
+
+#define STUCK 4		    /* threads of engines, until a program's memory is left alone */
+#define RETRY_SECONDS 10.0  /* until such a command fails */
+#define MAY_NOT_WAIT (-1.0) /* an age */
+#define FINAL_SECONDS 2.0
+/* Seconds in which commands do not wait for engines again, but are deferred. */
+#define IN_VAIN 0.25
+
+/* ----------------------------------------------------------------------------- receiving */
+
+/* 0, or -errno. */
+static int receive(const struct session *session, struct datagram *datagram)
+{
+	struct iovec iov[2] = {
+		{ .iov_base = &datagram->hdr, .iov_len = sizeof(datagram->hdr) },
+		{ .iov_base = datagram->body, .iov_len = sizeof(datagram->body) },
+	};
+
+	memset(datagram, 0, sizeof(*datagram));
+	datagram->length =
+		datagram_receive(session->fd, session->device->daemon->releaser, &session->owner,
+				 iov, 2, &datagram->sender, datagram->fds, 1 + SIMHCA_CMD_MAX_FDS,
+				 &datagram->num_fds, &datagram->truncated);
+	return datagram->length < 0 ? (int)datagram->length : 0;
+}
+
+/* ------------------------------------------------------------------------------- answering */
+
+/* How many of the descriptors are for the answer: the first, or none. */
+static unsigned int num_answers(const struct datagram *datagram)
+{
+	return answer_comes(answer_where(&datagram->hdr)) ? 1 : 0;
+}
+
+/* What can be wrong with a request before anybody looks at what it asks for. */
+static int check(const struct session *session, const struct datagram *datagram,
+		 const struct command **command, struct simhca_why *why)
+{
+	const struct simhca_cmd_hdr *hdr = &datagram->hdr;
+	size_t length = (size_t)datagram->length;
+	unsigned int answers = num_answers(datagram);
+
+	if (datagram->truncated)
+		return simhca_why(why, EMSGSIZE, "a command has at most %u bytes",
+				  SIMHCA_CMD_MAX_BYTES);
+	if (length < sizeof(*hdr) || hdr->magic != SIMHCA_CMD_MAGIC || hdr->length != length)
+		return simhca_why(why, EPROTO, "not a command: bad header or length");
+	if (hdr->version != SIMHCA_ABI_VERSION)
+		return simhca_why(why, EPROTONOSUPPORT,
+				  "simhcad " SIMHCA_VERSION " speaks version %u of the ABI and the "
+				  "provider version %u: install both from one release",
+				  SIMHCA_ABI_VERSION, hdr->version);
+	*command = command_find(hdr->command);
+	if (!*command)
+		return simhca_why(why, EOPNOTSUPP, "there is no command %u", hdr->command);
+	if (length != sizeof(*hdr) + (*command)->request_size)
+		return simhca_why(why, EINVAL, "%s: the request has %zu bytes and should have %zu",
+				  (*command)->name, length - sizeof(*hdr),
+				  (*command)->request_size);
+	if (datagram->num_fds < answers + (*command)->fds)
+		return simhca_why(why, EINVAL, "%s: the request lacks %u descriptors",
+				  (*command)->name, answers + (*command)->fds - datagram->num_fds);
+	/* Before that there is nothing that the others could work on. */
+	if (!session->context && hdr->command != SIMHCA_CMD_OPEN_CONTEXT)
+		return simhca_why(why, EINVAL, "%s: the context has to be opened first",
+				  (*command)->name);
+	return 0;
+}
+
+/* What has become of a request. Unless it is served it still holds its descriptors. */
+enum progress { SERVED, TO_BE_TRIED_AGAIN, GETS_ON, WAITS_FOR_CHORE };
+
+/*
+ * Providers ask whether they may carry messages, or have other memory for a queue: no is an answer,
+ * and no failure of the program's.
+ */
+static bool is_question(unsigned int command)
+{
+	return command == SIMHCA_CMD_FIND_PEER || command == SIMHCA_CMD_ATTACH_PEER ||
+	       command == SIMHCA_CMD_RENEW_QUEUE;
+}
+
+/* Calls the handler. It waits a moment for an engine at work, if that may help. */
+static int handle(struct session *session, const struct command *command, struct request *request,
+		  struct reply *reply, double age, struct simhca_why *why)
+{
+	struct daemon *daemon = session->device->daemon;
+	bool hurry = age > 0 || monotonic_s() < daemon->in_vain + IN_VAIN;
+	int status;
+
+	simhca_fabric_hurry(daemon->fabric, hurry);
+	status = command->handler(session, request, reply, why);
+	simhca_fabric_hurry(daemon->fabric, false);
+	if (status == -EAGAIN && !hurry)
+		daemon->in_vain = monotonic_s();
+	return status;
+}
+
+static void tell_refusal(struct session *session, const struct command *command, uint32_t number,
+			 int error, const char *why)
+{
+	session->refused = number;
+	failures_add_verb(session->device->daemon->failures, simhca_context_id(session->context),
+			  command->name, error, why);
+}
+
+/* After a refusal of the same command. */
+static void tell_success(struct session *session, const struct command *command)
+{
+	session->refused = 0;
+	failures_verb_succeeds(session->device->daemon->failures,
+			       simhca_context_id(session->context), command->name);
+}
+
+/*
+ * Carries a request out and answers it. *chore is what it has waited for, if anything, or is to
+ * wait for.
+ */
+static enum progress serve(struct session *session, struct datagram *datagram, double age,
+			   struct command_chore **chore)
+{
+	_Alignas(16) unsigned char body[REPLY_BODY] = { 0 };
+	struct reply reply = { .body = body };
+	struct request request = {
+		.body = datagram->body,
+		.age = age == MAY_NOT_WAIT ? RETRY_SECONDS + 1 : age,
+		.may_wait = age != MAY_NOT_WAIT,
+		.pid = datagram->sender.pid,
+		.uid = datagram->sender.uid,
+		.pidfd = datagram->sender.pidfd,
+		.gone = datagram->sender.gone,
+		.chore = *chore,
+	};
+	const struct command *command = NULL;
+	struct simhca_why why = { "" };
+	struct releaser *releaser = session->device->daemon->releaser;
+	unsigned int answers = num_answers(datagram);
+	struct datagram_answer answer;
+	int status = check(session, datagram, &command, &why);
+
+	/* The answer's is not the handler's. */
+	for (unsigned int i = answers; i < datagram->num_fds; i++)
+		request.fds[request.num_fds++] = datagram->fds[i];
+	/* A client that has moved its queue is there; the device follows. */
+	if (!status && age <= 0 && !request.chore && session->context &&
+	    datagram->hdr.command != SIMHCA_CMD_MOVE_QUEUE) {
+		status = simhca_inject_verb(session->context, datagram->hdr.command);
+		if (status)
+			simhca_why(&why, -status, FAILURES_BY_RULE);
+	}
+	if (!status)
+		status = handle(session, command, &request, &reply, age, &why);
+	*chore = request.chore;
+	if (status == -EAGAIN && age == MAY_NOT_WAIT)
+		status = simhca_why(&why, EBUSY,
+				    "%s: the device is at work, and %u commands of this context, "
+				    "or %u of its program, wait for it already",
+				    command->name, DEFERRED, PROGRAM_DEFERRED);
+	if (status == -EINPROGRESS) {
+		/* The chore may have taken some. */
+		for (unsigned int i = 0; i < request.num_fds; i++)
+			datagram->fds[answers + i] = request.fds[i];
+		datagram->sender.pidfd = request.pidfd;
+		return WAITS_FOR_CHORE;
+	}
+	if (status == -ERESTART)
+		return GETS_ON;
+	if (status == -EAGAIN && age <= RETRY_SECONDS)
+		return TO_BE_TRIED_AGAIN;
+	if (status == -EAGAIN)
+		status = simhca_why(&why, EBUSY,
+				    "%s: each time in %.0f s an engine or a program's step was at "
+				    "work on it, in a client's memory, stopped, or without a CPU",
+				    command->name, RETRY_SECONDS);
+	if (status && !is_question(datagram->hdr.command))
+		log_info("%s: context %d, process %d: %s: %s (%s)", session->device->options->name,
+			 session->context ? (int)simhca_context_id(session->context) : -1,
+			 (int)datagram->sender.pid, command ? command->name : "command", why.text,
+			 strerror(-status));
+	if (status && command && session->context && !is_question(datagram->hdr.command))
+		tell_refusal(session, command, datagram->hdr.command, -status, why.text);
+	if (!status && datagram->hdr.command == session->refused)
+		tell_success(session, command);
+	answer = (struct datagram_answer){
+		.body = reply.body,
+		.body_size = command ? command->reply_size : 0,
+		.fds = reply.fds,
+		.num_fds = reply.num_fds,
+	};
+	answers_give(&session->answers, answer_where(&datagram->hdr),
+		     answers && datagram->num_fds ? datagram->fds[0] : -1, status, &answer, &why);
+	for (unsigned int i = 0; i < request.num_fds; i++)
+		if (request.fds[i] >= 0)
+			releaser_close(releaser, &session->owner, request.fds[i]);
+	if (request.pidfd >= 0)
+		close(request.pidfd);
+	for (unsigned int i = 0; i < reply.num_fds; i++)
+		if (reply.close_fd[i])
+			close(reply.fds[i]);
+	return SERVED;
+}
+
+/* ------------------------------------------------------------------------ trying again later */
+
+static void drop_descriptors(const struct session *session, const struct datagram *datagram)
+{
+	if (datagram->sender.pidfd >= 0)
+		close(datagram->sender.pidfd);
+	for (unsigned int i = 0; i < datagram->num_fds; i++)
+		if (datagram->fds[i] >= 0)
+			releaser_close(session->device->daemon->releaser, &session->owner,
+				       datagram->fds[i]);
+}
+
+static void deferred_free(struct deferred *deferred)
+{
+	DL_DELETE(deferred->session->deferred, deferred);
+	deferred->session->num_deferred--;
+	tally_sub(&deferred->session->device->deferred, deferred->session->owner.program);
+	free(deferred);
+}
+
+static void on_chore_done(struct chore *chore);
+
+/* It is deferred, or was already, and goes on with the next try, or when its chore is done. */
+static void go_on_later(struct deferred *deferred, struct command_chore *chore)
+{
+	struct session *session = deferred->session;
+	struct chore *list = NULL;
+
+	deferred->chore = chore;
+	if (!chore)
+		return;
+	session->num_chores++;
+	chore->waiting = deferred;
+	chore->chore.done = on_chore_done;
+	chore->chore.owner = session->owner;
+	DL_APPEND(list, &chore->chore);
+	chores_add(session->device->daemon->chores, list);
+}
+
+/* Its client is gone. It is in no queue. */
+static void drop(struct deferred *deferred)
+{
+	drop_descriptors(deferred->session, &deferred->datagram);
+	deferred_free(deferred);
+}
+
+static bool serve_again(struct retry *retry, double until)
+{
+	struct deferred *deferred = (struct deferred *)retry;
+	struct session *session = deferred->session;
+	struct command_chore *chore = NULL;
+
+	if (session_is_closing(session)) {
+		drop(deferred);
+		return true;
+	}
+	switch (serve(session, &deferred->datagram, monotonic_s() - retry->since, &chore)) {
+	case GETS_ON:
+		retry_soon(retry);
+		return false;
+	case TO_BE_TRIED_AGAIN:
+		return false;
+	case WAITS_FOR_CHORE:
+		go_on_later(deferred, chore);
+		return true;
+	case SERVED:
+		break;
+	}
+	deferred_free(deferred);
+	return true;
+}
+
+static void on_chore_done(struct chore *done)
+{
+	struct command_chore *chore = (struct command_chore *)done, *next = chore;
+	struct deferred *deferred = chore->waiting;
+	struct session *session;
+	enum progress progress;
+
+	chore->finish(chore);
+	if (deferred) {
+		session = deferred->session;
+		session->num_chores--;
+		progress = SERVED;
+		if (session_is_closing(session))
+			drop_descriptors(session, &deferred->datagram);
+		else
+			progress = serve(session, &deferred->datagram, 0, &next);
+		if (progress == SERVED) {
+			deferred_free(deferred);
+		} else {
+			go_on_later(deferred, progress == WAITS_FOR_CHORE ? next : NULL);
+			if (progress != WAITS_FOR_CHORE)
+				retry_add(&session->device->daemon->retries, &deferred->retry,
+					  serve_again);
+		}
+	}
+	free(chore);
+}
+
+static void defer(struct session *session, const struct datagram *datagram,
+		  struct command_chore *chore)
+{
+	struct deferred *deferred = malloc(sizeof(*deferred));
+
+	if (!deferred) {
+		drop_descriptors(session, datagram); /* the client sees its answer socket's end */
+		return;
+	}
+	deferred->session = session;
+	deferred->datagram = *datagram;
+	DL_APPEND(session->deferred, deferred);
+	session->num_deferred++;
+	tally_add(&session->device->deferred, session->owner.program);
+	go_on_later(deferred, chore);
+	if (!chore)
+		retry_add(&session->device->daemon->retries, &deferred->retry, serve_again);
+}
+
+bool session_may_start_chore(const struct session *session)
+{
+	return session->num_chores < CHORES;
+}
+
+/* Whether one command more of it may wait. */
+static bool may_wait(const struct session *session)
+{
+	return session->num_deferred < DEFERRED &&
+	       tally_get(&session->device->deferred, session->owner.program) < PROGRAM_DEFERRED;
+}
+
+static void serve_some(struct turn *turn, uint64_t until)
+{
+	struct session *session = (struct session *)((char *)turn - offsetof(struct session, turn));
+	struct daemon *daemon = session->device->daemon;
+	struct command_chore *chore;
+	struct datagram datagram;
+
+	do {
+		bool hung_up = datagram_has_hung_up(session->fd);
+		int ret;
+
+		if (!hung_up && releaser_has_enough(daemon->releaser, &session->owner)) {
+			ev_io_stop(daemon->loop, &session->io);
+			ev_timer_set(&session->pause, PAUSE, 0);
+			ev_timer_start(daemon->loop, &session->pause);
+			return;
+		}
+		ret = hung_up ? -EPIPE : receive(session, &datagram);
+		if (ret == -EAGAIN)
+			return;
+		/* An empty datagram has a sender, the end of the connection has none. */
+		if (ret || (!datagram.length && !datagram.sender.known)) {
+			if (!ret && datagram.sender.pidfd >= 0)
+				close(datagram.sender.pidfd);
+			session_close(session);
+			return;
+		}
+		chore = NULL;
+		if (serve(session, &datagram, may_wait(session) ? 0 : MAY_NOT_WAIT, &chore) !=
+		    SERVED)
+			defer(session, &datagram, chore);
+		attention_pay(&daemon->attention);
+	} while (monotonic_ns() < until);
+}
+
+static void on_readable(struct ev_loop *loop, ev_io *io, int events)
+{
+	struct session *session = io->data;
+
+	/* Its peers shall not wait for others that ask. */
+	if (session->turn.waits && datagram_has_hung_up(session->fd))
+		session_close(session);
+	else
+		turns_take(&session->device->daemon->turns, &session->turn);
+}
+
+static void on_pause_over(struct ev_loop *loop, ev_timer *timer, int events)
+{
+	struct session *session = timer->data;
+
+	ev_io_start(loop, &session->io);
+}
+
+/* ------------------------------------------------------------------------------------ life */
+
+/* Whether whoever connects has connections enough. */
+static bool has_its_share(const struct device *device, const struct owner *owner)
+{
+	unsigned int process = tally_get(&device->of_process, owner->process);
+	unsigned int program = tally_get(&device->of_program, owner->program);
+
+	if (process < share_connections() && program < share_program_connections())
+		return false;
+	log_warning("%s: process %d has %u connections, and its program %u: it gets no more",
+		    device->options->name, (int)owner->process, process, program);
+	return true;
+}
+
+void session_open(struct device *device, int fd)
+{
+	struct owner owner = program_peer(&device->daemon->programs, fd);
+	struct session *session = NULL;
+
+	if (has_its_share(device, &owner)) {
+		datagram_close(fd, device->daemon->releaser, &owner);
+		return;
+	}
+	session = calloc(1, sizeof(*session));
+	if (!session) {
+		log_error("%s: no memory for a connection", device->options->name);
+		datagram_close(fd, device->daemon->releaser, &owner);
+		return;
+	}
+	session->turn.serve = serve_some;
+	session->device = device;
+	session->fd = fd;
+	session->owner = owner;
+	session->answers =
+		(struct answer_set){ .answers = &device->daemon->answers, .owner = owner };
+	datagram_ask_for_pidfds(fd);
+	event_set_init(&session->events, &device->daemon->wakeup);
+	ev_io_init(&session->io, on_readable, fd, EV_READ);
+	/* Before the end of a process: peers of one that has died shall see it fall silent. */
+	ev_set_priority(&session->io, 1);
+	session->io.data = session;
+	ev_timer_init(&session->pause, on_pause_over, 0, 0);
+	session->pause.data = session;
+	ev_io_start(device->daemon->loop, &session->io);
+	session->number = device->next_session++;
+	DL_APPEND(device->sessions, session);
+	tally_add(&device->of_process, owner.process);
+	tally_add(&device->of_program, owner.program);
+}
+
+/* ------------------------------------------------------------------------------------- end */
+
+/* What has become of a part of a session's end. */
+enum part { PART_DONE, PART_GOES_ON, PART_WAITS };
+
+/* The client is gone: nothing more is taken from it, and nothing of it is answered. */
+static void stop_serving(struct session *session)
+{
+	struct daemon *daemon = session->device->daemon;
+
+	session->end = SESSION_PROCESSES;
+	ev_io_stop(daemon->loop, &session->io);
+	ev_timer_stop(daemon->loop, &session->pause);
+	turns_leave(&daemon->turns, &session->turn);
+	/* Its peers shall see it fall silent, however many end with it. */
+	if (session->context)
+		simhca_context_retire(session->context);
+}
+
+static enum part end_process(struct session *session)
+{
+	if (!session->processes)
+		return PART_DONE;
+	simhca_mm_gone(session->processes->mm);
+	process_release(session->processes);
+	return PART_GOES_ON;
+}
+
+static enum part end_command(struct session *session)
+{
+	struct daemon *daemon = session->device->daemon;
+	struct deferred *deferred = session->deferred;
+
+	if (deferred) {
+		if (deferred->chore)
+			deferred->chore->waiting = NULL;
+		else
+			retry_remove(&daemon->retries, &deferred->retry);
+		drop(deferred);
+		return PART_GOES_ON;
+	}
+	datagram_close(session->fd, daemon->releaser, &session->owner);
+	answers_forget(&session->answers);
+	return PART_DONE;
+}
+
+/* What there is to say of it, while it still has what that is about. */
+static enum part end_notes(struct session *session)
+{
+	struct daemon *daemon = session->device->daemon;
+
+	if (!session->context)
+		return PART_DONE;
+	if (lint_end(daemon->lint, session))
+		return PART_GOES_ON;
+	sleepers_session_ends(session);
+	failures_forget(daemon->failures, simhca_context_id(session->context));
+	log_debug("%s: context %u, process %d (%s): closed", session->device->options->name,
+		  simhca_context_id(session->context), (int)session->pid, session->comm);
+	return PART_DONE;
+}
+
+static enum part end_context(struct session *session, double until, bool final)
+{
+	struct daemon *daemon = session->device->daemon;
+	double left = until - monotonic_s();
+	enum simhca_destroyed gone;
+
+	if (!session->context)
+		return PART_DONE;
+	simhca_fabric_hurry(daemon->fabric, !final);
+	gone = simhca_context_destroy(session->context, left > 0 ? (uint64_t)(left * 1e9) + 1 : 1);
+	simhca_fabric_hurry(daemon->fabric, false);
+	if (gone != SIMHCA_DESTROYED)
+		return gone == SIMHCA_DESTROYED_PARTLY ? PART_GOES_ON : PART_WAITS;
+	HASH_DELETE(hh, daemon->contexts, session);
+	session->context = NULL;
+	return PART_DONE;
+}
+
+static enum part end_engine(struct session *session, bool final)
+{
+	if (!session->own_engine)
+		return PART_DONE;
+	if (!final && !engine_end(session->own_engine))
+		return PART_WAITS;
+	engine_stop(session->own_engine);
+	session->own_engine = NULL;
+	return PART_DONE;
+}
+
+/* A part of its end, of some ten microseconds, but where until is said. */
+static enum part end_part(struct session *session, double until, bool final)
+{
+	switch (session->end) {
+	case SESSION_SERVED:
+		break;
+	case SESSION_PROCESSES:
+		return end_process(session);
+	case SESSION_COMMANDS:
+		return end_command(session);
+	case SESSION_MIXUPS:
+		mixups_find(session->device->daemon);
+		return PART_DONE;
+	case SESSION_NOTES:
+		return end_notes(session);
+	case SESSION_CONTEXT:
+		return end_context(session, until, final);
+	case SESSION_ENGINE:
+		return end_engine(session, final);
+	case SESSION_EVENTS:
+		return event_set_end(&session->events) ? PART_GOES_ON : PART_DONE;
+	case SESSION_ENDED:
+		break;
+	}
+	return PART_DONE;
+}
+
+static void leave_device(struct session *session)
+{
+	struct device *device = session->device;
+
+	DL_DELETE(device->sessions, session);
+	tally_sub(&device->of_process, session->owner.process);
+	tally_sub(&device->of_program, session->owner.program);
+}
+
+/* Until that time. PART_DONE: it has ended, and is freed. */
+static enum part end(struct session *session, double until, bool final)
+{
+	enum part part;
+
+	do {
+		part = end_part(session, until, final);
+		if (part == PART_DONE)
+			session->end++;
+	} while (session->end < SESSION_ENDED && (part != PART_WAITS || final) &&
+		 monotonic_s() < until);
+	if (session->end < SESSION_ENDED)
+		return part == PART_WAITS ? PART_WAITS : PART_GOES_ON;
+	leave_device(session);
+	free(session);
+	return PART_DONE;
+}
+
+static bool end_further(struct retry *retry, double until)
+{
+	switch (end((struct session *)retry, until, false)) {
+	case PART_DONE:
+		return true;
+	case PART_GOES_ON:
+		retry_soon(retry);
+		break;
+	case PART_WAITS:
+		break;
+	}
+	return false;
+}
+
+void session_close(struct session *session)
+{
+	stop_serving(session);
+	retry_add_now(&session->device->daemon->endings, &session->retry, end_further);
+}
+
+void session_close_now(struct session *session)
+{
+	struct daemon *daemon = session->device->daemon;
+
+	if (session_is_closing(session))
+		retry_remove(&daemon->endings, &session->retry);
+	else
+		stop_serving(session);
+	if (end(session, monotonic_s() + FINAL_SECONDS, true) == PART_DONE)
+		return;
+	log_error("a context is in use after %.0f s: the end of the process frees it",
+		  FINAL_SECONDS);
+	leave_device(session);
+	if (session->context)
+		HASH_DELETE(hh, daemon->contexts, session);
+	daemon->engines.abandoned = true;
+}
+
+/* ---------------------------------------------------------------- memory that does not answer */
+
+/* How many of the contexts are of that process, and of that program. */
+static void count_stuck(const struct session *session, const struct owner *owners,
+			unsigned int count, unsigned int *process, unsigned int *program)
+{
+	*process = *program = 0;
+	/* Those that cannot be seen from here are served by engines of their own. */
+	for (unsigned int i = 0; i < count && session->owner.process; i++) {
+		*process += owners[i].process == session->owner.process;
+		*program += owners[i].program == session->owner.program;
+	}
+}
+
+void session_has_context(struct session *session, struct simhca_context *context)
+{
+	struct daemon *daemon = session->device->daemon;
+
+	session->context = context;
+	session->context_id = simhca_context_id(context);
+	HASH_ADD(hh, daemon->contexts, context_id, sizeof(session->context_id), session);
+}
+
+struct session *session_of(const struct daemon *daemon, uint32_t context)
+{
+	struct session *session;
+
+	HASH_FIND(hh, daemon->contexts, &context, sizeof(context), session);
+	return session;
+}
+
+void session_suspend(struct daemon *daemon, const uint32_t *contexts, unsigned int count)
+{
+	struct owner owners[ENGINES_STUCK_MOST];
+	unsigned int known = 0, process, program;
+	struct session *session;
+
+	for (unsigned int i = 0; i < count; i++) {
+		session = session_of(daemon, contexts[i]);
+		if (session)
+			owners[known++] = session->owner;
+	}
+	for (unsigned int i = 0; i < daemon->num_devices; i++)
+		DL_FOREACH (daemon->devices[i].sessions, session) {
+			if (!session->context)
+				continue;
+			count_stuck(session, owners, known, &process, &program);
+			simhca_context_suspend(session->context, process || program >= STUCK);
+		}
+}

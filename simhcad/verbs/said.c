@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include <errno.h>
+
+#include "daemon.h"
+#include "diagnosis/failures.h"
+#include "diagnosis/lint.h"
+#include "said.h"
+#include "loop/session.h"
+
+/* By what the provider has refused; NULL: it says something else. */
+static const char *const verbs[SIMHCA_SAY_KINDS] = {
+	[SIMHCA_SAY_POST_SEND] = "POST_SEND",
+	[SIMHCA_SAY_POST_RECV] = "POST_RECV",
+	[SIMHCA_SAY_POST_SRQ_RECV] = "POST_SRQ_RECV",
+	[SIMHCA_SAY_DESTROY_CQ] = "DESTROY_CQ",
+	[SIMHCA_SAY_DEALLOC_PD] = "DEALLOC_PD",
+	[SIMHCA_SAY_DEALLOC_TD] = "DEALLOC_TD",
+	[SIMHCA_SAY_DEALLOC_DMAH] = "DEALLOC_DMAH",
+	[SIMHCA_SAY_FREE_PAGE_LIST] = "FREE_PAGE_LIST",
+};
+
+int said(struct session *session, const struct simhca_say_req *req, struct simhca_why *why)
+{
+	struct failures *failures = session->device->daemon->failures;
+	const uint32_t context = simhca_context_id(session->context);
+	const int error = (int)(req->error & 0xffff);
+	const struct command *command;
+
+	switch (req->what) {
+	case SIMHCA_SAY_NO_DESCRIPTOR:
+		command = command_find(req->error);
+		if (!command)
+			return simhca_why(why, EINVAL, "there is no command %u", req->error);
+		failures_add_verb(failures, context, command->name, EMFILE, req->text);
+		return 0;
+	case SIMHCA_SAY_WAITS:
+		failures_add_sleep(failures, context, "not_acknowledged", req->text);
+		return 0;
+	case SIMHCA_SAY_WAITS_NO_MORE:
+		failures_woke_up(failures, context, req->text);
+		return 0;
+	case SIMHCA_SAY_NOT_ATTACHED:
+		session->not_attached = error;
+		return 0;
+	default:
+		break;
+	}
+	if (req->what < SIMHCA_SAY_KINDS && verbs[req->what])
+		failures_add_verb(failures, context, verbs[req->what], error, req->text);
+	else if (!lint_say(&session->lint, req->what, req->text))
+		return simhca_why(why, EINVAL, "there is nothing like %u to be said", req->what);
+	return 0;
+}
