@@ -14,7 +14,7 @@
 
 static const struct choice link_layers[] = { { "ethernet", 0 }, { "ib", 1 }, { NULL, 0 } };
 static const struct choice wires[] = { { "off", 0 }, { "roce", 1 }, { NULL, 0 } };
-static const struct choice callers[] = { { "off", 0 }, { "on", 1 }, { NULL, 0 } };
+static const struct choice fast_path[] = { { "off", 0 }, { "on", 1 }, { NULL, 0 } };
 static const struct choice scatter[] = { { "off", 0 }, { "on", 1 }, { NULL, 0 } };
 static const struct choice mtus[] = { { "256", 256 },	{ "512", 512 },	  { "1024", 1024 },
 				      { "2048", 2048 }, { "4096", 4096 }, { NULL, 0 } };
@@ -80,7 +80,7 @@ const struct option_desc option_table[] = {
 	     "type 2 memory windows are of type 2A instead of 2B"),
 	FLAG("event-at-arm", event_at_arm, SCOPE_DEVICE,
 	     "arming a CQ that holds completions raises an event, as some hardware does"),
-	CHOICE("engines-in-callers", callers, "on|off", SCOPE_DEVICE, callers, "on",
+	CHOICE("engines-in-callers", fast_path, "on|off", SCOPE_DEVICE, fast_path, "on",
 	       "programs that may write to each other's memory carry their messages by themselves "
 	       "[on]"),
 	CHOICE("scatter-to-cqe", slot_data, "on|off", SCOPE_DEVICE, scatter, "on",

@@ -493,7 +493,7 @@ struct simhca_create_qp_req {
 	uint32_t xrcd; /* XRC_RECV: handle of its domain; PD, CQs and sizes say nothing then */
 	uint32_t strip_cvlan; /* RAW_PACKET: 1: C-VLAN tags go from the frame to the CQE */
 	uint32_t slot_data;   /* 1: who polls copies what lies in slots of the RQ */
-	uint32_t no_callers;  /* 1: the device carries all of its messages, and all for it */
+	uint32_t no_fastpath; /* 1: the device carries all of its messages, and all for it */
 };
 struct simhca_create_qp_reply {
 	uint32_t handle;
@@ -513,8 +513,8 @@ struct simhca_create_qp_reply {
 	struct simhca_mem_ref state; /* struct simhca_qp_mem */
 	struct simhca_mem_ref sq;
 	struct simhca_mem_ref rq;
-	struct simhca_mem_ref claims; /* UD: struct simhca_srq_mem of the RQ; all zero: none */
-	struct simhca_mem_ref caller; /* struct simhca_caller; all zero: it has none */
+	struct simhca_mem_ref claims;	/* UD: struct simhca_srq_mem of the RQ; all zero: none */
+	struct simhca_mem_ref fastpath; /* struct simhca_fastpath; all zero: it has none */
 };
 
 /*
@@ -979,18 +979,18 @@ struct simhca_attach_peer_req {
 	struct simhca_secret secret; /* as it was read */
 };
 struct simhca_attach_peer_reply {
-	uint32_t peer;	       /* its number */
-	uint32_t callers;      /* of the QPCs, while this holds: the QP's */
-	uint32_t peer_callers; /* the peer's */
-	uint32_t mm;	       /* the sender's address space, as struct simhca_mpt has it */
-	uint32_t peer_mm;      /* that of the secret */
-	uint32_t send_cqe;     /* entries usable of the QP's send CQ */
-	uint32_t send_entries; /* of its ring */
-	uint32_t recv_cqe;     /* likewise of the peer's receive CQ */
-	uint32_t recv_entries; /* of its ring */
-	uint32_t rq_entries;   /* of the peer's receive queue, which may be an SRQ */
-	uint32_t rq_stride;    /* bytes */
-	uint32_t slot_data;    /* as create_qp's reply has it */
+	uint32_t peer;		 /* its number */
+	uint32_t fastpath_epoch; /* of the QPCs, while this holds: the QP's */
+	uint32_t peer_fastpath;	 /* the peer's */
+	uint32_t mm;		 /* the sender's address space, as struct simhca_mpt has it */
+	uint32_t peer_mm;	 /* that of the secret */
+	uint32_t send_cqe;	 /* entries usable of the QP's send CQ */
+	uint32_t send_entries;	 /* of its ring */
+	uint32_t recv_cqe;	 /* likewise of the peer's receive CQ */
+	uint32_t recv_entries;	 /* of its ring */
+	uint32_t rq_entries;	 /* of the peer's receive queue, which may be an SRQ */
+	uint32_t rq_stride;	 /* bytes */
+	uint32_t slot_data;	 /* as create_qp's reply has it */
 	uint32_t claimant; /* the peer's in its SRQ, or UD: the QP's in the peer's queue; 0: none */
 	uint32_t is_srq;   /* 1: that queue is an SRQ */
 	uint32_t rq_max_sge;

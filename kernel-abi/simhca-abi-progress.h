@@ -16,15 +16,15 @@
 #ifndef SIMHCA_ABI_PROGRESS_H
 #define SIMHCA_ABI_PROGRESS_H
 
-struct simhca_turn {
+struct simhca_owner {
 	_Atomic uint32_t holder;     /* 0: nobody */
 	_Atomic uint32_t generation; /* written by the holder alone */
 };
-#define SIMHCA_TURN_DEVICE 1u /* holder: the device */
+#define SIMHCA_OWNER_DEVICE 1u /* holder: the device */
 /* Or-ed to the number of a QP: the program that has it, in a step of that QP's requester. */
-#define SIMHCA_TURN_CALLER (1u << 30)
+#define SIMHCA_OWNER_PROGRAM (1u << 30)
 /* Or-ed to holder: somebody else found the turn taken; the device is to look at the QP again. */
-#define SIMHCA_TURN_WANTED (1u << 31)
+#define SIMHCA_OWNER_WANTED (1u << 31)
 
 /* What a requester waits for. */
 enum simhca_wait {
@@ -66,8 +66,8 @@ struct simhca_requester {
 	uint8_t went_back; /* to psn_una, for a NAK: further ones are of the same loss */
 	uint8_t told;	   /* of silence, in the log */
 	uint8_t retries, rnr_retries; /* left */
-	uint32_t ticket;      /* of the completion that was committed last: its CQ's index plus 1 */
-	uint32_t recv_ticket; /* UD, by callers: likewise of the receive that it completed */
+	uint32_t cqe_index; /* of the completion that was committed last: its CQ's index plus 1 */
+	uint32_t recv_cqe_index; /* UD, by callers: likewise of the receive that it completed */
 };
 SIMHCA_ABI_SIZE(struct simhca_requester, 64);
 
@@ -125,16 +125,16 @@ struct simhca_responder {
 	uint32_t revoked_psn; /* revoked: the data of the packet with this PSN are placed */
 	uint32_t answers;     /* reads and atomics so far, and so the next one's place */
 	struct simhca_read_owed read;
-	uint8_t in_message; /* between a first and a last packet */
-	uint8_t write;	    /* the message is a WRITE, and no SEND */
-	uint8_t have_recv;  /* the message has a receive WQE */
-	uint8_t nak_sent;   /* one NAK for a gap, until the expected PSN comes */
-	uint8_t told_psn;   /* of a request that was not answered, for its PSN; in the log */
-	uint8_t revoked;    /* SEND_WITH_INV: its key is void */
-	uint8_t comm_est;   /* the event has been raised */
-	uint8_t owed;	    /* enum simhca_owed: what `read` is */
+	uint8_t in_message;   /* between a first and a last packet */
+	uint8_t write;	      /* the message is a WRITE, and no SEND */
+	uint8_t have_recv;    /* the message has a receive WQE */
+	uint8_t nak_sent;     /* one NAK for a gap, until the expected PSN comes */
+	uint8_t reported_psn; /* of a request that was not answered, for its PSN; in the log */
+	uint8_t revoked;      /* SEND_WITH_INV: its key is void */
+	uint8_t comm_est;     /* the event has been raised */
+	uint8_t owed;	      /* enum simhca_owed: what `read` is */
 	struct simhca_tm_message tm; /* of the message, if the SRQ matches tags */
-	uint32_t ticket;	     /* as a requester's, of the last receive */
+	uint32_t cqe_index;	     /* as a requester's, of the last receive */
 	/* With an SRQ, or claims: its ci, after the last WQE that is accounted for here. */
 	uint32_t claim;
 };

@@ -338,7 +338,7 @@ struct simhca_qpc {
 	struct simhca_av av;
 	uint32_t xrcd; /* XRC_RECV: the number of its domain within the device; else 0 */
 	/* 0: only the device carries its messages, and those that are for it */
-	_Atomic uint32_t callers;
+	_Atomic uint32_t fastpath_epoch;
 	uint32_t reserved1[36];
 };
 SIMHCA_ABI_SIZE(struct simhca_qpc, 256);
@@ -391,7 +391,7 @@ struct simhca_devmem {
 	uint64_t size;		/* bytes */
 	struct simhca_device_attr attr;
 	struct simhca_port_attr port;
-	uint32_t callers; /* 1: programs may run steps of their QPs (simhca-abi-caller.h) */
+	uint32_t fast_path; /* 1: programs may run steps of their QPs (simhca-abi-fastpath.h) */
 	uint32_t reserved1;
 	struct simhca_gid_entry gids[SIMHCA_GID_ENTRIES];
 	uint16_t pkeys[SIMHCA_PKEY_ENTRIES];
@@ -407,7 +407,7 @@ SIMHCA_ABI_SIZE(struct simhca_devmem, 568 + 2048);
 /* ------------------------------------------------------ context memory */
 
 #include "simhca-abi-progress.h"
-#include "simhca-abi-caller.h"
+#include "simhca-abi-fastpath.h"
 
 /*
  * Doorbells: one bit per QP of the context, in a tree three levels deep, so that ringing
@@ -454,20 +454,20 @@ struct simhca_qp_mem {
 	/* client: receive WQEs posted (unused if that is counted in a struct simhca_srq_mem) */
 	_Atomic uint32_t rq_pi;
 	uint8_t reserved0[56];
-	struct simhca_turn req_turn;
+	struct simhca_owner req_owner;
 	uint8_t reserved1[56];
 	struct simhca_requester req[2];
 	_Atomic uint64_t flight[SIMHCA_MAX_FLIGHTS]; /* by ring index, modulo its size */
-	struct simhca_turn resp_turn;
+	struct simhca_owner resp_owner;
 	/* Receives that peers' programs have completed, and their bytes; in their turns. */
 	_Atomic uint64_t received, received_bytes;
 	uint8_t reserved2[40];
 	struct simhca_responder resp[2];
 	struct simhca_answered answered[SIMHCA_MAX_RD_ATOMIC];
 };
-SIMHCA_ABI_AT(struct simhca_qp_mem, req_turn, 64);
+SIMHCA_ABI_AT(struct simhca_qp_mem, req_owner, 64);
 SIMHCA_ABI_AT(struct simhca_qp_mem, flight, 256);
-SIMHCA_ABI_AT(struct simhca_qp_mem, resp_turn, 768);
+SIMHCA_ABI_AT(struct simhca_qp_mem, resp_owner, 768);
 SIMHCA_ABI_AT(struct simhca_qp_mem, answered, 1088);
 SIMHCA_ABI_SIZE(struct simhca_qp_mem, 1600);
 
@@ -710,7 +710,7 @@ SIMHCA_ABI_SIZE(struct simhca_recv_wqe, 16);
 #define SIMHCA_RECV_COPY_BYTES                                                                     \
 	(sizeof(struct simhca_recv_wqe) + SIMHCA_MAX_SGE * sizeof(struct simhca_sge))
 
-static_assert(SIMHCA_RECV_COPY_BYTES == SIMHCA_CALLER_RECV_WORDS * 8, "struct simhca_caller");
+static_assert(SIMHCA_RECV_COPY_BYTES == SIMHCA_FASTPATH_RECV_WORDS * 8, "struct simhca_fastpath");
 
 /* Bytes from one WQE of a ring to the next. */
 static inline uint32_t simhca_send_stride(uint32_t max_sge, uint32_t max_inline)

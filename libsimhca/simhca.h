@@ -237,7 +237,7 @@ void simhca_fabric_tap(struct simhca_fabric *fabric, bool on);
  * While on, control functions hardly wait for an engine that is at work on their object, and answer
  * -EAGAIN: for those that are called again, and for programs whose objects are often so.
  */
-void simhca_fabric_hurry(struct simhca_fabric *fabric, bool on);
+void simhca_fabric_brief_waits(struct simhca_fabric *fabric, bool on);
 
 /*
  * Rules of faults. While there are any, no program begins steps of its own. add: *number is the
@@ -312,7 +312,7 @@ struct simhca_device_config {
 	uint32_t mtu;		   /* bytes: 256, 512, 1024, 2048 or 4096 */
 	bool mw_type_2a;	   /* type 2 windows are of type 2A; else of type 2B */
 	bool event_at_arm;	   /* arming a CQ that holds completions raises an event */
-	bool callers;		   /* programs may run steps of their QPs (simhca-abi-caller.h) */
+	bool fast_path;		   /* programs may run steps of their QPs (simhca-abi-fastpath.h) */
 	bool slot_data;		   /* small messages may stay in their receives' slots */
 	uint32_t own_segments;	   /* callers: of QPs and CQs, in descriptors; 0: no limit */
 	uint32_t fault_latency_us; /* what each page fault takes, besides what it takes */
@@ -487,8 +487,8 @@ struct simhca_qp_info {
 	uint32_t sends, recvs;
 	uint32_t wait; /* enum simhca_wait, of its requester */
 	/* of RC QPs, if programs may carry messages: those that it did; times that it did not */
-	bool callers;
-	uint64_t by_caller, told, handed[SIMHCA_HANDED_REASONS];
+	bool fast_path;
+	uint64_t by_fast_path, told, handed[SIMHCA_SLOW_REASONS];
 	uint64_t faults[SIMHCA_OWN_ACCESSES];	 /* so far */
 	bool fault_pending[SIMHCA_OWN_ACCESSES]; /* queued or being resolved */
 };

@@ -143,7 +143,7 @@ static bool take_qp(struct reading *reading, struct queue_pair *qp, const json_t
 	json_object_foreach((json_t *)faults, name, value) qp->usage.number[USAGE_FAULTS] +=
 		(uint64_t)json_integer_value(value);
 	qp->usage.number[USAGE_BY_CALLER] =
-		(uint64_t)report_number(json_object_get(json, "callers"), "by_caller");
+		(uint64_t)report_number(json_object_get(json, "callers"), "by_fast_path");
 	program->qps++;
 	add_sum(&program->usage, &qp->usage);
 	return true;
@@ -321,7 +321,7 @@ static void put_usage(json_t *json, const struct usage *usage, bool histograms)
 				      (json_int_t)latency_of(usage->latency, 990), "max",
 				      (json_int_t)latency_of(usage->latency, 1000)));
 	for (int i = 0; i < USAGE_NUMBERS; i++) {
-		const char *name = i == USAGE_FAULTS ? "faults" : "by_caller";
+		const char *name = i == USAGE_FAULTS ? "faults" : "by_fast_path";
 
 		json_object_set_new(json, names[i] ? names[i] : name,
 				    json_integer((json_int_t)usage->number[i]));

@@ -36,8 +36,8 @@ bool simhca_context_carried(const struct simhca_context *context, uint32_t *hand
 		if (*handle >= handles->room)
 			return false;
 		qp = handles->slot[*handle];
-		*carried +=
-			qp && atomic_load(&qp->caller.attached) && atomic_load(&qp->qpc->callers);
+		*carried += qp && atomic_load(&qp->fastpath.attached) &&
+			    atomic_load(&qp->qpc->fastpath_epoch);
 	}
 	return true;
 }
@@ -107,21 +107,21 @@ bool simhca_next_qp(const struct simhca_context *context, uint32_t *handle,
 		.port = qp->qpc->port_num,
 		.srqn = qp->srq ? qp->srq->srqn : 0,
 		.further = is_further(qp, context, *handle),
-		.callers = qp->caller.steps.mem,
+		.fast_path = qp->fastpath.steps.mem,
 	};
 	simhca_usage_sum(qp->usage, &info->usage);
-	simhca_caller_usage(qp, &info->usage);
+	simhca_fastpath_usage(qp, &info->usage);
 	info->max_send_wr = qp->qpc->max_send_wr;
 	info->most_unsignaled =
 		atomic_load_explicit(&qp->usage->most_unsignaled, memory_order_relaxed);
 	info->too_early = atomic_load_explicit(&qp->usage->too_early, memory_order_relaxed);
 	progress(qp, info);
-	if (info->callers) {
-		const struct simhca_caller *mem = qp->caller.steps.mem;
+	if (info->fast_path) {
+		const struct simhca_fastpath *mem = qp->fastpath.steps.mem;
 
-		info->by_caller = atomic_load_explicit(&mem->messages, memory_order_relaxed);
+		info->by_fast_path = atomic_load_explicit(&mem->messages, memory_order_relaxed);
 		info->told = atomic_load_explicit(&mem->told, memory_order_relaxed);
-		for (int i = 0; i < SIMHCA_HANDED_REASONS; i++)
+		for (int i = 0; i < SIMHCA_SLOW_REASONS; i++)
 			info->handed[i] =
 				atomic_load_explicit(&mem->handed[i], memory_order_relaxed);
 	}

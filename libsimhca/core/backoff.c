@@ -37,7 +37,7 @@ bool simhca_backoff(struct simhca_backoff *backoff, const struct simhca_fabric *
 	return true;
 }
 
-void simhca_fabric_hurry(struct simhca_fabric *fabric, bool on)
+void simhca_fabric_brief_waits(struct simhca_fabric *fabric, bool on)
 {
 	atomic_store_explicit(&fabric->hurry, on, memory_order_relaxed);
 }

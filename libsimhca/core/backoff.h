@@ -16,7 +16,7 @@ struct simhca_backoff {
 
 /*
  * Waits a little. False: it has been long enough. That is about a millisecond, or, while
- * simhca_fabric_hurry() is on, a moment in which a step that does not sleep comes to its end.
+ * simhca_fabric_brief_waits() is on, a moment in which a step that does not sleep comes to its end.
  */
 bool simhca_backoff(struct simhca_backoff *backoff, const struct simhca_fabric *fabric);
 

@@ -246,7 +246,7 @@ struct simhca_device *simhca_device_create(struct simhca_fabric *fabric,
 	device->mem->mpt_offset = MPT_OFFSET;
 	device->mem->size = DEVMEM_SIZE;
 	device->mem->pkeys[0] = SIMHCA_DEFAULT_PKEY;
-	device->mem->callers = device->config.callers;
+	device->mem->fast_path = device->config.fast_path;
 	fill_attr(&device->config, &device->mem->attr);
 	fill_port(&device->config, &device->mem->port);
 	if (config->infiniband) { /* a port has at least the GID made of its GUID (IBTA vol.

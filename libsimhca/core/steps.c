@@ -72,8 +72,8 @@ bool simhca_steps_find(struct simhca_fabric *fabric, const struct simhca_steps *
 	return found;
 }
 
-bool simhca_steps_settle(struct simhca_fabric *fabric, struct simhca_steps *steps, uint32_t qpn,
-			 uint32_t claim)
+bool simhca_steps_recover(struct simhca_fabric *fabric, struct simhca_steps *steps, uint32_t qpn,
+			  uint32_t claim)
 {
 	uint32_t place;
 	bool is_new;
@@ -139,7 +139,7 @@ static bool touch(const struct simhca_steps *steps, pid_t pid)
 
 static void count(const struct simhca_steps *steps, uint64_t *stats)
 {
-	const struct simhca_caller *mem = steps->mem;
+	const struct simhca_fastpath *mem = steps->mem;
 	/* relaxed: numbers by themselves. */
 	uint64_t bytes = atomic_load_explicit(&mem->bytes, memory_order_relaxed);
 	uint64_t packets = atomic_load_explicit(&mem->packets, memory_order_relaxed);
@@ -178,7 +178,7 @@ void simhca_steps_end(struct simhca_fabric *fabric, uint32_t context)
 	for (steps = fabric->steps; steps; steps = steps->next)
 		if (!context || simhca_steps_are_with(steps, context))
 			/* seq_cst: before the guards are looked at, by who waits for steps. */
-			atomic_store(&steps->qpc->callers, 0);
+			atomic_store(&steps->qpc->fastpath_epoch, 0);
 	pthread_rwlock_unlock(&fabric->lock);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * QPs whose steps their program may run by itself (simhca-abi-caller.h). It has a guard like an
+ * QPs whose steps their program may run by itself (simhca-abi-fastpath.h). It has a guard like an
  * engine's thread, but in its memory: who unlinks something waits for it as well. It is believed
  * as far as it harms nobody but those that it is connected to: they wait in vain.
  */
@@ -22,13 +22,13 @@ struct simhca_steps_with {
 	uint32_t context;
 	pid_t pid, peer_pid;
 	/* UD: whom, 0: it has one peer; the number by which it claims there; of which life of that
-	 * queue (settle.h); and the claim that the device has settled last */
+	 * queue (recover.h); and the claim that the device has settled last */
 	uint32_t qpn, claimant, life;
 	_Atomic uint32_t settled;
 };
 
 struct simhca_steps {
-	struct simhca_caller *mem; /* NULL: none */
+	struct simhca_fastpath *mem; /* NULL: none */
 	struct simhca_qpc *qpc;
 	struct simhca_context *context;
 	struct simhca_steps_with with[SIMHCA_MAX_DESTINATIONS]; /* under the fabric's lock */
@@ -46,8 +46,8 @@ bool simhca_steps_add(struct simhca_fabric *fabric, struct simhca_steps *steps,
 bool simhca_steps_find(struct simhca_fabric *fabric, const struct simhca_steps *steps, uint32_t qpn,
 		       struct simhca_steps_with *with);
 /* UD: whether that claim was not settled before; it is now. */
-bool simhca_steps_settle(struct simhca_fabric *fabric, struct simhca_steps *steps, uint32_t qpn,
-			 uint32_t claim);
+bool simhca_steps_recover(struct simhca_fabric *fabric, struct simhca_steps *steps, uint32_t qpn,
+			  uint32_t claim);
 /*
  * UD: the QP of that number goes, and no step of any other is with it. Of one that was *claimant is
  * no more in use; false: there is none.

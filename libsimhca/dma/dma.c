@@ -257,7 +257,7 @@ static struct simhca_atomicity *get_atomicity(struct simhca_fabric *fabric, pid_
 		atomicity->ino = ino;
 		atomicity->slot = fabric->next_mm_slot++ % SIMHCA_MM_SLOTS;
 		simhca_rwlock_init(&atomicity->lock, NULL, SIMHCA_LOCK_ATOMICITY);
-		simhca_alone_init(&atomicity->alone);
+		simhca_exclusive_init(&atomicity->alone);
 		atomicity->next = *list;
 		*list = atomicity;
 	}
@@ -274,7 +274,7 @@ static void put_atomicity(struct simhca_fabric *fabric, struct simhca_atomicity 
 	while (*list != atomicity)
 		list = &(*list)->next;
 	*list = atomicity->next;
-	simhca_alone_end(fabric, atomicity);
+	simhca_exclusive_end(fabric, atomicity);
 	pthread_rwlock_destroy(&atomicity->lock);
 	free(atomicity);
 }

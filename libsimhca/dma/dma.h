@@ -20,7 +20,7 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
-#include "alone.h"
+#include "exclusive.h"
 #include "simhca-abi.h"
 
 /* The ways to reach an address space. */
@@ -50,7 +50,7 @@ struct simhca_atomicity {
 	uint32_t users;
 	uint32_t slot; /* SIMHCA_MM_SLOT() */
 	pthread_rwlock_t lock;
-	struct simhca_alone alone;
+	struct simhca_exclusive alone;
 	struct simhca_atomicity *next; /* in the fabric's list; control functions only */
 };
 

@@ -57,7 +57,7 @@ void simhca_engine_cpus_close(struct simhca_engine *engine)
 	}
 }
 
-static void rouse(struct simhca_engine_cpu *cpu)
+static void wake_threads_of(struct simhca_engine_cpu *cpu)
 {
 	uint64_t one = 1;
 	ssize_t ignored = write(cpu->wake_fd, &one, sizeof(one));
@@ -65,10 +65,10 @@ static void rouse(struct simhca_engine_cpu *cpu)
 	(void)ignored; /* a full counter wakes as well */
 }
 
-void simhca_engine_rouse(struct simhca_engine *engine)
+void simhca_engine_wake_all(struct simhca_engine *engine)
 {
 	for (uint32_t i = 0; i < engine->num_cpus; i++)
-		rouse(&engine->cpus[i]);
+		wake_threads_of(&engine->cpus[i]);
 }
 
 /* That of the CPU that the caller runs on. */
@@ -87,12 +87,12 @@ void simhca_engine_wake(struct simhca_engine *engine)
 	/* seq_cst: the work was published before; the poller resigns and looks again.
 	 */
 	if (!atomic_load_explicit(&engine->poller.thread, memory_order_seq_cst))
-		rouse(&engine->cpus[cpu_index_here(engine)]);
+		wake_threads_of(&engine->cpus[cpu_index_here(engine)]);
 }
 
-void simhca_engine_rouse_cpu(struct simhca_engine *engine, uint32_t cpu_index)
+void simhca_engine_wake_cpu(struct simhca_engine *engine, uint32_t cpu_index)
 {
-	rouse(&engine->cpus[cpu_index]);
+	wake_threads_of(&engine->cpus[cpu_index]);
 }
 
 /* -------------------------------------------------------------------------- doorbells */

@@ -234,7 +234,7 @@ static void sleep_until_work(struct simhca_worker *worker)
 	uint64_t timeout;
 
 	if (worker->roams)
-		simhca_worker_settle(worker);
+		simhca_worker_pin(worker);
 	simhca_poller_consider(worker);
 	simhca_poller_resign(worker);
 	if (!simhca_doorbells_arm(engine))
@@ -250,7 +250,7 @@ static void sleep_until_work(struct simhca_worker *worker)
 static void wait_for_turn(struct simhca_worker *worker)
 {
 	if (worker->roams)
-		simhca_worker_settle(worker);
+		simhca_worker_pin(worker);
 	worker->slept = true;
 	simhca_engine_wait(worker->engine, worker->cpu_index, UINT64_MAX, worker);
 }
@@ -325,14 +325,14 @@ int simhca_engine_run(struct simhca_engine *engine, uint32_t cpu_index)
 	simhca_poller_resign(worker);
 	simhca_worker_leave(worker);
 	/* What we were about to do, whoever stays has to find: wake it, for it may be asleep. */
-	simhca_engine_rouse(engine);
+	simhca_engine_wake_all(engine);
 	return 0;
 }
 
 void simhca_engine_stop(struct simhca_engine *engine)
 {
 	atomic_store_explicit(&engine->stop, true, memory_order_seq_cst);
-	simhca_engine_rouse(engine);
+	simhca_engine_wake_all(engine);
 }
 
 struct simhca_engine *simhca_engine_create(struct simhca_fabric *fabric,

@@ -11,9 +11,9 @@ int simhca_engine_cpus_open(struct simhca_engine *engine); /* 0 or -errno */
 void simhca_engine_cpus_close(struct simhca_engine *engine);
 /* Wakes one thread if none is the poller. What it is to find is published. */
 void simhca_engine_wake(struct simhca_engine *engine);
-void simhca_engine_rouse_cpu(struct simhca_engine *engine, uint32_t cpu_index);
+void simhca_engine_wake_cpu(struct simhca_engine *engine, uint32_t cpu_index);
 /* Wakes at least one thread of each CPU. */
-void simhca_engine_rouse(struct simhca_engine *engine);
+void simhca_engine_wake_all(struct simhca_engine *engine);
 /*
  * Waits up to timeout_ns for doorbells at armed contexts, and polls those that rang; and for what
  * comes at other descriptors. worker: who may become the poller by that; or NULL.
@@ -34,8 +34,8 @@ void simhca_worker_end(struct simhca_worker *worker);
 struct simhca_worker *simhca_worker_join(struct simhca_engine *engine, uint32_t cpu_index);
 void simhca_worker_leave(struct simhca_worker *worker);
 /* From now on the calling thread runs on its CPU alone; or on all of the engine's. */
-void simhca_worker_settle(struct simhca_worker *worker);
-void simhca_worker_roam(struct simhca_worker *worker);
+void simhca_worker_pin(struct simhca_worker *worker);
+void simhca_worker_unpin(struct simhca_worker *worker);
 /* Another thread stood in while this one was stuck: one of the two has to go. */
 bool simhca_worker_superfluous(const struct simhca_worker *worker);
 

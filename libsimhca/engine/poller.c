@@ -127,7 +127,7 @@ void simhca_poller_found(struct simhca_worker *worker)
 	if (engine->num_cpus == 1 || ++worker->finds % LOOK_AT_CLOCK || worker->roams)
 		return;
 	if (simhca_engine_now(engine) - worker->awake_ns > ROAM_NS)
-		simhca_worker_roam(worker);
+		simhca_worker_unpin(worker);
 }
 
 uint64_t simhca_poller_spin_ns(const struct simhca_worker *worker)
@@ -161,7 +161,7 @@ void simhca_poller_consider(struct simhca_worker *worker)
 		if (poller->invite_after < MOST_STREAK)
 			poller->invite_after *= 2;
 		atomic_store(&poller->invited, cpu_index + 1);
-		simhca_engine_rouse_cpu(engine, cpu_index);
+		simhca_engine_wake_cpu(engine, cpu_index);
 	}
 	poller->released_ns = simhca_engine_now(engine);
 }

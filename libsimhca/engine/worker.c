@@ -56,7 +56,7 @@ struct simhca_worker *simhca_worker_join(struct simhca_engine *engine, uint32_t 
 	worker->cpu_index = cpu_index;
 	worker->tid = gettid();
 	worker->thread = pthread_self();
-	simhca_worker_settle(worker);
+	simhca_worker_pin(worker);
 	if (!simhca_worker_init(worker)) {
 		simhca_worker_end(worker);
 		free(worker);
@@ -82,14 +82,14 @@ static void run_on(const struct simhca_engine *engine, uint32_t from, uint32_t t
 	sched_setaffinity(0, sizeof(cpus), &cpus);
 }
 
-void simhca_worker_settle(struct simhca_worker *worker)
+void simhca_worker_pin(struct simhca_worker *worker)
 {
 	worker->roams = false;
 	if (worker->engine->num_cpus > 1)
 		run_on(worker->engine, worker->cpu_index, worker->cpu_index + 1);
 }
 
-void simhca_worker_roam(struct simhca_worker *worker)
+void simhca_worker_unpin(struct simhca_worker *worker)
 {
 	worker->roams = true;
 	if (worker->engine->num_cpus > 1)
@@ -228,7 +228,7 @@ int simhca_engine_stuck(struct simhca_engine *engine)
 			found = (int)i;
 	/* Those who sleep do not know that who polled for all is stuck, nor what others missed. */
 	if (any)
-		simhca_engine_rouse(engine);
+		simhca_engine_wake_all(engine);
 	return found;
 }
 

@@ -160,7 +160,7 @@ enum simhca_point simhca_rule_point(const struct simhca_rule *rule)
 
 /* The first condition of the rule that it does not meet; SIMHCA_MISSES: it meets all. */
 static enum simhca_miss find_miss(const struct simhca_rule *rule,
-				  const struct simhca_occasion *occasion)
+				  const struct simhca_inject_event *occasion)
 {
 	const struct simhca_context *context = occasion->context;
 	uint32_t opcodes = rule->opcodes;
@@ -187,7 +187,7 @@ static enum simhca_miss find_miss(const struct simhca_rule *rule,
 }
 
 /* False: it is no occasion of the rule's, and is counted if it nearly was one. */
-static bool applies(struct simhca_rule *rule, const struct simhca_occasion *occasion)
+static bool applies(struct simhca_rule *rule, const struct simhca_inject_event *occasion)
 {
 	enum simhca_miss miss;
 
@@ -217,8 +217,8 @@ static bool fires(struct rule *rule)
 	return true;
 }
 
-static void add_to(struct simhca_verdict *verdict, struct rule *rule,
-		   const struct simhca_occasion *occasion)
+static void add_to(struct simhca_inject_outcome *verdict, struct rule *rule,
+		   const struct simhca_inject_event *occasion)
 {
 	const struct simhca_rule *r = &rule->rule;
 
@@ -282,7 +282,7 @@ static void add_to(struct simhca_verdict *verdict, struct rule *rule,
 }
 
 static void tell(const struct simhca_fabric *fabric, const struct rule *rule,
-		 const struct simhca_occasion *occasion)
+		 const struct simhca_inject_event *occasion)
 {
 	const struct simhca_injection injection = {
 		.rule = &rule->rule,
@@ -299,13 +299,13 @@ static void tell(const struct simhca_fabric *fabric, const struct rule *rule,
 		fabric->ops.injected(fabric->ops.arg, &injection);
 }
 
-bool simhca_inject_judge(struct simhca_fabric *fabric, const struct simhca_occasion *occasion,
-			 struct simhca_verdict *verdict)
+bool simhca_inject_decide(struct simhca_fabric *fabric, const struct simhca_inject_event *occasion,
+			  struct simhca_inject_outcome *verdict)
 {
 	struct simhca_inject *inject = fabric->inject;
 	bool any = false;
 
-	*verdict = (struct simhca_verdict){ 0 };
+	*verdict = (struct simhca_inject_outcome){ 0 };
 	pthread_mutex_lock(&inject->lock);
 	for (struct rule *rule = inject->rules; rule; rule = rule->next) {
 		if (!applies(&rule->rule, occasion) || !fires(rule))
@@ -321,27 +321,27 @@ bool simhca_inject_judge(struct simhca_fabric *fabric, const struct simhca_occas
 int simhca_inject_verb(struct simhca_context *context, uint32_t verb)
 {
 	struct simhca_fabric *fabric = context->device->fabric;
-	const struct simhca_occasion occasion = { .point = SIMHCA_AT_VERB,
-						  .device = context->device,
-						  .context = context,
-						  .verb = verb,
-						  .opcode = -1 };
-	struct simhca_verdict verdict;
+	const struct simhca_inject_event occasion = { .point = SIMHCA_AT_VERB,
+						      .device = context->device,
+						      .context = context,
+						      .verb = verb,
+						      .opcode = -1 };
+	struct simhca_inject_outcome verdict;
 
-	if (!simhca_inject_is_on(fabric) || !simhca_inject_judge(fabric, &occasion, &verdict))
+	if (!simhca_inject_is_on(fabric) || !simhca_inject_decide(fabric, &occasion, &verdict))
 		return 0;
 	return -(int)verdict.error;
 }
 
 int simhca_inject_connect(struct simhca_device *device)
 {
-	const struct simhca_occasion occasion = { .point = SIMHCA_AT_CONNECT,
-						  .device = device,
-						  .opcode = -1 };
-	struct simhca_verdict verdict;
+	const struct simhca_inject_event occasion = { .point = SIMHCA_AT_CONNECT,
+						      .device = device,
+						      .opcode = -1 };
+	struct simhca_inject_outcome verdict;
 
 	if (!simhca_inject_is_on(device->fabric) ||
-	    !simhca_inject_judge(device->fabric, &occasion, &verdict))
+	    !simhca_inject_decide(device->fabric, &occasion, &verdict))
 		return 0;
 	return (int)verdict.reject;
 }

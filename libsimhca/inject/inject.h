@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Faults on demand: rules, and the one place that judges by them. Wherever something can go wrong
- * the device asks what is to go wrong there (struct simhca_occasion), and does it itself; nothing
+ * the device asks what is to go wrong there (struct simhca_inject_event), and does it itself; nothing
  * here waits, or touches a QP.
  *
  * A rule counts the occasions that it applies to, and fires at some of them: by number, each so
@@ -34,7 +34,7 @@ enum simhca_point {
 };
 
 /* What is unknown is 0, or NULL. */
-struct simhca_occasion {
+struct simhca_inject_event {
 	enum simhca_point point;
 	const struct simhca_device *device;
 	const struct simhca_context *context; /* whose it is */
@@ -47,7 +47,7 @@ struct simhca_occasion {
 };
 
 /* What is to happen. All zero: nothing. */
-struct simhca_verdict {
+struct simhca_inject_outcome {
 	bool drop, duplicate, reorder, corrupt, not_ready, no_event;
 	uint64_t random;   /* where to corrupt it */
 	uint64_t delay_ns; /* it, or the answer */
@@ -58,12 +58,12 @@ struct simhca_verdict {
 };
 
 /* Of a QP: what has been judged is not judged again when it is tried again. */
-struct simhca_judged {
+struct simhca_inject_past {
 	bool request, answer, wqe, arrival;
 	uint32_t request_psn, answer_psn, wqe_index, arrival_psn;
-	uint32_t held;		       /* the answer: by this rule */
-	struct simhca_verdict verdict; /* on the request */
-	void *overtaken;	       /* from malloc(): a datagram that waits for the next one */
+	uint32_t held;			      /* the answer: by this rule */
+	struct simhca_inject_outcome verdict; /* on the request */
+	void *overtaken; /* from malloc(): a datagram that waits for the next one */
 };
 
 static inline bool simhca_inject_is_on(const struct simhca_fabric *fabric)
@@ -73,8 +73,8 @@ static inline bool simhca_inject_is_on(const struct simhca_fabric *fabric)
 }
 
 /* False: nothing. Any thread; simhca_ops.injected hears of each rule that fires. */
-bool simhca_inject_judge(struct simhca_fabric *fabric, const struct simhca_occasion *occasion,
-			 struct simhca_verdict *verdict);
+bool simhca_inject_decide(struct simhca_fabric *fabric, const struct simhca_inject_event *occasion,
+			  struct simhca_inject_outcome *verdict);
 /* The occasions that the rule counts. */
 enum simhca_point simhca_rule_point(const struct simhca_rule *rule);
 /* Whether this rule is there. */

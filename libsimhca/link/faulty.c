@@ -45,8 +45,8 @@ static void corrupt(struct simhca_worker *worker, struct simhca_packet *packet, 
 static void judge_request(struct simhca_worker *worker, struct simhca_qp *qp,
 			  const struct simhca_packet *packet)
 {
-	struct simhca_occasion occasion = simhca_occasion_at(qp, SIMHCA_AT_REQUEST);
-	struct simhca_judged *judged = &qp->judged;
+	struct simhca_inject_event occasion = simhca_inject_event_at(qp, SIMHCA_AT_REQUEST);
+	struct simhca_inject_past *judged = &qp->judged;
 
 	if (judged->request && judged->request_psn == packet->psn)
 		return;
@@ -58,7 +58,7 @@ static void judge_request(struct simhca_worker *worker, struct simhca_qp *qp,
 	/* On a wire what follows, or an adaptive retransmission, may find out sooner. */
 	if (simhca_is_reliable(qp->type) && !qp->link->remote)
 		occasion.timeout = qp->qpc->timeout;
-	simhca_inject_judge(qp->device->fabric, &occasion, &judged->verdict);
+	simhca_inject_decide(qp->device->fabric, &occasion, &judged->verdict);
 	if (judged->verdict.event)
 		simhca_injected_async(qp, judged->verdict.event - 1);
 }
@@ -97,8 +97,8 @@ struct simhca_handover simhca_faulty_request(
 					struct simhca_packet *packet))
 {
 	struct simhca_handover handover = { .outcome = SIMHCA_ACCEPTED };
-	struct simhca_judged *judged = &qp->judged;
-	struct simhca_verdict *verdict = &judged->verdict;
+	struct simhca_inject_past *judged = &qp->judged;
+	struct simhca_inject_outcome *verdict = &judged->verdict;
 	struct overtaken *late;
 	struct simhca_sgl sgl;
 
@@ -130,7 +130,7 @@ struct simhca_handover simhca_faulty_request(
 		free(late);
 	}
 	judged->request = worker->faulty.delay_ns;
-	*verdict = (struct simhca_verdict){ 0 };
+	*verdict = (struct simhca_inject_outcome){ 0 };
 	if (worker->faulty.delay_ns) {
 		handover.outcome = SIMHCA_LATE;
 		handover.delay_ns = worker->faulty.delay_ns;
@@ -153,12 +153,12 @@ static int opcode_of(const struct simhca_qp *requester, const struct simhca_pack
 
 /* How long the answer is late for who waits for it, within the fabric. */
 static uint64_t delay_of(struct simhca_qp *requester, const struct simhca_packet *packet,
-			 const struct simhca_verdict *response)
+			 const struct simhca_inject_outcome *response)
 {
-	struct simhca_judged *judged = &requester->judged;
+	struct simhca_inject_past *judged = &requester->judged;
 	struct simhca_fabric *fabric = requester->device->fabric;
-	struct simhca_occasion occasion = simhca_occasion_at(requester, SIMHCA_AT_ANSWER);
-	struct simhca_verdict verdict;
+	struct simhca_inject_event occasion = simhca_inject_event_at(requester, SIMHCA_AT_ANSWER);
+	struct simhca_inject_outcome verdict;
 
 	occasion.opcode = opcode_of(requester, packet);
 	occasion.bytes = packet->length;
@@ -170,7 +170,7 @@ static uint64_t delay_of(struct simhca_qp *requester, const struct simhca_packet
 		judged->answer = false;
 		return 0;
 	}
-	simhca_inject_judge(fabric, &occasion, &verdict);
+	simhca_inject_decide(fabric, &occasion, &verdict);
 	verdict.delay_ns += response->delay_ns;
 	judged->held = verdict.held;
 	judged->answer = verdict.delay_ns || verdict.held;
@@ -184,17 +184,17 @@ struct simhca_handover simhca_faulty_respond(
 					const struct simhca_packet *packet))
 {
 	struct simhca_handover handover = { .outcome = SIMHCA_ACCEPTED };
-	struct simhca_occasion occasion = simhca_occasion_at(qp, SIMHCA_AT_RESPONSE);
+	struct simhca_inject_event occasion = simhca_inject_event_at(qp, SIMHCA_AT_RESPONSE);
 	struct simhca_qp *requester = qp->link->remote ? NULL : worker->requester;
 	struct simhca_packet changed = *packet;
-	struct simhca_verdict verdict = { 0 };
+	struct simhca_inject_outcome verdict = { 0 };
 	struct simhca_sgl sgl;
 
 	occasion.opcode = opcode_of(requester, packet);
 	occasion.bytes = packet->length;
 	/* One that was late has been judged. */
 	if (!requester || !requester->judged.answer || requester->judged.answer_psn != packet->psn)
-		simhca_inject_judge(qp->device->fabric, &occasion, &verdict);
+		simhca_inject_decide(qp->device->fabric, &occasion, &verdict);
 	if (verdict.event && qp->context)
 		simhca_injected_async(qp, verdict.event - 1);
 	if (verdict.drop) {

@@ -52,7 +52,7 @@ struct turns {
 
 /* ------------------------------------------------------------------------------- turns */
 
-bool simhca_step_acquire(struct simhca_turn *turn, uint32_t name, uint32_t *generation)
+bool simhca_step_acquire(struct simhca_owner *turn, uint32_t name, uint32_t *generation)
 {
 	uint32_t none = 0;
 
@@ -65,7 +65,7 @@ bool simhca_step_acquire(struct simhca_turn *turn, uint32_t name, uint32_t *gene
 	return true;
 }
 
-bool simhca_step_end(struct simhca_turn *turn, uint32_t name)
+bool simhca_step_end(struct simhca_owner *turn, uint32_t name)
 {
 	uint32_t holder = name;
 
@@ -74,14 +74,14 @@ bool simhca_step_end(struct simhca_turn *turn, uint32_t name)
 	if (atomic_compare_exchange_strong_explicit(&turn->holder, &holder, 0, memory_order_acq_rel,
 						    memory_order_relaxed))
 		return false;
-	holder = name | SIMHCA_TURN_WANTED;
+	holder = name | SIMHCA_OWNER_WANTED;
 	atomic_compare_exchange_strong_explicit(&turn->holder, &holder, 0, memory_order_acq_rel,
 						memory_order_relaxed);
 	return true;
 }
 
 /* The copy of this generation counts from now on. */
-static void publish(struct simhca_turn *turn, uint32_t generation)
+static void publish(struct simhca_owner *turn, uint32_t generation)
 {
 	simhca_store();
 	/* release: the copy is there before it counts. */
@@ -92,7 +92,7 @@ void simhca_step_commit_requester(struct simhca_step *step, const struct simhca_
 				  uint32_t *generation)
 {
 	simhca_progress_put_requester(step->mem, ++*generation, req);
-	publish(&step->mem->req_turn, *generation);
+	publish(&step->mem->req_owner, *generation);
 }
 
 static void commit_requester(struct simhca_step *step, struct turns *turns)
@@ -108,7 +108,7 @@ static void commit_responder(struct simhca_step *step, struct turns *turns)
 
 	if (turns->resp_changed) {
 		simhca_progress_put_responder(mem, ++turns->resp_generation, &turns->resp);
-		publish(&mem->resp_turn, turns->resp_generation);
+		publish(&mem->resp_owner, turns->resp_generation);
 	}
 	turns->resp_changed = false;
 }
@@ -117,8 +117,8 @@ bool simhca_step_may(const struct simhca_step *step, uint32_t *peer_state)
 {
 	*peer_state = atomic_load(&step->peer.qpc->state);
 	/* seq_cst, after the guard was entered: who ends this looks at the guard afterwards. */
-	return atomic_load(&step->qpc->callers) == step->callers &&
-	       atomic_load(&step->peer.qpc->callers) == step->peer.callers &&
+	return atomic_load(&step->qpc->fastpath_epoch) == step->fastpath_epoch &&
+	       atomic_load(&step->peer.qpc->fastpath_epoch) == step->peer.fastpath_epoch &&
 	       atomic_load(&step->qpc->state) == SIMHCA_QPS_RTS &&
 	       atomic_load(&step->device->port.state) == 4 /* IBV_PORT_ACTIVE */;
 }
@@ -131,19 +131,19 @@ static int look(const struct simhca_step *step, struct turns *turns)
 	uint32_t state;
 
 	if (!simhca_step_may(step, &state))
-		return SIMHCA_HANDED_STATE;
+		return SIMHCA_SLOW_STATE;
 	/* What makes no sense is the device's to refuse. */
 	if (!simhca_progress_requester(step->mem, turns->req_generation, step->sq_entries,
 				       &turns->req, NULL) ||
 	    !simhca_progress_responder(step->peer.mem, turns->resp_generation,
 				       step->peer.rq_entries, step->peer.claims, &turns->resp))
-		return SIMHCA_HANDED_WAITS;
+		return SIMHCA_SLOW_WAITS;
 	/* The first message to come in RTR is an event. */
 	if (state != SIMHCA_QPS_RTS && !(state == SIMHCA_QPS_RTR && resp->comm_est))
-		return SIMHCA_HANDED_STATE;
+		return SIMHCA_SLOW_STATE;
 	if (req->wait || resp->in_message || resp->have_recv || resp->nak_sent || resp->owed ||
 	    resp->epsn != req->psn_next)
-		return SIMHCA_HANDED_WAITS;
+		return SIMHCA_SLOW_WAITS;
 	return DONE;
 }
 
@@ -305,7 +305,7 @@ int simhca_step_read_send(const struct simhca_step *step, uint32_t index,
 	switch (msg->wqe.opcode) {
 	case SIMHCA_WR_RDMA_READ:
 		if (!step->qpc->max_rd_atomic || (msg->wqe.flags & SIMHCA_WQE_INLINE))
-			return SIMHCA_HANDED_REQUEST;
+			return SIMHCA_SLOW_REQUEST;
 		access = SIMHCA_ACCESS_LOCAL_WRITE;
 		break;
 	case SIMHCA_WR_SEND:
@@ -314,28 +314,28 @@ int simhca_step_read_send(const struct simhca_step *step, uint32_t index,
 	case SIMHCA_WR_RDMA_WRITE_WITH_IMM:
 		break;
 	default:
-		return SIMHCA_HANDED_REQUEST;
+		return SIMHCA_SLOW_REQUEST;
 	}
 	/* What a CQ is armed with later tells of messages solicited before. */
 	if ((msg->wqe.flags & SIMHCA_WQE_SOLICITED) && step->device->attr.event_at_arm)
-		return SIMHCA_HANDED_REQUEST;
+		return SIMHCA_SLOW_REQUEST;
 	if (msg->wqe.flags & SIMHCA_WQE_INLINE) {
 		if (msg->wqe.inline_len > step->qpc->max_inline)
-			return SIMHCA_HANDED_REQUEST;
+			return SIMHCA_SLOW_REQUEST;
 		msg->length = msg->wqe.inline_len;
 		msg->own[0] = (struct iovec){ (void *)sge, msg->length };
 		msg->num_own = 1;
 	} else {
 		if (msg->wqe.num_sge > step->qpc->max_send_sge)
-			return SIMHCA_HANDED_REQUEST;
+			return SIMHCA_SLOW_REQUEST;
 		for (uint32_t i = 0; i < msg->wqe.num_sge; i++)
 			length += sge[i].length;
 		if (length > MOST_BYTES)
-			return SIMHCA_HANDED_REQUEST;
+			return SIMHCA_SLOW_REQUEST;
 		msg->length = (uint32_t)length;
 		if (!simhca_step_add_sges(step, sge, msg->wqe.num_sge, length, access,
 					  step->qpc->pd, step->mm, msg->own, &msg->num_own))
-			return SIMHCA_HANDED_MEMORY;
+			return SIMHCA_SLOW_MEMORY;
 	}
 	msg->psns = simhca_psn_count(msg->length,
 				     128u << (step->qpc->path_mtu ? step->qpc->path_mtu : 5));
@@ -347,14 +347,14 @@ static int read_receive(const struct simhca_step *step, char *slot, struct simhc
 {
 	memcpy(&msg->recv, slot, sizeof(msg->recv));
 	if (msg->recv.num_sge > step->peer.rq_max_sge || msg->recv.num_sge > SIMHCA_MAX_SGE)
-		return SIMHCA_HANDED_RECEIVE;
+		return SIMHCA_SLOW_RECEIVE;
 	memcpy(msg->recv_sge, slot + sizeof(msg->recv),
 	       msg->recv.num_sge * sizeof(msg->recv_sge[0]));
 	if (is_send(msg) &&
 	    !simhca_step_add_sges(step, msg->recv_sge, msg->recv.num_sge, msg->length,
 				  SIMHCA_ACCESS_LOCAL_WRITE, step->peer.rq_pd, step->peer.mm,
 				  msg->there, &msg->num_there))
-		return SIMHCA_HANDED_RECEIVE;
+		return SIMHCA_SLOW_RECEIVE;
 	return DONE;
 }
 
@@ -367,11 +367,11 @@ static int find_own(const struct simhca_step *step, const struct simhca_responde
 
 	if (!simhca_progress_recvs(step->peer.mem, resp->rq_ci, step->peer.rq_entries, &posted) ||
 	    !posted)
-		return SIMHCA_HANDED_RECEIVE;
+		return SIMHCA_SLOW_RECEIVE;
 	slot = step->peer.rq +
 	       (size_t)simhca_ring_slot(resp->rq_ci, step->peer.rq_entries) * step->peer.rq_stride;
 	if (read_receive(step, slot, msg) != DONE)
-		return SIMHCA_HANDED_RECEIVE;
+		return SIMHCA_SLOW_RECEIVE;
 	/* Who polls goes by the first SGE, and knows of no other address than its own. */
 	if (is_send(msg) && step->peer.slot_data && msg->length &&
 	    msg->length <= SIMHCA_SLOT_DATA && msg->length <= msg->recv_sge[0].length &&
@@ -405,7 +405,7 @@ bool simhca_step_reaches_limit(const struct simhca_step *step)
 
 	if (!step->peer.is_srq || !simhca_srq_is_below(&srq))
 		return false;
-	atomic_store(&step->caller->srq_limit,
+	atomic_store(&step->fastpath->srq_limit,
 		     atomic_load_explicit(&step->peer.qpc->qpn, memory_order_relaxed));
 	return true;
 }
@@ -420,7 +420,7 @@ static int consume(struct simhca_step *step, struct turns *turns, struct simhca_
 		if (simhca_srq_look(&srq, &head) ||
 		    read_receive(step, (char *)simhca_srq_slot(&srq, simhca_srq_ci(head)), msg) !=
 			    DONE)
-			return SIMHCA_HANDED_RECEIVE;
+			return SIMHCA_SLOW_RECEIVE;
 		keep_receive(step, msg);
 		if (!simhca_srq_claim(&srq, head, step->peer.claimant))
 			continue;
@@ -428,7 +428,7 @@ static int consume(struct simhca_step *step, struct turns *turns, struct simhca_
 		turns->events |= simhca_step_reaches_limit(step);
 		return DONE;
 	}
-	return SIMHCA_HANDED_RECEIVE;
+	return SIMHCA_SLOW_RECEIVE;
 }
 
 /* The peer's memory that a READ or WRITE names. */
@@ -439,14 +439,14 @@ static int find_remote(const struct simhca_step *step, struct simhca_step_messag
 	uint32_t right = read ? SIMHCA_ACCESS_REMOTE_READ : SIMHCA_ACCESS_REMOTE_WRITE;
 
 	if (!(peer->access & right) || (read && !peer->max_dest_rd_atomic))
-		return SIMHCA_HANDED_MEMORY;
+		return SIMHCA_SLOW_MEMORY;
 	msg->num_there = 1;
 	if (!msg->length)
 		return DONE;
 	msg->there[0].iov_len = msg->length;
 	msg->there[0].iov_base = translate(step, msg->wqe.rdma.rkey, msg->wqe.rdma.remote_addr,
 					   msg->length, right, peer->pd, step->peer.mm);
-	return msg->there[0].iov_base ? DONE : SIMHCA_HANDED_MEMORY;
+	return msg->there[0].iov_base ? DONE : SIMHCA_SLOW_MEMORY;
 }
 
 /*
@@ -484,21 +484,22 @@ bool simhca_step_has_room(const struct simhca_cq_view *cq)
 	uint32_t pi = simhca_cq_producer(cq);
 
 	return !atomic_load_explicit(&cq->mem->overrun, memory_order_relaxed) &&
-	       simhca_cq_has_room(cq, pi) && simhca_ticket_may_be(SIMHCA_TURN_CALLER, pi);
+	       simhca_cq_has_room(cq, pi) && simhca_cqe_may_reserve(SIMHCA_OWNER_PROGRAM, pi);
 }
 
 /* ------------------------------------------------------------------------- what it does */
 
 uint32_t simhca_step_name(const struct simhca_step *step)
 {
-	return SIMHCA_TURN_CALLER | atomic_load_explicit(&step->qpc->qpn, memory_order_relaxed);
+	return SIMHCA_OWNER_PROGRAM | atomic_load_explicit(&step->qpc->qpn, memory_order_relaxed);
 }
 
-void simhca_step_publish(const struct simhca_cq_view *cq, uint32_t ticket)
+void simhca_step_publish(const struct simhca_cq_view *cq, uint32_t cqe_index)
 {
 	simhca_store();
 	/* release: the CQE's fields are there before its sequence number says so. */
-	atomic_store_explicit(&simhca_cq_slot(cq, ticket)->seq, ticket + 1, memory_order_release);
+	atomic_store_explicit(&simhca_cq_slot(cq, cqe_index)->seq, cqe_index + 1,
+			      memory_order_release);
 }
 
 /*
@@ -507,7 +508,7 @@ void simhca_step_publish(const struct simhca_cq_view *cq, uint32_t ticket)
  * program ends in between, the device raises one in any case: two are as good as one, and who
  * destroys the CQ does not wait for ever for one that was never sent (providers/simhca/cq.c).
  */
-bool simhca_step_raise(struct simhca_caller *caller, const struct simhca_step_events *events)
+bool simhca_step_raise(struct simhca_fastpath *fastpath, const struct simhca_step_events *events)
 {
 	_Atomic uint32_t *told = &events->cq->mem->told;
 	const uint64_t *record = &events->tell->record;
@@ -521,7 +522,7 @@ bool simhca_step_raise(struct simhca_caller *caller, const struct simhca_step_ev
 	sent = simhca_call_send(events->tell->fd, record, sizeof(*record),
 				MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof(*record);
 	if (sent) {
-		simhca_step_add(&caller->told, 1);
+		simhca_step_add(&fastpath->told, 1);
 	} else {
 		simhca_store();
 		atomic_fetch_sub(told, 1);
@@ -568,9 +569,9 @@ bool simhca_step_disarm(const struct simhca_step_events *events, uint32_t matche
 
 struct simhca_step_events simhca_step_recv_events(const struct simhca_step *step)
 {
-	return (struct simhca_step_events){ &step->peer.recv_cq, &step->peer.recv_tell,
-					    &step->caller->recv_events,
-					    &step->caller->recv_telling };
+	return (struct simhca_step_events){ &step->peer.recv_cq, &step->peer.recv_notify,
+					    &step->fastpath->recv_events,
+					    &step->fastpath->recv_notifying };
 }
 
 /*
@@ -582,7 +583,7 @@ static void wake_peer(const struct simhca_step *step, struct turns *turns)
 	const struct simhca_step_events events = simhca_step_recv_events(step);
 
 	if (turns->wakes)
-		turns->events |= !simhca_step_raise(step->caller, &events);
+		turns->events |= !simhca_step_raise(step->fastpath, &events);
 	turns->wakes = false;
 }
 
@@ -644,7 +645,7 @@ static int complete_receive(struct simhca_step *step, struct turns *turns,
 		.slid = step->device->port.lid,
 	};
 	const struct simhca_step_events events = simhca_step_recv_events(step);
-	uint32_t ticket;
+	uint32_t cqe_index;
 
 	if (msg->wqe.opcode != SIMHCA_WR_SEND) {
 		cqe.flags |= SIMHCA_CQE_IMM;
@@ -654,28 +655,28 @@ static int complete_receive(struct simhca_step *step, struct turns *turns,
 		cqe.flags |= SIMHCA_CQE_SOLICITED;
 	if (step->peer.is_srq)
 		cqe.flags |= SIMHCA_CQE_SRQ;
-	if (!simhca_ticket_claim(&step->peer.recv_cq, simhca_step_name(step), &ticket))
-		return SIMHCA_HANDED_CQ;
+	if (!simhca_cqe_reserve(&step->peer.recv_cq, simhca_step_name(step), &cqe_index))
+		return SIMHCA_SLOW_CQ;
 	simhca_store();
-	simhca_cqe_write(simhca_cq_slot(&step->peer.recv_cq, ticket), &cqe);
+	simhca_cqe_write(simhca_cq_slot(&step->peer.recv_cq, cqe_index), &cqe);
 	advance(step, &turns->resp, msg);
 	if (!step->peer.claims)
 		turns->resp.rq_ci++;
-	turns->resp.ticket = ticket + 1;
+	turns->resp.cqe_index = cqe_index + 1;
 	turns->resp_changed = true;
 	simhca_step_add(&step->peer.mem->received, 1);
 	simhca_step_add(&step->peer.mem->received_bytes, msg->length);
 	commit_responder(step, turns);
-	simhca_step_publish(&step->peer.recv_cq, ticket);
+	simhca_step_publish(&step->peer.recv_cq, cqe_index);
 	turns->wakes = simhca_step_disarm(&events, simhca_step_matches(msg));
 	return DONE;
 }
 
 struct simhca_step_events simhca_step_send_events(const struct simhca_step *step)
 {
-	return (struct simhca_step_events){ &step->send_cq, &step->send_tell,
-					    &step->caller->send_events,
-					    &step->caller->send_telling };
+	return (struct simhca_step_events){ &step->send_cq, &step->send_notify,
+					    &step->fastpath->send_events,
+					    &step->fastpath->send_notifying };
 }
 
 bool simhca_step_complete(const struct simhca_step *step, struct simhca_requester *req,
@@ -691,9 +692,9 @@ bool simhca_step_complete(const struct simhca_step *step, struct simhca_requeste
 								 : SIMHCA_WC_RDMA_WRITE,
 	};
 	bool signaled = simhca_step_is_signaled(step, msg);
-	uint32_t ticket;
+	uint32_t cqe_index;
 
-	if (signaled && !simhca_ticket_claim(&step->send_cq, simhca_step_name(step), &ticket))
+	if (signaled && !simhca_cqe_reserve(&step->send_cq, simhca_step_name(step), &cqe_index))
 		return false;
 	req->oldest++;
 	req->psn_next = simhca_psn_add(req->psn_next, msg->psns);
@@ -701,8 +702,8 @@ bool simhca_step_complete(const struct simhca_step *step, struct simhca_requeste
 	if (!signaled)
 		return true;
 	simhca_store();
-	simhca_cqe_write(simhca_cq_slot(&step->send_cq, ticket), &cqe);
-	req->ticket = ticket + 1;
+	simhca_cqe_write(simhca_cq_slot(&step->send_cq, cqe_index), &cqe);
+	req->cqe_index = cqe_index + 1;
 	return true;
 }
 
@@ -712,15 +713,15 @@ static int complete_send(struct simhca_step *step, struct turns *turns,
 	const struct simhca_step_events events = simhca_step_send_events(step);
 
 	if (!simhca_step_complete(step, &turns->req, msg))
-		return SIMHCA_HANDED_CQ;
+		return SIMHCA_SLOW_CQ;
 	turns->req_changed = true;
 	if (!simhca_step_is_signaled(step, msg))
 		return DONE;
 	commit_responder(step, turns);
 	commit_requester(step, turns);
-	simhca_step_publish(&step->send_cq, turns->req.ticket - 1);
+	simhca_step_publish(&step->send_cq, turns->req.cqe_index - 1);
 	if (simhca_step_disarm(&events, SIMHCA_ARM_NEXT))
-		turns->events |= !simhca_step_raise(step->caller, &events);
+		turns->events |= !simhca_step_raise(step->fastpath, &events);
 	return DONE;
 }
 
@@ -740,24 +741,24 @@ static void count(const struct simhca_step *step, const struct simhca_step_messa
 	const bool is_read = msg->wqe.opcode == SIMHCA_WR_RDMA_READ;
 	uint32_t acks = acks_of(step, msg);
 	uint64_t bytes = msg->psns * 16ull + ((msg->length + 3) & ~3u) + acks * 20ull;
-	struct simhca_caller *caller = step->caller;
+	struct simhca_fastpath *fastpath = step->fastpath;
 
 	if (is_read) {
 		bytes += 16 + (msg->psns > 1 ? 4 : 0);
-		simhca_step_add(&caller->reads, 1);
-		simhca_step_add(&caller->read_payload, msg->length);
+		simhca_step_add(&fastpath->reads, 1);
+		simhca_step_add(&fastpath->read_payload, msg->length);
 	} else if (!is_send(msg)) {
 		bytes += 16;
-		simhca_step_add(&caller->writes, 1);
+		simhca_step_add(&fastpath->writes, 1);
 	}
 	if (msg->wqe.opcode == SIMHCA_WR_SEND_WITH_IMM ||
 	    msg->wqe.opcode == SIMHCA_WR_RDMA_WRITE_WITH_IMM)
 		bytes += 4;
-	simhca_step_add(&caller->bytes, bytes);
+	simhca_step_add(&fastpath->bytes, bytes);
 	if (!is_read)
-		simhca_step_add(&caller->payload, msg->length);
-	simhca_step_add(&caller->packets, msg->psns + acks);
-	simhca_step_add(&caller->messages, 1);
+		simhca_step_add(&fastpath->payload, msg->length);
+	simhca_step_add(&fastpath->packets, msg->psns + acks);
+	simhca_step_add(&fastpath->messages, 1);
 }
 
 /* Places the data, and completes both sides. */
@@ -767,7 +768,7 @@ static int finish(struct simhca_step *step, struct turns *turns,
 	int why = DONE;
 
 	if (!written && !copy(step, msg))
-		return SIMHCA_HANDED_COPY;
+		return SIMHCA_SLOW_COPY;
 	if (consumes_receive(msg)) {
 		why = complete_receive(step, turns, msg);
 	} else {
@@ -792,8 +793,8 @@ uint64_t simhca_step_now(void)
 void simhca_step_took(struct simhca_step *step, uint64_t since_ns)
 {
 	uint64_t ns = simhca_step_now() - since_ns;
-	uint32_t bucket = simhca_latency_bucket(ns), last = SIMHCA_CALLER_LATENCIES - 1;
-	_Atomic uint32_t *count = &step->caller->latency[bucket < last ? bucket : last];
+	uint32_t bucket = simhca_latency_bucket(ns), last = SIMHCA_FASTPATH_LATENCIES - 1;
+	_Atomic uint32_t *count = &step->fastpath->latency[bucket < last ? bucket : last];
 	uint32_t weight = 1;
 
 	if (step->sample.times < SAMPLE_ALL_OF) {
@@ -846,16 +847,16 @@ static int carry(struct simhca_step *step, struct turns *turns, uint32_t posted,
 		if (!step->peer.claims)
 			why = find_own(step, &turns->resp, &msg);
 		if (why == DONE && !simhca_step_has_room(&step->peer.recv_cq))
-			why = SIMHCA_HANDED_CQ;
+			why = SIMHCA_SLOW_CQ;
 	}
 	if (why == DONE && !is_send(&msg))
 		why = find_remote(step, &msg);
 	if (why == DONE && msg.wqe.opcode == SIMHCA_WR_RDMA_READ &&
 	    exceeds_rd_atomic(step, &msg.wqe, turns->req.oldest, posted))
-		why = SIMHCA_HANDED_REQUEST;
+		why = SIMHCA_SLOW_REQUEST;
 	if (why == DONE && simhca_step_is_signaled(step, &msg) &&
 	    !simhca_step_has_room(&step->send_cq))
-		why = SIMHCA_HANDED_CQ;
+		why = SIMHCA_SLOW_CQ;
 	if (why == DONE && consumes_receive(&msg) && step->peer.claims)
 		why = consume(step, turns, &msg);
 	if (why != DONE)
@@ -886,7 +887,7 @@ static bool run(struct simhca_step *step, struct turns *turns, int *why)
 	*why = look(step, turns);
 	if (*why == DONE &&
 	    !simhca_progress_sends(step->mem, turns->req.oldest, 0, step->sq_entries, &posted))
-		*why = SIMHCA_HANDED_REQUEST;
+		*why = SIMHCA_SLOW_REQUEST;
 	if (*why != DONE)
 		return true;
 	written = turns->req.oldest;
@@ -915,10 +916,10 @@ static bool run(struct simhca_step *step, struct turns *turns, int *why)
  */
 static bool wait_for_turn(struct simhca_step *step, uint32_t name, uint32_t *generation)
 {
-	struct simhca_turn *turn = &step->mem->req_turn;
+	struct simhca_owner *turn = &step->mem->req_owner;
 	bool acquired = false;
 
-	atomic_store_explicit(&step->caller->wants, 1, memory_order_relaxed);
+	atomic_store_explicit(&step->fastpath->wants, 1, memory_order_relaxed);
 	if (!simhca_spin_wanted(&step->spin))
 		return false;
 	for (int i = 0; i < TURN_LOOKS && !acquired; i++)
@@ -930,20 +931,20 @@ static bool wait_for_turn(struct simhca_step *step, uint32_t name, uint32_t *gen
 
 bool simhca_step_acquire_own(struct simhca_step *step, uint32_t name, uint32_t *generation)
 {
-	struct simhca_caller *caller = step->caller;
+	struct simhca_fastpath *fastpath = step->fastpath;
 
-	if (!simhca_step_acquire(&step->mem->req_turn, name, generation) &&
+	if (!simhca_step_acquire(&step->mem->req_owner, name, generation) &&
 	    !wait_for_turn(step, name, generation))
 		return false;
 	/* relaxed, as in waiting: hints, which nothing depends on. */
-	if (atomic_load_explicit(&caller->left, memory_order_relaxed))
-		atomic_store_explicit(&caller->left, 0, memory_order_relaxed);
+	if (atomic_load_explicit(&fastpath->left, memory_order_relaxed))
+		atomic_store_explicit(&fastpath->left, 0, memory_order_relaxed);
 	return true;
 }
 
 bool simhca_step(struct simhca_step *step)
 {
-	struct simhca_caller *caller = step->caller;
+	struct simhca_fastpath *fastpath = step->fastpath;
 	uint32_t name = simhca_step_name(step);
 	bool all = false, wanted = false;
 	int why = DONE;
@@ -953,28 +954,28 @@ bool simhca_step(struct simhca_step *step)
 		struct turns turns = { .events = false };
 
 		/* seq_cst: it is seen before anything of the device's is looked at. */
-		atomic_fetch_add_explicit(&caller->guard, 1, memory_order_seq_cst);
-		why = SIMHCA_HANDED_TURN;
+		atomic_fetch_add_explicit(&fastpath->guard, 1, memory_order_seq_cst);
+		why = SIMHCA_SLOW_OWNER;
 		if (simhca_step_acquire_own(step, name, &turns.req_generation)) {
-			if (simhca_step_acquire(&step->peer.mem->resp_turn, name,
+			if (simhca_step_acquire(&step->peer.mem->resp_owner, name,
 						&turns.resp_generation)) {
 				all = run(step, &turns, &why);
 				commit_responder(step, &turns);
-				simhca_step_end(&step->peer.mem->resp_turn, name);
+				simhca_step_end(&step->peer.mem->resp_owner, name);
 			}
 			commit_requester(step, &turns);
-			wanted = simhca_step_end(&step->mem->req_turn, name);
+			wanted = simhca_step_end(&step->mem->req_owner, name);
 		}
 		/* release: all that the step did is over. */
-		atomic_fetch_add_explicit(&caller->guard, 1, memory_order_release);
+		atomic_fetch_add_explicit(&fastpath->guard, 1, memory_order_release);
 		if (turns.events) {
-			simhca_step_add(&caller->handed[SIMHCA_HANDED_EVENT], 1);
+			simhca_step_add(&fastpath->handed[SIMHCA_SLOW_EVENT], 1);
 			wanted = true;
 		}
 	}
 	if (why != DONE)
-		simhca_step_add(&caller->handed[why], 1);
-	if (why == SIMHCA_HANDED_WAITS)
-		atomic_store_explicit(&caller->wants, 1, memory_order_relaxed);
+		simhca_step_add(&fastpath->handed[why], 1);
+	if (why == SIMHCA_SLOW_WAITS)
+		atomic_store_explicit(&fastpath->wants, 1, memory_order_relaxed);
 	return all && why == DONE && !wanted;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * A step of a requester in the program that posts (simhca-abi-caller.h): RC and UC SEND and
+ * A step of a requester in the program that posts (simhca-abi-fastpath.h): RC and UC SEND and
  * RDMA WRITE, and READ, and UD SEND, to a peer on the same device, whole messages at a time. It
  * stands alone: no lock, no log, nothing of the device but what both share.
  */
@@ -13,10 +13,10 @@
 #include "simhca-abi.h"
 #include "simhca-spin.h"
 #include "queue/srq_claim.h"
-#include "queue/ticket.h"
+#include "queue/cqe_reservation.h"
 
 /* A completion channel that the program may write into. */
-struct simhca_tell {
+struct simhca_notify {
 	int fd; /* of a socket; -1: the device raises the events */
 	uint64_t record;
 };
@@ -28,9 +28,9 @@ struct simhca_step {
 	const char *sq;
 	uint32_t sq_entries, sq_stride;
 	struct simhca_cq_view send_cq;
-	struct simhca_tell send_tell;
-	struct simhca_caller *caller;
-	uint32_t callers, mm; /* as the device said when the peer was attached */
+	struct simhca_notify send_notify;
+	struct simhca_fastpath *fastpath;
+	uint32_t fastpath_epoch, mm; /* as the device said when the peer was attached */
 	/* Of which messages the time is taken. */
 	struct {
 		uint32_t until; /* messages until the next one */
@@ -54,8 +54,8 @@ struct simhca_step {
 		uint32_t claimant;	       /* the peer's number in that; on UD the QP's */
 		bool is_srq;
 		struct simhca_cq_view recv_cq;
-		struct simhca_tell recv_tell;
-		uint32_t callers, mm;
+		struct simhca_notify recv_notify;
+		uint32_t fastpath_epoch, mm;
 		int memory, pagemap; /* its /proc/PID/mem and pagemap */
 		pid_t pid;
 		struct simhca_av av; /* UD: by which it is reached */

@@ -7,7 +7,7 @@
 
 #include "step.h"
 
-/* It is done; else the reason why not, enum simhca_handed. */
+/* It is done; else the reason why not, enum simhca_slow_reason. */
 #define SIMHCA_STEP_DONE (-1)
 /* Others who have a WQE first; then it is left to the device. */
 #define SIMHCA_STEP_CLAIM_TRIES 64
@@ -30,7 +30,7 @@ struct simhca_step_message {
 /* The events of a CQ: where they go, and what becomes of those that do not. */
 struct simhca_step_events {
 	const struct simhca_cq_view *cq;
-	const struct simhca_tell *tell;
+	const struct simhca_notify *tell;
 	_Atomic uint32_t *due, *telling;
 };
 
@@ -45,11 +45,11 @@ static inline uint32_t simhca_step_most_turns(const struct simhca_step *step)
 	return step->sq_entries / SIMHCA_STEP_MESSAGES + 2;
 }
 
-bool simhca_step_acquire(struct simhca_turn *turn, uint32_t name, uint32_t *generation);
+bool simhca_step_acquire(struct simhca_owner *turn, uint32_t name, uint32_t *generation);
 /* That of the QP; if the device is at work for it, after a moment. */
 bool simhca_step_acquire_own(struct simhca_step *step, uint32_t name, uint32_t *generation);
 /* True: the device wants one. */
-bool simhca_step_end(struct simhca_turn *turn, uint32_t name);
+bool simhca_step_end(struct simhca_owner *turn, uint32_t name);
 void simhca_step_commit_requester(struct simhca_step *step, const struct simhca_requester *req,
 				  uint32_t *generation);
 uint32_t simhca_step_name(const struct simhca_step *step);
@@ -104,7 +104,7 @@ bool simhca_step_has_room(const struct simhca_cq_view *cq);
  */
 bool simhca_step_complete(const struct simhca_step *step, struct simhca_requester *req,
 			  const struct simhca_step_message *msg);
-void simhca_step_publish(const struct simhca_cq_view *cq, uint32_t ticket);
+void simhca_step_publish(const struct simhca_cq_view *cq, uint32_t cqe_index);
 struct simhca_step_events simhca_step_send_events(const struct simhca_step *step);
 struct simhca_step_events simhca_step_recv_events(const struct simhca_step *step);
 /* What CQs are armed for that an arriving message is. */
@@ -112,7 +112,7 @@ uint32_t simhca_step_matches(const struct simhca_step_message *msg);
 /* After it was published: whether the CQ was armed for it, which is used up so. */
 bool simhca_step_disarm(const struct simhca_step_events *events, uint32_t matches);
 /* Raises the event that disarm() says is due; false: it is left to the device. */
-bool simhca_step_raise(struct simhca_caller *caller, const struct simhca_step_events *events);
+bool simhca_step_raise(struct simhca_fastpath *fastpath, const struct simhca_step_events *events);
 
 /* relaxed: a number by itself, which one thread at a time writes. */
 static inline void simhca_step_add(_Atomic uint64_t *count, uint64_t n)

@@ -32,7 +32,7 @@ struct datagram {
 	struct simhca_step *to;
 	struct simhca_step_message msg;
 	union simhca_gid sgid;
-	uint32_t ticket; /* of its receive */
+	uint32_t cqe_index; /* of its receive */
 };
 
 /* ---------------------------------------------------------------------- before it begins */
@@ -50,20 +50,20 @@ static struct simhca_step *find(struct simhca_step *const to[], uint32_t count,
 /* What the last step has left is settled by the device first. */
 static bool is_at_rest(const struct simhca_step *step, const struct simhca_requester *req)
 {
-	return !req->wait && !atomic_load_explicit(&step->caller->dest, memory_order_relaxed);
+	return !req->wait && !atomic_load_explicit(&step->fastpath->dest, memory_order_relaxed);
 }
 
 /* The device has no event to raise for another than that one. */
-static bool may_tell(const struct simhca_step *step)
+static bool may_notify(const struct simhca_step *step)
 {
-	const struct simhca_caller *caller = step->caller;
-	uint64_t limit = atomic_load_explicit(&caller->srq_limit, memory_order_relaxed);
+	const struct simhca_fastpath *fastpath = step->fastpath;
+	uint64_t limit = atomic_load_explicit(&fastpath->srq_limit, memory_order_relaxed);
 
 	/* relaxed: the device changes them in the requester's turn, or has done what they ask for.
 	 */
 	return (!limit || limit == step->peer.qpn) &&
-	       (!atomic_load_explicit(&caller->recv_events, memory_order_relaxed) ||
-		atomic_load_explicit(&caller->told_to, memory_order_relaxed) == step->peer.qpn);
+	       (!atomic_load_explicit(&fastpath->recv_events, memory_order_relaxed) ||
+		atomic_load_explicit(&fastpath->told_to, memory_order_relaxed) == step->peer.qpn);
 }
 
 /*
@@ -88,7 +88,8 @@ static bool find_source(struct datagram *datagram)
 		__atomic_load_n(&from->global.interface_id, __ATOMIC_RELAXED);
 	/* acquire: if that is of a change, `callers` is as it was made before. */
 	atomic_thread_fence(memory_order_acquire);
-	return atomic_load_explicit(&step->qpc->callers, memory_order_relaxed) == step->callers &&
+	return atomic_load_explicit(&step->qpc->fastpath_epoch, memory_order_relaxed) ==
+		       step->fastpath_epoch &&
 	       memcmp(&datagram->sgid, &empty, sizeof(empty)) != 0;
 }
 
@@ -101,19 +102,19 @@ static int check(struct datagram *datagram)
 
 	/* No event tells of the first datagram in RTR. */
 	if (!simhca_step_may(step, &state) || (state != SIMHCA_QPS_RTR && state != SIMHCA_QPS_RTS))
-		return SIMHCA_HANDED_STATE;
-	if (!may_tell(step))
-		return SIMHCA_HANDED_WAITS;
+		return SIMHCA_SLOW_STATE;
+	if (!may_notify(step))
+		return SIMHCA_SLOW_WAITS;
 	/* The top bit: the QP's own (IBTA vol. 1, 10.2.5). */
 	if ((qkey & 0x80000000u ? simhca_qkey(step->qpc) : qkey) != simhca_qkey(step->peer.qpc))
-		return SIMHCA_HANDED_REQUEST;
+		return SIMHCA_SLOW_REQUEST;
 	if (msg->length > 128u << atomic_load_explicit(&step->device->port.active_mtu,
 						       memory_order_relaxed) ||
 	    !find_source(datagram))
-		return SIMHCA_HANDED_REQUEST;
+		return SIMHCA_SLOW_REQUEST;
 	if (!simhca_step_has_room(&step->peer.recv_cq) ||
 	    (simhca_step_is_signaled(step, msg) && !simhca_step_has_room(&step->send_cq)))
-		return SIMHCA_HANDED_CQ;
+		return SIMHCA_SLOW_CQ;
 	return DONE;
 }
 
@@ -122,22 +123,22 @@ static int check(struct datagram *datagram)
 /* From here on the device knows what is under way. */
 static void begin(const struct simhca_step *step, const struct turn *turn, uint32_t before)
 {
-	struct simhca_caller *caller = step->caller;
+	struct simhca_fastpath *fastpath = step->fastpath;
 
 	simhca_store();
-	atomic_store_explicit(&caller->index, turn->req.oldest, memory_order_relaxed);
+	atomic_store_explicit(&fastpath->index, turn->req.oldest, memory_order_relaxed);
 	simhca_store();
-	atomic_store_explicit(&caller->before, before, memory_order_relaxed);
+	atomic_store_explicit(&fastpath->before, before, memory_order_relaxed);
 	simhca_store();
 	/* release: the others say nothing before. */
-	atomic_store_explicit(&caller->dest, step->peer.qpn, memory_order_release);
+	atomic_store_explicit(&fastpath->dest, step->peer.qpn, memory_order_release);
 }
 
 static void finish(const struct simhca_step *step)
 {
 	simhca_store();
 	/* release: all of it is done. */
-	atomic_store_explicit(&step->caller->dest, 0, memory_order_release);
+	atomic_store_explicit(&step->fastpath->dest, 0, memory_order_release);
 }
 
 /* Reads a receive WQE, which others may claim meanwhile, and finds its memory. */
@@ -156,7 +157,7 @@ static bool read_receive(const struct simhca_step *step, const char *slot,
 
 static void keep_receive(const struct simhca_step *step, const struct simhca_step_message *msg)
 {
-	char *copy = (char *)step->caller->recv;
+	char *copy = (char *)step->fastpath->recv;
 
 	simhca_store();
 	memcpy(copy, &msg->recv, sizeof(msg->recv));
@@ -181,7 +182,7 @@ static int claim(const struct simhca_step *step, struct turn *turn, struct simhc
 		return DONE;
 	}
 	finish(step);
-	return SIMHCA_HANDED_RECEIVE;
+	return SIMHCA_SLOW_RECEIVE;
 }
 
 /* ----------------------------------------------------------------------------- the message */
@@ -261,10 +262,10 @@ static bool write_receive(struct datagram *datagram, const struct turn *turn)
 	const struct simhca_cqe cqe = receive_cqe(datagram);
 	const struct simhca_cq_view *cq = &datagram->to->peer.recv_cq;
 
-	if (!simhca_ticket_claim(cq, turn->name, &datagram->ticket))
+	if (!simhca_cqe_reserve(cq, turn->name, &datagram->cqe_index))
 		return false;
 	simhca_store();
-	simhca_cqe_write(simhca_cq_slot(cq, datagram->ticket), &cqe);
+	simhca_cqe_write(simhca_cq_slot(cq, datagram->cqe_index), &cqe);
 	return true;
 }
 
@@ -273,7 +274,7 @@ static void tell_receiver(const struct datagram *datagram, struct turn *turn, bo
 	const struct simhca_step_events events = simhca_step_recv_events(datagram->to);
 
 	if (due)
-		turn->events |= !simhca_step_raise(datagram->to->caller, &events);
+		turn->events |= !simhca_step_raise(datagram->to->fastpath, &events);
 }
 
 /* Publishes the CQE of the receive; whether an event is due for it. */
@@ -281,10 +282,10 @@ static bool publish_receive(const struct datagram *datagram, uint32_t matches)
 {
 	const struct simhca_step_events events = simhca_step_recv_events(datagram->to);
 
-	simhca_step_publish(events.cq, datagram->ticket);
+	simhca_step_publish(events.cq, datagram->cqe_index);
 	simhca_store();
 	/* Before one can be due. */
-	atomic_store_explicit(&datagram->to->caller->told_to, datagram->to->peer.qpn,
+	atomic_store_explicit(&datagram->to->fastpath->told_to, datagram->to->peer.qpn,
 			      memory_order_release);
 	return simhca_step_disarm(&events, matches);
 }
@@ -293,7 +294,7 @@ static bool publish_receive(const struct datagram *datagram, uint32_t matches)
 static void take_back(const struct datagram *datagram, struct turn *turn)
 {
 	simhca_store();
-	simhca_cq_slot(&datagram->to->peer.recv_cq, datagram->ticket)->qpn = SIMHCA_VOID_QPN;
+	simhca_cq_slot(&datagram->to->peer.recv_cq, datagram->cqe_index)->qpn = SIMHCA_VOID_QPN;
 	/* Somebody may have looked for those behind it in vain. */
 	tell_receiver(datagram, turn, publish_receive(datagram, SIMHCA_ARM_BITS));
 }
@@ -302,15 +303,15 @@ static void take_back(const struct datagram *datagram, struct turn *turn)
 static void count(const struct datagram *datagram)
 {
 	const struct simhca_step_message *msg = &datagram->msg;
-	struct simhca_caller *caller = datagram->to->caller;
+	struct simhca_fastpath *fastpath = datagram->to->fastpath;
 	struct simhca_qp_mem *peer = datagram->to->peer.mem;
 
-	simhca_step_add(&caller->bytes,
+	simhca_step_add(&fastpath->bytes,
 			16 + 8 + ((msg->length + 3) & ~3u) +
 				(msg->wqe.opcode == SIMHCA_WR_SEND_WITH_IMM ? 4 : 0));
-	simhca_step_add(&caller->payload, msg->length);
-	simhca_step_add(&caller->packets, 1);
-	simhca_step_add(&caller->messages, 1);
+	simhca_step_add(&fastpath->payload, msg->length);
+	simhca_step_add(&fastpath->packets, 1);
+	simhca_step_add(&fastpath->messages, 1);
 	/* Several programs at a time add to these. */
 	atomic_fetch_add_explicit(&peer->received, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&peer->received_bytes, SIMHCA_GRH_BYTES + msg->length,
@@ -324,13 +325,13 @@ static void complete(struct datagram *datagram, struct turn *turn)
 	const struct simhca_step_events send = simhca_step_send_events(step);
 	bool signaled = simhca_step_is_signaled(step, &datagram->msg), due;
 
-	turn->req.recv_ticket = datagram->ticket + 1;
+	turn->req.recv_cqe_index = datagram->cqe_index + 1;
 	simhca_step_commit_requester(step, &turn->req, &turn->generation);
 	due = publish_receive(datagram, simhca_step_matches(&datagram->msg));
 	if (signaled) {
-		simhca_step_publish(&step->send_cq, turn->req.ticket - 1);
+		simhca_step_publish(&step->send_cq, turn->req.cqe_index - 1);
 		if (simhca_step_disarm(&send, SIMHCA_ARM_NEXT))
-			turn->events |= !simhca_step_raise(step->caller, &send);
+			turn->events |= !simhca_step_raise(step->fastpath, &send);
 	}
 	tell_receiver(datagram, turn, due);
 	finish(step);
@@ -348,12 +349,12 @@ static int carry(struct datagram *datagram, struct turn *turn)
 	if (why != DONE)
 		return why;
 	if (!place(datagram))
-		return SIMHCA_HANDED_COPY;
+		return SIMHCA_SLOW_COPY;
 	if (!write_receive(datagram, turn))
-		return SIMHCA_HANDED_CQ;
+		return SIMHCA_SLOW_CQ;
 	if (!simhca_step_complete(step, &req, &datagram->msg)) {
 		take_back(datagram, turn);
-		return SIMHCA_HANDED_CQ;
+		return SIMHCA_SLOW_CQ;
 	}
 	turn->req = req;
 	complete(datagram, turn);
@@ -371,19 +372,19 @@ static int look(struct simhca_step *const to[], uint32_t num, const struct turn 
 	int why;
 
 	if (!is_at_rest(own, &turn->req))
-		return SIMHCA_HANDED_WAITS;
+		return SIMHCA_SLOW_WAITS;
 	why = simhca_step_read_send(own, turn->req.oldest, msg);
 	if (why != DONE)
 		return why;
 	if (msg->wqe.opcode != SIMHCA_WR_SEND && msg->wqe.opcode != SIMHCA_WR_SEND_WITH_IMM)
-		return SIMHCA_HANDED_REQUEST;
+		return SIMHCA_SLOW_REQUEST;
 	datagram->to = find(to, num, &msg->wqe);
 	if (datagram->to)
 		return DONE;
 	*unknown = (const void *)(own->sq +
 				  (size_t)simhca_ring_slot(turn->req.oldest, own->sq_entries) *
 					  own->sq_stride);
-	return SIMHCA_HANDED_ADDRESS;
+	return SIMHCA_SLOW_ADDRESS;
 }
 
 /* A turn, once. True: nothing is left, but what *why says. */
@@ -399,9 +400,9 @@ static bool run(struct simhca_step *const to[], uint32_t num, struct turn *turn,
 	/* What makes no sense is the device's to refuse. */
 	if (!simhca_progress_requester(own->mem, turn->generation, own->sq_entries, &turn->req,
 				       NULL))
-		*why = SIMHCA_HANDED_WAITS;
+		*why = SIMHCA_SLOW_WAITS;
 	else if (!simhca_progress_sends(own->mem, turn->req.oldest, 0, own->sq_entries, &posted))
-		*why = SIMHCA_HANDED_REQUEST;
+		*why = SIMHCA_SLOW_REQUEST;
 	if (*why != DONE)
 		return true;
 	pi = turn->req.oldest + posted;
@@ -422,7 +423,7 @@ bool simhca_step_datagrams(struct simhca_step *const to[], uint32_t count,
 			   const struct simhca_send_wqe **unknown)
 {
 	struct simhca_step *own = to[0];
-	struct simhca_caller *caller = own->caller;
+	struct simhca_fastpath *fastpath = own->fastpath;
 	bool all = false, wanted = false;
 	int why = DONE;
 	uint32_t left = simhca_step_most_turns(own);
@@ -432,22 +433,22 @@ bool simhca_step_datagrams(struct simhca_step *const to[], uint32_t count,
 		struct turn turn = { .name = simhca_step_name(own) };
 
 		/* seq_cst: it is seen before anything of the device's is looked at. */
-		atomic_fetch_add_explicit(&caller->guard, 1, memory_order_seq_cst);
-		why = SIMHCA_HANDED_TURN;
+		atomic_fetch_add_explicit(&fastpath->guard, 1, memory_order_seq_cst);
+		why = SIMHCA_SLOW_OWNER;
 		if (simhca_step_acquire_own(own, turn.name, &turn.generation)) {
 			all = run(to, count, &turn, &why, unknown);
-			wanted = simhca_step_end(&own->mem->req_turn, turn.name);
+			wanted = simhca_step_end(&own->mem->req_owner, turn.name);
 		}
 		/* release: all that the step did is over. */
-		atomic_fetch_add_explicit(&caller->guard, 1, memory_order_release);
+		atomic_fetch_add_explicit(&fastpath->guard, 1, memory_order_release);
 		if (turn.events) {
-			simhca_step_add(&caller->handed[SIMHCA_HANDED_EVENT], 1);
+			simhca_step_add(&fastpath->handed[SIMHCA_SLOW_EVENT], 1);
 			wanted = true;
 		}
 	}
 	if (why != DONE)
-		simhca_step_add(&caller->handed[why], 1);
-	if (why == SIMHCA_HANDED_WAITS)
-		atomic_store_explicit(&caller->wants, 1, memory_order_relaxed);
+		simhca_step_add(&fastpath->handed[why], 1);
+	if (why == SIMHCA_SLOW_WAITS)
+		atomic_store_explicit(&fastpath->wants, 1, memory_order_relaxed);
 	return all && why == DONE && !wanted;
 }

@@ -16,7 +16,7 @@
 #include "qp.h"
 #include "simhca.h"
 #include "srq.h"
-#include "turn.h"
+#include "owner.h"
 
 /* How long what is posted is left to the program: it posts again meanwhile, or not so soon. */
 #define LEFT_NS 20000
@@ -34,46 +34,46 @@ static bool carries(const struct simhca_qp *qp)
 	       (!qp->srq || qp->srq->type == SIMHCA_SRQT_BASIC);
 }
 
-void simhca_caller_init(struct simhca_qp *qp, uint64_t bytes)
+void simhca_fastpath_init(struct simhca_qp *qp, uint64_t bytes)
 {
 	struct simhca_context *context = qp->context;
 
-	if (!context->device->config.callers || qp->caller.none || !carries(qp))
+	if (!context->device->config.fast_path || qp->fastpath.none || !carries(qp))
 		return;
-	qp->caller.steps.mem = simhca_context_alloc(context, sizeof(*qp->caller.steps.mem),
-						    &qp->caller.mem_ref, NULL);
-	if (qp->caller.steps.mem)
-		qp->caller.segment = simhca_context_own_segment(context, bytes);
-	if (qp->caller.segment && qp->srq && qp->type != SIMHCA_QPT_UD)
+	qp->fastpath.steps.mem = simhca_context_alloc(context, sizeof(*qp->fastpath.steps.mem),
+						      &qp->fastpath.mem_ref, NULL);
+	if (qp->fastpath.steps.mem)
+		qp->fastpath.segment = simhca_context_own_segment(context, bytes);
+	if (qp->fastpath.segment && qp->srq && qp->type != SIMHCA_QPT_UD)
 		qp->claimant = simhca_claimant_add(qp->srq->claimants);
 }
 
-void simhca_caller_free(struct simhca_qp *qp)
+void simhca_fastpath_free(struct simhca_qp *qp)
 {
 	simhca_hand_back(qp);
 	if (qp->srq && qp->claimant)
 		simhca_claimant_remove(qp->srq->claimants, qp->claimant);
-	if (qp->caller.steps.mem)
-		simhca_context_free(qp->context, &qp->caller.mem_ref,
-				    sizeof(*qp->caller.steps.mem));
+	if (qp->fastpath.steps.mem)
+		simhca_context_free(qp->context, &qp->fastpath.mem_ref,
+				    sizeof(*qp->fastpath.steps.mem));
 }
 
-int simhca_caller_spare(const struct simhca_qp *qp, int *fd, struct simhca_why *why)
+int simhca_fastpath_spare(const struct simhca_qp *qp, int *fd, struct simhca_why *why)
 {
 	*fd = -1;
-	if (!qp->caller.handed_out)
+	if (!qp->fastpath.handed_out)
 		return 0;
-	*fd = simhca_context_spare_file(qp->context, qp->caller.segment);
+	*fd = simhca_context_spare_file(qp->context, qp->fastpath.segment);
 	if (*fd >= 0)
 		return 0;
 	return simhca_why(why, -*fd, "memory for the QP, whose own a peer has: %s", strerror(-*fd));
 }
 
-uint32_t simhca_caller_take_back(struct simhca_qp *qp, int fd)
+uint32_t simhca_fastpath_revoke(struct simhca_qp *qp, int fd)
 {
 	const uint64_t received = atomic_load_explicit(&qp->mem->received, memory_order_relaxed);
 	const uint64_t bytes = atomic_load_explicit(&qp->mem->received_bytes, memory_order_relaxed);
-	int error = -simhca_context_replace_file(qp->context, qp->caller.segment, fd);
+	int error = -simhca_context_replace_file(qp->context, qp->fastpath.segment, fd);
 
 	if (error) {
 		close(fd);
@@ -84,12 +84,12 @@ uint32_t simhca_caller_take_back(struct simhca_qp *qp, int fd)
 	atomic_store_explicit(&qp->mem->received, received, memory_order_relaxed);
 	atomic_store_explicit(&qp->mem->received_bytes, bytes, memory_order_relaxed);
 	simhca_hand_back(qp);
-	return qp->caller.segment;
+	return qp->fastpath.segment;
 }
 
-uint32_t simhca_caller_queue_segment(struct simhca_context *context, uint64_t state, uint64_t ring)
+uint32_t simhca_fastpath_segment(struct simhca_context *context, uint64_t state, uint64_t ring)
 {
-	return context->device->config.callers
+	return context->device->config.fast_path
 		       ? simhca_context_own_segment(context, state + ring + 2 * SIMHCA_CONTEXT_UNIT)
 		       : 0;
 }
@@ -99,7 +99,7 @@ uint32_t simhca_caller_queue_segment(struct simhca_context *context, uint64_t st
 int simhca_offer_memory(struct simhca_context *context, struct simhca_mm *mm,
 			const struct simhca_offer_memory_req *req, struct simhca_why *why)
 {
-	if (!context->device->config.callers)
+	if (!context->device->config.fast_path)
 		return simhca_why(why, EOPNOTSUPP, "programs run no steps on this device");
 	if (mm->agent)
 		return simhca_why(why, EOPNOTSUPP, "the device reaches this memory by an agent");
@@ -164,7 +164,7 @@ static struct simhca_qp *peer_of(const struct simhca_qp *qp, const struct simhca
 		simhca_why(why, ENOTCONN, "packets are traced");
 		return NULL;
 	}
-	if (!qp->caller.steps.mem || counts(qp) || !accepts_cqes(qp->send_cq)) {
+	if (!qp->fastpath.steps.mem || counts(qp) || !accepts_cqes(qp->send_cq)) {
 		simhca_why(why, ENOTCONN, "only the device carries this QP's messages");
 		return NULL;
 	}
@@ -179,7 +179,7 @@ static struct simhca_qp *peer_of(const struct simhca_qp *qp, const struct simhca
 		return NULL;
 	}
 	state = simhca_qp_state(peer);
-	if ((state != SIMHCA_QPS_RTR && state != SIMHCA_QPS_RTS) || !peer->caller.segment ||
+	if ((state != SIMHCA_QPS_RTR && state != SIMHCA_QPS_RTS) || !peer->fastpath.segment ||
 	    !peer->recv_cq->shared.segment || !accepts_cqes(peer->recv_cq) || !gives_wqes(peer) ||
 	    counts(peer) || peer->qpc->path_mtu != qp->qpc->path_mtu || !peer->context->offer.mm ||
 	    atomic_load(&peer->context->offer.mm->gone)) {
@@ -208,14 +208,14 @@ int simhca_find_peer(struct simhca_context *context, const struct simhca_find_pe
 /* The number that both sides compare; it is 0 while nobody may. */
 static uint32_t allow(struct simhca_qp *qp)
 {
-	uint32_t callers = atomic_load(&qp->qpc->callers);
+	uint32_t fastpath_epoch = atomic_load(&qp->qpc->fastpath_epoch);
 
-	if (callers)
-		return callers;
-	while (!++qp->device->next_callers)
+	if (fastpath_epoch)
+		return fastpath_epoch;
+	while (!++qp->device->next_fastpath)
 		;
-	atomic_store(&qp->qpc->callers, qp->device->next_callers);
-	return qp->device->next_callers;
+	atomic_store(&qp->qpc->fastpath_epoch, qp->device->next_fastpath);
+	return qp->device->next_fastpath;
 }
 
 /* The numbers by which those that send to a UD QP claim its receives. */
@@ -230,7 +230,7 @@ static uint32_t enlist_sender(struct simhca_qp *qp, struct simhca_steps_with *wi
 {
 	struct simhca_fabric *fabric = qp->device->fabric;
 	struct simhca_steps_with before;
-	bool again = simhca_steps_find(fabric, &qp->caller.steps, peer->qpn, &before);
+	bool again = simhca_steps_find(fabric, &qp->fastpath.steps, peer->qpn, &before);
 
 	with->qpn = peer->qpn;
 	with->life = peer->left.life;
@@ -242,7 +242,7 @@ static uint32_t enlist_sender(struct simhca_qp *qp, struct simhca_steps_with *wi
 		    again && before.life == with->life
 			    ? atomic_load(&before.settled)
 			    : simhca_srq_claimed(simhca_claimed_from(peer), with->claimant));
-	if (simhca_steps_add(fabric, &qp->caller.steps, with))
+	if (simhca_steps_add(fabric, &qp->fastpath.steps, with))
 		return with->claimant;
 	simhca_claimant_remove(claimants_of(peer), with->claimant);
 	return 0;
@@ -257,18 +257,18 @@ static bool enlist(struct simhca_qp *qp, const struct simhca_mm *mm, struct simh
 					  .peer_pid = peer->context->offer.mm->pid };
 
 	/* Who waits for its steps has to know of both, before there is one. */
-	qp->caller.steps.qpc = qp->qpc;
-	qp->caller.steps.context = qp->context;
+	qp->fastpath.steps.qpc = qp->qpc;
+	qp->fastpath.steps.context = qp->context;
 	if (qp->type == SIMHCA_QPT_UD) {
 		*claimant = enlist_sender(qp, &with, peer);
 		if (!*claimant)
 			return false;
 	} else {
 		*claimant = peer->claimant;
-		simhca_steps_add(qp->device->fabric, &qp->caller.steps, &with);
-		atomic_store(&peer->caller.whose, qp->qpn);
+		simhca_steps_add(qp->device->fabric, &qp->fastpath.steps, &with);
+		atomic_store(&peer->fastpath.whose, qp->qpn);
 	}
-	atomic_store(&qp->caller.attached, true);
+	atomic_store(&qp->fastpath.attached, true);
 	return true;
 }
 
@@ -285,7 +285,8 @@ static int show_receives(const struct simhca_qp *peer, struct simhca_attach_peer
 		reply->slot_data = peer->slot_data;
 		reply->rq = peer->rq_ref.offset;
 		reply->claims = peer->claims_ref.offset;
-		return simhca_context_segment(peer->context, peer->caller.segment, &reply->rq_size);
+		return simhca_context_segment(peer->context, peer->fastpath.segment,
+					      &reply->rq_size);
 	}
 	reply->is_srq = 1;
 	reply->rq_entries = srq->view.entries;
@@ -320,8 +321,8 @@ int simhca_attach_peer(struct simhca_context *context, const struct simhca_mm *m
 	*reply = (struct simhca_attach_peer_reply){
 		.peer = peer->qpn,
 		.claimant = claimant,
-		.callers = allow(qp),
-		.peer_callers = allow(peer),
+		.fastpath_epoch = allow(qp),
+		.peer_fastpath = allow(peer),
 		.mm = mm->number,
 		.peer_mm = peer->context->offer.mm->number,
 		.send_cqe = qp->send_cq->view.cqe,
@@ -347,23 +348,23 @@ int simhca_attach_peer(struct simhca_context *context, const struct simhca_mm *m
 	if (attached->own_pid != attached->peer_pid)
 		simhca_hand_out(peer);
 	attached->fds[0] =
-		simhca_context_segment(peer->context, peer->caller.segment, &reply->qp_size);
+		simhca_context_segment(peer->context, peer->fastpath.segment, &reply->qp_size);
 	attached->fds[1] = simhca_context_segment(peer->context, peer->recv_cq->shared.segment,
 						  &reply->cq_size);
 	attached->fds[2] = show_receives(peer, reply);
 	return 0;
 }
 
-void simhca_caller_usage(const struct simhca_qp *qp, struct simhca_usage_sum *sum)
+void simhca_fastpath_usage(const struct simhca_qp *qp, struct simhca_usage_sum *sum)
 {
-	const struct simhca_caller *mem = qp->caller.steps.mem;
+	const struct simhca_fastpath *mem = qp->fastpath.steps.mem;
 	uint64_t reads;
 
 	sum->received += atomic_load_explicit(&qp->mem->received, memory_order_relaxed);
 	sum->received_bytes += atomic_load_explicit(&qp->mem->received_bytes, memory_order_relaxed);
 	if (!mem)
 		return;
-	for (int i = 0; i < SIMHCA_CALLER_LATENCIES; i++)
+	for (int i = 0; i < SIMHCA_FASTPATH_LATENCIES; i++)
 		sum->latency[i] += atomic_load_explicit(&mem->latency[i], memory_order_relaxed);
 	reads = atomic_load_explicit(&mem->reads, memory_order_relaxed);
 	sum->messages += atomic_load_explicit(&mem->messages, memory_order_relaxed) - reads;
@@ -393,7 +394,7 @@ static bool is_for_callers(const struct simhca_qp *qp)
 }
 
 /* If the last time was in vain, it is tried more seldom. */
-static bool is_worth_it(struct simhca_leaving *leaving, uint64_t carried)
+static bool is_worth_it(struct simhca_yielding *leaving, uint64_t carried)
 {
 	if (!simhca_spin_wanted(&leaving->worth))
 		return false;
@@ -402,9 +403,9 @@ static bool is_worth_it(struct simhca_leaving *leaving, uint64_t carried)
 	return true;
 }
 
-bool simhca_caller_leave(struct simhca_qp *qp)
+bool simhca_fastpath_yield(struct simhca_qp *qp)
 {
-	struct simhca_caller *mem = qp->caller.steps.mem;
+	struct simhca_fastpath *mem = qp->fastpath.steps.mem;
 	uint64_t carried;
 	uint32_t posted;
 
@@ -412,37 +413,37 @@ bool simhca_caller_leave(struct simhca_qp *qp)
 		return false;
 	atomic_store_explicit(&mem->wants, 0, memory_order_relaxed);
 	carried = atomic_load_explicit(&mem->messages, memory_order_relaxed);
-	if (qp->req.wait != SIMHCA_WAIT_NOTHING || !atomic_load(&qp->qpc->callers) ||
+	if (qp->req.wait != SIMHCA_WAIT_NOTHING || !atomic_load(&qp->qpc->fastpath_epoch) ||
 	    !simhca_progress_sends(qp->mem, qp->req.oldest, 0, qp->sq_entries, &posted) ||
-	    !posted || !is_for_callers(qp) || !is_worth_it(&qp->caller.leaving, carried))
+	    !posted || !is_for_callers(qp) || !is_worth_it(&qp->fastpath.leaving, carried))
 		return false;
 	atomic_store_explicit(&mem->left, 1, memory_order_relaxed);
-	atomic_store(&qp->caller.leaving.until, simhca_engine_arm_timer(&qp->task, LEFT_NS));
+	atomic_store(&qp->fastpath.leaving.until, simhca_engine_arm_timer(&qp->task, LEFT_NS));
 	return true;
 }
 
-bool simhca_caller_is_left(struct simhca_qp *qp)
+bool simhca_fastpath_has_yielded(struct simhca_qp *qp)
 {
 	/* relaxed: who sees what was before takes a turn for which it is too early, or comes again.
 	 */
-	uint64_t until = atomic_load_explicit(&qp->caller.leaving.until, memory_order_relaxed);
+	uint64_t until = atomic_load_explicit(&qp->fastpath.leaving.until, memory_order_relaxed);
 
 	if (!until)
 		return false;
-	if (atomic_load_explicit(&qp->caller.steps.mem->left, memory_order_relaxed) &&
+	if (atomic_load_explicit(&qp->fastpath.steps.mem->left, memory_order_relaxed) &&
 	    atomic_load(&qp->task.timer_fired) != until)
 		return true;
-	atomic_compare_exchange_strong(&qp->caller.leaving.until, &until, 0);
+	atomic_compare_exchange_strong(&qp->fastpath.leaving.until, &until, 0);
 	return false;
 }
 
 /* ----------------------------------------------------------------------------- the end */
 
-void simhca_callers_end(struct simhca_qp *qp)
+void simhca_fastpath_end(struct simhca_qp *qp)
 {
 	/* seq_cst: before the guards are looked at, by who waits for steps under way. */
-	if (atomic_load(&qp->qpc->callers))
-		atomic_store(&qp->qpc->callers, 0);
+	if (atomic_load(&qp->qpc->fastpath_epoch))
+		atomic_store(&qp->qpc->fastpath_epoch, 0);
 }
 
 /* How many are left: a client that lies makes work for itself. */
@@ -459,7 +460,7 @@ static uint32_t raise_events(_Atomic uint32_t *due, struct simhca_cq *cq)
 		events = MOST_EVENTS;
 	now = events < EVENTS_AT_ONCE ? events : EVENTS_AT_ONCE;
 	for (uint32_t i = 0; i < now; i++)
-		simhca_cq_tell(cq);
+		simhca_cq_notify(cq);
 	if (events > now)
 		atomic_fetch_add(due, events - now);
 	return events - now;
@@ -468,13 +469,13 @@ static uint32_t raise_events(_Atomic uint32_t *due, struct simhca_cq *cq)
 /* What was consumed, and for no message that is committed, is for the next one. */
 static void take_over_claim(struct simhca_qp *qp)
 {
-	if (!simhca_responder_begin(qp))
+	if (!simhca_responder_acquire(qp))
 		return;
 	if (simhca_responder_has_claim(qp)) {
 		qp->resp.claim = simhca_srq_claimed(&qp->srq->view, qp->claimant);
 		qp->resp.have_recv = true;
 	}
-	simhca_responder_end(qp);
+	simhca_responder_release(qp);
 }
 
 /*
@@ -483,20 +484,20 @@ static void take_over_claim(struct simhca_qp *qp)
  */
 static bool mend(const struct simhca_qp *qp, struct simhca_qp *peer)
 {
-	uint32_t name = SIMHCA_TURN_CALLER | qp->qpn, holder;
+	uint32_t name = SIMHCA_OWNER_PROGRAM | qp->qpn, holder;
 
-	if (atomic_load(&peer->caller.whose) != qp->qpn)
+	if (atomic_load(&peer->fastpath.whose) != qp->qpn)
 		return true;
-	holder = atomic_load_explicit(&peer->mem->resp_turn.holder, memory_order_acquire);
-	if ((holder & ~SIMHCA_TURN_WANTED) != name)
+	holder = atomic_load_explicit(&peer->mem->resp_owner.holder, memory_order_acquire);
+	if ((holder & ~SIMHCA_OWNER_WANTED) != name)
 		return true;
-	if (!simhca_turn_try_lock(&peer->resp_lock, false))
+	if (!simhca_side_try_lock(&peer->resp_lock, false))
 		return false;
-	simhca_cq_repair(peer->recv_cq, name, simhca_responder_ticket(peer));
-	atomic_compare_exchange_strong(&peer->mem->resp_turn.holder, &holder, 0);
+	simhca_cq_repair(peer->recv_cq, name, simhca_responder_last_cqe(peer));
+	atomic_compare_exchange_strong(&peer->mem->resp_owner.holder, &holder, 0);
 	if (peer->claimant)
 		take_over_claim(peer);
-	simhca_turn_unlock(&peer->resp_lock);
+	simhca_side_unlock(&peer->resp_lock);
 	simhca_engine_schedule(peer->context->engine, &peer->task);
 	return true;
 }
@@ -513,7 +514,8 @@ static struct simhca_qp *told_of(struct simhca_qp *qp, uint32_t qpn)
 	}
 	peer = atomic_load(&qp->device->qps[SIMHCA_QPN_SLOT(qpn)]);
 	return peer && peer->qpn == qpn &&
-			       simhca_steps_find(qp->device->fabric, &qp->caller.steps, qpn, &with)
+			       simhca_steps_find(qp->device->fabric, &qp->fastpath.steps, qpn,
+						 &with)
 		       ? peer
 		       : NULL;
 }
@@ -528,7 +530,7 @@ static void check_limit(const struct simhca_qp *peer)
 /* How many are left. */
 static uint32_t raise_all(struct simhca_qp *qp)
 {
-	struct simhca_caller *mem = qp->caller.steps.mem;
+	struct simhca_fastpath *mem = qp->fastpath.steps.mem;
 	uint32_t left = 0, qpn;
 	struct simhca_qp *peer;
 
@@ -545,12 +547,12 @@ static uint32_t raise_all(struct simhca_qp *qp)
 	return left + raise_events(&mem->send_events, qp->send_cq);
 }
 
-bool simhca_caller_rang(struct simhca_qp *qp)
+bool simhca_fastpath_rang(struct simhca_qp *qp)
 {
-	struct simhca_caller *mem = qp->caller.steps.mem;
+	struct simhca_fastpath *mem = qp->fastpath.steps.mem;
 	uint32_t left;
 
-	if (!atomic_load_explicit(&qp->caller.attached, memory_order_relaxed))
+	if (!atomic_load_explicit(&qp->fastpath.attached, memory_order_relaxed))
 		return false;
 	/* A datagram's step says whom they are for: there is none in the requester's turn. */
 	if (qp->type != SIMHCA_QPT_UD ||
@@ -564,7 +566,7 @@ bool simhca_caller_rang(struct simhca_qp *qp)
 }
 
 /* It ended while it raised one: that is there, or not. */
-static void tell_again(_Atomic uint32_t *telling, _Atomic uint32_t *due)
+static void notify_again(_Atomic uint32_t *telling, _Atomic uint32_t *due)
 {
 	if (atomic_exchange(telling, 0))
 		atomic_fetch_add(due, 1);
@@ -573,7 +575,7 @@ static void tell_again(_Atomic uint32_t *telling, _Atomic uint32_t *due)
 /* It sends to nobody any more. */
 static void leave_destinations(const struct simhca_qp *qp)
 {
-	const struct simhca_steps *steps = &qp->caller.steps;
+	const struct simhca_steps *steps = &qp->fastpath.steps;
 
 	for (uint32_t i = 0; i < steps->num_with; i++) {
 		struct simhca_qp *peer =
@@ -601,7 +603,7 @@ static bool leave_peer(struct simhca_qp *qp)
 	return true;
 }
 
-bool simhca_callers_settle(struct simhca_qp *qp)
+bool simhca_fastpath_recover(struct simhca_qp *qp)
 {
 	struct simhca_fabric *fabric = qp->device->fabric;
 	struct simhca_steps *steps = NULL;
@@ -609,14 +611,15 @@ bool simhca_callers_settle(struct simhca_qp *qp)
 
 	while ((steps = simhca_steps_next_ended(fabric, steps, qp->context->id))) {
 		sender = (struct simhca_qp *)((char *)steps -
-					      offsetof(struct simhca_qp, caller.steps));
-		if (!(qp->type == SIMHCA_QPT_UD ? simhca_settle_at(sender, qp) : mend(sender, qp)))
+					      offsetof(struct simhca_qp, fastpath.steps));
+		if (!(qp->type == SIMHCA_QPT_UD ? simhca_qp_recover_at(sender, qp)
+						: mend(sender, qp)))
 			return false;
 	}
 	return true;
 }
 
-void simhca_callers_forget(struct simhca_qp *qp)
+void simhca_fastpath_forget(struct simhca_qp *qp)
 {
 	uint32_t claimant;
 
@@ -624,21 +627,21 @@ void simhca_callers_forget(struct simhca_qp *qp)
 		simhca_claimant_remove(claimants_of(qp), claimant);
 }
 
-bool simhca_caller_detach(struct simhca_qp *qp)
+bool simhca_fastpath_detach(struct simhca_qp *qp)
 {
-	struct simhca_caller *mem = qp->caller.steps.mem;
+	struct simhca_fastpath *mem = qp->fastpath.steps.mem;
 
-	if (!atomic_load(&qp->caller.attached))
+	if (!atomic_load(&qp->fastpath.attached))
 		return true;
-	simhca_settle(qp);
+	simhca_qp_recover(qp);
 	if (qp->type != SIMHCA_QPT_UD && !leave_peer(qp))
 		return false;
-	tell_again(&mem->recv_telling, &mem->recv_events);
-	tell_again(&mem->send_telling, &mem->send_events);
+	notify_again(&mem->recv_notifying, &mem->recv_events);
+	notify_again(&mem->send_notifying, &mem->send_events);
 	/* Its program saw the completion at once, and need not have waited for the doorbell. */
 	if (raise_all(qp))
 		return false;
-	simhca_steps_remove(qp->device->fabric, &qp->caller.steps);
+	simhca_steps_remove(qp->device->fabric, &qp->fastpath.steps);
 	if (qp->type == SIMHCA_QPT_UD)
 		leave_destinations(qp);
 	return true;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Programs that run steps of their QPs (simhca-abi-caller.h): who may, with whom, until when; and
+ * Programs that run steps of their QPs (simhca-abi-fastpath.h): who may, with whom, until when; and
  * what the device does about those who are in the middle of one, or have ended there.
  */
 #ifndef LIBSIMHCA_ATTACH_H
@@ -19,53 +19,53 @@ struct simhca_usage_sum;
 struct simhca_why;
 
 /* A QP that is being made, whose memory takes so many bytes: what it has of this. */
-void simhca_caller_init(struct simhca_qp *qp, uint64_t bytes);
-void simhca_caller_free(struct simhca_qp *qp);
+void simhca_fastpath_init(struct simhca_qp *qp, uint64_t bytes);
+void simhca_fastpath_free(struct simhca_qp *qp);
 /*
  * The QP starts over, and a peer that had its memory is to have none of what the QP has from here
  * on. *fd: a file for that, -1: none is needed; 0 or -errno, before anything has changed. Then, under
  * both locks, the QP's memory becomes that file, all zero: the segment that the client has to map
  * anew, or 0, and then it has the one that it had.
  */
-int simhca_caller_spare(const struct simhca_qp *qp, int *fd, struct simhca_why *why);
-uint32_t simhca_caller_take_back(struct simhca_qp *qp, int fd);
+int simhca_fastpath_spare(const struct simhca_qp *qp, int *fd, struct simhca_why *why);
+uint32_t simhca_fastpath_revoke(struct simhca_qp *qp, int fd);
 /* Where a CQ that is being made shall lie; 0: anywhere. */
-uint32_t simhca_caller_queue_segment(struct simhca_context *context, uint64_t state, uint64_t ring);
+uint32_t simhca_fastpath_segment(struct simhca_context *context, uint64_t state, uint64_t ring);
 
 /* No program begins a step with the QP any more. */
-void simhca_callers_end(struct simhca_qp *qp);
+void simhca_fastpath_end(struct simhca_qp *qp);
 /*
  * The QP goes, and no step of it is under way, unless its program ended there: mends what that left
  * behind. False: somebody is at the peer, or many events are due.
  */
-bool simhca_caller_detach(struct simhca_qp *qp);
+bool simhca_fastpath_detach(struct simhca_qp *qp);
 /*
  * The QP goes or starts over, and no program is in a step with it but those that have ended in one:
  * settles what these have left at it. False: somebody is at one of them.
  */
-bool simhca_callers_settle(struct simhca_qp *qp);
+bool simhca_fastpath_recover(struct simhca_qp *qp);
 /* The QP has gone; nobody sends to it any more. */
-void simhca_callers_forget(struct simhca_qp *qp);
+void simhca_fastpath_forget(struct simhca_qp *qp);
 /* The doorbell of the QP rang, or will not: does what a caller has left. True: some is left still.
  */
-bool simhca_caller_rang(struct simhca_qp *qp);
+bool simhca_fastpath_rang(struct simhca_qp *qp);
 
 /*
  * The device works for a QP whose program posts on: without a gap that would never end, while the
  * program could carry it all at its next post. So between two messages the device leaves the rest
  * to it, for a moment. Under req_lock.
  */
-struct simhca_leaving {
+struct simhca_yielding {
 	_Atomic uint64_t until; /* the timer's deadline; 0: it is not left. Read without the lock */
 	uint64_t carried;	/* by the program, when it was left last */
 	struct simhca_spin worth;
 };
 /* Whether it does so now. */
-bool simhca_caller_leave(struct simhca_qp *qp);
+bool simhca_fastpath_yield(struct simhca_qp *qp);
 /* Whether it has done so, and the program has not come yet, nor is the moment over. Any time. */
-bool simhca_caller_is_left(struct simhca_qp *qp);
+bool simhca_fastpath_has_yielded(struct simhca_qp *qp);
 
 /* Adds what programs have carried for the QP, and to it. */
-void simhca_caller_usage(const struct simhca_qp *qp, struct simhca_usage_sum *sum);
+void simhca_fastpath_usage(const struct simhca_qp *qp, struct simhca_usage_sum *sum);
 
 #endif

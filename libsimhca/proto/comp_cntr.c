@@ -94,7 +94,7 @@ int simhca_attach_comp_cntr(struct simhca_context *context,
 	/* An XRC target outlives the context that has the counter; an RSS QP completes nothing. */
 	if (qp->type == SIMHCA_QPT_XRC_RECV || qp->rss)
 		return simhca_why(why, EOPNOTSUPP, "this QP's completions are not its own");
-	simhca_callers_end(qp);
+	simhca_fastpath_end(qp);
 	ret = simhca_qp_begin_both(qp, true);
 	if (ret)
 		return ret;

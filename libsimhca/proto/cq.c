@@ -16,7 +16,7 @@
 #include "qp.h"
 #include "simhca.h"
 #include "queue/store.h"
-#include "queue/ticket.h"
+#include "queue/cqe_reservation.h"
 #include "queue/words.h"
 
 #define MOVED_AT_A_TIME 8192 /* CQEs, while pushers wait and the main thread does nothing else */
@@ -85,7 +85,7 @@ static bool disarm(struct simhca_cq *cq, uint32_t matches)
 }
 
 /* Raises the event that is due. Without the CQ's lock, as it is a system call. */
-void simhca_cq_tell(const struct simhca_cq *cq)
+void simhca_cq_notify(const struct simhca_cq *cq)
 {
 	const struct simhca_ops *ops = &cq->context->device->fabric->ops;
 
@@ -114,7 +114,7 @@ static void period_is_over(struct simhca_engine *engine, struct simhca_timer *ti
 	due = cq->moderated && disarm_moderated(cq);
 	pthread_mutex_unlock(&cq->lock);
 	if (due)
-		simhca_cq_tell(cq);
+		simhca_cq_notify(cq);
 }
 
 /*
@@ -143,13 +143,13 @@ static bool moderate(struct simhca_cq *cq, uint32_t matches)
 
 /* Whether an event is due. */
 static bool notify(struct simhca_cq *cq, const struct simhca_cqe *cqe, bool solicited,
-		   uint32_t ticket)
+		   uint32_t cqe_index)
 {
 	uint32_t matches = SIMHCA_ARM_NEXT;
 
 	if (cqe->status != SIMHCA_WC_SUCCESS || ((cqe->flags & SIMHCA_CQE_RECV) && solicited)) {
 		matches |= SIMHCA_ARM_SOLICITED;
-		cq->solicited = (uint64_t)ticket + 1;
+		cq->solicited = (uint64_t)cqe_index + 1;
 	}
 	return cq->mod_count ? moderate(cq, matches) : disarm(cq, matches);
 }
@@ -179,7 +179,7 @@ int simhca_modify_cq(struct simhca_context *context, const struct simhca_modify_
 	}
 	pthread_mutex_unlock(&cq->lock);
 	if (due)
-		simhca_cq_tell(cq);
+		simhca_cq_notify(cq);
 	return 0;
 }
 
@@ -208,7 +208,7 @@ int simhca_arm_cq(struct simhca_context *context, uint32_t handle, struct simhca
 	due = disarm_for_waiting(cq);
 	pthread_mutex_unlock(&cq->lock);
 	if (due)
-		simhca_cq_tell(cq);
+		simhca_cq_notify(cq);
 	return 0;
 }
 
@@ -218,25 +218,25 @@ void simhca_cq_repair(struct simhca_cq *cq, uint32_t name, uint32_t committed)
 
 	/* The lock, as the ring may be another one soon (simhca_resize_cq). */
 	pthread_mutex_lock(&cq->lock);
-	simhca_tickets_repair(&cq->view, name, committed);
+	simhca_cqes_recover(&cq->view, name, committed);
 	due = disarm(cq, SIMHCA_ARM_BITS);
 	pthread_mutex_unlock(&cq->lock);
 	if (due)
-		simhca_cq_tell(cq);
+		simhca_cq_notify(cq);
 }
 
 /* -------------------------------------------------------------------------------- CQEs */
 
 bool simhca_cq_push_of(struct simhca_cq *cq, const struct simhca_cqe *cqe, bool solicited,
 		       struct simhca_qp *qp,
-		       void (*completes)(struct simhca_qp *qp, uint32_t ticket))
+		       void (*completes)(struct simhca_qp *qp, uint32_t cqe_index))
 {
 	struct simhca_cqe *slot;
-	uint32_t ticket, waiting;
+	uint32_t cqe_index, waiting;
 	bool due;
 
 	pthread_mutex_lock(&cq->lock);
-	if (cq->overrun || !simhca_ticket_claim(&cq->view, SIMHCA_TURN_DEVICE, &ticket)) {
+	if (cq->overrun || !simhca_cqe_reserve(&cq->view, SIMHCA_OWNER_DEVICE, &cqe_index)) {
 		due = !cq->overrun;
 		cq->overrun = true;
 		atomic_store_explicit(&cq->view.mem->overrun, 1, memory_order_release);
@@ -245,10 +245,10 @@ bool simhca_cq_push_of(struct simhca_cq *cq, const struct simhca_cqe *cqe, bool 
 			tell_of_error(cq, "was full");
 		return false;
 	}
-	waiting = simhca_cq_occupied(&cq->view, ticket + 1);
+	waiting = simhca_cq_occupied(&cq->view, cqe_index + 1);
 	if (waiting > cq->most_waiting && waiting <= cq->view.cqe)
 		cq->most_waiting = waiting;
-	slot = simhca_cq_slot(&cq->view, ticket);
+	slot = simhca_cq_slot(&cq->view, cqe_index);
 	simhca_store();
 	simhca_cqe_write(slot, cqe);
 	if (cq->view.stamped) {
@@ -256,20 +256,20 @@ bool simhca_cq_push_of(struct simhca_cq *cq, const struct simhca_cqe *cqe, bool 
 		slot->wallclock = clock_now(CLOCK_REALTIME);
 	}
 	if (completes)
-		completes(qp, ticket);
+		completes(qp, cqe_index);
 	simhca_store();
 	/* release: the CQE's fields are there before its sequence number says so. */
-	atomic_store_explicit(&slot->seq, ticket + 1, memory_order_release);
+	atomic_store_explicit(&slot->seq, cqe_index + 1, memory_order_release);
 	/*
 	 * D2. Full barrier between publishing the CQE and reading arm; the client has one between
 	 * storing arm and looking for CQEs. So a client that arms and finds the queue empty is
 	 * seen here: no completion falls between the two.
 	 */
 	atomic_thread_fence(memory_order_seq_cst);
-	due = notify(cq, cqe, solicited, ticket);
+	due = notify(cq, cqe, solicited, cqe_index);
 	pthread_mutex_unlock(&cq->lock);
 	if (due)
-		simhca_cq_tell(cq);
+		simhca_cq_notify(cq);
 	return true;
 }
 
@@ -334,8 +334,8 @@ int simhca_create_cq(struct simhca_context *context, const struct simhca_create_
 	cq->channel = req->channel;
 	ret = -ENOMEM;
 	if (cq->view.entries <= MOST_FOR_CALLERS)
-		cq->shared.segment = simhca_caller_queue_segment(context, sizeof(*cq->view.mem),
-								 ring_bytes(cq->view.entries));
+		cq->shared.segment = simhca_fastpath_segment(context, sizeof(*cq->view.mem),
+							     ring_bytes(cq->view.entries));
 	cq->view.mem = alloc(cq, sizeof(*cq->view.mem), &cq->mem_ref, why);
 	if (!cq->view.mem)
 		goto fail;
@@ -596,7 +596,7 @@ int simhca_cq_move(struct simhca_cq *cq, struct simhca_why *why)
 	}
 	pthread_mutex_unlock(&cq->lock);
 	if (due)
-		simhca_cq_tell(cq);
+		simhca_cq_notify(cq);
 	if (ret) {
 		tell_of_error(cq, "has no memory any more");
 		return simhca_why(why, -ret, "memory for a CQ: %s", strerror(-ret));

@@ -6,7 +6,7 @@
 #include "core/context.h"
 #include "engine/timer.h"
 #include "renew.h"
-#include "queue/ticket.h"
+#include "queue/cqe_reservation.h"
 
 struct simhca_qp;
 
@@ -60,10 +60,10 @@ bool simhca_cq_push(struct simhca_cq *cq, const struct simhca_cqe *cqe, bool sol
  */
 bool simhca_cq_push_of(struct simhca_cq *cq, const struct simhca_cqe *cqe, bool solicited,
 		       struct simhca_qp *qp,
-		       void (*completes)(struct simhca_qp *qp, uint32_t ticket));
+		       void (*completes)(struct simhca_qp *qp, uint32_t cqe_index));
 
 /* Raises an event that is due. Without the CQ's lock, as it is a system call. */
-void simhca_cq_tell(const struct simhca_cq *cq);
+void simhca_cq_notify(const struct simhca_cq *cq);
 /*
  * Other memory for it (renew.h), which has come: what is to be seen there until it is moved; and it
  * moves: 0, -ERESTART, or -errno, and then the CQ is in error.

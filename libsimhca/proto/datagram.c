@@ -14,7 +14,7 @@ void simhca_run_datagram(struct simhca_worker *worker, struct simhca_qp *qp,
 
 	if (packet->qkey != simhca_qkey(qp->qpc)) { /* dropped and counted (IBTA vol. 1, 10.2.5) */
 		atomic_fetch_add(&qp->device->mem->port.qkey_viol_cntr, 1);
-		simhca_tell_refusal(qp, packet, "drops", SIMHCA_REASON_QKEY_MISMATCH);
+		simhca_report_refusal(qp, packet, "drops", SIMHCA_REASON_QKEY_MISMATCH);
 		return;
 	}
 	if (!simhca_recv_need(worker, qp, packet, reply))

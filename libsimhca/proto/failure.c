@@ -97,10 +97,10 @@ static bool has_remote_memory(uint32_t opcode)
 	       opcode == SIMHCA_WR_ATOMIC_WRITE || simhca_is_atomic(opcode);
 }
 
-void simhca_tell_send(struct simhca_worker *worker, const struct simhca_qp *qp,
-		      const struct simhca_send *send, uint32_t index,
-		      const struct simhca_flight *flight, enum simhca_wc_status status,
-		      enum simhca_reason reason)
+void simhca_report_send(struct simhca_worker *worker, const struct simhca_qp *qp,
+			const struct simhca_send *send, uint32_t index,
+			const struct simhca_flight *flight, enum simhca_wc_status status,
+			enum simhca_reason reason)
 {
 	struct simhca_failure failure = about(qp, SIMHCA_SEND_FAILED);
 
@@ -125,8 +125,8 @@ void simhca_tell_send(struct simhca_worker *worker, const struct simhca_qp *qp,
 	tell(qp, &failure);
 }
 
-void simhca_tell_recv(const struct simhca_qp *qp, uint64_t wr_id, uint32_t peer_qpn,
-		      enum simhca_wc_status status, enum simhca_reason reason)
+void simhca_report_recv(const struct simhca_qp *qp, uint64_t wr_id, uint32_t peer_qpn,
+			enum simhca_wc_status status, enum simhca_reason reason)
 {
 	struct simhca_failure failure = about(qp, SIMHCA_RECV_FAILED);
 
@@ -189,8 +189,8 @@ static const char *in_numbers(const struct simhca_qp *qp, const struct simhca_pa
 	return text;
 }
 
-void simhca_tell_refusal(const struct simhca_qp *qp, const struct simhca_packet *packet,
-			 const char *does, enum simhca_reason reason)
+void simhca_report_refusal(const struct simhca_qp *qp, const struct simhca_packet *packet,
+			   const char *does, enum simhca_reason reason)
 {
 	struct simhca_failure failure = about(qp, SIMHCA_REQUEST_REFUSED);
 	/* Only a first packet has a RETH; of a WRITE's others it is kept. */
@@ -217,7 +217,7 @@ void simhca_tell_refusal(const struct simhca_qp *qp, const struct simhca_packet 
 	tell(qp, &failure);
 }
 
-void simhca_tell_silence(const struct simhca_qp *qp, enum simhca_reason reason, const char *text)
+void simhca_report_silence(const struct simhca_qp *qp, enum simhca_reason reason, const char *text)
 {
 	struct simhca_failure failure = about(qp, SIMHCA_NO_ANSWER);
 
@@ -226,7 +226,7 @@ void simhca_tell_silence(const struct simhca_qp *qp, enum simhca_reason reason, 
 	tell(qp, &failure);
 }
 
-void simhca_tell_flush(const struct simhca_qp *qp, uint32_t count)
+void simhca_report_flush(const struct simhca_qp *qp, uint32_t count)
 {
 	struct simhca_failure failure = about(qp, SIMHCA_FLUSHED);
 

@@ -17,19 +17,19 @@ struct simhca_qp;
 uint32_t simhca_request_opcode(const struct simhca_packet *packet);
 
 /* A send work request, that of ring index `index`, with the PSNs that it had. */
-void simhca_tell_send(struct simhca_worker *worker, const struct simhca_qp *qp,
-		      const struct simhca_send *send, uint32_t index,
-		      const struct simhca_flight *flight, enum simhca_wc_status status,
-		      enum simhca_reason reason);
+void simhca_report_send(struct simhca_worker *worker, const struct simhca_qp *qp,
+			const struct simhca_send *send, uint32_t index,
+			const struct simhca_flight *flight, enum simhca_wc_status status,
+			enum simhca_reason reason);
 /* A receive, which the peer's message had consumed. */
-void simhca_tell_recv(const struct simhca_qp *qp, uint64_t wr_id, uint32_t peer_qpn,
-		      enum simhca_wc_status status, enum simhca_reason reason);
+void simhca_report_recv(const struct simhca_qp *qp, uint64_t wr_id, uint32_t peer_qpn,
+			enum simhca_wc_status status, enum simhca_reason reason);
 /* A responder "refuses" or "drops" a request. */
-void simhca_tell_refusal(const struct simhca_qp *qp, const struct simhca_packet *packet,
-			 const char *does, enum simhca_reason reason);
+void simhca_report_refusal(const struct simhca_qp *qp, const struct simhca_packet *packet,
+			   const char *does, enum simhca_reason reason);
 /* Why nobody answers a requester, in words as well. */
-void simhca_tell_silence(const struct simhca_qp *qp, enum simhca_reason reason, const char *text);
+void simhca_report_silence(const struct simhca_qp *qp, enum simhca_reason reason, const char *text);
 /* So many work requests of a QP that had failed. */
-void simhca_tell_flush(const struct simhca_qp *qp, uint32_t count);
+void simhca_report_flush(const struct simhca_qp *qp, uint32_t count);
 
 #endif

@@ -14,7 +14,7 @@
 #include "queue/progress.h"
 #include "qp.h"
 #include "simhca.h"
-#include "turn.h"
+#include "owner.h"
 #include "wqe.h"
 
 /* When another engine still works on a QP that is to be flushed. */
@@ -36,8 +36,8 @@ void simhca_flush_cqe(struct simhca_cq *cq, struct simhca_qp *qp, uint64_t wr_id
 	if (flags & SIMHCA_CQE_RECV)
 		simhca_count_error(qp, SIMHCA_COUNTS_RECV);
 	simhca_cq_push_of(cq, &cqe, false, qp,
-			  flags & SIMHCA_CQE_RECV ? simhca_responder_completes
-						  : simhca_requester_completes);
+			  flags & SIMHCA_CQE_RECV ? simhca_responder_complete
+						  : simhca_requester_commit);
 	simhca_stats_once(qp->device, flags & SIMHCA_CQE_RECV ? SIMHCA_STAT_RESP_CQE_FLUSH
 							      : SIMHCA_STAT_REQ_CQE_FLUSH);
 }
@@ -103,7 +103,7 @@ static uint32_t flush_rq(struct simhca_qp *qp)
 	uint32_t count = flush_message(qp);
 
 	if (qp->srq) { /* its WQEs belong to the other QPs as well */
-		for (; simhca_left_consume(&qp->left, qp->recv_copy); count++) {
+		for (; simhca_abandoned_consume(&qp->left, qp->recv_copy); count++) {
 			qp->resp.have_recv = true;
 			flush_message(qp);
 		}
@@ -131,7 +131,7 @@ void simhca_flush(struct simhca_qp *qp)
 		simhca_engine_arm_timer(&qp->task, FLUSH_RETRY_NS);
 		return;
 	}
-	simhca_settle(qp);
+	simhca_qp_recover(qp);
 	switch (simhca_qp_state(qp)) {
 	case SIMHCA_QPS_ERR:
 		/* No page fault of a dead QP: the end of the last one brings us here again. */
@@ -149,6 +149,6 @@ void simhca_flush(struct simhca_qp *qp)
 		break;
 	}
 	if (count)
-		simhca_tell_flush(qp, count);
+		simhca_report_flush(qp, count);
 	simhca_qp_end_both(qp);
 }

@@ -10,9 +10,10 @@
 #include "requester.h"
 #include "responder_impl.h"
 
-struct simhca_occasion simhca_occasion_at(const struct simhca_qp *qp, enum simhca_point point)
+struct simhca_inject_event simhca_inject_event_at(const struct simhca_qp *qp,
+						  enum simhca_point point)
 {
-	return (struct simhca_occasion){
+	return (struct simhca_inject_event){
 		.point = point,
 		.device = qp->device,
 		.context = qp->context,
@@ -27,17 +28,17 @@ struct simhca_occasion simhca_occasion_at(const struct simhca_qp *qp, enum simhc
 enum simhca_injected simhca_injected_start(struct simhca_worker *worker, struct simhca_qp *qp,
 					   enum simhca_wc_status *status)
 {
-	struct simhca_occasion occasion = simhca_occasion_at(qp, SIMHCA_AT_WQE);
-	struct simhca_judged *judged = &qp->judged;
+	struct simhca_inject_event occasion = simhca_inject_event_at(qp, SIMHCA_AT_WQE);
+	struct simhca_inject_past *judged = &qp->judged;
 	uint32_t index = qp->req.oldest;
-	struct simhca_verdict verdict;
+	struct simhca_inject_outcome verdict;
 
 	if (judged->wqe && judged->wqe_index == index)
 		return SIMHCA_INJECTED_NOTHING;
 	occasion.opcode = worker->send->wqe.opcode;
 	judged->wqe = true;
 	judged->wqe_index = index;
-	if (!simhca_inject_judge(qp->device->fabric, &occasion, &verdict))
+	if (!simhca_inject_decide(qp->device->fabric, &occasion, &verdict))
 		return SIMHCA_INJECTED_NOTHING;
 	if (verdict.status) {
 		*status = (enum simhca_wc_status)verdict.status;
@@ -62,9 +63,9 @@ static uint8_t timer_of(uint64_t ns)
 bool simhca_injected_refusal(struct simhca_qp *qp, const struct simhca_packet *packet,
 			     struct simhca_reply *reply)
 {
-	struct simhca_occasion occasion = simhca_occasion_at(qp, SIMHCA_AT_ARRIVAL);
-	struct simhca_judged *judged = &qp->judged;
-	struct simhca_verdict verdict;
+	struct simhca_inject_event occasion = simhca_inject_event_at(qp, SIMHCA_AT_ARRIVAL);
+	struct simhca_inject_past *judged = &qp->judged;
+	struct simhca_inject_outcome verdict;
 
 	if (!simhca_is_reliable(packet->transport) || packet->psn != qp->resp.epsn ||
 	    (judged->arrival && judged->arrival_psn == packet->psn)) {
@@ -73,7 +74,7 @@ bool simhca_injected_refusal(struct simhca_qp *qp, const struct simhca_packet *p
 	}
 	occasion.opcode = (int)simhca_request_opcode(packet);
 	occasion.bytes = packet->length;
-	if (!simhca_inject_judge(qp->device->fabric, &occasion, &verdict))
+	if (!simhca_inject_decide(qp->device->fabric, &occasion, &verdict))
 		return false;
 	if (verdict.fault_ns && !packet->remote) {
 		judged->arrival = true;
@@ -100,12 +101,12 @@ bool simhca_injected_refusal(struct simhca_qp *qp, const struct simhca_packet *p
 bool simhca_injected_receive(struct simhca_qp *qp, const struct simhca_packet *packet,
 			     uint64_t bytes, struct simhca_reply *reply)
 {
-	struct simhca_occasion occasion = simhca_occasion_at(qp, SIMHCA_AT_RECEIVE);
-	struct simhca_verdict verdict;
+	struct simhca_inject_event occasion = simhca_inject_event_at(qp, SIMHCA_AT_RECEIVE);
+	struct simhca_inject_outcome verdict;
 
 	occasion.opcode = (int)simhca_request_opcode(packet);
 	occasion.bytes = bytes;
-	if (!simhca_inject_judge(qp->device->fabric, &occasion, &verdict) || !verdict.status)
+	if (!simhca_inject_decide(qp->device->fabric, &occasion, &verdict) || !verdict.status)
 		return false;
 	simhca_refuse(qp, packet, SIMHCA_SYNDROME_NAK_OPERATIONAL,
 		      (enum simhca_wc_status)verdict.status, SIMHCA_REASON_INJECTED, reply);
@@ -114,14 +115,14 @@ bool simhca_injected_receive(struct simhca_qp *qp, const struct simhca_packet *p
 
 bool simhca_injected_event(const struct simhca_cq *cq)
 {
-	const struct simhca_occasion occasion = { .point = SIMHCA_AT_EVENT,
-						  .device = cq->context->device,
-						  .context = cq->context,
-						  .opcode = -1 };
-	struct simhca_verdict verdict;
+	const struct simhca_inject_event occasion = { .point = SIMHCA_AT_EVENT,
+						      .device = cq->context->device,
+						      .context = cq->context,
+						      .opcode = -1 };
+	struct simhca_inject_outcome verdict;
 
 	return cq->channel &&
-	       simhca_inject_judge(cq->context->device->fabric, &occasion, &verdict) &&
+	       simhca_inject_decide(cq->context->device->fabric, &occasion, &verdict) &&
 	       verdict.no_event;
 }
 

@@ -20,7 +20,7 @@
 #include "qp.h"
 #include "requester.h"
 #include "simhca.h"
-#include "turn.h"
+#include "owner.h"
 #include "wqe.h"
 
 static uint64_t sq_bytes(const struct simhca_qp *qp)
@@ -36,8 +36,8 @@ static uint64_t rq_bytes(const struct simhca_qp *qp)
 /* Whether programs that send to it may consume its receives. */
 static bool takes_claims(const struct simhca_qp *qp)
 {
-	return qp->type == SIMHCA_QPT_UD && qp->rq_entries && qp->device->config.callers &&
-	       !qp->caller.none;
+	return qp->type == SIMHCA_QPT_UD && qp->rq_entries && qp->device->config.fast_path &&
+	       !qp->fastpath.none;
 }
 
 static uint64_t mem_bytes(const struct simhca_qp *qp)
@@ -86,37 +86,37 @@ void simhca_qp_corrupt(struct simhca_qp *qp)
 
 bool simhca_qp_begin(struct simhca_qp *qp)
 {
-	if (!simhca_turn_try_lock(&qp->req_lock, true))
+	if (!simhca_side_try_lock(&qp->req_lock, true))
 		return false;
-	if (simhca_requester_begin(qp))
+	if (simhca_requester_acquire(qp))
 		return true;
-	simhca_turn_unlock(&qp->req_lock); /* who has the turn rings */
+	simhca_side_unlock(&qp->req_lock); /* who has the turn rings */
 	return false;
 }
 
 void simhca_qp_end(struct simhca_qp *qp)
 {
-	bool wanted = simhca_requester_end(qp);
+	bool wanted = simhca_requester_release(qp);
 
-	if (simhca_turn_unlock(&qp->req_lock) || wanted)
+	if (simhca_side_unlock(&qp->req_lock) || wanted)
 		simhca_engine_schedule(qp->context->engine, &qp->task);
 }
 
 bool simhca_qp_begin_responder(struct simhca_qp *qp)
 {
-	if (!simhca_turn_try_lock(&qp->resp_lock, false))
+	if (!simhca_side_try_lock(&qp->resp_lock, false))
 		return false;
-	if (simhca_responder_begin(qp))
+	if (simhca_responder_acquire(qp))
 		return true;
-	simhca_turn_unlock(&qp->resp_lock);
+	simhca_side_unlock(&qp->resp_lock);
 	return false;
 }
 
 void simhca_qp_end_responder(struct simhca_qp *qp)
 {
-	bool wanted = simhca_responder_end(qp);
+	bool wanted = simhca_responder_release(qp);
 
-	simhca_turn_unlock(&qp->resp_lock);
+	simhca_side_unlock(&qp->resp_lock);
 	if (wanted && qp->context)
 		simhca_engine_schedule(qp->context->engine, &qp->task);
 }
@@ -124,11 +124,11 @@ void simhca_qp_end_responder(struct simhca_qp *qp)
 /* Without a word to who has it, who may be a client. */
 static bool begin_requester(struct simhca_qp *qp)
 {
-	if (!simhca_turn_try_lock(&qp->req_lock, false))
+	if (!simhca_side_try_lock(&qp->req_lock, false))
 		return false;
-	if (simhca_requester_begin(qp))
+	if (simhca_requester_acquire(qp))
 		return true;
-	simhca_turn_unlock(&qp->req_lock);
+	simhca_side_unlock(&qp->req_lock);
 	return false;
 }
 
@@ -176,7 +176,7 @@ static bool step(struct simhca_worker *worker, struct simhca_qp *qp)
 
 	if (qp->type == SIMHCA_QPT_XRC_RECV) /* it has no queue */
 		return more;
-	more = simhca_caller_rang(qp) || more;
+	more = simhca_fastpath_rang(qp) || more;
 	if (__builtin_expect(atomic_load(&qp->faults.tell_peer), 0))
 		tell_peer(qp);
 	switch (simhca_qp_state(qp)) {
@@ -209,17 +209,17 @@ void simhca_qp_clear(struct simhca_qp *qp)
 	if (qp->uplink)
 		qp->uplink->reset(qp);
 	simhca_usage_forget(qp->usage);
-	atomic_store(&qp->caller.leaving.until, 0);
+	atomic_store(&qp->fastpath.leaving.until, 0);
 	memset(&qp->req, 0, sizeof(qp->req));
 	qp->exceeding.found = false;
 	memset(&qp->resp, 0, sizeof(qp->resp));
 	free(qp->judged.overtaken);
-	qp->judged = (struct simhca_judged){ 0 };
+	qp->judged = (struct simhca_inject_past){ 0 };
 	if (qp->cast)
 		memset(qp->cast, 0, qp->link->cast_bytes);
 	simhca_progress_clear(qp->mem);
 	if (qp->type == SIMHCA_QPT_UD)
-		simhca_left_reset(&qp->left);
+		simhca_abandoned_reset(&qp->left);
 	if (qp->rq_view.mem)
 		memset(qp->rq_view.mem, 0, sizeof(*qp->rq_view.mem));
 	qp->drained_event_due = false;
@@ -292,8 +292,8 @@ static uint64_t round_up(uint64_t bytes)
 static void *alloc_ring(struct simhca_qp *qp, uint64_t bytes, struct simhca_mem_ref *where,
 			struct simhca_why *why)
 {
-	if (qp->caller.segment)
-		return simhca_context_alloc_in(qp->context, qp->caller.segment, bytes, where);
+	if (qp->fastpath.segment)
+		return simhca_context_alloc_in(qp->context, qp->fastpath.segment, bytes, where);
 	return simhca_context_alloc(qp->context, bytes, where, why);
 }
 
@@ -315,8 +315,8 @@ static int alloc_claims(struct simhca_qp *qp, uint32_t max_sge, struct simhca_wh
 
 static int alloc_rings(struct simhca_qp *qp, uint32_t max_recv_sge, struct simhca_why *why)
 {
-	simhca_caller_init(qp, round_up(mem_bytes(qp)) + round_up(sq_bytes(qp)) +
-				       round_up(rq_bytes(qp)) + round_up(claims_bytes(qp)));
+	simhca_fastpath_init(qp, round_up(mem_bytes(qp)) + round_up(sq_bytes(qp)) +
+					 round_up(rq_bytes(qp)) + round_up(claims_bytes(qp)));
 	qp->mem = alloc_ring(qp, mem_bytes(qp), &qp->mem_ref, why);
 	if (qp->mem && qp->sq_entries)
 		qp->sq = alloc_ring(qp, sq_bytes(qp), &qp->sq_ref, why);
@@ -352,7 +352,7 @@ struct simhca_qp *simhca_qp_alloc(struct simhca_context *context, uint32_t type,
 	qp->faults.device = context->device;
 	qp->faults.task = &qp->task;
 	qp->source = &simhca_own_receives;
-	simhca_left_init(&qp->left);
+	simhca_abandoned_init(&qp->left);
 	qp->pd = pd;
 	qp->key_pd = pd->number;
 	qp->type = type;
@@ -375,8 +375,8 @@ void simhca_qp_free(struct simhca_qp *qp)
 		simhca_context_free(context, &qp->mem_ref, mem_bytes(qp));
 	if (qp->rq_view.mem)
 		simhca_context_free(context, &qp->claims_ref, sizeof(*qp->rq_view.mem));
-	simhca_caller_free(qp);
-	simhca_left_free(&qp->left);
+	simhca_fastpath_free(qp);
+	simhca_abandoned_free(&qp->left);
 	if (qp->qpn)
 		simhca_number_release(&qp->device->qpns, qp->qpn);
 	simhca_faults_free(&qp->faults);
@@ -391,11 +391,11 @@ void simhca_qpc_set(struct simhca_qpc *qpc, const struct simhca_qpc *to)
 {
 	/* What lies between the two is plain, and read under the QP's locks. */
 	const size_t from = offsetof(struct simhca_qpc, pd);
-	const size_t end = offsetof(struct simhca_qpc, callers);
+	const size_t end = offsetof(struct simhca_qpc, fastpath_epoch);
 
 	atomic_store(&qpc->dest_qpn, atomic_load(&to->dest_qpn));
 	memcpy((char *)qpc + from, (const char *)to + from, end - from);
-	atomic_store(&qpc->callers, atomic_load(&to->callers));
+	atomic_store(&qpc->fastpath_epoch, atomic_load(&to->fastpath_epoch));
 }
 
 void simhca_qpc_init(struct simhca_qpc *qpc, uint32_t qpn, uint32_t type)
@@ -447,7 +447,7 @@ static void fill_reply(const struct simhca_qp *qp, uint32_t handle,
 		.sq = qp->sq_ref,
 		.rq = qp->rq_ref,
 		.claims = qp->claims_ref,
-		.caller = qp->caller.mem_ref,
+		.fastpath = qp->fastpath.mem_ref,
 	};
 }
 
@@ -607,7 +607,7 @@ int simhca_qp_create(struct simhca_context *context, const struct simhca_create_
 		qp->source = srq->kind->source;
 	qp->strip_cvlan = req->strip_cvlan != 0;
 	qp->slot_data = req->slot_data && has_slot_data(qp);
-	qp->caller.none = req->no_callers != 0;
+	qp->fastpath.none = req->no_fastpath != 0;
 	granted.max_inline = inline_granted(req, &context->device->config);
 	return simhca_qp_add(qp, SIMHCA_OBJ_QP, &granted, reply, why);
 }
@@ -634,23 +634,23 @@ int simhca_qp_remove(struct simhca_qp *qp, enum simhca_object_type as, uint32_t 
 
 	/* Out of every table first; then wait until no engine holds what it found there. */
 	atomic_store(&qp->task.dead, true);
-	simhca_callers_end(qp);
+	simhca_fastpath_end(qp);
 	simhca_qp_detach_all(qp);
 	atomic_store(&qp->device->qps[SIMHCA_QPN_SLOT(qp->qpn)], NULL);
 	simhca_fabric_changed(qp->device->fabric);
 	/* Its slot may be another QP's when we come here again. */
 	atomic_compare_exchange_strong(&context->doorbell[qp->doorbell], &ours, NULL);
-	if (!quiesce(qp) || !simhca_faults_disable(&qp->faults) || !simhca_callers_settle(qp) ||
-	    !simhca_caller_detach(qp))
+	if (!quiesce(qp) || !simhca_faults_disable(&qp->faults) || !simhca_fastpath_recover(qp) ||
+	    !simhca_fastpath_detach(qp))
 		return -EAGAIN;
-	simhca_callers_forget(qp);
+	simhca_fastpath_forget(qp);
 	simhca_free_windows_of(context, qp->qpn);
 	if (qp->doorbell < context->doorbell_hint)
 		context->doorbell_hint = qp->doorbell;
 	simhca_drop_fetches(qp, false);
 	simhca_comp_cntr_detach(qp);
 	simhca_usage_sum(qp->usage, &context->past);
-	simhca_caller_usage(qp, &context->past);
+	simhca_fastpath_usage(qp, &context->past);
 	count_users(qp, -1);
 	simhca_qpc_init(qp->qpc, 0, 0);
 	simhca_object_remove(context, as, handle);

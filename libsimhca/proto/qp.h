@@ -15,8 +15,8 @@
 #include "srq.h"
 #include "recv_source.h"
 #include "requester.h"
-#include "settle.h"
-#include "turn.h"
+#include "recover.h"
+#include "owner.h"
 #include "usage.h"
 
 struct simhca_cast;
@@ -85,12 +85,12 @@ struct simhca_qp {
 	 */
 	struct simhca_srq_view rq_view;
 	struct simhca_mem_ref claims_ref;
-	struct simhca_left left; /* of what was claimed from it */
+	struct simhca_abandoned left; /* of what was claimed from it */
 
 	struct simhca_task task; /* its turns */
 
-	/* requester and completer; under req_lock, and in a turn (turn.h) */
-	struct simhca_turn_lock req_lock;
+	/* requester and completer; under req_lock, and in a turn (owner.h) */
+	struct simhca_side_lock req_lock;
 	struct simhca_requester req;
 	struct simhca_flight flight[SIMHCA_MAX_FLIGHTS]; /* by ring index */
 	uint32_t asked;		/* the PSN behind the READ request that was sent last */
@@ -107,7 +107,7 @@ struct simhca_qp {
 	} peer;
 
 	/* responder; under resp_lock, and in a turn */
-	struct simhca_turn_lock resp_lock;
+	struct simhca_side_lock resp_lock;
 	struct simhca_responder resp;
 	bool in_slot; /* the data of the packet at hand lie in the slot of the receive */
 	/*
@@ -126,7 +126,8 @@ struct simhca_qp {
 	struct simhca_usage *usage;
 
 	bool adaptive; /* WAIT_ANSWER: for the link's adaptive retransmission; under req_lock */
-	struct simhca_judged judged; /* by rules of faults; wqe, request, answer: under req_lock */
+	struct simhca_inject_past
+		judged; /* by rules of faults; wqe, request, answer: under req_lock */
 
 	struct { /* attach.h */
 		struct simhca_steps steps;
@@ -136,8 +137,8 @@ struct simhca_qp {
 		uint32_t segment;	/* that mem and rings lie in, and nothing else; 0: none */
 		atomic_bool attached;	/* its program has been given a peer */
 		_Atomic uint32_t whose; /* 0, or the QP whose program has been given this one */
-		struct simhca_leaving leaving;
-	} caller;
+		struct simhca_yielding leaving;
+	} fastpath;
 };
 
 static inline struct simhca_qp *simhca_qp_of(struct simhca_task *task)

@@ -395,7 +395,7 @@ static void reset(struct simhca_qp *qp)
 }
 
 /* What a state brings along for a QP without a send queue, and without an engine: it is at once. */
-static void settle_xrc_target(struct simhca_qp *qp, uint32_t from, uint32_t to)
+static void disconnect_xrc_target(struct simhca_qp *qp, uint32_t from, uint32_t to)
 {
 	if (to == SIMHCA_QPS_SQD && from == SIMHCA_QPS_RTS && qp->qpc->en_sqd_async_notify)
 		simhca_qp_event(qp, IBV_EVENT_SQ_DRAINED);
@@ -412,9 +412,9 @@ static bool send_off(struct simhca_qp *qp)
 	if (qp->type != SIMHCA_QPT_UD || simhca_qp_state(qp) < SIMHCA_QPS_RTR ||
 	    !simhca_claimed_from(qp)->mem)
 		return true;
-	simhca_callers_end(qp);
+	simhca_fastpath_end(qp);
 	return simhca_fabric_synchronize(qp->device->fabric, qp->context->id) &&
-	       simhca_callers_settle(qp);
+	       simhca_fastpath_recover(qp);
 }
 
 /* Whether the request is right for a QP in that state, and where it leads. */
@@ -464,7 +464,7 @@ int simhca_modify_qp(struct simhca_context *context, const struct simhca_modify_
 	if (ret)
 		return ret;
 	if (to == SIMHCA_QPS_RESET)
-		ret = simhca_caller_spare(qp, &spare, why);
+		ret = simhca_fastpath_spare(qp, &spare, why);
 	if (ret)
 		goto out;
 	from = simhca_qp_state(qp);
@@ -480,7 +480,7 @@ int simhca_modify_qp(struct simhca_context *context, const struct simhca_modify_
 	if (to != SIMHCA_QPS_RESET)
 		apply(qp, mask, &req->attr);
 	if (to != SIMHCA_QPS_RTS || (from != SIMHCA_QPS_RTR && from != SIMHCA_QPS_RTS))
-		simhca_callers_end(qp);
+		simhca_fastpath_end(qp);
 
 	if ((from == SIMHCA_QPS_INIT && to == SIMHCA_QPS_RTR) || (mask & SIMHCA_QP_AV)) {
 		if (qp->uplink)
@@ -488,11 +488,11 @@ int simhca_modify_qp(struct simhca_context *context, const struct simhca_modify_
 		simhca_fabric_changed(qp->device->fabric); /* whose packets it accepts */
 	}
 	if (to == SIMHCA_QPS_RESET) {
-		simhca_settle(qp);
+		simhca_qp_recover(qp);
 		if (qp->context) /* an XRC_RECV QP binds none */
 			simhca_free_windows_of(qp->context, qp->qpn);
 		if (spare >= 0)
-			reply->segment = simhca_caller_take_back(qp, spare);
+			reply->segment = simhca_fastpath_revoke(qp, spare);
 		spare = -1;
 		reset(qp);
 	}
@@ -502,7 +502,7 @@ int simhca_modify_qp(struct simhca_context *context, const struct simhca_modify_
 			simhca_silence_connected(qp);
 	}
 	if (qp->type == SIMHCA_QPT_XRC_RECV) {
-		settle_xrc_target(qp, from, to);
+		disconnect_xrc_target(qp, from, to);
 	} else if (to == SIMHCA_QPS_SQD && from == SIMHCA_QPS_RTS) {
 		qp->qpc->sq_draining = 1;
 		qp->drained_event_due = qp->qpc->en_sqd_async_notify;

@@ -21,9 +21,9 @@ static void hand_out(struct simhca_shared *shared)
 
 void simhca_hand_out(struct simhca_qp *qp)
 {
-	if (qp->caller.handed_out)
+	if (qp->fastpath.handed_out)
 		return;
-	qp->caller.handed_out = true;
+	qp->fastpath.handed_out = true;
 	hand_out(&qp->recv_cq->shared);
 	if (qp->srq)
 		hand_out(&qp->srq->shared);
@@ -31,9 +31,9 @@ void simhca_hand_out(struct simhca_qp *qp)
 
 void simhca_hand_back(struct simhca_qp *qp)
 {
-	if (!qp->caller.handed_out)
+	if (!qp->fastpath.handed_out)
 		return;
-	qp->caller.handed_out = false;
+	qp->fastpath.handed_out = false;
 	qp->recv_cq->shared.peers--;
 	if (qp->srq)
 		qp->srq->shared.peers--;
@@ -50,7 +50,7 @@ static bool is_to_be_renewed(const struct simhca_shared *shared, bool one_less)
 
 uint32_t simhca_queues_to_renew(const struct simhca_qp *qp, bool as_if_gone)
 {
-	const bool less = as_if_gone && qp->caller.handed_out;
+	const bool less = as_if_gone && qp->fastpath.handed_out;
 	uint32_t queues = 0;
 
 	if (qp->send_cq &&
@@ -95,7 +95,7 @@ static int find(struct simhca_context *context, const struct simhca_queue_req *r
 }
 
 /* No program begins a step with the queue. */
-static void end_callers(struct simhca_context *context, const struct queue *queue)
+static void end_fastpath(struct simhca_context *context, const struct queue *queue)
 {
 	for (uint32_t slot = 0; slot < atomic_load(&context->doorbell_slots); slot++) {
 		struct simhca_task *task = atomic_load(&context->doorbell[slot]);
@@ -103,7 +103,7 @@ static void end_callers(struct simhca_context *context, const struct queue *queu
 
 		if (qp && (queue->cq ? qp->send_cq == queue->cq || qp->recv_cq == queue->cq
 				     : qp->srq == queue->srq))
-			simhca_callers_end(qp);
+			simhca_fastpath_end(qp);
 	}
 }
 
@@ -118,7 +118,7 @@ int simhca_renew_queue(struct simhca_context *context, const struct simhca_queue
 	if (!simhca_is_to_be_renewed(queue.shared))
 		return simhca_why(why, EINVAL,
 				  "nobody has this queue's memory who has no use for it");
-	end_callers(context, &queue);
+	end_fastpath(context, &queue);
 	if (!simhca_fabric_synchronize(context->device->fabric, context->id))
 		return simhca_why(why, EBUSY, "a step of this program's is under way");
 	if (!queue.shared->spare.base) {

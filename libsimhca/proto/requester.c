@@ -644,9 +644,9 @@ bool simhca_requester_run(struct simhca_worker *worker, struct simhca_qp *qp)
 	uint64_t bytes = 0;
 	bool more = false;
 
-	if (simhca_caller_is_left(qp) || !simhca_qp_begin(qp))
+	if (simhca_fastpath_has_yielded(qp) || !simhca_qp_begin(qp))
 		return false;
-	simhca_settle(qp);
+	simhca_qp_recover(qp);
 	worker->requester = qp;
 	worker->send_of = NULL;
 	for (unsigned int packets = 0; may_send(qp); packets++) {
@@ -656,7 +656,7 @@ bool simhca_requester_run(struct simhca_worker *worker, struct simhca_qp *qp)
 			more = true;
 			break;
 		}
-		if (packets && !qp->req.count && simhca_caller_leave(qp))
+		if (packets && !qp->req.count && simhca_fastpath_yield(qp))
 			break;
 		/* The last packet narrowed the guard, and this one may go to another context. */
 		simhca_guard_widen(&worker->guard);

@@ -20,7 +20,7 @@
 #include "responder.h"
 #include "responder_impl.h"
 #include "simhca.h"
-#include "turn.h"
+#include "owner.h"
 
 static const struct simhca_handover accepted = { .outcome = SIMHCA_ACCEPTED };
 
@@ -32,7 +32,7 @@ static const struct simhca_handover accepted = { .outcome = SIMHCA_ACCEPTED };
 static void drop(struct simhca_qp *qp, const struct simhca_packet *packet,
 		 enum simhca_wc_status status, enum simhca_reason reason)
 {
-	simhca_tell_refusal(qp, packet, "drops", reason);
+	simhca_report_refusal(qp, packet, "drops", reason);
 	qp->resp.in_message = false;
 	if (qp->resp.have_recv && qp->recv_srq)
 		simhca_recv_complete(qp, packet, status, reason, 0);
@@ -53,7 +53,7 @@ void simhca_refuse(struct simhca_qp *qp, const struct simhca_packet *packet,
 		drop(qp, packet, status, reason);
 		return;
 	}
-	simhca_tell_refusal(qp, packet, "refuses", reason);
+	simhca_report_refusal(qp, packet, "refuses", reason);
 	/* It has been answered before. Who asks again may have been heard already, and gone on. */
 	if (reply->repeated)
 		return;

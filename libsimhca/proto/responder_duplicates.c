@@ -6,7 +6,7 @@
 #include "qp.h"
 #include "responder_impl.h"
 #include "simhca.h"
-#include "turn.h"
+#include "owner.h"
 
 void simhca_answer_remember(struct simhca_qp *qp, const struct simhca_packet *packet,
 			    const struct simhca_reply *reply)
@@ -28,9 +28,9 @@ static void simhca_request_ignore(struct simhca_qp *qp, const struct simhca_pack
 				  enum simhca_reason reason, struct simhca_reply *reply)
 {
 	simhca_reply_nothing(reply, reason);
-	if (qp->resp.told_psn)
+	if (qp->resp.reported_psn)
 		return;
-	qp->resp.told_psn = true;
+	qp->resp.reported_psn = true;
 	simhca_qp_log(qp,
 		      " ignores PSN 0x%06x of QP 0x%06x (rq_psn is 0x%06x, now expected "
 		      "0x%06x): %s",

@@ -150,7 +150,7 @@ static bool atomic_target(struct simhca_worker *worker, struct simhca_qp *qp,
 			      SIMHCA_REASON_ATOMIC_UNALIGNED, reply);
 		return false;
 	}
-	if (!simhca_is_alone(qp->device->fabric, target->seg[0].mm->atomicity)) {
+	if (!simhca_is_exclusive(qp->device->fabric, target->seg[0].mm->atomicity)) {
 		simhca_reply_not_accepted(reply, SIMHCA_BUSY, SIMHCA_REASON_NONE);
 		return false;
 	}

@@ -69,7 +69,7 @@ bool simhca_recv_complete(struct simhca_qp *qp, const struct simhca_packet *pack
 	struct simhca_cqe cqe = simhca_recv_cqe(qp, packet, status, reason, bytes);
 
 	if (status != SIMHCA_WC_SUCCESS)
-		simhca_tell_recv(qp, cqe.wr_id, packet->src_qpn, status, reason);
+		simhca_report_recv(qp, cqe.wr_id, packet->src_qpn, status, reason);
 	return qp->source->complete(qp, &cqe, packet->solicited);
 }
 

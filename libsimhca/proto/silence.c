@@ -175,12 +175,12 @@ void simhca_silence_unanswered(struct simhca_qp *qp)
 	if (qp->req.why == SIMHCA_REASON_INJECTED)
 		return;
 	if (find_unsent(qp, unsent)) {
-		simhca_tell_silence(qp, qp->req.why, why);
+		simhca_report_silence(qp, qp->req.why, why);
 	} else if (qp->req.told) {
 		return;
 	} else {
 		why = find_reason(qp, orphan);
-		simhca_tell_silence(qp, SIMHCA_REASON_NO_RESPONSE, why);
+		simhca_report_silence(qp, SIMHCA_REASON_NO_RESPONSE, why);
 	}
 	qp->req.told = true;
 	tell(qp, "has no answer from", why,

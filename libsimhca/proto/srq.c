@@ -15,7 +15,7 @@
 #include "recv_source.h"
 #include "simhca.h"
 #include "srq.h"
-#include "turn.h"
+#include "owner.h"
 #include "wqe.h"
 
 #define MOVED_AT_A_TIME (1u << 20) /* bytes of WQEs, while consumers and the main thread wait */
@@ -60,7 +60,7 @@ enum simhca_consume simhca_srq_consume(struct simhca_srq *srq, struct simhca_qp 
 	enum simhca_consume result;
 	bool limit_reached = false;
 
-	if (simhca_left_consume(&qp->left, qp->recv_copy))
+	if (simhca_abandoned_consume(&qp->left, qp->recv_copy))
 		return SIMHCA_CONSUME_OK;
 	pthread_mutex_lock(&srq->lock);
 	result = simhca_srq_consume_locked(srq, qp, &limit_reached);
@@ -111,7 +111,7 @@ static enum simhca_consume consume(struct simhca_worker *worker, struct simhca_q
 static bool complete(struct simhca_qp *qp, struct simhca_cqe *cqe, bool solicited)
 {
 	cqe->flags |= SIMHCA_CQE_SRQ;
-	return simhca_cq_push_of(qp->recv_cq, cqe, solicited, qp, simhca_responder_completes);
+	return simhca_cq_push_of(qp->recv_cq, cqe, solicited, qp, simhca_responder_complete);
 }
 
 const struct simhca_recv_source simhca_srq_receives = {
@@ -181,9 +181,9 @@ int simhca_create_srq(struct simhca_context *context, const struct simhca_create
 		goto fail;
 	ret = -ENOMEM;
 	if (srq->type == SIMHCA_SRQT_BASIC)
-		srq->shared.segment = simhca_caller_queue_segment(context, sizeof(*srq->view.mem),
-								  ring_bytes(srq->view.entries,
-									     srq->view.stride));
+		srq->shared.segment =
+			simhca_fastpath_segment(context, sizeof(*srq->view.mem),
+						ring_bytes(srq->view.entries, srq->view.stride));
 	srq->view.mem = alloc(srq, sizeof(*srq->view.mem), &srq->mem_ref, why);
 	if (!srq->view.mem)
 		goto fail;

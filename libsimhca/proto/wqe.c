@@ -9,7 +9,7 @@
 #include "queue/progress.h"
 #include "responder_impl.h"
 #include "queue/store.h"
-#include "turn.h"
+#include "owner.h"
 #include "wqe.h"
 #include "queue/wqe_gate.h"
 
@@ -120,7 +120,7 @@ static enum simhca_consume peek(const struct simhca_qp *qp)
 
 enum simhca_consume simhca_rq_consume(struct simhca_qp *qp)
 {
-	if (qp->rq_view.mem && simhca_left_consume(&qp->left, qp->recv_copy))
+	if (qp->rq_view.mem && simhca_abandoned_consume(&qp->left, qp->recv_copy))
 		return SIMHCA_CONSUME_OK;
 	return qp->rq_view.mem ? simhca_recv_claim(&qp->rq_view, qp->claimant, qp->recv_copy,
 						   &qp->resp.claim)
@@ -164,7 +164,7 @@ static enum simhca_consume consume(struct simhca_worker *worker, struct simhca_q
 
 static bool complete(struct simhca_qp *qp, struct simhca_cqe *cqe, bool solicited)
 {
-	return simhca_cq_push_of(qp->recv_cq, cqe, solicited, qp, simhca_responder_completes);
+	return simhca_cq_push_of(qp->recv_cq, cqe, solicited, qp, simhca_responder_complete);
 }
 
 const struct simhca_recv_source simhca_own_receives = {

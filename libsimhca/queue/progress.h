@@ -61,14 +61,15 @@ static inline bool simhca_progress_responder(const struct simhca_qp_mem *mem, ui
 static inline void simhca_progress_show_requester(const struct simhca_qp_mem *mem,
 						  struct simhca_requester *req)
 {
-	uint32_t generation = atomic_load_explicit(&mem->req_turn.generation, memory_order_acquire);
+	uint32_t generation =
+		atomic_load_explicit(&mem->req_owner.generation, memory_order_acquire);
 
 	simhca_words_get(req, &mem->req[generation & 1], sizeof(*req));
 }
 
 static inline uint32_t simhca_progress_responder_generation(const struct simhca_qp_mem *mem)
 {
-	return atomic_load_explicit(&mem->resp_turn.generation, memory_order_acquire);
+	return atomic_load_explicit(&mem->resp_owner.generation, memory_order_acquire);
 }
 
 static inline void simhca_progress_show_responder(const struct simhca_qp_mem *mem,

@@ -30,7 +30,7 @@
 #include "packet/packet.h"
 #include "proto/qp.h"
 #include "proto/srq.h"
-#include "proto/turn.h"
+#include "proto/owner.h"
 #include "proto/wqe.h"
 
 #define TMH_BYTES 16u
@@ -525,7 +525,7 @@ static bool complete(struct simhca_qp *qp, struct simhca_cqe *cqe, bool solicite
 		release_matched(qp);
 		pthread_mutex_unlock(&qp->srq->lock);
 	}
-	if (!simhca_cq_push_of(qp->srq->cq, cqe, solicited, qp, simhca_responder_completes))
+	if (!simhca_cq_push_of(qp->srq->cq, cqe, solicited, qp, simhca_responder_complete))
 		return false;
 	if (is_rndv)
 		add_rndv(qp);

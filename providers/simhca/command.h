@@ -37,7 +37,7 @@ int shca_execute(struct shca_context *ctx, const struct shca_command *cmd);
 						    .reply_size = sizeof(*(reply_ptr)) })
 
 /* A request that is answered by its status alone. */
-#define shca_tell(ctx, cmd, req_ptr)                                                               \
+#define shca_command(ctx, cmd, req_ptr)                                                            \
 	shca_execute((ctx), &(struct shca_command){ .command = (cmd),                              \
 						    .req = (req_ptr),                              \
 						    .req_size = sizeof(*(req_ptr)) })

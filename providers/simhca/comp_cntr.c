@@ -95,7 +95,7 @@ int shca_qp_attach_comp_cntr(struct ibv_qp *qp, struct ibv_comp_cntr *counter,
 
 	if (attr->comp_mask || counter->context != qp->context)
 		return shca_result(EINVAL);
-	return shca_tell(to_sctx(qp->context), SIMHCA_CMD_ATTACH_COMP_CNTR, &req);
+	return shca_command(to_sctx(qp->context), SIMHCA_CMD_ATTACH_COMP_CNTR, &req);
 }
 
 int shca_set_comp_cntr(struct ibv_comp_cntr *counter, uint64_t value)

@@ -254,7 +254,7 @@ int shca_modify_cq(struct ibv_cq *ibv_cq, struct ibv_modify_cq_attr *attr)
 		return shca_result(EINVAL);
 	if (attr->attr_mask & ~(uint32_t)IBV_CQ_ATTR_MODERATE)
 		return shca_result(EOPNOTSUPP);
-	return shca_tell(to_scq(ibv_cq)->ctx, SIMHCA_CMD_MODIFY_CQ, &req);
+	return shca_command(to_scq(ibv_cq)->ctx, SIMHCA_CMD_MODIFY_CQ, &req);
 }
 
 /* What still uses a CQ. */
@@ -328,9 +328,9 @@ static bool are_acknowledged(const struct ibv_cq *cq, const struct simhca_destro
 }
 
 static void what_is_missing(struct ibv_cq *cq, const struct simhca_destroy_reply *events,
-			    bool by_callers, char *text, size_t size)
+			    bool by_fastpath, char *text, size_t size)
 {
-	uint32_t got = by_callers ? atomic_load(&to_scq(cq)->events) : events->comp_events;
+	uint32_t got = by_fastpath ? atomic_load(&to_scq(cq)->events) : events->comp_events;
 	uint32_t acknowledged = cq->comp_events_completed;
 	const char *ack = "ibv_ack_cq_events()";
 
@@ -349,20 +349,20 @@ static void wait_for_acks(struct shca_cq *cq, const struct simhca_destroy_reply 
 {
 	SIMHCA_NOT_CANCELLED;
 	struct ibv_cq *ibv_cq = &cq->vcq.cq;
-	bool by_callers = cq->ctx->dev->callers && !cq->ctx->no_callers, over = false;
+	bool by_fastpath = cq->ctx->dev->fast_path && !cq->ctx->no_fastpath, over = false;
 	char text[200] = "";
 	struct timespec until;
 
 	shca_ack_deadline(&until);
 	pthread_mutex_lock(&ibv_cq->mutex);
-	while (!shca_is_fatal(cq->ctx) && !are_acknowledged(ibv_cq, events, by_callers && over)) {
+	while (!shca_is_fatal(cq->ctx) && !are_acknowledged(ibv_cq, events, by_fastpath && over)) {
 		if (text[0]) {
 			pthread_cond_wait(&ibv_cq->cond, &ibv_cq->mutex);
 		} else if (!over) {
 			over = pthread_cond_clockwait(&ibv_cq->cond, &ibv_cq->mutex,
 						      CLOCK_MONOTONIC, &until) == ETIMEDOUT;
 		} else {
-			what_is_missing(ibv_cq, events, by_callers, text, sizeof(text));
+			what_is_missing(ibv_cq, events, by_fastpath, text, sizeof(text));
 			pthread_mutex_unlock(&ibv_cq->mutex);
 			shca_say_waits(cq->ctx, text);
 			pthread_mutex_lock(&ibv_cq->mutex);
@@ -474,7 +474,7 @@ static void raise_at_arm(struct shca_cq *cq)
 		return;
 	/* It fails when the device is gone, and then there are no events. */
 	if (has_completions(cq))
-		shca_tell(cq->ctx, SIMHCA_CMD_ARM_CQ, &req);
+		shca_command(cq->ctx, SIMHCA_CMD_ARM_CQ, &req);
 }
 
 int shca_req_notify_cq(struct ibv_cq *ibv_cq, int solicited_only)

@@ -8,7 +8,7 @@
 /* The QP may send from now on, and is attached to nobody. */
 void shca_destinations_begin(struct shca_qp *qp);
 void shca_destinations_end(struct shca_qp *qp);
-/* As shca_caller_run(). */
+/* As shca_fastpath_run(). */
 bool shca_destinations_run(struct shca_qp *qp);
 
 #endif

@@ -116,7 +116,7 @@ int shca_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t
 			req.sge[i].lkey = sg_list[at].lkey;
 		}
 		req.num_sge = i;
-		err = shca_tell(to_sctx(pd->context), SIMHCA_CMD_ADVISE_MR, &req);
+		err = shca_command(to_sctx(pd->context), SIMHCA_CMD_ADVISE_MR, &req);
 	}
 	return err;
 }

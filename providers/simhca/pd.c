@@ -65,7 +65,7 @@ struct ibv_pd *shca_import_pd(struct ibv_context *context, uint32_t handle)
 
 	if (!pd)
 		return NULL;
-	err = shca_tell(to_sctx(context), SIMHCA_CMD_QUERY_PD, &req);
+	err = shca_command(to_sctx(context), SIMHCA_CMD_QUERY_PD, &req);
 	if (err) {
 		free(to_spd(pd));
 		return shca_null(err);

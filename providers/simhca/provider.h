@@ -81,7 +81,7 @@ struct shca_context {
 	_Atomic uint64_t async_pipe; /* inode of async_fd's; 0: not looked at yet */
 	atomic_bool fatal;	     /* the connection is broken */
 	bool refused_memory;	     /* of a peer; the device knows */
-	bool no_callers;	     /* SIMHCA_CALLERS=off: the device carries all messages */
+	bool no_fastpath;	     /* SIMHCA_CALLERS=off: the device carries all messages */
 	bool poison_wc;	   /* SIMHCA_POISON_WC=on: what a failed completion need not say */
 	bool lint;	   /* SIMHCA_LINT=on: lint.h */
 	bool no_slot_data; /* SIMHCA_SCATTER_TO_CQE=off: what a SEND brings is in its buffer */
@@ -265,11 +265,11 @@ struct shca_qp {
 	struct simhca_srq_mem *claims; /* of its own RQ, if others consume from it; or NULL */
 	struct shca_home home;
 	struct simhcadv_qp_ex dv;
-	struct shca_segment own;	/* that mem and rings lie in, if it is theirs alone */
-	uint32_t own_is_new;		/* its number; 0: what is mapped is what the device has */
-	struct simhca_caller *caller;	/* NULL: the device carries all of its messages */
-	struct shca_lint *lint;		/* NULL: it is off */
-	struct shca_attached *attached; /* caller.c; under the SQ's lock, with what follows */
+	struct shca_segment own;	  /* that mem and rings lie in, if it is theirs alone */
+	uint32_t own_is_new;		  /* its number; 0: what is mapped is what the device has */
+	struct simhca_fastpath *fastpath; /* NULL: the device carries all of its messages */
+	struct shca_lint *lint;		  /* NULL: it is off */
+	struct shca_attached *attached;	  /* caller.c; under the SQ's lock, with what follows */
 	struct shca_destinations *destinations; /* likewise, of UD */
 	uint32_t tries, next_try;    /* posts between attempts to attach it, and to the next */
 	struct shca_chain send_link; /* in the send CQ's senders */

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "caller.h"
+#include "fastpath.h"
 #include "command.h"
 #include "lint.h"
 #include "say.h"
@@ -77,7 +77,7 @@ int shca_qp_map_queues(struct shca_qp *qp, const struct simhca_create_qp_reply *
 	qp->rq.max_sge = reply->max_recv_sge;
 	qp->rq.lint = qp->ctx->lint ? qp->ctx : NULL;
 	qp->doorbell = reply->doorbell;
-	return shca_caller_init(qp, &reply->caller);
+	return shca_fastpath_init(qp, &reply->fastpath);
 }
 
 void shca_qp_init(struct shca_qp *qp, struct ibv_context *context, uint32_t handle, uint32_t qpn,
@@ -179,7 +179,7 @@ static struct ibv_qp *create(struct ibv_context *context, struct ibv_qp_init_att
 		.sq_sig_all = !!attr->sq_sig_all,
 		.slot_data =
 			!ctx->no_slot_data && !(flags & SIMHCADV_QP_CREATE_DISABLE_SCATTER_TO_CQE),
-		.no_callers = ctx->no_callers || (flags & SIMHCADV_QP_CREATE_DISABLE_CALLERS),
+		.no_fastpath = ctx->no_fastpath || (flags & SIMHCADV_QP_CREATE_DISABLE_CALLERS),
 	};
 	struct simhca_create_qp_reply reply;
 	struct shca_qp *qp;
@@ -212,8 +212,8 @@ static struct ibv_qp *create(struct ibv_context *context, struct ibv_qp_init_att
 	if (!err)
 		err = make(qp, &req, &reply, context, attr);
 	/* Memory of its own takes a descriptor, and without that the device has to carry all. */
-	if (err == EMFILE && !req.no_callers) {
-		req.no_callers = 1;
+	if (err == EMFILE && !req.no_fastpath) {
+		req.no_fastpath = 1;
 		err = make(qp, &req, &reply, context, attr);
 	}
 	if (err) {
@@ -456,7 +456,7 @@ int shca_modify_qp(struct ibv_qp *ibv_qp, struct ibv_qp_attr *attr, int mask)
 	if (!err)
 		shca_renew_queues(qp, reply.renew);
 	if (!err && (mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RTS)
-		shca_caller_connected(qp);
+		shca_fastpath_connected(qp);
 	return err;
 }
 
@@ -514,7 +514,7 @@ int shca_destroy_qp(struct ibv_qp *ibv_qp)
 	if (err)
 		return err;
 	if (qp->mem) {
-		shca_caller_free(qp);
+		shca_fastpath_free(qp);
 		shca_renew_queues(qp, events.renew);
 		shca_cq_detach_qp(qp);
 		shca_lint_qp_remove(qp);
@@ -537,7 +537,7 @@ static int tell_mcast(enum simhca_cmd command, struct ibv_qp *qp, const union ib
 	struct simhca_mcast_req req = { .qp = qp->handle, .lid = lid };
 
 	memcpy(req.gid.raw, gid->raw, sizeof(req.gid.raw));
-	return shca_tell(to_sqp(qp)->ctx, command, &req);
+	return shca_command(to_sqp(qp)->ctx, command, &req);
 }
 
 int shca_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)

@@ -45,7 +45,7 @@ static bool map_new(struct shca_context *ctx, struct shca_segment *own,
 /* The device has to follow. It is busy when too many other commands wait. */
 static void move(struct shca_context *ctx, const struct simhca_queue_req *req)
 {
-	while (shca_tell(ctx, SIMHCA_CMD_MOVE_QUEUE, req) == EBUSY)
+	while (shca_command(ctx, SIMHCA_CMD_MOVE_QUEUE, req) == EBUSY)
 		sched_yield();
 }
 

@@ -15,7 +15,7 @@ void shca_say_name(struct shca_context *ctx)
 	struct simhca_say_req req = { .what = SIMHCA_SAY_NAME };
 
 	snprintf(req.text, sizeof(req.text), "%s", program_invocation_short_name);
-	shca_tell(ctx, SIMHCA_CMD_SAY, &req);
+	shca_command(ctx, SIMHCA_CMD_SAY, &req);
 }
 
 static bool may_say(struct shca_context *ctx, int err)
@@ -32,7 +32,7 @@ static void say(struct shca_context *ctx, struct simhca_say_req *req, int err)
 	int before = errno;
 
 	req->error = (uint32_t)err;
-	shca_tell(ctx, SIMHCA_CMD_SAY, req);
+	shca_command(ctx, SIMHCA_CMD_SAY, req);
 	errno = before;
 }
 

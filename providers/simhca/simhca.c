@@ -11,7 +11,7 @@
 
 #include <rdma/ib_user_ioctl_verbs.h>
 
-#include "caller.h"
+#include "fastpath.h"
 #include "command.h"
 #include "say.h"
 #include "ibverbs-provider-check.h"
@@ -211,7 +211,7 @@ static int check_versions(const struct shca_context *ctx,
 /* simhca(1) has the variables. */
 static void read_environment(struct shca_context *ctx)
 {
-	ctx->no_callers = is_set("SIMHCA_CALLERS", "off");
+	ctx->no_fastpath = is_set("SIMHCA_CALLERS", "off");
 	ctx->poison_wc = is_set("SIMHCA_POISON_WC", "on");
 	ctx->lint = is_set("SIMHCA_LINT", "on");
 	ctx->no_slot_data = is_set("SIMHCA_SCATTER_TO_CQE", "off");
@@ -255,7 +255,7 @@ static int connect_device(struct shca_context *ctx)
 	if (!err && !reply.can_access_memory)
 		shca_say_name(ctx);
 	if (!err)
-		shca_caller_offer(ctx);
+		shca_fastpath_offer(ctx);
 	return err;
 }
 

@@ -157,7 +157,7 @@ int shca_modify_srq(struct ibv_srq *ibv_srq, struct ibv_srq_attr *attr, int mask
 	if (mask & IBV_SRQ_LIMIT)
 		req.limit = attr->srq_limit;
 	if (!(mask & IBV_SRQ_MAX_WR))
-		return shca_tell(ctx, SIMHCA_CMD_MODIFY_SRQ, &req);
+		return shca_command(ctx, SIMHCA_CMD_MODIFY_SRQ, &req);
 
 	req.max_wr = attr->max_wr;
 	shca_lock(&srq->rq.lock);

@@ -54,7 +54,7 @@ int shca_close_xrcd(struct ibv_xrcd *ibv_xrcd)
 	struct shca_xrcd *xrcd = to_sxrcd(ibv_xrcd);
 	struct simhca_handle req = { .handle = xrcd->handle };
 	struct shca_context *ctx = to_sctx(ibv_xrcd->context);
-	int err = shca_tell(ctx, SIMHCA_CMD_CLOSE_XRCD, &req);
+	int err = shca_command(ctx, SIMHCA_CMD_CLOSE_XRCD, &req);
 
 	if (err && !shca_is_fatal(ctx))
 		return err;

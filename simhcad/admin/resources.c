@@ -34,22 +34,24 @@ static json_t *wire_json(const struct session *session, uint32_t handle)
 }
 
 /* What programs carried by themselves, and why they did not. */
-static json_t *callers_json(const struct simhca_qp_info *info)
+static json_t *fast_path_json(const struct simhca_qp_info *info)
 {
-	static const char *const reasons[SIMHCA_HANDED_REASONS] = {
-		[SIMHCA_HANDED_TURN] = "turn",	   [SIMHCA_HANDED_STATE] = "state",
-		[SIMHCA_HANDED_WAITS] = "waits",   [SIMHCA_HANDED_REQUEST] = "request",
-		[SIMHCA_HANDED_MEMORY] = "memory", [SIMHCA_HANDED_RECEIVE] = "receive",
-		[SIMHCA_HANDED_CQ] = "cq",	   [SIMHCA_HANDED_EVENT] = "event",
-		[SIMHCA_HANDED_COPY] = "copy",	   [SIMHCA_HANDED_ADDRESS] = "address",
+	static const char *const reasons[SIMHCA_SLOW_REASONS] = {
+		[SIMHCA_SLOW_OWNER] = "turn",	 [SIMHCA_SLOW_STATE] = "state",
+		[SIMHCA_SLOW_WAITS] = "waits",	 [SIMHCA_SLOW_REQUEST] = "request",
+		[SIMHCA_SLOW_MEMORY] = "memory", [SIMHCA_SLOW_RECEIVE] = "receive",
+		[SIMHCA_SLOW_CQ] = "cq",	 [SIMHCA_SLOW_EVENT] = "event",
+		[SIMHCA_SLOW_COPY] = "copy",	 [SIMHCA_SLOW_ADDRESS] = "address",
 	};
-	json_t *callers = json_object();
+	json_t *fast_path = json_object();
 
-	json_object_set_new(callers, "by_caller", json_integer((json_int_t)info->by_caller));
-	json_object_set_new(callers, "told", json_integer((json_int_t)info->told));
-	for (int i = 0; i < SIMHCA_HANDED_REASONS; i++)
-		json_object_set_new(callers, reasons[i], json_integer((json_int_t)info->handed[i]));
-	return callers;
+	json_object_set_new(fast_path, "by_fast_path",
+			    json_integer((json_int_t)info->by_fast_path));
+	json_object_set_new(fast_path, "told", json_integer((json_int_t)info->told));
+	for (int i = 0; i < SIMHCA_SLOW_REASONS; i++)
+		json_object_set_new(fast_path, reasons[i],
+				    json_integer((json_int_t)info->handed[i]));
+	return fast_path;
 }
 
 json_t *usage_json(const struct simhca_usage_sum *usage)
@@ -106,10 +108,10 @@ static json_t *next_qp(const struct device *device, const struct session *sessio
 	json_object_set_new(qp, "faults", faults);
 	json_object_set_new(qp, "by_device",
 			    json_integer((json_int_t)(info.usage.messages + info.usage.reads +
-						      info.usage.errors - info.by_caller)));
+						      info.usage.errors - info.by_fast_path)));
 	json_object_set_new(qp, "usage", usage_json(&info.usage));
-	if (info.callers)
-		json_object_set_new(qp, "callers", callers_json(&info));
+	if (info.fast_path)
+		json_object_set_new(qp, "callers", fast_path_json(&info));
 	json_object_set_new(qp, "faults_pending", json_integer(pending));
 	return qp;
 }

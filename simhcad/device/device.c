@@ -58,7 +58,7 @@ static struct simhca_device *make_model(struct device *device)
 		.max_srq = settings->max_srq,
 		.mw_type_2a = settings->mw_type_2a,
 		.event_at_arm = settings->event_at_arm,
-		.callers = settings->callers,
+		.fast_path = settings->fast_path,
 		.slot_data = settings->slot_data,
 		.own_segments = share_queues() / device->daemon->options->num_devices,
 		.fault_latency_us = settings->fault_latency,

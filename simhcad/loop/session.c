@@ -132,9 +132,9 @@ static int handle(struct session *session, const struct command *command, struct
 	bool hurry = age > 0 || monotonic_s() < daemon->in_vain + IN_VAIN;
 	int status;
 
-	simhca_fabric_hurry(daemon->fabric, hurry);
+	simhca_fabric_brief_waits(daemon->fabric, hurry);
 	status = command->handler(session, request, reply, why);
-	simhca_fabric_hurry(daemon->fabric, false);
+	simhca_fabric_brief_waits(daemon->fabric, false);
 	if (status == -EAGAIN && !hurry)
 		daemon->in_vain = monotonic_s();
 	return status;
@@ -549,9 +549,9 @@ static enum part end_context(struct session *session, double until, bool final)
 
 	if (!session->context)
 		return PART_DONE;
-	simhca_fabric_hurry(daemon->fabric, !final);
+	simhca_fabric_brief_waits(daemon->fabric, !final);
 	gone = simhca_context_destroy(session->context, left > 0 ? (uint64_t)(left * 1e9) + 1 : 1);
-	simhca_fabric_hurry(daemon->fabric, false);
+	simhca_fabric_brief_waits(daemon->fabric, false);
 	if (gone != SIMHCA_DESTROYED)
 		return gone == SIMHCA_DESTROYED_PARTLY ? PART_GOES_ON : PART_WAITS;
 	HASH_DELETE(hh, daemon->contexts, session);

@@ -287,7 +287,7 @@ struct device *cma_addr_device(struct cma *cma, const union cma_addr *addr, uint
 /* The first device whose port is active, with a GID of the address's family. */
 struct device *cma_any_device(struct cma *cma, const union cma_addr *addr, uint8_t *sgid_index);
 
-/* ---------------------------------------------------------------------------------- cma_tell.c */
+/* ---------------------------------------------------------------------------------- cma_notify.c */
 
 /* How a connection failed, which `simhca explain` has advice on. */
 #define CMA_NOBODY_LISTENS "nobody_listens"
@@ -297,13 +297,13 @@ struct device *cma_any_device(struct cma *cma, const union cma_addr *addr, uint8
 #define CMA_NOT_SENT "not_sent"
 #define CMA_NO_DEVICE "no_device"
 #define CMA_BACKLOG_FULL "backlog_full"
-void cma_tell_failure(const struct cma_id *id, const char *how, int status, const char *format, ...)
-	__attribute__((format(printf, 4, 5)));
+void cma_notify_failure(const struct cma_id *id, const char *how, int status, const char *format,
+			...) __attribute__((format(printf, 4, 5)));
 /* An id that its program destroys, which may wait for events to be acknowledged. */
-void cma_tell_destroyed(const struct cma_id *id);
+void cma_notify_destroyed(const struct cma_id *id);
 /* A command that was refused. */
-void cma_tell_refusal(const struct cma_file *file, const char *command, int error,
-		      const struct simhca_why *why);
+void cma_notify_refusal(const struct cma_file *file, const char *command, int error,
+			const struct simhca_why *why);
 
 /* ------------------------------------------------------------------------------- ucma_file.c */
 

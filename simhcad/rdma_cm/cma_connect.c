@@ -349,14 +349,14 @@ static void on_rej(struct cma_id *id, const struct simhca_cm_rej *rej)
 	cma_addr_print(&id->dst, to);
 	if (rej->reason == SIMHCA_CM_REJ_INVALID_SERVICE_ID) {
 		cma_port_describe(id->file->cma, id->ps, listeners, sizeof(listeners));
-		cma_tell_failure(id, CMA_NOBODY_LISTENS, rej->reason,
-				 "nobody listens on %s in port space %s; listeners are: %s", to,
-				 cma_ps_name(id->ps), listeners[0] ? listeners : "none");
+		cma_notify_failure(id, CMA_NOBODY_LISTENS, rej->reason,
+				   "nobody listens on %s in port space %s; listeners are: %s", to,
+				   cma_ps_name(id->ps), listeners[0] ? listeners : "none");
 	} else {
-		cma_tell_failure(id,
-				 rej->reason == SIMHCA_CM_REJ_TIMEOUT ? CMA_TOO_LATE : CMA_REJECTED,
-				 rej->reason, "the connection to %s was rejected, reason %u%s", to,
-				 rej->reason, meaning_of(rej->reason));
+		cma_notify_failure(
+			id, rej->reason == SIMHCA_CM_REJ_TIMEOUT ? CMA_TOO_LATE : CMA_REJECTED,
+			rej->reason, "the connection to %s was rejected, reason %u%s", to,
+			rej->reason, meaning_of(rej->reason));
 	}
 }
 
@@ -373,10 +373,11 @@ static void on_sidr_rep(struct cma_id *id, const struct simhca_cm_mad *mad)
 		event.resp.event = CMA_EV_UNREACHABLE;
 		event.resp.status = rep->status;
 		cma_port_describe(id->file->cma, id->ps, listeners, sizeof(listeners));
-		cma_tell_failure(id, CMA_NOBODY_LISTENS, rep->status,
-				 "%s in port space %s does not serve, status %u; listeners are: %s",
-				 cma_addr_print(&id->dst, to), cma_ps_name(id->ps), rep->status,
-				 listeners[0] ? listeners : "none");
+		cma_notify_failure(
+			id, CMA_NOBODY_LISTENS, rep->status,
+			"%s in port space %s does not serve, status %u; listeners are: %s",
+			cma_addr_print(&id->dst, to), cma_ps_name(id->ps), rep->status,
+			listeners[0] ? listeners : "none");
 	} else {
 		ud->qp_num = rep->qpn;
 		ud->qkey = rep->qkey;
@@ -395,10 +396,10 @@ static void on_timeout(struct cma_id *id)
 
 	cma_addr_print(&id->dst, to);
 	if (error)
-		cma_tell_failure(id, CMA_NOT_SENT, error, "sending to %s failed: %s", to,
-				 strerror(error));
+		cma_notify_failure(id, CMA_NOT_SENT, error, "sending to %s failed: %s", to,
+				   strerror(error));
 	else
-		cma_tell_failure(id, CMA_NO_ANSWER, ETIMEDOUT, "%s did not answer", to);
+		cma_notify_failure(id, CMA_NO_ANSWER, ETIMEDOUT, "%s did not answer", to);
 	cma_event(id, CMA_EV_UNREACHABLE, -ETIMEDOUT);
 }
 
@@ -515,7 +516,7 @@ static int find_listener(struct cma_port *port, const union cma_addr *src, uint8
 	if (!type_fits(*listener, type))
 		return type == IBV_QPT_UD ? SIMHCA_CM_SIDR_UNSUPPORTED : SIMHCA_CM_REJ_CONSUMER;
 	if ((*listener)->waiting >= (*listener)->backlog) {
-		cma_tell_failure(
+		cma_notify_failure(
 			*listener, CMA_BACKLOG_FULL, ECONNREFUSED,
 			"the backlog of %s is full, with %u requests that were not fetched",
 			cma_addr_print(&(*listener)->src, text), (*listener)->waiting);

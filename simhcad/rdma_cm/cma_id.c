@@ -292,9 +292,9 @@ int cma_resolve_addr(struct cma_id *id, const union cma_addr *src, const union c
 	}
 	if (!id->device)
 		return simhca_why(why, ENODEV, "no device has an active port");
-	cma_tell_failure(id, CMA_NO_DEVICE, 0,
-			 "no device of this daemon has %s; see the GIDs of `simhca status`",
-			 cma_addr_print(dst, text));
+	cma_notify_failure(id, CMA_NO_DEVICE, 0,
+			   "no device of this daemon has %s; see the GIDs of `simhca status`",
+			   cma_addr_print(dst, text));
 	cma_set_state(id, CMA_ADDR_QUERY);
 	ev_timer_set(&id->resolving, timeout_ms / 1000.0, 0);
 	ev_timer_start(cma->daemon->loop, &id->resolving);

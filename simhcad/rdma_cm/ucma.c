@@ -118,7 +118,7 @@ HANDLER(destroy_id)
 	ret = respond(call, &resp, sizeof(resp), sizeof(resp), why);
 	if (ret)
 		return ret;
-	cma_tell_destroyed(id);
+	cma_notify_destroyed(id);
 	cma_id_destroy(id);
 	return 0;
 }
@@ -736,6 +736,6 @@ int ucma_call(struct ucma_call *call, uint32_t command, struct simhca_why *why)
 				  commands[command].in, call->in);
 	ret = commands[command].handler(call, why);
 	if (ret)
-		cma_tell_refusal(call->file, commands[command].name, -ret, why);
+		cma_notify_refusal(call->file, commands[command].name, -ret, why);
 	return ret;
 }

@@ -26,7 +26,7 @@ void simhca_store(void)
 
 int caller_setup(void **state)
 {
-	const struct world_config config = { .device = { .callers = true, .slot_data = true } };
+	const struct world_config config = { .device = { .fast_path = true, .slot_data = true } };
 
 	*state = world_new(&config);
 	return 0;
@@ -137,8 +137,8 @@ struct simhca_step caller_attach_to(struct side *side, struct side *peer)
 						.ring = side->send_cq->ring,
 						.entries = reply.send_entries,
 						.cqe = reply.send_cqe };
-	step.caller = client_at(side->client, &side->qp->granted.caller);
-	step.callers = reply.callers;
+	step.fastpath = client_at(side->client, &side->qp->granted.fastpath);
+	step.fastpath_epoch = reply.fastpath_epoch;
 	step.mm = reply.mm;
 	step.peer.mem = peer->qp->state;
 	step.peer.rq = (char *)peer->qp->rq;
@@ -158,8 +158,8 @@ struct simhca_step caller_attach_to(struct side *side, struct side *peer)
 						     .ring = peer->recv_cq->ring,
 						     .entries = reply.recv_entries,
 						     .cqe = reply.recv_cqe };
-	step.send_tell.fd = step.peer.recv_tell.fd = -1;
-	step.peer.callers = reply.peer_callers;
+	step.send_notify.fd = step.peer.recv_notify.fd = -1;
+	step.peer.fastpath_epoch = reply.peer_fastpath;
 	step.peer.mm = reply.peer_mm;
 	step.peer.pid = (pid_t)found.pid;
 	step.peer.memory = open("/proc/self/mem", O_RDWR | O_CLOEXEC);

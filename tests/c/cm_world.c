@@ -143,7 +143,7 @@ static bool land_one(struct world *world)
 	return false;
 }
 
-void world_settle(struct world *world)
+void world_run(struct world *world)
 {
 	do
 		for (int i = 0; i < 2; i++)
@@ -159,7 +159,7 @@ void world_pass(struct world *world, uint64_t ms)
 	for (;;) {
 		uint64_t next = end;
 
-		world_settle(world);
+		world_run(world);
 		for (int i = 0; i < 2; i++) {
 			uint64_t due = simhca_cm_deadline(world->host[i].cm);
 

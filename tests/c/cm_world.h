@@ -49,7 +49,7 @@ struct world {
 void world_open(struct world *world, uint64_t seed);
 void world_close(struct world *world);
 /* Until nothing is to be done without the clock. */
-void world_settle(struct world *world);
+void world_run(struct world *world);
 /* The clock goes on by this much, with all that happens meanwhile. */
 void world_pass(struct world *world, uint64_t ms);
 uint32_t world_random(struct world *world, uint32_t below);

@@ -355,7 +355,7 @@ struct options {
 	uint32_t srq_wr;     /* b's receives come from an SRQ of so many; 0: from its own queue */
 	bool strip_cvlan;    /* RAW_PACKET */
 	bool slot_data;	     /* and the device has to have it */
-	bool no_callers;
+	bool no_fastpath;
 	bool same_device;  /* both sides on device 0 */
 	bool same_context; /* and in one context */
 };
@@ -380,21 +380,21 @@ struct qp {
 /* The copies of its progress that count. */
 static inline struct simhca_requester *requester_of(const struct qp *qp)
 {
-	return &qp->state->req[atomic_load_explicit(&qp->state->req_turn.generation,
+	return &qp->state->req[atomic_load_explicit(&qp->state->req_owner.generation,
 						    memory_order_acquire) &
 			       1];
 }
 static inline struct simhca_responder *responder_of(const struct qp *qp)
 {
-	return &qp->state->resp[atomic_load_explicit(&qp->state->resp_turn.generation,
+	return &qp->state->resp[atomic_load_explicit(&qp->state->resp_owner.generation,
 						     memory_order_acquire) &
 				1];
 }
 /* To be called when a test has changed them: as if somebody else had had turns. */
 static inline void others_had_turns(struct qp *qp)
 {
-	atomic_fetch_add(&qp->state->req_turn.generation, 2);
-	atomic_fetch_add(&qp->state->resp_turn.generation, 2);
+	atomic_fetch_add(&qp->state->req_owner.generation, 2);
+	atomic_fetch_add(&qp->state->resp_owner.generation, 2);
 }
 /* Ring indices that the device has reached; an engine may be at work. */
 static inline uint32_t sq_ci_of(const struct qp *qp)

@@ -147,7 +147,7 @@ struct qp *qp_new_in(struct client *client, uint32_t pd, const struct options *o
 		.sq_sig_all = options->sq_sig_all,
 		.strip_cvlan = options->strip_cvlan,
 		.slot_data = options->slot_data,
-		.no_callers = options->no_callers,
+		.no_fastpath = options->no_fastpath,
 	};
 	struct simhca_why why = { .text = "" };
 

@@ -163,13 +163,13 @@ static void nobody_gets_the_same_ticket(void **state)
 			     .remote_addr = counter->iova, .rkey = pair[i]->b.mr->rkey);
 	for (int i = 0; i < QPS; i++) {
 		for (uint32_t n = 0; n < EACH; n++) {
-			uint64_t ticket;
+			uint64_t cqe_index;
 
 			expect(pair[i]->a.send_cq, n, SUCCESS);
-			ticket = ((uint64_t *)pair[i]->a.mr->addr)[n];
-			assert_true(ticket < QPS * EACH);
-			assert_false(seen[ticket]);
-			seen[ticket] = true;
+			cqe_index = ((uint64_t *)pair[i]->a.mr->addr)[n];
+			assert_true(cqe_index < QPS * EACH);
+			assert_false(seen[cqe_index]);
+			seen[cqe_index] = true;
 		}
 	}
 	assert_int_equal(*(uint64_t *)counter->addr, QPS * EACH);

@@ -144,7 +144,7 @@ static struct simhca_usage_sum usage_of(const struct side *side)
 
 static void what_the_device_does(struct world *world, const struct options *options)
 {
-	uint64_t before[SIMHCA_STATS], by_caller[SIMHCA_STATS], by_device[SIMHCA_STATS];
+	uint64_t before[SIMHCA_STATS], by_fast_path[SIMHCA_STATS], by_device[SIMHCA_STATS];
 
 	for (size_t w = 0; w < ARRAY_SIZE(works); w++) {
 		const struct work *work = &works[w];
@@ -168,13 +168,13 @@ static void what_the_device_does(struct world *world, const struct options *opti
 			simhca_device_stats(world->device[0], before);
 			assert_true(simhca_step(&step));
 			settle(world); /* nothing that it could do */
-			simhca_device_stats(world->device[0], by_caller);
+			simhca_device_stats(world->device[0], by_fast_path);
 			ring_doorbell(other->a.client, other->a.qp->doorbell);
 			settle(world);
 			simhca_device_stats(world->device[0], by_device);
 			for (int i = 0; i < SIMHCA_STATS; i++)
-				assert_int_equal(by_caller[i] - before[i],
-						 by_device[i] - by_caller[i]);
+				assert_int_equal(by_fast_path[i] - before[i],
+						 by_device[i] - by_fast_path[i]);
 			assert_true(
 				filled((read ? pair->a.mr : pair->b.mr)->addr, bytes, round + 1));
 			assert_int_equal(requester_of(pair->a.qp)->psn_next,
@@ -190,7 +190,7 @@ static void what_the_device_does(struct world *world, const struct options *opti
 			same_cqes(pair->a.send_cq, other->a.send_cq);
 			same_cqes(pair->b.recv_cq, other->b.recv_cq);
 		}
-		assert_int_equal(step.caller->messages, 3 * work->count);
+		assert_int_equal(step.fastpath->messages, 3 * work->count);
 		for (int i = 0; i < 2; i++) {
 			struct simhca_usage_sum one = usage_of(i ? &pair->b : &pair->a);
 			struct simhca_usage_sum same = usage_of(i ? &other->b : &other->a);
@@ -341,7 +341,7 @@ static const uint8_t *slot_of(const struct qp *qp, uint32_t index)
 }
 
 /* What lies in the receive's slot is in no buffer, and the other way round; who polls is told. */
-static void data_in_slots(struct world *world, bool by_caller)
+static void data_in_slots(struct world *world, bool by_fast_path)
 {
 	struct pair *pair = make_with(world, true);
 	struct simhca_step step = caller_attach(&pair->a);
@@ -357,7 +357,7 @@ static void data_in_slots(struct world *world, bool by_caller)
 		memset(to.addr, 0, 300);
 		fill(pair->a.mr->addr, small[i].length, (uint32_t)i + 1);
 		small_message(pair, i, &to, parts);
-		if (by_caller && small[i].buffer != OF_FILE)
+		if (by_fast_path && small[i].buffer != OF_FILE)
 			assert_true(simhca_step(&step));
 		else
 			ring_doorbell(pair->a.client, pair->a.qp->doorbell);
@@ -416,13 +416,13 @@ static void send_some(struct pair *pair, uint32_t length)
 static void refuse_turn(struct pair *pair)
 {
 	write_to(pair, 8, pair->b.mr);
-	atomic_store(&pair->b.qp->state->resp_turn.holder, SIMHCA_TURN_DEVICE);
+	atomic_store(&pair->b.qp->state->resp_owner.holder, SIMHCA_OWNER_DEVICE);
 }
 
 static void refuse_own_turn(struct pair *pair)
 {
 	write_to(pair, 8, pair->b.mr);
-	atomic_store(&pair->a.qp->state->req_turn.holder, SIMHCA_TURN_DEVICE);
+	atomic_store(&pair->a.qp->state->req_owner.holder, SIMHCA_OWNER_DEVICE);
 }
 
 static void refuse_sqd(struct pair *pair)
@@ -723,48 +723,48 @@ static void refuse_copy(struct pair *pair)
 
 static const struct refusal {
 	void (*arrange)(struct pair *pair);
-	enum simhca_handed why;
+	enum simhca_slow_reason why;
 } refusals[] = {
-	{ refuse_turn, SIMHCA_HANDED_TURN },
-	{ refuse_own_turn, SIMHCA_HANDED_TURN },
-	{ refuse_sqd, SIMHCA_HANDED_STATE },
-	{ refuse_port, SIMHCA_HANDED_STATE },
-	{ refuse_reset_peer, SIMHCA_HANDED_STATE },
-	{ refuse_reconnected_peer, SIMHCA_HANDED_STATE },
-	{ refuse_new_address, SIMHCA_HANDED_STATE },
-	{ refuse_resized_cq, SIMHCA_HANDED_STATE },
-	{ refuse_failed, SIMHCA_HANDED_STATE },
-	{ refuse_failed_peer, SIMHCA_HANDED_STATE },
-	{ refuse_psn, SIMHCA_HANDED_WAITS },
-	{ refuse_under_way, SIMHCA_HANDED_WAITS },
-	{ refuse_waiting, SIMHCA_HANDED_WAITS },
-	{ refuse_in_message, SIMHCA_HANDED_WAITS },
-	{ refuse_consumed_receive, SIMHCA_HANDED_WAITS },
-	{ refuse_told_gap, SIMHCA_HANDED_WAITS },
-	{ refuse_owed_response, SIMHCA_HANDED_WAITS },
-	{ refuse_atomic, SIMHCA_HANDED_REQUEST },
-	{ refuse_inline_read, SIMHCA_HANDED_REQUEST },
-	{ refuse_long_inline, SIMHCA_HANDED_REQUEST },
-	{ refuse_many_sges, SIMHCA_HANDED_REQUEST },
-	{ refuse_send_index, SIMHCA_HANDED_REQUEST },
-	{ refuse_long, SIMHCA_HANDED_REQUEST },
-	{ refuse_right, SIMHCA_HANDED_MEMORY },
-	{ refuse_atomics_memory, SIMHCA_HANDED_MEMORY },
-	{ refuse_other_owner, SIMHCA_HANDED_MEMORY },
-	{ refuse_gone_key, SIMHCA_HANDED_MEMORY },
-	{ refuse_no_such_key, SIMHCA_HANDED_MEMORY },
-	{ refuse_range, SIMHCA_HANDED_MEMORY },
-	{ refuse_no_receive, SIMHCA_HANDED_RECEIVE },
-	{ refuse_short_receive, SIMHCA_HANDED_RECEIVE },
-	{ refuse_no_receive_for_imm, SIMHCA_HANDED_RECEIVE },
-	{ refuse_receive_index, SIMHCA_HANDED_RECEIVE },
-	{ refuse_many_receive_sges, SIMHCA_HANDED_RECEIVE },
-	{ refuse_dead_cq, SIMHCA_HANDED_CQ },
-	{ refuse_full_recv_cq, SIMHCA_HANDED_CQ },
-	{ refuse_full_send_cq, SIMHCA_HANDED_CQ },
-	{ refuse_last_recv_index, SIMHCA_HANDED_CQ },
-	{ refuse_last_send_index, SIMHCA_HANDED_CQ },
-	{ refuse_copy, SIMHCA_HANDED_COPY },
+	{ refuse_turn, SIMHCA_SLOW_OWNER },
+	{ refuse_own_turn, SIMHCA_SLOW_OWNER },
+	{ refuse_sqd, SIMHCA_SLOW_STATE },
+	{ refuse_port, SIMHCA_SLOW_STATE },
+	{ refuse_reset_peer, SIMHCA_SLOW_STATE },
+	{ refuse_reconnected_peer, SIMHCA_SLOW_STATE },
+	{ refuse_new_address, SIMHCA_SLOW_STATE },
+	{ refuse_resized_cq, SIMHCA_SLOW_STATE },
+	{ refuse_failed, SIMHCA_SLOW_STATE },
+	{ refuse_failed_peer, SIMHCA_SLOW_STATE },
+	{ refuse_psn, SIMHCA_SLOW_WAITS },
+	{ refuse_under_way, SIMHCA_SLOW_WAITS },
+	{ refuse_waiting, SIMHCA_SLOW_WAITS },
+	{ refuse_in_message, SIMHCA_SLOW_WAITS },
+	{ refuse_consumed_receive, SIMHCA_SLOW_WAITS },
+	{ refuse_told_gap, SIMHCA_SLOW_WAITS },
+	{ refuse_owed_response, SIMHCA_SLOW_WAITS },
+	{ refuse_atomic, SIMHCA_SLOW_REQUEST },
+	{ refuse_inline_read, SIMHCA_SLOW_REQUEST },
+	{ refuse_long_inline, SIMHCA_SLOW_REQUEST },
+	{ refuse_many_sges, SIMHCA_SLOW_REQUEST },
+	{ refuse_send_index, SIMHCA_SLOW_REQUEST },
+	{ refuse_long, SIMHCA_SLOW_REQUEST },
+	{ refuse_right, SIMHCA_SLOW_MEMORY },
+	{ refuse_atomics_memory, SIMHCA_SLOW_MEMORY },
+	{ refuse_other_owner, SIMHCA_SLOW_MEMORY },
+	{ refuse_gone_key, SIMHCA_SLOW_MEMORY },
+	{ refuse_no_such_key, SIMHCA_SLOW_MEMORY },
+	{ refuse_range, SIMHCA_SLOW_MEMORY },
+	{ refuse_no_receive, SIMHCA_SLOW_RECEIVE },
+	{ refuse_short_receive, SIMHCA_SLOW_RECEIVE },
+	{ refuse_no_receive_for_imm, SIMHCA_SLOW_RECEIVE },
+	{ refuse_receive_index, SIMHCA_SLOW_RECEIVE },
+	{ refuse_many_receive_sges, SIMHCA_SLOW_RECEIVE },
+	{ refuse_dead_cq, SIMHCA_SLOW_CQ },
+	{ refuse_full_recv_cq, SIMHCA_SLOW_CQ },
+	{ refuse_full_send_cq, SIMHCA_SLOW_CQ },
+	{ refuse_last_recv_index, SIMHCA_SLOW_CQ },
+	{ refuse_last_send_index, SIMHCA_SLOW_CQ },
+	{ refuse_copy, SIMHCA_SLOW_COPY },
 };
 
 static void nothing_is_changed(void **state)
@@ -783,15 +783,15 @@ static void nothing_is_changed(void **state)
 		memcpy(&a, pair->a.qp->state, sizeof(a));
 		memcpy(&b, pair->b.qp->state, sizeof(b));
 		assert_false(simhca_step(&step));
-		for (int why = 0; why < SIMHCA_HANDED_REASONS; why++)
-			if (step.caller->handed[why] != (why == (int)refusals[i].why))
+		for (int why = 0; why < SIMHCA_SLOW_REASONS; why++)
+			if (step.fastpath->handed[why] != (why == (int)refusals[i].why))
 				fail_msg("refusal %zu: reason %d", i, why);
 		assert_memory_equal(&a, pair->a.qp->state, sizeof(a));
 		assert_memory_equal(&b, pair->b.qp->state, sizeof(b));
-		assert_int_equal(step.caller->messages, 0);
-		assert_int_equal(step.caller->guard % 2, 0);
+		assert_int_equal(step.fastpath->messages, 0);
+		assert_int_equal(step.fastpath->guard % 2, 0);
 		assert_true(all_bytes(pair->b.mr->addr, 8, 0));
-		if (refusals[i].why != SIMHCA_HANDED_CQ)
+		if (refusals[i].why != SIMHCA_SLOW_CQ)
 			assert_false(cq_poll(pair->a.send_cq, &cqe) ||
 				     cq_poll(pair->b.recv_cq, &cqe));
 		caller_detach(&step);
@@ -805,12 +805,12 @@ static void what_the_qps_do_not_grant(void **state)
 	static const struct {
 		uint8_t opcode, max_rd_atomic, max_dest_rd_atomic;
 		uint32_t access;
-		enum simhca_handed why;
+		enum simhca_slow_reason why;
 	} rows[] = {
-		{ SIMHCA_WR_RDMA_WRITE, 4, 4, SIMHCA_ACCESS_REMOTE_READ, SIMHCA_HANDED_MEMORY },
-		{ SIMHCA_WR_RDMA_READ, 4, 4, SIMHCA_ACCESS_REMOTE_WRITE, SIMHCA_HANDED_MEMORY },
-		{ SIMHCA_WR_RDMA_READ, 4, 0, SIMHCA_ACCESS_REMOTE_READ, SIMHCA_HANDED_MEMORY },
-		{ SIMHCA_WR_RDMA_READ, 0, 4, SIMHCA_ACCESS_REMOTE_READ, SIMHCA_HANDED_REQUEST },
+		{ SIMHCA_WR_RDMA_WRITE, 4, 4, SIMHCA_ACCESS_REMOTE_READ, SIMHCA_SLOW_MEMORY },
+		{ SIMHCA_WR_RDMA_READ, 4, 4, SIMHCA_ACCESS_REMOTE_WRITE, SIMHCA_SLOW_MEMORY },
+		{ SIMHCA_WR_RDMA_READ, 4, 0, SIMHCA_ACCESS_REMOTE_READ, SIMHCA_SLOW_MEMORY },
+		{ SIMHCA_WR_RDMA_READ, 0, 4, SIMHCA_ACCESS_REMOTE_READ, SIMHCA_SLOW_REQUEST },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -826,7 +826,7 @@ static void what_the_qps_do_not_grant(void **state)
 		write_to(pair, 8, pair->b.mr);
 		first_send(pair)->opcode = rows[i].opcode;
 		assert_false(simhca_step(&step));
-		assert_int_equal(step.caller->handed[rows[i].why], 1);
+		assert_int_equal(step.fastpath->handed[rows[i].why], 1);
 		caller_detach(&step);
 	}
 }
@@ -862,7 +862,7 @@ static void receives_of_an_srq(void **state)
 	assert_int_equal(events_of(b->client, srq, IBV_EVENT_SRQ_LIMIT_REACHED), 1);
 	send_some(pair, 8);
 	assert_false(simhca_step(&step));
-	assert_int_equal(step.caller->handed[SIMHCA_HANDED_RECEIVE], 1);
+	assert_int_equal(step.fastpath->handed[SIMHCA_SLOW_RECEIVE], 1);
 	ring_doorbell(pair->a.client, pair->a.qp->doorbell);
 	expect_why(b->recv_cq, 3, LOC_PROT_ERR, KEY_WRONG_PD);
 	caller_detach(&step);
@@ -886,7 +886,7 @@ static void a_receive_that_was_consumed(void **state)
 	step.peer.memory = -1;
 	assert_false(simhca_step(&step));
 	step.peer.memory = memory;
-	assert_int_equal(step.caller->handed[SIMHCA_HANDED_COPY], 1);
+	assert_int_equal(step.fastpath->handed[SIMHCA_SLOW_COPY], 1);
 	assert_int_equal(srq_ci_of(srq), 1);
 	ring_doorbell(pair->a.client, pair->a.qp->doorbell);
 	expect(pair->b.recv_cq, 0, SUCCESS);
@@ -926,8 +926,8 @@ static void a_list_of_writes(void **state)
 							 .rkey = pair->b.mr->rkey + (i == wrong) });
 		}
 		assert_false(simhca_step(&step));
-		assert_int_equal(step.caller->messages, wrong);
-		assert_int_equal(step.caller->handed[SIMHCA_HANDED_MEMORY], 1);
+		assert_int_equal(step.fastpath->messages, wrong);
+		assert_int_equal(step.fastpath->handed[SIMHCA_SLOW_MEMORY], 1);
 		assert_int_equal(pair->b.mr->addr[0], wrong);
 		ring_doorbell(pair->a.client, pair->a.qp->doorbell);
 		for (unsigned int i = 0; i < wrong; i++)
@@ -983,9 +983,9 @@ static void more_reads_than_the_responder_takes(void **state)
 			expect(pair->a.send_cq, i, SUCCESS);
 		if (refused)
 			expect_why(pair->a.send_cq, takes, REM_INV_REQ_ERR, RD_ATOMIC_EXCEEDED);
-		assert_int_equal(step.caller->messages, way == AT_ONCE ? 0
-							: refused      ? takes
-								       : count);
+		assert_int_equal(step.fastpath->messages, way == AT_ONCE ? 0
+							  : refused	 ? takes
+									 : count);
 		caller_detach(&step);
 		teardown(state);
 	}
@@ -998,31 +998,31 @@ static void the_device_waits_for_a_turn(void **state)
 	struct world *world = *state;
 	struct pair *pair = make(world);
 	struct simhca_step step = caller_attach(&pair->a);
-	uint32_t name = SIMHCA_TURN_CALLER | pair->a.qp->qpn;
+	uint32_t name = SIMHCA_OWNER_PROGRAM | pair->a.qp->qpn;
 	struct simhca_cqe cqe;
 
-	atomic_store(&pair->b.qp->state->resp_turn.holder, name);
+	atomic_store(&pair->b.qp->state->resp_owner.holder, name);
 	rdma_write(&pair->a, 1, 0, 8, 0);
 	settle(world);
 	assert_false(cq_poll(pair->a.send_cq, &cqe));
 	assert_int_equal(qp_state(pair->a.qp), IBV_QPS_RTS);
-	atomic_store(&pair->b.qp->state->resp_turn.holder, 0);
+	atomic_store(&pair->b.qp->state->resp_owner.holder, 0);
 	advance(world, 1 * MSEC);
 	assert_true(cq_poll(pair->a.send_cq, &cqe) && !cqe.status);
 
 	/* The requester's: the caller is told, and rings. */
-	atomic_store(&pair->a.qp->state->req_turn.holder, name);
+	atomic_store(&pair->a.qp->state->req_owner.holder, name);
 	rdma_write(&pair->a, 2, 0, 8, 0);
 	settle(world);
-	assert_int_equal(pair->a.qp->state->req_turn.holder, name | SIMHCA_TURN_WANTED);
+	assert_int_equal(pair->a.qp->state->req_owner.holder, name | SIMHCA_OWNER_WANTED);
 	assert_false(cq_poll(pair->a.send_cq, &cqe));
-	atomic_store(&pair->a.qp->state->req_turn.holder, 0);
+	atomic_store(&pair->a.qp->state->req_owner.holder, 0);
 	ring_doorbell(pair->a.client, pair->a.qp->doorbell);
 	settle(world);
 	assert_true(cq_poll(pair->a.send_cq, &cqe) && !cqe.status);
 
 	/* Of nobody's that is attached it is nonsense. */
-	atomic_store(&pair->a.qp->state->req_turn.holder, name + 1);
+	atomic_store(&pair->a.qp->state->req_owner.holder, name + 1);
 	rdma_write(&pair->a, 3, 0, 8, 0);
 	settle(world);
 	assert_int_equal(qp_state(pair->a.qp), IBV_QPS_ERR);
@@ -1072,10 +1072,10 @@ static void the_rest_is_left_to_the_program(void **state)
 
 	behind_a_missing_receive(pair, &step, 0);
 	assert_int_equal(sent(pair), 1);
-	assert_int_equal(step.caller->left, 1);
+	assert_int_equal(step.fastpath->left, 1);
 	assert_true(simhca_step(&step));
 	assert_int_equal(sent(pair), 11);
-	assert_int_equal(step.caller->messages, 10);
+	assert_int_equal(step.fastpath->messages, 10);
 	/* And what it cannot do then is the device's at once. */
 	put_sends(pair, 11, 1);
 	assert_false(simhca_step(&step));
@@ -1102,7 +1102,7 @@ static void an_atomic_is_not_left_to_the_program(void **state)
 	for (int i = 0; i < 10000 && !sent(pair); i++)
 		advance(world, 5000);
 	assert_int_equal(sent(pair), 2);
-	assert_int_equal(step.caller->left, 0);
+	assert_int_equal(step.fastpath->left, 0);
 	caller_detach(&step);
 }
 
@@ -1145,17 +1145,17 @@ static void deregistration_waits_for_a_step(void **state)
 	struct pair *pair = make(world), *stranger = make(world);
 	struct simhca_step step = caller_attach(&pair->a);
 
-	atomic_fetch_add(&step.caller->guard, 1);
+	atomic_fetch_add(&step.fastpath->guard, 1);
 	assert_int_equal(dereg(pair->b.mr), -EAGAIN);
 	assert_int_equal(dereg(stranger->b.mr), 0);
 	assert_int_equal(resize(pair->b.recv_cq), -EAGAIN);
-	atomic_fetch_add(&step.caller->guard, 1);
+	atomic_fetch_add(&step.fastpath->guard, 1);
 	assert_int_equal(dereg(pair->b.mr), 0);
 	assert_int_equal(resize(pair->b.recv_cq), 0);
 	/* Who has ended is in no step any more. */
 	pair = make(world);
 	step = caller_attach(&pair->a);
-	atomic_fetch_add(&step.caller->guard, 1);
+	atomic_fetch_add(&step.fastpath->guard, 1);
 	client_gone(pair->a.client);
 	assert_int_equal(dereg(pair->b.mr), 0);
 }
@@ -1177,23 +1177,24 @@ static void an_atomic_waits_for_steps(void **state)
 	assert_true(cq_poll(pair->a.send_cq, &cqe));
 	*word = 5;
 
-	atomic_fetch_add(&step.caller->guard, 1);
+	atomic_fetch_add(&step.fastpath->guard, 1);
 	put_fetch_and_add(&other->a, mr_new(other->b.client, 4096, ALL_ACCESS));
 	ring_doorbell(other->a.client, other->a.qp->doorbell);
 	settle(world);
 	advance(world, 1 * MSEC);
 	early = cq_poll(other->a.send_cq, &cqe);
-	atomic_fetch_add(&step.caller->guard, 2); /* that one has ended, and the next has looked */
+	atomic_fetch_add(&step.fastpath->guard,
+			 2); /* that one has ended, and the next has looked */
 	advance(world, 1 * MSEC);
 	late_enough = cq_poll(other->a.send_cq, &cqe);
-	atomic_fetch_add(&step.caller->guard, 1);
+	atomic_fetch_add(&step.fastpath->guard, 1);
 	assert_false(early);
 	assert_true(late_enough && !cqe.status);
 
 	/* From then on writes are the device's, and reads need not be. */
 	write_to(pair, 8, mr);
 	assert_false(simhca_step(&step));
-	assert_int_equal(step.caller->handed[SIMHCA_HANDED_MEMORY], 1);
+	assert_int_equal(step.fastpath->handed[SIMHCA_SLOW_MEMORY], 1);
 	assert_int_equal(*word, 5);
 	ring_doorbell(pair->a.client, pair->a.qp->doorbell);
 	settle(world);
@@ -1218,10 +1219,10 @@ static void arm_in_step(void)
 }
 
 /* A completion channel, as the provider has it; ends[0] is the device's. */
-static void make_channel(struct simhca_tell *tell, const struct cq *cq, int ends[2])
+static void make_channel(struct simhca_notify *tell, const struct cq *cq, int ends[2])
 {
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
-	*tell = (struct simhca_tell){ .fd = ends[0], .record = (uintptr_t)cq };
+	*tell = (struct simhca_notify){ .fd = ends[0], .record = (uintptr_t)cq };
 }
 
 static void close_channel(const int ends[2])
@@ -1285,7 +1286,7 @@ static void a_thread_that_is_cancelled(void **state)
 	struct simhca_step step = caller_attach(&pair->a);
 	int ends[2];
 
-	make_channel(&step.peer.recv_tell, pair->b.recv_cq, ends);
+	make_channel(&step.peer.recv_notify, pair->b.recv_cq, ends);
 	for (size_t w = 0; w < ARRAY_SIZE(works); w++) {
 		struct simhca_cqe cqe;
 		pthread_t thread;
@@ -1299,12 +1300,12 @@ static void a_thread_that_is_cancelled(void **state)
 		while (cq_poll(pair->a.send_cq, &cqe) || cq_poll(pair->b.recv_cq, &cqe))
 			assert_int_equal(cqe.status, IBV_WC_SUCCESS);
 	}
-	assert_int_equal(atomic_load(&step.caller->messages), messages_of_works());
+	assert_int_equal(atomic_load(&step.fastpath->messages), messages_of_works());
 	close_channel(ends);
 }
 
 /* Of completions that callers publish the device raises the events, or they do so themselves. */
-static void who_sleeps_is_woken(struct world *world, bool by_caller)
+static void who_sleeps_is_woken(struct world *world, bool by_fast_path)
 {
 	struct pair *pair = make(world);
 	struct simhca_step step = caller_attach(&pair->a);
@@ -1321,9 +1322,9 @@ static void who_sleeps_is_woken(struct world *world, bool by_caller)
 	};
 
 	pair->b.recv_cq->on_event = pair->a.send_cq->on_event = count_event;
-	if (by_caller) {
-		make_channel(&step.send_tell, pair->a.send_cq, send_ends);
-		make_channel(&step.peer.recv_tell, pair->b.recv_cq, recv_ends);
+	if (by_fast_path) {
+		make_channel(&step.send_notify, pair->a.send_cq, send_ends);
+		make_channel(&step.peer.recv_notify, pair->b.recv_cq, recv_ends);
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct simhca_sge from = sge(pair->a.mr, 0, 8);
@@ -1335,21 +1336,21 @@ static void who_sleeps_is_woken(struct world *world, bool by_caller)
 						 .flags = rows[i].flags,
 						 .sges = &from,
 						 .num_sge = 1 });
-		assert_int_equal(simhca_step(&step), by_caller || !rows[i].events);
+		assert_int_equal(simhca_step(&step), by_fast_path || !rows[i].events);
 		ring_doorbell(pair->a.client, pair->a.qp->doorbell);
 		settle(world);
 		raised += read_channel(recv_ends, pair->b.recv_cq);
 		assert_int_equal(raised, rows[i].events);
 	}
-	assert_int_equal(step.caller->handed[SIMHCA_HANDED_EVENT], by_caller ? 0 : 2);
-	assert_int_equal(step.caller->told, by_caller ? 2 : 0);
+	assert_int_equal(step.fastpath->handed[SIMHCA_SLOW_EVENT], by_fast_path ? 0 : 2);
+	assert_int_equal(step.fastpath->told, by_fast_path ? 2 : 0);
 	cq_arm(pair->a.send_cq, SIMHCA_ARM_NEXT);
 	write_to(pair, 8, pair->b.mr);
-	assert_int_equal(simhca_step(&step), by_caller);
-	assert_int_equal(step.caller->handed[SIMHCA_HANDED_EVENT], by_caller ? 0 : 3);
+	assert_int_equal(simhca_step(&step), by_fast_path);
+	assert_int_equal(step.fastpath->handed[SIMHCA_SLOW_EVENT], by_fast_path ? 0 : 3);
 	ring_doorbell(pair->a.client, pair->a.qp->doorbell);
 	settle(world);
-	assert_int_equal(read_channel(send_ends, pair->a.send_cq), by_caller);
+	assert_int_equal(read_channel(send_ends, pair->a.send_cq), by_fast_path);
 
 	for (int i = 0; i < 2; i++) {
 		raised = 0;
@@ -1358,7 +1359,7 @@ static void who_sleeps_is_woken(struct world *world, bool by_caller)
 		send_some(pair, 8);
 		late_pi = late->state->pi;
 		caller_at_store = arm_in_step;
-		assert_int_equal(simhca_step(&step), by_caller);
+		assert_int_equal(simhca_step(&step), by_fast_path);
 		assert_null(caller_at_store);
 		assert_int_equal(late->state->arm & SIMHCA_ARM_BITS, 0);
 		cq_arm(late, SIMHCA_ARM_NEXT); /* the next one's event, not this one's */
@@ -1368,12 +1369,12 @@ static void who_sleeps_is_woken(struct world *world, bool by_caller)
 		assert_int_equal(late->state->arm & SIMHCA_ARM_BITS, SIMHCA_ARM_NEXT);
 		atomic_store(&late->state->arm, 0);
 	}
-	assert_int_equal(step.caller->handed[SIMHCA_HANDED_EVENT], by_caller ? 0 : 5);
-	assert_int_equal(step.caller->told, by_caller ? 5 : 0);
-	assert_int_equal(pair->b.recv_cq->state->told, by_caller ? 3 : 0);
-	assert_int_equal(pair->a.send_cq->state->told, by_caller ? 2 : 0);
-	assert_int_equal(step.caller->messages, ARRAY_SIZE(rows) + 3);
-	if (by_caller) {
+	assert_int_equal(step.fastpath->handed[SIMHCA_SLOW_EVENT], by_fast_path ? 0 : 5);
+	assert_int_equal(step.fastpath->told, by_fast_path ? 5 : 0);
+	assert_int_equal(pair->b.recv_cq->state->told, by_fast_path ? 3 : 0);
+	assert_int_equal(pair->a.send_cq->state->told, by_fast_path ? 2 : 0);
+	assert_int_equal(step.fastpath->messages, ARRAY_SIZE(rows) + 3);
+	if (by_fast_path) {
 		fill_channel(recv_ends);
 		close(send_ends[1]);
 		cq_arm(pair->a.send_cq, SIMHCA_ARM_NEXT);
@@ -1385,7 +1386,7 @@ static void who_sleeps_is_woken(struct world *world, bool by_caller)
 	assert_int_equal(raised, 0);
 	ring_doorbell(pair->a.client, pair->a.qp->doorbell);
 	settle(world);
-	assert_int_equal(raised, 200 + by_caller);
+	assert_int_equal(raised, 200 + by_fast_path);
 
 	/* Its program has the completions, and destroys the QP before that. */
 	raised = 0;
@@ -1396,8 +1397,8 @@ static void who_sleeps_is_woken(struct world *world, bool by_caller)
 	assert_int_equal(raised, 200);
 	caller_detach(&step);
 	/* What found no room does not count, and neither did what nobody reads. */
-	assert_int_equal(pair->b.recv_cq->state->told, by_caller ? 3 : 0);
-	assert_int_equal(pair->a.send_cq->state->told, by_caller ? 2 : 0);
+	assert_int_equal(pair->b.recv_cq->state->told, by_fast_path ? 3 : 0);
+	assert_int_equal(pair->a.send_cq->state->told, by_fast_path ? 2 : 0);
 	assert_int_equal(read_channel(recv_ends, pair->b.recv_cq), 0);
 	close(send_ends[0]);
 	close_channel(recv_ends);
@@ -1412,9 +1413,9 @@ static void own_event_comes_first(void **state)
 	uint64_t records[2];
 	int ends[2];
 
-	make_channel(&step.send_tell, pair->a.send_cq, ends);
-	step.peer.recv_tell =
-		(struct simhca_tell){ .fd = ends[0], .record = (uintptr_t)pair->b.recv_cq };
+	make_channel(&step.send_notify, pair->a.send_cq, ends);
+	step.peer.recv_notify =
+		(struct simhca_notify){ .fd = ends[0], .record = (uintptr_t)pair->b.recv_cq };
 	cq_arm(pair->a.send_cq, SIMHCA_ARM_NEXT);
 	cq_arm(pair->b.recv_cq, SIMHCA_ARM_NEXT);
 	recv_into(&pair->b, 1, 0, 8);
@@ -1474,21 +1475,21 @@ static void who_may_be_attached(void **state)
 				     pair->a.qp->granted.state.segment);
 	}
 	/* It wants nobody to, or wants not to. */
-	options.no_callers = true;
+	options.no_fastpath = true;
 	pair = pair_new(world, &options);
 	caller_offer(pair->a.client);
 	caller_offer(pair->b.client);
 	assert_int_equal(caller_attach_with(&pair->a, &caller_secret, &reply), -ENOTCONN);
 	assert_int_equal(pair->a.qp->granted.state.segment, 0);
-	options.no_callers = false;
+	options.no_fastpath = false;
 	pair = pair_unconnected(world, &options);
 	caller_offer(pair->a.client);
 	caller_offer(pair->b.client);
-	options.no_callers = true;
+	options.no_fastpath = true;
 	pair->b.qp = qp_new(pair->b.client, &options, pair->b.send_cq, pair->b.recv_cq, NULL);
 	pair_connect(pair);
 	assert_int_equal(caller_attach_with(&pair->a, &caller_secret, &reply), -ENOTCONN);
-	options.no_callers = false;
+	options.no_fastpath = false;
 	/* Another device, whose tables are others. */
 	options.same_device = false;
 	pair = pair_new(world, &options);
@@ -1604,7 +1605,7 @@ static void the_device_carries_what_is_traced(void **state)
 	simhca_fabric_tap(world->fabric, true);
 	write_to(pair, 8, pair->b.mr);
 	assert_false(simhca_step(&step));
-	assert_int_equal(step.caller->handed[SIMHCA_HANDED_STATE], 1);
+	assert_int_equal(step.fastpath->handed[SIMHCA_SLOW_STATE], 1);
 	assert_int_equal(caller_attach_with(&pair->a, &caller_secret, &reply), -ENOTCONN);
 	simhca_fabric_tap(world->fabric, false);
 	caller_detach(&step);
@@ -1627,7 +1628,7 @@ static void the_device_carries_the_first_message_in_rtr(void **state)
 	step = caller_attach(&pair->a);
 	write_to(pair, 8, pair->b.mr);
 	assert_false(simhca_step(&step));
-	assert_int_equal(step.caller->handed[SIMHCA_HANDED_STATE], 1);
+	assert_int_equal(step.fastpath->handed[SIMHCA_SLOW_STATE], 1);
 	ring_doorbell(pair->a.client, pair->a.qp->doorbell);
 	settle(*state);
 	assert_int_equal(events_of(pair->b.client, pair->b.qp, IBV_EVENT_COMM_EST), 1);
@@ -1706,7 +1707,7 @@ static uint32_t own_segments(struct client *client, const struct options *option
 /* One program has half of what there is, and what it gives back another can have. */
 static void segments_are_shared_out(void **state)
 {
-	const struct world_config config = { .device = { .callers = true, .own_segments = 20 } };
+	const struct world_config config = { .device = { .fast_path = true, .own_segments = 20 } };
 	struct world *world = world_new(&config);
 	struct options options = caller_options();
 	struct client *one[2] = { client_new(world, 0), client_new(world, 0) };
@@ -1771,12 +1772,12 @@ static void killed_at_each_store(void **state)
 			pair->b.recv_cq->on_event = count_event;
 			cq_arm(pair->b.recv_cq, SIMHCA_ARM_NEXT);
 			if (once[w].channel)
-				make_channel(&step.peer.recv_tell, pair->b.recv_cq, ends);
+				make_channel(&step.peer.recv_notify, pair->b.recv_cq, ends);
 			if (once[w].channel == FULL_CHANNEL)
 				fill_channel(ends);
 			killed = caller_killed_at(&step, store);
 			client_gone(pair->a.client);
-			assert_int_equal(pair->b.qp->state->resp_turn.holder, 0);
+			assert_int_equal(pair->b.qp->state->resp_owner.holder, 0);
 			by_device = raised;
 			read = read_channel(ends, pair->b.recv_cq);
 			counted = pair->b.recv_cq->state->told;

@@ -13,7 +13,7 @@
 
 static struct qp *victim;
 static uint64_t most_carried;
-static struct simhca_caller *carrier;
+static struct simhca_fastpath *carrier;
 static unsigned int taken_back;
 
 /* Both copies, for one of them counts next. */
@@ -54,7 +54,7 @@ static void one_call_ends(void **state, enum ibv_qp_type type)
 				     .dest_qpn = pair->b.qp->qpn,
 				     .qkey = pair->b.options.qkey });
 	victim = pair->a.qp;
-	carrier = step.caller;
+	carrier = step.fastpath;
 	taken_back = 0;
 	caller_at_store = take_back;
 	assert_false(caller_run(&step));

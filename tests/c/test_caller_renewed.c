@@ -255,11 +255,11 @@ static void what_it_left_is_void(void **state)
 {
 	struct queue queue = to_be_renewed(*state);
 	struct simhca_cqe cqe;
-	uint32_t ticket;
+	uint32_t cqe_index;
 
 	put(&queue, 10);
-	assert_true(simhca_ticket_claim(&queue.model->view, SIMHCA_TURN_CALLER | 99, &ticket));
-	simhca_cq_slot(&queue.model->view, ticket)->qpn = 7;
+	assert_true(simhca_cqe_reserve(&queue.model->view, SIMHCA_OWNER_PROGRAM | 99, &cqe_index));
+	simhca_cq_slot(&queue.model->view, cqe_index)->qpn = 7;
 	put(&queue, 12);
 	atomic_store(&queue.cq->state->overrun, 1);
 	renew(&queue);

@@ -64,8 +64,8 @@ static void all_consume_in_order(void **state)
 		expect_receive(pair, id, SIMHCA_WC_SUCCESS);
 		assert_int_equal(srq_ci_of(one->b.srq), id + 1);
 	}
-	assert_int_equal(step_one.caller->messages, 100);
-	assert_int_equal(step_two.caller->messages, 100);
+	assert_int_equal(step_one.fastpath->messages, 100);
+	assert_int_equal(step_two.fastpath->messages, 100);
 	caller_detach(&step_one);
 	caller_detach(&step_two);
 }
@@ -94,7 +94,7 @@ static void buffers_are_of_the_srqs_pd(void **state)
 	srq_recv(pair->b.srq, 2, &(struct simhca_sge){ mr->iova, LENGTH, mr->lkey }, 1);
 	put_send(other, LENGTH);
 	assert_false(simhca_step(&step));
-	assert_int_equal(step.caller->handed[SIMHCA_HANDED_RECEIVE], 1);
+	assert_int_equal(step.fastpath->handed[SIMHCA_SLOW_RECEIVE], 1);
 	caller_detach(&step);
 }
 
@@ -134,11 +134,11 @@ static void nonsense(struct pair *pair)
 
 static const struct {
 	void (*arrange)(struct pair *pair);
-	enum simhca_handed why;
+	enum simhca_slow_reason why;
 } refusals[] = {
-	{ no_receive, SIMHCA_HANDED_RECEIVE }, { short_receive, SIMHCA_HANDED_RECEIVE },
-	{ nonsense, SIMHCA_HANDED_RECEIVE },   { full_recv_cq, SIMHCA_HANDED_CQ },
-	{ full_send_cq, SIMHCA_HANDED_CQ },
+	{ no_receive, SIMHCA_SLOW_RECEIVE }, { short_receive, SIMHCA_SLOW_RECEIVE },
+	{ nonsense, SIMHCA_SLOW_RECEIVE },   { full_recv_cq, SIMHCA_SLOW_CQ },
+	{ full_send_cq, SIMHCA_SLOW_CQ },
 };
 
 static void nothing_is_consumed(void **state)
@@ -154,7 +154,7 @@ static void nothing_is_consumed(void **state)
 		refusals[i].arrange(pair);
 		memcpy(&before, pair->b.srq->state, sizeof(before));
 		assert_false(simhca_step(&step));
-		assert_int_equal(step.caller->handed[refusals[i].why], 1);
+		assert_int_equal(step.fastpath->handed[refusals[i].why], 1);
 		assert_memory_equal(&before, pair->b.srq->state, sizeof(before));
 		assert_int_equal(responder_of(pair->b.qp)->have_recv, 0);
 		caller_detach(&step);
@@ -175,7 +175,7 @@ static void a_copy_that_fails(void **state)
 	recv_into(&pair->b, 2, 0, LENGTH);
 	put_send(pair, LENGTH);
 	assert_false(simhca_step(&step));
-	assert_int_equal(step.caller->handed[SIMHCA_HANDED_COPY], 1);
+	assert_int_equal(step.fastpath->handed[SIMHCA_SLOW_COPY], 1);
 	assert_int_equal(srq_ci_of(pair->b.srq), 1);
 	assert_int_equal(responder_of(pair->b.qp)->have_recv, 1);
 	((struct simhca_mpt *)mpt_of(pair->b.client, mr->lkey))->addr = (uintptr_t)mr->addr;
@@ -220,7 +220,7 @@ static void the_limit_is_told_of_once(void **state)
 		settle(*state);
 		assert_int_equal(limits(pair), left <= 4);
 	}
-	assert_int_equal(step.caller->messages, 9);
+	assert_int_equal(step.fastpath->messages, 9);
 	caller_detach(&step);
 }
 
@@ -257,14 +257,14 @@ static void resizing_waits_for_a_step(void **state)
 
 	larger.handle = pair->b.srq->handle;
 	recv_into(&pair->b, 1, 0, LENGTH);
-	atomic_fetch_add(&step.caller->guard, 1);
+	atomic_fetch_add(&step.fastpath->guard, 1);
 	assert_int_equal(simhca_modify_srq(pair->b.client->context, &larger, &reply, NULL),
 			 -EAGAIN);
-	atomic_fetch_add(&step.caller->guard, 1);
+	atomic_fetch_add(&step.fastpath->guard, 1);
 	assert_int_equal(srq_modify(pair->b.srq, SIMHCA_SRQ_MAX_WR, 500, 0), 0);
 	put_send(pair, LENGTH);
 	assert_false(simhca_step(&step));
-	assert_int_equal(step.caller->handed[SIMHCA_HANDED_STATE], 1);
+	assert_int_equal(step.fastpath->handed[SIMHCA_SLOW_STATE], 1);
 	assert_int_equal(caller_attach_with(&pair->a, &caller_secret, &attached), -ENOTCONN);
 	ring_doorbell(pair->a.client, pair->a.qp->doorbell);
 	expect(pair->a.send_cq, 0, SUCCESS);
@@ -300,9 +300,9 @@ static void a_new_connection(void **state)
 	/* What the device consumed for it is accounted for. */
 	send_from(&next->a, 7, 0, LENGTH);
 	expect(next->a.send_cq, 7, SUCCESS);
-	atomic_store(&next->b.qp->state->resp_turn.holder, SIMHCA_TURN_CALLER | next->a.qp->qpn);
+	atomic_store(&next->b.qp->state->resp_owner.holder, SIMHCA_OWNER_PROGRAM | next->a.qp->qpn);
 	client_gone(next->a.client);
-	assert_int_equal(next->b.qp->state->resp_turn.holder, 0);
+	assert_int_equal(next->b.qp->state->resp_owner.holder, 0);
 	assert_int_equal(responder_of(next->b.qp)->have_recv, 0);
 	caller_detach(&step);
 }
@@ -348,7 +348,7 @@ static void killed_at_each_store(void **state)
 		assert_int_equal(limits(pair), 0);
 		client_gone(pair->a.client);
 		assert_int_equal(limits(pair), 1); /* nobody else has rung */
-		assert_int_equal(pair->b.qp->state->resp_turn.holder, 0);
+		assert_int_equal(pair->b.qp->state->resp_owner.holder, 0);
 		assert_int_equal(qp_move(pair->b.qp, IBV_QPS_ERR), 0);
 		settle(*state);
 		for (uint64_t id = 0; cq_poll(pair->b.recv_cq, &cqe);) {

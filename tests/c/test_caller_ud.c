@@ -172,7 +172,7 @@ static struct simhca_usage_sum usage_of(const struct side *side)
 
 static void as_the_device_does(struct world *world, uint8_t gid_index, enum queue queue)
 {
-	uint64_t before[SIMHCA_STATS], by_caller[SIMHCA_STATS], by_device[SIMHCA_STATS];
+	uint64_t before[SIMHCA_STATS], by_fast_path[SIMHCA_STATS], by_device[SIMHCA_STATS];
 
 	for (size_t w = 0; w < ARRAY_SIZE(works); w++) {
 		const struct work *work = &works[w];
@@ -193,12 +193,12 @@ static void as_the_device_does(struct world *world, uint8_t gid_index, enum queu
 			simhca_device_stats(world->device[0], before);
 			assert_true(caller_run(&step));
 			settle(world); /* nothing that it could do */
-			simhca_device_stats(world->device[0], by_caller);
+			simhca_device_stats(world->device[0], by_fast_path);
 			ring(&other->a);
 			simhca_device_stats(world->device[0], by_device);
 			for (int i = 0; i < SIMHCA_STATS; i++)
-				assert_int_equal(by_caller[i] - before[i],
-						 by_device[i] - by_caller[i]);
+				assert_int_equal(by_fast_path[i] - before[i],
+						 by_device[i] - by_fast_path[i]);
 			assert_memory_equal(pair->b.mr->addr, other->b.mr->addr, bytes);
 			assert_int_equal(requester_of(pair->a.qp)->psn_next,
 					 requester_of(other->a.qp)->psn_next);
@@ -208,7 +208,7 @@ static void as_the_device_does(struct world *world, uint8_t gid_index, enum queu
 			same_cqes(pair->a.send_cq, other->a.send_cq);
 			same_cqes(pair->b.recv_cq, other->b.recv_cq);
 		}
-		assert_int_equal(step.caller->messages, 3 * work->count);
+		assert_int_equal(step.fastpath->messages, 3 * work->count);
 		for (int i = 0; i < 2; i++) {
 			struct simhca_usage_sum one = usage_of(i ? &pair->b : &pair->a);
 			struct simhca_usage_sum same = usage_of(i ? &other->b : &other->a);
@@ -238,7 +238,7 @@ static void what_the_device_does_with_an_srq(void **state)
 static int setup_ib(void **state)
 {
 	*state = world_new(
-		&(struct world_config){ .infiniband = true, .device = { .callers = true } });
+		&(struct world_config){ .infiniband = true, .device = { .fast_path = true } });
 	return 0;
 }
 
@@ -359,13 +359,13 @@ static void unsettled(struct pair *pair)
 {
 	put_receive(pair, 0);
 	put_send(&pair->a, LENGTH);
-	((struct simhca_caller *)client_at(pair->a.client, &pair->a.qp->granted.caller))->dest =
+	((struct simhca_fastpath *)client_at(pair->a.client, &pair->a.qp->granted.fastpath))->dest =
 		pair->b.qp->qpn;
 }
 
 static void anothers_event(struct pair *pair)
 {
-	struct simhca_caller *mem = client_at(pair->a.client, &pair->a.qp->granted.caller);
+	struct simhca_fastpath *mem = client_at(pair->a.client, &pair->a.qp->granted.fastpath);
 
 	put_receive(pair, 0);
 	put_send(&pair->a, LENGTH);
@@ -375,7 +375,7 @@ static void anothers_event(struct pair *pair)
 
 static void anothers_limit(struct pair *pair)
 {
-	struct simhca_caller *mem = client_at(pair->a.client, &pair->a.qp->granted.caller);
+	struct simhca_fastpath *mem = client_at(pair->a.client, &pair->a.qp->granted.fastpath);
 
 	put_receive(pair, 0);
 	put_send(&pair->a, LENGTH);
@@ -384,18 +384,18 @@ static void anothers_limit(struct pair *pair)
 
 static const struct {
 	void (*arrange)(struct pair *pair);
-	enum simhca_handed why;
+	enum simhca_slow_reason why;
 } refusals[] = {
-	{ no_receive, SIMHCA_HANDED_RECEIVE },	 { short_receive, SIMHCA_HANDED_RECEIVE },
-	{ nonsense, SIMHCA_HANDED_RECEIVE },	 { many_receive_sges, SIMHCA_HANDED_RECEIVE },
-	{ wrong_qkey, SIMHCA_HANDED_REQUEST },	 { too_long, SIMHCA_HANDED_REQUEST },
-	{ empty_source, SIMHCA_HANDED_REQUEST }, { another_operation, SIMHCA_HANDED_REQUEST },
-	{ another_qp, SIMHCA_HANDED_ADDRESS },	 { another_address, SIMHCA_HANDED_ADDRESS },
-	{ others_key, SIMHCA_HANDED_MEMORY },	 { full_recv_cq, SIMHCA_HANDED_CQ },
-	{ full_send_cq, SIMHCA_HANDED_CQ },	 { in_sqd, SIMHCA_HANDED_STATE },
-	{ peer_in_error, SIMHCA_HANDED_STATE },	 { peer_failed, SIMHCA_HANDED_STATE },
-	{ unsettled, SIMHCA_HANDED_WAITS },	 { anothers_event, SIMHCA_HANDED_WAITS },
-	{ anothers_limit, SIMHCA_HANDED_WAITS },
+	{ no_receive, SIMHCA_SLOW_RECEIVE },   { short_receive, SIMHCA_SLOW_RECEIVE },
+	{ nonsense, SIMHCA_SLOW_RECEIVE },     { many_receive_sges, SIMHCA_SLOW_RECEIVE },
+	{ wrong_qkey, SIMHCA_SLOW_REQUEST },   { too_long, SIMHCA_SLOW_REQUEST },
+	{ empty_source, SIMHCA_SLOW_REQUEST }, { another_operation, SIMHCA_SLOW_REQUEST },
+	{ another_qp, SIMHCA_SLOW_ADDRESS },   { another_address, SIMHCA_SLOW_ADDRESS },
+	{ others_key, SIMHCA_SLOW_MEMORY },    { full_recv_cq, SIMHCA_SLOW_CQ },
+	{ full_send_cq, SIMHCA_SLOW_CQ },      { in_sqd, SIMHCA_SLOW_STATE },
+	{ peer_in_error, SIMHCA_SLOW_STATE },  { peer_failed, SIMHCA_SLOW_STATE },
+	{ unsettled, SIMHCA_SLOW_WAITS },      { anothers_event, SIMHCA_SLOW_WAITS },
+	{ anothers_limit, SIMHCA_SLOW_WAITS },
 };
 
 static void nothing_is_consumed(void **state)
@@ -412,15 +412,15 @@ static void nothing_is_consumed(void **state)
 		refusals[i].arrange(pair);
 		memcpy(&before, pair->b.qp->claims, sizeof(before));
 		pi = pair->b.recv_cq->state->pi;
-		dest = step.caller->dest;
+		dest = step.fastpath->dest;
 		assert_false(caller_run(&step));
-		for (int why = 0; why < SIMHCA_HANDED_REASONS; why++)
-			assert_int_equal(step.caller->handed[why], why == (int)refusals[i].why);
+		for (int why = 0; why < SIMHCA_SLOW_REASONS; why++)
+			assert_int_equal(step.fastpath->handed[why], why == (int)refusals[i].why);
 		assert_memory_equal(&before, pair->b.qp->claims, sizeof(before));
 		assert_int_equal(pair->b.recv_cq->state->pi, pi);
-		assert_int_equal(step.caller->dest, dest);
-		assert_int_equal(step.caller->guard % 2, 0);
-		assert_int_equal(pair->a.qp->state->req_turn.holder, 0);
+		assert_int_equal(step.fastpath->dest, dest);
+		assert_int_equal(step.fastpath->guard % 2, 0);
+		assert_int_equal(pair->a.qp->state->req_owner.holder, 0);
 		assert_int_equal(requester_of(pair->a.qp)->oldest, 0);
 		caller_detach(&step);
 		teardown(state);
@@ -440,15 +440,15 @@ static void a_copy_that_fails(void **state)
 	put_receive(pair, 1);
 	put_send(&pair->a, LENGTH);
 	assert_false(caller_run(&step));
-	assert_int_equal(step.caller->handed[SIMHCA_HANDED_COPY], 1);
+	assert_int_equal(step.fastpath->handed[SIMHCA_SLOW_COPY], 1);
 	assert_int_equal(rq_ci_of(pair->b.qp), 1);
-	assert_int_equal(step.caller->dest, pair->b.qp->qpn);
+	assert_int_equal(step.fastpath->dest, pair->b.qp->qpn);
 	/* None is carried before that is settled. */
 	assert_false(caller_run(&step));
-	assert_int_equal(step.caller->handed[SIMHCA_HANDED_WAITS], 1);
+	assert_int_equal(step.fastpath->handed[SIMHCA_SLOW_WAITS], 1);
 	((struct simhca_mpt *)mpt_of(pair->b.client, mr->lkey))->addr = (uintptr_t)mr->addr;
 	ring(&pair->a);
-	assert_int_equal(step.caller->dest, 0);
+	assert_int_equal(step.fastpath->dest, 0);
 	expect(pair->a.send_cq, 0, SUCCESS);
 	expect(pair->b.recv_cq, 0, SUCCESS);
 	put_send(&pair->a, LENGTH);
@@ -478,7 +478,7 @@ static void no_room_for_the_send_by(struct world *world, enum queue queue)
 	caller_at_store = fill_send_cq;
 	assert_false(caller_run(&step));
 	caller_at_store = NULL;
-	assert_int_equal(step.caller->handed[SIMHCA_HANDED_CQ], 1);
+	assert_int_equal(step.fastpath->handed[SIMHCA_SLOW_CQ], 1);
 	assert_true(cq_poll(pair->b.recv_cq, &cqe));
 	assert_int_equal(cqe.qpn, SIMHCA_VOID_QPN);
 	expect_none(pair->b.recv_cq);
@@ -867,7 +867,7 @@ static void the_limit_is_told_of_once(void **state)
 		ring(&pair->a);
 		assert_int_equal(limits(pair), left <= 2);
 	}
-	assert_int_equal(step.caller->messages, 4);
+	assert_int_equal(step.fastpath->messages, 4);
 	caller_detach(&step);
 }
 
@@ -883,20 +883,20 @@ static void who_sleeps_is_woken(void **state)
 	cq_arm(pair->b.recv_cq, SIMHCA_ARM_NEXT);
 	put_send(&pair->a, LENGTH);
 	assert_false(caller_run(&step));
-	assert_int_equal(step.caller->recv_events, 1);
-	assert_int_equal(step.caller->told_to, pair->b.qp->qpn);
+	assert_int_equal(step.fastpath->recv_events, 1);
+	assert_int_equal(step.fastpath->told_to, pair->b.qp->qpn);
 	assert_int_equal(atomic_load(&pair->b.recv_cq->events), 0);
 	ring(&pair->a);
 	assert_int_equal(atomic_load(&pair->b.recv_cq->events), 1);
 	/* which believes no more than that the QP is attached to it, */
-	step.caller->told_to = pair->a.qp->qpn;
-	step.caller->recv_events = 1;
+	step.fastpath->told_to = pair->a.qp->qpn;
+	step.fastpath->recv_events = 1;
 	ring(&pair->a);
 	assert_int_equal(atomic_load(&pair->a.recv_cq->events), 0);
-	assert_int_equal(step.caller->recv_events, 0);
+	assert_int_equal(step.fastpath->recv_events, 0);
 	/* or by the program. */
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
-	step.peer.recv_tell = (struct simhca_tell){ .fd = ends[0], .record = 77 };
+	step.peer.recv_notify = (struct simhca_notify){ .fd = ends[0], .record = 77 };
 	put_receive(pair, 1);
 	cq_arm(pair->b.recv_cq, SIMHCA_ARM_NEXT);
 	put_send(&pair->a, LENGTH);
@@ -920,13 +920,13 @@ static void a_reset_waits_for_a_step(void **state)
 					    .attr = { .qp_state = SIMHCA_QPS_RESET } };
 	struct simhca_modify_qp_reply reply;
 
-	atomic_fetch_add(&step.caller->guard, 1);
+	atomic_fetch_add(&step.fastpath->guard, 1);
 	for (int i = 0; i < 2; i++)
 		assert_int_equal(simhca_modify_qp(pair->b.client->context, &req, &reply, NULL),
 				 -EAGAIN);
 	assert_int_equal(simhca_destroy_qp(pair->b.client->context, pair->b.qp->handle, NULL),
 			 -EAGAIN);
-	atomic_fetch_add(&step.caller->guard, 1);
+	atomic_fetch_add(&step.fastpath->guard, 1);
 	caller_detach(&step);
 }
 
@@ -958,8 +958,8 @@ static void a_reset_forgets_claims(void **state)
 	assert_true(caller_killed_at(&step, 0));
 	caller_at_store = NULL;
 	assert_int_equal(rq_ci_of(pair->b.qp), 2);
-	assert_int_equal(step.caller->dest, pair->b.qp->qpn);
-	atomic_fetch_add(&step.caller->guard, 1); /* as if it were known that it has ended */
+	assert_int_equal(step.fastpath->dest, pair->b.qp->qpn);
+	atomic_fetch_add(&step.fastpath->guard, 1); /* as if it were known that it has ended */
 	assert_int_equal(qp_move(pair->b.qp, IBV_QPS_RESET), 0);
 	pair->b.qp->rq_pi = 0;
 	qp_up_to(pair->b.qp, IBV_QPS_RTS, qp_attr_to(pair->b.qp, 0, 0, &pair->b.options));
@@ -1018,11 +1018,11 @@ static void a_sender_is_recovered_during_a_resize(void **state)
 	atomic_store(&pair->a.client->context->dead, true);
 	assert_int_equal(pthread_create(&thread, NULL, resize_until_stopped, &resizer), 0);
 	for (uint32_t i = 0; i < 2000; i++) {
-		step.caller->index = requester_of(pair->a.qp)->oldest;
-		step.caller->before = 1000 + i;
-		step.caller->dest = pair->b.qp->qpn;
+		step.fastpath->index = requester_of(pair->a.qp)->oldest;
+		step.fastpath->before = 1000 + i;
+		step.fastpath->dest = pair->b.qp->qpn;
 		ring(&pair->a);
-		assert_int_equal(step.caller->dest, 0);
+		assert_int_equal(step.fastpath->dest, 0);
 	}
 	atomic_store(&resizer.stop, true);
 	pthread_join(thread, NULL);
@@ -1034,7 +1034,7 @@ static void a_sender_is_recovered_during_a_resize(void **state)
 struct runner {
 	struct pair *pair;
 	struct simhca_step step;
-	_Atomic uint64_t callers; /* its peer's, and its own */
+	_Atomic uint64_t fastpath_epoch; /* its peer's, and its own */
 	atomic_bool stop;
 	_Atomic unsigned int carried;
 	unsigned int torn;
@@ -1045,13 +1045,13 @@ static void *run_until_stopped(void *arg)
 	struct runner *runner = arg;
 	struct pair *pair = runner->pair;
 	struct simhca_cqe cqe;
-	uint64_t callers;
+	uint64_t fastpath_epoch;
 	bool posted = false;
 
 	while (!atomic_load(&runner->stop)) {
-		callers = atomic_load(&runner->callers);
-		runner->step.callers = (uint32_t)callers;
-		runner->step.peer.callers = callers >> 32;
+		fastpath_epoch = atomic_load(&runner->fastpath_epoch);
+		runner->step.fastpath_epoch = (uint32_t)fastpath_epoch;
+		runner->step.peer.fastpath_epoch = fastpath_epoch >> 32;
 		if (!posted) {
 			put_receive(pair, 0);
 			put_send(&pair->a, LENGTH);
@@ -1070,7 +1070,7 @@ static void *run_until_stopped(void *arg)
 
 static uint64_t callers_of(const struct simhca_step *step)
 {
-	return (uint64_t)step->peer.callers << 32 | step->callers;
+	return (uint64_t)step->peer.fastpath_epoch << 32 | step->fastpath_epoch;
 }
 
 /* A step that finds its GID in the table that the device is changing leaves it to the device. */
@@ -1087,7 +1087,7 @@ static void gids_change_beside_steps(void **state)
 	gids[1].gid.global.subnet_prefix = gids[1].gid.global.interface_id = 0xffff;
 	simhca_device_set_gids(world->device[0], gids);
 	runner.step = caller_attach(&pair->a);
-	runner.callers = callers_of(&runner.step);
+	runner.fastpath_epoch = callers_of(&runner.step);
 	assert_int_equal(pthread_create(&thread, NULL, run_until_stopped, &runner), 0);
 	for (uint64_t i = 0; i < 2000; i++) {
 		struct simhca_step again;
@@ -1095,7 +1095,7 @@ static void gids_change_beside_steps(void **state)
 		gids[1].gid.global.subnet_prefix = gids[1].gid.global.interface_id = i + 1;
 		simhca_device_set_gids(world->device[0], gids);
 		again = caller_attach(&pair->a);
-		atomic_store(&runner.callers, callers_of(&again));
+		atomic_store(&runner.fastpath_epoch, callers_of(&again));
 		caller_detach(&again);
 		/* Some go well, and others meet a change. */
 		for (unsigned int before = runner.carried; i % 8 == 0 && runner.carried == before;)
@@ -1115,7 +1115,7 @@ static void a_qkey_changes_beside_steps(void **state)
 	const uint32_t qkey = pair->b.options.qkey;
 	pthread_t thread;
 
-	runner.callers = callers_of(&runner.step);
+	runner.fastpath_epoch = callers_of(&runner.step);
 	assert_int_equal(pthread_create(&thread, NULL, run_until_stopped, &runner), 0);
 	for (uint32_t i = 0; i < 1000; i++) {
 		const struct simhca_qp_attr attr = { .qkey = i % 2 ? qkey : qkey + 1 };
@@ -1145,15 +1145,15 @@ static void a_sender_that_lies(void **state)
 	expect(pair->b.recv_cq, 0, SUCCESS);
 	expect(pair->a.send_cq, 0, SUCCESS);
 	for (uint32_t i = 0; i < 10; i++) {
-		step.caller->index = requester_of(pair->a.qp)->oldest;
-		step.caller->before = 1000 + i;
-		step.caller->dest = i % 2 ? pair->b.qp->qpn : strangers->b.qp->qpn;
+		step.fastpath->index = requester_of(pair->a.qp)->oldest;
+		step.fastpath->before = 1000 + i;
+		step.fastpath->dest = i % 2 ? pair->b.qp->qpn : strangers->b.qp->qpn;
 		ring(&pair->a);
-		assert_int_equal(step.caller->dest, 0);
+		assert_int_equal(step.fastpath->dest, 0);
 	}
-	step.caller->dest = 0xffffffff;
+	step.fastpath->dest = 0xffffffff;
 	ring(&pair->a);
-	assert_int_equal(step.caller->dest, 0);
+	assert_int_equal(step.fastpath->dest, 0);
 	check_works(strangers);
 	assert_int_equal(qp_move(pair->b.qp, IBV_QPS_ERR), 0);
 	settle(*state);
@@ -1175,9 +1175,9 @@ static void a_sender_that_claims_for_ever(void **state)
 		assert_int_equal(qp_state(pair->b.qp), IBV_QPS_RTS);
 		atomic_store(&pair->b.qp->claims->head,
 			     (uint64_t)step.peer.claimant << 32 | (1000 + i));
-		step.caller->index = requester_of(pair->a.qp)->oldest;
-		step.caller->before = 0;
-		step.caller->dest = pair->b.qp->qpn;
+		step.fastpath->index = requester_of(pair->a.qp)->oldest;
+		step.fastpath->before = 0;
+		step.fastpath->dest = pair->b.qp->qpn;
 		ring(&pair->a);
 	}
 	assert_int_equal(qp_state(pair->b.qp), IBV_QPS_ERR);

@@ -46,13 +46,13 @@ static int tear_down(void **state)
 static void connect_both(struct scene *scene)
 {
 	assert_int_equal(end_connect(&scene->a, 17), 0);
-	world_settle(&scene->world);
+	world_run(&scene->world);
 	assert_state(scene->b, SIMHCA_CM_REQ_RCVD);
 	assert_int_equal(end_accept(&scene->b, 18), 0);
-	world_settle(&scene->world);
+	world_run(&scene->world);
 	assert_state(scene->a, SIMHCA_CM_REP_RCVD);
 	assert_int_equal(simhca_cm_send_rtu(scene->a.id), 0);
-	world_settle(&scene->world);
+	world_run(&scene->world);
 	assert_state(scene->a, SIMHCA_CM_ESTABLISHED);
 	assert_state(scene->b, SIMHCA_CM_ESTABLISHED);
 }
@@ -106,7 +106,7 @@ static void test_request(void **state)
 	const struct simhca_cm_path *path;
 
 	assert_int_equal(end_connect(&scene->a, 17), 0);
-	world_settle(&scene->world);
+	world_run(&scene->world);
 	assert_memory_equal(scene->b.mad.req.private_data, "hello", 5);
 	assert_int_equal(scene->b.mad.attr_mod, 0x77);
 	path = simhca_cm_id_path(scene->b.id);
@@ -127,7 +127,7 @@ static void test_nobody_listens(void **state)
 
 	simhca_cm_id_destroy(scene->world.host[1].listener.id, false);
 	assert_int_equal(end_connect(&scene->a, 17), 0);
-	world_settle(&scene->world);
+	world_run(&scene->world);
 	assert_seen(scene->a, SIMHCA_CM_REJ_RECEIVED, 1);
 	assert_int_equal(scene->a.mad.rej.reason, SIMHCA_CM_REJ_INVALID_SERVICE_ID);
 	assert_state(scene->a, SIMHCA_CM_IDLE);
@@ -151,10 +151,10 @@ static void test_user_rejects(void **state)
 	struct scene *scene = *state;
 
 	assert_int_equal(end_connect(&scene->a, 17), 0);
-	world_settle(&scene->world);
+	world_run(&scene->world);
 	assert_int_equal(simhca_cm_send_rej(scene->b.id, SIMHCA_CM_REJ_CONSUMER, "no", 2), 0);
 	assert_state(scene->b, SIMHCA_CM_IDLE);
-	world_settle(&scene->world);
+	world_run(&scene->world);
 	assert_seen(scene->a, SIMHCA_CM_REJ_RECEIVED, 1);
 	assert_int_equal(scene->a.mad.rej.reason, SIMHCA_CM_REJ_CONSUMER);
 	assert_memory_equal(scene->a.mad.rej.private_data, "no", 2);
@@ -166,7 +166,7 @@ static void test_listener_refuses(void **state)
 
 	scene->world.host[1].verdict = SIMHCA_CM_REJ_CONSUMER;
 	assert_int_equal(end_connect(&scene->a, 17), 0);
-	world_settle(&scene->world);
+	world_run(&scene->world);
 	assert_seen(scene->a, SIMHCA_CM_REJ_RECEIVED, 1);
 	assert_int_equal(ids(scene, 1), 1);
 }
@@ -178,7 +178,7 @@ static void test_listener_drops(void **state)
 
 	scene->world.host[1].verdict = -1;
 	assert_int_equal(end_connect(&scene->a, 17), 0);
-	world_settle(&scene->world);
+	world_run(&scene->world);
 	assert_int_equal(scene->world.passed[SIMHCA_CM_REJ], 0);
 	assert_int_equal(ids(scene, 1), 1);
 	scene->world.host[1].verdict = 0;
@@ -194,9 +194,9 @@ static void test_destroyed_early(void **state)
 	struct scene *scene = *state;
 
 	assert_int_equal(end_connect(&scene->a, 17), 0);
-	world_settle(&scene->world);
+	world_run(&scene->world);
 	simhca_cm_id_destroy(scene->a.id, false);
-	world_settle(&scene->world);
+	world_run(&scene->world);
 	assert_seen(scene->b, SIMHCA_CM_REJ_RECEIVED, 1);
 	assert_int_equal(scene->b.mad.rej.reason, SIMHCA_CM_REJ_TIMEOUT);
 	assert_int_equal(ids(scene, 0), 0);
@@ -205,9 +205,9 @@ static void test_destroyed_early(void **state)
 	end_open(&scene->a, &scene->world.host[0]);
 	scene->world.host[1].passive = &scene->b;
 	assert_int_equal(end_connect(&scene->a, 17), 0);
-	world_settle(&scene->world);
+	world_run(&scene->world);
 	simhca_cm_id_destroy(scene->b.id, false);
-	world_settle(&scene->world);
+	world_run(&scene->world);
 	assert_seen(scene->a, SIMHCA_CM_REJ_RECEIVED, 1);
 	assert_int_equal(scene->a.mad.rej.reason, SIMHCA_CM_REJ_CONSUMER);
 }
@@ -242,7 +242,7 @@ static void test_lost_messages(void **state)
 	world_pass(&scene->world, 4096);
 	assert_seen(scene->a, SIMHCA_CM_REP_RECEIVED, 1);
 	assert_int_equal(simhca_cm_send_rtu(scene->a.id), 0);
-	world_settle(&scene->world);
+	world_run(&scene->world);
 	assert_state(scene->b, SIMHCA_CM_REP_SENT);
 	world_pass(&scene->world, 4096);
 	assert_state(scene->b, SIMHCA_CM_ESTABLISHED);
@@ -252,7 +252,7 @@ static void test_lost_messages(void **state)
 	world_pass(&scene->world, RETRY_MS);
 	assert_seen(scene->b, SIMHCA_CM_DREQ_RECEIVED, 1);
 	assert_int_equal(simhca_cm_send_drep(scene->b.id), 0);
-	world_settle(&scene->world);
+	world_run(&scene->world);
 	assert_state(scene->a, SIMHCA_CM_DREQ_SENT);
 	world_pass(&scene->world, RETRY_MS);
 	assert_seen(scene->a, SIMHCA_CM_DREP_RECEIVED, 1);
@@ -264,12 +264,12 @@ static void test_end(void **state)
 
 	connect_both(scene);
 	assert_int_equal(simhca_cm_send_dreq(scene->a.id), 0);
-	world_settle(&scene->world);
+	world_run(&scene->world);
 	assert_seen(scene->b, SIMHCA_CM_DREQ_RECEIVED, 1);
 	assert_seen(scene->a, SIMHCA_CM_DREP_RECEIVED, 0);
 	assert_int_equal(simhca_cm_send_dreq(scene->b.id), -EINVAL);
 	assert_int_equal(simhca_cm_send_drep(scene->b.id), 0);
-	world_settle(&scene->world);
+	world_run(&scene->world);
 	assert_seen(scene->a, SIMHCA_CM_DREP_RECEIVED, 1);
 	world_pass(&scene->world, TIMEWAIT_MS - 1);
 	assert_seen(scene->a, SIMHCA_CM_TIMEWAIT_EXIT, 0);
@@ -285,11 +285,11 @@ static void test_both_end(void **state)
 	connect_both(scene);
 	assert_int_equal(simhca_cm_send_dreq(scene->a.id), 0);
 	assert_int_equal(simhca_cm_send_dreq(scene->b.id), 0);
-	world_settle(&scene->world);
+	world_run(&scene->world);
 	assert_seen(scene->a, SIMHCA_CM_DREQ_RECEIVED, 1);
 	assert_seen(scene->b, SIMHCA_CM_DREQ_RECEIVED, 1);
 	assert_int_equal(simhca_cm_send_drep(scene->a.id), 0);
-	world_settle(&scene->world);
+	world_run(&scene->world);
 	assert_state(scene->b, SIMHCA_CM_TIMEWAIT);
 }
 
@@ -301,13 +301,13 @@ static void test_destroyed(void **state)
 	connect_both(scene);
 	scene->world.lose[SIMHCA_CM_DREQ] = 3;
 	simhca_cm_id_destroy(scene->a.id, false);
-	world_settle(&scene->world);
+	world_run(&scene->world);
 	assert_seen(scene->b, SIMHCA_CM_DREQ_RECEIVED, 0);
 	world_pass(&scene->world, 3 * RETRY_MS);
 	assert_seen(scene->b, SIMHCA_CM_DREQ_RECEIVED, 1);
 	assert_int_equal(ids(scene, 0), 1);
 	simhca_cm_id_destroy(scene->b.id, false);
-	world_settle(&scene->world);
+	world_run(&scene->world);
 	assert_int_equal(ids(scene, 0), 1);
 	world_pass(&scene->world, TIMEWAIT_MS);
 	assert_int_equal(ids(scene, 0), 0);
@@ -328,7 +328,7 @@ static void test_peer_is_gone(void **state)
 	scene->world.lose[SIMHCA_CM_DREQ] = 0;
 	world_pass(&scene->world, TIMEWAIT_MS);
 	assert_int_equal(simhca_cm_send_dreq(scene->b.id), 0);
-	world_settle(&scene->world);
+	world_run(&scene->world);
 	assert_seen(scene->b, SIMHCA_CM_DREP_RECEIVED, 1);
 }
 
@@ -345,7 +345,7 @@ static void test_slow_user(void **state)
 	world_pass(&scene->world, 60000);
 	assert_int_equal(scene->world.passed[SIMHCA_CM_REQ], 2);
 	assert_int_equal(end_accept(&scene->b, 18), 0);
-	world_settle(&scene->world);
+	world_run(&scene->world);
 	assert_seen(scene->a, SIMHCA_CM_REP_RECEIVED, 1);
 	/* And the active side's: */
 	world_pass(&scene->world, 4096);
@@ -354,7 +354,7 @@ static void test_slow_user(void **state)
 	world_pass(&scene->world, 60000);
 	assert_int_equal(scene->world.passed[SIMHCA_CM_REP], 2);
 	assert_int_equal(simhca_cm_send_rtu(scene->a.id), 0);
-	world_settle(&scene->world);
+	world_run(&scene->world);
 	assert_state(scene->b, SIMHCA_CM_ESTABLISHED);
 }
 
@@ -375,12 +375,12 @@ static void test_established_by_data(void **state)
 
 	scene->world.lose[SIMHCA_CM_RTU] = 1;
 	assert_int_equal(end_connect(&scene->a, 17), 0);
-	world_settle(&scene->world);
+	world_run(&scene->world);
 	assert_int_equal(simhca_cm_establish(scene->b.id), -EINVAL);
 	assert_int_equal(end_accept(&scene->b, 18), 0);
-	world_settle(&scene->world);
+	world_run(&scene->world);
 	assert_int_equal(simhca_cm_send_rtu(scene->a.id), 0);
-	world_settle(&scene->world);
+	world_run(&scene->world);
 	assert_int_equal(simhca_cm_establish(scene->b.id), 0);
 	assert_state(scene->b, SIMHCA_CM_ESTABLISHED);
 	assert_int_equal(simhca_cm_establish(scene->b.id), -EISCONN);
@@ -398,7 +398,7 @@ static void test_stale_connection(void **state)
 	end_open(&again, &scene->world.host[0]);
 	scene->world.host[1].passive = &third;
 	assert_int_equal(end_connect(&again, 17), 0);
-	world_settle(&scene->world);
+	world_run(&scene->world);
 	assert_seen(again, SIMHCA_CM_REJ_RECEIVED, 1);
 	assert_int_equal(again.mad.rej.reason, SIMHCA_CM_REJ_STALE_CONNECTION);
 	/* The old one is over. */
@@ -406,7 +406,7 @@ static void test_stale_connection(void **state)
 	simhca_cm_send_drep(scene->a.id);
 	world_pass(&scene->world, TIMEWAIT_MS);
 	assert_int_equal(end_connect(&again, 17), 0);
-	world_settle(&scene->world);
+	world_run(&scene->world);
 	assert_seen(third, SIMHCA_CM_REQ_RECEIVED, 1);
 }
 
@@ -418,13 +418,13 @@ static void test_timewait(void **state)
 
 	connect_both(scene);
 	simhca_cm_id_destroy(scene->a.id, false);
-	world_settle(&scene->world);
+	world_run(&scene->world);
 	simhca_cm_id_destroy(scene->b.id, false);
-	world_settle(&scene->world);
+	world_run(&scene->world);
 	end_open(&again, &scene->world.host[0]);
 	scene->world.host[1].passive = &third;
 	assert_int_equal(end_connect(&again, 17), 0);
-	world_settle(&scene->world);
+	world_run(&scene->world);
 	assert_seen(again, SIMHCA_CM_REJ_RECEIVED, 1);
 	assert_int_equal(again.mad.rej.reason, SIMHCA_CM_REJ_STALE_CONNECTION);
 }
@@ -435,12 +435,12 @@ static void test_late_request(void **state)
 	struct scene *scene = *state;
 
 	assert_int_equal(end_connect(&scene->a, 17), 0);
-	world_settle(&scene->world);
+	world_run(&scene->world);
 	scene->world.lose[SIMHCA_CM_REJ] = 1;
 	simhca_cm_id_destroy(scene->a.id, false);
-	world_settle(&scene->world);
+	world_run(&scene->world);
 	assert_int_equal(end_accept(&scene->b, 18), 0);
-	world_settle(&scene->world);
+	world_run(&scene->world);
 	assert_seen(scene->b, SIMHCA_CM_REJ_RECEIVED, 1);
 	assert_int_equal(scene->b.mad.rej.reason, SIMHCA_CM_REJ_INVALID_COMM_ID);
 }
@@ -465,7 +465,7 @@ static void test_service_request(void **state)
 	assert_seen(scene->b, SIMHCA_CM_SIDR_REQ_RECEIVED, 1);
 	assert_memory_equal(scene->b.mad.sidr_req.private_data, "who", 3);
 	assert_int_equal(simhca_cm_send_sidr_rep(scene->b.id, &rep, 0), 0);
-	world_settle(&scene->world);
+	world_run(&scene->world);
 	assert_seen(scene->a, SIMHCA_CM_SIDR_REP_RECEIVED, 1);
 	assert_int_equal(scene->a.mad.sidr_rep.status, SIMHCA_CM_SIDR_OK);
 	assert_int_equal(scene->a.mad.sidr_rep.qpn, 99);
@@ -474,7 +474,7 @@ static void test_service_request(void **state)
 
 	param.service_id++;
 	assert_int_equal(simhca_cm_send_sidr_req(scene->a.id, &path, &param), 0);
-	world_settle(&scene->world);
+	world_run(&scene->world);
 	assert_int_equal(scene->a.mad.sidr_rep.status, SIMHCA_CM_SIDR_UNSUPPORTED);
 
 	scene->world.lose[SIMHCA_CM_SIDR_REQ] = 16;
@@ -495,15 +495,15 @@ static void test_one_host(void **state)
 	host->passive = &scene->b;
 	assert_int_equal(end_listen(host), 0);
 	assert_int_equal(simhca_cm_send_req(scene->a.id, &path, &req, 0), 0);
-	world_settle(&scene->world);
+	world_run(&scene->world);
 	assert_int_equal(end_accept(&scene->b, 6), 0);
-	world_settle(&scene->world);
+	world_run(&scene->world);
 	assert_int_equal(simhca_cm_send_rtu(scene->a.id), 0);
-	world_settle(&scene->world);
+	world_run(&scene->world);
 	assert_state(scene->a, SIMHCA_CM_ESTABLISHED);
 	assert_state(scene->b, SIMHCA_CM_ESTABLISHED);
 	simhca_cm_id_destroy(scene->b.id, false);
-	world_settle(&scene->world);
+	world_run(&scene->world);
 	assert_seen(scene->a, SIMHCA_CM_DREQ_RECEIVED, 1);
 }
 
@@ -541,7 +541,7 @@ static void forge_many(struct scene *scene, const uint32_t number[2])
 		if (i & 2 && number[i % 2])
 			put_be32(mad + 28, number[i % 2]);
 		simhca_cm_receive(to->host->cm, &path, mad, sizeof(mad));
-		world_settle(world);
+		world_run(world);
 	}
 }
 
@@ -553,13 +553,13 @@ static void test_forged(void **state)
 	uint32_t number[2] = { 0 };
 
 	assert_int_equal(end_connect(&scene->a, 17), 0);
-	world_settle(&scene->world);
+	world_run(&scene->world);
 	forge_many(scene, unknown);
 	assert_state(scene->a, SIMHCA_CM_REQ_SENT);
 	assert_state(scene->b, SIMHCA_CM_REQ_RCVD);
 
 	assert_int_equal(end_accept(&scene->b, 18), 0);
-	world_settle(&scene->world);
+	world_run(&scene->world);
 	number[1] = scene->a.mad.rep.local_comm_id;
 	forge_many(scene, number);
 	assert_state(scene->a, SIMHCA_CM_REP_RCVD);
@@ -567,7 +567,7 @@ static void test_forged(void **state)
 
 	number[0] = scene->a.mad.rep.remote_comm_id;
 	assert_int_equal(simhca_cm_send_rtu(scene->a.id), 0);
-	world_settle(&scene->world);
+	world_run(&scene->world);
 	forge_many(scene, number);
 	assert_state(scene->a, SIMHCA_CM_ESTABLISHED);
 	assert_state(scene->b, SIMHCA_CM_ESTABLISHED);

@@ -220,7 +220,7 @@ static int setup_event_at_arm(void **state)
 #define ON_EVENT_AT_ARM(test) cmocka_unit_test_setup_teardown(test, setup_event_at_arm, teardown)
 
 /* As a provider does it: arm, and tell the device. */
-static void arm_and_tell(struct cq *cq, uint32_t bits)
+static void arm_and_notify(struct cq *cq, uint32_t bits)
 {
 	cq_arm(cq, bits);
 	assert_int_equal(simhca_arm_cq(cq->client->context, cq->handle, NULL), 0);
@@ -232,18 +232,18 @@ static void what_is_there_raises_an_event_at_once(void **state)
 	struct pair *pair = pair_new(*state, &options);
 	struct cq *cq = pair->a.send_cq;
 
-	arm_and_tell(cq, SIMHCA_ARM_NEXT);
+	arm_and_notify(cq, SIMHCA_ARM_NEXT);
 	assert_int_equal(cq->events, 0);
 	rdma_write(&pair->a, 1, 0, 8, 0);
 	settle(*state);
 	assert_int_equal(cq->events, 1);
 	for (unsigned int i = 2; i < 5; i++) {
-		arm_and_tell(cq, SIMHCA_ARM_NEXT);
+		arm_and_notify(cq, SIMHCA_ARM_NEXT);
 		assert_int_equal(cq->events, i);
 		assert_int_equal(atomic_load(&cq->state->arm) & SIMHCA_ARM_BITS, 0);
 	}
 	expect(cq, 1, SUCCESS);
-	arm_and_tell(cq, SIMHCA_ARM_NEXT);
+	arm_and_notify(cq, SIMHCA_ARM_NEXT);
 	assert_int_equal(cq->events, 4);
 }
 
@@ -262,17 +262,17 @@ static void only_a_solicited_one_counts_for_a_solicited_arm(void **state)
 							   (id == 2 ? SIMHCA_WQE_SOLICITED : 0),
 						  SGES(sge(pair->a.mr, 0, 8)) });
 		expect(pair->a.send_cq, id, SUCCESS);
-		arm_and_tell(cq, SIMHCA_ARM_SOLICITED);
+		arm_and_notify(cq, SIMHCA_ARM_SOLICITED);
 		/* The second one itself uses up the first arm. */
 		assert_int_equal(cq->events, id == 1 ? 0 : id);
 	}
 	expect(cq, 1, SUCCESS);
-	arm_and_tell(cq, SIMHCA_ARM_SOLICITED);
+	arm_and_notify(cq, SIMHCA_ARM_SOLICITED);
 	assert_int_equal(cq->events, 5);
 	expect(cq, 2, SUCCESS);
-	arm_and_tell(cq, SIMHCA_ARM_SOLICITED);
+	arm_and_notify(cq, SIMHCA_ARM_SOLICITED);
 	assert_int_equal(cq->events, 5);
-	arm_and_tell(cq, SIMHCA_ARM_NEXT);
+	arm_and_notify(cq, SIMHCA_ARM_NEXT);
 	assert_int_equal(cq->events, 6);
 }
 

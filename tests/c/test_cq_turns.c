@@ -13,12 +13,12 @@
 
 #define CQS 4
 
-static struct shca_turns turns;
+static struct shca_rotation turns;
 static struct shca_served cqs[CQS];
 static struct shca_run run[CQS];
 static int told;
 
-static void on_added(struct shca_turns *added_to)
+static void on_added(struct shca_rotation *added_to)
 {
 	assert_ptr_equal(added_to, &turns);
 	told++;
@@ -27,7 +27,7 @@ static void on_added(struct shca_turns *added_to)
 static int set_up(void **state)
 {
 	told = 0;
-	shca_turns_init(&turns, on_added);
+	shca_rotation_init(&turns, on_added);
 	for (int i = 0; i < CQS; i++) {
 		cqs[i] = (struct shca_served){ .turns = &turns };
 		assert_int_equal(shca_users_init(&cqs[i].users), 0);
@@ -39,34 +39,34 @@ static int tear_down(void **state)
 {
 	for (int i = 0; i < CQS; i++)
 		shca_users_destroy(&cqs[i].users);
-	shca_turns_destroy(&turns);
+	shca_rotation_destroy(&turns);
 	return 0;
 }
 
 static void takes(int cq)
 {
-	assert_ptr_equal(shca_turns_take(&turns, &run[cq]), &cqs[cq]);
+	assert_ptr_equal(shca_rotation_take(&turns, &run[cq]), &cqs[cq]);
 }
 
 static void takes_none(void)
 {
 	struct shca_run none;
 
-	assert_null(shca_turns_take(&turns, &none));
+	assert_null(shca_rotation_take(&turns, &none));
 }
 
 static void ends(int cq, bool more)
 {
-	shca_turns_end(&cqs[cq], &run[cq], more);
+	shca_rotation_end(&cqs[cq], &run[cq], more);
 }
 
 static void one_after_the_other(void **state)
 {
 	takes_none();
 	for (int i = 0; i < CQS; i++)
-		shca_turns_want(&cqs[i]);
-	shca_turns_want(&cqs[2]); /* it is there already */
-	assert_int_equal(shca_turns_length(&turns), CQS);
+		shca_rotation_want(&cqs[i]);
+	shca_rotation_want(&cqs[2]); /* it is there already */
+	assert_int_equal(shca_rotation_length(&turns), CQS);
 	for (int round = 0; round < 3; round++)
 		for (int i = 0; i < CQS; i++) {
 			takes(i);
@@ -79,10 +79,10 @@ static void one_after_the_other(void **state)
  */
 static void event_during_the_turn(void **state)
 {
-	shca_turns_want(&cqs[0]);
+	shca_rotation_want(&cqs[0]);
 	takes(0);
-	shca_turns_want(&cqs[0]);
-	shca_turns_want(&cqs[0]);
+	shca_rotation_want(&cqs[0]);
+	shca_rotation_want(&cqs[0]);
 	takes_none();
 	ends(0, false);
 	takes(0);
@@ -92,8 +92,8 @@ static void event_during_the_turn(void **state)
 
 static void no_turn_while_being_freed(void **state)
 {
-	shca_turns_want(&cqs[0]);
-	shca_turns_want(&cqs[1]);
+	shca_rotation_want(&cqs[0]);
+	shca_rotation_want(&cqs[1]);
 	assert_int_equal(shca_users_close(&cqs[0]), 0);
 	assert_int_equal(shca_users_close(&cqs[0]), EALREADY);
 	takes(1);
@@ -102,7 +102,7 @@ static void no_turn_while_being_freed(void **state)
 	/* It stays after all. */
 	shca_users_reopen(&cqs[0]);
 	takes_none();
-	shca_turns_want(&cqs[0]);
+	shca_rotation_want(&cqs[0]);
 	takes(0);
 	ends(0, false);
 }
@@ -110,12 +110,12 @@ static void no_turn_while_being_freed(void **state)
 static void leaves(void **state)
 {
 	for (int i = 0; i < CQS; i++)
-		shca_turns_want(&cqs[i]);
+		shca_rotation_want(&cqs[i]);
 	assert_int_equal(shca_users_close(&cqs[1]), 0);
 	assert_int_equal(shca_users_wait(&cqs[1]), 0);
-	shca_turns_leave(&cqs[1]);
-	shca_turns_leave(&cqs[1]);
-	assert_int_equal(shca_turns_length(&turns), CQS - 1);
+	shca_rotation_leave(&cqs[1]);
+	shca_rotation_leave(&cqs[1]);
+	assert_int_equal(shca_rotation_length(&turns), CQS - 1);
 	takes(0);
 	takes(2);
 	takes(3);
@@ -128,8 +128,8 @@ static void leaves(void **state)
 /* Whoever takes a turn and leaves others waiting says so, for it may block. */
 static void says_that_others_wait(void **state)
 {
-	shca_turns_want(&cqs[0]);
-	shca_turns_want(&cqs[1]);
+	shca_rotation_want(&cqs[0]);
+	shca_rotation_want(&cqs[1]);
 	assert_int_equal(told, 2);
 	takes(0);
 	assert_int_equal(told, 3);
@@ -142,7 +142,7 @@ static void says_that_others_wait(void **state)
 
 static void own_circle(void **state)
 {
-	shca_turns_want(&cqs[0]);
+	shca_rotation_want(&cqs[0]);
 	takes(0);
 	assert_int_equal(shca_users_close(&cqs[0]), 0);
 	assert_int_equal(shca_users_wait(&cqs[0]), EDEADLK);
@@ -175,7 +175,7 @@ static void no_circle_by_a_wait_that_is_over(void **state)
 	assert_int_equal(shca_users_close(&cqs[0]), 0);
 	assert_int_equal(shca_users_wait(&cqs[0]), 0);
 	shca_users_reopen(&cqs[0]);
-	shca_turns_want(&cqs[1]);
+	shca_rotation_want(&cqs[1]);
 	takes(1);
 	assert_int_equal(pthread_create(&thread, NULL, frees_another, &result), 0);
 	while (!atomic_load(&cqs[1].users.closing))

@@ -93,7 +93,7 @@ static void begins_after_a_while(void)
 
 static int set_up(void **state)
 {
-	struct shca_turns *turns;
+	struct shca_rotation *turns;
 	cpu_set_t cpu;
 
 	/* The workqueue counts the CPUs that it may use: one. */
@@ -133,7 +133,7 @@ static int tear_down(void **state)
 static void no_more_than_cpus(void **state)
 {
 	for (int i = 0; i < CQS; i++)
-		shca_turns_want(&cqs[i]);
+		shca_rotation_want(&cqs[i]);
 	await(&began);
 	await(&watching);
 	for (int i = 0; i < CQS - 2; i++) {
@@ -148,10 +148,10 @@ static void no_more_than_cpus(void **state)
 /* The worker is in a callback that blocks, then another one is, and so on. */
 static void one_more_after_a_while(void **state)
 {
-	shca_turns_want(&cqs[0]);
+	shca_rotation_want(&cqs[0]);
 	await(&began);
 	for (int i = 1; i < 4; i++) {
-		shca_turns_want(&cqs[i]);
+		shca_rotation_want(&cqs[i]);
 		assert_false(comes_within(&began, 20));
 		begins_after_a_while();
 		assert_int_equal(inside, i + 1);
@@ -168,11 +168,11 @@ static void workers_stay(void **state)
 	while (atomic_load(&inside))
 		sched_yield();
 	for (int i = 0; i < 4; i++) {
-		shca_turns_want(&cqs[i]);
+		shca_rotation_want(&cqs[i]);
 		await(&began);
 	}
 	assert_int_equal(inside, 4);
-	shca_turns_want(&cqs[4]);
+	shca_rotation_want(&cqs[4]);
 	begins_after_a_while();
 	assert_int_equal(inside, 5);
 }

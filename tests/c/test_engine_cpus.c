@@ -71,7 +71,7 @@ static struct pair *pair_watched(struct world *world, struct watch *watch)
 	return pair;
 }
 
-static void write_and_tell(struct pair *pair, uint32_t id)
+static void write_and_notify(struct pair *pair, uint32_t id)
 {
 	cq_arm(pair->a.send_cq, SIMHCA_ARM_NEXT);
 	rdma_write(&pair->a, id, 0, 8, 0);
@@ -81,7 +81,7 @@ static void write_and_tell(struct pair *pair, uint32_t id)
 static void hold(struct pair *pair, struct watch *watch, int how)
 {
 	watch->how = how;
-	write_and_tell(pair, 1);
+	write_and_notify(pair, 1);
 	for (int n = 0; !atomic_load(&watch->entered) && n < 100000; n++)
 		test_nap(100);
 	assert_true(atomic_load(&watch->entered));
@@ -122,7 +122,7 @@ static void one_thread_works_at_a_time(void **state)
 		pair[i] = pair_watched(*state, watch);
 	for (uint32_t lap = 0; lap < LAPS; lap++) {
 		for (int i = 0; i < PAIRS; i++)
-			write_and_tell(pair[i], lap);
+			write_and_notify(pair[i], lap);
 		for (int i = 0; i < PAIRS; i++)
 			expect(pair[i]->a.send_cq, lap, SUCCESS);
 	}
@@ -169,7 +169,7 @@ static void another_cpus_thread_is_invited(void **state)
 	sched_setaffinity(0, sizeof(cpus), &cpus);
 	world->ring_cpu_index = 1;
 	for (uint32_t i = 0; i < 50000 && !atomic_load(&watch->others); i++) {
-		write_and_tell(pair, i);
+		write_and_notify(pair, i);
 		expect(pair->a.send_cq, i, SUCCESS);
 		pause_for(test_random(&seed) % 20000);
 	}
@@ -194,7 +194,7 @@ static void who_is_invited_wakes_up(void **state)
 	assert_non_null(engine);
 	atomic_store(&engine->poller.invited, 2);
 	for (uint32_t i = 0; i < 2; i++) {
-		simhca_engine_rouse_cpu(engine, i);
+		simhca_engine_wake_cpu(engine, i);
 		simhca_engine_wait(engine, i, 0, NULL);
 	}
 	assert_false(wakes(engine, 0));

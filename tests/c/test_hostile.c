@@ -239,7 +239,7 @@ static void responders_that_lie_about_their_progress(void **state)
 		R(write, 2),
 		R(have_recv, 2),
 		R(nak_sent, 2),
-		R(told_psn, 2),
+		R(reported_psn, 2),
 		R(revoked, 2),
 		R(comm_est, 2),
 		R(tm.kind, 4),
@@ -295,10 +295,10 @@ static void turns_of_nobody(void **state)
 {
 	struct scene scene = one_under_way(state);
 
-	atomic_store(&scene.bad->a.qp->state->req_turn.holder, 0xdead);
+	atomic_store(&scene.bad->a.qp->state->req_owner.holder, 0xdead);
 	expect_fatal(&scene, &scene.bad->a);
 	scene = one_under_way(state);
-	atomic_store(&scene.bad->b.qp->state->resp_turn.holder, UINT32_MAX);
+	atomic_store(&scene.bad->b.qp->state->resp_owner.holder, UINT32_MAX);
 	expect_fatal(&scene, &scene.bad->b);
 }
 
@@ -308,8 +308,8 @@ static void ask_for_another_look(struct cq *cq, void *arg)
 	struct side *side = arg;
 
 	(void)cq;
-	assert_int_equal(atomic_load(&side->qp->state->req_turn.holder), SIMHCA_TURN_DEVICE);
-	atomic_fetch_or(&side->qp->state->req_turn.holder, SIMHCA_TURN_WANTED);
+	assert_int_equal(atomic_load(&side->qp->state->req_owner.holder), SIMHCA_OWNER_DEVICE);
+	atomic_fetch_or(&side->qp->state->req_owner.holder, SIMHCA_OWNER_WANTED);
 	atomic_store(&side->qp->state->sq_pi, side->qp->sq_pi + 1);
 }
 
@@ -339,7 +339,7 @@ static void a_turn_that_is_wanted(void **state)
 		assert_true(cq_poll(a->send_cq, &cqe));
 		assert_int_equal(cqe.wr_id, id);
 	}
-	assert_int_equal(atomic_load(&a->qp->state->req_turn.holder), 0);
+	assert_int_equal(atomic_load(&a->qp->state->req_owner.holder), 0);
 }
 
 static void cq_indices_overwritten(void **state)
@@ -544,8 +544,8 @@ static void turn_words_overwritten(void **state)
 	struct scene scene = make(*state, IBV_QPT_RC);
 	struct pair *bad = scene.bad;
 
-	atomic_store(&bad->a.qp->state->req_turn.generation, 0xdead);
-	atomic_store(&bad->b.qp->state->resp_turn.generation, 1);
+	atomic_store(&bad->a.qp->state->req_owner.generation, 0xdead);
+	atomic_store(&bad->b.qp->state->resp_owner.generation, 1);
 	recv_into(&bad->b, 1, 0, 64);
 	send_from(&bad->a, 1, 0, 64);
 	rounds(scene.world, 1000);

@@ -70,14 +70,14 @@ static uint64_t met(void **state, uint32_t number)
 static uint32_t pattern(void **state, struct simhca_rule rule)
 {
 	struct world *world = *state;
-	const struct simhca_occasion occasion = { .point = SIMHCA_AT_REQUEST, .opcode = -1 };
-	struct simhca_verdict verdict;
+	const struct simhca_inject_event occasion = { .point = SIMHCA_AT_REQUEST, .opcode = -1 };
+	struct simhca_inject_outcome verdict;
 	uint32_t bits = 0;
 
 	rule.action = SIMHCA_INJECT_DROP;
 	add(state, rule);
 	for (int i = 0; i < 32; i++) {
-		bits |= (uint32_t)simhca_inject_judge(world->fabric, &occasion, &verdict) << i;
+		bits |= (uint32_t)simhca_inject_decide(world->fabric, &occasion, &verdict) << i;
 		assert_int_equal(verdict.drop, bits >> i & 1);
 	}
 	clear(state);
@@ -118,7 +118,7 @@ static void where(void **state)
 	struct pair *pair = pair_of(state, IBV_QPT_RC);
 	struct world *world = *state;
 	struct simhca_context *context = pair->a.client->context;
-	struct simhca_occasion here = {
+	struct simhca_inject_event here = {
 		.point = SIMHCA_AT_REQUEST,
 		.device = world->device[0],
 		.context = context,
@@ -135,13 +135,13 @@ static void where(void **state)
 		{ { .qpn = 0x12, .pid = 77 }, { .qpn = 0x12, .pid = 78 } },
 		{ { .qpn = 0 }, { .now = true } },
 	};
-	struct simhca_verdict verdict;
+	struct simhca_inject_outcome verdict;
 
 	simhca_context_name(context, 77, "here");
 	for (size_t i = 0; i < ARRAY_SIZE(rules); i++)
 		for (int no = 0; no < 2; no++) {
 			add(state, rules[i][no]);
-			assert_int_equal(simhca_inject_judge(world->fabric, &here, &verdict), !no);
+			assert_int_equal(simhca_inject_decide(world->fabric, &here, &verdict), !no);
 			clear(state);
 		}
 	/* What is not known is not meant. */
@@ -149,7 +149,7 @@ static void where(void **state)
 	here.opcode = -1;
 	RULE(.pid = 77);
 	RULE(.opcodes = 1);
-	assert_false(simhca_inject_judge(world->fabric, &here, &verdict));
+	assert_false(simhca_inject_decide(world->fabric, &here, &verdict));
 }
 
 /* Faults that an occasion has no place for do not meet it, nor are used up by it. */
@@ -157,7 +157,7 @@ static void what_cannot_happen_is_not_met(void **state)
 {
 	const struct {
 		struct simhca_rule rule;
-		struct simhca_occasion can, cannot;
+		struct simhca_inject_event can, cannot;
 	} cases[] = {
 		{ { .action = SIMHCA_INJECT_REORDER, .times = 1 },
 		  { .datagram = true },
@@ -167,15 +167,15 @@ static void what_cannot_happen_is_not_met(void **state)
 		  { .datagram = true } },
 	};
 	struct world *world = *state;
-	struct simhca_verdict verdict;
+	struct simhca_inject_outcome verdict;
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		struct simhca_occasion can = cases[i].can, cannot = cases[i].cannot;
+		struct simhca_inject_event can = cases[i].can, cannot = cases[i].cannot;
 
 		can.point = cannot.point = SIMHCA_AT_REQUEST;
 		add(state, cases[i].rule);
-		assert_false(simhca_inject_judge(world->fabric, &cannot, &verdict));
-		assert_true(simhca_inject_judge(world->fabric, &can, &verdict));
+		assert_false(simhca_inject_decide(world->fabric, &cannot, &verdict));
+		assert_true(simhca_inject_decide(world->fabric, &can, &verdict));
 		clear(state);
 	}
 }

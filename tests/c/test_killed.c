@@ -46,15 +46,15 @@ static void repair_cq(struct cq *cq, uint32_t committed)
 		.mem = cq->state, .ring = cq->ring, .entries = cq->entries, .cqe = cq->cqe
 	};
 
-	simhca_tickets_repair(&view, SIMHCA_TURN_DEVICE, committed);
+	simhca_cqes_recover(&view, SIMHCA_OWNER_DEVICE, committed);
 }
 
 static void repair(struct side *side)
 {
-	atomic_store(&side->qp->state->req_turn.holder, 0);
-	atomic_store(&side->qp->state->resp_turn.holder, 0);
-	repair_cq(side->send_cq, requester_of(side->qp)->ticket);
-	repair_cq(side->recv_cq, responder_of(side->qp)->ticket);
+	atomic_store(&side->qp->state->req_owner.holder, 0);
+	atomic_store(&side->qp->state->resp_owner.holder, 0);
+	repair_cq(side->send_cq, requester_of(side->qp)->cqe_index);
+	repair_cq(side->recv_cq, responder_of(side->qp)->cqe_index);
 }
 
 /* Has the engine look at it; a doorbell could be heard by the child alone. */

@@ -5,7 +5,7 @@
  * of queues works, fails or is refused, in time; and its neighbour's connection works.
  */
 #include "tag_scene.h"
-#include "queue/ticket.h"
+#include "queue/cqe_reservation.h"
 
 #define ENTRIES 16u
 
@@ -57,7 +57,7 @@ static void the_indices_of_a_cq(void **state)
 /* Each slot has been claimed already, by somebody, for an index before, at or behind its own. */
 static void the_claims_of_a_cq(void **state)
 {
-	static const uint32_t names[] = { 0, SIMHCA_TURN_DEVICE, SIMHCA_TURN_CALLER | 5,
+	static const uint32_t names[] = { 0, SIMHCA_OWNER_DEVICE, SIMHCA_OWNER_PROGRAM | 5,
 					  UINT32_MAX };
 	struct pair *good = neighbours(*state);
 
@@ -128,7 +128,7 @@ static void what_is_left_in_a_cq(void **state)
 		mem.ci = ci;
 		for (uint32_t index = mem.pi - ENTRIES; index != mem.pi; index++)
 			memory.ring[index % ENTRIES].wallclock = 3ull << 32 | (index + 1);
-		simhca_tickets_repair(&cq, 3, 1000);
+		simhca_cqes_recover(&cq, 3, 1000);
 		for (uint32_t slot = 0; slot < ENTRIES; slot++)
 			left += memory.ring[slot].qpn == SIMHCA_VOID_QPN;
 		assert_int_equal(left,

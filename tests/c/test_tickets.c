@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* Tickets of a CQ (libsimhca/queue/ticket.h), with takers that stop halfway. */
+/* Tickets of a CQ (libsimhca/queue/cqe_reservation.h), with takers that stop halfway. */
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/time.h>
 
 #include "harness.h"
-#include "queue/ticket.h"
+#include "queue/cqe_reservation.h"
 
 #define ENTRIES 8u
 
@@ -37,39 +37,39 @@ static void claim_halfway(uint32_t name)
 static void the_next_one_goes_past(void **state)
 {
 	const uint32_t starts[] = { 0, 5, UINT32_MAX - 1, UINT32_MAX };
-	uint32_t ticket;
+	uint32_t cqe_index;
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(starts); i++) {
 		empty_at(starts[i]);
 		claim_halfway(2);
-		assert_true(simhca_ticket_claim(&cq, SIMHCA_TURN_DEVICE, &ticket));
-		assert_int_equal(ticket, starts[i] + 1);
+		assert_true(simhca_cqe_reserve(&cq, SIMHCA_OWNER_DEVICE, &cqe_index));
+		assert_int_equal(cqe_index, starts[i] + 1);
 		assert_int_equal(mem.pi, starts[i] + 2);
 	}
 	empty_at(0);
 	for (uint32_t n = 0; n < ENTRIES; n++)
-		assert_true(simhca_ticket_claim(&cq, 2, &ticket) && ticket == n);
-	assert_false(simhca_ticket_claim(&cq, 2, &ticket));
+		assert_true(simhca_cqe_reserve(&cq, 2, &cqe_index) && cqe_index == n);
+	assert_false(simhca_cqe_reserve(&cq, 2, &cqe_index));
 	mem.ci = 1;
-	assert_true(simhca_ticket_claim(&cq, 2, &ticket));
-	assert_int_equal(ticket, ENTRIES);
+	assert_true(simhca_cqe_reserve(&cq, 2, &cqe_index));
+	assert_int_equal(cqe_index, ENTRIES);
 }
 
 /* Of three takers one is gone: what was his is void, or there if it was committed; no other's. */
 static void only_his_are_repaired(void **state)
 {
-	uint32_t ticket;
+	uint32_t cqe_index;
 
 	(void)state;
 	empty_at(0);
 	for (uint32_t n = 0; n < 6; n++)
-		assert_true(simhca_ticket_claim(&cq, 2 + n % 3, &ticket));
+		assert_true(simhca_cqe_reserve(&cq, 2 + n % 3, &cqe_index));
 	publish(1);
 	claim_halfway(3);
 	for (uint32_t n = 0; n < 7; n++)
 		ring[n].qpn = 7;
-	simhca_tickets_repair(&cq, 3, 5); /* index 4 */
+	simhca_cqes_recover(&cq, 3, 5); /* index 4 */
 	for (uint32_t n = 0; n < 7; n++) {
 		bool his = n % 3 == 1 || n == 6;
 
@@ -85,21 +85,22 @@ static void only_his_are_repaired(void **state)
  */
 static void the_last_index_is_the_devices(void **state)
 {
-	uint32_t ticket;
+	uint32_t cqe_index;
 
 	(void)state;
 	empty_at(UINT32_MAX - 1);
-	assert_true(simhca_ticket_claim(&cq, 2, &ticket) && ticket == UINT32_MAX - 1);
-	assert_false(simhca_ticket_claim(&cq, 2, &ticket));
+	assert_true(simhca_cqe_reserve(&cq, 2, &cqe_index) && cqe_index == UINT32_MAX - 1);
+	assert_false(simhca_cqe_reserve(&cq, 2, &cqe_index));
 	assert_int_equal(mem.pi, UINT32_MAX);
-	assert_true(simhca_ticket_claim(&cq, SIMHCA_TURN_DEVICE, &ticket) && ticket == UINT32_MAX);
-	assert_true(simhca_ticket_claim(&cq, 2, &ticket) && !ticket);
+	assert_true(simhca_cqe_reserve(&cq, SIMHCA_OWNER_DEVICE, &cqe_index) &&
+		    cqe_index == UINT32_MAX);
+	assert_true(simhca_cqe_reserve(&cq, 2, &cqe_index) && !cqe_index);
 
 	empty_at(UINT32_MAX);
 	claim_halfway(2);
 	simhca_cq_slot(&cq, UINT32_MAX)->qpn = 7;
 	simhca_cq_slot(&cq, UINT32_MAX)->seq = UINT32_MAX;
-	simhca_tickets_repair(&cq, 2, 0); /* which has committed none */
+	simhca_cqes_recover(&cq, 2, 0); /* which has committed none */
 	assert_int_equal(simhca_cq_slot(&cq, UINT32_MAX)->qpn, SIMHCA_VOID_QPN);
 	assert_int_equal(simhca_cq_slot(&cq, UINT32_MAX)->seq, 0);
 	assert_int_equal(mem.pi, 0);
@@ -112,15 +113,15 @@ static _Atomic uint32_t claimed[CLAIMANTS * EACH];
 
 static void *claim_many(void *arg)
 {
-	uint32_t name = (uint32_t)(uintptr_t)arg, ticket, got = 0;
+	uint32_t name = (uint32_t)(uintptr_t)arg, cqe_index, got = 0;
 
 	while (got < EACH) {
-		if (!simhca_ticket_claim(&cq, name, &ticket)) {
+		if (!simhca_cqe_reserve(&cq, name, &cqe_index)) {
 			sched_yield();
 			continue;
 		}
-		atomic_fetch_add(&claimed[ticket], 1);
-		publish(ticket);
+		atomic_fetch_add(&claimed[cqe_index], 1);
+		publish(cqe_index);
 		got++;
 	}
 	return NULL;
@@ -153,13 +154,13 @@ static volatile sig_atomic_t interruptions;
 /* Others take a lap of tickets, and the client reads them all. */
 static void go_around(int number)
 {
-	uint32_t ticket;
+	uint32_t cqe_index;
 
 	(void)number;
 	for (uint32_t i = 0; i < ENTRIES; i++) {
-		if (!simhca_ticket_claim(&cq, 9, &ticket))
+		if (!simhca_cqe_reserve(&cq, 9, &cqe_index))
 			abort();
-		publish(ticket);
+		publish(cqe_index);
 		atomic_store(&mem.ci, mem.pi);
 	}
 	interruptions++;
@@ -171,7 +172,7 @@ static void nobody_is_refused_for_what_others_did(void **state)
 	const struct itimerval often = { .it_interval.tv_usec = 20, .it_value.tv_usec = 20 };
 	const struct itimerval never = { 0 };
 	bool good = true;
-	uint32_t ticket;
+	uint32_t cqe_index;
 
 	(void)state;
 	empty_at(0);
@@ -181,7 +182,7 @@ static void nobody_is_refused_for_what_others_did(void **state)
 		uint32_t ci = atomic_load(&mem.ci), pi = atomic_load(&mem.pi);
 
 		atomic_compare_exchange_strong(&mem.ci, &ci, pi); /* else they were there */
-		good = simhca_ticket_claim(&cq, 2, &ticket);
+		good = simhca_cqe_reserve(&cq, 2, &cqe_index);
 	}
 	setitimer(ITIMER_REAL, &never, NULL);
 	assert_true(good);

@@ -337,7 +337,7 @@ static void address_handles_are_checked(void **state)
 
 static int setup_claims(void **state)
 {
-	*state = world_new(&(struct world_config){ .device = { .callers = true } });
+	*state = world_new(&(struct world_config){ .device = { .fast_path = true } });
 	return 0;
 }
 
@@ -398,7 +398,7 @@ static void a_qp_without_callers_has_no_claims(void **state)
 {
 	struct options options = default_options(IBV_QPT_UD);
 
-	options.no_callers = true;
+	options.no_fastpath = true;
 	assert_null(pair_new(*state, &options)->b.qp->claims);
 }
 

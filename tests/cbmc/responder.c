@@ -35,7 +35,7 @@ int main(void)
 		      resp.offset <= 2ull * SIMHCA_MAX_MSG_SIZE,
 	      "a packet more does not wrap");
 	prove(resp.in_message <= 1 && resp.write <= 1 && resp.have_recv <= 1 &&
-		      resp.nak_sent <= 1 && resp.told_psn <= 1 && resp.revoked <= 1 &&
+		      resp.nak_sent <= 1 && resp.reported_psn <= 1 && resp.revoked <= 1 &&
 		      resp.comm_est <= 1,
 	      "truth values");
 	prove(resp.owed <= SIMHCA_OWES_REPEATED && resp.tm.kind <= SIMHCA_TM_RNDV, "kinds");

@@ -4,17 +4,17 @@
  * has a slot of the ring, and gives up after so many tries; what somebody left who has ended is looked
  * for in the slots of the ring alone, once round.
  *
- * of: libsimhca/queue/ticket.h
+ * of: libsimhca/queue/cqe_reservation.h
  * unwind: 10
  * mutant(slot_without_mask): s/\&cq->ring\[index \& (cq->entries - 1)\]/\&cq->ring[index]/
- * mutant(tries_without_end): s/i < SIMHCA_TICKET_TRIES/true/
+ * mutant(tries_without_end): s/i < SIMHCA_CQE_RESERVE_TRIES/true/
  * mutant(last_index): s/index != UINT32_MAX ||/true ||/
  * mutant(looks_for_ever): s/simhca_gate_waiting(last, simhca_cq_consumer(cq), cq->entries)/last - simhca_cq_consumer(cq)/
  */
-#define SIMHCA_TICKET_TRIES 4
+#define SIMHCA_CQE_RESERVE_TRIES 4
 #include "any_memory.h"
 #include "proof.h"
-#include "queue/ticket.h"
+#include "queue/cqe_reservation.h"
 
 #define SLOTS 8u
 
@@ -37,14 +37,14 @@ int main(void)
 					   .cqe = entries - 1,
 					   .stamped = stamped,
 					   .overruns = overruns };
-	uint32_t ticket;
+	uint32_t cqe_index;
 
 	assume(is_cq(entries) && entries > 1 && entries <= SLOTS);
-	if (simhca_ticket_claim(&cq, name, &ticket)) {
-		prove(simhca_cq_slot(&cq, ticket) - ring.cqe < entries, "a slot of the ring");
-		prove(ticket + 1 || name == SIMHCA_TURN_DEVICE, "one that a progress can name");
+	if (simhca_cqe_reserve(&cq, name, &cqe_index)) {
+		prove(simhca_cq_slot(&cq, cqe_index) - ring.cqe < entries, "a slot of the ring");
+		prove(cqe_index + 1 || name == SIMHCA_OWNER_DEVICE, "one that a progress can name");
 	}
-	simhca_tickets_repair(&cq, name, committed);
+	simhca_cqes_recover(&cq, name, committed);
 	prove(simhca_gate_waiting(mem.pi, mem.ci, entries) <= entries, "once round");
 	return 0;
 }

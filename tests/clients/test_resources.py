@@ -78,7 +78,7 @@ def test_tables(device):
             assert short.items() < long.items() and long.keys() - short.keys() >= set(more)
         assert max(map(len, expect_success(device.run(SIMHCA, what)).stdout.splitlines())) <= 80
     callers = {qp["QPN"]: qp["CALLERS"] for qp in table(device, "qp", "-x")}
-    assert "by_caller=5" in callers[first].split(",") and callers[second] == "-"
+    assert "by_fast_path=5" in callers[first].split(",") and callers[second] == "-"
     channel, = (cq["CHANNEL"] for cq in table(device, "cq", "-x") if cq["CHANNEL"] != "0")
     assert any(os.readlink(fd).endswith(f"[{channel}]") or str(os.stat(fd).st_ino) == channel
                for fd in pathlib.Path(f"/proc/{truth['pid']}/fd").iterdir())

@@ -53,8 +53,8 @@ def test_times_of_what_programs_carry():
         wait_until(lambda: program.stdout.endswith("\n"), 20, "it has made its queues")
         wait_until(lambda: sum(qp["messages"] for qp in stat(device)["qps"]) == 5, 10, "five have arrived")
         one, = stat(device)["programs"]
-        assert one["by_caller"] > 0
-        timed = [qp for qp in stat(device)["qps"] if qp["by_caller"]]
+        assert one["by_fast_path"] > 0
+        timed = [qp for qp in stat(device)["qps"] if qp["by_fast_path"]]
         assert all(qp["latency_ns"]["p50"] > 0 for qp in timed)
         text = expect_success(device.run(SIMHCA, "stat", "--prometheus")).stdout
         assert re.search(r"^simhca_latency_seconds_count\{.*\} 5$", text, re.M)

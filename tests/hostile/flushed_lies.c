@@ -26,7 +26,7 @@ static bool is_the_qps(const void *at)
 {
 	const struct simhca_qp_mem *mem = at;
 
-	return mem->req[atomic_load(&mem->req_turn.generation) & 1].psn_next == PSN;
+	return mem->req[atomic_load(&mem->req_owner.generation) & 1].psn_next == PSN;
 }
 
 static bool is_the_srqs(const void *at)

@@ -128,8 +128,8 @@ static void hold(const struct handed *handed, uint32_t qpn, int fd)
 	uint32_t none = 0;
 
 	/* The device may have it still, as the QP has just been connected. */
-	while (!atomic_compare_exchange_weak(&mem->resp_turn.holder, &none,
-					     SIMHCA_TURN_CALLER | qpn))
+	while (!atomic_compare_exchange_weak(&mem->resp_owner.holder, &none,
+					     SIMHCA_OWNER_PROGRAM | qpn))
 		none = 0;
 	tell(fd, "f", 1);
 	pause();

@@ -26,7 +26,7 @@ static struct simhca_qp_mem *search(uintptr_t begin, uintptr_t end)
 	for (; begin + sizeof(struct simhca_qp_mem) <= end; begin += 64) {
 		struct simhca_qp_mem *mem = (struct simhca_qp_mem *)begin;
 		const struct simhca_requester *req =
-			&mem->req[atomic_load(&mem->req_turn.generation) & 1];
+			&mem->req[atomic_load(&mem->req_owner.generation) & 1];
 
 		/* It may have a message under way already. */
 		if (req->psn_next - PSN <= 1)
@@ -69,7 +69,7 @@ static void lie(struct simhca_qp_mem *mem, uint32_t ahead)
 				     (uint64_t)PSN << SIMHCA_FLIGHT_LAST_SHIFT | PSN);
 	mem->req[0] = mem->req[1] = req;
 	/* As if somebody else had had turns. */
-	atomic_fetch_add(&mem->req_turn.generation, 2);
+	atomic_fetch_add(&mem->req_owner.generation, 2);
 }
 
 /* Whether the device has told of it; waits no longer than that for it. */

@@ -36,10 +36,10 @@ static void list_progress(struct scene *scene, const char *side, struct simhca_q
 
 #define REQ(kind, member)                                                                          \
 	add_twice(scene, side, "req", #member, kind, &mem->req[0].member, &mem->req[1].member,     \
-		  sizeof(mem->req[0].member), &mem->req_turn.generation)
+		  sizeof(mem->req[0].member), &mem->req_owner.generation)
 #define RESP(kind, member)                                                                         \
 	add_twice(scene, side, "resp", #member, kind, &mem->resp[0].member, &mem->resp[1].member,  \
-		  sizeof(mem->resp[0].member), &mem->resp_turn.generation)
+		  sizeof(mem->resp[0].member), &mem->resp_owner.generation)
 	REQ(PSN, psn_una);
 	REQ(PSN, psn_send);
 	REQ(PSN, psn_sent);
@@ -59,8 +59,8 @@ static void list_progress(struct scene *scene, const char *side, struct simhca_q
 	REQ(SMALL, told);
 	REQ(SMALL, retries);
 	REQ(SMALL, rnr_retries);
-	REQ(INDEX, ticket);
-	REQ(INDEX, recv_ticket);
+	REQ(INDEX, cqe_index);
+	REQ(INDEX, recv_cqe_index);
 	RESP(PSN, epsn);
 	RESP(PSN, msn);
 	RESP(PSN, psns_done);
@@ -81,7 +81,7 @@ static void list_progress(struct scene *scene, const char *side, struct simhca_q
 	RESP(SMALL, write);
 	RESP(SMALL, have_recv);
 	RESP(SMALL, nak_sent);
-	RESP(SMALL, told_psn);
+	RESP(SMALL, reported_psn);
 	RESP(SMALL, revoked);
 	RESP(SMALL, comm_est);
 	RESP(SMALL, owed);
@@ -90,7 +90,7 @@ static void list_progress(struct scene *scene, const char *side, struct simhca_q
 	RESP(KEY, tm.rkey);
 	RESP(BYTES, tm.length);
 	RESP(SMALL, tm.kind);
-	RESP(INDEX, ticket);
+	RESP(INDEX, cqe_index);
 	RESP(INDEX, claim);
 #undef REQ
 #undef RESP
@@ -116,10 +116,10 @@ static void list_progress(struct scene *scene, const char *side, struct simhca_q
 		NAME(field, "%s.answered%u.psn", side, i);
 		NAME(add(scene, SMALL, (uint8_t *)one + 31, 1), "%s.answered%u.op", side, i);
 	}
-	NAME(add(scene, HOLDER, &mem->req_turn.holder, 4), "%s.req.holder", side);
-	NAME(add(scene, INDEX, &mem->req_turn.generation, 4), "%s.req.generation", side);
-	NAME(add(scene, HOLDER, &mem->resp_turn.holder, 4), "%s.resp.holder", side);
-	NAME(add(scene, INDEX, &mem->resp_turn.generation, 4), "%s.resp.generation", side);
+	NAME(add(scene, HOLDER, &mem->req_owner.holder, 4), "%s.req.holder", side);
+	NAME(add(scene, INDEX, &mem->req_owner.generation, 4), "%s.req.generation", side);
+	NAME(add(scene, HOLDER, &mem->resp_owner.holder, 4), "%s.resp.holder", side);
+	NAME(add(scene, INDEX, &mem->resp_owner.generation, 4), "%s.resp.generation", side);
 	NAME(add(scene, INDEX, &mem->sq_pi, 4), "%s.sq_pi", side);
 	NAME(add(scene, INDEX, &mem->rq_pi, 4), "%s.rq_pi", side);
 }
@@ -194,7 +194,7 @@ static void list_claims(struct scene *scene, const char *name, struct simhca_srq
 	NAME(add(scene, INDEX, &mem->claimed[1], 4), "%s.claimed2", name);
 }
 
-static void list_caller(struct scene *scene, const char *side, struct simhca_caller *mem)
+static void list_caller(struct scene *scene, const char *side, struct simhca_fastpath *mem)
 {
 #define CALLER(kind, member)                                                                       \
 	NAME(add(scene, kind, &mem->member, sizeof(mem->member)), "%s.caller." #member, side)
@@ -205,8 +205,8 @@ static void list_caller(struct scene *scene, const char *side, struct simhca_cal
 	CALLER(BYTES, messages);
 	CALLER(SMALL, left);
 	CALLER(HOLDER, srq_limit);
-	CALLER(SMALL, send_telling);
-	CALLER(SMALL, recv_telling);
+	CALLER(SMALL, send_notifying);
+	CALLER(SMALL, recv_notifying);
 	CALLER(HOLDER, dest);
 	CALLER(INDEX, index);
 	CALLER(INDEX, before);
@@ -271,8 +271,8 @@ void fields_list(struct scene *scene)
 		list_cq(scene, name, side->send_cq);
 		snprintf(name, sizeof(name), "%s.rcq", sides[i]);
 		list_cq(scene, name, side->recv_cq);
-		if (scene->caller[i])
-			list_caller(scene, sides[i], scene->caller[i]);
+		if (scene->fastpath[i])
+			list_caller(scene, sides[i], scene->fastpath[i]);
 	}
 	if (scene->srq) {
 		list_claims(scene, "srq", scene->srq->state);
@@ -402,15 +402,15 @@ uint64_t field_value(const struct scene *scene, const struct field *field, unsig
 		0xffffffff,	a->qp->qpn,	b->qp->qpn,  scene->srq ? scene->srq->srqn : 0
 	};
 	const uint32_t holders[] = { 0,
-				     SIMHCA_TURN_DEVICE,
+				     SIMHCA_OWNER_DEVICE,
 				     2,
-				     SIMHCA_TURN_WANTED,
-				     SIMHCA_TURN_WANTED | SIMHCA_TURN_DEVICE,
-				     SIMHCA_TURN_CALLER,
-				     SIMHCA_TURN_CALLER | a->qp->qpn,
-				     SIMHCA_TURN_CALLER | b->qp->qpn,
-				     SIMHCA_TURN_WANTED | SIMHCA_TURN_CALLER | a->qp->qpn,
-				     SIMHCA_TURN_CALLER | good->qp->qpn,
+				     SIMHCA_OWNER_WANTED,
+				     SIMHCA_OWNER_WANTED | SIMHCA_OWNER_DEVICE,
+				     SIMHCA_OWNER_PROGRAM,
+				     SIMHCA_OWNER_PROGRAM | a->qp->qpn,
+				     SIMHCA_OWNER_PROGRAM | b->qp->qpn,
+				     SIMHCA_OWNER_WANTED | SIMHCA_OWNER_PROGRAM | a->qp->qpn,
+				     SIMHCA_OWNER_PROGRAM | good->qp->qpn,
 				     a->qp->qpn,
 				     b->qp->qpn,
 				     good->qp->qpn,

@@ -326,7 +326,7 @@ static int list(const char *name)
 	return 0;
 }
 
-static int tell_again(int argc, char **argv)
+static int notify_again(int argc, char **argv)
 {
 	struct lie lie;
 
@@ -447,7 +447,7 @@ int main(int argc, char **argv)
 		fflush(stdout);
 	}
 	if (tells)
-		return argc > optind ? tell_again(argc - optind, argv + optind) : 2;
+		return argc > optind ? notify_again(argc - optind, argv + optind) : 2;
 	if (!how.scene)
 		return lie_in_all();
 	if (how.threads)

@@ -12,7 +12,7 @@
  *
  * Rules that were taken out to see who finds that:
  *
- *	turn.c		what is kept beside the progress is void when		tm-fetches-sqd
+ *	owner.c		what is kept beside the progress is void when		tm-fetches-sqd
  *			that has moved without the device
  *	own_memory.c	a look ahead ends where the queue does			rc-fault, uc-fault
  *	poll.c		a CQE is of a QP that completes in that CQ, of		simhca-liar-poll
@@ -92,7 +92,7 @@ struct scene {
 	struct cq *srq_cq;
 	uint32_t xrcd;
 	struct mr *inv; /* of a key that a read invalidates */
-	struct simhca_caller *caller[2];
+	struct simhca_fastpath *fastpath[2];
 	struct simhca_step step[2];
 	bool attached;
 	struct field field[MOST_FIELDS];
@@ -116,7 +116,7 @@ struct scene_kind {
 	void (*make)(struct scene *scene, struct options *options);
 	void (*enter)(struct scene *scene);
 	enum act acts[3]; /* what it waits for */
-	bool callers;	  /* on a device on which programs carry messages */
+	bool fast_path;	  /* on a device on which programs carry messages */
 	bool lossy;
 };
 

@@ -328,8 +328,8 @@ void lie_tell(struct scene *scene, const struct lie *lie)
 	for (unsigned int i = 0; i < 2; i++) {
 		if (!has_memory(sides[i]))
 			continue;
-		atomic_fetch_add(&sides[i]->qp->state->req_turn.generation, lie->turns);
-		atomic_fetch_add(&sides[i]->qp->state->resp_turn.generation, lie->turns);
+		atomic_fetch_add(&sides[i]->qp->state->req_owner.generation, lie->turns);
+		atomic_fetch_add(&sides[i]->qp->state->resp_owner.generation, lie->turns);
 	}
 }
 

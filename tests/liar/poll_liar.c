@@ -431,7 +431,7 @@ static void lie_of_cq(const struct handed *handed, uint64_t *seed)
 		atomic_store(may_end ? &handed->cq->overrun : &handed->cq->told, number(seed));
 		break;
 	default: /* a ticket of the liar's, of another, of nobody */
-		slot->wallclock = (uint64_t)(SIMHCA_TURN_CALLER | qpn(seed)) << 32 |
+		slot->wallclock = (uint64_t)(SIMHCA_OWNER_PROGRAM | qpn(seed)) << 32 |
 				  (handed->cq->pi + below(seed, 4));
 		break;
 	}
@@ -498,7 +498,7 @@ static void lie_of_progress(const struct handed *handed, uint64_t *seed)
 	uint32_t word = below(seed, sizeof(*mem) / 4);
 	_Atomic uint32_t *at = (_Atomic uint32_t *)mem + word;
 
-	if (at != &mem->req_turn.holder && at != &mem->resp_turn.holder)
+	if (at != &mem->req_owner.holder && at != &mem->resp_owner.holder)
 		atomic_store(at, number(seed));
 }
 

@@ -312,7 +312,7 @@ static void make_with_callers(struct scene *scene, struct options *options)
 	for (unsigned int i = 0; i < 2; i++) {
 		struct side *side = i ? &scene->bad->b : &scene->bad->a;
 
-		scene->caller[i] = client_at(side->client, &side->qp->granted.caller);
+		scene->fastpath[i] = client_at(side->client, &side->qp->granted.fastpath);
 		simhca_context_name(side->client->context, getpid(), "liar");
 		caller_offer(side->client);
 	}
@@ -497,8 +497,8 @@ static void list_parts(struct scene *scene)
 struct scene *scene_new(const struct scene_kind *kind, unsigned int threads)
 {
 	const struct world_config config = { .threads = threads,
-					     .device = { .callers = kind->callers,
-							 .slot_data = kind->callers } };
+					     .device = { .fast_path = kind->fast_path,
+							 .slot_data = kind->fast_path } };
 	struct scene *scene = calloc(1, sizeof(*scene));
 	struct options options = default_options(IBV_QPT_RC);
 
@@ -519,7 +519,7 @@ struct scene *scene_new(const struct scene_kind *kind, unsigned int threads)
 	options.cqe = CQ_RING;
 	options.buffer = BUFFER;
 	options.path_mtu = IBV_MTU_256;
-	options.slot_data = kind->callers;
+	options.slot_data = kind->fast_path;
 	options.access = ALL_ACCESS;
 	kind->make(scene, &options);
 	scene->broken = true;
@@ -571,8 +571,8 @@ static void empty_queues(struct scene *scene)
 	if (scene->srq)
 		memset(scene->srq->state, 0, sizeof(*scene->srq->state));
 	for (unsigned int i = 0; i < 2; i++)
-		if (scene->caller[i])
-			memset(scene->caller[i], 0, sizeof(*scene->caller[i]));
+		if (scene->fastpath[i])
+			memset(scene->fastpath[i], 0, sizeof(*scene->fastpath[i]));
 }
 
 static void attach(struct scene *scene)
@@ -608,9 +608,9 @@ static void fresh_pages(struct side *side)
 	absent_memory(side);
 }
 
-static void end_turn(struct simhca_turn *turn)
+static void end_turn(struct simhca_owner *turn)
 {
-	if (atomic_load(&turn->holder) & SIMHCA_TURN_CALLER)
+	if (atomic_load(&turn->holder) & SIMHCA_OWNER_PROGRAM)
 		atomic_store(&turn->holder, 0);
 }
 
@@ -620,11 +620,11 @@ static void end_steps(struct scene *scene)
 	for (unsigned int i = 0; i < 2; i++) {
 		struct side *side = i ? &scene->bad->b : &scene->bad->a;
 
-		if (!scene->caller[i])
+		if (!scene->fastpath[i])
 			continue;
-		atomic_store(&scene->caller[i]->guard, 0);
-		end_turn(&side->qp->state->req_turn);
-		end_turn(&side->qp->state->resp_turn);
+		atomic_store(&scene->fastpath[i]->guard, 0);
+		end_turn(&side->qp->state->req_owner);
+		end_turn(&side->qp->state->resp_owner);
 	}
 }
 
@@ -646,7 +646,7 @@ void scene_renew(struct scene *scene)
 	fresh_pages(b);
 	qp_connect(a->qp, 0, b->qp->qpn, &a->options);
 	qp_connect(b->qp, 0, a->qp->qpn, &b->options);
-	if (scene->kind->callers)
+	if (scene->kind->fast_path)
 		attach(scene);
 }
 
@@ -663,7 +663,7 @@ static void remember(struct scene *scene)
 		scene->state[i] = scene_state(scene, i);
 }
 
-static void take_back(struct simhca_turn *turn, uint32_t generation)
+static void take_back(struct simhca_owner *turn, uint32_t generation)
 {
 	uint32_t counts = atomic_load(&turn->generation) & 1;
 
@@ -676,16 +676,16 @@ static void bring_back(struct scene *scene)
 	uint32_t generation[2][2] = { { 0 } };
 
 	for (unsigned int i = 0; i < 2; i++) {
-		generation[i][0] = atomic_load(&sides[i]->qp->state->req_turn.generation);
-		generation[i][1] = atomic_load(&sides[i]->qp->state->resp_turn.generation);
+		generation[i][0] = atomic_load(&sides[i]->qp->state->req_owner.generation);
+		generation[i][1] = atomic_load(&sides[i]->qp->state->resp_owner.generation);
 	}
 	for (unsigned int i = 0; i < scene->parts; i++)
 		memcpy(scene->part[i].at, scene->part[i].copy, scene->part[i].size);
 	for (unsigned int i = 0; i < 2; i++) {
 		if (!has_memory(sides[i]))
 			continue;
-		take_back(&sides[i]->qp->state->req_turn, generation[i][0]);
-		take_back(&sides[i]->qp->state->resp_turn, generation[i][1]);
+		take_back(&sides[i]->qp->state->req_owner, generation[i][0]);
+		take_back(&sides[i]->qp->state->resp_owner, generation[i][1]);
 	}
 }
 
@@ -771,7 +771,7 @@ void scene_act(struct scene *scene, enum act act)
 		scene->broken = true;
 		break;
 	case ACT_RESIZE:
-		if (scene->kind->callers) /* no program is given those that were resized */
+		if (scene->kind->fast_path) /* no program is given those that were resized */
 			break;
 		cq_resize(a->send_cq, a->send_cq->cqe == CQ_RING ? CQ_RING / 2 : CQ_RING);
 		cq_resize(b->recv_cq, b->recv_cq->cqe == CQ_RING ? CQ_RING / 2 : CQ_RING);

@@ -23,12 +23,12 @@ static double now(void)
 }
 
 /* One that a program tells in a step keeps its own commands waiting, so not with callers. */
-static bool may_tell(const struct lie *lie)
+static bool may_notify(const struct lie *lie)
 {
 	for (unsigned int i = 0; i < lie->pokes; i++) {
 		const struct field *field = &liar.scene->field[lie->poke[i].field];
 
-		if (liar.scene->kind->callers &&
+		if (liar.scene->kind->fast_path &&
 		    (field->kind == HOLDER || strstr(field->name, "guard")))
 			return false;
 	}
@@ -44,7 +44,7 @@ static void *lie_on(void *arg)
 		struct lie lie;
 
 		lie_make(liar.scene, liar.seed, n, &lie);
-		if (!may_tell(&lie))
+		if (!may_notify(&lie))
 			continue;
 		lie_tell(liar.scene, &lie);
 		atomic_fetch_add(&liar.lies, 1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Datagrams by the program that posts (libsimhca/message/step_ud.c, settle.c): each receive
+ * Datagrams by the program that posts (libsimhca/message/step_ud.c, recover.c): each receive
  * completes once, and each message is carried once or not at all, whoever ends where.
  *
  * A sender, which may be killed at any store, or find after its claim that it cannot go on; the

@@ -49,7 +49,7 @@ inline ring()
 	if :: doorbell_fd[0] = true :: doorbell_fd[1] = true fi
 }
 
-inline rouse()
+inline wake_threads_of()
 {
 	if :: wake_fd[0] = true :: wake_fd[1] = true fi
 }
@@ -88,7 +88,7 @@ proctype other_engine()
 	queued = true;	/* under the lock */
 	works = holder;
 #endif
-	if :: !works -> rouse() :: else fi;
+	if :: !works -> wake_threads_of() :: else fi;
 	finished++
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * A turn at a QP, and tickets of its CQ (libsimhca/proto/turn.c, libsimhca/proto/cq.c): whoever ends in the
+ * A turn at a QP, and tickets of its CQ (libsimhca/proto/owner.c, libsimhca/proto/cq.c): whoever ends in the
  * middle, each message completes once, in order.
  *
  * Two processes take turns at one QP; the one may be killed at any store. A third one completes to

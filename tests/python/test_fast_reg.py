@@ -133,7 +133,7 @@ def test_header_alone(tmp_path, compiler, standard):
     if subprocess.run(['sh', '-c', f'command -v {compiler}'], capture_output=True,
                       check=False).returncode:
         pytest.skip(f'no {compiler} here')
-    file = tmp_path / ('alone.c' if compiler == 'cc' else 'alone.cc')
+    file = tmp_path / ('exclusive.c' if compiler == 'cc' else 'alone.cc')
     file.write_text('#include <infiniband/simhcadv.h>\nint main(void) { return 0; }\n')
     programs.compiled(str(file), tmp_path, f'-std={standard}', '-Werror', '-U_GNU_SOURCE',
                       dv=True, compiler=compiler)

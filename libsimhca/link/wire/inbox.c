@@ -128,7 +128,7 @@ bool simhca_inbox_notify(struct simhca_inbox *inbox, const struct simhca_wire_pa
 	return believed;
 }
 
-void simhca_inbox_heed(struct simhca_inbox *inbox)
+void simhca_inbox_slow_down(struct simhca_inbox *inbox)
 {
 	atomic_store(&inbox->notified, true);
 }
@@ -139,7 +139,7 @@ bool simhca_inbox_notified(struct simhca_inbox *inbox)
 	       atomic_exchange(&inbox->notified, false);
 }
 
-bool simhca_inbox_tells(struct simhca_inbox *inbox, uint64_t now_ns)
+bool simhca_inbox_may_send_cnp(struct simhca_inbox *inbox, uint64_t now_ns)
 {
 	if (inbox->told_at && now_ns - inbox->told_at < SIMHCA_CNP_NS)
 		return false;

@@ -52,11 +52,11 @@ struct simhca_share *simhca_inbox_share(struct simhca_inbox *inbox);
 /* The peer was told by the network that it is full: from its address, or it is not believed. */
 bool simhca_inbox_notify(struct simhca_inbox *inbox, const struct simhca_wire_path *from);
 /* The network is full by what the QP has asked for. */
-void simhca_inbox_heed(struct simhca_inbox *inbox);
+void simhca_inbox_slow_down(struct simhca_inbox *inbox);
 /* Whether one of these was so since it was last asked. */
 bool simhca_inbox_notified(struct simhca_inbox *inbox);
 /* Whether the peer is to be told: not more often than every SIMHCA_CNP_NS. In a turn. */
-bool simhca_inbox_tells(struct simhca_inbox *inbox, uint64_t now_ns);
+bool simhca_inbox_may_send_cnp(struct simhca_inbox *inbox, uint64_t now_ns);
 
 /* Whether a request goes out for the first time. Under its requester's lock. */
 bool simhca_inbox_is_new(const struct simhca_inbox *inbox, const struct simhca_packet *packet);

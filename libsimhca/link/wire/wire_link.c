@@ -201,7 +201,8 @@ static bool tell_of_congestion(struct simhca_worker *worker, struct simhca_qp *q
 	if (!simhca_qp_begin_responder(qp))
 		return false;
 	simhca_stats_once(qp->device, SIMHCA_STAT_ECN_MARKED);
-	if (qp->link->remote && simhca_inbox_tells(qp->inbox, simhca_engine_now(worker->engine))) {
+	if (qp->link->remote &&
+	    simhca_inbox_may_send_cnp(qp->inbox, simhca_engine_now(worker->engine))) {
 		const struct simhca_packet packet = { .op = SIMHCA_PKT_CNP,
 						      .dest_qpn = qp->qpc->dest_qpn,
 						      .first = true,
@@ -232,7 +233,7 @@ static bool deliver_one(struct simhca_worker *worker, struct simhca_qp *qp, bool
 	if (arrival->marked && tell_of_congestion(worker, qp)) {
 		arrival->marked = false;
 		if (arrival->packet.op == SIMHCA_PKT_READ_RESPONSE)
-			simhca_inbox_heed(qp->inbox); /* who asks for less gets less */
+			simhca_inbox_slow_down(qp->inbox); /* who asks for less gets less */
 	}
 	simhca_guard_widen(&worker->guard);
 	handover = deliver(worker, qp, arrival);

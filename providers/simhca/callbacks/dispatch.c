@@ -227,7 +227,7 @@ int simhcadv_free_cq(struct ibv_cq *cq)
 	/* It goes on, with a turn now for those that it has missed. */
 	shca_users_reopen(served);
 	if (served->poller && served->process == shca_process()) {
-		shca_turns_want(served);
+		shca_rotation_want(served);
 		shca_poller_kick(served->poller);
 	}
 	return shca_result(err);

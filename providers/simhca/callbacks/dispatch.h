@@ -61,13 +61,13 @@ struct shca_users {
 };
 
 /* The CQs that want to be polled, the one that waits for longest first. */
-struct shca_turns {
+struct shca_rotation {
 	pthread_mutex_t lock;
 	TAILQ_HEAD(, shca_served) ready;
 	uint32_t length;
 	uint64_t taken; /* turns, ever */
 	/* Called with the lock held when somebody waits for a turn; may be NULL. */
-	void (*added)(struct shca_turns *turns);
+	void (*added)(struct shca_rotation *turns);
 };
 
 enum shca_served_state {
@@ -88,7 +88,7 @@ struct shca_served {
 	/* But for DIRECT. state and again: under turns->lock. */
 	struct shca_poller *poller;
 	LIST_ENTRY(shca_served) poller_link;
-	struct shca_turns *turns;
+	struct shca_rotation *turns;
 	enum shca_served_state state;
 	bool again; /* an event came during the turn */
 	TAILQ_ENTRY(shca_served) ready_link;
@@ -119,17 +119,17 @@ int shca_users_wait(struct shca_served *served);
 void shca_users_reopen(struct shca_served *served);
 
 /* turns.c */
-void shca_turns_init(struct shca_turns *turns, void (*added)(struct shca_turns *));
-void shca_turns_destroy(struct shca_turns *turns);
-void shca_turns_want(struct shca_served *served);
+void shca_rotation_init(struct shca_rotation *turns, void (*added)(struct shca_rotation *));
+void shca_rotation_destroy(struct shca_rotation *turns);
+void shca_rotation_want(struct shca_served *served);
 /* The next CQ, entered; NULL if none wants a turn. */
-struct shca_served *shca_turns_take(struct shca_turns *turns, struct shca_run *run);
-struct shca_served *shca_turns_take_locked(struct shca_turns *turns, struct shca_run *run);
+struct shca_served *shca_rotation_take(struct shca_rotation *turns, struct shca_run *run);
+struct shca_served *shca_rotation_take_locked(struct shca_rotation *turns, struct shca_run *run);
 /* The turn is over. The CQ may be gone when this returns. */
-void shca_turns_end(struct shca_served *served, struct shca_run *run, bool more);
+void shca_rotation_end(struct shca_served *served, struct shca_run *run, bool more);
 /* Nobody is inside of the CQ, and nobody may enter. */
-void shca_turns_leave(struct shca_served *served);
-uint32_t shca_turns_length(struct shca_turns *turns);
+void shca_rotation_leave(struct shca_served *served);
+uint32_t shca_rotation_length(struct shca_rotation *turns);
 
 /* poll_thread.c: NULL and errno on failure */
 struct shca_poller *shca_poller_get(struct ibv_context *context, int comp_vector, bool workqueue);
@@ -146,7 +146,7 @@ void shca_poller_lost(struct shca_poller *poller);
 void shca_poller_kick(struct shca_poller *poller);
 
 /* workqueue.c: NULL and errno on failure */
-struct shca_turns *shca_workqueue_get(void);
-void shca_workqueue_put(struct shca_turns *turns);
+struct shca_rotation *shca_workqueue_get(void);
+void shca_workqueue_put(struct shca_rotation *turns);
 
 #endif

@@ -34,9 +34,9 @@ struct shca_poller {
 	int kick_fd; /* eventfd */
 	pthread_t thread;
 	atomic_bool stop;
-	atomic_bool lost;      /* no events come any more */
-	struct shca_turns own; /* of SOFTIRQ */
-	struct shca_turns *turns;
+	atomic_bool lost;	  /* no events come any more */
+	struct shca_rotation own; /* of SOFTIRQ */
+	struct shca_rotation *turns;
 	LIST_ENTRY(shca_poller) link;
 
 	pthread_mutex_t lock;
@@ -94,7 +94,7 @@ static bool read_events(struct shca_poller *poller)
 		if (!served)
 			continue;
 		shca_registry_unlock(cq);
-		shca_turns_want(served);
+		shca_rotation_want(served);
 	}
 	pthread_mutex_unlock(&poller->lock);
 	return !failed;
@@ -106,7 +106,7 @@ static void want_all(struct shca_poller *poller)
 
 	pthread_mutex_lock(&poller->lock);
 	for (served = LIST_FIRST(&poller->cqs); served; served = LIST_NEXT(served, poller_link))
-		shca_turns_want(served);
+		shca_rotation_want(served);
 	pthread_mutex_unlock(&poller->lock);
 }
 
@@ -123,16 +123,16 @@ static bool is_destroying(struct shca_poller *poller)
 /* One turn for each CQ that wants one now. False in a child that a callback has forked. */
 static bool run_round(struct shca_poller *poller)
 {
-	uint32_t turns = shca_turns_length(&poller->own);
+	uint32_t turns = shca_rotation_length(&poller->own);
 	struct shca_served *served;
 	struct shca_run run;
 	bool more;
 
-	while (turns-- && (served = shca_turns_take(&poller->own, &run))) {
+	while (turns-- && (served = shca_rotation_take(&poller->own, &run))) {
 		more = shca_served_turn(served, &run);
 		if (poller->process != shca_process())
 			return false;
-		shca_turns_end(served, &run, more);
+		shca_rotation_end(served, &run, more);
 	}
 	return true;
 }
@@ -148,7 +148,7 @@ static void *poll_thread(void *arg)
 	uint64_t unused;
 
 	while (!atomic_load(&poller->stop)) {
-		if (shca_turns_length(&poller->own))
+		if (shca_rotation_length(&poller->own))
 			timeout = 0;
 		else
 			timeout = was_lost ? lost_ms : -1;
@@ -212,7 +212,7 @@ static void destroy(struct shca_poller *poller)
 		simhca_call_close(poller->kick_fd);
 	if (poller->channel)
 		ibv_destroy_comp_channel(poller->channel);
-	shca_turns_destroy(&poller->own);
+	shca_rotation_destroy(&poller->own);
 	pthread_mutex_destroy(&poller->lock);
 	free(poller);
 }
@@ -230,7 +230,7 @@ static struct shca_poller *create(struct ibv_context *context, int comp_vector)
 	poller->kick_fd = -1;
 	pthread_mutex_init(&poller->lock, NULL);
 	LIST_INIT(&poller->cqs);
-	shca_turns_init(&poller->own, NULL);
+	shca_rotation_init(&poller->own, NULL);
 	err = open_channel(poller);
 	if (!err) {
 		poller->turns =
@@ -293,7 +293,7 @@ void shca_poller_add(struct shca_poller *poller, struct shca_served *served)
 	pthread_mutex_lock(&poller->lock);
 	LIST_INSERT_HEAD(&poller->cqs, served, poller_link);
 	pthread_mutex_unlock(&poller->lock);
-	shca_turns_want(served);
+	shca_rotation_want(served);
 	shca_poller_kick(poller);
 }
 
@@ -303,7 +303,7 @@ void shca_poller_remove(struct shca_poller *poller, struct shca_served *served)
 	LIST_REMOVE(served, poller_link);
 	poller->destroying++;
 	pthread_mutex_unlock(&poller->lock);
-	shca_turns_leave(served);
+	shca_rotation_leave(served);
 }
 
 void shca_poller_gone(struct shca_poller *poller)

@@ -18,7 +18,7 @@
 #define BLOCKED_MS 5
 
 struct workqueue {
-	struct shca_turns turns; /* its lock protects the rest */
+	struct shca_rotation turns; /* its lock protects the rest */
 	pthread_cond_t work;
 	pthread_cond_t watch;
 	uint32_t idle; /* workers */
@@ -35,13 +35,13 @@ struct workqueue {
 static struct shca_mutex workqueue_lock;
 static struct workqueue *workqueue;
 
-static struct workqueue *to_workqueue(struct shca_turns *turns)
+static struct workqueue *to_workqueue(struct shca_rotation *turns)
 {
 	return SHCA_CONTAINER(struct workqueue, turns, turns);
 }
 
 /* Locked. */
-static void on_added(struct shca_turns *turns)
+static void on_added(struct shca_rotation *turns)
 {
 	struct workqueue *wq = to_workqueue(turns);
 
@@ -62,7 +62,7 @@ static void *work(void *arg)
 
 	pthread_mutex_lock(&wq->turns.lock);
 	while (!wq->stop) {
-		served = shca_turns_take_locked(&wq->turns, &run);
+		served = shca_rotation_take_locked(&wq->turns, &run);
 		if (!served) {
 			wq->idle++;
 			pthread_cond_wait(&wq->work, &wq->turns.lock);
@@ -74,7 +74,7 @@ static void *work(void *arg)
 		/* A callback has forked, and this is the child. */
 		if (wq->process != shca_process())
 			return NULL;
-		shca_turns_end(served, &run, more);
+		shca_rotation_end(served, &run, more);
 		pthread_mutex_lock(&wq->turns.lock);
 	}
 	pthread_mutex_unlock(&wq->turns.lock);
@@ -147,7 +147,7 @@ static void stop_and_destroy(struct workqueue *wq, bool has_manager)
 		pthread_join(wq->workers[i], NULL);
 	pthread_cond_destroy(&wq->work);
 	pthread_cond_destroy(&wq->watch);
-	shca_turns_destroy(&wq->turns);
+	shca_rotation_destroy(&wq->turns);
 	free(wq);
 }
 
@@ -170,7 +170,7 @@ static struct workqueue *create(void)
 		return shca_null(ENOMEM);
 	wq->process = shca_process();
 	wq->num_cpus = usable_cpus();
-	shca_turns_init(&wq->turns, on_added);
+	shca_rotation_init(&wq->turns, on_added);
 	pthread_cond_init(&wq->work, NULL);
 	pthread_cond_init(&wq->watch, NULL);
 
@@ -186,7 +186,7 @@ static struct workqueue *create(void)
 	return wq;
 }
 
-struct shca_turns *shca_workqueue_get(void)
+struct shca_rotation *shca_workqueue_get(void)
 {
 	struct workqueue *wq;
 
@@ -203,7 +203,7 @@ struct shca_turns *shca_workqueue_get(void)
 }
 
 /* Not called by a worker: the CQ whose callback it runs is still there. */
-void shca_workqueue_put(struct shca_turns *turns)
+void shca_workqueue_put(struct shca_rotation *turns)
 {
 	struct workqueue *wq = to_workqueue(turns);
 	bool last;

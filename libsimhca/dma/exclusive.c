@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include <stdlib.h>
 
-#include "alone.h"
+#include "exclusive.h"
 #include "core/device.h"
 #include "core/fabric.h"
 #include "core/lock.h"
 #include "core/steps.h"
 #include "dma.h"
 
-void simhca_alone_init(struct simhca_alone *alone)
+void simhca_exclusive_init(struct simhca_exclusive *alone)
 {
 	atomic_init(&alone->yes, false);
 	simhca_mutex_init(&alone->lock, SIMHCA_LOCK_ALONE);
@@ -25,9 +25,9 @@ static void tell(struct simhca_fabric *fabric, uint32_t slot, uint32_t by)
 	pthread_rwlock_unlock(&fabric->lock);
 }
 
-void simhca_alone_end(struct simhca_fabric *fabric, struct simhca_atomicity *atomicity)
+void simhca_exclusive_end(struct simhca_fabric *fabric, struct simhca_atomicity *atomicity)
 {
-	struct simhca_alone *alone = &atomicity->alone;
+	struct simhca_exclusive *alone = &atomicity->alone;
 
 	if (alone->told)
 		tell(fabric, atomicity->slot, UINT32_MAX);
@@ -35,9 +35,9 @@ void simhca_alone_end(struct simhca_fabric *fabric, struct simhca_atomicity *ato
 	pthread_mutex_destroy(&alone->lock);
 }
 
-bool simhca_is_alone(struct simhca_fabric *fabric, struct simhca_atomicity *atomicity)
+bool simhca_is_exclusive(struct simhca_fabric *fabric, struct simhca_atomicity *atomicity)
 {
-	struct simhca_alone *alone = &atomicity->alone;
+	struct simhca_exclusive *alone = &atomicity->alone;
 	bool yes;
 
 	/* acquire: the accesses of those steps are over. */

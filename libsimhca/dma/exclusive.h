@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Callers (simhca-abi-caller.h) write to the memory of a process while the device does, and so not
+ * Callers (simhca-abi-fastpath.h) write to the memory of a process while the device does, and so not
  * between the two halves of an atomic. The first atomic on the memory of a process ends that for
  * good: device memory says that the device is alone there now, which callers look at in each step,
  * and the atomic waits for the steps that had begun before.
  */
-#ifndef LIBSIMHCA_ALONE_H
-#define LIBSIMHCA_ALONE_H
+#ifndef LIBSIMHCA_EXCLUSIVE_H
+#define LIBSIMHCA_EXCLUSIVE_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -16,16 +16,16 @@ struct simhca_atomicity;
 struct simhca_fabric;
 struct simhca_steps_seen;
 
-struct simhca_alone {
+struct simhca_exclusive {
 	atomic_bool yes;
 	pthread_mutex_t lock; /* of what follows; is tried only */
 	bool told;
 	struct simhca_steps_seen *seen; /* steps under way then */
 };
 
-void simhca_alone_init(struct simhca_alone *alone);
-void simhca_alone_end(struct simhca_fabric *fabric, struct simhca_atomicity *atomicity);
+void simhca_exclusive_init(struct simhca_exclusive *alone);
+void simhca_exclusive_end(struct simhca_fabric *fabric, struct simhca_atomicity *atomicity);
 /* False: not yet; to be asked again. Never waits. */
-bool simhca_is_alone(struct simhca_fabric *fabric, struct simhca_atomicity *atomicity);
+bool simhca_is_exclusive(struct simhca_fabric *fabric, struct simhca_atomicity *atomicity);
 
 #endif

@@ -22,7 +22,8 @@ static struct failing_program program_of(const struct cma_file *file)
 	return program;
 }
 
-void cma_tell_failure(const struct cma_id *id, const char *how, int status, const char *format, ...)
+void cma_notify_failure(const struct cma_id *id, const char *how, int status, const char *format,
+			...)
 {
 	const struct cma_file *file = id->file;
 	struct failing_program program = program_of(file);
@@ -38,7 +39,7 @@ void cma_tell_failure(const struct cma_id *id, const char *how, int status, cons
 	failures_add_connection(file->cma->daemon->failures, &program, how, status, text);
 }
 
-void cma_tell_destroyed(const struct cma_id *id)
+void cma_notify_destroyed(const struct cma_id *id)
 {
 	const struct cma_file *file = id->file;
 	struct failing_program program = { .pid = file->pid, .program = file->program->pid };
@@ -47,8 +48,8 @@ void cma_tell_destroyed(const struct cma_id *id)
 	unacked_expect(file->cma->unacked, &program, id->uid, id->events_reported);
 }
 
-void cma_tell_refusal(const struct cma_file *file, const char *command, int error,
-		      const struct simhca_why *why)
+void cma_notify_refusal(const struct cma_file *file, const char *command, int error,
+			const struct simhca_why *why)
 {
 	const struct failing_program program = program_of(file);
 

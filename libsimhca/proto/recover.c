@@ -8,20 +8,20 @@
 #include "engine/engine.h"
 #include "queue/progress.h"
 #include "qp.h"
-#include "settle.h"
+#include "recover.h"
 #include "simhca.h"
 #include "wqe.h"
 
-struct simhca_left_receive {
-	struct simhca_left_receive *next;
+struct simhca_abandoned_receive {
+	struct simhca_abandoned_receive *next;
 	struct simhca_recv recv;
 };
 
 /* ------------------------------------------------------------------------- whose they are */
 
-static void drop(struct simhca_left *left)
+static void drop(struct simhca_abandoned *left)
 {
-	struct simhca_left_receive *one;
+	struct simhca_abandoned_receive *one;
 
 	while ((one = left->oldest)) {
 		left->oldest = one->next;
@@ -31,20 +31,20 @@ static void drop(struct simhca_left *left)
 	atomic_store_explicit(&left->count, 0, memory_order_relaxed);
 }
 
-void simhca_left_init(struct simhca_left *left)
+void simhca_abandoned_init(struct simhca_abandoned *left)
 {
 	simhca_mutex_init(&left->lock, SIMHCA_LOCK_LEFT);
 	left->end = &left->oldest;
 	left->claimants[0] = 1ull << (SIMHCA_CLAIMANT_DEVICE - 1);
 }
 
-void simhca_left_free(struct simhca_left *left)
+void simhca_abandoned_free(struct simhca_abandoned *left)
 {
 	drop(left);
 	pthread_mutex_destroy(&left->lock);
 }
 
-void simhca_left_reset(struct simhca_left *left)
+void simhca_abandoned_reset(struct simhca_abandoned *left)
 {
 	pthread_mutex_lock(&left->lock);
 	drop(left);
@@ -52,9 +52,9 @@ void simhca_left_reset(struct simhca_left *left)
 	pthread_mutex_unlock(&left->lock);
 }
 
-bool simhca_left_consume(struct simhca_left *left, char *copy)
+bool simhca_abandoned_consume(struct simhca_abandoned *left, char *copy)
 {
-	struct simhca_left_receive *one;
+	struct simhca_abandoned_receive *one;
 
 	/* relaxed: who adds one has the QP looked at afterwards. */
 	if (!atomic_load_explicit(&left->count, memory_order_relaxed))
@@ -89,9 +89,9 @@ static uint32_t entries_of(struct simhca_qp *qp)
 }
 
 /* As the program copied it before it claimed it; of a queue that has been reset it says nothing. */
-static bool add(struct simhca_qp *qp, uint32_t life, const struct simhca_caller *mem)
+static bool add(struct simhca_qp *qp, uint32_t life, const struct simhca_fastpath *mem)
 {
-	struct simhca_left_receive *one = malloc(sizeof(*one));
+	struct simhca_abandoned_receive *one = malloc(sizeof(*one));
 	const struct simhca_srq_view *queue = simhca_claimed_from(qp);
 	bool is_one = one && atomic_load(&qp->left.count) < entries_of(qp) &&
 		      simhca_recv_load((const char *)mem->recv, queue->max_sge, &one->recv);
@@ -111,10 +111,10 @@ static bool add(struct simhca_qp *qp, uint32_t life, const struct simhca_caller 
 
 /* ------------------------------------------------------------------------ who has left them */
 
-static void settle_with(struct simhca_qp *qp, struct simhca_qp *dest,
-			const struct simhca_steps_with *with)
+static void recover_with(struct simhca_qp *qp, struct simhca_qp *dest,
+			 const struct simhca_steps_with *with)
 {
-	struct simhca_caller *mem = qp->caller.steps.mem;
+	struct simhca_fastpath *mem = qp->fastpath.steps.mem;
 	uint32_t claim = simhca_srq_claimed(simhca_claimed_from(dest), with->claimant);
 	struct simhca_requester req;
 	bool committed;
@@ -126,10 +126,10 @@ static void settle_with(struct simhca_qp *qp, struct simhca_qp *dest,
 	 * that lives has published its own, and could have this done again and again.
 	 */
 	if (atomic_load(&qp->context->dead))
-		simhca_cq_repair(dest->recv_cq, SIMHCA_TURN_CALLER | qp->qpn,
-				 committed ? req.recv_ticket : 0);
+		simhca_cq_repair(dest->recv_cq, SIMHCA_OWNER_PROGRAM | qp->qpn,
+				 committed ? req.recv_cqe_index : 0);
 	if (committed || claim == atomic_load_explicit(&mem->before, memory_order_relaxed) ||
-	    !simhca_steps_settle(qp->device->fabric, &qp->caller.steps, dest->qpn, claim))
+	    !simhca_steps_recover(qp->device->fabric, &qp->fastpath.steps, dest->qpn, claim))
 		return;
 	if (!add(dest, with->life, mem))
 		simhca_qp_corrupt(dest);
@@ -141,13 +141,13 @@ static void settle(struct simhca_qp *qp, struct simhca_qp *dest)
 {
 	struct simhca_steps_with with;
 
-	if (simhca_steps_find(qp->device->fabric, &qp->caller.steps, dest->qpn, &with))
-		settle_with(qp, dest, &with);
+	if (simhca_steps_find(qp->device->fabric, &qp->fastpath.steps, dest->qpn, &with))
+		recover_with(qp, dest, &with);
 }
 
-void simhca_settle(struct simhca_qp *qp)
+void simhca_qp_recover(struct simhca_qp *qp)
 {
-	struct simhca_caller *mem = qp->caller.steps.mem;
+	struct simhca_fastpath *mem = qp->fastpath.steps.mem;
 	struct simhca_qp *dest;
 	uint32_t qpn;
 
@@ -164,15 +164,15 @@ void simhca_settle(struct simhca_qp *qp)
 	atomic_store_explicit(&mem->dest, 0, memory_order_release);
 }
 
-bool simhca_settle_at(struct simhca_qp *qp, struct simhca_qp *dest)
+bool simhca_qp_recover_at(struct simhca_qp *qp, struct simhca_qp *dest)
 {
-	if (atomic_load_explicit(&qp->caller.steps.mem->dest, memory_order_acquire) != dest->qpn)
+	if (atomic_load_explicit(&qp->fastpath.steps.mem->dest, memory_order_acquire) != dest->qpn)
 		return true;
 	/* Nobody has it for longer than a message takes. The turn is the program's still. */
-	if (!simhca_turn_try_lock(&qp->req_lock, false))
+	if (!simhca_side_try_lock(&qp->req_lock, false))
 		return false;
 	settle(qp, dest);
-	if (simhca_turn_unlock(&qp->req_lock))
+	if (simhca_side_unlock(&qp->req_lock))
 		simhca_engine_schedule(qp->context->engine, &qp->task);
 	return true;
 }

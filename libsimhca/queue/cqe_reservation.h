@@ -6,8 +6,8 @@
  *
  * A CQ with time stamps has them where the claim would be. Only the device writes into such a CQ.
  */
-#ifndef LIBSIMHCA_TICKET_H
-#define LIBSIMHCA_TICKET_H
+#ifndef LIBSIMHCA_CQE_RESERVATION_H
+#define LIBSIMHCA_CQE_RESERVATION_H
 
 #include <stdbool.h>
 #include <string.h>
@@ -17,8 +17,8 @@
 #include "wqe_gate.h"
 
 /* Changes by others while a ticket is to be claimed; more count as no room. A proof has fewer. */
-#ifndef SIMHCA_TICKET_TRIES
-#define SIMHCA_TICKET_TRIES 4096
+#ifndef SIMHCA_CQE_RESERVE_TRIES
+#define SIMHCA_CQE_RESERVE_TRIES 4096
 #endif
 
 /* A CQ as who publishes in it sees it. */
@@ -96,18 +96,18 @@ static inline int simhca_claim_age(uint64_t claim, uint32_t index)
  * Whether a program may have that index. Its progress names the last ticket that it committed by the
  * index plus 1, and 0 is none; so the index before 0 is the device's, which never ends in between.
  */
-static inline bool simhca_ticket_may_be(uint32_t name, uint32_t index)
+static inline bool simhca_cqe_may_reserve(uint32_t name, uint32_t index)
 {
-	return index != UINT32_MAX || name == SIMHCA_TURN_DEVICE;
+	return index != UINT32_MAX || name == SIMHCA_OWNER_DEVICE;
 }
 
 /* False: there is no room, a client moves the index, or the next one is for the device to take. */
-static inline bool simhca_ticket_claim(const struct simhca_cq_view *cq, uint32_t name,
-				       uint32_t *ticket)
+static inline bool simhca_cqe_reserve(const struct simhca_cq_view *cq, uint32_t name,
+				      uint32_t *cqe_index)
 {
 	uint32_t pi = simhca_cq_producer(cq);
 
-	for (int i = 0; i < SIMHCA_TICKET_TRIES; i++) {
+	for (int i = 0; i < SIMHCA_CQE_RESERVE_TRIES; i++) {
 		bool claimed = cq->stamped;
 
 		if (!simhca_cq_has_room(cq, pi)) {
@@ -120,9 +120,9 @@ static inline bool simhca_ticket_claim(const struct simhca_cq_view *cq, uint32_t
 			pi = now;
 			continue;
 		}
-		if (__builtin_expect(!simhca_ticket_may_be(name, pi), 0))
+		if (__builtin_expect(!simhca_cqe_may_reserve(name, pi), 0))
 			return false;
-		*ticket = pi;
+		*cqe_index = pi;
 		if (!cq->stamped) {
 			uint64_t mine = (uint64_t)name << 32 | (uint32_t)(pi + 1);
 			/* acquire: of a newer one, pi is read after it was moved that far. */
@@ -165,8 +165,8 @@ static inline void simhca_cqe_write(struct simhca_cqe *slot, const struct simhca
 }
 
 /* Whether the index is one that whoever has the name, who is gone, claimed and did not publish. */
-static inline bool simhca_ticket_is_left(const struct simhca_cq_view *cq, uint32_t name,
-					 uint32_t index)
+static inline bool simhca_cqe_is_abandoned(const struct simhca_cq_view *cq, uint32_t name,
+					   uint32_t index)
 {
 	return !cq->stamped &&
 	       atomic_load_explicit(simhca_cq_claim(cq, index), memory_order_acquire) ==
@@ -180,8 +180,8 @@ static inline bool simhca_ticket_is_left(const struct simhca_cq_view *cq, uint32
  * have claimed the slot at pi, and not moved pi; behind that it has nothing. To be called by one
  * thread at a time.
  */
-static inline void simhca_tickets_repair(const struct simhca_cq_view *cq, uint32_t name,
-					 uint32_t committed)
+static inline void simhca_cqes_recover(const struct simhca_cq_view *cq, uint32_t name,
+				       uint32_t committed)
 {
 	uint32_t last = simhca_cq_producer(cq);
 	uint32_t waiting = simhca_gate_waiting(last, simhca_cq_consumer(cq), cq->entries);
@@ -189,9 +189,9 @@ static inline void simhca_tickets_repair(const struct simhca_cq_view *cq, uint32
 	for (uint32_t i = last - waiting; i != last + 1; i++) {
 		uint32_t pi = i;
 
-		if (!simhca_ticket_is_left(cq, name, i))
+		if (!simhca_cqe_is_abandoned(cq, name, i))
 			continue;
-		if (committed != i + 1 || !simhca_ticket_may_be(name, i))
+		if (committed != i + 1 || !simhca_cqe_may_reserve(name, i))
 			simhca_cq_slot(cq, i)->qpn = SIMHCA_VOID_QPN;
 		atomic_store_explicit(&simhca_cq_slot(cq, i)->seq, i + 1, memory_order_release);
 		atomic_compare_exchange_strong(&cq->mem->pi, &pi, i + 1);

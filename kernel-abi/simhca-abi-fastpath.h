@@ -8,22 +8,22 @@
  * the peer's memory by a right that the kernel gave it. It may do so while the QPC of both QPs has
  * in `callers` what it had when the peer was attached, to be read when both turns are taken.
  */
-#ifndef SIMHCA_ABI_CALLER_H
-#define SIMHCA_ABI_CALLER_H
+#ifndef SIMHCA_ABI_FASTPATH_H
+#define SIMHCA_ABI_FASTPATH_H
 
 /* Why a caller left a message to the device. */
-enum simhca_handed {
-	SIMHCA_HANDED_TURN,    /* the device has one of the turns */
-	SIMHCA_HANDED_STATE,   /* a QP, or the port, is not in a state to send or receive */
-	SIMHCA_HANDED_WAITS,   /* the device has something under way */
-	SIMHCA_HANDED_REQUEST, /* it is none of those that callers carry */
-	SIMHCA_HANDED_MEMORY,  /* a key that is not such a region's, or gives no such right */
-	SIMHCA_HANDED_RECEIVE, /* no receive that is long enough */
-	SIMHCA_HANDED_CQ,      /* a CQ has no room */
-	SIMHCA_HANDED_EVENT, /* it is carried, and only an event is left, that it could not raise */
-	SIMHCA_HANDED_COPY,  /* the kernel did not copy it */
-	SIMHCA_HANDED_ADDRESS, /* UD: the QP is not attached to whom it is for */
-	SIMHCA_HANDED_REASONS,
+enum simhca_slow_reason {
+	SIMHCA_SLOW_OWNER,   /* the device has one of the turns */
+	SIMHCA_SLOW_STATE,   /* a QP, or the port, is not in a state to send or receive */
+	SIMHCA_SLOW_WAITS,   /* the device has something under way */
+	SIMHCA_SLOW_REQUEST, /* it is none of those that callers carry */
+	SIMHCA_SLOW_MEMORY,  /* a key that is not such a region's, or gives no such right */
+	SIMHCA_SLOW_RECEIVE, /* no receive that is long enough */
+	SIMHCA_SLOW_CQ,	     /* a CQ has no room */
+	SIMHCA_SLOW_EVENT,   /* it is carried, and only an event is left, that it could not raise */
+	SIMHCA_SLOW_COPY,    /* the kernel did not copy it */
+	SIMHCA_SLOW_ADDRESS, /* UD: the QP is not attached to whom it is for */
+	SIMHCA_SLOW_REASONS,
 };
 
 /*
@@ -34,7 +34,7 @@ enum simhca_handed {
 #define SIMHCA_LATENCY_SUB_SHIFT 3
 #define SIMHCA_LATENCY_FIRST_SHIFT 7
 
-#define SIMHCA_CALLER_LATENCIES 128 /* what took more than 8 ms is in the last one */
+#define SIMHCA_FASTPATH_LATENCIES 128 /* what took more than 8 ms is in the last one */
 
 static inline uint32_t simhca_latency_bucket(uint64_t ns)
 {
@@ -49,9 +49,9 @@ static inline uint32_t simhca_latency_bucket(uint64_t ns)
 	return bucket < SIMHCA_LATENCIES ? bucket : SIMHCA_LATENCIES - 1;
 }
 
-#define SIMHCA_CALLER_RECV_WORDS 66 /* SIMHCA_RECV_COPY_BYTES */
+#define SIMHCA_FASTPATH_RECV_WORDS 66 /* SIMHCA_RECV_COPY_BYTES */
 
-struct simhca_caller {
+struct simhca_fastpath {
 	/* Odd: in a step. What the step found in device memory is used until it is even again. */
 	_Atomic uint32_t guard;
 	/*
@@ -64,14 +64,14 @@ struct simhca_caller {
 	_Atomic uint64_t messages; /* that callers carried */
 	/* of these, as the port counts them, on both sides */
 	_Atomic uint64_t bytes, packets, writes, reads;
-	_Atomic uint64_t payload, read_payload;		/* bytes, of reads and of the others */
-	_Atomic uint64_t handed[SIMHCA_HANDED_REASONS]; /* times that one was left to the device */
+	_Atomic uint64_t payload, read_payload;	      /* bytes, of reads and of the others */
+	_Atomic uint64_t handed[SIMHCA_SLOW_REASONS]; /* times that one was left to the device */
 	/* The device leaves what is posted to the next step, for a moment; a step clears it. */
 	_Atomic uint64_t left;
 	/* QPN of the peer in whose SRQ fewer WQEs are left than its limit says; as an event due */
 	_Atomic uint64_t srq_limit;
 	/* Not 0: the step raises such an event just now. If it ends there, the device does so. */
-	_Atomic uint32_t send_telling, recv_telling;
+	_Atomic uint32_t send_notifying, recv_notifying;
 	_Atomic uint64_t told; /* events that steps have raised */
 	/*
 	 * UD, which takes no turn of whom a datagram is for. So what is under way there is said
@@ -81,11 +81,11 @@ struct simhca_caller {
 	_Atomic uint32_t dest;	/* QPN; 0: nothing is under way, or left to be settled */
 	_Atomic uint32_t index; /* of the datagram, in the SQ's ring: committed once that is done */
 	_Atomic uint32_t before;  /* the latest claim there when it began */
-	_Atomic uint32_t told_to; /* QPN of whom recv_events and recv_telling are about */
-	uint64_t recv[SIMHCA_CALLER_RECV_WORDS]; /* the receive, as it was claimed */
+	_Atomic uint32_t told_to; /* QPN of whom recv_events and recv_notifying are about */
+	uint64_t recv[SIMHCA_FASTPATH_RECV_WORDS]; /* the receive, as it was claimed */
 	uint64_t reserved0[5];
-	_Atomic uint32_t latency[SIMHCA_CALLER_LATENCIES]; /* of a sample of the messages */
+	_Atomic uint32_t latency[SIMHCA_FASTPATH_LATENCIES]; /* of a sample of the messages */
 };
-SIMHCA_ABI_SIZE(struct simhca_caller, 1280);
+SIMHCA_ABI_SIZE(struct simhca_fastpath, 1280);
 
 #endif

@@ -5,7 +5,7 @@
 #include "qp.h"
 #include "srq.h"
 #include "queue/store.h"
-#include "turn.h"
+#include "owner.h"
 
 /* Changes of a word by its client, while it is to be acquired; more are not waited for. */
 #define TRIES 16
@@ -15,7 +15,7 @@
 #define HELD 1u
 #define ASKED 2u
 
-bool simhca_turn_try_lock(struct simhca_turn_lock *lock, bool ask)
+bool simhca_side_try_lock(struct simhca_side_lock *lock, bool ask)
 {
 	uint32_t old = 0;
 
@@ -30,7 +30,7 @@ bool simhca_turn_try_lock(struct simhca_turn_lock *lock, bool ask)
 	return !old;
 }
 
-bool simhca_turn_unlock(struct simhca_turn_lock *lock)
+bool simhca_side_unlock(struct simhca_side_lock *lock)
 {
 	return atomic_exchange_explicit(&lock->word, 0, memory_order_acq_rel) & ASKED;
 }
@@ -38,16 +38,16 @@ bool simhca_turn_unlock(struct simhca_turn_lock *lock)
 /* ------------------------------------------------------------------ words and copies */
 
 /* Acquires the turn: whose it is now. */
-static enum owner { OURS, ANOTHERS, CLIENTS } acquire(struct simhca_turn *turn, uint32_t caller)
+static enum owner { OURS, ANOTHERS, CLIENTS } acquire(struct simhca_owner *turn, uint32_t fastpath)
 {
 	uint32_t old = atomic_load_explicit(&turn->holder, memory_order_relaxed), next;
 
 	for (int i = 0; i < TRIES; i++) {
-		next = SIMHCA_TURN_DEVICE;
-		if (old & ~SIMHCA_TURN_WANTED) {
-			if (!caller || (old & ~SIMHCA_TURN_WANTED) != caller)
+		next = SIMHCA_OWNER_DEVICE;
+		if (old & ~SIMHCA_OWNER_WANTED) {
+			if (!fastpath || (old & ~SIMHCA_OWNER_WANTED) != fastpath)
 				return CLIENTS;
-			next = old | SIMHCA_TURN_WANTED;
+			next = old | SIMHCA_OWNER_WANTED;
 		}
 		simhca_store();
 		/*
@@ -57,7 +57,7 @@ static enum owner { OURS, ANOTHERS, CLIENTS } acquire(struct simhca_turn *turn, 
 		 */
 		if (atomic_compare_exchange_weak_explicit(
 			    &turn->holder, &old, next, memory_order_acq_rel, memory_order_relaxed))
-			return next == SIMHCA_TURN_DEVICE ? OURS : ANOTHERS;
+			return next == SIMHCA_OWNER_DEVICE ? OURS : ANOTHERS;
 	}
 	return CLIENTS;
 }
@@ -65,9 +65,9 @@ static enum owner { OURS, ANOTHERS, CLIENTS } acquire(struct simhca_turn *turn, 
 /* KNOWN: what the side works on is what counts. Else that is to be read, and judged. */
 enum begun { KNOWN, READ, NONSENSE, BUSY };
 
-static enum begun begin(struct simhca_turn *turn, struct simhca_turn_lock *lock, uint32_t caller)
+static enum begun begin(struct simhca_owner *turn, struct simhca_side_lock *lock, uint32_t fastpath)
 {
-	enum owner owner = acquire(turn, caller);
+	enum owner owner = acquire(turn, fastpath);
 	uint32_t generation;
 	bool known;
 
@@ -84,16 +84,16 @@ static enum begun begin(struct simhca_turn *turn, struct simhca_turn_lock *lock,
 }
 
 /* True: somebody wants another turn. */
-static bool end(struct simhca_turn *turn)
+static bool end(struct simhca_owner *turn)
 {
 	simhca_store();
 	/* release: the copies are written. acquire: what is wanted by those who say so. */
 	return atomic_exchange_explicit(&turn->holder, 0, memory_order_acq_rel) &
-	       SIMHCA_TURN_WANTED;
+	       SIMHCA_OWNER_WANTED;
 }
 
 /* What was written to the copy that did not count counts from now on. */
-static inline void commit(struct simhca_turn *turn, const struct simhca_turn_lock *lock)
+static inline void commit(struct simhca_owner *turn, const struct simhca_side_lock *lock)
 {
 	simhca_store();
 	/* release: the copy is there before it counts. */
@@ -135,11 +135,11 @@ static void forget_what_was_kept(struct simhca_qp *qp)
 	qp->adaptive = false;
 }
 
-bool simhca_requester_begin(struct simhca_qp *qp)
+bool simhca_requester_acquire(struct simhca_qp *qp)
 {
 	struct simhca_requester *req = &qp->req;
-	enum begun begun = begin(&qp->mem->req_turn, &qp->req_lock,
-				 qp->caller.attached ? SIMHCA_TURN_CALLER | qp->qpn : 0);
+	enum begun begun = begin(&qp->mem->req_owner, &qp->req_lock,
+				 qp->fastpath.attached ? SIMHCA_OWNER_PROGRAM | qp->qpn : 0);
 	bool makes_sense;
 
 	if (__builtin_expect(begun == KNOWN, 1))
@@ -163,20 +163,20 @@ bool simhca_requester_begin(struct simhca_qp *qp)
 static void requester_commit(struct simhca_qp *qp)
 {
 	simhca_progress_put_requester(qp->mem, ++qp->req_lock.generation, &qp->req);
-	commit(&qp->mem->req_turn, &qp->req_lock);
+	commit(&qp->mem->req_owner, &qp->req_lock);
 }
 
-void simhca_requester_completes(struct simhca_qp *qp, uint32_t ticket)
+void simhca_requester_commit(struct simhca_qp *qp, uint32_t cqe_index)
 {
-	qp->req.ticket = ticket + 1;
+	qp->req.cqe_index = cqe_index + 1;
 	requester_commit(qp);
 }
 
-bool simhca_requester_end(struct simhca_qp *qp)
+bool simhca_requester_release(struct simhca_qp *qp)
 {
 	if (simhca_progress_differs_requester(qp->mem, qp->req_lock.generation, &qp->req))
 		requester_commit(qp);
-	return end(&qp->mem->req_turn);
+	return end(&qp->mem->req_owner);
 }
 
 /* ------------------------------------------------------------------------- responder */
@@ -187,11 +187,12 @@ static uint32_t claimed(const struct simhca_qp *qp)
 	return qp->claimant ? simhca_srq_claimed(simhca_claimed_from(qp), qp->claimant) : 0;
 }
 
-bool simhca_responder_begin(struct simhca_qp *qp)
+bool simhca_responder_acquire(struct simhca_qp *qp)
 {
 	struct simhca_responder *resp = &qp->resp;
-	enum begun begun = begin(&qp->mem->resp_turn, &qp->resp_lock,
-				 qp->caller.whose ? SIMHCA_TURN_CALLER | qp->caller.whose : 0);
+	enum begun begun =
+		begin(&qp->mem->resp_owner, &qp->resp_lock,
+		      qp->fastpath.whose ? SIMHCA_OWNER_PROGRAM | qp->fastpath.whose : 0);
 
 	if (__builtin_expect(begun == KNOWN, 1))
 		return true;
@@ -222,26 +223,26 @@ bool simhca_responder_has_claim(const struct simhca_qp *qp)
 void simhca_responder_commit(struct simhca_qp *qp)
 {
 	simhca_progress_put_responder(qp->mem, ++qp->resp_lock.generation, &qp->resp);
-	commit(&qp->mem->resp_turn, &qp->resp_lock);
+	commit(&qp->mem->resp_owner, &qp->resp_lock);
 }
 
-void simhca_responder_completes(struct simhca_qp *qp, uint32_t ticket)
+void simhca_responder_complete(struct simhca_qp *qp, uint32_t cqe_index)
 {
-	qp->resp.ticket = ticket + 1;
+	qp->resp.cqe_index = cqe_index + 1;
 	simhca_responder_commit(qp);
 }
 
-uint32_t simhca_responder_ticket(const struct simhca_qp *qp)
+uint32_t simhca_responder_last_cqe(const struct simhca_qp *qp)
 {
 	struct simhca_responder resp;
 
 	simhca_progress_show_responder(qp->mem, &resp);
-	return resp.ticket;
+	return resp.cqe_index;
 }
 
-bool simhca_responder_end(struct simhca_qp *qp)
+bool simhca_responder_release(struct simhca_qp *qp)
 {
 	if (simhca_progress_differs_responder(qp->mem, qp->resp_lock.generation, &qp->resp))
 		simhca_responder_commit(qp);
-	return end(&qp->mem->resp_turn);
+	return end(&qp->mem->resp_owner);
 }

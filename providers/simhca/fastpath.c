@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "attached.h"
-#include "caller.h"
+#include "fastpath.h"
 #include "command.h"
 #include "descriptors.h"
 #include "destinations.h"
@@ -41,19 +41,19 @@ static struct simhca_secret *secret_of_process(void)
 	return secret;
 }
 
-void shca_caller_offer(struct shca_context *ctx)
+void shca_fastpath_offer(struct shca_context *ctx)
 {
 	struct simhca_offer_memory_req req;
 	const struct simhca_secret *secret;
 
-	if (!ctx->dev->callers || ctx->no_callers)
+	if (!ctx->dev->fast_path || ctx->no_fastpath)
 		return;
 	secret = secret_of_process();
 	if (!secret)
 		return;
 	req.address = (uintptr_t)secret;
 	req.secret = *secret;
-	shca_tell(ctx, SIMHCA_CMD_OFFER_MEMORY, &req);
+	shca_command(ctx, SIMHCA_CMD_OFFER_MEMORY, &req);
 }
 
 /* ----------------------------------------------------------------------------- the peer */
@@ -144,7 +144,7 @@ static bool map_peer(struct shca_qp *qp, struct shca_attached *peer,
 	};
 	step->peer.qpc =
 		qp->qpc - SIMHCA_QPN_SLOT(qp->vqp.qp.qp_num) + SIMHCA_QPN_SLOT(reply->peer);
-	step->peer.callers = reply->peer_callers;
+	step->peer.fastpath_epoch = reply->peer_fastpath;
 	step->peer.mm = reply->peer_mm;
 	step->device = qp->ctx->dev;
 	step->qpc = qp->qpc;
@@ -153,8 +153,8 @@ static bool map_peer(struct shca_qp *qp, struct shca_attached *peer,
 	step->sq_entries = qp->sq.mask + 1;
 	step->sq_stride = qp->sq.stride;
 	step->reads.most_ns = SIMHCA_STEP_READ_NS;
-	step->caller = qp->caller;
-	step->callers = reply->callers;
+	step->fastpath = qp->fastpath;
+	step->fastpath_epoch = reply->fastpath_epoch;
 	step->mm = reply->mm;
 	step->send_cq = (struct simhca_cq_view){
 		.mem = shca_map(qp->ctx, &send_cq->own, &reply->send_cq,
@@ -175,10 +175,10 @@ static void take_channels(struct shca_attached *peer, const struct simhca_attach
 
 	peer->recv_channel = shca_descriptors_of_channel(reply->recv_channel ? *fds++ : -1);
 	peer->send_channel = shca_descriptors_of_channel(reply->send_channel ? *fds : -1);
-	step->peer.recv_tell.fd = shca_descriptor(peer->recv_channel, 0);
-	step->peer.recv_tell.record = reply->recv_event;
-	step->send_tell.fd = shca_descriptor(peer->send_channel, 0);
-	step->send_tell.record = reply->send_event;
+	step->peer.recv_notify.fd = shca_descriptor(peer->recv_channel, 0);
+	step->peer.recv_notify.record = reply->recv_event;
+	step->send_notify.fd = shca_descriptor(peer->send_channel, 0);
+	step->send_notify.record = reply->send_event;
 }
 
 /* What is said of the peer but by its device. */
@@ -239,18 +239,18 @@ bool shca_has_ended(const struct shca_attached *attached)
 {
 	const struct simhca_step *step = &attached->step;
 
-	return atomic_load(&step->qpc->callers) != step->callers ||
-	       atomic_load(&step->peer.qpc->callers) != step->peer.callers;
+	return atomic_load(&step->qpc->fastpath_epoch) != step->fastpath_epoch ||
+	       atomic_load(&step->peer.qpc->fastpath_epoch) != step->peer.fastpath_epoch;
 }
 
 /* ------------------------------------------------------------------------------ the QP */
 
-int shca_caller_init(struct shca_qp *qp, const struct simhca_mem_ref *ref)
+int shca_fastpath_init(struct shca_qp *qp, const struct simhca_mem_ref *ref)
 {
 	if (!ref->segment && !ref->offset)
 		return 0;
-	qp->caller = shca_map(qp->ctx, NULL, ref, sizeof(*qp->caller));
-	return qp->caller ? 0 : errno;
+	qp->fastpath = shca_map(qp->ctx, NULL, ref, sizeof(*qp->fastpath));
+	return qp->fastpath ? 0 : errno;
 }
 
 static void detach(struct shca_qp *qp)
@@ -265,17 +265,17 @@ static void attach(struct shca_qp *qp)
 	qp->attached = shca_attach(qp, NULL);
 }
 
-void shca_caller_free(struct shca_qp *qp)
+void shca_fastpath_free(struct shca_qp *qp)
 {
 	detach(qp);
 	shca_destinations_end(qp);
 }
 
-void shca_caller_connected(struct shca_qp *qp)
+void shca_fastpath_connected(struct shca_qp *qp)
 {
 	int error = errno;
 
-	if (!qp->caller)
+	if (!qp->fastpath)
 		return;
 	shca_lock(&qp->sq.lock);
 	if (qp->vqp.qp.qp_type == IBV_QPT_UD) {
@@ -313,7 +313,7 @@ static bool run_connected(struct shca_qp *qp)
 	return false;
 }
 
-bool shca_caller_run(struct shca_qp *qp)
+bool shca_fastpath_run(struct shca_qp *qp)
 {
 	int error = errno;
 	bool all = qp->vqp.qp.qp_type == IBV_QPT_UD ? shca_destinations_run(qp) : run_connected(qp);

@@ -4,8 +4,8 @@
  * for a message that is not committed. Those are for the next datagrams that the device carries to
  * that QP, or are flushed: so they are if they came from an SRQ.
  */
-#ifndef LIBSIMHCA_SETTLE_H
-#define LIBSIMHCA_SETTLE_H
+#ifndef LIBSIMHCA_RECOVER_H
+#define LIBSIMHCA_RECOVER_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -14,31 +14,31 @@
 
 #include "simhca-abi.h"
 
-struct simhca_left_receive;
+struct simhca_abandoned_receive;
 struct simhca_qp;
 
 /* At the QP whose receives they are. */
-struct simhca_left {
+struct simhca_abandoned {
 	pthread_mutex_t lock; /* held for moments */
-	struct simhca_left_receive *oldest, **end;
+	struct simhca_abandoned_receive *oldest, **end;
 	_Atomic uint32_t count;
 	uint32_t life;				       /* of the queue: a reset begins another */
 	uint64_t claimants[SIMHCA_SRQ_CLAIMANTS / 64]; /* numbers in use; control functions */
 };
 
-void simhca_left_init(struct simhca_left *left);
-void simhca_left_free(struct simhca_left *left);
+void simhca_abandoned_init(struct simhca_abandoned *left);
+void simhca_abandoned_free(struct simhca_abandoned *left);
 /* The queue starts over, and what was claimed before means nothing. */
-void simhca_left_reset(struct simhca_left *left);
+void simhca_abandoned_reset(struct simhca_abandoned *left);
 /* Copies the oldest to where a receive that was claimed lies; false: there is none. */
-bool simhca_left_consume(struct simhca_left *left, char *copy);
+bool simhca_abandoned_consume(struct simhca_abandoned *left, char *copy);
 
 /*
  * Settles what the QP's program has left, if anything. In the requester's turn, before the device
  * changes it, or when the program has ended.
  */
-void simhca_settle(struct simhca_qp *qp);
+void simhca_qp_recover(struct simhca_qp *qp);
 /* What it has left at that QP, as it has ended. False: somebody is at the QP. */
-bool simhca_settle_at(struct simhca_qp *qp, struct simhca_qp *dest);
+bool simhca_qp_recover_at(struct simhca_qp *qp, struct simhca_qp *dest);
 
 #endif

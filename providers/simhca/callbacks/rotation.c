@@ -2,7 +2,7 @@
 /* Which CQ is polled next: one after the other. */
 #include "dispatch.h"
 
-void shca_turns_init(struct shca_turns *turns, void (*added)(struct shca_turns *))
+void shca_rotation_init(struct shca_rotation *turns, void (*added)(struct shca_rotation *))
 {
 	pthread_mutex_init(&turns->lock, NULL);
 	TAILQ_INIT(&turns->ready);
@@ -11,12 +11,12 @@ void shca_turns_init(struct shca_turns *turns, void (*added)(struct shca_turns *
 	turns->added = added;
 }
 
-void shca_turns_destroy(struct shca_turns *turns)
+void shca_rotation_destroy(struct shca_rotation *turns)
 {
 	pthread_mutex_destroy(&turns->lock);
 }
 
-static void append(struct shca_turns *turns, struct shca_served *served)
+static void append(struct shca_rotation *turns, struct shca_served *served)
 {
 	served->state = SHCA_SERVED_READY;
 	TAILQ_INSERT_TAIL(&turns->ready, served, ready_link);
@@ -25,16 +25,16 @@ static void append(struct shca_turns *turns, struct shca_served *served)
 		turns->added(turns);
 }
 
-static void take_off(struct shca_turns *turns, struct shca_served *served)
+static void take_off(struct shca_rotation *turns, struct shca_served *served)
 {
 	served->state = SHCA_SERVED_IDLE;
 	TAILQ_REMOVE(&turns->ready, served, ready_link);
 	turns->length--;
 }
 
-void shca_turns_want(struct shca_served *served)
+void shca_rotation_want(struct shca_served *served)
 {
-	struct shca_turns *turns = served->turns;
+	struct shca_rotation *turns = served->turns;
 
 	pthread_mutex_lock(&turns->lock);
 	if (served->state == SHCA_SERVED_IDLE)
@@ -44,7 +44,7 @@ void shca_turns_want(struct shca_served *served)
 	pthread_mutex_unlock(&turns->lock);
 }
 
-struct shca_served *shca_turns_take_locked(struct shca_turns *turns, struct shca_run *run)
+struct shca_served *shca_rotation_take_locked(struct shca_rotation *turns, struct shca_run *run)
 {
 	struct shca_served *served;
 
@@ -63,19 +63,19 @@ struct shca_served *shca_turns_take_locked(struct shca_turns *turns, struct shca
 	return NULL;
 }
 
-struct shca_served *shca_turns_take(struct shca_turns *turns, struct shca_run *run)
+struct shca_served *shca_rotation_take(struct shca_rotation *turns, struct shca_run *run)
 {
 	struct shca_served *served;
 
 	pthread_mutex_lock(&turns->lock);
-	served = shca_turns_take_locked(turns, run);
+	served = shca_rotation_take_locked(turns, run);
 	pthread_mutex_unlock(&turns->lock);
 	return served;
 }
 
-void shca_turns_end(struct shca_served *served, struct shca_run *run, bool more)
+void shca_rotation_end(struct shca_served *served, struct shca_run *run, bool more)
 {
-	struct shca_turns *turns = served->turns;
+	struct shca_rotation *turns = served->turns;
 
 	pthread_mutex_lock(&turns->lock);
 	served->state = SHCA_SERVED_IDLE;
@@ -86,9 +86,9 @@ void shca_turns_end(struct shca_served *served, struct shca_run *run, bool more)
 	pthread_mutex_unlock(&turns->lock);
 }
 
-void shca_turns_leave(struct shca_served *served)
+void shca_rotation_leave(struct shca_served *served)
 {
-	struct shca_turns *turns = served->turns;
+	struct shca_rotation *turns = served->turns;
 
 	pthread_mutex_lock(&turns->lock);
 	if (served->state == SHCA_SERVED_READY)
@@ -96,7 +96,7 @@ void shca_turns_leave(struct shca_served *served)
 	pthread_mutex_unlock(&turns->lock);
 }
 
-uint32_t shca_turns_length(struct shca_turns *turns)
+uint32_t shca_rotation_length(struct shca_rotation *turns)
 {
 	uint32_t length;
 
