@@ -80,9 +80,16 @@ const struct option_desc option_table[] = {
 	     "type 2 memory windows are of type 2A instead of 2B"),
 	FLAG("event-at-arm", event_at_arm, SCOPE_DEVICE,
 	     "arming a CQ that holds completions raises an event, as some hardware does"),
-	CHOICE("engines-in-callers", fast_path, "on|off", SCOPE_DEVICE, fast_path, "on",
-	       "programs that may write to each other's memory carry their messages by themselves "
-	       "[on]"),
+	{ .name = "fast-path",
+	  .old_name = "engines-in-callers",
+	  .argument = "on|off",
+	  .type = TYPE_CHOICE,
+	  .scope = SCOPE_DEVICE,
+	  .offset = AT(fast_path),
+	  .choices = fast_path,
+	  .initial = "on",
+	  .help = "programs that may write to each other's memory carry their messages by "
+		  "themselves [on]" },
 	CHOICE("scatter-to-cqe", slot_data, "on|off", SCOPE_DEVICE, scatter, "on",
 	       "messages of up to 64 bytes are copied to their buffers by who polls for them [on]"),
 	NUMBER("fault-latency", fault_latency, "US", SCOPE_DEVICE, 0, 10000000,
@@ -141,7 +148,8 @@ _Static_assert(sizeof(option_table) / sizeof(option_table[0]) <= OPTION_MOST,
 const struct option_desc *option_find(const char *name)
 {
 	for (size_t i = 0; i < option_count; i++)
-		if (!strcmp(option_table[i].name, name))
+		if (!strcmp(option_table[i].name, name) ||
+		    (option_table[i].old_name && !strcmp(option_table[i].old_name, name)))
 			return &option_table[i];
 	return NULL;
 }

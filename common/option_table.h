@@ -20,6 +20,7 @@ struct choice {
 
 struct option_desc {
 	const char *name;
+	const char *old_name; /* which is taken as well, and shown nowhere; or NULL */
 	const char *argument; /* as --help calls it; NULL: none */
 	enum option_type type;
 	unsigned int scope;

@@ -79,18 +79,25 @@ out:
 
 static int parse_command_line(int argc, char **argv, struct layer *layer)
 {
-	struct option longs[OPTION_MOST + 2] = {};
+	struct option longs[2 * OPTION_MOST + 2] = {};
+	size_t count = 0;
 	char error[OPTIONS_TEXT];
 	int which;
 
-	for (size_t i = 0; i < option_count; i++)
-		longs[i] = (struct option){ .name = option_table[i].name,
-					    .has_arg = option_table[i].argument ? required_argument
-										: optional_argument,
-					    .val = 1 + (int)i };
-	longs[option_count] = (struct option){ .name = "device",
-					       .has_arg = required_argument,
-					       .val = DEVICE_OPTION };
+	for (size_t i = 0; i < option_count; i++) {
+		struct option option = { .name = option_table[i].name,
+					 .has_arg = option_table[i].argument ? required_argument
+									     : optional_argument,
+					 .val = 1 + (int)i };
+
+		longs[count++] = option;
+		option.name = option_table[i].old_name;
+		if (option.name)
+			longs[count++] = option;
+	}
+	longs[count] = (struct option){ .name = "device",
+					.has_arg = required_argument,
+					.val = DEVICE_OPTION };
 
 	opterr = 0;
 	while ((which = getopt_long(argc, argv, ":", longs, NULL)) != -1) {

@@ -902,7 +902,7 @@ struct simhca_attach_comp_cntr_req {
 	uint32_t reserved;
 };
 
-/* ------------------------------------------------------------------ steps in callers */
+/* ------------------------------------------------------------------ the fast path */
 
 /*
  * OFFER_MEMORY: a secret at an address of the sender. Who can read it there could as well write to

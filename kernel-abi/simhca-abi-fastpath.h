@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Steps in callers: what a program that runs the steps of a QP of its own shares with the device,
+ * The fast path: what a program that runs the steps of a QP of its own shares with the device,
  * in its context memory. No peer sees it.
  *
  * A caller takes the turn of its requester and that of the peer's responder, and either does all of

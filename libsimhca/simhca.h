@@ -786,7 +786,7 @@ int simhca_destroy_comp_cntr(struct simhca_context *context, uint32_t handle,
 			     struct simhca_why *why);
 int simhca_attach_comp_cntr(struct simhca_context *context,
 			    const struct simhca_attach_comp_cntr_req *req, struct simhca_why *why);
-/* Steps in callers. mm: the sender's memory. The descriptors are the peer's context's. */
+/* The fast path. mm: the sender's memory. The descriptors are the peer's context's. */
 int simhca_offer_memory(struct simhca_context *context, struct simhca_mm *mm,
 			const struct simhca_offer_memory_req *req, struct simhca_why *why);
 /* If so, peers may carry messages to it of which nothing is known here. */

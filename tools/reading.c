@@ -142,8 +142,8 @@ static bool take_qp(struct reading *reading, struct queue_pair *qp, const json_t
 	add_usage(&qp->usage, json_object_get(json, "usage"));
 	json_object_foreach((json_t *)faults, name, value) qp->usage.number[USAGE_FAULTS] +=
 		(uint64_t)json_integer_value(value);
-	qp->usage.number[USAGE_BY_CALLER] =
-		(uint64_t)report_number(json_object_get(json, "callers"), "by_fast_path");
+	qp->usage.number[USAGE_BY_FAST_PATH] =
+		(uint64_t)report_number(json_object_get(json, "fast_path"), "messages");
 	program->qps++;
 	add_sum(&program->usage, &qp->usage);
 	return true;
@@ -429,8 +429,8 @@ void reading_prometheus(FILE *out, const struct reading *reading)
 		[USAGE_NO_RECEIVE] = { "no_receive", "RNR NAKs sent, for want of a receive.", 1 },
 		[USAGE_ERRORS] = { "errors", "Send work requests that failed.", 1 },
 		[USAGE_FAULTS] = { "page_faults", "Page faults of on-demand memory.", 1 },
-		[USAGE_BY_CALLER] = { "caller_messages",
-				      "Messages and reads that the program carried.", 1 },
+		[USAGE_BY_FAST_PATH] = { "fast_path_messages",
+					 "Messages and reads that the program carried.", 1 },
 	};
 
 	for (int i = 0; i < USAGE_NUMBERS; i++) {

@@ -26,8 +26,8 @@ enum usage_number {
 	USAGE_RNR_DELAY_NS,
 	USAGE_NO_RECEIVE,
 	USAGE_ERRORS,
-	USAGE_FAULTS,	 /* page faults of on-demand memory */
-	USAGE_BY_CALLER, /* of the messages and reads: those that the program carried by itself */
+	USAGE_FAULTS,	    /* page faults of on-demand memory */
+	USAGE_BY_FAST_PATH, /* of the messages and reads: those that the program carried by itself */
 	USAGE_NUMBERS,
 };
 

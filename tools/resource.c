@@ -17,8 +17,8 @@ static const char qp_help[] =
 	"\n"
 	"With -x also the protection domain; page faults of on-demand memory that stop them now\n"
 	"(FAULTING) and that did so far, as requester or responder, for reading or writing\n"
-	"(FAULTS); messages that the device carried (BY_DEVICE); and with --engines-in-callers\n"
-	"(CALLERS) those that the program carried, told the events that it raised, and then how\n"
+	"(FAULTS); messages that the device carried (BY_DEVICE); and with --fast-path\n"
+	"(FASTPATH) messages that the program carried, events that it raised, and then how\n"
 	"often it left something to the device, by reason. What is 0 is left out there.\n"
 	"\n" HELP_REPORT;
 
@@ -72,7 +72,7 @@ static const struct report_column qp_columns[] = {
 	{ "FAULTING", "faults_pending", REPORT_NUMBER, true },
 	{ "FAULTS", "faults", REPORT_NUMBERS, true },
 	{ "BY_DEVICE", "by_device", REPORT_NUMBER, true },
-	{ "CALLERS", "callers", REPORT_NUMBERS, true },
+	{ "FASTPATH", "fast_path", REPORT_NUMBERS, true },
 	{ 0 },
 };
 

@@ -306,7 +306,7 @@ static int interrupted(struct run *run)
 static void tell_provider(const struct run_options *asked)
 {
 	if (asked->lint) { /* what the program does by itself the daemon does not see */
-		setenv("SIMHCA_CALLERS", "off", 1);
+		setenv("SIMHCA_FAST_PATH", "off", 1);
 		setenv("SIMHCA_LINT", "on", 0);
 		setenv("SIMHCA_POISON_WC", "on", 0);
 	}

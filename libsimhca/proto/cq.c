@@ -24,7 +24,7 @@
  * Entries of a CQ into which programs complete. When one of them has ended, its ticket is looked for
  * among all CQEs that wait, as the CQ's owner says: a millisecond at most.
  */
-#define MOST_FOR_CALLERS (1u << 18)
+#define MOST_FOR_FAST_PATH (1u << 18)
 
 static uint64_t clock_now(clockid_t clock)
 {
@@ -333,7 +333,7 @@ int simhca_create_cq(struct simhca_context *context, const struct simhca_create_
 	cq->user_handle = req->user_handle;
 	cq->channel = req->channel;
 	ret = -ENOMEM;
-	if (cq->view.entries <= MOST_FOR_CALLERS)
+	if (cq->view.entries <= MOST_FOR_FAST_PATH)
 		cq->shared.segment = simhca_fastpath_segment(context, sizeof(*cq->view.mem),
 							     ring_bytes(cq->view.entries));
 	cq->view.mem = alloc(cq, sizeof(*cq->view.mem), &cq->mem_ref, why);

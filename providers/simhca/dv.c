@@ -52,7 +52,7 @@ struct ibv_qp *simhcadv_create_qp(struct ibv_context *context, struct ibv_qp_ini
 {
 	const uint64_t known = SIMHCADV_QP_EX_WITH_FAST_REG | SIMHCADV_QP_EX_WITH_READ_WITH_INV;
 	const uint64_t known_flags =
-		SIMHCADV_QP_CREATE_DISABLE_SCATTER_TO_CQE | SIMHCADV_QP_CREATE_DISABLE_CALLERS;
+		SIMHCADV_QP_CREATE_DISABLE_SCATTER_TO_CQE | SIMHCADV_QP_CREATE_DISABLE_FAST_PATH;
 	const uint64_t known_mask = SIMHCADV_QP_INIT_ATTR_MASK_SEND_OPS_FLAGS |
 				    SIMHCADV_QP_INIT_ATTR_MASK_QP_CREATE_FLAGS;
 	struct ibv_qp_init_attr_ex with_ops = *attr;

@@ -81,7 +81,7 @@ struct shca_context {
 	_Atomic uint64_t async_pipe; /* inode of async_fd's; 0: not looked at yet */
 	atomic_bool fatal;	     /* the connection is broken */
 	bool refused_memory;	     /* of a peer; the device knows */
-	bool no_fastpath;	     /* SIMHCA_CALLERS=off: the device carries all messages */
+	bool no_fastpath;	     /* SIMHCA_FAST_PATH=off: the device carries all messages */
 	bool poison_wc;	   /* SIMHCA_POISON_WC=on: what a failed completion need not say */
 	bool lint;	   /* SIMHCA_LINT=on: lint.h */
 	bool no_slot_data; /* SIMHCA_SCATTER_TO_CQE=off: what a SEND brings is in its buffer */

@@ -179,7 +179,7 @@ static struct ibv_qp *create(struct ibv_context *context, struct ibv_qp_init_att
 		.sq_sig_all = !!attr->sq_sig_all,
 		.slot_data =
 			!ctx->no_slot_data && !(flags & SIMHCADV_QP_CREATE_DISABLE_SCATTER_TO_CQE),
-		.no_fastpath = ctx->no_fastpath || (flags & SIMHCADV_QP_CREATE_DISABLE_CALLERS),
+		.no_fastpath = ctx->no_fastpath || (flags & SIMHCADV_QP_CREATE_DISABLE_FAST_PATH),
 	};
 	struct simhca_create_qp_reply reply;
 	struct shca_qp *qp;

@@ -211,7 +211,7 @@ static int check_versions(const struct shca_context *ctx,
 /* simhca(1) has the variables. */
 static void read_environment(struct shca_context *ctx)
 {
-	ctx->no_fastpath = is_set("SIMHCA_CALLERS", "off");
+	ctx->no_fastpath = is_set("SIMHCA_FAST_PATH", "off") || is_set("SIMHCA_CALLERS", "off");
 	ctx->poison_wc = is_set("SIMHCA_POISON_WC", "on");
 	ctx->lint = is_set("SIMHCA_LINT", "on");
 	ctx->no_slot_data = is_set("SIMHCA_SCATTER_TO_CQE", "off");

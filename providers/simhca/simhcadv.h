@@ -150,8 +150,10 @@ enum simhcadv_qp_create_flags {
 	 */
 	SIMHCADV_QP_CREATE_DISABLE_SCATTER_TO_CQE = 1 << 0,
 	/* The device carries all of its messages, and all for it; no peer has its queues. */
-	SIMHCADV_QP_CREATE_DISABLE_CALLERS = 1 << 1,
+	SIMHCADV_QP_CREATE_DISABLE_FAST_PATH = 1 << 1,
 };
+/* The name that it had in the first releases. */
+#define SIMHCADV_QP_CREATE_DISABLE_CALLERS SIMHCADV_QP_CREATE_DISABLE_FAST_PATH
 
 enum simhcadv_qp_init_attr_mask {
 	SIMHCADV_QP_INIT_ATTR_MASK_SEND_OPS_FLAGS = 1 << 0,

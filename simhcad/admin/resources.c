@@ -37,7 +37,7 @@ static json_t *wire_json(const struct session *session, uint32_t handle)
 static json_t *fast_path_json(const struct simhca_qp_info *info)
 {
 	static const char *const reasons[SIMHCA_SLOW_REASONS] = {
-		[SIMHCA_SLOW_OWNER] = "turn",	 [SIMHCA_SLOW_STATE] = "state",
+		[SIMHCA_SLOW_OWNER] = "owner",	 [SIMHCA_SLOW_STATE] = "state",
 		[SIMHCA_SLOW_WAITS] = "waits",	 [SIMHCA_SLOW_REQUEST] = "request",
 		[SIMHCA_SLOW_MEMORY] = "memory", [SIMHCA_SLOW_RECEIVE] = "receive",
 		[SIMHCA_SLOW_CQ] = "cq",	 [SIMHCA_SLOW_EVENT] = "event",
@@ -45,9 +45,8 @@ static json_t *fast_path_json(const struct simhca_qp_info *info)
 	};
 	json_t *fast_path = json_object();
 
-	json_object_set_new(fast_path, "by_fast_path",
-			    json_integer((json_int_t)info->by_fast_path));
-	json_object_set_new(fast_path, "told", json_integer((json_int_t)info->told));
+	json_object_set_new(fast_path, "messages", json_integer((json_int_t)info->by_fast_path));
+	json_object_set_new(fast_path, "events", json_integer((json_int_t)info->told));
 	for (int i = 0; i < SIMHCA_SLOW_REASONS; i++)
 		json_object_set_new(fast_path, reasons[i],
 				    json_integer((json_int_t)info->handed[i]));
@@ -111,7 +110,7 @@ static json_t *next_qp(const struct device *device, const struct session *sessio
 						      info.usage.errors - info.by_fast_path)));
 	json_object_set_new(qp, "usage", usage_json(&info.usage));
 	if (info.fast_path)
-		json_object_set_new(qp, "callers", fast_path_json(&info));
+		json_object_set_new(qp, "fast_path", fast_path_json(&info));
 	json_object_set_new(qp, "faults_pending", json_integer(pending));
 	return qp;
 }

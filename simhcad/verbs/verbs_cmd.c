@@ -841,7 +841,7 @@ HANDLER(attach_comp_cntr)
 	return simhca_attach_comp_cntr(session->context, request->body, why);
 }
 
-/* -------------------------------------------------------------------------- steps in callers */
+/* -------------------------------------------------------------------------- the fast path */
 
 HANDLER(offer_memory)
 {

@@ -384,7 +384,7 @@ static void data_in_slots_by_device(void **state)
 	data_in_slots(*state, false);
 }
 
-static void data_in_slots_by_caller(void **state)
+static void data_in_slots_by_fast_path(void **state)
 {
 	data_in_slots(*state, true);
 }
@@ -1433,7 +1433,7 @@ static void who_sleeps_is_woken_by_the_device(void **state)
 	who_sleeps_is_woken(*state, false);
 }
 
-static void who_sleeps_is_woken_by_callers(void **state)
+static void who_sleeps_is_woken_by_the_fast_path(void **state)
 {
 	who_sleeps_is_woken(*state, true);
 }
@@ -1830,7 +1830,7 @@ int main(void)
 		HERE(what_the_device_does_with_an_srq),
 		HERE(a_sample_is_timed),
 		HERE(data_in_slots_by_device),
-		HERE(data_in_slots_by_caller),
+		HERE(data_in_slots_by_fast_path),
 		cmocka_unit_test(nothing_is_changed),
 		HERE(what_the_qps_do_not_grant),
 		HERE(receives_of_an_srq),
@@ -1843,7 +1843,7 @@ int main(void)
 		HERE(a_thread_that_is_cancelled),
 		HERE(an_atomic_waits_for_steps),
 		HERE(who_sleeps_is_woken_by_the_device),
-		HERE(who_sleeps_is_woken_by_callers),
+		HERE(who_sleeps_is_woken_by_the_fast_path),
 		HERE(own_event_comes_first),
 		HERE(who_may_be_attached),
 		HERE(completions_that_are_the_devices),

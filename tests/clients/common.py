@@ -194,7 +194,7 @@ class Device(Launcher):
         self.link_layer = link_layer
         self.options = [f"--link-layer={link_layer}", *options]
         if link_layer != "ethernet":  # so that both ways of carrying messages are tried
-            self.options[1:1] = ["--daemon-option", "engines-in-callers=off"]
+            self.options[1:1] = ["--daemon-option", "fast-path=off"]
         # Not below the tests' own directory: the address of a socket is short.
         self.directory = tempfile.mkdtemp(prefix="simhca-")
         self.owner = owner

@@ -26,7 +26,7 @@ def stuck_device(blocker):
     """A device whose only engine thread is in the memory of a program that blocks it."""
     with Device("ethernet", "--engines", 1) as device:
         # Or it would wait for its own memory by itself.
-        program = device.start(blocker, SIMHCA_CALLERS="off")
+        program = device.start(blocker, SIMHCA_FAST_PATH="off")
         wait_until(lambda: "blocking" in program.stdout or not program.running, PATIENCE,
                    "the datagram is posted")
         assert program.running, program.result()

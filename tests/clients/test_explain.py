@@ -98,11 +98,11 @@ def dropped(programs):
     return compiled(programs, HERE.parent / "programs/dropped.c", "-D_GNU_SOURCE", "-libverbs")
 
 
-@pytest.mark.parametrize("callers", ["on", "off"])
+@pytest.mark.parametrize("fast_path", ["on", "off"])
 @pytest.mark.parametrize("how", DROPPED)
-def test_a_datagram_that_is_dropped(launcher, dropped, how, callers):
+def test_a_datagram_that_is_dropped(launcher, dropped, how, fast_path):
     """Its sender sees a success, and the receiver nothing: both are named, and three are one story."""
-    told = expect_success(launcher.run(SIMHCA, "run", "--private", "--daemon-option", f"engines-in-callers={callers}",
+    told = expect_success(launcher.run(SIMHCA, "run", "--private", "--daemon-option", f"fast-path={fast_path}",
                                        "--explain", "--", dropped, how)).stderr
     (head, because, sender, *advice), = blocks(told)
     assert re.fullmatch(r"[0-9:.]+ dropped\[\d+\], QP 0x\w+ \(UD\): drops SEND of 64 bytes of QP 0x\w+, 3 times",

@@ -126,9 +126,9 @@ def test_ports_and_addresses_come_back(device):
     wait_until(lambda: simhca0(device) == before, 10, "the port is up when its rule has ended")
 
 
-def test_no_steps_in_callers(launcher):
+def test_no_fast_path(launcher):
     """A rule sees all messages, whoever would carry them otherwise."""
-    result = launcher.run(SIMHCA, "run", "--private", "--daemon-option", "engines-in-callers=on",
+    result = launcher.run(SIMHCA, "run", "--private", "--daemon-option", "fast-path=on",
                           "--inject=delay 1us nth=1000", "--", "sh", "-c",
                           "ibv_rc_pingpong -g 0 >/dev/null & sleep 0.5; ibv_rc_pingpong -g 0 localhost;"
                           "wait")

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(not shutil.which("strace"), reason="strace is no
 @pytest.fixture(scope="module")
 def carrying():
     """A device whose programs carry messages by themselves."""
-    with Device("ethernet", "--daemon-option", "engines-in-callers=on") as device:
+    with Device("ethernet", "--daemon-option", "fast-path=on") as device:
         yield device
 
 

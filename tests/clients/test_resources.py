@@ -71,14 +71,14 @@ def test_tables(device):
     cq, = (cq for cq in table(device, "cq") if cq["WAITING"] == "5")
     assert [cq[head] for head in ("ARMED", "OVERRUN", "PID")] == ["solicited", "no", str(truth["pid"])]
 
-    for what, more in {"qp": ["CALLERS", "FAULTS"], "cq": ["CHANNEL", "USERS"], "srq": ["PD"], "mr": ["PAGING"]}.items():
+    for what, more in {"qp": ["FASTPATH", "FAULTS"], "cq": ["CHANNEL", "USERS"], "srq": ["PD"], "mr": ["PAGING"]}.items():
         plain, extended = table(device, what), table(device, what, "-x")
         assert table(device, what, "--extended") == extended
         for short, long in zip(plain, extended):
             assert short.items() < long.items() and long.keys() - short.keys() >= set(more)
         assert max(map(len, expect_success(device.run(SIMHCA, what)).stdout.splitlines())) <= 80
-    callers = {qp["QPN"]: qp["CALLERS"] for qp in table(device, "qp", "-x")}
-    assert "by_fast_path=5" in callers[first].split(",") and callers[second] == "-"
+    carried = {qp["QPN"]: qp["FASTPATH"] for qp in table(device, "qp", "-x")}
+    assert "messages=5" in carried[first].split(",") and carried[second] == "-"
     channel, = (cq["CHANNEL"] for cq in table(device, "cq", "-x") if cq["CHANNEL"] != "0")
     assert any(os.readlink(fd).endswith(f"[{channel}]") or str(os.stat(fd).st_ino) == channel
                for fd in pathlib.Path(f"/proc/{truth['pid']}/fd").iterdir())

@@ -24,7 +24,7 @@ def program(device):
     Of seven sends to an SRQ five arrive, and two wait for receives (queues.py). The device carries
     them.
     """
-    program = device.start(PYTHON, HERE / "queues.py", SIMHCA_CALLERS="off")
+    program = device.start(PYTHON, HERE / "queues.py", SIMHCA_FAST_PATH="off")
     wait_until(lambda: program.stdout.endswith("\n"), 20, "it has made its queues")
     truth = json.loads(program.stdout)
     wait_until(lambda: any("waits_for" in qp for qp in stat(device)["qps"]), 10, "it waits")

@@ -324,25 +324,25 @@ def used_qps(device):
     return [one["lqpn"] for one in qps(device) if one["usage"]["messages"]]
 
 
-def test_steps_in_callers_are_seen(tmp_path):
+def test_the_fast_path_is_seen(tmp_path):
     """Who carries its messages itself leaves that to the device while somebody traces."""
-    with Device("ethernet", "--daemon-option", "engines-in-callers=on") as device:
+    with Device("ethernet", "--daemon-option", "fast-path=on") as device:
         program = ("ibv_rc_pingpong", "-g", "0", "-s", "10000")
         tracer = Tracer(device, tmp_path / "capture")
         run_pair(device, *program, "-n", "20")
         assert tracer.end() == (2 * 20 * 11, 0)
         programs = start_pair(device, *program, "-e", "-n", "100000000")
-        wait_until(lambda: steps(device), PATIENCE, "steps in callers")
+        wait_until(lambda: steps(device), PATIENCE, "the fast path")
         expect_success(Tracer(device, tmp_path / "later", "--count", "100").program.finish())
         before = steps(device)
-        wait_until(lambda: steps(device) > before, PATIENCE, "steps in callers again")
+        wait_until(lambda: steps(device) > before, PATIENCE, "the fast path again")
         for one in programs:
             one.kill()
 
 
 def steps(device):
-    """Messages that callers have carried."""
-    return sum(one["callers"]["by_fast_path"] for one in qps(device) if one.get("callers"))
+    """Messages of the fast path."""
+    return sum(one["fast_path"]["messages"] for one in qps(device) if one.get("fast_path"))
 
 
 def test_a_ring_of_files(device, pingpong, tmp_path):

@@ -55,15 +55,33 @@ static void test_defaults(void **state)
 	expect_options(
 		"", "",
 		"--devices=1 --link-layer=ethernet --netdev=lo --wire=off --mtu=4096 --lid=1 "
-		"--mw-type-2a=off --event-at-arm=off --engines-in-callers=on "
+		"--mw-type-2a=off --event-at-arm=off --fast-path=on "
 		"--scatter-to-cqe=on --fault-latency=0 "
 		"--odp-invalidation=events --memory=auto --wire-rxe-flush=off");
 	expect_options(
 		"", "--log-level debug --captive --runtime-dir /tmp/x",
 		"--devices=1 --link-layer=ethernet --netdev=lo --wire=off --mtu=4096 --lid=1 "
-		"--mw-type-2a=off --event-at-arm=off --engines-in-callers=on "
+		"--mw-type-2a=off --event-at-arm=off --fast-path=on "
 		"--scatter-to-cqe=on --fault-latency=0 "
 		"--odp-invalidation=events --memory=auto --wire-rxe-flush=off");
+}
+
+/* Taken wherever the new name is, and shown nowhere. */
+static void test_old_names(void **state)
+{
+	struct options options;
+
+	write_config("engines-in-callers = off\n[device simhca1]\nengines-in-callers = on\n");
+	assert_int_equal(parse("--devices 3 --device simhca2,engines-in-callers=on", &options), -1);
+	assert_int_equal(options.devices[0].settings.fast_path, 0);
+	assert_int_equal(options.devices[1].settings.fast_path, 1);
+	assert_int_equal(options.devices[2].settings.fast_path, 1);
+	assert_null(strstr(options.normalised, "engines-in-callers"));
+	options_free(&options);
+	write_config("");
+	assert_int_equal(parse("--engines-in-callers off", &options), -1);
+	assert_int_equal(options.devices[0].settings.fast_path, 0);
+	options_free(&options);
 }
 
 static void test_who_wins(void **state)
@@ -101,7 +119,7 @@ static void test_flags(void **state)
 	assert_true(options.devices[0].settings.event_at_arm);
 	options_free(&options);
 	assert_int_equal(parse("--devices=2 --event-at-arm --event-at-arm=off "
-			       "--engines-in-callers=on --scatter-to-cqe=on --fault-latency=0 "
+			       "--fast-path=on --scatter-to-cqe=on --fault-latency=0 "
 			       "--odp-invalidation=events "
 			       "--device simhca1,event-at-arm=on",
 			       &options),
@@ -115,7 +133,7 @@ static void test_strings(void **state)
 {
 	expect_options("", "--wire-peers 10.0.0.0/8,fd00::1",
 		       "--devices=1 --link-layer=ethernet --netdev=lo --wire=off --mtu=4096 "
-		       "--lid=1 --mw-type-2a=off --event-at-arm=off --engines-in-callers=on "
+		       "--lid=1 --mw-type-2a=off --event-at-arm=off --fast-path=on "
 		       "--scatter-to-cqe=on "
 		       "--fault-latency=0 "
 		       "--odp-invalidation=events --memory=auto --wire-peers=10.0.0.0/8,fd00::1 "
@@ -124,20 +142,18 @@ static void test_strings(void **state)
 
 static void test_names(void **state)
 {
-	expect_options(
-		"", "--devices simhca_a,simhca_b --node-guid 0x10 --engines 2",
-		"--devices=simhca_a,simhca_b --link-layer=ethernet --netdev=lo --wire=off "
-		"--mtu=4096 "
-		"--node-guid=0000:0000:0000:0010 --lid=1 --mw-type-2a=off "
-		"--event-at-arm=off --engines-in-callers=on --scatter-to-cqe=on --fault-latency=0 "
-		"--odp-invalidation=events --engines=2 "
-		"--memory=auto --wire-rxe-flush=off");
-	expect_options(
-		"[device simhca1]\nlink-layer = ib\n", "--devices 2",
-		"--devices=2 --netdev=lo --wire=off --mtu=4096 --lid=1 --mw-type-2a=off "
-		"--event-at-arm=off --engines-in-callers=on --scatter-to-cqe=on --fault-latency=0 "
-		"--odp-invalidation=events --memory=auto --wire-rxe-flush=off "
-		"--device=simhca0,link-layer=ethernet --device=simhca1,link-layer=ib");
+	expect_options("", "--devices simhca_a,simhca_b --node-guid 0x10 --engines 2",
+		       "--devices=simhca_a,simhca_b --link-layer=ethernet --netdev=lo --wire=off "
+		       "--mtu=4096 "
+		       "--node-guid=0000:0000:0000:0010 --lid=1 --mw-type-2a=off "
+		       "--event-at-arm=off --fast-path=on --scatter-to-cqe=on --fault-latency=0 "
+		       "--odp-invalidation=events --engines=2 "
+		       "--memory=auto --wire-rxe-flush=off");
+	expect_options("[device simhca1]\nlink-layer = ib\n", "--devices 2",
+		       "--devices=2 --netdev=lo --wire=off --mtu=4096 --lid=1 --mw-type-2a=off "
+		       "--event-at-arm=off --fast-path=on --scatter-to-cqe=on --fault-latency=0 "
+		       "--odp-invalidation=events --memory=auto --wire-rxe-flush=off "
+		       "--device=simhca0,link-layer=ethernet --device=simhca1,link-layer=ib");
 }
 
 static void test_refused(void **state)
@@ -187,9 +203,10 @@ static void test_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_defaults), cmocka_unit_test(test_who_wins),
-		cmocka_unit_test(test_flags),	 cmocka_unit_test(test_strings),
-		cmocka_unit_test(test_names),	 cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_defaults), cmocka_unit_test(test_old_names),
+		cmocka_unit_test(test_who_wins), cmocka_unit_test(test_flags),
+		cmocka_unit_test(test_strings),	 cmocka_unit_test(test_names),
+		cmocka_unit_test(test_refused),
 	};
 	int fd = mkstemp(config);
 	int ret;

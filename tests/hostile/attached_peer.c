@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Two programs that carry their messages themselves (--engines-in-callers), one of which abuses
+ * Two programs that carry their messages themselves (--fast-path), one of which abuses
  * what it is handed of the other's:
  *
  *	attached_peer scribble|stop|die|channel [srq] [ud]

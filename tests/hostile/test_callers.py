@@ -12,7 +12,7 @@ KILLS = os.environ.get("SIMHCA_KILLS", "40")
 REMAPS = os.environ.get("SIMHCA_REMAPS", "300")
 
 
-@pytest.mark.parametrize("daemon", [["--engines-in-callers", "on"]], indirect=True, ids=["on"])
+@pytest.mark.parametrize("daemon", [["--fast-path", "on"]], indirect=True, ids=["on"])
 @pytest.mark.parametrize("how", [["scribble"], ["stop"], ["die"], ["channel"], ["scribble", "srq"],
                                  ["stop", "srq"], ["scribble", "ud"], ["stop", "ud"], ["die", "ud"],
                                  ["scribble", "srq", "ud"]],
@@ -26,7 +26,7 @@ def test_a_peer_that_is_attached(daemon, neighbour, program, how):
     daemon.settle(lambda: daemon.status()["devices"][0]["contexts"] <= 2)
 
 
-@pytest.mark.parametrize("daemon", [["--engines-in-callers", "on"]], indirect=True, ids=["on"])
+@pytest.mark.parametrize("daemon", [["--fast-path", "on"]], indirect=True, ids=["on"])
 @pytest.mark.parametrize("how", ["receives", "sends", "slots", "again", "stale", "strangers", "srqs", "tags", "shared",
                                  "void", "kept", "kept-cq", "kept-srq", "held"])
 def test_a_peer_that_forges_completions(daemon, neighbour, program, how):
@@ -35,7 +35,7 @@ def test_a_peer_that_forges_completions(daemon, neighbour, program, how):
     assert daemon.process.poll() is None
 
 
-@pytest.mark.parametrize("daemon", [["--engines-in-callers", "on"]], indirect=True, ids=["on"])
+@pytest.mark.parametrize("daemon", [["--fast-path", "on"]], indirect=True, ids=["on"])
 @pytest.mark.parametrize("queue", ["own", "srq"])
 def test_a_peer_that_lies_when_the_device_is_gone(daemon, program, queue):
     """What was posted is flushed once, whatever is said of the responder and of what was posted."""
@@ -45,7 +45,7 @@ def test_a_peer_that_lies_when_the_device_is_gone(daemon, program, queue):
     assert survivor.line() == "done\n"
 
 
-@pytest.mark.parametrize("daemon", [["--engines-in-callers", "on"], ["--engines-in-callers", "off"]],
+@pytest.mark.parametrize("daemon", [["--fast-path", "on"], ["--fast-path", "off"]],
                          indirect=True, ids=["on", "off"])
 @pytest.mark.parametrize("options", [[], ["srq"], ["events"], ["srq", "events"]],
                          ids=["rq", "srq", "rq-sleeps", "srq-sleeps"])
@@ -57,7 +57,7 @@ def test_peers_that_are_killed(daemon, neighbour, program, options):
     print(f"{KILLS} kills, {messages} messages")
 
 
-@pytest.mark.parametrize("daemon", [["--engines-in-callers", "on"], ["--engines-in-callers", "off"]],
+@pytest.mark.parametrize("daemon", [["--fast-path", "on"], ["--fast-path", "off"]],
                          indirect=True, ids=["on", "off"])
 @pytest.mark.parametrize("options", [[], ["srq"], ["events"], ["srq", "events"]],
                          ids=["rq", "srq", "rq-sleeps", "srq-sleeps"])
@@ -69,7 +69,7 @@ def test_senders_that_are_killed(daemon, neighbour, program, options):
     print(f"{KILLS} kills, {messages} datagrams")
 
 
-@pytest.mark.parametrize("daemon", [["--engines-in-callers", "on"], ["--engines-in-callers", "off"]],
+@pytest.mark.parametrize("daemon", [["--fast-path", "on"], ["--fast-path", "off"]],
                          indirect=True, ids=["on", "off"])
 def test_addresses_that_are_used_anew(daemon, neighbour, program, request):
     """After ibv_dereg_mr() nobody writes there any more, and each time there was a write under way."""
@@ -77,5 +77,5 @@ def test_addresses_that_are_used_anew(daemon, neighbour, program, request):
     assert owner.line(int(REMAPS)) == "done\n"
     qps = json.loads(subprocess.run([f"{BUILD}/bin/simhca", "qp", "--json", "--runtime-dir",
                                      daemon.directory], check=True, capture_output=True).stdout)
-    by_fastpath = max(qp.get("callers", {}).get("by_fast_path", 0) for qp in qps if qp["type"] == "UC")
-    assert (by_fastpath > int(REMAPS)) == ("[on]" in request.node.name), qps
+    carried = max(qp.get("fast_path", {}).get("messages", 0) for qp in qps if qp["type"] == "UC")
+    assert (carried > int(REMAPS)) == ("[on]" in request.node.name), qps

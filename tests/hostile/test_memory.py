@@ -27,7 +27,7 @@ def engine_threads(daemon):
 
 
 # Programs that carry their messages by themselves would be stuck themselves.
-BY_DEVICE = pytest.mark.parametrize("daemon", [["--engines-in-callers", "off"]], indirect=True,
+BY_DEVICE = pytest.mark.parametrize("daemon", [["--fast-path", "off"]], indirect=True,
                                     ids=["off"])
 
 
@@ -43,7 +43,7 @@ def test_engines_in_it(daemon, neighbour, slow_file, program, processes, qps, mo
 
 
 @pytest.mark.parametrize("daemon", [["--odp-invalidation", "checks",
-                                      "--engines-in-callers", "off"]], indirect=True, ids=["checks"])
+                                      "--fast-path", "off"]], indirect=True, ids=["checks"])
 def test_engines_that_ask_for_pages(daemon, neighbour, slow_file, program):
     """Whether a page is there still is asked of the address space: who is stuck there counts as well."""
     before = engine_threads(daemon)

@@ -3,7 +3,7 @@
 import pytest
 
 
-@pytest.mark.parametrize("daemon", [["--engines-in-callers", "on"], ["--engines-in-callers", "off"]],
+@pytest.mark.parametrize("daemon", [["--fast-path", "on"], ["--fast-path", "off"]],
                          indirect=True, ids=["on", "off"])
 @pytest.mark.parametrize("lie", ["past", "no-queue"])
 def test_lies(daemon, neighbour, program, lie):

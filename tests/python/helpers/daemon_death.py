@@ -247,7 +247,7 @@ def asleep():
         poll(cq)
         shown = json.loads(subprocess.run([SIMHCA, 'qp', '--json'], text=True, capture_output=True,
                                           check=True).stdout)
-        if [qp for qp in shown if qp['lqpn'] == qpn][0]['callers']['told'] > 0:
+        if [qp for qp in shown if qp['lqpn'] == qpn][0]['fast_path']['events'] > 0:
             break
     else:
         raise AssertionError('each event was the device\'s')
