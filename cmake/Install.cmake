@@ -28,7 +28,7 @@ install(FILES ${PROJECT_BINARY_DIR}/simhcaConfig.cmake
 	${PROJECT_BINARY_DIR}/simhcaConfigVersion.cmake
 	DESTINATION ${package_dir})
 
-file(GLOB pages CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/Documentation/*.md)
+file(GLOB pages CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/Documentation/*.md ${PROJECT_SOURCE_DIR}/Documentation/*.svg)
 install(FILES ${pages} DESTINATION ${CMAKE_INSTALL_DOCDIR}/Documentation)
 install(FILES COPYING README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY LICENSES examples DESTINATION ${CMAKE_INSTALL_DOCDIR})
