@@ -58,7 +58,7 @@ def test_a_refused_write(launcher):
     assert said(lines, "rule:") and said(lines, "usually:") and said(lines, "try:")
 
 
-README_STORY = re.compile(r"^    [0-9:.]+ ibv_rc_pingpong\[.*\n(?:      .*\n)+", re.M)
+README_STORY = re.compile(r"^[0-9:.]+ ibv_rc_pingpong\[.*\n(?:  .*\n)+", re.M)
 
 
 def without_numbers(text):

@@ -146,16 +146,6 @@ def test_top_in_a_pipe(device, program):
     assert top.communicate(timeout=20)[1] == "" and top.returncode == 0
 
 
-def test_readme(device, program):
-    """Its examples have the heads that the commands print."""
-    page = (HERE.parent.parent / "README.md").read_text()
-    for words in ["top"], ["stat", "--histogram"], ["qp"]:
-        example = re.search(rf"^    \$ simhca {' '.join(words)}\n((?:    .*\n)+)", page, re.M)[1]
-        shown = expect_success(device.run(SIMHCA, *words, *(["-b", "-n", "1"] if words == ["top"] else []))).stdout
-        heads, = {line.split()[0]: line for line in shown.splitlines() if re.match(r"PROGRAM |DEVICE | UP TO ", line)}.values()
-        assert heads.split() in [line.split() for line in example.splitlines()], shown
-
-
 class Terminal:
     """What is on the screen of a tmux of our own."""
 
@@ -209,7 +199,7 @@ def test_top_in_a_terminal(device, program):
 
 
 @pytest.mark.parametrize("words, order", [([], ["python3", "rping"]), (["-s", "rnr", "-r"], ["rping", "python3"]),
-                                          (["-s", "pid"], ["python3", "rping"]),
+                                          (["-s", "pid"], None),
                                           (["--sort", "program", "--reverse"], ["rping", "python3"]),
                                           (["--sort=ERROR"], ["python3", "rping"])])
 def test_sorted(device, program, words, order):
@@ -219,4 +209,6 @@ def test_sorted(device, program, words, order):
     wait_until(lambda: len(stat(device)["programs"]) == 2, 20, "rping has opened the device")
     text = expect_success(device.run(SIMHCA, "top", "-b", "-n", "1", "-d", "0.3", *words)).stdout
     other.kill()
-    assert re.findall(r"^(python3|rping) +\d", text, re.M) == order
+    rows = re.findall(r"^(python3|rping) +(\d+)", text, re.M)
+    # Which process has the lower number is not known: they begin again when all were used.
+    assert [name for name, _ in rows] == (order or [name for name, pid in sorted(rows, key=lambda row: int(row[1]))])

@@ -231,7 +231,7 @@ def test_who_sent_it(device, pingpong, tmp_path):
 
 @pytest.mark.skipif(not TSHARK, reason="there is no tshark")
 def test_short_sends_are_no_rpc(device, pingpong, tmp_path):
-    """What README and simhca(1) advise keeps Wireshark from taking short SENDs for RPC-over-RDMA."""
+    """What the documents advise keeps Wireshark from taking short SENDs for RPC-over-RDMA."""
     tracer = Tracer(device, tmp_path / "capture")
     pingpong("ibv_rc_pingpong", "-n", "2", "-s", "8")
     tracer.end()
@@ -241,7 +241,7 @@ def test_short_sends_are_no_rpc(device, pingpong, tmp_path):
                               text=True, capture_output=True, timeout=PATIENCE, check=True).stdout
 
     root = HERE.parents[1]
-    for page in "README.md", "man/simhca.1":
+    for page in "Documentation/watching.md", "man/simhca.1":
         assert "tshark --disable-heuristic rpcrdma_infiniband" in (root / page).read_text(encoding="utf-8")
     advised = dissectors("--disable-heuristic", "rpcrdma_infiniband")
     assert "infiniband" in advised and "rpcordma" not in advised

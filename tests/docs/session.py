@@ -18,6 +18,7 @@ PROGRAM = """#!/bin/sh
 ibv_rc_pingpong -g "${GID:-0}" -n 20 >/dev/null 2>&1 & sleep 0.5
 ibv_rc_pingpong -g "${GID:-0}" -n 20 localhost >/dev/null 2>&1
 status=$?
+[ $status = 0 ] || kill $!
 wait
 exit $status
 """
@@ -90,7 +91,8 @@ def normal(line):
     line = re.sub(r"\b0x[0-9a-fA-F]+\b|\b[0-9a-f]{12,}\b|\bfe80:[0-9a-f:]+|\b[0-9a-f]{1,4}(:[0-9a-f]{0,4}){3,7}\b", "N", line)
     line = re.sub(r"\d+(\.\d+)?", "N", line)
     line = re.sub(r"N:N:N\b", "N", line)
-    line = re.sub(r"N ?(ns|us|ms|s|[kMG])\b", "N T", line)
+    line = re.sub(r"N[kMG]\b", "N", line)
+    line = re.sub(r"N ?(ns|us|ms|s)\b", "N T", line)
     line = re.sub(r"#+$", "#", re.sub(r"-{4,}|\+-{3,}\+", "----", line))
     return " ".join(line.split())
 

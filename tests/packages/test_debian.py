@@ -127,7 +127,7 @@ def test_user_unit(built):
 
 
 def test_image_with_the_device_for_all(system):
-    """What README.md says of `docker exec` and of RUN: variables of the image, a daemon in it."""
+    """What containers.md says of `docker exec` and of RUN: variables of the image, a daemon in it."""
     dockerfile = (pathlib.Path(__file__).resolve().parents[2] / "examples/container/Dockerfile").read_text()
     last_stage = dockerfile.rsplit("\nFROM ", 1)[1]
     variables = {name: value.replace("\\$", "$")
