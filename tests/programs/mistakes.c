@@ -158,8 +158,15 @@ static bool make_completion(void)
 		w.wr.wr.rdma.rkey = ibv_reg_mr(w.pd, w.to->addr, LENGTH,
 					       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
 					    ->rkey;
+	} else if (is("no_remote_atomic")) {
+		w.wr.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
+		CHECK(!ibv_rereg_mr(w.to, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
+				    FULL_ACCESS & ~IBV_ACCESS_REMOTE_ATOMIC));
 	} else if (is("qp_without_remote_write")) {
 		w.of_b.qp_access_flags = IBV_ACCESS_LOCAL_WRITE;
+	} else if (is("qp_without_remote_read")) {
+		w.wr.opcode = IBV_WR_RDMA_READ;
+		w.of_b.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
 	} else if (is("qp_without_remote_atomic")) {
 		w.wr.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
 		w.of_b.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
@@ -202,6 +209,8 @@ static bool make_completion(void)
 		/* It stays there. */
 	} else if (is("sge_past_the_region")) {
 		w.sge.addr += LENGTH - 32;
+	} else if (is("write_past_the_region")) {
+		at += LENGTH - 32;
 	} else if (is("address_of_another_buffer")) {
 		w.sge.addr = (uintptr_t)w.to->addr;
 	} else if (is("unmapped_buffer")) {
