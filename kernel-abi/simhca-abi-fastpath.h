@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * The fast path: what a program that runs the steps of a QP of its own shares with the device,
+ * The fast path: what a program that carries the messages of its own QP shares with the device,
  * in its context memory. No peer sees it.
  *
- * A caller takes the turn of its requester and that of the peer's responder, and either does all of
+ * The program acquires its requester and the peer's responder, and either does all of
  * a message or nothing; what it cannot do it leaves to the device, and rings for it. It writes to
  * the peer's memory by a right that the kernel gave it. It may do so while the QPC of both QPs has
- * in `callers` what it had when the peer was attached, to be read when both turns are taken.
+ * in `fastpath_epoch` what it had when the peer was attached, to be read when both are acquired.
  */
 #ifndef SIMHCA_ABI_FASTPATH_H
 #define SIMHCA_ABI_FASTPATH_H
 
-/* Why a caller left a message to the device. */
+/* Why a program left a message to the device. */
 enum simhca_slow_reason {
-	SIMHCA_SLOW_OWNER,   /* the device has one of the turns */
+	SIMHCA_SLOW_OWNER,   /* the device holds one of the two */
 	SIMHCA_SLOW_STATE,   /* a QP, or the port, is not in a state to send or receive */
 	SIMHCA_SLOW_WAITS,   /* the device has something under way */
-	SIMHCA_SLOW_REQUEST, /* it is none of those that callers carry */
+	SIMHCA_SLOW_REQUEST, /* it is none of those that the fast path carries */
 	SIMHCA_SLOW_MEMORY,  /* a key that is not such a region's, or gives no such right */
 	SIMHCA_SLOW_RECEIVE, /* no receive that is long enough */
 	SIMHCA_SLOW_CQ,	     /* a CQ has no room */
@@ -61,7 +61,7 @@ struct simhca_fastpath {
 	 */
 	_Atomic uint32_t send_events, recv_events;
 	_Atomic uint32_t wants;	   /* a step found the device at work for the QP */
-	_Atomic uint64_t messages; /* that callers carried */
+	_Atomic uint64_t messages; /* that the program carried */
 	/* of these, as the port counts them, on both sides */
 	_Atomic uint64_t bytes, packets, writes, reads;
 	_Atomic uint64_t payload, read_payload;	      /* bytes, of reads and of the others */
@@ -74,11 +74,11 @@ struct simhca_fastpath {
 	_Atomic uint32_t send_notifying, recv_notifying;
 	_Atomic uint64_t told; /* events that steps have raised */
 	/*
-	 * UD, which takes no turn of whom a datagram is for. So what is under way there is said
+	 * UD, which does not acquire the responder that a datagram is for. So what is under way there is said
 	 * here, before it begins. If it ends in the middle, or the step cannot go on once it has
-	 * claimed a receive, the device settles it; until then it carries all.
+	 * claimed a receive, the device recovers it; until then it carries all.
 	 */
-	_Atomic uint32_t dest;	/* QPN; 0: nothing is under way, or left to be settled */
+	_Atomic uint32_t dest;	/* QPN; 0: nothing is under way, or left to be recovered */
 	_Atomic uint32_t index; /* of the datagram, in the SQ's ring: committed once that is done */
 	_Atomic uint32_t before;  /* the latest claim there when it began */
 	_Atomic uint32_t told_to; /* QPN of whom recv_events and recv_notifying are about */

@@ -4,8 +4,8 @@
  * Plain data, without a pointer: a work request is named by its ring index and read again for each
  * packet.
  *
- * Requester and responder have each two copies and a turn {holder, wanted; generation}. The
- * generation's low bit says which copy counts. Who has a turn works on a copy of its own, writes
+ * Requester and responder have each two copies and an owner word {holder, wanted; generation}. The
+ * generation's low bit says which copy counts. Who holds it works on a copy of its own, writes
  * the copy that does not count, and commits by one store, of the generation. So a holder that is
  * gone has either committed or changed nothing. A copy that counts is not written; so who finds the
  * generation that it left knows what is there.
@@ -23,7 +23,7 @@ struct simhca_owner {
 #define SIMHCA_OWNER_DEVICE 1u /* holder: the device */
 /* Or-ed to the number of a QP: the program that has it, in a step of that QP's requester. */
 #define SIMHCA_OWNER_PROGRAM (1u << 30)
-/* Or-ed to holder: somebody else found the turn taken; the device is to look at the QP again. */
+/* Or-ed to holder: somebody else found it held; the device is to look at the QP again. */
 #define SIMHCA_OWNER_WANTED (1u << 31)
 
 /* What a requester waits for. */
@@ -67,7 +67,7 @@ struct simhca_requester {
 	uint8_t told;	   /* of silence, in the log */
 	uint8_t retries, rnr_retries; /* left */
 	uint32_t cqe_index; /* of the completion that was committed last: its CQ's index plus 1 */
-	uint32_t recv_cqe_index; /* UD, by callers: likewise of the receive that it completed */
+	uint32_t recv_cqe_index; /* UD, fast path: likewise of the receive that it completed */
 };
 SIMHCA_ABI_SIZE(struct simhca_requester, 64);
 

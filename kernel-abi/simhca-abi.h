@@ -396,7 +396,7 @@ struct simhca_devmem {
 	struct simhca_gid_entry gids[SIMHCA_GID_ENTRIES];
 	uint16_t pkeys[SIMHCA_PKEY_ENTRIES];
 	uint8_t reserved2[6];
-	/* by SIMHCA_MM_SLOT(mm): not 0, callers do not write to such an address space */
+	/* by SIMHCA_MM_SLOT(mm): not 0, programs do not write to such an address space */
 	_Atomic uint32_t by_device[SIMHCA_MM_SLOTS];
 };
 SIMHCA_ABI_AT(struct simhca_devmem, attr, 32);
@@ -447,7 +447,7 @@ SIMHCA_ABI_SIZE(struct simhca_ctx_mem, 192 + 128 + 8192);
 /*
  * Run state of a QP. The first cache line is the client's, the others the device's; the
  * device never believes its own lines blindly either, for the client can write them.
- * simhca-abi-progress.h tells of turns and copies.
+ * simhca-abi-progress.h has owner words and copies.
  */
 struct simhca_qp_mem {
 	_Atomic uint32_t sq_pi; /* client: send WQEs posted; released after the WQE is written */
@@ -459,7 +459,7 @@ struct simhca_qp_mem {
 	struct simhca_requester req[2];
 	_Atomic uint64_t flight[SIMHCA_MAX_FLIGHTS]; /* by ring index, modulo its size */
 	struct simhca_owner resp_owner;
-	/* Receives that peers' programs have completed, and their bytes; in their turns. */
+	/* Receives that peers' programs have completed, and their bytes; by who holds the responder. */
 	_Atomic uint64_t received, received_bytes;
 	uint8_t reserved2[40];
 	struct simhca_responder resp[2];
@@ -520,7 +520,7 @@ struct simhca_cq_mem {
 	/* client: polls that found nothing, in hundreds: who waits by polling is seen by it */
 	_Atomic uint32_t empty_polls;
 	uint8_t reserved0[44];
-	/* device: tickets claimed. Who moves it writes the CQE before it, published by seq. */
+	/* device: CQEs reserved. Who moves it writes the CQE before it, published by seq. */
 	_Atomic uint32_t pi;
 	uint8_t reserved1[60];
 };

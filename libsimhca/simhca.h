@@ -314,7 +314,7 @@ struct simhca_device_config {
 	bool event_at_arm;	   /* arming a CQ that holds completions raises an event */
 	bool fast_path;		   /* programs may run steps of their QPs (simhca-abi-fastpath.h) */
 	bool slot_data;		   /* small messages may stay in their receives' slots */
-	uint32_t own_segments;	   /* callers: of QPs and CQs, in descriptors; 0: no limit */
+	uint32_t own_segments;	   /* fast path: of QPs and CQs, in descriptors; 0: no limit */
 	uint32_t fault_latency_us; /* what each page fault takes, besides what it takes */
 	bool odp_checks;	   /* look for on-demand pages at each access, though events tell */
 	uint32_t max_qp, max_cq, max_srq, max_mr, max_mw, max_pd, max_ah; /* 0: the ABI's limit */
@@ -403,7 +403,7 @@ void simhca_context_share(struct simhca_context *context, uint64_t program);
 /* Whose it is, for rules of faults. */
 void simhca_context_name(struct simhca_context *context, pid_t pid, const char *name);
 /*
- * Whether its client's memory is left alone: no turn of its QPs begins, and to their peers they are
+ * Whether its client's memory is left alone: none of its QPs runs, and to their peers they are
  * busy, until it is resumed. What is under way stays so.
  */
 void simhca_context_suspend(struct simhca_context *context, bool suspend);

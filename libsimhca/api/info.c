@@ -70,7 +70,7 @@ static bool is_further(const struct simhca_qp *qp, const struct simhca_context *
 	return open->context != context || open->handle != handle;
 }
 
-/* As who has the turns left it last; clients can write it. */
+/* As it was committed last; clients can write it. */
 static void progress(const struct simhca_qp *qp, struct simhca_qp_info *info)
 {
 	const struct simhca_qp_mem *mem = qp->mem;

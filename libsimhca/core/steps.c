@@ -25,7 +25,7 @@ static uint32_t place_of(const struct simhca_steps *steps, uint32_t qpn)
 	return i;
 }
 
-/* The claim may be settled meanwhile. */
+/* The claim may be recovered meanwhile. */
 static void copy(struct simhca_steps_with *to, const struct simhca_steps_with *from)
 {
 	to->context = from->context;
@@ -34,7 +34,7 @@ static void copy(struct simhca_steps_with *to, const struct simhca_steps_with *f
 	to->qpn = from->qpn;
 	to->claimant = from->claimant;
 	to->life = from->life;
-	atomic_store(&to->settled, atomic_load(&from->settled));
+	atomic_store(&to->recovered, atomic_load(&from->recovered));
 }
 
 bool simhca_steps_add(struct simhca_fabric *fabric, struct simhca_steps *steps,
@@ -81,7 +81,7 @@ bool simhca_steps_recover(struct simhca_fabric *fabric, struct simhca_steps *ste
 	pthread_rwlock_rdlock(&fabric->lock);
 	place = place_of(steps, qpn);
 	is_new = place < steps->num_with &&
-		 atomic_exchange(&steps->with[place].settled, claim) != claim;
+		 atomic_exchange(&steps->with[place].recovered, claim) != claim;
 	pthread_rwlock_unlock(&fabric->lock);
 	return is_new;
 }

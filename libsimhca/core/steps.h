@@ -22,9 +22,9 @@ struct simhca_steps_with {
 	uint32_t context;
 	pid_t pid, peer_pid;
 	/* UD: whom, 0: it has one peer; the number by which it claims there; of which life of that
-	 * queue (recover.h); and the claim that the device has settled last */
+	 * queue (recover.h); and the claim that the device has recovered last */
 	uint32_t qpn, claimant, life;
-	_Atomic uint32_t settled;
+	_Atomic uint32_t recovered;
 };
 
 struct simhca_steps {
@@ -45,7 +45,7 @@ bool simhca_steps_add(struct simhca_fabric *fabric, struct simhca_steps *steps,
 /* UD: with whom it is there; *with: as it was added. False: with nobody of that number. */
 bool simhca_steps_find(struct simhca_fabric *fabric, const struct simhca_steps *steps, uint32_t qpn,
 		       struct simhca_steps_with *with);
-/* UD: whether that claim was not settled before; it is now. */
+/* UD: whether that claim was not recovered before; from now on it was. */
 bool simhca_steps_recover(struct simhca_fabric *fabric, struct simhca_steps *steps, uint32_t qpn,
 			  uint32_t claim);
 /*

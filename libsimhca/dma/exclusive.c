@@ -20,7 +20,7 @@ static void tell(struct simhca_fabric *fabric, uint32_t slot, uint32_t by)
 	pthread_rwlock_rdlock(&fabric->lock);
 	atomic_fetch_add(&fabric->by_device[slot], by);
 	for (struct simhca_device *device = fabric->devices; device; device = device->next)
-		/* seq_cst: before the guards of callers are looked at. */
+		/* seq_cst: before the guards of programs on the fast path are looked at. */
 		atomic_fetch_add(&device->mem->by_device[slot], by);
 	pthread_rwlock_unlock(&fabric->lock);
 }

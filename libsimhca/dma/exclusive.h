@@ -2,7 +2,7 @@
 /*
  * Callers (simhca-abi-fastpath.h) write to the memory of a process while the device does, and so not
  * between the two halves of an atomic. The first atomic on the memory of a process ends that for
- * good: device memory says that the device is alone there now, which callers look at in each step,
+ * good: device memory says that only the device writes there now, which programs look at for each message,
  * and the atomic waits for the steps that had begun before.
  */
 #ifndef LIBSIMHCA_EXCLUSIVE_H

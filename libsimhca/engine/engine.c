@@ -180,7 +180,7 @@ static bool run_tasks(struct simhca_worker *worker)
 	for (int i = 0; i < RUNS_PER_ROUND; i++) {
 		struct simhca_task *task;
 
-		/* The guard is entered before the task is looked up, and left after every turn. */
+		/* The guard is entered before the task is looked up, and left after every run. */
 		simhca_guard_enter(&worker->guard);
 		task = next_task(engine);
 		if (task && task->run(worker, task))

@@ -7,9 +7,9 @@
 #include "timer.h"
 #include "worker.h"
 
-/* What an engine runs: the turns of a QP. */
+/* What an engine runs: the work of a QP. */
 struct simhca_task {
-	/* One turn; true when there is more to do at once. */
+	/* A part of it; true when there is more to do at once. */
 	bool (*run)(struct simhca_worker *worker, struct simhca_task *task);
 	struct simhca_engine *engine; /* its context's; NULL of an XRC_RECV QP */
 	uint32_t qpn;

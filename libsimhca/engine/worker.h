@@ -84,7 +84,7 @@ struct simhca_worker {
 		uint64_t delay_ns;
 		bool lost;
 	} faulty;
-	/* The QP whose requester has its turn: on the local link answers are for it. */
+	/* The QP whose requester runs: on the local link answers are for it. */
 	struct simhca_qp *requester;
 	/* A message of its, as it was read last: that of ring index send_index, if send_of is it.
 	 */

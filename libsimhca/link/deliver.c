@@ -62,7 +62,7 @@ static struct simhca_handover run_responder(struct simhca_worker *worker, struct
 	return handover;
 }
 
-/* Of a queue: nobody waits for it, and another engine may have the requester's turn. */
+/* Of a queue: nobody waits for it, and another engine may hold the requester. */
 static struct simhca_handover deliver_response(struct simhca_worker *worker, struct simhca_qp *qp,
 					       const struct simhca_packet *packet)
 {

@@ -90,7 +90,7 @@ static struct simhca_handover request(struct simhca_worker *worker, struct simhc
 	return tapped_request(worker, qp, packet);
 }
 
-/* The requester waits in its turn for the call to return. */
+/* The requester is held, and waits for the call to return. */
 static struct simhca_handover send_response(struct simhca_worker *worker, struct simhca_qp *qp,
 					    const struct simhca_packet *packet)
 {

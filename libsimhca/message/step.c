@@ -4,7 +4,7 @@
  * judged as the device does: it is read once, and what makes no sense is the device's to refuse.
  *
  * In order: a receive is consumed, if it is an SRQ's; data are placed; the CQE of the peer's
- * receive has a ticket and its fields; the responder commits, and names the ticket and what it
+ * receive is reserved and has its fields; the responder commits, and names that CQE and what it
  * consumed; the CQE is published; then the same for the requester. If the program ends between the
  * two that was the end of its QP as well. If the requester's part is left to the device, that sends
  * once more what the responder knows for a duplicate.
@@ -27,8 +27,8 @@
 #define BY_DESCRIPTOR 4096u
 /* What is copied by the program itself before it goes there: of a datagram with its header. */
 #define SHORT_BYTES (SIMHCA_GRH_BYTES + SIMHCA_SLOT_DATA)
-/* Looks at a turn that the device has: for as long as it needs for a message, and more. */
-#define TURN_LOOKS 4000
+/* Looks at an owner word that the device holds: for as long as it needs for a message, and more. */
+#define OWNER_LOOKS 4000
 /* Writes of a list that go by one system call: one piece more costs less than half of a call. */
 #define GATHERED_LEAST 3
 #define GATHERED_MOST 64
@@ -38,8 +38,8 @@
 #define SAMPLE_SHIFT 25
 #define SAMPLE_WEIGHT 4
 
-/* Both turns. What is in req and resp counts when it is committed. */
-struct turns {
+/* What is done under both owner words. req and resp count when they are committed. */
+struct held {
 	struct simhca_requester req;
 	struct simhca_responder resp;
 	uint32_t req_generation, resp_generation;
@@ -50,42 +50,42 @@ struct turns {
 
 #define DONE SIMHCA_STEP_DONE
 
-/* ------------------------------------------------------------------------------- turns */
+/* ------------------------------------------------------------------------- owner words */
 
-bool simhca_step_acquire(struct simhca_owner *turn, uint32_t name, uint32_t *generation)
+bool simhca_step_acquire(struct simhca_owner *word, uint32_t name, uint32_t *generation)
 {
 	uint32_t none = 0;
 
 	simhca_store();
-	/* acquire: pairs with the end of the turn before, which wrote the copy. */
-	if (!atomic_compare_exchange_strong_explicit(&turn->holder, &none, name,
+	/* acquire: pairs with the release by the holder before, which wrote the copy. */
+	if (!atomic_compare_exchange_strong_explicit(&word->holder, &none, name,
 						     memory_order_acquire, memory_order_relaxed))
 		return false;
-	*generation = atomic_load_explicit(&turn->generation, memory_order_relaxed);
+	*generation = atomic_load_explicit(&word->generation, memory_order_relaxed);
 	return true;
 }
 
-bool simhca_step_end(struct simhca_owner *turn, uint32_t name)
+bool simhca_step_end(struct simhca_owner *word, uint32_t name)
 {
 	uint32_t holder = name;
 
 	simhca_store();
-	/* release: the copies are written. Only of our own turn is there an end. */
-	if (atomic_compare_exchange_strong_explicit(&turn->holder, &holder, 0, memory_order_acq_rel,
+	/* release: the copies are written. Only who holds it releases it. */
+	if (atomic_compare_exchange_strong_explicit(&word->holder, &holder, 0, memory_order_acq_rel,
 						    memory_order_relaxed))
 		return false;
 	holder = name | SIMHCA_OWNER_WANTED;
-	atomic_compare_exchange_strong_explicit(&turn->holder, &holder, 0, memory_order_acq_rel,
+	atomic_compare_exchange_strong_explicit(&word->holder, &holder, 0, memory_order_acq_rel,
 						memory_order_relaxed);
 	return true;
 }
 
 /* The copy of this generation counts from now on. */
-static void publish(struct simhca_owner *turn, uint32_t generation)
+static void publish(struct simhca_owner *word, uint32_t generation)
 {
 	simhca_store();
 	/* release: the copy is there before it counts. */
-	atomic_store_explicit(&turn->generation, generation, memory_order_release);
+	atomic_store_explicit(&word->generation, generation, memory_order_release);
 }
 
 void simhca_step_commit_requester(struct simhca_step *step, const struct simhca_requester *req,
@@ -95,22 +95,22 @@ void simhca_step_commit_requester(struct simhca_step *step, const struct simhca_
 	publish(&step->mem->req_owner, *generation);
 }
 
-static void commit_requester(struct simhca_step *step, struct turns *turns)
+static void commit_requester(struct simhca_step *step, struct held *held)
 {
-	if (turns->req_changed)
-		simhca_step_commit_requester(step, &turns->req, &turns->req_generation);
-	turns->req_changed = false;
+	if (held->req_changed)
+		simhca_step_commit_requester(step, &held->req, &held->req_generation);
+	held->req_changed = false;
 }
 
-static void commit_responder(struct simhca_step *step, struct turns *turns)
+static void commit_responder(struct simhca_step *step, struct held *held)
 {
 	struct simhca_qp_mem *mem = step->peer.mem;
 
-	if (turns->resp_changed) {
-		simhca_progress_put_responder(mem, ++turns->resp_generation, &turns->resp);
-		publish(&mem->resp_owner, turns->resp_generation);
+	if (held->resp_changed) {
+		simhca_progress_put_responder(mem, ++held->resp_generation, &held->resp);
+		publish(&mem->resp_owner, held->resp_generation);
 	}
-	turns->resp_changed = false;
+	held->resp_changed = false;
 }
 
 bool simhca_step_may(const struct simhca_step *step, uint32_t *peer_state)
@@ -124,19 +124,19 @@ bool simhca_step_may(const struct simhca_step *step, uint32_t *peer_state)
 }
 
 /* Whether both sides are at rest, so that the next message can be done in one go. */
-static int look(const struct simhca_step *step, struct turns *turns)
+static int look(const struct simhca_step *step, struct held *held)
 {
-	const struct simhca_requester *req = &turns->req;
-	const struct simhca_responder *resp = &turns->resp;
+	const struct simhca_requester *req = &held->req;
+	const struct simhca_responder *resp = &held->resp;
 	uint32_t state;
 
 	if (!simhca_step_may(step, &state))
 		return SIMHCA_SLOW_STATE;
 	/* What makes no sense is the device's to refuse. */
-	if (!simhca_progress_requester(step->mem, turns->req_generation, step->sq_entries,
-				       &turns->req, NULL) ||
-	    !simhca_progress_responder(step->peer.mem, turns->resp_generation,
-				       step->peer.rq_entries, step->peer.claims, &turns->resp))
+	if (!simhca_progress_requester(step->mem, held->req_generation, step->sq_entries,
+				       &held->req, NULL) ||
+	    !simhca_progress_responder(step->peer.mem, held->resp_generation, step->peer.rq_entries,
+				       step->peer.claims, &held->resp))
 		return SIMHCA_SLOW_WAITS;
 	/* The first message to come in RTR is an event. */
 	if (state != SIMHCA_QPS_RTS && !(state == SIMHCA_QPS_RTR && resp->comm_est))
@@ -411,7 +411,7 @@ bool simhca_step_reaches_limit(const struct simhca_step *step)
 }
 
 /* Consumes one of the peer's SRQ. From then on it is this message's, or the device's. */
-static int consume(struct simhca_step *step, struct turns *turns, struct simhca_step_message *msg)
+static int consume(struct simhca_step *step, struct held *held, struct simhca_step_message *msg)
 {
 	const struct simhca_srq_view srq = simhca_step_queue(step);
 	uint64_t head;
@@ -424,8 +424,8 @@ static int consume(struct simhca_step *step, struct turns *turns, struct simhca_
 		keep_receive(step, msg);
 		if (!simhca_srq_claim(&srq, head, step->peer.claimant))
 			continue;
-		turns->resp.claim = simhca_srq_ci(head) + 1;
-		turns->events |= simhca_step_reaches_limit(step);
+		held->resp.claim = simhca_srq_ci(head) + 1;
+		held->events |= simhca_step_reaches_limit(step);
 		return DONE;
 	}
 	return SIMHCA_SLOW_RECEIVE;
@@ -578,13 +578,13 @@ struct simhca_step_events simhca_step_recv_events(const struct simhca_step *step
  * Wakes the peer when the message has completed here as well. Programs that have one channel for
  * both CQs may take it for granted that the answer comes after that (ib_send_lat -e).
  */
-static void wake_peer(const struct simhca_step *step, struct turns *turns)
+static void wake_peer(const struct simhca_step *step, struct held *held)
 {
 	const struct simhca_step_events events = simhca_step_recv_events(step);
 
-	if (turns->wakes)
-		turns->events |= !simhca_step_raise(step->fastpath, &events);
-	turns->wakes = false;
+	if (held->wakes)
+		held->events |= !simhca_step_raise(step->fastpath, &events);
+	held->wakes = false;
 }
 
 uint32_t simhca_step_matches(const struct simhca_step_message *msg)
@@ -630,7 +630,7 @@ static void advance(struct simhca_step *step, struct simhca_responder *resp,
 	resp->msn = simhca_psn_add(resp->msn, 1);
 }
 
-static int complete_receive(struct simhca_step *step, struct turns *turns,
+static int complete_receive(struct simhca_step *step, struct held *held,
 			    const struct simhca_step_message *msg)
 {
 	struct simhca_cqe cqe = {
@@ -659,16 +659,16 @@ static int complete_receive(struct simhca_step *step, struct turns *turns,
 		return SIMHCA_SLOW_CQ;
 	simhca_store();
 	simhca_cqe_write(simhca_cq_slot(&step->peer.recv_cq, cqe_index), &cqe);
-	advance(step, &turns->resp, msg);
+	advance(step, &held->resp, msg);
 	if (!step->peer.claims)
-		turns->resp.rq_ci++;
-	turns->resp.cqe_index = cqe_index + 1;
-	turns->resp_changed = true;
+		held->resp.rq_ci++;
+	held->resp.cqe_index = cqe_index + 1;
+	held->resp_changed = true;
 	simhca_step_add(&step->peer.mem->received, 1);
 	simhca_step_add(&step->peer.mem->received_bytes, msg->length);
-	commit_responder(step, turns);
+	commit_responder(step, held);
 	simhca_step_publish(&step->peer.recv_cq, cqe_index);
-	turns->wakes = simhca_step_disarm(&events, simhca_step_matches(msg));
+	held->wakes = simhca_step_disarm(&events, simhca_step_matches(msg));
 	return DONE;
 }
 
@@ -707,21 +707,21 @@ bool simhca_step_complete(const struct simhca_step *step, struct simhca_requeste
 	return true;
 }
 
-static int complete_send(struct simhca_step *step, struct turns *turns,
+static int complete_send(struct simhca_step *step, struct held *held,
 			 const struct simhca_step_message *msg)
 {
 	const struct simhca_step_events events = simhca_step_send_events(step);
 
-	if (!simhca_step_complete(step, &turns->req, msg))
+	if (!simhca_step_complete(step, &held->req, msg))
 		return SIMHCA_SLOW_CQ;
-	turns->req_changed = true;
+	held->req_changed = true;
 	if (!simhca_step_is_signaled(step, msg))
 		return DONE;
-	commit_responder(step, turns);
-	commit_requester(step, turns);
-	simhca_step_publish(&step->send_cq, turns->req.cqe_index - 1);
+	commit_responder(step, held);
+	commit_requester(step, held);
+	simhca_step_publish(&step->send_cq, held->req.cqe_index - 1);
 	if (simhca_step_disarm(&events, SIMHCA_ARM_NEXT))
-		turns->events |= !simhca_step_raise(step->fastpath, &events);
+		held->events |= !simhca_step_raise(step->fastpath, &events);
 	return DONE;
 }
 
@@ -762,7 +762,7 @@ static void count(const struct simhca_step *step, const struct simhca_step_messa
 }
 
 /* Places the data, and completes both sides. */
-static int finish(struct simhca_step *step, struct turns *turns,
+static int finish(struct simhca_step *step, struct held *held,
 		  const struct simhca_step_message *msg, bool written)
 {
 	int why = DONE;
@@ -770,10 +770,10 @@ static int finish(struct simhca_step *step, struct turns *turns,
 	if (!written && !copy(step, msg))
 		return SIMHCA_SLOW_COPY;
 	if (consumes_receive(msg)) {
-		why = complete_receive(step, turns, msg);
+		why = complete_receive(step, held, msg);
 	} else {
-		advance(step, &turns->resp, msg);
-		turns->resp_changed = true;
+		advance(step, &held->resp, msg);
+		held->resp_changed = true;
 	}
 	return why;
 }
@@ -838,74 +838,74 @@ static bool exceeds_rd_atomic(struct simhca_step *step, const struct simhca_send
 }
 
 /* The next of `posted` messages; written: its bytes are there already. */
-static int carry(struct simhca_step *step, struct turns *turns, uint32_t posted, bool written)
+static int carry(struct simhca_step *step, struct held *held, uint32_t posted, bool written)
 {
 	struct simhca_step_message msg;
-	int why = simhca_step_read_send(step, turns->req.oldest, &msg);
+	int why = simhca_step_read_send(step, held->req.oldest, &msg);
 
 	if (why == DONE && consumes_receive(&msg)) {
 		if (!step->peer.claims)
-			why = find_own(step, &turns->resp, &msg);
+			why = find_own(step, &held->resp, &msg);
 		if (why == DONE && !simhca_step_has_room(&step->peer.recv_cq))
 			why = SIMHCA_SLOW_CQ;
 	}
 	if (why == DONE && !is_send(&msg))
 		why = find_remote(step, &msg);
 	if (why == DONE && msg.wqe.opcode == SIMHCA_WR_RDMA_READ &&
-	    exceeds_rd_atomic(step, &msg.wqe, turns->req.oldest, posted))
+	    exceeds_rd_atomic(step, &msg.wqe, held->req.oldest, posted))
 		why = SIMHCA_SLOW_REQUEST;
 	if (why == DONE && simhca_step_is_signaled(step, &msg) &&
 	    !simhca_step_has_room(&step->send_cq))
 		why = SIMHCA_SLOW_CQ;
 	if (why == DONE && consumes_receive(&msg) && step->peer.claims)
-		why = consume(step, turns, &msg);
+		why = consume(step, held, &msg);
 	if (why != DONE)
 		return why;
-	why = finish(step, turns, &msg, written);
+	why = finish(step, held, &msg, written);
 	if (msg.wqe.opcode == SIMHCA_WR_RDMA_READ && step->reads.count)
 		step->reads.ended_ns = simhca_step_now();
 	if (why != DONE) {
 		/* What was consumed is the device's for this message. */
 		if (consumes_receive(&msg) && step->peer.claims)
-			turns->resp.have_recv = turns->resp_changed = true;
+			held->resp.have_recv = held->resp_changed = true;
 		return why;
 	}
-	why = complete_send(step, turns, &msg);
-	wake_peer(step, turns);
+	why = complete_send(step, held, &msg);
+	wake_peer(step, held);
 	if (why == DONE)
 		count(step, &msg);
 	return why;
 }
 
-/* Both turns, once; *why: what was not done, if that is for the device. True: nothing is left. */
-static bool run(struct simhca_step *step, struct turns *turns, int *why)
+/* Under both owner words; *why: what was not done, if that is for the device. True: nothing is left. */
+static bool run(struct simhca_step *step, struct held *held, int *why)
 {
 	uint32_t pi, written, posted;
 	uint64_t since;
 	bool ahead, was_ahead;
 
-	*why = look(step, turns);
+	*why = look(step, held);
 	if (*why == DONE &&
-	    !simhca_progress_sends(step->mem, turns->req.oldest, 0, step->sq_entries, &posted))
+	    !simhca_progress_sends(step->mem, held->req.oldest, 0, step->sq_entries, &posted))
 		*why = SIMHCA_SLOW_REQUEST;
 	if (*why != DONE)
 		return true;
-	written = turns->req.oldest;
-	pi = turns->req.oldest + posted;
-	for (uint32_t n = 0; *why == DONE && turns->req.oldest != pi; n++) {
+	written = held->req.oldest;
+	pi = held->req.oldest + posted;
+	for (uint32_t n = 0; *why == DONE && held->req.oldest != pi; n++) {
 		if (n == SIMHCA_STEP_MESSAGES)
 			return false;
-		was_ahead = written != turns->req.oldest;
+		was_ahead = written != held->req.oldest;
 		/* Of one that was written with those before it nobody knows how long it took. */
 		since = was_ahead ? 0 : simhca_step_begins(step);
 		if (!was_ahead)
 			written = write_ahead(step, written, pi);
-		ahead = written != turns->req.oldest;
-		*why = carry(step, turns, pi - turns->req.oldest, ahead);
+		ahead = written != held->req.oldest;
+		*why = carry(step, held, pi - held->req.oldest, ahead);
 		if (__builtin_expect(since && *why == DONE, 0))
 			simhca_step_took(step, since);
 		if (!ahead)
-			written = turns->req.oldest;
+			written = held->req.oldest;
 	}
 	return true;
 }
@@ -914,17 +914,17 @@ static bool run(struct simhca_step *step, struct turns *turns, int *why)
  * The device is at work for the QP, and the program posts more. The device leaves the rest to who
  * wants it, after the message that it has at hand: a few microseconds, unless it has no CPU.
  */
-static bool wait_for_turn(struct simhca_step *step, uint32_t name, uint32_t *generation)
+static bool wait_for_device(struct simhca_step *step, uint32_t name, uint32_t *generation)
 {
-	struct simhca_owner *turn = &step->mem->req_owner;
+	struct simhca_owner *word = &step->mem->req_owner;
 	bool acquired = false;
 
 	atomic_store_explicit(&step->fastpath->wants, 1, memory_order_relaxed);
 	if (!simhca_spin_wanted(&step->spin))
 		return false;
-	for (int i = 0; i < TURN_LOOKS && !acquired; i++)
-		acquired = !atomic_load_explicit(&turn->holder, memory_order_relaxed) &&
-			   simhca_step_acquire(turn, name, generation);
+	for (int i = 0; i < OWNER_LOOKS && !acquired; i++)
+		acquired = !atomic_load_explicit(&word->holder, memory_order_relaxed) &&
+			   simhca_step_acquire(word, name, generation);
 	simhca_spin_done(&step->spin, acquired);
 	return acquired;
 }
@@ -934,7 +934,7 @@ bool simhca_step_acquire_own(struct simhca_step *step, uint32_t name, uint32_t *
 	struct simhca_fastpath *fastpath = step->fastpath;
 
 	if (!simhca_step_acquire(&step->mem->req_owner, name, generation) &&
-	    !wait_for_turn(step, name, generation))
+	    !wait_for_device(step, name, generation))
 		return false;
 	/* relaxed, as in waiting: hints, which nothing depends on. */
 	if (atomic_load_explicit(&fastpath->left, memory_order_relaxed))
@@ -948,27 +948,27 @@ bool simhca_step(struct simhca_step *step)
 	uint32_t name = simhca_step_name(step);
 	bool all = false, wanted = false;
 	int why = DONE;
-	uint32_t left = simhca_step_most_turns(step);
+	uint32_t left = simhca_step_most_rounds(step);
 
 	while (!all && why == DONE && !wanted && left--) {
-		struct turns turns = { .events = false };
+		struct held held = { .events = false };
 
 		/* seq_cst: it is seen before anything of the device's is looked at. */
 		atomic_fetch_add_explicit(&fastpath->guard, 1, memory_order_seq_cst);
 		why = SIMHCA_SLOW_OWNER;
-		if (simhca_step_acquire_own(step, name, &turns.req_generation)) {
+		if (simhca_step_acquire_own(step, name, &held.req_generation)) {
 			if (simhca_step_acquire(&step->peer.mem->resp_owner, name,
-						&turns.resp_generation)) {
-				all = run(step, &turns, &why);
-				commit_responder(step, &turns);
+						&held.resp_generation)) {
+				all = run(step, &held, &why);
+				commit_responder(step, &held);
 				simhca_step_end(&step->peer.mem->resp_owner, name);
 			}
-			commit_requester(step, &turns);
+			commit_requester(step, &held);
 			wanted = simhca_step_end(&step->mem->req_owner, name);
 		}
 		/* release: all that the step did is over. */
 		atomic_fetch_add_explicit(&fastpath->guard, 1, memory_order_release);
-		if (turns.events) {
+		if (held.events) {
 			simhca_step_add(&fastpath->handed[SIMHCA_SLOW_EVENT], 1);
 			wanted = true;
 		}

@@ -36,7 +36,7 @@ struct simhca_step {
 		uint32_t until; /* messages until the next one */
 		uint32_t times, random;
 	} sample;
-	struct simhca_spin spin; /* for a turn that the device has */
+	struct simhca_spin spin; /* for an owner word that the device holds */
 	/* Reads since the program has polled or done something else; if the peer takes too few. */
 	struct {
 		uint32_t count;

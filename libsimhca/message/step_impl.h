@@ -11,7 +11,7 @@
 #define SIMHCA_STEP_DONE (-1)
 /* Others who have a WQE first; then it is left to the device. */
 #define SIMHCA_STEP_CLAIM_TRIES 64
-/* Messages in one turn: the device and the peer may want one as well. */
+/* Messages between acquiring an owner word and releasing it: the device and the peer may want it, too. */
 #define SIMHCA_STEP_MESSAGES 64u
 
 /* A message, as it was read. */
@@ -34,22 +34,22 @@ struct simhca_step_events {
 	_Atomic uint32_t *due, *telling;
 };
 
-/* ------------------------------------------------------------------------------- turns */
+/* ------------------------------------------------------------------------- owner words */
 
 /*
- * Turns of one call. Who is attached to the QP can take back where its requester is, each time; the
- * queue holds no more messages than these carry.
+ * How often one call acquires the owner words. Who is attached to the QP can set its requester back
+ * each time; the queue holds no more messages than are carried so.
  */
-static inline uint32_t simhca_step_most_turns(const struct simhca_step *step)
+static inline uint32_t simhca_step_most_rounds(const struct simhca_step *step)
 {
 	return step->sq_entries / SIMHCA_STEP_MESSAGES + 2;
 }
 
-bool simhca_step_acquire(struct simhca_owner *turn, uint32_t name, uint32_t *generation);
+bool simhca_step_acquire(struct simhca_owner *word, uint32_t name, uint32_t *generation);
 /* That of the QP; if the device is at work for it, after a moment. */
 bool simhca_step_acquire_own(struct simhca_step *step, uint32_t name, uint32_t *generation);
-/* True: the device wants one. */
-bool simhca_step_end(struct simhca_owner *turn, uint32_t name);
+/* True: the device wants it. */
+bool simhca_step_end(struct simhca_owner *word, uint32_t name);
 void simhca_step_commit_requester(struct simhca_step *step, const struct simhca_requester *req,
 				  uint32_t *generation);
 uint32_t simhca_step_name(const struct simhca_step *step);
@@ -99,8 +99,8 @@ void simhca_step_took(struct simhca_step *step, uint64_t since_ns);
 bool simhca_step_is_signaled(const struct simhca_step *step, const struct simhca_step_message *msg);
 bool simhca_step_has_room(const struct simhca_cq_view *cq);
 /*
- * The CQE of the send has a ticket and its fields, if it is to have one, and *req says that the
- * message is done. False: no ticket.
+ * The CQE of the send is reserved and has its fields, if it is to have one, and *req says that the
+ * message is done. False: none could be reserved.
  */
 bool simhca_step_complete(const struct simhca_step *step, struct simhca_requester *req,
 			  const struct simhca_step_message *msg);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Datagrams. Whoever is stopped in a step must not be in the way of others who send to the same QP,
- * so no turn of that is taken: its receives are claimed, and what is done is committed once, with
+ * so no owner word of that QP is acquired: its receives are reserved, and what is done is committed once, with
  * the requester.
  *
- * In order: the caller's memory says what begins; the receive is copied there, and claimed; header
- * and data are placed; the CQE of the receive has a ticket and its fields, then that of the send;
- * the requester commits, and names both tickets; the CQEs are published; events; the caller's
+ * In order: the program's memory says what begins; the receive is copied there, and reserved; header
+ * and data are placed; the CQE of the receive is reserved and has its fields, then that of the send;
+ * the requester commits, and names both CQEs; the CQEs are published; events; the program's
  * memory says that it is over. If it ends before the commit the receive is the device's, for the
- * next datagram that it carries to that QP, and the tickets are void. So it is if the step cannot
+ * next datagram that it carries to that QP, and the reserved CQEs are void. So it is if the step cannot
  * go on once the receive is claimed: then it leaves what it has said, and rings.
  */
 #include <string.h>
@@ -20,8 +20,8 @@
 
 #define DONE SIMHCA_STEP_DONE
 
-/* The requester's turn. */
-struct turn {
+/* What is done under the requester's owner word. */
+struct held {
 	uint32_t name, generation;
 	struct simhca_requester req;
 	bool events; /* the device is to raise one */
@@ -47,7 +47,7 @@ static struct simhca_step *find(struct simhca_step *const to[], uint32_t count,
 	return NULL;
 }
 
-/* What the last step has left is settled by the device first. */
+/* What the last message has left behind is recovered by the device first. */
 static bool is_at_rest(const struct simhca_step *step, const struct simhca_requester *req)
 {
 	return !req->wait && !atomic_load_explicit(&step->fastpath->dest, memory_order_relaxed);
@@ -59,7 +59,7 @@ static bool may_notify(const struct simhca_step *step)
 	const struct simhca_fastpath *fastpath = step->fastpath;
 	uint64_t limit = atomic_load_explicit(&fastpath->srq_limit, memory_order_relaxed);
 
-	/* relaxed: the device changes them in the requester's turn, or has done what they ask for.
+	/* relaxed: the device changes them under the requester's owner word, or has done what they ask for.
 	 */
 	return (!limit || limit == step->peer.qpn) &&
 	       (!atomic_load_explicit(&fastpath->recv_events, memory_order_relaxed) ||
@@ -68,7 +68,7 @@ static bool may_notify(const struct simhca_step *step)
 
 /*
  * The GID that it is sent from, which the header has. False: there is none, or the table is being
- * changed, which the device says by `callers` before it begins to (simhca_device_set_gids).
+ * changed, which the device says by `fastpath_epoch` before it begins to (simhca_device_set_gids).
  */
 static bool find_source(struct datagram *datagram)
 {
@@ -86,7 +86,7 @@ static bool find_source(struct datagram *datagram)
 		__atomic_load_n(&from->global.subnet_prefix, __ATOMIC_RELAXED);
 	datagram->sgid.global.interface_id =
 		__atomic_load_n(&from->global.interface_id, __ATOMIC_RELAXED);
-	/* acquire: if that is of a change, `callers` is as it was made before. */
+	/* acquire: if that is of a change, `fastpath_epoch` is as it was made before. */
 	atomic_thread_fence(memory_order_acquire);
 	return atomic_load_explicit(&step->qpc->fastpath_epoch, memory_order_relaxed) ==
 		       step->fastpath_epoch &&
@@ -121,12 +121,12 @@ static int check(struct datagram *datagram)
 /* ----------------------------------------------------------------------------- the receive */
 
 /* From here on the device knows what is under way. */
-static void begin(const struct simhca_step *step, const struct turn *turn, uint32_t before)
+static void begin(const struct simhca_step *step, const struct held *held, uint32_t before)
 {
 	struct simhca_fastpath *fastpath = step->fastpath;
 
 	simhca_store();
-	atomic_store_explicit(&fastpath->index, turn->req.oldest, memory_order_relaxed);
+	atomic_store_explicit(&fastpath->index, held->req.oldest, memory_order_relaxed);
 	simhca_store();
 	atomic_store_explicit(&fastpath->before, before, memory_order_relaxed);
 	simhca_store();
@@ -165,12 +165,12 @@ static void keep_receive(const struct simhca_step *step, const struct simhca_ste
 	       msg->recv.num_sge * sizeof(msg->recv_sge[0]));
 }
 
-static int claim(const struct simhca_step *step, struct turn *turn, struct simhca_step_message *msg)
+static int claim(const struct simhca_step *step, struct held *held, struct simhca_step_message *msg)
 {
 	const struct simhca_srq_view queue = simhca_step_queue(step);
 	uint64_t head;
 
-	begin(step, turn, simhca_srq_claimed(&queue, step->peer.claimant));
+	begin(step, held, simhca_srq_claimed(&queue, step->peer.claimant));
 	for (int i = 0; i < SIMHCA_STEP_CLAIM_TRIES; i++) {
 		if (simhca_srq_look(&queue, &head) ||
 		    !read_receive(step, simhca_srq_slot(&queue, simhca_srq_ci(head)), msg))
@@ -178,7 +178,7 @@ static int claim(const struct simhca_step *step, struct turn *turn, struct simhc
 		keep_receive(step, msg);
 		if (!simhca_srq_claim(&queue, head, step->peer.claimant))
 			continue;
-		turn->events |= simhca_step_reaches_limit(step);
+		held->events |= simhca_step_reaches_limit(step);
 		return DONE;
 	}
 	finish(step);
@@ -257,24 +257,24 @@ static struct simhca_cqe receive_cqe(const struct datagram *datagram)
 }
 
 /* Its receive has a CQE, which nobody sees yet. */
-static bool write_receive(struct datagram *datagram, const struct turn *turn)
+static bool write_receive(struct datagram *datagram, const struct held *held)
 {
 	const struct simhca_cqe cqe = receive_cqe(datagram);
 	const struct simhca_cq_view *cq = &datagram->to->peer.recv_cq;
 
-	if (!simhca_cqe_reserve(cq, turn->name, &datagram->cqe_index))
+	if (!simhca_cqe_reserve(cq, held->name, &datagram->cqe_index))
 		return false;
 	simhca_store();
 	simhca_cqe_write(simhca_cq_slot(cq, datagram->cqe_index), &cqe);
 	return true;
 }
 
-static void tell_receiver(const struct datagram *datagram, struct turn *turn, bool due)
+static void notify_receiver(const struct datagram *datagram, struct held *held, bool due)
 {
 	const struct simhca_step_events events = simhca_step_recv_events(datagram->to);
 
 	if (due)
-		turn->events |= !simhca_step_raise(datagram->to->fastpath, &events);
+		held->events |= !simhca_step_raise(datagram->to->fastpath, &events);
 }
 
 /* Publishes the CQE of the receive; whether an event is due for it. */
@@ -290,13 +290,13 @@ static bool publish_receive(const struct datagram *datagram, uint32_t matches)
 	return simhca_step_disarm(&events, matches);
 }
 
-/* The CQE of the send found no ticket: that of the receive is none. */
-static void take_back(const struct datagram *datagram, struct turn *turn)
+/* No CQE could be reserved for the send: that of the receive becomes void. */
+static void take_back(const struct datagram *datagram, struct held *held)
 {
 	simhca_store();
 	simhca_cq_slot(&datagram->to->peer.recv_cq, datagram->cqe_index)->qpn = SIMHCA_VOID_QPN;
 	/* Somebody may have looked for those behind it in vain. */
-	tell_receiver(datagram, turn, publish_receive(datagram, SIMHCA_ARM_BITS));
+	notify_receiver(datagram, held, publish_receive(datagram, SIMHCA_ARM_BITS));
 }
 
 /* As packets count on a wire (IBTA vol. 1, chapter 9.2). */
@@ -319,61 +319,61 @@ static void count(const struct datagram *datagram)
 }
 
 /* Both CQEs are written. */
-static void complete(struct datagram *datagram, struct turn *turn)
+static void complete(struct datagram *datagram, struct held *held)
 {
 	struct simhca_step *step = datagram->to;
 	const struct simhca_step_events send = simhca_step_send_events(step);
 	bool signaled = simhca_step_is_signaled(step, &datagram->msg), due;
 
-	turn->req.recv_cqe_index = datagram->cqe_index + 1;
-	simhca_step_commit_requester(step, &turn->req, &turn->generation);
+	held->req.recv_cqe_index = datagram->cqe_index + 1;
+	simhca_step_commit_requester(step, &held->req, &held->generation);
 	due = publish_receive(datagram, simhca_step_matches(&datagram->msg));
 	if (signaled) {
-		simhca_step_publish(&step->send_cq, turn->req.cqe_index - 1);
+		simhca_step_publish(&step->send_cq, held->req.cqe_index - 1);
 		if (simhca_step_disarm(&send, SIMHCA_ARM_NEXT))
-			turn->events |= !simhca_step_raise(step->fastpath, &send);
+			held->events |= !simhca_step_raise(step->fastpath, &send);
 	}
-	tell_receiver(datagram, turn, due);
+	notify_receiver(datagram, held, due);
 	finish(step);
 	count(datagram);
 }
 
-static int carry(struct datagram *datagram, struct turn *turn)
+static int carry(struct datagram *datagram, struct held *held)
 {
 	struct simhca_step *step = datagram->to;
-	struct simhca_requester req = turn->req;
+	struct simhca_requester req = held->req;
 	int why = check(datagram);
 
 	if (why == DONE)
-		why = claim(step, turn, &datagram->msg);
+		why = claim(step, held, &datagram->msg);
 	if (why != DONE)
 		return why;
 	if (!place(datagram))
 		return SIMHCA_SLOW_COPY;
-	if (!write_receive(datagram, turn))
+	if (!write_receive(datagram, held))
 		return SIMHCA_SLOW_CQ;
 	if (!simhca_step_complete(step, &req, &datagram->msg)) {
-		take_back(datagram, turn);
+		take_back(datagram, held);
 		return SIMHCA_SLOW_CQ;
 	}
-	turn->req = req;
-	complete(datagram, turn);
+	held->req = req;
+	complete(datagram, held);
 	return DONE;
 }
 
 /* ---------------------------------------------------------------------------------- the QP */
 
 /* What the SQ's oldest WQE asks for. */
-static int look(struct simhca_step *const to[], uint32_t num, const struct turn *turn,
+static int look(struct simhca_step *const to[], uint32_t num, const struct held *held,
 		struct datagram *datagram, const struct simhca_send_wqe **unknown)
 {
 	const struct simhca_step *own = to[0];
 	struct simhca_step_message *msg = &datagram->msg;
 	int why;
 
-	if (!is_at_rest(own, &turn->req))
+	if (!is_at_rest(own, &held->req))
 		return SIMHCA_SLOW_WAITS;
-	why = simhca_step_read_send(own, turn->req.oldest, msg);
+	why = simhca_step_read_send(own, held->req.oldest, msg);
 	if (why != DONE)
 		return why;
 	if (msg->wqe.opcode != SIMHCA_WR_SEND && msg->wqe.opcode != SIMHCA_WR_SEND_WITH_IMM)
@@ -382,13 +382,13 @@ static int look(struct simhca_step *const to[], uint32_t num, const struct turn 
 	if (datagram->to)
 		return DONE;
 	*unknown = (const void *)(own->sq +
-				  (size_t)simhca_ring_slot(turn->req.oldest, own->sq_entries) *
+				  (size_t)simhca_ring_slot(held->req.oldest, own->sq_entries) *
 					  own->sq_stride);
 	return SIMHCA_SLOW_ADDRESS;
 }
 
-/* A turn, once. True: nothing is left, but what *why says. */
-static bool run(struct simhca_step *const to[], uint32_t num, struct turn *turn, int *why,
+/* Under the owner word. True: nothing is left, but what *why says. */
+static bool run(struct simhca_step *const to[], uint32_t num, struct held *held, int *why,
 		const struct simhca_send_wqe **unknown)
 {
 	const struct simhca_step *own = to[0];
@@ -398,21 +398,21 @@ static bool run(struct simhca_step *const to[], uint32_t num, struct turn *turn,
 
 	*why = DONE;
 	/* What makes no sense is the device's to refuse. */
-	if (!simhca_progress_requester(own->mem, turn->generation, own->sq_entries, &turn->req,
+	if (!simhca_progress_requester(own->mem, held->generation, own->sq_entries, &held->req,
 				       NULL))
 		*why = SIMHCA_SLOW_WAITS;
-	else if (!simhca_progress_sends(own->mem, turn->req.oldest, 0, own->sq_entries, &posted))
+	else if (!simhca_progress_sends(own->mem, held->req.oldest, 0, own->sq_entries, &posted))
 		*why = SIMHCA_SLOW_REQUEST;
 	if (*why != DONE)
 		return true;
-	pi = turn->req.oldest + posted;
-	for (uint32_t n = 0; *why == DONE && turn->req.oldest != pi; n++) {
+	pi = held->req.oldest + posted;
+	for (uint32_t n = 0; *why == DONE && held->req.oldest != pi; n++) {
 		if (n == SIMHCA_STEP_MESSAGES)
 			return false;
 		since = simhca_step_begins(to[0]);
-		*why = look(to, num, turn, &datagram, unknown);
+		*why = look(to, num, held, &datagram, unknown);
 		if (*why == DONE)
-			*why = carry(&datagram, turn);
+			*why = carry(&datagram, held);
 		if (__builtin_expect(since && *why == DONE, 0))
 			simhca_step_took(to[0], since);
 	}
@@ -426,22 +426,22 @@ bool simhca_step_datagrams(struct simhca_step *const to[], uint32_t count,
 	struct simhca_fastpath *fastpath = own->fastpath;
 	bool all = false, wanted = false;
 	int why = DONE;
-	uint32_t left = simhca_step_most_turns(own);
+	uint32_t left = simhca_step_most_rounds(own);
 
 	*unknown = NULL;
 	while (!all && why == DONE && !wanted && left--) {
-		struct turn turn = { .name = simhca_step_name(own) };
+		struct held held = { .name = simhca_step_name(own) };
 
 		/* seq_cst: it is seen before anything of the device's is looked at. */
 		atomic_fetch_add_explicit(&fastpath->guard, 1, memory_order_seq_cst);
 		why = SIMHCA_SLOW_OWNER;
-		if (simhca_step_acquire_own(own, turn.name, &turn.generation)) {
-			all = run(to, count, &turn, &why, unknown);
-			wanted = simhca_step_end(&own->mem->req_owner, turn.name);
+		if (simhca_step_acquire_own(own, held.name, &held.generation)) {
+			all = run(to, count, &held, &why, unknown);
+			wanted = simhca_step_end(&own->mem->req_owner, held.name);
 		}
 		/* release: all that the step did is over. */
 		atomic_fetch_add_explicit(&fastpath->guard, 1, memory_order_release);
-		if (turn.events) {
+		if (held.events) {
 			simhca_step_add(&fastpath->handed[SIMHCA_SLOW_EVENT], 1);
 			wanted = true;
 		}

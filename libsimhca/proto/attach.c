@@ -128,7 +128,7 @@ static bool counts(const struct simhca_qp *qp)
 	return false;
 }
 
-/* Whether callers find the QP's receive WQEs. */
+/* Whether programs on the fast path find the QP's receive WQEs. */
 static bool gives_wqes(const struct simhca_qp *qp)
 {
 	if (qp->srq)
@@ -237,10 +237,10 @@ static uint32_t enlist_sender(struct simhca_qp *qp, struct simhca_steps_with *wi
 	with->claimant = again ? before.claimant : simhca_claimant_add(claimants_of(peer));
 	if (!with->claimant)
 		return 0;
-	/* What it has left at the same queue is to be settled still. */
-	atomic_init(&with->settled,
+	/* What it has left behind at the same queue is still to be recovered. */
+	atomic_init(&with->recovered,
 		    again && before.life == with->life
-			    ? atomic_load(&before.settled)
+			    ? atomic_load(&before.recovered)
 			    : simhca_srq_claimed(simhca_claimed_from(peer), with->claimant));
 	if (simhca_steps_add(fabric, &qp->fastpath.steps, with))
 		return with->claimant;
@@ -424,7 +424,7 @@ bool simhca_fastpath_yield(struct simhca_qp *qp)
 
 bool simhca_fastpath_has_yielded(struct simhca_qp *qp)
 {
-	/* relaxed: who sees what was before takes a turn for which it is too early, or comes again.
+	/* relaxed: who sees what was before runs the QP too early, or comes again.
 	 */
 	uint64_t until = atomic_load_explicit(&qp->fastpath.leaving.until, memory_order_relaxed);
 
@@ -554,7 +554,7 @@ bool simhca_fastpath_rang(struct simhca_qp *qp)
 
 	if (!atomic_load_explicit(&qp->fastpath.attached, memory_order_relaxed))
 		return false;
-	/* A datagram's step says whom they are for: there is none in the requester's turn. */
+	/* A datagram says whom they are for: none is under way while the device holds the requester. */
 	if (qp->type != SIMHCA_QPT_UD ||
 	    !atomic_load_explicit(&mem->recv_events, memory_order_relaxed))
 		return raise_all(qp);

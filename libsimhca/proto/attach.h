@@ -41,12 +41,12 @@ void simhca_fastpath_end(struct simhca_qp *qp);
 bool simhca_fastpath_detach(struct simhca_qp *qp);
 /*
  * The QP goes or starts over, and no program is in a step with it but those that have ended in one:
- * settles what these have left at it. False: somebody is at one of them.
+ * recovers what these have left at it. False: somebody is at one of them.
  */
 bool simhca_fastpath_recover(struct simhca_qp *qp);
 /* The QP has gone; nobody sends to it any more. */
 void simhca_fastpath_forget(struct simhca_qp *qp);
-/* The doorbell of the QP rang, or will not: does what a caller has left. True: some is left still.
+/* The doorbell of the QP rang, or will not: does what the program has left to the device. True: some is still left.
  */
 bool simhca_fastpath_rang(struct simhca_qp *qp);
 

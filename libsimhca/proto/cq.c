@@ -21,7 +21,7 @@
 
 #define MOVED_AT_A_TIME 8192 /* CQEs, while pushers wait and the main thread does nothing else */
 /*
- * Entries of a CQ into which programs complete. When one of them has ended, its ticket is looked for
+ * Entries of a CQ into which programs complete. When one of them has ended, the CQE that it reserved is looked for
  * among all CQEs that wait, as the CQ's owner says: a millisecond at most.
  */
 #define MOST_FOR_FAST_PATH (1u << 18)
@@ -449,7 +449,7 @@ int simhca_resize_cq(struct simhca_context *context, const struct simhca_resize_
 		return ret;
 	if (cq->moved && cq->view.cqe == req->cqe)
 		goto moved;
-	/* The new ring is no caller's, and nobody writes to the old one any more. */
+	/* No program has the new ring, and nobody writes to the old one any more. */
 	cq->shared.segment = 0;
 	simhca_steps_end(context->device->fabric, context->id);
 	if (!simhca_fabric_synchronize(context->device->fabric, context->id))

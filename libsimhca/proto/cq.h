@@ -33,7 +33,7 @@ struct simhca_cq {
 	uint32_t most_waiting; /* CQEs at a time */
 	/* Work requests that its QPs may have posted at a time; the most of that so far. */
 	uint32_t feeds, most_feeds;
-	uint64_t solicited; /* ticket of the last one that was solicited, or in error, plus 1 */
+	uint64_t solicited; /* index of the last one that was solicited, or in error, plus 1 */
 	/* moderation, if mod_count is not 0 */
 	uint32_t mod_count, mod_period_us;
 	uint32_t moderated;	   /* completions whose event waits for more of them */
@@ -55,7 +55,7 @@ struct simhca_cq {
  */
 bool simhca_cq_push(struct simhca_cq *cq, const struct simhca_cqe *cqe, bool solicited);
 /*
- * The same by a QP's turn: `completes` commits what is complete by the CQE, which is seen only
+ * The same by who holds a QP's requester or responder: `completes` commits what is complete by the CQE, which is seen only
  * then. False: it was not called.
  */
 bool simhca_cq_push_of(struct simhca_cq *cq, const struct simhca_cqe *cqe, bool solicited,

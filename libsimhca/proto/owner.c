@@ -37,10 +37,10 @@ bool simhca_side_unlock(struct simhca_side_lock *lock)
 
 /* ------------------------------------------------------------------ words and copies */
 
-/* Acquires the turn: whose it is now. */
-static enum owner { OURS, ANOTHERS, CLIENTS } acquire(struct simhca_owner *turn, uint32_t fastpath)
+/* Acquires an owner word: whose it is now. */
+static enum owner { OURS, ANOTHERS, CLIENTS } acquire(struct simhca_owner *word, uint32_t fastpath)
 {
-	uint32_t old = atomic_load_explicit(&turn->holder, memory_order_relaxed), next;
+	uint32_t old = atomic_load_explicit(&word->holder, memory_order_relaxed), next;
 
 	for (int i = 0; i < TRIES; i++) {
 		next = SIMHCA_OWNER_DEVICE;
@@ -51,12 +51,12 @@ static enum owner { OURS, ANOTHERS, CLIENTS } acquire(struct simhca_owner *turn,
 		}
 		simhca_store();
 		/*
-		 * acquire: pairs with the end of the turn before, which wrote the copy. What is
-		 * wanted so far is what happens now. release, if a caller has it: what is asked
-		 * for is there when he rings for the device.
+		 * acquire: pairs with the release by the holder before, which wrote the copy. What
+		 * is wanted so far is what happens now. release, if a program has it: what is
+		 * asked for is there when it rings for the device.
 		 */
 		if (atomic_compare_exchange_weak_explicit(
-			    &turn->holder, &old, next, memory_order_acq_rel, memory_order_relaxed))
+			    &word->holder, &old, next, memory_order_acq_rel, memory_order_relaxed))
 			return next == SIMHCA_OWNER_DEVICE ? OURS : ANOTHERS;
 	}
 	return CLIENTS;
@@ -65,16 +65,16 @@ static enum owner { OURS, ANOTHERS, CLIENTS } acquire(struct simhca_owner *turn,
 /* KNOWN: what the side works on is what counts. Else that is to be read, and judged. */
 enum begun { KNOWN, READ, NONSENSE, BUSY };
 
-static enum begun begin(struct simhca_owner *turn, struct simhca_side_lock *lock, uint32_t fastpath)
+static enum begun begin(struct simhca_owner *word, struct simhca_side_lock *lock, uint32_t fastpath)
 {
-	enum owner owner = acquire(turn, fastpath);
+	enum owner owner = acquire(word, fastpath);
 	uint32_t generation;
 	bool known;
 
 	if (owner == ANOTHERS)
 		return BUSY;
-	/* acquire: of a holder who has not ended his turn, for he is gone, this is all there is. */
-	generation = atomic_load_explicit(&turn->generation, memory_order_acquire);
+	/* acquire: of a holder that is gone and has not released it, this is all there is. */
+	generation = atomic_load_explicit(&word->generation, memory_order_acquire);
 	known = lock->known && lock->generation == generation;
 	lock->generation = generation;
 	lock->known = true;
@@ -83,21 +83,21 @@ static enum begun begin(struct simhca_owner *turn, struct simhca_side_lock *lock
 	return known ? KNOWN : READ;
 }
 
-/* True: somebody wants another turn. */
-static bool end(struct simhca_owner *turn)
+/* True: somebody wants it as well. */
+static bool end(struct simhca_owner *word)
 {
 	simhca_store();
 	/* release: the copies are written. acquire: what is wanted by those who say so. */
-	return atomic_exchange_explicit(&turn->holder, 0, memory_order_acq_rel) &
+	return atomic_exchange_explicit(&word->holder, 0, memory_order_acq_rel) &
 	       SIMHCA_OWNER_WANTED;
 }
 
 /* What was written to the copy that did not count counts from now on. */
-static inline void commit(struct simhca_owner *turn, const struct simhca_side_lock *lock)
+static inline void commit(struct simhca_owner *word, const struct simhca_side_lock *lock)
 {
 	simhca_store();
 	/* release: the copy is there before it counts. */
-	atomic_store_explicit(&turn->generation, lock->generation, memory_order_release);
+	atomic_store_explicit(&word->generation, lock->generation, memory_order_release);
 }
 
 /* ------------------------------------------------------------------------- requester */
@@ -119,13 +119,13 @@ static inline void commit(struct simhca_owner *turn, const struct simhca_side_lo
  *	rndv, left	       lists of copies, which no index leads to
  *	peer		       what it is depends on the fabric's generation
  *	peer_ready,	       no more than that the QP is to be looked at
- *	caller.leaving
+ *	fastpath.leaving
  *	drained_event_due,     a change of state is to be told, once
  *	last_wqe_event_due
  *	in_slot, recv_srq,     found anew for each packet (the latter two of an XRC_RECV QP; of
  *	key_pd		       others they do not change)
  *
- * A worker's send_of, requester and landing are of one turn, and a timer that fires is compared with
+ * A worker's send_of, requester and landing are valid while the owner word is held, and a timer that fires is compared with
  * the deadline.
  */
 static void forget_what_was_kept(struct simhca_qp *qp)

@@ -90,7 +90,7 @@ bool simhca_qp_begin(struct simhca_qp *qp)
 		return false;
 	if (simhca_requester_acquire(qp))
 		return true;
-	simhca_side_unlock(&qp->req_lock); /* who has the turn rings */
+	simhca_side_unlock(&qp->req_lock); /* who holds the requester rings */
 	return false;
 }
 

@@ -87,9 +87,9 @@ struct simhca_qp {
 	struct simhca_mem_ref claims_ref;
 	struct simhca_abandoned left; /* of what was claimed from it */
 
-	struct simhca_task task; /* its turns */
+	struct simhca_task task; /* its work */
 
-	/* requester and completer; under req_lock, and in a turn (owner.h) */
+	/* requester and completer; under req_lock, while the requester is held (owner.h) */
 	struct simhca_side_lock req_lock;
 	struct simhca_requester req;
 	struct simhca_flight flight[SIMHCA_MAX_FLIGHTS]; /* by ring index */
@@ -106,7 +106,7 @@ struct simhca_qp {
 		uint64_t generation;  /* the fabric's when it was looked up; 0: never */
 	} peer;
 
-	/* responder; under resp_lock, and in a turn */
+	/* responder; under resp_lock, while it is held */
 	struct simhca_side_lock resp_lock;
 	struct simhca_responder resp;
 	bool in_slot; /* the data of the packet at hand lie in the slot of the receive */
@@ -117,7 +117,7 @@ struct simhca_qp {
 	struct simhca_srq *recv_srq;
 	uint32_t key_pd;
 	/*
-	 * Its number in its SRQ, by which callers consume for it, 0: none do; or in its own queue,
+	 * Its number in its SRQ, by which programs consume for it, 0: none do; or in its own queue,
 	 * by which the device consumes.
 	 */
 	uint32_t claimant;
@@ -258,7 +258,7 @@ void simhca_qp_end_responder(struct simhca_qp *qp);
 /* Both sides, for control functions and flushing: 0 or -EAGAIN. */
 int simhca_qp_begin_both(struct simhca_qp *qp, bool patient);
 void simhca_qp_end_both(struct simhca_qp *qp);
-/* One turn at a QP: sends, retries or flushes; true when there is more to do at once. */
+/* Runs a QP once: sends, retries or flushes; true when there is more to do at once. */
 bool simhca_qp_step(struct simhca_worker *worker, struct simhca_task *task);
 /* All but XRC_RECV QPs, whose commands are recv/xrc.h's. */
 int simhca_qp_create(struct simhca_context *context, const struct simhca_create_qp_req *req,

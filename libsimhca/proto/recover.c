@@ -122,7 +122,7 @@ static void recover_with(struct simhca_qp *qp, struct simhca_qp *dest,
 	simhca_progress_show_requester(qp->mem, &req);
 	committed = req.oldest != atomic_load_explicit(&mem->index, memory_order_relaxed);
 	/*
-	 * The one ticket that a program which has ended can have there is of this message. One
+	 * The one CQE that a program which has ended can have reserved there is of this message. One
 	 * that lives has published its own, and could have this done again and again.
 	 */
 	if (atomic_load(&qp->context->dead))
@@ -137,7 +137,7 @@ static void recover_with(struct simhca_qp *qp, struct simhca_qp *dest,
 	simhca_engine_schedule(dest->context->engine, &dest->task);
 }
 
-static void settle(struct simhca_qp *qp, struct simhca_qp *dest)
+static void recover(struct simhca_qp *qp, struct simhca_qp *dest)
 {
 	struct simhca_steps_with with;
 
@@ -159,8 +159,8 @@ void simhca_qp_recover(struct simhca_qp *qp)
 		return;
 	dest = atomic_load(&qp->device->qps[SIMHCA_QPN_SLOT(qpn)]);
 	if (dest && dest->qpn == qpn)
-		settle(qp, dest);
-	/* release: a step that begins finds it settled. */
+		recover(qp, dest);
+	/* release: a message that begins finds it recovered. */
 	atomic_store_explicit(&mem->dest, 0, memory_order_release);
 }
 
@@ -168,10 +168,10 @@ bool simhca_qp_recover_at(struct simhca_qp *qp, struct simhca_qp *dest)
 {
 	if (atomic_load_explicit(&qp->fastpath.steps.mem->dest, memory_order_acquire) != dest->qpn)
 		return true;
-	/* Nobody has it for longer than a message takes. The turn is the program's still. */
+	/* Nobody has it for longer than a message takes. The owner word is still the program's. */
 	if (!simhca_side_try_lock(&qp->req_lock, false))
 		return false;
-	settle(qp, dest);
+	recover(qp, dest);
 	if (simhca_side_unlock(&qp->req_lock))
 		simhca_engine_schedule(qp->context->engine, &qp->task);
 	return true;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * What steps of datagrams leave in the middle (step_ud.c): tickets, and receives that were claimed
- * for a message that is not committed. Those are for the next datagrams that the device carries to
- * that QP, or are flushed: so they are if they came from an SRQ.
+ * What a program leaves behind that ends in the middle of a datagram (step_ud.c): CQEs that it has
+ * reserved, and receives that it claimed for a message that is not committed. These receives are for
+ * the next datagrams that the device carries to that QP, or are flushed, also if they came from an SRQ.
  */
 #ifndef LIBSIMHCA_RECOVER_H
 #define LIBSIMHCA_RECOVER_H
@@ -34,8 +34,8 @@ void simhca_abandoned_reset(struct simhca_abandoned *left);
 bool simhca_abandoned_consume(struct simhca_abandoned *left, char *copy);
 
 /*
- * Settles what the QP's program has left, if anything. In the requester's turn, before the device
- * changes it, or when the program has ended.
+ * Recovers what the QP's program has left behind, if anything: while the device holds the requester,
+ * before it changes it, or when the program has ended.
  */
 void simhca_qp_recover(struct simhca_qp *qp);
 /* What it has left at that QP, as it has ended. False: somebody is at the QP. */

@@ -24,7 +24,7 @@
 #include "simhca.h"
 #include "wqe.h"
 
-/* A turn ends after so many packets or bytes, so that QPs share an engine fairly. */
+/* A requester is released after so many packets or bytes, so that QPs share an engine fairly. */
 #define QUARTER_MOST 16 /* PSNs, of a large window, that are sent before an answer is asked for */
 #define BUDGET_PACKETS 16
 #define BUDGET_BYTES (512u * 1024u)

@@ -139,7 +139,7 @@ void simhca_silence_connected(const struct simhca_qp *qp)
 		tell(qp, "is connected to", text[NO_PORT], "");
 }
 
-/* Whether who opened the peer's device has ended, and so its memory is gone. In a turn. */
+/* Whether who opened the peer's device has ended, and so its memory is gone. While the requester is held. */
 static bool is_orphaned(const struct simhca_qp *qp, char text[ORPHAN_TEXT])
 {
 	const struct simhca_qp *peer = qp->link->peer ? qp->link->peer(qp) : NULL;

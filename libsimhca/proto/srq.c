@@ -306,7 +306,7 @@ static int resize(struct simhca_srq *srq, uint32_t max_wr, struct simhca_why *wh
 		return ret;
 	if (srq->moved && srq->max_wr == max_wr)
 		goto moved;
-	/* The new ring is no caller's, and nobody reads the old one any more. */
+	/* No program has the new ring, and nobody reads the old one any more. */
 	srq->shared.segment = 0;
 	simhca_steps_end(context->device->fabric, context->id);
 	if (!simhca_fabric_synchronize(context->device->fabric, context->id))

@@ -42,7 +42,7 @@ struct simhca_usage {
 /* NULL: out of memory. */
 struct simhca_usage *simhca_usage_create(void);
 
-/* By who has the turn. */
+/* By who holds the side of the QP. */
 static inline void simhca_usage_add(_Atomic uint64_t *count, uint64_t n)
 {
 	/* relaxed: numbers by themselves. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Tickets of a CQ: who may write the CQE of an index. A ticket is claimed in its slot, where it
- * has the claimant's name; what moves pi past it is whoever comes next, or the claimant. So of one
- * who is gone it is known which CQEs he left unwritten.
+ * Reservations of CQEs: who may write the CQE of an index. Whoever wants to write it puts its name
+ * into the slot; pi is moved past the slot by the same, or by whoever comes next. So when a program
+ * is gone it is known which CQEs it reserved and left unwritten.
  *
  * A CQ with time stamps has them where the claim would be. Only the device writes into such a CQ.
  */
@@ -16,7 +16,7 @@
 #include "store.h"
 #include "wqe_gate.h"
 
-/* Changes by others while a ticket is to be claimed; more count as no room. A proof has fewer. */
+/* Changes by others while a CQE is to be reserved; more count as no room. A proof has fewer. */
 #ifndef SIMHCA_CQE_RESERVE_TRIES
 #define SIMHCA_CQE_RESERVE_TRIES 4096
 #endif
@@ -93,7 +93,7 @@ static inline int simhca_claim_age(uint64_t claim, uint32_t index)
 }
 
 /*
- * Whether a program may have that index. Its progress names the last ticket that it committed by the
+ * Whether a program may have that index. Its progress names the CQE that it committed last by the
  * index plus 1, and 0 is none; so the index before 0 is the device's, which never ends in between.
  */
 static inline bool simhca_cqe_may_reserve(uint32_t name, uint32_t index)

@@ -56,7 +56,7 @@ static inline bool simhca_progress_responder(const struct simhca_qp_mem *mem, ui
 
 /*
  * What was committed last, as it is: for what is only compared or shown, and indexes nothing. The
- * turn may be another's meanwhile.
+ * owner word may be another's meanwhile.
  */
 static inline void simhca_progress_show_requester(const struct simhca_qp_mem *mem,
 						  struct simhca_requester *req)

@@ -4,8 +4,9 @@
  * lock, and by programs that run the steps of its QPs' peers. A WQE is read, judged and copied, and
  * then claimed; if another has it by then that was in vain.
  *
- * For one QP one at a time has the responder's turn, and so claims. What it claims counts when the
- * turn is committed, whose state has the same number. So if the two differ it has ended between.
+ * For one QP only who holds the responder's owner word claims, so one at a time does. What it claims
+ * counts when the responder is committed, whose state has the same number. So if the two numbers
+ * differ it has ended in between.
  */
 #ifndef LIBSIMHCA_SRQ_CLAIM_H
 #define LIBSIMHCA_SRQ_CLAIM_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Called before each store to what outlives whoever makes it: turn words, copies, tickets, CQEs. A
+ * Called before each store to what outlives whoever makes it: owner words, copies, reservations, CQEs. A
  * test stops there (tests/c/test_killed.c).
  */
 #ifndef LIBSIMHCA_STORE_H

@@ -269,7 +269,7 @@ struct shca_qp {
 	uint32_t own_is_new;		  /* its number; 0: what is mapped is what the device has */
 	struct simhca_fastpath *fastpath; /* NULL: the device carries all of its messages */
 	struct shca_lint *lint;		  /* NULL: it is off */
-	struct shca_attached *attached;	  /* caller.c; under the SQ's lock, with what follows */
+	struct shca_attached *attached;	  /* fastpath.c; under the SQ's lock, with what follows */
 	struct shca_destinations *destinations; /* likewise, of UD */
 	uint32_t tries, next_try;    /* posts between attempts to attach it, and to the next */
 	struct shca_chain send_link; /* in the send CQ's senders */
