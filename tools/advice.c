@@ -155,7 +155,8 @@
 	  "Compare both ends' GID or LID, QP number and PSN; let the peer reach RTR before you "   \
 	  "send.")                                                                                 \
 	X(PEER_NOT_READY, "IBTA vol. 1, 9.7.5",                                                    \
-	  "The peer posts receives later, or fewer, than you send; rnr_retry is small.",           \
+	  "The peer posts receives later, or fewer, than you send; rnr_retry is small. UC and UD " \
+	  "lose the message.",                                                                     \
 	  "Post receives before the sender may begin, and post one again for each that is used; "  \
 	  "rnr_retry 7 waits for ever.")                                                           \
 	X(PSN_SEQUENCE, "IBTA vol. 1, 9.7.1", "rq_psn of one end is not sq_psn of the other.",     \

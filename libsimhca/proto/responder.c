@@ -266,13 +266,18 @@ static void run_connected(struct simhca_worker *worker, struct simhca_qp *qp,
 	simhca_request_count(worker, qp, packet);
 }
 
-static void give_no_receive(struct simhca_worker *worker, struct simhca_qp *qp)
+/* A datagram, or a message on UC, is lost then, and nothing tells its sender so. */
+static void give_no_receive(struct simhca_worker *worker, struct simhca_qp *qp,
+			    const struct simhca_packet *packet)
 {
 	simhca_stats_add(worker, qp->device, SIMHCA_STAT_OUT_OF_BUFFER, 1);
 	simhca_usage_add(&qp->usage->no_receive, 1);
 	/* relaxed: it is for who looks later. */
-	if (!(qp->recv_srq ? simhca_srq_posted(&qp->recv_srq->view) : simhca_posted_receives(qp)))
-		simhca_usage_add(&qp->usage->too_early, 1);
+	if (qp->recv_srq ? simhca_srq_posted(&qp->recv_srq->view) : simhca_posted_receives(qp))
+		return;
+	simhca_usage_add(&qp->usage->too_early, 1);
+	if (!simhca_is_reliable(packet->transport))
+		simhca_report_refusal(qp, packet, "drops", SIMHCA_REASON_PEER_NOT_READY);
 }
 
 /* Tells the requester what came of its request. */
@@ -285,7 +290,7 @@ static struct simhca_handover give(struct simhca_worker *worker, struct simhca_q
 	if (reply->kind == SIMHCA_NOT_ACCEPTED || reply->kind == SIMHCA_SILENCE)
 		return reply->handover;
 	if (reply->kind == SIMHCA_NAK && SIMHCA_SYNDROME_IS_RNR(reply->syndrome))
-		give_no_receive(worker, qp);
+		give_no_receive(worker, qp, packet);
 	if (!simhca_is_reliable(packet->transport) ||
 	    (reply->kind == SIMHCA_RESPONSE && !packet->ack_req))
 		return accepted;

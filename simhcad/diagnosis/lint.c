@@ -115,9 +115,10 @@ static void look_at_qp(const struct simhca_qp_info *qp, struct lint_notes *notes
 
 	if (qp->too_early)
 		note(notes, LINT_LATE_RECEIVE,
-		     "QP 0x%06x: a message came before any receive was posted, and its sender "
-		     "had to wait",
-		     qp->qpn);
+		     "QP 0x%06x: a message came before any receive was posted, %s", qp->qpn,
+		     qp->type == SIMHCA_QPT_UD || qp->type == SIMHCA_QPT_UC
+			     ? "and was lost; its sender's completion says SUCCESS"
+			     : "and its sender had to wait");
 	if (usage->rnr_delay_ns >= RNR_NS)
 		note(notes, LINT_RNR,
 		     "QP 0x%06x: %llu RNR NAK%s of its peer cost %llu us of waiting", qp->qpn,

@@ -90,6 +90,7 @@ DROPPED = {
                       "QKEY_MISMATCH, vendor_err 99"),
     "grh": ("the message has 64 bytes and 40 of its GRH, and the receive that was next 64, wr_id 2",
             "RECV_TOO_SHORT, vendor_err 70"),
+    "no_receive": ("no receive was posted to the QP so far", "PEER_NOT_READY, vendor_err 97"),
 }
 
 
@@ -110,6 +111,12 @@ def test_a_datagram_that_is_dropped(launcher, dropped, how, fast_path):
     assert because == "  because:    {} ({})".format(*DROPPED[how])
     assert re.fullmatch(r"  sent by:    dropped\[\d+\], QP 0x\w+, whose completion says SUCCESS", sender)
     assert [line.split(":")[0].strip() for line in advice] == ["rule", "usually", "try"]
+
+
+def test_a_datagram_that_comes_too_early_is_lost(launcher, dropped):
+    """Nobody waits for a receive then, as on RC: so lint does not say it."""
+    told = expect_success(launcher.run(SIMHCA, "run", "--private", "--lint", "--", dropped, "no_receive")).stderr
+    assert "a message came before any receive was posted, and was lost; its sender's completion says SUCCESS" in told
 
 
 MIXED_UP = HERE.parent / "programs/mixed_up.c"
