@@ -359,6 +359,19 @@ static const struct advice *advice_on(const json_t *failure)
 	return advice_on_reason((uint32_t)report_number(failure, "vendor_err"));
 }
 
+/* Whether it is known what the program mixed up: of the failure, or of the refusal that is its cause. */
+static bool was_mixed_up(const json_t *list, const json_t *failure)
+{
+	const json_t *other;
+	size_t i;
+
+	json_array_foreach(list, i, other) if (has(other, "cause") &&
+					       report_number(other, "cause") ==
+						       report_number(failure, "id") &&
+					       has(other, "looks_like")) return true;
+	return has(failure, "looks_like");
+}
+
 static void print_one(FILE *out, const json_t *list, const json_t *failure)
 {
 	const struct advice *advice = advice_on(failure);
@@ -395,9 +408,12 @@ static void print_one(FILE *out, const json_t *list, const json_t *failure)
 		return;
 	if (advice->rule[0])
 		fprintf(out, "  rule:       %s\n", advice->rule);
-	/* What was mixed up is known then. */
-	if (!has(failure, "looks_like"))
-		fprintf(out, "  usually:    %s\n", advice->usually);
+	/* What else the reason can come of would lead away from it. */
+	if (was_mixed_up(list, failure)) {
+		fputs("  try:        Correct what it looks like.\n", out);
+		return;
+	}
+	fprintf(out, "  usually:    %s\n", advice->usually);
 	fprintf(out, "  try:        %s\n", advice->remedy);
 }
 

@@ -161,7 +161,8 @@ static bool remote_address(struct search *search, const struct failures_access *
 			     (unsigned long long)access->entry_iova);
 	if (find_region(search, responder, has_address, access->va, &mr) && mr.key != access->key)
 		return found(search,
-			     "address 0x%llx is in another MR of the peer's, whose key is 0x%x",
+			     "address 0x%llx is in another MR of the peer's, whose key is 0x%x: "
+			     "send both of one region",
 			     (unsigned long long)access->va, mr.key);
 	return false;
 }
@@ -176,8 +177,10 @@ static bool local_key(struct search *search, const struct failures_access *acces
 	if (!access->key)
 		return found(search, "the lkey of the SGE is 0: it was not set");
 	if (find_region(search, program, has_key, bswap_32(access->key), &mr))
-		return found(search, "lkey 0x%x is 0x%x with its bytes reversed", access->key,
-			     mr.key);
+		return found(search,
+			     "lkey 0x%x is 0x%x with its bytes reversed: use it as it is, without "
+			     "htonl()",
+			     access->key, mr.key);
 	owner = owner_of_key(search, program->device, access->key, &mr);
 	if (owner && owner != program)
 		return found(search,
@@ -195,7 +198,9 @@ static bool local_address(struct search *search, const struct failures_access *a
 
 	return find_region(search, program, has_address, access->va, &mr) &&
 	       mr.key != access->key &&
-	       found(search, "address 0x%llx is in another MR of the program's, whose lkey is 0x%x",
+	       found(search,
+		     "address 0x%llx is in another MR of the program's, whose lkey is 0x%x: use "
+		     "both of one region",
 		     (unsigned long long)access->va, mr.key);
 }
 
@@ -218,7 +223,8 @@ static bool look_at(struct search *search, const struct failures_access *access)
 
 	if (access->is_connected && access->qpn == access->peer_qpn)
 		return found(search,
-			     "the QP is connected to itself: dest_qp_num is its own number, 0x%06x",
+			     "the QP is connected to itself: dest_qp_num is its own number, "
+			     "0x%06x: exchange the numbers",
 			     access->qpn);
 	if (!own)
 		return false;

@@ -127,10 +127,10 @@ MIXUPS = {
     "own_address": r"address 0x\w+ is the sender's own, in its MR with key 0x\w+: .*",
     "reversed_address": r"address 0x\w+ is 0x\w+ with its bytes reversed: .*",
     "offset": "address 0x80 looks like an offset: the region begins at 0x\\w+, .*",
-    "other_region": r"address 0x\w+ is in another MR of the peer's, whose key is 0x\w+",
+    "other_region": r"address 0x\w+ is in another MR of the peer's, whose key is 0x\w+: send both of one region",
     "peers_lkey": r"lkey 0x\w+ is of mixed_up\[\d+\]: an SGE takes the lkey .*",
-    "reversed_lkey": r"lkey 0x\w+ is 0x\w+ with its bytes reversed",
-    "own_qpn": r"the QP is connected to itself: dest_qp_num is its own number, 0x\w+",
+    "reversed_lkey": r"lkey 0x\w+ is 0x\w+ with its bytes reversed: use it as it is, without htonl\(\)",
+    "own_qpn": r"the QP is connected to itself: dest_qp_num is its own number, 0x\w+: exchange the numbers",
     "reversed_qpn": r"QP number 0x\w+ is 0x\w+ with its bytes reversed: .*",
 }
 
@@ -147,6 +147,7 @@ def test_what_was_mixed_up(launcher, mixed_up, how):
     assert result.status > 0, result
     told = re.findall("^  looks like: (.*)$", result.stderr, re.M)
     assert len(told) == 1 and re.fullmatch(MIXUPS[how], told[0]), result
+    assert re.findall("^  (?:usually|try):.*$", result.stderr, re.M) == ["  try:        Correct what it looks like."]
 
 
 def test_nothing_was_mixed_up(launcher, mixed_up):
