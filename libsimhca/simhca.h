@@ -85,7 +85,8 @@ struct simhca_failure {
 	enum simhca_failure_kind kind;
 	uint32_t context; /* id; 0: of an XRC target, which is no program's */
 	uint32_t qpn, peer_qpn, qp_type, pd;
-	uint32_t peer_context;	/* REQUEST_REFUSED: of the sender; 0: of no program here */
+	uint32_t peer_context; /* REQUEST_REFUSED: of the sender; 0: of no program here */
+	bool by_wire; /* its peer is on another host, whose QPs have numbers of their own */
 	uint32_t psn, last_psn; /* of the message; of a request that was refused, its own */
 	uint32_t opcode;	/* enum simhca_wr_opcode; not of RECV_FAILED, FLUSHED */
 	uint32_t status;	/* enum simhca_wc_status; of work requests */

@@ -18,6 +18,7 @@ static struct simhca_failure about(const struct simhca_qp *qp, enum simhca_failu
 		.qpn = qp->qpn,
 		.peer_qpn = qp->qpc->dest_qpn,
 		.qp_type = qp->type,
+		.by_wire = qp->link && qp->link->remote,
 		.pd = qp->pd ? qp->pd->number : qp->key_pd,
 		.retry_cnt = qp->qpc->retry_cnt,
 		.rnr_retry = qp->qpc->rnr_retry,

@@ -606,7 +606,7 @@ static bool access_of(const struct failed *failed, struct failures_access *acces
 		.sender = what->peer_context,
 		.qpn = what->qpn,
 		.peer_qpn = what->peer_qpn,
-		.is_connected = is_send && what->qp_type != SIMHCA_QPT_UD,
+		.is_connected = is_send && what->qp_type != SIMHCA_QPT_UD && !what->by_wire,
 		.is_unanswered = is_send && what->reason == SIMHCA_REASON_NO_RESPONSE,
 		.has_key = what->has_access && what->reason >= SIMHCA_REASON_KEY_UNKNOWN &&
 			   what->reason <= SIMHCA_REASON_MW_NO_REMOTE_ATOMIC,

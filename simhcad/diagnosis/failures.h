@@ -92,7 +92,7 @@ struct failures_access {
 	uint32_t context; /* whose key was looked up; or that has sent, if nobody answered */
 	uint32_t sender;  /* the context that has sent, of a remote access; 0: none of this host */
 	uint32_t qpn, peer_qpn;
-	bool is_connected;  /* peer_qpn is an attribute of the QP, and not of a work request */
+	bool is_connected; /* here, and peer_qpn is an attribute of the QP, not of a work request */
 	bool is_unanswered; /* and no key matters */
 	bool has_key;	    /* what follows says something */
 	bool is_remote;

@@ -47,9 +47,9 @@ class Session:
         (path / "examples").symlink_to(ROOT / "examples")
         env = {name: value for name, value in os.environ.items()
                if not name.startswith(("SIMHCA_", "IBV_", "RDMAV_", "LD_"))}
-        env |= {"PATH": f"{BUILD / 'bin'}:{env['PATH']}", "XDG_RUNTIME_DIR": str(path / "run"), "LC_ALL": "C.UTF-8",
+        self.env = env | {"PATH": f"{BUILD / 'bin'}:{env['PATH']}", "XDG_RUNTIME_DIR": str(path / "run"), "LC_ALL": "C.UTF-8",
                 "HOME": str(path), "MAKEFLAGS": "-s"}
-        self.shell = subprocess.Popen([*namespace(), "bash", "--norc"], cwd=path, env=env, stdin=subprocess.PIPE,
+        self.shell = subprocess.Popen([*namespace(), "bash", "--norc"], cwd=path, env=self.env, stdin=subprocess.PIPE,
                                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
         self.script = path / ".command"
 
@@ -58,8 +58,10 @@ class Session:
 
     def __exit__(self, *error):
         try:
-            self.run("simhca stop 2>/dev/null; kill $(jobs -p) 2>/dev/null", 20)
+            self.run("kill $(jobs -p) 2>/dev/null", 20)
         finally:
+            # A daemon outlives the shell.
+            subprocess.run([BUILD / "bin/simhca", "stop"], env=self.env, capture_output=True, check=False)
             try:
                 os.killpg(self.shell.pid, signal.SIGKILL)
             except ProcessLookupError:

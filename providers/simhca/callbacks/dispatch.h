@@ -7,7 +7,7 @@
  *	dispatch.c		the public calls; what one turn of a CQ is
  *	registry.c		which CQs are served, by their ibv_cq
  *	users.c		who is inside of a CQ's callbacks; waiting until nobody is
- *	turns.c		which CQ is to be polled next
+ *	rotation.c		which CQ is to be polled next
  *	poll_thread.c	the threads that wait for events, and poll CQs of SOFTIRQ
  *	workqueue.c		the threads that poll CQs of WORKQUEUE
  *
@@ -118,7 +118,7 @@ int shca_users_close(struct shca_served *served);
 int shca_users_wait(struct shca_served *served);
 void shca_users_reopen(struct shca_served *served);
 
-/* turns.c */
+/* rotation.c */
 void shca_rotation_init(struct shca_rotation *turns, void (*added)(struct shca_rotation *));
 void shca_rotation_destroy(struct shca_rotation *turns);
 void shca_rotation_want(struct shca_served *served);
