@@ -979,18 +979,18 @@ struct simhca_attach_peer_req {
 	struct simhca_secret secret; /* as it was read */
 };
 struct simhca_attach_peer_reply {
-	uint32_t peer;		 /* its number */
-	uint32_t fastpath_epoch; /* of the QPCs, while this holds: the QP's */
-	uint32_t peer_fastpath;	 /* the peer's */
-	uint32_t mm;		 /* the sender's address space, as struct simhca_mpt has it */
-	uint32_t peer_mm;	 /* that of the secret */
-	uint32_t send_cqe;	 /* entries usable of the QP's send CQ */
-	uint32_t send_entries;	 /* of its ring */
-	uint32_t recv_cqe;	 /* likewise of the peer's receive CQ */
-	uint32_t recv_entries;	 /* of its ring */
-	uint32_t rq_entries;	 /* of the peer's receive queue, which may be an SRQ */
-	uint32_t rq_stride;	 /* bytes */
-	uint32_t slot_data;	 /* as create_qp's reply has it */
+	uint32_t peer;		      /* its number */
+	uint32_t fastpath_epoch;      /* of the QPCs, while this holds: the QP's */
+	uint32_t peer_fastpath_epoch; /* the peer's */
+	uint32_t mm;		      /* the sender's address space, as struct simhca_mpt has it */
+	uint32_t peer_mm;	      /* that of the secret */
+	uint32_t send_cqe;	      /* entries usable of the QP's send CQ */
+	uint32_t send_entries;	      /* of its ring */
+	uint32_t recv_cqe;	      /* likewise of the peer's receive CQ */
+	uint32_t recv_entries;	      /* of its ring */
+	uint32_t rq_entries;	      /* of the peer's receive queue, which may be an SRQ */
+	uint32_t rq_stride;	      /* bytes */
+	uint32_t slot_data;	      /* as create_qp's reply has it */
 	uint32_t claimant; /* the peer's in its SRQ, or UD: the QP's in the peer's queue; 0: none */
 	uint32_t is_srq;   /* 1: that queue is an SRQ */
 	uint32_t rq_max_sge;

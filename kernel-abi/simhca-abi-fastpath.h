@@ -74,9 +74,9 @@ struct simhca_fastpath {
 	_Atomic uint32_t send_notifying, recv_notifying;
 	_Atomic uint64_t told; /* events that steps have raised */
 	/*
-	 * UD, which does not acquire the responder that a datagram is for. So what is under way there is said
-	 * here, before it begins. If it ends in the middle, or the step cannot go on once it has
-	 * claimed a receive, the device recovers it; until then it carries all.
+	 * UD, which does not acquire the responder that a datagram is for. So what is under way
+	 * there is said here, before it begins. If it ends in the middle, or the step cannot go on
+	 * once it has claimed a receive, the device recovers it; until then it carries all.
 	 */
 	_Atomic uint32_t dest;	/* QPN; 0: nothing is under way, or left to be recovered */
 	_Atomic uint32_t index; /* of the datagram, in the SQ's ring: committed once that is done */

@@ -459,7 +459,10 @@ struct simhca_qp_mem {
 	struct simhca_requester req[2];
 	_Atomic uint64_t flight[SIMHCA_MAX_FLIGHTS]; /* by ring index, modulo its size */
 	struct simhca_owner resp_owner;
-	/* Receives that peers' programs have completed, and their bytes; by who holds the responder. */
+	/*
+	 * Receives that peers' programs have completed, and their bytes; by who holds the
+	 * responder.
+	 */
 	_Atomic uint64_t received, received_bytes;
 	uint8_t reserved2[40];
 	struct simhca_responder resp[2];

@@ -170,11 +170,11 @@ struct simhca_rule {
 	bool receives;	  /* else sends */
 	uint32_t opcodes; /* bit n: enum simhca_wr_opcode */
 	uint32_t verb;	  /* enum simhca_cmd */
-	/* when: from the first to the last occasion, counted from 1, each so many, so many times */
+	/* when: from the first to the last hit, counted from 1, each so many, so many times */
 	uint64_t first, last, every, times;
 	uint64_t chance; /* of 2^32 */
 	uint64_t seed;
-	bool now; /* at no occasion: the caller does it */
+	bool now; /* at no hit: the caller does it */
 	/* what */
 	uint64_t ns;
 	uint64_t rate; /* bytes in a second */

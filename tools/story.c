@@ -330,17 +330,17 @@ static void print_consequence(FILE *out, const json_t *failure)
 			story_wr_id(failure, id), report_text(failure, "status"));
 }
 
-/* The sentence that has the numbers: the responder's, if it refused. */
-static const char *reason_text(const json_t *list, const json_t *failure)
+/* What the responder says of it, if it refused; else the failure itself. */
+static const json_t *refusal_or(const json_t *list, const json_t *failure)
 {
 	const json_t *other;
 	size_t i;
 
-	json_array_foreach(
-		list, i, other) if (has(other, "cause") &&
-				    report_number(other, "cause") == report_number(failure, "id") &&
-				    is(other, "refusal")) return report_text(other, "text");
-	return report_text(failure, "text");
+	json_array_foreach(list, i, other) if (has(other, "cause") &&
+					       report_number(other, "cause") ==
+						       report_number(failure, "id") &&
+					       is(other, "refusal")) return other;
+	return failure;
 }
 
 /* NULL: there is none. */
@@ -359,19 +359,6 @@ static const struct advice *advice_on(const json_t *failure)
 	return advice_on_reason((uint32_t)report_number(failure, "vendor_err"));
 }
 
-/* Whether it is known what the program mixed up: of the failure, or of the refusal that is its cause. */
-static bool was_mixed_up(const json_t *list, const json_t *failure)
-{
-	const json_t *other;
-	size_t i;
-
-	json_array_foreach(list, i, other) if (has(other, "cause") &&
-					       report_number(other, "cause") ==
-						       report_number(failure, "id") &&
-					       has(other, "looks_like")) return true;
-	return has(failure, "looks_like");
-}
-
 static void print_one(FILE *out, const json_t *list, const json_t *failure)
 {
 	const struct advice *advice = advice_on(failure);
@@ -384,7 +371,8 @@ static void print_one(FILE *out, const json_t *list, const json_t *failure)
 		print_tries(out, failure);
 		return;
 	}
-	because = reason_text(list, failure);
+	/* The sentence that has the numbers. */
+	because = report_text(refusal_or(list, failure), "text");
 	if (has(failure, "verb") && !*because) {
 		/* The headline has the error, and nothing more is known. */
 		print_looks(out, failure);
@@ -408,8 +396,10 @@ static void print_one(FILE *out, const json_t *list, const json_t *failure)
 		return;
 	if (advice->rule[0])
 		fprintf(out, "  rule:       %s\n", advice->rule);
-	/* What else the reason can come of would lead away from it. */
-	if (was_mixed_up(list, failure)) {
+	/*
+	 * Where it is known what was mixed up, what else the reason can come of leads away from it.
+	 */
+	if (has(failure, "looks_like") || has(refusal_or(list, failure), "looks_like")) {
 		fputs("  try:        Correct what it looks like.\n", out);
 		return;
 	}
@@ -487,7 +477,7 @@ bool story_first(const json_t *report, char *line, size_t size)
 		snprintf(line, size, "%s[%lld] %s wr_id %s: %s", report_text(failure, "comm"),
 			 report_number(failure, "pid"),
 			 is(failure, "send") ? report_text(failure, "opcode") : "receive",
-			 story_wr_id(failure, id), reason_text(list, failure));
+			 story_wr_id(failure, id), report_text(refusal_or(list, failure), "text"));
 		return true;
 	}
 	return false;

@@ -26,7 +26,7 @@ bool simhca_backoff(struct simhca_backoff *backoff, const struct simhca_fabric *
 {
 	const struct timespec nap = { .tv_nsec = NAP_NS };
 
-	if (atomic_load_explicit(&fabric->hurry, memory_order_relaxed))
+	if (atomic_load_explicit(&fabric->brief_waits, memory_order_relaxed))
 		return hurried(backoff);
 	if (backoff->turn == YIELDS + NAPS)
 		return false;
@@ -39,5 +39,5 @@ bool simhca_backoff(struct simhca_backoff *backoff, const struct simhca_fabric *
 
 void simhca_fabric_brief_waits(struct simhca_fabric *fabric, bool on)
 {
-	atomic_store_explicit(&fabric->hurry, on, memory_order_relaxed);
+	atomic_store_explicit(&fabric->brief_waits, on, memory_order_relaxed);
 }

@@ -107,15 +107,15 @@ void *simhca_context_alloc_in(struct simhca_context *context, uint32_t segment, 
 uint32_t simhca_context_own_segment(struct simhca_context *context, uint64_t bytes);
 /*
  * So that who maps such a segment has nothing of it any more: a file of its size, all zero, or
- * -errno; and that file takes the place of the one that the segment has, at the same addresses. 0 or
- * -errno, and then it has the one that it had. The client has to map it anew.
+ * -errno; and that file takes the place of the one that the segment has, at the same addresses. 0
+ * or -errno, and then it has the one that it had. The client has to map it anew.
  */
 int simhca_context_spare_file(const struct simhca_context *context, uint32_t number);
 int simhca_context_replace_file(struct simhca_context *context, uint32_t number, int fd);
 /*
- * Such a file for a queue that is in use, mapped beside what the queue has, so that it can be filled
- * first. 0 or -errno, and why says; a context has few at a time. It takes the place of the other file,
- * or is dropped.
+ * Such a file for a queue that is in use, mapped beside what the queue has, so that it can be
+ * filled first. 0 or -errno, and why says; a context has few at a time. It takes the place of the
+ * other file, or is dropped.
  */
 struct simhca_spare {
 	char *base; /* NULL: there is none */

@@ -259,7 +259,9 @@ struct simhca_device *simhca_device_create(struct simhca_fabric *fabric,
 	pthread_rwlock_wrlock(&fabric->lock);
 	for (uint32_t slot = 0; slot < SIMHCA_MM_SLOTS; slot++)
 		atomic_init(&device->mem->by_device[slot], atomic_load(&fabric->by_device[slot]));
-	/* In the order in which they were made: where several have an address the first is meant. */
+	/*
+	 * In the order in which they were made: where several have an address the first is meant.
+	 */
 	for (last = &fabric->devices; *last; last = &(*last)->next)
 		;
 	*last = device;

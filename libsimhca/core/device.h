@@ -51,7 +51,7 @@ struct simhca_device {
 	uint64_t group_hash[2]; /* random, as clients choose the GIDs */
 	uint32_t group_count;
 	struct simhca_stats_block *stats; /* SIMHCA_STATS_BLOCKS */
-	uint32_t next_fastpath;		  /* as a QPC has it */
+	uint32_t next_fastpath_epoch;	  /* as a QPC has it */
 	simhca_gmp_handler *gmp;	  /* takes what comes in at QP 1 */
 	void *gmp_arg;
 	pthread_rwlock_t flow_lock;

@@ -46,7 +46,7 @@ struct simhca_fabric {
 	const struct simhca_srq_kind *srq_kind[3]; /* by enum simhca_srq_type */
 	const struct simhca_uplink *uplink;	   /* to peers that are not here; NULL: none */
 	atomic_bool tap;			   /* packets are told to ops.frame (link/tap.h) */
-	atomic_bool hurry;			   /* backoff.h */
+	atomic_bool brief_waits;		   /* backoff.h */
 	atomic_bool injects;			   /* there are rules of faults: */
 	struct simhca_inject *inject;		   /* inject/inject.h */
 	struct simhca_wire *wire;		   /* what it has */

@@ -5,7 +5,8 @@
  * copy and publishes it. So a reader waits for nobody; it reads again if a change was published
  * meanwhile, for the next change may be writing to the copy that it had.
  *
- * The table in device memory is for programs (step_ud.c), and says when it is whole by `fastpath_epoch`.
+ * The table in device memory is for programs (step_ud.c), and says when it is whole by
+ * `fastpath_epoch`.
  */
 #ifndef LIBSIMHCA_GIDS_H
 #define LIBSIMHCA_GIDS_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * The check of the order, in builds that have it. A lock's rank is found by its address, in a table that only grows: whoever
- * looks a lock up waits for nobody. What a thread holds is in memory of its own.
+ * The check of the order, in builds that have it. A lock's rank is found by its address, in a table
+ * that only grows: whoever looks a lock up waits for nobody. What a thread holds is in memory of
+ * its own.
  */
 #include <stdatomic.h>
 #include <stdbool.h>

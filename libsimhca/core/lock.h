@@ -5,8 +5,8 @@
  * (pthread_mutex_trylock()) may be taken in any order, as nobody waits for it.
  *
  * Before all of these a QP's two locks, which are tried only (proto/owner.h): req_lock, the state
- * of its requester and completer, and then resp_lock, its peer's responder. They are held while data
- * move through a client's memory, which can take as long as that client likes; engines come
+ * of its requester and completer, and then resp_lock, its peer's responder. They are held while
+ * data move through a client's memory, which can take as long as that client likes; engines come
  * back later, and control functions try for a moment and return -EAGAIN. So is an agent's lock held
  * that long, by the one thread that its context has. All others are held for moments.
  *

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Large tables of which most entries are never used. They are mapped and not calloc()ed: a heap that
- * has a free block of the size would have to clear all of it, and each of its pages with it.
+ * Large tables of which most entries are never used. They are mapped and not calloc()ed: a heap
+ * that has a free block of the size would have to clear all of it, and each of its pages with it.
  */
 #ifndef LIBSIMHCA_TABLE_H
 #define LIBSIMHCA_TABLE_H

@@ -257,7 +257,7 @@ static struct simhca_atomicity *get_atomicity(struct simhca_fabric *fabric, pid_
 		atomicity->ino = ino;
 		atomicity->slot = fabric->next_mm_slot++ % SIMHCA_MM_SLOTS;
 		simhca_rwlock_init(&atomicity->lock, NULL, SIMHCA_LOCK_ATOMICITY);
-		simhca_exclusive_init(&atomicity->alone);
+		simhca_exclusive_init(&atomicity->exclusive);
 		atomicity->next = *list;
 		*list = atomicity;
 	}

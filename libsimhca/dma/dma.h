@@ -50,7 +50,7 @@ struct simhca_atomicity {
 	uint32_t users;
 	uint32_t slot; /* SIMHCA_MM_SLOT() */
 	pthread_rwlock_t lock;
-	struct simhca_exclusive alone;
+	struct simhca_exclusive exclusive;
 	struct simhca_atomicity *next; /* in the fabric's list; control functions only */
 };
 

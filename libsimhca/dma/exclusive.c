@@ -8,10 +8,10 @@
 #include "core/steps.h"
 #include "dma.h"
 
-void simhca_exclusive_init(struct simhca_exclusive *alone)
+void simhca_exclusive_init(struct simhca_exclusive *exclusive)
 {
-	atomic_init(&alone->yes, false);
-	simhca_mutex_init(&alone->lock, SIMHCA_LOCK_ALONE);
+	atomic_init(&exclusive->yes, false);
+	simhca_mutex_init(&exclusive->lock, SIMHCA_LOCK_ALONE);
 }
 
 /* A slot can be that of several processes. */
@@ -27,37 +27,37 @@ static void tell(struct simhca_fabric *fabric, uint32_t slot, uint32_t by)
 
 void simhca_exclusive_end(struct simhca_fabric *fabric, struct simhca_atomicity *atomicity)
 {
-	struct simhca_exclusive *alone = &atomicity->alone;
+	struct simhca_exclusive *exclusive = &atomicity->exclusive;
 
-	if (alone->told)
+	if (exclusive->told)
 		tell(fabric, atomicity->slot, UINT32_MAX);
-	free(alone->seen);
-	pthread_mutex_destroy(&alone->lock);
+	free(exclusive->seen);
+	pthread_mutex_destroy(&exclusive->lock);
 }
 
 bool simhca_is_exclusive(struct simhca_fabric *fabric, struct simhca_atomicity *atomicity)
 {
-	struct simhca_exclusive *alone = &atomicity->alone;
+	struct simhca_exclusive *exclusive = &atomicity->exclusive;
 	bool yes;
 
 	/* acquire: the accesses of those steps are over. */
-	if (__builtin_expect(atomic_load_explicit(&alone->yes, memory_order_acquire), 1))
+	if (__builtin_expect(atomic_load_explicit(&exclusive->yes, memory_order_acquire), 1))
 		return true;
-	if (pthread_mutex_trylock(&alone->lock))
+	if (pthread_mutex_trylock(&exclusive->lock))
 		return false;
-	yes = atomic_load_explicit(&alone->yes, memory_order_relaxed);
-	if (!alone->told)
+	yes = atomic_load_explicit(&exclusive->yes, memory_order_relaxed);
+	if (!exclusive->told)
 		tell(fabric, atomicity->slot, 1);
-	alone->told = true;
-	if (!yes && !alone->seen)
-		alone->seen = simhca_steps_see(fabric, atomicity->pid);
-	if (alone->seen && simhca_steps_passed(fabric, alone->seen)) {
+	exclusive->told = true;
+	if (!yes && !exclusive->seen)
+		exclusive->seen = simhca_steps_see(fabric, atomicity->pid);
+	if (exclusive->seen && simhca_steps_passed(fabric, exclusive->seen)) {
 		yes = true;
-		free(alone->seen);
-		alone->seen = NULL;
+		free(exclusive->seen);
+		exclusive->seen = NULL;
 		/* release: pairs with who goes on without the lock. */
-		atomic_store_explicit(&alone->yes, true, memory_order_release);
+		atomic_store_explicit(&exclusive->yes, true, memory_order_release);
 	}
-	pthread_mutex_unlock(&alone->lock);
+	pthread_mutex_unlock(&exclusive->lock);
 	return yes;
 }

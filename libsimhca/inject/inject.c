@@ -160,50 +160,50 @@ enum simhca_point simhca_rule_point(const struct simhca_rule *rule)
 
 /* The first condition of the rule that it does not meet; SIMHCA_MISSES: it meets all. */
 static enum simhca_miss find_miss(const struct simhca_rule *rule,
-				  const struct simhca_inject_event *occasion)
+				  const struct simhca_inject_hit *hit)
 {
-	const struct simhca_context *context = occasion->context;
+	const struct simhca_context *context = hit->context;
 	uint32_t opcodes = rule->opcodes;
 
 	if ((rule->pid && (!context || rule->pid != context->pid)) ||
 	    (rule->program[0] && (!context || strcmp(rule->program, context->name) != 0)))
 		return SIMHCA_MISS_PROGRAM;
 	if (rule->device[0] &&
-	    (!occasion->device || strcmp(rule->device, occasion->device->config.name) != 0))
+	    (!hit->device || strcmp(rule->device, hit->device->config.name) != 0))
 		return SIMHCA_MISS_DEVICE;
-	if (rule->qpn && rule->qpn != occasion->qpn)
+	if (rule->qpn && rule->qpn != hit->qpn)
 		return SIMHCA_MISS_QP;
-	if (rule->verb && rule->verb != occasion->verb)
+	if (rule->verb && rule->verb != hit->verb)
 		return SIMHCA_MISS_VERB;
 	if (rule->action == SIMHCA_INJECT_RNR && !opcodes)
 		opcodes = TAKING_RECEIVES;
-	if (opcodes && (occasion->opcode < 0 || !(opcodes & 1u << occasion->opcode)))
+	if (opcodes && (hit->opcode < 0 || !(opcodes & 1u << hit->opcode)))
 		return SIMHCA_MISS_OPCODE;
-	if (rule->action == SIMHCA_INJECT_REORDER && !occasion->datagram)
+	if (rule->action == SIMHCA_INJECT_REORDER && !hit->datagram)
 		return SIMHCA_MISS_DATAGRAM;
-	if (rule->action == SIMHCA_INJECT_CORRUPT && !occasion->bytes)
+	if (rule->action == SIMHCA_INJECT_CORRUPT && !hit->bytes)
 		return SIMHCA_MISS_PAYLOAD;
 	return SIMHCA_MISSES;
 }
 
-/* False: it is no occasion of the rule's, and is counted if it nearly was one. */
-static bool applies(struct simhca_rule *rule, const struct simhca_inject_event *occasion)
+/* False: it is no hit of the rule's, and is counted if it nearly was one. */
+static bool applies(struct simhca_rule *rule, const struct simhca_inject_hit *hit)
 {
 	enum simhca_miss miss;
 
-	if (rule->now || simhca_rule_point(rule) != occasion->point)
+	if (rule->now || simhca_rule_point(rule) != hit->point)
 		return false;
-	miss = find_miss(rule, occasion);
+	miss = find_miss(rule, hit);
 	if (miss == SIMHCA_MISSES)
 		return true;
 	rule->missed[miss]++;
 	if (miss == SIMHCA_MISS_OPCODE)
-		rule->opcodes_missed |= 1u << (occasion->opcode < 0 ? SIMHCA_OPCODE_UNKNOWN
-								    : (uint32_t)occasion->opcode);
+		rule->opcodes_missed |=
+			1u << (hit->opcode < 0 ? SIMHCA_OPCODE_UNKNOWN : (uint32_t)hit->opcode);
 	return false;
 }
 
-/* Counts the occasion, and draws by it whether the rule fires or not: so the next ones, too. */
+/* Counts the hit, and draws by it whether the rule fires or not: so the next ones, too. */
 static bool fires(struct rule *rule)
 {
 	const struct simhca_rule *r = &rule->rule;
@@ -217,60 +217,60 @@ static bool fires(struct rule *rule)
 	return true;
 }
 
-static void add_to(struct simhca_inject_outcome *verdict, struct rule *rule,
-		   const struct simhca_inject_event *occasion)
+static void add_to(struct simhca_inject_outcome *outcome, struct rule *rule,
+		   const struct simhca_inject_hit *hit)
 {
 	const struct simhca_rule *r = &rule->rule;
 
 	switch (r->action) {
 	case SIMHCA_INJECT_DROP:
-		verdict->drop = true;
+		outcome->drop = true;
 		break;
 	case SIMHCA_INJECT_DELAY:
 	case SIMHCA_INJECT_DOORBELL:
-		verdict->delay_ns += r->ns;
+		outcome->delay_ns += r->ns;
 		break;
 	case SIMHCA_INJECT_DUPLICATE:
-		verdict->duplicate = true;
+		outcome->duplicate = true;
 		break;
 	case SIMHCA_INJECT_REORDER:
-		verdict->reorder = true;
+		outcome->reorder = true;
 		break;
 	case SIMHCA_INJECT_CORRUPT:
-		verdict->corrupt = true;
-		verdict->random = next_random(&rule->random);
+		outcome->corrupt = true;
+		outcome->random = next_random(&rule->random);
 		break;
 	case SIMHCA_INJECT_SLOW:
-		verdict->delay_ns += (uint64_t)((double)occasion->bytes * 1e9 / (double)r->rate);
+		outcome->delay_ns += (uint64_t)((double)hit->bytes * 1e9 / (double)r->rate);
 		break;
 	case SIMHCA_INJECT_RNR:
-		verdict->not_ready = true;
+		outcome->not_ready = true;
 		break;
 	case SIMHCA_INJECT_NAK:
-		verdict->nak = (uint8_t)r->value;
+		outcome->nak = (uint8_t)r->value;
 		break;
 	case SIMHCA_INJECT_FAULT:
-		verdict->fault_ns += r->ns;
+		outcome->fault_ns += r->ns;
 		break;
 	case SIMHCA_INJECT_COMPLETE:
-		verdict->status = r->value;
+		outcome->status = r->value;
 		break;
 	case SIMHCA_INJECT_HOLD:
-		verdict->delay_ns += r->ns;
+		outcome->delay_ns += r->ns;
 		if (!r->ns)
-			verdict->held = r->number;
+			outcome->held = r->number;
 		break;
 	case SIMHCA_INJECT_NO_EVENT:
-		verdict->no_event = true;
+		outcome->no_event = true;
 		break;
 	case SIMHCA_INJECT_VERB:
-		verdict->error = r->value;
+		outcome->error = r->value;
 		break;
 	case SIMHCA_INJECT_REJECT:
-		verdict->reject = r->value;
+		outcome->reject = r->value;
 		break;
 	case SIMHCA_INJECT_ASYNC:
-		verdict->event = r->value + 1;
+		outcome->event = r->value + 1;
 		break;
 	case SIMHCA_INJECT_PORT_DOWN:
 	case SIMHCA_INJECT_GID_CHANGE:
@@ -282,37 +282,37 @@ static void add_to(struct simhca_inject_outcome *verdict, struct rule *rule,
 }
 
 static void tell(const struct simhca_fabric *fabric, const struct rule *rule,
-		 const struct simhca_inject_event *occasion)
+		 const struct simhca_inject_hit *hit)
 {
 	const struct simhca_injection injection = {
 		.rule = &rule->rule,
-		.device = occasion->device,
-		.context = occasion->context ? occasion->context->id : 0,
-		.qpn = occasion->qpn,
-		.peer_qpn = occasion->peer_qpn,
-		.qp_type = occasion->qp_type,
-		.opcode = occasion->opcode,
-		.timeout = rule->rule.action == SIMHCA_INJECT_DROP ? occasion->timeout : 0,
+		.device = hit->device,
+		.context = hit->context ? hit->context->id : 0,
+		.qpn = hit->qpn,
+		.peer_qpn = hit->peer_qpn,
+		.qp_type = hit->qp_type,
+		.opcode = hit->opcode,
+		.timeout = rule->rule.action == SIMHCA_INJECT_DROP ? hit->timeout : 0,
 	};
 
 	if (fabric->ops.injected)
 		fabric->ops.injected(fabric->ops.arg, &injection);
 }
 
-bool simhca_inject_decide(struct simhca_fabric *fabric, const struct simhca_inject_event *occasion,
-			  struct simhca_inject_outcome *verdict)
+bool simhca_inject_decide(struct simhca_fabric *fabric, const struct simhca_inject_hit *hit,
+			  struct simhca_inject_outcome *outcome)
 {
 	struct simhca_inject *inject = fabric->inject;
 	bool any = false;
 
-	*verdict = (struct simhca_inject_outcome){ 0 };
+	*outcome = (struct simhca_inject_outcome){ 0 };
 	pthread_mutex_lock(&inject->lock);
 	for (struct rule *rule = inject->rules; rule; rule = rule->next) {
-		if (!applies(&rule->rule, occasion) || !fires(rule))
+		if (!applies(&rule->rule, hit) || !fires(rule))
 			continue;
 		any = true;
-		add_to(verdict, rule, occasion);
-		tell(fabric, rule, occasion);
+		add_to(outcome, rule, hit);
+		tell(fabric, rule, hit);
 	}
 	pthread_mutex_unlock(&inject->lock);
 	return any;
@@ -321,27 +321,27 @@ bool simhca_inject_decide(struct simhca_fabric *fabric, const struct simhca_inje
 int simhca_inject_verb(struct simhca_context *context, uint32_t verb)
 {
 	struct simhca_fabric *fabric = context->device->fabric;
-	const struct simhca_inject_event occasion = { .point = SIMHCA_AT_VERB,
-						      .device = context->device,
-						      .context = context,
-						      .verb = verb,
-						      .opcode = -1 };
-	struct simhca_inject_outcome verdict;
+	const struct simhca_inject_hit hit = { .point = SIMHCA_AT_VERB,
+					       .device = context->device,
+					       .context = context,
+					       .verb = verb,
+					       .opcode = -1 };
+	struct simhca_inject_outcome outcome;
 
-	if (!simhca_inject_is_on(fabric) || !simhca_inject_decide(fabric, &occasion, &verdict))
+	if (!simhca_inject_is_on(fabric) || !simhca_inject_decide(fabric, &hit, &outcome))
 		return 0;
-	return -(int)verdict.error;
+	return -(int)outcome.error;
 }
 
 int simhca_inject_connect(struct simhca_device *device)
 {
-	const struct simhca_inject_event occasion = { .point = SIMHCA_AT_CONNECT,
-						      .device = device,
-						      .opcode = -1 };
-	struct simhca_inject_outcome verdict;
+	const struct simhca_inject_hit hit = { .point = SIMHCA_AT_CONNECT,
+					       .device = device,
+					       .opcode = -1 };
+	struct simhca_inject_outcome outcome;
 
 	if (!simhca_inject_is_on(device->fabric) ||
-	    !simhca_inject_decide(device->fabric, &occasion, &verdict))
+	    !simhca_inject_decide(device->fabric, &hit, &outcome))
 		return 0;
-	return (int)verdict.reject;
+	return (int)outcome.reject;
 }

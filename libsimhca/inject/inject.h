@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Faults on demand: rules, and the one place that judges by them. Wherever something can go wrong
- * the device asks what is to go wrong there (struct simhca_inject_event), and does it itself; nothing
+ * the device asks what is to go wrong there (struct simhca_inject_hit), and does it itself; nothing
  * here waits, or touches a QP.
  *
- * A rule counts the occasions that it applies to, and fires at some of them: by number, each so
+ * A rule counts the hits that it applies to, and fires at some of them: by number, each so
  * many, or by chance from its seed. So the same rules and the same order of events have the same
  * faults.
  */
@@ -34,7 +34,7 @@ enum simhca_point {
 };
 
 /* What is unknown is 0, or NULL. */
-struct simhca_inject_event {
+struct simhca_inject_hit {
 	enum simhca_point point;
 	const struct simhca_device *device;
 	const struct simhca_context *context; /* whose it is */
@@ -57,25 +57,25 @@ struct simhca_inject_outcome {
 	uint32_t status, error, event, reject;
 };
 
-/* Of a QP: what has been judged is not judged again when it is tried again. */
+/* Of a QP: what rules have decided on is not decided again when it is tried again. */
 struct simhca_inject_past {
 	bool request, answer, wqe, arrival;
 	uint32_t request_psn, answer_psn, wqe_index, arrival_psn;
 	uint32_t held;			      /* the answer: by this rule */
-	struct simhca_inject_outcome verdict; /* on the request */
+	struct simhca_inject_outcome outcome; /* on the request */
 	void *overtaken; /* from malloc(): a datagram that waits for the next one */
 };
 
 static inline bool simhca_inject_is_on(const struct simhca_fabric *fabric)
 {
-	/* relaxed: it does not matter which occasion is the first. */
+	/* relaxed: it does not matter which hit is the first. */
 	return __builtin_expect(atomic_load_explicit(&fabric->injects, memory_order_relaxed), 0);
 }
 
 /* False: nothing. Any thread; simhca_ops.injected hears of each rule that fires. */
-bool simhca_inject_decide(struct simhca_fabric *fabric, const struct simhca_inject_event *occasion,
-			  struct simhca_inject_outcome *verdict);
-/* The occasions that the rule counts. */
+bool simhca_inject_decide(struct simhca_fabric *fabric, const struct simhca_inject_hit *hit,
+			  struct simhca_inject_outcome *outcome);
+/* The hits that the rule counts. */
 enum simhca_point simhca_rule_point(const struct simhca_rule *rule);
 /* Whether this rule is there. */
 bool simhca_inject_stands(struct simhca_fabric *fabric, uint32_t number);

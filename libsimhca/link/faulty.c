@@ -45,22 +45,22 @@ static void corrupt(struct simhca_worker *worker, struct simhca_packet *packet, 
 static void judge_request(struct simhca_worker *worker, struct simhca_qp *qp,
 			  const struct simhca_packet *packet)
 {
-	struct simhca_inject_event occasion = simhca_inject_event_at(qp, SIMHCA_AT_REQUEST);
-	struct simhca_inject_past *judged = &qp->judged;
+	struct simhca_inject_hit hit = simhca_inject_hit_at(qp, SIMHCA_AT_REQUEST);
+	struct simhca_inject_past *past = &qp->inject_past;
 
-	if (judged->request && judged->request_psn == packet->psn)
+	if (past->request && past->request_psn == packet->psn)
 		return;
-	judged->request = true;
-	judged->request_psn = packet->psn;
-	occasion.peer_qpn = packet->dest_qpn;
-	occasion.opcode = (int)worker->send->wqe.opcode;
-	occasion.bytes = packet->op == SIMHCA_PKT_READ ? packet->dma_length : packet->length;
+	past->request = true;
+	past->request_psn = packet->psn;
+	hit.peer_qpn = packet->dest_qpn;
+	hit.opcode = (int)worker->send->wqe.opcode;
+	hit.bytes = packet->op == SIMHCA_PKT_READ ? packet->dma_length : packet->length;
 	/* On a wire what follows, or an adaptive retransmission, may find out sooner. */
 	if (simhca_is_reliable(qp->type) && !qp->link->remote)
-		occasion.timeout = qp->qpc->timeout;
-	simhca_inject_decide(qp->device->fabric, &occasion, &judged->verdict);
-	if (judged->verdict.event)
-		simhca_injected_async(qp, judged->verdict.event - 1);
+		hit.timeout = qp->qpc->timeout;
+	simhca_inject_decide(qp->device->fabric, &hit, &past->outcome);
+	if (past->outcome.event)
+		simhca_injected_async(qp, past->outcome.event - 1);
 }
 
 /* True: it waits for the next one. */
@@ -70,7 +70,7 @@ static bool put_aside(struct simhca_worker *worker, struct simhca_qp *qp,
 	struct overtaken *late;
 	uint8_t *payload;
 
-	if (qp->judged.overtaken || packet->length > DATAGRAM_MOST)
+	if (qp->inject_past.overtaken || packet->length > DATAGRAM_MOST)
 		return false;
 	late = calloc(1, sizeof(*late));
 	if (!late)
@@ -87,7 +87,7 @@ static bool put_aside(struct simhca_worker *worker, struct simhca_qp *qp,
 	late->sgl.seg[0] =
 		(struct simhca_seg){ .addr = (uintptr_t)late->payload, .length = packet->length };
 	late->packet.payload = &late->sgl;
-	qp->judged.overtaken = late;
+	qp->inject_past.overtaken = late;
 	return true;
 }
 
@@ -97,40 +97,40 @@ struct simhca_handover simhca_faulty_request(
 					struct simhca_packet *packet))
 {
 	struct simhca_handover handover = { .outcome = SIMHCA_ACCEPTED };
-	struct simhca_inject_past *judged = &qp->judged;
-	struct simhca_inject_outcome *verdict = &judged->verdict;
+	struct simhca_inject_past *past = &qp->inject_past;
+	struct simhca_inject_outcome *outcome = &past->outcome;
 	struct overtaken *late;
 	struct simhca_sgl sgl;
 
 	judge_request(worker, qp, packet);
-	if (verdict->delay_ns) {
+	if (outcome->delay_ns) {
 		handover.outcome = SIMHCA_LATE;
-		handover.delay_ns = verdict->delay_ns;
-		verdict->delay_ns = 0;
+		handover.delay_ns = outcome->delay_ns;
+		outcome->delay_ns = 0;
 		return handover;
 	}
-	if (verdict->drop || (verdict->reorder && put_aside(worker, qp, packet))) {
-		judged->request = false;
-		handover.reason = verdict->drop ? SIMHCA_REASON_INJECTED : SIMHCA_REASON_NONE;
+	if (outcome->drop || (outcome->reorder && put_aside(worker, qp, packet))) {
+		past->request = false;
+		handover.reason = outcome->drop ? SIMHCA_REASON_INJECTED : SIMHCA_REASON_NONE;
 		return handover;
 	}
-	if (verdict->corrupt)
-		corrupt(worker, packet, verdict->random, &sgl);
+	if (outcome->corrupt)
+		corrupt(worker, packet, outcome->random, &sgl);
 	worker->faulty.delay_ns = 0;
 	worker->faulty.lost = false;
 	handover = carry(worker, qp, packet);
 	if (handover.outcome != SIMHCA_ACCEPTED)
 		return handover;
-	if (verdict->duplicate)
+	if (outcome->duplicate)
 		carry(worker, qp, packet);
-	late = judged->overtaken;
+	late = past->overtaken;
 	if (late) {
-		judged->overtaken = NULL;
+		past->overtaken = NULL;
 		carry(worker, qp, &late->packet);
 		free(late);
 	}
-	judged->request = worker->faulty.delay_ns;
-	*verdict = (struct simhca_inject_outcome){ 0 };
+	past->request = worker->faulty.delay_ns;
+	*outcome = (struct simhca_inject_outcome){ 0 };
 	if (worker->faulty.delay_ns) {
 		handover.outcome = SIMHCA_LATE;
 		handover.delay_ns = worker->faulty.delay_ns;
@@ -155,27 +155,27 @@ static int opcode_of(const struct simhca_qp *requester, const struct simhca_pack
 static uint64_t delay_of(struct simhca_qp *requester, const struct simhca_packet *packet,
 			 const struct simhca_inject_outcome *response)
 {
-	struct simhca_inject_past *judged = &requester->judged;
+	struct simhca_inject_past *past = &requester->inject_past;
 	struct simhca_fabric *fabric = requester->device->fabric;
-	struct simhca_inject_event occasion = simhca_inject_event_at(requester, SIMHCA_AT_ANSWER);
-	struct simhca_inject_outcome verdict;
+	struct simhca_inject_hit hit = simhca_inject_hit_at(requester, SIMHCA_AT_ANSWER);
+	struct simhca_inject_outcome outcome;
 
-	occasion.opcode = opcode_of(requester, packet);
-	occasion.bytes = packet->length;
-	if (judged->held && judged->answer_psn == packet->psn &&
-	    simhca_inject_stands(fabric, judged->held))
+	hit.opcode = opcode_of(requester, packet);
+	hit.bytes = packet->length;
+	if (past->held && past->answer_psn == packet->psn &&
+	    simhca_inject_stands(fabric, past->held))
 		return HELD_NS;
-	judged->held = 0;
-	if (judged->answer && judged->answer_psn == packet->psn) {
-		judged->answer = false;
+	past->held = 0;
+	if (past->answer && past->answer_psn == packet->psn) {
+		past->answer = false;
 		return 0;
 	}
-	simhca_inject_decide(fabric, &occasion, &verdict);
-	verdict.delay_ns += response->delay_ns;
-	judged->held = verdict.held;
-	judged->answer = verdict.delay_ns || verdict.held;
-	judged->answer_psn = packet->psn;
-	return verdict.held ? HELD_NS : verdict.delay_ns;
+	simhca_inject_decide(fabric, &hit, &outcome);
+	outcome.delay_ns += response->delay_ns;
+	past->held = outcome.held;
+	past->answer = outcome.delay_ns || outcome.held;
+	past->answer_psn = packet->psn;
+	return outcome.held ? HELD_NS : outcome.delay_ns;
 }
 
 struct simhca_handover simhca_faulty_respond(
@@ -184,32 +184,33 @@ struct simhca_handover simhca_faulty_respond(
 					const struct simhca_packet *packet))
 {
 	struct simhca_handover handover = { .outcome = SIMHCA_ACCEPTED };
-	struct simhca_inject_event occasion = simhca_inject_event_at(qp, SIMHCA_AT_RESPONSE);
+	struct simhca_inject_hit hit = simhca_inject_hit_at(qp, SIMHCA_AT_RESPONSE);
 	struct simhca_qp *requester = qp->link->remote ? NULL : worker->requester;
 	struct simhca_packet changed = *packet;
-	struct simhca_inject_outcome verdict = { 0 };
+	struct simhca_inject_outcome outcome = { 0 };
 	struct simhca_sgl sgl;
 
-	occasion.opcode = opcode_of(requester, packet);
-	occasion.bytes = packet->length;
+	hit.opcode = opcode_of(requester, packet);
+	hit.bytes = packet->length;
 	/* One that was late has been judged. */
-	if (!requester || !requester->judged.answer || requester->judged.answer_psn != packet->psn)
-		simhca_inject_decide(qp->device->fabric, &occasion, &verdict);
-	if (verdict.event && qp->context)
-		simhca_injected_async(qp, verdict.event - 1);
-	if (verdict.drop) {
+	if (!requester || !requester->inject_past.answer ||
+	    requester->inject_past.answer_psn != packet->psn)
+		simhca_inject_decide(qp->device->fabric, &hit, &outcome);
+	if (outcome.event && qp->context)
+		simhca_injected_async(qp, outcome.event - 1);
+	if (outcome.drop) {
 		worker->faulty.lost = true;
 		return handover;
 	}
 	if (requester) {
-		worker->faulty.delay_ns = delay_of(requester, packet, &verdict);
+		worker->faulty.delay_ns = delay_of(requester, packet, &outcome);
 		if (worker->faulty.delay_ns)
 			return handover;
 	}
-	if (verdict.corrupt)
-		corrupt(worker, &changed, verdict.random, &sgl);
+	if (outcome.corrupt)
+		corrupt(worker, &changed, outcome.random, &sgl);
 	handover = carry(worker, qp, &changed);
-	if (verdict.duplicate && handover.outcome == SIMHCA_ACCEPTED)
+	if (outcome.duplicate && handover.outcome == SIMHCA_ACCEPTED)
 		carry(worker, qp, &changed);
 	return handover;
 }

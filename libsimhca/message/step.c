@@ -511,15 +511,15 @@ void simhca_step_publish(const struct simhca_cq_view *cq, uint32_t cqe_index)
 bool simhca_step_raise(struct simhca_fastpath *fastpath, const struct simhca_step_events *events)
 {
 	_Atomic uint32_t *told = &events->cq->mem->told;
-	const uint64_t *record = &events->tell->record;
+	const uint64_t *record = &events->notify->record;
 	bool sent;
 
-	if (events->tell->fd < 0)
+	if (events->notify->fd < 0)
 		return false;
 	simhca_store();
 	atomic_fetch_add(told, 1);
 	simhca_store();
-	sent = simhca_call_send(events->tell->fd, record, sizeof(*record),
+	sent = simhca_call_send(events->notify->fd, record, sizeof(*record),
 				MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof(*record);
 	if (sent) {
 		simhca_step_add(&fastpath->told, 1);
@@ -531,7 +531,7 @@ bool simhca_step_raise(struct simhca_fastpath *fastpath, const struct simhca_ste
 	}
 	simhca_store();
 	/* Nobody else looks at it as long as the program lives. */
-	atomic_store(events->telling, 0);
+	atomic_store(events->notifying, 0);
 	return sent;
 }
 
@@ -541,7 +541,7 @@ bool simhca_step_raise(struct simhca_fastpath *fastpath, const struct simhca_ste
  */
 bool simhca_step_disarm(const struct simhca_step_events *events, uint32_t matches)
 {
-	_Atomic uint32_t *noted = events->tell->fd >= 0 ? events->telling : events->due;
+	_Atomic uint32_t *noted = events->notify->fd >= 0 ? events->notifying : events->due;
 	const struct simhca_cq_view *cq = events->cq;
 	uint32_t arm;
 
@@ -877,7 +877,10 @@ static int carry(struct simhca_step *step, struct held *held, uint32_t posted, b
 	return why;
 }
 
-/* Under both owner words; *why: what was not done, if that is for the device. True: nothing is left. */
+/*
+ * Under both owner words; *why: what was not done, if that is for the device. True: nothing is
+ * left.
+ */
 static bool run(struct simhca_step *step, struct held *held, int *why)
 {
 	uint32_t pi, written, posted;

@@ -11,7 +11,10 @@
 #define SIMHCA_STEP_DONE (-1)
 /* Others who have a WQE first; then it is left to the device. */
 #define SIMHCA_STEP_CLAIM_TRIES 64
-/* Messages between acquiring an owner word and releasing it: the device and the peer may want it, too. */
+/*
+ * Messages between acquiring an owner word and releasing it: the device and the peer may want it,
+ * too.
+ */
 #define SIMHCA_STEP_MESSAGES 64u
 
 /* A message, as it was read. */
@@ -30,8 +33,8 @@ struct simhca_step_message {
 /* The events of a CQ: where they go, and what becomes of those that do not. */
 struct simhca_step_events {
 	const struct simhca_cq_view *cq;
-	const struct simhca_notify *tell;
-	_Atomic uint32_t *due, *telling;
+	const struct simhca_notify *notify;
+	_Atomic uint32_t *due, *notifying;
 };
 
 /* ------------------------------------------------------------------------- owner words */

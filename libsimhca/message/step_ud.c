@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Datagrams. Whoever is stopped in a step must not be in the way of others who send to the same QP,
- * so no owner word of that QP is acquired: its receives are reserved, and what is done is committed once, with
- * the requester.
+ * so no owner word of that QP is acquired: its receives are reserved, and what is done is committed
+ * once, with the requester.
  *
- * In order: the program's memory says what begins; the receive is copied there, and reserved; header
- * and data are placed; the CQE of the receive is reserved and has its fields, then that of the send;
- * the requester commits, and names both CQEs; the CQEs are published; events; the program's
- * memory says that it is over. If it ends before the commit the receive is the device's, for the
- * next datagram that it carries to that QP, and the reserved CQEs are void. So it is if the step cannot
- * go on once the receive is claimed: then it leaves what it has said, and rings.
+ * In order: the program's memory says what begins; the receive is copied there, and reserved;
+ * header and data are placed; the CQE of the receive is reserved and has its fields, then that of
+ * the send; the requester commits, and names both CQEs; the CQEs are published; events; the
+ * program's memory says that it is over. If it ends before the commit the receive is the device's,
+ * for the next datagram that it carries to that QP, and the reserved CQEs are void. So it is if the
+ * step cannot go on once the receive is claimed: then it leaves what it has said, and rings.
  */
 #include <string.h>
 
@@ -59,7 +59,9 @@ static bool may_notify(const struct simhca_step *step)
 	const struct simhca_fastpath *fastpath = step->fastpath;
 	uint64_t limit = atomic_load_explicit(&fastpath->srq_limit, memory_order_relaxed);
 
-	/* relaxed: the device changes them under the requester's owner word, or has done what they ask for.
+	/*
+	 * relaxed: the device changes them under the requester's owner word, or has done what they
+	 * ask for.
 	 */
 	return (!limit || limit == step->peer.qpn) &&
 	       (!atomic_load_explicit(&fastpath->recv_events, memory_order_relaxed) ||

@@ -212,10 +212,10 @@ static uint32_t allow(struct simhca_qp *qp)
 
 	if (fastpath_epoch)
 		return fastpath_epoch;
-	while (!++qp->device->next_fastpath)
+	while (!++qp->device->next_fastpath_epoch)
 		;
-	atomic_store(&qp->qpc->fastpath_epoch, qp->device->next_fastpath);
-	return qp->device->next_fastpath;
+	atomic_store(&qp->qpc->fastpath_epoch, qp->device->next_fastpath_epoch);
+	return qp->device->next_fastpath_epoch;
 }
 
 /* The numbers by which those that send to a UD QP claim its receives. */
@@ -322,7 +322,7 @@ int simhca_attach_peer(struct simhca_context *context, const struct simhca_mm *m
 		.peer = peer->qpn,
 		.claimant = claimant,
 		.fastpath_epoch = allow(qp),
-		.peer_fastpath = allow(peer),
+		.peer_fastpath_epoch = allow(peer),
 		.mm = mm->number,
 		.peer_mm = peer->context->offer.mm->number,
 		.send_cqe = qp->send_cq->view.cqe,
@@ -376,7 +376,7 @@ void simhca_fastpath_usage(const struct simhca_qp *qp, struct simhca_usage_sum *
 /* ----------------------------------------------------------------------- handing back */
 
 /* Whether a step can do anything with the next WQE at all. */
-static bool is_for_callers(const struct simhca_qp *qp)
+static bool is_for_fast_path(const struct simhca_qp *qp)
 {
 	struct simhca_send_wqe wqe;
 
@@ -394,7 +394,7 @@ static bool is_for_callers(const struct simhca_qp *qp)
 }
 
 /* If the last time was in vain, it is tried more seldom. */
-static bool is_worth_it(struct simhca_yielding *leaving, uint64_t carried)
+static bool is_worth_it(struct simhca_fastpath_yielding *leaving, uint64_t carried)
 {
 	if (!simhca_spin_wanted(&leaving->worth))
 		return false;
@@ -415,10 +415,10 @@ bool simhca_fastpath_yield(struct simhca_qp *qp)
 	carried = atomic_load_explicit(&mem->messages, memory_order_relaxed);
 	if (qp->req.wait != SIMHCA_WAIT_NOTHING || !atomic_load(&qp->qpc->fastpath_epoch) ||
 	    !simhca_progress_sends(qp->mem, qp->req.oldest, 0, qp->sq_entries, &posted) ||
-	    !posted || !is_for_callers(qp) || !is_worth_it(&qp->fastpath.leaving, carried))
+	    !posted || !is_for_fast_path(qp) || !is_worth_it(&qp->fastpath.yielding, carried))
 		return false;
 	atomic_store_explicit(&mem->left, 1, memory_order_relaxed);
-	atomic_store(&qp->fastpath.leaving.until, simhca_engine_arm_timer(&qp->task, LEFT_NS));
+	atomic_store(&qp->fastpath.yielding.until, simhca_engine_arm_timer(&qp->task, LEFT_NS));
 	return true;
 }
 
@@ -426,14 +426,14 @@ bool simhca_fastpath_has_yielded(struct simhca_qp *qp)
 {
 	/* relaxed: who sees what was before runs the QP too early, or comes again.
 	 */
-	uint64_t until = atomic_load_explicit(&qp->fastpath.leaving.until, memory_order_relaxed);
+	uint64_t until = atomic_load_explicit(&qp->fastpath.yielding.until, memory_order_relaxed);
 
 	if (!until)
 		return false;
 	if (atomic_load_explicit(&qp->fastpath.steps.mem->left, memory_order_relaxed) &&
 	    atomic_load(&qp->task.timer_fired) != until)
 		return true;
-	atomic_compare_exchange_strong(&qp->fastpath.leaving.until, &until, 0);
+	atomic_compare_exchange_strong(&qp->fastpath.yielding.until, &until, 0);
 	return false;
 }
 
@@ -482,7 +482,7 @@ static void take_over_claim(struct simhca_qp *qp)
  * The program has ended, and its requester with it: in the middle of a step the peer's responder
  * either has the message or has not, and a CQE of a message that it has is published.
  */
-static bool mend(const struct simhca_qp *qp, struct simhca_qp *peer)
+static bool recover_peer(const struct simhca_qp *qp, struct simhca_qp *peer)
 {
 	uint32_t name = SIMHCA_OWNER_PROGRAM | qp->qpn, holder;
 
@@ -554,7 +554,10 @@ bool simhca_fastpath_rang(struct simhca_qp *qp)
 
 	if (!atomic_load_explicit(&qp->fastpath.attached, memory_order_relaxed))
 		return false;
-	/* A datagram says whom they are for: none is under way while the device holds the requester. */
+	/*
+	 * A datagram says whom they are for: none is under way while the device holds the
+	 * requester.
+	 */
 	if (qp->type != SIMHCA_QPT_UD ||
 	    !atomic_load_explicit(&mem->recv_events, memory_order_relaxed))
 		return raise_all(qp);
@@ -566,9 +569,9 @@ bool simhca_fastpath_rang(struct simhca_qp *qp)
 }
 
 /* It ended while it raised one: that is there, or not. */
-static void notify_again(_Atomic uint32_t *telling, _Atomic uint32_t *due)
+static void notify_again(_Atomic uint32_t *notifying, _Atomic uint32_t *due)
 {
-	if (atomic_exchange(telling, 0))
+	if (atomic_exchange(notifying, 0))
 		atomic_fetch_add(due, 1);
 }
 
@@ -597,7 +600,7 @@ static bool leave_peer(struct simhca_qp *qp)
 
 	if (!peer || !atomic_load(&qp->context->dead))
 		return true;
-	if (!mend(qp, peer))
+	if (!recover_peer(qp, peer))
 		return false;
 	check_limit(told_of(qp, peer->qpn));
 	return true;
@@ -613,7 +616,7 @@ bool simhca_fastpath_recover(struct simhca_qp *qp)
 		sender = (struct simhca_qp *)((char *)steps -
 					      offsetof(struct simhca_qp, fastpath.steps));
 		if (!(qp->type == SIMHCA_QPT_UD ? simhca_qp_recover_at(sender, qp)
-						: mend(sender, qp)))
+						: recover_peer(sender, qp)))
 			return false;
 	}
 	return true;

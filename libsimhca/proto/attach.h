@@ -23,9 +23,9 @@ void simhca_fastpath_init(struct simhca_qp *qp, uint64_t bytes);
 void simhca_fastpath_free(struct simhca_qp *qp);
 /*
  * The QP starts over, and a peer that had its memory is to have none of what the QP has from here
- * on. *fd: a file for that, -1: none is needed; 0 or -errno, before anything has changed. Then, under
- * both locks, the QP's memory becomes that file, all zero: the segment that the client has to map
- * anew, or 0, and then it has the one that it had.
+ * on. *fd: a file for that, -1: none is needed; 0 or -errno, before anything has changed. Then,
+ * under both locks, the QP's memory becomes that file, all zero: the segment that the client has to
+ * map anew, or 0, and then it has the one that it had.
  */
 int simhca_fastpath_spare(const struct simhca_qp *qp, int *fd, struct simhca_why *why);
 uint32_t simhca_fastpath_revoke(struct simhca_qp *qp, int fd);
@@ -46,7 +46,9 @@ bool simhca_fastpath_detach(struct simhca_qp *qp);
 bool simhca_fastpath_recover(struct simhca_qp *qp);
 /* The QP has gone; nobody sends to it any more. */
 void simhca_fastpath_forget(struct simhca_qp *qp);
-/* The doorbell of the QP rang, or will not: does what the program has left to the device. True: some is still left.
+/*
+ * The doorbell of the QP rang, or will not: does what the program has left to the device. True:
+ * some is still left.
  */
 bool simhca_fastpath_rang(struct simhca_qp *qp);
 
@@ -55,7 +57,7 @@ bool simhca_fastpath_rang(struct simhca_qp *qp);
  * program could carry it all at its next post. So between two messages the device leaves the rest
  * to it, for a moment. Under req_lock.
  */
-struct simhca_yielding {
+struct simhca_fastpath_yielding {
 	_Atomic uint64_t until; /* the timer's deadline; 0: it is not left. Read without the lock */
 	uint64_t carried;	/* by the program, when it was left last */
 	struct simhca_spin worth;

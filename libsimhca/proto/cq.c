@@ -21,8 +21,8 @@
 
 #define MOVED_AT_A_TIME 8192 /* CQEs, while pushers wait and the main thread does nothing else */
 /*
- * Entries of a CQ into which programs complete. When one of them has ended, the CQE that it reserved is looked for
- * among all CQEs that wait, as the CQ's owner says: a millisecond at most.
+ * Entries of a CQ into which programs complete. When one of them has ended, the CQE that it
+ * reserved is looked for among all CQEs that wait, as the CQ's owner says: a millisecond at most.
  */
 #define MOST_FOR_FAST_PATH (1u << 18)
 

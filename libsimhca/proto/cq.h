@@ -55,8 +55,8 @@ struct simhca_cq {
  */
 bool simhca_cq_push(struct simhca_cq *cq, const struct simhca_cqe *cqe, bool solicited);
 /*
- * The same by who holds a QP's requester or responder: `completes` commits what is complete by the CQE, which is seen only
- * then. False: it was not called.
+ * The same by who holds a QP's requester or responder: `completes` commits what is complete by the
+ * CQE, which is seen only then. False: it was not called.
  */
 bool simhca_cq_push_of(struct simhca_cq *cq, const struct simhca_cqe *cqe, bool solicited,
 		       struct simhca_qp *qp,

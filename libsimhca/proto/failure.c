@@ -176,7 +176,7 @@ static const char *in_numbers(const struct simhca_qp *qp, const struct simhca_pa
 		return text;
 	}
 	if (reason == SIMHCA_REASON_PEER_NOT_READY)
-		return "no receive was posted to the QP so far";
+		return "no receive was posted so far";
 	if (reason != SIMHCA_REASON_RECV_TOO_SHORT || !qp->resp.have_recv ||
 	    !simhca_recv_read(qp, &recv))
 		return NULL;

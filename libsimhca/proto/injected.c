@@ -10,10 +10,9 @@
 #include "requester.h"
 #include "responder_impl.h"
 
-struct simhca_inject_event simhca_inject_event_at(const struct simhca_qp *qp,
-						  enum simhca_point point)
+struct simhca_inject_hit simhca_inject_hit_at(const struct simhca_qp *qp, enum simhca_point point)
 {
-	return (struct simhca_inject_event){
+	return (struct simhca_inject_hit){
 		.point = point,
 		.device = qp->device,
 		.context = qp->context,
@@ -28,25 +27,25 @@ struct simhca_inject_event simhca_inject_event_at(const struct simhca_qp *qp,
 enum simhca_injected simhca_injected_start(struct simhca_worker *worker, struct simhca_qp *qp,
 					   enum simhca_wc_status *status)
 {
-	struct simhca_inject_event occasion = simhca_inject_event_at(qp, SIMHCA_AT_WQE);
-	struct simhca_inject_past *judged = &qp->judged;
+	struct simhca_inject_hit hit = simhca_inject_hit_at(qp, SIMHCA_AT_WQE);
+	struct simhca_inject_past *past = &qp->inject_past;
 	uint32_t index = qp->req.oldest;
-	struct simhca_inject_outcome verdict;
+	struct simhca_inject_outcome outcome;
 
-	if (judged->wqe && judged->wqe_index == index)
+	if (past->wqe && past->wqe_index == index)
 		return SIMHCA_INJECTED_NOTHING;
-	occasion.opcode = worker->send->wqe.opcode;
-	judged->wqe = true;
-	judged->wqe_index = index;
-	if (!simhca_inject_decide(qp->device->fabric, &occasion, &verdict))
+	hit.opcode = worker->send->wqe.opcode;
+	past->wqe = true;
+	past->wqe_index = index;
+	if (!simhca_inject_decide(qp->device->fabric, &hit, &outcome))
 		return SIMHCA_INJECTED_NOTHING;
-	if (verdict.status) {
-		*status = (enum simhca_wc_status)verdict.status;
+	if (outcome.status) {
+		*status = (enum simhca_wc_status)outcome.status;
 		return SIMHCA_INJECTED_FAILURE;
 	}
-	if (!verdict.delay_ns)
+	if (!outcome.delay_ns)
 		return SIMHCA_INJECTED_NOTHING;
-	simhca_wait_for(qp, SIMHCA_WAIT_BUSY, verdict.delay_ns);
+	simhca_wait_for(qp, SIMHCA_WAIT_BUSY, outcome.delay_ns);
 	return SIMHCA_INJECTED_WAIT;
 }
 
@@ -63,34 +62,34 @@ static uint8_t timer_of(uint64_t ns)
 bool simhca_injected_refusal(struct simhca_qp *qp, const struct simhca_packet *packet,
 			     struct simhca_reply *reply)
 {
-	struct simhca_inject_event occasion = simhca_inject_event_at(qp, SIMHCA_AT_ARRIVAL);
-	struct simhca_inject_past *judged = &qp->judged;
-	struct simhca_inject_outcome verdict;
+	struct simhca_inject_hit hit = simhca_inject_hit_at(qp, SIMHCA_AT_ARRIVAL);
+	struct simhca_inject_past *past = &qp->inject_past;
+	struct simhca_inject_outcome outcome;
 
 	if (!simhca_is_reliable(packet->transport) || packet->psn != qp->resp.epsn ||
-	    (judged->arrival && judged->arrival_psn == packet->psn)) {
-		judged->arrival = false;
+	    (past->arrival && past->arrival_psn == packet->psn)) {
+		past->arrival = false;
 		return false;
 	}
-	occasion.opcode = (int)simhca_request_opcode(packet);
-	occasion.bytes = packet->length;
-	if (!simhca_inject_decide(qp->device->fabric, &occasion, &verdict))
+	hit.opcode = (int)simhca_request_opcode(packet);
+	hit.bytes = packet->length;
+	if (!simhca_inject_decide(qp->device->fabric, &hit, &outcome))
 		return false;
-	if (verdict.fault_ns && !packet->remote) {
-		judged->arrival = true;
-		judged->arrival_psn = packet->psn;
+	if (outcome.fault_ns && !packet->remote) {
+		past->arrival = true;
+		past->arrival_psn = packet->psn;
 		simhca_reply_not_accepted(reply, SIMHCA_LATE, SIMHCA_REASON_NONE);
-		reply->handover.delay_ns = verdict.fault_ns;
-	} else if (verdict.fault_ns) {
-		simhca_reply_nak(reply, SIMHCA_SYNDROME_RNR_NAK | timer_of(verdict.fault_ns),
+		reply->handover.delay_ns = outcome.fault_ns;
+	} else if (outcome.fault_ns) {
+		simhca_reply_nak(reply, SIMHCA_SYNDROME_RNR_NAK | timer_of(outcome.fault_ns),
 				 SIMHCA_REASON_INJECTED);
-	} else if (verdict.not_ready) {
+	} else if (outcome.not_ready) {
 		simhca_reply_nak(reply, SIMHCA_SYNDROME_RNR_NAK | qp->qpc->min_rnr_timer,
 				 SIMHCA_REASON_INJECTED);
-	} else if (verdict.nak == SIMHCA_SYNDROME_NAK_PSN) {
-		simhca_reply_nak(reply, verdict.nak, SIMHCA_REASON_INJECTED);
-	} else if (verdict.nak) {
-		simhca_refuse(qp, packet, verdict.nak, SIMHCA_WC_SUCCESS, SIMHCA_REASON_INJECTED,
+	} else if (outcome.nak == SIMHCA_SYNDROME_NAK_PSN) {
+		simhca_reply_nak(reply, outcome.nak, SIMHCA_REASON_INJECTED);
+	} else if (outcome.nak) {
+		simhca_refuse(qp, packet, outcome.nak, SIMHCA_WC_SUCCESS, SIMHCA_REASON_INJECTED,
 			      reply);
 	} else {
 		return false;
@@ -101,29 +100,28 @@ bool simhca_injected_refusal(struct simhca_qp *qp, const struct simhca_packet *p
 bool simhca_injected_receive(struct simhca_qp *qp, const struct simhca_packet *packet,
 			     uint64_t bytes, struct simhca_reply *reply)
 {
-	struct simhca_inject_event occasion = simhca_inject_event_at(qp, SIMHCA_AT_RECEIVE);
-	struct simhca_inject_outcome verdict;
+	struct simhca_inject_hit hit = simhca_inject_hit_at(qp, SIMHCA_AT_RECEIVE);
+	struct simhca_inject_outcome outcome;
 
-	occasion.opcode = (int)simhca_request_opcode(packet);
-	occasion.bytes = bytes;
-	if (!simhca_inject_decide(qp->device->fabric, &occasion, &verdict) || !verdict.status)
+	hit.opcode = (int)simhca_request_opcode(packet);
+	hit.bytes = bytes;
+	if (!simhca_inject_decide(qp->device->fabric, &hit, &outcome) || !outcome.status)
 		return false;
 	simhca_refuse(qp, packet, SIMHCA_SYNDROME_NAK_OPERATIONAL,
-		      (enum simhca_wc_status)verdict.status, SIMHCA_REASON_INJECTED, reply);
+		      (enum simhca_wc_status)outcome.status, SIMHCA_REASON_INJECTED, reply);
 	return true;
 }
 
 bool simhca_injected_event(const struct simhca_cq *cq)
 {
-	const struct simhca_inject_event occasion = { .point = SIMHCA_AT_EVENT,
-						      .device = cq->context->device,
-						      .context = cq->context,
-						      .opcode = -1 };
-	struct simhca_inject_outcome verdict;
+	const struct simhca_inject_hit hit = { .point = SIMHCA_AT_EVENT,
+					       .device = cq->context->device,
+					       .context = cq->context,
+					       .opcode = -1 };
+	struct simhca_inject_outcome outcome;
 
-	return cq->channel &&
-	       simhca_inject_decide(cq->context->device->fabric, &occasion, &verdict) &&
-	       verdict.no_event;
+	return cq->channel && simhca_inject_decide(cq->context->device->fabric, &hit, &outcome) &&
+	       outcome.no_event;
 }
 
 void simhca_injected_async(struct simhca_qp *qp, uint32_t type)

@@ -16,8 +16,7 @@ struct simhca_worker;
 enum simhca_wc_status;
 
 /* What a rule is to know of a QP there; nothing of a packet. */
-struct simhca_inject_event simhca_inject_event_at(const struct simhca_qp *qp,
-						  enum simhca_point point);
+struct simhca_inject_hit simhca_inject_hit_at(const struct simhca_qp *qp, enum simhca_point point);
 /* The work request in worker->send, which is next: what it is to wait for, or fail with. */
 enum simhca_injected { SIMHCA_INJECTED_NOTHING, SIMHCA_INJECTED_WAIT, SIMHCA_INJECTED_FAILURE };
 enum simhca_injected simhca_injected_start(struct simhca_worker *worker, struct simhca_qp *qp,

@@ -54,14 +54,14 @@ struct simhca_link {
 	void (*lost)(struct simhca_qp *qp, bool silence);
 	/*
 	 * How long a packet's answer may take. *timeout_ns: the QP's time-out, 0: none, which the
-	 * link may make longer; `tries` in a row had no answer by then. Returns after how many ns all
-	 * is sent again if that is sooner (adaptive retransmission), which is no retry; 0: it is not. Under
-	 * req_lock. NULL: the QP's time-out is all there is.
+	 * link may make longer; `tries` in a row had no answer by then. Returns after how many ns
+	 * all is sent again if that is sooner (adaptive retransmission), which is no retry; 0: it
+	 * is not. Under req_lock. NULL: the QP's time-out is all there is.
 	 */
 	uint64_t (*ack_timeout)(struct simhca_qp *qp, unsigned int tries, uint64_t *timeout_ns);
 	/*
-	 * The errno with which the host has refused, within the last `ns`, to send to the QP's peer,
-	 * and what a completion says of it; 0: it has not. NULL: it never does.
+	 * The errno with which the host has refused, within the last `ns`, to send to the QP's
+	 * peer, and what a completion says of it; 0: it has not. NULL: it never does.
 	 */
 	int (*unsent)(const struct simhca_qp *qp, uint64_t ns, enum simhca_reason *reason);
 	/*

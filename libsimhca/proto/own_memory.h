@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * A QP's own memory, as requester and responder come to it: what was translated is there, or its pages are being
- * brought in, or it cannot be had. By this alone requester, completer and responder know of paging.
- * Under the lock of that side of the QP.
+ * A QP's own memory, as requester and responder come to it: what was translated is there, or its
+ * pages are being brought in, or it cannot be had. By this alone requester, completer and responder
+ * know of paging. Under the lock of that side of the QP.
  */
 #ifndef LIBSIMHCA_OWN_MEMORY_H
 #define LIBSIMHCA_OWN_MEMORY_H

@@ -38,14 +38,14 @@ bool simhca_side_unlock(struct simhca_side_lock *lock)
 /* ------------------------------------------------------------------ words and copies */
 
 /* Acquires an owner word: whose it is now. */
-static enum owner { OURS, ANOTHERS, CLIENTS } acquire(struct simhca_owner *word, uint32_t fastpath)
+static enum owner { OURS, ANOTHERS, CLIENTS } acquire(struct simhca_owner *word, uint32_t program)
 {
 	uint32_t old = atomic_load_explicit(&word->holder, memory_order_relaxed), next;
 
 	for (int i = 0; i < TRIES; i++) {
 		next = SIMHCA_OWNER_DEVICE;
 		if (old & ~SIMHCA_OWNER_WANTED) {
-			if (!fastpath || (old & ~SIMHCA_OWNER_WANTED) != fastpath)
+			if (!program || (old & ~SIMHCA_OWNER_WANTED) != program)
 				return CLIENTS;
 			next = old | SIMHCA_OWNER_WANTED;
 		}
@@ -65,9 +65,9 @@ static enum owner { OURS, ANOTHERS, CLIENTS } acquire(struct simhca_owner *word,
 /* KNOWN: what the side works on is what counts. Else that is to be read, and judged. */
 enum begun { KNOWN, READ, NONSENSE, BUSY };
 
-static enum begun begin(struct simhca_owner *word, struct simhca_side_lock *lock, uint32_t fastpath)
+static enum begun begin(struct simhca_owner *word, struct simhca_side_lock *lock, uint32_t program)
 {
-	enum owner owner = acquire(word, fastpath);
+	enum owner owner = acquire(word, program);
 	uint32_t generation;
 	bool known;
 
@@ -113,13 +113,13 @@ static inline void commit(struct simhca_owner *word, const struct simhca_side_lo
  *
  * The rest holds whatever the progress says:
  *
- *	judged, cast	       they name by its number the packet or WQE that they are about, and are
+ *	inject_past, cast      they name by its number the packet or WQE that they are about, and are
  *			       compared with that only
  *	faults		       each has the ranges of memory that it waits for
  *	rndv, left	       lists of copies, which no index leads to
  *	peer		       what it is depends on the fabric's generation
  *	peer_ready,	       no more than that the QP is to be looked at
- *	fastpath.leaving
+ *	fastpath.yielding
  *	drained_event_due,     a change of state is to be told, once
  *	last_wqe_event_due
  *	in_slot, recv_srq,     found anew for each packet (the latter two of an XRC_RECV QP; of
@@ -166,7 +166,7 @@ static void requester_commit(struct simhca_qp *qp)
 	commit(&qp->mem->req_owner, &qp->req_lock);
 }
 
-void simhca_requester_commit(struct simhca_qp *qp, uint32_t cqe_index)
+void simhca_requester_commit_cqe(struct simhca_qp *qp, uint32_t cqe_index)
 {
 	qp->req.cqe_index = cqe_index + 1;
 	requester_commit(qp);
@@ -226,7 +226,7 @@ void simhca_responder_commit(struct simhca_qp *qp)
 	commit(&qp->mem->resp_owner, &qp->resp_lock);
 }
 
-void simhca_responder_complete(struct simhca_qp *qp, uint32_t cqe_index)
+void simhca_responder_commit_cqe(struct simhca_qp *qp, uint32_t cqe_index)
 {
 	qp->resp.cqe_index = cqe_index + 1;
 	simhca_responder_commit(qp);

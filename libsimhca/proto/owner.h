@@ -5,9 +5,9 @@
  * on qp->resp. At other times these are what was committed last, and they are still true if the
  * generation has not changed.
  *
- * The device's threads exclude each other by req_lock and resp_lock, since no word that a client can
- * write may do that. The owner word in the QP's memory is acquired after the lock. Whoever holds it
- * then is a program on the fast path (attach.h), or a client has written a number there.
+ * The device's threads exclude each other by req_lock and resp_lock, since no word that a client
+ * can write may do that. The owner word in the QP's memory is acquired after the lock. Whoever
+ * holds it then is a program on the fast path (attach.h), or a client has written a number there.
  */
 #ifndef LIBSIMHCA_OWNER_H
 #define LIBSIMHCA_OWNER_H
@@ -35,19 +35,25 @@ bool simhca_side_try_lock(struct simhca_side_lock *lock, bool ask);
 bool simhca_side_unlock(struct simhca_side_lock *lock);
 
 /*
- * Acquires the owner word, under the side's lock. If what programs wrote there makes no sense the QP
- * fails. False: a program has it; it has been asked to ring the doorbell when it releases it.
+ * Acquires the owner word, under the side's lock. If what programs wrote there makes no sense the
+ * QP fails. False: a program has it; it has been asked to ring the doorbell when it releases it.
  */
 bool simhca_requester_acquire(struct simhca_qp *qp);
 bool simhca_responder_acquire(struct simhca_qp *qp);
 /* What was done so far counts from now on, whatever happens until the release. */
 void simhca_responder_commit(struct simhca_qp *qp);
-/* Likewise, before the CQE that was reserved at that index of the CQ is published. */
-void simhca_requester_commit(struct simhca_qp *qp, uint32_t cqe_index);
-void simhca_responder_complete(struct simhca_qp *qp, uint32_t cqe_index);
-/* A new connection, while it is acquired: the first PSN to come. What was consumed before is accounted for. */
+/* Likewise, and then the CQE that was reserved at that index of the CQ may be published. */
+void simhca_requester_commit_cqe(struct simhca_qp *qp, uint32_t cqe_index);
+void simhca_responder_commit_cqe(struct simhca_qp *qp, uint32_t cqe_index);
+/*
+ * A new connection, while it is acquired: the first PSN to come. What was consumed before is
+ * accounted for.
+ */
 void simhca_responder_start(struct simhca_qp *qp, uint32_t psn);
-/* While it is acquired: whether a program took a WQE of the SRQ for this QP and ended before it committed. */
+/*
+ * While it is acquired: whether a program took a WQE of the SRQ for this QP and ended before it
+ * committed.
+ */
 bool simhca_responder_has_claim(const struct simhca_qp *qp);
 /* The CQE of the last receive that was committed, by whomever; under the side's lock. */
 uint32_t simhca_responder_last_cqe(const struct simhca_qp *qp);

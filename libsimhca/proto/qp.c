@@ -209,12 +209,12 @@ void simhca_qp_clear(struct simhca_qp *qp)
 	if (qp->uplink)
 		qp->uplink->reset(qp);
 	simhca_usage_forget(qp->usage);
-	atomic_store(&qp->fastpath.leaving.until, 0);
+	atomic_store(&qp->fastpath.yielding.until, 0);
 	memset(&qp->req, 0, sizeof(qp->req));
 	qp->exceeding.found = false;
 	memset(&qp->resp, 0, sizeof(qp->resp));
-	free(qp->judged.overtaken);
-	qp->judged = (struct simhca_inject_past){ 0 };
+	free(qp->inject_past.overtaken);
+	qp->inject_past = (struct simhca_inject_past){ 0 };
 	if (qp->cast)
 		memset(qp->cast, 0, qp->link->cast_bytes);
 	simhca_progress_clear(qp->mem);
@@ -380,7 +380,7 @@ void simhca_qp_free(struct simhca_qp *qp)
 	if (qp->qpn)
 		simhca_number_release(&qp->device->qpns, qp->qpn);
 	simhca_faults_free(&qp->faults);
-	free(qp->judged.overtaken);
+	free(qp->inject_past.overtaken);
 	free(qp->cast);
 	free(qp->usage);
 	free(qp->rss);

@@ -95,7 +95,9 @@ struct simhca_qp {
 	struct simhca_flight flight[SIMHCA_MAX_FLIGHTS]; /* by ring index */
 	uint32_t asked;		/* the PSN behind the READ request that was sent last */
 	atomic_bool peer_ready; /* the peer has said so, to whom waits for that */
-	/* Of the local link: the read or atomic that its responder refuses, as there are too many. */
+	/*
+	 * Of the local link: the read or atomic that its responder refuses, as there are too many.
+	 */
 	struct {
 		bool found;
 		uint32_t index; /* of its WQE */
@@ -126,8 +128,7 @@ struct simhca_qp {
 	struct simhca_usage *usage;
 
 	bool adaptive; /* WAIT_ANSWER: for the link's adaptive retransmission; under req_lock */
-	struct simhca_inject_past
-		judged; /* by rules of faults; wqe, request, answer: under req_lock */
+	struct simhca_inject_past inject_past; /* wqe, request, answer: under req_lock */
 
 	struct { /* attach.h */
 		struct simhca_steps steps;
@@ -137,7 +138,7 @@ struct simhca_qp {
 		uint32_t segment;	/* that mem and rings lie in, and nothing else; 0: none */
 		atomic_bool attached;	/* its program has been given a peer */
 		_Atomic uint32_t whose; /* 0, or the QP whose program has been given this one */
-		struct simhca_yielding leaving;
+		struct simhca_fastpath_yielding yielding;
 	} fastpath;
 };
 

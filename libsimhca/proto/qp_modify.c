@@ -404,8 +404,8 @@ static void disconnect_xrc_target(struct simhca_qp *qp, uint32_t from, uint32_t 
 }
 
 /*
- * Programs that send to it acquire none of its owner words. False: one is in the middle of a message, and holds
- * what it found.
+ * Programs that send to it acquire none of its owner words. False: one is in the middle of a
+ * message, and holds what it found.
  */
 static bool send_off(struct simhca_qp *qp)
 {
@@ -455,10 +455,10 @@ int simhca_modify_qp(struct simhca_context *context, const struct simhca_modify_
 	if ((mask & SIMHCA_QP_STATE) && to != SIMHCA_QPS_RTS && !send_off(qp))
 		return -EAGAIN;
 	/*
-	 * Engines bring a QP down at any time, also without these locks; so the new state is
-	 * put in place only if the old one still stands, and else the request is checked again.
-	 * The attributes come after it: a request that is refused in the end has changed none.
-	 * Whoever goes by them waits for these locks, or for `fastpath_epoch`, which is 0 below RTS.
+	 * Engines bring a QP down at any time, also without these locks; so the new state is put in
+	 * place only if the old one still stands, and else the request is checked again. The
+	 * attributes come after it: a request that is refused in the end has changed none. Whoever
+	 * goes by them waits for these locks, or for `fastpath_epoch`, which is 0 below RTS.
 	 */
 	ret = simhca_qp_begin_both(qp, true);
 	if (ret)

@@ -122,8 +122,8 @@ static void recover_with(struct simhca_qp *qp, struct simhca_qp *dest,
 	simhca_progress_show_requester(qp->mem, &req);
 	committed = req.oldest != atomic_load_explicit(&mem->index, memory_order_relaxed);
 	/*
-	 * The one CQE that a program which has ended can have reserved there is of this message. One
-	 * that lives has published its own, and could have this done again and again.
+	 * The one CQE that a program which has ended can have reserved there is of this message.
+	 * One that lives has published its own, and could have this done again and again.
 	 */
 	if (atomic_load(&qp->context->dead))
 		simhca_cq_repair(dest->recv_cq, SIMHCA_OWNER_PROGRAM | qp->qpn,

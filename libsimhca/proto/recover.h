@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * What a program leaves behind that ends in the middle of a datagram (step_ud.c): CQEs that it has
- * reserved, and receives that it claimed for a message that is not committed. These receives are for
- * the next datagrams that the device carries to that QP, or are flushed, also if they came from an SRQ.
+ * reserved, and receives that it claimed for a message that is not committed. These receives are
+ * for the next datagrams that the device carries to that QP, or are flushed, also if they came from
+ * an SRQ.
  */
 #ifndef LIBSIMHCA_RECOVER_H
 #define LIBSIMHCA_RECOVER_H
@@ -34,8 +35,8 @@ void simhca_abandoned_reset(struct simhca_abandoned *left);
 bool simhca_abandoned_consume(struct simhca_abandoned *left, char *copy);
 
 /*
- * Recovers what the QP's program has left behind, if anything: while the device holds the requester,
- * before it changes it, or when the program has ended.
+ * Recovers what the QP's program has left behind, if anything: while the device holds the
+ * requester, before it changes it, or when the program has ended.
  */
 void simhca_qp_recover(struct simhca_qp *qp);
 /* What it has left at that QP, as it has ended. False: somebody is at the QP. */

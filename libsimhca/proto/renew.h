@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Taking back what other programs were given of a CQ or an SRQ (attach.h). Who has its file mapped
- * keeps that. So when no program uses the queue any more, it gets another file, at the same addresses,
- * in two commands (RENEW_QUEUE, simhca-abi-cmd.h): first the client maps it, which then finds neither
- * CQEs nor WQEs, and waits; then the device copies what waits, and goes on there. No program begins a
- * step with the queue meanwhile.
+ * keeps that. So when no program uses the queue any more, it gets another file, at the same
+ * addresses, in two commands (RENEW_QUEUE, simhca-abi-cmd.h): first the client maps it, which then
+ * finds neither CQEs nor WQEs, and waits; then the device copies what waits, and goes on there. No
+ * program begins a step with the queue meanwhile.
  */
 #ifndef LIBSIMHCA_RENEW_H
 #define LIBSIMHCA_RENEW_H

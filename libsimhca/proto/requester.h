@@ -23,8 +23,9 @@ enum simhca_next { SIMHCA_NEXT_PACKET, SIMHCA_NEXT_WAIT };
 bool simhca_wait_is_over(struct simhca_qp *qp);
 /* For acknowledgements of what is under way: until the transport's timer, or for longer. */
 /*
- * How long the QP waits for an answer now, in ns, until that is a retry: 4.096 us * 2^timeout, or longer
- * if its link has it so; 0: without end (IBTA vol. 1, 9.7.6.1.3). *adaptive_ns: see link.h.
+ * How long the QP waits for an answer now, in ns, until that is a retry: 4.096 us * 2^timeout, or
+ * longer if its link has it so; 0: without end (IBTA vol. 1, 9.7.6.1.3). *adaptive_ns: see link.h.
+ *
  */
 uint64_t simhca_ack_timeout(struct simhca_qp *qp, uint64_t *adaptive_ns);
 enum simhca_next simhca_wait_answer(struct simhca_qp *qp);

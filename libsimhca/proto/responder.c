@@ -354,7 +354,9 @@ struct simhca_handover simhca_responder_continue(struct simhca_worker *worker, s
 		.transport = qp->type,
 		.psn = qp->resp.read.psn,
 		.src_qpn = qp->qpc->dest_qpn,
-		/* A receive that is held fails with it, and its completion says which way it came. */
+		/*
+		 * A receive that is held fails with it, and its completion says which way it came.
+		 */
 		.av = &qp->qpc->av,
 		.srqn = qp->resp.read.srqn,
 		.va = qp->resp.read.va,

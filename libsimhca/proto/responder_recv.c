@@ -161,9 +161,9 @@ bool simhca_recv_place(struct simhca_worker *worker, struct simhca_qp *qp,
 }
 
 /*
- * The key of a SEND_WITH_INV cannot be invalidated: this side fails, by the receive that the message
- * consumed, and answers nothing, neither an ACK nor a NAK (IBTA vol. 1, 9.9.6.3, class J). The
- * requester finds a QP that is in error when it tries again.
+ * The key of a SEND_WITH_INV cannot be invalidated: this side fails, by the receive that the
+ * message consumed, and answers nothing, neither an ACK nor a NAK (IBTA vol. 1, 9.9.6.3, class J).
+ * The requester finds a QP that is in error when it tries again.
  */
 static void fail_invalidate(struct simhca_qp *qp, const struct simhca_packet *packet,
 			    enum simhca_reason reason, struct simhca_reply *reply)

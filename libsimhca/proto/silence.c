@@ -90,8 +90,8 @@ static enum obstacle find_obstacle(const struct simhca_qp *qp)
 }
 
 /*
- * Whether the host itself has refused to send to the peer while the QP waited, which is why there is no
- * answer; false as well if that was said already.
+ * Whether the host itself has refused to send to the peer while the QP waited, which is why there
+ * is no answer; false as well if that was said already.
  */
 static bool find_unsent(struct simhca_qp *qp, char text[UNSENT_TEXT])
 {
@@ -139,7 +139,10 @@ void simhca_silence_connected(const struct simhca_qp *qp)
 		tell(qp, "is connected to", text[NO_PORT], "");
 }
 
-/* Whether who opened the peer's device has ended, and so its memory is gone. While the requester is held. */
+/*
+ * Whether who opened the peer's device has ended, and so its memory is gone. While the requester is
+ * held.
+ */
 static bool is_orphaned(const struct simhca_qp *qp, char text[ORPHAN_TEXT])
 {
 	const struct simhca_qp *peer = qp->link->peer ? qp->link->peer(qp) : NULL;

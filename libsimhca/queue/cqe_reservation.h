@@ -66,8 +66,8 @@ static inline void simhca_cq_go_on(const struct simhca_cq_view *cq, uint32_t pi)
 }
 
 /*
- * A fresh slot's seq is 0, which is what the last index before the counter wraps publishes. There it
- * is one that has been.
+ * A fresh slot's seq is 0, which is what the last index before the counter wraps publishes. There
+ * it is one that has been.
  */
 static inline void simhca_cq_fresh_ring(struct simhca_cqe *ring, uint32_t entries, uint32_t seq)
 {
@@ -176,9 +176,9 @@ static inline bool simhca_cqe_is_abandoned(const struct simhca_cq_view *cq, uint
 }
 
 /*
- * Publishes what such a one has left: the CQE that was committed is whole, any other is void. It may
- * have claimed the slot at pi, and not moved pi; behind that it has nothing. To be called by one
- * thread at a time.
+ * Publishes what such a one has left: the CQE that was committed is whole, any other is void. It
+ * may have claimed the slot at pi, and not moved pi; behind that it has nothing. To be called by
+ * one thread at a time.
  */
 static inline void simhca_cqes_recover(const struct simhca_cq_view *cq, uint32_t name,
 				       uint32_t committed)

@@ -263,8 +263,8 @@ static inline bool simhca_gate_offset(const struct simhca_flight *flight, uint32
 }
 
 /*
- * The PSNs of the packet at psn_send have been sent. What simhca_gate_requester() says of PSNs stays
- * true, if the message that the packet is of has so many from there on.
+ * The PSNs of the packet at psn_send have been sent. What simhca_gate_requester() says of PSNs
+ * stays true, if the message that the packet is of has so many from there on.
  */
 static inline void simhca_requester_sent(struct simhca_requester *req, uint32_t psns)
 {
@@ -293,9 +293,9 @@ static inline void simhca_requester_answered(struct simhca_requester *req, uint3
 /* ---------------------------------------------------------------------------- responder */
 
 /*
- * The responder's progress. True: the PSNs have 24 bits, lengths are those of messages, truth values
- * are 0 or 1, enumerations have values of theirs; and it has a receive only if it can have one:
- * rq_entries > 0, or receives that were consumed are kept (`keeps`) outside of the queue.
+ * The responder's progress. True: the PSNs have 24 bits, lengths are those of messages, truth
+ * values are 0 or 1, enumerations have values of theirs; and it has a receive only if it can have
+ * one: rq_entries > 0, or receives that were consumed are kept (`keeps`) outside of the queue.
  */
 static inline bool simhca_gate_responder(const struct simhca_responder *resp, uint32_t rq_entries,
 					 bool keeps)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * A QP's progress in memory that programs can write: the only place that reads and writes it
- * (scripts/check-rooms sees to it). It is read once, into a copy, and the copy goes through the gate.
+ * (scripts/check-rooms sees to it). It is read once, into a copy, and the copy goes through the
+ * gate.
  */
 #ifndef LIBSIMHCA_PROGRESS_H
 #define LIBSIMHCA_PROGRESS_H

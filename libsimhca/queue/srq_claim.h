@@ -4,9 +4,9 @@
  * lock, and by programs that run the steps of its QPs' peers. A WQE is read, judged and copied, and
  * then claimed; if another has it by then that was in vain.
  *
- * For one QP only who holds the responder's owner word claims, so one at a time does. What it claims
- * counts when the responder is committed, whose state has the same number. So if the two numbers
- * differ it has ended in between.
+ * For one QP only who holds the responder's owner word claims, so one at a time does. What it
+ * claims counts when the responder is committed, whose state has the same number. So if the two
+ * numbers differ it has ended in between.
  */
 #ifndef LIBSIMHCA_SRQ_CLAIM_H
 #define LIBSIMHCA_SRQ_CLAIM_H
@@ -131,8 +131,8 @@ static inline bool simhca_srq_moves(const struct simhca_srq_view *srq, uint32_t 
 }
 
 /*
- * Those that are to be copied to other memory now, up to *end, if pi is as the client says. False: the
- * indices make no sense, and none is. Under the SRQ's lock.
+ * Those that are to be copied to other memory now, up to *end, if pi is as the client says. False:
+ * the indices make no sense, and none is. Under the SRQ's lock.
  */
 static inline bool simhca_srq_renews(const struct simhca_srq_view *srq, uint32_t pi, uint32_t most,
 				     uint32_t *next, uint32_t *end)
@@ -143,8 +143,8 @@ static inline bool simhca_srq_renews(const struct simhca_srq_view *srq, uint32_t
 }
 
 /*
- * The SRQ goes on in other memory, in which pi is the client's already: what was claimed, and by whom.
- * Indices that make no sense become those of an empty queue. Under the SRQ's lock.
+ * The SRQ goes on in other memory, in which pi is the client's already: what was claimed, and by
+ * whom. Indices that make no sense become those of an empty queue. Under the SRQ's lock.
  */
 static inline void simhca_srq_go_on(const struct simhca_srq_view *from,
 				    const struct simhca_srq_view *to)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Called before each store to what outlives whoever makes it: owner words, copies, reservations, CQEs. A
- * test stops there (tests/c/test_killed.c).
+ * Called before each store to what outlives whoever makes it: owner words, copies, reservations,
+ * CQEs. A test stops there (tests/c/test_killed.c).
  */
 #ifndef LIBSIMHCA_STORE_H
 #define LIBSIMHCA_STORE_H

@@ -4,8 +4,8 @@
  * gate.h, the functions are pure, judge private copies, and rely on what no program can write: the
  * sizes of rings, and the limits of a QP. Their invariants are proven in tests/cbmc.
  *
- * wqe.c is the only file that reads WQEs, cqe_reservation.h that reads the indices and claims of CQs, and
- * srq_claim.h those of SRQs (scripts/check-rooms).
+ * wqe.c is the only file that reads WQEs, cqe_reservation.h that reads the indices and claims of
+ * CQs, and srq_claim.h those of SRQs (scripts/check-rooms).
  */
 #ifndef LIBSIMHCA_WQE_GATE_H
 #define LIBSIMHCA_WQE_GATE_H
@@ -18,8 +18,8 @@
 #include "simhca-abi.h"
 
 /*
- * Copies what a program may be writing. What is judged is the copy, as the compiler cannot go back to
- * where it was read from: it has to take it that memory has changed behind the copy.
+ * Copies what a program may be writing. What is judged is the copy, as the compiler cannot go back
+ * to where it was read from: it has to take it that memory has changed behind the copy.
  */
 static inline void simhca_copy_in(void *to, const void *from, size_t bytes)
 {
@@ -83,8 +83,8 @@ static inline uint32_t simhca_gate_waiting(uint32_t pi, uint32_t ci, uint32_t en
 
 /*
  * CQEs [next, *end) that are moved to another ring now. Before next they are there already, or are
- * not wanted any more. True: pi - next <= waiting, of which no more than `most` lie before *end; and
- * all that wait fit in both rings.
+ * not wanted any more. True: pi - next <= waiting, of which no more than `most` lie before *end;
+ * and all that wait fit in both rings.
  */
 static inline bool simhca_gate_move(uint32_t pi, uint32_t ci, uint32_t entries, uint32_t cqe,
 				    uint32_t most, uint32_t *next, uint32_t *end)
@@ -101,8 +101,8 @@ static inline bool simhca_gate_move(uint32_t pi, uint32_t ci, uint32_t entries, 
 
 /*
  * CQEs [next, *end) that are copied to other memory now, in the same order from ci on, which is the
- * client's own. True: that is all; else there is at least one. *end - ci <= cqe. If pi makes no sense
- * it ends with those that are there already.
+ * client's own. True: that is all; else there is at least one. *end - ci <= cqe. If pi makes no
+ * sense it ends with those that are there already.
  */
 static inline bool simhca_gate_renew(uint32_t pi, uint32_t ci, uint32_t cqe, uint32_t most,
 				     uint32_t next, uint32_t *end)

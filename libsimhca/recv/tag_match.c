@@ -52,11 +52,11 @@ struct simhca_tag {
 };
 
 /*
- * The list, under the SRQ's lock. There are max_tags entries in all, and each is in one place: free;
- * in the list; that of the message at hand of a QP (qp->matched), from when it matched until that is
- * complete; or among the rendezvous of a QP (qp->rndv), until the data have been fetched. So what
- * waits to be fetched is bounded as it is on a ConnectX: a program that has more tags under way than
- * the list holds cannot post another one.
+ * The list, under the SRQ's lock. There are max_tags entries in all, and each is in one place:
+ * free; in the list; that of the message at hand of a QP (qp->matched), from when it matched until
+ * that is complete; or among the rendezvous of a QP (qp->rndv), until the data have been fetched.
+ * So what waits to be fetched is bounded as it is on a ConnectX: a program that has more tags under
+ * way than the list holds cannot post another one.
  */
 struct simhca_tags {
 	struct simhca_tag *list, *free;
@@ -525,7 +525,7 @@ static bool complete(struct simhca_qp *qp, struct simhca_cqe *cqe, bool solicite
 		release_matched(qp);
 		pthread_mutex_unlock(&qp->srq->lock);
 	}
-	if (!simhca_cq_push_of(qp->srq->cq, cqe, solicited, qp, simhca_responder_complete))
+	if (!simhca_cq_push_of(qp->srq->cq, cqe, solicited, qp, simhca_responder_commit_cqe))
 		return false;
 	if (is_rndv)
 		add_rndv(qp);

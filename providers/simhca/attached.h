@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* A QP that is attached to another, whose receives its program completes (simhca-abi-fastpath.h). */
+/*
+ * A QP that is attached to another, whose receives its program completes (simhca-abi-fastpath.h).
+ */
 #ifndef SIMHCA_PROVIDER_ATTACHED_H
 #define SIMHCA_PROVIDER_ATTACHED_H
 

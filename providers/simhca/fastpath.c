@@ -144,7 +144,7 @@ static bool map_peer(struct shca_qp *qp, struct shca_attached *peer,
 	};
 	step->peer.qpc =
 		qp->qpc - SIMHCA_QPN_SLOT(qp->vqp.qp.qp_num) + SIMHCA_QPN_SLOT(reply->peer);
-	step->peer.fastpath_epoch = reply->peer_fastpath;
+	step->peer.fastpath_epoch = reply->peer_fastpath_epoch;
 	step->peer.mm = reply->peer_mm;
 	step->device = qp->ctx->dev;
 	step->qpc = qp->qpc;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Steps of QPs by the thread that posts (simhca-abi-fastpath.h). A QP is attached to its peer when it
- * can be, and else its messages are the device's to carry, as they are when a step comes to an end.
+ * Steps of QPs by the thread that posts (simhca-abi-fastpath.h). A QP is attached to its peer when
+ * it can be, and else its messages are the device's to carry, as they are when a step comes to an
+ * end.
  */
 #ifndef SIMHCA_PROVIDER_CALLER_H
 #define SIMHCA_PROVIDER_CALLER_H

@@ -152,7 +152,7 @@ enum simhcadv_qp_create_flags {
 	/* The device carries all of its messages, and all for it; no peer has its queues. */
 	SIMHCADV_QP_CREATE_DISABLE_FAST_PATH = 1 << 1,
 };
-/* The name that it had in the first releases. */
+/* Its name before; the same flag. */
 #define SIMHCADV_QP_CREATE_DISABLE_CALLERS SIMHCADV_QP_CREATE_DISABLE_FAST_PATH
 
 enum simhcadv_qp_init_attr_mask {

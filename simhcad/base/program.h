@@ -26,7 +26,9 @@ struct programs {
 		uint64_t started;      /* the kernel's ticks: it tells who has the number */
 	} ancestor[PROGRAM_ANCESTORS]; /* of the daemon */
 	unsigned int count;
-	/* Of processes that were asked for, by pid: one look at /proc tells whether it still holds. */
+	/*
+	 * Of processes that were asked for, by pid: one look at /proc tells whether it still holds.
+	 */
 	struct {
 		pid_t pid, program;
 		uint64_t started;

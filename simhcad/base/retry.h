@@ -2,9 +2,9 @@
 /*
  * What found an engine at work on its object, or takes long, and is tried again: commands of
  * sessions, and their ends. A try may take about a millisecond of the main thread. So there is one
- * queue for the commands of all sessions, and one for their ends; each turn of a queue is short, and
- * what fails again and again is tried less often: a program whose memory does not answer takes no
- * time from the others.
+ * queue for the commands of all sessions, and one for their ends; each turn of a queue is short,
+ * and what fails again and again is tried less often: a program whose memory does not answer takes
+ * no time from the others.
  */
 #ifndef SIMHCAD_RETRY_H
 #define SIMHCAD_RETRY_H

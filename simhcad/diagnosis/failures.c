@@ -257,7 +257,9 @@ static bool is_rule_for(const struct failed *failed, const struct failed *verb)
 	       !strcmp(verb->text, FAILURES_BY_RULE);
 }
 
-/* Whether a rule has just raised this event. What rules do to ports and devices is known otherwise. */
+/*
+ * Whether a rule has just raised this event. What rules do to ports and devices is known otherwise.
+ */
 static bool is_raised_by(const struct failed *failed, const struct failed *event)
 {
 	return failed->kind == FAILED_WORK && failed->what.kind == SIMHCA_INJECTED &&
@@ -322,8 +324,8 @@ static bool is_dropped_datagram(const struct failed *failed)
 
 /*
  * Flushes of a QP are told as one, under the failure that they follow from; and what a rule of
- * faults did to it, until that has a failure to stand under. So are datagrams of one QP that another
- * one drops for the same reason.
+ * faults did to it, until that has a failure to stand under. So are datagrams of one QP that
+ * another one drops for the same reason.
  */
 static bool is_counted_already(struct failures *failures, const struct failed *new)
 {

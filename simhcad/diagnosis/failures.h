@@ -53,9 +53,9 @@ void failures_verb_succeeds(struct failures *failures, uint32_t context, const c
 void failures_add_refusal(struct failures *failures, const struct failing_program *program,
 			  const char *verb, int error, const char *why);
 /*
- * An asynchronous event, of a QP, CQ, SRQ or port of this number; if it tells of a failure. by_rule: a
- * rule of faults did that to the port or device. One that a rule has raised, and that tells of nothing,
- * is known by what was added before it.
+ * An asynchronous event, of a QP, CQ, SRQ or port of this number; if it tells of a failure.
+ * by_rule: a rule of faults did that to the port or device. One that a rule has raised, and that
+ * tells of nothing, is known by what was added before it.
  */
 void failures_add_event(struct failures *failures, uint32_t context, uint32_t type, uint32_t number,
 			bool by_rule);

@@ -443,7 +443,7 @@ static bool check(const struct parser *parser, const struct action *action)
 	if (rule->now && !action->may_now)
 		return wrong(parser,
 			     "now: goes with port-down, gid-change, fatal and kill; %s waits for "
-			     "its occasion",
+			     "its hit",
 			     action->name);
 	if (rule->now && counts)
 		return wrong(parser, "now: is one time; there is nothing to count");

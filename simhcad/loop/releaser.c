@@ -39,8 +39,9 @@ struct releaser {
 const char *__tsan_default_suppressions(void);
 
 /*
- * libev does not take a descriptor out of the kernel's set when its watcher stops, but when it hears of it
- * again. That may be while another thread closes it here: then the kernel has forgotten it already.
+ * libev does not take a descriptor out of the kernel's set when its watcher stops, but when it
+ * hears of it again. That may be while another thread closes it here: then the kernel has forgotten
+ * it already.
  */
 const char *__tsan_default_suppressions(void)
 {

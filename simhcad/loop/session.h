@@ -79,8 +79,8 @@ struct session *session_of(const struct daemon *daemon, uint32_t context);
 /* Takes the connection. */
 void session_open(struct device *device, int fd);
 /*
- * Its client is gone, and it ends: part by part, beside others that end, which have two milliseconds
- * of the main thread together and then leave it to others for as long. Not twice.
+ * Its client is gone, and it ends: part by part, beside others that end, which have two
+ * milliseconds of the main thread together and then leave it to others for as long. Not twice.
  */
 void session_close(struct session *session);
 /* At the end of the daemon: what cannot be freed in two seconds is left to that of the process. */

@@ -18,8 +18,8 @@ bool wire_is_wanted(const struct daemon *daemon);
 /* NULL: no device has a wire, or *failed and what is wrong was logged. Before the devices. */
 struct wire *wire_open(struct daemon *daemon, int *failed);
 /*
- * The addresses of the devices may have changed. False: one of them has no socket, which was logged,
- * as another process has the port; it is tried again. wire may be NULL, as below.
+ * The addresses of the devices may have changed. False: one of them has no socket, which was
+ * logged, as another process has the port; it is tried again. wire may be NULL, as below.
  */
 bool wire_follow(struct wire *wire);
 /* After the engines have ended. */

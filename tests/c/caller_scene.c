@@ -159,7 +159,7 @@ struct simhca_step caller_attach_to(struct side *side, struct side *peer)
 						     .entries = reply.recv_entries,
 						     .cqe = reply.recv_cqe };
 	step.send_notify.fd = step.peer.recv_notify.fd = -1;
-	step.peer.fastpath_epoch = reply.peer_fastpath;
+	step.peer.fastpath_epoch = reply.peer_fastpath_epoch;
 	step.peer.mm = reply.peer_mm;
 	step.peer.pid = (pid_t)found.pid;
 	step.peer.memory = open("/proc/self/mem", O_RDWR | O_CLOEXEC);

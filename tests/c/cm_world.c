@@ -69,8 +69,8 @@ static int on_event(void *arg, struct simhca_cm_id *id, const struct simhca_cm_e
 	struct host *host = arg;
 	struct end *end = simhca_cm_id_context(id);
 
-	if (event->listener && host->verdict)
-		return host->verdict;
+	if (event->listener && host->outcome)
+		return host->outcome;
 	if (event->listener && host->accepted) {
 		host->accepted(host, id, event);
 		return 0;

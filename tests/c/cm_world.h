@@ -29,7 +29,7 @@ struct host {
 	union simhca_gid gid;
 	struct end listener;
 	/* What becomes of a REQ or SIDR_REQ: 0 takes it, see struct simhca_cm_ops. */
-	int verdict;
+	int outcome;
 	struct end *passive; /* takes what comes next, if not NULL; else the host answers itself */
 	void (*accepted)(struct host *host, struct simhca_cm_id *id,
 			 const struct simhca_cm_event *event);

@@ -164,7 +164,7 @@ static void test_listener_refuses(void **state)
 {
 	struct scene *scene = *state;
 
-	scene->world.host[1].verdict = SIMHCA_CM_REJ_CONSUMER;
+	scene->world.host[1].outcome = SIMHCA_CM_REJ_CONSUMER;
 	assert_int_equal(end_connect(&scene->a, 17), 0);
 	world_run(&scene->world);
 	assert_seen(scene->a, SIMHCA_CM_REJ_RECEIVED, 1);
@@ -176,12 +176,12 @@ static void test_listener_drops(void **state)
 {
 	struct scene *scene = *state;
 
-	scene->world.host[1].verdict = -1;
+	scene->world.host[1].outcome = -1;
 	assert_int_equal(end_connect(&scene->a, 17), 0);
 	world_run(&scene->world);
 	assert_int_equal(scene->world.passed[SIMHCA_CM_REJ], 0);
 	assert_int_equal(ids(scene, 1), 1);
-	scene->world.host[1].verdict = 0;
+	scene->world.host[1].outcome = 0;
 	world_pass(&scene->world, RETRY_MS - 1);
 	assert_seen(scene->b, SIMHCA_CM_REQ_RECEIVED, 0);
 	world_pass(&scene->world, 1);

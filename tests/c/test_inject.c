@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* Faults on demand: which occasions a rule fires at, and what each kind of fault does. */
+/* Faults on demand: which hits a rule fires at, and what each kind of fault does. */
 #include "core/context.h"
 #include "core/fabric.h"
 #include "harness.h"
@@ -66,19 +66,19 @@ static uint64_t met(void **state, uint32_t number)
 
 /* ---------------------------------------------------------------------------------- the rules */
 
-/* The occasions of 1 to 32 that a rule fires at. */
+/* The hits of 1 to 32 that a rule fires at. */
 static uint32_t pattern(void **state, struct simhca_rule rule)
 {
 	struct world *world = *state;
-	const struct simhca_inject_event occasion = { .point = SIMHCA_AT_REQUEST, .opcode = -1 };
-	struct simhca_inject_outcome verdict;
+	const struct simhca_inject_hit hit = { .point = SIMHCA_AT_REQUEST, .opcode = -1 };
+	struct simhca_inject_outcome outcome;
 	uint32_t bits = 0;
 
 	rule.action = SIMHCA_INJECT_DROP;
 	add(state, rule);
 	for (int i = 0; i < 32; i++) {
-		bits |= (uint32_t)simhca_inject_decide(world->fabric, &occasion, &verdict) << i;
-		assert_int_equal(verdict.drop, bits >> i & 1);
+		bits |= (uint32_t)simhca_inject_decide(world->fabric, &hit, &outcome) << i;
+		assert_int_equal(outcome.drop, bits >> i & 1);
 	}
 	clear(state);
 	return bits;
@@ -118,7 +118,7 @@ static void where(void **state)
 	struct pair *pair = pair_of(state, IBV_QPT_RC);
 	struct world *world = *state;
 	struct simhca_context *context = pair->a.client->context;
-	struct simhca_inject_event here = {
+	struct simhca_inject_hit here = {
 		.point = SIMHCA_AT_REQUEST,
 		.device = world->device[0],
 		.context = context,
@@ -135,13 +135,13 @@ static void where(void **state)
 		{ { .qpn = 0x12, .pid = 77 }, { .qpn = 0x12, .pid = 78 } },
 		{ { .qpn = 0 }, { .now = true } },
 	};
-	struct simhca_inject_outcome verdict;
+	struct simhca_inject_outcome outcome;
 
 	simhca_context_name(context, 77, "here");
 	for (size_t i = 0; i < ARRAY_SIZE(rules); i++)
 		for (int no = 0; no < 2; no++) {
 			add(state, rules[i][no]);
-			assert_int_equal(simhca_inject_decide(world->fabric, &here, &verdict), !no);
+			assert_int_equal(simhca_inject_decide(world->fabric, &here, &outcome), !no);
 			clear(state);
 		}
 	/* What is not known is not meant. */
@@ -149,15 +149,15 @@ static void where(void **state)
 	here.opcode = -1;
 	RULE(.pid = 77);
 	RULE(.opcodes = 1);
-	assert_false(simhca_inject_decide(world->fabric, &here, &verdict));
+	assert_false(simhca_inject_decide(world->fabric, &here, &outcome));
 }
 
-/* Faults that an occasion has no place for do not meet it, nor are used up by it. */
+/* Faults that an hit has no place for do not meet it, nor are used up by it. */
 static void what_cannot_happen_is_not_met(void **state)
 {
 	const struct {
 		struct simhca_rule rule;
-		struct simhca_inject_event can, cannot;
+		struct simhca_inject_hit can, cannot;
 	} cases[] = {
 		{ { .action = SIMHCA_INJECT_REORDER, .times = 1 },
 		  { .datagram = true },
@@ -167,15 +167,15 @@ static void what_cannot_happen_is_not_met(void **state)
 		  { .datagram = true } },
 	};
 	struct world *world = *state;
-	struct simhca_inject_outcome verdict;
+	struct simhca_inject_outcome outcome;
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		struct simhca_inject_event can = cases[i].can, cannot = cases[i].cannot;
+		struct simhca_inject_hit can = cases[i].can, cannot = cases[i].cannot;
 
 		can.point = cannot.point = SIMHCA_AT_REQUEST;
 		add(state, cases[i].rule);
-		assert_false(simhca_inject_decide(world->fabric, &cannot, &verdict));
-		assert_true(simhca_inject_decide(world->fabric, &can, &verdict));
+		assert_false(simhca_inject_decide(world->fabric, &cannot, &outcome));
+		assert_true(simhca_inject_decide(world->fabric, &can, &outcome));
 		clear(state);
 	}
 }
@@ -255,7 +255,7 @@ static void drops_without_end(void **state)
 
 /*
  * The answer is lost: what was done is not done twice. The packet that is sent again is another
- * occasion, but arrives for the first time no more.
+ * hit, but arrives for the first time no more.
  */
 static void a_lost_answer(void **state)
 {

@@ -386,7 +386,7 @@ static void uc_and_ud_lose_what_nobody_awaits(void **state)
 	}
 }
 
-struct verdict {
+struct outcome {
 	enum ibv_qp_type type;
 	uint8_t opcode;
 };
@@ -394,7 +394,7 @@ struct verdict {
 /* IBTA vol. 1, table of operations by transport: what UC and UD cannot do. */
 static void operations_that_a_transport_lacks(void **state)
 {
-	static const struct verdict lacking[] = {
+	static const struct outcome lacking[] = {
 		{ IBV_QPT_UC, SIMHCA_WR_RDMA_READ },
 		{ IBV_QPT_UC, SIMHCA_WR_ATOMIC_CMP_AND_SWP },
 		{ IBV_QPT_UC, SIMHCA_WR_ATOMIC_FETCH_AND_ADD },

@@ -90,7 +90,7 @@ DROPPED = {
                       "QKEY_MISMATCH, vendor_err 99"),
     "grh": ("the message has 64 bytes and 40 of its GRH, and the receive that was next 64, wr_id 2",
             "RECV_TOO_SHORT, vendor_err 70"),
-    "no_receive": ("no receive was posted to the QP so far", "PEER_NOT_READY, vendor_err 97"),
+    "no_receive": ("no receive was posted so far", "PEER_NOT_READY, vendor_err 97"),
 }
 
 
