@@ -50,7 +50,7 @@ def header(proof):
 def explore(cbmc, proof, headers, *options):
     """What CBMC says of a proof, with those headers in place of the sources'."""
     unwind = setting(proof, "unwind", None)
-    done = cbmc("-I", str(headers), "-I", str(headers / "transport"), "-I", str(ROOT / "libsimhca"),
+    done = cbmc("-I", str(headers), "-I", str(ROOT / "libsimhca"),
                 "-I", str(ROOT / "providers" / "simhca"), "-I", str(ROOT / "kernel-abi"), "-I", str(HERE),
                 *QUICK, *options, *(["--unwind", unwind] if unwind else []), str(HERE / f"{proof}.c"))
     assert done.returncode in (0, 10), done.stdout
@@ -85,9 +85,9 @@ def test_is_reached(proof, cbmc):
 def test_mutant_fails(proof, name, script, cbmc, tmp_path):
     """A rule less, and CBMC finds a lie that gets through."""
     of = header(proof)
-    # A header of the transport is found under that name as well.
-    headers = tmp_path / "transport" if of.parent.name == "transport" else tmp_path
-    headers.mkdir(exist_ok=True)
+    # Those of libsimhca are included by their room.
+    headers = tmp_path / of.parent.relative_to(ROOT / "libsimhca") if ROOT / "libsimhca" in of.parents else tmp_path
+    headers.mkdir(parents=True, exist_ok=True)
     for one in of.parent.glob("*.h"):
         shutil.copy(one, headers)
     changed = headers / of.name
