@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* The tool's entry: finds the subcommand. */
-#include <errno.h>
-#include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "closest.h"
 #include "tool.h"
@@ -73,32 +69,6 @@ static const struct subcommand {
 	{ "inject", inject_main },
 };
 
-static char prefix[32] = "simhca";
-
-void set_subcommand(const char *name)
-{
-	snprintf(prefix, sizeof(prefix), "simhca %s", name);
-}
-
-void complain(const char *format, ...)
-{
-	char line[4096];
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(line, sizeof(line), format, args);
-	va_end(args);
-	fprintf(stderr, "%s: %s\n", prefix, line);
-}
-
-long long now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000LL + now.tv_nsec / 1000000;
-}
-
 #define LIST 256
 
 /* "run, start and stop" */
@@ -141,26 +111,6 @@ static int help_on(char *word)
 	return EXIT_USAGE;
 }
 
-static struct sigaction old_file_size;
-
-void let_file_size_end_us(void)
-{
-	sigaction(SIGXFSZ, &old_file_size, NULL);
-}
-
-bool flush_output(void)
-{
-	static bool told;
-
-	errno = 0;
-	if (!fflush(stdout) && !ferror(stdout))
-		return true;
-	if (!told && errno != EPIPE) /* that a reader has gone is no news */
-		complain("standard output: %s", errno ? strerror(errno) : "not all was written");
-	told = true;
-	return false;
-}
-
 static int run_tool(int argc, char **argv)
 {
 	char list[LIST];
@@ -201,10 +151,9 @@ static int run_tool(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-	const struct sigaction ignore = { .sa_handler = SIG_IGN };
 	int status;
 
-	sigaction(SIGXFSZ, &ignore, &old_file_size);
+	let_file_size_fail_writes();
 	status = run_tool(argc, argv);
 	return flush_output() || status ? status : EXIT_FAILURE;
 }

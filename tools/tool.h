@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * simhca, the tool. One file per subcommand (run.c, start.c, stop.c, status.c, env.c, resource.c,
- * wire.c, explain.c, trace.c, inject.c) above eleven helpers:
+ * wire.c, explain.c, trace.c, inject.c) above twelve helpers:
  *
+ *   output.c       complaints, and output that fails
  *   options.c      what the subcommands have in common on the command line
  *   runtime.c      which runtime directory, and what is in it
  *   report.c       subcommands that print what the daemon answers to one request
@@ -23,6 +24,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
+#include <time.h>
 
 /* Exit statuses. Those of `run` leave the range below 125 to the command, as env(1) does. */
 enum {
@@ -60,10 +62,18 @@ void set_subcommand(const char *name); /* before the first complaint */
 /* False: what was printed has not arrived, which has been complained about. */
 bool flush_output(void);
 
-long long now_ms(void); /* CLOCK_MONOTONIC */
-
 /* The tool itself ignores SIGXFSZ, and a write() fails instead; a command gets what we got. */
+void let_file_size_fail_writes(void);
 void let_file_size_end_us(void);
+
+/* CLOCK_MONOTONIC */
+static inline long long now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000LL + now.tv_nsec / 1000000;
+}
 
 /* ------------------------------------------------------------------------------ options */
 
