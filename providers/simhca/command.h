@@ -28,6 +28,15 @@ struct shca_command {
 
 int shca_execute(struct shca_context *ctx, const struct shca_command *cmd);
 
+/*
+ * spare.c: a descriptor for a command that has failed with EMFILE. True: one is free, and the command
+ * is to be repeated and its descriptor closed before spare_take_back().
+ */
+void shca_spare_keep(struct shca_context *ctx);
+bool shca_spare_lend(struct shca_context *ctx);
+void shca_spare_take_back(struct shca_context *ctx);
+void shca_spare_free(struct shca_context *ctx);
+
 /* The usual case: a request, an answer, no descriptors. */
 #define shca_call(ctx, cmd, req_ptr, reply_ptr)                                                    \
 	shca_execute((ctx), &(struct shca_command){ .command = (cmd),                              \

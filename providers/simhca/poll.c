@@ -124,12 +124,12 @@ static inline bool retire(struct shca_cq *cq, const struct simhca_cqe *cqe)
 		return false;
 	completes_in = atomic_load_explicit(is_recv ? &entry->recv_cq : &entry->send_cq,
 					    memory_order_acquire);
-	if (__builtin_expect(completes_in != cq, 0))
+	if (__builtin_expect(completes_in != cq, 0) ||
+	    __builtin_expect(atomic_load_explicit(&entry->qpn, memory_order_relaxed) != cqe->qpn,
+			     0))
 		return false;
 	/* It stays for as long as this CQ's lock is held. */
 	qp = atomic_load_explicit(&entry->qp, memory_order_acquire);
-	if (__builtin_expect(qp->vqp.qp.qp_num != cqe->qpn, 0))
-		return false;
 	/* It also covers the unsignaled WQEs before it. */
 	if (!is_recv)
 		return release_sends(&qp->sq, cqe->wqe_index);

@@ -65,7 +65,8 @@ struct shca_segment {
  */
 struct shca_qp_entry {
 	_Atomic(struct shca_qp *) qp;
-	_Atomic(const struct shca_cq *) send_cq, recv_cq; /* acquire: then qp is theirs */
+	_Atomic(const struct shca_cq *) send_cq, recv_cq; /* acquire: then qp and qpn are theirs */
+	_Atomic uint32_t qpn;
 };
 
 struct shca_context {
@@ -75,6 +76,8 @@ struct shca_context {
 	struct simhca_ctx_mem *mem; /* segment 0 */
 	int doorbell_fd[SIMHCA_MAX_ENGINE_CPUS];
 	uint32_t doorbell_cpu[SIMHCA_MAX_ENGINE_CPUS];
+	struct shca_lock spare_lock;
+	int spare_fd;	     /* of cmd_fd, or -1 (spare.c) */
 	int async_device_fd; /* the device's end: the watcher reports through it that it has gone */
 	atomic_uint refusals_said;				       /* of posts, to the device */
 	atomic_uint lint_said[SIMHCA_SAY_KINDS - SIMHCA_SAY_NO_FENCE]; /* notes, likewise */

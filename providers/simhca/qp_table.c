@@ -29,6 +29,7 @@ int shca_qp_table_add(struct shca_qp *qp)
 		/* Its CQs are told next. Where the QP completed that had the slot says nothing. */
 		atomic_store_explicit(&entry->send_cq, NULL, memory_order_relaxed);
 		atomic_store_explicit(&entry->recv_cq, NULL, memory_order_relaxed);
+		atomic_store_explicit(&entry->qpn, qp->vqp.qp.qp_num, memory_order_relaxed);
 		atomic_store_explicit(&entry->qp, qp, memory_order_release);
 	}
 	shca_unlock(&ctx->qp_lock);

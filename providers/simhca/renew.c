@@ -22,24 +22,35 @@ static bool try_lock_for_a_while(struct shca_lock *lock)
 	return true;
 }
 
-/* The new memory is mapped. False: not now, and all is as it was. */
-static bool map_new(struct shca_context *ctx, struct shca_segment *own,
-		    const struct simhca_queue_req *req)
+/* 0, or errno: not now, and all is as it was. */
+static int map_new(struct shca_context *ctx, struct shca_segment *own,
+		   const struct simhca_queue_req *req)
 {
 	struct simhca_renew_queue_reply reply;
 	int fd;
+	int err = shca_execute(ctx, &(struct shca_command){
+					    .command = SIMHCA_CMD_RENEW_QUEUE,
+					    .req = req,
+					    .req_size = sizeof(*req),
+					    .reply = &reply,
+					    .reply_size = sizeof(reply),
+					    .reply_fds = &fd,
+					    .num_reply_fds = 1,
+				    });
 
-	return !shca_execute(ctx,
-			     &(struct shca_command){
-				     .command = SIMHCA_CMD_RENEW_QUEUE,
-				     .req = req,
-				     .req_size = sizeof(*req),
-				     .reply = &reply,
-				     .reply_size = sizeof(reply),
-				     .reply_fds = &fd,
-				     .num_reply_fds = 1,
-			     }) &&
-	       !shca_map_over(own, fd, reply.size);
+	return err ? err : shca_map_over(own, fd, reply.size);
+}
+
+static bool has_new(struct shca_context *ctx, struct shca_segment *own,
+		    const struct simhca_queue_req *req)
+{
+	int err = map_new(ctx, own, req);
+
+	if (err == EMFILE && shca_spare_lend(ctx)) {
+		err = map_new(ctx, own, req);
+		shca_spare_take_back(ctx);
+	}
+	return !err;
 }
 
 /* The device has to follow. It is busy when too many other commands wait. */
@@ -54,7 +65,7 @@ void shca_cq_renew(struct shca_cq *cq)
 	const struct simhca_queue_req req = { .handle = cq->vcq.cq.handle,
 					      .kind = SIMHCA_QUEUE_CQ };
 
-	if (!map_new(cq->ctx, &cq->own, &req))
+	if (!has_new(cq->ctx, &cq->own, &req))
 		return;
 	shca_cq_publish_ci(cq);
 	move(cq->ctx, &req);
@@ -75,7 +86,7 @@ void shca_srq_renew(struct shca_context *ctx, struct shca_srq *srq)
 	const struct simhca_queue_req req = { .handle = srq->vsrq.srq.handle,
 					      .kind = SIMHCA_QUEUE_SRQ };
 
-	if (!map_new(ctx, &srq->own, &req))
+	if (!has_new(ctx, &srq->own, &req))
 		return;
 	atomic_store_explicit(srq->rq.pi, srq->rq.head, memory_order_release);
 	move(ctx, &req);

@@ -21,24 +21,39 @@ int shca_map_whole(int fd, uint64_t size, int prot, void **addr)
 	return err;
 }
 
-/* Its descriptor, which is the caller's; 0 or errno. */
-static int get(struct shca_context *ctx, uint32_t number, int *fd, uint64_t *size)
+/* Maps segment `number`, over what is mapped at `own` if that is not NULL. 0 or errno. */
+static int get(struct shca_context *ctx, uint32_t number, struct shca_segment *own, void **addr,
+	       uint64_t *size)
 {
 	struct simhca_get_segment_req req = { .segment = number };
 	struct simhca_get_segment_reply reply;
-	int err;
+	int fd;
+	int err = shca_execute(ctx, &(struct shca_command){
+					    .command = SIMHCA_CMD_GET_SEGMENT,
+					    .req = &req,
+					    .req_size = sizeof(req),
+					    .reply = &reply,
+					    .reply_size = sizeof(reply),
+					    .reply_fds = &fd,
+					    .num_reply_fds = 1,
+				    });
 
-	err = shca_execute(ctx, &(struct shca_command){
-					.command = SIMHCA_CMD_GET_SEGMENT,
-					.req = &req,
-					.req_size = sizeof(req),
-					.reply = &reply,
-					.reply_size = sizeof(reply),
-					.reply_fds = fd,
-					.num_reply_fds = 1,
-				});
-	if (!err)
-		*size = reply.size;
+	if (err)
+		return err;
+	*size = reply.size;
+	return own ? shca_map_over(own, fd, reply.size)
+		   : shca_map_whole(fd, reply.size, PROT_READ | PROT_WRITE, addr);
+}
+
+static int get_in_any_case(struct shca_context *ctx, uint32_t number, struct shca_segment *own,
+			   void **addr, uint64_t *size)
+{
+	int err = get(ctx, number, own, addr, size);
+
+	if (err == EMFILE && shca_spare_lend(ctx)) {
+		err = get(ctx, number, own, addr, size);
+		shca_spare_take_back(ctx);
+	}
 	return err;
 }
 
@@ -46,11 +61,8 @@ static int fetch_segment(struct shca_context *ctx, struct shca_segment *segment,
 {
 	void *addr, *none = NULL;
 	uint64_t size;
-	int err, fd;
+	int err = get_in_any_case(ctx, number, NULL, &addr, &size);
 
-	err = get(ctx, number, &fd, &size);
-	if (!err)
-		err = shca_map_whole(fd, size, PROT_READ | PROT_WRITE, &addr);
 	if (err)
 		return err;
 	/* Every thread that fetches it stores the same size; release publishes it with addr. */
@@ -102,9 +114,8 @@ int shca_map_over(struct shca_segment *own, int fd, uint64_t size)
 int shca_map_again(struct shca_context *ctx, struct shca_segment *own, uint32_t number)
 {
 	uint64_t size;
-	int fd, err = get(ctx, number, &fd, &size);
 
-	return err ? err : shca_map_over(own, fd, size);
+	return get_in_any_case(ctx, number, own, NULL, &size);
 }
 
 void shca_unmap(struct shca_segment *own)

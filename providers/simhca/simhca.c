@@ -286,6 +286,7 @@ static void free_context(struct ibv_context *context)
 			simhca_call_close(ctx->doorbell_fd[i]);
 	if (ctx->async_device_fd >= 0)
 		simhca_call_close(ctx->async_device_fd);
+	shca_spare_free(ctx);
 	shca_unmap_all(ctx);
 	shca_qp_table_free(ctx);
 	simhca_request_forget(ctx->vctx.context.cmd_fd);
@@ -307,6 +308,7 @@ static struct verbs_context *open_context(struct ibv_device *device, int cmd_fd)
 	for (int i = 0; i < SIMHCA_MAX_ENGINE_CPUS; i++)
 		ctx->doorbell_fd[i] = -1;
 	ctx->async_device_fd = -1;
+	shca_spare_keep(ctx);
 	shca_watcher_init(&ctx->watcher);
 	shca_fork_add(ctx);
 

@@ -3,7 +3,10 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 
 #include "dv.h"
 
@@ -183,4 +186,78 @@ TEST(none_is_left)
 	CHECK(!ibv_open_device(devices[0]) && errno == EMFILE);
 	for (int i = LIMIT - 1; i > LIMIT - 4; i--)
 		CHECK(fcntl(i, F_GETFD) < 0);
+}
+
+/* What two processes tell each other. */
+struct meeting {
+	_Atomic uint32_t qpn[2], rkey, has_written;
+	_Atomic bool over;
+};
+
+static uint32_t await(const _Atomic uint32_t *number)
+{
+	while (!*number)
+		usleep(1000);
+	return *number;
+}
+
+/* Writes into the other process, for which it is given the memory of that one's QP and CQ. */
+static void be_the_peer(struct meeting *meeting)
+{
+	struct ibv_cq *cq;
+	struct ibv_qp *qp;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	begin();
+	cq = ibv_create_cq(context, 8, NULL, NULL, 0);
+	CHECK(cq);
+	qp = make_qp(pd, cq, IBV_QPT_RC);
+	meeting->qpn[1] = qp->qp_num;
+	start_qp(qp, await(&meeting->qpn[0]));
+	mr->rkey = await(&meeting->rkey);
+	write_by(qp, cq);
+	meeting->has_written = 1;
+	while (!meeting->over)
+		usleep(1000);
+	exit(0);
+}
+
+/* The QP and the CQ that a peer had get other memory when the QP is reset, for which no descriptor is left. */
+TEST(what_a_peer_had)
+{
+	struct meeting *meeting = mmap(NULL, sizeof(*meeting), PROT_READ | PROT_WRITE,
+				       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };
+	struct ibv_cq *cq;
+	struct ibv_qp *qp;
+	int status;
+	pid_t child;
+
+	CHECK(meeting != MAP_FAILED);
+	child = fork();
+	CHECK(child >= 0);
+	if (!child)
+		be_the_peer(meeting);
+	begin();
+	cq = ibv_create_cq(context, 8, NULL, NULL, 0);
+	CHECK(cq);
+	qp = make_qp(pd, cq, IBV_QPT_RC);
+	start_qp(qp, await(&meeting->qpn[1]));
+	meeting->rkey = mr->rkey;
+	meeting->qpn[0] = qp->qp_num;
+	await(&meeting->has_written);
+	/* What another context of the process needs is there, too. */
+	connect_on(cq);
+
+	limit_to(LIMIT);
+	while (dup(0) >= 0)
+		;
+	CHECK(errno == EMFILE);
+	for (int i = 0; i < 3; i++)
+		CHECK(!ibv_modify_qp(qp, &reset, IBV_QP_STATE));
+	CHECK(!close(LIMIT - 1)); /* a GID has to be read */
+	start_qp(qp, qp->qp_num);
+	write_by(qp, cq);
+	meeting->over = true;
+	CHECK(waitpid(child, &status, 0) == child && !status);
 }
