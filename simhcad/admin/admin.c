@@ -54,8 +54,6 @@ struct admin {
 	struct connection *connections;
 	unsigned int num_connections;
 	struct tally of_program; /* how many connections each has */
-	struct tally leasing;	 /* processes: likewise, leases */
-	unsigned int leases;
 	ev_timer first_lease;
 	ev_timer linger;
 	double linger_until;
@@ -130,8 +128,7 @@ static void on_lease(struct connection *connection, const json_t *request)
 	}
 	if (!connection->lease) {
 		connection->lease = true;
-		tally_add(&admin->leasing, connection->owner.process);
-		admin->leases++;
+		program_lease(&admin->daemon->programs, connection->owner.process);
 		ev_timer_stop(admin->daemon->loop, &admin->first_lease);
 	}
 	answer(connection,
@@ -299,7 +296,7 @@ static void linger(struct admin *admin)
 {
 	struct ev_loop *loop = admin->daemon->loop;
 
-	if (admin->leases) {
+	if (admin->daemon->programs.leases) {
 		ev_timer_stop(loop, &admin->linger);
 		return;
 	}
@@ -321,21 +318,22 @@ static void on_linger(struct ev_loop *loop, ev_timer *timer, int events)
 static void connection_close(struct connection *connection)
 {
 	struct admin *admin = connection->admin;
+	struct daemon *daemon = admin->daemon;
 
 	DL_DELETE(admin->connections, connection);
 	admin->num_connections--;
 	tally_sub(&admin->of_program, connection->owner.program);
-	turns_leave(&admin->daemon->turns, &connection->turn);
+	turns_leave(&daemon->turns, &connection->turn);
 	if (connection->report)
 		report_cancel(connection->report);
-	ev_io_stop(admin->daemon->loop, &connection->io);
-	datagram_close(connection->fd, admin->daemon->releaser, &connection->owner);
-	injector_owner_gone(admin->daemon->injector, connection);
+	ev_io_stop(daemon->loop, &connection->io);
+	datagram_close(connection->fd, daemon->releaser, &connection->owner);
+	injector_owner_gone(daemon->injector, connection);
 	if (connection->lease) {
-		tally_sub(&admin->leasing, connection->owner.process);
-		failures_end_run(admin->daemon->failures, connection->owner.process);
+		program_lease_ends(&daemon->programs, connection->owner.process);
+		failures_end_run(daemon->failures, connection->owner.process);
 	}
-	if (connection->lease && !--admin->leases && admin->daemon->options->daemon.captive) {
+	if (connection->lease && !daemon->programs.leases && daemon->options->daemon.captive) {
 		admin->linger_until = monotonic_s() + LINGER_S;
 		linger(admin);
 	}
@@ -432,23 +430,6 @@ static void on_no_lease(struct ev_loop *loop, ev_timer *timer, int events)
 {
 	log_warning("--captive: nobody has come within %.0f s", FIRST_LEASE_S);
 	ev_break(loop, EVBREAK_ALL);
-}
-
-unsigned int admin_leases(const struct admin *admin)
-{
-	return admin->leases;
-}
-
-pid_t admin_run_of(const struct admin *admin, pid_t process)
-{
-	pid_t ancestors[PROGRAM_ANCESTORS];
-	unsigned int count = program_ancestors(process, ancestors);
-
-	/* Of those within each other the outermost. */
-	while (count--)
-		if (tally_get(&admin->leasing, ancestors[count]))
-			return ancestors[count];
-	return 0;
 }
 
 struct admin *admin_open(struct daemon *daemon)

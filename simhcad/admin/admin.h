@@ -117,16 +117,8 @@
 #ifndef SIMHCAD_ADMIN_H
 #define SIMHCAD_ADMIN_H
 
-#include <sys/types.h>
-
 struct admin;
 struct daemon;
-
-/* The `simhca run`, by its lease, that a process was started by; 0: none. */
-pid_t admin_run_of(const struct admin *admin, pid_t process);
-
-/* How many connections have one. */
-unsigned int admin_leases(const struct admin *admin);
 
 /* NULL: what is wrong was logged. */
 struct admin *admin_open(struct daemon *daemon);

@@ -6,7 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "admin.h"
 #include "rdma_cm/cma_report.h"
 #include "daemon.h"
 #include "device/gid_table.h"
@@ -134,7 +133,7 @@ static json_t *daemon_json(const struct daemon *daemon)
 			 (json_int_t)(monotonic_s() - daemon->started), "runtime_dir",
 			 daemon->rundir.path, "options", daemon->options->normalised, "captive",
 			 (int)daemon->options->daemon.captive, "leases",
-			 (json_int_t)admin_leases(daemon->admin), "engines", engines_json(daemon),
+			 (json_int_t)daemon->programs.leases, "engines", engines_json(daemon),
 			 "rdma_cm", cma_report_counts(daemon->cma), "wire",
 			 daemon->wire ? wire_json(daemon->wire) : json_null());
 }

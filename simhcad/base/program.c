@@ -103,7 +103,20 @@ struct owner program_peer(struct programs *programs, int socket)
 	return owner;
 }
 
-unsigned int program_ancestors(pid_t process, pid_t pids[PROGRAM_ANCESTORS])
+void program_lease(struct programs *programs, pid_t process)
+{
+	tally_add(&programs->leasing, process);
+	programs->leases++;
+}
+
+void program_lease_ends(struct programs *programs, pid_t process)
+{
+	tally_sub(&programs->leasing, process);
+	programs->leases--;
+}
+
+/* The process and those that it descends from, as far as they can be seen. Returns how many. */
+static unsigned int ancestors_of(pid_t process, pid_t pids[PROGRAM_ANCESTORS])
 {
 	unsigned int count = 0;
 	uint64_t started;
@@ -116,4 +129,16 @@ unsigned int program_ancestors(pid_t process, pid_t pids[PROGRAM_ANCESTORS])
 		process = parent;
 	}
 	return count;
+}
+
+pid_t program_run_of(const struct programs *programs, pid_t process)
+{
+	pid_t ancestors[PROGRAM_ANCESTORS];
+	unsigned int count = ancestors_of(process, ancestors);
+
+	/* Of those within each other the outermost. */
+	while (count--)
+		if (tally_get(&programs->leasing, ancestors[count]))
+			return ancestors[count];
+	return 0;
 }

@@ -17,6 +17,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "tally.h"
+
 #define PROGRAM_ANCESTORS 64
 #define PROGRAMS_KNOWN 256
 
@@ -33,6 +35,8 @@ struct programs {
 		pid_t pid, program;
 		uint64_t started;
 	} known[PROGRAMS_KNOWN];
+	struct tally leasing; /* processes: how many leases of the daemon each has (admin.h) */
+	unsigned int leases;  /* in all */
 };
 
 /* Whose something is. */
@@ -45,7 +49,10 @@ struct owner {
 void programs_init(struct programs *programs);
 /* Of who has connected. */
 struct owner program_peer(struct programs *programs, int socket);
-/* The process and those that it descends from, as far as they can be seen. Returns how many. */
-unsigned int program_ancestors(pid_t process, pid_t pids[PROGRAM_ANCESTORS]);
+/* The process has a lease more, or one less. */
+void program_lease(struct programs *programs, pid_t process);
+void program_lease_ends(struct programs *programs, pid_t process);
+/* The `simhca run`, by its lease, that a process was started by; 0: none. */
+pid_t program_run_of(const struct programs *programs, pid_t process);
 
 #endif

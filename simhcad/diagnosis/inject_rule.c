@@ -12,7 +12,6 @@
 #include "names.h"
 #include "printable.h"
 #include "simhca-abi.h"
-#include "loop/session.h"
 #include "packet/packet.h"
 
 #define ERRNOS 134 /* of Linux */
@@ -104,13 +103,6 @@ static uint32_t number_of(const char *text, const char *prefix, uint32_t count,
 	return number;
 }
 
-static const char *command_name(uint32_t number)
-{
-	const struct command *command = command_find(number);
-
-	return command ? command->name : "?";
-}
-
 static const char *errno_name(uint32_t number)
 {
 	const char *name = number ? strerrorname_np((int)number) : NULL;
@@ -174,7 +166,7 @@ static bool take_verb(const struct parser *parser, const char *text)
 		return wrong(parser, "%s: should be COMMAND=ERRNO, as REG_MR=ENOMEM", text);
 	memcpy(name, text, length);
 	name[length] = 0;
-	parser->rule->verb = number_of(name, "", SIMHCA_CMD_COUNT, command_name);
+	parser->rule->verb = number_of(name, "", SIMHCA_CMD_COUNT, name_of_command);
 	if (parser->rule->verb == SIMHCA_CMD_COUNT)
 		return wrong(parser,
 			     "%s: is no command of the device, as REG_MR, CREATE_QP or MODIFY_QP",

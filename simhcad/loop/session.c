@@ -11,6 +11,7 @@
 #include "base/datagram.h"
 #include "diagnosis/failures.h"
 #include "base/log.h"
+#include "names.h"
 #include "diagnosis/mixups.h"
 #include "base/monotonic.h"
 #include "session.h"
@@ -99,15 +100,16 @@ static int check(const struct session *session, const struct datagram *datagram,
 		return simhca_why(why, EOPNOTSUPP, "there is no command %u", hdr->command);
 	if (length != sizeof(*hdr) + (*command)->request_size)
 		return simhca_why(why, EINVAL, "%s: the request has %zu bytes and should have %zu",
-				  (*command)->name, length - sizeof(*hdr),
+				  name_of_command(hdr->command), length - sizeof(*hdr),
 				  (*command)->request_size);
 	if (datagram->num_fds < answers + (*command)->fds)
 		return simhca_why(why, EINVAL, "%s: the request lacks %u descriptors",
-				  (*command)->name, answers + (*command)->fds - datagram->num_fds);
+				  name_of_command(hdr->command),
+				  answers + (*command)->fds - datagram->num_fds);
 	/* Before that there is nothing that the others could work on. */
 	if (!session->context && hdr->command != SIMHCA_CMD_OPEN_CONTEXT)
 		return simhca_why(why, EINVAL, "%s: the context has to be opened first",
-				  (*command)->name);
+				  name_of_command(hdr->command));
 	return 0;
 }
 
@@ -140,20 +142,19 @@ static int handle(struct session *session, const struct command *command, struct
 	return status;
 }
 
-static void tell_refusal(struct session *session, const struct command *command, uint32_t number,
-			 int error, const char *why)
+static void tell_refusal(struct session *session, uint32_t command, int error, const char *why)
 {
-	session->refused = number;
+	session->refused = command;
 	failures_add_verb(session->device->daemon->failures, simhca_context_id(session->context),
-			  command->name, error, why);
+			  name_of_command(command), error, why);
 }
 
 /* After a refusal of the same command. */
-static void tell_success(struct session *session, const struct command *command)
+static void tell_success(struct session *session, uint32_t command)
 {
 	session->refused = 0;
 	failures_verb_succeeds(session->device->daemon->failures,
-			       simhca_context_id(session->context), command->name);
+			       simhca_context_id(session->context), name_of_command(command));
 }
 
 /*
@@ -199,7 +200,8 @@ static enum progress serve(struct session *session, struct datagram *datagram, d
 		status = simhca_why(&why, EBUSY,
 				    "%s: the device is at work, and %u commands of this context, "
 				    "or %u of its program, wait for it already",
-				    command->name, DEFERRED, PROGRAM_DEFERRED);
+				    name_of_command(datagram->hdr.command), DEFERRED,
+				    PROGRAM_DEFERRED);
 	if (status == -EINPROGRESS) {
 		/* The chore may have taken some. */
 		for (unsigned int i = 0; i < request.num_fds; i++)
@@ -215,16 +217,17 @@ static enum progress serve(struct session *session, struct datagram *datagram, d
 		status = simhca_why(&why, EBUSY,
 				    "%s: each time in %.0f s an engine or a program's step was at "
 				    "work on it, in a client's memory, stopped, or without a CPU",
-				    command->name, RETRY_SECONDS);
+				    name_of_command(datagram->hdr.command), RETRY_SECONDS);
 	if (status && !is_question(datagram->hdr.command))
 		log_info("%s: context %d, process %d: %s: %s (%s)", session->device->options->name,
 			 session->context ? (int)simhca_context_id(session->context) : -1,
-			 (int)datagram->sender.pid, command ? command->name : "command", why.text,
+			 (int)datagram->sender.pid,
+			 command ? name_of_command(datagram->hdr.command) : "command", why.text,
 			 strerror(-status));
 	if (status && command && session->context && !is_question(datagram->hdr.command))
-		tell_refusal(session, command, datagram->hdr.command, -status, why.text);
+		tell_refusal(session, datagram->hdr.command, -status, why.text);
 	if (!status && datagram->hdr.command == session->refused)
-		tell_success(session, command);
+		tell_success(session, datagram->hdr.command);
 	answer = (struct datagram_answer){
 		.body = reply.body,
 		.body_size = command ? command->reply_size : 0,
@@ -674,23 +677,6 @@ static void count_stuck(const struct session *session, const struct owner *owner
 		*process += owners[i].process == session->owner.process;
 		*program += owners[i].program == session->owner.program;
 	}
-}
-
-void session_has_context(struct session *session, struct simhca_context *context)
-{
-	struct daemon *daemon = session->device->daemon;
-
-	session->context = context;
-	session->context_id = simhca_context_id(context);
-	HASH_ADD(hh, daemon->contexts, context_id, sizeof(session->context_id), session);
-}
-
-struct session *session_of(const struct daemon *daemon, uint32_t context)
-{
-	struct session *session;
-
-	HASH_FIND(hh, daemon->contexts, &context, sizeof(context), session);
-	return session;
 }
 
 void session_suspend(struct daemon *daemon, const uint32_t *contexts, unsigned int count)

@@ -161,7 +161,6 @@ typedef int command_handler(struct session *session, struct request *request, st
 
 /* verbs_cmd.c */
 struct command {
-	const char *name;
 	size_t request_size, reply_size; /* bytes, without the headers */
 	unsigned int fds;		 /* besides the answer socket */
 	command_handler *handler;	 /* NULL: there is no such command */

@@ -205,12 +205,20 @@ struct cma {
 	} gmp[OPTIONS_MAX_DEVICES];
 };
 
+/* ------------------------------------------------------------------------------- cma_handles.c */
+
+int cma_handle_add(struct cma_handles *handles, void *object, uint32_t *handle);
+void *cma_handle_get(const struct cma_handles *handles, uint32_t handle);
+void cma_handle_remove(struct cma_handles *handles, uint32_t handle);
+
 /* ------------------------------------------------------------------------------------ cma_id.c */
 
 void cma_set_state(struct cma_id *id, enum cma_state state);
 /* NULL: no memory, or the program has too many. The id belongs to the file. */
 struct cma_id *cma_id_create(struct cma_file *file, uint64_t uid, uint16_t ps, uint8_t qp_type);
 void cma_id_destroy(struct cma_id *id);
+/* An event of an id will not be fetched; nor will the id that it was to bring. */
+void cma_id_drop_event(struct cma_event *event);
 /* By its handle: 0, -ENOENT, -EINVAL if it is another file's. */
 int cma_id_find(struct cma_file *file, uint32_t handle, struct cma_id **id);
 int cma_bind(struct cma_id *id, const union cma_addr *addr, struct simhca_why *why);
@@ -305,17 +313,28 @@ void cma_notify_destroyed(const struct cma_id *id);
 void cma_notify_refusal(const struct cma_file *file, const char *command, int error,
 			const struct simhca_why *why);
 
-/* ------------------------------------------------------------------------------- ucma_file.c */
+/* ------------------------------------------------------------------------------ cma_events.c */
 
 /* Queues an event; it is copied. False: it is lost, there are too many. */
 bool cma_file_queue(struct cma_file *file, const struct cma_event *event);
 /* An event of an id, without parameters but a status. */
 void cma_event(struct cma_id *id, enum cma_event_type type, int status);
-/* Events of this id, or of this membership of it, will not be fetched any more. */
-void cma_file_drop(struct cma_id *id);
+/* It was fetched, or will not be any more. */
+void cma_event_free(struct cma_event *event);
+/* The event of a membership, if it was not fetched. */
 void cma_file_drop_joined(struct cma_mc *mc);
 /* A request that nobody has fetched goes: so does the event that was to bring it. */
 void cma_file_forget_request(struct cma_id *request);
+/* The program's end of the connection shows a token when there are events. */
+void cma_file_show_token(struct cma_file *file);
+/* Somebody has taken it; a new one shows what is left. */
+void cma_file_token_taken(struct cma_file *file, uint32_t token);
+/* That to be taken back, now that there are no events; 0: none. */
+uint32_t cma_file_withdraw_token(struct cma_file *file);
+/* The id and its events go to another file. Returns the token to take back from the old one. */
+uint32_t cma_file_migrate(struct cma_id *id, struct cma_file *to);
+
+/* ------------------------------------------------------------------------------------- ucma.c */
 
 /* The answer to a command. */
 struct ucma_answer {
@@ -332,7 +351,7 @@ struct ucma_call {
 	struct ucma_answer *answer;
 };
 
-/* ucma.c: 0 or a negative errno. */
+/* 0 or a negative errno. */
 int ucma_call(struct ucma_call *call, uint32_t command, struct simhca_why *why);
 
 /* ---------------------------------------------------------------------------------------- cma.c */
@@ -342,9 +361,5 @@ struct cma *cma_open(struct daemon *daemon);
 void cma_close(struct cma *cma);
 /* A device's network interface has gone. */
 void cma_device_gone(struct cma *cma, struct device *device);
-
-int cma_handle_add(struct cma_handles *handles, void *object, uint32_t *handle);
-void *cma_handle_get(const struct cma_handles *handles, uint32_t handle);
-void cma_handle_remove(struct cma_handles *handles, uint32_t handle);
 
 #endif

@@ -48,11 +48,20 @@ struct cma_id *cma_id_create(struct cma_file *file, uint64_t uid, uint16_t ps, u
 }
 
 /* Events that were not fetched go with it, and so do requests that came to it by them. */
+void cma_id_drop_event(struct cma_event *event)
+{
+	if (event->request)
+		cma_id_destroy(event->request); /* and the event */
+	else
+		cma_event_free(event);
+}
+
 void cma_id_destroy(struct cma_id *id)
 {
 	struct cma_file *file = id->file;
 
-	cma_file_drop(id);
+	while (id->events)
+		cma_id_drop_event(id->events);
 	while (id->mcs)
 		cma_mc_free(id->mcs);
 	ev_timer_stop(file->cma->daemon->loop, &id->resolving);

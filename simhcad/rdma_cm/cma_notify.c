@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "admin/admin.h"
 #include "cma.h"
 #include "diagnosis/failures.h"
 #include "base/log.h"
@@ -15,7 +14,7 @@ static struct failing_program program_of(const struct cma_file *file)
 	struct failing_program program = {
 		.pid = file->pid,
 		.program = file->program->pid,
-		.run = file->pid ? admin_run_of(file->cma->daemon->admin, file->pid) : 0,
+		.run = file->pid ? program_run_of(&file->cma->daemon->programs, file->pid) : 0,
 	};
 
 	memcpy(program.comm, file->comm, sizeof(program.comm));

@@ -141,7 +141,7 @@ HANDLER(migrate_id)
 	resp.events_reported = id->events_reported;
 	ret = respond(call, &resp, sizeof(resp), sizeof(resp), why);
 	if (!ret && from != call->file)
-		call->answer->reply.old_take = ucma_file_migrate(id, call->file);
+		call->answer->reply.old_take = cma_file_migrate(id, call->file);
 	return ret;
 }
 

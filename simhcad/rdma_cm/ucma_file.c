@@ -18,128 +18,16 @@
 #include "base/share.h"
 #include "ucma_file.h"
 
-/* -------------------------------------------------------------------------------------- tokens */
-
-static void show_token(struct cma_file *file)
-{
-	if (file->token || !file->events)
-		return;
-	if (!++file->last_token)
-		++file->last_token;
-	file->token = file->last_token;
-	if (send(file->fd, &file->token, sizeof(file->token), MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
-		log_debug("rdma_cm: process %d: a token could not be sent: %m", (int)file->pid);
-}
-
-/* That to be taken back, now that there are no events; 0: none. */
-static uint32_t withdraw_token(struct cma_file *file)
-{
-	uint32_t token = file->events ? 0 : file->token;
-
-	if (token)
-		file->token = 0;
-	return token;
-}
-
-/* Somebody has taken a token; a new one shows what is left. */
-static void token_taken(struct cma_file *file, uint32_t token)
-{
-	if (token == file->token)
-		file->token = 0;
-}
-
-/* -------------------------------------------------------------------------------------- events */
-
-bool cma_file_queue(struct cma_file *file, const struct cma_event *event)
-{
-	struct cma_event *queued;
-
-	/* Of a request that was not accepted: nobody could say what it is about. */
-	if (!event->id->uid && !event->request)
-		return true;
-	queued = file->program->events < CMA_EVENTS ? malloc(sizeof(*queued)) : NULL;
-	if (!queued) {
-		log_warning("rdma_cm: process %d (%s): an event is lost, %u wait to be fetched",
-			    (int)file->pid, file->comm, file->program->events);
-		return false;
-	}
-	*queued = *event;
-	DL_APPEND(file->events, queued);
-	DL_APPEND2(queued->id->events, queued, id_prev, id_next);
-	if (queued->request)
-		queued->request->announced = queued;
-	if (queued->mc)
-		queued->mc->joined = queued;
-	file->program->events++;
-	file->cma->num_events++;
-	show_token(file);
-	return true;
-}
-
-void cma_event(struct cma_id *id, enum cma_event_type type, int status)
-{
-	struct cma_event event = { .id = id };
-
-	event.resp.uid = id->uid;
-	event.resp.id = id->handle;
-	event.resp.event = type;
-	event.resp.status = (uint32_t)status;
-	cma_file_queue(id->file, &event);
-}
-
-static void event_done(struct cma_event *event)
-{
-	struct cma_file *file = event->id->file;
-
-	DL_DELETE(file->events, event);
-	DL_DELETE2(event->id->events, event, id_prev, id_next);
-	if (event->request)
-		event->request->announced = NULL;
-	if (event->mc)
-		event->mc->joined = NULL;
-	file->program->events--;
-	file->cma->num_events--;
-	free(event);
-}
-
-static void drop_event(struct cma_event *event)
-{
-	if (event->request)
-		cma_id_destroy(event->request); /* and the event */
-	else
-		event_done(event);
-}
-
-void cma_file_drop(struct cma_id *id)
-{
-	while (id->events)
-		drop_event(id->events);
-}
-
-void cma_file_drop_joined(struct cma_mc *mc)
-{
-	if (mc->joined)
-		event_done(mc->joined);
-}
-
-void cma_file_forget_request(struct cma_id *request)
-{
-	request->listener->waiting--;
-	request->listener = NULL;
-	if (request->announced)
-		event_done(request->announced);
-}
-
 static int get_event(struct cma_file *file, const struct simhca_ucma_request *request,
 		     struct ucma_answer *answer, uint16_t out)
 {
 	struct cma_event *event = file->events;
 
-	token_taken(file, request->token);
+	cma_file_token_taken(file, request->token);
 	if (!event)
 		return -SIMHCA_UCMA_NO_EVENT;
 	if (out < sizeof(event->resp) - sizeof(event->resp.ece) - sizeof(event->resp.reserved)) {
-		show_token(file);
+		cma_file_show_token(file);
 		return -ENOSPC;
 	}
 	answer->reply.length = out < sizeof(event->resp) ? out : sizeof(event->resp);
@@ -151,9 +39,9 @@ static int get_event(struct cma_file *file, const struct simhca_ucma_request *re
 		event->request->listener = NULL;
 		event->id->waiting--;
 	}
-	event_done(event);
-	answer->reply.take = withdraw_token(file);
-	show_token(file);
+	cma_event_free(event);
+	answer->reply.take = cma_file_withdraw_token(file);
+	cma_file_show_token(file);
 	return 0;
 }
 
@@ -182,7 +70,7 @@ static int written(struct cma_file *file, const struct simhca_ucma_request *requ
 	if (hdr.cmd == RDMA_USER_CM_CMD_GET_EVENT)
 		return get_event(file, request, answer, hdr.out);
 	ret = ucma_call(&call, hdr.cmd, why);
-	answer->reply.take = withdraw_token(file);
+	answer->reply.take = cma_file_withdraw_token(file);
 	return ret;
 }
 
@@ -220,8 +108,8 @@ static int serve(struct cma_file *file, const struct ucma_datagram *datagram,
 		answer->reply.file = file->number;
 		return 0;
 	case SIMHCA_UCMA_RENEW:
-		token_taken(file, request->token);
-		show_token(file);
+		cma_file_token_taken(file, request->token);
+		cma_file_show_token(file);
 		return 0;
 	default:
 		return simhca_why(why, EINVAL, "there is no request %u", hdr->command);
@@ -351,7 +239,7 @@ void ucma_file_open(struct cma *cma, int fd, uint64_t number)
 static void end_of_id(struct cma_id *id)
 {
 	if (id->events)
-		drop_event(id->events);
+		cma_id_drop_event(id->events);
 	else if (id->mcs)
 		cma_mc_free(id->mcs);
 	else
@@ -408,41 +296,4 @@ void ucma_file_close_now(struct cma_file *file)
 	while (file->ids)
 		cma_id_destroy(file->ids);
 	free_file(file);
-}
-
-static void move_id(struct cma_id *id, struct cma_file *to)
-{
-	struct cma_file *from = id->file;
-	struct cma_mc *mc;
-	unsigned int objects = 1;
-
-	DL_FOREACH (id->mcs, mc)
-		objects++;
-	from->program->objects -= objects;
-	to->program->objects += objects;
-	DL_DELETE(from->ids, id);
-	DL_APPEND(to->ids, id);
-	id->file = to;
-}
-
-uint32_t ucma_file_migrate(struct cma_id *id, struct cma_file *to)
-{
-	struct cma_file *from = id->file;
-	struct cma_event *event;
-	uint32_t token;
-
-	DL_FOREACH2(id->events, event, id_next)
-	{
-		DL_DELETE(from->events, event);
-		from->program->events--;
-		DL_APPEND(to->events, event);
-		to->program->events++;
-		/* A request that waits goes with the event that brings it. */
-		if (event->request)
-			move_id(event->request, to);
-	}
-	move_id(id, to);
-	token = withdraw_token(from);
-	show_token(to);
-	return token;
 }

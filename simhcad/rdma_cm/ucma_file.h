@@ -7,13 +7,10 @@
 
 struct cma;
 struct cma_file;
-struct cma_id;
 
 /* Takes the connection. */
 void ucma_file_open(struct cma *cma, int fd, uint64_t number);
 /* At the end of the daemon. Before, a file whose holders are gone ends beside others (session.h). */
 void ucma_file_close_now(struct cma_file *file);
-/* The id and its events go to another file. Returns the token to take back from the old one. */
-uint32_t ucma_file_migrate(struct cma_id *id, struct cma_file *to);
 
 #endif

@@ -8,7 +8,6 @@
 #include <unistd.h>
 #include <utlist.h>
 
-#include "admin/admin.h"
 #include "loop/chores.h"
 #include "daemon.h"
 #include "base/monotonic.h"
@@ -120,7 +119,7 @@ static void tell(const struct unacked *unacked, struct destroyed *id)
 		 "event%s of that id, and has not acknowledged %s",
 		 (unsigned long long)id->uid, id->events, id->events == 1 ? "" : "s",
 		 id->events == 1 ? "it" : "each");
-	id->program.run = admin_run_of(daemon->admin, id->program.pid);
+	id->program.run = program_run_of(&daemon->programs, id->program.pid);
 	failures_add_sleep_of(daemon->failures, &id->program, "not_acknowledged", id->text);
 }
 

@@ -6,6 +6,7 @@
 #include "diagnosis/lint.h"
 #include "said.h"
 #include "loop/session.h"
+#include "names.h"
 
 /* By what the provider has refused; NULL: it says something else. */
 static const char *const verbs[SIMHCA_SAY_KINDS] = {
@@ -24,14 +25,13 @@ int said(struct session *session, const struct simhca_say_req *req, struct simhc
 	struct failures *failures = session->device->daemon->failures;
 	const uint32_t context = simhca_context_id(session->context);
 	const int error = (int)(req->error & 0xffff);
-	const struct command *command;
 
 	switch (req->what) {
 	case SIMHCA_SAY_NO_DESCRIPTOR:
-		command = command_find(req->error);
-		if (!command)
+		if (!req->error || req->error >= SIMHCA_CMD_COUNT)
 			return simhca_why(why, EINVAL, "there is no command %u", req->error);
-		failures_add_verb(failures, context, command->name, EMFILE, req->text);
+		failures_add_verb(failures, context, name_of_command(req->error), EMFILE,
+				  req->text);
 		return 0;
 	case SIMHCA_SAY_WAITS:
 		failures_add_sleep(failures, context, "not_acknowledged", req->text);

@@ -8,7 +8,6 @@
 #include <unistd.h>
 #include <utlist.h>
 
-#include "admin/admin.h"
 #include "daemon.h"
 #include "diagnosis/failures.h"
 #include "base/log.h"
@@ -165,7 +164,7 @@ static int create_context(struct session *session, pid_t pid, bool reachable,
 	session_has_context(session, context);
 	simhca_context_share(session->context, (uint64_t)session->owner.program);
 	session->pid = pid;
-	session->run = pid ? admin_run_of(daemon->admin, pid) : 0;
+	session->run = pid ? program_run_of(&daemon->programs, pid) : 0;
 	process_name(pid, session->comm);
 	simhca_context_name(session->context, pid, session->comm);
 	know_program(session);
@@ -890,11 +889,9 @@ HANDLER(attach_peer)
 
 #define NONE 0
 #define COMMAND(NUMBER, function, request, reply, num_fds)                                         \
-	[SIMHCA_CMD_##NUMBER] = { .name = #NUMBER,                                                 \
-				  .request_size = request,                                         \
-				  .reply_size = reply,                                             \
-				  .fds = num_fds,                                                  \
-				  .handler = function }
+	[SIMHCA_CMD_##NUMBER] = {                                                                  \
+		.request_size = request, .reply_size = reply, .fds = num_fds, .handler = function  \
+	}
 #define SIZE(name) sizeof(struct simhca_##name)
 #define HANDLE SIZE(handle)
 
