@@ -49,6 +49,15 @@ static inline uint32_t simhca_latency_bucket(uint64_t ns)
 	return bucket < SIMHCA_LATENCIES ? bucket : SIMHCA_LATENCIES - 1;
 }
 
+/* The longest time that counts in a bucket. */
+static inline uint64_t simhca_latency_ns(uint32_t bucket)
+{
+	uint32_t shift = SIMHCA_LATENCY_FIRST_SHIFT + (bucket >> SIMHCA_LATENCY_SUB_SHIFT);
+	uint64_t part = bucket & ((1u << SIMHCA_LATENCY_SUB_SHIFT) - 1);
+
+	return (1ull << shift) + ((part + 1) << (shift - SIMHCA_LATENCY_SUB_SHIFT)) - 1;
+}
+
 #define SIMHCA_FASTPATH_RECV_WORDS 66 /* SIMHCA_RECV_COPY_BYTES */
 
 struct simhca_fastpath {

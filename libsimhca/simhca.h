@@ -470,8 +470,6 @@ struct simhca_usage_sum {
 	uint64_t retries, rnr_naks, rnr_delay_ns, no_receive, errors;
 	uint64_t latency[SIMHCA_LATENCIES]; /* of a sample of its messages: how many by time */
 };
-/* The longest time that counts in latency[bucket]. */
-uint64_t simhca_latency_ns(uint32_t bucket);
 /* Of QPs that were destroyed. */
 uint64_t simhca_context_registered(const struct simhca_context *context); /* regions so far */
 void simhca_context_past(const struct simhca_context *context, struct simhca_usage_sum *sum);

@@ -11,13 +11,13 @@
 #include "paths.h"
 #include "real.h"
 #include "simhca-calls.h"
+#include "simhca-runtime-dir.h"
 
 /* ------------------------------------------------------------------------ where the tree is */
 
 #define TREE_MAX 256
-#define MAX_CANDIDATES 3
 
-static char candidates[MAX_CANDIDATES][TREE_MAX];
+static char candidates[SIMHCA_RUNTIME_PLACES][TREE_MAX];
 static int in_tmp = -1; /* which of them, or none */
 static uid_t own_uid;
 static atomic_int candidates_state; /* 0: not there yet, 1: being written, 2: valid */
@@ -36,11 +36,10 @@ static const char *environment(const char *name)
 	return NULL;
 }
 
-static void add_candidate(int *count, const char *directory, const char *below)
+static void add_candidate(int *count, const char *directory)
 {
-	if (directory[0] == '/' &&
-	    strlen(directory) + strlen(below) + sizeof("/tree") <= sizeof(candidates[0]))
-		sprintf(candidates[(*count)++], "%s%s/tree", directory, below);
+	if (directory[0] == '/' && strlen(directory) + sizeof("/tree") <= sizeof(candidates[0]))
+		sprintf(candidates[(*count)++], "%s/tree", directory);
 }
 
 /*
@@ -53,25 +52,25 @@ static void find_candidates(void)
 {
 	bool trusted = !getauxval(AT_SECURE);
 	const char *runtime_dir = trusted ? environment("SIMHCA_RUNTIME_DIR") : NULL;
-	const char *xdg_dir = trusted ? environment("XDG_RUNTIME_DIR") : NULL;
+	const char *session = trusted ? environment("XDG_RUNTIME_DIR") : NULL;
+	char directory[TREE_MAX];
 	int count = 0;
 
 	if (!gnu_get_libc_version)
 		return;
 	if (runtime_dir && *runtime_dir) {
-		add_candidate(&count, runtime_dir, "");
+		add_candidate(&count, runtime_dir);
 		return;
 	}
-	if (xdg_dir && *xdg_dir)
-		add_candidate(&count, xdg_dir, "/simhca");
-	add_candidate(&count, "/run/simhca", "");
-	if (trusted) {
-		char directory[32];
-
-		own_uid = geteuid();
-		sprintf(directory, "/tmp/simhca-%u", (unsigned int)own_uid);
-		in_tmp = count;
-		add_candidate(&count, directory, "");
+	own_uid = geteuid();
+	for (int place = 0; place < SIMHCA_RUNTIME_PLACES; place++) {
+		if (place == SIMHCA_RUNTIME_TMP) {
+			if (!trusted)
+				break;
+			in_tmp = count;
+		}
+		if (simhca_runtime_dir(place, session, own_uid, directory, sizeof(directory)))
+			add_candidate(&count, directory);
 	}
 }
 
@@ -117,7 +116,7 @@ const char *paths_tree(void)
 		if (atomic_load_explicit(&candidates_state, memory_order_acquire) != 2)
 			return NULL;
 	}
-	for (int i = 0; !tree && i < MAX_CANDIDATES && candidates[i][0]; i++)
+	for (int i = 0; !tree && i < SIMHCA_RUNTIME_PLACES && candidates[i][0]; i++)
 		if (!REAL(access)(candidates[i], F_OK) && is_safe(i))
 			tree = candidates[i];
 	errno = saved;

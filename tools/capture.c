@@ -16,7 +16,7 @@
 #include "pcapng.h"
 #include "printable.h"
 #include "tool.h"
-#include "diagnosis/trace.h"
+#include "trace_frame.h"
 
 #define FRAME_MOST 65536 /* with its head */
 #define QPNS (1 << 24)

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "diagnosis/inject_rule.h"
+#include "inject_rule.h"
 #include "rules.h"
 #include "tool.h"
 

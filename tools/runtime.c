@@ -10,89 +10,80 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
-#include "base/rundir.h"
+#include "runtime_dir.h"
+#include "simhca-runtime-dir.h"
 #include "tool.h"
 
-/* Sockets live in the directory, and a socket's address is short. This is the longest of them. */
-#define DIR_MAX                                                                                    \
-	(sizeof(((struct sockaddr_un *)NULL)->sun_path) - sizeof("/tree/dev/infiniband/uverbs99"))
-
-/* Takes path over. */
-static char *checked(char *path)
+/* From strdup(); NULL: what is wrong was complained about. */
+static char *checked(const char *wanted)
 {
-	char *absolute = NULL;
+	char path[PATH_MAX];
+	int error = runtime_dir_absolute(wanted, path);
+	char *copy;
 
-	if (!path) {
-		complain("out of memory");
-		return NULL;
-	}
-	if (path[0] != '/') {
-		char *cwd = getcwd(NULL, 0);
-
-		if (!cwd || asprintf(&absolute, "%s/%s", cwd, path) < 0) {
-			complain("runtime directory %s: no absolute path: %s", path,
-				 strerror(errno));
-			free(cwd);
-			free(path);
-			return NULL;
-		}
-		free(cwd);
-		free(path);
-		path = absolute;
-	}
-	for (size_t length = strlen(path); length > 1 && path[length - 1] == '/';)
-		path[--length] = '\0';
-	if (strlen(path) > DIR_MAX) {
+	if (error == -ENAMETOOLONG) {
 		complain(
 			"runtime directory %s: %zu characters, and %zu is the most that a socket's "
 			"address leaves room for; choose a shorter one with --runtime-dir",
-			path, strlen(path), DIR_MAX);
-		free(path);
+			path, strlen(path), RUNTIME_DIR_MAX);
 		return NULL;
 	}
-	return path;
+	if (error) {
+		complain("runtime directory %s: no absolute path: %s", wanted, strerror(-error));
+		return NULL;
+	}
+	copy = strdup(path);
+	if (!copy)
+		complain("out of memory");
+	return copy;
 }
 
-/* In /tmp anybody can make a directory with our name: use it only if it is ours. */
-static char *in_tmp(void)
+/* Whether there is one, or one can be made, for this user. */
+static bool is_usable(enum simhca_runtime_place place, const char *session)
+{
+	switch (place) {
+	case SIMHCA_RUNTIME_SESSION:
+		return !access(session, W_OK | X_OK);
+	case SIMHCA_RUNTIME_RUN:
+		return !access("/run/simhca", W_OK | X_OK) || !access("/run", W_OK | X_OK);
+	default:
+		return true;
+	}
+}
+
+/* In /tmp anybody can make a directory with our name: it is used only if it is ours. */
+static bool is_safe(enum simhca_runtime_place place, const char *path)
 {
 	struct stat st;
-	char *path;
 
-	if (asprintf(&path, "/tmp/simhca-%u", (unsigned int)getuid()) < 0)
-		return NULL;
-	if (!lstat(path, &st) && (!S_ISDIR(st.st_mode) || st.st_uid != getuid())) {
-		complain("%s: is not a directory of ours; choose another with --runtime-dir", path);
-		free(path);
-		return NULL;
-	}
-	return path;
+	return place != SIMHCA_RUNTIME_TMP || lstat(path, &st) ||
+	       (S_ISDIR(st.st_mode) && st.st_uid == geteuid());
 }
 
 char *runtime_dir(const char *given)
 {
 	const char *env = getenv("SIMHCA_RUNTIME_DIR");
-	const char *xdg = getenv("XDG_RUNTIME_DIR");
-	char *path;
+	const char *session = getenv("XDG_RUNTIME_DIR");
+	char path[PATH_MAX];
 
-	if (given) {
-		if (!*given) {
-			complain("--runtime-dir: is empty; must be the path of a directory");
-			return NULL;
-		}
-		return checked(strdup(given));
+	if (given && !*given) {
+		complain("--runtime-dir: is empty; must be the path of a directory");
+		return NULL;
 	}
-	if (env && *env)
-		return checked(strdup(env));
-	if (xdg && xdg[0] == '/' && !access(xdg, W_OK | X_OK))
-		return checked(asprintf(&path, "%s/simhca", xdg) < 0 ? NULL : path);
-	if (!access("/run/simhca", W_OK | X_OK) || !access("/run", W_OK | X_OK))
-		return checked(strdup("/run/simhca"));
-	path = in_tmp();
-	return path ? checked(path) : NULL;
+	if (given || (env && *env))
+		return checked(given ? given : env);
+	for (int place = 0; place < SIMHCA_RUNTIME_PLACES; place++)
+		if (simhca_runtime_dir(place, session, geteuid(), path, sizeof(path)) &&
+		    is_usable(place, session)) {
+			if (is_safe(place, path))
+				return checked(path);
+			complain("%s: is not a directory of ours; choose another with "
+				 "--runtime-dir",
+				 path);
+		}
+	return NULL;
 }
 
 /* ----------------------------------------------------------------------------- --private */
@@ -141,7 +132,7 @@ static void sweep_one(const char *dir)
 
 static void sweep(const char *parent)
 {
-	char path[DIR_MAX + 1];
+	char path[RUNTIME_DIR_MAX + 1];
 	struct dirent *entry;
 	DIR *dir = opendir(parent);
 
@@ -158,7 +149,7 @@ static void sweep(const char *parent)
 /* A new directory in parent, locked until we end; NULL with errno. */
 static char *make_private(const char *parent)
 {
-	char path[DIR_MAX + 1];
+	char path[RUNTIME_DIR_MAX + 1];
 
 	/* Who sweeps may come between a directory and its lock; hardly twice. */
 	for (int attempt = 0; attempt < 10; attempt++) {

@@ -228,7 +228,7 @@ json_t *admin_lint(int fd, pid_t run, char **refusal);
 
 /*
  * The frames that links carry from now on, at most so many bytes of each (0: all): *frames is a
- * socket (simhcad/diagnosis/trace.h). NULL as above.
+ * socket (common/trace_frame.h). NULL as above.
  */
 json_t *admin_trace(int fd, long long most_bytes, int *frames, char **refusal);
 

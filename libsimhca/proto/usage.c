@@ -17,14 +17,6 @@ struct simhca_usage *simhca_usage_create(void)
 	return usage;
 }
 
-uint64_t simhca_latency_ns(uint32_t bucket)
-{
-	uint32_t shift = SIMHCA_LATENCY_FIRST_SHIFT + (bucket >> SIMHCA_LATENCY_SUB_SHIFT);
-	uint64_t part = bucket & ((1u << SIMHCA_LATENCY_SUB_SHIFT) - 1);
-
-	return (1ull << shift) + ((part + 1) << (shift - SIMHCA_LATENCY_SUB_SHIFT)) - 1;
-}
-
 void simhca_usage_begin(struct simhca_usage *usage, uint32_t index, uint64_t now_ns)
 {
 	usage->timed = index;

@@ -7,15 +7,13 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "log.h"
 #include "options.h"
 #include "rundir.h"
-
-/* The longest socket name in it. */
-#define LONGEST_SOCKET "/tree/dev/infiniband/uverbs99"
+#include "runtime_dir.h"
+#include "simhca-runtime-dir.h"
 
 /* 0 or -errno; EPERM: it is not ours; EXDEV: it is open to others. */
 static int try_directory(const char *path, int *fd)
@@ -66,44 +64,23 @@ static void explain(const char *path, int error)
 		log_error("runtime directory %s: the name is too long for the sockets in it, %zu "
 			  "bytes "
 			  "are possible",
-			  path,
-			  sizeof(((struct sockaddr_un *)0)->sun_path) - sizeof(LONGEST_SOCKET));
+			  path, RUNTIME_DIR_MAX);
 		break;
 	default:
 		log_error("runtime directory %s: %s", path, strerror(-error));
 	}
 }
 
-static int make_absolute(const char *wanted, char path[PATH_MAX])
-{
-	char cwd[PATH_MAX] = "";
-	size_t length;
-	int used;
-
-	if (wanted[0] != '/' && !getcwd(cwd, sizeof(cwd)))
-		return -errno;
-	used = snprintf(path, PATH_MAX, "%s%s%s", cwd, wanted[0] == '/' ? "" : "/", wanted);
-	if (used < 0 || used >= PATH_MAX)
-		return -ENAMETOOLONG;
-	length = (size_t)used;
-	while (length > 1 && path[length - 1] == '/')
-		path[--length] = '\0';
-	if (length + sizeof(LONGEST_SOCKET) > sizeof(((struct sockaddr_un *)0)->sun_path))
-		return -ENAMETOOLONG;
-	return 0;
-}
-
 static int find_directory(struct rundir *rundir, const char *wanted)
 {
 	const char *session = getenv("XDG_RUNTIME_DIR");
-	char names[3][PATH_MAX];
-	int count = 0;
+	char name[PATH_MAX];
 	int ret = -ENOENT;
 
 	if (!wanted)
 		wanted = getenv("SIMHCA_RUNTIME_DIR");
 	if (wanted && wanted[0]) {
-		ret = make_absolute(wanted, rundir->path);
+		ret = runtime_dir_absolute(wanted, rundir->path);
 		if (!ret)
 			ret = try_directory(rundir->path, &rundir->fd);
 		if (ret)
@@ -111,18 +88,16 @@ static int find_directory(struct rundir *rundir, const char *wanted)
 		return ret;
 	}
 
-	if (session && session[0] == '/')
-		snprintf(names[count++], PATH_MAX, "%s/simhca", session);
-	snprintf(names[count++], PATH_MAX, "/run/simhca");
-	snprintf(names[count++], PATH_MAX, "/tmp/simhca-%u", (unsigned int)geteuid());
-	for (int i = 0; i < count; i++) {
-		ret = make_absolute(names[i], rundir->path);
+	for (int place = 0; place < SIMHCA_RUNTIME_PLACES; place++) {
+		if (!simhca_runtime_dir(place, session, geteuid(), name, sizeof(name)))
+			continue;
+		ret = runtime_dir_absolute(name, rundir->path);
 		if (!ret)
 			ret = try_directory(rundir->path, &rundir->fd);
 		if (!ret)
 			return 0;
 		/* What is ours but wrong is said; what is not for us is passed by. */
-		if (i == count - 1 || ret == -EXDEV || ret == -ENAMETOOLONG)
+		if (ret == -EXDEV || ret == -ENAMETOOLONG)
 			break;
 	}
 	explain(rundir->path, ret);

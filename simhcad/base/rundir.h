@@ -14,9 +14,6 @@
 #include <limits.h>
 #include <stdbool.h>
 
-#define READ_ONLY_HINT                                                                             \
-	"a container has a place for it with --tmpfs /tmp; elsewhere, name one with --runtime-dir"
-
 struct rundir {
 	char path[PATH_MAX]; /* absolute */
 	int fd;

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "simhca.h"
 #include "trace.h"
+#include "trace_frame.h"
 
 #define TRACERS_MOST 8
 #define SOCKET_BYTES (16 << 20) /* that may wait in it; the kernel may allow less */

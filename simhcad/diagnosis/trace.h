@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Tracers: who asked for the frames that links carry, over the control socket. Each gets the end of
- * an AF_UNIX SOCK_SEQPACKET socket, with a frame in a message; frames for which there is no room in
+ * an AF_UNIX SOCK_SEQPACKET socket, with a frame in a message (trace_frame.h); frames for which there is no room in
  * it are lost, and counted. A tracer that shuts down its side hears how many, in a last message
  * without a frame; it can also just close the socket.
  */
@@ -15,17 +15,6 @@ struct failing_program;
 struct simhca_fabric;
 struct simhca_frame_facts;
 struct tracers;
-
-/* A message begins with it; behind it are `length` bytes of the frame, from its Ethernet header on.
- */
-struct trace_frame {
-	uint64_t time_ns; /* CLOCK_REALTIME */
-	uint64_t lost;	  /* frames so far, of this tracer's */
-	uint32_t qpn, peer_qpn;
-	uint32_t pid;	 /* of the program that sends it; 0: unknown */
-	uint32_t length; /* bytes of the whole frame, of which some may be left out; 0: the last */
-	char comm[16];	 /* the program's name */
-};
 
 /* NULL: out of memory. */
 struct tracers *tracers_open(struct ev_loop *loop);

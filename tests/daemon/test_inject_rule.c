@@ -10,7 +10,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "diagnosis/inject_rule.h"
+#include "inject_rule.h"
 #include "packet/packet.h"
 
 static struct simhca_rule parse(const char *text)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Rules of faults as they are written: Documentation/faults.md has the language. */
-#ifndef SIMHCAD_INJECT_RULE_H
-#define SIMHCAD_INJECT_RULE_H
+#ifndef SIMHCA_INJECT_RULE_H
+#define SIMHCA_INJECT_RULE_H
 
 #include <stdbool.h>
 
