@@ -52,6 +52,7 @@ enum simhca_failure_kind {
 	SIMHCA_RECV_FAILED,	/* a receive work request likewise */
 	SIMHCA_REQUEST_REFUSED, /* by a responder; or dropped, on an unreliable service */
 	SIMHCA_NO_ANSWER,	/* a requester gets none, and text says why */
+	SIMHCA_LOST,		/* a message of UD or UC, which nobody takes; likewise */
 	SIMHCA_FLUSHED,		/* so many work requests of a QP that had failed */
 	SIMHCA_INJECTED,	/* a rule of faults has fired; the daemon's own */
 };
@@ -103,9 +104,10 @@ struct simhca_failure {
 	struct simhca_empty_facts empty; /* with RNR_RETRY_EXC_ERR */
 	/* The sender's attributes: how often, and for how long, it tried. */
 	uint32_t retry_cnt, rnr_retry, timeout;
-	uint32_t count; /* FLUSHED; of REQUEST_REFUSED 1 */
-	uint32_t event; /* INJECTED: enum ibv_event_type + 1 that the rule raises; 0: none */
-	/* NO_ANSWER; of REQUEST_REFUSED the reason with its numbers, or NULL. During the call. */
+	uint32_t count;	      /* FLUSHED; of REQUEST_REFUSED and LOST 1 */
+	uint32_t event;	      /* INJECTED: enum ibv_event_type + 1 that the rule raises; 0: none */
+	const char *obstacle; /* NO_ANSWER, LOST: which, as a constant; or NULL */
+	/* NO_ANSWER, LOST; of REQUEST_REFUSED the reason with its numbers, or NULL. During the call. */
 	const char *text;
 };
 

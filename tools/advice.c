@@ -281,6 +281,17 @@ static const struct advice *by_name(const struct named_advice *advices, size_t c
 }
 #define BY_NAME(advices, name) by_name(advices, sizeof(advices) / sizeof(advices[0]), name)
 
+/* Of a peer whose process has ended, and whose QP is still there. */
+#define LEFT_A_CHILD                                                                               \
+	{                                                                                          \
+		"fork(2)",                                                                         \
+			"The peer's process has forked a child, which inherited the descriptor "   \
+			"of its device; the QPs go when the last one that has it closes it.",      \
+			"Have the peer's children close what they inherit, or exec(); and notice " \
+			"a peer that has gone by a time limit, or by "                             \
+			"RDMA_CM_EVENT_DISCONNECTED."                                              \
+	}
+
 const struct advice *advice_on_sleep(const char *how)
 {
 	static const struct named_advice advices[] = {
@@ -315,12 +326,7 @@ const struct advice *advice_on_sleep(const char *how)
 		    "that it writes to no completion.",
 		    "Have the peer use IBV_WR_RDMA_WRITE_WITH_IMM, or post a SEND after its last "
 		    "write; each takes a receive. If other messages are to come, all is well." } },
-		{ "peer_gone",
-		  { "fork(2)",
-		    "The peer's process has forked a child, which inherited the descriptor of its "
-		    "device; the QPs go when the last one that has it closes it.",
-		    "Have the peer's children close what they inherit, or exec(); and notice a "
-		    "peer that has gone by a time limit, or by RDMA_CM_EVENT_DISCONNECTED." } },
+		{ "peer_gone", LEFT_A_CHILD },
 		{ "not_acknowledged",
 		  { "ibv_get_cq_event(3), ibv_get_async_event(3), rdma_get_cm_event(3)",
 		    "An event was got, and the path that handles it returns before it is "
@@ -330,6 +336,71 @@ const struct advice *advice_on_sleep(const char *how)
 	};
 
 	return BY_NAME(advices, how);
+}
+
+#define TIME_OUT "IBTA vol. 1, 9.7.6"
+#define GROUPS "IBTA vol. 1, 10.5"
+
+const struct advice *advice_on_obstacle(const char *obstacle)
+{
+	static const struct named_advice advices[] = {
+		{ "no_port",
+		  { TIME_OUT,
+		    "The GID, or LID, was not exchanged, is another port's, or of a program on "
+		    "another daemon.",
+		    "Give dgid, or dlid, what the peer's own ibv_query_gid(), or ibv_query_port(), "
+		    "says; `simhca status` shows the addresses of this daemon." } },
+		{ "port_down",
+		  { TIME_OUT,
+		    "A rule of `simhca inject`, or the device's network interface, took it down.",
+		    "`simhca status` shows the ports; wait for IBV_EVENT_PORT_ACTIVE." } },
+		{ "no_qp",
+		  { TIME_OUT,
+		    "The peer has destroyed its QP, or has ended; or the number is not what its "
+		    "qp_num says.",
+		    "See how the peer ended; and compare the number with the peer's qp_num "
+		    "(`simhca qp` lists those that there are)." } },
+		{ "other_type",
+		  { TIME_OUT,
+		    "The number is that of another QP of the peer's, or the ends give "
+		    "ibv_create_qp() different types.",
+		    "Compare the number and qp_type of both ends." } },
+		{ "not_ready",
+		  { TIME_OUT,
+		    "The peer learned this end's number later than it was sent to, or has taken "
+		    "its QP to RESET.",
+		    "Have the peer tell when its QP is in RTR, and send only then." } },
+		{ "in_error",
+		  { TIME_OUT,
+		    "The peer's QP has failed, or its program took it to ERR, as "
+		    "rdma_disconnect() does.",
+		    "Look at what failed at the peer first. After that both ends have to connect "
+		    "anew, from RESET." } },
+		{ "connected_elsewhere",
+		  { TIME_OUT,
+		    "Two QPs were given the number of one; a connected QP hears one peer only.",
+		    "Have the peer create a QP for each that connects to it." } },
+		{ "other_source",
+		  { TIME_OUT,
+		    "The peer was told the GID of another index than sgid_index of this QP.",
+		    "Query and send the GID of the index that the QP uses, at both ends." } },
+		{ "orphaned", LEFT_A_CHILD },
+		{ "no_group_qpn",
+		  { GROUPS, "wr.ud.remote_qpn is the number of a receiver.",
+		    "Send with remote_qpn 0xffffff to a group." } },
+		{ "no_group_gid",
+		  { GROUPS, "The address handle is the one of a port.",
+		    "Make one with the group's GID as dgid, or send to the receiver's own QP "
+		    "number." } },
+		{ "not_joined",
+		  { GROUPS,
+		    "No receiver has called ibv_attach_mcast() yet, or it did so with another "
+		    "GID; rdma_join_multicast() attaches the QP that the id has then.",
+		    "Attach each receiver's QP before the first datagram is sent, with the GID "
+		    "that the sender's address handle has." } },
+	};
+
+	return BY_NAME(advices, obstacle);
 }
 
 #define EVENTS "IBTA vol. 1, 11.6.3"

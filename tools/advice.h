@@ -17,6 +17,8 @@ const struct advice *advice_on_reason(uint32_t reason);
 
 /* Of a program that sleeps, and will not wake up, by how (admin.h); NULL: there is no such way. */
 const struct advice *advice_on_sleep(const char *how);
+/* Of why nobody answers, or takes a message, by the obstacle (admin.h); NULL: likewise. */
+const struct advice *advice_on_obstacle(const char *obstacle);
 /* Of an asynchronous event by its name; NULL: it tells of no failure. */
 const struct advice *advice_on_event(const char *name);
 /* Of a connection of rdma_cm that failed, by how (admin.h); NULL: there is no such way. */

@@ -158,6 +158,15 @@ static void add_request(struct diagram *diagram, const json_t *list, const json_
 	}
 }
 
+/* What the sender of an unreliable QP sees. */
+static void add_outcome(struct diagram *diagram, const json_t *failure)
+{
+	add(diagram, STEP_NOTE, LEFT, "its completion says SUCCESS");
+	if (report_number(failure, "count") > 1)
+		add(diagram, STEP_NOTE, LEFT, "the same %lld times in all",
+		    report_number(failure, "count"));
+}
+
 /* A request that its responder has dropped, and whose sender was not told. */
 static void make_dropped(struct diagram *diagram, const json_t *failure)
 {
@@ -170,10 +179,22 @@ static void make_dropped(struct diagram *diagram, const json_t *failure)
 	    report_number(failure, "length"));
 	add(diagram, STEP_NOTE, RIGHT, "%s", report_text(failure, "text"));
 	add(diagram, STEP_NOTE, RIGHT, "drops it (%s)", report_text(failure, "reason"));
-	add(diagram, STEP_NOTE, LEFT, "its completion says SUCCESS");
-	if (report_number(failure, "count") > 1)
-		add(diagram, STEP_NOTE, LEFT, "the same %lld times in all",
-		    report_number(failure, "count"));
+	add_outcome(diagram, failure);
+}
+
+/* A message of an unreliable QP, which nobody has taken. */
+static void make_lost(struct diagram *diagram, const json_t *failure)
+{
+	diagram->count = 0;
+	name_end(diagram->names[LEFT], sizeof(diagram->names[LEFT]), failure,
+		 report_number(failure, "qpn"));
+	name_end(diagram->names[RIGHT], sizeof(diagram->names[RIGHT]), NULL,
+		 report_number(failure, "peer_qpn"));
+	add(diagram, STEP_LOST, LEFT, "%s of %lld bytes", report_text(failure, "opcode"),
+	    report_number(failure, "length"));
+	add(diagram, STEP_NOTE, RIGHT, "%s", report_text(failure, "text"));
+	add_looks(diagram, failure);
+	add_outcome(diagram, failure);
 }
 
 static void make(struct diagram *diagram, const json_t *list, const json_t *failure)
@@ -431,11 +452,14 @@ static bool next(const json_t *list, const struct story_filter *filter, size_t *
 
 		bool dropped = is(failure, "refusal") && story_is_unreliable(failure);
 
-		if ((!is(failure, "send") && !is(failure, "receive") && !dropped) ||
+		if ((!is(failure, "send") && !is(failure, "receive") && !is(failure, "loss") &&
+		     !dropped) ||
 		    !story_is_told(list, failure, filter))
 			continue;
 		if (dropped)
 			make_dropped(diagram, failure);
+		else if (is(failure, "loss"))
+			make_lost(diagram, failure);
 		else
 			make(diagram, list, failure);
 		(*i)++;

@@ -118,6 +118,8 @@ static void print_tries(FILE *out, const json_t *failure)
 			"  waited:     at least %.3g ms (timeout %lld) for an answer, each time, "
 			"before it sent again\n",
 			time_of(timeout), timeout);
+	else if (is(failure, "no answer") && !timeout)
+		fputs("  tries:      without end, as its timeout is 0\n", out);
 	else if (!strcmp(status, "RETRY_EXC_ERR"))
 		fprintf(out,
 			"  tried:      once and %lld more (retry_cnt), each for at least %.3g ms "
@@ -271,6 +273,11 @@ static void print_headline(FILE *out, const json_t *failure)
 	} else if (is(failure, "injection")) {
 		fprintf(out, ": a fault by %s", report_text(failure, "text"));
 		print_times(out, failure);
+	} else if (is(failure, "loss")) {
+		fputs(": ", out);
+		print_request(out, failure);
+		fprintf(out, " to QP 0x%06llx is lost", report_number(failure, "peer_qpn"));
+		print_times(out, failure);
 	} else if (is(failure, "refusal")) {
 		fprintf(out, ": %s ", story_is_unreliable(failure) ? "drops" : "refuses");
 		print_request(out, failure);
@@ -343,9 +350,26 @@ static const json_t *refusal_or(const json_t *list, const json_t *failure)
 	return failure;
 }
 
-/* NULL: there is none. */
-static const struct advice *advice_on(const json_t *failure)
+/* Why there was no answer; NULL: that is not known. */
+static const char *obstacle_of(const json_t *list, const json_t *failure)
 {
+	const json_t *other;
+	size_t i;
+
+	json_array_foreach(list, i,
+			   other) if (has(other, "cause") && has(other, "obstacle") &&
+				      report_number(other, "cause") ==
+					      report_number(failure,
+							    "id")) return report_text(other,
+										      "obstacle");
+	return has(failure, "obstacle") ? report_text(failure, "obstacle") : NULL;
+}
+
+/* NULL: there is none. */
+static const struct advice *advice_on(const json_t *list, const json_t *failure)
+{
+	const char *obstacle = obstacle_of(list, failure);
+
 	if (report_number(failure, "vendor_err") == SIMHCA_REASON_INJECTED)
 		return advice_on_reason(SIMHCA_REASON_INJECTED);
 	if (is(failure, "verb"))
@@ -356,12 +380,14 @@ static const struct advice *advice_on(const json_t *failure)
 		return advice_on_event(report_text(failure, "event"));
 	if (is(failure, "connection"))
 		return advice_on_connection(report_text(failure, "how"));
+	if (obstacle)
+		return advice_on_obstacle(obstacle);
 	return advice_on_reason((uint32_t)report_number(failure, "vendor_err"));
 }
 
 static void print_one(FILE *out, const json_t *list, const json_t *failure)
 {
-	const struct advice *advice = advice_on(failure);
+	const struct advice *advice = advice_on(list, failure);
 	const char *because;
 	const json_t *other;
 	size_t i;
@@ -379,10 +405,12 @@ static void print_one(FILE *out, const json_t *list, const json_t *failure)
 		return;
 	}
 	fprintf(out, "  because:    %s", because);
-	if (has(failure, "reason"))
+	if (has(failure, "reason") && !is(failure, "loss"))
 		fprintf(out, " (%s, vendor_err %lld)", report_text(failure, "reason"),
 			report_number(failure, "vendor_err"));
 	fputc('\n', out);
+	if (is(failure, "loss"))
+		fputs("  completion: SUCCESS, as of all that was sent\n", out);
 	print_sender(out, failure);
 	print_access(out, "  ", failure);
 	print_looks(out, failure);

@@ -14,6 +14,7 @@
 #include "proto/link.h"
 #include "proto/qp.h"
 #include "proto/requester.h"
+#include "proto/silence.h"
 
 /*
  * A connected QP's peer. It was looked up before, and nothing has come or gone since, or it is
@@ -42,6 +43,19 @@ static bool has_response(const struct simhca_packet *packet)
 	return packet->op > SIMHCA_PKT_WRITE && packet->op < SIMHCA_PKT_ACK;
 }
 
+/* Whether a message of an unreliable service ends here. */
+static bool is_lost(const struct simhca_qp *qp, const struct simhca_qp *peer)
+{
+	uint32_t state;
+
+	if (qp->type != SIMHCA_QPT_UD && qp->type != SIMHCA_QPT_UC)
+		return false;
+	if (!peer || !simhca_link_accepts(peer->type, qp->type))
+		return true;
+	state = simhca_qp_state(peer);
+	return state < SIMHCA_QPS_RTR || state == SIMHCA_QPS_ERR;
+}
+
 static struct simhca_handover send_request(struct simhca_worker *worker, struct simhca_qp *qp,
 					   struct simhca_packet *packet)
 {
@@ -61,7 +75,11 @@ static struct simhca_handover send_request(struct simhca_worker *worker, struct 
 			packet->exceeds_rd_atomic =
 				simhca_exceeds_rd_atomic(worker, qp, peer->qpc->max_dest_rd_atomic);
 		if (peer)
-			return simhca_link_carry(worker, qp->device, peer, packet);
+			handover = simhca_link_carry(worker, qp->device, peer, packet);
+		if (handover.outcome == SIMHCA_ACCEPTED && is_lost(qp, peer))
+			simhca_silence_lost(qp, packet);
+		if (peer)
+			return handover;
 	}
 	if (handover.outcome == SIMHCA_ACCEPTED)
 		simhca_stats_sent(worker, qp->device, packet);

@@ -9,6 +9,7 @@
 #include "proto/link.h"
 #include "proto/mcast.h"
 #include "proto/qp.h"
+#include "proto/silence.h"
 
 /* A member's QP, if it is still there. */
 static struct simhca_qp *member(struct simhca_device *device, uint32_t qpn)
@@ -18,14 +19,16 @@ static struct simhca_qp *member(struct simhca_device *device, uint32_t qpn)
 	return qp && qp->qpn == qpn ? qp : NULL;
 }
 
+/* To the members of one device, which are added to their number. */
 static struct simhca_handover deliver(struct simhca_worker *worker, struct simhca_device *device,
-				      const struct simhca_packet *packet)
+				      const struct simhca_packet *packet, uint32_t *members)
 {
 	struct simhca_handover handover = { .outcome = SIMHCA_ACCEPTED };
 	uint32_t qpns[SIMHCA_MAX_MCAST_QP_ATTACH], count;
 	struct simhca_qp *qp;
 
 	count = simhca_mcast_members(device, &packet->av->dgid, qpns);
+	*members += count;
 	/* One member whose memory must be waited for: the whole datagram goes by its engine. */
 	for (uint32_t i = 0; i < count && !worker->engine->config.may_block; i++) {
 		qp = member(device, qpns[i]);
@@ -54,6 +57,7 @@ struct simhca_handover simhca_multicast(struct simhca_worker *worker, struct sim
 {
 	struct simhca_handover handover = { .outcome = SIMHCA_ACCEPTED };
 	struct simhca_device *device;
+	uint32_t members = 0;
 
 	for (device = qp->device->fabric->devices; device; device = device->next) {
 		struct simhca_handover one;
@@ -61,12 +65,14 @@ struct simhca_handover simhca_multicast(struct simhca_worker *worker, struct sim
 		if (device->config.infiniband != qp->device->config.infiniband ||
 		    !simhca_port_is_active(device))
 			continue;
-		one = deliver(worker, device, packet);
+		one = deliver(worker, device, packet, &members);
 		simhca_guard_widen(&worker->guard);
 		if (one.outcome != SIMHCA_ACCEPTED)
 			handover = one;
 		if (one.outcome == SIMHCA_ELSEWHERE)
 			break;
 	}
+	if (!members)
+		simhca_silence_lost(qp, packet);
 	return handover;
 }

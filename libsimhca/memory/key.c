@@ -105,7 +105,8 @@ int simhca_region_withdraw(struct simhca_context *context, struct simhca_key *re
 		unpublish(region);
 	pthread_mutex_unlock(&region->lock);
 	if (bound)
-		return simhca_why(why, EBUSY, "%u memory windows are bound to this MR", bound);
+		return simhca_why(why, EBUSY, "%u memory window%s bound to this MR", bound,
+				  bound == 1 ? " is" : "s are");
 	return end_of_uses(context);
 }
 

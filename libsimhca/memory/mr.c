@@ -45,6 +45,10 @@ static int check_range(const struct simhca_mm *mm, uint64_t addr, uint64_t lengt
 				  " bytes pass the end of the address space",
 				  addr, length);
 	/* Of an on-demand region nothing need be mapped before it is accessed. */
+	if (!addr && length >= UINT64_MAX - 1 && !(access & SIMHCA_ACCESS_ON_DEMAND))
+		return simhca_why(why, EFAULT,
+				  "the whole address space can be registered with "
+				  "IBV_ACCESS_ON_DEMAND only");
 	if (unmapped && !(access & SIMHCA_ACCESS_ON_DEMAND))
 		return simhca_why(why, EFAULT,
 				  "0x%" PRIx64 " + %" PRIu64 " bytes are not all mapped%s", addr,

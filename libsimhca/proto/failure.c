@@ -220,11 +220,28 @@ void simhca_report_refusal(const struct simhca_qp *qp, const struct simhca_packe
 	tell(qp, &failure);
 }
 
-void simhca_report_silence(const struct simhca_qp *qp, enum simhca_reason reason, const char *text)
+void simhca_report_silence(const struct simhca_qp *qp, enum simhca_reason reason,
+			   const char *obstacle, const char *text)
 {
 	struct simhca_failure failure = about(qp, SIMHCA_NO_ANSWER);
 
 	failure.reason = reason;
+	failure.obstacle = obstacle;
+	failure.text = text;
+	tell(qp, &failure);
+}
+
+void simhca_report_lost(const struct simhca_qp *qp, const struct simhca_packet *packet,
+			const char *obstacle, const char *text)
+{
+	struct simhca_failure failure = about(qp, SIMHCA_LOST);
+
+	failure.count = 1;
+	failure.peer_qpn = packet->dest_qpn;
+	failure.opcode = simhca_request_opcode(packet);
+	failure.reason = SIMHCA_REASON_NO_RESPONSE;
+	failure.length = packet->length;
+	failure.obstacle = obstacle;
 	failure.text = text;
 	tell(qp, &failure);
 }

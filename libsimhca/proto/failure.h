@@ -27,8 +27,12 @@ void simhca_report_recv(const struct simhca_qp *qp, uint64_t wr_id, uint32_t pee
 /* A responder "refuses" or "drops" a request. */
 void simhca_report_refusal(const struct simhca_qp *qp, const struct simhca_packet *packet,
 			   const char *does, enum simhca_reason reason);
-/* Why nobody answers a requester, in words as well. */
-void simhca_report_silence(const struct simhca_qp *qp, enum simhca_reason reason, const char *text);
+/* Why nobody answers a requester, in words as well; obstacle: as simhca.h says. */
+void simhca_report_silence(const struct simhca_qp *qp, enum simhca_reason reason,
+			   const char *obstacle, const char *text);
+/* Likewise, of a message that nobody takes, and whose sender does not wait for an answer. */
+void simhca_report_lost(const struct simhca_qp *qp, const struct simhca_packet *packet,
+			const char *obstacle, const char *text);
 /* So many work requests of a QP that had failed. */
 void simhca_report_flush(const struct simhca_qp *qp, uint32_t count);
 

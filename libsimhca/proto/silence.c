@@ -22,6 +22,9 @@
 
 enum obstacle {
 	NO_PORT,
+	NO_GROUP_QPN,
+	NO_GROUP_GID,
+	NOT_JOINED,
 	PORT_DOWN,
 	ON_THE_WIRE,
 	NO_QP,
@@ -30,25 +33,41 @@ enum obstacle {
 	IN_ERROR,
 	CONNECTED_ELSEWHERE,
 	OTHER_SOURCE,
+	ORPHANED,
 	NOTHING_TO_SEE,
 };
 
-static const char *const text[] = {
-	[NO_PORT] = "no port has this address",
-	[PORT_DOWN] = "a port is down",
-	[ON_THE_WIRE] = "the address is not one of this daemon, and nobody answers from there",
-	[NO_QP] = "the peer has no such QP",
-	[OTHER_TYPE] = "the peer's QP is of another type",
-	[NOT_READY] = "the peer's QP is not in RTR or RTS yet",
-	[IN_ERROR] = "the peer's QP is in ERR",
-	[CONNECTED_ELSEWHERE] = "the peer's QP is connected to another one",
-	[OTHER_SOURCE] = ("the peer's QP is connected to another GID than this QP sends from "
-			  "(sgid_index)"),
-	[NOTHING_TO_SEE] = "the peer is there and does not answer",
+/* The name is for the tool, which has advice on it. */
+static const struct {
+	const char *name, *text;
+} obstacles[] = {
+	[NO_PORT] = { "no_port", "no port has this address" },
+	[NO_GROUP_QPN] = { "no_group_qpn",
+			   "the address is a multicast group's, whose QP number is 0xffffff" },
+	[NO_GROUP_GID] = { "no_group_gid", "QP number 0xffffff is for multicast groups, and the "
+					   "address is no group's" },
+	[NOT_JOINED] = { "not_joined", "no QP of this daemon is attached to the group" },
+	[PORT_DOWN] = { "port_down", "a port is down" },
+	[ON_THE_WIRE] = { NULL, "the address is not one of this daemon, and nobody answers from "
+				"there" },
+	[NO_QP] = { "no_qp", "the peer has no such QP" },
+	[OTHER_TYPE] = { "other_type", "the peer's QP is of another type" },
+	[NOT_READY] = { "not_ready", "the peer's QP is not in RTR or RTS yet" },
+	[IN_ERROR] = { "in_error", "the peer's QP is in ERR" },
+	[CONNECTED_ELSEWHERE] = { "connected_elsewhere",
+				  "the peer's QP is connected to another one" },
+	[OTHER_SOURCE] = { "other_source", "the peer's QP is connected to another GID than this QP "
+					   "sends from (sgid_index)" },
+	[ORPHANED] = { "orphaned", NULL },
+	[NOTHING_TO_SEE] = { NULL, "the peer is there and does not answer" },
 };
 
-/* Looks at device memory only, which stays whatever becomes of the peer. */
-static enum obstacle find_obstacle(const struct simhca_qp *qp)
+/*
+ * Between the QP and who has this address and QP number. Looks at device memory only, which stays
+ * whatever becomes of the peer.
+ */
+static enum obstacle find_obstacle_to(const struct simhca_qp *qp, const struct simhca_av *av,
+				      uint32_t qpn)
 {
 	struct simhca_fabric *fabric = qp->device->fabric;
 	const struct simhca_device *device;
@@ -61,11 +80,11 @@ static enum obstacle find_obstacle(const struct simhca_qp *qp)
 	pthread_rwlock_rdlock(&fabric->lock);
 	/* Several devices may have the address; at most one of them has the QP. */
 	for (device = fabric->devices; device; device = device->next) {
-		has_port |= simhca_link_has_address(device, qp->device, &qp->qpc->av);
-		if (!simhca_link_answers_to(device, qp->device, &qp->qpc->av))
+		has_port |= simhca_link_has_address(device, qp->device, av);
+		if (!simhca_link_answers_to(device, qp->device, av))
 			continue;
-		peer = &device->qpcs[SIMHCA_QPN_SLOT(qp->qpc->dest_qpn)];
-		if (peer->qpn != qp->qpc->dest_qpn)
+		peer = &device->qpcs[SIMHCA_QPN_SLOT(qpn)];
+		if (peer->qpn != qpn)
 			continue;
 		connected = simhca_link_is_connected(device, peer, qp->device, qp->qpc);
 		break;
@@ -75,18 +94,25 @@ static enum obstacle find_obstacle(const struct simhca_qp *qp)
 		return NO_PORT;
 	if (!peer || atomic_load(&qp->device->mem->port.state) != IBV_PORT_ACTIVE)
 		return PORT_DOWN;
-	if (peer->qpn != qp->qpc->dest_qpn)
+	if (peer->qpn != qpn)
 		return NO_QP;
 	if (!simhca_link_accepts(peer->type, qp->type))
 		return OTHER_TYPE;
+	if (qp->type == SIMHCA_QPT_UD)
+		connected = true;
 	state = atomic_load(&peer->state);
 	if (state < SIMHCA_QPS_RTR)
 		return NOT_READY;
 	if (state == SIMHCA_QPS_ERR)
 		return IN_ERROR;
-	if (peer->dest_qpn != qp->qpn)
+	if (qp->type != SIMHCA_QPT_UD && peer->dest_qpn != qp->qpn)
 		return CONNECTED_ELSEWHERE;
 	return connected ? NOTHING_TO_SEE : OTHER_SOURCE;
+}
+
+static enum obstacle find_obstacle(const struct simhca_qp *qp)
+{
+	return find_obstacle_to(qp, &qp->qpc->av, qp->qpc->dest_qpn);
 }
 
 /*
@@ -136,7 +162,7 @@ static void tell(const struct simhca_qp *qp, const char *what, const char *why, 
 void simhca_silence_connected(const struct simhca_qp *qp)
 {
 	if (find_obstacle(qp) == NO_PORT)
-		tell(qp, "is connected to", text[NO_PORT], "");
+		tell(qp, "is connected to", obstacles[NO_PORT].text, "");
 }
 
 /*
@@ -157,35 +183,58 @@ static bool is_orphaned(const struct simhca_qp *qp, char text[ORPHAN_TEXT])
 	return true;
 }
 
-static const char *find_reason(struct simhca_qp *qp, char orphan[ORPHAN_TEXT])
+static const char *find_reason(struct simhca_qp *qp, char orphan[ORPHAN_TEXT],
+			       enum obstacle *obstacle)
 {
-	enum obstacle obstacle = find_obstacle(qp);
-
-	if (obstacle != NOTHING_TO_SEE)
-		return text[obstacle];
-	if (is_orphaned(qp, orphan))
+	*obstacle = find_obstacle(qp);
+	if (*obstacle != NOTHING_TO_SEE)
+		return obstacles[*obstacle].text;
+	if (is_orphaned(qp, orphan)) {
+		*obstacle = ORPHANED;
 		return orphan;
+	}
 	return qp->req.why != SIMHCA_REASON_NO_RESPONSE ? simhca_reason_text(qp->req.why)
-							: text[obstacle];
+							: obstacles[*obstacle].text;
 }
 
 void simhca_silence_unanswered(struct simhca_qp *qp)
 {
 	char unsent[UNSENT_TEXT], orphan[ORPHAN_TEXT];
 	const char *why = unsent;
+	enum obstacle obstacle;
 
 	/* A rule of faults is told of by itself. */
 	if (qp->req.why == SIMHCA_REASON_INJECTED)
 		return;
 	if (find_unsent(qp, unsent)) {
-		simhca_report_silence(qp, qp->req.why, why);
+		simhca_report_silence(qp, qp->req.why, NULL, why);
 	} else if (qp->req.told) {
 		return;
 	} else {
-		why = find_reason(qp, orphan);
-		simhca_report_silence(qp, SIMHCA_REASON_NO_RESPONSE, why);
+		why = find_reason(qp, orphan, &obstacle);
+		simhca_report_silence(qp, SIMHCA_REASON_NO_RESPONSE, obstacles[obstacle].name, why);
 	}
 	qp->req.told = true;
 	tell(qp, "has no answer from", why,
 	     qp->qpc->timeout ? "" : "; its timeout is 0, so it waits without end");
+}
+
+static enum obstacle why_lost(const struct simhca_qp *qp, const struct simhca_packet *packet)
+{
+	bool is_group = packet->av->is_global && simhca_gid_is_group(&packet->av->dgid);
+
+	if (qp->type == SIMHCA_QPT_UD && packet->dest_qpn == SIMHCA_MCAST_QPN)
+		return is_group ? NOT_JOINED : NO_GROUP_GID;
+	if (qp->type == SIMHCA_QPT_UD && is_group)
+		return NO_GROUP_QPN;
+	return find_obstacle_to(qp, qp->type == SIMHCA_QPT_UD ? packet->av : &qp->qpc->av,
+				packet->dest_qpn);
+}
+
+void simhca_silence_lost(const struct simhca_qp *qp, const struct simhca_packet *packet)
+{
+	enum obstacle obstacle = why_lost(qp, packet);
+
+	if (packet->first)
+		simhca_report_lost(qp, packet, obstacles[obstacle].name, obstacles[obstacle].text);
 }

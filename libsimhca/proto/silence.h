@@ -3,6 +3,7 @@
 #ifndef LIBSIMHCA_SILENCE_H
 #define LIBSIMHCA_SILENCE_H
 
+struct simhca_packet;
 struct simhca_qp;
 
 /*
@@ -11,5 +12,7 @@ struct simhca_qp;
  */
 void simhca_silence_connected(const struct simhca_qp *qp);
 void simhca_silence_unanswered(struct simhca_qp *qp);
+/* A message of an unreliable service, of which its sender learns nothing: nobody takes it. */
+void simhca_silence_lost(const struct simhca_qp *qp, const struct simhca_packet *packet);
 
 #endif

@@ -164,6 +164,48 @@ static int make(struct shca_qp *qp, const struct simhca_create_qp_req *req,
 	return err;
 }
 
+/* An imported context is another one to the library, and the same to the device. */
+static bool is_same_context(struct ibv_context *a, struct ibv_context *b)
+{
+	return a == b || to_sctx(a)->mem->context_id == to_sctx(b)->mem->context_id;
+}
+
+/* Handles of another context name other objects in this one. */
+static const char *whose_are(struct ibv_context *context, const struct ibv_qp_init_attr_ex *attr)
+{
+	if (!is_same_context(attr->send_cq->context, context))
+		return "send_cq was created by another ibv_context than the PD";
+	if (attr->recv_cq && !is_same_context(attr->recv_cq->context, context))
+		return "recv_cq was created by another ibv_context than the PD";
+	if (attr->srq && attr->qp_type != IBV_QPT_XRC_SEND &&
+	    !is_same_context(attr->srq->context, context))
+		return "srq was created by another ibv_context than the PD";
+	return NULL;
+}
+
+/* 0, or the error that the provider itself refuses the QP with. */
+static int check(struct ibv_context *context, const struct ibv_qp_init_attr_ex *attr)
+{
+	const char *why = NULL;
+	int err = EINVAL;
+
+	if (!shca_send_ops(attr->qp_type)) {
+		err = EOPNOTSUPP;
+		why = "the device has RC (2), UC (3), UD (4), RAW_PACKET (8), XRC_SEND (9) and "
+		      "XRC_RECV (10)";
+	} else if (!attr->send_cq) {
+		why = "send_cq is NULL";
+	} else if (!attr->recv_cq && attr->qp_type != IBV_QPT_XRC_SEND) {
+		why = "recv_cq is NULL";
+	} else {
+		why = whose_are(context, attr);
+	}
+	if (!why)
+		return 0;
+	shca_say_create_qp(to_sctx(context), err, attr->qp_type, why);
+	return err;
+}
+
 static struct ibv_qp *create(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr,
 			     uint32_t flags)
 {
@@ -185,10 +227,9 @@ static struct ibv_qp *create(struct ibv_context *context, struct ibv_qp_init_att
 	struct shca_qp *qp;
 	int err = 0;
 
-	if (!shca_send_ops(attr->qp_type))
-		return shca_null(EOPNOTSUPP);
-	if (!attr->send_cq || (!attr->recv_cq && attr->qp_type != IBV_QPT_XRC_SEND))
-		return shca_null(EINVAL);
+	err = check(context, attr);
+	if (err)
+		return shca_null(err);
 	req.send_cq = attr->send_cq->handle;
 	if (attr->qp_type == IBV_QPT_XRC_SEND) /* which says nothing of receives */
 		req.max_recv_wr = req.max_recv_sge = 0;

@@ -75,6 +75,14 @@ int shca_say_busy(struct shca_context *ctx, enum simhca_say what, const char *te
 	return shca_result(EBUSY);
 }
 
+void shca_say_create_qp(struct shca_context *ctx, int err, enum ibv_qp_type type, const char *text)
+{
+	char whole[128];
+
+	snprintf(whole, sizeof(whole), "of qp_type %u: %s", (unsigned int)type, text);
+	say_text(ctx, SIMHCA_SAY_CREATE_QP, whole, err);
+}
+
 void shca_say_waits(struct shca_context *ctx, const char *text)
 {
 	say_text(ctx, SIMHCA_SAY_WAITS, text, 0);
@@ -196,10 +204,16 @@ static void what_was_wrong(struct shca_qp *qp, const struct ibv_send_wr *wr, cha
 
 	if (state < SIMHCA_QPS_RTS)
 		snprintf(text, size, "it is in %s; move it to RTS first", state_name(state));
+	else if (!sq->max_wr)
+		snprintf(text, size, "it was created with max_send_wr 0");
 	else if (shca_sq_is_full(sq))
 		why_full(qp, ", and so many were not polled", text, size);
 	else if (opcode >= 32 || !(shca_send_ops(type) & 1u << opcode))
 		snprintf(text, size, "a QP of type %s has no such operation", type_name(type));
+	else if (type == IBV_QPT_UD && !wr->wr.ud.ah)
+		snprintf(text, size,
+			 "wr.ud.ah is NULL: ibv_create_ah() makes it, of the "
+			 "receiver's address");
 	else if (wr->num_sge < 0)
 		snprintf(text, size, "num_sge is %d", wr->num_sge);
 	else if ((wr->send_flags & IBV_SEND_INLINE) && !(SHCA_INLINE_OPS & 1u << opcode))

@@ -26,6 +26,8 @@ void shca_say_recv(struct shca_context *ctx, enum simhca_say what, const struct 
  * What is still used is not destroyed (EBUSY): text says by what. Returns EBUSY, as the verb does.
  */
 int shca_say_busy(struct shca_context *ctx, enum simhca_say what, const char *text);
+/* Likewise a QP's creation, with this error; text says why. */
+void shca_say_create_qp(struct shca_context *ctx, int err, enum ibv_qp_type type, const char *text);
 /* The kernel refuses the memory of a peer; of a context once. */
 void shca_say_not_attached(struct shca_context *ctx, int err);
 /*

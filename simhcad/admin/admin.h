@@ -78,8 +78,8 @@
  *		lease; failed_work_requests says how many of theirs failed, without flushes, and
  *		without what another failure explains
  *
- *		Each failure has id, time, kind (send, receive, refusal, no answer, flush,
- *		injection, verb, sleep, event, connection), pid, comm, device, context and text;
+ *		Each failure has id, time, kind (send, receive, refusal, no answer, loss,
+ *		flush, injection, verb, sleep, event, connection), pid, comm, device, context and text;
  *		cause, if it follows from another one. A verb has verb and errno, count (of refusals
  *		that differ in numbers only) and succeeded_later. Those of work
  *		requests have qpn, qp_type, pdn, peer_qpn, reason, vendor_err, and what fits of
@@ -90,7 +90,8 @@
  *		domain: address, length, ago_s (since it was deregistered) and now (the key that
  *		the same memory has). queue, of RNR_RETRY_EXC_ERR: context, pid and comm, srqn (0:
  *		the QP's own), posted (receives so far), posted_since, next_after_s (seconds until
- *		the next one, if it came within two). sender, of a refusal: pid and comm. The kind "sleep" is a program that sleeps,
+ *		the next one, if it came within two). sender, of a refusal: pid and comm. obstacle, of "no answer" and
+ *		"loss" (a message of an unreliable QP that nobody takes): which, as advice.h knows it, if it is known. The kind "sleep" is a program that sleeps,
  *		and will not wake up; it has how. The kind "event" has event (IBV_EVENT_ without that) and
  *		qpn, or the number of its CQ, SRQ or port; "connection", of rdma_cm, has how
  *		(rdma_cm/cma.h) and the status or reason that the peer gave.

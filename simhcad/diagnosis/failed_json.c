@@ -10,9 +10,13 @@
 static const char *kind_name(const struct failed *failed)
 {
 	static const char *const names[] = {
-		[SIMHCA_SEND_FAILED] = "send",	      [SIMHCA_RECV_FAILED] = "receive",
-		[SIMHCA_REQUEST_REFUSED] = "refusal", [SIMHCA_NO_ANSWER] = "no answer",
-		[SIMHCA_FLUSHED] = "flush",	      [SIMHCA_INJECTED] = "injection",
+		[SIMHCA_SEND_FAILED] = "send",
+		[SIMHCA_RECV_FAILED] = "receive",
+		[SIMHCA_REQUEST_REFUSED] = "refusal",
+		[SIMHCA_NO_ANSWER] = "no answer",
+		[SIMHCA_LOST] = "loss",
+		[SIMHCA_FLUSHED] = "flush",
+		[SIMHCA_INJECTED] = "injection",
 	};
 
 	switch (failed->kind) {
@@ -104,18 +108,21 @@ static void add_work_request(json_t *json, const struct simhca_failure *what)
 	json_object_set_new(json, "peer_qpn", json_integer(what->peer_qpn));
 	json_object_set_new(json, "reason", json_string(name_of_reason(what->reason)));
 	json_object_set_new(json, "vendor_err", json_integer(what->reason));
+	if (what->obstacle)
+		json_object_set_new(json, "obstacle", json_string(what->obstacle));
 	if (what->kind == SIMHCA_FLUSHED || what->kind == SIMHCA_INJECTED) {
 		json_object_set_new(json, "count", json_integer(what->count));
 		if (what->timeout && what->kind == SIMHCA_INJECTED)
 			json_object_set_new(json, "timeout", json_integer(what->timeout));
 		return;
 	}
-	if (what->kind == SIMHCA_SEND_FAILED || what->kind == SIMHCA_REQUEST_REFUSED) {
+	if (what->kind == SIMHCA_SEND_FAILED || what->kind == SIMHCA_REQUEST_REFUSED ||
+	    what->kind == SIMHCA_LOST) {
 		json_object_set_new(json, "opcode", json_string(name_of_opcode(what->opcode)));
 		json_object_set_new(json, "psn", json_integer(what->psn));
 		json_object_set_new(json, "length", json_integer((json_int_t)what->length));
 	}
-	if (what->kind == SIMHCA_REQUEST_REFUSED)
+	if (what->kind == SIMHCA_REQUEST_REFUSED || what->kind == SIMHCA_LOST)
 		json_object_set_new(json, "count", json_integer(what->count));
 	if (what->kind == SIMHCA_SEND_FAILED || what->kind == SIMHCA_RECV_FAILED) {
 		json_object_set_new(json, "wr_id", hex(what->wr_id));

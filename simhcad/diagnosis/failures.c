@@ -317,9 +317,11 @@ static void count_for_run(struct failures *failures, struct failed *failed)
 	run->count++;
 }
 
+/* A datagram that was not delivered: it is told with others that are like it. */
 static bool is_dropped_datagram(const struct failed *failed)
 {
-	return failed->what.kind == SIMHCA_REQUEST_REFUSED && failed->what.qp_type == SIMHCA_QPT_UD;
+	return failed->what.kind == SIMHCA_LOST || (failed->what.kind == SIMHCA_REQUEST_REFUSED &&
+						    failed->what.qp_type == SIMHCA_QPT_UD);
 }
 
 /*
@@ -596,7 +598,7 @@ void failures_found_receive(struct failures *failures, uint64_t id)
 static bool access_of(const struct failed *failed, struct failures_access *access)
 {
 	const struct simhca_failure *what = &failed->what;
-	bool is_send = what->kind == SIMHCA_SEND_FAILED;
+	bool is_send = what->kind == SIMHCA_SEND_FAILED || what->kind == SIMHCA_LOST;
 
 	if (failed->kind != FAILED_WORK || what->reason == SIMHCA_REASON_INJECTED ||
 	    (!is_send && what->qpn == what->peer_qpn) || /* that is said of the send */

@@ -136,6 +136,13 @@ static bool remote_key(struct search *search, const struct failures_access *acce
 	return false;
 }
 
+/* Whether the access begins within the region, and so is only too long. */
+static bool is_within(const struct failures_access *access)
+{
+	return access->va >= access->entry_iova &&
+	       access->va - access->entry_iova < access->entry_length;
+}
+
 /* The address of a remote access by a good key. */
 static bool remote_address(struct search *search, const struct failures_access *access,
 			   const struct session *sender, const struct session *responder)
@@ -159,7 +166,9 @@ static bool remote_address(struct search *search, const struct failures_access *
 			     "and offsets are for IBV_ACCESS_ZERO_BASED",
 			     (unsigned long long)access->va,
 			     (unsigned long long)access->entry_iova);
-	if (find_region(search, responder, has_address, access->va, &mr) && mr.key != access->key)
+	/* Who begins within what the key is for has not mixed it up. */
+	if (!is_within(access) && find_region(search, responder, has_address, access->va, &mr) &&
+	    mr.key != access->key)
 		return found(search,
 			     "address 0x%llx is in another MR of the peer's, whose key is 0x%x: "
 			     "send both of one region",
@@ -196,7 +205,7 @@ static bool local_address(struct search *search, const struct failures_access *a
 {
 	struct simhca_mr_info mr;
 
-	return find_region(search, program, has_address, access->va, &mr) &&
+	return !is_within(access) && find_region(search, program, has_address, access->va, &mr) &&
 	       mr.key != access->key &&
 	       found(search,
 		     "address 0x%llx is in another MR of the program's, whose lkey is 0x%x: use "
@@ -210,6 +219,9 @@ static bool destination(struct search *search, const struct failures_access *acc
 {
 	uint32_t reversed = bswap_32(access->peer_qpn) >> 8; /* a QP number has 24 bits */
 
+	if (!access->peer_qpn)
+		return found(search, "the QP number is 0, which is the port's own: it was not set, "
+				     "or not exchanged yet");
 	return reversed != access->peer_qpn && is_qp_of(search, sender->device, reversed) &&
 	       found(search,
 		     "QP number 0x%06x is 0x%06x with its bytes reversed: convert it once with "

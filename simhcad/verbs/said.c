@@ -18,6 +18,7 @@ static const char *const verbs[SIMHCA_SAY_KINDS] = {
 	[SIMHCA_SAY_DEALLOC_TD] = "DEALLOC_TD",
 	[SIMHCA_SAY_DEALLOC_DMAH] = "DEALLOC_DMAH",
 	[SIMHCA_SAY_FREE_PAGE_LIST] = "FREE_PAGE_LIST",
+	[SIMHCA_SAY_CREATE_QP] = "CREATE_QP",
 };
 
 int said(struct session *session, const struct simhca_say_req *req, struct simhca_why *why)

@@ -113,6 +113,54 @@ def test_a_datagram_that_is_dropped(launcher, dropped, how, fast_path):
     assert [line.split(":")[0].strip() for line in advice] == ["rule", "usually", "try"]
 
 
+LOST = {
+    "no_such_qp": "the peer has no such QP",
+    "qp_of_rc": "the peer's QP is of another type",
+    "not_started": "the peer's QP is not in RTR or RTS yet",
+    "no_port": "no port has this address",
+    "group_without_members": "no QP of this daemon is attached to the group",
+    "group_by_number": "the address is a multicast group's, whose QP number is 0xffffff",
+    "port_as_group": "QP number 0xffffff is for multicast groups, and the address is no group's",
+}
+
+
+@pytest.mark.parametrize("fast_path", ["on", "off"])
+@pytest.mark.parametrize("how", LOST)
+def test_a_datagram_that_is_lost(launcher, dropped, how, fast_path):
+    """Nobody has it, so the sender's own story is all there is."""
+    told = expect_success(launcher.run(SIMHCA, "run", "--private", "--daemon-option", f"fast-path={fast_path}",
+                                       "--explain", "--", dropped, how)).stderr
+    (head, because, completion, *advice), = blocks(told)
+    assert re.fullmatch(r"[0-9:.]+ dropped\[\d+\], QP 0x\w+ \(UD\): SEND of 64 bytes to QP 0x\w+ is lost, 3 times",
+                        head), told
+    assert because == f"  because:    {LOST[how]}"
+    assert completion == "  completion: SUCCESS, as of all that was sent"
+    assert [line.split(":")[0].strip() for line in advice] == ["rule", "usually", "try"]
+
+
+@pytest.mark.parametrize("how, looks", [
+    ("qpn_reversed", r"QP number 0x\w+ is 0x\w+ with its bytes reversed: .*"),
+    ("no_qpn", "the QP number is 0, which is the port's own: it was not set, or not exchanged yet"),
+])
+def test_where_a_lost_datagram_was_to_go(launcher, dropped, how, looks):
+    told = expect_success(launcher.run(SIMHCA, "run", "--private", "--explain", "--", dropped, how)).stderr
+    assert re.search(f"^  looks like: {looks}$", told, re.M), told
+
+
+LOST_DIAGRAM = """\
+    |- SEND of 64 bytes ---------------------x|
+    |                                         |  the peer has no such QP
+    |  its completion says SUCCESS            |
+    |  the same 3 times in all                |
+"""
+
+
+def test_a_diagram_of_a_lost_datagram(dropped):
+    with Device("ethernet") as device:
+        expect_success(device.run(dropped, "no_such_qp"))
+        assert explain(device, "--diagram").split("\n", 1)[1] == LOST_DIAGRAM
+
+
 def test_a_datagram_that_comes_too_early_is_lost(launcher, dropped):
     """Nobody waits for a receive then, as on RC: so lint does not say it."""
     told = expect_success(launcher.run(SIMHCA, "run", "--private", "--lint", "--", dropped, "no_receive")).stderr

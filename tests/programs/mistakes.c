@@ -3,9 +3,10 @@
  * Makes the mistake that its argument names, between two QPs of its own. Exits with 0 when that has
  * failed as it does on hardware: by a completion with an error, or by a verb that is refused.
  */
+#include <fcntl.h>
 #include <sys/mman.h>
 
-#include "helper.h"
+#include "xrc.h"
 
 #define LENGTH 4096u
 
@@ -133,6 +134,7 @@ static bool make_completion(void)
 	struct ibv_mr *mr = w.to;
 	uint64_t at;
 	uint32_t received = 0, offset = 0;
+	bool has_peer = false; /* which is as it is to be */
 
 	w.wr.wr.rdma.rkey = w.to->rkey;
 	at = (uintptr_t)w.to->addr;
@@ -215,6 +217,37 @@ static bool make_completion(void)
 		w.sge.addr = (uintptr_t)w.to->addr;
 	} else if (is("unmapped_buffer")) {
 		CHECK(!munmap(w.from->addr, LENGTH));
+	} else if (is("receive_of_another_pd")) {
+		w.wr.opcode = IBV_WR_SEND;
+		mr = ibv_reg_mr(w.other_pd, w.to->addr, LENGTH, FULL_ACCESS);
+		CHECK(mr);
+		received = 64;
+	} else if (is("region_invalidated")) {
+		w.wr.opcode = IBV_WR_LOCAL_INV;
+		w.wr.num_sge = 0;
+		w.wr.invalidate_rkey = w.from->rkey;
+	} else if (is("odp_not_mapped")) {
+		mr = ibv_reg_mr(w.pd, w.to->addr, LENGTH, FULL_ACCESS | IBV_ACCESS_ON_DEMAND);
+		CHECK(mr);
+		w.wr.wr.rdma.rkey = mr->rkey;
+	} else if (is("message_too_long")) {
+		w.sge.length = 1u << 31;
+	} else if (is("peer_in_err") || is("peer_of_another")) {
+		struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+
+		connect_one(w.b, &w.of_b);
+		has_peer = true;
+		if (is("peer_in_err"))
+			CHECK(!ibv_modify_qp(w.b, &attr, IBV_QP_STATE));
+		else
+			w.a = make_qp(w.pd, w.cq, IBV_QPT_RC);
+	} else if (is("peer_of_another_type")) {
+		w.b = make_qp(w.pd, w.cq, IBV_QPT_UD);
+		w.of_a.dest_qp_num = w.b->qp_num;
+		start_qp(w.b, 0);
+		has_peer = true;
+	} else if (is("no_such_gid")) {
+		w.of_a.ah_attr.grh.dgid.raw[15] ^= 0x55;
 	} else if (is("destroyed_peer")) {
 		connect_one(w.a, &w.of_a);
 		CHECK(!ibv_destroy_qp(w.b));
@@ -244,19 +277,86 @@ static bool make_completion(void)
 		w.sge.length = is("atomic_of_4_bytes") ? 4 : 8;
 		w.wr.wr.atomic.remote_addr = at;
 		w.wr.wr.atomic.rkey = w.to->rkey;
-	} else if (w.wr.opcode != IBV_WR_BIND_MW) {
+	} else if (w.wr.opcode != IBV_WR_BIND_MW && w.wr.opcode != IBV_WR_LOCAL_INV) {
 		w.wr.wr.rdma.remote_addr = at;
 	}
 	if (is("peer_in_init"))
 		CHECK(!to_init(w.b, &w.of_b));
-	else if (!is("destroyed_peer"))
+	else if (!is("destroyed_peer") && !has_peer)
 		connect_one(w.b, &w.of_b);
 	if (!is("destroyed_peer"))
 		connect_one(w.a, &w.of_a);
 	if (received)
 		CHECK(!post_recv(w.b, 2, mr, offset, received));
-	if (is("unmapped_receive"))
+	if (is("unmapped_receive") || is("odp_not_mapped"))
 		CHECK(!munmap(mr->addr, LENGTH));
+	CHECK(fails(&w));
+	return true;
+}
+
+/* Of a window that was bound, for 32 bytes; false: it is none of these. */
+static bool use_a_window(void)
+{
+	bool other_qp = is("window_of_another_qp"), twice = is("window_bound_twice");
+	struct world w;
+	struct ibv_mw *mw;
+	uint32_t before;
+
+	if (!other_qp && !twice && !is("old_window_key") && !is("past_the_window"))
+		return false;
+	w = new_world(IBV_QPT_RC);
+	mw = ibv_alloc_mw(w.pd, IBV_MW_TYPE_2);
+	CHECK(mw && !ibv_dereg_mr(w.to));
+	w.to = ibv_reg_mr(w.pd, w.from->addr, LENGTH, FULL_ACCESS | IBV_ACCESS_MW_BIND);
+	CHECK(w.to);
+	before = mw->rkey;
+	connect_one(w.a, &w.of_a);
+	connect_one(w.b, &w.of_b);
+	for (int i = 0; i < 1 + twice; i++) {
+		w.wr.opcode = IBV_WR_BIND_MW;
+		w.wr.bind_mw.mw = mw;
+		w.wr.bind_mw.rkey = ibv_inc_rkey(mw->rkey);
+		w.wr.bind_mw.bind_info = (struct ibv_mw_bind_info){
+			.mr = w.to,
+			.addr = (uintptr_t)w.to->addr,
+			.length = 32,
+			.mw_access_flags = IBV_ACCESS_REMOTE_WRITE,
+		};
+		CHECK(!post_send(other_qp ? w.a : w.b, &w.wr));
+		CHECK((poll_one(w.cq).status == IBV_WC_SUCCESS) == !i);
+	}
+	if (twice)
+		return true;
+	w.wr.opcode = IBV_WR_RDMA_WRITE;
+	w.wr.wr.rdma.remote_addr = (uintptr_t)w.to->addr;
+	w.wr.wr.rdma.rkey = is("old_window_key") ? before : mw->rkey;
+	w.sge.length = is("past_the_window") ? 64 : 32;
+	CHECK(fails(&w));
+	return true;
+}
+
+static bool make_xrc(void)
+{
+	struct world w;
+	struct ibv_xrcd *xrcd;
+	struct ibv_qp_init_attr_ex attr;
+
+	if (!is("no_srq_number"))
+		return false;
+	w = new_world(IBV_QPT_RC);
+	xrcd = open_domain(w.context, -1, O_CREAT);
+	CHECK(xrcd);
+	attr = (struct ibv_qp_init_attr_ex){ .qp_type = IBV_QPT_XRC_SEND,
+					     .send_cq = w.cq,
+					     .cap = { 16, 0, 1, 0, 0 },
+					     .comp_mask = IBV_QP_INIT_ATTR_PD,
+					     .pd = w.pd };
+	w.a = ibv_create_qp_ex(w.context, &attr);
+	CHECK(w.a);
+	w.b = new_target(w.context, xrcd);
+	start_xrc(w.a, w.b->qp_num);
+	start_xrc(w.b, w.a->qp_num);
+	w.wr.opcode = IBV_WR_SEND;
 	CHECK(fails(&w));
 	return true;
 }
@@ -266,11 +366,16 @@ static bool make_datagram(void)
 	struct world w;
 	struct ibv_ah_attr to;
 
-	if (!is("datagram_too_long"))
+	if (!is("datagram_too_long") && !is("no_ah"))
 		return false;
 	w = new_world(IBV_QPT_UD);
 	to = loopback(w.context);
 	start_qp(w.a, 0);
+	if (is("no_ah")) {
+		w.wr.opcode = IBV_WR_SEND;
+		CHECK(fails(&w));
+		return true;
+	}
 	w.wr.opcode = IBV_WR_SEND;
 	w.wr.wr.ud.ah = ibv_create_ah(w.pd, &to);
 	w.wr.wr.ud.remote_qpn = w.b->qp_num;
@@ -323,17 +428,25 @@ static bool make_modify(void)
 		memset(&attr->ah_attr.grh.dgid, 0, sizeof(attr->ah_attr.grh.dgid));
 	else if (is("path_mtu"))
 		attr->path_mtu = 4096;
+	else if (is("ah_attr_port"))
+		attr->ah_attr.port_num = 0;
 	else if (is("dest_qp_num"))
 		attr->dest_qp_num = 1u << 24;
 	else if (is("max_dest_rd_atomic"))
 		attr->max_dest_rd_atomic = 255;
-	else if (!is("retry_cnt") && !is("no_timeout") && !is("max_rd_atomic"))
+	else if (!is("retry_cnt") && !is("no_timeout") && !is("max_rd_atomic") &&
+		 !is("rts_to_init"))
 		return false;
-	if (!is("retry_cnt") && !is("no_timeout") && !is("max_rd_atomic")) {
+	if (!is("retry_cnt") && !is("no_timeout") && !is("max_rd_atomic") && !is("rts_to_init")) {
 		CHECK(to_rtr(w.a, attr, mask));
 		return true;
 	}
 	CHECK(!to_rtr(w.a, attr, mask));
+	if (is("rts_to_init")) {
+		CHECK(!to_rts(w.a, attr, RTS_MASK));
+		CHECK(to_init(w.a, attr));
+		return true;
+	}
 	if (is("retry_cnt"))
 		attr->retry_cnt = 8;
 	else if (is("max_rd_atomic"))
@@ -401,6 +514,51 @@ static bool make_creation(void)
 		CHECK(ibv_attach_mcast(make_qp(pd, cq, IBV_QPT_RC), &gid, 0));
 	} else if (is("multicast_of_unicast")) {
 		CHECK(ibv_attach_mcast(make_qp(pd, cq, IBV_QPT_UD), &ah.grh.dgid, 0));
+	} else if (is("group_left_twice")) {
+		struct ibv_qp *made = make_qp(pd, cq, IBV_QPT_UD);
+
+		CHECK(ibv_detach_mcast(made, &gid, 0));
+	} else if (is("no_qp_type")) {
+		qp.qp_type = 0;
+		CHECK(!ibv_create_qp(pd, &qp));
+	} else if (is("no_send_cq")) {
+		qp.send_cq = NULL;
+		CHECK(!ibv_create_qp(pd, &qp));
+	} else if (is("no_recv_cq")) {
+		qp.recv_cq = NULL;
+		CHECK(!ibv_create_qp(pd, &qp));
+	} else if (is("cq_of_another_context")) {
+		qp.send_cq = ibv_create_cq(open_device(), 64, NULL, NULL, 0);
+		CHECK(qp.send_cq && !ibv_create_qp(pd, &qp) && errno == EINVAL);
+	} else if (is("srq_of_another_context")) {
+		qp.srq = ibv_create_srq(ibv_alloc_pd(open_device()), &srq);
+		CHECK(qp.srq && !ibv_create_qp(pd, &qp) && errno == EINVAL);
+	} else if (is("implicit_without_odp")) {
+		CHECK(!ibv_reg_mr(pd, NULL, SIZE_MAX, FULL_ACCESS));
+	} else if (is("srq_in_use")) {
+		struct ibv_srq *made = ibv_create_srq(pd, &srq);
+
+		CHECK(made);
+		make_qp_with(pd, cq, IBV_QPT_RC, made);
+		CHECK(ibv_destroy_srq(made) == EBUSY);
+	} else if (is("pd_with_ah")) {
+		struct ibv_pd *other = ibv_alloc_pd(context);
+
+		CHECK(other && ibv_create_ah(other, &ah) && ibv_dealloc_pd(other) == EBUSY);
+	} else if (is("mr_with_window")) {
+		struct ibv_qp *made = make_qp(pd, cq, IBV_QPT_RC);
+		struct ibv_mw *mw = ibv_alloc_mw(pd, IBV_MW_TYPE_1);
+		struct ibv_mr *mr =
+			ibv_reg_mr(pd, memory, LENGTH, FULL_ACCESS | IBV_ACCESS_MW_BIND);
+		struct ibv_mw_bind bind = { .bind_info = { mr, (uintptr_t)memory, 64,
+							   IBV_ACCESS_REMOTE_WRITE },
+					    .send_flags = IBV_SEND_SIGNALED };
+
+		CHECK(mw && mr);
+		start_qp(made, made->qp_num);
+		CHECK(!ibv_bind_mw(made, mw, &bind));
+		poll_success(cq);
+		CHECK(ibv_dereg_mr(mr) == EBUSY);
 	} else if (is("ud_without_qkey")) {
 		struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1 };
 
@@ -415,6 +573,7 @@ static bool make_creation(void)
 int main(int argc, char **argv)
 {
 	how = argc > 1 ? argv[1] : "";
-	CHECK(make_completion() || make_datagram() || make_modify() || make_creation());
+	CHECK(make_completion() || use_a_window() || make_xrc() || make_datagram() ||
+	      make_modify() || make_creation());
 	_exit(0);
 }
