@@ -141,7 +141,7 @@ def cpu(test, daemon):
 def idle(test, daemon):
     pair = Pair(test.command, test.size)
     try:
-        time.sleep(0.5)
+        time.sleep(7)  # it looks at programs for some seconds after they have done something
         begin = daemon_ns(daemon)
         time.sleep(IDLE_SECONDS)
         return (daemon_ns(daemon) - begin) / IDLE_SECONDS / 1e9 * 100

@@ -392,7 +392,8 @@ struct simhca_devmem {
 	struct simhca_device_attr attr;
 	struct simhca_port_attr port;
 	uint32_t fast_path; /* 1: programs may run steps of their QPs (simhca-abi-fastpath.h) */
-	uint32_t reserved1;
+	/* 1: the device has stopped looking what programs do; who does something wakes it. */
+	_Atomic uint32_t dozes;
 	struct simhca_gid_entry gids[SIMHCA_GID_ENTRIES];
 	uint16_t pkeys[SIMHCA_PKEY_ENTRIES];
 	uint8_t reserved2[6];

@@ -267,6 +267,8 @@ struct simhca_engine_config {
 	uint32_t num_cpus;
 	uint64_t (*clock_ns)(void *arg); /* NULL: CLOCK_MONOTONIC */
 	void *clock_arg;
+	void (*woken)(void *arg); /* simhca_engines_doze(); by one of its threads, under no lock */
+	void *woken_arg;
 };
 /* NULL with errno set when out of descriptors or memory. */
 struct simhca_engine *simhca_engine_create(struct simhca_fabric *fabric,
@@ -290,6 +292,14 @@ void simhca_engine_stop(struct simhca_engine *engine);
  */
 int simhca_engine_listen(struct simhca_engine *engine, int fd, void (*come)(void *arg, int fd),
 			 void *arg);
+/*
+ * Of all engines: from now on the first thread that wakes up calls woken(). False: one is awake, and
+ * nothing has changed. Until simhca_engines_attend(), or until woken() is called.
+ */
+bool simhca_engines_doze(struct simhca_fabric *fabric);
+void simhca_engines_attend(struct simhca_fabric *fabric);
+/* Readable while something waits on that CPU that no thread there has heard; or -1. */
+int simhca_engine_sleeps_at(const struct simhca_engine *engine, uint32_t cpu_index);
 /*
  * The cpu_index of a CPU whose threads each have been waiting in one and the same step since the
  * last call: a client's memory holds them up; -1: none. To be asked now and then; the answer is

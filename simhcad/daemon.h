@@ -7,6 +7,7 @@
 
 #include "loop/answers.h"
 #include "loop/attention.h"
+#include "loop/doze.h"
 #include "device/device.h"
 #include "device/engines.h"
 #include "verbs/event_channel.h"
@@ -39,6 +40,7 @@ struct daemon {
 	struct simhca_fabric *fabric;
 	struct answers answers;
 	struct attention attention;
+	struct doze doze;
 	struct engines engines;
 	struct paging paging;
 	struct event_wakeup wakeup;

@@ -212,7 +212,10 @@ static int serve(struct daemon *daemon, int background)
 	/* What is there no more counts no more for the commands that come next. */
 	retry_queue_init(&daemon->endings, daemon->loop, 1);
 	report_queue_init(&daemon->reports, daemon);
+	doze_init(&daemon->doze, daemon->loop, &daemon->engines);
 	sleepers_init(&daemon->sleepers, daemon);
+	daemon->engines.woken = doze_woken;
+	daemon->engines.woken_arg = &daemon->doze;
 	late_receives_init(&daemon->late_receives, daemon);
 	if (!event_wakeup_init(&daemon->wakeup, daemon->loop)) {
 		releaser_stop(daemon->releaser);
@@ -275,6 +278,7 @@ out:
 	if (!paging_stop(&daemon->paging))
 		daemon->engines.abandoned = true;
 	engines_stop(&daemon->engines);
+	doze_end(&daemon->doze);
 	event_wakeup_destroy(&daemon->wakeup);
 	if (!daemon->engines.abandoned) {
 		wire_close(daemon->wire);

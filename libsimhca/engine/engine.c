@@ -228,6 +228,22 @@ static uint64_t time_to_timer(struct simhca_engine *engine)
 	return next > now ? next - now : 0;
 }
 
+/*
+ * Who sees that all sleep lets the engine doze first, and a thread is awake before it looks whether
+ * the engine dozes (both seq_cst): one of the two sees the other.
+ */
+static void sleep_for(struct simhca_worker *worker, uint64_t timeout)
+{
+	struct simhca_engine *engine = worker->engine;
+
+	worker->slept = true;
+	atomic_store(&worker->asleep, true);
+	simhca_engine_wait(engine, worker->cpu_index, timeout, worker);
+	atomic_store(&worker->asleep, false);
+	if (atomic_load(&engine->dozes) && atomic_exchange(&engine->dozes, false))
+		engine->config.woken(engine->config.woken_arg);
+}
+
 static void sleep_until_work(struct simhca_worker *worker)
 {
 	struct simhca_engine *engine = worker->engine;
@@ -242,8 +258,7 @@ static void sleep_until_work(struct simhca_worker *worker)
 	timeout = time_to_timer(engine); /* looks at the run queue after it has resigned */
 	if (!timeout || atomic_load(&engine->stop))
 		return;
-	worker->slept = true;
-	simhca_engine_wait(engine, worker->cpu_index, timeout, worker);
+	sleep_for(worker, timeout);
 }
 
 /* Somebody else works. */
@@ -251,8 +266,7 @@ static void wait_for_turn(struct simhca_worker *worker)
 {
 	if (worker->roams)
 		simhca_worker_pin(worker);
-	worker->slept = true;
-	simhca_engine_wait(worker->engine, worker->cpu_index, UINT64_MAX, worker);
+	sleep_for(worker, UINT64_MAX);
 }
 
 /* It has found something. */

@@ -64,6 +64,7 @@ struct simhca_engine {
 	void (*come)(void *arg, int fd); /* under context_lock */
 	void *come_arg;
 	struct simhca_poller poller;
+	atomic_bool dozes; /* who wakes up calls config.woken() */
 	atomic_bool stop;
 };
 

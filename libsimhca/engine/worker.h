@@ -63,6 +63,7 @@ struct simhca_worker {
 	pthread_t thread;
 	uint32_t cpu_index; /* where it sleeps */
 	bool slept;	    /* since it was the poller */
+	atomic_bool asleep;
 	/* Since it is the poller (poller.c). */
 	uint64_t awake_ns;
 	uint32_t finds; /* rounds with work */

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "command.h"
+#include "doorbell.h"
 #include "say.h"
 
 #define SUPPORTED_WC_FLAGS                                                                         \
@@ -95,6 +96,7 @@ static void forget_channel(struct shca_cq *cq)
 void shca_cq_event(struct ibv_cq *cq)
 {
 	atomic_fetch_add(&to_scq(cq)->events, 1);
+	shca_acts(to_scq(cq)->ctx);
 }
 
 /* -------------------------------------------------------------------------- life of a CQ */
@@ -428,6 +430,7 @@ static uint32_t arm_cq(struct shca_cq *cq, uint32_t wanted)
 		      (armed > wanted ? armed : wanted);
 	} while (!atomic_compare_exchange_weak(&cq->mem->arm, &old, arm));
 	atomic_thread_fence(memory_order_seq_cst); /* A2 */
+	shca_acts(cq->ctx);
 	return arm;
 }
 

@@ -24,4 +24,14 @@ static inline void shca_ring_doorbell(struct shca_context *ctx, uint32_t slot)
 		shca_wake_device(ctx);
 }
 
+/*
+ * The program has sent, polled or armed. A device that dozes is woken by the first that does so, and
+ * looks again at what programs wait for.
+ */
+static inline void shca_acts(struct shca_context *ctx)
+{
+	if (__builtin_expect(atomic_load_explicit(&ctx->dev->dozes, memory_order_relaxed), 0))
+		shca_wake_device(ctx);
+}
+
 #endif

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "checkers.h"
+#include "doorbell.h"
 #include "lint.h"
 
 /* About 2 us of finding nothing. */
@@ -200,6 +201,7 @@ static bool found_empty(struct shca_cq *cq)
 	atomic_store_explicit(&cq->mem->empty_polls,
 			      atomic_load_explicit(&cq->mem->empty_polls, memory_order_relaxed) + 1,
 			      memory_order_relaxed);
+	shca_acts(cq->ctx);
 	before = shca_now_ns();
 	if (before < cq->stay_until_ns)
 		return false;
@@ -320,8 +322,10 @@ int shca_poll_cq(struct ibv_cq *ibv_cq, int num_entries, struct ibv_wc *wc)
 	ci = cq->ci;
 	while (polled < num_entries && (cqe = next_cqe(cq)))
 		fill_wc(&wc[polled++], cqe);
-	if (cq->ci != ci)
+	if (cq->ci != ci) {
 		shca_cq_publish_ci(cq);
+		shca_acts(cq->ctx);
+	}
 	if (__builtin_expect(cq->failed && !polled, 0))
 		polled = -1;
 	shca_cq_unlock(cq);
@@ -371,6 +375,7 @@ static void end_poll(struct ibv_cq_ex *cq_ex)
 	atomic_store_explicit(&cq->polling, false, memory_order_relaxed);
 	cq->cur = NULL;
 	shca_cq_publish_ci(cq);
+	shca_acts(cq->ctx);
 	shca_cq_unlock(cq);
 }
 

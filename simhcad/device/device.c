@@ -184,6 +184,18 @@ static void on_count(struct ev_loop *loop, ev_timer *timer, int events)
 	else if (counted)
 		memcpy(device->stats, stats, sizeof(stats));
 	device->tree_failing = failing;
+	if (counted || failing)
+		doze_over(&device->daemon->doze);
+}
+
+static void look(struct doze_looker *looker, bool look)
+{
+	struct device *device = (struct device *)((char *)looker - offsetof(struct device, looker));
+
+	if (look)
+		ev_timer_again(device->daemon->loop, &device->count);
+	else
+		ev_timer_stop(device->daemon->loop, &device->count);
 }
 
 int device_open(struct device *device, struct daemon *daemon, unsigned int number)
@@ -215,6 +227,8 @@ int device_open(struct device *device, struct daemon *daemon, unsigned int numbe
 		      DEVICE_TREE_COUNTERS_MS / 1000.0);
 	device->count.data = device;
 	ev_timer_start(daemon->loop, &device->count);
+	device->looker.look = look;
+	doze_add(&daemon->doze, &device->looker);
 	return 0;
 }
 
@@ -229,6 +243,8 @@ void device_halt(struct device *device)
 
 void device_close(struct device *device)
 {
+	if (device->looker.look)
+		doze_remove(&device->daemon->doze, &device->looker);
 	ev_timer_stop(device->daemon->loop, &device->count);
 	listener_close(&device->listener);
 	while (device->sessions)

@@ -6,6 +6,7 @@
 #include <ev.h>
 
 #include "device_tree.h"
+#include "loop/doze.h"
 #include "loop/listener.h"
 #include "options.h"
 #include "base/tally.h"
@@ -30,6 +31,7 @@ struct device {
 	struct tally deferred;		     /* of each program: commands that wait */
 	uint32_t next_session;		     /* the number that the next one gets */
 	ev_timer count;
+	struct doze_looker looker;
 	uint64_t stats[SIMHCA_STATS]; /* as the files of counters say */
 	bool tree_behind;  /* files of the port's state or GIDs are still to be written */
 	bool tree_failing; /* some could not be written the last time */

@@ -64,7 +64,9 @@ struct engine *engine_start(struct engines *engines, bool may_block)
 {
 	struct simhca_engine_config config = { .spin_us = engines->spin_us,
 					       .yields = engines->yields && !may_block,
-					       .may_block = may_block };
+					       .may_block = may_block,
+					       .woken = engines->woken,
+					       .woken_arg = engines->woken_arg };
 	struct engine *engine = calloc(1, sizeof(*engine));
 	unsigned int threads = 1;
 	int ret = 0;
@@ -228,7 +230,6 @@ int engines_start(struct engines *engines, struct simhca_fabric *fabric, struct 
 {
 	unsigned int cpus;
 
-	memset(engines, 0, sizeof(*engines));
 	cpus = cpus_available(engines);
 	if (!on_each_cpu)
 		engines->num_cpus = 0;
@@ -257,6 +258,19 @@ int engines_start(struct engines *engines, struct simhca_fabric *fabric, struct 
 	ev_timer_start(loop, &engines->watch);
 	log_debug("%u engine threads, %u us of polling, %u CPUs", count, spin_us, cpus);
 	return 0;
+}
+
+int engines_sleep_at(const struct engines *engines, unsigned int engine, uint32_t cpu_index)
+{
+	return simhca_engine_sleeps_at(engines->pool[engine]->model, cpu_index);
+}
+
+void engines_watch(struct engines *engines, bool watch)
+{
+	if (watch)
+		ev_timer_again(engines->loop, &engines->watch);
+	else
+		ev_timer_stop(engines->loop, &engines->watch);
 }
 
 /* Two looks, END_SECONDS apart, are needed until it can say so. */

@@ -37,6 +37,8 @@ struct engines {
 	void *stuck_arg;
 	bool any_stuck; /* was told last */
 	ev_timer watch;
+	void (*woken)(void *arg); /* by a thread of an engine: simhca_engines_doze() */
+	void *woken_arg;
 	bool abandoned; /* a thread could not be ended: the process has to end with it */
 };
 
@@ -47,6 +49,11 @@ int engines_start(struct engines *engines, struct simhca_fabric *fabric, struct 
 /* Ends the threads: from then on nothing completes. */
 void engines_halt(struct engines *engines);
 void engines_stop(struct engines *engines); /* their contexts are gone */
+
+/* simhca_engine_sleeps_at() of the pool's engine with that index. */
+int engines_sleep_at(const struct engines *engines, unsigned int engine, uint32_t cpu_index);
+/* Whether they are looked at. */
+void engines_watch(struct engines *engines, bool watch);
 
 struct simhca_engine *engines_pick(struct engines *engines);
 

@@ -29,7 +29,13 @@ struct look {
 	long long cpu; /* of its process, in clock ticks; of one without channels 0 */
 	struct simhca_in_vain in_vain[MOST_IN_VAIN];
 	uint32_t num_in_vain;
+	uint64_t found; /* a hash */
 };
+
+static uint64_t hash(uint64_t before, uint64_t number)
+{
+	return (before ^ number) * UINT64_C(0x9e3779b97f4a7c15) + (before >> 29);
+}
 
 static struct sleeper *find(struct session *session, uint32_t cqn)
 {
@@ -207,11 +213,13 @@ static void look_at_empty(const struct look *look, const struct simhca_cq_info *
 	sleeper->cpu = look->cpu;
 }
 
-static void look_at_cq(const struct look *look, const struct simhca_cq_info *cq)
+static void look_at_cq(struct look *look, const struct simhca_cq_info *cq)
 {
 	struct sleeper *sleeper = find(look->session, cq->number);
 	const struct simhca_in_vain *in_vain = find_in_vain(look, cq);
 
+	look->found = hash(look->found, (uint64_t)cq->polled << 32 | cq->waiting);
+	look->found = hash(look->found, (uint64_t)cq->empty_polls << 32 | cq->arm);
 	if (!sleeper)
 		return;
 	if (in_vain)
@@ -220,7 +228,7 @@ static void look_at_cq(const struct look *look, const struct simhca_cq_info *cq)
 		look_at_completions(look, cq, how_it_sleeps(look->session, cq), sleeper);
 }
 
-static void look_at_cqs(const struct look *look)
+static void look_at_cqs(struct look *look)
 {
 	for (uint32_t handle = 0, n = 0; n < MOST_CQS; handle++, n++) {
 		struct simhca_cq_info cq;
@@ -231,18 +239,22 @@ static void look_at_cqs(const struct look *look)
 	}
 }
 
-static void look_at_session(struct session *session)
+/* Returns what it has found, in one number. */
+static uint64_t look_at_session(struct session *session)
 {
-	struct look look = { .session = session };
+	struct look look = { .session = session, .found = session->number };
 
 	if (!session->context || session_is_closing(session))
-		return;
+		return 0;
 	if (session->pid && session->events.channels) {
 		look.cpu = process_cpu(session->pid);
 		if (look.cpu < 0)
-			return;
+			return 0;
+		look.found = hash(look.found, (uint64_t)look.cpu);
 	}
 	look.num_in_vain = simhca_find_in_vain(session->context, look.in_vain, MOST_IN_VAIN);
+	for (uint32_t i = 0; i < look.num_in_vain; i++)
+		look.found = hash(look.found, look.in_vain[i].handled);
 	for (int i = 0; i < SLEEPERS_OF_SESSION; i++)
 		session->sleepers[i].seen = false;
 	if (session->events.channels || look.num_in_vain)
@@ -251,6 +263,7 @@ static void look_at_session(struct session *session)
 	for (int i = 0; i < SLEEPERS_OF_SESSION; i++)
 		if (!session->sleepers[i].seen)
 			forget_destroyed(session, &session->sleepers[i]);
+	return look.found;
 }
 
 static void look_again(const struct session *session, struct sleeper *sleeper)
@@ -284,7 +297,7 @@ static bool look_at_device(struct sleepers *sleepers, const struct device *devic
 	DL_FOREACH (device->sessions, session) {
 		if (session->number < sleepers->next)
 			continue;
-		look_at_session(session);
+		sleepers->found = hash(sleepers->found, look_at_session(session));
 		sleepers->next = session->number + 1;
 		if (monotonic_s() >= until)
 			return false;
@@ -296,29 +309,48 @@ static bool look_at_device(struct sleepers *sleepers, const struct device *devic
 static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
 {
 	struct sleepers *sleepers = timer->data;
-	const struct daemon *daemon = sleepers->daemon;
+	struct daemon *daemon = sleepers->daemon;
+	uint64_t found;
 	double until = monotonic_s() + TURN_S;
 
 	timer->repeat = TURNS_APART_S;
 	for (; sleepers->device < daemon->num_devices; sleepers->device++)
 		if (!look_at_device(sleepers, &daemon->devices[sleepers->device], until))
 			break;
-	if (sleepers->device == daemon->num_devices) {
-		sleepers->device = 0;
-		timer->repeat = LOOK_S;
+	if (sleepers->device < daemon->num_devices) {
+		ev_timer_again(loop, timer);
+		return;
 	}
+	found = sleepers->found;
+	sleepers->device = 0;
+	sleepers->found = 0;
+	timer->repeat = LOOK_S;
 	ev_timer_again(loop, timer);
+	doze_looked(&daemon->doze, found);
+}
+
+static void look(struct doze_looker *looker, bool look)
+{
+	struct sleepers *sleepers =
+		(struct sleepers *)((char *)looker - offsetof(struct sleepers, looker));
+
+	if (look)
+		ev_timer_again(sleepers->daemon->loop, &sleepers->timer);
+	else
+		ev_timer_stop(sleepers->daemon->loop, &sleepers->timer);
 }
 
 void sleepers_init(struct sleepers *sleepers, struct daemon *daemon)
 {
-	*sleepers = (struct sleepers){ .daemon = daemon };
+	*sleepers = (struct sleepers){ .daemon = daemon, .looker.look = look };
 	ev_timer_init(&sleepers->timer, on_timer, LOOK_S, LOOK_S);
 	sleepers->timer.data = sleepers;
 	ev_timer_start(daemon->loop, &sleepers->timer);
+	doze_add(&daemon->doze, &sleepers->looker);
 }
 
 void sleepers_end(struct sleepers *sleepers)
 {
+	doze_remove(&sleepers->daemon->doze, &sleepers->looker);
 	ev_timer_stop(sleepers->daemon->loop, &sleepers->timer);
 }

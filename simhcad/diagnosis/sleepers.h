@@ -10,7 +10,7 @@
  * peer has ended and left its QP to a child.
  *
  * The daemon looks once in a second, at one session after another; if there are very many, for a
- * few milliseconds at a time.
+ * few milliseconds at a time. When nothing happens it looks no more (loop/doze.h).
  */
 #ifndef SIMHCAD_SLEEPERS_H
 #define SIMHCAD_SLEEPERS_H
@@ -18,6 +18,8 @@
 #include <ev.h>
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "loop/doze.h"
 
 struct daemon;
 struct session;
@@ -40,9 +42,11 @@ struct sleeper {
 struct sleepers {
 	struct daemon *daemon;
 	ev_timer timer;
+	struct doze_looker looker;
 	/* Where the round goes on: a device, and the number of its next session. */
 	unsigned int device;
 	uint32_t next;
+	uint64_t found; /* in this round, so far: a hash */
 };
 
 void sleepers_init(struct sleepers *sleepers, struct daemon *daemon);

@@ -410,6 +410,7 @@ static void serve_some(struct turn *turn, uint64_t until)
 		    SERVED)
 			defer(session, &datagram, chore);
 		attention_pay(&daemon->attention);
+		doze_over(&daemon->doze);
 	} while (monotonic_ns() < until);
 }
 
@@ -493,6 +494,7 @@ static void stop_serving(struct session *session)
 	struct daemon *daemon = session->device->daemon;
 
 	session->end = SESSION_PROCESSES;
+	doze_over(&daemon->doze);
 	ev_io_stop(daemon->loop, &session->io);
 	ev_timer_stop(daemon->loop, &session->pause);
 	turns_leave(&daemon->turns, &session->turn);

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <linux/userfaultfd.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +23,13 @@
 		}                                                                                  \
 	} while (0)
 
-int main(void)
+static void nothing(int number)
+{
+	(void)number;
+}
+
+/* With an argument it waits for SIGUSR2 before it does so. */
+int main(int argc, char **argv)
 {
 	struct uffdio_api api = { .api = UFFD_API };
 	size_t length = 1 << 16;
@@ -76,6 +83,13 @@ int main(void)
 					     .remote_qpn = qp->qp_num,
 					     .remote_qkey = 1 } },
 			   *bad;
+	(void)argv;
+	if (argc > 1) {
+		signal(SIGUSR2, nothing);
+		puts("pauses");
+		fflush(stdout);
+		pause();
+	}
 	CHECK(!ibv_post_send(qp, &wr, &bad));
 	puts("blocking");
 	fflush(stdout);

@@ -307,6 +307,18 @@ def cpu_ticks(pid):
     return int(stat[11]) + int(stat[12])
 
 
+def wake_ups(pids):
+    return [path.read_text().split("ctxt_switches:")[1:]
+            for pid in pids for path in sorted(pathlib.Path(f"/proc/{pid}/task").glob("*/status"))]
+
+
+def sleeps_through(pids, seconds=3):
+    """Whether no thread of these processes wakes up, or does anything, for so long."""
+    before = wake_ups(pids), sum(map(cpu_ticks, pids))
+    time.sleep(seconds)
+    return before == (wake_ups(pids), sum(map(cpu_ticks, pids)))
+
+
 def waits(pid):
     """How often a process has gone to sleep: for one that waits for events, once a message."""
     status = pathlib.Path("/proc", str(pid), "status").read_text()

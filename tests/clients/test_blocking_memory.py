@@ -4,11 +4,12 @@ A client can make its own memory block for as long as it likes: a userfaultfd th
 The device is then stuck in its memory, and nobody else may be the worse for it.
 """
 import pathlib
+import signal
 import subprocess
 
 import pytest
 
-from common import PATIENCE, Device, pingpong, wait_until
+from common import PATIENCE, Device, pingpong, sleeps_through, wait_until
 
 SOURCE = pathlib.Path(__file__).with_name("blocking_memory.c")
 
@@ -21,12 +22,20 @@ def blocker(tmp_path_factory):
     return program
 
 
-@pytest.fixture
-def stuck_device(blocker):
-    """A device whose only engine thread is in the memory of a program that blocks it."""
+@pytest.fixture(params=["at_once", "after_a_pause"])
+def stuck_device(request, blocker):
+    """
+    A device whose only engine thread is in the memory of a program that blocks it; after a pause that is
+    long enough for the daemon to stop looking at its threads.
+    """
     with Device("ethernet", "--engines", 1) as device:
         # Or it would wait for its own memory by itself.
-        program = device.start(blocker, SIMHCA_FAST_PATH="off")
+        pause = ["pause"] if request.param == "after_a_pause" else []
+        program = device.start(blocker, *pause, SIMHCA_FAST_PATH="off")
+        if pause:
+            wait_until(lambda: "pauses" in program.stdout or not program.running, PATIENCE, "it pauses")
+            wait_until(lambda: sleeps_through((program.pid, device.pid)), PATIENCE, "nobody wakes up")
+            program.process.send_signal(signal.SIGUSR2)
         wait_until(lambda: "blocking" in program.stdout or not program.running, PATIENCE,
                    "the datagram is posted")
         assert program.running, program.result()

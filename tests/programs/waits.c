@@ -2,7 +2,8 @@
 /*
  * Makes the mistake that its argument names, by which a program waits for ever, or is refused what
  * it wants to destroy. "late_ack" acknowledges an event after three seconds, and ends. A peer that
- * writes, and then sends, does so at SIGUSR1. "send_polled" makes no mistake.
+ * writes, and then sends, does so at SIGUSR1. "send_polled" makes no mistake. With "pause" behind it,
+ * it first carries a message, and waits for SIGUSR2.
  */
 #include <fcntl.h>
 #include <infiniband/verbs.h>
@@ -198,12 +199,29 @@ static void leak(struct scene *scene)
 	}
 }
 
+static void nothing(int number)
+{
+	(void)number;
+}
+
+static void pause_first(struct scene *scene)
+{
+	send_to(scene, 0, 0);
+	poll_one(scene->cq[0]);
+	signal(SIGUSR2, nothing);
+	puts("pauses");
+	fflush(stdout);
+	pause();
+}
+
 int main(int argc, char **argv)
 {
 	const char *how = argc > 1 ? argv[1] : "";
 	struct scene scene = make_scene();
 	pthread_t thread;
 
+	if (argc > 2)
+		pause_first(&scene);
 	if (!strcmp(how, "ack_cq") || !strcmp(how, "late_ack")) {
 		get_one_without_ack(&scene);
 		if (!strcmp(how, "late_ack"))
