@@ -87,13 +87,6 @@ uint32_t simhca_fastpath_revoke(struct simhca_qp *qp, int fd)
 	return qp->fastpath.segment;
 }
 
-uint32_t simhca_fastpath_segment(struct simhca_context *context, uint64_t state, uint64_t ring)
-{
-	return context->device->config.fast_path
-		       ? simhca_context_own_segment(context, state + ring + 2 * SIMHCA_CONTEXT_UNIT)
-		       : 0;
-}
-
 /* --------------------------------------------------------------------------- attaching */
 
 int simhca_offer_memory(struct simhca_context *context, struct simhca_mm *mm,
@@ -438,13 +431,6 @@ bool simhca_fastpath_has_yielded(struct simhca_qp *qp)
 }
 
 /* ----------------------------------------------------------------------------- the end */
-
-void simhca_fastpath_end(struct simhca_qp *qp)
-{
-	/* seq_cst: before the guards are looked at, by who waits for steps under way. */
-	if (atomic_load(&qp->qpc->fastpath_epoch))
-		atomic_store(&qp->qpc->fastpath_epoch, 0);
-}
 
 /* How many are left: a client that lies makes work for itself. */
 static uint32_t raise_events(_Atomic uint32_t *due, struct simhca_cq *cq)

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/context.h"
 #include "simhca-abi.h"
 #include "simhca-spin.h"
 
@@ -30,10 +31,13 @@ void simhca_fastpath_free(struct simhca_qp *qp);
 int simhca_fastpath_spare(const struct simhca_qp *qp, int *fd, struct simhca_why *why);
 uint32_t simhca_fastpath_revoke(struct simhca_qp *qp, int fd);
 /* Where a CQ that is being made shall lie; 0: anywhere. */
-uint32_t simhca_fastpath_segment(struct simhca_context *context, uint64_t state, uint64_t ring);
-
-/* No program begins a step with the QP any more. */
-void simhca_fastpath_end(struct simhca_qp *qp);
+static inline uint32_t simhca_fastpath_segment(struct simhca_context *context, uint64_t state,
+					       uint64_t ring)
+{
+	return context->device->config.fast_path
+		       ? simhca_context_own_segment(context, state + ring + 2 * SIMHCA_CONTEXT_UNIT)
+		       : 0;
+}
 /*
  * The QP goes, and no step of it is under way, unless its program ended there: mends what that left
  * behind. False: somebody is at the peer, or many events are due.

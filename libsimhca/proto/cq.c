@@ -12,7 +12,7 @@
 #include "core/fabric.h"
 #include "core/lock.h"
 #include "engine/engine.h"
-#include "injected.h"
+#include "inject/inject.h"
 #include "qp.h"
 #include "simhca.h"
 #include "queue/store.h"
@@ -84,12 +84,25 @@ static bool disarm(struct simhca_cq *cq, uint32_t matches)
 	return false;
 }
 
+/* Whether a rule of faults has the CQ's event lost. */
+static bool is_event_lost(const struct simhca_cq *cq)
+{
+	const struct simhca_inject_hit hit = { .point = SIMHCA_AT_EVENT,
+					       .device = cq->context->device,
+					       .context = cq->context,
+					       .opcode = -1 };
+	struct simhca_inject_outcome outcome;
+
+	return cq->channel && simhca_inject_decide(cq->context->device->fabric, &hit, &outcome) &&
+	       outcome.no_event;
+}
+
 /* Raises the event that is due. Without the CQ's lock, as it is a system call. */
 void simhca_cq_notify(const struct simhca_cq *cq)
 {
 	const struct simhca_ops *ops = &cq->context->device->fabric->ops;
 
-	if (simhca_inject_is_on(cq->context->device->fabric) && simhca_injected_event(cq))
+	if (simhca_inject_is_on(cq->context->device->fabric) && is_event_lost(cq))
 		return;
 	if (cq->channel && ops->comp_event && !atomic_load(&cq->context->dead))
 		ops->comp_event(cq->context->arg, cq->channel, cq->user_handle.element);

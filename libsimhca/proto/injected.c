@@ -112,18 +112,6 @@ bool simhca_injected_receive(struct simhca_qp *qp, const struct simhca_packet *p
 	return true;
 }
 
-bool simhca_injected_event(const struct simhca_cq *cq)
-{
-	const struct simhca_inject_hit hit = { .point = SIMHCA_AT_EVENT,
-					       .device = cq->context->device,
-					       .context = cq->context,
-					       .opcode = -1 };
-	struct simhca_inject_outcome outcome;
-
-	return cq->channel && simhca_inject_decide(cq->context->device->fabric, &hit, &outcome) &&
-	       outcome.no_event;
-}
-
 void simhca_injected_async(struct simhca_qp *qp, uint32_t type)
 {
 	struct simhca_user_handle port = { .element = 1 };

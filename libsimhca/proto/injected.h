@@ -27,8 +27,6 @@ bool simhca_injected_refusal(struct simhca_qp *qp, const struct simhca_packet *p
 /* Whether the receive of a message that ends is to fail; likewise. */
 bool simhca_injected_receive(struct simhca_qp *qp, const struct simhca_packet *packet,
 			     uint64_t bytes, struct simhca_reply *reply);
-/* Whether the CQ's event is to be lost. */
-bool simhca_injected_event(const struct simhca_cq *cq);
 /* Raises an asynchronous event of the QP, of what is attached to it, or of its port. */
 void simhca_injected_async(struct simhca_qp *qp, uint32_t type);
 

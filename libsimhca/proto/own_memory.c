@@ -61,11 +61,6 @@ enum simhca_next simhca_own_wait(struct simhca_worker *worker, struct simhca_qp 
 	return simhca_wait_for(qp, SIMHCA_WAIT_FAULT, 0);
 }
 
-bool simhca_own_comes(const struct simhca_qp *qp)
-{
-	return simhca_fault_under_way(&qp->faults, qp->req.fault);
-}
-
 void simhca_own_look_ahead(struct simhca_worker *worker, struct simhca_qp *qp)
 {
 	uint32_t stopped = qp->req.oldest + simhca_flight_at(qp, qp->req.psn_send), posted;

@@ -84,8 +84,6 @@ static inline uint8_t simhca_own_timer(struct simhca_qp *qp, enum simhca_own_acc
 enum simhca_next simhca_own_wait(struct simhca_worker *worker, struct simhca_qp *qp,
 				 enum simhca_own_access access, enum simhca_reach reach,
 				 enum simhca_reason reason);
-/* Whether it waits on. */
-bool simhca_own_comes(const struct simhca_qp *qp);
 /*
  * It waits at one direction. A device has other messages under way at that moment: the next one of
  * the other direction begins to wait now, so that the two are resolved side by side, be it posted

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include <errno.h>
 #include <string.h>
 
+#include "core/backoff.h"
+#include "engine/engine.h"
 #include "queue/progress.h"
 #include "qp.h"
 #include "srq.h"
@@ -245,4 +248,82 @@ bool simhca_responder_release(struct simhca_qp *qp)
 	if (simhca_progress_differs_responder(qp->mem, qp->resp_lock.generation, &qp->resp))
 		simhca_responder_commit(qp);
 	return end(&qp->mem->resp_owner);
+}
+
+/* -------------------------------------------------------------------- lock and owner word */
+
+bool simhca_qp_begin(struct simhca_qp *qp)
+{
+	if (!simhca_side_try_lock(&qp->req_lock, true))
+		return false;
+	if (simhca_requester_acquire(qp))
+		return true;
+	simhca_side_unlock(&qp->req_lock); /* who holds the requester rings */
+	return false;
+}
+
+void simhca_qp_end(struct simhca_qp *qp)
+{
+	bool wanted = simhca_requester_release(qp);
+
+	if (simhca_side_unlock(&qp->req_lock) || wanted)
+		simhca_engine_schedule(qp->context->engine, &qp->task);
+}
+
+bool simhca_qp_begin_responder(struct simhca_qp *qp)
+{
+	if (!simhca_side_try_lock(&qp->resp_lock, false))
+		return false;
+	if (simhca_responder_acquire(qp))
+		return true;
+	simhca_side_unlock(&qp->resp_lock);
+	return false;
+}
+
+void simhca_qp_end_responder(struct simhca_qp *qp)
+{
+	bool wanted = simhca_responder_release(qp);
+
+	simhca_side_unlock(&qp->resp_lock);
+	if (wanted && qp->context)
+		simhca_engine_schedule(qp->context->engine, &qp->task);
+}
+
+/* Without a word to who has it, who may be a client. */
+static bool begin_requester(struct simhca_qp *qp)
+{
+	if (!simhca_side_try_lock(&qp->req_lock, false))
+		return false;
+	if (simhca_requester_acquire(qp))
+		return true;
+	simhca_side_unlock(&qp->req_lock);
+	return false;
+}
+
+static bool begin_for_a_moment(struct simhca_qp *qp, bool (*begin)(struct simhca_qp *qp))
+{
+	struct simhca_backoff backoff = { 0 };
+
+	while (!begin(qp))
+		if (!simhca_backoff(&backoff, qp->device->fabric))
+			return false;
+	return true;
+}
+
+int simhca_qp_begin_both(struct simhca_qp *qp, bool patient)
+{
+	if (patient ? !begin_for_a_moment(qp, begin_requester) : !simhca_qp_begin(qp))
+		return -EAGAIN;
+	if (patient ? !begin_for_a_moment(qp, simhca_qp_begin_responder)
+		    : !simhca_qp_begin_responder(qp)) {
+		simhca_qp_end(qp);
+		return -EAGAIN;
+	}
+	return 0;
+}
+
+void simhca_qp_end_both(struct simhca_qp *qp)
+{
+	simhca_qp_end_responder(qp);
+	simhca_qp_end(qp);
 }

@@ -61,4 +61,17 @@ uint32_t simhca_responder_last_cqe(const struct simhca_qp *qp);
 bool simhca_requester_release(struct simhca_qp *qp);
 bool simhca_responder_release(struct simhca_qp *qp);
 
+/*
+ * Takes the requester's side of a QP without waiting. When it is taken, its holder will schedule
+ * the QP again, so that nothing is forgotten. Control functions try for a moment.
+ */
+bool simhca_qp_begin(struct simhca_qp *qp);
+void simhca_qp_end(struct simhca_qp *qp);
+/* Likewise its responder's side; nobody is told. */
+bool simhca_qp_begin_responder(struct simhca_qp *qp);
+void simhca_qp_end_responder(struct simhca_qp *qp);
+/* Both sides, for control functions and flushing: 0 or -EAGAIN. */
+int simhca_qp_begin_both(struct simhca_qp *qp, bool patient);
+void simhca_qp_end_both(struct simhca_qp *qp);
+
 #endif

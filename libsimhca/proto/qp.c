@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* Queue pairs: making and destroying them, and what brings them down. */
+/* Queue pairs: making and destroying them, and their steps. */
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <stdlib.h>
@@ -7,7 +7,6 @@
 
 #include "attach.h"
 #include "comp_cntr.h"
-#include "core/backoff.h"
 #include "core/context.h"
 #include "core/fabric.h"
 #include "core/handles.h"
@@ -48,116 +47,6 @@ static uint64_t mem_bytes(const struct simhca_qp *qp)
 static uint64_t claims_bytes(const struct simhca_qp *qp)
 {
 	return takes_claims(qp) ? sizeof(*qp->rq_view.mem) : 0;
-}
-
-/* Moves from any state but the quiet ones; false if there was nothing to move. */
-static bool fall(struct simhca_qp *qp, uint32_t to)
-{
-	uint32_t state = simhca_qp_state(qp);
-
-	do {
-		if (state == to || state == SIMHCA_QPS_ERR || state == SIMHCA_QPS_RESET ||
-		    (to == SIMHCA_QPS_SQE && state != SIMHCA_QPS_RTS && state != SIMHCA_QPS_SQD))
-			return false;
-	} while (!atomic_compare_exchange_weak(&qp->qpc->state, &state, to));
-	return true;
-}
-
-void simhca_qp_fail(struct simhca_qp *qp, uint32_t state)
-{
-	if (!fall(qp, state))
-		return;
-	if (qp->source->flush)
-		qp->source->flush(qp);
-	else
-		simhca_engine_schedule(qp->context->engine, &qp->task);
-}
-
-void simhca_qp_corrupt(struct simhca_qp *qp)
-{
-	if (!fall(qp, SIMHCA_QPS_ERR))
-		return;
-	simhca_log(qp->device->fabric, SIMHCA_LOG_WARNING, "QP 0x%06x: %s; it goes to ERR", qp->qpn,
-		   simhca_reason_text(SIMHCA_REASON_RING_CORRUPT));
-	simhca_async_event(qp->context, qp->user_handle, qp->qpn,
-			   qp->type == SIMHCA_QPT_WQ ? IBV_EVENT_WQ_FATAL : IBV_EVENT_QP_FATAL);
-	simhca_engine_schedule(qp->context->engine, &qp->task);
-}
-
-bool simhca_qp_begin(struct simhca_qp *qp)
-{
-	if (!simhca_side_try_lock(&qp->req_lock, true))
-		return false;
-	if (simhca_requester_acquire(qp))
-		return true;
-	simhca_side_unlock(&qp->req_lock); /* who holds the requester rings */
-	return false;
-}
-
-void simhca_qp_end(struct simhca_qp *qp)
-{
-	bool wanted = simhca_requester_release(qp);
-
-	if (simhca_side_unlock(&qp->req_lock) || wanted)
-		simhca_engine_schedule(qp->context->engine, &qp->task);
-}
-
-bool simhca_qp_begin_responder(struct simhca_qp *qp)
-{
-	if (!simhca_side_try_lock(&qp->resp_lock, false))
-		return false;
-	if (simhca_responder_acquire(qp))
-		return true;
-	simhca_side_unlock(&qp->resp_lock);
-	return false;
-}
-
-void simhca_qp_end_responder(struct simhca_qp *qp)
-{
-	bool wanted = simhca_responder_release(qp);
-
-	simhca_side_unlock(&qp->resp_lock);
-	if (wanted && qp->context)
-		simhca_engine_schedule(qp->context->engine, &qp->task);
-}
-
-/* Without a word to who has it, who may be a client. */
-static bool begin_requester(struct simhca_qp *qp)
-{
-	if (!simhca_side_try_lock(&qp->req_lock, false))
-		return false;
-	if (simhca_requester_acquire(qp))
-		return true;
-	simhca_side_unlock(&qp->req_lock);
-	return false;
-}
-
-static bool begin_for_a_moment(struct simhca_qp *qp, bool (*begin)(struct simhca_qp *qp))
-{
-	struct simhca_backoff backoff = { 0 };
-
-	while (!begin(qp))
-		if (!simhca_backoff(&backoff, qp->device->fabric))
-			return false;
-	return true;
-}
-
-int simhca_qp_begin_both(struct simhca_qp *qp, bool patient)
-{
-	if (patient ? !begin_for_a_moment(qp, begin_requester) : !simhca_qp_begin(qp))
-		return -EAGAIN;
-	if (patient ? !begin_for_a_moment(qp, simhca_qp_begin_responder)
-		    : !simhca_qp_begin_responder(qp)) {
-		simhca_qp_end(qp);
-		return -EAGAIN;
-	}
-	return 0;
-}
-
-void simhca_qp_end_both(struct simhca_qp *qp)
-{
-	simhca_qp_end_responder(qp);
-	simhca_qp_end(qp);
 }
 
 /* Pages that a packet of the peer's needed have come. */
@@ -681,24 +570,4 @@ int simhca_qp_destroy(struct simhca_qp *qp, uint32_t handle, struct simhca_why *
 	if (qp->users)
 		return simhca_why(why, EBUSY, "%u flows still lead to this QP", qp->users);
 	return simhca_qp_remove(qp, SIMHCA_OBJ_QP, handle);
-}
-
-void simhca_qp_event(struct simhca_qp *qp, uint32_t type)
-{
-	struct simhca_qp_open *open;
-
-	if (qp->context) {
-		simhca_async_event(qp->context, qp->user_handle, qp->qpn, type);
-		return;
-	}
-	/* None of them goes meanwhile, and those that come stand before them. */
-	pthread_mutex_lock(&qp->opens_lock);
-	qp->telling++;
-	open = qp->opens;
-	pthread_mutex_unlock(&qp->opens_lock);
-	for (; open; open = open->next)
-		simhca_async_event(open->context, open->user_handle, qp->qpn, type);
-	pthread_mutex_lock(&qp->opens_lock);
-	qp->telling--;
-	pthread_mutex_unlock(&qp->opens_lock);
 }

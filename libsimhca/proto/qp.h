@@ -221,6 +221,20 @@ static inline void simhca_qp_detach(struct simhca_qp *qp)
 		qp->uplink->detach(qp);
 }
 
+/* The message that a PSN is of: by how many it is younger than the oldest. */
+static inline uint32_t simhca_flight_at(const struct simhca_qp *qp, uint32_t psn)
+{
+	return simhca_gate_find(&qp->req, qp->flight, psn);
+}
+
+/* No program begins a step with the QP any more. */
+static inline void simhca_fastpath_end(struct simhca_qp *qp)
+{
+	/* seq_cst: before the guards are looked at, by who waits for steps under way. */
+	if (atomic_load(&qp->qpc->fastpath_epoch))
+		atomic_store(&qp->qpc->fastpath_epoch, 0);
+}
+
 /* An asynchronous event of a QP, to everybody who has it open. */
 void simhca_qp_event(struct simhca_qp *qp, uint32_t type);
 /* All but its state, number and type; others' engines may look at what is atomic meanwhile. */
@@ -247,18 +261,6 @@ int simhca_qp_remove(struct simhca_qp *qp, enum simhca_object_type as, uint32_t 
 void simhca_qp_fail(struct simhca_qp *qp, uint32_t state);
 /* As simhca_qp_fail() for one whose shared memory makes no sense; raises QP_FATAL. */
 void simhca_qp_corrupt(struct simhca_qp *qp);
-/*
- * Takes the requester's side of a QP without waiting. When it is taken, its holder will schedule
- * the QP again, so that nothing is forgotten. Control functions try for a moment.
- */
-bool simhca_qp_begin(struct simhca_qp *qp);
-void simhca_qp_end(struct simhca_qp *qp);
-/* Likewise its responder's side; nobody is told. */
-bool simhca_qp_begin_responder(struct simhca_qp *qp);
-void simhca_qp_end_responder(struct simhca_qp *qp);
-/* Both sides, for control functions and flushing: 0 or -EAGAIN. */
-int simhca_qp_begin_both(struct simhca_qp *qp, bool patient);
-void simhca_qp_end_both(struct simhca_qp *qp);
 /* Runs a QP once: sends, retries or flushes; true when there is more to do at once. */
 bool simhca_qp_step(struct simhca_worker *worker, struct simhca_task *task);
 /* All but XRC_RECV QPs, whose commands are recv/xrc.h's. */

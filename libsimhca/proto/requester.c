@@ -29,40 +29,6 @@
 #define BUDGET_PACKETS 16
 #define BUDGET_BYTES (512u * 1024u)
 
-/* Reads the WQE and judges it. */
-static enum simhca_reason read_wqe(struct simhca_worker *worker, struct simhca_qp *qp,
-				   uint32_t index)
-{
-	enum simhca_reason reason = simhca_sq_load(qp, index, worker->send);
-
-	worker->send_of = qp;
-	worker->send_index = index;
-	return reason == SIMHCA_REASON_NONE ? simhca_wqe_check(qp, worker->send) : reason;
-}
-
-bool simhca_flight_load(struct simhca_worker *worker, struct simhca_qp *qp, uint32_t younger)
-{
-	struct simhca_flight *flight = simhca_flight(qp, younger);
-	uint32_t index = qp->req.oldest + younger;
-	const struct simhca_send *send = worker->send;
-
-	if (worker->send_of == qp && worker->send_index == index)
-		return true;
-	if (qp->fetching) {
-		qp->source->fetch->load(qp, worker->send);
-		worker->send_of = qp;
-		worker->send_index = index;
-	} else if (read_wqe(worker, qp, index) != SIMHCA_REASON_NONE) {
-		goto changed;
-	}
-	if (simhca_gate_message(flight, send->wqe.opcode, send->length, simhca_qp_mtu(qp)))
-		return true;
-changed:
-	worker->send_of = NULL;
-	simhca_qp_corrupt(qp);
-	return false;
-}
-
 /* The message in worker->send is under way from now on. */
 static void put_in_flight(struct simhca_worker *worker, struct simhca_qp *qp)
 {
@@ -156,7 +122,7 @@ static bool start_message(struct simhca_worker *worker, struct simhca_qp *qp)
 	}
 	if (posted == req->count)
 		return false;
-	reason = read_wqe(worker, qp, req->oldest + req->count);
+	reason = simhca_flight_read(worker, qp, req->oldest + req->count);
 	status = simhca_wqe_status(reason);
 	if (reason == SIMHCA_REASON_NONE) {
 		if (!may_begin(qp, wqe))
@@ -481,11 +447,6 @@ static bool may_send(struct simhca_qp *qp)
 		return false;
 	}
 	return (state == SIMHCA_QPS_RTS || state == SIMHCA_QPS_SQD) && simhca_wait_is_over(qp);
-}
-
-uint32_t simhca_flight_at(struct simhca_qp *qp, uint32_t psn)
-{
-	return simhca_gate_find(&qp->req, qp->flight, psn);
 }
 
 /* Everything is sent, or as much as may be under way. */

@@ -36,13 +36,14 @@ enum simhca_next simhca_wait_for(struct simhca_qp *qp, enum simhca_wait what, ui
 uint64_t simhca_rnr_delay(uint8_t rnr_timer);
 /* An RNR NAK's delay, or one as long for other reasons. */
 enum simhca_next simhca_wait_rnr(struct simhca_qp *qp, uint8_t rnr_timer);
+/* Reads the WQE at an index of the SQ into worker->send, and judges it. */
+enum simhca_reason simhca_flight_read(struct simhca_worker *worker, struct simhca_qp *qp,
+				      uint32_t index);
 /*
  * Reads the message of a flight into worker->send; false: its WQE is no longer what it was when it
  * was taken up, and the QP has failed.
  */
 bool simhca_flight_load(struct simhca_worker *worker, struct simhca_qp *qp, uint32_t younger);
-/* The message that a PSN is of: by how many it is younger than the oldest. */
-uint32_t simhca_flight_at(struct simhca_qp *qp, uint32_t psn);
 
 /*
  * Whether the read or atomic that is sent now is one more than the responder takes at once. Of the

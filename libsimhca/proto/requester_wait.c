@@ -115,7 +115,7 @@ bool simhca_wait_is_over(struct simhca_qp *qp)
 	case SIMHCA_WAIT_ANSWER: /* meanwhile it may send more */
 		return true;
 	case SIMHCA_WAIT_FAULT:
-		if (simhca_own_comes(qp))
+		if (simhca_fault_under_way(&qp->faults, qp->req.fault))
 			return false;
 		break;
 	case SIMHCA_WAIT_PEER:

@@ -24,83 +24,6 @@
 
 static const struct simhca_handover accepted = { .outcome = SIMHCA_ACCEPTED };
 
-/*
- * Unreliable, and the requester's fault: silently dropped, and the QP goes on. A receive that the
- * message had consumed is there for the next one (IBTA vol. 1, 9.9.3, class D). One of an SRQ
- * cannot go back, nor wait for this QP's next message, so it fails (class E).
- */
-static void drop(struct simhca_qp *qp, const struct simhca_packet *packet,
-		 enum simhca_wc_status status, enum simhca_reason reason)
-{
-	simhca_report_refusal(qp, packet, "drops", reason);
-	qp->resp.in_message = false;
-	if (qp->resp.have_recv && qp->recv_srq)
-		simhca_recv_complete(qp, packet, status, reason, 0);
-	else if (status == SIMHCA_WC_LOC_LEN_ERR)
-		simhca_stats_once(qp->device, SIMHCA_STAT_RESP_LOCAL_LENGTH);
-}
-
-void simhca_refuse(struct simhca_qp *qp, const struct simhca_packet *packet,
-		   enum simhca_syndrome nak, enum simhca_wc_status status,
-		   enum simhca_reason reason, struct simhca_reply *reply)
-{
-	simhca_reply_nak(reply, nak, reason);
-	if (nak == SIMHCA_SYNDROME_NAK_ACCESS)
-		simhca_stats_once(qp->device, SIMHCA_STAT_RESP_REMOTE_ACCESS);
-	/* Its own memory is the QP's fault. */
-	if (nak != SIMHCA_SYNDROME_NAK_OPERATIONAL && !simhca_is_reliable(packet->transport) &&
-	    !qp->link->stops) {
-		drop(qp, packet, status, reason);
-		return;
-	}
-	simhca_report_refusal(qp, packet, "refuses", reason);
-	/* It has been answered before. Who asks again may have been heard already, and gone on. */
-	if (reply->repeated)
-		return;
-	if (packet->op == SIMHCA_PKT_WRITE)
-		simhca_count_error(qp, SIMHCA_COUNTS_REMOTE_WRITE);
-	else if (packet->op == SIMHCA_PKT_READ)
-		simhca_count_error(qp, SIMHCA_COUNTS_REMOTE_READ);
-	if (status == SIMHCA_WC_SUCCESS && qp->resp.have_recv)
-		status = nak == SIMHCA_SYNDROME_NAK_ACCESS ? SIMHCA_WC_LOC_ACCESS_ERR
-							   : SIMHCA_WC_REM_INV_REQ_ERR;
-	if (status != SIMHCA_WC_SUCCESS)
-		simhca_recv_complete(qp, packet, status, reason, 0);
-	else
-		simhca_qp_event(qp, nak == SIMHCA_SYNDROME_NAK_ACCESS ? IBV_EVENT_QP_ACCESS_ERR
-								      : IBV_EVENT_QP_REQ_ERR);
-	simhca_qp_fail(qp, SIMHCA_QPS_ERR);
-}
-
-struct simhca_handover simhca_respond(struct simhca_worker *worker, struct simhca_qp *qp,
-				      const struct simhca_packet *request,
-				      struct simhca_packet *response)
-{
-	response->transport = qp->type;
-	response->dest_qpn = request->src_qpn;
-	response->src_qpn = qp->qpn;
-	response->msn = qp->resp.msn;
-	response->mtu = qp->qpc->path_mtu;
-	/* Who hears of it counts on it. */
-	simhca_responder_commit(qp);
-	return qp->link->respond(worker, qp, response);
-}
-
-bool simhca_recv_admits(struct simhca_qp *qp, const struct simhca_packet *packet,
-			struct simhca_reply *reply)
-{
-	enum simhca_syndrome nak = SIMHCA_SYNDROME_NAK_ACCESS;
-	enum simhca_reason reason;
-
-	if (!qp->source->admit)
-		return true;
-	reason = qp->source->admit(qp, packet, reply->repeated, &nak);
-	if (reason == SIMHCA_REASON_NONE)
-		return true;
-	simhca_refuse(qp, packet, nak, SIMHCA_WC_SUCCESS, reason, reply);
-	return false;
-}
-
 /* Carries out a packet that is in sequence; false: not done, and reply says why. */
 static bool execute(struct simhca_worker *worker, struct simhca_qp *qp,
 		    const struct simhca_packet *packet, struct simhca_reply *reply)
@@ -127,28 +50,6 @@ static bool execute(struct simhca_worker *worker, struct simhca_qp *qp,
 	}
 	simhca_reply_nothing(reply, SIMHCA_REASON_NONE);
 	return false;
-}
-
-void simhca_request_count(struct simhca_worker *worker, struct simhca_qp *qp,
-			  const struct simhca_packet *packet)
-{
-	if (!packet->first)
-		return;
-	switch (packet->op) {
-	case SIMHCA_PKT_WRITE:
-	case SIMHCA_PKT_ATOMIC_WRITE:
-		simhca_stats_add(worker, qp->device, SIMHCA_STAT_RX_WRITE, 1);
-		break;
-	case SIMHCA_PKT_READ:
-		simhca_stats_add(worker, qp->device, SIMHCA_STAT_RX_READ, 1);
-		break;
-	case SIMHCA_PKT_COMPARE_SWAP:
-	case SIMHCA_PKT_FETCH_ADD:
-		simhca_stats_add(worker, qp->device, SIMHCA_STAT_RX_ATOMIC, 1);
-		break;
-	default:
-		break;
-	}
 }
 
 /* Whether a packet continues, or begins, a message as it should. */

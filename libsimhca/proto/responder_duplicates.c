@@ -8,21 +8,6 @@
 #include "simhca.h"
 #include "owner.h"
 
-void simhca_answer_remember(struct simhca_qp *qp, const struct simhca_packet *packet,
-			    const struct simhca_reply *reply)
-{
-	const struct simhca_answered one = {
-		.va = packet->va,
-		.length = packet->dma_length,
-		.old = reply->atomic_old,
-		.psn = packet->psn,
-		.op = (uint8_t)packet->op,
-		.rkey = packet->rkey,
-	};
-
-	simhca_progress_put_answered(qp->mem, qp->resp.answers++, &one);
-}
-
 /* Not answered, so that it does not count as done; the requester's timer decides. Told once. */
 static void simhca_request_ignore(struct simhca_qp *qp, const struct simhca_packet *packet,
 				  enum simhca_reason reason, struct simhca_reply *reply)

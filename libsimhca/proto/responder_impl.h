@@ -3,7 +3,11 @@
 #ifndef LIBSIMHCA_RESPONDER_IMPL_H
 #define LIBSIMHCA_RESPONDER_IMPL_H
 
+#include "engine/stats.h"
+#include "link.h"
+#include "owner.h"
 #include "packet/packet.h"
+#include "queue/progress.h"
 #include "queue/psn.h"
 #include "qp.h"
 #include "responder.h"
@@ -85,8 +89,20 @@ static inline struct simhca_place simhca_place_of(const struct simhca_qp *qp)
 }
 
 /* What is kept of a request, so as to answer it again. */
-void simhca_answer_remember(struct simhca_qp *qp, const struct simhca_packet *packet,
-			    const struct simhca_reply *reply);
+static inline void simhca_answer_remember(struct simhca_qp *qp, const struct simhca_packet *packet,
+					  const struct simhca_reply *reply)
+{
+	const struct simhca_answered one = {
+		.va = packet->va,
+		.length = packet->dma_length,
+		.old = reply->atomic_old,
+		.psn = packet->psn,
+		.op = (uint8_t)packet->op,
+		.rkey = packet->rkey,
+	};
+
+	simhca_progress_put_answered(qp->mem, qp->resp.answers++, &one);
+}
 
 /* The packet is done, or as good as done. */
 static inline void simhca_responder_advance(struct simhca_qp *qp,
@@ -121,7 +137,46 @@ static inline void simhca_responder_retreat(struct simhca_qp *qp, const struct s
 	qp->resp.write = before->write;
 }
 
-/* ------------------------------------------------------------------------- responder.c */
+/* Sends a response by the QP's link; its destination is the source of what it answers. */
+static inline struct simhca_handover simhca_respond(struct simhca_worker *worker,
+						    struct simhca_qp *qp,
+						    const struct simhca_packet *request,
+						    struct simhca_packet *response)
+{
+	response->transport = qp->type;
+	response->dest_qpn = request->src_qpn;
+	response->src_qpn = qp->qpn;
+	response->msn = qp->resp.msn;
+	response->mtu = qp->qpc->path_mtu;
+	/* Who hears of it counts on it. */
+	simhca_responder_commit(qp);
+	return qp->link->respond(worker, qp, response);
+}
+
+/* As the port's statistics have it, where what comes again counts again. */
+static inline void simhca_request_count(struct simhca_worker *worker, struct simhca_qp *qp,
+					const struct simhca_packet *packet)
+{
+	if (!packet->first)
+		return;
+	switch (packet->op) {
+	case SIMHCA_PKT_WRITE:
+	case SIMHCA_PKT_ATOMIC_WRITE:
+		simhca_stats_add(worker, qp->device, SIMHCA_STAT_RX_WRITE, 1);
+		break;
+	case SIMHCA_PKT_READ:
+		simhca_stats_add(worker, qp->device, SIMHCA_STAT_RX_READ, 1);
+		break;
+	case SIMHCA_PKT_COMPARE_SWAP:
+	case SIMHCA_PKT_FETCH_ADD:
+		simhca_stats_add(worker, qp->device, SIMHCA_STAT_RX_ATOMIC, 1);
+		break;
+	default:
+		break;
+	}
+}
+
+/* ------------------------------------------------------------------ responder_refuse.c */
 
 /*
  * The request is refused for good: a NAK, and this side's QP fails as well. The consumer hears
@@ -131,16 +186,12 @@ static inline void simhca_responder_retreat(struct simhca_qp *qp, const struct s
 void simhca_refuse(struct simhca_qp *qp, const struct simhca_packet *packet,
 		   enum simhca_syndrome nak, enum simhca_wc_status status,
 		   enum simhca_reason reason, struct simhca_reply *reply);
-/* Sends a response by the QP's link; its destination is the source of what it answers. */
-struct simhca_handover simhca_respond(struct simhca_worker *worker, struct simhca_qp *qp,
-				      const struct simhca_packet *request,
-				      struct simhca_packet *response);
-/* As the port's statistics have it, where what comes again counts again. */
-void simhca_request_count(struct simhca_worker *worker, struct simhca_qp *qp,
-			  const struct simhca_packet *packet);
 /* Whether a packet may be delivered to where its receives come from; false: reply is filled. */
 bool simhca_recv_admits(struct simhca_qp *qp, const struct simhca_packet *packet,
 			struct simhca_reply *reply);
+/* Consumes a receive WQE for the current message unless it has one; false: reply is filled. */
+bool simhca_recv_need(struct simhca_worker *worker, struct simhca_qp *qp,
+		      const struct simhca_packet *packet, struct simhca_reply *reply);
 
 /* ------------------------------------------------------------------ responder_memory.c */
 
@@ -175,7 +226,7 @@ bool simhca_memory_remote(struct simhca_worker *worker, struct simhca_qp *qp,
 			  const struct simhca_packet *packet, uint64_t length, uint32_t right,
 			  struct simhca_sgl *sgl, struct simhca_reply *reply);
 
-/* -------------------------------------------------------------------- responder_recv.c */
+/* ---------------------------------------------------------------- responder_complete.c */
 
 /* The CQE of the receive at hand, which is done with by that; and that it is published. False:
  * there was no room. */
@@ -185,9 +236,9 @@ struct simhca_cqe simhca_recv_cqe(struct simhca_qp *qp, const struct simhca_pack
 /* Both. False: the CQ had no room for it. */
 bool simhca_recv_complete(struct simhca_qp *qp, const struct simhca_packet *packet,
 			  enum simhca_wc_status status, enum simhca_reason reason, uint64_t bytes);
-/* Consumes a receive WQE for the current message unless it has one; false: reply is filled. */
-bool simhca_recv_need(struct simhca_worker *worker, struct simhca_qp *qp,
-		      const struct simhca_packet *packet, struct simhca_reply *reply);
+
+/* -------------------------------------------------------------------- responder_recv.c */
+
 /* The receive WQE of the message; false: it is none any more, and reply is filled. */
 bool simhca_recv_wqe(struct simhca_qp *qp, struct simhca_recv *recv, struct simhca_reply *reply);
 /* Puts the packet's payload at offset of the receive buffers; false: reply is filled. */
