@@ -88,6 +88,8 @@ int cm_arm(struct simhca_cm_id *id, uint32_t ms);
 /* A message that is repeated until it is answered. */
 int cm_begin_retries(struct simhca_cm_id *id, const struct simhca_cm_mad *mad);
 void cm_disarm(struct simhca_cm_id *id);
+/* NULL: it is empty. */
+struct simhca_cm_packet *cm_queue_pop(struct simhca_cm_queue *queue);
 
 /* cm_connect.c */
 void cm_on_req(struct simhca_cm *cm, const struct simhca_cm_path *path,

@@ -6,8 +6,6 @@
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
-#include <time.h>
-#include <utlist.h>
 
 #include "core/fabric.h"
 #include "core/guard.h"
@@ -23,153 +21,6 @@
 #define YIELDING_NS 50000u    /* without work, until it sleeps */
 #define LONG_YIELD_NS 500000u /* a time slice, not just a program's poll */
 
-uint64_t simhca_engine_now(const struct simhca_engine *engine)
-{
-	struct timespec now;
-
-	if (engine->config.clock_ns)
-		return engine->config.clock_ns(engine->config.clock_arg);
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
-/* ------------------------------------------------------------------ run queue and timers */
-
-/* Who polls sees without the lock that there is nothing; before it sleeps it looks under it. */
-static void unlock(struct simhca_engine *engine)
-{
-	atomic_store_explicit(&engine->has_tasks, engine->run_queue, memory_order_relaxed);
-	atomic_store_explicit(&engine->has_timers, engine->timers.count, memory_order_relaxed);
-	pthread_mutex_unlock(&engine->lock);
-}
-
-void simhca_engine_schedule(struct simhca_engine *engine, struct simhca_task *task)
-{
-	if (atomic_exchange(&task->queued, true))
-		return;
-	pthread_mutex_lock(&engine->lock);
-	/* Under the lock: who sets dead and then takes the QP off the queue has the last word. */
-	if (!atomic_load(&task->dead)) {
-		atomic_store(&task->queue_engine, engine);
-		DL_APPEND(engine->run_queue, task);
-	}
-	unlock(engine);
-	simhca_engine_wake(engine);
-}
-
-static struct simhca_task *next_task(struct simhca_engine *engine)
-{
-	struct simhca_task *task;
-
-	if (!atomic_load_explicit(&engine->has_tasks, memory_order_relaxed))
-		return NULL;
-	pthread_mutex_lock(&engine->lock);
-	task = engine->run_queue;
-	if (task) {
-		DL_DELETE(engine->run_queue, task);
-		/*
-		 * From here on a doorbell queues it again: nothing posted is overlooked. An
-		 * exchange, for it acquires what those left who found the QP queued; a store would
-		 * not.
-		 */
-		atomic_store(&task->queue_engine, NULL);
-		atomic_exchange(&task->queued, false);
-	}
-	unlock(engine);
-	return task;
-}
-
-void simhca_engine_forget(struct simhca_task *task)
-{
-	struct simhca_engine *engine = atomic_load(&task->queue_engine);
-
-	if (!engine)
-		return;
-	pthread_mutex_lock(&engine->lock);
-	if (atomic_load(&task->queue_engine) == engine) {
-		DL_DELETE(engine->run_queue, task);
-		atomic_store(&task->queue_engine, NULL);
-	}
-	unlock(engine);
-}
-
-static void task_timer_expired(struct simhca_engine *engine, struct simhca_timer *timer)
-{
-	struct simhca_task *task =
-		(struct simhca_task *)((char *)timer - offsetof(struct simhca_task, timer));
-
-	atomic_store(&task->timer_fired, timer->deadline_ns);
-	simhca_engine_schedule(engine, task);
-}
-
-uint64_t simhca_engine_arm_timer(struct simhca_task *task, uint64_t delay_ns)
-{
-	struct simhca_engine *engine = task->engine;
-	uint64_t deadline = simhca_engine_now(engine) + delay_ns;
-	bool armed = true;
-
-	pthread_mutex_lock(&engine->lock);
-	task->timer.expired = task_timer_expired;
-	/*
-	 * Deadlines name waits, so a QP's next one differs from its last. It may be earlier: an RNR
-	 * NAK's delay comes in place of the transport's timer.
-	 */
-	if (deadline == task->timer.deadline_ns)
-		deadline++;
-	if (!atomic_load(&task->dead))
-		armed = !simhca_timer_arm(&engine->timers, &task->timer, deadline);
-	unlock(engine);
-	if (!armed)
-		simhca_log(engine->fabric, SIMHCA_LOG_ERROR,
-			   "QP 0x%06x: no memory for its timer: it waits without end", task->qpn);
-	simhca_engine_wake(engine);
-	return deadline;
-}
-
-void simhca_engine_cancel_timer(struct simhca_task *task)
-{
-	simhca_engine_stop_timer(task->engine, &task->timer);
-}
-
-bool simhca_engine_start_timer(struct simhca_engine *engine, struct simhca_timer *timer,
-			       uint64_t delay_ns)
-{
-	uint64_t deadline = simhca_engine_now(engine) + delay_ns;
-	int ret;
-
-	pthread_mutex_lock(&engine->lock);
-	ret = simhca_timer_arm(&engine->timers, timer, deadline);
-	unlock(engine);
-	simhca_engine_wake(engine);
-	return !ret;
-}
-
-void simhca_engine_stop_timer(struct simhca_engine *engine, struct simhca_timer *timer)
-{
-	pthread_mutex_lock(&engine->lock);
-	simhca_timer_cancel(&engine->timers, timer);
-	unlock(engine);
-}
-
-static bool fire_timers(struct simhca_engine *engine)
-{
-	bool fired = false;
-
-	while (atomic_load_explicit(&engine->has_timers, memory_order_relaxed)) {
-		struct simhca_timer *timer = NULL;
-
-		pthread_mutex_lock(&engine->lock);
-		if (engine->timers.count)
-			timer = simhca_timers_expire(&engine->timers, simhca_engine_now(engine));
-		unlock(engine);
-		if (!timer)
-			break;
-		fired = true;
-		timer->expired(engine, timer);
-	}
-	return fired;
-}
-
 /* ------------------------------------------------------------------------------ the loop */
 
 static bool run_tasks(struct simhca_worker *worker)
@@ -182,7 +33,7 @@ static bool run_tasks(struct simhca_worker *worker)
 
 		/* The guard is entered before the task is looked up, and left after every run. */
 		simhca_guard_enter(&worker->guard);
-		task = next_task(engine);
+		task = simhca_next_task(engine);
 		if (task && task->run(worker, task))
 			simhca_engine_schedule(engine, task);
 		simhca_guard_leave(&worker->guard);
@@ -202,7 +53,7 @@ static bool one_round(struct simhca_worker *worker)
 
 	simhca_guard_enter(&worker->guard);
 	worked |= simhca_doorbells_poll(worker->engine);
-	worked |= fire_timers(worker->engine);
+	worked |= simhca_fire_timers(worker->engine);
 	simhca_guard_leave(&worker->guard);
 	worked |= run_tasks(worker);
 	return worked;
@@ -213,19 +64,6 @@ bool simhca_engine_poll(struct simhca_engine *engine)
 	for (uint32_t i = 0; i < engine->num_cpus; i++)
 		simhca_engine_wait(engine, i, 0, NULL);
 	return one_round(&engine->by_hand);
-}
-
-static uint64_t time_to_timer(struct simhca_engine *engine)
-{
-	uint64_t next, now;
-
-	pthread_mutex_lock(&engine->lock);
-	next = engine->run_queue ? 0 : simhca_timers_next(&engine->timers);
-	pthread_mutex_unlock(&engine->lock);
-	if (next == UINT64_MAX)
-		return UINT64_MAX;
-	now = simhca_engine_now(engine);
-	return next > now ? next - now : 0;
 }
 
 /*
@@ -255,7 +93,7 @@ static void sleep_until_work(struct simhca_worker *worker)
 	simhca_poller_resign(worker);
 	if (!simhca_doorbells_arm(engine))
 		return;
-	timeout = time_to_timer(engine); /* looks at the run queue after it has resigned */
+	timeout = simhca_time_to_work(engine); /* looks at the run queue after it has resigned */
 	if (!timeout || atomic_load(&engine->stop))
 		return;
 	sleep_for(worker, timeout);

@@ -5,7 +5,9 @@
 
 #include "engine.h"
 
-/* -------------------------------------------------------------- doorbells.c */
+/* ------------------------------------------------------------------- wake.c */
+
+#define SIMHCA_WAKE_TAG 0u /* epoll tag of wake_fd; contexts' ids begin at 1 */
 
 int simhca_engine_cpus_open(struct simhca_engine *engine); /* 0 or -errno */
 void simhca_engine_cpus_close(struct simhca_engine *engine);
@@ -14,6 +16,18 @@ void simhca_engine_wake(struct simhca_engine *engine);
 void simhca_engine_wake_cpu(struct simhca_engine *engine, uint32_t cpu_index);
 /* Wakes at least one thread of each CPU. */
 void simhca_engine_wake_all(struct simhca_engine *engine);
+
+/* -------------------------------------------------------------- run_queue.c */
+
+/* Takes the first task off the queue; NULL: there is none. */
+struct simhca_task *simhca_next_task(struct simhca_engine *engine);
+/* True: some were due. */
+bool simhca_fire_timers(struct simhca_engine *engine);
+/* Nanoseconds until there is work: 0 if a task is queued, UINT64_MAX if there are no timers. */
+uint64_t simhca_time_to_work(struct simhca_engine *engine);
+
+/* -------------------------------------------------------------- doorbells.c */
+
 /*
  * Waits up to timeout_ns for doorbells at armed contexts, and polls those that rang; and for what
  * comes at other descriptors. worker: who may become the poller by that; or NULL.

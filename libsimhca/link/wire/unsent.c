@@ -5,6 +5,7 @@
 #include "core/fabric.h"
 #include "core/lock.h"
 #include "link/wire/unsent.h"
+#include "link/wire/wire_impl.h"
 
 void simhca_unsent_open(struct simhca_unsent *unsent)
 {
@@ -77,4 +78,14 @@ enum simhca_reason simhca_unsent_reason(int error)
 	default:
 		return SIMHCA_REASON_NONE;
 	}
+}
+
+void simhca_wire_unsent(struct simhca_fabric *fabric, const union simhca_gid *to, int error)
+{
+	simhca_unsent_add(&fabric->wire->unsent, to, error);
+}
+
+int simhca_wire_send_error(struct simhca_fabric *fabric, const union simhca_gid *to, uint64_t ns)
+{
+	return fabric->wire ? simhca_unsent_error(&fabric->wire->unsent, to, ns) : 0;
 }

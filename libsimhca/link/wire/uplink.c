@@ -24,6 +24,16 @@ bool simhca_wire_is_local(const struct simhca_device *source, const struct simhc
 	return device;
 }
 
+void simhca_wire_synchronize(struct simhca_fabric *fabric)
+{
+	struct simhca_wire *wire = fabric->wire;
+
+	if (!wire)
+		return;
+	pthread_rwlock_wrlock(&wire->lock);
+	pthread_rwlock_unlock(&wire->lock);
+}
+
 static int attach(struct simhca_qp *qp)
 {
 	if (!qp->device->config.wire || qp->type == SIMHCA_QPT_RAW_PACKET ||

@@ -76,24 +76,6 @@ void simhca_wire_counts(const struct simhca_fabric *fabric, struct simhca_wire_c
 		counts->refused[i] = atomic_load(&wire->refused[i]);
 }
 
-void simhca_wire_send_runs(struct simhca_wire *wire, const struct simhca_wire_run *runs,
-			   unsigned int count)
-{
-	/* relaxed: each thread finds out for itself, or a little later. */
-	if (!wire->ops.send(wire->ops.arg, runs, count))
-		atomic_store_explicit(&wire->no_runs, true, memory_order_relaxed);
-}
-
-void simhca_wire_unsent(struct simhca_fabric *fabric, const union simhca_gid *to, int error)
-{
-	simhca_unsent_add(&fabric->wire->unsent, to, error);
-}
-
-int simhca_wire_send_error(struct simhca_fabric *fabric, const union simhca_gid *to, uint64_t ns)
-{
-	return fabric->wire ? simhca_unsent_error(&fabric->wire->unsent, to, ns) : 0;
-}
-
 /* Whether QPs of this type accept such a packet. */
 static bool accepts(uint32_t type, const struct simhca_packet *packet)
 {
@@ -101,16 +83,6 @@ static bool accepts(uint32_t type, const struct simhca_packet *packet)
 		return simhca_link_accepts(type, packet->transport);
 	return type == SIMHCA_QPT_XRC_SEND ? packet->transport == SIMHCA_QPT_XRC_RECV
 					   : type == SIMHCA_QPT_RC && packet->transport == type;
-}
-
-void simhca_wire_synchronize(struct simhca_fabric *fabric)
-{
-	struct simhca_wire *wire = fabric->wire;
-
-	if (!wire)
-		return;
-	pthread_rwlock_wrlock(&wire->lock);
-	pthread_rwlock_unlock(&wire->lock);
 }
 
 /* An XRC_RECV QP has no engine: that which is there for longest. */

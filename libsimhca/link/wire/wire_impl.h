@@ -43,8 +43,13 @@ extern const struct simhca_uplink simhca_wire_uplink;
 bool simhca_wire_is_local(const struct simhca_device *source, const struct simhca_av *av);
 
 /* Gives them to the socket, at once. */
-void simhca_wire_send_runs(struct simhca_wire *wire, const struct simhca_wire_run *runs,
-			   unsigned int count);
+static inline void simhca_wire_send_runs(struct simhca_wire *wire, const struct simhca_wire_run *runs,
+			   unsigned int count)
+{
+	/* relaxed: each thread finds out for itself, or a little later. */
+	if (!wire->ops.send(wire->ops.arg, runs, count))
+		atomic_store_explicit(&wire->no_runs, true, memory_order_relaxed);
+}
 
 /*
  * A packet, or a slice of a message, that the QP sends leaves when its step ends. ACCEPTED: it is
