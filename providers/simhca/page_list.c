@@ -15,7 +15,7 @@ struct simhcadv_page_list *simhcadv_alloc_page_list(struct ibv_context *context,
 	struct shca_page_list *list;
 	uint32_t most;
 
-	if (!simhcadv_is_supported(context->device))
+	if (!shca_is_ours(context->device))
 		return shca_null(EOPNOTSUPP);
 	most = to_sctx(context)->dev->attr.max_fast_reg_page_list_len;
 	if (!max_page_list_len || max_page_list_len > most) {

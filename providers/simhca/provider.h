@@ -448,6 +448,7 @@ int shca_map_whole(int fd, uint64_t size, int prot, void **addr);
 void shca_unmap_all(struct shca_context *ctx);
 
 /* simhca.c */
+extern const char shca_driver_name[];
 bool shca_is_ours(const struct ibv_device *device);
 /* By which the device tells this context of an object's events. */
 struct simhca_user_handle shca_user_handle(struct shca_context *ctx, const void *element);

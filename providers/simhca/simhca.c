@@ -259,22 +259,6 @@ static int connect_device(struct shca_context *ctx)
 	return err;
 }
 
-/*
- * Of an imported context the library makes the pipe after we have returned it, so it is looked at
- * when the first object is made.
- */
-struct simhca_user_handle shca_user_handle(struct shca_context *ctx, const void *element)
-{
-	uint64_t pipe = atomic_load_explicit(&ctx->async_pipe, memory_order_relaxed);
-	struct stat async;
-
-	if (!pipe && !fstat(ctx->vctx.context.async_fd, &async)) {
-		pipe = async.st_ino;
-		atomic_store_explicit(&ctx->async_pipe, pipe, memory_order_relaxed);
-	}
-	return (struct simhca_user_handle){ .element = (uintptr_t)element, .events = pipe };
-}
-
 static void free_context(struct ibv_context *context)
 {
 	struct shca_context *ctx = to_sctx(context);
@@ -384,7 +368,7 @@ static void uninit_device(struct verbs_device *device)
 }
 
 static const struct verbs_device_ops simhca_device_ops = {
-	.name = "simhca",
+	.name = shca_driver_name,
 	.match_min_abi_version = UVERBS_ABI_VERSION,
 	.match_max_abi_version = UVERBS_ABI_VERSION,
 	.match_device = match_device,
@@ -393,10 +377,5 @@ static const struct verbs_device_ops simhca_device_ops = {
 	.alloc_context = alloc_context,
 	.import_context = import_context,
 };
-
-bool shca_is_ours(const struct ibv_device *device)
-{
-	return verbs_get_device(device)->ops == &simhca_device_ops;
-}
 
 SIMHCA_REGISTER_DRIVER(simhca_device_ops)

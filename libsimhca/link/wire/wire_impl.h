@@ -43,8 +43,8 @@ extern const struct simhca_uplink simhca_wire_uplink;
 bool simhca_wire_is_local(const struct simhca_device *source, const struct simhca_av *av);
 
 /* Gives them to the socket, at once. */
-static inline void simhca_wire_send_runs(struct simhca_wire *wire, const struct simhca_wire_run *runs,
-			   unsigned int count)
+static inline void simhca_wire_send_runs(struct simhca_wire *wire,
+					 const struct simhca_wire_run *runs, unsigned int count)
 {
 	/* relaxed: each thread finds out for itself, or a little later. */
 	if (!wire->ops.send(wire->ops.arg, runs, count))
