@@ -2,6 +2,7 @@
 /* On-demand paging: events that tell the device what leaves this process's memory, and advice. */
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
@@ -121,6 +122,9 @@ int shca_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t
 	return err;
 }
 
+/* Bytes of a struct up to that member, and with it. */
+#define LEAST(ours, member) (offsetof(__typeof__(ours), member) + sizeof((ours).member))
+
 static void fill_counters(struct simhcadv_odp_counters *to, const struct simhca_odp_counters *from)
 {
 	to->faults = from->faults;
@@ -134,8 +138,23 @@ static void fill_counters(struct simhcadv_odp_counters *to, const struct simhca_
 	to->checked_pages = from->checked_pages;
 }
 
-int simhcadv_query_odp(struct ibv_context *context, struct simhcadv_odp_counters *counters)
+/*
+ * An answer for a program that was built with another release: what its struct has beyond ours is 0,
+ * what ours has beyond its is left out. least: bytes of the first release's. 0 or an errno.
+ */
+static int give(void *to, size_t length, const void *from, size_t size, size_t least)
 {
+	if (length < least)
+		return shca_result(EINVAL);
+	memset(to, 0, length);
+	memcpy(to, from, length < size ? length : size);
+	return 0;
+}
+
+int simhcadv_query_odp(struct ibv_context *context, struct simhcadv_odp_counters *counters,
+		       uint32_t inlen)
+{
+	struct simhcadv_odp_counters ours;
 	struct simhca_odp_counters reply;
 	int err;
 
@@ -146,13 +165,15 @@ int simhcadv_query_odp(struct ibv_context *context, struct simhcadv_odp_counters
 						     .reply = &reply,
 						     .reply_size = sizeof(reply),
 					     });
-	if (!err)
-		fill_counters(counters, &reply);
-	return err;
+	if (err)
+		return err;
+	fill_counters(&ours, &reply);
+	return give(counters, inlen, &ours, sizeof(ours), LEAST(ours, checked_pages));
 }
 
-int simhcadv_query_mr(struct ibv_mr *mr, struct simhcadv_mr_attr *attr)
+int simhcadv_query_mr(struct ibv_mr *mr, struct simhcadv_mr_attr *attr, uint32_t inlen)
 {
+	struct simhcadv_mr_attr ours;
 	struct simhca_handle req;
 	struct simhca_query_mr_reply reply;
 	int err;
@@ -163,7 +184,7 @@ int simhcadv_query_mr(struct ibv_mr *mr, struct simhcadv_mr_attr *attr)
 	err = shca_call(to_sctx(mr->context), SIMHCA_CMD_QUERY_MR, &req, &reply);
 	if (err)
 		return err;
-	*attr = (struct simhcadv_mr_attr){
+	ours = (struct simhcadv_mr_attr){
 		.addr = reply.addr,
 		.length = reply.length,
 		.iova = reply.iova,
@@ -171,6 +192,6 @@ int simhcadv_query_mr(struct ibv_mr *mr, struct simhcadv_mr_attr *attr)
 		.windows = reply.windows,
 		.present_pages = reply.present_pages,
 	};
-	fill_counters(&attr->odp, &reply.odp);
-	return 0;
+	fill_counters(&ours.odp, &reply.odp);
+	return give(attr, inlen, &ours, sizeof(ours), LEAST(ours, odp.checked_pages));
 }

@@ -10,6 +10,7 @@
  *
  * Structs that may grow have a comp_mask: on the way in it says which of the later members the
  * caller set or asks for, on the way out which were filled in. Today none has later members.
+ * Counters grow at their end: who asks for them says how many bytes its struct has.
  */
 #ifndef SIMHCADV_H
 #define SIMHCADV_H
@@ -54,8 +55,9 @@ struct simhcadv_odp_counters {
 	uint64_t checked_pages; /* pages brought in that are looked for at each access */
 };
 
-/* Of the device, in all contexts. Returns 0 or errno. */
-int simhcadv_query_odp(struct ibv_context *context, struct simhcadv_odp_counters *counters);
+/* Of the device, in all contexts. inlen: sizeof(*counters). Returns 0 or errno. */
+int simhcadv_query_odp(struct ibv_context *context, struct simhcadv_odp_counters *counters,
+		       uint32_t inlen);
 
 struct simhcadv_mr_attr {
 	uint64_t comp_mask;	/* no bits are known today */
@@ -68,8 +70,8 @@ struct simhcadv_mr_attr {
 	struct simhcadv_odp_counters odp;
 };
 
-/* Returns 0 or errno. */
-int simhcadv_query_mr(struct ibv_mr *mr, struct simhcadv_mr_attr *attr);
+/* inlen: sizeof(*attr). Returns 0 or errno. */
+int simhcadv_query_mr(struct ibv_mr *mr, struct simhcadv_mr_attr *attr, uint32_t inlen);
 
 /*
  * A fast-register region for at most max_page_list_len pages, in the free state. ibv_dereg_mr()
