@@ -4,6 +4,7 @@
 #include "engine_impl.h"
 #include "simhca.h"
 #include "worker.h"
+
 static void programs_see(struct simhca_fabric *fabric, uint32_t dozes)
 {
 	struct simhca_device *device;
