@@ -80,6 +80,7 @@ struct simhca_empty_facts {
 	uint32_t context; /* whose; 0: not known */
 	uint32_t srqn;	  /* 0: the QP's own */
 	uint32_t posted;  /* receives so far, since it was created or reset */
+	bool limit_spent; /* the SRQ's limit event came, and no limit was set since */
 };
 
 struct simhca_failure {
@@ -542,25 +543,32 @@ struct simhca_rd_atomic {
  */
 bool simhca_qp_rd_atomic(struct simhca_context *context, uint32_t handle,
 			 struct simhca_rd_atomic *numbers);
-/* Why a message that a connected QP has receives for need not come, as far as can be seen. */
+/* Why a completion need not come at a CQ that is empty, as far as can be seen. */
 enum simhca_in_vain_why {
+	/* Of a receive: */
 	SIMHCA_PLAIN_WRITE,   /* the last request was an RDMA WRITE, which takes none (9.4.3) */
 	SIMHCA_PEER_ORPHANED, /* the peer's process has ended, and a child of it keeps the QP */
+	/* of a send: */
+	SIMHCA_NO_RECEIVE,   /* the peer has no receive for it, and rnr_retry has no end */
+	SIMHCA_NOT_SIGNALED, /* all of the QP's are done, and the last one was not signaled */
 };
 struct simhca_in_vain {
 	enum simhca_in_vain_why why;
-	uint32_t qpn, recv_cq; /* numbers */
-	uint32_t receives;     /* that wait in the queue that it takes them from */
-	uint32_t handled;      /* requests that it has completed, modulo 2^24 */
+	uint32_t qpn, cq;  /* numbers */
+	uint32_t receives; /* of a receive: that wait in the queue that it takes them from */
+	uint32_t handled;  /* requests that are complete, of the peer or its own, modulo 2^24 */
 	uint32_t peer_qpn;
 	pid_t peer_pid; /* of who opened the peer's device, and its name; 0, "": unknown */
 	char peer_name[16];
-	uint64_t wr_id, length; /* of the write */
+	uint64_t wr_id, length; /* of the write, or of the send */
+	uint32_t opcode;	/* enum simhca_wr_opcode, likewise */
+	bool limit_spent;	/* NO_RECEIVE: struct simhca_empty_facts */
 };
 /*
  * Of the context's QPs those of which that is so, at most room of them; in a part of its QPs if
- * there are very many. Only where both ends are in the daemon, and the QP has no requests under way,
- * nor the peer if it has written.
+ * there are very many. What is said of the peer is of one in the daemon. A QP that waits for a
+ * receive has no requests under way, nor has the peer if it has written; and where a send was not
+ * signaled, none of the context's QPs has anything posted that completes at that CQ.
  */
 uint32_t simhca_find_in_vain(struct simhca_context *context, struct simhca_in_vain *found,
 			     uint32_t room);
@@ -577,7 +585,7 @@ struct simhca_cq_info {
 	uint32_t arm;	      /* enum simhca_arm: for what it is armed now */
 	uint32_t most_waiting, most_feeds; /* the latter: what its QPs may post at a time */
 	bool was_armed;			   /* since it was created */
-	/* If it is armed for solicited ones: among the oldest that wait; clients can write them. */
+	/* Of a receive: among the oldest that wait; clients can write them. */
 	bool holds_receive;
 	bool overrun;
 	uint64_t channel; /* as it was named at its creation; 0: it has none */

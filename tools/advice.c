@@ -307,6 +307,29 @@ const struct advice *advice_on_sleep(const char *how)
 		    "does not mark its own.",
 		    "Have the peer send with IBV_SEND_SOLICITED, or arm for all completions: "
 		    "ibv_req_notify_cq(cq, 0)." } },
+		{ "never_armed",
+		  { "ibv_get_cq_event(3)",
+		    "ibv_req_notify_cq() was not called: a channel has events of CQs that are "
+		    "armed.",
+		    "Arm the CQ once it is created, and again after each event, before it is "
+		    "polled until it is empty." } },
+		{ "not_signaled",
+		  { "ibv_post_send(3)",
+		    "IBV_SEND_SIGNALED is not in send_flags, and the QP was created with "
+		    "sq_sig_all 0.",
+		    "Set it in the last of the work requests that are waited for; or sq_sig_all, "
+		    "for a completion of each." } },
+		{ "no_receive",
+		  { "IBTA vol. 1, 9.7.5",
+		    "The peer has used up its receives, or posts them later; rnr_retry 7 has the "
+		    "sender try for ever.",
+		    "Have the peer post a receive again for each that is used. With rnr_retry "
+		    "below 7 the send fails, and its program learns of it." } },
+		{ "wrong_cq",
+		  { "ibv_create_qp(3)",
+		    "Sends complete in send_cq, receives in recv_cq, and these are two CQs here.",
+		    "Poll the CQ that the QP was given for that queue, or give it one for "
+		    "both." } },
 		{ "armed_late",
 		  { "IBTA vol. 1, 11.4.2.2",
 		    "The CQ was not polled until it was empty after it was armed; one completion "

@@ -147,6 +147,9 @@ static void print_queue(FILE *out, const json_t *failure)
 	fprintf(out, ": %lld receive%s posted until then", posted, posted == 1 ? " was" : "s were");
 	if (has(queue, "posted_since"))
 		fprintf(out, ", %lld since", report_number(queue, "posted_since"));
+	if (json_is_true(json_object_get(queue, "limit_spent")))
+		fputs("; its limit event came, and no limit was set since, so no further one comes",
+		      out);
 	if (has(queue, "next_after_s"))
 		fprintf(out, "; the next one came after %.3g ms",
 			1e3 * json_real_value(json_object_get(queue, "next_after_s")));
@@ -185,21 +188,32 @@ static void print_event(FILE *out, const json_t *failure)
 			fprintf(out, ", %s %lld", kinds[i].what, report_number(failure, "number"));
 }
 
-/* It could go on if it looked elsewhere, or if something else comes. */
-static bool need_not_wait(const json_t *failure)
+/* By how, what is said of those who could go on: if they looked elsewhere, or something came. */
+static const char *may_go_on(const json_t *failure)
 {
+	static const struct {
+		const char *how, *text;
+	} kinds[] = {
+		{ "event_unread", " sleeps while an event waits for it\n" },
+		{ "plain_write",
+		  " waits for a completion, which an RDMA WRITE does not give it\n" },
+		{ "not_signaled", " waits for a completion that it has not asked for\n" },
+		{ "no_receive", " waits for a receive of its peer\n" },
+		{ "wrong_cq", " waits for a completion at a CQ that has none\n" },
+	};
 	const char *how = report_text(failure, "how");
 
-	return !strcmp(how, "event_unread") || !strcmp(how, "plain_write");
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+		if (!strcmp(how, kinds[i].how))
+			return kinds[i].text;
+	return NULL;
 }
 
 static const char *sleeps(const json_t *failure)
 {
-	if (!need_not_wait(failure))
-		return " sleeps, and will not wake up\n";
-	return strcmp(report_text(failure, "how"), "plain_write")
-		       ? " sleeps while an event waits for it\n"
-		       : " waits for a completion, which an RDMA WRITE does not give it\n";
+	const char *text = may_go_on(failure);
+
+	return text ? text : " sleeps, and will not wake up\n";
 }
 
 /* The provider tells of its own posts a few times only. */
@@ -519,7 +533,7 @@ bool story_first_sleep(const json_t *report, char *line, size_t size)
 
 	json_array_foreach(list, i, failure)
 	{
-		if (!is(failure, "sleep") || need_not_wait(failure))
+		if (!is(failure, "sleep") || may_go_on(failure))
 			continue;
 		snprintf(line, size, "%s[%lld] slept, and would not wake up: %s",
 			 report_text(failure, "comm"), report_number(failure, "pid"),

@@ -132,6 +132,8 @@ bool simhca_next_qp(const struct simhca_context *context, uint32_t *handle,
 	return true;
 }
 
+#define QPS_LOOKED_AT 64u
+
 /* Whether the QP has sent, all of that has completed, and a plain RDMA WRITE was the last of it. */
 static bool has_written(const struct simhca_qp *qp, struct simhca_send *send)
 {
@@ -156,7 +158,106 @@ static uint32_t receives_of_srq(struct simhca_srq *srq)
 	return posted;
 }
 
-static bool waits_in_vain(const struct simhca_qp *qp, struct simhca_in_vain *in_vain)
+static uint32_t receives_of(const struct simhca_qp *qp)
+{
+	struct simhca_qp_info info = { 0 };
+
+	if (qp->srq)
+		return receives_of_srq(qp->srq);
+	progress(qp, &info);
+	return info.recvs;
+}
+
+static void name_peer(const struct simhca_qp *peer, struct simhca_in_vain *in_vain)
+{
+	in_vain->peer_qpn = peer->qpn;
+	in_vain->peer_pid = peer->context->pid;
+	memcpy(in_vain->peer_name, peer->context->name, sizeof(in_vain->peer_name));
+}
+
+/* Of a send that has the whole of the queue's past behind it: which it is. */
+static bool name_send(const struct simhca_qp *qp, uint32_t index, enum simhca_in_vain_why why,
+		      struct simhca_in_vain *in_vain, uint32_t *flags)
+{
+	struct simhca_send send;
+
+	if (simhca_sq_load(qp, index, &send) != SIMHCA_REASON_NONE)
+		return false;
+	*in_vain = (struct simhca_in_vain){
+		.why = why,
+		.qpn = qp->qpn,
+		.cq = qp->send_cq->number,
+		.handled = index,
+		.wr_id = send.wqe.wr_id,
+		.length = send.length,
+		.opcode = send.wqe.opcode,
+	};
+	*flags = send.wqe.flags;
+	return true;
+}
+
+/* Its oldest request waits for a receive of the peer's, however long that takes. */
+static bool has_no_receive(const struct simhca_qp *qp, struct simhca_in_vain *in_vain)
+{
+	const struct simhca_qp *peer;
+	struct simhca_requester req;
+	uint32_t flags;
+
+	if (qp->type != SIMHCA_QPT_RC || qp->qpc->rnr_retry != 7 || !qp->mem || !qp->sq_entries ||
+	    simhca_qp_state(qp) != SIMHCA_QPS_RTS ||
+	    !atomic_load_explicit(&qp->usage->rnr_naks, memory_order_relaxed))
+		return false;
+	simhca_progress_show_requester(qp->mem, &req);
+	if (simhca_progress_sq_pi(qp->mem) == req.oldest)
+		return false;
+	peer = simhca_link_peer(qp);
+	if (!peer || peer->type != qp->type || !peer->context || receives_of(peer) ||
+	    !name_send(qp, req.oldest, SIMHCA_NO_RECEIVE, in_vain, &flags))
+		return false;
+	name_peer(peer, in_vain);
+	in_vain->limit_spent = peer->srq && peer->srq->limit_spent;
+	return in_vain->opcode == SIMHCA_WR_SEND || in_vain->opcode == SIMHCA_WR_SEND_WITH_IMM ||
+	       in_vain->opcode == SIMHCA_WR_SEND_WITH_INV ||
+	       in_vain->opcode == SIMHCA_WR_RDMA_WRITE_WITH_IMM;
+}
+
+/* Whether something of the QP's that is posted completes at that CQ. */
+static bool has_posted_to(const struct simhca_qp *qp, uint32_t cq)
+{
+	struct simhca_qp_info info = { 0 };
+
+	progress(qp, &info);
+	return (info.sends && qp->send_cq && qp->send_cq->number == cq) ||
+	       (simhca_recv_cq(qp, qp->srq) && simhca_recv_cq(qp, qp->srq)->number == cq &&
+		receives_of(qp));
+}
+
+/* Its last send gave no completion, and nothing that is posted will give one there. */
+static bool was_not_signaled(const struct simhca_context *context, const struct simhca_qp *qp,
+			     struct simhca_in_vain *in_vain)
+{
+	const struct simhca_qp *other;
+	struct simhca_requester req;
+	uint32_t flags;
+
+	if (!qp->mem || !qp->sq_entries || !qp->send_cq || simhca_qp_state(qp) != SIMHCA_QPS_RTS)
+		return false;
+	simhca_progress_show_requester(qp->mem, &req);
+	if (!req.oldest || simhca_progress_sq_pi(qp->mem) != req.oldest ||
+	    !name_send(qp, req.oldest - 1, SIMHCA_NOT_SIGNALED, in_vain, &flags) ||
+	    (flags & SIMHCA_WQE_SIGNALED))
+		return false;
+	for (uint32_t handle = 0, n = 0; n < QPS_LOOKED_AT; handle++, n++) {
+		other = next_object(context, SIMHCA_OBJ_QP, &handle);
+		if (!other)
+			return true;
+		if (has_posted_to(other, in_vain->cq))
+			return false;
+	}
+	return false;
+}
+
+static bool gets_no_message(const struct simhca_qp *qp, struct simhca_in_vain *in_vain)
 {
 	struct simhca_qp_info info = { 0 };
 	const struct simhca_qp *peer;
@@ -176,20 +277,16 @@ static bool waits_in_vain(const struct simhca_qp *qp, struct simhca_in_vain *in_
 	*in_vain = (struct simhca_in_vain){
 		.why = orphaned ? SIMHCA_PEER_ORPHANED : SIMHCA_PLAIN_WRITE,
 		.qpn = qp->qpn,
-		.recv_cq = simhca_recv_cq(qp, qp->srq)->number,
+		.cq = simhca_recv_cq(qp, qp->srq)->number,
 		.receives = qp->srq ? receives_of_srq(qp->srq) : info.recvs,
 		.handled = info.handled,
-		.peer_qpn = peer->qpn,
-		.peer_pid = peer->context->pid,
 		.wr_id = written ? send.wqe.wr_id : 0,
 		.length = written ? send.length : 0,
 	};
-	memcpy(in_vain->peer_name, peer->context->name, sizeof(in_vain->peer_name));
+	name_peer(peer, in_vain);
 	/* Who has no receives does not wait for a message. A write it may well wait for. */
 	return written || in_vain->receives;
 }
-
-#define QPS_LOOKED_AT 64u
 
 uint32_t simhca_find_in_vain(struct simhca_context *context, struct simhca_in_vain *found,
 			     uint32_t room)
@@ -201,8 +298,12 @@ uint32_t simhca_find_in_vain(struct simhca_context *context, struct simhca_in_va
 
 		if (!qp)
 			break;
-		if (qp->context == context && waits_in_vain(qp, &found[count]))
-			count++;
+		if (qp->context != context)
+			continue;
+		count += gets_no_message(qp, &found[count]);
+		if (count < room)
+			count += has_no_receive(qp, &found[count]) ||
+				 was_not_signaled(context, qp, &found[count]);
 	}
 	return count;
 }
@@ -308,8 +409,7 @@ bool simhca_next_cq(const struct simhca_context *context, uint32_t *handle,
 			atomic_load_explicit(&cq->view.mem->empty_polls, memory_order_relaxed),
 		.arm = arm & SIMHCA_ARM_BITS,
 		.was_armed = arm != 0,
-		.holds_receive = (arm & SIMHCA_ARM_BITS) == SIMHCA_ARM_SOLICITED &&
-				 holds_receive(&cq->view, waiting),
+		.holds_receive = waiting && holds_receive(&cq->view, waiting),
 		.overrun = cq->overrun,
 		.channel = cq->channel,
 	};

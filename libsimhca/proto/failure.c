@@ -88,6 +88,7 @@ static void find_empty(const struct simhca_qp *qp, struct simhca_failure *failur
 		return;
 	failure->empty.context = peer->context->id;
 	failure->empty.srqn = peer->srq ? peer->srq->srqn : 0;
+	failure->empty.limit_spent = peer->srq && peer->srq->limit_spent;
 	failure->empty.posted = simhca_posted_receives(peer);
 }
 

@@ -31,6 +31,7 @@ static bool limit_is_reached(struct simhca_srq *srq)
 	if (!srq->limit || !simhca_srq_is_below(&srq->view))
 		return false;
 	srq->limit = 0;
+	srq->limit_spent = true;
 	atomic_store(&srq->view.mem->limit, 0);
 	return true;
 }
@@ -418,6 +419,7 @@ int simhca_modify_srq(struct simhca_context *context, const struct simhca_modify
 	if (req->mask & SIMHCA_SRQ_LIMIT) {
 		pthread_mutex_lock(&srq->lock);
 		srq->limit = req->limit;
+		srq->limit_spent = false;
 		/* seq_cst: who claims later sees it. */
 		atomic_store(&srq->view.mem->limit, req->limit);
 		pthread_mutex_unlock(&srq->lock);

@@ -40,6 +40,7 @@ struct simhca_srq {
 		uint32_t next; /* those before are there */
 	} renewal;
 	uint32_t max_wr, limit;
+	bool limit_spent; /* its event came, and it was not set again */
 	uint64_t
 		claimants[SIMHCA_SRQ_CLAIMANTS / 64]; /* numbers that QPs have; control functions */
 	struct simhca_user_handle user_handle;

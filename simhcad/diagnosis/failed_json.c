@@ -155,6 +155,8 @@ static void add_queue(json_t *json, const struct failed *failed)
 	queue = json_pack("{s:I, s:I, s:s, s:I, s:I}", "context", (json_int_t)empty->context, "pid",
 			  (json_int_t)failed->empty.pid, "comm", failed->empty.comm, "srqn",
 			  (json_int_t)empty->srqn, "posted", (json_int_t)empty->posted);
+	if (empty->limit_spent)
+		json_object_set_new(queue, "limit_spent", json_true());
 	if (failed->next_after)
 		json_object_set_new(queue, "next_after_s", json_real(failed->next_after));
 	json_object_set_new(json, "queue", queue);

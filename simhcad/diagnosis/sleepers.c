@@ -8,6 +8,7 @@
 #include "base/monotonic.h"
 #include "base/process.h"
 #include "loop/session.h"
+#include "names.h"
 #include "sleepers.h"
 
 #define LOOK_S 1.0   /* from the end of one round to the next */
@@ -21,7 +22,10 @@
 static const char *const in_vain_how[] = {
 	[SIMHCA_PLAIN_WRITE] = "plain_write",
 	[SIMHCA_PEER_ORPHANED] = "peer_gone",
+	[SIMHCA_NO_RECEIVE] = "no_receive",
+	[SIMHCA_NOT_SIGNALED] = "not_signaled",
 };
+static const char wrong_cq[] = "wrong_cq", never_armed[] = "never_armed";
 
 /* What a session has at one look. */
 struct look {
@@ -30,6 +34,10 @@ struct look {
 	struct simhca_in_vain in_vain[MOST_IN_VAIN];
 	uint32_t num_in_vain;
 	uint64_t found; /* a hash */
+	/* Of all of its CQs: */
+	uint32_t polls;	    /* so far, modulo 2^32 */
+	bool armed;	    /* one of them is */
+	uint32_t unseen_cq; /* with a receive's completion, and nobody waits for events of it */
 };
 
 static uint64_t hash(uint64_t before, uint64_t number)
@@ -51,11 +59,15 @@ static struct sleeper *find(struct session *session, uint32_t cqn)
 }
 
 /* How who waits at the channel of this CQ sleeps, as advice.c knows it; NULL: it need not. */
-static const char *how_it_sleeps(struct session *session, const struct simhca_cq_info *cq)
+static const char *how_it_sleeps(const struct look *look, const struct simhca_cq_info *cq)
 {
-	if (!session->pid || !cq->waiting || !cq->was_armed ||
-	    !event_has_channel(&session->events, cq->channel))
+	struct session *session = look->session;
+
+	if (!session->pid || !cq->waiting || !event_has_channel(&session->events, cq->channel))
 		return NULL;
+	/* Who polls it, or waits for events of others, need not arm it. */
+	if (!cq->was_armed)
+		return cq->polled || cq->empty_polls || look->armed ? NULL : never_armed;
 	if (!event_all_read(&session->events, cq->channel))
 		return cq->arm == SIMHCA_ARM_NONE ? "event_unread" : NULL;
 	switch (cq->arm) {
@@ -76,12 +88,12 @@ static bool sleeps_at_channel(struct session *session, const struct simhca_cq_in
 	       event_all_read(&session->events, cq->channel);
 }
 
-/* One of the CQ's QPs to which no message need come. */
+/* One of the CQ's QPs that need not complete anything. */
 static const struct simhca_in_vain *find_in_vain(const struct look *look,
 						 const struct simhca_cq_info *cq)
 {
 	for (uint32_t i = 0; !cq->waiting && i < look->num_in_vain; i++)
-		if (look->in_vain[i].recv_cq == cq->number)
+		if (look->in_vain[i].cq == cq->number)
 			return &look->in_vain[i];
 	return NULL;
 }
@@ -91,6 +103,9 @@ static const char *says(const char *how)
 	if (!strcmp(how, "not_armed"))
 		return ", is not armed, and its channel has no event: who waits there waits for "
 		       "ever";
+	if (!strcmp(how, "never_armed"))
+		return ", and was neither polled nor armed so far: who waits at its channel waits "
+		       "for ever";
 	if (!strcmp(how, "not_solicited"))
 		return " and is armed for solicited ones only: who waits at its channel waits "
 		       "until a peer sends with IBV_SEND_SOLICITED";
@@ -115,27 +130,65 @@ static void tell_of_completions(const struct session *session, const struct simh
 	tell(session, sleeper->how, sleeper);
 }
 
-static void tell_in_vain(const struct session *session, const struct simhca_cq_info *cq,
+/* "the program polls CQ 1, which is empty: " */
+static int begin_in_vain(const struct simhca_cq_info *cq, bool polls, struct sleeper *sleeper)
+{
+	return snprintf(sleeper->text, sizeof(sleeper->text),
+			"the program %s CQ %u, which is empty: ",
+			polls ? "polls" : "waits at the channel of", cq->number);
+}
+
+static void tell_in_vain(const struct look *look, const struct simhca_cq_info *cq,
 			 const struct simhca_in_vain *in_vain, bool polls, struct sleeper *sleeper)
 {
-	const char *waits = polls ? "polls" : "waits at the channel of";
+	int used = in_vain->why == SIMHCA_NO_RECEIVE ? 0 : begin_in_vain(cq, polls, sleeper);
+	char *text = sleeper->text + used;
+	size_t room = sizeof(sleeper->text) - (size_t)used;
+	char send[80];
 
-	if (in_vain->why == SIMHCA_PEER_ORPHANED)
-		snprintf(sleeper->text, sizeof(sleeper->text),
-			 "the program %s CQ %u, which is empty: the process of the peer of its QP "
-			 "0x%06x, %s[%d], has ended, and another one, such as a child that it "
-			 "forked, keeps the peer's QP",
-			 waits, cq->number, in_vain->qpn, in_vain->peer_name,
-			 (int)in_vain->peer_pid);
-	else
-		snprintf(sleeper->text, sizeof(sleeper->text),
-			 "the program %s CQ %u, which is empty: the last message to its QP 0x%06x "
-			 "was RDMA_WRITE of %llu byte%s, wr_id 0x%llx of QP 0x%06x, and has taken "
-			 "none of its %u receive%s",
-			 waits, cq->number, in_vain->qpn, (unsigned long long)in_vain->length,
-			 in_vain->length == 1 ? "" : "s", (unsigned long long)in_vain->wr_id,
-			 in_vain->peer_qpn, in_vain->receives, in_vain->receives == 1 ? "" : "s");
-	tell(session, sleeper->how, sleeper);
+	snprintf(send, sizeof(send), "%s of %llu byte%s, wr_id 0x%llx",
+		 name_of_opcode(in_vain->opcode), (unsigned long long)in_vain->length,
+		 in_vain->length == 1 ? "" : "s", (unsigned long long)in_vain->wr_id);
+	switch (in_vain->why) {
+	case SIMHCA_PEER_ORPHANED:
+		snprintf(text, room,
+			 "the process of the peer of its QP 0x%06x, %s[%d], has ended, and another "
+			 "one, such as a child that it forked, keeps the peer's QP",
+			 in_vain->qpn, in_vain->peer_name, (int)in_vain->peer_pid);
+		break;
+	case SIMHCA_PLAIN_WRITE:
+		snprintf(
+			text, room,
+			"the last message to its QP 0x%06x was %s of QP 0x%06x, and has taken none "
+			"of its %u receive%s",
+			in_vain->qpn, send, in_vain->peer_qpn, in_vain->receives,
+			in_vain->receives == 1 ? "" : "s");
+		break;
+	case SIMHCA_NOT_SIGNALED:
+		snprintf(text, room,
+			 "all sends of its QP 0x%06x are done, and the last one, %s, was not "
+			 "signaled",
+			 in_vain->qpn, send);
+		break;
+	case SIMHCA_NO_RECEIVE:
+		snprintf(text, room,
+			 "%s, of QP 0x%06x finds no receive, and rnr_retry is 7: its peer is "
+			 "%s[%d], QP 0x%06x%s",
+			 send, in_vain->qpn, in_vain->peer_name, (int)in_vain->peer_pid,
+			 in_vain->peer_qpn,
+			 in_vain->limit_spent ? ", whose SRQ's limit was not set again" : "");
+	}
+	tell(look->session, sleeper->how, sleeper);
+}
+
+static void tell_of_another(const struct look *look, const struct simhca_cq_info *cq,
+			    struct sleeper *sleeper)
+{
+	int used = begin_in_vain(cq, true, sleeper);
+
+	snprintf(sleeper->text + used, sizeof(sleeper->text) - (size_t)used,
+		 "a receive has completed in CQ %u, which it does not poll", look->unseen_cq);
+	tell(look->session, sleeper->how, sleeper);
 }
 
 /* The program went on: what was said of it is true no more. */
@@ -147,13 +200,20 @@ static void forget(const struct session *session, struct sleeper *sleeper)
 	*sleeper = (struct sleeper){ 0 };
 }
 
+/* Who is written to, has sends that nobody waits for, or leaves completions for later. */
+static bool may_be_right(const char *how)
+{
+	return how == in_vain_how[SIMHCA_PLAIN_WRITE] || how == in_vain_how[SIMHCA_NOT_SIGNALED] ||
+	       how == wrong_cq || how == never_armed;
+}
+
 /*
- * A program that is told to end, and cleans up, had slept all the same. But who is written to need
- * not have waited for that.
+ * A program that is told to end, and cleans up, had slept all the same, but for those who
+ * need not have waited for that.
  */
 static void forget_destroyed(const struct session *session, struct sleeper *sleeper)
 {
-	if (sleeper->how != in_vain_how[SIMHCA_PLAIN_WRITE])
+	if (!may_be_right(sleeper->how))
 		sleeper->told = false;
 	forget(session, sleeper);
 }
@@ -185,20 +245,30 @@ static void look_at_completions(const struct look *look, const struct simhca_cq_
 					     .seen = true };
 }
 
-/* The CQ is empty, and a message to this QP might be what its program waits for. */
+static uint32_t polls_of(const struct simhca_cq_info *cq)
+{
+	return cq->polled + cq->empty_polls;
+}
+
+/* The CQ is empty: who waits there is told of by how, if it does nothing else. */
 static void look_at_empty(const struct look *look, const struct simhca_cq_info *cq,
 			  const struct simhca_in_vain *in_vain, struct sleeper *sleeper)
 {
-	const char *how = in_vain_how[in_vain->why];
+	const char *how = in_vain ? in_vain_how[in_vain->why] : wrong_cq;
+	uint32_t handled = in_vain ? in_vain->handled : look->unseen_cq;
+	/* Of these, it must poll this one alone. */
+	bool alone = !in_vain || in_vain->why == SIMHCA_NOT_SIGNALED;
 	bool polls, sleeps;
 
-	if (!is_as_before(sleeper, cq, how) || sleeper->handled != in_vain->handled) {
+	if (!is_as_before(sleeper, cq, how) || sleeper->handled != handled ||
+	    (alone && sleeper->polls_elsewhere != look->polls - polls_of(cq))) {
 		forget(look->session, sleeper);
 		*sleeper = (struct sleeper){ .cqn = cq->number,
 					     .how = how,
 					     .polled = cq->polled,
-					     .handled = in_vain->handled,
+					     .handled = handled,
 					     .empty_polls = cq->empty_polls,
+					     .polls_elsewhere = look->polls - polls_of(cq),
 					     .cpu = look->cpu,
 					     .seen = true };
 		return;
@@ -207,9 +277,11 @@ static void look_at_empty(const struct look *look, const struct simhca_cq_info *
 	if (sleeper->told || ++sleeper->looks < LOOKS)
 		return;
 	polls = sleeper->empty_polls != cq->empty_polls;
-	sleeps = sleeps_at_channel(look->session, cq) && sleeper->cpu == look->cpu;
-	if (polls || sleeps)
-		tell_in_vain(look->session, cq, in_vain, polls, sleeper);
+	sleeps = in_vain && sleeps_at_channel(look->session, cq) && sleeper->cpu == look->cpu;
+	if (!in_vain && polls)
+		tell_of_another(look, cq, sleeper);
+	else if (in_vain && (polls || sleeps || in_vain->why == SIMHCA_NO_RECEIVE))
+		tell_in_vain(look, cq, in_vain, polls, sleeper);
 	sleeper->cpu = look->cpu;
 }
 
@@ -222,10 +294,25 @@ static void look_at_cq(struct look *look, const struct simhca_cq_info *cq)
 	look->found = hash(look->found, (uint64_t)cq->empty_polls << 32 | cq->arm);
 	if (!sleeper)
 		return;
-	if (in_vain)
+	if (in_vain || (!cq->waiting && look->unseen_cq))
 		look_at_empty(look, cq, in_vain, sleeper);
 	else
-		look_at_completions(look, cq, how_it_sleeps(look->session, cq), sleeper);
+		look_at_completions(look, cq, how_it_sleeps(look, cq), sleeper);
+}
+
+/* What all of the context's CQs say, before each is looked at by itself. */
+static void sum_up(struct look *look)
+{
+	for (uint32_t handle = 0, n = 0; n < MOST_CQS; handle++, n++) {
+		struct simhca_cq_info cq;
+
+		if (!simhca_next_cq(look->session->context, &handle, &cq))
+			return;
+		look->polls += polls_of(&cq);
+		look->armed |= cq.arm != SIMHCA_ARM_NONE;
+		if (cq.holds_receive && (!cq.channel || !cq.was_armed))
+			look->unseen_cq = cq.number;
+	}
 }
 
 static void look_at_cqs(struct look *look)
@@ -257,7 +344,9 @@ static uint64_t look_at_session(struct session *session)
 		look.found = hash(look.found, look.in_vain[i].handled);
 	for (int i = 0; i < SLEEPERS_OF_SESSION; i++)
 		session->sleepers[i].seen = false;
-	if (session->events.channels || look.num_in_vain)
+	sum_up(&look);
+	look.found = hash(look.found, look.polls);
+	if (session->events.channels || look.num_in_vain || look.unseen_cq)
 		look_at_cqs(&look);
 	/* Those that were destroyed make room. */
 	for (int i = 0; i < SLEEPERS_OF_SESSION; i++)

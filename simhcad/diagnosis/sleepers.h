@@ -7,7 +7,9 @@
  *
  * Or the CQ is empty, and the program polls it or sleeps at its channel, while the last message to
  * one of its QPs was a plain RDMA WRITE, which gives no completion there, or the process of the
- * peer has ended and left its QP to a child.
+ * peer has ended and left its QP to a child; or it polls this CQ alone, and its last send was not
+ * signaled, or a receive has completed in another one. Or a send waits for a receive of the peer's
+ * without end.
  *
  * The daemon looks once in a second, at one session after another; if there are very many, for a
  * few milliseconds at a time. When nothing happens it looks no more (loop/doze.h).
@@ -31,7 +33,8 @@ struct sleeper {
 	uint32_t cqn;	 /* 0: none */
 	const char *how; /* it sleeps; a constant */
 	uint32_t polled, waiting, empty_polls;
-	uint32_t handled; /* by the QP to which no message need come */
+	uint32_t polls_elsewhere; /* of the context's other CQs, so far */
+	uint32_t handled;	  /* by the QP to which no message need come */
 	long long cpu;
 	unsigned int looks; /* since it last moved */
 	bool seen;	    /* at this look */

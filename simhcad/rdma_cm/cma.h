@@ -232,6 +232,8 @@ void cma_attach(struct cma_id *id, struct device *device, uint8_t sgid_index);
 
 int cma_connect(struct cma_id *id, const struct rdma_ucm_conn_param *param,
 		const struct rdma_ucm_ece *ece, struct simhca_why *why);
+/* What the communication manager has refused for the state that the connection is in. */
+int cma_not_in_this_state(const struct cma_id *id, int ret, struct simhca_why *why);
 /* param NULL: the active side is ready, too. */
 int cma_accept(struct cma_id *id, const struct rdma_ucm_conn_param *param,
 	       const struct rdma_ucm_ece *ece, struct simhca_why *why);
@@ -272,6 +274,8 @@ int cma_port_listen(struct cma_id *id, struct simhca_why *why);
 struct cma_id *cma_port_listener(struct cma_port *port, const union cma_addr *dst);
 /* "10.0.0.1:7471, [::]:18515": of a port space, for the log. */
 void cma_port_describe(struct cma *cma, uint16_t ps, char *text, size_t size);
+/* "; port 12061 is 7471 with its bytes reversed: ...": why nobody serves this client, or "". */
+void cma_port_hint(const struct cma_id *client, char *text, size_t size);
 uint64_t cma_service_id(const struct cma_id *id, const union cma_addr *addr);
 
 /* ---------------------------------------------------------------------------------- cma_addr.c */
@@ -307,8 +311,8 @@ struct device *cma_any_device(struct cma *cma, const union cma_addr *addr, uint8
 #define CMA_BACKLOG_FULL "backlog_full"
 void cma_notify_failure(const struct cma_id *id, const char *how, int status, const char *format,
 			...) __attribute__((format(printf, 4, 5)));
-/* An id that its program destroys, which may wait for events to be acknowledged. */
-void cma_notify_destroyed(const struct cma_id *id);
+/* An id that its program destroys or migrates by that call, which may wait for acknowledgements. */
+void cma_notify_waits(const struct cma_id *id, const char *call);
 /* A command that was refused. */
 void cma_notify_refusal(const struct cma_file *file, const char *command, int error,
 			const struct simhca_why *why);

@@ -47,11 +47,17 @@ static void put_header(const struct cma_id *id, uint8_t *private_data)
 
 /* ---------------------------------------------------------------------------------- connecting */
 
-/* What the communication manager has refused for the state that the connection is in. */
-static int not_in_this_state(const struct cma_id *id, int ret, struct simhca_why *why)
+int cma_not_in_this_state(const struct cma_id *id, int ret, struct simhca_why *why)
 {
-	return simhca_why(why, -ret, "the connection is in state %s",
-			  simhca_cm_state_name(simhca_cm_id_state(id->cm)));
+	enum simhca_cm_state state = simhca_cm_id_state(id->cm);
+	const char *then = "";
+
+	if (state == SIMHCA_CM_IDLE)
+		then = ": the peer has withdrawn or rejected it, as an event of the id says";
+	else if (state == SIMHCA_CM_ESTABLISHED)
+		then = ": rdma_disconnect() ends it";
+	return simhca_why(why, -ret, "the connection is in state %s%s", simhca_cm_state_name(state),
+			  then);
 }
 
 static int private_fits(const struct rdma_ucm_conn_param *param, size_t room,
@@ -135,6 +141,11 @@ int cma_connect(struct cma_id *id, const struct rdma_ucm_conn_param *param,
 {
 	int ret;
 
+	if (id->state == CMA_CONNECT || id->state == CMA_DISCONNECT)
+		return simhca_why(
+			why, EINVAL,
+			"the id has a connection already; that of a CONNECT_REQUEST is for "
+			"rdma_accept()");
 	if (id->state != CMA_ROUTE_RESOLVED)
 		return simhca_why(why, EINVAL, "the route has to be resolved first");
 	ret = check_qp(id, param->qp_num, why);
@@ -224,7 +235,7 @@ int cma_accept(struct cma_id *id, const struct rdma_ucm_conn_param *param,
 	if (!ret)
 		return 0;
 	if (!why->text[0])
-		not_in_this_state(id, ret, why);
+		cma_not_in_this_state(id, ret, why);
 	cma_reject(id, SIMHCA_CM_REJ_CONSUMER, NULL, 0, NULL);
 	return ret;
 }
@@ -249,7 +260,7 @@ int cma_reject(struct cma_id *id, uint8_t reason, const void *private_data, size
 			memcpy(rep.private_data, private_data, length);
 		ret = simhca_cm_send_sidr_rep(id->cm, &rep, 0);
 	}
-	return ret ? not_in_this_state(id, ret, why) : 0;
+	return ret ? cma_not_in_this_state(id, ret, why) : 0;
 }
 
 int cma_disconnect(struct cma_id *id, struct simhca_why *why)
@@ -280,7 +291,7 @@ int cma_notify(struct cma_id *id, uint32_t event, struct simhca_why *why)
 	if (ret == -EISCONN)
 		return 0;
 	if (ret)
-		return not_in_this_state(id, ret, why);
+		return cma_not_in_this_state(id, ret, why);
 	established(id);
 	return 0;
 }
@@ -342,16 +353,17 @@ static const char *meaning_of(uint16_t reason)
 static void on_rej(struct cma_id *id, const struct simhca_cm_rej *rej)
 {
 	struct cma_event event = event_of(id, CMA_EV_REJECTED, rej->reason);
-	char to[CMA_ADDR_TEXT], listeners[160];
+	char to[CMA_ADDR_TEXT], listeners[160], hint[80];
 
 	fill_conn(&event, rej->private_data, sizeof(rej->private_data));
 	cma_file_queue(id->file, &event);
 	cma_addr_print(&id->dst, to);
 	if (rej->reason == SIMHCA_CM_REJ_INVALID_SERVICE_ID) {
 		cma_port_describe(id->file->cma, id->ps, listeners, sizeof(listeners));
+		cma_port_hint(id, hint, sizeof(hint));
 		cma_notify_failure(id, CMA_NOBODY_LISTENS, rej->reason,
-				   "nobody listens on %s in port space %s; listeners are: %s", to,
-				   cma_ps_name(id->ps), listeners[0] ? listeners : "none");
+				   "nobody listens on %s in port space %s; listeners are: %s%s", to,
+				   cma_ps_name(id->ps), listeners[0] ? listeners : "none", hint);
 	} else {
 		cma_notify_failure(
 			id, rej->reason == SIMHCA_CM_REJ_TIMEOUT ? CMA_TOO_LATE : CMA_REJECTED,
@@ -365,7 +377,7 @@ static void on_sidr_rep(struct cma_id *id, const struct simhca_cm_mad *mad)
 	const struct simhca_cm_sidr_rep *rep = &mad->sidr_rep;
 	struct cma_event event = event_of(id, CMA_EV_ESTABLISHED, 0);
 	struct rdma_ucm_ud_param *ud = &event.resp.param.ud;
-	char to[CMA_ADDR_TEXT], listeners[160];
+	char to[CMA_ADDR_TEXT], listeners[160], hint[80];
 
 	memcpy(ud->private_data, rep->private_data, sizeof(rep->private_data));
 	ud->private_data_len = sizeof(rep->private_data);
@@ -373,11 +385,12 @@ static void on_sidr_rep(struct cma_id *id, const struct simhca_cm_mad *mad)
 		event.resp.event = CMA_EV_UNREACHABLE;
 		event.resp.status = rep->status;
 		cma_port_describe(id->file->cma, id->ps, listeners, sizeof(listeners));
+		cma_port_hint(id, hint, sizeof(hint));
 		cma_notify_failure(
 			id, CMA_NOBODY_LISTENS, rep->status,
-			"%s in port space %s does not serve, status %u; listeners are: %s",
+			"%s in port space %s does not serve, status %u; listeners are: %s%s",
 			cma_addr_print(&id->dst, to), cma_ps_name(id->ps), rep->status,
-			listeners[0] ? listeners : "none");
+			listeners[0] ? listeners : "none", hint);
 	} else {
 		ud->qp_num = rep->qpn;
 		ud->qkey = rep->qkey;

@@ -262,6 +262,18 @@ static void on_resolving(struct ev_loop *loop, ev_timer *timer, int events)
 	cma_event(id, CMA_EV_ADDR_ERROR, -ETIMEDOUT);
 }
 
+/* Whether it is an address of ours in the wrong byte order. */
+static bool is_reversed(struct cma *cma, const union cma_addr *addr)
+{
+	union cma_addr reversed = *addr;
+	uint8_t index;
+
+	if (addr->sa.sa_family != AF_INET)
+		return false;
+	reversed.in.sin_addr.s_addr = __builtin_bswap32(addr->in.sin_addr.s_addr);
+	return cma_addr_is_loopback(&reversed) || cma_addr_device(cma, &reversed, &index);
+}
+
 int cma_resolve_addr(struct cma_id *id, const union cma_addr *src, const union cma_addr *dst,
 		     uint32_t timeout_ms, struct simhca_why *why)
 {
@@ -301,9 +313,12 @@ int cma_resolve_addr(struct cma_id *id, const union cma_addr *src, const union c
 	}
 	if (!id->device)
 		return simhca_why(why, ENODEV, "no device has an active port");
-	cma_notify_failure(id, CMA_NO_DEVICE, 0,
-			   "no device of this daemon has %s; see the GIDs of `simhca status`",
-			   cma_addr_print(dst, text));
+	cma_notify_failure(id, CMA_NO_DEVICE, 0, "no device of this daemon has %s; %s",
+			   cma_addr_print(dst, text),
+			   is_reversed(cma, dst)
+				   ? "with its bytes reversed one has it: use htonl(), "
+				     "or inet_pton() alone"
+				   : "see the GIDs of `simhca status`");
 	cma_set_state(id, CMA_ADDR_QUERY);
 	ev_timer_set(&id->resolving, timeout_ms / 1000.0, 0);
 	ev_timer_start(cma->daemon->loop, &id->resolving);

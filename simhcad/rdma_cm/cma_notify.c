@@ -38,13 +38,13 @@ void cma_notify_failure(const struct cma_id *id, const char *how, int status, co
 	failures_add_connection(file->cma->daemon->failures, &program, how, status, text);
 }
 
-void cma_notify_destroyed(const struct cma_id *id)
+void cma_notify_waits(const struct cma_id *id, const char *call)
 {
 	const struct cma_file *file = id->file;
 	struct failing_program program = { .pid = file->pid, .program = file->program->pid };
 
 	memcpy(program.comm, file->comm, sizeof(program.comm));
-	unacked_expect(file->cma->unacked, &program, id->uid, id->events_reported);
+	unacked_expect(file->cma->unacked, &program, call, id->uid, id->events_reported);
 }
 
 void cma_notify_refusal(const struct cma_file *file, const char *command, int error,

@@ -261,3 +261,29 @@ void cma_port_describe(struct cma *cma, uint16_t ps, char *text, size_t size)
 		}
 	}
 }
+
+void cma_port_hint(const struct cma_id *client, char *text, size_t size)
+{
+	const uint16_t wanted = cma_addr_port(&client->dst);
+	const uint16_t reversed = (uint16_t)(wanted << 8 | wanted >> 8);
+	unsigned int looks = 0;
+	const struct cma_port *port;
+
+	text[0] = '\0';
+	DL_FOREACH (client->file->cma->listening, port) {
+		const struct cma_id *id = port->ids;
+		uint16_t number;
+
+		if (looks++ == DESCRIBED)
+			return;
+		if (!id || id->state != CMA_LISTEN)
+			continue;
+		number = cma_addr_port(&id->src);
+		if (space_of(port) == client->ps && number == reversed && reversed != wanted)
+			snprintf(text, size, "; port %u is %u with its bytes reversed: use htons()",
+				 wanted, number);
+		else if (space_of(port) != client->ps && number == wanted)
+			snprintf(text, size, "; on that port one listens in port space %s",
+				 cma_ps_name(space_of(port)));
+	}
+}

@@ -101,8 +101,7 @@ int cma_init_qp_attr(struct cma_id *id, uint32_t state, struct ib_uverbs_qp_attr
 	known = simhca_cm_id_state(id->cm);
 	if (known != SIMHCA_CM_REQ_RCVD && known != SIMHCA_CM_REP_SENT &&
 	    known != SIMHCA_CM_REP_RCVD && known != SIMHCA_CM_ESTABLISHED)
-		return simhca_why(why, EINVAL, "the connection is in state %s",
-				  simhca_cm_state_name(known));
+		return cma_not_in_this_state(id, -EINVAL, why);
 	if (state == IBV_QPS_RTR)
 		rtr_attr(id, simhca_cm_id_connection(id->cm), attr);
 	else if (state == IBV_QPS_RTS)

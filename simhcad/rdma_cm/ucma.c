@@ -118,7 +118,7 @@ HANDLER(destroy_id)
 	ret = respond(call, &resp, sizeof(resp), sizeof(resp), why);
 	if (ret)
 		return ret;
-	cma_notify_destroyed(id);
+	cma_notify_waits(id, "rdma_destroy_id()");
 	cma_id_destroy(id);
 	return 0;
 }
@@ -140,6 +140,8 @@ HANDLER(migrate_id)
 		return simhca_why(why, -ret, "id %u is not of that event channel", cmd->id);
 	resp.events_reported = id->events_reported;
 	ret = respond(call, &resp, sizeof(resp), sizeof(resp), why);
+	if (!ret)
+		cma_notify_waits(id, "rdma_migrate_id()");
 	if (!ret && from != call->file)
 		call->answer->reply.old_take = cma_file_migrate(id, call->file);
 	return ret;

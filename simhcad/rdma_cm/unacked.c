@@ -23,6 +23,7 @@ enum where { ENDED, ELSEWHERE, WAITS }; /* of several threads, the last of these
 
 struct destroyed {
 	struct failing_program program;
+	const char *call; /* that may not return */
 	uint64_t uid;
 	uint32_t events;
 	double since;	 /* monotonic_s() */
@@ -115,9 +116,9 @@ static void tell(const struct unacked *unacked, struct destroyed *id)
 	struct daemon *daemon = unacked->daemon;
 
 	snprintf(id->text, sizeof(id->text),
-		 "rdma_destroy_id() of 0x%llx waits for rdma_ack_cm_event(): the program got %u "
-		 "event%s of that id, and has not acknowledged %s",
-		 (unsigned long long)id->uid, id->events, id->events == 1 ? "" : "s",
+		 "%s of 0x%llx waits for rdma_ack_cm_event(): the program got %u event%s of that "
+		 "id, and has not acknowledged %s",
+		 id->call, (unsigned long long)id->uid, id->events, id->events == 1 ? "" : "s",
 		 id->events == 1 ? "it" : "each");
 	id->program.run = program_run_of(&daemon->programs, id->program.pid);
 	failures_add_sleep_of(daemon->failures, &id->program, "not_acknowledged", id->text);
@@ -202,16 +203,18 @@ void unacked_close(struct unacked *unacked)
 	free(unacked);
 }
 
-void unacked_expect(struct unacked *unacked, const struct failing_program *program, uint64_t uid,
-		    uint32_t events)
+void unacked_expect(struct unacked *unacked, const struct failing_program *program,
+		    const char *call, uint64_t uid, uint32_t events)
 {
 	struct ev_loop *loop = unacked->daemon->loop;
 
 	if (!uid || !events || !program->pid || unacked->count == MOST)
 		return;
-	unacked->ids[unacked->count++] = (struct destroyed){
-		.program = *program, .uid = uid, .events = events, .since = monotonic_s()
-	};
+	unacked->ids[unacked->count++] = (struct destroyed){ .program = *program,
+							     .call = call,
+							     .uid = uid,
+							     .events = events,
+							     .since = monotonic_s() };
 	if (!ev_is_active(&unacked->timer))
 		ev_timer_again(loop, &unacked->timer);
 }

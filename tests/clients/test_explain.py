@@ -259,6 +259,16 @@ WAITS = {
                       "only: who waits at its channel waits until a peer sends with IBV_SEND_SOLICITED"),
     "armed_late": ("sleeps, and will not wake up", "CQ \\d+ holds 1 completion and was armed only after that: who "
                    "waits at its channel waits for a further one"),
+    "ack_twice": ("sleeps, and will not wake up", "ibv_destroy_cq() of a CQ of 15 entries waits for ibv_ack_cq_events(): "
+                  "the program got 1 event of it, and has acknowledged 2"),
+    "never_armed": ("sleeps, and will not wake up", "CQ \\d+ holds 1 completion, and was neither polled nor armed so "
+                    "far: who waits at its channel waits for ever"),
+    "not_signaled": ("waits for a completion that it has not asked for", "the program polls CQ \\d+, which is empty: all "
+                     "sends of its QP 0x\\w+ are done, and the last one, SEND of 8 bytes, wr_id 0x3, was not signaled"),
+    "wrong_cq": ("waits for a completion at a CQ that has none", "the program polls CQ \\d+, which is empty: a receive "
+                 "has completed in CQ \\d+, which it does not poll"),
+    "no_receive": ("waits for a receive of its peer", "SEND of 8 bytes, wr_id 0x3, of QP 0x\\w+ finds no receive, and "
+                   "rnr_retry is 7: its peer is waits\\[\\d+\\], QP 0x\\w+"),
     "edge": ("sleeps while an event waits for it", "CQ \\d+ holds 1 completion and an event waits unread in its "
              "channel, while the program sleeps elsewhere"),
     "write_polled": (WRITE, "the program polls CQ \\d+, which is empty: " + WRITTEN),
@@ -289,7 +299,7 @@ def test_one_line_on_who_sleeps(launcher, waits):
                         r"SIMHCA_EXPLAIN=1 tells more\n", told.stderr), told
 
 
-UNACKED_ID = (r"rdma_destroy_id\(\) of 0x\w+ waits for rdma_ack_cm_event\(\): the program got 1 event of that id, and has "
+UNACKED_ID = (r"rdma_(destroy|migrate)_id\(\) of 0x\w+ waits for rdma_ack_cm_event\(\): the program got 1 event of that id, and has "
               "not acknowledged it")
 
 
@@ -298,12 +308,13 @@ def unacked_id(programs):
     return compiled(programs, HERE.parent / "programs/unacked_id.c", "-D_GNU_SOURCE", "-libverbs", "-lrdmacm", "-pthread")
 
 
-def test_an_id_that_is_not_destroyed(launcher, unacked_id):
-    told = launcher.run(SIMHCA, "run", "--private", "--explain", "--", "timeout", "5", unacked_id)
+@pytest.mark.parametrize("how", ["destroy", "migrate"])
+def test_an_id_that_is_not_destroyed(launcher, unacked_id, how):
+    told = launcher.run(SIMHCA, "run", "--private", "--explain", "--", "timeout", "5", unacked_id, how)
     assert told.status == 124, told
     (head, because, *advice), = blocks(told.stderr)
     assert re.fullmatch(r"[0-9:.]+ unacked_id\[\d+\] sleeps, and will not wake up", head), told.stderr
-    assert re.fullmatch("  because:    " + UNACKED_ID, because), told.stderr
+    assert re.fullmatch("  because:    " + UNACKED_ID, because) and f"rdma_{how}_id()" in because, told.stderr
     assert [line.split(":")[0].strip() for line in advice] == ["rule", "usually", "try"]
 
 
@@ -343,6 +354,12 @@ def test_a_write_that_a_send_follows(device, waits, how):
 def test_who_waits_for_the_next_request(launcher, waits):
     """A write was the last but one message, and the program has seen the last."""
     told = launcher.run(SIMHCA, "run", "--private", "--explain", "--", "timeout", "6", waits, "send_polled")
+    assert told.status == 124 and told.stderr == "", told
+
+
+def test_who_polls_all_that_it_has(launcher, waits):
+    """A loop that polls several CQs in turn waits for anything that may come, and not for its last send."""
+    told = launcher.run(SIMHCA, "run", "--private", "--explain", "--", "timeout", "6", waits, "both_polled")
     assert told.status == 124 and told.stderr == "", told
 
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """
 Documentation/mistakes.md: each row whose test is `test_a_mistake` is a mistake that programs/mistakes.c
-makes, with the status or errno that it then gets, and what `--explain` says of it.
+makes, with the status or errno that it then gets, and what `--explain` says of it. Those with rdma_cm
+are of programs/cm_mistakes.c.
 """
 import errno
 import os
@@ -14,16 +15,17 @@ from middleware import compiled
 
 PAGE = HERE.parent.parent / "Documentation/mistakes.md"
 SOURCE = HERE.parent / "programs/mistakes.c"
+CM_SOURCE = HERE.parent / "programs/cm_mistakes.c"
 
 
-def rows():
+def rows(test="test_a_mistake"):
     """[(name, what hardware shows, what is said)] of the sections that name this test in their head."""
     found, ours = [], False
     for line in PAGE.read_text().splitlines():
         cells = [cell.strip() for cell in line.strip("|").split(" | ")]
         if not line.startswith("|"):
             ours = False
-        elif "test_a_mistake" in line:
+        elif f"`{test}`" in line:
             ours = True
         elif ours and not line.startswith("|---"):
             found.append((cells[3].strip("`[] "), cells[1].strip("`"), cells[2]))
@@ -46,6 +48,25 @@ def test_a_mistake(launcher, program, name, shown, text):
     assert re.search(said, "\n".join(story)), result
     # A verb that is refused has its hint in the same line.
     assert " is refused: " in story[0] or any(line.startswith("  try:  ") for line in story), result
+
+
+@pytest.fixture(scope="module")
+def cm_program(tmp_path_factory):
+    return compiled(tmp_path_factory.mktemp("cm"), CM_SOURCE, "-D_GNU_SOURCE", "-libverbs", "-lrdmacm")
+
+
+@pytest.mark.parametrize("name, text", [pytest.param(name, text, id=name)
+                                        for name, _, text in rows("test_a_mistake_with_rdma_cm")])
+def test_a_mistake_with_rdma_cm(launcher, cm_program, name, text):
+    """The program itself looks at the event, or at the errno. What is said comes with its last story."""
+    result = expect_success(launcher.run(SIMHCA, "run", "--private", "--explain", "--", cm_program, name))
+    said = re.findall("^  because:    (.*)$", result.stderr, re.M)
+    assert text in said[-1], result
+
+
+def test_each_mistake_with_rdma_cm_has_a_row():
+    made = set(re.findall(r'is\("(\w+)"\)', CM_SOURCE.read_text()))
+    assert made == {name for name, _, _ in rows("test_a_mistake_with_rdma_cm")}
 
 
 def test_each_mistake_of_the_program_has_a_row():

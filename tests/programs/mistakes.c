@@ -335,6 +335,40 @@ static bool use_a_window(void)
 	return true;
 }
 
+/* An SRQ of two receives, whose limit of two is below its size once. */
+static bool leave_a_limit(void)
+{
+	struct ibv_srq_init_attr init = { .attr = { .max_wr = 2, .max_sge = 1 } };
+	struct ibv_srq_attr limit = { .srq_limit = 2 };
+	struct ibv_sge sge;
+	struct ibv_recv_wr recv = { .sg_list = &sge, .num_sge = 1 }, *bad;
+	struct ibv_srq *srq;
+	struct world w;
+
+	if (!is("limit_not_set_again"))
+		return false;
+	w = new_world(IBV_QPT_RC);
+	srq = ibv_create_srq(w.pd, &init);
+	CHECK(srq);
+	w.b = make_qp_with(w.pd, w.cq, IBV_QPT_RC, srq);
+	w.of_a.dest_qp_num = w.b->qp_num;
+	connect_one(w.b, &w.of_b);
+	connect_one(w.a, &w.of_a);
+	sge = (struct ibv_sge){ (uintptr_t)w.to->addr, 64, w.to->lkey };
+	for (int i = 0; i < 2; i++)
+		CHECK(!ibv_post_srq_recv(srq, &recv, &bad));
+	CHECK(!ibv_modify_srq(srq, &limit, IBV_SRQ_LIMIT));
+	w.wr.opcode = IBV_WR_SEND;
+	w.wr.sg_list = &w.sge;
+	for (int i = 0; i < 2; i++) {
+		CHECK(!post_send(w.a, &w.wr));
+		poll_success(w.cq);
+		poll_success(w.cq);
+	}
+	CHECK(fails(&w));
+	return true;
+}
+
 static bool make_xrc(void)
 {
 	struct world w;
@@ -573,7 +607,7 @@ static bool make_creation(void)
 int main(int argc, char **argv)
 {
 	how = argc > 1 ? argv[1] : "";
-	CHECK(make_completion() || use_a_window() || make_xrc() || make_datagram() ||
-	      make_modify() || make_creation());
+	CHECK(make_completion() || use_a_window() || leave_a_limit() || make_xrc() ||
+	      make_datagram() || make_modify() || make_creation());
 	_exit(0);
 }

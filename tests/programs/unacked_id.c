@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Resolves an address, and destroys the id before it acknowledges that event; with "late", another
- * thread acknowledges it at SIGUSR1.
+ * Resolves an address, and destroys the id before it acknowledges that event, or takes it to another
+ * channel ("migrate"); with "late", another thread acknowledges it at SIGUSR1.
  */
 #include <pthread.h>
 #include <rdma/rdma_cma.h>
@@ -38,7 +38,10 @@ int main(int argc, char **argv)
 	CHECK(!rdma_get_cm_event(channel, &event) && event->event == RDMA_CM_EVENT_ADDR_RESOLVED);
 	if (argc > 1 && !strcmp(argv[1], "late"))
 		CHECK(!pthread_create(&thread, NULL, acknowledge, event));
-	CHECK(!rdma_destroy_id(id));
+	if (argc > 1 && !strcmp(argv[1], "migrate"))
+		CHECK(!rdma_migrate_id(id, rdma_create_event_channel()));
+	else
+		CHECK(!rdma_destroy_id(id));
 	pause();
 	return 0;
 }

@@ -2,8 +2,8 @@
 /*
  * Makes the mistake that its argument names, by which a program waits for ever, or is refused what
  * it wants to destroy. "late_ack" acknowledges an event after three seconds, and ends. A peer that
- * writes, and then sends, does so at SIGUSR1. "send_polled" makes no mistake. With "pause" behind it,
- * it first carries a message, and waits for SIGUSR2.
+ * writes, and then sends, does so at SIGUSR1. "send_polled" and "both_polled" make no mistake. With
+ * "pause" behind it, it first carries a message, and waits for SIGUSR2.
  */
 #include <fcntl.h>
 #include <infiniband/verbs.h>
@@ -165,6 +165,42 @@ static void wait_for_a_send(struct scene *scene)
 		CHECK(ibv_poll_cq(scene->cq[0], 1, &wc) >= 0);
 }
 
+static void post_unsignaled(struct scene *scene)
+{
+	struct ibv_sge sge = { (uintptr_t)buffer, 8, scene->mr->lkey };
+	struct ibv_send_wr wr = {
+		.wr_id = 3, .opcode = IBV_WR_SEND, .sg_list = &sge, .num_sge = 1
+	};
+
+	CHECK(!post_send(scene->sender[0], &wr));
+}
+
+static void poll_for_ever(struct ibv_cq *cq, struct ibv_cq *other)
+{
+	struct ibv_wc wc;
+
+	for (;;) {
+		CHECK(ibv_poll_cq(cq, 1, &wc) >= 0);
+		if (other)
+			CHECK(ibv_poll_cq(other, 1, &wc) >= 0);
+	}
+}
+
+static void send_more_than_is_received(struct scene *scene)
+{
+	for (int k = 0; k < 4; k++)
+		send_to(scene, 0, 0);
+	post_unsignaled(scene);
+	poll_for_ever(scene->send_cq, NULL);
+}
+
+static void acknowledge_twice(struct scene *scene)
+{
+	get_one_without_ack(scene);
+	ibv_ack_cq_events(scene->cq[0], 2);
+	CHECK(!ibv_destroy_cq(scene->cq[0]));
+}
+
 static void destroy_what_is_used(struct scene *scene)
 {
 	struct ibv_td_init_attr td_attr = { 0 };
@@ -245,6 +281,19 @@ int main(int argc, char **argv)
 		wait_edge_triggered(&scene);
 	} else if (!strcmp(how, "write_polled") || !strcmp(how, "write_waited")) {
 		wait_for_a_write(&scene, !strcmp(how, "write_polled"));
+	} else if (!strcmp(how, "not_signaled") || !strcmp(how, "both_polled")) {
+		post_unsignaled(&scene);
+		poll_for_ever(scene.send_cq, !strcmp(how, "both_polled") ? scene.cq[0] : NULL);
+	} else if (!strcmp(how, "wrong_cq")) {
+		send_to(&scene, 0, 0);
+		poll_for_ever(scene.send_cq, NULL);
+	} else if (!strcmp(how, "never_armed")) {
+		send_to(&scene, 0, 0);
+		get_event(&scene);
+	} else if (!strcmp(how, "no_receive")) {
+		send_more_than_is_received(&scene);
+	} else if (!strcmp(how, "ack_twice")) {
+		acknowledge_twice(&scene);
 	} else if (!strcmp(how, "send_polled")) {
 		wait_for_a_send(&scene);
 	} else {

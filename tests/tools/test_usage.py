@@ -103,6 +103,13 @@ def test_usage_errors(tool, arguments, names):
     assert not result.stdout
 
 
+def test_an_option_that_is_cut_short(tool):
+    """Where that leaves one; and where it leaves several, none of them is taken."""
+    assert tool("run", "--priv", "--", "true").returncode == 0
+    several = tool("run", "--d", "--", "true")
+    assert several.returncode == 2 and "--d: no such option" in several.stderr
+
+
 @pytest.mark.parametrize("name", ["run", "start"])
 def test_daemon_refuses_a_value(tool, name):
     """The daemon knows its values; its line is what the user sees."""
