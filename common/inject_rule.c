@@ -384,6 +384,13 @@ static const struct key {
 };
 #define KEYS (sizeof(keys) / sizeof(keys[0]))
 
+static bool goes_with(const struct key *key, const struct action *action)
+{
+	return (!action->no_qp || key->kind == ANY) &&
+	       (key->kind != OF_PACKET || action->both_ways) &&
+	       (key->kind != OF_COMPLETION || action->action == SIMHCA_INJECT_COMPLETE);
+}
+
 static bool take_pair(const struct parser *parser, const struct action *action, const char *word,
 		      bool *seen)
 {
@@ -399,9 +406,7 @@ static bool take_pair(const struct parser *parser, const struct action *action, 
 	if (seen[i])
 		return wrong(parser, "%s: is there twice", keys[i].name);
 	seen[i] = true;
-	if ((action->no_qp && keys[i].kind != ANY) ||
-	    (keys[i].kind == OF_PACKET && !action->both_ways) ||
-	    (keys[i].kind == OF_COMPLETION && action->action != SIMHCA_INJECT_COMPLETE))
+	if (!goes_with(&keys[i], action))
 		return wrong(parser, "%s: does not go with %s", keys[i].name, action->name);
 	return keys[i].take(parser, word + length + 1);
 }
@@ -495,4 +500,81 @@ bool inject_rule_parse(const char *text, struct simhca_rule *rule, char *error, 
 			     strstr(strdupa(error), ": ") + 2);
 	}
 	return check(&parser, action);
+}
+
+/* ------------------------------------------------------------------------------- completion */
+
+#define NAMES_MOST 256 /* numbers that may have names */
+
+/* Names that an argument accepts, behind what is before it. */
+static void offer_names(bool (*take)(const struct parser *parser, const char *text),
+			const char *before, void (*offer)(void *arg, const char *word), void *arg)
+{
+	static const struct {
+		bool (*take)(const struct parser *parser, const char *text);
+		const char *(*name)(uint32_t number);
+	} names[] = { { take_nak, nak_name },
+		      { take_status, name_of_status },
+		      { take_event, name_of_event },
+		      { take_verb, name_of_command },
+		      { take_opcodes, name_of_opcode } };
+	char error[SIMHCA_RULE_TEXT], word[128];
+	struct simhca_rule rule;
+	const struct parser parser = { .rule = &rule, .error = error, .size = sizeof(error) };
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		for (uint32_t number = 0; names[i].take == take && number < NAMES_MOST; number++) {
+			const char *name = names[i].name(number);
+
+			if (!strcmp(name, "?"))
+				continue;
+			snprintf(word, sizeof(word), "%s%s%s", before, name,
+				 take == take_verb ? "=ENOMEM" : "");
+			if (take(&parser, word + strlen(before)))
+				offer(arg, word);
+		}
+	if (take == take_peer)
+		offer(arg, "peer");
+	if (take == take_direction) {
+		offer(arg, "direction=request");
+		offer(arg, "direction=response");
+	}
+	if (take == take_side) {
+		offer(arg, "side=send");
+		offer(arg, "side=receive");
+	}
+}
+
+void inject_rule_complete(const char *text, void (*offer)(void *arg, const char *word), void *arg)
+{
+	char copy[SIMHCA_RULE_TEXT], *word, pair[64];
+	const struct action *action;
+	size_t length;
+
+	text += strspn(text, " ");
+	snprintf(copy, sizeof(copy), "%s", text);
+	word = strrchr(copy, ' ');
+	if (!word) {
+		for (size_t i = 0; i < ACTIONS; i++)
+			offer(arg, actions[i].name);
+		return;
+	}
+	*word++ = 0;
+	length = strcspn(word, "=");
+	action = find_action(strtok(copy, " "));
+	if (!action)
+		return;
+	if (!strtok(NULL, " ") && action->take) /* it is the second word */
+		offer_names(action->take, "", offer, arg);
+	for (size_t i = 0; i < KEYS; i++) {
+		if (!goes_with(&keys[i], action))
+			continue;
+		snprintf(pair, sizeof(pair), "%s=", keys[i].name);
+		if (!word[length])
+			offer(arg, pair);
+		else if (!strncmp(word, pair, length + 1))
+			offer_names(keys[i].take, pair, offer, arg);
+	}
+	if (action->may_now)
+		offer(arg, "now");
 }

@@ -65,8 +65,14 @@ const struct option_desc option_table[] = {
 	  .help = "how many devices (simhca0 ..), or their names with commas between [1]" },
 	CHOICE("link-layer", infiniband, "ethernet|ib", SCOPE_DEVICE, link_layers, "ethernet",
 	       "Ethernet (RoCE v2) or InfiniBand [ethernet]"),
-	STRING("netdev", netdev, "NAME", SCOPE_DEVICE, "lo",
-	       "network interface that gives GIDs and port state [lo]"),
+	{ .name = "netdev",
+	  .old_name = "interface",
+	  .argument = "NAME",
+	  .type = TYPE_STRING,
+	  .scope = SCOPE_DEVICE,
+	  .offset = AT(netdev),
+	  .initial = "lo",
+	  .help = "network interface that gives GIDs and port state [lo]" },
 	CHOICE("wire", wire, "off|roce", SCOPE_DEVICE, wires, "off",
 	       "RoCE v2 by UDP to addresses that no device of the daemon has [off]"),
 	CHOICE("mtu", mtu, "BYTES", SCOPE_DEVICE, mtus, "4096",
@@ -123,23 +129,30 @@ const struct option_desc option_table[] = {
 	     "FLUSH goes with the ICRC that Linux's rxe has for it, and comes with that, too"),
 	NUMBER("fault-workers", fault_workers, "N", 0, 1, 64,
 	       "threads that resolve page faults [4]"),
-	STRING("runtime-dir", runtime_dir, "DIR", SCOPE_RUN, NULL,
-	       "[$SIMHCA_RUNTIME_DIR, else $XDG_RUNTIME_DIR/simhca, /run/simhca, "
+	STRING("runtime-dir", runtime_dir, "DIR", SCOPE_RUN | SCOPE_STARTER, NULL,
+	       "where programs meet the daemon [$SIMHCA_RUNTIME_DIR, else $XDG_RUNTIME_DIR/simhca, "
+	       "/run/simhca, "
 	       "/tmp/simhca-UID]"),
 	STRING("config", config, "FILE", SCOPE_NO_FILE | SCOPE_RUN, NULL,
 	       "configuration file [" CONFIG_FILE_DEFAULT " if it exists]"),
-	STRING("log-file", log_file, "FILE", SCOPE_RUN, NULL,
-	       "[standard error; with --daemonize simhcad.log in the runtime directory]"),
+	{ .name = "log-file",
+	  .old_name = "log",
+	  .argument = "FILE",
+	  .type = TYPE_STRING,
+	  .scope = SCOPE_RUN,
+	  .offset = AT(log_file),
+	  .help = "where the log goes [standard error; simhcad.log in the runtime directory with "
+		  "--daemonize or `simhca start`]" },
 	CHOICE("log-level", log_level, "error|warning|info|debug", SCOPE_RUN, log_levels, "info",
-	       "[info]"),
-	FLAG("daemonize", daemonize, SCOPE_NO_FILE | SCOPE_RUN,
+	       "how much is logged [info]"),
+	FLAG("daemonize", daemonize, SCOPE_NO_FILE | SCOPE_RUN | SCOPE_STARTER,
 	     "go to the background once clients are served"),
-	FLAG("captive", captive, SCOPE_NO_FILE | SCOPE_RUN,
+	FLAG("captive", captive, SCOPE_NO_FILE | SCOPE_RUN | SCOPE_STARTER,
 	     "end when the last `simhca run` that uses the daemon has ended"),
-	NUMBER("ready-fd", ready_fd, "N", SCOPE_NO_FILE | SCOPE_RUN, 0, 1 << 20,
+	NUMBER("ready-fd", ready_fd, "N", SCOPE_NO_FILE | SCOPE_RUN | SCOPE_STARTER, 0, 1 << 20,
 	       "write a byte to this descriptor, and close it, once clients are served"),
-	FLAG("help", help, SCOPE_NO_FILE | SCOPE_RUN, "this text"),
-	FLAG("version", version, SCOPE_NO_FILE | SCOPE_RUN, "the version"),
+	FLAG("help", help, SCOPE_NO_FILE | SCOPE_RUN | SCOPE_STARTER, "this text"),
+	FLAG("version", version, SCOPE_NO_FILE | SCOPE_RUN | SCOPE_STARTER, "the version"),
 };
 const size_t option_count = sizeof(option_table) / sizeof(option_table[0]);
 _Static_assert(sizeof(option_table) / sizeof(option_table[0]) <= OPTION_MOST,
@@ -152,6 +165,33 @@ const struct option_desc *option_find(const char *name)
 		    (option_table[i].old_name && !strcmp(option_table[i].old_name, name)))
 			return &option_table[i];
 	return NULL;
+}
+
+#define HELP_INDENT 28
+#define HELP_WIDTH 90
+
+void option_print_help(FILE *out, const char *option, const char *help)
+{
+	int column = fprintf(out, "  %s", option);
+
+	if (column > HELP_INDENT - 2) {
+		fputc('\n', out);
+		column = 0;
+	}
+	while (*help) {
+		size_t length = strlen(help);
+
+		fprintf(out, "%*s", HELP_INDENT - column, "");
+		if (length > HELP_WIDTH - HELP_INDENT) {
+			length = HELP_WIDTH - HELP_INDENT;
+			while (length > 1 && help[length] != ' ')
+				length--;
+		}
+		fprintf(out, "%.*s\n", (int)length, help);
+		help += length;
+		help += strspn(help, " ");
+		column = 0;
+	}
 }
 
 void *option_field(struct settings *settings, const struct option_desc *desc)

@@ -3,6 +3,8 @@
 #ifndef SIMHCAD_OPTION_TABLE_H
 #define SIMHCAD_OPTION_TABLE_H
 
+#include <stdio.h>
+
 #include "options.h"
 
 enum option_type { TYPE_FLAG, TYPE_NUMBER, TYPE_CHOICE, TYPE_STRING, TYPE_GUID, TYPE_DEVICES };
@@ -11,6 +13,7 @@ enum option_scope {
 	SCOPE_DEVICE = 1 << 0,	/* may differ between devices */
 	SCOPE_NO_FILE = 1 << 1, /* makes sense on the command line only */
 	SCOPE_RUN = 1 << 2,	/* of this run: no part of the daemon's identity */
+	SCOPE_STARTER = 1 << 3, /* `simhca run` and `start` see to it themselves */
 };
 
 struct choice {
@@ -31,6 +34,10 @@ struct option_desc {
 	const char *help;
 };
 
+/* --device is no row of the table, as it has options itself. */
+#define OPTION_DEVICE_ARGUMENT "NAME,OPTION=VALUE,.."
+#define OPTION_DEVICE_HELP "options of one device; it is added if --devices does not name it"
+
 #define OPTION_MOST 64 /* as many as struct settings has bits to say which were given */
 extern const struct option_desc option_table[];
 extern const size_t option_count;
@@ -46,6 +53,9 @@ int option_set(struct settings *settings, const struct option_desc *desc, const 
 /* The value as one would give it; empty: there is none. */
 void option_print(const struct settings *settings, const struct option_desc *desc,
 		  char text[OPTIONS_TEXT]);
+
+/* A paragraph of --help: an option and its argument, and what it does, wrapped. */
+void option_print_help(FILE *out, const char *option, const char *help);
 
 int option_check_device_name(const char *name, size_t length, char error[OPTIONS_TEXT]);
 /* Says why in error, and returns -1. */

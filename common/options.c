@@ -26,10 +26,9 @@ static void print_help(void)
 		snprintf(left, sizeof(left), "--%s%s%s", option_table[i].name,
 			 option_table[i].argument ? " " : "",
 			 option_table[i].argument ? option_table[i].argument : "");
-		printf("  %-34s %s\n", left, option_table[i].help);
+		option_print_help(stdout, left, option_table[i].help);
 	}
-	printf("  %-34s %s\n", "--device NAME,OPTION=VALUE,..",
-	       "options of one device; it is added if --devices does not name it");
+	option_print_help(stdout, "--device " OPTION_DEVICE_ARGUMENT, OPTION_DEVICE_HELP);
 	printf("\nThose that do not concern the single run are also lines \"option = value\" of "
 	       "the\n"
 	       "configuration file; what describes a device may stand below [device NAME] there.\n"

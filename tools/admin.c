@@ -71,17 +71,25 @@ pid_t admin_peer(int fd)
 	return peer.pid;
 }
 
-/* more: further members of the request, each after a comma. */
-static int send_command(int fd, const char *command, const char *more)
+/* Takes members, which may be NULL: there are none. */
+static int send_command(int fd, enum control_command command, json_t *members)
 {
-	char text[REQUEST_MAX];
-	int length = snprintf(text, sizeof(text), "{\"cmd\":\"%s\"%s}", command, more);
+	json_t *request =
+		json_pack("{s:s, s:i}", "cmd", control_names[command], "version", CONTROL_VERSION);
+	char *text = NULL;
+	size_t length;
+	int sent = -1;
 
-	if ((size_t)length >= sizeof(text)) {
-		errno = EMSGSIZE;
-		return -1;
-	}
-	return send(fd, text, (size_t)length, MSG_NOSIGNAL) == length ? 0 : -1;
+	if (request && (!members || !json_object_update(request, members)))
+		text = json_dumps(request, JSON_COMPACT);
+	length = text ? strlen(text) : 0;
+	errno = !text ? ENOMEM : length > REQUEST_MAX ? EMSGSIZE : 0;
+	if (!errno && send(fd, text, length, MSG_NOSIGNAL) == (ssize_t)length)
+		sent = 0;
+	free(text);
+	json_decref(request);
+	json_decref(members);
+	return sent;
 }
 
 static ssize_t receive(int fd, char *answer, int *descriptor)
@@ -171,10 +179,22 @@ static json_t *understand(const char *answer, size_t length, char **refusal)
 {
 	json_t *json = load(answer, length);
 	const char *error;
+	long long version;
 
 	if (!json_is_object(json)) {
 		json_decref(json);
 		errno = EPROTO;
+		return NULL;
+	}
+	version = json_integer_value(json_object_get(json, "version"));
+	if (version != CONTROL_VERSION) {
+		if (refusal && asprintf(refusal,
+					"it speaks version %lld of the protocol, and this tool "
+					"version %d: they are of different releases",
+					version, CONTROL_VERSION) < 0)
+			*refusal = NULL;
+		json_decref(json);
+		errno = EREMOTEIO;
 		return NULL;
 	}
 	if (json_is_true(json_object_get(json, "ok")))
@@ -187,7 +207,9 @@ static json_t *understand(const char *answer, size_t length, char **refusal)
 	return NULL;
 }
 
-static json_t *request(int fd, const char *command, const char *more, int *memfd, char **refusal)
+/* Takes members. */
+static json_t *request(int fd, enum control_command command, json_t *members, int *memfd,
+		       char **refusal)
 {
 	json_t *json = NULL;
 	int descriptor, error;
@@ -198,7 +220,7 @@ static json_t *request(int fd, const char *command, const char *more, int *memfd
 		*refusal = NULL;
 	if (memfd)
 		*memfd = -1;
-	if (send_command(fd, command, more))
+	if (send_command(fd, command, members))
 		return NULL;
 	answer = malloc(ANSWER_MAX);
 	if (!answer)
@@ -216,9 +238,9 @@ static json_t *request(int fd, const char *command, const char *more, int *memfd
 	return json;
 }
 
-json_t *admin_request(int fd, const char *command, int *memfd, char **refusal)
+json_t *admin_request(int fd, enum control_command command, int *memfd, char **refusal)
 {
-	return request(fd, command, "", memfd, refusal);
+	return request(fd, command, NULL, memfd, refusal);
 }
 
 /* The report is too long for a datagram: it is in a file in memory, read from its start. */
@@ -240,10 +262,11 @@ static json_t *read_report(int memfd)
 	return json;
 }
 
-static json_t *ask(int fd, const char *command, const char *more, char **refusal)
+/* Takes members. */
+static json_t *ask(int fd, enum control_command command, json_t *members, char **refusal)
 {
 	int memfd;
-	json_t *answer = request(fd, command, more, &memfd, refusal);
+	json_t *answer = request(fd, command, members, &memfd, refusal);
 	json_t *status = NULL;
 	int error;
 
@@ -258,56 +281,37 @@ static json_t *ask(int fd, const char *command, const char *more, char **refusal
 	return status;
 }
 
-json_t *admin_report(int fd, const char *command, char **refusal)
+json_t *admin_report(int fd, enum control_command command, char **refusal)
 {
-	return ask(fd, command, "", refusal);
-}
-
-json_t *admin_failures(int fd, long long since, pid_t run, char **refusal)
-{
-	char more[64];
-
-	snprintf(more, sizeof(more), ",\"since\":%lld,\"run\":%d", since, (int)run);
-	return ask(fd, "explain", more, refusal);
-}
-
-json_t *admin_lint(int fd, pid_t run, char **refusal)
-{
-	char more[32];
-
-	snprintf(more, sizeof(more), ",\"run\":%d", (int)run);
-	return ask(fd, "lint", more, refusal);
-}
-
-json_t *admin_trace(int fd, long long most_bytes, int *frames, char **refusal)
-{
-	char more[64];
-
-	snprintf(more, sizeof(more), ",\"most_bytes\":%lld", most_bytes);
-	return request(fd, "trace", more, frames, refusal);
-}
-
-json_t *admin_inject(int fd, const char *rule, long long number, char **refusal)
-{
-	json_t *fields = rule ? json_pack("{s:s}", "add", rule)
-			      : json_pack("{s:I}", "clear", (json_int_t)number);
-	char *text = fields ? json_dumps(fields, JSON_COMPACT) : NULL;
-	json_t *answer = NULL;
-
-	if (refusal)
-		*refusal = NULL;
-	if (text) {
-		/* The members, after a comma. */
-		text[0] = ',';
-		text[strlen(text) - 1] = 0;
-		answer = request(fd, "inject", text, NULL, refusal);
-	}
-	free(text);
-	json_decref(fields);
-	return answer;
+	return ask(fd, command, NULL, refusal);
 }
 
 json_t *admin_status(int fd, char **refusal)
 {
-	return admin_report(fd, "status", refusal);
+	return ask(fd, CONTROL_STATUS, NULL, refusal);
+}
+
+json_t *admin_failures(int fd, long long since, pid_t run, char **refusal)
+{
+	return ask(fd, CONTROL_EXPLAIN,
+		   json_pack("{s:I, s:i}", "since", (json_int_t)since, "run", (int)run), refusal);
+}
+
+json_t *admin_lint(int fd, pid_t run, char **refusal)
+{
+	return ask(fd, CONTROL_LINT, json_pack("{s:i}", "run", (int)run), refusal);
+}
+
+json_t *admin_trace(int fd, long long most_bytes, int *frames, char **refusal)
+{
+	return request(fd, CONTROL_TRACE, json_pack("{s:I}", "most_bytes", (json_int_t)most_bytes),
+		       frames, refusal);
+}
+
+json_t *admin_inject(int fd, const char *rule, long long number, char **refusal)
+{
+	return request(fd, CONTROL_INJECT,
+		       rule ? json_pack("{s:s}", "add", rule)
+			    : json_pack("{s:I}", "clear", (json_int_t)number),
+		       NULL, refusal);
 }

@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "command.h"
 #include "options.h"
 #include "tool.h"
 
@@ -354,14 +355,14 @@ static enum lease take_lease(struct daemon *daemon, const struct daemon_options 
 		return LEASE_FAILED;
 	}
 	daemon->pid = admin_peer(daemon->control);
-	answer = admin_request(daemon->control, "lease", NULL, &refusal);
+	answer = admin_request(daemon->control, CONTROL_LEASE, NULL, &refusal);
 	if (answer) {
 		/*
 		 * A daemon whose last lease went in the same moment may have given us one on its
 		 * way out: it serves no second request then.
 		 */
 		json_decref(answer);
-		answer = admin_request(daemon->control, "lease", NULL, &refusal);
+		answer = admin_request(daemon->control, CONTROL_LEASE, NULL, &refusal);
 	}
 	if (!answer && errno == ETIMEDOUT) {
 		complain("the daemon in %s (pid %d) does not answer within %d s", daemon->dir,
@@ -551,7 +552,7 @@ static bool goes_on(const char *dir)
 	bool stays;
 
 	if (fd >= 0) {
-		answer = admin_request(fd, "status", NULL, NULL);
+		answer = admin_request(fd, CONTROL_STATUS, NULL, NULL);
 		close(fd);
 	}
 	stays = answer && (!json_is_true(json_object_get(answer, "captive")) ||

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "diagram.h"
+#include "report.h"
 #include "tool.h"
 
 /* ----------------------------------------------------------------- from a story to its steps */
@@ -444,7 +445,7 @@ static void print_svg_head(FILE *out, int height)
 /* ------------------------------------------------------------------------------------- all */
 
 /* The next story from *i on that is a work request's; false: there is none. */
-static bool next(const json_t *list, const struct story_filter *filter, size_t *i,
+static bool next(const json_t *list, const struct filter *filter, size_t *i,
 		 struct diagram *diagram)
 {
 	for (; *i < json_array_size(list); (*i)++) {
@@ -468,7 +469,7 @@ static bool next(const json_t *list, const struct story_filter *filter, size_t *
 	return false;
 }
 
-size_t diagram_print(FILE *out, const json_t *report, const struct story_filter *filter,
+size_t diagram_print(FILE *out, const json_t *report, const struct filter *filter,
 		     enum diagram_format format)
 {
 	const json_t *list = json_object_get(report, "failures");

@@ -22,7 +22,7 @@ enum diagram_format {
  * Draws each failed work request of a report of the daemon's (admin.h) that passes the filter.
  * Returns how many there were.
  */
-size_t diagram_print(FILE *out, const json_t *report, const struct story_filter *filter,
+size_t diagram_print(FILE *out, const json_t *report, const struct filter *filter,
 		     enum diagram_format format);
 
 #endif

@@ -405,14 +405,15 @@ static bool define_line(const char *line)
 	return false;
 }
 
-bool dictionary_is_negative(const char *word)
+/* "-12", which can only be an errno: functions that fail return it so. */
+static bool is_negative(const char *word)
 {
 	return word[0] == '-' && word[1] && !word[1 + strspn(word + 1, "0123456789")];
 }
 
 bool dictionary_define(const char *word)
 {
-	bool negative = dictionary_is_negative(word);
+	bool negative = is_negative(word);
 	char *end;
 	unsigned long number = strtoul(word + negative, &end, 0);
 
@@ -421,18 +422,28 @@ bool dictionary_define(const char *word)
 	return define_name(word) || define_line(word);
 }
 
+void dictionary_names(void (*take)(void *arg, const char *name), void *arg)
+{
+#define REASON(name, value, text) take(arg, #name);
+	SIMHCA_REASONS(REASON)
+#undef REASON
+	for (size_t i = 0; i < sizeof(printed) / sizeof(printed[0]); i++)
+		take(arg, printed[i].name);
+	for (size_t i = 0; i < sizeof(cm_events) / sizeof(cm_events[0]); i++)
+		take(arg, cm_events[i].name);
+	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++)
+		take(arg, errors[i].name);
+}
+
+static void try_name(void *arg, const char *name)
+{
+	closest_try(arg, name);
+}
+
 const char *dictionary_closest(const char *word)
 {
 	struct closest closest = closest_to(word);
 
-#define REASON(name, value, text) closest_try(&closest, #name);
-	SIMHCA_REASONS(REASON)
-#undef REASON
-	for (size_t i = 0; i < sizeof(printed) / sizeof(printed[0]); i++)
-		closest_try(&closest, printed[i].name);
-	for (size_t i = 0; i < sizeof(cm_events) / sizeof(cm_events[0]); i++)
-		closest_try(&closest, cm_events[i].name);
-	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++)
-		closest_try(&closest, errors[i].name);
+	dictionary_names(try_name, &closest);
 	return closest.best;
 }

@@ -12,8 +12,8 @@
  */
 bool dictionary_define(const char *word);
 
-/* "-12", which can only be an errno: functions that fail return it so. */
-bool dictionary_is_negative(const char *word);
+/* Each name that is known. */
+void dictionary_names(void (*take)(void *arg, const char *name), void *arg);
 
 /* The name that the word is closest to; NULL: it is close to none. */
 const char *dictionary_closest(const char *word);

@@ -6,37 +6,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "command.h"
 #include "diagram.h"
 #include "dictionary.h"
+#include "report.h"
 #include "story.h"
 #include "tool.h"
-
-static const char help[] =
-	"Usage: simhca explain [OPTION]...\n"
-	"       simhca explain ERROR...\n"
-	"\n"
-	"Tells what has failed of late, newest last: each work request that completed with an\n"
-	"error, with what both ends saw, why, what mostly causes that and what to do; "
-	"asynchronous\n"
-	"events of failures, verbs that were refused, connections that were rejected or not\n"
-	"answered. What ended programs left is there too, until newer failures take its room.\n"
-	"\n"
-	"With an ERROR, tells what it means: a completion's status (REM_ACCESS_ERR, 10) with all\n"
-	"reasons that it can have, a reason (a completion's vendor_err: KEY_PAST_END, 0x14), an\n"
-	"asynchronous event (CQ_ERR), an event of rdma_cm (RDMA_CM_EVENT_REJECTED), an errno\n"
-	"(ENOMEM, -12), or what a program has printed of one (\"remote access error\"). Needs no\n"
-	"daemon.\n"
-	"\n"
-	"  --pid PID                 only what concerns this process\n"
-	"  --qp N                    only what concerns the queue pair of this number\n"
-	"  --follow                  go on, and tell what fails from now on\n"
-	"  --lint                    tell also what is legal and probably wrong\n"
-	"  --diagram                 draw failed work requests: both ends, time downwards\n"
-	"  --mermaid                 likewise, as sequence diagrams of Mermaid\n"
-	"  --svg FILE                likewise, as a picture\n"
-	"  --json                    as one JSON object\n" HELP_COMMON "\n"
-	"Exit status: 0 when that could be told; 1 if no daemon runs; 2 for wrong options, or an\n"
-	"ERROR that is unknown.\n";
 
 /* ------------------------------------------------------------------------------ dictionary */
 
@@ -70,18 +45,21 @@ static int define_all(char **words)
 
 struct explain {
 	const char *dir;
-	struct story_filter filter;
+	struct filter filter;
 	bool follow, as_json, lint;
-	bool as_diagram;
-	enum diagram_format format; /* of that */
-	const char *svg;	    /* file; NULL: standard output */
+	bool diagram, mermaid;
+	const char *svg; /* file */
 };
+
+static bool draws(const struct explain *explain)
+{
+	return explain->diagram || explain->mermaid || explain->svg;
+}
 
 static void tell(const struct explain *explain, const json_t *report)
 {
 	if (explain->as_json) {
-		json_dumpf(report, stdout, JSON_INDENT(2));
-		putchar('\n');
+		print_json(report);
 	} else {
 		size_t told = story_print(stdout, report, &explain->filter);
 		const json_t *lint = json_object_get(report, "lint");
@@ -99,6 +77,9 @@ static void tell(const struct explain *explain, const json_t *report)
 /* False: after a complaint. */
 static bool draw(const struct explain *explain, const json_t *report)
 {
+	enum diagram_format format = explain->svg	? DIAGRAM_SVG
+				     : explain->mermaid ? DIAGRAM_MERMAID
+							: DIAGRAM_TEXT;
 	FILE *out = explain->svg ? fopen(explain->svg, "w") : stdout;
 	bool written;
 
@@ -106,7 +87,7 @@ static bool draw(const struct explain *explain, const json_t *report)
 		complain("--svg %s: %s", explain->svg, strerror(errno));
 		return false;
 	}
-	if (!diagram_print(out, report, &explain->filter, explain->format) && !explain->svg)
+	if (!diagram_print(out, report, &explain->filter, format) && !explain->svg)
 		puts("No work request has failed.");
 	if (!explain->svg)
 		return true;
@@ -140,13 +121,13 @@ static int explain_from_daemon(const struct explain *explain)
 		if (explain->lint && last == 0)
 			json_object_set_new(report, "lint", admin_lint(fd, 0, NULL));
 		/* An empty report is no news. */
-		if (explain->as_diagram)
+		if (draws(explain))
 			drawn = draw(explain, report);
 		else if (last == 0 || last_id(report, last) != last)
 			tell(explain, report);
 		last = last_id(report, last);
 		json_decref(report);
-		if (!explain->follow || explain->as_diagram || ferror(stdout))
+		if (!explain->follow || draws(explain) || ferror(stdout))
 			break;
 		usleep(FOLLOW_US);
 	}
@@ -158,78 +139,67 @@ static int explain_from_daemon(const struct explain *explain)
 	return report && drawn && !ferror(stdout) ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-int explain_main(int argc, char **argv)
-{
-	static const struct option table[] = {
-		OPTIONS_COMMON,
-		{ "json", no_argument, NULL, OPT_JSON },
-		{ "pid", required_argument, NULL, OPT_PID },
-		{ "qp", required_argument, NULL, OPT_QP },
-		{ "follow", no_argument, NULL, OPT_FOLLOW },
-		{ "lint", no_argument, NULL, OPT_LINT },
-		{ "diagram", no_argument, NULL, OPT_DIAGRAM },
-		{ "mermaid", no_argument, NULL, OPT_MERMAID },
-		{ "svg", required_argument, NULL, OPT_SVG },
-		{ 0 },
-	};
-	struct explain explain = { 0 };
-	const char *given = NULL;
-	enum option_code code;
-	int index, status;
-	char *dir;
+static struct explain explain;
 
-	/* "-12" is an ERROR. */
-	while ((optind >= argc || !dictionary_is_negative(argv[optind])) &&
-	       (code = next_option(argc, argv, table, &index)) != OPT_END) {
-		switch (code) {
-		case OPT_HELP:
-			fputs(help, stdout);
-			return EXIT_SUCCESS;
-		case OPT_RUNTIME_DIR:
-			given = optarg;
-			break;
-		case OPT_JSON:
-			explain.as_json = true;
-			break;
-		case OPT_LINT:
-			explain.lint = true;
-			break;
-		case OPT_FOLLOW:
-			explain.follow = true;
-			break;
-		case OPT_DIAGRAM:
-		case OPT_MERMAID:
-		case OPT_SVG:
-			explain.as_diagram = true;
-			explain.format = code == OPT_DIAGRAM   ? DIAGRAM_TEXT
-					 : code == OPT_MERMAID ? DIAGRAM_MERMAID
-							       : DIAGRAM_SVG;
-			if (code == OPT_SVG)
-				explain.svg = optarg;
-			break;
-		case OPT_PID:
-			if (!option_number("pid", optarg, &explain.filter.pid))
-				return EXIT_USAGE;
-			break;
-		case OPT_QP:
-			if (!option_number("qp", optarg, &explain.filter.qpn))
-				return EXIT_USAGE;
-			break;
-		default:
-			return EXIT_USAGE;
-		}
-	}
-	if (optind < argc)
-		return define_all(argv + optind);
-	if (explain.as_diagram && explain.as_json) {
+static int run(struct asked *asked, char **words)
+{
+	char *dir;
+	int status;
+
+	if (*words)
+		return define_all(words);
+	if (draws(&explain) && asked->json) {
 		complain("--json has no diagram: it is the report that one is drawn from");
 		return EXIT_USAGE;
 	}
-	dir = runtime_dir(given);
+	dir = runtime_dir(asked->runtime_dir);
 	if (!dir)
 		return EXIT_FAILURE;
 	explain.dir = dir;
+	explain.filter = asked->filter;
+	explain.as_json = asked->json;
 	status = explain_from_daemon(&explain);
 	free(dir);
 	return status;
 }
+
+static const struct command_option options[] = {
+	{ "follow", .value = &explain.follow, .help = "go on, and tell what fails from now on" },
+	{ "lint", .value = &explain.lint, .help = "tell also what is legal and probably wrong" },
+	{ "diagram", .value = &explain.diagram,
+	  .help = "draw failed work requests: both ends, time downwards" },
+	{ "mermaid", .value = &explain.mermaid,
+	  .help = "likewise, as sequence diagrams of Mermaid" },
+	{ "svg", "FILE", "likewise, as a picture", .kind = OPTION_TEXT, .value = &explain.svg,
+	  .completion = COMPLETE_FILE },
+	{ 0 },
+};
+
+const struct command explain_subcommand = {
+	.name = "explain",
+	.summary = "tell what has failed, and why; what an error means",
+	.usage = "[OPTION]...\nERROR...",
+	.about = "Tells what has failed of late, newest last: each work request that completed "
+		 "with an\n"
+		 "error, with what both ends saw, why, what mostly causes that and what to do;\n"
+		 "asynchronous events of failures, verbs that were refused, connections that were\n"
+		 "rejected or not answered. What ended programs left is there too, until newer "
+		 "failures\n"
+		 "take its room.\n"
+		 "\n"
+		 "With an ERROR, tells what it means: a completion's status (REM_ACCESS_ERR, 10) "
+		 "with all\n"
+		 "reasons that it can have, a reason (a completion's vendor_err: KEY_PAST_END, "
+		 "0x14), an\n"
+		 "asynchronous event (CQ_ERR), an event of rdma_cm (RDMA_CM_EVENT_REJECTED), an "
+		 "errno\n"
+		 "(ENOMEM, -12), or what a program has printed of one (\"remote access error\"). "
+		 "Needs no\n"
+		 "daemon.\n",
+	.status = "0 when that could be told; 1 if no daemon runs; 2 for wrong options, or an\n"
+		  "ERROR that is unknown.",
+	.options = options,
+	.takes = TAKES_JSON | TAKES_FILTER | TAKES_WORDS,
+	.completion = COMPLETE_ERROR,
+	.run = run,
+};

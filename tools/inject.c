@@ -6,38 +6,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "command.h"
 #include "replay.h"
+#include "report.h"
 #include "rules.h"
 #include "tool.h"
-
-static const char help[] =
-	"Usage: simhca inject [OPTION]... add RULE|FILE...\n"
-	"       simhca inject [OPTION]... list\n"
-	"       simhca inject [OPTION]... clear [NUMBER]...\n"
-	"       simhca inject replay CAPTURE\n"
-	"\n"
-	"Has the devices of the daemon in the runtime directory make faults, to see what programs\n"
-	"do then. `simhca run --inject` has rules for as long as a command runs.\n"
-	"\n"
-	"  add     rules; one is one word here (quote it), or the line of a file\n"
-	"  list    rules, how often each was met, and how often it fired\n"
-	"  clear   rules by their numbers, or all\n"
-	"  replay  prints rules by which is lost what was lost in a capture, and what found no\n"
-	"          receive there finds none\n"
-	"\n"
-	"A rule is WHAT [WHERE]... [WHEN]..., as 'drop program=server opcode=SEND nth=3':\n"
-	"  WHAT    drop, duplicate, corrupt, delay TIME [direction=request|response]\n"
-	"          reorder; slow RATE; rnr; fault TIME; doorbell TIME; hold [TIME]; no-event\n"
-	"          nak sequence|invalid|access|operational\n"
-	"          complete STATUS [side=send|receive]; async EVENT\n"
-	"          verb COMMAND=ERRNO; reject [REASON]\n"
-	"          port-down [TIME], gid-change TIME, fatal, kill [peer]; also with now\n"
-	"  WHERE   device=NAME program=NAME|PID qp=N opcode=NAME,...\n"
-	"  WHEN    nth=N|N-M|N- every=N times=N p=PROBABILITY seed=N\n"
-	"\n"
-	"  --json                    list: as JSON\n" HELP_COMMON "\n"
-	"Exit status: 0 when that was done; 1 if no daemon runs, or it refuses; 2 for wrong\n"
-	"options, or a rule that makes no sense.\n";
 
 static int add(int control, const struct rules *rules)
 {
@@ -47,7 +20,7 @@ static int add(int control, const struct rules *rules)
 static int list(int control, bool as_json)
 {
 	char *refusal;
-	json_t *all = admin_report(control, "inject", &refusal);
+	json_t *all = admin_report(control, CONTROL_INJECT, &refusal);
 	const json_t *rule;
 	size_t i;
 
@@ -56,10 +29,8 @@ static int list(int control, bool as_json)
 		free(refusal);
 		return EXIT_FAILURE;
 	}
-	if (as_json) {
-		json_dumpf(all, stdout, JSON_INDENT(2));
-		putchar('\n');
-	}
+	if (as_json)
+		print_json(all);
 	json_array_foreach(all, i, rule)
 	{
 		const char *why = rules_why(rule);
@@ -101,75 +72,30 @@ static int clear(int control, char **words)
 	return status;
 }
 
-struct request {
-	const char *runtime_dir;
-	bool as_json;
-	bool help;
-};
-
-/* From the next word on, to the first that is no option. False if one of them is wrong. */
-static bool take_options(int argc, char **argv, struct request *request)
+static int run(struct asked *asked, char **words)
 {
-	static const struct option table[] = {
-		OPTIONS_COMMON,
-		{ "json", no_argument, NULL, OPT_JSON },
-		{ 0 },
-	};
-	enum option_code code;
-	int index;
-
-	while ((code = next_option(argc, argv, table, &index)) != OPT_END) {
-		switch (code) {
-		case OPT_HELP:
-			request->help = true;
-			break;
-		case OPT_RUNTIME_DIR:
-			request->runtime_dir = optarg;
-			break;
-		case OPT_JSON:
-			request->as_json = true;
-			break;
-		default:
-			return false;
-		}
-	}
-	return true;
-}
-
-int inject_main(int argc, char **argv)
-{
-	struct request request = { 0 };
+	const char *verb = *words ? *words++ : "";
 	struct rules rules = { 0 };
 	int control, status = EXIT_USAGE;
-	const char *verb;
 	char *dir;
 
-	if (!take_options(argc, argv, &request))
-		return EXIT_USAGE;
-	verb = optind < argc ? argv[optind++] : "";
-	if (!take_options(argc, argv, &request)) /* those behind the verb */
-		return EXIT_USAGE;
-	if (request.help) {
-		fputs(help, stdout);
-		return EXIT_SUCCESS;
-	}
-	if (!strcmp(verb, "replay") && optind + 1 == argc)
-		return replay_rules(argv[optind], stdout) ? EXIT_SUCCESS : EXIT_FAILURE;
+	if (!strcmp(verb, "replay") && words[0] && !words[1])
+		return replay_rules(words[0], stdout) ? EXIT_SUCCESS : EXIT_FAILURE;
 	if (!strcmp(verb, "add")) {
-		if (optind == argc) {
+		if (!*words) {
 			complain("add: a rule is missing");
 			return EXIT_USAGE;
 		}
-		for (int i = optind; i < argc; i++)
-			if (!rules_take(&rules, argv[i]))
+		for (char **word = words; *word; word++)
+			if (!rules_take(&rules, *word))
 				goto out;
-	} else if (!strcmp(verb, "list") ? optind < argc : strcmp(verb, "clear") != 0) {
+	} else if (!strcmp(verb, "list") ? *words != NULL : strcmp(verb, "clear") != 0) {
 		complain("%s: should be add RULE..., list, clear [NUMBER]..., or replay CAPTURE",
 			 *verb ? verb : "nothing");
 		return EXIT_USAGE;
 	}
 	status = EXIT_FAILURE;
-	dir = runtime_dir(request.runtime_dir);
+	dir = runtime_dir(asked->runtime_dir);
 	control = dir ? admin_reach(dir) : -1;
 	free(dir);
 	if (control < 0)
@@ -177,11 +103,47 @@ int inject_main(int argc, char **argv)
 	if (!strcmp(verb, "add"))
 		status = add(control, &rules);
 	else if (!strcmp(verb, "list"))
-		status = list(control, request.as_json);
+		status = list(control, asked->json);
 	else
-		status = clear(control, argv + optind);
+		status = clear(control, words);
 	close(control);
 out:
 	rules_free(&rules);
 	return status;
 }
+
+const struct command inject_subcommand = {
+	.name = "inject",
+	.summary = "make faults, to see what programs do then",
+	.usage = "[OPTION]... add RULE|FILE...\n"
+		 "[OPTION]... list\n"
+		 "[OPTION]... clear [NUMBER]...\n"
+		 "replay CAPTURE",
+	.about =
+		"Has the devices of the daemon in the runtime directory make faults, to see what "
+		"programs\n"
+		"do then. `simhca run --inject` has rules for as long as a command runs.\n"
+		"\n"
+		"  add     rules; one is one word here (quote it), or the line of a file\n"
+		"  list    rules, how often each was met, and how often it fired\n"
+		"  clear   rules by their numbers, or all\n"
+		"  replay  prints rules by which is lost what was lost in a capture, and what "
+		"found no\n"
+		"          receive there finds none\n"
+		"\n"
+		"A rule is WHAT [WHERE]... [WHEN]..., as 'drop program=server opcode=SEND nth=3':\n"
+		"  WHAT    drop, duplicate, corrupt, delay TIME [direction=request|response]\n"
+		"          reorder; slow RATE; rnr; fault TIME; doorbell TIME; hold [TIME]; "
+		"no-event\n"
+		"          nak sequence|invalid|access|operational\n"
+		"          complete STATUS [side=send|receive]; async EVENT\n"
+		"          verb COMMAND=ERRNO; reject [REASON]\n"
+		"          port-down [TIME], gid-change TIME, fatal, kill [peer]; also with now\n"
+		"  WHERE   device=NAME program=NAME|PID qp=N opcode=NAME,...\n"
+		"  WHEN    nth=N|N-M|N- every=N times=N p=PROBABILITY seed=N\n",
+	.status = "0 when that was done; 1 if no daemon runs, or it refuses; 2 for wrong\n"
+		  "options, or a rule that makes no sense.",
+	.takes = TAKES_JSON | TAKES_WORDS,
+	.completion = COMPLETE_INJECT,
+	.run = run,
+};

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "left_behind.h"
+#include "report.h"
 #include "tool.h"
 
 #define WAIT_MS 500	    /* until what is about to end has ended, or has opened the device */

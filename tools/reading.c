@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "reading.h"
+#include "report.h"
 #include "tool.h"
 
 /* ---------------------------------------------------------------------------------- taking */
@@ -161,15 +162,17 @@ static bool take_qps(struct reading *reading, const json_t *list)
 	return true;
 }
 
-struct reading *reading_take(int control, char **refusal)
+struct reading *reading_take(int control, const struct filter *filter, char **refusal)
 {
 	json_t *status = admin_status(control, refusal);
-	json_t *qps = status ? admin_report(control, "qp", refusal) : NULL;
+	json_t *qps = status ? admin_report(control, CONTROL_QP, refusal) : NULL;
 	struct reading *reading = qps ? calloc(1, sizeof(*reading)) : NULL;
 	struct timespec now;
 	int error = errno;
 
 	if (reading) {
+		filter_status(filter, status);
+		filter_list(filter, qps);
 		clock_gettime(CLOCK_MONOTONIC, &now);
 		reading->time = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 		if (!take_status(reading, status) || !take_qps(reading, qps)) {

@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "filter.h"
 #include "simhca.h"
 
 enum usage_number {
@@ -63,8 +64,8 @@ struct reading {
 	size_t engines;
 };
 
-/* NULL as admin_status(). */
-struct reading *reading_take(int control, char **refusal);
+/* Of what passes; NULL as admin_status(). */
+struct reading *reading_take(int control, const struct filter *filter, char **refusal);
 void reading_free(struct reading *reading);
 
 /* The time that so many of a thousand messages take at most; 0: none was measured. */

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "command.h"
+#include "report.h"
 #include "table.h"
 #include "tool.h"
 
@@ -93,7 +95,9 @@ static void add_cell(struct table *table, const struct report_column *column, co
 	}
 }
 
-static void print_table(const struct report_column *columns, const json_t *list, bool extended)
+static bool extended;
+
+static void print_table(const struct report_column *columns, const json_t *list)
 {
 	struct table_column heads[COLUMNS_MAX];
 	const struct report_column *shown[COLUMNS_MAX];
@@ -121,60 +125,35 @@ static void print_table(const struct report_column *columns, const json_t *list,
 
 /* ---------------------------------------------------------------------------- the subcommand */
 
-int report_main(int argc, char **argv, const struct report *report)
-{
-	static const struct option table[] = {
-		OPTIONS_COMMON,
-		{ "json", no_argument, NULL, OPT_JSON },
-		{ 0 },
-	};
-	static const struct option with_columns[] = {
-		OPTIONS_COMMON,
-		{ "json", no_argument, NULL, OPT_JSON },
-		{ "extended", no_argument, NULL, OPT_EXTENDED },
-		{ 0 },
-	};
-	const struct option *options = report->columns ? with_columns : table;
-	const char *given = NULL;
-	bool as_json = false, extended = false;
-	enum option_code code;
-	json_t *answer;
-	char *dir;
-	int index;
+const struct command_option report_columns_options[] = {
+	{ "extended", .letter = 'x', .value = &extended, .help = "all columns" },
+	{ 0 },
+};
 
-	while ((code = next_option(argc, argv, options, &index)) != OPT_END) {
-		switch (code) {
-		case OPT_HELP:
-			fputs(report->help, stdout);
-			return EXIT_SUCCESS;
-		case OPT_RUNTIME_DIR:
-			given = optarg;
-			break;
-		case OPT_JSON:
-			as_json = true;
-			break;
-		case OPT_EXTENDED:
-			extended = true;
-			break;
-		default:
-			return EXIT_USAGE;
-		}
-	}
-	if (!no_more_words(argc, argv))
-		return EXIT_USAGE;
-	dir = runtime_dir(given);
-	answer = dir ? ask(dir, report) : NULL;
+void print_json(const json_t *json)
+{
+	json_dumpf(json, stdout, JSON_INDENT(2));
+	putchar('\n');
+}
+
+int report_run(const struct report *report, const struct asked *asked)
+{
+	char *dir = runtime_dir(asked->runtime_dir);
+	json_t *answer = dir ? ask(dir, report) : NULL;
+
 	free(dir);
 	if (!answer)
 		return EXIT_FAILURE;
-	if (as_json) {
-		json_dumpf(answer, stdout, JSON_INDENT(2));
-		putchar('\n');
-	} else if (report->columns) {
-		print_table(report->columns, answer, extended);
-	} else {
+	if (report->filter)
+		report->filter(&asked->filter, answer);
+	else
+		filter_list(&asked->filter, answer);
+	if (asked->json)
+		print_json(answer);
+	else if (report->columns)
+		print_table(report->columns, answer);
+	else
 		report->print(answer);
-	}
 	json_decref(answer);
 	return flush_output() ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -1,15 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* simhca qp, cq, srq, mr, cm: tables of the objects of all programs. */
-#include "tool.h"
+#include "command.h"
+#include "report.h"
 
-#define HELP_REPORT                                                                                \
-	"  -x, --extended            all columns\n"                                                \
-	"  --json                    as one JSON array\n" HELP_COMMON "\n"                         \
-	"Exit status: 0 when a daemon runs; 1 if none does; 2 for wrong options.\n"
-
-static const char qp_help[] =
-	"Usage: simhca qp [OPTION]...\n"
-	"\n"
+static const char qp_about[] =
 	"Shows the queue pairs of all programs: their numbers and their peers' (DEST), state, the\n"
 	"work requests that were posted and have not completed (SENDS, RECVS), and what the\n"
 	"sender waits for (WAITS: rnr, a receive of the peer's; answer; busy, its turn; fault and\n"
@@ -19,43 +13,30 @@ static const char qp_help[] =
 	"(FAULTING) and that did so far, as requester or responder, for reading or writing\n"
 	"(FAULTS); messages that the device carried (BY_DEVICE); and with --fast-path\n"
 	"(FASTPATH) messages that the program carried, events that it raised, and then how\n"
-	"often it left something to the device, by reason. What is 0 is left out there.\n"
-	"\n" HELP_REPORT;
+	"often it left something to the device, by reason. What is 0 is left out there.\n";
 
-static const char cq_help[] =
-	"Usage: simhca cq [OPTION]...\n"
-	"\n"
+static const char cq_about[] =
 	"Shows the completion queues of all programs: the completions that were not polled\n"
 	"(WAITING), what the next event is for (ARMED: no, there will be none; solicited; next),\n"
 	"and whether a completion was lost for want of room (OVERRUN).\n"
 	"\n"
 	"With -x also how many objects use it, and the inode of the channel's descriptor, as\n"
-	"/proc/PID/fd has it (0: it has no channel).\n"
-	"\n" HELP_REPORT;
+	"/proc/PID/fd has it (0: it has no channel).\n";
 
-static const char srq_help[] =
-	"Usage: simhca srq [OPTION]...\n"
-	"\n"
+static const char srq_about[] =
 	"Shows the shared receive queues of all programs: the receives that wait for a message\n"
 	"(POSTED), of SIZE at most; below LIMIT an event is raised, once (0: none); USERS are\n"
-	"queue pairs. With -x also the protection domain, and the CQ of one that has its own.\n"
-	"\n" HELP_REPORT;
+	"queue pairs. With -x also the protection domain, and the CQ of one that has its own.\n";
 
-static const char mr_help[] =
-	"Usage: simhca mr [OPTION]...\n"
-	"\n"
+static const char mr_about[] =
 	"Shows the memory regions of all programs: keys, length in bytes, and rights (ACCESS, as\n"
 	"ibv_reg_mr(3) has them). With -x also the protection domain, how many memory windows are\n"
-	"bound to it, and what on-demand paging has done.\n"
-	"\n" HELP_REPORT;
+	"bound to it, and what on-demand paging has done.\n";
 
-static const char cm_help[] =
-	"Usage: simhca cm [OPTION]...\n"
-	"\n"
+static const char cm_about[] =
 	"Shows the ids of rdma_cm of all programs: who listens where, and who is connected to\n"
 	"whom. With -x also device, port space and type, the state of the connection, and of a\n"
-	"listener the backlog and how many requests wait to be fetched.\n"
-	"\n" HELP_REPORT;
+	"listener the backlog and how many requests wait to be fetched.\n";
 
 static const struct report_column qp_columns[] = {
 	{ "DEVICE", "device", REPORT_TEXT, false },
@@ -130,47 +111,22 @@ static const struct report_column cm_columns[] = {
 	{ 0 },
 };
 
-int qp_main(int argc, char **argv)
-{
-	static const struct report report = { .help = qp_help,
-					      .command = "qp",
-					      .columns = qp_columns };
+#define REPORT_COMMAND(id, which, what, filters)                                                   \
+	static const struct report which##_report = { .command = CONTROL_##id,                     \
+						      .columns = which##_columns };                \
+	const struct command which##_subcommand = {                                                \
+		.name = #which,                                                                    \
+		.summary = what,                                                                   \
+		.usage = "[OPTION]...",                                                            \
+		.about = which##_about,                                                            \
+		.status = "0 when a daemon runs; 1 if none does; 2 for wrong options.",            \
+		.options = report_columns_options,                                                 \
+		.takes = TAKES_JSON | TAKES_PID | TAKES_DEVICE | (filters),                        \
+		.report = &which##_report,                                                         \
+	}
 
-	return report_main(argc, argv, &report);
-}
-
-int cq_main(int argc, char **argv)
-{
-	static const struct report report = { .help = cq_help,
-					      .command = "cq",
-					      .columns = cq_columns };
-
-	return report_main(argc, argv, &report);
-}
-
-int srq_main(int argc, char **argv)
-{
-	static const struct report report = { .help = srq_help,
-					      .command = "srq",
-					      .columns = srq_columns };
-
-	return report_main(argc, argv, &report);
-}
-
-int mr_main(int argc, char **argv)
-{
-	static const struct report report = { .help = mr_help,
-					      .command = "mr",
-					      .columns = mr_columns };
-
-	return report_main(argc, argv, &report);
-}
-
-int cm_main(int argc, char **argv)
-{
-	static const struct report report = { .help = cm_help,
-					      .command = "cm",
-					      .columns = cm_columns };
-
-	return report_main(argc, argv, &report);
-}
+REPORT_COMMAND(QP, qp, "show their queue pairs", TAKES_QP);
+REPORT_COMMAND(CQ, cq, "show their completion queues", 0);
+REPORT_COMMAND(SRQ, srq, "show their shared receive queues", 0);
+REPORT_COMMAND(MR, mr, "show their memory regions", 0);
+REPORT_COMMAND(CM, cm, "show who listens and who is connected by rdma_cm", TAKES_QP);

@@ -7,6 +7,7 @@
 
 #include "inject_rule.h"
 #include "rules.h"
+#include "report.h"
 #include "tool.h"
 
 /* where: file and line, or NULL. */
@@ -109,7 +110,7 @@ const char *rules_why(const json_t *rule)
 
 void rules_report(int control)
 {
-	json_t *list = admin_report(control, "inject", NULL);
+	json_t *list = admin_report(control, CONTROL_INJECT, NULL);
 	const json_t *rule;
 	const char *why;
 	long long met;

@@ -19,38 +19,12 @@
 #include <unistd.h>
 
 #include "capture.h"
+#include "command.h"
 #include "left_behind.h"
 #include "rules.h"
 #include "story.h"
+#include "report.h"
 #include "tool.h"
-
-static const char help[] =
-	"Usage: simhca run [OPTION]... [--] COMMAND [ARGUMENT]...\n"
-	"\n"
-	"Runs COMMAND with an RDMA device. When no daemon runs in the runtime directory, one is\n"
-	"started, and ends with the last command that uses it: a server and a client under two\n"
-	"`simhca run` meet on the same device.\n"
-	"\n"
-	"  --private                 a daemon and runtime directory that no other command "
-	"joins\n"
-	"  --explain                 at the end, tell on stderr what failed, as `simhca explain` "
-	"does\n"
-	"  --lint                    at the end, tell what was legal and probably wrong\n"
-	"  --inject RULE|FILE        make faults meanwhile, as `simhca inject add`; more than "
-	"once\n"
-	"                            for more\n"
-	"  --trace FILE              capture all packets meanwhile, as `simhca trace --write "
-	"FILE`\n" HELP_COMMON "\n" HELP_DAEMON "\n"
-	"If work requests of COMMAND have failed, or it slept and would not wake up, one line\n"
-	"at the end says so, on stderr.\n"
-	"SIMHCA_EXPLAIN=1 in the environment is --explain, SIMHCA_EXPLAIN=0 keeps silent.\n"
-	"\n"
-	"Environment: SIMHCA_PRELOAD_FIRST names a library that goes before all others in\n"
-	"LD_PRELOAD, as the runtime of AddressSanitizer must when simhca was built with it.\n"
-	"\n"
-	"Exit status: that of COMMAND; 128+N if signal N ended it; 127 if it was not found; 126 "
-	"if\n"
-	"it could not be executed; 125 if simhca itself failed; 2 for wrong options.\n";
 
 static const int passed_on[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 };
 
@@ -222,7 +196,7 @@ static enum saying saying(bool asked)
 /* In one piece, as what several commands tell on one terminal is read by one person. */
 static void print_story(const json_t *report)
 {
-	const struct story_filter all = { 0 };
+	const struct filter all = { 0 };
 	char *text = NULL;
 	size_t size = 0;
 	FILE *out = open_memstream(&text, &size);
@@ -345,12 +319,10 @@ static int run_in(const char *dir, const struct daemon_options *options,
 		if (saying(false) != SAY_NOTHING)
 			left_behind_tell(&run.daemon);
 		break;
-	case REACH_BAD_OPTIONS:
-		status = EXIT_USAGE;
-		break;
 	case REACH_INTERRUPTED:
 		status = interrupted(&run);
 		break;
+	case REACH_BAD_OPTIONS:
 	case REACH_FAILED:
 		break;
 	}
@@ -371,81 +343,73 @@ int run_traced(const char *dir, const struct capture_wishes *wishes, char **comm
 	return run_in(dir, &options, &asked, command);
 }
 
-int run_main(int argc, char **argv)
-{
-	static const struct option table[] = {
-		OPTIONS_COMMON,
-		OPTIONS_DAEMON,
-		{ "private", no_argument, NULL, OPT_PRIVATE },
-		{ "explain", no_argument, NULL, OPT_EXPLAIN },
-		{ "lint", no_argument, NULL, OPT_LINT },
-		{ "trace", required_argument, NULL, OPT_TRACE },
-		{ "inject", required_argument, NULL, OPT_INJECT },
-		{ 0 },
-	};
-	struct daemon_options options = { 0 };
-	const char *given = NULL;
-	struct run_options asked = { 0 };
-	bool is_private = false;
-	enum option_code code;
-	int index, status = EXIT_USAGE;
-	char *dir;
+/* ---------------------------------------------------------------------------- the subcommand */
 
-	while ((code = next_option(argc, argv, table, &index)) != OPT_END) {
-		switch (code) {
-		case OPT_HELP:
-			fputs(help, stdout);
-			status = EXIT_SUCCESS;
-			goto out;
-		case OPT_RUNTIME_DIR:
-			given = optarg;
-			break;
-		case OPT_PRIVATE:
-			is_private = true;
-			break;
-		case OPT_EXPLAIN:
-			asked.explain = true;
-			break;
-		case OPT_LINT:
-			asked.lint = true;
-			break;
-		case OPT_TRACE:
-			asked.capture.file = optarg;
-			break;
-		case OPT_INJECT:
-			if (!rules_take(&asked.rules, optarg))
-				goto out;
-			break;
-		case OPT_DAEMON:
-		case OPT_DAEMON_ANY:
-			if (!daemon_options_add(&options, &table[index], optarg))
-				goto out;
-			break;
-		default:
-			goto out;
-		}
-	}
-	if (optind == argc) {
-		complain("a command is missing: simhca run [OPTION]... -- COMMAND");
-		goto out;
-	}
-	if (is_private && given) {
+static struct run_options wanted;
+static bool is_private;
+
+static bool take_rule(const char *text)
+{
+	return rules_take(&wanted.rules, text);
+}
+
+static int run(struct asked *asked, char **words)
+{
+	int status = EXIT_TOOL_FAILED;
+	char *dir = NULL;
+
+	if (is_private && asked->runtime_dir)
 		complain("--runtime-dir %s: --private makes a directory of its own; give one of "
 			 "the two",
-			 given);
-		goto out;
-	}
-
-	status = EXIT_TOOL_FAILED;
-	dir = is_private ? runtime_dir_private() : runtime_dir(given);
-	if (!dir)
-		goto out;
-	status = run_in(dir, &options, &asked, argv + optind);
-	if (is_private)
+			 asked->runtime_dir);
+	else
+		dir = is_private ? runtime_dir_private() : runtime_dir(asked->runtime_dir);
+	if (dir)
+		status = run_in(dir, &asked->daemon, &wanted, words);
+	if (dir && is_private)
 		runtime_dir_remove(dir);
 	free(dir);
-out:
-	rules_free(&asked.rules);
-	daemon_options_free(&options);
+	rules_free(&wanted.rules);
 	return status;
 }
+
+static const struct command_option options[] = {
+	{ "private", .value = &is_private,
+	  .help = "a daemon and runtime directory that no other command joins" },
+	{ "explain", .value = &wanted.explain,
+	  .help = "at the end, tell on stderr what failed, as `simhca explain` does" },
+	{ "lint", .value = &wanted.lint,
+	  .help = "at the end, tell what was legal and probably wrong" },
+	{ "inject", "RULE|FILE",
+	  "make faults meanwhile, as `simhca inject add`; more than once for more",
+	  .kind = OPTION_CHECK, .check = take_rule, .completion = COMPLETE_RULE },
+	{ "trace", "FILE", "capture all packets meanwhile, as `simhca trace --write FILE`",
+	  .kind = OPTION_TEXT, .value = &wanted.capture.file, .completion = COMPLETE_FILE },
+	{ 0 },
+};
+
+const struct command run_subcommand = {
+	.name = "run",
+	.summary = "run COMMAND with the device, starting a daemon for it when none runs",
+	.usage = "[OPTION]... [--] COMMAND [ARGUMENT]...",
+	.about = "Runs COMMAND with an RDMA device. When no daemon runs in the runtime directory, "
+		 "one is\n"
+		 "started, and ends with the last command that uses it: a server and a client "
+		 "under two\n"
+		 "`simhca run` meet on the same device.\n",
+	.notes =
+		"If work requests of COMMAND have failed, or it slept and would not wake up, one "
+		"line\n"
+		"at the end says so, on stderr.\n"
+		"SIMHCA_EXPLAIN=1 in the environment is --explain, SIMHCA_EXPLAIN=0 keeps silent.\n"
+		"\n"
+		"Environment: SIMHCA_PRELOAD_FIRST names a library that goes before all others in\n"
+		"LD_PRELOAD, as the runtime of AddressSanitizer must when simhca was built with "
+		"it.\n",
+	.status = "that of COMMAND; 128+N if signal N ended it; 127 if it was not found; 126 if\n"
+		  "it could not be executed; 125 if simhca itself failed, for wrong options too.",
+	.options = options,
+	.takes = TAKES_DAEMON_OPTIONS | TAKES_COMMAND | NEEDS_COMMAND,
+	.completion = COMPLETE_COMMAND,
+	.run = run,
+};

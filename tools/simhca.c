@@ -5,32 +5,8 @@
 #include <string.h>
 
 #include "closest.h"
+#include "command.h"
 #include "tool.h"
-
-static const char help[] =
-	"Usage: simhca SUBCOMMAND [OPTION]...\n"
-	"\n"
-	"Gives programs that use libibverbs an RDMA device in software.\n"
-	"\n"
-	"  run -- COMMAND   run COMMAND with the device, starting a daemon for it when none runs\n"
-	"  start            start a daemon that stays\n"
-	"  stop             stop it\n"
-	"  status           show devices, and the programs that have them open\n"
-	"  qp               show their queue pairs\n"
-	"  cq               show their completion queues\n"
-	"  srq              show their shared receive queues\n"
-	"  mr               show their memory regions\n"
-	"  cm               show who listens and who is connected by rdma_cm\n"
-	"  stat             show what programs have done so far; for Prometheus, too\n"
-	"  top              show what they do, and who waits for whom\n"
-	"  wire             show what goes to and comes from other hosts\n"
-	"  explain          tell what has failed, and why; what an error means\n"
-	"  trace            capture packets, for Wireshark\n"
-	"  inject           make faults, to see what programs do then\n"
-	"  env              print the variables that `run` sets\n"
-	"\n"
-	"simhca SUBCOMMAND --help, or simhca help SUBCOMMAND, has the options; simhca help\n"
-	"exit-status, environment and files tell of these; simhca --version of the version.\n";
 
 static const struct topic {
 	const char *name, *text;
@@ -42,7 +18,8 @@ static const struct topic {
 	  "\n"
 	  "`run`, and `trace` with a command, exit as the command does; 128+N if signal N ended\n"
 	  "it; 127 if it was not found, 126 if it could not be executed, 125 if simhca itself\n"
-	  "failed. `start` and `stop` fail with 1 when the daemon does not start, or does not\n"
+	  "failed, wrong options included. `start` and `stop` fail with 1 when the daemon does not "
+	  "start, or does not\n"
 	  "end.\n" },
 	{ "environment",
 	  "SIMHCA_RUNTIME_DIR   the runtime directory, as --runtime-dir\n"
@@ -57,51 +34,49 @@ static const struct topic {
 	  "lock, and the files that programs see as /sys and /dev.\n" },
 };
 
-static const struct subcommand {
-	const char *name;
-	int (*main)(int argc, char **argv);
-} subcommands[] = {
-	{ "run", run_main },	   { "start", start_main },	{ "stop", stop_main },
-	{ "status", status_main }, { "env", env_main },		{ "qp", qp_main },
-	{ "cq", cq_main },	   { "srq", srq_main },		{ "mr", mr_main },
-	{ "cm", cm_main },	   { "stat", stat_main },	{ "top", top_main },
-	{ "wire", wire_main },	   { "explain", explain_main }, { "trace", trace_main },
-	{ "inject", inject_main },
-};
+static const char help_head[] = "Usage: simhca SUBCOMMAND [OPTION]...\n"
+				"\n"
+				"Gives programs that use libibverbs an RDMA device in software.\n"
+				"\n";
+static const char help_tail[] =
+	"\n"
+	"simhca SUBCOMMAND --help, or simhca help SUBCOMMAND, has the options; simhca help\n"
+	"exit-status, environment and files tell of these; simhca --version of the version.\n";
+
+static void print_help(void)
+{
+	fputs(help_head, stdout);
+	for (const struct command *const *command = commands; *command; command++)
+		printf("  %-16s %s\n",
+		       (*command)->takes & NEEDS_COMMAND ? "run -- COMMAND" : (*command)->name,
+		       (*command)->summary);
+	fputs(help_tail, stdout);
+}
 
 #define LIST 256
 
 /* "run, start and stop" */
 static const char *list_subcommands(char list[LIST], const char *last)
 {
-	size_t count = sizeof(subcommands) / sizeof(subcommands[0]);
 	int length = 0;
 
-	for (size_t i = 0; i < count; i++) {
-		const char *before = !i ? "" : i < count - 1 ? ", " : last;
+	for (const struct command *const *command = commands; *command; command++) {
+		const char *before = command == commands ? "" : command[1] ? ", " : last;
 
 		length += snprintf(list + length, LIST - (size_t)length, "%s%s", before,
-				   subcommands[i].name);
+				   (*command)->name);
 	}
 	return list;
 }
 
-static const struct subcommand *find_subcommand(const char *name)
+static int help_on(const char *word)
 {
-	for (size_t i = 0; i < sizeof(subcommands) / sizeof(subcommands[0]); i++)
-		if (!strcmp(name, subcommands[i].name))
-			return &subcommands[i];
-	return NULL;
-}
+	const struct command *command = command_find(word);
 
-static int help_on(char *word)
-{
-	const struct subcommand *subcommand = find_subcommand(word);
-	char option[] = "--help";
-	char *argv[] = { word, option, NULL };
-
-	if (subcommand)
-		return subcommand->main(2, argv);
+	if (command) {
+		command_help(stdout, command);
+		return EXIT_SUCCESS;
+	}
 	for (size_t i = 0; i < sizeof(topics) / sizeof(topics[0]); i++)
 		if (!strcmp(word, topics[i].name)) {
 			fputs(topics[i].text, stdout);
@@ -116,7 +91,7 @@ static int run_tool(int argc, char **argv)
 	char list[LIST];
 	const char *word = argc > 1 ? argv[1] : NULL;
 	struct closest closest = closest_to(word);
-	const struct subcommand *subcommand;
+	const struct command *command;
 
 	if (!word) {
 		complain("a subcommand is missing: %s", list_subcommands(list, " or "));
@@ -125,20 +100,22 @@ static int run_tool(int argc, char **argv)
 	if (!strcmp(word, "help") && argc > 2)
 		return help_on(argv[2]);
 	if (!strcmp(word, "--help") || !strcmp(word, "-h") || !strcmp(word, "help")) {
-		fputs(help, stdout);
+		print_help();
 		return EXIT_SUCCESS;
 	}
 	if (!strcmp(word, "--version") || !strcmp(word, "-V")) {
 		puts("simhca " SIMHCA_VERSION);
 		return EXIT_SUCCESS;
 	}
-	subcommand = find_subcommand(word);
-	if (subcommand) {
+	if (!strcmp(word, "complete"))
+		return complete(argc - 2, argv + 2);
+	command = command_find(word);
+	if (command) {
 		set_subcommand(word);
-		return subcommand->main(argc - 1, argv + 1);
+		return command_run(command, argc - 1, argv + 1);
 	}
-	for (size_t i = 0; i < sizeof(subcommands) / sizeof(subcommands[0]); i++)
-		closest_try(&closest, subcommands[i].name);
+	for (const struct command *const *known = commands; *known; known++)
+		closest_try(&closest, (*known)->name);
 	if (closest.best) {
 		complain("%s: no such subcommand; did you mean %s?", word, closest.best);
 		return EXIT_USAGE;

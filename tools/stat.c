@@ -10,55 +10,11 @@
 #include <unistd.h>
 
 #include "closest.h"
+#include "command.h"
 #include "reading.h"
 #include "screen.h"
 #include "table.h"
 #include "tool.h"
-
-#define HELP_SORT                                                                                  \
-	"  -s, --sort COLUMN         msg, bytes, recv, retry, rnr, error, fault, p50, p99 or "     \
-	"max,\n"                                                                                   \
-	"                            largest first; or program or pid\n"                           \
-	"  -r, --reverse             the other way round\n"
-
-static const char stat_help[] =
-	"Usage: simhca stat [OPTION]...\n"
-	"\n"
-	"Shows what each program has done so far: messages and bytes that it sent, wrote or read;\n"
-	"messages that took a receive; what was sent again (RETRY), RNR NAKs of peers (RNR), "
-	"failed\n"
-	"work requests, page faults; and how long messages took, from when the device took them "
-	"up\n"
-	"(a sample of them). Then which queue pairs wait, and for whom.\n"
-	"\n"
-	"  --qps                     a line for each queue pair, too\n"
-	"  --histogram               only how long messages took, as a histogram for each "
-	"program,\n"
-	"                            or with --qps for each queue pair\n"
-	"  --json                    as one JSON object; with --histogram there are the\n"
-	"                            histograms, too, as [nanoseconds at most, messages]\n"
-	"  --prometheus              in Prometheus' text format\n" HELP_SORT HELP_COMMON "\n"
-	"Exit status: 0 when a daemon runs; 1 if none does; 2 for wrong options.\n";
-
-static const char top_help[] =
-	"Usage: simhca top [OPTION]...\n"
-	"\n"
-	"Shows what programs do, and goes on: messages, bytes and receives for each second, what "
-	"was\n"
-	"sent again, RNR NAKs, errors and page faults, percentiles of the time that messages "
-	"took,\n"
-	"the CPU time of engines, and who waits for whom. In a terminal, h shows which keys there\n"
-	"are, and q ends it; where that is too narrow, columns that hold nothing are left out\n"
-	"first. Without a terminal it prints one table after the other.\n"
-	"\n"
-	"  -b, --batch               print tables, in a terminal as well\n"
-	"  -d, --delay SECONDS       between two readings; 1 by default\n"
-	"  -n, --count N             end after N tables\n"
-	"  --qps                     a line for each queue pair, too\n"
-	"  --json                    each table as one JSON object in a line\n" HELP_SORT
-		HELP_COMMON "\n"
-	"Exit status: 0 when it was ended; 1 if no daemon runs, or it has ended; 2 for wrong "
-	"options.\n";
 
 /* Of the page of top in a terminal. */
 static const char keys[] =
@@ -79,6 +35,7 @@ static const char keys[] =
 
 struct watch {
 	const char *dir;
+	struct filter filter;
 	bool top, batch, histogram, as_json, prometheus;
 	bool help; /* the page of keys is shown */
 	struct reading_view view;
@@ -90,7 +47,7 @@ struct watch {
 static struct reading *take(const struct watch *watch, int control)
 {
 	char *refusal = NULL;
-	struct reading *reading = reading_take(control, &refusal);
+	struct reading *reading = reading_take(control, &watch->filter, &refusal);
 
 	if (!reading)
 		complain("the daemon in %s gave no report: %s", watch->dir,
@@ -285,8 +242,11 @@ static bool run(struct watch *watch, int control)
 	return flush_output() && good;
 }
 
-static bool read_delay(const char *text, double *delay)
+static struct watch asked_for = { .delay = 1 };
+
+static bool take_delay(const char *text)
 {
+	double *delay = &asked_for.delay;
 	char *end;
 
 	*delay = strtod(text, &end);
@@ -296,13 +256,13 @@ static bool read_delay(const char *text, double *delay)
 	return false;
 }
 
-static bool read_sort(const char *text, const char **sort)
+static bool take_sort(const char *text)
 {
 	struct closest closest = closest_to(text);
 
 	for (size_t i = 0; reading_sorts[i]; i++) {
 		if (!strcasecmp(reading_sorts[i], text)) {
-			*sort = reading_sorts[i];
+			asked_for.view.sort = reading_sorts[i];
 			return true;
 		}
 		closest_try(&closest, reading_sorts[i]);
@@ -316,103 +276,114 @@ static bool read_sort(const char *text, const char **sort)
 	return false;
 }
 
-static int watch_main(int argc, char **argv, const struct option *table, const char *help, bool top)
+static int watch(struct watch *watch, const struct asked *asked)
 {
-	struct watch watch = { .top = top, .delay = 1, .view.sort = top ? "msg" : NULL };
-	const char *given = NULL;
-	enum option_code code;
-	int index, control;
 	char *dir;
+	int control;
 	bool good;
 
-	while ((code = next_option(argc, argv, table, &index)) != OPT_END) {
-		switch (code) {
-		case OPT_HELP:
-			fputs(help, stdout);
-			return EXIT_SUCCESS;
-		case OPT_RUNTIME_DIR:
-			given = optarg;
-			break;
-		case OPT_JSON:
-			watch.as_json = true;
-			break;
-		case OPT_PROMETHEUS:
-			watch.prometheus = true;
-			break;
-		case OPT_QPS:
-			watch.view.qps = true;
-			break;
-		case OPT_HISTOGRAM:
-			watch.histogram = true;
-			break;
-		case OPT_SORT:
-			if (!read_sort(optarg, &watch.view.sort))
-				return EXIT_USAGE;
-			break;
-		case OPT_REVERSE:
-			watch.view.reverse = true;
-			break;
-		case OPT_BATCH:
-			watch.batch = true;
-			break;
-		case OPT_DELAY:
-			if (!read_delay(optarg, &watch.delay))
-				return EXIT_USAGE;
-			break;
-		case OPT_TIMES:
-			if (!option_number("count", optarg, &watch.count))
-				return EXIT_USAGE;
-			break;
-		default:
-			return EXIT_USAGE;
-		}
-	}
-	if (!no_more_words(argc, argv))
-		return EXIT_USAGE;
-	if (watch.prometheus && (watch.histogram || watch.as_json)) {
+	if (watch->prometheus && (watch->histogram || asked->json)) {
 		complain("--prometheus has histograms, and a format of its own: it goes alone");
 		return EXIT_USAGE;
 	}
-	watch.view.width = table_width(stdout);
-	dir = runtime_dir(given);
+	watch->as_json = asked->json;
+	watch->filter = asked->filter;
+	watch->view.width = table_width(stdout);
+	dir = runtime_dir(asked->runtime_dir);
 	control = dir ? admin_reach(dir) : -1;
-	watch.dir = dir;
-	good = control >= 0 && run(&watch, control);
+	watch->dir = dir;
+	good = control >= 0 && run(watch, control);
 	if (control >= 0)
 		close(control);
 	free(dir);
 	return good ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-int stat_main(int argc, char **argv)
+static int stat_run(struct asked *asked, char **words)
 {
-	static const struct option table[] = {
-		OPTIONS_COMMON,
-		{ "json", no_argument, NULL, OPT_JSON },
-		{ "prometheus", no_argument, NULL, OPT_PROMETHEUS },
-		{ "histogram", no_argument, NULL, OPT_HISTOGRAM },
-		{ "qps", no_argument, NULL, OPT_QPS },
-		{ "sort", required_argument, NULL, OPT_SORT },
-		{ "reverse", no_argument, NULL, OPT_REVERSE },
-		{ 0 },
-	};
-
-	return watch_main(argc, argv, table, stat_help, false);
+	return watch(&asked_for, asked);
 }
 
-int top_main(int argc, char **argv)
+static int top_run(struct asked *asked, char **words)
 {
-	static const struct option table[] = {
-		OPTIONS_COMMON,
-		{ "batch", no_argument, NULL, OPT_BATCH },
-		{ "delay", required_argument, NULL, OPT_DELAY },
-		{ "count", required_argument, NULL, OPT_TIMES },
-		{ "json", no_argument, NULL, OPT_JSON },
-		{ "qps", no_argument, NULL, OPT_QPS },
-		{ "sort", required_argument, NULL, OPT_SORT },
-		{ "reverse", no_argument, NULL, OPT_REVERSE },
-		{ 0 },
-	};
-
-	return watch_main(argc, argv, table, top_help, true);
+	asked_for.top = true;
+	if (!asked_for.view.sort)
+		asked_for.view.sort = "msg";
+	return watch(&asked_for, asked);
 }
+
+#define SORTS "msg bytes recv retry rnr error fault p50 p99 max pid program"
+#define VIEW_OPTIONS                                                                               \
+	{ "qps", .value = &asked_for.view.qps, .help = "a line for each queue pair, too" },        \
+		{ "sort",                                                                          \
+		  "COLUMN",                                                                        \
+		  "msg, bytes, recv, retry, rnr, error, fault, p50, p99 or max, largest first; "   \
+		  "or "                                                                            \
+		  "program or pid",                                                                \
+		  .letter = 's',                                                                   \
+		  .kind = OPTION_CHECK,                                                            \
+		  .check = take_sort,                                                              \
+		  .completion = COMPLETE_WORDS,                                                    \
+		  .words = SORTS },                                                                \
+	{                                                                                          \
+		"reverse", .letter = 'r', .value = &asked_for.view.reverse,                        \
+			   .help = "the other way round"                                           \
+	}
+
+static const struct command_option stat_options[] = {
+	{ "histogram", .value = &asked_for.histogram,
+	  .help = "only how long messages took, as a histogram for each program, or with --qps for "
+		  "each queue pair; with --json these too, as [nanoseconds at most, messages]" },
+	{ "prometheus", .value = &asked_for.prometheus, .help = "in Prometheus' text format" },
+	VIEW_OPTIONS,
+	{ 0 },
+};
+
+const struct command stat_subcommand = {
+	.name = "stat",
+	.summary = "show what programs have done so far; for Prometheus, too",
+	.usage = "[OPTION]...",
+	.about = "Shows what each program has done so far: messages and bytes that it sent, wrote "
+		 "or\n"
+		 "read; messages that took a receive; what was sent again (RETRY), RNR NAKs of "
+		 "peers\n"
+		 "(RNR), failed work requests, page faults; and how long messages took, from when "
+		 "the\n"
+		 "device took them up (a sample of them). Then which queue pairs wait, and for "
+		 "whom.\n",
+	.status = "0 when a daemon runs; 1 if none does; 2 for wrong options.",
+	.options = stat_options,
+	.takes = TAKES_JSON | TAKES_FILTER,
+	.run = stat_run,
+};
+
+static const struct command_option top_options[] = {
+	{ "batch", .letter = 'b', .value = &asked_for.batch,
+	  .help = "print tables, in a terminal as well" },
+	{ "delay", "SECONDS", "between two readings; 1 by default", .letter = 'd',
+	  .kind = OPTION_CHECK, .check = take_delay },
+	{ "count", "N", "end after N tables", .letter = 'n', .kind = OPTION_NUMBER,
+	  .value = &asked_for.count },
+	VIEW_OPTIONS,
+	{ 0 },
+};
+
+const struct command top_subcommand = {
+	.name = "top",
+	.summary = "show what they do, and who waits for whom",
+	.usage = "[OPTION]...",
+	.about =
+		"Shows what programs do, and goes on: messages, bytes and receives for each "
+		"second, what\n"
+		"was sent again, RNR NAKs, errors and page faults, percentiles of the time that\n"
+		"messages took, the CPU time of engines, and who waits for whom. In a terminal, h "
+		"shows\n"
+		"which keys there are, and q ends it; where that is too narrow, columns that hold\n"
+		"nothing are left out first. Without a terminal it prints one table after the "
+		"other;\n"
+		"with --json each is one object in a line.\n",
+	.status = "0 when it was ended; 1 if no daemon runs, or it has ended; 2 for wrong options.",
+	.options = top_options,
+	.takes = TAKES_JSON | TAKES_FILTER,
+	.run = top_run,
+};

@@ -3,17 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "command.h"
+#include "report.h"
 #include "tool.h"
-
-static const char help[] =
-	"Usage: simhca status [OPTION]...\n"
-	"\n"
-	"Shows the devices of the daemon in the runtime directory, who has them open, and how "
-	"many\n"
-	"verbs objects are alive in each.\n"
-	"\n"
-	"  --json                    as one JSON object\n" HELP_COMMON "\n"
-	"Exit status: 0 when a daemon runs; 1 if none does; 2 for wrong options.\n";
 
 static const char *const objects[] = { "pds",	  "mrs",  "mws", "cqs",	  "qps",
 				       "carried", "srqs", "ahs", "xrcds", "dms" };
@@ -119,11 +111,18 @@ static void print_text(const json_t *status)
 		       report_text(closed, "address"), report_text(closed, "error"));
 }
 
-int status_main(int argc, char **argv)
-{
-	static const struct report report = { .help = help,
-					      .ask = admin_status,
-					      .print = print_text };
+static const struct report status_report = { .command = CONTROL_STATUS,
+					     .print = print_text,
+					     .filter = filter_status };
 
-	return report_main(argc, argv, &report);
-}
+const struct command status_subcommand = {
+	.name = "status",
+	.summary = "show devices, and the programs that have them open",
+	.usage = "[OPTION]...",
+	.about = "Shows the devices of the daemon in the runtime directory, who has them open, and "
+		 "how\n"
+		 "many verbs objects are alive in each.\n",
+	.status = "0 when a daemon runs; 1 if none does; 2 for wrong options.",
+	.takes = TAKES_JSON | TAKES_PID | TAKES_DEVICE,
+	.report = &status_report,
+};

@@ -7,18 +7,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "command.h"
 #include "tool.h"
 
 #define GONE_MS 15000
-
-static const char help[] =
-	"Usage: simhca stop [OPTION]...\n"
-	"\n"
-	"Asks the daemon of the runtime directory to end, and waits until it is gone. Programs "
-	"that\n"
-	"use it lose their device.\n"
-	"\n" HELP_COMMON "\n"
-	"Exit status: 0 when no daemon runs any more; 1 if it did not end; 2 for wrong options.\n";
 
 static int stop(const char *dir)
 {
@@ -36,7 +28,7 @@ static int stop(const char *dir)
 		return EXIT_FAILURE;
 	}
 	pid = admin_peer(fd);
-	answer = admin_request(fd, "stop", NULL, &refusal);
+	answer = admin_request(fd, CONTROL_STOP, NULL, &refusal);
 	close(fd);
 	if (!answer && refusal) {
 		complain("the daemon in %s (pid %d) refused: %s", dir, (int)pid, refusal);
@@ -60,32 +52,22 @@ static int stop(const char *dir)
 	return EXIT_SUCCESS;
 }
 
-int stop_main(int argc, char **argv)
+static int run(struct asked *asked, char **words)
 {
-	static const struct option table[] = { OPTIONS_COMMON, { 0 } };
-	const char *given = NULL;
-	enum option_code code;
-	int index, status;
-	char *dir;
+	char *dir = runtime_dir(asked->runtime_dir);
+	int status = dir ? stop(dir) : EXIT_FAILURE;
 
-	while ((code = next_option(argc, argv, table, &index)) != OPT_END) {
-		switch (code) {
-		case OPT_HELP:
-			fputs(help, stdout);
-			return EXIT_SUCCESS;
-		case OPT_RUNTIME_DIR:
-			given = optarg;
-			break;
-		default:
-			return EXIT_USAGE;
-		}
-	}
-	if (!no_more_words(argc, argv))
-		return EXIT_USAGE;
-	dir = runtime_dir(given);
-	if (!dir)
-		return EXIT_FAILURE;
-	status = stop(dir);
 	free(dir);
 	return status;
 }
+
+const struct command stop_subcommand = {
+	.name = "stop",
+	.summary = "stop it",
+	.usage = "[OPTION]...",
+	.about = "Asks the daemon of the runtime directory to end, and waits until it is gone. "
+		 "Programs\n"
+		 "that use it lose their device.\n",
+	.status = "0 when no daemon runs any more; 1 if it did not end; 2 for wrong options.",
+	.run = run,
+};

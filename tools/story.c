@@ -6,6 +6,7 @@
 #include "advice.h"
 #include "simhca-abi-reason.h"
 #include "story.h"
+#include "report.h"
 #include "tool.h"
 
 static bool is(const json_t *failure, const char *kind)
@@ -449,24 +450,18 @@ static void print_one(FILE *out, const json_t *list, const json_t *failure)
 	fprintf(out, "  try:        %s\n", advice->remedy);
 }
 
-static bool passes(const struct story_filter *filter, const json_t *failure)
-{
-	return (!filter->pid || report_number(failure, "pid") == filter->pid) &&
-	       (!filter->qpn || report_number(failure, "qpn") == filter->qpn);
-}
-
 /* It, or what followed from it. */
-static bool concerns(const struct story_filter *filter, const json_t *list, const json_t *failure)
+static bool concerns(const struct filter *filter, const json_t *list, const json_t *failure)
 {
 	const json_t *other;
 	size_t i;
 
-	if (passes(filter, failure))
+	if (filter_passes(filter, failure))
 		return true;
 	json_array_foreach(list, i, other) if (has(other, "cause") &&
 					       report_number(other, "cause") ==
 						       report_number(failure, "id") &&
-					       passes(filter, other)) return true;
+					       filter_passes(filter, other)) return true;
 	return false;
 }
 
@@ -483,12 +478,12 @@ static bool is_told_elsewhere(const json_t *list, const json_t *failure)
 	return false;
 }
 
-bool story_is_told(const json_t *list, const json_t *failure, const struct story_filter *filter)
+bool story_is_told(const json_t *list, const json_t *failure, const struct filter *filter)
 {
 	return !is_told_elsewhere(list, failure) && concerns(filter, list, failure);
 }
 
-size_t story_print(FILE *out, const json_t *report, const struct story_filter *filter)
+size_t story_print(FILE *out, const json_t *report, const struct filter *filter)
 {
 	const json_t *list = json_object_get(report, "failures");
 	const json_t *failure;

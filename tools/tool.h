@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * simhca, the tool. One file per subcommand (run.c, start.c, stop.c, status.c, env.c, resource.c,
- * wire.c, explain.c, trace.c, inject.c) above twelve helpers:
+ * wire.c, explain.c, trace.c, inject.c) above these:
  *
+ *   command.c      the frame of subcommands: options, --help
+ *   commands.c     which subcommands there are
+ *   complete.c     what a word of the command line can be, for completion by shells
+ *   filter.c       --pid, --qp and --device
  *   output.c       complaints, and output that fails
- *   options.c      what the subcommands have in common on the command line
  *   runtime.c      which runtime directory, and what is in it
  *   report.c       subcommands that print what the daemon answers to one request
  *   table.c        tables for a terminal
@@ -19,12 +22,13 @@
 #ifndef SIMHCA_TOOL_H
 #define SIMHCA_TOOL_H
 
-#include <getopt.h>
 #include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 #include <time.h>
+
+#include "control_protocol.h"
 
 /* Exit statuses. Those of `run` leave the range below 125 to the command, as env(1) does. */
 enum {
@@ -35,25 +39,9 @@ enum {
 	EXIT_SIGNAL_BASE = 128,
 };
 
-int run_main(int argc, char **argv);
-int start_main(int argc, char **argv);
-int stop_main(int argc, char **argv);
-int status_main(int argc, char **argv);
-int env_main(int argc, char **argv);
-int qp_main(int argc, char **argv);
-int cq_main(int argc, char **argv);
-int srq_main(int argc, char **argv);
-int mr_main(int argc, char **argv);
-int cm_main(int argc, char **argv);
-int wire_main(int argc, char **argv);
-int explain_main(int argc, char **argv);
-int trace_main(int argc, char **argv);
 struct capture_wishes;
 /* Runs a command as `run` does, and captures meanwhile. */
 int run_traced(const char *dir, const struct capture_wishes *wishes, char **command);
-int stat_main(int argc, char **argv);
-int top_main(int argc, char **argv);
-int inject_main(int argc, char **argv);
 
 /* One line on stderr: "simhca SUBCOMMAND: ...". */
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -74,110 +62,6 @@ static inline long long now_ms(void)
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return now.tv_sec * 1000LL + now.tv_nsec / 1000000;
 }
-
-/* ------------------------------------------------------------------------------ options */
-
-enum option_code {
-	OPT_END = -1,
-	/* that have a letter, too */
-	OPT_BATCH = 'b',
-	OPT_DELAY = 'd',
-	OPT_TIMES = 'n',
-	OPT_REVERSE = 'r',
-	OPT_SORT = 's',
-	OPT_EXTENDED = 'x',
-	OPT_USAGE_ERROR = 256, /* has been complained about */
-	OPT_HELP,
-	OPT_RUNTIME_DIR,
-	OPT_PRIVATE,
-	OPT_JSON,
-	OPT_FORMAT,
-	OPT_PID,
-	OPT_QP,
-	OPT_FOLLOW,
-	OPT_DIAGRAM,
-	OPT_MERMAID,
-	OPT_SVG,
-	OPT_WRITE,
-	OPT_COUNT,
-	OPT_SNAPLEN,
-	OPT_EXPLAIN,
-	OPT_TRACE,
-	OPT_LINT,
-	OPT_OPCODE,
-	OPT_FILE_SIZE,
-	OPT_FILES,
-	OPT_PROMETHEUS,
-	OPT_QPS,
-	OPT_HISTOGRAM,
-	OPT_INJECT,
-	OPT_DAEMON,	/* one of the options that go to the daemon */
-	OPT_DAEMON_ANY, /* --daemon-option NAME=VALUE */
-};
-
-/* What was asked of the daemon, as its arguments: "--mtu=4096". */
-struct daemon_options {
-	char **arguments; /* NULL terminated once count > 0 */
-	size_t count;
-};
-
-/* Entries of a struct option table. */
-#define OPTIONS_COMMON                                                                             \
-	{ "help", no_argument, NULL, OPT_HELP },                                                   \
-	{                                                                                          \
-		"runtime-dir", required_argument, NULL, OPT_RUNTIME_DIR                            \
-	}
-#define OPTIONS_DAEMON                                                                             \
-	{ "link-layer", required_argument, NULL, OPT_DAEMON },                                     \
-		{ "interface", required_argument, NULL, OPT_DAEMON },                              \
-		{ "devices", required_argument, NULL, OPT_DAEMON },                                \
-		{ "device", required_argument, NULL, OPT_DAEMON },                                 \
-		{ "mtu", required_argument, NULL, OPT_DAEMON },                                    \
-		{ "mw-type-2a", no_argument, NULL, OPT_DAEMON },                                   \
-		{ "engines", required_argument, NULL, OPT_DAEMON },                                \
-		{ "memory", required_argument, NULL, OPT_DAEMON },                                 \
-		{ "fault-latency", required_argument, NULL, OPT_DAEMON },                          \
-		{ "config", required_argument, NULL, OPT_DAEMON },                                 \
-		{ "log", required_argument, NULL, OPT_DAEMON },                                    \
-		{ "log-level", required_argument, NULL, OPT_DAEMON },                              \
-	{                                                                                          \
-		"daemon-option", required_argument, NULL, OPT_DAEMON_ANY                           \
-	}
-
-/* Their help. */
-#define HELP_COMMON                                                                                \
-	"  --runtime-dir DIR         where the daemon meets its programs; default\n"               \
-	"                            $SIMHCA_RUNTIME_DIR, $XDG_RUNTIME_DIR/simhca, /run/simhca\n"  \
-	"                            or /tmp/simhca-UID, the first that can be used\n"             \
-	"  --help                    this text\n"
-#define HELP_DAEMON                                                                                \
-	"Options for a daemon that is started (one that runs already must have the same):\n"       \
-	"  --link-layer LAYER        ethernet (RoCE v2) or ib (InfiniBand)\n"                      \
-	"  --interface IFNAME        network interface whose addresses become GIDs\n"              \
-	"  --devices N               number of devices\n"                                          \
-	"  --mtu N                   of the port, in bytes: 256, 512, 1024, 2048 or 4096\n"        \
-	"  --mw-type-2a              memory windows of type 2 are of type 2A instead of 2B\n"      \
-	"  --engines N               threads that move data\n"                                     \
-	"  --memory MODE             how the device reaches the memory of programs\n"              \
-	"  --fault-latency US        how much longer each page fault of on-demand memory takes\n"  \
-	"  --config FILE             read options from FILE\n"                                     \
-	"  --log FILE                write the log to FILE; otherwise it goes to stderr\n"         \
-	"  --log-level LEVEL         error, warning, info or debug\n"                              \
-	"  --daemon-option NAME=VALUE  any other option of simhcad(8)\n"
-
-/*
- * The next option of argv, complaining about unknown options, and options without their
- * value. Options end at the first word that is none. index receives the table's index.
- */
-enum option_code next_option(int argc, char **argv, const struct option *table, int *index);
-/* The value of an option, from 1 to 2^32 - 1; false after a complaint. */
-bool option_number(const char *option, const char *text, long long *number);
-/* Returns false after a complaint when words are left over. */
-bool no_more_words(int argc, char **argv);
-/* Adds an OPT_DAEMON (value NULL: it takes none) or OPT_DAEMON_ANY; false after a complaint. */
-bool daemon_options_add(struct daemon_options *options, const struct option *option,
-			const char *value);
-void daemon_options_free(struct daemon_options *options);
 
 /* ---------------------------------------------------------------------------- runtime.c */
 
@@ -205,17 +89,17 @@ bool admin_nobody(int error);
 /* The daemon's pid, as far as the kernel knows it; 0 if it is not visible from here. */
 pid_t admin_peer(int fd);
 /*
- * Sends {"cmd": command} and returns the answer, whose "ok" is true. NULL with errno:
+ * Sends the command and returns the answer, whose "ok" is true. NULL with errno:
  * ETIMEDOUT after ADMIN_TIMEOUT_MS, EREMOTEIO when the daemon refused (refusal, freed by the
  * caller, says why), anything else: the connection ended. memfd, if not NULL, receives the
  * descriptor that came along, or -1.
  */
-json_t *admin_request(int fd, const char *command, int *memfd, char **refusal);
+json_t *admin_request(int fd, enum control_command command, int *memfd, char **refusal);
 #define ADMIN_TIMEOUT_MS 5000
 /* The daemon's report, the object that simhcad/admin/admin.h describes; NULL as above. */
 json_t *admin_status(int fd, char **refusal);
-/* What "qp", "cq", "srq", "mr" or "cm" returns, an array; NULL as above. */
-json_t *admin_report(int fd, const char *command, char **refusal);
+/* The report of a command that needs nothing else, as CONTROL_QP; NULL as above. */
+json_t *admin_report(int fd, enum control_command command, char **refusal);
 
 /*
  * What has failed since the failure `since` (0: of all that is kept); run: only of programs that
@@ -238,38 +122,9 @@ json_t *admin_trace(int fd, long long most_bytes, int *frames, char **refusal);
  */
 json_t *admin_inject(int fd, const char *rule, long long number, char **refusal);
 
-/* ----------------------------------------------------------------------------- report.c */
-
-/* A column of a report that is a list of objects. */
-enum report_kind {
-	REPORT_TEXT,
-	REPORT_NUMBER,
-	REPORT_BOOL,	/* yes or no */
-	REPORT_QPN,	/* as verbs programs print it; none if it is 0 */
-	REPORT_KEY,	/* of a region, likewise hexadecimal */
-	REPORT_FLAGS,	/* hexadecimal */
-	REPORT_NUMBERS, /* an object of numbers: those that are not 0, as name=number */
-};
-struct report_column {
-	const char *head, *key; /* NULL ends a table of them */
-	enum report_kind kind;
-	bool extended; /* with --extended only */
-};
-struct report {
-	const char *help;
-	json_t *(*ask)(int fd,
-		       char **refusal); /* as admin_status(); NULL: admin_report() of command */
-	const char *command;
-	void (*print)(const json_t *answer); /* without --json */
-	const struct report_column *columns; /* instead of print: a row for each object */
-};
-/* The whole subcommand; returns its exit status. */
-int report_main(int argc, char **argv, const struct report *report);
-/* A member of an answer; "-" if it is missing or empty. */
-const char *report_text(const json_t *object, const char *key);
-long long report_number(const json_t *object, const char *key);
-
 /* ----------------------------------------------------------------------------- daemon.c */
+
+struct daemon_options;
 
 /* A daemon that was reached, and started if started is set. */
 struct daemon {

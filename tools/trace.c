@@ -9,32 +9,8 @@
 #include <unistd.h>
 
 #include "capture.h"
+#include "command.h"
 #include "tool.h"
-
-static const char help[] =
-	"Usage: simhca trace [OPTION]... --write FILE\n"
-	"       simhca trace [OPTION]... --write FILE -- COMMAND\n"
-	"\n"
-	"Captures the packets of all links of the daemon in the runtime directory, as a pcapng "
-	"file\n"
-	"of RoCE v2 frames: those of a wire as they are, those within the daemon as they would be\n"
-	"at their path MTU. Each program that sends is an interface of it. Ends with SIGINT or\n"
-	"SIGTERM, after --count, or with the daemon, and says then how many there were, and how\n"
-	"many were lost as they came too fast.\n"
-	"\n"
-	"With a COMMAND it runs that, as `simhca run` does, and captures meanwhile.\n"
-	"\n"
-	"  --write FILE              the capture; - is standard output, as for `tshark -i -`\n"
-	"  --count N                 end after N packets\n"
-	"  --snaplen N               the first N bytes of each packet\n"
-	"  --opcode KIND,..          only these: send, write, read, atomic, ack, other\n"
-	"  --file-size MB            go on with the next file then: FILE.0, FILE.1, ..\n"
-	"  --files N                 as many of them, the oldest of which is overwritten [10]\n"
-	"  --qp N                    only from or to the queue pair of this number\n"
-	"  --pid PID                 only what this process sends, or is sent in "
-	"answer\n" HELP_COMMON "\n"
-	"Exit status: 0 when that was done; 1 if no daemon runs, or FILE cannot be written; 2 for\n"
-	"wrong options. With a COMMAND: as of `simhca run`.\n";
 
 #define FILES 10
 
@@ -63,85 +39,36 @@ static int trace(int control, const struct capture_wishes *wishes)
 	return good ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-int trace_main(int argc, char **argv)
+static struct capture_wishes wishes = { .files = FILES };
+
+static bool take_kinds(const char *text)
 {
-	static const struct option table[] = {
-		OPTIONS_COMMON,
-		{ "write", required_argument, NULL, OPT_WRITE },
-		{ "count", required_argument, NULL, OPT_COUNT },
-		{ "snaplen", required_argument, NULL, OPT_SNAPLEN },
-		{ "qp", required_argument, NULL, OPT_QP },
-		{ "pid", required_argument, NULL, OPT_PID },
-		{ "opcode", required_argument, NULL, OPT_OPCODE },
-		{ "file-size", required_argument, NULL, OPT_FILE_SIZE },
-		{ "files", required_argument, NULL, OPT_FILES },
-		{ 0 },
-	};
-	struct capture_wishes wishes = { .files = FILES };
-	const char *given = NULL;
-	enum option_code code;
-	int index, control, status;
+	wishes.kinds = capture_kinds(text);
+	if (!wishes.kinds)
+		complain("--opcode %s: must be of send, write, read, atomic, ack and other", text);
+	return wishes.kinds;
+}
+
+static int run(struct asked *asked, char **words)
+{
+	int usage = *words ? EXIT_TOOL_FAILED : EXIT_USAGE, control, status;
 	char *dir;
 
-	while ((code = next_option(argc, argv, table, &index)) != OPT_END) {
-		switch (code) {
-		case OPT_HELP:
-			fputs(help, stdout);
-			return EXIT_SUCCESS;
-		case OPT_RUNTIME_DIR:
-			given = optarg;
-			break;
-		case OPT_WRITE:
-			wishes.file = optarg;
-			break;
-		case OPT_COUNT:
-			if (!option_number("count", optarg, &wishes.count))
-				return EXIT_USAGE;
-			break;
-		case OPT_SNAPLEN:
-			if (!option_number("snaplen", optarg, &wishes.snaplen))
-				return EXIT_USAGE;
-			break;
-		case OPT_QP:
-			if (!option_number("qp", optarg, &wishes.qpn))
-				return EXIT_USAGE;
-			break;
-		case OPT_OPCODE:
-			wishes.kinds = capture_kinds(optarg);
-			if (wishes.kinds)
-				break;
-			complain("--opcode %s: must be of send, write, read, atomic, ack and other",
-				 optarg);
-			return EXIT_USAGE;
-		case OPT_FILE_SIZE:
-			if (!option_number("file-size", optarg, &wishes.file_size))
-				return EXIT_USAGE;
-			break;
-		case OPT_FILES:
-			if (!option_number("files", optarg, &wishes.files))
-				return EXIT_USAGE;
-			break;
-		case OPT_PID:
-			if (!option_number("pid", optarg, &wishes.pid))
-				return EXIT_USAGE;
-			break;
-		default:
-			return EXIT_USAGE;
-		}
-	}
+	wishes.pid = asked->filter.pid;
+	wishes.qpn = asked->filter.qpn;
 	if (!wishes.file) {
 		complain("--write FILE is missing: the capture, or - for standard output");
-		return EXIT_USAGE;
+		return usage;
 	}
 	if (wishes.file_size && !strcmp(wishes.file, "-")) {
 		complain("--file-size is for files, and not for standard output");
-		return EXIT_USAGE;
+		return usage;
 	}
-	dir = runtime_dir(given);
+	dir = runtime_dir(asked->runtime_dir);
 	if (!dir)
-		return EXIT_FAILURE;
-	if (optind < argc) {
-		status = run_traced(dir, &wishes, argv + optind);
+		return *words ? EXIT_TOOL_FAILED : EXIT_FAILURE;
+	if (*words) {
+		status = run_traced(dir, &wishes, words);
 		free(dir);
 		return status;
 	}
@@ -153,3 +80,43 @@ int trace_main(int argc, char **argv)
 	close(control);
 	return status;
 }
+
+static const struct command_option options[] = {
+	{ "write", "FILE", "the capture; - is standard output, as for `tshark -i -`", .letter = 'w',
+	  .kind = OPTION_TEXT, .value = &wishes.file, .completion = COMPLETE_FILE },
+	{ "count", "N", "end after N packets", .kind = OPTION_NUMBER, .value = &wishes.count,
+	  .letter = 'c' },
+	{ "snaplen", "N", "the first N bytes of each packet", .kind = OPTION_NUMBER,
+	  .value = &wishes.snaplen, .letter = 's' },
+	{ "opcode", "KIND,..", "only these: send, write, read, atomic, ack, other",
+	  .kind = OPTION_CHECK, .check = take_kinds, .completion = COMPLETE_WORDS,
+	  .words = "send write read atomic ack other" },
+	{ "file-size", "MB", "go on with the next file then: FILE.0, FILE.1, ..",
+	  .kind = OPTION_NUMBER, .value = &wishes.file_size },
+	{ "files", "N", "as many of them, the oldest of which is overwritten [10]",
+	  .kind = OPTION_NUMBER, .value = &wishes.files },
+	{ 0 },
+};
+
+const struct command trace_subcommand = {
+	.name = "trace",
+	.summary = "capture packets, for Wireshark",
+	.usage = "[OPTION]... --write FILE\n[OPTION]... --write FILE -- COMMAND [ARGUMENT]...",
+	.about = "Captures the packets of all links of the daemon in the runtime directory, as a "
+		 "pcapng\n"
+		 "file of RoCE v2 frames: those of a wire as they are, those within the daemon as "
+		 "they\n"
+		 "would be at their path MTU. Each program that sends is an interface of it. Ends "
+		 "with\n"
+		 "SIGINT or SIGTERM, after --count, or with the daemon, and says then how many "
+		 "there\n"
+		 "were, and how many were lost as they came too fast.\n"
+		 "\n"
+		 "With a COMMAND it runs that, as `simhca run` does, and captures meanwhile.\n",
+	.status = "0 when that was done; 1 if no daemon runs, or FILE cannot be written; 2 for\n"
+		  "wrong options. With a COMMAND: as of `simhca run`.",
+	.options = options,
+	.takes = TAKES_PID | TAKES_QP | TAKES_COMMAND,
+	.completion = COMPLETE_COMMAND,
+	.run = run,
+};

@@ -3,16 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "command.h"
+#include "report.h"
 #include "tool.h"
-
-static const char help[] =
-	"Usage: simhca wire [OPTION]...\n"
-	"\n"
-	"Shows the addresses that the daemon has RoCE v2 on, what became of the packets, and for\n"
-	"each peer how many queue pairs are connected to it and what these have exchanged.\n"
-	"\n"
-	"  --json                    as one JSON object, with each queue pair\n" HELP_COMMON "\n"
-	"Exit status: 0 when a daemon runs; 1 if none does; 2 for wrong options.\n";
 
 /* Adds to `wire` the QPs of `qps` that are connected by it, and the sums of each peer. */
 static void add_connections(json_t *wire, json_t *qps)
@@ -45,11 +38,11 @@ static void add_connections(json_t *wire, json_t *qps)
 
 static json_t *ask(int fd, char **refusal)
 {
-	json_t *wire = admin_report(fd, "wire", refusal), *qps;
+	json_t *wire = admin_report(fd, CONTROL_WIRE, refusal), *qps;
 
 	if (!wire)
 		return NULL;
-	qps = admin_report(fd, "qp", refusal);
+	qps = admin_report(fd, CONTROL_QP, refusal);
 	if (!qps) {
 		json_decref(wire);
 		return NULL;
@@ -100,9 +93,27 @@ static void print_text(const json_t *wire)
 	}
 }
 
-int wire_main(int argc, char **argv)
+/* Of the connections; the rest is of the daemon. The sums are those of what passes. */
+static void filter(const struct filter *filter, json_t *wire)
 {
-	static const struct report report = { .help = help, .ask = ask, .print = print_text };
+	json_t *qps = json_incref(json_object_get(wire, "connections"));
 
-	return report_main(argc, argv, &report);
+	filter_list(filter, qps);
+	add_connections(wire, qps);
+	json_decref(qps);
 }
+
+static const struct report wire_report = { .ask = ask, .print = print_text, .filter = filter };
+
+const struct command wire_subcommand = {
+	.name = "wire",
+	.summary = "show what goes to and comes from other hosts",
+	.usage = "[OPTION]...",
+	.about = "Shows the addresses that the daemon has RoCE v2 on, what became of the packets, "
+		 "and for\n"
+		 "each peer how many queue pairs are connected to it and what these have "
+		 "exchanged.\n",
+	.status = "0 when a daemon runs; 1 if none does; 2 for wrong options.",
+	.takes = TAKES_JSON | TAKES_FILTER,
+	.report = &wire_report,
+};

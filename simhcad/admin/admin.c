@@ -14,6 +14,7 @@
 #include <utlist.h>
 
 #include "admin.h"
+#include "control_protocol.h"
 #include "rdma_cm/cma_report.h"
 #include "daemon.h"
 #include "base/datagram.h"
@@ -94,8 +95,10 @@ static void send_text(int socket, const char *text, size_t length, int fd)
 /* Takes the answer. */
 static void answer(struct connection *connection, json_t *json, int fd)
 {
-	char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
+	char *text = NULL;
 
+	if (json && !json_object_set_new(json, "version", json_integer(CONTROL_VERSION)))
+		text = json_dumps(json, JSON_COMPACT);
 	if (text)
 		send_text(connection->fd, text, strlen(text), fd);
 	free(text);
@@ -236,45 +239,64 @@ static void on_stop(struct connection *connection, const json_t *request)
 	ev_break(connection->admin->daemon->loop, EVBREAK_ALL);
 }
 
+/* What answers a command: a function, or a report. */
+static const struct {
+	void (*serve)(struct connection *connection, const json_t *request);
+	const struct report_kind *report;
+} commands[CONTROL_COUNT] = {
+	[CONTROL_LEASE] = { .serve = on_lease },
+	[CONTROL_STATUS] = { .report = &status_report },
+	[CONTROL_QP] = { .report = &qp_report },
+	[CONTROL_CQ] = { .report = &cq_report },
+	[CONTROL_SRQ] = { .report = &srq_report },
+	[CONTROL_MR] = { .report = &mr_report },
+	[CONTROL_CM] = { .report = &cma_report },
+	[CONTROL_WIRE] = { .report = &wire_report },
+	[CONTROL_EXPLAIN] = { .report = &explain_report },
+	[CONTROL_LINT] = { .report = &lint_report },
+	[CONTROL_TRACE] = { .serve = on_trace },
+	[CONTROL_INJECT] = { .serve = on_inject },
+	[CONTROL_STOP] = { .serve = on_stop },
+};
+
+/* Why a request is not served; NULL: it is, and command is which. */
+static json_t *why_refused(const json_t *request, enum control_command *command)
+{
+	const char *name = json_string_value(json_object_get(request, "cmd"));
+	const json_t *version = json_object_get(request, "version");
+	char text[512];
+	int length;
+
+	if (!name)
+		return refusal("not a request: should be {\"cmd\": \"..\"}");
+	if (version && json_integer_value(version) != CONTROL_VERSION) {
+		snprintf(text, sizeof(text),
+			 "this daemon speaks version %d of the protocol: use tools of its release",
+			 CONTROL_VERSION);
+		return refusal(text);
+	}
+	for (*command = 0; *command < CONTROL_COUNT; (*command)++)
+		if (!strcmp(control_names[*command], name))
+			return NULL;
+	length = snprintf(text, sizeof(text), "the commands are");
+	for (int i = 0; i < CONTROL_COUNT; i++)
+		length += snprintf(text + length, sizeof(text) - (size_t)length, "%s %s",
+				   i ? "," : "", control_names[i]);
+	return refusal(text);
+}
+
 static void serve(struct connection *connection, const char *text, size_t length)
 {
-	/* What answers it: a function, or a report. */
-	static const struct {
-		const char *name;
-		void (*serve)(struct connection *connection, const json_t *request);
-		const struct report_kind *report;
-	} commands[] = { { "lease", on_lease, NULL },
-			 { "status", NULL, &status_report },
-			 { "qp", NULL, &qp_report },
-			 { "cq", NULL, &cq_report },
-			 { "srq", NULL, &srq_report },
-			 { "mr", NULL, &mr_report },
-			 { "cm", NULL, &cma_report },
-			 { "wire", NULL, &wire_report },
-			 { "explain", NULL, &explain_report },
-			 { "lint", NULL, &lint_report },
-			 { "trace", on_trace, NULL },
-			 { "inject", on_inject, NULL },
-			 { "stop", on_stop, NULL } };
 	json_t *request = json_loadb(text, length, 0, NULL);
-	const char *name = json_string_value(json_object_get(request, "cmd"));
-	size_t i = 0;
+	enum control_command command;
+	json_t *refused = why_refused(request, &command);
 
-	if (!name && json_is_true(json_object_get(request, "lease")))
-		name = "lease";
-	while (name && i < sizeof(commands) / sizeof(commands[0]) && strcmp(commands[i].name, name))
-		i++;
-	if (!name)
-		answer(connection, refusal("not a request: should be {\"cmd\": \"..\"}"), -1);
-	else if (i == sizeof(commands) / sizeof(commands[0]))
-		answer(connection,
-		       refusal("the commands are lease, status, qp, cq, srq, mr, cm, wire, "
-			       "explain, lint, trace, inject and stop"),
-		       -1);
-	else if (commands[i].report)
-		make_report(connection, commands[i].report, request);
+	if (refused)
+		answer(connection, refused, -1);
+	else if (commands[command].report)
+		make_report(connection, commands[command].report, request);
 	else
-		commands[i].serve(connection, request);
+		commands[command].serve(connection, request);
 	json_decref(request);
 }
 

@@ -5,13 +5,15 @@
  * <runtime directory>/control is an AF_UNIX SOCK_SEQPACKET socket. Each datagram, either way, is
  * one JSON object; each request gets one answer, in order. "ok" says whether it was served:
  *
- *	-> {"cmd": "..."}
- *	<- {"ok": true, ...}    or    {"ok": false, "error": "one line"}
+ *	-> {"cmd": "...", "version": 1}
+ *	<- {"ok": true, "version": 1, ...}    or    {"ok": false, "version": 1, "error": "one line"}
+ *
+ * "version" is that of the protocol (common/control_protocol.h, where the commands' names are, too).
+ * A request of another version is refused; one that has none is taken as one of ours.
  *
  * lease	The connection counts as a user of the daemon until it is closed. A daemon started
  *		with --captive ends when the last lease is gone and nobody has a device open any
  *		more, 2 seconds later at most, and when none was taken within 10 seconds.
- *		{"lease": true} is another way of saying it.
  *	<- {"ok": true, "pid": 123,
  *	    "options": "--devices=1 --link-layer=ethernet --netdev=lo ..."}
  *		The options are those in effect, words with spaces between; --device=NAME,.. where

@@ -122,9 +122,8 @@ static int check_local(struct cma_id *id, const union cma_addr *addr, struct sim
 					  cma_addr_print(addr, text));
 	}
 	return simhca_why(why, ENODEV,
-			  "%s is not of a device's network interface: see `simhca run "
-			  "--interface`, or simhcad's --netdev, and the GIDs "
-			  "of `simhca status`",
+			  "%s is not of a device's network interface: see --netdev of simhca run "
+			  "and simhcad, and the GIDs of `simhca status`",
 			  cma_addr_print(addr, text));
 }
 

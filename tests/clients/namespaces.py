@@ -130,7 +130,7 @@ def three_hosts(mtu):
             devices = [f"--daemon-option=device={device},netdev=to{other}"
                        for other, (device, _) in way.items()]
             hosts.append(stack.enter_context(
-                Device("ethernet", *devices, "--daemon-option=wire=roce", prefix=inside(pid))))
+                Device("ethernet", *devices, "--wire=roce", prefix=inside(pid))))
         yield hosts, ways
 
 
@@ -145,7 +145,7 @@ def two_hosts(mtu, *options, join=join):
         hosts = []
         for pid in first, second:
             hosts.append(stack.enter_context(
-                Device("ethernet", "--interface=eth0", "--daemon-option=wire=roce", *options,
+                Device("ethernet", "--netdev=eth0", "--wire=roce", *options,
                        prefix=inside(pid))))
             hosts[-1].namespace = pid
         yield hosts

@@ -413,7 +413,7 @@ def in_own_network(launcher, prepare, options, program):
 
 def test_device_removal(launcher):
     """The network interface of a device goes: those who are bound to it are told."""
-    assert in_own_network(launcher, "", "--interface v0", DEVICE_GOES) == "True\n"
+    assert in_own_network(launcher, "", "--netdev v0", DEVICE_GOES) == "True\n"
 
 
 def test_several_devices(launcher):

@@ -114,7 +114,7 @@ def hold_port(launcher, address):
 def test_a_port_that_is_taken(two_namespaces, tmp_path, address):
     """`start` and `run` fail, and say who has it."""
     holder = hold_port(two_namespaces, address)
-    flags = ["--runtime-dir", tmp_path / "d", "--interface=eth0", "--daemon-option=wire=roce"]
+    flags = ["--runtime-dir", tmp_path / "d", "--netdev=eth0", "--wire=roce"]
     said = (f"--wire roce: UDP port 4791 of 0000:0000:0000:0000:0000:ffff:0a63:0001 cannot be had: "
             f"Address already in use: python3[{holder.pid}] has it\n")
     for argv, status in ((["start", *flags], 1), (["run", *flags, "--", "true"], 125)):
@@ -129,7 +129,7 @@ def test_a_port_that_is_taken_later(two_namespaces, tmp_path):
     late = "10.99.7.1"
     text = "0000:0000:0000:0000:0000:ffff:0a63:0701"
     directory = ["--runtime-dir", tmp_path / "d"]
-    start = ["start", *directory, "--interface=eth0", "--daemon-option=wire=roce"]
+    start = ["start", *directory, "--netdev=eth0", "--wire=roce"]
     expect_success(two_namespaces.run(SIMHCA, *start))
     try:
         expect_success(two_namespaces.run("ip", "addr", "add", f"{late}/24", "dev", "lo"))

@@ -58,7 +58,7 @@ class Daemon:
         with self.control() as sock:
             sock.send(b'{"cmd":"status"}')
             text, fds, _, _ = socket.recv_fds(sock, 65536, 1)
-            assert json.loads(text) == {"ok": True, "memfd": True}
+            assert json.loads(text) == {"ok": True, "version": 1, "memfd": True}
             with os.fdopen(fds[0], "rb") as file:
                 return json.load(file)
 

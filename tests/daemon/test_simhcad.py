@@ -160,7 +160,7 @@ def stop(pid, directory):
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock:
         sock.connect(directory + "/control")
         sock.send(b'{"cmd":"stop"}')
-        assert json.loads(sock.recv(1000)) == {"ok": True}
+        assert json.loads(sock.recv(1000)) == {"ok": True, "version": 1}
     deadline = time.monotonic() + 10
     while os.path.exists(f"/proc/{pid}") and time.monotonic() < deadline:
         with open(f"/proc/{pid}/stat") as file:
@@ -758,11 +758,12 @@ def test_netlink_flood(daemon):
 def test_control_requests(daemon):
     with daemon.control() as sock:
         for request in (b"", b"x", b"[]", b"{}", b'{"cmd":1}', b'{"cmd":"fly"}', b'{"cmd":"\xff"}',
+                        b'{"lease":true}', b'{"cmd":"lease","version":0}', b'{"cmd":"lease","version":"1"}',
                         1000 * b"[", 5000 * b" "):
             sock.send(request)
             answer = json.loads(sock.recv(1000))
-            assert answer["ok"] is False and answer["error"]
-        sock.send(b'{"cmd":"lease"}')
+            assert answer["ok"] is False and answer["error"] and answer["version"] == 1
+        sock.send(b'{"cmd":"lease","version":1}')
         answer = json.loads(sock.recv(1000))
         assert answer["ok"] and answer["pid"] == daemon.process.pid
         assert "--netdev=lo" in answer["options"].split()
@@ -793,13 +794,13 @@ def test_thousand_contexts(daemon):
 def test_stop(daemon):
     with daemon.control() as sock:
         sock.send(b'{"cmd":"stop"}')
-        assert json.loads(sock.recv(1000)) == {"ok": True}
+        assert json.loads(sock.recv(1000)) == {"ok": True, "version": 1}
     assert daemon.process.wait(10) == 0
 
 
 def lease(daemon):
     sock = daemon.control()
-    sock.send(b'{"lease":true}')
+    sock.send(b'{"cmd":"lease"}')
     assert json.loads(sock.recv(1000))["ok"]
     return sock
 

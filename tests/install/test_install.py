@@ -79,9 +79,13 @@ def test_documents(prefix):
         assert (documents / name).is_file(), name
 
 
-def test_completion_is_where_bash_looks(prefix):
-    path = prefix / "share" / "bash-completion" / "completions" / "simhca"
-    assert "complete -F" in path.read_text()
+@pytest.mark.parametrize("place, word", [
+    ("bash-completion/completions/simhca", "complete -F"),
+    ("zsh/site-functions/_simhca", "#compdef simhca"),
+    ("fish/vendor_completions.d/simhca.fish", "complete -c simhca"),
+])
+def test_completion_is_where_shells_look(prefix, place, word):
+    assert word in (prefix / "share" / place).read_text()
 
 
 def test_user_unit(prefix):

@@ -126,8 +126,8 @@ def both(image):
         assert qemu.poll() is None, "QEMU has ended"
         wait_until(lambda: "tentative" not in launcher.run("ip", "-6", "addr").stdout, 60,
                    "the link-local address can be used")
-        ours = stack.enter_context(Device("ethernet", "--interface=eth0",
-                                          "--daemon-option=wire=roce",
+        ours = stack.enter_context(Device("ethernet", "--netdev=eth0",
+                                          "--wire=roce",
                                           "--daemon-option=wire-rxe-flush=on",
                                           prefix=[*inside(pid), *userspace]))
         stack.callback(guest.kill_programs)

@@ -19,6 +19,9 @@ def setting(name):
     return os.environ.get("FAKE_" + name)
 
 
+VERSION = int(setting("VERSION") or 1)
+
+
 def parse(arguments):
     given = {}
     rest = iter(arguments)
@@ -74,12 +77,13 @@ class Daemon:
         elif command == "status":
             memfd = os.memfd_create("status")
             os.write(memfd, json.dumps(self.status()).encode())
-            socket.send_fds(client, [b'{"ok":true,"memfd":true}'], [memfd])
+            reply = {"ok": True, "version": VERSION, "memfd": True}
+            socket.send_fds(client, [json.dumps(reply).encode()], [memfd])
             os.close(memfd)
             return
         else:
             reply = {"ok": False, "error": f"no command {command}"}
-        client.send(json.dumps(reply).encode())
+        client.send(json.dumps({**reply, "version": VERSION}).encode())
 
     def serve(self, client):
         data = client.recv(65536)

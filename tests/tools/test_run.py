@@ -196,7 +196,7 @@ def test_bad_value_when_a_daemon_runs(tool):
     tool.start("run", "sleep", "60")
     assert wait_until(tool.daemon_lives)
     result = tool("run", "--mtu", "7", "true")
-    assert result.returncode == 2 and "--mtu 7: must be" in result.stderr
+    assert result.returncode == 125 and "--mtu 7: must be" in result.stderr
 
 
 def test_private(tool):

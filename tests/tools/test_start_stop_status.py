@@ -113,6 +113,16 @@ def test_status_json(started):
     assert report["devices"][0]["context"][0]["counts"]["ahs"] == 5
 
 
+def test_daemon_of_another_release(tool):
+    """Its protocol is another version's: nothing that it says is taken for what it was."""
+    assert tool("start", FAKE_VERSION="2").returncode == 1
+    result = tool("status", FAKE_VERSION="2")
+    tool("stop")
+    os.kill(tool.daemon_pid(), signal.SIGTERM)
+    assert result.returncode == 1
+    assert "it speaks version 2 of the protocol, and this tool version 1" in result.stderr
+
+
 def test_a_daemon_says_what_it_likes(tool):
     """No control character of it reaches a terminal."""
     evil = "\033]0;x\a\033[31m\x9b31m"

@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """What the tool says about itself, and about command lines that it cannot use."""
 
+import re
+import subprocess
+
 import pytest
+
+from conftest import BUILD
 
 SUBCOMMANDS = ["run", "start", "stop", "status", "qp", "cq", "srq", "mr", "cm", "stat", "top", "wire",
                "explain", "trace", "inject", "env"]
@@ -55,7 +60,7 @@ def test_version(tool):
     (["run", "--"], "command is missing"),
     (["run", "--fly", "true"], "--fly"),
     (["run", "--mtu"], "--mtu"),
-    (["run", "--mw-type-2a=on", "true"], "--mw-type-2a=on"),
+    (["run", "--private=on", "true"], "--private=on: --private takes no value"),
     (["run", "--daemon-option", "fly", "true"], "--daemon-option fly"),
     (["run", "--daemon-option", "=1", "true"], "--daemon-option =1"),
     (["run", "--daemon-option", "--mtu=1", "true"], "--daemon-option --mtu=1"),
@@ -71,6 +76,8 @@ def test_version(tool):
     (["trace", "--write", "x", "--opcode", "send,fly"], "--opcode send,fly: must be of send,"),
     (["trace", "--write", "-", "--file-size", "1"], "--file-size is for files"),
     (["trace"], "--write FILE is missing"),
+    (["trace", "--", "true"], "--write FILE is missing"),
+    (["trace", "--fly", "--", "true"], "--fly: no such option"),
     (["inject"], "nothing: should be add RULE..., list, clear [NUMBER]..., or replay CAPTURE"),
     (["inject", "add"], "add: a rule is missing"),
     (["inject", "add", "lose"], "lose: a rule begins with drop, "),
@@ -98,7 +105,8 @@ def test_version(tool):
 ])
 def test_usage_errors(tool, arguments, names):
     result = tool(*arguments)
-    assert result.returncode == 2
+    ends_as_command = arguments[:1] == ["run"] or arguments[:1] == ["trace"] and "--" in arguments
+    assert result.returncode == (125 if ends_as_command else 2)
     assert names in result.stderr and one_line(result.stderr)
     assert not result.stdout
 
@@ -107,14 +115,36 @@ def test_an_option_that_is_cut_short(tool):
     """Where that leaves one; and where it leaves several, none of them is taken."""
     assert tool("run", "--priv", "--", "true").returncode == 0
     several = tool("run", "--d", "--", "true")
-    assert several.returncode == 2 and "--d: no such option" in several.stderr
+    assert several.returncode == 125 and "--d: no such option" in several.stderr
+
+
+DAEMON_OPTION = re.compile("^  --([a-z0-9-]+)(?: ([A-Zaeop][^ ]*))?(?:  +|$)", re.M)
+
+
+@pytest.mark.parametrize("name", ["run", "start"])
+def test_every_option_of_the_daemon_is_taken(tool, name):
+    """By its own name; but for those that say how it is started, which the tool does."""
+    simhcad = subprocess.run([BUILD / "bin" / "simhcad", "--help"], capture_output=True, text=True,
+                             check=True)
+    options = set(DAEMON_OPTION.findall(simhcad.stdout))
+    told = set(DAEMON_OPTION.findall(tool(name, "--help").stdout.partition("Options for a daemon")[2]))
+    assert ("wire", "off|roce") in options and len(told) > 30
+    starter = {"runtime-dir", "daemonize", "captive", "ready-fd", "help", "version"}
+    assert {option for option in options if option[0] not in starter} == told
+
+
+def test_old_names_of_options(tool):
+    assert tool.normalised("--interface", "eth7") == tool.normalised("--netdev=eth7")
+    assert tool.normalised("--daemon-option", "wire=roce") == tool.normalised("--wire", "roce")
+    for hidden in ("--interface", "--log ", "--daemon-option", "--engines-in-callers"):
+        assert hidden not in tool("run", "--help").stdout
 
 
 @pytest.mark.parametrize("name", ["run", "start"])
 def test_daemon_refuses_a_value(tool, name):
     """The daemon knows its values; its line is what the user sees."""
     result = tool(name, "--mtu", "7", *(["true"] if name == "run" else []))
-    assert result.returncode == 2
+    assert result.returncode == (125 if name == "run" else 2)
     assert result.stderr == "simhcad: --mtu 7: must be 256, 512, 1024, 2048 or 4096\n"
 
 

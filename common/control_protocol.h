@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* What tools and the daemon have to agree on; simhcad/admin/admin.h has what each command means. */
+#ifndef SIMHCA_CONTROL_PROTOCOL_H
+#define SIMHCA_CONTROL_PROTOCOL_H
+
+/* Grows when what there is changes its meaning; that something is added does not count. */
+#define CONTROL_VERSION 1
+
+#define CONTROL_COMMANDS(COMMAND)                                                                  \
+	COMMAND(LEASE, "lease")                                                                    \
+	COMMAND(STATUS, "status")                                                                  \
+	COMMAND(QP, "qp")                                                                          \
+	COMMAND(CQ, "cq")                                                                          \
+	COMMAND(SRQ, "srq")                                                                        \
+	COMMAND(MR, "mr")                                                                          \
+	COMMAND(CM, "cm")                                                                          \
+	COMMAND(WIRE, "wire")                                                                      \
+	COMMAND(EXPLAIN, "explain")                                                                \
+	COMMAND(LINT, "lint")                                                                      \
+	COMMAND(TRACE, "trace")                                                                    \
+	COMMAND(INJECT, "inject")                                                                  \
+	COMMAND(STOP, "stop")
+
+enum control_command {
+#define COMMAND(id, name) CONTROL_##id,
+	CONTROL_COMMANDS(COMMAND)
+#undef COMMAND
+		CONTROL_COUNT
+};
+
+extern const char *const control_names[CONTROL_COUNT];
+
+#endif
