@@ -28,9 +28,11 @@ install(FILES ${PROJECT_BINARY_DIR}/simhcaConfig.cmake
 	${PROJECT_BINARY_DIR}/simhcaConfigVersion.cmake
 	DESTINATION ${package_dir})
 
-file(GLOB pages CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/Documentation/*.md ${PROJECT_SOURCE_DIR}/Documentation/*.svg)
-install(FILES ${pages} DESTINATION ${CMAKE_INSTALL_DOCDIR}/Documentation)
-install(FILES COPYING README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+configure_file(cmake/InstallDocuments.cmake.in InstallDocuments.cmake @ONLY)
+install(SCRIPT ${PROJECT_BINARY_DIR}/InstallDocuments.cmake)
+file(GLOB pictures CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/Documentation/*.svg)
+install(FILES ${pictures} DESTINATION ${CMAKE_INSTALL_DOCDIR}/Documentation)
+install(FILES COPYING DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY LICENSES examples DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 # /usr/local/lib is searched by its cache alone. A staged install (DESTDIR) is not ours to search.

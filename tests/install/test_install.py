@@ -79,6 +79,24 @@ def test_documents(prefix):
         assert (documents / name).is_file(), name
 
 
+def test_links_of_documents(prefix):
+    """To what is installed, or to where the sources are read, and there to what they have."""
+    documents = prefix / "share" / "doc" / "simhca"
+    elsewhere = re.search("^SIMHCA_SOURCE_URL:STRING=(.*)$", (BUILD / "CMakeCache.txt").read_text(), re.M)[1]
+    pages = sorted(documents.rglob("*.md"))
+    assert len(pages) > 20
+    here = there = 0
+    for page in pages:
+        for link in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text()):
+            if link.startswith(elsewhere):
+                assert (ROOT / link[len(elsewhere) + 1:]).exists(), f"{page}: {link}"
+                there += 1
+            elif "://" not in link:
+                assert (page.parent / link).exists(), f"{page}: {link}"
+                here += 1
+    assert here > 100 and there > 50
+
+
 @pytest.mark.parametrize("place, word", [
     ("bash-completion/completions/simhca", "complete -F"),
     ("zsh/site-functions/_simhca", "#compdef simhca"),

@@ -229,7 +229,7 @@ def test_depended_on(system):
                    *(f"/debs/{path.name}" for path in (system.path / "debs").glob("*simhca*_*.deb")))
     said = system.shell("""
         mkdir -p debian; printf 'Source: x\\n\\nPackage: x\\nArchitecture: any\\n' >debian/control
-        cc -D_GNU_SOURCE -pthread -o x /usr/share/doc/libsimhca-dev/examples/fast_reg.c $(pkg-config --cflags --libs simhca)
+        cc -D_GNU_SOURCE -pthread -o x /usr/share/doc/simhca/examples/fast_reg.c $(pkg-config --cflags --libs simhca)
         dpkg-shlibdeps -O ./x 2>&1""", chdir="/tmp")
     assert "libsimhca1 (>= 0.1.0)" in said
 

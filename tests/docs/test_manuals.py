@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""The manual pages of programs: clean for mandoc, one for each subcommand, with the options that --help has."""
+
+import re
+import subprocess
+
+import pytest
+
+from session import BUILD, ROOT
+
+PAGES = sorted((ROOT / "man").glob("*.[18]"))
+# Its own lists of pages may be older than what is installed, or not have it.
+NOT_OURS = re.compile("referenced manual not found|mandoc.db|verbatim")
+
+
+def output(*command):
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60).stdout
+
+
+def subcommands():
+    return re.findall(r"^  ([a-z]+) ", output(BUILD / "bin" / "simhca", "--help"), re.M)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_mandoc(page):
+    said = output("mandoc", "-T", "lint", "-W", "style", page)
+    assert [line for line in said.splitlines() if not NOT_OURS.search(line)] == []
+    assert page.read_text().splitlines()[3] == ".Os simhca"  # mdoc(7)
+
+
+def of_help(text):
+    """{option: its letter and what its value is called}"""
+    options = {}
+    for letter, name, value in re.findall(r"^  (?:-(\w), )?--([a-z0-9-]+)(?: (\S+))?", text, re.M):
+        options[name] = letter, value.lower()
+    return options
+
+
+def of_page(text):
+    options = {}
+    section = re.search(r"^\.Sh OPTIONS\n(.*?)^\.Sh ", text, re.S | re.M)[1]
+    for letter, name, value in re.findall(r"^\.It (?:Fl (\w) , )?(?:Fl )?-([a-z0-9-]+)(?: (?:Ar|Cm) (.*))?$", section, re.M):
+        options[name] = letter, re.sub(r" ([|]) |( Ar | Cm )", r"\1", value).lower().replace("...", "..")
+    return options
+
+
+@pytest.mark.parametrize("name", subcommands())
+def test_options_of_a_subcommand(name):
+    said = output(BUILD / "bin" / "simhca", name, "--help").partition("Options for a daemon")[0]
+    page = (ROOT / "man" / f"simhca-{name}.1").read_text()
+    assert of_page(page) == of_help(said)
+
+
+def test_options_of_the_daemon():
+    assert of_page((ROOT / "man" / "simhcad.8").read_text()) == of_help(output(BUILD / "bin" / "simhcad", "--help"))
+
+
+def test_every_page_is_of_a_subcommand():
+    assert {page.stem for page in PAGES} == {"simhca", "simhcad", *(f"simhca-{name}" for name in subcommands())}
+    named = re.findall(r"^\.It Xr simhca-(\w+) 1$", (ROOT / "man" / "simhca.1").read_text(), re.M)
+    assert named == subcommands()
