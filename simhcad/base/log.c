@@ -5,8 +5,12 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <syslog.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -18,13 +22,28 @@
 /* Set before the threads start, constant afterwards. */
 static int log_fd = STDERR_FILENO;
 static enum simhca_log_level log_threshold = SIMHCA_LOG_INFO;
+static bool stderr_is_journal;
 /* Until then whoever started us is told of what goes wrong, wherever the log is. */
 static atomic_bool log_is_started;
 static atomic_uint log_lost;
 
+/* systemd.exec(5): it says of which device and inode the stream to the journal is. */
+static bool is_journal(int fd)
+{
+	const char *stream = getenv("JOURNAL_STREAM");
+	char ours[64];
+	struct stat st;
+
+	if (!stream || fstat(fd, &st))
+		return false;
+	snprintf(ours, sizeof(ours), "%ju:%ju", (uintmax_t)st.st_dev, (uintmax_t)st.st_ino);
+	return !strcmp(stream, ours);
+}
+
 int log_open(const char *path, enum simhca_log_level level)
 {
 	log_threshold = level;
+	stderr_is_journal = is_journal(STDERR_FILENO);
 	if (path) {
 		int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0600);
 
@@ -50,10 +69,14 @@ void log_close(void)
 static size_t put_prefix(char *line, size_t size, enum simhca_log_level level, bool to_file)
 {
 	static const char *const names[] = { "error", "warning", "info", "debug" };
+	static const int priorities[] = { LOG_ERR, LOG_WARNING, LOG_INFO, LOG_DEBUG };
 	struct timespec now;
 	struct tm tm;
 	size_t used;
 
+	/* The journal has the time, the program's name, and the level by this number (sd-daemon(3)). */
+	if (!to_file && stderr_is_journal)
+		return (size_t)snprintf(line, size, "<%d>", priorities[level]);
 	if (!to_file)
 		return (size_t)snprintf(line, size, "simhcad: %s: ", names[level]);
 

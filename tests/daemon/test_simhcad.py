@@ -332,6 +332,23 @@ def test_changes_that_the_kernel_could_not_tell(directory):
     assert said.count("Too many open files") == 1, said
 
 
+@pytest.mark.parametrize("is_journal", [True, False])
+def test_levels_in_the_journal(directory, tmp_path, is_journal):
+    """Where stderr is the stream of which systemd says that it is the journal's, a line begins with its level."""
+    log = tmp_path / "stream"
+    with log.open("w") as stream:
+        status = os.fstat(stream.fileno())
+        journal = f"{status.st_dev}:{status.st_ino + (not is_journal)}"
+        process = subprocess.Popen([SIMHCAD, "--runtime-dir", directory], stderr=stream,
+                                   env=os.environ | {"JOURNAL_STREAM": journal})
+    while not pathlib.Path(directory, "control").exists():
+        time.sleep(0.01)
+    process.terminate()
+    assert process.wait(10) == 0
+    assert log.read_text() and all(line.startswith("<6>") == is_journal and ("simhcad: info: " in line) != is_journal
+                                   for line in log.read_text().splitlines())
+
+
 def test_a_log_file_that_is_full(start, directory, tmp_path):
     """By `ulimit -f`, which ends a program that does not expect it. It is said once, and what was lost is counted."""
     log = tmp_path / "log"
