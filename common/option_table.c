@@ -10,6 +10,7 @@
 
 #include "config_file.h"
 #include "option_table.h"
+#include "profile.h"
 #include "wire_peers.h"
 
 static const struct choice link_layers[] = { { "ethernet", 0 }, { "ib", 1 }, { NULL, 0 } };
@@ -63,6 +64,17 @@ const struct option_desc option_table[] = {
 	  .type = TYPE_DEVICES,
 	  .offset = AT(devices),
 	  .help = "how many devices (simhca0 ..), or their names with commas between [1]" },
+	{ .name = "device-name",
+	  .argument = "NAME",
+	  .type = TYPE_NAME,
+	  .offset = AT(device_name),
+	  .help = "name of the first device, of --devices N the others count up [that of the "
+		  "profile]" },
+	CHOICE("profile", profile, "NIC", SCOPE_DEVICE, profile_choices, "simhca",
+	       "NIC whose identity is shown: names, IDs, rate, PCI function; the device and its "
+	       "driver are simhca's all the same [simhca]"),
+	NUMBER("numa-node", numa_node, "N", SCOPE_DEVICE, 0, 1023,
+	       "NUMA node that the device says it is at [none]"),
 	CHOICE("link-layer", infiniband, "ethernet|ib", SCOPE_DEVICE, link_layers, "ethernet",
 	       "Ethernet (RoCE v2) or InfiniBand [ethernet]"),
 	{ .name = "netdev",
@@ -201,7 +213,7 @@ void *option_field(struct settings *settings, const struct option_desc *desc)
 
 bool option_has_string(const struct option_desc *desc)
 {
-	return desc->type == TYPE_STRING || desc->type == TYPE_DEVICES;
+	return desc->type == TYPE_STRING || desc->type == TYPE_NAME || desc->type == TYPE_DEVICES;
 }
 
 /* ---------------------------------------------------------------------------------- values */
@@ -218,17 +230,24 @@ int option_refuse(char error[OPTIONS_TEXT], const char *format, ...)
 
 int option_check_device_name(const char *name, size_t length, char error[OPTIONS_TEXT])
 {
-	static const char prefix[] = "simhca";
-	bool good = length < OPTIONS_DEVICE_NAME && length > sizeof(prefix) - 1 &&
-		    !strncmp(name, prefix, sizeof(prefix) - 1);
+	/* Providers of libibverbs that take a device for theirs by its name alone. */
+	static const char *const taken[] = { "rxe", "siw" };
+	bool good = length < OPTIONS_DEVICE_NAME && isalpha((unsigned char)name[0]);
 
 	for (size_t i = 0; good && i < length; i++)
 		good = isalnum((unsigned char)name[i]) || name[i] == '_' || name[i] == '-';
-	if (good)
-		return 0;
-	return option_refuse(
-		error, "a device's name is simhca and then 1 to %zu letters, digits, '-' or '_'",
-		OPTIONS_DEVICE_NAME - sizeof(prefix));
+	if (!good)
+		return option_refuse(error,
+				     "a device's name is a letter and then up to %d letters, "
+				     "digits, '-' or '_'",
+				     OPTIONS_DEVICE_NAME - 2);
+	for (size_t i = 0; i < sizeof(taken) / sizeof(taken[0]); i++)
+		if (!strncmp(name, taken[i], strlen(taken[i])))
+			return option_refuse(error,
+					     "a device whose name begins with %s is lib%s's to "
+					     "libibverbs",
+					     taken[i], taken[i]);
+	return 0;
 }
 
 static int parse_number(const char *text, uint64_t *number)
@@ -328,6 +347,8 @@ static int set_string(const struct option_desc *desc, const char *value, char **
 		return option_refuse(error, "must not be empty");
 	if (desc->type == TYPE_DEVICES && check_devices(value, error))
 		return -1;
+	if (desc->type == TYPE_NAME && option_check_device_name(value, strlen(value), error))
+		return -1;
 	if (desc->offset == AT(wire_peers) && wire_peers_parse(value, &peers))
 		return option_refuse(error,
 				     "must be 1 to %d addresses or networks with commas between",
@@ -368,6 +389,7 @@ int option_set(struct settings *settings, const struct option_desc *desc, const 
 					     "must be a GUID like 0200:0000:0000:0001, not 0");
 		break;
 	case TYPE_STRING:
+	case TYPE_NAME:
 	case TYPE_DEVICES:
 		ret = set_string(desc, value, field, error);
 		break;
@@ -403,6 +425,7 @@ void option_print(const struct settings *settings, const struct option_desc *des
 			 (unsigned int)(guid & 0xffff));
 		break;
 	case TYPE_STRING:
+	case TYPE_NAME:
 	case TYPE_DEVICES:
 		if (*(char *const *)field)
 			snprintf(text, OPTIONS_TEXT, "%s", *(char *const *)field);

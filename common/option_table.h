@@ -7,7 +7,15 @@
 
 #include "options.h"
 
-enum option_type { TYPE_FLAG, TYPE_NUMBER, TYPE_CHOICE, TYPE_STRING, TYPE_GUID, TYPE_DEVICES };
+enum option_type {
+	TYPE_FLAG,
+	TYPE_NUMBER,
+	TYPE_CHOICE,
+	TYPE_STRING,
+	TYPE_GUID,
+	TYPE_NAME,
+	TYPE_DEVICES
+};
 
 enum option_scope {
 	SCOPE_DEVICE = 1 << 0,	/* may differ between devices */

@@ -12,6 +12,7 @@
 #include "config_file.h"
 #include "option_table.h"
 #include "options.h"
+#include "profile.h"
 #include "settings.h"
 
 /* ---------------------------------------------------------------------------- command line */
@@ -147,18 +148,38 @@ static int add_device(struct options *options, const char *name, size_t length)
 	return 0;
 }
 
+/* The name of the i-th of a number of devices: a number at the end of the first one's counts up. */
+static int add_numbered(struct options *options, unsigned int i, unsigned int of)
+{
+	const char *first = options->daemon.device_name ? options->daemon.device_name
+							: profile_of(&options->daemon)->device_name;
+	size_t stem = strlen(first);
+	char name[2 * OPTIONS_DEVICE_NAME];
+
+	while (isdigit((unsigned char)first[stem - 1])) /* it begins with a letter */
+		stem--;
+	if (!first[stem] && of == 1)
+		return add_device(options, first, stem);
+	snprintf(name, sizeof(name), "%.*s%llu", (int)stem, first,
+		 strtoull(first + stem, NULL, 10) + i);
+	if (strlen(name) < OPTIONS_DEVICE_NAME)
+		return add_device(options, name, strlen(name));
+	fprintf(stderr, "simhcad: --device-name %s: %s: a device's name has up to %d letters\n",
+		first, name, OPTIONS_DEVICE_NAME - 1);
+	return -1;
+}
+
 static int name_devices(struct options *options, const struct layer *file, const struct layer *line)
 {
 	const struct layer *layers[] = { file, line };
 	const char *list = options->daemon.devices;
-	char name[OPTIONS_DEVICE_NAME];
 
 	if (list && isdigit((unsigned char)list[0])) {
-		for (int i = 0; i < atoi(list); i++) {
-			snprintf(name, sizeof(name), "simhca%d", i);
-			if (add_device(options, name, strlen(name)))
+		unsigned int number = (unsigned int)atoi(list);
+
+		for (unsigned int i = 0; i < number; i++)
+			if (add_numbered(options, i, number))
 				return -1;
-		}
 	} else if (list) {
 		for (;; list++) {
 			size_t length = strcspn(list, ",");
@@ -175,7 +196,7 @@ static int name_devices(struct options *options, const struct layer *file, const
 			if (add_device(options, layers[i]->devices[j].name,
 				       strlen(layers[i]->devices[j].name)))
 				return -1;
-	return options->num_devices ? 0 : add_device(options, "simhca0", strlen("simhca0"));
+	return options->num_devices ? 0 : add_numbered(options, 0, 1);
 }
 
 /* Numbers that must differ between devices: a general one counts up from the first device. */
@@ -285,6 +306,11 @@ static void print_names(FILE *out, const struct options *options)
 		fprintf(out, "%s%s", i ? "," : "", options->devices[i].name);
 }
 
+static bool is_of_names(const struct option_desc *desc)
+{
+	return desc->type == TYPE_DEVICES || desc->type == TYPE_NAME;
+}
+
 /* The same for all ways of asking for the same daemon, defaults included. */
 static int normalise(struct options *options)
 {
@@ -295,7 +321,7 @@ static int normalise(struct options *options)
 		return -1;
 	print_names(out, options);
 	for (size_t i = 0; i < option_count; i++) {
-		if (option_table[i].scope & SCOPE_RUN || option_table[i].type == TYPE_DEVICES)
+		if (option_table[i].scope & SCOPE_RUN || is_of_names(&option_table[i]))
 			continue;
 		if (!(option_table[i].scope & SCOPE_DEVICE))
 			print_word(out, &options->daemon, &option_table[i], " --");

@@ -38,6 +38,7 @@ struct settings {
 	char *config;
 	char *log_file;
 	char *devices;		 /* "2" or "simhca0,simhca4" */
+	char *device_name;	 /* of the first of a number of them; NULL: the profile's */
 	uint32_t log_level;	 /* enum simhca_log_level */
 	uint32_t engines;	 /* 0: by the number of CPUs */
 	uint32_t engine_spin;	 /* us; UINT32_MAX: by the number of CPUs */
@@ -53,6 +54,8 @@ struct settings {
 
 	/* of a device */
 	char *netdev;
+	uint32_t profile;   /* as which NIC it presents itself (profile.h) */
+	uint32_t numa_node; /* UINT32_MAX: none */
 	uint32_t infiniband;
 	uint32_t wire;		 /* RoCE v2 to addresses elsewhere */
 	uint32_t mtu;		 /* bytes */

@@ -19,6 +19,7 @@ int settings_init(struct settings *settings)
 	memset(settings, 0, sizeof(*settings));
 	settings->engine_spin = UINT32_MAX;
 	settings->ready_fd = UINT32_MAX;
+	settings->numa_node = UINT32_MAX;
 	for (size_t i = 0; i < option_count; i++)
 		if (option_table[i].initial &&
 		    option_set(settings, &option_table[i], option_table[i].initial, error))

@@ -231,12 +231,13 @@ struct simhca_port_attr {
 	uint8_t lmc;
 	uint8_t max_vl_num;
 	uint8_t active_width; /* as in struct ibv_port_attr */
-	uint8_t active_speed;
+	uint8_t active_speed; /* likewise; at most NDR, which is what fits */
 	uint8_t phys_state;
 	uint8_t link_layer; /* IBV_LINK_LAYER_INFINIBAND 1, IBV_LINK_LAYER_ETHERNET 2 */
 	uint8_t flags;	    /* IBV_QPF_GRH_REQUIRED 1 on Ethernet */
 	uint16_t port_cap_flags2;
-	uint32_t reserved[3];
+	uint32_t active_speed_ex; /* the speed itself */
+	uint32_t reserved[2];
 };
 SIMHCA_ABI_SIZE(struct simhca_port_attr, 56);
 

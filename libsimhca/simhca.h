@@ -316,6 +316,16 @@ unsigned int simhca_engine_stuck_in(struct simhca_engine *engine, uint32_t *cont
 
 /* ------------------------------------------------------------------------------ device */
 
+/* The speed of each of a port's 4 lanes, as in struct ibv_port_attr. */
+enum simhca_lane_speed { SIMHCA_EDR = 32, SIMHCA_HDR = 64, SIMHCA_NDR = 128, SIMHCA_XDR = 256 };
+
+/* As what the device presents itself. */
+struct simhca_product {
+	uint32_t vendor_id, vendor_part_id, hw_ver;
+	const char *fw_ver; /* NULL: all of it is simhca's own */
+	enum simhca_lane_speed lane_speed;
+};
+
 struct simhca_device_config {
 	char name[64];
 	bool infiniband;	   /* link layer InfiniBand; else Ethernet (RoCE v2) */
@@ -334,6 +344,7 @@ struct simhca_device_config {
 	uint32_t max_qp, max_cq, max_srq, max_mr, max_mw, max_pd, max_ah; /* 0: the ABI's limit */
 	uint32_t max_qp_wr, max_sge, max_inline, max_cqe;		  /* 0: the ABI's limit */
 	uint32_t max_dm_size; /* bytes of on-chip memory, whole pages; 0: the ABI's limit */
+	struct simhca_product product;
 };
 struct simhca_device *simhca_device_create(struct simhca_fabric *fabric,
 					   const struct simhca_device_config *config,

@@ -185,17 +185,38 @@ int paths_read(char *text, size_t size, const char *fmt, ...)
  * Only these are walked by their names alone: none of them is a symbolic link, so `..` after one
  * is its parent. All other directories are the kernel's to walk.
  */
-enum place { ROOT, SYS, CLASS, MISC, DEVICES, DEV, PROC, PROC_SYS, PROC_NET, FIRST_IN_TREE };
+enum place {
+	ROOT,
+	SYS,
+	CLASS,
+	MISC,
+	PCI_BUS,
+	BUS,
+	BUS_PCI,
+	PCI_DEVICES,
+	DEVICES,
+	DEV,
+	PROC,
+	PROC_SYS,
+	PROC_NET,
+	FIRST_IN_TREE
+};
 
 static const struct {
 	enum place parent;
 	const char *name;
 	const char *path;
+	/* All names that begin so, some of them links; path is that of the directory they are in. */
+	bool is_prefix;
 } places[] = {
 	[ROOT] = { ROOT, "", "" },
 	[SYS] = { ROOT, "sys", "/sys" },
 	[CLASS] = { SYS, "class", "/sys/class" },
 	[MISC] = { CLASS, "misc", "/sys/class/misc" },
+	[PCI_BUS] = { CLASS, "pci_bus", "/sys/class/pci_bus" },
+	[BUS] = { SYS, "bus", "/sys/bus" },
+	[BUS_PCI] = { BUS, "pci", "/sys/bus/pci" },
+	[PCI_DEVICES] = { BUS_PCI, "devices", "/sys/bus/pci/devices" },
 	[DEVICES] = { SYS, "devices", "/sys/devices" },
 	[DEV] = { ROOT, "dev", "/dev" },
 	[PROC] = { ROOT, "proc", "/proc" },
@@ -207,6 +228,10 @@ static const struct {
 	{ CLASS, "infiniband_cm", "/sys/class/infiniband_cm" },
 	{ MISC, "rdma_cm", "/sys/class/misc/rdma_cm" },
 	{ DEVICES, "simhca", "/sys/devices/simhca" },
+	/* With a profile (simhcad/device/device_tree.c). */
+	{ DEVICES, "pci5343:", "/sys/devices", true },
+	{ PCI_BUS, "5343:", "/sys/class/pci_bus", true },
+	{ PCI_DEVICES, "5343:", "/sys/bus/pci/devices", true },
 	{ DEV, "infiniband", "/dev/infiniband" },
 	{ PROC_NET, "rdma_ucm", "/proc/sys/net/rdma_ucm" },
 };
@@ -233,12 +258,20 @@ static bool component_is(struct component c, const char *name)
 	return !strncmp(c.start, name, c.len) && !name[c.len];
 }
 
+static bool component_begins(struct component c, const char *name)
+{
+	size_t length = strlen(name);
+
+	return length <= c.len && !strncmp(c.start, name, length);
+}
+
 /* The place of that name in another one, or ROOT. */
 static int find_place(int parent, struct component c)
 {
 	for (int i = SYS; i < NUM_PLACES; i++)
 		if ((int)places[i].parent == parent && places[i].name[0] == c.start[0] &&
-		    component_is(c, places[i].name))
+		    (component_is(c, places[i].name) ||
+		     (places[i].is_prefix && component_begins(c, places[i].name))))
 			return i;
 	return ROOT;
 }
@@ -303,6 +336,8 @@ const char *paths_map_absolute(struct path_buf *buf, const char *path)
 
 		if (!tree && !(tree = paths_tree()))
 			return path;
+		if (places[place].is_prefix)
+			return join(buf, tree, places[place].path, c.start - 1);
 		rest = find_way_out(end);
 		if (!rest)
 			return join(buf, tree, places[place].path, end);

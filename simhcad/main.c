@@ -107,7 +107,7 @@ static void on_interfaces(void *arg)
 	wire_follow(daemon->wire);
 }
 
-static int check_interfaces(const struct daemon *daemon)
+static int check_places(const struct daemon *daemon)
 {
 	for (unsigned int i = 0; i < daemon->options->num_devices; i++) {
 		const struct named_settings *options = &daemon->options->devices[i];
@@ -115,6 +115,12 @@ static int check_interfaces(const struct daemon *daemon)
 
 		if (options->settings.wire && options->settings.infiniband) {
 			log_error("%s: --wire roce: needs --link-layer ethernet", options->name);
+			return -1;
+		}
+		if (options->settings.numa_node != UINT32_MAX &&
+		    !device_tree_has_node(options->settings.numa_node)) {
+			log_error("%s: --numa-node %u: this host has no such NUMA node",
+				  options->name, options->settings.numa_node);
 			return -1;
 		}
 		if (netif_get(daemon->netif, options->settings.netdev, &interface))
@@ -239,7 +245,7 @@ static int serve(struct daemon *daemon, int background)
 		goto out;
 	daemon->engines.stuck = on_stuck;
 	daemon->engines.stuck_arg = daemon;
-	if (check_interfaces(daemon)) {
+	if (check_places(daemon)) {
 		status = 2;
 		goto out;
 	}

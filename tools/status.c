@@ -60,6 +60,10 @@ static void print_device(const json_t *device)
 	       report_text(device, "link_layer"), report_text(device, "state"),
 	       report_text(device, "netdev"), report_number(device, "mtu"),
 	       report_text(device, "node_guid"));
+	if (strcmp(report_text(device, "profile"), "simhca"))
+		printf("  shows the identity of %s (--profile), and nothing else of it: device and "
+		       "driver are simhca\n",
+		       report_text(device, "profile"));
 	json_array_foreach(json_object_get(device, "gids"), i, gid)
 	{
 		if (json_string_length(gid))

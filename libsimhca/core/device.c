@@ -84,9 +84,30 @@ static int check_config(struct simhca_device_config *c, struct simhca_why *why)
 	return 0;
 }
 
+static const struct simhca_product own_product = { .vendor_id = 0x5343,
+						   .vendor_part_id = 1,
+						   .hw_ver = 1,
+						   .fw_ver = SIMHCA_VERSION,
+						   .lane_speed = SIMHCA_EDR };
+
+static void fill_product(const struct simhca_product *product, struct simhca_devmem *memory)
+{
+	struct simhca_device_attr *a = &memory->attr;
+	struct simhca_port_attr *p = &memory->port;
+
+	strncpy(a->fw_ver, product->fw_ver, sizeof(a->fw_ver) - 1);
+	a->vendor_id = product->vendor_id;
+	a->vendor_part_id = product->vendor_part_id;
+	a->hw_ver = product->hw_ver;
+	p->active_width = 2; /* 4x */
+	p->active_speed_ex = product->lane_speed;
+	/* It has eight bits: the kernel has NDR there, too, for what is faster. */
+	p->active_speed =
+		(uint8_t)(product->lane_speed > SIMHCA_NDR ? SIMHCA_NDR : product->lane_speed);
+}
+
 static void fill_attr(const struct simhca_device_config *c, struct simhca_device_attr *a)
 {
-	memcpy(a->fw_ver, SIMHCA_VERSION, sizeof(SIMHCA_VERSION));
 	a->node_guid = htobe64(c->node_guid);
 	a->sys_image_guid = htobe64(c->sys_image_guid ? c->sys_image_guid : c->node_guid);
 	a->max_mr_size = UINT64_MAX;
@@ -104,9 +125,6 @@ static void fill_attr(const struct simhca_device_config *c, struct simhca_device
 		c->mw_type_2a ? IBV_DEVICE_MEM_WINDOW_TYPE_2A : IBV_DEVICE_MEM_WINDOW_TYPE_2B;
 	a->hca_core_clock = 1000000; /* kHz: completion timestamps count nanoseconds */
 	a->timestamp_mask = UINT64_MAX;
-	a->vendor_id = 0x5343;
-	a->vendor_part_id = 1;
-	a->hw_ver = 1;
 	a->max_qp = c->max_qp;
 	a->max_qp_wr = c->max_qp_wr;
 	a->max_sge = c->max_sge;
@@ -161,9 +179,7 @@ static void fill_port(const struct simhca_device_config *c, struct simhca_port_a
 	p->lid = c->infiniband ? c->lid : 0;
 	p->sm_lid = c->infiniband ? 1 : 0;
 	p->max_vl_num = 1;
-	p->active_width = 2;  /* 4x */
-	p->active_speed = 32; /* EDR */
-	p->phys_state = 5;    /* LinkUp */
+	p->phys_state = 5; /* LinkUp */
 	p->link_layer = c->infiniband ? IBV_LINK_LAYER_INFINIBAND : IBV_LINK_LAYER_ETHERNET;
 	p->flags = c->infiniband ? 0 : IBV_QPF_GRH_REQUIRED;
 }
@@ -247,6 +263,8 @@ struct simhca_device *simhca_device_create(struct simhca_fabric *fabric,
 	device->mem->size = DEVMEM_SIZE;
 	device->mem->pkeys[0] = SIMHCA_DEFAULT_PKEY;
 	device->mem->fast_path = device->config.fast_path;
+	fill_product(device->config.product.fw_ver ? &device->config.product : &own_product,
+		     device->mem);
 	fill_attr(&device->config, &device->mem->attr);
 	fill_port(&device->config, &device->mem->port);
 	if (config->infiniband) { /* a port has at least the GID made of its GUID (IBTA vol.

@@ -137,7 +137,7 @@ int shca_query_port_speed(struct ibv_context *context, uint32_t port_num, uint64
 {
 	/* by the bits of both codes */
 	static const uint16_t lanes[] = { 1, 4, 8, 12, 2 };
-	static const uint16_t lane_speed[] = { 25, 50, 100, 100, 140, 250, 500, 1000 };
+	static const uint16_t lane_speed[] = { 25, 50, 100, 100, 140, 250, 500, 1000, 2000 };
 	const struct simhca_devmem *dev = to_sctx(context)->dev;
 
 	if (port_num < 1 || port_num > dev->attr.phys_port_cnt)
@@ -145,7 +145,7 @@ int shca_query_port_speed(struct ibv_context *context, uint32_t port_num, uint64
 	if (shca_is_fatal(to_sctx(context)))
 		return shca_result(EIO);
 	*speed = (uint64_t)lanes[__builtin_ctz(dev->port.active_width)] *
-		 lane_speed[__builtin_ctz(dev->port.active_speed)];
+		 lane_speed[__builtin_ctz(dev->port.active_speed_ex)];
 	return 0;
 }
 

@@ -340,15 +340,18 @@ static struct verbs_context *import_context(struct ibv_device *device, int cmd_f
 }
 
 /*
- * Device names are the administrator's choice and found through sysfs there is no driver id,
- * so a device of ours is known by its type.
+ * Device names and types are the administrator's choice and found through sysfs there is no driver
+ * id, so a device of ours is known by its modalias. Other providers know theirs by that, too: a
+ * device that looks like another NIC is not taken for one by that NIC's provider.
  */
 static bool match_device(struct verbs_sysfs_dev *sysfs_dev)
 {
-	char type[64];
+	static const char ours[] = "simhca:";
+	char modalias[64];
 
-	return ibv_read_ibdev_sysfs_file(type, sizeof(type), sysfs_dev, "hca_type") > 0 &&
-	       !strcmp(type, "simhca");
+	return ibv_read_ibdev_sysfs_file(modalias, sizeof(modalias), sysfs_dev, "device/modalias") >
+		       0 &&
+	       !strncmp(modalias, ours, sizeof(ours) - 1);
 }
 
 static struct verbs_device *alloc_device(struct verbs_sysfs_dev *sysfs_dev)

@@ -107,8 +107,9 @@ static json_t *device_json(const struct device *device)
 	snprintf(guid_text, sizeof(guid_text), "%04x:%04x:%04x:%04x", (unsigned int)(guid >> 48),
 		 (unsigned int)(guid >> 32 & 0xffff), (unsigned int)(guid >> 16 & 0xffff),
 		 (unsigned int)(guid & 0xffff));
-	return json_pack("{s:s, s:s, s:s, s:s, s:I, s:s, s:o}", "name", device->options->name,
-			 "link_layer", settings->infiniband ? "InfiniBand" : "Ethernet", "netdev",
+	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:s, s:o}", "name", device->options->name,
+			 "profile", profile_name(settings), "link_layer",
+			 settings->infiniband ? "InfiniBand" : "Ethernet", "netdev",
 			 settings->netdev, "state", device->up ? "ACTIVE" : "DOWN", "mtu",
 			 (json_int_t)settings->mtu, "node_guid", guid_text, "gids",
 			 gids_json(device));

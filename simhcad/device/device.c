@@ -72,6 +72,7 @@ static struct simhca_device *make_model(struct device *device)
 		.max_inline = settings->max_inline,
 		.max_cqe = settings->max_cqe,
 		.max_dm_size = settings->max_dm_size,
+		.product = profile_of(settings)->product,
 	};
 	struct simhca_device *model;
 	struct simhca_why why = { "" };
@@ -92,6 +93,8 @@ static struct tree_device tree_device(const struct device *device)
 		.name = device->options->name,
 		.netdev = device->options->settings.netdev,
 		.memory = simhca_device_memory(device->model),
+		.profile = profile_of(&device->options->settings),
+		.numa_node = device->options->settings.numa_node,
 		.failing = device->tree_failing,
 	};
 }

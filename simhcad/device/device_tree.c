@@ -19,8 +19,14 @@
 
 #define BUILD "tree/sys.new"
 #define PUBLISHED "tree/sys"
-#define DEVICE "/devices/simhca/%s" /* below both */
-#define RDMA_DEVICE DEVICE "/infiniband/%s"
+#define DEVICES "/devices/" /* below both */
+/*
+ * A domain of PCI that no host has (its number is simhca's vendor ID), with a bus for each device:
+ * programs keep what the host has, and the preload library knows this by its name.
+ */
+#define PCI_BUS "5343:%02x"
+#define PCI_FUNCTION PCI_BUS ":00.0"
+#define PLACE 64 /* bytes of what device_place() writes */
 #define SYSCTL "tree/proc/sys/net/rdma_ucm"
 #define VERBS_CLASS_ABI 6 /* of libibverbs: IB_USER_VERBS_MAX_ABI_VERSION */
 #define MAD_CLASS_ABI 5	  /* of libibumad */
@@ -117,6 +123,39 @@ static void put_numbered(struct writer *writer, const char *directory, int numbe
 	put(writer, name, "%s", line);
 }
 
+/* The device's directory below DEVICES. */
+static const char *device_place(const struct tree_device *device, char place[PLACE])
+{
+	if (device->profile->pci.vendor)
+		snprintf(place, PLACE, "pci" PCI_BUS "/" PCI_FUNCTION, device->number,
+			 device->number);
+	else
+		snprintf(place, PLACE, "simhca/%s", device->name);
+	return place;
+}
+
+/* The base is something below the device's directory. */
+__attribute__((format(printf, 4, 5))) static void set_device_base(struct writer *writer,
+								  const char *where,
+								  const struct tree_device *device,
+								  const char *format, ...)
+{
+	char place[PLACE], below[128];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(below, sizeof(below), format, args);
+	va_end(args);
+	set_base(writer, "%s" DEVICES "%s%s", where, device_place(device, place), below);
+}
+
+static void make_device_link(struct writer *writer, const struct tree_device *device)
+{
+	char place[PLACE];
+
+	make_link(writer, "device", "../../../%s", strrchr(device_place(device, place), '/') + 1);
+}
+
 /* ------------------------------------------------------------------------ what the files say */
 
 static const char *port_state(uint32_t state)
@@ -149,12 +188,12 @@ static void put_rate(struct writer *writer, const struct simhca_port_attr *port)
 		unsigned int lanes;
 	} widths[] = { { 1, 1 }, { 2, 4 }, { 4, 8 }, { 8, 12 }, { 16, 2 } };
 	static const struct {
-		uint8_t code;
+		uint16_t code;
 		unsigned int tenths; /* of Gb/s and lane */
 		const char *name;
-	} speeds[] = { { 1, 25, "SDR" },    { 2, 50, "DDR" },	 { 4, 100, "QDR" },
-		       { 8, 100, "FDR10" }, { 16, 140, "FDR" },	 { 32, 250, "EDR" },
-		       { 64, 500, "HDR" },  { 128, 1000, "NDR" } };
+	} speeds[] = { { 1, 25, "SDR" },    { 2, 50, "DDR" },	  { 4, 100, "QDR" },
+		       { 8, 100, "FDR10" }, { 16, 140, "FDR" },	  { 32, 250, "EDR" },
+		       { 64, 500, "HDR" },  { 128, 1000, "NDR" }, { 256, 2000, "XDR" } };
 	unsigned int lanes = 1, tenths = 25;
 	const char *name = "SDR";
 
@@ -162,7 +201,7 @@ static void put_rate(struct writer *writer, const struct simhca_port_attr *port)
 		if (widths[i].code == port->active_width)
 			lanes = widths[i].lanes;
 	for (size_t i = 0; i < sizeof(speeds) / sizeof(speeds[0]); i++) {
-		if (speeds[i].code == port->active_speed) {
+		if (speeds[i].code == port->active_speed_ex) {
 			tenths = speeds[i].tenths;
 			name = speeds[i].name;
 		}
@@ -182,8 +221,32 @@ static void put_guid(struct writer *writer, const char *name, uint64_t guid)
 	    (unsigned int)(guid & 0xffff));
 }
 
-/* The CPUs near the device are all there are: as a mask of 32-bit words, and as a range. */
-static void put_cpus(struct writer *writer)
+/* A line of a file of the NUMA node, in its directory of sysfs. Whether it is there. */
+static bool read_node(uint32_t node, const char *name, char *line, int size)
+{
+	char path[96];
+	FILE *file;
+	bool is_read;
+
+	snprintf(path, sizeof(path), "/sys/devices/system/node/node%" PRIu32 "/%s", node, name);
+	file = fopen(path, "re");
+	is_read = file && fgets(line, size, file);
+	if (file)
+		fclose(file);
+	if (is_read)
+		line[strcspn(line, "\n")] = '\0';
+	return is_read;
+}
+
+bool device_tree_has_node(uint32_t node)
+{
+	char line[256];
+
+	return read_node(node, "cpulist", line, sizeof(line));
+}
+
+/* Without a NUMA node the CPUs near the device are all there are: a mask of 32-bit words, a range. */
+static void put_all_cpus(struct writer *writer)
 {
 	long cpus = sysconf(_SC_NPROCESSORS_CONF);
 	char mask[256] = "";
@@ -212,23 +275,69 @@ static void put_cpus(struct writer *writer)
 		put(writer, "local_cpulist", "0");
 }
 
+static void put_node(struct writer *writer, uint32_t node)
+{
+	char mask[256], list[256];
+
+	put(writer, "numa_node", "%d", (int)node); /* UINT32_MAX is the kernel's -1 */
+	if (node == UINT32_MAX || !read_node(node, "cpumap", mask, sizeof(mask)) ||
+	    !read_node(node, "cpulist", list, sizeof(list))) {
+		put_all_cpus(writer);
+		return;
+	}
+	put(writer, "local_cpus", "%s", mask);
+	put(writer, "local_cpulist", "%s", list);
+}
+
+/* What lspci and the like look at, of a PCI function of that NIC. Its driver is named as it is. */
+static void put_pci(struct writer *writer, const struct tree_device *device)
+{
+	const struct profile *profile = device->profile;
+	bool roce = device->memory->port.link_layer == 2;
+	unsigned int class = roce ? 0x020000 : 0x020700;
+
+	put(writer, "vendor", "0x%04x", profile->pci.vendor);
+	put(writer, "device", "0x%04x", profile->pci.device);
+	put(writer, "subsystem_vendor", "0x%04x", profile->pci.subsystem_vendor);
+	put(writer, "subsystem_device", "0x%04x", profile->pci.subsystem_device);
+	put(writer, "revision", "0x%02x", profile->pci.revision);
+	put(writer, "class", "0x%06x", class);
+	put(writer, "uevent",
+	    "DRIVER=simhca\nPCI_CLASS=%X\nPCI_ID=%04X:%04X\nPCI_SUBSYS_ID=%04X:%04X\n"
+	    "PCI_SLOT_NAME=" PCI_FUNCTION,
+	    class, profile->pci.vendor, profile->pci.device, profile->pci.subsystem_vendor,
+	    profile->pci.subsystem_device, device->number);
+	put(writer, "max_link_speed", "%s", profile->pci.link_speed);
+	put(writer, "current_link_speed", "%s", profile->pci.link_speed);
+	put(writer, "max_link_width", "16");
+	put(writer, "current_link_width", "16");
+	put(writer, "enable", "1");
+}
+
+static void put_no_pci(struct writer *writer, const struct simhca_device_attr *attr)
+{
+	put(writer, "vendor", "0x%04" PRIx32, attr->vendor_id);
+	put(writer, "device", "0x%04" PRIx32, attr->vendor_part_id);
+	put(writer, "subsystem_vendor", "0x%04" PRIx32, attr->vendor_id);
+	put(writer, "subsystem_device", "0x%04" PRIx32, attr->vendor_part_id);
+	put(writer, "uevent", "DRIVER=simhca");
+}
+
 /* What stands for the PCI device. */
 static void put_device(struct writer *writer, const struct tree_device *device)
 {
-	const struct simhca_device_attr *attr = &device->memory->attr;
 	char name[64];
 
 	make_directory(writer, "net");
 	snprintf(name, sizeof(name), "net/%s", device->netdev);
 	make_link(writer, name, "/sys/class/net/%s", device->netdev);
-	put(writer, "vendor", "0x%04" PRIx32, attr->vendor_id);
-	put(writer, "device", "0x%04" PRIx32, attr->vendor_part_id);
-	put(writer, "subsystem_vendor", "0x%04" PRIx32, attr->vendor_id);
-	put(writer, "subsystem_device", "0x%04" PRIx32, attr->vendor_part_id);
+	if (device->profile->pci.vendor)
+		put_pci(writer, device);
+	else
+		put_no_pci(writer, &device->memory->attr);
+	/* By which the provider knows it, whatever it is called. */
 	put(writer, "modalias", "simhca:%s", device->name);
-	put(writer, "uevent", "DRIVER=simhca");
-	put(writer, "numa_node", "-1");
-	put_cpus(writer);
+	put_node(writer, device->numa_node);
 }
 
 /* An attribute of the kernel's that can be opened, and whose read() is EINVAL. */
@@ -349,10 +458,12 @@ static void put_rdma_device(struct writer *writer, const struct tree_device *dev
 	put_guid(writer, "sys_image_guid", attr->sys_image_guid);
 	put(writer, "fw_ver", "%.*s", (int)sizeof(attr->fw_ver), attr->fw_ver);
 	put(writer, "hw_rev", "%" PRIx32, attr->hw_ver);
-	put(writer, "hca_type", "simhca");
-	put(writer, "board_id", "simhca");
+	if (device->profile->hca_type)
+		put(writer, "hca_type", "%s", device->profile->hca_type);
+	if (device->profile->board_id)
+		put(writer, "board_id", "%s", device->profile->board_id);
 	put(writer, "node_desc", "%s", device->name);
-	make_link(writer, "device", "../../../%s", device->name);
+	make_device_link(writer, device);
 }
 
 static void put_uverbs(struct writer *writer, const struct tree_device *device)
@@ -361,7 +472,7 @@ static void put_uverbs(struct writer *writer, const struct tree_device *device)
 	put(writer, "ibdev", "%s", device->name);
 	put(writer, "dev", "%d:%u", DEVICE_TREE_MAJOR, DEVICE_TREE_MINOR + device->number);
 	put(writer, "abi_version", "%d", DEVICE_TREE_ABI);
-	make_link(writer, "device", "../../../%s", device->name);
+	make_device_link(writer, device);
 }
 
 /* -------------------------------------------------------------------------------- the tree */
@@ -392,25 +503,47 @@ int device_tree_create(const struct rundir *rundir)
 	return writer.failed ? -1 : 0;
 }
 
+/* Names by which programs come to the PCI function, and from it to its bus. */
+static void link_pci(struct writer *writer, const struct tree_device *device)
+{
+	char place[PLACE], bus[16];
+
+	snprintf(bus, sizeof(bus), PCI_BUS, device->number);
+	device_place(device, place);
+	set_base(writer, BUILD "/bus/pci/devices");
+	make_directory(writer, "");
+	make_link(writer, strchr(place, '/') + 1, "../../.." DEVICES "%s", place);
+	set_device_base(writer, BUILD, device, "%s", "");
+	make_link(writer, "subsystem", "../../../bus/pci");
+	set_device_base(writer, BUILD, device, "/../pci_bus/%s", bus);
+	make_directory(writer, "");
+	set_base(writer, BUILD "/class/pci_bus");
+	make_directory(writer, "");
+	make_link(writer, bus, "../.." DEVICES "pci%s/pci_bus/%s", bus, bus);
+}
+
 int device_tree_add(const struct rundir *rundir, const struct tree_device *device)
 {
 	struct writer writer = { .rundir = rundir };
-	char name[32];
+	char name[32], place[PLACE];
 
-	set_base(&writer, BUILD DEVICE, device->name);
+	device_place(device, place);
+	set_device_base(&writer, BUILD, device, "%s", "");
 	put_device(&writer, device);
-	set_base(&writer, BUILD RDMA_DEVICE, device->name, device->name);
+	set_device_base(&writer, BUILD, device, "/infiniband/%s", device->name);
 	put_rdma_device(&writer, device);
-	set_base(&writer, BUILD RDMA_DEVICE "/ports/1", device->name, device->name);
+	set_device_base(&writer, BUILD, device, "/infiniband/%s/ports/1", device->name);
 	put_port(&writer, device);
-	set_base(&writer, BUILD DEVICE "/infiniband_verbs/uverbs%u", device->name, device->number);
+	set_device_base(&writer, BUILD, device, "/infiniband_verbs/uverbs%u", device->number);
 	put_uverbs(&writer, device);
 
 	set_base(&writer, BUILD "/class/infiniband");
-	make_link(&writer, device->name, "../.." RDMA_DEVICE, device->name, device->name);
+	make_link(&writer, device->name, "../.." DEVICES "%s/infiniband/%s", place, device->name);
 	set_base(&writer, BUILD "/class/infiniband_verbs");
 	snprintf(name, sizeof(name), "uverbs%u", device->number);
-	make_link(&writer, name, "../.." DEVICE "/infiniband_verbs/%s", device->name, name);
+	make_link(&writer, name, "../.." DEVICES "%s/infiniband_verbs/%s", place, name);
+	if (device->profile->pci.vendor)
+		link_pci(&writer, device);
 	return writer.failed ? -1 : 0;
 }
 
@@ -426,7 +559,7 @@ int device_tree_update(const struct rundir *rundir, const struct tree_device *de
 {
 	struct writer writer = { .rundir = rundir, .quiet = device->failing };
 
-	set_base(&writer, PUBLISHED RDMA_DEVICE "/ports/1", device->name, device->name);
+	set_device_base(&writer, PUBLISHED, device, "/infiniband/%s/ports/1", device->name);
 	put_port_state(&writer, device);
 	return writer.failed ? -1 : 0;
 }
@@ -436,7 +569,7 @@ int device_tree_count(const struct rundir *rundir, const struct tree_device *dev
 {
 	struct writer writer = { .rundir = rundir, .quiet = device->failing };
 
-	set_base(&writer, PUBLISHED RDMA_DEVICE "/ports/1", device->name, device->name);
+	set_device_base(&writer, PUBLISHED, device, "/infiniband/%s/ports/1", device->name);
 	put_counters(&writer, stats, before);
 	return writer.failed ? -1 : 0;
 }

@@ -4,11 +4,14 @@
  * <runtime directory>/tree.
  *
  *	dev/infiniband/uverbsN                       the device's socket (session.h)
- *	sys/devices/simhca/<name>/                   what stands for the PCI device; below it
+ *	sys/devices/simhca/<name>/                   what stands for the PCI device, or, with a
+ *	sys/devices/pci5343:NN/5343:NN:00.0/         profile, its PCI function; below it
  *	    infiniband/<name>/                       the device, its port and GIDs
  *	    infiniband_verbs/uverbsN/                ibdev, dev, abi_version
  *	sys/class/infiniband/<name>                  symbolic links to these two
  *	sys/class/infiniband_verbs/uverbsN
+ *	sys/class/pci_bus/5343:NN
+ *	sys/bus/pci/devices/5343:NN:00.0                with a profile
  *	sys/class/infiniband_mad/abi_version         for libibumad; there are no MAD devices
  *	proc/sys/net/rdma_ucm/max_backlog
  *	netlink/rdma                                 the socket of RDMA netlink (nl_server.h)
@@ -21,6 +24,7 @@
 #define SIMHCAD_DEVICE_TREE_H
 
 #include "base/rundir.h"
+#include "profile.h"
 #include "simhca.h"
 
 #define DEVICE_TREE_RDMA_CM_MAJOR 10 /* of miscellaneous devices */
@@ -35,9 +39,13 @@ struct tree_device {
 	const char *name;
 	const char *netdev;
 	const struct simhca_devmem *memory;
-	bool failing; /* what is wrong has been logged, and is not again */
+	const struct profile *profile;
+	uint32_t numa_node; /* UINT32_MAX: none */
+	bool failing;	    /* what is wrong has been logged, and is not again */
 };
 
+/* Whether the host has this NUMA node. */
+bool device_tree_has_node(uint32_t node);
 /* These return -1 after logging what is wrong. */
 int device_tree_create(const struct rundir *rundir);
 int device_tree_add(const struct rundir *rundir, const struct tree_device *device);

@@ -52,18 +52,18 @@ static void expect_options(const char *file, const char *line, const char *norma
 
 static void test_defaults(void **state)
 {
-	expect_options(
-		"", "",
-		"--devices=1 --link-layer=ethernet --netdev=lo --wire=off --mtu=4096 --lid=1 "
-		"--mw-type-2a=off --event-at-arm=off --fast-path=on "
-		"--scatter-to-cqe=on --fault-latency=0 "
-		"--odp-invalidation=events --memory=auto --wire-rxe-flush=off");
-	expect_options(
-		"", "--log-level debug --captive --runtime-dir /tmp/x",
-		"--devices=1 --link-layer=ethernet --netdev=lo --wire=off --mtu=4096 --lid=1 "
-		"--mw-type-2a=off --event-at-arm=off --fast-path=on "
-		"--scatter-to-cqe=on --fault-latency=0 "
-		"--odp-invalidation=events --memory=auto --wire-rxe-flush=off");
+	expect_options("", "",
+		       "--devices=1 --profile=simhca --link-layer=ethernet --netdev=lo --wire=off "
+		       "--mtu=4096 --lid=1 "
+		       "--mw-type-2a=off --event-at-arm=off --fast-path=on "
+		       "--scatter-to-cqe=on --fault-latency=0 "
+		       "--odp-invalidation=events --memory=auto --wire-rxe-flush=off");
+	expect_options("", "--log-level debug --captive --runtime-dir /tmp/x",
+		       "--devices=1 --profile=simhca --link-layer=ethernet --netdev=lo --wire=off "
+		       "--mtu=4096 --lid=1 "
+		       "--mw-type-2a=off --event-at-arm=off --fast-path=on "
+		       "--scatter-to-cqe=on --fault-latency=0 "
+		       "--odp-invalidation=events --memory=auto --wire-rxe-flush=off");
 }
 
 /* Taken wherever the new name is, and shown nowhere. */
@@ -132,7 +132,8 @@ static void test_flags(void **state)
 static void test_strings(void **state)
 {
 	expect_options("", "--wire-peers 10.0.0.0/8,fd00::1",
-		       "--devices=1 --link-layer=ethernet --netdev=lo --wire=off --mtu=4096 "
+		       "--devices=1 --profile=simhca --link-layer=ethernet --netdev=lo --wire=off "
+		       "--mtu=4096 "
 		       "--lid=1 --mw-type-2a=off --event-at-arm=off --fast-path=on "
 		       "--scatter-to-cqe=on "
 		       "--fault-latency=0 "
@@ -143,17 +144,50 @@ static void test_strings(void **state)
 static void test_names(void **state)
 {
 	expect_options("", "--devices simhca_a,simhca_b --node-guid 0x10 --engines 2",
-		       "--devices=simhca_a,simhca_b --link-layer=ethernet --netdev=lo --wire=off "
+		       "--devices=simhca_a,simhca_b --profile=simhca --link-layer=ethernet "
+		       "--netdev=lo --wire=off "
 		       "--mtu=4096 "
 		       "--node-guid=0000:0000:0000:0010 --lid=1 --mw-type-2a=off "
 		       "--event-at-arm=off --fast-path=on --scatter-to-cqe=on --fault-latency=0 "
 		       "--odp-invalidation=events --engines=2 "
 		       "--memory=auto --wire-rxe-flush=off");
 	expect_options("[device simhca1]\nlink-layer = ib\n", "--devices 2",
-		       "--devices=2 --netdev=lo --wire=off --mtu=4096 --lid=1 --mw-type-2a=off "
+		       "--devices=2 --profile=simhca --netdev=lo --wire=off --mtu=4096 --lid=1 "
+		       "--mw-type-2a=off "
 		       "--event-at-arm=off --fast-path=on --scatter-to-cqe=on --fault-latency=0 "
 		       "--odp-invalidation=events --memory=auto --wire-rxe-flush=off "
 		       "--device=simhca0,link-layer=ethernet --device=simhca1,link-layer=ib");
+}
+
+/* Those of a number of devices: after --device-name, or else as the profile's driver has it. */
+static void expect_names(const char *arguments, const char *const names[])
+{
+	struct options options;
+	unsigned int i;
+
+	assert_int_equal(parse(arguments, &options), -1);
+	for (i = 0; names[i]; i++)
+		assert_string_equal(options.devices[i].name, names[i]);
+	assert_int_equal(options.num_devices, i);
+	options_free(&options);
+}
+
+static void test_numbered_names(void **state)
+{
+#define NAMES(...) ((const char *const[]){ __VA_ARGS__, NULL })
+	write_config("");
+	expect_names("--device-name hca", NAMES("hca"));
+	expect_names("--device-name hca --devices 2", NAMES("hca0", "hca1"));
+	expect_names("--device-name mlx5_8 --devices 3", NAMES("mlx5_8", "mlx5_9", "mlx5_10"));
+	expect_names("--profile connectx-7 --devices 2", NAMES("mlx5_0", "mlx5_1"));
+	expect_names("--profile e810", NAMES("irdma0"));
+	expect_names("--profile e810 --device-name rocep5s0", NAMES("rocep5s0"));
+	expect_names("--profile e810 --devices ib0,ib7", NAMES("ib0", "ib7"));
+	expect_options("", "--device-name simhca0 --devices 2 --profile e810 --numa-node 0",
+		       "--devices=2 --profile=e810 --numa-node=0 --link-layer=ethernet --netdev=lo "
+		       "--wire=off --mtu=4096 --lid=1 --mw-type-2a=off --event-at-arm=off "
+		       "--fast-path=on --scatter-to-cqe=on --fault-latency=0 "
+		       "--odp-invalidation=events --memory=auto --wire-rxe-flush=off");
 }
 
 static void test_refused(void **state)
@@ -163,7 +197,14 @@ static void test_refused(void **state)
 		"--event-at-arm=maybe",
 		"--devices 0",
 		"--devices 33",
-		"--devices ib0",
+		"--devices 0ib",
+		"--devices a/b",
+		"--devices rxe0",
+		"--device-name siw0",
+		"--device-name mlx5.0",
+		"--devices 2 --device-name a-name-of-18-bytes9", /* that of the second is too long */
+		"--profile connectx",
+		"--numa-node 1024",
 		"--devices simhca0,,simhca1",
 		"--device simhca0,engines=2",
 		"--device simhca0,mtu",
@@ -186,8 +227,12 @@ static void test_refused(void **state)
 		"--device simhca-name-too-long",
 	};
 	static const char *const files[] = {
-		"mtu = 1500\n", "captive = on\n",	   "[devices]\nmtu = 256\n",
-		"nonsense\n",	"[device x]\nmtu = 256\n", "[device simhca0]\nengines = 2\n",
+		"mtu = 1500\n",
+		"captive = on\n",
+		"[devices]\nmtu = 256\n",
+		"nonsense\n",
+		"[device ../x]\nmtu = 256\n",
+		"[device simhca0]\nengines = 2\n",
 	};
 	struct options options;
 
@@ -203,10 +248,10 @@ static void test_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_defaults), cmocka_unit_test(test_old_names),
-		cmocka_unit_test(test_who_wins), cmocka_unit_test(test_flags),
-		cmocka_unit_test(test_strings),	 cmocka_unit_test(test_names),
-		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_defaults),       cmocka_unit_test(test_old_names),
+		cmocka_unit_test(test_who_wins),       cmocka_unit_test(test_flags),
+		cmocka_unit_test(test_strings),	       cmocka_unit_test(test_names),
+		cmocka_unit_test(test_numbered_names), cmocka_unit_test(test_refused),
 	};
 	int fd = mkstemp(config);
 	int ret;

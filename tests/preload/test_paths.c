@@ -31,7 +31,18 @@ static const struct {
 	{ "/sys/devices/simhca/rxe0", "TREE/sys/devices/simhca/rxe0" },
 	{ "/proc/sys/net/rdma_ucm/max_backlog", "TREE/proc/sys/net/rdma_ucm/max_backlog" },
 
+	{ "/sys/devices/pci5343:01", "TREE/sys/devices/pci5343:01" },
+	{ "/sys/devices/pci5343:01/5343:01:00.0/numa_node",
+	  "TREE/sys/devices/pci5343:01/5343:01:00.0/numa_node" },
+	{ "/sys/bus/pci/devices/5343:01:00.0", "TREE/sys/bus/pci/devices/5343:01:00.0" },
+	{ "/sys/class/pci_bus/5343:01/../../5343:01:00.0",
+	  "TREE/sys/class/pci_bus/5343:01/../../5343:01:00.0" },
+
 	/* Another component is another name. */
+	{ "/sys/devices/pci0000:00", "/sys/devices/pci0000:00" },
+	{ "/sys/bus/pci/devices", "/sys/bus/pci/devices" },
+	{ "/sys/bus/pci/devices/0000:00:02.0", "/sys/bus/pci/devices/0000:00:02.0" },
+	{ "/sys/class/pci_bus/0000:00", "/sys/class/pci_bus/0000:00" },
 	{ "/sys/class/infiniband_other", "/sys/class/infiniband_other" },
 	{ "/sys/class/infinibandx/rxe0", "/sys/class/infinibandx/rxe0" },
 	{ "/sys/class/infinib", "/sys/class/infinib" },

@@ -47,6 +47,7 @@ def test_options_are_those_of_help(tool, name):
     (["run", "--mtu", "2"], ["256", "2048"]),
     (["run", "--mtu=2"], ["--mtu=256", "--mtu=2048"]),
     (["run", "--wire", ""], ["off", "roce"]),
+    (["run", "--profile", "connectx-6"], ["connectx-6", "connectx-6-dx"]),
     (["run", "--engines", ""], []),
     (["start", "--netdev", "l"], ["lo"]),
     (["env", "--format", "d"], ["docker"]),
