@@ -98,7 +98,7 @@ struct command {
 extern const struct command run_subcommand, start_subcommand, stop_subcommand, status_subcommand,
 	qp_subcommand, cq_subcommand, srq_subcommand, mr_subcommand, cm_subcommand, stat_subcommand,
 	top_subcommand, wire_subcommand, explain_subcommand, trace_subcommand, inject_subcommand,
-	env_subcommand;
+	env_subcommand, cdi_subcommand;
 extern const struct command *const commands[];	      /* ended by NULL */
 const struct command *command_find(const char *name); /* NULL: none is called that */
 

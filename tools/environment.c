@@ -101,13 +101,47 @@ static char *preload_value(const char *library, const char *present, const char 
 	return with_first;
 }
 
-/* IBV_DRIVERS' form of the provider's path, without libibverbs' suffix; NULL if not near us. */
-static char *find_provider(void)
+char *find_preload(void)
+{
+	static const char *const places[] = { "../lib", SIMHCA_LIB_FROM_BIN "/simhca", NULL };
+	char *path = find_library(places, PRELOAD_NAME);
+
+	if (!path)
+		complain("%s: is neither in %s/../lib nor in %s/%s/simhca", PRELOAD_NAME,
+			 executable_dir(), executable_dir(), SIMHCA_LIB_FROM_BIN);
+	return path;
+}
+
+char *find_provider_file(void)
 {
 	static const char *const places[] = { "../lib", "../" SIMHCA_LIB_FROM_BIN "/libibverbs",
 					      SIMHCA_LIB_FROM_BIN "/libibverbs",
 					      SIMHCA_LIB_FROM_BIN, NULL };
 	char *path = find_library(places, "libsimhca" PROVIDER_SUFFIX);
+
+	if (!path)
+		complain("libsimhca%s: the provider is neither in %s/../lib nor in %s/%s/"
+			 "libibverbs",
+			 PROVIDER_SUFFIX, executable_dir(), executable_dir(), SIMHCA_LIB_FROM_BIN);
+	return path;
+}
+
+char *find_container_file(const char *name)
+{
+	static const char *const places[] = { "../lib/container",
+					      SIMHCA_LIB_FROM_BIN "/simhca/container", NULL };
+	char *path = find_library(places, name);
+
+	if (!path)
+		complain("%s: is neither in %s/../lib/container nor in %s/%s/simhca/container",
+			 name, executable_dir(), executable_dir(), SIMHCA_LIB_FROM_BIN);
+	return path;
+}
+
+/* IBV_DRIVERS' form of the provider's path: without libibverbs' suffix. */
+static char *find_provider(void)
+{
+	char *path = find_provider_file();
 
 	if (path)
 		path[strlen(path) - strlen(PROVIDER_SUFFIX)] = '\0';
@@ -141,7 +175,6 @@ void environment_free(struct variable variables[ENVIRONMENT_MAX])
 
 bool environment_make(struct variable variables[ENVIRONMENT_MAX], const char *dir, bool on_top)
 {
-	static const char *const places[] = { "../lib", SIMHCA_LIB_FROM_BIN "/simhca", NULL };
 	const char *preloaded = on_top ? getenv("LD_PRELOAD") : NULL;
 	const char *first = on_top ? getenv("SIMHCA_PRELOAD_FIRST") : NULL;
 	char *preload, *provider = NULL;
@@ -151,21 +184,13 @@ bool environment_make(struct variable variables[ENVIRONMENT_MAX], const char *di
 	memset(variables, 0, ENVIRONMENT_MAX * sizeof(*variables));
 	if (!executable_dir())
 		return false;
-	preload = find_library(places, PRELOAD_NAME);
-	if (!preload) {
-		complain("%s: is neither in %s/../lib nor in %s/%s/simhca", PRELOAD_NAME,
-			 executable_dir(), executable_dir(), SIMHCA_LIB_FROM_BIN);
+	preload = find_preload();
+	if (!preload)
 		return false;
-	}
 	if (!provider_is_known()) {
 		provider = find_provider();
-		if (!provider) {
-			complain("libsimhca%s: the provider is neither in %s/../lib nor in %s/%s/"
-				 "libibverbs",
-				 PROVIDER_SUFFIX, executable_dir(), executable_dir(),
-				 SIMHCA_LIB_FROM_BIN);
+		if (!provider)
 			goto out;
-		}
 	}
 	if (!fits_lists(preload) || (provider && !fits_lists(provider)))
 		goto out;

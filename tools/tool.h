@@ -175,6 +175,10 @@ struct variable {
 
 /* Absolute path of the directory that our own executable is in. */
 const char *executable_dir(void);
+/* Files of ours beside our executable, as it is built or installed; NULL after a complaint. */
+char *find_preload(void);
+char *find_provider_file(void);
+char *find_container_file(const char *name);
 /*
  * The variables for programs that are to see the device of dir, ending with a NULL name;
  * on_top: extend the values of this process's environment, else state them alone.

@@ -92,6 +92,7 @@ def prefix():
     shutil.copy(HERE / "fake_simhcad.py", directory / "bin" / "simhcad")
     (directory / "bin" / "simhcad").chmod(0o755)
     shutil.copy(BUILD / "lib" / "libsimhca-preload.so", directory / "lib")
+    shutil.copytree(BUILD / "lib" / "container", directory / "lib" / "container")
     for pabi in (34, 57, 59, 64, 65):
         (directory / "lib" / f"libsimhca-rdmav{pabi}.so").touch()
     yield directory

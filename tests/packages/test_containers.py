@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""Containers whose images know nothing of simhca: `simhca cdi`, and podman as it is in Debian.
+
+The images are trees of Debian releases with perftest and ibverbs-utils, that scripts/chroot makes. Each
+container has a layer of its own on top of one, a pid namespace, and the network of the first.
+"""
+
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import time
+import uuid
+
+import pytest
+from conftest import ROOT, Tree
+
+BUILD = pathlib.Path(os.environ.get("SIMHCA_BUILD", ROOT / "build")).resolve()
+SIMHCA = BUILD / "bin" / "simhca"
+CDI_FILE = pathlib.Path("/etc/cdi/simhca.json")
+# What needs no systemd, no subordinate IDs and no network of its own.
+PODMAN = ["podman", "--runtime", "runc", "--cgroup-manager", "cgroupfs"]
+# The limits of a place that is a container itself may not be raised, as podman's defaults would.
+LIMITS = ["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1000:1000"]
+DEVICE = ["--device", "simhca.dev/hca=all"]
+IMAGES = ["bookworm"]
+
+pytestmark = pytest.mark.skipif(
+    os.geteuid() != 0 or not shutil.which("podman") or not shutil.which("runc"),
+    reason="needs root, podman and runc: scripts/install-deps containers")
+
+
+def run(*command, check=True, timeout=120):
+    done = subprocess.run([*map(str, command)], text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, timeout=timeout, check=False)
+    assert not check or done.returncode == 0, f"{command}: {done.returncode}\n{done.stdout}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def daemon():
+    """Of the host; yields its runtime directory."""
+    directory = tempfile.mkdtemp(prefix="simhca-")
+    run(SIMHCA, "start", "--runtime-dir", directory)
+    yield directory
+    run(SIMHCA, "stop", "--runtime-dir", directory)
+    shutil.rmtree(directory)
+
+
+@pytest.fixture(scope="module")
+def installed(daemon):
+    """The CDI file; one that was there comes back."""
+    before = CDI_FILE.read_bytes() if CDI_FILE.exists() else None
+    assert run(SIMHCA, "cdi", "--install", "--runtime-dir", daemon) == ""
+    yield daemon
+    if before is None:
+        CDI_FILE.unlink()
+    else:
+        CDI_FILE.write_bytes(before)
+
+
+@pytest.fixture(scope="module", params=IMAGES)
+def image(request):
+    tree = Tree(request.param, "demo")
+    yield tree.path
+    tree.remove()
+
+
+def arguments(image, *options):
+    """Of podman run: a container of the image, which itself stays as it is."""
+    return [*PODMAN, "run", *LIMITS, *options, "--rootfs", f"{image}:O"]
+
+
+@contextlib.contextmanager
+def container(image, *options):
+    """One that is there for others to come into; yields its name."""
+    name = f"simhca-{uuid.uuid4().hex[:8]}"
+    run(*arguments(image, "--detach", "--name", name, *options), "sleep", "infinity")
+    try:
+        yield name
+    finally:
+        run(*PODMAN, "rm", "--force", "--time", "0", name)
+
+
+def contexts(directory):
+    status = json.loads(run(SIMHCA, "status", "--json", "--runtime-dir", directory))
+    return [context for device in status["devices"] for context in device["context"]]
+
+
+def wait_for(condition, what):
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.05)
+
+
+def test_without_the_device(installed, image):
+    """The image has nothing of simhca, and no program finds a device."""
+    said = run(*arguments(image, "--rm", "--network", "none"), "sh", "-c",
+               "ibv_devices 2>&1; ls /usr/lib/simhca /run/simhca 2>&1", check=False)
+    assert "simhca0" not in said and said.count("No such file or directory") == 2
+
+
+def test_with_the_device(installed, image):
+    """All that was added are mounts: programs that clear their environment have the device, too."""
+    said = run(*arguments(image, "--rm", "--network", "none", *DEVICE), "sh", "-c",
+               "ibv_devinfo; env -i /usr/bin/ibv_devinfo -l; env")
+    assert said.count("simhca0") == 2 and "PORT_ACTIVE" in said
+    assert "LD_PRELOAD" not in said and "IBV_DRIVERS" not in said
+
+
+def test_server_and_client(installed, image):
+    """
+    In two containers, on the daemon of the host, which reaches the memory of both itself. The server is
+    started by podman exec, into a container whose own command knows nothing of RDMA.
+    """
+    with container(image, "--network", "none", *DEVICE) as name:
+        server = subprocess.Popen([*PODMAN, "exec", name, "ib_write_bw", "-n", "5000", "-s", "4096"],
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        wait_for(lambda: contexts(installed), "the server opens the device")
+        pid, = {context["pid"] for context in contexts(installed)}
+        assert pathlib.Path(f"/proc/{pid}/comm").read_text() == "ib_write_bw\n"  # its number on the host
+        assert os.readlink(f"/proc/{pid}/ns/pid") != os.readlink("/proc/self/ns/pid")
+        client = subprocess.Popen(
+            arguments(image, "--rm", "--network", f"container:{name}", *DEVICE) +
+            ["ib_write_bw", "-n", "5000", "-s", "4096", "localhost"],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        seen = {}
+
+        def both():
+            seen.update({context["pid"]: context["memory"] for context in contexts(installed)})
+            return len(seen) == 2 or client.poll() is not None
+
+        wait_for(both, "the client opens the device")
+        for process in client, server:
+            said, _ = process.communicate(timeout=120)
+            assert process.returncode == 0 and "BW average" in said, said
+        assert list(seen.values()) == ["process_vm"] * 2, seen
+    wait_for(lambda: not contexts(installed), "both have gone")
+
+
+def test_while_no_daemon_runs(image, tmp_path):
+    """
+    Programs go on without a device; one that is started later is there for who comes then, as the directory
+    is the same.
+    """
+    directory = tmp_path / "run"
+    said = run(SIMHCA, "cdi", "--output", CDI_FILE.with_suffix(".later.json"), "--runtime-dir", directory)
+    assert "no daemon runs in" in said
+    file = CDI_FILE.with_suffix(".later.json")
+    description = json.loads(file.read_text())
+    description["kind"] = "simhca.dev/later"
+    file.write_text(json.dumps(description))
+    try:
+        with container(image, "--network", "none", "--device", "simhca.dev/later=all") as name:
+            devices = [*PODMAN, "exec", name, "ibv_devices"]
+            assert "simhca0" not in run(*devices, check=False)
+            for _ in range(2):
+                run(SIMHCA, "start", "--runtime-dir", directory)
+                assert "simhca0" in run(*devices)
+                run(SIMHCA, "stop", "--runtime-dir", directory)
+    finally:
+        file.unlink()
