@@ -48,28 +48,23 @@ static bool add_file(json_t *mounts, const char *host, const char *directory)
 	return add_mount(mounts, host, container, false);
 }
 
-/* One for each libibverbs that there is a provider for: the image's takes that of its number. */
-static bool add_providers(json_t *mounts)
+/* Those that the provider loads where the image's libibverbs has another layout (siblings.h). */
+static bool add_siblings(json_t *mounts)
 {
-	char *pattern, *one = find_provider_file();
-	bool added = one;
-	glob_t found;
+	char *preload = find_preload(), *pattern = NULL;
+	bool added = false;
+	glob_t found = { 0 };
 
-	if (!one)
-		return false;
-	*strrchr(one, '/') = '\0';
-	if (asprintf(&pattern, "%s/libsimhca-rdmav*.so", one) < 0)
-		pattern = NULL;
-	free(one);
-	if (!pattern || glob(pattern, 0, NULL, &found)) {
-		complain("%s: no provider can be found", pattern ? pattern : "out of memory");
+	if (preload && asprintf(&pattern, "%.*s/libsimhca-rdmav*-*.so",
+				(int)(strrchr(preload, '/') - preload), preload) >= 0) {
+		added = true; /* there need not be any */
+		if (!glob(pattern, 0, NULL, &found))
+			for (size_t i = 0; added && i < found.gl_pathc; i++)
+				added = add_file(mounts, found.gl_pathv[i], SIMHCA_IN_CONTAINER);
+		globfree(&found);
 		free(pattern);
-		return false;
 	}
-	for (size_t i = 0; added && i < found.gl_pathc; i++)
-		added = add_file(mounts, found.gl_pathv[i], SIMHCA_IN_CONTAINER);
-	globfree(&found);
-	free(pattern);
+	free(preload);
 	return added;
 }
 
@@ -85,7 +80,8 @@ static json_t *describe(const char *dir)
 {
 	json_t *mounts = json_array();
 
-	if (add_found(mounts, find_preload(), SIMHCA_IN_CONTAINER) && add_providers(mounts) &&
+	if (add_found(mounts, find_preload(), SIMHCA_IN_CONTAINER) &&
+	    add_found(mounts, find_provider_file(), SIMHCA_IN_CONTAINER) && add_siblings(mounts) &&
 	    add_found(mounts, find_container_file("ld.so.preload"), "/etc") &&
 	    add_found(mounts, find_container_file("simhca.driver"), "/etc/libibverbs.d") &&
 	    add_mount(mounts, dir, IN_CONTAINER_RUNTIME_DIR, true))

@@ -13,6 +13,7 @@
 #include "fastpath.h"
 #include "command.h"
 #include "say.h"
+#include "siblings.h"
 #include "ibverbs-provider-check.h"
 #include "simhca-request.h"
 
@@ -380,4 +381,25 @@ static const struct verbs_device_ops simhca_device_ops = {
 	.import_context = import_context,
 };
 
-SIMHCA_REGISTER_DRIVER(simhca_device_ops)
+#ifdef SIMHCA_IS_SIBLING
+/* SHCA_SIBLING_FITS */
+extern __attribute__((visibility("default"))) bool simhca_sibling_fits;
+bool simhca_sibling_fits;
+
+static __attribute__((constructor)) void register_driver(void)
+{
+	simhca_sibling_fits = !simhca_provider_abi_probe();
+	if (simhca_sibling_fits)
+		verbs_register_driver(&simhca_device_ops);
+}
+#else
+static __attribute__((constructor)) void register_driver(void)
+{
+	const char *wrong = simhca_provider_abi_probe();
+
+	if (!wrong)
+		verbs_register_driver(&simhca_device_ops);
+	else if (!shca_load_sibling())
+		simhca_provider_abi_refuse("simhca", wrong);
+}
+#endif

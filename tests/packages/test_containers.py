@@ -26,7 +26,8 @@ PODMAN = ["podman", "--runtime", "runc", "--cgroup-manager", "cgroupfs"]
 # The limits of a place that is a container itself may not be raised, as podman's defaults would.
 LIMITS = ["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1000:1000"]
 DEVICE = ["--device", "simhca.dev/hca=all"]
-IMAGES = ["bookworm"]
+NOBODY = 65534
+IMAGES = ["bookworm", "trixie"]
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0 or not shutil.which("podman") or not shutil.which("runc"),
@@ -50,16 +51,30 @@ def daemon():
     shutil.rmtree(directory)
 
 
-@pytest.fixture(scope="module")
-def installed(daemon):
-    """The CDI file; one that was there comes back."""
+@contextlib.contextmanager
+def installed_for(directory):
+    """The CDI file of that runtime directory; one that was there comes back."""
     before = CDI_FILE.read_bytes() if CDI_FILE.exists() else None
-    assert run(SIMHCA, "cdi", "--install", "--runtime-dir", daemon) == ""
-    yield daemon
-    if before is None:
-        CDI_FILE.unlink()
-    else:
-        CDI_FILE.write_bytes(before)
+    assert run(SIMHCA, "cdi", "--install", "--runtime-dir", directory) == ""
+    try:
+        yield
+    finally:
+        if before is None:
+            CDI_FILE.unlink()
+        else:
+            CDI_FILE.write_bytes(before)
+
+
+@pytest.fixture(scope="module")
+def siblings():
+    """Providers for the libibverbs of images that are of another release than this host."""
+    run("cmake", "--build", BUILD, "--target", "siblings", timeout=1200)
+
+
+@pytest.fixture(scope="module")
+def installed(daemon, siblings):
+    with installed_for(daemon):
+        yield daemon
 
 
 @pytest.fixture(scope="module", params=IMAGES)
@@ -164,3 +179,32 @@ def test_while_no_daemon_runs(image, tmp_path):
                 run(SIMHCA, "stop", "--runtime-dir", directory)
     finally:
         file.unlink()
+
+
+@pytest.fixture
+def home():
+    """A directory that any user can come to; the address of a socket in it is short."""
+    with tempfile.TemporaryDirectory(prefix="simhca-") as directory:
+        os.chmod(directory, 0o755)
+        yield pathlib.Path(directory)
+
+
+def test_rootless(image, siblings, home):
+    """A daemon and containers of a user who has nothing but one ID: a user namespace of podman's."""
+    user = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "env", "-i",
+            f"PATH={os.environ['PATH']}", f"HOME={home}", f"XDG_RUNTIME_DIR={home}/run"]
+    (home / "run").mkdir()
+    tree = home / "tree"
+    tree.mkdir()
+    # An image of that user's: what podman would make of one, with that user's storage.
+    run("sh", "-c", f"tar -C {image} --exclude=./dev/* -c . | tar -C {tree} --no-same-owner -x")
+    run("chown", "-R", f"{NOBODY}:{NOBODY}", home)
+    run(*user, SIMHCA, "start")
+    try:
+        with installed_for(home / "run" / "simhca"):
+            said = run(*user, *PODMAN, "--storage-driver", "vfs", "run", "--rm", *LIMITS, "--network", "host",
+                       *DEVICE, "--rootfs", tree, "sh", "-c",
+                       "id -u; ib_write_bw -p 20123 >/dev/null & sleep 2; ib_write_bw -p 20123 localhost")
+        assert "BW average" in said and "\n0\n" in f"\n{said}", said
+    finally:
+        run(*user, SIMHCA, "stop")

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * Siblings: providers for the other layouts of the same private ABI of libibverbs. Its number says
+ * which file libibverbs loads, and does not tell them apart (ibverbs-provider-abi.h); so the file that is
+ * loaded, when it does not fit, loads one that does.
+ */
+#ifndef SIMHCA_SIBLINGS_H
+#define SIMHCA_SIBLINGS_H
+
+#include <stdbool.h>
+
+/* The name of a bool of a sibling: set if it has registered itself. */
+#define SHCA_SIBLING_FITS "simhca_sibling_fits"
+
+/* Whether one fits, which has registered itself then. */
+bool shca_load_sibling(void);
+
+#endif
