@@ -15,6 +15,7 @@
 
 static const struct choice link_layers[] = { { "ethernet", 0 }, { "ib", 1 }, { NULL, 0 } };
 static const struct choice wires[] = { { "off", 0 }, { "roce", 1 }, { NULL, 0 } };
+static const struct choice managers[] = { { "on", 0 }, { "off", 1 }, { NULL, 0 } };
 static const struct choice fast_path[] = { { "off", 0 }, { "on", 1 }, { NULL, 0 } };
 static const struct choice scatter[] = { { "off", 0 }, { "on", 1 }, { NULL, 0 } };
 static const struct choice mtus[] = { { "256", 256 },	{ "512", 512 },	  { "1024", 1024 },
@@ -94,6 +95,8 @@ const struct option_desc option_table[] = {
 	GUID("sys-image-guid", sys_image_guid, "system image GUID [the first device's node GUID]"),
 	NUMBER("lid", lid, "LID", SCOPE_DEVICE, 1, 0xbfff,
 	       "LID on InfiniBand; in general it is the first device's, the others count up [1]"),
+	CHOICE("sm", sm_off, "on|off", 0, managers, "on",
+	       "subnet manager on InfiniBand; off: ports wait for a program that is one [on]"),
 	FLAG("mw-type-2a", mw_type_2a, SCOPE_DEVICE,
 	     "type 2 memory windows are of type 2A instead of 2B"),
 	FLAG("event-at-arm", event_at_arm, SCOPE_DEVICE,

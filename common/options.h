@@ -62,6 +62,7 @@ struct settings {
 	uint64_t node_guid;	 /* 0: derived from host name, runtime directory and device */
 	uint64_t sys_image_guid; /* 0: the node GUID */
 	uint32_t lid;		 /* InfiniBand; 0: derived from the device's position */
+	uint32_t sm_off;	 /* InfiniBand: no subnet manager */
 	uint32_t mw_type_2a;	 /* type 2 memory windows are of type 2A; else 2B */
 	uint32_t event_at_arm;	 /* arming a CQ that holds completions raises an event */
 	uint32_t fast_path;	 /* programs may run steps of their QPs */

@@ -333,6 +333,7 @@ struct simhca_device_config {
 	uint64_t node_guid;	   /* host order; 0 is refused */
 	uint64_t sys_image_guid;   /* host order */
 	uint16_t lid;		   /* InfiniBand */
+	bool sm_off;		   /* InfiniBand: a port that is up waits for a subnet manager */
 	uint32_t mtu;		   /* bytes: 256, 512, 1024, 2048 or 4096 */
 	bool mw_type_2a;	   /* type 2 windows are of type 2A; else of type 2B */
 	bool event_at_arm;	   /* arming a CQ that holds completions raises an event */
@@ -391,6 +392,11 @@ const struct simhca_devmem *simhca_device_memory(const struct simhca_device *dev
 /* The port follows its network interface: raises PORT_ACTIVE or PORT_ERR, GID_CHANGE at every
  * context. */
 void simhca_device_set_port(struct simhca_device *device, bool active);
+/* What a subnet manager does: its state, once it is up (enum ibv_port_state); raises PORT_ACTIVE. */
+void simhca_device_set_state(struct simhca_device *device, uint32_t state);
+/* Likewise its LID, and the manager's: LID_CHANGE, SM_CHANGE. */
+void simhca_device_set_address(struct simhca_device *device, uint16_t lid, uint8_t lmc,
+			       uint16_t sm_lid, uint8_t sm_sl);
 /* QPs that are connected already keep theirs. bytes: as in the config, and not more. */
 void simhca_device_set_mtu(struct simhca_device *device, uint32_t bytes);
 void simhca_device_set_gids(struct simhca_device *device,

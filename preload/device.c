@@ -12,32 +12,35 @@
 
 #define NODE_DIRECTORY "dev/infiniband/"
 
-atomic_bool device_seen_rdma_cm;
+atomic_bool device_seen_calls, device_seen_umad;
 
 /* Relaxed, here and where it is read: whoever is handed the descriptor learns of it otherwise. */
 static void remember(const struct device_name *name)
 {
-	if (device_is_rdma_cm(name))
-		atomic_store_explicit(&device_seen_rdma_cm, true, memory_order_relaxed);
+	if (device_is_rdma_cm(name) || device_is_umad(name))
+		atomic_store_explicit(&device_seen_calls, true, memory_order_relaxed);
+	if (device_is_umad(name))
+		atomic_store_explicit(&device_seen_umad, true, memory_order_relaxed);
 }
 
-/* "rdma_cm", or "uverbs" and a number, and nothing after it. */
+/* "rdma_cm", or "uverbs" or the like and a number, and nothing after it. */
 static bool parse_name(const char *text, struct device_name *name)
 {
-	static const char prefix[] = "uverbs", rdma_cm[] = "rdma_cm";
-	size_t digits;
+	static const char *const prefixes[] = { "uverbs", "umad", "issm" };
+	static const char rdma_cm[] = "rdma_cm";
+	size_t length = 0, digits;
 
 	if (!strcmp(text, rdma_cm)) {
 		memcpy(name->text, rdma_cm, sizeof(rdma_cm));
 		return true;
 	}
-	if (strncmp(text, prefix, sizeof(prefix) - 1))
+	for (size_t i = 0; i < sizeof(prefixes) / sizeof(*prefixes); i++)
+		if (!strncmp(text, prefixes[i], strlen(prefixes[i])))
+			length = strlen(prefixes[i]);
+	digits = length ? strspn(text + length, "0123456789") : 0;
+	if (!digits || text[length + digits] || length + digits >= sizeof(name->text))
 		return false;
-	digits = strspn(text + sizeof(prefix) - 1, "0123456789");
-	if (!digits || text[sizeof(prefix) - 1 + digits] ||
-	    sizeof(prefix) + digits > sizeof(name->text))
-		return false;
-	memcpy(name->text, text, sizeof(prefix) + digits);
+	memcpy(name->text, text, length + digits + 1);
 	return true;
 }
 
@@ -73,7 +76,10 @@ static bool read_rdev(const struct device_name *name, dev_t *rdev)
 	char text[32];
 
 	if (paths_read(text, sizeof(text), "sys/class/%s/%s/dev",
-		       device_is_rdma_cm(name) ? "misc" : "infiniband_verbs", name->text) < 0)
+		       device_is_rdma_cm(name) ? "misc"
+		       : device_is_umad(name)  ? "infiniband_mad"
+					       : "infiniband_verbs",
+		       name->text) < 0)
 		return false;
 	rest = text;
 	if (!parse_number(&rest, &major_number) || *rest++ != ':' ||

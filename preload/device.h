@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * The device nodes /dev/infiniband/uverbsN and rdma_cm, and their open descriptors.
+ * The device nodes /dev/infiniband/uverbsN, rdma_cm, umadN and issmN, and their open descriptors.
  *
  * In the tree the node is the socket on which the daemon listens; an open descriptor is a
  * connection to it (daemon.h). Both are shown as the character device that they stand for.
@@ -10,10 +10,11 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 struct device_name {
-	char text[16]; /* "uverbs0", "rdma_cm" */
+	char text[16]; /* "uverbs0", "rdma_cm", "umad0", "issm0" */
 };
 
 static inline bool device_is_rdma_cm(const struct device_name *name)
@@ -21,12 +22,23 @@ static inline bool device_is_rdma_cm(const struct device_name *name)
 	return name->text[0] == 'r';
 }
 
-extern atomic_bool device_seen_rdma_cm;
-
-/* False: this program has not come across a descriptor of rdma_cm yet. */
-static inline bool device_has_rdma_cm(void)
+/* umadN, and issmN, which is open and no more */
+static inline bool device_is_umad(const struct device_name *name)
 {
-	return atomic_load_explicit(&device_seen_rdma_cm, memory_order_relaxed);
+	return name->text[0] == 'u' ? name->text[1] == 'm' : name->text[0] == 'i';
+}
+
+extern atomic_bool device_seen_calls, device_seen_umad;
+
+/* False: this program has not come across a descriptor of rdma_cm or umad yet. */
+static inline bool device_has_calls(void)
+{
+	return atomic_load_explicit(&device_seen_calls, memory_order_relaxed);
+}
+
+static inline bool device_has_umad(void)
+{
+	return atomic_load_explicit(&device_seen_umad, memory_order_relaxed);
 }
 
 /* What stat() says of the node. */
@@ -36,7 +48,11 @@ struct device_id {
 	dev_t rdev;
 };
 
-#define DEVICE_MODE (S_IFCHR | 0666)
+/* MADs are root's. */
+static inline mode_t device_mode(const struct device_name *name)
+{
+	return S_IFCHR | (device_is_umad(name) ? 0600 : 0666);
+}
 
 /* All preserve errno unless they say otherwise. */
 

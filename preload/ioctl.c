@@ -30,6 +30,7 @@
 #include "real.h"
 #include "request.h"
 #include "simhca-abi.h"
+#include "umad.h"
 
 /* ------------------------------------------------------------------------------- attributes */
 
@@ -313,9 +314,12 @@ HOOK(int, ioctl, int fd, unsigned long request, ...)
 	va_start(args, request);
 	arg = va_arg(args, void *);
 	va_end(args);
-	if ((uint32_t)request != RDMA_VERBS_IOCTL || !device_of_fd(fd, &call.device) ||
-	    device_is_rdma_cm(&call.device))
+	if (!((uint32_t)request == RDMA_VERBS_IOCTL || umad_is_ioctl(request)) ||
+	    !device_of_fd(fd, &call.device) || device_is_rdma_cm(&call.device) ||
+	    device_is_umad(&call.device) != umad_is_ioctl(request))
 		return REAL(ioctl)(fd, request, arg);
+	if (device_is_umad(&call.device))
+		return umad_ioctl(fd, request, arg);
 
 	ret = run_method(&call, arg);
 	errno = ret ? ret : saved;

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "device.h"
-#include "real.h"
+#include "rdma_cm.h"
 #include "request.h"
 #include "simhca-abi.h"
 #include "simhca-abi-rdma-cm.h"
@@ -239,8 +239,7 @@ static int command(struct ucma_write *write)
 	return ret;
 }
 
-/* Not inline: its stack is not for all the other writes. */
-__attribute__((noinline)) static ssize_t write_command(int fd, const void *buf, size_t size)
+ssize_t rdma_cm_write(int fd, const void *buf, size_t size)
 {
 	struct ucma_write write = { .fd = fd, .old_fd = -1 };
 	int saved = errno;
@@ -254,20 +253,8 @@ __attribute__((noinline)) static ssize_t write_command(int fd, const void *buf, 
 	return ret ? -1 : (ssize_t)size;
 }
 
-/* Commands have certain lengths, by which most writes are told without a system call. */
-static inline bool may_be_command(size_t size)
+bool rdma_cm_may_be_command(size_t size)
 {
-	return (size <= SIMHCA_UCMA_MAX_WRITE && size >= sizeof(struct rdma_ucm_cmd_hdr) &&
-		size % 4 == 0) ||
-	       device_has_rdma_cm();
-}
-
-/* All other writes of the program come by here as well. */
-HOOK(ssize_t, write, int fd, const void *buf, size_t size)
-{
-	struct device_name device;
-
-	if (!may_be_command(size) || !device_of_fd(fd, &device) || !device_is_rdma_cm(&device))
-		return REAL(write)(fd, buf, size);
-	return write_command(fd, buf, size);
+	return size <= SIMHCA_UCMA_MAX_WRITE && size >= sizeof(struct rdma_ucm_cmd_hdr) &&
+	       size % 4 == 0;
 }

@@ -83,6 +83,7 @@ typedef int dirent_compare_fn(const struct dirent **a, const struct dirent **b);
 	F(char *, __realpath_chk, (const char *path, char *resolved, size_t room))                 \
 	F(char *, canonicalize_file_name, (const char *path))                                      \
 	F(int, inotify_add_watch, (int fd, const char *path, uint32_t mask))                       \
+	F(ssize_t, read, (int fd, void *buf, size_t size))                                         \
 	F(ssize_t, write, (int fd, const void *buf, size_t size))                                  \
 	F(int, ioctl, (int fd, unsigned long request, ...))                                        \
 	F(int, socket, (int domain, int type, int protocol))                                       \

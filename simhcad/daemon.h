@@ -31,6 +31,7 @@ struct failures;
 struct injector;
 struct tracers;
 struct netif;
+struct umad;
 struct wire;
 
 struct daemon {
@@ -63,7 +64,8 @@ struct daemon {
 	struct device devices[OPTIONS_MAX_DEVICES];
 	unsigned int num_devices; /* that exist */
 	struct nl_server nl_server;
-	struct cma *cma; /* rdma_cm */
+	struct cma *cma;   /* rdma_cm */
+	struct umad *umad; /* NULL: no device is InfiniBand */
 	struct admin *admin;
 	double started;		  /* monotonic.h */
 	double in_vain;		  /* when a command last waited for an engine, and was deferred */

@@ -22,6 +22,7 @@
 #include "loop/ready.h"
 #include "loop/session.h"
 #include "diagnosis/trace.h"
+#include "umad/umad.h"
 #include "wire/wire.h"
 
 #define DESCRIPTORS 40	   /* that the daemon needs by itself, and some */
@@ -134,6 +135,8 @@ static int check_places(const struct daemon *daemon)
 
 static int open_devices(struct daemon *daemon)
 {
+	bool no_umad;
+
 	if (device_tree_create(&daemon->rundir))
 		return -1;
 	while (daemon->num_devices < daemon->options->num_devices) {
@@ -147,7 +150,10 @@ static int open_devices(struct daemon *daemon)
 	if (!wire_follow(daemon->wire))
 		return -1;
 	daemon->cma = cma_open(daemon);
-	return daemon->cma ? device_tree_publish(&daemon->rundir) : -1;
+	if (!daemon->cma)
+		return -1;
+	daemon->umad = umad_open(daemon, &no_umad);
+	return daemon->umad || no_umad ? device_tree_publish(&daemon->rundir) : -1;
 }
 
 static void on_signal(struct ev_loop *loop, ev_signal *signal, int events)
@@ -271,6 +277,7 @@ out:
 	nl_server_close(&daemon->nl_server);
 	for (unsigned int i = 0; i < daemon->num_devices; i++)
 		listener_close(&daemon->devices[i].listener);
+	umad_close(daemon->umad);
 	cma_close(daemon->cma);
 	netif_close(daemon->netif);
 	/* All at once, or a program would see its peers go before it learns that the device does.

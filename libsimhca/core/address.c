@@ -20,7 +20,7 @@ bool simhca_link_has_address(const struct simhca_device *device, const struct si
 	if (device->config.infiniband != source->config.infiniband)
 		return false;
 	if (device->config.infiniband)
-		return av->dlid == device->config.lid &&
+		return av->dlid && av->dlid == simhca_device_lid(device) &&
 		       (!av->is_global || has_gid(device, &av->dgid));
 	return av->is_global && has_gid(device, &av->dgid);
 }

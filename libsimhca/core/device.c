@@ -169,15 +169,15 @@ static void fill_port(const struct simhca_device_config *c, struct simhca_port_a
 {
 	uint32_t mtu = (uint32_t)__builtin_ctz(c->mtu) - 7; /* enum ibv_mtu: 256 is 1 */
 
-	atomic_init(&p->state, IBV_PORT_ACTIVE);
+	atomic_init(&p->state, c->sm_off ? IBV_PORT_INIT : IBV_PORT_ACTIVE);
 	atomic_init(&p->active_mtu, mtu);
 	p->max_mtu = IBV_MTU_4096;
 	p->gid_tbl_len = SIMHCA_GID_ENTRIES;
 	p->port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
 	p->max_msg_sz = SIMHCA_MAX_MSG_SIZE;
 	p->pkey_tbl_len = SIMHCA_PKEY_ENTRIES;
-	p->lid = c->infiniband ? c->lid : 0;
-	p->sm_lid = c->infiniband ? 1 : 0;
+	p->lid = c->infiniband && !c->sm_off ? c->lid : 0;
+	p->sm_lid = c->infiniband && !c->sm_off ? 1 : 0;
 	p->max_vl_num = 1;
 	p->phys_state = 5; /* LinkUp */
 	p->link_layer = c->infiniband ? IBV_LINK_LAYER_INFINIBAND : IBV_LINK_LAYER_ETHERNET;
@@ -337,18 +337,50 @@ static void event_everywhere(struct simhca_device *device, uint32_t type)
 				   1, type);
 }
 
-void simhca_device_set_port(struct simhca_device *device, bool active)
+void simhca_device_set_state(struct simhca_device *device, uint32_t state)
 {
-	uint32_t state = active ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
+	uint32_t old =
+		atomic_exchange_explicit(&device->mem->port.state, state, memory_order_seq_cst);
 
-	if (atomic_exchange_explicit(&device->mem->port.state, state, memory_order_seq_cst) ==
-	    state)
+	if (old == state)
 		return;
 	simhca_fabric_changed(device->fabric);
-	if (!active)
+	if (state == IBV_PORT_DOWN)
 		simhca_stats_once(device, SIMHCA_STAT_LINK_DOWNED);
-	device->mem->port.phys_state = active ? 5 : 3; /* LinkUp, Disabled */
-	event_everywhere(device, active ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
+	device->mem->port.phys_state = state == IBV_PORT_DOWN ? 3 : 5; /* Disabled, LinkUp */
+	if (state == IBV_PORT_ACTIVE || old == IBV_PORT_ACTIVE)
+		event_everywhere(device, state == IBV_PORT_ACTIVE ? IBV_EVENT_PORT_ACTIVE
+								  : IBV_EVENT_PORT_ERR);
+}
+
+void simhca_device_set_port(struct simhca_device *device, bool active)
+{
+	uint32_t up = device->config.sm_off ? IBV_PORT_INIT : IBV_PORT_ACTIVE;
+
+	simhca_device_set_state(device, active ? up : IBV_PORT_DOWN);
+}
+
+void simhca_device_set_address(struct simhca_device *device, uint16_t lid, uint8_t lmc,
+			       uint16_t sm_lid, uint8_t sm_sl)
+{
+	struct simhca_port_attr *port = &device->mem->port;
+	bool moves = lid != port->lid || lmc != port->lmc, other_sm = sm_lid != port->sm_lid;
+
+	/* As with GIDs, below. */
+	if (moves) {
+		simhca_steps_end(device->fabric, 0);
+		atomic_thread_fence(memory_order_release);
+	}
+	port->lmc = lmc;
+	port->sm_sl = sm_sl;
+	__atomic_store_n(&port->sm_lid, sm_lid, __ATOMIC_RELAXED);
+	__atomic_store_n(&port->lid, lid, __ATOMIC_RELAXED);
+	if (moves) {
+		simhca_fabric_changed(device->fabric);
+		event_everywhere(device, IBV_EVENT_LID_CHANGE);
+	}
+	if (other_sm)
+		event_everywhere(device, IBV_EVENT_SM_CHANGE);
 }
 
 void simhca_device_set_mtu(struct simhca_device *device, uint32_t bytes)

@@ -63,6 +63,12 @@ struct simhca_device {
 void simhca_device_unlink(struct simhca_device *device);
 void simhca_device_free(struct simhca_device *device);
 
+/* What it has on InfiniBand; 0: none yet. For engines. */
+static inline uint16_t simhca_device_lid(const struct simhca_device *device)
+{
+	return __atomic_load_n(&device->mem->port.lid, __ATOMIC_RELAXED);
+}
+
 /* A GID table entry; false if there is none or it is empty. For engines. */
 bool simhca_device_gid(struct simhca_device *device, uint32_t index, union simhca_gid *gid);
 

@@ -18,7 +18,7 @@ void simhca_device_set_gmp(struct simhca_device *device, simhca_gmp_handler *han
 bool simhca_device_send_gmp(struct simhca_device *device, const struct simhca_av *av,
 			    const void *mad)
 {
-	struct simhca_gmp gmp = { .mad = mad, .dgid = av->dgid, .slid = device->config.lid };
+	struct simhca_gmp gmp = { .mad = mad, .dgid = av->dgid, .slid = simhca_device_lid(device) };
 	struct simhca_device *to;
 
 	if (atomic_load(&device->mem->port.state) != IBV_PORT_ACTIVE)

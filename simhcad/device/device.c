@@ -52,6 +52,7 @@ static struct simhca_device *make_model(struct device *device)
 		.node_guid = node_guid(device),
 		.sys_image_guid = settings->sys_image_guid,
 		.lid = settings->infiniband ? (uint16_t)settings->lid : 0,
+		.sm_off = settings->infiniband && device->daemon->options->daemon.sm_off,
 		.mtu = settings->mtu,
 		.max_qp = settings->max_qp,
 		.max_cq = settings->max_cq,
@@ -135,17 +136,23 @@ static bool follow(struct device *device)
 	return changed;
 }
 
-void device_follow_interface(struct device *device)
+void device_has_changed(struct device *device)
 {
 	struct tree_device tree = tree_device(device);
+
+	device->tree_behind = device_tree_update(&device->daemon->rundir, &tree);
+	device->tree_failing = device->tree_behind;
+}
+
+void device_follow_interface(struct device *device)
+{
 	struct interface interface;
 
 	if (!follow(device))
 		return;
 	log_info("%s: %s has changed: port %s", device->options->name,
 		 device->options->settings.netdev, device->up ? "active" : "down");
-	device->tree_behind = device_tree_update(&device->daemon->rundir, &tree);
-	device->tree_failing = device->tree_behind;
+	device_has_changed(device);
 	if (!netif_get(device->daemon->netif, device->options->settings.netdev, &interface))
 		cma_device_gone(device->daemon->cma, device);
 }

@@ -47,4 +47,7 @@ void device_close(struct device *device);
 /* The network interface may have changed. */
 void device_follow_interface(struct device *device);
 
+/* Its port's state or LID was set; what programs see in /sys follows. */
+void device_has_changed(struct device *device);
+
 #endif

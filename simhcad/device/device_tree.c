@@ -402,6 +402,10 @@ static void put_port_state(struct writer *writer, const struct tree_device *devi
 
 	put(writer, "state", "%s", port_state(port->state));
 	put(writer, "phys_state", "%s", physical_state(port->phys_state));
+	put(writer, "lid", "0x%x", port->lid);
+	put(writer, "lid_mask_count", "%u", port->lmc);
+	put(writer, "sm_lid", "0x%x", port->sm_lid);
+	put(writer, "sm_sl", "%u", port->sm_sl);
 	put_gids(writer, device);
 }
 
@@ -433,10 +437,6 @@ static void put_port(struct writer *writer, const struct tree_device *device)
 	make_directory(writer, "counters");
 	make_directory(writer, "hw_counters");
 	put_port_state(writer, device);
-	put(writer, "lid", "0x%x", port->lid);
-	put(writer, "lid_mask_count", "%u", port->lmc);
-	put(writer, "sm_lid", "0x%x", port->sm_lid);
-	put(writer, "sm_sl", "%u", port->sm_sl);
 	put(writer, "cap_mask", "0x%08" PRIx32, port->port_cap_flags);
 	put(writer, "link_layer", "%s", port->link_layer == 2 ? "Ethernet" : "InfiniBand");
 	put_rate(writer, port);
@@ -473,6 +473,24 @@ static void put_uverbs(struct writer *writer, const struct tree_device *device)
 	put(writer, "dev", "%d:%u", DEVICE_TREE_MAJOR, DEVICE_TREE_MINOR + device->number);
 	put(writer, "abi_version", "%d", DEVICE_TREE_ABI);
 	make_device_link(writer, device);
+}
+
+/* Who sends and receives MADs at the port, and who says that it manages the subnet. */
+static void put_mad(struct writer *writer, const struct tree_device *device, const char *kind,
+		    unsigned int minor)
+{
+	char name[32], place[PLACE];
+
+	snprintf(name, sizeof(name), "%s%u", kind, device->number);
+	set_device_base(writer, BUILD, device, "/infiniband_mad/%s", name);
+	make_directory(writer, "");
+	put(writer, "ibdev", "%s", device->name);
+	put(writer, "port", "1");
+	put(writer, "dev", "%d:%u", DEVICE_TREE_MAJOR, minor + device->number);
+	make_device_link(writer, device);
+	set_base(writer, BUILD "/class/infiniband_mad");
+	make_link(writer, name, "../.." DEVICES "%s/infiniband_mad/%s", device_place(device, place),
+		  name);
 }
 
 /* -------------------------------------------------------------------------------- the tree */
@@ -544,6 +562,10 @@ int device_tree_add(const struct rundir *rundir, const struct tree_device *devic
 	make_link(&writer, name, "../.." DEVICES "%s/infiniband_verbs/%s", place, name);
 	if (device->profile->pci.vendor)
 		link_pci(&writer, device);
+	if (device->memory->port.link_layer == 1) {
+		put_mad(&writer, device, "umad", DEVICE_TREE_UMAD_MINOR);
+		put_mad(&writer, device, "issm", DEVICE_TREE_ISSM_MINOR);
+	}
 	return writer.failed ? -1 : 0;
 }
 

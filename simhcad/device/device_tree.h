@@ -12,7 +12,9 @@
  *	sys/class/infiniband_verbs/uverbsN
  *	sys/class/pci_bus/5343:NN
  *	sys/bus/pci/devices/5343:NN:00.0                with a profile
- *	sys/class/infiniband_mad/abi_version         for libibumad; there are no MAD devices
+ *	dev/infiniband/umadN, issmN                  on InfiniBand: sockets for MADs (umad.h)
+ *	    infiniband_mad/umadN/, issmN/            beside infiniband_verbs: ibdev, port, dev
+ *	sys/class/infiniband_mad/                    abi_version, and links to these
  *	proc/sys/net/rdma_ucm/max_backlog
  *	netlink/rdma                                 the socket of RDMA netlink (nl_server.h)
  *
@@ -29,8 +31,10 @@
 
 #define DEVICE_TREE_RDMA_CM_MAJOR 10 /* of miscellaneous devices */
 #define DEVICE_TREE_RDMA_CM_MINOR 58
-#define DEVICE_TREE_MAJOR 231	    /* the kernel's for uverbs */
-#define DEVICE_TREE_MINOR 192	    /* of uverbs0 */
+#define DEVICE_TREE_MAJOR 231	 /* the kernel's for uverbs */
+#define DEVICE_TREE_MINOR 192	 /* of uverbs0 */
+#define DEVICE_TREE_UMAD_MINOR 0 /* of umad0, and of issm0, with that major number */
+#define DEVICE_TREE_ISSM_MINOR 64
 #define DEVICE_TREE_ABI 1	    /* of the device, which the provider matches */
 #define DEVICE_TREE_COUNTERS_MS 200 /* how old what a file of counters says may be */
 
