@@ -48,7 +48,7 @@ static const struct component node_components[] = {
 	BYTES(7, 1),  BYTES(8, 8),  BYTES(16, 8), BYTES(24, 8), BYTES(32, 2),
 	BYTES(34, 2), BYTES(36, 4), BYTES(40, 1), BYTES(41, 3), BYTES(44, 64),
 };
-/* Up to the MTU; a mask with further ones is refused. The fifth bit is special, see below. */
+/* Up to the MTU; further ones are not looked at. For capabilities see fits(). */
 static const struct component port_components[] = {
 	BYTES(0, 2),	   BYTES(2, 1),	  BYTES(3, 0),	     BYTES(4, 0),   BYTES(12, 8),
 	BYTES(20, 2),	   BYTES(22, 2),  BYTES(24, 4),	     BYTES(28, 2),  BYTES(30, 2),
@@ -64,7 +64,7 @@ static const struct component link_components[] = { BYTES(0, 2), BYTES(2, 1), BY
 						    BYTES(4, 2) };
 static const struct component guid_components[] = { BYTES(0, 2), BYTES(2, 1) };
 static const struct component pkey_components[] = { BYTES(0, 2), BYTES(2, 2), BYTES(4, 1) };
-/* Service IDs name no path here; the number of paths is what is asked for; for the last, below. */
+/* Service IDs name no path here, and one path is enough; for the last six see suits(). */
 static const struct component path_components[] = {
 	BYTES(0, 0),  BYTES(0, 0),  BYTES(8, 16), BYTES(24, 16),     BYTES(40, 2), BYTES(42, 2),
 	BYTES(44, 0), BYTES(44, 0), BYTES(44, 0), BYTES(44, 0),	     BYTES(48, 0), { 49 * 8, 1 },
@@ -73,7 +73,7 @@ static const struct component path_components[] = {
 };
 #define PATH_SELECTORS 16u /* from this component on: MTU, rate, life; a selector and its value */
 #define PATH_DGID (1u << 2)
-#define PATH_DLID (1u << 4)
+#define PATH_SGID (1u << 3)
 static const struct component member_components[] = {
 	BYTES(0, 16),  BYTES(16, 16),	  BYTES(32, 4),	 BYTES(36, 2),	     BYTES(38, 0),
 	BYTES(38, 0),  BYTES(39, 1),	  BYTES(40, 2),	 BYTES(42, 0),	     BYTES(42, 0),
@@ -356,8 +356,8 @@ static void add_path(struct answer *answer, int from, int to)
 	    !suits(answer, PATH_SELECTORS + 2, 55, RATE_100) ||
 	    !suits(answer, PATH_SELECTORS + 4, 56, LIFE))
 		return;
-	choose_gid(answer, to, 8, 1u << 2, record + 8);
-	choose_gid(answer, from, 24, 1u << 3, record + 24);
+	choose_gid(answer, to, 8, PATH_DGID, record + 8);
+	choose_gid(answer, from, 24, PATH_SGID, record + 24);
 	mad_put(record, 40, 2, node_lid(subnet, to));
 	mad_put(record, 42, 2, node_lid(subnet, from));
 	record[49] = 0x80; /* reversible; one path */
@@ -436,14 +436,21 @@ static struct sa_member *find_member(struct simhca_subnet *subnet, const uint8_t
 	return NULL;
 }
 
+/* The first that no group has: there are more than members. */
 static uint16_t free_multicast_lid(const struct simhca_subnet *subnet)
 {
-	uint16_t lid = MULTICAST_LIDS;
+	bool used[SA_MEMBERS + 1] = { false };
+	uint16_t free_lid = 0;
 
-	for (unsigned int i = 0; i < SA_MEMBERS; i++)
-		if (subnet->member[i].used && mad_get(subnet->member[i].record, 36, 2) >= lid)
-			lid = (uint16_t)(mad_get(subnet->member[i].record, 36, 2) + 1);
-	return lid;
+	for (unsigned int i = 0; i < SA_MEMBERS; i++) {
+		uint64_t lid = mad_get(subnet->member[i].record, 36, 2) - MULTICAST_LIDS;
+
+		if (subnet->member[i].used && lid <= SA_MEMBERS)
+			used[lid] = true;
+	}
+	while (used[free_lid])
+		free_lid++;
+	return (uint16_t)(MULTICAST_LIDS + free_lid);
 }
 
 /* What a group is that nobody is in yet: as its first member wants it, and else as usual. */
@@ -603,8 +610,8 @@ static void say_how_long(struct simhca_mad *mad, uint32_t bytes)
 	mad->length = AT_SA_DATA + bytes;
 }
 
-static uint16_t look_up(struct simhca_subnet *subnet, unsigned int from, struct simhca_mad *mad,
-			uint32_t room, uint16_t attribute)
+static uint16_t look_up(struct simhca_subnet *subnet, struct simhca_mad *mad, uint32_t room,
+			uint16_t attribute)
 {
 	bool table = mad->bytes[AT_METHOD] == MAD_GET_TABLE;
 	const struct kind *kind = find_kind(attribute);
@@ -642,8 +649,7 @@ static uint16_t look_up(struct simhca_subnet *subnet, unsigned int from, struct 
 	return MAD_OK;
 }
 
-bool sa_serve(struct simhca_subnet *subnet, unsigned int from, struct simhca_mad *mad,
-	      uint32_t room)
+bool sa_serve(struct simhca_subnet *subnet, struct simhca_mad *mad, uint32_t room)
 {
 	uint8_t method = mad->bytes[AT_METHOD];
 	uint16_t attribute = (uint16_t)mad_get(mad->bytes, AT_ATTRIBUTE, 2), status;
@@ -660,7 +666,7 @@ bool sa_serve(struct simhca_subnet *subnet, unsigned int from, struct simhca_mad
 	else if (attribute == SA_CLASS_PORT_INFO && method == MAD_GET)
 		class_port_info(mad->bytes + AT_SA_DATA), status = MAD_OK;
 	else
-		status = look_up(subnet, from, mad, room, attribute);
+		status = look_up(subnet, mad, room, attribute);
 	if (status && method == MAD_GET_TABLE) {
 		memset(mad->bytes + AT_SA_DATA, 0, MAD_BYTES - AT_SA_DATA);
 		say_how_long(mad, 0);

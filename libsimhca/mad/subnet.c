@@ -198,8 +198,8 @@ static int directed(const struct simhca_subnet *subnet, unsigned int from,
 /* ----------------------------------------------------------------------------------- sending */
 
 /* What is hardware there, and answers. */
-static bool serve(struct simhca_subnet *subnet, int node, unsigned int in, unsigned int from,
-		  struct simhca_mad *mad, uint32_t room)
+static bool serve(struct simhca_subnet *subnet, int node, unsigned int in, struct simhca_mad *mad,
+		  uint32_t room)
 {
 	if (mad_is_response(mad->bytes))
 		return false;
@@ -208,7 +208,7 @@ static bool serve(struct simhca_subnet *subnet, int node, unsigned int in, unsig
 	if (mad->bytes[AT_CLASS] == MAD_CLASS_PERF)
 		return pma_serve(subnet, node, mad->bytes);
 	if (mad->bytes[AT_CLASS] == MAD_CLASS_SA && !node && subnet->has_sm)
-		return sa_serve(subnet, from, mad, room);
+		return sa_serve(subnet, mad, room);
 	return false;
 }
 
@@ -258,7 +258,7 @@ enum simhca_mad_fate simhca_subnet_send(struct simhca_subnet *subnet, unsigned i
 	}
 	if (node == NODE_NONE || (smp && sma_drops(subnet, node, mad->bytes)))
 		return SIMHCA_MAD_LOST;
-	if (serve(subnet, node, in, from, mad, room) ||
+	if (serve(subnet, node, in, mad, room) ||
 	    (node == NODE_SWITCH && refuse(mad, MAD_BAD_ATTRIBUTE))) {
 		turn_round(mad);
 		return SIMHCA_MAD_ANSWERED;

@@ -87,9 +87,8 @@ bool sma_serve(struct simhca_subnet *subnet, int node, unsigned int port, uint8_
 /* A Set without the M_Key: there is no answer. */
 bool sma_drops(const struct simhca_subnet *subnet, int node, const uint8_t *mad);
 bool pma_serve(struct simhca_subnet *subnet, int node, uint8_t *mad);
-/* At the subnet administrator. from: the device that asks. */
-bool sa_serve(struct simhca_subnet *subnet, unsigned int from, struct simhca_mad *mad,
-	      uint32_t room);
+/* At the subnet administrator; the answer has room bytes. */
+bool sa_serve(struct simhca_subnet *subnet, struct simhca_mad *mad, uint32_t room);
 
 enum sma_attribute {
 	SMA_NODE_DESCRIPTION = 0x10,

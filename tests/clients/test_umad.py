@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """MADs of programs: infiniband-diags, srptools, ibacm and opensm on the subnet that the devices are in."""
 import contextlib
+import os
 import re
 import stat
 
@@ -170,6 +171,23 @@ class Server:
 def test_srp_daemon(subnet):
     """srp_daemon -o looks for targets, finds none, and ends."""
     assert output(subnet, "srp_daemon", "-o", "-n", "-d", "/dev/infiniband/umad0") == ""
+
+
+@pytest.mark.skipif(not os.access("/run", os.W_OK), reason="ibacm's socket is in /run")
+def test_ibacm(subnet):
+    """ibacm resolves LIDs and GIDs to paths, and the subnet administrator verifies them."""
+    files = subnet.new_directory()
+    assert subnet.run("ib_acme", "-A", "-O", "-D", files).status == 0
+    options = files / "ibacm_opts.cfg"
+    for name, value in ("log_file", files / "log"), ("lock_file", files / "lock"), ("server_mode", "unix"):
+        options.write_text(re.sub(f"^{name} .*", f"{name} {value}", options.read_text(), flags=re.M))
+    gids = [output(subnet, "cat", f"/sys/class/infiniband/simhca{i}/ports/1/gids/0").strip() for i in range(2)]
+    with contextlib.closing(Server(subnet, "ibacm", "-P", "-A", files / "ibacm_addr.cfg", "-O", options)):
+        for kind, source, destination in ("l", "1", "2"), ("g", *gids):
+            def resolve():
+                return subnet.run("ib_acme", "-f", kind, "-s", source, "-d", destination, "-v").stdout
+            wait_until(lambda: "SA verification: success" in resolve(), 60, "verification")
+            assert re.search(r"dlid: 2\n +slid: 1\n", resolve())
 
 
 def test_nodes_of_the_tree(subnet):

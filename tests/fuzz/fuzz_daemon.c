@@ -136,13 +136,11 @@ bool __wrap_simhca_cm_run(struct simhca_cm *cm, uint64_t max_ns)
 
 static void *run_daemon(void *arg)
 {
-	char *argv[] = { "simhcad",   "--runtime-dir",
-			 directory,   "--log-level",
-			 "error",     "--devices",
-			 "2",	      "--engines",
-			 "1",	      "--log-file",
-			 "/dev/null", "--ready-fd",
-			 arg,	      NULL };
+	char *argv[] = {
+		"simhcad", "--runtime-dir", directory, "--log-level",  "error",	    "--devices",
+		"3",	   "--engines",	    "1",       "--log-file",   "/dev/null", "--ready-fd",
+		arg,	   "--device",	    "simhca2", "--link-layer", "ib",	    NULL
+	};
 
 	REQUIRE(!simhcad_main((int)(sizeof(argv) / sizeof(argv[0])) - 1, argv));
 	return NULL;
@@ -204,7 +202,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 
 /* ------------------------------------------------------------------------------ connections */
 
-enum node { UVERBS, RDMA_CM, NETLINK, CONTROL, NODES };
+enum node { UVERBS, RDMA_CM, NETLINK, CONTROL, UMAD, NODES };
 
 struct world {
 	int fd[NODES][2]; /* -1: not open */
@@ -221,7 +219,8 @@ static int connection(struct world *world, enum node node, unsigned int which, b
 {
 	static const char *const names[NODES] = { "tree/dev/infiniband/uverbs0",
 						  "tree/dev/infiniband/rdma_cm",
-						  "tree/netlink/rdma", "control" };
+						  "tree/netlink/rdma", "control",
+						  "tree/dev/infiniband/umad2" };
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
 	int *fd = &world->fd[node][which];
 
@@ -468,6 +467,24 @@ static void rdma_cm(struct world *world, const struct step *step, const uint8_t 
 	take_answer(ask(to, parts, 3, step), &answer);
 }
 
+/* Likewise; MADs that have come are read. */
+static void umad(struct world *world, const struct step *step, const uint8_t *bytes)
+{
+	struct simhca_cmd_hdr hdr = { .magic = SIMHCA_CMD_MAGIC,
+				      .version = SIMHCA_ABI_VERSION,
+				      .command = bytes[0] };
+	struct iovec parts[] = { { &hdr, sizeof(hdr) },
+				 { (void *)(uintptr_t)(bytes + 1), step->length - 1u } };
+	int to = connection(world, UMAD, step->flags & STEP_SECOND, false);
+	struct answer answer;
+	uint8_t mad[4096];
+
+	hdr.length = (uint32_t)(sizeof(hdr) + step->length - 1);
+	take_answer(ask(to, parts, 2, step), &answer);
+	while (recv(to, mad, sizeof(mad), MSG_DONTWAIT) > 0)
+		;
+}
+
 /* What comes back is read, as far as it is there. */
 static void datagram(int to, const uint8_t *bytes, size_t length)
 {
@@ -565,6 +582,10 @@ static void take_step(struct world *world, const struct step *step, uint8_t *byt
 			    &answer);
 		while (answer.num_fds)
 			close(answer.fds[--answer.num_fds]);
+		break;
+	case STEP_UMAD:
+		if (step->length)
+			umad(world, step, bytes);
 		break;
 	case STEP_KINDS:
 		break;

@@ -8,6 +8,7 @@
 
 #include "loop/session.h"
 #include "simhca-abi-rdma-cm.h"
+#include "simhca-abi-umad.h"
 #include "steps.h"
 
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size);
@@ -443,6 +444,49 @@ static size_t new_memory(uint8_t *bytes, enum memory_place place)
 	return sizeof(step) + size;
 }
 
+/* A request to umad. Agents have small numbers: with luck the program has registered that one. */
+static size_t new_umad(uint8_t *bytes)
+{
+	static const uint8_t classes[] = { 0x01, 0x81, 0x03, 0x04, 0x32 };
+	static const uint8_t versions[] = { 1, 1, 2, 1, 1 };
+	static const uint8_t methods[] = { 0x01, 0x02, 0x05, 0x12, 0x15, 0x81 };
+	uint32_t which = below(sizeof(classes));
+	struct ib_user_mad_reg_req2 req = {
+		.qpn = which > 1,
+		.mgmt_class = classes[which],
+		.mgmt_class_version = versions[which],
+		.method_mask = { one_in(2) ? 6 : 0 },
+		.oui = 0x1405,
+		.rmpp_version = classes[which] == 0x03,
+	};
+	struct ib_user_mad_hdr_old hdr = { .id = below(3), .lid = htons((uint16_t)below(4)) };
+	uint8_t *mad = bytes + 1 + sizeof(hdr);
+
+	bytes[0] = one_in(3) ? (uint8_t)(1 + below(5)) : SIMHCA_UMAD_WRITE;
+	if (bytes[0] != SIMHCA_UMAD_WRITE) {
+		memcpy(bytes + 1, &req, sizeof(req));
+		return 1 + (bytes[0] == SIMHCA_UMAD_REGISTER2	 ? sizeof(req)
+			    : bytes[0] == SIMHCA_UMAD_REGISTER	 ? 28
+			    : bytes[0] == SIMHCA_UMAD_UNREGISTER ? 4
+								 : 0);
+	}
+	hdr.timeout_ms = below(3);
+	hdr.retries = below(3);
+	memcpy(bytes + 1, &hdr, sizeof(hdr));
+	for (unsigned int i = 0; i < 256; i++)
+		mad[i] = one_in(8) ? (uint8_t)below(256) : 0;
+	mad[0] = 1;
+	mad[1] = classes[which];
+	mad[2] = versions[which];
+	mad[3] = methods[below(sizeof(methods))];
+	mad[7] = (uint8_t)below(4); /* hops */
+	mad[16] = 0;
+	mad[17] = (uint8_t)(one_in(2) ? 0x10 + below(0x30) : below(4));
+	memset(mad + 32, one_in(2) ? 0xff : 0, 4);
+	mad[129] = mad[130] = 1;
+	return 1 + sizeof(hdr) + 256;
+}
+
 static void make(struct step *step, uint8_t *bytes)
 {
 	size_t length;
@@ -472,8 +516,11 @@ static void make(struct step *step, uint8_t *bytes)
 	case STEP_MEMORY:
 		length = new_memory(bytes, below(PLACES));
 		break;
+	case STEP_UMAD:
+		length = new_umad(bytes);
+		break;
 	default:
-		bytes[0] = (uint8_t)below(4);
+		bytes[0] = (uint8_t)below(5);
 		length = 1;
 	}
 	step->length = (uint16_t)length;

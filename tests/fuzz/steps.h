@@ -18,6 +18,7 @@ enum step_kind {
 	STEP_MEMORY,  /* written to the context's memory: struct memory_step */
 	STEP_CLOSE,   /* the connection of the kind that the first byte says */
 	STEP_RAW,     /* a datagram to uverbs or, flag STEP_OTHER_FILE, rdma_cm, as it is */
+	STEP_UMAD,    /* a request to umad: its number, then what goes with it */
 	STEP_KINDS
 };
 
