@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * write() to an open /dev/infiniband/rdma_cm: a command of librdmacm, whose answer has to be in the
+ * A command of librdmacm, whose answer has to be in the
  * program's memory when the call returns (simhca-abi-rdma-cm.h).
  */
 #include <errno.h>
@@ -26,8 +26,10 @@ static struct simhca_spin spin;
 
 /* A command taken apart. */
 struct ucma_write {
+	struct caller *caller;
 	int fd, old_fd; /* old_fd: MIGRATE_ID's, else -1 */
 	uint8_t bytes[SIMHCA_UCMA_MAX_WRITE];
+	uint8_t option[SIMHCA_UCMA_MAX_OPTION]; /* SET_OPTION's value */
 	size_t count; /* of them; what the program writes behind the longest command says nothing */
 	struct rdma_ucm_cmd_hdr hdr;
 	struct simhca_ucma_request request;
@@ -102,50 +104,61 @@ static void take_back(int fd, uint32_t wanted)
 }
 
 /* The daemon does not know the program's descriptors: which file the old one is. */
-static int identify(struct ucma_write *write)
+static int identify_file(struct ucma_write *write)
 {
 	struct simhca_ucma_request request = { .token = 0 };
-	struct rdma_ucm_migrate_id cmd;
 	struct simhca_ucma_reply reply;
 	struct device_name device;
 	int ret;
 
-	if (write->count < sizeof(write->hdr) + sizeof(cmd))
+	if (!device_of_fd(write->old_fd, &device) || !device_is_rdma_cm(&device))
 		return -EINVAL;
-	memcpy(&cmd, write->bytes + sizeof(write->hdr), sizeof(cmd));
-	if (!device_of_fd((int)cmd.fd, &device) || !device_is_rdma_cm(&device))
-		return -EINVAL;
-	ret = send_request((int)cmd.fd, SIMHCA_UCMA_IDENTIFY, &request, NULL, 0, &reply,
+	ret = send_request(write->old_fd, SIMHCA_UCMA_IDENTIFY, &request, NULL, 0, &reply,
 			   sizeof(reply));
 	if (ret != sizeof(reply))
 		return ret < 0 ? ret : -EIO;
-	write->old_fd = (int)cmd.fd;
 	write->request.file = reply.file;
 	return 0;
 }
 
-static const void *option(struct ucma_write *write)
+static int identify(struct ucma_write *write)
+{
+	struct rdma_ucm_migrate_id cmd;
+
+	if (write->count < sizeof(write->hdr) + sizeof(cmd))
+		return -EINVAL;
+	memcpy(&cmd, write->bytes + sizeof(write->hdr), sizeof(cmd));
+	write->old_fd = (int)cmd.fd;
+	if (caller_is_other(write->caller))
+		write->old_fd = write->caller->borrow(write->caller, (int)cmd.fd);
+	return identify_file(write);
+}
+
+static int take_option(struct ucma_write *write)
 {
 	struct rdma_ucm_set_option cmd;
 
 	if (write->hdr.cmd != RDMA_USER_CM_CMD_SET_OPTION ||
 	    write->count < sizeof(write->hdr) + sizeof(cmd))
-		return NULL;
+		return 0;
 	memcpy(&cmd, write->bytes + sizeof(write->hdr), sizeof(cmd));
 	/* What is longer is refused, whatever it says. */
 	write->request.option = cmd.optlen <= SIMHCA_UCMA_MAX_OPTION ? (uint16_t)cmd.optlen : 0;
-	return (const void *)(uintptr_t)cmd.optval;
+	return caller_read(write->caller, write->option, (const void *)(uintptr_t)cmd.optval,
+			   write->request.option);
 }
 
 static int ask(struct ucma_write *write)
 {
-	const void *value = option(write);
 	struct iovec parts[] = {
 		{ write->bytes, write->count },
-		{ (void *)(uintptr_t)value, write->request.option },
+		{ write->option, 0 },
 	};
-	int ret;
+	int ret = take_option(write);
 
+	if (ret)
+		return ret;
+	parts[1].iov_len = write->request.option;
 	write->request.written = (uint16_t)write->count;
 	ret = send_request(write->fd, SIMHCA_UCMA_WRITE, &write->request, parts, 2, &write->answer,
 			   sizeof(write->answer));
@@ -165,29 +178,13 @@ static int get_event(struct ucma_write *write)
 	int ret;
 
 	do {
-		ret = take_token(write->fd, true, &write->request.token);
+		ret = take_token(write->fd, !caller_is_other(write->caller), &write->request.token);
 		if (!ret)
 			ret = ask(write);
 		else
 			return ret;
 	} while (ret == -SIMHCA_UCMA_NO_EVENT);
 	return ret;
-}
-
-/*
- * Memory of the program, to or from which size bytes cannot be copied, is EFAULT and not a signal.
- * Where the system calls that find out are forbidden it is a signal after all.
- */
-static int copy_in(void *to, const void *from, size_t size)
-{
-	struct iovec here = { to, size }, there = { (void *)(uintptr_t)from, size };
-	ssize_t copied = process_vm_readv(getpid(), &here, 1, &there, 1, 0);
-
-	if (copied < 0 && errno != EFAULT)
-		memcpy(to, from, size);
-	else if (copied != (ssize_t)size)
-		return -EFAULT;
-	return 0;
 }
 
 /* By a copy of its bytes onto themselves. */
@@ -199,7 +196,9 @@ static int try_to_write(void *to, size_t size)
 	return copied == (ssize_t)size || (copied < 0 && errno != EFAULT) ? 0 : -EFAULT;
 }
 
-/* Where the response goes, once it has been found out that it can; NULL: nowhere. */
+/*
+ * Where the response goes, once it has been found out, of this process, that it can; NULL: nowhere.
+ */
 static int find_response(const struct ucma_write *write, void **response)
 {
 	size_t size = write->hdr.out;
@@ -211,6 +210,8 @@ static int find_response(const struct ucma_write *write, void **response)
 		return 0;
 	memcpy(&address, write->bytes + sizeof(write->hdr) + at, sizeof(address));
 	*response = (void *)(uintptr_t)address;
+	if (caller_is_other(write->caller))
+		return 0;
 	return try_to_write(*response, size < sizeof(write->answer.response)
 					       ? size
 					       : sizeof(write->answer.response));
@@ -235,26 +236,21 @@ static int command(struct ucma_write *write)
 	if (!ret && write->hdr.cmd != RDMA_USER_CM_CMD_GET_EVENT)
 		ret = ask(write);
 	if (!ret && response)
-		memcpy(response, write->answer.response, write->answer.reply.length);
+		ret = caller_write(write->caller, response, write->answer.response,
+				   write->answer.reply.length);
 	return ret;
 }
 
-ssize_t rdma_cm_write(int fd, const void *buf, size_t size)
+ssize_t rdma_cm_write(struct caller *caller, int fd, const void *buf, size_t size)
 {
-	struct ucma_write write = { .fd = fd, .old_fd = -1 };
-	int saved = errno;
+	struct ucma_write write = { .caller = caller, .fd = fd, .old_fd = -1 };
 	int ret;
 
 	write.count = size < sizeof(write.bytes) ? size : sizeof(write.bytes);
-	ret = copy_in(write.bytes, buf, write.count);
+	ret = caller_read(caller, write.bytes, buf, write.count);
 	if (!ret)
 		ret = command(&write);
-	errno = ret ? -ret : saved;
-	return ret ? -1 : (ssize_t)size;
-}
-
-bool rdma_cm_may_be_command(size_t size)
-{
-	return size <= SIMHCA_UCMA_MAX_WRITE && size >= sizeof(struct rdma_ucm_cmd_hdr) &&
-	       size % 4 == 0;
+	if (caller_is_other(caller) && write.old_fd >= 0)
+		simhca_call_close(write.old_fd);
+	return ret ? ret : (ssize_t)size;
 }

@@ -18,7 +18,6 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <net/if.h>
-#include <stdarg.h>
 #include <string.h>
 #include <rdma/ib_user_ioctl_cmds.h>
 #include <rdma/ib_user_ioctl_verbs.h>
@@ -27,10 +26,10 @@
 
 #include "device.h"
 #include "paths.h"
-#include "real.h"
 #include "request.h"
 #include "simhca-abi.h"
-#include "umad.h"
+#include "simhca-calls.h"
+#include "uverbs.h"
 
 /* ------------------------------------------------------------------------------- attributes */
 
@@ -38,9 +37,10 @@
 
 /* One call: its attributes by their id. Methods return 0 or a positive errno. */
 struct call {
+	struct caller *caller;
 	int fd;
 	struct device_name device;
-	struct ib_uverbs_attr *attrs[MAX_ATTRS];
+	struct ib_uverbs_attr *attrs[MAX_ATTRS]; /* here, from where they go back to the caller */
 };
 
 /* An attribute of up to 8 bytes is in its descriptor itself, not behind a pointer. */
@@ -60,12 +60,19 @@ static void *out_buffer(const struct call *call, unsigned int id)
 	return (void *)(uintptr_t)call->attrs[id]->data;
 }
 
-static void put(struct call *call, unsigned int id, const void *value, size_t size)
+static int put(struct call *call, unsigned int id, const void *value, size_t size)
 {
 	struct ib_uverbs_attr *attr = call->attrs[id];
 
-	memcpy(out_buffer(call, id), value, size < attr->len ? size : attr->len);
 	attr->flags |= UVERBS_ATTR_F_VALID_OUTPUT;
+	return -caller_write(call->caller, out_buffer(call, id), value,
+			     size < attr->len ? size : attr->len);
+}
+
+/* A descriptor that the daemon has sent, in the caller's table; or a negative errno. */
+static int give(struct call *call, int fd)
+{
+	return fd >= 0 && caller_is_other(call->caller) ? call->caller->give(call->caller, fd) : fd;
 }
 
 /* ------------------------------------------------------------- channels and the old commands */
@@ -78,12 +85,11 @@ static int create_comp_channel(struct call *call)
 	if (!call->attrs[UVERBS_ATTR_CORE_OUT] ||
 	    call->attrs[UVERBS_ATTR_CORE_OUT]->len < sizeof(resp))
 		return ENOSPC;
-	fd = request_fd(call->fd, SIMHCA_CMD_CREATE_CHANNEL);
+	fd = give(call, request_fd(call->fd, SIMHCA_CMD_CREATE_CHANNEL));
 	if (fd < 0)
 		return -fd;
 	resp.fd = (uint32_t)fd;
-	put(call, UVERBS_ATTR_CORE_OUT, &resp, sizeof(resp));
-	return 0;
+	return put(call, UVERBS_ATTR_CORE_OUT, &resp, sizeof(resp));
 }
 
 static int invoke_write(struct call *call)
@@ -110,7 +116,7 @@ static int alloc_async_fd(struct call *call)
 
 	if (!handle)
 		return EINVAL;
-	fd = request_fd(call->fd, SIMHCA_CMD_ALLOC_ASYNC_FD);
+	fd = give(call, request_fd(call->fd, SIMHCA_CMD_ALLOC_ASYNC_FD));
 	if (fd < 0)
 		return -fd;
 	handle->data_s64 = fd;
@@ -179,12 +185,20 @@ static int read_gid(const struct port *port, uint32_t index, struct ib_uverbs_gi
 }
 
 /* The caller says how large its entries are: a newer one has fields that are 0 from here. */
-static void put_gid(uint8_t *to, size_t size, const struct ib_uverbs_gid_entry *entry)
+static int put_gid(const struct call *call, uint8_t *to, size_t size,
+		   const struct ib_uverbs_gid_entry *entry)
 {
+	static const uint8_t zeros[64];
 	size_t known = size < sizeof(*entry) ? size : sizeof(*entry);
+	int ret = caller_write(call->caller, to, entry, known);
 
-	memcpy(to, entry, known);
-	memset(to + known, 0, size - known);
+	while (!ret && known < size) {
+		size_t some = size - known < sizeof(zeros) ? size - known : sizeof(zeros);
+
+		ret = caller_write(call->caller, to + known, zeros, some);
+		known += some;
+	}
+	return -ret;
 }
 
 static int query_gid_entry(struct call *call)
@@ -207,9 +221,9 @@ static int query_gid_entry(struct call *call)
 	ret = read_gid(&port, (uint32_t)index, &entry);
 	if (ret)
 		return ret;
-	put_gid(out_buffer(call, UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY), out->len, &entry);
 	out->flags |= UVERBS_ATTR_F_VALID_OUTPUT;
-	return 0;
+	return put_gid(call, out_buffer(call, UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY), out->len,
+		       &entry);
 }
 
 /* All entries that are not empty, of all ports. EINVAL if there are more than fit. */
@@ -239,17 +253,18 @@ static int query_gid_table(struct call *call)
 				continue;
 			if (count >= out->len / entry_size)
 				return EINVAL;
-			put_gid((uint8_t *)out_buffer(call,
-						      UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES) +
-					count++ * entry_size,
-				entry_size, &entry);
+			if (put_gid(call,
+				    (uint8_t *)out_buffer(
+					    call, UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES) +
+					    count++ * entry_size,
+				    entry_size, &entry))
+				return EFAULT;
 		}
 		if (!index)
 			break;
 	}
 	out->flags |= UVERBS_ATTR_F_VALID_OUTPUT;
-	put(call, UVERBS_ATTR_QUERY_GID_TABLE_RESP_NUM_ENTRIES, &count, sizeof(count));
-	return 0;
+	return put(call, UVERBS_ATTR_QUERY_GID_TABLE_RESP_NUM_ENTRIES, &count, sizeof(count));
 }
 
 /* ---------------------------------------------------------------------------------- methods */
@@ -282,8 +297,6 @@ static int run_method(struct call *call, struct ib_uverbs_ioctl_hdr *hdr)
 {
 	const struct method *method;
 
-	if (!hdr)
-		return EFAULT;
 	if (hdr->length != sizeof(*hdr) + hdr->num_attrs * sizeof(hdr->attrs[0]))
 		return EINVAL;
 	if (hdr->reserved1 || hdr->reserved2)
@@ -303,25 +316,41 @@ static int run_method(struct call *call, struct ib_uverbs_ioctl_hdr *hdr)
 	return method->run(call);
 }
 
-HOOK(int, ioctl, int fd, unsigned long request, ...)
+/* More attributes than the kernel takes in one page are no call of libibverbs. */
+#define MAX_HEADER 4096
+
+/* The caller's header and attributes, run on a copy of them, which goes back. */
+static int run_copy(struct call *call, const void *argument)
 {
-	struct call call = { .fd = fd };
-	int saved = errno;
-	va_list args;
-	void *arg;
-	int ret;
+	union {
+		struct ib_uverbs_ioctl_hdr hdr;
+		uint8_t bytes[MAX_HEADER];
+	} copy;
+	size_t size;
+	int ret, error;
 
-	va_start(args, request);
-	arg = va_arg(args, void *);
-	va_end(args);
-	if (!((uint32_t)request == RDMA_VERBS_IOCTL || umad_is_ioctl(request)) ||
-	    !device_of_fd(fd, &call.device) || device_is_rdma_cm(&call.device) ||
-	    device_is_umad(&call.device) != umad_is_ioctl(request))
-		return REAL(ioctl)(fd, request, arg);
-	if (device_is_umad(&call.device))
-		return umad_ioctl(fd, request, arg);
+	if (caller_read(call->caller, &copy, argument, sizeof(copy.hdr)))
+		return EFAULT;
+	size = copy.hdr.length;
+	if (size < sizeof(copy.hdr) || size > sizeof(copy))
+		return EINVAL;
+	if (caller_read(call->caller, &copy, argument, size))
+		return EFAULT;
+	if (copy.hdr.length != size)
+		return EINVAL;
+	ret = run_method(call, &copy.hdr);
+	error = caller_write(call->caller, (void *)(uintptr_t)argument, &copy, size);
+	return ret ? ret : -error;
+}
 
-	ret = run_method(&call, arg);
-	errno = ret ? ret : saved;
-	return ret ? -1 : 0;
+int uverbs_ioctl(struct caller *caller, int fd, const struct device_name *device,
+		 const void *argument)
+{
+	struct call call = { .caller = caller, .fd = fd, .device = *device };
+
+	if (!argument)
+		return EFAULT;
+	if (caller_is_other(caller))
+		return run_copy(&call, argument);
+	return run_method(&call, (struct ib_uverbs_ioctl_hdr *)(uintptr_t)argument);
 }
