@@ -47,7 +47,7 @@ static bool parse_name(const char *text, struct device_name *name)
 bool device_of_fd(int fd, struct device_name *name)
 {
 	struct daemon_peer peer;
-	const char *node = daemon_peer(fd, &peer);
+	const char *node = paths_of_this_libc() ? daemon_peer(fd, &peer) : NULL;
 
 	if (!node || strncmp(node, NODE_DIRECTORY, sizeof(NODE_DIRECTORY) - 1) ||
 	    !parse_name(node + sizeof(NODE_DIRECTORY) - 1, name))
@@ -103,6 +103,8 @@ bool device_identify(const struct device_name *name, struct device_id *id)
 	if (found) {
 		id->dev = makedev(stx.stx_dev_major, stx.stx_dev_minor);
 		id->ino = stx.stx_ino;
+		/* MADs are root's. */
+		id->mode = S_IFCHR | (device_is_umad(name) ? 0600 : 0666);
 	}
 	errno = saved;
 	return found;
@@ -115,6 +117,24 @@ bool device_of_path(const char *path, dev_t dev, ino_t ino, struct device_name *
 
 	return parse_name(slash ? slash + 1 : path, name) && device_identify(name, id) &&
 	       id->dev == dev && id->ino == ino;
+}
+
+void device_show_stat(const struct device_id *id, struct stat *st)
+{
+	st->st_dev = id->dev;
+	st->st_ino = id->ino;
+	st->st_mode = id->mode;
+	st->st_rdev = id->rdev;
+}
+
+void device_show_statx(const struct device_id *id, struct statx *stx)
+{
+	stx->stx_dev_major = major(id->dev);
+	stx->stx_dev_minor = minor(id->dev);
+	stx->stx_ino = id->ino;
+	stx->stx_mode = (uint16_t)id->mode;
+	stx->stx_rdev_major = major(id->rdev);
+	stx->stx_rdev_minor = minor(id->rdev);
 }
 
 int device_connect(const struct device_name *name, int flags)

@@ -46,13 +46,8 @@ struct device_id {
 	dev_t dev;
 	ino_t ino;
 	dev_t rdev;
+	mode_t mode;
 };
-
-/* MADs are root's. */
-static inline mode_t device_mode(const struct device_name *name)
-{
-	return S_IFCHR | (device_is_umad(name) ? 0600 : 0666);
-}
 
 /* All preserve errno unless they say otherwise. */
 
@@ -68,6 +63,10 @@ bool device_identify(const struct device_name *name, struct device_id *id);
  */
 bool device_of_path(const char *path, dev_t dev, ino_t ino, struct device_name *name,
 		    struct device_id *id);
+
+/* What stat() has said of the socket, as it is said of the node that it stands for. */
+void device_show_stat(const struct device_id *id, struct stat *st);
+void device_show_statx(const struct device_id *id, struct statx *stx);
 
 /* open() of a node: a new descriptor, or -1 and errno, which is ENXIO if no daemon listens. */
 int device_connect(const struct device_name *name, int flags);

@@ -8,21 +8,13 @@
 #include "paths.h"
 #include "real.h"
 
-static void show_device(struct stat *st, const struct device_name *name, const struct device_id *id)
-{
-	st->st_dev = id->dev;
-	st->st_ino = id->ino;
-	st->st_mode = device_mode(name);
-	st->st_rdev = id->rdev;
-}
-
 static int stat_fd(int ret, int fd, struct stat *st)
 {
 	struct device_name name;
 	struct device_id id;
 
 	if (!ret && S_ISSOCK(st->st_mode) && device_of_fd(fd, &name) && device_identify(&name, &id))
-		show_device(st, &name, &id);
+		device_show_stat(&id, st);
 	return ret;
 }
 
@@ -36,7 +28,7 @@ static int stat_path(int ret, int dirfd, const char *path, struct stat *st)
 	if (!path || !path[0]) /* AT_EMPTY_PATH */
 		return stat_fd(ret, dirfd, st);
 	if (device_of_path(path, st->st_dev, st->st_ino, &name, &id))
-		show_device(st, &name, &id);
+		device_show_stat(&id, st);
 	return ret;
 }
 
@@ -124,13 +116,7 @@ HOOK(int, statx, int dirfd, const char *path, int flags, unsigned int mask, stru
 	else
 		found = device_of_path(path, makedev(stx->stx_dev_major, stx->stx_dev_minor),
 				       stx->stx_ino, &name, &id);
-	if (found) {
-		stx->stx_dev_major = major(id.dev);
-		stx->stx_dev_minor = minor(id.dev);
-		stx->stx_ino = id.ino;
-		stx->stx_mode = (uint16_t)device_mode(&name);
-		stx->stx_rdev_major = major(id.rdev);
-		stx->stx_rdev_minor = minor(id.rdev);
-	}
+	if (found)
+		device_show_statx(&id, stx);
 	return ret;
 }

@@ -42,11 +42,12 @@ static void add_candidate(int *count, const char *directory)
 		sprintf(candidates[(*count)++], "%s/tree", directory);
 }
 
-/*
- * In a program of another libc this library is in the way of nobody, but shows no device: musl has
- * no dlvsym() and other types behind some of the functions.
- */
 extern const char *gnu_get_libc_version(void) __attribute__((weak));
+
+bool paths_of_this_libc(void)
+{
+	return gnu_get_libc_version;
+}
 
 static void find_candidates(void)
 {
@@ -56,7 +57,7 @@ static void find_candidates(void)
 	char directory[TREE_MAX];
 	int count = 0;
 
-	if (!gnu_get_libc_version)
+	if (!paths_of_this_libc())
 		return;
 	if (runtime_dir && *runtime_dir) {
 		add_candidate(&count, runtime_dir);
@@ -88,6 +89,16 @@ __attribute__((constructor)) static void paths_init(void)
 		return;
 	find_candidates();
 	/* Release: whoever sees 2 sees the candidates. */
+	atomic_store_explicit(&candidates_state, 2, memory_order_release);
+}
+
+void paths_use(const char *runtime_dir)
+{
+	int count = 0;
+
+	memset(candidates, 0, sizeof(candidates));
+	in_tmp = -1;
+	add_candidate(&count, runtime_dir);
 	atomic_store_explicit(&candidates_state, 2, memory_order_release);
 }
 

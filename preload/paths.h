@@ -25,8 +25,17 @@ struct path_buf {
 	char text[1024];
 };
 
+/*
+ * In a program of another libc than glibc this library is in the way of nobody, but shows no device:
+ * musl has no dlvsym() and other types behind some of the functions.
+ */
+bool paths_of_this_libc(void);
+
 /* The tree's path, or NULL when there is none. Preserves errno. */
 const char *paths_tree(void);
+
+/* From now on the tree is that of this runtime directory. Before there are other threads. */
+void paths_use(const char *runtime_dir);
 
 /* Write "<tree>/<what fmt says>" into buf. False: there is no tree, or it does not fit. */
 __attribute__((format(printf, 2, 3))) bool paths_in_tree(struct path_buf *buf, const char *fmt,

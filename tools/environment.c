@@ -222,6 +222,15 @@ out:
 	return made;
 }
 
+void environment_drop_preload(struct variable variables[ENVIRONMENT_MAX])
+{
+	for (int i = 0; i < ENVIRONMENT_MAX && variables[i].name; i++)
+		if (!strcmp(variables[i].name, "LD_PRELOAD")) { /* the last one */
+			free(variables[i].value);
+			variables[i] = (struct variable){ NULL, NULL };
+		}
+}
+
 void environment_without_preload(void)
 {
 	const char *list = getenv("LD_PRELOAD");

@@ -22,7 +22,9 @@
 #include "command.h"
 #include "left_behind.h"
 #include "rules.h"
+#include "show.h"
 #include "story.h"
+#include "supervisor.h"
 #include "report.h"
 #include "tool.h"
 
@@ -37,12 +39,15 @@ struct run {
 	sigset_t old_mask; /* what we were started with, for the command */
 	struct sigaction old_pipe;
 	bool capture_failed;
-	struct capture *capture; /* NULL: none */
-	pid_t command;		 /* 0: ended */
-	int status;		 /* then its wait status */
+	struct capture *capture;       /* NULL: none */
+	const char *obstacle;	       /* to LD_PRELOAD, in the command; NULL: none */
+	struct supervisor *supervisor; /* NULL: none */
+	pid_t command;		       /* 0: ended */
+	int status;		       /* then its wait status */
 };
 
 struct run_options {
+	enum show show;
 	bool explain, lint;
 	struct capture_wishes capture; /* file NULL: none is wanted */
 	struct rules rules;
@@ -81,6 +86,21 @@ static void catch_children(struct run *run)
 	signalfd(run->signals, &set, 0);
 }
 
+/* The child's side. */
+static void supervise_us(const struct run *run)
+{
+	int error = run->supervisor ? supervisor_enter(run->supervisor) : 0;
+
+	if (!error)
+		return;
+	complain("--show seccomp: %s%s", strerror(-error),
+		 error == -EBUSY
+			 ? ": system calls are answered already, by another simhca run or a "
+			   "container's runtime; only one can; use --show preload"
+			 : "; use --show preload");
+	_exit(EXIT_TOOL_FAILED);
+}
+
 /* The child's side; errno of a failed execution goes to report. */
 static void __attribute__((noreturn))
 become_command(const struct run *run, char **command, const struct variable *variables,
@@ -95,6 +115,7 @@ become_command(const struct run *run, char **command, const struct variable *var
 		setenv(variables[i].name, variables[i].value, 1);
 	sigaction(SIGPIPE, &run->old_pipe, NULL);
 	let_file_size_end_us();
+	supervise_us(run);
 	sigprocmask(SIG_SETMASK, &run->old_mask, NULL);
 	execvp(command[0], command);
 	error = errno;
@@ -117,6 +138,11 @@ static int start_command(struct run *run, char **command, const struct variable 
 	if (!run->command)
 		become_command(run, command, variables, self, report[1]);
 	close(report[1]);
+	if (run->command > 0 && run->supervisor)
+		error = supervisor_start(run->supervisor);
+	if (error)
+		complain("--show seccomp: %s", strerror(-error));
+	error = 0;
 	if (run->command < 0) {
 		run->command = 0;
 		complain("fork: %s", strerror(errno));
@@ -249,13 +275,21 @@ static void lint(const struct run *run)
 }
 
 /* Everything between a leased daemon and the exit status. */
-static int run_command(struct run *run, char **command, const char *dir)
+static int run_command(struct run *run, char **command, const char *dir, enum show show)
 {
 	struct variable variables[ENVIRONMENT_MAX];
 	int status;
 
+	run->obstacle = show_obstacle(command[0]);
+	if (show == SHOW_SECCOMP || (show == SHOW_AUTO && run->obstacle)) {
+		run->supervisor = supervisor_new(dir);
+		if (!run->supervisor)
+			return EXIT_TOOL_FAILED;
+	}
 	if (!environment_make(variables, dir, true))
 		return EXIT_TOOL_FAILED;
+	if (show == SHOW_SECCOMP)
+		environment_drop_preload(variables);
 	catch_children(run);
 	left_behind_adopt();
 	status = start_command(run, command, variables);
@@ -265,6 +299,18 @@ static int run_command(struct run *run, char **command, const char *dir)
 	wait_for_command(run);
 	return WIFSIGNALED(run->status) ? EXIT_SIGNAL_BASE + WTERMSIG(run->status)
 					: WEXITSTATUS(run->status);
+}
+
+/* That the command found no device to open, where that can be known. */
+static void tell_unseen(const struct run *run, const char *command,
+			const struct supervised_tally *tally)
+{
+	if (tally->looked && !tally->opened)
+		complain("%s looked for RDMA devices, and nobody opened one", command);
+	else if (run->obstacle && !run->supervisor)
+		complain("%s: LD_PRELOAD does not show it the device, as it is %s; --show seccomp "
+			 "does",
+			 command, run->obstacle);
 }
 
 static int interrupted(struct run *run)
@@ -293,6 +339,7 @@ static int run_in(const char *dir, const struct daemon_options *options,
 		  const struct run_options *asked, char **command)
 {
 	struct run run = { .daemon = DAEMON_NONE };
+	struct supervised_tally tally = { 0 };
 	int status = EXIT_TOOL_FAILED;
 
 	if (!catch_signals(&run))
@@ -309,7 +356,7 @@ static int run_in(const char *dir, const struct daemon_options *options,
 			break;
 		}
 		tell_provider(asked);
-		status = run_command(&run, command, dir);
+		status = run_command(&run, command, dir, asked->show);
 		end_capture(&run);
 		if (asked->rules.count && !run.daemon.lost)
 			rules_report(run.daemon.control);
@@ -318,6 +365,10 @@ static int run_in(const char *dir, const struct daemon_options *options,
 			lint(&run);
 		if (saying(false) != SAY_NOTHING)
 			left_behind_tell(&run.daemon);
+		if (run.supervisor)
+			supervisor_end(run.supervisor, &tally);
+		if (saying(false) != SAY_NOTHING)
+			tell_unseen(&run, command[0], &tally);
 		break;
 	case REACH_INTERRUPTED:
 		status = interrupted(&run);
@@ -353,6 +404,11 @@ static bool take_rule(const char *text)
 	return rules_take(&wanted.rules, text);
 }
 
+static bool take_show(const char *text)
+{
+	return show_parse(text, &wanted.show);
+}
+
 static int run(struct asked *asked, char **words)
 {
 	int status = EXIT_TOOL_FAILED;
@@ -376,6 +432,12 @@ static int run(struct asked *asked, char **words)
 static const struct command_option options[] = {
 	{ "private", .value = &is_private,
 	  .help = "a daemon and runtime directory that no other command joins" },
+	{ "show", "auto|preload|seccomp",
+	  "how COMMAND sees the device: by LD_PRELOAD, or by system calls that simhca answers; "
+	  "auto "
+	  "takes the latter too for a program that LD_PRELOAD does not reach, as a static one",
+	  .kind = OPTION_CHECK, .check = take_show, .completion = COMPLETE_WORDS,
+	  .words = "auto preload seccomp" },
 	{ "explain", .value = &wanted.explain,
 	  .help = "at the end, tell on stderr what failed, as `simhca explain` does" },
 	{ "lint", .value = &wanted.lint,

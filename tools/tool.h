@@ -185,6 +185,8 @@ char *find_container_file(const char *name);
  * False after a complaint.
  */
 bool environment_make(struct variable variables[ENVIRONMENT_MAX], const char *dir, bool on_top);
+/* Of these variables LD_PRELOAD, which stays as it is in this process's environment. */
+void environment_drop_preload(struct variable variables[ENVIRONMENT_MAX]);
 void environment_free(struct variable variables[ENVIRONMENT_MAX]);
 /* Undoes LD_PRELOAD in this process's environment, for the daemon that we start. */
 void environment_without_preload(void);

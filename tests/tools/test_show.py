@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""simhca run --show: programs that LD_PRELOAD does not reach see the device, by the real daemon."""
+
+import contextlib
+import os
+import pathlib
+import pwd
+import re
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import urllib.request
+
+import pytest
+
+from conftest import BUILD, wait_until
+
+HERE = pathlib.Path(__file__).resolve().parent
+SIMHCA = BUILD / "bin" / "simhca"
+LISTED = ["entry simhca0", "link ../../devices/simhca/simhca0/infiniband/simhca0", "access ok",
+          "no such No such file or directory", "open ok", "fstat device", "stat device", "gids 2",
+          "relative ok", "out of the tree No such file or directory",
+          "netlink Protocol not supported"]
+GO = r"""
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+)
+
+%s
+func main() {
+	entries, err := os.ReadDir("/sys/class/infiniband")
+	for _, entry := range entries {
+		fmt.Println(entry.Name())
+	}
+	guid, err2 := os.ReadFile("/sys/class/infiniband/simhca0/node_guid")
+	fmt.Println(len(strings.TrimSpace(string(guid))), err, err2)
+	file, err := os.OpenFile("/dev/infiniband/uverbs0", os.O_RDWR, 0)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	info, err := file.Stat()
+	fmt.Println(info.Mode()&os.ModeCharDevice != 0, err)
+}
+"""
+
+
+def environment(**more):
+    kept = {name: value for name, value in os.environ.items()
+            if not name.startswith(("SIMHCA_", "IBV_", "RDMAV_")) and name != "LD_PRELOAD"}
+    return kept | more
+
+
+def run(*arguments, show="auto", options=(), prefix=(), **more):
+    return subprocess.run([*prefix, SIMHCA, "run", "--private", "--show", show, *options, "--",
+                           *map(str, arguments)], env=environment(**more), text=True,
+                          capture_output=True, stdin=subprocess.DEVNULL, timeout=60, check=False)
+
+
+@pytest.fixture(scope="module")
+def directory():
+    """Where nobody can run programs as well."""
+    with tempfile.TemporaryDirectory(prefix="simhca-show-") as name:
+        path = pathlib.Path(name)
+        path.chmod(0o755)
+        yield path
+
+
+@pytest.fixture(scope="module")
+def static(directory):
+    program = directory / "static"
+    subprocess.run(["gcc", "-static", "-Wall", "-o", program, HERE / "shown.c"], check=True)
+    return program
+
+
+@pytest.fixture(scope="module")
+def musl(directory):
+    program = directory / "musl"
+    subprocess.run(["musl-gcc", "-idirafter", "/usr/include", "-idirafter",
+                    f"/usr/include/{os.uname().machine}-linux-gnu", "-o", program,
+                    HERE / "shown.c"], check=True)
+    return program
+
+
+def build_go(directory, name, preamble, cgo):
+    source = directory / f"{name}.go"
+    source.write_text(GO % preamble)
+    environ = environment(CGO_ENABLED=cgo, GOCACHE=str(directory / "gocache"), GO111MODULE="off",
+                          HOME=str(directory))
+    subprocess.run(["go", "build", "-o", directory / name, source], env=environ, check=True)
+    return directory / name
+
+
+def test_static(static):
+    result = run(static)
+    assert (result.stdout.splitlines(), result.stderr) == (LISTED, "")
+
+
+def test_musl(musl):
+    result = run(musl)
+    assert (result.stdout.splitlines(), result.stderr) == (LISTED, "")
+
+
+@pytest.mark.parametrize("preamble, cgo", [("", "0"), ('// #include <errno.h>\nimport "C"\n\nvar _ = C.EIO\n', "1")],
+                         ids=["without cgo", "with cgo"])
+def test_go(directory, preamble, cgo):
+    result = run(build_go(directory, f"go{cgo}", preamble, cgo))
+    assert (result.stdout, result.stderr) == ("simhca0\n19 <nil> <nil>\ntrue <nil>\n", "")
+
+
+def test_cleared_environment(static):
+    """A dynamic program starts what then has neither LD_PRELOAD nor our variables."""
+    result = run("env", "-i", static, show="seccomp")
+    assert (result.stdout.splitlines(), result.stderr) == (LISTED, "")
+
+
+@pytest.mark.parametrize("what", ["threads", "signals"])
+def test_many_calls(static, what):
+    result = run(static, what)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "ok\n", "")
+
+
+def test_fork_and_exec(static):
+    assert run(static, "fork").stdout.splitlines() == LISTED
+
+
+def test_wait_for_an_event(static):
+    """A signal ends it, and a descriptor that does not block does not wait."""
+    assert run(static, "event").stdout == "Interrupted system call\nResource temporarily unavailable\n"
+
+
+def test_clients_without_preload():
+    """rping: libibverbs, librdmacm and the provider, whose calls are answered by nobody else."""
+    script = ("env | grep LD_PRELOAD; rping -s -a 127.0.0.1 >/dev/null 2>&1 & sleep 1;"
+              "rping -v -c -a 127.0.0.1 -C 3 2>&1 | grep 'ping data'; kill $! 2>/dev/null; true")
+    assert run("sh", "-c", script, show="seccomp").stdout.count("ping data: rdma-ping-") == 3
+
+
+def test_files_beside_the_tree():
+    result = run("sh", "-c", "ls -la /sys/class/infiniband/ /dev/infiniband && ls /sys/class/infiniband/..",
+                 show="seccomp")
+    assert (result.returncode, result.stderr.count("\n")) == (0, 1)
+    assert re.search(r"^crw-rw-rw- .* uverbs0$", result.stdout, re.M) and "net\n" in result.stdout
+
+
+def test_nobody(static):
+    if os.geteuid():
+        pytest.skip("only root can become nobody")
+    nobody = pwd.getpwnam("nobody")
+    prefix = ["setpriv", f"--reuid={nobody.pw_uid}", f"--regid={nobody.pw_gid}", "--clear-groups"]
+    result = run(static, prefix=prefix, HOME="/nonexistent", TMPDIR="/tmp", XDG_RUNTIME_DIR="")
+    assert (result.stdout.splitlines(), result.stderr) == (LISTED, "")
+
+
+def test_another_user_is_not_served(static):
+    """Root's device is not nobody's, to whom root's supervisor lends no rights."""
+    if os.geteuid():
+        pytest.skip("only root can become nobody")
+    result = run("setpriv", "--reuid=nobody", "--clear-groups", static, show="seccomp")
+    assert "open No such file or directory" in result.stdout and "entry" not in result.stdout
+
+
+def test_bubblewrap(static):
+    """Its mounts have no simhca; and the supervisor opens nothing else for it."""
+    sandbox = ["bwrap", "--ro-bind", static, "/program", "--dev", "/dev", "--proc", "/proc",
+               "--unshare-pid", "/program"]
+    result = run(*sandbox, show="seccomp")
+    assert result.stdout.splitlines() == LISTED, result.stderr
+
+
+def test_second_listener(static):
+    """The kernel lets one supervisor answer, not one inside another."""
+    result = run(SIMHCA, "run", "--private", "--show", "seccomp", "--", static, show="seccomp")
+    assert result.returncode == 125
+    assert "only one can" in result.stderr and "--show preload" in result.stderr
+
+
+def test_supervisor_is_killed(static):
+    """Its calls fail then, and do not hang."""
+    process = subprocess.Popen([SIMHCA, "run", "--private", "--show", "seccomp", "--", static, "requests"],
+                               env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "ok\n"
+    process.kill()
+    process.wait()
+    process.stdin.write("again\n")
+    process.stdin.flush()
+    assert process.stdout.readline() == "Function not implemented\n"
+    process.stdin.close()
+    assert process.stdout.read() == ""
+
+
+def test_left_behind(static, directory):
+    """What the command leaves running is answered after simhca run has ended, and nobody stays after it."""
+    pipe, out = directory / "pipe", directory / "out"
+    os.mkfifo(pipe)
+    with open(out, "wb") as file:
+        command = [SIMHCA, "run", "--private", "--show", "seccomp", "--", "sh", "-c",
+                   f"{static} requests <{pipe} & echo $!"]
+        writer = os.open(pipe, os.O_RDWR)
+        subprocess.run(command, env=environment(), stdout=file, timeout=60, check=True)
+    wait_until(lambda: out.read_text().count("\n") >= 2)
+    os.write(writer, b"again\n")
+    wait_until(lambda: out.read_text().count("ok\n") == 2)
+    pid = int(re.search(r"^\d+$", out.read_text(), re.M)[0])
+    os.kill(pid, signal.SIGKILL)
+    os.close(writer)
+    wait_until(lambda: not [name for name in pathlib.Path("/proc").glob("[0-9]*/cmdline")
+                            if str(static).encode() in read_quietly(name)])
+
+
+def read_quietly(path):
+    with contextlib.suppress(OSError):
+        return path.read_bytes()
+    return b""
+
+
+def test_nobody_opened_the_device():
+    result = run("cat", "/sys/class/infiniband/simhca0/node_guid", show="seccomp")
+    assert result.returncode == 0
+    assert result.stderr == "simhca run: cat looked for RDMA devices, and nobody opened one\n"
+    assert run("true", show="seccomp").stderr == ""
+    assert run("cat", "/sys/class/infiniband/simhca0/node_guid", show="seccomp", SIMHCA_EXPLAIN="0").stderr == ""
+
+
+def test_preload_says_whom_it_does_not_reach(static):
+    result = run(static, show="preload")
+    assert "open No such file or directory" in result.stdout
+    assert result.stderr == (f"simhca run: {static}: LD_PRELOAD does not show it the device, as it is static; "
+                             "--show seccomp does\n")
+
+
+def test_auto_supervises_nobody_else():
+    result = run("grep", "^Seccomp:", "/proc/self/status")
+    assert result.stdout.split()[1] == pathlib.Path("/proc/self/status").read_text().split("\nSeccomp:")[1].split()[0]
+
+
+def test_unknown_way():
+    result = run("true", show="magic")
+    assert result.returncode == 2
+    assert result.stderr == "simhca run: --show magic: must be auto, preload or seccomp\n"
+
+
+def test_node_exporter():
+    """Prometheus' node_exporter, in Go: its InfiniBand collector counts the device's port."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        address = "127.0.0.1:%d" % probe.getsockname()[1]
+    process = subprocess.Popen([SIMHCA, "run", "--private", "--", "prometheus-node-exporter",
+                                "--collector.disable-defaults", "--collector.infiniband",
+                                f"--web.listen-address={address}"], env=environment(), stderr=subprocess.DEVNULL)
+    try:
+        metrics = ""
+        end = time.monotonic() + 30
+        while "node_infiniband_info" not in metrics and time.monotonic() < end:
+            time.sleep(0.2)
+            with contextlib.suppress(OSError), urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as page:
+                metrics = page.read().decode()
+        assert 'node_infiniband_info{board_id=' in metrics and 'device="simhca0"' in metrics
+        assert re.search(r'node_infiniband_port_data_received_bytes_total\{device="simhca0",port="1"\} \d', metrics)
+        assert 'node_scrape_collector_success{collector="infiniband"} 1' in metrics
+    finally:
+        process.terminate()
+        process.wait()
