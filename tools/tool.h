@@ -13,6 +13,8 @@
  *   table.c        tables for a terminal
  *   admin.c        one request and its answer on the daemon's control socket
  *   daemon.c       reaches the daemon of a runtime directory, starting one when none runs
+ *   show.c         whether the preload library reaches a command
+ *   supervisor.c   shows the device to one that it does not reach, by answering system calls
  *   environment.c  the variables that show the device to an unmodified program
  *   story.c        the daemon's report of failures, for people
  *   capture.c      frames from the daemon, into a pcap file
