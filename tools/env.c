@@ -60,7 +60,7 @@ static int env(struct asked *asked, char **words)
 	dir = runtime_dir(asked->runtime_dir);
 	if (!dir)
 		return EXIT_FAILURE;
-	made = environment_make(variables, dir, !docker);
+	made = environment_make(variables, dir, !docker, true);
 	free(dir);
 	if (!made)
 		return EXIT_FAILURE;

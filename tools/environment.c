@@ -88,9 +88,10 @@ static char *prepend(const char *list, const char *separators, const char *entry
 	return asprintf(&value, "%s%c%s", entry, separators[0], list) < 0 ? NULL : value;
 }
 
+/* library NULL: without it. */
 static char *preload_value(const char *library, const char *present, const char *first)
 {
-	char *value = prepend(present, ": ", library);
+	char *value = library ? prepend(present, ": ", library) : strdup(present ? present : "");
 	char *with_first;
 
 	if (!value || !first || !*first || is_listed(value, ": ", first))
@@ -173,7 +174,8 @@ void environment_free(struct variable variables[ENVIRONMENT_MAX])
 	memset(variables, 0, ENVIRONMENT_MAX * sizeof(*variables));
 }
 
-bool environment_make(struct variable variables[ENVIRONMENT_MAX], const char *dir, bool on_top)
+bool environment_make(struct variable variables[ENVIRONMENT_MAX], const char *dir, bool on_top,
+		      bool preloads)
 {
 	const char *preloaded = on_top ? getenv("LD_PRELOAD") : NULL;
 	const char *first = on_top ? getenv("SIMHCA_PRELOAD_FIRST") : NULL;
@@ -207,8 +209,8 @@ bool environment_make(struct variable variables[ENVIRONMENT_MAX], const char *di
 			variables[n++] = (struct variable){ "RDMAV_DRIVERS",
 							    prepend(older, ":;", provider) };
 	}
-	variables[n++] =
-		(struct variable){ "LD_PRELOAD", preload_value(preload, preloaded, first) };
+	variables[n++] = (struct variable){ "LD_PRELOAD", preload_value(preloads ? preload : NULL,
+									preloaded, first) };
 	made = true;
 	for (int i = 0; i < n; i++)
 		made = made && variables[i].value;
@@ -220,15 +222,6 @@ out:
 	free(preload);
 	free(provider);
 	return made;
-}
-
-void environment_drop_preload(struct variable variables[ENVIRONMENT_MAX])
-{
-	for (int i = 0; i < ENVIRONMENT_MAX && variables[i].name; i++)
-		if (!strcmp(variables[i].name, "LD_PRELOAD")) { /* the last one */
-			free(variables[i].value);
-			variables[i] = (struct variable){ NULL, NULL };
-		}
 }
 
 void environment_without_preload(void)

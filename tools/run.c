@@ -39,8 +39,8 @@ struct run {
 	sigset_t old_mask; /* what we were started with, for the command */
 	struct sigaction old_pipe;
 	bool capture_failed;
-	struct capture *capture;       /* NULL: none */
-	const char *obstacle;	       /* to LD_PRELOAD, in the command; NULL: none */
+	struct capture *capture; /* NULL: none */
+	struct show_obstacle obstacle;
 	struct supervisor *supervisor; /* NULL: none */
 	pid_t command;		       /* 0: ended */
 	int status;		       /* then its wait status */
@@ -281,15 +281,14 @@ static int run_command(struct run *run, char **command, const char *dir, enum sh
 	int status;
 
 	run->obstacle = show_obstacle(command[0]);
-	if (show == SHOW_SECCOMP || (show == SHOW_AUTO && run->obstacle)) {
+	if (show == SHOW_SECCOMP ||
+	    (show == SHOW_AUTO && run->obstacle.text && !run->obstacle.has_rights)) {
 		run->supervisor = supervisor_new(dir);
 		if (!run->supervisor)
 			return EXIT_TOOL_FAILED;
 	}
-	if (!environment_make(variables, dir, true))
+	if (!environment_make(variables, dir, true, show != SHOW_SECCOMP))
 		return EXIT_TOOL_FAILED;
-	if (show == SHOW_SECCOMP)
-		environment_drop_preload(variables);
 	catch_children(run);
 	left_behind_adopt();
 	status = start_command(run, command, variables);
@@ -307,10 +306,10 @@ static void tell_unseen(const struct run *run, const char *command,
 {
 	if (tally->looked && !tally->opened)
 		complain("%s looked for RDMA devices, and nobody opened one", command);
-	else if (run->obstacle && !run->supervisor)
+	else if (run->obstacle.text && !run->supervisor)
 		complain("%s: LD_PRELOAD does not show it the device, as it is %s; --show seccomp "
 			 "does",
-			 command, run->obstacle);
+			 command, run->obstacle.text);
 }
 
 static int interrupted(struct run *run)

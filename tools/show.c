@@ -126,10 +126,16 @@ static const char *obstacle_of_elf(int fd)
 	return found;
 }
 
-const char *show_obstacle(const char *command)
+static bool has_rights(const struct stat *st)
 {
+	return (st->st_mode & S_ISUID && st->st_uid != getuid()) ||
+	       (st->st_mode & S_ISGID && st->st_gid != getgid());
+}
+
+struct show_obstacle show_obstacle(const char *command)
+{
+	struct show_obstacle found = { .text = NULL };
 	char interpreter[PATH_MAX];
-	const char *found = NULL;
 	struct stat st;
 	int fd = open_command(command);
 
@@ -138,12 +144,11 @@ const char *show_obstacle(const char *command)
 		fd = open(interpreter, O_RDONLY | O_CLOEXEC);
 	}
 	if (fd < 0)
-		return NULL;
-	if (!fstat(fd, &st) && S_ISREG(st.st_mode))
-		found = (st.st_mode & S_ISUID && st.st_uid != getuid()) ||
-					(st.st_mode & S_ISGID && st.st_gid != getgid())
-				? "set-user-ID"
-				: obstacle_of_elf(fd);
+		return found;
+	if (!fstat(fd, &st) && S_ISREG(st.st_mode)) {
+		found.has_rights = has_rights(&st);
+		found.text = found.has_rights ? "set-user-ID" : obstacle_of_elf(fd);
+	}
 	close(fd);
 	return found;
 }

@@ -14,10 +14,14 @@ enum show {
 /* False, after a complaint: there is no such way. */
 bool show_parse(const char *text, enum show *show);
 
-/*
- * Why LD_PRELOAD does not reach the program that execvp(command) would start, in words that follow
- * "it is"; NULL: it does, or nobody can say.
- */
-const char *show_obstacle(const char *command);
+/* Why LD_PRELOAD does not reach a program. */
+struct show_obstacle {
+	const char *text; /* follows "it is"; NULL: it does, or nobody can say */
+	/* To answer its system calls takes its rights from it: SHOW_AUTO leaves it alone. */
+	bool has_rights;
+};
+
+/* Of the program that execvp(command) would start. */
+struct show_obstacle show_obstacle(const char *command);
 
 #endif

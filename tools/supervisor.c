@@ -286,6 +286,11 @@ int supervisor_start(struct supervisor *supervisor)
 	supervisor->ends[1] = -1;
 	error = pthread_create(&supervisor->thread, NULL, run_thread, supervisor);
 	supervisor->started = !error;
+	if (error) {
+		/* With the listener that has come, or comes: the command is not to wait for it. */
+		close(supervisor->ends[0]);
+		supervisor->ends[0] = -1;
+	}
 	return -error;
 }
 

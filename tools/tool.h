@@ -183,12 +183,11 @@ char *find_provider_file(void);
 char *find_container_file(const char *name);
 /*
  * The variables for programs that are to see the device of dir, ending with a NULL name;
- * on_top: extend the values of this process's environment, else state them alone.
- * False after a complaint.
+ * on_top: extend the values of this process's environment, else state them alone; preloads: with
+ * the preload library. False after a complaint.
  */
-bool environment_make(struct variable variables[ENVIRONMENT_MAX], const char *dir, bool on_top);
-/* Of these variables LD_PRELOAD, which stays as it is in this process's environment. */
-void environment_drop_preload(struct variable variables[ENVIRONMENT_MAX]);
+bool environment_make(struct variable variables[ENVIRONMENT_MAX], const char *dir, bool on_top,
+		      bool preloads);
 void environment_free(struct variable variables[ENVIRONMENT_MAX]);
 /* Undoes LD_PRELOAD in this process's environment, for the daemon that we start. */
 void environment_without_preload(void);
