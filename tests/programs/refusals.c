@@ -152,9 +152,9 @@ TEST(while_windows_are_bound)
 						    .mw_access_flags = IBV_ACCESS_REMOTE_READ };
 	CHECK(!ibv_bind_mw(pair.server.qp, mw, &bind));
 	poll_success(pair.server.cq);
-	REFUSED(ibv_dereg_mr(mr), EBUSY, "1 memory windows are bound to this MR");
+	REFUSED(ibv_dereg_mr(mr), EBUSY, "1 memory window is bound to this MR");
 	REFUSED(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, 0), EBUSY,
-		"1 memory windows are bound to this MR");
+		"1 memory window is bound to this MR");
 	do_rdma(&pair.client, IBV_WR_RDMA_READ, (uintptr_t)mr->addr, mw->rkey, PAGE);
 	CHECK(!ibv_dealloc_mw(mw));
 	REFUSED((errno = ibv_dealloc_pd(pair.server.pd)), EBUSY, "this PD is still used by");
