@@ -13,6 +13,7 @@
 #include "profile.h"
 #include "wire_peers.h"
 
+static const struct choice models[] = { { "simhca", 0 }, { "efa", 1 }, { NULL, 0 } };
 static const struct choice link_layers[] = { { "ethernet", 0 }, { "ib", 1 }, { NULL, 0 } };
 static const struct choice wires[] = { { "off", 0 }, { "roce", 1 }, { NULL, 0 } };
 static const struct choice managers[] = { { "on", 0 }, { "off", 1 }, { NULL, 0 } };
@@ -76,6 +77,9 @@ const struct option_desc option_table[] = {
 	       "driver are simhca's all the same [simhca]"),
 	NUMBER("numa-node", numa_node, "N", SCOPE_DEVICE, 0, 1023,
 	       "NUMA node that the device says it is at [none]"),
+	CHOICE("model", efa, "simhca|efa", SCOPE_DEVICE, models, "simhca",
+	       "what the device is: simhca, which has a provider of its own, or what Amazon's "
+	       "driver libefa drives [simhca]"),
 	CHOICE("link-layer", infiniband, "ethernet|ib", SCOPE_DEVICE, link_layers, "ethernet",
 	       "Ethernet (RoCE v2) or InfiniBand [ethernet]"),
 	{ .name = "netdev",

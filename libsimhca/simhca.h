@@ -326,9 +326,25 @@ struct simhca_product {
 	enum simhca_lane_speed lane_speed;
 };
 
+/* The limits of a device that libefa drives (efa/efa.h). */
+enum {
+	SIMHCA_EFA_VENDOR = 0x1d0f,
+	SIMHCA_EFA_PART = 0xefa1,
+	SIMHCA_EFA_QPS = 4096,	   /* numbers of 16 bits name them */
+	SIMHCA_EFA_MTU = 8928,	   /* bytes of a message */
+	SIMHCA_EFA_READ = 1 << 30, /* bytes of an RDMA read */
+	SIMHCA_EFA_SQ_WR = 4096,
+	SIMHCA_EFA_RQ_WR = 16384,
+	SIMHCA_EFA_SGES = 2,
+	SIMHCA_EFA_INLINE = 32, /* bytes */
+	SIMHCA_EFA_CQE = 1 << 15,
+	SIMHCA_EFA_KEYS = 1 << 16, /* an lkey has 24 bits, 8 of them the variant */
+};
+
 struct simhca_device_config {
 	char name[64];
 	bool infiniband;	   /* link layer InfiniBand; else Ethernet (RoCE v2) */
+	bool efa;		   /* a device that libefa drives (efa/efa.h) */
 	bool wire;		   /* Ethernet: to addresses elsewhere (link/wire/wire.h) */
 	uint64_t node_guid;	   /* host order; 0 is refused */
 	uint64_t sys_image_guid;   /* host order */

@@ -86,6 +86,8 @@ typedef int dirent_compare_fn(const struct dirent **a, const struct dirent **b);
 	F(ssize_t, read, (int fd, void *buf, size_t size))                                         \
 	F(ssize_t, write, (int fd, const void *buf, size_t size))                                  \
 	F(int, ioctl, (int fd, unsigned long request, ...))                                        \
+	F(void *, mmap, (void *addr, size_t size, int prot, int flags, int fd, off_t offset))      \
+	F(void *, mmap64, (void *addr, size_t size, int prot, int flags, int fd, off_t offset))    \
 	F(int, socket, (int domain, int type, int protocol))                                       \
 	F(int, bind, (int fd, const struct sockaddr *addr, socklen_t len))                         \
 	F(int, getsockname, (int fd, struct sockaddr *addr, socklen_t *len))                       \

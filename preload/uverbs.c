@@ -5,8 +5,10 @@
  * have, upon which libibverbs looks for another way.
  *
  *	INVOKE_WRITE		at open, to learn whether the old write() commands are to be given
- *				this way. They are, so that no write() has to be watched for them;
- *				of these commands only CREATE_COMP_CHANNEL comes from libibverbs
+ *				this way. They are, so that no write() has to be watched for them.
+ *				Of these commands CREATE_COMP_CHANNEL comes from libibverbs for
+ *				each device; all others are those of a driver of real hardware
+ *				(driver.h), of which another process than this has none
  *	ASYNC_EVENT_ALLOC	ibv_import_device()
  *	QUERY_GID_ENTRY		ibv_query_gid() and relatives
  *	QUERY_GID_TABLE		ibv_query_gid_table()
@@ -25,6 +27,7 @@
 #include <rdma/rdma_user_ioctl_cmds.h>
 
 #include "device.h"
+#include "driver.h"
 #include "paths.h"
 #include "request.h"
 #include "simhca-abi.h"
@@ -41,6 +44,7 @@ struct call {
 	int fd;
 	struct device_name device;
 	struct ib_uverbs_attr *attrs[MAX_ATTRS]; /* here, from where they go back to the caller */
+	struct ib_uverbs_attr *driver_in, *driver_out; /* what a provider and its device know */
 };
 
 /* An attribute of up to 8 bytes is in its descriptor itself, not behind a pointer. */
@@ -92,6 +96,38 @@ static int create_comp_channel(struct call *call)
 	return put(call, UVERBS_ATTR_CORE_OUT, &resp, sizeof(resp));
 }
 
+/* A buffer of the program's that an attribute names; one of up to 8 bytes may be the attribute. */
+static struct driver_part in_part(const struct ib_uverbs_attr *attr)
+{
+	if (!attr)
+		return (struct driver_part){ NULL, 0 };
+	return (struct driver_part){ attr->len <= sizeof(attr->data)
+					     ? (void *)(uintptr_t)&attr->data
+					     : (void *)(uintptr_t)attr->data,
+				     attr->len };
+}
+
+static struct driver_part out_part(struct ib_uverbs_attr *attr)
+{
+	if (!attr)
+		return (struct driver_part){ NULL, 0 };
+	attr->flags |= UVERBS_ATTR_F_VALID_OUTPUT;
+	return (struct driver_part){ (void *)(uintptr_t)attr->data, attr->len };
+}
+
+static int pass_on(struct call *call, uint32_t command)
+{
+	const struct driver_write write = {
+		.command = command,
+		.in = { in_part(call->attrs[UVERBS_ATTR_CORE_IN]), in_part(call->driver_in) },
+		.out = { out_part(call->attrs[UVERBS_ATTR_CORE_OUT]), out_part(call->driver_out) },
+	};
+
+	if (caller_is_other(call->caller))
+		return EOPNOTSUPP;
+	return driver_write(call->fd, &write);
+}
+
 static int invoke_write(struct call *call)
 {
 	uint64_t command;
@@ -103,9 +139,11 @@ static int invoke_write(struct call *call)
 		return create_comp_channel(call);
 	case IB_USER_VERBS_CMD_QUERY_DEVICE:
 		/* The probe is this command with no room for its answer. */
-		return call->attrs[UVERBS_ATTR_CORE_OUT] ? EOPNOTSUPP : ENOSPC;
+		if (!call->attrs[UVERBS_ATTR_CORE_OUT])
+			return ENOSPC;
+		return pass_on(call, IB_USER_VERBS_CMD_QUERY_DEVICE);
 	default:
-		return EOPNOTSUPP;
+		return command > UINT32_MAX ? EOPNOTSUPP : pass_on(call, (uint32_t)command);
 	}
 }
 
@@ -310,6 +348,10 @@ static int run_method(struct call *call, struct ib_uverbs_ioctl_hdr *hdr)
 
 		if (attr->attr_id < method->num_attrs)
 			call->attrs[attr->attr_id] = attr;
+		else if (attr->attr_id == UVERBS_ATTR_UHW_IN)
+			call->driver_in = attr;
+		else if (attr->attr_id == UVERBS_ATTR_UHW_OUT)
+			call->driver_out = attr;
 		else if (attr->flags & UVERBS_ATTR_F_MANDATORY)
 			return EPROTONOSUPPORT;
 	}

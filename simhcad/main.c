@@ -114,6 +114,12 @@ static int check_places(const struct daemon *daemon)
 		const struct named_settings *options = &daemon->options->devices[i];
 		struct interface interface;
 
+		if (options->settings.efa &&
+		    (options->settings.wire || options->settings.infiniband)) {
+			log_error("%s: --model efa: has no --wire and no --link-layer ib",
+				  options->name);
+			return -1;
+		}
 		if (options->settings.wire && options->settings.infiniband) {
 			log_error("%s: --wire roce: needs --link-layer ethernet", options->name);
 			return -1;

@@ -13,6 +13,7 @@
 #include "core/qp_log.h"
 #include "core/table.h"
 #include "dma/dma.h"
+#include "efa/efa.h"
 #include "engine/engine.h"
 #include "ethernet/ethernet.h"
 #include "inject/inject.h"
@@ -89,6 +90,7 @@ struct simhca_context *simhca_context_create(struct simhca_device *device,
 	context->device = device;
 	context->engine = engine;
 	context->arg = ctx_arg;
+	context->rings_fd = -1;
 	context->log_share = simhca_log_share_new();
 	context->doorbell = simhca_table_alloc(SIMHCA_MAX_QP * sizeof(*context->doorbell));
 	if (!context->log_share || !context->doorbell || simhca_doorbells_open(context)) {
@@ -125,13 +127,16 @@ static const struct {
 	{ SIMHCA_OBJ_FLOW, simhca_destroy_flow },
 	{ SIMHCA_OBJ_COUNTERS, simhca_destroy_counters },
 	{ SIMHCA_OBJ_QP, simhca_destroy_qp },
+	{ SIMHCA_OBJ_EFA_QP, simhca_efa_destroy_qp },
 	{ SIMHCA_OBJ_COMP_CNTR, simhca_destroy_comp_cntr },
 	{ SIMHCA_OBJ_RWQ_TABLE, simhca_destroy_rwq_table },
 	{ SIMHCA_OBJ_WQ, simhca_destroy_wq },
 	{ SIMHCA_OBJ_SRQ, simhca_destroy_srq },
 	{ SIMHCA_OBJ_XRCD, simhca_close_xrcd },
 	{ SIMHCA_OBJ_CQ, simhca_destroy_cq },
+	{ SIMHCA_OBJ_EFA_CQ, simhca_efa_destroy_cq },
 	{ SIMHCA_OBJ_AH, simhca_destroy_ah },
+	{ SIMHCA_OBJ_EFA_AH, simhca_efa_destroy_ah },
 	{ SIMHCA_OBJ_MW, simhca_dealloc_mw }, /* before what they are bound to */
 	{ SIMHCA_OBJ_MR, simhca_dereg_mr },
 	{ SIMHCA_OBJ_DM, simhca_free_dm },
@@ -209,9 +214,11 @@ enum simhca_destroyed simhca_context_destroy(struct simhca_context *context, uin
 	for (int type = 0; type < SIMHCA_OBJ_TYPES; type++)
 		if (context->handles[type].count)
 			return SIMHCA_DESTROYED_NOT;
-	if (!simhca_fabric_synchronize(context->device->fabric, context->id))
+	if (!simhca_efa_quiesce(context) ||
+	    !simhca_fabric_synchronize(context->device->fabric, context->id))
 		return SIMHCA_DESTROYED_NOT;
 
+	simhca_efa_close(context);
 	simhca_advices_forget(context);
 	while (context->mms)
 		drop_mm(context, &context->mms);

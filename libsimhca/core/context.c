@@ -410,10 +410,13 @@ void simhca_context_counts(const struct simhca_context *context, struct simhca_c
 		.pds = context->handles[SIMHCA_OBJ_PD].count,
 		.mrs = context->handles[SIMHCA_OBJ_MR].count,
 		.mws = context->handles[SIMHCA_OBJ_MW].count,
-		.cqs = context->handles[SIMHCA_OBJ_CQ].count,
-		.qps = context->handles[SIMHCA_OBJ_QP].count,
+		.cqs = context->handles[SIMHCA_OBJ_CQ].count +
+		       context->handles[SIMHCA_OBJ_EFA_CQ].count,
+		.qps = context->handles[SIMHCA_OBJ_QP].count +
+		       context->handles[SIMHCA_OBJ_EFA_QP].count,
 		.srqs = context->handles[SIMHCA_OBJ_SRQ].count,
-		.ahs = context->handles[SIMHCA_OBJ_AH].count,
+		.ahs = context->handles[SIMHCA_OBJ_AH].count +
+		       context->handles[SIMHCA_OBJ_EFA_AH].count,
 		.xrcds = context->handles[SIMHCA_OBJ_XRCD].count,
 		.dms = context->handles[SIMHCA_OBJ_DM].count,
 		.dm_bytes = (uint32_t)context->dm_used,
@@ -437,6 +440,9 @@ static const char *const type_name[] = {
 	[SIMHCA_OBJ_RWQ_TABLE] = "indirection table",
 	[SIMHCA_OBJ_COUNTERS] = "counters object",
 	[SIMHCA_OBJ_COMP_CNTR] = "completion counter",
+	[SIMHCA_OBJ_EFA_AH] = "AH",
+	[SIMHCA_OBJ_EFA_CQ] = "CQ",
+	[SIMHCA_OBJ_EFA_QP] = "QP",
 };
 
 void *simhca_object(struct simhca_context *context, enum simhca_object_type type, uint32_t handle,
@@ -463,9 +469,11 @@ static uint32_t *alive(struct simhca_device *device, enum simhca_object_type typ
 		*most = device->config.max_mw;
 		return &device->alive.mw;
 	case SIMHCA_OBJ_AH:
+	case SIMHCA_OBJ_EFA_AH:
 		*most = device->config.max_ah;
 		return &device->alive.ah;
 	case SIMHCA_OBJ_CQ:
+	case SIMHCA_OBJ_EFA_CQ:
 		*most = device->config.max_cq;
 		return &device->alive.cq;
 	case SIMHCA_OBJ_SRQ:

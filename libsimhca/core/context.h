@@ -22,6 +22,9 @@ enum simhca_object_type {
 	SIMHCA_OBJ_FLOW,
 	SIMHCA_OBJ_COUNTERS,
 	SIMHCA_OBJ_COMP_CNTR,
+	SIMHCA_OBJ_EFA_AH,
+	SIMHCA_OBJ_EFA_CQ,
+	SIMHCA_OBJ_EFA_QP,
 	SIMHCA_OBJ_TYPES,
 };
 
@@ -42,6 +45,7 @@ struct simhca_segment {
 };
 
 struct simhca_advice;
+struct simhca_efa;
 struct simhca_engine;
 struct simhca_mm;
 struct simhca_task;
@@ -78,6 +82,9 @@ struct simhca_context {
 	} offer; /* who knows it may be attached to QPs of this context */
 	struct simhca_handles handles[SIMHCA_OBJ_TYPES];
 	struct simhca_task *_Atomic *doorbell; /* by doorbell slot */
+	struct simhca_task *rings;	       /* scheduled when rings_fd is readable; NULL: none */
+	int rings_fd;			       /* -1: none; under the engine's context_lock */
+	struct simhca_efa *efa;		       /* NULL: it is no EFA driver's */
 	uint32_t doorbell_hint;
 	_Atomic uint32_t doorbell_slots; /* those from here on have never been a QP's */
 	uint64_t dm_used;		 /* bytes of on-chip memory */

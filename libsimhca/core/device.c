@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <infiniband/verbs.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -59,6 +60,14 @@ static int check_config(struct simhca_device_config *c, struct simhca_why *why)
 		if (ret)                                                                           \
 			return ret;                                                                \
 	} while (0)
+	if (c->efa) {
+		LIMIT(max_qp, SIMHCA_EFA_QPS);
+		LIMIT(max_mr, SIMHCA_EFA_KEYS - 1);
+		LIMIT(max_qp_wr, SIMHCA_EFA_SQ_WR);
+		LIMIT(max_sge, SIMHCA_EFA_SGES);
+		LIMIT(max_inline, SIMHCA_EFA_INLINE);
+		LIMIT(max_cqe, SIMHCA_EFA_CQE);
+	}
 	LIMIT(max_qp, SIMHCA_MAX_QP);
 	LIMIT(max_cq, SIMHCA_MAX_CQ);
 	LIMIT(max_srq, SIMHCA_MAX_SRQ);
@@ -165,6 +174,46 @@ static void fill_attr(const struct simhca_device_config *c, struct simhca_device
 		a->fast_reg_page_sizes |= 1u << n;
 }
 
+/* What differs of an EFA device: it has no SRQs, windows, atomics, multicast, nor on-chip memory. */
+static void fill_efa_attr(const struct simhca_device_config *c, struct simhca_device_attr *a)
+{
+	*a = (struct simhca_device_attr){
+		.node_guid = a->node_guid,
+		.sys_image_guid = a->sys_image_guid,
+		.max_mr_size = a->max_mr_size,
+		.page_size_cap = a->page_size_cap,
+		.vendor_id = SIMHCA_EFA_VENDOR,
+		.vendor_part_id = SIMHCA_EFA_PART,
+		.hw_ver = SIMHCA_EFA_PART,
+		.max_qp = c->max_qp,
+		.max_qp_wr = c->max_qp_wr,
+		.max_sge = c->max_sge,
+		.max_sge_rd = 1,
+		.max_inline = c->max_inline,
+		.max_cq = c->max_cq,
+		.max_cqe = c->max_cqe,
+		.max_mr = c->max_mr,
+		.max_pd = c->max_pd,
+		.max_ah = c->max_ah,
+		.num_comp_vectors = a->num_comp_vectors,
+		.max_pkeys = 1,
+		.phys_port_cnt = 1,
+	};
+	snprintf(a->fw_ver, sizeof(a->fw_ver), "%s.0", SIMHCA_VERSION);
+}
+
+static void fill_efa_port(struct simhca_port_attr *p)
+{
+	p->gid_tbl_len = 1;
+	p->port_cap_flags = 0;
+	p->max_msg_sz = SIMHCA_EFA_MTU;
+	p->pkey_tbl_len = 1;
+	p->lid = p->sm_lid = 0;
+	p->lmc = 1;
+	p->link_layer = IBV_LINK_LAYER_UNSPECIFIED;
+	p->flags = 0;
+}
+
 static void fill_port(const struct simhca_device_config *c, struct simhca_port_attr *p)
 {
 	uint32_t mtu = (uint32_t)__builtin_ctz(c->mtu) - 7; /* enum ibv_mtu: 256 is 1 */
@@ -214,6 +263,7 @@ static void free_tables(struct simhca_device *device)
 {
 	simhca_table_free(device->keys, SIMHCA_MPT_ENTRIES * sizeof(*device->keys));
 	simhca_table_free(device->qps, SIMHCA_QPN_SLOTS * sizeof(*device->qps));
+	simhca_table_free(device->efa_qps, SIMHCA_EFA_QPS * sizeof(*device->efa_qps));
 	simhca_table_free(device->srqs, SIMHCA_SRQN_SLOTS * sizeof(*device->srqs));
 	simhca_table_free(device->stats, SIMHCA_STATS_BLOCKS * sizeof(*device->stats));
 	simhca_gone_free(device->gone);
@@ -253,6 +303,13 @@ struct simhca_device *simhca_device_create(struct simhca_fabric *fabric,
 	}
 	if (check_config(&device->config, why) || create_memory(device, why))
 		goto fail;
+	if (config->efa) {
+		device->efa_qps = simhca_table_alloc(SIMHCA_EFA_QPS * sizeof(*device->efa_qps));
+		if (!device->efa_qps) {
+			simhca_why(why, ENOMEM, "out of memory");
+			goto fail;
+		}
+	}
 	simhca_rwlock_init(&device->mcast_lock, NULL, SIMHCA_LOCK_MULTICAST);
 	ignored = getrandom(device->group_hash, sizeof(device->group_hash), GRND_NONBLOCK);
 	(void)ignored; /* without, it is a hash all the same */
@@ -267,6 +324,10 @@ struct simhca_device *simhca_device_create(struct simhca_fabric *fabric,
 		     device->mem);
 	fill_attr(&device->config, &device->mem->attr);
 	fill_port(&device->config, &device->mem->port);
+	if (config->efa) {
+		fill_efa_attr(&device->config, &device->mem->attr);
+		fill_efa_port(&device->mem->port);
+	}
 	if (config->infiniband) { /* a port has at least the GID made of its GUID (IBTA vol.
 				     1, 4.1.1) */
 		device->mem->gids[0].gid.global.subnet_prefix = htobe64(0xfe80000000000000);

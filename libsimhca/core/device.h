@@ -15,6 +15,7 @@ struct simhca_key;
 struct simhca_mcast_group;
 
 #define SIMHCA_MCAST_BUCKETS 1024u
+struct efa_qp;
 struct simhca_qp;
 struct simhca_srq;
 struct simhca_stats_block;
@@ -32,6 +33,9 @@ struct simhca_device {
 	struct simhca_mpt *mpts;	  /* in device memory */
 	struct simhca_key *_Atomic *keys; /* by key index: what an mpt cannot say */
 	struct simhca_qp *_Atomic *qps;	  /* by QPN slot */
+	struct efa_qp *_Atomic
+		*efa_qps; /* by QPN - 1, config.max_qp of them; NULL: no EFA device */
+	uint32_t next_efa_qp;
 	struct simhca_srq *_Atomic *srqs; /* XRC SRQs by SRQN slot */
 	struct simhca_numbers qpns, srqns;
 	uint32_t next_key_index;

@@ -36,6 +36,9 @@
 	LOCK(SRQ)                                                                                  \
 	LOCK(LEFT) /* receives that somebody who is gone had claimed */                            \
 	LOCK(CQ)                                                                                   \
+	LOCK(EFA_WORK)	/* of a context: tried only, and held like a QP's requester lock */        \
+	LOCK(EFA)	/* of a context: its address handles; who watches its doorbells */         \
+	LOCK(EFA_QUEUE) /* a CQ or RQ of an EFA device */                                          \
 	LOCK(WINDOW)	/* the key of a memory window */                                           \
 	LOCK(REGION)	/* the key of a memory region */                                           \
 	LOCK(GONE)	/* keys that were */                                                       \

@@ -43,8 +43,9 @@ uint32_t simhca_pd_users(const struct simhca_pd *pd)
 static void name_users(const struct simhca_pd *pd, char *text, size_t size)
 {
 	static const char *const names[SIMHCA_OBJ_TYPES] = {
-		[SIMHCA_OBJ_MR] = "MR", [SIMHCA_OBJ_MW] = "MW",	  [SIMHCA_OBJ_AH] = "AH",
-		[SIMHCA_OBJ_QP] = "QP", [SIMHCA_OBJ_SRQ] = "SRQ", [SIMHCA_OBJ_WQ] = "WQ",
+		[SIMHCA_OBJ_MR] = "MR",	    [SIMHCA_OBJ_MW] = "MW",	[SIMHCA_OBJ_AH] = "AH",
+		[SIMHCA_OBJ_QP] = "QP",	    [SIMHCA_OBJ_SRQ] = "SRQ",	[SIMHCA_OBJ_WQ] = "WQ",
+		[SIMHCA_OBJ_EFA_AH] = "AH", [SIMHCA_OBJ_EFA_QP] = "QP",
 	};
 	size_t used = 0;
 

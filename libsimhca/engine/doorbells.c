@@ -71,6 +71,8 @@ static bool take_doorbells(struct simhca_engine *engine, struct simhca_context *
 
 static void activate(struct simhca_engine *engine, struct simhca_context *context)
 {
+	if (context->rings)
+		simhca_engine_schedule(engine, context->rings);
 	atomic_store_explicit(&context->mem->armed, 0, memory_order_seq_cst);
 	context->idle_rounds = 0;
 	if (!context->active) {
@@ -226,6 +228,39 @@ void simhca_context_doorbells(const struct simhca_context *context,
 	}
 }
 
+void simhca_engine_rings(struct simhca_context *context, struct simhca_task *task)
+{
+	pthread_mutex_lock(&context->engine->context_lock);
+	context->rings = task;
+	pthread_mutex_unlock(&context->engine->context_lock);
+}
+
+/* Takes the descriptor out of what the first `count` CPUs' threads wait for. */
+static void stop_listening(struct simhca_engine *engine, uint32_t count, int fd)
+{
+	for (uint32_t i = 0; i < count; i++)
+		epoll_ctl(engine->cpus[i].epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+}
+
+int simhca_engine_rings_by(struct simhca_context *context, int fd)
+{
+	/* Edge-triggered: each store that is to be noticed is an event of its own. */
+	struct epoll_event event = { .events = EPOLLIN | EPOLLET, .data.u64 = context->id };
+	struct simhca_engine *engine = context->engine;
+	int ret = 0;
+
+	pthread_mutex_lock(&engine->context_lock);
+	for (uint32_t i = 0; i < engine->num_cpus && !ret; i++)
+		if (epoll_ctl(engine->cpus[i].epoll_fd, EPOLL_CTL_ADD, fd, &event)) {
+			ret = -errno;
+			stop_listening(engine, i, fd);
+		}
+	if (!ret)
+		context->rings_fd = fd;
+	pthread_mutex_unlock(&engine->context_lock);
+	return ret;
+}
+
 int simhca_engine_attach(struct simhca_engine *engine, struct simhca_context *context)
 {
 	/* Edge-triggered: the counter is never read, each write is an event of its own. */
@@ -250,6 +285,11 @@ void simhca_engine_detach(struct simhca_engine *engine, struct simhca_context *c
 	pthread_mutex_lock(&engine->context_lock);
 	for (uint32_t i = 0; i < engine->num_cpus; i++)
 		epoll_ctl(engine->cpus[i].epoll_fd, EPOLL_CTL_DEL, context->doorbell_fd[i], NULL);
+	/* The program may have a copy, which would keep it there. */
+	if (context->rings_fd >= 0)
+		stop_listening(engine, engine->num_cpus, context->rings_fd);
+	context->rings_fd = -1;
+	context->rings = NULL;
 	HASH_DEL(engine->contexts, context);
 	if (context->active)
 		DL_DELETE2(engine->active, context, active_prev, active_next);

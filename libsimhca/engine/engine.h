@@ -74,6 +74,13 @@ void simhca_engine_schedule(struct simhca_engine *engine, struct simhca_task *ta
 /* The eventfds by which a context's programs wake its engine: 0 or -errno. */
 int simhca_doorbells_open(struct simhca_context *context);
 void simhca_doorbells_close(struct simhca_context *context);
+/*
+ * For programs that ring by a plain store: the task runs when the descriptor that says so is readable,
+ * or a doorbell of the context's rang. 0 or -errno; one descriptor, which is the caller's and stays
+ * open until the context is detached.
+ */
+void simhca_engine_rings(struct simhca_context *context, struct simhca_task *task);
+int simhca_engine_rings_by(struct simhca_context *context, int fd);
 /* 0 or -errno. */
 int simhca_engine_attach(struct simhca_engine *engine, struct simhca_context *context);
 void simhca_engine_detach(struct simhca_engine *engine, struct simhca_context *context);

@@ -22,10 +22,13 @@
 /* A free index, not the one given back last; 0 if there is none. */
 static uint32_t find_index(struct simhca_device *device)
 {
-	for (uint32_t n = 1; n < SIMHCA_MPT_ENTRIES; n++) {
+	/* An lkey of EFA's has 24 bits. */
+	const uint32_t entries = device->config.efa ? SIMHCA_EFA_KEYS : SIMHCA_MPT_ENTRIES;
+
+	for (uint32_t n = 1; n < entries; n++) {
 		uint32_t index = device->next_key_index;
 
-		device->next_key_index = index + 1 < SIMHCA_MPT_ENTRIES ? index + 1 : 1;
+		device->next_key_index = index + 1 < entries ? index + 1 : 1;
 		if (!atomic_load_explicit(&device->keys[index], memory_order_relaxed))
 			return index;
 	}

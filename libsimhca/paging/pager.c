@@ -236,7 +236,7 @@ static void on_event(struct simhca_pager *pager, const struct uffd_msg *msg)
  * Never waits. The client may have made its copy of the descriptor blocking, so newer kernels are
  * asked not to wait in the call itself, and older ones by the flag.
  */
-static ssize_t read_events(int fd, struct uffd_msg *msg, size_t size)
+ssize_t simhca_userfaultfd_read(int fd, struct uffd_msg *msg, size_t size)
 {
 	struct iovec iov = { .iov_base = msg, .iov_len = size };
 	ssize_t got = preadv2(fd, &iov, 1, -1, RWF_NOWAIT);
@@ -290,7 +290,7 @@ static void serve(struct simhca_fabric *fabric, uint64_t number, bool error)
 		simhca_pager_put(pager);
 		return;
 	}
-	got = read_events(pager->userfaultfd, msg, sizeof(msg));
+	got = simhca_userfaultfd_read(pager->userfaultfd, msg, sizeof(msg));
 	for (ssize_t i = 0; i < got / (ssize_t)sizeof(msg[0]); i++)
 		on_event(pager, &msg[i]);
 	if (got < 0 && errno != EAGAIN && errno != EINTR)

@@ -9,6 +9,7 @@
 struct simhca_fabric;
 struct simhca_odp;
 struct simhca_page_work;
+struct uffd_msg;
 
 struct simhca_pager {
 	struct simhca_fabric *fabric;
@@ -39,5 +40,7 @@ void simhca_pager_put(struct simhca_pager *pager);
 /* Whether events will tell when pages of [start, end) leave the process. May wait. */
 bool simhca_pager_watch(struct simhca_pager *pager, const struct simhca_odp *odp, uint64_t start,
 			uint64_t end);
+/* What a program's userfaultfd has to tell, without waiting: bytes, or -1 and errno. */
+ssize_t simhca_userfaultfd_read(int fd, struct uffd_msg *msg, size_t size);
 
 #endif

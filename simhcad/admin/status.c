@@ -109,8 +109,10 @@ static json_t *device_json(const struct device *device)
 		 (unsigned int)(guid & 0xffff));
 	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:s, s:o}", "name", device->options->name,
 			 "profile", profile_name(settings), "link_layer",
-			 settings->infiniband ? "InfiniBand" : "Ethernet", "netdev",
-			 settings->netdev, "state", device->up ? "ACTIVE" : "DOWN", "mtu",
+			 settings->efa		? "EFA"
+			 : settings->infiniband ? "InfiniBand"
+						: "Ethernet",
+			 "netdev", settings->netdev, "state", device->up ? "ACTIVE" : "DOWN", "mtu",
 			 (json_int_t)settings->mtu, "node_guid", guid_text, "gids",
 			 gids_json(device));
 }

@@ -48,6 +48,7 @@ static struct simhca_device *make_model(struct device *device)
 	const struct settings *settings = &device->options->settings;
 	struct simhca_device_config config = {
 		.infiniband = settings->infiniband,
+		.efa = settings->efa,
 		.wire = settings->wire,
 		.node_guid = node_guid(device),
 		.sys_image_guid = settings->sys_image_guid,
@@ -59,7 +60,7 @@ static struct simhca_device *make_model(struct device *device)
 		.max_srq = settings->max_srq,
 		.mw_type_2a = settings->mw_type_2a,
 		.event_at_arm = settings->event_at_arm,
-		.fast_path = settings->fast_path,
+		.fast_path = settings->fast_path && !settings->efa,
 		.slot_data = settings->slot_data,
 		.own_segments = share_queues() / device->daemon->options->num_devices,
 		.fault_latency_us = settings->fault_latency,
@@ -89,15 +90,20 @@ static struct simhca_device *make_model(struct device *device)
 
 static struct tree_device tree_device(const struct device *device)
 {
-	return (struct tree_device){
+	struct tree_device tree = {
 		.number = device->number,
 		.name = device->options->name,
 		.netdev = device->options->settings.netdev,
+		.efa = device->options->settings.efa,
 		.memory = simhca_device_memory(device->model),
 		.profile = profile_of(&device->options->settings),
 		.numa_node = device->options->settings.numa_node,
 		.failing = device->tree_failing,
 	};
+
+	/* The address is nobody's: no bus has this number. */
+	snprintf(tree.pci, sizeof(tree.pci), "efa0:00:%02x.0", device->number);
+	return tree;
 }
 
 /* Packets on a wire have to fit into the interface's. */
@@ -119,7 +125,7 @@ static bool follow(struct device *device)
 	struct gid_source source = {
 		.interface = exists && !device->hides_gids ? &interface : NULL,
 		.guid = node_guid(device),
-		.infiniband = device->options->settings.infiniband,
+		.infiniband = device->options->settings.infiniband || device->options->settings.efa,
 		.guid_only = device->guid_only,
 	};
 	bool up = exists && interface.up && !device->down_by_rule;

@@ -26,6 +26,7 @@
  */
 #define PCI_BUS "5343:%02x"
 #define PCI_FUNCTION PCI_BUS ":00.0"
+#define EFA_DRIVER "/bus/pci/drivers/efa"
 #define PLACE 64 /* bytes of what device_place() writes */
 #define SYSCTL "tree/proc/sys/net/rdma_ucm"
 #define VERBS_CLASS_ABI 6 /* of libibverbs: IB_USER_VERBS_MAX_ABI_VERSION */
@@ -130,7 +131,7 @@ static const char *device_place(const struct tree_device *device, char place[PLA
 		snprintf(place, PLACE, "pci" PCI_BUS "/" PCI_FUNCTION, device->number,
 			 device->number);
 	else
-		snprintf(place, PLACE, "simhca/%s", device->name);
+		snprintf(place, PLACE, "simhca/%s", device->efa ? device->pci : device->name);
 	return place;
 }
 
@@ -314,18 +315,20 @@ static void put_pci(struct writer *writer, const struct tree_device *device)
 	put(writer, "enable", "1");
 }
 
-static void put_no_pci(struct writer *writer, const struct simhca_device_attr *attr)
+static void put_no_pci(struct writer *writer, const struct simhca_device_attr *attr,
+		       const char *driver)
 {
 	put(writer, "vendor", "0x%04" PRIx32, attr->vendor_id);
 	put(writer, "device", "0x%04" PRIx32, attr->vendor_part_id);
 	put(writer, "subsystem_vendor", "0x%04" PRIx32, attr->vendor_id);
 	put(writer, "subsystem_device", "0x%04" PRIx32, attr->vendor_part_id);
-	put(writer, "uevent", "DRIVER=simhca");
+	put(writer, "uevent", "DRIVER=%s", driver);
 }
 
 /* What stands for the PCI device. */
 static void put_device(struct writer *writer, const struct tree_device *device)
 {
+	const struct simhca_device_attr *attr = &device->memory->attr;
 	char name[64];
 
 	make_directory(writer, "net");
@@ -334,9 +337,15 @@ static void put_device(struct writer *writer, const struct tree_device *device)
 	if (device->profile->pci.vendor)
 		put_pci(writer, device);
 	else
-		put_no_pci(writer, &device->memory->attr);
-	/* By which the provider knows it, whatever it is called. */
-	put(writer, "modalias", "simhca:%s", device->name);
+		put_no_pci(writer, attr, device->efa ? "efa" : "simhca");
+	/* By which its driver knows it, whatever it is called. */
+	if (device->efa) {
+		put(writer, "modalias", "pci:v%08Xd%08Xsv%08Xsd%08Xbc02sc00i00", attr->vendor_id,
+		    attr->vendor_part_id, attr->vendor_id, attr->vendor_part_id);
+		make_link(writer, "driver", "../../.." EFA_DRIVER);
+	} else {
+		put(writer, "modalias", "simhca:%s", device->name);
+	}
 	put_node(writer, device->numa_node);
 }
 
@@ -438,7 +447,10 @@ static void put_port(struct writer *writer, const struct tree_device *device)
 	make_directory(writer, "hw_counters");
 	put_port_state(writer, device);
 	put(writer, "cap_mask", "0x%08" PRIx32, port->port_cap_flags);
-	put(writer, "link_layer", "%s", port->link_layer == 2 ? "Ethernet" : "InfiniBand");
+	put(writer, "link_layer", "%s",
+	    device->efa		    ? "Unknown"
+	    : port->link_layer == 2 ? "Ethernet"
+				    : "InfiniBand");
 	put_rate(writer, port);
 	for (int i = 0; i < SIMHCA_PKEY_ENTRIES; i++) {
 		snprintf(line, sizeof(line), "0x%04x", memory->pkeys[i]);
@@ -453,15 +465,15 @@ static void put_rdma_device(struct writer *writer, const struct tree_device *dev
 	const struct simhca_device_attr *attr = &device->memory->attr;
 
 	make_directory(writer, "");
-	put(writer, "node_type", "1: CA");
+	put(writer, "node_type", "%s", device->efa ? "7: unspecified" : "1: CA");
 	put_guid(writer, "node_guid", attr->node_guid);
 	put_guid(writer, "sys_image_guid", attr->sys_image_guid);
 	put(writer, "fw_ver", "%.*s", (int)sizeof(attr->fw_ver), attr->fw_ver);
 	put(writer, "hw_rev", "%" PRIx32, attr->hw_ver);
-	if (device->profile->hca_type)
-		put(writer, "hca_type", "%s", device->profile->hca_type);
-	if (device->profile->board_id)
-		put(writer, "board_id", "%s", device->profile->board_id);
+	if (device->efa || device->profile->hca_type)
+		put(writer, "hca_type", "%s", device->efa ? "efa" : device->profile->hca_type);
+	if (device->efa || device->profile->board_id)
+		put(writer, "board_id", "%s", device->efa ? "efa" : device->profile->board_id);
 	put(writer, "node_desc", "%s", device->name);
 	make_device_link(writer, device);
 }
@@ -545,6 +557,10 @@ int device_tree_add(const struct rundir *rundir, const struct tree_device *devic
 	struct writer writer = { .rundir = rundir };
 	char name[32], place[PLACE];
 
+	if (device->efa) {
+		set_base(&writer, BUILD EFA_DRIVER);
+		make_directory(&writer, "");
+	}
 	device_place(device, place);
 	set_device_base(&writer, BUILD, device, "%s", "");
 	put_device(&writer, device);
@@ -562,7 +578,7 @@ int device_tree_add(const struct rundir *rundir, const struct tree_device *devic
 	make_link(&writer, name, "../.." DEVICES "%s/infiniband_verbs/%s", place, name);
 	if (device->profile->pci.vendor)
 		link_pci(&writer, device);
-	if (device->memory->port.link_layer == 1) {
+	if (!device->efa && device->memory->port.link_layer == 1) {
 		put_mad(&writer, device, "umad", DEVICE_TREE_UMAD_MINOR);
 		put_mad(&writer, device, "issm", DEVICE_TREE_ISSM_MINOR);
 	}

@@ -5,7 +5,8 @@
  *
  *	dev/infiniband/uverbsN                       the device's socket (session.h)
  *	sys/devices/simhca/<name>/                   what stands for the PCI device, or, with a
- *	sys/devices/pci5343:NN/5343:NN:00.0/         profile, its PCI function; below it
+ *	sys/devices/pci5343:NN/5343:NN:00.0/         profile, its PCI function; of an EFA
+ *	                                             device simhca/<PCI address>/; below it
  *	    infiniband/<name>/                       the device, its port and GIDs
  *	    infiniband_verbs/uverbsN/                ibdev, dev, abi_version
  *	sys/class/infiniband/<name>                  symbolic links to these two
@@ -42,6 +43,8 @@ struct tree_device {
 	unsigned int number; /* N of uverbsN */
 	const char *name;
 	const char *netdev;
+	bool efa;
+	char pci[16]; /* of EFA: its address on the bus */
 	const struct simhca_devmem *memory;
 	const struct profile *profile;
 	uint32_t numa_node; /* UINT32_MAX: none */

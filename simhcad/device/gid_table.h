@@ -34,7 +34,7 @@ struct interface {
 struct gid_source {
 	const struct interface *interface; /* NULL: it does not exist */
 	uint64_t guid;			   /* host order */
-	bool infiniband;
+	bool infiniband;		   /* or EFA: one entry, from the GUID */
 	bool guid_only; /* entry 0 from the GUID, as another device has the interface's own */
 };
 

@@ -107,7 +107,8 @@ static int check(const struct session *session, const struct datagram *datagram,
 				  name_of_command(hdr->command),
 				  answers + (*command)->fds - datagram->num_fds);
 	/* Before that there is nothing that the others could work on. */
-	if (!session->context && hdr->command != SIMHCA_CMD_OPEN_CONTEXT)
+	if (!session->context && hdr->command != SIMHCA_CMD_OPEN_CONTEXT &&
+	    hdr->command != SIMHCA_CMD_UVERBS_WRITE)
 		return simhca_why(why, EINVAL, "%s: the context has to be opened first",
 				  name_of_command(hdr->command));
 	return 0;

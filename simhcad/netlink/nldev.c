@@ -12,7 +12,8 @@
 #include "base/privilege.h"
 #include "simhca-abi-rdma-cm.h"
 
-#define NODE_TYPE_CA 1	/* the kernel's RDMA_NODE_IB_CA */
+#define NODE_TYPE_CA 1 /* the kernel's RDMA_NODE_IB_CA */
+#define NODE_TYPE_UNSPECIFIED 7
 #define NETNS_SHARED 1	/* each network namespace sees all devices */
 #define CHARDEV_TEXT 32 /* bytes of a name of an ABI, with its end; longer ones do not exist */
 
@@ -72,6 +73,11 @@ static unsigned int index_of(const struct device *device)
 	return (unsigned int)(device - device->daemon->devices);
 }
 
+static bool is_efa(const struct device *device)
+{
+	return device->options->settings.efa;
+}
+
 static bool is_roce(const struct device *device)
 {
 	return simhca_device_memory(device->model)->port.link_layer == IBV_LINK_LAYER_ETHERNET;
@@ -100,8 +106,12 @@ static int put_device_info(struct nl_msg *answer, const struct device *device)
 	    nla_put_string(answer, RDMA_NLDEV_ATTR_FW_VERSION, version) ||
 	    nla_put_u64(answer, RDMA_NLDEV_ATTR_NODE_GUID, be64toh(attr->node_guid)) ||
 	    nla_put_u64(answer, RDMA_NLDEV_ATTR_SYS_IMAGE_GUID, be64toh(attr->sys_image_guid)) ||
-	    nla_put_u8(answer, RDMA_NLDEV_ATTR_DEV_NODE_TYPE, NODE_TYPE_CA) ||
-	    nla_put_u8(answer, RDMA_NLDEV_ATTR_DEV_DIM, 0) ||
+	    nla_put_u8(answer, RDMA_NLDEV_ATTR_DEV_NODE_TYPE,
+		       is_efa(device) ? NODE_TYPE_UNSPECIFIED : NODE_TYPE_CA) ||
+	    nla_put_u8(answer, RDMA_NLDEV_ATTR_DEV_DIM, 0))
+		return -EMSGSIZE;
+	/* A kernel has no word for EFA's. */
+	if (!is_efa(device) &&
 	    nla_put_string(answer, RDMA_NLDEV_ATTR_DEV_PROTOCOL, is_roce(device) ? "roce" : "ib"))
 		return -EMSGSIZE;
 	return 0;

@@ -15,6 +15,7 @@
 #include "printable.h"
 #include "base/privilege.h"
 #include "said.h"
+#include "uverbs.h"
 #include "loop/session.h"
 #include "base/share.h"
 
@@ -885,6 +886,13 @@ HANDLER(attach_peer)
 	return 0;
 }
 
+/* ------------------------------------------------------------------ the kernel's interface */
+
+HANDLER(write_uverbs)
+{
+	return uverbs_write(session, request, reply, why, command_find);
+}
+
 /* --------------------------------------------------------------------------------- dispatch */
 
 #define NONE 0
@@ -961,6 +969,9 @@ static const struct command commands[SIMHCA_CMD_COUNT] = {
 	COMMAND(SAY, say, SIZE(say_req), NONE, 0),
 	COMMAND(WATCH_MR, watch_mr, HANDLE, NONE, 0),
 	COMMAND(FIND_PEER, find_peer, SIZE(find_peer_req), SIZE(find_peer_reply), 0),
+	COMMAND(UVERBS_WRITE, write_uverbs, SIZE(uverbs_write_req), SIZE(uverbs_write_reply), 0),
+	COMMAND(UVERBS_MAP, uverbs_map, SIZE(uverbs_map_req), SIZE(uverbs_map_reply), 0),
+	COMMAND(UVERBS_WATCH, uverbs_watch, SIZE(uverbs_watch_req), NONE, 0),
 	COMMAND(ATTACH_PEER, attach_peer, SIZE(attach_peer_req), SIZE(attach_peer_reply), 0),
 };
 

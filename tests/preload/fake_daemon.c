@@ -175,7 +175,8 @@ static bool serve_one(int client)
 	if (len <= 0)
 		return false;
 	reply_socket = take_fd(&msg);
-	if (len != sizeof(cmd) || cmd.magic != SIMHCA_CMD_MAGIC || cmd.length != sizeof(cmd) ||
+	/* What follows the header belongs to commands that it does not have. */
+	if (len != sizeof(cmd) || cmd.magic != SIMHCA_CMD_MAGIC || cmd.length < sizeof(cmd) ||
 	    cmd.version != SIMHCA_ABI_VERSION)
 		reply.status = EPROTO;
 	else if (refusing)

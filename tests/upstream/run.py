@@ -4,6 +4,8 @@ Runs rdma-core's own tests, unmodified, and holds what they skip against the lis
 
     simhca run --private --link-layer LAYER -- \
         /usr/bin/python3 run.py --tests DIR --link-layer LAYER --report XML
+    simhca run --private --model efa -- \
+        /usr/bin/python3 run.py --tests DIR --link-layer efa --only 'test_efa*' --report XML
 
 DIR holds the tests' package, as DIR/tests, and its version, as DIR/version. The report is JUnit's.
 SIMHCA_SEED repeats a run with the random numbers of an earlier one.
@@ -48,6 +50,7 @@ class Skips:
             'any': True,
             'ethernet': link_layer == 'ethernet',
             'ib': link_layer == 'ib',
+            'efa': link_layer == 'efa',
             'no-hugepages': int(read(HUGE_PAGES) or 0) == 0,
             'not-root': not may_send_raw(),
             'not-cpu-0': 0 not in os.sched_getaffinity(0),
@@ -180,7 +183,7 @@ def flat(suite):
 def main():
     options = argparse.ArgumentParser()
     options.add_argument('--tests', required=True)
-    options.add_argument('--link-layer', required=True, choices=('ethernet', 'ib'))
+    options.add_argument('--link-layer', required=True, choices=('ethernet', 'ib', 'efa'))
     options.add_argument('--report', required=True)
     options.add_argument('--dev', help='the device that they run on, by default the first')
     options.add_argument('--only', default='*', help='a pattern of tests, for trying things out')

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* What a context has, its memory, and its end. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "core/lock.h"
+#include "objects.h"
+
+int efa_out_of_memory(struct simhca_why *why)
+{
+	return simhca_why(why, ENOMEM, "out of memory");
+}
+
+int efa_make_memory(struct simhca_context *context, uint64_t bytes, struct efa_memory *memory,
+		    struct simhca_why *why)
+{
+	char *base;
+
+	memory->bytes = bytes + EFA_PAGE; /* segments are given out in smaller units */
+	base = simhca_context_alloc(context, memory->bytes, &memory->ref, why);
+	if (!base)
+		return -ENOMEM;
+	memory->offset = efa_whole_pages(memory->ref.offset);
+	memory->base = base + (memory->offset - memory->ref.offset);
+	return 0;
+}
+
+struct simhca_efa *efa_of(struct simhca_context *context, struct simhca_why *why)
+{
+	if (!context->efa)
+		simhca_why(why, EINVAL, "this context is no EFA driver's");
+	return context->efa;
+}
+
+int simhca_efa_open(struct simhca_context *context, struct simhca_why *why)
+{
+	struct simhca_efa *efa;
+
+	if (context->efa)
+		return 0;
+	efa = calloc(1, sizeof(*efa));
+	if (efa)
+		efa->bounce = malloc(SIMHCA_GRH_BYTES + SIMHCA_EFA_MTU);
+	if (efa)
+		efa->qps = calloc(context->device->config.max_qp, sizeof(*efa->qps));
+	if (!efa || !efa->bounce || !efa->qps) {
+		if (efa)
+			free(efa->bounce);
+		free(efa);
+		return efa_out_of_memory(why);
+	}
+	efa->context = context;
+	efa->task.run = efa_work;
+	efa->task.engine = context->engine;
+	atomic_init(&efa->userfaultfd, -1);
+	simhca_mutex_init(&efa->work, SIMHCA_LOCK_EFA_WORK);
+	simhca_mutex_init(&efa->watch_lock, SIMHCA_LOCK_EFA);
+	simhca_mutex_init(&efa->ah_lock, SIMHCA_LOCK_EFA);
+	context->efa = efa;
+	simhca_engine_rings(context, &efa->task);
+	return 0;
+}
+
+void simhca_efa_close(struct simhca_context *context)
+{
+	struct simhca_efa *efa = context->efa;
+
+	if (!efa)
+		return;
+	if (efa->userfaultfd >= 0)
+		simhca_release(context->device->fabric, NULL, 0, efa->userfaultfd);
+	pthread_mutex_destroy(&efa->work);
+	pthread_mutex_destroy(&efa->watch_lock);
+	pthread_mutex_destroy(&efa->ah_lock);
+	free(efa->bounce);
+	free(efa->qps);
+	free(efa);
+	context->efa = NULL;
+}
+
+bool simhca_efa_quiesce(struct simhca_context *context)
+{
+	struct simhca_efa *efa = context->efa;
+
+	if (!efa)
+		return true;
+	atomic_store(&efa->task.dead, true);
+	/* A step that was under way may have put it back once. */
+	for (int i = 0; i < 2; i++) {
+		simhca_engine_forget(&efa->task);
+		simhca_engine_cancel_timer(&efa->task);
+		if (!simhca_fabric_synchronize(context->device->fabric, context->id))
+			return false;
+	}
+	return true;
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* What programs map: rings and pages of doorbells. */
+#include <errno.h>
+
+#include "core/lock.h"
+#include "dma/file_kind.h"
+#include "objects.h"
+
+static int find_mapping(struct simhca_context *context, uint64_t key,
+			const struct efa_memory **memory, uint64_t *offset, uint64_t *size,
+			struct simhca_why *why)
+{
+	const struct efa_qp *qp = NULL;
+	const struct efa_cq *cq;
+
+	*offset = 0;
+	*size = EFA_PAGE;
+	if (EFA_KEY_HANDLE(key) > UINT32_MAX || key % EFA_PAGE)
+		return simhca_why(why, EINVAL, "mmap() at 0x%llx: no answer has named that",
+				  (unsigned long long)key);
+	if (EFA_KEY_KIND(key) == EFA_KEY_CQ) {
+		cq = simhca_object(context, SIMHCA_OBJ_EFA_CQ, (uint32_t)EFA_KEY_HANDLE(key), why);
+		if (!cq)
+			return -ENOENT;
+		*memory = &cq->memory;
+		*size = efa_whole_pages((uint64_t)cq->entries * cq->entry_size);
+		return 0;
+	}
+	qp = simhca_object(context, SIMHCA_OBJ_EFA_QP, (uint32_t)EFA_KEY_HANDLE(key), why);
+	if (!qp)
+		return -ENOENT;
+	*memory = &qp->memory;
+	switch (EFA_KEY_KIND(key)) {
+	case EFA_KEY_RQ:
+		*offset = qp->rq_offset;
+		*size = qp->rq_size;
+		return 0;
+	case EFA_KEY_SQ:
+		*offset = qp->sq_offset;
+		*size = qp->sq_size;
+		return 0;
+	case EFA_KEY_RQ_DOORBELL:
+	case EFA_KEY_SQ_DOORBELL:
+		return 0;
+	}
+	return simhca_why(why, EINVAL, "mmap() at 0x%llx: no answer has named that",
+			  (unsigned long long)key);
+}
+
+int simhca_efa_map(struct simhca_context *context, uint64_t key, uint64_t length,
+		   struct simhca_efa_mapping *mapping, struct simhca_why *why)
+{
+	const struct efa_memory *memory = NULL;
+	uint64_t offset, size, segment_size;
+	int ret;
+
+	if (!efa_of(context, why))
+		return -EINVAL;
+	ret = find_mapping(context, key, &memory, &offset, &size, why);
+	if (ret)
+		return ret;
+	if (!length || length > size)
+		return simhca_why(why, EINVAL, "mmap() of %llu bytes at 0x%llx: there are %llu",
+				  (unsigned long long)length, (unsigned long long)key,
+				  (unsigned long long)size);
+	*mapping = (struct simhca_efa_mapping){
+		.fd = simhca_context_segment(context, memory->ref.segment, &segment_size),
+		.offset = memory->offset + offset,
+		.doorbell = EFA_KEY_KIND(key) == EFA_KEY_SQ_DOORBELL,
+	};
+	return 0;
+}
+
+bool simhca_efa_is_userfaultfd(int fd)
+{
+	return simhca_file_kind(fd) == SIMHCA_FILE_USERFAULTFD;
+}
+
+int simhca_efa_watch(struct simhca_context *context, uint64_t key, uint64_t address,
+		     int userfaultfd, struct simhca_why *why)
+{
+	struct simhca_efa *efa = efa_of(context, why);
+	struct efa_qp *qp = NULL;
+	bool takes;
+
+	if (efa && EFA_KEY_KIND(key) == EFA_KEY_SQ_DOORBELL && EFA_KEY_HANDLE(key) <= UINT32_MAX)
+		qp = simhca_object(context, SIMHCA_OBJ_EFA_QP, (uint32_t)EFA_KEY_HANDLE(key), why);
+	else if (efa)
+		simhca_why(why, EINVAL, "0x%llx names no page of doorbells",
+			   (unsigned long long)key);
+	takes = qp && userfaultfd >= 0 && efa->userfaultfd < 0 &&
+		!simhca_engine_rings_by(context, userfaultfd);
+	if (takes)
+		atomic_store(&efa->userfaultfd, userfaultfd);
+	else if (userfaultfd >= 0)
+		simhca_release(context->device->fabric, NULL, 0, userfaultfd);
+	if (!qp)
+		return -EINVAL;
+	pthread_mutex_lock(&efa->watch_lock);
+	qp->watch_address = address;
+	qp->watch = efa->userfaultfd < 0 || address % EFA_PAGE ? EFA_WATCH_NONE : EFA_WATCH_NEW;
+	pthread_mutex_unlock(&efa->watch_lock);
+	simhca_engine_schedule(context->engine, &efa->task);
+	return 0;
+}

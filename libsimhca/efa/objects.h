@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* The objects of an EFA device, and who may do what with them when. */
+#ifndef LIBSIMHCA_EFA_OBJECTS_H
+#define LIBSIMHCA_EFA_OBJECTS_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "core/context.h"
+#include "core/pd.h"
+#include "efa.h"
+#include "engine/engine.h"
+#include "formats.h"
+#include "gate.h"
+
+#define EFA_AHS 4096u  /* different GIDs that address handles of one context lead to */
+#define EFA_PAGE 4096u /* bytes; of doorbells a QP has one */
+#define EFA_RQ_DOORBELL (EFA_PAGE / 2) /* where it is there; the SQ's is in front */
+
+/* A key for mmap() is an offset in whole pages: which object, and what of it. */
+enum efa_mapping {
+	EFA_KEY_CQ = 1,
+	EFA_KEY_RQ,
+	EFA_KEY_RQ_DOORBELL,
+	EFA_KEY_SQ,
+	EFA_KEY_SQ_DOORBELL
+};
+#define EFA_KEY(handle, kind) ((uint64_t)(handle) << 16 | (uint64_t)(kind) << 12)
+#define EFA_KEY_HANDLE(key) ((key) >> 16)
+#define EFA_KEY_KIND(key) ((key) >> 12 & 15)
+
+/* Memory in the context's segments that a program maps: whole pages, which nothing else lies in. */
+struct efa_memory {
+	struct simhca_mem_ref ref;
+	uint64_t bytes;	 /* as they were allocated */
+	uint64_t offset; /* of the first page, in its segment */
+	char *base;	 /* of that page */
+};
+
+struct efa_ah {
+	struct simhca_pd *pd;
+	uint16_t number;
+};
+
+struct efa_cq {
+	uint32_t number, entries, entry_size;
+	bool with_gid;
+	struct efa_memory memory;
+	uint32_t users;
+	pthread_mutex_t lock; /* of pi, and of what is written to the ring */
+	uint32_t pi;
+};
+
+/* A message, from when its WQE was read until it has completed. */
+struct efa_message {
+	struct efa_send send;
+	uint32_t done;	  /* bytes of a read */
+	uint32_t retries; /* because the receiver was not ready */
+	bool checked;	  /* its buffers are the sender's to send from */
+};
+
+/* Of the page of doorbells that a program has mapped. */
+enum efa_watch_state {
+	EFA_WATCH_NONE, /* it has told of none, or it is gone: look again and again */
+	EFA_WATCH_NEW,	/* not registered yet */
+	EFA_WATCH_OPEN, /* stores there are not noticed: look at the word */
+	EFA_WATCH_ARMED /* the next store is a page fault */
+};
+
+struct efa_qp {
+	struct simhca_context *context;
+	struct simhca_pd *pd;
+	struct efa_cq *send_cq, *recv_cq;
+	uint32_t handle, qpn;
+	bool srd;
+	struct simhca_efa_qp_caps caps;
+	struct efa_limits limits;
+	struct efa_memory memory; /* a page of doorbells, RQ, SQ */
+	_Atomic uint32_t *sq_doorbell, *rq_doorbell;
+	const struct efa_send_wqe *sq;
+	const struct efa_recv_desc *rq;
+	uint32_t sq_entries, rq_entries;
+	uint64_t rq_offset, sq_offset, rq_size, sq_size; /* in memory; whole pages */
+
+	_Atomic uint32_t state; /* enum simhca_qp_state */
+	_Atomic uint32_t qkey;
+	_Atomic uint32_t rnr_retry;
+	uint32_t sq_psn;
+
+	/* Under the context's work lock: the sender. */
+	uint16_t sq_ci;
+	uint32_t count;		      /* of messages under way, the oldest first */
+	uint32_t waiting;	      /* of them, that found their receivers not ready */
+	struct efa_message *messages; /* sq_entries */
+	uint64_t retry_ns;	      /* those wait for receivers until then */
+	uint64_t backoff_ns;
+
+	pthread_mutex_t rq_lock;
+	uint16_t rq_ci;
+
+	/* Under the context's watch lock. */
+	enum efa_watch_state watch;
+	uint64_t watch_address;
+
+	atomic_bool dead;
+};
+
+/* What a context of such a device has. */
+struct simhca_efa {
+	struct simhca_context *context;
+	struct simhca_task task; /* looks at doorbells, and moves messages */
+	/* Tried only: held while messages move, through memory of this program and of receivers. */
+	pthread_mutex_t work;
+	atomic_bool again; /* somebody found it taken */
+	uint64_t idle_ns;  /* since when nothing was found; 0: something was */
+	/* By control functions; read by who works, who may miss one, and is woken then. */
+	struct efa_qp *_Atomic *qps; /* config.max_qp */
+	_Atomic uint32_t num_qps;
+	uint8_t *bounce; /* SIMHCA_EFA_MTU bytes */
+	pthread_mutex_t watch_lock;
+	atomic_int userfaultfd; /* -1: none */
+	pthread_mutex_t ah_lock;
+	struct {
+		union simhca_gid gid;
+		uint32_t users;
+	} ahs[EFA_AHS];
+	uint32_t ahs_used; /* those from here on were never used */
+};
+
+static inline uint64_t efa_whole_pages(uint64_t bytes)
+{
+	return (bytes + EFA_PAGE - 1) / EFA_PAGE * EFA_PAGE;
+}
+
+static inline bool efa_is_power_of_2(uint32_t number)
+{
+	return number && !(number & (number - 1));
+}
+
+/* context.c */
+int efa_out_of_memory(struct simhca_why *why);
+int efa_make_memory(struct simhca_context *context, uint64_t bytes, struct efa_memory *memory,
+		    struct simhca_why *why);
+/* NULL: it is no EFA driver's. */
+struct simhca_efa *efa_of(struct simhca_context *context, struct simhca_why *why);
+
+/* ah.c: the GID that a number of the context's address handles stands for; false: none. */
+bool efa_ah_gid(struct simhca_efa *efa, uint16_t number, union simhca_gid *gid);
+/* The other way round; EFA_NO_AH: none. */
+uint16_t efa_ah_of(struct simhca_efa *efa, const union simhca_gid *gid);
+
+/* work.c */
+bool efa_work(struct simhca_worker *worker, struct simhca_task *task);
+/* Completes what is under way and what is posted. Under the work lock. */
+void efa_flush(struct efa_qp *qp);
+
+/* doorbells.c; under the work lock, inside a guard. */
+/* Opens the pages at which programs stand. */
+void efa_doorbells_open(struct simhca_worker *worker, struct simhca_efa *efa);
+/* Arms all; false: some cannot be, and are to be looked at again and again. */
+bool efa_doorbells_arm(struct simhca_worker *worker, struct simhca_efa *efa);
+
+#endif

@@ -1,0 +1,616 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * What an engine does for a context of an EFA device: it looks at the doorbells of its QPs, and moves
+ * their messages, each from its sender's memory to its receiver's.
+ *
+ * SRD is a reliable datagram without order: a message whose receiver is not ready waits, and others
+ * pass it. UD drops it.
+ */
+#include <infiniband/verbs.h>
+#include <sched.h>
+#include <string.h>
+
+#include "core/address.h"
+#include "core/av.h"
+#include "core/gids.h"
+#include "core/lock.h"
+#include "memory/key.h"
+#include "objects.h"
+#include "packet/grh.h"
+
+#define MESSAGES_AT_A_TIME 16
+#define GLANCE_NS (20 * 1000) /* from one look at doorbells to the next, between two messages */
+#define ACTIVE_NS (5 * 1000 * 1000) /* since the last one, until the pages are armed */
+#define UNWATCHED_NS (1000 * 1000)  /* from one look at what cannot be armed to the next */
+#define SUSPENDED_NS (10 * 1000 * 1000)
+#define FIRST_BACKOFF_NS (20 * 1000) /* until a receiver that was not ready is asked again */
+#define LAST_BACKOFF_NS (1000 * 1000)
+#define RNR_FOR_EVER 7u
+
+/* ------------------------------------------------------------------------------ completions */
+
+/* The CQE becomes visible by its first word, which has the phase. */
+static void complete(struct efa_cq *cq, struct efa_cqe *cqe)
+{
+	const uint32_t words = cq->entry_size / (uint32_t)sizeof(efa_word);
+	efa_word word, *slot;
+
+	pthread_mutex_lock(&cq->lock);
+	slot = (efa_word *)(cq->memory.base +
+			    (size_t)(cq->pi & (cq->entries - 1)) * cq->entry_size);
+	if (!(cq->pi & cq->entries))
+		cqe->flags |= EFA_CQE_PHASE;
+	cq->pi++;
+	for (uint32_t i = 1; i < words; i++) {
+		memcpy(&word, (const char *)cqe + i * sizeof(word), sizeof(word));
+		__atomic_store_n(&slot[i], word, __ATOMIC_RELAXED);
+	}
+	memcpy(&word, cqe, sizeof(word));
+	/* release: who sees the phase sees the rest, and the data that were placed. */
+	__atomic_store_n(&slot[0], word, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&cq->lock);
+}
+
+static void complete_send(struct efa_qp *qp, uint16_t req_id, enum efa_status status)
+{
+	struct efa_cqe cqe = { .req_id = req_id,
+			       .status = (uint8_t)status,
+			       .flags = EFA_CQE_SEND,
+			       .qpn = (uint16_t)qp->qpn };
+
+	complete(qp->send_cq, &cqe);
+}
+
+static void complete_recv(struct efa_qp *qp, uint16_t req_id, enum efa_status status)
+{
+	struct efa_cqe cqe = { .req_id = req_id,
+			       .status = (uint8_t)status,
+			       .flags = EFA_CQE_RECV,
+			       .qpn = (uint16_t)qp->qpn,
+			       .ah = EFA_NO_AH };
+
+	complete(qp->recv_cq, &cqe);
+}
+
+/* ------------------------------------------------------------------------ the ends of a QP */
+
+enum claim { CLAIMED, EMPTY, BROKEN };
+
+/* The oldest receive is the caller's. */
+static enum claim claim(struct efa_qp *qp, struct efa_recv *recv)
+{
+	enum claim claimed = EMPTY;
+	uint32_t posted, count;
+
+	pthread_mutex_lock(&qp->rq_lock);
+	if (!qp->rq_entries) {
+		posted = 0;
+	} else if (!efa_posted(qp->rq_doorbell, qp->rq_ci, qp->rq_entries, &posted)) {
+		posted = 0;
+		claimed = BROKEN;
+	}
+	if (posted) {
+		count = efa_judge_recv(qp->rq, qp->rq_entries, qp->rq_ci, posted, recv);
+		qp->rq_ci = (uint16_t)(qp->rq_ci + count);
+		claimed = count ? CLAIMED : BROKEN;
+	}
+	pthread_mutex_unlock(&qp->rq_lock);
+	return claimed;
+}
+
+/* Whether a message may find a receive. */
+static bool has_recv(struct efa_qp *qp)
+{
+	uint32_t posted = 0;
+
+	pthread_mutex_lock(&qp->rq_lock);
+	if (qp->rq_entries)
+		efa_posted(qp->rq_doorbell, qp->rq_ci, qp->rq_entries, &posted);
+	pthread_mutex_unlock(&qp->rq_lock);
+	return posted;
+}
+
+/* Its rings make no sense: nothing more comes of it. */
+static void fail(struct efa_qp *qp)
+{
+	if (atomic_exchange(&qp->state, SIMHCA_QPS_ERR) != SIMHCA_QPS_ERR)
+		simhca_log(qp->context->device->fabric, SIMHCA_LOG_WARNING,
+			   "EFA QP %u of context %u: its rings make no sense; it is in ERR now",
+			   qp->qpn, qp->context->id);
+}
+
+void efa_flush(struct efa_qp *qp)
+{
+	struct efa_send_wqe wqe;
+	struct efa_recv recv;
+	uint32_t posted = 0;
+
+	for (uint32_t i = 0; i < qp->count; i++)
+		complete_send(qp, qp->messages[i].send.req_id, EFA_STATUS_FLUSHED);
+	qp->count = qp->waiting = 0;
+	if (qp->sq_entries && efa_posted(qp->sq_doorbell, qp->sq_ci, qp->sq_entries, &posted))
+		for (; posted; posted--) {
+			efa_read_once(&wqe, &qp->sq[qp->sq_ci++ & (qp->sq_entries - 1)],
+				      sizeof(wqe));
+			complete_send(qp, wqe.req_id, EFA_STATUS_FLUSHED);
+		}
+	while (claim(qp, &recv) == CLAIMED)
+		complete_recv(qp, recv.req_id, EFA_STATUS_FLUSHED);
+}
+
+/* -------------------------------------------------------------------------------- messages */
+
+/* What has become of a message. */
+enum outcome {
+	DONE, /* it has completed */
+	GOES_ON,
+	WAITS, /* its receiver is not ready */
+};
+
+static enum outcome finish(struct efa_qp *qp, const struct efa_send *send, enum efa_status status)
+{
+	/* What is sent by UD is gone; what becomes of it nobody tells. */
+	complete_send(qp, send->req_id,
+		      !qp->srd && status >= EFA_STATUS_BAD_ADDRESS ? EFA_STATUS_OK : status);
+	return DONE;
+}
+
+static union simhca_gid own_gid(const struct efa_qp *qp)
+{
+	return simhca_gids_get(&qp->context->device->gids, 0);
+}
+
+/* The QP that a message is for, and what is wrong if there is none. Inside a guard, not narrowed. */
+static enum efa_status find_peer(struct efa_qp *qp, const struct efa_send *send,
+				 struct efa_qp **peer)
+{
+	struct simhca_device *device;
+	union simhca_gid gid;
+
+	if (!efa_ah_gid(qp->context->efa, send->ah, &gid))
+		return EFA_STATUS_INVALID_AH;
+	for (device = qp->context->device->fabric->devices; device; device = device->next)
+		if (device->efa_qps && simhca_gids_have(&device->gids, &gid))
+			break;
+	if (!device || !simhca_port_is_active(device) ||
+	    !simhca_port_is_active(qp->context->device))
+		return EFA_STATUS_BAD_ADDRESS;
+	*peer = send->dest_qpn && send->dest_qpn <= device->config.max_qp
+			? atomic_load(&device->efa_qps[send->dest_qpn - 1])
+			: NULL;
+	if (!*peer || (*peer)->srd != qp->srd || atomic_load(&(*peer)->qkey) != send->qkey)
+		return EFA_STATUS_BAD_DEST_QPN;
+	switch (atomic_load(&(*peer)->state)) {
+	case SIMHCA_QPS_RTR:
+	case SIMHCA_QPS_RTS:
+		return EFA_STATUS_OK;
+	}
+	return EFA_STATUS_BAD_DEST_QPN;
+}
+
+/* Again later, or an error. */
+static enum outcome not_ready(struct efa_qp *qp, struct efa_message *message)
+{
+	uint32_t most = atomic_load(&qp->rnr_retry);
+
+	if (qp->srd && (most == RNR_FOR_EVER || message->retries++ < most))
+		return WAITS;
+	return finish(qp, &message->send, EFA_STATUS_RNR);
+}
+
+static bool is_suspended(const struct efa_qp *qp)
+{
+	return atomic_load_explicit(&qp->context->suspended, memory_order_relaxed);
+}
+
+/* Copies to or from one program's memory; the guard keeps what is of these two alone. */
+static enum simhca_dma_result copy(struct simhca_worker *worker, const struct efa_qp *qp,
+				   const struct efa_qp *other, const struct simhca_sgl *target,
+				   const struct simhca_sgl *source, uint64_t length)
+{
+	enum simhca_reason reason;
+
+	simhca_guard_narrow(&worker->guard, qp->context->id, other->context->id);
+	return simhca_dma_copy(target, source, length, &worker->mover, &reason);
+}
+
+static void our_memory(struct simhca_sgl *sgl, void *data, uint32_t length)
+{
+	sgl->count = 1;
+	sgl->seg[0] = (struct simhca_seg){ .addr = (uintptr_t)data, .length = length };
+}
+
+static struct simhca_key_use use_of(struct simhca_worker *worker, const struct efa_qp *qp,
+				    uint32_t access)
+{
+	return (struct simhca_key_use){
+		.worker = worker,
+		.device = qp->context->device,
+		.pd = qp->pd->number,
+		.qpn = qp->qpn,
+		.access = access,
+		.remote = access & SIMHCA_ACCESS_REMOTE_READ,
+	};
+}
+
+/* So that what is wrong with the sender's buffers shows, whether the receiver is ready or not. */
+static bool may_send(struct simhca_worker *worker, struct efa_qp *qp, const struct efa_send *send)
+{
+	const struct simhca_key_use use = use_of(worker, qp, 0);
+	bool may = true;
+
+	for (uint32_t i = 0; i < send->num_sge && may; i++)
+		may = simhca_translate(&use, send->sge[i].lkey, send->sge[i].addr,
+				       send->sge[i].length, NULL) == SIMHCA_REASON_NONE;
+	simhca_key_release(worker, 0);
+	return may;
+}
+
+/* From the sender's memory to the bounce buffer: what goes wrong there is the sender's alone. */
+static enum efa_status gather(struct simhca_worker *worker, struct efa_qp *qp,
+			      const struct efa_send *send, uint8_t *bounce)
+{
+	const struct simhca_key_use use = use_of(worker, qp, 0);
+	struct simhca_sgl from = { .count = 0 }, to;
+	bool copied;
+
+	if (send->is_inline)
+		memcpy(bounce, send->data, send->length);
+	if (send->is_inline || !send->length)
+		return EFA_STATUS_OK;
+	if (simhca_translate_sges(&use, send->sge, send->num_sge, 0, send->length, &from) !=
+	    SIMHCA_REASON_NONE) {
+		simhca_key_release(worker, 0);
+		return EFA_STATUS_INVALID_LKEY;
+	}
+	our_memory(&to, bounce, send->length);
+	copied = copy(worker, qp, qp, &to, &from, send->length) == SIMHCA_DMA_OK;
+	simhca_key_release(worker, 0);
+	simhca_guard_widen(&worker->guard);
+	return copied ? EFA_STATUS_OK : EFA_STATUS_INVALID_LKEY;
+}
+
+/* To the receiver's memory. The guard is narrow afterwards. */
+static enum efa_status place(struct simhca_worker *worker, struct efa_qp *qp, struct efa_qp *peer,
+			     const struct efa_recv *recv, uint8_t *data, uint32_t length)
+{
+	const struct simhca_key_use use = use_of(worker, peer, SIMHCA_ACCESS_LOCAL_WRITE);
+	struct simhca_sgl from, to = { .count = 0 };
+	enum simhca_reason reason = SIMHCA_REASON_NONE;
+	bool copied;
+
+	if (length > recv->length)
+		return EFA_STATUS_REMOTE_LENGTH;
+	if (length)
+		reason = simhca_translate_sges(&use, recv->sge, recv->num_sge, 0, length, &to);
+	our_memory(&from, data, length);
+	copied = reason == SIMHCA_REASON_NONE &&
+		 (!length || copy(worker, qp, peer, &to, &from, length) == SIMHCA_DMA_OK);
+	simhca_key_release(worker, 0);
+	return copied ? EFA_STATUS_OK : EFA_STATUS_BAD_STATUS;
+}
+
+/* What comes in at a UD QP has a GRH before it. Returns where it begins. */
+static uint8_t *put_grh(const struct efa_qp *qp, const struct efa_qp *peer, uint8_t *bounce,
+			uint32_t *length)
+{
+	union simhca_gid gid = own_gid(qp);
+	struct simhca_av av = { .dgid = own_gid(peer), .is_global = 1, .hop_limit = 255 };
+
+	if (qp->srd)
+		return bounce + SIMHCA_GRH_BYTES;
+	simhca_grh_build(&av, &gid, *length, true, bounce);
+	*length += SIMHCA_GRH_BYTES;
+	return bounce;
+}
+
+static void complete_message(struct efa_qp *qp, struct efa_qp *peer, const struct efa_send *send,
+			     const struct efa_recv *recv, uint32_t length)
+{
+	union simhca_gid gid = own_gid(qp);
+	struct efa_cqe cqe = {
+		.req_id = recv->req_id,
+		.flags = EFA_CQE_RECV | (send->has_imm ? EFA_CQE_HAS_IMM : 0),
+		.qpn = (uint16_t)peer->qpn,
+		.length = (uint16_t)length,
+		.ah = efa_ah_of(peer->context->efa, &gid),
+		.src_qpn = (uint16_t)qp->qpn,
+		.imm = send->imm,
+	};
+
+	memcpy(cqe.src_gid, gid.raw, sizeof(cqe.src_gid));
+	complete(peer->recv_cq, &cqe);
+}
+
+static enum outcome carry_message(struct simhca_worker *worker, struct efa_qp *qp,
+				  struct efa_message *message, struct efa_qp *peer)
+{
+	uint8_t *bounce = qp->context->efa->bounce, *data;
+	const struct efa_send *send = &message->send;
+	uint32_t length = send->length;
+	enum efa_status status;
+	struct efa_recv recv;
+
+	if (!message->checked && !may_send(worker, qp, send))
+		return finish(qp, send, EFA_STATUS_INVALID_LKEY);
+	message->checked = true;
+	if (qp->srd && !has_recv(peer))
+		return not_ready(qp, message);
+	status = gather(worker, qp, send, bounce + SIMHCA_GRH_BYTES);
+	/* The guard was narrow meanwhile, and did not keep the peer. */
+	if (status == EFA_STATUS_OK)
+		status = find_peer(qp, send, &peer);
+	if (status != EFA_STATUS_OK)
+		return finish(qp, send, status);
+	switch (claim(peer, &recv)) {
+	case EMPTY:
+		return not_ready(qp, message);
+	case BROKEN:
+		fail(peer);
+		return finish(qp, send, EFA_STATUS_BAD_DEST_QPN);
+	case CLAIMED:
+		break;
+	}
+	data = put_grh(qp, peer, bounce, &length);
+	status = place(worker, qp, peer, &recv, data, length);
+	if (status == EFA_STATUS_OK)
+		complete_message(qp, peer, send, &recv, length);
+	else
+		complete_recv(peer, recv.req_id,
+			      status == EFA_STATUS_REMOTE_LENGTH ? EFA_STATUS_LOCAL_LENGTH
+								 : EFA_STATUS_INVALID_LKEY);
+	return finish(qp, send, status);
+}
+
+/* A slice of it. */
+static enum outcome carry_read(struct simhca_worker *worker, struct efa_qp *qp,
+			       struct efa_message *message, struct efa_qp *peer)
+{
+	const struct simhca_key_use use = use_of(worker, qp, SIMHCA_ACCESS_LOCAL_WRITE),
+				    remote = use_of(worker, peer, SIMHCA_ACCESS_REMOTE_READ);
+	const struct efa_send *send = &message->send;
+	uint32_t left = send->length - message->done;
+	uint32_t length = left < SIMHCA_LINK_SLICE ? left : SIMHCA_LINK_SLICE;
+	struct simhca_sgl from = { .count = 0 }, to = { .count = 0 };
+	enum simhca_dma_result result;
+
+	if (!length)
+		return finish(qp, send, EFA_STATUS_OK);
+	if (simhca_translate_sges(&use, send->sge, 1, message->done, length, &to) !=
+	    SIMHCA_REASON_NONE)
+		result = SIMHCA_DMA_TARGET;
+	else if (simhca_translate(&remote, send->rkey, send->remote_addr + message->done, length,
+				  &from) != SIMHCA_REASON_NONE)
+		result = SIMHCA_DMA_SOURCE;
+	else
+		result = copy(worker, qp, peer, &to, &from, length);
+	simhca_key_release(worker, 0);
+	if (result != SIMHCA_DMA_OK)
+		return finish(qp, send,
+			      result == SIMHCA_DMA_TARGET ? EFA_STATUS_INVALID_LKEY
+							  : EFA_STATUS_BAD_ADDRESS);
+	message->done += length;
+	return message->done < send->length ? GOES_ON : finish(qp, send, EFA_STATUS_OK);
+}
+
+static enum outcome carry(struct simhca_worker *worker, struct efa_qp *qp,
+			  struct efa_message *message)
+{
+	enum efa_status status;
+	enum outcome outcome;
+	struct efa_qp *peer;
+
+	status = find_peer(qp, &message->send, &peer);
+	if (status != EFA_STATUS_OK)
+		return finish(qp, &message->send, status);
+	if (is_suspended(peer))
+		return WAITS;
+	outcome = message->send.opcode == EFA_RDMA_READ ? carry_read(worker, qp, message, peer)
+							: carry_message(worker, qp, message, peer);
+	simhca_guard_widen(&worker->guard);
+	return outcome;
+}
+
+/* -------------------------------------------------------------------------------------- QPs */
+
+/* Reads what was posted. True: something was. */
+static bool take_posted(struct efa_qp *qp)
+{
+	uint32_t posted, taken = 0;
+
+	if (!efa_posted(qp->sq_doorbell, qp->sq_ci, qp->sq_entries, &posted)) {
+		fail(qp);
+		return true;
+	}
+	for (; taken < posted && taken < MESSAGES_AT_A_TIME && qp->count < qp->sq_entries;
+	     taken++) {
+		struct efa_message *message = &qp->messages[qp->count];
+		struct efa_send_wqe wqe;
+		enum efa_status status;
+
+		efa_read_once(&wqe, &qp->sq[qp->sq_ci++ & (qp->sq_entries - 1)], sizeof(wqe));
+		message->done = message->retries = 0;
+		message->checked = false;
+		status = efa_judge_send(&wqe, &qp->limits, &message->send);
+		if (status == EFA_STATUS_OK)
+			qp->count++;
+		else
+			complete_send(qp, wqe.req_id, status);
+	}
+	return taken;
+}
+
+static bool same_receiver(const struct efa_send *a, const struct efa_send *b)
+{
+	return a->ah == b->ah && a->dest_qpn == b->dest_qpn;
+}
+
+/*
+ * Carries messages, those first that wait, once it is their time. What waits stays in front. True:
+ * something came of it.
+ */
+static bool carry_some(struct simhca_worker *worker, struct efa_qp *qp, uint64_t now)
+{
+	const struct efa_send *blocked = qp->waiting ? &qp->messages[0].send : NULL;
+	uint32_t first = qp->waiting, kept, tried = 0;
+	bool worked = false;
+
+	if (qp->waiting && now >= qp->retry_ns) {
+		first = 0;
+		blocked = NULL;
+	}
+	kept = first;
+	qp->waiting = first;
+	for (uint32_t i = first; i < qp->count; i++) {
+		struct efa_message message = qp->messages[i];
+		enum outcome outcome = WAITS;
+
+		/* The rest another time, as it is. */
+		if (tried == MESSAGES_AT_A_TIME) {
+			memmove(&qp->messages[kept], &qp->messages[i],
+				(qp->count - i) * sizeof(message));
+			kept += qp->count - i;
+			worked = true;
+			break;
+		}
+		if (!blocked || !same_receiver(blocked, &message.send)) {
+			outcome = carry(worker, qp, &message);
+			tried++;
+		}
+		worked |= outcome != WAITS;
+		if (outcome == DONE)
+			continue;
+		qp->messages[kept] = message;
+		if (outcome == WAITS && kept == qp->waiting) {
+			blocked = &qp->messages[kept].send;
+			qp->waiting++;
+		}
+		kept++;
+	}
+	qp->count = kept;
+	if (worked)
+		qp->backoff_ns = 0;
+	if (qp->waiting && !first) {
+		qp->backoff_ns = qp->backoff_ns ? 2 * qp->backoff_ns : FIRST_BACKOFF_NS;
+		if (qp->backoff_ns > LAST_BACKOFF_NS)
+			qp->backoff_ns = LAST_BACKOFF_NS;
+		qp->retry_ns = now + qp->backoff_ns;
+	}
+	return worked;
+}
+
+static bool serve(struct simhca_worker *worker, struct efa_qp *qp, uint64_t now)
+{
+	bool worked;
+
+	if (atomic_load(&qp->dead) || atomic_load(&qp->state) != SIMHCA_QPS_RTS || !qp->sq_entries)
+		return false;
+	worked = take_posted(qp);
+	if (atomic_load(&qp->state) == SIMHCA_QPS_ERR)
+		efa_flush(qp);
+	else if (qp->count)
+		worked |= carry_some(worker, qp, now);
+	return worked;
+}
+
+/* ---------------------------------------------------------------------------------- the task */
+
+static bool serve_all(struct simhca_worker *worker, struct simhca_efa *efa, uint64_t now)
+{
+	bool worked = false;
+
+	for (uint32_t i = 0; i < atomic_load(&efa->num_qps); i++) {
+		struct efa_qp *qp = atomic_load(&efa->qps[i]);
+
+		if (qp)
+			worked |= serve(worker, qp, now);
+	}
+	return worked;
+}
+
+/* What is to come without a doorbell: how long until then; 0: nothing. */
+static uint64_t until_retry(struct simhca_efa *efa, uint64_t now)
+{
+	uint64_t least = 0;
+
+	for (uint32_t i = 0; i < atomic_load(&efa->num_qps); i++) {
+		const struct efa_qp *qp = atomic_load(&efa->qps[i]);
+		uint64_t left;
+
+		if (!qp || !qp->waiting)
+			continue;
+		left = qp->retry_ns > now ? qp->retry_ns - now : 1;
+		if (!least || left < least)
+			least = left;
+	}
+	return least;
+}
+
+/* Nothing has come for a while. False: it may sleep. */
+static bool rest(struct simhca_worker *worker, struct simhca_efa *efa, uint64_t now)
+{
+	bool all = efa_doorbells_arm(worker, efa);
+	uint64_t delay;
+
+	if (serve_all(worker, efa, now))
+		return true;
+	delay = until_retry(efa, now);
+	if (!all && (!delay || delay > UNWATCHED_NS))
+		delay = UNWATCHED_NS;
+	if (delay)
+		simhca_engine_arm_timer(&efa->task, delay);
+	return false;
+}
+
+/* True: there is more to do at once, or may be. *idle: nothing was found. */
+static bool look(struct simhca_worker *worker, struct simhca_efa *efa, bool *idle)
+{
+	uint64_t now = simhca_engine_now(worker->engine);
+
+	*idle = false;
+	if (atomic_load_explicit(&efa->context->suspended, memory_order_relaxed)) {
+		simhca_engine_arm_timer(&efa->task, SUSPENDED_NS);
+		return false;
+	}
+	efa_doorbells_open(worker, efa);
+	if (serve_all(worker, efa, now)) {
+		efa->idle_ns = 0;
+		return true;
+	}
+	if (!efa->idle_ns)
+		efa->idle_ns = now;
+	/* As an engine polls before it sleeps: where CPUs are scarce it leaves them to programs. */
+	if (now - efa->idle_ns < worker->engine->config.spin_us * UINT64_C(1000)) {
+		*idle = true;
+		return true;
+	}
+	/*
+	 * Then it sleeps for moments: a page fault puts the program to sleep, which takes longer than
+	 * a message, and where others want the CPU much longer.
+	 */
+	if (now - efa->idle_ns < ACTIVE_NS) {
+		simhca_engine_arm_timer(&efa->task, GLANCE_NS);
+		return false;
+	}
+	return rest(worker, efa, now);
+}
+
+bool efa_work(struct simhca_worker *worker, struct simhca_task *task)
+{
+	struct simhca_efa *efa =
+		(struct simhca_efa *)((char *)task - offsetof(struct simhca_efa, task));
+	bool more, idle;
+
+	if (atomic_load(&task->dead))
+		return false;
+	/* Whoever has the lock looks again for us. */
+	atomic_store(&efa->again, true);
+	if (pthread_mutex_trylock(&efa->work))
+		return false;
+	atomic_store(&efa->again, false);
+	more = look(worker, efa, &idle);
+	pthread_mutex_unlock(&efa->work);
+	if (idle && worker->engine->config.yields)
+		sched_yield();
+	return more || atomic_load(&efa->again);
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* What the gate of EFA's rings lets through, and what not. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "efa/gate.h"
+
+#define WHOLE (EFA_WQE_FIRST | EFA_WQE_LAST)
+
+static const struct efa_limits srd = { .reads = true, .max_message = 8928, .max_read = 1 << 30 },
+			       ud = { .max_message = 8928 };
+
+static enum efa_status judge(const struct efa_send_wqe *wqe, const struct efa_limits *limits)
+{
+	struct efa_send send;
+
+	return efa_judge_send(wqe, limits, &send);
+}
+
+static void test_send(void **state)
+{
+	struct efa_send_wqe wqe = { .control = WHOLE | EFA_SEND, .length = 2 };
+	struct efa_send send;
+
+	wqe.buffer[0] = (struct efa_buffer){ .length = 8000, .key = 0xff123456, .addr_high = 1 };
+	wqe.buffer[1] = (struct efa_buffer){ .length = 928 };
+	assert_int_equal(efa_judge_send(&wqe, &srd, &send), EFA_STATUS_OK);
+	assert_int_equal(send.length, 8928);
+	assert_int_equal(send.sge[0].lkey, 0x123456);
+	assert_int_equal(send.sge[0].addr, UINT64_C(1) << 32);
+	wqe.buffer[1].length++;
+	assert_int_equal(judge(&wqe, &srd), EFA_STATUS_LOCAL_LENGTH);
+	wqe.buffer[0].length = wqe.buffer[1].length = UINT32_MAX;
+	assert_int_equal(judge(&wqe, &srd), EFA_STATUS_LOCAL_LENGTH);
+	wqe.length = 3;
+	assert_int_equal(judge(&wqe, &srd), EFA_STATUS_LOCAL_LENGTH);
+	wqe.control |= EFA_WQE_INLINE;
+	assert_int_equal(judge(&wqe, &srd), EFA_STATUS_OK);
+	wqe.length = EFA_INLINE + 1;
+	assert_int_equal(judge(&wqe, &srd), EFA_STATUS_LOCAL_LENGTH);
+	wqe.control &= (uint16_t)~EFA_WQE_LAST;
+	assert_int_equal(judge(&wqe, &srd), EFA_STATUS_INVALID_OP);
+}
+
+static void test_read(void **state)
+{
+	struct efa_send_wqe wqe = { .control = WHOLE | EFA_RDMA_READ, .length = 1 };
+
+	wqe.rdma.local.length = wqe.rdma.remote.length = 1 << 30;
+	assert_int_equal(judge(&wqe, &srd), EFA_STATUS_OK);
+	assert_int_equal(judge(&wqe, &ud), EFA_STATUS_INVALID_OP);
+	wqe.rdma.local.length--;
+	assert_int_equal(judge(&wqe, &srd), EFA_STATUS_LOCAL_LENGTH);
+	wqe.rdma.local.length = wqe.rdma.remote.length = (1 << 30) + 1;
+	assert_int_equal(judge(&wqe, &srd), EFA_STATUS_LOCAL_LENGTH);
+	wqe.control |= EFA_WQE_INLINE;
+	assert_int_equal(judge(&wqe, &srd), EFA_STATUS_INVALID_OP);
+	wqe.control = WHOLE | 2;
+	assert_int_equal(judge(&wqe, &srd), EFA_STATUS_INVALID_OP);
+}
+
+static void test_recv(void **state)
+{
+	_Alignas(8) struct efa_recv_desc ring[4] = {
+		[3] = { .length = 5, .req_id = 7, .key_flags = EFA_RECV_FIRST | 0x10 },
+		[0] = { .length = 6, .key_flags = EFA_RECV_LAST | 0x11 },
+	};
+	struct efa_recv recv;
+
+	/* It goes on at the ring's beginning. */
+	assert_int_equal(efa_judge_recv(ring, 4, 3, 2, &recv), 2);
+	assert_int_equal(recv.req_id, 7);
+	assert_int_equal(recv.length, 11);
+	assert_int_equal(recv.sge[1].lkey, 0x11);
+	/* Its end is not posted yet; it has none; it begins twice; it does not begin. */
+	assert_int_equal(efa_judge_recv(ring, 4, 3, 1, &recv), 0);
+	ring[0].key_flags = 0;
+	assert_int_equal(efa_judge_recv(ring, 4, 3, 4, &recv), 0);
+	ring[0].key_flags = EFA_RECV_FIRST | EFA_RECV_LAST;
+	assert_int_equal(efa_judge_recv(ring, 4, 3, 2, &recv), 0);
+	assert_int_equal(efa_judge_recv(ring, 4, 1, 4, &recv), 0);
+}
+
+static void test_doorbell(void **state)
+{
+	_Atomic uint32_t doorbell = 0x10003;
+	uint32_t posted;
+
+	assert_true(efa_posted(&doorbell, 0xfffe, 8, &posted));
+	assert_int_equal(posted, 5);
+	assert_false(efa_posted(&doorbell, 0xfffa, 8, &posted));
+	assert_false(efa_posted(&doorbell, 4, 8, &posted));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_send),
+		cmocka_unit_test(test_read),
+		cmocka_unit_test(test_recv),
+		cmocka_unit_test(test_doorbell),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""
+--model efa: Debian's libefa, unmodified, drives the device, and so do the programs that know EFA. What libefa's own tests
+say of it is in the suite upstream.
+"""
+import pathlib
+import re
+import signal
+import time
+
+import pytest
+
+from common import PATIENCE, SIMHCA, Device, cpu_ticks, expect_success, listening_ports, new_port, run_pair, wait_until
+
+# A message within one host goes by shared memory otherwise, past the device.
+NO_SHM = {"FI_EFA_ENABLE_SHM_TRANSFER": "0"}
+MESSAGES = """\
+send 0 ok
+send 1 ok
+send 33 ok
+send 8192 ok
+immediate ok
+read ok
+lkey 5
+rkey 7
+past the end 7
+QPN 9
+qkey 9
+not ready 10
+too long 11 6
+lkey of the receive 12 5
+address 7
+later ok
+flushed 1
+asleep
+"""
+
+
+@pytest.fixture(scope="module")
+def module_efa():
+    with Device("ethernet", "--model", "efa") as device:
+        yield device
+
+
+@pytest.fixture
+def efa(module_efa):
+    """Nothing is left behind by a test."""
+    yield module_efa
+    module_efa.kill_programs()
+    module_efa.expect_idle()
+
+
+def test_devinfo(efa):
+    """libefa opens it, and not the project's own provider."""
+    found = expect_success(efa.run("ibv_devinfo", "-v")).stdout
+    for line in ("transport:\t\t\tunspecified (4)", "vendor_id:\t\t\t0x1d0f", "state:\t\t\tPORT_ACTIVE (4)"):
+        assert line in found, found
+
+
+def test_messages(efa):
+    """Data, and each status; an idle device uses no CPU, and the next store wakes it up."""
+    program = efa.start("/usr/bin/python3", "-u", pathlib.Path(__file__).with_name("efa_messages.py"))
+    wait_until(lambda: "asleep\n" in program.stdout or not program.running, PATIENCE, "it sleeps")
+    assert program.stdout == MESSAGES, program.result()
+    time.sleep(0.1)
+    before = cpu_ticks(efa.pid)
+    time.sleep(2)
+    assert cpu_ticks(efa.pid) - before <= 2, "an idle device uses the CPU"
+    program.send(signal.SIGUSR1)
+    assert expect_success(program.finish()).stdout == MESSAGES + "awake ok\n"
+
+
+def test_killed(efa):
+    """What a program had goes with it."""
+    program = efa.start("/usr/bin/python3", "-u", pathlib.Path(__file__).with_name("efa_messages.py"))
+    wait_until(lambda: "asleep\n" in program.stdout or not program.running, PATIENCE, "it sleeps")
+    assert efa.objects()["qps"] == 3, program.result()
+    program.send(signal.SIGKILL)
+    program.finish()
+    efa.expect_idle()
+
+
+@pytest.mark.parametrize("program, flags, size", [
+    ("ib_send_bw", ["-c", "SRD"], 8192), ("ib_read_bw", ["-c", "SRD"], 1 << 20), ("ib_send_lat", ["-c", "SRD"], 2),
+    ("ib_send_bw", ["-c", "UD", "-Q", 1], 4096)])
+def test_perftest(efa, program, flags, size):
+    argv = [program, "-F", "-x", 0, "-n", 100, "-s", size, *flags]
+    for result in run_pair(efa, *argv):
+        assert re.search(rf"^ {size} +100 ", expect_success(result).stdout, re.M), result
+
+
+def test_fi_info(efa):
+    """libfabric finds both kinds of endpoints."""
+    found = expect_success(efa.run("fi_info", "-p", "efa")).stdout
+    assert re.findall(r"^ +domain: (\S+)$", found, re.M) == ["simhca0-rdm", "simhca0-dgrm"], found
+
+
+@pytest.mark.parametrize("endpoint, size", [("rdm", 65536), ("dgram", 4096)])
+def test_fi_pingpong(efa, endpoint, size):
+    """Messages with checked data; a long one is more than one of the device's."""
+    port = new_port()
+    argv = ["fi_pingpong", "-p", "efa", "-e", endpoint, "-c", "-I", 20, "-S", size]
+    server = efa.start(*argv, "-B", port, **NO_SHM)
+    wait_until(lambda: port in listening_ports() or not server.running, PATIENCE, "it listens")
+    client = expect_success(efa.run(*argv, "-P", port, "127.0.0.1", **NO_SHM))
+    expect_success(server.finish())
+    assert re.search(rf"^{size // 1024}k +20 +=20 ", client.stdout, re.M), client
+
+
+def test_refusals(launcher):
+    """What an EFA device is not, beside another kind of device in one daemon."""
+    refused = launcher.run(SIMHCA, "run", "--private", "--model", "efa", "--link-layer", "ib", "--", "true")
+    assert "--model efa: has no --wire and no --link-layer ib" in refused.stderr, refused
+    both = expect_success(launcher.run(SIMHCA, "run", "--private", "--devices", 2, "--device", "simhca1,model=efa",
+                                       "--", "ibv_devinfo")).stdout
+    assert re.findall(r"^\ttransport:\t+(\S+)", both, re.M) == ["InfiniBand", "unspecified"], both
