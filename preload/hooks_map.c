@@ -13,8 +13,7 @@ static bool is_device(int flags, int fd)
 	struct device_name device;
 
 	return fd >= 0 && type == MAP_SHARED && !(flags & MAP_ANONYMOUS) &&
-	       device_of_fd(fd, &device) && !device_is_rdma_cm(&device) &&
-	       !device_is_umad(&device);
+	       device_of_fd(fd, &device) && !device_is_rdma_cm(&device) && !device_is_umad(&device);
 }
 
 HOOK(void *, mmap, void *addr, size_t size, int prot, int flags, int fd, off_t offset)

@@ -115,8 +115,10 @@ static int check_places(const struct daemon *daemon)
 		struct interface interface;
 
 		if (options->settings.efa &&
-		    (options->settings.wire || options->settings.infiniband)) {
-			log_error("%s: --model efa: has no --wire and no --link-layer ib",
+		    (options->settings.wire || options->settings.infiniband ||
+		     options->settings.profile)) {
+			log_error("%s: --model efa: has no --wire, no --link-layer ib and no "
+				  "--profile",
 				  options->name);
 			return -1;
 		}

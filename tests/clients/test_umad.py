@@ -90,7 +90,7 @@ def test_nobody(subnet):
         result = subnet.run(*at_first("smpquery", *arguments))
         assert result.status and "_do_madrpc failed" in result.stderr, result
     result = subnet.run(*at_first("smpquery", "switchinfo", "2"))
-    assert result.status and "status 0xc" in result.stderr, result
+    assert result.status and "_do_madrpc failed" not in result.stderr, result
 
 
 def test_manager(subnet):

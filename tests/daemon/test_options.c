@@ -53,14 +53,16 @@ static void expect_options(const char *file, const char *line, const char *norma
 static void test_defaults(void **state)
 {
 	expect_options("", "",
-		       "--devices=1 --profile=simhca --model=simhca --link-layer=ethernet --netdev=lo --wire=off "
-		       "--mtu=4096 --lid=1 "
+		       "--devices=1 --profile=simhca --model=simhca --link-layer=ethernet "
+		       "--netdev=lo --wire=off "
+		       "--mtu=4096 --lid=1 --sm=on "
 		       "--mw-type-2a=off --event-at-arm=off --fast-path=on "
 		       "--scatter-to-cqe=on --fault-latency=0 "
 		       "--odp-invalidation=events --memory=auto --wire-rxe-flush=off");
 	expect_options("", "--log-level debug --captive --runtime-dir /tmp/x",
-		       "--devices=1 --profile=simhca --model=simhca --link-layer=ethernet --netdev=lo --wire=off "
-		       "--mtu=4096 --lid=1 "
+		       "--devices=1 --profile=simhca --model=simhca --link-layer=ethernet "
+		       "--netdev=lo --wire=off "
+		       "--mtu=4096 --lid=1 --sm=on "
 		       "--mw-type-2a=off --event-at-arm=off --fast-path=on "
 		       "--scatter-to-cqe=on --fault-latency=0 "
 		       "--odp-invalidation=events --memory=auto --wire-rxe-flush=off");
@@ -132,9 +134,10 @@ static void test_flags(void **state)
 static void test_strings(void **state)
 {
 	expect_options("", "--wire-peers 10.0.0.0/8,fd00::1",
-		       "--devices=1 --profile=simhca --model=simhca --link-layer=ethernet --netdev=lo --wire=off "
+		       "--devices=1 --profile=simhca --model=simhca --link-layer=ethernet "
+		       "--netdev=lo --wire=off "
 		       "--mtu=4096 "
-		       "--lid=1 --mw-type-2a=off --event-at-arm=off --fast-path=on "
+		       "--lid=1 --sm=on --mw-type-2a=off --event-at-arm=off --fast-path=on "
 		       "--scatter-to-cqe=on "
 		       "--fault-latency=0 "
 		       "--odp-invalidation=events --memory=auto --wire-peers=10.0.0.0/8,fd00::1 "
@@ -143,16 +146,18 @@ static void test_strings(void **state)
 
 static void test_names(void **state)
 {
-	expect_options("", "--devices simhca_a,simhca_b --node-guid 0x10 --engines 2",
-		       "--devices=simhca_a,simhca_b --profile=simhca --model=simhca --link-layer=ethernet "
-		       "--netdev=lo --wire=off "
-		       "--mtu=4096 "
-		       "--node-guid=0000:0000:0000:0010 --lid=1 --mw-type-2a=off "
-		       "--event-at-arm=off --fast-path=on --scatter-to-cqe=on --fault-latency=0 "
-		       "--odp-invalidation=events --engines=2 "
-		       "--memory=auto --wire-rxe-flush=off");
+	expect_options(
+		"", "--devices simhca_a,simhca_b --node-guid 0x10 --engines 2",
+		"--devices=simhca_a,simhca_b --profile=simhca --model=simhca --link-layer=ethernet "
+		"--netdev=lo --wire=off "
+		"--mtu=4096 "
+		"--node-guid=0000:0000:0000:0010 --lid=1 --sm=on --mw-type-2a=off "
+		"--event-at-arm=off --fast-path=on --scatter-to-cqe=on --fault-latency=0 "
+		"--odp-invalidation=events --engines=2 "
+		"--memory=auto --wire-rxe-flush=off");
 	expect_options("[device simhca1]\nlink-layer = ib\n", "--devices 2",
-		       "--devices=2 --profile=simhca --model=simhca --netdev=lo --wire=off --mtu=4096 --lid=1 "
+		       "--devices=2 --profile=simhca --model=simhca --netdev=lo --wire=off "
+		       "--mtu=4096 --lid=1 --sm=on "
 		       "--mw-type-2a=off "
 		       "--event-at-arm=off --fast-path=on --scatter-to-cqe=on --fault-latency=0 "
 		       "--odp-invalidation=events --memory=auto --wire-rxe-flush=off "
@@ -185,7 +190,7 @@ static void test_numbered_names(void **state)
 	expect_names("--profile e810 --devices ib0,ib7", NAMES("ib0", "ib7"));
 	expect_options("", "--device-name simhca0 --devices 2 --profile e810 --numa-node 0",
 		       "--devices=2 --profile=e810 --numa-node=0 --link-layer=ethernet --netdev=lo "
-		       "--wire=off --mtu=4096 --lid=1 --mw-type-2a=off --event-at-arm=off "
+		       "--wire=off --mtu=4096 --lid=1 --sm=on --mw-type-2a=off --event-at-arm=off "
 		       "--fast-path=on --scatter-to-cqe=on --fault-latency=0 "
 		       "--odp-invalidation=events --memory=auto --wire-rxe-flush=off");
 }
