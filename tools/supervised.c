@@ -326,9 +326,10 @@ static int open_device(const struct tree_name *name, int flags)
 		return fd;
 	if (!fstat(fd, &st) && S_ISSOCK(st.st_mode) &&
 	    device_of_path(name->text, st.st_dev, st.st_ino, &found, &id)) {
-		device = device_connect(&found, flags | O_CLOEXEC);
+		/* Its calls are for the preload library alone. */
+		device = device_is_umad(&found) ? -1 : device_connect(&found, flags | O_CLOEXEC);
 		if (device < 0)
-			device = -errno;
+			device = device_is_umad(&found) ? -EOPNOTSUPP : -errno;
 	}
 	close(fd);
 	return device;

@@ -189,7 +189,8 @@ static void test_numbered_names(void **state)
 	expect_names("--profile e810 --device-name rocep5s0", NAMES("rocep5s0"));
 	expect_names("--profile e810 --devices ib0,ib7", NAMES("ib0", "ib7"));
 	expect_options("", "--device-name simhca0 --devices 2 --profile e810 --numa-node 0",
-		       "--devices=2 --profile=e810 --numa-node=0 --link-layer=ethernet --netdev=lo "
+		       "--devices=2 --profile=e810 --numa-node=0 --model=simhca "
+		       "--link-layer=ethernet --netdev=lo "
 		       "--wire=off --mtu=4096 --lid=1 --sm=on --mw-type-2a=off --event-at-arm=off "
 		       "--fast-path=on --scatter-to-cqe=on --fault-latency=0 "
 		       "--odp-invalidation=events --memory=auto --wire-rxe-flush=off");
