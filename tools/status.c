@@ -60,7 +60,7 @@ static void print_device(const json_t *device)
 	       report_text(device, "link_layer"), report_text(device, "state"),
 	       report_text(device, "netdev"), report_number(device, "mtu"),
 	       report_text(device, "node_guid"));
-	if (strcmp(report_text(device, "profile"), "simhca"))
+	if (json_object_get(device, "profile") && strcmp(report_text(device, "profile"), "simhca"))
 		printf("  shows the identity of %s (--profile), and nothing else of it: device and "
 		       "driver are simhca\n",
 		       report_text(device, "profile"));

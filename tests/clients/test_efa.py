@@ -110,7 +110,7 @@ def test_fi_pingpong(efa, endpoint, size):
 def test_refusals(launcher):
     """What an EFA device is not, beside another kind of device in one daemon."""
     refused = launcher.run(SIMHCA, "run", "--private", "--model", "efa", "--link-layer", "ib", "--", "true")
-    assert "--model efa: has no --wire and no --link-layer ib" in refused.stderr, refused
+    assert "--model efa: has no --wire, no --link-layer ib and no --profile" in refused.stderr, refused
     both = expect_success(launcher.run(SIMHCA, "run", "--private", "--devices", 2, "--device", "simhca1,model=efa",
                                        "--", "ibv_devinfo")).stdout
     assert re.findall(r"^\ttransport:\t+(\S+)", both, re.M) == ["InfiniBand", "unspecified"], both

@@ -167,7 +167,7 @@ def test_files(launcher, tmp_path):
                              "it would have fired at number 2 first\n")
     rules.write_text("drop\ndrop nth=x\n")
     result = run(launcher, [rules], "false")
-    assert result.status == USAGE
+    assert result.status == 125
     assert result.stderr == f"simhca run: {rules}:2: nth=x: should be N, N-M or N- , counted from 1\n"
 
 

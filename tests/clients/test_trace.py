@@ -241,7 +241,7 @@ def test_short_sends_are_no_rpc(device, pingpong, tmp_path):
                               text=True, capture_output=True, timeout=PATIENCE, check=True).stdout
 
     root = HERE.parents[1]
-    for page in "Documentation/watching.md", "man/simhca.1":
+    for page in "Documentation/watching.md", "man/simhca-trace.1":
         assert "tshark --disable-heuristic rpcrdma_infiniband" in (root / page).read_text(encoding="utf-8")
     advised = dissectors("--disable-heuristic", "rpcrdma_infiniband")
     assert "infiniband" in advised and "rpcordma" not in advised

@@ -257,7 +257,7 @@ def test_rights_are_not_taken(static, directory):
 
 def test_unknown_way():
     result = run("true", show="magic")
-    assert result.returncode == 2
+    assert result.returncode == 125
     assert result.stderr == "simhca run: --show magic: must be auto, preload or seccomp\n"
 
 

@@ -9,7 +9,7 @@ import pytest
 from conftest import BUILD
 
 SUBCOMMANDS = ["run", "start", "stop", "status", "qp", "cq", "srq", "mr", "cm", "stat", "top", "wire",
-               "explain", "trace", "inject", "env"]
+               "explain", "trace", "inject", "env", "cdi"]
 
 
 def one_line(text):
