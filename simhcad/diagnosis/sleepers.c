@@ -250,6 +250,22 @@ static uint32_t polls_of(const struct simhca_cq_info *cq)
 	return cq->polled + cq->empty_polls;
 }
 
+/* How often the program has polled its other CQs; it may poll this one at this moment. */
+static uint32_t polls_elsewhere(const struct look *look, uint32_t cqn)
+{
+	uint32_t polls = 0;
+
+	for (uint32_t handle = 0, n = 0; n < MOST_CQS; handle++, n++) {
+		struct simhca_cq_info cq;
+
+		if (!simhca_next_cq(look->session->context, &handle, &cq))
+			break;
+		if (cq.number != cqn)
+			polls += polls_of(&cq);
+	}
+	return polls;
+}
+
 /* The CQ is empty: who waits there is told of by how, if it does nothing else. */
 static void look_at_empty(const struct look *look, const struct simhca_cq_info *cq,
 			  const struct simhca_in_vain *in_vain, struct sleeper *sleeper)
@@ -258,17 +274,18 @@ static void look_at_empty(const struct look *look, const struct simhca_cq_info *
 	uint32_t handled = in_vain ? in_vain->handled : look->unseen_cq;
 	/* Of these, it must poll this one alone. */
 	bool alone = !in_vain || in_vain->why == SIMHCA_NOT_SIGNALED;
+	uint32_t elsewhere = alone ? polls_elsewhere(look, cq->number) : 0;
 	bool polls, sleeps;
 
 	if (!is_as_before(sleeper, cq, how) || sleeper->handled != handled ||
-	    (alone && sleeper->polls_elsewhere != look->polls - polls_of(cq))) {
+	    sleeper->polls_elsewhere != elsewhere) {
 		forget(look->session, sleeper);
 		*sleeper = (struct sleeper){ .cqn = cq->number,
 					     .how = how,
 					     .polled = cq->polled,
 					     .handled = handled,
 					     .empty_polls = cq->empty_polls,
-					     .polls_elsewhere = look->polls - polls_of(cq),
+					     .polls_elsewhere = elsewhere,
 					     .cpu = look->cpu,
 					     .seen = true };
 		return;
