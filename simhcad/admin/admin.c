@@ -288,7 +288,7 @@ static json_t *why_refused(const json_t *request, enum control_command *command)
 static void serve(struct connection *connection, const char *text, size_t length)
 {
 	json_t *request = json_loadb(text, length, 0, NULL);
-	enum control_command command;
+	enum control_command command = CONTROL_COUNT;
 	json_t *refused = why_refused(request, &command);
 
 	if (refused)
