@@ -316,7 +316,7 @@ static int refuse_to_destroy(const struct shca_cq *cq, struct cq_users users)
  * Whether the program has acknowledged what it got. All that was counted has been read by now, and
  * of an event that a thread has read and is just about to get nobody else knows. But peers that
  * raise events by themselves may have counted one and been killed before it was sent; or they lie.
- * (Who has acknowledged more than there were waits for ever, as on a NIC.)
+ * (A program that has acknowledged more than it got waits for ever, as on a NIC.)
  * Then an event that nobody gets is waited for until it is over: as long as a thread could take
  * from the one to the other.
  */
@@ -324,11 +324,13 @@ static bool are_acknowledged(const struct ibv_cq *cq, const struct simhca_destro
 			     bool over)
 {
 	const uint32_t acknowledged = cq->comp_events_completed;
+	const uint32_t got = atomic_load(&to_scq((struct ibv_cq *)cq)->events);
+	const bool too_many = (int32_t)(acknowledged - got) > 0 &&
+			      (int32_t)(acknowledged - events->comp_events) > 0;
 
 	return cq->async_events_completed == events->async_events &&
-	       (int32_t)(acknowledged - atomic_load(&to_scq((struct ibv_cq *)cq)->events)) >= 0 &&
-	       (acknowledged == events->comp_events ||
-		(over && (int32_t)(acknowledged - events->comp_events) < 0));
+	       (int32_t)(acknowledged - got) >= 0 &&
+	       (acknowledged == events->comp_events || (over && !too_many));
 }
 
 static void what_is_missing(struct ibv_cq *cq, const struct simhca_destroy_reply *events,
