@@ -314,6 +314,17 @@ static enum supervised_outcome answer_with_fd(struct call *call, int fd, bool is
 	return answer(call, ret);
 }
 
+/* A connection, or -errno. The calls on umad are answered by the preload library alone. */
+static int connect_device(const struct device_name *name, int flags)
+{
+	int fd;
+
+	if (device_is_umad(name))
+		return -EOPNOTSUPP;
+	fd = device_connect(name, flags | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
 /* What the kernel would not open as it is a socket, as in the preload library. */
 static int open_device(const struct tree_name *name, int flags)
 {
@@ -325,12 +336,8 @@ static int open_device(const struct tree_name *name, int flags)
 	if (fd < 0)
 		return fd;
 	if (!fstat(fd, &st) && S_ISSOCK(st.st_mode) &&
-	    device_of_path(name->text, st.st_dev, st.st_ino, &found, &id)) {
-		/* Its calls are for the preload library alone. */
-		device = device_is_umad(&found) ? -1 : device_connect(&found, flags | O_CLOEXEC);
-		if (device < 0)
-			device = device_is_umad(&found) ? -EOPNOTSUPP : -errno;
-	}
+	    device_of_path(name->text, st.st_dev, st.st_ino, &found, &id))
+		device = connect_device(&found, flags);
 	close(fd);
 	return device;
 }

@@ -25,8 +25,8 @@ static inline void shca_ring_doorbell(struct shca_context *ctx, uint32_t slot)
 }
 
 /*
- * The program has sent, polled or armed. A device that dozes is woken by the first that does so, and
- * looks again at what programs wait for.
+ * The program has polled or armed. A device that dozes is woken by the first that does so, and looks
+ * again at what programs wait for. Posting costs nothing for it: who posts polls, too.
  */
 static inline void shca_acts(struct shca_context *ctx)
 {

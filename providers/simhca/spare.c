@@ -6,6 +6,8 @@
  *
  * Programs close descriptors that they do not know (closefrom()), and the number may then be that of a
  * file of theirs. So it is closed only if it is still the duplicate that was made here.
+ *
+ * Its lock is held for as long as the device takes to answer: who waits for it yields meanwhile.
  */
 #include <fcntl.h>
 #include <sys/stat.h>

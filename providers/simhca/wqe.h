@@ -158,10 +158,8 @@ static inline void shca_sq_publish(struct shca_qp *qp)
 	atomic_store_explicit(&qp->sq.posted, qp->sq.head, memory_order_release);
 	/* Release: the index becomes visible after the WQEs that it covers. */
 	atomic_store_explicit(&qp->mem->sq_pi, qp->sq.head, memory_order_release);
-	if (__builtin_expect(qp->fastpath != NULL, 0) && shca_fastpath_run(qp)) {
-		shca_acts(qp->ctx);
+	if (__builtin_expect(qp->fastpath != NULL, 0) && shca_fastpath_run(qp))
 		return;
-	}
 	shca_ring_doorbell(qp->ctx, qp->doorbell);
 }
 

@@ -33,9 +33,8 @@ struct look {
 	long long cpu; /* of its process, in clock ticks; of one without channels 0 */
 	struct simhca_in_vain in_vain[MOST_IN_VAIN];
 	uint32_t num_in_vain;
-	uint64_t found; /* a hash */
+	uint64_t found; /* a hash of what changes while the program does anything */
 	/* Of all of its CQs: */
-	uint32_t polls;	    /* so far, modulo 2^32 */
 	bool armed;	    /* one of them is */
 	uint32_t unseen_cq; /* with a receive's completion, and nobody waits for events of it */
 };
@@ -302,13 +301,11 @@ static void look_at_empty(const struct look *look, const struct simhca_cq_info *
 	sleeper->cpu = look->cpu;
 }
 
-static void look_at_cq(struct look *look, const struct simhca_cq_info *cq)
+static void look_at_cq(const struct look *look, const struct simhca_cq_info *cq)
 {
 	struct sleeper *sleeper = find(look->session, cq->number);
 	const struct simhca_in_vain *in_vain = find_in_vain(look, cq);
 
-	look->found = hash(look->found, (uint64_t)cq->polled << 32 | cq->waiting);
-	look->found = hash(look->found, (uint64_t)cq->empty_polls << 32 | cq->arm);
 	if (!sleeper)
 		return;
 	if (in_vain || (!cq->waiting && look->unseen_cq))
@@ -325,14 +322,15 @@ static void sum_up(struct look *look)
 
 		if (!simhca_next_cq(look->session->context, &handle, &cq))
 			return;
-		look->polls += polls_of(&cq);
+		look->found = hash(look->found, (uint64_t)cq.polled << 32 | cq.waiting);
+		look->found = hash(look->found, (uint64_t)cq.empty_polls << 32 | cq.arm);
 		look->armed |= cq.arm != SIMHCA_ARM_NONE;
 		if (cq.holds_receive && (!cq.channel || !cq.was_armed))
 			look->unseen_cq = cq.number;
 	}
 }
 
-static void look_at_cqs(struct look *look)
+static void look_at_cqs(const struct look *look)
 {
 	for (uint32_t handle = 0, n = 0; n < MOST_CQS; handle++, n++) {
 		struct simhca_cq_info cq;
@@ -362,7 +360,6 @@ static uint64_t look_at_session(struct session *session)
 	for (int i = 0; i < SLEEPERS_OF_SESSION; i++)
 		session->sleepers[i].seen = false;
 	sum_up(&look);
-	look.found = hash(look.found, look.polls);
 	if (session->events.channels || look.num_in_vain || look.unseen_cq)
 		look_at_cqs(&look);
 	/* Those that were destroyed make room. */

@@ -4,7 +4,11 @@
 #include "device/engines.h"
 #include "doze.h"
 
-#define CALM_LOOKS 4 /* one more than a program is looked at until something is said of it */
+/*
+ * After so many looks the devices doze, one more than a program is looked at until something is said
+ * of it; after one more look the timers have stopped.
+ */
+#define CALM_LOOKS 4
 
 static void on_woken(struct ev_loop *loop, ev_async *woken, int events)
 {
@@ -52,15 +56,14 @@ static void look(struct doze *doze, bool look)
 
 void doze_over(struct doze *doze)
 {
-	const bool dozes = doze->calm >= CALM_LOOKS;
+	const unsigned int calm = doze->calm;
 
 	doze->calm = 0;
-	if (!dozes)
+	if (calm < CALM_LOOKS)
 		return;
 	simhca_engines_attend(doze->engines->fabric);
-	if (!doze->asleep)
+	if (calm == CALM_LOOKS)
 		return;
-	doze->asleep = false;
 	listen_no_more(doze);
 	look(doze, true);
 }
@@ -86,7 +89,6 @@ void doze_looked(struct doze *doze, uint64_t found)
 			doze->calm = 0;
 		return;
 	}
-	doze->asleep = true;
 	look(doze, false);
 	listen(doze);
 }

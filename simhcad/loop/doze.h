@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * A daemon whose programs sleep, or that has none, uses no CPU. Its watch over engine threads, its look
- * for programs that sleep in vain and the counters of the device tree go by timers. When nothing has changed for a few looks, the
- * devices say in their memory that they doze (simhca-abi.h), and if all is the same at the next look,
- * the timers stop.
+ * for programs that sleep in vain and the counters of the device tree go by timers. When nothing has
+ * changed for a few looks, the devices say in their memory that they doze (simhca-abi.h), and if all
+ * is the same at the next look, the timers stop.
  *
  * Whatever could need them starts them again: an engine's thread that wakes up, a command, a doorbell
- * that no thread hears; and a program that sends, polls or arms, which rings a doorbell for that where
- * the devices doze.
+ * that no thread hears; and a program that polls or arms, which rings a doorbell for that where the
+ * devices doze. Who sends polls sooner or later.
  */
 #ifndef SIMHCAD_DOZE_H
 #define SIMHCAD_DOZE_H
@@ -38,7 +38,6 @@ struct doze {
 	unsigned int num_unheard;
 	unsigned int calm; /* looks in a row that have found the same */
 	uint64_t found;
-	bool asleep; /* the timers have stopped */
 };
 
 /* engines: that are looked at; they need not have been started yet. */

@@ -536,9 +536,106 @@ static void who_yields_to_a_time_slice_sleeps(void **state)
 	simhca_engine_destroy(pace->left.engine);
 }
 
+/* -------------------------------------------------------------------------------- dozing */
+
+static void count_one(void *arg)
+{
+	atomic_fetch_add((atomic_uint *)arg, 1);
+}
+
+/* The number of times that a thread of the world's engine has woken up while it dozed. */
+static atomic_uint *watch_waking(struct world *world)
+{
+	atomic_uint *woken = world_alloc(world, sizeof(*woken));
+
+	world->engine[0]->config.woken_arg = woken;
+	world->engine[0]->config.woken = count_one;
+	return woken;
+}
+
+static void doze(struct world *world)
+{
+	for (int n = 0; !simhca_engines_doze(world->fabric); n++) {
+		assert_true(n < 100000);
+		test_nap(100);
+	}
+}
+
+static void write_one(struct pair *pair, uint32_t id)
+{
+	rdma_write(&pair->a, id, 0, 8, 0);
+	expect(pair->a.send_cq, id, SUCCESS);
+}
+
+/* Once, and programs see that the device dozes until somebody says that it does not. */
+static void the_first_that_wakes_up_tells(void **state)
+{
+	struct world *world = *state;
+	struct pair *pair = pair_watched(world, watch_new(world));
+	atomic_uint *woken = watch_waking(world);
+	const struct simhca_devmem *mem = simhca_device_memory(pair->a.client->context->device);
+
+	write_one(pair, 1);
+	assert_int_equal(atomic_load(woken), 0);
+	doze(world);
+	assert_int_equal(atomic_load(&mem->dozes), 1);
+	for (uint32_t id = 2; id < 6; id++) {
+		write_one(pair, id);
+		test_nap(20000); /* it sleeps again */
+	}
+	assert_int_equal(atomic_load(woken), 1);
+	simhca_engines_attend(world->fabric);
+	assert_int_equal(atomic_load(&mem->dozes), 0);
+	doze(world);
+	simhca_engines_attend(world->fabric);
+	write_one(pair, 6);
+	assert_int_equal(atomic_load(woken), 1);
+}
+
+static void who_works_does_not_doze(void **state)
+{
+	struct world *world = *state;
+	struct watch *watch = watch_new(world);
+	struct pair *pair = pair_watched(world, watch);
+	atomic_uint *woken = watch_waking(world);
+	uint32_t shown;
+	bool dozes;
+
+	hold(pair, watch, SLEEP);
+	dozes = simhca_engines_doze(world->fabric);
+	shown = atomic_load(&simhca_device_memory(pair->a.client->context->device)->dozes);
+	let_go(pair, watch);
+	assert_false(dozes);
+	assert_int_equal(shown, 0);
+	write_one(pair, 2);
+	assert_int_equal(atomic_load(woken), 0);
+}
+
+/* Of an engine whose thread does not run. */
+static void what_nobody_hears_can_be_seen(void **state)
+{
+	const struct simhca_engine_config config = { .num_cpus = 2, .cpu = { 0, 1 } };
+	struct world *world = *state;
+	struct simhca_engine *engine = simhca_engine_create(world->fabric, &config);
+	struct pollfd waits = { .events = POLLIN };
+
+	assert_non_null(engine);
+	assert_int_equal(simhca_engine_sleeps_at(engine, 2), -1);
+	waits.fd = simhca_engine_sleeps_at(engine, 1);
+	assert_int_equal(poll(&waits, 1, 0), 0);
+	simhca_engine_wake_cpu(engine, 1);
+	assert_int_equal(poll(&waits, 1, 0), 1);
+	simhca_engine_destroy(engine);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		ON_ONE_THREAD(the_first_that_wakes_up_tells),
+		ON_TWO_CPUS(the_first_that_wakes_up_tells),
+		ON_ONE_THREAD(who_works_does_not_doze),
+		ON_TWO_CPUS(who_works_does_not_doze),
+		ON_ETHERNET(what_nobody_hears_can_be_seen),
 		ON_TWO_CPUS(one_thread_works_at_a_time),
 		cmocka_unit_test_setup_teardown(another_cpus_thread_is_invited, setup_slow_time,
 						teardown),
