@@ -16,8 +16,11 @@ pc_directory(PC_LIBDIR "${CMAKE_INSTALL_LIBDIR}")
 pc_directory(PC_BINDIR "${CMAKE_INSTALL_BINDIR}")
 file(RELATIVE_PATH PC_TO_PREFIX "${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig" "${CMAKE_INSTALL_PREFIX}")
 string(REGEX REPLACE "/$" "" PC_TO_PREFIX "${PC_TO_PREFIX}")
-configure_file(cmake/simhca.pc.in simhca.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/simhca.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+foreach(library simhca simhca-cq)
+	configure_file(cmake/${library}.pc.in ${library}.pc @ONLY)
+	install(FILES ${PROJECT_BINARY_DIR}/${library}.pc
+		DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endforeach()
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/simhca)
 configure_package_config_file(cmake/simhcaConfig.cmake.in simhcaConfig.cmake

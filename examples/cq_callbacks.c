@@ -20,7 +20,7 @@
  */
 #include <errno.h>
 #include <getopt.h>
-#include <infiniband/simhcadv.h>
+#include <simhca/cq.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <sched.h>

@@ -9,6 +9,10 @@
 #define SHCA_PROVIDER_CHAIN_H
 
 #include <stdatomic.h>
+#include <stddef.h>
+
+/* What has the member that ptr points to. */
+#define SHCA_CONTAINER(type, member, ptr) ((type *)((char *)(ptr)-offsetof(type, member)))
 
 struct shca_chain {
 	_Atomic(struct shca_chain *) next;   /* of the list: its first element */

@@ -493,26 +493,24 @@ int shca_req_notify_cq(struct ibv_cq *ibv_cq, int solicited_only)
 	return 0;
 }
 
-/* As simhcadv_req_notify_cq(); *armed: the arm that is to be looked at, or 0: there is none yet. */
-static int notify(struct shca_cq *cq, uint32_t wanted, bool look, uint32_t *armed)
+static int notify(struct shca_cq *cq, uint32_t wanted, bool look)
 {
+	uint32_t armed;
+
 	if (shca_is_fatal(cq->ctx))
 		return -EIO;
 	/* What the CQ holds can be polled, but nothing is added any more. */
 	if (atomic_load_explicit(&cq->mem->overrun, memory_order_acquire))
 		return look && has_completions(cq) ? 1 : -EIO;
-	if (!*armed) {
-		*armed = arm_cq(cq, wanted);
-		raise_at_arm(cq);
-	}
+	armed = arm_cq(cq, wanted);
+	raise_at_arm(cq);
 	/* A3. What came after A1 may have been announced already, and then nothing is missed. */
-	return look && has_completions(cq) && !was_raised(cq, *armed);
+	return look && has_completions(cq) && !was_raised(cq, armed);
 }
 
 int simhcadv_req_notify_cq(struct ibv_cq *ibv_cq, int flags)
 {
 	int what = flags & (SIMHCADV_CQ_NEXT_COMP | SIMHCADV_CQ_SOLICITED);
-	uint32_t armed = 0;
 
 	if (!shca_is_ours(ibv_cq->context->device))
 		return -EOPNOTSUPP;
@@ -521,12 +519,7 @@ int simhcadv_req_notify_cq(struct ibv_cq *ibv_cq, int flags)
 		return -EINVAL;
 	return notify(to_scq(ibv_cq),
 		      what == SIMHCADV_CQ_SOLICITED ? SIMHCA_ARM_SOLICITED : SIMHCA_ARM_NEXT,
-		      flags & SIMHCADV_CQ_REPORT_MISSED_EVENTS, &armed);
-}
-
-int shca_cq_arm_once(struct ibv_cq *cq, uint32_t *armed)
-{
-	return notify(to_scq(cq), SIMHCA_ARM_NEXT, true, armed);
+		      flags & SIMHCADV_CQ_REPORT_MISSED_EVENTS);
 }
 
 /* A QP has both CQs, a WQ one to receive, an RSS QP none. */

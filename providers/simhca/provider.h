@@ -35,6 +35,7 @@
 #include "chain.h"
 #include "cqe_gate.h"
 #include "lock.h"
+#include "result.h"
 #include "watcher.h"
 
 /* The public calls are the only symbols of the library that others see. */
@@ -279,8 +280,6 @@ struct shca_qp {
 	struct shca_chain recv_link;
 };
 
-#define SHCA_CONTAINER(type, member, ptr) ((type *)((char *)(ptr)-offsetof(type, member)))
-
 static inline struct shca_context *to_sctx(struct ibv_context *context)
 {
 	return SHCA_CONTAINER(struct shca_context, vctx.context, context);
@@ -408,24 +407,6 @@ static inline uint64_t shca_now_ns(void)
 		SIMHCA_NOT_CANCELLED;                                                              \
 		__verbs_log(&(ctx)->vctx, VERBS_LOG_WARN, "simhca: " __VA_ARGS__);                 \
 	} while (0)
-
-/*
- * How a verb ends that returns an error: errno has it too, as with a kernel device, for programs
- * use perror(). A verb whose last step is a command need not: shca_execute() has set it.
- */
-static inline int shca_result(int err)
-{
-	if (err)
-		errno = err;
-	return err;
-}
-
-/* For a verb that returns a pointer. */
-static inline void *shca_null(int err)
-{
-	errno = err;
-	return NULL;
-}
 
 /* fork.c: from here on a forked child finds the context's mutex free; until it is removed. */
 void shca_fork_add(struct shca_context *ctx);
@@ -566,11 +547,6 @@ void shca_cq_event(struct ibv_cq *cq);
 void shca_channels_end(struct shca_context *ctx);
 int shca_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr);
 int shca_req_notify_cq(struct ibv_cq *cq, int solicited_only);
-/*
- * For who polls between: as simhcadv_req_notify_cq() that reports missed events, but what an
- * earlier call has armed is not armed again. *armed is 0 before the first.
- */
-int shca_cq_arm_once(struct ibv_cq *cq, uint32_t *armed);
 /* renew.c: those of a QP's queues that the device says (enum simhca_renew); and, locked, one */
 void shca_renew_queues(const struct shca_qp *qp, uint32_t which);
 void shca_cq_renew(struct shca_cq *cq);

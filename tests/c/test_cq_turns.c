@@ -9,7 +9,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "callbacks/dispatch.h"
+#include "dispatch.h"
 
 #define CQS 4
 

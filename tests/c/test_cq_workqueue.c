@@ -13,7 +13,7 @@
 #include <time.h>
 #include <cmocka.h>
 
-#include "callbacks/dispatch.h"
+#include "dispatch.h"
 
 #define CQS 8
 

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "simhcadv.h"
+#include <infiniband/simhcadv.h>
 
 int main(void)
 {

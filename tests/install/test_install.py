@@ -50,22 +50,23 @@ def test_runs_from_where_it_lies(prefix):
 def test_one_object_under_all_names(libdir):
     plugin, = (libdir / "libibverbs").iterdir()
     assert not plugin.is_symlink()
-    for name in ("libsimhca.so.1", "libsimhca.so"):
-        link = libdir / name
-        assert link.is_symlink() and link.samefile(plugin)
-        assert not os.path.isabs(os.readlink(link))
+    link = libdir / "libsimhca.so.1"
+    assert link.is_symlink() and link.samefile(plugin)
+    assert not os.path.isabs(os.readlink(link))
 
 
-def test_debian_knows_all_symbols(libdir):
-    said = run("nm", "-D", "--defined-only", "--format=posix", libdir / "libsimhca.so.1")
+@pytest.mark.parametrize("library, file", [("libsimhca.so.1", "simhca"), ("libsimhca-cq.so.1", "libsimhca")])
+def test_debian_knows_all_symbols(libdir, library, file):
+    said = run("nm", "-D", "--defined-only", "--format=posix", libdir / library)
     symbols = {line.split()[0].split("@")[0] for line in said.splitlines()}
-    known = (ROOT / "debian" / "simhca.symbols").read_text()
+    known = (ROOT / "debian" / f"{file}.symbols").read_text()
     assert symbols == set(re.findall(r"^ ([\w.]+)@", known, re.M))
 
 
 def test_binaries_are_bound_when_loaded(prefix, libdir):
     binaries = [prefix / "bin" / "simhca", prefix / "bin" / "simhcad",
-                libdir / "simhca" / "libsimhca-preload.so", libdir / "libsimhca.so.1"]
+                libdir / "simhca" / "libsimhca-preload.so", libdir / "libsimhca.so.1",
+                libdir / "libsimhca-cq.so.1"]
     for binary in binaries:
         said = run("readelf", "--wide", "--dynamic", "--program-headers", binary)
         assert "BIND_NOW" in said and "GNU_RELRO" in said, binary
@@ -136,6 +137,14 @@ def test_pkg_config(prefix, libdir, tmp_path):
         linked(tmp_path / name, libdir)
 
 
+def test_pkg_config_of_callbacks(libdir, tmp_path):
+    """Their own library, without direct verbs."""
+    flags = run("pkg-config", "--cflags", "--libs", "simhca-cq", PKG_CONFIG_PATH=libdir / "pkgconfig").split()
+    assert "-lsimhca" not in flags
+    run("cc", "-D_GNU_SOURCE", "-pthread", "-o", tmp_path / "cq_callbacks", ROOT / "examples" / "cq_callbacks.c", *flags)
+    linked(tmp_path / "cq_callbacks", libdir)
+
+
 def test_cmake_package(prefix, libdir, tmp_path):
     run(CMAKE, "-G", "Ninja", "-S", ROOT / "examples", "-B", tmp_path, f"-DCMAKE_PREFIX_PATH={prefix}")
     run(CMAKE, "--build", tmp_path)
@@ -154,7 +163,7 @@ def test_each_header_alone(prefix, language, standard, compiler, tmp_path):
         pytest.skip(f"no {compiler} here")
     include = prefix / "include"
     headers = sorted(path.relative_to(include) for path in include.rglob("*.h"))
-    assert [str(header) for header in headers] == ["infiniband/simhcadv.h",
+    assert [str(header) for header in headers] == ["infiniband/simhcadv.h", "simhca/cq.h",
                                                    "simhca/simhca-abi-reason.h"]
     for header in headers:
         source = tmp_path / "alone"

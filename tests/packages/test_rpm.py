@@ -50,5 +50,6 @@ def test_files_have_one_package(rpms):
         said = rpms.shell(f"rpm -qpl /rpm/RPMS/*/{package}*.rpm")
         names[package] = {line for line in said.split() if line.startswith(("/usr/lib64", "/usr/bin"))}
     assert "/usr/bin/simhcad" in names["simhca-0"]
-    assert names["simhca-libs"] == {"/usr/lib64/libsimhca.so.1"}
+    assert names["simhca-libs"] == {"/usr/lib64/libsimhca.so.1", "/usr/lib64/libsimhca-cq.so.1",
+                                    "/usr/lib64/libsimhca-cq.so.1.0.0"}
     assert "/usr/lib64/pkgconfig/simhca.pc" in names["simhca-devel"]

@@ -61,7 +61,7 @@ def build(sysroot):
 
 
 def test_is_for_arm64(build):
-    for name in "bin/simhcad", "bin/simhca", "lib/libsimhca.so", "lib/libsimhca-preload.so":
+    for name in "bin/simhcad", "bin/simhca", "lib/libsimhca.so.1", "lib/libsimhca-cq.so.1", "lib/libsimhca-preload.so":
         header = (build / name).read_bytes()[:20]
         assert header[:4] == b"\x7fELF" and header[18] == 183, name  # EM_AARCH64
 

@@ -3,9 +3,6 @@
 #ifndef CALLBACKS_H
 #define CALLBACKS_H
 
-#ifdef FOREIGN
-#include "foreign.h"
-#endif
 #include <dirent.h>
 #include <dlfcn.h>
 #include <pthread.h>

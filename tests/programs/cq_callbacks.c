@@ -47,10 +47,6 @@ TEST(arguments)
 	AWAIT(!threads_named("simhca-cq") && !threads_named("simhca-worker") &&
 	      !threads_named("simhca-manager"));
 
-#ifdef FOREIGN
-	/* What that program is about: there is no hint. */
-	CHECK(simhcadv_req_notify_cq(plain, SIMHCADV_CQ_NEXT_COMP) == -EOPNOTSUPP);
-#endif
 	CHECK(simhcadv_free_cq(plain) == EINVAL);
 	CHECK(simhcadv_process_cq_direct(plain, 1) == -EINVAL);
 	EACH_CONTEXT (ctx) {

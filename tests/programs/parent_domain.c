@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Parent domains: whom the allocator is asked for, in which order things go, thread domains. */
 #include "helper.h"
-#include "../../providers/simhca/simhcadv.h"
+#include <infiniband/simhcadv.h>
 
 static struct ibv_context *context;
 static int key; /* its address is the allocator's context */

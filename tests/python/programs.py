@@ -64,8 +64,8 @@ def private_tests(*selection, options=(), **keywords):
 def compiled(source, directory, *flags, library=False, dv=False, compiler=None):
     """
     Compiles a program of tests/programs, or a source by its whole path, against libibverbs; its path. As a library
-    it is for ctypes. dv: with the direct verbs of the build tree, whose library, if it has a
-    sanitizer, leaves symbols to the runtime that is preloaded.
+    it is for ctypes. dv: with the direct verbs of the build tree, or with the library that it names, which,
+    if it has a sanitizer, leaves symbols to the runtime that is preloaded.
     """
     stem = os.path.basename(source).rsplit('.', 1)[0]
     target = os.path.join(str(directory), f'{stem}.so' if library else stem)
@@ -79,7 +79,8 @@ def compiled(source, directory, *flags, library=False, dv=False, compiler=None):
     command += ['-o', target, os.path.join(C_PROGRAMS, source)]
     if dv:
         lib = os.path.join(BUILD, 'lib')
-        command += [f'-L{lib}', f'-Wl,-rpath,{lib}', '-Wl,--allow-shlib-undefined', '-lsimhca']
+        library = 'simhca' if dv is True else dv
+        command += [f'-L{lib}', f'-Wl,-rpath,{lib}', '-Wl,--allow-shlib-undefined', f'-l{library}']
     subprocess.run([*command, '-libverbs', '-pthread'], check=True)
     return target
 

@@ -30,22 +30,24 @@ POINTS = set('''
 NOT_CANCELLED = 'within SIMHCA_NOT_CANCELLED'
 OWN_THREAD = 'of a thread of the library, which nobody cancels'
 ALLOWED = {
-    'libsimhca.so': {
+    'libsimhca.so.1': {
         'fclose': {'libsimhca/dma/process_map.c': NOT_CANCELLED},
         'fdopen': {'libsimhca/dma/process_map.c': NOT_CANCELLED},
         'fgets': {'libsimhca/dma/process_map.c': NOT_CANCELLED},
         'fprintf': {'providers/simhca/simhca.c': NOT_CANCELLED,
                     'providers/simhca/ibverbs-provider-check.h': 'opening is not cancelled'},
         'pthread_cond_clockwait': {'providers/simhca/acks.c': NOT_CANCELLED,
-                                   'providers/simhca/cq.c': NOT_CANCELLED,
-                                   'providers/simhca/callbacks/workqueue.c': OWN_THREAD},
+                                   'providers/simhca/cq.c': NOT_CANCELLED},
         'pthread_cond_wait': {'providers/simhca/acks.c': NOT_CANCELLED,
-                              'providers/simhca/cq.c': NOT_CANCELLED,
-                              'providers/simhca/callbacks/users.c': NOT_CANCELLED,
-                              'providers/simhca/callbacks/workqueue.c': OWN_THREAD},
-        'pthread_join': {'providers/simhca/watcher.c': NOT_CANCELLED,
-                         'providers/simhca/callbacks/poll_thread.c': NOT_CANCELLED,
-                         'providers/simhca/callbacks/workqueue.c': NOT_CANCELLED},
+                              'providers/simhca/cq.c': NOT_CANCELLED},
+        'pthread_join': {'providers/simhca/watcher.c': NOT_CANCELLED},
+    },
+    'libsimhca-cq.so': {
+        'pthread_cond_clockwait': {'libsimhca-cq/workqueue.c': OWN_THREAD},
+        'pthread_cond_wait': {'libsimhca-cq/users.c': NOT_CANCELLED,
+                              'libsimhca-cq/workqueue.c': OWN_THREAD},
+        'pthread_join': {'libsimhca-cq/poll_thread.c': NOT_CANCELLED,
+                         'libsimhca-cq/workqueue.c': NOT_CANCELLED},
     },
     'libsimhca-preload.so': {
         'recv': {'preload/rdma_cm.c': 'rdma_get_cm_event() waits for an event',
@@ -53,8 +55,9 @@ ALLOWED = {
     },
 }
 SOURCES = {
-    'libsimhca.so': ('providers/simhca', 'kernel-abi', 'libsimhca/dma/process_map.c',
+    'libsimhca.so.1': ('providers/simhca', 'kernel-abi', 'libsimhca/dma/process_map.c',
                      'libsimhca/message/step.c', 'libsimhca/message/step_ud.c'),
+    'libsimhca-cq.so': ('libsimhca-cq', 'providers/simhca/lock.c'),
     'libsimhca-preload.so': ('preload', 'kernel-abi'),
 }
 # What the compiler makes of fprintf().

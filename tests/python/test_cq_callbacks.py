@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """
-Completion callbacks where test_fast_reg.py is not enough: on a device that is not the library's, when the
-daemon dies, at rest, and the example.
+Completion callbacks where test_fast_reg.py is not enough: how the library is linked, what happens when
+the daemon dies, what it costs at rest, and the example.
 """
 import os
 import re
-import shutil
 import signal
 import subprocess
 
@@ -14,47 +13,30 @@ import pytest
 import programs
 from harness import REPO
 
-LIBRARY = os.path.join(programs.BUILD, 'lib', 'libsimhca.so.1')
+LIBRARY = os.path.join(programs.BUILD, 'lib', 'libsimhca-cq.so.1')
 SOAK = bool(os.environ.get('SIMHCA_SOAK'))
 
 
-def names_in(source):
-    with open(os.path.join(programs.C_PROGRAMS, source), encoding='utf-8') as file:
-        return [(source, name) for name in re.findall(r'^TEST\((\w+)\)', file.read(), re.M)]
+# -------------------------------------------------------------------------- the library
+
+def needed(binary):
+    """The libraries that it names, without the C library's and sanitizers'."""
+    said = subprocess.run(['readelf', '--dynamic', '--wide', binary], check=True, text=True, capture_output=True).stdout
+    return [name for name in re.findall(r'\(NEEDED\).*\[(.*)\]', said)
+            if not re.match(r'lib(c|pthread|asan|tsan|ubsan|m|gcc_s)\.so|ld-linux', name)]
 
 
-# ------------------------------------------------------------------- on any verbs device
-
-@pytest.fixture(scope='module')
-def foreign(tmp_path_factory):
-    """
-    foreign(source, test): runs it where libibverbs has its provider from a copy of the library's
-    file; to the library itself, which is loaded beside it, the device is not its own.
-    """
-    directory = tmp_path_factory.mktemp('foreign')
-    plugin, = [name for name in os.listdir(os.path.dirname(LIBRARY))
-               if re.fullmatch(r'libsimhca-rdmav\d+\.so', name)]
-    shutil.copy(LIBRARY, directory / plugin.replace('simhca', 'foreign'))
-    made = {}
-
-    def run(source, test):
-        if source not in made:
-            made[source] = programs.compiled(
-                source, directory, '-std=gnu11', '-Werror', '-O1', '-g',
-                f'-DFOREIGN="{LIBRARY}"', f'-I{programs.BUILD}/include', f'-I{REPO}/kernel-abi')
-        done = subprocess.run([made[source], test], timeout=600, text=True, capture_output=True,
-                              env={**os.environ, 'IBV_DRIVERS': str(directory / 'libforeign')},
-                              check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
-
-    return run
+def test_needs_libibverbs_alone():
+    """So it works on any verbs device, and a device of simhca is one of them."""
+    assert needed(LIBRARY) == ['libibverbs.so.1']
 
 
-@pytest.mark.once
-@pytest.mark.patience(600 if SOAK else 200)
-@pytest.mark.parametrize('source, name', names_in('cq_callbacks.c') + names_in('cq_callbacks_free.c'))
-def test_any_device(foreign, source, name):
-    foreign(source, name)
+def test_linked_as_direct_verbs(tmp_path):
+    """-lsimhca has callbacks, as before they had a library; who has none does not load that."""
+    with_callbacks = programs.compiled('cq_callbacks_private.c', tmp_path, '-std=gnu11', dv=True)
+    assert needed(with_callbacks) == ['libsimhca.so.1', 'libsimhca-cq.so.1', 'libibverbs.so.1']
+    without = programs.compiled(os.path.join(REPO, 'examples', 'fast_reg.c'), tmp_path, '-std=gnu11', dv=True)
+    assert needed(without) == ['libsimhca.so.1', 'libibverbs.so.1']
 
 
 if SOAK:
@@ -107,7 +89,7 @@ def test_idle(helper):
 @pytest.fixture(scope='module')
 def example(tmp_path_factory):
     return programs.compiled(os.path.join(REPO, 'examples', 'cq_callbacks.c'),
-                             tmp_path_factory.mktemp('example'), '-std=gnu11', '-Werror', dv=True)
+                             tmp_path_factory.mktemp('example'), '-std=gnu11', '-Werror', dv='simhca-cq')
 
 
 @pytest.mark.parametrize('context', ['direct', 'softirq', 'workqueue'])

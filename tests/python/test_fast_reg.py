@@ -15,7 +15,9 @@ from harness import REPO
 LIB = os.path.join(programs.BUILD, 'lib')
 SHORT = os.path.join(REPO, 'examples', 'fast_reg.c')
 SERVER = os.path.join(REPO, 'examples', 'storage_server.c')
-HEADER = os.path.join(REPO, 'providers', 'simhca', 'simhcadv.h')
+# Each library's header, and the version of what it exports.
+HEADERS = {'simhca': (os.path.join(REPO, 'providers', 'simhca', 'simhcadv.h'), 'SIMHCA_1.0'),
+           'simhca-cq': (os.path.join(REPO, 'libsimhca-cq', 'simhca', 'cq.h'), 'SIMHCA_CQ_1.0')}
 
 
 def read(*path):
@@ -92,21 +94,23 @@ def test_example_without_a_device(program, source):
 
 # ------------------------------------------------------------------------ library and header
 
-def public_calls():
-    """Functions that the header declares, without the inline ones."""
-    return set(re.findall(r'^(?!static)\w[\w\s*]*?\b(simhcadv_\w+)\(', read(HEADER), re.M))
+def public_calls(library):
+    """Functions that its header declares, without the inline ones."""
+    return set(re.findall(r'^(?!static)\w[\w\s*]*?\b(simhcadv_\w+)\(', read(HEADERS[library][0]), re.M))
 
 
 def inline_calls():
-    return set(re.findall(r'^static inline [\w\s*]*?\b(simhcadv_\w+)\(', read(HEADER), re.M))
+    return set(re.findall(r'^static inline [\w\s*]*?\b(simhcadv_\w+)\(', read(HEADERS['simhca'][0]), re.M))
 
 
-def test_symbols():
+@pytest.mark.parametrize('library', HEADERS)
+def test_symbols(library):
     """The library shows what the header declares, versioned, and nothing else."""
-    said = subprocess.run(['nm', '-D', '--defined-only', os.path.join(LIB, 'libsimhca.so.1')],
+    said = subprocess.run(['nm', '-D', '--defined-only', os.path.join(LIB, f'lib{library}.so.1')],
                           capture_output=True, text=True, check=True).stdout
     symbols = {line.split()[2] for line in said.splitlines() if line.split()[1] == 'T'}
-    assert symbols == {f'{name}@@SIMHCA_1.0' for name in public_calls()}
+    version = HEADERS[library][1]
+    assert symbols == {f'{name}@@{version}' for name in public_calls(library)}
 
 
 def test_one_object_under_two_names():
@@ -115,7 +119,7 @@ def test_one_object_under_two_names():
     assert os.path.samefile(os.path.join(LIB, plugins[0]), os.path.join(LIB, 'libsimhca.so.1'))
 
 
-@pytest.mark.parametrize('name', sorted(public_calls() | inline_calls()))
+@pytest.mark.parametrize('name', sorted(public_calls('simhca') | public_calls('simhca-cq') | inline_calls()))
 def test_man_page(name):
     """One for each call: with its prototype, and with its errors unless it cannot fail."""
     page = read(REPO, 'man', f'{name}.3')
@@ -127,13 +131,14 @@ def test_man_page(name):
     assert name in read(REPO, 'man', 'simhcadv.7')
 
 
+@pytest.mark.parametrize('header', ['infiniband/simhcadv.h', 'simhca/cq.h'])
 @pytest.mark.parametrize('compiler, standard', [('cc', 'c11'), ('c++', 'c++11')])
-def test_header_alone(tmp_path, compiler, standard):
+def test_header_alone(tmp_path, compiler, standard, header):
     """The header needs no other one before it, in C and in C++."""
     if subprocess.run(['sh', '-c', f'command -v {compiler}'], capture_output=True,
                       check=False).returncode:
         pytest.skip(f'no {compiler} here')
     file = tmp_path / ('exclusive.c' if compiler == 'cc' else 'alone.cc')
-    file.write_text('#include <infiniband/simhcadv.h>\nint main(void) { return 0; }\n')
+    file.write_text(f'#include <{header}>\nint main(void) {{ return 0; }}\n')
     programs.compiled(str(file), tmp_path, f'-std={standard}', '-Werror', '-U_GNU_SOURCE',
                       dv=True, compiler=compiler)

@@ -17,7 +17,7 @@ BY_THE_DAY = {"pthread_cond_timedwait", "pthread_mutex_timedlock", "pthread_rwlo
               "mq_timedsend", "pthread_timedjoin_np"}
 
 
-@pytest.mark.parametrize("binary", ["bin/simhcad", "bin/simhca", "lib/libsimhca.so", "lib/libsimhca-preload.so"])
+@pytest.mark.parametrize("binary", ["bin/simhcad", "bin/simhca", "lib/libsimhca.so.1", "lib/libsimhca-cq.so.1", "lib/libsimhca-preload.so"])
 def test_no_wait_by_the_time_of_the_day(binary):
     symbols = subprocess.run(["nm", "-D", "--undefined-only", BUILD / binary], check=True, text=True,
                              stdout=subprocess.PIPE).stdout

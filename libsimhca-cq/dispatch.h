@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Completion callbacks: CQs that this library polls, and calls the `done` of each completion.
- * Nothing here needs a device of ours: it uses ibv_*(), and the hint of simhcadv_req_notify_cq()
- * where there is one.
+ * Completion callbacks: CQs that this library polls, and calls the `done` of each completion. It
+ * uses nothing but ibv_*(), so it works on every verbs device, and knows of none.
  *
  *	dispatch.c		the public calls; what one turn of a CQ is
  *	registry.c		which CQs are served, by their ibv_cq
@@ -25,12 +24,24 @@
  * DIRECT CQs that it has inherited, and forget the others. So all that it inherits is the registry,
  * whose buckets are whole at any moment; the other lists it begins anew.
  */
-#ifndef SIMHCA_PROVIDER_CQ_DISPATCH_H
-#define SIMHCA_PROVIDER_CQ_DISPATCH_H
+#ifndef SIMHCA_CQ_DISPATCH_H
+#define SIMHCA_CQ_DISPATCH_H
 
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <sys/queue.h>
 
-#include "provider.h"
+/* The public calls are the only symbols of the library that others see. */
+#pragma GCC visibility push(default)
+#include <simhca/cq.h>
+#pragma GCC visibility pop
+
+#include "chain.h"
+#include "lock.h"
+#include "result.h"
+#include "simhca-calls.h"
 
 /* Completions that a CQ may deliver before another one has its turn. */
 #define SHCA_TURN_BUDGET 64
@@ -81,7 +92,6 @@ struct shca_served {
 	struct ibv_cq *cq;
 	uint32_t process; /* shca_process() of the one that allocated it */
 	enum simhcadv_poll_context poll_ctx;
-	bool has_hint; /* simhcadv_req_notify_cq() works on the device */
 	struct shca_users users;
 	struct shca_chain bucket_link;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* Completion callbacks: the calls of simhcadv.h, and what one turn of a CQ is. */
+/* Completion callbacks: the calls of simhca/cq.h, and what one turn of a CQ is. */
 #include <signal.h>
 #include <stdlib.h>
 
@@ -53,45 +53,32 @@ static int deliver(struct shca_served *served, const struct shca_run *run, int b
 }
 
 /*
- * 0: armed, and an event will come. Positive: armed, but poll again. Negative: -errno. Once in a
- * turn, or a turn could make more events than its thread reads: what is found later either has
- * used up that arm, and so has an event, or has left it.
- */
-static int arm(const struct shca_served *served, uint32_t *armed)
-{
-	int err;
-
-	if (served->has_hint)
-		return shca_cq_arm_once(served->cq, armed);
-	err = *armed ? 0 : ibv_req_notify_cq(served->cq, 0);
-	*armed = 1;
-	return err ? -err : 1;
-}
-
-/*
- * Found empty, the CQ is armed. With the hint that is all, unless the device says that something
- * was missed. Without, something may have come before the arm, so poll once more; if nothing
- * has, whatever comes raises an event.
+ * Found empty, the CQ is armed. Something may have come before the arm, so it is polled until it is
+ * empty once more; whatever comes then raises an event. It is armed once in a turn, or a turn could
+ * make more events than its thread reads: what is found after the arm either has used it up, and so
+ * has an event, or has left it.
  */
 bool shca_served_turn(struct shca_served *served, const struct shca_run *run)
 {
-	int delivered, armed = 0, done = 0;
-	uint32_t arm_of_turn = 0;
+	bool armed = false;
+	int delivered, done = 0;
 
 	for (;;) {
 		delivered = deliver(served, run, SHCA_TURN_BUDGET - done);
 		if (run->process != shca_process())
 			return false;
 		if (armed && !delivered)
-			return served->has_hint;
+			return false;
 		done += delivered > 0 ? delivered : 0;
 		if (done == SHCA_TURN_BUDGET)
 			return true;
-		armed = arm(served, &arm_of_turn);
-		if (armed < 0)
+		if (!armed && ibv_req_notify_cq(served->cq, 0)) {
 			shca_poller_lost(served->poller);
-		if (armed <= 0 || delivered < 0)
 			return false;
+		}
+		if (delivered < 0)
+			return false;
+		armed = true;
 	}
 }
 
@@ -110,7 +97,6 @@ static struct shca_served *create(struct ibv_cq *cq, enum simhcadv_poll_context 
 	served->cq = cq;
 	served->process = shca_process();
 	served->poll_ctx = poll_ctx;
-	served->has_hint = shca_is_ours(cq->context->device);
 	return served;
 }
 
