@@ -332,7 +332,7 @@ enum {
 	SIMHCA_EFA_PART = 0xefa1,
 	SIMHCA_EFA_QPS = 4096,	   /* numbers of 16 bits name them */
 	SIMHCA_EFA_MTU = 8928,	   /* bytes of a message */
-	SIMHCA_EFA_READ = 1 << 30, /* bytes of an RDMA read */
+	SIMHCA_EFA_RDMA = 1 << 30, /* bytes of an RDMA read or write */
 	SIMHCA_EFA_SQ_WR = 4096,
 	SIMHCA_EFA_RQ_WR = 16384,
 	SIMHCA_EFA_SGES = 2,

@@ -45,6 +45,7 @@ struct simhca_efa_qp_request {
 	uint32_t pd, send_cq, recv_cq;
 	uint32_t sq_bytes, rq_bytes; /* of the rings: powers of 2 of entries */
 	bool srd;		     /* else UD */
+	bool unsolicited;	     /* SRD: RDMA writes with immediate take no receives */
 	struct simhca_efa_qp_caps caps;
 };
 struct simhca_efa_qp_reply {

@@ -20,6 +20,7 @@
 enum efa_opcode {
 	EFA_SEND = 0,
 	EFA_RDMA_READ = 1,
+	EFA_RDMA_WRITE = 2,
 };
 
 /* Of struct efa_send_wqe: control. */
@@ -83,13 +84,14 @@ enum efa_status {
 	EFA_STATUS_INVALID_AH = 4,
 	EFA_STATUS_INVALID_LKEY = 5,
 	EFA_STATUS_LOCAL_LENGTH = 6,
-	EFA_STATUS_BAD_ADDRESS = 7, /* no such port; of a read: not what the rkey names */
+	EFA_STATUS_BAD_ADDRESS = 7, /* no such port; of RDMA: not what the rkey names */
 	EFA_STATUS_REMOTE_ABORT = 8,
 	EFA_STATUS_BAD_DEST_QPN = 9,
 	EFA_STATUS_RNR = 10,
 	EFA_STATUS_REMOTE_LENGTH = 11,
 	EFA_STATUS_BAD_STATUS = 12, /* the receiver could not place it */
 	EFA_STATUS_UNRESPONSIVE = 13,
+	EFA_STATUS_UNKNOWN_PEER = 14, /* RDMA: the other side has no address handle for us */
 };
 
 /* Of struct efa_cqe: flags. */
@@ -97,6 +99,9 @@ enum efa_status {
 #define EFA_CQE_SEND (1u << 1)
 #define EFA_CQE_RECV (2u << 1)
 #define EFA_CQE_HAS_IMM 0x08u
+#define EFA_CQE_OPCODE_SHIFT 4
+#define EFA_CQE_OPCODE_MASK 0x7u  /* once shifted: enum efa_opcode */
+#define EFA_CQE_UNSOLICITED 0x80u /* an RDMA write with immediate that took no receive */
 
 #define EFA_NO_AH 0xffffu
 
@@ -110,7 +115,11 @@ struct efa_cqe {
 	uint16_t ah; /* that leads to the sender; EFA_NO_AH: the program has none */
 	uint16_t src_qpn;
 	uint32_t imm;
-	uint8_t src_gid[16]; /* with entries of EFA_CQE_LONG bytes */
+	/* with entries of EFA_CQE_LONG bytes */
+	union {
+		uint8_t src_gid[16];  /* if ah is EFA_NO_AH */
+		uint16_t length_high; /* RDMA writes: bits 16 to 31 of the length */
+	};
 };
 #define EFA_CQE_SHORT 16u
 #define EFA_CQE_LONG 32u

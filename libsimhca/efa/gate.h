@@ -24,7 +24,7 @@ struct efa_send {
 	uint32_t num_sge;
 	struct simhca_sge sge[EFA_SEND_SGES];
 	uint8_t data[EFA_INLINE];
-	uint32_t rkey; /* reads: where from */
+	uint32_t rkey; /* RDMA: what is read or written */
 	uint64_t remote_addr;
 };
 
@@ -36,8 +36,8 @@ struct efa_recv {
 };
 
 struct efa_limits {
-	bool reads; /* the QP may post them */
-	uint32_t max_message, max_read;
+	bool reads, writes; /* the QP may post them */
+	uint32_t max_message, max_rdma;
 };
 
 typedef uint64_t __attribute__((may_alias)) efa_word;
@@ -73,10 +73,17 @@ static inline struct simhca_sge efa_sge(const struct efa_buffer *buffer)
 	};
 }
 
-static inline enum efa_status efa_judge_read(const struct efa_send_wqe *wqe,
+/* The local buffer of a read may be longer than what is read, and that of a write than what goes. */
+static inline enum efa_status efa_judge_rdma(const struct efa_send_wqe *wqe,
 					     const struct efa_limits *limits, struct efa_send *send)
 {
-	if (!limits->reads || wqe->control & (EFA_WQE_HAS_IMM | EFA_WQE_INLINE))
+	const bool writes = send->opcode == EFA_RDMA_WRITE;
+
+	if (!(writes ? limits->writes : limits->reads) || wqe->control & EFA_WQE_INLINE)
+		return EFA_STATUS_INVALID_OP;
+	send->has_imm = wqe->control & EFA_WQE_HAS_IMM;
+	send->imm = wqe->imm;
+	if (send->has_imm && !writes)
 		return EFA_STATUS_INVALID_OP;
 	if (wqe->length > 1 || (wqe->length && wqe->rdma.local.length < wqe->rdma.remote.length))
 		return EFA_STATUS_LOCAL_LENGTH;
@@ -85,7 +92,7 @@ static inline enum efa_status efa_judge_read(const struct efa_send_wqe *wqe,
 	send->length = wqe->length ? wqe->rdma.remote.length : 0;
 	send->rkey = wqe->rdma.remote.key;
 	send->remote_addr = (uint64_t)wqe->rdma.remote.addr_high << 32 | wqe->rdma.remote.addr_low;
-	return send->length > limits->max_read ? EFA_STATUS_LOCAL_LENGTH : EFA_STATUS_OK;
+	return send->length > limits->max_rdma ? EFA_STATUS_LOCAL_LENGTH : EFA_STATUS_OK;
 }
 
 static inline enum efa_status efa_judge_message(const struct efa_send_wqe *wqe,
@@ -117,7 +124,7 @@ static inline enum efa_status efa_judge_message(const struct efa_send_wqe *wqe,
 
 /*
  * Lets through: an opcode that the QP has, buffers as many as there are, and a length of at most
- * max_message, or max_read, that the buffers hold.
+ * max_message, or max_rdma, that the buffers hold.
  */
 static inline enum efa_status efa_judge_send(const struct efa_send_wqe *wqe,
 					     const struct efa_limits *limits, struct efa_send *send)
@@ -135,7 +142,8 @@ static inline enum efa_status efa_judge_send(const struct efa_send_wqe *wqe,
 	case EFA_SEND:
 		return efa_judge_message(wqe, limits, send);
 	case EFA_RDMA_READ:
-		return efa_judge_read(wqe, limits, send);
+	case EFA_RDMA_WRITE:
+		return efa_judge_rdma(wqe, limits, send);
 	}
 	return EFA_STATUS_INVALID_OP;
 }

@@ -54,7 +54,7 @@ struct efa_cq {
 /* A message, from when its WQE was read until it has completed. */
 struct efa_message {
 	struct efa_send send;
-	uint32_t done;	  /* bytes of a read */
+	uint32_t done;	  /* bytes of an RDMA operation */
 	uint32_t retries; /* because the receiver was not ready */
 	bool checked;	  /* its buffers are the sender's to send from */
 };
@@ -73,6 +73,7 @@ struct efa_qp {
 	struct efa_cq *send_cq, *recv_cq;
 	uint32_t handle, qpn;
 	bool srd;
+	bool unsolicited; /* writes with immediate to it take no receives */
 	struct simhca_efa_qp_caps caps;
 	struct efa_limits limits;
 	struct efa_memory memory; /* a page of doorbells, RQ, SQ */

@@ -29,6 +29,8 @@ static int check_qp(const struct simhca_efa_qp_request *req, struct simhca_why *
 				 SIMHCA_EFA_RQ_WR * SIMHCA_EFA_SGES, why);
 	if (ret)
 		return ret;
+	if (req->unsolicited && !req->srd)
+		return simhca_why(why, EINVAL, "unsolicited RDMA writes are for QPs of type SRD");
 	if (caps->max_send_wr > SIMHCA_EFA_SQ_WR || caps->max_recv_wr > SIMHCA_EFA_RQ_WR ||
 	    caps->max_send_sge > EFA_SEND_SGES || caps->max_recv_sge > SIMHCA_EFA_SGES ||
 	    caps->max_inline > EFA_INLINE)
@@ -169,10 +171,12 @@ int simhca_efa_create_qp(struct simhca_context *context, const struct simhca_efa
 	qp->send_cq = send_cq;
 	qp->recv_cq = recv_cq;
 	qp->srd = req->srd;
+	qp->unsolicited = req->unsolicited;
 	qp->caps = req->caps;
 	qp->limits = (struct efa_limits){ .reads = req->srd,
+					  .writes = req->srd,
 					  .max_message = SIMHCA_EFA_MTU,
-					  .max_read = SIMHCA_EFA_READ };
+					  .max_rdma = SIMHCA_EFA_RDMA };
 	qp->sq_entries = req->sq_bytes / (uint32_t)sizeof(struct efa_send_wqe);
 	qp->rq_entries = req->rq_bytes / (uint32_t)sizeof(struct efa_recv_desc);
 	qp->sq_size = efa_whole_pages(req->sq_bytes);

@@ -51,11 +51,17 @@ static void complete(struct efa_cq *cq, struct efa_cqe *cqe)
 	pthread_mutex_unlock(&cq->lock);
 }
 
-static void complete_send(struct efa_qp *qp, uint16_t req_id, enum efa_status status)
+static uint8_t opcode_flags(uint32_t opcode)
+{
+	return (uint8_t)((opcode & EFA_CQE_OPCODE_MASK) << EFA_CQE_OPCODE_SHIFT);
+}
+
+static void complete_send(struct efa_qp *qp, uint16_t req_id, uint32_t opcode,
+			  enum efa_status status)
 {
 	struct efa_cqe cqe = { .req_id = req_id,
 			       .status = (uint8_t)status,
-			       .flags = EFA_CQE_SEND,
+			       .flags = EFA_CQE_SEND | opcode_flags(opcode),
 			       .qpn = (uint16_t)qp->qpn };
 
 	complete(qp->send_cq, &cqe);
@@ -126,13 +132,14 @@ void efa_flush(struct efa_qp *qp)
 	uint32_t posted = 0;
 
 	for (uint32_t i = 0; i < qp->count; i++)
-		complete_send(qp, qp->messages[i].send.req_id, EFA_STATUS_FLUSHED);
+		complete_send(qp, qp->messages[i].send.req_id, qp->messages[i].send.opcode,
+			      EFA_STATUS_FLUSHED);
 	qp->count = qp->waiting = 0;
 	if (qp->sq_entries && efa_posted(qp->sq_doorbell, qp->sq_ci, qp->sq_entries, &posted))
 		for (; posted; posted--) {
 			efa_read_once(&wqe, &qp->sq[qp->sq_ci++ & (qp->sq_entries - 1)],
 				      sizeof(wqe));
-			complete_send(qp, wqe.req_id, EFA_STATUS_FLUSHED);
+			complete_send(qp, wqe.req_id, wqe.control, EFA_STATUS_FLUSHED);
 		}
 	while (claim(qp, &recv) == CLAIMED)
 		complete_recv(qp, recv.req_id, EFA_STATUS_FLUSHED);
@@ -150,7 +157,7 @@ enum outcome {
 static enum outcome finish(struct efa_qp *qp, const struct efa_send *send, enum efa_status status)
 {
 	/* What is sent by UD is gone; what becomes of it nobody tells. */
-	complete_send(qp, send->req_id,
+	complete_send(qp, send->req_id, send->opcode,
 		      !qp->srd && status >= EFA_STATUS_BAD_ADDRESS ? EFA_STATUS_OK : status);
 	return DONE;
 }
@@ -229,7 +236,7 @@ static struct simhca_key_use use_of(struct simhca_worker *worker, const struct e
 		.pd = qp->pd->number,
 		.qpn = qp->qpn,
 		.access = access,
-		.remote = access & SIMHCA_ACCESS_REMOTE_READ,
+		.remote = access & (SIMHCA_ACCESS_REMOTE_READ | SIMHCA_ACCESS_REMOTE_WRITE),
 	};
 }
 
@@ -304,13 +311,15 @@ static uint8_t *put_grh(const struct efa_qp *qp, const struct efa_qp *peer, uint
 	return bounce;
 }
 
+/* recv NULL: it took none. */
 static void complete_message(struct efa_qp *qp, struct efa_qp *peer, const struct efa_send *send,
 			     const struct efa_recv *recv, uint32_t length)
 {
 	union simhca_gid gid = own_gid(qp);
 	struct efa_cqe cqe = {
-		.req_id = recv->req_id,
-		.flags = EFA_CQE_RECV | (send->has_imm ? EFA_CQE_HAS_IMM : 0),
+		.req_id = recv ? recv->req_id : 0,
+		.flags = EFA_CQE_RECV | opcode_flags(send->opcode) |
+			 (send->has_imm ? EFA_CQE_HAS_IMM : 0) | (recv ? 0 : EFA_CQE_UNSOLICITED),
 		.qpn = (uint16_t)peer->qpn,
 		.length = (uint16_t)length,
 		.ah = efa_ah_of(peer->context->efa, &gid),
@@ -318,7 +327,10 @@ static void complete_message(struct efa_qp *qp, struct efa_qp *peer, const struc
 		.imm = send->imm,
 	};
 
-	memcpy(cqe.src_gid, gid.raw, sizeof(cqe.src_gid));
+	if (send->opcode == EFA_RDMA_WRITE)
+		cqe.length_high = (uint16_t)(length >> 16);
+	else
+		memcpy(cqe.src_gid, gid.raw, sizeof(cqe.src_gid));
 	complete(peer->recv_cq, &cqe);
 }
 
@@ -362,35 +374,89 @@ static enum outcome carry_message(struct simhca_worker *worker, struct efa_qp *q
 	return finish(qp, send, status);
 }
 
-/* A slice of it. */
-static enum outcome carry_read(struct simhca_worker *worker, struct efa_qp *qp,
-			       struct efa_message *message, struct efa_qp *peer)
+/*
+ * The next `length` bytes of an RDMA operation. The guard is narrow afterwards, unless there are none.
+ */
+static enum efa_status move_slice(struct simhca_worker *worker, struct efa_qp *qp,
+				  const struct efa_message *message, struct efa_qp *peer,
+				  uint32_t length)
 {
-	const struct simhca_key_use use = use_of(worker, qp, SIMHCA_ACCESS_LOCAL_WRITE),
-				    remote = use_of(worker, peer, SIMHCA_ACCESS_REMOTE_READ);
 	const struct efa_send *send = &message->send;
-	uint32_t left = send->length - message->done;
-	uint32_t length = left < SIMHCA_LINK_SLICE ? left : SIMHCA_LINK_SLICE;
-	struct simhca_sgl from = { .count = 0 }, to = { .count = 0 };
-	enum simhca_dma_result result;
+	const bool writes = send->opcode == EFA_RDMA_WRITE;
+	const struct simhca_key_use local = use_of(worker, qp,
+						   writes ? 0 : SIMHCA_ACCESS_LOCAL_WRITE),
+				    remote = use_of(worker, peer,
+						    writes ? SIMHCA_ACCESS_REMOTE_WRITE
+							   : SIMHCA_ACCESS_REMOTE_READ);
+	const enum simhca_dma_result remote_fault = writes ? SIMHCA_DMA_TARGET : SIMHCA_DMA_SOURCE;
+	struct simhca_sgl here = { .count = 0 }, there = { .count = 0 };
+	enum simhca_dma_result result = SIMHCA_DMA_OK;
+	enum efa_status status = EFA_STATUS_OK;
 
 	if (!length)
-		return finish(qp, send, EFA_STATUS_OK);
-	if (simhca_translate_sges(&use, send->sge, 1, message->done, length, &to) !=
+		return EFA_STATUS_OK;
+	if (simhca_translate_sges(&local, send->sge, 1, message->done, length, &here) !=
 	    SIMHCA_REASON_NONE)
-		result = SIMHCA_DMA_TARGET;
+		status = EFA_STATUS_INVALID_LKEY;
 	else if (simhca_translate(&remote, send->rkey, send->remote_addr + message->done, length,
-				  &from) != SIMHCA_REASON_NONE)
-		result = SIMHCA_DMA_SOURCE;
+				  &there) != SIMHCA_REASON_NONE)
+		status = EFA_STATUS_BAD_ADDRESS;
 	else
-		result = copy(worker, qp, peer, &to, &from, length);
+		result = copy(worker, qp, peer, writes ? &there : &here, writes ? &here : &there,
+			      length);
 	simhca_key_release(worker, 0);
-	if (result != SIMHCA_DMA_OK)
-		return finish(qp, send,
-			      result == SIMHCA_DMA_TARGET ? EFA_STATUS_INVALID_LKEY
-							  : EFA_STATUS_BAD_ADDRESS);
+	if (result == SIMHCA_DMA_OK)
+		return status;
+	return result == remote_fault ? EFA_STATUS_BAD_ADDRESS : EFA_STATUS_INVALID_LKEY;
+}
+
+/* Whether there will be a receive for what comes at the end of the operation. */
+static bool takes_recv(const struct efa_send *send, const struct efa_qp *peer)
+{
+	return send->has_imm && !peer->unsolicited;
+}
+
+/* All bytes have been moved. */
+static enum outcome end_rdma(struct efa_qp *qp, struct efa_message *message, struct efa_qp *peer)
+{
+	const struct efa_send *send = &message->send;
+	struct efa_recv recv;
+
+	if (takes_recv(send, peer)) {
+		switch (claim(peer, &recv)) {
+		case EMPTY:
+			return not_ready(qp, message);
+		case BROKEN:
+			fail(peer);
+			return finish(qp, send, EFA_STATUS_BAD_DEST_QPN);
+		case CLAIMED:
+			complete_message(qp, peer, send, &recv, send->length);
+			break;
+		}
+	} else if (send->has_imm) {
+		complete_message(qp, peer, send, NULL, send->length);
+	}
+	return finish(qp, send, EFA_STATUS_OK);
+}
+
+/* A slice of it. */
+static enum outcome carry_rdma(struct simhca_worker *worker, struct efa_qp *qp,
+			       struct efa_message *message, struct efa_qp *peer)
+{
+	const union simhca_gid gid = own_gid(qp);
+	uint32_t left = message->send.length - message->done;
+	uint32_t length = left < SIMHCA_LINK_SLICE ? left : SIMHCA_LINK_SLICE;
+	enum efa_status status;
+
+	if (efa_ah_of(peer->context->efa, &gid) == EFA_NO_AH)
+		return finish(qp, &message->send, EFA_STATUS_UNKNOWN_PEER);
+	if (!message->done && takes_recv(&message->send, peer) && !has_recv(peer))
+		return not_ready(qp, message);
+	status = move_slice(worker, qp, message, peer, length);
+	if (status != EFA_STATUS_OK)
+		return finish(qp, &message->send, status);
 	message->done += length;
-	return message->done < send->length ? GOES_ON : finish(qp, send, EFA_STATUS_OK);
+	return message->done < message->send.length ? GOES_ON : end_rdma(qp, message, peer);
 }
 
 static enum outcome carry(struct simhca_worker *worker, struct efa_qp *qp,
@@ -405,8 +471,8 @@ static enum outcome carry(struct simhca_worker *worker, struct efa_qp *qp,
 		return finish(qp, &message->send, status);
 	if (is_suspended(peer))
 		return WAITS;
-	outcome = message->send.opcode == EFA_RDMA_READ ? carry_read(worker, qp, message, peer)
-							: carry_message(worker, qp, message, peer);
+	outcome = message->send.opcode == EFA_SEND ? carry_message(worker, qp, message, peer)
+						   : carry_rdma(worker, qp, message, peer);
 	simhca_guard_widen(&worker->guard);
 	return outcome;
 }
@@ -435,7 +501,7 @@ static bool take_posted(struct efa_qp *qp)
 		if (status == EFA_STATUS_OK)
 			qp->count++;
 		else
-			complete_send(qp, wqe.req_id, status);
+			complete_send(qp, wqe.req_id, wqe.control, status);
 	}
 	return taken;
 }

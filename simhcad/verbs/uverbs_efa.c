@@ -2,12 +2,12 @@
 /* Write commands of EFA devices: what the kernel's driver does for libefa. */
 #include <errno.h>
 #include <infiniband/verbs.h>
-#include <rdma/efa-abi.h>
 #include <rdma/ib_user_verbs.h>
 #include <string.h>
 
 #include "daemon.h"
 #include "efa/efa.h"
+#include "efa_abi.h"
 #include "uverbs.h"
 
 #define SEND_WQE 64 /* bytes */
@@ -43,9 +43,10 @@ static int query_device_ex(struct uverbs_call *call)
 		.max_rq_wr = SIMHCA_EFA_RQ_WR,
 		.max_sq_sge = (uint16_t)attr->max_sge,
 		.max_rq_sge = (uint16_t)attr->max_sge,
-		.max_rdma_size = SIMHCA_EFA_READ,
+		.max_rdma_size = SIMHCA_EFA_RDMA,
 		.device_caps = EFA_QUERY_DEVICE_CAPS_RDMA_READ | EFA_QUERY_DEVICE_CAPS_RNR_RETRY |
-			       EFA_QUERY_DEVICE_CAPS_CQ_WITH_SGID,
+			       EFA_QUERY_DEVICE_CAPS_CQ_WITH_SGID | SIMHCA_EFA_CAP_RDMA_WRITE |
+			       SIMHCA_EFA_CAP_UNSOLICITED_WRITE_RECV,
 	};
 
 	uverbs_out(call, SIMHCA_UVERBS_DRIVER, &out, sizeof(out));
@@ -162,8 +163,12 @@ static int destroy_cq(struct uverbs_call *call)
 }
 
 static int check_qp(struct uverbs_call *call, const struct ib_uverbs_create_qp *in,
-		    const struct efa_ibv_create_qp *driver)
+		    const struct simhca_efa_abi_create_qp *driver)
 {
+	if (driver->flags & ~SIMHCA_EFA_QP_UNSOLICITED_WRITE_RECV || driver->sl)
+		return simhca_why(call->why, EOPNOTSUPP,
+				  "a QP with flags 0x%x and service level %u: it has flag 1, and 0",
+				  driver->flags, driver->sl);
 	if (in->is_srq)
 		return simhca_why(call->why, EOPNOTSUPP, "an EFA device has no SRQs");
 	if (in->qp_type == IBV_QPT_UD ||
@@ -175,7 +180,7 @@ static int check_qp(struct uverbs_call *call, const struct ib_uverbs_create_qp *
 static int create_qp(struct uverbs_call *call)
 {
 	struct efa_ibv_create_qp_resp out = { 0 };
-	struct efa_ibv_create_qp driver;
+	struct simhca_efa_abi_create_qp driver;
 	struct ib_uverbs_create_qp_resp core;
 	struct simhca_efa_qp_request req;
 	struct simhca_efa_qp_reply made;
@@ -194,6 +199,7 @@ static int create_qp(struct uverbs_call *call)
 		.sq_bytes = driver.sq_ring_size,
 		.rq_bytes = driver.rq_ring_size,
 		.srd = in.qp_type == IBV_QPT_DRIVER,
+		.unsolicited = driver.flags & SIMHCA_EFA_QP_UNSOLICITED_WRITE_RECV,
 		.caps = { .max_send_wr = in.max_send_wr,
 			  .max_recv_wr = in.max_recv_wr,
 			  .max_send_sge = in.max_send_sge,

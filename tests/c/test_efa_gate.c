@@ -10,7 +10,10 @@
 
 #define WHOLE (EFA_WQE_FIRST | EFA_WQE_LAST)
 
-static const struct efa_limits srd = { .reads = true, .max_message = 8928, .max_read = 1 << 30 },
+static const struct efa_limits srd = { .reads = true,
+				       .writes = true,
+				       .max_message = 8928,
+				       .max_rdma = 1 << 30 },
 			       ud = { .max_message = 8928 };
 
 static enum efa_status judge(const struct efa_send_wqe *wqe, const struct efa_limits *limits)
@@ -58,7 +61,46 @@ static void test_read(void **state)
 	assert_int_equal(judge(&wqe, &srd), EFA_STATUS_LOCAL_LENGTH);
 	wqe.control |= EFA_WQE_INLINE;
 	assert_int_equal(judge(&wqe, &srd), EFA_STATUS_INVALID_OP);
-	wqe.control = WHOLE | 2;
+	wqe.control = WHOLE | EFA_RDMA_READ | EFA_WQE_HAS_IMM;
+	assert_int_equal(judge(&wqe, &srd), EFA_STATUS_INVALID_OP);
+	wqe.control = WHOLE | 3;
+	assert_int_equal(judge(&wqe, &srd), EFA_STATUS_INVALID_OP);
+}
+
+static void test_write(void **state)
+{
+	const struct efa_limits reads_only = { .reads = true, .max_rdma = 1 << 30 };
+	struct efa_send_wqe wqe = { .control = WHOLE | EFA_RDMA_WRITE, .length = 1, .imm = 9 };
+	struct efa_send send;
+
+	wqe.rdma.local.length = wqe.rdma.remote.length = 1 << 30;
+	wqe.rdma.remote.key = 0xff123456;
+	wqe.rdma.remote.addr_high = 2;
+	assert_int_equal(efa_judge_send(&wqe, &srd, &send), EFA_STATUS_OK);
+	assert_false(send.has_imm);
+	assert_int_equal(send.length, 1 << 30);
+	assert_int_equal(send.rkey, 0xff123456);
+	assert_int_equal(send.remote_addr, UINT64_C(2) << 32);
+	assert_int_equal(judge(&wqe, &ud), EFA_STATUS_INVALID_OP);
+	assert_int_equal(judge(&wqe, &reads_only), EFA_STATUS_INVALID_OP);
+	wqe.control |= EFA_WQE_HAS_IMM;
+	assert_int_equal(efa_judge_send(&wqe, &srd, &send), EFA_STATUS_OK);
+	assert_true(send.has_imm);
+	assert_int_equal(send.imm, 9);
+	/* What has no buffer writes nothing, whatever it says of its length. */
+	wqe.length = 0;
+	assert_int_equal(efa_judge_send(&wqe, &srd, &send), EFA_STATUS_OK);
+	assert_int_equal(send.length, 0);
+	wqe.length = 2;
+	assert_int_equal(judge(&wqe, &srd), EFA_STATUS_LOCAL_LENGTH);
+	wqe.length = 1;
+	wqe.rdma.local.length--;
+	assert_int_equal(judge(&wqe, &srd), EFA_STATUS_LOCAL_LENGTH);
+	wqe.rdma.local.length = wqe.rdma.remote.length = (1 << 30) + 1;
+	assert_int_equal(judge(&wqe, &srd), EFA_STATUS_LOCAL_LENGTH);
+	/* There is no room for inline data behind the remote address. */
+	wqe.rdma.local.length = wqe.rdma.remote.length = 1;
+	wqe.control |= EFA_WQE_INLINE;
 	assert_int_equal(judge(&wqe, &srd), EFA_STATUS_INVALID_OP);
 }
 
@@ -98,9 +140,8 @@ static void test_doorbell(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_send),
-		cmocka_unit_test(test_read),
-		cmocka_unit_test(test_recv),
+		cmocka_unit_test(test_send),	 cmocka_unit_test(test_read),
+		cmocka_unit_test(test_write),	 cmocka_unit_test(test_recv),
 		cmocka_unit_test(test_doorbell),
 	};
 

@@ -20,6 +20,7 @@ send 1 ok
 send 33 ok
 send 8192 ok
 immediate ok
+unknown peer 14
 read ok
 lkey 5
 rkey 7

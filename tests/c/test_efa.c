@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * An EFA device as its driver sees it, by rings and doorbells: what RDMA writes do, with immediate data
+ * that takes a receive or does not, and how work requests fail.
+ */
+#include <sys/mman.h>
+
+#include "efa/efa.h"
+#include "efa/gate.h"
+#include "harness.h"
+
+#define QKEY 0x11111111u
+#define ENTRIES 16u
+#define ROOM (512u * 1024u)
+#define WHOLE (EFA_WQE_FIRST | EFA_WQE_LAST)
+
+/* A context with one QP, as libefa keeps it. */
+struct end {
+	struct client *client;
+	uint32_t pd, cq;
+	struct simhca_efa_qp_reply qp;
+	struct mr *mr;
+	uint16_t ah; /* that leads to the other */
+	struct efa_send_wqe *sq;
+	struct efa_recv_desc *rq;
+	_Atomic uint32_t *sq_doorbell, *rq_doorbell;
+	const struct efa_cqe *cqes;
+	uint32_t sq_pi, rq_pi, cq_ci;
+};
+
+struct ends {
+	struct end a, b;
+};
+
+static void *map(struct client *client, uint64_t key, uint64_t bytes)
+{
+	struct simhca_efa_mapping mapping;
+	struct simhca_why why;
+	void *base;
+
+	if (simhca_efa_map(client->context, key, bytes, &mapping, &why))
+		fail_msg("map: %s", why.text);
+	base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, mapping.fd,
+		    (off_t)mapping.offset);
+	assert_ptr_not_equal(base, MAP_FAILED);
+	return base;
+}
+
+static void make_cq(struct end *end)
+{
+	const struct simhca_efa_cq_request req = { .entries = ENTRIES, .entry_size = EFA_CQE_LONG };
+	struct simhca_efa_cq_reply made;
+	struct simhca_why why;
+
+	assert_int_equal(simhca_efa_create_cq(end->client->context, &req, &made, &why), 0);
+	end->cq = made.handle;
+	end->cqes = map(end->client, made.key, made.size);
+}
+
+static int modify(struct end *end, uint32_t state, uint32_t mask)
+{
+	const struct simhca_efa_qp_attr attr = {
+		.state = state, .qkey = QKEY, .port = 1, .rnr_retry = 2
+	};
+	struct simhca_why why;
+
+	return patiently(simhca_efa_modify_qp(end->client->context, end->qp.handle,
+					      SIMHCA_QP_STATE | mask, &attr, &why));
+}
+
+static void make_qp(struct end *end, bool unsolicited)
+{
+	const struct simhca_efa_qp_request req = {
+		.pd = end->pd,
+		.send_cq = end->cq,
+		.recv_cq = end->cq,
+		.sq_bytes = ENTRIES * sizeof(struct efa_send_wqe),
+		.rq_bytes = ENTRIES * sizeof(struct efa_recv_desc),
+		.srd = true,
+		.unsolicited = unsolicited,
+	};
+	struct simhca_why why;
+
+	assert_int_equal(simhca_efa_create_qp(end->client->context, &req, &end->qp, &why), 0);
+	end->sq = map(end->client, end->qp.sq_key, req.sq_bytes);
+	end->rq = map(end->client, end->qp.rq_key, end->qp.rq_size);
+	end->sq_doorbell = map(end->client, end->qp.sq_doorbell_key, 4096);
+	end->rq_doorbell = (void *)((char *)end->sq_doorbell + end->qp.rq_doorbell_offset);
+	assert_int_equal(0, modify(end, SIMHCA_QPS_INIT,
+				   SIMHCA_QP_PKEY_INDEX | SIMHCA_QP_PORT | SIMHCA_QP_QKEY));
+	assert_int_equal(0, modify(end, SIMHCA_QPS_RTR, 0));
+	assert_int_equal(0, modify(end, SIMHCA_QPS_RTS, SIMHCA_QP_SQ_PSN | SIMHCA_QP_RNR_RETRY));
+}
+
+static void make_end(struct world *world, unsigned int device, struct end *end, bool unsolicited)
+{
+	struct simhca_why why;
+
+	end->client = client_new(world, device);
+	assert_int_equal(simhca_efa_open(end->client->context, &why), 0);
+	end->pd = pd_new(end->client);
+	end->mr = mr_over(end->client, end->pd, world_alloc(world, ROOM), ROOM, 0x10000,
+			  SIMHCA_ACCESS_LOCAL_WRITE | SIMHCA_ACCESS_REMOTE_WRITE);
+	make_cq(end);
+	make_qp(end, unsolicited);
+}
+
+static void make_ah(struct end *end, unsigned int device, uint32_t *handle)
+{
+	const union simhca_gid gid = device_gid(device, 0);
+	struct simhca_why why;
+
+	assert_int_equal(simhca_efa_create_ah(end->client->context, end->pd, &gid, handle, &end->ah,
+					      &why),
+			 0);
+}
+
+static struct world *world_of(void **state)
+{
+	struct ends *ends = *state;
+
+	return ends->a.client->world;
+}
+
+static int setup_ends(void **state, bool unsolicited)
+{
+	struct world *world = world_new(&(struct world_config){ .device = { .efa = true } });
+	struct ends *ends = world_alloc(world, sizeof(*ends));
+	uint32_t handle;
+
+	make_end(world, 0, &ends->a, false);
+	make_end(world, 1, &ends->b, unsolicited);
+	make_ah(&ends->a, 1, &handle);
+	make_ah(&ends->b, 0, &handle);
+	for (uint32_t i = 0; i < ROOM; i++)
+		ends->a.mr->addr[i] = (uint8_t)(i * 7 + i / 256);
+	*state = ends;
+	return 0;
+}
+
+static int setup_solicited(void **state)
+{
+	return setup_ends(state, false);
+}
+
+static int setup_unsolicited(void **state)
+{
+	return setup_ends(state, true);
+}
+
+static int teardown_ends(void **state)
+{
+	*state = world_of(state);
+	return teardown(state);
+}
+
+static void ring(struct world *world, _Atomic uint32_t *doorbell, uint32_t value)
+{
+	atomic_store(doorbell, value);
+	/* Where nobody can be told of a store, the engine looks once in a millisecond. */
+	advance(world, 2 * MSEC);
+}
+
+static void give_recv(struct end *end, uint16_t id)
+{
+	end->rq[end->rq_pi++ % ENTRIES] = (struct efa_recv_desc){
+		.req_id = id,
+		.length = 64,
+		.addr_low = (uint32_t)end->mr->iova,
+		.key_flags = EFA_RECV_FIRST | EFA_RECV_LAST | end->mr->lkey,
+	};
+	ring(end->client->world, end->rq_doorbell, end->rq_pi);
+}
+
+struct write {
+	uint16_t id;
+	uint32_t length, imm;
+	bool has_imm;
+	uint64_t offset;     /* in the other's region */
+	uint32_t lkey, rkey; /* 0: those of the regions */
+};
+
+static void post_write(struct ends *ends, struct write how)
+{
+	struct end *end = &ends->a;
+	const struct mr *there = ends->b.mr;
+	struct efa_send_wqe wqe = {
+		.req_id = how.id,
+		.control = WHOLE | EFA_RDMA_WRITE | (how.has_imm ? EFA_WQE_HAS_IMM : 0),
+		.dest_qpn = (uint16_t)ends->b.qp.qpn,
+		.length = 1,
+		.imm = how.imm,
+		.ah = end->ah,
+		.qkey = QKEY,
+		.rdma = { .remote = { .length = how.length,
+				      .key = how.rkey ? how.rkey : there->rkey,
+				      .addr_low = (uint32_t)(there->iova + how.offset) },
+			  .local = { .length = how.length,
+				     .key = how.lkey ? how.lkey : end->mr->lkey,
+				     .addr_low = (uint32_t)end->mr->iova } },
+	};
+
+	end->sq[end->sq_pi++ % ENTRIES] = wqe;
+	ring(end->client->world, end->sq_doorbell, end->sq_pi);
+}
+
+/* The next completion, which has to be there. */
+static struct efa_cqe next(struct end *end)
+{
+	struct efa_cqe cqe = end->cqes[end->cq_ci % ENTRIES];
+
+	assert_int_equal(cqe.flags & EFA_CQE_PHASE, !(end->cq_ci & ENTRIES));
+	end->cq_ci++;
+	return cqe;
+}
+
+static void expect_no_more(struct end *end)
+{
+	assert_int_equal(end->cqes[end->cq_ci % ENTRIES].flags & EFA_CQE_PHASE,
+			 (end->cq_ci & ENTRIES) ? EFA_CQE_PHASE : 0);
+}
+
+static void expect_sent(struct ends *ends, uint16_t id, enum efa_status status)
+{
+	struct efa_cqe cqe = next(&ends->a);
+
+	assert_int_equal(cqe.status, status);
+	assert_int_equal(cqe.req_id, id);
+	assert_int_equal(cqe.flags & ~EFA_CQE_PHASE,
+			 EFA_CQE_SEND | EFA_RDMA_WRITE << EFA_CQE_OPCODE_SHIFT);
+}
+
+/* More than one slice; nobody there hears of it. */
+static void a_write_places_its_bytes(void **state)
+{
+	struct ends *ends = *state;
+
+	for (uint32_t length = 0; length <= ROOM; length = length ? length * 8 : 1) {
+		memset(ends->b.mr->addr, 0, ROOM);
+		post_write(ends, (struct write){ .id = 3, .length = length });
+		expect_sent(ends, 3, EFA_STATUS_OK);
+		assert_memory_equal(ends->a.mr->addr, ends->b.mr->addr, length);
+		if (length < ROOM)
+			assert_int_equal(ends->b.mr->addr[length], 0);
+	}
+	expect_no_more(&ends->b);
+}
+
+static void immediate_data_take_a_receive(void **state)
+{
+	struct ends *ends = *state;
+	struct efa_cqe cqe;
+
+	give_recv(&ends->b, 5);
+	post_write(ends, (struct write){ .id = 3, .length = 400000, .has_imm = true, .imm = 77 });
+	expect_sent(ends, 3, EFA_STATUS_OK);
+	cqe = next(&ends->b);
+	assert_int_equal(cqe.status, EFA_STATUS_OK);
+	assert_int_equal(cqe.req_id, 5);
+	assert_int_equal(cqe.flags & ~EFA_CQE_PHASE,
+			 EFA_CQE_RECV | EFA_CQE_HAS_IMM | EFA_RDMA_WRITE << EFA_CQE_OPCODE_SHIFT);
+	assert_int_equal(cqe.imm, 77);
+	assert_int_equal(cqe.length | (uint32_t)cqe.length_high << 16, 400000);
+	assert_int_equal(cqe.src_qpn, ends->a.qp.qpn);
+	assert_int_equal(cqe.ah, ends->b.ah);
+	assert_memory_equal(ends->a.mr->addr, ends->b.mr->addr, 400000);
+}
+
+static void immediate_data_wait_for_a_receive(void **state)
+{
+	struct ends *ends = *state;
+
+	post_write(ends, (struct write){ .id = 3, .length = 8, .has_imm = true });
+	advance(world_of(state), SEC);
+	expect_sent(ends, 3, EFA_STATUS_RNR);
+	expect_no_more(&ends->b);
+	/* Without immediate data it takes none. */
+	post_write(ends, (struct write){ .id = 4, .length = 8 });
+	expect_sent(ends, 4, EFA_STATUS_OK);
+}
+
+static void unsolicited_writes_take_no_receive(void **state)
+{
+	struct ends *ends = *state;
+	struct efa_cqe cqe;
+
+	post_write(ends, (struct write){ .id = 3, .length = 8, .has_imm = true, .imm = 78 });
+	expect_sent(ends, 3, EFA_STATUS_OK);
+	cqe = next(&ends->b);
+	assert_int_equal(cqe.flags & EFA_CQE_UNSOLICITED, EFA_CQE_UNSOLICITED);
+	assert_int_equal(cqe.imm, 78);
+	assert_int_equal(cqe.length, 8);
+	/* One that is there stays, for sends. */
+	give_recv(&ends->b, 5);
+	post_write(ends, (struct write){ .id = 4, .length = 8, .has_imm = true });
+	expect_sent(ends, 4, EFA_STATUS_OK);
+	assert_int_equal(next(&ends->b).flags & EFA_CQE_UNSOLICITED, EFA_CQE_UNSOLICITED);
+	expect_no_more(&ends->b);
+}
+
+static void a_write_needs_its_rights(void **state)
+{
+	struct ends *ends = *state;
+	struct mr *readable =
+		mr_over(ends->b.client, ends->b.pd, world_alloc(world_of(state), 4096), 4096,
+			ends->b.mr->iova, SIMHCA_ACCESS_LOCAL_WRITE | SIMHCA_ACCESS_REMOTE_READ);
+
+	post_write(ends, (struct write){ .id = 1, .length = 8, .rkey = readable->rkey });
+	expect_sent(ends, 1, EFA_STATUS_BAD_ADDRESS);
+	post_write(ends, (struct write){ .id = 2, .length = 8, .offset = ROOM - 7 });
+	expect_sent(ends, 2, EFA_STATUS_BAD_ADDRESS);
+	post_write(ends, (struct write){ .id = 3, .length = 8, .lkey = 0x123400 });
+	expect_sent(ends, 3, EFA_STATUS_INVALID_LKEY);
+	assert_int_equal(ends->b.mr->addr[0], 0);
+	post_write(ends, (struct write){ .id = 4, .length = 8, .offset = ROOM - 8 });
+	expect_sent(ends, 4, EFA_STATUS_OK);
+}
+
+/* RDMA needs an address handle that leads back. */
+static void an_unknown_peer_may_not_write(void **state)
+{
+	struct world *world = world_new(&(struct world_config){ .device = { .efa = true } });
+	struct ends *ends = world_alloc(world, sizeof(*ends));
+	struct simhca_why why;
+	uint32_t handle;
+
+	make_end(world, 0, &ends->a, false);
+	make_end(world, 1, &ends->b, false);
+	make_ah(&ends->a, 1, &handle);
+	*state = ends;
+	post_write(ends, (struct write){ .id = 1, .length = 8 });
+	expect_sent(ends, 1, EFA_STATUS_UNKNOWN_PEER);
+	make_ah(&ends->b, 0, &handle);
+	post_write(ends, (struct write){ .id = 2, .length = 8 });
+	expect_sent(ends, 2, EFA_STATUS_OK);
+	assert_int_equal(simhca_efa_destroy_ah(ends->b.client->context, handle, &why), 0);
+	post_write(ends, (struct write){ .id = 3, .length = 8 });
+	expect_sent(ends, 3, EFA_STATUS_UNKNOWN_PEER);
+}
+
+/* UD has no RDMA, and so nothing of it. */
+static void unsolicited_is_for_srd(void **state)
+{
+	struct ends *ends = *state;
+	const struct simhca_efa_qp_request req = {
+		.pd = ends->a.pd, .send_cq = ends->a.cq, .recv_cq = ends->a.cq, .unsolicited = true
+	};
+	struct simhca_efa_qp_reply reply;
+	struct simhca_why why;
+
+	assert_int_equal(simhca_efa_create_qp(ends->a.client->context, &req, &reply, &why),
+			 -EINVAL);
+}
+
+#define SOLICITED(test) cmocka_unit_test_setup_teardown(test, setup_solicited, teardown_ends)
+#define UNSOLICITED(test) cmocka_unit_test_setup_teardown(test, setup_unsolicited, teardown_ends)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		SOLICITED(a_write_places_its_bytes),
+		SOLICITED(immediate_data_take_a_receive),
+		SOLICITED(immediate_data_wait_for_a_receive),
+		UNSOLICITED(unsolicited_writes_take_no_receive),
+		SOLICITED(a_write_needs_its_rights),
+		cmocka_unit_test_teardown(an_unknown_peer_may_not_write, teardown_ends),
+		SOLICITED(unsolicited_is_for_srd),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
