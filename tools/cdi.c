@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -21,17 +22,74 @@
 #define CDI_KIND "simhca.dev/hca"
 #define CDI_FILE "/etc/cdi/simhca.json"
 #define IN_CONTAINER_RUNTIME_DIR "/run/simhca" /* where programs look by themselves */
+#define COPIED_AT_ONCE (1 << 20)
 
-/* False: out of memory, or what is to be shown is not there, after a complaint. */
-static bool add_mount(json_t *mounts, const char *host, const char *container, bool writable)
+static bool installs;
+static const char *output, *copies;
+
+/* In one piece: somebody may open the file at any time, and containers have the one before. */
+static bool write_file(const char *path, bool (*write_to)(int fd, const void *from),
+		       const void *from)
 {
-	char *resolved = writable ? strdup(host) : realpath(host, NULL);
-	json_t *mount;
+	char *temporary;
+	bool written;
+	int fd;
 
-	if (!resolved) {
-		complain("%s: %s", host, strerror(errno));
+	if (asprintf(&temporary, "%s.XXXXXX", path) < 0) {
+		complain("out of memory");
 		return false;
 	}
+	fd = mkostemp(temporary, O_CLOEXEC);
+	written = fd >= 0 && write_to(fd, from) && !fchmod(fd, 0644) && !rename(temporary, path);
+	if (!written) {
+		complain("%s: %s", path, strerror(errno));
+		if (fd >= 0)
+			unlink(temporary);
+	}
+	if (fd >= 0)
+		close(fd);
+	free(temporary);
+	return written;
+}
+
+static bool write_copy(int to, const void *path)
+{
+	int from = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t copied = -1;
+
+	if (from < 0)
+		return false;
+	do {
+		copied = sendfile(to, from, NULL, COPIED_AT_ONCE);
+	} while (copied > 0);
+	close(from);
+	return !copied;
+}
+
+/* The file that a container is to have: ours, or its copy in --copy-to. NULL after a complaint. */
+static char *of_host(const char *path)
+{
+	char *resolved = realpath(path, NULL), *copy;
+	bool copied;
+
+	if (!resolved)
+		complain("%s: %s", path, strerror(errno));
+	if (!resolved || !copies)
+		return resolved;
+	copied = asprintf(&copy, "%s%s", copies, strrchr(path, '/')) >= 0 &&
+		 write_file(copy, write_copy, resolved);
+	free(resolved);
+	return copied ? copy : NULL;
+}
+
+/* False: out of memory, or what is to be mounted is not there, after a complaint. */
+static bool add_mount(json_t *mounts, const char *host, const char *container, bool writable)
+{
+	char *resolved = writable ? strdup(host) : of_host(host);
+	json_t *mount;
+
+	if (!resolved)
+		return false;
 	/* What it can execute comes from the files that are mounted one by one. */
 	mount = json_pack("{s:s, s:s, s:[s, s, s, s]}", "hostPath", resolved, "containerPath",
 			  container, "options", "bind", writable ? "rw" : "ro", "nosuid", "nodev");
@@ -92,29 +150,9 @@ static json_t *describe(const char *dir)
 	return NULL;
 }
 
-/* In one piece: an engine may read the directory at any time. */
-static bool write_file(const json_t *description, const char *path)
+static bool write_description(int fd, const void *description)
 {
-	char *temporary;
-	bool written;
-	int fd;
-
-	if (asprintf(&temporary, "%s.XXXXXX", path) < 0) {
-		complain("out of memory");
-		return false;
-	}
-	fd = mkostemp(temporary, O_CLOEXEC);
-	written = fd >= 0 && !json_dumpfd(description, fd, JSON_INDENT(2)) &&
-		  write(fd, "\n", 1) == 1 && !fchmod(fd, 0644) && !rename(temporary, path);
-	if (!written) {
-		complain("%s: %s", path, strerror(errno));
-		if (fd >= 0)
-			unlink(temporary);
-	}
-	if (fd >= 0)
-		close(fd);
-	free(temporary);
-	return written;
+	return !json_dumpfd(description, fd, JSON_INDENT(2)) && write(fd, "\n", 1) == 1;
 }
 
 static bool install(const json_t *description)
@@ -126,7 +164,7 @@ static bool install(const json_t *description)
 		complain("%s: %s", directory, strerror(errno));
 		return false;
 	}
-	return write_file(description, CDI_FILE);
+	return write_file(CDI_FILE, write_description, description);
 }
 
 static bool print(const json_t *description)
@@ -154,8 +192,21 @@ static bool prepare(const char *dir)
 	return true;
 }
 
-static bool installs;
-static const char *output;
+/* What is mounted has to be there for as long as containers are: an absolute path, and a directory. */
+static bool prepare_copies(void)
+{
+	if (!copies)
+		return true;
+	if (*copies != '/') {
+		complain("--copy-to %s: must be an absolute path, as the host has it", copies);
+		return false;
+	}
+	if (mkdir(copies, 0755) && errno != EEXIST) {
+		complain("--copy-to %s: %s", copies, strerror(errno));
+		return false;
+	}
+	return true;
+}
 
 static int cdi(struct asked *asked, char **words)
 {
@@ -169,11 +220,11 @@ static int cdi(struct asked *asked, char **words)
 		return EXIT_USAGE;
 	}
 	dir = runtime_dir(asked->runtime_dir);
-	if (dir && prepare(dir))
+	if (dir && prepare_copies() && prepare(dir))
 		description = describe(dir);
 	if (description)
 		done = installs ? install(description)
-		       : output ? write_file(description, output)
+		       : output ? write_file(output, write_description, description)
 				: print(description);
 	json_decref(description);
 	free(dir);
@@ -184,6 +235,8 @@ static const struct command_option options[] = {
 	{ "install", NULL, "write it to " CDI_FILE, .kind = OPTION_FLAG, .value = &installs },
 	{ "output", "FILE", "write it to FILE", .kind = OPTION_TEXT, .value = &output,
 	  .completion = COMPLETE_FILE },
+	{ "copy-to", "DIR", "copy our files to DIR, and have those mounted", .kind = OPTION_TEXT,
+	  .value = &copies, .completion = COMPLETE_DIRECTORY },
 	{ 0 },
 };
 

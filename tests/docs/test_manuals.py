@@ -55,7 +55,13 @@ def test_options_of_the_daemon():
     assert of_page((ROOT / "man" / "simhcad.8").read_text()) == of_help(output(BUILD / "bin" / "simhcad", "--help"))
 
 
+@pytest.mark.skipif(not (BUILD / "bin" / "simhca-device-plugin").exists(), reason="not built: -DSIMHCA_KUBERNETES=ON")
+def test_options_of_the_device_plugin():
+    of_the_page = of_page((ROOT / "man" / "simhca-device-plugin.8").read_text())
+    assert of_the_page == of_help(output(BUILD / "bin" / "simhca-device-plugin", "--help"))
+
+
 def test_every_page_is_of_a_subcommand():
-    assert {page.stem for page in PAGES} == {"simhca", "simhcad", *(f"simhca-{name}" for name in subcommands())}
+    assert {page.stem for page in PAGES} == {"simhca", "simhcad", "simhca-device-plugin", *(f"simhca-{name}" for name in subcommands())}
     named = re.findall(r"^\.It Xr simhca-(\w+) 1$", (ROOT / "man" / "simhca.1").read_text(), re.M)
     assert named == subcommands()

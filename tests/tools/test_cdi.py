@@ -51,3 +51,27 @@ def test_refused(tool, tmp_path):
     assert result.returncode == 1 and "No such file or directory" in result.stderr
     result = tool("cdi", "--install", "--output", tmp_path / "file")
     assert result.returncode == 2 and "give one of the two" in result.stderr
+
+
+def test_copies(tool, tmp_path):
+    """For a host without simhca: what is mounted are copies, which replace those of before and leave containers theirs."""
+    copies = tmp_path / "copies"
+    mounts = mounts_of(tool("cdi", "--copy-to", copies).stdout)
+    mounts.pop("/run/simhca")
+    preload = pathlib.Path(mounts["/usr/lib/simhca/libsimhca-preload.so"]["hostPath"])
+    assert preload.read_bytes() == (tool.prefix / "lib/libsimhca-preload.so").read_bytes()
+    hosts = sorted(mount["hostPath"] for mount in mounts.values())
+    assert hosts == sorted(map(str, copies.iterdir())) and len(hosts) == len(mounts)
+    before = preload.stat()
+    with open(preload, "rb") as opened:  # as a container has it
+        preload.write_bytes(b"older")
+        assert mounts_of(tool("cdi", "--copy-to", copies).stdout)
+        assert opened.read() == b"older" and preload.stat().st_size == before.st_size
+    assert stat.S_IMODE(preload.stat().st_mode) == 0o644 and len(list(copies.iterdir())) == len(hosts)
+
+
+def test_copies_are_refused(tool, tmp_path):
+    result = tool("cdi", "--copy-to", "here")
+    assert result.returncode == 1 and "must be an absolute path" in result.stderr
+    result = tool("cdi", "--copy-to", tmp_path / "is" / "not" / "there")
+    assert result.returncode == 1 and "No such file or directory" in result.stderr
