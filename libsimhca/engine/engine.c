@@ -61,9 +61,16 @@ static bool one_round(struct simhca_worker *worker)
 
 bool simhca_engine_poll(struct simhca_engine *engine)
 {
+	struct simhca_worker *nobody = NULL;
+	bool worked;
+
 	for (uint32_t i = 0; i < engine->num_cpus; i++)
 		simhca_engine_wait(engine, i, 0, NULL);
-	return one_round(&engine->by_hand);
+	/* The poller for this round: nobody is to be woken for what it leaves to the next one. */
+	atomic_compare_exchange_strong(&engine->poller.thread, &nobody, &engine->by_hand);
+	worked = one_round(&engine->by_hand);
+	simhca_poller_resign(&engine->by_hand);
+	return worked;
 }
 
 /*

@@ -7,7 +7,8 @@ static struct field *add(struct scene *scene, enum kind kind, void *at, uint8_t 
 	struct field *field = &scene->field[scene->fields++];
 
 	assert_true(scene->fields <= MOST_FIELDS);
-	memset(field, 0, sizeof(*field));
+	if (!scene->named) /* its name is the same whenever they are listed */
+		memset(field, 0, sizeof(*field));
 	field->kind = kind;
 	field->at[0] = at;
 	field->bytes = bytes;
@@ -15,7 +16,12 @@ static struct field *add(struct scene *scene, enum kind kind, void *at, uint8_t 
 	return field;
 }
 
-#define NAME(field, ...) snprintf((field)->name, sizeof((field)->name), __VA_ARGS__)
+#define NAME(one, ...)                                                                             \
+	do {                                                                                       \
+		struct field *named = (one);                                                       \
+		if (!scene->named)                                                                 \
+			snprintf(named->name, sizeof(named->name), __VA_ARGS__);                   \
+	} while (0)
 
 /* Of a progress in two copies behind a generation. */
 static void add_twice(struct scene *scene, const char *side, const char *of, const char *name,
@@ -280,6 +286,9 @@ void fields_list(struct scene *scene)
 	}
 	if (scene->srq_cq)
 		list_cq(scene, "srq.cq", scene->srq_cq);
+	if (scene->named)
+		return;
+	scene->named = true;
 	memset(scene->by_name, 0, sizeof(scene->by_name));
 	for (unsigned int i = 0; i < scene->fields; i++) {
 		unsigned int at = hash(scene->field[i].name);

@@ -19,9 +19,12 @@
 #include "liar.h"
 
 #define TICK_US 10000
-#define MOST_TICKS 6	/* of CPU time that one lie takes */
-#define MOST_ROUNDS 500 /* of the engine until an honest message has come */
-#define HISTORY 8	/* lies from one renewal to the next, at most */
+#define MOST_TICKS 6	 /* of CPU time that one lie takes */
+#define MOST_ROUNDS 500	 /* of the engine until an honest message has come */
+#define HISTORY 16	 /* lies from one renewal to the next, at most */
+#define MOST_TOGETHER 16 /* lies without a pause between them */
+#define REFUSED_SHOWN 16 /* one in so many of what a gate refuses is told to an engine */
+#define MOST_REFUSED 64	 /* lies until an honest message is to come through */
 
 void __sanitizer_set_death_callback(void (*callback)(void)) __attribute__((weak));
 void __sanitizer_print_stack_trace(void) __attribute__((weak));
@@ -30,7 +33,6 @@ int __asan_report_present(void) __attribute__((weak));
 static struct scene *scene;
 static struct lie told[HISTORY];
 static unsigned int num_told;
-static uint64_t numbers[HISTORY];
 static volatile sig_atomic_t lies_begun;
 static uint64_t seed = 1;
 static bool in_threads; /* the lies are another thread's, and so many that none is kept */
@@ -167,7 +169,8 @@ static void check_honest(void)
 }
 
 /* What is the honest pair's is not in a liar's memory. */
-static void check_secret(const struct side *side)
+__attribute__((no_sanitize("address", "undefined"))) static void
+check_secret(const struct side *side)
 {
 	const uint64_t *words = (const uint64_t *)side->mr->addr;
 
@@ -180,52 +183,109 @@ static void check_secret(const struct side *side)
 
 /* ------------------------------------------------------------------------------ telling */
 
-static struct {
-	uint64_t lies, anew, fatal;
+static bool has_ended(void)
+{
+	return scene_state(scene, 0) == SIMHCA_QPS_ERR || scene_state(scene, 1) == SIMHCA_QPS_ERR;
+}
+
+static struct counts {
+	uint64_t lies, refused, looks, anew, fatal;
 } counts;
 
-static void tell(const struct lie *lie, uint64_t number)
+static void begin_look(void)
 {
 	lies_begun++;
-	if (num_told == HISTORY)
+	if (num_told + MOST_TOGETHER > HISTORY)
 		scene->broken = true;
 	scene_enter(scene);
 	if (scene->fresh) {
 		num_told = 0;
 		counts.anew++;
 	}
-	lies_begun++;
-	if (lie)
-		told[num_told] = *lie;
-	else
-		lie_make(scene, (uint64_t)numbers[0], number, &told[num_told]);
-	num_told++;
+	post_honest();
+}
+
+/* What was told last is there: the device looks at it for a moment. */
+static void show(void)
+{
 	if (prints_all) {
 		char text[4096];
 
 		lie_print(scene, &told[num_told - 1], text, sizeof(text));
 		printf("%s '%s'\n", scene->kind->name, text);
 	}
-	post_honest();
-	lie_tell(scene, &told[num_told - 1]);
 	for (unsigned int i = 0; i < 2; i++) {
 		struct side *side = i ? &scene->bad->b : &scene->bad->a;
 
 		if (has_memory(side))
 			qp_ring(side->qp);
 	}
+	for (unsigned int i = 0; i < 2 && world_poll(scene->world); i++)
+		;
+	oracle_progress(scene);
+}
+
+static void end_look(void)
+{
+	struct lie *last = num_told ? &told[num_told - 1] : NULL;
+
 	for (unsigned int i = 0; i < 8 && world_poll(scene->world); i++)
 		;
-	for (unsigned int i = 0; i < MOST_ACTS; i++)
-		if (told[num_told - 1].act[i])
-			scene_act(scene, told[num_told - 1].act[i]);
+	for (unsigned int i = 0; last && i < MOST_ACTS; i++)
+		if (last->act[i])
+			scene_act(scene, last->act[i]);
 	check_honest();
 	oracle_check(scene);
 	check_secret(&scene->bad->a);
 	check_secret(&scene->bad->b);
-	counts.lies++;
-	counts.fatal +=
-		scene_state(scene, 0) == SIMHCA_QPS_ERR || scene_state(scene, 1) == SIMHCA_QPS_ERR;
+	counts.looks++;
+	counts.fatal += has_ended();
+}
+
+/*
+ * Of lies that a gate refuses few come to an engine; of the others some are told together, one while the
+ * device works by the one before. Returns the number of the next lie.
+ */
+static uint64_t look(uint64_t number, uint64_t end)
+{
+	static const uint8_t some[] = { 1, 2, 4, 8, 12, MOST_TOGETHER, MOST_TOGETHER };
+	const unsigned int together = some[number / 8 % ARRAY_SIZE(some)];
+	unsigned int told_now = 0;
+	struct before before;
+
+	begin_look();
+	for (unsigned int i = 0; i < MOST_REFUSED && number < end; i++, number++) {
+		struct lie *lie = &told[num_told];
+		bool by_itself = lie_make(scene, seed, number, lie);
+
+		if (by_itself && told_now)
+			break;
+		lies_begun++;
+		counts.lies++;
+		lie_note(scene, lie, &before);
+		lie_tell(scene, lie);
+		num_told++; /* and printed, if the gates themselves are caught */
+		if (gates_refuse(scene)) {
+			counts.refused++;
+			if (!by_itself && number % REFUSED_SHOWN) {
+				lie_take_back(scene, lie, &before);
+				num_told--;
+				continue;
+			}
+		}
+		told_now++;
+		/* A lie that is about what happens in a certain order is the last. */
+		lie->goes_on = !by_itself && !lie->act[MOST_ACTS - 1] && told_now < together;
+		show();
+		if (!lie->goes_on || has_ended()) {
+			number++;
+			break;
+		}
+	}
+	if (told_now)
+		told[num_told - 1].goes_on = false;
+	end_look();
+	return number;
 }
 
 /* Whatever was said before. */
@@ -256,27 +316,31 @@ static double now(void)
 	return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
 }
 
-static void lie_in(const struct scene_kind *kind, double seconds, uint64_t lies, uint64_t first)
+static void lie_in(const struct scene_kind *kind, double seconds, uint64_t lies)
 {
+	const struct counts before = counts;
 	double began = now();
-	uint64_t before = counts.lies, fatal = counts.fatal, n;
+	uint64_t told_now;
 
 	num_told = 0;
 	scene = scene_new(kind, 0);
-	numbers[0] = seed;
-	for (n = 0; n < lies; n++) {
-		if (n % 256 == 255) {
+	for (uint64_t looks = 0, n = 0; n < lies; looks++) {
+		if (looks % 256 == 255) {
 			if (now() - began >= seconds)
 				break;
-			if (n % 4096 == 255)
+			if (looks % 4096 == 255)
 				check_works_anew();
 		}
-		tell(NULL, first + n);
+		n = look(n, lies);
 	}
-	printf("%-15s %9llu lies, %8.0f/s, %3.0f %% ended a QP\n", kind->name,
-	       (unsigned long long)(counts.lies - before),
-	       (double)(counts.lies - before) / (now() - began),
-	       100.0 * (double)(counts.fatal - fatal) / (double)(counts.lies - before));
+	told_now = counts.lies - before.lies;
+	printf("%-15s %9llu lies, %8.0f/s, gates refused %2.0f %%, %2.0f %% of %llu looks ended a "
+	       "QP\n",
+	       kind->name, (unsigned long long)told_now, (double)told_now / (now() - began),
+	       100.0 * (double)(counts.refused - before.refused) / (double)told_now,
+	       100.0 * (double)(counts.fatal - before.fatal) /
+		       (double)(counts.looks - before.looks),
+	       (unsigned long long)(counts.looks - before.looks));
 	fflush(stdout);
 	scene_free(scene);
 	scene = NULL;
@@ -326,19 +390,27 @@ static int list(const char *name)
 	return 0;
 }
 
-static int notify_again(int argc, char **argv)
+static int tell_again(int argc, char **argv)
 {
-	struct lie lie;
+	bool goes_on = false;
 
 	prints_all = true;
 	scene = scene_new(find(argv[0]), 0);
 	scene_enter(scene);
 	for (int i = 1; i < argc; i++) {
-		if (!lie_parse(scene, argv[i], &lie))
+		if (!goes_on) {
+			begin_look();
+			if (scene->fresh && i > 1)
+				printf("(made anew)\n");
+		}
+		if (num_told == HISTORY || !lie_parse(scene, argv[i], &told[num_told]))
 			return 2;
-		tell(&lie, 0);
-		if (scene->fresh && i > 1)
-			printf("(made anew)\n");
+		goes_on = told[num_told].goes_on && i + 1 < argc;
+		lie_tell(scene, &told[num_told++]);
+		gates_refuse(scene);
+		show();
+		if (!goes_on)
+			end_look();
 	}
 	check_works_anew();
 	scene_free(scene);
@@ -375,9 +447,9 @@ static int lie_in_all(void)
 		if (how.threads)
 			lie_in_threads(&scene_kinds[i], how.seconds / scenes);
 		else if (how.lies == UINT64_MAX)
-			lie_in(&scene_kinds[i], how.seconds / scenes, how.lies, 0);
+			lie_in(&scene_kinds[i], how.seconds / scenes, how.lies);
 		else
-			lie_in(&scene_kinds[i], 1e9, how.lies / scenes + 1, 0);
+			lie_in(&scene_kinds[i], 1e9, how.lies / scenes + 1);
 	}
 	printf("%llu lies, seed %llu; the QPs were made anew %llu times\n",
 	       (unsigned long long)counts.lies, (unsigned long long)seed,
@@ -447,12 +519,12 @@ int main(int argc, char **argv)
 		fflush(stdout);
 	}
 	if (tells)
-		return argc > optind ? notify_again(argc - optind, argv + optind) : 2;
+		return argc > optind ? tell_again(argc - optind, argv + optind) : 2;
 	if (!how.scene)
 		return lie_in_all();
 	if (how.threads)
 		lie_in_threads(find(how.scene), how.seconds);
 	else
-		lie_in(find(how.scene), how.lies == UINT64_MAX ? how.seconds : 1e9, how.lies, 0);
+		lie_in(find(how.scene), how.lies == UINT64_MAX ? how.seconds : 1e9, how.lies);
 	return 0;
 }

@@ -80,6 +80,7 @@ struct lie {
 	uint8_t turns;	/* that others seem to have had */
 	uint8_t copies; /* 0 both; 1 that which counts; 2 the other */
 	uint8_t act[MOST_ACTS];
+	bool goes_on; /* the next one follows while the device still works by this one */
 };
 
 struct scene_kind;
@@ -98,7 +99,7 @@ struct scene {
 	struct field field[MOST_FIELDS];
 	unsigned int fields, cores;
 	int16_t by_name[1024]; /* hashed; a field's number plus 1 */
-	bool listed;
+	bool listed, named;
 	struct part {
 		uint8_t *at, *copy;
 		size_t size;
@@ -151,8 +152,11 @@ void field_put(const struct field *field, uint64_t value, unsigned int turns, un
 /* Boundaries, of itself and of others; index below VALUES. */
 uint64_t field_value(const struct scene *scene, const struct field *field, unsigned int index);
 
-/* The lie of that number; the first are single ones, then pairs and others take turns. */
-void lie_make(const struct scene *scene, uint64_t seed, uint64_t number, struct lie *lie);
+/*
+ * The lie of that number; the first are single ones, then pairs and others take turns. True: it is one of
+ * a kind, of which each is told to an engine, by itself.
+ */
+bool lie_make(const struct scene *scene, uint64_t seed, uint64_t number, struct lie *lie);
 void lie_tell(struct scene *scene, const struct lie *lie);
 int lie_print(const struct scene *scene, const struct lie *lie, char *text, size_t size);
 bool lie_parse(const struct scene *scene, char *text, struct lie *lie);
@@ -160,9 +164,28 @@ bool lie_parse(const struct scene *scene, char *text, struct lie *lie);
 /* How many lies were told. */
 uint64_t lie_while_engines_run(struct scene *scene, uint64_t seed, double seconds);
 
+/* What a lie is about to change; with it it is taken back before the device has looked. */
+struct before {
+	uint8_t bytes[MOST_POKES][2][8];
+	uint32_t generation[2][2];
+};
+void lie_note(const struct scene *scene, const struct lie *lie, struct before *before);
+void lie_take_back(struct scene *scene, const struct lie *lie, const struct before *before);
+/* What the gates say of the progress as it is; what they let through is looked at. */
+bool gates_refuse(const struct scene *scene);
+
 /* What has to be true after each lie, of the liars' QPs and of the honest pair, before which: */
 void oracle_begin(struct scene *scene);
 void oracle_check(const struct scene *scene);
+/* Only of how far the liars' QPs are. */
+void oracle_progress(const struct scene *scene);
+/* Of what a gate has let through. */
+struct simhca_requester;
+struct simhca_responder;
+struct simhca_flight;
+void oracle_requester(const struct simhca_requester *req, const struct simhca_flight *flights,
+		      uint32_t sq_entries);
+void oracle_responder(const struct simhca_responder *resp, uint32_t rq_entries, bool keeps);
 
 /* Ends the program, with the lies that led there. */
 void caught(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));

@@ -290,7 +290,7 @@ static void nth_pair(const struct scene *scene, uint64_t n, bool core, struct li
 	poke_value(scene, lie, (unsigned int)(at % values / VALUES), at % values % VALUES);
 }
 
-void lie_make(const struct scene *scene, uint64_t seed, uint64_t number, struct lie *lie)
+bool lie_make(const struct scene *scene, uint64_t seed, uint64_t number, struct lie *lie)
 {
 	const uint64_t singles = (uint64_t)scene->fields * VALUES;
 	uint64_t random = (seed * 0x9e3779b97f4a7c15u) ^ (number * 0xd1342543de82ef95u);
@@ -305,9 +305,11 @@ void lie_make(const struct scene *scene, uint64_t seed, uint64_t number, struct 
 						: (uint8_t)below(&random, ACTS);
 	if (!below(&random, 3))
 		lie->act[2] = (uint8_t)below(&random, ACTS);
-	if (number % 2 && number / 2 < singles)
+	if (number % 2 && number / 2 < singles) {
 		poke_value(scene, lie, (unsigned int)(number / 2 / VALUES), number / 2 % VALUES);
-	else if (number % 4 == 1)
+		return true;
+	}
+	if (number % 4 == 1)
 		nth_pair(scene, seed % 1000 * 1000000 + number / 4, true, lie);
 	else if (number % 4 == 3 && number % 8 == 3)
 		nth_pair(scene, seed % 1000 * 1000000 + number / 8, false, lie);
@@ -316,6 +318,7 @@ void lie_make(const struct scene *scene, uint64_t seed, uint64_t number, struct 
 			poke_any(scene, &random, lie, below(&random, 4));
 	else
 		consistent(scene, &random, lie);
+	return false;
 }
 
 void lie_tell(struct scene *scene, const struct lie *lie)
@@ -368,6 +371,8 @@ int lie_print(const struct scene *scene, const struct lie *lie, char *text, size
 		if (lie->act[i])
 			used += snprintf(text + used, size - (size_t)used, " %s",
 					 act_names[lie->act[i]]);
+	if (lie->goes_on && (size_t)used < size)
+		used += snprintf(text + used, size - (size_t)used, " and");
 	return used;
 }
 
@@ -382,6 +387,10 @@ static bool parse_word(const struct scene *scene, char *word, struct lie *lie, u
 			lie->act[(*acts)++] = (uint8_t)i;
 			return true;
 		}
+	if (!strcmp(word, "and")) {
+		lie->goes_on = true;
+		return true;
+	}
 	if (!is)
 		return false;
 	*is++ = 0;

@@ -19,14 +19,15 @@ static bool is_truth(uint8_t value)
 }
 
 /* Messages under way, one after the other; where the last one ends, counted from the first PSN. */
-static uint64_t check_flights(const struct simhca_qp *qp)
+static uint64_t check_flights(const struct simhca_requester *req,
+			      const struct simhca_flight *flights)
 {
-	const struct simhca_requester *req = &qp->req;
-	uint32_t first = simhca_flight_of(qp, 0)->first;
+	uint32_t first = flights[req->oldest % SIMHCA_MAX_FLIGHTS].first;
 	uint64_t end = 0;
 
 	for (uint32_t i = 0; i < req->count; i++) {
-		const struct simhca_flight *flight = simhca_flight_of(qp, i);
+		const struct simhca_flight *flight =
+			&flights[(req->oldest + i) % SIMHCA_MAX_FLIGHTS];
 		bool is_local = flight->opcode == SIMHCA_WR_LOCAL_INV ||
 				flight->opcode == SIMHCA_WR_BIND_MW ||
 				flight->opcode == SIMHCA_WR_FAST_REG;
@@ -42,17 +43,17 @@ static uint64_t check_flights(const struct simhca_qp *qp)
 	return end;
 }
 
-static void check_requester(const struct simhca_qp *qp)
+void oracle_requester(const struct simhca_requester *req, const struct simhca_flight *flights,
+		      uint32_t sq_entries)
 {
-	const struct simhca_requester *req = &qp->req;
 	uint32_t first = req->psn_next;
 	uint64_t end = 0, una, send, sent;
 
-	if (req->count > qp->sq_entries || req->count > SIMHCA_MAX_FLIGHTS)
-		caught("%u messages are under way from a queue of %u", req->count, qp->sq_entries);
+	if (req->count > sq_entries || req->count > SIMHCA_MAX_FLIGHTS)
+		caught("%u messages are under way from a queue of %u", req->count, sq_entries);
 	if (req->count) {
-		first = simhca_flight_of(qp, 0)->first;
-		end = check_flights(qp);
+		first = flights[req->oldest % SIMHCA_MAX_FLIGHTS].first;
+		end = check_flights(req, flights);
 	}
 	if (!is_truth(req->fault) || !is_truth(req->alone) || !is_truth(req->answered) ||
 	    req->wait > SIMHCA_WAIT_PEER)
@@ -68,10 +69,8 @@ static void check_requester(const struct simhca_qp *qp)
 		       (unsigned long long)end);
 }
 
-static void check_responder(const struct simhca_qp *qp)
+void oracle_responder(const struct simhca_responder *resp, uint32_t rq_entries, bool keeps)
 {
-	const struct simhca_responder *resp = &qp->resp;
-
 	if (resp->epsn >> 24 || resp->msn >> 24 || resp->read.psn >> 24)
 		caught("the responder has a PSN of more than 24 bits");
 	if (resp->left > SIMHCA_MAX_MSG_SIZE || resp->read.left > SIMHCA_MAX_MSG_SIZE ||
@@ -79,7 +78,7 @@ static void check_responder(const struct simhca_qp *qp)
 		caught("the responder is further in a message than there is of it");
 	if (!is_truth(resp->in_message) || !is_truth(resp->write) || !is_truth(resp->have_recv))
 		caught("the responder has a value that no device writes");
-	if (resp->have_recv && !qp->rq_entries && !qp->recv_copy)
+	if (resp->have_recv && !rq_entries && !keeps)
 		caught("the responder has a receive of a queue that there is not");
 }
 
@@ -90,9 +89,9 @@ static void check_progress(const struct side *side)
 		simhca_object(side->client->context, SIMHCA_OBJ_QP, side->qp->handle, NULL);
 
 	if (qp->req_lock.known)
-		check_requester(qp);
+		oracle_requester(&qp->req, qp->flight, qp->sq_entries);
 	if (qp->resp_lock.known)
-		check_responder(qp);
+		oracle_responder(&qp->resp, qp->rq_entries, qp->recv_copy);
 }
 
 /* No lie names a QP in a CQE, so who is named is whom the device has meant. */
@@ -129,15 +128,22 @@ void oracle_begin(struct scene *scene)
 			words[i][n] = SECRET;
 }
 
+void oracle_progress(const struct scene *scene)
+{
+	if (has_memory(&scene->bad->a))
+		check_progress(&scene->bad->a);
+	if (has_memory(&scene->bad->b))
+		check_progress(&scene->bad->b);
+}
+
 void oracle_check(const struct scene *scene)
 {
 	const struct side *sides[] = { &scene->bad->a, &scene->bad->b };
 
+	oracle_progress(scene);
 	check_neighbour(&scene->good->a, 0);
 	check_neighbour(&scene->good->b, 8); /* the message's number is there */
 	for (unsigned int i = 0; i < 2; i++) {
-		if (has_memory(sides[i]))
-			check_progress(sides[i]);
 		check_named(scene, sides[i]->send_cq);
 		check_named(scene, sides[i]->recv_cq);
 	}
