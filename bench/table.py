@@ -62,6 +62,24 @@ REFERENCES = {
 }
 
 
+# What the fast path has to reach, by the test's title: as a ratio to its reference, or, with a unit, as it is.
+Goal = collections.namedtuple("Goal", "sign must aim unit", defaults=[""])
+GOALS = {
+    "latency: send, 2 B": Goal("<=", 6, 3),
+    "latency: send, 64 B": Goal("<=", 6, 3),
+    "latency: write, 2 B": Goal("<=", 2, 1.2),
+    "latency: write, 64 B": Goal("<=", 2, 1.2),
+    "latency: read, 2 B": Goal("<=", 2, 1.2),
+    "latency: read, 64 B": Goal("<=", 2, 1.2),
+    "latency: send, sleeping on events, 2 B": Goal("<=", 1.3, 1.1),
+    "bandwidth: write, 64 KiB": Goal(">=", 0.9, 0.97),
+    "bandwidth: write, 1 MiB": Goal(">=", 0.9, 0.97),
+    "rate: send, 2 B": Goal(">=", 2, 5, " M/s"),
+    "rate: write, lists of 32, 2 B": Goal(">=", 1.5, 2.3, " M/s"),
+    "idle CPU: a program sleeps, 2 B": Goal("<=", 0, None, " %"),
+}
+
+
 def title(test):
     size = test.size
     if size >= MIB:

@@ -52,17 +52,22 @@ def rows(found):
     return hand_over, table
 
 
-def main(simhca, program, as_json):
+def figures(simhca, program):
     if len(os.sched_getaffinity(0)) < 2:
         sys.exit("bench: where: needs two CPUs")
     with tempfile.TemporaryDirectory(prefix="simhca-") as directory:
         hand_over, table = rows(run(str(simhca), program, str(pathlib.Path(directory, "run"))))
+    return {"hand_over": hand_over, "us": dict(table)}
+
+
+def main(simhca, program, as_json):
+    result = figures(simhca, program)
     if as_json:
-        print(json.dumps({"hand_over": hand_over, "us": dict(table)}, indent=2))
+        print(json.dumps(result, indent=2))
         return 0
     print("| us | " + " | ".join(COLUMNS) + " |")
     print("|---" * (len(COLUMNS) + 1) + "|")
-    for title, values in table:
+    for title, values in result["us"].items():
         print(f"| {title} | " + " | ".join(f"{value:.2f}" for value in values.values()) + " |")
-    print(f"\nA hand-over from CPU to CPU takes {hand_over:.2f} us.")
+    print(f"\nA hand-over from CPU to CPU takes {result['hand_over']:.2f} us.")
     return 0
