@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "simhca.h"
+#include "simhca-inject.h"
 
 /* One rule. False: error, a line without its end, says what is wrong with it. */
 bool inject_rule_parse(const char *text, struct simhca_rule *rule, char *error, size_t size);

@@ -6,7 +6,6 @@
 #include "names.h"
 #include "simhca-abi.h"
 #include "simhca-abi-reason.h"
-#include "simhca.h"
 
 #define NAME(prefix, name)                                                                         \
 	case prefix##name:                                                                         \

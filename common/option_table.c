@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "config_file.h"
+#include "simhca-device.h"
 #include "option_table.h"
 #include "profile.h"
 #include "wire_peers.h"

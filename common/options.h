@@ -18,8 +18,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "simhca.h"
-
 #define OPTIONS_MAX_DEVICES 32
 #define OPTIONS_DEVICE_NAME 20 /* bytes with the NUL: what libibumad has room for */
 #define OPTIONS_TEXT 256       /* bytes of an explanation or of a value printed */

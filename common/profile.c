@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include "profile.h"
+#include "simhca-device.h"
 
 #define MELLANOX_OUI 0x02c9 /* the verbs' vendor; that of PCI is another number */
 #define MELLANOX_PCI 0x15b3

@@ -7,6 +7,7 @@
 #define SIMHCA_PROFILE_H
 
 #include "option_table.h"
+#include "simhca-device.h"
 
 struct profile {
 	const char *device_name; /* of the first device, as its driver names it */

@@ -12,8 +12,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "simhca-abi.h"
 #include "filter.h"
-#include "simhca.h"
 
 enum usage_number {
 	USAGE_MESSAGES,

@@ -6,7 +6,8 @@
 #include "memory/key.h"
 #include "paging/fault.h"
 #include "paging/watch.h"
-#include "simhca.h"
+#include "simhca-info.h"
+#include "simhca-verbs.h"
 #include "proto/attach.h"
 #include "proto/qp.h"
 #include "queue/words.h"
@@ -61,7 +62,7 @@ static uint32_t queued_to(const struct simhca_srq_view *queue, uint32_t most)
 static bool is_further(const struct simhca_qp *qp, const struct simhca_context *context,
 		       uint32_t handle)
 {
-	const struct simhca_qp_open *open = qp->opens;
+	const struct simhca_qp_open *open = qp->xrc.opens;
 
 	if (!open)
 		return false;

@@ -4,7 +4,7 @@
 #include "core/handles.h"
 #include "link/deliver.h"
 #include "memory/key.h"
-#include "simhca.h"
+#include "simhca-info.h"
 #include "queue/progress.h"
 #include "proto/qp.h"
 #include "proto/wqe.h"

@@ -23,7 +23,8 @@
 #include "paging/pager.h"
 #include "recv/tag_match.h"
 #include "recv/xrc.h"
-#include "simhca.h"
+#include "simhca-device.h"
+#include "simhca-verbs.h"
 #include "proto/recv_source.h"
 
 #define FIRST_SEGMENT (1u << 20) /* bytes of context memory */

@@ -4,7 +4,8 @@
 
 #include "core/context.h"
 #include "recv/xrc.h"
-#include "simhca.h"
+#include "simhca-device.h"
+#include "simhca-verbs.h"
 #include "proto/qp.h"
 
 int simhca_create_qp(struct simhca_context *context, const struct simhca_create_qp_req *req,

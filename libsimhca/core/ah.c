@@ -8,7 +8,8 @@
 #include "context.h"
 #include "device.h"
 #include "pd.h"
-#include "simhca.h"
+#include "simhca-device.h"
+#include "simhca-verbs.h"
 
 struct simhca_ah {
 	struct simhca_pd *pd;

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "simhca.h"
+#include "simhca-device.h"
 
 int simhca_av_check(struct simhca_device *device, const struct simhca_av *av,
 		    struct simhca_why *why);

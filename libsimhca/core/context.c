@@ -12,7 +12,8 @@
 #include "context.h"
 #include "fabric.h"
 #include "handles.h"
-#include "simhca.h"
+#include "simhca-device.h"
+#include "simhca-info.h"
 #include "steps.h"
 
 #define GROWN_SEGMENT (8ull << 20) /* bytes, or as much as one queue needs */

@@ -6,6 +6,7 @@
 #include <uthash.h>
 
 #include "device.h"
+#include "simhca-info.h"
 
 enum simhca_object_type {
 	SIMHCA_OBJ_PD,

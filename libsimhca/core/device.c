@@ -20,7 +20,7 @@
 #include "handles.h"
 #include "lock.h"
 #include "qp_log.h"
-#include "simhca.h"
+#include "simhca-device.h"
 #include "steps.h"
 #include "stats.h"
 #include "table.h"

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "fabric.h"
-#include "simhca.h"
+#include "simhca-device.h"
 
 int simhca_why(struct simhca_why *why, int error, const char *format, ...)
 {

@@ -13,7 +13,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "simhca.h"
+#include "simhca-device.h"
 
 struct simhca_atomicity;
 struct simhca_device;

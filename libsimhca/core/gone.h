@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#include "simhca.h"
+#include "simhca-info.h"
 
 struct simhca_gone;
 

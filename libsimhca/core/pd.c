@@ -6,7 +6,8 @@
 
 #include "context.h"
 #include "pd.h"
-#include "simhca.h"
+#include "simhca-device.h"
+#include "simhca-verbs.h"
 
 int simhca_alloc_pd(struct simhca_context *context, struct simhca_handle *reply,
 		    struct simhca_why *why)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include "device.h"
-#include "simhca.h"
+#include "simhca-device.h"
 #include "stats.h"
 #include "steps.h"
 

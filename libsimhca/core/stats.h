@@ -8,7 +8,7 @@
 #ifndef LIBSIMHCA_STATS_H
 #define LIBSIMHCA_STATS_H
 
-#include "simhca.h"
+#include "simhca-device.h"
 
 #define SIMHCA_STATS_BLOCKS 32
 #define SIMHCA_STATS_SHARED (SIMHCA_STATS_BLOCKS - 1)

@@ -10,7 +10,6 @@
 #include "core/lock.h"
 #include "dma.h"
 #include "engine/worker.h"
-#include "simhca.h"
 
 #define MIN_PAGE 4096u	     /* bytes */
 #define RESIDENT (64u << 20) /* bytes of a client's file that may count as our memory */

@@ -7,7 +7,7 @@
 #include "core/fabric.h"
 #include "dma.h"
 #include "engine/engine.h"
-#include "simhca.h"
+#include "simhca-device.h"
 
 struct simhca_mm *simhca_context_mm(struct simhca_context *context, pid_t pid)
 {

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "dma.h"
-#include "simhca.h"
+#include "simhca-device.h"
 
 /* bytes; it goes page by page, and more than one page is quicker by process_vm */
 #define SMALL_PIECE 4096u

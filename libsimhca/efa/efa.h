@@ -11,7 +11,7 @@
 #ifndef LIBSIMHCA_EFA_H
 #define LIBSIMHCA_EFA_H
 
-#include "simhca.h"
+#include "simhca-device.h"
 
 /* Once for a context, before all that follows: 0 or -ENOMEM. */
 int simhca_efa_open(struct simhca_context *context, struct simhca_why *why);

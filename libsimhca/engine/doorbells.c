@@ -14,7 +14,7 @@
 
 #include "engine.h"
 #include "engine_impl.h"
-#include "simhca.h"
+#include "simhca-device.h"
 
 #define COME_TAG (1ull << 32) /* and a descriptor of somebody else's */
 #define IDLE_ROUNDS 4096      /* rounds without a doorbell until a context is armed again */

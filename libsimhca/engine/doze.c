@@ -2,7 +2,7 @@
 /* Whether all threads of all engines sleep, and who is told when one wakes up. */
 #include "core/device.h"
 #include "engine_impl.h"
-#include "simhca.h"
+#include "simhca-device.h"
 #include "worker.h"
 
 static void programs_see(struct simhca_fabric *fabric, uint32_t dozes)

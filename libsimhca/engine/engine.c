@@ -13,7 +13,7 @@
 #include "core/stats.h"
 #include "engine.h"
 #include "engine_impl.h"
-#include "simhca.h"
+#include "simhca-device.h"
 #include "timer.h"
 
 #define RUNS_PER_ROUND 32     /* QPs between two looks at the doorbells */

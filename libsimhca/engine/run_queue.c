@@ -8,7 +8,7 @@
 #include "core/lock.h"
 #include "engine.h"
 #include "engine_impl.h"
-#include "simhca.h"
+#include "simhca-device.h"
 #include "timer.h"
 
 uint64_t simhca_engine_now(const struct simhca_engine *engine)

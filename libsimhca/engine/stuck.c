@@ -9,7 +9,7 @@
 
 #include "core/guard.h"
 #include "engine_impl.h"
-#include "simhca.h"
+#include "simhca-device.h"
 #include "worker.h"
 
 #define MOST_STEP_NS 100000000u /* of CPU time, far more than any step takes */

@@ -7,7 +7,6 @@
 #include "core/guard.h"
 #include "core/stats.h"
 #include "engine_impl.h"
-#include "simhca.h"
 #include "worker.h"
 
 /* Under the fabric's lock. */

@@ -39,7 +39,8 @@ static void find_targets(const struct simhca_qp *qp, const struct simhca_frame *
 	targets->count = 0;
 	for (device = qp->device->fabric->devices; device; device = device->next)
 		if (atomic_load(&device->mem->port.state) == IBV_PORT_ACTIVE)
-			simhca_flow_match(device, qp, frame, length, !qp->cast->counted, targets);
+			simhca_flow_match(device, qp, frame, length, !qp->ethernet.cast->counted,
+					  targets);
 }
 
 /* The target's QP or WQ if it is still there; the device may have gone as well. */
@@ -89,8 +90,8 @@ static void deliver_to(struct simhca_worker *worker, struct simhca_qp *qp,
 	if (one.outcome == SIMHCA_ELSEWHERE ||
 	    (one.outcome == SIMHCA_BUSY && handover->outcome != SIMHCA_ELSEWHERE))
 		*handover = one;
-	else if (one.outcome != SIMHCA_BUSY && qp->cast->count < SIMHCA_MAX_FRAME_COPIES)
-		qp->cast->done[qp->cast->count++] = target->id;
+	else if (one.outcome != SIMHCA_BUSY && qp->ethernet.cast->count < SIMHCA_MAX_FRAME_COPIES)
+		qp->ethernet.cast->done[qp->ethernet.cast->count++] = target->id;
 }
 
 static struct simhca_handover send_frame(struct simhca_worker *worker, struct simhca_qp *qp,
@@ -113,24 +114,24 @@ static struct simhca_handover send_frame(struct simhca_worker *worker, struct si
 		handover.outcome = SIMHCA_UNREADABLE;
 		return handover;
 	}
-	if (qp->cast->index != qp->req.oldest) {
-		qp->cast->index = qp->req.oldest;
-		qp->cast->count = 0;
-		qp->cast->counted = false;
+	if (qp->ethernet.cast->index != qp->req.oldest) {
+		qp->ethernet.cast->index = qp->req.oldest;
+		qp->ethernet.cast->count = 0;
+		qp->ethernet.cast->counted = false;
 	}
 	simhca_guard_widen(&worker->guard);
 	simhca_frame_parse(bytes, length, &frame);
 	if (packet->set_checksums)
 		simhca_frame_set_checksums(bytes, &frame);
 	find_targets(qp, &frame, length, &targets);
-	qp->cast->counted = true;
+	qp->ethernet.cast->counted = true;
 
 	packet->payload = &copy;
 	packet->cvlan = frame.cvlan ? be16toh(frame.fields.vlan_tag) : 0;
 	packet->has_cvlan = frame.cvlan;
 	packet->checksums_ok = targets.count && simhca_frame_checksums_ok(bytes, &frame);
 	for (uint32_t i = 0; i < targets.count; i++)
-		if (!has_got_it(qp->cast, targets.target[i].id))
+		if (!has_got_it(qp->ethernet.cast, targets.target[i].id))
 			deliver_to(worker, qp, &targets.target[i], packet, &handover);
 	return handover;
 }
@@ -150,7 +151,7 @@ static struct simhca_handover request(struct simhca_worker *worker, struct simhc
 
 static bool strips(const struct simhca_qp *qp, const struct simhca_packet *packet)
 {
-	return packet->has_cvlan && qp->strip_cvlan;
+	return packet->has_cvlan && qp->ethernet.strip_cvlan;
 }
 
 /* A frame, for a RAW_PACKET QP or a WQ. Who has no buffer for it loses it. */

@@ -21,7 +21,8 @@
 #include "core/context.h"
 #include "ethernet.h"
 #include "frame.h"
-#include "simhca.h"
+#include "simhca-device.h"
+#include "simhca-verbs.h"
 
 #define TAG_LIMIT (1u << 24) /* as wide as hardware has it */
 
@@ -96,8 +97,9 @@ void simhca_flow_match(struct simhca_device *device, const struct simhca_qp *sen
 		}
 		if (flow->qp != sender && !(flow->flags & SIMHCA_FLOW_DROP))
 			simhca_targets_add(targets,
-					   flow->qp->rss ? simhca_rss_wq(flow->qp->rss, frame)
-							 : flow->qp,
+					   flow->qp->ethernet.rss
+						   ? simhca_rss_wq(flow->qp->ethernet.rss, frame)
+						   : flow->qp,
 					   flow->tag);
 	}
 	pthread_rwlock_unlock(&device->flow_lock);

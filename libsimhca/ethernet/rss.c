@@ -7,7 +7,8 @@
 
 #include "core/context.h"
 #include "ethernet.h"
-#include "simhca.h"
+#include "simhca-device.h"
+#include "simhca-verbs.h"
 #include "proto/qp.h"
 
 #define MAX_INPUT 36u /* bytes: two IPv6 addresses and two ports */
@@ -160,14 +161,14 @@ int simhca_create_rss_qp(struct simhca_context *context, const struct simhca_cre
 		return ret;
 	qp = simhca_qp_alloc(context, SIMHCA_QPT_RAW_PACKET, pd, req->user_handle);
 	if (qp)
-		qp->rss = calloc(1, sizeof(*qp->rss));
-	if (!qp || !qp->rss) {
+		qp->ethernet.rss = calloc(1, sizeof(*qp->ethernet.rss));
+	if (!qp || !qp->ethernet.rss) {
 		simhca_qp_free(qp);
 		return simhca_why(why, ENOMEM, "out of memory");
 	}
-	qp->rss->table = table;
+	qp->ethernet.rss->table = table;
 	qp->also_used = &table->users;
-	qp->rss->hash_fields = (uint32_t)req->hash_fields;
-	memcpy(qp->rss->key, req->key, sizeof(qp->rss->key));
+	qp->ethernet.rss->hash_fields = (uint32_t)req->hash_fields;
+	memcpy(qp->ethernet.rss->key, req->key, sizeof(qp->ethernet.rss->key));
 	return simhca_qp_add(qp, SIMHCA_OBJ_QP, &(struct simhca_create_qp_req){ 0 }, reply, why);
 }

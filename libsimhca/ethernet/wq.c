@@ -9,7 +9,8 @@
 #include "core/context.h"
 #include "engine/engine.h"
 #include "paging/fault.h"
-#include "simhca.h"
+#include "simhca-device.h"
+#include "simhca-verbs.h"
 #include "proto/qp.h"
 
 static uint32_t wq_state(const struct simhca_qp *wq)
@@ -49,7 +50,7 @@ int simhca_create_wq(struct simhca_context *context, const struct simhca_create_
 		return simhca_why(why, ENOMEM, "out of memory");
 	wq->link = context->device->fabric->frame_link;
 	wq->recv_cq = cq;
-	wq->strip_cvlan = req->strip_cvlan != 0;
+	wq->ethernet.strip_cvlan = req->strip_cvlan != 0;
 	return simhca_qp_add(wq, SIMHCA_OBJ_WQ,
 			     &(struct simhca_create_qp_req){
 				     .max_recv_wr = req->max_wr,
@@ -117,7 +118,7 @@ int simhca_modify_wq(struct simhca_context *context, const struct simhca_modify_
 		}
 	} while (!atomic_compare_exchange_strong(&wq->qpc->state, &from, qp_state[req->state]));
 	if (!ret && (req->mask & SIMHCA_WQ_FLAGS))
-		wq->strip_cvlan = req->strip_cvlan != 0;
+		wq->ethernet.strip_cvlan = req->strip_cvlan != 0;
 	if (!ret && (req->mask & SIMHCA_WQ_STATE) && req->state == SIMHCA_WQS_RESET)
 		simhca_qp_clear(wq);
 	if (!ret && (req->mask & SIMHCA_WQ_STATE) && req->state == SIMHCA_WQS_RDY)

@@ -9,7 +9,7 @@
 #include "core/lock.h"
 #include "core/steps.h"
 #include "inject.h"
-#include "simhca.h"
+#include "simhca-inject.h"
 
 struct rule {
 	struct simhca_rule rule;

@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "core/fabric.h"
+#include "simhca-inject.h"
 
 struct simhca_context;
 struct simhca_device;

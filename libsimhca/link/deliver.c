@@ -5,7 +5,7 @@
 #include "core/guard.h"
 #include "core/stats.h"
 #include "memory/key.h"
-#include "simhca.h"
+#include "simhca-device.h"
 #include "traffic.h"
 #include "proto/completer.h"
 #include "proto/link.h"
@@ -18,7 +18,7 @@
 static void forget_source(struct simhca_qp *qp)
 {
 	if (qp->source->find)
-		qp->recv_srq = NULL;
+		qp->responder.srq = NULL;
 }
 
 /* The responder's turn, with a request, or to go on with a response that it owes (NULL). */

@@ -7,7 +7,7 @@
 #include "core/device.h"
 #include "link/tap.h"
 #include "link/wire/wire.h"
-#include "simhca.h"
+#include "simhca-device.h"
 
 void simhca_device_set_gmp(struct simhca_device *device, simhca_gmp_handler *handler, void *arg)
 {

@@ -30,11 +30,11 @@ static struct simhca_qp *peer_of(struct simhca_qp *qp)
 	uint64_t generation =
 		atomic_load_explicit(&qp->device->fabric->generation, memory_order_seq_cst);
 
-	if (qp->peer.generation != generation) {
-		qp->peer.qp = simhca_link_peer(qp);
-		qp->peer.generation = generation;
+	if (qp->requester.peer.generation != generation) {
+		qp->requester.peer.qp = simhca_link_peer(qp);
+		qp->requester.peer.generation = generation;
 	}
-	return qp->peer.qp;
+	return qp->requester.peer.qp;
 }
 
 /* It is one of those that max_rd_atomic counts. */
@@ -165,7 +165,7 @@ static void ready(struct simhca_qp *qp)
 
 	if (!peer || !peer->context)
 		return;
-	atomic_store(&peer->peer_ready, true);
+	atomic_store(&peer->requester.peer_ready, true);
 	simhca_engine_schedule(peer->context->engine, &peer->task);
 }
 

@@ -13,7 +13,7 @@
 #include "engine/worker.h"
 #include "link/wire/bth.h"
 #include "paging/odp.h"
-#include "simhca.h"
+#include "simhca-device.h"
 #include "tap.h"
 #include "packet/checksum.h"
 #include "proto/link.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* What packets count for: what they would be on a wire. */
 #include "engine/stats.h"
-#include "simhca.h"
+#include "simhca-device.h"
 #include "traffic.h"
 #include "packet/packet.h"
 #include "queue/psn.h"

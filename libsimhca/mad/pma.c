@@ -5,6 +5,7 @@
  * taken off from what the device has counted since it exists.
  */
 #include "subnet_impl.h"
+#include "simhca-device.h"
 
 enum pma_attribute {
 	PMA_CLASS_PORT_INFO = 0x01,

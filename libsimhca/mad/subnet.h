@@ -12,7 +12,6 @@
 #define LIBSIMHCA_MAD_SUBNET_H
 
 #include "format.h"
-#include "simhca.h"
 
 #define SIMHCA_SUBNET_DEVICES 32u
 /* The longest message: all paths of the largest subnet, and more. */

@@ -6,6 +6,7 @@
 #include <infiniband/verbs.h>
 
 #include "subnet.h"
+#include "simhca-device.h"
 
 #define SWITCH_LIDS 0xc000u /* entries of the forwarding table: all unicast LIDs */
 #define PERF_COUNTERS 32u   /* at most, of one port */

@@ -12,7 +12,8 @@
 #include "paging/line.h"
 #include "paging/odp.h"
 #include "paging/page_map.h"
-#include "simhca.h"
+#include "simhca-device.h"
+#include "simhca-verbs.h"
 
 #define MOST_ADVICES 256 /* of one context, at a time */
 #define STEP_BYTES (512 * SIMHCA_PAGE_BYTES)

@@ -16,7 +16,8 @@
 #include "dma/dma.h"
 #include "key.h"
 #include "mr.h"
-#include "simhca.h"
+#include "simhca-device.h"
+#include "simhca-verbs.h"
 
 struct simhca_dm {
 	struct simhca_mm *mm;

@@ -17,7 +17,8 @@
 #include "dma/file_kind.h"
 #include "key.h"
 #include "mr.h"
-#include "simhca.h"
+#include "simhca-device.h"
+#include "simhca-verbs.h"
 
 #define ALLOWED_ACCESS                                                                             \
 	(SIMHCA_ACCESS_LOCAL_WRITE | SIMHCA_ACCESS_REMOTE_WRITE | SIMHCA_ACCESS_REMOTE_READ |      \

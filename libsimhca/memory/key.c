@@ -15,7 +15,8 @@
 #include "paging/odp.h"
 #include "paging/watch.h"
 #include "paging/page_map.h"
-#include "simhca.h"
+#include "simhca-device.h"
+#include "simhca-info.h"
 
 /* --------------------------------------------------------------------------- entries */
 

@@ -3,7 +3,7 @@
 #ifndef LIBSIMHCA_MR_H
 #define LIBSIMHCA_MR_H
 
-#include "simhca.h"
+#include "simhca-device.h"
 
 int simhca_check_access(uint32_t access, struct simhca_why *why); /* of a region */
 

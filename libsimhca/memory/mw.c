@@ -10,7 +10,8 @@
 #include "key.h"
 #include "mr.h"
 #include "mw.h"
-#include "simhca.h"
+#include "simhca-device.h"
+#include "simhca-verbs.h"
 
 #define KNOWN_ACCESS                                                                               \
 	(SIMHCA_ACCESS_REMOTE_ALL | SIMHCA_ACCESS_ZERO_BASED | SIMHCA_ACCESS_LOCAL_WRITE |         \

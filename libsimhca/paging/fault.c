@@ -13,7 +13,7 @@
 #include "fault.h"
 #include "line.h"
 #include "odp.h"
-#include "simhca.h"
+#include "simhca-info.h"
 
 #define FRUITLESS_MOST 16	  /* copies that fail, in a row, though the fault was resolved */
 #define OFF_NS (50 * 1000 * 1000) /* how long faults stay disabled while a change is tried */

@@ -4,6 +4,7 @@
 #define LIBSIMHCA_FAULT_H
 
 #include "engine/worker.h"
+#include "simhca-info.h"
 #include "line.h"
 
 enum simhca_fault_state {

@@ -8,7 +8,7 @@
 #include "engine/engine.h"
 #include "line.h"
 #include "odp.h"
-#include "simhca.h"
+#include "simhca-device.h"
 
 #define WORKERS_PER_PAGER 2
 #define WORKERS_PER_PROGRAM 16

@@ -11,7 +11,8 @@
 #include "page_in.h"
 #include "page_map.h"
 #include "pager.h"
-#include "simhca.h"
+#include "simhca-device.h"
+#include "simhca-verbs.h"
 
 /* A map for the whole address space of any process there is. */
 #define MOST_PAGES (UINT64_C(1) << 45)

@@ -29,7 +29,7 @@
 
 #include "dma/dma.h"
 #include "page_map.h"
-#include "simhca.h"
+#include "simhca-device.h"
 
 struct simhca_device;
 struct simhca_pager;

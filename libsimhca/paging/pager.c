@@ -26,7 +26,7 @@
 #include "odp.h"
 #include "page_map.h"
 #include "pager.h"
-#include "simhca.h"
+#include "simhca-device.h"
 #include "watch.h"
 
 #define EVENTS 16

@@ -4,7 +4,6 @@
 #define LIBSIMHCA_PAGER_H
 
 #include "dma/dma.h"
-#include "simhca.h"
 
 struct simhca_fabric;
 struct simhca_odp;

@@ -11,7 +11,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "simhca.h"
+#include "simhca-device.h"
 
 #define SIMHCA_WATCH_RANGES 8 /* that have left are kept, the first ones */
 

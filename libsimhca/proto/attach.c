@@ -14,7 +14,9 @@
 #include "link.h"
 #include "queue/progress.h"
 #include "qp.h"
-#include "simhca.h"
+#include "simhca-attach.h"
+#include "simhca-device.h"
+#include "simhca-info.h"
 #include "srq.h"
 #include "owner.h"
 

@@ -7,7 +7,8 @@
 #include "comp_cntr.h"
 #include "core/context.h"
 #include "qp.h"
-#include "simhca.h"
+#include "simhca-device.h"
+#include "simhca-verbs.h"
 
 int simhca_create_comp_cntr(struct simhca_context *context,
 			    const struct simhca_create_comp_cntr_req *req,
@@ -92,7 +93,7 @@ int simhca_attach_comp_cntr(struct simhca_context *context,
 		return simhca_why(why, EOPNOTSUPP, "ops = 0x%x: 0x%x is not counted", req->ops,
 				  req->ops & ~((1u << SIMHCA_COUNTS_OPS) - 1));
 	/* An XRC target outlives the context that has the counter; an RSS QP completes nothing. */
-	if (qp->type == SIMHCA_QPT_XRC_RECV || qp->rss)
+	if (qp->type == SIMHCA_QPT_XRC_RECV || qp->ethernet.rss)
 		return simhca_why(why, EOPNOTSUPP, "this QP's completions are not its own");
 	simhca_fastpath_end(qp);
 	ret = simhca_qp_begin_both(qp, true);

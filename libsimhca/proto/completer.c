@@ -16,7 +16,8 @@
 #include "queue/psn.h"
 #include "qp.h"
 #include "requester.h"
-#include "simhca.h"
+#include "simhca-device.h"
+#include "simhca-info.h"
 #include "owner.h"
 
 #define RNR_RETRY_FOREVER 7
@@ -92,7 +93,7 @@ bool simhca_complete_send(struct simhca_worker *worker, struct simhca_qp *qp,
 	struct simhca_cqe cqe;
 	bool signaled;
 
-	if (__builtin_expect(qp->fetching, 0)) {
+	if (__builtin_expect(qp->requester.fetching, 0)) {
 		forget_oldest(qp, status);
 		qp->source->fetch->complete(qp, status, reason);
 		return true;
@@ -220,7 +221,7 @@ static struct simhca_handover place(struct simhca_worker *worker, struct simhca_
 	struct simhca_key_use use = {
 		.worker = worker,
 		.device = qp->device,
-		.pd = qp->fetching ? qp->recv_srq->pd->number : qp->qpc->pd,
+		.pd = qp->requester.fetching ? qp->responder.srq->pd->number : qp->qpc->pd,
 		.qpn = qp->qpn,
 		.access = SIMHCA_ACCESS_LOCAL_WRITE,
 	};

@@ -6,7 +6,7 @@
 #include "core/fabric.h"
 #include "engine/engine.h"
 #include "qp.h"
-#include "simhca.h"
+#include "simhca-device.h"
 
 void simhca_qp_event(struct simhca_qp *qp, uint32_t type)
 {
@@ -17,15 +17,15 @@ void simhca_qp_event(struct simhca_qp *qp, uint32_t type)
 		return;
 	}
 	/* None of them goes meanwhile, and those that come stand before them. */
-	pthread_mutex_lock(&qp->opens_lock);
-	qp->telling++;
-	open = qp->opens;
-	pthread_mutex_unlock(&qp->opens_lock);
+	pthread_mutex_lock(&qp->xrc.lock);
+	qp->xrc.telling++;
+	open = qp->xrc.opens;
+	pthread_mutex_unlock(&qp->xrc.lock);
 	for (; open; open = open->next)
 		simhca_async_event(open->context, open->user_handle, qp->qpn, type);
-	pthread_mutex_lock(&qp->opens_lock);
-	qp->telling--;
-	pthread_mutex_unlock(&qp->opens_lock);
+	pthread_mutex_lock(&qp->xrc.lock);
+	qp->xrc.telling--;
+	pthread_mutex_unlock(&qp->xrc.lock);
 }
 
 /* Moves from any state but the quiet ones; false if there was nothing to move. */

@@ -6,7 +6,8 @@
 #include "failure.h"
 #include "memory/key.h"
 #include "qp.h"
-#include "simhca.h"
+#include "simhca-device.h"
+#include "simhca-info.h"
 
 #define REFUSAL_TEXT 192 /* bytes, NUL included */
 
@@ -19,7 +20,7 @@ static struct simhca_failure about(const struct simhca_qp *qp, enum simhca_failu
 		.peer_qpn = qp->qpc->dest_qpn,
 		.qp_type = qp->type,
 		.by_wire = qp->link && qp->link->remote,
-		.pd = qp->pd ? qp->pd->number : qp->key_pd,
+		.pd = qp->pd ? qp->pd->number : qp->responder.key_pd,
 		.retry_cnt = qp->qpc->retry_cnt,
 		.rnr_retry = qp->qpc->rnr_retry,
 		.timeout = qp->qpc->timeout,

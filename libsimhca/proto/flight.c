@@ -23,7 +23,7 @@ bool simhca_flight_load(struct simhca_worker *worker, struct simhca_qp *qp, uint
 
 	if (worker->send_of == qp && worker->send_index == index)
 		return true;
-	if (qp->fetching) {
+	if (qp->requester.fetching) {
 		qp->source->fetch->load(qp, worker->send);
 		worker->send_of = qp;
 		worker->send_index = index;

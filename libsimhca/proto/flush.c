@@ -13,7 +13,7 @@
 #include "paging/fault.h"
 #include "queue/progress.h"
 #include "qp.h"
-#include "simhca.h"
+#include "simhca-device.h"
 #include "owner.h"
 #include "wqe.h"
 

@@ -100,7 +100,7 @@ struct simhca_link {
 	struct simhca_qp *(*find)(const struct simhca_qp *qp, const struct simhca_av *av,
 				  uint32_t qpn);
 	bool remote; /* connected QPs hear what comes from a wire, and nothing else */
-	/* Of what a QP that sends by it keeps for it: qp->cast. */
+	/* Of what a QP that sends by it keeps for it: qp->ethernet.cast. */
 	uint32_t cast_bytes;
 	/* A packet for the responder that knows no connection, nor sequence. NULL: as by the type.
 	 */
@@ -114,7 +114,7 @@ struct simhca_link {
 
 /*
  * What leads out of the fabric: it gives a QP one of its links when the QP gets the address of
- * somebody else. qp->uplink: what its device has.
+ * somebody else. qp->wire.uplink: what its device has.
  */
 struct simhca_uplink {
 	/* A QP is made (0 or -ENOMEM; it may have none of it), and freed. */

@@ -11,7 +11,8 @@
 #include "link.h"
 #include "mcast.h"
 #include "qp.h"
-#include "simhca.h"
+#include "simhca-device.h"
+#include "simhca-verbs.h"
 
 #define MULTICAST_LID 0xc000u
 #define PERMISSIVE_LID 0xffffu

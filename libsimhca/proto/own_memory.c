@@ -6,7 +6,7 @@
 #include "memory/key.h"
 #include "own_memory.h"
 #include "queue/progress.h"
-#include "simhca.h"
+#include "simhca-info.h"
 #include "wqe.h"
 
 /* A control function wants the QP, and faults are disabled meanwhile. */
@@ -66,8 +66,9 @@ void simhca_own_look_ahead(struct simhca_worker *worker, struct simhca_qp *qp)
 	uint32_t stopped = qp->req.oldest + simhca_flight_at(qp, qp->req.psn_send), posted;
 	bool was_response = qp->req.fault == SIMHCA_REQUESTER_WRITE;
 
-	if (qp->fetching || simhca_fault_raised(&qp->faults, was_response ? SIMHCA_REQUESTER_READ
-									  : SIMHCA_REQUESTER_WRITE))
+	if (qp->requester.fetching ||
+	    simhca_fault_raised(&qp->faults,
+				was_response ? SIMHCA_REQUESTER_READ : SIMHCA_REQUESTER_WRITE))
 		return;
 	if (!simhca_progress_sends(qp->mem, qp->req.oldest, qp->req.count, qp->sq_entries,
 				   &posted)) {

@@ -133,9 +133,9 @@ static inline void commit(struct simhca_owner *word, const struct simhca_side_lo
  */
 static void forget_what_was_kept(struct simhca_qp *qp)
 {
-	qp->fetching = false;
-	qp->asked = qp->req.psn_sent;
-	qp->adaptive = false;
+	qp->requester.fetching = false;
+	qp->requester.asked = qp->req.psn_sent;
+	qp->requester.adaptive = false;
 }
 
 bool simhca_requester_acquire(struct simhca_qp *qp)

@@ -18,7 +18,9 @@
 #include "queue/progress.h"
 #include "qp.h"
 #include "requester.h"
-#include "simhca.h"
+#include "simhca-device.h"
+#include "simhca-info.h"
+#include "simhca-verbs.h"
 #include "owner.h"
 #include "wqe.h"
 
@@ -95,17 +97,17 @@ void simhca_qp_clear(struct simhca_qp *qp)
 	if (qp->context)
 		simhca_engine_cancel_timer(&qp->task);
 	simhca_drop_fetches(qp, false);
-	if (qp->uplink)
-		qp->uplink->reset(qp);
+	if (qp->wire.uplink)
+		qp->wire.uplink->reset(qp);
 	simhca_usage_forget(qp->usage);
 	atomic_store(&qp->fastpath.yielding.until, 0);
 	memset(&qp->req, 0, sizeof(qp->req));
-	qp->exceeding.found = false;
+	qp->requester.exceeding.found = false;
 	memset(&qp->resp, 0, sizeof(qp->resp));
 	free(qp->inject_past.overtaken);
 	qp->inject_past = (struct simhca_inject_past){ 0 };
-	if (qp->cast)
-		memset(qp->cast, 0, qp->link->cast_bytes);
+	if (qp->ethernet.cast)
+		memset(qp->ethernet.cast, 0, qp->link->cast_bytes);
 	simhca_progress_clear(qp->mem);
 	if (qp->type == SIMHCA_QPT_UD)
 		simhca_abandoned_reset(&qp->left);
@@ -243,7 +245,7 @@ struct simhca_qp *simhca_qp_alloc(struct simhca_context *context, uint32_t type,
 	qp->source = &simhca_own_receives;
 	simhca_abandoned_init(&qp->left);
 	qp->pd = pd;
-	qp->key_pd = pd->number;
+	qp->responder.key_pd = pd->number;
 	qp->type = type;
 	qp->user_handle = user_handle;
 	return qp;
@@ -270,9 +272,9 @@ void simhca_qp_free(struct simhca_qp *qp)
 		simhca_number_release(&qp->device->qpns, qp->qpn);
 	simhca_faults_free(&qp->faults);
 	free(qp->inject_past.overtaken);
-	free(qp->cast);
+	free(qp->ethernet.cast);
 	free(qp->usage);
-	free(qp->rss);
+	free(qp->ethernet.rss);
 	free(qp);
 }
 
@@ -414,8 +416,8 @@ int simhca_qp_add(struct simhca_qp *qp, enum simhca_object_type as,
 		qp->slot_data = qp->rq_stride - SIMHCA_SLOT_DATA;
 	}
 	if (qp->link->cast_bytes)
-		qp->cast = calloc(1, qp->link->cast_bytes);
-	if (qp->link->cast_bytes && !qp->cast)
+		qp->ethernet.cast = calloc(1, qp->link->cast_bytes);
+	if (qp->link->cast_bytes && !qp->ethernet.cast)
 		ret = simhca_why(why, ENOMEM, "out of memory");
 	else
 		ret = alloc_rings(qp, caps->max_recv_sge, why);
@@ -491,10 +493,10 @@ int simhca_qp_create(struct simhca_context *context, const struct simhca_create_
 		return simhca_why(why, ENOMEM, "out of memory");
 	qp->send_cq = send_cq;
 	qp->recv_cq = recv_cq;
-	qp->srq = qp->recv_srq = srq;
+	qp->srq = qp->responder.srq = srq;
 	if (srq)
 		qp->source = srq->kind->source;
-	qp->strip_cvlan = req->strip_cvlan != 0;
+	qp->ethernet.strip_cvlan = req->strip_cvlan != 0;
 	qp->slot_data = req->slot_data && has_slot_data(qp);
 	qp->fastpath.none = req->no_fastpath != 0;
 	granted.max_inline = inline_granted(req, &context->device->config);

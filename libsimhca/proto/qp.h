@@ -37,6 +37,81 @@ struct simhca_qp_open {
 };
 
 /*
+ * What a QP is made of, beside its queues. Each part belongs to the files that it names; who else
+ * may look at it is a rule of scripts/check-rooms.
+ */
+
+/* requester.c: beside simhca_requester, which programs can write; under req_lock. */
+struct simhca_qp_requester {
+	uint32_t asked;		/* the PSN behind the READ request that was sent last */
+	atomic_bool peer_ready; /* the peer has said so, to whom waits for that */
+	/* Of the local link: the read or atomic that its responder refuses, as there are too many. */
+	struct {
+		bool found;
+		uint32_t index; /* of its WQE */
+	} exceeding;
+	struct {
+		struct simhca_qp *qp; /* whom its address names; NULL: nobody */
+		uint64_t generation;  /* the fabric's when it was looked up; 0: never */
+	} peer;
+	bool adaptive;		 /* WAIT_ANSWER: for the link's adaptive retransmission */
+	bool fetching;		 /* the message under way is the receive source's, and no WQE */
+	atomic_bool fetch_waits; /* the source has something to fetch, or to say */
+};
+
+/* responder.c: beside simhca_responder, which programs can write; under resp_lock. */
+struct simhca_qp_responder {
+	bool in_slot; /* the data of the packet at hand lie in the slot of the receive */
+	/*
+	 * Where receives come from, NULL: its own queue; and the PD that rkeys are checked against.
+	 * Of an XRC_RECV QP that is the SRQ of resp.srqn, in a step only, and the SRQ's PD (A14).
+	 */
+	struct simhca_srq *srq;
+	uint32_t key_pd;
+};
+
+/* recv/tag_match.c: what its SRQ's tag list has for it. */
+struct simhca_qp_tags {
+	struct simhca_tag *matched; /* by the message at hand; under resp_lock */
+	struct simhca_tag *rndv;    /* to be fetched, oldest first; under the lock of the SRQ */
+	uint8_t fin[16]; /* the data are there: the header that says so; under req_lock */
+	bool fin_due;	 /* it is to be sent yet */
+};
+
+/* recv/xrc_target.c: XRC_RECV. */
+struct simhca_qp_xrc {
+	struct simhca_xrcd *domain;
+	struct simhca_qp_open *opens; /* who has it open, under the lock */
+	pthread_mutex_t lock;
+	uint32_t telling; /* who goes through opens without the lock */
+};
+
+/* ethernet/: RAW_PACKET, RSS QPs and WQs. */
+struct simhca_qp_ethernet {
+	bool strip_cvlan;	  /* C-VLAN tags go into the CQE; under resp_lock */
+	struct simhca_rss *rss;	  /* an RSS QP: how it chooses a WQ (ethernet.h) */
+	struct simhca_cast *cast; /* its link's: of a frame, who has it; under req_lock */
+};
+
+/* link/wire/: of a device with a wire. */
+struct simhca_qp_wire {
+	const struct simhca_uplink *uplink; /* NULL: it has none */
+	struct simhca_inbox *inbox;	    /* what has come by it */
+};
+
+/* attach.c: the fast path. */
+struct simhca_qp_fastpath {
+	struct simhca_steps steps;
+	struct simhca_mem_ref mem_ref;
+	bool none;		/* the QP is not to have any */
+	bool handed_out;	/* another process has been given the segment's file */
+	uint32_t segment;	/* that mem and rings lie in, and nothing else; 0: none */
+	atomic_bool attached;	/* its program has been given a peer */
+	_Atomic uint32_t whose; /* 0, or the QP whose program has been given this one */
+	struct simhca_fastpath_yielding yielding;
+};
+
+/*
  * An XRC_RECV QP (xrc_target.c) outlives the context that made it, if others have it open. So it
  * belongs to none: it has no rings, doorbell, timer or PD, its run state is the device's own
  * memory, and no engine ever runs it; only its responder works, on the engine of who sends.
@@ -44,10 +119,7 @@ struct simhca_qp_open {
 struct simhca_qp {
 	struct simhca_context *context; /* NULL of an XRC_RECV QP, and so are PD and CQs */
 	struct simhca_device *device;
-	struct simhca_xrcd *xrcd; /* XRC_RECV; and then who has it open, under opens_lock */
-	struct simhca_qp_open *opens;
-	pthread_mutex_t opens_lock;
-	uint32_t telling; /* who goes through opens without the lock */
+	struct simhca_qp_xrc xrc;
 	struct simhca_pd *pd;
 	struct simhca_cq *send_cq, *recv_cq;
 	struct simhca_srq *srq;
@@ -55,26 +127,18 @@ struct simhca_qp {
 	uint32_t qpn, type;
 	uint32_t doorbell; /* slot in the context's bitmap */
 	struct simhca_user_handle user_handle;
-	bool drained_event_due;	  /* SQD: raise SQ_DRAINED; under req_lock */
-	bool last_wqe_event_due;  /* with an SRQ, on the way to ERR; under req_lock */
-	uint32_t users;		  /* flows to this QP; places of this WQ in tables */
-	uint32_t groups;	  /* multicast groups that it is in; under their lock */
-	bool strip_cvlan;	  /* RAW_PACKET, WQ: C-VLAN tags go into the CQE; under resp_lock */
-	uint32_t *also_used;	  /* beside PD, CQs and SRQ: a count of its users; or NULL */
-	struct simhca_rss *rss;	  /* an RSS QP: how it chooses a WQ (ethernet.h) */
-	struct simhca_cast *cast; /* its link's: of a frame, who has it; under req_lock */
+	bool drained_event_due;	 /* SQD: raise SQ_DRAINED; under req_lock */
+	bool last_wqe_event_due; /* with an SRQ, on the way to ERR; under req_lock */
+	uint32_t users;		 /* flows to this QP; places of this WQ in tables */
+	uint32_t groups;	 /* multicast groups that it is in; under their lock */
+	uint32_t *also_used;	 /* beside PD, CQs and SRQ: a count of its users; or NULL */
+	struct simhca_qp_ethernet ethernet;
 	struct simhca_comp_cntr *comp_cntr[SIMHCA_COUNTS_OPS]; /* under both locks; NULL: none */
 	const struct simhca_recv_source *source;
-	/* Of its SRQ's tag list: what the message at hand has matched, under resp_lock; and what is
-	 * to be fetched, oldest first, under the lock of the SRQ. */
-	struct simhca_tag *matched, *rndv;
-	uint8_t fin[16];	 /* the data are there: the header that says so, under req_lock */
-	bool fin_due;		 /* it is to be sent yet */
-	atomic_bool fetch_waits; /* there is something to fetch, or to say */
+	struct simhca_qp_tags tags;
 
 	const struct simhca_link *_Atomic link; /* changes under both locks */
-	const struct simhca_uplink *uplink;	/* of a device with a wire; or NULL */
-	struct simhca_inbox *inbox;		/* what has come by it */
+	struct simhca_qp_wire wire;
 	struct simhca_qp_mem *mem;
 	char *sq, *rq;
 	char *recv_copy; /* behind mem: a receive that was claimed; NULL: none ever is */
@@ -93,31 +157,12 @@ struct simhca_qp {
 	struct simhca_side_lock req_lock;
 	struct simhca_requester req;
 	struct simhca_flight flight[SIMHCA_MAX_FLIGHTS]; /* by ring index */
-	uint32_t asked;		/* the PSN behind the READ request that was sent last */
-	atomic_bool peer_ready; /* the peer has said so, to whom waits for that */
-	/*
-	 * Of the local link: the read or atomic that its responder refuses, as there are too many.
-	 */
-	struct {
-		bool found;
-		uint32_t index; /* of its WQE */
-	} exceeding;
-	bool fetching; /* the one under way is the source's, and no WQE */
-	struct {
-		struct simhca_qp *qp; /* whom its address names; NULL: nobody */
-		uint64_t generation;  /* the fabric's when it was looked up; 0: never */
-	} peer;
+	struct simhca_qp_requester requester;
 
 	/* responder; under resp_lock, while it is held */
 	struct simhca_side_lock resp_lock;
 	struct simhca_responder resp;
-	bool in_slot; /* the data of the packet at hand lie in the slot of the receive */
-	/*
-	 * Where receives come from, NULL: its own queue; and the PD that rkeys are checked against.
-	 * Of an XRC_RECV QP that is the SRQ of resp.srqn, in a step only, and the SRQ's PD (A14).
-	 */
-	struct simhca_srq *recv_srq;
-	uint32_t key_pd;
+	struct simhca_qp_responder responder;
 	/*
 	 * Its number in its SRQ, by which programs consume for it, 0: none do; or in its own queue,
 	 * by which the device consumes.
@@ -127,19 +172,9 @@ struct simhca_qp {
 	struct simhca_qp_faults faults;
 	struct simhca_usage *usage;
 
-	bool adaptive; /* WAIT_ANSWER: for the link's adaptive retransmission; under req_lock */
 	struct simhca_inject_past inject_past; /* wqe, request, answer: under req_lock */
 
-	struct { /* attach.h */
-		struct simhca_steps steps;
-		struct simhca_mem_ref mem_ref;
-		bool none;		/* the QP is not to have any */
-		bool handed_out;	/* another process has been given the segment's file */
-		uint32_t segment;	/* that mem and rings lie in, and nothing else; 0: none */
-		atomic_bool attached;	/* its program has been given a peer */
-		_Atomic uint32_t whose; /* 0, or the QP whose program has been given this one */
-		struct simhca_fastpath_yielding yielding;
-	} fastpath;
+	struct simhca_qp_fastpath fastpath;
 };
 
 static inline struct simhca_qp *simhca_qp_of(struct simhca_task *task)
@@ -217,8 +252,8 @@ static inline int simhca_qp_attach(struct simhca_qp *qp)
 
 static inline void simhca_qp_detach(struct simhca_qp *qp)
 {
-	if (qp->uplink)
-		qp->uplink->detach(qp);
+	if (qp->wire.uplink)
+		qp->wire.uplink->detach(qp);
 }
 
 /* The message that a PSN is of: by how many it is younger than the oldest. */

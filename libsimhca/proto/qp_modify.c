@@ -15,7 +15,8 @@
 #include "paging/fault.h"
 #include "qp.h"
 #include "silence.h"
-#include "simhca.h"
+#include "simhca-device.h"
+#include "simhca-verbs.h"
 
 enum { RC, UC, UD, XRC_SEND, XRC_RECV, RAW, TYPES };
 
@@ -370,7 +371,7 @@ static void apply(struct simhca_qp *qp, uint32_t mask, const struct simhca_qp_at
 	if (mask & SIMHCA_QP_AV)
 		simhca_qpc_set_av(qpc, &attr->av);
 	if (mask & (SIMHCA_QP_AV | SIMHCA_QP_DEST_QPN))
-		qp->peer.generation = 0;
+		qp->requester.peer.generation = 0;
 	if (mask & SIMHCA_QP_RQ_PSN)
 		simhca_responder_start(qp, qpc->rq_psn);
 	if (mask & SIMHCA_QP_SQ_PSN)
@@ -446,7 +447,7 @@ int simhca_modify_qp(struct simhca_context *context, const struct simhca_modify_
 		return simhca_why(why, EOPNOTSUPP,
 				  "rate_limit = %u: the device does not pace packets",
 				  req->attr.rate_limit);
-	if (qp->rss) /* as mlx5 has it */
+	if (qp->ethernet.rss) /* as mlx5 has it */
 		return simhca_why(why, ENOSYS, "an RSS QP has no state: its WQs have");
 	/* A request that is wrong does not stop the programs that send to the QP. */
 	ret = check(qp, req, mask, simhca_qp_state(qp), &to, why);
@@ -483,8 +484,8 @@ int simhca_modify_qp(struct simhca_context *context, const struct simhca_modify_
 		simhca_fastpath_end(qp);
 
 	if ((from == SIMHCA_QPS_INIT && to == SIMHCA_QPS_RTR) || (mask & SIMHCA_QP_AV)) {
-		if (qp->uplink)
-			qp->uplink->connect(qp);
+		if (qp->wire.uplink)
+			qp->wire.uplink->connect(qp);
 		simhca_fabric_changed(qp->device->fabric); /* whose packets it accepts */
 	}
 	if (to == SIMHCA_QPS_RESET) {
@@ -528,7 +529,7 @@ int simhca_query_qp(struct simhca_context *context, uint32_t handle,
 
 	if (!qp)
 		return -ENOENT;
-	if (qp->rss)
+	if (qp->ethernet.rss)
 		return simhca_why(why, ENOSYS, "an RSS QP has no state: its WQs have");
 	qpc = qp->qpc;
 	ret = simhca_qp_begin_both(qp, true);

@@ -7,6 +7,7 @@
 #define LIBSIMHCA_RECV_SOURCE_H
 
 #include "packet/packet.h"
+#include "simhca-device.h"
 #include "wqe.h"
 
 struct simhca_context;
@@ -25,8 +26,8 @@ struct simhca_recv_part {
 
 /*
  * A source may want data that a message has only announced (a rendezvous): then the QP's requester
- * fetches them, between the work requests of the program. qp->fetch_waits: there is something to be
- * fetched; qp->fetching: the message under way is the source's.
+ * fetches them, between the work requests of the program. qp->requester.fetch_waits: there is something to be
+ * fetched; qp->requester.fetching: the message under way is the source's.
  */
 struct simhca_fetch {
 	/* Whether the oldest has a step to make; what cannot be done ends here. Under req_lock. */

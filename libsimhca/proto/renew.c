@@ -8,7 +8,8 @@
 #include "engine/engine.h"
 #include "qp.h"
 #include "renew.h"
-#include "simhca.h"
+#include "simhca-device.h"
+#include "simhca-verbs.h"
 #include "srq.h"
 
 /* ------------------------------------------------------------------------------- who has it */

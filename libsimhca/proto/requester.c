@@ -21,7 +21,8 @@
 #include "qp.h"
 #include "requester.h"
 #include "silence.h"
-#include "simhca.h"
+#include "simhca-device.h"
+#include "simhca-info.h"
 #include "wqe.h"
 
 /* A requester is released after so many packets or bytes, so that QPs share an engine fairly. */
@@ -37,7 +38,7 @@ static void put_in_flight(struct simhca_worker *worker, struct simhca_qp *qp)
 	uint32_t index = req->oldest + req->count;
 	struct simhca_flight *flight = simhca_flight(qp, req->count++);
 
-	if (simhca_usage_is_due(qp->usage, index) && !qp->fetching)
+	if (simhca_usage_is_due(qp->usage, index) && !qp->requester.fetching)
 		simhca_usage_begin(qp->usage, index, simhca_engine_now(qp->context->engine));
 	flight->opcode = send->wqe.opcode;
 	flight->first = req->psn_next;
@@ -48,7 +49,7 @@ static void put_in_flight(struct simhca_worker *worker, struct simhca_qp *qp)
 	simhca_progress_put_flight(qp->mem, index, flight);
 	req->reads += simhca_is_read_like(flight->opcode);
 	/* A fetch has the QP to itself. */
-	req->alone = qp->fetching || simhca_is_last_to_start(flight->opcode);
+	req->alone = qp->requester.fetching || simhca_is_last_to_start(flight->opcode);
 	req->revoked = false;
 }
 
@@ -57,7 +58,7 @@ static void begin(struct simhca_qp *qp)
 {
 	struct simhca_requester *req = &qp->req;
 
-	req->psn_una = req->psn_send = req->psn_sent = qp->asked = req->psn_next;
+	req->psn_una = req->psn_send = req->psn_sent = qp->requester.asked = req->psn_next;
 	req->answered = req->went_back = false;
 	req->busy = 0;
 	req->retries = qp->qpc->retry_cnt;
@@ -104,11 +105,12 @@ static bool start_message(struct simhca_worker *worker, struct simhca_qp *qp)
 		return false;
 	if (!req->count)
 		begin(qp);
-	if (__builtin_expect(atomic_load_explicit(&qp->fetch_waits, memory_order_acquire), 0)) {
+	if (__builtin_expect(atomic_load_explicit(&qp->requester.fetch_waits, memory_order_acquire),
+			     0)) {
 		if (req->count)
 			return false;
 		if (qp->source->fetch->start(qp)) {
-			qp->fetching = true;
+			qp->requester.fetching = true;
 			qp->source->fetch->load(qp, worker->send);
 			worker->send_of = qp;
 			worker->send_index = req->oldest;
@@ -246,7 +248,7 @@ static uint32_t most_of_read(const struct simhca_qp *qp)
 static uint64_t read_length(const struct simhca_qp *qp, uint64_t offset, uint64_t left)
 {
 	uint64_t mtu = simhca_qp_mtu(qp), part = most_of_read(qp) * mtu;
-	int32_t again = simhca_psn_cmp(qp->asked, qp->req.psn_send);
+	int32_t again = simhca_psn_cmp(qp->requester.asked, qp->req.psn_send);
 
 	if (!part)
 		return left;
@@ -353,8 +355,8 @@ static enum simhca_reason own_memory(struct simhca_worker *worker, struct simhca
 		use.access = SIMHCA_ACCESS_LOCAL_WRITE;
 		length = response_length(send, offset);
 	}
-	if (qp->fetching) /* for a buffer of its receives */
-		use.pd = qp->recv_srq->pd->number;
+	if (qp->requester.fetching) /* for a buffer of its receives */
+		use.pd = qp->responder.srq->pd->number;
 	return simhca_translate_sges(&use, send->sge, send->wqe.num_sge, offset, length, sgl);
 }
 
@@ -367,10 +369,11 @@ bool simhca_exceeds_rd_atomic(const struct simhca_worker *worker, struct simhca_
 
 	if (worker->send->wqe.flags & SIMHCA_WQE_EXCEEDS_RD_ATOMIC)
 		return true;
-	if (qp->exceeding.found && qp->exceeding.index - index < SIMHCA_MAX_QP_WR)
-		return qp->exceeding.index == index;
-	qp->exceeding.found = false;
-	if (!most || qp->fetching ||
+	if (qp->requester.exceeding.found &&
+	    qp->requester.exceeding.index - index < SIMHCA_MAX_QP_WR)
+		return qp->requester.exceeding.index == index;
+	qp->requester.exceeding.found = false;
+	if (!most || qp->requester.fetching ||
 	    !simhca_progress_sends(qp->mem, qp->req.oldest, qp->req.count, qp->sq_entries, &posted))
 		return false;
 	posted = qp->req.oldest + posted - index;
@@ -386,8 +389,8 @@ bool simhca_exceeds_rd_atomic(const struct simhca_worker *worker, struct simhca_
 		if (++reads == qp->qpc->max_rd_atomic)
 			break;
 		if (reads == most) {
-			qp->exceeding.found = true;
-			qp->exceeding.index = index + n;
+			qp->requester.exceeding.found = true;
+			qp->requester.exceeding.index = index + n;
 			break;
 		}
 	}
@@ -409,7 +412,7 @@ static bool try_again(struct simhca_worker *worker, struct simhca_qp *qp)
 
 	if (req->wait != SIMHCA_WAIT_ANSWER || atomic_load(&qp->task.timer_fired) != req->deadline)
 		return true;
-	if (qp->adaptive) {
+	if (qp->requester.adaptive) {
 		req->wait = SIMHCA_WAIT_NOTHING;
 		simhca_stats_once(qp->device, SIMHCA_STAT_ADP_RETRANS);
 		send_again(qp);
@@ -510,7 +513,7 @@ static enum simhca_next send_packet(struct simhca_worker *worker, struct simhca_
 
 	simhca_requester_sent(req, psns_of(qp, &packet));
 	if (packet.op == SIMHCA_PKT_READ)
-		qp->asked = req->psn_send;
+		qp->requester.asked = req->psn_send;
 	*bytes += packet.op != SIMHCA_PKT_READ		  ? packet.length
 		  : packet.dma_length < SIMHCA_LINK_SLICE ? packet.dma_length
 							  : SIMHCA_LINK_SLICE;

@@ -7,7 +7,6 @@
 #include "packet/packet.h"
 #include "qp.h"
 #include "requester.h"
-#include "simhca.h"
 
 /* A responder that another engine works on: ask again soon, but not for ever. */
 #define BUSY_NS (20 * 1000)
@@ -78,8 +77,8 @@ enum simhca_next simhca_wait_answer(struct simhca_qp *qp)
 	timeout = simhca_ack_timeout(qp, &adaptive);
 	if (!timeout && !qp->req.told)
 		timeout = SILENCE_NS;
-	qp->adaptive = adaptive && (!timeout || adaptive < timeout);
-	return simhca_wait_for(qp, SIMHCA_WAIT_ANSWER, qp->adaptive ? adaptive : timeout);
+	qp->requester.adaptive = adaptive && (!timeout || adaptive < timeout);
+	return simhca_wait_for(qp, SIMHCA_WAIT_ANSWER, qp->requester.adaptive ? adaptive : timeout);
 }
 
 bool simhca_wait_link(struct simhca_qp *qp, const struct simhca_handover *handover)
@@ -120,7 +119,7 @@ bool simhca_wait_is_over(struct simhca_qp *qp)
 		break;
 	case SIMHCA_WAIT_PEER:
 		/* What was said before it waits is for it, too: it may have been meant. */
-		if (atomic_exchange(&qp->peer_ready, false))
+		if (atomic_exchange(&qp->requester.peer_ready, false))
 			break;
 		/* fall through */
 	default:

@@ -19,7 +19,7 @@
 #include "qp.h"
 #include "responder.h"
 #include "responder_impl.h"
-#include "simhca.h"
+#include "simhca-device.h"
 #include "owner.h"
 
 static const struct simhca_handover accepted = { .outcome = SIMHCA_ACCEPTED };
@@ -174,7 +174,8 @@ static void give_no_receive(struct simhca_worker *worker, struct simhca_qp *qp,
 	simhca_stats_add(worker, qp->device, SIMHCA_STAT_OUT_OF_BUFFER, 1);
 	simhca_usage_add(&qp->usage->no_receive, 1);
 	/* relaxed: it is for who looks later. */
-	if (qp->recv_srq ? simhca_srq_posted(&qp->recv_srq->view) : simhca_posted_receives(qp))
+	if (qp->responder.srq ? simhca_srq_posted(&qp->responder.srq->view)
+			      : simhca_posted_receives(qp))
 		return;
 	simhca_usage_add(&qp->usage->too_early, 1);
 	if (!simhca_is_reliable(packet->transport))

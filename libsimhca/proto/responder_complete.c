@@ -28,7 +28,8 @@ struct simhca_cqe simhca_recv_cqe(struct simhca_qp *qp, const struct simhca_pack
 		.slid = packet->slid,
 	};
 
-	cqe.in_slot = qp->in_slot && packet->op == SIMHCA_PKT_SEND && status == SIMHCA_WC_SUCCESS;
+	cqe.in_slot = qp->responder.in_slot && packet->op == SIMHCA_PKT_SEND &&
+		      status == SIMHCA_WC_SUCCESS;
 	if (packet->has_imm)
 		cqe.flags |= SIMHCA_CQE_IMM;
 	if (packet->has_inv && status == SIMHCA_WC_SUCCESS)

@@ -5,7 +5,7 @@
 #include "queue/progress.h"
 #include "qp.h"
 #include "responder_impl.h"
-#include "simhca.h"
+#include "simhca-device.h"
 #include "owner.h"
 
 /* Not answered, so that it does not count as done; the requester's timer decides. Told once. */

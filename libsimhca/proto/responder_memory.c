@@ -7,7 +7,7 @@
 #include "packet/packet.h"
 #include "qp.h"
 #include "responder_impl.h"
-#include "simhca.h"
+#include "simhca-info.h"
 
 bool simhca_memory_is_elsewhere(struct simhca_worker *worker, const struct simhca_sgl *sgl,
 				struct simhca_reply *reply)
@@ -111,7 +111,7 @@ bool simhca_memory_remote(struct simhca_worker *worker, struct simhca_qp *qp,
 	struct simhca_key_use use = {
 		.worker = worker,
 		.device = qp->device,
-		.pd = qp->key_pd,
+		.pd = qp->responder.key_pd,
 		.qpn = qp->qpn,
 		.access = right,
 		.remote = true,

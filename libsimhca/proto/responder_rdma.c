@@ -7,7 +7,7 @@
 #include "queue/psn.h"
 #include "qp.h"
 #include "responder_impl.h"
-#include "simhca.h"
+#include "simhca-info.h"
 
 /* A QP grants each one-sided operation by its access flags; without it the request is invalid. */
 static bool qp_grants(struct simhca_qp *qp, const struct simhca_packet *packet, uint32_t right,

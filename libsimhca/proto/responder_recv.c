@@ -15,7 +15,6 @@
 #include "packet/packet.h"
 #include "qp.h"
 #include "responder_impl.h"
-#include "simhca.h"
 #include "wqe.h"
 
 bool simhca_recv_wqe(struct simhca_qp *qp, struct simhca_recv *recv, struct simhca_reply *reply)
@@ -50,7 +49,7 @@ bool simhca_recv_place(struct simhca_worker *worker, struct simhca_qp *qp,
 		.worker = worker,
 		.device = qp->device,
 		/* The SRQ's buffers are the SRQ's PD's (IBTA vol. 1, 10.2.9.4). */
-		.pd = qp->recv_srq ? qp->recv_srq->pd->number : qp->qpc->pd,
+		.pd = qp->responder.srq ? qp->responder.srq->pd->number : qp->qpc->pd,
 		.qpn = qp->qpn,
 		.access = SIMHCA_ACCESS_LOCAL_WRITE,
 	};
@@ -72,8 +71,8 @@ bool simhca_recv_place(struct simhca_worker *worker, struct simhca_qp *qp,
 		simhca_memory_refuse(worker, qp, packet, SIMHCA_RECEIVE_BUFFER, reason, reply);
 		return false;
 	}
-	qp->in_slot = fits_slot(qp, packet, &recv, &target);
-	if (qp->in_slot)
+	qp->responder.in_slot = fits_slot(qp, packet, &recv, &target);
+	if (qp->responder.in_slot)
 		target.seg[0] = (struct simhca_seg){ .addr = (uintptr_t)simhca_slot_data(qp),
 						     .length = length };
 	return simhca_memory_write(worker, qp, packet, SIMHCA_RECEIVE_BUFFER, &target, payload,
@@ -102,7 +101,9 @@ static void fail_invalidate(struct simhca_qp *qp, const struct simhca_packet *pa
 static bool invalidate(struct simhca_worker *worker, struct simhca_qp *qp,
 		       const struct simhca_packet *packet, struct simhca_reply *reply)
 {
-	struct simhca_key_use use = { .device = qp->device, .pd = qp->key_pd, .qpn = qp->qpn };
+	struct simhca_key_use use = { .device = qp->device,
+				      .pd = qp->responder.key_pd,
+				      .qpn = qp->qpn };
 	enum simhca_reason reason;
 
 	simhca_key_release(worker, 0); /* our own accesses are over: it may be the buffer's key */
@@ -188,7 +189,7 @@ bool simhca_execute_send(struct simhca_worker *worker, struct simhca_qp *qp,
 {
 	struct simhca_recv_part part = { .offset = qp->resp.offset, .length = packet->length };
 
-	qp->in_slot = false;
+	qp->responder.in_slot = false;
 	if (!simhca_recv_need(worker, qp, packet, reply))
 		return false;
 	if (qp->source->part)

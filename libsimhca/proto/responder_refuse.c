@@ -20,7 +20,7 @@ static void drop(struct simhca_qp *qp, const struct simhca_packet *packet,
 {
 	simhca_report_refusal(qp, packet, "drops", reason);
 	qp->resp.in_message = false;
-	if (qp->resp.have_recv && qp->recv_srq)
+	if (qp->resp.have_recv && qp->responder.srq)
 		simhca_recv_complete(qp, packet, status, reason, 0);
 	else if (status == SIMHCA_WC_LOC_LEN_ERR)
 		simhca_stats_once(qp->device, SIMHCA_STAT_RESP_LOCAL_LENGTH);

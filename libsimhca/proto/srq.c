@@ -13,7 +13,8 @@
 #include "core/lock.h"
 #include "qp.h"
 #include "recv_source.h"
-#include "simhca.h"
+#include "simhca-device.h"
+#include "simhca-verbs.h"
 #include "srq.h"
 #include "owner.h"
 #include "wqe.h"
@@ -106,7 +107,7 @@ static enum simhca_consume consume(struct simhca_worker *worker, struct simhca_q
 {
 	(void)worker;
 	(void)packet;
-	return simhca_srq_consume(qp->recv_srq, qp);
+	return simhca_srq_consume(qp->responder.srq, qp);
 }
 
 static bool complete(struct simhca_qp *qp, struct simhca_cqe *cqe, bool solicited)

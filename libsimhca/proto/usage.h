@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "simhca.h"
+#include "simhca-info.h"
 
 struct simhca_usage {
 	/* requester and completer */

@@ -8,7 +8,6 @@
 #include "link.h"
 #include "qp.h"
 #include "requester.h"
-#include "simhca.h"
 #include "wqe.h"
 
 /* Operations by transport (IBTA vol. 1, table 38); what a link does not carry is the link's. */

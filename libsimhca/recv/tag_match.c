@@ -24,7 +24,8 @@
 #include "core/context.h"
 #include "dma/dma.h"
 #include "engine/engine.h"
-#include "simhca.h"
+#include "simhca-device.h"
+#include "simhca-verbs.h"
 #include "tag_match.h"
 #include "proto/cq.h"
 #include "packet/packet.h"
@@ -53,8 +54,8 @@ struct simhca_tag {
 
 /*
  * The list, under the SRQ's lock. There are max_tags entries in all, and each is in one place:
- * free; in the list; that of the message at hand of a QP (qp->matched), from when it matched until
- * that is complete; or among the rendezvous of a QP (qp->rndv), until the data have been fetched.
+ * free; in the list; that of the message at hand of a QP (qp->tags.matched), from when it matched until
+ * that is complete; or among the rendezvous of a QP (qp->tags.rndv), until the data have been fetched.
  * So what waits to be fetched is bounded as it is on a ConnectX: a program that has more tags under
  * way than the list holds cannot post another one.
  */
@@ -263,15 +264,15 @@ static void receive_into(struct simhca_qp *qp, struct simhca_tag *entry)
 		entry->room += entry->sge[i].length;
 	}
 	simhca_recv_save(qp->recv_copy, &recv);
-	qp->matched = entry;
+	qp->tags.matched = entry;
 }
 
 /* The message at hand has no entry any more. Under the SRQ's lock. */
 static void release_matched(struct simhca_qp *qp)
 {
-	if (qp->matched)
-		release(qp->srq->tags, qp->matched);
-	qp->matched = NULL;
+	if (qp->tags.matched)
+		release(qp->srq->tags, qp->tags.matched);
+	qp->tags.matched = NULL;
 }
 
 static enum simhca_consume consume(struct simhca_worker *worker, struct simhca_qp *qp,
@@ -336,7 +337,7 @@ static void fill_cqe(const struct simhca_qp *qp, struct simhca_cqe *cqe)
 static void add_rndv(struct simhca_qp *qp)
 {
 	const struct simhca_tm_message *message = &qp->resp.tm;
-	struct simhca_tag *rndv = qp->matched;
+	struct simhca_tag *rndv = qp->tags.matched;
 
 	rndv->va = message->va;
 	rndv->rkey = message->rkey;
@@ -345,9 +346,9 @@ static void add_rndv(struct simhca_qp *qp)
 				      .app_ctx = message->app_ctx,
 				      .tag = htobe64(message->tag) };
 	pthread_mutex_lock(&qp->srq->lock);
-	qp->matched = NULL;
-	DL_APPEND(qp->rndv, rndv); /* a step, however many there are */
-	atomic_store_explicit(&qp->fetch_waits, true, memory_order_release);
+	qp->tags.matched = NULL;
+	DL_APPEND(qp->tags.rndv, rndv); /* a step, however many there are */
+	atomic_store_explicit(&qp->requester.fetch_waits, true, memory_order_release);
 	pthread_mutex_unlock(&qp->srq->lock);
 	simhca_engine_schedule(qp->context->engine, &qp->task);
 }
@@ -358,7 +359,7 @@ static struct simhca_tag *oldest(struct simhca_qp *qp)
 	struct simhca_tag *rndv;
 
 	pthread_mutex_lock(&qp->srq->lock);
-	rndv = qp->rndv;
+	rndv = qp->tags.rndv;
 	pthread_mutex_unlock(&qp->srq->lock);
 	return rndv;
 }
@@ -373,8 +374,8 @@ static void end_fetch(struct simhca_qp *qp, enum simhca_wc_status status, enum s
 	struct simhca_cqe cqe;
 
 	pthread_mutex_lock(&qp->srq->lock);
-	rndv = qp->rndv;
-	DL_DELETE(qp->rndv, rndv);
+	rndv = qp->tags.rndv;
+	DL_DELETE(qp->tags.rndv, rndv);
 	cqe = (struct simhca_cqe){
 		.wr_id = rndv->wr_id,
 		.qpn = qp->qpn,
@@ -386,12 +387,12 @@ static void end_fetch(struct simhca_qp *qp, enum simhca_wc_status status, enum s
 		.flags = SIMHCA_CQE_RECV | SIMHCA_CQE_SRQ_CQ,
 		.tm_flags = status == SIMHCA_WC_SUCCESS ? SIMHCA_CQE_TM_DATA_VALID : 0,
 	};
-	qp->fin_due = status == SIMHCA_WC_SUCCESS;
-	if (qp->fin_due)
-		memcpy(qp->fin, &rndv->fin, sizeof(qp->fin));
+	qp->tags.fin_due = status == SIMHCA_WC_SUCCESS;
+	if (qp->tags.fin_due)
+		memcpy(qp->tags.fin, &rndv->fin, sizeof(qp->tags.fin));
 	release(qp->srq->tags, rndv);
-	if (!qp->rndv && !qp->fin_due)
-		atomic_store_explicit(&qp->fetch_waits, false, memory_order_relaxed);
+	if (!qp->tags.rndv && !qp->tags.fin_due)
+		atomic_store_explicit(&qp->requester.fetch_waits, false, memory_order_relaxed);
 	pthread_mutex_unlock(&qp->srq->lock);
 	simhca_cq_push(qp->srq->cq, &cqe, false);
 }
@@ -400,9 +401,9 @@ static void end_fetch(struct simhca_qp *qp, enum simhca_wc_status status, enum s
 static void end_fin(struct simhca_qp *qp)
 {
 	pthread_mutex_lock(&qp->srq->lock);
-	qp->fin_due = false;
-	if (!qp->rndv)
-		atomic_store_explicit(&qp->fetch_waits, false, memory_order_relaxed);
+	qp->tags.fin_due = false;
+	if (!qp->tags.rndv)
+		atomic_store_explicit(&qp->requester.fetch_waits, false, memory_order_relaxed);
 	pthread_mutex_unlock(&qp->srq->lock);
 }
 
@@ -423,7 +424,7 @@ static bool start(struct simhca_qp *qp)
 	const struct simhca_tag *rndv;
 	enum simhca_reason reason;
 
-	if (qp->fin_due)
+	if (qp->tags.fin_due)
 		return true;
 	while ((rndv = oldest(qp))) {
 		reason = check_rndv(qp, rndv);
@@ -439,11 +440,11 @@ static void load(struct simhca_qp *qp, struct simhca_send *send)
 	const struct simhca_tag *rndv = oldest(qp);
 
 	memset(&send->wqe, 0, sizeof(send->wqe));
-	if (qp->fin_due) {
+	if (qp->tags.fin_due) {
 		send->wqe.opcode = SIMHCA_WR_SEND;
 		send->wqe.flags = SIMHCA_WQE_INLINE;
-		send->length = sizeof(qp->fin);
-		memcpy(send->data, qp->fin, sizeof(qp->fin));
+		send->length = sizeof(qp->tags.fin);
+		memcpy(send->data, qp->tags.fin, sizeof(qp->tags.fin));
 		return;
 	}
 	send->wqe.opcode = SIMHCA_WR_RDMA_READ;
@@ -457,9 +458,9 @@ static void load(struct simhca_qp *qp, struct simhca_send *send)
 static void complete_step(struct simhca_qp *qp, enum simhca_wc_status status,
 			  enum simhca_reason reason)
 {
-	const bool was_fin = qp->fin_due;
+	const bool was_fin = qp->tags.fin_due;
 
-	qp->fetching = false;
+	qp->requester.fetching = false;
 	if (was_fin)
 		end_fin(qp);
 	if (status != SIMHCA_WC_SUCCESS)
@@ -479,17 +480,17 @@ static void drop_all(struct simhca_qp *qp, bool flush)
 {
 	struct simhca_tag *rndv;
 
-	qp->fetching = false;
+	qp->requester.fetching = false;
 	end_fin(qp);
-	while (flush && qp->rndv)
+	while (flush && qp->tags.rndv)
 		end_fetch(qp, SIMHCA_WC_WR_FLUSH_ERR, SIMHCA_REASON_FLUSHED);
 	pthread_mutex_lock(&qp->srq->lock);
-	while ((rndv = qp->rndv)) {
-		DL_DELETE(qp->rndv, rndv);
+	while ((rndv = qp->tags.rndv)) {
+		DL_DELETE(qp->tags.rndv, rndv);
 		release(qp->srq->tags, rndv);
 	}
 	release_matched(qp);
-	atomic_store_explicit(&qp->fetch_waits, false, memory_order_relaxed);
+	atomic_store_explicit(&qp->requester.fetch_waits, false, memory_order_relaxed);
 	pthread_mutex_unlock(&qp->srq->lock);
 }
 
@@ -516,11 +517,11 @@ static bool complete(struct simhca_qp *qp, struct simhca_cqe *cqe, bool solicite
 	fill_cqe(qp, cqe);
 	is_rndv = cqe->opcode == SIMHCA_WC_TM_RECV && cqe->status == SIMHCA_WC_SUCCESS &&
 		  qp->resp.tm.kind == SIMHCA_TM_RNDV;
-	if (is_rndv && !qp->matched) { /* only a client says that it has matched */
+	if (is_rndv && !qp->tags.matched) { /* only a client says that it has matched */
 		simhca_qp_corrupt(qp);
 		return false;
 	}
-	if (!is_rndv && qp->matched) {
+	if (!is_rndv && qp->tags.matched) {
 		pthread_mutex_lock(&qp->srq->lock);
 		release_matched(qp);
 		pthread_mutex_unlock(&qp->srq->lock);

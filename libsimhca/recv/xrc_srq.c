@@ -7,7 +7,7 @@
 
 #include "core/context.h"
 #include "core/fabric.h"
-#include "simhca.h"
+#include "simhca-device.h"
 #include "proto/cq.h"
 #include "proto/flush.h"
 #include "packet/packet.h"
@@ -38,17 +38,17 @@ static const struct simhca_context *find(struct simhca_qp *qp, const struct simh
 			qp->resp.srqn = srqn;
 		srqn = qp->resp.srqn;
 	}
-	qp->recv_srq = find_srq(qp->device, srqn);
-	if (!qp->recv_srq)
+	qp->responder.srq = find_srq(qp->device, srqn);
+	if (!qp->responder.srq)
 		return NULL;
-	qp->key_pd = qp->recv_srq->pd->number;
-	return qp->recv_srq->context;
+	qp->responder.key_pd = qp->responder.srq->pd->number;
+	return qp->responder.srq->context;
 }
 
 static enum simhca_reason admit(struct simhca_qp *qp, const struct simhca_packet *packet,
 				bool repeated, enum simhca_syndrome *nak)
 {
-	const struct simhca_srq *srq = qp->recv_srq;
+	const struct simhca_srq *srq = qp->responder.srq;
 
 	if (!repeated && packet->srqn != qp->resp.srqn) {
 		*nak = SIMHCA_SYNDROME_NAK_INVALID;
@@ -59,7 +59,7 @@ static enum simhca_reason admit(struct simhca_qp *qp, const struct simhca_packet
 			qp->resp.have_recv = false;
 		return SIMHCA_REASON_XRC_NO_SRQ;
 	}
-	if (srq->domain->xrcd != qp->xrcd)
+	if (srq->domain->xrcd != qp->xrc.domain)
 		return SIMHCA_REASON_XRC_OTHER_DOMAIN;
 	if (atomic_load_explicit(&srq->cq->view.mem->overrun, memory_order_relaxed)) {
 		*nak = SIMHCA_SYNDROME_NAK_OPERATIONAL;
@@ -72,7 +72,7 @@ static enum simhca_reason admit(struct simhca_qp *qp, const struct simhca_packet
 static enum simhca_consume consume(struct simhca_worker *worker, struct simhca_qp *qp,
 				   const struct simhca_packet *packet)
 {
-	struct simhca_srq *srq = qp->recv_srq;
+	struct simhca_srq *srq = qp->responder.srq;
 	enum simhca_consume result = simhca_srq_consume(srq, qp);
 
 	(void)worker;
@@ -85,7 +85,7 @@ static enum simhca_consume consume(struct simhca_worker *worker, struct simhca_q
 
 static bool complete(struct simhca_qp *qp, struct simhca_cqe *cqe, bool solicited)
 {
-	const struct simhca_srq *srq = qp->recv_srq;
+	const struct simhca_srq *srq = qp->responder.srq;
 
 	if (!srq) /* the receive went with it */
 		return true;
@@ -96,7 +96,7 @@ static bool complete(struct simhca_qp *qp, struct simhca_cqe *cqe, bool solicite
 
 static void flush(struct simhca_qp *qp)
 {
-	struct simhca_srq *srq = qp->recv_srq;
+	struct simhca_srq *srq = qp->responder.srq;
 
 	qp->resp.in_message = false;
 	/* From a control function there is no step that has looked it up. */

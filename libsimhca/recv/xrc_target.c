@@ -13,7 +13,8 @@
 #include "core/handles.h"
 #include "core/lock.h"
 #include "paging/fault.h"
-#include "simhca.h"
+#include "simhca-device.h"
+#include "simhca-verbs.h"
 #include "proto/qp.h"
 #include "proto/wqe.h"
 #include "xrc.h"
@@ -22,7 +23,7 @@
 static struct simhca_qp_open **find_open(struct simhca_qp *qp, const struct simhca_context *context,
 					 uint32_t handle)
 {
-	struct simhca_qp_open **link = &qp->opens;
+	struct simhca_qp_open **link = &qp->xrc.opens;
 
 	while ((*link)->context != context || (*link)->handle != handle)
 		link = &(*link)->next;
@@ -55,10 +56,10 @@ static int add_open(struct simhca_context *context, struct simhca_qp *qp,
 	open->handle = *handle;
 	open->user_handle = user_handle;
 	domain->users++;
-	pthread_mutex_lock(&qp->opens_lock);
-	open->next = qp->opens;
-	qp->opens = open;
-	pthread_mutex_unlock(&qp->opens_lock);
+	pthread_mutex_lock(&qp->xrc.lock);
+	open->next = qp->xrc.opens;
+	qp->xrc.opens = open;
+	pthread_mutex_unlock(&qp->xrc.lock);
 	return 0;
 }
 
@@ -68,11 +69,11 @@ static int remove_open(struct simhca_qp *qp, struct simhca_qp_open **link)
 	struct simhca_qp_open *open = *link;
 	bool told;
 
-	pthread_mutex_lock(&qp->opens_lock);
-	told = qp->telling;
+	pthread_mutex_lock(&qp->xrc.lock);
+	told = qp->xrc.telling;
 	if (!told)
 		*link = open->next;
-	pthread_mutex_unlock(&qp->opens_lock);
+	pthread_mutex_unlock(&qp->xrc.lock);
 	if (told)
 		return -EAGAIN;
 	open->domain->users--;
@@ -86,7 +87,7 @@ static void free_target(struct simhca_qp *qp)
 	simhca_qp_detach(qp);
 	if (qp->qpn)
 		simhca_number_release(&qp->device->qpns, qp->qpn);
-	pthread_mutex_destroy(&qp->opens_lock);
+	pthread_mutex_destroy(&qp->xrc.lock);
 	simhca_faults_free(&qp->faults);
 	free(qp->usage);
 	free(qp->mem);
@@ -107,13 +108,13 @@ int simhca_create_xrc_target(struct simhca_context *context, const struct simhca
 	qp = calloc(1, sizeof(*qp));
 	if (!qp)
 		return simhca_why(why, ENOMEM, "out of memory");
-	simhca_mutex_init(&qp->opens_lock, SIMHCA_LOCK_OPENS);
+	simhca_mutex_init(&qp->xrc.lock, SIMHCA_LOCK_OPENS);
 	qp->device = device;
 	qp->link = device->fabric->link;
 	qp->task.run = simhca_qp_step;
 	qp->faults.device = device;
 	qp->source = &simhca_xrc_receives;
-	qp->xrcd = domain->xrcd;
+	qp->xrc.domain = domain->xrcd;
 	qp->type = SIMHCA_QPT_XRC_RECV;
 	qp->last_wqe_event_due = true;
 	qp->mem = calloc(1, sizeof(*qp->mem) + SIMHCA_RECV_COPY_BYTES);
@@ -132,7 +133,7 @@ int simhca_create_xrc_target(struct simhca_context *context, const struct simhca
 		goto fail;
 	qp->qpc = &device->qpcs[SIMHCA_QPN_SLOT(qp->qpn)];
 	simhca_qpc_init(qp->qpc, qp->qpn, qp->type);
-	qp->qpc->xrcd = qp->xrcd->number;
+	qp->qpc->xrcd = qp->xrc.domain->number;
 	*reply = (struct simhca_create_qp_reply){ .handle = handle, .qpn = qp->qpn };
 	atomic_store(&device->qps[SIMHCA_QPN_SLOT(qp->qpn)], qp);
 	simhca_fabric_changed(device->fabric);
@@ -152,7 +153,7 @@ int simhca_open_qp(struct simhca_context *context, const struct simhca_open_qp_r
 		return -ENOENT;
 	qp = atomic_load(&context->device->qps[SIMHCA_QPN_SLOT(req->qpn)]);
 	/* Of others' QPs nothing is said, not even whether there is one. */
-	if (!qp || qp->qpn != req->qpn || qp->xrcd != domain->xrcd)
+	if (!qp || qp->qpn != req->qpn || qp->xrc.domain != domain->xrcd)
 		return simhca_why(why, EINVAL, "the domain has no XRC_RECV QP 0x%06x", req->qpn);
 	return add_open(context, qp, domain, req->user_handle, &reply->handle, why);
 }
@@ -161,7 +162,7 @@ int simhca_close_xrc_target(struct simhca_context *context, uint32_t handle, str
 {
 	struct simhca_qp_open **link = find_open(qp, context, handle);
 
-	if (qp->opens->next)
+	if (qp->xrc.opens->next)
 		return remove_open(qp, link);
 	/*
 	 * The last one. No step that begins from now on finds it. Those that had found it hold its
@@ -171,7 +172,7 @@ int simhca_close_xrc_target(struct simhca_context *context, uint32_t handle, str
 	atomic_store(&qp->device->qps[SIMHCA_QPN_SLOT(qp->qpn)], NULL);
 	simhca_fabric_changed(qp->device->fabric);
 	simhca_engine_forget(&qp->task);
-	if ((qp->uplink && !qp->uplink->retire(qp)) ||
+	if ((qp->wire.uplink && !qp->wire.uplink->retire(qp)) ||
 	    !simhca_fabric_synchronize(qp->device->fabric, UINT32_MAX) ||
 	    simhca_qp_begin_both(qp, true))
 		return -EAGAIN;

@@ -13,7 +13,8 @@
 
 #include "core/context.h"
 #include "core/fabric.h"
-#include "simhca.h"
+#include "simhca-device.h"
+#include "simhca-verbs.h"
 #include "xrc.h"
 
 /* Which inode it is, without asking its file system, which a client may be the server of. */

@@ -4,6 +4,7 @@
 #include <utlist.h>
 
 #include "daemon.h"
+#include "simhca-info.h"
 #include "device/gid_table.h"
 #include "link/wire/wire.h"
 #include "names.h"

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "rdma_cm/cma_report.h"
+#include "simhca-info.h"
 #include "daemon.h"
 #include "device/gid_table.h"
 #include "base/monotonic.h"

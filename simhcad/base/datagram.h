@@ -12,7 +12,7 @@
 #include <sys/uio.h>
 
 #include "loop/releaser.h"
-#include "simhca.h"
+#include "simhca-device.h"
 
 /* What the kernel passes with one message (SCM_MAX_FD). */
 #define DATAGRAM_KERNEL_FDS 253u

@@ -6,7 +6,7 @@
 #ifndef SIMHCAD_LOG_H
 #define SIMHCAD_LOG_H
 
-#include "simhca.h"
+#include "simhca-device.h"
 
 /* Before any thread is started. path NULL: standard error. 0, or -errno when path cannot be opened.
  */

@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include "simhca.h"
+#include "simhca-device.h"
 
 /*
  * 0 if the process has CAP_NET_RAW, or -EPERM and why not. pid and uid are those that the kernel

@@ -18,8 +18,6 @@
 #include <ev.h>
 #include <sys/types.h>
 
-#include "simhca.h"
-
 struct process;
 
 struct process_table {

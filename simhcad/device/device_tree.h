@@ -28,7 +28,7 @@
 
 #include "base/rundir.h"
 #include "profile.h"
-#include "simhca.h"
+#include "simhca-device.h"
 
 #define DEVICE_TREE_RDMA_CM_MAJOR 10 /* of miscellaneous devices */
 #define DEVICE_TREE_RDMA_CM_MINOR 58

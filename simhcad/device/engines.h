@@ -14,8 +14,9 @@
 
 #include <ev.h>
 #include <stdbool.h>
+#include <stdint.h>
 
-#include "simhca.h"
+#include "simhca-abi.h"
 
 struct engine;
 

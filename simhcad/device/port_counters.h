@@ -3,7 +3,7 @@
 #ifndef SIMHCAD_PORT_COUNTERS_H
 #define SIMHCAD_PORT_COUNTERS_H
 
-#include "simhca.h"
+#include "simhca-device.h"
 
 /*
  * A number of the model, less another one, in some unit. SIMHCA_STATS stands for none: the counter

@@ -9,7 +9,7 @@
 #include <time.h>
 
 #include "failures.h"
-#include "simhca.h"
+#include "simhca-info.h"
 
 #define FAILED_TEXT 256 /* bytes, NUL included: longer than what commands answer */
 

@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "simhca.h"
+#include "simhca-info.h"
 
 #define FAILURES_KEPT 256      /* of all programs */
 #define FAILURES_OF_PROGRAM 64 /* of one, if there are more */

@@ -9,7 +9,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-#include "simhca.h"
+#include "simhca-inject.h"
 
 struct daemon;
 struct injector;

@@ -5,7 +5,7 @@
 #include "inject_why.h"
 #include "names.h"
 #include "simhca-abi-cmd.h"
-#include "simhca.h"
+#include "simhca-inject.h"
 
 #define OPCODES_TEXT 160
 

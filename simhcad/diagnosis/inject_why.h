@@ -3,6 +3,8 @@
 #ifndef SIMHCAD_INJECT_WHY_H
 #define SIMHCAD_INJECT_WHY_H
 
+#include "simhca-inject.h"
+
 #include <stddef.h>
 
 struct simhca_rule;

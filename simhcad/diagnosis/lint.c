@@ -6,6 +6,8 @@
 #include <utlist.h>
 
 #include "daemon.h"
+#include "simhca-attach.h"
+#include "simhca-info.h"
 #include "lint.h"
 #include "names.h"
 #include "loop/session.h"

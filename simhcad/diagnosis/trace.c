@@ -12,7 +12,7 @@
 #include "core/lock.h"
 #include "failures.h"
 #include "base/log.h"
-#include "simhca.h"
+#include "simhca-device.h"
 #include "trace.h"
 #include "trace_frame.h"
 

@@ -8,6 +8,8 @@
 #ifndef SIMHCAD_TRACE_H
 #define SIMHCAD_TRACE_H
 
+#include "simhca-device.h"
+
 #include <stdint.h>
 
 struct ev_loop;

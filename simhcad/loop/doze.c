@@ -2,6 +2,7 @@
 #include <utlist.h>
 
 #include "device/engines.h"
+#include "simhca-device.h"
 #include "doze.h"
 
 /*

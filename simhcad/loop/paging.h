@@ -13,8 +13,6 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-#include "simhca.h"
-
 #define PAGING_WORKERS_MOST 64
 
 struct paging {

@@ -8,6 +8,7 @@
 #include <utlist.h>
 
 #include "daemon.h"
+#include "simhca-inject.h"
 #include "base/datagram.h"
 #include "diagnosis/failures.h"
 #include "base/log.h"

@@ -17,7 +17,7 @@
 #include "diagnosis/lint.h"
 #include "base/process.h"
 #include "base/retry.h"
-#include "simhca.h"
+#include "simhca-device.h"
 #include "diagnosis/sleepers.h"
 #include "base/turns.h"
 

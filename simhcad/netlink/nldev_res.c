@@ -9,6 +9,7 @@
 #include <utlist.h>
 
 #include "rdma_cm/cma_report.h"
+#include "simhca-info.h"
 #include "daemon.h"
 #include "nldev.h"
 #include "base/privilege.h"

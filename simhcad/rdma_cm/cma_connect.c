@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "cma.h"
+#include "simhca-inject.h"
+#include "simhca-info.h"
 #include "link/wire/wire.h"
 #include "loop/session.h"
 

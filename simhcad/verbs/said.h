@@ -3,6 +3,8 @@
 #ifndef SIMHCAD_SAID_H
 #define SIMHCAD_SAID_H
 
+#include "simhca-device.h"
+
 struct session;
 struct simhca_say_req;
 struct simhca_why;

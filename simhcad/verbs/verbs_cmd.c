@@ -9,6 +9,8 @@
 #include <utlist.h>
 
 #include "daemon.h"
+#include "simhca-attach.h"
+#include "simhca-verbs.h"
 #include "diagnosis/failures.h"
 #include "base/log.h"
 #include "names.h"

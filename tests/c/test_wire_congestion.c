@@ -87,7 +87,7 @@ static struct simhca_congestion *congestion_of(const struct net *net)
 	const struct simhca_qp *object =
 		simhca_object(net->side->client->context, SIMHCA_OBJ_QP, qp->handle, NULL);
 
-	return simhca_inbox_congestion(object->inbox);
+	return simhca_inbox_congestion(object->wire.inbox);
 }
 
 static void read_mtus(const struct net *net, uint64_t id, uint32_t count)
@@ -311,7 +311,7 @@ static void a_way_is_left_for_a_local_peer(void **state)
 		const struct simhca_qp *qp =
 			simhca_object(side->client->context, SIMHCA_OBJ_QP, side->qp->handle, NULL);
 
-		share[i] = simhca_inbox_share(qp->inbox);
+		share[i] = simhca_inbox_share(qp->wire.inbox);
 	}
 	write_mtus(&net, 1, 1);
 	write_mtus(&other, 1, 1);

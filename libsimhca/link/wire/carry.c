@@ -142,7 +142,7 @@ static void acknowledge(struct simhca_worker *worker, struct simhca_qp *qp,
 		return;
 	if (!ack->waits) {
 		simhca_stats_sent(worker, qp->device, packet);
-		simhca_inbox_sent(qp->inbox, packet);
+		simhca_inbox_sent(qp->wire.inbox, packet);
 	}
 	*ack = (struct simhca_outbox_ack){
 		.waits = true, .path = *path, .traffic_class = traffic_class, .psn = packet->psn
@@ -190,7 +190,7 @@ struct simhca_handover simhca_wire_carry(struct simhca_worker *worker, struct si
 				     simhca_pad(part.length);
 		size_t length = (size_t)(end - at);
 
-		simhca_inbox_sent(qp->inbox, &part);
+		simhca_inbox_sent(qp->wire.inbox, &part);
 		put_datagram(outbox, path, traffic_class, at, length,
 			     wire->ops.rxe_flush && part.op == SIMHCA_PKT_FLUSH);
 		at += length + SIMHCA_ICRC_BYTES;

@@ -39,10 +39,10 @@ static int attach(struct simhca_qp *qp)
 	if (!qp->device->config.wire || qp->type == SIMHCA_QPT_RAW_PACKET ||
 	    qp->type == SIMHCA_QPT_WQ)
 		return 0;
-	qp->inbox = simhca_inbox_create();
-	if (!qp->inbox)
+	qp->wire.inbox = simhca_inbox_create();
+	if (!qp->wire.inbox)
 		return -ENOMEM;
-	qp->uplink = &simhca_wire_uplink;
+	qp->wire.uplink = &simhca_wire_uplink;
 	return 0;
 }
 
@@ -52,8 +52,8 @@ static void detach(struct simhca_qp *qp)
 
 	/* It is in no table: whoever had found it there has let go of it then. */
 	simhca_wire_synchronize(qp->device->fabric);
-	simhca_share_leave(&wire->ways, simhca_inbox_share(qp->inbox));
-	simhca_inbox_destroy(qp->inbox);
+	simhca_share_leave(&wire->ways, simhca_inbox_share(qp->wire.inbox));
+	simhca_inbox_destroy(qp->wire.inbox);
 }
 
 static void connect_qp(struct simhca_qp *qp)
@@ -62,31 +62,32 @@ static void connect_qp(struct simhca_qp *qp)
 	struct simhca_wire_path path = { .destination = av->dgid, .source_port = SIMHCA_WIRE_PORT };
 
 	if (qp->type == SIMHCA_QPT_UD) {
-		simhca_inbox_open(qp->inbox, NULL, 0, 0);
+		simhca_inbox_open(qp->wire.inbox, NULL, 0, 0);
 		atomic_store(&qp->link, &simhca_wire_datagrams);
 	} else if (simhca_wire_is_local(qp->device, av)) {
-		simhca_inbox_close(qp->inbox);
+		simhca_inbox_close(qp->wire.inbox);
 		/* It may have been connected by the wire, and goes no such way any more. */
-		simhca_share_leave(&qp->device->fabric->wire->ways, simhca_inbox_share(qp->inbox));
+		simhca_share_leave(&qp->device->fabric->wire->ways,
+				   simhca_inbox_share(qp->wire.inbox));
 		atomic_store(&qp->link, qp->device->fabric->link);
 	} else {
 		simhca_device_gid(qp->device, av->sgid_index, &path.source);
-		simhca_inbox_open(qp->inbox, &path, qp->qpc->dest_qpn, qp->qpc->path_mtu);
-		simhca_share_join(&qp->device->fabric->wire->ways, simhca_inbox_share(qp->inbox),
-				  &av->dgid);
+		simhca_inbox_open(qp->wire.inbox, &path, qp->qpc->dest_qpn, qp->qpc->path_mtu);
+		simhca_share_join(&qp->device->fabric->wire->ways,
+				  simhca_inbox_share(qp->wire.inbox), &av->dgid);
 		atomic_store(&qp->link, &simhca_wire_link);
 	}
 }
 
 static void reset(struct simhca_qp *qp)
 {
-	simhca_share_leave(&qp->device->fabric->wire->ways, simhca_inbox_share(qp->inbox));
-	simhca_inbox_close(qp->inbox);
+	simhca_share_leave(&qp->device->fabric->wire->ways, simhca_inbox_share(qp->wire.inbox));
+	simhca_inbox_close(qp->wire.inbox);
 }
 
 static bool retire(struct simhca_qp *qp)
 {
-	return simhca_inbox_retire(qp->inbox);
+	return simhca_inbox_retire(qp->wire.inbox);
 }
 
 static void group(struct simhca_device *device, const union simhca_gid *gid, bool member)
@@ -102,7 +103,8 @@ bool simhca_wire_traffic(struct simhca_context *context, uint32_t handle,
 {
 	const struct simhca_qp *qp = simhca_object(context, SIMHCA_OBJ_QP, handle, NULL);
 
-	return qp && qp->inbox && qp->link->remote && simhca_inbox_traffic(qp->inbox, traffic);
+	return qp && qp->wire.inbox && qp->link->remote &&
+	       simhca_inbox_traffic(qp->wire.inbox, traffic);
 }
 
 const struct simhca_uplink simhca_wire_uplink = {

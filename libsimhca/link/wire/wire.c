@@ -93,7 +93,7 @@ static struct simhca_engine *engine_of(const struct simhca_qp *qp)
 
 static bool notified(struct simhca_qp *qp, const struct simhca_wire_path *path)
 {
-	if (!simhca_inbox_notify(qp->inbox, path))
+	if (!simhca_inbox_notify(qp->wire.inbox, path))
 		return false;
 	simhca_stats_once(qp->device, SIMHCA_STAT_CNP_HANDLED);
 	return true;
@@ -110,12 +110,12 @@ static bool put(struct simhca_device *device, const struct simhca_packet *packet
 	if (!device->config.wire || !simhca_link_answers_to(device, device, &av))
 		return false;
 	qp = atomic_load(&device->qps[SIMHCA_QPN_SLOT(packet->dest_qpn)]);
-	if (!qp || qp->qpn != packet->dest_qpn || !qp->inbox)
+	if (!qp || qp->qpn != packet->dest_qpn || !qp->wire.inbox)
 		return false;
 	if (packet->op == SIMHCA_PKT_CNP)
 		return notified(qp, &datagram->path);
 	if (!accepts(qp->type, packet) ||
-	    !simhca_inbox_put(qp->inbox, packet, payload, datagram, &wire->arrivals))
+	    !simhca_inbox_put(qp->wire.inbox, packet, payload, datagram, &wire->arrivals))
 		return false;
 	simhca_engine_schedule(engine_of(qp), &qp->task);
 	return true;
@@ -139,8 +139,8 @@ static bool put_to_group(struct simhca_fabric *fabric, const struct simhca_packe
 		for (uint32_t i = 0; i < count; i++) {
 			struct simhca_qp *qp = atomic_load(&device->qps[SIMHCA_QPN_SLOT(qpns[i])]);
 
-			if (!qp || qp->qpn != qpns[i] || !qp->inbox ||
-			    !simhca_inbox_put(qp->inbox, packet, payload, datagram,
+			if (!qp || qp->qpn != qpns[i] || !qp->wire.inbox ||
+			    !simhca_inbox_put(qp->wire.inbox, packet, payload, datagram,
 					      &wire->arrivals))
 				continue;
 			simhca_engine_schedule(engine_of(qp), &qp->task);

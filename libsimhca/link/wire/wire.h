@@ -6,9 +6,9 @@
 #ifndef LIBSIMHCA_WIRE_H
 #define LIBSIMHCA_WIRE_H
 
+#include "simhca-device.h"
 #include "link/wire/bth.h"
 #include "link/wire/icrc.h"
-#include "simhca.h"
 
 /* Datagrams one behind the other, each of `segment` bytes but the last, which can be shorter. */
 struct simhca_wire_run {

@@ -37,15 +37,15 @@ static uint32_t last_psn(const struct simhca_qp *qp, const struct simhca_packet 
 static struct simhca_handover send_request(struct simhca_worker *worker, struct simhca_qp *qp,
 					   struct simhca_packet *packet)
 {
-	struct simhca_congestion *congestion = simhca_inbox_congestion(qp->inbox);
+	struct simhca_congestion *congestion = simhca_inbox_congestion(qp->wire.inbox);
 	struct simhca_handover lost = { .outcome = SIMHCA_ACCEPTED };
 
 	if (!simhca_link_is_up(qp))
 		return lost;
-	if (packet->ack_req && !congestion->timed_at && simhca_inbox_is_new(qp->inbox, packet))
+	if (packet->ack_req && !congestion->timed_at && simhca_inbox_is_new(qp->wire.inbox, packet))
 		simhca_congestion_sent(congestion, last_psn(qp, packet),
 				       simhca_engine_now(qp->context->engine));
-	return simhca_wire_carry(worker, qp, packet, simhca_inbox_path(qp->inbox),
+	return simhca_wire_carry(worker, qp, packet, simhca_inbox_path(qp->wire.inbox),
 				 ecn_capable(packet->av));
 }
 
@@ -59,7 +59,7 @@ static struct simhca_handover paced(struct simhca_qp *qp, const struct simhca_pa
 		return handover;
 	packets = simhca_psn_count(packet->length, simhca_qp_mtu(qp));
 	bytes = packet->length + packets * PACKET_OVERHEAD;
-	handover.delay_ns = simhca_pace(simhca_inbox_pace(qp->inbox), packet->av->static_rate,
+	handover.delay_ns = simhca_pace(simhca_inbox_pace(qp->wire.inbox), packet->av->static_rate,
 					bytes, simhca_engine_now(qp->context->engine));
 	if (handover.delay_ns)
 		handover.outcome = SIMHCA_LATE;
@@ -69,7 +69,7 @@ static struct simhca_handover paced(struct simhca_qp *qp, const struct simhca_pa
 /* LATE: less than one packet a round trip is what the network has for it. */
 static struct simhca_handover rested(struct simhca_qp *qp)
 {
-	struct simhca_congestion *congestion = simhca_inbox_congestion(qp->inbox);
+	struct simhca_congestion *congestion = simhca_inbox_congestion(qp->wire.inbox);
 	struct simhca_handover handover = { .outcome = SIMHCA_ACCEPTED };
 
 	if (congestion->window >= SIMHCA_WINDOW_PSN)
@@ -86,7 +86,7 @@ static struct simhca_handover request(struct simhca_worker *worker, struct simhc
 {
 	struct simhca_handover pace = paced(qp, packet);
 
-	simhca_share_set_busy(simhca_inbox_share(qp->inbox), true);
+	simhca_share_set_busy(simhca_inbox_share(qp->wire.inbox), true);
 	if (pace.outcome == SIMHCA_ACCEPTED)
 		pace = rested(qp);
 	if (pace.outcome != SIMHCA_ACCEPTED)
@@ -103,7 +103,7 @@ static struct simhca_handover send_response(struct simhca_worker *worker, struct
 
 	if (!simhca_link_is_up(qp))
 		return lost;
-	return simhca_wire_carry(worker, qp, packet, simhca_inbox_path(qp->inbox),
+	return simhca_wire_carry(worker, qp, packet, simhca_inbox_path(qp->wire.inbox),
 				 ecn_capable(&qp->qpc->av));
 }
 
@@ -202,7 +202,7 @@ static bool tell_of_congestion(struct simhca_worker *worker, struct simhca_qp *q
 		return false;
 	simhca_stats_once(qp->device, SIMHCA_STAT_ECN_MARKED);
 	if (qp->link->remote &&
-	    simhca_inbox_may_send_cnp(qp->inbox, simhca_engine_now(worker->engine))) {
+	    simhca_inbox_may_send_cnp(qp->wire.inbox, simhca_engine_now(worker->engine))) {
 		const struct simhca_packet packet = { .op = SIMHCA_PKT_CNP,
 						      .dest_qpn = qp->qpc->dest_qpn,
 						      .first = true,
@@ -210,7 +210,7 @@ static bool tell_of_congestion(struct simhca_worker *worker, struct simhca_qp *q
 						      .mtu = qp->qpc->path_mtu };
 
 		simhca_stats_once(qp->device, SIMHCA_STAT_CNP_SENT);
-		simhca_wire_carry(worker, qp, &packet, simhca_inbox_path(qp->inbox),
+		simhca_wire_carry(worker, qp, &packet, simhca_inbox_path(qp->wire.inbox),
 				  qp->qpc->av.traffic_class);
 	}
 	simhca_qp_end_responder(qp);
@@ -227,13 +227,13 @@ static bool deliver_one(struct simhca_worker *worker, struct simhca_qp *qp, bool
 	if (simhca_link_continue(worker, qp, qp->context ? qp->context->id : SIMHCA_GUARD_ANY, owed)
 		    .outcome == SIMHCA_BUSY)
 		*owed = false; /* as the request will find, and wait */
-	arrival = simhca_inbox_dequeue(qp->inbox, *owed || *kept);
+	arrival = simhca_inbox_dequeue(qp->wire.inbox, *owed || *kept);
 	if (!arrival)
 		return *owed;
 	if (arrival->marked && tell_of_congestion(worker, qp)) {
 		arrival->marked = false;
 		if (arrival->packet.op == SIMHCA_PKT_READ_RESPONSE)
-			simhca_inbox_slow_down(qp->inbox); /* who asks for less gets less */
+			simhca_inbox_slow_down(qp->wire.inbox); /* who asks for less gets less */
 	}
 	simhca_guard_widen(&worker->guard);
 	handover = deliver(worker, qp, arrival);
@@ -255,7 +255,7 @@ static bool deliver_one(struct simhca_worker *worker, struct simhca_qp *qp, bool
 		return true;
 	}
 	*kept = true;
-	simhca_inbox_keep(qp->inbox, arrival);
+	simhca_inbox_keep(qp->wire.inbox, arrival);
 	return handover.outcome == SIMHCA_BUSY;
 }
 
@@ -265,10 +265,11 @@ static bool arrived(struct simhca_worker *worker, struct simhca_qp *qp)
 	bool owed = false, kept = false, more = true;
 	int packets = TURN_PACKETS;
 
-	if (!simhca_inbox_begin(qp->inbox))
+	if (!simhca_inbox_begin(qp->wire.inbox))
 		return false;
 	/* Who has come in time is not silent, however late we look: all of it is looked at. */
-	if (simhca_inbox_timer(qp->inbox, atomic_load(&qp->task.timer_fired)) && wire->ops.poll) {
+	if (simhca_inbox_timer(qp->wire.inbox, atomic_load(&qp->task.timer_fired)) &&
+	    wire->ops.poll) {
 		wire->ops.poll(wire->ops.arg);
 		packets = SIMHCA_INBOX_ROOM;
 	}
@@ -276,26 +277,26 @@ static bool arrived(struct simhca_worker *worker, struct simhca_qp *qp)
 		more = deliver_one(worker, qp, &owed, &kept);
 	/* The QP outlives the step again, whoever its packets were for. */
 	simhca_guard_widen(&worker->guard);
-	return simhca_inbox_end(qp->inbox) || more;
+	return simhca_inbox_end(qp->wire.inbox) || more;
 }
 
 /* -------------------------------------------------------------------------------- congestion */
 
 static void take_marks(struct simhca_qp *qp)
 {
-	if (simhca_inbox_notified(qp->inbox))
-		simhca_congestion_marked(simhca_inbox_congestion(qp->inbox));
+	if (simhca_inbox_notified(qp->wire.inbox))
+		simhca_congestion_marked(simhca_inbox_congestion(qp->wire.inbox));
 }
 
 static uint32_t window_now(const struct simhca_qp *qp)
 {
-	return simhca_congestion_window(simhca_inbox_congestion(qp->inbox));
+	return simhca_congestion_window(simhca_inbox_congestion(qp->wire.inbox));
 }
 
 static void acknowledged(struct simhca_qp *qp, uint32_t psn)
 {
-	struct simhca_congestion *congestion = simhca_inbox_congestion(qp->inbox);
-	struct simhca_share *share = simhca_inbox_share(qp->inbox);
+	struct simhca_congestion *congestion = simhca_inbox_congestion(qp->wire.inbox);
+	struct simhca_share *share = simhca_inbox_share(qp->wire.inbox);
 	uint64_t now = congestion->timed_at ? simhca_engine_now(qp->context->engine) : 0;
 
 	simhca_congestion_acknowledged(congestion, qp->req.psn_una, psn, now,
@@ -305,7 +306,8 @@ static void acknowledged(struct simhca_qp *qp, uint32_t psn)
 
 static uint64_t ack_timeout(struct simhca_qp *qp, unsigned int tries, uint64_t *timeout_ns)
 {
-	return simhca_congestion_timeout(simhca_inbox_congestion(qp->inbox), tries, timeout_ns);
+	return simhca_congestion_timeout(simhca_inbox_congestion(qp->wire.inbox), tries,
+					 timeout_ns);
 }
 
 static int unsent(const struct simhca_qp *qp, uint64_t ns, enum simhca_reason *reason)
@@ -318,7 +320,7 @@ static int unsent(const struct simhca_qp *qp, uint64_t ns, enum simhca_reason *r
 
 static void lost(struct simhca_qp *qp, bool silence)
 {
-	struct simhca_congestion *congestion = simhca_inbox_congestion(qp->inbox);
+	struct simhca_congestion *congestion = simhca_inbox_congestion(qp->wire.inbox);
 
 	if (silence)
 		simhca_congestion_silence(congestion);
