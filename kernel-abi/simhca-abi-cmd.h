@@ -1014,9 +1014,13 @@ struct simhca_attach_peer_reply {
  *
  * UVERBS_WRITE: a write command, with the structs of <rdma/ib_user_verbs.h>; what the driver and its
  * device exchange beside them (<rdma/efa-abi.h>) follows each of them. GET_CONTEXT is the first one on
- * a connection, and takes the place of OPEN_CONTEXT.
+ * a connection, and takes the place of OPEN_CONTEXT. CREATE_CQ with a completion channel brings the
+ * program's end of it along.
  */
 #define SIMHCA_UVERBS_BYTES 320u
+/* Methods of drivers, which are no write commands: an object and a method of its, by their numbers. */
+#define SIMHCA_UVERBS_METHOD(object, method) (0x40000000u | (object) << 16 | (method))
+#define SIMHCA_UVERBS_EFA_QUERY_MR SIMHCA_UVERBS_METHOD(7u, 0x1000u) /* UVERBS_OBJECT_MR */
 enum simhca_uverbs_part { SIMHCA_UVERBS_CORE, SIMHCA_UVERBS_DRIVER, SIMHCA_UVERBS_PARTS };
 struct simhca_uverbs_write_req {
 	uint32_t command; /* as the kernel numbers them, IB_USER_VERBS_CMD_FLAG_EXTENDED included */

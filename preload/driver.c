@@ -67,6 +67,8 @@ int driver_write(int fd, const struct driver_write *write)
 		.command = SIMHCA_CMD_UVERBS_WRITE,
 		.parts = &part,
 		.num_parts = 1,
+		.fds = &write->fd,
+		.num_fds = write->fd < 0 ? 0 : 1,
 		.body = &reply,
 		.size = sizeof(reply),
 		.reply_fds = &received,

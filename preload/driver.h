@@ -20,6 +20,7 @@ struct driver_part {
 struct driver_write {
 	uint32_t command;
 	struct driver_part in[SIMHCA_UVERBS_PARTS], out[SIMHCA_UVERBS_PARTS];
+	int fd; /* that goes along; -1: none */
 };
 
 /* Fills in out; 0 or a positive errno. */

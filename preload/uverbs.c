@@ -10,6 +10,7 @@
  *				each device; all others are those of a driver of real hardware
  *				(driver.h), of which another process than this has none
  *	ASYNC_EVENT_ALLOC	ibv_import_device()
+ *	MR_QUERY		libefa's, of regions
  *	QUERY_GID_ENTRY		ibv_query_gid() and relatives
  *	QUERY_GID_TABLE		ibv_query_gid_table()
  *
@@ -115,12 +116,28 @@ static struct driver_part out_part(struct ib_uverbs_attr *attr)
 	return (struct driver_part){ (void *)(uintptr_t)attr->data, attr->len };
 }
 
+/* The channel of a CQ is named by the program's descriptor of it, which goes along; -1: there is none. */
+static int channel_of(const struct driver_part *in, uint32_t command)
+{
+	struct ib_uverbs_create_cq plain = { .comp_channel = -1 };
+	struct ib_uverbs_ex_create_cq extended = { .comp_channel = -1 };
+
+	if (command == IB_USER_VERBS_CMD_CREATE_CQ && in->size >= sizeof(plain))
+		memcpy(&plain, in->data, sizeof(plain));
+	if (command == (IB_USER_VERBS_CMD_FLAG_EXTENDED | IB_USER_VERBS_EX_CMD_CREATE_CQ) &&
+	    in->size >= sizeof(extended))
+		memcpy(&extended, in->data, sizeof(extended));
+	return plain.comp_channel >= 0 ? plain.comp_channel : extended.comp_channel;
+}
+
 static int pass_on(struct call *call, uint32_t command)
 {
+	const struct driver_part core = in_part(call->attrs[UVERBS_ATTR_CORE_IN]);
 	const struct driver_write write = {
 		.command = command,
-		.in = { in_part(call->attrs[UVERBS_ATTR_CORE_IN]), in_part(call->driver_in) },
+		.in = { core, in_part(call->driver_in) },
 		.out = { out_part(call->attrs[UVERBS_ATTR_CORE_OUT]), out_part(call->driver_out) },
+		.fd = channel_of(&core, command),
 	};
 
 	if (caller_is_other(call->caller))
@@ -159,6 +176,43 @@ static int alloc_async_fd(struct call *call)
 		return -fd;
 	handle->data_s64 = fd;
 	return 0;
+}
+
+/* Attributes of methods that drivers add; older kernel headers do not have EFA's. */
+#define DRIVER_ATTRS (1u << UVERBS_ID_NS_SHIFT)
+enum {
+	EFA_MR_HANDLE,
+	EFA_MR_VALIDITY,
+	EFA_MR_RECV,
+	EFA_MR_RDMA_READ,
+	EFA_MR_RDMA_RECV,
+	EFA_MR_ATTRS
+};
+#define EFA_MR_QUERY (1u << UVERBS_ID_NS_SHIFT)
+
+/* An object is named by its handle, which is not said to have a length. */
+static int query_efa_mr(struct call *call)
+{
+	const struct ib_uverbs_attr *region = call->attrs[EFA_MR_HANDLE];
+	uint16_t out[EFA_MR_ATTRS - EFA_MR_VALIDITY] = { 0 };
+	uint32_t handle = region ? (uint32_t)region->data : 0;
+	struct driver_write write = {
+		.command = SIMHCA_UVERBS_EFA_QUERY_MR,
+		.in = { { &handle, sizeof(handle) } },
+		.out = { { out, sizeof(out) } },
+		.fd = -1,
+	};
+	int ret;
+
+	if (caller_is_other(call->caller))
+		return EOPNOTSUPP;
+	if (!region || region->data > UINT32_MAX)
+		return EINVAL;
+	ret = driver_write(call->fd, &write);
+	for (unsigned int id = EFA_MR_VALIDITY; !ret && id < EFA_MR_ATTRS; id++)
+		if (call->attrs[id])
+			ret = put(call, id, &out[id - EFA_MR_VALIDITY], sizeof(out[0]));
+	return ret;
 }
 
 /* ------------------------------------------------------------------------------------- GIDs */
@@ -310,17 +364,18 @@ static int query_gid_table(struct call *call)
 static const struct method {
 	uint16_t object;
 	uint16_t method;
-	uint16_t num_attrs; /* ids 0 .. num_attrs - 1 */
+	uint16_t first_attr, num_attrs; /* their ids */
 	int (*run)(struct call *call);
 } methods[] = {
-	{ UVERBS_OBJECT_DEVICE, UVERBS_METHOD_INVOKE_WRITE, UVERBS_ATTR_WRITE_CMD + 1,
+	{ UVERBS_OBJECT_DEVICE, UVERBS_METHOD_INVOKE_WRITE, 0, UVERBS_ATTR_WRITE_CMD + 1,
 	  invoke_write },
-	{ UVERBS_OBJECT_ASYNC_EVENT, UVERBS_METHOD_ASYNC_EVENT_ALLOC,
+	{ UVERBS_OBJECT_ASYNC_EVENT, UVERBS_METHOD_ASYNC_EVENT_ALLOC, 0,
 	  UVERBS_ATTR_ASYNC_EVENT_ALLOC_FD_HANDLE + 1, alloc_async_fd },
-	{ UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_ENTRY,
+	{ UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_ENTRY, 0,
 	  UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY + 1, query_gid_entry },
-	{ UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_TABLE,
+	{ UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_TABLE, 0,
 	  UVERBS_ATTR_QUERY_GID_TABLE_RESP_NUM_ENTRIES + 1, query_gid_table },
+	{ UVERBS_OBJECT_MR, EFA_MR_QUERY, DRIVER_ATTRS, EFA_MR_ATTRS, query_efa_mr },
 };
 
 static const struct method *find_method(const struct ib_uverbs_ioctl_hdr *hdr)
@@ -346,8 +401,8 @@ static int run_method(struct call *call, struct ib_uverbs_ioctl_hdr *hdr)
 	for (unsigned int i = 0; i < hdr->num_attrs; i++) {
 		struct ib_uverbs_attr *attr = &hdr->attrs[i];
 
-		if (attr->attr_id < method->num_attrs)
-			call->attrs[attr->attr_id] = attr;
+		if ((unsigned int)attr->attr_id - method->first_attr < method->num_attrs)
+			call->attrs[attr->attr_id - method->first_attr] = attr;
 		else if (attr->attr_id == UVERBS_ATTR_UHW_IN)
 			call->driver_in = attr;
 		else if (attr->attr_id == UVERBS_ATTR_UHW_OUT)

@@ -1,35 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* What a context has, its memory, and its end. */
+/* What a context has, and its end. */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "core/lock.h"
 #include "objects.h"
 
-int efa_out_of_memory(struct simhca_why *why)
+static void free_efa(struct simhca_efa *efa)
 {
-	return simhca_why(why, ENOMEM, "out of memory");
-}
-
-int efa_make_memory(struct simhca_context *context, uint64_t bytes, struct efa_memory *memory,
-		    struct simhca_why *why)
-{
-	char *base;
-
-	memory->bytes = bytes + EFA_PAGE; /* segments are given out in smaller units */
-	base = simhca_context_alloc(context, memory->bytes, &memory->ref, why);
-	if (!base)
-		return -ENOMEM;
-	memory->offset = efa_whole_pages(memory->ref.offset);
-	memory->base = base + (memory->offset - memory->ref.offset);
-	return 0;
-}
-
-struct simhca_efa *efa_of(struct simhca_context *context, struct simhca_why *why)
-{
-	if (!context->efa)
-		simhca_why(why, EINVAL, "this context is no EFA driver's");
-	return context->efa;
+	free(efa->bounce);
+	free(efa->qps.items);
+	free(efa->notified_cqs.items);
+	free(efa);
 }
 
 int simhca_efa_open(struct simhca_context *context, struct simhca_why *why)
@@ -39,14 +21,14 @@ int simhca_efa_open(struct simhca_context *context, struct simhca_why *why)
 	if (context->efa)
 		return 0;
 	efa = calloc(1, sizeof(*efa));
-	if (efa)
-		efa->bounce = malloc(SIMHCA_GRH_BYTES + SIMHCA_EFA_MTU);
-	if (efa)
-		efa->qps = calloc(context->device->config.max_qp, sizeof(*efa->qps));
-	if (!efa || !efa->bounce || !efa->qps) {
-		if (efa)
-			free(efa->bounce);
-		free(efa);
+	if (!efa)
+		return efa_out_of_memory(why);
+	efa->bounce = malloc(SIMHCA_GRH_BYTES + SIMHCA_EFA_MTU);
+	efa->qps.items = calloc(context->device->config.max_qp, sizeof(*efa->qps.items));
+	efa->notified_cqs.items =
+		calloc(context->device->config.max_cq, sizeof(*efa->notified_cqs.items));
+	if (!efa->bounce || !efa->qps.items || !efa->notified_cqs.items) {
+		free_efa(efa);
 		return efa_out_of_memory(why);
 	}
 	efa->context = context;
@@ -72,9 +54,7 @@ void simhca_efa_close(struct simhca_context *context)
 	pthread_mutex_destroy(&efa->work);
 	pthread_mutex_destroy(&efa->watch_lock);
 	pthread_mutex_destroy(&efa->ah_lock);
-	free(efa->bounce);
-	free(efa->qps);
-	free(efa);
+	free_efa(efa);
 	context->efa = NULL;
 }
 
@@ -93,4 +73,9 @@ bool simhca_efa_quiesce(struct simhca_context *context)
 			return false;
 	}
 	return true;
+}
+
+int simhca_efa_find_mr(struct simhca_context *context, uint32_t handle, struct simhca_why *why)
+{
+	return simhca_object(context, SIMHCA_OBJ_MR, handle, why) ? 0 : -ENOENT;
 }

@@ -54,17 +54,27 @@ static void leave_memory(struct simhca_worker *worker)
 	simhca_guard_widen(&worker->guard);
 }
 
-/* Sets what is known of the page at that address, whichever QP's. */
+static void note_watch(struct efa_watch *watch, uint64_t address, enum efa_watch_state state)
+{
+	if (watch->state != EFA_WATCH_NONE && watch->address == address)
+		watch->state = state;
+}
+
+/* Sets what is known of the page at that address, whichever object's. */
 static void note(struct simhca_efa *efa, uint64_t address, enum efa_watch_state state)
 {
-	const uint32_t count = atomic_load(&efa->num_qps);
-
 	pthread_mutex_lock(&efa->watch_lock);
-	for (uint32_t i = 0; i < count; i++) {
-		struct efa_qp *qp = atomic_load(&efa->qps[i]);
+	for (uint32_t i = 0; i < atomic_load(&efa->qps.count); i++) {
+		struct efa_qp *qp = atomic_load(&efa->qps.items[i]);
 
-		if (qp && qp->watch != EFA_WATCH_NONE && qp->watch_address == address)
-			qp->watch = state;
+		if (qp)
+			note_watch(&qp->watch, address, state);
+	}
+	for (uint32_t i = 0; i < atomic_load(&efa->notified_cqs.count); i++) {
+		struct efa_cq *cq = atomic_load(&efa->notified_cqs.items[i]);
+
+		if (cq)
+			note_watch(&cq->watch, address, state);
 	}
 	pthread_mutex_unlock(&efa->watch_lock);
 }
@@ -90,54 +100,46 @@ void efa_doorbells_open(struct simhca_worker *worker, struct simhca_efa *efa)
 	}
 }
 
-/* The state of the page of a QP, and where it is. */
-static enum efa_watch_state watch_of(struct simhca_efa *efa, const struct efa_qp *qp,
-				     uint64_t *address)
+/* Of a page that is not armed. False: it cannot be. */
+static bool arm(struct simhca_worker *worker, struct simhca_efa *efa, const struct efa_watch *watch)
 {
-	enum efa_watch_state state;
-
-	pthread_mutex_lock(&efa->watch_lock);
-	state = qp->watch;
-	*address = qp->watch_address;
-	pthread_mutex_unlock(&efa->watch_lock);
-	return state;
-}
-
-static bool arm(struct simhca_worker *worker, struct simhca_efa *efa, int fd,
-		enum efa_watch_state state, uint64_t address)
-{
+	const int fd = atomic_load(&efa->userfaultfd);
+	struct efa_watch page;
 	int error = 0;
 
+	pthread_mutex_lock(&efa->watch_lock);
+	page = *watch;
+	pthread_mutex_unlock(&efa->watch_lock);
+	if (page.state == EFA_WATCH_NONE || page.state == EFA_WATCH_ARMED)
+		return page.state == EFA_WATCH_ARMED;
 	/* Before it is: the fault can come, and be noted, at once. */
-	note(efa, address, EFA_WATCH_ARMED);
+	note(efa, page.address, EFA_WATCH_ARMED);
 	enter_memory(worker, efa);
-	if (state == EFA_WATCH_NEW)
-		error = look_after(fd, address);
+	if (page.state == EFA_WATCH_NEW)
+		error = look_after(fd, page.address);
 	if (!error)
-		error = protect(fd, address, true);
+		error = protect(fd, page.address, true);
 	leave_memory(worker);
 	if (error)
-		note(efa, address, EFA_WATCH_NONE); /* it has been unmapped, or cannot be */
+		note(efa, page.address, EFA_WATCH_NONE); /* it has been unmapped, or cannot be */
 	return !error;
 }
 
 bool efa_doorbells_arm(struct simhca_worker *worker, struct simhca_efa *efa)
 {
-	int fd = atomic_load(&efa->userfaultfd);
 	bool all = true;
 
-	for (uint32_t i = 0; i < atomic_load(&efa->num_qps); i++) {
-		const struct efa_qp *qp = atomic_load(&efa->qps[i]);
-		enum efa_watch_state state;
-		uint64_t address;
+	for (uint32_t i = 0; i < atomic_load(&efa->qps.count); i++) {
+		const struct efa_qp *qp = atomic_load(&efa->qps.items[i]);
 
-		if (!qp || !qp->sq_entries)
-			continue;
-		state = watch_of(efa, qp, &address);
-		if (state == EFA_WATCH_NONE)
-			all = false;
-		else if (state != EFA_WATCH_ARMED)
-			all &= arm(worker, efa, fd, state, address);
+		if (qp && qp->sq_entries)
+			all &= arm(worker, efa, &qp->watch);
+	}
+	for (uint32_t i = 0; i < atomic_load(&efa->notified_cqs.count); i++) {
+		const struct efa_cq *cq = atomic_load(&efa->notified_cqs.items[i]);
+
+		if (cq)
+			all &= arm(worker, efa, &cq->watch);
 	}
 	return all;
 }

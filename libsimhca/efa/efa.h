@@ -12,6 +12,7 @@
 #define LIBSIMHCA_EFA_H
 
 #include "simhca-device.h"
+#include "simhca-verbs.h"
 
 /* Once for a context, before all that follows: 0 or -ENOMEM. */
 int simhca_efa_open(struct simhca_context *context, struct simhca_why *why);
@@ -28,14 +29,20 @@ struct simhca_efa_cq_request {
 	uint32_t entries;    /* a power of 2 */
 	uint32_t entry_size; /* bytes: 16 or 32 */
 	bool with_gid;	     /* of senders to which no address handle leads */
+	/* of a completion channel: what comp_event() is called with; 0: none */
+	uint64_t channel, user_handle;
 };
 struct simhca_efa_cq_reply {
 	uint32_t handle;
 	uint16_t number;
-	uint64_t key, size; /* of the ring, for mmap() */
+	uint64_t key, size;    /* of the ring, for mmap() */
+	uint64_t doorbell_key; /* with a channel: of a page whose first word is the doorbell */
 };
 int simhca_efa_create_cq(struct simhca_context *context, const struct simhca_efa_cq_request *req,
 			 struct simhca_efa_cq_reply *reply, struct simhca_why *why);
+/* For the events that the program has not read when it goes. */
+int simhca_efa_cq_identity(struct simhca_context *context, uint32_t handle,
+			   struct simhca_identity *identity, struct simhca_why *why);
 int simhca_efa_destroy_cq(struct simhca_context *context, uint32_t handle, struct simhca_why *why);
 
 struct simhca_efa_qp_caps {
@@ -67,6 +74,9 @@ int simhca_efa_modify_qp(struct simhca_context *context, uint32_t handle, uint32
 			 const struct simhca_efa_qp_attr *attr, struct simhca_why *why);
 int simhca_efa_query_qp(struct simhca_context *context, uint32_t handle,
 			struct simhca_efa_qp_attr *attr, struct simhca_why *why);
+
+/* 0: the context has a region of that handle. */
+int simhca_efa_find_mr(struct simhca_context *context, uint32_t handle, struct simhca_why *why);
 
 /* What a key for mmap() names. */
 struct simhca_efa_mapping {

@@ -105,6 +105,14 @@ enum efa_status {
 
 #define EFA_NO_AH 0xffffu
 
+/*
+ * A CQ whose completions raise events has a doorbell: which completions the program has seen, and how
+ * many events. It is armed for the next event, until that has been raised.
+ */
+#define EFA_CQ_DOORBELL_CI 0x0000ffffu
+#define EFA_CQ_DOORBELL_EVENTS 0x60000000u
+#define EFA_CQ_DOORBELL_ARM 0x80000000u
+
 struct efa_cqe {
 	uint16_t req_id;
 	uint8_t status; /* enum efa_status */

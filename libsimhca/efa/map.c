@@ -6,6 +6,45 @@
 #include "dma/file_kind.h"
 #include "objects.h"
 
+/* The CQ of a page with a doorbell. */
+static struct efa_cq *find_notified(struct simhca_context *context, uint64_t key,
+				    struct simhca_why *why)
+{
+	struct efa_cq *cq =
+		simhca_object(context, SIMHCA_OBJ_EFA_CQ, (uint32_t)EFA_KEY_HANDLE(key), why);
+
+	if (cq && !cq->channel) {
+		simhca_why(why, ENOENT, "this CQ has no channel, and so no doorbell");
+		return NULL;
+	}
+	return cq;
+}
+
+static bool is_watched(uint64_t key)
+{
+	return EFA_KEY_KIND(key) == EFA_KEY_SQ_DOORBELL || EFA_KEY_KIND(key) == EFA_KEY_CQ_DOORBELL;
+}
+
+/* What is known of the page of doorbells that a key names; NULL: it names none. */
+static struct efa_watch *find_watch(struct simhca_context *context, uint64_t key,
+				    struct simhca_why *why)
+{
+	struct efa_qp *qp;
+	struct efa_cq *cq;
+
+	if (!is_watched(key) || EFA_KEY_HANDLE(key) > UINT32_MAX) {
+		simhca_why(why, EINVAL, "0x%llx names no page of doorbells",
+			   (unsigned long long)key);
+		return NULL;
+	}
+	if (EFA_KEY_KIND(key) == EFA_KEY_CQ_DOORBELL) {
+		cq = find_notified(context, key, why);
+		return cq ? &cq->watch : NULL;
+	}
+	qp = simhca_object(context, SIMHCA_OBJ_EFA_QP, (uint32_t)EFA_KEY_HANDLE(key), why);
+	return qp ? &qp->watch : NULL;
+}
+
 static int find_mapping(struct simhca_context *context, uint64_t key,
 			const struct efa_memory **memory, uint64_t *offset, uint64_t *size,
 			struct simhca_why *why)
@@ -24,6 +63,14 @@ static int find_mapping(struct simhca_context *context, uint64_t key,
 			return -ENOENT;
 		*memory = &cq->memory;
 		*size = efa_whole_pages((uint64_t)cq->entries * cq->entry_size);
+		return 0;
+	}
+	if (EFA_KEY_KIND(key) == EFA_KEY_CQ_DOORBELL) {
+		cq = find_notified(context, key, why);
+		if (!cq)
+			return -ENOENT;
+		*memory = &cq->memory;
+		*offset = cq->doorbell_offset;
 		return 0;
 	}
 	qp = simhca_object(context, SIMHCA_OBJ_EFA_QP, (uint32_t)EFA_KEY_HANDLE(key), why);
@@ -66,7 +113,7 @@ int simhca_efa_map(struct simhca_context *context, uint64_t key, uint64_t length
 	*mapping = (struct simhca_efa_mapping){
 		.fd = simhca_context_segment(context, memory->ref.segment, &segment_size),
 		.offset = memory->offset + offset,
-		.doorbell = EFA_KEY_KIND(key) == EFA_KEY_SQ_DOORBELL,
+		.doorbell = is_watched(key),
 	};
 	return 0;
 }
@@ -80,25 +127,20 @@ int simhca_efa_watch(struct simhca_context *context, uint64_t key, uint64_t addr
 		     int userfaultfd, struct simhca_why *why)
 {
 	struct simhca_efa *efa = efa_of(context, why);
-	struct efa_qp *qp = NULL;
+	struct efa_watch *page = efa ? find_watch(context, key, why) : NULL;
 	bool takes;
 
-	if (efa && EFA_KEY_KIND(key) == EFA_KEY_SQ_DOORBELL && EFA_KEY_HANDLE(key) <= UINT32_MAX)
-		qp = simhca_object(context, SIMHCA_OBJ_EFA_QP, (uint32_t)EFA_KEY_HANDLE(key), why);
-	else if (efa)
-		simhca_why(why, EINVAL, "0x%llx names no page of doorbells",
-			   (unsigned long long)key);
-	takes = qp && userfaultfd >= 0 && efa->userfaultfd < 0 &&
+	takes = page && userfaultfd >= 0 && efa->userfaultfd < 0 &&
 		!simhca_engine_rings_by(context, userfaultfd);
 	if (takes)
 		atomic_store(&efa->userfaultfd, userfaultfd);
 	else if (userfaultfd >= 0)
 		simhca_release(context->device->fabric, NULL, 0, userfaultfd);
-	if (!qp)
+	if (!page)
 		return -EINVAL;
 	pthread_mutex_lock(&efa->watch_lock);
-	qp->watch_address = address;
-	qp->watch = efa->userfaultfd < 0 || address % EFA_PAGE ? EFA_WATCH_NONE : EFA_WATCH_NEW;
+	page->address = address;
+	page->state = efa->userfaultfd < 0 || address % EFA_PAGE ? EFA_WATCH_NONE : EFA_WATCH_NEW;
 	pthread_mutex_unlock(&efa->watch_lock);
 	simhca_engine_schedule(context->engine, &efa->task);
 	return 0;

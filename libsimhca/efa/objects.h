@@ -23,7 +23,8 @@ enum efa_mapping {
 	EFA_KEY_RQ,
 	EFA_KEY_RQ_DOORBELL,
 	EFA_KEY_SQ,
-	EFA_KEY_SQ_DOORBELL
+	EFA_KEY_SQ_DOORBELL,
+	EFA_KEY_CQ_DOORBELL
 };
 #define EFA_KEY(handle, kind) ((uint64_t)(handle) << 16 | (uint64_t)(kind) << 12)
 #define EFA_KEY_HANDLE(key) ((key) >> 16)
@@ -42,13 +43,38 @@ struct efa_ah {
 	uint16_t number;
 };
 
+/* Of a page of doorbells that a program has mapped. */
+enum efa_watch_state {
+	EFA_WATCH_NONE, /* it has told of none, or it is gone: look again and again */
+	EFA_WATCH_NEW,	/* not registered yet */
+	EFA_WATCH_OPEN, /* stores there are not noticed: look at the word */
+	EFA_WATCH_ARMED /* the next store is a page fault */
+};
+
+/* Under the context's watch lock. */
+struct efa_watch {
+	enum efa_watch_state state;
+	uint64_t address; /* in the program's memory */
+};
+
 struct efa_cq {
+	struct simhca_context *context;
 	uint32_t number, entries, entry_size;
 	bool with_gid;
-	struct efa_memory memory;
+	struct efa_memory memory; /* the ring, and with a channel a page with its doorbell */
+	uint64_t doorbell_offset; /* of that page, in memory */
 	uint32_t users;
-	pthread_mutex_t lock; /* of pi, and of what is written to the ring */
+	uint64_t channel, user_handle; /* channel 0: none, and no doorbell */
+	const _Atomic uint32_t *doorbell;
+	struct efa_watch watch;
+	atomic_bool dead;
+
+	pthread_mutex_t lock; /* of what is written to the ring, and of all that follows */
 	uint32_t pi;
+	uint32_t seen; /* the doorbell, when it was looked at */
+	bool armed;
+	bool raised;	       /* an event was, ever: */
+	uint32_t raised_after; /* so many, EFA_CQ_DOORBELL_EVENTS */
 };
 
 /* A message, from when its WQE was read until it has completed. */
@@ -57,14 +83,6 @@ struct efa_message {
 	uint32_t done;	  /* bytes of an RDMA operation */
 	uint32_t retries; /* because the receiver was not ready */
 	bool checked;	  /* its buffers are the sender's to send from */
-};
-
-/* Of the page of doorbells that a program has mapped. */
-enum efa_watch_state {
-	EFA_WATCH_NONE, /* it has told of none, or it is gone: look again and again */
-	EFA_WATCH_NEW,	/* not registered yet */
-	EFA_WATCH_OPEN, /* stores there are not noticed: look at the word */
-	EFA_WATCH_ARMED /* the next store is a page fault */
 };
 
 struct efa_qp {
@@ -99,11 +117,14 @@ struct efa_qp {
 	pthread_mutex_t rq_lock;
 	uint16_t rq_ci;
 
-	/* Under the context's watch lock. */
-	enum efa_watch_state watch;
-	uint64_t watch_address;
-
+	struct efa_watch watch;
 	atomic_bool dead;
+};
+
+/* By control functions; read by who works, who may miss one, and is woken then. */
+struct efa_list {
+	void *_Atomic *items;
+	_Atomic uint32_t count;
 };
 
 /* What a context of such a device has. */
@@ -112,12 +133,11 @@ struct simhca_efa {
 	struct simhca_task task; /* looks at doorbells, and moves messages */
 	/* Tried only: held while messages move, through memory of this program and of receivers. */
 	pthread_mutex_t work;
-	atomic_bool again; /* somebody found it taken */
-	uint64_t idle_ns;  /* since when nothing was found; 0: something was */
-	/* By control functions; read by who works, who may miss one, and is woken then. */
-	struct efa_qp *_Atomic *qps; /* config.max_qp */
-	_Atomic uint32_t num_qps;
-	uint8_t *bounce; /* SIMHCA_EFA_MTU bytes */
+	atomic_bool again;	      /* somebody found it taken */
+	uint64_t idle_ns;	      /* since when nothing was found; 0: something was */
+	struct efa_list qps;	      /* struct efa_qp; config.max_qp */
+	struct efa_list notified_cqs; /* struct efa_cq with a channel; config.max_cq */
+	uint8_t *bounce;	      /* SIMHCA_EFA_MTU bytes */
 	pthread_mutex_t watch_lock;
 	atomic_int userfaultfd; /* -1: none */
 	pthread_mutex_t ah_lock;
@@ -138,10 +158,12 @@ static inline bool efa_is_power_of_2(uint32_t number)
 	return number && !(number & (number - 1));
 }
 
-/* context.c */
+/* memory.c */
 int efa_out_of_memory(struct simhca_why *why);
 int efa_make_memory(struct simhca_context *context, uint64_t bytes, struct efa_memory *memory,
 		    struct simhca_why *why);
+void efa_list_add(struct efa_list *list, void *item);
+void efa_list_remove(struct efa_list *list, const void *item);
 /* NULL: it is no EFA driver's. */
 struct simhca_efa *efa_of(struct simhca_context *context, struct simhca_why *why);
 
@@ -149,6 +171,11 @@ struct simhca_efa *efa_of(struct simhca_context *context, struct simhca_why *why
 bool efa_ah_gid(struct simhca_efa *efa, uint16_t number, union simhca_gid *gid);
 /* The other way round; EFA_NO_AH: none. */
 uint16_t efa_ah_of(struct simhca_efa *efa, const union simhca_gid *gid);
+
+/* cq.c: the CQE becomes visible, and raises an event if one is due. */
+void efa_complete(struct efa_cq *cq, struct efa_cqe *cqe);
+/* Looks at its doorbell. Inside a guard. */
+void efa_cq_look(struct efa_cq *cq);
 
 /* work.c */
 bool efa_work(struct simhca_worker *worker, struct simhca_task *task);

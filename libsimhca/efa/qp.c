@@ -84,30 +84,6 @@ static void count_users(struct efa_qp *qp, uint32_t by)
 	qp->recv_cq->users += by;
 }
 
-static void list_qp(struct simhca_efa *efa, struct efa_qp *qp)
-{
-	uint32_t count = atomic_load(&efa->num_qps);
-
-	atomic_store(&efa->qps[count], qp);
-	atomic_store(&efa->num_qps, count + 1);
-}
-
-/* The last one takes its place. */
-static void unlist_qp(struct simhca_efa *efa, const struct efa_qp *qp)
-{
-	uint32_t count = atomic_load(&efa->num_qps);
-
-	for (uint32_t i = 0; i < count; i++) {
-		if (atomic_load(&efa->qps[i]) != qp)
-			continue;
-		atomic_store(&efa->qps[i], atomic_load(&efa->qps[count - 1]));
-		atomic_store(&efa->num_qps, count - 1);
-		/* Whose doorbell may have been missed. */
-		simhca_engine_schedule(efa->context->engine, &efa->task);
-		return;
-	}
-}
-
 static int add_qp(struct efa_qp *qp, struct simhca_efa_qp_reply *reply, struct simhca_why *why)
 {
 	struct simhca_device *device = qp->context->device;
@@ -129,7 +105,7 @@ static int add_qp(struct efa_qp *qp, struct simhca_efa_qp_reply *reply, struct s
 				  device->config.max_qp);
 	}
 	count_users(qp, 1);
-	list_qp(qp->context->efa, qp);
+	efa_list_add(&qp->context->efa->qps, qp);
 	/* Release, and acquire where it is looked up: what stands there is whole. */
 	atomic_store(&device->efa_qps[qp->qpn - 1], qp);
 	reply->handle = qp->handle;
@@ -199,7 +175,9 @@ int simhca_efa_destroy_qp(struct simhca_context *context, uint32_t handle, struc
 		return -ENOENT;
 	/* Out of the table first; then wait until no engine holds what it found there. */
 	atomic_store(&qp->dead, true);
-	unlist_qp(context->efa, qp);
+	efa_list_remove(&context->efa->qps, qp);
+	/* The doorbell of one that has changed its place may have been missed. */
+	simhca_engine_schedule(context->engine, &context->efa->task);
 	/* When we come here again its number may be another's. */
 	atomic_compare_exchange_strong(&context->device->efa_qps[qp->qpn - 1], &ours, NULL);
 	if (!simhca_fabric_synchronize(context->device->fabric, context->id))

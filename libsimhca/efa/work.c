@@ -29,28 +29,6 @@
 
 /* ------------------------------------------------------------------------------ completions */
 
-/* The CQE becomes visible by its first word, which has the phase. */
-static void complete(struct efa_cq *cq, struct efa_cqe *cqe)
-{
-	const uint32_t words = cq->entry_size / (uint32_t)sizeof(efa_word);
-	efa_word word, *slot;
-
-	pthread_mutex_lock(&cq->lock);
-	slot = (efa_word *)(cq->memory.base +
-			    (size_t)(cq->pi & (cq->entries - 1)) * cq->entry_size);
-	if (!(cq->pi & cq->entries))
-		cqe->flags |= EFA_CQE_PHASE;
-	cq->pi++;
-	for (uint32_t i = 1; i < words; i++) {
-		memcpy(&word, (const char *)cqe + i * sizeof(word), sizeof(word));
-		__atomic_store_n(&slot[i], word, __ATOMIC_RELAXED);
-	}
-	memcpy(&word, cqe, sizeof(word));
-	/* release: who sees the phase sees the rest, and the data that were placed. */
-	__atomic_store_n(&slot[0], word, __ATOMIC_RELEASE);
-	pthread_mutex_unlock(&cq->lock);
-}
-
 static uint8_t opcode_flags(uint32_t opcode)
 {
 	return (uint8_t)((opcode & EFA_CQE_OPCODE_MASK) << EFA_CQE_OPCODE_SHIFT);
@@ -64,7 +42,7 @@ static void complete_send(struct efa_qp *qp, uint16_t req_id, uint32_t opcode,
 			       .flags = EFA_CQE_SEND | opcode_flags(opcode),
 			       .qpn = (uint16_t)qp->qpn };
 
-	complete(qp->send_cq, &cqe);
+	efa_complete(qp->send_cq, &cqe);
 }
 
 static void complete_recv(struct efa_qp *qp, uint16_t req_id, enum efa_status status)
@@ -75,7 +53,7 @@ static void complete_recv(struct efa_qp *qp, uint16_t req_id, enum efa_status st
 			       .qpn = (uint16_t)qp->qpn,
 			       .ah = EFA_NO_AH };
 
-	complete(qp->recv_cq, &cqe);
+	efa_complete(qp->recv_cq, &cqe);
 }
 
 /* ------------------------------------------------------------------------ the ends of a QP */
@@ -331,7 +309,7 @@ static void complete_message(struct efa_qp *qp, struct efa_qp *peer, const struc
 		cqe.length_high = (uint16_t)(length >> 16);
 	else
 		memcpy(cqe.src_gid, gid.raw, sizeof(cqe.src_gid));
-	complete(peer->recv_cq, &cqe);
+	efa_complete(peer->recv_cq, &cqe);
 }
 
 static enum outcome carry_message(struct simhca_worker *worker, struct efa_qp *qp,
@@ -585,11 +563,17 @@ static bool serve_all(struct simhca_worker *worker, struct simhca_efa *efa, uint
 {
 	bool worked = false;
 
-	for (uint32_t i = 0; i < atomic_load(&efa->num_qps); i++) {
-		struct efa_qp *qp = atomic_load(&efa->qps[i]);
+	for (uint32_t i = 0; i < atomic_load(&efa->qps.count); i++) {
+		struct efa_qp *qp = atomic_load(&efa->qps.items[i]);
 
 		if (qp)
 			worked |= serve(worker, qp, now);
+	}
+	for (uint32_t i = 0; i < atomic_load(&efa->notified_cqs.count); i++) {
+		struct efa_cq *cq = atomic_load(&efa->notified_cqs.items[i]);
+
+		if (cq)
+			efa_cq_look(cq);
 	}
 	return worked;
 }
@@ -599,8 +583,8 @@ static uint64_t until_retry(struct simhca_efa *efa, uint64_t now)
 {
 	uint64_t least = 0;
 
-	for (uint32_t i = 0; i < atomic_load(&efa->num_qps); i++) {
-		const struct efa_qp *qp = atomic_load(&efa->qps[i]);
+	for (uint32_t i = 0; i < atomic_load(&efa->qps.count); i++) {
+		const struct efa_qp *qp = atomic_load(&efa->qps.items[i]);
 		uint64_t left;
 
 		if (!qp || !qp->waiting)

@@ -29,4 +29,10 @@ static_assert(offsetof(struct simhca_efa_abi_create_qp, driver_qp_type) ==
 		      offsetof(struct efa_ibv_create_qp, driver_qp_type),
 	      "it begins like the kernel's");
 
+/* Of the method that asks about a region: EFA_IB_METHOD_MR_QUERY's attributes, one after the other. */
+struct simhca_efa_abi_query_mr_resp {
+	uint16_t validity; /* which of the others are valid, by bit */
+	uint16_t recv_ic_id, rdma_read_ic_id, rdma_recv_ic_id;
+};
+
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/sockios.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,8 +45,10 @@ struct event_pipe {
 	struct event_purge *purge;  /* takes records back just now: meanwhile all others wait */
 	bool in_wakeup;		    /* linked in event_wakeup.full */
 	struct event_pipe *full_prev, *full_next;
-	int spare;			/* the client's end, until somebody asks for it; else -1 */
-	pid_t spare_of;			/* who will */
+	int spare;	      /* the client's end, until somebody asks for it; else -1 */
+	pid_t spare_of;	      /* who will */
+	int kept;	      /* a copy of the client's end, for CQs of drivers; else -1 */
+	unsigned int keepers; /* those CQs */
 	struct event_pipe *prev, *next; /* in event_set.async */
 	UT_hash_handle hh;		/* in event_set.channels */
 };
@@ -181,7 +184,7 @@ static struct event_pipe *pipe_create(struct event_set *set, size_t record_size,
 	pipe->set = set;
 	set->descriptors++;
 	pipe->fd = ends[0];
-	pipe->spare = -1;
+	pipe->spare = pipe->kept = -1;
 	pipe->record_size = record_size;
 	watch(pipe, EPOLL_CTL_ADD, 0);
 	*client = ends[1];
@@ -202,7 +205,7 @@ static void pipe_free(struct event_pipe *pipe)
 		pipe->purge->pipe = NULL;
 	/* Closing is not enough: a client may have this end as well. */
 	watch(pipe, EPOLL_CTL_DEL, 0);
-	pipe->set->descriptors -= pipe->spare >= 0 ? 2 : 1;
+	pipe->set->descriptors -= 1 + (pipe->spare >= 0) + (pipe->kept >= 0);
 	HASH_ITER (hh, pipe->counts, count, next)
 		forget(pipe, count);
 	/* Nothing but our own bytes waits in either, so closing them closes no file of a stranger.
@@ -210,6 +213,8 @@ static void pipe_free(struct event_pipe *pipe)
 	close(pipe->fd);
 	if (pipe->spare >= 0)
 		close(pipe->spare);
+	if (pipe->kept >= 0)
+		close(pipe->kept);
 	free(pipe);
 }
 
@@ -658,6 +663,56 @@ bool event_has_channel(struct event_set *set, uint64_t inode)
 
 	HASH_FIND(hh, set->channels, &inode, sizeof(inode), pipe);
 	return pipe;
+}
+
+/* The channel; NULL: there is none. */
+static struct event_pipe *find_channel(struct event_set *set, uint64_t inode)
+{
+	struct event_pipe *pipe;
+
+	pthread_mutex_lock(&set->lock);
+	HASH_FIND(hh, set->channels, &inode, sizeof(inode), pipe);
+	pthread_mutex_unlock(&set->lock);
+	return pipe;
+}
+
+int event_keep(struct event_set *set, int end, uint64_t *inode)
+{
+	struct event_pipe *pipe;
+	struct stat st;
+
+	if (fstat(end, &st))
+		return -errno;
+	pipe = find_channel(set, st.st_ino);
+	if (!pipe || !S_ISSOCK(st.st_mode))
+		return -EBADF;
+	if (pipe->kept < 0) {
+		pipe->kept = fcntl(end, F_DUPFD_CLOEXEC, 0);
+		if (pipe->kept < 0)
+			return -errno;
+		set->descriptors++;
+	}
+	pipe->keepers++;
+	*inode = pipe->inode;
+	return 0;
+}
+
+void event_let_go(struct event_set *set, uint64_t inode)
+{
+	struct event_pipe *pipe = find_channel(set, inode);
+
+	if (!pipe || !pipe->keepers || --pipe->keepers)
+		return;
+	close(pipe->kept);
+	pipe->kept = -1;
+	set->descriptors--;
+}
+
+int event_kept(struct event_set *set, uint64_t inode)
+{
+	const struct event_pipe *pipe = find_channel(set, inode);
+
+	return pipe ? pipe->kept : -1;
 }
 
 int event_lend(struct event_set *set, uint64_t inode, uint64_t cq, pid_t reader)

@@ -87,6 +87,15 @@ int event_take_async(struct event_set *set, pid_t pid);
 
 bool event_has_channel(struct event_set *set, uint64_t inode);
 /*
+ * For a CQ whose driver does not bring the client's end when it destroys it: keeps a copy of that, once
+ * for all such CQs of the channel, each of which lets it go. Meanwhile nobody is told that the client
+ * has closed it. Main thread. 0 or -errno: EBADF: there is no such channel.
+ */
+int event_keep(struct event_set *set, int end, uint64_t *inode);
+void event_let_go(struct event_set *set, uint64_t inode);
+/* It; -1: none is kept. It is not to be closed. */
+int event_kept(struct event_set *set, uint64_t inode);
+/*
  * The device's end of a channel, for a program that raises the events of a CQ by itself; -1: there
  * is no such channel, or another process than that has made it. It is not to be closed.
  */

@@ -45,6 +45,7 @@ static int query_device_ex(struct uverbs_call *call)
 		.max_rq_sge = (uint16_t)attr->max_sge,
 		.max_rdma_size = SIMHCA_EFA_RDMA,
 		.device_caps = EFA_QUERY_DEVICE_CAPS_RDMA_READ | EFA_QUERY_DEVICE_CAPS_RNR_RETRY |
+			       EFA_QUERY_DEVICE_CAPS_CQ_NOTIFICATIONS |
 			       EFA_QUERY_DEVICE_CAPS_CQ_WITH_SGID | SIMHCA_EFA_CAP_RDMA_WRITE |
 			       SIMHCA_EFA_CAP_UNSOLICITED_WRITE_RECV,
 	};
@@ -95,8 +96,49 @@ static int destroy_ah(struct uverbs_call *call)
 	return simhca_efa_destroy_ah(call->session->context, in.ah_handle, call->why);
 }
 
+/* What a CQ is asked for, by either command. */
+struct cq_wish {
+	uint64_t user_handle;
+	uint32_t entries, flags;
+	bool with_channel;
+};
+
+/* The channel that its events go to: the client's end of it has come along. */
+static int keep_channel(struct uverbs_call *call, uint64_t *channel)
+{
+	struct request *request = call->request;
+	int ret;
+
+	if (!request->num_fds)
+		return simhca_why(call->why, EBADF, "a CQ with a completion channel comes with it");
+	ret = event_keep(&call->session->events, request->fds[0], channel);
+	return ret ? simhca_why(call->why, -ret,
+				"the CQ's completion channel is not one of this context: %s",
+				strerror(-ret))
+		   : 0;
+}
+
+static int check_cq(struct uverbs_call *call, const struct cq_wish *wish,
+		    const struct efa_ibv_create_cq *driver)
+{
+	if (wish->flags ||
+	    driver->flags & ~(EFA_CREATE_CQ_WITH_COMPLETION_CHANNEL | EFA_CREATE_CQ_WITH_SGID))
+		return simhca_why(call->why, EOPNOTSUPP,
+				  "a CQ with flags 0x%x and EFA's flags 0x%x: this device has none "
+				  "of the former, and 0x3 of the latter",
+				  wish->flags, driver->flags);
+	if (!(driver->flags & EFA_CREATE_CQ_WITH_COMPLETION_CHANNEL) != !wish->with_channel)
+		return simhca_why(call->why, EINVAL,
+				  "a CQ %s a channel: EFA's flags 0x%x say otherwise",
+				  wish->with_channel ? "with" : "without", driver->flags);
+	if (driver->num_sub_cqs != 1)
+		return simhca_why(call->why, EINVAL, "a CQ of %u sub CQs: this device has 1",
+				  driver->num_sub_cqs);
+	return 0;
+}
+
 /* core is what the answer, whole and of that size, begins with. */
-static int make_cq(struct uverbs_call *call, uint32_t entries, int channel, uint32_t flags,
+static int make_cq(struct uverbs_call *call, const struct cq_wish *wish,
 		   struct ib_uverbs_create_cq_resp *core, const void *whole, size_t size)
 {
 	struct efa_ibv_create_cq_resp out = { 0 };
@@ -106,24 +148,32 @@ static int make_cq(struct uverbs_call *call, uint32_t entries, int channel, uint
 	int ret;
 
 	uverbs_in(call, SIMHCA_UVERBS_DRIVER, &driver, sizeof(driver));
-	if (channel >= 0 || flags || driver.flags & EFA_CREATE_CQ_WITH_COMPLETION_CHANNEL)
-		return simhca_why(call->why, EOPNOTSUPP,
-				  "CQs of an EFA device have no channel here, and no flags");
-	if (driver.num_sub_cqs != 1)
-		return simhca_why(call->why, EINVAL, "a CQ of %u sub CQs: this device has 1",
-				  driver.num_sub_cqs);
-	req = (struct simhca_efa_cq_request){
-		.entries = entries,
-		.entry_size = driver.cq_entry_size,
-		.with_gid = driver.flags & EFA_CREATE_CQ_WITH_SGID,
-	};
-	ret = simhca_efa_create_cq(call->session->context, &req, &made, call->why);
+	ret = check_cq(call, wish, &driver);
 	if (ret)
 		return ret;
-	*core = (struct ib_uverbs_create_cq_resp){ .cq_handle = made.handle, .cqe = entries };
+	req = (struct simhca_efa_cq_request){
+		.entries = wish->entries,
+		.entry_size = driver.cq_entry_size,
+		.with_gid = driver.flags & EFA_CREATE_CQ_WITH_SGID,
+		.user_handle = wish->user_handle,
+	};
+	if (wish->with_channel)
+		ret = keep_channel(call, &req.channel);
+	if (ret)
+		return ret;
+	ret = simhca_efa_create_cq(call->session->context, &req, &made, call->why);
+	if (ret) {
+		event_let_go(&call->session->events, req.channel);
+		return ret;
+	}
+	*core = (struct ib_uverbs_create_cq_resp){ .cq_handle = made.handle, .cqe = wish->entries };
 	out.q_mmap_key = made.key;
 	out.q_mmap_size = made.size;
 	out.cq_idx = made.number;
+	if (wish->with_channel) {
+		out.comp_mask = EFA_CREATE_CQ_RESP_DB_OFF;
+		out.db_mmap_key = made.doorbell_key;
+	}
 	uverbs_out(call, SIMHCA_UVERBS_CORE, whole, size);
 	uverbs_out(call, SIMHCA_UVERBS_DRIVER, &out, sizeof(out));
 	return 0;
@@ -133,33 +183,65 @@ static int create_cq(struct uverbs_call *call)
 {
 	struct ib_uverbs_create_cq_resp core;
 	struct ib_uverbs_create_cq in;
+	struct cq_wish wish;
 
 	uverbs_in(call, SIMHCA_UVERBS_CORE, &in, sizeof(in));
-	return make_cq(call, in.cqe, in.comp_channel, 0, &core, &core, sizeof(core));
+	wish = (struct cq_wish){ .user_handle = in.user_handle,
+				 .entries = in.cqe,
+				 .with_channel = in.comp_channel >= 0 };
+	return make_cq(call, &wish, &core, &core, sizeof(core));
 }
 
 static int create_cq_ex(struct uverbs_call *call)
 {
 	struct ib_uverbs_ex_create_cq_resp core = { .response_length = sizeof(core) };
 	struct ib_uverbs_ex_create_cq in;
+	struct cq_wish wish;
 
 	uverbs_in(call, SIMHCA_UVERBS_CORE, &in, sizeof(in));
-	return make_cq(call, in.cqe, in.comp_channel, in.flags | in.comp_mask, &core.base, &core,
-		       sizeof(core));
+	wish = (struct cq_wish){ .user_handle = in.user_handle,
+				 .entries = in.cqe,
+				 .flags = in.flags | in.comp_mask,
+				 .with_channel = in.comp_channel >= 0 };
+	return make_cq(call, &wish, &core.base, &core, sizeof(core));
 }
 
-/* No event was raised of it, as it has no channel and nothing happens to it by itself. */
 static int destroy_cq(struct uverbs_call *call)
 {
-	const struct ib_uverbs_destroy_cq_resp out = { 0 };
+	struct simhca_destroy_reply destroyed = { 0 };
+	struct ib_uverbs_destroy_cq_resp out = { 0 };
+	struct reply reply = { .body = &destroyed };
+	struct simhca_handle handle = { 0 };
 	struct ib_uverbs_destroy_cq in;
 	int ret;
 
 	uverbs_in(call, SIMHCA_UVERBS_CORE, &in, sizeof(in));
-	ret = simhca_efa_destroy_cq(call->session->context, in.cq_handle, call->why);
-	if (!ret)
-		uverbs_out(call, SIMHCA_UVERBS_CORE, &out, sizeof(out));
-	return ret;
+	handle.handle = in.cq_handle;
+	ret = uverbs_run(call, SIMHCA_CMD_DESTROY_CQ, &handle, &reply);
+	if (ret)
+		return ret;
+	out.comp_events_reported = destroyed.comp_events;
+	out.async_events_reported = destroyed.async_events;
+	uverbs_out(call, SIMHCA_UVERBS_CORE, &out, sizeof(out));
+	return 0;
+}
+
+/*
+ * How a region's memory is reached by the machine's interconnects: EFA says it of some instances' (GPU
+ * memory), and here it is known of none.
+ */
+static int query_mr(struct uverbs_call *call)
+{
+	const struct simhca_efa_abi_query_mr_resp out = { .validity = 0 };
+	uint32_t handle;
+	int ret;
+
+	uverbs_in(call, SIMHCA_UVERBS_CORE, &handle, sizeof(handle));
+	ret = simhca_efa_find_mr(call->session->context, handle, call->why);
+	if (ret)
+		return ret;
+	uverbs_out(call, SIMHCA_UVERBS_CORE, &out, sizeof(out));
+	return 0;
 }
 
 static int check_qp(struct uverbs_call *call, const struct ib_uverbs_create_qp *in,
@@ -312,6 +394,8 @@ uverbs_function *uverbs_efa_find(uint32_t command)
 		return query_qp;
 	case IB_USER_VERBS_CMD_DESTROY_QP:
 		return destroy_qp;
+	case SIMHCA_UVERBS_EFA_QUERY_MR:
+		return query_mr;
 	}
 	return NULL;
 }

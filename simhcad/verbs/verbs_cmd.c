@@ -9,6 +9,7 @@
 #include <utlist.h>
 
 #include "daemon.h"
+#include "efa/efa.h"
 #include "simhca-attach.h"
 #include "simhca-verbs.h"
 #include "diagnosis/failures.h"
@@ -628,10 +629,46 @@ static int destroy(struct session *session, struct request *request, struct repl
 	return ret;
 }
 
+/*
+ * libefa does not bring the client's end of the channel: one is kept. A copy of it is the request's until
+ * it is served; if it is to be tried again that begins anew.
+ */
+static int destroy_efa_cq(struct session *session, struct request *request, struct reply *reply,
+			  struct simhca_why *why)
+{
+	struct simhca_identity identity = { .channel = 0 };
+	int ret, end;
+
+	if (!request->chore) {
+		ret = simhca_efa_cq_identity(session->context, handle_of(request), &identity, why);
+		if (ret)
+			return ret;
+	}
+	end = request->num_fds ? -1 : event_kept(&session->events, identity.channel);
+	if (end >= 0) {
+		request->fds[0] = fcntl(end, F_DUPFD_CLOEXEC, 0);
+		if (request->fds[0] < 0)
+			return simhca_why(why, errno, "a descriptor of the channel: %s",
+					  strerror(errno));
+		request->num_fds = 1;
+	}
+	ret = destroy(session, request, reply, simhca_efa_cq_identity, simhca_efa_destroy_cq, NULL,
+		      why);
+	if (ret == -EAGAIN && end >= 0) {
+		close(request->fds[0]);
+		request->num_fds = 0;
+	}
+	if (!ret || ret == -EINPROGRESS)
+		event_let_go(&session->events, identity.channel);
+	return ret;
+}
+
 HANDLER(destroy_cq)
 {
 	if (!request->may_wait)
 		return -EAGAIN;
+	if (session->device->options->settings.efa)
+		return destroy_efa_cq(session, request, reply, why);
 	return destroy(session, request, reply, simhca_cq_identity, simhca_destroy_cq, lint_cq,
 		       why);
 }

@@ -18,6 +18,7 @@
 struct end {
 	struct client *client;
 	uint32_t pd, cq;
+	uint64_t cq_key, doorbell_key; /* of that */
 	struct simhca_efa_qp_reply qp;
 	struct mr *mr;
 	uint16_t ah; /* that leads to the other */
@@ -25,6 +26,8 @@ struct end {
 	struct efa_recv_desc *rq;
 	_Atomic uint32_t *sq_doorbell, *rq_doorbell;
 	const struct efa_cqe *cqes;
+	_Atomic uint32_t *cq_doorbell;
+	struct cq events; /* of its CQ: how many were raised */
 	uint32_t sq_pi, rq_pi, cq_ci;
 };
 
@@ -48,13 +51,19 @@ static void *map(struct client *client, uint64_t key, uint64_t bytes)
 
 static void make_cq(struct end *end)
 {
-	const struct simhca_efa_cq_request req = { .entries = ENTRIES, .entry_size = EFA_CQE_LONG };
+	const struct simhca_efa_cq_request req = { .entries = ENTRIES,
+						   .entry_size = EFA_CQE_LONG,
+						   .channel = 1,
+						   .user_handle = (uintptr_t)&end->events };
 	struct simhca_efa_cq_reply made;
 	struct simhca_why why;
 
 	assert_int_equal(simhca_efa_create_cq(end->client->context, &req, &made, &why), 0);
 	end->cq = made.handle;
+	end->cq_key = made.key;
+	end->doorbell_key = made.doorbell_key;
 	end->cqes = map(end->client, made.key, made.size);
+	end->cq_doorbell = map(end->client, made.doorbell_key, 4096);
 }
 
 static int modify(struct end *end, uint32_t state, uint32_t mask)
@@ -338,6 +347,109 @@ static void an_unknown_peer_may_not_write(void **state)
 	expect_sent(ends, 3, EFA_STATUS_UNKNOWN_PEER);
 }
 
+/* ------------------------------------------------------------------------------ events */
+
+/* As libefa stores it: what has been polled, and how many events have been taken. */
+static void store(struct end *end, uint32_t taken, bool arm)
+{
+	atomic_store(end->cq_doorbell,
+		     (end->cq_ci & 0xffff) | (taken & 3) << 29 | (arm ? EFA_CQ_DOORBELL_ARM : 0));
+}
+
+static void complete_one(struct ends *ends)
+{
+	post_write(ends, (struct write){ .id = 1, .length = 1 });
+}
+
+static void expect_events(struct end *end, unsigned int count)
+{
+	advance(end->client->world, 10 * MSEC);
+	assert_int_equal(atomic_load(&end->events.events), count);
+}
+
+static void an_armed_cq_raises_one_event(void **state)
+{
+	struct ends *ends = *state;
+
+	complete_one(ends);
+	expect_events(&ends->a, 0);
+	next(&ends->a);
+	store(&ends->a, 0, true);
+	expect_events(&ends->a, 0);
+	complete_one(ends);
+	complete_one(ends);
+	expect_events(&ends->a, 1);
+	/* Armed again, but for the event that has been raised. */
+	store(&ends->a, 0, false);
+	store(&ends->a, 0, true);
+	expect_events(&ends->a, 1);
+	complete_one(ends);
+	expect_events(&ends->a, 1);
+}
+
+/* Who arms for the next event and has not polled all is told at once. */
+static void arming_tells_of_what_is_there(void **state)
+{
+	struct ends *ends = *state;
+
+	complete_one(ends);
+	store(&ends->a, 0, true);
+	expect_events(&ends->a, 1);
+	store(&ends->a, 1, true);
+	expect_events(&ends->a, 2);
+	next(&ends->a);
+	store(&ends->a, 2, true);
+	expect_events(&ends->a, 2);
+	complete_one(ends);
+	expect_events(&ends->a, 3);
+	for (unsigned int i = 4; i < 10; i++) {
+		next(&ends->a);
+		store(&ends->a, i - 1, true);
+		complete_one(ends);
+		expect_events(&ends->a, i);
+	}
+}
+
+/* The store that polls hides the one that arms: it is not lost. */
+static void arming_is_not_hidden_by_polling(void **state)
+{
+	struct ends *ends = *state;
+
+	complete_one(ends);
+	store(&ends->a, 0, true);
+	expect_events(&ends->a, 1);
+	store(&ends->a, 1, true);
+	next(&ends->a);
+	store(&ends->a, 1, false);
+	expect_events(&ends->a, 1);
+	complete_one(ends);
+	expect_events(&ends->a, 2);
+	/* Polling alone, when the event has not been taken, asks for none. */
+	next(&ends->a);
+	store(&ends->a, 1, false);
+	complete_one(ends);
+	expect_events(&ends->a, 2);
+}
+
+static void a_cq_without_a_channel_has_no_doorbell(void **state)
+{
+	const struct simhca_efa_cq_request req = { .entries = 4, .entry_size = EFA_CQE_SHORT };
+	struct ends *ends = *state;
+	struct simhca_context *context = ends->a.client->context;
+	const uint64_t its = ends->a.doorbell_key - ends->a.cq_key;
+	struct simhca_efa_cq_reply made = { .doorbell_key = 0 };
+	struct simhca_efa_mapping mapping;
+	struct simhca_why why;
+
+	assert_int_equal(simhca_efa_create_cq(context, &req, &made, &why), 0);
+	assert_int_equal(made.doorbell_key, 0);
+	/* What its key would be; nor is there one to be watched. */
+	assert_int_equal(simhca_efa_map(context, made.key + its, 4096, &mapping, &why), -ENOENT);
+	assert_int_equal(simhca_efa_watch(context, made.key + its, 0, -1, &why), -EINVAL);
+	assert_int_equal(simhca_efa_watch(context, ends->a.doorbell_key, 0, -1, &why), 0);
+	assert_int_equal(simhca_efa_destroy_cq(context, made.handle, &why), 0);
+}
+
 /* UD has no RDMA, and so nothing of it. */
 static void unsolicited_is_for_srd(void **state)
 {
@@ -365,6 +477,10 @@ int main(void)
 		SOLICITED(a_write_needs_its_rights),
 		cmocka_unit_test_teardown(an_unknown_peer_may_not_write, teardown_ends),
 		SOLICITED(unsolicited_is_for_srd),
+		SOLICITED(an_armed_cq_raises_one_event),
+		SOLICITED(arming_tells_of_what_is_there),
+		SOLICITED(arming_is_not_hidden_by_polling),
+		SOLICITED(a_cq_without_a_channel_has_no_doorbell),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -71,6 +71,30 @@ def test_messages(efa):
     assert expect_success(program.finish()).stdout == MESSAGES + "awake ok\n"
 
 
+EVENTS = """\
+one by one ok
+not armed ok
+fast ok
+left ok
+asleep (\\d+)
+"""
+
+
+def test_events(efa):
+    """Completion channels; who sleeps there uses no CPU, nor does the device, and a message wakes both up."""
+    script = pathlib.Path(__file__).with_name("efa_events.py")
+    sleeper = efa.start("/usr/bin/python3", "-u", script)
+    wait_until(lambda: "asleep" in sleeper.stdout or not sleeper.running, PATIENCE, "it sleeps")
+    found = re.fullmatch(EVENTS, sleeper.stdout)
+    assert found, sleeper.result()
+    time.sleep(0.1)
+    before = cpu_ticks(efa.pid)
+    time.sleep(2)
+    assert cpu_ticks(efa.pid) - before <= 2, "an idle device uses the CPU"
+    assert expect_success(efa.run("/usr/bin/python3", "-u", script, found[1])).stdout == "sent ok\n"
+    assert expect_success(sleeper.finish()).stdout.endswith("awake ok\n")
+
+
 def test_killed(efa):
     """What a program had goes with it."""
     program = efa.start("/usr/bin/python3", "-u", pathlib.Path(__file__).with_name("efa_messages.py"))
