@@ -20,23 +20,36 @@
 #include "port_holder.h"
 #include "wire.h"
 #include "wire_peers.h"
+#include "wire_socket.h"
 
 #define BATCH 8					 /* runs of datagrams */
 #define POLLED_BATCHES 16			 /* that an engine takes of one socket in a go */
 #define SENT_AT_ONCE 16				 /* runs */
 #define HELD_FROM (SIMHCA_WIRE_BUFFER_BYTES / 4) /* bytes that are worth a whole buffer */
-#define BUFFER_BYTES (4 << 20)			 /* of a socket, if we may */
 #define HEADERS_RESERVE 80			 /* what rxe takes off an interface's MTU */
 #define GROUPS 256				 /* on an interface each */
 #define CLOSED 16				 /* addresses without a socket that are told of */
 #define RETRY_S 1.0				 /* until it is tried again to open those */
+#define FLOW_PORTS 8				 /* of an address, as far as they can be had */
+#define FLOW_PORT_FIRST 0xf000u			 /* above the ports that Linux gives away */
 #define ENDPOINTS (OPTIONS_MAX_DEVICES * SIMHCA_GID_ENTRIES + GROUPS)
 
-/* A socket, bound to one address, or to a group's, which it has joined on an interface. */
+/* A socket that flows are sent from. */
+struct flow {
+	uint16_t port;
+	int fd;
+};
+
+/*
+ * A socket, bound to one address, or to a group's, which it has joined on an interface; and those of
+ * the address that is sent from, each of which has a port of its own.
+ */
 struct endpoint {
 	union simhca_gid gid;
 	uint32_t ifindex;
 	int fd;
+	struct flow flow[FLOW_PORTS];
+	unsigned int flows;
 	bool wanted;
 	unsigned int members; /* devices that have members of the group */
 };
@@ -83,121 +96,7 @@ uint32_t wire_mtu(uint32_t interface_mtu)
 
 /* --------------------------------------------------------------------------------- sockets */
 
-static socklen_t socket_address(const union simhca_gid *gid, uint32_t ifindex,
-				struct sockaddr_storage *storage)
-{
-	struct sockaddr_in6 *ipv6 = (struct sockaddr_in6 *)storage;
-	struct sockaddr_in *ipv4 = (struct sockaddr_in *)storage;
-
-	memset(storage, 0, sizeof(*storage));
-	if (simhca_gid_is_ipv4(gid)) {
-		ipv4->sin_family = AF_INET;
-		ipv4->sin_port = htons(SIMHCA_WIRE_PORT);
-		memcpy(&ipv4->sin_addr, gid->raw + 12, sizeof(ipv4->sin_addr));
-		return sizeof(*ipv4);
-	}
-	ipv6->sin6_family = AF_INET6;
-	ipv6->sin6_port = htons(SIMHCA_WIRE_PORT);
-	memcpy(&ipv6->sin6_addr, gid->raw, sizeof(ipv6->sin6_addr));
-	if (IN6_IS_ADDR_LINKLOCAL(&ipv6->sin6_addr) || IN6_IS_ADDR_MC_LINKLOCAL(&ipv6->sin6_addr))
-		ipv6->sin6_scope_id = ifindex;
-	return sizeof(*ipv6);
-}
-
-/* False: it is not a socket of this family. */
-static bool gid_of(const struct sockaddr_storage *storage, union simhca_gid *gid, uint16_t *port)
-{
-	const struct sockaddr_in6 *ipv6 = (const struct sockaddr_in6 *)storage;
-	const struct sockaddr_in *ipv4 = (const struct sockaddr_in *)storage;
-
-	memset(gid, 0, sizeof(*gid));
-	switch (storage->ss_family) {
-	case AF_INET:
-		memset(gid->raw + 10, 0xff, 2);
-		memcpy(gid->raw + 12, &ipv4->sin_addr, sizeof(ipv4->sin_addr));
-		*port = ntohs(ipv4->sin_port);
-		return true;
-	case AF_INET6:
-		memcpy(gid->raw, &ipv6->sin6_addr, sizeof(ipv6->sin6_addr));
-		*port = ntohs(ipv6->sin6_port);
-		return true;
-	default:
-		return false;
-	}
-}
-
 static void on_come(void *arg, int fd);
-
-static int set(int fd, int level, int option, int value)
-{
-	return setsockopt(fd, level, option, &value, sizeof(value));
-}
-
-/*
- * The ICRC covers all of the IP header that does not change on the way: so DF is set, and with it
- * an unconnected socket's identification is 0. UDP's own checksum is left to the ICRC, unless runs
- * are sent: the kernel cuts up nothing that has none.
- */
-static int set_options(int fd, bool ipv4, bool runs)
-{
-	if (set(fd, SOL_SOCKET, SO_RCVBUFFORCE, BUFFER_BYTES))
-		set(fd, SOL_SOCKET, SO_RCVBUF, BUFFER_BYTES);
-	if (set(fd, SOL_SOCKET, SO_SNDBUFFORCE, BUFFER_BYTES))
-		set(fd, SOL_SOCKET, SO_SNDBUF, BUFFER_BYTES);
-	if (runs && set(fd, SOL_UDP, UDP_GRO, 1))
-		return -1;
-	if (ipv4)
-		return set(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO) ||
-		       set(fd, IPPROTO_IP, IP_RECVTOS, 1) || set(fd, IPPROTO_IP, IP_RECVTTL, 1) ||
-		       (!runs && set(fd, SOL_SOCKET, SO_NO_CHECK, 1));
-	return set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1) ||
-	       set(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO) ||
-	       set(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1) ||
-	       set(fd, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1) ||
-	       (!runs && set(fd, IPPROTO_UDP, UDP_NO_CHECK6_TX, 1)) ||
-	       set(fd, IPPROTO_UDP, UDP_NO_CHECK6_RX, 1);
-}
-
-/*
- * What goes to a group leaves by the interface that has the address; its members here get it by
- * another way.
- */
-static int set_multicast(int fd, const struct endpoint *endpoint)
-{
-	const struct ip_mreqn by = { .imr_ifindex = (int)endpoint->ifindex };
-
-	if (!simhca_gid_is_ipv4(&endpoint->gid))
-		return set(fd, IPPROTO_IPV6, IPV6_MULTICAST_IF, (int)endpoint->ifindex) ||
-		       set(fd, IPPROTO_IPV6, IPV6_MULTICAST_LOOP, 0);
-	return setsockopt(fd, IPPROTO_IP, IP_MULTICAST_IF, &by, sizeof(by)) ||
-	       set(fd, IPPROTO_IP, IP_MULTICAST_LOOP, 0);
-}
-
-static int join(int fd, const struct endpoint *endpoint)
-{
-	struct ipv6_mreq ipv6 = { .ipv6mr_interface = endpoint->ifindex };
-	struct ip_mreqn ipv4 = { .imr_ifindex = (int)endpoint->ifindex };
-
-	memcpy(&ipv4.imr_multiaddr, endpoint->gid.raw + 12, sizeof(ipv4.imr_multiaddr));
-	memcpy(&ipv6.ipv6mr_multiaddr, endpoint->gid.raw, sizeof(ipv6.ipv6mr_multiaddr));
-	if (simhca_gid_is_ipv4(&endpoint->gid))
-		return set(fd, IPPROTO_IP, IP_MULTICAST_ALL, 0) ||
-		       setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &ipv4, sizeof(ipv4));
-	return set(fd, IPPROTO_IPV6, IPV6_MULTICAST_ALL, 0) ||
-	       setsockopt(fd, IPPROTO_IPV6, IPV6_JOIN_GROUP, &ipv6, sizeof(ipv6));
-}
-
-static bool bind_to(int fd, const struct endpoint *endpoint)
-{
-	struct sockaddr_storage address;
-	socklen_t length = socket_address(&endpoint->gid, endpoint->ifindex, &address);
-
-	/* Other daemons can be members of a group as well. */
-	if (simhca_gid_is_group(&endpoint->gid))
-		return !set(fd, SOL_SOCKET, SO_REUSEADDR, 1) &&
-		       !bind(fd, (void *)&address, length) && !join(fd, endpoint);
-	return !set_multicast(fd, endpoint) && !bind(fd, (void *)&address, length);
-}
 
 static bool listen_to(struct wire *wire, int fd)
 {
@@ -212,19 +111,35 @@ static bool listen_to(struct wire *wire, int fd)
 
 static int open_socket(struct wire *wire, const struct endpoint *endpoint)
 {
-	bool ipv4 = simhca_gid_is_ipv4(&endpoint->gid);
-	int fd = socket(ipv4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int fd = wire_socket_receives(&endpoint->gid, endpoint->ifindex, wire->runs, &wire->peers);
 	int error;
 
-	if (fd >= 0 && !set_options(fd, ipv4, wire->runs) &&
-	    !wire_peers_filter(&wire->peers, fd, ipv4) && bind_to(fd, endpoint) &&
-	    listen_to(wire, fd))
+	if (fd < 0 || listen_to(wire, fd))
 		return fd;
 	error = errno;
-	if (fd >= 0)
-		close(fd);
+	close(fd);
 	errno = error;
 	return -1;
+}
+
+/* Those that cannot be had are done without: their flows leave from the others. */
+static void open_flows(struct wire *wire, struct endpoint *endpoint)
+{
+	for (uint16_t i = 0; i < FLOW_PORTS; i++) {
+		struct flow *flow = &endpoint->flow[endpoint->flows];
+
+		flow->port = FLOW_PORT_FIRST + i;
+		flow->fd = wire_socket_sends(&endpoint->gid, endpoint->ifindex, flow->port,
+					     wire->runs);
+		endpoint->flows += flow->fd >= 0;
+	}
+}
+
+static void close_sockets(const struct endpoint *endpoint)
+{
+	close(endpoint->fd);
+	for (unsigned int i = 0; i < endpoint->flows; i++)
+		close(endpoint->flow[i].fd);
 }
 
 /* Under the lock. NULL: there is none. */
@@ -281,8 +196,11 @@ static struct endpoint *add(struct wire *wire, const union simhca_gid *gid, uint
 			tell_closed(wire, gid, errno);
 		return NULL;
 	}
+	if (!simhca_gid_is_group(gid))
+		open_flows(wire, endpoint);
 	gid_print(gid, text);
-	log_debug("UDP port %u of %s is open", SIMHCA_WIRE_PORT, text);
+	log_debug("UDP port %u of %s is open, and %u to send from", SIMHCA_WIRE_PORT, text,
+		  endpoint->flows);
 	wire->endpoints++;
 	return endpoint;
 }
@@ -290,7 +208,7 @@ static struct endpoint *add(struct wire *wire, const union simhca_gid *gid, uint
 /* Likewise. */
 static void take_away(struct wire *wire, struct endpoint *endpoint)
 {
-	close(endpoint->fd);
+	close_sockets(endpoint);
 	*endpoint = wire->endpoint[--wire->endpoints];
 }
 
@@ -450,8 +368,33 @@ static const struct endpoint *endpoint_of(const struct wire *wire, const union s
 	return NULL;
 }
 
-/* Runs from one address. False: the kernel does not cut them up. */
-static bool send_from(struct wire *wire, const struct endpoint *endpoint,
+static uint16_t on_source_port(void *arg, const union simhca_gid *source, uint32_t flow)
+{
+	struct wire *wire = arg;
+	const struct endpoint *endpoint;
+	uint16_t port = SIMHCA_WIRE_PORT;
+
+	pthread_rwlock_rdlock(&wire->lock);
+	endpoint = endpoint_of(wire, source);
+	if (endpoint && endpoint->flows)
+		port = endpoint->flow[flow % endpoint->flows].port;
+	pthread_rwlock_unlock(&wire->lock);
+	return port;
+}
+
+/* -1: there is no such port any more. */
+static int socket_of(const struct endpoint *endpoint, uint16_t port)
+{
+	if (port == SIMHCA_WIRE_PORT)
+		return endpoint->fd;
+	for (unsigned int i = 0; i < endpoint->flows; i++)
+		if (endpoint->flow[i].port == port)
+			return endpoint->flow[i].fd;
+	return -1;
+}
+
+/* Runs from one address and port. False: the kernel does not cut them up. */
+static bool send_from(struct wire *wire, int fd, uint32_t ifindex,
 		      const struct simhca_wire_run *runs, unsigned int count)
 {
 	struct sockaddr_storage address[SENT_AT_ONCE];
@@ -469,13 +412,12 @@ static bool send_from(struct wire *wire, const struct endpoint *endpoint,
 		*header = (struct msghdr){ .msg_name = &address[i],
 					   .msg_iov = &iov[i],
 					   .msg_iovlen = 1 };
-		header->msg_namelen =
-			socket_address(&runs[i].path.destination, endpoint->ifindex, &address[i]);
+		header->msg_namelen = wire_socket_address(&runs[i].path.destination, ifindex,
+							  SIMHCA_WIRE_PORT, &address[i]);
 		describe(&runs[i], header, &control[i]);
 	}
 	while (done < count) {
-		int sent = sendmmsg(endpoint->fd, message + done, count - done,
-				    MSG_DONTWAIT | MSG_NOSIGNAL);
+		int sent = sendmmsg(fd, message + done, count - done, MSG_DONTWAIT | MSG_NOSIGNAL);
 
 		for (int i = 0; i < sent; i++)
 			count_datagrams(&wire->sent, &runs[done++]);
@@ -502,14 +444,16 @@ static bool on_send(void *arg, const struct simhca_wire_run *runs, unsigned int 
 	pthread_rwlock_rdlock(&wire->lock);
 	while (count) {
 		const struct endpoint *endpoint = endpoint_of(wire, &runs->path.source);
+		int fd = endpoint ? socket_of(endpoint, runs->path.source_port) : -1;
 		unsigned int same = 1;
 
 		while (same < count && same < SENT_AT_ONCE &&
+		       runs[same].path.source_port == runs->path.source_port &&
 		       !memcmp(&runs[same].path.source, &runs->path.source,
 			       sizeof(runs->path.source)))
 			same++;
-		if (endpoint)
-			cut &= send_from(wire, endpoint, runs, same);
+		if (fd >= 0)
+			cut &= send_from(wire, fd, endpoint->ifindex, runs, same);
 		else
 			for (unsigned int i = 0; i < same; i++) {
 				count_datagrams(&wire->unsent, &runs[i]);
@@ -602,7 +546,7 @@ static void hand_in(struct wire *wire, struct mmsghdr *message, const union simh
 	uint16_t number = 0;
 
 	if ((header->msg_flags & MSG_TRUNC) ||
-	    !gid_of(header->msg_name, &datagram.path.source, &datagram.path.source_port))
+	    !wire_socket_gid(header->msg_name, &datagram.path.source, &datagram.path.source_port))
 		return;
 	read_control(header, &datagram, &segment);
 	do {
@@ -744,17 +688,6 @@ const struct report_kind wire_report = { .step = step };
 
 /* ----------------------------------------------------------------------------------------- */
 
-/* UDP's segmentation and the reverse: Linux 5.0. */
-static bool kernel_has_runs(void)
-{
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	bool has = fd >= 0 && !set(fd, SOL_UDP, UDP_SEGMENT, 0) && !set(fd, SOL_UDP, UDP_GRO, 1);
-
-	if (fd >= 0)
-		close(fd);
-	return has;
-}
-
 bool wire_is_wanted(const struct daemon *daemon)
 {
 	for (unsigned int i = 0; i < daemon->options->num_devices; i++)
@@ -767,6 +700,7 @@ struct wire *wire_open(struct daemon *daemon, int *failed)
 {
 	struct simhca_wire_ops ops = {
 		.send = on_send,
+		.source_port = on_source_port,
 		.gmps = on_gmps,
 		.poll = on_poll,
 		.group = on_group,
@@ -784,7 +718,7 @@ struct wire *wire_open(struct daemon *daemon, int *failed)
 		goto fail;
 	wire->daemon = daemon;
 	wire_peers_parse(daemon->options->daemon.wire_peers, &wire->peers);
-	wire->runs = kernel_has_runs();
+	wire->runs = wire_socket_has_runs();
 	simhca_rwlock_init(&wire->lock, NULL, SIMHCA_LOCK_SOCKETS);
 	simhca_mutex_init(&wire->receive_lock, SIMHCA_LOCK_RECEIVE);
 	ops.arg = wire;
@@ -814,7 +748,7 @@ void wire_close(struct wire *wire)
 	ev_async_stop(wire->daemon->loop, &wire->gmps);
 	ev_timer_stop(wire->daemon->loop, &wire->again);
 	for (unsigned int i = 0; i < wire->endpoints; i++)
-		close(wire->endpoint[i].fd);
+		close_sockets(&wire->endpoint[i]);
 	pthread_rwlock_destroy(&wire->lock);
 	pthread_mutex_destroy(&wire->receive_lock);
 	for (int i = 0; i < BATCH; i++)

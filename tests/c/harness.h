@@ -352,9 +352,10 @@ struct options {
 	uint8_t max_rd_atomic, max_dest_rd_atomic;
 	uint8_t gid_index;
 	uint8_t static_rate; /* enum ibv_rate */
-	uint32_t srq_wr;     /* b's receives come from an SRQ of so many; 0: from its own queue */
-	bool strip_cvlan;    /* RAW_PACKET */
-	bool slot_data;	     /* and the device has to have it */
+	uint32_t flow_label;
+	uint32_t srq_wr;  /* b's receives come from an SRQ of so many; 0: from its own queue */
+	bool strip_cvlan; /* RAW_PACKET */
+	bool slot_data;	  /* and the device has to have it */
 	bool no_fastpath;
 	bool same_device;  /* both sides on device 0 */
 	bool same_context; /* and in one context */

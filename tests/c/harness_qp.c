@@ -194,6 +194,7 @@ struct simhca_qp_attr qp_attr_to(const struct qp *qp, unsigned int peer_device, 
 	struct simhca_av av = av_to(qp->client->world, peer_device, options->gid_index);
 
 	av.static_rate = options->static_rate;
+	av.flow_label = options->flow_label;
 	return (struct simhca_qp_attr){
 		.port_num = 1,
 		.pkey_index = 0,

@@ -78,6 +78,11 @@ static bool sends(void *arg, const struct simhca_wire_run *runs, unsigned int co
 	return true;
 }
 
+static uint16_t port_of(void *arg, const union simhca_gid *source, uint32_t flow)
+{
+	return WIRE_NET_PORT(flow);
+}
+
 void wire_net_poll(void (*found)(void *arg), void *arg)
 {
 	net.found = found;
@@ -134,6 +139,11 @@ struct simhca_packet wire_net_last(void)
 	return packet;
 }
 
+uint16_t wire_net_source_port(void)
+{
+	return net.path.source_port;
+}
+
 bool wire_net_has_icrc(bool of_rxe)
 {
 	return (of_rxe ? simhca_icrc_check_rxe_flush : simhca_icrc_check)(&net.path, net.last,
@@ -175,6 +185,7 @@ void wire_net_use(struct world *world, bool always)
 {
 	const struct simhca_wire_ops ops = {
 		.send = sends,
+		.source_port = port_of,
 		.poll = polls,
 		.group = groups,
 		.rxe_flush = like_rxe,

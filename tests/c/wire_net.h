@@ -10,6 +10,9 @@
 
 struct simhca_wire_path;
 
+/* The port that a flow leaves from. */
+#define WIRE_NET_PORT(flow) (uint16_t)(0xf000 + (flow) % 8)
+
 /* Before the world has devices; always: also between them. One world at a time. */
 void wire_net_use(struct world *world, bool always);
 void wire_net_end(void);
@@ -27,6 +30,7 @@ uint32_t wire_net_acknowledged(void);
 /* What was sent last, but for its payload; and whether it has its ICRC: the specification's, or
  * rxe's of a FLUSH. */
 struct simhca_packet wire_net_last(void);
+uint16_t wire_net_source_port(void);
 bool wire_net_has_icrc(bool of_rxe);
 /* Puts a datagram on its way, that many ticks late. */
 void wire_net_put(const struct simhca_wire_path *path, uint8_t traffic_class, const void *datagram,

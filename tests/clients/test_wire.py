@@ -311,3 +311,21 @@ def test_wireshark_agrees(hosts, tmp_path):
         computed, found = icrc(frame)
         assert computed == found, (number + 1, frame.hex())
     assert number + 1 == len(shown)
+
+
+@once
+@pytest.mark.parametrize("gid", [IPV4_GID, IPV6_GID])
+def test_flows_have_ports_of_their_own(hosts, tmp_path, gid):
+    """By which routers spread them over paths of equal cost: both ways of a connection have one."""
+    tmp_path.chmod(0o777)
+    with captured(hosts[0], tmp_path / "wire.pcap"):
+        for result in run_across(hosts, "ib_write_lat", "-F", "-x", gid, "-n", 20, "-s", 8):
+            expect_success(result)
+        for result in run_across(hosts, "ib_write_bw", "-F", "-x", gid, "-n", 50, "-q", 12, "-s", 2000):
+            expect_success(result)
+    udp = 14 + (40 if gid == IPV6_GID else 20)
+    ports = [struct.unpack_from(">HH", frame, udp) for frame in frames(tmp_path / "wire.pcap")]
+    assert {to for _, to in ports} == {4791}
+    sources = {source for source, _ in ports}
+    assert sources <= set(range(0xf000, 0xf008)) and len(sources) > 3, sources
+    assert ports[0][0] == ports[1][0], "what it answers leaves from the port that it came from"

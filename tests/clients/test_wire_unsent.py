@@ -88,7 +88,7 @@ def test_a_host_that_answers_again(hosts):
 
 HOLD = ("import socket, sys, time\n"
         "s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
-        "s.bind((sys.argv[1], 4791)); print('held', flush=True); time.sleep(600)\n")
+        "s.bind((sys.argv[1], int(sys.argv[2]))); print('held', flush=True); time.sleep(600)\n")
 
 
 @pytest.fixture
@@ -103,8 +103,8 @@ def two_namespaces():
         launcher.kill_programs()
 
 
-def hold_port(launcher, address):
-    holder = launcher.start("/usr/bin/python3", "-c", HOLD, address)
+def hold_port(launcher, address, port=4791):
+    holder = launcher.start("/usr/bin/python3", "-c", HOLD, address, port)
     wait_until(lambda: "held" in holder.stdout or not holder.running, PATIENCE, "it has the port")
     assert holder.running, holder.result()
     return holder
@@ -122,6 +122,17 @@ def test_a_port_that_is_taken(two_namespaces, tmp_path, address):
         assert result.status == status and said in result.stderr, result
     holder.kill()
     assert not expect_success(two_namespaces.run(SIMHCA, "run", *flags, "--", "true")).stderr
+
+
+def test_ports_of_flows_that_are_taken(two_namespaces, tmp_path):
+    """A flow leaves from another one, or from that of RoCE v2: nobody needs to hear of it."""
+    first, last = 0xf000, 0xf008
+    for port in range(first + 1, last):
+        hold_port(two_namespaces, "0.0.0.0", port)
+    flags = ["--runtime-dir", tmp_path / "d", "--netdev=eth0", "--wire=roce", "--log-level=debug"]
+    result = expect_success(two_namespaces.run(SIMHCA, "run", *flags, "--log-file", tmp_path / "log", "--", "true"))
+    assert not result.stderr
+    assert "0a63:0001 is open, and 1 to send from" in (tmp_path / "log").read_text()
 
 
 def test_a_port_that_is_taken_later(two_namespaces, tmp_path):

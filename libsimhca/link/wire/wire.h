@@ -21,12 +21,17 @@ struct simhca_wire_run {
 
 struct simhca_wire_ops {
 	/*
-	 * Sends these from path.source to path.destination, both at port SIMHCA_WIRE_PORT, or loses
-	 * them; does not wait. By any thread. False: runs of several are not taken here, and will
+	 * Sends these from path.source, at path.source_port, to path.destination, at port
+	 * SIMHCA_WIRE_PORT, or loses them; does not wait. By any thread. False: runs of several are not taken here, and will
 	 * not be given from now on; these are lost. What is lost because the host refuses it is
 	 * told by simhca_wire_unsent().
 	 */
 	bool (*send)(void *arg, const struct simhca_wire_run *runs, unsigned int count);
+	/*
+	 * The port of that address that a flow is sent from, by a number that all its packets have
+	 * (flow.h). By any thread. NULL: all are sent from SIMHCA_WIRE_PORT.
+	 */
+	uint16_t (*source_port)(void *arg, const union simhca_gid *source, uint32_t flow);
 	/* Management datagrams wait for simhca_wire_gmps(). By whoever hands in. */
 	void (*gmps)(void *arg);
 	/* Hands in what waits at the sockets. By engines, under no lock. NULL: nothing does. */

@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include "link/wire/arrival.h"
+#include "link/wire/flow.h"
 #include "link/wire/gmps.h"
 #include "link/wire/share.h"
 #include "link/wire/unsent.h"
@@ -41,6 +42,17 @@ extern const struct simhca_uplink simhca_wire_uplink;
 
 /* Whether it is one of the fabric's own devices that has the address. */
 bool simhca_wire_is_local(const struct simhca_device *source, const struct simhca_av *av);
+
+/* The UDP port that packets of such a flow leave from. */
+static inline uint16_t simhca_wire_source_port(const struct simhca_wire *wire,
+					       const union simhca_gid *source, uint32_t flow_label,
+					       uint32_t qpn, uint32_t peer_qpn)
+{
+	if (!wire->ops.source_port)
+		return SIMHCA_WIRE_PORT;
+	return wire->ops.source_port(wire->ops.arg, source,
+				     simhca_wire_flow(flow_label, qpn, peer_qpn));
+}
 
 /* Gives them to the socket, at once. */
 static inline void simhca_wire_send_runs(struct simhca_wire *wire,
