@@ -144,8 +144,35 @@ def two_hosts(mtu, *options, join=join):
              [[f"{ipv4}/24", f"{ipv6}/64"] for ipv4, ipv6 in zip(IPV4, IPV6)])
         hosts = []
         for pid in first, second:
-            hosts.append(stack.enter_context(
-                Device("ethernet", "--netdev=eth0", "--wire=roce", *options,
-                       prefix=inside(pid))))
-            hosts[-1].namespace = pid
+            hosts.append(stack.enter_context(wire_device(pid, *options)))
         yield hosts
+
+
+@contextlib.contextmanager
+def one_network(count, mtu=1500, families=(4, 6)):
+    """
+    As many hosts, each by its interface eth0 on one switch, with addresses of these families: lists
+    of the processes that hold them, and of each one's addresses {family: address}.
+    """
+    with contextlib.ExitStack() as stack:
+        switch = stack.enter_context(new_host())
+        commands = Launcher(inside(switch))
+        expect_success(commands.run("ip", "link", "add", "br0", "mtu", mtu, "type", "bridge"))
+        expect_success(commands.run("ip", "link", "set", "br0", "up"))
+        hosts, addresses = [], []
+        for number in range(1, count + 1):
+            host = stack.enter_context(another_host(switch))
+            own = {4: f"10.98.{number >> 8}.{number & 255}", 6: f"fd98::{number:x}"}
+            join(switch, host, f"to{number}", mtu,
+                 [[], [f"{own[family]}/{16 if family == 4 else 64}" for family in families]], "eth0")
+            expect_success(commands.run("ip", "link", "set", f"to{number}", "master", "br0"))
+            hosts.append(host)
+            addresses.append({family: own[family] for family in families})
+        yield hosts, addresses
+
+
+def wire_device(host, *options):
+    """Its device, to be entered: of eth0, with a wire."""
+    device = Device("ethernet", "--netdev=eth0", "--wire=roce", *options, prefix=inside(host))
+    device.namespace = host
+    return device
