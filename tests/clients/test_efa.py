@@ -11,6 +11,7 @@ import time
 import pytest
 
 from common import PATIENCE, SIMHCA, Device, cpu_ticks, expect_success, listening_ports, new_port, run_pair, wait_until
+from middleware import OPENMPI_ENV, compiled, expect_ranks
 
 # A message within one host goes by shared memory otherwise, past the device.
 NO_SHM = {"FI_EFA_ENABLE_SHM_TRANSFER": "0"}
@@ -130,6 +131,25 @@ def test_fi_pingpong(efa, endpoint, size):
     client = expect_success(efa.run(*argv, "-P", port, "127.0.0.1", **NO_SHM))
     expect_success(server.finish())
     assert re.search(rf"^{size // 1024}k +20 +=20 ", client.stdout, re.M), client
+
+
+def test_libfabric(efa, tmp_path):
+    """A program of ours: tagged messages, reads and writes, of up to 200 kB, checked byte for byte."""
+    program = compiled(tmp_path, "efa_rdm.c", "-lfabric")
+    server = efa.start(program, **NO_SHM)
+    wait_until(lambda: "\n" in server.stdout or not server.running, PATIENCE, "it tells its address")
+    client = expect_success(efa.run(program, server.stdout.split()[0], **NO_SHM))
+    assert client.stdout.split() == ["1", "3000", "8000", "40000", "200000", "done"]
+    assert expect_success(server.finish()).stdout.split()[1:] == client.stdout.split()
+
+
+def test_openmpi(efa, tmp_path):
+    """Over libfabric, by its matching transport layer: messages of up to 64 KiB, of which each word is checked."""
+    result = efa.run("mpirun.openmpi", "--oversubscribe", "--mca", "pml", "cm", "--mca", "mtl", "ofi",
+                     "--mca", "mtl_ofi_provider_include", "efa", "-np", 2,
+                     compiled(tmp_path, "mpi_messages.c", compiler="mpicc.openmpi"), 65536,
+                     seconds=2 * PATIENCE, FI_PROVIDER="efa", **OPENMPI_ENV, **NO_SHM)
+    expect_ranks(result, "messages", 2)
 
 
 def test_refusals(launcher):
