@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 # shellcheck shell=bash
-# What scripts/demo and scripts/test share: building, and running a server and a client.
+# For scripts/demo: building, and running a server and a client.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
@@ -31,7 +31,7 @@ new_port() {
 
 # wait_listening PORT PID: until process PID, or its child, listens; false if it ends before.
 wait_listening() {
-	local deadline=$((SECONDS + ${pair_timeout:-60}))
+	local deadline=$((SECONDS + 60))
 	while ! is_listening "$1"; do
 		if ! kill -0 "$2" 2>/dev/null || [ $SECONDS -ge $deadline ]; then
 			return 1
@@ -41,18 +41,18 @@ wait_listening() {
 }
 
 # pair DIR PROGRAM [ARGUMENT]...: PROGRAM as server, and then as client of it, each run by
-# "${simhca[@]}", with "${server_wrapper[@]}" and "${client_wrapper[@]}" before the program.
+# "${simhca[@]}".
 # Output to DIR/server and DIR/client. Returns 0 only if both succeed.
 pair() {
-	local dir=$1 limit=${pair_timeout:-60} port server client_status=0 server_status=0
+	local dir=$1 limit=60 port server client_status=0 server_status=0
 	shift
 	mkdir -p "$dir"
 	new_port
-	timeout -k 5 "$limit" "${simhca[@]}" -- "${server_wrapper[@]}" "$@" -p "$port" \
+	timeout -k 5 "$limit" "${simhca[@]}" -- "$@" -p "$port" \
 		>"$dir/server" 2>&1 </dev/null &
 	server=$!
 	if wait_listening "$port" $server; then
-		timeout -k 5 "$limit" "${simhca[@]}" -- "${client_wrapper[@]}" "$@" -p "$port" \
+		timeout -k 5 "$limit" "${simhca[@]}" -- "$@" -p "$port" \
 			localhost >"$dir/client" 2>&1 </dev/null || client_status=$?
 	else
 		echo "the server did not listen on port $port" >"$dir/client"
@@ -67,5 +67,3 @@ pair() {
 	fi
 }
 simhca=()
-server_wrapper=()
-client_wrapper=()

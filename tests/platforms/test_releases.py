@@ -80,7 +80,7 @@ def end_of(text):
 
 def reports(tree, user, suite):
     """The reports that a suite has left; they are kept beside the logs."""
-    names = [f"{suite}.xml", f"{suite}-*.xml"]
+    names = ["ctest.xml", f"{suite}.xml", f"{suite}-*.xml"]
     logs = tree.path / tree.source(user)[1:] / "build" / "test-logs"
     found = sorted(path for name in names for path in logs.glob(name))
     for report in found:

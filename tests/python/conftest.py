@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""Fixtures. Run by `simhca run --private -- /usr/bin/python3 -m pytest tests/python`."""
+"""Fixtures. Without a device pytest gets one, by `simhca run --private` (conftest.py of the tree)."""
 import faulthandler
 import signal
 
@@ -42,7 +42,7 @@ def pytest_configure(config):
 def pytest_runtest_logreport(report):
     """
     Without a device each further test would fail of the same cause. 70 is the exit status of which
-    scripts/test knows that (device_gone).
+    tests/suites/part.py knows that.
     """
     if report.failed and programs.device_is_gone():
         pytest.exit('the device has ended: no further test is run', returncode=70)

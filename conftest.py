@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""
+Lets pytest be run by itself: tests of verbs get a device (`simhca run --private`), and all can be run under a sanitizer.
+It begins anew for that, by tests/suites/part.py, which says what is in the environment then.
+"""
+import os
+import pathlib
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent
+ON_A_DEVICE = ROOT / "tests" / "python"
+BEGUN = "SIMHCA_TEST_BEGUN"
+os.environ.setdefault("SIMHCA_BUILD", str(ROOT / "build"))
+
+
+def pytest_addoption(parser):
+    group = parser.getgroup("simhca")
+    group.addoption("--under", choices=("asan", "tsan", "valgrind"),
+                    help="a daemon, and with asan libraries, of build-asan or build-tsan, or a daemon under valgrind")
+    group.addoption("--device", metavar="OPTIONS",
+                    help="those of `simhca run` for the device of tests/python, as '--link-layer ib'")
+
+
+def needs_device(config):
+    """Whether tests of verbs are asked for, and nobody has given them a device."""
+    paths = [pathlib.Path(config.invocation_params.dir, word.split("::")[0]).resolve() for word in config.args]
+    return "SIMHCA_RUNTIME_DIR" not in os.environ and any(path.is_relative_to(ON_A_DEVICE) for path in paths)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config):
+    under = config.getoption("under")
+    options = config.getoption("device") or ""
+    device = needs_device(config)
+    if BEGUN in os.environ:
+        del os.environ[BEGUN]  # what tests start is for itself
+        return
+    if config.option.collectonly or not (device or under):
+        return
+    argv = [sys.executable, str(ROOT / "tests" / "suites" / "part.py"), "--set", f"{BEGUN}=1"]
+    argv += ["--under", under] if under else []
+    argv += [f"--device={options}"] if device else []
+    config.pluginmanager.getplugin("capturemanager").stop_global_capturing()
+    os.execv(sys.executable, [*argv, "pytest", *config.invocation_params.args])
