@@ -8,7 +8,6 @@ if(NOT SIMHCA_PABI)
 	simhca_layout_of_library(${IBVERBS_LIBRARY} "${IBVERBS_VERSION}" SIMHCA_PABI)
 endif()
 simhca_layout_version(${SIMHCA_PABI} SIMHCA_PABI_VERSION)
-target_compile_definitions(simhca_flags INTERFACE SIMHCA_PABI=${SIMHCA_PABI})
 message(STATUS "libibverbs private ABI: ${SIMHCA_PABI_VERSION} (layout ${SIMHCA_PABI})")
 
 # For packages of the provider: the releases that it fits.

@@ -965,7 +965,7 @@ struct simhca_find_peer_req {
 	struct simhca_av av;
 };
 struct simhca_find_peer_reply {
-	uint32_t pid; /* as the device sees it */
+	uint32_t pid; /* as the asker sees it; 0: it does not */
 	uint32_t reserved;
 	uint64_t address;
 };

@@ -106,23 +106,27 @@ static bool add_file(json_t *mounts, const char *host, const char *directory)
 	return add_mount(mounts, host, container, false);
 }
 
-/* Those that the provider loads where the image's libibverbs has another layout (siblings.h). */
-static bool add_siblings(json_t *mounts)
+/*
+ * The provider, and those for the libibverbs that an image may have instead of ours: it loads the one of its private
+ * ABI, which loads another one if that number has several layouts (siblings.h).
+ */
+static bool add_providers(json_t *mounts)
 {
-	char *preload = find_preload(), *pattern = NULL;
-	bool added = false;
+	char *preload = find_preload(), *own = find_provider_file(), *pattern = NULL;
+	bool added = preload && own && add_file(mounts, own, SIMHCA_IN_CONTAINER);
 	glob_t found = { 0 };
 
-	if (preload && asprintf(&pattern, "%.*s/libsimhca-rdmav*-*.so",
-				(int)(strrchr(preload, '/') - preload), preload) >= 0) {
-		added = true; /* there need not be any */
-		if (!glob(pattern, 0, NULL, &found))
-			for (size_t i = 0; added && i < found.gl_pathc; i++)
-				added = add_file(mounts, found.gl_pathv[i], SIMHCA_IN_CONTAINER);
-		globfree(&found);
-		free(pattern);
-	}
+	if (added && asprintf(&pattern, "%.*s/libsimhca-rdmav*.so",
+			      (int)(strrchr(preload, '/') - preload), preload) < 0)
+		added = false;
+	if (added && !glob(pattern, 0, NULL, &found)) /* there need not be others */
+		for (size_t i = 0; added && i < found.gl_pathc; i++)
+			added = !strcmp(strrchr(found.gl_pathv[i], '/'), strrchr(own, '/')) ||
+				add_file(mounts, found.gl_pathv[i], SIMHCA_IN_CONTAINER);
+	globfree(&found);
+	free(pattern);
 	free(preload);
+	free(own);
 	return added;
 }
 
@@ -138,8 +142,7 @@ static json_t *describe(const char *dir)
 {
 	json_t *mounts = json_array();
 
-	if (add_found(mounts, find_preload(), SIMHCA_IN_CONTAINER) &&
-	    add_found(mounts, find_provider_file(), SIMHCA_IN_CONTAINER) && add_siblings(mounts) &&
+	if (add_found(mounts, find_preload(), SIMHCA_IN_CONTAINER) && add_providers(mounts) &&
 	    add_found(mounts, find_container_file("ld.so.preload"), "/etc") &&
 	    add_found(mounts, find_container_file("simhca.driver"), "/etc/libibverbs.d") &&
 	    add_mount(mounts, dir, IN_CONTAINER_RUNTIME_DIR, true))

@@ -145,6 +145,12 @@ struct simhca_mm *simhca_mm_create_file(struct simhca_fabric *fabric, int fd, ui
 					uint64_t length, bool writable, bool ours);
 void simhca_mm_destroy(struct simhca_fabric *fabric, struct simhca_mm *mm);
 
+/*
+ * The number that a process has for another one, the asker, both by ours; 0: it is in another pid namespace
+ * than the asker, which is not in ours.
+ */
+pid_t simhca_pid_seen_by(pid_t asker, pid_t pid);
+
 /* dma_agent.c: moves bytes between memory of ours and the agent's process; waits, but not for ever.
  */
 struct simhca_agent *simhca_agent_create(pid_t pid, int socket, int bounce_fd,

@@ -195,7 +195,9 @@ int simhca_find_peer(struct simhca_context *context, const struct simhca_find_pe
 	peer = peer_of(qp, &req->av, req->dest_qpn, why);
 	if (!peer)
 		return -ENOTCONN;
-	reply->pid = (uint32_t)peer->context->offer.mm->pid;
+	if (context->offer.mm)
+		reply->pid = (uint32_t)simhca_pid_seen_by(context->offer.mm->pid,
+							  peer->context->offer.mm->pid);
 	reply->address = peer->context->offer.address;
 	return 0;
 }

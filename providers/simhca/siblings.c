@@ -36,7 +36,7 @@ static bool try(const char *self, const char *place, int first_release)
 bool shca_load_sibling(void)
 {
 	static const char *const places[] = { "", "/../simhca" };
-	static const int first_releases[] = { 39, 44, 45 };
+	static const int first_releases[] = { 39, 44, 45, 59, 62 };
 	Dl_info info;
 
 	/* As it was named: in a container the links lead elsewhere. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Siblings: providers for the other layouts of the same private ABI of libibverbs. Its number says
- * which file libibverbs loads, and does not tell them apart (ibverbs-provider-abi.h); so the file that is
- * loaded, when it does not fit, loads one that does.
+ * Siblings: providers for the other layouts of the private ABI of libibverbs. Its number says which
+ * file libibverbs loads, but two numbers have several layouts (ibverbs-provider-abi.h); of these, the
+ * file that is loaded, when it does not fit, loads one that does.
  */
 #ifndef SIMHCA_SIBLINGS_H
 #define SIMHCA_SIBLINGS_H

@@ -116,6 +116,22 @@ def test_go(directory, preamble, cgo):
     assert (result.stdout, result.stderr) == ("simhca0\n19 <nil> <nil>\ntrue <nil>\n", "")
 
 
+@pytest.mark.parametrize("options, names", [
+    (["--link-layer", "ib"], "simhca0 [/dev/infiniband/umad0 /dev/infiniband/uverbs0 /dev/infiniband/rdma_cm]"),
+    (["--profile", "connectx-7"], "mlx5_0 [/dev/infiniband/uverbs0 /dev/infiniband/rdma_cm]")],
+    ids=["InfiniBand", "ConnectX-7"])
+def test_names_that_device_plugins_ask_for(directory, options, names):
+    """Directories are listed and each entry looked at, links told from directories: as Mellanox/rdmamap does."""
+    program = directory / "rdma_names"
+    environ = environment(CGO_ENABLED="0", GOCACHE=str(directory / "gocache"), GO111MODULE="off", HOME=str(directory))
+    subprocess.run(["go", "build", "-o", program, HERE / "rdma_names.go"], env=environ, check=True)
+    result = run(program, "lo", "5343:00:00.0", options=options)
+    pci = "mlx5_0" if "mlx5" in names else ""
+    netdev = "true" if "mlx5" in names else "false"  # no Ethernet interface is InfiniBand's
+    assert result.stdout == f"{names} {netdev} false 19 true\n5343:00:00.0 [{pci}]\n"
+    assert result.stderr == f"simhca run: {program} looked for RDMA devices, and nobody opened one\n"
+
+
 def test_cleared_environment(static):
     """A dynamic program starts what then has neither LD_PRELOAD nor our variables."""
     result = run("env", "-i", static, show="seccomp")

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""
+Who carries messages between programs whose pid namespaces are not the daemon's, as those of containers on a daemon
+of the host: the programs themselves where they see each other, and else the daemon.
+"""
+import subprocess
+
+import pytest
+
+from common import PATIENCE, Device, new_port, wait_until
+
+NEW = ["unshare", "-Urpf", "--mount-proc"]
+
+pytestmark = pytest.mark.skipif(
+    subprocess.run([*NEW, "true"], check=False, capture_output=True).returncode != 0,
+    reason="no pid namespace can be made here")
+
+
+@pytest.fixture
+def device():
+    with Device("ethernet", "--daemon-option", "fast-path=on") as made:
+        yield made
+
+
+def contexts(device):
+    return device.status()["devices"][0]["context"]
+
+
+def both_have_messages(device):
+    return len(contexts(device)) == 2 and all(one["past"] for one in contexts(device))
+
+
+def server_and_client(device):
+    argv = ["ibv_rc_pingpong", "-g", "0", "-p", str(new_port()), "-n", "100000000"]
+    return argv, [*argv, "localhost"]
+
+
+def test_two_in_one_namespace(device):
+    """Two programs of a container, or of two that share it (podman run --pid container:NAME)."""
+    server, client = map(" ".join, server_and_client(device))
+    device.start(*NEW, "sh", "-c", f"{server} & until {client}; do sleep 0.1; done")
+    wait_until(lambda: device.objects()["carried"] == 2, PATIENCE, "they carry messages themselves")
+    assert {one["memory"] for one in contexts(device)} == {"process_vm"}
+
+
+def test_two_in_two_namespaces(device):
+    """Neither has a number for the other: the daemon carries all, and nobody takes that for a refusal."""
+    server, client = server_and_client(device)
+    device.start(*NEW, *server)
+    wait_until(lambda: contexts(device), PATIENCE, "the server has the device")
+    device.start(*NEW, *client)
+    wait_until(lambda: both_have_messages(device), PATIENCE, "they talk")
+    assert device.objects()["carried"] == 0
+    assert not [one for one in contexts(device) if one.get("not_attached")]
+
+
+def test_one_beside_the_daemon(device):
+    """Who sees the other one's processes need not be seen itself: each QP's sender carries for itself."""
+    server, client = server_and_client(device)
+    device.start(*NEW, *server)
+    wait_until(lambda: contexts(device), PATIENCE, "the server has the device")
+    device.start(*client)
+    wait_until(lambda: device.objects()["carried"] == 1, PATIENCE, "the client's messages are its own")
+    wait_until(lambda: both_have_messages(device), PATIENCE, "they talk")
