@@ -38,6 +38,7 @@ struct daemon {
 	struct ev_loop *loop;
 	const struct options *options;
 	struct rundir rundir;
+	unsigned int parts; /* that are open (parts.c) */
 	struct simhca_fabric *fabric;
 	struct answers answers;
 	struct attention attention;

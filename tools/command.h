@@ -79,7 +79,7 @@ enum {
 	NEEDS_COMMAND = 1 << 7,
 };
 
-struct report;
+struct listing;
 
 struct command {
 	const char *name;
@@ -92,7 +92,7 @@ struct command {
 	unsigned int takes;
 	enum completion completion;		       /* of its words */
 	int (*run)(struct asked *asked, char **words); /* words: ended by NULL */
-	const struct report *report;		       /* instead of run */
+	const struct listing *report;		       /* instead of run */
 };
 
 extern const struct command run_subcommand, start_subcommand, stop_subcommand, status_subcommand,

@@ -48,7 +48,7 @@ static void write_stderr(const char *text, size_t length)
 	}
 }
 
-void daemon_relay(struct daemon *daemon)
+void daemon_relay(struct leased_daemon *daemon)
 {
 	char text[4096];
 	ssize_t n;
@@ -63,7 +63,7 @@ void daemon_relay(struct daemon *daemon)
 	}
 }
 
-void daemon_notice_loss(struct daemon *daemon)
+void daemon_notice_loss(struct leased_daemon *daemon)
 {
 	struct pollfd control = { .fd = daemon->control, .events = POLLIN };
 
@@ -75,20 +75,20 @@ void daemon_notice_loss(struct daemon *daemon)
 		 daemon->dir, (int)daemon->pid);
 }
 
-void daemon_reap(struct daemon *daemon)
+void daemon_reap(struct leased_daemon *daemon)
 {
 	if (daemon->child && waitpid(daemon->child, &daemon->status, WNOHANG) == daemon->child)
 		daemon->child = 0;
 }
 
-void daemon_free(struct daemon *daemon)
+void daemon_free(struct leased_daemon *daemon)
 {
 	free(daemon->dir);
 	if (daemon->control >= 0)
 		close(daemon->control);
 	if (daemon->log >= 0)
 		close(daemon->log);
-	*daemon = (struct daemon)DAEMON_NONE;
+	*daemon = (struct leased_daemon)DAEMON_NONE;
 }
 
 /* ------------------------------------------------------------------------------ starting */
@@ -173,7 +173,7 @@ static char **daemon_arguments(const char *dir, const struct daemon_options *opt
 	return arguments;
 }
 
-static int spawn(struct daemon *daemon, const struct daemon_options *options, bool captive,
+static int spawn(struct leased_daemon *daemon, const struct daemon_options *options, bool captive,
 		 int *ready)
 {
 	int ready_pipe[2] = { -1, -1 }, log_pipe[2] = { -1, -1 };
@@ -215,7 +215,7 @@ failed:
 	return -1;
 }
 
-static void collect(struct daemon *daemon, struct early_log *early)
+static void collect(struct leased_daemon *daemon, struct early_log *early)
 {
 	ssize_t n;
 
@@ -225,7 +225,7 @@ static void collect(struct daemon *daemon, struct early_log *early)
 		early->length += (size_t)n;
 }
 
-static void kill_child(struct daemon *daemon)
+static void kill_child(struct leased_daemon *daemon)
 {
 	if (!daemon->child)
 		return;
@@ -240,7 +240,8 @@ enum start { START_READY, START_ENDED, START_TOO_SLOW, START_INTERRUPTED };
  * Waits until the daemon says that it is ready (a byte on ready), or has ended. Its log is
  * collected, not shown. In all cases but START_READY it is gone afterwards.
  */
-static enum start wait_ready(struct daemon *daemon, int ready, int signals, struct early_log *early)
+static enum start wait_ready(struct leased_daemon *daemon, int ready, int signals,
+			     struct early_log *early)
 {
 	long long deadline = now_ms() + READY_MS;
 	enum start result = START_TOO_SLOW;
@@ -290,7 +291,7 @@ static enum start wait_ready(struct daemon *daemon, int ready, int signals, stru
  * nothing, any daemon will do. The string is the daemon's own way of writing its options, so
  * the daemon's own code turns ours into one.
  */
-static enum reach options_agree(const struct daemon *daemon, const char *running,
+static enum reach options_agree(const struct leased_daemon *daemon, const char *running,
 				const struct daemon_options *options, bool captive)
 {
 	char **arguments;
@@ -331,7 +332,7 @@ static enum reach options_agree(const struct daemon *daemon, const char *running
 enum lease { LEASE_TAKEN, LEASE_NOBODY, LEASE_AGAIN, LEASE_FAILED, LEASE_BAD_OPTIONS };
 
 /* Gives the connection up. */
-static enum lease no_lease(struct daemon *daemon, enum lease lease)
+static enum lease no_lease(struct leased_daemon *daemon, enum lease lease)
 {
 	close(daemon->control);
 	daemon->control = -1;
@@ -339,7 +340,7 @@ static enum lease no_lease(struct daemon *daemon, enum lease lease)
 }
 
 /* One attempt at a lease from whoever listens. */
-static enum lease take_lease(struct daemon *daemon, const struct daemon_options *options,
+static enum lease take_lease(struct leased_daemon *daemon, const struct daemon_options *options,
 			     bool captive)
 {
 	enum reach reach = REACHED;
@@ -407,7 +408,7 @@ static bool lock_is_held(const char *dir)
 }
 
 /* Why the daemon that has ended was never ready. */
-static void explain_end(const struct daemon *daemon, const struct early_log *early)
+static void explain_end(const struct leased_daemon *daemon, const struct early_log *early)
 {
 	write_stderr(early->text, early->length);
 	if (WIFSIGNALED(daemon->status))
@@ -422,8 +423,8 @@ static void explain_end(const struct daemon *daemon, const struct early_log *ear
  * Starts a daemon and waits for it. *again: it did not get the lock, or that is possible and
  * may_retry is set; nothing was complained about then.
  */
-static enum reach start(struct daemon *daemon, const struct daemon_options *options, bool captive,
-			int signals, bool may_retry, bool *again)
+static enum reach start(struct leased_daemon *daemon, const struct daemon_options *options,
+			bool captive, int signals, bool may_retry, bool *again)
 {
 	struct early_log *early = calloc(1, sizeof(*early));
 	enum reach reach = REACH_FAILED;
@@ -464,7 +465,7 @@ static enum reach start(struct daemon *daemon, const struct daemon_options *opti
 	return reach;
 }
 
-enum reach daemon_reach(struct daemon *daemon, const char *dir,
+enum reach daemon_reach(struct leased_daemon *daemon, const char *dir,
 			const struct daemon_options *options, bool captive, int signals)
 {
 	struct pollfd interrupted = { .fd = signals, .events = POLLIN };
@@ -475,7 +476,7 @@ enum reach daemon_reach(struct daemon *daemon, const char *dir,
 	 */
 	bool may_retry = true;
 
-	*daemon = (struct daemon)DAEMON_NONE;
+	*daemon = (struct leased_daemon)DAEMON_NONE;
 	daemon->dir = strdup(dir);
 	if (!daemon->dir) {
 		complain("out of memory");
@@ -523,7 +524,7 @@ enum reach daemon_reach(struct daemon *daemon, const char *dir,
 /* -------------------------------------------------------------------------------- leaving */
 
 /* Sleeps until the daemon's log has something to say, or a short time. */
-static void relay_or_sleep(struct daemon *daemon)
+static void relay_or_sleep(struct leased_daemon *daemon)
 {
 	struct pollfd log = { .fd = daemon->log, .events = POLLIN };
 
@@ -562,7 +563,7 @@ static bool goes_on(const char *dir)
 }
 
 /* Gives the lease back, and waits until the daemon has noticed. */
-static void return_lease(struct daemon *daemon, long long deadline)
+static void return_lease(struct leased_daemon *daemon, long long deadline)
 {
 	struct pollfd control = { .fd = daemon->control, .events = POLLIN };
 
@@ -573,7 +574,7 @@ static void return_lease(struct daemon *daemon, long long deadline)
 	daemon->control = -1;
 }
 
-static bool ended_well(const struct daemon *daemon)
+static bool ended_well(const struct leased_daemon *daemon)
 {
 	if (WIFEXITED(daemon->status) && !WEXITSTATUS(daemon->status))
 		return true;
@@ -585,7 +586,7 @@ static bool ended_well(const struct daemon *daemon)
 	return false;
 }
 
-bool daemon_leave(struct daemon *daemon)
+bool daemon_leave(struct leased_daemon *daemon)
 {
 	long long deadline = now_ms() + ENDING_MS;
 

@@ -61,7 +61,7 @@ static bool is_below_us(pid_t pid)
 }
 
 /* Whether anybody is below us but the daemon; false as well where the kernel does not tell. */
-static bool have_children(const struct daemon *daemon)
+static bool have_children(const struct leased_daemon *daemon)
 {
 	char path[64];
 	bool any = false;
@@ -107,7 +107,7 @@ static bool ends_with_us(const json_t *status)
 	       report_number(status, "leases") == 1;
 }
 
-void left_behind_tell(const struct daemon *daemon)
+void left_behind_tell(const struct leased_daemon *daemon)
 {
 	long long until = now_ms() + WAIT_MS;
 	bool ends = false, used = false;

@@ -13,6 +13,6 @@ void left_behind_reap(pid_t command, pid_t daemon);
  * The command has ended. Says in one line which programs of ours still have the device open half a second
  * later, if the device ends with us.
  */
-void left_behind_tell(const struct daemon *daemon);
+void left_behind_tell(const struct leased_daemon *daemon);
 
 #endif

@@ -24,7 +24,7 @@ long long report_number(const json_t *object, const char *key)
 }
 
 /* The daemon's answer; NULL after a complaint. */
-static json_t *ask(const char *dir, const struct report *report)
+static json_t *ask(const char *dir, const struct listing *report)
 {
 	int fd = admin_reach(dir);
 	char *refusal = NULL;
@@ -136,7 +136,7 @@ void print_json(const json_t *json)
 	putchar('\n');
 }
 
-int report_run(const struct report *report, const struct asked *asked)
+int report_run(const struct listing *report, const struct asked *asked)
 {
 	char *dir = runtime_dir(asked->runtime_dir);
 	json_t *answer = dir ? ask(dir, report) : NULL;

@@ -24,7 +24,7 @@ struct report_column {
 	enum report_kind kind;
 	bool extended; /* with --extended only */
 };
-struct report {
+struct listing {
 	enum control_command command;
 	json_t *(*ask)(int fd, char **refusal); /* instead of command; as admin_status() */
 	/* Without --json: a row for each object of the answer, or print(). */
@@ -35,7 +35,7 @@ struct report {
 };
 
 /* Returns the exit status of the subcommand. */
-int report_run(const struct report *report, const struct asked *asked);
+int report_run(const struct listing *report, const struct asked *asked);
 /* A member of an answer; "-" if it is missing or empty. */
 const char *report_text(const json_t *object, const char *key);
 long long report_number(const json_t *object, const char *key);

@@ -112,8 +112,8 @@ static const struct report_column cm_columns[] = {
 };
 
 #define REPORT_COMMAND(id, which, what, filters)                                                   \
-	static const struct report which##_report = { .command = CONTROL_##id,                     \
-						      .columns = which##_columns };                \
+	static const struct listing which##_report = { .command = CONTROL_##id,                    \
+						       .columns = which##_columns };               \
 	const struct command which##_subcommand = {                                                \
 		.name = #which,                                                                    \
 		.summary = what,                                                                   \

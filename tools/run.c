@@ -34,7 +34,7 @@ static const int passed_on[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGU
 #define LINT_LOOK_US 10000 /* between two looks */
 
 struct run {
-	struct daemon daemon;
+	struct leased_daemon daemon;
 	int signals;	   /* signalfd of those passed on, and SIGCHLD */
 	sigset_t old_mask; /* what we were started with, for the command */
 	struct sigaction old_pipe;
@@ -184,7 +184,7 @@ static void end_capture(struct run *run)
 static void wait_for_command(struct run *run)
 {
 	while (run->command) {
-		struct daemon *daemon = &run->daemon;
+		struct leased_daemon *daemon = &run->daemon;
 		struct pollfd fds[] = {
 			{ .fd = run->signals, .events = POLLIN },
 			{ .fd = daemon->log, .events = POLLIN },

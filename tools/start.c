@@ -8,7 +8,7 @@
 #include "tool.h"
 
 /* A daemon that ran already: its status, after a word about it. */
-static int join(const struct daemon *daemon)
+static int join(const struct leased_daemon *daemon)
 {
 	json_t *report = admin_status(daemon->control, NULL);
 	bool captive = json_is_true(json_object_get(report, "captive"));
@@ -27,7 +27,7 @@ static int join(const struct daemon *daemon)
 
 static int start(struct asked *asked, char **words)
 {
-	struct daemon daemon = DAEMON_NONE;
+	struct leased_daemon daemon = DAEMON_NONE;
 	char *dir = runtime_dir(asked->runtime_dir);
 	int status = EXIT_FAILURE;
 

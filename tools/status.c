@@ -115,9 +115,9 @@ static void print_text(const json_t *status)
 		       report_text(closed, "address"), report_text(closed, "error"));
 }
 
-static const struct report status_report = { .command = CONTROL_STATUS,
-					     .print = print_text,
-					     .filter = filter_status };
+static const struct listing status_report = { .command = CONTROL_STATUS,
+					      .print = print_text,
+					      .filter = filter_status };
 
 const struct command status_subcommand = {
 	.name = "status",

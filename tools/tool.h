@@ -128,8 +128,8 @@ json_t *admin_inject(int fd, const char *rule, long long number, char **refusal)
 
 struct daemon_options;
 
-/* A daemon that was reached, and started if started is set. */
-struct daemon {
+/* What keeps a daemon running for us: it was reached, and started if started is set. */
+struct leased_daemon {
 	char *dir;
 	int control; /* the connection that holds our lease; -1: none */
 	pid_t pid;   /* as the daemon says, for messages */
@@ -150,22 +150,22 @@ enum reach { REACHED, REACH_FAILED, REACH_BAD_OPTIONS, REACH_INTERRUPTED };
  * Takes a lease at the daemon of dir; when none runs, starts one with options. signals (a
  * signalfd, or -1) becoming readable ends the attempt. Failures have been complained about.
  */
-enum reach daemon_reach(struct daemon *daemon, const char *dir,
+enum reach daemon_reach(struct leased_daemon *daemon, const char *dir,
 			const struct daemon_options *options, bool captive, int signals);
 /* Copies what the daemon has logged to our stderr; closes log at its end. */
-void daemon_relay(struct daemon *daemon);
+void daemon_relay(struct leased_daemon *daemon);
 /* Complains, once, if the daemon has ended while we hold a lease. */
-void daemon_notice_loss(struct daemon *daemon);
+void daemon_notice_loss(struct leased_daemon *daemon);
 /* Notes the end of our child if it has ended. */
-void daemon_reap(struct daemon *daemon);
+void daemon_reap(struct leased_daemon *daemon);
 /*
  * Gives the lease back, and waits for a captive daemon to end if it was the last one.
  * Returns false, after a complaint, if the daemon was lost, ended badly or had to be killed.
  */
-bool daemon_leave(struct daemon *daemon);
+bool daemon_leave(struct leased_daemon *daemon);
 /* Waits until no process holds the lock of dir. False when one still does by then. */
 bool daemon_wait_gone(const char *dir, int timeout_ms);
-void daemon_free(struct daemon *daemon);
+void daemon_free(struct leased_daemon *daemon);
 
 /* ------------------------------------------------------------------------ environment.c */
 

@@ -103,7 +103,7 @@ static void filter(const struct filter *filter, json_t *wire)
 	json_decref(qps);
 }
 
-static const struct report wire_report = { .ask = ask, .print = print_text, .filter = filter };
+static const struct listing wire_report = { .ask = ask, .print = print_text, .filter = filter };
 
 const struct command wire_subcommand = {
 	.name = "wire",
