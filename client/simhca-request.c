@@ -7,11 +7,13 @@
 
 #include "simhca-calls.h"
 #include "simhca-request.h"
+#include "simhca-slot.h"
 #include "simhca-sockets.h"
 #include "simhca-spin.h"
 
 #define LOOKS 100   /* for an answer, half a microsecond each */
 #define PATIENCE 20 /* seconds, for a socket that other threads use */
+#define AGAIN 4	    /* how often a command is sent again at most */
 
 static struct simhca_spin spin;
 
@@ -210,6 +212,24 @@ static int request_anew(const struct simhca_request *request, struct simhca_answ
 	return err;
 }
 
+/* In a slot of memory that the daemon shares. */
+static int request_in_slot(const struct simhca_request *request, struct simhca_answer *answer)
+{
+	int err;
+
+	answer->num_fds = 0;
+	answer->fds_lost = false;
+	simhca_slot_begin(request->slot);
+	err = send_request(request, -1, SIMHCA_CMD_ANSWER_SLOT | request->slot_number);
+	if (err)
+		simhca_slot_end(request->slot);
+	else
+		err = simhca_slot_wait(request->slot, request->device_fd);
+	return err ? err
+		   : simhca_slot_read(request->slot, &answer->hdr, request->body, request->size,
+				      &answer->size);
+}
+
 static time_t seconds(void)
 {
 	struct timespec now;
@@ -242,11 +262,23 @@ static int request_within_limits(const struct simhca_request *request, struct si
 	}
 }
 
+static int ask(const struct simhca_request *request, struct simhca_answer *answer)
+{
+	return request->slot ? request_in_slot(request, answer)
+			     : request_within_limits(request, answer);
+}
+
 /* Leaves errno as it is: a program finds there what the call before has left, also librdmacm. */
 int simhca_request(const struct simhca_request *request, struct simhca_answer *answer)
 {
 	int saved = errno;
-	int err = request_within_limits(request, answer);
+	int err = ask(request, answer);
+
+	for (int i = 0; i < AGAIN && !err && answer->hdr.status == SIMHCA_CMD_SAY_AGAIN; i++) {
+		while (answer->num_fds)
+			simhca_call_close(request->reply_fds[--answer->num_fds]);
+		err = ask(request, answer);
+	}
 
 	errno = saved;
 	return err;

@@ -25,6 +25,9 @@ struct simhca_request {
 	size_t size;
 	int *reply_fds; /* close-on-exec; of those that come more than these are closed */
 	unsigned int max_reply_fds;
+	/* Where the answer is to be, and which it is; NULL: on a socket. It has no descriptors. */
+	struct simhca_answer_slot *slot;
+	uint32_t slot_number;
 	bool keep; /* the socket for the answer, until simhca_request_forget() or the process's end
 		    */
 };

@@ -15,7 +15,14 @@
  * commands on this connection, by whoever has the socket's other end, name it instead of
  * bringing one.
  *
- * The sender's pid and uid come from the kernel (SO_PASSCRED), never from the message.
+ * Most answers have no descriptors, and come without a socket and a system call: in a slot of the
+ * context's memory (struct simhca_answer_slot). The slots are those of the process that has opened
+ * the context; one that was forked from it, or has imported the context, uses sockets.
+ *
+ * The sender's pid and uid come from the kernel (SO_PASSCRED), never from the message. To name the
+ * process beyond doubt (SO_PASSPIDFD) costs more than most commands: once the process that sends is
+ * known the daemon does without, and where it should not have done so it answers
+ * SIMHCA_CMD_SAY_AGAIN; nothing has been done then.
  *
  * A handle is a number that the device gave out; it means something only on this
  * connection. status is 0 or a positive errno; with another status than 0 nothing has
@@ -114,6 +121,10 @@ struct simhca_cmd_hdr {
 };
 SIMHCA_ABI_SIZE(struct simhca_cmd_hdr, 16);
 
+#define SIMHCA_CMD_SAY_AGAIN 0x7fffu /* a status: the same command is to be sent once more */
+
+/* In a slot, whose number is in the other bits. No socket that is kept has such a number. */
+#define SIMHCA_CMD_ANSWER_SLOT 0x80000000u
 #define SIMHCA_CMD_ANSWER_COMES 0u	   /* with the command, for this answer */
 #define SIMHCA_CMD_ANSWER_KEEP 0xffffffffu /* with the command, and may be kept */
 
@@ -125,6 +136,7 @@ struct simhca_reply_hdr {
 	char message[SIMHCA_CMD_MESSAGE]; /* why it failed; empty on success */
 };
 SIMHCA_ABI_SIZE(struct simhca_reply_hdr, 176);
+static_assert(SIMHCA_CMD_MAX_BYTES <= SIMHCA_ANSWER_BYTES, "each answer fits into a slot");
 
 /*
  * OPEN_CONTEXT: once per connection; asked again (ibv_import_device on a duplicate of the
@@ -140,6 +152,8 @@ struct simhca_open_context_reply {
 	uint64_t devmem_size;	    /* bytes */
 	uint64_t segment_size;	    /* bytes of segment 0 */
 	uint32_t doorbell_cpu[SIMHCA_MAX_ENGINE_CPUS]; /* where each eventfd is best written */
+	uint32_t answer_slots; /* that are the sender's: SIMHCA_ANSWER_SLOTS or 0 */
+	uint32_t reserved;
 };
 
 /* GET_SEGMENT: one descriptor in the reply. */

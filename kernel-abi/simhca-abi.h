@@ -31,7 +31,7 @@
 #include "simhca-abi-reason.h"
 
 /* Bumped whenever a layout or a command changes; both sides refuse another one. */
-#define SIMHCA_ABI_VERSION 23u
+#define SIMHCA_ABI_VERSION 24u
 
 #define SIMHCA_ABI_SIZE(type, bytes)                                                               \
 	static_assert(sizeof(type) == (bytes), #type " must be " #bytes " bytes")
@@ -430,6 +430,31 @@ SIMHCA_ABI_SIZE(struct simhca_devmem, 568 + 2048);
 #define SIMHCA_DB_MIDS (SIMHCA_MAX_QP / 4096)
 #define SIMHCA_DB_LEAVES (SIMHCA_MAX_QP / 64)
 
+/*
+ * Where the device puts the answers of commands that bring no socket for them, and whose answers
+ * have no descriptors (simhca-abi-cmd.h). The client's: it takes a slot that it does not use, sets
+ * PENDING, sends the command, and waits until the device has set ANSWERED; before it sleeps on the
+ * word it makes SLEEPING of PENDING, and is woken then. The device reads nothing here but that.
+ */
+#define SIMHCA_ANSWER_SLOTS 8u
+#define SIMHCA_ANSWER_BYTES 512u
+
+enum simhca_answer_state {
+	SIMHCA_ANSWER_NONE,
+	SIMHCA_ANSWER_PENDING,
+	SIMHCA_ANSWER_SLEEPING,
+	SIMHCA_ANSWER_ANSWERED,
+};
+
+struct simhca_answer_slot {
+	_Atomic uint32_t state; /* enum simhca_answer_state; a futex */
+	uint32_t bytes;		/* of the answer; what is there when it is ANSWERED counts */
+	uint8_t reserved[56];
+	uint8_t answer[SIMHCA_ANSWER_BYTES]; /* as it would come on a socket */
+};
+SIMHCA_ABI_AT(struct simhca_answer_slot, answer, 64);
+SIMHCA_ABI_SIZE(struct simhca_answer_slot, 64 + 512);
+
 struct simhca_ctx_mem {
 	uint32_t abi_version; /* SIMHCA_ABI_VERSION */
 	uint32_t context_id;  /* as the daemon's tools show it */
@@ -440,11 +465,13 @@ struct simhca_ctx_mem {
 	uint8_t reserved2[56];
 	_Atomic uint64_t mid[SIMHCA_DB_MIDS];
 	_Atomic uint64_t leaf[SIMHCA_DB_LEAVES];
+	struct simhca_answer_slot answer[SIMHCA_ANSWER_SLOTS];
 };
 SIMHCA_ABI_AT(struct simhca_ctx_mem, armed, 64);
 SIMHCA_ABI_AT(struct simhca_ctx_mem, top, 128);
 SIMHCA_ABI_AT(struct simhca_ctx_mem, mid, 192);
-SIMHCA_ABI_SIZE(struct simhca_ctx_mem, 192 + 128 + 8192);
+SIMHCA_ABI_AT(struct simhca_ctx_mem, answer, 192 + 128 + 8192);
+SIMHCA_ABI_SIZE(struct simhca_ctx_mem, 192 + 128 + 8192 + 8 * 576);
 
 /*
  * Run state of a QP. The first cache line is the client's, the others the device's; the

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 
 #include "simhca-abi.h"
 
@@ -304,6 +305,13 @@ void simhca_context_doorbells(const struct simhca_context *context,
 			      struct simhca_doorbells *doorbells);
 /* Segment's memfd and size; -1 if there is no such segment. */
 int simhca_context_segment(const struct simhca_context *context, uint32_t segment, uint64_t *size);
+/*
+ * Puts an answer into a slot of the context's memory (struct simhca_answer_slot), and wakes who
+ * waits for it. False: there is no such slot, or it is too long. What the client has there is not
+ * read, but for whether somebody sleeps: who lies about that is not woken, or costs one system call.
+ */
+bool simhca_context_answer(struct simhca_context *context, uint32_t number,
+			   const struct iovec *parts, uint32_t count);
 
 /* ---------------------------------------------------------------------- address spaces */
 

@@ -6,6 +6,7 @@
 
 #include "command.h"
 #include "simhca-request.h"
+#include "simhca-slot.h"
 
 void shca_set_fatal(struct shca_context *ctx)
 {
@@ -13,12 +14,39 @@ void shca_set_fatal(struct shca_context *ctx)
 	atomic_store_explicit(&ctx->fatal, true, memory_order_release);
 }
 
+/*
+ * A slot for the answer, of which there are some for all threads; NULL: it comes on a socket. In a
+ * forked child they are its parent's.
+ */
+static struct simhca_answer_slot *take_slot(struct shca_context *ctx, uint32_t *number)
+{
+	uint32_t taken = atomic_load_explicit(&ctx->slots_taken, memory_order_relaxed), free;
+
+	if (!ctx->slots_of || ctx->slots_of != shca_process())
+		return NULL;
+	do {
+		free = ~taken & ((1u << SIMHCA_ANSWER_SLOTS) - 1);
+		if (!free)
+			return NULL;
+		*number = (uint32_t)__builtin_ctz(free);
+	} while (!atomic_compare_exchange_weak_explicit(&ctx->slots_taken, &taken,
+							taken | 1u << *number, memory_order_acquire,
+							memory_order_relaxed));
+	return &ctx->mem->answer[*number];
+}
+
+static void put_slot(struct shca_context *ctx, uint32_t number)
+{
+	/* Release: what was read of the answer. */
+	atomic_fetch_and_explicit(&ctx->slots_taken, ~(1u << number), memory_order_release);
+}
+
 int shca_execute(struct shca_context *ctx, const struct shca_command *cmd)
 {
 	uint8_t reply[SIMHCA_CMD_MAX_BYTES - sizeof(struct simhca_reply_hdr)] = {};
 	const struct iovec part = { .iov_base = (void *)cmd->req, .iov_len = cmd->req_size };
 	int fds[SIMHCA_CMD_MAX_FDS];
-	const struct simhca_request request = {
+	struct simhca_request request = {
 		.device_fd = ctx->vctx.context.cmd_fd,
 		.command = cmd->command,
 		.parts = &part,
@@ -38,7 +66,11 @@ int shca_execute(struct shca_context *ctx, const struct shca_command *cmd)
 	shca_fork_inherit(ctx);
 	if (atomic_load_explicit(&ctx->fatal, memory_order_relaxed))
 		return shca_result(EIO);
+	if (!wanted)
+		request.slot = take_slot(ctx, &request.slot_number);
 	err = simhca_request(&request, &answer);
+	if (request.slot && !simhca_slot_is_pending(request.slot))
+		put_slot(ctx, request.slot_number);
 	if (err == ENOTCONN) {
 		shca_set_fatal(ctx);
 		err = EIO;

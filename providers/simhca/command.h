@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Commands to the device, as simhca-abi-cmd.h describes them. Safe in any number of threads and
- * forked children at once: each command brings the socket for its own answer.
+ * forked children at once: each command has a slot, or brings a socket, for its own answer.
  *
  * All return 0 or a positive errno, which errno is set to as well. EIO: the daemon is gone; the
  * context is fatal from then on.

@@ -98,6 +98,8 @@ struct shca_context {
 	struct shca_chain link;		/* in the process's list (fork.c) */
 	_Atomic uint32_t process;	/* shca_process() of who made libibverbs' mutex */
 	struct shca_lock inheriting;
+	uint32_t slots_of; /* shca_process() of who may have answers in slots; 0: nobody */
+	_Atomic uint32_t slots_taken; /* a bit for each */
 
 	/* QPs by QPN slot, in two levels. Readers hold the lock of a CQ that the QP uses. */
 	struct shca_lock qp_lock;

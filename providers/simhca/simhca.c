@@ -249,6 +249,8 @@ static int connect_device(struct shca_context *ctx)
 		err = check_versions(ctx, &reply);
 	if (err)
 		return err;
+	if (reply.answer_slots == SIMHCA_ANSWER_SLOTS)
+		ctx->slots_of = shca_process();
 	ctx->vctx.context.num_comp_vectors = (int)ctx->dev->attr.num_comp_vectors;
 
 	err = shca_watcher_start(ctx, !reply.can_access_memory);

@@ -20,11 +20,16 @@
 
 static void take_sender(const struct cmsghdr *cmsg, struct sender *sender)
 {
+	static pid_t
+		ours; /* of the main thread, which has nothing to ask the kernel for each time */
 	struct ucred from;
+
+	if (!ours)
+		ours = getpid();
 
 	memcpy(&from, CMSG_DATA(cmsg), sizeof(from));
 	/* root can write any number here: ours would make the device look into itself. */
-	sender->pid = from.pid == getpid() ? 0 : from.pid;
+	sender->pid = from.pid == ours ? 0 : from.pid;
 	sender->uid = from.uid;
 	sender->known = true;
 }
@@ -38,9 +43,9 @@ static void take_pidfd(const struct cmsghdr *cmsg, struct sender *sender)
 	}
 }
 
-void datagram_ask_for_pidfds(int socket)
+void datagram_ask_for_pidfds(int socket, bool ask)
 {
-	int on = 1;
+	int on = ask;
 
 	setsockopt(socket, SOL_SOCKET, SO_PASSPIDFD, &on, sizeof(on));
 }
@@ -95,28 +100,36 @@ ssize_t datagram_receive(int socket, struct releaser *releaser, const struct own
 	return length;
 }
 
+void datagram_reply(struct simhca_reply_hdr *hdr, uint32_t kept, int status,
+		    const struct datagram_answer *answer, const struct simhca_why *why,
+		    struct iovec iov[2])
+{
+	const size_t body = status ? 0 : answer->body_size;
+
+	*hdr = (struct simhca_reply_hdr){
+		.magic = SIMHCA_CMD_MAGIC,
+		.status = (uint32_t)-status,
+		.length = (uint32_t)(sizeof(*hdr) + body),
+		.kept = kept,
+	};
+	if (status)
+		memcpy(hdr->message, why->text, sizeof(hdr->message));
+	iov[0] = (struct iovec){ .iov_base = hdr, .iov_len = sizeof(*hdr) };
+	iov[1] = (struct iovec){ .iov_base = (void *)(uintptr_t)answer->body, .iov_len = body };
+}
+
 void datagram_answer(int fd, uint32_t kept, int status, const struct datagram_answer *answer,
 		     const struct simhca_why *why)
 {
-	struct simhca_reply_hdr hdr = {
-		.magic = SIMHCA_CMD_MAGIC,
-		.status = (uint32_t)-status,
-		.length = (uint32_t)(sizeof(hdr) + (status ? 0 : answer->body_size)),
-		.kept = kept,
-	};
+	struct simhca_reply_hdr hdr;
 	union {
 		struct cmsghdr align;
 		char bytes[CMSG_SPACE(SIMHCA_CMD_MAX_FDS * sizeof(int))];
 	} control;
-	struct iovec iov[2] = {
-		{ .iov_base = &hdr, .iov_len = sizeof(hdr) },
-		{ .iov_base = (void *)(uintptr_t)answer->body,
-		  .iov_len = status ? 0 : answer->body_size },
-	};
+	struct iovec iov[2];
 	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = 2 };
 
-	if (status)
-		memcpy(hdr.message, why->text, sizeof(hdr.message));
+	datagram_reply(&hdr, kept, status, answer, why, iov);
 	if (!status && answer->num_fds) {
 		struct cmsghdr *cmsg;
 

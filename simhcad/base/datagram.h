@@ -27,8 +27,11 @@ struct sender {
 	bool gone; /* it has ended, and its number may be another's */
 };
 
-/* Has the kernel pass pidfds of senders on this connection, if it can. They are the receiver's. */
-void datagram_ask_for_pidfds(int socket);
+/*
+ * Has the kernel pass pidfds of senders on this connection, if it can, or does without. They are
+ * the receiver's. A datagram has one if that was so when it is received.
+ */
+void datagram_ask_for_pidfds(int socket, bool ask);
 
 /*
  * Takes one from the owner's connection, which has SO_PASSCRED, without waiting: bytes to iov,
@@ -52,6 +55,10 @@ struct datagram_answer {
 };
 void datagram_answer(int fd, uint32_t kept, int status, const struct datagram_answer *answer,
 		     const struct simhca_why *why);
+/* What the answer consists of, without descriptors. iov points to hdr and to the answer's body. */
+void datagram_reply(struct simhca_reply_hdr *hdr, uint32_t kept, int status,
+		    const struct datagram_answer *answer, const struct simhca_why *why,
+		    struct iovec iov[2]);
 
 /* The last process has closed its last descriptor: nobody waits for what is still to be read. */
 bool datagram_has_hung_up(int socket);

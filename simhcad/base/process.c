@@ -190,6 +190,16 @@ bool process_is_known(struct process_table *table, pid_t pid, bool *reachable)
 
 /* ------------------------------------------------------------------------------- their use */
 
+bool process_is_used(const struct process_use *list, pid_t pid)
+{
+	const struct process_use *use;
+
+	DL_FOREACH (list, use)
+		if (use->pid == pid)
+			return true;
+	return false;
+}
+
 struct simhca_mm *process_memory(struct process_table *table, struct process_use **owner,
 				 struct simhca_context *context, pid_t pid)
 {

@@ -58,6 +58,9 @@ void process_forget_unused(struct process_table *table, pid_t pid);
 /* Whether the process has been looked at, and lives; *reachable is what was seen then. */
 bool process_is_known(struct process_table *table, pid_t pid, bool *reachable);
 
+/* Whether it is among those in a context's list. */
+bool process_is_used(const struct process_use *list, pid_t pid);
+
 /*
  * The memory of process pid for context, whose list is *owner. pid 0 stands for a process that
  * cannot be seen from here. NULL: out of memory.

@@ -57,7 +57,7 @@ static uint32_t keep(struct answer_set *set, int fd)
 	}
 	do
 		kept->number = ++set->last_number;
-	while (answer_comes(kept->number));
+	while (answer_comes(kept->number) || answer_in_slot(kept->number));
 	kept->fd = fd;
 	kept->set = set;
 	DL_APPEND(set->kept, kept);

@@ -50,6 +50,12 @@ static inline bool answer_comes(uint32_t where)
 	return where == SIMHCA_CMD_ANSWER_COMES || where == SIMHCA_CMD_ANSWER_KEEP;
 }
 
+/* Whether it is a slot in the memory of the connection's context. */
+static inline bool answer_in_slot(uint32_t where)
+{
+	return !answer_comes(where) && where & SIMHCA_CMD_ANSWER_SLOT;
+}
+
 /*
  * Answers a command, see datagram_answer(). came: the socket that came with it, which is closed or
  * kept; -1: none. If there is none at all, whoever asked has no other claim to an answer.

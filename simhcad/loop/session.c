@@ -72,6 +72,28 @@ static int receive(const struct session *session, struct datagram *datagram)
 
 /* ------------------------------------------------------------------------------- answering */
 
+/*
+ * A slot has no room for descriptors: whoever wants an answer that has some asks for it on a socket.
+ */
+static void answer(struct session *session, const struct datagram *datagram, int status,
+		   const struct datagram_answer *answer, const struct simhca_why *why)
+{
+	uint32_t where = answer_where(&datagram->hdr);
+	struct simhca_reply_hdr hdr;
+	struct iovec iov[2];
+
+	if (answer_in_slot(where)) {
+		datagram_reply(&hdr, 0, status, answer, why, iov);
+		if (session->context)
+			simhca_context_answer(session->context, where & ~SIMHCA_CMD_ANSWER_SLOT,
+					      iov, 2);
+		return;
+	}
+	answers_give(&session->answers, where,
+		     answer_comes(where) && datagram->num_fds ? datagram->fds[0] : -1, status,
+		     answer, why);
+}
+
 /* How many of the descriptors are for the answer: the first, or none. */
 static unsigned int num_answers(const struct datagram *datagram)
 {
@@ -182,7 +204,8 @@ static enum progress serve(struct session *session, struct datagram *datagram, d
 	struct simhca_why why = { "" };
 	struct releaser *releaser = session->device->daemon->releaser;
 	unsigned int answers = num_answers(datagram);
-	struct datagram_answer answer;
+	struct datagram_answer said;
+	bool failed;
 	int status = check(session, datagram, &command, &why);
 
 	/* The answer's is not the handler's. */
@@ -190,11 +213,12 @@ static enum progress serve(struct session *session, struct datagram *datagram, d
 		request.fds[request.num_fds++] = datagram->fds[i];
 	/* A client that has moved its queue is there; the device follows. */
 	if (!status && age <= 0 && !request.chore && session->context &&
-	    datagram->hdr.command != SIMHCA_CMD_MOVE_QUEUE) {
+	    datagram->hdr.command != SIMHCA_CMD_MOVE_QUEUE && !session->said_again) {
 		status = simhca_inject_verb(session->context, datagram->hdr.command);
 		if (status)
 			simhca_why(&why, -status, FAILURES_BY_RULE);
 	}
+	session->said_again = false;
 	if (!status)
 		status = handle(session, command, &request, &reply, age, &why);
 	*chore = request.chore;
@@ -220,24 +244,25 @@ static enum progress serve(struct session *session, struct datagram *datagram, d
 				    "%s: each time in %.0f s an engine or a program's step was at "
 				    "work on it, in a client's memory, stopped, or without a CPU",
 				    name_of_command(datagram->hdr.command), RETRY_SECONDS);
-	if (status && !is_question(datagram->hdr.command))
+	failed = status && status != -(int)SIMHCA_CMD_SAY_AGAIN &&
+		 !is_question(datagram->hdr.command);
+	if (failed)
 		log_info("%s: context %d, process %d: %s: %s (%s)", session->device->options->name,
 			 session->context ? (int)simhca_context_id(session->context) : -1,
 			 (int)datagram->sender.pid,
 			 command ? name_of_command(datagram->hdr.command) : "command", why.text,
 			 strerror(-status));
-	if (status && command && session->context && !is_question(datagram->hdr.command))
+	if (failed && command && session->context)
 		tell_refusal(session, datagram->hdr.command, -status, why.text);
 	if (!status && datagram->hdr.command == session->refused)
 		tell_success(session, datagram->hdr.command);
-	answer = (struct datagram_answer){
+	said = (struct datagram_answer){
 		.body = reply.body,
 		.body_size = command ? command->reply_size : 0,
 		.fds = reply.fds,
 		.num_fds = reply.num_fds,
 	};
-	answers_give(&session->answers, answer_where(&datagram->hdr),
-		     answers && datagram->num_fds ? datagram->fds[0] : -1, status, &answer, &why);
+	answer(session, datagram, status, &said, &why);
 	for (unsigned int i = 0; i < request.num_fds; i++)
 		if (request.fds[i] >= 0)
 			releaser_close(releaser, &session->owner, request.fds[i]);
@@ -380,40 +405,50 @@ static bool may_wait(const struct session *session)
 	       tally_get(&session->device->deferred, session->owner.program) < PROGRAM_DEFERRED;
 }
 
-static void serve_some(struct turn *turn, uint64_t until)
+/*
+ * Whether whoever has sent the next command has gone. That is asked only where one has waited while
+ * the last was served: who waits for each answer is there, and the end of a connection with nothing
+ * before it is seen when it is received.
+ */
+static bool has_gone(struct session *session)
+{
+	unsigned int round = ev_iteration(session->device->daemon->loop);
+	bool waited = round - session->served_round <= 1;
+
+	session->served_round = round;
+	return waited && datagram_has_hung_up(session->fd);
+}
+
+/* One command: who has asked waits for the answer, and the event loop tells when there is more. */
+static void serve_one(struct turn *turn, uint64_t until)
 {
 	struct session *session = (struct session *)((char *)turn - offsetof(struct session, turn));
 	struct daemon *daemon = session->device->daemon;
-	struct command_chore *chore;
+	struct command_chore *chore = NULL;
 	struct datagram datagram;
+	bool gone = has_gone(session);
+	int ret;
 
-	do {
-		bool hung_up = datagram_has_hung_up(session->fd);
-		int ret;
-
-		if (!hung_up && releaser_has_enough(daemon->releaser, &session->owner)) {
-			ev_io_stop(daemon->loop, &session->io);
-			ev_timer_set(&session->pause, PAUSE, 0);
-			ev_timer_start(daemon->loop, &session->pause);
-			return;
-		}
-		ret = hung_up ? -EPIPE : receive(session, &datagram);
-		if (ret == -EAGAIN)
-			return;
-		/* An empty datagram has a sender, the end of the connection has none. */
-		if (ret || (!datagram.length && !datagram.sender.known)) {
-			if (!ret && datagram.sender.pidfd >= 0)
-				close(datagram.sender.pidfd);
-			session_close(session);
-			return;
-		}
-		chore = NULL;
-		if (serve(session, &datagram, may_wait(session) ? 0 : MAY_NOT_WAIT, &chore) !=
-		    SERVED)
-			defer(session, &datagram, chore);
-		attention_pay(&daemon->attention);
-		doze_over(&daemon->doze);
-	} while (monotonic_ns() < until);
+	if (!gone && releaser_has_enough(daemon->releaser, &session->owner)) {
+		ev_io_stop(daemon->loop, &session->io);
+		ev_timer_set(&session->pause, PAUSE, 0);
+		ev_timer_start(daemon->loop, &session->pause);
+		return;
+	}
+	ret = gone ? -EPIPE : receive(session, &datagram);
+	if (ret == -EAGAIN)
+		return;
+	/* An empty datagram has a sender, the end of the connection has none. */
+	if (ret || (!datagram.length && !datagram.sender.known)) {
+		if (!ret && datagram.sender.pidfd >= 0)
+			close(datagram.sender.pidfd);
+		session_close(session);
+		return;
+	}
+	if (serve(session, &datagram, may_wait(session) ? 0 : MAY_NOT_WAIT, &chore) != SERVED)
+		defer(session, &datagram, chore);
+	attention_pay(&daemon->attention);
+	doze_over(&daemon->doze);
 }
 
 static void on_readable(struct ev_loop *loop, ev_io *io, int events)
@@ -449,6 +484,13 @@ static bool has_its_share(const struct device *device, const struct owner *owner
 	return true;
 }
 
+void session_ask_for_pidfds(struct session *session, bool ask)
+{
+	if (session->pidfds != ask)
+		datagram_ask_for_pidfds(session->fd, ask);
+	session->pidfds = ask;
+}
+
 void session_open(struct device *device, int fd)
 {
 	struct owner owner = program_peer(&device->daemon->programs, fd);
@@ -464,13 +506,13 @@ void session_open(struct device *device, int fd)
 		datagram_close(fd, device->daemon->releaser, &owner);
 		return;
 	}
-	session->turn.serve = serve_some;
+	session->turn.serve = serve_one;
 	session->device = device;
 	session->fd = fd;
 	session->owner = owner;
 	session->answers =
 		(struct answer_set){ .answers = &device->daemon->answers, .owner = owner };
-	datagram_ask_for_pidfds(fd);
+	session_ask_for_pidfds(session, true);
 	event_set_init(&session->events, &device->daemon->wakeup);
 	ev_io_init(&session->io, on_readable, fd, EV_READ);
 	/* Before the end of a process: peers of one that has died shall see it fall silent. */

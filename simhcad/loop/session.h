@@ -46,7 +46,10 @@ struct session {
 	struct owner owner; /* who connected */
 	struct answer_set answers;
 	ev_io io;
-	ev_timer pause; /* until its process's descriptors have been closed */
+	ev_timer pause;		   /* until its process's descriptors have been closed */
+	unsigned int served_round; /* of the event loop, when it was last served */
+	bool pidfds;		   /* of senders are asked for (datagram.h) */
+	bool said_again;	   /* the last command comes once more */
 	struct event_set events;
 	struct process_use *processes;
 	struct session *prev, *next; /* in the device's list */
@@ -76,6 +79,11 @@ struct session {
 void session_has_context(struct session *session, struct simhca_context *context);
 /* The one whose context has this id; NULL: there is none. */
 struct session *session_of(const struct daemon *daemon, uint32_t context);
+/*
+ * To have a pidfd made with each command, and closed, takes longer than most of them. So they are
+ * asked for until the process that sends is known, and again for one that is not.
+ */
+void session_ask_for_pidfds(struct session *session, bool ask);
 /* Takes the connection. */
 void session_open(struct device *device, int fd);
 /*

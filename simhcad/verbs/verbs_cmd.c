@@ -61,14 +61,25 @@ static int know_sender(struct session *session, struct request *request, bool *r
 
 	if (request->chore && request->chore->chore.work == look_at_process)
 		look = (struct look *)request->chore;
-	if (!request->gone && process_is_known(table, request->pid, reachable))
+	/* Without a pidfd the number may be that of one that has ended, and now another's. */
+	if (!request->gone && process_is_known(table, request->pid, reachable) &&
+	    (session->pidfds || (look && look->lives) ||
+	     process_is_used(session->processes, request->pid))) {
+		session_ask_for_pidfds(session, false);
 		return 0;
+	}
 	if (look && look->lives && look->look.blind) {
 		*reachable = look->look.reachable;
 		return 0;
 	}
 	if (look || request->gone)
 		return simhca_why(why, ESRCH, "the process that has sent this has ended");
+	if (!session->pidfds) {
+		session_ask_for_pidfds(session, true);
+		session->said_again = true;
+		return simhca_why(why, SIMHCA_CMD_SAY_AGAIN,
+				  "the process that has sent this is to be known first");
+	}
 	if (!session_may_start_chore(session))
 		return -EAGAIN;
 	look = calloc(1, sizeof(*look));
@@ -251,6 +262,7 @@ HANDLER(open_context)
 	out->context_id = simhca_context_id(session->context);
 	out->can_access_memory = !session->own_engine && reachable;
 	out->devmem_size = simhca_device_memory(session->device->model)->size;
+	out->answer_slots = again ? 0 : SIMHCA_ANSWER_SLOTS;
 	reply_add_fd(reply, simhca_device_memory_fd(session->device->model), false);
 	reply_add_fd(reply, simhca_context_segment(session->context, 0, &out->segment_size), false);
 	reply_add_fd(reply, client_end, !again);

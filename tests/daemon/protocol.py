@@ -126,7 +126,7 @@ class Client:
     def open(self):
         body, fds = self.ok(OPEN_CONTEXT)
         (self.id, self.can_access, self.devmem_size, self.segment_size,
-         *self.doorbell_cpus) = struct.unpack("IIQQII", body)
+         *self.doorbell_cpus, self.answer_slots, _) = struct.unpack("IIQQIIII", body)
         assert len(fds) == 6
         return fds
 

@@ -534,6 +534,87 @@ def test_kept_answers(daemon):
         assert sock.recv(1) == b""
 
 
+# struct simhca_answer_slot, in struct simhca_ctx_mem
+SLOTS, SLOT_AT, SLOT_BYTES = 8, 192 + 128 + 8192, 64 + 512
+IN_SLOT, PENDING, SLEEPING, ANSWERED = 0x80000000, 1, 2, 3
+SAY_AGAIN = 0x7fff
+
+
+def context_memory(client):
+    """Segment 0, as the provider maps it."""
+    fds = client.open()
+    memory = mmap.mmap(fds[1], client.segment_size)
+    close_all(fds)
+    return memory
+
+
+def answered(daemon, memory, slot, state=PENDING):
+    """The status and body of what comes there, whatever the program has written beside it."""
+    at = SLOT_AT + slot * SLOT_BYTES
+    daemon.settle(lambda: struct.unpack_from("I", memory, at)[0] == ANSWERED)
+    magic, status, length, kept = struct.unpack_from("4I", memory, at + 64)
+    assert magic == MAGIC and not kept
+    assert length == struct.unpack_from("I", memory, at + 4)[0]
+    return status, memory[at + 64 + 176:at + 64 + length]
+
+
+def test_answers_in_memory(daemon):
+    """Slots are where the program says, and those of one context."""
+    client, other = daemon.client(), daemon.client()
+    memory, others = context_memory(client), context_memory(other)
+    assert client.answer_slots == SLOTS
+    for slot in range(SLOTS):
+        for state in 0, PENDING, SLEEPING, 0xffffffff:  # nobody sleeps there
+            memory[SLOT_AT + slot * SLOT_BYTES:SLOT_AT + (slot + 1) * SLOT_BYTES] = \
+                struct.pack("II", state, 0xffffffff).ljust(SLOT_BYTES, b"\xff")
+            client.sock.send(command(ALLOC_PD, answer=IN_SLOT | slot))
+            status, body = answered(daemon, memory, slot)
+            assert not status and len(body) == 8
+            client.ok(DEALLOC_PD, body)
+        struct.pack_into("I", memory, SLOT_AT + slot * SLOT_BYTES, PENDING)
+        client.sock.send(command(COUNT, answer=IN_SLOT | slot))
+        assert answered(daemon, memory, slot) == (errno.EOPNOTSUPP, b"")
+    assert not any(others[SLOT_AT:SLOT_AT + SLOTS * SLOT_BYTES])
+    # There are no others; what asks for them is carried out all the same.
+    memory[SLOT_AT:SLOT_AT + SLOTS * SLOT_BYTES] = bytes(SLOTS * SLOT_BYTES)
+    for slot in SLOTS, SLOTS + 1, 1 << 16, IN_SLOT - 2:
+        client.sock.send(command(ALLOC_PD, answer=IN_SLOT | slot))
+    client.ok(ALLOC_PD)
+    assert not any(memory[SLOT_AT:SLOT_AT + SLOTS * SLOT_BYTES])
+    # Descriptors do not come this way, and none is left behind.
+    before = daemon.fds()
+    client.sock.send(command(CREATE_CHANNEL, answer=IN_SLOT))
+    assert not answered(daemon, memory, 0)[0]
+    client.sock.send(command(GET_SEGMENT, struct.pack("II", 0, 0), answer=IN_SLOT | 1))
+    assert not answered(daemon, memory, 1)[0]
+    daemon.settle(lambda: daemon.fds() <= before + 1)
+    # Who has it open a second time has no slots, and before it is open there are none.
+    close_all(client.open())
+    assert client.answer_slots == 0
+    third = daemon.client()
+    third.sock.send(command(OPEN_CONTEXT, answer=IN_SLOT))
+    close_all(third.open())
+
+
+def test_a_process_that_is_not_known(daemon):
+    """A child's first use of its memory is asked for twice, the second time with proof of who it is."""
+    client = daemon.client()
+    close_all(client.open())
+    client.ok(ALLOC_PD)
+    buffer = array.array("B", bytes(4096))
+    region = struct.pack("QQQIIII", buffer.buffer_info()[0], 4096, 0, 0, 1, 0, 0)
+    client.ok(REG_MR, region)
+    child = os.fork()
+    if not child:
+        try:
+            statuses = [client.command(REG_MR, region)[0] for _ in range(3)]
+            os._exit(0 if statuses == [SAY_AGAIN, 0, 0] else 1)
+        finally:
+            os._exit(2)
+    assert os.waitpid(child, 0)[1] == 0
+    client.ok(REG_MR, region)
+
+
 def request_size(client, number):
     """Bytes, as the daemon has them from the ABI's header."""
     return int(re.search(r"should have (\d+)$", client.command(number, bytes(1))[2])[1])
