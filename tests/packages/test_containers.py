@@ -212,3 +212,52 @@ def test_rootless(image, siblings, home):
         assert "BW average" in said and "\n0\n" in f"\n{said}", said
     finally:
         run(*user, SIMHCA, "stop")
+
+
+HOST = "/"  # what there is here, as an image: it has our build
+
+
+def test_show_seccomp_under_the_default_profile(tmp_path):
+    """
+    simhca run answers system calls in a container whose own filter is podman's default: a filter that only answers
+    is no second listener, and what we need is allowed. So a static program has the device there, too.
+    """
+    program = tmp_path / "static"
+    run("gcc", "-static", "-o", program, ROOT / "tests/tools/shown.c")
+    said = run(*arguments(HOST, "--rm", "--network", "none"), "sh", "-c",
+               f"grep Seccomp: /proc/self/status; {SIMHCA} run --private --show seccomp -- {program}")
+    assert "Seccomp:\t2" in said and "entry simhca0" in said and "open ok" in said, said
+
+
+def carried(directory):
+    status = json.loads(run(SIMHCA, "status", "--json", "--runtime-dir", directory))
+    return sum(device["counts"]["carried"] for device in status["devices"])
+
+
+def pingpongs(first, second):
+    """Two that go on, the commands that start them begin with first and second."""
+    program = ["ibv_rc_pingpong", "-g", "0", "-n", "100000000"]
+    return [[*first, *program], [*second, "sh", "-c", f"until {' '.join(program)} localhost; do sleep 0.2; done"]]
+
+
+@pytest.mark.parametrize("shared", [False, True], ids=["one container", "two with one pid namespace"])
+def test_fast_path(installed, shared):
+    """Programs that see each other's process carry messages themselves, though the daemon is outside."""
+    with container(HOST, "--network", "none", *DEVICE) as name:
+        inside = [*PODMAN, "exec", name]
+        second = inside
+        if shared:
+            second = arguments(HOST, "--rm", "--name", f"{name}-2", "--network", f"container:{name}",
+                               "--pid", f"container:{name}", *DEVICE)
+        running = [subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                   for command in pingpongs(inside, second)]
+        try:
+            wait_for(lambda: carried(installed) == 2, "both carry messages")
+        finally:
+            if shared:  # or else the first one could not be removed
+                run(*PODMAN, "rm", "--force", "--time", "0", f"{name}-2")
+            run(*PODMAN, "exec", name, "pkill", "ibv_rc_pingpong", check=False)
+            for process in running:
+                process.kill()
+                process.wait()
+    wait_for(lambda: not contexts(installed), "both have gone")
