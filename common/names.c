@@ -21,6 +21,8 @@ const char *name_of_qp_type(uint32_t type)
 		NAME(SIMHCA_QPT_, XRC_SEND);
 		NAME(SIMHCA_QPT_, XRC_RECV);
 		NAME(SIMHCA_QPT_, WQ);
+	case IBV_QPT_DRIVER:
+		return "SRD";
 	default:
 		return "?";
 	}
@@ -95,6 +97,9 @@ const char *name_of_status(uint32_t status)
 		NAME(SIMHCA_WC_, RNR_RETRY_EXC_ERR);
 		NAME(SIMHCA_WC_, FATAL_ERR);
 		NAME(SIMHCA_WC_, GENERAL_ERR);
+		NAME(IBV_WC_, REM_INV_RD_REQ_ERR); /* of EFA devices, these three */
+		NAME(IBV_WC_, REM_ABORT_ERR);
+		NAME(IBV_WC_, RESP_TIMEOUT_ERR);
 		NAME(SIMHCA_WC_, TM_ERR);
 		NAME(SIMHCA_WC_, TM_RNDV_INCOMPLETE);
 	default:

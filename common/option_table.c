@@ -15,6 +15,10 @@
 #include "wire_peers.h"
 
 static const struct choice models[] = { { "simhca", 0 }, { "efa", 1 }, { NULL, 0 } };
+static const struct choice generations[] = {
+	{ "1", 1 }, { "2", 2 }, { "3", 3 }, { "4", 4 }, { NULL, 0 }
+};
+static const struct choice orders[] = { { "posted", 0 }, { "shuffled", 1 }, { NULL, 0 } };
 static const struct choice link_layers[] = { { "ethernet", 0 }, { "ib", 1 }, { NULL, 0 } };
 static const struct choice wires[] = { { "off", 0 }, { "roce", 1 }, { NULL, 0 } };
 static const struct choice managers[] = { { "on", 0 }, { "off", 1 }, { NULL, 0 } };
@@ -81,6 +85,12 @@ const struct option_desc option_table[] = {
 	CHOICE("model", efa, "simhca|efa", SCOPE_DEVICE, models, "simhca",
 	       "what the device is: simhca, which has a provider of its own, or what Amazon's "
 	       "driver libefa drives [simhca]"),
+	CHOICE("efa-caps", efa_caps, "1|2|3|4", SCOPE_DEVICE, generations, "3",
+	       "with --model efa: its generation; RDMA read is there from 2 on, RDMA write from 3 "
+	       "on "
+	       "[3]"),
+	CHOICE("srd-order", srd_shuffled, "posted|shuffled", SCOPE_DEVICE, orders, "posted",
+	       "with --model efa: whether messages of SRD pass each other on purpose [posted]"),
 	CHOICE("link-layer", infiniband, "ethernet|ib", SCOPE_DEVICE, link_layers, "ethernet",
 	       "Ethernet (RoCE v2) or InfiniBand [ethernet]"),
 	{ .name = "netdev",

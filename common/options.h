@@ -52,9 +52,11 @@ struct settings {
 
 	/* of a device */
 	char *netdev;
-	uint32_t profile;   /* as which NIC it presents itself (profile.h) */
-	uint32_t numa_node; /* UINT32_MAX: none */
-	uint32_t efa;	    /* Amazon's driver opens it, else the project's provider */
+	uint32_t profile;      /* as which NIC it presents itself (profile.h) */
+	uint32_t numa_node;    /* UINT32_MAX: none */
+	uint32_t efa;	       /* Amazon's driver opens it, else the project's provider */
+	uint32_t efa_caps;     /* its generation: 1 to 4 */
+	uint32_t srd_shuffled; /* its messages pass each other on purpose */
 	uint32_t infiniband;
 	uint32_t wire;		 /* RoCE v2 to addresses elsewhere */
 	uint32_t mtu;		 /* bytes */

@@ -152,7 +152,9 @@ struct simhca_product {
 /* The limits of a device that libefa drives (efa/efa.h). */
 enum {
 	SIMHCA_EFA_VENDOR = 0x1d0f,
-	SIMHCA_EFA_PART = 0xefa1,
+	SIMHCA_EFA_PART = 0xefa0,  /* of generation 1; the others count up */
+	SIMHCA_EFA_GENERATION = 3, /* by default */
+	SIMHCA_EFA_GENERATIONS = 4,
 	SIMHCA_EFA_QPS = 4096,	   /* numbers of 16 bits name them */
 	SIMHCA_EFA_MTU = 8928,	   /* bytes of a message */
 	SIMHCA_EFA_RDMA = 1 << 30, /* bytes of an RDMA read or write */
@@ -168,6 +170,8 @@ struct simhca_device_config {
 	char name[64];
 	bool infiniband;	   /* link layer InfiniBand; else Ethernet (RoCE v2) */
 	bool efa;		   /* a device that libefa drives (efa/efa.h) */
+	uint32_t efa_generation;   /* of such: 1 to 4; 0 is 3 */
+	bool srd_shuffled;	   /* of such: messages of SRD pass each other on purpose */
 	bool wire;		   /* Ethernet: to addresses elsewhere (link/wire/wire.h) */
 	uint64_t node_guid;	   /* host order; 0 is refused */
 	uint64_t sys_image_guid;   /* host order */

@@ -71,7 +71,9 @@ struct simhca_failure {
 	struct simhca_empty_facts empty; /* with RNR_RETRY_EXC_ERR */
 	/* The sender's attributes: how often, and for how long, it tried. */
 	uint32_t retry_cnt, rnr_retry, timeout;
-	uint32_t count;	      /* FLUSHED; of REQUEST_REFUSED and LOST 1 */
+	uint32_t count; /* FLUSHED; of REQUEST_REFUSED and LOST 1 */
+	/* what the program sees, if that is not the reason: EFA's status; or 0 */
+	uint32_t vendor_err;
 	uint32_t event;	      /* INJECTED: enum ibv_event_type + 1 that the rule raises; 0: none */
 	const char *obstacle; /* NO_ANSWER, LOST: which, as a constant; or NULL */
 	/* NO_ANSWER, LOST; of REQUEST_REFUSED the reason with its numbers, or NULL. During the call. */

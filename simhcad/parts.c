@@ -304,6 +304,13 @@ static int check_places(struct daemon *daemon)
 				  options->name);
 			return 2;
 		}
+		if (!options->settings.efa &&
+		    (options->settings.efa_caps != SIMHCA_EFA_GENERATION ||
+		     options->settings.srd_shuffled)) {
+			log_error("%s: --efa-caps and --srd-order: need --model efa",
+				  options->name);
+			return -1;
+		}
 		if (options->settings.wire && options->settings.infiniband) {
 			log_error("%s: --wire roce: needs --link-layer ethernet", options->name);
 			return 2;

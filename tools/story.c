@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "advice.h"
+#include "names.h"
 #include "simhca-abi-reason.h"
 #include "story.h"
 #include "report.h"
@@ -24,6 +25,8 @@ const char *story_wr_id(const json_t *failure, char text[24])
 	const char *hex = report_text(failure, "wr_id");
 	unsigned long long number = strtoull(hex, NULL, 16);
 
+	if (!has(failure, "wr_id"))
+		return "unknown";
 	snprintf(text, 24, number < 1000000 ? "%llu" : "0x%llx", number);
 	return text;
 }
@@ -380,12 +383,23 @@ static const char *obstacle_of(const json_t *list, const json_t *failure)
 	return has(failure, "obstacle") ? report_text(failure, "obstacle") : NULL;
 }
 
+/* Of an EFA device, vendor_err is another number. */
+static uint32_t reason_of(const json_t *failure)
+{
+	const char *name = report_text(failure, "reason");
+
+	for (uint32_t reason = 1; reason < 256; reason++)
+		if (!strcmp(name, name_of_reason(reason)))
+			return reason;
+	return SIMHCA_REASON_NONE;
+}
+
 /* NULL: there is none. */
 static const struct advice *advice_on(const json_t *list, const json_t *failure)
 {
 	const char *obstacle = obstacle_of(list, failure);
 
-	if (report_number(failure, "vendor_err") == SIMHCA_REASON_INJECTED)
+	if (!strcmp(report_text(failure, "reason"), name_of_reason(SIMHCA_REASON_INJECTED)))
 		return advice_on_reason(SIMHCA_REASON_INJECTED);
 	if (is(failure, "verb"))
 		return NULL;
@@ -397,7 +411,11 @@ static const struct advice *advice_on(const json_t *list, const json_t *failure)
 		return advice_on_connection(report_text(failure, "how"));
 	if (obstacle)
 		return advice_on_obstacle(obstacle);
-	return advice_on_reason((uint32_t)report_number(failure, "vendor_err"));
+	/* Of SRD, the sentence says it all; advice on this reason is for QPs that are connected. */
+	if (reason_of(failure) == SIMHCA_REASON_NO_RESPONSE &&
+	    !strcmp(report_text(failure, "qp_type"), "SRD"))
+		return NULL;
+	return advice_on_reason(reason_of(failure));
 }
 
 static void print_one(FILE *out, const json_t *list, const json_t *failure)

@@ -61,6 +61,11 @@ static int check_config(struct simhca_device_config *c, struct simhca_why *why)
 			return ret;                                                                \
 	} while (0)
 	if (c->efa) {
+		if (!c->efa_generation)
+			c->efa_generation = SIMHCA_EFA_GENERATION;
+		ret = check_limit(c->efa_generation, SIMHCA_EFA_GENERATIONS, "efa_generation", why);
+		if (ret)
+			return ret;
 		LIMIT(max_qp, SIMHCA_EFA_QPS);
 		LIMIT(max_mr, SIMHCA_EFA_KEYS - 1);
 		LIMIT(max_qp_wr, SIMHCA_EFA_SQ_WR);
@@ -183,8 +188,8 @@ static void fill_efa_attr(const struct simhca_device_config *c, struct simhca_de
 		.max_mr_size = a->max_mr_size,
 		.page_size_cap = a->page_size_cap,
 		.vendor_id = SIMHCA_EFA_VENDOR,
-		.vendor_part_id = SIMHCA_EFA_PART,
-		.hw_ver = SIMHCA_EFA_PART,
+		.vendor_part_id = SIMHCA_EFA_PART + c->efa_generation - 1,
+		.hw_ver = SIMHCA_EFA_PART + c->efa_generation - 1,
 		.max_qp = c->max_qp,
 		.max_qp_wr = c->max_qp_wr,
 		.max_sge = c->max_sge,

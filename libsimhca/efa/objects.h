@@ -83,6 +83,10 @@ struct efa_message {
 	uint32_t done;	  /* bytes of an RDMA operation */
 	uint32_t retries; /* because the receiver was not ready */
 	bool checked;	  /* its buffers are the sender's to send from */
+	/* Why it fails, beyond the status. */
+	enum simhca_reason reason;
+	const char *why;	/* NULL: what the reason says */
+	uint64_t not_before_ns; /* 0: it may go at once */
 };
 
 struct efa_qp {
@@ -113,6 +117,7 @@ struct efa_qp {
 	struct efa_message *messages; /* sq_entries */
 	uint64_t retry_ns;	      /* those wait for receivers until then */
 	uint64_t backoff_ns;
+	uint32_t shuffle; /* of random numbers */
 
 	pthread_mutex_t rq_lock;
 	uint16_t rq_ci;
@@ -153,6 +158,11 @@ static inline uint64_t efa_whole_pages(uint64_t bytes)
 	return (bytes + EFA_PAGE - 1) / EFA_PAGE * EFA_PAGE;
 }
 
+static inline uint32_t efa_generation(const struct simhca_context *context)
+{
+	return context->device->config.efa_generation;
+}
+
 static inline bool efa_is_power_of_2(uint32_t number)
 {
 	return number && !(number & (number - 1));
@@ -181,6 +191,13 @@ void efa_cq_look(struct efa_cq *cq);
 bool efa_work(struct simhca_worker *worker, struct simhca_task *task);
 /* Completes what is under way and what is posted. Under the work lock. */
 void efa_flush(struct efa_qp *qp);
+
+/* failure.c: a message fails with that status. peer: whom it is for, if it is known. Inside a guard. */
+void efa_report(struct simhca_worker *worker, const struct efa_qp *qp, const struct efa_qp *peer,
+		const struct efa_message *message, enum efa_status status);
+/* The receive that it has taken does, too. */
+void efa_report_recv(const struct efa_qp *qp, const struct efa_qp *peer, uint16_t req_id,
+		     enum efa_status status, enum simhca_reason reason);
 
 /* doorbells.c; under the work lock, inside a guard. */
 /* Opens the pages at which programs stand. */

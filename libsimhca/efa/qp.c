@@ -18,7 +18,8 @@ static int check_ring(const char *name, uint32_t bytes, uint32_t entry, uint32_t
 	return 0;
 }
 
-static int check_qp(const struct simhca_efa_qp_request *req, struct simhca_why *why)
+static int check_qp(const struct simhca_context *context, const struct simhca_efa_qp_request *req,
+		    struct simhca_why *why)
 {
 	const struct simhca_efa_qp_caps *caps = &req->caps;
 	int ret =
@@ -29,8 +30,10 @@ static int check_qp(const struct simhca_efa_qp_request *req, struct simhca_why *
 				 SIMHCA_EFA_RQ_WR * SIMHCA_EFA_SGES, why);
 	if (ret)
 		return ret;
-	if (req->unsolicited && !req->srd)
-		return simhca_why(why, EINVAL, "unsolicited RDMA writes are for QPs of type SRD");
+	if (req->unsolicited && (!req->srd || efa_generation(context) < 3))
+		return simhca_why(
+			why, EINVAL,
+			"unsolicited RDMA writes are for QPs of type SRD, of generation 3 on");
 	if (caps->max_send_wr > SIMHCA_EFA_SQ_WR || caps->max_recv_wr > SIMHCA_EFA_RQ_WR ||
 	    caps->max_send_sge > EFA_SEND_SGES || caps->max_recv_sge > SIMHCA_EFA_SGES ||
 	    caps->max_inline > EFA_INLINE)
@@ -136,7 +139,7 @@ int simhca_efa_create_qp(struct simhca_context *context, const struct simhca_efa
 		recv_cq = simhca_object(context, SIMHCA_OBJ_EFA_CQ, req->recv_cq, why);
 	if (!recv_cq)
 		return -ENOENT;
-	ret = check_qp(req, why);
+	ret = check_qp(context, req, why);
 	if (ret)
 		return ret;
 	qp = calloc(1, sizeof(*qp));
@@ -149,8 +152,8 @@ int simhca_efa_create_qp(struct simhca_context *context, const struct simhca_efa
 	qp->srd = req->srd;
 	qp->unsolicited = req->unsolicited;
 	qp->caps = req->caps;
-	qp->limits = (struct efa_limits){ .reads = req->srd,
-					  .writes = req->srd,
+	qp->limits = (struct efa_limits){ .reads = req->srd && efa_generation(context) >= 2,
+					  .writes = req->srd && efa_generation(context) >= 3,
 					  .max_message = SIMHCA_EFA_MTU,
 					  .max_rdma = SIMHCA_EFA_RDMA };
 	qp->sq_entries = req->sq_bytes / (uint32_t)sizeof(struct efa_send_wqe);

@@ -26,6 +26,7 @@
 #define FIRST_BACKOFF_NS (20 * 1000) /* until a receiver that was not ready is asked again */
 #define LAST_BACKOFF_NS (1000 * 1000)
 #define RNR_FOR_EVER 7u
+#define SHUFFLED_NS (200 * 1000) /* that a message is late at most */
 
 /* ------------------------------------------------------------------------------ completions */
 
@@ -132,8 +133,23 @@ enum outcome {
 	WAITS, /* its receiver is not ready */
 };
 
-static enum outcome finish(struct efa_qp *qp, const struct efa_send *send, enum efa_status status)
+/* A message fails, or not: remembers why. */
+static enum efa_status because(struct efa_message *message, enum efa_status status,
+			       enum simhca_reason reason, const char *why)
 {
+	message->reason = reason;
+	message->why = why;
+	return status;
+}
+
+/* peer NULL: it has none, or that is not the point. */
+static enum outcome finish(struct simhca_worker *worker, struct efa_qp *qp,
+			   const struct efa_message *message, const struct efa_qp *peer,
+			   enum efa_status status)
+{
+	const struct efa_send *send = &message->send;
+
+	efa_report(worker, qp, peer, message, status);
 	/* What is sent by UD is gone; what becomes of it nobody tells. */
 	complete_send(qp, send->req_id, send->opcode,
 		      !qp->srd && status >= EFA_STATUS_BAD_ADDRESS ? EFA_STATUS_OK : status);
@@ -145,42 +161,66 @@ static union simhca_gid own_gid(const struct efa_qp *qp)
 	return simhca_gids_get(&qp->context->device->gids, 0);
 }
 
-/* The QP that a message is for, and what is wrong if there is none. Inside a guard, not narrowed. */
-static enum efa_status find_peer(struct efa_qp *qp, const struct efa_send *send,
-				 struct efa_qp **peer)
+/* What is wrong with the QP that a message has found. */
+static enum efa_status judge_peer(const struct efa_qp *qp, struct efa_message *message,
+				  const struct efa_qp *peer)
 {
-	struct simhca_device *device;
-	union simhca_gid gid;
-
-	if (!efa_ah_gid(qp->context->efa, send->ah, &gid))
-		return EFA_STATUS_INVALID_AH;
-	for (device = qp->context->device->fabric->devices; device; device = device->next)
-		if (device->efa_qps && simhca_gids_have(&device->gids, &gid))
-			break;
-	if (!device || !simhca_port_is_active(device) ||
-	    !simhca_port_is_active(qp->context->device))
-		return EFA_STATUS_BAD_ADDRESS;
-	*peer = send->dest_qpn && send->dest_qpn <= device->config.max_qp
-			? atomic_load(&device->efa_qps[send->dest_qpn - 1])
-			: NULL;
-	if (!*peer || (*peer)->srd != qp->srd || atomic_load(&(*peer)->qkey) != send->qkey)
-		return EFA_STATUS_BAD_DEST_QPN;
-	switch (atomic_load(&(*peer)->state)) {
+	if (!peer)
+		return because(
+			message, EFA_STATUS_BAD_DEST_QPN, SIMHCA_REASON_NO_RESPONSE,
+			"the port that the address handle leads to has no QP of this number");
+	if (peer->srd != qp->srd)
+		return because(message, EFA_STATUS_BAD_DEST_QPN, SIMHCA_REASON_NO_RESPONSE,
+			       "the QP that it is for is of another type: SRD and UD do not meet");
+	if (atomic_load(&peer->qkey) != message->send.qkey)
+		return because(message, EFA_STATUS_BAD_DEST_QPN, SIMHCA_REASON_QKEY_MISMATCH, NULL);
+	switch (atomic_load(&peer->state)) {
 	case SIMHCA_QPS_RTR:
 	case SIMHCA_QPS_RTS:
 		return EFA_STATUS_OK;
 	}
-	return EFA_STATUS_BAD_DEST_QPN;
+	return because(message, EFA_STATUS_BAD_DEST_QPN, SIMHCA_REASON_NO_RESPONSE,
+		       "the QP that it is for is in none of the states RTR and RTS");
+}
+
+/* The QP that a message is for, and what is wrong if there is none. Inside a guard, not narrowed. */
+static enum efa_status find_peer(struct efa_qp *qp, struct efa_message *message,
+				 struct efa_qp **peer)
+{
+	const struct efa_send *send = &message->send;
+	struct simhca_device *device;
+	union simhca_gid gid;
+
+	*peer = NULL;
+	if (!efa_ah_gid(qp->context->efa, send->ah, &gid))
+		return because(message, EFA_STATUS_INVALID_AH, SIMHCA_REASON_NO_RESPONSE,
+			       "the address handle does not exist any more");
+	for (device = qp->context->device->fabric->devices; device; device = device->next)
+		if (device->efa_qps && simhca_gids_have(&device->gids, &gid))
+			break;
+	if (!device)
+		return because(message, EFA_STATUS_BAD_ADDRESS, SIMHCA_REASON_NO_RESPONSE,
+			       "no EFA device of this daemon has the address handle's GID");
+	if (!simhca_port_is_active(device) || !simhca_port_is_active(qp->context->device))
+		return because(message, EFA_STATUS_BAD_ADDRESS, SIMHCA_REASON_NO_RESPONSE,
+			       "a port is down: the sender's, or that with the address handle's "
+			       "GID");
+	*peer = send->dest_qpn && send->dest_qpn <= device->config.max_qp
+			? atomic_load(&device->efa_qps[send->dest_qpn - 1])
+			: NULL;
+	return judge_peer(qp, message, *peer);
 }
 
 /* Again later, or an error. */
-static enum outcome not_ready(struct efa_qp *qp, struct efa_message *message)
+static enum outcome not_ready(struct simhca_worker *worker, struct efa_qp *qp,
+			      struct efa_message *message, const struct efa_qp *peer)
 {
 	uint32_t most = atomic_load(&qp->rnr_retry);
 
 	if (qp->srd && (most == RNR_FOR_EVER || message->retries++ < most))
 		return WAITS;
-	return finish(qp, &message->send, EFA_STATUS_RNR);
+	message->reason = SIMHCA_REASON_PEER_NOT_READY;
+	return finish(worker, qp, message, peer, EFA_STATUS_RNR);
 }
 
 static bool is_suspended(const struct efa_qp *qp)
@@ -233,8 +273,9 @@ static bool may_send(struct simhca_worker *worker, struct efa_qp *qp, const stru
 
 /* From the sender's memory to the bounce buffer: what goes wrong there is the sender's alone. */
 static enum efa_status gather(struct simhca_worker *worker, struct efa_qp *qp,
-			      const struct efa_send *send, uint8_t *bounce)
+			      struct efa_message *message, uint8_t *bounce)
 {
+	const struct efa_send *send = &message->send;
 	const struct simhca_key_use use = use_of(worker, qp, 0);
 	struct simhca_sgl from = { .count = 0 }, to;
 	bool copied;
@@ -252,11 +293,14 @@ static enum efa_status gather(struct simhca_worker *worker, struct efa_qp *qp,
 	copied = copy(worker, qp, qp, &to, &from, send->length) == SIMHCA_DMA_OK;
 	simhca_key_release(worker, 0);
 	simhca_guard_widen(&worker->guard);
-	return copied ? EFA_STATUS_OK : EFA_STATUS_INVALID_LKEY;
+	return copied ? EFA_STATUS_OK
+		      : because(message, EFA_STATUS_INVALID_LKEY, SIMHCA_REASON_PAGE_NOT_MAPPED,
+				NULL);
 }
 
 /* To the receiver's memory. The guard is narrow afterwards. */
-static enum efa_status place(struct simhca_worker *worker, struct efa_qp *qp, struct efa_qp *peer,
+static enum efa_status place(struct simhca_worker *worker, struct efa_qp *qp,
+			     struct efa_message *message, struct efa_qp *peer,
 			     const struct efa_recv *recv, uint8_t *data, uint32_t length)
 {
 	const struct simhca_key_use use = use_of(worker, peer, SIMHCA_ACCESS_LOCAL_WRITE);
@@ -265,14 +309,17 @@ static enum efa_status place(struct simhca_worker *worker, struct efa_qp *qp, st
 	bool copied;
 
 	if (length > recv->length)
-		return EFA_STATUS_REMOTE_LENGTH;
+		return because(message, EFA_STATUS_REMOTE_LENGTH, SIMHCA_REASON_RECV_TOO_SHORT,
+			       NULL);
 	if (length)
 		reason = simhca_translate_sges(&use, recv->sge, recv->num_sge, 0, length, &to);
 	our_memory(&from, data, length);
 	copied = reason == SIMHCA_REASON_NONE &&
 		 (!length || copy(worker, qp, peer, &to, &from, length) == SIMHCA_DMA_OK);
 	simhca_key_release(worker, 0);
-	return copied ? EFA_STATUS_OK : EFA_STATUS_BAD_STATUS;
+	if (reason == SIMHCA_REASON_NONE)
+		reason = SIMHCA_REASON_PAGE_NOT_MAPPED;
+	return copied ? EFA_STATUS_OK : because(message, EFA_STATUS_BAD_STATUS, reason, NULL);
 }
 
 /* What comes in at a UD QP has a GRH before it. Returns where it begins. */
@@ -312,6 +359,26 @@ static void complete_message(struct efa_qp *qp, struct efa_qp *peer, const struc
 	efa_complete(peer->recv_cq, &cqe);
 }
 
+/* The message that finds the receiver's ring so is told that there is no such QP. */
+static enum outcome broken(struct simhca_worker *worker, struct efa_qp *qp,
+			   struct efa_message *message, struct efa_qp *peer)
+{
+	fail(peer);
+	return finish(worker, qp, message, peer,
+		      because(message, EFA_STATUS_BAD_DEST_QPN, SIMHCA_REASON_RING_CORRUPT,
+			      "the ring of receives of the QP that it is for makes no sense"));
+}
+
+static void fail_recv(const struct efa_qp *qp, const struct efa_message *message,
+		      struct efa_qp *peer, const struct efa_recv *recv, enum efa_status status)
+{
+	enum efa_status own = status == EFA_STATUS_REMOTE_LENGTH ? EFA_STATUS_LOCAL_LENGTH
+								 : EFA_STATUS_INVALID_LKEY;
+
+	efa_report_recv(peer, qp, recv->req_id, own, message->reason);
+	complete_recv(peer, recv->req_id, own);
+}
+
 static enum outcome carry_message(struct simhca_worker *worker, struct efa_qp *qp,
 				  struct efa_message *message, struct efa_qp *peer)
 {
@@ -322,42 +389,38 @@ static enum outcome carry_message(struct simhca_worker *worker, struct efa_qp *q
 	struct efa_recv recv;
 
 	if (!message->checked && !may_send(worker, qp, send))
-		return finish(qp, send, EFA_STATUS_INVALID_LKEY);
+		return finish(worker, qp, message, NULL, EFA_STATUS_INVALID_LKEY);
 	message->checked = true;
 	if (qp->srd && !has_recv(peer))
-		return not_ready(qp, message);
-	status = gather(worker, qp, send, bounce + SIMHCA_GRH_BYTES);
+		return not_ready(worker, qp, message, peer);
+	status = gather(worker, qp, message, bounce + SIMHCA_GRH_BYTES);
 	/* The guard was narrow meanwhile, and did not keep the peer. */
 	if (status == EFA_STATUS_OK)
-		status = find_peer(qp, send, &peer);
+		status = find_peer(qp, message, &peer);
 	if (status != EFA_STATUS_OK)
-		return finish(qp, send, status);
+		return finish(worker, qp, message, peer, status);
 	switch (claim(peer, &recv)) {
 	case EMPTY:
-		return not_ready(qp, message);
+		return not_ready(worker, qp, message, peer);
 	case BROKEN:
-		fail(peer);
-		return finish(qp, send, EFA_STATUS_BAD_DEST_QPN);
+		return broken(worker, qp, message, peer);
 	case CLAIMED:
 		break;
 	}
 	data = put_grh(qp, peer, bounce, &length);
-	status = place(worker, qp, peer, &recv, data, length);
+	status = place(worker, qp, message, peer, &recv, data, length);
 	if (status == EFA_STATUS_OK)
 		complete_message(qp, peer, send, &recv, length);
 	else
-		complete_recv(peer, recv.req_id,
-			      status == EFA_STATUS_REMOTE_LENGTH ? EFA_STATUS_LOCAL_LENGTH
-								 : EFA_STATUS_INVALID_LKEY);
-	return finish(qp, send, status);
+		fail_recv(qp, message, peer, &recv, status);
+	return finish(worker, qp, message, peer, status);
 }
 
 /*
  * The next `length` bytes of an RDMA operation. The guard is narrow afterwards, unless there are none.
  */
 static enum efa_status move_slice(struct simhca_worker *worker, struct efa_qp *qp,
-				  const struct efa_message *message, struct efa_qp *peer,
-				  uint32_t length)
+				  struct efa_message *message, struct efa_qp *peer, uint32_t length)
 {
 	const struct efa_send *send = &message->send;
 	const bool writes = send->opcode == EFA_RDMA_WRITE;
@@ -370,22 +433,25 @@ static enum efa_status move_slice(struct simhca_worker *worker, struct efa_qp *q
 	struct simhca_sgl here = { .count = 0 }, there = { .count = 0 };
 	enum simhca_dma_result result = SIMHCA_DMA_OK;
 	enum efa_status status = EFA_STATUS_OK;
+	enum simhca_reason reason;
 
 	if (!length)
 		return EFA_STATUS_OK;
 	if (simhca_translate_sges(&local, send->sge, 1, message->done, length, &here) !=
 	    SIMHCA_REASON_NONE)
 		status = EFA_STATUS_INVALID_LKEY;
-	else if (simhca_translate(&remote, send->rkey, send->remote_addr + message->done, length,
-				  &there) != SIMHCA_REASON_NONE)
-		status = EFA_STATUS_BAD_ADDRESS;
+	else if ((reason = simhca_translate(&remote, send->rkey, send->remote_addr + message->done,
+					    length, &there)))
+		status = because(message, EFA_STATUS_BAD_ADDRESS, reason, NULL);
 	else
 		result = copy(worker, qp, peer, writes ? &there : &here, writes ? &here : &there,
 			      length);
 	simhca_key_release(worker, 0);
 	if (result == SIMHCA_DMA_OK)
 		return status;
-	return result == remote_fault ? EFA_STATUS_BAD_ADDRESS : EFA_STATUS_INVALID_LKEY;
+	return because(message,
+		       result == remote_fault ? EFA_STATUS_BAD_ADDRESS : EFA_STATUS_INVALID_LKEY,
+		       SIMHCA_REASON_PAGE_NOT_MAPPED, NULL);
 }
 
 /* Whether there will be a receive for what comes at the end of the operation. */
@@ -395,7 +461,8 @@ static bool takes_recv(const struct efa_send *send, const struct efa_qp *peer)
 }
 
 /* All bytes have been moved. */
-static enum outcome end_rdma(struct efa_qp *qp, struct efa_message *message, struct efa_qp *peer)
+static enum outcome end_rdma(struct simhca_worker *worker, struct efa_qp *qp,
+			     struct efa_message *message, struct efa_qp *peer)
 {
 	const struct efa_send *send = &message->send;
 	struct efa_recv recv;
@@ -403,10 +470,9 @@ static enum outcome end_rdma(struct efa_qp *qp, struct efa_message *message, str
 	if (takes_recv(send, peer)) {
 		switch (claim(peer, &recv)) {
 		case EMPTY:
-			return not_ready(qp, message);
+			return not_ready(worker, qp, message, peer);
 		case BROKEN:
-			fail(peer);
-			return finish(qp, send, EFA_STATUS_BAD_DEST_QPN);
+			return broken(worker, qp, message, peer);
 		case CLAIMED:
 			complete_message(qp, peer, send, &recv, send->length);
 			break;
@@ -414,7 +480,7 @@ static enum outcome end_rdma(struct efa_qp *qp, struct efa_message *message, str
 	} else if (send->has_imm) {
 		complete_message(qp, peer, send, NULL, send->length);
 	}
-	return finish(qp, send, EFA_STATUS_OK);
+	return finish(worker, qp, message, peer, EFA_STATUS_OK);
 }
 
 /* A slice of it. */
@@ -427,14 +493,17 @@ static enum outcome carry_rdma(struct simhca_worker *worker, struct efa_qp *qp,
 	enum efa_status status;
 
 	if (efa_ah_of(peer->context->efa, &gid) == EFA_NO_AH)
-		return finish(qp, &message->send, EFA_STATUS_UNKNOWN_PEER);
+		return finish(worker, qp, message, peer,
+			      because(message, EFA_STATUS_UNKNOWN_PEER, SIMHCA_REASON_NO_RESPONSE,
+				      "the other program has no address handle that leads back, "
+				      "without which EFA carries no RDMA"));
 	if (!message->done && takes_recv(&message->send, peer) && !has_recv(peer))
-		return not_ready(qp, message);
+		return not_ready(worker, qp, message, peer);
 	status = move_slice(worker, qp, message, peer, length);
 	if (status != EFA_STATUS_OK)
-		return finish(qp, &message->send, status);
+		return finish(worker, qp, message, peer, status);
 	message->done += length;
-	return message->done < message->send.length ? GOES_ON : end_rdma(qp, message, peer);
+	return message->done < message->send.length ? GOES_ON : end_rdma(worker, qp, message, peer);
 }
 
 static enum outcome carry(struct simhca_worker *worker, struct efa_qp *qp,
@@ -444,9 +513,9 @@ static enum outcome carry(struct simhca_worker *worker, struct efa_qp *qp,
 	enum outcome outcome;
 	struct efa_qp *peer;
 
-	status = find_peer(qp, &message->send, &peer);
+	status = find_peer(qp, message, &peer);
 	if (status != EFA_STATUS_OK)
-		return finish(qp, &message->send, status);
+		return finish(worker, qp, message, peer, status);
 	if (is_suspended(peer))
 		return WAITS;
 	outcome = message->send.opcode == EFA_SEND ? carry_message(worker, qp, message, peer)
@@ -457,8 +526,27 @@ static enum outcome carry(struct simhca_worker *worker, struct efa_qp *qp,
 
 /* -------------------------------------------------------------------------------------- QPs */
 
+#define TOO_LONG                                                                                   \
+	"the message is longer than EFA's MTU of 8928 bytes (of RDMA: than 1 GiB, or than its "    \
+	"buffer), or it has too many buffers"
+
+/* A number that differs each time, and in each run of the same is the same. */
+static uint32_t next_number(struct efa_qp *qp)
+{
+	qp->shuffle = qp->shuffle * 1664525u + 1013904223u + qp->qpn;
+	return qp->shuffle >> 16;
+}
+
+/* From when on a message is to be carried. Every other one is late where SRD is shuffled. */
+static uint64_t when(struct efa_qp *qp, uint64_t now)
+{
+	if (!qp->srd || !qp->context->device->config.srd_shuffled || next_number(qp) & 1)
+		return 0;
+	return now + next_number(qp) % SHUFFLED_NS;
+}
+
 /* Reads what was posted. True: something was. */
-static bool take_posted(struct efa_qp *qp)
+static bool take_posted(struct simhca_worker *worker, struct efa_qp *qp, uint64_t now)
 {
 	uint32_t posted, taken = 0;
 
@@ -473,13 +561,18 @@ static bool take_posted(struct efa_qp *qp)
 		enum efa_status status;
 
 		efa_read_once(&wqe, &qp->sq[qp->sq_ci++ & (qp->sq_entries - 1)], sizeof(wqe));
-		message->done = message->retries = 0;
-		message->checked = false;
+		*message = (struct efa_message){ .not_before_ns = when(qp, now) };
 		status = efa_judge_send(&wqe, &qp->limits, &message->send);
-		if (status == EFA_STATUS_OK)
+		if (status == EFA_STATUS_OK) {
 			qp->count++;
-		else
-			complete_send(qp, wqe.req_id, wqe.control, status);
+			continue;
+		}
+		because(message, status,
+			status == EFA_STATUS_INVALID_OP ? SIMHCA_REASON_WQE_BAD_OPCODE
+							: SIMHCA_REASON_MSG_TOO_LONG,
+			status == EFA_STATUS_INVALID_OP ? NULL : TOO_LONG);
+		efa_report(worker, qp, NULL, message, status);
+		complete_send(qp, wqe.req_id, wqe.control, status);
 	}
 	return taken;
 }
@@ -517,17 +610,23 @@ static bool carry_some(struct simhca_worker *worker, struct efa_qp *qp, uint64_t
 			worked = true;
 			break;
 		}
-		if (!blocked || !same_receiver(blocked, &message.send)) {
+		if (message.not_before_ns > now) {
+			outcome = GOES_ON; /* it is not late by much */
+		} else if (!blocked || !same_receiver(blocked, &message.send)) {
 			outcome = carry(worker, qp, &message);
 			tried++;
 		}
 		worked |= outcome != WAITS;
 		if (outcome == DONE)
 			continue;
-		qp->messages[kept] = message;
-		if (outcome == WAITS && kept == qp->waiting) {
-			blocked = &qp->messages[kept].send;
-			qp->waiting++;
+		if (outcome == WAITS) {
+			/* To the others that wait, so that it is not asked for until their time. */
+			memmove(&qp->messages[qp->waiting + 1], &qp->messages[qp->waiting],
+				(kept - qp->waiting) * sizeof(message));
+			blocked = &qp->messages[qp->waiting].send;
+			qp->messages[qp->waiting++] = message;
+		} else {
+			qp->messages[kept] = message;
 		}
 		kept++;
 	}
@@ -549,7 +648,7 @@ static bool serve(struct simhca_worker *worker, struct efa_qp *qp, uint64_t now)
 
 	if (atomic_load(&qp->dead) || atomic_load(&qp->state) != SIMHCA_QPS_RTS || !qp->sq_entries)
 		return false;
-	worked = take_posted(qp);
+	worked = take_posted(worker, qp, now);
 	if (atomic_load(&qp->state) == SIMHCA_QPS_ERR)
 		efa_flush(qp);
 	else if (qp->count)

@@ -49,6 +49,8 @@ static struct simhca_device *make_model(struct device *device)
 	struct simhca_device_config config = {
 		.infiniband = settings->infiniband,
 		.efa = settings->efa,
+		.efa_generation = settings->efa_caps,
+		.srd_shuffled = settings->srd_shuffled,
 		.wire = settings->wire,
 		.node_guid = node_guid(device),
 		.sys_image_guid = settings->sys_image_guid,

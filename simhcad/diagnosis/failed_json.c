@@ -107,7 +107,8 @@ static void add_work_request(json_t *json, const struct simhca_failure *what)
 	json_object_set_new(json, "pdn", json_integer(what->pd));
 	json_object_set_new(json, "peer_qpn", json_integer(what->peer_qpn));
 	json_object_set_new(json, "reason", json_string(name_of_reason(what->reason)));
-	json_object_set_new(json, "vendor_err", json_integer(what->reason));
+	json_object_set_new(json, "vendor_err",
+			    json_integer(what->vendor_err ? what->vendor_err : what->reason));
 	if (what->obstacle)
 		json_object_set_new(json, "obstacle", json_string(what->obstacle));
 	if (what->kind == SIMHCA_FLUSHED || what->kind == SIMHCA_INJECTED) {
@@ -125,7 +126,9 @@ static void add_work_request(json_t *json, const struct simhca_failure *what)
 	if (what->kind == SIMHCA_REQUEST_REFUSED || what->kind == SIMHCA_LOST)
 		json_object_set_new(json, "count", json_integer(what->count));
 	if (what->kind == SIMHCA_SEND_FAILED || what->kind == SIMHCA_RECV_FAILED) {
-		json_object_set_new(json, "wr_id", hex(what->wr_id));
+		/* That of an EFA device's is known to its driver alone. */
+		if (!what->vendor_err)
+			json_object_set_new(json, "wr_id", hex(what->wr_id));
 		json_object_set_new(json, "status", json_string(name_of_status(what->status)));
 	}
 	if (what->kind == SIMHCA_SEND_FAILED || what->kind == SIMHCA_NO_ANSWER) {

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <infiniband/verbs.h>
 #include <uthash.h>
 #include <utlist.h>
 
@@ -610,7 +611,8 @@ static bool access_of(const struct failed *failed, struct failures_access *acces
 		.sender = what->peer_context,
 		.qpn = what->qpn,
 		.peer_qpn = what->peer_qpn,
-		.is_connected = is_send && what->qp_type != SIMHCA_QPT_UD && !what->by_wire,
+		.is_connected = is_send && what->qp_type != SIMHCA_QPT_UD &&
+				what->qp_type != IBV_QPT_DRIVER && !what->by_wire,
 		.is_unanswered = is_send && what->reason == SIMHCA_REASON_NO_RESPONSE,
 		.has_key = what->has_access && what->reason >= SIMHCA_REASON_KEY_UNKNOWN &&
 			   what->reason <= SIMHCA_REASON_MW_NO_REMOTE_ATOMIC,

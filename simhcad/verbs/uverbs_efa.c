@@ -34,8 +34,22 @@ static int get_context(struct uverbs_call *call)
 	return ret;
 }
 
+/* What real ones of each generation have; the rest they have in common. */
+static uint32_t caps_of(uint32_t generation)
+{
+	uint32_t caps = EFA_QUERY_DEVICE_CAPS_RNR_RETRY | EFA_QUERY_DEVICE_CAPS_CQ_NOTIFICATIONS |
+			EFA_QUERY_DEVICE_CAPS_CQ_WITH_SGID;
+
+	if (generation >= 2)
+		caps |= EFA_QUERY_DEVICE_CAPS_RDMA_READ;
+	if (generation >= 3)
+		caps |= SIMHCA_EFA_CAP_RDMA_WRITE | SIMHCA_EFA_CAP_UNSOLICITED_WRITE_RECV;
+	return caps;
+}
+
 static int query_device_ex(struct uverbs_call *call)
 {
+	const uint32_t generation = call->session->device->options->settings.efa_caps;
 	const struct simhca_device_attr *attr =
 		&simhca_device_memory(call->session->device->model)->attr;
 	const struct efa_ibv_ex_query_device_resp out = {
@@ -43,11 +57,8 @@ static int query_device_ex(struct uverbs_call *call)
 		.max_rq_wr = SIMHCA_EFA_RQ_WR,
 		.max_sq_sge = (uint16_t)attr->max_sge,
 		.max_rq_sge = (uint16_t)attr->max_sge,
-		.max_rdma_size = SIMHCA_EFA_RDMA,
-		.device_caps = EFA_QUERY_DEVICE_CAPS_RDMA_READ | EFA_QUERY_DEVICE_CAPS_RNR_RETRY |
-			       EFA_QUERY_DEVICE_CAPS_CQ_NOTIFICATIONS |
-			       EFA_QUERY_DEVICE_CAPS_CQ_WITH_SGID | SIMHCA_EFA_CAP_RDMA_WRITE |
-			       SIMHCA_EFA_CAP_UNSOLICITED_WRITE_RECV,
+		.max_rdma_size = generation >= 2 ? SIMHCA_EFA_RDMA : 0,
+		.device_caps = caps_of(generation),
 	};
 
 	uverbs_out(call, SIMHCA_UVERBS_DRIVER, &out, sizeof(out));

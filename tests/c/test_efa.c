@@ -131,9 +131,9 @@ static struct world *world_of(void **state)
 	return ends->a.client->world;
 }
 
-static int setup_ends(void **state, bool unsolicited)
+static int setup_ends(void **state, bool unsolicited, struct simhca_device_config device)
 {
-	struct world *world = world_new(&(struct world_config){ .device = { .efa = true } });
+	struct world *world = world_new(&(struct world_config){ .device = device });
 	struct ends *ends = world_alloc(world, sizeof(*ends));
 	uint32_t handle;
 
@@ -149,12 +149,24 @@ static int setup_ends(void **state, bool unsolicited)
 
 static int setup_solicited(void **state)
 {
-	return setup_ends(state, false);
+	return setup_ends(state, false, (struct simhca_device_config){ .efa = true });
 }
 
 static int setup_unsolicited(void **state)
 {
-	return setup_ends(state, true);
+	return setup_ends(state, true, (struct simhca_device_config){ .efa = true });
+}
+
+static int setup_shuffled(void **state)
+{
+	return setup_ends(state, true,
+			  (struct simhca_device_config){ .efa = true, .srd_shuffled = true });
+}
+
+static int setup_generation_2(void **state)
+{
+	return setup_ends(state, false,
+			  (struct simhca_device_config){ .efa = true, .efa_generation = 2 });
 }
 
 static int teardown_ends(void **state)
@@ -189,11 +201,11 @@ struct write {
 	uint32_t lkey, rkey; /* 0: those of the regions */
 };
 
-static void post_write(struct ends *ends, struct write how)
+static struct efa_send_wqe write_of(struct ends *ends, struct write how)
 {
 	struct end *end = &ends->a;
 	const struct mr *there = ends->b.mr;
-	struct efa_send_wqe wqe = {
+	return (struct efa_send_wqe){
 		.req_id = how.id,
 		.control = WHOLE | EFA_RDMA_WRITE | (how.has_imm ? EFA_WQE_HAS_IMM : 0),
 		.dest_qpn = (uint16_t)ends->b.qp.qpn,
@@ -208,8 +220,13 @@ static void post_write(struct ends *ends, struct write how)
 				     .key = how.lkey ? how.lkey : end->mr->lkey,
 				     .addr_low = (uint32_t)end->mr->iova } },
 	};
+}
 
-	end->sq[end->sq_pi++ % ENTRIES] = wqe;
+static void post_write(struct ends *ends, struct write how)
+{
+	struct end *end = &ends->a;
+
+	end->sq[end->sq_pi++ % ENTRIES] = write_of(ends, how);
 	ring(end->client->world, end->sq_doorbell, end->sq_pi);
 }
 
@@ -347,6 +364,56 @@ static void an_unknown_peer_may_not_write(void **state)
 	expect_sent(ends, 3, EFA_STATUS_UNKNOWN_PEER);
 }
 
+/* ------------------------------------------------------------- generations, and order */
+
+static void a_generation_has_what_it_has(void **state)
+{
+	struct ends *ends = *state;
+	const struct simhca_efa_qp_request req = { .pd = ends->a.pd,
+						   .send_cq = ends->a.cq,
+						   .recv_cq = ends->a.cq,
+						   .srd = true,
+						   .unsolicited = true };
+	struct simhca_efa_qp_reply reply;
+	struct simhca_why why;
+
+	assert_int_equal(simhca_device_memory(world_of(state)->device[0])->attr.vendor_part_id,
+			 0xefa1);
+	post_write(ends, (struct write){ .id = 3, .length = 8 });
+	expect_sent(ends, 3, EFA_STATUS_INVALID_OP);
+	assert_int_equal(simhca_efa_create_qp(ends->a.client->context, &req, &reply, &why),
+			 -EINVAL);
+}
+
+/* All arrive, once each; not in the order in which they were posted. */
+static void shuffled_messages_pass_each_other(void **state)
+{
+	struct ends *ends = *state;
+	unsigned int out_of_order = 0, seen = 0;
+	uint32_t last = 0;
+
+	for (uint32_t i = 1; i <= 12; i++) {
+		ends->a.sq[ends->a.sq_pi++ % ENTRIES] = write_of(
+			ends, (struct write){ .id = 1, .length = 1, .has_imm = true, .imm = i });
+	}
+	atomic_store(ends->a.sq_doorbell, ends->a.sq_pi);
+	for (int i = 0; i < 200; i++) {
+		atomic_fetch_add(&world_of(state)->now, 10 * USEC);
+		rounds(world_of(state), 10);
+	}
+	advance(world_of(state), MSEC);
+	for (uint32_t i = 1; i <= 12; i++) {
+		struct efa_cqe cqe = next(&ends->b);
+
+		seen |= 1u << cqe.imm;
+		out_of_order += cqe.imm < last;
+		last = cqe.imm;
+	}
+	expect_no_more(&ends->b);
+	assert_int_equal(seen, 0x1ffe);
+	assert_true(out_of_order > 1);
+}
+
 /* ------------------------------------------------------------------------------ events */
 
 /* As libefa stores it: what has been polled, and how many events have been taken. */
@@ -464,6 +531,8 @@ static void unsolicited_is_for_srd(void **state)
 			 -EINVAL);
 }
 
+#define SHUFFLED(test) cmocka_unit_test_setup_teardown(test, setup_shuffled, teardown_ends)
+#define GENERATION_2(test) cmocka_unit_test_setup_teardown(test, setup_generation_2, teardown_ends)
 #define SOLICITED(test) cmocka_unit_test_setup_teardown(test, setup_solicited, teardown_ends)
 #define UNSOLICITED(test) cmocka_unit_test_setup_teardown(test, setup_unsolicited, teardown_ends)
 
@@ -477,6 +546,8 @@ int main(void)
 		SOLICITED(a_write_needs_its_rights),
 		cmocka_unit_test_teardown(an_unknown_peer_may_not_write, teardown_ends),
 		SOLICITED(unsolicited_is_for_srd),
+		GENERATION_2(a_generation_has_what_it_has),
+		SHUFFLED(shuffled_messages_pass_each_other),
 		SOLICITED(an_armed_cq_raises_one_event),
 		SOLICITED(arming_tells_of_what_is_there),
 		SOLICITED(arming_is_not_hidden_by_polling),

@@ -3,6 +3,7 @@
 --model efa: Debian's libefa, unmodified, drives the device, and so do the programs that know EFA. What libefa's own tests
 say of it is in the suite upstream.
 """
+import json
 import pathlib
 import re
 import signal
@@ -72,6 +73,45 @@ def test_messages(efa):
     assert expect_success(program.finish()).stdout == MESSAGES + "awake ok\n"
 
 
+# Of what is printed above, what `simhca explain` says: the reason, and the vendor_err that the program has seen.
+EXPLAINED = [
+    ("NO_RESPONSE", 14), ("KEY_UNKNOWN", 5), ("KEY_UNKNOWN", 7), ("KEY_PAST_END", 7), ("NO_RESPONSE", 9),
+    ("QKEY_MISMATCH", 9), ("PEER_NOT_READY", 10), ("RECV_TOO_SHORT", 6), ("RECV_TOO_SHORT", 11),
+    ("KEY_UNKNOWN", 5), ("KEY_UNKNOWN", 12), ("NO_RESPONSE", 7)]
+
+
+def test_explain(efa):
+    """Each failure has its sentence; of keys with what they name, of queues with what was posted."""
+    program = efa.start("/usr/bin/python3", "-u", pathlib.Path(__file__).with_name("efa_messages.py"))
+    wait_until(lambda: "asleep\n" in program.stdout or not program.running, PATIENCE, "it sleeps")
+    told = json.loads(expect_success(efa.run(SIMHCA, "explain", "--json")).stdout)["failures"]
+    told = [failure for failure in told if failure["pid"] == program.pid]
+    assert [(failure["reason"], failure["vendor_err"]) for failure in told] == EXPLAINED
+    assert {failure["qp_type"] for failure in told} == {"SRD"}
+    assert told[3]["text"] == "the access ends 1 byte after the region"
+    assert told[3]["entry"]["length"] == 8192
+    assert told[6]["queue"]["posted"] == 5
+    assert told[5]["text"] == "the message has Q_Key 0x00000001, and its QP 0x11111111"
+    text = expect_success(efa.run(SIMHCA, "explain", "--pid", program.pid)).stdout
+    assert "without which EFA carries no RDMA (NO_RESPONSE, vendor_err 14)" in text
+
+
+@pytest.mark.parametrize("caps, part", [(1, "0xefa0"), (2, "0xefa1"), (3, "0xefa2")])
+def test_generations(launcher, caps, part):
+    """libfabric uses reads where the device has them, and does without elsewhere."""
+    found = expect_success(launcher.run(SIMHCA, "run", "--private", "--model", "efa", "--efa-caps", caps, "--", "sh", "-c",
+                                        "ibv_devinfo -v; fi_info -p efa -v"))
+    assert re.search(rf"vendor_part_id:\s+{int(part, 16)}\n", found.stdout), found
+
+
+def test_shuffled(tmp_path):
+    """Programs that rely on no order of SRD's run: perftest, and libfabric, which sorts by itself."""
+    with Device("ethernet", "--model", "efa", "--srd-order", "shuffled") as device:
+        for result in run_pair(device, "ib_send_bw", "-c", "SRD", "-F", "-x", 0, "-n", 100, "-s", 64):
+            expect_success(result)
+        run_libfabric(device, tmp_path)
+
+
 EVENTS = """\
 one by one ok
 not armed ok
@@ -133,14 +173,18 @@ def test_fi_pingpong(efa, endpoint, size):
     assert re.search(rf"^{size // 1024}k +20 +=20 ", client.stdout, re.M), client
 
 
-def test_libfabric(efa, tmp_path):
-    """A program of ours: tagged messages, reads and writes, of up to 200 kB, checked byte for byte."""
+def run_libfabric(efa, tmp_path):
     program = compiled(tmp_path, "efa_rdm.c", "-lfabric")
     server = efa.start(program, **NO_SHM)
     wait_until(lambda: "\n" in server.stdout or not server.running, PATIENCE, "it tells its address")
     client = expect_success(efa.run(program, server.stdout.split()[0], **NO_SHM))
     assert client.stdout.split() == ["1", "3000", "8000", "40000", "200000", "done"]
     assert expect_success(server.finish()).stdout.split()[1:] == client.stdout.split()
+
+
+def test_libfabric(efa, tmp_path):
+    """A program of ours: tagged messages, reads and writes, of up to 200 kB, checked byte for byte."""
+    run_libfabric(efa, tmp_path)
 
 
 def test_openmpi(efa, tmp_path):
@@ -156,6 +200,8 @@ def test_refusals(launcher):
     """What an EFA device is not, beside another kind of device in one daemon."""
     refused = launcher.run(SIMHCA, "run", "--private", "--model", "efa", "--link-layer", "ib", "--", "true")
     assert "--model efa: has no --wire, no --link-layer ib and no --profile" in refused.stderr, refused
+    refused = launcher.run(SIMHCA, "run", "--private", "--efa-caps", 2, "--", "true")
+    assert "--efa-caps and --srd-order: need --model efa" in refused.stderr, refused
     both = expect_success(launcher.run(SIMHCA, "run", "--private", "--devices", 2, "--device", "simhca1,model=efa",
                                        "--", "ibv_devinfo")).stdout
     assert re.findall(r"^\ttransport:\t+(\S+)", both, re.M) == ["InfiniBand", "unspecified"], both

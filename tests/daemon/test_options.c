@@ -53,14 +53,16 @@ static void expect_options(const char *file, const char *line, const char *norma
 static void test_defaults(void **state)
 {
 	expect_options("", "",
-		       "--devices=1 --profile=simhca --model=simhca --link-layer=ethernet "
+		       "--devices=1 --profile=simhca --model=simhca --efa-caps=3 "
+		       "--srd-order=posted --link-layer=ethernet "
 		       "--netdev=lo --wire=off "
 		       "--mtu=4096 --lid=1 --sm=on "
 		       "--mw-type-2a=off --event-at-arm=off --fast-path=on "
 		       "--scatter-to-cqe=on --fault-latency=0 "
 		       "--odp-invalidation=events --memory=auto --wire-rxe-flush=off");
 	expect_options("", "--log-level debug --captive --runtime-dir /tmp/x",
-		       "--devices=1 --profile=simhca --model=simhca --link-layer=ethernet "
+		       "--devices=1 --profile=simhca --model=simhca --efa-caps=3 "
+		       "--srd-order=posted --link-layer=ethernet "
 		       "--netdev=lo --wire=off "
 		       "--mtu=4096 --lid=1 --sm=on "
 		       "--mw-type-2a=off --event-at-arm=off --fast-path=on "
@@ -134,7 +136,8 @@ static void test_flags(void **state)
 static void test_strings(void **state)
 {
 	expect_options("", "--wire-peers 10.0.0.0/8,fd00::1",
-		       "--devices=1 --profile=simhca --model=simhca --link-layer=ethernet "
+		       "--devices=1 --profile=simhca --model=simhca --efa-caps=3 "
+		       "--srd-order=posted --link-layer=ethernet "
 		       "--netdev=lo --wire=off "
 		       "--mtu=4096 "
 		       "--lid=1 --sm=on --mw-type-2a=off --event-at-arm=off --fast-path=on "
@@ -146,17 +149,18 @@ static void test_strings(void **state)
 
 static void test_names(void **state)
 {
-	expect_options(
-		"", "--devices simhca_a,simhca_b --node-guid 0x10 --engines 2",
-		"--devices=simhca_a,simhca_b --profile=simhca --model=simhca --link-layer=ethernet "
-		"--netdev=lo --wire=off "
-		"--mtu=4096 "
-		"--node-guid=0000:0000:0000:0010 --lid=1 --sm=on --mw-type-2a=off "
-		"--event-at-arm=off --fast-path=on --scatter-to-cqe=on --fault-latency=0 "
-		"--odp-invalidation=events --engines=2 "
-		"--memory=auto --wire-rxe-flush=off");
+	expect_options("", "--devices simhca_a,simhca_b --node-guid 0x10 --engines 2",
+		       "--devices=simhca_a,simhca_b --profile=simhca --model=simhca --efa-caps=3 "
+		       "--srd-order=posted --link-layer=ethernet "
+		       "--netdev=lo --wire=off "
+		       "--mtu=4096 "
+		       "--node-guid=0000:0000:0000:0010 --lid=1 --sm=on --mw-type-2a=off "
+		       "--event-at-arm=off --fast-path=on --scatter-to-cqe=on --fault-latency=0 "
+		       "--odp-invalidation=events --engines=2 "
+		       "--memory=auto --wire-rxe-flush=off");
 	expect_options("[device simhca1]\nlink-layer = ib\n", "--devices 2",
-		       "--devices=2 --profile=simhca --model=simhca --netdev=lo --wire=off "
+		       "--devices=2 --profile=simhca --model=simhca --efa-caps=3 "
+		       "--srd-order=posted --netdev=lo --wire=off "
 		       "--mtu=4096 --lid=1 --sm=on "
 		       "--mw-type-2a=off "
 		       "--event-at-arm=off --fast-path=on --scatter-to-cqe=on --fault-latency=0 "
@@ -190,7 +194,7 @@ static void test_numbered_names(void **state)
 	expect_names("--profile e810 --devices ib0,ib7", NAMES("ib0", "ib7"));
 	expect_options("", "--device-name simhca0 --devices 2 --profile e810 --numa-node 0",
 		       "--devices=2 --profile=e810 --numa-node=0 --model=simhca "
-		       "--link-layer=ethernet --netdev=lo "
+		       "--efa-caps=3 --srd-order=posted --link-layer=ethernet --netdev=lo "
 		       "--wire=off --mtu=4096 --lid=1 --sm=on --mw-type-2a=off --event-at-arm=off "
 		       "--fast-path=on --scatter-to-cqe=on --fault-latency=0 "
 		       "--odp-invalidation=events --memory=auto --wire-rxe-flush=off");
