@@ -959,7 +959,10 @@ enum simhca_say {
 	SIMHCA_SAY_CHANGED,
 	/* The kernel refuses it the memory of a peer, with that error: it is not attached. */
 	SIMHCA_SAY_NOT_ATTACHED,
-	SIMHCA_SAY_CREATE_QP, /* the provider refuses it */
+	SIMHCA_SAY_CREATE_QP, /* the provider refuses it, and these */
+	SIMHCA_SAY_CREATE_CQ,
+	SIMHCA_SAY_CREATE_SRQ,
+	SIMHCA_SAY_QUERY_PORT,
 	SIMHCA_SAY_KINDS,
 };
 struct simhca_say_req {

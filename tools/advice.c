@@ -14,6 +14,9 @@
 #define RESPONDER "IBTA vol. 1, 9.7.4"
 
 #define REGISTER_WITH(right) "Add IBV_ACCESS_" right " to the region's access flags."
+#define BY_RDMA_CM                                                                                 \
+	"With rdma_cm: give rdma_connect() and rdma_accept() an initiator_depth and "              \
+	"responder_resources other than 0."
 #define QP_WITH(right)                                                                             \
 	"Add IBV_ACCESS_" right " to qp_access_flags when the responder's QP goes to INIT."
 #define BIND_WITH(right) "Add IBV_ACCESS_" right " to the flags that the window is bound with."
@@ -42,7 +45,8 @@
 	X(KEY_WRONG_PD, ACCESS, "The region and the QP were made with different ibv_pd.",          \
 	  "Use one protection domain for a QP and the memory that it uses.")                       \
 	X(KEY_BELOW_START, ACCESS,                                                                 \
-	  "The address is of another buffer, or an offset where an address is wanted.",            \
+	  "The address is of another buffer, as after realloc(), or an offset where an address "   \
+	  "is wanted.",                                                                            \
 	  "Send the address that was registered with its key; use offsets only with "              \
 	  "IBV_ACCESS_ZERO_BASED.")                                                                \
 	X(KEY_PAST_END, ACCESS,                                                                    \
@@ -72,11 +76,11 @@
 	X(MR_NO_REMOTE_ATOMIC, ACCESS, "An atomic names a region that does not allow it.",         \
 	  REGISTER_WITH("REMOTE_ATOMIC") " It needs IBV_ACCESS_LOCAL_WRITE too.")                  \
 	X(QP_NO_REMOTE_READ, RESPONDER, "The region allows it, the responder's QP does not.",      \
-	  QP_WITH("REMOTE_READ"))                                                                  \
+	  QP_WITH("REMOTE_READ") " " BY_RDMA_CM)                                                   \
 	X(QP_NO_REMOTE_WRITE, RESPONDER, "The region allows it, the responder's QP does not.",     \
 	  QP_WITH("REMOTE_WRITE"))                                                                 \
 	X(QP_NO_REMOTE_ATOMIC, RESPONDER, "The region allows it, the responder's QP does not.",    \
-	  QP_WITH("REMOTE_ATOMIC"))                                                                \
+	  QP_WITH("REMOTE_ATOMIC") " " BY_RDMA_CM)                                                 \
 	X(MW_NO_REMOTE_READ, WINDOWS, "The window was bound without this right.",                  \
 	  BIND_WITH("REMOTE_READ"))                                                                \
 	X(MW_NO_REMOTE_WRITE, WINDOWS, "The window was bound without this right.",                 \
@@ -131,9 +135,9 @@
 	  "the GRH.",                                                                              \
 	  "Post receives of the longest message; receives are used in order, whatever is in it.")  \
 	X(READ_NOT_ENABLED, "IBTA vol. 1, 9.7", "max_rd_atomic is 0 at the sender.",               \
-	  "Set max_rd_atomic when the QP goes to RTS.")                                            \
+	  "Set max_rd_atomic when the QP goes to RTS. " BY_RDMA_CM)                                \
 	X(RESP_NO_RD_ATOMIC, RESPONDER, "max_dest_rd_atomic is 0 at the peer.",                    \
-	  "Set max_dest_rd_atomic when the responder's QP goes to RTR.")                           \
+	  "Set max_dest_rd_atomic when the responder's QP goes to RTR. " BY_RDMA_CM)               \
 	X(RD_ATOMIC_EXCEEDED, RESPONDER,                                                           \
 	  "max_rd_atomic of this QP is larger than max_dest_rd_atomic of its peer.",               \
 	  "Exchange the two, and set max_rd_atomic to the smaller one.")                           \
@@ -313,6 +317,11 @@ const struct advice *advice_on_sleep(const char *how)
 		    "armed.",
 		    "Arm the CQ once it is created, and again after each event, before it is "
 		    "polled until it is empty." } },
+		{ "no_channel",
+		  { "ibv_create_cq(3)",
+		    "The argument `channel` of ibv_create_cq() is NULL, or the program waits at a "
+		    "channel that another CQ was meant for.",
+		    "Give each CQ whose events are waited for its channel when it is created." } },
 		{ "not_signaled",
 		  { "ibv_post_send(3)",
 		    "IBV_SEND_SIGNALED is not in send_flags, and the QP was created with "
@@ -350,6 +359,13 @@ const struct advice *advice_on_sleep(const char *how)
 		    "Have the peer use IBV_WR_RDMA_WRITE_WITH_IMM, or post a SEND after its last "
 		    "write; each takes a receive. If other messages are to come, all is well." } },
 		{ "peer_gone", LEFT_A_CHILD },
+		{ "unanswered",
+		  { "IBTA vol. 1, 12.9.8",
+		    "The thread that should fetch the events of the channel waits for something "
+		    "else, or the event leads to no call; who has asked waits for a minute and "
+		    "more, and then gets RDMA_CM_EVENT_UNREACHABLE.",
+		    "Fetch events in a thread of their own, and answer each CONNECT_REQUEST by "
+		    "rdma_accept() or rdma_reject() of the id that the event brings." } },
 		{ "not_acknowledged",
 		  { "ibv_get_cq_event(3), ibv_get_async_event(3), rdma_get_cm_event(3)",
 		    "An event was got, and the path that handles it returns before it is "

@@ -9,23 +9,39 @@
 #include "closest.h"
 #include "dictionary.h"
 #include "names.h"
+#include "report.h"
 #include "simhca-abi-reason.h"
 #include "simhca-abi.h"
 
-static void print_advice(const struct advice *advice)
+/* What the list takes is what is printed: number -1: it has none. */
+static json_t *add(json_t *list, const char *kind, const char *prefix, const char *name,
+		   long number, const char *text)
+{
+	json_t *entry = json_pack("{s:s, s:o, s:s}", "kind", kind, "name",
+				  json_sprintf("%s%s", prefix, name), "text", text);
+
+	if (number >= 0)
+		json_object_set_new(entry, "number", json_integer(number));
+	json_array_append_new(list, entry);
+	return entry;
+}
+
+static void advise(json_t *entry, const struct advice *advice)
 {
 	if (advice->rule[0])
-		printf("  rule:    %s\n", advice->rule);
-	printf("  usually: %s\n  try:     %s\n", advice->usually, advice->remedy);
+		json_object_set_new(entry, "rule", json_string(advice->rule));
+	json_object_set_new(entry, "usually", json_string(advice->usually));
+	json_object_set_new(entry, "try", json_string(advice->remedy));
 }
 
 /* -------------------------------------------------------------------------------- reasons */
 
-static void define_reason(uint32_t reason)
+static void define_reason(json_t *list, uint32_t reason)
 {
-	printf("%s, vendor_err %u (0x%x): %s\n", name_of_reason(reason), reason, reason,
-	       simhca_reason_text(reason));
-	print_advice(advice_on_reason(reason));
+	json_t *entry =
+		add(list, "reason", "", name_of_reason(reason), reason, simhca_reason_text(reason));
+
+	advise(entry, advice_on_reason(reason));
 }
 
 /* ------------------------------------------------------------------------------- statuses */
@@ -168,28 +184,27 @@ static const struct {
 	{ SIMHCA_WC_TM_ERR, of_tm_err, sizeof(of_tm_err) / sizeof(of_tm_err[0]) },
 };
 
-static void define_status(uint32_t status)
+static void define_status(json_t *list, uint32_t status)
 {
-	printf("IBV_WC_%s, status %u: %s\n", name_of_status(status), status,
-	       advice_on_status(status)->text);
-	for (size_t i = 0; i < sizeof(statuses) / sizeof(statuses[0]); i++) {
-		if (statuses[i].status != status)
-			continue;
-		printf("  vendor_err of the completion says which:\n");
-		for (size_t n = 0; n < statuses[i].count; n++)
-			printf("    %3u %s: %s\n", statuses[i].reasons[n],
-			       name_of_reason(statuses[i].reasons[n]),
-			       simhca_reason_text(statuses[i].reasons[n]));
-	}
+	json_t *entry = add(list, "status", "IBV_WC_", name_of_status(status), status,
+			    advice_on_status(status)->text);
+	json_t *reasons = json_array();
+
+	for (size_t i = 0; i < sizeof(statuses) / sizeof(statuses[0]); i++)
+		for (size_t n = 0; statuses[i].status == status && n < statuses[i].count; n++)
+			add(reasons, "reason", "", name_of_reason(statuses[i].reasons[n]),
+			    statuses[i].reasons[n], simhca_reason_text(statuses[i].reasons[n]));
+	json_object_set_new(entry, "reasons", reasons);
 }
 
 /* --------------------------------------------------------------------------------- events */
 
-static void define_event(uint32_t event)
+static void define_event(json_t *list, uint32_t event)
 {
-	printf("IBV_EVENT_%s, asynchronous event %u: %s\n", name_of_event(event), event,
-	       text_of_event(event));
-	print_advice(advice_on_event(name_of_event(event)));
+	const char *name = name_of_event(event);
+
+	advise(add(list, "event", "IBV_EVENT_", name, event, text_of_event(event)),
+	       advice_on_event(name));
 }
 
 static const struct cm_event {
@@ -233,10 +248,10 @@ static const struct cm_event {
 	    "Look at the port with ibv_devinfo(1)." } },
 };
 
-static void define_cm_event(const struct cm_event *event)
+static void define_cm_event(json_t *list, const struct cm_event *event)
 {
-	printf("RDMA_CM_EVENT_%s: %s\n", event->name, event->text);
-	print_advice(&event->advice);
+	advise(add(list, "rdma_cm event", "RDMA_CM_EVENT_", event->name, -1, event->text),
+	       &event->advice);
 }
 
 /* --------------------------------------------------------------------------------- errnos */
@@ -292,6 +307,26 @@ static const struct error {
 	      "Compare the address and port with the listeners, which `simhca cm` shows."),
 	ERROR(ETIMEDOUT, "", "The peer's program does not fetch its events, or nobody is there.",
 	      "See what the peer's threads wait for."),
+	ERROR(ENETUNREACH, "", "The host has no route to the peer, or its interface is down.",
+	      "`ip route get ADDRESS` has to name a route; `ip route add` makes one."),
+	ERROR(EHOSTUNREACH, "", "The host has no way to the peer: no neighbour answers there.",
+	      "`ip neigh` and ping(8) show it; compare the address with the peer's."),
+	ERROR(EMSGSIZE, "", "A packet is longer than the MTU of the interface, or of the route.",
+	      "Make the MTU larger, or use a smaller path_mtu at both ends."),
+	ERROR(EACCES, "", "The program may not open the device, or a right is missing.",
+	      "`simhca status` shows whose daemon it is: use the same user, or one "
+	      "SIMHCA_RUNTIME_DIR that "
+	      "both may use."),
+	ERROR(ECONNRESET, "", "The peer, or its process, has ended the connection.",
+	      "See how the peer ended; `simhca explain` tells what failed before."),
+	ERROR(ENOTCONN, "", "The connection has ended, or was not established yet.",
+	      "Wait for RDMA_CM_EVENT_ESTABLISHED; an id connects once."),
+	ERROR(ENODATA, "", "The GID table has no entry at that index.",
+	      "ibv_devinfo -v lists those that there are; -g or gid_index is to name one."),
+	ERROR(EPROTO, "", "The daemon and the program's libraries do not understand each other.",
+	      "Look at the daemon's log: `simhca run --log-level debug`."),
+	ERROR(EINTR, "", "A signal came while the call waited.",
+	      "Call it again, or block the signal in that thread."),
 	ERROR(ENOTEMPTY, "", "Events were not acknowledged, or receives are still posted.",
 	      "Acknowledge each event that was fetched."),
 	ERROR(EAGAIN, "", "There is no event, or no completion, yet.",
@@ -299,10 +334,10 @@ static const struct error {
 #undef ERROR
 };
 
-static void define_error(const struct error *error)
+static void define_error(json_t *list, const struct error *error)
 {
-	printf("%s, errno %d: %s\n", error->name, error->number, strerror(error->number));
-	print_advice(&error->advice);
+	advise(add(list, "errno", "", error->name, error->number, strerror(error->number)),
+	       &error->advice);
 }
 
 /* -------------------------------------------------------------------------------- look-up */
@@ -339,70 +374,82 @@ static const struct {
 	{ "WQ fatal", "WQ_FATAL" },
 };
 
-static void separate(unsigned int *defined)
-{
-	if ((*defined)++)
-		putchar('\n');
-}
-
 /* A number may be a status, a vendor_err and an errno; a negative one is an errno. */
-static unsigned int define_number(uint32_t number, bool negative)
+static void define_number(json_t *list, uint32_t number, bool negative)
 {
-	unsigned int defined = 0;
-
-	if (!negative && advice_on_status(number)) {
-		separate(&defined);
-		define_status(number);
-	}
-	if (!negative && advice_on_reason(number)) {
-		separate(&defined);
-		define_reason(number);
-	}
+	if (!negative && advice_on_status(number))
+		define_status(list, number);
+	if (!negative && advice_on_reason(number))
+		define_reason(list, number);
 	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++)
-		if ((uint32_t)errors[i].number == number) {
-			separate(&defined);
-			define_error(&errors[i]);
-		}
-	return defined;
+		if ((uint32_t)errors[i].number == number)
+			define_error(list, &errors[i]);
 }
 
-static bool define_name(const char *name)
+static void define_name(json_t *list, const char *name)
 {
 	static const char prefix[] = "RDMA_CM_EVENT_";
 	const char *event =
 		strncasecmp(name, prefix, sizeof(prefix) - 1) ? name : name + sizeof(prefix) - 1;
 	int known;
 
-	if ((known = reason_by_name(name)) >= 0)
-		return define_reason((uint32_t)known), true;
-	if ((known = status_by_name(name)) >= 0)
-		return define_status((uint32_t)known), true;
-	if ((known = event_by_name(name)) >= 0)
-		return define_event((uint32_t)known), true;
+	if ((known = reason_by_name(name)) >= 0) {
+		define_reason(list, (uint32_t)known);
+		return;
+	}
+	if ((known = status_by_name(name)) >= 0) {
+		define_status(list, (uint32_t)known);
+		return;
+	}
+	if ((known = event_by_name(name)) >= 0) {
+		define_event(list, (uint32_t)known);
+		return;
+	}
 	for (size_t i = 0; i < sizeof(cm_events) / sizeof(cm_events[0]); i++)
-		if (!strcasecmp(event, cm_events[i].name))
-			return define_cm_event(&cm_events[i]), true;
+		if (!strcasecmp(event, cm_events[i].name)) {
+			define_cm_event(list, &cm_events[i]);
+			return;
+		}
 	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++)
 		if (!strcasecmp(name, errors[i].name))
-			return define_error(&errors[i]), true;
-	return false;
+			define_error(list, &errors[i]);
+}
+
+/* A word of the line that is a name, as in "event RDMA_CM_EVENT_REJECTED, error 8". */
+static void define_word_of(json_t *list, const char *line)
+{
+	static const char of_names[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
+	char word[64];
+
+	while (*line && !json_array_size(list)) {
+		size_t length = strspn(line, of_names);
+
+		if (length > 3 && length < sizeof(word)) {
+			memcpy(word, line, length);
+			word[length] = '\0';
+			define_name(list, word);
+		}
+		line += length ? length : 1;
+	}
 }
 
 /* A line that a program has printed, or a part of one. */
-static bool define_line(const char *line)
+static void define_line(json_t *list, const char *line)
 {
 	for (size_t i = 0; i < sizeof(printed) / sizeof(printed[0]); i++)
-		if (strcasestr(line, printed[i].text))
-			return define_name(printed[i].name);
+		if (strcasestr(line, printed[i].text)) {
+			define_name(list, printed[i].name);
+			return;
+		}
+	define_word_of(list, line);
 	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++)
-		if (strcasestr(line, strerror(errors[i].number)))
-			return define_error(&errors[i]), true;
+		if (!json_array_size(list) && strcasestr(line, strerror(errors[i].number)))
+			define_error(list, &errors[i]);
 #define REASON(name, value, text)                                                                  \
-	if ((value) && strcasestr(line, text))                                                     \
-		return define_reason(value), true;
+	if ((value) && !json_array_size(list) && strcasestr(line, text))                           \
+		define_reason(list, value);
 	SIMHCA_REASONS(REASON)
 #undef REASON
-	return false;
 }
 
 /* "-12", which can only be an errno: functions that fail return it so. */
@@ -411,15 +458,64 @@ static bool is_negative(const char *word)
 	return word[0] == '-' && word[1] && !word[1 + strspn(word + 1, "0123456789")];
 }
 
-bool dictionary_define(const char *word)
+bool dictionary_define(const char *word, json_t *list)
 {
-	bool negative = is_negative(word);
+	json_t *found = json_array();
+	bool negative = is_negative(word), any;
 	char *end;
 	unsigned long number = strtoul(word + negative, &end, 0);
 
-	if (*word && !*end && number <= UINT32_MAX)
-		return define_number((uint32_t)number, negative) > 0;
-	return define_name(word) || define_line(word);
+	if (*word && !*end && number <= UINT32_MAX) {
+		define_number(found, (uint32_t)number, negative);
+	} else {
+		define_name(found, word);
+		if (!json_array_size(found))
+			define_line(found, word);
+	}
+	any = json_array_size(found) > 0;
+	json_array_extend(list, found);
+	json_decref(found);
+	return any;
+}
+
+static void print_entry(const json_t *entry)
+{
+	const char *kind = report_text(entry, "kind");
+	long long number = report_number(entry, "number");
+	const json_t *reasons = json_object_get(entry, "reasons"), *reason;
+	size_t i;
+
+	printf("%s", report_text(entry, "name"));
+	if (!strcmp(kind, "reason"))
+		printf(", vendor_err %lld (0x%llx)", number, number);
+	else if (!strcmp(kind, "event"))
+		printf(", asynchronous event %lld", number);
+	else if (json_object_get(entry, "number"))
+		printf(", %s %lld", kind, number);
+	printf(": %s\n", report_text(entry, "text"));
+	if (json_array_size(reasons))
+		puts("  vendor_err of the completion says which:");
+	json_array_foreach(reasons, i, reason)
+		printf("    %3lld %s: %s\n", report_number(reason, "number"),
+		       report_text(reason, "name"), report_text(reason, "text"));
+	if (json_object_get(entry, "rule"))
+		printf("  rule:    %s\n", report_text(entry, "rule"));
+	if (json_object_get(entry, "usually"))
+		printf("  usually: %s\n  try:     %s\n", report_text(entry, "usually"),
+		       report_text(entry, "try"));
+}
+
+void dictionary_print(const json_t *list)
+{
+	const json_t *entry;
+	size_t i;
+
+	json_array_foreach(list, i, entry)
+	{
+		if (i)
+			putchar('\n');
+		print_entry(entry);
+	}
 }
 
 void dictionary_names(void (*take)(void *arg, const char *name), void *arg)

@@ -3,14 +3,17 @@
 #ifndef SIMHCA_DICTIONARY_H
 #define SIMHCA_DICTIONARY_H
 
+#include <jansson.h>
 #include <stdbool.h>
 
 /*
- * Prints what an error means: a completion's status, a reason (vendor_err), an asynchronous event, an
- * event of rdma_cm or an errno, by name or number, or a line that a program has printed of it. A
- * number prints each of these that it can be. False: it is none, and nothing was printed.
+ * Adds to the list what an error means: a completion's status, a reason (vendor_err), an asynchronous
+ * event, an event of rdma_cm or an errno, by name or number, or a line that a program has printed of
+ * it. A number is each of these that it can be. False: it is none, and nothing was added.
  */
-bool dictionary_define(const char *word);
+bool dictionary_define(const char *word, json_t *list);
+/* As text. */
+void dictionary_print(const json_t *list);
 
 /* Each name that is known. */
 void dictionary_names(void (*take)(void *arg, const char *name), void *arg);

@@ -15,28 +15,37 @@
 
 /* ------------------------------------------------------------------------------ dictionary */
 
-static int define_all(char **words)
+/* False: after a complaint. */
+static bool define(const char *word, json_t *list)
 {
-	for (char **word = words; *word; word++) {
-		if (word != words)
-			putchar('\n');
-		if (!dictionary_define(*word)) {
-			const char *closest = dictionary_closest(*word);
+	const char *closest;
 
-			if (closest) {
-				complain("%s: no error is called that; did you mean %s?", *word,
-					 closest);
-				return EXIT_USAGE;
-			}
-			complain("%s: must be a completion's status, a reason (vendor_err), an "
-				 "asynchronous event, an event of rdma_cm or an errno: its name, "
-				 "its "
-				 "number, or the text that programs print of it",
-				 *word);
-			return EXIT_USAGE;
-		}
-	}
-	return EXIT_SUCCESS;
+	if (dictionary_define(word, list))
+		return true;
+	closest = dictionary_closest(word);
+	if (closest)
+		complain("%s: no error is called that; did you mean %s?", word, closest);
+	else
+		complain("%s: must be a completion's status, a reason (vendor_err), an "
+			 "asynchronous event, an event of rdma_cm or an errno: its name, its "
+			 "number, or the text that programs print of it",
+			 word);
+	return false;
+}
+
+static int define_all(char **words, bool as_json)
+{
+	json_t *list = json_array();
+	bool known = true;
+
+	for (char **word = words; *word && known; word++)
+		known = define(*word, list);
+	if (as_json && known)
+		print_json(list);
+	else
+		dictionary_print(list);
+	json_decref(list);
+	return known ? EXIT_SUCCESS : EXIT_USAGE;
 }
 
 /* ----------------------------------------------------------------------------------- story */
@@ -147,7 +156,7 @@ static int run(struct asked *asked, char **words)
 	int status;
 
 	if (*words)
-		return define_all(words);
+		return define_all(words, asked->json);
 	if (draws(&explain) && asked->json) {
 		complain("--json has no diagram: it is the report that one is drawn from");
 		return EXIT_USAGE;

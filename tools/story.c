@@ -203,6 +203,7 @@ static const char *may_go_on(const json_t *failure)
 		  " waits for a completion, which an RDMA WRITE does not give it\n" },
 		{ "not_signaled", " waits for a completion that it has not asked for\n" },
 		{ "no_receive", " waits for a receive of its peer\n" },
+		{ "unanswered", " leaves a request to connect unanswered\n" },
 		{ "wrong_cq", " waits for a completion at a CQ that has none\n" },
 	};
 	const char *how = report_text(failure, "how");
@@ -247,6 +248,12 @@ static void print_sender(FILE *out, const json_t *failure)
 
 	if (!sender)
 		return;
+	if (is(failure, "sleep")) {
+		fputs("  waiting:    ", out);
+		print_who(out, sender);
+		fputs(", in or after rdma_connect()\n", out);
+		return;
+	}
 	fputs("  sent by:    ", out);
 	print_who(out, sender);
 	fprintf(out, ", QP 0x%06llx%s\n", report_number(failure, "peer_qpn"),
@@ -307,8 +314,16 @@ static void print_headline(FILE *out, const json_t *failure)
 	fputc('\n', out);
 }
 
+/* It is why that work request got no answer, and not another one that failed after it. */
+static bool is_silence_of(const json_t *silence, const json_t *failure)
+{
+	return is(silence, "no answer") && has(silence, "cause") &&
+	       report_number(silence, "cause") == report_number(failure, "id") &&
+	       report_number(silence, "qpn") == report_number(failure, "qpn");
+}
+
 /* What followed from it, or was the other end's view of it. */
-static void print_consequence(FILE *out, const json_t *failure)
+static void print_consequence(FILE *out, const json_t *cause, const json_t *failure)
 {
 	char id[24];
 
@@ -332,7 +347,9 @@ static void print_consequence(FILE *out, const json_t *failure)
 		return;
 	}
 	if (is(failure, "no answer")) {
-		fprintf(out, "  seen:       %s\n", report_text(failure, "text"));
+		/* Of another QP, whose failure is told, it is what is told here already. */
+		if (is_silence_of(failure, cause))
+			fprintf(out, "  seen:       %s\n", report_text(failure, "text"));
 		return;
 	}
 	fprintf(out, "  then:       ");
@@ -375,11 +392,9 @@ static const char *obstacle_of(const json_t *list, const json_t *failure)
 	size_t i;
 
 	json_array_foreach(list, i,
-			   other) if (has(other, "cause") && has(other, "obstacle") &&
-				      report_number(other, "cause") ==
-					      report_number(failure,
-							    "id")) return report_text(other,
-										      "obstacle");
+			   other) if (has(other, "obstacle") &&
+				      is_silence_of(other, failure)) return report_text(other,
+											"obstacle");
 	return has(failure, "obstacle") ? report_text(failure, "obstacle") : NULL;
 }
 
@@ -452,7 +467,7 @@ static void print_one(FILE *out, const json_t *list, const json_t *failure)
 	json_array_foreach(list, i,
 			   other) if (has(other, "cause") &&
 				      report_number(other, "cause") == report_number(failure, "id"))
-		print_consequence(out, other);
+		print_consequence(out, failure, other);
 	if (!advice)
 		return;
 	if (advice->rule[0])

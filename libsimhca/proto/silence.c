@@ -94,7 +94,7 @@ static enum obstacle find_obstacle_to(const struct simhca_qp *qp, const struct s
 		return NO_PORT;
 	if (!peer || atomic_load(&qp->device->mem->port.state) != IBV_PORT_ACTIVE)
 		return PORT_DOWN;
-	if (peer->qpn != qpn)
+	if (!qpn || peer->qpn != qpn)
 		return NO_QP;
 	if (!simhca_link_accepts(peer->type, qp->type))
 		return OTHER_TYPE;

@@ -161,6 +161,12 @@ struct ibv_cq *shca_create_cq(struct ibv_context *context, int cqe,
 	return cq ? &cq->vcq.cq : NULL;
 }
 
+static struct ibv_cq_ex *say_no_cq(struct shca_context *ctx, int err, const char *why)
+{
+	shca_say_refusal(ctx, SIMHCA_SAY_CREATE_CQ, err, why);
+	return NULL;
+}
+
 struct ibv_cq_ex *shca_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
 {
 	uint32_t attr_flags = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS ? attr->flags : 0;
@@ -171,9 +177,11 @@ struct ibv_cq_ex *shca_create_cq_ex(struct ibv_context *context, struct ibv_cq_i
 	if ((attr->comp_mask &
 	     ~(uint32_t)(IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD)) ||
 	    (attr_flags & ~(uint32_t)SUPPORTED_FLAGS))
-		return shca_null(EINVAL);
+		return say_no_cq(to_sctx(context), EINVAL,
+				 "flags or comp_mask has bits that are not known");
 	if (attr->wc_flags & ~(uint64_t)SUPPORTED_WC_FLAGS)
-		return shca_null(EOPNOTSUPP);
+		return say_no_cq(to_sctx(context), EOPNOTSUPP,
+				 "wc_flags asks for fields that completions do not have here");
 
 	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) {
 		parent_domain = attr->parent_domain;

@@ -316,8 +316,14 @@ struct ibv_qp *shca_create_qp_with(struct ibv_context *context, struct ibv_qp_in
 	if (attr->qp_type == IBV_QPT_XRC_RECV)
 		return shca_create_xrc_recv(context, attr);
 	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !attr->pd ||
-	    (attr->comp_mask & IBV_QP_INIT_ATTR_XRCD))
+	    (attr->comp_mask & IBV_QP_INIT_ATTR_XRCD)) {
+		shca_say_create_qp(to_sctx(context), EINVAL, attr->qp_type,
+				   attr->comp_mask & IBV_QP_INIT_ATTR_XRCD
+					   ? "comp_mask has IBV_QP_INIT_ATTR_XRCD, which is for "
+					     "XRC_RECV"
+					   : "pd is NULL, or comp_mask lacks IBV_QP_INIT_ATTR_PD");
 		return shca_null(EINVAL);
+	}
 	return attr->comp_mask & rss ? create_rss(context, attr) : create(context, attr, flags);
 }
 

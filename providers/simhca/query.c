@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* What the device says about itself, read from device memory. */
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #include "provider.h"
+#include "say.h"
 
 static void fill_orig_attr(struct ibv_device_attr *to, const struct simhca_device_attr *from)
 {
@@ -95,15 +97,23 @@ int shca_query_device_ex(struct ibv_context *context, const struct ibv_query_dev
 	return 0;
 }
 
+static int say_no_port(struct shca_context *ctx, unsigned int port_num)
+{
+	char text[64];
+
+	snprintf(text, sizeof(text), "port_num = %u: this device has port 1", port_num);
+	return shca_say_refusal(ctx, SIMHCA_SAY_QUERY_PORT, EINVAL, text);
+}
+
 int shca_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *attr)
 {
 	const struct simhca_devmem *dev = to_sctx(context)->dev;
 	const struct simhca_port_attr *from = &dev->port;
 
-	if (port_num < 1 || port_num > dev->attr.phys_port_cnt)
-		return shca_result(EINVAL);
 	if (shca_is_fatal(to_sctx(context)))
 		return shca_result(EIO);
+	if (port_num < 1 || port_num > dev->attr.phys_port_cnt)
+		return say_no_port(to_sctx(context), port_num);
 
 	/*
 	 * libibverbs has cleared *attr, which may end after port_cap_flags2: before release 49 it

@@ -75,6 +75,13 @@ int shca_say_busy(struct shca_context *ctx, enum simhca_say what, const char *te
 	return shca_result(EBUSY);
 }
 
+int shca_say_refusal(struct shca_context *ctx, enum simhca_say what, int err, const char *text)
+{
+	if (may_say(ctx, err))
+		say_text(ctx, what, text, err);
+	return shca_result(err);
+}
+
 void shca_say_create_qp(struct shca_context *ctx, int err, enum ibv_qp_type type, const char *text)
 {
 	char whole[128];
@@ -194,6 +201,22 @@ static uint64_t inline_bytes(const struct ibv_send_wr *wr)
 	return bytes;
 }
 
+static const char *why_not_bound(const struct shca_qp *qp, const struct ibv_send_wr *wr)
+{
+	const struct ibv_mw *mw = wr->bind_mw.mw;
+
+	if (mw->type != IBV_MW_TYPE_2)
+		return "the window is of type 1, which ibv_bind_mw() binds; IBV_WR_BIND_MW is for "
+		       "type 2";
+	if (!wr->bind_mw.bind_info.mr)
+		return "bind_info.mr is NULL: only type 1 is unbound so";
+	if (mw->context->device != qp->vqp.qp.context->device ||
+	    wr->bind_mw.bind_info.mr->context->device != mw->context->device)
+		return "the window, its region and the QP are not of one device";
+	return "bind_info has access flags that windows do not have, or send_flags has "
+	       "IBV_SEND_INLINE";
+}
+
 /* Which limit or rule it was, by name and number; the first that a post meets. */
 static void what_was_wrong(struct shca_qp *qp, const struct ibv_send_wr *wr, char *text,
 			   size_t size)
@@ -225,9 +248,7 @@ static void what_was_wrong(struct shca_qp *qp, const struct ibv_send_wr *wr, cha
 		snprintf(text, size, "it has %d SGEs, and max_send_sge is %u", wr->num_sge,
 			 sq->max_sge);
 	else if (opcode == IBV_WR_BIND_MW)
-		snprintf(text, size,
-			 "the window is not of type 2, has no MR, is of another device, or its "
-			 "access flags are unknown");
+		snprintf(text, size, "%s", why_not_bound(qp, wr));
 	else if (opcode == SIMHCA_WR_FLUSH || opcode >= SIMHCA_WR_FAST_REG)
 		snprintf(text, size, "ibv_post_send() cannot say it; ibv_wr_*() can");
 	else

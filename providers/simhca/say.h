@@ -26,8 +26,13 @@ void shca_say_recv(struct shca_context *ctx, enum simhca_say what, const struct 
  * What is still used is not destroyed (EBUSY): text says by what. Returns EBUSY, as the verb does.
  */
 int shca_say_busy(struct shca_context *ctx, enum simhca_say what, const char *text);
-/* Likewise a QP's creation, with this error; text says why. */
+/* A QP's creation is refused, with this error; text says why. */
 void shca_say_create_qp(struct shca_context *ctx, int err, enum ibv_qp_type type, const char *text);
+/*
+ * Likewise another verb, the first few times of a context, as programs ask for what there may not be.
+ * Returns err, as the verb does.
+ */
+int shca_say_refusal(struct shca_context *ctx, enum simhca_say what, int err, const char *text);
 /* The kernel refuses the memory of a peer; of a context once. */
 void shca_say_not_attached(struct shca_context *ctx, int err);
 /*

@@ -128,8 +128,13 @@ struct ibv_srq *shca_create_srq_ex(struct ibv_context *context, struct ibv_srq_i
 		known.srq_type = attr->srq_type;
 	if ((attr->comp_mask & ~all) || known.srq_type > IBV_SRQT_TM)
 		return shca_null(EOPNOTSUPP);
-	if (given != (own[known.srq_type] | IBV_SRQ_INIT_ATTR_PD) || !attr->pd)
-		return shca_null(EINVAL);
+	if (given != (own[known.srq_type] | IBV_SRQ_INIT_ATTR_PD) || !attr->pd) {
+		shca_say_refusal(to_sctx(context), SIMHCA_SAY_CREATE_SRQ, EINVAL,
+				 "of a plain SRQ comp_mask names the PD; of IBV_SRQT_XRC the PD, "
+				 "the XRC domain and the CQ; of IBV_SRQT_TM the PD, the CQ and "
+				 "tag matching; and none is NULL");
+		return NULL;
+	}
 	known.pd = attr->pd;
 	if (given & IBV_SRQ_INIT_ATTR_XRCD)
 		known.xrcd = attr->xrcd;

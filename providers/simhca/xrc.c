@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "command.h"
+#include "say.h"
 
 struct ibv_xrcd *shca_open_xrcd(struct ibv_context *context, struct ibv_xrcd_init_attr *attr)
 {
@@ -69,8 +70,12 @@ struct ibv_qp *shca_create_xrc_recv(struct ibv_context *context, struct ibv_qp_i
 	struct shca_qp *qp;
 	int err;
 
-	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_XRCD))
+	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_XRCD)) {
+		shca_say_create_qp(to_sctx(context), EINVAL, attr->qp_type,
+				   "an XRC_RECV QP is of a domain: comp_mask lacks "
+				   "IBV_QP_INIT_ATTR_XRCD");
 		return shca_null(EINVAL);
+	}
 	if (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)
 		return shca_null(EOPNOTSUPP);
 	qp = calloc(1, sizeof(*qp));

@@ -42,6 +42,11 @@ static void say(const struct failed *failed, char *text, size_t size)
 	if (failed->text[0] || failed->kind == FAILED_VERB)
 		snprintf(text, size, "%s", failed->text);
 	else if (what->entry.has_range && what->reason == SIMHCA_REASON_KEY_PAST_END &&
+		 what->va >= region_end && region_end > what->entry.iova)
+		snprintf(text, size, "the access begins %llu byte%s after the region's end",
+			 (unsigned long long)(what->va - region_end),
+			 what->va - region_end == 1 ? "" : "s");
+	else if (what->entry.has_range && what->reason == SIMHCA_REASON_KEY_PAST_END &&
 		 end > region_end)
 		snprintf(text, size, "the access ends %llu byte%s after the region",
 			 (unsigned long long)(end - region_end), end - region_end == 1 ? "" : "s");
@@ -223,6 +228,7 @@ json_t *failed_json(const struct failed *failed, uint64_t root)
 		break;
 	case FAILED_SLEEP:
 		json_object_set_new(json, "how", json_string(failed->name));
+		add_sender(json, &failed->sender);
 		break;
 	case FAILED_EVENT:
 		add_event(json, failed);

@@ -484,10 +484,12 @@ void failures_add_sleep(struct failures *failures, uint32_t context, const char 
 }
 
 void failures_add_sleep_of(struct failures *failures, const struct failing_program *program,
-			   const char *how, const char *text)
+			   const struct failing_program *waiting, const char *how, const char *text)
 {
 	struct failed new = { .kind = FAILED_SLEEP, .name = how, .whose = *program };
 
+	if (waiting)
+		new.sender = *waiting;
 	snprintf(new.text, sizeof(new.text), "%s", text);
 	add(failures, &new);
 }

@@ -68,9 +68,10 @@ void failures_add_connection(struct failures *failures, const struct failing_pro
 /* A program that sleeps, and will not wake up: how is a constant that the tool has advice on. */
 void failures_add_sleep(struct failures *failures, uint32_t context, const char *how,
 			const char *text);
-/* Likewise, of a program that need not have a context. */
+/* Likewise, of a program that need not have a context; waiting: who waits for it, or NULL. */
 void failures_add_sleep_of(struct failures *failures, const struct failing_program *program,
-			   const char *how, const char *text);
+			   const struct failing_program *waiting, const char *how,
+			   const char *text);
 /* It did, the program with this context, or 0: what was said of it by that text is taken back. */
 void failures_woke_up(struct failures *failures, uint32_t context, const char *text);
 

@@ -143,6 +143,26 @@ static bool is_within(const struct failures_access *access)
 	       access->va - access->entry_iova < access->entry_length;
 }
 
+/*
+ * The address of the memory, of a region whose first byte has another one: IBV_ACCESS_ZERO_BASED, or
+ * ibv_reg_mr_iova().
+ */
+static bool memory_address(struct search *search, const struct failures_access *access,
+			   const struct session *program)
+{
+	struct simhca_mr_info mr;
+
+	return find_region(search, program, has_key, access->key, &mr) &&
+	       mr.attr.addr != mr.attr.iova && access->va >= mr.attr.addr &&
+	       access->va - mr.attr.addr < mr.attr.length &&
+	       found(search,
+		     "address 0x%llx is where the memory of this MR lies, which was registered %s: "
+		     "its first byte is addressed as 0x%llx",
+		     (unsigned long long)access->va,
+		     mr.attr.iova ? "by ibv_reg_mr_iova()" : "with IBV_ACCESS_ZERO_BASED",
+		     (unsigned long long)mr.attr.iova);
+}
+
 /* The address of a remote access by a good key. */
 static bool remote_address(struct search *search, const struct failures_access *access,
 			   const struct session *sender, const struct session *responder)
@@ -150,6 +170,8 @@ static bool remote_address(struct search *search, const struct failures_access *
 	uint64_t reversed = bswap_64(access->va);
 	struct simhca_mr_info mr;
 
+	if (memory_address(search, access, responder))
+		return true;
 	if (sender != responder && find_region(search, sender, has_address, access->va, &mr))
 		return found(search,
 			     "address 0x%llx is the sender's own, in its MR with key 0x%x: the "
@@ -205,6 +227,8 @@ static bool local_address(struct search *search, const struct failures_access *a
 {
 	struct simhca_mr_info mr;
 
+	if (memory_address(search, access, program))
+		return true;
 	return !is_within(access) && find_region(search, program, has_address, access->va, &mr) &&
 	       mr.key != access->key &&
 	       found(search,
@@ -221,7 +245,8 @@ static bool destination(struct search *search, const struct failures_access *acc
 
 	if (!access->peer_qpn)
 		return found(search, "the QP number is 0, which is the port's own: it was not set, "
-				     "or not exchanged yet");
+				     "or not exchanged yet; with rdma_cm the peer has connected or "
+				     "accepted before rdma_create_qp()");
 	return reversed != access->peer_qpn && is_qp_of(search, sender->device, reversed) &&
 	       found(search,
 		     "QP number 0x%06x is 0x%06x with its bytes reversed: convert it once with "

@@ -25,7 +25,8 @@ static const char *const in_vain_how[] = {
 	[SIMHCA_NO_RECEIVE] = "no_receive",
 	[SIMHCA_NOT_SIGNALED] = "not_signaled",
 };
-static const char wrong_cq[] = "wrong_cq", never_armed[] = "never_armed";
+static const char wrong_cq[] = "wrong_cq", never_armed[] = "never_armed",
+		  no_channel[] = "no_channel";
 
 /* What a session has at one look. */
 struct look {
@@ -62,7 +63,11 @@ static const char *how_it_sleeps(const struct look *look, const struct simhca_cq
 {
 	struct session *session = look->session;
 
-	if (!session->pid || !cq->waiting || !event_has_channel(&session->events, cq->channel))
+	if (!session->pid || !cq->waiting)
+		return NULL;
+	if (!cq->channel)
+		return cq->was_armed && session->events.channels ? no_channel : NULL;
+	if (!event_has_channel(&session->events, cq->channel))
 		return NULL;
 	/* Who polls it, or waits for events of others, need not arm it. */
 	if (!cq->was_armed)
@@ -105,6 +110,9 @@ static const char *says(const char *how)
 	if (!strcmp(how, "never_armed"))
 		return ", and was neither polled nor armed so far: who waits at its channel waits "
 		       "for ever";
+	if (how == no_channel)
+		return " and was armed, but it was created without a channel: no channel has an "
+		       "event of it";
 	if (!strcmp(how, "not_solicited"))
 		return " and is armed for solicited ones only: who waits at its channel waits "
 		       "until a peer sends with IBV_SEND_SOLICITED";
@@ -203,7 +211,7 @@ static void forget(const struct session *session, struct sleeper *sleeper)
 static bool may_be_right(const char *how)
 {
 	return how == in_vain_how[SIMHCA_PLAIN_WRITE] || how == in_vain_how[SIMHCA_NOT_SIGNALED] ||
-	       how == wrong_cq || how == never_armed;
+	       how == wrong_cq || how == never_armed || how == no_channel;
 }
 
 /*

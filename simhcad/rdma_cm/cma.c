@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "ucma_file.h"
 #include "unacked.h"
+#include "unanswered.h"
 
 #define TURN_NS 2000000u /* of MADs and time-outs, before others have the main thread */
 
@@ -137,9 +138,11 @@ struct cma *cma_open(struct daemon *daemon)
 	cma->cm = simhca_cm_create(&ops, cma, random_number());
 	snprintf(path, sizeof(path), "%s/tree/dev/infiniband/rdma_cm", daemon->rundir.path);
 	cma->unacked = unacked_open(daemon);
-	if (!cma->cm || !cma->unacked ||
+	cma->unanswered = unanswered_open(cma);
+	if (!cma->cm || !cma->unacked || !cma->unanswered ||
 	    listener_open(&cma->listener, &daemon->turns, path, on_client, cma)) {
 		unacked_close(cma->unacked);
+		unanswered_close(cma->unanswered);
 		simhca_cm_destroy(cma->cm);
 		free(cma);
 		return NULL;
@@ -170,6 +173,7 @@ void cma_close(struct cma *cma)
 	ev_prepare_stop(loop, &cma->prepare);
 	simhca_cm_destroy(cma->cm);
 	unacked_close(cma->unacked);
+	unanswered_close(cma->unanswered);
 	free(cma->ids.object);
 	free(cma->mcs.object);
 	free(cma);

@@ -186,6 +186,7 @@ struct cma_handles {
 struct cma {
 	struct daemon *daemon;
 	struct unacked *unacked;
+	struct unanswered *unanswered;
 	struct simhca_cm *cm;
 	struct listener listener;
 	ev_timer timer;
@@ -213,6 +214,9 @@ void cma_handle_remove(struct cma_handles *handles, uint32_t handle);
 
 /* ------------------------------------------------------------------------------------ cma_id.c */
 
+/* Why what has begun, or is over, does not begin again. */
+#define CMA_CONNECTS_ONCE                                                                          \
+	"the connection has ended, and an id connects once: destroy it, and create another"
 void cma_set_state(struct cma_id *id, enum cma_state state);
 /* NULL: no memory, or the program has too many. The id belongs to the file. */
 struct cma_id *cma_id_create(struct cma_file *file, uint64_t uid, uint16_t ps, uint8_t qp_type);
@@ -313,6 +317,9 @@ void cma_notify_failure(const struct cma_id *id, const char *how, int status, co
 			...) __attribute__((format(printf, 4, 5)));
 /* An id that its program destroys or migrates by that call, which may wait for acknowledgements. */
 void cma_notify_waits(const struct cma_id *id, const char *call);
+/* A request that waits for its answer; client: who has asked, NULL: nobody on this daemon. */
+void cma_notify_unanswered(const struct cma_id *request, const struct cma_id *client,
+			   const char *text);
 /* A command that was refused. */
 void cma_notify_refusal(const struct cma_file *file, const char *command, int error,
 			const struct simhca_why *why);

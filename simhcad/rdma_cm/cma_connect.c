@@ -9,6 +9,7 @@
 #include "simhca-info.h"
 #include "link/wire/wire.h"
 #include "loop/session.h"
+#include "unanswered.h"
 
 #define SERVICE_RC 0
 #define SERVICE_UC 1
@@ -143,7 +144,9 @@ int cma_connect(struct cma_id *id, const struct rdma_ucm_conn_param *param,
 {
 	int ret;
 
-	if (id->state == CMA_CONNECT || id->state == CMA_DISCONNECT)
+	if (id->state == CMA_DISCONNECT)
+		return simhca_why(why, EINVAL, CMA_CONNECTS_ONCE);
+	if (id->state == CMA_CONNECT)
 		return simhca_why(
 			why, EINVAL,
 			"the id has a connection already; that of a CONNECT_REQUEST is for "
@@ -217,6 +220,10 @@ int cma_accept(struct cma_id *id, const struct rdma_ucm_conn_param *param,
 {
 	int ret;
 
+	if (id->state == CMA_LISTEN)
+		return simhca_why(why, EINVAL,
+				  "this id listens: accept the one that CONNECT_REQUEST brings, "
+				  "event->id");
 	if (id->state != CMA_CONNECT || !id->cm)
 		return simhca_why(why, EINVAL, "there is no connection to accept (any more)");
 	ret = param ? check_qp(id, param->qp_num, why) : 0;
@@ -510,8 +517,10 @@ static struct cma_event request_event(struct cma_id *listener, struct cma_id *id
 
 static int queue_request(const struct cma_event *event)
 {
-	if (cma_file_queue(event->id->file, event))
+	if (cma_file_queue(event->id->file, event)) {
+		unanswered_expect(event->id->file->cma->unanswered, event->request);
 		return 0;
+	}
 	event->request->cm = NULL; /* which is not ours then */
 	cma_id_destroy(event->request);
 	return -1;

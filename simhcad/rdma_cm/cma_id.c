@@ -163,7 +163,11 @@ int cma_listen(struct cma_id *id, int backlog, struct simhca_why *why)
 			return ret;
 	}
 	if (id->state != CMA_BOUND)
-		return simhca_why(why, EINVAL, "the id is used for something else already");
+		return simhca_why(why, EINVAL,
+				  id->state == CMA_LISTEN
+					  ? "the id listens already"
+					  : "the id connects, or resolves an address: who listens "
+					    "has an id for that alone");
 	ret = cma_port_listen(id, why);
 	if (ret)
 		return ret;
@@ -300,6 +304,8 @@ int cma_resolve_addr(struct cma_id *id, const union cma_addr *src, const union c
 		if (ret)
 			return ret;
 	}
+	if (id->state == CMA_DISCONNECT)
+		return simhca_why(why, EINVAL, CMA_CONNECTS_ONCE);
 	if (id->state != CMA_BOUND)
 		return simhca_why(why, EINVAL, "the id is connected, or resolves already");
 	if (id->src.sa.sa_family != dst->sa.sa_family)
@@ -333,6 +339,10 @@ int cma_resolve_route(struct cma_id *id, uint32_t timeout_ms, struct simhca_why 
 
 	if (!timeout_ms)
 		return simhca_why(why, EINVAL, "the time-out is 0");
+	if (id->state == CMA_ROUTE_RESOLVED || id->state == CMA_CONNECT)
+		return simhca_why(why, EINVAL, "the route is resolved already");
+	if (id->state == CMA_DISCONNECT)
+		return simhca_why(why, EINVAL, CMA_CONNECTS_ONCE);
 	if (id->state != CMA_ADDR_RESOLVED)
 		return simhca_why(why, EINVAL, "the address has to be resolved first");
 	infiniband = id->device->options->settings.infiniband;

@@ -121,7 +121,7 @@ static void tell(const struct unacked *unacked, struct destroyed *id)
 		 id->call, (unsigned long long)id->uid, id->events, id->events == 1 ? "" : "s",
 		 id->events == 1 ? "it" : "each");
 	id->program.run = program_run_of(&daemon->programs, id->program.pid);
-	failures_add_sleep_of(daemon->failures, &id->program, "not_acknowledged", id->text);
+	failures_add_sleep_of(daemon->failures, &id->program, NULL, "not_acknowledged", id->text);
 }
 
 /* What was seen of it. False: it needs not be looked at again. */

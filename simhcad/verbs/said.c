@@ -19,6 +19,9 @@ static const char *const verbs[SIMHCA_SAY_KINDS] = {
 	[SIMHCA_SAY_DEALLOC_DMAH] = "DEALLOC_DMAH",
 	[SIMHCA_SAY_FREE_PAGE_LIST] = "FREE_PAGE_LIST",
 	[SIMHCA_SAY_CREATE_QP] = "CREATE_QP",
+	[SIMHCA_SAY_CREATE_CQ] = "CREATE_CQ",
+	[SIMHCA_SAY_CREATE_SRQ] = "CREATE_SRQ",
+	[SIMHCA_SAY_QUERY_PORT] = "QUERY_PORT",
 };
 
 int said(struct session *session, const struct simhca_say_req *req, struct simhca_why *why)

@@ -135,6 +135,14 @@ int shca_say_busy(struct shca_context *ctx, enum simhca_say what, const char *te
 	return shca_result(EBUSY);
 }
 
+int shca_say_refusal(struct shca_context *ctx, enum simhca_say what, int err, const char *text)
+{
+	(void)ctx;
+	(void)what;
+	(void)text;
+	return shca_result(err);
+}
+
 void shca_say_waits(struct shca_context *ctx, const char *text)
 {
 	(void)ctx;

@@ -8,11 +8,19 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "provider.h"
+#include "say.h"
 
 /* struct ibv_port_attr of rdma-core 39 to 48, which ended here; later ones have fields behind it.
  */
 #define OLD_BYTES 52
+
+int shca_say_refusal(struct shca_context *ctx, enum simhca_say what, int err, const char *text)
+{
+	(void)ctx;
+	assert_int_equal(what, SIMHCA_SAY_QUERY_PORT);
+	assert_non_null(strstr(text, "port_num"));
+	return shca_result(err);
+}
 
 static void nothing_is_written_behind_an_older_struct(void **state)
 {

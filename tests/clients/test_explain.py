@@ -263,6 +263,8 @@ WAITS = {
                   "the program got 1 event of it, and has acknowledged 2"),
     "never_armed": ("sleeps, and will not wake up", "CQ \\d+ holds 1 completion, and was neither polled nor armed so "
                     "far: who waits at its channel waits for ever"),
+    "no_channel": ("sleeps, and will not wake up", "CQ \\d+ holds 1 completion and was armed, but it was created without a "
+                   "channel: no channel has an event of it"),
     "not_signaled": ("waits for a completion that it has not asked for", "the program polls CQ \\d+, which is empty: all "
                      "sends of its QP 0x\\w+ are done, and the last one, SEND of 8 bytes, wr_id 0x3, was not signaled"),
     "wrong_cq": ("waits for a completion at a CQ that has none", "the program polls CQ \\d+, which is empty: a receive "
@@ -761,12 +763,27 @@ def test_the_dictionary(launcher):
     ("Failed status transport retry counter exceeded (12) for wr_id 2", ["IBV_WC_RETRY_EXC_ERR"]),
     ("Completion with error at client: Cannot allocate memory", ["ENOMEM"]),
     ("the access ends after the region", ["KEY_PAST_END"]),
+    ("cma event RDMA_CM_EVENT_UNREACHABLE, error -110", ["RDMA_CM_EVENT_UNREACHABLE: the peer did not answer the "
+                                                         "request to connect"]),
+    ("wc.status = IBV_WC_REM_OP_ERR", ["IBV_WC_REM_OP_ERR"]),
+    ("connect: Network is unreachable", ["ENETUNREACH"]),
     ("RDMA_CM_EVENT_REJECTED", ["RDMA_CM_EVENT_REJECTED: the peer rejected the request; the event's status says "
                                 "why (8: nobody listens there"]),
 ])
 def test_what_programs_print_can_be_asked(launcher, word, heads):
     told = expect_success(launcher.run(SIMHCA, "explain", word)).stdout
     assert [block[0].split(",")[0] for block in blocks(told)] == heads
+
+
+def test_the_dictionary_as_json(launcher):
+    """For scripts: the same words by kind, with the reasons of a status."""
+    told = json.loads(expect_success(launcher.run(SIMHCA, "explain", "-j", "9", "RDMA_CM_EVENT_REJECTED")).stdout)
+    assert [(entry["kind"], entry["name"], entry.get("number")) for entry in told] == [
+        ("status", "IBV_WC_REM_INV_REQ_ERR", 9), ("errno", "EBADF", 9),
+        ("rdma_cm event", "RDMA_CM_EVENT_REJECTED", None)]
+    assert {"kind": "reason", "name": "RECV_TOO_SHORT", "number": 70,
+            "text": "the message is longer than the receive buffer"} in told[0]["reasons"]
+    assert all(entry["usually"] and entry["try"] for entry in told[1:])
 
 
 def test_a_status_has_all_its_reasons(launcher):

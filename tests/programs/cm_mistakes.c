@@ -10,9 +10,11 @@
 
 #define PORT 7471
 #define WAIT_MS 1000
+#define SLEEP_S 4 /* longer than the device waits until it tells of it */
 
 static const char *how;
 static struct rdma_event_channel *channel;
+static struct rdma_cm_id *listener;
 static struct rdma_conn_param param = {
 	.responder_resources = 1, .initiator_depth = 1, .retry_count = 7, .rnr_retry_count = 7
 };
@@ -69,12 +71,15 @@ static void make_cm_qp(struct rdma_cm_id *id)
 /* A listener at any address, on the port. */
 static struct rdma_cm_id *serve(void)
 {
-	struct sockaddr_in any = address(htonl(INADDR_ANY), htons(PORT));
+	/* librdmacm accepts nothing without a device, which it has by an address. */
+	const uint32_t ip = is("accept_the_listener") ? INADDR_LOOPBACK : INADDR_ANY;
+	struct sockaddr_in any = address(htonl(ip), htons(PORT));
 	struct rdma_cm_id *id = new_id(RDMA_PS_TCP);
 
 	CHECK(!rdma_bind_addr(id, (struct sockaddr *)&any));
 	if (!is("nobody_listens"))
 		CHECK(!rdma_listen(id, 4));
+	listener = id;
 	return id;
 }
 
@@ -145,6 +150,10 @@ static bool request(struct rdma_cm_id **client, struct rdma_cm_id **server)
 		expect(RDMA_CM_EVENT_REJECTED);
 		return false;
 	}
+	if (is("request_not_fetched")) {
+		sleep(SLEEP_S);
+		return false;
+	}
 	if (is("other_port_space")) {
 		expect(RDMA_CM_EVENT_UNREACHABLE);
 		return false;
@@ -173,6 +182,28 @@ static void connect_wrongly(void)
 		expect(RDMA_CM_EVENT_ESTABLISHED);
 		expect(RDMA_CM_EVENT_ESTABLISHED);
 		CHECK(is_refused(rdma_reject(server, NULL, 0), EINVAL));
+	} else if (!strcmp(how, "answers_late")) {
+		sleep(SLEEP_S);
+		CHECK(!rdma_accept(server, &param));
+		expect(RDMA_CM_EVENT_ESTABLISHED);
+		sleep(SLEEP_S / 2);
+	} else if (is("request_not_answered")) {
+		sleep(SLEEP_S);
+	} else if (is("accept_the_listener")) {
+		CHECK(is_refused(rdma_accept(listener, &param), EINVAL));
+	} else if (is("listen_twice")) {
+		CHECK(rdma_listen(listener, 4));
+	} else if (is("listen_on_a_client")) {
+		CHECK(is_refused(rdma_listen(client, 4), EINVAL));
+	} else if (is("route_twice")) {
+		CHECK(rdma_resolve_route(client, WAIT_MS));
+	} else if (is("connect_again")) {
+		CHECK(!rdma_accept(server, &param));
+		expect(RDMA_CM_EVENT_ESTABLISHED);
+		expect(RDMA_CM_EVENT_ESTABLISHED);
+		CHECK(!rdma_disconnect(server));
+		expect(RDMA_CM_EVENT_DISCONNECTED);
+		CHECK(rdma_connect(client, &param));
 	} else if (is("accept_too_late")) {
 		rdma_destroy_qp(client);
 		CHECK(!rdma_destroy_id(client));
@@ -188,6 +219,12 @@ int main(int argc, char **argv)
 	how = argc > 1 ? argv[1] : "";
 	channel = rdma_create_event_channel();
 	CHECK(channel);
+	if (!strcmp(how, "serve")) {
+		serve();
+		puts("serves");
+		fflush(stdout);
+		pause();
+	}
 	if (!bind_or_join())
 		connect_wrongly();
 	_exit(0);

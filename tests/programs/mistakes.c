@@ -226,6 +226,28 @@ static bool make_completion(void)
 		w.wr.opcode = IBV_WR_LOCAL_INV;
 		w.wr.num_sge = 0;
 		w.wr.invalidate_rkey = w.from->rkey;
+	} else if (is("bind_past_the_region")) {
+		struct ibv_mw *mw = ibv_alloc_mw(w.pd, IBV_MW_TYPE_2);
+
+		mr = ibv_reg_mr(w.pd, w.to->addr, LENGTH, FULL_ACCESS | IBV_ACCESS_MW_BIND);
+		CHECK(mw && mr);
+		w.wr.opcode = IBV_WR_BIND_MW;
+		w.wr.bind_mw.mw = mw;
+		w.wr.bind_mw.rkey = ibv_inc_rkey(mw->rkey);
+		w.wr.bind_mw.bind_info = (struct ibv_mw_bind_info){
+			.mr = mr,
+			.addr = (uintptr_t)mr->addr,
+			.length = 2 * LENGTH,
+			.mw_access_flags = IBV_ACCESS_REMOTE_WRITE,
+		};
+	} else if (is("zero_based")) {
+		mr = ibv_reg_mr(w.pd, w.to->addr, LENGTH, FULL_ACCESS | IBV_ACCESS_ZERO_BASED);
+		CHECK(mr);
+		w.wr.wr.rdma.rkey = mr->rkey;
+	} else if (is("memory_of_an_iova")) {
+		mr = ibv_reg_mr_iova(w.pd, w.from->addr, LENGTH, 0x100000, FULL_ACCESS);
+		CHECK(mr);
+		w.sge.lkey = mr->lkey;
 	} else if (is("odp_not_mapped")) {
 		mr = ibv_reg_mr(w.pd, w.to->addr, LENGTH, FULL_ACCESS | IBV_ACCESS_ON_DEMAND);
 		CHECK(mr);
@@ -567,6 +589,38 @@ static bool make_creation(void)
 	} else if (is("srq_of_another_context")) {
 		qp.srq = ibv_create_srq(ibv_alloc_pd(open_device()), &srq);
 		CHECK(qp.srq && !ibv_create_qp(pd, &qp) && errno == EINVAL);
+	} else if (is("no_such_port")) {
+		struct ibv_port_attr port;
+
+		CHECK(ibv_query_port(context, 0, &port) == EINVAL);
+	} else if (is("xrc_without_domain")) {
+		struct ibv_qp_init_attr_ex target = { .qp_type = IBV_QPT_XRC_RECV };
+
+		CHECK(!ibv_create_qp_ex(context, &target) && errno == EINVAL);
+	} else if (is("xrc_srq_without_cq")) {
+		struct ibv_srq_init_attr_ex of_xrc = {
+			.attr = srq.attr,
+			.srq_type = IBV_SRQT_XRC,
+			.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD,
+			.pd = pd,
+		};
+
+		CHECK(!ibv_create_srq_ex(context, &of_xrc) && errno == EINVAL);
+	} else if (is("type_1_by_a_work_request")) {
+		struct ibv_mr *mr =
+			ibv_reg_mr(pd, memory, LENGTH, FULL_ACCESS | IBV_ACCESS_MW_BIND);
+		struct ibv_mw *mw = ibv_alloc_mw(pd, IBV_MW_TYPE_1);
+		struct ibv_qp *made = make_qp(pd, cq, IBV_QPT_RC);
+		struct ibv_send_wr wr = {
+			.opcode = IBV_WR_BIND_MW,
+			.bind_mw = { mw,
+				     0,
+				     { mr, (uintptr_t)memory, 64, IBV_ACCESS_REMOTE_WRITE } },
+		};
+
+		CHECK(mr && mw);
+		start_qp(made, made->qp_num);
+		CHECK(post_send(made, &wr) == EINVAL);
 	} else if (is("implicit_without_odp")) {
 		CHECK(!ibv_reg_mr(pd, NULL, SIZE_MAX, FULL_ACCESS));
 	} else if (is("srq_in_use")) {

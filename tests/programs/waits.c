@@ -165,6 +165,22 @@ static void wait_for_a_send(struct scene *scene)
 		CHECK(ibv_poll_cq(scene->cq[0], 1, &wc) >= 0);
 }
 
+/* At the channel of other CQs, for a completion in one that has none. */
+static void wait_for_no_channel(struct scene *scene)
+{
+	struct ibv_sge sge = { (uintptr_t)buffer, 8, scene->mr->lkey };
+	struct ibv_send_wr wr = { .wr_id = 2,
+				  .opcode = IBV_WR_RDMA_WRITE,
+				  .send_flags = IBV_SEND_SIGNALED,
+				  .sg_list = &sge,
+				  .num_sge = 1,
+				  .wr.rdma = { (uintptr_t)buffer, scene->mr->rkey } };
+
+	CHECK(!ibv_req_notify_cq(scene->send_cq, 0));
+	CHECK(!post_send(scene->sender[0], &wr));
+	get_event(scene);
+}
+
 static void post_unsignaled(struct scene *scene)
 {
 	struct ibv_sge sge = { (uintptr_t)buffer, 8, scene->mr->lkey };
@@ -290,6 +306,8 @@ int main(int argc, char **argv)
 	} else if (!strcmp(how, "never_armed")) {
 		send_to(&scene, 0, 0);
 		get_event(&scene);
+	} else if (!strcmp(how, "no_channel")) {
+		wait_for_no_channel(&scene);
 	} else if (!strcmp(how, "no_receive")) {
 		send_more_than_is_received(&scene);
 	} else if (!strcmp(how, "ack_twice")) {
