@@ -366,6 +366,12 @@ const struct advice *advice_on_sleep(const char *how)
 		    "more, and then gets RDMA_CM_EVENT_UNREACHABLE.",
 		    "Fetch events in a thread of their own, and answer each CONNECT_REQUEST by "
 		    "rdma_accept() or rdma_reject() of the id that the event brings." } },
+		{ "not_sent",
+		  { "",
+		    "This host has no route to the peer, its interface is down, or a firewall "
+		    "forbids UDP to port 4791.",
+		    "`ip route get ADDRESS` has to name a route; `simhca explain` with the error "
+		    "has more." } },
 		{ "not_acknowledged",
 		  { "ibv_get_cq_event(3), ibv_get_async_event(3), rdma_get_cm_event(3)",
 		    "An event was got, and the path that handles it returns before it is "

@@ -317,9 +317,12 @@ void cma_notify_failure(const struct cma_id *id, const char *how, int status, co
 			...) __attribute__((format(printf, 4, 5)));
 /* An id that its program destroys or migrates by that call, which may wait for acknowledgements. */
 void cma_notify_waits(const struct cma_id *id, const char *call);
-/* A request that waits for its answer; client: who has asked, NULL: nobody on this daemon. */
-void cma_notify_unanswered(const struct cma_id *request, const struct cma_id *client,
-			   const char *text);
+/*
+ * An id whose request waits for an answer: how is a constant that the tool has advice on; client: who
+ * has asked another program, NULL: it itself, or nobody on this daemon.
+ */
+void cma_notify_waiting(const struct cma_id *id, const struct cma_id *client, const char *how,
+			const char *text);
 /* A command that was refused. */
 void cma_notify_refusal(const struct cma_file *file, const char *command, int error,
 			const struct simhca_why *why);

@@ -142,6 +142,7 @@ static int send_sidr_req(struct cma_id *id, const struct rdma_ucm_conn_param *pa
 int cma_connect(struct cma_id *id, const struct rdma_ucm_conn_param *param,
 		const struct rdma_ucm_ece *ece, struct simhca_why *why)
 {
+	uint8_t sgid_index;
 	int ret;
 
 	if (id->state == CMA_DISCONNECT)
@@ -169,6 +170,8 @@ int cma_connect(struct cma_id *id, const struct rdma_ucm_conn_param *param,
 		return ret;
 	}
 	cma_set_state(id, CMA_CONNECT);
+	if (!cma_addr_device(id->file->cma, &id->dst, &sgid_index))
+		unanswered_expect(id->file->cma->unanswered, id);
 	return 0;
 }
 

@@ -47,17 +47,16 @@ void cma_notify_waits(const struct cma_id *id, const char *call)
 	unacked_expect(file->cma->unacked, &program, call, id->uid, id->events_reported);
 }
 
-void cma_notify_unanswered(const struct cma_id *request, const struct cma_id *client,
-			   const char *text)
+void cma_notify_waiting(const struct cma_id *id, const struct cma_id *client, const char *how,
+			const char *text)
 {
-	const struct failing_program program = program_of(request->file);
+	const struct failing_program program = program_of(id->file);
 	struct failing_program peer = { 0 };
 
 	if (client)
 		peer = program_of(client->file);
 	log_info("rdma_cm: process %d (%s): %s", (int)program.pid, program.comm, text);
-	failures_add_sleep_of(request->file->cma->daemon->failures, &program, &peer, "unanswered",
-			      text);
+	failures_add_sleep_of(id->file->cma->daemon->failures, &program, &peer, how, text);
 }
 
 void cma_notify_refusal(const struct cma_file *file, const char *command, int error,

@@ -7,19 +7,21 @@
 #include "base/monotonic.h"
 #include "cma.h"
 #include "diagnosis/failures.h"
+#include "link/wire/wire.h"
 #include "unanswered.h"
 
 #define LOOK_S 1.0
 #define PATIENCE_S 2.0
-#define MOST 32	       /* requests; of further ones nothing is said */
+#define MOST 256       /* requests; of further ones nothing is said */
 #define MOST_IDS 4096u /* that are looked at to find who has asked */
 #define TEXT 224
 
 struct request {
 	uint32_t handle;
-	double since;		 /* monotonic_s() */
-	uint64_t server, client; /* numbers of files; client 0: none of this daemon */
-	char text[TEXT];	 /* as it was told; "": it was not */
+	bool was_sent;		/* to another host, and has not come from somebody */
+	double since;		/* monotonic_s() */
+	uint64_t owner, client; /* numbers of files; client 0: none of this daemon */
+	char text[TEXT];	/* as it was told; "": it was not */
 };
 
 struct unanswered {
@@ -29,15 +31,17 @@ struct unanswered {
 	unsigned int count;
 };
 
-/* The id of the request, if its program still owes an answer; or NULL. */
-static struct cma_id *owing(const struct cma *cma, const struct request *request)
+/* The request's id, if there is no answer yet; or NULL. */
+static struct cma_id *waiting(const struct cma *cma, const struct request *request)
 {
 	struct cma_id *id = cma_handle_get(&cma->ids, request->handle);
 	enum simhca_cm_state state;
 
-	if (!id || !id->cm || id->file->number != request->server)
+	if (!id || !id->cm || id->file->number != request->owner)
 		return NULL;
 	state = simhca_cm_id_state(id->cm);
+	if (request->was_sent)
+		return state == SIMHCA_CM_REQ_SENT || state == SIMHCA_CM_SIDR_REQ_SENT ? id : NULL;
 	return state == SIMHCA_CM_REQ_RCVD || state == SIMHCA_CM_SIDR_REQ_RCVD ? id : NULL;
 }
 
@@ -61,7 +65,7 @@ static const struct cma_id *find_client(const struct cma *cma, const struct cma_
 	return NULL;
 }
 
-static void tell(const struct cma *cma, struct request *request, const struct cma_id *id)
+static void tell_of_server(const struct cma *cma, struct request *request, const struct cma_id *id)
 {
 	const struct cma_id *client = find_client(cma, id);
 	char from[CMA_ADDR_TEXT], to[CMA_ADDR_TEXT];
@@ -71,7 +75,30 @@ static void tell(const struct cma *cma, struct request *request, const struct cm
 		 cma_addr_print(&id->dst, from), cma_addr_print(&id->src, to),
 		 id->announced ? "was not fetched by rdma_get_cm_event() so far"
 			       : "was fetched, and neither accepted nor rejected so far");
-	cma_notify_unanswered(id, client, request->text);
+	cma_notify_waiting(id, client, "unanswered", request->text);
+}
+
+/* If the host refuses to send it. */
+static void tell_of_host(const struct cma *cma, struct request *request, const struct cma_id *id)
+{
+	int error = simhca_wire_send_error(cma->daemon->fabric, &id->path.dgid,
+					   (uint64_t)(1e9 * (monotonic_s() - request->since)));
+	char to[CMA_ADDR_TEXT];
+
+	if (!error)
+		return;
+	snprintf(request->text, sizeof(request->text),
+		 "rdma_connect() to %s waits for an answer, and sending there failed: %s",
+		 cma_addr_print(&id->dst, to), strerror(error));
+	cma_notify_waiting(id, NULL, "not_sent", request->text);
+}
+
+static void tell(const struct cma *cma, struct request *request, const struct cma_id *id)
+{
+	if (request->was_sent)
+		tell_of_host(cma, request, id);
+	else
+		tell_of_server(cma, request, id);
 }
 
 /* A program with that file, which may be closing, is there. */
@@ -86,7 +113,7 @@ static bool is_there(const struct cma *cma, uint64_t number)
 /* It was answered, or withdrawn. What was said of who then ended, or was given up, stays. */
 static void forget(const struct cma *cma, const struct request *request)
 {
-	if (request->text[0] && is_there(cma, request->server) &&
+	if (request->text[0] && is_there(cma, request->owner) &&
 	    (!request->client || is_there(cma, request->client)))
 		failures_woke_up(cma->daemon->failures, 0, request->text);
 }
@@ -99,7 +126,7 @@ static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
 
 	for (unsigned int i = 0; i < unanswered->count; i++) {
 		struct request *request = &unanswered->requests[i];
-		const struct cma_id *id = owing(cma, request);
+		const struct cma_id *id = waiting(cma, request);
 
 		if (!id) {
 			forget(cma, request);
@@ -134,13 +161,13 @@ void unanswered_close(struct unanswered *unanswered)
 	free(unanswered);
 }
 
-void unanswered_expect(struct unanswered *unanswered, const struct cma_id *request)
+void unanswered_expect(struct unanswered *unanswered, const struct cma_id *id)
 {
 	struct request *room = NULL;
 
 	/* The number of an id that has gone is given out again. */
 	for (unsigned int i = 0; i < unanswered->count && !room; i++)
-		if (unanswered->requests[i].handle == request->handle) {
+		if (unanswered->requests[i].handle == id->handle) {
 			room = &unanswered->requests[i];
 			forget(unanswered->cma, room);
 		}
@@ -148,9 +175,10 @@ void unanswered_expect(struct unanswered *unanswered, const struct cma_id *reque
 		return;
 	if (!room)
 		room = &unanswered->requests[unanswered->count++];
-	*room = (struct request){ .handle = request->handle,
+	*room = (struct request){ .handle = id->handle,
+				  .was_sent = !id->listener,
 				  .since = monotonic_s(),
-				  .server = request->file->number };
+				  .owner = id->file->number };
 	if (!ev_is_active(&unanswered->timer))
 		ev_timer_again(unanswered->cma->daemon->loop, &unanswered->timer);
 }

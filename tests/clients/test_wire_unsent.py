@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """What this host does not send, or has no socket for: it is told with the kernel's own error."""
 import contextlib
+import re
 import time
 
 import pytest
@@ -58,6 +59,23 @@ def test_a_connection_that_cannot_send(hosts, change, error, reason, remedy):
     assert f"({reason})" in story and remedy in story, story
     assert f"seen:       sending to {IPV6[1]} failed: {error}\n" in story, story
     assert "nobody answers" not in story, story
+
+
+@pytest.mark.parametrize("change, error", [
+    (f"del {NETWORK} dev eth0", "Network is unreachable"),
+    (f"add prohibit {IPV6[1]}", "Permission denied")])
+def test_a_request_that_cannot_be_sent(hosts, change, error):
+    """rdma_connect() would wait for a minute: it is told while it waits."""
+    with routes(hosts[0], change):
+        client = hosts[0].start("rping", "-c", "-a", IPV6[1], "-p", new_port())
+
+        def told():
+            return expect_success(hosts[0].tool.run(SIMHCA, "explain", "--pid", client.pid)).stdout
+        wait_until(lambda: " waits for an answer to what was not sent\n" in told(), PATIENCE, "it is told")
+        assert client.running, client.result()
+        assert re.search(rf"because:    rdma_connect\(\) to \[{IPV6[1]}\]:\d+ waits for an answer, and sending there "
+                         rf"failed: {error}\n", told()), told()
+        hosts[0].kill_programs()
 
 
 def test_a_host_that_answers_again(hosts):
