@@ -22,6 +22,26 @@ bool simhca_av_has_source(struct simhca_device *device, const struct simhca_av *
 	return !av->is_global || simhca_device_gid(device, av->sgid_index, &gid);
 }
 
+/*
+ * On RoCE the GIDs are IP addresses, and a way leads from one to another of its family: Linux's
+ * rdma_resolve_ip() refuses others. Groups need none.
+ */
+static int check_family(struct simhca_device *device, const struct simhca_av *av,
+			struct simhca_why *why)
+{
+	union simhca_gid source;
+
+	if (simhca_gid_is_group(&av->dgid) || !simhca_device_gid(device, av->sgid_index, &source) ||
+	    simhca_gid_is_ipv4(&source) == simhca_gid_is_ipv4(&av->dgid))
+		return 0;
+	return simhca_why(
+		why, EINVAL,
+		"sgid_index = %u is an IPv%d address and dgid is IPv%d: use the index of one "
+		"of the peer's kind (show_gids, ibv_devinfo -v)",
+		av->sgid_index, simhca_gid_is_ipv4(&source) ? 4 : 6,
+		simhca_gid_is_ipv4(&av->dgid) ? 4 : 6);
+}
+
 int simhca_av_check(struct simhca_device *device, const struct simhca_av *av,
 		    struct simhca_why *why)
 {
@@ -43,7 +63,7 @@ int simhca_av_check(struct simhca_device *device, const struct simhca_av *av,
 				  av->sgid_index);
 	if (simhca_gid_is_empty(&av->dgid))
 		return simhca_why(why, EINVAL, "dgid is all zeros: was it exchanged?");
-	return 0;
+	return device->config.infiniband ? 0 : check_family(device, av, why);
 }
 
 int simhca_create_ah(struct simhca_context *context, const struct simhca_create_ah_req *req,

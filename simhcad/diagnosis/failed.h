@@ -30,7 +30,7 @@ struct failed {
 	struct simhca_failure what; /* of other kinds: context, and an event's qpn */
 	struct failing_program whose;
 	struct failing_program empty;  /* whose the queue is that had no receive */
-	struct failing_program sender; /* of a request that was refused, or waits; pid 0: not known */
+	struct failing_program sender; /* of a request, if it is known; pid 0: it is not */
 	double next_after;	       /* seconds until it had one; 0: it has not been seen */
 	const char *name;
 	int error;	 /* errno; of a connection: a reason or status */

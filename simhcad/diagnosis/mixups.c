@@ -244,9 +244,12 @@ static bool destination(struct search *search, const struct failures_access *acc
 	uint32_t reversed = bswap_32(access->peer_qpn) >> 8; /* a QP number has 24 bits */
 
 	if (!access->peer_qpn)
-		return found(search, "the QP number is 0, which is the port's own: it was not set, "
-				     "or not exchanged yet; with rdma_cm the peer has connected or "
-				     "accepted before rdma_create_qp()");
+		return found(search,
+			     "the QP number is 0, which is the port's own: it was not set, or not "
+			     "exchanged yet%s",
+			     access->is_connected ? "; with rdma_cm the peer has connected or "
+						    "accepted before rdma_create_qp()"
+						  : "");
 	return reversed != access->peer_qpn && is_qp_of(search, sender->device, reversed) &&
 	       found(search,
 		     "QP number 0x%06x is 0x%06x with its bytes reversed: convert it once with "

@@ -446,6 +446,20 @@ static bool make_datagram(void)
 
 /* ----------------------------------------------------------------------------------- verbs */
 
+/* The GID table has an IPv4 and an IPv6 address; ah_attr has one of these. */
+static uint8_t index_of_another_family(const struct world *w)
+{
+	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
+	union ibv_gid gid;
+	uint8_t index = 0;
+	int differ = memcmp(w->of_a.ah_attr.grh.dgid.raw, mapped, sizeof(mapped));
+
+	do
+		CHECK(!ibv_query_gid(w->context, 1, ++index, &gid));
+	while (!memcmp(gid.raw, mapped, sizeof(mapped)) == !differ);
+	return index;
+}
+
 /* Of a QP that does not get to where it should; false: it is none of these. */
 static bool make_modify(void)
 {
@@ -478,6 +492,8 @@ static bool make_modify(void)
 		mask |= IBV_QP_TIMEOUT;
 	else if (is("sgid_index"))
 		attr->ah_attr.grh.sgid_index = 200;
+	else if (is("sgid_of_another_family"))
+		attr->ah_attr.grh.sgid_index = index_of_another_family(&w);
 	else if (is("no_grh"))
 		attr->ah_attr.is_global = 0;
 	else if (is("no_dgid"))
