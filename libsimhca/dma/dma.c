@@ -84,11 +84,15 @@ static int copy_own(bool write, const struct iovec *remote, unsigned int count, 
 	return 0;
 }
 
-/* Moves a run that begins with this segment from or to memory of ours; 0 or errno. */
+/*
+ * Moves a run that begins with this segment from or to memory of ours, which is one piece unless the run
+ * is by_process_vm(); 0 or errno.
+ */
 static int move(const struct simhca_seg *seg, bool write, const struct iovec *remote,
-		unsigned int count, void *ours, size_t length)
+		unsigned int count, const struct iovec *local, unsigned int locals, size_t length)
 {
 	struct simhca_mm *mm = seg->mm;
+	void *ours = local->iov_base;
 
 	if (simhca_mm_known_gone(mm))
 		return ESRCH;
@@ -100,7 +104,8 @@ static int move(const struct simhca_seg *seg, bool write, const struct iovec *re
 	case SIMHCA_MM_OWN:
 		return copy_own(write, remote, count, ours);
 	case SIMHCA_MM_PROCESS_VM:
-		return simhca_process_copy(mm, seg->pinned, write, remote, count, ours, length);
+		return simhca_process_copy(mm, seg->pinned, write, remote, count, local, locals,
+					   length);
 	case SIMHCA_MM_AGENT:
 		if (!mm->agent)
 			return EPERM;
@@ -126,7 +131,8 @@ static void let_go_of_pages(struct simhca_mm *mm, unsigned int count, size_t len
 }
 
 static int transfer(struct simhca_mover *mover, const struct simhca_seg *seg, bool write,
-		    const struct iovec *remote, unsigned int count, void *ours, size_t length)
+		    const struct iovec *remote, unsigned int count, const struct iovec *local,
+		    unsigned int locals, size_t length)
 {
 	struct simhca_mm *mm = seg->mm;
 	int error;
@@ -135,7 +141,7 @@ static int transfer(struct simhca_mover *mover, const struct simhca_seg *seg, bo
 	let_go_of_pages(mm, count, length);
 	if (write)
 		pthread_rwlock_rdlock(&mm->atomicity->lock);
-	error = move(seg, write, remote, count, ours, length);
+	error = move(seg, write, remote, count, local, locals, length);
 	if (write)
 		pthread_rwlock_unlock(&mm->atomicity->lock);
 	simhca_mover_is_in(mover, 0);
@@ -162,6 +168,38 @@ static enum simhca_reason reason_of(int error)
 	return simhca_dma_reason(error, SIMHCA_REASON_PAGE_NOT_MAPPED);
 }
 
+static bool by_process_vm(const struct simhca_seg *seg)
+{
+	return seg->mm && seg->mm->kind == SIMHCA_MM_PROCESS_VM;
+}
+
+/*
+ * Moves `length` bytes between a process's memory and pieces of ours in one go, if that is what the next
+ * run of the source, which iov has, and that of the target are. False: they are not.
+ */
+static bool move_directly(struct simhca_mover *mover, const struct simhca_seg *source,
+			  const struct iovec *iov, unsigned int count, struct cursor *to,
+			  uint64_t length, int *error)
+{
+	struct iovec target_iov[SIMHCA_SGL_SEGS];
+	struct cursor ahead = *to;
+	const struct simhca_seg *target = &to->sgl->seg[to->index];
+	unsigned int targets;
+
+	if (to->index >= to->sgl->count)
+		return false;
+	if (source->mm ? !by_process_vm(source) || target->mm : !by_process_vm(target))
+		return false;
+	if (take(&ahead, length, target_iov, &targets, &target) != length ||
+	    (source->mm ? target->mm != NULL : !by_process_vm(target)))
+		return false;
+	*to = ahead;
+	*error = source->mm
+			 ? transfer(mover, source, false, iov, count, target_iov, targets, length)
+			 : transfer(mover, target, true, target_iov, targets, iov, count, length);
+	return true;
+}
+
 enum simhca_dma_result simhca_dma_copy(const struct simhca_sgl *target,
 				       const struct simhca_sgl *source, uint64_t length,
 				       struct simhca_mover *mover, enum simhca_reason *reason)
@@ -174,40 +212,46 @@ enum simhca_dma_result simhca_dma_copy(const struct simhca_sgl *target,
 	while (length) {
 		uint64_t want = length < SIMHCA_DMA_SCRATCH ? length : SIMHCA_DMA_SCRATCH;
 		uint64_t got = take(&from, want, iov, &count, &seg);
-		char *data = mover->scratch;
-		int error;
+		struct iovec data = { .iov_base = mover->scratch, .iov_len = got };
+		int error = 0;
 
 		if (!got) {
 			*reason = SIMHCA_REASON_PAGE_NOT_MAPPED;
 			return SIMHCA_DMA_SOURCE;
 		}
+		length -= got;
+		if (move_directly(mover, seg, iov, count, &to, got, &error)) {
+			if (!error)
+				continue;
+			*reason = reason_of(error);
+			return seg->mm ? SIMHCA_DMA_SOURCE : SIMHCA_DMA_TARGET;
+		}
 		if (!seg->mm && count == 1) {
-			data = iov[0].iov_base; /* the device's own copy: no need for another */
+			data = iov[0]; /* the device's own copy: no need for another */
 		} else if (!seg->mm) {
-			copy_own(false, iov, count, mover->scratch);
+			copy_own(false, iov, count, data.iov_base);
 		} else {
-			error = transfer(mover, seg, false, iov, count, mover->scratch, got);
+			error = transfer(mover, seg, false, iov, count, &data, 1, got);
 			if (error) {
 				*reason = reason_of(error);
 				return SIMHCA_DMA_SOURCE;
 			}
 		}
-		length -= got;
 		while (got) {
-			uint64_t put = take(&to, got, iov, &count, &seg);
-
-			if (!put) {
+			data.iov_len = take(&to, got, iov, &count, &seg);
+			if (!data.iov_len) {
 				*reason = SIMHCA_REASON_PAGE_NOT_MAPPED;
 				return SIMHCA_DMA_TARGET;
 			}
-			error = seg->mm ? transfer(mover, seg, true, iov, count, data, put)
-					: copy_own(true, iov, count, data);
+			error = seg->mm ? transfer(mover, seg, true, iov, count, &data, 1,
+						   data.iov_len)
+					: copy_own(true, iov, count, data.iov_base);
 			if (error) {
 				*reason = reason_of(error);
 				return SIMHCA_DMA_TARGET;
 			}
-			data += put;
-			got -= put;
+			got -= data.iov_len;
+			data.iov_base = (char *)data.iov_base + data.iov_len;
 		}
 	}
 	return SIMHCA_DMA_OK;
@@ -217,16 +261,18 @@ bool simhca_dma_atomic(struct simhca_mover *mover, const struct simhca_seg *seg,
 		       const struct simhca_atomic_op *op, uint64_t *old, enum simhca_reason *reason)
 {
 	struct iovec remote = { (void *)(uintptr_t)seg->addr, sizeof(*old) };
+	struct iovec before = { old, sizeof(*old) }, after;
 	struct simhca_mm *mm = seg->mm;
 	uint64_t value;
 	int error;
 
 	simhca_mover_is_in(mover, mm->context);
 	pthread_rwlock_wrlock(&mm->atomicity->lock);
-	error = op->store ? 0 : move(seg, false, &remote, 1, old, sizeof(*old));
+	error = op->store ? 0 : move(seg, false, &remote, 1, &before, 1, sizeof(*old));
 	if (!error && (!op->compare_swap || *old == op->compare)) {
 		value = op->compare_swap || op->store ? op->swap_add : *old + op->swap_add;
-		error = move(seg, true, &remote, 1, &value, sizeof(value));
+		after = (struct iovec){ &value, sizeof(value) };
+		error = move(seg, true, &remote, 1, &after, 1, sizeof(value));
 	}
 	pthread_rwlock_unlock(&mm->atomicity->lock);
 	simhca_mover_is_in(mover, 0);

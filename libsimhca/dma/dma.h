@@ -130,9 +130,13 @@ static inline bool simhca_mm_known_gone(const struct simhca_mm *mm)
 }
 /* process_memory.c: whether its process still is there; a system call. */
 bool simhca_mm_is_there(struct simhca_mm *mm);
-/* Moves bytes between memory of ours and that process's, never another's; 0 or errno. */
+/*
+ * Moves `length` bytes, which both lists hold, between memory of ours and that process's, never another's;
+ * 0 or errno.
+ */
 int simhca_process_copy(struct simhca_mm *mm, bool pinned, bool write, const struct iovec *remote,
-			unsigned int count, void *ours, size_t length);
+			unsigned int count, const struct iovec *local, unsigned int locals,
+			size_t length);
 
 struct simhca_mm *simhca_mm_create(struct simhca_fabric *fabric, pid_t pid);
 /*

@@ -58,26 +58,44 @@ static int by_mem(struct simhca_mm *mm, bool write, const struct iovec *remote, 
 	return 0;
 }
 
-static int all_by_mem(struct simhca_mm *mm, bool write, const struct iovec *remote,
-		      unsigned int count, char *ours)
+/* Where the next n bytes of a list are, which lie in one piece; the place in the list moves on. */
+static char *next_piece(const struct iovec **list, size_t *done, size_t n)
 {
+	char *at = (char *)(*list)->iov_base + *done;
+
+	*done += n;
+	if (*done == (*list)->iov_len) {
+		(*list)++;
+		*done = 0;
+	}
+	return at;
+}
+
+static int all_by_mem(struct simhca_mm *mm, bool write, const struct iovec *remote,
+		      const struct iovec *local, size_t length)
+{
+	size_t there = 0, here = 0;
 	int error = 0;
 
-	for (unsigned int i = 0; i < count && !error; i++) {
-		error = by_mem(mm, write, &remote[i], ours);
-		ours += remote[i].iov_len;
+	while (length && !error) {
+		size_t left = remote->iov_len - there, room = local->iov_len - here;
+		struct iovec piece = { .iov_len = left < room ? left : room };
+		char *ours = next_piece(&local, &here, piece.iov_len);
+
+		piece.iov_base = next_piece(&remote, &there, piece.iov_len);
+		error = by_mem(mm, write, &piece, ours);
+		length -= piece.iov_len;
 	}
 	return error;
 }
 
 static int by_process_vm(pid_t pid, bool write, const struct iovec *remote, unsigned int count,
-			 char *ours, size_t length)
+			 const struct iovec *local, unsigned int locals, size_t length)
 {
-	struct iovec local = { .iov_base = ours, .iov_len = length };
 	ssize_t moved;
 
-	moved = write ? process_vm_writev(pid, &local, 1, remote, count, 0)
-		      : process_vm_readv(pid, &local, 1, remote, count, 0);
+	moved = write ? process_vm_writev(pid, local, locals, remote, count, 0)
+		      : process_vm_readv(pid, local, locals, remote, count, 0);
 	if (moved < 0)
 		return errno;
 	/* The kernel stops without an errno at a bad page that is not the first. */
@@ -85,25 +103,26 @@ static int by_process_vm(pid_t pid, bool write, const struct iovec *remote, unsi
 }
 
 int simhca_process_copy(struct simhca_mm *mm, bool pinned, bool write, const struct iovec *remote,
-			unsigned int count, void *ours, size_t length)
+			unsigned int count, const struct iovec *local, unsigned int locals,
+			size_t length)
 {
 	bool has_mem = pinned && mm->mem >= 0;
 	int error;
 
-	if (has_mem && count == 1 && length <= SMALL_PIECE) {
-		error = by_mem(mm, write, remote, ours);
+	if (has_mem && count == 1 && locals == 1 && length <= SMALL_PIECE) {
+		error = by_mem(mm, write, remote, local->iov_base);
 		/* Pages that a userfaultfd serves are waited for by process_vm alone. */
 		if (error != EFAULT)
 			return error;
 	}
 	if (write && !simhca_mm_is_there(mm))
 		return ESRCH;
-	error = by_process_vm(mm->pid, write, remote, count, ours, length);
+	error = by_process_vm(mm->pid, write, remote, count, local, locals, length);
 	/* Afterwards: what was read of another's is not used. */
 	if (!write && !simhca_mm_is_there(mm))
 		return ESRCH;
 	if (has_mem && (error == EFAULT || error == EPERM))
-		error = all_by_mem(mm, write, remote, count, ours);
+		error = all_by_mem(mm, write, remote, local, length);
 	return error;
 }
 

@@ -8,6 +8,8 @@
 #include <sys/uio.h>
 #include <sys/wait.h>
 
+#include "dma/dma.h"
+#include "engine/worker.h"
 #include "harness.h"
 
 #define PAGE 4096u
@@ -168,6 +170,61 @@ static void every_size_is_moved(void **state)
 	end(&other);
 }
 
+/* Three of ours, none of which begins or ends at a page. */
+static struct simhca_sgl of_ours(uint8_t *memory)
+{
+	return (struct simhca_sgl){
+		.count = 3,
+		.seg = { { .addr = (uintptr_t)memory + 7, .length = 4000 },
+			 { .addr = (uintptr_t)memory + 5000, .length = 1 },
+			 { .addr = (uintptr_t)memory + 6000, .length = PAGE } },
+	};
+}
+#define OF_OURS (4000 + 1 + PAGE)
+
+/* What lies in pieces of ours, as packets do, goes there and comes from there in one go. */
+static void moves_pieces(struct pair *pair, const struct other *other)
+{
+	static uint8_t ours[PAGES * PAGE], there[OF_OURS], untouched[SIMHCA_DMA_SCRATCH];
+	static uint8_t scratch[SIMHCA_DMA_SCRATCH];
+	struct simhca_mover mover = { .scratch = scratch };
+	struct simhca_sgl pieces_of_ours = of_ours(ours);
+	struct simhca_sgl theirs = { .count = 2 };
+	enum simhca_reason reason;
+
+	theirs.seg[0] = (struct simhca_seg){ .mm = pair->a.client->mm,
+					     .addr = (uintptr_t)other->memory + 3,
+					     .length = 5000,
+					     .pinned = true };
+	theirs.seg[1] = theirs.seg[0];
+	theirs.seg[1].addr += 9000;
+	theirs.seg[1].length = OF_OURS - 5000;
+	fill(ours, sizeof(ours), 1);
+	assert_int_equal(simhca_dma_copy(&theirs, &pieces_of_ours, OF_OURS, &mover, &reason),
+			 SIMHCA_DMA_OK);
+	assert_int_equal(pread(other->mem, there, 5000, (off_t)theirs.seg[0].addr), 5000);
+	assert_int_equal(pread(other->mem, there + 5000, OF_OURS - 5000, (off_t)theirs.seg[1].addr),
+			 OF_OURS - 5000);
+	assert_memory_equal(there, ours + 7, 4000);
+	assert_int_equal(there[4000], ours[5000]);
+	assert_memory_equal(there + 4001, ours + 6000, PAGE);
+	memset(ours, 0, sizeof(ours));
+	assert_int_equal(simhca_dma_copy(&pieces_of_ours, &theirs, OF_OURS, &mover, &reason),
+			 SIMHCA_DMA_OK);
+	assert_memory_equal(there, ours + 7, 4000);
+	assert_int_equal(there[4000], ours[5000]);
+	assert_memory_equal(there + 4001, ours + 6000, PAGE);
+	assert_memory_equal(scratch, untouched, sizeof(scratch));
+}
+
+static void pieces_are_moved_directly(void **state)
+{
+	struct other other = start();
+
+	moves_pieces(pair_with(*state, &other), &other);
+	end(&other);
+}
+
 /* Since the device was opened: by seccomp, or because the program may not be traced any more. */
 static void process_vm_is_refused(void **state)
 {
@@ -176,6 +233,7 @@ static void process_vm_is_refused(void **state)
 
 	refusal = EPERM;
 	moves_both_ways(pair, &other);
+	moves_pieces(pair, &other);
 	refusal = 0;
 	end(&other);
 }
@@ -237,9 +295,9 @@ static void another_program_since(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		ON_ETHERNET(every_size_is_moved),   ON_ETHERNET(process_vm_is_refused),
-		ON_ETHERNET(protected_since),	    ON_ETHERNET(unmapped_since),
-		ON_ETHERNET(another_program_since),
+		ON_ETHERNET(every_size_is_moved),   ON_ETHERNET(pieces_are_moved_directly),
+		ON_ETHERNET(process_vm_is_refused), ON_ETHERNET(protected_since),
+		ON_ETHERNET(unmapped_since),	    ON_ETHERNET(another_program_since),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
