@@ -134,6 +134,8 @@ static void raise_event(const struct efa_cq *cq)
 {
 	const struct simhca_ops *ops = &cq->context->device->fabric->ops;
 
+	if (efa_injected_event(cq))
+		return;
 	if (ops->comp_event && !atomic_load(&cq->context->dead))
 		ops->comp_event(cq->context->arg, cq->channel, cq->user_handle);
 }

@@ -5,6 +5,7 @@
 
 #include "core/fabric.h"
 #include "core/gone.h"
+#include "core/lock.h"
 #include "memory/key.h"
 #include "objects.h"
 
@@ -46,7 +47,15 @@ static uint32_t wc_status(enum efa_status status)
 	return SIMHCA_WC_GENERAL_ERR;
 }
 
-static uint32_t opcode_of(const struct efa_send *send)
+enum efa_status efa_status_of(uint32_t status)
+{
+	for (uint32_t mine = EFA_STATUS_INVALID_OP; mine <= EFA_STATUS_UNKNOWN_PEER; mine++)
+		if (wc_status((enum efa_status)mine) == status)
+			return (enum efa_status)mine;
+	return status == SIMHCA_WC_RETRY_EXC_ERR ? EFA_STATUS_UNRESPONSIVE : EFA_STATUS_QP_INTERNAL;
+}
+
+uint32_t efa_wr_opcode(const struct efa_send *send)
 {
 	switch (send->opcode) {
 	case EFA_SEND:
@@ -128,7 +137,7 @@ static void find_sge(struct simhca_worker *worker, const struct efa_qp *qp,
 	simhca_key_release(worker, 0);
 }
 
-void efa_report(struct simhca_worker *worker, const struct efa_qp *qp, const struct efa_qp *peer,
+void efa_report(struct simhca_worker *worker, const struct efa_qp *qp, struct efa_qp *peer,
 		const struct efa_message *message, enum efa_status status)
 {
 	const bool lost = !qp->srd && status >= EFA_STATUS_BAD_ADDRESS;
@@ -137,11 +146,13 @@ void efa_report(struct simhca_worker *worker, const struct efa_qp *qp, const str
 		about(qp, lost ? SIMHCA_LOST : SIMHCA_SEND_FAILED, status, message->reason);
 	char text[TEXT];
 
-	if (status == EFA_STATUS_OK || status == EFA_STATUS_FLUSHED)
+	/* Who has ended hears of nothing. */
+	if (status == EFA_STATUS_OK || status == EFA_STATUS_FLUSHED ||
+	    message->reason == SIMHCA_REASON_PROCESS_GONE)
 		return;
 	failure.count = 1;
 	failure.peer_qpn = send->dest_qpn;
-	failure.opcode = opcode_of(send);
+	failure.opcode = efa_wr_opcode(send);
 	failure.length = send->length;
 	failure.text = message->why;
 	if (status == EFA_STATUS_INVALID_LKEY) {
@@ -150,7 +161,9 @@ void efa_report(struct simhca_worker *worker, const struct efa_qp *qp, const str
 		add_access(peer, &failure, send->rkey, send->remote_addr, send->length);
 	} else if (status == EFA_STATUS_RNR && peer) {
 		failure.empty.context = peer->context->id;
-		failure.empty.posted = (uint16_t)peer->rq_ci;
+		pthread_mutex_lock(&peer->rq_lock);
+		failure.empty.posted = peer->rq_ci;
+		pthread_mutex_unlock(&peer->rq_lock);
 	} else if (status == EFA_STATUS_BAD_DEST_QPN && peer &&
 		   message->reason == SIMHCA_REASON_QKEY_MISMATCH) {
 		snprintf(text, sizeof(text), "the message has Q_Key 0x%08x, and its QP 0x%08x",

@@ -87,6 +87,10 @@ struct efa_message {
 	enum simhca_reason reason;
 	const char *why;	/* NULL: what the reason says */
 	uint64_t not_before_ns; /* 0: it may go at once */
+	/* Of rules of faults: they have been asked; the status that one gives it; the byte that one flips. */
+	bool judged, corrupt;
+	enum efa_status injected;
+	uint32_t corrupt_at;
 };
 
 struct efa_qp {
@@ -117,6 +121,7 @@ struct efa_qp {
 	struct efa_message *messages; /* sq_entries */
 	uint64_t retry_ns;	      /* those wait for receivers until then */
 	uint64_t backoff_ns;
+	uint64_t late_ns; /* when the first of those that are late may go; 0: none is */
 	uint32_t shuffle; /* of random numbers */
 
 	pthread_mutex_t rq_lock;
@@ -193,11 +198,29 @@ bool efa_work(struct simhca_worker *worker, struct simhca_task *task);
 void efa_flush(struct efa_qp *qp);
 
 /* failure.c: a message fails with that status. peer: whom it is for, if it is known. Inside a guard. */
-void efa_report(struct simhca_worker *worker, const struct efa_qp *qp, const struct efa_qp *peer,
+void efa_report(struct simhca_worker *worker, const struct efa_qp *qp, struct efa_qp *peer,
 		const struct efa_message *message, enum efa_status status);
 /* The receive that it has taken does, too. */
 void efa_report_recv(const struct efa_qp *qp, const struct efa_qp *peer, uint16_t req_id,
 		     enum efa_status status, enum simhca_reason reason);
+
+uint32_t efa_wr_opcode(const struct efa_send *send); /* enum simhca_wr_opcode */
+/* EFA's for a status of a work completion; if it has none, QP_INTERNAL. */
+enum efa_status efa_status_of(uint32_t wc_status);
+
+/* injected.c, while there are rules of faults. */
+enum efa_injection {
+	EFA_INJECTED_NOTHING,
+	EFA_INJECTED_DELAY,	/* not_before_ns has been set */
+	EFA_INJECTED_LOSS,	/* UD: it is sent, and does not arrive */
+	EFA_INJECTED_NOT_READY, /* as if there were no receive */
+	EFA_INJECTED_FAILURE,	/* with message->injected */
+};
+enum efa_injection efa_injected_send(const struct efa_qp *qp, struct efa_message *message,
+				     uint64_t now);
+enum efa_injection efa_injected_arrival(const struct efa_qp *qp, struct efa_message *message);
+/* Whether an event that is due is lost. */
+bool efa_injected_event(const struct efa_cq *cq);
 
 /* doorbells.c; under the work lock, inside a guard. */
 /* Opens the pages at which programs stand. */

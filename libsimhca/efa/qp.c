@@ -256,7 +256,8 @@ static int check_modify(const struct efa_qp *qp, uint32_t mask,
 static void reset(struct efa_qp *qp)
 {
 	qp->sq_ci = 0;
-	qp->count = 0;
+	qp->count = qp->waiting = 0;
+	qp->late_ns = 0;
 	atomic_store(qp->sq_doorbell, 0);
 	pthread_mutex_lock(&qp->rq_lock);
 	qp->rq_ci = 0;

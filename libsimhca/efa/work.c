@@ -14,6 +14,7 @@
 #include "core/av.h"
 #include "core/gids.h"
 #include "core/lock.h"
+#include "inject/inject.h"
 #include "memory/key.h"
 #include "objects.h"
 #include "packet/grh.h"
@@ -114,6 +115,7 @@ void efa_flush(struct efa_qp *qp)
 		complete_send(qp, qp->messages[i].send.req_id, qp->messages[i].send.opcode,
 			      EFA_STATUS_FLUSHED);
 	qp->count = qp->waiting = 0;
+	qp->late_ns = 0;
 	if (qp->sq_entries && efa_posted(qp->sq_doorbell, qp->sq_ci, qp->sq_entries, &posted))
 		for (; posted; posted--) {
 			efa_read_once(&wqe, &qp->sq[qp->sq_ci++ & (qp->sq_entries - 1)],
@@ -144,7 +146,7 @@ static enum efa_status because(struct efa_message *message, enum efa_status stat
 
 /* peer NULL: it has none, or that is not the point. */
 static enum outcome finish(struct simhca_worker *worker, struct efa_qp *qp,
-			   const struct efa_message *message, const struct efa_qp *peer,
+			   const struct efa_message *message, struct efa_qp *peer,
 			   enum efa_status status)
 {
 	const struct efa_send *send = &message->send;
@@ -213,7 +215,7 @@ static enum efa_status find_peer(struct efa_qp *qp, struct efa_message *message,
 
 /* Again later, or an error. */
 static enum outcome not_ready(struct simhca_worker *worker, struct efa_qp *qp,
-			      struct efa_message *message, const struct efa_qp *peer)
+			      struct efa_message *message, struct efa_qp *peer)
 {
 	uint32_t most = atomic_load(&qp->rnr_retry);
 
@@ -231,12 +233,11 @@ static bool is_suspended(const struct efa_qp *qp)
 /* Copies to or from one program's memory; the guard keeps what is of these two alone. */
 static enum simhca_dma_result copy(struct simhca_worker *worker, const struct efa_qp *qp,
 				   const struct efa_qp *other, const struct simhca_sgl *target,
-				   const struct simhca_sgl *source, uint64_t length)
+				   const struct simhca_sgl *source, uint64_t length,
+				   enum simhca_reason *reason)
 {
-	enum simhca_reason reason;
-
 	simhca_guard_narrow(&worker->guard, qp->context->id, other->context->id);
-	return simhca_dma_copy(target, source, length, &worker->mover, &reason);
+	return simhca_dma_copy(target, source, length, &worker->mover, reason);
 }
 
 static void our_memory(struct simhca_sgl *sgl, void *data, uint32_t length)
@@ -278,6 +279,7 @@ static enum efa_status gather(struct simhca_worker *worker, struct efa_qp *qp,
 	const struct efa_send *send = &message->send;
 	const struct simhca_key_use use = use_of(worker, qp, 0);
 	struct simhca_sgl from = { .count = 0 }, to;
+	enum simhca_reason reason;
 	bool copied;
 
 	if (send->is_inline)
@@ -290,12 +292,10 @@ static enum efa_status gather(struct simhca_worker *worker, struct efa_qp *qp,
 		return EFA_STATUS_INVALID_LKEY;
 	}
 	our_memory(&to, bounce, send->length);
-	copied = copy(worker, qp, qp, &to, &from, send->length) == SIMHCA_DMA_OK;
+	copied = copy(worker, qp, qp, &to, &from, send->length, &reason) == SIMHCA_DMA_OK;
 	simhca_key_release(worker, 0);
 	simhca_guard_widen(&worker->guard);
-	return copied ? EFA_STATUS_OK
-		      : because(message, EFA_STATUS_INVALID_LKEY, SIMHCA_REASON_PAGE_NOT_MAPPED,
-				NULL);
+	return copied ? EFA_STATUS_OK : because(message, EFA_STATUS_INVALID_LKEY, reason, NULL);
 }
 
 /* To the receiver's memory. The guard is narrow afterwards. */
@@ -315,10 +315,8 @@ static enum efa_status place(struct simhca_worker *worker, struct efa_qp *qp,
 		reason = simhca_translate_sges(&use, recv->sge, recv->num_sge, 0, length, &to);
 	our_memory(&from, data, length);
 	copied = reason == SIMHCA_REASON_NONE &&
-		 (!length || copy(worker, qp, peer, &to, &from, length) == SIMHCA_DMA_OK);
+		 (!length || copy(worker, qp, peer, &to, &from, length, &reason) == SIMHCA_DMA_OK);
 	simhca_key_release(worker, 0);
-	if (reason == SIMHCA_REASON_NONE)
-		reason = SIMHCA_REASON_PAGE_NOT_MAPPED;
 	return copied ? EFA_STATUS_OK : because(message, EFA_STATUS_BAD_STATUS, reason, NULL);
 }
 
@@ -407,6 +405,8 @@ static enum outcome carry_message(struct simhca_worker *worker, struct efa_qp *q
 	case CLAIMED:
 		break;
 	}
+	if (message->corrupt && length)
+		bounce[SIMHCA_GRH_BYTES + message->corrupt_at % length] ^= 1;
 	data = put_grh(qp, peer, bounce, &length);
 	status = place(worker, qp, message, peer, &recv, data, length);
 	if (status == EFA_STATUS_OK)
@@ -445,13 +445,13 @@ static enum efa_status move_slice(struct simhca_worker *worker, struct efa_qp *q
 		status = because(message, EFA_STATUS_BAD_ADDRESS, reason, NULL);
 	else
 		result = copy(worker, qp, peer, writes ? &there : &here, writes ? &here : &there,
-			      length);
+			      length, &reason);
 	simhca_key_release(worker, 0);
 	if (result == SIMHCA_DMA_OK)
 		return status;
 	return because(message,
 		       result == remote_fault ? EFA_STATUS_BAD_ADDRESS : EFA_STATUS_INVALID_LKEY,
-		       SIMHCA_REASON_PAGE_NOT_MAPPED, NULL);
+		       reason, NULL);
 }
 
 /* Whether there will be a receive for what comes at the end of the operation. */
@@ -506,8 +506,35 @@ static enum outcome carry_rdma(struct simhca_worker *worker, struct efa_qp *qp,
 	return message->done < message->send.length ? GOES_ON : end_rdma(worker, qp, message, peer);
 }
 
+/* What rules of faults have for a message; false: nothing. */
+static bool injected(struct simhca_worker *worker, struct efa_qp *qp, struct efa_message *message,
+		     struct efa_qp *peer, uint64_t now, enum outcome *outcome)
+{
+	enum efa_injection injection = efa_injected_send(qp, message, now);
+
+	if (injection == EFA_INJECTED_NOTHING && !message->done)
+		injection = efa_injected_arrival(qp, message);
+	switch (injection) {
+	case EFA_INJECTED_NOTHING:
+		return false;
+	case EFA_INJECTED_DELAY:
+		*outcome = GOES_ON;
+		return true;
+	case EFA_INJECTED_LOSS:
+		*outcome = finish(worker, qp, message, peer, EFA_STATUS_OK);
+		return true;
+	case EFA_INJECTED_NOT_READY:
+		*outcome = not_ready(worker, qp, message, peer);
+		return true;
+	case EFA_INJECTED_FAILURE:
+		*outcome = finish(worker, qp, message, peer, message->injected);
+		return true;
+	}
+	return false;
+}
+
 static enum outcome carry(struct simhca_worker *worker, struct efa_qp *qp,
-			  struct efa_message *message)
+			  struct efa_message *message, uint64_t now)
 {
 	enum efa_status status;
 	enum outcome outcome;
@@ -518,6 +545,9 @@ static enum outcome carry(struct simhca_worker *worker, struct efa_qp *qp,
 		return finish(worker, qp, message, peer, status);
 	if (is_suspended(peer))
 		return WAITS;
+	if (simhca_inject_is_on(qp->context->device->fabric) &&
+	    injected(worker, qp, message, peer, now, &outcome))
+		return outcome;
 	outcome = message->send.opcode == EFA_SEND ? carry_message(worker, qp, message, peer)
 						   : carry_rdma(worker, qp, message, peer);
 	simhca_guard_widen(&worker->guard);
@@ -590,6 +620,7 @@ static bool carry_some(struct simhca_worker *worker, struct efa_qp *qp, uint64_t
 {
 	const struct efa_send *blocked = qp->waiting ? &qp->messages[0].send : NULL;
 	uint32_t first = qp->waiting, kept, tried = 0;
+	uint64_t late = UINT64_MAX;
 	bool worked = false;
 
 	if (qp->waiting && now >= qp->retry_ns) {
@@ -611,9 +642,12 @@ static bool carry_some(struct simhca_worker *worker, struct efa_qp *qp, uint64_t
 			break;
 		}
 		if (message.not_before_ns > now) {
-			outcome = GOES_ON; /* it is not late by much */
-		} else if (!blocked || !same_receiver(blocked, &message.send)) {
-			outcome = carry(worker, qp, &message);
+			qp->messages[kept++] = message;
+			late = message.not_before_ns < late ? message.not_before_ns : late;
+			continue;
+		}
+		if (!blocked || !same_receiver(blocked, &message.send)) {
+			outcome = carry(worker, qp, &message, now);
 			tried++;
 		}
 		worked |= outcome != WAITS;
@@ -631,6 +665,7 @@ static bool carry_some(struct simhca_worker *worker, struct efa_qp *qp, uint64_t
 		kept++;
 	}
 	qp->count = kept;
+	qp->late_ns = late == UINT64_MAX ? 0 : late;
 	if (worked)
 		qp->backoff_ns = 0;
 	if (qp->waiting && !first) {
@@ -686,11 +721,15 @@ static uint64_t until_retry(struct simhca_efa *efa, uint64_t now)
 		const struct efa_qp *qp = atomic_load(&efa->qps.items[i]);
 		uint64_t left;
 
-		if (!qp || !qp->waiting)
+		if (!qp)
 			continue;
-		left = qp->retry_ns > now ? qp->retry_ns - now : 1;
-		if (!least || left < least)
-			least = left;
+		for (int late = 0; late < 2; late++) {
+			uint64_t at = late ? qp->late_ns : qp->waiting ? qp->retry_ns : 0;
+
+			left = at > now ? at - now : 1;
+			if (at && (!least || left < least))
+				least = left;
+		}
 	}
 	return least;
 }

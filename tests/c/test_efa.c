@@ -8,6 +8,7 @@
 #include "efa/efa.h"
 #include "efa/gate.h"
 #include "harness.h"
+#include "simhca-inject.h"
 
 #define QKEY 0x11111111u
 #define ENTRIES 16u
@@ -77,6 +78,14 @@ static int modify(struct end *end, uint32_t state, uint32_t mask)
 					      SIMHCA_QP_STATE | mask, &attr, &why));
 }
 
+static void to_rts(struct end *end)
+{
+	assert_int_equal(0, modify(end, SIMHCA_QPS_INIT,
+				   SIMHCA_QP_PKEY_INDEX | SIMHCA_QP_PORT | SIMHCA_QP_QKEY));
+	assert_int_equal(0, modify(end, SIMHCA_QPS_RTR, 0));
+	assert_int_equal(0, modify(end, SIMHCA_QPS_RTS, SIMHCA_QP_SQ_PSN | SIMHCA_QP_RNR_RETRY));
+}
+
 static void make_qp(struct end *end, bool unsolicited)
 {
 	const struct simhca_efa_qp_request req = {
@@ -95,10 +104,7 @@ static void make_qp(struct end *end, bool unsolicited)
 	end->rq = map(end->client, end->qp.rq_key, end->qp.rq_size);
 	end->sq_doorbell = map(end->client, end->qp.sq_doorbell_key, 4096);
 	end->rq_doorbell = (void *)((char *)end->sq_doorbell + end->qp.rq_doorbell_offset);
-	assert_int_equal(0, modify(end, SIMHCA_QPS_INIT,
-				   SIMHCA_QP_PKEY_INDEX | SIMHCA_QP_PORT | SIMHCA_QP_QKEY));
-	assert_int_equal(0, modify(end, SIMHCA_QPS_RTR, 0));
-	assert_int_equal(0, modify(end, SIMHCA_QPS_RTS, SIMHCA_QP_SQ_PSN | SIMHCA_QP_RNR_RETRY));
+	to_rts(end);
 }
 
 static void make_end(struct world *world, unsigned int device, struct end *end, bool unsolicited)
@@ -414,6 +420,88 @@ static void shuffled_messages_pass_each_other(void **state)
 	assert_true(out_of_order > 1);
 }
 
+/* ------------------------------------------------------------------------------ faults */
+
+static void rule(void **state, struct simhca_rule rule)
+{
+	uint32_t number;
+
+	assert_int_equal(simhca_inject_add(world_of(state)->fabric, &rule, &number), 0);
+}
+
+static void a_message_is_late(void **state)
+{
+	struct ends *ends = *state;
+
+	rule(state,
+	     (struct simhca_rule){
+		     .action = SIMHCA_INJECT_DELAY, .ns = 500 * MSEC, .first = 1, .times = 1 });
+	post_write(ends, (struct write){ .id = 1, .length = 8 });
+	expect_no_more(&ends->a);
+	post_write(ends, (struct write){ .id = 2, .length = 8 });
+	expect_sent(ends, 2, EFA_STATUS_OK);
+	advance(world_of(state), 490 * MSEC);
+	expect_no_more(&ends->a);
+	advance(world_of(state), 20 * MSEC);
+	expect_sent(ends, 1, EFA_STATUS_OK);
+}
+
+/* SRD sends again, of which nobody hears. */
+static void what_is_dropped_comes_later(void **state)
+{
+	struct ends *ends = *state;
+
+	rule(state, (struct simhca_rule){ .action = SIMHCA_INJECT_DROP, .first = 1, .times = 1 });
+	post_write(ends, (struct write){ .id = 1, .length = 8 });
+	advance(world_of(state), 2 * MSEC);
+	expect_sent(ends, 1, EFA_STATUS_OK);
+	assert_memory_equal(ends->a.mr->addr, ends->b.mr->addr, 8);
+}
+
+static void a_message_fails_as_it_is_told_to(void **state)
+{
+	struct ends *ends = *state;
+
+	rule(state, (struct simhca_rule){ .action = SIMHCA_INJECT_COMPLETE,
+					  .value = SIMHCA_WC_REM_ACCESS_ERR,
+					  .first = 1,
+					  .times = 1 });
+	post_write(ends, (struct write){ .id = 1, .length = 8 });
+	expect_sent(ends, 1, EFA_STATUS_BAD_ADDRESS);
+	assert_int_equal(ends->b.mr->addr[1], 0);
+	rule(state, (struct simhca_rule){ .action = SIMHCA_INJECT_RNR, .first = 1, .times = 3 });
+	give_recv(&ends->b, 5);
+	post_write(ends, (struct write){ .id = 2, .length = 8, .has_imm = true });
+	for (int i = 0; i < 3; i++)
+		advance(world_of(state), 10 * MSEC);
+	expect_sent(ends, 2, EFA_STATUS_RNR);
+	post_write(ends, (struct write){ .id = 3, .length = 8, .has_imm = true });
+	expect_sent(ends, 3, EFA_STATUS_OK);
+}
+
+/* One that waits is forgotten with the others when its QP is reset. */
+static void a_reset_forgets_what_waits(void **state)
+{
+	struct ends *ends = *state;
+
+	for (uint16_t i = 0; i < 2; i++)
+		ends->a.sq[i] =
+			write_of(ends, (struct write){ .id = i, .length = 8, .has_imm = true });
+	atomic_store(ends->a.sq_doorbell, 2);
+	atomic_fetch_add(&world_of(state)->now, 2 * MSEC);
+	rounds(world_of(state), 4);
+	expect_no_more(&ends->a);
+	assert_int_equal(0, modify(&ends->a, SIMHCA_QPS_RESET, 0));
+	to_rts(&ends->a);
+	ends->a.sq[0] = write_of(ends, (struct write){ .id = 2, .length = 8 });
+	atomic_store(ends->a.sq_doorbell, 1);
+	rounds(world_of(state), 4);
+	give_recv(&ends->b, 5);
+	advance(world_of(state), 10 * MSEC);
+	expect_sent(ends, 2, EFA_STATUS_OK);
+	expect_no_more(&ends->a);
+}
+
 /* ------------------------------------------------------------------------------ events */
 
 /* As libefa stores it: what has been polled, and how many events have been taken. */
@@ -548,6 +636,10 @@ int main(void)
 		SOLICITED(unsolicited_is_for_srd),
 		GENERATION_2(a_generation_has_what_it_has),
 		SHUFFLED(shuffled_messages_pass_each_other),
+		SOLICITED(a_message_is_late),
+		SOLICITED(what_is_dropped_comes_later),
+		SOLICITED(a_message_fails_as_it_is_told_to),
+		SOLICITED(a_reset_forgets_what_waits),
 		SOLICITED(an_armed_cq_raises_one_event),
 		SOLICITED(arming_tells_of_what_is_there),
 		SOLICITED(arming_is_not_hidden_by_polling),

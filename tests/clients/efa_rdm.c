@@ -21,7 +21,7 @@
 #include <string.h>
 #include <time.h>
 
-#define MOST 200000u
+#define MOST ((size_t)200000)
 #define PATIENCE 60 /* seconds */
 
 static const size_t sizes[] = { 1, 3000, 8000, 40000, MOST };
@@ -40,7 +40,8 @@ static struct fid_cq *cq;
 static struct fid_av *av;
 static struct fid_mr *mr;
 static fi_addr_t peer;
-static uint8_t *memory; /* halves: what comes in, and what goes out */
+static uint8_t
+	*memory; /* what comes in, what goes out, and a byte for what only tells of something */
 
 #define must(call)                                                                                 \
 	do {                                                                                       \
@@ -61,8 +62,6 @@ static void open_all(void)
 	hints->ep_attr->type = FI_EP_RDM;
 	hints->caps = FI_TAGGED | FI_RMA | FI_MSG;
 	hints->mode = FI_CONTEXT;
-	/* So that what was written can be read: else a write is over when it has been sent. */
-	hints->tx_attr->op_flags = FI_DELIVERY_COMPLETE;
 	hints->domain_attr->mr_mode =
 		FI_MR_LOCAL | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_VIRT_ADDR;
 	must(fi_getinfo(FI_VERSION(1, 14), NULL, NULL, 0, hints, &info));
@@ -74,8 +73,8 @@ static void open_all(void)
 	must(fi_ep_bind(ep, &cq->fid, FI_SEND | FI_RECV));
 	must(fi_ep_bind(ep, &av->fid, 0));
 	must(fi_enable(ep));
-	memory = calloc(2, MOST);
-	must(fi_mr_reg(domain, memory, 2 * (size_t)MOST,
+	memory = calloc(1, 2 * MOST + 1);
+	must(fi_mr_reg(domain, memory, 2 * MOST + 1,
 		       FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE, 0,
 		       0, 0, &mr, NULL));
 	fi_freeinfo(hints);
@@ -136,10 +135,9 @@ static void wait_for(unsigned int count)
 		must(posted_);                                                                     \
 	} while (0)
 
-static void recv_tagged(uint64_t tag, size_t size, int context)
+static void recv_tagged(uint64_t tag, uint8_t *to, size_t size, int context)
 {
-	post(fi_trecv(ep, memory, size, fi_mr_desc(mr), FI_ADDR_UNSPEC, tag, 0,
-		      &contexts[context]));
+	post(fi_trecv(ep, to, size, fi_mr_desc(mr), FI_ADDR_UNSPEC, tag, 0, &contexts[context]));
 }
 
 static void send_tagged(uint64_t tag, size_t size, int context)
@@ -147,13 +145,30 @@ static void send_tagged(uint64_t tag, size_t size, int context)
 	post(fi_tsend(ep, memory + MOST, size, fi_mr_desc(mr), peer, tag, &contexts[context]));
 }
 
-/* What either side does: the server answers. */
-static void expect(uint64_t tag, size_t size, unsigned int seed)
+/* It is over when the other side has it, and not when it was sent: what comes after it may pass it. */
+static void write_out(size_t size, uint64_t base, uint64_t key)
 {
-	memset(memory, 0, size);
-	recv_tagged(tag, size, 0);
+	const struct iovec from = { memory + MOST, size };
+	const struct fi_rma_iov to = { .addr = base, .len = size, .key = key };
+	void *desc = fi_mr_desc(mr);
+	const struct fi_msg_rma msg = { .msg_iov = &from,
+					.desc = &desc,
+					.iov_count = 1,
+					.addr = peer,
+					.rma_iov = &to,
+					.rma_iov_count = 1,
+					.context = &contexts[3] };
+
+	post(fi_writemsg(ep, &msg, FI_DELIVERY_COMPLETE));
+}
+
+/* What either side does: the server answers. */
+static void expect(uint64_t tag, uint8_t *to, size_t size, unsigned int seed)
+{
+	memset(to, 0, size);
+	recv_tagged(tag, to, size, 0);
 	wait_for(1);
-	check("a tagged message", memory, size, seed);
+	check("a tagged message", to, size, seed);
 }
 
 static void tell(uint64_t tag, size_t size, unsigned int seed)
@@ -173,16 +188,16 @@ static void serve(void)
 		printf("%02x", hello.name[i]);
 	printf(":%llx:%llx\n", (unsigned long long)hello.base, (unsigned long long)hello.key);
 	fflush(stdout);
-	recv_tagged(1, sizeof(hello), 0);
+	recv_tagged(1, memory, sizeof(hello), 0);
 	wait_for(1);
 	memcpy(&hello, memory, sizeof(hello));
 	if (fi_av_insert(av, hello.name, 1, &peer, 0, NULL) != 1)
 		exit(1);
 	for (unsigned int i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-		expect(10 + i, sizes[i], i);
+		expect(10 + i, memory, sizes[i], i);
 		tell(20 + i, sizes[i], i + 1);
 		/* It has written to the first half, and will read the second. */
-		expect(40, 1, 0);
+		expect(40, memory + 2 * MOST, 1, 0);
 		printf("%zu\n", sizes[i]);
 	}
 }
@@ -204,7 +219,7 @@ static void ask(const char *address)
 	wait_for(1);
 	for (unsigned int i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		tell(10 + i, sizes[i], i);
-		expect(20 + i, sizes[i], i + 1);
+		expect(20 + i, memory, sizes[i], i + 1);
 		/* What it has sent lies in its second half; the first is for us. */
 		memset(memory, 0, sizes[i]);
 		post(fi_read(ep, memory, sizes[i], fi_mr_desc(mr), peer, base + MOST, key,
@@ -212,8 +227,7 @@ static void ask(const char *address)
 		wait_for(1);
 		check("a read", memory, sizes[i], i + 1);
 		fill(memory + MOST, sizes[i], i + 2);
-		post(fi_write(ep, memory + MOST, sizes[i], fi_mr_desc(mr), peer, base, key,
-			      &contexts[3]));
+		write_out(sizes[i], base, key);
 		wait_for(1);
 		memset(memory, 0, sizes[i]);
 		post(fi_read(ep, memory, sizes[i], fi_mr_desc(mr), peer, base, key, &contexts[4]));

@@ -96,6 +96,25 @@ def test_explain(efa):
     assert "without which EFA carries no RDMA (NO_RESPONSE, vendor_err 14)" in text
 
 
+def test_inject(tmp_path):
+    """A rule of faults has a message fail; others lose messages, which SRD sends again, and have them pass each other."""
+    with Device("ethernet", "--model", "efa") as device:
+        expect_success(device.run(SIMHCA, "inject", "add", "complete REM_ACCESS_ERR nth=3"))
+        argv = ["ib_send_bw", "-c", "SRD", "-F", "-x", 0, "-n", 100, "-s", 64, "-p", new_port()]
+        device.start(*argv)
+        wait_until(lambda: argv[-1] in listening_ports(), PATIENCE, "it listens")
+        assert "syndrom 0x7" in device.run(*argv, "localhost").stderr
+        device.kill_programs()  # the other waits for the rest
+        told = json.loads(expect_success(device.run(SIMHCA, "explain", "--json")).stdout)["failures"]
+        failed = [failure for failure in told if failure["kind"] == "send"]
+        assert [(failure["reason"], failure["vendor_err"]) for failure in failed] == [("INJECTED", 7)], told
+        expect_success(device.run(SIMHCA, "inject", "clear"))
+        expect_success(device.run(SIMHCA, "inject", "add", "drop every=10", "reorder every=7"))
+        run_libfabric(device, tmp_path)
+        for rule in json.loads(expect_success(device.run(SIMHCA, "inject", "--json", "list")).stdout):
+            assert rule["fired"], rule
+
+
 @pytest.mark.parametrize("caps, part", [(1, "0xefa0"), (2, "0xefa1"), (3, "0xefa2")])
 def test_generations(launcher, caps, part):
     """libfabric uses reads where the device has them, and does without elsewhere."""
