@@ -549,16 +549,16 @@ bool daemon_wait_gone(const char *dir, int timeout_ms)
 static bool goes_on(const char *dir)
 {
 	int fd = admin_connect(dir);
-	json_t *answer = NULL;
+	json_t *status = NULL;
 	bool stays;
 
 	if (fd >= 0) {
-		answer = admin_request(fd, CONTROL_STATUS, NULL, NULL);
+		status = admin_status(fd, NULL);
 		close(fd);
 	}
-	stays = answer && (!json_is_true(json_object_get(answer, "captive")) ||
-			   json_integer_value(json_object_get(answer, "leases")) > 0);
-	json_decref(answer);
+	stays = status && (!json_is_true(json_object_get(status, "captive")) ||
+			   json_integer_value(json_object_get(status, "leases")) > 0);
+	json_decref(status);
 	return stays;
 }
 

@@ -41,6 +41,7 @@ class Daemon:
         self.leases = set()
         self.started = time.monotonic()
         self.running = True
+        self.ends = None
         self.selector = selectors.DefaultSelector()
         path = directory + "/control"
         if os.path.exists(path):
@@ -61,7 +62,7 @@ class Daemon:
         }
         return {
             "version": "0", "pid": os.getpid(), "uptime_s": int(time.monotonic() - self.started),
-            "runtime_dir": self.directory, "captive": self.captive, "devices": [device],
+            "runtime_dir": self.directory, "captive": self.captive, "leases": len(self.leases), "devices": [device],
         }
 
     def answer(self, client, command):
@@ -95,13 +96,17 @@ class Daemon:
         if client in self.leases:
             self.leases.remove(client)
             if self.captive and not self.leases:
-                self.running = False
+                # As the real one, while a program that it has served is on its way out.
+                self.ends = time.monotonic() + float(setting("STAY") or 0)
+                self.running = bool(setting("STAY"))
         if self.running or not setting("LINGER"):
             client.close()
 
     def run(self):
         while self.running:
-            for key, _ in self.selector.select():
+            if self.ends and time.monotonic() > self.ends:
+                break
+            for key, _ in self.selector.select(self.ends and 0.05):
                 if key.fileobj is self.listener:
                     client = self.listener.accept()[0]
                     self.selector.register(client, selectors.EVENT_READ)

@@ -68,6 +68,13 @@ def test_daemon_ends_with_the_command(tool):
     assert not is_running(int(result.stdout))
 
 
+def test_daemon_that_still_answers_is_waited_for(tool):
+    """It has nobody's lease any more, so it does not go on."""
+    result = tool("run", "cat", tool.runtime / "pid", FAKE_STAY=1)
+    assert result.returncode == 0
+    assert not is_running(int(result.stdout))
+
+
 def test_daemon_environment(tool, tmp_path):
     """
     The daemon has a process group of its own in the command's session, so that it gets its share of
