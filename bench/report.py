@@ -9,7 +9,7 @@ import platform
 import re
 import subprocess
 
-from table import KIB, GOALS, REFERENCES, UNITS
+from table import KIB, GOALS, REFERENCES
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SAVED = ROOT / "bench" / "report.json"

@@ -5,10 +5,8 @@ makes a million messages of ten thousand.
 """
 import json
 import os
-import pathlib
 import signal
 import subprocess
-import time
 
 import pytest
 

@@ -416,7 +416,7 @@ def test_device_removal(launcher):
     assert in_own_network(launcher, "", "--netdev v0", DEVICE_GOES) == "True\n"
 
 
-def test_several_devices(launcher):
+def test_several_devices_with_interfaces_of_their_own(launcher):
     """Each has the addresses of its own interface, and they reach each other."""
     prepare = "ip link add v2 type veth peer name v3 && ip addr add 10.9.7.1/24 dev v2\n"
     options = "--devices 2 --daemon-option device=simhca0,netdev=v0 --daemon-option device=simhca1,netdev=v1"

@@ -8,7 +8,7 @@ import signal
 
 import pytest
 
-from common import BUILD, HERE, PATIENCE, expect_success, listening_ports, new_port, wait_until
+from common import BUILD, PATIENCE, expect_success, listening_ports, new_port, wait_until
 from middleware import compiled, ucx, ucx_perftest
 from releases import needs
 from test_ucx import DONE, expect_numbers

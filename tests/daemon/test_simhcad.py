@@ -456,11 +456,11 @@ def test_context_outlives_the_process_that_opened_it(daemon):
     parent = daemon.client()
     child = os.fork()
     if not child:
-        fds = parent.open()
+        descriptors = parent.open()
         buffer = array.array("B", bytes(4096))
         parent.ok(ALLOC_PD)
         parent.ok(REG_MR, struct.pack("QQQIIII", buffer.buffer_info()[0], 4096, 0, 0, 1, 0, 0))
-        os._exit(0)
+        os._exit(0 if descriptors else 1)
     os.waitpid(child, 0)
     pd, _ = parent.ok(ALLOC_PD)
     assert struct.unpack_from("I", pd)[0] == 1

@@ -131,8 +131,8 @@ def test_others_come_between(daemon, command, program, length):
 def test_answers_in_order(daemon):
     """Of one connection: what is quick to answer waits for the report that was asked for before."""
     with running(daemon, MANY_IDS), daemon.control() as sock:
-        for command in "cm", "nothing that is known", "status":
-            asks(sock, command)
+        for name in "cm", "nothing that is known", "status":
+            asks(sock, name)
         assert [answer(sock)[0]["ok"] for _ in range(3)] == [True, False, True]
 
 

@@ -5,7 +5,6 @@ import errno
 import os
 import pathlib
 import re
-import socket
 import subprocess
 import sys
 import time

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from common import PATIENCE, expect_bandwidths, expect_latencies, expect_pingpong
+from common import PATIENCE, expect_latencies, expect_pingpong
 from common import expect_success, new_port, wait_until
 from namespaces import IPV4, IPV4_GID, IPV6, IPV6_GID, listens
 
