@@ -32,6 +32,12 @@ static void print_docker(const struct variable *variable)
 	puts("\"");
 }
 
+/* For $GITHUB_ENV, and docker run --env-file: all of a line is the value. */
+static void print_line(const struct variable *variable)
+{
+	printf("%s=%s\n", variable->name, variable->value);
+}
+
 static void print_object(const struct variable *variables)
 {
 	json_t *object = json_object();
@@ -47,14 +53,15 @@ static const char *format = "sh";
 static int env(struct asked *asked, char **words)
 {
 	struct variable variables[ENVIRONMENT_MAX];
-	bool docker, made;
+	bool docker, lines, made;
 	char *dir;
 
 	if (asked->json)
 		format = "json";
 	docker = !strcmp(format, "docker");
-	if (!docker && strcmp(format, "sh") && strcmp(format, "json")) {
-		complain("--format %s: must be sh, docker or json", format);
+	lines = !strcmp(format, "env-file");
+	if (!docker && !lines && strcmp(format, "sh") && strcmp(format, "json")) {
+		complain("--format %s: must be sh, docker, env-file or json", format);
 		return EXIT_USAGE;
 	}
 	dir = runtime_dir(asked->runtime_dir);
@@ -68,7 +75,7 @@ static int env(struct asked *asked, char **words)
 		print_object(variables);
 	else
 		for (int i = 0; variables[i].name; i++)
-			(docker ? print_docker : print_sh)(&variables[i]);
+			(docker ? print_docker : lines ? print_line : print_sh)(&variables[i]);
 	environment_free(variables);
 	return flush_output() ? EXIT_SUCCESS : EXIT_FAILURE;
 }
@@ -76,9 +83,10 @@ static int env(struct asked *asked, char **words)
 static const struct command_option options[] = {
 	{ "format", "FORMAT",
 	  "sh (default): export commands for a shell; docker: ENV instructions for a Dockerfile, "
-	  "which leave out what the present environment has in the variables; json: one object",
+	  "which leave out what the present environment has in the variables; env-file: lines for "
+	  "$GITHUB_ENV or docker run --env-file; json: one object",
 	  .kind = OPTION_TEXT, .value = &format, .completion = COMPLETE_WORDS,
-	  .words = "sh docker json" },
+	  .words = "sh docker env-file json" },
 	{ 0 },
 };
 

@@ -104,6 +104,22 @@ def builds():
                 build.tree.remove()
 
 
+@pytest.fixture(scope="session")
+def published():
+    """
+    A release of the commit, as it would be published: for Debian 13 packages, for others the tree.
+    SIMHCA_PUBLISHED names one that is there already.
+    """
+    if "SIMHCA_PUBLISHED" in os.environ:
+        yield pathlib.Path(os.environ["SIMHCA_PUBLISHED"])
+        return
+    with tempfile.TemporaryDirectory(prefix="simhca-published-", dir="/var/tmp") as directory:
+        subprocess.run([ROOT / "scripts/release", "--out", directory, "tree", "debs=trixie", "sums"], check=True,
+                       stdin=subprocess.DEVNULL, timeout=3000)
+        os.chmod(directory, 0o755)
+        yield pathlib.Path(directory)
+
+
 @pytest.fixture(scope="session", params=RELEASES)
 def release(request):
     return request.param

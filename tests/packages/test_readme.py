@@ -4,6 +4,7 @@
 import re
 
 from conftest import RELEASES, ROOT, Tree
+from runners import PATH, Machine, repository
 
 
 def commands(page, *patterns):
@@ -14,6 +15,23 @@ def commands(page, *patterns):
         yield line.replace("sudo ", "")
 
 
+def test_first_lines(published):
+    """README.md's, by a release that is where SIMHCA_RELEASE says."""
+    page = (ROOT / "README.md").read_text(encoding="utf-8")
+    lines = re.findall(r"^\$ (\S.*)$", page[page.index("## Try it"):page.index("Now any command has a device")], re.M)
+    assert len(lines) == 3
+    with Machine("trixie", published) as machine:
+        repository(machine.tree, "/srv/simhca.git")
+        where, subs = re.subn(r"https://\S+", "file:///srv/simhca.git", lines[0])
+        assert subs == 1
+        script = "apt-get -q update && apt-get -q -y install git >/dev/null\n" + "\n".join([where, *lines[1:]])
+        environment = {"HOME": "/root", "PATH": PATH, "SIMHCA_RELEASE": "/release"}
+        status, said = machine.run("sh -eu", script, environment)
+        assert status == 0 and said.splitlines()[-1] == "/usr/bin", said
+        status, said = machine.run("sh -eu", "simhca run -- ibv_devices", environment)
+        assert "simhca0" in said, said
+
+
 def test_packages():
     """As those who have nothing but a checkout make them."""
     tree = Tree("trixie" if "trixie" in RELEASES else RELEASES[0])
@@ -21,7 +39,7 @@ def test_packages():
         tree.source("/src/simhca")
         tree.shell("echo 'APT::Get::Assume-Yes \"true\";' >/etc/apt/apt.conf.d/yes; apt-get -q update >/dev/null",
                    online=True)
-        depends, build, install = commands("README.md", " build-dep ", "dpkg-buildpackage", "^sudo apt install")
+        depends, build, install = commands("Documentation/installing.md", " build-dep ", "dpkg-buildpackage", "^sudo apt install")
         tree.shell(depends, chdir="/src/simhca", online=True)
         tree.shell(build, chdir="/src/simhca")
         tree.shell(install, chdir="/src/simhca", online=True)

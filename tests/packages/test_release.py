@@ -5,10 +5,13 @@ import hashlib
 import json
 import os
 import pathlib
+import re
+import shutil
 import subprocess
 import tarfile
 
 import pytest
+from conftest import Tree
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -82,6 +85,24 @@ def test_needs_no_library_of_ours(tree):
                 assert str(tree / "bin") in line, line
 
 
+def test_needs_no_newer_libc_than_ubuntu_has(tree):
+    """22.04's; what is made on a newer system than Debian 12 may need more."""
+    if "VERSION_ID=\"12\"" not in pathlib.Path("/etc/os-release").read_text():
+        pytest.skip("releases are made on Debian 12")
+    for path in tree.rglob("*"):
+        if path.is_file() and not path.is_symlink() and path.read_bytes()[:4] == b"\x7fELF":
+            needs = re.findall(r"GLIBC_2\.(\d+)", run("objdump", "-T", path))
+            assert max(map(int, needs), default=0) <= 35, path
+
+
+def test_has_a_provider_for_each_libibverbs(tree):
+    """Of rdma-core 39 to 43, 44, and 45 to 56; which one it is built for itself depends on the system."""
+    first = re.search(r"-rdma-core-(\d+)-to-(\d+)$", tree.name)
+    if first[1] != "39":
+        pytest.skip("this system's libibverbs has another private ABI than 34")
+    assert first[2] == "56" and len(list((tree / "lib/simhca").glob("libsimhca-rdmav34-*.so"))) == 2
+
+
 def test_sbom(releases, tree):
     document = json.loads(one(releases[0], "*.spdx.json").read_text())
     assert document["spdxVersion"] == "SPDX-2.3" and document["packages"][0]["name"] == "simhca"
@@ -92,3 +113,55 @@ def test_sbom(releases, tree):
     named = {package["SPDXID"] for package in document["packages"]}
     assert len(named) == len(document["packages"]) > 5
     assert {relation["relatedSpdxElement"] for relation in document["relationships"]} == named
+
+
+# ------------------------------------------------------------------ packages, and the image that is made of them
+
+
+def test_packages_have_the_version_of_their_release(published):
+    deb, = published.glob("simhca_*.deb")
+    assert re.fullmatch(r"simhca_[\d.]+\+deb13_\w+\.deb", deb.name)
+    assert run("dpkg-deb", "-f", deb, "Version").strip() == deb.name.split("_")[1]
+    assert not list(published.glob("*dbgsym*")) and len(list(published.glob("*.deb"))) == 3
+    said = subprocess.run(["sha256sum", "--check", "--strict", "SHA256SUMS"], cwd=published, capture_output=True, text=True, check=True)
+    assert said.stdout.count(": OK") == len(list(published.iterdir())) - 1
+
+
+def test_rpms(tmp_path):
+    run(ROOT / "scripts/release", "--out", tmp_path, "rpms=trixie", "sums")
+    names = {path.name.split("-0.")[0]: path.name for path in tmp_path.glob("*.rpm")}
+    assert set(names) == {"simhca", "simhca-libs", "simhca-devel"} and ".rdma_core_56." in names["simhca"]
+
+
+@pytest.mark.skipif(not shutil.which("buildah") or not shutil.which("mmdebstrap"),
+                    reason="needs buildah and mmdebstrap: scripts/install-deps containers chroot")
+def test_image(published, tmp_path):
+    """It is made of the release, by the Dockerfile, and runs: in a chroot, as an engine would in its own way."""
+    for path in published.iterdir():
+        shutil.copy(path, tmp_path)
+    said = run(ROOT / "scripts/release", "--out", tmp_path, "image", "sums")
+    assert "building" not in said
+    image = one(tmp_path, "*-oci.tar")
+    assert image.name in (tmp_path / "SHA256SUMS").read_text()
+    layout = tmp_path / "layout"
+    layout.mkdir()
+    run("tar", "-x", "-C", layout, "-f", image)
+
+    def blob(reference):
+        return layout / "blobs" / reference["digest"].replace(":", "/")
+
+    manifest = json.loads(blob(json.loads((layout / "index.json").read_text())["manifests"][0]).read_text())
+    config = json.loads(blob(manifest["config"]).read_text())["config"]
+    assert config["Entrypoint"] == ["simhca", "run", "--"] and config["Cmd"] == ["ibv_devinfo"]
+    system = Tree("trixie")
+    try:
+        for entry in system.path.iterdir():
+            if entry.name not in (".simhca-chroot", "dev", "proc", "sys", "run"):
+                shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
+        for layer in manifest["layers"]:
+            run("tar", "-x", "-C", system.path, "--exclude=./dev/*", "-f", blob(layer))
+        variables = dict(variable.split("=", 1) for variable in config["Env"])
+        said = system.run(*config["Entrypoint"], *config["Cmd"], **variables).stdout
+        assert "simhca0" in said and "PORT_ACTIVE" in said
+    finally:
+        system.remove()

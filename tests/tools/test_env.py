@@ -49,6 +49,13 @@ def test_json(tool):
     assert json.loads(result.stdout)["SIMHCA_RUNTIME_DIR"] == str(tool.runtime)
 
 
+def test_env_file(tool):
+    """Lines whose values are not quoted, and extend what is there."""
+    lines = tool("env", "--format", "env-file", SIMHCA_RUNTIME_DIR="/tmp/it's \"y\"", IBV_DRIVERS="mlx5").stdout.splitlines()
+    assert "SIMHCA_RUNTIME_DIR=/tmp/it's \"y\"" in lines
+    assert f"IBV_DRIVERS={tool.prefix / 'lib' / 'libsimhca'}:mlx5" in lines
+
+
 def test_docker(tool):
     """A Dockerfile is for another environment than this one."""
     result = tool("env", "--format", "docker", IBV_DRIVERS="mlx5", RDMAV_DRIVERS="mlx5")

@@ -101,7 +101,7 @@ def test_version(tool):
     (["explain", "--diagram", "--json"], "--json has no diagram"),
     (["explain", "-987654"], "-987654: must be a completion's status"),
     (["explian"], "explian: no such subcommand; did you mean explain?"),
-    (["env", "--format", "xml"], "--format xml: must be sh, docker or json"),
+    (["env", "--format", "xml"], "--format xml: must be sh, docker, env-file or json"),
 ])
 def test_usage_errors(tool, arguments, names):
     result = tool(*arguments)
