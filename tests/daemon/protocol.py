@@ -13,10 +13,12 @@ import subprocess
 import tempfile
 import time
 
-SIMHCAD = os.environ.get("SIMHCAD") or os.path.join(os.environ["SIMHCA_BUILD"], "bin", "simhcad")
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = os.path.abspath(os.environ["SIMHCA_BUILD"])
+SIMHCAD = os.environ.get("SIMHCAD") or os.path.join(BUILD, "bin", "simhcad")
 
 MAGIC = 0x53484341
-ABI = pathlib.Path(__file__).parents[2].joinpath("kernel-abi")
+ABI = ROOT / "kernel-abi"
 VERSION = int(re.search(r"SIMHCA_ABI_VERSION (\d+)u", ABI.joinpath("simhca-abi.h").read_text())[1])
 # The commands' names in the order of their numbers, which begin at 1; the last one is their count.
 COMMANDS = re.findall(r"^\tSIMHCA_CMD_(\w+)[ ,]", ABI.joinpath("simhca-abi-cmd.h").read_text(), re.M)

@@ -7,16 +7,12 @@ import select
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 
 import pytest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(__file__)), "daemon"))
+from protocol import BUILD, daemons
 
-from protocol import daemons  # noqa: E402 (its place is known only now)
-
-BUILD = os.path.abspath(os.environ["SIMHCA_BUILD"])
 # Seconds. A quiet machine needs a tenth of a second; one that is busy must not fail for that, and
 # every attack here would go on for ten seconds and more.
 BOUND = 1.2

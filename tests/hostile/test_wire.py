@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """The wire under what anybody can send to it: floods, and packets that want an answer."""
 import ipaddress
-import pathlib
 import socket
 import struct
 import sys
@@ -9,7 +8,6 @@ import zlib
 
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "clients"))
 pytest.register_assert_rewrite("common", "namespaces")
 
 from common import BUILD, PATIENCE, Launcher, expect_pingpong, expect_success  # noqa: E402

@@ -8,12 +8,12 @@ import os
 import pathlib
 import platform
 import re
-import socket
 import subprocess
 import time
 
 import pytest
 
+from common import new_port
 from conftest import LOGS, ROOT, Tree
 
 # All that these do reaches memory by system calls that qemu-user does not have, as
@@ -132,12 +132,6 @@ def wait_for(what, process):
         time.sleep(0.1)
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 def is_listened_on(port):
     return any(f":{port:04X} " in line and " 0A " in line
                for name in ("tcp", "tcp6") for line in open(f"/proc/net/{name}", encoding="ascii"))
@@ -152,7 +146,7 @@ def test_pingpong(build, sysroot, tmp_path):
                                   "--log-level", "debug"]
     variables = {"LD_PRELOAD": build / "lib" / "libsimhca-preload.so",
                  "IBV_DRIVERS": build / "lib" / "libsimhca", "SIMHCA_RUNTIME_DIR": tmp_path / "run"}
-    port = free_port()
+    port = new_port()
     program = emulator(sysroot, *(word for name, value in variables.items()
                                   for word in ("-E", f"{name}={value}")))
     program += [sysroot / "usr/bin/ibv_rc_pingpong", "-g", "0", "-n", "100", "-p", str(port)]

@@ -9,10 +9,17 @@ import tempfile
 import pytest
 
 
+BUILD = os.path.abspath(os.environ["SIMHCA_BUILD"])
+# What ctest says, or where the build has it.
+PLACES = {"SIMHCA_PRELOAD": os.path.join(BUILD, "lib", "libsimhca-preload.so"),
+          "SIMHCA_PRELOAD_PROGRAMS": os.path.join(BUILD, "tests", "preload")}
+
+
 def need(variable):
-    if variable not in os.environ:
-        pytest.skip(f"{variable} is not set: run by ctest")
-    return os.environ[variable]
+    place = os.environ.get(variable, PLACES[variable])
+    if not os.path.exists(place):
+        pytest.skip(f"{place} has not been built")
+    return place
 
 
 def program(name):

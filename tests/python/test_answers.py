@@ -2,20 +2,16 @@
 """The sockets on which the answers to commands come are kept by both sides."""
 import array
 import os
-import pathlib
 import socket
 import struct
-import sys
 import threading
 
 import pytest
 from pyverbs.pd import PD
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "daemon"))
-
-import protocol  # noqa: E402
-from harness import Device  # noqa: E402
-from rdma_cm import Channel, channel, other  # noqa: E402, F401 (fixtures)
+import protocol
+from harness import Device
+from rdma_cm import Channel, channel, other  # noqa: F401 (fixtures)
 
 PLACES, KEPT = 8, 256  # of a process, and of a program in the daemon
 COMES, KEEP = 0, 0xffffffff

@@ -13,7 +13,6 @@ import sys
 import pytest
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "clients"))
 pytest.register_assert_rewrite("common", "namespaces")
 
 from common import BUILD, Device, Launcher, expect_success  # noqa: E402 (its place is known now)

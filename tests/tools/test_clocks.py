@@ -3,14 +3,13 @@
 Who waits for a time waits by a clock that nobody sets: with CLOCK_REALTIME a wait of seconds ends at
 once, or never, when the time of the day is set.
 """
-import os
-import pathlib
 import re
 import subprocess
 
 import pytest
 
-BUILD = pathlib.Path(os.environ["SIMHCA_BUILD"])
+from conftest import BUILD
+
 # By the clock of the day, whatever the caller says; of each there is one that is told the clock.
 BY_THE_DAY = {"pthread_cond_timedwait", "pthread_mutex_timedlock", "pthread_rwlock_timedrdlock",
               "pthread_rwlock_timedwrlock", "sem_timedwait", "mq_timedreceive",
