@@ -20,6 +20,9 @@ def tests():
         yield Test("lat", "read", size, "ib_read_lat -n 1000", f"mem_read_{at}")
     yield Test("lat", "send, SRQ", 2, "ib_send_lat -n 1000 --use-srq", "ucx_am_8")
     yield Test("lat", "send, UD", 2, "ib_send_lat -n 1000 -c UD", "mem_write_8")
+    for verb in ("FETCH_AND_ADD", "CMP_AND_SWAP"):
+        name = verb.lower().replace("_", " ")
+        yield Test("lat", name, 8, f"ib_atomic_lat -n 1000 -A {verb}", "mem_read_8")
     yield Test("lat", "send, sleeping on events", 2, "ib_send_lat -n 1000 -e", "pipe")
     for size, count in ((4 * KIB, 20000), (64 * KIB, 5000), (MIB, 500)):
         yield Test("bw", "write", size, f"ib_write_bw -n {count}", f"vm_write_{size}")
@@ -72,12 +75,31 @@ GOALS = {
     "latency: read, 2 B": Goal("<=", 2, 1.2),
     "latency: read, 64 B": Goal("<=", 2, 1.2),
     "latency: send, sleeping on events, 2 B": Goal("<=", 1.3, 1.1),
+    # of a pread: 1.3 times that and a pwrite
+    "latency: fetch and add, 8 B": Goal("<=", 2.6, 2),
+    "latency: cmp and swap, 8 B": Goal("<=", 2.6, 2),
     "bandwidth: write, 64 KiB": Goal(">=", 0.9, 0.97),
     "bandwidth: write, 1 MiB": Goal(">=", 0.9, 0.97),
     "rate: send, 2 B": Goal(">=", 2, 5, " M/s"),
     "rate: write, lists of 32, 2 B": Goal(">=", 1.5, 2.3, " M/s"),
     "idle CPU: a program sleeps, 2 B": Goal("<=", 0, None, " %"),
 }
+
+
+# us for one, of bench/commands.c: its name, what it is called, and what it has to reach.
+COMMANDS = [
+    ("create_ah", "create an address handle", Goal("<=", 25, 15, " us")),
+    ("destroy_ah", "destroy an address handle", Goal("<=", 25, 15, " us")),
+    ("create_qp", "create a QP", Goal("<=", 80, 40, " us")),
+    ("destroy_qp", "destroy a QP", Goal("<=", 80, 40, " us")),
+]
+
+
+def behind(goal, value):
+    """Whether it does not reach what it must. What could not be measured is told of elsewhere."""
+    if goal is None or value is None:
+        return False
+    return value > goal.must if goal.sign == "<=" else value < goal.must
 
 
 def title(test):

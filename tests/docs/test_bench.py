@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""scripts/bench names the figures that do not reach what they must. How good they are it is not asked here."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "bench"))
+
+import table  # noqa: E402
+
+
+@pytest.mark.parametrize("sign, value, worse", [("<=", 26, True), ("<=", 25, False), (">=", 24, True),
+                                                (">=", 25, False), ("<=", None, False)])
+def test_behind(sign, value, worse):
+    assert table.behind(table.Goal(sign, 25, None), value) is worse
+    assert not table.behind(None, value)
+
+
+def test_goals_are_of_tests():
+    """A goal whose test has another title now would never be looked at."""
+    assert set(table.GOALS) <= {table.title(test) for test in table.TESTS}
+
+
+def test_commands():
+    command = [ROOT / "scripts" / "bench", "commands", "--runs", "1", "--build", os.environ["SIMHCA_BUILD"]]
+    done = subprocess.run([*command, "--json"], stdout=subprocess.PIPE, timeout=300, check=True)
+    rows = json.loads(done.stdout)["tests"]
+    assert [row["test"] for row in rows] == [what for _, what, _ in table.COMMANDS]
+    assert all(row["value"] > 0 for row in rows)
+    text = subprocess.run(command, stdout=subprocess.PIPE, timeout=300, check=True, text=True).stdout
+    lines = [line.rsplit(None, 3) for line in text.splitlines()[1:] if not line.startswith("behind: ")]
+    behind = {line.split(": ")[1] for line in text.splitlines() if line.startswith("behind: ")}
+    assert len(lines) == len(table.COMMANDS)
+    # 0.1 us is what the table rounds to.
+    assert behind >= {what for what, value, must, _ in lines if float(value) > float(must) + 0.1}
+    assert not behind & {what for what, value, must, _ in lines if float(value) < float(must) - 0.1}
