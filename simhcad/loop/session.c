@@ -405,20 +405,6 @@ static bool may_wait(const struct session *session)
 	       tally_get(&session->device->deferred, session->owner.program) < PROGRAM_DEFERRED;
 }
 
-/*
- * Whether whoever has sent the next command has gone. That is asked only where one has waited while
- * the last was served: who waits for each answer is there, and the end of a connection with nothing
- * before it is seen when it is received.
- */
-static bool has_gone(struct session *session)
-{
-	unsigned int round = ev_iteration(session->device->daemon->loop);
-	bool waited = round - session->served_round <= 1;
-
-	session->served_round = round;
-	return waited && datagram_has_hung_up(session->fd);
-}
-
 /* One command: who has asked waits for the answer, and the event loop tells when there is more. */
 static void serve_one(struct turn *turn, uint64_t until)
 {
@@ -426,7 +412,8 @@ static void serve_one(struct turn *turn, uint64_t until)
 	struct daemon *daemon = session->device->daemon;
 	struct command_chore *chore = NULL;
 	struct datagram datagram;
-	bool gone = has_gone(session);
+	/* What it had sent is not carried out any more. */
+	bool gone = datagram_has_hung_up(session->fd);
 	int ret;
 
 	if (!gone && releaser_has_enough(daemon->releaser, &session->owner)) {

@@ -46,10 +46,9 @@ struct session {
 	struct owner owner; /* who connected */
 	struct answer_set answers;
 	ev_io io;
-	ev_timer pause;		   /* until its process's descriptors have been closed */
-	unsigned int served_round; /* of the event loop, when it was last served */
-	bool pidfds;		   /* of senders are asked for (datagram.h) */
-	bool said_again;	   /* the last command comes once more */
+	ev_timer pause;	 /* until its process's descriptors have been closed */
+	bool pidfds;	 /* of senders are asked for (datagram.h) */
+	bool said_again; /* the last command comes once more */
 	struct event_set events;
 	struct process_use *processes;
 	struct session *prev, *next; /* in the device's list */
