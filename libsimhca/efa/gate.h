@@ -59,8 +59,7 @@ static inline bool efa_posted(const _Atomic uint32_t *doorbell, uint16_t consume
 			      uint32_t *posted)
 {
 	/* acquire: the entries were written before it was rung. */
-	*posted = (uint16_t)((uint16_t)atomic_load_explicit(doorbell, memory_order_acquire) -
-			     consumed);
+	*posted = (atomic_load_explicit(doorbell, memory_order_acquire) - consumed) & 0xffffu;
 	return *posted <= entries;
 }
 

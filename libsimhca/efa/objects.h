@@ -145,6 +145,8 @@ struct simhca_efa {
 	pthread_mutex_t work;
 	atomic_bool again;	      /* somebody found it taken */
 	uint64_t idle_ns;	      /* since when nothing was found; 0: something was */
+	uint32_t next;		      /* of qps, the first that is looked at in the next turn */
+	uint32_t left;		      /* of this turn */
 	struct efa_list qps;	      /* struct efa_qp; config.max_qp */
 	struct efa_list notified_cqs; /* struct efa_cq with a channel; config.max_cq */
 	uint8_t *bounce;	      /* SIMHCA_EFA_MTU bytes */

@@ -19,7 +19,11 @@
 #include "objects.h"
 #include "packet/grh.h"
 
-#define MESSAGES_AT_A_TIME 16
+#define MESSAGES_AT_A_TIME 16 /* of a QP */
+/* Of all QPs of a context, until others have the engine: a message is one, */
+#define TURN 64u
+#define SLICE_COSTS 32u	      /* a slice of a read or write so many, */
+#define SKIPPED_FOR_ONE 64u   /* and so many that wait for a receiver one */
 #define GLANCE_NS (20 * 1000) /* from one look at doorbells to the next, between two messages */
 #define ACTIVE_NS (5 * 1000 * 1000) /* since the last one, until the pages are armed */
 #define UNWATCHED_NS (1000 * 1000)  /* from one look at what cannot be armed to the next */
@@ -122,7 +126,8 @@ void efa_flush(struct efa_qp *qp)
 				      sizeof(wqe));
 			complete_send(qp, wqe.req_id, wqe.control, EFA_STATUS_FLUSHED);
 		}
-	while (claim(qp, &recv) == CLAIMED)
+	/* So many at most as the ring holds: the program can go on posting meanwhile. */
+	for (uint32_t i = 0; i < qp->rq_entries && claim(qp, &recv) == CLAIMED; i++)
 		complete_recv(qp, recv.req_id, EFA_STATUS_FLUSHED);
 }
 
@@ -612,6 +617,11 @@ static bool same_receiver(const struct efa_send *a, const struct efa_send *b)
 	return a->ah == b->ah && a->dest_qpn == b->dest_qpn;
 }
 
+static void spend(struct simhca_efa *efa, uint32_t cost)
+{
+	efa->left -= cost < efa->left ? cost : efa->left;
+}
+
 /*
  * Carries messages, those first that wait, once it is their time. What waits stays in front. True:
  * something came of it.
@@ -619,9 +629,10 @@ static bool same_receiver(const struct efa_send *a, const struct efa_send *b)
 static bool carry_some(struct simhca_worker *worker, struct efa_qp *qp, uint64_t now)
 {
 	const struct efa_send *blocked = qp->waiting ? &qp->messages[0].send : NULL;
-	uint32_t first = qp->waiting, kept, tried = 0;
+	uint32_t first = qp->waiting, kept, tried = 0, skipped = 0;
+	struct simhca_efa *efa = qp->context->efa;
+	bool worked = false, is_cut = false;
 	uint64_t late = UINT64_MAX;
-	bool worked = false;
 
 	if (qp->waiting && now >= qp->retry_ns) {
 		first = 0;
@@ -630,38 +641,47 @@ static bool carry_some(struct simhca_worker *worker, struct efa_qp *qp, uint64_t
 	kept = first;
 	qp->waiting = first;
 	for (uint32_t i = first; i < qp->count; i++) {
-		struct efa_message message = qp->messages[i];
+		struct efa_message *message = &qp->messages[i];
 		enum outcome outcome = WAITS;
 
 		/* The rest another time, as it is. */
-		if (tried == MESSAGES_AT_A_TIME) {
-			memmove(&qp->messages[kept], &qp->messages[i],
-				(qp->count - i) * sizeof(message));
+		if (tried == MESSAGES_AT_A_TIME || !efa->left) {
+			memmove(&qp->messages[kept], message, (qp->count - i) * sizeof(*message));
 			kept += qp->count - i;
-			worked = true;
+			is_cut = true;
 			break;
 		}
-		if (message.not_before_ns > now) {
-			qp->messages[kept++] = message;
-			late = message.not_before_ns < late ? message.not_before_ns : late;
+		if (message->not_before_ns > now) {
+			late = message->not_before_ns < late ? message->not_before_ns : late;
+			spend(efa, ++skipped % SKIPPED_FOR_ONE == 0);
+			if (kept != i)
+				qp->messages[kept] = *message;
+			kept++;
 			continue;
 		}
-		if (!blocked || !same_receiver(blocked, &message.send)) {
-			outcome = carry(worker, qp, &message, now);
+		if (!blocked || !same_receiver(blocked, &message->send)) {
+			spend(efa, message->send.opcode == EFA_SEND ? 1 : SLICE_COSTS);
+			outcome = carry(worker, qp, message, now);
 			tried++;
+		} else {
+			spend(efa, ++skipped % SKIPPED_FOR_ONE == 0);
 		}
 		worked |= outcome != WAITS;
 		if (outcome == DONE)
 			continue;
-		if (outcome == WAITS) {
+		if (outcome == WAITS && kept != qp->waiting) {
+			struct efa_message one = *message;
+
 			/* To the others that wait, so that it is not asked for until their time. */
+			spend(efa, (kept - qp->waiting) / SKIPPED_FOR_ONE);
 			memmove(&qp->messages[qp->waiting + 1], &qp->messages[qp->waiting],
-				(kept - qp->waiting) * sizeof(message));
-			blocked = &qp->messages[qp->waiting].send;
-			qp->messages[qp->waiting++] = message;
-		} else {
-			qp->messages[kept] = message;
+				(kept - qp->waiting) * sizeof(one));
+			qp->messages[qp->waiting] = one;
+		} else if (kept != i) {
+			qp->messages[kept] = *message;
 		}
+		if (outcome == WAITS)
+			blocked = &qp->messages[qp->waiting++].send;
 		kept++;
 	}
 	qp->count = kept;
@@ -674,7 +694,7 @@ static bool carry_some(struct simhca_worker *worker, struct efa_qp *qp, uint64_t
 			qp->backoff_ns = LAST_BACKOFF_NS;
 		qp->retry_ns = now + qp->backoff_ns;
 	}
-	return worked;
+	return worked || is_cut;
 }
 
 static bool serve(struct simhca_worker *worker, struct efa_qp *qp, uint64_t now)
@@ -693,13 +713,19 @@ static bool serve(struct simhca_worker *worker, struct efa_qp *qp, uint64_t now)
 
 /* ---------------------------------------------------------------------------------- the task */
 
+/* Each QP in turn, from where the last turn ended. */
 static bool serve_all(struct simhca_worker *worker, struct simhca_efa *efa, uint64_t now)
 {
+	const uint32_t count = atomic_load(&efa->qps.count);
 	bool worked = false;
 
-	for (uint32_t i = 0; i < atomic_load(&efa->qps.count); i++) {
-		struct efa_qp *qp = atomic_load(&efa->qps.items[i]);
+	efa->left = TURN;
+	for (uint32_t i = 0; i < count && efa->left; i++) {
+		struct efa_qp *qp;
 
+		if (efa->next >= count)
+			efa->next = 0;
+		qp = atomic_load(&efa->qps.items[efa->next++]);
 		if (qp)
 			worked |= serve(worker, qp, now);
 	}
@@ -709,7 +735,7 @@ static bool serve_all(struct simhca_worker *worker, struct simhca_efa *efa, uint
 		if (cq)
 			efa_cq_look(cq);
 	}
-	return worked;
+	return worked || !efa->left;
 }
 
 /* What is to come without a doorbell: how long until then; 0: nothing. */

@@ -17,13 +17,16 @@
 #define PRIVILEGED 1024 /* ports below */
 #define EPHEMERAL_FIRST 32768
 #define EPHEMERAL_LAST 60999
+/* Of one port; each further one is compared with all of them, by the thread that serves everybody. */
+#define MOST_IDS 2048
 #define DESCRIBED 64 /* listeners that are looked at for one line of the log */
 
 struct cma_port {
 	struct cma *cma;
 	uint32_t key;		      /* port space and number */
 	struct cma_id *ids;	      /* all that are bound; those that listen come first */
-	unsigned int listeners;	      /* of them */
+	unsigned int count;	      /* of them */
+	unsigned int listeners;	      /* likewise */
 	struct simhca_cm_id *listen;  /* NULL: nobody listens */
 	struct cma_port *prev, *next; /* of those with listeners */
 	UT_hash_handle hh;
@@ -81,7 +84,7 @@ static int conflict(const struct cma_port *port, const struct cma_id *id, bool t
 		if (!to_listen && id->reuseaddr && other->reuseaddr && other->state != CMA_LISTEN)
 			continue;
 		if (to_listen && other->state != CMA_LISTEN)
-			continue;
+			break; /* as all that follow */
 		if (id->afonly && other->afonly && id->src.sa.sa_family != other->src.sa.sa_family)
 			continue;
 		if (cma_addr_is_any(&id->src) || cma_addr_is_any(&other->src))
@@ -107,6 +110,7 @@ static int join(struct cma_id *id, uint16_t ps, uint16_t number)
 		HASH_ADD(hh, cma->ports, key, sizeof(port->key), port);
 	}
 	id->port = port;
+	port->count++;
 	DL_APPEND2(port->ids, id, port_prev, port_next);
 	cma_addr_set_port(&id->src, number);
 	if (id->src.sa.sa_family == AF_IB)
@@ -149,6 +153,10 @@ int cma_port_bind(struct cma_id *id, struct simhca_why *why)
 			return -EACCES;
 	}
 	port = find(cma, (uint32_t)ps << 16 | number);
+	if (port && port->count >= MOST_IDS)
+		return simhca_why(why, EADDRINUSE,
+				  "%u ids share %s in port space %s, and no more may", port->count,
+				  cma_addr_print(&id->src, text), cma_ps_name(ps));
 	ret = port ? conflict(port, id, false) : 0;
 	if (ret)
 		return simhca_why(why, -ret, "%s is taken in port space %s",
@@ -163,6 +171,7 @@ void cma_port_release(struct cma_id *id)
 	if (!port)
 		return;
 	DL_DELETE2(port->ids, id, port_prev, port_next);
+	port->count--;
 	id->port = NULL;
 	if (id->state == CMA_LISTEN && !--port->listeners) {
 		simhca_cm_id_destroy(port->listen, false);

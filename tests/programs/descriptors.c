@@ -147,6 +147,7 @@ TEST(none_is_left)
 	pthread_t thread[THREADS];
 	struct ibv_qp *qp[THREADS], *carried;
 	struct ibv_cq *cq, *one;
+	struct ibv_gid_entry entry;
 	union ibv_gid gid;
 	int last, number = 0;
 
@@ -168,6 +169,7 @@ TEST(none_is_left)
 		CHECK(!pthread_join(thread[i], NULL));
 	CHECK(!ibv_create_comp_channel(context) && errno == EMFILE);
 	CHECK(ibv_query_gid(context, 1, 0, &gid) && errno == EMFILE);
+	CHECK(ibv_query_gid_ex(context, 1, 0, &entry, 0) == EMFILE);
 	CHECK(!ibv_open_device(devices[0]) && errno == EMFILE);
 	/* The device carries it. To connect it a GID has to be read. */
 	carried = make_qp(pd, cq, IBV_QPT_RC);

@@ -301,6 +301,20 @@ def test_reused_address(channel, other):
     refused(errno.EINVAL, other.set_option, second, ID, REUSEADDR, struct.pack("<i", 1))
 
 
+def test_so_many_share_a_port(channel, other):
+    """Each is compared with all that are there, so there are not very many."""
+    number, port = listener(channel)
+    channel.destroy(number)
+    ids = [with_option(channel, REUSEADDR) for _ in range(2048)]
+    for number in ids:
+        channel.bind(number, address(port))
+    refused(errno.EADDRINUSE, other.bind, with_option(other, REUSEADDR), address(port))
+    channel.destroy(ids.pop())
+    other.bind(with_option(other, REUSEADDR), address(port))
+    for number in ids:
+        channel.destroy(number)
+
+
 def test_one_family_only(channel, other):
     """A wildcard is for both families, unless both ids are for their own."""
     number, port = listener(channel)
