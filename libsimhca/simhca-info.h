@@ -181,6 +181,7 @@ enum simhca_in_vain_why {
 	/* of a send: */
 	SIMHCA_NO_RECEIVE,   /* the peer has no receive for it, and rnr_retry has no end */
 	SIMHCA_NOT_SIGNALED, /* all of the QP's are done, and the last one was not signaled */
+	SIMHCA_IN_SQD,	     /* it has not begun, and the QP is in SQD (10.3.1.5) */
 };
 struct simhca_in_vain {
 	enum simhca_in_vain_why why;

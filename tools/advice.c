@@ -334,6 +334,12 @@ const struct advice *advice_on_sleep(const char *how)
 		    "sender try for ever.",
 		    "Have the peer post a receive again for each that is used. With rnr_retry "
 		    "below 7 the send fails, and its program learns of it." } },
+		{ "in_sqd",
+		  { "IBTA vol. 1, 10.3.1.5",
+		    "A QP in SQD ends what is under way, and begins nothing that is posted.",
+		    "Once IBV_EVENT_SQ_DRAINED has come, and the QP was changed, move it back to "
+		    "RTS; "
+		    "what was posted begins then." } },
 		{ "wrong_cq",
 		  { "ibv_create_qp(3)",
 		    "Sends complete in send_cq, receives in recv_cq, and these are two CQs here.",

@@ -203,6 +203,7 @@ static const char *may_go_on(const json_t *failure)
 		  " waits for a completion, which an RDMA WRITE does not give it\n" },
 		{ "not_signaled", " waits for a completion that it has not asked for\n" },
 		{ "no_receive", " waits for a receive of its peer\n" },
+		{ "in_sqd", " waits for what its QP has not begun\n" },
 		{ "not_sent", " waits for an answer to what was not sent\n" },
 		{ "unanswered", " leaves a request to connect unanswered\n" },
 		{ "wrong_cq", " waits for a completion at a CQ that has none\n" },

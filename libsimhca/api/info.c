@@ -222,6 +222,19 @@ static bool has_no_receive(const struct simhca_qp *qp, struct simhca_in_vain *in
 	       in_vain->opcode == SIMHCA_WR_RDMA_WRITE_WITH_IMM;
 }
 
+/* A request is posted, which the QP begins when it is in RTS again. */
+static bool waits_in_sqd(const struct simhca_qp *qp, struct simhca_in_vain *in_vain)
+{
+	struct simhca_requester req;
+	uint32_t flags;
+
+	if (!qp->mem || !qp->sq_entries || !qp->send_cq || simhca_qp_state(qp) != SIMHCA_QPS_SQD)
+		return false;
+	simhca_progress_show_requester(qp->mem, &req);
+	return simhca_progress_sq_pi(qp->mem) != req.oldest + req.count &&
+	       name_send(qp, req.oldest + req.count, SIMHCA_IN_SQD, in_vain, &flags);
+}
+
 /* Whether something of the QP's that is posted completes at that CQ. */
 static bool has_posted_to(const struct simhca_qp *qp, uint32_t cq)
 {
@@ -304,6 +317,7 @@ uint32_t simhca_find_in_vain(struct simhca_context *context, struct simhca_in_va
 		count += gets_no_message(qp, &found[count]);
 		if (count < room)
 			count += has_no_receive(qp, &found[count]) ||
+				 waits_in_sqd(qp, &found[count]) ||
 				 was_not_signaled(context, qp, &found[count]);
 	}
 	return count;

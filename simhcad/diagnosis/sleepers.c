@@ -20,10 +20,9 @@
 
 /* How one waits at a CQ that is empty, as advice.c knows it. */
 static const char *const in_vain_how[] = {
-	[SIMHCA_PLAIN_WRITE] = "plain_write",
-	[SIMHCA_PEER_ORPHANED] = "peer_gone",
-	[SIMHCA_NO_RECEIVE] = "no_receive",
-	[SIMHCA_NOT_SIGNALED] = "not_signaled",
+	[SIMHCA_PLAIN_WRITE] = "plain_write", [SIMHCA_PEER_ORPHANED] = "peer_gone",
+	[SIMHCA_NO_RECEIVE] = "no_receive",   [SIMHCA_NOT_SIGNALED] = "not_signaled",
+	[SIMHCA_IN_SQD] = "in_sqd",
 };
 static const char wrong_cq[] = "wrong_cq", never_armed[] = "never_armed",
 		  no_channel[] = "no_channel";
@@ -176,6 +175,10 @@ static void tell_in_vain(const struct look *look, const struct simhca_cq_info *c
 			 "all sends of its QP 0x%06x are done, and the last one, %s, was not "
 			 "signaled",
 			 in_vain->qpn, send);
+		break;
+	case SIMHCA_IN_SQD:
+		snprintf(text, room, "%s, of QP 0x%06x is not begun, as the QP is in SQD", send,
+			 in_vain->qpn);
 		break;
 	case SIMHCA_NO_RECEIVE:
 		snprintf(text, room,

@@ -271,6 +271,8 @@ WAITS = {
                  "has completed in CQ \\d+, which it does not poll"),
     "no_receive": ("waits for a receive of its peer", "SEND of 8 bytes, wr_id 0x3, of QP 0x\\w+ finds no receive, and "
                    "rnr_retry is 7: its peer is waits\\[\\d+\\], QP 0x\\w+"),
+    "in_sqd": ("waits for what its QP has not begun", "the program polls CQ \\d+, which is empty: SEND of 8 bytes, wr_id 0x2, "
+               "of QP 0x\\w+ is not begun, as the QP is in SQD"),
     "edge": ("sleeps while an event waits for it", "CQ \\d+ holds 1 completion and an event waits unread in its "
              "channel, while the program sleeps elsewhere"),
     "write_polled": (WRITE, "the program polls CQ \\d+, which is empty: " + WRITTEN),

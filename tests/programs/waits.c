@@ -251,6 +251,14 @@ static void leak(struct scene *scene)
 	}
 }
 
+static void send_while_drained(struct scene *scene)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_SQD };
+
+	CHECK(!ibv_modify_qp(scene->sender[0], &attr, IBV_QP_STATE));
+	send_to(scene, 0, 0);
+}
+
 static void nothing(int number)
 {
 	(void)number;
@@ -300,6 +308,8 @@ int main(int argc, char **argv)
 	} else if (!strcmp(how, "not_signaled") || !strcmp(how, "both_polled")) {
 		post_unsignaled(&scene);
 		poll_for_ever(scene.send_cq, !strcmp(how, "both_polled") ? scene.cq[0] : NULL);
+	} else if (!strcmp(how, "in_sqd")) {
+		send_while_drained(&scene);
 	} else if (!strcmp(how, "wrong_cq")) {
 		send_to(&scene, 0, 0);
 		poll_for_ever(scene.send_cq, NULL);
