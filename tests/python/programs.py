@@ -74,8 +74,7 @@ def compiled(source, directory, *flags, library=False, dv=False, compiler=None):
                *shlex.split(os.environ.get('CFLAGS', '-O1 -g' if dv else '-O2 -g'))]
     if library:
         command += ['-shared', '-fPIC']
-    if dv:
-        command += [f'-I{BUILD}/include', f'-I{REPO}/kernel-abi']
+    command += [f'-I{BUILD}/include', f'-I{REPO}/kernel-abi']
     command += ['-o', target, os.path.join(C_PROGRAMS, source)]
     if dv:
         lib = os.path.join(BUILD, 'lib')
