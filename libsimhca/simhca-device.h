@@ -152,7 +152,7 @@ struct simhca_product {
 /* The limits of a device that libefa drives (efa/efa.h). */
 enum {
 	SIMHCA_EFA_VENDOR = 0x1d0f,
-	SIMHCA_EFA_PART = 0xefa0,  /* of generation 1; the others count up */
+	SIMHCA_EFA_PART = 0xefa0,  /* of generation 1; core/device.c has the others */
 	SIMHCA_EFA_GENERATION = 3, /* by default */
 	SIMHCA_EFA_GENERATIONS = 4,
 	SIMHCA_EFA_QPS = 4096,	   /* numbers of 16 bits name them */

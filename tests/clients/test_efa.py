@@ -115,7 +115,7 @@ def test_inject(tmp_path):
             assert rule["fired"], rule
 
 
-@pytest.mark.parametrize("caps, part", [(1, "0xefa0"), (2, "0xefa1"), (3, "0xefa2")])
+@pytest.mark.parametrize("caps, part", [(1, "0xefa0"), (2, "0xefa1"), (3, "0xefa1"), (4, "0xefa2")])
 def test_generations(launcher, caps, part):
     """libfabric uses reads where the device has them, and does without elsewhere."""
     found = expect_success(launcher.run(SIMHCA, "run", "--private", "--model", "efa", "--efa-caps", caps, "--", "sh", "-c",
