@@ -36,7 +36,8 @@ struct releaser {
 };
 
 #ifdef __SANITIZE_THREAD__
-const char *__tsan_default_suppressions(void);
+/* gcc's runtime is a library of its own, and finds only what is exported. */
+__attribute__((visibility("default"))) const char *__tsan_default_suppressions(void);
 
 /*
  * libev does not take a descriptor out of the kernel's set when its watcher stops, but when it
