@@ -40,12 +40,12 @@ static void answer(int fd)
 static void ask(int fd, int rounds)
 {
 	double *took = calloc((size_t)rounds, sizeof(*took));
-	struct timeval patience = { .tv_sec = 5 };
+	struct timeval limit = { .tv_sec = 5 };
 	char bytes[BYTES] = "";
 
 	if (rounds < 1 || !took)
 		die("ROUNDS");
-	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
 	for (int i = 0; i < rounds; i++) {
 		double since = seconds();
 

@@ -11,9 +11,9 @@
 #include "simhca-sockets.h"
 #include "simhca-spin.h"
 
-#define LOOKS 100   /* for an answer, half a microsecond each */
-#define PATIENCE 20 /* seconds, for a socket that other threads use */
-#define AGAIN 4	    /* how often a command is sent again at most */
+#define LOOKS 100  /* for an answer, half a microsecond each */
+#define LIMIT_S 20 /* seconds, for a socket that other threads use */
+#define AGAIN 4	   /* how often a command is sent again at most */
 
 static struct simhca_spin spin;
 
@@ -255,7 +255,7 @@ static int request_within_limits(const struct simhca_request *request, struct si
 			return request_anew(request, answer, connection, ends);
 		error = errno;
 		if (!end)
-			end = seconds() + PATIENCE;
+			end = seconds() + LIMIT_S;
 		if ((error != EMFILE && error != ENFILE) || !connection || seconds() > end ||
 		    !simhca_sockets_wait(connection, seen))
 			return error;

@@ -179,7 +179,10 @@ static void fill_attr(const struct simhca_device_config *c, struct simhca_device
 		a->fast_reg_page_sizes |= 1u << n;
 }
 
-/* The second one got RDMA write, which makes it the third, without another number; perftest goes by that. */
+/*
+ * A PCI device ID. Real ones of the second kind got RDMA write by their firmware, which makes them of the third generation
+ * here, and kept the ID. perftest decides by the ID whether it reads.
+ */
 static uint32_t efa_part(uint32_t generation)
 {
 	return SIMHCA_EFA_PART + generation - (generation < 3 ? 1 : 2);

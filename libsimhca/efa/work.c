@@ -372,6 +372,23 @@ static enum outcome broken(struct simhca_worker *worker, struct efa_qp *qp,
 			      "the ring of receives of the QP that it is for makes no sense"));
 }
 
+/* Takes a receive of the peer's. False: *outcome is what becomes of the message without one. */
+static bool take_recv(struct simhca_worker *worker, struct efa_qp *qp, struct efa_message *message,
+		      struct efa_qp *peer, struct efa_recv *recv, enum outcome *outcome)
+{
+	switch (claim(peer, recv)) {
+	case CLAIMED:
+		return true;
+	case EMPTY:
+		*outcome = not_ready(worker, qp, message, peer);
+		break;
+	case BROKEN:
+		*outcome = broken(worker, qp, message, peer);
+		break;
+	}
+	return false;
+}
+
 static void fail_recv(const struct efa_qp *qp, const struct efa_message *message,
 		      struct efa_qp *peer, const struct efa_recv *recv, enum efa_status status)
 {
@@ -390,6 +407,7 @@ static enum outcome carry_message(struct simhca_worker *worker, struct efa_qp *q
 	uint32_t length = send->length;
 	enum efa_status status;
 	struct efa_recv recv;
+	enum outcome outcome;
 
 	if (!message->checked && !may_send(worker, qp, send))
 		return finish(worker, qp, message, NULL, EFA_STATUS_INVALID_LKEY);
@@ -402,14 +420,8 @@ static enum outcome carry_message(struct simhca_worker *worker, struct efa_qp *q
 		status = find_peer(qp, message, &peer);
 	if (status != EFA_STATUS_OK)
 		return finish(worker, qp, message, peer, status);
-	switch (claim(peer, &recv)) {
-	case EMPTY:
-		return not_ready(worker, qp, message, peer);
-	case BROKEN:
-		return broken(worker, qp, message, peer);
-	case CLAIMED:
-		break;
-	}
+	if (!take_recv(worker, qp, message, peer, &recv, &outcome))
+		return outcome;
 	if (message->corrupt && length)
 		bounce[SIMHCA_GRH_BYTES + message->corrupt_at % length] ^= 1;
 	data = put_grh(qp, peer, bounce, &length);
@@ -471,17 +483,12 @@ static enum outcome end_rdma(struct simhca_worker *worker, struct efa_qp *qp,
 {
 	const struct efa_send *send = &message->send;
 	struct efa_recv recv;
+	enum outcome outcome;
 
 	if (takes_recv(send, peer)) {
-		switch (claim(peer, &recv)) {
-		case EMPTY:
-			return not_ready(worker, qp, message, peer);
-		case BROKEN:
-			return broken(worker, qp, message, peer);
-		case CLAIMED:
-			complete_message(qp, peer, send, &recv, send->length);
-			break;
-		}
+		if (!take_recv(worker, qp, message, peer, &recv, &outcome))
+			return outcome;
+		complete_message(qp, peer, send, &recv, send->length);
 	} else if (send->has_imm) {
 		complete_message(qp, peer, send, NULL, send->length);
 	}

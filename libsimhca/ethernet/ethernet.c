@@ -39,7 +39,7 @@ static void find_targets(const struct simhca_qp *qp, const struct simhca_frame *
 	targets->count = 0;
 	for (device = qp->device->fabric->devices; device; device = device->next)
 		if (atomic_load(&device->mem->port.state) == IBV_PORT_ACTIVE)
-			simhca_flow_match(device, qp, frame, length, !qp->ethernet.cast->counted,
+			simhca_flow_match(device, qp, frame, length, !qp->ethernet.copies->counted,
 					  targets);
 }
 
@@ -56,10 +56,10 @@ static struct simhca_qp *find_qp(struct simhca_fabric *fabric, const struct simh
 	return qp && qp->qpn == target->qpn ? qp : NULL;
 }
 
-static bool has_got_it(const struct simhca_cast *cast, uint64_t id)
+static bool has_got_it(const struct simhca_frame_copies *copies, uint64_t id)
 {
-	for (uint32_t i = 0; i < cast->count; i++)
-		if (cast->done[i] == id)
+	for (uint32_t i = 0; i < copies->count; i++)
+		if (copies->done[i] == id)
 			return true;
 	return false;
 }
@@ -90,8 +90,8 @@ static void deliver_to(struct simhca_worker *worker, struct simhca_qp *qp,
 	if (one.outcome == SIMHCA_ELSEWHERE ||
 	    (one.outcome == SIMHCA_BUSY && handover->outcome != SIMHCA_ELSEWHERE))
 		*handover = one;
-	else if (one.outcome != SIMHCA_BUSY && qp->ethernet.cast->count < SIMHCA_MAX_FRAME_COPIES)
-		qp->ethernet.cast->done[qp->ethernet.cast->count++] = target->id;
+	else if (one.outcome != SIMHCA_BUSY && qp->ethernet.copies->count < SIMHCA_MAX_FRAME_COPIES)
+		qp->ethernet.copies->done[qp->ethernet.copies->count++] = target->id;
 }
 
 static struct simhca_handover send_frame(struct simhca_worker *worker, struct simhca_qp *qp,
@@ -114,24 +114,24 @@ static struct simhca_handover send_frame(struct simhca_worker *worker, struct si
 		handover.outcome = SIMHCA_UNREADABLE;
 		return handover;
 	}
-	if (qp->ethernet.cast->index != qp->req.oldest) {
-		qp->ethernet.cast->index = qp->req.oldest;
-		qp->ethernet.cast->count = 0;
-		qp->ethernet.cast->counted = false;
+	if (qp->ethernet.copies->index != qp->req.oldest) {
+		qp->ethernet.copies->index = qp->req.oldest;
+		qp->ethernet.copies->count = 0;
+		qp->ethernet.copies->counted = false;
 	}
 	simhca_guard_widen(&worker->guard);
 	simhca_frame_parse(bytes, length, &frame);
 	if (packet->set_checksums)
 		simhca_frame_set_checksums(bytes, &frame);
 	find_targets(qp, &frame, length, &targets);
-	qp->ethernet.cast->counted = true;
+	qp->ethernet.copies->counted = true;
 
 	packet->payload = &copy;
 	packet->cvlan = frame.cvlan ? be16toh(frame.fields.vlan_tag) : 0;
 	packet->has_cvlan = frame.cvlan;
 	packet->checksums_ok = targets.count && simhca_frame_checksums_ok(bytes, &frame);
 	for (uint32_t i = 0; i < targets.count; i++)
-		if (!has_got_it(qp->ethernet.cast, targets.target[i].id))
+		if (!has_got_it(qp->ethernet.copies, targets.target[i].id))
 			deliver_to(worker, qp, &targets.target[i], packet, &handover);
 	return handover;
 }
@@ -200,7 +200,7 @@ const struct simhca_link simhca_ethernet_link = {
 	.slice = SIMHCA_LINK_SLICE,
 	.window = 1,
 	.request = request, /* nobody responds to a frame */
-	.cast_bytes = sizeof(struct simhca_cast),
+	.copies_bytes = sizeof(struct simhca_frame_copies),
 	.receive = receive,
 	.stops = true, /* as on ConnectX */
 	.check = check_frame,

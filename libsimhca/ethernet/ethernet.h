@@ -40,7 +40,7 @@ void simhca_targets_add(struct simhca_targets *targets, const struct simhca_qp *
  * Beyond the others a RAW_PACKET QP remembers who has got the current frame, for when others could
  * not accept it at once. Under req_lock.
  */
-struct simhca_cast {
+struct simhca_frame_copies {
 	bool counted;
 	uint32_t index; /* the frame's ring index */
 	uint32_t count;

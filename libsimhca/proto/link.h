@@ -100,8 +100,8 @@ struct simhca_link {
 	struct simhca_qp *(*find)(const struct simhca_qp *qp, const struct simhca_av *av,
 				  uint32_t qpn);
 	bool remote; /* connected QPs hear what comes from a wire, and nothing else */
-	/* Of what a QP that sends by it keeps for it: qp->ethernet.cast. */
-	uint32_t cast_bytes;
+	/* Of what a QP that sends by it keeps for it: qp->ethernet.copies. */
+	uint32_t copies_bytes;
 	/* A packet for the responder that knows no connection, nor sequence. NULL: as by the type.
 	 */
 	void (*receive)(struct simhca_worker *worker, struct simhca_qp *qp,

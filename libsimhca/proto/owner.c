@@ -116,7 +116,7 @@ static inline void commit(struct simhca_owner *word, const struct simhca_side_lo
  *
  * The rest holds whatever the progress says:
  *
- *	inject_past, cast      they name by its number the packet or WQE that they are about, and are
+ *	inject_past, copies    they name by its number the packet or WQE that they are about, and are
  *			       compared with that only
  *	faults		       each has the ranges of memory that it waits for
  *	rndv, left	       lists of copies, which no index leads to

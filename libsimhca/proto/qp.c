@@ -106,8 +106,8 @@ void simhca_qp_clear(struct simhca_qp *qp)
 	memset(&qp->resp, 0, sizeof(qp->resp));
 	free(qp->inject_past.overtaken);
 	qp->inject_past = (struct simhca_inject_past){ 0 };
-	if (qp->ethernet.cast)
-		memset(qp->ethernet.cast, 0, qp->link->cast_bytes);
+	if (qp->ethernet.copies)
+		memset(qp->ethernet.copies, 0, qp->link->copies_bytes);
 	simhca_progress_clear(qp->mem);
 	if (qp->type == SIMHCA_QPT_UD)
 		simhca_abandoned_reset(&qp->left);
@@ -272,7 +272,7 @@ void simhca_qp_free(struct simhca_qp *qp)
 		simhca_number_release(&qp->device->qpns, qp->qpn);
 	simhca_faults_free(&qp->faults);
 	free(qp->inject_past.overtaken);
-	free(qp->ethernet.cast);
+	free(qp->ethernet.copies);
 	free(qp->usage);
 	free(qp->ethernet.rss);
 	free(qp);
@@ -415,9 +415,9 @@ int simhca_qp_add(struct simhca_qp *qp, enum simhca_object_type as,
 		qp->rq_stride = simhca_recv_stride_with_data(caps->max_recv_sge);
 		qp->slot_data = qp->rq_stride - SIMHCA_SLOT_DATA;
 	}
-	if (qp->link->cast_bytes)
-		qp->ethernet.cast = calloc(1, qp->link->cast_bytes);
-	if (qp->link->cast_bytes && !qp->ethernet.cast)
+	if (qp->link->copies_bytes)
+		qp->ethernet.copies = calloc(1, qp->link->copies_bytes);
+	if (qp->link->copies_bytes && !qp->ethernet.copies)
 		ret = simhca_why(why, ENOMEM, "out of memory");
 	else
 		ret = alloc_rings(qp, caps->max_recv_sge, why);

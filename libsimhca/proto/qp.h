@@ -19,7 +19,7 @@
 #include "owner.h"
 #include "usage.h"
 
-struct simhca_cast;
+struct simhca_frame_copies;
 struct simhca_comp_cntr;
 struct simhca_inbox;
 struct simhca_rss;
@@ -88,9 +88,9 @@ struct simhca_qp_xrc {
 
 /* ethernet/: RAW_PACKET, RSS QPs and WQs. */
 struct simhca_qp_ethernet {
-	bool strip_cvlan;	  /* C-VLAN tags go into the CQE; under resp_lock */
-	struct simhca_rss *rss;	  /* an RSS QP: how it chooses a WQ (ethernet.h) */
-	struct simhca_cast *cast; /* its link's: of a frame, who has it; under req_lock */
+	bool strip_cvlan;		    /* C-VLAN tags go into the CQE; under resp_lock */
+	struct simhca_rss *rss;		    /* an RSS QP: how it chooses a WQ (ethernet.h) */
+	struct simhca_frame_copies *copies; /* its link's: of a frame, who has it; under req_lock */
 };
 
 /* link/wire/: of a device with a wire. */

@@ -110,10 +110,10 @@ int shca_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_po
 	const struct simhca_devmem *dev = to_sctx(context)->dev;
 	const struct simhca_port_attr *from = &dev->port;
 
-	if (shca_is_fatal(to_sctx(context)))
-		return shca_result(EIO);
 	if (port_num < 1 || port_num > dev->attr.phys_port_cnt)
 		return say_no_port(to_sctx(context), port_num);
+	if (shca_is_fatal(to_sctx(context)))
+		return shca_result(EIO);
 
 	/*
 	 * libibverbs has cleared *attr, which may end after port_cap_flags2: before release 49 it

@@ -11,7 +11,7 @@
 #include "unanswered.h"
 
 #define LOOK_S 1.0
-#define PATIENCE_S 2.0
+#define TOLD_AFTER_S 2.0
 #define MOST 256       /* requests; of further ones nothing is said */
 #define MOST_IDS 4096u /* that are looked at to find who has asked */
 #define TEXT 224
@@ -132,7 +132,7 @@ static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
 			forget(cma, request);
 			continue;
 		}
-		if (!request->text[0] && monotonic_s() - request->since >= PATIENCE_S)
+		if (!request->text[0] && monotonic_s() - request->since >= TOLD_AFTER_S)
 			tell(cma, request, id);
 		unanswered->requests[left++] = *request;
 	}

@@ -16,7 +16,7 @@
 #include "harness.h"
 
 #define BOUNCE 4096u
-#define LONGER_THAN_PATIENCE 6 /* seconds */
+#define LONGER_THAN_THE_LIMIT 6 /* seconds */
 
 struct scene {
 	struct simhca_fabric *fabric;
@@ -119,7 +119,7 @@ static void how_long_it_is_waited_for(void **state)
 	waiting[0] = begin(&stopped);
 	waiting[1] = begin(&killed);
 	waiting[2] = begin(&idle);
-	sleep(LONGER_THAN_PATIENCE);
+	sleep(LONGER_THAN_THE_LIMIT);
 	assert_int_equal(stopped.error, -1);
 	assert_int_equal(killed.error, -1);
 	kill(stopped.pid, SIGCONT);

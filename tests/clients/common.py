@@ -23,7 +23,7 @@ ONE_LINK_LAYER = LINK_LAYERS if os.environ.get("SIMHCA_SOAK") == "1" else ("ethe
 NOBODY = 65534
 AS_NOBODY = ["setpriv", "--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups",
              "--no-new-privs", "--inh-caps=-all"]
-PATIENCE = 60  # seconds that a program may take which has no reason to wait
+TIME_LIMIT = 60  # seconds that a program may take which has no reason to wait
 ENDING = 30  # seconds until a program notices that its peer or its device is gone
 
 
@@ -134,7 +134,7 @@ class Program:
     def result(self):
         return Result(self.argv, self.process.returncode, self.stdout, self.stderr)
 
-    def finish(self, seconds=PATIENCE):
+    def finish(self, seconds=TIME_LIMIT):
         """Waits for its end."""
         try:
             self.process.wait(seconds)
@@ -171,7 +171,7 @@ class Launcher:
         self.programs.append(program)
         return program
 
-    def run(self, *argv, seconds=PATIENCE, **env):
+    def run(self, *argv, seconds=TIME_LIMIT, **env):
         return self.start(*argv, **env).finish(seconds)
 
     def kill_programs(self):
@@ -289,7 +289,7 @@ def start_server(launcher, *argv):
     """A server that listens, and its port."""
     port = new_port()
     server = launcher.start(*argv, "-p", port)
-    wait_until(lambda: port in listening_ports() or not server.running, PATIENCE,
+    wait_until(lambda: port in listening_ports() or not server.running, TIME_LIMIT,
                f"{argv} listens")
     assert server.running, server.result()
     return server, port
@@ -329,7 +329,7 @@ def start_working(device, *argv):
     """A pair in the middle of its work: since its QPs exist it has computed, or waited often."""
     qps = device.objects()["qps"]
     pair = start_pair(device, *argv)
-    wait_until(lambda: device.objects()["qps"] >= qps + 2, PATIENCE, "the QPs exist")
+    wait_until(lambda: device.objects()["qps"] >= qps + 2, TIME_LIMIT, "the QPs exist")
 
     def so_far(measure):
         return sum(measure(program.pid) for program in pair)
@@ -338,7 +338,7 @@ def start_working(device, *argv):
     enough_waits = so_far(waits) + random.randint(100, 1000)
     wait_until(lambda: not all(program.running for program in pair) or
                so_far(cpu_ticks) > enough_ticks or so_far(waits) > enough_waits,
-               PATIENCE, "data move")
+               TIME_LIMIT, "data move")
     assert all(program.running for program in pair), [str(program.result()) for program in pair]
     return pair
 
@@ -358,7 +358,7 @@ def measured(run):
     return results
 
 
-def run_pair(launcher, *argv, seconds=PATIENCE):
+def run_pair(launcher, *argv, seconds=TIME_LIMIT):
     """A server and its client until their ends; what they have printed, client first."""
     return measured(lambda: run_pair_once(launcher, argv, seconds))
 
@@ -411,7 +411,7 @@ def expect_pingpong(result, size, iters):
 
 
 def pingpong(device, program="ibv_rc_pingpong", *flags, size=4096, iters=1000,
-             seconds=PATIENCE):
+             seconds=TIME_LIMIT):
     """Runs both sides of one of the pingpong programs, and checks what they print."""
     for result in run_pair(device, program, *gid(device.link_layer), "-s", size, "-n", iters,
                            *flags, seconds=seconds):

@@ -23,7 +23,7 @@ from pyverbs.qp import QPAttr, QPCap, QPInitAttrEx
 from pyverbs.wr import RecvWR, SGE
 
 QKEY = 0x11111111
-PATIENCE = 20  # seconds
+TIME_LIMIT = 20  # seconds
 MESSAGES = 300
 
 
@@ -162,7 +162,7 @@ def left(context, there):
     first.cq.req_notify()
     there.recv()
     first.send(there.qp.qp_num)
-    if not first.has_event(PATIENCE):
+    if not first.has_event(TIME_LIMIT):
         return False
     first.close()
     if second.has_event(0):

@@ -21,7 +21,7 @@ from pyverbs.wr import RecvWR, SGE
 
 QKEY = 0x11111111
 ROOM = 8192
-PATIENCE = 20  # seconds
+TIME_LIMIT = 20  # seconds
 
 
 class End:
@@ -76,7 +76,7 @@ class End:
         self.qp.wr_complete()
 
     def done(self):
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + TIME_LIMIT
         while time.monotonic() < end:
             count, wcs = self.cq.poll()
             if count:

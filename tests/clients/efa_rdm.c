@@ -22,7 +22,7 @@
 #include <time.h>
 
 #define MOST ((size_t)200000)
-#define PATIENCE 60 /* seconds */
+#define TIME_LIMIT 60 /* seconds */
 
 static const size_t sizes[] = { 1, 3000, 8000, 40000, MOST };
 
@@ -108,7 +108,7 @@ static void wait_for(unsigned int count)
 {
 	struct fi_cq_tagged_entry entry;
 	struct fi_cq_err_entry error = { 0 };
-	time_t end = time(NULL) + PATIENCE;
+	time_t end = time(NULL) + TIME_LIMIT;
 
 	while (count) {
 		ssize_t ret = fi_cq_read(cq, &entry, 1);

@@ -4,7 +4,7 @@ import json
 import socket
 import struct
 
-from common import PATIENCE, expect_success, wait_until
+from common import TIME_LIMIT, expect_success, wait_until
 
 QEMU = "qemu-system-x86_64"
 MEMORY = 32 << 20  # bytes
@@ -39,9 +39,9 @@ class Guest:
 
     def connect(self, program):
         with socket.socket(socket.AF_UNIX) as sock:
-            sock.settimeout(PATIENCE)
+            sock.settimeout(TIME_LIMIT)
             wait_until(lambda: not sock.connect_ex(str(self.monitor)) or not program.running,
-                       PATIENCE, "the monitor answers")
+                       TIME_LIMIT, "the monitor answers")
             assert program.running, program.result()
             self.stream = sock.makefile("rw")
         self.stream.readline()  # greets
@@ -65,7 +65,7 @@ class Guest:
 
     def runs(self):
         before = self.rounds()
-        wait_until(lambda: self.rounds() > before + 1, PATIENCE, "the guest runs")
+        wait_until(lambda: self.rounds() > before + 1, TIME_LIMIT, "the guest runs")
 
     def quit(self, program):
         self("quit")
@@ -96,10 +96,10 @@ def migrate(here, there, address, port, pin_all):
     target("migrate-incoming", uri=uri)
     source("migrate", uri=uri)
     wait_until(lambda: source("query-migrate")["status"] not in ("setup", "active", "device"),
-               PATIENCE, "the migration ends")
+               TIME_LIMIT, "the migration ends")
     moved = source("query-migrate")
     assert moved["status"] == "completed", (moved, first.stderr, second.stderr)
-    wait_until(lambda: target("query-status")["status"] == "paused", PATIENCE, "it has arrived")
+    wait_until(lambda: target("query-status")["status"] == "paused", TIME_LIMIT, "it has arrived")
     assert source("query-status")["status"] == "postmigrate"
     left, came = source.memory(), target.memory()
     assert left[:COUNTER_PAGE] == came[:COUNTER_PAGE]

@@ -5,7 +5,7 @@ import json
 import shutil
 import subprocess
 
-from common import PATIENCE, SIMHCA, Device, Launcher, expect_success, wait_until
+from common import TIME_LIMIT, SIMHCA, Device, Launcher, expect_success, wait_until
 
 IPV4 = ["10.99.0.1", "10.99.0.2"]
 IPV6 = ["fd99::1", "fd99::2"]
@@ -109,7 +109,7 @@ def bring_up(first, second, name, mtu, addresses, its_name=None):
             shown = launcher.run("ip", "-6", "addr", "show", "dev", name).stdout
             return "scope link" in shown and "tentative" not in shown
 
-        wait_until(can_be_used, PATIENCE, "the link-local address can be used")
+        wait_until(can_be_used, TIME_LIMIT, "the link-local address can be used")
 
 
 @contextlib.contextmanager
@@ -176,3 +176,20 @@ def wire_device(host, *options):
     device = Device("ethernet", "--netdev=eth0", "--wire=roce", *options, prefix=inside(host))
     device.namespace = host
     return device
+
+
+def remote_shell(directory, devices, addresses):
+    """
+    A program that launchers of MPI call in ssh's stead, on the first device's host, with an address and a
+    command: it runs the command on that host, with the environment of the host's device.
+    """
+    path = directory / "remote_shell"
+    lines = ["#!/bin/sh", "host=$1", "shift", "case $host in"]
+    for device, address in zip(devices, addresses):
+        variables = " ".join(f"'{name}={value}'" for name, value in device.env.items()
+                             if devices[0].env.get(name) != value)
+        lines.append(f"{address}) exec nsenter -t {device.namespace} -n -u env {variables} "
+                     'sh -c "$*" ;;')
+    path.write_text("\n".join([*lines, "esac", "exit 1", ""]))
+    path.chmod(0o755)
+    return path

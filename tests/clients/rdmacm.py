@@ -2,7 +2,7 @@
 """What the tests of programs that connect by rdma_cm share."""
 import json
 
-from common import PATIENCE, SIMHCA, expect_success, wait_until
+from common import TIME_LIMIT, SIMHCA, expect_success, wait_until
 
 
 def ids(device):
@@ -17,7 +17,7 @@ def listens(device, port):
 def start_listener(device, port, *argv, **env):
     """A server that listens on a port of rdma_cm."""
     server = device.start(*argv, **env)
-    wait_until(lambda: listens(device, port) or not server.running, PATIENCE, f"{argv} listens")
+    wait_until(lambda: listens(device, port) or not server.running, TIME_LIMIT, f"{argv} listens")
     assert server.running, server.result()
     return server
 

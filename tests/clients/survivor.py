@@ -21,7 +21,7 @@ from pyverbs.pyverbs_error import PyverbsError, PyverbsRDMAError
 from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
 from pyverbs.wr import SGE, RecvWR, SendWR
 
-PATIENCE = 5  # seconds, in which all that comes has come
+TIME_LIMIT = 5  # seconds, in which all that comes has come
 SIZE = 4096
 RIGHTS = e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_WRITE | e.IBV_ACCESS_REMOTE_READ
 QKEY = 0x1234
@@ -81,7 +81,7 @@ class Side:
         return self.mr.buf, self.mr.rkey
 
 
-def wait(cq, seconds=PATIENCE):
+def wait(cq, seconds=TIME_LIMIT):
     """The next completion; None: there is none."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
@@ -368,7 +368,7 @@ def slow_peer(careful):
     """Memory, or a peer, that is slow, is not dead."""
     one, other = pair()
     one.post(1, e.IBV_WR_RDMA_WRITE, length=SIZE, to=other.memory())
-    return good(wait(one.send_cq, PATIENCE if careful else 0.1))
+    return good(wait(one.send_cq, TIME_LIMIT if careful else 0.1))
 
 
 def access_refused(careful):
@@ -434,7 +434,7 @@ def partial_write(careful):
         for offset, data in order if careful else reversed(order):
             side.post(1, e.IBV_WR_RDMA_WRITE, data=data, to=(address + offset, rkey))
             wait(side.send_cq)
-        time.sleep(PATIENCE)
+        time.sleep(TIME_LIMIT)
 
     pid, (side,), _ = child_of(write)
     os.waitpid(pid, 0)  # killed at its second write
@@ -448,7 +448,7 @@ def dead_peer(careful):
         asked, answers = sides
         asked.receive(1)
         wait(asked.recv_cq)
-        time.sleep(PATIENCE)  # it is dead before it answers
+        time.sleep(TIME_LIMIT)  # it is dead before it answers
         answers.post(1)
 
     # It may die before it has acknowledged what it is asked, which that connection tells.

@@ -11,7 +11,7 @@ import random
 
 import pytest
 
-from common import PATIENCE, Program, clean_environment, expect_success, new_port
+from common import TIME_LIMIT, Program, clean_environment, expect_success, new_port
 from common import wait_until
 from middleware import compiled
 from namespaces import IPV4, IPV4_GID, IPV6_GID, bring_up, inside, listens, namespaces_can_be_had
@@ -43,7 +43,7 @@ def joined(bad_wire, **fate):
             [*inside(first), bad_wire, *(f"/proc/{pid}/ns/net" for pid in (first, second)), name,
              SEED, *(f"{what}={number}" for what, number in fate.items())],
             clean_environment()))
-        wait_until(lambda: started[0].stdout or not started[0].running, PATIENCE, "taps are there")
+        wait_until(lambda: started[0].stdout or not started[0].running, TIME_LIMIT, "taps are there")
         assert started[0].running, started[0].result()
         bring_up(first, second, name, mtu, addresses)
 
@@ -64,7 +64,7 @@ def run_peers(hosts, case, gid=IPV4_GID):
     port = new_port()
     argv = ["/usr/bin/python3", PEER, "simhca0", gid, case, port]
     server = hosts[1].start(*argv)
-    wait_until(lambda: listens(hosts[1], port) or not server.running, PATIENCE, "it listens")
+    wait_until(lambda: listens(hosts[1], port) or not server.running, TIME_LIMIT, "it listens")
     client = hosts[0].run(*argv, IPV4[1])
     return expect_success(client).stdout, expect_success(server.finish()).stdout
 
@@ -95,7 +95,7 @@ def test_arrives(bad_wire, fate, gid):
     with joined(bad_wire, **fate) as (hosts, _):
         assert run_peers(hosts, "many", gid)[0] == "SUCCESS\n"
         # The counters' files are as old as their lifespan says.
-        wait_until(lambda: sum(map(counted, hosts)), PATIENCE, "the counters tell of it")
+        wait_until(lambda: sum(map(counted, hosts)), TIME_LIMIT, "the counters tell of it")
         if "damage" in fate:
             reports = list(map(wire, hosts))
             assert sum(map(damaged, reports)) > 0, reports
@@ -107,7 +107,7 @@ def test_a_full_network_is_heeded(bad_wire, gid):
     with joined(bad_wire, mark=200) as (hosts, _):
         assert run_peers(hosts, "many", gid)[0] == "SUCCESS\n"
         for name in "np_ecn_marked_roce_packets", "np_cnp_sent", "rp_cnp_handled":
-            wait_until(lambda: sum(counter(host, name) for host in hosts), PATIENCE, name)
+            wait_until(lambda: sum(counter(host, name) for host in hosts), TIME_LIMIT, name)
 
 
 # ------------------------------------------------------------------------------ fairness
@@ -118,9 +118,9 @@ MEGABYTES = 400 if os.environ.get("SIMHCA_SOAK") == "1" else 25  # that the link
 
 def without_end(hosts, program, server_at, qps):
     port = new_port()
-    argv = [program, "-F", "-x", IPV4_GID, "-p", port, "-D", 10 * PATIENCE, "-q", qps]
+    argv = [program, "-F", "-x", IPV4_GID, "-p", port, "-D", 10 * TIME_LIMIT, "-q", qps]
     server = hosts[server_at].start(*argv)
-    wait_until(lambda: listens(hosts[server_at], port) or not server.running, PATIENCE,
+    wait_until(lambda: listens(hosts[server_at], port) or not server.running, TIME_LIMIT,
                "it listens")
     return server, hosts[1 - server_at].start(*argv, IPV4[server_at])
 
@@ -137,9 +137,9 @@ def reads(hosts, qps=1):
 def tcp(hosts):
     port = new_port()
     server = hosts[1].start("iperf3", "-s", "-1", "-p", port)
-    wait_until(lambda: listens(hosts[1], port) or not server.running, PATIENCE, "it listens")
+    wait_until(lambda: listens(hosts[1], port) or not server.running, TIME_LIMIT, "it listens")
     return server, hosts[0].start("iperf3", "-c", IPV4[1], "-p", port, "-C", "reno",
-                                  "-t", 10 * PATIENCE)
+                                  "-t", 10 * TIME_LIMIT)
 
 
 def carried(link):
@@ -175,11 +175,11 @@ def test_fair(bad_wire, early, flow, qps, beside, least):
                 sums.update(one)
             return {qpn for qpn, size in sums.items() if size > 10000}
 
-        wait_until(lambda: all_run() and len(flows()) == qps + 1, PATIENCE, "all of them send")
+        wait_until(lambda: all_run() and len(flows()) == qps + 1, TIME_LIMIT, "all of them send")
         qpns = flows()
         begun = len(carried(link))
         wait_until(lambda: all_run() and len(carried(link)) >= begun + MEGABYTES,
-                   10 * PATIENCE, "the link has carried enough")
+                   10 * TIME_LIMIT, "the link has carried enough")
         got = {qpn: sum(one.get(qpn, 0) for one in carried(link)[begun:begun + MEGABYTES]) /
                (MEGABYTES * 1000000) for qpn in qpns}
         print(got)
@@ -205,5 +205,5 @@ def test_answers_take_longer_than_the_timeout(bad_wire):
     with joined(bad_wire, far=30) as (hosts, _):
         assert run_peers(hosts, "one_by_one")[0] == "SUCCESS\n" * 20
         names = "local_ack_timeout_err", "roce_adp_retrans"
-        wait_until(lambda: counter(hosts[0], names[0]), PATIENCE, "a time-out is counted")
+        wait_until(lambda: counter(hosts[0], names[0]), TIME_LIMIT, "a time-out is counted")
         assert sum(counter(hosts[0], name) for name in names) < 10

@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from common import PATIENCE, Device, pingpong, sleeps_through, wait_until
+from common import TIME_LIMIT, Device, pingpong, sleeps_through, wait_until
 
 SOURCE = pathlib.Path(__file__).with_name("blocking_memory.c")
 
@@ -33,13 +33,13 @@ def stuck_device(request, blocker):
         pause = ["pause"] if request.param == "after_a_pause" else []
         program = device.start(blocker, *pause, SIMHCA_FAST_PATH="off")
         if pause:
-            wait_until(lambda: "pauses" in program.stdout or not program.running, PATIENCE, "it pauses")
-            wait_until(lambda: sleeps_through((program.pid, device.pid)), PATIENCE, "nobody wakes up")
+            wait_until(lambda: "pauses" in program.stdout or not program.running, TIME_LIMIT, "it pauses")
+            wait_until(lambda: sleeps_through((program.pid, device.pid)), TIME_LIMIT, "nobody wakes up")
             program.process.send_signal(signal.SIGUSR2)
-        wait_until(lambda: "blocking" in program.stdout or not program.running, PATIENCE,
+        wait_until(lambda: "blocking" in program.stdout or not program.running, TIME_LIMIT,
                    "the datagram is posted")
         assert program.running, program.result()
-        wait_until(lambda: "is stuck in a client's memory" in device.log(), PATIENCE,
+        wait_until(lambda: "is stuck in a client's memory" in device.log(), TIME_LIMIT,
                    "the daemon notices")
         yield device, program
         program.kill()

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from common import ONE_LINK_LAYER, PATIENCE, expect_success, new_port, wait_until
+from common import ONE_LINK_LAYER, TIME_LIMIT, expect_success, new_port, wait_until
 
 NOBODY_ON = ["ethernet"]
 SIZE = 4 << 20  # bytes
@@ -75,11 +75,11 @@ class Cluster:
         self.run("ceph-mon", "-i", "a", "--mkfs", "--monmap", monmap)
         self.monitor = self.start("ceph-mon", "-i", "a")
         # Just after its election it may refuse a command (EPERM), and obeys it a moment later.
-        wait_until(self.monitor_answers, PATIENCE, "the monitor answers")
+        wait_until(self.monitor_answers, TIME_LIMIT, "the monitor answers")
         self.run("ceph", "osd", "new", OSD)
         self.run("ceph-osd", "-i", "0", "--mkfs", "--osd-uuid", OSD)
         self.osd = self.start("ceph-osd", "-i", "0")
-        wait_until(self.osd_is_up, PATIENCE, "the OSD is up")
+        wait_until(self.osd_is_up, TIME_LIMIT, "the OSD is up")
         self.run("ceph", "osd", "pool", "create", "data", "1", "1")
 
     def monitor_answers(self):

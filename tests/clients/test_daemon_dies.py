@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from common import ENDING, ONE_LINK_LAYER, PATIENCE, SIMHCA, Device, expect_success, gid, pingpong
+from common import ENDING, ONE_LINK_LAYER, TIME_LIMIT, SIMHCA, Device, expect_success, gid, pingpong
 from common import start_pair, start_working, wait_until
 
 pytestmark = pytest.mark.parametrize("link_layer", ONE_LINK_LAYER)
@@ -78,7 +78,7 @@ def test_asyncwatch(link_layer):
     """ibv_asyncwatch is told that the device is gone."""
     with Device(link_layer) as device:
         watching = device.start("ibv_asyncwatch")
-        wait_until(lambda: "async event FD" in watching.stdout, PATIENCE, "it waits")
+        wait_until(lambda: "async event FD" in watching.stdout, TIME_LIMIT, "it waits")
         os.kill(device.pid, signal.SIGKILL)
         wait_until(lambda: "event_type IBV_EVENT_DEVICE_FATAL (8)" in watching.stdout, ENDING,
                    "the event")
@@ -96,7 +96,7 @@ def test_simhca_run_says_so(launcher, link_layer):
     """Below simhca run, one line tells why the program has failed."""
     run = launcher.start(SIMHCA, "run", "--private", f"--link-layer={link_layer}", "--",
                          "sh", "-c", "echo $SIMHCA_RUNTIME_DIR; exec ibv_asyncwatch")
-    wait_until(lambda: "async event FD" in run.stdout, PATIENCE, "it waits")
+    wait_until(lambda: "async event FD" in run.stdout, TIME_LIMIT, "it waits")
     status = launcher.run(SIMHCA, "status", "--json", "--runtime-dir", run.stdout.split()[0])
     os.kill(json.loads(expect_success(status).stdout)["pid"], signal.SIGKILL)
     gone = "has ended before its command; the device is gone\n"

@@ -5,7 +5,7 @@ LIDs, so on InfiniBand only.
 """
 import pytest
 
-from common import LINK_LAYERS, PATIENCE, expect_success, wait_until
+from common import LINK_LAYERS, TIME_LIMIT, expect_success, wait_until
 from releases import needs
 
 NOBODY_ON = ["ib"]
@@ -28,7 +28,7 @@ def dat(device):
 def run(device, dat, program, provider, client_flags, *flags):
     """A server, a client when it is there, and both their ends."""
     server = device.start(program, "-P", f"simhca-{provider}", "-s", *flags, **dat)
-    wait_until(lambda: "waiting for client" in server.stdout or not server.running, PATIENCE, "it listens")
+    wait_until(lambda: "waiting for client" in server.stdout or not server.running, TIME_LIMIT, "it listens")
     client = device.run(program, "-P", f"simhca-{provider}", *client_flags, "-h", "localhost",
                         *flags, **dat)
     return expect_success(client), expect_success(server.finish())

@@ -10,7 +10,7 @@ import pytest
 
 grpc = pytest.importorskip("grpc", reason="no python3-grpcio")
 
-from common import BUILD, PATIENCE, SIMHCA, Device, Launcher, expect_success, wait_until  # noqa: E402
+from common import BUILD, TIME_LIMIT, SIMHCA, Device, Launcher, expect_success, wait_until  # noqa: E402
 from kubelet import Kubelet, fields  # noqa: E402
 
 PLUGIN = BUILD / "bin" / "simhca-device-plugin"
@@ -42,7 +42,7 @@ def plugin(device, directory, *options):
 
 
 def wait_for_health(kubelet, word):
-    wait_until(lambda: kubelet.health() == word, PATIENCE, word)
+    wait_until(lambda: kubelet.health() == word, TIME_LIMIT, word)
 
 
 def test_registers_and_allocates(device, directory):
@@ -86,7 +86,7 @@ def test_kubelet_is_started_again(device, directory):
     """It forgets plugins, and removes their sockets; a plugin may be there before it, too."""
     kubelet = Kubelet(directory)
     with plugin(device, directory) as program:
-        wait_until(lambda: "waiting for it" in program.stderr, PATIENCE, "it waits")
+        wait_until(lambda: "waiting for it" in program.stderr, TIME_LIMIT, "it waits")
         for _ in range(3):
             with kubelet:
                 wait_for_health(kubelet, "Healthy")
@@ -98,7 +98,7 @@ def test_its_socket_is_removed(device, directory):
     with Kubelet(directory) as kubelet, plugin(device, directory):
         wait_for_health(kubelet, "Healthy")
         (directory / "rdma-simhca.sock").unlink()
-        wait_until(lambda: len(kubelet.registrations) == 2 and len(kubelet.lists) == 2, PATIENCE, "it registers anew")
+        wait_until(lambda: len(kubelet.registrations) == 2 and len(kubelet.lists) == 2, TIME_LIMIT, "it registers anew")
         assert kubelet.allocate(["simhca-0"])
 
 
@@ -106,7 +106,7 @@ def test_one_that_was_killed_has_left_its_socket(device, directory):
     with Kubelet(directory) as kubelet:
         for count in 1, 2:
             with plugin(device, directory) as program:
-                wait_until(lambda: len(kubelet.lists) == count, PATIENCE, "it registers")
+                wait_until(lambda: len(kubelet.lists) == count, TIME_LIMIT, "it registers")
                 assert kubelet.allocate(["simhca-0"])
                 program.send(signal.SIGKILL)
                 program.finish()
@@ -122,7 +122,7 @@ def test_kubelet_refuses(device, directory):
 
     kubelet.register = refuse
     with kubelet, plugin(device, directory) as program:
-        wait_until(lambda: "PERMISSION_DENIED: not today" in program.stderr, PATIENCE, "it complains")
+        wait_until(lambda: "PERMISSION_DENIED: not today" in program.stderr, TIME_LIMIT, "it complains")
         kubelet.stop()
         assert program.stderr.count("not today") == 1
         kubelet.register = accept

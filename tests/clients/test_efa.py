@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from common import PATIENCE, SIMHCA, Device, cpu_ticks, expect_success, listening_ports, new_port, run_pair, wait_until
+from common import TIME_LIMIT, SIMHCA, Device, cpu_ticks, expect_success, listening_ports, new_port, run_pair, wait_until
 from middleware import OPENMPI_ENV, compiled, expect_ranks
 
 # A message within one host goes by shared memory otherwise, past the device.
@@ -63,7 +63,7 @@ def test_devinfo(efa):
 def test_messages(efa):
     """Data, and each status; an idle device uses no CPU, and the next store wakes it up."""
     program = efa.start("/usr/bin/python3", "-u", pathlib.Path(__file__).with_name("efa_messages.py"))
-    wait_until(lambda: "asleep\n" in program.stdout or not program.running, PATIENCE, "it sleeps")
+    wait_until(lambda: "asleep\n" in program.stdout or not program.running, TIME_LIMIT, "it sleeps")
     assert program.stdout == MESSAGES, program.result()
     time.sleep(0.1)
     before = cpu_ticks(efa.pid)
@@ -83,7 +83,7 @@ EXPLAINED = [
 def test_explain(efa):
     """Each failure has its sentence; of keys with what they name, of queues with what was posted."""
     program = efa.start("/usr/bin/python3", "-u", pathlib.Path(__file__).with_name("efa_messages.py"))
-    wait_until(lambda: "asleep\n" in program.stdout or not program.running, PATIENCE, "it sleeps")
+    wait_until(lambda: "asleep\n" in program.stdout or not program.running, TIME_LIMIT, "it sleeps")
     told = json.loads(expect_success(efa.run(SIMHCA, "explain", "--json")).stdout)["failures"]
     told = [failure for failure in told if failure["pid"] == program.pid]
     assert [(failure["reason"], failure["vendor_err"]) for failure in told] == EXPLAINED
@@ -102,7 +102,7 @@ def test_inject(tmp_path):
         expect_success(device.run(SIMHCA, "inject", "add", "complete REM_ACCESS_ERR nth=3"))
         argv = ["ib_send_bw", "-c", "SRD", "-F", "-x", 0, "-n", 100, "-s", 64, "-p", new_port()]
         device.start(*argv)
-        wait_until(lambda: argv[-1] in listening_ports(), PATIENCE, "it listens")
+        wait_until(lambda: argv[-1] in listening_ports(), TIME_LIMIT, "it listens")
         assert "syndrom 0x7" in device.run(*argv, "localhost").stderr
         device.kill_programs()  # the other waits for the rest
         told = json.loads(expect_success(device.run(SIMHCA, "explain", "--json")).stdout)["failures"]
@@ -144,7 +144,7 @@ def test_events(efa):
     """Completion channels; who sleeps there uses no CPU, nor does the device, and a message wakes both up."""
     script = pathlib.Path(__file__).with_name("efa_events.py")
     sleeper = efa.start("/usr/bin/python3", "-u", script)
-    wait_until(lambda: "asleep" in sleeper.stdout or not sleeper.running, PATIENCE, "it sleeps")
+    wait_until(lambda: "asleep" in sleeper.stdout or not sleeper.running, TIME_LIMIT, "it sleeps")
     found = re.fullmatch(EVENTS, sleeper.stdout)
     assert found, sleeper.result()
     time.sleep(0.1)
@@ -158,7 +158,7 @@ def test_events(efa):
 def test_killed(efa):
     """What a program had goes with it."""
     program = efa.start("/usr/bin/python3", "-u", pathlib.Path(__file__).with_name("efa_messages.py"))
-    wait_until(lambda: "asleep\n" in program.stdout or not program.running, PATIENCE, "it sleeps")
+    wait_until(lambda: "asleep\n" in program.stdout or not program.running, TIME_LIMIT, "it sleeps")
     assert efa.objects()["qps"] == 3, program.result()
     program.send(signal.SIGKILL)
     program.finish()
@@ -186,7 +186,7 @@ def test_fi_pingpong(efa, endpoint, size):
     port = new_port()
     argv = ["fi_pingpong", "-p", "efa", "-e", endpoint, "-c", "-I", 20, "-S", size]
     server = efa.start(*argv, "-B", port, **NO_SHM)
-    wait_until(lambda: port in listening_ports() or not server.running, PATIENCE, "it listens")
+    wait_until(lambda: port in listening_ports() or not server.running, TIME_LIMIT, "it listens")
     client = expect_success(efa.run(*argv, "-P", port, "127.0.0.1", **NO_SHM))
     expect_success(server.finish())
     assert re.search(rf"^{size // 1024}k +20 +=20 ", client.stdout, re.M), client
@@ -195,7 +195,7 @@ def test_fi_pingpong(efa, endpoint, size):
 def run_libfabric(efa, tmp_path):
     program = compiled(tmp_path, "efa_rdm.c", "-lfabric")
     server = efa.start(program, **NO_SHM)
-    wait_until(lambda: "\n" in server.stdout or not server.running, PATIENCE, "it tells its address")
+    wait_until(lambda: "\n" in server.stdout or not server.running, TIME_LIMIT, "it tells its address")
     client = expect_success(efa.run(program, server.stdout.split()[0], **NO_SHM))
     assert client.stdout.split() == ["1", "3000", "8000", "40000", "200000", "done"]
     assert expect_success(server.finish()).stdout.split()[1:] == client.stdout.split()
@@ -211,7 +211,7 @@ def test_openmpi(efa, tmp_path):
     result = efa.run("mpirun.openmpi", "--oversubscribe", "--mca", "pml", "cm", "--mca", "mtl", "ofi",
                      "--mca", "mtl_ofi_provider_include", "efa", "-np", 2,
                      compiled(tmp_path, "mpi_messages.c", compiler="mpicc.openmpi"), 65536,
-                     seconds=2 * PATIENCE, FI_PROVIDER="efa", **OPENMPI_ENV, **NO_SHM)
+                     seconds=2 * TIME_LIMIT, FI_PROVIDER="efa", **OPENMPI_ENV, **NO_SHM)
     expect_ranks(result, "messages", 2)
 
 

@@ -10,12 +10,12 @@ import subprocess
 
 import pytest
 
-from common import HERE, PATIENCE, SIMHCA, expect_success, pingpong, run_pair, sleeps_through, table, wait_until
+from common import HERE, TIME_LIMIT, SIMHCA, expect_success, pingpong, run_pair, sleeps_through, table, wait_until
 from middleware import compiled
 
 SOAK = os.environ.get("SIMHCA_SOAK") == "1"
 MESSAGES = 1000000 if SOAK else 10000
-SECONDS = 3600 if SOAK else PATIENCE
+SECONDS = 3600 if SOAK else TIME_LIMIT
 
 
 @pytest.mark.parametrize("program", ["ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_ud_pingpong",
@@ -63,15 +63,15 @@ def test_idle(device, idle_armed):
     wakes up any more. Network interfaces that come and go beside the test do wake it for a moment.
     """
     program = device.start(idle_armed)
-    wait_until(lambda: "armed" in program.stdout or not program.running, PATIENCE, "it is ready")
+    wait_until(lambda: "armed" in program.stdout or not program.running, TIME_LIMIT, "it is ready")
     assert program.running, program.result()
-    wait_until(lambda: sleeps_through((program.pid, device.pid)), PATIENCE, "nobody wakes up")
+    wait_until(lambda: sleeps_through((program.pid, device.pid)), TIME_LIMIT, "nobody wakes up")
     assert program.running, program.result()
     program.kill()
 
 
 def test_idle_without_programs(device):
-    wait_until(lambda: sleeps_through((device.pid,)), PATIENCE, "nobody wakes up")
+    wait_until(lambda: sleeps_through((device.pid,)), TIME_LIMIT, "nobody wakes up")
 
 
 @pytest.fixture(scope="module")
@@ -83,13 +83,13 @@ def waits(programs):
 def test_a_mistake_after_a_pause(device, waits, how):
     """The program goes on by the fast path, of which the daemon sees nothing while it looks at nothing."""
     program = device.start(waits, how, "pause")
-    wait_until(lambda: "pauses" in program.stdout or not program.running, PATIENCE, "it pauses")
-    wait_until(lambda: sleeps_through((program.pid, device.pid)), PATIENCE, "nobody wakes up")
+    wait_until(lambda: "pauses" in program.stdout or not program.running, TIME_LIMIT, "it pauses")
+    wait_until(lambda: sleeps_through((program.pid, device.pid)), TIME_LIMIT, "nobody wakes up")
     program.process.send_signal(signal.SIGUSR2)
 
     def told():
         failures = json.loads(expect_success(device.run(SIMHCA, "explain", "--json")).stdout)["failures"]
         return any(one["kind"] == "sleep" and one["pid"] == program.pid for one in failures)
 
-    wait_until(told, PATIENCE, "it is told")
+    wait_until(told, TIME_LIMIT, "it is told")
     program.kill()

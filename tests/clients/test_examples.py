@@ -11,7 +11,7 @@ import tempfile
 import pytest
 import yaml
 
-from common import PATIENCE, SIMHCA, Launcher, clean_environment, expect_success
+from common import TIME_LIMIT, SIMHCA, Launcher, clean_environment, expect_success
 from namespaces import IPV4, another_host, inside, join, namespaces_can_be_had, new_host
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples" / "two-hosts"
@@ -86,5 +86,5 @@ def test_two_hosts(example):
         running = [launchers[name].start(*command, **variables)
                    for name, (command, variables) in programs.items()]
         for program in running:
-            result = expect_success(program.finish(PATIENCE))
+            result = expect_success(program.finish(TIME_LIMIT))
             assert "8192000 bytes in" in result.stdout and "GID ::ffff:" in result.stdout, result

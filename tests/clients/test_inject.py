@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from common import HERE, PATIENCE, SIMHCA, Device, expect_success, new_port, wait_until
+from common import HERE, TIME_LIMIT, SIMHCA, Device, expect_success, new_port, wait_until
 
 PYTHON = "/usr/bin/python3"
 FAILING = HERE / "failing.py"
@@ -105,7 +105,7 @@ def test_now(device):
     """A program is killed where it stands; nobody of that name is a refusal."""
     program = device.start(PYTHON, "-c", "import pyverbs.device as d, time;"
                            "c = d.Context(name='simhca0'); print('open', flush=True); time.sleep(60)")
-    wait_until(lambda: "open" in program.stdout, PATIENCE, "the program has opened the device")
+    wait_until(lambda: "open" in program.stdout, TIME_LIMIT, "the program has opened the device")
     expect_success(inject(device, "add", f"kill now program={program.pid}"))
     assert program.finish().status == -9
     result = inject(device, "add", "kill now program=nobody")

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from common import PATIENCE, expect_success, wait_until
+from common import TIME_LIMIT, expect_success, wait_until
 from middleware import compiled
 from rdmacm import listens
 
@@ -27,7 +27,7 @@ def target(device, port):
     daemon = device.start("tgtd", "-f", "--iser", "nop=off,pool_sz_mb=128", "--iscsi",
                           f"portal=127.0.0.1:{port}", **env)
     wait_until(lambda: not daemon.running or listens(device, PORT) and
-               tgtadm("--op", "show", "--mode", "sys").status == 0, PATIENCE, "tgtd listens")
+               tgtadm("--op", "show", "--mode", "sys").status == 0, TIME_LIMIT, "tgtd listens")
     assert daemon.running, daemon.result()
     target = ["--mode", "target", "--tid", "1"]
     for words in (["--op", "new", *target, "-T", TARGET],

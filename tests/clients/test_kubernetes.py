@@ -18,7 +18,7 @@ import yaml
 
 pytest.importorskip("grpc", reason="no python3-grpcio")
 
-from common import BUILD, PATIENCE, SIMHCA, Launcher, clean_environment, expect_success, wait_until  # noqa: E402
+from common import BUILD, TIME_LIMIT, SIMHCA, Launcher, clean_environment, expect_success, wait_until  # noqa: E402
 from kubelet import Kubelet, fields  # noqa: E402
 from namespaces import another_host, inside, join, namespaces_can_be_had, new_host  # noqa: E402
 
@@ -234,12 +234,12 @@ def test_job_of_two_pods(pod, job):
         for node in nodes:
             node.start(stack, pod)
         for node in nodes:
-            wait_until(node.is_ready, PATIENCE, "the node offers the device")
+            wait_until(node.is_ready, TIME_LIMIT, "the node offers the device")
         programs = [node.admit(stack, container).start(
             *container["command"], *container["args"], JOB_COMPLETION_INDEX=str(index))
             for index, node in enumerate(nodes)]
         for program in programs:
-            result = expect_success(program.finish(PATIENCE))
+            result = expect_success(program.finish(TIME_LIMIT))
             assert "BW average" in result.stdout and "simhca0" in result.stdout, result
             assert "GID: 00:00:00:00:00:00:00:00:00:00:255:255:10:99:00:0" in result.stdout, result
         for node in nodes:

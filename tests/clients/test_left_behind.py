@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from common import PATIENCE, SIMHCA, alive, expect_success, wait_until
+from common import TIME_LIMIT, SIMHCA, alive, expect_success, wait_until
 
 PYTHON = "/usr/bin/python3"
 
@@ -80,7 +80,7 @@ def test_by_a_daemon_that_stays(device, opened):
     time.sleep(0.3)
     assert alive(pid) and device.objects()["contexts"] == 1
     os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: device.objects()["contexts"] == 0, PATIENCE, "it has ended")
+    wait_until(lambda: device.objects()["contexts"] == 0, TIME_LIMIT, "it has ended")
 
 
 def test_its_failures_are_the_runs(launcher):

@@ -6,7 +6,7 @@ import tempfile
 
 import pytest
 
-from common import ENDING, PATIENCE, SIMHCA, Launcher, alive, bandwidth_lines, expect_pingpong
+from common import ENDING, TIME_LIMIT, SIMHCA, Launcher, alive, bandwidth_lines, expect_pingpong
 from common import expect_success, gid, pair_script, start_server, wait_until
 
 PROGRAMS = ["ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_ud_pingpong", "ibv_srq_pingpong"]
@@ -63,7 +63,7 @@ def test_two_runs(runs, link_layer, program):
 def test_first_run_ends_first(runs, link_layer):
     """The daemon that the first run has started lives on for the others."""
     watching = runs.start("ibv_asyncwatch")
-    wait_until(lambda: "async event FD" in watching.stdout, PATIENCE, "ibv_asyncwatch starts")
+    wait_until(lambda: "async event FD" in watching.stdout, TIME_LIMIT, "ibv_asyncwatch starts")
     server, port = start_server(runs, "ibv_rc_pingpong", *gid(link_layer), "-c")
     watching.send(signal.SIGTERM)
     assert watching.finish(ENDING).status == 128 + signal.SIGTERM

@@ -6,7 +6,7 @@ More ranks than CPUs, as on the machines that projects have their tests run on.
 """
 import pytest
 
-from common import PATIENCE
+from common import TIME_LIMIT
 from middleware import OPENMPI, OPENMPI_ENV, OPENSHMEM, compiled, compiled_mpi, expect_pes
 from middleware import expect_ranks, ucx
 from releases import needs
@@ -34,7 +34,7 @@ MPICH_CASES = [*(case for case in CASES if case != ("ud", 8, "messages")),
 @pytest.mark.parametrize("module_device", ["ethernet"], indirect=True)
 def test_openmpi(device, programs, transport, ranks, program):
     result = device.run(*OPENMPI, "-np", ranks, programs["openmpi", program],
-                        seconds=2 * PATIENCE, **OPENMPI_ENV, **ucx(transport))
+                        seconds=2 * TIME_LIMIT, **OPENMPI_ENV, **ucx(transport))
     expect_ranks(result, program, ranks)
 
 
@@ -42,7 +42,7 @@ def test_openmpi(device, programs, transport, ranks, program):
 @pytest.mark.parametrize("module_device", ["ethernet"], indirect=True)
 def test_openshmem(device, tmp_path, transport, ranks):
     program = compiled(tmp_path, "shmem.c", compiler="oshcc")
-    result = device.run(*OPENSHMEM, "-np", ranks, program, seconds=2 * PATIENCE, **OPENMPI_ENV,
+    result = device.run(*OPENSHMEM, "-np", ranks, program, seconds=2 * TIME_LIMIT, **OPENMPI_ENV,
                         **ucx(transport))
     expect_pes(result, ranks)
 
@@ -51,7 +51,7 @@ def test_openshmem(device, tmp_path, transport, ranks):
 @pytest.mark.parametrize("module_device", ["ethernet"], indirect=True)
 def test_mpich(device, programs, transport, ranks, program):
     result = device.run("mpiexec.mpich", "-n", ranks, programs["mpich", program],
-                        seconds=2 * PATIENCE, **ucx(transport))
+                        seconds=2 * TIME_LIMIT, **ucx(transport))
     expect_ranks(result, program, ranks)
 
 
@@ -60,7 +60,7 @@ def test_mpich(device, programs, transport, ranks, program):
 def test_mpich_infiniband(device, programs, transport):
     """LIDs instead of GIDs."""
     result = device.run("mpiexec.mpich", "-n", 3, programs["mpich", "messages"],
-                        seconds=2 * PATIENCE, **ucx(transport))
+                        seconds=2 * TIME_LIMIT, **ucx(transport))
     expect_ranks(result, "messages", 3)
 
 
@@ -74,5 +74,5 @@ def test_openmpi_openib(device, programs):
     result = device.run("mpirun.openmpi", "--oversubscribe", "-np", 2, "--mca", "pml", "ob1",
                         "--mca", "btl", "openib,self", "--mca", "btl_openib_allow_ib", 1,
                         "--mca", "btl_openib_warn_no_device_params_found", 0,
-                        programs["openmpi", "messages"], seconds=2 * PATIENCE, **OPENMPI_ENV)
+                        programs["openmpi", "messages"], seconds=2 * TIME_LIMIT, **OPENMPI_ENV)
     expect_ranks(result, "messages", 2)

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from common import HERE, PATIENCE, SIMHCA, Device, expect_success, new_port, wait_until
+from common import HERE, TIME_LIMIT, SIMHCA, Device, expect_success, new_port, wait_until
 
 NAME = "\x1b]0;x\x07\x1b[31m"  # sets the title, and the colour
 SHOWN = "?]0;x??[31m"
@@ -46,8 +46,8 @@ def device(tmp_path_factory):
         device.log = log
         device.start(names / "rping" / NAME, "-s", "-p", port)
         program = device.start(names / os.path.basename(sys.executable) / NAME, "-c", PROGRAM)
-        wait_until(lambda: "waits" in program.stdout, PATIENCE, program)
-        wait_until(lambda: SHOWN in device.run(SIMHCA, "cm").stdout, PATIENCE, "rping")
+        wait_until(lambda: "waits" in program.stdout, TIME_LIMIT, program)
+        wait_until(lambda: SHOWN in device.run(SIMHCA, "cm").stdout, TIME_LIMIT, "rping")
         yield device
 
 

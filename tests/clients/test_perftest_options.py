@@ -10,7 +10,7 @@ import signal
 
 import pytest
 
-from common import PATIENCE, expect_bandwidths, expect_latencies, expect_success, run_pair
+from common import TIME_LIMIT, expect_bandwidths, expect_latencies, expect_success, run_pair
 from common import start_pair, start_server, table, wait_until
 from releases import needs
 
@@ -91,7 +91,7 @@ def test_infinitely(device):
     """--run_infinitely: a row a second, until somebody ends it."""
     server, client = start_pair(device, "ib_write_bw", "-F", "-D", 1, "--run_infinitely")
     row = re.compile(rf"^ {SIZE} +[1-9]\d* ", re.M)
-    wait_until(lambda: not client.running or len(row.findall(client.stdout)) >= 2, PATIENCE,
+    wait_until(lambda: not client.running or len(row.findall(client.stdout)) >= 2, TIME_LIMIT,
                "two rows")
     assert client.running and server.running, (client.result(), server.result())
     for program in client, server:

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from common import PATIENCE, Device, new_port, wait_until
+from common import TIME_LIMIT, Device, new_port, wait_until
 
 NEW = ["unshare", "-Urpf", "--mount-proc"]
 
@@ -39,7 +39,7 @@ def test_two_in_one_namespace(device):
     """Two programs of a container, or of two that share it (podman run --pid container:NAME)."""
     server, client = map(" ".join, server_and_client(device))
     device.start(*NEW, "sh", "-c", f"{server} & until {client}; do sleep 0.1; done")
-    wait_until(lambda: device.objects()["carried"] == 2, PATIENCE, "they carry messages themselves")
+    wait_until(lambda: device.objects()["carried"] == 2, TIME_LIMIT, "they carry messages themselves")
     assert {one["memory"] for one in contexts(device)} == {"process_vm"}
 
 
@@ -47,9 +47,9 @@ def test_two_in_two_namespaces(device):
     """Neither has a number for the other: the daemon carries all, and nobody takes that for a refusal."""
     server, client = server_and_client(device)
     device.start(*NEW, *server)
-    wait_until(lambda: contexts(device), PATIENCE, "the server has the device")
+    wait_until(lambda: contexts(device), TIME_LIMIT, "the server has the device")
     device.start(*NEW, *client)
-    wait_until(lambda: both_have_messages(device), PATIENCE, "they talk")
+    wait_until(lambda: both_have_messages(device), TIME_LIMIT, "they talk")
     assert device.objects()["carried"] == 0
     assert not [one for one in contexts(device) if one.get("not_attached")]
 
@@ -58,7 +58,7 @@ def test_one_beside_the_daemon(device):
     """Who sees the other one's processes need not be seen itself: each QP's sender carries for itself."""
     server, client = server_and_client(device)
     device.start(*NEW, *server)
-    wait_until(lambda: contexts(device), PATIENCE, "the server has the device")
+    wait_until(lambda: contexts(device), TIME_LIMIT, "the server has the device")
     device.start(*client)
-    wait_until(lambda: device.objects()["carried"] == 1, PATIENCE, "the client's messages are its own")
-    wait_until(lambda: both_have_messages(device), PATIENCE, "they talk")
+    wait_until(lambda: device.objects()["carried"] == 1, TIME_LIMIT, "the client's messages are its own")
+    wait_until(lambda: both_have_messages(device), TIME_LIMIT, "they talk")

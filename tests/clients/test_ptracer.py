@@ -8,7 +8,7 @@ import shutil
 
 import pytest
 
-from common import PATIENCE, SIMHCA, Device, expect_success, new_port, wait_until
+from common import TIME_LIMIT, SIMHCA, Device, expect_success, new_port, wait_until
 
 YAMA = pathlib.Path("/proc/sys/kernel/yama/ptrace_scope")
 
@@ -44,7 +44,7 @@ def test_who_is_refused_the_memory_of_a_peer(carrying, tmp_path, error, text):
     """It works all the same, by the daemon; and status says why."""
     argv = ["ibv_rc_pingpong", "-g", 0, "-p", new_port(), "-n", 10**8]
     server = carrying.start(*argv)
-    wait_until(lambda: carrying.objects()["contexts"] == 1, PATIENCE, "the server has the device")
+    wait_until(lambda: carrying.objects()["contexts"] == 1, TIME_LIMIT, "the server has the device")
     memory = f"/proc/{server.pid}/mem"
     carrying.start("strace", "-f", "-o", tmp_path / "calls", "-P", memory, "-e", "trace=openat",
                    "-e", f"inject=openat:error={error}", *argv, "localhost")
@@ -55,7 +55,7 @@ def test_who_is_refused_the_memory_of_a_peer(carrying, tmp_path, error, text):
     def works():
         return [one for one in contexts() if one["past"] and one.get("not_attached") == text]
 
-    wait_until(works, PATIENCE, "who is refused has said so")
+    wait_until(works, TIME_LIMIT, "who is refused has said so")
     refused, = works()
     assert refused["pid"] != server.pid
     assert [one.get("not_attached") for one in contexts() if one["pid"] == server.pid] == [None]
@@ -73,8 +73,8 @@ def test_nobody_is_refused(carrying):
     """Nothing is said of programs that reach each other."""
     argv = ["ibv_rc_pingpong", "-g", 0, "-p", new_port(), "-n", 10**8]
     carrying.start(*argv)
-    wait_until(lambda: carrying.objects()["contexts"] == 1, PATIENCE, "the server has the device")
+    wait_until(lambda: carrying.objects()["contexts"] == 1, TIME_LIMIT, "the server has the device")
     carrying.start(*argv, "localhost")
-    wait_until(lambda: carrying.objects()["carried"] == 2, PATIENCE, "they carry messages themselves")
+    wait_until(lambda: carrying.objects()["carried"] == 2, TIME_LIMIT, "they carry messages themselves")
     assert "keeps it from" not in expect_success(carrying.tool.run(SIMHCA, "status")).stdout
     carrying.kill_programs()

@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-from common import PATIENCE, Device, device_of_nobody, expect_success, new_port, wait_until
+from common import TIME_LIMIT, Device, device_of_nobody, expect_success, new_port, wait_until
 from common import LINK_LAYERS, listening_ports
 from rdmacm import expect_no_ids
 
@@ -32,7 +32,7 @@ def server(request):
     with (Device if request.param == "ethernet" else device_of_nobody)(request.param) as device:
         port = new_port()
         program = device.start("qperf", "-lp", port)
-        wait_until(lambda: port in listening_ports() or not program.running, PATIENCE, "it listens")
+        wait_until(lambda: port in listening_ports() or not program.running, TIME_LIMIT, "it listens")
         assert program.running, program.result()
         yield device, port
         program.kill()

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from common import PATIENCE, cpu_ticks, expect_latencies, expect_success, measured, table, wait_until
+from common import TIME_LIMIT, cpu_ticks, expect_latencies, expect_success, measured, table, wait_until
 
 MACS = "02:00:00:00:00:01", "02:00:00:00:00:02"
 MTU = 1518  # the largest frame of perftest
@@ -39,9 +39,9 @@ def run_raw_once(device, program, flags):
     frames go nowhere before the server polls for them.
     """
     server = start(device, program, "--server", *flags)
-    wait_until(lambda: device.objects()["flows"] or not server.running, PATIENCE, "a flow")
+    wait_until(lambda: device.objects()["flows"] or not server.running, TIME_LIMIT, "a flow")
     begin = cpu_ticks(server.pid) if server.running else 0
-    wait_until(lambda: not server.running or cpu_ticks(server.pid) > begin + 5, PATIENCE,
+    wait_until(lambda: not server.running or cpu_ticks(server.pid) > begin + 5, TIME_LIMIT,
                "the server polls")
     assert server.running, server.result()
     client = start(device, program, "--client", *flags)

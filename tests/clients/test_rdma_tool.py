@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from common import (HERE, PATIENCE, SIMHCA, Device, expect_success, new_port, run_pair,
+from common import (HERE, TIME_LIMIT, SIMHCA, Device, expect_success, new_port, run_pair,
                     wait_until)
 
 PYTHON = "/usr/bin/python3"
@@ -186,14 +186,14 @@ def test_cm_ids(device):
         return rdma(device, "res", "show", "cm_id")
 
     server = device.start("rping", "-s", "-p", port)
-    wait_until(lambda: shown() or not server.running, PATIENCE, "the listener")
+    wait_until(lambda: shown() or not server.running, TIME_LIMIT, "the listener")
     listener, = shown()
     number = listener.pop("cm-idn")
     assert listener == {"ifindex": 0, "ifname": "simhca0", "state": "LISTEN", "ps": "TCP",
                         "pid": server.pid, "comm": "rping", "src-addr": f"0.0.0.0:{port}"}
     client = device.start("rping", "-c", "-a", "127.0.0.1", "-p", port, "-C", 1000000)
     wait_until(lambda: sum(one["state"] == "CONNECT" for one in shown()) == 2 or not client.running,
-               PATIENCE, "the connection")
+               TIME_LIMIT, "the connection")
     ends = {one["pid"]: one for one in shown() if one["state"] == "CONNECT"}
     assert set(ends) == {server.pid, client.pid}
     mine = ends[client.pid]

@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from common import HERE, PATIENCE, SIMHCA, Device, expect_success, listening_ports, new_port
+from common import HERE, TIME_LIMIT, SIMHCA, Device, expect_success, listening_ports, new_port
 from common import stopped, wait_until
 from middleware import compiled
 from rdmacm import expect_ending, expect_no_ids, ids, listens, run_both, start_listener
@@ -91,7 +91,7 @@ def test_why_it_was_rejected_in_few_words(talkative):
     port = new_port()
     server = talkative.start("/usr/bin/python3", "-c", MANY_LISTENERS, HERE.parent / "python")
     wait_until(lambda: sum(one["state"] == "LISTEN" for one in ids(talkative)) == 70 or
-               not server.running, PATIENCE, "all of them listen")
+               not server.running, TIME_LIMIT, "all of them listen")
     assert talkative.start("rping", "-c", "-a", "127.0.0.1", "-C", "1", "-p", port).finish().status
     expect_log(talkative, rf"nobody listens on 127\.0\.0\.1:{port} in port space TCP; "
                r"listeners are: \.\.\.\n")
@@ -142,7 +142,7 @@ signal.pause()
 def test_what_the_tool_shows(device):
     """A listener with a request that nobody has fetched, and both ends of a connection."""
     program = device.start("/usr/bin/python3", "-c", CONNECTED, HERE.parent / "python")
-    wait_until(lambda: program.result().stdout or not program.running, PATIENCE, "it is connected")
+    wait_until(lambda: program.result().stdout or not program.running, TIME_LIMIT, "it is connected")
     number, port, *connected, asking = map(int, program.result().stdout.split())
     seen = {one["cm_idn"]: one for one in ids(device)}
     assert all(one["pid"] == program.pid and one["comm"] == "python3" and one["ps"] == "TCP" and
@@ -205,7 +205,7 @@ def test_udpong(device, port):
     """
     flags = ["-p", port, "-b", "127.0.0.1", "-S", "64", "-C", "10"]
     server = device.start("udpong", *flags)
-    wait_until(lambda: has_udp_port(port) or not server.running, PATIENCE, "it has its port")
+    wait_until(lambda: has_udp_port(port) or not server.running, TIME_LIMIT, "it has its port")
     client = expect_success(device.run("udpong", *flags, "-s", "127.0.0.1"))
     assert re.search(r"^custom +64 +10 +640 ", client.stdout, re.M), client
     server.kill()
@@ -257,7 +257,7 @@ def test_librspreload(device, port, mode):
     library = RSPRELOAD + ":" + device.env["LD_PRELOAD"]
     flags = ["-p", port, "-S", "4096", "-I", "3", "-C", "10", "-T", mode]
     server = device.start("rstream", *flags, LD_PRELOAD=library)
-    wait_until(lambda: port in listening_ports() or listens(device, port), PATIENCE, "it listens")
+    wait_until(lambda: port in listening_ports() or listens(device, port), TIME_LIMIT, "it listens")
     client = expect_success(device.run("rstream", "-s", "127.0.0.1", *flags, LD_PRELOAD=library))
     assert re.search(r"^custom +4k +10 +3 ", client.stdout, re.M), client
     if mode == "s":
@@ -325,10 +325,10 @@ def test_perftest(device, port, stop_before_address, program, flags):
     library = f"{stop_before_address}:{device.env['LD_PRELOAD']}"
     client = device.start(*argv, "127.0.0.1", LD_PRELOAD=library)
     if "-R" in flags:
-        wait_until(lambda: stopped(client.pid) or not client.running, PATIENCE,
+        wait_until(lambda: stopped(client.pid) or not client.running, TIME_LIMIT,
                    "the client has its first connection")
         assert client.running, client.result()
-        wait_until(lambda: listens(device, port), PATIENCE, "the server listens again")
+        wait_until(lambda: listens(device, port), TIME_LIMIT, "the server listens again")
         client.send(signal.SIGCONT)
     iterations = 800 if "-q" in flags else 200
     measured = [expect_success(client.finish()), expect_success(server.finish())]

@@ -15,7 +15,7 @@ import time
 
 import pytest
 
-from common import ENDING, ONE_LINK_LAYER, PATIENCE, Device, expect_success, gid, pingpong
+from common import ENDING, ONE_LINK_LAYER, TIME_LIMIT, Device, expect_success, gid, pingpong
 from common import start_working, wait_until
 
 SOAK = os.environ.get("SIMHCA_SOAK") == "1"
@@ -98,7 +98,7 @@ def test_pingpong_killed(device, program):
 def test_asyncwatch(device, number):
     """ibv_asyncwatch opens the device, waits for events, and ends with the signal."""
     watching = device.start("ibv_asyncwatch")
-    wait_until(lambda: "simhca0: async event FD" in watching.stdout, PATIENCE, "it waits")
+    wait_until(lambda: "simhca0: async event FD" in watching.stdout, TIME_LIMIT, "it waits")
     assert device.objects()["contexts"] == 1
     watching.send(number)
     result = watching.finish(ENDING)
@@ -121,7 +121,7 @@ def test_stopped_and_continued(device):
     pair[SERVER].send(signal.SIGSTOP)
     time.sleep(ALL_RETRIES)
     before = served()
-    wait_until(lambda: not pair[CLIENT].running or served() - before > 10 * QUEUED, PATIENCE,
+    wait_until(lambda: not pair[CLIENT].running or served() - before > 10 * QUEUED, TIME_LIMIT,
                "requests of a time when the server was stopped are served")
     assert pair[CLIENT].running, pair[CLIENT].result()
     pair[SERVER].send(signal.SIGCONT)

@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from common import HERE, PATIENCE, SIMHCA, Device, expect_success, listening_ports, new_port, wait_until
+from common import HERE, TIME_LIMIT, SIMHCA, Device, expect_success, listening_ports, new_port, wait_until
 
 PYTHON = "/usr/bin/python3"
 
@@ -40,8 +40,8 @@ def busy():
         device.start("rping", "-s", "-p", ports[1])
         expect_success(device.run(PYTHON, HERE / "failing.py", "past_end"))
         expect_success(device.tool.run(SIMHCA, "inject", "add", "drop program=nobody"))
-        wait_until(lambda: ports[0] in listening_ports(), PATIENCE, "ibv_srq_pingpong waits")
-        wait_until(lambda: "LISTEN" in device.tool.run(SIMHCA, "cm").stdout, PATIENCE, "rping listens")
+        wait_until(lambda: ports[0] in listening_ports(), TIME_LIMIT, "ibv_srq_pingpong waits")
+        wait_until(lambda: "LISTEN" in device.tool.run(SIMHCA, "cm").stdout, TIME_LIMIT, "rping listens")
         yield device
 
 
@@ -54,14 +54,14 @@ def in_terminal(device, *words, until=None, then=None):
     process = subprocess.Popen([SIMHCA, *map(str, words)], env=device.tool.env | {"TERM": "xterm"}, stdin=theirs,
                                stdout=theirs, stderr=theirs, start_new_session=True)
     os.close(theirs)
-    text, end = "", time.monotonic() + PATIENCE
+    text, end = "", time.monotonic() + TIME_LIMIT
     try:
         while time.monotonic() < end:
             if select.select([ours], [], [], 0.1)[0]:
                 try:
                     text += os.read(ours, 65536).decode()
                 except OSError:  # nobody has its end open
-                    return text, process.wait(PATIENCE)
+                    return text, process.wait(TIME_LIMIT)
             if then and until in text:
                 then(process)
                 then = None
@@ -118,7 +118,7 @@ def test_goes_on_in_a_terminal(busy, tmp_path, words):
 
 def wait_for_trace(path):
     """It is silent; there is a file when it has begun."""
-    wait_until(lambda: path.exists() and path.stat().st_size, PATIENCE, "it has begun")
+    wait_until(lambda: path.exists() and path.stat().st_size, TIME_LIMIT, "it has begun")
 
 
 @pytest.mark.parametrize("words", GO_ON, ids=named)
@@ -130,7 +130,7 @@ def test_the_daemon_ends(tmp_path, words):
         if words[0] == "trace":
             wait_for_trace(argv[-1])
         else:
-            wait_until(lambda: going.stdout or words[0] == "explain", PATIENCE, "it has begun")
+            wait_until(lambda: going.stdout or words[0] == "explain", TIME_LIMIT, "it has begun")
         expect_success(device.tool.run(SIMHCA, "stop"))
         result = going.finish()
         assert result.status == (0 if words[0] == "trace" else 1), result

@@ -13,7 +13,7 @@ import zlib
 
 import pytest
 
-from common import (HERE, LINK_LAYERS, PATIENCE, SIMHCA, Device, expect_success, new_port, run_pair,
+from common import (HERE, LINK_LAYERS, TIME_LIMIT, SIMHCA, Device, expect_success, new_port, run_pair,
                     start_pair, stopped, wait_until)
 
 SECTION, INTERFACE, PACKET = 0x0a0d0d0a, 1, 6  # pcapng's blocks
@@ -98,7 +98,7 @@ def expect_wireshark_agrees(path):
     # It takes payload that begins like an Ethernet frame for one, which random bytes sometimes do.
     ours = '!(frame.protocols contains "infiniband:")'
     wrong = subprocess.run([TSHARK, "-r", path, "-Y", f"{ours} && (_ws.expert || _ws.malformed)"],
-                           text=True, capture_output=True, timeout=PATIENCE, check=True).stdout
+                           text=True, capture_output=True, timeout=TIME_LIMIT, check=True).stdout
     assert wrong == ""
 
 
@@ -116,7 +116,7 @@ class Tracer:
         first = file or path
         self.program = device.start(SIMHCA, "trace", "--write", path, *options)
         # The head of the file is written once the daemon traces.
-        wait_until(lambda: first.exists() and first.stat().st_size >= 24, PATIENCE, "a capture")
+        wait_until(lambda: first.exists() and first.stat().st_size >= 24, TIME_LIMIT, "a capture")
 
     def end(self):
         self.program.send(signal.SIGINT)
@@ -182,7 +182,7 @@ def test_a_tracer_that_is_stopped(device, pingpong, tmp_path):
     """It loses packets, and says how many; the programs do not wait for it."""
     tracer = Tracer(device, tmp_path / "capture")
     tracer.program.send(signal.SIGSTOP)
-    wait_until(lambda: stopped(tracer.program.pid), PATIENCE, "the tracer to stop")
+    wait_until(lambda: stopped(tracer.program.pid), TIME_LIMIT, "the tracer to stop")
     for result in pingpong("ibv_rc_pingpong", "-s", "65536", "-n", "500"):
         expect_success(result)
     tracer.program.send(signal.SIGCONT)
@@ -218,7 +218,7 @@ def test_who_sent_it(device, pingpong, tmp_path):
     tracer.end()
     shown = subprocess.run([TSHARK, "-n", "-r", tracer.path, "-T", "fields", "-e", "frame.interface_name",
                             "-e", "frame.interface_description", "-e", "frame.time_epoch", "-e", "infiniband.bth.opcode"],
-                           text=True, capture_output=True, timeout=PATIENCE, check=True).stdout
+                           text=True, capture_output=True, timeout=TIME_LIMIT, check=True).stdout
     rows = [line.split("\t") for line in shown.splitlines()]
     names = {name for name, *_ in rows}
     assert len(rows) == 80 and len(names) == 2, rows
@@ -238,7 +238,7 @@ def test_short_sends_are_no_rpc(device, pingpong, tmp_path):
 
     def dissectors(*options):
         return subprocess.run([TSHARK, "-n", *options, "-r", tracer.path, "-T", "fields", "-e", "frame.protocols"],
-                              text=True, capture_output=True, timeout=PATIENCE, check=True).stdout
+                              text=True, capture_output=True, timeout=TIME_LIMIT, check=True).stdout
 
     root = HERE.parents[1]
     for page in "Documentation/watching.md", "man/simhca-trace.1":
@@ -306,7 +306,7 @@ def test_kinds_of_packets(device, pingpong, tmp_path):
 def test_of_a_queue_pair(device, pingpong, tmp_path):
     """Both directions of one QP, and nothing of others."""
     programs = start_pair(device, "ib_send_lat", "-F", "-e", "-n", "10000000")
-    wait_until(lambda: len(used_qps(device)) == 2, PATIENCE, "messages both ways")
+    wait_until(lambda: len(used_qps(device)) == 2, TIME_LIMIT, "messages both ways")
     qpn, peer = used_qps(device)
     tracer = Tracer(device, tmp_path / "capture", "--qp", str(qpn), "--count", "20")
     pingpong("ibv_rc_pingpong", "-n", "20")
@@ -332,10 +332,10 @@ def test_the_fast_path_is_seen(tmp_path):
         run_pair(device, *program, "-n", "20")
         assert tracer.end() == (2 * 20 * 11, 0)
         programs = start_pair(device, *program, "-e", "-n", "100000000")
-        wait_until(lambda: steps(device), PATIENCE, "the fast path")
+        wait_until(lambda: steps(device), TIME_LIMIT, "the fast path")
         expect_success(Tracer(device, tmp_path / "later", "--count", "100").program.finish())
         before = steps(device)
-        wait_until(lambda: steps(device) > before, PATIENCE, "the fast path again")
+        wait_until(lambda: steps(device) > before, TIME_LIMIT, "the fast path again")
         for one in programs:
             one.kill()
 
@@ -367,7 +367,7 @@ def test_no_room(launcher, device, pingpong, tmp_path):
 
     path = tmp_path / "capture"
     tracer = device.start("sh", "-c", f"ulimit -f 100; exec {SIMHCA} trace --write {path}")
-    wait_until(lambda: path.exists() and path.stat().st_size >= 24, PATIENCE, "a capture")
+    wait_until(lambda: path.exists() and path.stat().st_size >= 24, TIME_LIMIT, "a capture")
     pingpong("ibv_rc_pingpong", "-n", "500")
     result = tracer.finish()
     assert result.status == 1
@@ -409,7 +409,7 @@ def test_looking_on(device, pingpong, tmp_path):
     """`simhca trace --write - | tshark -i -`"""
     shark = device.start("sh", "-c", f"{SIMHCA} trace --write - --count 20 | {TSHARK} -n -i - -T fields "
                          "-e infiniband.bth.opcode", SIMHCA_RUNTIME_DIR=device.directory)
-    wait_until(lambda: "Capturing on" in shark.stderr, PATIENCE, "tshark has begun")
+    wait_until(lambda: "Capturing on" in shark.stderr, TIME_LIMIT, "tshark has begun")
     pingpong("ibv_rc_pingpong", "-n", "20")
     assert len(expect_success(shark.finish()).stdout.split()) == 20
 

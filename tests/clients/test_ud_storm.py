@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from common import PATIENCE, Device, expect_success
+from common import TIME_LIMIT, Device, expect_success
 
 SECONDS = 60 if os.environ.get("SIMHCA_SOAK") == "1" else 2
 PAIRS = 4
@@ -30,5 +30,5 @@ def test_storm(ud_storm, link_layer, engines, memory):
     with Device(link_layer, "--engines", engines, "--memory", memory) as device:
         programs = [device.start(ud_storm, SECONDS) for _ in range(PAIRS)]
         for program in programs:
-            expect_success(program.finish(SECONDS + PATIENCE))
+            expect_success(program.finish(SECONDS + TIME_LIMIT))
         device.expect_idle()

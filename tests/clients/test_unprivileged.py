@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from common import AS_NOBODY, LINK_LAYERS, PATIENCE, SIMHCA, Device, bandwidth_lines
+from common import AS_NOBODY, LINK_LAYERS, TIME_LIMIT, SIMHCA, Device, bandwidth_lines
 from common import expect_bandwidths, expect_pingpong, expect_success, gid, new_port, pair_script
 from common import pingpong, run_pair, wait_until
 from rdmacm import expect_ending
@@ -68,7 +68,7 @@ def test_rping(device):
     """A connection by librdmacm as nobody, who may not have the ports of root."""
     port = new_port()
     server = device.start("rping", "-s", "-C", "3", "-V", "-p", port)
-    wait_until(lambda: f":{port}" in device.tool.run(SIMHCA, "cm").stdout, PATIENCE, "it listens")
+    wait_until(lambda: f":{port}" in device.tool.run(SIMHCA, "cm").stdout, TIME_LIMIT, "it listens")
     expect_ending(device.run("rping", "-c", "-a", "127.0.0.1", "-C", "3", "-V", "-p", port))
     expect_ending(server.finish())
     refused = device.run("rping", "-s", "-p", 1000)

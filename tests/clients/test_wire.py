@@ -13,7 +13,7 @@ import zlib
 
 import pytest
 
-from common import PATIENCE, SIMHCA, expect_bandwidths, expect_latencies, expect_pingpong
+from common import TIME_LIMIT, SIMHCA, expect_bandwidths, expect_latencies, expect_pingpong
 from common import expect_success, new_port, wait_until
 from namespaces import IPV4, IPV4_GID, IPV6, IPV6_GID, LINK_LOCAL_GID
 from namespaces import listens, namespaces_can_be_had, two_hosts, wire
@@ -44,7 +44,7 @@ def run_across(hosts, *argv, to=IPV4[1], port_option="-p"):
     """A server on the second host, a client on the first; client first."""
     port = new_port()
     server = hosts[1].start(*argv, port_option, port)
-    wait_until(lambda: listens(hosts[1], port) or not server.running, PATIENCE,
+    wait_until(lambda: listens(hosts[1], port) or not server.running, TIME_LIMIT,
                f"{argv} listens")
     client = hosts[0].start(*argv, port_option, port, to)
     return client.finish(), server.finish()
@@ -69,7 +69,7 @@ def test_xrc_pingpong(hosts, gid):
     port = new_port()
     argv = ["ibv_xsrq_pingpong", "-g", gid, "-n", 200, "-e", "-p", port]
     server = hosts[1].start(*argv, "-c", 2)
-    wait_until(lambda: listens(hosts[1], port) or not server.running, PATIENCE, "it listens")
+    wait_until(lambda: listens(hosts[1], port) or not server.running, TIME_LIMIT, "it listens")
     clients = [hosts[0].start(*argv, IPV4[1]) for _ in range(2)]
     for program in server, *clients:
         assert expect_success(program.finish()).stdout.endswith("success\n"), program.result()
@@ -101,7 +101,7 @@ def test_rping(hosts, any_address, to):
     """A connection by rdma_cm, and its end."""
     port = new_port()
     server = hosts[1].start("rping", "-s", "-a", any_address, "-p", port, "-V", "-C", 20)
-    wait_until(lambda: hosts[1].status()["rdma_cm"]["listeners"] or not server.running, PATIENCE,
+    wait_until(lambda: hosts[1].status()["rdma_cm"]["listeners"] or not server.running, TIME_LIMIT,
                "rping listens")
     client = hosts[0].run("rping", "-c", "-a", to, "-p", port, "-V", "-v", "-C", 20)
     assert client.stdout.count("ping data") == 20, client
@@ -114,7 +114,7 @@ def test_rping(hosts, any_address, to):
 def test_rdma_cm_programs(hosts, program, any_address, to):
     """Several connections; datagram services."""
     server = hosts[1].start(program, "-b", any_address)
-    wait_until(lambda: hosts[1].status()["rdma_cm"]["listeners"] or not server.running, PATIENCE,
+    wait_until(lambda: hosts[1].status()["rdma_cm"]["listeners"] or not server.running, TIME_LIMIT,
                f"{program} listens")
     client = hosts[0].run(program, "-s", to)
     assert "return status 0" in expect_success(client).stdout
@@ -131,11 +131,11 @@ def test_multicast(hosts, addresses, group):
         return gid in expect_success(hosts[1].tool.run(SIMHCA, "wire")).stdout
 
     receiver = hosts[1].start("mckey", *flags, addresses[1])
-    wait_until(lambda: is_member() or not receiver.running, PATIENCE, "it has joined")
+    wait_until(lambda: is_member() or not receiver.running, TIME_LIMIT, "it has joined")
     for program in hosts[0].start("mckey", *flags, addresses[0], "-s"), receiver:
         result = expect_success(program.finish())
         assert "data transfers complete" in result.stdout, result
-    wait_until(lambda: not is_member(), PATIENCE, "it has left")
+    wait_until(lambda: not is_member(), TIME_LIMIT, "it has left")
 
 
 def test_nobody_listens(hosts):
@@ -180,7 +180,7 @@ def test_at_home(hosts):
     port = new_port()
     argv = ["ibv_rc_pingpong", "-g", IPV4_GID, "-c", "-n", 500, "-p", port]
     server = hosts[0].start(*argv)
-    wait_until(lambda: listens(hosts[0], port), PATIENCE, "the server listens")
+    wait_until(lambda: listens(hosts[0], port), TIME_LIMIT, "the server listens")
     for result in hosts[0].start(*argv, IPV4[0]).finish(), server.finish():
         expect_pingpong(result, 4096, 500)
 
@@ -188,13 +188,13 @@ def test_at_home(hosts):
 def test_nobody_there(hosts):
     """Who has no such QP says nothing, and the log tells whom nobody answers."""
     port = new_port()
-    argv = ["ib_write_bw", "-F", "-x", IPV4_GID, "-p", port, "-D", PATIENCE]
+    argv = ["ib_write_bw", "-F", "-x", IPV4_GID, "-p", port, "-D", TIME_LIMIT]
     server = hosts[1].start(*argv)
-    wait_until(lambda: listens(hosts[1], port), PATIENCE, "the server listens")
+    wait_until(lambda: listens(hosts[1], port), TIME_LIMIT, "the server listens")
     client = hosts[0].start(*argv, IPV4[1])
     counter = "/sys/class/infiniband/simhca0/ports/1/counters/port_rcv_packets"
     before = hosts[1].run("cat", counter).stdout
-    wait_until(lambda: hosts[1].run("cat", counter).stdout != before, PATIENCE, "packets come")
+    wait_until(lambda: hosts[1].run("cat", counter).stdout != before, TIME_LIMIT, "packets come")
     server.kill()
     result = client.finish()
     assert result.status, result
@@ -205,9 +205,9 @@ def test_nobody_there(hosts):
 def test_report(hosts):
     """simhca wire: who is connected to whom, and how many packets have gone and come."""
     port = new_port()
-    argv = ["ib_write_bw", "-F", "-x", IPV4_GID, "-p", port, "-D", PATIENCE]
+    argv = ["ib_write_bw", "-F", "-x", IPV4_GID, "-p", port, "-D", TIME_LIMIT]
     server = hosts[1].start(*argv)
-    wait_until(lambda: listens(hosts[1], port) or not server.running, PATIENCE, "it listens")
+    wait_until(lambda: listens(hosts[1], port) or not server.running, TIME_LIMIT, "it listens")
     assert server.running, server.result()
     hosts[0].start(*argv, IPV4[1])
 
@@ -216,7 +216,7 @@ def test_report(hosts):
         return report["peers"].get(f"0000:0000:0000:0000:0000:ffff:0a63:000{peer}", {"sent": 0})
 
     wait_until(lambda: seen(hosts[0], 2)["sent"] > 100 and seen(hosts[1], 1)["sent"] > 10,
-               PATIENCE, "packets are counted")
+               TIME_LIMIT, "packets are counted")
     peer = seen(hosts[0], 2)
     assert peer["qps"] == 1 and 0 < peer["received"] < peer["sent"], peer
     text = expect_success(hosts[0].tool.run(SIMHCA, "wire")).stdout
@@ -257,7 +257,7 @@ def captured(host, path):
     """What passes on the interface meanwhile."""
     argv = ["dumpcap", "-q", "-P", "-i", "eth0", "-f", "udp port 4791", "-w", path]
     capture = host.start(*argv)
-    wait_until(lambda: "File:" in capture.stderr or not capture.running, PATIENCE,
+    wait_until(lambda: "File:" in capture.stderr or not capture.running, TIME_LIMIT,
                "the capture has begun")
     yield
     capture.process.terminate()
@@ -290,7 +290,7 @@ def test_wireshark_agrees(hosts, tmp_path):
                 expect_success(result)
         server = hosts[1].start("udaddy")
         wait_until(lambda: hosts[1].status()["rdma_cm"]["listeners"] or not server.running,
-                   PATIENCE, "udaddy listens")
+                   TIME_LIMIT, "udaddy listens")
         expect_success(hosts[0].run("udaddy", "-s", IPV4[1]))
     # RoCE v2 has no UDP checksum over IPv6 either, which Wireshark minds unless told.
     shown = subprocess.run(

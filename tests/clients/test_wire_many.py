@@ -8,10 +8,10 @@ import time
 
 import pytest
 
-from common import PATIENCE, expect_pingpong, expect_success, new_port, sleeps_through, wait_until
+from common import TIME_LIMIT, expect_pingpong, expect_success, new_port, sleeps_through, wait_until
 from middleware import MPI_PARTS, OPENMPI, OPENMPI_ENV, compiled_mpi, expect_ranks, ucx
-from namespaces import IPV4_GID, join, listens, namespaces_can_be_had, one_network, wire
-from namespaces import wire_device
+from namespaces import IPV4_GID, join, listens, namespaces_can_be_had, one_network
+from namespaces import remote_shell, wire, wire_device
 
 pytestmark = pytest.mark.skipif(not namespaces_can_be_had(),
                                 reason="no user namespaces, or no virtual Ethernet in them")
@@ -36,38 +36,24 @@ def mpi(programs):
     return compiled_mpi(programs)
 
 
-@pytest.fixture
-def remote_shell(cluster, tmp_path):
-    """What launchers call in ssh's stead, with a host's address and a command."""
-    path = tmp_path / "remote_shell"
-    lines = ["#!/bin/sh", "host=$1", "shift", "case $host in"]
-    for device, address in zip(*cluster):
-        variables = " ".join(f"'{name}={value}'" for name, value in device.env.items()
-                             if cluster[0][0].env.get(name) != value)
-        lines.append(f"{address[4]}) exec nsenter -t {device.namespace} -n -u env {variables} "
-                     'sh -c "$*" ;;')
-    path.write_text("\n".join([*lines, "esac", "exit 1", ""]))
-    path.chmod(0o755)
-    return path
-
-
 @pytest.mark.parametrize("program", MPI_PARTS)
 @pytest.mark.parametrize("which", ["openmpi", "mpich"])
-def test_all_to_all(cluster, mpi, remote_shell, which, program):
+def test_all_to_all(cluster, mpi, tmp_path, which, program):
     """Each rank talks to each other one; every daemon has heard others."""
     devices, addresses = cluster
     ranks = HOSTS * RANKS_OF_EACH
+    shell = remote_shell(tmp_path, devices, [address[4] for address in addresses])
     places = ",".join(f"{address[4]}:{RANKS_OF_EACH}" for address in addresses)
     env = ucx("rc", IPV4_GID)
     before = [wire(device)["taken"] for device in devices]
     if which == "openmpi":
-        env |= OPENMPI_ENV | {"OMPI_MCA_plm_rsh_agent": str(remote_shell),
+        env |= OPENMPI_ENV | {"OMPI_MCA_plm_rsh_agent": str(shell),
                               "OMPI_MCA_oob_tcp_if_include": "eth0"}
         argv = [*OPENMPI, "-np", ranks, "-host", places]
     else:
-        argv = ["mpiexec.mpich", "-launcher", "rsh", "-launcher-exec", remote_shell, "-iface", "eth0",
+        argv = ["mpiexec.mpich", "-launcher", "rsh", "-launcher-exec", shell, "-iface", "eth0",
                 "-genvnone", "-hosts", places, "-n", ranks]
-    result = devices[0].run(*argv, mpi[which, program], seconds=(10 if LONG else 2) * PATIENCE, **env)
+    result = devices[0].run(*argv, mpi[which, program], seconds=(10 if LONG else 2) * TIME_LIMIT, **env)
     expect_ranks(result, program, ranks)
     assert all(wire(device)["taken"] > count for device, count in zip(devices, before))
 
@@ -80,7 +66,7 @@ def across(server_device, client_device, address, program, gid):
     port = new_port()
     argv = [program, "-g", gid, "-c", "-s", 1000, "-n", 100, "-p", port]
     server = server_device.start(*argv)
-    wait_until(lambda: listens(server_device, port) or not server.running, PATIENCE, "it listens")
+    wait_until(lambda: listens(server_device, port) or not server.running, TIME_LIMIT, "it listens")
     client = client_device.start(*argv, address)
     for result in client.finish(), server.finish():
         expect_pingpong(result, 1000, 100)
@@ -91,7 +77,7 @@ def speak_ipv6(client, server, address, meeting):
         for program in "ibv_rc_pingpong", "ibv_ud_pingpong":
             across(server, client, meeting, program, gid)
     listener = server.start("rping", "-s", "-a", "::", "-C", 10, "-v")
-    wait_until(lambda: server.status()["rdma_cm"]["listeners"] or not listener.running, PATIENCE,
+    wait_until(lambda: server.status()["rdma_cm"]["listeners"] or not listener.running, TIME_LIMIT,
                "rping listens")
     expect_success(client.run("rping", "-c", "-a", address, "-C", 10))
     expect_success(listener.finish())
@@ -125,7 +111,7 @@ def test_daemons(count):
         across(devices[-1], devices[0], addresses[-1][4], "ibv_rc_pingpong", IPV4_GID)
         daemons = [device.pid for device in devices]
 
-        wait_until(lambda: sleeps_through(daemons), PATIENCE, "no daemon wakes up")
+        wait_until(lambda: sleeps_through(daemons), TIME_LIMIT, "no daemon wakes up")
         memory = [private_kb(pid) for pid in daemons]
         print(f"{count} daemons: started in {took:.1f} s, of {sum(memory) / count:.0f} kB each, "
               f"{max(memory)} at most")

@@ -7,11 +7,11 @@ import os
 
 import pytest
 
-from common import PATIENCE
+from common import TIME_LIMIT
 from middleware import MPI_PARTS, OPENMPI, OPENMPI_ENV, OPENSHMEM, compiled, compiled_mpi
 from middleware import expect_pes, expect_ranks, ucx
 from namespaces import IPV4, IPV4_GID, IPV6_GID, namespaces_can_be_had, sends_by, two_hosts
-from namespaces import wire
+from namespaces import remote_shell, wire
 
 pytestmark = pytest.mark.skipif(not namespaces_can_be_had(),
                                 reason="no user namespaces, or no virtual Ethernet in them")
@@ -35,18 +35,8 @@ def mpi(programs):
 
 
 @pytest.fixture
-def remote_shell(hosts, tmp_path):
-    """What launchers call in ssh's stead, with a host and a command: it knows one host only."""
-    path = tmp_path / "remote_shell"
-    variables = " ".join(f"'{name}={hosts[1].env[name]}'" for name in hosts[1].env
-                         if hosts[0].env.get(name) != hosts[1].env[name])
-    path.write_text(f"""#!/bin/sh
-[ "$1" = {IPV4[1]} ] || exit
-shift
-exec nsenter -t {hosts[1].namespace} -n -u env {variables} sh -c "$*"
-""")
-    path.chmod(0o755)
-    return path
+def shell(hosts, tmp_path):
+    return remote_shell(tmp_path, hosts, IPV4)
 
 
 @pytest.fixture(autouse=True)
@@ -63,37 +53,37 @@ def env(transport, family):
     return ucx(transport, GID[family])
 
 
-def on_both(hosts, launcher, remote_shell, env, program):
+def on_both(hosts, launcher, shell, env, program):
     """Half of the ranks on each, by one of Open MPI's launchers."""
     places = ",".join(f"{address}:{RANKS // 2}" for address in IPV4)
-    env = env | OPENMPI_ENV | {"OMPI_MCA_plm_rsh_agent": str(remote_shell),
+    env = env | OPENMPI_ENV | {"OMPI_MCA_plm_rsh_agent": str(shell),
                                "OMPI_MCA_oob_tcp_if_include": "eth0"}
-    return hosts[0].run(*launcher, "-np", RANKS, "-host", places, program, seconds=2 * PATIENCE,
+    return hosts[0].run(*launcher, "-np", RANKS, "-host", places, program, seconds=2 * TIME_LIMIT,
                         **env)
 
 
 @families
 @transports
 @pytest.mark.parametrize("program", MPI_PARTS)
-def test_openmpi(hosts, mpi, remote_shell, env, program):
-    result = on_both(hosts, OPENMPI, remote_shell, env, mpi["openmpi", program])
+def test_openmpi(hosts, mpi, shell, env, program):
+    result = on_both(hosts, OPENMPI, shell, env, mpi["openmpi", program])
     expect_ranks(result, program, RANKS)
 
 
 @families
 @transports
-def test_openshmem(hosts, programs, remote_shell, env):
+def test_openshmem(hosts, programs, shell, env):
     program = compiled(programs, "shmem.c", compiler="oshcc")
-    expect_pes(on_both(hosts, OPENSHMEM, remote_shell, env, program), RANKS)
+    expect_pes(on_both(hosts, OPENSHMEM, shell, env, program), RANKS)
 
 
 @families
 @transports
 @pytest.mark.parametrize("program", MPI_PARTS)
-def test_mpich(hosts, mpi, remote_shell, env, program):
+def test_mpich(hosts, mpi, shell, env, program):
     """Each rank has the environment of its host."""
     places = ",".join(f"{address}:{RANKS // 2}" for address in IPV4)
-    result = hosts[0].run("mpiexec.mpich", "-launcher", "rsh", "-launcher-exec", remote_shell,
+    result = hosts[0].run("mpiexec.mpich", "-launcher", "rsh", "-launcher-exec", shell,
                           "-iface", "eth0", "-genvnone", "-hosts", places, "-n", RANKS,
-                          mpi["mpich", program], seconds=2 * PATIENCE, **env)
+                          mpi["mpich", program], seconds=2 * TIME_LIMIT, **env)
     expect_ranks(result, program, RANKS)

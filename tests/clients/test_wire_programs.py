@@ -9,7 +9,7 @@ import shutil
 
 import pytest
 
-from common import PATIENCE, expect_bandwidths, expect_latencies, expect_pingpong, expect_success
+from common import TIME_LIMIT, expect_bandwidths, expect_latencies, expect_pingpong, expect_success
 from common import measured, new_port, wait_until
 from fio_rdma import BLOCKS, expect_bytes, run_fio
 from guest import QEMU, migrate
@@ -54,7 +54,7 @@ def family(hosts, request):
 
 def pair(hosts, server_argv, client_argv, port):
     server = hosts[1].start(*server_argv)
-    wait_until(lambda: listens(hosts[1], port) or not server.running, PATIENCE, "it listens")
+    wait_until(lambda: listens(hosts[1], port) or not server.running, TIME_LIMIT, "it listens")
     client = expect_success(hosts[0].run(*client_argv))
     expect_success(server.finish())
     return client
@@ -132,7 +132,7 @@ def test_three_hosts():
                 port = new_port()
                 argv = ["ibv_rc_pingpong", "-g", IPV4_GID, "-c", "-s", 16384, "-n", 300, "-p", port]
                 server = host.start(*argv, "-d", device)
-                wait_until(lambda: listens(host, port) or not server.running, PATIENCE,
+                wait_until(lambda: listens(host, port) or not server.running, TIME_LIMIT,
                            "it listens")
                 servers.append(server)
                 client, address = ways[there][here][0], ways[here][there][1]
@@ -157,7 +157,7 @@ def test_ipv6_only(ipv6_hosts):
     port = new_port()
     server = ipv6_hosts[1].start("rping", "-s", "-a", "::", "-p", port, "-V", "-C", 10)
     wait_until(lambda: ipv6_hosts[1].status()["rdma_cm"]["listeners"] or not server.running,
-               PATIENCE, "rping listens")
+               TIME_LIMIT, "rping listens")
     client = ipv6_hosts[0].run("rping", "-c", "-a", IPV6[1], "-p", port, "-V", "-v", "-C", 10)
     assert client.stdout.count("ping data") == 10, client
     expect_ending(client)

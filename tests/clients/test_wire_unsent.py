@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from common import PATIENCE, SIMHCA, Launcher, expect_success, new_port, wait_until
+from common import TIME_LIMIT, SIMHCA, Launcher, expect_success, new_port, wait_until
 from namespaces import IPV4, IPV6, IPV6_GID, another_host, inside, join, listens
 from namespaces import namespaces_can_be_had, new_host, two_hosts, wire
 
@@ -46,12 +46,12 @@ def routes(host, *changes):
 def test_a_connection_that_cannot_send(hosts, change, error, reason, remedy):
     """The kernel refuses the packets of a QP that is connected: the story has its error."""
     port = new_port()
-    argv = ["ib_write_bw", "-F", "-x", IPV6_GID, "-p", port, "-D", PATIENCE]
+    argv = ["ib_write_bw", "-F", "-x", IPV6_GID, "-p", port, "-D", TIME_LIMIT]
     server = hosts[1].start(*argv)
-    wait_until(lambda: listens(hosts[1], port) or not server.running, PATIENCE, "it listens")
+    wait_until(lambda: listens(hosts[1], port) or not server.running, TIME_LIMIT, "it listens")
     client = hosts[0].start(*argv, IPV4[1])
     before = wire(hosts[0])["taken"]
-    wait_until(lambda: wire(hosts[0])["taken"] > before + 100, PATIENCE, "packets are answered")
+    wait_until(lambda: wire(hosts[0])["taken"] > before + 100, TIME_LIMIT, "packets are answered")
     with routes(hosts[0], change):
         assert client.finish().status, client.result()
         story = expect_success(hosts[0].tool.run(SIMHCA, "explain", "--pid", client.pid)).stdout
@@ -71,7 +71,7 @@ def test_a_request_that_cannot_be_sent(hosts, change, error):
 
         def told():
             return expect_success(hosts[0].tool.run(SIMHCA, "explain", "--pid", client.pid)).stdout
-        wait_until(lambda: " waits for an answer to what was not sent\n" in told(), PATIENCE, "it is told")
+        wait_until(lambda: " waits for an answer to what was not sent\n" in told(), TIME_LIMIT, "it is told")
         assert client.running, client.result()
         assert re.search(rf"because:    rdma_connect\(\) to \[{IPV6[1]}\]:\d+ waits for an answer, and sending there "
                          rf"failed: {error}\n", told()), told()
@@ -81,18 +81,18 @@ def test_a_request_that_cannot_be_sent(hosts, change, error):
 def test_a_host_that_answers_again(hosts):
     """What could not be sent a while ago is not held against a peer that is silent for itself."""
     port = new_port()
-    argv = ["ib_write_bw", "-F", "-x", IPV6_GID, "-p", port, "-D", PATIENCE]
+    argv = ["ib_write_bw", "-F", "-x", IPV6_GID, "-p", port, "-D", TIME_LIMIT]
     with routes(hosts[0], f"add prohibit {IPV6[1]}"):
         unsent = wire(hosts[0])["unsent"]
         hosts[0].start("rping", "-c", "-a", IPV6[1], "-p", port)
-        wait_until(lambda: wire(hosts[0])["unsent"] > unsent, PATIENCE, "it cannot send")
+        wait_until(lambda: wire(hosts[0])["unsent"] > unsent, TIME_LIMIT, "it cannot send")
         hosts[0].kill_programs()
     server = hosts[1].start(*argv)
-    wait_until(lambda: listens(hosts[1], port) or not server.running, PATIENCE, "it listens")
+    wait_until(lambda: listens(hosts[1], port) or not server.running, TIME_LIMIT, "it listens")
     client = hosts[0].start(*argv, IPV4[1])
     before = wire(hosts[0])["taken"]
     # As long as one is remembered, and a QP's longest wait.
-    wait_until(lambda: wire(hosts[0])["taken"] > before + 100, PATIENCE, "packets are answered")
+    wait_until(lambda: wire(hosts[0])["taken"] > before + 100, TIME_LIMIT, "packets are answered")
     time.sleep(5)
     assert client.running, client.result()
     server.kill()
@@ -123,7 +123,7 @@ def two_namespaces():
 
 def hold_port(launcher, address, port=4791):
     holder = launcher.start("/usr/bin/python3", "-c", HOLD, address, port)
-    wait_until(lambda: "held" in holder.stdout or not holder.running, PATIENCE, "it has the port")
+    wait_until(lambda: "held" in holder.stdout or not holder.running, TIME_LIMIT, "it has the port")
     assert holder.running, holder.result()
     return holder
 
@@ -169,12 +169,12 @@ def test_a_port_that_is_taken_later(two_namespaces, tmp_path):
         def told(command):
             return expect_success(two_namespaces.run(SIMHCA, command, *directory)).stdout
 
-        wait_until(lambda: f"closed {text}" in told("wire"), PATIENCE, "it is told")
+        wait_until(lambda: f"closed {text}" in told("wire"), TIME_LIMIT, "it is told")
         assert f"closed {text}: UDP port 4791: Address already in use\n" in told("wire")
         assert (f"wire: {text} is not reached, and reaches nobody: UDP port 4791: "
                 "Address already in use\n") in told("status")
         holder.kill()
-        wait_until(lambda: "closed" not in told("wire"), PATIENCE, "the port is open")
+        wait_until(lambda: "closed" not in told("wire"), TIME_LIMIT, "the port is open")
         assert f"address {text}" in told("wire") and "not reached" not in told("status")
     finally:
         two_namespaces.run(SIMHCA, "stop", *directory)

@@ -222,8 +222,8 @@ def main():
         return json.loads(lines.readline())
 
     there = exchange(peer.tell())
-    patience = {"many": {"timeout": 15, "retry_cnt": 7}, "one_by_one": {"timeout": 12}}.get(case, {})
-    peer.connect(there, rnr_retry=2 if case == "no_receive" else 7, **patience)
+    time_limit = {"many": {"timeout": 15, "retry_cnt": 7}, "one_by_one": {"timeout": 12}}.get(case, {})
+    peer.connect(there, rnr_retry=2 if case == "no_receive" else 7, **time_limit)
     if not server:
         if case == "invalidated":
             peer.bind_window()

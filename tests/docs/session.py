@@ -11,7 +11,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("SIMHCA_BUILD", ROOT / "build"))
-PATIENCE = 120
+TIME_LIMIT = 120
 
 # What the pages call ./program and `make check`: a server and a client that talk and end.
 PROGRAM = """#!/bin/sh
@@ -69,14 +69,14 @@ class Session:
             self.shell.wait()
             self.home.cleanup()
 
-    def run(self, command, patience=PATIENCE):
+    def run(self, command, time_limit=TIME_LIMIT):
         """The exit status, and what was printed until the command ended. A server may have half a second to begin."""
         end = f"end-{time.monotonic_ns()}"
         self.script.write_text(command + "\n")
         wait = "sleep 0.5; " if command.rstrip().endswith("&") else ""
         self.shell.stdin.write(f". ./.command </dev/null; status=$?; {wait}echo {end} $status\n".encode())
         self.shell.stdin.flush()
-        text, limit = b"", time.monotonic() + patience
+        text, limit = b"", time.monotonic() + time_limit
         with selectors.DefaultSelector() as selector:
             selector.register(self.shell.stdout, selectors.EVENT_READ)
             while not (found := re.search(rf"{end} (\d+)\n".encode(), text)):

@@ -3,14 +3,13 @@
 import ipaddress
 import socket
 import struct
-import sys
 import zlib
 
 import pytest
 
 pytest.register_assert_rewrite("common", "namespaces")
 
-from common import BUILD, PATIENCE, Launcher, expect_pingpong, expect_success  # noqa: E402
+from common import BUILD, TIME_LIMIT, Launcher, expect_pingpong, expect_success  # noqa: E402
 from common import new_port, wait_until  # noqa: E402
 from namespaces import IPV4, IPV4_GID, IPV6, another_host, inside, join, listens  # noqa: E402
 from namespaces import namespaces_can_be_had, two_hosts, wire  # noqa: E402
@@ -62,7 +61,7 @@ def test_flood(scene, tmp_path):
     port = new_port()
     argv = ["ibv_rc_pingpong", "-g", IPV4_GID, "-c", "-n", 200, "-p", port]
     server = hosts[0].start(*argv)
-    wait_until(lambda: listens(hosts[0], port), PATIENCE, "the server listens")
+    wait_until(lambda: listens(hosts[0], port), TIME_LIMIT, "the server listens")
     for result in hosts[1].start(*argv, IPV4[0]).finish(), server.finish():
         expect_pingpong(result, 4096, 200)
     sent = int(expect_success(flood.finish()).stdout)
@@ -110,7 +109,7 @@ def test_strangers_are_counted(scene, family):
 
     before = seen()
     expect_success(stranger.run("/usr/bin/python3", "-c", SEND, address))
-    wait_until(lambda: seen() >= before + 100, PATIENCE, "all of them are counted")
+    wait_until(lambda: seen() >= before + 100, TIME_LIMIT, "all of them are counted")
     assert seen() == before + 100
     expect_success(hosts[1].run("/usr/bin/python3", "-c", SEND, address))
     if peers:

@@ -15,7 +15,7 @@ from conftest import ROOT, Tree
 
 VERSION = re.search(r"^project\(simhca VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text(), re.M)[1]
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-PATIENCE = 1800
+TIME_LIMIT = 1800
 
 
 def sources(directory):
@@ -53,7 +53,7 @@ class Machine:
         name = f"step-{self.steps}"
         (self.tree.path / "runner" / name).write_text(script)
         variables = " ".join(shlex.quote(f"{key}={value}") for key, value in environment.items())
-        self.shell.stdin.write(f"env -i {variables} timeout {PATIENCE} {program} /runner/{name} </dev/null >/runner/said 2>&1; echo {name} $?\n")
+        self.shell.stdin.write(f"env -i {variables} timeout {TIME_LIMIT} {program} /runner/{name} </dev/null >/runner/said 2>&1; echo {name} $?\n")
         self.shell.stdin.flush()
         status = None
         for line in self.shell.stdout:

@@ -27,7 +27,7 @@ CANNOT = ("test_caller", "test_file_mr", "test_odp", "test_odp_leave", "test_odp
 ORDER = "test_engine_cpus", "test_threads"
 # As many regions as there can be, for each of which the emulator makes up a /proc/self/maps.
 DEAR = ("test_limits",)
-PATIENCE = 120
+TIME_LIMIT = 120
 SHORT = os.environ.get("SIMHCA_PLATFORMS") == "short" # has no use for what test_unit() runs
 
 
@@ -106,7 +106,7 @@ def test_the_order_that_the_emulator_lacks(build, sysroot, tmp_path):
         subprocess.run([*compiler, "-O2", "-pthread", "-o", program,
                         ROOT / "tests" / "platforms" / "seq_cst.c"], check=True)
         done = subprocess.run([*run, program], stdout=subprocess.PIPE, text=True, check=True,
-                              timeout=PATIENCE)
+                              timeout=TIME_LIMIT)
         assert (int(done.stdout) > 0) == lost, compiler
 
 
@@ -120,13 +120,13 @@ def started(command, log):
         finally:
             process.terminate()
             try:
-                process.wait(PATIENCE)
+                process.wait(TIME_LIMIT)
             finally:
                 process.kill()
 
 
 def wait_for(what, process):
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + TIME_LIMIT
     while not what():
         assert process.poll() is None and time.monotonic() < end
         time.sleep(0.1)
@@ -154,10 +154,10 @@ def test_pingpong(build, sysroot, tmp_path):
         wait_for((tmp_path / "run/tree/dev/infiniband/uverbs0").exists, device)
         with started(program, tmp_path / "server") as server:
             wait_for(lambda: is_listened_on(port), server)
-            done = subprocess.run(program + ["localhost"], text=True, timeout=PATIENCE, check=False,
+            done = subprocess.run(program + ["localhost"], text=True, timeout=TIME_LIMIT, check=False,
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
             said = [done.stdout] + [(tmp_path / name).read_text() for name in ("server", "daemon")]
             assert done.returncode == 0 and "100 iters in" in done.stdout, said
-            assert server.wait(PATIENCE) == 0, said
+            assert server.wait(TIME_LIMIT) == 0, said
     # Without process_vm the memory is reached through the program's own thread.
     assert (tmp_path / "daemon").read_text().count("memory through its agent") == 2

@@ -17,7 +17,7 @@ RELEASES = os.environ.get("SIMHCA_RELEASES", "bookworm trixie sid").split()
 USERS = "root", "user"
 SUITES = "unit", "python", "upstream"
 SHORT = {("trixie", "root", "demo"), ("trixie", "root", "upstream")}
-PATIENCE = 2400  # seconds for a suite; it has limits of its own
+TIME_LIMIT = 2400  # seconds for a suite; it has limits of its own
 GROUPS = "build", "demo", "test"
 
 # What may skip in unit and python: release-user, and what the test and its reason say; a C test gives
@@ -61,7 +61,7 @@ def script(tree, user, *argv):
     with open(log, "w", encoding="utf-8") as output:
         done = subprocess.run(
             tree.command(*argv, user=user, options=("--chdir", tree.source(user))),
-            stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, timeout=PATIENCE,
+            stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, timeout=TIME_LIMIT,
             check=False)
     text = log.read_text(encoding="utf-8", errors="replace")
     return text, done.returncode

@@ -22,7 +22,7 @@
 	     ctx = (enum simhcadv_poll_context)(ctx + 1))
 
 #define SLOTS 1024
-#define PATIENCE 90 /* seconds; what takes longer hangs */
+#define TIME_LIMIT 90 /* seconds; what takes longer hangs */
 
 /* A QP that sends to itself, with all its completions on one CQ with callbacks. */
 struct echo {
@@ -153,7 +153,7 @@ static inline void go_round(const struct echo *echo)
 /* Until true. */
 #define AWAIT_WITH(echo, condition)                                                                \
 	do {                                                                                       \
-		double end = now() + PATIENCE;                                                     \
+		double end = now() + TIME_LIMIT;                                                     \
 		while (!(condition)) {                                                             \
 			CHECK(now() < end || !#condition);                                         \
 			go_round(echo);                                                            \
@@ -167,7 +167,7 @@ static inline void wait_for(sem_t *sem)
 	struct timespec end;
 
 	clock_gettime(CLOCK_REALTIME, &end);
-	end.tv_sec += PATIENCE;
+	end.tv_sec += TIME_LIMIT;
 	while (sem_timedwait(sem, &end))
 		CHECK(errno == EINTR);
 }

@@ -8,11 +8,11 @@ import pytest
 import programs
 from harness import FULL, RC, Device, Memory, PD, Region, Side, connect
 
-PATIENCE = 60  # seconds that one test may take
+TIME_LIMIT = 60  # seconds that one test may take
 
 
 def _give_up(_number, _frame):
-    raise TimeoutError(f'the test took longer than {PATIENCE} s')
+    raise TimeoutError(f'the test took longer than {TIME_LIMIT} s')
 
 
 @pytest.fixture(autouse=True)
@@ -21,8 +21,8 @@ def watchdog(request):
     No test hangs: the alarm interrupts system calls and Python code; a test that is stuck all
     the same, in C with the interpreter's lock held, ends the run with a traceback.
     """
-    mark = request.node.get_closest_marker('patience')
-    seconds = mark.args[0] if mark else PATIENCE
+    mark = request.node.get_closest_marker('time_limit')
+    seconds = mark.args[0] if mark else TIME_LIMIT
     old = signal.signal(signal.SIGALRM, _give_up)
     signal.alarm(seconds)
     faulthandler.dump_traceback_later(seconds + 30, exit=True)
@@ -33,7 +33,7 @@ def watchdog(request):
 
 
 def pytest_configure(config):
-    config.addinivalue_line('markers', 'patience(seconds): how long this test may take')
+    config.addinivalue_line('markers', 'time_limit(seconds): how long this test may take')
     config.addinivalue_line('markers', 'once: neither the link layer nor a sanitizer adds to it')
     config.addinivalue_line('markers', 'addresses: the link layer has a say in it')
 

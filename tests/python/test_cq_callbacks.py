@@ -40,7 +40,7 @@ def test_linked_as_direct_verbs(tmp_path):
 
 
 if SOAK:
-    @pytest.mark.patience(600)
+    @pytest.mark.time_limit(600)
     @pytest.mark.parametrize('source, name', [
         ('cq_callbacks.c', 'no_lost_wakeup'), ('cq_callbacks_free.c', 'under_load'),
         ('cq_callbacks_free.c', 'forks_under_load')])
@@ -75,7 +75,7 @@ def test_daemon_death(helper, how):
 
 
 @pytest.mark.once
-@pytest.mark.patience(120)
+@pytest.mark.time_limit(120)
 def test_idle(helper):
     """Armed CQs of every kind, and no traffic: less than 1 % of a core for us and the daemon."""
     seconds = 60 if SOAK else 3

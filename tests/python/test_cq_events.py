@@ -289,7 +289,7 @@ def hammer(tmp_path_factory):
     return programs.compiled('cq_hammer.c', tmp_path_factory.mktemp('hammer'), dv=True)
 
 
-@pytest.mark.patience(3600 if SOAK else 120)
+@pytest.mark.time_limit(3600 if SOAK else 120)
 @pytest.mark.parametrize('options', [
     '-p 2 -q 1', '-p 4 -q 2', '-p 4 -q 2 -h', '-p 4 -q 2 -f -h', '-p 6 -q 3 -c 2', '-p 6 -q 3 -c 2 -h',
     '-p 4 -q 2 -f -m',

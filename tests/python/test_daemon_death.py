@@ -8,7 +8,7 @@ import pytest
 from programs import helper, private
 
 
-@pytest.mark.patience(150)
+@pytest.mark.time_limit(150)
 @pytest.mark.parametrize('how', [signal.SIGKILL, signal.SIGTERM], ids=['KILL', 'TERM'])
 @pytest.mark.parametrize('case', ['idle', 'traffic', 'datagrams', 'waiting', 'srq', 'srq_with_cq',
                                   'extended', 'blocked', 'asleep', 'control'])

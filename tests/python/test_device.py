@@ -176,7 +176,7 @@ def test_several_devices():
 
 
 @pytest.mark.once
-@pytest.mark.patience(240)
+@pytest.mark.time_limit(240)
 @pytest.mark.parametrize('kind', ['cq', 'mr', 'mw', 'qp', 'pd', 'srq', 'ah'])
 def test_limits_can_be_reached(c_program, kind):
     """

@@ -32,7 +32,7 @@ def world(library, ctx):
     return memory_world.connected(library, int(seed, 0), is_type_2a(ctx))
 
 
-@pytest.mark.patience(1800 if SOAK else 240)
+@pytest.mark.time_limit(1800 if SOAK else 240)
 def test_agrees_with_the_model(world):
     world.run(STEPS)
     world.close()
@@ -51,7 +51,7 @@ def test_disagreement_is_seen(world, monkeypatch, rule):
 
 
 @pytest.mark.once
-@pytest.mark.patience(1800)
+@pytest.mark.time_limit(1800)
 @pytest.mark.parametrize('options', [('--mw-type-2a',), ('--memory', 'agent')],
                          ids=['type-2a', 'agent'])
 def test_other_devices(options):

@@ -53,14 +53,14 @@ def test_agent_of_a_stopped_process(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.patience(400)
+@pytest.mark.time_limit(400)
 @pytest.mark.parametrize('file', FILES)
 def test_agent(file):
     """--memory agent."""
     private_tests(file, '-k', LESS, options=('--memory', 'agent'))
 
 
-@pytest.mark.patience(400)
+@pytest.mark.time_limit(400)
 def test_kernel_refuses():
     """
     The kernel refuses process_vm_readv and process_vm_writev, as it does in many containers. What

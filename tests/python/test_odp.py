@@ -205,7 +205,7 @@ def transfer(noise, one, two):
 STEPS = int(os.environ.get('SIMHCA_ODP_STEPS', '150'))
 
 
-@pytest.mark.patience(60 + STEPS // 20)
+@pytest.mark.time_limit(60 + STEPS // 20)
 @pytest.mark.parametrize('kind', ['anonymous', 'shared', 'memfd', 'file'])
 @pytest.mark.parametrize('implicit', [False, True])
 def test_random(paging_pair, kind, implicit):
@@ -380,7 +380,7 @@ def test_counters(paging_pair):
     assert listed('mr', rkey=one.mr.rkey)[0]['odp']['failures'] == 1
 
 
-@pytest.mark.patience(200)
+@pytest.mark.time_limit(200)
 @pytest.mark.parametrize('options, forbidden', [
     (('--daemon-option', 'odp-invalidation=checks'), None), ((), 'userfaultfd'),
     (('--memory', 'agent'), None), (('--daemon-option', 'fault-latency=300'), None)])

@@ -224,7 +224,7 @@ def test_dies_while_it_sends(owner, others):
         nothing_more_than(before)
 
 
-@pytest.mark.patience(200)
+@pytest.mark.time_limit(200)
 def test_slow_faults():
     """Killed with a fault in the line that would have been resolved much later."""
     env = {'SIMHCA_SLOW_FAULTS': '1'}
@@ -257,7 +257,7 @@ def test_unserved_memory(owner, others):
     nothing_more_than(before)
 
 
-@pytest.mark.patience(200)
+@pytest.mark.time_limit(200)
 def test_one_worker():
     """The same where a single worker was asked for."""
     private_tests('test_odp_owner.py', '-k', 'unserved_memory',

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from common import PATIENCE, expect_latencies, expect_pingpong
+from common import TIME_LIMIT, expect_latencies, expect_pingpong
 from common import expect_success, new_port, wait_until
 from namespaces import IPV4, IPV4_GID, IPV6, IPV6_GID, listens
 
@@ -25,7 +25,7 @@ def run(sides, client, argv_of, family=4, listening=None):
     port = new_port()
     running = sides[server].start(*argv_of(server, port))
     listening = listening or (lambda host: listens(host, port))
-    wait_until(lambda: listening(sides[server]) or not running.running, PATIENCE, "it listens")
+    wait_until(lambda: listening(sides[server]) or not running.running, TIME_LIMIT, "it listens")
     result = sides[client].run(*argv_of(client, port, ADDRESS[server][family]))
     return result, running.finish()
 

@@ -25,7 +25,7 @@ import traceback
 import unittest
 import xml.etree.ElementTree as tree
 
-PATIENCE = 120  # seconds for one test; the longest take a few
+TIME_LIMIT = 120  # seconds for one test; the longest take a few
 HUGE_PAGES = '/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages'
 
 
@@ -104,7 +104,7 @@ class Result(unittest.TestResult):
         self.outcome = None
         self.started = time.monotonic()
         # A test that hangs holds the interpreter's lock: the end of the run is all there is.
-        faulthandler.dump_traceback_later(PATIENCE, exit=True)
+        faulthandler.dump_traceback_later(TIME_LIMIT, exit=True)
         print(short(test), end=' ... ', flush=True)
 
     def stopTest(self, test):
