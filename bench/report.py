@@ -185,4 +185,4 @@ def check():
     if PAGE.read_text() == page(json.loads(SAVED.read_text())):
         return []
     return ["Documentation/performance.md is not what scripts/bench --report writes from bench/report.json; "
-            "`scripts/bench --report --from bench/report.json` mends it"]
+            "`scripts/bench --report --from bench/report.json` writes it anew"]

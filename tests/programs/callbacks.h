@@ -153,7 +153,7 @@ static inline void go_round(const struct echo *echo)
 /* Until true. */
 #define AWAIT_WITH(echo, condition)                                                                \
 	do {                                                                                       \
-		double end = now() + TIME_LIMIT;                                                     \
+		double end = now() + TIME_LIMIT;                                                   \
 		while (!(condition)) {                                                             \
 			CHECK(now() < end || !#condition);                                         \
 			go_round(echo);                                                            \
