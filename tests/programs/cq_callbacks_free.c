@@ -37,7 +37,7 @@ static void slow(struct ibv_cq *cq, struct ibv_wc *wc)
 static void *process(void *arg)
 {
 	struct echo *echo = arg;
-	double end = now() + PATIENCE;
+	double end = now() + TIME_LIMIT;
 
 	while (!simhcadv_process_cq_direct(echo->cq, 1))
 		CHECK(now() < end);
@@ -402,7 +402,7 @@ static void give_up(struct load *load, long received)
 static void end_load(struct load *load)
 {
 	long received = load->received.done;
-	double end = now() + PATIENCE;
+	double end = now() + TIME_LIMIT;
 
 	while (load->received.done <= received + 20) {
 		if (now() > end)
@@ -481,7 +481,7 @@ static void in_child(void (*work)(void *), void *arg)
 
 	CHECK(child >= 0);
 	if (!child) {
-		alarm(PATIENCE);
+		alarm(TIME_LIMIT);
 		work(arg);
 		_exit(0);
 	}

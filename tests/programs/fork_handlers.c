@@ -106,7 +106,7 @@ static void use_all(void)
 {
 	struct ibv_cq *cq;
 
-	alarm(PATIENCE);
+	alarm(TIME_LIMIT);
 	open_and_close();
 	cq = ibv_create_cq(inherited->context, 10, NULL, NULL, 0);
 	CHECK(cq && !ibv_destroy_cq(cq));
@@ -147,7 +147,7 @@ static void fork_with(struct handlers *where, const struct handlers *handlers)
 	*where = *handlers;
 	for (int i = 0; i < FORKS; i++) {
 		handled = 0;
-		alarm(PATIENCE);
+		alarm(TIME_LIMIT);
 		child = fork();
 		CHECK(child >= 0);
 		if (!child)
