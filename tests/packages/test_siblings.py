@@ -80,7 +80,7 @@ def unpack(release, directory):
         pytest.skip(f"{SOURCES} has no release {release}")
 
 
-@pytest.mark.skipif(not SOURCES, reason="SIMHCA_RDMA_CORE names no repository of rdma-core")
+@pytest.mark.skipif(not SOURCES, reason="in the long form only, where SIMHCA_RDMA_CORE names a repository of rdma-core")
 @pytest.mark.parametrize("release", RELEASES)
 def test_with_its_libibverbs(libraries, release, tmp_path):
     """A device is found and opened, and a server and a client talk, with extended QPs, too."""
