@@ -219,7 +219,6 @@ int uverbs_write(struct session *session, struct request *request, struct reply 
 				    .reply = reply,
 				    .why = why,
 				    .find = find,
-				    .in = { req->data, req->data + req->in[SIMHCA_UVERBS_CORE] },
 				    .answer = reply->body };
 	uverbs_function *common, *own;
 	int ret = 0;
@@ -228,6 +227,8 @@ int uverbs_write(struct session *session, struct request *request, struct reply 
 	if (req->in[SIMHCA_UVERBS_CORE] + req->in[SIMHCA_UVERBS_DRIVER] > sizeof(req->data))
 		return simhca_why(why, EINVAL, "write command %u: at most %u bytes", req->command,
 				  SIMHCA_UVERBS_BYTES);
+	call.in[SIMHCA_UVERBS_CORE] = req->data;
+	call.in[SIMHCA_UVERBS_DRIVER] = req->data + req->in[SIMHCA_UVERBS_CORE];
 	memcpy(call.in_size, req->in, sizeof(call.in_size));
 	if (!session->context && req->command != IB_USER_VERBS_CMD_GET_CONTEXT)
 		return simhca_why(why, EINVAL, "write command %u: GET_CONTEXT comes first",
