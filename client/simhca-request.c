@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <linux/sockios.h>
 
 #include "simhca-calls.h"
 #include "simhca-request.h"
@@ -11,9 +15,10 @@
 #include "simhca-sockets.h"
 #include "simhca-spin.h"
 
-#define LOOKS 100  /* for an answer, half a microsecond each */
-#define LIMIT_S 20 /* seconds, for a socket that other threads use */
-#define AGAIN 4	   /* how often a command is sent again at most */
+#define LOOKS 100   /* for an answer, half a microsecond each */
+#define LIMIT_S 20  /* seconds, for a socket that other threads use */
+#define TOLD_MS 100 /* until what is told has been read */
+#define AGAIN 4	    /* how often a command is sent again at most */
 
 static struct simhca_spin spin;
 
@@ -54,6 +59,7 @@ static void put_fds(const struct simhca_request *request, int answer_fd, struct 
 /* The socket for the answer goes in front of the descriptors; -1: the daemon has it. */
 static int send_request(const struct simhca_request *request, int answer_fd, uint32_t number)
 {
+	const bool may_wait = number != SIMHCA_CMD_ANSWER_NOWHERE;
 	struct simhca_cmd_hdr hdr = {
 		.magic = SIMHCA_CMD_MAGIC,
 		.version = SIMHCA_ABI_VERSION,
@@ -72,9 +78,10 @@ static int send_request(const struct simhca_request *request, int answer_fd, uin
 		hdr.length += (uint32_t)request->parts[i].iov_len;
 	}
 	put_fds(request, answer_fd, &msg, &control);
-	while (simhca_call_sendmsg(request->device_fd, &msg, MSG_NOSIGNAL) < 0) {
+	while (simhca_call_sendmsg(request->device_fd, &msg,
+				   MSG_NOSIGNAL | (may_wait ? 0 : MSG_DONTWAIT)) < 0) {
 		/* The program may have made the device non-blocking; commands are not. */
-		if (errno == EAGAIN)
+		if (errno == EAGAIN && may_wait)
 			simhca_call_poll(&room, 1, -1);
 		else if (errno != EINTR)
 			return gone_or(errno);
@@ -282,6 +289,32 @@ int simhca_request(const struct simhca_request *request, struct simhca_answer *a
 
 	errno = saved;
 	return err;
+}
+
+void simhca_tell(const struct simhca_request *request)
+{
+	int saved = errno;
+	bool sent = !send_request(request, -1, SIMHCA_CMD_ANSWER_NOWHERE);
+	int unread;
+
+	for (int ms = 0; sent && ms < TOLD_MS; ms++) {
+		if (ioctl(request->device_fd, SIOCOUTQ, &unread) || !unread)
+			break;
+		simhca_call_poll(NULL, 0, 1);
+	}
+	errno = saved;
+}
+
+void simhca_say_limit(char *text, size_t size, const char *what)
+{
+	struct rlimit limit = { 0 };
+	int saved = errno;
+
+	getrlimit(RLIMIT_NOFILE, &limit);
+	snprintf(text, size,
+		 "%s: the program has as many descriptors open as it may, %llu (ulimit -n)", what,
+		 (unsigned long long)limit.rlim_cur);
+	errno = saved;
 }
 
 void simhca_request_forget(int device_fd)

@@ -46,6 +46,19 @@ struct simhca_answer {
  */
 int simhca_request(const struct simhca_request *request, struct simhca_answer *answer);
 
+/*
+ * Sends it without an answer, for a program that has no descriptor left for the socket. It waits a
+ * moment for the daemon to read it, which carries out nothing of a connection that has ended by
+ * then. errno is left as it is.
+ */
+void simhca_tell(const struct simhca_request *request);
+
+/*
+ * A text for SAY, of size bytes, NUL included: that the program is at its limit. what is in front of
+ * it, "its memory cannot be mapped".
+ */
+void simhca_say_limit(char *text, size_t size, const char *what);
+
 /* Closes what is kept for this device, which is still open. */
 void simhca_request_forget(int device_fd);
 

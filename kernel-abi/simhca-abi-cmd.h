@@ -127,6 +127,8 @@ SIMHCA_ABI_SIZE(struct simhca_cmd_hdr, 16);
 #define SIMHCA_CMD_ANSWER_SLOT 0x80000000u
 #define SIMHCA_CMD_ANSWER_COMES 0u	   /* with the command, for this answer */
 #define SIMHCA_CMD_ANSWER_KEEP 0xffffffffu /* with the command, and may be kept */
+/* A slot that there is not: there is none, for who has no descriptor left and wants to SAY so. */
+#define SIMHCA_CMD_ANSWER_NOWHERE 0xfffffffeu
 
 struct simhca_reply_hdr {
 	uint32_t magic;	 /* SIMHCA_CMD_MAGIC */
@@ -938,7 +940,8 @@ struct simhca_offer_memory_req {
  * SAY: what the device cannot see, for who debugs the program. Its name, which counts if the device
  * does not see the process; why the provider itself has refused a verb, with that error; or that a
  * verb waits for events to be acknowledged, and, with the same text, that it waits no more; or what
- * lint has found there (SIMHCA_LINT=on).
+ * lint has found there (SIMHCA_LINT=on). Before the context is opened: that one of OPEN and
+ * OPEN_DEVICE was refused.
  */
 enum simhca_say {
 	SIMHCA_SAY_NAME,
@@ -963,6 +966,11 @@ enum simhca_say {
 	SIMHCA_SAY_CREATE_CQ,
 	SIMHCA_SAY_CREATE_SRQ,
 	SIMHCA_SAY_QUERY_PORT,
+	SIMHCA_SAY_OPEN_DEVICE, /* for want of a descriptor in the program, and these */
+	SIMHCA_SAY_OPEN,	/* a file of the device's */
+	SIMHCA_SAY_CREATE_CHANNEL,
+	SIMHCA_SAY_ALLOC_ASYNC_FD,
+	SIMHCA_SAY_QUERY_GID,
 	SIMHCA_SAY_KINDS,
 };
 struct simhca_say_req {

@@ -1,17 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Directories. Those of the tree are plain ones, so only their names need a hand. */
+#include <errno.h>
 #include <fcntl.h>
 #include <sys/sysmacros.h>
 
 #include "device.h"
+#include "limit.h"
 #include "paths.h"
 #include "real.h"
 
 HOOK(DIR *, opendir, const char *path)
 {
 	struct path_buf buf;
+	DIR *dir;
 
-	return REAL(opendir)(paths_map(&buf, path));
+	path = paths_map(&buf, path);
+	dir = REAL(opendir)(path);
+	if (!dir && errno == EMFILE && path == buf.text)
+		limit_say_file(path);
+	return dir;
 }
 
 /*

@@ -6,8 +6,30 @@
 #include <sys/sysmacros.h>
 
 #include "device.h"
+#include "limit.h"
 #include "paths.h"
 #include "real.h"
+#include "simhca-calls.h"
+
+/*
+ * Who has opened a node asks at once what it is (fstat()), for which a file of the tree is read. With
+ * the last descriptor gone it would seem to be something else.
+ */
+static int connect_device(const struct device_name *name, int flags)
+{
+	int fd = device_connect(name, flags);
+	int one_more = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	int error = errno;
+
+	if (fd < 0 || one_more >= 0) {
+		if (one_more >= 0)
+			simhca_call_close(one_more);
+		return fd;
+	}
+	simhca_call_close(fd);
+	errno = error;
+	return -1;
+}
 
 /*
  * The second half of open(): the kernel was asked first, and says ENXIO of exactly those sockets
@@ -23,7 +45,7 @@ static int open_device(int dirfd, const char *path, int flags)
 	if (!REAL(statx)(dirfd, path, 0, STATX_TYPE | STATX_INO, &stx) && S_ISSOCK(stx.stx_mode) &&
 	    device_of_path(path, makedev(stx.stx_dev_major, stx.stx_dev_minor), stx.stx_ino, &name,
 			   &id))
-		return device_connect(&name, flags);
+		return connect_device(&name, flags);
 	errno = ENXIO;
 	return -1;
 }
@@ -36,6 +58,14 @@ static inline int opened(int fd, int saved, int dirfd, const char *path, int fla
 	fd = open_device(dirfd, path, flags);
 	if (fd >= 0)
 		errno = saved;
+	return fd;
+}
+
+/* Whether it was opened or not, path was mapped to what is in buf, or is another one. */
+static inline int told(int fd, const char *path, const struct path_buf *buf)
+{
+	if (fd < 0 && errno == EMFILE && path == buf->text)
+		limit_say_file(path);
 	return fd;
 }
 
@@ -63,7 +93,8 @@ static inline bool needs_mode(int flags)
                                                                                                    \
 		OPEN_MODE(mode, flags);                                                            \
 		path = paths_map(&buf, path);                                                      \
-		return opened(REAL(name)(path, flags, mode), saved, AT_FDCWD, path, flags);        \
+		return told(opened(REAL(name)(path, flags, mode), saved, AT_FDCWD, path, flags),   \
+			    path, &buf);                                                           \
 	}
 
 #define OPENAT_HOOK(name)                                                                          \
@@ -75,7 +106,9 @@ static inline bool needs_mode(int flags)
                                                                                                    \
 		OPEN_MODE(mode, flags);                                                            \
 		path = paths_map(&buf, path);                                                      \
-		return opened(REAL(name)(dirfd, path, flags, mode), saved, dirfd, path, flags);    \
+		return told(opened(REAL(name)(dirfd, path, flags, mode), saved, dirfd, path,       \
+				   flags),                                                         \
+			    path, &buf);                                                           \
 	}
 
 /* What _FORTIFY_SOURCE makes of an open() without a mode. */
@@ -86,7 +119,8 @@ static inline bool needs_mode(int flags)
 		int saved = errno;                                                                 \
                                                                                                    \
 		path = paths_map(&buf, path);                                                      \
-		return opened(REAL(name)(path, flags), saved, AT_FDCWD, path, flags);              \
+		return told(opened(REAL(name)(path, flags), saved, AT_FDCWD, path, flags), path,   \
+			    &buf);                                                                 \
 	}
 
 #define OPENAT_2_HOOK(name)                                                                        \
@@ -96,15 +130,20 @@ static inline bool needs_mode(int flags)
 		int saved = errno;                                                                 \
                                                                                                    \
 		path = paths_map(&buf, path);                                                      \
-		return opened(REAL(name)(dirfd, path, flags), saved, dirfd, path, flags);          \
+		return told(opened(REAL(name)(dirfd, path, flags), saved, dirfd, path, flags),     \
+			    path, &buf);                                                           \
 	}
 
 #define FOPEN_HOOK(name)                                                                           \
 	HOOK(FILE *, name, const char *path, const char *mode)                                     \
 	{                                                                                          \
 		struct path_buf buf;                                                               \
+		FILE *file;                                                                        \
                                                                                                    \
-		return REAL(name)(paths_map(&buf, path), mode);                                    \
+		path = paths_map(&buf, path);                                                      \
+		file = REAL(name)(path, mode);                                                     \
+		told(file ? 0 : -1, path, &buf);                                                   \
+		return file;                                                                       \
 	}
 
 #define FREOPEN_HOOK(name)                                                                         \

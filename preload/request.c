@@ -4,6 +4,7 @@
 
 #include "simhca-calls.h"
 #include "simhca-request.h"
+#include "limit.h"
 #include "request.h"
 
 int request_result(int err, const struct simhca_answer *answer)
@@ -14,7 +15,7 @@ int request_result(int err, const struct simhca_answer *answer)
 	return answer->hdr.status ? -(int)answer->hdr.status : (int)answer->size;
 }
 
-int request_fd(int device_fd, int command)
+int request_fd(int device_fd, int command, enum simhca_say what)
 {
 	int fd = -1;
 	const struct simhca_request request = {
@@ -24,12 +25,17 @@ int request_fd(int device_fd, int command)
 		.max_reply_fds = 1,
 	};
 	struct simhca_answer answer;
-	int ret = request_result(simhca_request(&request, &answer), &answer);
+	int err = simhca_request(&request, &answer);
+	int ret = request_result(err, &answer);
 
 	if (ret >= 0 && fd >= 0)
 		return fd;
 	if (fd >= 0)
 		simhca_call_close(fd);
 	/* Lost: the table of descriptors is full. */
-	return ret < 0 ? ret : answer.fds_lost ? -EMFILE : -EIO;
+	if (!err && ret >= 0)
+		err = answer.fds_lost ? EMFILE : EIO;
+	if (err == EMFILE)
+		limit_say(device_fd, what);
+	return ret < 0 ? ret : -err;
 }

@@ -33,6 +33,7 @@
 #include "request.h"
 #include "simhca-abi.h"
 #include "simhca-calls.h"
+#include "limit.h"
 #include "uverbs.h"
 
 /* ------------------------------------------------------------------------------- attributes */
@@ -90,7 +91,7 @@ static int create_comp_channel(struct call *call)
 	if (!call->attrs[UVERBS_ATTR_CORE_OUT] ||
 	    call->attrs[UVERBS_ATTR_CORE_OUT]->len < sizeof(resp))
 		return ENOSPC;
-	fd = give(call, request_fd(call->fd, SIMHCA_CMD_CREATE_CHANNEL));
+	fd = give(call, request_fd(call->fd, SIMHCA_CMD_CREATE_CHANNEL, SIMHCA_SAY_CREATE_CHANNEL));
 	if (fd < 0)
 		return -fd;
 	resp.fd = (uint32_t)fd;
@@ -171,7 +172,7 @@ static int alloc_async_fd(struct call *call)
 
 	if (!handle)
 		return EINVAL;
-	fd = give(call, request_fd(call->fd, SIMHCA_CMD_ALLOC_ASYNC_FD));
+	fd = give(call, request_fd(call->fd, SIMHCA_CMD_ALLOC_ASYNC_FD, SIMHCA_SAY_ALLOC_ASYNC_FD));
 	if (fd < 0)
 		return -fd;
 	handle->data_s64 = fd;
@@ -230,6 +231,8 @@ static int find_device(const struct call *call, struct port *port)
 
 	if (read > 0)
 		return 0;
+	if (read == -EMFILE)
+		limit_say(call->fd, SIMHCA_SAY_QUERY_GID);
 	/* A device that has gone since it was opened. */
 	return read == -EMFILE || read == -ENFILE ? -read : EIO;
 }

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 #include "command.h"
+#include "say.h"
 
 /* A NIC's memory is reached by words of 4 bytes; ours holds programs to that. */
 #define DM_WORD 4u
@@ -95,6 +96,7 @@ err_give_back:
 	if (command == SIMHCA_CMD_ALLOC_DM)
 		shca_destroy(to_sctx(context), SIMHCA_CMD_FREE_DM, reply.handle, NULL);
 err_free:
+	shca_say_no_descriptor(to_sctx(context), command, err);
 	free(dm);
 	return shca_null(err);
 }

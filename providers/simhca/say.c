@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include <errno.h>
 #include <stdio.h>
-#include <sys/resource.h>
 
 #include "command.h"
 #include "say.h"
+#include "simhca-request.h"
 #include "wqe.h"
 
 #define MOST_LINT 16	/* notes of a kind and context */
@@ -39,16 +39,21 @@ static void say(struct shca_context *ctx, struct simhca_say_req *req, int err)
 void shca_say_no_descriptor(struct shca_context *ctx, enum simhca_cmd command, int err)
 {
 	struct simhca_say_req req = { .what = SIMHCA_SAY_NO_DESCRIPTOR };
-	struct rlimit limit = { 0 };
 
 	if (err != EMFILE || !may_say(ctx, err))
 		return;
-	getrlimit(RLIMIT_NOFILE, &limit);
-	snprintf(req.text, sizeof(req.text),
-		 "its memory cannot be mapped: the program has as many descriptors open as it may, "
-		 "%llu (ulimit -n)",
-		 (unsigned long long)limit.rlim_cur);
+	simhca_say_limit(req.text, sizeof(req.text), "its memory cannot be mapped");
 	say(ctx, &req, command);
+}
+
+void shca_say_not_opened(int cmd_fd)
+{
+	struct simhca_say_req req = { .what = SIMHCA_SAY_OPEN_DEVICE, .error = EMFILE };
+	const struct iovec part = { .iov_base = &req, .iov_len = sizeof(req) };
+
+	simhca_say_limit(req.text, sizeof(req.text), "it takes about half a dozen descriptors");
+	simhca_tell(&(struct simhca_request){
+		.device_fd = cmd_fd, .command = SIMHCA_CMD_SAY, .parts = &part, .num_parts = 1 });
 }
 
 static void say_text(struct shca_context *ctx, enum simhca_say what, const char *text, int err)

@@ -33,6 +33,8 @@ void shca_say_create_qp(struct shca_context *ctx, int err, enum ibv_qp_type type
  * Returns err, as the verb does.
  */
 int shca_say_refusal(struct shca_context *ctx, enum simhca_say what, int err, const char *text);
+/* The context could not be opened for want of descriptors, which takes only this one to tell. */
+void shca_say_not_opened(int cmd_fd);
 /* The kernel refuses the memory of a peer; of a context once. */
 void shca_say_not_attached(struct shca_context *ctx, int err);
 /*

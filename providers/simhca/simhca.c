@@ -307,6 +307,8 @@ static struct verbs_context *open_context(struct ibv_device *device, int cmd_fd)
 		err = connect_device(ctx);
 	}
 	if (err) {
+		if (err == EMFILE)
+			shca_say_not_opened(cmd_fd);
 		free_context(&ctx->vctx.context);
 		return shca_null(err);
 	}

@@ -131,7 +131,7 @@ static int check(const struct session *session, const struct datagram *datagram,
 				  answers + (*command)->fds - datagram->num_fds);
 	/* Before that there is nothing that the others could work on. */
 	if (!session->context && hdr->command != SIMHCA_CMD_OPEN_CONTEXT &&
-	    hdr->command != SIMHCA_CMD_UVERBS_WRITE)
+	    hdr->command != SIMHCA_CMD_UVERBS_WRITE && hdr->command != SIMHCA_CMD_SAY)
 		return simhca_why(why, EINVAL, "%s: the context has to be opened first",
 				  name_of_command(hdr->command));
 	return 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include <errno.h>
+#include <stdio.h>
 
 #include "daemon.h"
 #include "diagnosis/failures.h"
@@ -22,6 +23,11 @@ static const char *const verbs[SIMHCA_SAY_KINDS] = {
 	[SIMHCA_SAY_CREATE_CQ] = "CREATE_CQ",
 	[SIMHCA_SAY_CREATE_SRQ] = "CREATE_SRQ",
 	[SIMHCA_SAY_QUERY_PORT] = "QUERY_PORT",
+	[SIMHCA_SAY_OPEN_DEVICE] = "OPEN_DEVICE",
+	[SIMHCA_SAY_OPEN] = "OPEN",
+	[SIMHCA_SAY_CREATE_CHANNEL] = "CREATE_CHANNEL",
+	[SIMHCA_SAY_ALLOC_ASYNC_FD] = "ALLOC_ASYNC_FD",
+	[SIMHCA_SAY_QUERY_GID] = "QUERY_GID",
 };
 
 int said(struct session *session, const struct simhca_say_req *req, struct simhca_why *why)
@@ -53,5 +59,23 @@ int said(struct session *session, const struct simhca_say_req *req, struct simhc
 		failures_add_verb(failures, context, verbs[req->what], error, req->text);
 	else if (!lint_say(&session->lint, req->what, req->text))
 		return simhca_why(why, EINVAL, "there is nothing like %u to be said", req->what);
+	return 0;
+}
+
+int said_unopened(const struct session *session, pid_t pid, const struct simhca_say_req *req,
+		  struct simhca_why *why)
+{
+	const struct daemon *daemon = session->device->daemon;
+	struct failing_program program = {
+		.pid = pid,
+		.program = session->owner.program,
+		.run = pid ? program_run_of(&daemon->programs, pid) : 0,
+	};
+
+	if (req->what != SIMHCA_SAY_OPEN_DEVICE && req->what != SIMHCA_SAY_OPEN)
+		return simhca_why(why, EINVAL, "SAY: the context has to be opened first");
+	process_name(pid, program.comm);
+	snprintf(program.device, sizeof(program.device), "%s", session->device->options->name);
+	failures_add_refusal(daemon->failures, &program, verbs[req->what], EMFILE, req->text);
 	return 0;
 }

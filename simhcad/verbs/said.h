@@ -3,6 +3,8 @@
 #ifndef SIMHCAD_SAID_H
 #define SIMHCAD_SAID_H
 
+#include <sys/types.h>
+
 #include "simhca-device.h"
 
 struct session;
@@ -11,5 +13,8 @@ struct simhca_why;
 
 /* All but the program's name; its text is printable, and ends. 0 or -errno, and why says. */
 int said(struct session *session, const struct simhca_say_req *req, struct simhca_why *why);
+/* Likewise, of a process that could not open the device. */
+int said_unopened(const struct session *session, pid_t pid, const struct simhca_say_req *req,
+		  struct simhca_why *why);
 
 #endif

@@ -139,6 +139,8 @@ HANDLER(say)
 
 	req->text[sizeof(req->text) - 1] = '\0';
 	make_ascii(req->text);
+	if (!session->context)
+		return said_unopened(session, request->pid, req, why);
 	if (req->what != SIMHCA_SAY_NAME)
 		return said(session, req, why);
 	if (session->pid)

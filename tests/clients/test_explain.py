@@ -537,6 +537,34 @@ def test_no_descriptor(launcher):
                                "may, 64 (ulimit -n)")
 
 
+LIMIT = "the program has as many descriptors open as it may, 64 (ulimit -n)"
+
+
+@pytest.fixture(scope="module")
+def none_left(programs):
+    return compiled(programs, HERE.parent / "programs/none_left.c", "-D_GNU_SOURCE", "-libverbs")
+
+
+@pytest.mark.parametrize("left, verb, told, because", [
+    (0, "channel", "CREATE_CHANNEL", "it takes a descriptor"),
+    (0, "dm", "ALLOC_DM", "its memory cannot be mapped"),
+    (0, "gid", "(OPEN|QUERY_GID)", r"(/sys/class/infiniband/simhca0/\S+ cannot be opened|it takes a descriptor)"),
+    (0, "gid_ex", "QUERY_GID", "it takes a descriptor"),
+    (0, "gid_table", "QUERY_GID", "it takes a descriptor"),
+    (0, "open", "OPEN", r"/\S+ cannot be opened"),
+    (1, "open", "OPEN", r"/\S+ cannot be opened"),
+    (2, "open", "OPEN_DEVICE", "it takes about half a dozen descriptors"),
+    (5, "open", "OPEN_DEVICE", "it takes about half a dozen descriptors"),
+    (0, "rdma_cm", "OPEN", "/dev/infiniband/rdma_cm cannot be opened"),
+])
+def test_no_descriptor_left(launcher, none_left, left, verb, told, because):
+    """There is none for the socket of an answer either: it is told without one."""
+    result = expect_success(launcher.run(SIMHCA, "run", "--private", "--explain", "--", none_left, str(left), verb))
+    text = blocks(result.stderr)[0]
+    assert re.search(rf"\]: {told} is refused: Too many open files$", text[0])
+    assert re.fullmatch(rf"because: +{because}: {re.escape(LIMIT)}", text[1].strip())
+
+
 POSTS = {
     "too_many_sges": "SEND, wr_id 0x1: it has 17 SGEs, and max_send_sge is 2",
     "inline_too_long": "SEND, wr_id 0x1: 129 bytes are inline, and max_inline_data is 128",
