@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* In the tests that ThreadSanitizer need not see (one_thread in CMakeLists.txt), pthread_create(). */
+/* In the tests that ThreadSanitizer need not see (ONE_THREAD in CMakeLists.txt), pthread_create(). */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(
 	(void)attr;
 	(void)start;
 	(void)arg;
-	fputs("this test has threads: take it off the list one_thread in tests/c/CMakeLists.txt\n",
+	fputs("this test has threads: its row is not ONE_THREAD in tests/c/CMakeLists.txt\n",
 	      stderr);
 	abort();
 }

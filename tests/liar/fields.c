@@ -200,25 +200,25 @@ static void list_claims(struct scene *scene, const char *name, struct simhca_srq
 	NAME(add(scene, INDEX, &mem->claimed[1], 4), "%s.claimed2", name);
 }
 
-static void list_caller(struct scene *scene, const char *side, struct simhca_fastpath *mem)
+static void list_fastpath(struct scene *scene, const char *side, struct simhca_fastpath *mem)
 {
-#define CALLER(kind, member)                                                                       \
-	NAME(add(scene, kind, &mem->member, sizeof(mem->member)), "%s.caller." #member, side)
-	CALLER(INDEX, guard);
-	CALLER(INDEX, send_events);
-	CALLER(INDEX, recv_events);
-	CALLER(SMALL, wants);
-	CALLER(BYTES, messages);
-	CALLER(SMALL, left);
-	CALLER(HOLDER, srq_limit);
-	CALLER(SMALL, send_notifying);
-	CALLER(SMALL, recv_notifying);
-	CALLER(HOLDER, dest);
-	CALLER(INDEX, index);
-	CALLER(INDEX, before);
-	CALLER(HOLDER, told_to);
-	CALLER(INDEX, recv[1]);
-#undef CALLER
+#define FASTPATH(kind, member)                                                                     \
+	NAME(add(scene, kind, &mem->member, sizeof(mem->member)), "%s.fastpath." #member, side)
+	FASTPATH(INDEX, guard);
+	FASTPATH(INDEX, send_events);
+	FASTPATH(INDEX, recv_events);
+	FASTPATH(SMALL, wants);
+	FASTPATH(BYTES, messages);
+	FASTPATH(SMALL, left);
+	FASTPATH(HOLDER, srq_limit);
+	FASTPATH(SMALL, send_notifying);
+	FASTPATH(SMALL, recv_notifying);
+	FASTPATH(HOLDER, dest);
+	FASTPATH(INDEX, index);
+	FASTPATH(INDEX, before);
+	FASTPATH(HOLDER, told_to);
+	FASTPATH(INDEX, recv[1]);
+#undef FASTPATH
 }
 
 /* Bits of QPs that there are not as well, on each of the three levels. */
@@ -278,7 +278,7 @@ void fields_list(struct scene *scene)
 		snprintf(name, sizeof(name), "%s.rcq", sides[i]);
 		list_cq(scene, name, side->recv_cq);
 		if (scene->fastpath[i])
-			list_caller(scene, sides[i], scene->fastpath[i]);
+			list_fastpath(scene, sides[i], scene->fastpath[i]);
 	}
 	if (scene->srq) {
 		list_claims(scene, "srq", scene->srq->state);

@@ -26,7 +26,7 @@
 #ifndef SIMHCA_LIAR_H
 #define SIMHCA_LIAR_H
 
-#include "../c/caller_scene.h"
+#include "../c/fastpath_scene.h"
 #include "../c/harness.h"
 
 #define RING 8u			   /* entries of a scene's queues */

@@ -306,7 +306,7 @@ static void make_peer_absent(struct scene *scene, struct options *options)
 	absent_memory(&scene->bad->b);
 }
 
-static void make_with_callers(struct scene *scene, struct options *options)
+static void make_with_fastpath(struct scene *scene, struct options *options)
 {
 	make_plain(scene, options);
 	for (unsigned int i = 0; i < 2; i++) {
@@ -314,14 +314,14 @@ static void make_with_callers(struct scene *scene, struct options *options)
 
 		scene->fastpath[i] = client_at(side->client, &side->qp->granted.fastpath);
 		simhca_context_name(side->client->context, getpid(), "liar");
-		caller_offer(side->client);
+		fastpath_offer(side->client);
 	}
 }
 
-static void make_with_callers_srq(struct scene *scene, struct options *options)
+static void make_with_fastpath_srq(struct scene *scene, struct options *options)
 {
 	options->srq_wr = RING;
-	make_with_callers(scene, options);
+	make_with_fastpath(scene, options);
 }
 
 static void make_xrc(struct scene *scene, struct options *options)
@@ -423,16 +423,17 @@ const struct scene_kind scene_kinds[] = {
 	{ "rc-no-queues", IBV_QPT_RC, make_without_queues, idle, WAITS_POST, false, false },
 	{ "rc-srq-rnr", IBV_QPT_RC, make_srq, waits_rnr, WAITS_RECV, false, false },
 	{ "rc-srq-idle", IBV_QPT_RC, make_srq, idle, WAITS_POST, false, false },
-	{ "rc-callers", IBV_QPT_RC, make_with_callers, idle, WAITS_STEP, true, false },
-	{ "rc-callers-srq", IBV_QPT_RC, make_with_callers_srq, waits_rnr, WAITS_STEP, true, false },
+	{ "rc-fastpath", IBV_QPT_RC, make_with_fastpath, idle, WAITS_STEP, true, false },
+	{ "rc-fastpath-srq", IBV_QPT_RC, make_with_fastpath_srq, waits_rnr, WAITS_STEP, true,
+	  false },
 	{ "uc-idle", IBV_QPT_UC, make_plain, idle, WAITS_POST, false, false },
 	{ "uc-fault", IBV_QPT_UC, make_absent, waits_fault, WAITS_PAGES, false, false },
 	{ "uc-stops", IBV_QPT_UC, make_plain, stops, WAITS_RTS, false, false },
 	{ "uc-drained", IBV_QPT_UC, make_plain, drained, WAITS_RTS, false, false },
 	{ "ud-idle", IBV_QPT_UD, make_plain, idle, WAITS_POST, false, false },
 	{ "ud-fault", IBV_QPT_UD, make_absent, waits_fault, WAITS_PAGES, false, false },
-	{ "ud-callers", IBV_QPT_UD, make_with_callers, idle, WAITS_STEP, true, false },
-	{ "ud-callers-srq", IBV_QPT_UD, make_with_callers_srq, idle, WAITS_STEP, true, false },
+	{ "ud-fastpath", IBV_QPT_UD, make_with_fastpath, idle, WAITS_STEP, true, false },
+	{ "ud-fastpath-srq", IBV_QPT_UD, make_with_fastpath_srq, idle, WAITS_STEP, true, false },
 	{ "raw-idle", IBV_QPT_RAW_PACKET, make_raw, idle, WAITS_POST, false, false },
 	{ "raw-stops", IBV_QPT_RAW_PACKET, make_raw, stops, WAITS_RTS, false, false },
 	{ "raw-srq", IBV_QPT_RAW_PACKET, make_raw_srq, idle, WAITS_POST, false, false },
@@ -529,7 +530,7 @@ struct scene *scene_new(const struct scene_kind *kind, unsigned int threads)
 void scene_free(struct scene *scene)
 {
 	for (unsigned int i = 0; scene->attached && i < 2; i++)
-		caller_detach(&scene->step[i]);
+		fastpath_detach(&scene->step[i]);
 	world_free(scene->world);
 	free(scene);
 }
@@ -581,8 +582,8 @@ static void attach(struct scene *scene)
 
 	for (unsigned int i = 0; i < 2; i++) {
 		if (scene->attached)
-			caller_detach(&scene->step[i]);
-		scene->step[i] = caller_attach(sides[i]);
+			fastpath_detach(&scene->step[i]);
+		scene->step[i] = fastpath_attach(sides[i]);
 	}
 	scene->attached = true;
 }
@@ -593,7 +594,7 @@ static void run_steps(struct scene *scene)
 	post_raw(scene, &scene->bad->a, SIMHCA_WR_SEND);
 	post_raw(scene, &scene->bad->b, SIMHCA_WR_RDMA_WRITE);
 	for (unsigned int i = 0; scene->attached && i < 4; i++)
-		if (!caller_run(&scene->step[i % 2]))
+		if (!fastpath_run(&scene->step[i % 2]))
 			qp_ring(i % 2 ? scene->bad->b.qp : scene->bad->a.qp);
 }
 

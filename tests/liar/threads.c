@@ -22,7 +22,7 @@ static double now(void)
 	return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
 }
 
-/* One that a program tells in a step keeps its own commands waiting, so not with callers. */
+/* One that a program tells in a step keeps its own commands waiting, so not on the fast path. */
 static bool may_notify(const struct lie *lie)
 {
 	for (unsigned int i = 0; i < lie->pokes; i++) {

@@ -20,8 +20,8 @@ from conftest import LOGS, ROOT, Tree
 # test_what_the_emulator_lacks() shows, and so over packets (_mtu), too. Others skip what does
 # (need_process_vm()).
 LACKING = "process_vm_readv", "process_vm_writev"
-CANNOT = ("test_caller", "test_file_mr", "test_odp", "test_odp_leave", "test_odp_life", "test_odp_midway",
-          "test_odp_turns", "test_odp_xrc", "test_process_memory")
+CANNOT = ("test_fastpath", "test_fastpath_slots", "test_fastpath_ud", "test_file_mr", "test_odp", "test_odp_leave",
+          "test_odp_life", "test_odp_midway", "test_odp_turns", "test_odp_xrc", "test_process_memory")
 # Engines with two threads go to sleep and are woken by stores that are followed by loads, whose order
 # the emulator does not keep, as test_the_order_that_the_emulator_lacks() shows.
 ORDER = "test_engine_cpus", "test_threads"

@@ -4,7 +4,7 @@
  * program itself has got further. A call that posts carries no more messages for that than the
  * queue holds.
  */
-#include "caller_scene.h"
+#include "fastpath_scene.h"
 
 #define LENGTH 8u
 #define BUFFER (SIMHCA_GRH_BYTES + LENGTH)
@@ -32,16 +32,16 @@ static void take_back(void)
 
 static void one_call_ends(void **state, enum ibv_qp_type type)
 {
-	struct options options = caller_options();
+	struct options options = fastpath_options();
 	struct simhca_sge from;
 	struct simhca_step step;
 	struct pair *pair;
 
 	options.type = type;
 	options.max_recv_wr = options.cqe = MOST;
-	pair = caller_pair(*state, &options);
+	pair = fastpath_pair(*state, &options);
 	settle(*state);
-	step = caller_attach(&pair->a);
+	step = fastpath_attach(&pair->a);
 	for (uint64_t i = 0; i < MOST; i++)
 		recv_into(&pair->b, i, 0, BUFFER);
 	from = sge(pair->a.mr, 0, LENGTH);
@@ -56,12 +56,12 @@ static void one_call_ends(void **state, enum ibv_qp_type type)
 	victim = pair->a.qp;
 	carrier = step.fastpath;
 	taken_back = 0;
-	caller_at_store = take_back;
-	assert_false(caller_run(&step));
-	caller_at_store = NULL;
+	fastpath_at_store = take_back;
+	assert_false(fastpath_run(&step));
+	fastpath_at_store = NULL;
 	assert_true(taken_back > 1);
 	assert_in_range(most_carried, POSTED + 1, 2 * pair->a.qp->granted.sq_entries + 128);
-	caller_detach(&step);
+	fastpath_detach(&step);
 }
 
 static void of_a_connected_qp(void **state)
@@ -77,8 +77,8 @@ static void of_datagrams(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(of_a_connected_qp, caller_setup, teardown),
-		cmocka_unit_test_setup_teardown(of_datagrams, caller_setup, teardown),
+		cmocka_unit_test_setup_teardown(of_a_connected_qp, fastpath_setup, teardown),
+		cmocka_unit_test_setup_teardown(of_datagrams, fastpath_setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

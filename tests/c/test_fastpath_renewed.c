@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "caller_scene.h"
+#include "fastpath_scene.h"
 #include "core/context.h"
 #include "dma/dma.h"
 #include "proto/qp.h"
@@ -29,13 +29,13 @@ struct queue {
 	struct cq *cq; /* or NULL */
 	struct srq *srq;
 	struct simhca_cq *model; /* of a CQ */
-	struct caller_kept kept;
+	struct fastpath_kept kept;
 	uint8_t *mapped;
 };
 
 static void keep(struct queue *queue)
 {
-	queue->kept = caller_keep(queue->client, queue->ref);
+	queue->kept = fastpath_keep(queue->client, queue->ref);
 	queue->mapped = (uint8_t *)client_at(queue->client, queue->ref) - queue->ref->offset;
 }
 
@@ -121,20 +121,20 @@ static void messages_pass(struct pair *pair, const struct queue *queue, int byte
 		scribble(queue, byte);
 		send_from(&pair->a, 3, BUFFER, LENGTH);
 		scribble(queue, byte);
-		caller_completes(pair->a.send_cq);
+		fastpath_completes(pair->a.send_cq);
 		scribble(queue, byte);
-		caller_completes(pair->b.recv_cq);
+		fastpath_completes(pair->b.recv_cq);
 	}
 }
 
 /* A peer of b's that has gone: it has kept what it was given. */
 static struct pair *former_peer(struct world *world)
 {
-	struct pair *pair = caller_pair_of(world, IBV_QPT_RC);
-	struct simhca_step step = caller_attach_another(&pair->a);
+	struct pair *pair = fastpath_pair_of(world, IBV_QPT_RC);
+	struct simhca_step step = fastpath_attach_another(&pair->a);
 
 	assert_int_equal(simhca_queues_to_renew(model_qp(&pair->b), false), 0);
-	caller_detach(&step);
+	fastpath_detach(&step);
 	return pair;
 }
 
@@ -154,15 +154,15 @@ static void cq_after_reset(void **state)
 	messages_pass(pair, &queue, 0xff);
 	messages_pass(pair, &queue, 0);
 	/* Who is attached now carries into what the CQ has now, which can be taken back again. */
-	step = caller_attach_another(&pair->a);
+	step = fastpath_attach_another(&pair->a);
 	for (uint32_t i = 0; i < 5; i++) {
 		recv_into(&pair->b, 1, 0, BUFFER);
 		send_from(&pair->a, 3, BUFFER, LENGTH);
-		assert_true(caller_run(&step));
-		caller_completes(pair->a.send_cq);
-		caller_completes(pair->b.recv_cq);
+		assert_true(fastpath_run(&step));
+		fastpath_completes(pair->a.send_cq);
+		fastpath_completes(pair->b.recv_cq);
 	}
-	caller_detach(&step);
+	fastpath_detach(&step);
 	assert_int_equal(qp_move(pair->b.qp, IBV_QPS_RESET), 0);
 	renew(&queue);
 	pair_reconnect(pair);
@@ -294,15 +294,15 @@ static void indices_that_lie(void **state)
 /* A CQ with so many CQEs, whose client has mapped the new memory. */
 static struct queue one_that_waits_with(struct world *world, uint32_t cqes)
 {
-	struct options options = caller_options();
+	struct options options = fastpath_options();
 	struct simhca_step step;
 	struct queue queue;
 	struct pair *pair;
 
 	options.cqe = 3 * PARTS;
-	pair = caller_pair(world, &options);
-	step = caller_attach_another(&pair->a);
-	caller_detach(&step);
+	pair = fastpath_pair(world, &options);
+	step = fastpath_attach_another(&pair->a);
+	fastpath_detach(&step);
 	assert_int_equal(qp_move(pair->b.qp, IBV_QPS_RESET), 0);
 	queue = cq_of(pair->b.client, pair->b.recv_cq);
 	for (uint32_t i = 0; i < cqes; i++)
@@ -407,17 +407,17 @@ static void nobody_is_attached_meanwhile(void **state)
 
 	assert_int_equal(qp_move(pair->b.qp, IBV_QPS_RESET), 0);
 	pair_reconnect(pair);
-	own = caller_attach(&pair->a);
+	own = fastpath_attach(&pair->a);
 	assert_int_equal(map_new(&queue), 0);
 	recv_into(&pair->b, 1, 0, BUFFER);
 	send_from(&pair->a, 3, BUFFER, LENGTH);
-	assert_false(caller_run(&own));
-	assert_int_equal(caller_attach_with(&pair->a, &caller_secret, &reply), -ENOTCONN);
+	assert_false(fastpath_run(&own));
+	assert_int_equal(fastpath_attach_with(&pair->a, &fastpath_secret, &reply), -ENOTCONN);
 	assert_int_equal(move(&queue), 0);
-	assert_int_equal(caller_attach_with(&pair->a, &caller_secret, &reply), 0);
-	caller_completes(pair->a.send_cq);
-	caller_completes(pair->b.recv_cq);
-	caller_detach(&own);
+	assert_int_equal(fastpath_attach_with(&pair->a, &fastpath_secret, &reply), 0);
+	fastpath_completes(pair->a.send_cq);
+	fastpath_completes(pair->b.recv_cq);
+	fastpath_detach(&own);
 	forget(&queue);
 }
 
@@ -493,12 +493,12 @@ static struct simhca_srq *model_srq(const struct queue *queue)
 /* A former peer of a QP with an SRQ, which has been reset. */
 static struct pair *former_peer_of_srq(struct world *world)
 {
-	struct pair *pair = caller_pair_with_srq(world);
+	struct pair *pair = fastpath_pair_with_srq(world);
 	struct simhca_step step;
 
 	settle(world);
-	step = caller_attach_another(&pair->a);
-	caller_detach(&step);
+	step = fastpath_attach_another(&pair->a);
+	fastpath_detach(&step);
 	assert_int_equal(qp_move(pair->b.qp, IBV_QPS_RESET), 0);
 	return pair;
 }
@@ -525,7 +525,7 @@ static void srq_after_reset(void **state)
 		if (id >= 14)
 			scribble(&queue, 0xff);
 		send_from(&pair->a, 3, BUFFER, LENGTH);
-		caller_completes(pair->a.send_cq);
+		fastpath_completes(pair->a.send_cq);
 		assert_true(cq_wait(pair->b.recv_cq, &cqe));
 		assert_int_equal(cqe.wr_id, id);
 		assert_int_equal(cqe.status, SIMHCA_WC_SUCCESS);
@@ -604,7 +604,7 @@ static void srq_twice(void **state)
 	pair_reconnect(pair);
 	for (uint64_t id = 10; id < 15; id++) {
 		send_from(&pair->a, 3, BUFFER, LENGTH);
-		caller_completes(pair->a.send_cq);
+		fastpath_completes(pair->a.send_cq);
 		assert_true(cq_wait(pair->b.recv_cq, &cqe));
 		assert_int_equal(cqe.wr_id, id);
 		assert_int_equal(cqe.status, SIMHCA_WC_SUCCESS);
@@ -648,11 +648,11 @@ static bool is_told_to_renew(const struct queue *queue, uint32_t mask)
 
 static void an_srq_that_was_resized(void **state)
 {
-	struct pair *pair = caller_pair_with_srq(*state);
-	struct simhca_step step = caller_attach_another(&pair->a);
+	struct pair *pair = fastpath_pair_with_srq(*state);
+	struct simhca_step step = fastpath_attach_another(&pair->a);
 	struct queue queue = srq_of(pair->b.client, pair->b.srq);
 
-	caller_detach(&step);
+	fastpath_detach(&step);
 	recv_into(&pair->b, 1, 0, BUFFER);
 	assert_int_equal(srq_modify(pair->b.srq, SIMHCA_SRQ_MAX_WR, 500, 0), 0);
 	assert_true(is_told_to_renew(&queue, SIMHCA_SRQ_MAX_WR));
@@ -661,8 +661,8 @@ static void an_srq_that_was_resized(void **state)
 	assert_false(is_told_to_renew(&queue, SIMHCA_SRQ_MAX_WR));
 	scribble(&queue, 0xff);
 	send_from(&pair->a, 3, BUFFER, LENGTH);
-	caller_completes(pair->a.send_cq);
-	caller_completes(pair->b.recv_cq);
+	fastpath_completes(pair->a.send_cq);
+	fastpath_completes(pair->b.recv_cq);
 	messages_pass(pair, &queue, 0xff);
 	forget(&queue);
 }
@@ -670,30 +670,30 @@ static void an_srq_that_was_resized(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(cq_after_reset, caller_setup, teardown),
-		cmocka_unit_test_setup_teardown(when_the_qp_is_destroyed, caller_setup, teardown),
-		cmocka_unit_test_setup_teardown(what_waits_is_there, caller_setup, teardown),
-		cmocka_unit_test_setup_teardown(nothing_is_there_at_the_wrap, caller_setup,
+		cmocka_unit_test_setup_teardown(cq_after_reset, fastpath_setup, teardown),
+		cmocka_unit_test_setup_teardown(when_the_qp_is_destroyed, fastpath_setup, teardown),
+		cmocka_unit_test_setup_teardown(what_waits_is_there, fastpath_setup, teardown),
+		cmocka_unit_test_setup_teardown(nothing_is_there_at_the_wrap, fastpath_setup,
 						teardown),
-		cmocka_unit_test_setup_teardown(what_it_left_is_void, caller_setup, teardown),
-		cmocka_unit_test_setup_teardown(indices_that_lie, caller_setup, teardown),
-		cmocka_unit_test_setup_teardown(by_parts, caller_setup, teardown),
-		cmocka_unit_test_setup_teardown(the_index_is_moved_back, caller_setup, teardown),
-		cmocka_unit_test_setup_teardown(arms, caller_setup, teardown),
-		cmocka_unit_test_setup_teardown(an_arm_in_between, caller_setup, teardown),
-		cmocka_unit_test_setup_teardown(an_arm_is_not_taken_for_used, caller_setup,
+		cmocka_unit_test_setup_teardown(what_it_left_is_void, fastpath_setup, teardown),
+		cmocka_unit_test_setup_teardown(indices_that_lie, fastpath_setup, teardown),
+		cmocka_unit_test_setup_teardown(by_parts, fastpath_setup, teardown),
+		cmocka_unit_test_setup_teardown(the_index_is_moved_back, fastpath_setup, teardown),
+		cmocka_unit_test_setup_teardown(arms, fastpath_setup, teardown),
+		cmocka_unit_test_setup_teardown(an_arm_in_between, fastpath_setup, teardown),
+		cmocka_unit_test_setup_teardown(an_arm_is_not_taken_for_used, fastpath_setup,
 						teardown),
-		cmocka_unit_test_setup_teardown(nobody_is_attached_meanwhile, caller_setup,
+		cmocka_unit_test_setup_teardown(nobody_is_attached_meanwhile, fastpath_setup,
 						teardown),
-		cmocka_unit_test_setup_teardown(while_another_has_it, caller_setup, teardown),
-		cmocka_unit_test_setup_teardown(a_cq_that_was_resized, caller_setup, teardown),
-		cmocka_unit_test_setup_teardown(given_up, caller_setup, teardown),
-		cmocka_unit_test_setup_teardown(srq_after_reset, caller_setup, teardown),
-		cmocka_unit_test_setup_teardown(srq_claims, caller_setup, teardown),
-		cmocka_unit_test_setup_teardown(srq_by_parts, caller_setup, teardown),
-		cmocka_unit_test_setup_teardown(srq_twice, caller_setup, teardown),
-		cmocka_unit_test_setup_teardown(srq_indices_that_lie, caller_setup, teardown),
-		cmocka_unit_test_setup_teardown(an_srq_that_was_resized, caller_setup, teardown),
+		cmocka_unit_test_setup_teardown(while_another_has_it, fastpath_setup, teardown),
+		cmocka_unit_test_setup_teardown(a_cq_that_was_resized, fastpath_setup, teardown),
+		cmocka_unit_test_setup_teardown(given_up, fastpath_setup, teardown),
+		cmocka_unit_test_setup_teardown(srq_after_reset, fastpath_setup, teardown),
+		cmocka_unit_test_setup_teardown(srq_claims, fastpath_setup, teardown),
+		cmocka_unit_test_setup_teardown(srq_by_parts, fastpath_setup, teardown),
+		cmocka_unit_test_setup_teardown(srq_twice, fastpath_setup, teardown),
+		cmocka_unit_test_setup_teardown(srq_indices_that_lie, fastpath_setup, teardown),
+		cmocka_unit_test_setup_teardown(an_srq_that_was_resized, fastpath_setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

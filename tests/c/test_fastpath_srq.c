@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Steps in programs whose peers' receives come from an SRQ (libsimhca/queue/srq_claim.h). */
 
-#include "caller_scene.h"
+#include "fastpath_scene.h"
 
 #define LENGTH 100u
-#define MOST_STORES 300
 
 /* A QP more of b's client and of its SRQ, connected to one of a program of its own. */
 static struct pair *another(struct pair *pair)
@@ -18,18 +17,8 @@ static struct pair *another(struct pair *pair)
 	other->a.peer = &other->b;
 	other->b.peer = &other->a;
 	pair_connect(other);
-	caller_offer(other->a.client);
+	fastpath_offer(other->a.client);
 	return other;
-}
-
-static void put_send(struct pair *pair, uint32_t length)
-{
-	struct simhca_sge from = sge(pair->a.mr, 0, length);
-
-	qp_put(pair->a.qp, &(struct wr){ .opcode = SIMHCA_WR_SEND,
-					 .flags = SIMHCA_WQE_SIGNALED,
-					 .sges = &from,
-					 .num_sge = 1 });
 }
 
 static void expect_receive(struct pair *pair, uint64_t id, uint8_t status)
@@ -47,14 +36,14 @@ static void expect_receive(struct pair *pair, uint64_t id, uint8_t status)
 /* By two programs and by the device, one after the other: each has the next receive. */
 static void all_consume_in_order(void **state)
 {
-	struct pair *one = caller_pair_with_srq(*state), *two = another(one);
-	struct simhca_step step_one = caller_attach(&one->a), step_two = caller_attach(&two->a);
+	struct pair *one = fastpath_pair_with_srq(*state), *two = another(one);
+	struct simhca_step step_one = fastpath_attach(&one->a), step_two = fastpath_attach(&two->a);
 
 	for (uint64_t id = 0; id < 300; id++) {
 		struct pair *pair = id % 3 ? one : two;
 
 		recv_into(&one->b, id, 0, LENGTH);
-		put_send(pair, LENGTH);
+		fastpath_send(pair, LENGTH);
 		if (id % 3 < 2)
 			assert_true(simhca_step(pair == one ? &step_one : &step_two));
 		else
@@ -66,14 +55,14 @@ static void all_consume_in_order(void **state)
 	}
 	assert_int_equal(step_one.fastpath->messages, 100);
 	assert_int_equal(step_two.fastpath->messages, 100);
-	caller_detach(&step_one);
-	caller_detach(&step_two);
+	fastpath_detach(&step_one);
+	fastpath_detach(&step_two);
 }
 
 /* The buffers are in the SRQ's PD, whatever the QP is in (IBTA vol. 1, 10.2.9.4). */
 static void buffers_are_of_the_srqs_pd(void **state)
 {
-	struct pair *pair = caller_pair_with_srq(*state), *other;
+	struct pair *pair = fastpath_pair_with_srq(*state), *other;
 	struct client *server = pair->b.client;
 	const uint32_t pd = pd_new(server);
 	struct simhca_step step;
@@ -84,51 +73,51 @@ static void buffers_are_of_the_srqs_pd(void **state)
 				pair->b.srq);
 	assert_int_equal(qp_move(other->a.qp, IBV_QPS_RESET), 0);
 	pair_connect(other);
-	step = caller_attach(&other->a);
+	step = fastpath_attach(&other->a);
 	recv_into(&pair->b, 1, 0, LENGTH);
-	put_send(other, LENGTH);
+	fastpath_send(other, LENGTH);
 	assert_true(simhca_step(&step));
 	expect_receive(other, 1, SIMHCA_WC_SUCCESS);
 
 	mr = mr_over(server, pd, pair->b.mr->addr, LENGTH, 0, SIMHCA_ACCESS_LOCAL_WRITE);
 	srq_recv(pair->b.srq, 2, &(struct simhca_sge){ mr->iova, LENGTH, mr->lkey }, 1);
-	put_send(other, LENGTH);
+	fastpath_send(other, LENGTH);
 	assert_false(simhca_step(&step));
 	assert_int_equal(step.fastpath->handed[SIMHCA_SLOW_RECEIVE], 1);
-	caller_detach(&step);
+	fastpath_detach(&step);
 }
 
 /* --------------------------------------------------------------------- left to the device */
 
 static void no_receive(struct pair *pair)
 {
-	put_send(pair, LENGTH);
+	fastpath_send(pair, LENGTH);
 }
 
 static void short_receive(struct pair *pair)
 {
 	recv_into(&pair->b, 1, 0, LENGTH - 1);
-	put_send(pair, LENGTH);
+	fastpath_send(pair, LENGTH);
 }
 
 static void full_recv_cq(struct pair *pair)
 {
 	recv_into(&pair->b, 1, 0, LENGTH);
-	put_send(pair, LENGTH);
+	fastpath_send(pair, LENGTH);
 	atomic_store(&pair->b.recv_cq->state->pi, pair->b.recv_cq->cqe);
 }
 
 static void full_send_cq(struct pair *pair)
 {
 	recv_into(&pair->b, 1, 0, LENGTH);
-	put_send(pair, LENGTH);
+	fastpath_send(pair, LENGTH);
 	atomic_store(&pair->a.send_cq->state->pi, pair->a.send_cq->cqe);
 }
 
 /* More of them than there is room for. */
 static void nonsense(struct pair *pair)
 {
-	put_send(pair, LENGTH);
+	fastpath_send(pair, LENGTH);
 	atomic_store(&pair->b.srq->state->pi, pair->b.srq->entries + 1);
 }
 
@@ -148,16 +137,16 @@ static void nothing_is_consumed(void **state)
 		struct simhca_step step;
 		struct pair *pair;
 
-		caller_setup(state);
-		pair = caller_pair_with_srq(*state);
-		step = caller_attach(&pair->a);
+		fastpath_setup(state);
+		pair = fastpath_pair_with_srq(*state);
+		step = fastpath_attach(&pair->a);
 		refusals[i].arrange(pair);
 		memcpy(&before, pair->b.srq->state, sizeof(before));
 		assert_false(simhca_step(&step));
 		assert_int_equal(step.fastpath->handed[refusals[i].why], 1);
 		assert_memory_equal(&before, pair->b.srq->state, sizeof(before));
 		assert_int_equal(responder_of(pair->b.qp)->have_recv, 0);
-		caller_detach(&step);
+		fastpath_detach(&step);
 		teardown(state);
 	}
 }
@@ -165,15 +154,15 @@ static void nothing_is_consumed(void **state)
 /* What the kernel does not copy the device does, with the receive that was consumed for it. */
 static void a_copy_that_fails(void **state)
 {
-	struct pair *pair = caller_pair_with_srq(*state);
-	struct simhca_step step = caller_attach(&pair->a);
-	struct mr *mr = mr_new(pair->b.client, 4096, caller_options().mr_access);
+	struct pair *pair = fastpath_pair_with_srq(*state);
+	struct simhca_step step = fastpath_attach(&pair->a);
+	struct mr *mr = mr_new(pair->b.client, 4096, fastpath_options().mr_access);
 	struct simhca_sge into = sge(mr, 0, LENGTH);
 
 	((struct simhca_mpt *)mpt_of(pair->b.client, mr->lkey))->addr = 4096; /* mapped by nobody */
 	srq_recv(pair->b.srq, 1, &into, 1);
 	recv_into(&pair->b, 2, 0, LENGTH);
-	put_send(pair, LENGTH);
+	fastpath_send(pair, LENGTH);
 	assert_false(simhca_step(&step));
 	assert_int_equal(step.fastpath->handed[SIMHCA_SLOW_COPY], 1);
 	assert_int_equal(srq_ci_of(pair->b.srq), 1);
@@ -183,15 +172,10 @@ static void a_copy_that_fails(void **state)
 	expect(pair->a.send_cq, 0, SUCCESS);
 	expect_receive(pair, 1, SIMHCA_WC_SUCCESS);
 	assert_int_equal(srq_ci_of(pair->b.srq), 1);
-	caller_detach(&step);
+	fastpath_detach(&step);
 }
 
 /* ----------------------------------------------------------------------------- its changes */
-
-static int limits(const struct pair *pair)
-{
-	return events_of(pair->b.client, pair->b.srq, IBV_EVENT_SRQ_LIMIT_REACHED);
-}
 
 static struct srq *armed;
 
@@ -199,58 +183,58 @@ static void arm_limit(void)
 {
 	if (!srq_ci_of(armed))
 		return;
-	caller_at_store = NULL;
+	fastpath_at_store = NULL;
 	assert_int_equal(srq_modify(armed, SIMHCA_SRQ_LIMIT, 0, 9), 0);
 }
 
 static void the_limit_is_told_of_once(void **state)
 {
-	struct pair *pair = caller_pair_with_srq(*state);
-	struct simhca_step step = caller_attach(&pair->a);
+	struct pair *pair = fastpath_pair_with_srq(*state);
+	struct simhca_step step = fastpath_attach(&pair->a);
 
 	for (uint64_t id = 0; id < 10; id++)
 		recv_into(&pair->b, id, 0, LENGTH);
 	assert_int_equal(srq_modify(pair->b.srq, SIMHCA_SRQ_LIMIT, 0, 5), 0);
 	for (uint32_t left = 9; left; left--) {
-		put_send(pair, LENGTH);
+		fastpath_send(pair, LENGTH);
 		/* It is the device that tells. */
 		assert_int_equal(simhca_step(&step), left != 4);
-		assert_int_equal(limits(pair), left < 4);
+		assert_int_equal(fastpath_limits(pair), left < 4);
 		ring_doorbell(pair->a.client, pair->a.qp->doorbell);
 		settle(*state);
-		assert_int_equal(limits(pair), left <= 4);
+		assert_int_equal(fastpath_limits(pair), left <= 4);
 	}
 	assert_int_equal(step.fastpath->messages, 9);
-	caller_detach(&step);
+	fastpath_detach(&step);
 }
 
 /* Armed when the receive has been consumed: the next one tells. */
 static void a_limit_that_is_armed_meanwhile(void **state)
 {
-	struct pair *pair = caller_pair_with_srq(*state);
-	struct simhca_step step = caller_attach(&pair->a);
+	struct pair *pair = fastpath_pair_with_srq(*state);
+	struct simhca_step step = fastpath_attach(&pair->a);
 
 	armed = pair->b.srq;
 	for (uint64_t id = 0; id < 10; id++)
 		recv_into(&pair->b, id, 0, LENGTH);
-	caller_at_store = arm_limit;
-	put_send(pair, LENGTH);
+	fastpath_at_store = arm_limit;
+	fastpath_send(pair, LENGTH);
 	simhca_step(&step);
-	assert_null(caller_at_store);
-	put_send(pair, LENGTH);
+	assert_null(fastpath_at_store);
+	fastpath_send(pair, LENGTH);
 	assert_false(simhca_step(&step));
 	ring_doorbell(pair->a.client, pair->a.qp->doorbell);
 	settle(*state);
-	assert_int_equal(limits(pair), 1);
-	caller_detach(&step);
+	assert_int_equal(fastpath_limits(pair), 1);
+	fastpath_detach(&step);
 }
 
 /* The ring is another then, and the device's alone. */
 static void resizing_waits_for_a_step(void **state)
 {
 	const struct simhca_modify_srq_req req = { .mask = SIMHCA_SRQ_MAX_WR, .max_wr = 500 };
-	struct pair *pair = caller_pair_with_srq(*state);
-	struct simhca_step step = caller_attach(&pair->a);
+	struct pair *pair = fastpath_pair_with_srq(*state);
+	struct simhca_step step = fastpath_attach(&pair->a);
 	struct simhca_modify_srq_req larger = req;
 	struct simhca_attach_peer_reply attached;
 	struct simhca_create_srq_reply reply;
@@ -262,40 +246,40 @@ static void resizing_waits_for_a_step(void **state)
 			 -EAGAIN);
 	atomic_fetch_add(&step.fastpath->guard, 1);
 	assert_int_equal(srq_modify(pair->b.srq, SIMHCA_SRQ_MAX_WR, 500, 0), 0);
-	put_send(pair, LENGTH);
+	fastpath_send(pair, LENGTH);
 	assert_false(simhca_step(&step));
 	assert_int_equal(step.fastpath->handed[SIMHCA_SLOW_STATE], 1);
-	assert_int_equal(caller_attach_with(&pair->a, &caller_secret, &attached), -ENOTCONN);
+	assert_int_equal(fastpath_attach_with(&pair->a, &fastpath_secret, &attached), -ENOTCONN);
 	ring_doorbell(pair->a.client, pair->a.qp->doorbell);
 	expect(pair->a.send_cq, 0, SUCCESS);
 	expect_receive(pair, 1, SIMHCA_WC_SUCCESS);
-	caller_detach(&step);
+	fastpath_detach(&step);
 }
 
 /* A QP that is connected anew has consumed nothing, whatever it had before; nor has its successor.
  */
 static void a_new_connection(void **state)
 {
-	struct pair *pair = caller_pair_with_srq(*state), *next;
-	struct simhca_step step = caller_attach(&pair->a);
+	struct pair *pair = fastpath_pair_with_srq(*state), *next;
+	struct simhca_step step = fastpath_attach(&pair->a);
 
 	for (uint64_t id = 0; id < 6; id++)
 		recv_into(&pair->b, id, 0, LENGTH);
-	put_send(pair, LENGTH);
+	fastpath_send(pair, LENGTH);
 	assert_true(simhca_step(&step));
 	expect_receive(pair, 0, SIMHCA_WC_SUCCESS);
-	caller_detach(&step);
+	fastpath_detach(&step);
 	pair_reconnect(pair);
-	step = caller_attach(&pair->a);
-	put_send(pair, LENGTH);
+	step = fastpath_attach(&pair->a);
+	fastpath_send(pair, LENGTH);
 	assert_true(simhca_step(&step));
 	expect_receive(pair, 1, SIMHCA_WC_SUCCESS);
-	caller_detach(&step);
+	fastpath_detach(&step);
 
 	assert_int_equal(
 		patiently(simhca_destroy_qp(pair->b.client->context, pair->b.qp->handle, NULL)), 0);
 	next = another(pair);
-	step = caller_attach(&next->a);
+	step = fastpath_attach(&next->a);
 	assert_int_equal(step.peer.claimant, 1);
 	/* What the device consumed for it is accounted for. */
 	send_from(&next->a, 7, 0, LENGTH);
@@ -304,7 +288,7 @@ static void a_new_connection(void **state)
 	client_gone(next->a.client);
 	assert_int_equal(next->b.qp->state->resp_owner.holder, 0);
 	assert_int_equal(responder_of(next->b.qp)->have_recv, 0);
-	caller_detach(&step);
+	fastpath_detach(&step);
 }
 
 /* -------------------------------------------------------------------------------- the end */
@@ -326,28 +310,28 @@ static void killed_at_each_store(void **state)
 		struct simhca_cqe cqe;
 
 		assert_true(store < MOST_STORES);
-		caller_setup(state);
-		pair = caller_pair_with_srq(*state);
+		fastpath_setup(state);
+		pair = fastpath_pair_with_srq(*state);
 		other = another(pair);
-		step = caller_attach(&pair->a);
-		others = caller_attach(&other->a);
+		step = fastpath_attach(&pair->a);
+		others = fastpath_attach(&other->a);
 		for (uint64_t id = 0; id < posted; id++)
 			recv_into(&pair->b, id, id * LENGTH, LENGTH);
 		assert_int_equal(srq_modify(pair->b.srq, SIMHCA_SRQ_LIMIT, 0, posted), 0);
 		fill(pair->a.mr->addr, LENGTH, store);
 		fill(other->a.mr->addr, LENGTH, store + 1);
 		for (uint32_t i = 0; i < sends; i++)
-			put_send(pair, LENGTH);
-		killed = caller_killed_at(&step, store);
+			fastpath_send(pair, LENGTH);
+		killed = fastpath_killed_at(&step, store);
 
-		put_send(other, LENGTH);
+		fastpath_send(other, LENGTH);
 		assert_false(simhca_step(&others)); /* for the event */
 		assert_true(cq_poll(other->b.recv_cq, &cqe));
 		assert_int_equal(cqe.status, SIMHCA_WC_SUCCESS);
 		assert_true(filled(pair->b.mr->addr + cqe.wr_id * LENGTH, LENGTH, store + 1));
-		assert_int_equal(limits(pair), 0);
+		assert_int_equal(fastpath_limits(pair), 0);
 		client_gone(pair->a.client);
-		assert_int_equal(limits(pair), 1); /* nobody else has rung */
+		assert_int_equal(fastpath_limits(pair), 1); /* nobody else has rung */
 		assert_int_equal(pair->b.qp->state->resp_owner.holder, 0);
 		assert_int_equal(qp_move(pair->b.qp, IBV_QPS_ERR), 0);
 		settle(*state);
@@ -366,18 +350,16 @@ static void killed_at_each_store(void **state)
 		lost |= flushed;
 		if (!killed)
 			assert_int_equal(arrived, sends);
-		put_send(other, LENGTH);
+		fastpath_send(other, LENGTH);
 		assert_true(simhca_step(&others));
 		assert_true(cq_poll(other->b.recv_cq, &cqe));
 		assert_int_equal(cqe.wr_id, arrived + flushed + 1);
-		caller_detach(&step);
-		caller_detach(&others);
+		fastpath_detach(&step);
+		fastpath_detach(&others);
 		teardown(state);
 	}
 	assert_true(lost && store > 20);
 }
-
-#define HERE(test) cmocka_unit_test_setup_teardown(test, caller_setup, teardown)
 
 int main(void)
 {

@@ -15,7 +15,7 @@ from programs import private_python
 ], ids=['default', 'off', 'on', 'agent'])
 def test_two_programs(options, by_fast_path):
     """Sends, writes and reads between two programs: who carried them."""
-    qp = json.loads(private_python('callers.py', options=options))
+    qp = json.loads(private_python('fastpath.py', options=options))
     carried = qp.get('fast_path', {})
     # The device can be looking at the QP at that moment: it holds the owner word then, for one message.
     held = carried.get('owner', 0) if by_fast_path else 0
@@ -28,7 +28,7 @@ def test_two_programs(options, by_fast_path):
 @pytest.mark.parametrize('variable', ['SIMHCA_FAST_PATH', 'SIMHCA_CALLERS'])
 def test_a_program_may_do_without(variable):
     """By its environment, also by the old name."""
-    qp = json.loads(private_python('callers.py', env={variable: 'off'}))
+    qp = json.loads(private_python('fastpath.py', env={variable: 'off'}))
     assert not qp['carried'] and qp['by_device'] == 22, json.dumps(qp)
 
 
@@ -38,7 +38,7 @@ def test_a_program_may_do_without(variable):
 ], ids=['default', 'off', 'agent'])
 def test_datagrams(options, by_fast_path):
     """Between two programs, to two QPs of the one: who carried them."""
-    qp = json.loads(private_python('caller_datagrams.py', options=options))
+    qp = json.loads(private_python('fastpath_datagrams.py', options=options))
     carried = qp.get('fast_path', {})
     held = carried.get('owner', 0) if by_fast_path else 0
     assert held <= 1, json.dumps(qp)
@@ -53,7 +53,7 @@ def test_events(fast_path):
     an event that was read and not acknowledged, but not for ever.
     """
     done = json.loads(private_python(
-        'caller_events.py', fast_path, options=('--daemon-option', f'fast-path={fast_path}')))
+        'fastpath_events.py', fast_path, options=('--daemon-option', f'fast-path={fast_path}')))
     told = done['qp'].get('fast_path', {}).get('events', 0)
     # 22 of the other's CQ, 20 of its own. The device has the owner word for a message now and then.
     assert (30 <= told <= 42) if fast_path == 'on' else not told, done

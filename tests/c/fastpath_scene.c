@@ -4,27 +4,27 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "caller_scene.h"
+#include "fastpath_scene.h"
 #include "core/context.h"
 #include "dma/dma.h"
 
-const struct simhca_secret caller_secret = { { 0x1234567890abcdef, 42 } };
+const struct simhca_secret fastpath_secret = { { 0x1234567890abcdef, 42 } };
 #define KILLED 77
 
 static unsigned int stop_at; /* the process ends before this store; 0: at none */
-void (*caller_at_store)(void);
+void (*fastpath_at_store)(void);
 
 void simhca_store(void)
 {
 	static unsigned int stores;
 
-	if (caller_at_store)
-		caller_at_store();
+	if (fastpath_at_store)
+		fastpath_at_store();
 	if (stop_at && ++stores == stop_at)
 		_exit(KILLED);
 }
 
-int caller_setup(void **state)
+int fastpath_setup(void **state)
 {
 	const struct world_config config = { .device = { .fast_path = true, .slot_data = true } };
 
@@ -32,7 +32,7 @@ int caller_setup(void **state)
 	return 0;
 }
 
-struct options caller_options(void)
+struct options fastpath_options(void)
 {
 	struct options options = default_options(IBV_QPT_RC);
 
@@ -45,41 +45,49 @@ struct options caller_options(void)
 	return options;
 }
 
-void caller_offer(struct client *client)
+void fastpath_offer(struct client *client)
 {
-	const struct simhca_offer_memory_req req = { .address = (uintptr_t)&caller_secret,
-						     .secret = caller_secret };
+	const struct simhca_offer_memory_req req = { .address = (uintptr_t)&fastpath_secret,
+						     .secret = fastpath_secret };
 
 	assert_int_equal(simhca_offer_memory(client->context, client->mm, &req, NULL), 0);
 }
 
-struct pair *caller_pair(struct world *world, const struct options *options)
+struct pair *fastpath_pair(struct world *world, const struct options *options)
 {
 	struct pair *pair = pair_new(world, options);
 
 	simhca_context_name(pair->b.client->context, getpid(), "test");
-	caller_offer(pair->a.client);
-	caller_offer(pair->b.client);
+	fastpath_offer(pair->a.client);
+	fastpath_offer(pair->b.client);
 	return pair;
 }
 
-struct pair *caller_pair_of(struct world *world, enum ibv_qp_type type)
+struct pair *fastpath_pair_of(struct world *world, enum ibv_qp_type type)
 {
-	struct options options = caller_options();
+	struct options options = fastpath_options();
 	struct pair *pair;
 
 	options.type = type;
-	pair = caller_pair(world, &options);
+	pair = fastpath_pair(world, &options);
 	settle(world);
 	return pair;
 }
 
-struct pair *caller_pair_with_srq(struct world *world)
+struct pair *fastpath_rc_pair(struct world *world, bool slot_data)
 {
-	struct options options = caller_options();
+	struct options options = fastpath_options();
+
+	options.slot_data = slot_data;
+	return fastpath_pair(world, &options);
+}
+
+struct pair *fastpath_pair_with_srq(struct world *world)
+{
+	struct options options = fastpath_options();
 
 	options.srq_wr = 128;
-	return caller_pair(world, &options);
+	return fastpath_pair(world, &options);
 }
 
 static int attach_to(struct side *side, const struct side *peer, const struct simhca_secret *known,
@@ -96,18 +104,18 @@ static int attach_to(struct side *side, const struct side *peer, const struct si
 				  NULL);
 }
 
-int caller_attach_with(struct side *side, const struct simhca_secret *known,
-		       struct simhca_attach_peer_reply *reply)
+int fastpath_attach_with(struct side *side, const struct simhca_secret *known,
+			 struct simhca_attach_peer_reply *reply)
 {
 	return attach_to(side, side->peer, known, reply);
 }
 
-struct simhca_step caller_attach(struct side *side)
+struct simhca_step fastpath_attach(struct side *side)
 {
-	return caller_attach_to(side, side->peer);
+	return fastpath_attach_to(side, side->peer);
 }
 
-struct simhca_step caller_attach_to(struct side *side, struct side *peer)
+struct simhca_step fastpath_attach_to(struct side *side, struct side *peer)
 {
 	struct simhca_find_peer_req find = { .qp = side->qp->handle };
 	struct simhca_find_peer_reply found;
@@ -121,8 +129,8 @@ struct simhca_step caller_attach_to(struct side *side, struct side *peer)
 	}
 	assert_int_equal(simhca_find_peer(side->client->context, &find, &found, NULL), 0);
 	assert_int_equal(found.pid, getpid());
-	assert_ptr_equal(found.address, &caller_secret);
-	assert_int_equal(attach_to(side, peer, &caller_secret, &reply), 0);
+	assert_ptr_equal(found.address, &fastpath_secret);
+	assert_int_equal(attach_to(side, peer, &fastpath_secret, &reply), 0);
 	assert_int_equal(reply.peer, peer->qp->qpn);
 	assert_int_equal(reply.state, peer->qp->granted.state.offset);
 	step.device = simhca_device_memory(side->world->device[0]);
@@ -168,25 +176,25 @@ struct simhca_step caller_attach_to(struct side *side, struct side *peer)
 	return step;
 }
 
-void caller_detach(const struct simhca_step *step)
+void fastpath_detach(const struct simhca_step *step)
 {
 	close(step->peer.memory);
 	close(step->peer.pagemap);
 }
 
-struct simhca_step caller_attach_another(struct side *side)
+struct simhca_step fastpath_attach_another(struct side *side)
 {
 	struct simhca_mm *mm = side->client->mm;
 	const pid_t pid = mm->pid;
 	struct simhca_step step;
 
 	mm->pid = getppid();
-	step = caller_attach(side);
+	step = fastpath_attach(side);
 	mm->pid = pid;
 	return step;
 }
 
-void caller_completes(struct cq *cq)
+void fastpath_completes(struct cq *cq)
 {
 	struct simhca_cqe cqe;
 
@@ -194,9 +202,9 @@ void caller_completes(struct cq *cq)
 	assert_int_equal(cqe.status, SIMHCA_WC_SUCCESS);
 }
 
-struct caller_kept caller_keep(struct client *client, const struct simhca_mem_ref *ref)
+struct fastpath_kept fastpath_keep(struct client *client, const struct simhca_mem_ref *ref)
 {
-	struct caller_kept kept;
+	struct fastpath_kept kept;
 	int fd = simhca_context_segment(client->context, ref->segment, &kept.size);
 
 	assert_true(fd >= 0 && ref->segment >= SIMHCA_MAX_SEGMENTS);
@@ -205,19 +213,19 @@ struct caller_kept caller_keep(struct client *client, const struct simhca_mem_re
 	return kept;
 }
 
-void caller_end(void)
+void fastpath_end(void)
 {
 	_exit(KILLED);
 }
 
-bool caller_run(struct simhca_step *step)
+bool fastpath_run(struct simhca_step *step)
 {
 	const struct simhca_send_wqe *unknown;
 
 	return step->peer.qpn ? simhca_step_datagrams(&step, 1, &unknown) : simhca_step(step);
 }
 
-bool caller_killed_at(struct simhca_step *step, unsigned int store)
+bool fastpath_killed_at(struct simhca_step *step, unsigned int store)
 {
 	pid_t child = fork();
 	int status;
@@ -225,7 +233,7 @@ bool caller_killed_at(struct simhca_step *step, unsigned int store)
 	assert_true(child >= 0);
 	if (!child) {
 		stop_at = store;
-		caller_run(step);
+		fastpath_run(step);
 		_exit(0);
 	}
 	assert_int_equal(waitpid(child, &status, 0), child);

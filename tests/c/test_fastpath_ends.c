@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* What programs that ended in a step have left at a QP that goes itself (proto/attach.h). */
 
-#include "caller_scene.h"
+#include "fastpath_scene.h"
 #include "core/context.h"
 
 #define LENGTH 100u
 #define BUFFER (SIMHCA_GRH_BYTES + LENGTH)
-#define MOST_STORES 300
 
 static void put_send(struct side *side)
 {
@@ -64,14 +63,14 @@ static void the_cq_goes_on(void **state, enum ibv_qp_type type, int (*end)(struc
 		struct simhca_cqe cqe;
 
 		assert_true(store < MOST_STORES);
-		caller_setup(state);
-		pair = caller_pair_of(*state, type);
+		fastpath_setup(state);
+		pair = fastpath_pair_of(*state, type);
 		other = beside(pair);
-		step = caller_attach(&pair->a);
+		step = fastpath_attach(&pair->a);
 		recv_into(&pair->b, 1, 0, BUFFER);
 		recv_into(&other->b, 2, BUFFER, BUFFER);
 		put_send(&pair->a);
-		killed = caller_killed_at(&step, store);
+		killed = fastpath_killed_at(&step, store);
 		has_ended(pair->a.client, true);
 		assert_int_equal(end(pair->b.qp), 0);
 		send_from(&other->a, 3, 0, LENGTH);
@@ -82,7 +81,7 @@ static void the_cq_goes_on(void **state, enum ibv_qp_type type, int (*end)(struc
 		assert_int_equal(cqe.status, SIMHCA_WC_SUCCESS);
 		has_ended(pair->a.client, false);
 		client_gone(pair->a.client);
-		caller_detach(&step);
+		fastpath_detach(&step);
 		teardown(state);
 	}
 	assert_true(store > 20);

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* Short messages that stay in the slot of their receive, by the fast path and by the device. */
+#include <sys/mman.h>
+
+#include "fastpath_scene.h"
+
+enum buffer { ORDINARY, OTHER_IOVA, OF_FILE };
+
+static const struct {
+	const char *name;
+	uint8_t opcode;
+	uint32_t length, parts, first; /* SGEs of the send; bytes of the receive's first */
+	enum buffer buffer;
+	bool stays;
+} small[] = {
+	{ "one byte", SIMHCA_WR_SEND, 1, 1, 200, ORDINARY, true },
+	{ "as much as there is room for", SIMHCA_WR_SEND, 64, 1, 64, ORDINARY, true },
+	{ "one byte more", SIMHCA_WR_SEND, 65, 1, 200, ORDINARY, false },
+	{ "nothing", SIMHCA_WR_SEND, 0, 1, 200, ORDINARY, false },
+	{ "of several pieces", SIMHCA_WR_SEND_WITH_IMM, 40, 3, 200, ORDINARY, true },
+	{ "for two buffers", SIMHCA_WR_SEND, 40, 1, 39, ORDINARY, false },
+	{ "at another address than the program's", SIMHCA_WR_SEND, 8, 1, 200, OTHER_IOVA, false },
+	{ "in a file", SIMHCA_WR_SEND, 8, 1, 200, OF_FILE, false },
+	{ "a write", SIMHCA_WR_RDMA_WRITE_WITH_IMM, 8, 1, 200, ORDINARY, false },
+};
+
+/* At address 0, as the device maps a file: no program's memory lies there. */
+static struct mr region_of_file(struct client *client)
+{
+	struct simhca_reg_dmabuf_mr_req req = { .length = 4096,
+						.pd = client->pd,
+						.access = SIMHCA_ACCESS_LOCAL_WRITE };
+	struct mr mr = { .length = req.length };
+	struct simhca_reg_mr_reply reply;
+	int fd = memfd_create("test", MFD_CLOEXEC);
+
+	assert_int_equal(ftruncate(fd, (off_t)mr.length), 0);
+	mr.addr = mmap(NULL, mr.length, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	assert_ptr_not_equal(mr.addr, MAP_FAILED);
+	assert_int_equal(simhca_reg_dmabuf_mr(client->context, fd, &req, &reply, NULL), 0);
+	mr.lkey = reply.lkey;
+	close(fd);
+	return mr;
+}
+
+static struct mr small_buffer(struct pair *pair, enum buffer buffer)
+{
+	struct client *client = pair->b.client;
+
+	if (buffer == OF_FILE)
+		return region_of_file(client);
+	if (buffer == OTHER_IOVA)
+		return *mr_over(client, client->pd, pair->b.mr->addr, 4096, 0x10000,
+				SIMHCA_ACCESS_LOCAL_WRITE);
+	return *pair->b.mr;
+}
+
+static void small_message(struct pair *pair, size_t i, const struct mr *to, uint32_t parts)
+{
+	const uint32_t part = small[i].length / parts;
+	struct simhca_sge into[2] = { sge(to, 0, small[i].first), sge(to, small[i].first, 100) };
+	struct simhca_sge from[3] = { sge(pair->a.mr, 0, part), sge(pair->a.mr, part, part),
+				      sge(pair->a.mr, 2 * part, small[i].length - 2 * part) };
+
+	if (parts == 1)
+		from[0].length = small[i].length;
+	qp_recv(pair->b.qp, i, into, 2);
+	qp_put(pair->a.qp, &(struct wr){ .opcode = small[i].opcode,
+					 .flags = SIMHCA_WQE_SIGNALED,
+					 .sges = from,
+					 .num_sge = parts,
+					 .remote_addr = pair->b.mr->iova,
+					 .rkey = pair->b.mr->rkey });
+}
+
+/* What lies in the receive's slot is in no buffer, and the other way round; who polls is told. */
+static void data_in_slots(struct world *world, bool by_fast_path)
+{
+	struct pair *pair = fastpath_rc_pair(world, true);
+	struct simhca_step step = fastpath_attach(&pair->a);
+
+	assert_int_equal(step.peer.slot_data % 64, 0);
+	for (size_t i = 0; i < ARRAY_SIZE(small); i++) {
+		const uint8_t *slot = fastpath_slot(pair->b.qp, pair->b.qp->rq_pi);
+		const struct mr to = small_buffer(pair, small[i].buffer);
+		uint32_t parts = small[i].parts;
+		struct simhca_cqe cqe;
+
+		print_message("%s\n", small[i].name);
+		memset(to.addr, 0, 300);
+		fill(pair->a.mr->addr, small[i].length, (uint32_t)i + 1);
+		small_message(pair, i, &to, parts);
+		if (by_fast_path && small[i].buffer != OF_FILE)
+			assert_true(simhca_step(&step));
+		else
+			ring_doorbell(pair->a.client, pair->a.qp->doorbell);
+		settle(world);
+		assert_true(cq_poll(pair->a.send_cq, &cqe));
+		assert_int_equal(cqe.status, SIMHCA_WC_SUCCESS);
+		assert_int_equal(cqe.in_slot, 0);
+		assert_true(cq_poll(pair->b.recv_cq, &cqe));
+		assert_int_equal(cqe.status, SIMHCA_WC_SUCCESS);
+		assert_int_equal(cqe.byte_len, small[i].length);
+		assert_int_equal(cqe.in_slot, small[i].stays);
+		if (small[i].stays)
+			assert_int_equal(to.addr[0], 0);
+		assert_true(
+			filled(small[i].stays ? slot : to.addr, small[i].length, (uint32_t)i + 1));
+		if (small[i].buffer == OF_FILE)
+			munmap(to.addr, to.length);
+	}
+	fastpath_detach(&step);
+}
+
+static void data_in_slots_by_device(void **state)
+{
+	data_in_slots(*state, false);
+}
+
+static void data_in_slots_by_fast_path(void **state)
+{
+	data_in_slots(*state, true);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		HERE(data_in_slots_by_device),
+		HERE(data_in_slots_by_fast_path),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
