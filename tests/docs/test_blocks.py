@@ -18,7 +18,7 @@ import pytest
 from session import BUILD, ROOT, Session, agrees
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "Documentation").glob("*.md"))]
-MANUALS = sorted((ROOT / "man").glob("*.[178]"))
+MANUALS = sorted((ROOT / "man").glob("*.[1-8]"))
 COMMENT = re.compile(r"^(?:<!-- |\.\\\" )(not run|before): (.*?)(?: -->)?$")
 
 Block = collections.namedtuple("Block", "line lines reason")

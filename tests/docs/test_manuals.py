@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""The manual pages of programs: clean for mandoc, one for each subcommand, with the options that --help has."""
+"""The manual pages: clean for mandoc; of programs one for each subcommand, with the options that --help has; of calls as declared."""
 
 import re
 import subprocess
@@ -9,6 +9,8 @@ import pytest
 from session import BUILD, ROOT
 
 PAGES = sorted((ROOT / "man").glob("*.[18]"))
+CALLS = sorted((ROOT / "man").glob("*.3"))
+HEADERS = {"infiniband/simhcadv.h": "providers/simhca/simhcadv.h", "simhca/cq.h": "libsimhca-cq/simhca/cq.h"}
 # Its own lists of pages may be older than what is installed, or not have it.
 NOT_OURS = re.compile("referenced manual not found|mandoc.db|verbatim")
 
@@ -21,7 +23,7 @@ def subcommands():
     return re.findall(r"^  ([a-z]+) ", output(BUILD / "bin" / "simhca", "--help"), re.M)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [*PAGES, *CALLS, ROOT / "man/simhcadv.7"], ids=lambda page: page.name)
 def test_mandoc(page):
     said = output("mandoc", "-T", "lint", "-W", "style", page)
     assert [line for line in said.splitlines() if not NOT_OURS.search(line)] == []
@@ -65,3 +67,22 @@ def test_every_page_is_of_a_subcommand():
     assert {page.stem for page in PAGES} == {"simhca", "simhcad", "simhca-device-plugin", *(f"simhca-{name}" for name in subcommands())}
     named = re.findall(r"^\.It Xr simhca-(\w+) 1$", (ROOT / "man" / "simhca.1").read_text(), re.M)
     assert named == subcommands()
+
+
+def plain(text):
+    """C without comments, and with one way to set blanks."""
+    return re.sub(r"\s*([(){},;*])\s*", r"\1", " ".join(re.sub(r"/\*.*?\*/", "", text, flags=re.S).split()))
+
+
+@pytest.mark.parametrize("page", CALLS, ids=lambda page: page.name)
+def test_prototypes_and_structs(page):
+    """They are those of the header that the page names."""
+    text = page.read_text()
+    header = plain((ROOT / HEADERS[re.search(r"^\.In (\S+)$", text, re.M)[1]]).read_text())
+    prototypes = re.findall(r'^\.Ft (?:"(.*)"|(.*))\n\.Fo (\w+)\n(.*?)\.Fc$', text, re.M | re.S)
+    assert [found[2] for found in prototypes] == re.findall(r"^\.Nm (\w+)", text, re.M)
+    for quoted, word, name, arguments in prototypes:
+        arguments = ", ".join(re.findall(r'^\.Fa "(.*)"$', arguments, re.M))
+        assert plain(f"{quoted or word} {name}({arguments})") in header, name
+    for struct in re.findall(r"^struct simhcadv_\w+ \{\n.*?^\};", text, re.M | re.S):
+        assert plain(struct) in header, struct
