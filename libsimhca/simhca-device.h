@@ -155,6 +155,7 @@ enum {
 	SIMHCA_EFA_PART = 0xefa0,  /* of generation 1; core/device.c has the others */
 	SIMHCA_EFA_GENERATION = 3, /* by default */
 	SIMHCA_EFA_GENERATIONS = 4,
+	SIMHCA_EFA_CQS = 8192,
 	SIMHCA_EFA_QPS = 4096,	   /* numbers of 16 bits name them */
 	SIMHCA_EFA_MTU = 8928,	   /* bytes of a message */
 	SIMHCA_EFA_RDMA = 1 << 30, /* bytes of an RDMA read or write */

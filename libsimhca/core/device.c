@@ -67,6 +67,7 @@ static int check_config(struct simhca_device_config *c, struct simhca_why *why)
 		if (ret)
 			return ret;
 		LIMIT(max_qp, SIMHCA_EFA_QPS);
+		LIMIT(max_cq, SIMHCA_EFA_CQS);
 		LIMIT(max_mr, SIMHCA_EFA_KEYS - 1);
 		LIMIT(max_qp_wr, SIMHCA_EFA_SQ_WR);
 		LIMIT(max_sge, SIMHCA_EFA_SGES);

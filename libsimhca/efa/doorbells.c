@@ -17,6 +17,7 @@
 #include "paging/pager.h"
 
 #define MESSAGES 16
+#define ARMED_AT_A_TIME 256u /* two system calls each; the rest in later turns */
 
 static int protect(int fd, uint64_t address, bool on)
 {
@@ -54,27 +55,38 @@ static void leave_memory(struct simhca_worker *worker)
 	simhca_guard_widen(&worker->guard);
 }
 
-static void note_watch(struct efa_watch *watch, uint64_t address, enum efa_watch_state state)
+/* What is known of the page that it had at that address, unless the program has told of another. */
+static void note(struct simhca_efa *efa, struct efa_watch *watch, uint64_t address,
+		 enum efa_watch_state state)
 {
+	pthread_mutex_lock(&efa->watch_lock);
 	if (watch->state != EFA_WATCH_NONE && watch->address == address)
 		watch->state = state;
+	pthread_mutex_unlock(&efa->watch_lock);
 }
 
-/* Sets what is known of the page at that address, whichever object's. */
-static void note(struct simhca_efa *efa, uint64_t address, enum efa_watch_state state)
+static void open_watch(struct efa_watch *watch, const uint64_t *address, unsigned int count)
+{
+	for (unsigned int i = 0; i < count; i++)
+		if (watch->state != EFA_WATCH_NONE && watch->address == address[i])
+			watch->state = EFA_WATCH_OPEN;
+}
+
+/* These pages are about to be opened, whichever objects' they are: one look at all objects. */
+static void note_open(struct simhca_efa *efa, const uint64_t *address, unsigned int count)
 {
 	pthread_mutex_lock(&efa->watch_lock);
 	for (uint32_t i = 0; i < atomic_load(&efa->qps.count); i++) {
 		struct efa_qp *qp = atomic_load(&efa->qps.items[i]);
 
 		if (qp)
-			note_watch(&qp->watch, address, state);
+			open_watch(&qp->watch, address, count);
 	}
 	for (uint32_t i = 0; i < atomic_load(&efa->notified_cqs.count); i++) {
 		struct efa_cq *cq = atomic_load(&efa->notified_cqs.items[i]);
 
 		if (cq)
-			note_watch(&cq->watch, address, state);
+			open_watch(&cq->watch, address, count);
 	}
 	pthread_mutex_unlock(&efa->watch_lock);
 }
@@ -82,26 +94,31 @@ static void note(struct simhca_efa *efa, uint64_t address, enum efa_watch_state 
 void efa_doorbells_open(struct simhca_worker *worker, struct simhca_efa *efa)
 {
 	struct uffd_msg messages[MESSAGES];
+	uint64_t address[MESSAGES];
 	int fd = atomic_load(&efa->userfaultfd);
+	unsigned int count = 0;
 	ssize_t got;
 
 	if (fd < 0)
 		return;
 	got = simhca_userfaultfd_read(fd, messages, sizeof(messages));
-	for (ssize_t i = 0; i < got / (ssize_t)sizeof(messages[0]); i++) {
-		uint64_t address = messages[i].arg.pagefault.address & ~(uint64_t)(EFA_PAGE - 1);
-
-		if (messages[i].event != UFFD_EVENT_PAGEFAULT)
-			continue;
-		note(efa, address, EFA_WATCH_OPEN);
+	for (ssize_t i = 0; i < got / (ssize_t)sizeof(messages[0]); i++)
+		if (messages[i].event == UFFD_EVENT_PAGEFAULT)
+			address[count++] =
+				messages[i].arg.pagefault.address & ~(uint64_t)(EFA_PAGE - 1);
+	if (!count)
+		return;
+	note_open(efa, address, count);
+	for (unsigned int i = 0; i < count; i++) {
 		enter_memory(worker, efa);
-		protect(fd, address, false);
+		protect(fd, address[i], false);
 		leave_memory(worker);
 	}
 }
 
-/* Of a page that is not armed. False: it cannot be. */
-static bool arm(struct simhca_worker *worker, struct simhca_efa *efa, const struct efa_watch *watch)
+/* False: it cannot be armed. *left: how many more pages may be, which takes system calls. */
+static bool arm(struct simhca_worker *worker, struct simhca_efa *efa, struct efa_watch *watch,
+		unsigned int *left)
 {
 	const int fd = atomic_load(&efa->userfaultfd);
 	struct efa_watch page;
@@ -110,36 +127,39 @@ static bool arm(struct simhca_worker *worker, struct simhca_efa *efa, const stru
 	pthread_mutex_lock(&efa->watch_lock);
 	page = *watch;
 	pthread_mutex_unlock(&efa->watch_lock);
-	if (page.state == EFA_WATCH_NONE || page.state == EFA_WATCH_ARMED)
-		return page.state == EFA_WATCH_ARMED;
+	if (page.state == EFA_WATCH_NONE || page.state == EFA_WATCH_ARMED || !*left)
+		return page.state != EFA_WATCH_NONE;
+	--*left;
 	/* Before it is: the fault can come, and be noted, at once. */
-	note(efa, page.address, EFA_WATCH_ARMED);
+	note(efa, watch, page.address, EFA_WATCH_ARMED);
 	enter_memory(worker, efa);
 	if (page.state == EFA_WATCH_NEW)
 		error = look_after(fd, page.address);
 	if (!error)
 		error = protect(fd, page.address, true);
 	leave_memory(worker);
-	if (error)
-		note(efa, page.address, EFA_WATCH_NONE); /* it has been unmapped, or cannot be */
+	if (error) /* it has been unmapped, or cannot be */
+		note(efa, watch, page.address, EFA_WATCH_NONE);
 	return !error;
 }
 
-bool efa_doorbells_arm(struct simhca_worker *worker, struct simhca_efa *efa)
+bool efa_doorbells_arm(struct simhca_worker *worker, struct simhca_efa *efa, bool *more)
 {
+	unsigned int left = ARMED_AT_A_TIME;
 	bool all = true;
 
 	for (uint32_t i = 0; i < atomic_load(&efa->qps.count); i++) {
-		const struct efa_qp *qp = atomic_load(&efa->qps.items[i]);
+		struct efa_qp *qp = atomic_load(&efa->qps.items[i]);
 
 		if (qp && qp->sq_entries)
-			all &= arm(worker, efa, &qp->watch);
+			all &= arm(worker, efa, &qp->watch, &left);
 	}
 	for (uint32_t i = 0; i < atomic_load(&efa->notified_cqs.count); i++) {
-		const struct efa_cq *cq = atomic_load(&efa->notified_cqs.items[i]);
+		struct efa_cq *cq = atomic_load(&efa->notified_cqs.items[i]);
 
 		if (cq)
-			all &= arm(worker, efa, &cq->watch);
+			all &= arm(worker, efa, &cq->watch, &left);
 	}
+	*more = !left;
 	return all;
 }

@@ -186,7 +186,10 @@ struct simhca_efa *efa_of(struct simhca_context *context, struct simhca_why *why
 
 /* ah.c: the GID that a number of the context's address handles stands for; false: none. */
 bool efa_ah_gid(struct simhca_efa *efa, uint16_t number, union simhca_gid *gid);
-/* The other way round; EFA_NO_AH: none. */
+/*
+ * The other way round; EFA_NO_AH: none. It compares EFA_AHS GIDs at most, some microseconds of who carries
+ * the message, of which a turn has few.
+ */
 uint16_t efa_ah_of(struct simhca_efa *efa, const union simhca_gid *gid);
 
 /* cq.c: the CQE becomes visible, and raises an event if one is due. */
@@ -227,7 +230,10 @@ bool efa_injected_event(const struct efa_cq *cq);
 /* doorbells.c; under the work lock, inside a guard. */
 /* Opens the pages at which programs stand. */
 void efa_doorbells_open(struct simhca_worker *worker, struct simhca_efa *efa);
-/* Arms all; false: some cannot be, and are to be looked at again and again. */
-bool efa_doorbells_arm(struct simhca_worker *worker, struct simhca_efa *efa);
+/*
+ * Arms them; false: some cannot be, and are to be looked at again and again. *more: there may be some
+ * that it has not come to, as others want the engine.
+ */
+bool efa_doorbells_arm(struct simhca_worker *worker, struct simhca_efa *efa, bool *more);
 
 #endif

@@ -720,7 +720,10 @@ static bool serve(struct simhca_worker *worker, struct efa_qp *qp, uint64_t now)
 
 /* ---------------------------------------------------------------------------------- the task */
 
-/* Each QP in turn, from where the last turn ended. */
+/*
+ * Each QP in turn, from where the last turn ended. SIMHCA_EFA_QPS and SIMHCA_EFA_CQS limit how many a turn
+ * looks at: a tenth of a microsecond each.
+ */
 static bool serve_all(struct simhca_worker *worker, struct simhca_efa *efa, uint64_t now)
 {
 	const uint32_t count = atomic_load(&efa->qps.count);
@@ -770,10 +773,10 @@ static uint64_t until_retry(struct simhca_efa *efa, uint64_t now)
 /* Nothing has come for a while. False: it may sleep. */
 static bool rest(struct simhca_worker *worker, struct simhca_efa *efa, uint64_t now)
 {
-	bool all = efa_doorbells_arm(worker, efa);
+	bool more, all = efa_doorbells_arm(worker, efa, &more);
 	uint64_t delay;
 
-	if (serve_all(worker, efa, now))
+	if (serve_all(worker, efa, now) || more)
 		return true;
 	delay = until_retry(efa, now);
 	if (!all && (!delay || delay > UNWATCHED_NS))

@@ -183,6 +183,8 @@ struct cma_handles {
 	uint32_t room, lowest; /* lowest: no free one is below it */
 };
 
+#define CMA_EPHEMERAL_WORDS 442
+
 struct cma {
 	struct daemon *daemon;
 	struct unacked *unacked;
@@ -200,6 +202,7 @@ struct cma {
 	unsigned int in_state[CMA_STATES];	     /* ids */
 	struct cma_port *ports;			     /* hash */
 	struct cma_port *listening;		     /* list */
+	uint64_t taken[4][CMA_EPHEMERAL_WORDS];	     /* ports, in each port space */
 	struct gmp_port {
 		struct cma *cma;
 		struct device *device;

@@ -17,6 +17,8 @@
 #define PRIVILEGED 1024 /* ports below */
 #define EPHEMERAL_FIRST 32768
 #define EPHEMERAL_LAST 60999
+#define EPHEMERAL (EPHEMERAL_LAST - EPHEMERAL_FIRST + 1)
+_Static_assert(EPHEMERAL % 64 && EPHEMERAL / 64 + 1 == CMA_EPHEMERAL_WORDS, "a bit for each");
 /* Of one port; each further one is compared with all of them, by the thread that serves everybody. */
 #define MOST_IDS 2048
 #define DESCRIBED 64 /* listeners that are looked at for one line of the log */
@@ -95,6 +97,41 @@ static int conflict(const struct cma_port *port, const struct cma_id *id, bool t
 	return 0;
 }
 
+/* Those of a port space that ids have, one bit each. */
+static uint64_t *taken_of(struct cma *cma, uint16_t ps)
+{
+	switch (ps) {
+	case RDMA_PS_IPOIB:
+		return cma->taken[0];
+	case RDMA_PS_IB:
+		return cma->taken[1];
+	case RDMA_PS_UDP:
+		return cma->taken[2];
+	default:
+		return cma->taken[3];
+	}
+}
+
+/* Which bits of a word stand for a port: the last word has more than there are. */
+static uint64_t ports_of(uint32_t word)
+{
+	return word == EPHEMERAL / 64 ? (UINT64_C(1) << EPHEMERAL % 64) - 1 : UINT64_MAX;
+}
+
+static void take(struct cma_port *port, bool taken)
+{
+	const uint32_t number = (port->key & 0xffff) - EPHEMERAL_FIRST;
+	uint64_t *word;
+
+	if (number >= EPHEMERAL)
+		return;
+	word = &taken_of(port->cma, space_of(port))[number / 64];
+	if (taken)
+		*word |= UINT64_C(1) << number % 64;
+	else
+		*word &= ~(UINT64_C(1) << number % 64);
+}
+
 static int join(struct cma_id *id, uint16_t ps, uint16_t number)
 {
 	struct cma *cma = id->file->cma;
@@ -108,6 +145,7 @@ static int join(struct cma_id *id, uint16_t ps, uint16_t number)
 		port->cma = cma;
 		port->key = key;
 		HASH_ADD(hh, cma->ports, key, sizeof(port->key), port);
+		take(port, true);
 	}
 	id->port = port;
 	port->count++;
@@ -118,18 +156,24 @@ static int join(struct cma_id *id, uint16_t ps, uint16_t number)
 	return 0;
 }
 
-/* Any port that nobody has, beginning at a random one. */
+/* Any port that nobody has, beginning at a random one; 64 are looked at at a time. */
 static int join_any(struct cma_id *id, uint16_t ps, struct simhca_why *why)
 {
 	struct cma *cma = id->file->cma;
-	uint32_t range = EPHEMERAL_LAST - EPHEMERAL_FIRST + 1;
-	uint32_t start = simhca_cm_psn(cma->cm) % range;
+	const uint64_t *taken = taken_of(cma, ps);
+	const uint32_t start = simhca_cm_psn(cma->cm) % EPHEMERAL;
+	/* The word of the first is looked at twice: its last bits at once, all of them at the end. */
+	uint64_t skipped = (UINT64_C(1) << start % 64) - 1;
 
-	for (uint32_t i = 0; i < range; i++) {
-		uint16_t number = (uint16_t)(EPHEMERAL_FIRST + (start + i) % range);
+	for (uint32_t i = 0; i <= CMA_EPHEMERAL_WORDS; i++) {
+		uint32_t word = (start / 64 + i) % CMA_EPHEMERAL_WORDS;
+		uint64_t free = ~taken[word] & ~skipped & ports_of(word);
 
-		if (!find(cma, (uint32_t)ps << 16 | number))
-			return join(id, ps, number);
+		if (free)
+			return join(id, ps,
+				    (uint16_t)(EPHEMERAL_FIRST + word * 64 +
+					       (uint32_t)__builtin_ctzll(free)));
+		skipped = 0;
 	}
 	return simhca_why(why, EADDRNOTAVAIL, "no port of port space %s is free", cma_ps_name(ps));
 }
@@ -180,6 +224,7 @@ void cma_port_release(struct cma_id *id)
 	}
 	if (port->ids)
 		return;
+	take(port, false);
 	HASH_DEL(port->cma->ports, port);
 	free(port);
 }

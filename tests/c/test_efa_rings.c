@@ -3,6 +3,7 @@
  * What a program writes to the rings and doorbells of an EFA device: whatever it is, it costs nobody else
  * a message, a byte or the engine.
  */
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 
 #include "core/handles.h"
@@ -15,6 +16,7 @@
 #define LIES 20000
 #define HONEST 'h'
 #define LIAR 'l'
+#define WATCHED 1000u
 
 /* A program with QPs that all complete in one CQ, and send to one another. */
 struct end {
@@ -294,6 +296,43 @@ static void a_turn_ends(void **state)
 	}
 }
 
+/* Pages with doorbells are armed by system calls: some in each turn, however many a program has told of. */
+static void arming_has_turns(void **state)
+{
+	const struct simhca_efa_cq_request request = { .entries = 1,
+						       .entry_size = 16,
+						       .channel = 1 };
+	struct end *end = end_new(*state, 1);
+	struct simhca_context *context = end->client->context;
+	struct simhca_efa *efa = context->efa;
+	struct simhca_worker *worker = &context->engine->by_hand;
+	struct simhca_efa_cq_reply reply;
+	struct efa_cq *cq[WATCHED];
+	uint32_t before = WATCHED, left;
+	bool more = true;
+	struct simhca_why why;
+
+	/* No userfaultfd: none can be armed, which takes as many calls. */
+	atomic_store(&efa->userfaultfd, eventfd(0, EFD_NONBLOCK));
+	for (uint32_t i = 0; i < WATCHED; i++) {
+		assert_int_equal(0, simhca_efa_create_cq(context, &request, &reply, &why));
+		assert_int_equal(0, simhca_efa_watch(context, reply.doorbell_key,
+						     (uint64_t)(i + 1) * EFA_PAGE, -1, &why));
+		cq[i] = simhca_object(context, SIMHCA_OBJ_EFA_CQ, reply.handle, NULL);
+		assert_int_equal(cq[i]->watch.state, EFA_WATCH_NEW);
+	}
+	for (; before; before = left) {
+		simhca_guard_enter(&worker->guard);
+		efa_doorbells_arm(worker, efa, &more);
+		simhca_guard_leave(&worker->guard);
+		left = 0;
+		for (uint32_t i = 0; i < WATCHED; i++)
+			left += cq[i]->watch.state == EFA_WATCH_NEW;
+		assert_in_range(before - left, 1, 256);
+		assert_int_equal(more, before - left == 256);
+	}
+}
+
 /* What waited before a reset is no message of the next life. */
 static void a_reset_forgets_who_waits(void **state)
 {
@@ -325,6 +364,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(lies_are_the_liars_loss, setup, teardown),
 		cmocka_unit_test_setup_teardown(who_posts_on_is_flushed_once, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_turn_ends, setup, teardown),
+		cmocka_unit_test_setup_teardown(arming_has_turns, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_reset_forgets_who_waits, setup, teardown),
 	};
 

@@ -213,6 +213,50 @@ def test_objects_without_end(daemon, neighbour, connections):
     daemon.settle(lambda: counts(daemon)["ids"] < 10)
 
 
+ALL_PORTS = """
+channel = Channel()
+first = channel.create()
+flood(channel, CREATE_ID, 28300 * [struct.pack("<QQHB5x", 7, 0, TCP, 2)])
+channel.bind(channel.create(), address())
+ids = range(first, first + 28200)
+for number in ids:
+    channel.bind(number, address())
+print("most", flush=True)
+sys.stdin.readline()
+left = 0
+try:
+    for number in range(ids.stop, first + 28301):
+        channel.bind(number, address())
+        left += 1
+except Refused as refused:
+    last = refused.args[0]
+for _ in range(2000):
+    try:
+        channel.bind(number, address())
+    except Refused:
+        pass
+print(left, last, flush=True)
+sys.stdin.read()
+"""
+
+
+def cpu_seconds(daemon):
+    fields = pathlib.Path(f"/proc/{daemon.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_every_port_is_taken(daemon, neighbour):
+    """Each is given once. To find that none is left takes the thread that serves everybody no walk over them all."""
+    with running(daemon, ALL_PORTS) as (process, line):
+        assert line == "most\n"
+        before = cpu_seconds(daemon)
+        process.stdin.write("\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == f"{60999 - 32768 + 1 - 28200 - 1} {errno.EADDRNOTAVAIL}\n"
+        assert cpu_seconds(daemon) - before < 1
+    daemon.settle(lambda: counts(daemon)["ids"] < 10)
+
+
 HAS_A_QP = """
 import signal
 signal.alarm(30)
