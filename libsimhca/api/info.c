@@ -217,9 +217,7 @@ static bool has_no_receive(const struct simhca_qp *qp, struct simhca_in_vain *in
 		return false;
 	name_peer(peer, in_vain);
 	in_vain->limit_spent = peer->srq && peer->srq->limit_spent;
-	return in_vain->opcode == SIMHCA_WR_SEND || in_vain->opcode == SIMHCA_WR_SEND_WITH_IMM ||
-	       in_vain->opcode == SIMHCA_WR_SEND_WITH_INV ||
-	       in_vain->opcode == SIMHCA_WR_RDMA_WRITE_WITH_IMM;
+	return simhca_op_has(in_vain->opcode, SIMHCA_OP_RECEIVE);
 }
 
 /* A request is posted, which the QP begins when it is in RTS again. */

@@ -9,6 +9,7 @@
 #include "core/lock.h"
 #include "core/steps.h"
 #include "inject.h"
+#include "queue/opcode.h"
 #include "simhca-inject.h"
 
 struct rule {
@@ -153,11 +154,6 @@ enum simhca_point simhca_rule_point(const struct simhca_rule *rule)
 	}
 }
 
-/* Messages that take a receive, without which nobody is not ready. */
-#define TAKING_RECEIVES                                                                            \
-	(1u << SIMHCA_WR_SEND | 1u << SIMHCA_WR_SEND_WITH_IMM | 1u << SIMHCA_WR_SEND_WITH_INV |    \
-	 1u << SIMHCA_WR_RDMA_WRITE_WITH_IMM)
-
 /* The first condition of the rule that it does not meet; SIMHCA_MISSES: it meets all. */
 static enum simhca_miss find_miss(const struct simhca_rule *rule,
 				  const struct simhca_inject_hit *hit)
@@ -176,7 +172,7 @@ static enum simhca_miss find_miss(const struct simhca_rule *rule,
 	if (rule->verb && rule->verb != hit->verb)
 		return SIMHCA_MISS_VERB;
 	if (rule->action == SIMHCA_INJECT_RNR && !opcodes)
-		opcodes = TAKING_RECEIVES;
+		opcodes = simhca_opcodes_with(SIMHCA_OP_RECEIVE);
 	if (opcodes && (hit->opcode < 0 || !(opcodes & 1u << hit->opcode)))
 		return SIMHCA_MISS_OPCODE;
 	if (rule->action == SIMHCA_INJECT_REORDER && !hit->datagram)

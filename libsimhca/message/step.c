@@ -282,13 +282,13 @@ static bool copy(const struct simhca_step *step, const struct simhca_step_messag
 
 static bool is_send(const struct simhca_step_message *msg)
 {
-	return msg->wqe.opcode == SIMHCA_WR_SEND || msg->wqe.opcode == SIMHCA_WR_SEND_WITH_IMM;
+	return !simhca_op_has(msg->wqe.opcode, SIMHCA_OP_REMOTE);
 }
 
 /* Whether a receive of the peer's completes by it. */
 static bool consumes_receive(const struct simhca_step_message *msg)
 {
-	return is_send(msg) || msg->wqe.opcode == SIMHCA_WR_RDMA_WRITE_WITH_IMM;
+	return simhca_op_has(msg->wqe.opcode, SIMHCA_OP_RECEIVE);
 }
 
 int simhca_step_read_send(const struct simhca_step *step, uint32_t index,
@@ -302,19 +302,12 @@ int simhca_step_read_send(const struct simhca_step *step, uint32_t index,
 
 	memcpy(&msg->wqe, slot, sizeof(msg->wqe));
 	msg->slot = NULL;
-	switch (msg->wqe.opcode) {
-	case SIMHCA_WR_RDMA_READ:
+	if (!simhca_op_has(msg->wqe.opcode, SIMHCA_OP_FAST_PATH))
+		return SIMHCA_SLOW_REQUEST;
+	if (msg->wqe.opcode == SIMHCA_WR_RDMA_READ) {
 		if (!step->qpc->max_rd_atomic || (msg->wqe.flags & SIMHCA_WQE_INLINE))
 			return SIMHCA_SLOW_REQUEST;
 		access = SIMHCA_ACCESS_LOCAL_WRITE;
-		break;
-	case SIMHCA_WR_SEND:
-	case SIMHCA_WR_SEND_WITH_IMM:
-	case SIMHCA_WR_RDMA_WRITE:
-	case SIMHCA_WR_RDMA_WRITE_WITH_IMM:
-		break;
-	default:
-		return SIMHCA_SLOW_REQUEST;
 	}
 	/* What a CQ is armed with later tells of messages solicited before. */
 	if ((msg->wqe.flags & SIMHCA_WQE_SOLICITED) && step->device->attr.event_at_arm)
@@ -687,9 +680,7 @@ bool simhca_step_complete(const struct simhca_step *step, struct simhca_requeste
 		.qpn = atomic_load_explicit(&step->qpc->qpn, memory_order_relaxed),
 		.byte_len = msg->length,
 		.wqe_index = req->oldest,
-		.opcode = msg->wqe.opcode == SIMHCA_WR_RDMA_READ ? SIMHCA_WC_RDMA_READ
-			  : is_send(msg)			 ? SIMHCA_WC_SEND
-								 : SIMHCA_WC_RDMA_WRITE,
+		.opcode = simhca_opcode(msg->wqe.opcode)->wc,
 	};
 	bool signaled = simhca_step_is_signaled(step, msg);
 	uint32_t cqe_index;

@@ -242,7 +242,7 @@ static struct simhca_cqe receive_cqe(const struct datagram *datagram)
 		.slid = step->device->port.lid,
 	};
 
-	if (msg->wqe.opcode == SIMHCA_WR_SEND_WITH_IMM) {
+	if (simhca_op_has(msg->wqe.opcode, SIMHCA_OP_IMM)) {
 		cqe.flags |= SIMHCA_CQE_IMM;
 		cqe.imm_or_rkey = msg->wqe.imm_or_rkey;
 	}
@@ -310,7 +310,7 @@ static void count(const struct datagram *datagram)
 
 	simhca_step_add(&fastpath->bytes,
 			16 + 8 + ((msg->length + 3) & ~3u) +
-				(msg->wqe.opcode == SIMHCA_WR_SEND_WITH_IMM ? 4 : 0));
+				(simhca_op_has(msg->wqe.opcode, SIMHCA_OP_IMM) ? 4 : 0));
 	simhca_step_add(&fastpath->payload, msg->length);
 	simhca_step_add(&fastpath->packets, 1);
 	simhca_step_add(&fastpath->messages, 1);
@@ -378,7 +378,7 @@ static int look(struct simhca_step *const to[], uint32_t num, const struct held 
 	why = simhca_step_read_send(own, held->req.oldest, msg);
 	if (why != DONE)
 		return why;
-	if (msg->wqe.opcode != SIMHCA_WR_SEND && msg->wqe.opcode != SIMHCA_WR_SEND_WITH_IMM)
+	if (!simhca_op_has(msg->wqe.opcode, SIMHCA_OP_UNCONNECTED))
 		return SIMHCA_SLOW_REQUEST;
 	datagram->to = find(to, num, &msg->wqe);
 	if (datagram->to)

@@ -15,25 +15,8 @@
 #include <stdint.h>
 
 #include "dma/dma.h"
+#include "queue/opcode.h"
 #include "simhca-abi.h"
-
-/* What the BTH opcode says, taken apart: operation, and place in the message. */
-enum simhca_packet_op {
-	/* requests */
-	SIMHCA_PKT_SEND,
-	SIMHCA_PKT_WRITE,
-	SIMHCA_PKT_READ,
-	SIMHCA_PKT_COMPARE_SWAP,
-	SIMHCA_PKT_FETCH_ADD,
-	SIMHCA_PKT_ATOMIC_WRITE,
-	SIMHCA_PKT_FLUSH,
-	/* responses */
-	SIMHCA_PKT_ACK,		  /* or NAK: nothing but an AETH */
-	SIMHCA_PKT_READ_RESPONSE, /* and, without data, of ATOMIC_WRITE and FLUSH (annex A19) */
-	SIMHCA_PKT_ATOMIC_ACK,
-	/* Of a wire alone, and of no message: the network marked what came (annex A17.9.3). */
-	SIMHCA_PKT_CNP,
-};
 
 /* AETH syndromes (IBTA vol. 1, 9.7.5.2.1). */
 enum simhca_syndrome {

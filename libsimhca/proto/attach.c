@@ -378,16 +378,7 @@ static bool is_for_fast_path(const struct simhca_qp *qp)
 	struct simhca_send_wqe wqe;
 
 	simhca_sq_header(qp, qp->req.oldest, &wqe);
-	switch (wqe.opcode) {
-	case SIMHCA_WR_SEND:
-	case SIMHCA_WR_SEND_WITH_IMM:
-	case SIMHCA_WR_RDMA_WRITE:
-	case SIMHCA_WR_RDMA_WRITE_WITH_IMM:
-	case SIMHCA_WR_RDMA_READ:
-		return true;
-	default:
-		return false;
-	}
+	return simhca_op_has(wqe.opcode, SIMHCA_OP_FAST_PATH);
 }
 
 /* If the last time was in vain, it is tried more seldom. */

@@ -115,18 +115,14 @@ void simhca_count_send(const struct simhca_qp *qp, uint8_t opcode, bool success,
 {
 	enum simhca_comp_cntr_op op;
 
-	switch (opcode) {
-	case SIMHCA_WR_SEND:
-	case SIMHCA_WR_SEND_WITH_IMM:
-	case SIMHCA_WR_SEND_WITH_INV:
+	switch (simhca_opcode(opcode)->wc) {
+	case SIMHCA_WC_SEND:
 		op = SIMHCA_COUNTS_SEND;
 		break;
-	case SIMHCA_WR_RDMA_WRITE:
-	case SIMHCA_WR_RDMA_WRITE_WITH_IMM:
+	case SIMHCA_WC_RDMA_WRITE:
 		op = SIMHCA_COUNTS_WRITE;
 		break;
-	case SIMHCA_WR_RDMA_READ:
-	case SIMHCA_WR_RDMA_READ_WITH_INV:
+	case SIMHCA_WC_RDMA_READ:
 		op = SIMHCA_COUNTS_READ;
 		break;
 	default:

@@ -22,34 +22,6 @@
 
 #define RNR_RETRY_FOREVER 7
 
-static uint8_t wc_opcode(uint8_t opcode)
-{
-	switch (opcode) {
-	case SIMHCA_WR_RDMA_WRITE:
-	case SIMHCA_WR_RDMA_WRITE_WITH_IMM:
-		return SIMHCA_WC_RDMA_WRITE;
-	case SIMHCA_WR_RDMA_READ:
-	case SIMHCA_WR_RDMA_READ_WITH_INV:
-		return SIMHCA_WC_RDMA_READ;
-	case SIMHCA_WR_ATOMIC_CMP_AND_SWP:
-		return SIMHCA_WC_COMP_SWAP;
-	case SIMHCA_WR_ATOMIC_FETCH_AND_ADD:
-		return SIMHCA_WC_FETCH_ADD;
-	case SIMHCA_WR_ATOMIC_WRITE:
-		return SIMHCA_WC_ATOMIC_WRITE;
-	case SIMHCA_WR_FLUSH:
-		return SIMHCA_WC_FLUSH;
-	case SIMHCA_WR_BIND_MW:
-		return SIMHCA_WC_BIND_MW;
-	case SIMHCA_WR_LOCAL_INV:
-		return SIMHCA_WC_LOCAL_INV;
-	case SIMHCA_WR_FAST_REG:
-		return SIMHCA_WC_FAST_REG;
-	default:
-		return SIMHCA_WC_SEND;
-	}
-}
-
 /* If it failed all others are flushed, and so are under way no more. */
 static void forget_oldest(struct simhca_qp *qp, enum simhca_wc_status status)
 {
@@ -106,7 +78,7 @@ bool simhca_complete_send(struct simhca_worker *worker, struct simhca_qp *qp,
 		.byte_len = (uint32_t)send->length,
 		.vendor_err = reason,
 		.wqe_index = index,
-		.opcode = wc_opcode(send->wqe.opcode),
+		.opcode = simhca_opcode(send->wqe.opcode)->wc,
 		.status = (uint8_t)status,
 	};
 	flight = *simhca_flight(qp, 0);

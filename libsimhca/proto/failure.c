@@ -93,13 +93,6 @@ static void find_empty(const struct simhca_qp *qp, struct simhca_failure *failur
 	failure->empty.posted = simhca_posted_receives(peer);
 }
 
-static bool has_remote_memory(uint32_t opcode)
-{
-	return opcode == SIMHCA_WR_RDMA_WRITE || opcode == SIMHCA_WR_RDMA_WRITE_WITH_IMM ||
-	       opcode == SIMHCA_WR_RDMA_READ || opcode == SIMHCA_WR_RDMA_READ_WITH_INV ||
-	       opcode == SIMHCA_WR_ATOMIC_WRITE || simhca_is_atomic(opcode);
-}
-
 void simhca_report_send(struct simhca_worker *worker, const struct simhca_qp *qp,
 			const struct simhca_send *send, uint32_t index,
 			const struct simhca_flight *flight, enum simhca_wc_status status,
@@ -118,7 +111,7 @@ void simhca_report_send(struct simhca_worker *worker, const struct simhca_qp *qp
 	failure.length = send->length;
 	if (qp->type == SIMHCA_QPT_UD)
 		failure.peer_qpn = send->wqe.ud.dest_qpn;
-	if (has_remote_memory(send->wqe.opcode)) {
+	if (simhca_op_has(send->wqe.opcode, SIMHCA_OP_REMOTE)) {
 		failure.key = send->wqe.rdma.rkey;
 		failure.va = send->wqe.rdma.remote_addr;
 		failure.bytes = send->length;
@@ -142,24 +135,15 @@ void simhca_report_recv(const struct simhca_qp *qp, uint64_t wr_id, uint32_t pee
 
 uint32_t simhca_request_opcode(const struct simhca_packet *packet)
 {
-	switch (packet->op) {
-	case SIMHCA_PKT_WRITE:
-		return packet->has_imm ? SIMHCA_WR_RDMA_WRITE_WITH_IMM : SIMHCA_WR_RDMA_WRITE;
-	case SIMHCA_PKT_READ:
-		return SIMHCA_WR_RDMA_READ;
-	case SIMHCA_PKT_COMPARE_SWAP:
-		return SIMHCA_WR_ATOMIC_CMP_AND_SWP;
-	case SIMHCA_PKT_FETCH_ADD:
-		return SIMHCA_WR_ATOMIC_FETCH_AND_ADD;
-	case SIMHCA_PKT_ATOMIC_WRITE:
-		return SIMHCA_WR_ATOMIC_WRITE;
-	case SIMHCA_PKT_FLUSH:
-		return SIMHCA_WR_FLUSH;
-	default:
-		if (packet->has_inv)
-			return SIMHCA_WR_SEND_WITH_INV;
-		return packet->has_imm ? SIMHCA_WR_SEND_WITH_IMM : SIMHCA_WR_SEND;
+	for (uint32_t opcode = 0; opcode < SIMHCA_OPCODES; opcode++) {
+		const struct simhca_opcode *one = simhca_opcode(opcode);
+
+		if (one->packet == packet->op && one->has && !(one->has & SIMHCA_OP_LOCAL) &&
+		    !(one->has & SIMHCA_OP_IMM) == !packet->has_imm &&
+		    !(one->has & SIMHCA_OP_INV) == !packet->has_inv)
+			return opcode;
 	}
+	return SIMHCA_WR_SEND;
 }
 
 /* The reason with the numbers that it is about, where the key and the range do not say them. */

@@ -155,28 +155,6 @@ static bool start_message(struct simhca_worker *worker, struct simhca_qp *qp)
 	return false;
 }
 
-static enum simhca_packet_op packet_op(uint32_t opcode)
-{
-	switch (opcode) {
-	case SIMHCA_WR_RDMA_WRITE:
-	case SIMHCA_WR_RDMA_WRITE_WITH_IMM:
-		return SIMHCA_PKT_WRITE;
-	case SIMHCA_WR_RDMA_READ:
-	case SIMHCA_WR_RDMA_READ_WITH_INV:
-		return SIMHCA_PKT_READ;
-	case SIMHCA_WR_ATOMIC_CMP_AND_SWP:
-		return SIMHCA_PKT_COMPARE_SWAP;
-	case SIMHCA_WR_ATOMIC_FETCH_AND_ADD:
-		return SIMHCA_PKT_FETCH_ADD;
-	case SIMHCA_WR_ATOMIC_WRITE:
-		return SIMHCA_PKT_ATOMIC_WRITE;
-	case SIMHCA_WR_FLUSH:
-		return SIMHCA_PKT_FLUSH;
-	default:
-		return SIMHCA_PKT_SEND;
-	}
-}
-
 /* The address part of a packet: a connected QP's own, or the work request's on UD. */
 static void fill_address(struct simhca_qp *qp, const struct simhca_send_wqe *wqe,
 			 struct simhca_packet *packet)
@@ -286,7 +264,7 @@ static void build_packet(const struct simhca_worker *worker, struct simhca_qp *q
 	uint64_t left = worker->send->length - offset, slice = slice_of(qp);
 
 	*packet = (struct simhca_packet){
-		.op = packet_op(wqe->opcode),
+		.op = simhca_opcode(wqe->opcode)->packet,
 		.transport = qp->type,
 		.psn = qp->req.psn_send,
 		.first = !offset,
@@ -301,9 +279,8 @@ static void build_packet(const struct simhca_worker *worker, struct simhca_qp *q
 		packet->last = packet->length == left;
 	}
 	packet->solicited = packet->last && (wqe->flags & SIMHCA_WQE_SOLICITED);
-	packet->has_imm = packet->last && (wqe->opcode == SIMHCA_WR_SEND_WITH_IMM ||
-					   wqe->opcode == SIMHCA_WR_RDMA_WRITE_WITH_IMM);
-	packet->has_inv = packet->last && wqe->opcode == SIMHCA_WR_SEND_WITH_INV;
+	packet->has_imm = packet->last && simhca_op_has(wqe->opcode, SIMHCA_OP_IMM);
+	packet->has_inv = packet->last && simhca_op_has(wqe->opcode, SIMHCA_OP_INV);
 	packet->imm_or_rkey = wqe->imm_or_rkey;
 	packet->set_checksums = wqe->flags & SIMHCA_WQE_IP_CSUM;
 	if (packet->op != SIMHCA_PKT_SEND && packet->first) {

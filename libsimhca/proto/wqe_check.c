@@ -10,30 +10,12 @@
 #include "requester.h"
 #include "wqe.h"
 
-/* Operations by transport (IBTA vol. 1, table 38); what a link does not carry is the link's. */
+/* What a link does not carry is the link's to say. */
 static bool transport_has(uint32_t type, uint32_t opcode)
 {
-	switch (opcode) {
-	case SIMHCA_WR_SEND:
-	case SIMHCA_WR_SEND_WITH_IMM:
-		return true;
-	case SIMHCA_WR_RDMA_WRITE:
-	case SIMHCA_WR_RDMA_WRITE_WITH_IMM:
-	case SIMHCA_WR_SEND_WITH_INV:
-	case SIMHCA_WR_LOCAL_INV:
-	case SIMHCA_WR_BIND_MW:
-	case SIMHCA_WR_FAST_REG:
-		return simhca_is_reliable(type) || type == SIMHCA_QPT_UC;
-	case SIMHCA_WR_RDMA_READ:
-	case SIMHCA_WR_RDMA_READ_WITH_INV:
-	case SIMHCA_WR_ATOMIC_CMP_AND_SWP:
-	case SIMHCA_WR_ATOMIC_FETCH_AND_ADD:
-	case SIMHCA_WR_ATOMIC_WRITE:
-	case SIMHCA_WR_FLUSH:
-		return simhca_is_reliable(type);
-	default:
-		return false;
-	}
+	return simhca_op_has(opcode, simhca_is_reliable(type) ? SIMHCA_OP_RELIABLE
+				     : type == SIMHCA_QPT_UC  ? SIMHCA_OP_UC
+							      : SIMHCA_OP_UNCONNECTED);
 }
 
 /* It moves no data, and takes a resource of the responder like a read (IBTA vol. 1, A19). */

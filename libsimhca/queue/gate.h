@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "opcode.h"
 #include "psn.h"
 #include "simhca-abi.h"
 
@@ -29,34 +30,27 @@ struct simhca_flight {
 
 static inline bool simhca_is_atomic(uint32_t opcode)
 {
-	return opcode == SIMHCA_WR_ATOMIC_CMP_AND_SWP || opcode == SIMHCA_WR_ATOMIC_FETCH_AND_ADD;
+	return simhca_op_has(opcode, SIMHCA_OP_ATOMIC);
 }
 
-/* Its response brings data. */
 static inline bool simhca_response_has_data(uint32_t opcode)
 {
-	return opcode == SIMHCA_WR_RDMA_READ || opcode == SIMHCA_WR_RDMA_READ_WITH_INV ||
-	       simhca_is_atomic(opcode);
+	return simhca_op_has(opcode, SIMHCA_OP_FETCHES);
 }
 
-/* It sends nothing. */
 static inline bool simhca_is_local_op(uint32_t opcode)
 {
-	return opcode == SIMHCA_WR_LOCAL_INV || opcode == SIMHCA_WR_BIND_MW ||
-	       opcode == SIMHCA_WR_FAST_REG;
+	return simhca_op_has(opcode, SIMHCA_OP_LOCAL);
 }
 
-/* An ACK does not answer it, and max_rd_atomic counts it. */
 static inline bool simhca_is_read_like(uint32_t opcode)
 {
-	return simhca_response_has_data(opcode) || opcode == SIMHCA_WR_ATOMIC_WRITE ||
-	       opcode == SIMHCA_WR_FLUSH;
+	return simhca_op_has(opcode, SIMHCA_OP_READ_LIKE);
 }
 
-/* What changes keys changes them between other messages, so nothing starts behind it. */
 static inline bool simhca_is_last_to_start(uint32_t opcode)
 {
-	return simhca_is_local_op(opcode) || opcode == SIMHCA_WR_RDMA_READ_WITH_INV;
+	return simhca_op_has(opcode, SIMHCA_OP_LAST);
 }
 
 /* -------------------------------------------------------------------------------- rings */

@@ -8,25 +8,9 @@
 #include <string.h>
 
 #include "provider.h"
+#include "queue/opcode.h"
 #include "queue/progress.h"
 #include "queue/srq_claim.h"
-
-static const uint8_t completion_of[] = {
-	[SIMHCA_WR_RDMA_WRITE] = SIMHCA_WC_RDMA_WRITE,
-	[SIMHCA_WR_RDMA_WRITE_WITH_IMM] = SIMHCA_WC_RDMA_WRITE,
-	[SIMHCA_WR_SEND] = SIMHCA_WC_SEND,
-	[SIMHCA_WR_SEND_WITH_IMM] = SIMHCA_WC_SEND,
-	[SIMHCA_WR_RDMA_READ] = SIMHCA_WC_RDMA_READ,
-	[SIMHCA_WR_ATOMIC_CMP_AND_SWP] = SIMHCA_WC_COMP_SWAP,
-	[SIMHCA_WR_ATOMIC_FETCH_AND_ADD] = SIMHCA_WC_FETCH_ADD,
-	[SIMHCA_WR_LOCAL_INV] = SIMHCA_WC_LOCAL_INV,
-	[SIMHCA_WR_BIND_MW] = SIMHCA_WC_BIND_MW,
-	[SIMHCA_WR_SEND_WITH_INV] = SIMHCA_WC_SEND,
-	[SIMHCA_WR_FLUSH] = SIMHCA_WC_FLUSH,
-	[SIMHCA_WR_ATOMIC_WRITE] = SIMHCA_WC_ATOMIC_WRITE,
-	[SIMHCA_WR_FAST_REG] = SIMHCA_WC_FAST_REG,
-	[SIMHCA_WR_RDMA_READ_WITH_INV] = SIMHCA_WC_RDMA_READ,
-};
 
 static void fill_cqe(struct simhca_cqe *cqe, uint32_t qpn, uint64_t wr_id, uint8_t opcode)
 {
@@ -46,8 +30,7 @@ static bool flush_send(const struct shca_qp *qp, struct simhca_cqe *cqe)
 	if (!shca_sq_pending(qp))
 		return false;
 	wqe = shca_sq_wqe(&qp->sq, tail);
-	fill_cqe(cqe, qp->vqp.qp.qp_num, wqe->wr_id,
-		 completion_of[wqe->opcode % sizeof(completion_of)]);
+	fill_cqe(cqe, qp->vqp.qp.qp_num, wqe->wr_id, simhca_opcode(wqe->opcode)->wc);
 	cqe->wqe_index = tail;
 	return true;
 }

@@ -8,18 +8,13 @@
 #include <unistd.h>
 
 #include "lint.h"
+#include "queue/opcode.h"
 #include "say.h"
 
 #define MOST_HASHED 4096u  /* bytes of a message */
 #define AT_ONCE 8u	   /* bytes that a NIC reads at once: programs write counters so */
 #define MOST_REQUESTS 256u /* earlier ones of the queue that are looked at */
 #define MOST_CQES 64u	   /* likewise, later ones */
-
-#define READS                                                                                      \
-	(1u << SIMHCA_WR_RDMA_READ | 1u << SIMHCA_WR_RDMA_READ_WITH_INV |                          \
-	 1u << SIMHCA_WR_ATOMIC_CMP_AND_SWP | 1u << SIMHCA_WR_ATOMIC_FETCH_AND_ADD)
-#define WRITES (1u << SIMHCA_WR_RDMA_WRITE | 1u << SIMHCA_WR_RDMA_WRITE_WITH_IMM)
-#define SENDS (1u << SIMHCA_WR_SEND | 1u << SIMHCA_WR_SEND_WITH_IMM | 1u << SIMHCA_WR_SEND_WITH_INV)
 
 struct shca_lint {
 	LIST_ENTRY(shca_lint) link;
@@ -33,11 +28,6 @@ static LIST_HEAD(, shca_lint) queues; /* under lint's mutex */
 
 /* ------------------------------------------------------------------------------------ WQEs */
 
-static bool is_of(const struct simhca_send_wqe *wqe, uint32_t operations)
-{
-	return wqe->opcode < 32 && (operations & 1u << wqe->opcode);
-}
-
 static const struct simhca_sge *sges(const struct simhca_send_wqe *wqe)
 {
 	return (const struct simhca_sge *)(wqe + 1);
@@ -46,7 +36,7 @@ static const struct simhca_sge *sges(const struct simhca_send_wqe *wqe)
 /* Whether its data are read from memory after the post. */
 static bool gathers(const struct simhca_send_wqe *wqe)
 {
-	return is_of(wqe, SENDS | WRITES) && !(wqe->flags & SIMHCA_WQE_INLINE);
+	return simhca_op_has(wqe->opcode, SIMHCA_OP_MESSAGE) && !(wqe->flags & SIMHCA_WQE_INLINE);
 }
 
 static uint64_t length_of(const struct simhca_sge *sge, uint32_t num_sge)
@@ -60,13 +50,16 @@ static uint64_t length_of(const struct simhca_sge *sge, uint32_t num_sge)
 
 static const char *name_of(const struct simhca_send_wqe *wqe)
 {
-	if (is_of(wqe, SENDS))
+	switch (simhca_opcode(wqe->opcode)->wc) {
+	case SIMHCA_WC_SEND:
 		return "SEND";
-	if (is_of(wqe, WRITES))
+	case SIMHCA_WC_RDMA_WRITE:
 		return "RDMA WRITE";
-	return is_of(wqe, 1u << SIMHCA_WR_RDMA_READ | 1u << SIMHCA_WR_RDMA_READ_WITH_INV)
-		       ? "RDMA READ"
-		       : "atomic";
+	case SIMHCA_WC_RDMA_READ:
+		return "RDMA READ";
+	default:
+		return "atomic";
+	}
 }
 
 /* Whether the first bytes of each, so many at most, lie in the same place. */
@@ -104,7 +97,8 @@ static void look_for_fence(struct shca_qp *qp, uint32_t tail, uint32_t index)
 		if (read->flags & SIMHCA_WQE_FENCE)
 			return;
 		read = shca_sq_wqe(&qp->sq, --index);
-		if (!is_of(read, READS) || !uses_result(qp->ctx, wqe, read))
+		if (!simhca_op_has(read->opcode, SIMHCA_OP_FETCHES) ||
+		    !uses_result(qp->ctx, wqe, read))
 			continue;
 		snprintf(text, sizeof(text),
 			 "QP 0x%06x: %s of wr_id %" PRIu64 " takes what %s of wr_id %" PRIu64
@@ -160,7 +154,8 @@ static bool is_hashed(const struct shca_qp *qp, const struct simhca_send_wqe *wq
 	if (!gathers(wqe) || qp->vqp.qp.qp_type == IBV_QPT_UD ||
 	    qp->vqp.qp.qp_type == IBV_QPT_RAW_PACKET)
 		return false;
-	return is_of(wqe, SENDS) || length_of(sges(wqe), wqe->num_sge) > AT_ONCE;
+	return !simhca_op_has(wqe->opcode, SIMHCA_OP_REMOTE) ||
+	       length_of(sges(wqe), wqe->num_sge) > AT_ONCE;
 }
 
 static bool may_be_the_device(struct shca_qp *qp, const struct simhca_send_wqe *wqe)
@@ -222,7 +217,7 @@ void shca_lint_sends(struct shca_qp *qp)
 	     index != qp->sq.head; index++) {
 		const struct simhca_send_wqe *wqe = shca_sq_wqe(&qp->sq, index);
 
-		if (is_of(wqe, READS))
+		if (simhca_op_has(wqe->opcode, SIMHCA_OP_FETCHES))
 			shca_lint_will_write(qp->ctx, sges(wqe), wqe->num_sge);
 		if (gathers(wqe))
 			look_for_fence(qp, tail, index);

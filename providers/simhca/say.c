@@ -244,7 +244,7 @@ static void what_was_wrong(struct shca_qp *qp, const struct ibv_send_wr *wr, cha
 			 "receiver's address");
 	else if (wr->num_sge < 0)
 		snprintf(text, size, "num_sge is %d", wr->num_sge);
-	else if ((wr->send_flags & IBV_SEND_INLINE) && !(SHCA_INLINE_OPS & 1u << opcode))
+	else if ((wr->send_flags & IBV_SEND_INLINE) && !simhca_op_has(opcode, SIMHCA_OP_INLINE))
 		snprintf(text, size, "IBV_SEND_INLINE is for sends and writes only");
 	else if ((wr->send_flags & IBV_SEND_INLINE) && inline_bytes(wr) > sq->max_inline)
 		snprintf(text, size, "%llu bytes are inline, and max_inline_data is %u",

@@ -13,11 +13,7 @@
 #include "doorbell.h"
 #include "lint.h"
 #include "provider.h"
-
-/* Operations whose data may be inline: those that send data of ours. */
-#define SHCA_INLINE_OPS                                                                            \
-	(1u << SIMHCA_WR_SEND | 1u << SIMHCA_WR_SEND_WITH_IMM | 1u << SIMHCA_WR_RDMA_WRITE |       \
-	 1u << SIMHCA_WR_RDMA_WRITE_WITH_IMM | 1u << SIMHCA_WR_ATOMIC_WRITE)
+#include "queue/opcode.h"
 
 #define SHCA_MW_ACCESS                                                                             \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \
@@ -133,7 +129,7 @@ static inline int shca_wqe_add_inline(const struct shca_sq *sq, struct simhca_se
 
 static inline int shca_wqe_end_inline(struct simhca_send_wqe *wqe, uint32_t used)
 {
-	if (!(SHCA_INLINE_OPS & (1u << wqe->opcode)))
+	if (!simhca_op_has(wqe->opcode, SIMHCA_OP_INLINE))
 		return EINVAL;
 	wqe->inline_len = used;
 	wqe->flags |= SIMHCA_WQE_INLINE;
