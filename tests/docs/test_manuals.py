@@ -79,10 +79,10 @@ def test_prototypes_and_structs(page):
     """They are those of the header that the page names."""
     text = page.read_text()
     header = plain((ROOT / HEADERS[re.search(r"^\.In (\S+)$", text, re.M)[1]]).read_text())
-    prototypes = re.findall(r'^\.Ft (?:"(.*)"|(.*))\n\.Fo (\w+)\n(.*?)\.Fc$', text, re.M | re.S)
-    assert [found[2] for found in prototypes] == re.findall(r"^\.Nm (\w+)", text, re.M)
-    for quoted, word, name, arguments in prototypes:
+    prototypes = re.findall(r'^\.Ft "?([^"\n]*)"?\n\.Fo (\w+)\n(.*?)\.Fc$', text, re.M | re.S)
+    assert [name for _, name, _ in prototypes] == re.findall(r"^\.Nm (\w+)", text, re.M)
+    for returns, name, arguments in prototypes:
         arguments = ", ".join(re.findall(r'^\.Fa "(.*)"$', arguments, re.M))
-        assert plain(f"{quoted or word} {name}({arguments})") in header, name
+        assert plain(f"{returns} {name}({arguments})") in header, name
     for struct in re.findall(r"^struct simhcadv_\w+ \{\n.*?^\};", text, re.M | re.S):
         assert plain(struct) in header, struct
