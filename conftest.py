@@ -13,6 +13,8 @@ ROOT = pathlib.Path(__file__).resolve().parent
 ON_A_DEVICE = ROOT / "tests" / "python"
 BEGUN = "SIMHCA_TEST_BEGUN"
 os.environ.setdefault("SIMHCA_BUILD", str(ROOT / "build"))
+# Programs that tests start use modules of these, too.
+os.environ["PYTHONPATH"] = ":".join(str(ROOT / "tests" / suite) for suite in ("daemon", "clients", "python"))
 
 
 def pytest_addoption(parser):

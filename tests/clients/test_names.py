@@ -11,9 +11,8 @@ from common import HERE, TIME_LIMIT, SIMHCA, Device, expect_success, new_port, w
 NAME = "\x1b]0;x\x07\x1b[31m"  # sets the title, and the colour
 SHOWN = "?]0;x??[31m"
 # Fails, and then waits with what it has.
-PROGRAM = f"""
+PROGRAM = """
 import sys, time
-sys.path.insert(0, {str(HERE)!r})
 sys.argv[1:] = ["fine"]
 import failing
 failing.past_end()

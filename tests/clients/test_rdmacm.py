@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from common import HERE, TIME_LIMIT, SIMHCA, Device, expect_success, listening_ports, new_port
+from common import TIME_LIMIT, SIMHCA, Device, expect_success, listening_ports, new_port
 from common import stopped, wait_until
 from middleware import compiled
 from rdmacm import expect_ending, expect_no_ids, ids, listens, run_both, start_listener
@@ -75,7 +75,6 @@ def expect_log(device, pattern):
 
 MANY_LISTENERS = """
 import signal, sys
-sys.path.append(sys.argv[1])
 from rdma_cm import *
 channel = Channel()
 for _ in range(70):
@@ -89,7 +88,7 @@ signal.pause()
 def test_why_it_was_rejected_in_few_words(talkative):
     """However many others listen, a rejection takes the same time: not all of them are looked at."""
     port = new_port()
-    server = talkative.start("/usr/bin/python3", "-c", MANY_LISTENERS, HERE.parent / "python")
+    server = talkative.start("/usr/bin/python3", "-c", MANY_LISTENERS)
     wait_until(lambda: sum(one["state"] == "LISTEN" for one in ids(talkative)) == 70 or
                not server.running, TIME_LIMIT, "all of them listen")
     assert talkative.start("rping", "-c", "-a", "127.0.0.1", "-C", "1", "-p", port).finish().status
@@ -122,7 +121,6 @@ def test_why_it_was_rejected(talkative):
 
 CONNECTED = """
 import signal, sys
-sys.path.append(sys.argv[1])
 from rdma_cm import *
 server, client = Channel(), Channel()
 number, port = listener(server)
@@ -141,7 +139,7 @@ signal.pause()
 
 def test_what_the_tool_shows(device):
     """A listener with a request that nobody has fetched, and both ends of a connection."""
-    program = device.start("/usr/bin/python3", "-c", CONNECTED, HERE.parent / "python")
+    program = device.start("/usr/bin/python3", "-c", CONNECTED)
     wait_until(lambda: program.result().stdout or not program.running, TIME_LIMIT, "it is connected")
     number, port, *connected, asking = map(int, program.result().stdout.split())
     seen = {one["cm_idn"]: one for one in ids(device)}
@@ -346,7 +344,6 @@ ip link set v1 up; ip link set v0 up
 """
 DEVICE_GOES = """
 import subprocess, sys
-sys.path.insert(0, sys.argv[1])
 import rdma_cm
 channel = rdma_cm.Channel()
 number = channel.create(uid=9)
@@ -356,7 +353,6 @@ print(channel.readable(20) and channel.event()[:4] == (11, number, 0, 9))
 """
 SEVERAL_DEVICES = """
 import pathlib, sys
-sys.path.insert(0, sys.argv[1])
 from rdma_cm import *
 
 def guid(number):
@@ -405,7 +401,7 @@ def in_own_network(launcher, prepare, options, program):
     own_network = ["unshare", "-n" if os.geteuid() == 0 else "-Urn"]
     run = f'exec "$0" run --private {options} -- "$@"'
     result = launcher.run(*own_network, "sh", "-c", OWN_NETWORK + prepare + run, SIMHCA,
-                          "/usr/bin/python3", "-c", program, HERE.parent / "python")
+                          "/usr/bin/python3", "-c", program)
     if result.status == 77:
         pytest.skip("no network interface can be made here")
     return expect_success(result).stdout

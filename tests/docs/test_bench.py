@@ -4,14 +4,11 @@ import json
 import os
 import pathlib
 import subprocess
-import sys
 
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "bench"))
-
-import table  # noqa: E402
+import table
 
 
 @pytest.mark.parametrize("sign, value, worse", [("<=", 26, True), ("<=", 25, False), (">=", 24, True),

@@ -13,13 +13,10 @@ import pytest
 
 from conftest import BOUND, BUILD
 
-TESTS = pathlib.Path(__file__).resolve().parent.parent
-HELPERS = f"{TESTS / 'python'}:{TESTS / 'daemon'}"
 ATTACK = 1.6  # seconds, longer than BOUND
 
 PROGRAM = """
 import itertools, os, socket, struct, sys
-sys.path[:0] = sys.argv[1].split(":")
 import protocol
 from rdma_cm import *
 # Each process has QP numbers of its own: that of another one's connection would be stale.
@@ -41,7 +38,7 @@ def program(daemon, code, *arguments):
     """Python with an event channel at hand; it says when it is there, and ends when it likes to."""
     return subprocess.Popen(
         [os.path.join(BUILD, "bin", "simhca"), "run", "--runtime-dir", daemon.directory, "--",
-         sys.executable, "-c", PROGRAM + code, HELPERS, *map(str, arguments)],
+         sys.executable, "-c", PROGRAM + code, *map(str, arguments)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
@@ -115,14 +112,14 @@ channel = Channel()
 print("floods", flush=True)
 while True:
     client = channel.create()
-    channel.resolve_addr(client, address(int(sys.argv[2])))
+    channel.resolve_addr(client, address(int(sys.argv[1])))
     while channel.event()[0] != ADDR_RESOLVED:
         pass
     channel.command(RESOLVE_ROUTE, struct.pack("<II", client, 1000))
     while channel.event()[0] != ROUTE_RESOLVED:
         pass
     channel.connect(client, next(QPNS) & 0xffffff)
-    if sys.argv[3] == "destroy" or client > 3000:
+    if sys.argv[2] == "destroy" or client > 3000:
         channel.destroy(client)
 """
 
@@ -285,7 +282,7 @@ sys.stdin.readline()
 print(connect(qp.qp_num, next(QPNS)), flush=True)
 """
 OTHERS_QP = HAS_A_QP + """
-print(connect(int(sys.argv[2]), qp.qp_num), connect(qp.qp_num, int(sys.argv[2])), flush=True)
+print(connect(int(sys.argv[1]), qp.qp_num), connect(qp.qp_num, int(sys.argv[1])), flush=True)
 """
 
 
@@ -315,9 +312,9 @@ def both_ends():
     active = client.create(uid=2)
     client.resolve(active, port)
     client.connect(active, ACTIVE())
-    if sys.argv[2] != "request":
+    if sys.argv[1] != "request":
         server.accept(server.event()[1], 3, PASSIVE())
-    if sys.argv[2] == "established":
+    if sys.argv[1] == "established":
         assert client.event()[0] == CONNECT_RESPONSE
         client.establish(active)
 
@@ -351,7 +348,7 @@ CLIENTS_DIE = DYING + """
 def connect():
     channel = Channel()
     client = channel.create(uid=2)
-    channel.resolve(client, int(sys.argv[2]))
+    channel.resolve(client, int(sys.argv[1]))
     channel.connect(client, ACTIVE())
 
 for _ in range(50):

@@ -13,20 +13,19 @@ import threading
 import time
 import types
 
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-import verbs_enums as e  # noqa: E402
-from pyverbs.addr import AH  # noqa: E402
-from pyverbs.cq import CQ  # noqa: E402
-from pyverbs.device import Context  # noqa: E402
-from pyverbs.mr import MR  # noqa: E402
-from pyverbs.pyverbs_error import PyverbsRDMAError  # noqa: E402
-from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr, SrqInitAttrEx  # noqa: E402
-from pyverbs.wr import RecvWR  # noqa: E402
+import verbs_enums as e
+from pyverbs.addr import AH
+from pyverbs.cq import CQ
+from pyverbs.device import Context
+from pyverbs.mr import MR
+from pyverbs.pyverbs_error import PyverbsRDMAError
+from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr, SrqInitAttrEx
+from pyverbs.wr import RecvWR
 
-from harness import (FLUSH, PD, PORT, QKEY, REASON, SEND, UD, WRITE, Channel,  # noqa: E402
+from harness import (FLUSH, PD, PORT, QKEY, REASON, SEND, UD, WRITE, Channel,
                      Device, Side, connect, poll, poll_nothing)
-from programs import SIMHCA  # noqa: E402
-from test_cq_ex import make_cq, take  # noqa: E402
+from programs import SIMHCA
+from test_cq_ex import make_cq, take
 
 PR_SET_PDEATHSIG = 1
 AT_ONCE = 20  # seconds: what hangs takes longer, and what does not takes so long on a busy machine at most

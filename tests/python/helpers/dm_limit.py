@@ -1,14 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """On a device with 64 KiB of on-chip memory: who gets how much of it."""
 import errno
-import os
-import sys
 
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from pyverbs.device import DM, AllocDmAttr
 
-from pyverbs.device import DM, AllocDmAttr  # noqa: E402
-
-from harness import Device, refused  # noqa: E402
+from harness import Device, refused
 
 one, two = Device(), Device()
 assert one.ctx.query_device_ex().max_dm_size == 65536

@@ -5,12 +5,10 @@ many of its context's `simhca status` says that it carries.
 """
 import json
 import os
-import sys
 import types
 
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from harness import (FULL, READ, SEND, WRITE, Side, pattern, poll_ok)  # noqa: E402
-from two_programs import Other, show  # noqa: E402
+from harness import (FULL, READ, SEND, WRITE, Side, pattern, poll_ok)
+from two_programs import Other, show
 
 ROUNDS = 20
 

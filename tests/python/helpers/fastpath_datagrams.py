@@ -4,13 +4,11 @@ A program that sends datagrams to two QPs of another; prints what `simhca qp` sa
 """
 import json
 import os
-import sys
 
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from pyverbs.addr import AH  # noqa: E402
+from pyverbs.addr import AH
 
-from harness import GRH_BYTES, QKEY, SEND, UD, Side, pattern, poll_ok  # noqa: E402
-from two_programs import Other, show  # noqa: E402
+from harness import GRH_BYTES, QKEY, SEND, UD, Side, pattern, poll_ok
+from two_programs import Other, show
 
 ROUNDS = 20
 ROOM = GRH_BYTES + 64

@@ -6,10 +6,9 @@ import sys
 import time
 import types
 
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from pyverbs.cq import CQ  # noqa: E402
-from harness import SEND, Channel, Device, Side, poll_ok, readable  # noqa: E402
-from two_programs import Other, show  # noqa: E402
+from pyverbs.cq import CQ
+from harness import SEND, Channel, Device, Side, poll_ok, readable
+from two_programs import Other, show
 
 ROUNDS = 20
 

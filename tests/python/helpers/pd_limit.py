@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """Ten PDs are there, for two contexts together."""
 import errno
-import os
-import sys
 
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from harness import PD, Device, refused  # noqa: E402
+from harness import PD, Device, refused
 
 one, other = Device(), Device()
 assert one.ctx.query_device().max_pd == 10

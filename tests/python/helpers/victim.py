@@ -5,12 +5,11 @@ import struct
 import sys
 import time
 
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from pyverbs.addr import AH  # noqa: E402
-from pyverbs.cq import CQ  # noqa: E402
-from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr  # noqa: E402
+from pyverbs.addr import AH
+from pyverbs.cq import CQ
+from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr
 
-from harness import PD, WRITE, Device, Region, Side  # noqa: E402
+from harness import PD, WRITE, Device, Region, Side
 
 mode = sys.argv[1]
 
