@@ -960,6 +960,9 @@ enum simhca_say {
 	SIMHCA_SAY_NO_FENCE, /* these are notes of lint */
 	SIMHCA_SAY_OVERWRITTEN,
 	SIMHCA_SAY_CHANGED,
+	SIMHCA_SAY_OTHER_PD,
+	SIMHCA_SAY_FORKED,
+	SIMHCA_SAY_MEMLOCK,
 	/* The kernel refuses it the memory of a peer, with that error: it is not attached. */
 	SIMHCA_SAY_NOT_ATTACHED,
 	SIMHCA_SAY_CREATE_QP, /* the provider refuses it, and these */

@@ -365,6 +365,14 @@ const struct advice *advice_on_sleep(const char *how)
 		    "Have the peer use IBV_WR_RDMA_WRITE_WITH_IMM, or post a SEND after its last "
 		    "write; each takes a receive. If other messages are to come, all is well." } },
 		{ "peer_gone", LEFT_A_CHILD },
+		{ "no_peer",
+		  { "IBTA vol. 1, 9.7.1",
+		    "The peer's program has ended, or has destroyed its QP. A receive completes by "
+		    "a "
+		    "message only, and nobody tells the other end of a connection.",
+		    "Have the ends say good-bye, or notice a peer that has gone by the end of the "
+		    "socket that they met by, RDMA_CM_EVENT_DISCONNECTED, or a send now and "
+		    "then." } },
 		{ "unanswered",
 		  { "IBTA vol. 1, 12.9.8",
 		    "The thread that should fetch the events of the channel waits for something "
@@ -427,6 +435,12 @@ const struct advice *advice_on_obstacle(const char *obstacle)
 		    "rdma_disconnect() does.",
 		    "Look at what failed at the peer first. After that both ends have to connect "
 		    "anew, from RESET." } },
+		{ "not_told",
+		  { TIME_OUT,
+		    "The peer went to RTR before it got this end's number, or does not read it "
+		    "from where it is written.",
+		    "Exchange both numbers first, and have each end go to RTR with the "
+		    "other's." } },
 		{ "connected_elsewhere",
 		  { TIME_OUT,
 		    "Two QPs were given the number of one; a connected QP hears one peer only.",

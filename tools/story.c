@@ -203,6 +203,7 @@ static const char *may_go_on(const json_t *failure)
 		  " waits for a completion, which an RDMA WRITE does not give it\n" },
 		{ "not_signaled", " waits for a completion that it has not asked for\n" },
 		{ "no_receive", " waits for a receive of its peer\n" },
+		{ "no_peer", " waits for a message of a peer that is not there\n" },
 		{ "in_sqd", " waits for what its QP has not begun\n" },
 		{ "not_sent", " waits for an answer to what was not sent\n" },
 		{ "unanswered", " leaves a request to connect unanswered\n" },
@@ -593,6 +594,10 @@ static const struct lint_advice {
 	{ .kind = "requests_of_mr",
 	  .hardware = "fails those that it has not sent, or has to send again",
 	  .remedy = "Poll the completions of its requests before ibv_dereg_mr()." },
+	{ .kind = "requests_of_qp",
+	  .hardware = "leaves it open whether they arrive; who polls for them polls in vain",
+	  .remedy = "Poll the completions first; or modify the QP to ERR, and poll what is "
+		    "flushed." },
 	{ .kind = "rd_atomic",
 	  .hardware = "the responder refuses what is beyond it: REM_INV_REQ_ERR",
 	  .remedy = "Make max_rd_atomic at most what the peer has as max_dest_rd_atomic." },
@@ -608,6 +613,19 @@ static const struct lint_advice {
 	  .hardware = "may send the old bytes, the new ones, or some of each",
 	  .remedy = "Leave a buffer as it is until its completion, or that of a later send, was "
 		    "polled." },
+	{ .kind = "other_pd",
+	  .hardware = "ConnectX sends it as well, as each request has a copy of the address; NICs "
+		      "that look at the handle fail it",
+	  .remedy = "Create address handles in the PD of the QPs that send by them." },
+	{ .kind = "forked",
+	  .hardware = "does not see it: the child has a copy of the queues, or after "
+		      "ibv_fork_init() none, which is a signal",
+	  .remedy = "Have the child open the device itself, and make what it uses; or leave verbs "
+		    "to the parent." },
+	{ .kind = "memlock",
+	  .hardware = "pins what is registered, so ibv_reg_mr() fails with ENOMEM",
+	  .remedy = "Raise the limit (ulimit -l, limits.conf(5), LimitMEMLOCK of systemd.exec(5), "
+		    "docker's --ulimit memlock), or register less." },
 	{ .kind = "stale_memory",
 	  .hardware = "goes on with the pages that were registered, which nobody else has",
 	  .remedy =

@@ -300,6 +300,44 @@ static bool gets_no_message(const struct simhca_qp *qp, struct simhca_in_vain *i
 	return written || in_vain->receives;
 }
 
+/* Whether it waits for messages of a QP that is not there. */
+static bool has_no_peer(const struct simhca_qp *qp)
+{
+	uint32_t state = simhca_qp_state(qp);
+
+	return (qp->type == SIMHCA_QPT_RC || qp->type == SIMHCA_QPT_UC) && !qp->link->remote &&
+	       (state == SIMHCA_QPS_RTR || state == SIMHCA_QPS_RTS) &&
+	       !simhca_link_find(qp->device, &qp->qpc->av, qp->qpc->dest_qpn);
+}
+
+/* Likewise, and nothing else that is posted completes where its receives do. */
+static bool waits_for_nobody(const struct simhca_context *context, const struct simhca_qp *qp,
+			     struct simhca_in_vain *in_vain)
+{
+	struct simhca_qp_info info = { 0 };
+	const struct simhca_qp *other;
+
+	if (!has_no_peer(qp) || !receives_of(qp))
+		return false;
+	progress(qp, &info);
+	*in_vain = (struct simhca_in_vain){
+		.why = SIMHCA_NO_PEER,
+		.qpn = qp->qpn,
+		.cq = simhca_recv_cq(qp, qp->srq)->number,
+		.receives = receives_of(qp),
+		.handled = info.handled,
+		.peer_qpn = qp->qpc->dest_qpn,
+	};
+	for (uint32_t handle = 0, n = 0; n < QPS_LOOKED_AT; handle++, n++) {
+		other = next_object(context, SIMHCA_OBJ_QP, &handle);
+		if (!other)
+			return true;
+		if (has_posted_to(other, in_vain->cq) && !has_no_peer(other))
+			return false;
+	}
+	return false;
+}
+
 uint32_t simhca_find_in_vain(struct simhca_context *context, struct simhca_in_vain *found,
 			     uint32_t room)
 {
@@ -312,7 +350,8 @@ uint32_t simhca_find_in_vain(struct simhca_context *context, struct simhca_in_va
 			break;
 		if (qp->context != context)
 			continue;
-		count += gets_no_message(qp, &found[count]);
+		count += gets_no_message(qp, &found[count]) ||
+			 waits_for_nobody(context, qp, &found[count]);
 		if (count < room)
 			count += has_no_receive(qp, &found[count]) ||
 				 waits_in_sqd(qp, &found[count]) ||

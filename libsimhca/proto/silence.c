@@ -31,6 +31,7 @@ enum obstacle {
 	OTHER_TYPE,
 	NOT_READY,
 	IN_ERROR,
+	NOT_TOLD,
 	CONNECTED_ELSEWHERE,
 	OTHER_SOURCE,
 	ORPHANED,
@@ -54,6 +55,8 @@ static const struct {
 	[OTHER_TYPE] = { "other_type", "the peer's QP is of another type" },
 	[NOT_READY] = { "not_ready", "the peer's QP is not in RTR or RTS yet" },
 	[IN_ERROR] = { "in_error", "the peer's QP is in ERR" },
+	[NOT_TOLD] = { "not_told", "dest_qp_num of the peer's QP is 0: it was not set, or not "
+				   "exchanged yet" },
 	[CONNECTED_ELSEWHERE] = { "connected_elsewhere",
 				  "the peer's QP is connected to another one" },
 	[OTHER_SOURCE] = { "other_source", "the peer's QP is connected to another GID than this QP "
@@ -106,7 +109,7 @@ static enum obstacle find_obstacle_to(const struct simhca_qp *qp, const struct s
 	if (state == SIMHCA_QPS_ERR)
 		return IN_ERROR;
 	if (qp->type != SIMHCA_QPT_UD && peer->dest_qpn != qp->qpn)
-		return CONNECTED_ELSEWHERE;
+		return peer->dest_qpn ? CONNECTED_ELSEWHERE : NOT_TOLD;
 	return connected ? NOTHING_TO_SEE : OTHER_SOURCE;
 }
 

@@ -200,6 +200,37 @@ static void look_at_all(void)
 	}
 }
 
+/* ------------------------------------------------------------------------------------ others */
+
+void shca_lint_address_handle(struct shca_qp *qp, const struct ibv_ah *ah)
+{
+	char text[160];
+
+	if (ah->pd == qp->vqp.qp.pd)
+		return;
+	snprintf(text, sizeof(text),
+		 "QP 0x%06x: its datagrams go by an address handle of another protection domain",
+		 qp->vqp.qp.qp_num);
+	shca_say_lint(qp->ctx, SIMHCA_SAY_OTHER_PD, text);
+}
+
+/* Whether the QP is of a parent, which is said once in a process. */
+static bool is_inherited(const struct shca_qp *qp, const char *what)
+{
+	static atomic_uint said;
+	const uint32_t process = shca_process();
+	char text[160];
+
+	if (qp->lint->process == process)
+		return false;
+	if (atomic_exchange_explicit(&said, process, memory_order_relaxed) == process)
+		return true;
+	snprintf(text, sizeof(text), "QP 0x%06x: process %d %s it, a child of the one that made it",
+		 qp->vqp.qp.qp_num, (int)getpid(), what);
+	shca_say_lint(qp->ctx, SIMHCA_SAY_FORKED, text);
+	return true;
+}
+
 /* ------------------------------------------------------------------------------------- sends */
 
 void shca_lint_sends(struct shca_qp *qp)
@@ -207,7 +238,7 @@ void shca_lint_sends(struct shca_qp *qp)
 	struct shca_lint *lint = qp->lint;
 	uint32_t tail = atomic_load_explicit(&qp->sq.tail, memory_order_acquire), index;
 
-	if (lint->process != shca_process())
+	if (is_inherited(qp, "posts to"))
 		return;
 	shca_lint_lock();
 	if (lint->first == lint->next)
@@ -336,6 +367,8 @@ void shca_lint_completion(struct shca_cq *cq, const struct simhca_cqe *cqe)
 		qp = atomic_load_explicit(&entry->qp, memory_order_acquire);
 	if (qp && (qp->vqp.qp.qp_num != cqe->qpn || !qp->lint))
 		qp = NULL;
+	if (qp && is_inherited(qp, "polls for"))
+		return;
 	shca_lint_lock();
 	if (qp && is_recv)
 		look_for_overwritten(cq, qp, cqe);

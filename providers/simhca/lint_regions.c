@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* What lint knows of memory: the regions of this process, and who may write to them. */
+#include <linux/capability.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/queue.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "command.h"
 #include "lint.h"
+#include "say.h"
 
 #define BUCKETS 256u
 #define MOST_ASKED 64 /* regions that peers may write to; of more the device is not asked */
@@ -25,6 +31,11 @@ struct shca_lint_region {
 static struct shca_mutex mutex;
 static LIST_HEAD(, shca_lint_region) regions[BUCKETS];
 static bool unknown_writes; /* the device may have written anywhere */
+static struct {
+	uint32_t process;
+	uint64_t bytes, regions; /* of those that a NIC would pin */
+	bool told;
+} pinned;
 
 void shca_lint_lock(void)
 {
@@ -36,12 +47,59 @@ void shca_lint_unlock(void)
 	shca_mutex_unlock(&mutex);
 }
 
+static bool may_pin_all(void)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = { { 0 } };
+
+	return !syscall(SYS_capget, &header, data) && (data[0].effective & 1u << CAP_IPC_LOCK);
+}
+
+/* Under the mutex. A child has none of its parent's pages pinned, and its own count. */
+static void pin(const struct shca_lint_region *region)
+{
+	if (pinned.process != shca_process()) {
+		pinned.process = shca_process();
+		pinned.bytes = pinned.regions = 0;
+	}
+	if (region->access & IBV_ACCESS_ON_DEMAND)
+		return;
+	pinned.bytes += region->length;
+	pinned.regions++;
+}
+
+static void unpin(const struct shca_lint_region *region)
+{
+	if (region->process != shca_process() || (region->access & IBV_ACCESS_ON_DEMAND))
+		return;
+	pinned.bytes -= region->length;
+	pinned.regions--;
+}
+
+/* Whether the kernel would refuse to pin all that is registered. */
+static void look_at_limit(struct shca_context *ctx)
+{
+	struct rlimit limit;
+	char text[160];
+
+	if (pinned.told || getrlimit(RLIMIT_MEMLOCK, &limit) || limit.rlim_cur == RLIM_INFINITY ||
+	    pinned.bytes <= limit.rlim_cur || may_pin_all())
+		return;
+	pinned.told = true;
+	snprintf(text, sizeof(text),
+		 "%llu bytes were registered at once, in %llu region%s, and RLIMIT_MEMLOCK is %llu",
+		 (unsigned long long)pinned.bytes, (unsigned long long)pinned.regions,
+		 pinned.regions == 1 ? "" : "s", (unsigned long long)limit.rlim_cur);
+	shca_say_lint(ctx, SIMHCA_SAY_MEMLOCK, text);
+}
+
 void shca_lint_region_remove(struct shca_mr *mr)
 {
 	if (!mr->lint)
 		return;
 	shca_lint_lock();
 	LIST_REMOVE(mr->lint, link);
+	unpin(mr->lint);
 	shca_lint_unlock();
 	free(mr->lint);
 	mr->lint = NULL;
@@ -87,6 +145,8 @@ void shca_lint_region_add(struct shca_mr *mr, const struct simhca_reg_mr_req *re
 	mr->lint = region;
 	shca_lint_lock();
 	insert(region, mr, req->access);
+	pin(region);
+	look_at_limit(ctx);
 	shca_lint_unlock();
 	watch(region);
 }
@@ -99,6 +159,7 @@ void shca_lint_region_change(struct shca_mr *mr, const struct simhca_rereg_mr_re
 		return;
 	shca_lint_lock();
 	LIST_REMOVE(region, link);
+	unpin(region);
 	if (req->flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
 		region->addr = req->addr;
 		region->iova = req->iova;
@@ -106,6 +167,7 @@ void shca_lint_region_change(struct shca_mr *mr, const struct simhca_rereg_mr_re
 		region->from = region->to = 0;
 	}
 	insert(region, mr, (uint32_t)mr->vmr.access);
+	pin(region);
 	shca_lint_unlock();
 	watch(region);
 }

@@ -78,6 +78,8 @@ static int push_send(struct shca_qp *qp, const struct ibv_send_wr *wr)
 		if (qp->vqp.qp.qp_type == IBV_QPT_UD)
 			shca_wqe_set_ud(wqe, wr->wr.ud.ah, wr->wr.ud.remote_qpn,
 					wr->wr.ud.remote_qkey);
+		if (qp->lint && qp->vqp.qp.qp_type == IBV_QPT_UD)
+			shca_lint_address_handle(qp, wr->wr.ud.ah);
 	}
 
 	if (wr->send_flags & IBV_SEND_INLINE)

@@ -219,10 +219,13 @@ static void wr_flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr, 
 static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t remote_qpn,
 			   uint32_t remote_qkey)
 {
-	struct shca_sq *sq = &to_sqp_ex(ex)->sq;
+	struct shca_qp *qp = to_sqp_ex(ex);
 
-	if (sq->cur)
-		shca_wqe_set_ud(sq->cur, ah, remote_qpn, remote_qkey);
+	if (!qp->sq.cur)
+		return;
+	shca_wqe_set_ud(qp->sq.cur, ah, remote_qpn, remote_qkey);
+	if (qp->lint)
+		shca_lint_address_handle(qp, ah);
 }
 
 static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t remote_srqn)

@@ -74,6 +74,9 @@ bool lint_say(struct lint_notes *notes, uint32_t what, const char *text)
 		{ SIMHCA_SAY_NO_FENCE, LINT_NO_FENCE },
 		{ SIMHCA_SAY_OVERWRITTEN, LINT_OVERWRITTEN },
 		{ SIMHCA_SAY_CHANGED, LINT_CHANGED },
+		{ SIMHCA_SAY_OTHER_PD, LINT_OTHER_PD },
+		{ SIMHCA_SAY_FORKED, LINT_FORKED },
+		{ SIMHCA_SAY_MEMLOCK, LINT_MEMLOCK },
 	};
 
 	for (size_t i = 0; i < sizeof(said) / sizeof(said[0]); i++)
@@ -174,14 +177,26 @@ static void look_at_mr(const struct simhca_mr_info *mr, bool offered, struct lin
 	     (unsigned long long)mr->attr.length, plural(mr->attr.length), names);
 }
 
+/* What has failed is flushed. */
+static void look_whether_done(const struct simhca_qp_info *qp, struct lint_notes *notes)
+{
+	if (qp->sends && (qp->state == SIMHCA_QPS_RTS || qp->state == SIMHCA_QPS_SQD))
+		note(notes, LINT_REQUESTS_OF_QP,
+		     "QP 0x%06x was destroyed with %u send request%s under way, which have no "
+		     "completion now",
+		     qp->qpn, qp->sends, plural(qp->sends));
+}
+
 void lint_qp(const struct session *session, uint32_t handle, struct lint_notes *notes)
 {
 	uint32_t found = handle, n = 0;
 	struct simhca_qp_info qp;
 	struct simhca_cq_info cq;
 
-	if (simhca_next_qp(session->context, &found, &qp) && found == handle && !qp.further)
+	if (simhca_next_qp(session->context, &found, &qp) && found == handle && !qp.further) {
 		look_at_qp(&qp, notes);
+		look_whether_done(&qp, notes);
+	}
 	/* Now, for the provider takes the completions of a QP that is destroyed out of its CQs. */
 	for (found = 0; n < MOST_CQS && simhca_next_cq(session->context, &found, &cq); found++, n++)
 		look_whether_polled(&cq, notes);
@@ -406,11 +421,15 @@ static int put(struct report *report, const struct linted *linted)
 		[LINT_CQ_SIZE] = "cq_size",
 		[LINT_UNSIGNALED] = "unsignaled",
 		[LINT_REQUESTS_OF_MR] = "requests_of_mr",
+		[LINT_REQUESTS_OF_QP] = "requests_of_qp",
 		[LINT_RD_ATOMIC] = "rd_atomic",
 		[LINT_OWN_PEER] = "own_peer",
 		[LINT_NO_FENCE] = "no_fence",
 		[LINT_OVERWRITTEN] = "overwritten",
 		[LINT_CHANGED] = "changed",
+		[LINT_OTHER_PD] = "other_pd",
+		[LINT_FORKED] = "forked",
+		[LINT_MEMLOCK] = "memlock",
 		[LINT_STALE_MEMORY] = "stale_memory",
 		[LINT_UNUSED_ACCESS] = "unused_access",
 		[LINT_UNUSED_QP] = "unused_qp",

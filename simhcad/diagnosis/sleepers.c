@@ -22,7 +22,7 @@
 static const char *const in_vain_how[] = {
 	[SIMHCA_PLAIN_WRITE] = "plain_write", [SIMHCA_PEER_ORPHANED] = "peer_gone",
 	[SIMHCA_NO_RECEIVE] = "no_receive",   [SIMHCA_NOT_SIGNALED] = "not_signaled",
-	[SIMHCA_IN_SQD] = "in_sqd",
+	[SIMHCA_IN_SQD] = "in_sqd",	      [SIMHCA_NO_PEER] = "no_peer",
 };
 static const char wrong_cq[] = "wrong_cq", never_armed[] = "never_armed",
 		  no_channel[] = "no_channel";
@@ -170,6 +170,14 @@ static void tell_in_vain(const struct look *look, const struct simhca_cq_info *c
 			in_vain->qpn, send, in_vain->peer_qpn, in_vain->receives,
 			in_vain->receives == 1 ? "" : "s");
 		break;
+	case SIMHCA_NO_PEER:
+		snprintf(text, room,
+			 "QP 0x%06x, whose %u receive%s wait%s, is connected to QP 0x%06x, which "
+			 "does "
+			 "not exist or has gone",
+			 in_vain->qpn, in_vain->receives, in_vain->receives == 1 ? "" : "s",
+			 in_vain->receives == 1 ? "s" : "", in_vain->peer_qpn);
+		break;
 	case SIMHCA_NOT_SIGNALED:
 		snprintf(text, room,
 			 "all sends of its QP 0x%06x are done, and the last one, %s, was not "
@@ -214,7 +222,8 @@ static void forget(const struct session *session, struct sleeper *sleeper)
 static bool may_be_right(const char *how)
 {
 	return how == in_vain_how[SIMHCA_PLAIN_WRITE] || how == in_vain_how[SIMHCA_NOT_SIGNALED] ||
-	       how == wrong_cq || how == never_armed || how == no_channel;
+	       how == in_vain_how[SIMHCA_NO_PEER] || how == wrong_cq || how == never_armed ||
+	       how == no_channel;
 }
 
 /*

@@ -3,11 +3,15 @@
 import ctypes
 import mmap
 import os
+import resource
 import sys
 import time
 
 import pyverbs.enums as e
+from pyverbs.addr import AH, AHAttr, GlobalRoute
 from pyverbs.mr import MR
+from pyverbs.pd import PD
+from pyverbs.qp import QP, QPAttr, QPCap, QPEx, QPInitAttr, QPInitAttrEx
 from pyverbs.wr import SGE, SendWR
 
 from pair import ACCESS, Pair
@@ -106,6 +110,91 @@ def own_peer(good):
     pair = Pair()
     qp = pair.make()
     pair.connect(qp, pair.make() if good else qp)
+
+
+def requests_of_qp(good):
+    pair = Pair(rnr_retry=7)
+    if good:
+        pair.receive(1)
+    pair.send(7, e.IBV_WR_SEND)  # it waits for a receive, unless there is one
+    if good:
+        pair.poll(2)
+    pair.qp.close()
+
+
+def other_pd(good, extended=False):
+    """Datagrams, by both ways of posting."""
+    pair = Pair()
+    gid = pair.context.query_gid(1, 0)
+    ah = AH(pair.pd if good else PD(pair.context),
+            attr=AHAttr(gr=GlobalRoute(dgid=gid), is_global=1, port_num=1))
+    init = {"qp_type": e.IBV_QPT_UD, "scq": pair.cq, "rcq": pair.cq, "cap": QPCap()}
+    attr = QPAttr(port_num=1)
+    attr.qkey = 0x11111111
+    if extended:
+        init |= {"pd": pair.pd, "send_ops_flags": e.IBV_QP_EX_WITH_SEND,
+                 "comp_mask": e.IBV_QP_INIT_ATTR_PD | e.IBV_QP_INIT_ATTR_SEND_OPS_FLAGS}
+        qp = QPEx(pair.context, QPInitAttrEx(**init))
+        qp.to_rts(attr)
+        qp.wr_start()
+        qp.wr_id, qp.wr_flags = 1, e.IBV_SEND_SIGNALED
+        qp.wr_send()
+        qp.wr_set_ud_addr(ah, qp.qp_num, attr.qkey)
+        qp.wr_set_sge(SGE(pair.mr.buf, 64, pair.mr.lkey))
+        qp.wr_complete()
+    else:
+        qp = QP(pair.pd, QPInitAttr(**init))
+        qp.to_rts(attr)
+        wr = SendWR(wr_id=1, opcode=e.IBV_WR_SEND, num_sge=1, send_flags=e.IBV_SEND_SIGNALED,
+                    sg=[SGE(pair.mr.buf, 64, pair.mr.lkey)])
+        wr.set_wr_ud(ah, qp.qp_num, attr.qkey)
+        qp.post_send(wr)
+    pair.poll(1)
+
+
+def other_pd_extended(good):
+    other_pd(good, extended=True)
+
+
+def forked(good):
+    """A child posts, and makes its own pair if it should be."""
+    pair = Pair()
+    child = os.fork()
+    if not child:
+        inherited, pair = pair, Pair() if good else pair
+        pair.send(1, WRITE)
+        pair.poll(1)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def forked_poll(good):
+    pair = Pair()
+    pair.send(1, WRITE)
+    child = os.fork()
+    if not child:
+        if not good:
+            pair.poll(1)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    pair.poll(1)
+
+
+def memlock(good):
+    """More than the limit is registered at once; without the right to exceed it."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    header, data = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
+    assert libc.capget(header, data) == 0
+    data[0] &= ~(1 << 14)  # CAP_IPC_LOCK, of those that count
+    assert libc.capset(header, data) == 0
+    resource.setrlimit(resource.RLIMIT_MEMLOCK, (65536, 65536))
+    pair = Pair()
+    for _ in range(4):
+        mr = MR(pair.pd, 32768, ACCESS)
+        if good:
+            mr.close()
+        else:
+            pair.mrs = [*getattr(pair, "mrs", []), mr]
 
 
 def no_fence(good):

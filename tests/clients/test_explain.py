@@ -273,6 +273,8 @@ WAITS = {
                    "rnr_retry is 7: its peer is waits\\[\\d+\\], QP 0x\\w+"),
     "in_sqd": ("waits for what its QP has not begun", "the program polls CQ \\d+, which is empty: SEND of 8 bytes, wr_id 0x2, "
                "of QP 0x\\w+ is not begun, as the QP is in SQD"),
+    "no_peer": ("waits for a message of a peer that is not there", "the program polls CQ \\d+, which is empty: QP 0x\\w+, "
+                "whose 4 receives wait, is connected to QP 0x\\w+, which does not exist or has gone"),
     "edge": ("sleeps while an event waits for it", "CQ \\d+ holds 1 completion and an event waits unread in its "
              "channel, while the program sleeps elsewhere"),
     "write_polled": (WRITE, "the program polls CQ \\d+, which is empty: " + WRITTEN),

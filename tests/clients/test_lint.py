@@ -17,6 +17,10 @@ KINDS = {
     "cq_size": r"CQ \d+: (\d+) of its \d+ entries were in use at once, and its QPs may post \d+",
     "unsignaled": r"QP 0x\w+: (\d+) sends in a row had no completion, and its queue takes \1",
     "requests_of_mr": r"MR 0x\w+ was deregistered with 1 send request under way, the first of QP 0x\w+, wr_id 7",
+    "requests_of_qp": r"QP 0x\w+ was destroyed with 1 send request under way, which have no completion now",
+    "other_pd": r"QP 0x\w+: its datagrams go by an address handle of another protection domain",
+    "forked": r"QP 0x\w+: process \d+ posts to it, a child of the one that made it",
+    "memlock": r"69632 bytes were registered at once, in 3 regions, and RLIMIT_MEMLOCK is 65536",
     "rd_atomic": r"QP 0x\w+: its max_rd_atomic is 4, and max_dest_rd_atomic of its peer, QP 0x\w+, is 1",
     "own_peer": r"QP 0x\w+ is connected to itself: dest_qp_num and the address are its own",
     "no_fence": r"QP 0x\w+: RDMA WRITE of wr_id 9 takes what RDMA READ of wr_id 7 brings, and has no fence",
@@ -60,6 +64,17 @@ def lint(launcher, *arguments):
 def test_each_kind(launcher, kind):
     assert re.fullmatch(KINDS[kind], lint(launcher, kind)[kind])
     assert kind not in lint(launcher, kind, "good")
+
+
+def test_address_handles_by_the_other_way_of_posting(launcher):
+    assert re.fullmatch(KINDS["other_pd"], lint(launcher, "other_pd_extended")["other_pd"])
+    assert "other_pd" not in lint(launcher, "other_pd_extended", "good")
+
+
+def test_a_child_that_polls(launcher):
+    text = KINDS["forked"].replace("posts to", "polls for")
+    assert re.fullmatch(text, lint(launcher, "forked_poll")["forked"])
+    assert "forked" not in lint(launcher, "forked_poll", "good")
 
 
 def test_reads_at_once_whichever_end_is_first(launcher):

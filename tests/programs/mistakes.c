@@ -270,6 +270,8 @@ static bool make_completion(void)
 		has_peer = true;
 	} else if (is("no_such_gid")) {
 		w.of_a.ah_attr.grh.dgid.raw[15] ^= 0x55;
+	} else if (is("peer_not_told")) {
+		w.of_b.dest_qp_num = 0;
 	} else if (is("destroyed_peer")) {
 		connect_one(w.a, &w.of_a);
 		CHECK(!ibv_destroy_qp(w.b));

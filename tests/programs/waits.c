@@ -251,6 +251,13 @@ static void leak(struct scene *scene)
 	}
 }
 
+/* The QP that should send has gone. */
+static void wait_for_nobody(struct scene *scene)
+{
+	CHECK(!ibv_destroy_qp(scene->sender[0]));
+	poll_for_ever(scene->cq[0], NULL);
+}
+
 static void send_while_drained(struct scene *scene)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_SQD };
@@ -308,6 +315,8 @@ int main(int argc, char **argv)
 	} else if (!strcmp(how, "not_signaled") || !strcmp(how, "both_polled")) {
 		post_unsignaled(&scene);
 		poll_for_ever(scene.send_cq, !strcmp(how, "both_polled") ? scene.cq[0] : NULL);
+	} else if (!strcmp(how, "no_peer")) {
+		wait_for_nobody(&scene);
 	} else if (!strcmp(how, "in_sqd")) {
 		send_while_drained(&scene);
 	} else if (!strcmp(how, "wrong_cq")) {
