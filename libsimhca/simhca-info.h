@@ -106,7 +106,7 @@ enum simhca_own_access {
 	SIMHCA_RESPONDER_WRITE, /* a message that it receives, memory that the peer writes */
 	SIMHCA_OWN_ACCESSES,
 };
-/* What QPs have done (proto/usage.h). Bytes are those of payload. */
+/* What QPs have done (core/usage.h). Bytes are those of payload. */
 struct simhca_usage_sum {
 	uint64_t messages, bytes, reads, read_bytes; /* that it began; atomics are reads */
 	uint64_t received, received_bytes;	     /* that took a receive */

@@ -2,6 +2,7 @@
 /* What tools show of objects. */
 #include "core/context.h"
 #include "core/handles.h"
+#include "efa/efa.h"
 #include "link/deliver.h"
 #include "memory/key.h"
 #include "paging/fault.h"
@@ -93,8 +94,16 @@ static void progress(const struct simhca_qp *qp, struct simhca_qp_info *info)
 bool simhca_next_qp(const struct simhca_context *context, uint32_t *handle,
 		    struct simhca_qp_info *info)
 {
-	const struct simhca_qp *qp = next_object(context, SIMHCA_OBJ_QP, handle);
+	const struct simhca_qp *qp;
 
+	if (context->efa) {
+		void *efa_qp = next_object(context, SIMHCA_OBJ_EFA_QP, handle);
+
+		if (efa_qp)
+			simhca_efa_qp_info(efa_qp, info);
+		return efa_qp;
+	}
+	qp = next_object(context, SIMHCA_OBJ_QP, handle);
 	if (!qp)
 		return false;
 	*info = (struct simhca_qp_info){
@@ -441,9 +450,17 @@ static bool holds_receive(const struct simhca_cq_view *cq, uint32_t waiting)
 bool simhca_next_cq(const struct simhca_context *context, uint32_t *handle,
 		    struct simhca_cq_info *info)
 {
-	struct simhca_cq *cq = next_object(context, SIMHCA_OBJ_CQ, handle);
 	uint32_t waiting, arm;
+	struct simhca_cq *cq;
 
+	if (context->efa) {
+		void *efa_cq = next_object(context, SIMHCA_OBJ_EFA_CQ, handle);
+
+		if (efa_cq)
+			simhca_efa_cq_info(efa_cq, info);
+		return efa_cq;
+	}
+	cq = next_object(context, SIMHCA_OBJ_CQ, handle);
 	if (!cq)
 		return false;
 	pthread_mutex_lock(&cq->lock); /* held for moments */

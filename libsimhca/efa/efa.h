@@ -14,6 +14,9 @@
 #include "simhca-device.h"
 #include "simhca-verbs.h"
 
+struct simhca_cq_info;
+struct simhca_qp_info;
+
 /* Once for a context, before all that follows: 0 or -ENOMEM. */
 int simhca_efa_open(struct simhca_context *context, struct simhca_why *why);
 /* At the end of the context, which has been retired: false: an engine is at it, ask again. Then: */
@@ -74,6 +77,13 @@ int simhca_efa_modify_qp(struct simhca_context *context, uint32_t handle, uint32
 			 const struct simhca_efa_qp_attr *attr, struct simhca_why *why);
 int simhca_efa_query_qp(struct simhca_context *context, uint32_t handle,
 			struct simhca_efa_qp_attr *attr, struct simhca_why *why);
+
+/*
+ * What tools show of an object of type SIMHCA_OBJ_EFA_QP, or SIMHCA_OBJ_EFA_CQ. Of a CQ without a
+ * channel the device does not know how far it was polled.
+ */
+void simhca_efa_qp_info(void *object, struct simhca_qp_info *info);
+void simhca_efa_cq_info(void *object, struct simhca_cq_info *info);
 
 /* 0: the context has a region of that handle. */
 int simhca_efa_find_mr(struct simhca_context *context, uint32_t handle, struct simhca_why *why);

@@ -12,6 +12,7 @@
 #include "engine/engine.h"
 #include "formats.h"
 #include "gate.h"
+#include "core/usage.h"
 
 #define EFA_AHS 4096u  /* different GIDs that address handles of one context lead to */
 #define EFA_PAGE 4096u /* bytes; of doorbells a QP has one */
@@ -87,6 +88,7 @@ struct efa_message {
 	enum simhca_reason reason;
 	const char *why;	/* NULL: what the reason says */
 	uint64_t not_before_ns; /* 0: it may go at once */
+	uint32_t index;		/* of all that its QP has taken, modulo 2^32 */
 	/* Of rules of faults: they have been asked; the status that one gives it; the byte that one flips. */
 	bool judged, corrupt;
 	enum efa_status injected;
@@ -123,6 +125,11 @@ struct efa_qp {
 	uint64_t backoff_ns;
 	uint64_t late_ns; /* when the first of those that are late may go; 0: none is */
 	uint32_t shuffle; /* of random numbers */
+	uint32_t taken;	  /* messages so far, modulo 2^32 */
+	/* Of these counts the sender's are written by who has its work lock, the receiver's by any sender. */
+	struct simhca_usage *usage;
+	/* count and waiting, for who watches. */
+	_Atomic uint32_t shown_count, shown_waiting;
 
 	pthread_mutex_t rq_lock;
 	uint16_t rq_ci;
@@ -201,6 +208,10 @@ void efa_cq_look(struct efa_cq *cq);
 bool efa_work(struct simhca_worker *worker, struct simhca_task *task);
 /* Completes what is under way and what is posted. Under the work lock. */
 void efa_flush(struct efa_qp *qp);
+/* What tools show of the QP's queue is what there is. Under the work lock. */
+void efa_show(struct efa_qp *qp);
+/* Descriptors of receives that wait for messages. *any_yet: one was posted since the QP was reset. */
+uint32_t efa_recvs(struct efa_qp *qp, bool *any_yet);
 
 /* failure.c: a message fails with that status. peer: whom it is for, if it is known. Inside a guard. */
 void efa_report(struct simhca_worker *worker, const struct efa_qp *qp, struct efa_qp *peer,

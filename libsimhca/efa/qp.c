@@ -77,6 +77,7 @@ static void free_qp(struct efa_qp *qp)
 		simhca_context_free(qp->context, &qp->memory.ref, qp->memory.bytes);
 	pthread_mutex_destroy(&qp->rq_lock);
 	free(qp->messages);
+	free(qp->usage);
 	free(qp);
 }
 
@@ -92,7 +93,7 @@ static int add_qp(struct efa_qp *qp, struct simhca_efa_qp_reply *reply, struct s
 	struct simhca_device *device = qp->context->device;
 	int ret;
 
-	if (qp->sq_entries && !qp->messages)
+	if ((qp->sq_entries && !qp->messages) || !qp->usage)
 		return efa_out_of_memory(why);
 	ret = efa_make_memory(qp->context, EFA_PAGE + qp->rq_size + qp->sq_size, &qp->memory, why);
 	if (ret)
@@ -161,6 +162,7 @@ int simhca_efa_create_qp(struct simhca_context *context, const struct simhca_efa
 	qp->sq_size = efa_whole_pages(req->sq_bytes);
 	qp->rq_size = efa_whole_pages(req->rq_bytes);
 	qp->messages = calloc(qp->sq_entries, sizeof(*qp->messages));
+	qp->usage = simhca_usage_create();
 	atomic_init(&qp->state, SIMHCA_QPS_RESET);
 	atomic_init(&qp->rnr_retry, 7);
 	simhca_mutex_init(&qp->rq_lock, SIMHCA_LOCK_EFA_QUEUE);
@@ -186,6 +188,7 @@ int simhca_efa_destroy_qp(struct simhca_context *context, uint32_t handle, struc
 	if (!simhca_fabric_synchronize(context->device->fabric, context->id))
 		return -EAGAIN;
 	count_users(qp, (uint32_t)-1);
+	simhca_usage_sum(qp->usage, &context->past);
 	simhca_object_remove(context, SIMHCA_OBJ_EFA_QP, handle);
 	free_qp(qp);
 	return 0;
@@ -258,6 +261,9 @@ static void reset(struct efa_qp *qp)
 	qp->sq_ci = 0;
 	qp->count = qp->waiting = 0;
 	qp->late_ns = 0;
+	simhca_usage_forget(qp->usage);
+	qp->taken = 0;
+	efa_show(qp);
 	atomic_store(qp->sq_doorbell, 0);
 	pthread_mutex_lock(&qp->rq_lock);
 	qp->rq_ci = 0;

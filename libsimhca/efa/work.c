@@ -40,6 +40,12 @@ static uint8_t opcode_flags(uint32_t opcode)
 	return (uint8_t)((opcode & EFA_CQE_OPCODE_MASK) << EFA_CQE_OPCODE_SHIFT);
 }
 
+void efa_show(struct efa_qp *qp)
+{
+	atomic_store_explicit(&qp->shown_count, qp->count, memory_order_relaxed);
+	atomic_store_explicit(&qp->shown_waiting, qp->waiting, memory_order_relaxed);
+}
+
 static void complete_send(struct efa_qp *qp, uint16_t req_id, uint32_t opcode,
 			  enum efa_status status)
 {
@@ -88,16 +94,61 @@ static enum claim claim(struct efa_qp *qp, struct efa_recv *recv)
 	return claimed;
 }
 
-/* Whether a message may find a receive. */
-static bool has_recv(struct efa_qp *qp)
+uint32_t efa_recvs(struct efa_qp *qp, bool *any_yet)
 {
 	uint32_t posted = 0;
 
 	pthread_mutex_lock(&qp->rq_lock);
 	if (qp->rq_entries)
 		efa_posted(qp->rq_doorbell, qp->rq_ci, qp->rq_entries, &posted);
+	*any_yet = posted || qp->rq_ci;
 	pthread_mutex_unlock(&qp->rq_lock);
 	return posted;
+}
+
+/* Whether a message may find a receive. */
+static bool has_recv(struct efa_qp *qp)
+{
+	bool any_yet;
+
+	return efa_recvs(qp, &any_yet);
+}
+
+/* -------------------------------------------------------------------------------- counters */
+
+/* By one of many senders. */
+static void count_at(_Atomic uint64_t *counter, uint64_t by)
+{
+	/* relaxed: numbers by themselves. */
+	atomic_fetch_add_explicit(counter, by, memory_order_relaxed);
+}
+
+static void count_sent(struct simhca_worker *worker, struct efa_qp *qp,
+		       const struct efa_message *message, enum efa_status status)
+{
+	struct simhca_usage *usage = qp->usage;
+	const bool reads = message->send.opcode == EFA_RDMA_READ;
+
+	if (status != EFA_STATUS_OK) {
+		simhca_usage_add(&usage->errors, 1);
+	} else {
+		simhca_usage_add(reads ? &usage->reads : &usage->messages, 1);
+		simhca_usage_add(reads ? &usage->read_bytes : &usage->bytes, message->send.length);
+	}
+	if (simhca_usage_is_timed(usage, message->index))
+		simhca_usage_end(usage, simhca_engine_now(worker->engine));
+}
+
+static void count_not_ready(struct efa_qp *qp, struct efa_qp *peer)
+{
+	bool any_yet;
+
+	efa_recvs(peer, &any_yet);
+	if (!any_yet)
+		count_at(&peer->usage->too_early, 1);
+	count_at(&peer->usage->no_receive, 1);
+	if (qp->srd)
+		simhca_usage_add(&qp->usage->rnr_naks, 1);
 }
 
 /* Its rings make no sense: nothing more comes of it. */
@@ -120,6 +171,7 @@ void efa_flush(struct efa_qp *qp)
 			      EFA_STATUS_FLUSHED);
 	qp->count = qp->waiting = 0;
 	qp->late_ns = 0;
+	efa_show(qp);
 	if (qp->sq_entries && efa_posted(qp->sq_doorbell, qp->sq_ci, qp->sq_entries, &posted))
 		for (; posted; posted--) {
 			efa_read_once(&wqe, &qp->sq[qp->sq_ci++ & (qp->sq_entries - 1)],
@@ -157,6 +209,7 @@ static enum outcome finish(struct simhca_worker *worker, struct efa_qp *qp,
 	const struct efa_send *send = &message->send;
 
 	efa_report(worker, qp, peer, message, status);
+	count_sent(worker, qp, message, status);
 	/* What is sent by UD is gone; what becomes of it nobody tells. */
 	complete_send(qp, send->req_id, send->opcode,
 		      !qp->srd && status >= EFA_STATUS_BAD_ADDRESS ? EFA_STATUS_OK : status);
@@ -224,6 +277,7 @@ static enum outcome not_ready(struct simhca_worker *worker, struct efa_qp *qp,
 {
 	uint32_t most = atomic_load(&qp->rnr_retry);
 
+	count_not_ready(qp, peer);
 	if (qp->srd && (most == RNR_FOR_EVER || message->retries++ < most))
 		return WAITS;
 	message->reason = SIMHCA_REASON_PEER_NOT_READY;
@@ -359,6 +413,10 @@ static void complete_message(struct efa_qp *qp, struct efa_qp *peer, const struc
 		cqe.length_high = (uint16_t)(length >> 16);
 	else
 		memcpy(cqe.src_gid, gid.raw, sizeof(cqe.src_gid));
+	if (recv) {
+		count_at(&peer->usage->received, 1);
+		count_at(&peer->usage->received_bytes, send->length);
+	}
 	efa_complete(peer->recv_cq, &cqe);
 }
 
@@ -603,7 +661,11 @@ static bool take_posted(struct simhca_worker *worker, struct efa_qp *qp, uint64_
 		enum efa_status status;
 
 		efa_read_once(&wqe, &qp->sq[qp->sq_ci++ & (qp->sq_entries - 1)], sizeof(wqe));
-		*message = (struct efa_message){ .not_before_ns = when(qp, now) };
+		*message =
+			(struct efa_message){ .not_before_ns = when(qp, now), .index = qp->taken };
+		if (simhca_usage_is_due(qp->usage, qp->taken))
+			simhca_usage_begin(qp->usage, qp->taken, now);
+		qp->taken++;
 		status = efa_judge_send(&wqe, &qp->limits, &message->send);
 		if (status == EFA_STATUS_OK) {
 			qp->count++;
@@ -614,6 +676,7 @@ static bool take_posted(struct simhca_worker *worker, struct efa_qp *qp, uint64_
 							: SIMHCA_REASON_MSG_TOO_LONG,
 			status == EFA_STATUS_INVALID_OP ? NULL : TOO_LONG);
 		efa_report(worker, qp, NULL, message, status);
+		count_sent(worker, qp, message, status);
 		complete_send(qp, wqe.req_id, wqe.control, status);
 	}
 	return taken;
@@ -700,6 +763,7 @@ static bool carry_some(struct simhca_worker *worker, struct efa_qp *qp, uint64_t
 		if (qp->backoff_ns > LAST_BACKOFF_NS)
 			qp->backoff_ns = LAST_BACKOFF_NS;
 		qp->retry_ns = now + qp->backoff_ns;
+		simhca_usage_add(&qp->usage->rnr_delay_ns, qp->backoff_ns);
 	}
 	return worked || is_cut;
 }
@@ -715,6 +779,7 @@ static bool serve(struct simhca_worker *worker, struct efa_qp *qp, uint64_t now)
 		efa_flush(qp);
 	else if (qp->count)
 		worked |= carry_some(worker, qp, now);
+	efa_show(qp);
 	return worked;
 }
 

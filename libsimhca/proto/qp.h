@@ -17,7 +17,7 @@
 #include "requester.h"
 #include "recover.h"
 #include "owner.h"
-#include "usage.h"
+#include "core/usage.h"
 
 struct simhca_frame_copies;
 struct simhca_comp_cntr;

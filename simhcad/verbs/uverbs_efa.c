@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "daemon.h"
+#include "diagnosis/lint.h"
 #include "efa/efa.h"
 #include "efa_abi.h"
 #include "uverbs.h"
@@ -369,13 +370,17 @@ static int destroy_qp(struct uverbs_call *call)
 {
 	const struct ib_uverbs_destroy_qp_resp out = { 0 };
 	struct ib_uverbs_destroy_qp in;
+	struct lint_notes notes = { 0 };
 	int ret;
 
 	uverbs_in(call, SIMHCA_UVERBS_CORE, &in, sizeof(in));
+	lint_qp(call->session, in.qp_handle, &notes);
 	ret = simhca_efa_destroy_qp(call->session->context, in.qp_handle, call->why);
-	if (!ret)
-		uverbs_out(call, SIMHCA_UVERBS_CORE, &out, sizeof(out));
-	return ret;
+	if (ret)
+		return ret;
+	lint_add(&call->session->lint, &notes);
+	uverbs_out(call, SIMHCA_UVERBS_CORE, &out, sizeof(out));
+	return 0;
 }
 
 uverbs_function *uverbs_efa_find(uint32_t command)

@@ -666,8 +666,8 @@ static int destroy_efa_cq(struct session *session, struct request *request, stru
 					  strerror(errno));
 		request->num_fds = 1;
 	}
-	ret = destroy(session, request, reply, simhca_efa_cq_identity, simhca_efa_destroy_cq, NULL,
-		      why);
+	ret = destroy(session, request, reply, simhca_efa_cq_identity, simhca_efa_destroy_cq,
+		      lint_cq, why);
 	if (ret == -EAGAIN && end >= 0) {
 		close(request->fds[0]);
 		request->num_fds = 0;

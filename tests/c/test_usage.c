@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* What a QP says of what it has done, and of how long its messages took. */
 #include "harness.h"
-#include "proto/usage.h"
+#include "core/usage.h"
 
 static struct simhca_usage_sum usage_of(struct side *side)
 {

@@ -96,6 +96,41 @@ def test_explain(efa):
     assert "without which EFA carries no RDMA (NO_RESPONSE, vendor_err 14)" in text
 
 
+def test_objects(efa):
+    """What programs have, and what it has done, is shown as of any device."""
+    program = efa.start("/usr/bin/python3", "-u", pathlib.Path(__file__).with_name("efa_messages.py"))
+    wait_until(lambda: "asleep\n" in program.stdout or not program.running, TIME_LIMIT, "it sleeps")
+
+    def shown(kind):
+        found = json.loads(expect_success(efa.run(SIMHCA, kind, "--json", "--pid", program.pid)).stdout)
+        return sorted(found, key=lambda one: one["context"])
+
+    qps = shown("qp")
+    assert [(qp["type"], qp["state"]) for qp in qps] == [("SRD", "ERR"), ("SRD", "RTS"), ("SRD", "RTS")]
+    first, second, third = (qp["usage"] for qp in qps)
+    sent = {"messages": 5, "bytes": sum([0, 1, 33, 8192, 64]), "reads": 1, "read_bytes": 8192, "errors": 10}
+    assert {name: first[name] for name in sent} == sent
+    assert (second["received"], second["received_bytes"]) == (5, sent["bytes"])
+    # A message of the second one waited for its receive, and one of the first until it gave up.
+    assert second["messages"] == first["received"] == 1
+    assert second["rnr_naks"] == first["no_receive"] > 0 and second["rnr_delay_ns"] > 0
+    assert first["rnr_naks"] == second["no_receive"] == 2
+    assert sum(count for _, count in first["latency"]) == 16 and not third["latency"]
+    assert [(cq["cqe"], cq["users"]) for cq in shown("cq")] == [(64, 2)] * 3
+    shown_by_rdma = expect_success(efa.run("rdma", "resource", "show", "qp")).stdout
+    assert len(re.findall(rf"type DRIVER state \w+ .*pid {program.pid} ", shown_by_rdma)) == 3, shown_by_rdma
+
+
+def test_lint(launcher):
+    """What a program gets away with is told of an EFA device's QPs, too."""
+    program = launcher.start(SIMHCA, "run", "--private", "--lint", "--model", "efa", "--", "/usr/bin/python3", "-u",
+                             pathlib.Path(__file__).with_name("efa_messages.py"))
+    wait_until(lambda: "asleep\n" in program.stdout or not program.running, TIME_LIMIT, "it sleeps")
+    program.send(signal.SIGUSR1)
+    told = program.finish().stderr
+    assert re.search(r"rnr: QP 0x000002: \d+ RNR NAKs of its peer cost \d+ us of waiting", told), told
+
+
 def test_inject(tmp_path):
     """A rule of faults has a message fail; others lose messages, which SRD sends again, and have them pass each other."""
     with Device("ethernet", "--model", "efa") as device:

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "usage.h"
+#include "core/usage.h"
 
 #define ALL_OF 64	     /* the first ones */
 #define STEP_SHIFT 27	     /* then up to 31 are left out */
