@@ -72,15 +72,15 @@ enum {
 	SIMHCA_GID_ENTRIES = 8,
 	SIMHCA_PKEY_ENTRIES = 1,
 	SIMHCA_COMP_VECTORS = 4,
-	SIMHCA_MAX_CQ_COUNT = 65535,   /* completions that one event waits for (moderation) */
-	SIMHCA_MAX_CQ_PERIOD = 65535,  /* us that an event waits for them */
-	SIMHCA_MAX_SEGMENTS = 256,     /* context memory segments per context, for all queues */
-	SIMHCA_MAX_OWN_SEGMENTS = 256, /* such that hold one queue; numbers from 256 on, never the
-					  same twice */
-	SIMHCA_MAX_DESTINATIONS = 16,  /* QPs to which a UD QP's program carries datagrams */
-	SIMHCA_MAX_DM_SIZE = 4 << 20,  /* bytes of on-chip memory per device */
-	SIMHCA_DM_PAGE = 4096,	       /* bytes: what it is given out in */
-	SIMHCA_MAX_FILE_MR = 4096,     /* regions of files (dma-buf) per device */
+	SIMHCA_MAX_CQ_COUNT = 65535,	/* completions that one event waits for (moderation) */
+	SIMHCA_MAX_CQ_PERIOD = 65535,	/* us that an event waits for them */
+	SIMHCA_MAX_SEGMENTS = 256,	/* context memory segments per context, for all queues */
+	SIMHCA_MAX_OWN_SEGMENTS = 1024, /* such that hold one queue; numbers from 1024 on, never the
+					   same twice */
+	SIMHCA_MAX_DESTINATIONS = 16,	/* QPs to which a UD QP's program carries datagrams */
+	SIMHCA_MAX_DM_SIZE = 4 << 20,	/* bytes of on-chip memory per device */
+	SIMHCA_DM_PAGE = 4096,		/* bytes: what it is given out in */
+	SIMHCA_MAX_FILE_MR = 4096,	/* regions of files (dma-buf) per device */
 	SIMHCA_MAX_WQ = 1 << 14,
 	SIMHCA_MAX_RWQ_TABLES = 1 << 12,
 	SIMHCA_RWQ_TABLE_ENTRIES = 64, /* of an indirection table */
@@ -510,10 +510,10 @@ SIMHCA_ABI_SIZE(struct simhca_qp_mem, 1600);
  * was its latest, whoever ends in the middle.
  */
 /*
- * Of an SRQ the claimants are its connected QPs, and who sends to its UD QPs. There are as many as
- * can have a segment to themselves.
+ * Of an SRQ the claimants are its connected QPs, and who sends to its UD QPs. Of more than there are
+ * numbers for the device carries the messages.
  */
-#define SIMHCA_SRQ_CLAIMANTS SIMHCA_MAX_OWN_SEGMENTS
+#define SIMHCA_SRQ_CLAIMANTS 256u
 #define SIMHCA_CLAIMANT_DEVICE 1u /* of a UD QP's queue; the others are those that send to it */
 struct simhca_srq_mem {
 	_Atomic uint32_t pi; /* client: receive WQEs posted */
