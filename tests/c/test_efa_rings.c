@@ -24,6 +24,7 @@ struct end {
 	struct efa_cq *cq;
 	struct efa_qp *qp[64];
 	struct mr *mr;
+	unsigned int qps;
 	uint32_t pd, cq_handle, ci;
 	uint16_t ah;
 };
@@ -59,7 +60,7 @@ static int to_state(struct efa_qp *qp, uint32_t state)
 		mask |= SIMHCA_QP_PKEY_INDEX | SIMHCA_QP_PORT | SIMHCA_QP_QKEY;
 	if (state == SIMHCA_QPS_RTS)
 		mask |= SIMHCA_QP_SQ_PSN;
-	return simhca_efa_modify_qp(qp->context, qp->handle, mask, &attr, &why);
+	return patiently(simhca_efa_modify_qp(qp->context, qp->handle, mask, &attr, &why));
 }
 
 static void start(struct efa_qp *qp)
@@ -90,6 +91,7 @@ static struct end *end_of(struct world *world, unsigned int qps, uint32_t cq_ent
 	gid = simhca_gids_get(&world->device[0]->gids, 0);
 	assert_int_equal(0, simhca_efa_create_ah(end->client->context, end->pd, &gid, &ah, &end->ah,
 						 &why));
+	end->qps = qps;
 	for (unsigned int i = 0; i < qps; i++)
 		start(add_qp(end, i, i % 4 != 3));
 	return end;
@@ -145,18 +147,25 @@ static bool efa_poll(struct end *end, struct efa_cqe *cqe)
 {
 	const uint8_t *slot = (const uint8_t *)end->cq->memory.base +
 			      (size_t)(end->ci % CQ_ENTRIES) * end->cq->entry_size;
+	bool found;
 
-	if (end->ci == end->cq->pi)
-		return false;
-	memcpy(cqe, slot, EFA_CQE_SHORT);
-	end->ci++;
-	return true;
+	pthread_mutex_lock(&end->cq->lock);
+	found = end->ci != end->cq->pi;
+	if (found)
+		memcpy(cqe, slot, EFA_CQE_SHORT);
+	pthread_mutex_unlock(&end->cq->lock);
+	end->ci += found;
+	return found;
 }
 
 /* Its own clock is as far as the engine wants to sleep. */
 static void let_work(struct world *world, struct end *end)
 {
 	simhca_engine_schedule(end->client->context->engine, &end->client->context->efa->task);
+	if (world->threaded) {
+		sched_yield();
+		return;
+	}
 	for (int i = 0; i < 4; i++) {
 		atomic_fetch_add(&world->now, MSEC);
 		world_poll(world);
@@ -166,6 +175,12 @@ static void let_work(struct world *world, struct end *end)
 static int setup(void **state)
 {
 	*state = world_new(&(struct world_config){ .device = { .efa = true } });
+	return 0;
+}
+
+static int setup_threads(void **state)
+{
+	*state = world_new(&(struct world_config){ .threads = 2, .device = { .efa = true } });
 	return 0;
 }
 
@@ -211,22 +226,23 @@ static void lie(struct end *liar, const struct end *honest, uint64_t *seed)
 		}
 }
 
+/* Between its last two: who knows the number of a QP may send there, and take its receives. */
 static void honest_message(struct world *world, struct end *honest, uint16_t number)
 {
+	struct efa_qp *from = honest->qp[honest->qps - 2], *to = honest->qp[honest->qps - 1];
 	unsigned int seen = 0;
 	struct efa_cqe cqe;
 
 	memset(honest->mr->addr, HONEST, BYTES);
 	memset(honest->mr->addr + BYTES, 0, BYTES);
-	efa_post_recv(honest, honest->qp[1], number);
-	efa_post_send(honest, honest->qp[0], honest->qp[1], number);
-	for (int i = 0; i < 100 && seen < 2; i++) {
+	efa_post_recv(honest, to, number);
+	efa_post_send(honest, from, to, number);
+	for (int i = 0; i < (world->threaded ? 1000000 : 100) && seen < 2; i++) {
 		let_work(world, honest);
 		while (efa_poll(honest, &cqe)) {
 			assert_int_equal(cqe.req_id, number);
 			assert_int_equal(cqe.status, EFA_STATUS_OK);
-			assert_int_equal(cqe.qpn,
-					 honest->qp[cqe.flags & EFA_CQE_RECV ? 1 : 0]->qpn);
+			assert_int_equal(cqe.qpn, (cqe.flags & EFA_CQE_RECV ? to : from)->qpn);
 			seen++;
 		}
 	}
@@ -250,6 +266,191 @@ static void lies_are_the_liars_loss(void **state)
 			if (i % 8 == 7 || atomic_load(&liar->qp[n]->state) == SIMHCA_QPS_ERR)
 				start(liar->qp[n]);
 	}
+}
+
+/* ------------------------------------------------------------------- all pairs of fields */
+
+/* A number that the program writes, in the newest entry of a ring, or a doorbell. */
+static const struct field {
+	enum { SQ, RQ, SQ_DOORBELL, RQ_DOORBELL } where;
+	size_t at, bytes;
+} fields[] = {
+#define FIELD(ring, type, name)                                                                    \
+	{                                                                                          \
+		ring, offsetof(type, name), sizeof(((type *)0)->name)                              \
+	}
+	FIELD(SQ, struct efa_send_wqe, req_id),
+	FIELD(SQ, struct efa_send_wqe, control),
+	FIELD(SQ, struct efa_send_wqe, dest_qpn),
+	FIELD(SQ, struct efa_send_wqe, length),
+	FIELD(SQ, struct efa_send_wqe, imm),
+	FIELD(SQ, struct efa_send_wqe, ah),
+	FIELD(SQ, struct efa_send_wqe, qkey),
+	FIELD(SQ, struct efa_send_wqe, buffer[0].length),
+	FIELD(SQ, struct efa_send_wqe, buffer[0].key),
+	FIELD(SQ, struct efa_send_wqe, buffer[0].addr_low),
+	FIELD(SQ, struct efa_send_wqe, buffer[0].addr_high),
+	FIELD(SQ, struct efa_send_wqe, buffer[1].length),
+	FIELD(SQ, struct efa_send_wqe, buffer[1].key),
+	FIELD(SQ, struct efa_send_wqe, buffer[1].addr_low),
+	FIELD(SQ, struct efa_send_wqe, buffer[1].addr_high),
+	FIELD(RQ, struct efa_recv_desc, addr_low),
+	FIELD(RQ, struct efa_recv_desc, addr_high),
+	FIELD(RQ, struct efa_recv_desc, req_id),
+	FIELD(RQ, struct efa_recv_desc, length),
+	FIELD(RQ, struct efa_recv_desc, key_flags),
+	{ SQ_DOORBELL, 0, 4 },
+	{ RQ_DOORBELL, 0, 4 },
+#undef FIELD
+};
+
+/* What it is otherwise, boundaries beside that, those of sizes and of 16 and 32 bits, and flags. */
+static const struct {
+	bool is_change; /* of what it is */
+	uint64_t value;
+} values[] = { { true, 1 },
+	       { true, UINT64_MAX },
+	       { true, ENTRIES },
+	       { true, 0x7fff },
+	       { true, 0x8000 },
+	       { false, 0 },
+	       { false, 1 },
+	       { false, 2 },
+	       { false, 3 },
+	       { false, ENTRIES },
+	       { false, BYTES },
+	       { false, BYTES + 1 },
+	       { false, 8928 },
+	       { false, 8929 },
+	       { false, 0x7fff },
+	       { false, 0xffff },
+	       { false, 1 << 30 },
+	       { false, INT32_MAX },
+	       { false, 1u << 31 },
+	       { false, UINT32_MAX },
+	       { false, EFA_WQE_FIRST | EFA_WQE_LAST | EFA_RDMA_WRITE },
+	       { false, EFA_WQE_FIRST | EFA_WQE_LAST | EFA_RDMA_READ },
+	       { false, EFA_WQE_FIRST | EFA_WQE_LAST | EFA_WQE_INLINE } };
+
+static void lie_in(const struct efa_qp *qp, const struct field *field, unsigned int value)
+{
+	uint32_t sq = atomic_load(qp->sq_doorbell) - 1, rq = atomic_load(qp->rq_doorbell) - 1;
+	char *const where[] = { (char *)send_slot(qp, sq), (char *)recv_slot(qp, rq),
+				(char *)qp->sq_doorbell, (char *)qp->rq_doorbell };
+	void *at = where[field->where] + field->at;
+	uint64_t change = values[value].value;
+
+	/* At once, as the engine reads it at the same time. */
+	if (field->bytes == 2 && values[value].is_change)
+		__atomic_fetch_add((uint16_t *)at, (uint16_t)change, __ATOMIC_RELAXED);
+	else if (field->bytes == 2)
+		__atomic_store_n((uint16_t *)at, (uint16_t)change, __ATOMIC_RELAXED);
+	else if (values[value].is_change)
+		__atomic_fetch_add((uint32_t *)at, (uint32_t)change, __ATOMIC_RELAXED);
+	else
+		__atomic_store_n((uint32_t *)at, (uint32_t)change, __ATOMIC_RELAXED);
+}
+
+static void revive(struct end *liar)
+{
+	for (int n = 0; n < 4; n++)
+		if (atomic_load(&liar->qp[n]->state) == SIMHCA_QPS_ERR)
+			start(liar->qp[n]);
+}
+
+/* All fields, two at a time, with all values of both; of one number of the pairs each. */
+static void all_pairs_of_lies(void **state)
+{
+	const unsigned int every = UNDER_ASAN ? 4 : 1;
+	struct world *world = *state;
+	struct end *liar = end_new(world, 4), *honest = end_new(world, 47);
+	unsigned int n = 0;
+
+	for (unsigned int a = 0; a < ARRAY_SIZE(fields); a++)
+		for (unsigned int b = a + 1; b < ARRAY_SIZE(fields); b++)
+			for (unsigned int v = 0; v < ARRAY_SIZE(values) * ARRAY_SIZE(values); v++) {
+				struct efa_qp *qp = liar->qp[n++ % 4];
+
+				if (n % every)
+					continue;
+				efa_post_recv(liar, qp, (uint16_t)n);
+				efa_post_send(liar, qp, n % 3 ? qp : honest->qp[0], (uint16_t)n);
+				lie_in(qp, &fields[a], v % ARRAY_SIZE(values));
+				lie_in(qp, &fields[b], v / ARRAY_SIZE(values));
+				let_work(world, liar);
+				revive(liar);
+				if (n % 64 == 0)
+					start(qp);
+				if (n % (16 * every) == 0)
+					honest_message(world, honest, (uint16_t)n);
+			}
+	assert_null(memchr(liar->mr->addr, HONEST, 2 * BYTES));
+}
+
+static struct {
+	struct end *liar;
+	const struct end *honest;
+	atomic_bool stop;
+	_Atomic uint32_t lies;
+} liar_thread;
+
+static void *lie_on(void *arg)
+{
+	uint64_t seed = 1;
+
+	for (uint32_t n = 0; !atomic_load(&liar_thread.stop); n++) {
+		struct efa_qp *qp = liar_thread.liar->qp[n % 4];
+
+		for (uint32_t lies = 1 + test_random(&seed) % 3; lies; lies--) {
+			const struct field *field =
+				&fields[test_random(&seed) % ARRAY_SIZE(fields)];
+			const unsigned int value = test_random(&seed) % ARRAY_SIZE(values);
+
+			/* Step by step it would come to the number of any QP. */
+			if (field->where != SQ ||
+			    field->at != offsetof(struct efa_send_wqe, dest_qpn) ||
+			    !values[value].is_change)
+				lie_in(qp, field, value);
+		}
+		simhca_engine_schedule(qp->context->engine, &qp->context->efa->task);
+		atomic_fetch_add(&liar_thread.lies, 1);
+		if (n % 16 == 0)
+			sched_yield();
+	}
+	return arg;
+}
+
+/* Another thread goes on lying while engines work, and messages of others come. */
+static void lies_while_engines_run(void **state)
+{
+	struct world *world = *state;
+	struct end *liar = end_new(world, 4), *honest = end_new(world, 47);
+	struct timespec now;
+	pthread_t thread;
+	time_t until;
+
+	for (int n = 0; n < 4; n++)
+		for (uint16_t i = 0; i < ENTRIES; i++) {
+			efa_post_recv(liar, liar->qp[n], i);
+			efa_post_send(liar, liar->qp[n], n % 2 ? liar->qp[n] : honest->qp[0], i);
+		}
+	liar_thread.liar = liar;
+	liar_thread.honest = honest;
+	atomic_store(&liar_thread.stop, false);
+	assert_int_equal(0, pthread_create(&thread, NULL, lie_on, NULL));
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	until = now.tv_sec + 3;
+	for (uint16_t n = 0; now.tv_sec < until; n++) {
+		honest_message(world, honest, n);
+		revive(liar);
+		clock_gettime(CLOCK_MONOTONIC, &now);
+	}
+	atomic_store(&liar_thread.stop, true);
+	assert_int_equal(0, pthread_join(thread, NULL));
+	for (int n = 0; n < 4; n++)
+		start(liar->qp[n]);
+	assert_true(atomic_load(&liar_thread.lies) > 100);
+	assert_null(memchr(liar->mr->addr, HONEST, 2 * BYTES));
 }
 
 /* ------------------------------------------------------------------- how long it may take */
@@ -362,6 +563,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(lies_are_the_liars_loss, setup, teardown),
+		cmocka_unit_test_setup_teardown(all_pairs_of_lies, setup, teardown),
+		cmocka_unit_test_setup_teardown(lies_while_engines_run, setup_threads, teardown),
 		cmocka_unit_test_setup_teardown(who_posts_on_is_flushed_once, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_turn_ends, setup, teardown),
 		cmocka_unit_test_setup_teardown(arming_has_turns, setup, teardown),
