@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* The device's half of answers in a context's memory (struct simhca_answer_slot). */
-#include <limits.h>
 #include <linux/futex.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -27,10 +26,11 @@ bool simhca_context_answer(struct simhca_context *context, uint32_t number,
 	slot->bytes = bytes;
 	/*
 	 * Release: the answer, for who sees that it is there. Acquire: SLEEPING, which its thread
-	 * has stored before it went to sleep on the word; the kernel compares it once more.
+	 * has stored before it went to sleep on the word; the kernel compares it once more. One thread
+	 * waits for an answer: to wake as many as a program lets sleep there would take it milliseconds.
 	 */
 	if (atomic_exchange_explicit(&slot->state, SIMHCA_ANSWER_ANSWERED, memory_order_acq_rel) ==
 	    SIMHCA_ANSWER_SLEEPING)
-		syscall(SYS_futex, &slot->state, (long)FUTEX_WAKE, (long)INT_MAX, NULL, NULL, 0l);
+		syscall(SYS_futex, &slot->state, (long)FUTEX_WAKE, 1l, NULL, NULL, 0l);
 	return true;
 }
