@@ -335,20 +335,13 @@ int simhca_step_read_send(const struct simhca_step *step, uint32_t index,
 	return DONE;
 }
 
-/* Reads a receive WQE, and, for a SEND, finds its memory. */
-static int read_receive(const struct simhca_step *step, char *slot, struct simhca_step_message *msg)
+/* Whether the receive is one for the message; the memory of it, for a SEND. */
+static bool finds_memory(const struct simhca_step *step, struct simhca_step_message *msg)
 {
-	memcpy(&msg->recv, slot, sizeof(msg->recv));
-	if (msg->recv.num_sge > step->peer.rq_max_sge || msg->recv.num_sge > SIMHCA_MAX_SGE)
-		return SIMHCA_SLOW_RECEIVE;
-	memcpy(msg->recv_sge, slot + sizeof(msg->recv),
-	       msg->recv.num_sge * sizeof(msg->recv_sge[0]));
-	if (is_send(msg) &&
-	    !simhca_step_add_sges(step, msg->recv_sge, msg->recv.num_sge, msg->length,
-				  SIMHCA_ACCESS_LOCAL_WRITE, step->peer.rq_pd, step->peer.mm,
-				  msg->there, &msg->num_there))
-		return SIMHCA_SLOW_RECEIVE;
-	return DONE;
+	return !is_send(msg) ||
+	       simhca_step_add_sges(step, msg->recv.sge, msg->recv.num_sge, msg->length,
+				    SIMHCA_ACCESS_LOCAL_WRITE, step->peer.rq_pd, step->peer.mm,
+				    msg->there, &msg->num_there);
 }
 
 /* The next of the peer's own receives. */
@@ -363,25 +356,14 @@ static int find_own(const struct simhca_step *step, const struct simhca_responde
 		return SIMHCA_SLOW_RECEIVE;
 	slot = step->peer.rq +
 	       (size_t)simhca_ring_slot(resp->rq_ci, step->peer.rq_entries) * step->peer.rq_stride;
-	if (read_receive(step, slot, msg) != DONE)
+	if (!simhca_recv_load(slot, step->peer.rq_max_sge, &msg->recv) || !finds_memory(step, msg))
 		return SIMHCA_SLOW_RECEIVE;
 	/* Who polls goes by the first SGE, and knows of no other address than its own. */
 	if (is_send(msg) && step->peer.slot_data && msg->length &&
-	    msg->length <= SIMHCA_SLOT_DATA && msg->length <= msg->recv_sge[0].length &&
-	    (uintptr_t)msg->there[0].iov_base == msg->recv_sge[0].addr)
+	    msg->length <= SIMHCA_SLOT_DATA && msg->length <= msg->recv.sge[0].length &&
+	    (uintptr_t)msg->there[0].iov_base == msg->recv.sge[0].addr)
 		msg->slot = slot + step->peer.slot_data;
 	return DONE;
-}
-
-/* Where the device looks for the receive of the message at hand. */
-static void keep_receive(const struct simhca_step *step, const struct simhca_step_message *msg)
-{
-	char *copy = (char *)(step->peer.mem + 1);
-
-	simhca_store();
-	memcpy(copy, &msg->recv, sizeof(msg->recv));
-	memcpy(copy + sizeof(msg->recv), msg->recv_sge,
-	       msg->recv.num_sge * sizeof(msg->recv_sge[0]));
 }
 
 struct simhca_srq_view simhca_step_queue(const struct simhca_step *step)
@@ -389,7 +371,8 @@ struct simhca_srq_view simhca_step_queue(const struct simhca_step *step)
 	return (struct simhca_srq_view){ .mem = step->peer.claims,
 					 .ring = step->peer.rq,
 					 .entries = step->peer.rq_entries,
-					 .stride = step->peer.rq_stride };
+					 .stride = step->peer.rq_stride,
+					 .max_sge = step->peer.rq_max_sge };
 }
 
 bool simhca_step_reaches_limit(const struct simhca_step *step)
@@ -407,15 +390,13 @@ bool simhca_step_reaches_limit(const struct simhca_step *step)
 static int consume(struct simhca_step *step, struct held *held, struct simhca_step_message *msg)
 {
 	const struct simhca_srq_view srq = simhca_step_queue(step);
+	char *copy = (char *)(step->peer.mem + 1); /* where the device looks for it */
 	uint64_t head;
 
 	for (int i = 0; i < SIMHCA_STEP_CLAIM_TRIES; i++) {
-		if (simhca_srq_look(&srq, &head) ||
-		    read_receive(step, (char *)simhca_srq_slot(&srq, simhca_srq_ci(head)), msg) !=
-			    DONE)
+		if (simhca_recv_look(&srq, &head, &msg->recv) || !finds_memory(step, msg))
 			return SIMHCA_SLOW_RECEIVE;
-		keep_receive(step, msg);
-		if (!simhca_srq_claim(&srq, head, step->peer.claimant))
+		if (!simhca_recv_take(&srq, head, step->peer.claimant, copy, &msg->recv))
 			continue;
 		held->resp.claim = simhca_srq_ci(head) + 1;
 		held->events |= simhca_step_reaches_limit(step);

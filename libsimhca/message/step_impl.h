@@ -5,6 +5,7 @@
 
 #include <sys/uio.h>
 
+#include "queue/recv.h"
 #include "step.h"
 
 /* It is done; else the reason why not, enum simhca_slow_reason. */
@@ -26,8 +27,7 @@ struct simhca_step_message {
 	struct iovec there[SIMHCA_MAX_SGE]; /* in the peer's */
 	int num_there;
 	char *slot; /* room for them in the slot of the receive, where they may stay; or NULL */
-	struct simhca_recv_wqe recv;
-	struct simhca_sge recv_sge[SIMHCA_MAX_SGE];
+	struct simhca_recv recv;
 };
 
 /* The events of a CQ: where they go, and what becomes of those that do not. */

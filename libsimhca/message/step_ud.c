@@ -143,28 +143,12 @@ static void finish(const struct simhca_step *step)
 	atomic_store_explicit(&step->fastpath->dest, 0, memory_order_release);
 }
 
-/* Reads a receive WQE, which others may claim meanwhile, and finds its memory. */
-static bool read_receive(const struct simhca_step *step, const char *slot,
-			 struct simhca_step_message *msg)
+/* The memory of the receive. */
+static bool finds_memory(const struct simhca_step *step, struct simhca_step_message *msg)
 {
-	memcpy(&msg->recv, slot, sizeof(msg->recv));
-	if (msg->recv.num_sge > step->peer.rq_max_sge || msg->recv.num_sge > SIMHCA_MAX_SGE)
-		return false;
-	memcpy(msg->recv_sge, slot + sizeof(msg->recv),
-	       msg->recv.num_sge * sizeof(msg->recv_sge[0]));
-	return simhca_step_add_sges(step, msg->recv_sge, msg->recv.num_sge,
+	return simhca_step_add_sges(step, msg->recv.sge, msg->recv.num_sge,
 				    SIMHCA_GRH_BYTES + msg->length, SIMHCA_ACCESS_LOCAL_WRITE,
 				    step->peer.rq_pd, step->peer.mm, msg->there, &msg->num_there);
-}
-
-static void keep_receive(const struct simhca_step *step, const struct simhca_step_message *msg)
-{
-	char *copy = (char *)step->fastpath->recv;
-
-	simhca_store();
-	memcpy(copy, &msg->recv, sizeof(msg->recv));
-	memcpy(copy + sizeof(msg->recv), msg->recv_sge,
-	       msg->recv.num_sge * sizeof(msg->recv_sge[0]));
 }
 
 static int claim(const struct simhca_step *step, struct held *held, struct simhca_step_message *msg)
@@ -174,11 +158,10 @@ static int claim(const struct simhca_step *step, struct held *held, struct simhc
 
 	begin(step, held, simhca_srq_claimed(&queue, step->peer.claimant));
 	for (int i = 0; i < SIMHCA_STEP_CLAIM_TRIES; i++) {
-		if (simhca_srq_look(&queue, &head) ||
-		    !read_receive(step, simhca_srq_slot(&queue, simhca_srq_ci(head)), msg))
+		if (simhca_recv_look(&queue, &head, &msg->recv) || !finds_memory(step, msg))
 			break;
-		keep_receive(step, msg);
-		if (!simhca_srq_claim(&queue, head, step->peer.claimant))
+		if (!simhca_recv_take(&queue, head, step->peer.claimant,
+				      (char *)step->fastpath->recv, &msg->recv))
 			continue;
 		held->events |= simhca_step_reaches_limit(step);
 		return DONE;

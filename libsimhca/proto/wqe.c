@@ -48,30 +48,6 @@ enum simhca_reason simhca_sq_load(const struct simhca_qp *qp, uint32_t index,
 	return send->length > SIMHCA_MAX_MSG_SIZE ? SIMHCA_REASON_MSG_TOO_LONG : SIMHCA_REASON_NONE;
 }
 
-bool simhca_recv_load(const char *slot, uint32_t max_sge, struct simhca_recv *recv)
-{
-	struct simhca_recv_wqe wqe;
-	uint32_t bytes;
-
-	simhca_copy_in(&wqe, slot, sizeof(wqe));
-	if (!simhca_gate_recv_wqe(&wqe, max_sge, &bytes))
-		return false;
-	recv->wr_id = wqe.wr_id;
-	recv->num_sge = wqe.num_sge;
-	simhca_copy_in(recv->sge, slot + sizeof(wqe), bytes);
-	/* A receive buffer may be larger than any message: only the sum matters. */
-	recv->length = simhca_gate_length(recv->sge, recv->num_sge);
-	return true;
-}
-
-void simhca_recv_save(char *copy, const struct simhca_recv *recv)
-{
-	struct simhca_recv_wqe wqe = { .wr_id = recv->wr_id, .num_sge = recv->num_sge };
-
-	memcpy(copy, &wqe, sizeof(wqe));
-	memcpy(copy + sizeof(wqe), recv->sge, recv->num_sge * sizeof(recv->sge[0]));
-}
-
 /* Where the receive WQE of the message at hand lies, or that of the next one. */
 static const char *recv_slot(const struct simhca_qp *qp)
 {
@@ -83,20 +59,15 @@ static const char *recv_slot(const struct simhca_qp *qp)
 enum simhca_consume simhca_recv_claim(const struct simhca_srq_view *queue, uint32_t number,
 				      char *copy, uint32_t *claim)
 {
+	enum simhca_consume found;
 	struct simhca_recv recv;
 	uint64_t head;
-	int none;
 
 	for (int i = 0; i < CLAIM_TRIES; i++) {
-		none = simhca_srq_look(queue, &head);
-		if (none)
-			return none < 0 ? SIMHCA_CONSUME_EMPTY : SIMHCA_CONSUME_CORRUPT;
-		if (!simhca_recv_load(simhca_srq_slot(queue, simhca_srq_ci(head)), queue->max_sge,
-				      &recv))
-			return SIMHCA_CONSUME_CORRUPT;
-		simhca_store();
-		simhca_recv_save(copy, &recv);
-		if (!simhca_srq_claim(queue, head, number))
+		found = simhca_recv_look(queue, &head, &recv);
+		if (found != SIMHCA_CONSUME_OK)
+			return found;
+		if (!simhca_recv_take(queue, head, number, copy, &recv))
 			continue;
 		*claim = simhca_srq_ci(head) + 1;
 		return SIMHCA_CONSUME_OK;

@@ -8,19 +8,11 @@
 
 #include "engine/worker.h"
 #include "simhca-abi.h"
-#include "queue/srq_claim.h"
+#include "queue/recv.h"
 
 struct simhca_qp;
 
-/* A receive WQE, as it was read last: the client can change it at any time. */
-struct simhca_recv {
-	uint64_t wr_id;
-	uint32_t num_sge;
-	uint64_t length; /* of all SGEs */
-	struct simhca_sge sge[SIMHCA_MAX_SGE];
-};
-
-/* A send WQE likewise, with its inline data. */
+/* A send WQE with its inline data, as it was read last: the client can change it at any time. */
 struct simhca_send {
 	struct simhca_send_wqe wqe;
 	uint64_t length; /* of the message */
@@ -28,14 +20,6 @@ struct simhca_send {
 	uint8_t data[SIMHCA_MAX_INLINE];
 };
 static_assert(sizeof(struct simhca_send) <= SIMHCA_SEND_ROOM, "a worker has room for one");
-
-/* What comes of a message's asking for a receive WQE. */
-enum simhca_consume {
-	SIMHCA_CONSUME_OK,
-	SIMHCA_CONSUME_EMPTY,
-	SIMHCA_CONSUME_CORRUPT, /* the QP's own memory, or that of its SRQ, makes no sense */
-	SIMHCA_CONSUME_BROKEN,	/* so does what is not the QP's; its owner has been told */
-};
 
 /*
  * The next receive WQE of the QP's own queue is that of the message at hand: it lies at rq_ci, or
@@ -64,7 +48,6 @@ enum simhca_wc_status simhca_wqe_status(enum simhca_reason reason);
  */
 enum simhca_consume simhca_recv_claim(const struct simhca_srq_view *queue, uint32_t number,
 				      char *copy, uint32_t *claim);
-void simhca_recv_save(char *held, const struct simhca_recv *recv);
 /* Reads a receive WQE from where it lies; false: more SGEs than there may be. */
 bool simhca_recv_load(const char *slot, uint32_t max_sge, struct simhca_recv *recv);
 

@@ -4,7 +4,7 @@
  * gate.h, the functions are pure, judge private copies, and rely on what no program can write: the
  * sizes of rings, and the limits of a QP. Their invariants are proven in tests/cbmc.
  *
- * wqe.c is the only file that reads WQEs, cqe_reservation.h that reads the indices and claims of
+ * wqe.c and recv.h are the only files that read WQEs, cqe_reservation.h that reads the indices and claims of
  * CQs, and srq_claim.h those of SRQs (scripts/check-rooms).
  */
 #ifndef LIBSIMHCA_WQE_GATE_H
