@@ -32,10 +32,10 @@ static bool try(const char *self, const char *place, int first_release)
 	return false;
 }
 
-/* Beside this file, as it is built and in containers, or installed. */
+/* Beside this file, as it is built and in containers; or installed, where a program is linked with it or libibverbs loads it. */
 bool shca_load_sibling(void)
 {
-	static const char *const places[] = { "", "/../simhca" };
+	static const char *const places[] = { "", "/simhca", "/../simhca" };
 	static const int first_releases[] = { 39, 44, 45, 59, 62 };
 	Dl_info info;
 

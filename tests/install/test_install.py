@@ -49,13 +49,12 @@ def test_runs_from_where_it_lies(prefix):
 
 def test_one_object_under_all_names(libdir):
     plugin, = (libdir / "libibverbs").iterdir()
-    assert not plugin.is_symlink()
-    link = libdir / "libsimhca.so.1"
-    assert link.is_symlink() and link.samefile(plugin)
-    assert not os.path.isabs(os.readlink(link))
+    library = libdir / "libsimhca.so.1.0.0"
+    assert library.is_file() and not library.is_symlink()
+    assert os.readlink(libdir / "libsimhca.so.1") == library.name and os.readlink(plugin) == f"../{library.name}"
 
 
-@pytest.mark.parametrize("library, file", [("libsimhca.so.1", "simhca"), ("libsimhca-cq.so.1", "libsimhca")])
+@pytest.mark.parametrize("library, file", [("libsimhca.so.1", "simhca"), ("libsimhca-cq.so.1", "libsimhca-cq1")])
 def test_debian_knows_all_symbols(libdir, library, file):
     said = run("nm", "-D", "--defined-only", "--format=posix", libdir / library)
     symbols = {line.split()[0].split("@")[0] for line in said.splitlines()}

@@ -160,17 +160,17 @@ def test_program_of_musl(system, tmp_path):
 
 def test_upgrade(system):
     """To a later version of all packages; what the administrator changed stays."""
-    system.install("/debs/" + next((system.path / "debs").glob("libsimhca1_*")).name)
+    system.install("/debs/" + next((system.path / "debs").glob("libsimhca-cq1_*")).name)
     system.shell("echo '# mine' >>/etc/libibverbs.d/simhca.driver")
     system.shell("""
-        for deb in simhca libsimhca1; do
+        for deb in simhca libsimhca-cq1; do
             dpkg-deb -R /debs/${deb}_0*.deb /tmp/later
             sed -i 's/^Version: .*/&+later/; s/(= \\([^)]*\\))/(= \\1+later)/' /tmp/later/DEBIAN/control
             dpkg-deb -b /tmp/later /debs/later-$deb.deb >/dev/null
             rm -r /tmp/later
         done
         DEBIAN_FRONTEND=noninteractive apt-get -q -y install /debs/later-*.deb""", online=True)
-    assert "later" in system.shell("dpkg-query -W -f '${Version}' simhca libsimhca1")
+    assert "later" in system.shell("dpkg-query -W -f '${Version}' simhca libsimhca-cq1")
     system.shell("grep -q '# mine' /etc/libibverbs.d/simhca.driver")
     assert "simhca0" in system.run("simhca", "run", "--", "ibv_devices", user=True).stdout
 
@@ -196,7 +196,7 @@ def leftovers(built, release):
 
 def test_removed_and_purged(system, leftovers):
     """Removal keeps the configuration alone; purge, with what came along, nothing of ours."""
-    system.shell("apt-get -q -y remove simhca libsimhca1")
+    system.shell("apt-get -q -y remove simhca libsimhca-cq1")
     left = sorted(name for name in files(system) - system.before
                   if "simhca" in name and not name.startswith(("/var/lib/dpkg/", "/var/cache/apt/")))
     # The latter: whether the unit was enabled, for the day of a new installation.
@@ -204,7 +204,7 @@ def test_removed_and_purged(system, leftovers):
                     "/var/lib/systemd/deb-systemd-user-helper-enabled/simhcad.service.dsh-also"]
     # Without any device ibv_devices may fail.
     assert "simhca" not in system.run("ibv_devices", user=True, check=False).stdout
-    # Of libsimhca1, which has no configuration, apt knows nothing by now.
+    # Of libsimhca-cq1, which has no configuration, apt knows nothing by now.
     system.shell("apt-get -q -y purge --autoremove simhca perftest; apt-get clean")
     after = files(system)
     assert sorted(after - system.before - leftovers) == []
@@ -231,7 +231,7 @@ def test_depended_on(system):
         mkdir -p debian; printf 'Source: x\\n\\nPackage: x\\nArchitecture: any\\n' >debian/control
         cc -D_GNU_SOURCE -pthread -o x /usr/share/doc/simhca/examples/fast_reg.c $(pkg-config --cflags --libs simhca)
         dpkg-shlibdeps -O ./x 2>&1""", chdir="/tmp")
-    assert "libsimhca1 (>= 0.1.0)" in said
+    assert "simhca (>= 0.1.0)" in said
 
 
 def test_of_another_release_is_refused(builds, release):

@@ -38,4 +38,4 @@ def test_built_and_judged(tmp_path):
     assert run("lintian", "--allow-root", "--fail-on", "error,warning", "--tag-display-limit", "0", changes,
                cwd=tmp_path) == ""
     assert {path.name.split("_")[0] for path in tmp_path.glob("*.deb")} == \
-        {"simhca", "simhca-dbgsym", "libsimhca1", "libsimhca1-dbgsym", "libsimhca-dev", "simhca-kubernetes"}
+        {"simhca", "simhca-dbgsym", "libsimhca-cq1", "libsimhca-cq1-dbgsym", "libsimhca-dev", "simhca-kubernetes"}

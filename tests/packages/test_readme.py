@@ -2,6 +2,7 @@
 """The commands by which simhca is installed, as the documents have them, in systems without anything."""
 
 import re
+import time
 
 from conftest import RELEASES, ROOT, Tree
 from runners import PATH, Machine, repository
@@ -16,7 +17,8 @@ def commands(page, *patterns):
 
 
 def test_first_lines(published):
-    """README.md's, by a release that is where SIMHCA_RELEASE says."""
+    """README.md's, by a release that is where SIMHCA_RELEASE says: to a failure that is explained, in five minutes."""
+    started = time.monotonic()
     page = (ROOT / "README.md").read_text(encoding="utf-8")
     lines = re.findall(r"^\$ (\S.*)$", page[page.index("## Try it"):page.index("Now any command has a device")], re.M)
     assert len(lines) == 3
@@ -30,6 +32,10 @@ def test_first_lines(published):
         assert status == 0 and said.splitlines()[-1] == "/usr/bin", said
         status, said = machine.run("sh -eu", "simhca run -- ibv_devices", environment)
         assert "simhca0" in said, said
+        server, client = commands("README.md", "^simhca run -- ibv_rc_pingpong", "^simhca run --explain -- ibv_rc_pingpong")
+        status, said = machine.run("bash -u", f"{server}\nsleep 1\n{client} 2>&1; kill $!; wait; exit 0", environment)
+        assert "RECV_TOO_SHORT" in said and "Post receives of the longest message" in said, said
+    assert time.monotonic() - started < 300
 
 
 def test_packages():

@@ -122,7 +122,7 @@ def test_packages_have_the_version_of_their_release(published):
     deb, = published.glob("simhca_*.deb")
     assert re.fullmatch(r"simhca_[\d.]+\+deb13_\w+\.deb", deb.name)
     assert run("dpkg-deb", "-f", deb, "Version").strip() == deb.name.split("_")[1]
-    assert not list(published.glob("*dbgsym*")) and len(list(published.glob("*.deb"))) == 3
+    assert not list(published.glob("*dbgsym*")) and len(list(published.glob("*.deb"))) == 4
     said = subprocess.run(["sha256sum", "--check", "--strict", "SHA256SUMS"], cwd=published, capture_output=True, text=True, check=True)
     assert said.stdout.count(": OK") == len(list(published.iterdir())) - 1
 

@@ -165,6 +165,15 @@ def test_tab_offers_all(shell):
     shell.type("simhca st\t\t", r"start[\s\S]*stat")
 
 
+def test_tab_of_what_the_daemon_knows(tool, shell):
+    assert tool("start").returncode == 0
+    try:
+        shell.type("simhca explain --pid 42\t", "--pid 4242 ")
+        shell.type("--device sim\t", "--device simhca0 ")
+    finally:
+        tool("stop")
+
+
 def fish(tool, line):
     script = f"source {SCRIPTS}/simhca.fish; complete -C {line!r}"
     environment = tool.env(PATH=f"{tool.path.parent}:{os.environ['PATH']}", HOME=tool.runtime)
@@ -187,3 +196,12 @@ def fish(tool, line):
 ])
 def test_fish(tool, typed, candidates):
     assert set(fish(tool, typed)) == candidates
+
+
+def test_fish_of_what_the_daemon_knows(tool):
+    assert tool("start").returncode == 0
+    try:
+        assert fish(tool, "simhca explain --pid ") == ["4242"]
+        assert fish(tool, "simhca qp --device ") == ["simhca0"]
+    finally:
+        tool("stop")
