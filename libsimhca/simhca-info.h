@@ -38,6 +38,7 @@ struct simhca_gone_facts {
 	bool was;
 	uint64_t ago_ns; /* since it went */
 	uint64_t iova, length;
+	bool window;	  /* and no region */
 	uint32_t now_key; /* of the same memory; 0: it has none */
 };
 
@@ -46,6 +47,7 @@ struct simhca_empty_facts {
 	uint32_t context; /* whose; 0: not known */
 	uint32_t srqn;	  /* 0: the QP's own */
 	uint32_t posted;  /* receives so far, since it was created or reset */
+	uint32_t dropped; /* receives that the last reset has dropped */
 	bool limit_spent; /* the SRQ's limit event came, and no limit was set since */
 };
 
@@ -190,11 +192,13 @@ struct simhca_in_vain {
 	uint32_t receives; /* of a receive: that wait in the queue that it takes them from */
 	uint32_t handled;  /* requests that are complete, of the peer or its own, modulo 2^24 */
 	uint32_t peer_qpn;
-	pid_t peer_pid; /* of who opened the peer's device, and its name; 0, "": unknown */
+	uint32_t peer_srqn; /* NO_RECEIVE, of XRC: where the message is to go */
+	pid_t peer_pid;	    /* of who opened the peer's device, and its name; 0, "": unknown */
 	char peer_name[16];
 	uint64_t wr_id, length; /* of the write, or of the send */
 	uint32_t opcode;	/* enum simhca_wr_opcode, likewise */
-	bool limit_spent;	/* NO_RECEIVE: struct simhca_empty_facts */
+	uint32_t dropped;	/* NO_RECEIVE: struct simhca_empty_facts, and so is this: */
+	bool limit_spent;
 };
 /*
  * Of the context's QPs those of which that is so, at most room of them; in a part of its QPs if

@@ -58,7 +58,8 @@
 	  "SGEs take the lkey of the region; windows are for peers.")                              \
 	X(MW_NOT_BOUND, WINDOWS,                                                                   \
 	  "The peer used the rkey before the bind, or after it was undone.",                       \
-	  "Wait for the bind's completion before the rkey is sent.")                               \
+	  "Wait for the bind's completion before the rkey is sent, and for the peer's last "       \
+	  "access before it is invalidated.")                                                      \
 	X(MW_OTHER_QP, WINDOWS,                                                                    \
 	  "A type 2 window is usable by the QP that bound it, and the peer came by another.",      \
 	  "Bind a window on each QP that is to use it.")                                           \

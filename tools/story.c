@@ -65,8 +65,11 @@ static void print_was(FILE *out, const char *indent, const json_t *was)
 {
 	if (!was)
 		return;
-	fprintf(out, "%sthat was:   MR of %lld bytes at %s, deregistered ", indent,
-		report_number(was, "length"), report_text(was, "address"));
+	if (has(was, "window"))
+		fprintf(out, "%sthat was:   memory window, deallocated ", indent);
+	else
+		fprintf(out, "%sthat was:   MR of %lld bytes at %s, deregistered ", indent,
+			report_number(was, "length"), report_text(was, "address"));
 	print_duration(out, json_real_value(json_object_get(was, "ago_s")));
 	fputs(" before this", out);
 	if (has(was, "now"))
@@ -149,6 +152,9 @@ static void print_queue(FILE *out, const json_t *failure)
 	else
 		fprintf(out, ", QP 0x%06llx", report_number(failure, "peer_qpn"));
 	fprintf(out, ": %lld receive%s posted until then", posted, posted == 1 ? " was" : "s were");
+	if (has(queue, "dropped"))
+		fprintf(out, ", and %lld before it went to RESET, which drops them",
+			report_number(queue, "dropped"));
 	if (has(queue, "posted_since"))
 		fprintf(out, ", %lld since", report_number(queue, "posted_since"));
 	if (json_is_true(json_object_get(queue, "limit_spent")))

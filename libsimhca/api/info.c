@@ -178,11 +178,13 @@ static uint32_t receives_of(const struct simhca_qp *qp)
 	return info.recvs;
 }
 
-static void name_peer(const struct simhca_qp *peer, struct simhca_in_vain *in_vain)
+/* owner: who has opened the device, and should post receives. */
+static void name_peer(const struct simhca_qp *peer, const struct simhca_context *owner,
+		      struct simhca_in_vain *in_vain)
 {
 	in_vain->peer_qpn = peer->qpn;
-	in_vain->peer_pid = peer->context->pid;
-	memcpy(in_vain->peer_name, peer->context->name, sizeof(in_vain->peer_name));
+	in_vain->peer_pid = owner->pid;
+	memcpy(in_vain->peer_name, owner->name, sizeof(in_vain->peer_name));
 }
 
 /* Of a send that has the whole of the queue's past behind it: which it is. */
@@ -206,26 +208,44 @@ static bool name_send(const struct simhca_qp *qp, uint32_t index, enum simhca_in
 	return true;
 }
 
+/* An XRC SRQ; NULL: none has that number. */
+static struct simhca_srq *srq_of_number(const struct simhca_device *device, uint32_t srqn)
+{
+	struct simhca_srq *srq = atomic_load(&device->srqs[SIMHCA_SRQN_SLOT(srqn)]);
+
+	return srq && srq->srqn == srqn ? srq : NULL;
+}
+
 /* Its oldest request waits for a receive of the peer's, however long that takes. */
 static bool has_no_receive(const struct simhca_qp *qp, struct simhca_in_vain *in_vain)
 {
+	const bool xrc = qp->type == SIMHCA_QPT_XRC_SEND;
 	const struct simhca_qp *peer;
 	struct simhca_requester req;
+	struct simhca_send send;
+	struct simhca_srq *srq;
 	uint32_t flags;
 
-	if (qp->type != SIMHCA_QPT_RC || qp->qpc->rnr_retry != 7 || !qp->mem || !qp->sq_entries ||
-	    simhca_qp_state(qp) != SIMHCA_QPS_RTS ||
+	if ((qp->type != SIMHCA_QPT_RC && !xrc) || qp->qpc->rnr_retry != 7 || !qp->mem ||
+	    !qp->sq_entries || simhca_qp_state(qp) != SIMHCA_QPS_RTS ||
 	    !atomic_load_explicit(&qp->usage->rnr_naks, memory_order_relaxed))
 		return false;
 	simhca_progress_show_requester(qp->mem, &req);
 	if (simhca_progress_sq_pi(qp->mem) == req.oldest)
 		return false;
 	peer = simhca_link_peer(qp);
-	if (!peer || peer->type != qp->type || !peer->context || receives_of(peer) ||
+	if (!peer || peer->type != (xrc ? SIMHCA_QPT_XRC_RECV : qp->type) ||
+	    simhca_sq_load(qp, req.oldest, &send) != SIMHCA_REASON_NONE ||
 	    !name_send(qp, req.oldest, SIMHCA_NO_RECEIVE, in_vain, &flags))
 		return false;
-	name_peer(peer, in_vain);
-	in_vain->limit_spent = peer->srq && peer->srq->limit_spent;
+	srq = xrc ? srq_of_number(peer->device, send.wqe.srqn) : peer->srq;
+	if ((xrc && !srq) || (!srq && !peer->context) ||
+	    (srq ? receives_of_srq(srq) : receives_of(peer)))
+		return false;
+	name_peer(peer, srq ? srq->context : peer->context, in_vain);
+	in_vain->peer_srqn = xrc ? srq->srqn : 0;
+	in_vain->limit_spent = srq && srq->limit_spent;
+	in_vain->dropped = srq ? 0 : peer->dropped_receives;
 	return simhca_op_has(in_vain->opcode, SIMHCA_OP_RECEIVE);
 }
 
@@ -304,7 +324,7 @@ static bool gets_no_message(const struct simhca_qp *qp, struct simhca_in_vain *i
 		.wr_id = written ? send.wqe.wr_id : 0,
 		.length = written ? send.length : 0,
 	};
-	name_peer(peer, in_vain);
+	name_peer(peer, peer->context, in_vain);
 	/* Who has no receives does not wait for a message. A write it may well wait for. */
 	return written || in_vain->receives;
 }

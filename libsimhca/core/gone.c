@@ -56,7 +56,8 @@ void simhca_gone_add(struct simhca_gone *gone, const struct simhca_gone_key *reg
 	pthread_mutex_lock(&gone->lock);
 	gone->by_index[SIMHCA_KEY_INDEX(region->key) % PLACES] =
 		(struct gone_key){ .was = *region, .time_ns = simhca_now_ns() };
-	*place_of_addr(gone, region->pd, region->addr) = region->key;
+	if (!region->window)
+		*place_of_addr(gone, region->pd, region->addr) = region->key;
 	pthread_mutex_unlock(&gone->lock);
 }
 
@@ -84,6 +85,7 @@ void simhca_gone_facts(struct simhca_gone *gone, uint32_t pd, uint32_t key,
 		facts->ago_ns = simhca_now_ns() - found->time_ns;
 		facts->iova = found->was.iova;
 		facts->length = found->was.length;
+		facts->window = found->was.window;
 		facts->now_key = found->next;
 		/* That one may be gone as well. */
 		for (int i = 0; i < SUCCESSORS && (next = find(gone, pd, facts->now_key)); i++)

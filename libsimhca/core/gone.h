@@ -7,6 +7,7 @@
 #ifndef LIBSIMHCA_GONE_H
 #define LIBSIMHCA_GONE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "simhca-info.h"
@@ -16,13 +17,14 @@ struct simhca_gone;
 struct simhca_gone_key {
 	uint32_t key, pd;
 	uint64_t addr, iova, length;
+	bool window; /* and no region */
 };
 
 /* NULL: out of memory. */
 struct simhca_gone *simhca_gone_create(void);
 void simhca_gone_free(struct simhca_gone *gone);
 
-/* Of a region that is being deregistered; or of one that is registered now. Any thread. */
+/* Of a region or window that is being deregistered; or of a region that is registered now. Any thread. */
 void simhca_gone_add(struct simhca_gone *gone, const struct simhca_gone_key *region);
 void simhca_gone_follow(struct simhca_gone *gone, const struct simhca_gone_key *region);
 /* What the key was, if it was one of this PD. Any thread. */

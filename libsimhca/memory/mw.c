@@ -7,6 +7,7 @@
 
 #include "core/context.h"
 #include "core/fabric.h"
+#include "core/gone.h"
 #include "key.h"
 #include "mr.h"
 #include "mw.h"
@@ -69,14 +70,21 @@ static void unbind(struct simhca_key *window)
 int simhca_dealloc_mw(struct simhca_context *context, uint32_t handle, struct simhca_why *why)
 {
 	struct simhca_key *window = simhca_object(context, SIMHCA_OBJ_MW, handle, why);
+	struct simhca_gone_key was;
 	int ret;
 
 	if (!window)
 		return -ENOENT;
+	was = (struct simhca_gone_key){ .key = window->mpt->key,
+					.pd = window->mpt->pd,
+					.iova = window->mpt->iova,
+					.length = window->mpt->length,
+					.window = true };
 	ret = simhca_key_withdraw(context, window);
 	unbind(window); /* also if an access is under way: none starts, and no bind */
 	if (ret)
 		return ret;
+	simhca_gone_add(context->device->gone, &was);
 	simhca_key_destroy(context, SIMHCA_OBJ_MW, handle, window);
 	return 0;
 }

@@ -91,6 +91,7 @@ static void find_empty(const struct simhca_qp *qp, struct simhca_failure *failur
 	failure->empty.srqn = peer->srq ? peer->srq->srqn : 0;
 	failure->empty.limit_spent = peer->srq && peer->srq->limit_spent;
 	failure->empty.posted = simhca_posted_receives(peer);
+	failure->empty.dropped = peer->srq ? 0 : peer->dropped_receives;
 }
 
 void simhca_report_send(struct simhca_worker *worker, const struct simhca_qp *qp,
@@ -108,7 +109,8 @@ void simhca_report_send(struct simhca_worker *worker, const struct simhca_qp *qp
 	failure.status = status;
 	failure.reason = reason;
 	failure.wr_id = send->wqe.wr_id;
-	failure.length = send->length;
+	failure.length =
+		send->wqe.opcode == SIMHCA_WR_BIND_MW ? send->wqe.bind.length : send->length;
 	if (qp->type == SIMHCA_QPT_UD)
 		failure.peer_qpn = send->wqe.ud.dest_qpn;
 	if (simhca_op_has(send->wqe.opcode, SIMHCA_OP_REMOTE)) {

@@ -127,11 +127,12 @@ struct simhca_qp {
 	uint32_t qpn, type;
 	uint32_t doorbell; /* slot in the context's bitmap */
 	struct simhca_user_handle user_handle;
-	bool drained_event_due;	 /* SQD: raise SQ_DRAINED; under req_lock */
-	bool last_wqe_event_due; /* with an SRQ, on the way to ERR; under req_lock */
-	uint32_t users;		 /* flows to this QP; places of this WQ in tables */
-	uint32_t groups;	 /* multicast groups that it is in; under their lock */
-	uint32_t *also_used;	 /* beside PD, CQs and SRQ: a count of its users; or NULL */
+	bool drained_event_due;	   /* SQD: raise SQ_DRAINED; under req_lock */
+	bool last_wqe_event_due;   /* with an SRQ, on the way to ERR; under req_lock */
+	uint32_t dropped_receives; /* that waited when it went to RESET; for who sends to it */
+	uint32_t users;		   /* flows to this QP; places of this WQ in tables */
+	uint32_t groups;	   /* multicast groups that it is in; under their lock */
+	uint32_t *also_used;	   /* beside PD, CQs and SRQ: a count of its users; or NULL */
 	struct simhca_qp_ethernet ethernet;
 	struct simhca_comp_cntr *comp_cntr[SIMHCA_COUNTS_OPS]; /* under both locks; NULL: none */
 	const struct simhca_recv_source *source;

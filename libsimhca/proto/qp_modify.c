@@ -379,6 +379,17 @@ static void apply(struct simhca_qp *qp, uint32_t mask, const struct simhca_qp_at
 }
 
 /* Back to what create_qp made. */
+/* Receives of the QP's own queue that nobody has taken. While both sides are held. */
+static uint32_t waiting_receives(const struct simhca_qp *qp)
+{
+	uint32_t count;
+
+	if (!qp->mem || !qp->rq_entries || qp->srq)
+		return 0;
+	count = simhca_progress_rq_pi(qp->mem) - qp->resp.rq_ci;
+	return count < qp->rq_entries ? count : qp->rq_entries; /* clients can write it */
+}
+
 static void reset(struct simhca_qp *qp)
 {
 	struct simhca_qpc *qpc = qp->qpc;
@@ -495,6 +506,7 @@ int simhca_modify_qp(struct simhca_context *context, const struct simhca_modify_
 		if (spare >= 0)
 			reply->segment = simhca_fastpath_revoke(qp, spare);
 		spare = -1;
+		qp->dropped_receives = waiting_receives(qp);
 		reset(qp);
 	}
 	if (from == SIMHCA_QPS_INIT && to == SIMHCA_QPS_RTR) {

@@ -91,7 +91,7 @@
  *		address, length and access. was, if the key was a region's of the same protection
  *		domain: address, length, ago_s (since it was deregistered) and now (the key that
  *		the same memory has). queue, of RNR_RETRY_EXC_ERR: context, pid and comm, srqn (0:
- *		the QP's own), posted (receives so far), limit_spent (true: the SRQ's limit was not set again after its event), posted_since, next_after_s (seconds until
+ *		the QP's own), posted (receives so far), dropped (that its last reset has dropped), limit_spent (true: the SRQ's limit was not set again after its event), posted_since, next_after_s (seconds until
  *		the next one, if it came within two). sender, of a refusal: pid and comm. obstacle, of "no answer" and
  *		"loss" (a message of an unreliable QP that nobody takes): which, as advice.h knows it, if it is known. The kind "sleep" is a program that sleeps,
  *		and will not wake up; it has how. The kind "event" has event (IBV_EVENT_ without that) and

@@ -100,6 +100,8 @@ static json_t *gone_json(const struct simhca_gone_facts *gone)
 	json_t *json = json_pack("{s:o, s:I, s:f}", "address", hex(gone->iova), "length",
 				 (json_int_t)gone->length, "ago_s", 1e-9 * (double)gone->ago_ns);
 
+	if (gone->window)
+		json_object_set_new(json, "window", json_true());
 	if (gone->now_key)
 		json_object_set_new(json, "now", hex(gone->now_key));
 	return json;
@@ -163,6 +165,8 @@ static void add_queue(json_t *json, const struct failed *failed)
 	queue = json_pack("{s:I, s:I, s:s, s:I, s:I}", "context", (json_int_t)empty->context, "pid",
 			  (json_int_t)failed->empty.pid, "comm", failed->empty.comm, "srqn",
 			  (json_int_t)empty->srqn, "posted", (json_int_t)empty->posted);
+	if (empty->dropped)
+		json_object_set_new(queue, "dropped", json_integer(empty->dropped));
 	if (empty->limit_spent)
 		json_object_set_new(queue, "limit_spent", json_true());
 	if (failed->next_after)

@@ -150,7 +150,7 @@ static void tell_in_vain(const struct look *look, const struct simhca_cq_info *c
 	int used = in_vain->why == SIMHCA_NO_RECEIVE ? 0 : begin_in_vain(cq, polls, sleeper);
 	char *text = sleeper->text + used;
 	size_t room = sizeof(sleeper->text) - (size_t)used;
-	char send[80];
+	char send[80], queue[32] = "";
 
 	snprintf(send, sizeof(send), "%s of %llu byte%s, wr_id 0x%llx",
 		 name_of_opcode(in_vain->opcode), (unsigned long long)in_vain->length,
@@ -189,12 +189,16 @@ static void tell_in_vain(const struct look *look, const struct simhca_cq_info *c
 			 in_vain->qpn);
 		break;
 	case SIMHCA_NO_RECEIVE:
+		if (in_vain->peer_srqn)
+			snprintf(queue, sizeof(queue), "SRQ %u, by ", in_vain->peer_srqn);
 		snprintf(text, room,
 			 "%s, of QP 0x%06x finds no receive, and rnr_retry is 7: its peer is "
-			 "%s[%d], QP 0x%06x%s",
-			 send, in_vain->qpn, in_vain->peer_name, (int)in_vain->peer_pid,
+			 "%s[%d], %sQP 0x%06x%s",
+			 send, in_vain->qpn, in_vain->peer_name, (int)in_vain->peer_pid, queue,
 			 in_vain->peer_qpn,
-			 in_vain->limit_spent ? ", whose SRQ's limit was not set again" : "");
+			 in_vain->limit_spent ? ", whose SRQ's limit was not set again"
+			 : in_vain->dropped   ? ", whose receives were dropped as it went to RESET"
+					      : "");
 	}
 	tell(look->session, sleeper->how, sleeper);
 }

@@ -271,6 +271,11 @@ WAITS = {
                  "has completed in CQ \\d+, which it does not poll"),
     "no_receive": ("waits for a receive of its peer", "SEND of 8 bytes, wr_id 0x3, of QP 0x\\w+ finds no receive, and "
                    "rnr_retry is 7: its peer is waits\\[\\d+\\], QP 0x\\w+"),
+    "no_receive_xrc": ("waits for a receive of its peer", "SEND of 8 bytes, wr_id 0x3, of QP 0x\\w+ finds no receive, and "
+                       "rnr_retry is 7: its peer is waits\\[\\d+\\], SRQ \\d+, by QP 0x\\w+"),
+    "dropped_receives": ("waits for a receive of its peer", "SEND of 8 bytes, wr_id 0x3, of QP 0x\\w+ finds no receive, and "
+                         "rnr_retry is 7: its peer is waits\\[\\d+\\], QP 0x\\w+, whose receives were dropped as it went "
+                         "to RESET"),
     "in_sqd": ("waits for what its QP has not begun", "the program polls CQ \\d+, which is empty: SEND of 8 bytes, wr_id 0x2, "
                "of QP 0x\\w+ is not begun, as the QP is in SQD"),
     "no_peer": ("waits for a message of a peer that is not there", "the program polls CQ \\d+, which is empty: QP 0x\\w+, "

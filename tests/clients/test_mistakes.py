@@ -50,6 +50,12 @@ def test_a_mistake(launcher, program, name, shown, text):
     assert " is refused: " in story[0] or any(line.startswith("  try:  ") for line in story), result
 
 
+def test_the_length_of_a_bind(launcher, program):
+    """It is that of the window, and no sum of SGEs."""
+    result = expect_success(launcher.run(SIMHCA, "run", "--private", "--explain", "--", program, "bind_past_the_region"))
+    assert " BIND_MW of 8192 bytes, wr_id 1," in result.stderr, result
+
+
 @pytest.fixture(scope="module")
 def cm_program(tmp_path_factory):
     return compiled(tmp_path_factory.mktemp("cm"), CM_SOURCE, "-D_GNU_SOURCE", "-libverbs", "-lrdmacm")

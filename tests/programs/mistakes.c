@@ -270,6 +270,13 @@ static bool make_completion(void)
 		has_peer = true;
 	} else if (is("no_such_gid")) {
 		w.of_a.ah_attr.grh.dgid.raw[15] ^= 0x55;
+	} else if (is("receives_before_reset")) {
+		struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RESET };
+
+		w.wr.opcode = IBV_WR_SEND;
+		CHECK(!to_init(w.b, &w.of_b) && !post_recv(w.b, 2, w.to, 0, 64) &&
+		      !post_recv(w.b, 3, w.to, 0, 64));
+		CHECK(!ibv_modify_qp(w.b, &attr, IBV_QP_STATE));
 	} else if (is("peer_not_told")) {
 		w.of_b.dest_qp_num = 0;
 	} else if (is("destroyed_peer")) {
@@ -326,7 +333,8 @@ static bool use_a_window(void)
 	struct ibv_mw *mw;
 	uint32_t before;
 
-	if (!other_qp && !twice && !is("old_window_key") && !is("past_the_window"))
+	if (!other_qp && !twice && !is("old_window_key") && !is("past_the_window") &&
+	    !is("freed_window"))
 		return false;
 	w = new_world(IBV_QPT_RC);
 	mw = ibv_alloc_mw(w.pd, IBV_MW_TYPE_2);
@@ -355,6 +363,8 @@ static bool use_a_window(void)
 	w.wr.wr.rdma.remote_addr = (uintptr_t)w.to->addr;
 	w.wr.wr.rdma.rkey = is("old_window_key") ? before : mw->rkey;
 	w.sge.length = is("past_the_window") ? 64 : 32;
+	if (is("freed_window"))
+		CHECK(!ibv_dealloc_mw(mw));
 	CHECK(fails(&w));
 	return true;
 }

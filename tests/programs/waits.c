@@ -11,7 +11,7 @@
 #include <signal.h>
 #include <sys/epoll.h>
 
-#include "helper.h"
+#include "xrc.h"
 
 static char buffer[4096];
 
@@ -251,6 +251,43 @@ static void leak(struct scene *scene)
 	}
 }
 
+static void send_to_an_empty_srq(struct scene *scene)
+{
+	struct ibv_xrcd *xrcd = open_domain(scene->context, -1, O_CREAT);
+	struct ibv_qp_init_attr_ex attr = { .qp_type = IBV_QPT_XRC_SEND,
+					    .send_cq = scene->send_cq,
+					    .cap = { 16, 0, 1, 0, 0 },
+					    .comp_mask = IBV_QP_INIT_ATTR_PD,
+					    .pd = scene->pd };
+	struct ibv_sge sge = { (uintptr_t)buffer, 8, scene->mr->lkey };
+	struct ibv_send_wr wr = {
+		.wr_id = 3, .opcode = IBV_WR_SEND, .sg_list = &sge, .num_sge = 1
+	};
+	struct ibv_qp *sender, *target;
+
+	CHECK(xrcd);
+	sender = ibv_create_qp_ex(scene->context, &attr);
+	CHECK(sender);
+	target = new_target(scene->context, xrcd);
+	start_xrc(sender, target->qp_num);
+	start_xrc(target, sender->qp_num);
+	CHECK(!ibv_get_srq_num(new_srq(scene->pd, xrcd, scene->cq[0], 4),
+			       &wr.qp_type.xrc.remote_srqn));
+	CHECK(!post_send(sender, &wr));
+	poll_for_ever(scene->send_cq, NULL);
+}
+
+/* The receives that were posted before are not there any more. */
+static void reset_the_receiver(struct scene *scene)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RESET };
+
+	CHECK(!ibv_modify_qp(scene->receiver[0], &attr, IBV_QP_STATE));
+	start_qp(scene->receiver[0], scene->sender[0]->qp_num);
+	post_unsignaled(scene);
+	poll_for_ever(scene->send_cq, NULL);
+}
+
 /* The QP that should send has gone. */
 static void wait_for_nobody(struct scene *scene)
 {
@@ -315,6 +352,10 @@ int main(int argc, char **argv)
 	} else if (!strcmp(how, "not_signaled") || !strcmp(how, "both_polled")) {
 		post_unsignaled(&scene);
 		poll_for_ever(scene.send_cq, !strcmp(how, "both_polled") ? scene.cq[0] : NULL);
+	} else if (!strcmp(how, "no_receive_xrc")) {
+		send_to_an_empty_srq(&scene);
+	} else if (!strcmp(how, "dropped_receives")) {
+		reset_the_receiver(&scene);
 	} else if (!strcmp(how, "no_peer")) {
 		wait_for_nobody(&scene);
 	} else if (!strcmp(how, "in_sqd")) {
