@@ -257,7 +257,7 @@ static void lies_are_the_liars_loss(void **state)
 	struct end *liar = end_new(world, 4), *honest = end_new(world, 2);
 	uint64_t seed = 1;
 
-	for (int i = 0; i < LIES / (UNDER_ASAN ? 2 : 1); i++) {
+	for (int i = 0; i < LIES / (UNDER_TSAN ? 20 : UNDER_ASAN ? 2 : 1); i++) {
 		lie(liar, honest, &seed);
 		let_work(world, liar);
 		honest_message(world, honest, (uint16_t)i);
@@ -361,7 +361,7 @@ static void revive(struct end *liar)
 /* All fields, two at a time, with all values of both; of one number of the pairs each. */
 static void all_pairs_of_lies(void **state)
 {
-	const unsigned int every = UNDER_ASAN ? 4 : 1;
+	const unsigned int every = UNDER_TSAN ? 101 : UNDER_ASAN ? 5 : 1;
 	struct world *world = *state;
 	struct end *liar = end_new(world, 4), *honest = end_new(world, 47);
 	unsigned int n = 0;
