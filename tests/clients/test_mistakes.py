@@ -7,6 +7,7 @@ are of programs/cm_mistakes.c.
 import errno
 import os
 import re
+import subprocess
 
 import pytest
 
@@ -54,6 +55,21 @@ def test_the_length_of_a_bind(launcher, program):
     """It is that of the window, and no sum of SGEs."""
     result = expect_success(launcher.run(SIMHCA, "run", "--private", "--explain", "--", program, "bind_past_the_region"))
     assert " BIND_MW of 8192 bytes, wr_id 1," in result.stderr, result
+
+
+def test_a_story_is_one_write(launcher, program):
+    """Two programs have one pipe, which keeps apart what each call of write() has brought: no lines mix."""
+    reading, writing = os.pipe2(os.O_DIRECT)
+    runs = [subprocess.Popen([SIMHCA, "run", "--private", "--explain", "--", program, "receive_too_short"],
+                             env=launcher.env, stderr=writing) for _ in range(2)]
+    os.close(writing)
+    packets = list(iter(lambda: os.read(reading, 65536).decode(), ""))
+    os.close(reading)
+    assert [run.wait() for run in runs] == [0, 0]
+    assert len(packets) == 2, packets
+    for packet in packets:
+        assert re.fullmatch(r"[0-9:.]+ mistakes\[\d+\].*\n(  [a-z ]+: .*\n){4,}", packet), packet
+        assert packet.splitlines()[-1].startswith("  try:  "), packet
 
 
 @pytest.fixture(scope="module")
